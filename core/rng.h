@@ -1,0 +1,31 @@
+/* Counter-based random numbers: Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC11).
+ * Element i depends on (seed, stream, i) alone, never on thread count or order. Integers only. */
+#ifndef KVG_CORE_RNG_H
+#define KVG_CORE_RNG_H
+
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Four independent 32-bit words for counter (stream, index) under key seed. */
+void kvg_rng_block(uint64_t seed, uint64_t stream, uint64_t index, uint32_t out[4]);
+
+/* One 64-bit word of the same block (words 0 and 1). */
+uint64_t kvg_rng_u64(uint64_t seed, uint64_t stream, uint64_t index);
+
+/* Uniform in [0, n), n > 0; the bias is below n / 2^64. */
+uint64_t kvg_rng_below(uint64_t seed, uint64_t stream, uint64_t index, uint64_t n);
+
+/* Nearly normal, mean 0, variance 1: the sum of the block's eight 16-bit halves, centred and scaled; |x| < 4.9.
+ * No logarithm or cosine: the same bits on every machine. */
+double kvg_rng_normal(uint64_t seed, uint64_t stream, uint64_t index);
+
+/* FNV-1a, 64 bits: stable ids of cases. Not for untrusted data. */
+uint64_t kvg_hash64(const void *bytes, uint64_t size);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

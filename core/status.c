@@ -1,0 +1,49 @@
+#include "core/status.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { TEXT_SIZE = 512 };
+static _Thread_local char text[TEXT_SIZE];
+
+kvg_status kvg_fail(kvg_status status, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    return status;
+}
+
+kvg_status kvg_fail_in(kvg_status status, const char *format, ...)
+{
+    char inner[TEXT_SIZE];
+    memcpy(inner, text, sizeof inner);
+    va_list args;
+    va_start(args, format);
+    int length = vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    if (length >= 0 && length + 3 < TEXT_SIZE) {
+        snprintf(text + length, sizeof text - (size_t)length, ": %.*s", TEXT_SIZE - length - 3, inner);
+    }
+    return status;
+}
+
+const char *kvg_error_text(void)
+{
+    return text;
+}
+
+const char *kvg_status_name(kvg_status status)
+{
+    switch (status) {
+    case KVG_OK: return "ok";
+    case KVG_ERR_INVALID: return "invalid";
+    case KVG_ERR_UNIMPLEMENTED: return "unimplemented";
+    case KVG_ERR_MEMORY: return "out of memory";
+    case KVG_ERR_IO: return "i/o error";
+    case KVG_ERR_NOT_FOUND: return "not found";
+    }
+    return "unknown status";
+}
