@@ -1,0 +1,82 @@
+/* The golden reference: every storage format, bit for bit as docs/formats.md says. Plain C, never tuned.
+ *
+ * Use it as a backend like any other (kvg_reference_backend), or ask it about dialects and bounds. */
+#ifndef KVG_REFERENCE_REFERENCE_H
+#define KVG_REFERENCE_REFERENCE_H
+
+#include "core/backend.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+const kvg_backend *kvg_reference_backend(void);
+
+/* How a candidate's stored bytes are compared with a dialect (docs/formats.md section 8, "Compare"). */
+typedef enum kvg_dialect_compare {
+    KVG_DIALECT_BITS,  /* every byte equal */
+    KVG_DIALECT_VALUE  /* rcp.approx upstream: equal, or one code step at a tie */
+} kvg_dialect_compare;
+
+/* The public part of a dialect: one row of its format's table in reference/ref_fmt_<format>.c. */
+typedef struct kvg_dialect {
+    const char *name;
+    const char *source; /* the engine and the rule, for people */
+    kvg_dialect_compare compare;
+} kvg_dialect;
+
+/* The dialects of a format, "canonical" first: *count of them, reached by index. The format must be in the table. */
+size_t kvg_reference_dialect_count(kvg_format format);
+const kvg_dialect *kvg_reference_dialect(kvg_format format, size_t index);
+
+/* The index of a dialect by name. KVG_ERR_NOT_FOUND lists the format's names. */
+kvg_status kvg_reference_dialect_find(kvg_format format, const char *name, size_t *index) KVG_CHECKED;
+
+/* Judges the codes and scales that a candidate wrote for one row x of a KVG_DIALECT_VALUE dialect by the rule of
+ * docs/formats.md section 8. Returns true and sets *steps to the number of bytes that differ from the reference's own
+ * but are allowed; false, with *bad_element set, if an element or its scale is outside. */
+bool kvg_reference_row_accept(const kvg_problem *problem, kvg_side side, float tensor_scale, const float *x,
+                              const uint8_t *codes, const uint8_t *scales, uint32_t *steps, uint32_t *bad_element);
+
+/* The round-trip bound of docs/numerics.md section 2 for one row x (head_dim values of the model type, widened):
+ * bound[i] >= |decoded - x[i]| for every right implementation of the dialect. Where x[i] is NaN or Inf, or the row's
+ * block holds one that spoils its scale, bound[i] is +Inf: nothing is promised. */
+void kvg_reference_row_bound(const kvg_problem *problem, kvg_side side, float tensor_scale, const float *x,
+                             double *bound);
+
+/* Where an encoder had to decide, counted while it ran over one row: what a fill reached. */
+typedef struct kvg_reference_reach {
+    uint64_t elements;
+    uint64_t codes[256];       /* element codes seen (the low element_bits; f16 and bf16: the top byte) */
+    uint64_t scales[256];      /* block-scale bytes seen (formats with block scales) */
+    uint64_t ties;             /* elements exactly between two codes */
+    uint64_t saturations;      /* finite elements beyond the largest code */
+    uint64_t zero_blocks;      /* blocks (rows, for row formats) whose amax is 0 */
+    uint64_t negative_zeros;   /* elements that are -0 */
+    uint64_t subnormals;       /* elements that are subnormal in the model type */
+    uint64_t specials;         /* elements that are NaN or Inf */
+    uint64_t scale_underflows; /* blocks with amax > 0 whose scale became 0 */
+} kvg_reference_reach;
+
+/* Adds what row x reaches under the problem's dialect to *reach. */
+void kvg_reference_row_reach(const kvg_problem *problem, kvg_side side, float tensor_scale, const float *x,
+                             kvg_reference_reach *reach);
+
+/* Widens `count` values of `dtype` (f16, bf16, f32) to f32, exactly; rounds f32 to `dtype` by section 2.4. */
+void kvg_reference_load(kvg_dtype dtype, const void *from, size_t count, float *to);
+void kvg_reference_store(kvg_dtype dtype, const float *from, size_t count, void *to);
+
+/* Tensor-scale conventions, docs/formats.md section 9. */
+typedef enum kvg_scale_convention { KVG_SCALE_P1 = 1, KVG_SCALE_P2, KVG_SCALE_P3, KVG_SCALE_P4 } kvg_scale_convention;
+kvg_status kvg_scale_convention_find(const char *name, kvg_scale_convention *out) KVG_CHECKED; /* "P1" to "P4" */
+
+/* g for a tensor whose largest magnitude is amax. P1 to P3 refuse an amax that is not finite and positive. */
+kvg_status kvg_scale_from_amax(kvg_scale_convention convention, float amax, float *g) KVG_CHECKED;
+
+/* The factor that turns a g of convention `from` into one of `to`. KVG_ERR_INVALID if either is P4 and they differ. */
+kvg_status kvg_scale_convert(kvg_scale_convention from, kvg_scale_convention to, float g, float *out) KVG_CHECKED;
+
+#ifdef __cplusplus
+}
+#endif
+#endif
