@@ -1,0 +1,29 @@
+#include "gpu/gpu.h"
+
+#include <cstdio>
+
+static kvg_status cuda_failure(const char *what, cudaError_t error)
+{
+    return kvg_fail(KVG_ERR_IO, "%s: %s", what, cudaGetErrorString(error));
+}
+
+kvg_status kvg_gpu_devices(kvg_gpu_device *out, size_t max, size_t *count)
+{
+    int found = 0;
+    *count = 0;
+    cudaError_t error = cudaGetDeviceCount(&found);
+    if (error == cudaErrorNoDevice || error == cudaErrorInsufficientDriver) return KVG_OK; /* no GPU, or no driver at all */
+    if (error != cudaSuccess) return cuda_failure("cudaGetDeviceCount", error);
+    for (int i = 0; i < found && *count < max; i++) {
+        cudaDeviceProp properties;
+        error = cudaGetDeviceProperties(&properties, i);
+        if (error != cudaSuccess) return cuda_failure("cudaGetDeviceProperties", error);
+        kvg_gpu_device *d = &out[(*count)++];
+        snprintf(d->name, sizeof d->name, "%s", properties.name);
+        d->sm = (uint32_t)(10 * properties.major + properties.minor);
+        d->multiprocessors = (uint32_t)properties.multiProcessorCount;
+        d->memory_bytes = properties.totalGlobalMem;
+        d->l2_bytes = (uint64_t)properties.l2CacheSize;
+    }
+    return KVG_OK;
+}

@@ -1,0 +1,45 @@
+#define _DEFAULT_SOURCE /* readlink */
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "harness/check.h"
+
+/* libkvgold_<name>.so beside the program, or in the library folder of an installation. */
+static kvg_status open_plugin(const char *name, const kvg_backend **out)
+{
+    static const char *const places[] = {"", "/../lib/kvgold", "/../lib64/kvgold", "/../lib/x86_64-linux-gnu/kvgold",
+                                         "/../lib/aarch64-linux-gnu/kvgold"};
+    char folder[PATH_MAX], path[2 * PATH_MAX];
+    const ssize_t n = readlink("/proc/self/exe", folder, sizeof folder - 1);
+    if (n < 0) return kvg_fail(KVG_ERR_IO, "cannot find the program's own folder: give the plug-in's path");
+    folder[n] = 0;
+    char *slash = strrchr(folder, '/');
+    if (slash) *slash = 0;
+    for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
+        snprintf(path, sizeof path, "%s%s/libkvgold_%s.so", folder, places[i], name);
+        if (access(path, R_OK) == 0) return kvg_backend_open(path, out);
+    }
+    return kvg_fail(KVG_ERR_NOT_FOUND, "no backend '%s': not reference, not defect:<id>, and no libkvgold_%s.so in %s", name,
+                    name, folder);
+}
+
+kvg_status kvg_check_backend(const char *name, const kvg_backend **out)
+{
+    static char last_name[PATH_MAX]; /* cases of one backend mostly follow each other */
+    static const kvg_backend *last;
+    if (last && strcmp(name, last_name) == 0) {
+        *out = last;
+        return KVG_OK;
+    }
+    kvg_status s = KVG_OK;
+    if (strcmp(name, "reference") == 0) *out = kvg_reference_backend();
+    else if (strncmp(name, "defect:", 7) == 0) s = kvg_defect_backend(name, out);
+    else if (strchr(name, '/')) s = kvg_backend_open(name, out);
+    else s = open_plugin(name, out);
+    if (s) return s;
+    snprintf(last_name, sizeof last_name, "%s", name);
+    last = strlen(name) < sizeof last_name ? *out : NULL;
+    return KVG_OK;
+}

@@ -1,0 +1,78 @@
+#include "harness/case.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core/rng.h"
+
+const char *const kvg_fill_names[] = {"exact", "adversarial", "random", "capture", "codes", "zero", NULL};
+
+/* A text that grows at the end of a fixed buffer and remembers that it did not fit. */
+typedef struct id_text {
+    char *at;
+    size_t left;
+    bool full;
+} id_text;
+
+static void append(id_text *t, const char *separator, const char *word)
+{
+    int n = snprintf(t->at, t->left, "%s%s", separator, word);
+    if (n < 0 || (size_t)n >= t->left) {
+        t->full = true;
+        return;
+    }
+    t->at += n;
+    t->left -= (size_t)n;
+}
+
+static void append_scale(id_text *t, const kvg_case *c)
+{
+    char word[64] = "-"; /* no tensor scale */
+    const bool scaled = kvg_format_get(c->problem.storage[KVG_K].format)->tensor_scale ||
+                        kvg_format_get(c->problem.storage[KVG_V].format)->tensor_scale;
+    if (scaled && c->scale.given) {
+        snprintf(word, sizeof word, "g%.9g,%.9g", (double)c->scale.value[KVG_K], (double)c->scale.value[KVG_V]);
+    } else if (scaled) {
+        snprintf(word, sizeof word, "P%d", (int)c->scale.convention);
+    }
+    append(t, "/", word);
+}
+
+kvg_status kvg_case_name(kvg_case *c)
+{
+    const kvg_problem *p = &c->problem;
+    id_text t = {c->id, sizeof c->id, false};
+    append(&t, "", kvg_op_get(p->op)->name);
+    for (int side = KVG_K; side <= KVG_V; side++) {
+        const bool same = side == KVG_V && p->storage[KVG_V].format == p->storage[KVG_K].format &&
+                          strcmp(p->storage[KVG_V].dialect, p->storage[KVG_K].dialect) == 0;
+        if (same) continue;
+        append(&t, side == KVG_K ? "/" : "+", kvg_format_get(p->storage[side].format)->name);
+        append(&t, ".", p->storage[side].dialect);
+    }
+    append(&t, "/", kvg_layout_name(p->layout));
+    append(&t, "/", kvg_dtype_name(p->dtype));
+    char shape[48];
+    snprintf(shape, sizeof shape, "%ux%ux%u", p->tokens, p->kv_heads, p->head_dim);
+    append(&t, "/", shape);
+    append(&t, "/", kvg_fill_names[c->fill]);
+    if (c->fill == KVG_FILL_CAPTURE) {
+        append(&t, ":", c->capture[KVG_K]);
+        append(&t, ",", c->capture[KVG_V]);
+    }
+    append_scale(&t, c);
+    append(&t, "/", c->backend);
+    if (t.full) return kvg_fail(KVG_ERR_INVALID, "case id longer than %d characters: %s...", KVG_CASE_ID_SIZE - 1, c->id);
+    return KVG_OK;
+}
+
+uint32_t kvg_case_shard(const kvg_case *c, uint32_t shard_count)
+{
+    return (uint32_t)(kvg_hash64(c->id, strlen(c->id)) % shard_count);
+}
+
+void kvg_case_repro(const kvg_case *c, const char *config_path, char *out, size_t size)
+{
+    snprintf(out, size, "kvgold check %s --case '%s' --seed 0x%" PRIx64, config_path, c->id, c->seed);
+}

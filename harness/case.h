@@ -1,0 +1,49 @@
+/* A case: a problem, how its inputs are filled, a seed, and the implementation under test. */
+#ifndef KVG_HARNESS_CASE_H
+#define KVG_HARNESS_CASE_H
+
+#include "core/problem.h"
+#include "reference/reference.h"
+
+typedef enum kvg_fill {
+    KVG_FILL_EXACT,       /* every element lies on the format's grid: the round trip must be exact */
+    KVG_FILL_ADVERSARIAL, /* ties, binade edges, outliers, subnormals, zeros, NaN and Inf: harness/fill.c lists them */
+    KVG_FILL_RANDOM,      /* nearly normal values, K with outlier channels */
+    KVG_FILL_CAPTURE,     /* tensors of a real model, from a safetensors file */
+    KVG_FILL_CODES,       /* op dequantise: every code and scale byte pattern, whether an encoder writes it or not */
+    KVG_FILL_ZERO         /* all +0: cannot tell anything, and shows as MISTRUSTED */
+} kvg_fill;
+
+/* Names as in configs; NULL-terminated in enum order. */
+extern const char *const kvg_fill_names[];
+
+/* How the tensor scales of K and V are chosen; formats without one have neither. */
+typedef struct kvg_case_scale {
+    bool given;                      /* true: k and v below; false: by convention from the filled tensor */
+    kvg_scale_convention convention;
+    float value[2];
+} kvg_case_scale;
+
+enum { KVG_CASE_ID_SIZE = 256 };
+
+typedef struct kvg_case {
+    kvg_problem problem;
+    kvg_fill fill;
+    const char *capture_file;   /* KVG_FILL_CAPTURE: path, and the two tensor names; owned by the config */
+    const char *capture[2];
+    kvg_case_scale scale;
+    const char *backend;        /* "reference", "defect:<id>", a plug-in's name or path; owned by the config */
+    uint64_t seed;              /* of the whole config; the fill mixes the case id in */
+    char id[KVG_CASE_ID_SIZE];  /* unique in a config, and stable: every axis by name, never a position */
+} kvg_case;
+
+/* Writes case->id from the other fields. KVG_ERR_INVALID if it would not fit. */
+kvg_status kvg_case_name(kvg_case *c) KVG_CHECKED;
+
+/* Which of `shard_count` shards runs the case: depends on the id alone. */
+uint32_t kvg_case_shard(const kvg_case *c, uint32_t shard_count);
+
+/* The command that runs this case alone: "kvgold check CONFIG --case ID --seed 0x...". */
+void kvg_case_repro(const kvg_case *c, const char *config_path, char *out, size_t size);
+
+#endif

@@ -1,0 +1,58 @@
+/* The one check loop: runs one case and judges what came back. Nothing here knows a format or an op by name. */
+#ifndef KVG_HARNESS_CHECK_H
+#define KVG_HARNESS_CHECK_H
+
+#include "core/backend.h"
+#include "core/verdict.h"
+#include "harness/case.h"
+#include "harness/defects.h"
+
+/* Round trip of one side: decoded values y against the inputs x, finite elements only. */
+typedef struct kvg_round_trip {
+    uint64_t elements;    /* judged: finite, and the bound promises something */
+    double relative_l2;   /* |y - x| / |x| */
+    double sqnr_db;       /* 10 log10(|x|^2 / |y - x|^2); +Inf if exact */
+    double gain;          /* least-squares alpha of y = alpha * x: 1 but for codec noise */
+    double worst_ratio;   /* largest |y - x| / bound */
+} kvg_round_trip;
+
+enum { KVG_MAX_CONTROLS = 16, KVG_RESULT_TEXT = 640 };
+
+typedef enum kvg_control_outcome {
+    KVG_CONTROL_ABSENT,    /* does not apply to this problem */
+    KVG_CONTROL_UNREACHED, /* does not change the exact answer of this case */
+    KVG_CONTROL_REJECTED,  /* changed it, and the check said FAIL */
+    KVG_CONTROL_ACCEPTED   /* changed it, and the check passed it: the case is MISTRUSTED */
+} kvg_control_outcome;
+
+typedef struct kvg_result {
+    kvg_verdict verdict;
+    char detail[KVG_RESULT_TEXT]; /* empty if PASS */
+    const char *impl;             /* which implementation ran */
+    uint64_t compared_bytes;      /* output bytes compared; equals the bytes defined, or the case is an ERROR */
+    uint64_t mismatched_bytes;
+    uint64_t value_steps;         /* KVG_DIALECT_VALUE: bytes that differ within the rule */
+    kvg_round_trip round_trip[2];
+    kvg_reference_reach reach[2];
+    kvg_control_outcome controls[KVG_MAX_CONTROLS]; /* in the order of the control rows of harness/defects.def */
+    double milliseconds;          /* of the candidate's run */
+} kvg_result;
+
+/* Runs a case on a backend. Never fails: what goes wrong is a verdict with a detail. */
+void kvg_check_run(const kvg_case *c, const kvg_backend *backend, kvg_result *out);
+
+/* Times of a case's op on one implementation, inputs and outputs warm. */
+typedef struct kvg_timing {
+    uint64_t runs;
+    double median_ms, fastest_ms, slowest_ms;
+} kvg_timing;
+
+/* Checks the case, and only if it passes runs the op again for at least `seconds` (3 runs or more) and checks the last
+ * answer once more. *timing is all zero where nothing was timed. */
+void kvg_check_time(const kvg_case *c, const kvg_backend *backend, double seconds, kvg_result *out, kvg_timing *timing);
+
+/* Resolves a backend's name: "reference", "defect:<id>", a path with a '/', or the name of a plug-in
+ * libkvgold_<name>.so beside the program or in its library folder. Plug-ins are opened at most once. */
+kvg_status kvg_check_backend(const char *name, const kvg_backend **out) KVG_CHECKED;
+
+#endif

@@ -1,0 +1,143 @@
+#define _DEFAULT_SOURCE
+#include <getopt.h>
+#include <omp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cjson/cJSON.h>
+
+#include "harness/check.h"
+#include "harness/commands.h"
+#include "harness/config.h"
+
+static const char help_text[] =
+    "usage: kvgold bench CONFIG [options]\n\n"
+    "Checks each case of the config, then times it, warm, and checks the last timed answer again. A case that fails is\n"
+    "never timed. Elements are K and V elements of one run; MB/s counts the bytes the op must read and write.\n\n"
+    "      --backend NAME   time this implementation instead of the config's\n"
+    "      --seconds S      time per measurement (default 0.5)\n"
+    "      --threads N      OpenMP threads besides 1 (default: all cores)\n"
+    "      --json FILE      also write the figures as JSON\n";
+
+typedef struct bench_options {
+    const char *backend, *json;
+    double seconds;
+    unsigned threads;
+} bench_options;
+
+static double elements_of(const kvg_problem *p)
+{
+    return 2.0 * p->tokens * p->kv_heads * p->head_dim;
+}
+
+static double bytes_of(const kvg_problem *p)
+{
+    const kvg_op_info *op = kvg_op_get(p->op);
+    double bytes = 0;
+    for (int side = KVG_K; side <= KVG_V; side++) {
+        for (int i = 0; i < KVG_MAX_ROLES && op->inputs[i]; i++) {
+            bytes += (double)kvg_problem_tensor(p, op->inputs[i], (kvg_side)side).bytes;
+        }
+        for (int i = 0; i < KVG_MAX_ROLES && op->outputs[i]; i++) {
+            bytes += (double)kvg_problem_tensor(p, op->outputs[i], (kvg_side)side).bytes;
+        }
+    }
+    return bytes;
+}
+
+/* Times one case at one thread count, prints its line and adds it to the JSON list. False if it was not timed. */
+static bool bench_case(const kvg_case *c, const kvg_backend *backend, unsigned threads, double seconds, cJSON *list)
+{
+    kvg_result r;
+    kvg_timing t;
+    omp_set_num_threads((int)threads);
+    kvg_check_time(c, backend, seconds, &r, &t);
+    if (t.runs == 0) {
+        printf("%-72s %2u  %s: %s\n", c->id, threads, kvg_verdict_name(r.verdict), r.detail);
+        return false;
+    }
+    const double elements = elements_of(&c->problem) / t.median_ms / 1e3, megabytes = bytes_of(&c->problem) / t.median_ms / 1e3;
+    printf("%-72s %2u %9.1f %9.1f %9.0f %7.1f%% %6llu\n", c->id, threads, elements, elements / threads, megabytes,
+           100 * (t.slowest_ms - t.fastest_ms) / t.median_ms, (unsigned long long)t.runs);
+    cJSON *item = cJSON_CreateObject();
+    cJSON_AddStringToObject(item, "id", c->id);
+    cJSON_AddStringToObject(item, "impl", r.impl);
+    cJSON_AddNumberToObject(item, "threads", threads);
+    cJSON_AddNumberToObject(item, "median_ms", t.median_ms);
+    cJSON_AddNumberToObject(item, "fastest_ms", t.fastest_ms);
+    cJSON_AddNumberToObject(item, "slowest_ms", t.slowest_ms);
+    cJSON_AddNumberToObject(item, "runs", (double)t.runs);
+    cJSON_AddNumberToObject(item, "million_elements_per_second", elements);
+    cJSON_AddItemToArray(list, item);
+    return true;
+}
+
+static kvg_status write_json(const char *path, const cJSON *list)
+{
+    char *text = cJSON_Print(list);
+    FILE *f = text ? fopen(path, "w") : NULL;
+    bool written = f && fputs(text, f) >= 0 && fputc('\n', f) != EOF;
+    if (f && fclose(f) != 0) written = false;
+    free(text);
+    return written ? KVG_OK : kvg_fail(KVG_ERR_IO, "cannot write %s", path);
+}
+
+static kvg_status bench(const char *path, const bench_options *o, int *exit_code)
+{
+    kvg_config config;
+    kvg_status s = kvg_config_open(path, NULL, &config);
+    if (s) return s;
+    cJSON *list = cJSON_CreateArray();
+    printf("%-72s thr  Melem/s  per core      MB/s  spread   runs\n", "case");
+    *exit_code = KVG_EXIT_PASS;
+    for (size_t i = 0; !s && i < config.case_count; i++) {
+        kvg_case *c = &config.cases[i];
+        const kvg_backend *backend;
+        if (o->backend) {
+            c->backend = o->backend;
+            s = kvg_case_name(c);
+        }
+        if (!s) s = kvg_check_backend(c->backend, &backend);
+        for (unsigned threads = 1; !s && threads <= o->threads; threads += o->threads > 1 ? o->threads - 1 : 1) {
+            if (!bench_case(c, backend, threads, o->seconds, list)) *exit_code = KVG_EXIT_FAIL;
+        }
+        fflush(stdout);
+    }
+    if (!s && o->json) s = write_json(o->json, list);
+    cJSON_Delete(list);
+    kvg_config_close(&config);
+    return s;
+}
+
+int kvg_command_bench(int argc, char **argv)
+{
+    enum { BACKEND = 256, SECONDS, THREADS, JSON };
+    static const struct option options[] = {
+        {"backend", required_argument, NULL, BACKEND}, {"seconds", required_argument, NULL, SECONDS},
+        {"threads", required_argument, NULL, THREADS}, {"json", required_argument, NULL, JSON},
+        {"help", no_argument, NULL, 'h'},              {0},
+    };
+    bench_options o = {.seconds = 0.5, .threads = (unsigned)omp_get_num_procs()};
+    kvg_status s = KVG_OK;
+    char *end;
+    for (int option; !s && (option = getopt_long(argc, argv, "h", options, NULL)) != -1;) {
+        switch (option) {
+        case BACKEND: o.backend = optarg; break;
+        case SECONDS:
+            o.seconds = strtod(optarg, &end);
+            if (*end || !(o.seconds > 0 && o.seconds <= 60)) s = kvg_fail(KVG_ERR_INVALID, "--seconds takes 0 to 60");
+            break;
+        case THREADS: s = kvg_parse_count(optarg, 1024, &o.threads); break;
+        case JSON: o.json = optarg; break;
+        case 'h': fputs(help_text, stdout); return KVG_EXIT_PASS;
+        default: return kvg_command_usage("bench", "unknown option");
+        }
+    }
+    if (s) return kvg_command_fail("bench", s);
+    if (optind + 1 != argc) return kvg_command_usage("bench", "give one config");
+    int exit_code = KVG_EXIT_FAIL;
+    s = bench(argv[optind], &o, &exit_code);
+    return s ? kvg_command_fail("bench", s) : exit_code;
+}

@@ -1,0 +1,141 @@
+#define _DEFAULT_SOURCE
+#include <getopt.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include "harness/commands.h"
+#include "harness/report.h"
+#include "harness/run.h"
+
+static const char help_text[] =
+    "usage: kvgold check CONFIG [options]\n\n"
+    "Runs every case of the config in child processes, judges each against the golden reference, and prints a table.\n"
+    "Results stream to DIR/results.jsonl; DIR/report.html is one self-contained page.\n\n"
+    "  -o, --output DIR     folder for results, made if missing (default: kvgold-out)\n"
+    "      --backend NAME   judge this implementation instead of the config's: reference, defect:<id>, a plug-in's name\n"
+    "                       or the path of a shared library\n"
+    "      --case ID        run this case alone (ids: kvgold list CONFIG)\n"
+    "      --seed 0xHEX     another seed than the config's\n"
+    "      --shard I/N      run the I-th of N shares; merge with `kvgold report`\n"
+    "  -j, --jobs N         child processes at a time (default: one per core)\n"
+    "      --junit FILE     also write JUnit XML\n"
+    "      --no-html        skip the HTML page\n";
+
+typedef struct check_options {
+    const char *junit, *backend;
+    bool html, has_seed;
+    uint64_t seed;
+    kvg_run_options run;
+} check_options;
+
+static unsigned terminal_width(void)
+{
+    struct winsize size;
+    return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 40 ? size.ws_col : 0;
+}
+
+/* KVG_OK, or an error text for kvg_command_fail; *help_wanted if --help was given. */
+static kvg_status read_options(int argc, char **argv, check_options *o, bool *help_wanted)
+{
+    enum { JUNIT = 256, BACKEND, CASE, SEED, SHARD, NO_HTML };
+    static const struct option options[] = {
+        {"output", required_argument, NULL, 'o'}, {"jobs", required_argument, NULL, 'j'},
+        {"junit", required_argument, NULL, JUNIT}, {"backend", required_argument, NULL, BACKEND},
+        {"case", required_argument, NULL, CASE},   {"seed", required_argument, NULL, SEED},
+        {"shard", required_argument, NULL, SHARD}, {"no-html", no_argument, NULL, NO_HTML},
+        {"help", no_argument, NULL, 'h'},          {0},
+    };
+    kvg_status s = KVG_OK;
+    unsigned long long seed;
+    for (int option; !s && (option = getopt_long(argc, argv, "o:j:h", options, NULL)) != -1;) {
+        switch (option) {
+        case 'o': o->run.out_folder = optarg; break;
+        case 'j': s = kvg_parse_count(optarg, KVG_MAX_JOBS, &o->run.jobs); break;
+        case JUNIT: o->junit = optarg; break;
+        case BACKEND: o->backend = optarg; break;
+        case CASE: o->run.only_case = optarg; break;
+        case SEED:
+            s = kvg_parse_seed(optarg, &seed);
+            o->has_seed = true;
+            o->seed = seed;
+            break;
+        case SHARD: s = kvg_parse_shard(optarg, &o->run.shard, &o->run.shards); break;
+        case NO_HTML: o->html = false; break;
+        case 'h': *help_wanted = true; break;
+        default: s = kvg_fail(KVG_ERR_INVALID, "unknown option (see `kvgold check --help`)"); break;
+        }
+    }
+    return s;
+}
+
+/* --backend: every case is judged on another implementation; its ids then name that one. */
+static kvg_status replace_backend(kvg_config *config, const char *backend)
+{
+    for (size_t i = 0; i < config->case_count; i++) {
+        config->cases[i].backend = backend;
+        kvg_status s = kvg_case_name(&config->cases[i]);
+        if (s) return s;
+    }
+    return KVG_OK;
+}
+
+static kvg_status write_reports(const check_options *o, int *exit_code)
+{
+    char results[PATH_MAX], page[PATH_MAX];
+    snprintf(results, sizeof results, "%s/results.jsonl", o->run.out_folder);
+    snprintf(page, sizeof page, "%s/report.html", o->run.out_folder);
+    const char *paths[] = {results};
+    kvg_report *report;
+    kvg_status s = kvg_report_open(paths, 1, &report);
+    if (s) return s;
+    kvg_report_table(report, stdout, terminal_width());
+    *exit_code = kvg_report_exit_code(report);
+    if (o->html) s = kvg_report_html(report, page);
+    if (!s && o->junit) s = kvg_report_junit(report, o->junit);
+    kvg_report_close(report);
+    if (!s) printf("\nresults: %s%s%s\n", results, o->html ? "\nreport:  " : "", o->html ? page : "");
+    return s;
+}
+
+static kvg_status check(const char *path, const check_options *o, int *exit_code)
+{
+    kvg_config config;
+    kvg_run_summary summary;
+    kvg_status s = kvg_config_open(path, o->has_seed ? &o->seed : NULL, &config);
+    if (s) return s;
+    if (o->backend) s = replace_backend(&config, o->backend);
+    if (!s) s = kvg_run(&config, &o->run, &summary);
+    kvg_config_close(&config);
+    if (s) return s;
+    s = write_reports(o, exit_code);
+    if (!s && summary.interrupted) {
+        s = kvg_fail(KVG_ERR_IO, "interrupted: %s/results.jsonl holds the cases that had finished", o->run.out_folder);
+    }
+    return s;
+}
+
+int kvg_command_check(int argc, char **argv)
+{
+    check_options o = {
+        .html = true,
+        .run = {.out_folder = "kvgold-out", .shards = 1, .progress = isatty(STDERR_FILENO) != 0},
+    };
+    bool help_wanted = false;
+    kvg_status s = read_options(argc, argv, &o, &help_wanted);
+    if (help_wanted) {
+        fputs(help_text, stdout);
+        return KVG_EXIT_PASS;
+    }
+    if (s) return kvg_command_fail("check", s);
+    if (optind + 1 != argc) return kvg_command_usage("check", "give one config");
+    if (o.run.jobs == 0) {
+        const long cores = sysconf(_SC_NPROCESSORS_ONLN);
+        o.run.jobs = cores < 1 ? 1 : cores > KVG_MAX_JOBS ? KVG_MAX_JOBS : (unsigned)cores;
+    }
+    int exit_code = KVG_EXIT_FAIL;
+    s = check(argv[optind], &o, &exit_code);
+    return s ? kvg_command_fail("check", s) : exit_code;
+}

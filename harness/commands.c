@@ -1,0 +1,62 @@
+#include "harness/commands.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+int kvg_command_fail(const char *command, kvg_status status)
+{
+    fprintf(stderr, "kvgold %s: %s\n", command, kvg_error_text());
+    return status == KVG_ERR_IO || status == KVG_ERR_MEMORY ? KVG_EXIT_ENVIRONMENT : KVG_EXIT_USAGE;
+}
+
+int kvg_command_usage(const char *command, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    fprintf(stderr, "kvgold %s: ", command);
+    vfprintf(stderr, format, args);
+    fprintf(stderr, " (see `kvgold %s --help`)\n", command);
+    va_end(args);
+    return KVG_EXIT_USAGE;
+}
+
+kvg_status kvg_parse_seed(const char *text, unsigned long long *out)
+{
+    char *end;
+    errno = 0;
+    *out = strtoull(text, &end, 16);
+    if (strncmp(text, "0x", 2) != 0 || text[2] == 0 || *end != 0 || errno) {
+        return kvg_fail(KVG_ERR_INVALID, "seed '%s' is not 0x and 1 to 16 hex digits", text);
+    }
+    return KVG_OK;
+}
+
+kvg_status kvg_parse_count(const char *text, unsigned max, unsigned *out)
+{
+    char *end;
+    errno = 0;
+    const unsigned long value = strtoul(text, &end, 10);
+    if (text[0] < '0' || text[0] > '9' || *end != 0 || errno || value < 1 || value > max) {
+        return kvg_fail(KVG_ERR_INVALID, "'%s' is not a whole number from 1 to %u", text, max);
+    }
+    *out = (unsigned)value;
+    return KVG_OK;
+}
+
+kvg_status kvg_parse_shard(const char *text, unsigned *shard, unsigned *shards)
+{
+    char first[16];
+    const char *slash = strchr(text, '/');
+    if (slash && slash > text && (size_t)(slash - text) < sizeof first) {
+        snprintf(first, sizeof first, "%.*s", (int)(slash - text), text);
+        if (kvg_parse_count(first, 10000, shard) == KVG_OK && kvg_parse_count(slash + 1, 10000, shards) == KVG_OK &&
+            *shard <= *shards) {
+            --*shard;
+            return KVG_OK;
+        }
+    }
+    return kvg_fail(KVG_ERR_INVALID, "shard '%s' is not i/n with 1 <= i <= n <= 10000", text);
+}

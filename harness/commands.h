@@ -1,0 +1,28 @@
+/* The commands of `kvgold`, one file each. argv[0] is the command's name. They print and return an exit code: 0 all passed,
+ * 1 a case failed, 2 bad usage or config, 3 environment, 77 nothing could run. */
+#ifndef KVG_HARNESS_COMMANDS_H
+#define KVG_HARNESS_COMMANDS_H
+
+#include "core/status.h"
+
+enum { KVG_EXIT_PASS = 0, KVG_EXIT_FAIL = 1, KVG_EXIT_USAGE = 2, KVG_EXIT_ENVIRONMENT = 3, KVG_EXIT_NOTHING = 77 };
+
+int kvg_command_list(int argc, char **argv);
+int kvg_command_check(int argc, char **argv);
+int kvg_command_report(int argc, char **argv);
+int kvg_command_bench(int argc, char **argv);
+int kvg_command_memory(int argc, char **argv);
+int kvg_command_env(int argc, char **argv);
+
+/* Prints "kvgold COMMAND: <error text>" on stderr and returns the exit code that fits the status. */
+int kvg_command_fail(const char *command, kvg_status status);
+
+/* Prints "kvgold COMMAND: <text>" and a hint at --help; returns KVG_EXIT_USAGE. */
+int kvg_command_usage(const char *command, const char *format, ...) KVG_PRINTF(2, 3);
+
+/* Parses "0x..." seeds and "i/n" shards. */
+kvg_status kvg_parse_seed(const char *text, unsigned long long *out) KVG_CHECKED;
+kvg_status kvg_parse_shard(const char *text, unsigned *shard, unsigned *shards) KVG_CHECKED;
+kvg_status kvg_parse_count(const char *text, unsigned max, unsigned *out) KVG_CHECKED;
+
+#endif

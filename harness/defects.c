@@ -1,0 +1,293 @@
+#include "harness/defects.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/bits.h"
+#include "reference/reference.h"
+
+/* --- which problems a defect applies to --- */
+
+static const kvg_format_info *k_format(const kvg_problem *p)
+{
+    return kvg_format_get(p->storage[KVG_K].format);
+}
+
+static bool either(const kvg_problem *p, kvg_format format)
+{
+    return p->storage[KVG_K].format == format || p->storage[KVG_V].format == format;
+}
+
+static bool any(const kvg_problem *p) { return p->head_dim > 0; }
+static bool four_bit(const kvg_problem *p) { return k_format(p)->element_bits == 4; }
+static bool has_scales(const kvg_problem *p) { return kvg_format_scale_bytes(k_format(p)->format, p->head_dim) > 0; }
+static bool same_storage(const kvg_problem *p) { return p->storage[KVG_K].format == p->storage[KVG_V].format; }
+static bool e4m3_scales(const kvg_problem *p) { return either(p, KVG_FORMAT_NVFP4); }
+static bool mx_scales(const kvg_problem *p) { return either(p, KVG_FORMAT_MX16) || either(p, KVG_FORMAT_MXFP4); }
+static bool scaled(const kvg_problem *p) { return k_format(p)->tensor_scale; }
+static bool is_e4m3(const kvg_problem *p) { return either(p, KVG_FORMAT_E4M3); }
+static bool is_e5m2(const kvg_problem *p) { return p->op == KVG_OP_QUANTISE && either(p, KVG_FORMAT_E5M2); }
+static bool wide_values(const kvg_problem *p) { return p->dtype != KVG_DTYPE_BF16; }
+
+static bool mx_floor(const kvg_problem *p)
+{
+    return p->op == KVG_OP_QUANTISE && same_storage(p) && p->storage[KVG_K].format == KVG_FORMAT_MXFP4;
+}
+
+static bool nvfp4_both(const kvg_problem *p)
+{
+    return p->op == KVG_OP_QUANTISE && same_storage(p) && p->storage[KVG_K].format == KVG_FORMAT_NVFP4;
+}
+
+/* --- changes of the problem --- */
+
+static void same(kvg_problem *p) { (void)p; }
+
+static void use_storage(kvg_problem *p, kvg_format format, const char *dialect)
+{
+    for (int side = KVG_K; side <= KVG_V; side++) p->storage[side] = (kvg_storage){format, dialect};
+}
+
+static void use_floor(kvg_problem *p) { use_storage(p, KVG_FORMAT_MXFP4, "ocp"); }
+static void use_seed(kvg_problem *p) { use_storage(p, KVG_FORMAT_NVFP4, "seed"); }
+static void use_e4m3(kvg_problem *p) { use_storage(p, KVG_FORMAT_E4M3, "canonical"); }
+
+/* --- mutations of tensors --- */
+
+static void keep(const kvg_defect_site *s) { (void)s; }
+
+static void zero_fill(const kvg_defect_site *s)
+{
+    memset(s->tensor->data, 0, s->tensor->bytes);
+}
+
+static void copy_input(const kvg_defect_site *s)
+{
+    for (size_t i = 0; i < s->tensor->bytes; i++) {
+        ((uint8_t *)s->tensor->data)[i] = ((const uint8_t *)s->input->data)[i % s->input->bytes];
+    }
+}
+
+/* Moves the tensor's bytes up by `count`, the last ones to the front. */
+static void roll(kvg_tensor *t, size_t count)
+{
+    uint8_t *bytes = t->data, *copy = malloc(t->bytes);
+    if (!copy) return; /* the caller then sees an unchanged answer and lists the defect as unreached */
+    memcpy(copy, bytes, t->bytes);
+    for (size_t i = 0; i < t->bytes; i++) bytes[(i + count) % t->bytes] = copy[i];
+    free(copy);
+}
+
+static void roll_tokens(const kvg_defect_site *s)
+{
+    roll(s->tensor, s->tensor->bytes / (size_t)s->tensor->shape[0]);
+}
+
+static void roll_scales(const kvg_defect_site *s)
+{
+    const kvg_format_info *f = kvg_format_get(s->problem->storage[s->side].format);
+    roll(s->tensor, f->block ? f->block_scale_bytes : f->row_param_bytes);
+}
+
+static void swap_nibbles(const kvg_defect_site *s)
+{
+    uint8_t *bytes = s->tensor->data;
+    for (size_t i = 0; i < s->tensor->bytes; i++) bytes[i] = (uint8_t)(bytes[i] << 4 | bytes[i] >> 4);
+}
+
+static void swap_sides(const kvg_defect_site *s)
+{
+    if (s->side != KVG_K || s->tensor->bytes != s->other->bytes) return;
+    uint8_t *k = s->tensor->data, *v = s->other->data;
+    for (size_t i = 0; i < s->tensor->bytes; i++) {
+        uint8_t byte = k[i];
+        k[i] = v[i];
+        v[i] = byte;
+    }
+}
+
+static void drop_half(const kvg_defect_site *s)
+{
+    const size_t row = (size_t)s->tensor->shape[2];
+    for (size_t r = 0; r < s->tensor->bytes; r += row) memset((uint8_t *)s->tensor->data + r + row / 2, 0, row - row / 2);
+}
+
+static void drop_last(const kvg_defect_site *s)
+{
+    const size_t row = (size_t)s->tensor->shape[2];
+    memset((uint8_t *)s->tensor->data + s->tensor->bytes - row, 0, row);
+}
+
+static void saturate_to_nan(const kvg_defect_site *s)
+{
+    uint8_t *bytes = s->tensor->data;
+    for (size_t i = 0; i < s->tensor->bytes; i++) bytes[i] = bytes[i] == 0x7E ? 0x7F : bytes[i];
+}
+
+static void add_one(const kvg_defect_site *s)
+{
+    uint8_t *bytes = s->tensor->data;
+    for (size_t i = 0; i < s->tensor->bytes; i++) bytes[i]++;
+}
+
+static void round_bf16(const kvg_defect_site *s)
+{
+    const size_t size = kvg_dtype_bytes(s->tensor->dtype);
+    for (size_t i = 0; i < s->tensor->bytes; i += size) {
+        float x;
+        uint16_t code;
+        kvg_reference_load(s->tensor->dtype, (uint8_t *)s->tensor->data + i, 1, &x);
+        kvg_reference_store(KVG_DTYPE_BF16, &x, 1, &code);
+        kvg_reference_load(KVG_DTYPE_BF16, &code, 1, &x);
+        kvg_reference_store(s->tensor->dtype, &x, 1, (uint8_t *)s->tensor->data + i);
+    }
+}
+
+static void map_scale(const kvg_defect_site *s, float (*f)(float))
+{
+    float g;
+    if (s->tensor->bytes != sizeof g) return;
+    memcpy(&g, s->tensor->data, sizeof g);
+    g = f(g);
+    if (g > 0 && isfinite(g)) memcpy(s->tensor->data, &g, sizeof g);
+}
+
+static float one(float g) { return g * 0 + 1; }
+static float square(float g) { return g * g; }
+static float inverse(float g) { return 1.0f / g; }
+static float times_6(float g) { return g * 6.0f; }
+static float half(float g) { return g * 0.5f; }
+static float min_1(float g) { return g < 1.0f ? 1.0f : g; }
+static float pow2(float g) { return kvg_f32_of_bits(kvg_bits_of_f32(g) & 0x7F800000u); }
+static float bf16(float g) { return kvg_f32_of_bits(kvg_bits_of_f32(g) & 0xFFFF0000u); }
+
+static void scale_one(const kvg_defect_site *s) { map_scale(s, one); }
+static void scale_square(const kvg_defect_site *s) { map_scale(s, square); }
+static void scale_inverse(const kvg_defect_site *s) { map_scale(s, inverse); }
+static void scale_times_6(const kvg_defect_site *s) { map_scale(s, times_6); }
+static void scale_half(const kvg_defect_site *s) { map_scale(s, half); }
+static void scale_min_1(const kvg_defect_site *s) { map_scale(s, min_1); }
+static void scale_pow2(const kvg_defect_site *s) { map_scale(s, pow2); }
+static void scale_bf16(const kvg_defect_site *s) { map_scale(s, bf16); }
+
+static void v_scale_one(const kvg_defect_site *s)
+{
+    if (s->side == KVG_V) map_scale(s, one);
+}
+
+/* --- the table and its two readers --- */
+
+static const kvg_defect defects[] = {
+#define DEFECT(id, control, applies, change, role, mutate, summary, seen_in) \
+    {#id, control, applies, change, KVG_ROLE_##role, mutate, summary, seen_in},
+#include "harness/defects.def"
+#undef DEFECT
+};
+enum { DEFECT_COUNT = sizeof defects / sizeof defects[0] };
+
+const kvg_defect *kvg_defect_table(size_t *count)
+{
+    *count = DEFECT_COUNT;
+    return defects;
+}
+
+kvg_status kvg_defect_find(const char *id, const kvg_defect **out)
+{
+    for (size_t i = 0; i < DEFECT_COUNT; i++) {
+        if (strcmp(defects[i].id, id) == 0) {
+            *out = &defects[i];
+            return KVG_OK;
+        }
+    }
+    return kvg_fail(KVG_ERR_NOT_FOUND, "no defect '%s': `kvgold list defects` shows them", id);
+}
+
+static void mutate_pair(const kvg_defect *defect, const kvg_problem *p, kvg_tensor *pair, const kvg_tensor *in)
+{
+    for (int side = KVG_K; side <= KVG_V; side++) {
+        if (pair[side].bytes == 0) continue;
+        const kvg_defect_site site = {p, (kvg_side)side, &pair[side], &pair[1 - side], &in[side]};
+        defect->mutate(&site);
+    }
+}
+
+static void free_tensors(kvg_tensor *tensors, size_t count)
+{
+    for (size_t i = 0; i < count; i++) free(tensors[i].data);
+}
+
+static kvg_status copy_tensors(const kvg_tensor *from, size_t count, kvg_tensor *to)
+{
+    for (size_t i = 0; i < count; i++) {
+        to[i] = from[i];
+        to[i].data = NULL;
+    }
+    for (size_t i = 0; i < count; i++) {
+        if (from[i].bytes == 0) continue;
+        to[i].data = malloc(from[i].bytes);
+        if (!to[i].data) {
+            free_tensors(to, count);
+            return kvg_fail(KVG_ERR_MEMORY, "cannot copy an input of %zu bytes", from[i].bytes);
+        }
+        memcpy(to[i].data, from[i].data, from[i].bytes);
+    }
+    return KVG_OK;
+}
+
+kvg_status kvg_defect_run(const kvg_defect *defect, const kvg_problem *problem, const kvg_tensor *in, kvg_tensor *out)
+{
+    const kvg_op_info *op = kvg_op_get(problem->op);
+    const size_t inputs = kvg_roles_tensors(op->inputs), outputs = kvg_roles_tensors(op->outputs);
+    kvg_tensor changed[KVG_MAX_TENSORS];
+    kvg_status s = copy_tensors(in, inputs, changed);
+    if (s) return s;
+
+    kvg_problem wrong = *problem;
+    defect->change(&wrong);
+    const int input = kvg_roles_index(op->inputs, defect->role, KVG_K);
+    if (defect->role != KVG_ROLE_NONE && input >= 0) mutate_pair(defect, problem, &changed[input], in);
+
+    const kvg_impl *impl;
+    s = kvg_backend_choose(kvg_reference_backend(), &wrong, &impl);
+    if (!s) s = impl->run(&wrong, changed, out, NULL);
+    free_tensors(changed, inputs);
+    if (s) return s;
+
+    for (size_t i = 0; i < outputs; i += 2) {
+        if (defect->role == KVG_ROLE_NONE || defect->role == op->outputs[i / 2]) mutate_pair(defect, problem, &out[i], in);
+    }
+    return KVG_OK;
+}
+
+static const kvg_defect *active; /* the defect of this process's defect backend: one per candidate process */
+
+static kvg_status run_active(const kvg_problem *problem, const kvg_tensor *in, kvg_tensor *out, kvg_stream *stream)
+{
+    (void)stream;
+    if (!active->applies(problem)) {
+        return kvg_fail(KVG_ERR_UNIMPLEMENTED, "defect %s does not apply to this problem", active->id);
+    }
+    return kvg_defect_run(active, problem, in, out);
+}
+
+kvg_status kvg_defect_backend(const char *name, const kvg_backend **out)
+{
+    static const kvg_impl impls[] = {
+        {"defect_quantise", KVG_OP_QUANTISE, KVG_FORMAT_NONE, 0, run_active},
+        {"defect_dequantise", KVG_OP_DEQUANTISE, KVG_FORMAT_NONE, 0, run_active},
+    };
+    static const kvg_backend backend = {
+        .abi = KVG_BACKEND_ABI,
+        .struct_size = sizeof backend,
+        .name = "defect",
+        .impls = impls,
+        .impl_count = sizeof impls / sizeof impls[0],
+        .error_text = kvg_error_text,
+    };
+    const char *id = strchr(name, ':');
+    kvg_status s = kvg_defect_find(id ? id + 1 : "", &active);
+    if (s) return s;
+    *out = &backend;
+    return KVG_OK;
+}

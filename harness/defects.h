@@ -1,0 +1,36 @@
+/* Known-wrong variants of the reference: harness/defects.def. */
+#ifndef KVG_HARNESS_DEFECTS_H
+#define KVG_HARNESS_DEFECTS_H
+
+#include "core/backend.h"
+
+/* What a mutation works on. */
+typedef struct kvg_defect_site {
+    const kvg_problem *problem;
+    kvg_side side;
+    kvg_tensor *tensor;      /* the tensor to change */
+    kvg_tensor *other;       /* the same role on the other side */
+    const kvg_tensor *input; /* the op's first input of this side */
+} kvg_defect_site;
+
+typedef struct kvg_defect {
+    const char *id;
+    bool control;
+    bool (*applies)(const kvg_problem *problem);
+    void (*change)(kvg_problem *problem);
+    kvg_role role;
+    void (*mutate)(const kvg_defect_site *site);
+    const char *summary, *seen_in;
+} kvg_defect;
+
+const kvg_defect *kvg_defect_table(size_t *count);
+kvg_status kvg_defect_find(const char *id, const kvg_defect **out) KVG_CHECKED;
+
+/* Runs the reference under a defect. Inputs are copied first and stay as they are; `out` must be allocated. */
+kvg_status kvg_defect_run(const kvg_defect *defect, const kvg_problem *problem, const kvg_tensor *in,
+                          kvg_tensor *out) KVG_CHECKED;
+
+/* The backend "defect:<id>". KVG_ERR_NOT_FOUND for an unknown id. */
+kvg_status kvg_defect_backend(const char *name, const kvg_backend **out) KVG_CHECKED;
+
+#endif

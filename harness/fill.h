@@ -1,0 +1,20 @@
+/* Input data of a case. Element i depends on (seed, case id without the backend, i) alone, so that every implementation
+ * sees the same data in any order and on any number of threads. */
+#ifndef KVG_HARNESS_FILL_H
+#define KVG_HARNESS_FILL_H
+
+#include "harness/case.h"
+
+/* KVG_ERR_INVALID if the fill does not exist for the case's format or op (docs/config.md has the table). */
+kvg_status kvg_fill_check(const kvg_case *c) KVG_CHECKED;
+
+/* K or V rows into `tensor` (role VALUES, allocated), in the model type. */
+kvg_status kvg_fill_values(const kvg_case *c, kvg_side side, kvg_tensor *tensor) KVG_CHECKED;
+
+/* The tensor scale of one side for those rows: as given, or by convention from their largest finite magnitude. */
+kvg_status kvg_fill_scale(const kvg_case *c, kvg_side side, const kvg_tensor *values, float *g) KVG_CHECKED;
+
+/* KVG_FILL_CODES: every byte pattern in turn in `codes` and, at a different pace, in `scales`. */
+void kvg_fill_codes(const kvg_case *c, kvg_side side, kvg_tensor *codes, kvg_tensor *scales);
+
+#endif

@@ -1,0 +1,147 @@
+/* The table for people. */
+#include <inttypes.h>
+#include <string.h>
+
+#include "harness/report_data.h"
+
+enum { CELL_SIZE = 512, MAX_COLUMNS = 32, GAP = 2 };
+
+/* --- cases that did not pass --- */
+
+static void print_case(FILE *out, const kvg_report_case *c)
+{
+    fprintf(out, "%-13s ", kvg_report_status_name(c));
+    kvg_report_plain(out, c->id);
+    if (c->detail[0]) {
+        fputs("\n    ", out);
+        kvg_report_plain(out, c->detail);
+    }
+    if (c->repro[0]) {
+        fputs("\n    ", out);
+        kvg_report_plain(out, c->repro);
+    }
+    putc('\n', out);
+}
+
+/* Those that fail first, then those that were skipped. */
+static void print_cases(const kvg_report *r, FILE *out)
+{
+    enum { LIMIT = 20 };
+    size_t count = 0;
+    for (int fails = 1; fails >= 0; fails--) {
+        for (size_t i = 0; i < r->case_count; i++) {
+            const kvg_report_case *c = &r->cases[i];
+            if (kvg_report_case_fails(c) != (fails == 1) || (c->finished && c->verdict == KVG_VERDICT_PASS)) continue;
+            if (count++ < LIMIT) print_case(out, c);
+        }
+    }
+    if (count > LIMIT) fprintf(out, "and %zu more\n", count - LIMIT);
+    if (count) putc('\n', out);
+}
+
+/* --- formats --- */
+
+static size_t print_width(const char *cell)
+{
+    size_t width = 0;
+    for (; *cell; cell++) width += ((unsigned char)*cell & 0xc0) != 0x80;
+    return width;
+}
+
+static void print_cell(FILE *out, const char *cell, size_t width, bool left)
+{
+    const size_t padding = width > print_width(cell) ? width - print_width(cell) : 0;
+    if (!left) fprintf(out, "%*s", (int)padding, "");
+    kvg_report_plain(out, cell);
+    if (left) fprintf(out, "%*s", (int)padding, "");
+}
+
+/* Drops the least important columns until the rest fits: widths become 0. */
+static void fit(size_t widths[MAX_COLUMNS], size_t width)
+{
+    for (;;) {
+        size_t total = 0, least = 0;
+        for (size_t i = 0; i < kvg_report_column_count; i++) {
+            if (!widths[i]) continue;
+            total += widths[i] + GAP;
+            if (kvg_report_columns[i].importance < kvg_report_columns[least].importance) least = i;
+        }
+        if (total <= width + GAP || least == 0) return;
+        for (size_t i = 0; i < kvg_report_column_count; i++) { /* K and V go together */
+            if (kvg_report_columns[i].importance == kvg_report_columns[least].importance) widths[i] = 0;
+        }
+    }
+}
+
+static void print_groups(const kvg_report *r, FILE *out, size_t width)
+{
+    char cell[CELL_SIZE];
+    size_t widths[MAX_COLUMNS];
+    for (size_t i = 0; i < kvg_report_column_count; i++) {
+        widths[i] = print_width(kvg_report_columns[i].title);
+        for (size_t g = 0; g < r->group_count; g++) {
+            kvg_report_columns[i].cell(&r->groups[g], cell, sizeof cell);
+            if (print_width(cell) > widths[i]) widths[i] = print_width(cell);
+        }
+    }
+    fit(widths, width);
+    for (size_t row = 0; row < r->group_count + 1; row++) {
+        for (size_t i = 0; i < kvg_report_column_count; i++) {
+            if (!widths[i]) continue;
+            snprintf(cell, sizeof cell, "%s", kvg_report_columns[i].title);
+            if (row) kvg_report_columns[i].cell(&r->groups[row - 1], cell, sizeof cell);
+            if (i) fprintf(out, "%*s", GAP, "");
+            print_cell(out, cell, widths[i], i == 0);
+        }
+        putc('\n', out);
+    }
+}
+
+/* --- totals --- */
+
+static void print_verdicts(const kvg_report *r, FILE *out)
+{
+    const char *separator = "";
+    fputs("cases      ", out);
+    for (int v = 0; v < KVG_VERDICT_COUNT; v++) {
+        if (!r->verdicts[v]) continue;
+        fprintf(out, "%s%" PRIu64 " %s", separator, r->verdicts[v], kvg_verdict_name((kvg_verdict)v));
+        separator = ", ";
+    }
+    if (r->unfinished) fprintf(out, "%s%" PRIu64 " UNFINISHED", separator, r->unfinished);
+    if (!r->case_count) fputs("none", out);
+    if (r->missing) fprintf(out, " (%" PRIu64 " missing)", r->missing);
+    putc('\n', out);
+}
+
+static void print_totals(const kvg_report *r, FILE *out)
+{
+    char bytes[32], counts[128];
+    print_verdicts(r, out);
+    kvg_report_format_bytes(r->compared, bytes, sizeof bytes);
+    fprintf(out, "compared   %s (%" PRIu64 " bytes), %" PRIu64 " mismatched\n", bytes, r->compared, r->mismatched);
+    fputs("controls   ", out);
+    for (size_t k = 0; k < KVG_REPORT_CONTROLS; k++) {
+        fprintf(out, "%s%" PRIu64 " %s", k ? ", " : "", r->control_totals[k], kvg_report_control_names[k]);
+    }
+    fprintf(out, "\ntime       %.1f s", r->seconds);
+    if (r->file_count > 1) fprintf(out, " in %zu shards together", r->file_count);
+    putc('\n', out);
+    for (size_t i = 0; i < r->note_count; i++) {
+        fputs("note       ", out);
+        kvg_report_plain(out, r->notes[i]);
+        putc('\n', out);
+    }
+    kvg_report_count_line(r, counts, sizeof counts);
+    fprintf(out, "%s\n", counts);
+}
+
+void kvg_report_table(const kvg_report *report, FILE *out, unsigned width)
+{
+    print_cases(report, out);
+    if (report->group_count) {
+        print_groups(report, out, width ? width : 120);
+        putc('\n', out);
+    }
+    print_totals(report, out);
+}

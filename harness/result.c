@@ -1,0 +1,153 @@
+#include "harness/result.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cjson/cJSON.h>
+
+#include "harness/version.h"
+
+static void add_number(cJSON *object, const char *key, double x)
+{
+    if (isfinite(x)) cJSON_AddNumberToObject(object, key, x);
+    else cJSON_AddStringToObject(object, key, isnan(x) ? "nan" : x > 0 ? "inf" : "-inf");
+}
+
+static void add_round_trip(cJSON *line, const char *side, const kvg_round_trip *t)
+{
+    cJSON *object = cJSON_AddObjectToObject(line, side);
+    add_number(object, "elements", (double)t->elements);
+    add_number(object, "relative_l2", t->relative_l2);
+    add_number(object, "sqnr_db", t->sqnr_db);
+    add_number(object, "gain", t->gain);
+    add_number(object, "worst_ratio", t->worst_ratio);
+}
+
+/* How many of 256 counters are not 0, and which, as hex. */
+static unsigned hit(const uint64_t a[256], const uint64_t b[256], char set[65])
+{
+    unsigned count = 0;
+    for (unsigned byte = 0; byte < 32; byte++) {
+        unsigned bits = 0;
+        for (unsigned i = 0; i < 8; i++) {
+            const unsigned code = 8 * byte + i;
+            if (a[code] + b[code] == 0) continue;
+            bits |= 1u << i;
+            count++;
+        }
+        snprintf(set + 2 * byte, 3, "%02x", bits);
+    }
+    return count;
+}
+
+static void add_reach(cJSON *line, const kvg_case *c, const kvg_reference_reach reach[2])
+{
+    const kvg_reference_reach *k = &reach[KVG_K], *v = &reach[KVG_V];
+    const uint32_t bits = kvg_format_get(c->problem.storage[KVG_K].format)->element_bits;
+    char code_set[65], scale_set[65];
+    cJSON *object = cJSON_AddObjectToObject(line, "reach");
+    add_number(object, "codes", hit(k->codes, v->codes, code_set));
+    add_number(object, "codes_of", bits == 4 ? 16 : 256);
+    add_number(object, "scales", hit(k->scales, v->scales, scale_set));
+    add_number(object, "ties", (double)(k->ties + v->ties));
+    add_number(object, "saturations", (double)(k->saturations + v->saturations));
+    add_number(object, "zero_blocks", (double)(k->zero_blocks + v->zero_blocks));
+    add_number(object, "negative_zeros", (double)(k->negative_zeros + v->negative_zeros));
+    add_number(object, "subnormals", (double)(k->subnormals + v->subnormals));
+    add_number(object, "specials", (double)(k->specials + v->specials));
+    add_number(object, "scale_underflows", (double)(k->scale_underflows + v->scale_underflows));
+    cJSON_AddStringToObject(object, "code_set", code_set);
+    cJSON_AddStringToObject(object, "scale_set", scale_set);
+}
+
+static void add_controls(cJSON *line, const kvg_control_outcome outcomes[KVG_MAX_CONTROLS])
+{
+    cJSON *object = cJSON_AddObjectToObject(line, "controls");
+    cJSON *lists[] = {
+        [KVG_CONTROL_UNREACHED] = cJSON_AddArrayToObject(object, "unreached"),
+        [KVG_CONTROL_REJECTED] = cJSON_AddArrayToObject(object, "rejected"),
+        [KVG_CONTROL_ACCEPTED] = cJSON_AddArrayToObject(object, "accepted"),
+    };
+    size_t count;
+    const kvg_defect *defects = kvg_defect_table(&count);
+    for (size_t i = 0, n = 0; i < count; i++) {
+        if (!defects[i].control) continue;
+        cJSON *list = lists[outcomes[n++]];
+        if (list) cJSON_AddItemToArray(list, cJSON_CreateString(defects[i].id));
+    }
+}
+
+/* Prints and frees. cJSON drops what it could not allocate, so a NULL in between shows as a shorter line; a NULL line
+ * is the caller's to handle. */
+static char *print(cJSON *line)
+{
+    char *text = cJSON_PrintUnformatted(line);
+    cJSON_Delete(line);
+    return text;
+}
+
+static cJSON *start(const char *type)
+{
+    cJSON *line = cJSON_CreateObject();
+    cJSON_AddStringToObject(line, "type", type);
+    return line;
+}
+
+char *kvg_result_line(const kvg_case *c, const kvg_result *r, const char *repro, bool slow)
+{
+    cJSON *line = start("case");
+    cJSON_AddStringToObject(line, "id", c->id);
+    cJSON_AddStringToObject(line, "status", kvg_verdict_name(r->verdict));
+    cJSON_AddStringToObject(line, "detail", r->detail);
+    cJSON_AddStringToObject(line, "repro", repro);
+    cJSON_AddStringToObject(line, "impl", r->impl ? r->impl : "");
+    add_number(line, "ms", r->milliseconds);
+    cJSON_AddBoolToObject(line, "slow", slow);
+    const bool judged = r->impl && (r->verdict == KVG_VERDICT_PASS || r->verdict == KVG_VERDICT_FAIL ||
+                                    r->verdict == KVG_VERDICT_MISTRUSTED);
+    if (!judged) return print(line);
+    add_number(line, "compared", (double)r->compared_bytes);
+    add_number(line, "mismatched", (double)r->mismatched_bytes);
+    add_number(line, "steps", (double)r->value_steps);
+    if (r->round_trip[KVG_K].elements) add_round_trip(line, "k", &r->round_trip[KVG_K]);
+    if (r->round_trip[KVG_V].elements) add_round_trip(line, "v", &r->round_trip[KVG_V]);
+    if (r->reach[KVG_K].elements) add_reach(line, c, r->reach);
+    add_controls(line, r->controls);
+    return print(line);
+}
+
+char *kvg_result_run_line(const char *config, const char *name, uint64_t seed, const char *shard, size_t cases)
+{
+    char hex[24];
+    snprintf(hex, sizeof hex, "0x%" PRIx64, seed);
+    cJSON *line = start("run");
+    cJSON_AddNumberToObject(line, "kvgold", 1);
+    cJSON_AddStringToObject(line, "version", KVG_VERSION);
+    cJSON_AddStringToObject(line, "config", config);
+    cJSON_AddStringToObject(line, "name", name);
+    cJSON_AddStringToObject(line, "seed", hex);
+    cJSON_AddStringToObject(line, "shard", shard);
+    cJSON_AddNumberToObject(line, "cases", (double)cases);
+    return print(line);
+}
+
+char *kvg_result_start_line(const char *id, const char *repro)
+{
+    cJSON *line = start("start");
+    cJSON_AddStringToObject(line, "id", id);
+    cJSON_AddStringToObject(line, "repro", repro);
+    return print(line);
+}
+
+char *kvg_result_end_line(bool interrupted, double seconds, const size_t counts[KVG_VERDICT_COUNT])
+{
+    cJSON *line = start("end");
+    cJSON_AddBoolToObject(line, "interrupted", interrupted);
+    add_number(line, "seconds", seconds);
+    for (int i = 0; i < KVG_VERDICT_COUNT; i++) {
+        if (counts[i]) cJSON_AddNumberToObject(line, kvg_verdict_name((kvg_verdict)i), (double)counts[i]);
+    }
+    return print(line);
+}

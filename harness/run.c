@@ -1,0 +1,435 @@
+#define _GNU_SOURCE /* prctl and dup3 beside POSIX */
+#include "harness/run.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <omp.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "harness/check.h"
+#include "harness/result.h"
+
+static volatile sig_atomic_t stop_signal;
+
+static void on_stop(int number)
+{
+    stop_signal = number;
+}
+
+static double now_seconds(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
+/* --- the result file --- */
+
+typedef struct result_file {
+    int fd;
+    char path[PATH_MAX];
+} result_file;
+
+/* Writes a whole line or, if that fails, takes back the part that was written: the file stays valid. */
+static kvg_status write_line(result_file *f, char *line)
+{
+    if (!line) return kvg_fail(KVG_ERR_MEMORY, "cannot hold a result line");
+    const size_t length = strlen(line);
+    line[length] = '\n'; /* in place of the terminator: the length is known */
+    const off_t start = lseek(f->fd, 0, SEEK_END);
+    size_t done = 0;
+    int error = 0;
+    while (done < length + 1 && !error) {
+        const ssize_t n = write(f->fd, line + done, length + 1 - done);
+        if (n >= 0) done += (size_t)n;
+        else if (errno != EINTR) error = errno;
+    }
+    free(line);
+    if (!error) return KVG_OK;
+    if (ftruncate(f->fd, start) != 0) error = errno;
+    return kvg_fail(KVG_ERR_IO, "cannot write %s: %s. What had finished is kept there", f->path, strerror(error));
+}
+
+static kvg_status open_results(const char *folder, result_file *f)
+{
+    if (mkdir(folder, 0777) != 0 && errno != EEXIST) {
+        return kvg_fail(KVG_ERR_IO, "cannot make the folder %s: %s", folder, strerror(errno));
+    }
+    snprintf(f->path, sizeof f->path, "%s/results.jsonl", folder);
+    f->fd = open(f->path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    if (f->fd < 0) return kvg_fail(KVG_ERR_IO, "cannot write %s: %s", f->path, strerror(errno));
+    return KVG_OK;
+}
+
+/* --- children --- */
+
+/* A child and its share: positions `first`, `first + stride`, ... of the selection. */
+typedef struct worker {
+    pid_t pid;          /* 0: not running */
+    int fd;             /* read end of its pipe */
+    size_t position;    /* of the case it runs or will run next */
+    bool in_case;       /* it announced that case */
+    double since;       /* when it did, or when the child started */
+    char *text;         /* bytes of an unfinished line */
+    size_t length, capacity;
+} worker;
+
+typedef struct run_state {
+    const kvg_config *config;
+    const kvg_run_options *options;
+    const size_t *selection; /* case indices */
+    size_t count, finished;
+    result_file file;
+    kvg_run_summary *summary;
+    worker *workers;
+} run_state;
+
+/* The child's messages: "S\n" before a case, "R<line>\n" after it. */
+static void send_text(int fd, char kind, const char *text)
+{
+    const size_t length = strlen(text);
+    char *message = malloc(length + 3);
+    if (!message) _exit(3);
+    snprintf(message, length + 3, "%c%s\n", kind, text);
+    for (size_t done = 0; done < length + 2;) {
+        const ssize_t n = write(fd, message + done, length + 2 - done);
+        if (n < 0 && errno != EINTR) _exit(3); /* the parent is gone */
+        if (n > 0) done += (size_t)n;
+    }
+    free(message);
+}
+
+static void run_one(const run_state *state, const kvg_case *c, int fd)
+{
+    char repro[1024];
+    kvg_result r = {.verdict = KVG_VERDICT_PASS};
+    const kvg_backend *backend;
+    kvg_case_repro(c, state->config->path, repro, sizeof repro);
+    send_text(fd, 'S', "");
+    const double start = now_seconds();
+    if (kvg_check_backend(c->backend, &backend)) {
+        r.verdict = KVG_VERDICT_ERROR;
+        snprintf(r.detail, sizeof r.detail, "%s", kvg_error_text());
+    } else {
+        kvg_check_run(c, backend, &r);
+    }
+    const bool slow = now_seconds() - start > state->config->slow_seconds;
+    char *line = kvg_result_line(c, &r, repro, slow);
+    send_text(fd, 'R', line ? line : "");
+    free(line);
+}
+
+/* What a candidate prints goes to candidate.log, so that it can neither disturb the table nor get lost. */
+static void redirect_output(const char *folder)
+{
+    char path[PATH_MAX];
+    snprintf(path, sizeof path, "%s/candidate.log", folder);
+    const int log = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+    if (log < 0) return; /* unwritable: then it prints where the parent does */
+    dup2(log, STDOUT_FILENO);
+    dup2(log, STDERR_FILENO);
+}
+
+static void child_main(const run_state *state, size_t position, int fd)
+{
+    prctl(PR_SET_PDEATHSIG, SIGKILL); /* no orphans if the parent is killed */
+    signal(SIGINT, SIG_IGN);          /* Ctrl-C is the parent's to handle */
+    static const int fatal[] = {SIGTERM, SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT};
+    for (size_t i = 0; i < sizeof fatal / sizeof fatal[0]; i++) signal(fatal[i], SIG_DFL); /* the parent's may differ */
+    redirect_output(state->options->out_folder);
+    const long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    const int threads = (int)(cores / (long)state->options->jobs);
+    omp_set_num_threads(threads < 1 ? 1 : threads);
+    for (; position < state->count; position += state->options->jobs) {
+        run_one(state, &state->config->cases[state->selection[position]], fd);
+    }
+    fflush(NULL);
+    _exit(0);
+}
+
+static kvg_status start_worker(run_state *state, worker *w)
+{
+    int ends[2];
+    if (pipe(ends) != 0) return kvg_fail(KVG_ERR_IO, "cannot make a pipe: %s", strerror(errno));
+    fcntl(ends[0], F_SETFD, FD_CLOEXEC);
+    fcntl(ends[1], F_SETFD, FD_CLOEXEC);
+    fflush(NULL); /* so that the child has no copy of unwritten output */
+    const pid_t pid = fork();
+    if (pid < 0) {
+        close(ends[0]);
+        close(ends[1]);
+        return kvg_fail(KVG_ERR_IO, "cannot start a process: %s", strerror(errno));
+    }
+    if (pid == 0) {
+        close(ends[0]);
+        for (uint32_t i = 0; i < state->options->jobs; i++) {
+            if (state->workers[i].pid) close(state->workers[i].fd);
+        }
+        close(state->file.fd);
+        child_main(state, w->position, ends[1]);
+    }
+    close(ends[1]);
+    w->pid = pid;
+    w->fd = ends[0];
+    w->in_case = false;
+    w->length = 0;
+    w->since = now_seconds();
+    return KVG_OK;
+}
+
+static const kvg_case *current_case(const run_state *state, const worker *w)
+{
+    return &state->config->cases[state->selection[w->position]];
+}
+
+static void case_done(run_state *state, worker *w, kvg_verdict verdict)
+{
+    state->summary->counts[verdict]++;
+    state->finished++;
+    w->position += state->options->jobs;
+    w->in_case = false;
+    w->since = now_seconds();
+}
+
+/* A case that gave no result: the parent writes its line. */
+static kvg_status record_loss(run_state *state, worker *w, kvg_verdict verdict, const char *detail)
+{
+    const kvg_case *c = current_case(state, w);
+    char repro[1024];
+    kvg_result r = {.verdict = verdict, .milliseconds = 1e3 * (now_seconds() - w->since)};
+    kvg_case_repro(c, state->config->path, repro, sizeof repro);
+    snprintf(r.detail, sizeof r.detail, "%s", detail);
+    const bool slow = r.milliseconds > 1e3 * state->config->slow_seconds;
+    kvg_status s = write_line(&state->file, kvg_result_line(c, &r, repro, slow));
+    case_done(state, w, verdict);
+    return s;
+}
+
+/* The verdict is in the line as "status":"NAME": the parent reads nothing else from a child. */
+static kvg_verdict line_verdict(const char *line)
+{
+    static const char key[] = "\"status\":\"";
+    kvg_verdict verdict = KVG_VERDICT_ERROR;
+    char name[32] = "";
+    const char *at = strstr(line, key);
+    if (at) sscanf(at + sizeof key - 1, "%31[A-Z_]", name);
+    if (kvg_verdict_find(name, &verdict)) verdict = KVG_VERDICT_ERROR;
+    return verdict;
+}
+
+static kvg_status handle_line(run_state *state, worker *w, const char *line)
+{
+    if (line[0] == 'S') {
+        const kvg_case *c = current_case(state, w);
+        char repro[1024];
+        w->in_case = true;
+        w->since = now_seconds();
+        kvg_case_repro(c, state->config->path, repro, sizeof repro);
+        return write_line(&state->file, kvg_result_start_line(c->id, repro));
+    }
+    if (line[0] != 'R' || line[1] != '{') return record_loss(state, w, KVG_VERDICT_ERROR, "the child sent no result");
+    const kvg_verdict verdict = line_verdict(line);
+    const size_t length = strlen(line + 1);
+    char *copy = malloc(length + 1);
+    if (copy) memcpy(copy, line + 1, length + 1);
+    kvg_status s = write_line(&state->file, copy);
+    case_done(state, w, verdict);
+    return s;
+}
+
+/* Takes what the pipe holds; *closed if the child closed it. */
+static kvg_status read_worker(run_state *state, worker *w, bool *closed)
+{
+    if (w->length + 4096 > w->capacity) {
+        char *grown = realloc(w->text, w->capacity + 65536);
+        if (!grown) return kvg_fail(KVG_ERR_MEMORY, "cannot hold a result line");
+        w->text = grown;
+        w->capacity += 65536;
+    }
+    const ssize_t n = read(w->fd, w->text + w->length, w->capacity - w->length - 1);
+    if (n < 0 && errno == EINTR) return KVG_OK;
+    *closed = n <= 0;
+    if (*closed) return KVG_OK;
+    w->length += (size_t)n;
+    w->text[w->length] = 0;
+    kvg_status s = KVG_OK;
+    char *line = w->text, *end;
+    while (!s && (end = memchr(line, '\n', w->length - (size_t)(line - w->text))) != NULL) {
+        *end = 0;
+        s = handle_line(state, w, line);
+        line = end + 1;
+    }
+    w->length -= (size_t)(line - w->text);
+    memmove(w->text, line, w->length);
+    return s;
+}
+
+static void describe_end(int wait_status, char *out, size_t size)
+{
+    if (WIFSIGNALED(wait_status)) {
+        snprintf(out, size, "killed by signal %d (%s)", WTERMSIG(wait_status), strsignal(WTERMSIG(wait_status)));
+    } else {
+        snprintf(out, size, "the process exited with status %d during the case", WEXITSTATUS(wait_status));
+    }
+}
+
+/* The child is gone: blame the case it had announced, and start another for what is left. */
+static kvg_status reap_worker(run_state *state, worker *w, const char *hang)
+{
+    int wait_status = 0;
+    char detail[160];
+    close(w->fd);
+    while (waitpid(w->pid, &wait_status, 0) < 0 && errno == EINTR) {}
+    w->pid = 0;
+    kvg_status s = KVG_OK;
+    if (w->position < state->count && !stop_signal) {
+        describe_end(wait_status, detail, sizeof detail);
+        if (hang) s = record_loss(state, w, KVG_VERDICT_HANG, hang);
+        else s = record_loss(state, w, w->in_case ? KVG_VERDICT_CRASH : KVG_VERDICT_ERROR, detail);
+        if (!s && w->position < state->count) s = start_worker(state, w);
+    }
+    return s;
+}
+
+static void stop_workers(run_state *state)
+{
+    for (uint32_t i = 0; i < state->options->jobs; i++) {
+        worker *w = &state->workers[i];
+        if (w->pid) {
+            kill(w->pid, SIGKILL);
+            close(w->fd);
+            while (waitpid(w->pid, NULL, 0) < 0 && errno == EINTR) {}
+        }
+        free(w->text);
+    }
+}
+
+static void show_progress(const run_state *state, const worker *w)
+{
+    if (!state->options->progress) return;
+    size_t failed = 0;
+    for (int i = 0; i < KVG_VERDICT_COUNT; i++) {
+        if (kvg_verdict_fails((kvg_verdict)i)) failed += state->summary->counts[i];
+    }
+    fprintf(stderr, "\r\033[K[%zu/%zu] %zu failed  %.90s", state->finished, state->count, failed,
+            w->position < state->count ? current_case(state, w)->id : "");
+    if (state->finished == state->count) fprintf(stderr, "\r\033[K");
+}
+
+/* Waits for news of any child, at most 50 ms, and handles it. */
+static kvg_status step(run_state *state, size_t *alive)
+{
+    struct pollfd polls[KVG_MAX_JOBS];
+    worker *polled[KVG_MAX_JOBS];
+    nfds_t n = 0;
+    for (uint32_t i = 0; i < state->options->jobs; i++) {
+        if (!state->workers[i].pid) continue;
+        polls[n] = (struct pollfd){.fd = state->workers[i].fd, .events = POLLIN};
+        polled[n++] = &state->workers[i];
+    }
+    *alive = n;
+    if (n == 0) return KVG_OK;
+    if (poll(polls, n, 50) < 0) return errno == EINTR ? KVG_OK : kvg_fail(KVG_ERR_IO, "poll: %s", strerror(errno));
+    kvg_status s = KVG_OK;
+    for (nfds_t i = 0; !s && i < n; i++) {
+        worker *w = polled[i];
+        bool closed = false;
+        if (polls[i].revents) s = read_worker(state, w, &closed);
+        if (!s && closed) {
+            s = reap_worker(state, w, NULL);
+        } else if (!s && w->in_case && now_seconds() - w->since > state->config->hang_seconds) {
+            char detail[96];
+            snprintf(detail, sizeof detail, "no result after %g s: killed", state->config->hang_seconds);
+            kill(w->pid, SIGKILL);
+            s = reap_worker(state, w, detail);
+        }
+        if (polls[i].revents) show_progress(state, w);
+    }
+    return s;
+}
+
+static kvg_status run_all(run_state *state)
+{
+    kvg_status s = KVG_OK;
+    size_t alive = 1;
+    for (uint32_t i = 0; !s && i < state->options->jobs; i++) {
+        state->workers[i].position = i;
+        if (i < state->count) s = start_worker(state, &state->workers[i]);
+    }
+    while (!s && alive && !stop_signal) s = step(state, &alive);
+    stop_workers(state);
+    return s;
+}
+
+static kvg_status select_cases(const kvg_config *config, const kvg_run_options *o, size_t *selection, size_t *count)
+{
+    *count = 0;
+    for (size_t i = 0; i < config->case_count; i++) {
+        const kvg_case *c = &config->cases[i];
+        if (o->only_case && strcmp(c->id, o->only_case) != 0) continue;
+        if (kvg_case_shard(c, o->shards) == o->shard) selection[(*count)++] = i;
+    }
+    if (*count) return KVG_OK;
+    if (o->only_case) {
+        return kvg_fail(KVG_ERR_INVALID, "%s has no case '%s': `kvgold list %s` shows them", config->path, o->only_case,
+                        config->path);
+    }
+    return kvg_fail(KVG_ERR_INVALID, "%s: shard %u of %u has no case: use fewer shards", config->path, o->shard + 1,
+                    o->shards);
+}
+
+static kvg_status run_selection(run_state *state)
+{
+    char shard[32];
+    const double start = now_seconds();
+    const kvg_config *config = state->config;
+    snprintf(shard, sizeof shard, "%u/%u", state->options->shard + 1, state->options->shards);
+    kvg_status s = open_results(state->options->out_folder, &state->file);
+    if (s) return s;
+    s = write_line(&state->file, kvg_result_run_line(config->path, config->name, config->seed, shard, state->count));
+    if (!s) s = run_all(state);
+    state->summary->interrupted = stop_signal != 0;
+    if (!s) {
+        s = write_line(&state->file,
+                       kvg_result_end_line(state->summary->interrupted, now_seconds() - start, state->summary->counts));
+    }
+    if (close(state->file.fd) != 0 && !s) s = kvg_fail(KVG_ERR_IO, "cannot write %s: %s", state->file.path, strerror(errno));
+    return s;
+}
+
+kvg_status kvg_run(const kvg_config *config, const kvg_run_options *options, kvg_run_summary *summary)
+{
+    *summary = (kvg_run_summary){0};
+    size_t *selection = calloc(config->case_count, sizeof *selection);
+    worker *workers = calloc(options->jobs, sizeof *workers);
+    run_state state = {.config = config, .options = options, .selection = selection, .summary = summary, .workers = workers};
+    kvg_status s = selection && workers ? KVG_OK : kvg_fail(KVG_ERR_MEMORY, "cannot hold %zu cases", config->case_count);
+    if (!s) s = select_cases(config, options, selection, &state.count);
+    if (!s) {
+        struct sigaction action = {.sa_handler = on_stop}, old_int, old_term, old_pipe, old_size;
+        struct sigaction ignore = {.sa_handler = SIG_IGN};
+        sigaction(SIGINT, &action, &old_int);
+        sigaction(SIGTERM, &action, &old_term);
+        sigaction(SIGPIPE, &ignore, &old_pipe);
+        sigaction(SIGXFSZ, &ignore, &old_size); /* a full quota is an error to report, not a death */
+        stop_signal = 0;
+        s = run_selection(&state);
+        sigaction(SIGINT, &old_int, NULL);
+        sigaction(SIGTERM, &old_term, NULL);
+        sigaction(SIGPIPE, &old_pipe, NULL);
+        sigaction(SIGXFSZ, &old_size, NULL);
+    }
+    free(selection);
+    free(workers);
+    return s;
+}

@@ -1,0 +1,31 @@
+/* The process model: a parent that never runs a candidate, and child processes that do.
+ *
+ * Each child runs its share of the cases in order. Before a case it announces it, so that a crash, a hang or an exit costs
+ * that case alone: the parent records CRASH or HANG with the repro line and starts a new child for the rest. Results
+ * are written one line at a time and flushed; whatever happens, the lines of finished cases stay valid. */
+#ifndef KVG_HARNESS_RUN_H
+#define KVG_HARNESS_RUN_H
+
+#include "core/verdict.h"
+#include "harness/config.h"
+
+enum { KVG_MAX_JOBS = 64 };
+
+typedef struct kvg_run_options {
+    const char *out_folder;  /* made if missing; receives results.jsonl and candidate.log */
+    const char *only_case;   /* run this id alone; NULL: all */
+    uint32_t shard, shards;  /* 0-based shard of `shards` */
+    uint32_t jobs;           /* child processes at a time, 1 to KVG_MAX_JOBS; each uses cores / jobs threads */
+    bool progress;           /* a status line on stderr */
+} kvg_run_options;
+
+typedef struct kvg_run_summary {
+    size_t counts[KVG_VERDICT_COUNT];
+    bool interrupted; /* SIGINT or SIGTERM arrived: the file holds what had finished */
+} kvg_run_summary;
+
+/* Runs the selected cases. KVG_ERR_INVALID if none is selected, KVG_ERR_IO if the folder or the file cannot be written
+ * (lines already written stay). */
+kvg_status kvg_run(const kvg_config *config, const kvg_run_options *options, kvg_run_summary *summary) KVG_CHECKED;
+
+#endif
