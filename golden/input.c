@@ -1,0 +1,129 @@
+#define _POSIX_C_SOURCE 200809L
+#include "golden/input.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { QUOTE_BYTES = 60, NAME_BYTES = 160, NEAREST_BYTES = 128 };
+
+static kvg_status check_regular(const char *path, int fd, size_t *size)
+{
+    struct stat st;
+    kvg_input_text shown = kvg_input_name(path);
+    const char *name = shown.text;
+    if (fstat(fd, &st) != 0) return kvg_fail(KVG_ERR_IO, "%s: cannot read: %s", name, strerror(errno));
+    if (S_ISDIR(st.st_mode)) return kvg_fail(KVG_ERR_IO, "%s: is a folder: give a file in it", name);
+    if (!S_ISREG(st.st_mode)) {
+        return kvg_fail(KVG_ERR_IO, "%s: is not a regular file: copy its contents to one", name);
+    }
+    if (st.st_size <= 0) return kvg_fail(KVG_ERR_INVALID, "%s: is empty: write it again", name);
+    if ((uintmax_t)st.st_size > SIZE_MAX) return kvg_fail(KVG_ERR_IO, "%s: is too large for memory", name);
+    *size = (size_t)st.st_size;
+    return KVG_OK;
+}
+
+kvg_status kvg_input_open(const char *path, int *fd, size_t *size)
+{
+    int opened = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY); /* a FIFO must not make us wait */
+    if (opened < 0) {
+        return kvg_fail(KVG_ERR_IO, "%s: cannot open: %s", kvg_input_name(path).text, strerror(errno));
+    }
+    kvg_status s = check_regular(path, opened, size);
+    if (s != KVG_OK) {
+        close(opened);
+        return s;
+    }
+    *fd = opened;
+    return KVG_OK;
+}
+
+static void make_printable(char *text)
+{
+    for (; *text; text++) {
+        if ((unsigned char)*text < 0x20 || *text == 0x7f) *text = '?';
+    }
+}
+
+static bool is_continuation(char c)
+{
+    return ((unsigned char)c & 0xc0) == 0x80;
+}
+
+kvg_input_text kvg_input_quote(const char *text)
+{
+    kvg_input_text out = {""};
+    size_t length = strnlen(text, QUOTE_BYTES + 1);
+    size_t keep = length;
+    if (length > QUOTE_BYTES) {
+        keep = QUOTE_BYTES;
+        while (keep > 0 && is_continuation(text[keep])) keep--; /* no half characters */
+        memcpy(out.text + keep, "...", 3);
+    }
+    memcpy(out.text, text, keep);
+    make_printable(out.text);
+    return out;
+}
+
+kvg_input_text kvg_input_name(const char *path)
+{
+    kvg_input_text out = {""};
+    size_t length = strlen(path);
+    if (length > NAME_BYTES) {
+        const char *tail = path + length - (NAME_BYTES - 3);
+        while (is_continuation(*tail)) tail++;
+        memcpy(out.text, "...", 3);
+        memcpy(out.text + 3, tail, strlen(tail));
+    } else {
+        memcpy(out.text, path, length);
+    }
+    make_printable(out.text);
+    return out;
+}
+
+static char lower(char c)
+{
+    return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
+}
+
+/* Insertions, deletions and substitutions that make b from a, case aside. Both are at most NEAREST_BYTES long. */
+static size_t edit_distance(const char *a, size_t a_length, const char *b, size_t b_length)
+{
+    size_t row[NEAREST_BYTES + 1];
+    for (size_t j = 0; j <= b_length; j++) row[j] = j;
+    for (size_t i = 1; i <= a_length; i++) {
+        size_t diagonal = row[0];
+        row[0] = i;
+        for (size_t j = 1; j <= b_length; j++) {
+            size_t best = diagonal + (lower(a[i - 1]) != lower(b[j - 1]));
+            if (best > row[j] + 1) best = row[j] + 1;
+            if (best > row[j - 1] + 1) best = row[j - 1] + 1;
+            diagonal = row[j];
+            row[j] = best;
+        }
+    }
+    return row[b_length];
+}
+
+const char *kvg_input_nearest(const char *name, const char *const *known, size_t count)
+{
+    size_t length = strnlen(name, NEAREST_BYTES + 1);
+    if (length > NEAREST_BYTES) return NULL;
+    size_t limit = length / 3 > 2 ? length / 3 : 2;
+    const char *nearest = NULL;
+    for (size_t i = 0; i < count; i++) {
+        size_t known_length = strnlen(known[i], NEAREST_BYTES + 1);
+        size_t apart = known_length > length ? known_length - length : length - known_length;
+        if (known_length > NEAREST_BYTES || apart > limit) continue;
+        size_t distance = edit_distance(name, length, known[i], known_length);
+        if (distance > limit || distance >= length) continue; /* nothing of a short name is left: not near */
+        nearest = known[i];
+        if (distance == 0) break;
+        limit = distance - 1; /* from here on only a nearer one counts */
+    }
+    return nearest;
+}

@@ -1,0 +1,26 @@
+/* What the readers share; private to golden/. Opening regular files, and quoting a file's own text in errors. */
+#ifndef KVG_GOLDEN_INPUT_H
+#define KVG_GOLDEN_INPUT_H
+
+#include <stddef.h>
+
+#include "core/status.h"
+
+/* Opens a regular file for reading and never blocks. KVG_ERR_IO for anything else (a folder, a FIFO, a missing file),
+ * KVG_ERR_INVALID for an empty file. On success *fd must be closed. */
+kvg_status kvg_input_open(const char *path, int *fd, size_t *size) KVG_CHECKED;
+
+/* Text from outside, made fit for a one-line error: control bytes become '?', what is too long is cut to "...".
+ * Returned by value, so that callers write kvg_input_quote(s).text in an argument list. */
+typedef struct kvg_input_text {
+    char text[164];
+} kvg_input_text;
+
+kvg_input_text kvg_input_quote(const char *text); /* a key, a value: keeps the first 60 bytes */
+kvg_input_text kvg_input_name(const char *path);  /* a file's name: keeps the last 160 bytes */
+
+/* The known name that was most likely meant: equal but for case, or at an edit distance of at most 2 or a third of the
+ * length. NULL if none is near. */
+const char *kvg_input_nearest(const char *name, const char *const *known, size_t count);
+
+#endif
