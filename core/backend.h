@@ -33,7 +33,8 @@ typedef struct kvg_backend {
     const kvg_impl *impls; /* ordered: the first that fits is taken */
     size_t impl_count;
     uint32_t (*caps)(void); /* capability bits of this machine; NULL: none */
-    const char *(*error_text)(void); /* text of this thread's last failure, one line; a library that links its own copy of
+    const char *(*error_text)(
+        void); /* text of this thread's last failure, one line; a library that links its own copy of
                                         core/status.c points this at its kvg_error_text. NULL: no text */
 } kvg_backend;
 

@@ -7,12 +7,21 @@
 enum { TEXT_SIZE = 512 };
 static _Thread_local char text[TEXT_SIZE];
 
+/* A failure is one line that no terminal obeys, whatever bytes a name in it has. */
+static void clean(void)
+{
+    for (char *c = text; *c; c++) {
+        if ((unsigned char)*c < 0x20 || *c == 0x7F) *c = '?';
+    }
+}
+
 kvg_status kvg_fail(kvg_status status, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
+    clean();
     return status;
 }
 
@@ -27,6 +36,7 @@ kvg_status kvg_fail_in(kvg_status status, const char *format, ...)
     if (length >= 0 && length + 3 < TEXT_SIZE) {
         snprintf(text + length, sizeof text - (size_t)length, ": %.*s", TEXT_SIZE - length - 3, inner);
     }
+    clean();
     return status;
 }
 

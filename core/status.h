@@ -26,7 +26,7 @@ typedef enum kvg_status {
 #define KVG_PRINTF(format_arg, first_arg)
 #endif
 
-/* Sets this thread's error text (truncated to 511 bytes) and returns `status`, so that callers write
+/* Sets this thread's error text (one line: control bytes become '?', cut at 511 bytes) and returns `status`, so that callers write
  * `return kvg_fail(KVG_ERR_INVALID, "...", ...);`. */
 kvg_status kvg_fail(kvg_status status, const char *format, ...) KVG_PRINTF(2, 3);
 

@@ -92,7 +92,8 @@ void ref_pack(ref_packing packing, const uint16_t *codes, size_t count, uint8_t 
         for (size_t i = 0; i < count; i++) bytes[i] = (uint8_t)codes[i];
     } else {
         for (size_t i = 0; i < count; i += 2) {
-            uint16_t low = codes[nibble_element(packing, i, count)], high = codes[nibble_element(packing, i + 1, count)];
+            const uint16_t low = codes[nibble_element(packing, i, count)];
+            const uint16_t high = codes[nibble_element(packing, i + 1, count)];
             bytes[i / 2] = (uint8_t)(high << 4 | low);
         }
     }
@@ -121,7 +122,8 @@ static const struct model_type {
     uint16_t (*of_f64)(double);
 } model_types[] = {
     {KVG_DTYPE_F16, 0x1p-11, 0x1p-25, 65504, 0x1p-14, kvg_ref_f32_of_f16, kvg_ref_f16_of_f32, kvg_ref_f16_of_f64},
-    {KVG_DTYPE_BF16, 0x1p-8, 0x1p-134, 0x1.FEp127, 0x1p-126, kvg_ref_f32_of_bf16, kvg_ref_bf16_of_f32, kvg_ref_bf16_of_f64},
+    {KVG_DTYPE_BF16, 0x1p-8, 0x1p-134, 0x1.FEp127, 0x1p-126, kvg_ref_f32_of_bf16, kvg_ref_bf16_of_f32,
+     kvg_ref_bf16_of_f64},
     {KVG_DTYPE_F32, 0x1p-24, 0x1p-150, FLT_MAX, FLT_MIN, NULL, NULL, NULL},
 };
 

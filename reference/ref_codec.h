@@ -1,7 +1,8 @@
 /* What a format's file gives to the reference, and the one way everything else uses it.
  *
  * A codec works on one row of D elements. `scale` chooses the scale bytes and says, for each element, the real number v
- * that is about to be rounded to a code; `encode` rounds one; `decode` goes back. Packing is a table entry. The op loops,
+ * that is about to be rounded to a code; `encode` rounds one; `decode` goes back. Packing is a table entry. The op
+ * loops,
  * the reach counters and the bounds are written once, on top of these. */
 #ifndef KVG_REFERENCE_REF_CODEC_H
 #define KVG_REFERENCE_REF_CODEC_H

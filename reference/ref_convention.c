@@ -30,7 +30,8 @@ kvg_status kvg_scale_from_amax(kvg_scale_convention convention, float amax, floa
     }
     *g = amax / divisor;
     if (!(*g > 0 && *g <= FLT_MAX)) {
-        return kvg_fail(KVG_ERR_INVALID, "convention %s needs a tensor whose largest magnitude is finite and above 0, not %g",
+        return kvg_fail(KVG_ERR_INVALID,
+                        "convention %s needs a tensor whose largest magnitude is finite and above 0, not %g",
                         conventions[convention - 1].name, (double)amax);
     }
     return KVG_OK;
@@ -44,7 +45,8 @@ kvg_status kvg_scale_convert(kvg_scale_convention from, kvg_scale_convention to,
         return KVG_OK;
     }
     if (from_divisor == 0 || to_divisor == 0) {
-        return kvg_fail(KVG_ERR_INVALID, "P4 does not depend on the tensor: converting to or from it needs the largest magnitude");
+        return kvg_fail(KVG_ERR_INVALID,
+                        "P4 does not depend on the tensor: converting to or from it needs the largest magnitude");
     }
     *out = (float)((double)g * from_divisor / to_divisor); /* the product is exact: g * 6, 448/6, 448 or an inverse */
     return KVG_OK;

@@ -3,7 +3,8 @@
 #include "reference/ref_round.h"
 
 static const ref_float_dialect dialects[] = {
-    {{"canonical", "bfloat16", KVG_DIALECT_BITS}, kvg_ref_bf16_of_f32, kvg_ref_f32_of_bf16, REF_PACK_U16, false, false},
+    {{"canonical", "bfloat16", KVG_DIALECT_BITS},
+     kvg_ref_bf16_of_f32, kvg_ref_f32_of_bf16, REF_PACK_U16, false, false},
 };
 
 const ref_codec ref_fmt_bf16 = {

@@ -3,7 +3,8 @@
 #include "reference/ref_round.h"
 
 static const ref_float_dialect dialects[] = {
-    {{"canonical", "IEEE binary16", KVG_DIALECT_BITS}, kvg_ref_f16_of_f32, kvg_ref_f32_of_f16, REF_PACK_U16, false, false},
+    {{"canonical", "IEEE binary16", KVG_DIALECT_BITS},
+     kvg_ref_f16_of_f32, kvg_ref_f32_of_f16, REF_PACK_U16, false, false},
 };
 
 const ref_codec ref_fmt_f16 = {

@@ -2,9 +2,9 @@
 #include "reference/ref_affine.h"
 
 static const ref_affine_dialect dialects[] = {
-    {{"canonical", "TurboMind: [scale, min], one fma", KVG_DIALECT_BITS}, REF_AFFINE_FMA, 15, REF_PACK_TURBOMIND},
-    {{"turbomind-muladd", "TurboMind flatten: two roundings", KVG_DIALECT_BITS}, REF_AFFINE_MULADD, 15, REF_PACK_TURBOMIND},
-    {{"pytorch", "LMDeploy PyTorch engine: [scale, zero point]", KVG_DIALECT_BITS}, REF_AFFINE_PYTORCH, 15, REF_PACK_HALVES},
+    {{"canonical", "TurboMind: [scale, min], fma", KVG_DIALECT_BITS}, REF_AFFINE_FMA, 15, REF_PACK_TURBOMIND},
+    {{"turbomind-muladd", "TurboMind flatten", KVG_DIALECT_BITS}, REF_AFFINE_MULADD, 15, REF_PACK_TURBOMIND},
+    {{"pytorch", "LMDeploy PyTorch: [scale, zero]", KVG_DIALECT_BITS}, REF_AFFINE_PYTORCH, 15, REF_PACK_HALVES},
 };
 
 const ref_codec ref_fmt_int4 = {

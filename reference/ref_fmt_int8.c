@@ -2,9 +2,9 @@
 #include "reference/ref_affine.h"
 
 static const ref_affine_dialect dialects[] = {
-    {{"canonical", "TurboMind: [scale, min], one fma", KVG_DIALECT_BITS}, REF_AFFINE_FMA, 255, REF_PACK_U8},
-    {{"turbomind-muladd", "TurboMind flatten: two roundings", KVG_DIALECT_BITS}, REF_AFFINE_MULADD, 255, REF_PACK_U8},
-    {{"pytorch", "LMDeploy PyTorch engine: [scale, zero point]", KVG_DIALECT_BITS}, REF_AFFINE_PYTORCH, 255, REF_PACK_U8},
+    {{"canonical", "TurboMind: [scale, min], fma", KVG_DIALECT_BITS}, REF_AFFINE_FMA, 255, REF_PACK_U8},
+    {{"turbomind-muladd", "TurboMind flatten", KVG_DIALECT_BITS}, REF_AFFINE_MULADD, 255, REF_PACK_U8},
+    {{"pytorch", "LMDeploy PyTorch: [scale, zero]", KVG_DIALECT_BITS}, REF_AFFINE_PYTORCH, 255, REF_PACK_U8},
 };
 
 const ref_codec ref_fmt_int8 = {

@@ -12,7 +12,7 @@ static const ref_mx_dialect dialects[] = {
     {{{"modelopt", "MXFP4QTensor", KVG_DIALECT_BITS}, MODELOPT}, 32, &ref_mx_ceil6, 0x00, -127, false, false},
     {{{"modelopt-floor", "CUDA fake quant, OCP", KVG_DIALECT_BITS}, EVEN}, 32, &ref_mx_floor, 0x7F, -127, true, false},
     {{{"modelopt-ceil", "CUDA fake quant, NV", KVG_DIALECT_BITS}, EVEN}, 32, &ref_mx_ceil6, 0x7F, -127, true, false},
-    {{{"trtllm", "TensorRT-LLM, FlashInfer UE8M0", KVG_DIALECT_BITS}, EVEN}, 32, &ref_mx_ceil6, 0x00, -127, false, true},
+    {{{"trtllm", "TensorRT-LLM, FlashInfer", KVG_DIALECT_BITS}, EVEN}, 32, &ref_mx_ceil6, 0x00, -127, false, true},
     {{{"vllm", "vLLM UE8M0", KVG_DIALECT_BITS}, EVEN}, 32, &ref_mx_even, 0x00, -127, false, false},
     {{{"vllm-old", "vLLM UE8M0, earlier", KVG_DIALECT_BITS}, EVEN}, 32, &ref_mx_trunc6, 0x00, -127, false, false},
     {{{"ggml", "llama.cpp MXFP4", KVG_DIALECT_BITS}, GGML}, 32, &ref_mx_floor, 0x00, -127, false, false},

@@ -1,4 +1,5 @@
-/* What the block-scaled E2M1 formats share: codes come from v by the dialect's E2M1 rules, bytes are (odd << 4) | even. */
+/* What the block-scaled E2M1 formats share: codes come from v by the dialect's E2M1 rules, bytes are (odd << 4) |
+ * even. */
 #ifndef KVG_REFERENCE_REF_FP4_BLOCK_H
 #define KVG_REFERENCE_REF_FP4_BLOCK_H
 

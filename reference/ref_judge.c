@@ -21,12 +21,14 @@ static double element_bound(kvg_dtype T, const ref_grid *grid, ref_range d, doub
     return error + (ref_half_ulp(T) + 0x1p-22) * value + 2 * ref_half_step(T) + 0x1p-149;
 }
 
-void kvg_reference_row_bound(const kvg_problem *problem, kvg_side side, float tensor_scale, const float *x, double *bound)
+void kvg_reference_row_bound(const kvg_problem *problem, kvg_side side, float tensor_scale, const float *x,
+                             double *bound)
 {
     const ref_codec *codec = ref_codec_get(problem->storage[side].format);
     ref_row row;
     if (ref_row_init(problem, side, tensor_scale, &row)) {
-        for (uint32_t i = 0; i < problem->head_dim; i++) bound[i] = 0; /* nothing passes: the caller reports the scale */
+        for (uint32_t i = 0; i < problem->head_dim; i++)
+            bound[i] = 0; /* nothing passes: the caller reports the scale */
         return;
     }
     if (codec->bound) {

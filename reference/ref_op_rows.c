@@ -49,7 +49,8 @@ static void quantise_rows(const side_tensors *t, const kvg_tensor *values, kvg_t
     }
 }
 
-static void dequantise_rows(const side_tensors *t, const kvg_tensor *codes, const kvg_tensor *scales, kvg_tensor *values)
+static void dequantise_rows(const side_tensors *t, const kvg_tensor *codes, const kvg_tensor *scales,
+                            kvg_tensor *values)
 {
 #pragma omp parallel for schedule(static)
     for (size_t r = 0; r < t->rows; r++) {

@@ -26,7 +26,8 @@ static uint32_t magnitude_code(double x, int m, int bias)
     uint64_t half = 1ull << (drop - 1);
     kept += rest > half || (rest == half && (kept & 1));
     if (exponent < lowest) return (uint32_t)kept;
-    return ((uint32_t)(exponent + bias - 1) << m) + (uint32_t)kept; /* kept's leading 1 adds one to the exponent field */
+    return ((uint32_t)(exponent + bias - 1) << m) +
+           (uint32_t)kept; /* kept's leading 1 adds one to the exponent field */
 }
 
 static uint32_t at_most(uint32_t code, uint32_t largest)
