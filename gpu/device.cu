@@ -12,7 +12,8 @@ kvg_status kvg_gpu_devices(kvg_gpu_device *out, size_t max, size_t *count)
     int found = 0;
     *count = 0;
     cudaError_t error = cudaGetDeviceCount(&found);
-    if (error == cudaErrorNoDevice || error == cudaErrorInsufficientDriver) return KVG_OK; /* no GPU, or no driver at all */
+    if (error == cudaErrorNoDevice || error == cudaErrorInsufficientDriver)
+        return KVG_OK; /* no GPU, or no driver at all */
     if (error != cudaSuccess) return cuda_failure("cudaGetDeviceCount", error);
     for (int i = 0; i < found && *count < max; i++) {
         cudaDeviceProp properties;

@@ -19,8 +19,8 @@ typedef struct kvg_gpu_device {
     uint64_t l2_bytes;
 } kvg_gpu_device;
 
-/* The GPUs of this machine, at most `max`; *count may be 0. KVG_ERR_IO if the driver is there but fails. Opens CUDA in this
- * process: call it in a child. */
+/* The GPUs of this machine, at most `max`; *count may be 0. KVG_ERR_IO if the driver is there but fails. Opens CUDA
+ * in this process: call it in a child. */
 kvg_status kvg_gpu_devices(kvg_gpu_device *out, size_t max, size_t *count) KVG_CHECKED;
 
 #ifdef __cplusplus

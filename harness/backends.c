@@ -21,8 +21,8 @@ static kvg_status open_plugin(const char *name, const kvg_backend **out)
         snprintf(path, sizeof path, "%s%s/libkvgold_%s.so", folder, places[i], name);
         if (access(path, R_OK) == 0) return kvg_backend_open(path, out);
     }
-    return kvg_fail(KVG_ERR_NOT_FOUND, "no backend '%s': not reference, not defect:<id>, and no libkvgold_%s.so in %s", name,
-                    name, folder);
+    return kvg_fail(KVG_ERR_NOT_FOUND, "no backend '%s': not reference, not defect:<id>, and no libkvgold_%s.so in %s",
+                    name, name, folder);
 }
 
 kvg_status kvg_check_backend(const char *name, const kvg_backend **out)

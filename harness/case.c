@@ -63,7 +63,8 @@ kvg_status kvg_case_name(kvg_case *c)
     }
     append_scale(&t, c);
     append(&t, "/", c->backend);
-    if (t.full) return kvg_fail(KVG_ERR_INVALID, "case id longer than %d characters: %s...", KVG_CASE_ID_SIZE - 1, c->id);
+    if (t.full)
+        return kvg_fail(KVG_ERR_INVALID, "case id longer than %d characters: %s...", KVG_CASE_ID_SIZE - 1, c->id);
     return KVG_OK;
 }
 
@@ -72,7 +73,25 @@ uint32_t kvg_case_shard(const kvg_case *c, uint32_t shard_count)
     return (uint32_t)(kvg_hash64(c->id, strlen(c->id)) % shard_count);
 }
 
+/* `text` as one shell word: in single quotes, each ' of its own as '\''. Cut short if it does not fit. */
+static void shell_quote(const char *text, char *out, size_t size)
+{
+    size_t n = 0;
+    if (size < 8) return;
+    out[n++] = '\'';
+    for (; *text && n + 6 < size; text++) {
+        if (*text == '\'') n += (size_t)snprintf(out + n, size - n, "'\\''");
+        else out[n++] = *text;
+    }
+    out[n++] = '\'';
+    out[n] = 0;
+}
+
 void kvg_case_repro(const kvg_case *c, const char *config_path, char *out, size_t size)
 {
-    snprintf(out, size, "kvgold check %s --case '%s' --seed 0x%" PRIx64, config_path, c->id, c->seed);
+    char path[600], backend[600], id[2 * KVG_CASE_ID_SIZE];
+    shell_quote(config_path, path, sizeof path);
+    shell_quote(c->backend, backend, sizeof backend);
+    shell_quote(c->id, id, sizeof id);
+    snprintf(out, size, "kvgold check %s --backend %s --case %s --seed 0x%" PRIx64, path, backend, id, c->seed);
 }

@@ -24,7 +24,7 @@ typedef struct kvg_case_scale {
     float value[2];
 } kvg_case_scale;
 
-enum { KVG_CASE_ID_SIZE = 256 };
+enum { KVG_CASE_ID_SIZE = 256, KVG_REPRO_SIZE = 2048 };
 
 typedef struct kvg_case {
     kvg_problem problem;
@@ -43,7 +43,7 @@ kvg_status kvg_case_name(kvg_case *c) KVG_CHECKED;
 /* Which of `shard_count` shards runs the case: depends on the id alone. */
 uint32_t kvg_case_shard(const kvg_case *c, uint32_t shard_count);
 
-/* The command that runs this case alone: "kvgold check CONFIG --case ID --seed 0x...". */
+/* The command that runs this case alone: "kvgold check CONFIG --backend NAME --case ID --seed 0x...". */
 void kvg_case_repro(const kvg_case *c, const char *config_path, char *out, size_t size);
 
 #endif

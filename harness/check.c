@@ -63,7 +63,8 @@ static kvg_status fill_codes(running_case *b)
     const kvg_case *c = b->c;
     if (c->fill == KVG_FILL_CODES) {
         for (int side = KVG_K; side <= KVG_V; side++) {
-            kvg_fill_codes(c, side, set_tensor(&b->in, KVG_ROLE_CODES, side), set_tensor(&b->in, KVG_ROLE_SCALES, side));
+            kvg_fill_codes(c, side, set_tensor(&b->in, KVG_ROLE_CODES, side),
+                           set_tensor(&b->in, KVG_ROLE_SCALES, side));
         }
         return KVG_OK;
     }
@@ -335,7 +336,8 @@ static void run_controls(const running_case *b, kvg_result *r)
     }
     if (rejected == 0 && r->verdict == KVG_VERDICT_PASS) {
         r->verdict = KVG_VERDICT_MISTRUSTED;
-        snprintf(r->detail, sizeof r->detail, "no known-wrong answer differs from the right one: the fill tells nothing");
+        snprintf(r->detail, sizeof r->detail,
+                 "no known-wrong answer differs from the right one: the fill tells nothing");
     }
 }
 
@@ -398,7 +400,8 @@ static void run_candidate(running_case *b, const kvg_backend *backend, const kvg
     if (r->verdict == KVG_VERDICT_PASS) judge(b, b->answer.tensors, r);
     if (r->verdict == KVG_VERDICT_PASS && r->compared_bytes != b->output_bytes) {
         r->verdict = KVG_VERDICT_ERROR;
-        snprintf(r->detail, sizeof r->detail, "%" PRIu64 " bytes compared of %zu defined", r->compared_bytes, b->output_bytes);
+        snprintf(r->detail, sizeof r->detail, "%" PRIu64 " bytes compared of %zu defined", r->compared_bytes,
+                 b->output_bytes);
     }
 }
 
@@ -428,7 +431,8 @@ static void time_candidate(running_case *b, const kvg_impl *impl, double seconds
 }
 
 /* The case from start to end; `timing` is NULL where it is only to be checked. */
-static void check_case(const kvg_case *c, const kvg_backend *backend, double seconds, kvg_result *out, kvg_timing *timing)
+static void check_case(const kvg_case *c, const kvg_backend *backend, double seconds, kvg_result *out,
+                       kvg_timing *timing)
 {
     *out = (kvg_result){.verdict = KVG_VERDICT_PASS};
     running_case *b = calloc(1, sizeof *b);

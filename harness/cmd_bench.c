@@ -14,7 +14,7 @@
 
 static const char help_text[] =
     "usage: kvgold bench CONFIG [options]\n\n"
-    "Checks each case of the config, then times it, warm, and checks the last timed answer again. A case that fails is\n"
+    "Checks each case of the config, then times it, warm, and checks the last timed answer again. A failing case is\n"
     "never timed. Elements are K and V elements of one run; MB/s counts the bytes the op must read and write.\n\n"
     "      --backend NAME   time this implementation instead of the config's\n"
     "      --seconds S      time per measurement (default 0.5)\n"
@@ -58,7 +58,8 @@ static bool bench_case(const kvg_case *c, const kvg_backend *backend, unsigned t
         printf("%-72s %2u  %s: %s\n", c->id, threads, kvg_verdict_name(r.verdict), r.detail);
         return false;
     }
-    const double elements = elements_of(&c->problem) / t.median_ms / 1e3, megabytes = bytes_of(&c->problem) / t.median_ms / 1e3;
+    const double elements = elements_of(&c->problem) / t.median_ms / 1e3,
+                 megabytes = bytes_of(&c->problem) / t.median_ms / 1e3;
     printf("%-72s %2u %9.1f %9.1f %9.0f %7.1f%% %6llu\n", c->id, threads, elements, elements / threads, megabytes,
            100 * (t.slowest_ms - t.fastest_ms) / t.median_ms, (unsigned long long)t.runs);
     cJSON *item = cJSON_CreateObject();
@@ -89,17 +90,14 @@ static kvg_status bench(const char *path, const bench_options *o, int *exit_code
     kvg_config config;
     kvg_status s = kvg_config_open(path, NULL, &config);
     if (s) return s;
+    if (o->backend) s = kvg_config_use_backend(&config, o->backend);
     cJSON *list = cJSON_CreateArray();
     printf("%-72s thr  Melem/s  per core      MB/s  spread   runs\n", "case");
     *exit_code = KVG_EXIT_PASS;
     for (size_t i = 0; !s && i < config.case_count; i++) {
-        kvg_case *c = &config.cases[i];
+        const kvg_case *c = &config.cases[i];
         const kvg_backend *backend;
-        if (o->backend) {
-            c->backend = o->backend;
-            s = kvg_case_name(c);
-        }
-        if (!s) s = kvg_check_backend(c->backend, &backend);
+        s = kvg_check_backend(c->backend, &backend);
         for (unsigned threads = 1; !s && threads <= o->threads; threads += o->threads > 1 ? o->threads - 1 : 1) {
             if (!bench_case(c, backend, threads, o->seconds, list)) *exit_code = KVG_EXIT_FAIL;
         }

@@ -14,8 +14,8 @@
 #include "gpu/gpu.h"
 #endif
 
-static const char help_text[] =
-    "usage: kvgold env\n\nPrints the program's version and build, the machine, its GPUs and the backends that `kvgold check` can use.\n";
+static const char help_text[] = "usage: kvgold env\n\nPrints the program's version and build, the machine, its GPUs "
+                                "and the backends that `kvgold check` can use.\n";
 
 static void print_cpu(void)
 {
@@ -44,7 +44,8 @@ static void print_gpus(void)
         }
         for (size_t i = 0; i < count; i++) {
             printf("gpu:       %s, sm_%u, %u multiprocessors, %.1f GiB, L2 %.0f MiB\n", devices[i].name, devices[i].sm,
-                   devices[i].multiprocessors, (double)devices[i].memory_bytes / (1 << 30), (double)devices[i].l2_bytes / (1 << 20));
+                   devices[i].multiprocessors, (double)devices[i].memory_bytes / (1 << 30),
+                   (double)devices[i].l2_bytes / (1 << 20));
         }
         fflush(stdout);
         _exit(0);
@@ -79,7 +80,11 @@ int kvg_command_env(int argc, char **argv)
     if (argc != 1) return kvg_command_usage("env", "takes no arguments");
     struct utsname system;
     printf("kvgold:    %s\n", KVG_VERSION);
+#ifdef __clang__
     printf("compiler:  %s\n", __VERSION__);
+#else
+    printf("compiler:  gcc %s\n", __VERSION__);
+#endif
     if (uname(&system) == 0) printf("system:    %s %s, %s\n", system.sysname, system.release, system.machine);
     print_cpu();
     print_gpus();

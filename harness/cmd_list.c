@@ -13,19 +13,21 @@ static const char help_text[] =
     "usage: kvgold list [WHAT | CONFIG]\n\n"
     "WHAT: formats, dialects, ops, fills, defects or models; without it all of them. With a config: its case ids.\n";
 
-static void list_formats(void)
+static kvg_status list_formats(void)
 {
     size_t count;
     const kvg_format_info *formats = kvg_format_table(&count);
-    printf("%-8s %5s %6s %12s %11s %13s  %s\n", "format", "bits", "block", "block scale", "row params", "tensor scale", "");
+    printf("%-8s %5s %6s %12s %11s %13s  %s\n", "format", "bits", "block", "block scale", "row params", "tensor scale",
+           "");
     for (size_t i = 0; i < count; i++) {
         const kvg_format_info *f = &formats[i];
         printf("%-8s %5u %6u %10u B %9u B %13s  %s\n", f->name, f->element_bits, f->block, f->block_scale_bytes,
                f->row_param_bytes, f->tensor_scale ? "f32" : "-", f->summary);
     }
+    return KVG_OK;
 }
 
-static void list_dialects(void)
+static kvg_status list_dialects(void)
 {
     size_t count;
     const kvg_format_info *formats = kvg_format_table(&count);
@@ -37,21 +39,24 @@ static void list_dialects(void)
                    dialect->compare == KVG_DIALECT_BITS ? "bits" : "value", dialect->source);
         }
     }
+    return KVG_OK;
 }
 
-static void list_ops(void)
+static kvg_status list_ops(void)
 {
     size_t count;
     const kvg_op_info *ops = kvg_op_table(&count);
     for (size_t i = 0; i < count; i++) printf("%-12s %s\n", ops[i].name, ops[i].summary);
+    return KVG_OK;
 }
 
-static void list_fills(void)
+static kvg_status list_fills(void)
 {
     for (int i = 0; kvg_fill_names[i]; i++) printf("%s\n", kvg_fill_names[i]);
+    return KVG_OK;
 }
 
-static void list_defects(void)
+static kvg_status list_defects(void)
 {
     size_t count;
     const kvg_defect *defects = kvg_defect_table(&count);
@@ -60,26 +65,28 @@ static void list_defects(void)
         printf("%-22s %-8s %s%s%s%s\n", defects[i].id, defects[i].control ? "yes" : "", defects[i].summary,
                defects[i].seen_in[0] ? " (" : "", defects[i].seen_in, defects[i].seen_in[0] ? ")" : "");
     }
+    return KVG_OK;
 }
 
-static void list_models(void)
+static kvg_status list_models(void)
 {
     char folder[PATH_MAX], names[64][64];
     size_t count = 0;
     kvg_status s = kvg_model_folder(folder, sizeof folder);
     if (!s) s = kvg_model_names(folder, names, 64, &count);
-    if (s) printf("%s\n", kvg_error_text());
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; !s && i < count; i++) {
         kvg_model m;
-        if (kvg_model_load(folder, names[i], &m)) printf("%s\n", kvg_error_text());
-        else printf("%-18s %3u layers, %3u query heads, %2u KV heads, head_dim %3u  %s\n", m.name, m.layers, m.query_heads,
-                    m.kv_heads, m.head_dim, m.title);
+        s = kvg_model_load(folder, names[i], &m);
+        if (s) break;
+        printf("%-18s %3u layers, %3u query heads, %2u KV heads, head_dim %3u  %s\n", m.name, m.layers, m.query_heads,
+               m.kv_heads, m.head_dim, m.title);
     }
+    return s;
 }
 
 static const struct {
     const char *name;
-    void (*print)(void);
+    kvg_status (*print)(void);
 } lists[] = {{"formats", list_formats}, {"dialects", list_dialects}, {"ops", list_ops},
              {"fills", list_fills},     {"defects", list_defects},   {"models", list_models}};
 
@@ -100,10 +107,12 @@ int kvg_command_list(int argc, char **argv)
         fputs(help_text, stdout);
         return KVG_EXIT_PASS;
     }
+    if (argc == 2 && argv[1][0] == '-') return kvg_command_usage("list", "unknown option %s", argv[1]);
     for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++) {
         if (argc == 2 && strcmp(argv[1], lists[i].name) != 0) continue;
         if (argc == 1) printf("%s%s:\n", i ? "\n" : "", lists[i].name);
-        lists[i].print();
+        kvg_status s = lists[i].print();
+        if (s) return kvg_command_fail("list", s);
         if (argc == 2) return KVG_EXIT_PASS;
     }
     return argc == 2 ? list_config(argv[1]) : KVG_EXIT_PASS;

@@ -88,7 +88,10 @@ static kvg_status print_json(const kvg_model *m, const uint64_t *contexts, size_
 int kvg_command_memory(int argc, char **argv)
 {
     static const struct option options[] = {
-        {"context", required_argument, NULL, 'c'}, {"json", no_argument, NULL, 'j'}, {"help", no_argument, NULL, 'h'}, {0},
+        {"context", required_argument, NULL, 'c'},
+        {"json", no_argument, NULL, 'j'},
+        {"help", no_argument, NULL, 'h'},
+        {0},
     };
     uint64_t contexts[MAX_CONTEXTS] = {4096, 32768, 131072};
     size_t context_count = 0;
@@ -99,7 +102,8 @@ int kvg_command_memory(int argc, char **argv)
         switch (option) {
         case 'c':
             s = kvg_parse_count(optarg, 1u << 30, &context);
-            if (!s && context_count == MAX_CONTEXTS) return kvg_command_usage("memory", "at most %d contexts", MAX_CONTEXTS);
+            if (!s && context_count == MAX_CONTEXTS)
+                return kvg_command_usage("memory", "at most %d contexts", MAX_CONTEXTS);
             if (!s) contexts[context_count++] = context;
             break;
         case 'j': json = true; break;

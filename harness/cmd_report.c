@@ -32,7 +32,10 @@ static kvg_status write_files(const kvg_report *report, const char *folder, cons
 int kvg_command_report(int argc, char **argv)
 {
     static const struct option options[] = {
-        {"output", required_argument, NULL, 'o'}, {"junit", required_argument, NULL, 'J'}, {"help", no_argument, NULL, 'h'}, {0},
+        {"output", required_argument, NULL, 'o'},
+        {"junit", required_argument, NULL, 'J'},
+        {"help", no_argument, NULL, 'h'},
+        {0},
     };
     const char *folder = NULL, *junit = NULL;
     for (int option; (option = getopt_long(argc, argv, "o:h", options, NULL)) != -1;) {

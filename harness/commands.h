@@ -1,5 +1,5 @@
-/* The commands of `kvgold`, one file each. argv[0] is the command's name. They print and return an exit code: 0 all passed,
- * 1 a case failed, 2 bad usage or config, 3 environment, 77 nothing could run. */
+/* The commands of `kvgold`, one file each. argv[0] is the command's name. They print and return an exit code: 0 all
+ * passed, 1 a case failed, 2 bad usage or config, 3 environment, 77 nothing could run. */
 #ifndef KVG_HARNESS_COMMANDS_H
 #define KVG_HARNESS_COMMANDS_H
 

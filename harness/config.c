@@ -1,4 +1,3 @@
-#define _DEFAULT_SOURCE /* strdup under -std=c17 */
 #include "harness/config.h"
 
 #include <limits.h>
@@ -6,19 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "golden/golden.h"
+#include "harness/config_axes.h"
 #include "harness/fill.h"
-#include "harness/model.h"
-
-/* The axes of a case group, in the order of a case id's words. */
-typedef enum axis {
-    AXIS_OP, AXIS_FORMAT, AXIS_DIALECT, AXIS_LAYOUT, AXIS_DTYPE, AXIS_MODEL, AXIS_KV_HEADS, AXIS_HEAD_DIM, AXIS_TOKENS,
-    AXIS_FILL, AXIS_SCALE, AXIS_BACKEND, AXIS_COUNT
-} axis;
-
-static const char *const axis_names[AXIS_COUNT] = {
-    "op", "format", "dialect", "layout", "dtype", "model", "kv_heads", "head_dim", "tokens", "fill", "scale", "backend",
-};
 
 /* One value of each axis; `has` is false where the default applies. */
 typedef struct choice {
@@ -26,222 +14,15 @@ typedef struct choice {
     kvg_json value;
 } choice;
 
-struct kvg_config_data {
-    kvg_json_doc *doc;
-    char folder[PATH_MAX];
-    char **strings;
-    size_t string_count;
-    size_t capacity; /* of cases */
-};
-
-static kvg_status keep_string(kvg_config *config, const char *text, const char **out)
-{
-    struct kvg_config_data *d = config->data;
-    char **grown = realloc(d->strings, (d->string_count + 1) * sizeof *grown);
-    if (!grown) return kvg_fail(KVG_ERR_MEMORY, "cannot hold the strings of a config");
-    d->strings = grown;
-    grown[d->string_count] = strdup(text);
-    if (!grown[d->string_count]) return kvg_fail(KVG_ERR_MEMORY, "cannot hold the strings of a config");
-    *out = grown[d->string_count++];
-    return KVG_OK;
-}
-
-/* Puts "FILE: $.path" of `value` before the text of a lower layer's failure. */
-static kvg_status at(kvg_json value, kvg_status s)
-{
-    char text[512];
-    if (s == KVG_OK) return KVG_OK;
-    snprintf(text, sizeof text, "%s", kvg_error_text());
-    kvg_status located = kvg_json_fail(value, "%s", text);
-    return s == KVG_ERR_MEMORY ? s : located;
-}
-
-/* --- one axis value into a case --- */
-
-typedef kvg_status read_axis(kvg_config *config, kvg_json value, kvg_case *c);
-
-static kvg_status read_op(kvg_config *config, kvg_json value, kvg_case *c)
-{
-    (void)config;
-    const char *name;
-    kvg_status s = kvg_json_string(value, &name);
-    return s ? s : at(value, kvg_op_find(name, &c->problem.op));
-}
-
-/* A string for both sides, or {"k": ..., "v": ...}. */
-static kvg_status read_sides(kvg_json value, kvg_json out[2])
-{
-    static const char *const keys[] = {"k", "v"};
-    out[KVG_K] = out[KVG_V] = value;
-    if (!kvg_json_is_object(value)) return KVG_OK;
-    kvg_status s = kvg_json_check_keys(value, keys, 2);
-    if (!s) s = kvg_json_get(value, "k", &out[KVG_K]);
-    if (!s) s = kvg_json_get(value, "v", &out[KVG_V]);
-    return s;
-}
-
-static kvg_status read_format(kvg_config *config, kvg_json value, kvg_case *c)
-{
-    (void)config;
-    kvg_json sides[2];
-    kvg_status s = read_sides(value, sides);
-    for (int side = KVG_K; !s && side <= KVG_V; side++) {
-        const char *name;
-        s = kvg_json_string(sides[side], &name);
-        if (!s) s = at(sides[side], kvg_format_find(name, &c->problem.storage[side].format));
-    }
-    return s;
-}
-
-static kvg_status read_dialect(kvg_config *config, kvg_json value, kvg_case *c)
-{
-    (void)config;
-    kvg_json sides[2];
-    kvg_status s = read_sides(value, sides);
-    for (int side = KVG_K; !s && side <= KVG_V; side++) {
-        size_t index;
-        const char *name;
-        s = kvg_json_string(sides[side], &name);
-        if (!s) s = at(sides[side], kvg_reference_dialect_find(c->problem.storage[side].format, name, &index));
-        if (!s) c->problem.storage[side].dialect = name;
-    }
-    return s;
-}
-
-static kvg_status read_layout(kvg_config *config, kvg_json value, kvg_case *c)
-{
-    (void)config;
-    const char *name;
-    kvg_status s = kvg_json_string(value, &name);
-    return s ? s : at(value, kvg_layout_find(name, &c->problem.layout));
-}
-
-static kvg_status read_dtype(kvg_config *config, kvg_json value, kvg_case *c)
-{
-    (void)config;
-    const char *name;
-    kvg_status s = kvg_json_string(value, &name);
-    return s ? s : at(value, kvg_dtype_find(name, &c->problem.dtype));
-}
-
-static kvg_status read_model(kvg_config *config, kvg_json value, kvg_case *c)
-{
-    const char *name;
-    char folder[PATH_MAX + 16];
-    kvg_model model;
-    kvg_status s = kvg_json_string(value, &name);
-    if (s) return s;
-    snprintf(folder, sizeof folder, "%s/models", config->data->folder);
-    s = at(value, kvg_model_load(folder, name, &model));
-    if (s) return s;
-    c->problem.kv_heads = model.kv_heads;
-    c->problem.head_dim = model.head_dim;
-    return KVG_OK;
-}
-
-static kvg_status read_number(kvg_json value, uint64_t max, uint32_t *out)
-{
-    uint64_t number = 0;
-    kvg_status s = kvg_json_u64(value, 1, max, &number);
-    *out = (uint32_t)number;
-    return s;
-}
-
-static kvg_status read_kv_heads(kvg_config *config, kvg_json value, kvg_case *c)
-{
-    (void)config;
-    return read_number(value, 1024, &c->problem.kv_heads);
-}
-
-static kvg_status read_head_dim(kvg_config *config, kvg_json value, kvg_case *c)
-{
-    (void)config;
-    return read_number(value, KVG_MAX_HEAD_DIM, &c->problem.head_dim);
-}
-
-static kvg_status read_tokens(kvg_config *config, kvg_json value, kvg_case *c)
-{
-    (void)config;
-    return read_number(value, 1 << 20, &c->problem.tokens);
-}
-
-static size_t name_count(const char *const *names)
-{
-    size_t n = 0;
-    while (names[n]) n++;
-    return n;
-}
-
-/* {"capture": FILE, "k": TENSOR, "v": TENSOR}; a relative path starts at the config's folder. */
-static kvg_status read_capture(kvg_config *config, kvg_json value, kvg_case *c)
-{
-    static const char *const keys[] = {"capture", "k", "v"};
-    kvg_json file, sides[2];
-    const char *path;
-    kvg_status s = kvg_json_check_keys(value, keys, 3);
-    if (!s) s = kvg_json_get(value, "capture", &file);
-    if (!s) s = kvg_json_get(value, "k", &sides[KVG_K]);
-    if (!s) s = kvg_json_get(value, "v", &sides[KVG_V]);
-    if (!s) s = kvg_json_string(file, &path);
-    if (!s) s = kvg_json_string(sides[KVG_K], &c->capture[KVG_K]);
-    if (!s) s = kvg_json_string(sides[KVG_V], &c->capture[KVG_V]);
-    if (s) return s;
-    char full[2 * PATH_MAX];
-    snprintf(full, sizeof full, "%s%s%s", path[0] == '/' ? "" : config->data->folder, path[0] == '/' ? "" : "/", path);
-    c->fill = KVG_FILL_CAPTURE;
-    return keep_string(config, full, &c->capture_file);
-}
-
-static kvg_status read_fill(kvg_config *config, kvg_json value, kvg_case *c)
-{
-    if (kvg_json_is_object(value)) return read_capture(config, value, c);
-    const char *name;
-    kvg_status s = kvg_json_string(value, &name);
-    if (s) return s;
-    for (int i = 0; kvg_fill_names[i]; i++) {
-        if (strcmp(kvg_fill_names[i], name) == 0 && i != KVG_FILL_CAPTURE) {
-            c->fill = (kvg_fill)i;
-            return KVG_OK;
-        }
-    }
-    return kvg_json_fail_name(value, "fill", name, kvg_fill_names, name_count(kvg_fill_names));
-}
-
-/* "P1" to "P4", or {"k": 0.5, "v": 0.25}. */
-static kvg_status read_scale(kvg_config *config, kvg_json value, kvg_case *c)
-{
-    (void)config;
-    if (kvg_json_is_string(value)) {
-        const char *name;
-        kvg_status s = kvg_json_string(value, &name);
-        return s ? s : at(value, kvg_scale_convention_find(name, &c->scale.convention));
-    }
-    kvg_json sides[2];
-    kvg_status s = read_sides(value, sides);
-    c->scale.given = true;
-    for (int side = KVG_K; !s && side <= KVG_V; side++) {
-        double g = 0;
-        s = kvg_json_double(sides[side], &g);
-        c->scale.value[side] = (float)g;
-        if (!s && !(c->scale.value[side] > 0 && c->scale.value[side] <= 3.4e38f)) {
-            s = kvg_json_fail(sides[side], "a tensor scale must be finite and above 0");
-        }
-    }
-    return s;
-}
-
-static kvg_status read_backend(kvg_config *config, kvg_json value, kvg_case *c)
-{
-    (void)config;
-    return kvg_json_string(value, &c->backend);
-}
-
-static read_axis *const readers[AXIS_COUNT] = {
-    read_op,      read_format,   read_dialect, read_layout, read_dtype, read_model,
-    read_kv_heads, read_head_dim, read_tokens, read_fill,   read_scale, read_backend,
-};
 
 /* --- exclusion: the text of an axis as configs write it --- */
+
+/* "nvfp4", or "e4m3+nvfp4" where K and V differ. */
+static void both_sides(const char *k, const char *v, char *out, size_t size)
+{
+    const bool same = strcmp(k, v) == 0;
+    snprintf(out, size, "%s%s%s", k, same ? "" : "+", same ? "" : v);
+}
 
 static void axis_text(const kvg_case *c, const choice *choices, axis which, char *out, size_t size)
 {
@@ -249,8 +30,11 @@ static void axis_text(const kvg_case *c, const choice *choices, axis which, char
     const char *name = "";
     switch (which) {
     case AXIS_OP: snprintf(out, size, "%s", kvg_op_get(p->op)->name); return;
-    case AXIS_FORMAT: snprintf(out, size, "%s", kvg_format_get(p->storage[KVG_K].format)->name); return;
-    case AXIS_DIALECT: snprintf(out, size, "%s", p->storage[KVG_K].dialect); return;
+    case AXIS_FORMAT:
+        both_sides(kvg_format_get(p->storage[KVG_K].format)->name, kvg_format_get(p->storage[KVG_V].format)->name, out,
+                   size);
+        return;
+    case AXIS_DIALECT: both_sides(p->storage[KVG_K].dialect, p->storage[KVG_V].dialect, out, size); return;
     case AXIS_LAYOUT: snprintf(out, size, "%s", kvg_layout_name(p->layout)); return;
     case AXIS_DTYPE: snprintf(out, size, "%s", kvg_dtype_name(p->dtype)); return;
     case AXIS_MODEL:
@@ -293,7 +77,7 @@ static bool excluded_by(kvg_json exclude, const kvg_case *c, const choice *choic
         const kvg_json member = kvg_json_at(exclude, i);
         for (int a = 0; a < AXIS_COUNT; a++) {
             char text[128];
-            if (strcmp(kvg_json_key(member), axis_names[a]) != 0) continue;
+            if (strcmp(kvg_json_key(member), kvg_axis_names[a]) != 0) continue;
             axis_text(c, choices, (axis)a, text, sizeof text);
             if (!value_is(member, text)) return false;
         }
@@ -314,7 +98,8 @@ static kvg_status append_case(kvg_config *config, const kvg_case *c)
 {
     struct kvg_config_data *d = config->data;
     if (config->case_count == KVG_CONFIG_MAX_CASES) {
-        return kvg_fail(KVG_ERR_INVALID, "%s: more than %d cases: split the config", config->path, KVG_CONFIG_MAX_CASES);
+        return kvg_fail(KVG_ERR_INVALID, "%s: more than %d cases: split the config", config->path,
+                        KVG_CONFIG_MAX_CASES);
     }
     if (config->case_count == d->capacity) {
         const size_t capacity = d->capacity ? 2 * d->capacity : 64;
@@ -338,7 +123,7 @@ static kvg_status finish_case(kvg_config *config, group *g, const choice *choice
     kvg_status s = kvg_problem_check(&c->problem);
     if (!s) s = kvg_case_name(c);
     if (!s) s = kvg_fill_check(c);
-    if (s) return at(g->object, s);
+    if (s) return kvg_config_at(g->object, s);
     return append_case(config, c);
 }
 
@@ -356,7 +141,7 @@ static kvg_status add_combination(kvg_config *config, group *g, const choice *ch
                      kvg_json_string(choices[AXIS_DIALECT].value, &dialect) == KVG_OK && strcmp(dialect, "all") == 0;
     for (int a = 0; a < AXIS_COUNT; a++) {
         if (!choices[a].has || (a == AXIS_DIALECT && all)) continue;
-        kvg_status s = readers[a](config, choices[a].value, &c);
+        kvg_status s = kvg_axis_read((axis)a, config, choices[a].value, &c);
         if (s) return s;
     }
     if (!all) return finish_case(config, g, choices, &c);
@@ -366,7 +151,8 @@ static kvg_status add_combination(kvg_config *config, group *g, const choice *ch
     }
     for (size_t i = 0; i < kvg_reference_dialect_count(format); i++) {
         kvg_case one = c;
-        one.problem.storage[KVG_K].dialect = one.problem.storage[KVG_V].dialect = kvg_reference_dialect(format, i)->name;
+        one.problem.storage[KVG_K].dialect = one.problem.storage[KVG_V].dialect =
+            kvg_reference_dialect(format, i)->name;
         kvg_status s = finish_case(config, g, choices, &one);
         if (s) return s;
     }
@@ -377,14 +163,14 @@ static kvg_status add_combination(kvg_config *config, group *g, const choice *ch
 static size_t axis_values(kvg_json object, axis a)
 {
     kvg_json value;
-    if (!kvg_json_has(object, axis_names[a]) || kvg_json_get(object, axis_names[a], &value)) return 0;
+    if (!kvg_json_has(object, kvg_axis_names[a]) || kvg_json_get(object, kvg_axis_names[a], &value)) return 0;
     return kvg_json_is_array(value) ? kvg_json_count(value) : 1;
 }
 
 static kvg_json axis_value(kvg_json object, axis a, size_t index)
 {
     kvg_json value = object;
-    if (kvg_json_get(object, axis_names[a], &value)) return object;
+    if (kvg_json_get(object, kvg_axis_names[a], &value)) return object;
     return kvg_json_is_array(value) ? kvg_json_at(value, index) : value;
 }
 
@@ -392,13 +178,18 @@ static kvg_json axis_value(kvg_json object, axis a, size_t index)
 static kvg_status add_product(kvg_config *config, group *g, kvg_json object, kvg_json fallback)
 {
     size_t counts[AXIS_COUNT], total = 1;
+    const bool own_model = axis_values(object, AXIS_MODEL) > 0;
+    const bool own_shape = axis_values(object, AXIS_KV_HEADS) > 0 || axis_values(object, AXIS_HEAD_DIM) > 0;
+    if (own_model && own_shape)
+        return kvg_json_fail(object, "give \"model\", or \"kv_heads\" and \"head_dim\", not both");
     for (int a = 0; a < AXIS_COUNT; a++) {
         counts[a] = axis_values(object, (axis)a);
-        if (kvg_json_has(object, axis_names[a]) && counts[a] == 0) {
-            return kvg_json_fail(object, "\"%s\" is an empty list: the product has no case", axis_names[a]);
+        if (kvg_json_has(object, kvg_axis_names[a]) && counts[a] == 0) {
+            return kvg_json_fail(object, "\"%s\" is an empty list: the product has no case", kvg_axis_names[a]);
         }
         if (counts[a]) total *= counts[a];
-        if (total > KVG_CONFIG_MAX_CASES) return kvg_json_fail(object, "more than %d combinations", KVG_CONFIG_MAX_CASES);
+        if (total > KVG_CONFIG_MAX_CASES)
+            return kvg_json_fail(object, "more than %d combinations", KVG_CONFIG_MAX_CASES);
     }
     for (size_t i = 0; i < total; i++) {
         choice choices[AXIS_COUNT] = {0};
@@ -407,12 +198,13 @@ static kvg_status add_product(kvg_config *config, group *g, kvg_json object, kvg
             if (counts[a]) {
                 choices[a] = (choice){true, axis_value(object, (axis)a, rest % counts[a])};
                 rest /= counts[a];
-            } else if (axis_values(fallback, (axis)a)) {
+            } else if (axis_values(fallback, (axis)a) && !((own_model && (a == AXIS_KV_HEADS || a == AXIS_HEAD_DIM)) ||
+                                                           (own_shape && a == AXIS_MODEL))) {
                 choices[a] = (choice){true, axis_value(fallback, (axis)a, 0)};
             }
         }
-        if (!choices[AXIS_OP].has || !choices[AXIS_FORMAT].has) {
-            return kvg_json_fail(object, "\"op\" and \"format\" are required");
+        if (!choices[AXIS_OP].has || !choices[AXIS_FORMAT].has || !choices[AXIS_FILL].has) {
+            return kvg_json_fail(object, "\"op\", \"format\" and \"fill\" are required");
         }
         if (!choices[AXIS_MODEL].has && !(choices[AXIS_KV_HEADS].has && choices[AXIS_HEAD_DIM].has)) {
             return kvg_json_fail(object, "give \"model\", or \"kv_heads\" and \"head_dim\"");
@@ -427,20 +219,32 @@ static kvg_status check_axis_objects(kvg_json list)
 {
     if (!kvg_json_is_array(list)) return kvg_json_fail(list, "expected a list of objects");
     for (size_t i = 0; i < kvg_json_count(list); i++) {
-        kvg_status s = kvg_json_check_keys(kvg_json_at(list, i), axis_names, AXIS_COUNT);
+        const kvg_json object = kvg_json_at(list, i);
+        kvg_status s = kvg_json_check_keys(object, kvg_axis_names, AXIS_COUNT);
+        if (!s && kvg_json_count(object) == 0) s = kvg_json_fail(object, "an empty object means nothing here");
         if (s) return s;
     }
     return KVG_OK;
 }
 
+static kvg_status check_comment(kvg_json object)
+{
+    kvg_json value;
+    const char *text;
+    if (!kvg_json_has(object, "comment")) return KVG_OK;
+    kvg_status s = kvg_json_get(object, "comment", &value);
+    return s ? s : kvg_json_string(value, &text);
+}
+
 static kvg_status add_group(kvg_config *config, kvg_json object)
 {
     const char *keys[AXIS_COUNT + 3];
-    memcpy(keys, axis_names, sizeof axis_names);
+    memcpy(keys, kvg_axis_names, sizeof kvg_axis_names);
     keys[AXIS_COUNT] = "include";
     keys[AXIS_COUNT + 1] = "exclude";
     keys[AXIS_COUNT + 2] = "comment";
     kvg_status s = kvg_json_check_keys(object, keys, AXIS_COUNT + 3);
+    if (!s) s = check_comment(object);
     if (s) return s;
     group g = {.object = object};
     if (kvg_json_has(object, "exclude")) {
@@ -461,7 +265,8 @@ static kvg_status add_group(kvg_config *config, kvg_json object)
         }
     }
     for (size_t i = 0; !s && i < g.exclude_count; i++) {
-        if (!g.exclude_used[i]) s = kvg_json_fail(kvg_json_at(g.exclude, i), "excludes no case: remove it or correct it");
+        if (!g.exclude_used[i])
+            s = kvg_json_fail(kvg_json_at(g.exclude, i), "excludes no case: remove it or correct it");
     }
     free(g.exclude_used);
     return s;
@@ -476,7 +281,8 @@ static int by_id(const void *a, const void *b)
     return order ? order : (x > y) - (x < y);
 }
 
-/* Combinations that differ only in an axis the format does not have (a tensor scale, say) are one case: the first stays. */
+/* Combinations that differ only in an axis the format does not have (a tensor scale, say) are one case: the first
+ * stays. */
 static kvg_status drop_duplicates(kvg_config *config)
 {
     const size_t n = config->case_count;
@@ -489,8 +295,15 @@ static kvg_status drop_duplicates(kvg_config *config)
     }
     for (size_t i = 0; i < n; i++) sorted[i] = &config->cases[i];
     qsort(sorted, n, sizeof *sorted, by_id);
+    kvg_status s = KVG_OK;
     for (size_t i = 1; i < n; i++) {
-        if (strcmp(sorted[i]->id, sorted[i - 1]->id) == 0) drop[sorted[i] - config->cases] = true;
+        const kvg_case *a = sorted[i - 1], *b = sorted[i];
+        if (strcmp(a->id, b->id) != 0) continue;
+        drop[b - config->cases] = true;
+        if (a->fill == KVG_FILL_CAPTURE && strcmp(a->capture_file, b->capture_file) != 0) {
+            s = kvg_fail(KVG_ERR_INVALID, "%s: %s and %s both have the tensors of case %s: rename one's", config->path,
+                         a->capture_file, b->capture_file, a->id);
+        }
     }
     config->case_count = 0;
     for (size_t i = 0; i < n; i++) {
@@ -498,7 +311,7 @@ static kvg_status drop_duplicates(kvg_config *config)
     }
     free(sorted);
     free(drop);
-    return KVG_OK;
+    return s;
 }
 
 static kvg_status read_limits(kvg_config *config, kvg_json root)
@@ -518,7 +331,8 @@ static kvg_status read_limits(kvg_config *config, kvg_json root)
         s = kvg_json_get(limits, keys[1], &value);
         if (!s) s = kvg_json_double(value, &config->hang_seconds);
     }
-    if (!s && !(config->slow_seconds > 0 && config->hang_seconds >= config->slow_seconds && config->hang_seconds < 1e6)) {
+    if (!s &&
+        !(config->slow_seconds > 0 && config->hang_seconds >= config->slow_seconds && config->hang_seconds < 1e6)) {
         s = kvg_json_fail(limits, "0 < slow_seconds <= hang_seconds is required");
     }
     return s;
@@ -531,6 +345,7 @@ static kvg_status read_config(kvg_config *config, const uint64_t *seed)
     kvg_json value;
     uint64_t version;
     kvg_status s = kvg_json_check_keys(root, keys, sizeof keys / sizeof keys[0]);
+    if (!s) s = check_comment(root);
     if (!s) s = kvg_json_get(root, "kvgold", &value);
     if (!s) s = kvg_json_u64(value, 1, 1, &version);
     if (!s) s = kvg_json_get(root, "name", &value);
@@ -552,8 +367,8 @@ static kvg_status config_init(const char *name, const char *folder, kvg_config *
     *out = (kvg_config){0};
     out->data = calloc(1, sizeof *out->data);
     if (!out->data) return kvg_fail(KVG_ERR_MEMORY, "cannot hold a config");
-    snprintf(out->data->folder, sizeof out->data->folder, "%s", folder);
-    return keep_string(out, name, &out->path);
+    kvg_status s = kvg_config_keep(out, folder, &out->data->folder);
+    return s ? s : kvg_config_keep(out, name, &out->path);
 }
 
 static kvg_status finish(kvg_config *out, kvg_status s, const uint64_t *seed)
@@ -578,6 +393,17 @@ kvg_status kvg_config_open(const char *path, const uint64_t *seed, kvg_config *o
     kvg_status s = config_init(path, folder, out);
     if (!s) s = kvg_json_open(path, &out->data->doc);
     return finish(out, s, seed);
+}
+
+kvg_status kvg_config_use_backend(kvg_config *config, const char *backend)
+{
+    if (!*backend) return kvg_fail(KVG_ERR_INVALID, "a backend needs a name: reference, defect:<id> or a plug-in");
+    for (size_t i = 0; i < config->case_count; i++) {
+        config->cases[i].backend = backend;
+        kvg_status s = kvg_case_name(&config->cases[i]);
+        if (s) return s;
+    }
+    return drop_duplicates(config);
 }
 
 void kvg_config_close(kvg_config *config)

@@ -23,6 +23,10 @@ kvg_status kvg_config_open(const char *path, const uint64_t *seed, kvg_config *o
 /* The same from memory; relative paths in it are taken from `folder`. */
 kvg_status kvg_config_parse(const char *name, const char *text, size_t size, const char *folder,
                             kvg_config *out) KVG_CHECKED;
+
+/* Judges another implementation: every case gets this backend and a new id; cases that become equal are one.
+ * `backend` must outlive the config. */
+kvg_status kvg_config_use_backend(kvg_config *config, const char *backend) KVG_CHECKED;
 void kvg_config_close(kvg_config *config);
 
 #endif

@@ -110,7 +110,8 @@ static void swap_sides(const kvg_defect_site *s)
 static void drop_half(const kvg_defect_site *s)
 {
     const size_t row = (size_t)s->tensor->shape[2];
-    for (size_t r = 0; r < s->tensor->bytes; r += row) memset((uint8_t *)s->tensor->data + r + row / 2, 0, row - row / 2);
+    for (size_t r = 0; r < s->tensor->bytes; r += row)
+        memset((uint8_t *)s->tensor->data + r + row / 2, 0, row - row / 2);
 }
 
 static void drop_last(const kvg_defect_site *s)
@@ -255,7 +256,8 @@ kvg_status kvg_defect_run(const kvg_defect *defect, const kvg_problem *problem, 
     if (s) return s;
 
     for (size_t i = 0; i < outputs; i += 2) {
-        if (defect->role == KVG_ROLE_NONE || defect->role == op->outputs[i / 2]) mutate_pair(defect, problem, &out[i], in);
+        if (defect->role == KVG_ROLE_NONE || defect->role == op->outputs[i / 2])
+            mutate_pair(defect, problem, &out[i], in);
     }
     return KVG_OK;
 }

@@ -44,13 +44,21 @@ static double power_of_two(int e)
 /* The backend is the last word of the id: leaving it out gives every backend the same data. */
 static uint64_t data_seed(const kvg_case *c)
 {
-    const char *end = strrchr(c->id, '/');
-    return c->seed ^ kvg_hash64(c->id, end ? (uint64_t)(end - c->id) : strlen(c->id));
+    const size_t length = strlen(c->id), backend = strlen(c->backend);
+    return c->seed ^ kvg_hash64(c->id, length > backend ? length - backend : length);
 }
 
 /* --- what a format's numbers look like, for inputs that lie on its grid or between two points of it --- */
 
-typedef enum grid_kind { GRID_HALF, GRID_E4M3, GRID_E5M2, GRID_E2M1, GRID_SIGNED, GRID_UNSIGNED, GRID_LINEAR } grid_kind;
+typedef enum grid_kind {
+    GRID_HALF,
+    GRID_E4M3,
+    GRID_E5M2,
+    GRID_E2M1,
+    GRID_SIGNED,
+    GRID_UNSIGNED,
+    GRID_LINEAR
+} grid_kind;
 
 typedef struct grid {
     grid_kind kind;
@@ -185,7 +193,8 @@ static void outlier_row(const kvg_case *c, kvg_side side, source *s, double *x)
 {
     const uint32_t span = span_of(c, side);
     for (uint32_t i = 0; i < c->problem.head_dim; i++) x[i] = normal(s) * 0.02;
-    for (uint32_t start = 0; start < c->problem.head_dim; start += span) x[start + below(s, span)] = sign(s, 60 + normal(s));
+    for (uint32_t start = 0; start < c->problem.head_dim; start += span)
+        x[start + below(s, span)] = sign(s, 60 + normal(s));
 }
 
 /* Block j has magnitude j + 1: a scale read from the wrong block is always another number. */
@@ -250,7 +259,8 @@ static void saturating_row(const kvg_case *c, kvg_side side, source *s, double *
 {
     const grid g = grid_of(&c->problem.storage[side]);
     static const double around[] = {1, 1.0625, 1.03571428571428581, 0.96875, 1.2, 2, 40};
-    for (uint32_t i = 0; i < c->problem.head_dim; i++) x[i] = sign(s, around[below(s, 7)] * (g.top > 448 ? 448 : g.top));
+    for (uint32_t i = 0; i < c->problem.head_dim; i++)
+        x[i] = sign(s, around[below(s, 7)] * (g.top > 448 ? 448 : g.top));
 }
 
 static void normal_row(const kvg_case *c, kvg_side side, source *s, double *x)
@@ -295,6 +305,9 @@ kvg_status kvg_fill_check(const kvg_case *c)
     if (c->fill == KVG_FILL_CODES && c->problem.op != KVG_OP_DEQUANTISE) {
         return kvg_fail(KVG_ERR_INVALID, "fill codes is for op dequantise: an encoder has no codes as input");
     }
+    if ((c->fill == KVG_FILL_EXACT || c->fill == KVG_FILL_ADVERSARIAL) && c->problem.head_dim < 4) {
+        return kvg_fail(KVG_ERR_INVALID, "fill %s needs a head_dim of at least 4", kvg_fill_names[c->fill]);
+    }
     if (c->fill != KVG_FILL_EXACT) return KVG_OK;
     for (int side = KVG_K; side <= KVG_V; side++) {
         const kvg_storage *storage = &c->problem.storage[side];
@@ -323,15 +336,15 @@ static kvg_status fill_capture(const kvg_case *c, kvg_side side, kvg_tensor *ten
         if (strcmp(e->dtype, "F16") == 0) dtype = KVG_DTYPE_F16;
         else if (strcmp(e->dtype, "F32") == 0) dtype = KVG_DTYPE_F32;
         else if (strcmp(e->dtype, "BF16") != 0) {
-            s = kvg_fail(KVG_ERR_INVALID, "%s: tensor %s has dtype %s; K and V must be F16, BF16 or F32", c->capture_file,
-                         e->name, e->dtype);
+            s = kvg_fail(KVG_ERR_INVALID, "%s: tensor %s has dtype %s; K and V must be F16, BF16 or F32",
+                         c->capture_file, e->name, e->dtype);
         }
     }
     if (!s && (e->rank != 3 || e->shape[0] < tensor->shape[0] || e->shape[1] != tensor->shape[1] ||
                e->shape[2] != tensor->shape[2])) {
-        s = kvg_fail(KVG_ERR_INVALID, "%s: tensor %s does not hold [%llu or more tokens, %llu heads, %llu]", c->capture_file,
-                     e->name, (unsigned long long)tensor->shape[0], (unsigned long long)tensor->shape[1],
-                     (unsigned long long)tensor->shape[2]);
+        s = kvg_fail(KVG_ERR_INVALID, "%s: tensor %s does not hold [%llu or more tokens, %llu heads, %llu]",
+                     c->capture_file, e->name, (unsigned long long)tensor->shape[0],
+                     (unsigned long long)tensor->shape[1], (unsigned long long)tensor->shape[2]);
     }
     if (!s) {
         const size_t count = tensor->bytes / kvg_dtype_bytes(tensor->dtype);

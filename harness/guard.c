@@ -64,7 +64,8 @@ kvg_status kvg_guard_check(const kvg_guard *guard)
 kvg_status kvg_guard_protect(kvg_guard *guard, int writable)
 {
     if (!guard->mapping) return KVG_OK;
-    if (mprotect(guard->mapping + FENCE, guard->mapped - 2 * FENCE, writable ? PROT_READ | PROT_WRITE : PROT_READ) != 0) {
+    if (mprotect(guard->mapping + FENCE, guard->mapped - 2 * FENCE, writable ? PROT_READ | PROT_WRITE : PROT_READ) !=
+        0) {
         return kvg_fail(KVG_ERR_MEMORY, "cannot change the protection of a buffer of %zu bytes", guard->bytes);
     }
     return KVG_OK;

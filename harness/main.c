@@ -1,7 +1,6 @@
 /* kvgold: tells an engine team whether its quantised KV cache is right. */
-#include <stdarg.h>
+#include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "harness/commands.h"
@@ -13,7 +12,7 @@ static const struct command {
     const char *summary;
 } commands[] = {
     {"check", kvg_command_check, "run the cases of a config and judge every byte"},
-    {"list", kvg_command_list, "formats, dialects, ops, fills, defects, models, backends; or the cases of a config"},
+    {"list", kvg_command_list, "formats, dialects, ops, fills, defects, models; or the cases of a config"},
     {"report", kvg_command_report, "table, HTML and JUnit from result files; merges shards"},
     {"bench", kvg_command_bench, "throughput of an implementation, checked before it is timed"},
     {"memory", kvg_command_memory, "KV bytes per token and per context of a model, for every format"},
@@ -25,15 +24,19 @@ static int help(FILE *out)
 {
     fprintf(out, "kvgold %s: judges quantised KV caches\n\nusage: kvgold COMMAND [ARGUMENTS]\n\n", KVG_VERSION);
     for (int i = 0; i < COMMAND_COUNT; i++) fprintf(out, "  %-8s %s\n", commands[i].name, commands[i].summary);
-    fprintf(out, "\n`kvgold COMMAND --help` explains each. Exit codes: 0 all passed, 1 a case failed, 2 bad usage or config,\n"
-                 "3 environment, 77 nothing could run.\n");
+    fprintf(
+        out,
+        "\n`kvgold COMMAND --help` explains each. Exit codes: 0 all passed, 1 a case failed, 2 bad usage or config,\n"
+        "3 environment, 77 nothing could run.\n");
     return out == stdout ? KVG_EXIT_PASS : KVG_EXIT_USAGE;
 }
 
 int main(int argc, char **argv)
 {
+    signal(SIGXFSZ, SIG_IGN); /* a full quota is an error to report, not a death */
     if (argc < 2) return help(stderr);
-    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 || strcmp(argv[1], "help") == 0) return help(stdout);
+    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 || strcmp(argv[1], "help") == 0)
+        return help(stdout);
     if (strcmp(argv[1], "--version") == 0) {
         printf("kvgold %s\n", KVG_VERSION);
         return fflush(stdout) == 0 ? KVG_EXIT_PASS : KVG_EXIT_ENVIRONMENT;

@@ -128,7 +128,8 @@ kvg_status kvg_model_load(const char *folder, const char *name, kvg_model *out)
         }
         struct stat info;
         snprintf(path, sizeof path, "%s/%s.json", folder, name);
-        if (length >= sizeof out->name || strchr(name, '/') || stat(path, &info) != 0) return unknown_model(folder, name);
+        if (length >= sizeof out->name || strchr(name, '/') || stat(path, &info) != 0)
+            return unknown_model(folder, name);
     }
     const char *slash = strrchr(path, '/');
     snprintf(out->name, sizeof out->name, "%.63s", slash ? slash + 1 : path);

@@ -103,7 +103,7 @@ static kvg_status count_cases(kvg_report *r)
         r->missing += missing;
         if (f->truncated) s = kvg_report_note(r, "%s: the last line was cut short and is left out.", f->path);
         if (!s && f->interrupted) s = kvg_report_note(r, "%s: the run was interrupted.", f->path);
-        if (!s && !f->ended) s = kvg_report_note(r, "%s: there is no end line: the run was killed or crashed.", f->path);
+        if (!s && !f->ended) s = kvg_report_note(r, "%s: no end line: the run was killed or crashed.", f->path);
         if (!s && f->cases > f->seen) {
             s = kvg_report_note(r, "%s: %" PRIu64 " of %" PRIu64 " cases are missing.", f->path, f->cases - f->seen,
                                 f->cases);
@@ -153,8 +153,9 @@ static kvg_status check_shards(kvg_report *r)
     free(sorted);
     r->lost_shards = s ? 0 : shard_count - r->file_count;
     if (!r->lost_shards) return s;
-    return kvg_report_note(r, "%s %s of %" PRIu64 " %s not in this report.", r->lost_shards == 1 ? "Shard" : "Shards", list,
-                           shard_count, r->lost_shards == 1 ? "is" : "are");
+    const bool one = r->lost_shards == 1;
+    return kvg_report_note(r, "%s %s of %" PRIu64 " %s not in this report.", one ? "Shard" : "Shards", list,
+                           shard_count, one ? "is" : "are");
 }
 
 static kvg_status open_report(kvg_report *r, const char *const *paths, size_t count)

@@ -1,17 +1,20 @@
 /* Reports of finished runs, made from their result files alone: results.jsonl, one JSON object per line.
  *
- *   {"type":"run","kvgold":1,"version":"0.1.0","config":"configs/a.json","name":"a","seed":"0x5eed","shard":"1/2","cases":12}
+ *   {"type":"run","kvgold":1,"version":"0.1.0","config":"configs/a.json","name":"a","seed":"0x5eed","shard":"1/2",
+ *    "cases":12}
  *   {"type":"start","id":"...","repro":"kvgold check ..."}        written before a case runs
  *   {"type":"case","id":"...","status":"PASS","detail":"","repro":"...","impl":"...","ms":1.5,"slow":false,
  *    "compared":4096,"mismatched":0,"steps":0,
  *    "k":{"elements":2048,"relative_l2":0.09,"sqnr_db":20.6,"gain":0.999,"worst_ratio":0.97},"v":{...},
  *    "reach":{"codes":16,"codes_of":16,"scales":31,"ties":5,"saturations":0,"zero_blocks":2,"negative_zeros":3,
- *             "subnormals":0,"specials":0,"scale_underflows":0,"code_set":"<64 hex digits>","scale_set":"<64 hex digits>"},
+ *             "subnormals":0,"specials":0,"scale_underflows":0,"code_set":"<64 hex digits>",
+ *             "scale_set":"<64 hex digits>"},
  *    "controls":{"rejected":["zeros"],"unreached":["copy_input"],"accepted":[]}}
  *   {"type":"end","interrupted":false,"seconds":3.25,"PASS":12}
  *
  * Case ids read op/format.dialect/layout/dtype/TxHxD/fill[:k,v]/scale/backend; K and V in different formats read
- * k.dialect+v.dialect. code_set and scale_set: bit i of byte i/8 (hex, byte 0 first) is set if code i was seen. A number
+ * k.dialect+v.dialect. code_set and scale_set: bit i of byte i/8 (hex, byte 0 first) is set if code i was seen. A
+ * number
  * that JSON lacks is the string "inf" or "nan". k, v, reach and controls are absent where nothing was judged. A `start`
  * without a `case` is a case that never finished. */
 #ifndef KVG_HARNESS_REPORT_H
@@ -24,7 +27,8 @@
 typedef struct kvg_report kvg_report;
 
 /* Reads and merges one or more result files. KVG_ERR_INVALID if a file is malformed, if two files disagree in config
- * name, seed or shard count, or if a case appears twice. A last line cut short by a crash is dropped, and said so in the
+ * name, seed or shard count, or if a case appears twice. A last line cut short by a crash is dropped, and said so in
+ * the
  * report. Missing shards are noted, never silent: see kvg_report_exit_code. */
 kvg_status kvg_report_open(const char *const *paths, size_t count, kvg_report **out) KVG_CHECKED;
 void kvg_report_close(kvg_report *report);
@@ -36,7 +40,8 @@ int kvg_report_exit_code(const kvg_report *report);
  * is the terminal's (0: 120). */
 void kvg_report_table(const kvg_report *report, FILE *out, unsigned width);
 
-/* One self-contained HTML page with inline SVG plots by gnuplot. Without gnuplot the page says so and has its tables. */
+/* One self-contained HTML page with inline SVG plots by gnuplot. Without gnuplot the page says so and has its
+ * tables. */
 kvg_status kvg_report_html(const kvg_report *report, const char *path) KVG_CHECKED;
 
 /* JUnit XML: one testsuite per config, one testcase per case. */

@@ -154,8 +154,8 @@ kvg_report_label_text kvg_report_label(const char *text, size_t length);
 extern const kvg_report_plot kvg_report_plots[];
 extern const size_t kvg_report_plot_count;
 
-/* The plot as an <svg> element that can stand in a page beside others (`number` makes its ids unique), to be freed; NULL
- * if there is nothing to plot. KVG_ERR_IO says why gnuplot did not draw it. */
+/* The plot as an <svg> element that can stand in a page beside others (`number` makes its ids unique), to be freed;
+ * NULL if there is nothing to plot. KVG_ERR_IO says why gnuplot did not draw it. */
 kvg_status kvg_report_draw(const kvg_report *report, const kvg_report_plot *plot, int number, char **svg) KVG_CHECKED;
 
 /* Writes a file whole or not at all: `write` fills a temporary file beside it, which then takes the name. What is no

@@ -26,13 +26,13 @@ static kvg_status run_gnuplot(FILE *script, FILE *picture, FILE *messages)
     char *const argv[] = {name, no_settings, NULL};
     posix_spawn_file_actions_t actions;
     int error = posix_spawn_file_actions_init(&actions);
-    if (error) return kvg_fail(KVG_ERR_IO, "gnuplot cannot be started: %s", strerror(error));
+    if (error) return kvg_fail(KVG_ERR_IO, "gnuplot cannot be started");
     pid_t child = 0;
     const int from[] = {fileno(script), fileno(picture), fileno(messages)};
     for (int fd = 0; fd < 3 && !error; fd++) error = posix_spawn_file_actions_adddup2(&actions, from[fd], fd);
     if (!error) error = posix_spawnp(&child, name, &actions, NULL, argv, environ);
     posix_spawn_file_actions_destroy(&actions);
-    if (error) return kvg_fail(KVG_ERR_IO, "gnuplot cannot be started: %s", strerror(error));
+    if (error) return kvg_fail(KVG_ERR_IO, error == ENOENT ? "gnuplot is not installed" : "gnuplot cannot be started");
     int status = 0;
     pid_t ended;
     do ended = waitpid(child, &status, 0);
@@ -89,8 +89,8 @@ static kvg_status make_inline(const char *text, const char *title, int number, c
     size_t size;
     FILE *out = open_memstream(svg, &size);
     if (!out) return kvg_fail(KVG_ERR_MEMORY, "no memory for a plot");
-    fprintf(out, "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %u %u\" width=\"%u\" height=\"%u\" role=\"img\" "
-            "aria-label=\"%s\">\n", width, height, width, height, title);
+    fprintf(out, "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %u %u\" width=\"%u\" height=\"%u\" "
+            "role=\"img\" aria-label=\"%s\">\n", width, height, width, height, title);
     write_content(out, content, number);
     if (fclose(out) == 0) return KVG_OK;
     free(*svg);

@@ -10,30 +10,34 @@
 #define COUNT(array) (sizeof(array) / sizeof(array)[0])
 
 static const char style[] =
-    ":root{--fg:#1c2128;--dim:#5b6570;--bg:#fff;--panel:#f5f7f9;--line:#d8dee4;--good:#17803d;--bad:#c4231c;--warn:#9a6700;"
-    "--hit:#2a7de1}\n"
+    ":root{--fg:#1c2128;--dim:#5b6570;--bg:#fff;--panel:#f5f7f9;--line:#d8dee4;--good:#17803d;--bad:#c4231c;"
+    "--warn:#9a6700;--hit:#2a7de1}\n"
     "@media(prefers-color-scheme:dark){:root{--fg:#e6e9ed;--dim:#9aa4af;--bg:#14171b;--panel:#1d2127;--line:#363c44;"
     "--good:#4cc273;--bad:#ff7b72;--warn:#d9a93b;--hit:#58a0f0}}\n"
     "body{margin:0 auto;max-width:1240px;padding:1.5rem;background:var(--bg);color:var(--fg);"
     "font:15px/1.5 system-ui,'Segoe UI',Helvetica,Arial,sans-serif}\n"
-    "h1{font-size:1.35rem;margin:0 0 1rem}h2{font-size:1.15rem;margin:2.4rem 0 .6rem}h3{font-size:1rem;margin:1.4rem 0 .2rem}\n"
+    "h1{font-size:1.35rem;margin:0 0 1rem}h2{font-size:1.15rem;margin:2.4rem 0 .6rem}"
+    "h3{font-size:1rem;margin:1.4rem 0 .2rem}\n"
     "p{margin:.3rem 0 .7rem;max-width:62rem}nav a{margin-right:1rem}a{color:var(--hit)}\n"
-    ".headline{padding:.8rem 1.1rem;border-left:6px solid;background:var(--panel);font-size:1.25rem;font-weight:600}\n"
+    ".headline{max-width:none;padding:.8rem 1.1rem;border-left:6px solid;"
+    "background:var(--panel);font-size:1.25rem;font-weight:600}\n"
     ".good{color:var(--good)}.bad{color:var(--bad)}.warn{color:var(--warn)}.dim{color:var(--dim)}\n"
     "dl.facts{display:grid;grid-template-columns:max-content 1fr;gap:.15rem 1.2rem}dl.facts dt{color:var(--dim)}"
     "dl.facts dd{margin:0;overflow-wrap:anywhere}\n"
-    ".wide{overflow-x:auto}table{border-collapse:collapse;font-size:.82rem;font-variant-numeric:tabular-nums}\n"
-    "th,td{padding:.2rem .42rem;border-bottom:1px solid var(--line);text-align:right;vertical-align:top}\n"
+    ".wide{overflow-x:auto}table{border-collapse:collapse;font-size:.8rem;font-variant-numeric:tabular-nums}\n"
+    "th,td{padding:.2rem .36rem;border-bottom:1px solid var(--line);text-align:right;vertical-align:top}\n"
     "th{font-weight:600;vertical-align:bottom}th:first-child,td:first-child,.left{text-align:left}\n"
     "td{white-space:nowrap}tbody tr:hover{background:var(--panel)}\n"
     "td.bad{font-weight:600}td.case{white-space:normal;overflow-wrap:anywhere}\n"
-    "pre{margin:.2rem 0 0;padding:.4rem .6rem;background:var(--panel);overflow-x:auto;font-size:.82rem;white-space:pre-wrap;"
-    "overflow-wrap:anywhere}\n"
-    ".failure{margin:.9rem 0;padding-left:.8rem;border-left:3px solid var(--bad)}.failure.skip{border-color:var(--warn)}\n"
+    "pre{margin:.2rem 0 0;padding:.4rem .6rem;background:var(--panel);overflow-x:auto;font-size:.82rem;"
+    "white-space:pre-wrap;overflow-wrap:anywhere}\n"
+    ".failure{margin:.9rem 0;padding-left:.8rem;border-left:3px solid var(--bad)}"
+    ".failure.skip{border-color:var(--warn)}\n"
     ".failure div{overflow-wrap:anywhere}\n"
     ".plot svg{max-width:100%;height:auto}.plot text{font-family:system-ui,'Segoe UI',Helvetica,Arial,sans-serif}\n"
     ".plot [fill=black]{fill:var(--fg)}.plot [color=black]{color:var(--fg)}.plot [stroke=black]{stroke:var(--fg)}\n"
-    ".strip{display:block;width:23rem;height:1em;margin-top:.2em}.strip .miss{fill:var(--line)}.strip .hit{fill:var(--hit)}\n"
+    ".strip{display:block;width:23rem;height:1em;margin-top:.2em}.strip .miss{fill:var(--line)}"
+    ".strip .hit{fill:var(--hit)}\n"
     "details{margin:.3rem 0}summary{cursor:pointer}\n";
 
 static void write_text(FILE *out, const char *open, const char *text, const char *close)
@@ -95,12 +99,13 @@ static void write_summary(const kvg_report *r, FILE *out)
     write_text(out, "<dt>kvgold</dt><dd>", f->version, "</dd>\n");
     fprintf(out, "<dt>shards</dt><dd>%zu of %" PRIu64 "</dd>\n", r->file_count, f->shard_count);
     write_verdicts(r, out);
-    fprintf(out, "<dt>compared</dt><dd>%s (%" PRIu64 " bytes), <span class=\"%s\">%" PRIu64 " mismatched</span></dd>\n", bytes,
-            r->compared, r->mismatched ? "bad" : "good", r->mismatched);
+    fprintf(out, "<dt>compared</dt><dd>%s (%" PRIu64 " bytes), ", bytes, r->compared);
+    fprintf(out, "<span class=\"%s\">%" PRIu64 " mismatched</span></dd>\n", r->mismatched ? "bad" : "good",
+            r->mismatched);
     fprintf(out, "<dt>controls</dt><dd>%" PRIu64 " rejected, %" PRIu64 " unreached, <span class=\"%s\">%" PRIu64
             " accepted</span></dd>\n", r->control_totals[KVG_REPORT_REJECTED], r->control_totals[KVG_REPORT_UNREACHED],
             r->control_totals[KVG_REPORT_ACCEPTED] ? "bad" : "good", r->control_totals[KVG_REPORT_ACCEPTED]);
-    fprintf(out, "<dt>time</dt><dd>%.1f s%s</dd>\n</dl>\n", r->seconds, r->file_count > 1 ? ", all shards together" : "");
+    fprintf(out, "<dt>time</dt><dd>%.1f s%s</dd>\n</dl>\n", r->seconds, r->file_count > 1 ? ", shards together" : "");
 }
 
 /* --- failures --- */
@@ -140,7 +145,7 @@ static void write_plots(const kvg_report *r, FILE *out)
         char *svg;
         fprintf(out, "<h3>%s</h3>\n<p class=\"dim\">%s</p>\n", plot->title, plot->caption);
         if (kvg_report_draw(r, plot, (int)i + 1, &svg) != KVG_OK) {
-            write_text(out, "<p class=\"warn\">No plot: ", kvg_error_text(), ". The tables below have the numbers.</p>\n");
+            write_text(out, "<p class=\"warn\">No plot: ", kvg_error_text(), ". The tables have the numbers.</p>\n");
         } else if (svg) {
             fprintf(out, "<div class=\"plot wide\">%s</div>\n", svg);
         } else {
@@ -192,8 +197,9 @@ static void write_strip(FILE *out, const uint8_t *set, unsigned codes)
 
 static void write_coverage(const kvg_report *r, FILE *out)
 {
-    fputs("<div class=\"wide\"><table><thead><tr><th>format.dialect</th><th class=\"left\">element codes, 0 at the left</th>"
-          "<th>seen</th><th class=\"left\">scale bytes, 00 to FF</th><th>seen</th></tr></thead><tbody>\n", out);
+    fputs("<div class=\"wide\"><table><thead><tr><th>format.dialect</th>"
+          "<th class=\"left\">element codes, 0 at the left</th><th>seen</th>"
+          "<th class=\"left\">scale bytes, 00 to FF</th><th>seen</th></tr></thead><tbody>\n", out);
     for (size_t i = 0; i < r->group_count; i++) {
         const kvg_report_reach *reach = &r->groups[i].reach;
         const unsigned scales = kvg_report_bits_set(reach->scale_set);
@@ -205,9 +211,10 @@ static void write_coverage(const kvg_report *r, FILE *out)
         if (scales) fprintf(out, "</td><td>%u</td></tr>\n", scales);
         else fputs("</td><td></td></tr>\n", out);
     }
-    fputs("</tbody></table></div>\n<h3>Situations met</h3>\n<div class=\"wide\"><table><thead><tr><th>format.dialect</th>"
-          "<th>ties</th><th>saturations</th><th>zero blocks</th><th>negative zeros</th><th>subnormals</th><th>NaN or Inf</th>"
-          "<th>scales that became 0</th></tr></thead><tbody>\n", out);
+    fputs("</tbody></table></div>\n<h3>Situations met</h3>\n"
+          "<div class=\"wide\"><table><thead><tr><th>format.dialect</th><th>ties</th><th>saturations</th>"
+          "<th>zero blocks</th><th>negative zeros</th><th>subnormals</th>"
+          "<th>NaN or Inf</th><th>scales that became 0</th></tr></thead><tbody>\n", out);
     for (size_t i = 0; i < r->group_count; i++) {
         const kvg_report_reach *reach = &r->groups[i].reach;
         const uint64_t counts[] = {reach->ties, reach->saturations, reach->zero_blocks, reach->negative_zeros,
@@ -229,20 +236,26 @@ static void write_control_cell(FILE *out, const kvg_report_group *g, size_t cont
     const uint64_t rejected = g->controls[KVG_REPORT_REJECTED][control];
     const uint64_t unreached = g->controls[KVG_REPORT_UNREACHED][control];
     const uint64_t accepted = g->controls[KVG_REPORT_ACCEPTED][control];
-    if (accepted) fprintf(out, "<td class=\"bad\">%" PRIu64 " accepted</td>", accepted);
-    else if (rejected && unreached) fprintf(out, "<td><span class=\"good\">%" PRIu64 "</span> <span class=\"dim\">+ %" PRIu64
-                                            "</span></td>", rejected, unreached);
-    else if (rejected) fprintf(out, "<td class=\"good\">%" PRIu64 "</td>", rejected);
-    else if (unreached) fprintf(out, "<td class=\"warn\">0 + %" PRIu64 "</td>", unreached);
-    else fputs("<td class=\"dim\">-</td>", out);
+    if (accepted) {
+        fprintf(out, "<td class=\"bad\">%" PRIu64 " accepted</td>", accepted);
+    } else if (rejected) {
+        fprintf(out, "<td><span class=\"good\">%" PRIu64 "</span>", rejected);
+        if (unreached) fprintf(out, " <span class=\"dim\">+ %" PRIu64 "</span>", unreached);
+        fputs("</td>", out);
+    } else if (unreached) {
+        fprintf(out, "<td class=\"warn\">0 + %" PRIu64 "</td>", unreached);
+    } else {
+        fputs("<td class=\"dim\">-</td>", out);
+    }
 }
 
 static void write_controls(const kvg_report *r, FILE *out)
 {
     fputs("<p>Every judged case is also given known-wrong answers. Cells: in how many cases the answer was rejected, "
-          "<span class=\"dim\">+ in how many it was unreached (it would not have changed the right answer, so the case says "
-          "nothing about it)</span>. An accepted one makes its case MISTRUSTED; <span class=\"warn\">0 + N</span> means that no "
-          "case of the format could tell this wrong answer from the right one; - that it does not apply.</p>\n"
+          "<span class=\"dim\">+ in how many it was unreached (it would not have changed the right answer, so the case "
+          "says nothing about it)</span>. An accepted one makes its case MISTRUSTED; <span class=\"warn\">0 + N</span> "
+          "means that no case of the format could tell this wrong answer from the right one; - that it does not "
+          "apply.</p>\n"
           "<div class=\"wide\"><table><thead><tr><th>format.dialect</th>", out);
     for (size_t i = 0; i < r->control_count; i++) write_text(out, "<th>", r->controls[i], "</th>");
     fputs("</tr></thead><tbody>\n", out);
@@ -282,9 +295,10 @@ static void write_cases(const kvg_report *r, FILE *out)
     for (size_t g = 0; g < r->group_count; g++) {
         const kvg_report_group *group = &r->groups[g];
         write_text(out, "<details><summary>", group->storage, "");
-        fprintf(out, ": %zu cases, <span class=\"%s\">%zu passed</span></summary>\n<div class=\"wide\"><table><thead><tr>"
-                "<th>status</th><th class=\"left\">case</th><th class=\"left\">implementation</th><th>ms</th><th>bytes</th>"
-                "<th>wrong</th><th>steps</th><th>rel. L2 K</th><th>err/bound K</th><th>rel. L2 V</th><th>err/bound V</th>"
+        fprintf(out, ": %zu cases, <span class=\"%s\">%zu passed</span></summary>\n"
+                "<div class=\"wide\"><table><thead><tr><th>status</th><th class=\"left\">case</th>"
+                "<th class=\"left\">implementation</th><th>ms</th><th>bytes</th><th>wrong</th><th>steps</th>"
+                "<th>rel. L2 K</th><th>err/bound K</th><th>rel. L2 V</th><th>err/bound V</th>"
                 "</tr></thead><tbody>\n", group->count, group->failed ? "bad" : "good", group->passed);
         for (size_t i = 0; i < group->count; i++) write_case(out, &r->cases[group->first + i]);
         fputs("</tbody></table></div></details>\n", out);
@@ -297,22 +311,33 @@ static void write_glossary(const kvg_report *r, FILE *out)
 {
     (void)r;
     static const char *const terms[][2] = {
-        {"relative L2", "The size of the round trip's error, |decoded - original| / |original|, both as Euclidean norms over "
-         "all finite elements. 0 is exact; 4-bit formats come to about 0.1."},
-        {"SQNR", "Signal to quantisation noise, the same number in decibels: 10 log10(|original|&sup2; / |error|&sup2;). Six dB "
-         "more is half the error; inf is an exact round trip."},
-        {"gain", "The factor that fits decoded = gain &times; original best. Rounding leaves it near 1; a wrong scale (lost, applied "
-         "twice, of another convention) does not, even where bytes look plausible."},
-        {"error/bound", "The largest error of any element as a share of what its format and dialect permit for that element "
-         "(docs/numerics.md). At most 1 for every right implementation; well below 1 means slack, above 1 a wrong answer."},
-        {"codes, scale bytes", "How many of the format's element codes, and of the 256 values of a block-scale byte, the cases "
-         "made a right encoder write. What was never written was never checked."},
-        {"ties", "Elements exactly between two codes: where rounding rules show."},
-        {"steps", "Bytes that differ from the reference within the rule of a dialect that is compared by value; they are not "
-         "mismatches."},
-        {"MISTRUSTED", "The case passed, but a known-wrong answer would have passed too, or nothing was there to tell it "
-         "apart: it proves nothing and counts as failed. Change its data, not the implementation."},
-        {"UNFINISHED", "The case was started and never ended: the run was killed, or crashed, while it ran."},
+        {"relative L2",
+         "The size of the round trip's error, |decoded - original| / |original|, both as Euclidean norms over all "
+         "finite elements. 0 is exact; 4-bit formats come to about 0.1."},
+        {"SQNR",
+         "Signal to quantisation noise, the same number in decibels: 10 log10(|original|&sup2; / |error|&sup2;). "
+         "Six dB more is half the error; inf is an exact round trip."},
+        {"gain, gain error",
+         "The gain is the factor that fits decoded = gain &times; original best; its error is the largest |gain - 1|. "
+         "Rounding leaves the gain near 1; a wrong scale (lost, applied twice, of another convention) does not, even "
+         "where bytes look plausible."},
+        {"error/bound",
+         "The largest error of any element as a share of what its format and dialect permit for that element "
+         "(docs/numerics.md). At most 1 for every right implementation; well below 1 means slack, above 1 a wrong "
+         "answer."},
+        {"codes, scale bytes",
+         "How many of the format's element codes, and of the 256 values of a block-scale byte, the cases made a "
+         "right encoder write. What was never written was never checked."},
+        {"ties",
+         "Elements exactly between two codes: where rounding rules show."},
+        {"steps",
+         "Bytes that differ from the reference within the rule of a dialect that is compared by value; they are "
+         "not mismatches."},
+        {"MISTRUSTED",
+         "The answer was not found wrong, but a known-wrong answer would have passed too, or there was nothing to "
+         "tell it apart by: the case proves nothing and counts as failed. Change its data, not the implementation."},
+        {"UNFINISHED",
+         "The case was started and never ended: the run was killed, or crashed, while it ran."},
     };
     fputs("<dl>\n", out);
     for (size_t i = 0; i < COUNT(terms); i++) {

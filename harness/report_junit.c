@@ -66,7 +66,8 @@ static void write_incomplete(FILE *out, const kvg_report *r)
 {
     fputs("    <testcase", out);
     write_attribute(out, "classname", r->files[0].name);
-    fputs(" name=\"complete\" time=\"0\">\n      <error message=\"cases or shards are missing\" type=\"MISSING\">", out);
+    fputs(" name=\"complete\" time=\"0\">\n      <error message=\"cases or shards are missing\" type=\"MISSING\">",
+          out);
     for (size_t i = 0; i < r->note_count; i++) {
         kvg_report_escape(out, r->notes[i]);
         putc('\n', out);

@@ -36,7 +36,8 @@ static int compare_size(const void *a, const void *b)
 }
 
 /* The groups that `has` something to plot, in a new array; NULL if there are none or no memory. */
-static const kvg_report_group **select_groups(const kvg_report *r, bool (*has)(const kvg_report_group *g), size_t *count)
+static const kvg_report_group **select_groups(const kvg_report *r, bool (*has)(const kvg_report_group *g),
+                                              size_t *count)
 {
     const kvg_report_group **rows = malloc((r->group_count + 1) * sizeof *rows);
     *count = 0;
@@ -60,7 +61,8 @@ static bool write_l2(const kvg_report *r, FILE *out)
     if (!rows) return false;
     qsort(rows, count, sizeof rows[0], compare_size);
     write_header(out, 900, (unsigned)(90 + 21 * count));
-    fprintf(out, "set yrange [%zu.6:0.4]\nset xlabel 'relative L2 error (logarithmic)'\nset key above horizontal\n", count);
+    fprintf(out, "set yrange [%zu.6:0.4]\nset xlabel 'relative L2 error (logarithmic)'\nset key above horizontal\n",
+            count);
     fputs("set ytics ()\nset grid x\nset format x '%g'\n", out);
     double low = INFINITY, high = 0;
     fputs("$data << END\n", out);
@@ -103,7 +105,8 @@ static bool write_sqnr(const kvg_report *r, FILE *out)
     const kvg_report_group **bars = select_groups(r, has_sqnr, &count);
     if (!bars) return false;
     write_header(out, 900, 360);
-    fputs("set ylabel 'SQNR (dB), more is better'\nset key above horizontal\nset style fill solid 0.85 noborder\n", out);
+    fputs("set ylabel 'SQNR (dB), more is better'\nset key above horizontal\nset style fill solid 0.85 noborder\n",
+          out);
     fprintf(out, "set boxwidth 0.36\nset xrange [0.4:%zu.6]\nset yrange [0:*]\nset offsets 0,0,3,0\nset grid noxtics\n"
             "set xtics ()\nset xtics scale 0\n", count);
     fputs("$data << END\n", out);
@@ -236,8 +239,10 @@ static bool write_ratios(const kvg_report *r, FILE *out)
         fputs("set ytics ()\n", out);
         rows = write_ratio_rows(r, ratios, out, boxes, dots, end);
         write_header(out, 900, (unsigned)(80 + 34 * rows));
-        fprintf(out, "set yrange [%zu.6:0.4]\nset xrange [0:%g]\nset xlabel 'largest error / bound of a case'\n", rows, end);
-        fprintf(out, "set rmargin 9\nset label 'cases' at graph 1.01, graph 1.03 left tc rgb '%s'\nset grid noytics\n", grid_colour);
+        fprintf(out, "set yrange [%zu.6:0.4]\nset xrange [0:%g]\nset xlabel 'largest error / bound of a case'\n", rows,
+                end);
+        fprintf(out, "set rmargin 9\nset label 'cases' at graph 1.01, graph 1.03 left tc rgb '%s'\n"
+                "set grid noytics\n", grid_colour);
         fprintf(out, "set arrow from 1, graph 0 to 1, graph 1 nohead lc rgb '%s' lw 1.5\n", bad_colour);
         write_block(out, "boxes", boxes);
         write_block(out, "dots", dots);
@@ -404,8 +409,9 @@ static void write_layer_plots(FILE *out, const layer_point *points, size_t count
     for (size_t line = 0; line < line_count; line++) {
         const char *name = lines[line]->storage;
         fprintf(out, "set style line %zu lc rgb '%s' lw 1.8 pt 7 ps 0.5\n", line + 1, colours[line]);
-        fprintf(out, "set label %zu '%s' at screen %.3f, screen 0.95 left point ls %zu offset 1,0\n", line + 1,
-                kvg_report_label(name, strcspn(name, ".")).text, 0.085 + 0.13 * (double)line, line + 1);
+        fprintf(out, "set label %zu '%s' at screen %.3f, screen 0.95 left point pt 7 ps 1 lc rgb '%s' offset 1,0\n",
+                line + 1, kvg_report_label(name, strcspn(name, ".")).text, 0.085 + 0.13 * (double)line,
+                colours[line]);
     }
     for (size_t p = 0; p < panel_count; p++) {
         write_layer_panel(out, shown[p], p, panel_count, points, count, line_count);
@@ -434,15 +440,19 @@ static bool write_layers(const kvg_report *r, FILE *out)
 
 const kvg_report_plot kvg_report_plots[] = {
     {"Relative L2 error",
-     "Median over the cases on captured data (random data where there is none), one row per format and dialect, largest "
-     "storage first. Left is better.", write_l2},
+     "Median over the cases on captured data (random data where there is none), one row per format and dialect, "
+     "largest storage first. Left is better.",
+     write_l2},
     {"SQNR of K and V",
-     "Median over the same cases, canonical dialects. Six dB are half the error.", write_sqnr},
+     "Median over the same cases, canonical dialects. Six dB are half the error.",
+     write_sqnr},
     {"Error against its bound",
-     "The largest error of each case as a share of what the format allows: every dot is a case (at most 150 per format, "
-     "evenly drawn), the box the middle half, its bar the median. Right of the red line is a wrong answer. Cases of fill "
-     "'exact' are left out: they must be exact.", write_ratios},
+     "The largest error of each case as a share of what the format allows: every dot is a case (at most 150 per "
+     "format, evenly drawn), the box the middle half, its bar the median. Right of the red line is a wrong answer. "
+     "Cases of fill 'exact' are left out: they must be exact.",
+     write_ratios},
     {"SQNR by layer",
-     "Captured tensors of a real model, canonical dialects of up to six formats.", write_layers},
+     "Captured tensors of a real model, canonical dialects of up to six formats.",
+     write_layers},
 };
 const size_t kvg_report_plot_count = sizeof kvg_report_plots / sizeof kvg_report_plots[0];

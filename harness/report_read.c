@@ -88,7 +88,8 @@ static kvg_status get_set(kvg_json object, const char *key, uint8_t out[KVG_REPO
     kvg_status s = kvg_json_get(object, key, &value);
     if (!s) s = kvg_json_string(value, &text);
     if (s) return s;
-    if (strlen(text) != KVG_REPORT_CODES / 4) return kvg_json_fail(value, "expected %d hex digits", KVG_REPORT_CODES / 4);
+    if (strlen(text) != KVG_REPORT_CODES / 4) return kvg_json_fail(value, "expected %d hex digits",
+                                                                   KVG_REPORT_CODES / 4);
     for (size_t i = 0; i < KVG_REPORT_CODES / 8; i++) {
         const int high = hex_digit(text[2 * i]), low = hex_digit(text[2 * i + 1]);
         if (high < 0 || low < 0) return kvg_json_fail(value, "expected %d hex digits", KVG_REPORT_CODES / 4);
@@ -178,7 +179,7 @@ static bool split_id(kvg_report_case *c, char *storage, char *fill)
     enum { STORAGE = 1, SHAPE = 4, FILL = 5, WORDS = 8 };
     const char *word = c->id;
     for (int i = 0; i < WORDS; i++) {
-        const char *end = strchr(word, '/');
+        const char *end = i < WORDS - 1 ? strchr(word, '/') : NULL; /* a backend may be a path */
         const size_t length = end ? (size_t)(end - word) : strlen(word);
         if (length == 0 || (!end && i < WORDS - 1)) return false;
         if (i == STORAGE || i == FILL) {
@@ -188,7 +189,7 @@ static bool split_id(kvg_report_case *c, char *storage, char *fill)
         } else if (i == SHAPE && sscanf(word, "%*9ux%*9ux%9u", &c->head_dim) != 1) {
             return false;
         }
-        word = end + 1;
+        if (end) word = end + 1;
     }
     c->storage = storage;
     c->fill = fill;

@@ -196,7 +196,9 @@ static void summarise_group(kvg_report_group *g, const kvg_report_case *cases, d
         count_controls(g, c);
     }
     /* Of a mixed pair, codes_of is K's. */
-    if (g->reach.codes_of && kvg_report_bits_set(g->reach.code_set) > g->reach.codes_of) g->reach.codes_of = KVG_REPORT_CODES;
+    if (g->reach.codes_of && kvg_report_bits_set(g->reach.code_set) > g->reach.codes_of) {
+        g->reach.codes_of = KVG_REPORT_CODES;
+    }
     read_storage(g, cases[0].head_dim);
     summarise_side(g, cases, KVG_K, scratch);
     summarise_side(g, cases, KVG_V, scratch);
@@ -266,6 +268,7 @@ static void put_number(char *out, size_t size, const char *format, double x)
 {
     if (isnan(x)) snprintf(out, size, "-");
     else if (isinf(x)) snprintf(out, size, x > 0 ? "inf" : "-inf");
+    else if (x == 0) snprintf(out, size, "0");
     else snprintf(out, size, format, x); /* one of the literals below */
 }
 
@@ -287,7 +290,8 @@ static void put_data(const kvg_report_group *g, char *out, size_t size)
 
 static void put_codes(const kvg_report_group *g, char *out, size_t size)
 {
-    if (g->reach.codes_of) snprintf(out, size, "%u/%u", kvg_report_bits_set(g->reach.code_set), (unsigned)g->reach.codes_of);
+    if (g->reach.codes_of) snprintf(out, size, "%u/%u", kvg_report_bits_set(g->reach.code_set),
+                                    (unsigned)g->reach.codes_of);
     else snprintf(out, size, "-");
 }
 
@@ -352,13 +356,13 @@ const kvg_report_column kvg_report_columns[] = {
     {"ties", "ties", 30, put_ties, NULL},
     {"bytes", "bytes compared", 85, put_bytes, NULL},
     {"wrong", "bytes wrong", 90, put_wrong, has_wrong},
-    {"data", "accuracy on", 10, put_data, NULL},
+    {"data", "data", 10, put_data, NULL},
     {"rel.L2 K", "rel. L2 K", 75, put_l2_k, NULL},
     {"rel.L2 V", "rel. L2 V", 75, put_l2_v, NULL},
     {"SQNR K", "SQNR K, dB", 60, put_sqnr_k, NULL},
     {"SQNR V", "SQNR V, dB", 60, put_sqnr_v, NULL},
-    {"|g-1| K", "|gain-1| K", 40, put_gain_k, NULL},
-    {"|g-1| V", "|gain-1| V", 40, put_gain_v, NULL},
+    {"|g-1| K", "gain error K", 40, put_gain_k, NULL},
+    {"|g-1| V", "gain error V", 40, put_gain_v, NULL},
     {"err/bnd", "error/ bound", 70, put_ratio, is_out_of_bound},
 };
 const size_t kvg_report_column_count = sizeof kvg_report_columns / sizeof kvg_report_columns[0];

@@ -65,6 +65,10 @@ static kvg_status open_results(const char *folder, result_file *f)
     if (mkdir(folder, 0777) != 0 && errno != EEXIST) {
         return kvg_fail(KVG_ERR_IO, "cannot make the folder %s: %s", folder, strerror(errno));
     }
+    snprintf(f->path, sizeof f->path, "%s/candidate.log", folder);
+    if (unlink(f->path) != 0 && errno != ENOENT) { /* of an earlier run; children append */
+        return kvg_fail(KVG_ERR_IO, "cannot remove %s: %s", f->path, strerror(errno));
+    }
     snprintf(f->path, sizeof f->path, "%s/results.jsonl", folder);
     f->fd = open(f->path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
     if (f->fd < 0) return kvg_fail(KVG_ERR_IO, "cannot write %s: %s", f->path, strerror(errno));
@@ -92,6 +96,7 @@ typedef struct run_state {
     result_file file;
     kvg_run_summary *summary;
     worker *workers;
+    pid_t parent;
 } run_state;
 
 /* The child's messages: "S\n" before a case, "R<line>\n" after it. */
@@ -111,7 +116,7 @@ static void send_text(int fd, char kind, const char *text)
 
 static void run_one(const run_state *state, const kvg_case *c, int fd)
 {
-    char repro[1024];
+    char repro[KVG_REPRO_SIZE];
     kvg_result r = {.verdict = KVG_VERDICT_PASS};
     const kvg_backend *backend;
     kvg_case_repro(c, state->config->path, repro, sizeof repro);
@@ -143,6 +148,7 @@ static void redirect_output(const char *folder)
 static void child_main(const run_state *state, size_t position, int fd)
 {
     prctl(PR_SET_PDEATHSIG, SIGKILL); /* no orphans if the parent is killed */
+    if (getppid() != state->parent) _exit(3); /* it was killed before that */
     signal(SIGINT, SIG_IGN);          /* Ctrl-C is the parent's to handle */
     static const int fatal[] = {SIGTERM, SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT};
     for (size_t i = 0; i < sizeof fatal / sizeof fatal[0]; i++) signal(fatal[i], SIG_DFL); /* the parent's may differ */
@@ -205,7 +211,7 @@ static void case_done(run_state *state, worker *w, kvg_verdict verdict)
 static kvg_status record_loss(run_state *state, worker *w, kvg_verdict verdict, const char *detail)
 {
     const kvg_case *c = current_case(state, w);
-    char repro[1024];
+    char repro[KVG_REPRO_SIZE];
     kvg_result r = {.verdict = verdict, .milliseconds = 1e3 * (now_seconds() - w->since)};
     kvg_case_repro(c, state->config->path, repro, sizeof repro);
     snprintf(r.detail, sizeof r.detail, "%s", detail);
@@ -231,7 +237,7 @@ static kvg_status handle_line(run_state *state, worker *w, const char *line)
 {
     if (line[0] == 'S') {
         const kvg_case *c = current_case(state, w);
-        char repro[1024];
+        char repro[KVG_REPRO_SIZE];
         w->in_case = true;
         w->since = now_seconds();
         kvg_case_repro(c, state->config->path, repro, sizeof repro);
@@ -403,7 +409,8 @@ static kvg_status run_selection(run_state *state)
         s = write_line(&state->file,
                        kvg_result_end_line(state->summary->interrupted, now_seconds() - start, state->summary->counts));
     }
-    if (close(state->file.fd) != 0 && !s) s = kvg_fail(KVG_ERR_IO, "cannot write %s: %s", state->file.path, strerror(errno));
+    if (close(state->file.fd) != 0 && !s)
+        s = kvg_fail(KVG_ERR_IO, "cannot write %s: %s", state->file.path, strerror(errno));
     return s;
 }
 
@@ -412,22 +419,26 @@ kvg_status kvg_run(const kvg_config *config, const kvg_run_options *options, kvg
     *summary = (kvg_run_summary){0};
     size_t *selection = calloc(config->case_count, sizeof *selection);
     worker *workers = calloc(options->jobs, sizeof *workers);
-    run_state state = {.config = config, .options = options, .selection = selection, .summary = summary, .workers = workers};
-    kvg_status s = selection && workers ? KVG_OK : kvg_fail(KVG_ERR_MEMORY, "cannot hold %zu cases", config->case_count);
+    run_state state = {.config = config,
+                       .options = options,
+                       .selection = selection,
+                       .summary = summary,
+                       .workers = workers,
+                       .parent = getpid()};
+    kvg_status s = selection && workers ? KVG_OK
+                                        : kvg_fail(KVG_ERR_MEMORY, "cannot hold %zu cases", config->case_count);
     if (!s) s = select_cases(config, options, selection, &state.count);
     if (!s) {
-        struct sigaction action = {.sa_handler = on_stop}, old_int, old_term, old_pipe, old_size;
+        struct sigaction action = {.sa_handler = on_stop}, old_int, old_term, old_pipe;
         struct sigaction ignore = {.sa_handler = SIG_IGN};
         sigaction(SIGINT, &action, &old_int);
         sigaction(SIGTERM, &action, &old_term);
         sigaction(SIGPIPE, &ignore, &old_pipe);
-        sigaction(SIGXFSZ, &ignore, &old_size); /* a full quota is an error to report, not a death */
         stop_signal = 0;
         s = run_selection(&state);
         sigaction(SIGINT, &old_int, NULL);
         sigaction(SIGTERM, &old_term, NULL);
         sigaction(SIGPIPE, &old_pipe, NULL);
-        sigaction(SIGXFSZ, &old_size, NULL);
     }
     free(selection);
     free(workers);

@@ -1,6 +1,7 @@
 /* The process model: a parent that never runs a candidate, and child processes that do.
  *
- * Each child runs its share of the cases in order. Before a case it announces it, so that a crash, a hang or an exit costs
+ * Each child runs its share of the cases in order. Before a case it announces it, so that a crash, a hang or an exit
+ * costs
  * that case alone: the parent records CRASH or HANG with the repro line and starts a new child for the rest. Results
  * are written one line at a time and flushed; whatever happens, the lines of finished cases stay valid. */
 #ifndef KVG_HARNESS_RUN_H

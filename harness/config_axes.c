@@ -1,0 +1,251 @@
+#define _DEFAULT_SOURCE /* strdup under -std=c17 */
+#include "harness/config_axes.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "harness/fill.h"
+#include "harness/model.h"
+
+const char *const kvg_axis_names[AXIS_COUNT] = {
+    "op", "format", "dialect", "layout", "dtype", "model", "kv_heads", "head_dim", "tokens", "fill", "scale", "backend",
+};
+
+kvg_status kvg_config_keep(kvg_config *config, const char *text, const char **out)
+{
+    struct kvg_config_data *d = config->data;
+    char **grown = realloc(d->strings, (d->string_count + 1) * sizeof *grown);
+    if (!grown) return kvg_fail(KVG_ERR_MEMORY, "cannot hold the strings of a config");
+    d->strings = grown;
+    grown[d->string_count] = strdup(text);
+    if (!grown[d->string_count]) return kvg_fail(KVG_ERR_MEMORY, "cannot hold the strings of a config");
+    *out = grown[d->string_count++];
+    return KVG_OK;
+}
+
+kvg_status kvg_config_at(kvg_json value, kvg_status s)
+{
+    char text[512];
+    if (s == KVG_OK) return KVG_OK;
+    snprintf(text, sizeof text, "%s", kvg_error_text());
+    kvg_status located = kvg_json_fail(value, "%s", text);
+    return s == KVG_ERR_MEMORY ? s : located;
+}
+
+/* A relative path in a config starts at the config's folder. */
+static void config_path(const kvg_config *config, const char *path, char *out, size_t size)
+{
+    const bool absolute = path[0] == '/';
+    snprintf(out, size, "%s%s%s", absolute ? "" : config->data->folder, absolute ? "" : "/", path);
+}
+
+/* --- one axis value into a case --- */
+
+typedef kvg_status read_axis(kvg_config *config, kvg_json value, kvg_case *c);
+
+static kvg_status read_op(kvg_config *config, kvg_json value, kvg_case *c)
+{
+    (void)config;
+    const char *name;
+    kvg_status s = kvg_json_string(value, &name);
+    return s ? s : kvg_config_at(value, kvg_op_find(name, &c->problem.op));
+}
+
+/* A string for both sides, or {"k": ..., "v": ...}. */
+static kvg_status read_sides(kvg_json value, kvg_json out[2])
+{
+    static const char *const keys[] = {"k", "v"};
+    out[KVG_K] = out[KVG_V] = value;
+    if (!kvg_json_is_object(value)) return KVG_OK;
+    kvg_status s = kvg_json_check_keys(value, keys, 2);
+    if (!s) s = kvg_json_get(value, "k", &out[KVG_K]);
+    if (!s) s = kvg_json_get(value, "v", &out[KVG_V]);
+    return s;
+}
+
+static kvg_status read_format(kvg_config *config, kvg_json value, kvg_case *c)
+{
+    (void)config;
+    kvg_json sides[2];
+    kvg_status s = read_sides(value, sides);
+    for (int side = KVG_K; !s && side <= KVG_V; side++) {
+        const char *name;
+        s = kvg_json_string(sides[side], &name);
+        if (!s) s = kvg_config_at(sides[side], kvg_format_find(name, &c->problem.storage[side].format));
+    }
+    return s;
+}
+
+static kvg_status read_dialect(kvg_config *config, kvg_json value, kvg_case *c)
+{
+    (void)config;
+    kvg_json sides[2];
+    kvg_status s = read_sides(value, sides);
+    for (int side = KVG_K; !s && side <= KVG_V; side++) {
+        size_t index;
+        const char *name;
+        s = kvg_json_string(sides[side], &name);
+        if (!s)
+            s = kvg_config_at(sides[side], kvg_reference_dialect_find(c->problem.storage[side].format, name, &index));
+        if (!s) c->problem.storage[side].dialect = name;
+    }
+    return s;
+}
+
+static kvg_status read_layout(kvg_config *config, kvg_json value, kvg_case *c)
+{
+    (void)config;
+    const char *name;
+    kvg_status s = kvg_json_string(value, &name);
+    return s ? s : kvg_config_at(value, kvg_layout_find(name, &c->problem.layout));
+}
+
+static kvg_status read_dtype(kvg_config *config, kvg_json value, kvg_case *c)
+{
+    (void)config;
+    const char *name;
+    kvg_status s = kvg_json_string(value, &name);
+    return s ? s : kvg_config_at(value, kvg_dtype_find(name, &c->problem.dtype));
+}
+
+static kvg_status read_model(kvg_config *config, kvg_json value, kvg_case *c)
+{
+    const char *name;
+    char path[2 * PATH_MAX];
+    kvg_model model;
+    kvg_status s = kvg_json_string(value, &name);
+    if (s) return s;
+    const size_t length = strlen(name);
+    if (length > 5 && strcmp(name + length - 5, ".json") == 0) {
+        config_path(config, name, path, sizeof path);
+        s = kvg_model_load(NULL, path, &model);
+    } else {
+        /* beside the config, or among the shipped ones; the text of the second failure names those */
+        config_path(config, "models", path, sizeof path);
+        s = kvg_model_load(path, name, &model);
+        if (s == KVG_ERR_NOT_FOUND) s = kvg_model_load(NULL, name, &model);
+    }
+    s = kvg_config_at(value, s);
+    if (s) return s;
+    c->problem.kv_heads = model.kv_heads;
+    c->problem.head_dim = model.head_dim;
+    return KVG_OK;
+}
+
+static kvg_status read_number(kvg_json value, uint64_t max, uint32_t *out)
+{
+    uint64_t number = 0;
+    kvg_status s = kvg_json_u64(value, 1, max, &number);
+    *out = (uint32_t)number;
+    return s;
+}
+
+static kvg_status read_kv_heads(kvg_config *config, kvg_json value, kvg_case *c)
+{
+    (void)config;
+    return read_number(value, 1024, &c->problem.kv_heads);
+}
+
+static kvg_status read_head_dim(kvg_config *config, kvg_json value, kvg_case *c)
+{
+    (void)config;
+    return read_number(value, KVG_MAX_HEAD_DIM, &c->problem.head_dim);
+}
+
+static kvg_status read_tokens(kvg_config *config, kvg_json value, kvg_case *c)
+{
+    (void)config;
+    return read_number(value, 1 << 20, &c->problem.tokens);
+}
+
+static size_t name_count(const char *const *names)
+{
+    size_t n = 0;
+    while (names[n]) n++;
+    return n;
+}
+
+/* {"capture": FILE, "k": TENSOR, "v": TENSOR} */
+static kvg_status read_capture(kvg_config *config, kvg_json value, kvg_case *c)
+{
+    static const char *const keys[] = {"capture", "k", "v"};
+    kvg_json file, sides[2];
+    const char *path;
+    kvg_status s = kvg_json_check_keys(value, keys, 3);
+    if (!s) s = kvg_json_get(value, "capture", &file);
+    if (!s) s = kvg_json_get(value, "k", &sides[KVG_K]);
+    if (!s) s = kvg_json_get(value, "v", &sides[KVG_V]);
+    if (!s) s = kvg_json_string(file, &path);
+    if (!s) s = kvg_json_string(sides[KVG_K], &c->capture[KVG_K]);
+    if (!s) s = kvg_json_string(sides[KVG_V], &c->capture[KVG_V]);
+    if (s) return s;
+    for (int side = KVG_K; side <= KVG_V; side++) {
+        if (strpbrk(c->capture[side], "/,"))
+            return kvg_json_fail(sides[side], "'/' and ',' separate the words of a case id");
+    }
+    char full[2 * PATH_MAX];
+    config_path(config, path, full, sizeof full);
+    c->fill = KVG_FILL_CAPTURE;
+    return kvg_config_keep(config, full, &c->capture_file);
+}
+
+static kvg_status read_fill(kvg_config *config, kvg_json value, kvg_case *c)
+{
+    if (kvg_json_is_object(value)) return read_capture(config, value, c);
+    const char *name;
+    kvg_status s = kvg_json_string(value, &name);
+    if (s) return s;
+    if (strcmp(name, kvg_fill_names[KVG_FILL_CAPTURE]) == 0) {
+        return kvg_json_fail(value, "a capture is written {\"capture\": FILE, \"k\": TENSOR, \"v\": TENSOR}");
+    }
+    for (int i = 0; kvg_fill_names[i]; i++) {
+        if (strcmp(kvg_fill_names[i], name) == 0) {
+            c->fill = (kvg_fill)i;
+            return KVG_OK;
+        }
+    }
+    return kvg_json_fail_name(value, "fill", name, kvg_fill_names, name_count(kvg_fill_names));
+}
+
+/* "P1" to "P4", or {"k": 0.5, "v": 0.25}. */
+static kvg_status read_scale(kvg_config *config, kvg_json value, kvg_case *c)
+{
+    (void)config;
+    if (kvg_json_is_string(value)) {
+        const char *name;
+        kvg_status s = kvg_json_string(value, &name);
+        return s ? s : kvg_config_at(value, kvg_scale_convention_find(name, &c->scale.convention));
+    }
+    kvg_json sides[2];
+    kvg_status s = read_sides(value, sides);
+    c->scale.given = true;
+    for (int side = KVG_K; !s && side <= KVG_V; side++) {
+        double g = 0;
+        s = kvg_json_double(sides[side], &g);
+        c->scale.value[side] = (float)g;
+        if (!s && !(c->scale.value[side] > 0 && c->scale.value[side] <= 3.4e38f)) {
+            s = kvg_json_fail(sides[side], "a tensor scale must be finite and above 0");
+        }
+    }
+    return s;
+}
+
+static kvg_status read_backend(kvg_config *config, kvg_json value, kvg_case *c)
+{
+    (void)config;
+    kvg_status s = kvg_json_string(value, &c->backend);
+    if (!s && !*c->backend) s = kvg_json_fail(value, "a backend needs a name: reference, defect:<id> or a plug-in");
+    return s;
+}
+
+static read_axis *const readers[AXIS_COUNT] = {
+    read_op,      read_format,   read_dialect, read_layout, read_dtype, read_model,
+    read_kv_heads, read_head_dim, read_tokens, read_fill,   read_scale, read_backend,
+};
+
+kvg_status kvg_axis_read(axis which, kvg_config *config, kvg_json value, kvg_case *c)
+{
+    return readers[which](config, value, c);
+}

@@ -1,0 +1,198 @@
+#!/usr/bin/env python3
+"""Writes the bad configs of this folder and expect_configs.txt, whose lines read
+
+    FILE | KIND | TEXT
+
+TEXT is part of the error that the program must give. KIND says who can refuse the file: `text` is no strict JSON, `schema`
+breaks configs/schema.json, `program` is right in form and wrong in what it says.
+
+    make_bad_configs.py            writes the files
+    make_bad_configs.py --check    exit status 1 unless they are there, unchanged and nothing else is"""
+
+import json
+import os
+import sys
+
+FOLDER = os.path.dirname(os.path.abspath(__file__))
+DROP = object()
+
+
+def changed(object, changes):
+    result = {**object, **changes}
+    return {key: value for key, value in result.items() if value is not DROP}
+
+
+def root(**changes):
+    base = {"kvgold": 1, "name": "bad", "seed": "0x1", "cases": [GROUP]}
+    return json.dumps(changed(base, changes))
+
+
+def group(**changes):
+    return root(cases=[changed(GROUP, changes)])
+
+
+GROUP = {"op": "quantise", "format": "nvfp4", "kv_heads": 2, "head_dim": 64, "tokens": 4, "fill": "random"}
+GOOD = root()
+REQUIRED = "$.cases[0]: \"op\", \"format\" and \"fill\" are required"
+CAPTURE = {"capture": "a.safetensors", "k": "k", "v": "v"}
+
+TEXT = {
+    "text_trailing": (GOOD + " x", "expected the end of the text after the value"),
+    "text_two_values": (GOOD + GOOD, "expected the end of the text after the value"),
+    "text_trailing_comma": (GOOD.replace('"0x1"', '"0x1",,'), "expected a key in double quotes"),
+    "text_comment": ("// a config\n" + GOOD, "expected a value, found '/'"),
+    "text_nan": (group(scale="?").replace('"?"', "NaN"), "JSON has no NaN or Infinity"),
+    "text_infinity": (group(scale="?").replace('"?"', "Infinity"), "JSON has no NaN or Infinity"),
+    "text_too_large": (group(scale="?").replace('"?"', "1e999"), "too large for a double"),
+    "text_duplicate": (GOOD.replace('"seed"', '"seed": "0x2", "seed"'), "$: duplicate key 'seed'"),
+    "text_duplicate_axis": (GOOD.replace('"op"', '"op": "quantise", "op"'), "$.cases[0]: duplicate key 'op'"),
+    "text_deep": (group(op="?").replace('"?"', "[" * 40 + "]" * 40), "nested deeper than 32"),
+    "text_open": (GOOD[:-1], "found the end of the text"),
+}
+
+SCHEMA = {
+    # the file as a whole
+    "root_array": ("[]", "$: expected an object, got an array"),
+    "root_key_unknown": (root(limit={}), "$: unknown key 'limit' (did you mean 'limits'?)"),
+    "root_key_case": (root(Seed="0x1"), "$: unknown key 'Seed' (did you mean 'seed'?)"),
+    "root_no_kvgold": (root(kvgold=DROP), "$: missing key 'kvgold'"),
+    "root_no_name": (root(name=DROP), "$: missing key 'name'"),
+    "root_no_seed": (root(seed=DROP), "$: missing key 'seed'"),
+    "root_no_cases": (root(cases=DROP), "$: missing key 'cases'"),
+    "root_version": (root(kvgold=2), "$.kvgold: expected an integer from 1 to 1, got 2"),
+    "root_name_number": (root(name=3), "$.name: expected a string, got a number"),
+    "root_comment_number": (root(comment=3), "$.comment: expected a string, got a number"),
+    "seed_number": (root(seed=1), "$.seed: expected a string of \"0x\" and 1 to 16 hex digits, got a number"),
+    "seed_decimal": (root(seed="12"), "$.seed: expected a string of \"0x\""),
+    "seed_long": (root(seed="0x" + "1" * 17), "$.seed: expected a string of \"0x\""),
+    "seed_empty": (root(seed="0x"), "$.seed: expected a string of \"0x\""),
+    "limits_zero": (root(limits={"slow_seconds": 0}), "$.limits: 0 < slow_seconds <= hang_seconds is required"),
+    "limits_negative": (root(limits={"hang_seconds": -1}), "0 < slow_seconds <= hang_seconds is required"),
+    "limits_string": (root(limits={"slow_seconds": "1"}), "$.limits.slow_seconds: expected a number, got a string"),
+    "limits_key": (root(limits={"slow": 1}), "$.limits: unknown key 'slow'"),
+    "limits_endless": (root(limits={"hang_seconds": 1e6}), "0 < slow_seconds <= hang_seconds is required"),
+    "cases_empty": (root(cases=[]), "selects no case: an empty run proves nothing"),
+    "cases_object": (root(cases=GROUP), "$.cases: expected a list of case groups"),
+    "group_string": (root(cases=["nvfp4"]), "$.cases[0]: expected an object, got a string"),
+    # keys of a group
+    "group_key_unknown": (group(formats="nvfp4"), "$.cases[0]: unknown key 'formats' (did you mean 'format'?)"),
+    "group_key_case": (group(Tokens=4), "$.cases[0]: unknown key 'Tokens' (did you mean 'tokens'?)"),
+    "group_no_op": (group(op=DROP), REQUIRED),
+    "group_no_format": (group(format=DROP), REQUIRED),
+    "group_no_fill": (group(fill=DROP), REQUIRED),
+    "group_no_heads": (group(kv_heads=DROP), "give \"model\", or \"kv_heads\" and \"head_dim\""),
+    "group_no_head_dim": (group(head_dim=DROP), "give \"model\", or \"kv_heads\" and \"head_dim\""),
+    "group_comment": (group(comment=["x"]), "$.cases[0].comment: expected a string, got an array"),
+    # values
+    "axis_empty": (group(format=[]), "\"format\" is an empty list: the product has no case"),
+    "axis_nested": (group(tokens=[[1, 2]]), "$.cases[0].tokens[0]: expected an integer from 1 to 1048576, got an array"),
+    "axis_null": (group(op=None), "$.cases[0].op: expected a string, got null"),
+    "op_unknown": (group(op="quantize"), "$.cases[0].op: no op 'quantize'; known: quantise, dequantise"),
+    "op_number": (group(op=1), "$.cases[0].op: expected a string, got a number"),
+    "format_unknown": (group(format="nvfp8"), "$.cases[0].format: no format 'nvfp8'"),
+    "format_case": (group(format=["nvfp4", "NVFP4"]), "$.cases[0].format[1]: no format 'NVFP4'"),
+    "format_no_v": (group(format={"k": "e4m3"}), "$.cases[0].format: missing key 'v'"),
+    "format_side": (group(format={"k": "e4m3", "q": "e4m3"}), "$.cases[0].format: unknown key 'q'"),
+    "format_list_in_side": (group(format={"k": ["e4m3"], "v": "e4m3"}), "$.cases[0].format.k: expected a string"),
+    "dialect_unknown": (group(dialect="cannonical"), "cannonical"),
+    "dialect_all_per_side": (group(dialect={"k": "all", "v": "all"}), "$.cases[0].dialect.k"),
+    "layout_unknown": (group(layout="paged"), "$.cases[0].layout: no layout 'paged'; known: rows"),
+    "dtype_unknown": (group(dtype="fp16"), "$.cases[0].dtype"),
+    "dtype_u8": (group(dtype="u8"), "model type u8 cannot hold K and V: use f16, bf16 or f32"),
+    "heads_zero": (group(kv_heads=0), "$.cases[0].kv_heads: expected an integer from 1 to 1024, got 0"),
+    "heads_fraction": (group(kv_heads=1.5), "$.cases[0].kv_heads: expected an integer from 1 to 1024, got 1.5"),
+    "head_dim_large": (group(head_dim=1040), "$.cases[0].head_dim: expected an integer from 1 to 1024, got 1040"),
+    "tokens_negative": (group(tokens=-4), "$.cases[0].tokens: expected an integer from 1 to 1048576, got -4"),
+    "tokens_string": (group(tokens="4"), "$.cases[0].tokens: expected an integer from 1 to 1048576, got a string"),
+    "tokens_large": (group(tokens=2**20 + 1), "$.cases[0].tokens: expected an integer from 1 to 1048576, got 1048577"),
+    "fill_unknown": (group(fill="randon"), "$.cases[0].fill: unknown fill 'randon' (did you mean 'random'?)"),
+    "fill_capture_word": (group(fill="capture"), "$.cases[0].fill: a capture is written {\"capture\": FILE"),
+    "capture_no_v": (group(fill={"capture": "a", "k": "k"}), "$.cases[0].fill: missing key 'v'"),
+    "capture_key": (group(fill={**CAPTURE, "q": "q"}), "$.cases[0].fill: unknown key 'q'"),
+    "capture_number": (group(fill={**CAPTURE, "v": 3}), "$.cases[0].fill.v: expected a string, got a number"),
+    "scale_name": (group(scale="P5"), "$.cases[0].scale"),
+    "scale_zero": (group(scale=0), "$.cases[0].scale: a tensor scale must be finite and above 0"),
+    "scale_negative": (group(scale={"k": 1, "v": -1}), "$.cases[0].scale.v: a tensor scale must be finite and above 0"),
+    "scale_huge": (group(scale={"k": 1e39, "v": 1}), "$.cases[0].scale.k: a tensor scale must be finite and above 0"),
+    "scale_one_side": (group(scale={"k": 1}), "$.cases[0].scale: missing key 'v'"),
+    "scale_bool": (group(scale=True), "$.cases[0].scale: expected a number, got true"),
+    "backend_number": (group(backend=1), "$.cases[0].backend: expected a string, got a number"),
+    "model_number": (group(kv_heads=DROP, head_dim=DROP, model=8), "$.cases[0].model: expected a string, got a number"),
+    "model_and_heads": (group(model="llama-3-8b"), "give \"model\", or \"kv_heads\" and \"head_dim\", not both"),
+    "model_and_one": (group(model="llama-3-8b", kv_heads=DROP), "give \"model\", or \"kv_heads\" and \"head_dim\", not both"),
+    "backend_empty": (group(backend=""), "$.cases[0].backend"),
+    # include and exclude
+    "include_object": (group(include={"tokens": 8}), "$.cases[0].include: expected a list of objects"),
+    "include_key": (group(include=[{"token": 8}]), "$.cases[0].include[0]: unknown key 'token' (did you mean 'tokens'?)"),
+    "include_nested": (group(include=[{"include": []}]), "$.cases[0].include[0]: unknown key 'include'"),
+    "include_empty": (group(include=[{}]), "$.cases[0].include[0]: an empty object means nothing here"),
+    "include_both": (group(include=[{"model": "llama-3-8b", "kv_heads": 1}]), "$.cases[0].include[0]: give \"model\", or"),
+    "include_empty_axis": (group(include=[{"tokens": []}]), "\"tokens\" is an empty list"),
+    "exclude_object": (group(exclude={"tokens": 4}), "$.cases[0].exclude: expected a list of objects"),
+    "exclude_key": (group(exclude=[{"token": 4}]), "$.cases[0].exclude[0]: unknown key 'token'"),
+    "exclude_empty": (group(tokens=[4, 8], exclude=[{}]), "$.cases[0].exclude[0]: an empty object means nothing here"),
+    "exclude_sides": (group(exclude=[{"format": {"k": "nvfp4", "v": "nvfp4"}}]), "$.cases[0].exclude[0]: excludes no case"),
+}
+
+PROGRAM = {
+    "dialect_of_another": (group(format="mxfp4", dialect="sglang"), "$.cases[0].dialect: format mxfp4 has no dialect 'sglang'"),
+    "dialect_all_mixed": (group(format={"k": "e4m3", "v": "nvfp4"}, dialect="all"), "\"all\" needs one format for K and V"),
+    "model_unknown": (group(kv_heads=DROP, head_dim=DROP, model="llama"), "$.cases[0].model: no model 'llama'"),
+    "head_dim_block": (group(head_dim=72), "head_dim 72 does not fit format nvfp4: use a multiple of 16"),
+    "head_dim_mxfp4": (group(format="mxfp4", head_dim=80), "head_dim 80 does not fit format mxfp4: use a multiple of 32"),
+    "head_dim_word": (group(format="int4", head_dim=12), "head_dim 12 does not fit format int4: use a multiple of 8"),
+    "head_dim_small": (group(format="int8", head_dim=3, fill="exact"), "fill exact needs a head_dim of at least 4"),
+    "head_dim_one": (group(format="int8", head_dim=1, fill="adversarial"), "fill adversarial needs a head_dim of at least 4"),
+    "affine_f32": (group(format="int8", dtype="f32"), "format int8 keeps its parameters in a 16-bit model type"),
+    "exact_no_power": (group(fill="exact", scale=0.3), "fill exact needs powers of two as tensor scales, or P4"),
+    "exact_p2": (group(fill="exact", scale="P2"), "fill exact needs powers of two as tensor scales, or P4"),
+    "exact_marlin": (group(format="rowfp4", dialect="marlin-linear", fill="exact"), "fill exact does not exist for rowfp4.marlin-linear"),
+    "codes_quantise": (group(fill="codes"), "fill codes is for op dequantise"),
+    "scale_underflow": (group(scale=1e-60), "$.cases[0].scale: a tensor scale must be finite and above 0"),
+    "exclude_nothing": (group(exclude=[{"tokens": 5}]), "$.cases[0].exclude[0]: excludes no case: remove it or correct it"),
+    "exclude_twice": (group(tokens=[4, 8], exclude=[{"tokens": 4}, {"tokens": 4}]), "$.cases[0].exclude[1]: excludes no case"),
+    "exclude_all": (group(exclude=[{"op": "quantise"}]), "selects no case: an empty run proves nothing"),
+    "limits_order": (root(limits={"slow_seconds": 9, "hang_seconds": 3}), "0 < slow_seconds <= hang_seconds is required"),
+    "limits_above_default": (root(limits={"slow_seconds": 90}), "0 < slow_seconds <= hang_seconds is required"),
+    "too_many": (group(tokens=list(range(1, 331)), kv_heads=list(range(1, 331))), "more than 100000 combinations"),
+    "too_many_in_all": (root(cases=[changed(GROUP, {"tokens": list(range(1, 301)), "kv_heads": list(range(1 + 300 * i, 301 + 300 * i))})
+                                    for i in range(2)]), "more than 100000 cases: split the config"),
+    "capture_same_id": (group(fill=[CAPTURE, {**CAPTURE, "capture": "b.safetensors"}]), "b.safetensors both have the tensors of case"),
+    "exclude_one_side": (group(format={"k": "e4m3", "v": "nvfp4"}, exclude=[{"format": "e4m3"}]), "$.cases[0].exclude[0]: excludes no case"),
+    "capture_slash": (group(fill={**CAPTURE, "k": "a/k"}), "$.cases[0].fill.k: '/' and ',' separate the words of a case id"),
+    "capture_comma": (group(fill={**CAPTURE, "v": "a,k"}), "$.cases[0].fill.v: '/' and ',' separate the words of a case id"),
+    "id_long": (group(backend="b" * 300), "case id longer than 255 characters"),
+}
+
+
+def files():
+    """Name to text, the list included."""
+    result, lines = {}, []
+    for kind, table in (("text", TEXT), ("schema", SCHEMA), ("program", PROGRAM)):
+        for name, (text, expected) in table.items():
+            assert text != GOOD, name
+            result[f"config_{name}.json"] = text + "\n"
+            lines.append(f"config_{name}.json | {kind} | {expected}\n")
+    result["expect_configs.txt"] = "".join(sorted(lines))
+    return result
+
+
+def main():
+    wanted = files()
+    if sys.argv[1:] == ["--check"]:
+        found = {}
+        for name in os.listdir(FOLDER):
+            if name.endswith((".json", ".txt")):
+                with open(os.path.join(FOLDER, name), encoding="utf-8") as f:
+                    found[name] = f.read()
+        differ = sorted(name for name in {**found, **wanted} if found.get(name) != wanted.get(name))
+        print("".join(f"{name}: run make_bad_configs.py\n" for name in differ), end="")
+        return 1 if differ else 0
+    for name, text in wanted.items():
+        with open(os.path.join(FOLDER, name), "w", encoding="utf-8") as f:
+            f.write(text)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,348 @@
+#!/usr/bin/env bash
+# usage: test_cli.sh KVGOLD SOURCE_DIR WORK_DIR
+#
+# The program as a user sees it: exit codes, error lines, files, signals. One line per check; the last reads
+# "N passed, N failed". Exit status 1 if a check failed. WORK_DIR is emptied first.
+set -uo pipefail
+[[ $# -eq 3 ]] || { sed -n '2,5s/^# \{0,1\}//p' "$0"; exit 2; }
+kvgold=$(realpath "$1")
+source_dir=$(realpath "$2")
+rm -rf "$3"
+mkdir -p "$3"
+cd "$3" || exit 2
+library_folder=$(dirname "$kvgold")
+passed=0 failed=0
+esc=$'\033'
+
+# --- helpers ----------------------------------------------------------------------------------------------------------
+
+# report NAME GOOD [WHY]: one check's line.
+report() {
+    if [[ $2 == 0 ]]; then
+        echo "ok   $1"
+        passed=$((passed + 1))
+    else
+        echo "FAIL $1${3:+: $3}"
+        failed=$((failed + 1))
+    fi
+}
+
+# expect NAME CODE TEXT COMMAND...: the exit code, and TEXT somewhere in what it prints. Leaves the output in $output.
+expect() {
+    local name=$1 code=$2 text=$3 status
+    shift 3
+    output=$("$@" 2>&1)
+    status=$?
+    if [[ $status -ne $code ]]; then
+        report "$name" 1 "exit code $status, expected $code: ${output:0:300}"
+    else
+        [[ $output == *"$text"* ]]
+        report "$name" $? "no '$text' in: ${output:0:300}"
+    fi
+}
+
+# check NAME COMMAND...: the command succeeds.
+check() {
+    local name=$1 text
+    shift
+    text=$("$@" 2>&1)
+    report "$name" $? "${text:0:300}"
+}
+
+# config FILE GROUPS [LIMITS]: writes a config.
+config() {
+    echo '{"kvgold": 1, "name": "cli", "seed": "0x5", "limits": '"${3:-"{}"}"', "cases": ['"$2"']}' >"$1"
+}
+
+# wait_for FILE TEXT: until the file holds the text, 20 seconds at most.
+wait_for() {
+    for ((i = 0; i < 400; i++)); do
+        grep -qs -- "$2" "$1" && return 0
+        sleep 0.05
+    done
+    return 1
+}
+
+# children PID: its child processes.
+children() {
+    local stat rest
+    for stat in /proc/[0-9]*/stat; do
+        rest=$(cat "$stat" 2>/dev/null) || continue
+        read -r _ parent _ <<<"${rest##*) }"
+        [[ $parent == "$1" ]] && basename "$(dirname "$stat")"
+    done
+}
+
+# gone PID...: none of them is alive any more, after 5 seconds at most.
+gone() {
+    [[ $# -gt 0 ]] || { echo "there were no children"; return 1; }
+    for ((i = 0; i < 100; i++)); do
+        local alive=()
+        for pid in "$@"; do
+            if [[ -d /proc/$pid ]] && ! grep -qs '^State:.Z' "/proc/$pid/status"; then alive+=("$pid"); fi
+        done
+        [[ ${#alive[@]} -eq 0 ]] && return 0
+        sleep 0.05
+    done
+    echo "still alive: ${alive[*]}"
+    kill -KILL "${alive[@]}"
+    return 1
+}
+
+# results COMMAND ...: questions to result files.
+#   valid FILE             every line is JSON and ends
+#   count FILE KEY VALUE   how many lines have it
+#   get FILE KEY           the values of its case lines
+#   same A B               the same cases with the same results, times apart
+#   differ A B             the same ids, other data
+results() {
+    python3 - "$@" <<'PYTHON'
+import json, sys
+
+def lines(path):
+    data = open(path, encoding="utf-8").read()
+    if not data.endswith("\n"):
+        sys.exit(f"{path}: the last line has no end")
+    return [json.loads(line) for line in data.splitlines()]
+
+def cases(path):
+    found = {}
+    for line in lines(path):
+        if line["type"] == "case":
+            if line["id"] in found:
+                sys.exit(f"{path}: twice: {line['id']}")
+            found[line["id"]] = {k: v for k, v in line.items() if k not in ("ms", "slow", "repro")}
+    return found
+
+command, path, *rest = sys.argv[1:]
+if command == "valid":
+    lines(path)
+elif command == "count":
+    print(sum(str(line.get(rest[0])) == rest[1] for line in lines(path)))
+elif command == "get":
+    print(*[line[rest[0]] for line in lines(path) if line["type"] == "case"], sep="\n")
+else:
+    a, b = cases(path), cases(rest[0])
+    if not a or set(a) != set(b):
+        sys.exit(f"{len(a)} and {len(b)} cases, {len(set(a) ^ set(b))} of them on one side only")
+    other = [id for id in a if a[id] != b[id]]
+    if command == "same" and other:
+        sys.exit(f"{len(other)} cases differ, first {other[0]}")
+    if command == "differ" and len(other) != len(a):
+        sys.exit(f"{len(a) - len(other)} of {len(a)} cases are the same")
+PYTHON
+}
+
+group='"op": "quantise", "kv_heads": 2, "head_dim": 64, "tokens": 4, "fill": "random"'
+config one.json "{$group, \"format\": \"nvfp4\"}"
+config five.json "{$group, \"format\": [\"e4m3\", \"int8\", \"mx16\", \"mxfp4\", \"nvfp4\"]}"
+config many.json "{$group, \"format\": [\"e4m3\", \"int8\", \"mx16\", \"nvfp4\"], \"dtype\": [\"f16\", \"bf16\"],
+    \"backend\": \"slowref\", \"include\": [{\"op\": [\"quantise\", \"dequantise\"], \"tokens\": [1, 2, 3, 5, 8]}]}"
+config planted.json '{"op": "quantise", "format": "nvfp4", "kv_heads": [1, 16, 3], "head_dim": 64, "tokens": 4,
+    "fill": "random", "backend": "planted"}'
+
+# --- help and usage ---------------------------------------------------------------------------------------------------
+
+for command in check list report bench memory env; do
+    expect "$command --help" 0 "usage: kvgold $command" "$kvgold" "$command" --help
+    check "$command --help is on stdout" test -z "$("$kvgold" "$command" --help 2>&1 >/dev/null)"
+    expect "$command --wrong is a usage error" 2 "kvgold $command: " "$kvgold" "$command" --wrong
+done
+expect "--help" 0 "Exit codes: 0 all passed" "$kvgold" --help
+expect "no command" 2 "usage: kvgold COMMAND" "$kvgold"
+expect "--version" 0 "kvgold 0." "$kvgold" --version
+expect "an unknown command is named" 2 "no command 'chekc'" "$kvgold" chekc
+expect "check without a config" 2 "give one config" "$kvgold" check
+expect "check with two configs" 2 "give one config" "$kvgold" check one.json five.json
+for bad in "--seed 5" "--seed 0x" "--seed 0x11111111111111111" "--jobs 0" "--jobs 65" "-j x" "--shard 0/2" "--shard 3/2" \
+    "--shard 1" "--shard /2" "--shard 1/10001"; do
+    # shellcheck disable=SC2086 # an option and its value
+    expect "check $bad is refused" 2 "kvgold check: " "$kvgold" check one.json -o bad $bad
+done
+check "a refused command line leaves no folder" test ! -e bad
+
+# --- configs and folders ----------------------------------------------------------------------------------------------
+
+expect "a missing config" 3 "missing.json: cannot open: No such file" "$kvgold" check missing.json -o bad
+expect "a folder as config" 3 "is a folder" "$kvgold" check "$source_dir/configs" -o bad
+expect "a malformed config names file and path" 2 \
+    "config_group_key_unknown.json: \$.cases[0]: unknown key 'formats' (did you mean 'format'?)" \
+    "$kvgold" check "$source_dir/tests/harness/bad_configs/config_group_key_unknown.json" -o bad
+check "a refused config leaves no folder" test ! -e bad
+expect "an output folder below a file" 3 "cannot make the folder one.json/x" "$kvgold" check one.json -o one.json/x
+expect "a good run" 0 "1 passed, 0 failed" "$kvgold" check one.json -o good
+check "report.html is there" grep -q "</html>" good/report.html
+expect "--no-html" 0 "1 passed, 0 failed" "$kvgold" check one.json -o plain --no-html
+check "--no-html writes none" test ! -e plain/report.html
+expect "--junit" 0 "1 passed" "$kvgold" check one.json -o good --junit good/junit.xml
+check "the JUnit file is XML with one case" python3 -c \
+    'import xml.etree.ElementTree as t; assert len(t.parse("good/junit.xml").findall(".//testcase")) == 1'
+expect "list CONFIG" 0 "quantise/nvfp4.canonical/rows/bf16/4x2x64/random/P2/reference" "$kvgold" list one.json
+expect "another backend than the config's" 0 "1 passed" "$kvgold" check one.json -o other --backend slowref
+check "... is in the id" grep -q 'random/P2/slowref"' other/results.jsonl
+"$kvgold" check one.json -o piped >piped.txt 2>&1
+check "no colour and no progress in a pipe" test -z "$(grep "[$esc"$'\r]' piped.txt)"
+
+# --- disks that are full ----------------------------------------------------------------------------------------------
+
+limited() { (ulimit -f "$1" && shift && "$@"); }
+expect "results over the file size limit" 3 "File too large" limited 1 "$kvgold" check five.json -o full
+check "... keep whole lines" results valid full/results.jsonl
+expect "a page over the file size limit" 3 "File too large" limited 8 "$kvgold" check five.json -o page
+check "... leaves no part of itself" test -z "$(find page -name '*.part')"
+expect "report: a page over the limit" 3 "File too large" limited 8 "$kvgold" report page/results.jsonl -o page2
+expect "--junit on a full device" 3 "No space left" "$kvgold" check one.json -o good --no-html --junit /dev/full
+to_full() { "$@" >/dev/full; }
+expect "a table on a full device" 3 "cannot write" to_full "$kvgold" list formats
+mkdir disk
+if mount -t tmpfs -o size=8k tmpfs disk 2>/dev/null; then
+    expect "results on a full disk" 3 "No space left" "$kvgold" check many.json -o disk --no-html
+    check "... keep whole lines" results valid disk/results.jsonl
+    check "... and some cases" test "$(results count disk/results.jsonl type case)" -gt 0
+    umount disk
+else
+    echo "skip a full disk: cannot mount a tmpfs here"
+fi
+
+# --- signals ----------------------------------------------------------------------------------------------------------
+
+# interrupt SIGNAL FOLDER: starts a run whose third case hangs and sends the signal once it does. Sets $status, $orphans.
+interrupt() {
+    "$kvgold" check planted.json -o "$2" -j 1 --no-html >"$2.txt" 2>&1 &
+    local pid=$!
+    wait_for "$2/results.jsonl" '"type":"start".*4x3x64'
+    mapfile -t orphans < <(children "$pid")
+    kill "-$1" "$pid"
+    wait "$pid" 2>/dev/null
+    status=$?
+}
+
+for signal in INT TERM; do
+    interrupt "$signal" "on_$signal"
+    check "SIG$signal: exit code 3" test "$status" -eq 3
+    check "SIG$signal: no child is left" gone "${orphans[@]}"
+    check "SIG$signal: whole lines" results valid "on_$signal/results.jsonl"
+    check "SIG$signal: the finished cases are there" test "$(results count "on_$signal/results.jsonl" status PASS)" -eq 2
+    check "SIG$signal: the end says so" grep -q '"type":"end","interrupted":true' "on_$signal/results.jsonl"
+    check "SIG$signal: the table names the case that did not finish" grep -q "UNFINISHED.*4x3x64" "on_$signal.txt"
+    expect "SIG$signal: a report of it fails" 1 "interrupted" "$kvgold" report "on_$signal/results.jsonl"
+done
+interrupt KILL on_KILL
+check "SIGKILL: no child is left" gone "${orphans[@]}"
+check "SIGKILL: whole lines" results valid on_KILL/results.jsonl
+expect "SIGKILL: a report of it fails" 1 "no end line" "$kvgold" report on_KILL/results.jsonl
+head -n -1 good/results.jsonl | head -c -200 >cut.jsonl
+expect "a last line cut short is left out and said so" 1 "cut short" "$kvgold" report cut.jsonl
+
+# --- shards, order, seeds ---------------------------------------------------------------------------------------------
+
+expect "the whole run" 0 "0 failed" "$kvgold" check many.json -o whole -j 1 --no-html
+for i in 1 2 3; do
+    expect "shard $i/3" 0 "0 failed" "$kvgold" check many.json -o "part$i" --shard "$i/3" --no-html
+done
+parts=(part1/results.jsonl part2/results.jsonl part3/results.jsonl)
+expect "three shards make a whole" 0 "0 failed" "$kvgold" report "${parts[@]}" -o merged
+check "... with the cases of the unsharded run" results same whole/results.jsonl merged/results.jsonl
+check "... and every shard had some" test "$(cat part?/results.jsonl | grep -c '"type":"run"')" -eq 3
+expect "a report of the merged file" 0 "0 failed" "$kvgold" report merged/results.jsonl
+expect "a missing shard fails" 1 "Shard 2 of 3 is not in this report" "$kvgold" report part1/results.jsonl part3/results.jsonl
+expect "a shard given twice is refused" 2 "both shard 1/3" "$kvgold" report part1/results.jsonl part1/results.jsonl
+expect "a shard without cases is refused" 2 "has no case: use fewer shards" "$kvgold" check one.json -o bad --shard 1/9973
+expect "-j 4" 0 "0 failed" "$kvgold" check many.json -o jobs -j 4 --no-html
+check "... gives the results of -j 1" results same whole/results.jsonl jobs/results.jsonl
+expect "the config's own seed" 0 "0 failed" "$kvgold" check many.json -o seed5 --seed 0x5 --no-html
+check "... changes nothing" results same whole/results.jsonl seed5/results.jsonl
+expect "another seed" 0 "0 failed" "$kvgold" check many.json -o seed6 --seed 0x6 --no-html
+check "... changes every case's data" results differ whole/results.jsonl seed6/results.jsonl
+check "... and is in the file" grep -q '"seed":"0x6"' seed6/results.jsonl
+expect "reports of two seeds do not mix" 2 "report them apart" "$kvgold" report whole/results.jsonl seed6/results.jsonl
+"$kvgold" list many.json >ids.txt
+check "list CONFIG has the ids of the run" cmp <(sort ids.txt) <(results get whole/results.jsonl id | sort)
+expect "report without files" 2 "give at least one result file" "$kvgold" report
+expect "report of a missing file" 3 "missing.jsonl" "$kvgold" report missing.jsonl
+expect "report of something else" 2 "one.json" "$kvgold" report one.json
+
+# --- one case, and the line that repeats it ---------------------------------------------------------------------------
+
+id=$(sed -n 7p ids.txt)
+expect "--case" 0 "1 passed, 0 failed" "$kvgold" check many.json -o single --case "$id" --no-html
+check "... runs that one" test "$(results get single/results.jsonl id)" == "$id"
+check "... on the data of the whole run" python3 -c '
+import json, sys
+a, b = ([json.loads(l) for l in open(p)] for p in sys.argv[1:3])
+key = lambda lines: [l["k"] for l in lines if l.get("id") == sys.argv[3] and l["type"] == "case"]
+assert key(a) == key(b) != []' whole/results.jsonl single/results.jsonl "$id"
+expect "--case of no case" 2 "has no case 'x'" "$kvgold" check many.json -o bad --case x
+mkdir -p "a folder's"
+cp five.json "a folder's/five.json"
+expect "a defect fails" 1 "FAIL" "$kvgold" check "a folder's/five.json" -o defect --backend defect:nibbles_swapped --no-html
+repro=$(python3 -c '
+import json
+print(next(l["repro"] for l in map(json.loads, open("defect/results.jsonl")) if l.get("status") == "FAIL"))')
+expect "its repro line fails too" 1 "0 passed, 1 failed" bash -c "${repro/kvgold/\"\$0\"} -o again --no-html" "$kvgold"
+check "... with the same detail" grep -qF -- "$(results get again/results.jsonl detail)" <(results get defect/results.jsonl detail)
+
+# --- backends and inputs that are not there ---------------------------------------------------------------------------
+
+expect "an unknown backend" 1 "no backend 'nosuch'" "$kvgold" check one.json -o absent --no-html --backend nosuch
+check "... is an ERROR" grep -q '"status":"ERROR"' absent/results.jsonl
+expect "an unknown defect" 1 "ERROR" "$kvgold" check one.json -o absent --no-html --backend defect:nosuch
+expect "a plug-in of another ABI" 1 "this kvgold wants ABI" "$kvgold" check one.json -o absent --no-html --backend wrong_abi
+check "... is an ERROR" grep -q '"status":"ERROR"' absent/results.jsonl
+expect "a path without a library" 1 "cannot open backend" "$kvgold" check one.json -o absent --no-html --backend ./no.so
+expect "a library that is no backend" 1 "ERROR" "$kvgold" check one.json -o absent --no-html --backend ./one.json
+expect "a plug-in by path" 0 "1 passed" "$kvgold" check one.json -o by_path --backend "$library_folder/libkvgold_slowref.so"
+check "... judged on the same data" test "$(results get by_path/results.jsonl k)" == "$(results get good/results.jsonl k)"
+config both.json "{$group, \"format\": \"nvfp4\", \"backend\": [\"reference\", \"slowref\"]}"
+expect "two backends in a config" 0 "2 passed" "$kvgold" check both.json -o both --no-html
+expect "... and one for all" 0 "1 passed" "$kvgold" check both.json -o both --no-html --backend slowref
+config capture.json '{"op": "quantise", "format": "nvfp4", "kv_heads": 2, "head_dim": 64, "tokens": 4,
+    "fill": {"capture": "no/such.safetensors", "k": "k", "v": "v"}}'
+expect "a missing capture" 1 "no/such.safetensors" "$kvgold" check capture.json -o absent --no-html
+check "... is an ERROR" grep -q '"status":"ERROR"' absent/results.jsonl
+config zero.json "{${group/random/zero}, \"format\": \"mx16\"}"
+expect "data that can tell nothing" 1 "MISTRUSTED" "$kvgold" check zero.json -o zero --no-html
+config noise.json '{"op": "quantise", "format": "nvfp4", "kv_heads": 12, "head_dim": 64, "tokens": 4, "fill": "random",
+    "backend": "planted"}'
+expect "a candidate that prints" 0 "1 passed" "$kvgold" check noise.json -o noise --no-html
+check "... does not disturb the table" test "$output" == "${output/noise on/}"
+check "... and has a log" grep -q "noise on stderr" noise/candidate.log
+config refuses.json '{"op": "quantise", "format": "nvfp4", "kv_heads": 11, "head_dim": 64, "tokens": 4, "fill": "random",
+    "backend": "planted"}'
+expect "a case that the candidate does not do" 1 "UNIMPLEMENTED" "$kvgold" check refuses.json -o refuses --no-html
+
+# --- the other commands -----------------------------------------------------------------------------------------------
+
+# memory_is MODEL FORMAT BYTES
+memory_is() {
+    "$kvgold" memory "$1" --json --context 1000 | python3 -c '
+import json, sys
+table = json.load(sys.stdin)
+row = next(f for f in table["formats"] if f["format"] == sys.argv[2])
+assert table["model"] == sys.argv[1]
+assert row["bytes_per_token"] == int(sys.argv[3]), row
+assert row["bytes_per_context"] == {"1000": 1000 * int(sys.argv[3])}, row' "$1" "$2" "$3"
+}
+cd "$source_dir" || exit 2
+check "memory: llama-3-8b in nvfp4" memory_is llama-3-8b nvfp4 36864
+check "memory: gpt-oss-20b in nvfp4" memory_is gpt-oss-20b nvfp4 13824
+check "memory: deepseek-v3-mla in nvfp4" memory_is deepseek-v3-mla nvfp4 19764
+check "memory: qwen3-8b in int8" memory_is qwen3-8b int8 76032
+expect "memory: a table" 0 "131072 tokens" "$kvgold" memory llama-3-8b
+expect "memory: an unknown model" 2 "no model 'llama'" "$kvgold" memory llama
+expect "memory: a bad context" 2 "kvgold memory: " "$kvgold" memory llama-3-8b --context 0
+expect "list models" 0 "llama-3-8b" "$kvgold" list models
+cd - >/dev/null || exit 2
+expect "memory: a missing file" 3 "missing.json" "$kvgold" memory ./missing.json
+expect "env" 0 "backends:  reference, defect:<id>, slowref" "$kvgold" env
+for what in formats dialects ops fills defects; do
+    expect "list $what" 0 "" "$kvgold" list "$what"
+    check "list $what has lines" test "$(wc -l <<<"$output")" -ge 2
+done
+expect "list of an unknown thing" 3 "nosuch" "$kvgold" list nosuch
+expect "bench" 0 "quantise/nvfp4.canonical" "$kvgold" bench one.json --seconds 0.01 --threads 1 --json bench.json
+check "bench --json" python3 -c 'import json; assert json.load(open("bench.json"))[0]["runs"] >= 3'
+expect "bench does not time what fails" 1 "FAIL" "$kvgold" bench one.json --seconds 0.01 --threads 1 --backend defect:zeros
+
+echo "$passed passed, $failed failed"
+[[ $failed -eq 0 && $passed -gt 0 ]]

@@ -1,0 +1,131 @@
+/* The checker can fail: every row of harness/defects.def is judged as a candidate, over formats and fills, and must be
+ * rejected wherever it changes the exact answer. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "harness/check.h"
+
+static kvg_case make_case(kvg_op op, kvg_format format, kvg_dtype dtype, kvg_fill fill, const char *backend)
+{
+    kvg_case c = {
+        .problem = {.op = op, .layout = KVG_LAYOUT_ROWS, .dtype = dtype, .tokens = 24, .kv_heads = 2, .head_dim = 64},
+        .fill = fill,
+        .scale = {.given = true, .value = {0.3f, 0.0123f}},
+        .backend = backend,
+        .seed = 7,
+    };
+    if (fill == KVG_FILL_EXACT) c.scale.value[KVG_K] = 0.25f, c.scale.value[KVG_V] = 2;
+    for (int side = KVG_K; side <= KVG_V; side++) c.problem.storage[side] = (kvg_storage){format, "canonical"};
+    assert_int_equal(kvg_case_name(&c), KVG_OK);
+    return c;
+}
+
+typedef struct tally {
+    unsigned rejected, unreached;
+} tally;
+
+/* Judges one defect on one case: FAIL if it changes the answer, PASS or MISTRUSTED if it does not. */
+static void judge(const kvg_defect *defect, const kvg_case *c, const kvg_backend *backend, tally *t)
+{
+    kvg_result r;
+    if (!defect->applies(&c->problem)) return;
+    kvg_check_run(c, backend, &r);
+    if (r.verdict == KVG_VERDICT_FAIL) {
+        t->rejected++;
+        assert_true(r.detail[0] != 0);
+    } else if (r.mismatched_bytes == 0 && (r.verdict == KVG_VERDICT_PASS || r.verdict == KVG_VERDICT_MISTRUSTED)) {
+        t->unreached++;
+    } else {
+        fail_msg("%s: %s %s: %s", c->id, defect->id, kvg_verdict_name(r.verdict), r.detail);
+    }
+}
+
+static void test_every_defect_is_rejected_where_it_changes_the_answer(void **state)
+{
+    (void)state;
+    static const kvg_op ops[] = {KVG_OP_QUANTISE, KVG_OP_DEQUANTISE};
+    static const kvg_dtype dtypes[] = {KVG_DTYPE_F16, KVG_DTYPE_BF16, KVG_DTYPE_F32};
+    static const kvg_fill fills[] = {KVG_FILL_EXACT, KVG_FILL_ADVERSARIAL, KVG_FILL_RANDOM};
+    size_t defect_count, format_count;
+    const kvg_defect *defects = kvg_defect_table(&defect_count);
+    const kvg_format_info *formats = kvg_format_table(&format_count);
+    for (size_t d = 0; d < defect_count; d++) {
+        char name[64];
+        const kvg_backend *backend;
+        tally t = {0};
+        snprintf(name, sizeof name, "defect:%s", defects[d].id);
+        assert_int_equal(kvg_check_backend(name, &backend), KVG_OK);
+        for (size_t i = 0; i < format_count * 2 * 3 * 3; i++) {
+            const kvg_case c = make_case(ops[i % 2], formats[i / 18].format, dtypes[i / 2 % 3], fills[i / 6 % 3], name);
+            if (kvg_problem_check(&c.problem) == KVG_OK) judge(&defects[d], &c, backend, &t);
+        }
+        printf("%-24s rejected in %3u cases, changes nothing in %3u\n", defects[d].id, t.rejected, t.unreached);
+        if (t.rejected == 0) fail_msg("no case reaches the defect %s", defects[d].id);
+    }
+}
+
+static void test_the_right_answer_passes(void **state)
+{
+    (void)state;
+    size_t format_count;
+    const kvg_format_info *formats = kvg_format_table(&format_count);
+    for (size_t i = 0; i < format_count; i++) {
+        const kvg_case c = make_case(KVG_OP_QUANTISE, formats[i].format, KVG_DTYPE_BF16, KVG_FILL_RANDOM, "reference");
+        kvg_result r;
+        kvg_check_run(&c, kvg_reference_backend(), &r);
+        if (r.verdict != KVG_VERDICT_PASS) fail_msg("%s: %s", c.id, r.detail);
+    }
+}
+
+static void test_a_fill_that_tells_nothing_is_mistrusted(void **state)
+{
+    (void)state;
+    const kvg_case c = make_case(KVG_OP_QUANTISE, KVG_FORMAT_NVFP4, KVG_DTYPE_BF16, KVG_FILL_ZERO, "reference");
+    kvg_result r;
+    kvg_check_run(&c, kvg_reference_backend(), &r);
+    assert_int_equal(r.verdict, KVG_VERDICT_MISTRUSTED);
+}
+
+/* The bound is derived, so it could be uselessly wide without any check noticing: it must be within a factor of two of
+ * the worst error that really occurs, and never below it. */
+static void test_the_round_trip_bound_is_tight(void **state)
+{
+    (void)state;
+    size_t format_count;
+    const kvg_format_info *formats = kvg_format_table(&format_count);
+    for (size_t i = 0; i < format_count; i++) {
+        for (size_t d = 0; d < kvg_reference_dialect_count(formats[i].format); d++) {
+            const bool affine = formats[i].row_param_bytes == 4;
+            kvg_case c = make_case(KVG_OP_QUANTISE, formats[i].format, affine ? KVG_DTYPE_F16 : KVG_DTYPE_F32,
+                                   KVG_FILL_RANDOM, "reference");
+            const char *dialect = kvg_reference_dialect(formats[i].format, d)->name;
+            for (int side = KVG_K; side <= KVG_V; side++) c.problem.storage[side].dialect = dialect;
+            c.scale = (kvg_case_scale){.convention = KVG_SCALE_P2};
+            kvg_result r;
+            kvg_check_run(&c, kvg_reference_backend(), &r);
+            if (r.verdict != KVG_VERDICT_PASS) fail_msg("%s.%s: %s", formats[i].name, dialect, r.detail);
+            const double worst = r.round_trip[KVG_K].worst_ratio;
+            printf("%-8s %-18s worst error / bound: %.3f\n", formats[i].name, dialect, worst);
+            assert_true(worst <= 1);
+            if (strcmp(dialect, "seed") != 0) assert_true(worst > 0.5); /* seed: known wrong, bounded loosely */
+        }
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_every_defect_is_rejected_where_it_changes_the_answer),
+        cmocka_unit_test(test_the_right_answer_passes),
+        cmocka_unit_test(test_a_fill_that_tells_nothing_is_mistrusted),
+        cmocka_unit_test(test_the_round_trip_bound_is_tight),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

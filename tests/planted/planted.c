@@ -1,0 +1,83 @@
+#define _DEFAULT_SOURCE /* usleep */
+/* A backend that misbehaves on purpose, to prove that the harness notices and goes on. The number of KV heads
+ * chooses what
+ * goes wrong; tests/planted/planted.json has a case for each. */
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "reference/reference.h"
+
+enum planted {
+    GOOD = 1,
+    CRASHES = 2,
+    HANGS = 3,
+    EXITS_0 = 4,        /* exit(0) from inside a kernel must not look like success */
+    WRITES_PAST = 5,    /* one byte behind the output */
+    WRITES_BEFORE = 6,
+    WRITES_INPUT = 7,
+    WRITES_FAR = 8,     /* 64 KiB behind the output: the process dies */
+    ABORTS = 9,
+    FAILS = 10,         /* returns an error */
+    REFUSES = 11,       /* KVG_ERR_UNIMPLEMENTED */
+    PRINTS = 12,        /* noise on stdout and stderr, right answer */
+    SKIPS_LAST_ROW = 13,
+    SLOW = 14,          /* right, but beyond the slow budget */
+    CLOSES_PIPES = 15,  /* closes every descriptor it can find */
+    LAST = 16           /* right: shows that the run went on */
+};
+
+static kvg_status run(const kvg_problem *p, const kvg_tensor *in, kvg_tensor *out, kvg_stream *stream)
+{
+    const kvg_impl *right;
+    kvg_status s = kvg_backend_choose(kvg_reference_backend(), p, &right);
+    if (!s) s = right->run(p, in, out, stream);
+    if (s) return s;
+    uint8_t *bytes = out[0].data;
+    switch ((enum planted)p->kv_heads) {
+    case GOOD: case LAST: break;
+    case CRASHES: raise(SIGSEGV); break;
+    case HANGS: for (;;) pause();
+    case EXITS_0: exit(0);
+    case WRITES_PAST: ((volatile uint8_t *)bytes)[out[0].bytes] ^= 0xFF; break;
+    case WRITES_BEFORE: ((volatile uint8_t *)bytes)[-1] ^= 0xFF; break;
+    case WRITES_INPUT: ((volatile uint8_t *)in[0].data)[3] ^= 0x10; break;
+    case WRITES_FAR: ((volatile uint8_t *)bytes)[out[0].bytes + 65536] = 1; break;
+    case ABORTS: abort();
+    case FAILS: return kvg_fail(KVG_ERR_INVALID, "planted failure");
+    case REFUSES: return kvg_fail(KVG_ERR_UNIMPLEMENTED, "planted refusal");
+    case PRINTS:
+        printf("noise \"on\" stdout {\"type\":\"case\"}\n");
+        fprintf(stderr, "noise on stderr\n");
+        break;
+    case SKIPS_LAST_ROW: memset(bytes + out[0].bytes - out[0].shape[2], 0x5A, (size_t)out[0].shape[2]); break;
+    case SLOW: usleep(1200000); break;
+    case CLOSES_PIPES:
+        for (int fd = 3; fd < 64; fd++) close(fd);
+        break;
+    }
+    return KVG_OK;
+}
+
+static const kvg_impl impls[] = {
+    {"planted_quantise", KVG_OP_QUANTISE, KVG_FORMAT_NONE, 0, run},
+    {"planted_dequantise", KVG_OP_DEQUANTISE, KVG_FORMAT_NONE, 0, run},
+};
+
+static const kvg_backend backend = {
+    .abi = KVG_BACKEND_ABI,
+    .struct_size = sizeof backend,
+    .name = "planted",
+    .impls = impls,
+    .impl_count = sizeof impls / sizeof impls[0],
+    .error_text = kvg_error_text,
+};
+
+const kvg_backend *kvg_backend_export(void);
+const kvg_backend *kvg_backend_export(void)
+{
+    return &backend;
+}
