@@ -1,0 +1,45 @@
+#!/usr/bin/env bash
+# usage: tests/package/run.sh BUILD_DIR
+#
+# Installs a build into a temporary prefix and uses it as a stranger would: builds this folder's project against it, runs
+# it, compares the bytes with docs/formats.md, and compiles each installed header alone as C17 and C++17.
+set -euo pipefail
+[[ $# -eq 1 && -f $1/CMakeCache.txt ]] || { sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0" && exit 2; }
+here=$(dirname "$(realpath "$0")")
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+expected="38 80 A2 42 E4 76 0F 18 68" # docs/formats.md section 10: nvfp4 canonical, g = 1, block A
+
+fail() {
+    echo "package: $1" >&2
+    exit 1
+}
+
+cmake --install "$1" --prefix "$scratch/first"
+mv "$scratch/first" "$scratch/prefix" # the package must not know where it was installed
+
+consume() { cmake -S "$here" -B "$scratch/$1" -G Ninja -DCMAKE_PREFIX_PATH="$scratch/prefix" -DWANTED_VERSION="$2"; }
+
+consume build 0.1
+cmake --build "$scratch/build"
+for program in consumer_c consumer_cpp; do
+    bytes=$("$scratch/build/$program")
+    [[ $bytes == "$expected" ]] || fail "$program printed $bytes, docs/formats.md has $expected"
+    echo "package: $program printed $bytes"
+done
+
+consume newer 1.0 >"$scratch/newer.log" 2>&1 && fail "a consumer that wants version 1.0 was given this one"
+tr -s ' \n' ' ' <"$scratch/newer.log" | grep -q 'compatible with requested version "1.0"' ||
+    fail "the consumer that wants version 1.0 failed for another reason: $(grep -m 1 Error "$scratch/newer.log")"
+
+headers=0
+while read -r header; do
+    for language in "c -std=c17" "c++ -std=c++17"; do
+        # shellcheck disable=SC2086  # two words
+        gcc -x $language -Wall -Wextra -pedantic -Werror -fsyntax-only -I "$scratch/prefix/include/kvgold" "$header" ||
+            fail "$header does not compile alone as $language"
+    done
+    headers=$((headers + 1))
+done < <(find "$scratch/prefix/include/kvgold" -name '*.h')
+[[ $headers -gt 0 ]] || fail "no header installed"
+echo "package: $headers headers compile alone as C17 and C++17"
