@@ -26,8 +26,8 @@ typedef enum kvg_status {
 #define KVG_PRINTF(format_arg, first_arg)
 #endif
 
-/* Sets this thread's error text (one line: control bytes become '?', cut at 511 bytes) and returns `status`, so that callers write
- * `return kvg_fail(KVG_ERR_INVALID, "...", ...);`. */
+/* Sets this thread's error text (one line: control bytes become '?', cut at 511 bytes) and returns `status`, so that
+ * callers write `return kvg_fail(KVG_ERR_INVALID, "...", ...);`. */
 kvg_status kvg_fail(kvg_status status, const char *format, ...) KVG_PRINTF(2, 3);
 
 /* Puts `prefix: ` in front of this thread's error text and returns `status` unchanged. */
