@@ -285,7 +285,7 @@ static void describe_end(int wait_status, char *out, size_t size)
     if (WIFSIGNALED(wait_status)) {
         snprintf(out, size, "killed by signal %d (%s)", WTERMSIG(wait_status), strsignal(WTERMSIG(wait_status)));
     } else {
-        snprintf(out, size, "the process exited with status %d during the case", WEXITSTATUS(wait_status));
+        snprintf(out, size, "the process exited with status %d", WEXITSTATUS(wait_status));
     }
 }
 
@@ -303,6 +303,9 @@ static kvg_status reap_worker(run_state *state, worker *w, const char *hang)
         if (hang) s = record_loss(state, w, KVG_VERDICT_HANG, hang);
         else s = record_loss(state, w, w->in_case ? KVG_VERDICT_CRASH : KVG_VERDICT_ERROR, detail);
         if (!s && w->position < state->count) s = start_worker(state, w);
+    } else if (wait_status != 0 && !stop_signal) { /* a memory checker, or a destructor that crashes */
+        describe_end(wait_status, detail, sizeof detail);
+        s = kvg_fail(KVG_ERR_IO, "after its last case a child ended badly: %s", detail);
     }
     return s;
 }

@@ -26,7 +26,8 @@ typedef struct kvg_run_summary {
 } kvg_run_summary;
 
 /* Runs the selected cases. KVG_ERR_INVALID if none is selected, KVG_ERR_IO if the folder or the file cannot be written
- * (lines already written stay). */
+ * (lines already written stay),
+ * or if a child ends badly after its last case (a memory checker's verdict, say). */
 kvg_status kvg_run(const kvg_config *config, const kvg_run_options *options, kvg_run_summary *summary) KVG_CHECKED;
 
 #endif
