@@ -1,5 +1,8 @@
 #include "harness/check.h"
 
+#include <assert.h>
+#include <fenv.h>
+#include <float.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdarg.h>
@@ -132,21 +135,34 @@ static void fail(kvg_result *r, const char *format, ...)
     va_end(args);
 }
 
-/* "token 3, head 1, dim 17, byte 24 of the row": where byte `i` of an output tensor lies. */
-static void describe_byte(const kvg_problem *p, kvg_role role, kvg_side side, const kvg_tensor *t, size_t i, char *out,
-                          size_t size)
+/* "token 3, head 1, dim 17: expected 0x3F80, got 0x3F81": what lies at byte `i` of an output tensor. */
+static void describe_byte(const kvg_problem *p, kvg_role role, kvg_side side, const kvg_tensor *t,
+                          const kvg_tensor *got, size_t i, char *out, size_t size)
 {
     const kvg_format_info *f = kvg_format_get(p->storage[side].format);
-    const size_t row_bytes = t->bytes / ((size_t)p->tokens * p->kv_heads);
-    const size_t row = i / row_bytes, byte = i % row_bytes;
-    int n = snprintf(out, size, "token %zu, head %zu, byte %zu of the row", row / p->kv_heads, row % p->kv_heads, byte);
-    if (n < 0 || (size_t)n >= size) return;
-    if (role == KVG_ROLE_SCALES) {
-        if (f->block) snprintf(out + n, size - (size_t)n, " (block %zu)", byte / f->block_scale_bytes);
-    } else {
-        const size_t bits = role == KVG_ROLE_VALUES ? 8 * kvg_dtype_bytes(p->dtype) : f->element_bits;
-        snprintf(out + n, size - (size_t)n, " (dim %zu)", byte * 8 / bits);
+    const size_t row_bytes = t->bytes / ((size_t)p->tokens * p->kv_heads), row = i / row_bytes;
+    const size_t width = role == KVG_ROLE_VALUES                            ? kvg_dtype_bytes(p->dtype)
+                         : role == KVG_ROLE_CODES && f->element_bits == 16 ? 2
+                                                                            : 1;
+    const size_t first = i / width * width, byte = first % row_bytes;
+    uint32_t want = 0, have = 0;
+    for (size_t k = width; k-- > 0;) {
+        want = want << 8 | ((const uint8_t *)t->data)[first + k];
+        have = have << 8 | ((const uint8_t *)got->data)[first + k];
     }
+    char place[64];
+    if (role == KVG_ROLE_VALUES) {
+        snprintf(place, sizeof place, "dim %zu", byte / width);
+    } else if (role == KVG_ROLE_CODES) {
+        const unsigned nibble = (want ^ have) & 15 ? 0 : 1;
+        snprintf(place, sizeof place, "dim %u, byte %zu", kvg_reference_code_dim(p, side, byte, nibble), byte);
+    } else if (f->block) {
+        snprintf(place, sizeof place, "block %zu", byte / f->block_scale_bytes);
+    } else {
+        snprintf(place, sizeof place, "parameter byte %zu", byte);
+    }
+    snprintf(out, size, "token %zu, head %zu, %s: expected 0x%0*X, got 0x%0*X", row / p->kv_heads, row % p->kv_heads,
+             place, (int)(2 * width), want, (int)(2 * width), have);
 }
 
 /* One output tensor, byte for byte. */
@@ -154,21 +170,18 @@ static void judge_bytes(const running_case *b, size_t index, const kvg_tensor *a
 {
     const kvg_tensor *expected = &b->expected.tensors[index];
     const uint8_t *want = expected->data, *got = answer->data;
-    size_t wrong = 0, first = 0, last = 0;
+    size_t wrong = 0, first = 0;
     for (size_t i = 0; i < expected->bytes; i++) {
-        if (got[i] == want[i]) continue;
-        if (wrong++ == 0) first = i;
-        last = i;
+        if (got[i] != want[i] && wrong++ == 0) first = i;
     }
     r->compared_bytes += expected->bytes;
     r->mismatched_bytes += wrong;
     if (wrong == 0) return;
     const kvg_role role = b->op->outputs[index / 2];
     const kvg_side side = (kvg_side)(index % 2);
-    char where[128];
-    describe_byte(&b->c->problem, role, side, expected, first, where, sizeof where);
-    fail(r, "%s: %zu of %zu bytes differ, first at %s: expected 0x%02X, got 0x%02X; last at byte %zu",
-         kvg_tensor_name(role, side), wrong, expected->bytes, where, want[first], got[first], last);
+    char where[160];
+    describe_byte(&b->c->problem, role, side, expected, answer, first, where, sizeof where);
+    fail(r, "%s: %zu of %zu bytes differ, first at %s", kvg_tensor_name(role, side), wrong, expected->bytes, where);
 }
 
 /* Codes and scales of one side under a dialect that is compared by value. */
@@ -269,8 +282,7 @@ static void judge_round_trip(const running_case *b, kvg_side side, const kvg_ten
     finish_round_trip(&sum, t);
 }
 
-/* Bytes or values, then the round trip. Fills the judging fields of *r. */
-static void judge(const running_case *b, const kvg_tensor *answer, kvg_result *r)
+static void judge_storage(const running_case *b, const kvg_tensor *answer, kvg_result *r)
 {
     for (size_t i = 0; i < b->expected.count; i++) {
         if (!by_value(b, (kvg_side)(i % 2))) judge_bytes(b, i, &answer[i], r);
@@ -278,6 +290,10 @@ static void judge(const running_case *b, const kvg_tensor *answer, kvg_result *r
     for (int side = KVG_K; side <= KVG_V; side++) {
         if (by_value(b, side)) judge_rows(b, side, answer, r);
     }
+}
+
+static void judge_decoded(const running_case *b, const kvg_tensor *answer, kvg_result *r)
+{
     if (b->c->fill == KVG_FILL_CODES) return; /* codes no encoder wrote have no original */
     tensor_set decoded = {0};
     kvg_status s = set_alloc(&b->c->problem, values_only, &decoded);
@@ -291,30 +307,39 @@ static void judge(const running_case *b, const kvg_tensor *answer, kvg_result *r
     set_free(&decoded);
 }
 
+/* Bytes or values, then the round trip. Fills the judging fields of *r. */
+static void judge(const running_case *b, const kvg_tensor *answer, kvg_result *r)
+{
+    judge_storage(b, answer, r);
+    judge_decoded(b, answer, r);
+}
+
 /* --- controls --- */
 
-static bool same_bytes(const running_case *b, const tensor_set *answer)
+static bool same_bytes(const tensor_set *a, const tensor_set *b)
 {
-    for (size_t i = 0; i < b->expected.count; i++) {
-        const kvg_tensor *t = &b->expected.tensors[i];
-        if (t->bytes && memcmp(t->data, answer->tensors[i].data, t->bytes) != 0) return false;
+    for (size_t i = 0; i < a->count; i++) {
+        const kvg_tensor *t = &a->tensors[i];
+        if (t->bytes && memcmp(t->data, b->tensors[i].data, t->bytes) != 0) return false;
     }
     return true;
 }
 
 static kvg_control_outcome try_control(const running_case *b, const kvg_defect *defect)
 {
-    if (!defect->applies(&b->c->problem)) return KVG_CONTROL_ABSENT;
+    if (!kvg_defect_applies(defect, &b->c->problem)) return KVG_CONTROL_ABSENT;
     tensor_set wrong = {0};
     kvg_control_outcome outcome = KVG_CONTROL_UNREACHED;
     kvg_status s = set_alloc(&b->c->problem, b->op->outputs, &wrong);
     if (!s) s = kvg_defect_run(defect, &b->c->problem, b->in.tensors, wrong.tensors);
     if (s) {
         outcome = KVG_CONTROL_ACCEPTED; /* a control that cannot run proves nothing */
-    } else if (!same_bytes(b, &wrong)) {
-        kvg_result verdict = {.verdict = KVG_VERDICT_PASS};
-        judge(b, wrong.tensors, &verdict);
-        outcome = verdict.verdict == KVG_VERDICT_FAIL ? KVG_CONTROL_REJECTED : KVG_CONTROL_ACCEPTED;
+    } else if (!same_bytes(&b->expected, &wrong)) {
+        kvg_result storage = {.verdict = KVG_VERDICT_PASS}, decoded = {.verdict = KVG_VERDICT_PASS};
+        judge_storage(b, wrong.tensors, &storage);
+        judge_decoded(b, wrong.tensors, &decoded);
+        if (decoded.verdict == KVG_VERDICT_FAIL) outcome = KVG_CONTROL_REJECTED_BY_BOUND;
+        else outcome = storage.verdict == KVG_VERDICT_FAIL ? KVG_CONTROL_REJECTED : KVG_CONTROL_ACCEPTED;
     }
     set_free(&wrong);
     return outcome;
@@ -326,8 +351,9 @@ static void run_controls(const running_case *b, kvg_result *r)
     const kvg_defect *defects = kvg_defect_table(&count);
     for (size_t i = 0, n = 0; i < count; i++) {
         if (!defects[i].control) continue;
+        assert(n < KVG_MAX_CONTROLS);
         r->controls[n] = try_control(b, &defects[i]);
-        rejected += r->controls[n] == KVG_CONTROL_REJECTED;
+        rejected += r->controls[n] == KVG_CONTROL_REJECTED || r->controls[n] == KVG_CONTROL_REJECTED_BY_BOUND;
         if (r->controls[n] == KVG_CONTROL_ACCEPTED && r->verdict == KVG_VERDICT_PASS) {
             r->verdict = KVG_VERDICT_MISTRUSTED;
             snprintf(r->detail, sizeof r->detail, "the known-wrong answer '%s' passed this check", defects[i].id);
@@ -341,13 +367,41 @@ static void run_controls(const running_case *b, kvg_result *r)
     }
 }
 
+/* Names the known-wrong variants whose answer is exactly the candidate's. */
+static void diagnose(const running_case *b, kvg_result *r)
+{
+    size_t count;
+    const kvg_defect *defects = kvg_defect_table(&count);
+    for (size_t i = 0; i < count; i++) {
+        tensor_set wrong = {0};
+        if (!kvg_defect_applies(&defects[i], &b->c->problem)) continue;
+        kvg_status s = set_alloc(&b->c->problem, b->op->outputs, &wrong);
+        if (!s) s = kvg_defect_run(&defects[i], &b->c->problem, b->in.tensors, wrong.tensors);
+        if (!s && same_bytes(&b->answer, &wrong)) {
+            const size_t used = strlen(r->detail);
+            snprintf(r->detail + used, sizeof r->detail - used, "; equals defect %s (%s)", defects[i].id,
+                     defects[i].summary);
+        }
+        set_free(&wrong);
+    }
+}
+
 static void count_reach(const running_case *b, kvg_result *r)
 {
     const kvg_problem *p = &b->c->problem;
     const size_t bytes = p->head_dim * kvg_dtype_bytes(p->dtype);
     for (int side = KVG_K; side <= KVG_V; side++) {
+        const int codes = kvg_roles_index(b->op->inputs, KVG_ROLE_CODES, side);
+        const int scales = kvg_roles_index(b->op->inputs, KVG_ROLE_SCALES, side);
         for (size_t row = 0; row < (size_t)p->tokens * p->kv_heads; row++) {
             float x[KVG_MAX_HEAD_DIM];
+            if (b->c->fill == KVG_FILL_CODES) { /* the bytes themselves are what the fill made */
+                const kvg_tensor *c = &b->in.tensors[codes], *s = &b->in.tensors[scales];
+                kvg_reference_codes_reach(p, side, (const uint8_t *)c->data + row * (size_t)c->shape[2],
+                                          s->bytes ? (const uint8_t *)s->data + row * (size_t)s->shape[2] : NULL,
+                                          &r->reach[side]);
+                continue;
+            }
             kvg_reference_load(p->dtype, (const uint8_t *)b->values.tensors[side].data + row * bytes, p->head_dim, x);
             kvg_reference_row_reach(p, side, b->tensor_scale[side], x, &r->reach[side]);
         }
@@ -355,6 +409,25 @@ static void count_reach(const running_case *b, kvg_result *r)
 }
 
 /* --- running the candidate --- */
+
+/* Whether this thread rounds to nearest and keeps subnormals, as every line of the reference relies on. */
+static bool float_mode_is_default(void)
+{
+    volatile float smallest = FLT_MIN;
+    return fegetround() == FE_TONEAREST && smallest / 2 != 0;
+}
+
+/* Restores the mode here and on the OpenMP threads, which a candidate may share. False if it had been changed. */
+static bool restore_float_mode(void)
+{
+    bool was_default = true;
+#pragma omp parallel reduction(&& : was_default)
+    {
+        was_default = float_mode_is_default();
+        fesetenv(FE_DFL_ENV);
+    }
+    return was_default;
+}
 
 static double now_ms(void)
 {
@@ -384,6 +457,7 @@ static void run_candidate(running_case *b, const kvg_backend *backend, const kvg
     const double start = now_ms();
     const kvg_status s = impl->run(&b->c->problem, b->in.tensors, b->answer.tensors, NULL);
     r->milliseconds = now_ms() - start;
+    if (!restore_float_mode()) fail(r, "%s left the floating-point mode changed: rounding or subnormals", impl->name);
     if (s == KVG_ERR_UNIMPLEMENTED) {
         r->verdict = KVG_VERDICT_UNIMPLEMENTED;
         snprintf(r->detail, sizeof r->detail, "%s", candidate_text(backend));
@@ -417,6 +491,9 @@ static void time_candidate(running_case *b, const kvg_impl *impl, double seconds
     static double times[MAX_RUNS];
     size_t runs = 0;
     for (const double start = now_ms(); runs < MAX_RUNS && (runs < 3 || now_ms() - start < 1e3 * seconds); runs++) {
+        for (size_t i = 0; i < b->answer.count; i++) { /* an answer that is not written again is not an answer */
+            if (b->answer.tensors[i].bytes) memset(b->answer.tensors[i].data, 0x5A, b->answer.tensors[i].bytes);
+        }
         const double before = now_ms();
         if (impl->run(&b->c->problem, b->in.tensors, b->answer.tensors, NULL)) {
             fail(r, "%s failed while it was timed", impl->name);
@@ -424,6 +501,9 @@ static void time_candidate(running_case *b, const kvg_impl *impl, double seconds
         }
         times[runs] = now_ms() - before;
     }
+    restore_float_mode();
+    check_guards(&b->in, "input", r);
+    check_guards(&b->answer, "output", r);
     judge(b, b->answer.tensors, r);
     if (r->verdict != KVG_VERDICT_PASS) return;
     qsort(times, runs, sizeof *times, by_time);
@@ -437,6 +517,7 @@ static void check_case(const kvg_case *c, const kvg_backend *backend, double sec
     *out = (kvg_result){.verdict = KVG_VERDICT_PASS};
     running_case *b = calloc(1, sizeof *b);
     const kvg_impl *impl = NULL;
+    restore_float_mode(); /* a plug-in's initialisation may have changed it */
     kvg_status s = b ? set_up(c, b) : kvg_fail(KVG_ERR_MEMORY, "cannot hold a case");
     if (s) {
         out->verdict = KVG_VERDICT_ERROR;
@@ -448,6 +529,7 @@ static void check_case(const kvg_case *c, const kvg_backend *backend, double sec
         out->impl = impl->name;
         run_candidate(b, backend, impl, out);
         if (out->verdict == KVG_VERDICT_PASS || out->verdict == KVG_VERDICT_FAIL) {
+            if (out->verdict == KVG_VERDICT_FAIL) diagnose(b, out);
             run_controls(b, out);
             count_reach(b, out);
         }

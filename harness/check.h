@@ -1,4 +1,4 @@
-/* The one check loop: runs one case and judges what came back. Nothing here knows a format or an op by name. */
+/* The one check loop: runs one case and judges what came back. Nothing here knows a format by name. */
 #ifndef KVG_HARNESS_CHECK_H
 #define KVG_HARNESS_CHECK_H
 
@@ -21,13 +21,14 @@ enum { KVG_MAX_CONTROLS = 16, KVG_RESULT_TEXT = 640 };
 typedef enum kvg_control_outcome {
     KVG_CONTROL_ABSENT,    /* does not apply to this problem */
     KVG_CONTROL_UNREACHED, /* does not change the exact answer of this case */
-    KVG_CONTROL_REJECTED,  /* changed it, and the check said FAIL */
+    KVG_CONTROL_REJECTED,  /* changed it, and the check said FAIL: by bytes or by value */
+    KVG_CONTROL_REJECTED_BY_BOUND, /* the round-trip bound alone rejects it too */
     KVG_CONTROL_ACCEPTED   /* changed it, and the check passed it: the case is MISTRUSTED */
 } kvg_control_outcome;
 
 typedef struct kvg_result {
     kvg_verdict verdict;
-    char detail[KVG_RESULT_TEXT]; /* empty if PASS */
+    char detail[KVG_RESULT_TEXT]; /* empty if PASS; a FAIL that a row of harness/defects.def explains names it */
     const char *impl;             /* which implementation ran */
     uint64_t compared_bytes;      /* output bytes compared; equals the bytes defined, or the case is an ERROR */
     uint64_t mismatched_bytes;

@@ -1,9 +1,12 @@
 #define _DEFAULT_SOURCE
+#include <errno.h>
 #include <getopt.h>
 #include <omp.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cjson/cJSON.h>
@@ -47,15 +50,68 @@ static double bytes_of(const kvg_problem *p)
     return bytes;
 }
 
-/* Times one case at one thread count, prints its line and adds it to the JSON list. False if it was not timed. */
-static bool bench_case(const kvg_case *c, const kvg_backend *backend, unsigned threads, double seconds, cJSON *list)
+/* What the child that ran a case sends back. */
+typedef struct measurement {
+    kvg_verdict verdict;
+    kvg_timing timing;
+    char impl[64], detail[KVG_RESULT_TEXT];
+} measurement;
+
+static void measure(const kvg_case *c, unsigned threads, const bench_options *o, measurement *m)
 {
-    kvg_result r;
-    kvg_timing t;
+    const kvg_backend *backend;
+    kvg_result r = {.verdict = KVG_VERDICT_ERROR};
     omp_set_num_threads((int)threads);
-    kvg_check_time(c, backend, seconds, &r, &t);
-    if (t.runs == 0) {
-        printf("%-72s %2u  %s: %s\n", c->id, threads, kvg_verdict_name(r.verdict), r.detail);
+    if (kvg_check_backend(c->backend, &backend)) snprintf(r.detail, sizeof r.detail, "%s", kvg_error_text());
+    else kvg_check_time(c, backend, o->seconds, &r, &m->timing);
+    m->verdict = r.verdict;
+    snprintf(m->impl, sizeof m->impl, "%s", r.impl ? r.impl : "");
+    memcpy(m->detail, r.detail, sizeof m->detail);
+}
+
+/* Runs a case in a child, so that a crash or a hang costs its line alone. */
+static kvg_status measure_apart(const kvg_case *c, unsigned threads, const bench_options *o, unsigned patience,
+                                measurement *m)
+{
+    int ends[2], wait_status = 0;
+    *m = (measurement){.verdict = KVG_VERDICT_CRASH};
+    fflush(stdout);
+    if (pipe(ends) != 0) return kvg_fail(KVG_ERR_IO, "cannot make a pipe");
+    const pid_t pid = fork();
+    if (pid < 0) {
+        close(ends[0]);
+        close(ends[1]);
+        return kvg_fail(KVG_ERR_IO, "cannot start a process");
+    }
+    if (pid == 0) {
+        close(ends[0]);
+        signal(SIGALRM, SIG_DFL);
+        alarm(patience);
+        measure(c, threads, o, m);
+        _exit(write(ends[1], m, sizeof *m) == (ssize_t)sizeof *m ? 0 : 3);
+    }
+    close(ends[1]);
+    measurement sent; /* below PIPE_BUF: it comes whole or not at all */
+    const ssize_t n = read(ends[0], &sent, sizeof sent);
+    close(ends[0]);
+    while (waitpid(pid, &wait_status, 0) < 0 && errno == EINTR) {}
+    if (n == (ssize_t)sizeof sent) {
+        *m = sent;
+    } else if (WIFSIGNALED(wait_status) && WTERMSIG(wait_status) == SIGALRM) {
+        m->verdict = KVG_VERDICT_HANG;
+        snprintf(m->detail, sizeof m->detail, "no result after %u s", patience);
+    } else {
+        snprintf(m->detail, sizeof m->detail, "the process ended with wait status 0x%x", (unsigned)wait_status);
+    }
+    return KVG_OK;
+}
+
+/* Prints one measurement and adds it to the JSON list. False if there is none. */
+static bool print_measurement(const kvg_case *c, unsigned threads, const measurement *m, cJSON *list)
+{
+    const kvg_timing t = m->timing;
+    if (m->verdict != KVG_VERDICT_PASS || t.runs == 0) {
+        printf("%-72s %2u  %s: %s\n", c->id, threads, kvg_verdict_name(m->verdict), m->detail);
         return false;
     }
     const double elements = elements_of(&c->problem) / t.median_ms / 1e3,
@@ -64,7 +120,7 @@ static bool bench_case(const kvg_case *c, const kvg_backend *backend, unsigned t
            100 * (t.slowest_ms - t.fastest_ms) / t.median_ms, (unsigned long long)t.runs);
     cJSON *item = cJSON_CreateObject();
     cJSON_AddStringToObject(item, "id", c->id);
-    cJSON_AddStringToObject(item, "impl", r.impl);
+    cJSON_AddStringToObject(item, "impl", m->impl);
     cJSON_AddNumberToObject(item, "threads", threads);
     cJSON_AddNumberToObject(item, "median_ms", t.median_ms);
     cJSON_AddNumberToObject(item, "fastest_ms", t.fastest_ms);
@@ -96,12 +152,12 @@ static kvg_status bench(const char *path, const bench_options *o, int *exit_code
     *exit_code = KVG_EXIT_PASS;
     for (size_t i = 0; !s && i < config.case_count; i++) {
         const kvg_case *c = &config.cases[i];
-        const kvg_backend *backend;
-        s = kvg_check_backend(c->backend, &backend);
         for (unsigned threads = 1; !s && threads <= o->threads; threads += o->threads > 1 ? o->threads - 1 : 1) {
-            if (!bench_case(c, backend, threads, o->seconds, list)) *exit_code = KVG_EXIT_FAIL;
+            measurement m;
+            const unsigned patience = (unsigned)(config.hang_seconds + 2 * o->seconds) + 1;
+            s = measure_apart(c, threads, o, patience, &m);
+            if (!s && !print_measurement(c, threads, &m, list)) *exit_code = KVG_EXIT_FAIL;
         }
-        fflush(stdout);
     }
     if (!s && o->json) s = write_json(o->json, list);
     cJSON_Delete(list);
@@ -125,7 +181,9 @@ int kvg_command_bench(int argc, char **argv)
         case BACKEND: o.backend = optarg; break;
         case SECONDS:
             o.seconds = strtod(optarg, &end);
-            if (*end || !(o.seconds > 0 && o.seconds <= 60)) s = kvg_fail(KVG_ERR_INVALID, "--seconds takes 0 to 60");
+            if (*end || !(o.seconds > 0 && o.seconds <= 60)) {
+                s = kvg_fail(KVG_ERR_INVALID, "--seconds takes more than 0 and at most 60");
+            }
             break;
         case THREADS: s = kvg_parse_count(optarg, 1024, &o.threads); break;
         case JSON: o.json = optarg; break;

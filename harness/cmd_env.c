@@ -56,7 +56,7 @@ static void print_gpus(void)
 #else
 static void print_gpus(void)
 {
-    printf("gpu:       not built (no CUDA Toolkit at configure time)\n");
+    printf("gpu:       not built (KVGOLD_CUDA=OFF, or no CUDA compiler at configure time)\n");
 }
 #endif
 

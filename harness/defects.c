@@ -9,49 +9,57 @@
 
 /* --- which problems a defect applies to --- */
 
-static const kvg_format_info *k_format(const kvg_problem *p)
+static const kvg_format_info *format_of(const kvg_problem *p, kvg_side side)
 {
-    return kvg_format_get(p->storage[KVG_K].format);
+    return kvg_format_get(p->storage[side].format);
 }
 
-static bool either(const kvg_problem *p, kvg_format format)
+static bool any(const kvg_problem *p, kvg_side side) { return format_of(p, side) != NULL; }
+static bool four_bit(const kvg_problem *p, kvg_side side) { return format_of(p, side)->element_bits == 4; }
+static bool scaled(const kvg_problem *p, kvg_side side) { return format_of(p, side)->tensor_scale; }
+static bool scaled_v(const kvg_problem *p, kvg_side side) { return side == KVG_V && scaled(p, side); }
+static bool nvfp4(const kvg_problem *p, kvg_side side) { return p->storage[side].format == KVG_FORMAT_NVFP4; }
+static bool e4m3(const kvg_problem *p, kvg_side side) { return p->storage[side].format == KVG_FORMAT_E4M3; }
+static bool wide_values(const kvg_problem *p, kvg_side side) { return any(p, side) && p->dtype != KVG_DTYPE_BF16; }
+
+static bool has_scales(const kvg_problem *p, kvg_side side)
 {
-    return p->storage[KVG_K].format == format || p->storage[KVG_V].format == format;
+    return kvg_format_scale_bytes(p->storage[side].format, p->head_dim) > 0;
 }
 
-static bool any(const kvg_problem *p) { return p->head_dim > 0; }
-static bool four_bit(const kvg_problem *p) { return k_format(p)->element_bits == 4; }
-static bool has_scales(const kvg_problem *p) { return kvg_format_scale_bytes(k_format(p)->format, p->head_dim) > 0; }
-static bool same_storage(const kvg_problem *p) { return p->storage[KVG_K].format == p->storage[KVG_V].format; }
-static bool e4m3_scales(const kvg_problem *p) { return either(p, KVG_FORMAT_NVFP4); }
-static bool mx_scales(const kvg_problem *p) { return either(p, KVG_FORMAT_MX16) || either(p, KVG_FORMAT_MXFP4); }
-static bool scaled(const kvg_problem *p) { return k_format(p)->tensor_scale; }
-static bool is_e4m3(const kvg_problem *p) { return either(p, KVG_FORMAT_E4M3); }
-static bool is_e5m2(const kvg_problem *p) { return p->op == KVG_OP_QUANTISE && either(p, KVG_FORMAT_E5M2); }
-static bool wide_values(const kvg_problem *p) { return p->dtype != KVG_DTYPE_BF16; }
-
-static bool mx_floor(const kvg_problem *p)
+static bool same_storage(const kvg_problem *p, kvg_side side)
 {
-    return p->op == KVG_OP_QUANTISE && same_storage(p) && p->storage[KVG_K].format == KVG_FORMAT_MXFP4;
+    return p->storage[side].format == p->storage[1 - side].format;
 }
 
-static bool nvfp4_both(const kvg_problem *p)
+static bool same_scaled(const kvg_problem *p, kvg_side side)
 {
-    return p->op == KVG_OP_QUANTISE && same_storage(p) && p->storage[KVG_K].format == KVG_FORMAT_NVFP4;
+    return scaled(p, side) && scaled(p, (kvg_side)(1 - side));
+}
+
+static bool mx_scales(const kvg_problem *p, kvg_side side)
+{
+    return p->storage[side].format == KVG_FORMAT_MX16 || p->storage[side].format == KVG_FORMAT_MXFP4;
+}
+
+static bool writes_mxfp4(const kvg_problem *p, kvg_side side)
+{
+    return p->op == KVG_OP_QUANTISE && p->storage[side].format == KVG_FORMAT_MXFP4;
+}
+
+static bool writes_nvfp4(const kvg_problem *p, kvg_side side) { return p->op == KVG_OP_QUANTISE && nvfp4(p, side); }
+
+static bool writes_e5m2(const kvg_problem *p, kvg_side side)
+{
+    return p->op == KVG_OP_QUANTISE && p->storage[side].format == KVG_FORMAT_E5M2;
 }
 
 /* --- changes of the problem --- */
 
-static void same(kvg_problem *p) { (void)p; }
-
-static void use_storage(kvg_problem *p, kvg_format format, const char *dialect)
-{
-    for (int side = KVG_K; side <= KVG_V; side++) p->storage[side] = (kvg_storage){format, dialect};
-}
-
-static void use_floor(kvg_problem *p) { use_storage(p, KVG_FORMAT_MXFP4, "ocp"); }
-static void use_seed(kvg_problem *p) { use_storage(p, KVG_FORMAT_NVFP4, "seed"); }
-static void use_e4m3(kvg_problem *p) { use_storage(p, KVG_FORMAT_E4M3, "canonical"); }
+static void same(kvg_storage *storage) { (void)storage; }
+static void use_floor(kvg_storage *storage) { storage->dialect = "ocp"; }
+static void use_seed(kvg_storage *storage) { storage->dialect = "seed"; }
+static void use_e4m3(kvg_storage *storage) { *storage = (kvg_storage){KVG_FORMAT_E4M3, "canonical"}; }
 
 /* --- mutations of tensors --- */
 
@@ -79,9 +87,12 @@ static void roll(kvg_tensor *t, size_t count)
     free(copy);
 }
 
-static void roll_tokens(const kvg_defect_site *s)
+/* By a token; where there is one token, by a head; where there is one row, by an element. */
+static void roll_rows(const kvg_defect_site *s)
 {
-    roll(s->tensor, s->tensor->bytes / (size_t)s->tensor->shape[0]);
+    size_t step = s->tensor->bytes;
+    for (uint32_t i = 0; i < s->tensor->rank && step == s->tensor->bytes; i++) step /= (size_t)s->tensor->shape[i];
+    roll(s->tensor, step);
 }
 
 static void roll_scales(const kvg_defect_site *s)
@@ -172,11 +183,6 @@ static void scale_min_1(const kvg_defect_site *s) { map_scale(s, min_1); }
 static void scale_pow2(const kvg_defect_site *s) { map_scale(s, pow2); }
 static void scale_bf16(const kvg_defect_site *s) { map_scale(s, bf16); }
 
-static void v_scale_one(const kvg_defect_site *s)
-{
-    if (s->side == KVG_V) map_scale(s, one);
-}
-
 /* --- the table and its two readers --- */
 
 static const kvg_defect defects[] = {
@@ -204,10 +210,15 @@ kvg_status kvg_defect_find(const char *id, const kvg_defect **out)
     return kvg_fail(KVG_ERR_NOT_FOUND, "no defect '%s': `kvgold list defects` shows them", id);
 }
 
+bool kvg_defect_applies(const kvg_defect *defect, const kvg_problem *problem)
+{
+    return defect->applies(problem, KVG_K) || defect->applies(problem, KVG_V);
+}
+
 static void mutate_pair(const kvg_defect *defect, const kvg_problem *p, kvg_tensor *pair, const kvg_tensor *in)
 {
     for (int side = KVG_K; side <= KVG_V; side++) {
-        if (pair[side].bytes == 0) continue;
+        if (pair[side].bytes == 0 || !defect->applies(p, (kvg_side)side)) continue;
         const kvg_defect_site site = {p, (kvg_side)side, &pair[side], &pair[1 - side], &in[side]};
         defect->mutate(&site);
     }
@@ -245,7 +256,9 @@ kvg_status kvg_defect_run(const kvg_defect *defect, const kvg_problem *problem, 
     if (s) return s;
 
     kvg_problem wrong = *problem;
-    defect->change(&wrong);
+    for (int side = KVG_K; side <= KVG_V; side++) {
+        if (defect->applies(problem, (kvg_side)side)) defect->change(&wrong.storage[side]);
+    }
     const int input = kvg_roles_index(op->inputs, defect->role, KVG_K);
     if (defect->role != KVG_ROLE_NONE && input >= 0) mutate_pair(defect, problem, &changed[input], in);
 
@@ -267,7 +280,7 @@ static const kvg_defect *active; /* the defect of this process's defect backend:
 static kvg_status run_active(const kvg_problem *problem, const kvg_tensor *in, kvg_tensor *out, kvg_stream *stream)
 {
     (void)stream;
-    if (!active->applies(problem)) {
+    if (!kvg_defect_applies(active, problem)) {
         return kvg_fail(KVG_ERR_UNIMPLEMENTED, "defect %s does not apply to this problem", active->id);
     }
     return kvg_defect_run(active, problem, in, out);

@@ -16,8 +16,8 @@ typedef struct kvg_defect_site {
 typedef struct kvg_defect {
     const char *id;
     bool control;
-    bool (*applies)(const kvg_problem *problem);
-    void (*change)(kvg_problem *problem);
+    bool (*applies)(const kvg_problem *problem, kvg_side side);
+    void (*change)(kvg_storage *storage); /* of each side it applies to */
     kvg_role role;
     void (*mutate)(const kvg_defect_site *site);
     const char *summary, *seen_in;
@@ -25,6 +25,9 @@ typedef struct kvg_defect {
 
 const kvg_defect *kvg_defect_table(size_t *count);
 kvg_status kvg_defect_find(const char *id, const kvg_defect **out) KVG_CHECKED;
+
+/* True if the defect makes sense for K or for V. Only the sides it applies to are changed. */
+bool kvg_defect_applies(const kvg_defect *defect, const kvg_problem *problem);
 
 /* Runs the reference under a defect. Inputs are copied first and stay as they are; `out` must be allocated. */
 kvg_status kvg_defect_run(const kvg_defect *defect, const kvg_problem *problem, const kvg_tensor *in,

@@ -258,7 +258,7 @@ static void offset_row(const kvg_case *c, kvg_side side, source *s, double *x)
 static void saturating_row(const kvg_case *c, kvg_side side, source *s, double *x)
 {
     const grid g = grid_of(&c->problem.storage[side]);
-    static const double around[] = {1, 1.0625, 1.03571428571428581, 0.96875, 1.2, 2, 40};
+    static const double around[] = {1, 1.0625, 464.0 / 448, 0.96875, 1.2, 2, 40};
     for (uint32_t i = 0; i < c->problem.head_dim; i++)
         x[i] = sign(s, around[below(s, 7)] * (g.top > 448 ? 448 : g.top));
 }
@@ -280,7 +280,7 @@ static void adversarial_row(const kvg_case *c, kvg_side side, source *s, double 
     adversarial_rows[s->stream / 2 % count](c, side, s, x);
 }
 
-/* K has a few channels 8 to 24 times as wide as the others, the same in every row of a head; V has none. */
+/* K has a few channels 8 to 23 times as wide as the others, the same in every row of a head; V has none. */
 static void random_row(const kvg_case *c, kvg_side side, source *s, double *x)
 {
     const uint64_t head = s->stream / 2 % c->problem.kv_heads;

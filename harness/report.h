@@ -9,14 +9,13 @@
  *    "reach":{"codes":16,"codes_of":16,"scales":31,"ties":5,"saturations":0,"zero_blocks":2,"negative_zeros":3,
  *             "subnormals":0,"specials":0,"scale_underflows":0,"code_set":"<64 hex digits>",
  *             "scale_set":"<64 hex digits>"},
- *    "controls":{"rejected":["zeros"],"unreached":["copy_input"],"accepted":[]}}
+ *    "controls":{"rejected":["zeros"],"unreached":["copy_input"],"accepted":[],"by_bound":["zeros"]}}
  *   {"type":"end","interrupted":false,"seconds":3.25,"PASS":12}
  *
  * Case ids read op/format.dialect/layout/dtype/TxHxD/fill[:k,v]/scale/backend; K and V in different formats read
  * k.dialect+v.dialect. code_set and scale_set: bit i of byte i/8 (hex, byte 0 first) is set if code i was seen. A
- * number
- * that JSON lacks is the string "inf" or "nan". k, v, reach and controls are absent where nothing was judged. A `start`
- * without a `case` is a case that never finished. */
+ * number that JSON lacks is the string "inf" or "nan". k, v, reach and controls are absent where nothing was judged. A
+ * `start` without a `case` is a case that never finished. */
 #ifndef KVG_HARNESS_REPORT_H
 #define KVG_HARNESS_REPORT_H
 
@@ -28,8 +27,7 @@ typedef struct kvg_report kvg_report;
 
 /* Reads and merges one or more result files. KVG_ERR_INVALID if a file is malformed, if two files disagree in config
  * name, seed or shard count, or if a case appears twice. A last line cut short by a crash is dropped, and said so in
- * the
- * report. Missing shards are noted, never silent: see kvg_report_exit_code. */
+ * the report. Missing shards are noted, never silent: see kvg_report_exit_code. */
 kvg_status kvg_report_open(const char *const *paths, size_t count, kvg_report **out) KVG_CHECKED;
 void kvg_report_close(kvg_report *report);
 

@@ -17,6 +17,7 @@ typedef enum kvg_report_control {
     KVG_REPORT_REJECTED,
     KVG_REPORT_UNREACHED,
     KVG_REPORT_ACCEPTED,
+    KVG_REPORT_BY_BOUND, /* of the rejected, those that the round-trip bound alone rejects */
     KVG_REPORT_CONTROLS
 } kvg_report_control;
 

@@ -162,6 +162,7 @@ static kvg_status read_controls(kvg_report *report, kvg_json line, kvg_report_ca
     kvg_status s = kvg_json_get(line, "controls", &object);
     if (!s) s = kvg_json_check_keys(object, kvg_report_control_names, KVG_REPORT_CONTROLS);
     for (size_t k = 0; !s && k < KVG_REPORT_CONTROLS; k++) {
+        if (k == KVG_REPORT_BY_BOUND && !kvg_json_has(object, kvg_report_control_names[k])) continue;
         s = kvg_json_get(object, kvg_report_control_names[k], &list);
         if (!s && !kvg_json_is_array(list)) s = kvg_json_fail(list, "expected an array of names");
         for (size_t i = 0; !s && i < kvg_json_count(list); i++) {

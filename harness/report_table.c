@@ -122,8 +122,10 @@ static void print_totals(const kvg_report *r, FILE *out)
     fprintf(out, "compared   %s (%" PRIu64 " bytes), %" PRIu64 " mismatched\n", bytes, r->compared, r->mismatched);
     fputs("controls   ", out);
     for (size_t k = 0; k < KVG_REPORT_CONTROLS; k++) {
+        if (k == KVG_REPORT_BY_BOUND) continue;
         fprintf(out, "%s%" PRIu64 " %s", k ? ", " : "", r->control_totals[k], kvg_report_control_names[k]);
     }
+    fprintf(out, "; %" PRIu64 " of the rejected fail the round-trip bound too", r->control_totals[KVG_REPORT_BY_BOUND]);
     fprintf(out, "\ntime       %.1f s", r->seconds);
     if (r->file_count > 1) fprintf(out, " in %zu shards together", r->file_count);
     putc('\n', out);

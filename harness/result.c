@@ -65,17 +65,26 @@ static void add_reach(cJSON *line, const kvg_case *c, const kvg_reference_reach 
 static void add_controls(cJSON *line, const kvg_control_outcome outcomes[KVG_MAX_CONTROLS])
 {
     cJSON *object = cJSON_AddObjectToObject(line, "controls");
-    cJSON *lists[] = {
-        [KVG_CONTROL_UNREACHED] = cJSON_AddArrayToObject(object, "unreached"),
-        [KVG_CONTROL_REJECTED] = cJSON_AddArrayToObject(object, "rejected"),
-        [KVG_CONTROL_ACCEPTED] = cJSON_AddArrayToObject(object, "accepted"),
-    };
+    cJSON *rejected = cJSON_AddArrayToObject(object, "rejected");
+    cJSON *unreached = cJSON_AddArrayToObject(object, "unreached");
+    cJSON *accepted = cJSON_AddArrayToObject(object, "accepted");
+    cJSON *by_bound = cJSON_AddArrayToObject(object, "by_bound");
     size_t count;
     const kvg_defect *defects = kvg_defect_table(&count);
     for (size_t i = 0, n = 0; i < count; i++) {
         if (!defects[i].control) continue;
-        cJSON *list = lists[outcomes[n++]];
-        if (list) cJSON_AddItemToArray(list, cJSON_CreateString(defects[i].id));
+        cJSON *list = NULL;
+        switch (outcomes[n++]) {
+        case KVG_CONTROL_ABSENT: continue;
+        case KVG_CONTROL_UNREACHED: list = unreached; break;
+        case KVG_CONTROL_ACCEPTED: list = accepted; break;
+        case KVG_CONTROL_REJECTED: list = rejected; break;
+        case KVG_CONTROL_REJECTED_BY_BOUND:
+            list = rejected;
+            cJSON_AddItemToArray(by_bound, cJSON_CreateString(defects[i].id));
+            break;
+        }
+        cJSON_AddItemToArray(list, cJSON_CreateString(defects[i].id));
     }
 }
 

@@ -80,7 +80,7 @@ static kvg_status open_results(const char *folder, result_file *f)
 /* A child and its share: positions `first`, `first + stride`, ... of the selection. */
 typedef struct worker {
     pid_t pid;          /* 0: not running */
-    int fd;             /* read end of its pipe */
+    int fd;             /* read end of its pipe; -1 once the child has closed it */
     size_t position;    /* of the case it runs or will run next */
     bool in_case;       /* it announced that case */
     double since;       /* when it did, or when the child started */
@@ -128,6 +128,7 @@ static void run_one(const run_state *state, const kvg_case *c, int fd)
     } else {
         kvg_check_run(c, backend, &r);
     }
+    fflush(NULL); /* what the candidate printed is safe even if the next case kills this process */
     const bool slow = now_seconds() - start > state->config->slow_seconds;
     char *line = kvg_result_line(c, &r, repro, slow);
     send_text(fd, 'R', line ? line : "");
@@ -163,6 +164,12 @@ static void child_main(const run_state *state, size_t position, int fd)
     _exit(0);
 }
 
+static void close_pipe(worker *w)
+{
+    if (w->fd >= 0) close(w->fd);
+    w->fd = -1;
+}
+
 static kvg_status start_worker(run_state *state, worker *w)
 {
     int ends[2];
@@ -179,7 +186,7 @@ static kvg_status start_worker(run_state *state, worker *w)
     if (pid == 0) {
         close(ends[0]);
         for (uint32_t i = 0; i < state->options->jobs; i++) {
-            if (state->workers[i].pid) close(state->workers[i].fd);
+            if (state->workers[i].pid) close_pipe(&state->workers[i]);
         }
         close(state->file.fd);
         child_main(state, w->position, ends[1]);
@@ -290,24 +297,41 @@ static void describe_end(int wait_status, char *out, size_t size)
 }
 
 /* The child is gone: blame the case it had announced, and start another for what is left. */
-static kvg_status reap_worker(run_state *state, worker *w, const char *hang)
+static kvg_status child_ended(run_state *state, worker *w, int wait_status, const char *hang)
+{
+    char detail[160];
+    kvg_status s = KVG_OK;
+    w->pid = 0;
+    describe_end(wait_status, detail, sizeof detail);
+    if (stop_signal) return KVG_OK;
+    if (w->position >= state->count) { /* all done: a memory checker may have the last word, or a destructor crash */
+        return wait_status ? kvg_fail(KVG_ERR_IO, "after its last case a child ended badly: %s", detail) : KVG_OK;
+    }
+    if (hang) s = record_loss(state, w, KVG_VERDICT_HANG, hang);
+    else s = record_loss(state, w, w->in_case ? KVG_VERDICT_CRASH : KVG_VERDICT_ERROR, detail);
+    if (!s && w->position < state->count) s = start_worker(state, w);
+    return s;
+}
+
+static int wait_for(pid_t pid)
 {
     int wait_status = 0;
-    char detail[160];
-    close(w->fd);
-    while (waitpid(w->pid, &wait_status, 0) < 0 && errno == EINTR) {}
-    w->pid = 0;
-    kvg_status s = KVG_OK;
-    if (w->position < state->count && !stop_signal) {
-        describe_end(wait_status, detail, sizeof detail);
-        if (hang) s = record_loss(state, w, KVG_VERDICT_HANG, hang);
-        else s = record_loss(state, w, w->in_case ? KVG_VERDICT_CRASH : KVG_VERDICT_ERROR, detail);
-        if (!s && w->position < state->count) s = start_worker(state, w);
-    } else if (wait_status != 0 && !stop_signal) { /* a memory checker, or a destructor that crashes */
-        describe_end(wait_status, detail, sizeof detail);
-        s = kvg_fail(KVG_ERR_IO, "after its last case a child ended badly: %s", detail);
-    }
-    return s;
+    while (waitpid(pid, &wait_status, 0) < 0 && errno == EINTR) {}
+    return wait_status;
+}
+
+/* Kills a child that is over its budget, and takes note of one that ended. A child that closed its pipe may live on, so
+ * it is never waited for without a deadline. */
+static kvg_status watch_worker(run_state *state, worker *w)
+{
+    int wait_status = 0;
+    if (w->fd < 0 && waitpid(w->pid, &wait_status, WNOHANG) == w->pid) return child_ended(state, w, wait_status, NULL);
+    if ((!w->in_case && w->fd >= 0) || now_seconds() - w->since <= state->config->hang_seconds) return KVG_OK;
+    char detail[96];
+    snprintf(detail, sizeof detail, "no result after %g s: killed", state->config->hang_seconds);
+    kill(w->pid, SIGKILL);
+    close_pipe(w);
+    return child_ended(state, w, wait_for(w->pid), detail);
 }
 
 static void stop_workers(run_state *state)
@@ -316,8 +340,8 @@ static void stop_workers(run_state *state)
         worker *w = &state->workers[i];
         if (w->pid) {
             kill(w->pid, SIGKILL);
-            close(w->fd);
-            while (waitpid(w->pid, NULL, 0) < 0 && errno == EINTR) {}
+            close_pipe(w);
+            wait_for(w->pid);
         }
         free(w->text);
     }
@@ -354,14 +378,8 @@ static kvg_status step(run_state *state, size_t *alive)
         worker *w = polled[i];
         bool closed = false;
         if (polls[i].revents) s = read_worker(state, w, &closed);
-        if (!s && closed) {
-            s = reap_worker(state, w, NULL);
-        } else if (!s && w->in_case && now_seconds() - w->since > state->config->hang_seconds) {
-            char detail[96];
-            snprintf(detail, sizeof detail, "no result after %g s: killed", state->config->hang_seconds);
-            kill(w->pid, SIGKILL);
-            s = reap_worker(state, w, detail);
-        }
+        if (closed) close_pipe(w);
+        if (!s) s = watch_worker(state, w);
         if (polls[i].revents) show_progress(state, w);
     }
     return s;

@@ -1,9 +1,8 @@
 /* The process model: a parent that never runs a candidate, and child processes that do.
  *
  * Each child runs its share of the cases in order. Before a case it announces it, so that a crash, a hang or an exit
- * costs
- * that case alone: the parent records CRASH or HANG with the repro line and starts a new child for the rest. Results
- * are written one line at a time and flushed; whatever happens, the lines of finished cases stay valid. */
+ * costs that case alone: the parent records CRASH or HANG with the repro line and starts a new child for the rest.
+ * Results are written one line at a time and flushed; whatever happens, the lines of finished cases stay valid. */
 #ifndef KVG_HARNESS_RUN_H
 #define KVG_HARNESS_RUN_H
 
@@ -26,8 +25,7 @@ typedef struct kvg_run_summary {
 } kvg_run_summary;
 
 /* Runs the selected cases. KVG_ERR_INVALID if none is selected, KVG_ERR_IO if the folder or the file cannot be written
- * (lines already written stay),
- * or if a child ends badly after its last case (a memory checker's verdict, say). */
+ * (lines already written stay) or if a child ends badly after its last case (a memory checker's verdict, say). */
 kvg_status kvg_run(const kvg_config *config, const kvg_run_options *options, kvg_run_summary *summary) KVG_CHECKED;
 
 #endif

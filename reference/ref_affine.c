@@ -39,8 +39,8 @@ static float read_param(kvg_dtype dtype, const uint8_t *bytes)
 }
 
 /* v is what is rounded to the nearest integer. Differences, products and quotients of two T values are formed in
- * double:
- * 53 bits are more than twice T's 11 and two, so rounding the double to T gives the correctly rounded result. */
+ * double: 53 bits are more than twice T's 11 and two, so rounding the double to T gives the correctly rounded result.
+ */
 void ref_affine_scale(const ref_row *row, const float *x, uint8_t *scales, double *v)
 {
     const ref_affine_dialect *dialect = row->dialect;
@@ -79,9 +79,8 @@ uint16_t ref_affine_encode(const ref_row *row, float x, double v)
     return (uint16_t)(dialect->rule == REF_AFFINE_PYTORCH ? v : ref_to_integer(v));
 }
 
-/* a * b + c for a * b exact in double, rounded once to T: the sum is first rounded to odd, which a second rounding
- * to so
- * few bits cannot tell from the exact sum. */
+/* a * b + c for a * b exact in double, rounded once to T: the sum is first rounded to odd, which a second rounding to
+ * so few bits cannot tell from the exact sum. */
 static float fused(kvg_dtype T, double product, double c)
 {
     double sum = product + c;

@@ -76,8 +76,7 @@ kvg_status ref_row_init(const kvg_problem *problem, kvg_side side, float tensor_
 /* Nibble n of TurboMind's uint32 holds this element of its eight. */
 static const uint8_t turbomind_order[8] = {0, 2, 4, 6, 1, 3, 5, 7};
 
-/* The element whose code is nibble `nibble` of the row's bytes (low nibble of byte 0 first). */
-static size_t nibble_element(ref_packing packing, size_t nibble, size_t count)
+size_t ref_nibble_element(ref_packing packing, size_t nibble, size_t count)
 {
     if (packing == REF_PACK_TURBOMIND) return nibble / 8 * 8 + turbomind_order[nibble % 8];
     if (packing == REF_PACK_HALVES) return nibble / 2 + nibble % 2 * (count / 2);
@@ -92,8 +91,8 @@ void ref_pack(ref_packing packing, const uint16_t *codes, size_t count, uint8_t 
         for (size_t i = 0; i < count; i++) bytes[i] = (uint8_t)codes[i];
     } else {
         for (size_t i = 0; i < count; i += 2) {
-            const uint16_t low = codes[nibble_element(packing, i, count)];
-            const uint16_t high = codes[nibble_element(packing, i + 1, count)];
+            const uint16_t low = codes[ref_nibble_element(packing, i, count)];
+            const uint16_t high = codes[ref_nibble_element(packing, i + 1, count)];
             bytes[i / 2] = (uint8_t)(high << 4 | low);
         }
     }
@@ -107,7 +106,7 @@ void ref_unpack(ref_packing packing, const uint8_t *bytes, size_t count, uint16_
         for (size_t i = 0; i < count; i++) codes[i] = bytes[i];
     } else {
         for (size_t i = 0; i < count; i++) {
-            codes[nibble_element(packing, i, count)] = (uint16_t)(bytes[i / 2] >> (i % 2 * 4) & 15);
+            codes[ref_nibble_element(packing, i, count)] = (uint16_t)(bytes[i / 2] >> (i % 2 * 4) & 15);
         }
     }
 }

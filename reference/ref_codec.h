@@ -2,8 +2,7 @@
  *
  * A codec works on one row of D elements. `scale` chooses the scale bytes and says, for each element, the real number v
  * that is about to be rounded to a code; `encode` rounds one; `decode` goes back. Packing is a table entry. The op
- * loops,
- * the reach counters and the bounds are written once, on top of these. */
+ * loops, the reach counters and the bounds are written once, on top of these. */
 #ifndef KVG_REFERENCE_REF_CODEC_H
 #define KVG_REFERENCE_REF_CODEC_H
 
@@ -71,6 +70,8 @@ const ref_codec *ref_codec_get(kvg_format format);
 kvg_status ref_row_init(const kvg_problem *problem, kvg_side side, float tensor_scale, ref_row *row) KVG_CHECKED;
 
 void ref_pack(ref_packing packing, const uint16_t *codes, size_t count, uint8_t *bytes);
+/* The element whose code is nibble `nibble` (low nibble of byte 0 first) of a row of `count` 4-bit codes. */
+size_t ref_nibble_element(ref_packing packing, size_t nibble, size_t count);
 void ref_unpack(ref_packing packing, const uint8_t *bytes, size_t count, uint16_t *codes);
 
 /* RN_T of a double, widened again: one rounding to the model type. */

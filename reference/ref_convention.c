@@ -49,5 +49,9 @@ kvg_status kvg_scale_convert(kvg_scale_convention from, kvg_scale_convention to,
                         "P4 does not depend on the tensor: converting to or from it needs the largest magnitude");
     }
     *out = (float)((double)g * from_divisor / to_divisor); /* the product is exact: g * 6, 448/6, 448 or an inverse */
+    if (!(*out > 0 && *out <= FLT_MAX)) {
+        return kvg_fail(KVG_ERR_INVALID, "tensor scale %g has no finite positive %s", (double)g,
+                        conventions[to - 1].name);
+    }
     return KVG_OK;
 }

@@ -37,6 +37,8 @@ void kvg_reference_row_bound(const kvg_problem *problem, kvg_side side, float te
     }
     const kvg_format_info *format = kvg_format_get(codec->format);
     const uint32_t block = format->block ? format->block : row.head_dim;
+    /* 1/g, 6g and their kin must stay normal, or nothing is promised. */
+    const bool usual = row.tensor_scale >= 0x1p-100f && row.tensor_scale <= 0x1p100f;
     const bool scaled = format->block || format->row_param_bytes || format->tensor_scale;
     for (uint32_t start = 0; start < row.head_dim; start += block) {
         bool has_nan;
@@ -44,7 +46,7 @@ void kvg_reference_row_bound(const kvg_problem *problem, kvg_side side, float te
         const bool shared = format->block || format->row_param_bytes; /* an Inf spoils the scale of its neighbours */
         const ref_range d = scaled ? codec->scale_range(&row, amax, has_nan) : (ref_range){1, 1};
         for (uint32_t i = start; i < start + block; i++) {
-            const bool promised = isfinite(x[i]) && !(shared && isinf(amax)) && isfinite(d.high);
+            const bool promised = usual && isfinite(x[i]) && !(shared && isinf(amax)) && isfinite(d.high);
             bound[i] = promised ? element_bound(row.dtype, grid_of(codec, &row), d, x[i]) : INFINITY;
         }
     }
@@ -74,6 +76,32 @@ static bool is_tie(const ref_codec *codec, const ref_row *row, uint16_t code, do
         if (v - own == codec->grid_value(row, (uint16_t)neighbour) - v) return true;
     }
     return false;
+}
+
+void kvg_reference_codes_reach(const kvg_problem *problem, kvg_side side, const uint8_t *codes, const uint8_t *scales,
+                               kvg_reference_reach *reach)
+{
+    const ref_codec *codec = ref_codec_get(problem->storage[side].format);
+    const kvg_format_info *format = kvg_format_get(codec->format);
+    ref_row row;
+    uint16_t unpacked[KVG_MAX_HEAD_DIM];
+    if (ref_row_init(problem, side, 1, &row)) return;
+    ref_unpack(codec->packing(&row), codes, row.head_dim, unpacked);
+    for (uint32_t i = 0; i < row.head_dim; i++) {
+        reach->elements++;
+        reach->codes[format->element_bits == 16 ? unpacked[i] >> 8 : unpacked[i]]++;
+    }
+    for (uint32_t i = 0; format->block && i < row.head_dim / format->block; i++) reach->scales[scales[i]]++;
+}
+
+uint32_t kvg_reference_code_dim(const kvg_problem *problem, kvg_side side, size_t byte, unsigned nibble)
+{
+    const kvg_format_info *format = kvg_format_get(problem->storage[side].format);
+    ref_row row;
+    if (format->element_bits != 4) return (uint32_t)(byte * 8 / format->element_bits);
+    if (ref_row_init(problem, side, 1, &row)) return 0;
+    const ref_packing packing = ref_codec_get(format->format)->packing(&row);
+    return (uint32_t)ref_nibble_element(packing, 2 * byte + nibble, row.head_dim);
 }
 
 static bool is_subnormal(kvg_dtype T, float x)

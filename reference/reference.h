@@ -62,6 +62,14 @@ typedef struct kvg_reference_reach {
 void kvg_reference_row_reach(const kvg_problem *problem, kvg_side side, float tensor_scale, const float *x,
                              kvg_reference_reach *reach);
 
+/* The same for a row of codes and scales, whether an encoder wrote them or not: which bytes there are. `scales` may be
+ * NULL where the format has none. */
+void kvg_reference_codes_reach(const kvg_problem *problem, kvg_side side, const uint8_t *codes, const uint8_t *scales,
+                               kvg_reference_reach *reach);
+
+/* The element of a row whose code is in byte `byte` of the row's codes: nibble 0 is the low one, 1 the high one. */
+uint32_t kvg_reference_code_dim(const kvg_problem *problem, kvg_side side, size_t byte, unsigned nibble);
+
 /* Widens `count` values of `dtype` (f16, bf16, f32) to f32, exactly; rounds f32 to `dtype` by section 2.4. */
 void kvg_reference_load(kvg_dtype dtype, const void *from, size_t count, float *to);
 void kvg_reference_store(kvg_dtype dtype, const float *from, size_t count, void *to);
@@ -73,7 +81,8 @@ kvg_status kvg_scale_convention_find(const char *name, kvg_scale_convention *out
 /* g for a tensor whose largest magnitude is amax. P1 to P3 refuse an amax that is not finite and positive. */
 kvg_status kvg_scale_from_amax(kvg_scale_convention convention, float amax, float *g) KVG_CHECKED;
 
-/* The factor that turns a g of convention `from` into one of `to`. KVG_ERR_INVALID if either is P4 and they differ. */
+/* A g of convention `from` as one of `to`. KVG_ERR_INVALID if either is P4 and they differ, or if the result is not
+ * finite and above 0. */
 kvg_status kvg_scale_convert(kvg_scale_convention from, kvg_scale_convention to, float g, float *out) KVG_CHECKED;
 
 #ifdef __cplusplus

@@ -35,7 +35,7 @@ typedef struct tally {
 static void judge(const kvg_defect *defect, const kvg_case *c, const kvg_backend *backend, tally *t)
 {
     kvg_result r;
-    if (!defect->applies(&c->problem)) return;
+    if (!kvg_defect_applies(defect, &c->problem)) return;
     kvg_check_run(c, backend, &r);
     if (r.verdict == KVG_VERDICT_FAIL) {
         t->rejected++;
@@ -68,6 +68,58 @@ static void test_every_defect_is_rejected_where_it_changes_the_answer(void **sta
         }
         printf("%-24s rejected in %3u cases, changes nothing in %3u\n", defects[d].id, t.rejected, t.unreached);
         if (t.rejected == 0) fail_msg("no case reaches the defect %s", defects[d].id);
+    }
+}
+
+/* K in one format, V in another: a defect that applies to one side alone must be seen there. */
+static void test_a_defect_of_one_side_is_rejected(void **state)
+{
+    (void)state;
+    static const struct {
+        kvg_format k, v;
+        const char *defect, *tensor;
+    } cases[] = {
+        {KVG_FORMAT_BF16, KVG_FORMAT_NVFP4, "defect:v_scale_lost", "v_codes"},
+        {KVG_FORMAT_BF16, KVG_FORMAT_NVFP4, "defect:nibbles_swapped", "v_codes"},
+        {KVG_FORMAT_E4M3, KVG_FORMAT_MX16, "defect:scales_shifted", "v_scales"},
+        {KVG_FORMAT_INT8, KVG_FORMAT_INT4, "defect:nibbles_swapped", "v_codes"},
+        {KVG_FORMAT_NVFP4, KVG_FORMAT_F16, "defect:unrounded_scale", "k_codes"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        const kvg_backend *backend;
+        kvg_result r;
+        kvg_case c = make_case(KVG_OP_QUANTISE, cases[i].k, KVG_DTYPE_BF16, KVG_FILL_RANDOM, cases[i].defect);
+        c.problem.storage[KVG_V].format = cases[i].v;
+        assert_int_equal(kvg_check_backend(cases[i].defect, &backend), KVG_OK);
+        kvg_check_run(&c, backend, &r);
+        assert_int_equal(r.verdict, KVG_VERDICT_FAIL);
+        assert_non_null(strstr(r.detail, cases[i].tensor));
+        assert_non_null(strstr(r.detail, cases[i].defect + strlen("defect:"))); /* the diagnosis names it */
+    }
+}
+
+/* Tensor scales at the edge of f32, where reciprocals leave the normal range: nothing may be promised falsely. */
+static void test_the_right_answer_passes_at_extreme_tensor_scales(void **state)
+{
+    (void)state;
+    static const float scales[] = {1e-44f, 1e-39f, 1e-35f, 1e-20f, 1e20f, 1e35f, 1e37f, 3e38f};
+    static const kvg_format formats[] = {KVG_FORMAT_E4M3, KVG_FORMAT_E5M2, KVG_FORMAT_NVFP4};
+    static const kvg_fill fills[] = {KVG_FILL_ADVERSARIAL, KVG_FILL_RANDOM};
+    for (size_t i = 0; i < 8 * 3 * 2; i++) {
+        const kvg_format format = formats[i / 8 % 3];
+        for (size_t d = 0; d < kvg_reference_dialect_count(format); d++) {
+            kvg_case c = make_case(KVG_OP_QUANTISE, format, KVG_DTYPE_BF16, fills[i / 24], "reference");
+            kvg_result r;
+            for (int side = KVG_K; side <= KVG_V; side++) {
+                c.problem.storage[side].dialect = kvg_reference_dialect(format, d)->name;
+                c.scale.value[side] = scales[i % 8];
+            }
+            kvg_check_run(&c, kvg_reference_backend(), &r);
+            /* a scale so far off may leave every answer alike: MISTRUSTED is right, FAIL would be a false promise */
+            if (r.verdict != KVG_VERDICT_PASS && r.verdict != KVG_VERDICT_MISTRUSTED) {
+                fail_msg("g = %g, %s: %s", (double)scales[i % 8], c.problem.storage[0].dialect, r.detail);
+            }
+        }
     }
 }
 
@@ -123,7 +175,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_defect_is_rejected_where_it_changes_the_answer),
+        cmocka_unit_test(test_a_defect_of_one_side_is_rejected),
         cmocka_unit_test(test_the_right_answer_passes),
+        cmocka_unit_test(test_the_right_answer_passes_at_extreme_tensor_scales),
         cmocka_unit_test(test_a_fill_that_tells_nothing_is_mistrusted),
         cmocka_unit_test(test_the_round_trip_bound_is_tight),
     };

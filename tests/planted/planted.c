@@ -1,13 +1,17 @@
 #define _DEFAULT_SOURCE /* usleep */
-/* A backend that misbehaves on purpose, to prove that the harness notices and goes on. The number of KV heads
- * chooses what
- * goes wrong; tests/planted/planted.json has a case for each. */
+/* A backend that misbehaves on purpose, to prove that the harness notices and goes on. The number of KV heads chooses
+ * what goes wrong; tests/planted/planted.json has a case for each. */
+#include <fenv.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#ifdef __SSE__
+#include <xmmintrin.h>
+#endif
 
 #include "reference/reference.h"
 
@@ -27,8 +31,25 @@ enum planted {
     SKIPS_LAST_ROW = 13,
     SLOW = 14,          /* right, but beyond the slow budget */
     CLOSES_PIPES = 15,  /* closes every descriptor it can find */
-    LAST = 16           /* right: shows that the run went on */
+    CLOSES_AND_HANGS = 16,
+    ROUNDS_UP = 17,     /* leaves the rounding mode changed */
+    FLUSHES = 18,       /* leaves subnormals flushed, as a fast-math library does */
+    LAST = 19           /* right: shows that the run went on */
 };
+
+static void close_all(void)
+{
+    for (int fd = 3; fd < 64; fd++) close(fd);
+}
+
+static void flush_subnormals(void)
+{
+#ifdef __SSE__
+    _mm_setcsr(_mm_getcsr() | 0x8040); /* FTZ and DAZ */
+#else
+    fesetround(FE_UPWARD); /* no portable way to flush: another mode that must be noticed */
+#endif
+}
 
 static kvg_status run(const kvg_problem *p, const kvg_tensor *in, kvg_tensor *out, kvg_stream *stream)
 {
@@ -56,8 +77,13 @@ static kvg_status run(const kvg_problem *p, const kvg_tensor *in, kvg_tensor *ou
     case SKIPS_LAST_ROW: memset(bytes + out[0].bytes - out[0].shape[2], 0x5A, (size_t)out[0].shape[2]); break;
     case SLOW: usleep(1200000); break;
     case CLOSES_PIPES:
-        for (int fd = 3; fd < 64; fd++) close(fd);
+        close_all();
         break;
+    case CLOSES_AND_HANGS:
+        close_all();
+        for (;;) pause();
+    case ROUNDS_UP: fesetround(FE_UPWARD); break;
+    case FLUSHES: flush_subnormals(); break;
     }
     return KVG_OK;
 }

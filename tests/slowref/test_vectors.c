@@ -73,6 +73,12 @@ void test_worked_bytes(void **state)
         {KVG_FORMAT_MXFP4, "modelopt", 1, "7F 80 91 32 D4 76 8F 18 68", "80 D5 93 00 18 21 3A 5C 88"},
         {KVG_FORMAT_NVFP4, "modelopt", 1, "38 80 A2 42 E4 76 0F 10 68", "39 F7 A5 10 29 33 4C 6E 80"},
         {KVG_FORMAT_NVFP4, "canonical", 1, "38 80 A2 42 E4 76 0F 18 68", "39 F7 A5 10 29 33 4C 6E 80"},
+        {KVG_FORMAT_NVFP4, "flashinfer-page", 1, "38 80 A2 42 E4 76 0F 18 68", "39 F7 A5 10 29 33 4C 6E 80"},
+        {KVG_FORMAT_NVFP4, "trtllm", 1, "38 80 A2 42 E4 76 0F 18 68", "39 F7 A5 10 29 33 4C 6E 80"},
+        {KVG_FORMAT_NVFP4, "flashinfer-page", 20.0f / 448, "5B 91 A2 43 E5 77 0F 18 68", "5D F7 A5 10 29 33 4C 6E 80"},
+        {KVG_FORMAT_NVFP4, "trtllm", 20.0f / 448, "5B 91 A2 43 E5 77 0F 18 68", "5D F7 A5 10 29 33 4C 6E 80"},
+        {KVG_FORMAT_NVFP4, "flashinfer-page", 20.0f / 2688, "70 91 A2 43 E5 77 0F 18 68", "72 F7 A5 10 19 33 4C 6E 80"},
+        {KVG_FORMAT_NVFP4, "trtllm", 20.0f / 2688, "70 91 A2 43 E5 77 0F 18 68", "72 F7 A5 10 19 33 4C 6E 80"},
         {KVG_FORMAT_NVFP4, "modelopt", 20.0f / 448, "5B 91 A2 43 E5 77 0F 10 68", "5D F7 A5 10 29 33 4C 6E 80"},
         {KVG_FORMAT_NVFP4, "modelopt", 20.0f / 2688, "70 91 A2 43 E5 77 0F 10 68", "72 F7 A5 10 19 33 4C 6E 80"},
     };
@@ -97,6 +103,8 @@ void test_all_zero_blocks(void **state)
         {KVG_FORMAT_MXFP4, "ocp", "00 00 00 00 00 00 00 00 00"},
         {KVG_FORMAT_NVFP4, "modelopt", "38 00 00 00 00 00 00 00 00"},
         {KVG_FORMAT_NVFP4, "canonical", "00 00 00 00 00 00 00 00 00"},
+        {KVG_FORMAT_NVFP4, "flashinfer-page", "00 00 00 00 00 00 00 00 00"},
+        {KVG_FORMAT_NVFP4, "trtllm", "00 00 00 00 00 00 00 00 00"},
     };
     static const float zeros[16];
     tally t = {0};
