@@ -138,7 +138,7 @@ config one.json "{$group, \"format\": \"nvfp4\"}"
 config five.json "{$group, \"format\": [\"e4m3\", \"int8\", \"mx16\", \"mxfp4\", \"nvfp4\"]}"
 config many.json "{$group, \"format\": [\"e4m3\", \"int8\", \"mx16\", \"nvfp4\"], \"dtype\": [\"f16\", \"bf16\"],
     \"backend\": \"slowref\", \"include\": [{\"op\": [\"quantise\", \"dequantise\"], \"tokens\": [1, 2, 3, 5, 8]}]}"
-config planted.json '{"op": "quantise", "format": "nvfp4", "kv_heads": [1, 16, 3], "head_dim": 64, "tokens": 4,
+config planted.json '{"op": "quantise", "format": "nvfp4", "kv_heads": [1, 19, 3], "head_dim": 64, "tokens": 4,
     "fill": "random", "backend": "planted"}'
 
 # --- help and usage ---------------------------------------------------------------------------------------------------

@@ -314,6 +314,7 @@ static void test_the_repro_line_survives_a_shell(void **state)
     static const char *const words[] = {
         "check", "my configs/a.json", "--backend", "reference", "--case",
         "quantise/mx16.canonical/rows/bf16/64x2x64/capture:it's $k,v/-/reference", "--seed", "0x5",
+        "-o", "kvgold-repro",
     };
     for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
         assert_non_null(fgets(line, sizeof line, shell));
