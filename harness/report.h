@@ -15,7 +15,8 @@
  * Case ids read op/format.dialect/layout/dtype/TxHxD/fill[:k,v]/scale/backend; K and V in different formats read
  * k.dialect+v.dialect. code_set and scale_set: bit i of byte i/8 (hex, byte 0 first) is set if code i was seen. A
  * number that JSON lacks is the string "inf" or "nan". k, v, reach and controls are absent where nothing was judged. A
- * `start` without a `case` is a case that never finished. */
+ * `start` without a `case` is a case that never finished. by_bound: those of the rejected controls that the round-trip
+ * bound alone rejects too; files of earlier runs may lack it. */
 #ifndef KVG_HARNESS_REPORT_H
 #define KVG_HARNESS_REPORT_H
 
