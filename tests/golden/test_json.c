@@ -14,6 +14,7 @@
 #include <cmocka.h>
 
 #include "tests/golden/bad_files.h"
+#include "tests/golden/failing_memory.h"
 
 #define COUNT(array) (sizeof(array) / sizeof(array)[0])
 
@@ -466,27 +467,10 @@ static void test_json_opens_only_regular_files(void **state)
 
 /* ---- memory ---- */
 
-static int allocations_left; /* before the one that fails; those after it succeed */
-static int allocations_live;
-
-static void *limited_malloc(size_t size)
-{
-    if (allocations_left-- == 0) return NULL;
-    allocations_live++;
-    return malloc(size);
-}
-
-static void counted_free(void *p)
-{
-    if (p) allocations_live--;
-    free(p);
-}
-
 static void test_json_survives_every_failed_allocation(void **state)
 {
     (void)state;
-    cJSON_Hooks hooks = {limited_malloc, counted_free};
-    cJSON_InitHooks(&hooks);
+    failing_memory_start();
     const char *text = "{\"a\": [1, \"two\", {\"b\": null}], \"c\": -3.5, \"d\": {}}";
     kvg_status s = KVG_ERR_MEMORY;
     int failures = -1;

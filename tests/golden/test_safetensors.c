@@ -15,6 +15,7 @@
 
 #include "golden/json.h"
 #include "tests/golden/bad_files.h"
+#include "tests/golden/failing_memory.h"
 
 #define COUNT(array) (sizeof(array) / sizeof(array)[0])
 
@@ -286,28 +287,11 @@ static void test_safetensors_opens_only_regular_files(void **state)
 
 /* ---- memory ---- */
 
-static int allocations_left; /* before the one that fails; those after it succeed */
-static int allocations_live;
-
-static void *limited_malloc(size_t size)
-{
-    if (allocations_left-- == 0) return NULL;
-    allocations_live++;
-    return malloc(size);
-}
-
-static void counted_free(void *p)
-{
-    if (p) allocations_live--;
-    free(p);
-}
-
 static void test_safetensors_survives_every_failed_allocation(void **state)
 {
     (void)state;
     image made = make_image(good_header, 20);
-    cJSON_Hooks hooks = {limited_malloc, counted_free};
-    cJSON_InitHooks(&hooks);
+    failing_memory_start();
     kvg_status s = KVG_ERR_MEMORY;
     int failures = -1;
     for (int n = 0; s == KVG_ERR_MEMORY; n++, failures++) {

@@ -343,6 +343,8 @@ expect "list of an unknown thing" 3 "nosuch" "$kvgold" list nosuch
 expect "bench" 0 "quantise/nvfp4.canonical" "$kvgold" bench one.json --seconds 0.01 --threads 1 --json bench.json
 check "bench --json" python3 -c 'import json; assert json.load(open("bench.json"))[0]["runs"] >= 3'
 expect "bench does not time what fails" 1 "FAIL" "$kvgold" bench one.json --seconds 0.01 --threads 1 --backend defect:zeros
+expect "bench sees a kernel that stops working" 1 "FAIL" "$kvgold" bench one.json --seconds 0.01 --threads 1 --backend lazy
+expect "bench outlives a crash" 1 "CRASH" "$kvgold" bench one.json --seconds 0.01 --threads 1 --backend planted
 
 echo "$passed passed, $failed failed"
 [[ $failed -eq 0 && $passed -gt 0 ]]
