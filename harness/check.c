@@ -28,7 +28,6 @@ typedef struct tensor_set {
 typedef struct running_case {
     const kvg_case *c;
     const kvg_op_info *op;
-    const kvg_impl *reference;
     tensor_set in, values, expected, answer;
     float tensor_scale[2];
     size_t output_bytes;
@@ -73,9 +72,6 @@ static kvg_status fill_codes(running_case *b)
     }
     kvg_problem encode = c->problem;
     encode.op = KVG_OP_QUANTISE;
-    const kvg_impl *impl;
-    kvg_status s = kvg_backend_choose(kvg_reference_backend(), &encode, &impl);
-    if (s) return s;
     kvg_tensor in[4], out[4];
     for (int side = KVG_K; side <= KVG_V; side++) {
         in[side] = *set_tensor(&b->values, KVG_ROLE_VALUES, side);
@@ -83,7 +79,7 @@ static kvg_status fill_codes(running_case *b)
         out[side] = *set_tensor(&b->in, KVG_ROLE_CODES, side);
         out[2 + side] = *set_tensor(&b->in, KVG_ROLE_SCALES, side);
     }
-    return impl->run(&encode, in, out, NULL);
+    return kvg_reference_run(&encode, in, out);
 }
 
 static kvg_status fill_inputs(running_case *b)
@@ -108,13 +104,12 @@ static kvg_status set_up(const kvg_case *c, running_case *b)
     if (s) return s;
     b->c = c;
     b->op = kvg_op_get(p->op);
-    s = kvg_backend_choose(kvg_reference_backend(), p, &b->reference);
-    if (!s) s = set_alloc(p, b->op->inputs, &b->in);
+    s = set_alloc(p, b->op->inputs, &b->in);
     if (!s) s = set_alloc(p, values_only, &b->values);
     if (!s) s = set_alloc(p, b->op->outputs, &b->expected);
     if (!s) s = set_alloc(p, b->op->outputs, &b->answer);
     if (!s) s = fill_inputs(b);
-    if (!s) s = b->reference->run(p, b->in.tensors, b->expected.tensors, NULL);
+    if (!s) s = kvg_reference_run(p, b->in.tensors, b->expected.tensors);
     for (size_t i = 0; !s && i < b->expected.count; i++) {
         b->output_bytes += b->expected.tensors[i].bytes;
         s = kvg_guard_protect(&b->expected.guards[i], 0);
@@ -232,11 +227,8 @@ static kvg_status decode_answer(const running_case *b, const kvg_tensor *answer,
         return KVG_OK;
     }
     p.op = KVG_OP_DEQUANTISE;
-    const kvg_impl *impl;
-    kvg_status s = kvg_backend_choose(kvg_reference_backend(), &p, &impl);
-    if (s) return s;
     const kvg_tensor in[6] = {answer[0], answer[1], answer[2], answer[3], b->in.tensors[2], b->in.tensors[3]};
-    return impl->run(&p, in, decoded->tensors, NULL);
+    return kvg_reference_run(&p, in, decoded->tensors);
 }
 
 typedef struct sums {

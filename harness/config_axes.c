@@ -87,8 +87,9 @@ static kvg_status read_dialect(kvg_config *config, kvg_json value, kvg_case *c)
         size_t index;
         const char *name;
         s = kvg_json_string(sides[side], &name);
-        if (!s)
-            s = kvg_config_at(sides[side], kvg_reference_dialect_find(c->problem.storage[side].format, name, &index));
+        if (s) break;
+        s = kvg_reference_dialect_find(c->problem.storage[side].format, name, &index);
+        s = kvg_config_at(sides[side], s);
         if (!s) c->problem.storage[side].dialect = name;
     }
     return s;

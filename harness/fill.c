@@ -370,8 +370,9 @@ kvg_status kvg_fill_values(const kvg_case *c, kvg_side side, kvg_tensor *tensor)
     const size_t row_bytes = D * kvg_dtype_bytes(c->problem.dtype);
     const bool exact = c->fill == KVG_FILL_EXACT && kvg_format_get(c->problem.storage[side].format)->tensor_scale;
     const double g = exact && c->scale.given ? (double)c->scale.value[side] : 1;
+    const uint64_t seed = data_seed(c);
     for (uint64_t r = 0; r < (uint64_t)c->problem.tokens * c->problem.kv_heads; r++) {
-        source s_row = {data_seed(c), 2 * r + (uint64_t)side, 0};
+        source s_row = {seed, 2 * r + (uint64_t)side, 0};
         double x[KVG_MAX_HEAD_DIM];
         float narrow[KVG_MAX_HEAD_DIM];
         fills[c->fill](c, side, &s_row, x);
@@ -400,16 +401,15 @@ kvg_status kvg_fill_scale(const kvg_case *c, kvg_side side, const kvg_tensor *va
 
 void kvg_fill_codes(const kvg_case *c, kvg_side side, kvg_tensor *codes, kvg_tensor *scales)
 {
+    const kvg_format_info *format = kvg_format_get(c->problem.storage[side].format);
     const uint64_t seed = data_seed(c);
+    const bool wide = format->element_bits == 16; /* all high bytes in turn, low bytes at random */
     uint8_t *bytes = codes->data, *scale_bytes = scales->data;
     for (size_t i = 0; i < codes->bytes; i++) {
-        /* 16-bit formats: all high bytes against many low ones; others: every byte in turn */
-        bytes[i] = (uint8_t)(kvg_format_get(c->problem.storage[side].format)->element_bits == 16 && i % 2 == 0
-                                 ? kvg_rng_u64(seed, (uint64_t)side, i)
-                                 : i / (1 + (kvg_format_get(c->problem.storage[side].format)->element_bits == 16)));
+        if (wide) bytes[i] = (uint8_t)(i % 2 ? i / 2 : kvg_rng_u64(seed, (uint64_t)side, i));
+        else bytes[i] = (uint8_t)i;
     }
-    const uint32_t block = kvg_format_get(c->problem.storage[side].format)->block;
     for (size_t i = 0; i < scales->bytes; i++) {
-        scale_bytes[i] = (uint8_t)(block ? i * 89 + i / 256 : kvg_rng_u64(seed, 2 + (uint64_t)side, i));
+        scale_bytes[i] = (uint8_t)(format->block ? i * 89 + i / 256 : kvg_rng_u64(seed, 2 + (uint64_t)side, i));
     }
 }

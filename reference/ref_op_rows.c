@@ -108,3 +108,10 @@ const kvg_backend *kvg_reference_backend(void)
 {
     return &backend;
 }
+
+kvg_status kvg_reference_run(const kvg_problem *problem, const kvg_tensor *in, kvg_tensor *out)
+{
+    const kvg_impl *impl;
+    kvg_status s = kvg_backend_choose(&backend, problem, &impl);
+    return s ? s : impl->run(problem, in, out, NULL);
+}

@@ -12,6 +12,9 @@ extern "C" {
 
 const kvg_backend *kvg_reference_backend(void);
 
+/* Runs the problem's op on the reference: kvg_backend_choose and its run in one step. */
+kvg_status kvg_reference_run(const kvg_problem *problem, const kvg_tensor *in, kvg_tensor *out) KVG_CHECKED;
+
 /* How a candidate's stored bytes are compared with a dialect (docs/formats.md section 8, "Compare"). */
 typedef enum kvg_dialect_compare {
     KVG_DIALECT_BITS,  /* every byte equal */
