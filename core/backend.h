@@ -9,13 +9,13 @@
 extern "C" {
 #endif
 
-enum { KVG_BACKEND_ABI = 1 };
+enum { KVG_BACKEND_ABI = 2 };
 
 typedef struct kvg_stream kvg_stream; /* a backend's queue of work; NULL on the CPU */
 
 /* Runs one op. `in` and `out` hold the tensors of the op's role lists in order (core/ops.def), sized by
- * kvg_problem_tensor. Inputs must not be written. KVG_ERR_UNIMPLEMENTED: this implementation does not do the problem
- * (a dialect it does not know, for example). */
+ * kvg_problem_tensor. Inputs must not be written; a paged op leaves the bytes of `out` that it does not address.
+ * KVG_ERR_UNIMPLEMENTED: this implementation does not do the problem (a dialect it does not know, for example). */
 typedef kvg_status kvg_run_fn(const kvg_problem *problem, const kvg_tensor *in, kvg_tensor *out, kvg_stream *stream);
 
 typedef struct kvg_impl {

@@ -72,6 +72,8 @@ static const struct {
     {KVG_DTYPE_F16, "f16", 2},
     {KVG_DTYPE_BF16, "bf16", 2},
     {KVG_DTYPE_F32, "f32", 4},
+    {KVG_DTYPE_I32, "i32", 4},
+    {KVG_DTYPE_I64, "i64", 8},
 };
 enum { DTYPE_COUNT = sizeof dtypes / sizeof dtypes[0] };
 
@@ -99,5 +101,5 @@ kvg_status kvg_dtype_find(const char *name, kvg_dtype *out)
             return KVG_OK;
         }
     }
-    return kvg_fail(KVG_ERR_NOT_FOUND, "no element type '%s'; known: u8, f16, bf16, f32", name);
+    return kvg_fail(KVG_ERR_NOT_FOUND, "no element type '%s'; known: u8, f16, bf16, f32, i32, i64", name);
 }

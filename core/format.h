@@ -55,11 +55,13 @@ typedef enum kvg_dtype {
     KVG_DTYPE_U8 = 1,
     KVG_DTYPE_F16 = 2,
     KVG_DTYPE_BF16 = 3,
-    KVG_DTYPE_F32 = 4
+    KVG_DTYPE_F32 = 4,
+    KVG_DTYPE_I32 = 5,
+    KVG_DTYPE_I64 = 6
 } kvg_dtype;
 
-size_t kvg_dtype_bytes(kvg_dtype dtype);      /* 1, 2, 2, 4; 0 for an unknown value */
-const char *kvg_dtype_name(kvg_dtype dtype);  /* "u8", "f16", "bf16", "f32"; "?" for an unknown value */
+size_t kvg_dtype_bytes(kvg_dtype dtype);      /* 0 for an unknown value */
+const char *kvg_dtype_name(kvg_dtype dtype);  /* "u8", "f16", ... ; "?" for an unknown value */
 kvg_status kvg_dtype_find(const char *name, kvg_dtype *out) KVG_CHECKED;
 
 #ifdef __cplusplus

@@ -1,15 +1,29 @@
 #include "core/problem.h"
 
+#include <stdio.h>
 #include <string.h>
 
-#define ROLES(...) {ROLE_LIST(__VA_ARGS__, NONE, NONE, NONE, NONE)}
-#define ROLE_LIST(a, b, c, d, ...) KVG_ROLE_##a, KVG_ROLE_##b, KVG_ROLE_##c, KVG_ROLE_##d
+#define ROLES(...) {ROLE_LIST(__VA_ARGS__, NONE, NONE, NONE, NONE, NONE, NONE, NONE, NONE)}
+#define ROLE_LIST(a, b, c, d, e, f, g, h, ...) \
+    KVG_ROLE_##a, KVG_ROLE_##b, KVG_ROLE_##c, KVG_ROLE_##d, KVG_ROLE_##e, KVG_ROLE_##f, KVG_ROLE_##g, KVG_ROLE_##h
 static const kvg_op_info ops[] = {
-#define OP(ENUM, id, name, inputs, outputs, summary) {KVG_OP_##ENUM, name, inputs, outputs, summary},
+#define OP(ENUM, id, name, paged, inputs, outputs, summary) {KVG_OP_##ENUM, name, paged, inputs, outputs, summary},
 #include "core/ops.def"
 #undef OP
 };
 enum { OP_COUNT = sizeof ops / sizeof ops[0] };
+
+static const struct {
+    bool shared;
+    const char *names[2];
+} roles[KVG_ROLE_END] = {
+    {true, {"?", "?"}},
+#define ROLE(ENUM, k_name, v_name) {false, {#k_name, #v_name}},
+#define SHARED(ENUM, name) {true, {#name, #name}},
+#include "core/roles.def"
+#undef ROLE
+#undef SHARED
+};
 
 const kvg_op_info *kvg_op_table(size_t *count)
 {
@@ -27,48 +41,188 @@ const kvg_op_info *kvg_op_get(kvg_op op)
 
 kvg_status kvg_op_find(const char *name, kvg_op *out)
 {
+    char known[128] = "";
     for (size_t i = 0; i < OP_COUNT; i++) {
         if (strcmp(ops[i].name, name) == 0) {
             *out = ops[i].op;
             return KVG_OK;
         }
+        const size_t used = strlen(known);
+        snprintf(known + used, sizeof known - used, "%s%s", i ? ", " : "", ops[i].name);
     }
-    return kvg_fail(KVG_ERR_NOT_FOUND, "no op '%s'; known: quantise, dequantise", name);
+    return kvg_fail(KVG_ERR_NOT_FOUND, "no op '%s'; known: %s", name, known);
 }
 
-size_t kvg_roles_tensors(const kvg_role roles[KVG_MAX_ROLES])
+bool kvg_role_is_shared(kvg_role role)
+{
+    return roles[role].shared;
+}
+
+size_t kvg_roles_tensors(const kvg_role list[KVG_MAX_ROLES])
 {
     size_t n = 0;
-    while (n < KVG_MAX_ROLES && roles[n] != KVG_ROLE_NONE) n++;
-    return 2 * n;
+    for (int i = 0; i < KVG_MAX_ROLES && list[i] != KVG_ROLE_NONE; i++) n += roles[list[i]].shared ? 1 : 2;
+    return n;
 }
 
-int kvg_roles_index(const kvg_role roles[KVG_MAX_ROLES], kvg_role role, kvg_side side)
+int kvg_roles_index(const kvg_role list[KVG_MAX_ROLES], kvg_role role, kvg_side side)
 {
-    for (int i = 0; i < KVG_MAX_ROLES; i++) {
-        if (roles[i] == role) return 2 * i + (int)side;
+    int index = 0;
+    for (int i = 0; i < KVG_MAX_ROLES && list[i] != KVG_ROLE_NONE; i++) {
+        if (list[i] == role) return index + (roles[role].shared ? 0 : (int)side);
+        index += roles[list[i]].shared ? 1 : 2;
     }
     return -1;
 }
 
+void kvg_roles_at(const kvg_role list[KVG_MAX_ROLES], size_t index, kvg_role *role, kvg_side *side)
+{
+    size_t i = 0;
+    for (size_t sides; index >= (sides = roles[list[i]].shared ? 1 : 2); i++) index -= sides;
+    *role = list[i];
+    *side = (kvg_side)index;
+}
+
 const char *kvg_tensor_name(kvg_role role, kvg_side side)
 {
-    static const char *const names[][2] = {
-        {"?", "?"},
-        {"k", "v"},
-        {"k_codes", "v_codes"},
-        {"k_scales", "v_scales"},
-        {"k_tensor_scale", "v_tensor_scale"},
-    };
-    return names[role][side];
+    return roles[role].names[side];
+}
+
+int kvg_problem_sides(const kvg_problem *p)
+{
+    return p->paging.shared_kv ? 1 : 2;
+}
+
+/* --- checks --- */
+
+static kvg_status check_padding(const kvg_layout_info *layout, const kvg_paging *g)
+{
+    const bool rows_or_scales = g->row_padding || g->scale_padding;
+    if ((rows_or_scales && layout->padding != KVG_PADDING_ALL) ||
+        (g->data_padding && layout->padding == KVG_PADDING_NONE)) {
+        return kvg_fail(KVG_ERR_INVALID, "layout %s has no such padding: %s", layout->name,
+                        layout->padding == KVG_PADDING_NONE ? "use nhd, hnd, vllm or vllm_hnd" : "use data_padding only");
+    }
+    return KVG_OK;
+}
+
+static kvg_status check_swizzle(const kvg_problem *p, const kvg_layout_info *layout)
+{
+    const kvg_format_info *v = kvg_format_get(p->storage[KVG_V].format);
+    if (!p->paging.v_scale_swizzle) return KVG_OK;
+    if (!layout->swizzle) return kvg_fail(KVG_ERR_INVALID, "layout %s keeps V scales linear", layout->name);
+    if (v->block != 16 || v->block_scale_bytes != 1) {
+        return kvg_fail(KVG_ERR_INVALID, "v_scale_swizzle needs one scale byte per 16 elements; %s has none", v->name);
+    }
+    if (p->paging.block_tokens % 4 || p->head_dim % 64) {
+        return kvg_fail(KVG_ERR_INVALID,
+                        "v_scale_swizzle needs block_tokens %% 4 = 0 and head_dim %% 64 = 0, not %u and %u",
+                        p->paging.block_tokens, p->head_dim);
+    }
+    return KVG_OK;
+}
+
+static kvg_status check_shared(const kvg_problem *p, const kvg_layout_info *layout)
+{
+    const kvg_paging *g = &p->paging;
+    const kvg_storage *k = &p->storage[KVG_K], *v = &p->storage[KVG_V];
+    if (p->layout == KVG_LAYOUT_MLA && (!g->shared_kv || p->kv_heads != 1)) {
+        return kvg_fail(KVG_ERR_INVALID, "layout mla holds one row per token: set shared_kv and kv_heads 1");
+    }
+    if (!g->shared_kv) {
+        if (!g->v_first && !g->v_dim) return KVG_OK;
+        return kvg_fail(KVG_ERR_INVALID, "v_first and v_dim are for shared_kv only");
+    }
+    if (!layout->shared) return kvg_fail(KVG_ERR_INVALID, "layout %s keeps K and V apart: no shared_kv", layout->name);
+    if (k->format != v->format || strcmp(k->dialect, v->dialect) != 0) {
+        return kvg_fail(KVG_ERR_INVALID, "shared_kv needs one format and dialect for K and V");
+    }
+    if (g->v_dim < 1 || (uint64_t)g->v_first + g->v_dim > p->head_dim) {
+        return kvg_fail(KVG_ERR_INVALID, "v_first %u and v_dim %u do not lie in head_dim %u", g->v_first, g->v_dim,
+                        p->head_dim);
+    }
+    return KVG_OK;
+}
+
+static kvg_status check_rope(const kvg_problem *p)
+{
+    const kvg_rope *r = &p->rope;
+    if (p->op != KVG_OP_APPEND && (r->dims || p->bias)) {
+        return kvg_fail(KVG_ERR_INVALID, "rope and bias are for op append only");
+    }
+    if (r->dims == 0) return KVG_OK;
+    if (r->dims % 2 || r->dims > p->head_dim || r->positions < 1) {
+        return kvg_fail(KVG_ERR_INVALID, "rope turns %u of %u elements by a table of %u rows: use an even number, 1 row "
+                        "or more", r->dims, p->head_dim, r->positions);
+    }
+    if (r->pairing != KVG_PAIRING_ADJACENT && r->pairing != KVG_PAIRING_HALVES) {
+        return kvg_fail(KVG_ERR_INVALID, "rope pairing id %d is unknown: use adjacent or halves", (int)r->pairing);
+    }
+    return KVG_OK;
+}
+
+static kvg_status check_unpaged(const kvg_paging *g)
+{
+    const uint32_t numbers = g->layers | g->layer | g->blocks | g->block_tokens | g->sequences | g->row_padding |
+                             g->data_padding | g->scale_padding | g->v_first | g->v_dim;
+    if (!numbers && !g->v_scale_swizzle && !g->shared_kv) return KVG_OK;
+    return kvg_fail(KVG_ERR_INVALID, "blocks, layers, padding and the like are for paged layouts: layout rows has none");
+}
+
+static kvg_status check_paging(const kvg_problem *p)
+{
+    const kvg_layout_info *layout = kvg_layout_get(p->layout);
+    const kvg_op_info *op = kvg_op_get(p->op);
+    const kvg_paging *g = &p->paging;
+    if (!layout) return kvg_fail(KVG_ERR_INVALID, "layout id %d is not in core/layouts.def", (int)p->layout);
+    if (layout->paged != op->paged) {
+        return kvg_fail(KVG_ERR_INVALID, "op %s works on %s, not on layout %s", op->name,
+                        op->paged ? "a paged layout" : "layout rows", layout->name);
+    }
+    if (!layout->paged) return check_unpaged(g);
+    if (g->blocks > INT32_MAX) {
+        return kvg_fail(KVG_ERR_INVALID, "%u blocks: block tables are i32, so at most %d", g->blocks, INT32_MAX);
+    }
+    if (g->layers < 1 || g->blocks < 1 || g->block_tokens < 1) {
+        return kvg_fail(KVG_ERR_INVALID, "%u layers, %u blocks of %u tokens: each must be at least 1", g->layers, g->blocks,
+                        g->block_tokens);
+    }
+    if (g->layer >= g->layers) return kvg_fail(KVG_ERR_INVALID, "layer %u of %u: count from 0", g->layer, g->layers);
+    if (p->op == KVG_OP_FLATTEN && g->sequences < 1) {
+        return kvg_fail(KVG_ERR_INVALID, "op flatten needs at least 1 sequence");
+    }
+    if (p->layout == KVG_LAYOUT_TRTLLM && (g->block_tokens & (g->block_tokens - 1))) {
+        return kvg_fail(KVG_ERR_INVALID, "layout trtllm needs a power of two as block_tokens, not %u", g->block_tokens);
+    }
+    kvg_status s = check_padding(layout, g);
+    if (!s) s = check_swizzle(p, layout);
+    return s ? s : check_shared(p, layout);
+}
+
+/* Every tensor of the op, and every pool whatever the op, must be countable in bytes. */
+static kvg_status check_sizes(const kvg_problem *p)
+{
+    const kvg_op_info *op = kvg_op_get(p->op);
+    const kvg_role *lists[] = {op->inputs, op->outputs};
+    for (size_t i = 0; i < 2 * KVG_MAX_ROLES; i++) {
+        const kvg_role role = lists[i / KVG_MAX_ROLES][i % KVG_MAX_ROLES];
+        for (int side = KVG_K; role != KVG_ROLE_NONE && side <= KVG_V; side++) {
+            uint64_t pool;
+            if (role == KVG_ROLE_DATA_POOL || role == KVG_ROLE_SCALE_POOL) {
+                kvg_status s = kvg_problem_pool_bytes(p, role, (kvg_side)side, &pool);
+                if (s) return s;
+            } else if (kvg_problem_tensor(p, role, (kvg_side)side).bytes > INT64_MAX) {
+                return kvg_fail(KVG_ERR_INVALID, "tensor %s would have more than 2^63 - 1 bytes",
+                                kvg_tensor_name(role, (kvg_side)side));
+            }
+        }
+    }
+    return KVG_OK;
 }
 
 kvg_status kvg_problem_check(const kvg_problem *p)
 {
     if (!kvg_op_get(p->op)) return kvg_fail(KVG_ERR_INVALID, "op id %d is not in core/ops.def", (int)p->op);
-    if (p->layout != KVG_LAYOUT_ROWS) {
-        return kvg_fail(KVG_ERR_INVALID, "layout id %d is unknown; known: rows", (int)p->layout);
-    }
     if (p->dtype != KVG_DTYPE_F16 && p->dtype != KVG_DTYPE_BF16 && p->dtype != KVG_DTYPE_F32) {
         return kvg_fail(KVG_ERR_INVALID, "model type %s cannot hold K and V: use f16, bf16 or f32",
                         kvg_dtype_name(p->dtype));
@@ -86,47 +240,89 @@ kvg_status kvg_problem_check(const kvg_problem *p)
                             f->name);
         }
     }
+    kvg_status s = check_paging(p);
+    if (!s) s = check_rope(p);
+    return s ? s : check_sizes(p);
+}
+
+/* --- tensors --- */
+
+/* Bytes that the rows of one side take in the pool: codes or scales, without padding. TurboMind keeps row parameters
+ * in the data pool. */
+static uint64_t row_bytes(const kvg_problem *p, kvg_role pool, kvg_side side)
+{
+    const kvg_format format = p->storage[side].format;
+    const bool inline_scales = p->layout == KVG_LAYOUT_VLLM || p->layout == KVG_LAYOUT_VLLM_HND ||
+                               (p->layout == KVG_LAYOUT_TURBOMIND && kvg_format_get(format)->row_param_bytes);
+    const uint64_t codes = kvg_format_code_bytes(format, p->head_dim);
+    const uint64_t scales = kvg_format_scale_bytes(format, p->head_dim);
+    if (side == KVG_V && p->paging.shared_kv) return 0;
+    if (pool == KVG_ROLE_SCALE_POOL) return inline_scales ? 0 : scales;
+    return codes + p->paging.row_padding + (inline_scales ? scales : 0);
+}
+
+kvg_status kvg_problem_pool_bytes(const kvg_problem *p, kvg_role pool, kvg_side side, uint64_t *out)
+{
+    const kvg_layout_info *layout = kvg_layout_get(p->layout);
+    const kvg_paging *g = &p->paging;
+    uint64_t row = row_bytes(p, pool, side), bytes;
+    if (layout->joined) row = side == KVG_K ? row + row_bytes(p, pool, KVG_V) : 0;
+    *out = 0;
+    if (row == 0) return KVG_OK;
+    const uint64_t padding = pool == KVG_ROLE_DATA_POOL ? g->data_padding : g->scale_padding;
+    bool over = __builtin_mul_overflow(row, (uint64_t)g->block_tokens * p->kv_heads, &bytes);
+    over |= __builtin_add_overflow(bytes, padding, &bytes);
+    over |= __builtin_mul_overflow(bytes, (uint64_t)g->blocks * g->layers, &bytes);
+    if (over || bytes > INT64_MAX) {
+        return kvg_fail(KVG_ERR_INVALID, "a pool of %u blocks x %u layers x %u tokens x %u heads exceeds 2^63 - 1 bytes",
+                        g->blocks, g->layers, g->block_tokens, p->kv_heads);
+    }
+    *out = bytes;
     return KVG_OK;
+}
+
+/* A size that does not fit is SIZE_MAX: kvg_problem_check refuses it. */
+static kvg_tensor shaped(kvg_dtype dtype, uint32_t rank, uint64_t a, uint64_t b, uint64_t c, uint64_t d)
+{
+    kvg_tensor t = {.dtype = dtype, .rank = rank, .shape = {a, b, c, d}, .bytes = kvg_dtype_bytes(dtype)};
+    bool empty = false, over = false;
+    for (uint32_t i = 0; i < rank; i++) {
+        empty |= t.shape[i] == 0;
+        over |= __builtin_mul_overflow(t.bytes, (size_t)t.shape[i], &t.bytes);
+    }
+    if (empty || over) t.bytes = empty ? 0 : SIZE_MAX;
+    return t;
+}
+
+static kvg_tensor pool_tensor(const kvg_problem *p, kvg_role role, kvg_side side)
+{
+    uint64_t bytes;
+    return shaped(KVG_DTYPE_U8, 1, kvg_problem_pool_bytes(p, role, side, &bytes) ? 0 : bytes, 0, 0, 0);
 }
 
 kvg_tensor kvg_problem_tensor(const kvg_problem *p, kvg_role role, kvg_side side)
 {
-    kvg_format format = p->storage[side].format;
-    kvg_tensor t = {.dtype = KVG_DTYPE_U8, .rank = 3, .shape = {p->tokens, p->kv_heads, 0, 0}};
+    const kvg_format format = p->storage[side].format;
+    const kvg_paging *g = &p->paging;
+    const uint64_t T = p->tokens, H = p->kv_heads, D = p->head_dim, R = p->rope.dims;
+    const uint64_t own_row = side == KVG_K || !g->shared_kv; /* V in K's row has no rows of its own */
     switch (role) {
-    case KVG_ROLE_VALUES:
-        t.dtype = p->dtype;
-        t.shape[2] = p->head_dim;
-        break;
-    case KVG_ROLE_CODES:
-        t.shape[2] = kvg_format_code_bytes(format, p->head_dim);
-        break;
-    case KVG_ROLE_SCALES:
-        t.shape[2] = kvg_format_scale_bytes(format, p->head_dim);
-        break;
-    case KVG_ROLE_TENSOR_SCALE:
-        t.dtype = KVG_DTYPE_F32;
-        t.rank = 1;
-        t.shape[0] = kvg_format_get(format)->tensor_scale ? 1 : 0;
-        t.shape[1] = 0;
-        break;
+    case KVG_ROLE_VALUES: return shaped(p->dtype, 3, T, H, own_row * D, 0);
+    case KVG_ROLE_CODES: return shaped(KVG_DTYPE_U8, 3, T, H, own_row * kvg_format_code_bytes(format, D), 0);
+    case KVG_ROLE_SCALES: return shaped(KVG_DTYPE_U8, 3, T, H, own_row * kvg_format_scale_bytes(format, D), 0);
+    case KVG_ROLE_TENSOR_SCALE: return shaped(KVG_DTYPE_F32, 1, own_row && kvg_format_get(format)->tensor_scale, 0, 0, 0);
+    case KVG_ROLE_BIAS: return shaped(p->dtype, 2, H, p->bias ? own_row * D : 0, 0, 0);
+    case KVG_ROLE_DATA_POOL:
+    case KVG_ROLE_SCALE_POOL: return pool_tensor(p, role, side);
+    case KVG_ROLE_FLAT: return shaped(p->dtype, 4, g->sequences, H, T, own_row ? D : g->v_dim);
+    case KVG_ROLE_POSITIONS: return shaped(KVG_DTYPE_I32, 1, R ? T : 0, 0, 0, 0);
+    case KVG_ROLE_COS_SIN: return shaped(KVG_DTYPE_F32, 3, R ? p->rope.positions : 0, R / 2, 2, 0);
+    case KVG_ROLE_SLOTS: return shaped(KVG_DTYPE_I64, 1, T, 0, 0, 0);
+    case KVG_ROLE_BLOCK_TABLE:
+        return shaped(KVG_DTYPE_I32, 2, g->sequences, kvg_layout_table_width(p->layout, g, p->tokens), 0, 0);
+    case KVG_ROLE_LENGTHS: return shaped(KVG_DTYPE_I32, 1, g->sequences, 0, 0, 0);
     case KVG_ROLE_NONE:
-        t.rank = 0;
-        break;
+    case KVG_ROLE_END: break;
     }
-    t.bytes = kvg_dtype_bytes(t.dtype);
-    for (uint32_t i = 0; i < t.rank; i++) t.bytes *= (size_t)t.shape[i];
-    return t;
-}
-
-const char *kvg_layout_name(kvg_layout layout)
-{
-    return layout == KVG_LAYOUT_ROWS ? "rows" : "?";
-}
-
-kvg_status kvg_layout_find(const char *name, kvg_layout *out)
-{
-    if (strcmp(name, "rows") != 0) return kvg_fail(KVG_ERR_NOT_FOUND, "no layout '%s'; known: rows", name);
-    *out = KVG_LAYOUT_ROWS;
-    return KVG_OK;
+    return (kvg_tensor){.dtype = KVG_DTYPE_U8};
 }

@@ -4,13 +4,14 @@
 #define KVG_CORE_PROBLEM_H
 
 #include "core/format.h"
+#include "core/layout.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
 typedef enum kvg_op {
-#define OP(ENUM, id, name, inputs, outputs, summary) KVG_OP_##ENUM = id,
+#define OP(ENUM, id, name, paged, inputs, outputs, summary) KVG_OP_##ENUM = id,
 #include "core/ops.def"
 #undef OP
     KVG_OP_END
@@ -18,10 +19,12 @@ typedef enum kvg_op {
 
 typedef enum kvg_role {
     KVG_ROLE_NONE = 0,
-    KVG_ROLE_VALUES,       /* [T, Hkv, D] in the model type */
-    KVG_ROLE_CODES,        /* [T, Hkv, code bytes] u8 */
-    KVG_ROLE_SCALES,       /* [T, Hkv, scale bytes] u8: block scales in block order, then row parameters */
-    KVG_ROLE_TENSOR_SCALE  /* [1] f32: the decode scale g (value = code * scale * g) */
+#define ROLE(ENUM, k_name, v_name) KVG_ROLE_##ENUM,
+#define SHARED(ENUM, name) KVG_ROLE_##ENUM,
+#include "core/roles.def"
+#undef ROLE
+#undef SHARED
+    KVG_ROLE_END
 } kvg_role;
 
 typedef enum kvg_side { KVG_K = 0, KVG_V = 1 } kvg_side;
@@ -32,21 +35,32 @@ typedef struct kvg_storage {
     const char *dialect; /* name in the format's dialect table; "canonical" unless an engine is named */
 } kvg_storage;
 
-typedef enum kvg_layout {
-    KVG_LAYOUT_ROWS = 1 /* plain rows: token, head, bytes; no paging */
-} kvg_layout;
+/* Which elements RoPE turns together. Ids are stored on disk. */
+typedef enum kvg_pairing {
+    KVG_PAIRING_ADJACENT = 1, /* (2i, 2i + 1): TurboMind, DeepSeek */
+    KVG_PAIRING_HALVES = 2    /* (i, i + R/2): Hugging Face checkpoints */
+} kvg_pairing;
+
+typedef struct kvg_rope {
+    uint32_t dims;      /* R: elements that turn, from the first on; 0: no RoPE */
+    uint32_t positions; /* rows of the cos/sin table */
+    kvg_pairing pairing;
+} kvg_rope;
 
 typedef struct kvg_problem {
     kvg_op op;
     kvg_layout layout;
     kvg_dtype dtype;         /* model type T of K and V rows: f16, bf16 or f32 */
     kvg_storage storage[2];  /* indexed by kvg_side */
-    uint32_t tokens;         /* T */
+    uint32_t tokens;         /* T: rows of the op; flatten: tokens of the longest sequence that it gives */
     uint32_t kv_heads;       /* Hkv */
     uint32_t head_dim;       /* D */
+    kvg_paging paging;       /* ops on paged layouts; else zero */
+    kvg_rope rope;           /* op append */
+    bool bias;               /* op append */
 } kvg_problem;
 
-/* A dense row-major tensor. `bytes` is the size of `data`; a tensor that a format does not have (the scales of f16)
+/* A dense row-major tensor. `bytes` is the size of `data`; a tensor that the problem does not have (the scales of f16)
  * has 0 bytes and data may be NULL. The caller owns data. */
 typedef struct kvg_tensor {
     kvg_dtype dtype;
@@ -56,12 +70,13 @@ typedef struct kvg_tensor {
     size_t bytes;
 } kvg_tensor;
 
-enum { KVG_MAX_ROLES = 4, KVG_MAX_TENSORS = 2 * KVG_MAX_ROLES };
+enum { KVG_MAX_ROLES = 8, KVG_MAX_TENSORS = 2 * KVG_MAX_ROLES };
 
 typedef struct kvg_op_info {
     kvg_op op;
     const char *name;
-    kvg_role inputs[KVG_MAX_ROLES];  /* ended by KVG_ROLE_NONE unless full */
+    bool paged; /* works on pools, and updates its outputs in place: what it does not address keeps its bytes */
+    kvg_role inputs[KVG_MAX_ROLES]; /* ended by KVG_ROLE_NONE unless full */
     kvg_role outputs[KVG_MAX_ROLES];
     const char *summary;
 } kvg_op_info;
@@ -70,24 +85,33 @@ const kvg_op_info *kvg_op_table(size_t *count);
 const kvg_op_info *kvg_op_get(kvg_op op); /* NULL for a value outside the table */
 kvg_status kvg_op_find(const char *name, kvg_op *out) KVG_CHECKED;
 
-/* Number of tensors in a role list: twice the number of roles (K and V). */
+/* Number of tensors in a role list: one of each shared role, two (K and V) of every other. */
 size_t kvg_roles_tensors(const kvg_role roles[KVG_MAX_ROLES]);
 
-/* Index of the tensor of (role, side) in a role list; -1 if the list lacks the role. */
+/* Index of the tensor of (role, side) in a role list, for a shared role with any side; -1 if the list lacks it. */
 int kvg_roles_index(const kvg_role roles[KVG_MAX_ROLES], kvg_role role, kvg_side side);
 
-/* "k", "v", "k_codes", "v_codes", "k_scales", "v_scales", "k_tensor_scale", "v_tensor_scale". */
+/* The other way round: role and side of tensor `index` (KVG_K for a shared role). index < kvg_roles_tensors(roles). */
+void kvg_roles_at(const kvg_role roles[KVG_MAX_ROLES], size_t index, kvg_role *role, kvg_side *side);
+
+bool kvg_role_is_shared(kvg_role role); /* one tensor for K and V */
+
+/* "k", "v_codes", "slots", ...: names as in core/roles.def. */
 const char *kvg_tensor_name(kvg_role role, kvg_side side);
 
-/* Checks sizes, types and formats (not the dialect's name: its table belongs to an implementation).
- * KVG_ERR_INVALID names the field. */
+/* Checks sizes, types, formats, geometry and options (not the dialect's name: its table belongs to an
+ * implementation). KVG_ERR_INVALID names the field. */
 kvg_status kvg_problem_check(const kvg_problem *problem) KVG_CHECKED;
 
 /* The dtype, shape and byte count of the tensor of (role, side); data is set to NULL. The problem must be checked. */
 kvg_tensor kvg_problem_tensor(const kvg_problem *problem, kvg_role role, kvg_side side);
 
-const char *kvg_layout_name(kvg_layout layout);
-kvg_status kvg_layout_find(const char *name, kvg_layout *out) KVG_CHECKED;
+/* Bytes of a pool of a paged problem by the formulas of docs/layouts.md section 6, padding included; 0 where the layout
+ * keeps the side in K's pool or the format has no scales. KVG_ERR_INVALID if it exceeds 2^63 - 1. */
+kvg_status kvg_problem_pool_bytes(const kvg_problem *problem, kvg_role pool, kvg_side side, uint64_t *out) KVG_CHECKED;
+
+/* Sides that have rows of their own: 2, or 1 where K and V share a row. */
+int kvg_problem_sides(const kvg_problem *problem);
 
 #ifdef __cplusplus
 }

@@ -54,6 +54,7 @@ const char *kvg_status_name(kvg_status status)
     case KVG_ERR_MEMORY: return "out of memory";
     case KVG_ERR_IO: return "i/o error";
     case KVG_ERR_NOT_FOUND: return "not found";
+    case KVG_ERR_EXHAUSTED: return "exhausted";
     }
     return "unknown status";
 }

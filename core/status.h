@@ -15,7 +15,8 @@ typedef enum kvg_status {
     KVG_ERR_UNIMPLEMENTED = 2, /* well-formed, but this implementation does not do it */
     KVG_ERR_MEMORY = 3,        /* an allocation failed */
     KVG_ERR_IO = 4,            /* the operating system refused: file, pipe, process */
-    KVG_ERR_NOT_FOUND = 5      /* a name that does not exist */
+    KVG_ERR_NOT_FOUND = 5,     /* a name that does not exist */
+    KVG_ERR_EXHAUSTED = 6      /* a pool has too few blocks: nothing is wrong with the request */
 } kvg_status;
 
 #if defined(__GNUC__)

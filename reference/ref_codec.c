@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/bits.h"
 #include "reference/ref_round.h"
 
 /* One codec per line of core/formats.def, named ref_fmt_<name>. */
@@ -71,6 +72,40 @@ kvg_status ref_row_init(const kvg_problem *problem, kvg_side side, float tensor_
         .tensor_scale = scaled ? tensor_scale : 1,
     };
     return KVG_OK;
+}
+
+kvg_status ref_side_init(const kvg_problem *p, kvg_side side, const kvg_tensor *tensor_scale, ref_side *out)
+{
+    const kvg_format format = p->storage[side].format;
+    float g = 1;
+    if (tensor_scale->bytes == sizeof g) memcpy(&g, tensor_scale->data, sizeof g);
+    kvg_status s = ref_row_init(p, side, g, &out->row);
+    if (s) return s == KVG_ERR_NOT_FOUND ? KVG_ERR_UNIMPLEMENTED : s; /* a dialect that this backend does not know */
+    out->codec = ref_codec_get(format);
+    out->packing = out->codec->packing(&out->row);
+    out->value_bytes = p->head_dim * kvg_dtype_bytes(p->dtype);
+    out->code_bytes = kvg_format_code_bytes(format, p->head_dim);
+    out->scale_bytes = kvg_format_scale_bytes(format, p->head_dim);
+    return KVG_OK;
+}
+
+void ref_side_quantise(const ref_side *t, const float *x, uint8_t *codes, uint8_t *scales)
+{
+    double v[KVG_MAX_HEAD_DIM];
+    uint16_t code[KVG_MAX_HEAD_DIM];
+    t->codec->scale(&t->row, x, scales, v);
+    for (uint32_t i = 0; i < t->row.head_dim; i++) code[i] = t->codec->encode(&t->row, x[i], v[i]);
+    ref_pack(t->packing, code, t->row.head_dim, codes);
+}
+
+void ref_side_dequantise(const ref_side *t, const uint8_t *codes, const uint8_t *scales, float *y)
+{
+    uint16_t code[KVG_MAX_HEAD_DIM];
+    ref_unpack(t->packing, codes, t->row.head_dim, code);
+    t->codec->decode(&t->row, code, scales, y);
+    for (uint32_t i = 0; i < t->row.head_dim; i++) {
+        if (!t->codec->keeps_nan && y[i] != y[i]) y[i] = kvg_f32_of_bits(0x7FFFFFFFu); /* section 2.5 */
+    }
 }
 
 /* Nibble n of TurboMind's uint32 holds this element of its eight. */

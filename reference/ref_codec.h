@@ -69,6 +69,26 @@ const ref_codec *ref_codec_get(kvg_format format);
  * tensor scale that is not finite and positive. */
 kvg_status ref_row_init(const kvg_problem *problem, kvg_side side, float tensor_scale, ref_row *row) KVG_CHECKED;
 
+/* One side of a problem, ready for rows: each row is head_dim values of T, code_bytes and scale_bytes. */
+typedef struct ref_side {
+    ref_row row;
+    const ref_codec *codec;
+    ref_packing packing;
+    size_t value_bytes, code_bytes, scale_bytes;
+} ref_side;
+
+/* tensor_scale: the side's tensor of that role (0 bytes: none). KVG_ERR_UNIMPLEMENTED for an unknown dialect. */
+kvg_status ref_side_init(const kvg_problem *problem, kvg_side side, const kvg_tensor *tensor_scale, ref_side *out)
+    KVG_CHECKED;
+
+/* One row: x[head_dim] to codes and scales (NULL where the format has none), and back, where a NaN becomes the one of
+ * docs/formats.md section 2.5. */
+void ref_side_quantise(const ref_side *side, const float *x, uint8_t *codes, uint8_t *scales);
+void ref_side_dequantise(const ref_side *side, const uint8_t *codes, const uint8_t *scales, float *y);
+
+/* The ops of the backend's table (reference/ref_backend.c). */
+kvg_run_fn ref_quantise, ref_dequantise, ref_paged;
+
 void ref_pack(ref_packing packing, const uint16_t *codes, size_t count, uint8_t *bytes);
 /* The element whose code is nibble `nibble` (low nibble of byte 0 first) of a row of `count` 4-bit codes. */
 size_t ref_nibble_element(ref_packing packing, size_t nibble, size_t count);

@@ -15,6 +15,39 @@ const kvg_backend *kvg_reference_backend(void);
 /* Runs the problem's op on the reference: kvg_backend_choose and its run in one step. */
 kvg_status kvg_reference_run(const kvg_problem *problem, const kvg_tensor *in, kvg_tensor *out) KVG_CHECKED;
 
+/* --- paged layouts: docs/layouts.md --- */
+
+/* Where one kind of bytes (codes or scales) of one side's rows lies: in the pool tensor (pool, side), the row of (layer,
+ * block, head, offset) starts at base + layer * .layer + block * .block + head * .head + offset * .token. */
+typedef struct kvg_row_map {
+    kvg_role pool; /* KVG_ROLE_DATA_POOL or KVG_ROLE_SCALE_POOL */
+    kvg_side side; /* whose pool tensor: K's for both sides where the layout joins them */
+    uint64_t base, layer, block, head, token;
+    uint32_t bytes;   /* of a row; 0: the side has none */
+    uint32_t swizzle; /* scale bytes per row where they lie in 4-token groups (section 4); 0: linear */
+} kvg_row_map;
+
+typedef struct kvg_layout_map {
+    kvg_row_map codes[2], scales[2]; /* by kvg_side */
+} kvg_layout_map;
+
+/* The map of a checked problem on a paged layout. */
+void kvg_reference_layout_map(const kvg_problem *problem, kvg_layout_map *out);
+
+/* The byte of its pool that holds byte `index` of a row. */
+uint64_t kvg_reference_place(const kvg_row_map *map, uint32_t layer, uint32_t block, uint32_t head, uint32_t offset,
+                             uint32_t index);
+
+/* Runs a paged op with a map other than the layout's own. Every place must lie inside the pools. */
+kvg_status kvg_reference_run_mapped(const kvg_problem *problem, const kvg_layout_map *map, const kvg_tensor *in,
+                                    kvg_tensor *out) KVG_CHECKED;
+
+/* Steps 1 and 2 of append for one row: x[head_dim] plus bias[head_dim] (NULL: none), and for K the rotation by
+ * cos_sin[rope.dims] (NULL: none), rounded to the model type as docs/layouts.md section 7 says. In place. */
+void kvg_reference_prepare(const kvg_problem *problem, kvg_side side, const float *bias, const float *cos_sin, float *x);
+
+/* --- dialects --- */
+
 /* How a candidate's stored bytes are compared with a dialect (docs/formats.md section 8, "Compare"). */
 typedef enum kvg_dialect_compare {
     KVG_DIALECT_BITS,  /* every byte equal */

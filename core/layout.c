@@ -1,0 +1,46 @@
+#include "core/layout.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const kvg_layout_info layouts[] = {
+#define LAYOUT(ENUM, name, id, paged, joined, padding, swizzle, shared, summary) \
+    {KVG_LAYOUT_##ENUM, #name, paged, joined, (kvg_padding)(padding), swizzle, shared, summary},
+#include "core/layouts.def"
+#undef LAYOUT
+};
+enum { LAYOUT_COUNT = sizeof layouts / sizeof layouts[0] };
+
+const kvg_layout_info *kvg_layout_table(size_t *count)
+{
+    *count = LAYOUT_COUNT;
+    return layouts;
+}
+
+const kvg_layout_info *kvg_layout_get(kvg_layout layout)
+{
+    for (size_t i = 0; i < LAYOUT_COUNT; i++) {
+        if (layouts[i].layout == layout) return &layouts[i];
+    }
+    return NULL;
+}
+
+kvg_status kvg_layout_find(const char *name, kvg_layout *out)
+{
+    char known[256] = "";
+    for (size_t i = 0; i < LAYOUT_COUNT; i++) {
+        if (strcmp(layouts[i].name, name) == 0) {
+            *out = layouts[i].layout;
+            return KVG_OK;
+        }
+        const size_t used = strlen(known);
+        snprintf(known + used, sizeof known - used, "%s%s", i ? ", " : "", layouts[i].name);
+    }
+    return kvg_fail(KVG_ERR_NOT_FOUND, "no layout '%s'; known: %s", name, known);
+}
+
+uint32_t kvg_layout_table_width(kvg_layout layout, const kvg_paging *paging, uint32_t tokens)
+{
+    if (layout == KVG_LAYOUT_CONTIGUOUS || layout == KVG_LAYOUT_RING) return 1;
+    return (uint32_t)(((uint64_t)tokens + paging->block_tokens - 1) / paging->block_tokens);
+}

@@ -1,0 +1,61 @@
+/* Layouts: where the rows of a paged cache lie. The table is core/layouts.def, the contract docs/layouts.md. This layer
+ * knows names, geometry and sizes; addresses are computed by the reference and by each backend on its own. */
+#ifndef KVG_CORE_LAYOUT_H
+#define KVG_CORE_LAYOUT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/status.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef enum kvg_layout {
+#define LAYOUT(ENUM, name, id, paged, joined, padding, swizzle, shared, summary) KVG_LAYOUT_##ENUM = id,
+#include "core/layouts.def"
+#undef LAYOUT
+    KVG_LAYOUT_END
+} kvg_layout;
+
+typedef enum kvg_padding { KVG_PADDING_NONE, KVG_PADDING_PAGES, KVG_PADDING_ALL } kvg_padding;
+
+typedef struct kvg_layout_info {
+    kvg_layout layout;
+    const char *name;
+    bool paged;          /* pools, blocks and slots; else plain rows */
+    bool joined;         /* K's pools hold both sides */
+    kvg_padding padding; /* what may be padded */
+    bool swizzle;        /* V scales may lie in 4-token groups */
+    bool shared;         /* K and V may be one row */
+    const char *summary;
+} kvg_layout_info;
+
+const kvg_layout_info *kvg_layout_table(size_t *count);
+const kvg_layout_info *kvg_layout_get(kvg_layout layout); /* NULL for a value outside the table */
+kvg_status kvg_layout_find(const char *name, kvg_layout *out) KVG_CHECKED;
+
+/* The geometry of a paged cache; all zero for layout rows. */
+typedef struct kvg_paging {
+    uint32_t layers;       /* L: layers that the pools hold */
+    uint32_t layer;        /* the one that the op works on */
+    uint32_t blocks;       /* N: blocks of a pool; contiguous and ring: sequences */
+    uint32_t block_tokens; /* B: tokens of a block; contiguous: max_seq_len; ring: the window */
+    uint32_t sequences;    /* op flatten: rows of the block table */
+    uint32_t row_padding;  /* bytes after the codes of a row */
+    uint32_t data_padding; /* bytes after a page of a data pool */
+    uint32_t scale_padding; /* bytes after a page of a scale pool */
+    bool v_scale_swizzle;
+    bool shared_kv;        /* V is elements v_first .. v_first + v_dim - 1 of K's row */
+    uint32_t v_first, v_dim; /* 0, 0 unless shared_kv */
+} kvg_paging;
+
+/* Columns of a block table for sequences of up to `tokens` tokens. Contiguous and ring: 1. */
+uint32_t kvg_layout_table_width(kvg_layout layout, const kvg_paging *paging, uint32_t tokens);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
