@@ -37,6 +37,14 @@ static void *allocate(size_t bytes)
     return p;
 }
 
+static void open_tensor(kit *k, kvg_role role, kvg_side side)
+{
+    kvg_tensor *tensor = &k->tensor[role][side];
+    *tensor = kvg_problem_tensor(&k->problem, role, side);
+    tensor->data = allocate(tensor->bytes);
+    memset(tensor->data, 0xA5, tensor->bytes);
+}
+
 kit kit_open(const storage_case sides[2], size_t rows, size_t dim)
 {
     uint32_t heads = rows % 2 == 0 ? 2 : 1;
@@ -50,32 +58,64 @@ kit kit_open(const storage_case sides[2], size_t rows, size_t dim)
                  .head_dim = (uint32_t)dim,
              }};
     for (int side = KVG_K; side <= KVG_V; side++) {
-        for (int role = KVG_ROLE_VALUES; role <= KVG_ROLE_TENSOR_SCALE; role++) {
-            kvg_tensor *tensor = &k.tensor[role][side];
-            *tensor = kvg_problem_tensor(&k.problem, role, side);
-            tensor->data = allocate(tensor->bytes);
-            memset(tensor->data, 0xA5, tensor->bytes);
-        }
+        for (int role = KVG_ROLE_VALUES; role <= KVG_ROLE_TENSOR_SCALE; role++) open_tensor(&k, role, side);
         kvg_tensor *g = &k.tensor[KVG_ROLE_TENSOR_SCALE][side];
         memcpy(g->data, &sides[side].g, g->bytes);
     }
     return k;
 }
 
+static void open_list(kit *k, const kvg_role *roles)
+{
+    for (size_t i = 0; i < kvg_roles_tensors(roles); i++) {
+        kvg_role role;
+        kvg_side side;
+        kvg_roles_at(roles, i, &role, &side);
+        open_tensor(k, role, side);
+    }
+}
+
+kit kit_open_problem(const kvg_problem *problem)
+{
+    kit k = {.problem = *problem};
+    open_list(&k, kvg_op_get(problem->op)->inputs);
+    open_list(&k, kvg_op_get(problem->op)->outputs);
+    return k;
+}
+
 void kit_close(kit *k)
 {
-    for (int role = KVG_ROLE_VALUES; role <= KVG_ROLE_TENSOR_SCALE; role++) {
+    for (int role = 0; role < KVG_ROLE_END; role++) {
         for (int side = KVG_K; side <= KVG_V; side++) free(k->tensor[role][side].data);
+    }
+}
+
+void kit_copy(const kit *from, kit *to)
+{
+    for (int role = 0; role < KVG_ROLE_END; role++) {
+        for (int side = KVG_K; side <= KVG_V; side++) {
+            const kvg_tensor *tensor = &from->tensor[role][side];
+            if (tensor->bytes > 0) memcpy(to->tensor[role][side].data, tensor->data, tensor->bytes);
+        }
+    }
+}
+
+static void list_tensors(const kit *k, const kvg_role *roles, kvg_tensor *list)
+{
+    for (size_t i = 0; i < kvg_roles_tensors(roles); i++) {
+        kvg_role role;
+        kvg_side side;
+        kvg_roles_at(roles, i, &role, &side);
+        list[i] = k->tensor[role][side];
     }
 }
 
 kvg_status kit_run(kit *k, const kvg_backend *backend, kvg_op op)
 {
     k->problem.op = op;
-    const kvg_op_info *info = kvg_op_get(op);
     kvg_tensor in[KVG_MAX_TENSORS], out[KVG_MAX_TENSORS];
-    for (size_t i = 0; i < kvg_roles_tensors(info->inputs); i++) in[i] = k->tensor[info->inputs[i / 2]][i % 2];
-    for (size_t i = 0; i < kvg_roles_tensors(info->outputs); i++) out[i] = k->tensor[info->outputs[i / 2]][i % 2];
+    list_tensors(k, kvg_op_get(op)->inputs, in);
+    list_tensors(k, kvg_op_get(op)->outputs, out);
     const kvg_impl *impl;
     kvg_status status = kvg_backend_choose(backend, &k->problem, &impl);
     return status ? status : impl->run(&k->problem, in, out, NULL);
@@ -164,7 +204,12 @@ static void run_both(tally *t, kit *golden, kit *slow, kvg_op op)
     run_or_fail(golden, golden_backend(), op);
     run_or_fail(slow, slow_backend(), op);
     const kvg_role *outputs = kvg_op_get(op)->outputs;
-    for (size_t i = 0; i < kvg_roles_tensors(outputs); i++) compare(t, golden, slow, outputs[i / 2], i % 2);
+    for (size_t i = 0; i < kvg_roles_tensors(outputs); i++) {
+        kvg_role role;
+        kvg_side side;
+        kvg_roles_at(outputs, i, &role, &side);
+        compare(t, golden, slow, role, side);
+    }
 }
 
 static void dequantise_both(tally *t, kit *golden, kit *slow)

@@ -24,13 +24,16 @@ typedef struct storage_case {
     float g;
 } storage_case;
 
-/* Every tensor of a problem by role and side, with memory. */
+/* Every tensor of a problem by role and side (K for a role that both share), with memory whose bytes are 0xA5. Those of
+ * kit_open serve quantise and dequantise, those of kit_open_problem the problem's op. */
 typedef struct kit {
     kvg_problem problem;
-    kvg_tensor tensor[KVG_ROLE_TENSOR_SCALE + 1][2];
+    kvg_tensor tensor[KVG_ROLE_END][2];
 } kit;
 kit kit_open(const storage_case sides[2], size_t rows, size_t dim);
+kit kit_open_problem(const kvg_problem *problem);
 void kit_close(kit *k);
+void kit_copy(const kit *from, kit *to); /* the bytes of every tensor, between kits of one problem */
 
 /* Runs an op on the kit's tensors. */
 kvg_status kit_run(kit *k, const kvg_backend *backend, kvg_op op);

@@ -137,6 +137,20 @@ int main(void)
         cmocka_unit_test(test_special_values),
         cmocka_unit_test(test_every_f16_and_bf16),
         cmocka_unit_test(test_random_rows),
+        cmocka_unit_test(test_turbomind_example),
+        cmocka_unit_test(test_places),
+        cmocka_unit_test(test_large_places),
+        cmocka_unit_test(test_scale_groups),
+        cmocka_unit_test(test_partition),
+        cmocka_unit_test(test_bias_and_rope),
+        cmocka_unit_test(test_rope_roundings),
+        cmocka_unit_test(test_grouped_append_and_probe),
+        cmocka_unit_test(test_shared_row),
+        cmocka_unit_test(test_ring_positions),
+        cmocka_unit_test(test_paged_refusals),
+        cmocka_unit_test(test_paged_ops),
+        cmocka_unit_test(test_paged_refusals_agree),
+        cmocka_unit_test(test_paged_addresses),
     };
     return cmocka_run_group_tests_name("slowref", tests, NULL, NULL);
 }

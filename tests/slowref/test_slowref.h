@@ -35,6 +35,24 @@ void test_special_values(void **state);
 void test_every_f16_and_bf16(void **state);
 void test_random_rows(void **state);
 
+/* test_paged.c: docs/layouts.md by hand, the second reference alone */
+void test_turbomind_example(void **state);
+void test_places(void **state);
+void test_large_places(void **state);
+void test_scale_groups(void **state);
+void test_partition(void **state);
+void test_bias_and_rope(void **state);
+void test_rope_roundings(void **state);
+void test_grouped_append_and_probe(void **state);
+void test_shared_row(void **state);
+void test_ring_positions(void **state);
+void test_paged_refusals(void **state);
+
+/* test_paged_pair.c: the paged ops by both references */
+void test_paged_ops(void **state);
+void test_paged_refusals_agree(void **state);
+void test_paged_addresses(void **state);
+
 /* Calls `visit` for every format in [first, last], dialect, model type and, if the format has one, tensor scale. */
 typedef void visit_fn(tally *t, const storage_case *c, const void *context);
 void for_every_case(tally *t, kvg_format first, kvg_format last, visit_fn *visit, const void *context);
