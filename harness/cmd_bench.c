@@ -32,19 +32,24 @@ typedef struct bench_options {
 
 static double elements_of(const kvg_problem *p)
 {
-    return 2.0 * p->tokens * p->kv_heads * p->head_dim;
+    const double rows = kvg_problem_sides(p) * (double)p->tokens * p->kv_heads * p->head_dim;
+    return p->op == KVG_OP_FLATTEN ? rows * p->paging.sequences : rows;
 }
 
+/* The bytes that the op must move; of a pool, the rows of its tokens alone. */
 static double bytes_of(const kvg_problem *p)
 {
     const kvg_op_info *op = kvg_op_get(p->op);
+    const kvg_role *lists[] = {op->inputs, op->outputs};
     double bytes = 0;
-    for (int side = KVG_K; side <= KVG_V; side++) {
-        for (int i = 0; i < KVG_MAX_ROLES && op->inputs[i]; i++) {
-            bytes += (double)kvg_problem_tensor(p, op->inputs[i], (kvg_side)side).bytes;
-        }
-        for (int i = 0; i < KVG_MAX_ROLES && op->outputs[i]; i++) {
-            bytes += (double)kvg_problem_tensor(p, op->outputs[i], (kvg_side)side).bytes;
+    for (size_t i = 0; i < 2 * KVG_MAX_ROLES; i++) {
+        const kvg_role role = lists[i / KVG_MAX_ROLES][i % KVG_MAX_ROLES];
+        if (role == KVG_ROLE_NONE || role == KVG_ROLE_SCALE_POOL) continue;
+        for (int side = KVG_K; side < (kvg_role_is_shared(role) ? 1 : kvg_problem_sides(p)); side++) {
+            const kvg_format format = p->storage[side].format;
+            const size_t row = kvg_format_code_bytes(format, p->head_dim) + kvg_format_scale_bytes(format, p->head_dim);
+            bytes += role == KVG_ROLE_DATA_POOL ? elements_of(p) / kvg_problem_sides(p) / p->head_dim * (double)row
+                                                : (double)kvg_problem_tensor(p, role, (kvg_side)side).bytes;
         }
     }
     return bytes;

@@ -11,7 +11,7 @@
 
 static const char help_text[] =
     "usage: kvgold list [WHAT | CONFIG]\n\n"
-    "WHAT: formats, dialects, ops, fills, defects or models; without it all of them. With a config: its case ids.\n";
+    "WHAT: formats, dialects, ops, layouts, fills, defects or models; without it all of them. With a config: its case ids.\n";
 
 static kvg_status list_formats(void)
 {
@@ -47,6 +47,14 @@ static kvg_status list_ops(void)
     size_t count;
     const kvg_op_info *ops = kvg_op_table(&count);
     for (size_t i = 0; i < count; i++) printf("%-12s %s\n", ops[i].name, ops[i].summary);
+    return KVG_OK;
+}
+
+static kvg_status list_layouts(void)
+{
+    size_t count;
+    const kvg_layout_info *layouts = kvg_layout_table(&count);
+    for (size_t i = 0; i < count; i++) printf("%-12s %s\n", layouts[i].name, layouts[i].summary);
     return KVG_OK;
 }
 
@@ -88,7 +96,8 @@ static const struct {
     const char *name;
     kvg_status (*print)(void);
 } lists[] = {{"formats", list_formats}, {"dialects", list_dialects}, {"ops", list_ops},
-             {"fills", list_fills},     {"defects", list_defects},   {"models", list_models}};
+             {"layouts", list_layouts}, {"fills", list_fills},       {"defects", list_defects},
+             {"models", list_models}};
 
 static int list_config(const char *path)
 {

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "core/bits.h"
-#include "reference/reference.h"
+#include "harness/defect_maps.h"
 
 /* --- which problems a defect applies to --- */
 
@@ -42,24 +42,146 @@ static bool mx_scales(const kvg_problem *p, kvg_side side)
     return p->storage[side].format == KVG_FORMAT_MX16 || p->storage[side].format == KVG_FORMAT_MXFP4;
 }
 
-static bool writes_mxfp4(const kvg_problem *p, kvg_side side)
+static bool writes(const kvg_problem *p, kvg_side side, kvg_format format)
 {
-    return p->op == KVG_OP_QUANTISE && p->storage[side].format == KVG_FORMAT_MXFP4;
+    return (p->op == KVG_OP_QUANTISE || p->op == KVG_OP_APPEND) && p->storage[side].format == format;
 }
 
-static bool writes_nvfp4(const kvg_problem *p, kvg_side side) { return p->op == KVG_OP_QUANTISE && nvfp4(p, side); }
+static bool writes_mxfp4(const kvg_problem *p, kvg_side side) { return writes(p, side, KVG_FORMAT_MXFP4); }
+static bool writes_nvfp4(const kvg_problem *p, kvg_side side) { return writes(p, side, KVG_FORMAT_NVFP4); }
+static bool writes_e5m2(const kvg_problem *p, kvg_side side) { return writes(p, side, KVG_FORMAT_E5M2); }
 
-static bool writes_e5m2(const kvg_problem *p, kvg_side side)
+/* Defects of a paged layout as a whole are changes of "K's side", so that they are made once. */
+static bool first_side(const kvg_problem *p, kvg_side side) { return side == KVG_K && kvg_op_get(p->op)->paged; }
+
+static const struct {
+    kvg_layout layout, twin;
+} twins[] = {
+    {KVG_LAYOUT_NHD, KVG_LAYOUT_HND},
+    {KVG_LAYOUT_HND, KVG_LAYOUT_NHD},
+    {KVG_LAYOUT_VLLM, KVG_LAYOUT_VLLM_HND},
+    {KVG_LAYOUT_VLLM_HND, KVG_LAYOUT_VLLM},
+};
+enum { TWIN_COUNT = sizeof twins / sizeof twins[0] };
+
+static bool is_layout(const kvg_problem *p, kvg_side side, kvg_layout layout)
 {
-    return p->op == KVG_OP_QUANTISE && p->storage[side].format == KVG_FORMAT_E5M2;
+    return first_side(p, side) && p->layout == layout;
+}
+
+static bool twin(const kvg_problem *p, kvg_side side)
+{
+    for (size_t i = 0; i < TWIN_COUNT; i++) {
+        if (is_layout(p, side, twins[i].layout)) return true;
+    }
+    return false;
+}
+
+static bool may_swizzle(const kvg_problem *p, kvg_side side)
+{
+    kvg_problem swizzled = *p;
+    swizzled.paging.v_scale_swizzle = true;
+    return first_side(p, side) && kvg_problem_check(&swizzled) == KVG_OK;
+}
+
+static bool padded(const kvg_problem *p, kvg_side side)
+{
+    return first_side(p, side) && (p->paging.row_padding || p->paging.data_padding || p->paging.scale_padding);
+}
+
+static bool layered(const kvg_problem *p, kvg_side side) { return first_side(p, side) && p->paging.layers > 1; }
+static bool many_blocks(const kvg_problem *p, kvg_side side) { return first_side(p, side) && p->paging.blocks > 1; }
+static bool long_blocks(const kvg_problem *p, kvg_side side) { return first_side(p, side) && p->paging.block_tokens > 1; }
+static bool ring(const kvg_problem *p, kvg_side side) { return is_layout(p, side, KVG_LAYOUT_RING); }
+static bool shared_row(const kvg_problem *p, kvg_side side) { return first_side(p, side) && p->paging.shared_kv; }
+static bool biased(const kvg_problem *p, kvg_side side) { return first_side(p, side) && p->bias; }
+static bool roped(const kvg_problem *p, kvg_side side) { return first_side(p, side) && p->rope.dims > 0; }
+
+static bool many_sequences(const kvg_problem *p, kvg_side side)
+{
+    return first_side(p, side) && p->paging.sequences > 1;
+}
+
+static bool inline_params(const kvg_problem *p, kvg_side side)
+{
+    return is_layout(p, side, KVG_LAYOUT_TURBOMIND) &&
+           (format_of(p, KVG_K)->row_param_bytes || format_of(p, KVG_V)->row_param_bytes);
+}
+
+static bool apart(const kvg_problem *p, kvg_side side)
+{
+    return first_side(p, side) && !kvg_layout_get(p->layout)->joined && has_scales(p, KVG_K);
+}
+
+static bool block_major(const kvg_problem *p, kvg_side side)
+{
+    return layered(p, side) && (p->layout == KVG_LAYOUT_TURBOMIND || p->layout == KVG_LAYOUT_TRTLLM);
+}
+
+static bool one_page(const kvg_problem *p, kvg_side side)
+{
+    return is_layout(p, side, KVG_LAYOUT_VLLM) && has_scales(p, KVG_K);
+}
+
+static bool joined_same(const kvg_problem *p, kvg_side side)
+{
+    return first_side(p, side) && kvg_layout_get(p->layout)->joined && !p->paging.shared_kv && same_storage(p, side);
+}
+
+static bool joined_scales(const kvg_problem *p, kvg_side side)
+{
+    return joined_same(p, side) && has_scales(p, KVG_K) && !p->paging.v_scale_swizzle;
 }
 
 /* --- changes of the problem --- */
 
-static void same(kvg_storage *storage) { (void)storage; }
-static void use_floor(kvg_storage *storage) { storage->dialect = "ocp"; }
-static void use_seed(kvg_storage *storage) { storage->dialect = "seed"; }
-static void use_e4m3(kvg_storage *storage) { *storage = (kvg_storage){KVG_FORMAT_E4M3, "canonical"}; }
+static void same(kvg_problem *p, kvg_side side) { (void)p, (void)side; }
+static void use_floor(kvg_problem *p, kvg_side side) { p->storage[side].dialect = "ocp"; }
+static void use_seed(kvg_problem *p, kvg_side side) { p->storage[side].dialect = "seed"; }
+static void flip_swizzle(kvg_problem *p, kvg_side side) { (void)side, p->paging.v_scale_swizzle ^= true; }
+static void use_contiguous(kvg_problem *p, kvg_side side) { (void)side, p->layout = KVG_LAYOUT_CONTIGUOUS; }
+static void drop_bias(kvg_problem *p, kvg_side side) { (void)side, p->bias = false; }
+static void drop_rope(kvg_problem *p, kvg_side side) { (void)side, p->rope.dims = 0; }
+
+static void use_e4m3(kvg_problem *p, kvg_side side)
+{
+    p->storage[side] = (kvg_storage){KVG_FORMAT_E4M3, "canonical"};
+}
+
+static void use_twin(kvg_problem *p, kvg_side side)
+{
+    (void)side;
+    for (size_t i = 0; i < TWIN_COUNT; i++) {
+        if (p->layout == twins[i].layout) {
+            p->layout = twins[i].twin;
+            return;
+        }
+    }
+}
+
+static void drop_padding(kvg_problem *p, kvg_side side)
+{
+    (void)side;
+    p->paging.row_padding = p->paging.data_padding = p->paging.scale_padding = 0;
+}
+
+static void use_other_layer(kvg_problem *p, kvg_side side)
+{
+    (void)side;
+    p->paging.layer = (p->paging.layer + 1) % p->paging.layers;
+}
+
+static void move_latent(kvg_problem *p, kvg_side side)
+{
+    (void)side;
+    p->paging.v_first = p->paging.v_first ? 0 : p->head_dim - p->paging.v_dim;
+}
+
+static void other_pairing(kvg_problem *p, kvg_side side)
+{
+    (void)side;
+    p->rope.pairing = p->rope.pairing == KVG_PAIRING_HALVES ? KVG_PAIRING_ADJACENT : KVG_PAIRING_HALVES;
+}
 
 /* --- mutations of tensors --- */
 
@@ -105,6 +227,85 @@ static void swap_nibbles(const kvg_defect_site *s)
 {
     uint8_t *bytes = s->tensor->data;
     for (size_t i = 0; i < s->tensor->bytes; i++) bytes[i] = (uint8_t)(bytes[i] << 4 | bytes[i] >> 4);
+}
+
+/* --- of slots, tables, lengths, positions --- */
+
+static bool slot_is_used(const kvg_tensor *slots, int64_t slot)
+{
+    const int64_t *all = slots->data;
+    for (uint64_t i = 0; i < slots->shape[0]; i++) {
+        if (all[i] == slot) return true;
+    }
+    return false;
+}
+
+/* The first negative slot becomes the first unused one from `from` on, in steps of `step`. */
+static void use_negative(const kvg_defect_site *s, int64_t from, int64_t step)
+{
+    int64_t *slots = s->tensor->data, end = (int64_t)s->problem->paging.blocks * s->problem->paging.block_tokens;
+    int64_t slot = from;
+    while (slot >= 0 && slot < end && slot_is_used(s->tensor, slot)) slot += step;
+    for (uint64_t i = 0; slot >= 0 && slot < end && i < s->tensor->shape[0]; i++) {
+        if (slots[i] >= 0) continue;
+        slots[i] = slot;
+        return;
+    }
+}
+
+static void last_unused(const kvg_defect_site *s)
+{
+    use_negative(s, (int64_t)s->problem->paging.blocks * s->problem->paging.block_tokens - 1, -1);
+}
+
+static void first_unused(const kvg_defect_site *s)
+{
+    use_negative(s, 0, 1);
+}
+
+static void next_page(const kvg_defect_site *s)
+{
+    const int64_t B = s->problem->paging.block_tokens, end = B * s->problem->paging.blocks;
+    int64_t *slots = s->tensor->data;
+    for (uint64_t i = 0; i < s->tensor->shape[0]; i++) {
+        if (slots[i] >= 0) slots[i] = (slots[i] + B) % end;
+    }
+}
+
+static void repeat_page(const kvg_defect_site *s)
+{
+    int32_t *table = s->tensor->data;
+    const uint64_t width = s->tensor->shape[1];
+    for (uint64_t i = 0; i < s->tensor->shape[0] * width; i++) {
+        if (i % width % 2) table[i] = table[i - 1];
+    }
+}
+
+static void round_up(const kvg_defect_site *s)
+{
+    const int64_t B = s->problem->paging.block_tokens;
+    int32_t *lengths = s->tensor->data;
+    for (uint64_t i = 0; i < s->tensor->shape[0]; i++) {
+        const int64_t whole = (lengths[i] + B - 1) / B * B;
+        lengths[i] = (int32_t)(whole < s->problem->tokens ? whole : s->problem->tokens);
+    }
+}
+
+static void add_to_all(const kvg_defect_site *s, int32_t least, int32_t step, int32_t most)
+{
+    int32_t *numbers = s->tensor->data;
+    for (uint64_t i = 0; i < s->tensor->shape[0]; i++) {
+        if (numbers[i] >= least && numbers[i] <= most) numbers[i] += step;
+    }
+}
+
+static void minus_one(const kvg_defect_site *s) { add_to_all(s, 1, -1, INT32_MAX); }
+static void next_position(const kvg_defect_site *s) { add_to_all(s, 0, 1, (int32_t)s->problem->rope.positions - 2); }
+
+static void negate_sin(const kvg_defect_site *s)
+{
+    float *pairs = s->tensor->data;
+    for (size_t i = 1; i < s->tensor->bytes / sizeof *pairs; i += 2) pairs[i] = -pairs[i];
 }
 
 static void swap_sides(const kvg_defect_site *s)
@@ -192,9 +393,12 @@ static void scale_bf16(const kvg_defect_site *s) { map_scale(s, bf16); }
 
 static const kvg_defect defects[] = {
 #define DEFECT(id, control, applies, change, role, mutate, summary, seen_in) \
-    {#id, control, applies, change, KVG_ROLE_##role, mutate, summary, seen_in},
+    {#id, control, applies, change, KVG_ROLE_##role, mutate, NULL, summary, seen_in},
+#define MAP_DEFECT(id, control, applies, remap, summary, seen_in) \
+    {#id, control, applies, same, KVG_ROLE_NONE, keep, kvg_map_##remap, summary, seen_in},
 #include "harness/defects.def"
 #undef DEFECT
+#undef MAP_DEFECT
 };
 enum { DEFECT_COUNT = sizeof defects / sizeof defects[0] };
 
@@ -217,15 +421,27 @@ kvg_status kvg_defect_find(const char *id, const kvg_defect **out)
 
 bool kvg_defect_applies(const kvg_defect *defect, const kvg_problem *problem)
 {
+    const kvg_op_info *op = kvg_op_get(problem->op);
+    if (defect->role != KVG_ROLE_NONE && kvg_roles_index(op->inputs, defect->role, KVG_K) < 0 &&
+        kvg_roles_index(op->outputs, defect->role, KVG_K) < 0) {
+        return false;
+    }
     return defect->applies(problem, KVG_K) || defect->applies(problem, KVG_V);
 }
 
-static void mutate_pair(const kvg_defect *defect, const kvg_problem *p, kvg_tensor *pair, const kvg_tensor *in)
+/* Mutates the tensors of the defect's role in a list; role NONE: all. */
+static void mutate_all(const kvg_defect *defect, const kvg_problem *p, const kvg_role *roles, kvg_tensor *tensors,
+                       const kvg_tensor *in)
 {
-    for (int side = KVG_K; side <= KVG_V; side++) {
-        if (pair[side].bytes == 0 || !defect->applies(p, (kvg_side)side)) continue;
-        const kvg_defect_site site = {p, (kvg_side)side, &pair[side], &pair[1 - side], &in[side]};
-        defect->mutate(&site);
+    for (size_t i = 0; i < kvg_roles_tensors(roles); i++) {
+        kvg_role role;
+        kvg_side side;
+        kvg_roles_at(roles, i, &role, &side);
+        if ((defect->role != KVG_ROLE_NONE && defect->role != role) || tensors[i].bytes == 0) continue;
+        if (!defect->applies(p, side)) continue;
+        kvg_tensor *other = &tensors[kvg_roles_index(roles, role, (kvg_side)(1 - side))];
+        const kvg_tensor *input = in[side].bytes ? &in[side] : &in[KVG_K];
+        defect->mutate(&(kvg_defect_site){p, side, &tensors[i], other, input});
     }
 }
 
@@ -255,27 +471,27 @@ static kvg_status copy_tensors(const kvg_tensor *from, size_t count, kvg_tensor 
 kvg_status kvg_defect_run(const kvg_defect *defect, const kvg_problem *problem, const kvg_tensor *in, kvg_tensor *out)
 {
     const kvg_op_info *op = kvg_op_get(problem->op);
-    const size_t inputs = kvg_roles_tensors(op->inputs), outputs = kvg_roles_tensors(op->outputs);
+    const size_t inputs = kvg_roles_tensors(op->inputs);
     kvg_tensor changed[KVG_MAX_TENSORS];
     kvg_status s = copy_tensors(in, inputs, changed);
     if (s) return s;
 
     kvg_problem wrong = *problem;
     for (int side = KVG_K; side <= KVG_V; side++) {
-        if (defect->applies(problem, (kvg_side)side)) defect->change(&wrong.storage[side]);
+        if (defect->applies(problem, (kvg_side)side)) defect->change(&wrong, (kvg_side)side);
     }
-    const int input = kvg_roles_index(op->inputs, defect->role, KVG_K);
-    if (defect->role != KVG_ROLE_NONE && input >= 0) mutate_pair(defect, problem, &changed[input], in);
-
-    s = kvg_reference_run(&wrong, changed, out);
+    if (defect->role != KVG_ROLE_NONE) mutate_all(defect, problem, op->inputs, changed, in);
+    if (defect->remap) {
+        kvg_layout_map map;
+        kvg_reference_layout_map(problem, &map);
+        defect->remap(problem, &map);
+        s = kvg_reference_run_mapped(problem, &map, changed, out);
+    } else {
+        s = kvg_reference_run(&wrong, changed, out);
+    }
     free_tensors(changed, inputs);
-    if (s) return s;
-
-    for (size_t i = 0; i < outputs; i += 2) {
-        if (defect->role == KVG_ROLE_NONE || defect->role == op->outputs[i / 2])
-            mutate_pair(defect, problem, &out[i], in);
-    }
-    return KVG_OK;
+    if (!s) mutate_all(defect, problem, op->outputs, out, in);
+    return s;
 }
 
 static const kvg_defect *active; /* the defect of this process's defect backend: one per candidate process */
@@ -292,8 +508,10 @@ static kvg_status run_active(const kvg_problem *problem, const kvg_tensor *in, k
 kvg_status kvg_defect_backend(const char *name, const kvg_backend **out)
 {
     static const kvg_impl impls[] = {
-        {"defect_quantise", KVG_OP_QUANTISE, KVG_FORMAT_NONE, 0, run_active},
-        {"defect_dequantise", KVG_OP_DEQUANTISE, KVG_FORMAT_NONE, 0, run_active},
+#define OP(ENUM, id, name, paged, inputs, outputs, summary) \
+    {"defect_" name, KVG_OP_##ENUM, KVG_FORMAT_NONE, 0, run_active},
+#include "core/ops.def"
+#undef OP
     };
     static const kvg_backend backend = {
         .abi = KVG_BACKEND_ABI,

@@ -2,14 +2,14 @@
 #ifndef KVG_HARNESS_DEFECTS_H
 #define KVG_HARNESS_DEFECTS_H
 
-#include "core/backend.h"
+#include "reference/reference.h"
 
 /* What a mutation works on. */
 typedef struct kvg_defect_site {
     const kvg_problem *problem;
     kvg_side side;
     kvg_tensor *tensor;      /* the tensor to change */
-    kvg_tensor *other;       /* the same role on the other side */
+    kvg_tensor *other;       /* the same role on the other side; `tensor` itself for a shared role */
     const kvg_tensor *input; /* the op's first input of this side */
 } kvg_defect_site;
 
@@ -17,9 +17,10 @@ typedef struct kvg_defect {
     const char *id;
     bool control;
     bool (*applies)(const kvg_problem *problem, kvg_side side);
-    void (*change)(kvg_storage *storage); /* of each side it applies to */
+    void (*change)(kvg_problem *problem, kvg_side side); /* of each side it applies to */
     kvg_role role;
     void (*mutate)(const kvg_defect_site *site);
+    void (*remap)(const kvg_problem *problem, kvg_layout_map *map); /* paged ops; NULL: the layout's own map */
     const char *summary, *seen_in;
 } kvg_defect;
 
@@ -29,7 +30,8 @@ kvg_status kvg_defect_find(const char *id, const kvg_defect **out) KVG_CHECKED;
 /* True if the defect makes sense for K or for V. Only the sides it applies to are changed. */
 bool kvg_defect_applies(const kvg_defect *defect, const kvg_problem *problem);
 
-/* Runs the reference under a defect. Inputs are copied first and stay as they are; `out` must be allocated. */
+/* Runs the reference under a defect. Inputs are copied first and stay as they are; `out` must be allocated, and hold what
+ * an op that updates in place starts from. */
 kvg_status kvg_defect_run(const kvg_defect *defect, const kvg_problem *problem, const kvg_tensor *in,
                           kvg_tensor *out) KVG_CHECKED;
 

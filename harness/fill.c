@@ -42,7 +42,7 @@ static double power_of_two(int e)
 }
 
 /* The backend is the last word of the id: leaving it out gives every backend the same data. */
-static uint64_t data_seed(const kvg_case *c)
+uint64_t kvg_fill_seed(const kvg_case *c)
 {
     const size_t length = strlen(c->id), backend = strlen(c->backend);
     return c->seed ^ kvg_hash64(c->id, length > backend ? length - backend : length);
@@ -302,8 +302,13 @@ static row_fill *const fills[] = {exact_row, adversarial_row, random_row, NULL, 
 
 kvg_status kvg_fill_check(const kvg_case *c)
 {
-    if (c->fill == KVG_FILL_CODES && c->problem.op != KVG_OP_DEQUANTISE) {
-        return kvg_fail(KVG_ERR_INVALID, "fill codes is for op dequantise: an encoder has no codes as input");
+    const bool encodes = c->problem.op == KVG_OP_QUANTISE || c->problem.op == KVG_OP_APPEND;
+    if (c->fill == KVG_FILL_CODES && encodes) {
+        return kvg_fail(KVG_ERR_INVALID, "fill codes is for decoders: op %s has no codes as input",
+                        kvg_op_get(c->problem.op)->name);
+    }
+    if (c->fill == KVG_FILL_EXACT && (c->problem.bias || c->problem.rope.dims)) {
+        return kvg_fail(KVG_ERR_INVALID, "fill exact does not survive bias or rope: leave them out");
     }
     if ((c->fill == KVG_FILL_EXACT || c->fill == KVG_FILL_ADVERSARIAL) && c->problem.head_dim < 4) {
         return kvg_fail(KVG_ERR_INVALID, "fill %s needs a head_dim of at least 4", kvg_fill_names[c->fill]);
@@ -361,7 +366,7 @@ static kvg_status fill_capture(const kvg_case *c, kvg_side side, kvg_tensor *ten
     return s;
 }
 
-kvg_status kvg_fill_values(const kvg_case *c, kvg_side side, kvg_tensor *tensor)
+kvg_status kvg_fill_values(const kvg_case *c, const kvg_problem *rows, kvg_side side, kvg_tensor *tensor)
 {
     kvg_status s = kvg_fill_check(c);
     if (s) return s;
@@ -370,8 +375,8 @@ kvg_status kvg_fill_values(const kvg_case *c, kvg_side side, kvg_tensor *tensor)
     const size_t row_bytes = D * kvg_dtype_bytes(c->problem.dtype);
     const bool exact = c->fill == KVG_FILL_EXACT && kvg_format_get(c->problem.storage[side].format)->tensor_scale;
     const double g = exact && c->scale.given ? (double)c->scale.value[side] : 1;
-    const uint64_t seed = data_seed(c);
-    for (uint64_t r = 0; r < (uint64_t)c->problem.tokens * c->problem.kv_heads; r++) {
+    const uint64_t seed = kvg_fill_seed(c);
+    for (uint64_t r = 0; r < (uint64_t)rows->tokens * rows->kv_heads; r++) {
         source s_row = {seed, 2 * r + (uint64_t)side, 0};
         double x[KVG_MAX_HEAD_DIM];
         float narrow[KVG_MAX_HEAD_DIM];
@@ -402,7 +407,7 @@ kvg_status kvg_fill_scale(const kvg_case *c, kvg_side side, const kvg_tensor *va
 void kvg_fill_codes(const kvg_case *c, kvg_side side, kvg_tensor *codes, kvg_tensor *scales)
 {
     const kvg_format_info *format = kvg_format_get(c->problem.storage[side].format);
-    const uint64_t seed = data_seed(c);
+    const uint64_t seed = kvg_fill_seed(c);
     const bool wide = format->element_bits == 16; /* all high bytes in turn, low bytes at random */
     uint8_t *bytes = codes->data, *scale_bytes = scales->data;
     for (size_t i = 0; i < codes->bytes; i++) {
@@ -411,5 +416,40 @@ void kvg_fill_codes(const kvg_case *c, kvg_side side, kvg_tensor *codes, kvg_ten
     }
     for (size_t i = 0; i < scales->bytes; i++) {
         scale_bytes[i] = (uint8_t)(format->block ? i * 89 + i / 256 : kvg_rng_u64(seed, 2 + (uint64_t)side, i));
+    }
+}
+
+/* Streams under another key (the seed's complement) than the rows. */
+enum { STREAM_BIAS, STREAM_ROPE = 2, STREAM_NOISE };
+
+void kvg_fill_bias(const kvg_case *c, kvg_side side, kvg_tensor *bias)
+{
+    const size_t width = kvg_dtype_bytes(bias->dtype);
+    for (size_t i = 0; i < bias->bytes / width; i++) {
+        const float x = (float)(kvg_rng_normal(~kvg_fill_seed(c), STREAM_BIAS + (uint64_t)side, i) * 0.25);
+        kvg_reference_store(bias->dtype, &x, 1, (uint8_t *)bias->data + i * width);
+    }
+}
+
+/* (1 - t^2) / (1 + t^2) and 2t / (1 + t^2), t in (-1, 1): the same bits on every machine, which cos and sin are not. */
+void kvg_fill_cos_sin(const kvg_case *c, kvg_tensor *table)
+{
+    float *pairs = table->data;
+    for (size_t i = 0; i < table->bytes / (2 * sizeof *pairs); i++) {
+        const uint64_t random = kvg_rng_u64(~kvg_fill_seed(c), STREAM_ROPE, i);
+        const double t = (double)(random >> 40) / (1 << 23) - 1, d = 1 + t * t;
+        const bool flip = random & 1; /* the other half of the circle */
+        pairs[2 * i] = (float)((1 - t * t) / d * (flip ? -1 : 1));
+        pairs[2 * i + 1] = (float)(2 * t / d);
+    }
+}
+
+void kvg_fill_noise(const kvg_case *c, uint64_t stream, kvg_tensor *tensor)
+{
+    const uint64_t seed = ~kvg_fill_seed(c);
+    uint8_t *bytes = tensor->data;
+    for (size_t i = 0; i < tensor->bytes; i += 8) {
+        const uint64_t word = kvg_rng_u64(seed, STREAM_NOISE + stream, i);
+        memcpy(bytes + i, &word, tensor->bytes - i < 8 ? tensor->bytes - i : 8);
     }
 }

@@ -8,13 +8,22 @@
 /* KVG_ERR_INVALID if the fill does not exist for the case's format or op (docs/config.md has the table). */
 kvg_status kvg_fill_check(const kvg_case *c) KVG_CHECKED;
 
-/* K or V rows into `tensor` (role VALUES, allocated), in the model type. */
-kvg_status kvg_fill_values(const kvg_case *c, kvg_side side, kvg_tensor *tensor) KVG_CHECKED;
+/* The seed of the case's data: its own seed and its id without the backend. */
+uint64_t kvg_fill_seed(const kvg_case *c);
+
+/* K or V rows into `tensor` (role VALUES of `rows`: the case's problem or another with other tokens), in the model
+ * type. */
+kvg_status kvg_fill_values(const kvg_case *c, const kvg_problem *rows, kvg_side side, kvg_tensor *tensor) KVG_CHECKED;
 
 /* The tensor scale of one side for those rows: as given, or by convention from their largest finite magnitude. */
 kvg_status kvg_fill_scale(const kvg_case *c, kvg_side side, const kvg_tensor *values, float *g) KVG_CHECKED;
 
 /* KVG_FILL_CODES: every byte pattern in turn in `codes` and, at a different pace, in `scales`. */
 void kvg_fill_codes(const kvg_case *c, kvg_side side, kvg_tensor *codes, kvg_tensor *scales);
+
+/* Nearly normal biases; points of the unit circle; bytes without a pattern. Tensors without bytes stay as they are. */
+void kvg_fill_bias(const kvg_case *c, kvg_side side, kvg_tensor *bias);
+void kvg_fill_cos_sin(const kvg_case *c, kvg_tensor *table);
+void kvg_fill_noise(const kvg_case *c, uint64_t stream, kvg_tensor *tensor);
 
 #endif

@@ -27,6 +27,34 @@ static kvg_case make_case(kvg_op op, kvg_format format, kvg_dtype dtype, kvg_fil
     return c;
 }
 
+/* A case on a paged layout with every option that it can have: what a defect changes must be there to change. */
+static kvg_case make_paged(kvg_op op, kvg_layout layout, kvg_format format, bool options, const char *backend)
+{
+    kvg_case c = make_case(KVG_OP_QUANTISE, format, KVG_DTYPE_BF16, KVG_FILL_RANDOM, backend);
+    const kvg_layout_info *info = kvg_layout_get(layout);
+    kvg_problem *p = &c.problem;
+    p->op = op;
+    p->layout = layout;
+    p->tokens = 30;
+    p->paging = (kvg_paging){.layers = 2, .layer = 1, .blocks = 16, .block_tokens = 8, .sequences = 3};
+    if (layout == KVG_LAYOUT_CONTIGUOUS) p->paging.block_tokens = 32;
+    if (options && info->padding >= KVG_PADDING_PAGES) p->paging.data_padding = 16;
+    if (options && info->padding == KVG_PADDING_ALL) p->paging.scale_padding = 37;
+    if (options && layout == KVG_LAYOUT_NHD) p->paging.row_padding = 16;
+    if (options && op == KVG_OP_APPEND) {
+        p->bias = true;
+        p->rope = (kvg_rope){.dims = 32, .positions = 64, .pairing = KVG_PAIRING_ADJACENT};
+    }
+    if (layout == KVG_LAYOUT_MLA || (options && layout == KVG_LAYOUT_TURBOMIND && format == KVG_FORMAT_NVFP4)) {
+        p->kv_heads = layout == KVG_LAYOUT_MLA ? 1 : 2;
+        p->paging.shared_kv = true;
+        p->paging.v_first = 16;
+        p->paging.v_dim = 48;
+    }
+    assert_int_equal(kvg_case_name(&c), KVG_OK);
+    return c;
+}
+
 typedef struct tally {
     unsigned rejected, unreached;
 } tally;
@@ -44,6 +72,21 @@ static void judge(const kvg_defect *defect, const kvg_case *c, const kvg_backend
         t->unreached++;
     } else {
         fail_msg("%s: %s %s: %s", c->id, defect->id, kvg_verdict_name(r.verdict), r.detail);
+    }
+}
+
+static void judge_paged(const kvg_defect *defect, const char *name, const kvg_backend *backend, tally *t)
+{
+    static const kvg_op ops[] = {KVG_OP_APPEND, KVG_OP_FLATTEN, KVG_OP_PROBE};
+    static const kvg_format formats[] = {KVG_FORMAT_INT4, KVG_FORMAT_NVFP4, KVG_FORMAT_E5M2};
+    size_t layouts;
+    const kvg_layout_info *layout = kvg_layout_table(&layouts);
+    for (size_t i = 0; i < 3 * 3 * layouts; i++) {
+        const kvg_layout_info *l = &layout[i / 9];
+        if (!l->paged) continue;
+        const kvg_case c = make_paged(ops[i % 3], l->layout, formats[i / 3 % 3], true, name);
+        assert_int_equal(kvg_problem_check(&c.problem), KVG_OK);
+        judge(defect, &c, backend, t);
     }
 }
 
@@ -66,6 +109,7 @@ static void test_every_defect_is_rejected_where_it_changes_the_answer(void **sta
             const kvg_case c = make_case(ops[i % 2], formats[i / 18].format, dtypes[i / 2 % 3], fills[i / 6 % 3], name);
             if (kvg_problem_check(&c.problem) == KVG_OK) judge(&defects[d], &c, backend, &t);
         }
+        judge_paged(&defects[d], name, backend, &t);
         printf("%-24s rejected in %3u cases, changes nothing in %3u\n", defects[d].id, t.rejected, t.unreached);
         if (t.rejected == 0) fail_msg("no case reaches the defect %s", defects[d].id);
     }
@@ -123,6 +167,23 @@ static void test_the_right_answer_passes_at_extreme_tensor_scales(void **state)
     }
 }
 
+static void test_the_right_answer_passes_on_every_layout(void **state)
+{
+    (void)state;
+    static const kvg_op ops[] = {KVG_OP_APPEND, KVG_OP_FLATTEN, KVG_OP_PROBE};
+    size_t formats, layouts;
+    const kvg_format_info *format = kvg_format_table(&formats);
+    const kvg_layout_info *layout = kvg_layout_table(&layouts);
+    for (size_t i = 0; i < 3 * 2 * layouts * formats; i++) {
+        const kvg_layout_info *l = &layout[i / 6 % layouts];
+        if (!l->paged) continue;
+        const kvg_case c = make_paged(ops[i % 3], l->layout, format[i / 6 / layouts].format, i / 3 % 2, "reference");
+        kvg_result r;
+        kvg_check_run(&c, kvg_reference_backend(), &r);
+        if (r.verdict != KVG_VERDICT_PASS) fail_msg("%s: %s", c.id, r.detail);
+    }
+}
+
 static void test_the_right_answer_passes(void **state)
 {
     (void)state;
@@ -177,6 +238,7 @@ int main(void)
         cmocka_unit_test(test_every_defect_is_rejected_where_it_changes_the_answer),
         cmocka_unit_test(test_a_defect_of_one_side_is_rejected),
         cmocka_unit_test(test_the_right_answer_passes),
+        cmocka_unit_test(test_the_right_answer_passes_on_every_layout),
         cmocka_unit_test(test_the_right_answer_passes_at_extreme_tensor_scales),
         cmocka_unit_test(test_a_fill_that_tells_nothing_is_mistrusted),
         cmocka_unit_test(test_the_round_trip_bound_is_tight),
