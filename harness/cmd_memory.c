@@ -1,122 +1,246 @@
 #include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <cjson/cJSON.h>
 
-#include "core/format.h"
+#include "core/mode.h"
 #include "harness/commands.h"
-#include "harness/model.h"
+#include "harness/memory.h"
+#include "harness/memory_config.h"
 
 static const char help_text[] =
-    "usage: kvgold memory MODEL [options]\n\n"
-    "KV bytes per token and per context for every format, from the format table alone (codes, block scales and row\n"
-    "parameters; the FP32 tensor scales, two per layer, are not counted), against f16 and e4m3. MODEL is a name of\n"
-    "`kvgold list models` or a .json file.\n\n"
-    "      --context N   context length in tokens; may be repeated (default 4096, 32768, 131072)\n"
-    "      --json        print JSON instead of a table\n";
+    "usage: kvgold memory MODEL [options]\n"
+    "       kvgold memory --require CONFIG\n\n"
+    "What the pools of a paged cache weigh, data and scales apart, for every mode and format, against f16 and e4m3:\n"
+    "counted as block managers allocate them and checked against the formulas to the byte. The FP32 tensor scales,\n"
+    "two per layer, are not counted. MODEL is a name of `kvgold list models` or a .json file.\n\n"
+    "      --context N       tokens of a sequence; may be repeated (default 4096, 32768, 131072)\n"
+    "      --layout NAME     where the bytes lie (default turbomind)\n"
+    "      --block-tokens N  tokens of a block (default 64)\n"
+    "      --padding R,D,S   bytes after each row, data page and scale page (layouts nhd, hnd, vllm)\n"
+    "      --dtype T         model type, f16 or bf16 (default bf16)\n"
+    "      --budget BYTES    also print how many sequences of each context fit\n"
+    "      --json            print JSON instead of a table\n"
+    "      --require CONFIG  check the savings that a config demands (docs/config.md); exit code 1 on a shortfall\n";
 
 enum { MAX_CONTEXTS = 8 };
 
-/* Bytes of all layers for one token, K and V. */
-static uint64_t token_bytes(const kvg_model *m, kvg_format format)
+typedef struct memory_options {
+    kvg_memory_plan plan;
+    uint64_t contexts[MAX_CONTEXTS], budget;
+    size_t context_count;
+    bool json;
+    const char *require;
+} memory_options;
+
+/* The mode that stores K and V in a format, "" if there is none. */
+static const char *mode_of(kvg_format format, kvg_dtype dtype)
 {
-    const uint64_t row = kvg_format_code_bytes(format, m->head_dim) + kvg_format_scale_bytes(format, m->head_dim);
-    return row * m->layers * m->kv_heads * (m->shared_kv ? 1 : 2);
+    size_t count;
+    const kvg_mode_info *modes = kvg_mode_table(&count);
+    for (size_t i = 0; i < count; i++) {
+        if (kvg_mode_format(modes[i].mode, dtype) == format) return modes[i].name;
+    }
+    return "";
 }
 
-static void print_table(const kvg_model *m, const uint64_t *contexts, size_t context_count)
+static kvg_status measure(const kvg_model *m, const memory_options *o, kvg_format format, uint64_t tokens,
+                          kvg_memory_use *use)
 {
-    const double f16 = (double)token_bytes(m, KVG_FORMAT_F16), e4m3 = (double)token_bytes(m, KVG_FORMAT_E4M3);
+    kvg_memory_plan plan = o->plan;
+    plan.format = format;
+    return kvg_memory_measure(m, &plan, tokens, use);
+}
+
+static double gib(uint64_t bytes)
+{
+    return (double)bytes / (1024.0 * 1024 * 1024);
+}
+
+static void print_head(const kvg_model *m, const memory_options *o)
+{
+    printf("%s: %u layers with KV, %u KV heads, head_dim %u%s\n", m->title, m->layers, m->kv_heads, m->head_dim,
+           m->shared_kv ? ", K and V share one row" : "");
+    if (m->other_layers) printf("%u layers hold no KV\n", m->other_layers);
+    printf("source: %s\nlayout %s, blocks of %u tokens, model type %s\n\n", m->source,
+           kvg_layout_get(o->plan.layout)->name, o->plan.block_tokens, kvg_dtype_name(o->plan.dtype));
+    printf("%-8s %-9s | bytes of a block, all layers: %-8s | %11s %7s %7s |", "", "", "", "bytes/token", "saving", "");
+    printf(" %s\n", o->budget ? "GiB of data, of scales; sequences that fit, at" : "GiB of data, of scales, at");
+    printf("%-8s %-9s | %11s %11s %15s | %11s %7s %7s |", "format", "mode", "data", "scales", "padding of both", "",
+           "f16", "e4m3");
+    for (size_t c = 0; c < o->context_count; c++) {
+        char title[32];
+        snprintf(title, sizeof title, "%llu", (unsigned long long)o->contexts[c]);
+        printf("  %*s tokens", o->budget ? 14 : 9, title);
+    }
+    printf("\n");
+}
+
+static kvg_status print_format(const kvg_model *m, const memory_options *o, const kvg_format_info *format)
+{
+    const double f16 = (double)kvg_memory_token_bytes(m, KVG_FORMAT_F16);
+    const double e4m3 = (double)kvg_memory_token_bytes(m, KVG_FORMAT_E4M3);
+    const uint64_t token = kvg_memory_token_bytes(m, format->format);
+    kvg_memory_use use[1 + MAX_CONTEXTS];
+    kvg_status s = measure(m, o, format->format, o->plan.block_tokens, &use[0]);
+    for (size_t c = 0; c < o->context_count && !s; c++) s = measure(m, o, format->format, o->contexts[c], &use[1 + c]);
+    if (s) return s;
+    printf("%-8s %-9s | %11llu %11llu %15llu | %11llu %6.3fx %6.3fx |", format->name,
+           mode_of(format->format, o->plan.dtype), (unsigned long long)use[0].data, (unsigned long long)use[0].scales,
+           (unsigned long long)use[0].padding, (unsigned long long)token, f16 / (double)token, e4m3 / (double)token);
+    for (size_t c = 1; c <= o->context_count; c++) {
+        printf("  %7.3f %8.4f", gib(use[c].data), gib(use[c].scales));
+        if (o->budget) printf(" %4llu", (unsigned long long)(o->budget / (use[c].data + use[c].scales)));
+    }
+    printf("\n");
+    return KVG_OK;
+}
+
+static kvg_status print_table(const kvg_model *m, const memory_options *o)
+{
     size_t count;
     const kvg_format_info *formats = kvg_format_table(&count);
-    printf("%s: %u layers, %u KV heads, head_dim %u%s\nsource: %s\n\n", m->title, m->layers, m->kv_heads, m->head_dim,
-           m->shared_kv ? ", K and V share one row" : "", m->source);
-    printf("%-8s %12s %9s %9s", "format", "bytes/token", "f16 =", "e4m3 =");
-    for (size_t c = 0; c < context_count; c++) printf("  %8llu tokens", (unsigned long long)contexts[c]);
-    printf("\n");
+    print_head(m, o);
     for (size_t i = 0; i < count; i++) {
         if (kvg_format_check_dim(formats[i].format, m->head_dim)) {
             printf("%-8s %s\n", formats[i].name, kvg_error_text());
             continue;
         }
-        const uint64_t bytes = token_bytes(m, formats[i].format);
-        printf("%-8s %12llu %8.3fx %8.3fx", formats[i].name, (unsigned long long)bytes, f16 / (double)bytes,
-               e4m3 / (double)bytes);
-        for (size_t c = 0; c < context_count; c++) {
-            printf("  %11.3f GiB", (double)bytes * (double)contexts[c] / (1024.0 * 1024 * 1024));
-        }
-        printf("\n");
+        kvg_status s = print_format(m, o, &formats[i]);
+        if (s) return s;
     }
+    printf("\nIn every line what block managers allocate equals the pools' sizes and the formulas, to the byte.\n");
+    return KVG_OK;
 }
 
-static kvg_status print_json(const kvg_model *m, const uint64_t *contexts, size_t context_count)
+static kvg_status add_json_format(const kvg_model *m, const memory_options *o, kvg_format format, cJSON *list)
 {
-    const double f16 = (double)token_bytes(m, KVG_FORMAT_F16), e4m3 = (double)token_bytes(m, KVG_FORMAT_E4M3);
+    const uint64_t token = kvg_memory_token_bytes(m, format);
+    cJSON *item = cJSON_CreateObject();
+    cJSON_AddItemToArray(list, item);
+    cJSON_AddStringToObject(item, "format", kvg_format_get(format)->name);
+    cJSON_AddStringToObject(item, "mode", mode_of(format, o->plan.dtype));
+    cJSON_AddNumberToObject(item, "bytes_per_token", (double)token);
+    cJSON_AddNumberToObject(item, "saving_against_f16",
+                            (double)kvg_memory_token_bytes(m, KVG_FORMAT_F16) / (double)token);
+    cJSON_AddNumberToObject(item, "saving_against_e4m3",
+                            (double)kvg_memory_token_bytes(m, KVG_FORMAT_E4M3) / (double)token);
+    cJSON *contexts = cJSON_AddArrayToObject(item, "contexts");
+    for (size_t c = 0; c < o->context_count; c++) {
+        kvg_memory_use use;
+        kvg_status s = measure(m, o, format, o->contexts[c], &use);
+        if (s) return s;
+        cJSON *one = cJSON_CreateObject();
+        cJSON_AddNumberToObject(one, "tokens", (double)o->contexts[c]);
+        cJSON_AddNumberToObject(one, "blocks", (double)use.blocks);
+        cJSON_AddNumberToObject(one, "data_bytes", (double)use.data);
+        cJSON_AddNumberToObject(one, "scale_bytes", (double)use.scales);
+        cJSON_AddNumberToObject(one, "padding_bytes", (double)use.padding);
+        cJSON_AddNumberToObject(one, "tail_bytes", (double)use.tail);
+        if (o->budget) cJSON_AddNumberToObject(one, "fit", (double)(o->budget / (use.data + use.scales)));
+        cJSON_AddItemToArray(contexts, one);
+    }
+    return KVG_OK;
+}
+
+static kvg_status print_json(const kvg_model *m, const memory_options *o)
+{
     size_t count;
     const kvg_format_info *formats = kvg_format_table(&count);
     cJSON *root = cJSON_CreateObject();
     cJSON_AddStringToObject(root, "model", m->name);
     cJSON_AddNumberToObject(root, "layers", m->layers);
+    cJSON_AddNumberToObject(root, "other_layers", m->other_layers);
     cJSON_AddNumberToObject(root, "kv_heads", m->kv_heads);
     cJSON_AddNumberToObject(root, "head_dim", m->head_dim);
+    cJSON_AddStringToObject(root, "layout", kvg_layout_get(o->plan.layout)->name);
+    cJSON_AddNumberToObject(root, "block_tokens", o->plan.block_tokens);
     cJSON *list = cJSON_AddArrayToObject(root, "formats");
-    for (size_t i = 0; i < count; i++) {
-        if (kvg_format_check_dim(formats[i].format, m->head_dim)) continue;
-        const uint64_t bytes = token_bytes(m, formats[i].format);
-        cJSON *item = cJSON_CreateObject();
-        cJSON_AddStringToObject(item, "format", formats[i].name);
-        cJSON_AddNumberToObject(item, "bytes_per_token", (double)bytes);
-        cJSON_AddNumberToObject(item, "saving_against_f16", f16 / (double)bytes);
-        cJSON_AddNumberToObject(item, "saving_against_e4m3", e4m3 / (double)bytes);
-        cJSON *by_context = cJSON_AddObjectToObject(item, "bytes_per_context");
-        for (size_t c = 0; c < context_count; c++) {
-            char key[24];
-            snprintf(key, sizeof key, "%llu", (unsigned long long)contexts[c]);
-            cJSON_AddNumberToObject(by_context, key, (double)bytes * (double)contexts[c]);
-        }
-        cJSON_AddItemToArray(list, item);
+    kvg_status s = KVG_OK;
+    for (size_t i = 0; i < count && !s; i++) {
+        if (kvg_format_check_dim(formats[i].format, m->head_dim) == KVG_OK)
+            s = add_json_format(m, o, formats[i].format, list);
     }
-    char *text = cJSON_Print(root);
+    char *text = s ? NULL : cJSON_Print(root);
     cJSON_Delete(root);
+    if (s) return s;
     if (!text) return kvg_fail(KVG_ERR_MEMORY, "cannot hold the table");
     puts(text);
     free(text);
     return KVG_OK;
 }
 
+static kvg_status read_padding(const char *text, kvg_memory_plan *plan)
+{
+    char rest;
+    if (sscanf(text, "%8u,%8u,%8u%c", &plan->row_padding, &plan->data_padding, &plan->scale_padding, &rest) == 3) {
+        return KVG_OK;
+    }
+    return kvg_fail(KVG_ERR_INVALID, "padding '%s' is not three numbers: bytes per row, data page, scale page", text);
+}
+
+static kvg_status read_budget(const char *text, uint64_t *out)
+{
+    char *end;
+    *out = strtoull(text, &end, 10);
+    if (text[0] >= '1' && text[0] <= '9' && *end == 0) return KVG_OK;
+    return kvg_fail(KVG_ERR_INVALID, "budget '%s' is not a number of bytes above 0", text);
+}
+
+static kvg_status add_context(const char *text, memory_options *o)
+{
+    unsigned context;
+    if (o->context_count == MAX_CONTEXTS) return kvg_fail(KVG_ERR_INVALID, "at most %d contexts", MAX_CONTEXTS);
+    kvg_status s = kvg_parse_count(text, 1u << 30, &context);
+    if (!s) o->contexts[o->context_count++] = context;
+    return s;
+}
+
+static kvg_status read_option(int option, memory_options *o)
+{
+    switch (option) {
+    case 'c': return add_context(optarg, o);
+    case 'l': return kvg_layout_find(optarg, &o->plan.layout);
+    case 'b': return kvg_parse_count(optarg, 1u << 20, &o->plan.block_tokens);
+    case 'p': return read_padding(optarg, &o->plan);
+    case 't': return kvg_dtype_find(optarg, &o->plan.dtype);
+    case 'B': return read_budget(optarg, &o->budget);
+    case 'r': o->require = optarg; return KVG_OK;
+    default: o->json = true; return KVG_OK;
+    }
+}
+
 int kvg_command_memory(int argc, char **argv)
 {
     static const struct option options[] = {
-        {"context", required_argument, NULL, 'c'},
-        {"json", no_argument, NULL, 'j'},
-        {"help", no_argument, NULL, 'h'},
-        {0},
+        {"context", required_argument, NULL, 'c'}, {"layout", required_argument, NULL, 'l'},
+        {"block-tokens", required_argument, NULL, 'b'}, {"padding", required_argument, NULL, 'p'},
+        {"dtype", required_argument, NULL, 't'},   {"budget", required_argument, NULL, 'B'},
+        {"require", required_argument, NULL, 'r'}, {"json", no_argument, NULL, 'j'},
+        {"help", no_argument, NULL, 'h'},          {0},
     };
-    uint64_t contexts[MAX_CONTEXTS] = {4096, 32768, 131072};
-    size_t context_count = 0;
-    bool json = false;
+    static const uint64_t default_contexts[] = {4096, 32768, 131072};
+    memory_options o = {.plan = {.layout = KVG_LAYOUT_TURBOMIND, .dtype = KVG_DTYPE_BF16, .block_tokens = 64}};
     kvg_status s = KVG_OK;
     for (int option; !s && (option = getopt_long(argc, argv, "h", options, NULL)) != -1;) {
-        unsigned context;
-        switch (option) {
-        case 'c':
-            s = kvg_parse_count(optarg, 1u << 30, &context);
-            if (!s && context_count == MAX_CONTEXTS)
-                return kvg_command_usage("memory", "at most %d contexts", MAX_CONTEXTS);
-            if (!s) contexts[context_count++] = context;
-            break;
-        case 'j': json = true; break;
-        case 'h': fputs(help_text, stdout); return KVG_EXIT_PASS;
-        default: return kvg_command_usage("memory", "unknown option");
+        if (option == '?') return kvg_command_usage("memory", "unknown option");
+        if (option == 'h') {
+            fputs(help_text, stdout);
+            return KVG_EXIT_PASS;
         }
+        s = read_option(option, &o);
     }
     if (s) return kvg_command_fail("memory", s);
-    if (optind + 1 != argc) return kvg_command_usage("memory", "give one model");
+    if (optind + (o.require ? 0 : 1) != argc) return kvg_command_usage("memory", "give one model, or --require CONFIG");
+    if (o.require) return kvg_memory_require(o.require);
+    if (o.context_count == 0) {
+        memcpy(o.contexts, default_contexts, sizeof default_contexts);
+        o.context_count = sizeof default_contexts / sizeof default_contexts[0];
+    }
     kvg_model model;
     s = kvg_model_load(NULL, argv[optind], &model);
-    if (context_count == 0) context_count = 3;
-    if (!s && json) s = print_json(&model, contexts, context_count);
-    else if (!s) print_table(&model, contexts, context_count);
+    if (!s) s = o.json ? print_json(&model, &o) : print_table(&model, &o);
     return s ? kvg_command_fail("memory", s) : KVG_EXIT_PASS;
 }

@@ -78,12 +78,14 @@ static kvg_status read_count(kvg_json object, const char *key, uint64_t min, uin
 
 static kvg_status read_model(kvg_json root, kvg_model *m)
 {
-    static const char *const keys[] = {"title", "layers", "query_heads", "kv_heads", "head_dim", "shared_kv", "source"};
+    static const char *const keys[] = {"title",    "layers",   "other_layers", "query_heads",
+                                       "kv_heads", "head_dim", "shared_kv",    "source"};
     bool shared = false;
     kvg_json value;
     kvg_status s = kvg_json_check_keys(root, keys, sizeof keys / sizeof keys[0]);
     if (!s) s = read_text(root, "title", m->title, sizeof m->title);
     if (!s) s = read_count(root, "layers", 1, 10000, &m->layers);
+    if (!s && kvg_json_has(root, "other_layers")) s = read_count(root, "other_layers", 1, 10000, &m->other_layers);
     if (!s) s = read_count(root, "query_heads", 1, 1024, &m->query_heads);
     if (!s) s = read_count(root, "kv_heads", 1, 1024, &m->kv_heads);
     if (!s) s = read_count(root, "head_dim", 1, 1024, &m->head_dim);

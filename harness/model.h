@@ -10,7 +10,8 @@
 typedef struct kvg_model {
     char name[64];       /* the file's name without .json */
     char title[96];
-    uint32_t layers;     /* L: layers that hold KV */
+    uint32_t layers;       /* L: layers that hold KV */
+    uint32_t other_layers; /* layers that hold none: Mamba, linear attention */
     uint32_t query_heads, kv_heads, head_dim;
     uint32_t shared_kv;  /* 1: K and V share one row of head_dim elements (MLA latent), so V takes no room */
     char source[256];    /* where the numbers come from */
