@@ -101,7 +101,7 @@ static kvg_status check_padding(const kvg_layout_info *layout, const kvg_paging 
     if ((rows_or_scales && layout->padding != KVG_PADDING_ALL) ||
         (g->data_padding && layout->padding == KVG_PADDING_NONE)) {
         return kvg_fail(KVG_ERR_INVALID, "layout %s has no such padding: %s", layout->name,
-                        layout->padding == KVG_PADDING_NONE ? "use nhd, hnd, vllm or vllm_hnd" : "use data_padding only");
+                        layout->padding == KVG_PADDING_NONE ? "use nhd, hnd or vllm" : "use data_padding only");
     }
     return KVG_OK;
 }
@@ -152,8 +152,8 @@ static kvg_status check_rope(const kvg_problem *p)
     }
     if (r->dims == 0) return KVG_OK;
     if (r->dims % 2 || r->dims > p->head_dim || r->positions < 1) {
-        return kvg_fail(KVG_ERR_INVALID, "rope turns %u of %u elements by a table of %u rows: use an even number, 1 row "
-                        "or more", r->dims, p->head_dim, r->positions);
+        return kvg_fail(KVG_ERR_INVALID, "rope turns %u of %u elements by a table of %u rows: use an even number, 1 "
+                        "row or more", r->dims, p->head_dim, r->positions);
     }
     if (r->pairing != KVG_PAIRING_ADJACENT && r->pairing != KVG_PAIRING_HALVES) {
         return kvg_fail(KVG_ERR_INVALID, "rope pairing id %d is unknown: use adjacent or halves", (int)r->pairing);
@@ -166,7 +166,7 @@ static kvg_status check_unpaged(const kvg_paging *g)
     const uint32_t numbers = g->layers | g->layer | g->blocks | g->block_tokens | g->sequences | g->row_padding |
                              g->data_padding | g->scale_padding | g->v_first | g->v_dim;
     if (!numbers && !g->v_scale_swizzle && !g->shared_kv) return KVG_OK;
-    return kvg_fail(KVG_ERR_INVALID, "blocks, layers, padding and the like are for paged layouts: layout rows has none");
+    return kvg_fail(KVG_ERR_INVALID, "blocks, layers, padding and so on are for paged layouts: layout rows has none");
 }
 
 static kvg_status check_paging(const kvg_problem *p)
@@ -184,8 +184,8 @@ static kvg_status check_paging(const kvg_problem *p)
         return kvg_fail(KVG_ERR_INVALID, "%u blocks: block tables are i32, so at most %d", g->blocks, INT32_MAX);
     }
     if (g->layers < 1 || g->blocks < 1 || g->block_tokens < 1) {
-        return kvg_fail(KVG_ERR_INVALID, "%u layers, %u blocks of %u tokens: each must be at least 1", g->layers, g->blocks,
-                        g->block_tokens);
+        return kvg_fail(KVG_ERR_INVALID, "%u layers, %u blocks of %u tokens: each must be at least 1", g->layers,
+                        g->blocks, g->block_tokens);
     }
     if (g->layer >= g->layers) return kvg_fail(KVG_ERR_INVALID, "layer %u of %u: count from 0", g->layer, g->layers);
     if (p->op == KVG_OP_FLATTEN && g->sequences < 1) {
@@ -274,7 +274,7 @@ kvg_status kvg_problem_pool_bytes(const kvg_problem *p, kvg_role pool, kvg_side 
     over |= __builtin_add_overflow(bytes, padding, &bytes);
     over |= __builtin_mul_overflow(bytes, (uint64_t)g->blocks * g->layers, &bytes);
     if (over || bytes > INT64_MAX) {
-        return kvg_fail(KVG_ERR_INVALID, "a pool of %u blocks x %u layers x %u tokens x %u heads exceeds 2^63 - 1 bytes",
+        return kvg_fail(KVG_ERR_INVALID, "a pool of %u blocks, %u layers, %u tokens, %u heads exceeds 2^63 - 1 bytes",
                         g->blocks, g->layers, g->block_tokens, p->kv_heads);
     }
     *out = bytes;
@@ -310,7 +310,8 @@ kvg_tensor kvg_problem_tensor(const kvg_problem *p, kvg_role role, kvg_side side
     case KVG_ROLE_VALUES: return shaped(p->dtype, 3, T, H, own_row * D, 0);
     case KVG_ROLE_CODES: return shaped(KVG_DTYPE_U8, 3, T, H, own_row * kvg_format_code_bytes(format, D), 0);
     case KVG_ROLE_SCALES: return shaped(KVG_DTYPE_U8, 3, T, H, own_row * kvg_format_scale_bytes(format, D), 0);
-    case KVG_ROLE_TENSOR_SCALE: return shaped(KVG_DTYPE_F32, 1, own_row && kvg_format_get(format)->tensor_scale, 0, 0, 0);
+    case KVG_ROLE_TENSOR_SCALE:
+        return shaped(KVG_DTYPE_F32, 1, own_row && kvg_format_get(format)->tensor_scale, 0, 0, 0);
     case KVG_ROLE_BIAS: return shaped(p->dtype, 2, H, p->bias ? own_row * D : 0, 0, 0);
     case KVG_ROLE_DATA_POOL:
     case KVG_ROLE_SCALE_POOL: return pool_tensor(p, role, side);

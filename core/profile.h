@@ -1,0 +1,49 @@
+/* Profiles: which tensor-core arithmetic gives an answer bit for bit. The table is core/profiles.def, the contract
+ * docs/numerics.md section 5. */
+#ifndef KVG_CORE_PROFILE_H
+#define KVG_CORE_PROFILE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/status.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef enum kvg_profile {
+#define PROFILE(ENUM, name, id, sm, sum_terms, fraction_bits, summary) KVG_PROFILE_##ENUM = id,
+#include "core/profiles.def"
+#undef PROFILE
+    KVG_PROFILE_END /* one past the largest id */
+} kvg_profile;
+
+/* The shape of the instruction that profiles describe: d[M][N] = a[M][K] b[K][N] + c[M][N]. */
+enum { KVG_MMA_M = 16, KVG_MMA_N = 8, KVG_MMA_K = 16 };
+
+typedef struct kvg_profile_info {
+    kvg_profile profile;
+    const char *name;
+    uint32_t sm;            /* compute capability, major * 10 + minor */
+    uint32_t sum_terms;     /* products of one fused sum; divides KVG_MMA_K */
+    uint32_t fraction_bits; /* F: bits that a term keeps below the largest exponent */
+    const char *summary;
+} kvg_profile_info;
+
+/* The table, in id order; *count rows. */
+const kvg_profile_info *kvg_profile_table(size_t *count);
+
+/* The row of `profile`; NULL for values outside the table. */
+const kvg_profile_info *kvg_profile_get(kvg_profile profile);
+
+/* Looks up a name exactly as in the table. KVG_ERR_NOT_FOUND lists the known names. */
+kvg_status kvg_profile_find(const char *name, kvg_profile *out) KVG_CHECKED;
+
+/* The profile of a chip. KVG_ERR_NOT_FOUND: no row describes it. */
+kvg_status kvg_profile_of_sm(uint32_t sm, kvg_profile *out) KVG_CHECKED;
+
+#ifdef __cplusplus
+}
+#endif
+#endif
