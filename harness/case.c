@@ -26,6 +26,49 @@ static void append(id_text *t, const char *separator, const char *word)
     t->left -= (size_t)n;
 }
 
+/* ":B16:N12:L2:S3", then the options that are set, ":pad3+64+32", ":swizzle", ":v512@64", ":rope64a256", ":bias". */
+static void append_paging(id_text *t, const kvg_problem *p)
+{
+    const kvg_paging *g = &p->paging;
+    char word[64];
+    snprintf(word, sizeof word, "B%u:N%u:L%u:S%u", g->block_tokens, g->blocks, g->layers, g->sequences);
+    append(t, ":", word);
+    snprintf(word, sizeof word, "pad%u+%u+%u", g->row_padding, g->data_padding, g->scale_padding);
+    if (g->row_padding || g->data_padding || g->scale_padding) append(t, ":", word);
+    if (g->v_scale_swizzle) append(t, ":", "swizzle");
+    snprintf(word, sizeof word, "v%u@%u", g->v_dim, g->v_first);
+    if (g->shared_kv) append(t, ":", word);
+    snprintf(word, sizeof word, "rope%u%c%u", p->rope.dims, p->rope.pairing == KVG_PAIRING_HALVES ? 'h' : 'a',
+             p->rope.positions);
+    if (p->rope.dims) append(t, ":", word);
+    if (p->bias) append(t, ":", "bias");
+}
+
+void kvg_case_policy_text(const kvg_case_policy *policy, char *out, size_t size)
+{
+    const kvg_mode_request *r = &policy->request;
+    const struct {
+        bool set;
+        const char *word;
+    } options[] = {
+        {!r->fp4_build, "no_fp4_build"}, {!r->fp4_nv_enabled, "no_fp4_nv"}, {r->design_gating, "design"},
+        {r->prefix_cache, "prefix_cache"}, {r->partial_kv, "partial_kv"}, {r->engine_kernels, "engine_kernels"},
+    };
+    char number[16];
+    id_text t = {out, size, false};
+    out[0] = 0;
+    if (!policy->given) return;
+    snprintf(number, sizeof number, "%u", r->policy);
+    append(&t, "policy", number);
+    if (r->domain != KVG_POLICY_TURBOMIND) append(&t, ".", kvg_policy_domain_name(r->domain));
+    snprintf(number, sizeof number, "%u", r->sm);
+    if (r->sm) append(&t, "@sm", number);
+    if (policy->fell_back) append(&t, ">", kvg_mode_name(policy->effective));
+    for (size_t i = 0; i < sizeof options / sizeof options[0]; i++) {
+        if (options[i].set) append(&t, ":", options[i].word);
+    }
+}
+
 static void append_scale(id_text *t, const kvg_case *c)
 {
     char word[64] = "-"; /* no tensor scale */
@@ -42,6 +85,7 @@ static void append_scale(id_text *t, const kvg_case *c)
 kvg_status kvg_case_name(kvg_case *c)
 {
     const kvg_problem *p = &c->problem;
+    char policy[KVG_POLICY_TEXT_SIZE];
     id_text t = {c->id, sizeof c->id, false};
     append(&t, "", kvg_op_get(p->op)->name);
     for (int side = KVG_K; side <= KVG_V; side++) {
@@ -51,7 +95,10 @@ kvg_status kvg_case_name(kvg_case *c)
         append(&t, side == KVG_K ? "/" : "+", kvg_format_get(p->storage[side].format)->name);
         append(&t, ".", p->storage[side].dialect);
     }
-    append(&t, "/", kvg_layout_name(p->layout));
+    append(&t, "/", kvg_layout_get(p->layout)->name);
+    if (kvg_layout_get(p->layout)->paged) append_paging(&t, p);
+    kvg_case_policy_text(&c->policy, policy, sizeof policy);
+    if (c->policy.given) append(&t, ":", policy);
     append(&t, "/", kvg_dtype_name(p->dtype));
     char shape[48];
     snprintf(shape, sizeof shape, "%ux%ux%u", p->tokens, p->kv_heads, p->head_dim);

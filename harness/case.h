@@ -2,6 +2,7 @@
 #ifndef KVG_HARNESS_CASE_H
 #define KVG_HARNESS_CASE_H
 
+#include "core/mode.h"
 #include "core/problem.h"
 #include "reference/reference.h"
 
@@ -24,10 +25,21 @@ typedef struct kvg_case_scale {
     float value[2];
 } kvg_case_scale;
 
-enum { KVG_CASE_ID_SIZE = 256, KVG_REPRO_SIZE = 2048 };
+/* What a policy chose for a case (docs/modes.md); all zero where the config names formats. */
+typedef struct kvg_case_policy {
+    bool given;
+    kvg_mode_request request;
+    kvg_mode requested, effective;
+    bool fell_back;
+    const char *reason;                     /* why it fell back; "" otherwise; owned by the config */
+    const char *partial_kv, *prefix_cache;  /* "on", why it is off though wanted, or "" where nobody wants it */
+} kvg_case_policy;
+
+enum { KVG_CASE_ID_SIZE = 256, KVG_REPRO_SIZE = 2048, KVG_POLICY_TEXT_SIZE = 160 };
 
 typedef struct kvg_case {
     kvg_problem problem;
+    kvg_case_policy policy;
     kvg_fill fill;
     const char *capture_file;   /* KVG_FILL_CAPTURE: path, and the two tensor names; owned by the config */
     const char *capture[2];
@@ -36,6 +48,11 @@ typedef struct kvg_case {
     uint64_t seed;              /* of the whole config; the fill mixes the case id in */
     char id[KVG_CASE_ID_SIZE];  /* unique in a config, and stable: every axis by name, never a position */
 } kvg_case;
+
+/* "policy16@sm90", ".lmdeploy_2026" before the '@' in that domain, ">none" after it where the policy fell back, then
+ * what is not as by default: ":no_fp4_build", ":no_fp4_nv", ":design", ":prefix_cache", ":partial_kv",
+ * ":engine_kernels". "" where no policy is given. */
+void kvg_case_policy_text(const kvg_case_policy *policy, char *out, size_t size);
 
 /* Writes case->id from the other fields. KVG_ERR_INVALID if it would not fit. */
 kvg_status kvg_case_name(kvg_case *c) KVG_CHECKED;

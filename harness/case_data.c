@@ -106,7 +106,8 @@ static kvg_status fill_rows(kvg_case_data *d)
 {
     kvg_status s = KVG_OK;
     for (int side = KVG_K; !s && side < kvg_problem_sides(&d->c->problem); side++) {
-        s = kvg_fill_values(d->c, &d->rows, (kvg_side)side, kvg_set_tensor(&d->values, KVG_ROLE_VALUES, (kvg_side)side));
+        kvg_tensor *values = kvg_set_tensor(&d->values, KVG_ROLE_VALUES, (kvg_side)side);
+        s = kvg_fill_values(d->c, &d->rows, (kvg_side)side, values);
     }
     return s;
 }

@@ -72,7 +72,8 @@ static void judge_bytes(const running_case *b, size_t index, const kvg_tensor *a
     if (wrong == 0) return;
     char where[256];
     kvg_describe_byte(&b->data, index, expected, answer, first, where, sizeof where);
-    fail(r, "%s: %zu of %zu bytes differ, first at %s", kvg_set_name(&b->expected, index), wrong, expected->bytes, where);
+    fail(r, "%s: %zu of %zu bytes differ, first at %s", kvg_set_name(&b->expected, index), wrong, expected->bytes,
+         where);
 }
 
 /* Codes and scales of one side under a dialect that is compared by value. */
@@ -340,7 +341,8 @@ static const char *candidate_text(const kvg_backend *backend)
 static void run_candidate(running_case *b, const kvg_backend *backend, const kvg_impl *impl, kvg_result *r)
 {
     uint64_t before[KVG_MAX_TENSORS];
-    for (size_t i = 0; i < b->data.in.count; i++) before[i] = kvg_hash64(b->data.in.tensors[i].data, b->data.in.tensors[i].bytes);
+    const kvg_tensor_set *in = &b->data.in;
+    for (size_t i = 0; i < in->count; i++) before[i] = kvg_hash64(in->tensors[i].data, in->tensors[i].bytes);
     const double start = now_ms();
     const kvg_status s = impl->run(&b->c->problem, b->data.in.tensors, b->answer.tensors, NULL);
     r->milliseconds = now_ms() - start;
@@ -353,9 +355,9 @@ static void run_candidate(running_case *b, const kvg_backend *backend, const kvg
     if (s) fail(r, "%s returned '%s': %s", impl->name, kvg_status_name(s), candidate_text(backend));
     check_guards(&b->data.in, "input", r);
     check_guards(&b->answer, "output", r);
-    for (size_t i = 0; i < b->data.in.count; i++) {
-        if (kvg_hash64(b->data.in.tensors[i].data, b->data.in.tensors[i].bytes) != before[i]) {
-            fail(r, "input %s was written", kvg_set_name(&b->data.in, i));
+    for (size_t i = 0; i < in->count; i++) {
+        if (kvg_hash64(in->tensors[i].data, in->tensors[i].bytes) != before[i]) {
+            fail(r, "input %s was written", kvg_set_name(in, i));
         }
     }
     if (r->verdict == KVG_VERDICT_PASS) judge(b, b->answer.tensors, r);

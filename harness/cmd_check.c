@@ -98,6 +98,26 @@ static kvg_status write_reports(const check_options *o)
     return s;
 }
 
+static bool falls_back(const kvg_case *c, const check_options *o)
+{
+    return c->policy.fell_back && kvg_run_selects(&o->run, c);
+}
+
+/* One line for each reason: that a cache is not quantised must not wait for the report. */
+static void print_fallbacks(const kvg_config *config, const check_options *o)
+{
+    for (size_t i = 0; i < config->case_count; i++) {
+        const kvg_case *c = &config->cases[i];
+        bool told = !falls_back(c, o);
+        for (size_t j = i; !told && j-- > 0;) {
+            const kvg_case *earlier = &config->cases[j];
+            told = falls_back(earlier, o) && strcmp(earlier->policy.reason, c->policy.reason) == 0;
+        }
+        if (told) continue;
+        fprintf(stderr, "kvgold check: FELL BACK to %s: %s\n", kvg_mode_name(c->policy.effective), c->policy.reason);
+    }
+}
+
 static kvg_status check(const char *path, const check_options *o, int *exit_code)
 {
     kvg_config config;
@@ -105,6 +125,7 @@ static kvg_status check(const char *path, const check_options *o, int *exit_code
     kvg_status s = kvg_config_open(path, o->has_seed ? &o->seed : NULL, &config);
     if (s) return s;
     if (o->backend) s = kvg_config_use_backend(&config, o->backend);
+    if (!s) print_fallbacks(&config, o);
     if (!s) s = kvg_run(&config, &o->run, &summary);
     kvg_config_close(&config);
     if (s) return s;

@@ -11,7 +11,8 @@
 
 static const char help_text[] =
     "usage: kvgold list [WHAT | CONFIG]\n\n"
-    "WHAT: formats, dialects, ops, layouts, fills, defects or models; without it all of them. With a config: its case ids.\n";
+    "WHAT: formats, dialects, ops, layouts, fills, defects or models; without it all of them. With a config: its case\n"
+    "ids.\n";
 
 static kvg_status list_formats(void)
 {

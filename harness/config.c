@@ -14,7 +14,6 @@ typedef struct choice {
     kvg_json value;
 } choice;
 
-
 /* --- exclusion: the text of an axis as configs write it --- */
 
 /* "nvfp4", or "e4m3+nvfp4" where K and V differ. */
@@ -24,18 +23,27 @@ static void both_sides(const char *k, const char *v, char *out, size_t size)
     snprintf(out, size, "%s%s%s", k, same ? "" : "+", same ? "" : v);
 }
 
+static void yes_no(uint64_t value, char *out, size_t size)
+{
+    snprintf(out, size, "%s", value ? "true" : "false");
+}
+
 static void axis_text(const kvg_case *c, const choice *choices, axis which, char *out, size_t size)
 {
     const kvg_problem *p = &c->problem;
     const char *name = "";
+    const bool stored = p->storage[KVG_K].format != KVG_FORMAT_NONE; /* false: a policy that was refused */
+    out[0] = 0;
+    if (!stored && (which == AXIS_FORMAT || which == AXIS_DIALECT)) return;
     switch (which) {
     case AXIS_OP: snprintf(out, size, "%s", kvg_op_get(p->op)->name); return;
     case AXIS_FORMAT:
         both_sides(kvg_format_get(p->storage[KVG_K].format)->name, kvg_format_get(p->storage[KVG_V].format)->name, out,
                    size);
         return;
+    case AXIS_POLICY: kvg_case_policy_text(&c->policy, out, size); return;
     case AXIS_DIALECT: both_sides(p->storage[KVG_K].dialect, p->storage[KVG_V].dialect, out, size); return;
-    case AXIS_LAYOUT: snprintf(out, size, "%s", kvg_layout_name(p->layout)); return;
+    case AXIS_LAYOUT: snprintf(out, size, "%s", kvg_layout_get(p->layout)->name); return;
     case AXIS_DTYPE: snprintf(out, size, "%s", kvg_dtype_name(p->dtype)); return;
     case AXIS_MODEL:
         if (choices[AXIS_MODEL].has && kvg_json_string(choices[AXIS_MODEL].value, &name)) name = "";
@@ -44,12 +52,22 @@ static void axis_text(const kvg_case *c, const choice *choices, axis which, char
     case AXIS_KV_HEADS: snprintf(out, size, "%u", p->kv_heads); return;
     case AXIS_HEAD_DIM: snprintf(out, size, "%u", p->head_dim); return;
     case AXIS_TOKENS: snprintf(out, size, "%u", p->tokens); return;
+    case AXIS_BLOCK_TOKENS: snprintf(out, size, "%u", p->paging.block_tokens); return;
+    case AXIS_BLOCKS: snprintf(out, size, "%u", p->paging.blocks); return;
+    case AXIS_LAYERS: snprintf(out, size, "%u", p->paging.layers); return;
+    case AXIS_SEQUENCES: snprintf(out, size, "%u", p->paging.sequences); return;
+    case AXIS_PADDING:
+        yes_no(p->paging.row_padding | p->paging.data_padding | p->paging.scale_padding, out, size);
+        return;
+    case AXIS_SWIZZLE: yes_no(p->paging.v_scale_swizzle, out, size); return;
+    case AXIS_SHARED_KV: yes_no(p->paging.shared_kv, out, size); return;
+    case AXIS_ROPE: yes_no(p->rope.dims, out, size); return;
+    case AXIS_BIAS: yes_no(p->bias, out, size); return;
     case AXIS_FILL: snprintf(out, size, "%s", kvg_fill_names[c->fill]); return;
     case AXIS_SCALE: snprintf(out, size, c->scale.given ? "given" : "P%d", (int)c->scale.convention); return;
     case AXIS_BACKEND: snprintf(out, size, "%s", c->backend); return;
     case AXIS_COUNT: break;
     }
-    out[0] = 0;
 }
 
 static bool value_is(kvg_json value, const char *text)
@@ -67,6 +85,8 @@ static bool value_is(kvg_json value, const char *text)
         snprintf(digits, sizeof digits, "%llu", (unsigned long long)number);
         return strcmp(digits, text) == 0;
     }
+    bool flag;
+    if (kvg_json_bool(value, &flag) == KVG_OK) return strcmp(flag ? "true" : "false", text) == 0;
     return kvg_json_string(value, &string) == KVG_OK && strcmp(string, text) == 0;
 }
 
@@ -76,7 +96,7 @@ static bool excluded_by(kvg_json exclude, const kvg_case *c, const choice *choic
     for (size_t i = 0; i < kvg_json_count(exclude); i++) {
         const kvg_json member = kvg_json_at(exclude, i);
         for (int a = 0; a < AXIS_COUNT; a++) {
-            char text[128];
+            char text[KVG_POLICY_TEXT_SIZE];
             if (strcmp(kvg_json_key(member), kvg_axis_names[a]) != 0) continue;
             axis_text(c, choices, (axis)a, text, sizeof text);
             if (!value_is(member, text)) return false;
@@ -112,22 +132,31 @@ static kvg_status append_case(kvg_config *config, const kvg_case *c)
     return KVG_OK;
 }
 
-static kvg_status finish_case(kvg_config *config, group *g, const choice *choices, kvg_case *c)
+/* An object of the group's `exclude` matches the case; the first that does has done its duty. */
+static bool is_excluded(group *g, const kvg_case *c, const choice *choices)
 {
     for (size_t i = 0; i < g->exclude_count; i++) {
         if (!excluded_by(kvg_json_at(g->exclude, i), c, choices)) continue;
         g->exclude_used[i] = true;
-        return KVG_OK;
+        return true;
     }
+    return false;
+}
+
+static kvg_status finish_case(kvg_config *config, group *g, const choice *choices, kvg_case *c)
+{
+    if (is_excluded(g, c, choices)) return KVG_OK;
     c->seed = config->seed;
     kvg_status s = kvg_problem_check(&c->problem);
     if (!s) s = kvg_case_name(c);
     if (!s) s = kvg_fill_check(c);
+    if (!s) s = kvg_axis_check_blocks(&c->problem);
     if (s) return kvg_config_at(g->object, s);
     return append_case(config, c);
 }
 
-/* Reads one combination; "dialect": "all" becomes a case per dialect of the format. */
+/* Reads one combination; "dialect": "all" becomes a case per dialect of the format. A policy needs type and geometry
+ * first, a dialect the format that the policy chose. */
 static kvg_status add_combination(kvg_config *config, group *g, const choice *choices)
 {
     kvg_case c = {
@@ -140,11 +169,20 @@ static kvg_status add_combination(kvg_config *config, group *g, const choice *ch
     const bool all = choices[AXIS_DIALECT].has && kvg_json_is_string(choices[AXIS_DIALECT].value) &&
                      kvg_json_string(choices[AXIS_DIALECT].value, &dialect) == KVG_OK && strcmp(dialect, "all") == 0;
     for (int a = 0; a < AXIS_COUNT; a++) {
-        if (!choices[a].has || (a == AXIS_DIALECT && all)) continue;
+        if (!choices[a].has || a == AXIS_DIALECT) continue;
         kvg_status s = kvg_axis_read((axis)a, config, choices[a].value, &c);
         if (s) return s;
     }
-    if (!all) return finish_case(config, g, choices, &c);
+    kvg_axis_defaults(&c.problem);
+    if (c.policy.given && kvg_policy_apply(config, choices[AXIS_POLICY].value, &c)) {
+        if (is_excluded(g, &c, choices)) return KVG_OK;
+        return kvg_policy_apply(config, choices[AXIS_POLICY].value, &c); /* for its text */
+    }
+    if (!all) {
+        kvg_status s = KVG_OK;
+        if (choices[AXIS_DIALECT].has) s = kvg_axis_read(AXIS_DIALECT, config, choices[AXIS_DIALECT].value, &c);
+        return s ? s : finish_case(config, g, choices, &c);
+    }
     const kvg_format format = c.problem.storage[KVG_K].format;
     if (c.problem.storage[KVG_V].format != format) {
         return kvg_json_fail(choices[AXIS_DIALECT].value, "\"all\" needs one format for K and V");
@@ -174,14 +212,46 @@ static kvg_json axis_value(kvg_json object, axis a, size_t index)
     return kvg_json_is_array(value) ? kvg_json_at(value, index) : value;
 }
 
+static bool gives(kvg_json object, axis a)
+{
+    return kvg_json_has(object, kvg_axis_names[a]);
+}
+
+/* The object gives what stands for this axis: a model for kv_heads and head_dim, a policy for a format, or the other
+ * way round. */
+static bool replaces(kvg_json object, axis a)
+{
+    switch (a) {
+    case AXIS_MODEL: return gives(object, AXIS_KV_HEADS) || gives(object, AXIS_HEAD_DIM);
+    case AXIS_KV_HEADS:
+    case AXIS_HEAD_DIM: return gives(object, AXIS_MODEL);
+    case AXIS_FORMAT: return gives(object, AXIS_POLICY);
+    case AXIS_POLICY: return gives(object, AXIS_FORMAT);
+    default: return false;
+    }
+}
+
+/* What every combination must have. */
+static kvg_status check_choices(kvg_json object, const choice *choices)
+{
+    const bool stored = choices[AXIS_FORMAT].has || choices[AXIS_POLICY].has;
+    if (!choices[AXIS_OP].has || !stored || !choices[AXIS_FILL].has) {
+        return kvg_json_fail(object, "\"op\", \"format\" (or \"policy\") and \"fill\" are required");
+    }
+    if (!choices[AXIS_MODEL].has && !(choices[AXIS_KV_HEADS].has && choices[AXIS_HEAD_DIM].has)) {
+        return kvg_json_fail(object, "give \"model\", or \"kv_heads\" and \"head_dim\"");
+    }
+    return KVG_OK;
+}
+
 /* Every combination of the values that `object` gives; axes it lacks come from `fallback`'s first value. */
 static kvg_status add_product(kvg_config *config, group *g, kvg_json object, kvg_json fallback)
 {
     size_t counts[AXIS_COUNT], total = 1;
-    const bool own_model = axis_values(object, AXIS_MODEL) > 0;
-    const bool own_shape = axis_values(object, AXIS_KV_HEADS) > 0 || axis_values(object, AXIS_HEAD_DIM) > 0;
-    if (own_model && own_shape)
+    if (gives(object, AXIS_MODEL) && replaces(object, AXIS_MODEL))
         return kvg_json_fail(object, "give \"model\", or \"kv_heads\" and \"head_dim\", not both");
+    if (gives(object, AXIS_FORMAT) && gives(object, AXIS_POLICY))
+        return kvg_json_fail(object, "give \"format\" or \"policy\", not both");
     for (int a = 0; a < AXIS_COUNT; a++) {
         counts[a] = axis_values(object, (axis)a);
         if (kvg_json_has(object, kvg_axis_names[a]) && counts[a] == 0) {
@@ -198,18 +268,12 @@ static kvg_status add_product(kvg_config *config, group *g, kvg_json object, kvg
             if (counts[a]) {
                 choices[a] = (choice){true, axis_value(object, (axis)a, rest % counts[a])};
                 rest /= counts[a];
-            } else if (axis_values(fallback, (axis)a) && !((own_model && (a == AXIS_KV_HEADS || a == AXIS_HEAD_DIM)) ||
-                                                           (own_shape && a == AXIS_MODEL))) {
+            } else if (axis_values(fallback, (axis)a) && !replaces(object, (axis)a)) {
                 choices[a] = (choice){true, axis_value(fallback, (axis)a, 0)};
             }
         }
-        if (!choices[AXIS_OP].has || !choices[AXIS_FORMAT].has || !choices[AXIS_FILL].has) {
-            return kvg_json_fail(object, "\"op\", \"format\" and \"fill\" are required");
-        }
-        if (!choices[AXIS_MODEL].has && !(choices[AXIS_KV_HEADS].has && choices[AXIS_HEAD_DIM].has)) {
-            return kvg_json_fail(object, "give \"model\", or \"kv_heads\" and \"head_dim\"");
-        }
-        kvg_status s = add_combination(config, g, choices);
+        kvg_status s = check_choices(object, choices);
+        if (!s) s = add_combination(config, g, choices);
         if (s) return s;
     }
     return KVG_OK;
@@ -344,6 +408,9 @@ static kvg_status read_config(kvg_config *config, const uint64_t *seed)
     const kvg_json root = kvg_json_root(config->data->doc);
     kvg_json value;
     uint64_t version;
+    if (kvg_json_has(root, "scenarios") || kvg_json_has(root, "traces")) {
+        return kvg_json_fail(root, "this is a config of `kvgold pool`: one of `kvgold check` has \"cases\"");
+    }
     kvg_status s = kvg_json_check_keys(root, keys, sizeof keys / sizeof keys[0]);
     if (!s) s = check_comment(root);
     if (!s) s = kvg_json_get(root, "kvgold", &value);

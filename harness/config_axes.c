@@ -10,7 +10,9 @@
 #include "harness/model.h"
 
 const char *const kvg_axis_names[AXIS_COUNT] = {
-    "op", "format", "dialect", "layout", "dtype", "model", "kv_heads", "head_dim", "tokens", "fill", "scale", "backend",
+    "op", "format", "policy", "dialect", "layout", "dtype", "model", "kv_heads", "head_dim", "tokens", "block_tokens",
+    "blocks", "layers", "sequences", "padding", "v_scale_swizzle", "shared_kv", "rope", "bias", "fill", "scale",
+    "backend",
 };
 
 kvg_status kvg_config_keep(kvg_config *config, const char *text, const char **out)
@@ -76,6 +78,12 @@ static kvg_status read_format(kvg_config *config, kvg_json value, kvg_case *c)
         if (!s) s = kvg_config_at(sides[side], kvg_format_find(name, &c->problem.storage[side].format));
     }
     return s;
+}
+
+static kvg_status read_policy(kvg_config *config, kvg_json value, kvg_case *c)
+{
+    (void)config;
+    return kvg_policy_read(value, c);
 }
 
 static kvg_status read_dialect(kvg_config *config, kvg_json value, kvg_case *c)
@@ -161,6 +169,151 @@ static kvg_status read_tokens(kvg_config *config, kvg_json value, kvg_case *c)
     return read_number(value, 1 << 20, &c->problem.tokens);
 }
 
+/* --- paged layouts --- */
+
+static kvg_status read_block_tokens(kvg_config *config, kvg_json value, kvg_case *c)
+{
+    (void)config;
+    return read_number(value, 1 << 20, &c->problem.paging.block_tokens);
+}
+
+static kvg_status read_blocks(kvg_config *config, kvg_json value, kvg_case *c)
+{
+    (void)config;
+    return read_number(value, 1 << 24, &c->problem.paging.blocks);
+}
+
+static kvg_status read_layers(kvg_config *config, kvg_json value, kvg_case *c)
+{
+    (void)config;
+    return read_number(value, 1024, &c->problem.paging.layers);
+}
+
+static kvg_status read_sequences(kvg_config *config, kvg_json value, kvg_case *c)
+{
+    (void)config;
+    return read_number(value, 1 << 16, &c->problem.paging.sequences);
+}
+
+/* Reads the numbers that `keys` name from an object. The first `required` must be there; another that is not leaves its
+ * number alone. A key whose `out` is NULL is for the caller. */
+static kvg_status read_numbers(kvg_json object, const char *const *keys, size_t count, size_t required,
+                               uint32_t *const *out)
+{
+    kvg_status s = kvg_json_check_keys(object, keys, count);
+    for (size_t i = 0; i < count && !s; i++) {
+        kvg_json value;
+        uint64_t number = 0;
+        if (!out[i] || (i >= required && !kvg_json_has(object, keys[i]))) continue;
+        s = kvg_json_get(object, keys[i], &value);
+        if (!s) s = kvg_json_u64(value, 0, 1 << 24, &number);
+        *out[i] = (uint32_t)number;
+    }
+    return s;
+}
+
+/* {"row": 3, "data": 64, "scales": 32}: bytes after each row of codes, page of data, page of scales. */
+static kvg_status read_padding(kvg_config *config, kvg_json value, kvg_case *c)
+{
+    static const char *const keys[] = {"row", "data", "scales"};
+    kvg_paging *g = &c->problem.paging;
+    (void)config;
+    return read_numbers(value, keys, 3, 0, (uint32_t *const[]){&g->row_padding, &g->data_padding, &g->scale_padding});
+}
+
+static kvg_status read_swizzle(kvg_config *config, kvg_json value, kvg_case *c)
+{
+    (void)config;
+    return kvg_json_bool(value, &c->problem.paging.v_scale_swizzle);
+}
+
+/* {"v_dim": 512, "v_first": 64} */
+static kvg_status read_shared_kv(kvg_config *config, kvg_json value, kvg_case *c)
+{
+    static const char *const keys[] = {"v_dim", "v_first"};
+    kvg_paging *g = &c->problem.paging;
+    (void)config;
+    g->shared_kv = true;
+    return read_numbers(value, keys, 2, 1, (uint32_t *const[]){&g->v_dim, &g->v_first});
+}
+
+/* {"dims": 64, "pairing": "adjacent" or "halves", "positions": 256}; dims 0 is no RoPE. */
+static kvg_status read_rope(kvg_config *config, kvg_json value, kvg_case *c)
+{
+    static const char *const keys[] = {"dims", "positions", "pairing"};
+    static const char *const pairings[] = {"adjacent", "halves"};
+    kvg_rope r = {.positions = 256};
+    bool halves = false;
+    (void)config;
+    kvg_status s = read_numbers(value, keys, 3, 1, (uint32_t *const[]){&r.dims, &r.positions, NULL});
+    if (!s) s = kvg_axis_either(value, "pairing", pairings, &halves);
+    r.pairing = halves ? KVG_PAIRING_HALVES : KVG_PAIRING_ADJACENT;
+    if (!s && r.dims) c->problem.rope = r;
+    return s;
+}
+
+static kvg_status read_bias(kvg_config *config, kvg_json value, kvg_case *c)
+{
+    (void)config;
+    return kvg_json_bool(value, &c->problem.bias);
+}
+
+/* One block per sequence, as large as the sequence may become. */
+static bool has_capacity(kvg_layout layout)
+{
+    return layout == KVG_LAYOUT_CONTIGUOUS || layout == KVG_LAYOUT_RING;
+}
+
+/* Blocks of n neighbours in a sequence that start anywhere in a block, at worst. */
+static uint64_t worst_blocks(uint64_t n, uint32_t block_tokens)
+{
+    return n ? (n + block_tokens - 2) / block_tokens + 1 : 0;
+}
+
+/* The most that harness/paged_fill.h can need. New tokens are spread evenly and start anywhere; what flatten reads
+ * starts at position 0, and the first of three or more sequences is empty. */
+static uint64_t blocks_needed(const kvg_problem *p)
+{
+    const kvg_paging *g = &p->paging;
+    const uint64_t each = p->tokens / g->sequences, longer = p->tokens % g->sequences;
+    if (has_capacity(p->layout)) return g->sequences;
+    if (p->op == KVG_OP_FLATTEN) {
+        return (uint64_t)kvg_layout_table_width(p->layout, g, p->tokens) * (g->sequences - (g->sequences > 2));
+    }
+    return longer * worst_blocks(each + 1, g->block_tokens) +
+           (g->sequences - longer) * worst_blocks(each, g->block_tokens);
+}
+
+kvg_status kvg_axis_check_blocks(const kvg_problem *p)
+{
+    const kvg_paging *g = &p->paging;
+    if (!kvg_layout_get(p->layout)->paged) return KVG_OK;
+    const uint64_t needed = blocks_needed(p), longest = ((uint64_t)p->tokens + g->sequences - 1) / g->sequences;
+    if (p->layout == KVG_LAYOUT_CONTIGUOUS && p->op != KVG_OP_FLATTEN && longest > g->block_tokens) {
+        return kvg_fail(KVG_ERR_INVALID,
+                        "%u tokens in %u sequences need %llu or more as capacity (block_tokens), not %u", p->tokens,
+                        g->sequences, (unsigned long long)longest, g->block_tokens);
+    }
+    if (g->blocks < needed) {
+        return kvg_fail(KVG_ERR_INVALID, "%u tokens in %u sequences can need %llu blocks of %u tokens: %u are too few",
+                        p->tokens, g->sequences, (unsigned long long)needed, g->block_tokens, g->blocks);
+    }
+    return KVG_OK;
+}
+
+void kvg_axis_defaults(kvg_problem *p)
+{
+    kvg_paging *g = &p->paging;
+    if (!kvg_layout_get(p->layout)->paged) return;
+    if (!g->block_tokens) g->block_tokens = 16;
+    if (!g->layers) g->layers = 2;
+    if (!g->sequences) g->sequences = 3;
+    g->layer = g->layers - 1;
+    if (g->blocks) return;
+    const uint64_t needed = blocks_needed(p);
+    g->blocks = needed + 2 < 1 << 24 ? (uint32_t)needed + 2 : 1 << 24;
+}
+
 static size_t name_count(const char *const *names)
 {
     size_t n = 0;
@@ -242,8 +395,10 @@ static kvg_status read_backend(kvg_config *config, kvg_json value, kvg_case *c)
 }
 
 static read_axis *const readers[AXIS_COUNT] = {
-    read_op,      read_format,   read_dialect, read_layout, read_dtype, read_model,
-    read_kv_heads, read_head_dim, read_tokens, read_fill,   read_scale, read_backend,
+    read_op,        read_format,   read_policy,    read_dialect, read_layout,       read_dtype,
+    read_model,     read_kv_heads, read_head_dim,  read_tokens,  read_block_tokens, read_blocks,
+    read_layers,    read_sequences, read_padding,  read_swizzle, read_shared_kv,    read_rope,
+    read_bias,      read_fill,     read_scale,     read_backend,
 };
 
 kvg_status kvg_axis_read(axis which, kvg_config *config, kvg_json value, kvg_case *c)

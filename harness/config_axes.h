@@ -5,10 +5,11 @@
 #include "golden/golden.h"
 #include "harness/config.h"
 
-/* The axes of a case group, in the order of a case id's words. */
+/* The axes of a case group, in the order in which they are read. */
 typedef enum axis {
-    AXIS_OP, AXIS_FORMAT, AXIS_DIALECT, AXIS_LAYOUT, AXIS_DTYPE, AXIS_MODEL, AXIS_KV_HEADS, AXIS_HEAD_DIM, AXIS_TOKENS,
-    AXIS_FILL, AXIS_SCALE, AXIS_BACKEND, AXIS_COUNT
+    AXIS_OP, AXIS_FORMAT, AXIS_POLICY, AXIS_DIALECT, AXIS_LAYOUT, AXIS_DTYPE, AXIS_MODEL, AXIS_KV_HEADS, AXIS_HEAD_DIM,
+    AXIS_TOKENS, AXIS_BLOCK_TOKENS, AXIS_BLOCKS, AXIS_LAYERS, AXIS_SEQUENCES, AXIS_PADDING, AXIS_SWIZZLE,
+    AXIS_SHARED_KV, AXIS_ROPE, AXIS_BIAS, AXIS_FILL, AXIS_SCALE, AXIS_BACKEND, AXIS_COUNT
 } axis;
 
 extern const char *const kvg_axis_names[AXIS_COUNT];
@@ -27,7 +28,22 @@ kvg_status kvg_config_keep(kvg_config *config, const char *text, const char **ou
 /* Puts "FILE: $.path" of `value` before the text of a lower layer's failure; KVG_OK stays. */
 kvg_status kvg_config_at(kvg_json value, kvg_status s) KVG_CHECKED;
 
+/* Geometry that the config leaves open, where the layout is paged: 16 tokens a block, 2 layers, 3 sequences, and two
+ * blocks more than harness/paged_fill.h can need. The op works on the last layer. */
+void kvg_axis_defaults(kvg_problem *problem);
+
+/* KVG_ERR_INVALID if a paged problem has fewer blocks, or a smaller capacity, than harness/paged_fill.h can need with
+ * any seed. */
+kvg_status kvg_axis_check_blocks(const kvg_problem *problem) KVG_CHECKED;
+
 /* Reads one value of one axis into a case. */
 kvg_status kvg_axis_read(axis which, kvg_config *config, kvg_json value, kvg_case *c) KVG_CHECKED;
+
+/* An optional member that is one of two words; *second if it is the second. Without it *second stays. */
+kvg_status kvg_axis_either(kvg_json object, const char *key, const char *const names[2], bool *second) KVG_CHECKED;
+
+/* harness/config_policy.c: reads the request; chooses the formats of both sides for the case's type and geometry. */
+kvg_status kvg_policy_read(kvg_json value, kvg_case *c) KVG_CHECKED;
+kvg_status kvg_policy_apply(kvg_config *config, kvg_json value, kvg_case *c) KVG_CHECKED;
 
 #endif

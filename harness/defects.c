@@ -91,11 +91,15 @@ static bool padded(const kvg_problem *p, kvg_side side)
 
 static bool layered(const kvg_problem *p, kvg_side side) { return first_side(p, side) && p->paging.layers > 1; }
 static bool many_blocks(const kvg_problem *p, kvg_side side) { return first_side(p, side) && p->paging.blocks > 1; }
-static bool long_blocks(const kvg_problem *p, kvg_side side) { return first_side(p, side) && p->paging.block_tokens > 1; }
 static bool ring(const kvg_problem *p, kvg_side side) { return is_layout(p, side, KVG_LAYOUT_RING); }
 static bool shared_row(const kvg_problem *p, kvg_side side) { return first_side(p, side) && p->paging.shared_kv; }
 static bool biased(const kvg_problem *p, kvg_side side) { return first_side(p, side) && p->bias; }
 static bool roped(const kvg_problem *p, kvg_side side) { return first_side(p, side) && p->rope.dims > 0; }
+
+static bool long_blocks(const kvg_problem *p, kvg_side side)
+{
+    return first_side(p, side) && p->paging.block_tokens > 1;
+}
 
 static bool many_sequences(const kvg_problem *p, kvg_side side)
 {

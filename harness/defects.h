@@ -30,8 +30,8 @@ kvg_status kvg_defect_find(const char *id, const kvg_defect **out) KVG_CHECKED;
 /* True if the defect makes sense for K or for V. Only the sides it applies to are changed. */
 bool kvg_defect_applies(const kvg_defect *defect, const kvg_problem *problem);
 
-/* Runs the reference under a defect. Inputs are copied first and stay as they are; `out` must be allocated, and hold what
- * an op that updates in place starts from. */
+/* Runs the reference under a defect. Inputs are copied first and stay as they are; `out` must be allocated, and hold
+ * what an op that updates in place starts from. */
 kvg_status kvg_defect_run(const kvg_defect *defect, const kvg_problem *problem, const kvg_tensor *in,
                           kvg_tensor *out) KVG_CHECKED;
 

@@ -89,8 +89,9 @@ static void describe_value(const kvg_problem *p, kvg_role role, const kvg_tensor
 {
     const size_t dims = (size_t)t->shape[t->rank - 1], row = element / dims, dim = element % dims;
     if (role == KVG_ROLE_FLAT) {
-        snprintf(out, size, "sequence %zu, token %zu, head %zu, dim %zu", row / p->tokens / p->kv_heads, row % p->tokens,
-                 row / p->tokens % p->kv_heads, dim);
+        const size_t head = row / p->tokens;
+        snprintf(out, size, "sequence %zu, token %zu, head %zu, dim %zu", head / p->kv_heads, row % p->tokens,
+                 head % p->kv_heads, dim);
     } else {
         snprintf(out, size, "token %zu, head %zu, dim %zu", row / p->kv_heads, row % p->kv_heads, dim);
     }

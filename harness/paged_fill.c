@@ -35,8 +35,8 @@ static void shuffle_blocks(spread *s)
 static kvg_status take_block(spread *s, uint32_t *block)
 {
     if (s->taken == s->p->paging.blocks) {
-        return kvg_fail(KVG_ERR_INVALID, "%u tokens in %u sequences need more than %u blocks of %u tokens", s->p->tokens,
-                        s->p->paging.sequences, s->p->paging.blocks, s->p->paging.block_tokens);
+        return kvg_fail(KVG_ERR_INVALID, "%u tokens in %u sequences need more than %u blocks of %u tokens",
+                        s->p->tokens, s->p->paging.sequences, s->p->paging.blocks, s->p->paging.block_tokens);
     }
     *block = s->order[s->taken++];
     return KVG_OK;
@@ -61,7 +61,7 @@ static kvg_status choose_history(const spread *s, uint32_t sequence, uint32_t co
     return KVG_OK;
 }
 
-/* New tokens [first, first + count) of one sequence. Some have no slot; so have those that a ring overwrites at once. */
+/* Tokens [first, first + count) of one sequence. Some have no slot, nor have those that a ring overwrites at once. */
 static kvg_status spread_new(spread *s, uint32_t sequence, uint32_t first, uint32_t count, kvg_paged_fill *out)
 {
     const kvg_problem *p = s->p;
@@ -165,7 +165,7 @@ kvg_status kvg_paged_fill_make(const kvg_case *c, uint64_t seed, kvg_paged_fill 
         status = p->op == KVG_OP_FLATTEN ? spread_old(&s, i, out) : spread_new(&s, i, first, next - first, out);
     }
     if (!status && out->live == 0) {
-        status = kvg_fail(KVG_ERR_INVALID, "no token of the case is in the cache: use more tokens than the window misses");
+        status = kvg_fail(KVG_ERR_INVALID, "no token of the case is in the cache: use more tokens");
     }
     free(s.order);
     return status;

@@ -198,6 +198,8 @@ void kvg_report_close(kvg_report *r)
     free(r->files);
     free(r->cases);
     free(r->groups);
+    free(r->layouts);
+    free(r->modes);
     free(r->notes);
     free(r);
 }

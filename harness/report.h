@@ -9,14 +9,17 @@
  *    "reach":{"codes":16,"codes_of":16,"scales":31,"ties":5,"saturations":0,"zero_blocks":2,"negative_zeros":3,
  *             "subnormals":0,"specials":0,"scale_underflows":0,"code_set":"<64 hex digits>",
  *             "scale_set":"<64 hex digits>"},
- *    "controls":{"rejected":["zeros"],"unreached":["copy_input"],"accepted":[],"by_bound":["zeros"]}}
+ *    "controls":{"rejected":["zeros"],"unreached":["copy_input"],"accepted":[],"by_bound":["zeros"]},
+ *    "mode":{"requested":"fp4_nv","effective":"none","fell_back":true,"reason":"...","partial_kv":"on",
+ *            "prefix_cache":"design gating: ..."}}
  *   {"type":"end","interrupted":false,"seconds":3.25,"PASS":12}
  *
  * Case ids read op/format.dialect/layout/dtype/TxHxD/fill[:k,v]/scale/backend; K and V in different formats read
  * k.dialect+v.dialect. code_set and scale_set: bit i of byte i/8 (hex, byte 0 first) is set if code i was seen. A
  * number that JSON lacks is the string "inf" or "nan". k, v, reach and controls are absent where nothing was judged. A
  * `start` without a `case` is a case that never finished. by_bound: those of the rejected controls that the round-trip
- * bound alone rejects too; files of earlier runs may lack it. */
+ * bound alone rejects too; files of earlier runs may lack it. mode: only of cases whose storage a policy chose, judged
+ * or not; partial_kv and prefix_cache only where they are wanted. */
 #ifndef KVG_HARNESS_REPORT_H
 #define KVG_HARNESS_REPORT_H
 
@@ -35,7 +38,8 @@ void kvg_report_close(kvg_report *report);
 /* 0: every case of every shard passed; 1: a case failed, or one never finished or is missing; 77: nothing but SKIP. */
 int kvg_report_exit_code(const kvg_report *report);
 
-/* A table for people: failures first with their repro lines, then one row per format and dialect, then totals. `width`
+/* A table for people: failures first with their repro lines, then one row per format and dialect, one per
+ * layout and op, then totals and the modes that policies chose. `width`
  * is the terminal's (0: 120). */
 void kvg_report_table(const kvg_report *report, FILE *out, unsigned width);
 

@@ -38,7 +38,10 @@ typedef struct kvg_report_reach {
 
 typedef struct kvg_report_case {
     const char *id, *detail, *repro, *impl; /* all in `strings` */
-    const char *storage, *fill;             /* words of the id: "nvfp4.canonical", "capture:layers.3.k,layers.3.v" */
+    const char *op, *storage, *layout, *fill; /* words of the id: "append", "nvfp4.canonical", "turbomind" without what
+                                               * follows it, "capture:layers.3.k,layers.3.v" */
+    const char *mode; /* "fp4_mx", "none (fell back from fp4_nv: ...)"; "" where no policy chose it */
+    bool fell_back;
     char *strings;
     uint32_t head_dim; /* 0 if the id does not tell */
     bool started;      /* has a `start` line */
@@ -83,6 +86,13 @@ typedef struct kvg_report_group {
     uint64_t controls[KVG_REPORT_CONTROLS][KVG_REPORT_MAX_CONTROLS];
 } kvg_report_group;
 
+/* All cases that share two words, or a mode. */
+typedef struct kvg_report_tally {
+    const kvg_report_case *first; /* one of them: it has the words */
+    size_t count, passed, failed;
+    uint64_t compared, mismatched;
+} kvg_report_tally;
+
 struct kvg_report {
     kvg_report_file *files; /* by shard */
     size_t file_count;
@@ -90,6 +100,10 @@ struct kvg_report {
     size_t case_count, case_capacity;
     kvg_report_group *groups;
     size_t group_count;
+    kvg_report_tally *layouts; /* by layout and op, in the order of their tables */
+    size_t layout_count;
+    kvg_report_tally *modes; /* by mode; cases without one are in none */
+    size_t mode_count;
     char *controls[KVG_REPORT_MAX_CONTROLS]; /* names, as they came */
     size_t control_count;
     char **notes; /* what the reader must know about the files: one sentence each */

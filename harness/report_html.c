@@ -105,6 +105,12 @@ static void write_summary(const kvg_report *r, FILE *out)
     fprintf(out, "<dt>controls</dt><dd>%" PRIu64 " rejected, %" PRIu64 " unreached, <span class=\"%s\">%" PRIu64
             " accepted</span></dd>\n", r->control_totals[KVG_REPORT_REJECTED], r->control_totals[KVG_REPORT_UNREACHED],
             r->control_totals[KVG_REPORT_ACCEPTED] ? "bad" : "good", r->control_totals[KVG_REPORT_ACCEPTED]);
+    for (size_t i = 0; i < r->mode_count; i++) {
+        const kvg_report_tally *t = &r->modes[i];
+        fprintf(out, "<dt>mode</dt><dd>%zu case%s: <span class=\"%s\">", t->count, t->count == 1 ? "" : "s",
+                t->first->fell_back ? "warn" : "good");
+        write_text(out, "", t->first->mode, "</span></dd>\n");
+    }
     fprintf(out, "<dt>time</dt><dd>%.1f s%s</dd>\n</dl>\n", r->seconds, r->file_count > 1 ? ", shards together" : "");
 }
 
@@ -117,6 +123,7 @@ static void write_failure(FILE *out, const kvg_report_case *c)
             fails ? "bad" : "warn", kvg_report_status_name(c));
     write_text(out, "<code>", c->id, "</code></div>\n");
     if (c->detail[0]) write_text(out, "<div>", c->detail, "</div>\n");
+    if (c->mode[0]) write_text(out, "<div class=\"dim\">mode: ", c->mode, "</div>\n");
     if (c->repro[0]) write_text(out, "<pre>", c->repro, "</pre>");
     fputs("</div>\n", out);
 }
@@ -172,6 +179,25 @@ static void write_formats(const kvg_report *r, FILE *out)
             write_text(out, "", cell, "</td>");
         }
         fputs("</tr>\n", out);
+    }
+    fputs("</tbody></table></div>\n", out);
+}
+
+/* --- layouts and ops --- */
+
+static void write_layouts(const kvg_report *r, FILE *out)
+{
+    fputs("<div class=\"wide\"><table><thead><tr><th>layout</th><th class=\"left\">op</th><th>cases</th><th>passed</th>"
+          "<th>bytes compared</th><th>bytes wrong</th></tr></thead><tbody>\n", out);
+    for (size_t i = 0; i < r->layout_count; i++) {
+        const kvg_report_tally *t = &r->layouts[i];
+        char bytes[32];
+        kvg_report_format_bytes(t->compared, bytes, sizeof bytes);
+        write_text(out, "<tr><td>", t->first->layout, "</td>");
+        write_text(out, "<td class=\"left\">", t->first->op, "</td>");
+        fprintf(out, "<td>%zu</td><td%s>%zu</td><td>%s</td><td%s>%" PRIu64 "</td></tr>\n", t->count,
+                t->failed ? " class=\"bad\"" : "", t->passed, bytes, t->mismatched ? " class=\"bad\"" : "",
+                t->mismatched);
     }
     fputs("</tbody></table></div>\n", out);
 }
@@ -282,6 +308,10 @@ static void write_case(FILE *out, const kvg_report_case *c)
     fprintf(out, "<tr><td class=\"%s\">%s</td>", class, kvg_report_status_name(c));
     write_text(out, "<td class=\"left case\">", c->id, "");
     if (c->detail[0]) write_text(out, "<br><span class=\"dim\">", c->detail, "</span>");
+    if (c->mode[0]) {
+        fprintf(out, "<br><span class=\"%s\">mode: ", c->fell_back ? "warn" : "dim");
+        write_text(out, "", c->mode, "</span>");
+    }
     write_text(out, "</td><td class=\"left\">", c->impl, "</td>");
     fprintf(out, "<td>%.1f%s</td><td>%" PRIu64 "</td><td>%" PRIu64 "</td><td>%" PRIu64 "</td>", c->milliseconds,
             c->slow ? " slow" : "", c->compared, c->mismatched, c->steps);
@@ -336,6 +366,9 @@ static void write_glossary(const kvg_report *r, FILE *out)
         {"MISTRUSTED",
          "The answer was not found wrong, but a known-wrong answer would have passed too, or there was nothing to "
          "tell it apart by: the case proves nothing and counts as failed. Change its data, not the implementation."},
+        {"mode, fell back",
+         "Where a policy number chose the storage: the cache mode that was judged. Fell back: another one was asked "
+         "for, and an unquantised cache was judged instead."},
         {"UNFINISHED",
          "The case was started and never ended: the run was killed, or crashed, while it ran."},
     };
@@ -357,6 +390,7 @@ static void write_page(const kvg_report *r, FILE *out)
         {"failures", "Cases that did not pass", write_failures},
         {"plots", "Plots", write_plots},
         {"formats", "Formats and dialects", write_formats},
+        {"layouts", "Layouts and ops", write_layouts},
         {"coverage", "Coverage", write_coverage},
         {"controls", "Known-wrong answers", write_controls},
         {"cases", "All cases", write_cases},

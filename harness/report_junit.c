@@ -52,12 +52,17 @@ static void write_case(FILE *out, const char *suite, const kvg_report_case *c)
     putc('"', out);
     write_attribute(out, "name", c->id);
     fprintf(out, " time=\"%.6f\"", isfinite(c->milliseconds) ? c->milliseconds / 1000 : 0);
-    if (outcome_of(c) == PASSED) {
+    if (outcome_of(c) == PASSED && !c->mode[0]) {
         fputs("/>\n", out);
         return;
     }
     fputs(">\n", out);
-    write_outcome(out, c);
+    if (outcome_of(c) != PASSED) write_outcome(out, c);
+    if (c->mode[0]) {
+        fputs("      <system-out>mode: ", out);
+        kvg_report_escape(out, c->mode);
+        fputs("</system-out>\n", out);
+    }
     fputs("    </testcase>\n", out);
 }
 

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/mode.h"
 #include "golden/golden.h"
 #include "harness/report_data.h"
 
@@ -174,42 +175,81 @@ static kvg_status read_controls(kvg_report *report, kvg_json line, kvg_report_ca
     return s;
 }
 
-/* The words that reports go by: op/format.dialect/layout/dtype/TxHxD/fill/scale/backend. */
-static bool split_id(kvg_report_case *c, char *storage, char *fill)
+enum { MODE_SIZE = 1024 };
+
+/* "; partial KV on": what the mode made of a feature that was wanted. */
+static kvg_status read_feature(kvg_json object, const char *key, const char *name, char *text)
 {
-    enum { STORAGE = 1, SHAPE = 4, FILL = 5, WORDS = 8 };
+    const char *state;
+    const size_t used = strlen(text);
+    if (!kvg_json_has(object, key)) return KVG_OK;
+    kvg_status s = get_string(object, key, &state);
+    if (!s) snprintf(text + used, MODE_SIZE - used, "; %s %s%s", name, strcmp(state, "on") == 0 ? "" : "off: ", state);
+    return s;
+}
+
+/* "none (fell back from fp4_nv: REASON); partial KV on": the mode in one line. No mode at all is nothing to fall back
+ * from. */
+static kvg_status read_mode(kvg_json line, char text[MODE_SIZE], bool *fell_back)
+{
+    static const char *const keys[] = {"requested", "effective", "fell_back", "reason", "partial_kv", "prefix_cache"};
+    const char *requested, *effective, *reason;
+    kvg_json object;
+    if (!kvg_json_has(line, "mode")) return KVG_OK;
+    kvg_status s = kvg_json_get(line, "mode", &object);
+    if (!s) s = kvg_json_check_keys(object, keys, COUNT(keys));
+    if (!s) s = get_string(object, "requested", &requested);
+    if (!s) s = get_string(object, "effective", &effective);
+    if (!s) s = get_bool(object, "fell_back", fell_back);
+    if (!s) s = get_string(object, "reason", &reason);
+    if (s) return s;
+    const bool named = strcmp(requested, kvg_mode_name(KVG_MODE_UNSUPPORTED)) != 0;
+    const char *from[] = {named ? " from " : "", named ? requested : ""};
+    if (*fell_back) snprintf(text, MODE_SIZE, "%s (fell back%s%s: %s)", effective, from[0], from[1], reason);
+    else snprintf(text, MODE_SIZE, "%s", effective);
+    s = read_feature(object, "partial_kv", "partial KV", text);
+    return s ? s : read_feature(object, "prefix_cache", "prefix cache", text);
+}
+
+/* The words that reports go by: op/format.dialect/layout/dtype/TxHxD/fill/scale/backend. `copy` has room for all of
+ * them. */
+static bool split_id(kvg_report_case *c, char *copy)
+{
+    enum { SHAPE = 4, WORDS = 8 };
+    const char **const kept[WORDS] = {&c->op, &c->storage, &c->layout, NULL, NULL, &c->fill, NULL, NULL};
     const char *word = c->id;
     for (int i = 0; i < WORDS; i++) {
         const char *end = i < WORDS - 1 ? strchr(word, '/') : NULL; /* a backend may be a path */
         const size_t length = end ? (size_t)(end - word) : strlen(word);
         if (length == 0 || (!end && i < WORDS - 1)) return false;
-        if (i == STORAGE || i == FILL) {
-            char *copy = i == STORAGE ? storage : fill;
-            memcpy(copy, word, length);
+        if (kept[i]) {
+            *kept[i] = memcpy(copy, word, length);
             copy[length] = '\0';
+            if (kept[i] == &c->layout) copy[strcspn(copy, ":")] = '\0';
+            copy += length + 1;
         } else if (i == SHAPE && sscanf(word, "%*9ux%*9ux%9u", &c->head_dim) != 1) {
             return false;
         }
         if (end) word = end + 1;
     }
-    c->storage = storage;
-    c->fill = fill;
     return true;
 }
 
+enum { STRINGS = 5 }; /* id, detail, repro, impl, mode */
+
 /* Copies the case's strings into one block. */
-static kvg_status keep_strings(kvg_report_case *c, kvg_json line, const char *const from[4])
+static kvg_status keep_strings(kvg_report_case *c, kvg_json line, const char *const from[STRINGS])
 {
-    const char **to[] = {&c->id, &c->detail, &c->repro, &c->impl};
-    size_t size = 2 * (strlen(from[0]) + 1); /* the two words of the id are shorter than the id */
-    for (size_t i = 0; i < 4; i++) size += strlen(from[i]) + 1;
+    const char **to[STRINGS] = {&c->id, &c->detail, &c->repro, &c->impl, &c->mode};
+    size_t size = strlen(from[0]) + 1; /* the words of the id, each with an end in place of its slash */
+    for (size_t i = 0; i < STRINGS; i++) size += strlen(from[i]) + 1;
     char *at = c->strings = malloc(size);
     if (!at) return kvg_fail(KVG_ERR_MEMORY, "no memory for a case");
-    for (size_t i = 0; i < 4; i++) {
+    for (size_t i = 0; i < STRINGS; i++) {
         *to[i] = strcpy(at, from[i]);
         at += strlen(at) + 1;
     }
-    if (!split_id(c, at, at + strlen(c->id) + 1)) {
+    if (!split_id(c, at)) {
         return kvg_json_fail(line, "the id does not read op/format.dialect/layout/dtype/TxHxD/fill/scale/backend");
     }
     return KVG_OK;
@@ -277,7 +317,7 @@ static kvg_status add_case(reader *r, kvg_report_case **out)
 static kvg_status read_start(reader *r, kvg_json line)
 {
     static const char *const keys[] = {"type", "id", "repro"};
-    const char *strings[4] = {"", "", "", ""};
+    const char *strings[STRINGS] = {"", "", "", "", ""};
     kvg_report_case *c;
     kvg_status s = kvg_json_check_keys(line, keys, COUNT(keys));
     if (!s) s = get_string(line, "id", &strings[0]);
@@ -303,19 +343,24 @@ static kvg_status read_case(reader *r, kvg_json line)
 {
     static const char *const keys[] = {
         "type", "id", "status", "detail", "repro", "impl", "ms", "slow", "compared", "mismatched", "steps", "k", "v",
-        "reach", "controls",
+        "reach", "controls", "mode",
     };
-    const char *strings[4];
+    const char *strings[STRINGS];
+    char mode[MODE_SIZE] = "";
+    bool fell_back = false;
     kvg_report_case *c;
     kvg_status s = kvg_json_check_keys(line, keys, COUNT(keys));
     if (!s) s = get_string(line, "id", &strings[0]);
     if (!s) s = get_string(line, "detail", &strings[1]);
     if (!s) s = get_string(line, "repro", &strings[2]);
     if (!s) s = get_string(line, "impl", &strings[3]);
+    if (!s) s = read_mode(line, mode, &fell_back);
+    strings[4] = mode;
     if (!s) s = add_case(r, &c);
     if (!s) s = keep_strings(c, line, strings);
     if (s) return s;
     c->finished = true;
+    c->fell_back = fell_back;
     s = read_verdict(line, &c->verdict);
     if (!s) s = get_number(line, "ms", &c->milliseconds);
     if (!s) s = get_bool(line, "slow", &c->slow);

@@ -1,5 +1,6 @@
-/* From cases to one row per format and dialect, and the columns of such rows. */
+/* From cases to one row per format and dialect, per layout and op, and per mode; the columns of the first. */
 #include <inttypes.h>
+#include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -204,6 +205,72 @@ static void summarise_group(kvg_report_group *g, const kvg_report_case *cases, d
     summarise_side(g, cases, KVG_V, scratch);
 }
 
+/* --- layouts and modes --- */
+
+static int table_rank(kvg_status found, int id)
+{
+    return found ? INT_MAX : id;
+}
+
+/* As in core/layouts.def and core/ops.def, unknown words last. */
+static int compare_layouts(const void *a, const void *b)
+{
+    const kvg_report_case *cases[] = {*(const kvg_report_case *const *)a, *(const kvg_report_case *const *)b};
+    int ranks[2][2];
+    for (int i = 0; i < 2; i++) {
+        kvg_layout layout = KVG_LAYOUT_END;
+        kvg_op op = KVG_OP_END;
+        const kvg_status layout_found = kvg_layout_find(cases[i]->layout, &layout);
+        ranks[0][i] = table_rank(layout_found, (int)layout);
+        ranks[1][i] = table_rank(kvg_op_find(cases[i]->op, &op), (int)op);
+    }
+    if (ranks[0][0] != ranks[0][1]) return ranks[0][0] < ranks[0][1] ? -1 : 1;
+    const int order = strcmp(cases[0]->layout, cases[1]->layout);
+    if (order) return order;
+    if (ranks[1][0] != ranks[1][1]) return ranks[1][0] < ranks[1][1] ? -1 : 1;
+    return strcmp(cases[0]->op, cases[1]->op);
+}
+
+static int compare_modes(const void *a, const void *b)
+{
+    return strcmp((*(const kvg_report_case *const *)a)->mode, (*(const kvg_report_case *const *)b)->mode);
+}
+
+/* The `count` cases of `sorted`, put in order here: equal ones are one tally. */
+static kvg_status tally(const kvg_report_case **sorted, size_t count, int (*compare)(const void *a, const void *b),
+                        kvg_report_tally **out, size_t *out_count)
+{
+    *out = calloc(count + 1, sizeof **out);
+    if (!*out) return kvg_fail(KVG_ERR_MEMORY, "no memory for the summary of %zu cases", count);
+    qsort(sorted, count, sizeof sorted[0], compare);
+    for (size_t i = 0; i < count; i++) {
+        const kvg_report_case *c = sorted[i];
+        if (i == 0 || compare(&sorted[i - 1], &sorted[i]) != 0) (*out)[(*out_count)++].first = c;
+        kvg_report_tally *t = &(*out)[*out_count - 1];
+        t->count++;
+        t->passed += c->finished && c->verdict == KVG_VERDICT_PASS;
+        t->failed += kvg_report_case_fails(c);
+        t->compared += c->compared;
+        t->mismatched += c->mismatched;
+    }
+    return KVG_OK;
+}
+
+static kvg_status tally_cases(kvg_report *r)
+{
+    const kvg_report_case **chosen = malloc((r->case_count + 1) * sizeof *chosen);
+    size_t with_mode = 0;
+    if (!chosen) return kvg_fail(KVG_ERR_MEMORY, "no memory for the summary of %zu cases", r->case_count);
+    for (size_t i = 0; i < r->case_count; i++) {
+        if (r->cases[i].mode[0]) chosen[with_mode++] = &r->cases[i];
+    }
+    kvg_status s = tally(chosen, with_mode, compare_modes, &r->modes, &r->mode_count);
+    for (size_t i = 0; i < r->case_count; i++) chosen[i] = &r->cases[i];
+    if (!s) s = tally(chosen, r->case_count, compare_layouts, &r->layouts, &r->layout_count);
+    free(chosen);
+    return s;
+}
+
 static void count_totals(kvg_report *r)
 {
     for (size_t i = 0; i < r->case_count; i++) {
@@ -247,7 +314,7 @@ kvg_status kvg_report_summarise(kvg_report *r)
     }
     free(scratch);
     count_totals(r);
-    return KVG_OK;
+    return tally_cases(r);
 }
 
 /* --- columns --- */

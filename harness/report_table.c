@@ -16,6 +16,10 @@ static void print_case(FILE *out, const kvg_report_case *c)
         fputs("\n    ", out);
         kvg_report_plain(out, c->detail);
     }
+    if (c->mode[0]) {
+        fputs("\n    mode: ", out);
+        kvg_report_plain(out, c->mode);
+    }
     if (c->repro[0]) {
         fputs("\n    ", out);
         kvg_report_plain(out, c->repro);
@@ -97,6 +101,41 @@ static void print_groups(const kvg_report *r, FILE *out, size_t width)
     }
 }
 
+/* --- layouts and ops --- */
+
+enum { LAYOUT_COLUMNS = 6 };
+
+static void print_layout_row(FILE *out, const char *const cells[LAYOUT_COLUMNS], const size_t widths[LAYOUT_COLUMNS])
+{
+    for (size_t i = 0; i < LAYOUT_COLUMNS; i++) {
+        if (i) fprintf(out, "%*s", GAP, "");
+        print_cell(out, cells[i], widths[i], i < 2);
+    }
+    putc('\n', out);
+}
+
+static void print_layouts(const kvg_report *r, FILE *out)
+{
+    static const char *const titles[LAYOUT_COLUMNS] = {"layout", "op", "cases", "passed", "bytes", "wrong"};
+    size_t widths[LAYOUT_COLUMNS] = {6, 2, 7, 7, 7, 7};
+    for (size_t i = 0; i < r->layout_count; i++) {
+        const kvg_report_case *c = r->layouts[i].first;
+        if (print_width(c->layout) > widths[0]) widths[0] = print_width(c->layout);
+        if (print_width(c->op) > widths[1]) widths[1] = print_width(c->op);
+    }
+    print_layout_row(out, titles, widths);
+    for (size_t i = 0; i < r->layout_count; i++) {
+        const kvg_report_tally *t = &r->layouts[i];
+        char count[24], passed[24], bytes[24], wrong[24];
+        snprintf(count, sizeof count, "%zu", t->count);
+        snprintf(passed, sizeof passed, "%zu", t->passed);
+        kvg_report_format_bytes(t->compared, bytes, sizeof bytes);
+        snprintf(wrong, sizeof wrong, "%" PRIu64, t->mismatched);
+        print_layout_row(out, (const char *const[]){t->first->layout, t->first->op, count, passed, bytes, wrong},
+                         widths);
+    }
+}
+
 /* --- totals --- */
 
 static void print_verdicts(const kvg_report *r, FILE *out)
@@ -129,6 +168,11 @@ static void print_totals(const kvg_report *r, FILE *out)
     fprintf(out, "\ntime       %.1f s", r->seconds);
     if (r->file_count > 1) fprintf(out, " in %zu shards together", r->file_count);
     putc('\n', out);
+    for (size_t i = 0; i < r->mode_count; i++) {
+        fprintf(out, "mode       %zu case%s: ", r->modes[i].count, r->modes[i].count == 1 ? "" : "s");
+        kvg_report_plain(out, r->modes[i].first->mode);
+        putc('\n', out);
+    }
     for (size_t i = 0; i < r->note_count; i++) {
         fputs("note       ", out);
         kvg_report_plain(out, r->notes[i]);
@@ -143,6 +187,8 @@ void kvg_report_table(const kvg_report *report, FILE *out, unsigned width)
     print_cases(report, out);
     if (report->group_count) {
         print_groups(report, out, width ? width : 120);
+        putc('\n', out);
+        print_layouts(report, out);
         putc('\n', out);
     }
     print_totals(report, out);

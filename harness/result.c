@@ -25,6 +25,17 @@ static void add_round_trip(cJSON *line, const char *side, const kvg_round_trip *
     add_number(object, "worst_ratio", t->worst_ratio);
 }
 
+static void add_mode(cJSON *line, const kvg_case_policy *p)
+{
+    cJSON *object = cJSON_AddObjectToObject(line, "mode");
+    cJSON_AddStringToObject(object, "requested", kvg_mode_name(p->requested));
+    cJSON_AddStringToObject(object, "effective", kvg_mode_name(p->effective));
+    cJSON_AddBoolToObject(object, "fell_back", p->fell_back);
+    cJSON_AddStringToObject(object, "reason", p->reason);
+    if (p->partial_kv[0]) cJSON_AddStringToObject(object, "partial_kv", p->partial_kv);
+    if (p->prefix_cache[0]) cJSON_AddStringToObject(object, "prefix_cache", p->prefix_cache);
+}
+
 /* How many of 256 counters are not 0, and which, as hex. */
 static unsigned hit(const uint64_t a[256], const uint64_t b[256], char set[65])
 {
@@ -114,6 +125,7 @@ char *kvg_result_line(const kvg_case *c, const kvg_result *r, const char *repro,
     cJSON_AddStringToObject(line, "impl", r->impl ? r->impl : "");
     add_number(line, "ms", r->milliseconds);
     cJSON_AddBoolToObject(line, "slow", slow);
+    if (c->policy.given) add_mode(line, &c->policy);
     const bool judged = r->impl && (r->verdict == KVG_VERDICT_PASS || r->verdict == KVG_VERDICT_FAIL ||
                                     r->verdict == KVG_VERDICT_MISTRUSTED);
     if (!judged) return print(line);

@@ -5,7 +5,7 @@
 #include "harness/check.h"
 
 /* The line without its newline, to be freed by the caller; NULL if out of memory. A result whose `impl` is NULL was not
- * judged: it carries status, detail and repro alone. */
+ * judged: it carries status, detail, repro and mode alone. */
 char *kvg_result_line(const kvg_case *c, const kvg_result *r, const char *repro, bool slow);
 
 /* The other lines of a result file, to be freed; NULL if out of memory. */

@@ -398,13 +398,17 @@ static kvg_status run_all(run_state *state)
     return s;
 }
 
+bool kvg_run_selects(const kvg_run_options *o, const kvg_case *c)
+{
+    if (o->only_case && strcmp(c->id, o->only_case) != 0) return false;
+    return kvg_case_shard(c, o->shards) == o->shard;
+}
+
 static kvg_status select_cases(const kvg_config *config, const kvg_run_options *o, size_t *selection, size_t *count)
 {
     *count = 0;
     for (size_t i = 0; i < config->case_count; i++) {
-        const kvg_case *c = &config->cases[i];
-        if (o->only_case && strcmp(c->id, o->only_case) != 0) continue;
-        if (kvg_case_shard(c, o->shards) == o->shard) selection[(*count)++] = i;
+        if (kvg_run_selects(o, &config->cases[i])) selection[(*count)++] = i;
     }
     if (*count) return KVG_OK;
     if (o->only_case) {

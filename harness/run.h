@@ -24,6 +24,9 @@ typedef struct kvg_run_summary {
     bool interrupted; /* SIGINT or SIGTERM arrived: the file holds what had finished */
 } kvg_run_summary;
 
+/* The options select the case: the one id that they name, their shard. */
+bool kvg_run_selects(const kvg_run_options *options, const kvg_case *c);
+
 /* Runs the selected cases. KVG_ERR_INVALID if none is selected, KVG_ERR_IO if the folder or the file cannot be written
  * (lines already written stay) or if a child ends badly after its last case (a memory checker's verdict, say). */
 kvg_status kvg_run(const kvg_config *config, const kvg_run_options *options, kvg_run_summary *summary) KVG_CHECKED;

@@ -42,7 +42,8 @@ static void turbomind(const kvg_problem *p, const row_sizes *z, kvg_layout_map *
     for (int side = KVG_K; side <= KVG_V; side++) {
         kvg_row_map *codes = &m->codes[side], *scales = &m->scales[side];
         *codes = (kvg_row_map){.pool = KVG_ROLE_DATA_POOL, .base = side == KVG_V ? B * z->codes[KVG_K] : 0,
-                               .block = L * layer_size, .layer = layer_size, .head = head_data, .token = z->codes[side]};
+                               .block = L * layer_size, .layer = layer_size, .head = head_data,
+                               .token = z->codes[side]};
         if (z->params[side]) {
             *scales = (kvg_row_map){.pool = KVG_ROLE_DATA_POOL,
                                     .base = H * head_data + (side == KVG_V ? B * z->params[KVG_K] : 0),

@@ -17,8 +17,8 @@ kvg_status kvg_reference_run(const kvg_problem *problem, const kvg_tensor *in, k
 
 /* --- paged layouts: docs/layouts.md --- */
 
-/* Where one kind of bytes (codes or scales) of one side's rows lies: in the pool tensor (pool, side), the row of (layer,
- * block, head, offset) starts at base + layer * .layer + block * .block + head * .head + offset * .token. */
+/* Where one kind of bytes (codes or scales) of one side's rows lies: in the pool tensor (pool, side), the row of
+ * (layer, block, head, offset) starts at base + layer * .layer + block * .block + head * .head + offset * .token. */
 typedef struct kvg_row_map {
     kvg_role pool; /* KVG_ROLE_DATA_POOL or KVG_ROLE_SCALE_POOL */
     kvg_side side; /* whose pool tensor: K's for both sides where the layout joins them */
@@ -44,7 +44,8 @@ kvg_status kvg_reference_run_mapped(const kvg_problem *problem, const kvg_layout
 
 /* Steps 1 and 2 of append for one row: x[head_dim] plus bias[head_dim] (NULL: none), and for K the rotation by
  * cos_sin[rope.dims] (NULL: none), rounded to the model type as docs/layouts.md section 7 says. In place. */
-void kvg_reference_prepare(const kvg_problem *problem, kvg_side side, const float *bias, const float *cos_sin, float *x);
+void kvg_reference_prepare(const kvg_problem *problem, kvg_side side, const float *bias, const float *cos_sin,
+                           float *x);
 
 /* --- dialects --- */
 

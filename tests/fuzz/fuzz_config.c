@@ -1,6 +1,6 @@
 /* Any bytes as a config. What is read keeps every promise of harness/config.h: cases with unique ids that fit, each a
- * checked problem whose fill exists and which one shard of three runs. What is refused leaves one line with the file's
- * name. */
+ * checked problem whose fill exists and which one shard of three runs; where a policy is given, stored as its mode
+ * says. What is refused leaves one line with the file's name. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,6 +12,21 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 static void require(bool condition)
 {
     if (!condition) abort();
+}
+
+static void check_policy(const kvg_case *c)
+{
+    const kvg_case_policy *p = &c->policy;
+    char text[KVG_POLICY_TEXT_SIZE];
+    kvg_case_policy_text(p, text, sizeof text);
+    require(strlen(text) + 1 < sizeof text && (text[0] != 0) == p->given);
+    if (!p->given) return;
+    require(strstr(c->id, text) != NULL);
+    for (int side = KVG_K; side <= KVG_V; side++) {
+        require(c->problem.storage[side].format == kvg_mode_format(p->effective, c->problem.dtype));
+    }
+    require(p->fell_back == (p->reason[0] != 0) && p->fell_back == (strchr(text, '>') != NULL));
+    require(!p->fell_back || (p->effective == KVG_MODE_NONE && p->requested != KVG_MODE_NONE));
 }
 
 static void check_case(const kvg_config *config, const kvg_case *c)
@@ -28,6 +43,7 @@ static void check_case(const kvg_config *config, const kvg_case *c)
         size_t index;
         require(kvg_reference_dialect_find(storage->format, storage->dialect, &index) == KVG_OK);
     }
+    check_policy(c);
     kvg_case_repro(c, config->path, repro, sizeof repro);
     require(strncmp(repro, "kvgold check 'fuzz.json'", 24) == 0);
 }

@@ -143,7 +143,7 @@ config planted.json '{"op": "quantise", "format": "nvfp4", "kv_heads": [1, 19, 3
 
 # --- help and usage ---------------------------------------------------------------------------------------------------
 
-for command in check list report bench memory env; do
+for command in check list report bench memory mode env; do
     expect "$command --help" 0 "usage: kvgold $command" "$kvgold" "$command" --help
     check "$command --help is on stdout" test -z "$("$kvgold" "$command" --help 2>&1 >/dev/null)"
     expect "$command --wrong is a usage error" 2 "kvgold $command: " "$kvgold" "$command" --wrong
@@ -282,6 +282,35 @@ print(next(l["repro"] for l in map(json.loads, open("defect/results.jsonl")) if 
 expect "its repro line fails too" 1 "0 passed, 1 failed" bash -c "${repro/kvgold/\"\$0\"} -o again --no-html" "$kvgold"
 check "... with the same detail" grep -qF -- "$(results get again/results.jsonl detail)" <(results get defect/results.jsonl detail)
 
+# --- policies ---------------------------------------------------------------------------------------------------------
+
+config policies.json '{"op": "append", "layout": ["turbomind", "nhd"], "kv_heads": 2, "head_dim": 64, "tokens": 4, "fill": "random",
+    "policy": [{"number": 16, "sm": 90}, {"number": 16, "sm": 100, "fp4_nv": false}, {"number": 16, "sm": 80, "on_unsupported": "fallback"}]}'
+expect "policies" 0 "6 passed, 0 failed" "$kvgold" check policies.json -o policies --backend slowref --junit policies.xml
+"$kvgold" check policies.json -o policies --no-html 2>policies.err >policies.txt
+check "... a line on stderr for each reason to fall back" \
+    diff - <(cut -c1-69 policies.err) <<<"kvgold check: FELL BACK to none: fp4_nv is not rolled out: policy fp4
+kvgold check: FELL BACK to none: policy fp4 is not supported on SM 80"
+check "... the table has the modes" test "$(grep -c '^mode  .* 2 cases: ' policies.txt)" -eq 3
+check "... and every result" python3 -c '
+import json, collections
+modes = [line["mode"] for line in map(json.loads, open("policies/results.jsonl")) if line["type"] == "case"]
+count = collections.Counter((m["requested"], m["effective"], m["fell_back"], m["reason"][:20]) for m in modes)
+assert count == {("fp4_mx", "fp4_mx", False, ""): 2, ("fp4_nv", "none", True, "fp4_nv is not rolled"): 2,
+                 ("unsupported", "none", True, "policy fp4 is not su"): 2}, count'
+check "... and JUnit" test "$(grep -c '<system-out>mode: none (fell back' policies.xml)" -eq 4
+check "... and ids" test "$("$kvgold" list policies.json | grep -c 'S3:policy16@sm[0-9]*>none[:/]')" -eq 4
+id=$("$kvgold" list policies.json | head -n 1)
+expect "a case that does not fall back" 0 "1 passed" "$kvgold" check policies.json -o policies --case "$id" --no-html
+check "... says nothing of it" test "${output/FELL BACK/}" == "$output"
+check "formats have no mode" test "$(grep -c '"mode"' good/results.jsonl)" -eq 0
+config crash.json '{"op": "quantise", "kv_heads": 2, "head_dim": 64, "tokens": 4, "fill": "random", "backend": "planted",
+    "policy": {"number": 16, "sm": 90}}'
+expect "a crash has its mode" 1 "mode: fp4_mx" "$kvgold" check crash.json -o crash --no-html
+check "... in its result" grep -q '"status":"CRASH".*"mode":{"requested":"fp4_mx","effective":"fp4_mx"' crash/results.jsonl
+config refused.json '{"op": "append", "layout": "nhd", "kv_heads": 2, "head_dim": 64, "fill": "random", "policy": {"number": 16, "sm": 80}}'
+expect "a policy that is refused" 2 '$.cases[0].policy: policy fp4 is not supported on SM 80' "$kvgold" check refused.json -o bad
+
 # --- backends and inputs that are not there ---------------------------------------------------------------------------
 
 expect "an unknown backend" 1 "no backend 'nosuch'" "$kvgold" check one.json -o absent --no-html --backend nosuch
@@ -321,7 +350,9 @@ table = json.load(sys.stdin)
 row = next(f for f in table["formats"] if f["format"] == sys.argv[2])
 assert table["model"] == sys.argv[1]
 assert row["bytes_per_token"] == int(sys.argv[3]), row
-assert row["bytes_per_context"] == {"1000": 1000 * int(sys.argv[3])}, row' "$1" "$2" "$3"
+context = row["contexts"][0]
+used = context["data_bytes"] + context["scale_bytes"] - context["padding_bytes"] - context["tail_bytes"]
+assert context["tokens"] == 1000 and used == 1000 * int(sys.argv[3]), row' "$1" "$2" "$3"
 }
 cd "$source_dir" || exit 2
 check "memory: llama-3-8b in nvfp4" memory_is llama-3-8b nvfp4 36864
@@ -334,6 +365,48 @@ expect "memory: a bad context" 2 "kvgold memory: " "$kvgold" memory llama-3-8b -
 expect "list models" 0 "llama-3-8b" "$kvgold" list models
 cd - >/dev/null || exit 2
 expect "memory: a missing file" 3 "missing.json" "$kvgold" memory ./missing.json
+# mode_is KEY=VALUE,... OPTION...: the choice as JSON has these values.
+mode_is() {
+    "$kvgold" mode --json "${@:2}" 2>mode.err | python3 -c '
+import json, sys
+choice = json.load(sys.stdin)
+for want in sys.argv[1].split(","):
+    key, value = want.split("=")
+    assert str(choice[key]) == value, (key, choice)' "$1"
+}
+expect "mode: the table" 0 "turbomind      0x10   fp4          fp4_mx           fp4_nv" "$kvgold" mode
+check "mode: FP4 on SM 90" mode_is effective=fp4_mx,fell_back=False,format=mx16,data_block_bytes=2097152,scale_block_bytes=262144 \
+    --policy 16 --sm 90
+check "mode: FP4 on SM 120, of a model" mode_is effective=fp4_nv,data_block_bytes=1124352,shared_kv=True \
+    --policy 0x10 --sm 120 --model "$source_dir/configs/models/deepseek-v3-mla.json"
+check "mode: nothing on stderr without a fallback" test ! -s mode.err
+check "mode: fp4_nv held back" mode_is requested=fp4_nv,effective=none,fell_back=True,format=f16 --policy 16 --sm 100 --no-fp4-nv --dtype f16
+check "mode: ... said on stderr" grep -q "kvgold mode: FELL BACK to none: fp4_nv is not rolled out" mode.err
+check "mode: a fallback on demand" mode_is requested=unsupported,effective=none,fell_back=True --policy 16 --sm 80 --on-unsupported fallback
+check "mode: the other domain" mode_is effective=fp8_e4m3,q_bits=8,t_bits=0 --policy 16 --domain lmdeploy_2026
+check "mode: kvgold gating" mode_is partial_kv=True,prefix_cache=True --policy 16 --sm 90 --partial-kv --prefix-cache
+check "mode: design gating" mode_is partial_kv=False,prefix_cache=False \
+    --policy 16 --sm 90 --partial-kv --prefix-cache --gating design
+check "mode: no flatten" mode_is partial_kv=False,prefix_cache=True --policy 4 --partial-kv --prefix-cache --no-flatten
+check "mode: the tables as JSON" python3 -c '
+import json, subprocess, sys
+tables = json.loads(subprocess.check_output([sys.argv[1], "mode", "--json", "--layers", "2097151", "--kv-heads", "2097151",
+                                             "--block-tokens", "4095"]))
+assert len(tables["modes"]) == 7 and len(tables["policies"]) == 12
+assert tables["modes"][0]["data_block_bytes"] == 2097151 * 2097151 * 4095 * 512  # no double holds it
+fp4 = next(p for p in tables["policies"] if p["name"] == "fp4")
+assert fp4["sm"] == {"89": "fp4_mx", "90": "fp4_mx", **{sm: "fp4_nv" for sm in ("100", "103", "110", "120", "121")}}' "$kvgold"
+expect "mode: SM 80 is refused" 2 "kvgold mode: policy fp4 is not supported on SM 80" "$kvgold" mode --policy 16 --sm 80
+expect "mode: a build without FP4 is refused" 2 "needs a build with FP4" "$kvgold" mode --policy 16 --sm 90 --no-fp4-build
+expect "mode: two bits are refused" 2 "exclude each other" "$kvgold" mode --policy 0x0c --sm 90
+expect "mode: head_dim 80 has no kernels" 2 "no kernels for head_dim 80" "$kvgold" mode --policy 0 --head-dim 80 --engine-kernels
+expect "mode: the kernel's block" 2 "not a multiple of the kernel's block of 48" "$kvgold" mode --policy 0 --kernel-block 48
+for bad in "--policy" "--policy -1" "--policy 4x" "--policy 4294967296" "--policy 0 --domain x" "--policy 0 --gating x" \
+    "--policy 0 --on-unsupported x" "--policy 0 --dtype f8" "--policy 0 --model nosuch" "--policy 0 x" "--sm 90" \
+    "--head-dim 0" "--policy 0 --layers 0"; do
+    # shellcheck disable=SC2086 # options and their values
+    expect "mode $bad is refused" 2 "kvgold mode: " "$kvgold" mode $bad
+done
 expect "env" 0 "backends:  reference, defect:<id>, slowref" "$kvgold" env
 for what in formats dialects ops fills defects; do
     expect "list $what" 0 "" "$kvgold" list "$what"

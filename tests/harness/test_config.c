@@ -13,6 +13,7 @@
 #include "harness/check.h"
 #include "harness/config.h"
 #include "harness/fill.h"
+#include "harness/paged_fill.h"
 
 #define BAD KVG_SOURCE_DIR "/tests/harness/bad_configs"
 #define SHAPE "'kv_heads':2,'head_dim':64"
@@ -157,6 +158,16 @@ static const struct {
      ",'exclude':[{'scale':'given'},{'fill':'zero','scale':'P3'}]}", 3},
     {"{'op':'quantise','format':'mx16','model':['llama-3-8b','gpt-oss-20b'],'fill':'random',"
      "'exclude':[{'model':'llama-3-8b'}]}", 1},
+    {"{'op':['append','flatten'],'layout':['nhd','slot'],'format':'mx16','fill':'random','padding':[{},{'data':8}],"
+     "'rope':[{'dims':0},{'dims':8}],'bias':[false,true]," SHAPE ",'exclude':[{'op':'flatten','rope':true},"
+     "{'op':'flatten','bias':true},{'layout':'slot','padding':true}]}", 15},
+    /* a policy that is refused may be excluded; a format there replaces the policy, and the other way round */
+    {"{'op':'quantise','policy':[{'number':4},{'number':16,'sm':80},{'number':16,'sm':90}],'head_dim':[8,64],"
+     "'kv_heads':1,'fill':'random','exclude':[{'policy':'policy16@sm80'},{'policy':'policy16@sm90','head_dim':8}]}", 3},
+    {"{'op':'quantise','policy':{'number':4},'fill':'random'," SHAPE
+     ",'include':[{'format':'nvfp4','dialect':'vllm'},{'tokens':3}]},{'op':'quantise','format':'mx16',"
+     "'fill':'random'," SHAPE ",'include':[{'policy':{'number':8}}]}", 5},
+    {"{'op':'quantise','policy':[{'number':4},{'number':4,'on_unsupported':'fallback'}],'fill':'random'," SHAPE "}", 1},
 };
 
 static void test_products_includes_and_excludes(void **state)
@@ -326,6 +337,162 @@ static void test_the_repro_line_survives_a_shell(void **state)
     kvg_config_close(&config);
 }
 
+/* --- paged layouts --- */
+
+#define PAGED "'format':'nvfp4','tokens':40,'fill':'random'"
+
+static void test_paged_ids_name_every_option(void **state)
+{
+    (void)state;
+    kvg_config config = parsed(
+        "{'op':'append','layout':'turbomind','rope':{'dims':64},'bias':true," PAGED "," SHAPE "},"
+        "{'op':'append','layout':'hnd','block_tokens':8,'blocks':20,'layers':5,'sequences':2,'v_scale_swizzle':true,"
+        "'padding':{'row':3,'data':64,'scales':32},'rope':{'dims':6,'pairing':'halves','positions':9}," PAGED "," SHAPE
+        "},{'op':'flatten','layout':'mla','shared_kv':{'v_first':16,'v_dim':32}," PAGED ",'kv_heads':1,'head_dim':64},"
+        "{'op':'probe','layout':['contiguous','slot'],'rope':{'dims':0},'padding':{},'bias':false," PAGED "," SHAPE
+        "}");
+    static const char *const ids[] = {
+        "append/nvfp4.canonical/turbomind:B16:N8:L2:S3:rope64a256:bias/bf16/40x2x64/random/P2/reference",
+        "append/nvfp4.canonical/hnd:B8:N20:L5:S2:pad3+64+32:swizzle:rope6h9/bf16/40x2x64/random/P2/reference",
+        "flatten/nvfp4.canonical/mla:B16:N8:L2:S3:v32@16/bf16/40x1x64/random/P2/reference",
+        "probe/nvfp4.canonical/contiguous:B16:N5:L2:S3/bf16/40x2x64/random/P2/reference",
+        "probe/nvfp4.canonical/slot:B16:N8:L2:S3/bf16/40x2x64/random/P2/reference",
+    };
+    assert_int_equal(config.case_count, sizeof ids / sizeof ids[0]);
+    for (size_t i = 0; i < config.case_count; i++) {
+        assert_string_equal(config.cases[i].id, ids[i]);
+        assert_int_equal(config.cases[i].problem.paging.layer, config.cases[i].problem.paging.layers - 1);
+    }
+    kvg_config_close(&config);
+}
+
+/* Geometry number i of many, with a number of blocks or (0) the default. */
+static kvg_status parse_spread(uint32_t i, uint32_t blocks, kvg_config *config)
+{
+    static const char *const layouts[] = {"nhd", "contiguous", "ring"}, *const ops[] = {"append", "flatten", "probe"};
+    char text[512], word[32] = "";
+    if (blocks) snprintf(word, sizeof word, "'blocks':%u,", blocks);
+    snprintf(text, sizeof text,
+             "{'op':'%s','layout':'%s','format':'mx16','tokens':%u,'sequences':%u,'block_tokens':%u,%s"
+             "'fill':'random','kv_heads':1,'head_dim':32}", ops[i % 3], layouts[i / 3 % 3], 1 + i * 7 % 50,
+             1 + i * 5 % 7, 1 + i * 3 % 17, word);
+    return parse(text, config);
+}
+
+/* Of 40 seeds, those with which the case has too few blocks. */
+static size_t seeds_without_blocks(const kvg_case *c)
+{
+    size_t count = 0;
+    for (uint64_t seed = 0; seed < 40; seed++) {
+        kvg_paged_fill fill;
+        count += kvg_paged_fill_make(c, seed, &fill) && strstr(kvg_error_text(), "need more than");
+        kvg_paged_fill_free(&fill);
+    }
+    return count;
+}
+
+/* What loads has blocks enough for every seed; one block less does not load, and may not be enough. */
+static void test_blocks_are_enough_and_not_too_many(void **state)
+{
+    (void)state;
+    size_t count = 0, tight = 0;
+    for (uint32_t i = 0; i < 2000; i++) {
+        kvg_config config, less;
+        if (parse_spread(i, 0, &config)) {
+            assert_non_null(strstr(kvg_error_text(), "as capacity")); /* a contiguous cache that is too small */
+            continue;
+        }
+        kvg_case c = config.cases[0];
+        const uint32_t needed = c.problem.paging.blocks -= 2;
+        if (seeds_without_blocks(&c)) fail_msg("%s: %u blocks are not enough", c.id, needed);
+        c.problem.paging.blocks--;
+        if (needed > 1) assert_int_equal(parse_spread(i, needed - 1, &less), KVG_ERR_INVALID);
+        tight += needed > 1 && seeds_without_blocks(&c) > 0;
+        kvg_config_close(&config);
+        count++;
+    }
+    assert_true(count > 1500);
+    assert_true(tight > 800); /* a bound that is one too large has none */
+}
+
+/* --- policies --- */
+
+#define POLICIES "'op':'append','layout':'turbomind','tokens':40,'fill':'random'," SHAPE
+
+static void test_policies_choose_formats(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *policy, *id; /* the part of the id before and after the geometry */
+    } chosen[] = {
+        {"{'number':0}", "bf16.canonical/policy0"},
+        {"{'number':4,'on_unsupported':'fallback'}", "int4.canonical/policy4"},
+        {"{'number':8,'sm':75}", "int8.canonical/policy8@sm75"},
+        {"{'number':16,'sm':90}", "mx16.canonical/policy16@sm90"},
+        {"{'number':16,'sm':120}", "nvfp4.canonical/policy16@sm120"},
+        {"{'number':16,'sm':100,'fp4_nv':false}", "bf16.canonical/policy16@sm100>none:no_fp4_nv"},
+        {"{'number':16,'sm':80,'on_unsupported':'fallback'}", "bf16.canonical/policy16@sm80>none"},
+        {"{'number':16,'sm':90,'fp4_build':false,'on_unsupported':'fallback'}",
+         "bf16.canonical/policy16@sm90>none:no_fp4_build"},
+        {"{'number':16,'domain':'lmdeploy_2026'}", "e4m3.canonical/policy16.lmdeploy_2026"},
+        {"{'number':17,'domain':'lmdeploy_2026','sm':90,'engine_kernels':true,'on_unsupported':'fallback'}",
+         "bf16.canonical/policy17.lmdeploy_2026@sm90>none:engine_kernels"},
+        {"{'number':16,'sm':90,'gating':'design','partial_kv':true,'prefix_cache':true}",
+         "mx16.canonical/policy16@sm90:design:prefix_cache:partial_kv"},
+    };
+    for (size_t i = 0; i < sizeof chosen / sizeof chosen[0]; i++) {
+        char text[512], id[256];
+        snprintf(text, sizeof text, "{'policy':%s," POLICIES "}", chosen[i].policy);
+        kvg_config config = parsed(text);
+        const kvg_case *c = &config.cases[0];
+        const kvg_format format = c->problem.storage[KVG_K].format;
+        const char *word = strchr(chosen[i].id, '/');
+        snprintf(id, sizeof id, "append/%.*s/turbomind:B16:N8:L2:S3:%s/bf16/40x2x64/random/%s/reference",
+                 (int)(word - chosen[i].id), chosen[i].id, word + 1, kvg_format_get(format)->tensor_scale ? "P2" : "-");
+        assert_string_equal(c->id, id);
+        assert_int_equal(c->problem.storage[KVG_V].format, format);
+        assert_int_equal(kvg_mode_format(c->policy.effective, KVG_DTYPE_BF16), format);
+        assert_int_equal(c->policy.fell_back, strchr(id, '>') != NULL);
+        assert_int_equal(c->policy.reason[0] != 0, c->policy.fell_back);
+        kvg_config_close(&config);
+    }
+}
+
+/* The mode knows the case's type and geometry: its blocks are those of the case's pools. */
+static void test_a_policys_blocks_are_those_of_the_pools(void **state)
+{
+    (void)state;
+    kvg_config config = parsed("{'policy':[{'number':0},{'number':4},{'number':8},{'number':16,'sm':90},"
+                               "{'number':16,'sm':100}],'layers':[1,5],'block_tokens':[8,64],"
+                               "'dtype':['f16','bf16']," POLICIES ",'include':[{'kv_heads':1,'head_dim':576,"
+                               "'shared_kv':{'v_dim':512},'policy':{'number':4}}]}");
+    assert_int_equal(config.case_count, 41);
+    for (size_t i = 0; i < config.case_count; i++) {
+        const kvg_case *c = &config.cases[i];
+        kvg_mode_choice choice;
+        uint64_t bytes;
+        assert_int_equal(kvg_mode_select(&c->policy.request, &choice), KVG_OK);
+        assert_int_equal(kvg_problem_pool_bytes(&c->problem, KVG_ROLE_DATA_POOL, KVG_K, &bytes), KVG_OK);
+        assert_int_equal(bytes, c->problem.paging.blocks * choice.data_block_bytes);
+        assert_int_equal(kvg_problem_pool_bytes(&c->problem, KVG_ROLE_SCALE_POOL, KVG_K, &bytes), KVG_OK);
+        assert_int_equal(bytes, c->problem.paging.blocks * choice.scale_block_bytes);
+    }
+    kvg_config_close(&config);
+}
+
+static void test_features_that_are_off_say_why(void **state)
+{
+    (void)state;
+    kvg_config config = parsed("{'policy':[{'number':16,'sm':90,'gating':'design','partial_kv':true,"
+                               "'prefix_cache':true},{'number':16,'sm':90,'prefix_cache':true}]," POLICIES "}");
+    const kvg_case_policy *design = &config.cases[0].policy, *kvgold = &config.cases[1].policy;
+    assert_non_null(strstr(design->partial_kv, "design gating"));
+    assert_non_null(strstr(design->prefix_cache, "design gating"));
+    assert_string_equal(kvgold->partial_kv, "");
+    assert_string_equal(kvgold->prefix_cache, "on");
+    kvg_config_close(&config);
+}
+
 /* --- fills --- */
 
 /* K and V of a case one after the other, to be freed. */
@@ -337,7 +504,7 @@ static uint8_t *filled(const kvg_case *c, size_t *size)
     *size = 2 * t.bytes;
     for (int side = KVG_K; side <= KVG_V; side++) {
         t.data = bytes + (size_t)side * t.bytes;
-        if (kvg_fill_values(c, (kvg_side)side, &t)) fail_msg("%s: %s", c->id, kvg_error_text());
+        if (kvg_fill_values(c, &c->problem, (kvg_side)side, &t)) fail_msg("%s: %s", c->id, kvg_error_text());
     }
     return bytes;
 }
@@ -527,6 +694,11 @@ int main(void)
         cmocka_unit_test(test_each_case_is_in_one_shard),
         cmocka_unit_test(test_another_backend_renames_and_merges),
         cmocka_unit_test(test_the_repro_line_survives_a_shell),
+        cmocka_unit_test(test_paged_ids_name_every_option),
+        cmocka_unit_test(test_blocks_are_enough_and_not_too_many),
+        cmocka_unit_test(test_policies_choose_formats),
+        cmocka_unit_test(test_a_policys_blocks_are_those_of_the_pools),
+        cmocka_unit_test(test_features_that_are_off_say_why),
         cmocka_unit_test(test_data_depends_on_seed_and_case_but_not_on_the_backend),
         cmocka_unit_test(test_zero_is_zero),
         cmocka_unit_test(test_adversarial_data_reaches_every_decision),

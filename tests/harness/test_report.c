@@ -297,6 +297,8 @@ static void other_runs_are_refused(void **state)
         {"{\"type\":\"end\"", "{\"type\":\"end\",\"interrupted\":false,\"seconds\":1}\n{\"type\":\"end\"",
          "after the end"},
         {"\"slow\":false", "\"slaw\":false", "slaw"},
+        {"\"slow\":false", "\"slow\":false,\"mode\":{\"effective\":\"none\"}", "missing key 'requested'"},
+        {"\"slow\":false", "\"slow\":false,\"mode\":\"none\"", "expected an object"},
         {"}\n{\"type\":\"case\"", "\n{\"type\":\"case\"", "s2.jsonl:2"},
     };
     const char *paths[3];
@@ -425,6 +427,86 @@ static void failures_come_first(void **state)
     free(table);
     assert_int_equal(kvg_report_exit_code(report), 1);
     expect_last_line(report, "1 passed, 25 failed");
+    kvg_report_close(report);
+}
+
+/* --- layouts, ops and modes --- */
+
+static void append_paged(char *out, const char *op, const char *layout, const char *status, unsigned wrong,
+                         const char *mode)
+{
+    append(out, "{\"type\":\"case\",\"id\":\"%s/mx16.canonical/%s/bf16/40x2x64/random/-/slow\",\"status\":\"%s\","
+           "\"detail\":\"\",\"repro\":\"\",\"impl\":\"slow\",\"ms\":1.5,\"slow\":false,\"compared\":500,"
+           "\"mismatched\":%u,\"steps\":0%s%s}\n", op, layout, status, wrong, mode[0] ? ",\"mode\":" : "", mode);
+}
+
+/* Two layouts, three ops, a mode as asked for, and one that fell back for a reason that no page must believe. */
+static kvg_report *open_paged(void)
+{
+    static const char fp4[] = "{\"requested\":\"fp4_mx\",\"effective\":\"fp4_mx\",\"fell_back\":false,\"reason\":\"\","
+                              "\"partial_kv\":\"on\",\"prefix_cache\":\"banned\"}";
+    static const char none[] = "{\"requested\":\"fp4_nv\",\"effective\":\"none\",\"fell_back\":true,"
+                               "\"reason\":\"no <b>chip</b>\"}";
+    static const char unnamed[] = "{\"requested\":\"unsupported\",\"effective\":\"none\",\"fell_back\":true,"
+                                  "\"reason\":\"SM 80\"}";
+    text[0] = '\0';
+    append_run(text, "1/1", 7);
+    append_paged(text, "probe", "ring:B16:N5:L2:S3", "PASS", 0, "");
+    append_paged(text, "quantise", "rows", "PASS", 0, "");
+    append_paged(text, "flatten", "ring:B16:N5:L2:S3", "PASS", 0, "");
+    append_paged(text, "append", "odd<i>:B8", "PASS", 0, "");
+    append_paged(text, "append", "ring:B16:N5:L2:S3:policy16@sm90", "PASS", 0, fp4);
+    append_paged(text, "append", "ring:B16:N5:L2:S3:policy16@sm100>none", "FAIL", 3, none);
+    append_paged(text, "append", "ring:B16:N6:L2:S3:policy16@sm80>none", "CRASH", 0, unnamed);
+    append_end(text);
+    return open_text(text);
+}
+
+static void layouts_and_ops_have_a_table(void **state)
+{
+    (void)state;
+    kvg_report *report = open_paged();
+    expect_table(report, "\nlayout  op          cases   passed    bytes    wrong\n"
+                         "rows    quantise        1        1    500 B        0\n"
+                         "ring    append          3        1   1.5 kB        3\n"
+                         "ring    flatten         1        1    500 B        0\n"
+                         "ring    probe           1        1    500 B        0\n"
+                         "odd<i>  append          1        1    500 B        0\n\n");
+    assert_int_equal(kvg_report_html(report, in_folder("report.html")), KVG_OK);
+    kvg_report_close(report);
+    char *page = read_file(in_folder("report.html"));
+    expect_text(page, "<td>ring</td><td class=\"left\">append</td><td>3</td><td class=\"bad\">1</td><td>1.5 kB</td>"
+                      "<td class=\"bad\">3</td>");
+    expect_text(page, "<td>odd&lt;i&gt;</td>");
+    free(page);
+}
+
+static void modes_are_in_every_report(void **state)
+{
+    (void)state;
+    kvg_report *report = open_paged();
+    expect_table(report, "\nmode       1 case: fp4_mx; partial KV on; prefix cache off: banned\n"
+                         "mode       1 case: none (fell back from fp4_nv: no <b>chip</b>)\n"
+                         "mode       1 case: none (fell back: SM 80)\n");
+    expect_table(report, ">none/bf16/40x2x64/random/-/slow\n    mode: none (fell back from fp4_nv: no <b>chip</b>)\n");
+    assert_int_equal(kvg_report_html(report, in_folder("report.html")), KVG_OK);
+    assert_int_equal(kvg_report_junit(report, in_folder("junit.xml")), KVG_OK);
+    assert_int_equal(kvg_report_merge(report, in_folder("merged.jsonl")), KVG_OK);
+    kvg_report_close(report);
+    char *page = read_file(in_folder("report.html")), *xml = read_file(in_folder("junit.xml"));
+    expect_text(page, "<dt>mode</dt><dd>1 case: <span class=\"warn\">none (fell back from fp4_nv: no &lt;b&gt;chip");
+    expect_text(page, "<dt>mode</dt><dd>1 case: <span class=\"good\">fp4_mx;");
+    expect_text(page, "<br><span class=\"warn\">mode: none (fell back from fp4_nv");
+    expect_text(page, "<br><span class=\"dim\">mode: fp4_mx");
+    assert_null(strstr(page, "<b>chip"));
+    expect_text(xml, "</failure>\n"
+                     "      <system-out>mode: none (fell back from fp4_nv: no &lt;b&gt;chip&lt;/b&gt;)</system-out>\n");
+    expect_text(xml, "time=\"0.001500\">\n      <system-out>mode: fp4_mx; partial KV on;");
+    free(page);
+    free(xml);
+    const char *merged = in_folder("merged.jsonl");
+    report = open_paths(&merged, 1);
+    expect_table(report, "none (fell back: SM 80)");
     kvg_report_close(report);
 }
 
@@ -656,6 +738,8 @@ int main(void)
         cmocka_unit_test(only_skips_is_77),
         cmocka_unit_test(table_has_the_numbers),
         cmocka_unit_test(failures_come_first),
+        cmocka_unit_test(layouts_and_ops_have_a_table),
+        cmocka_unit_test(modes_are_in_every_report),
         cmocka_unit_test(page_is_closed),
         cmocka_unit_test(page_shows_codes),
         cmocka_unit_test(page_without_gnuplot_says_so),

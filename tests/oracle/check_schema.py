@@ -3,7 +3,7 @@
 
     check_schema.py KVGOLD
 
-Every config and model of the repository is good for both; every file of tests/harness/bad_configs is refused by the
+Every config of `kvgold check` (pool configs have no "cases") and every model of the repository is good for both; every file of tests/harness/bad_configs is refused by the
 program with the text that expect_configs.txt gives, and by the schema where that is its to see; the names in the schema
 are those of `kvgold list`. Ends with `N passed, N failed`; exit status 1 on failure."""
 
@@ -56,7 +56,8 @@ def first_words(kvgold, what, header):
 def check_good(kvgold, schema):
     config = Draft202012Validator(schema)
     model = Draft202012Validator({"$ref": "#/$defs/model", "$defs": schema["$defs"]})
-    configs = sorted(set(glob.glob(f"{ROOT}/configs/*.json") + glob.glob(f"{ROOT}/tests/*/*.json")) - {f"{ROOT}/configs/schema.json"})
+    files = sorted(set(glob.glob(f"{ROOT}/configs/*.json") + glob.glob(f"{ROOT}/tests/*/*.json")))
+    configs = [path for path in files if "cases" in read(path)]
     models = sorted(glob.glob(f"{ROOT}/configs/models/*.json"))
     check(configs and models, "no configs or no models")
     for path in configs:
@@ -72,7 +73,7 @@ def check_good(kvgold, schema):
         errors = [f"{error.json_path}: {error.message}" for error in model.iter_errors(read(path))]
         check(not errors, f"{path}: the schema refuses a good model: {errors[:3]}")
         check(run(kvgold, "memory", path)[0] == 0, f"{path}: the program refuses it")
-        for key in sorted(set(read(path)) - {"shared_kv"}):
+        for key in sorted(set(read(path)) - {"shared_kv", "other_layers"}):
             part = {k: v for k, v in read(path).items() if k != key}
             check(not model.is_valid(part), f"{path}: the schema takes a model without {key}")
 
@@ -86,19 +87,33 @@ def check_names(kvgold, schema):
         ("op", first_words(kvgold, "ops", 0)),
         ("format", first_words(kvgold, "formats", 1)),
         ("dialect", list(dict.fromkeys(dialects))),
+        ("layout", first_words(kvgold, "layouts", 0)),
         ("fill", [fill for fill in first_words(kvgold, "fills", 0) if fill != "capture"]),
     ):
         known = defs[name]["enum"]
         check(sorted(known) == sorted(found), f"{name}: the schema has {sorted(known)}, the program {sorted(found)}")
 
 
+def check_words(kvgold, what, known, wrong, config):
+    for value in [*known, wrong]:
+        taken = list_text(kvgold, config(value)) != ""
+        check(taken == (value != wrong), f"{what} {value}: the program {'takes' if taken else 'refuses'} it")
+
+
 def check_refusals(kvgold, schema, good):
-    """Layouts, dtypes, scales and axes have no list command: the program must take each name and refuse one more."""
-    names = {"layout": "paged", "dtype": "u8", "scale": "P5"}
-    for axis, wrong in names.items():
-        for value in [*schema["$defs"][axis]["enum"], wrong]:
-            taken = list_text(kvgold, {**good, "cases": [{**good["cases"][0], axis: value}]}) != ""
-            check(taken == (value != wrong), f"{axis} {value}: the program {'takes' if taken else 'refuses'} it")
+    """Words without a list command: the program must take each and refuse one more."""
+    group = good["cases"][0]
+    for axis, wrong in (("dtype", "u8"), ("scale", "P5")):
+        check_words(kvgold, axis, schema["$defs"][axis]["enum"], wrong, lambda word: {**good, "cases": [{**group, axis: word}]})
+    unstored = {key: value for key, value in group.items() if key != "format"}
+    for axis, base, value in (
+        ("policy", unstored, {"number": 0}),
+        ("rope", {**group, "op": "append", "layout": "hnd"}, {"dims": 8}),
+    ):
+        for key, property in schema["$defs"][axis]["properties"].items():
+            if "enum" in property:
+                check_words(kvgold, f"{axis}.{key}", property["enum"], "x",
+                            lambda word: {**good, "cases": [{**base, axis: {**value, key: word}}]})
 
 
 def check_bad(kvgold, schema):

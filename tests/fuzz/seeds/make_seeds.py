@@ -8,6 +8,17 @@ import struct
 JSON = """{"seed": "0x1f", "text": "\\"\\\\\\/\\b\\f\\n\\r\\t\\u00e9\\ud83d\\ude00 \u00e9\u20ac",
  "cases": [{"fill": 1, "b": [true, false, null]}, -2.5e-3, 9007199254740992, [], {}, [[[0]]]]}
 """
+CONFIG = {"kvgold": 1, "name": "paged", "seed": "0x1", "cases": [
+    {"op": "append", "layout": ["nhd", "hnd"], "policy": [{"number": 16, "domain": "turbomind", "sm": 100, "fp4_build": True,
+     "fp4_nv": False, "on_unsupported": "fallback", "gating": "design", "prefix_cache": True, "partial_kv": True,
+     "engine_kernels": True}, {"number": 4}], "kv_heads": 2, "head_dim": 64, "tokens": 5, "block_tokens": 4, "blocks": 9,
+     "layers": 2, "sequences": 3, "padding": {"row": 1, "data": 2, "scales": 3}, "bias": [True, False],
+     "rope": {"dims": 8, "positions": 4, "pairing": "halves"}, "fill": "random",
+     "exclude": [{"policy": "policy4", "bias": True}]},
+    {"op": "flatten", "layout": "mla", "format": "nvfp4", "kv_heads": 1, "head_dim": 64, "fill": "codes",
+     "shared_kv": {"v_dim": 32, "v_first": 16}, "include": [{"layout": "hnd", "shared_kv": {"v_dim": 1}, "v_scale_swizzle": True}],
+     "exclude": [{"layout": "hnd"}]},
+]}
 TENSORS = {
     "__metadata__": {"model": "tiny"},
     "k": {"dtype": "BF16", "shape": [2, 3], "data_offsets": [4, 16]},
@@ -20,4 +31,5 @@ here = pathlib.Path(__file__).parent
 header = json.dumps(TENSORS).encode()
 header += b" " * (-len(header) % 8)
 (here / "good.json").write_bytes(JSON.encode())
+(here / "good.paged.json").write_bytes(json.dumps(CONFIG, indent=1).encode() + b"\n")
 (here / "good.safetensors").write_bytes(struct.pack("<Q", len(header)) + header + bytes(range(21)))

@@ -31,9 +31,21 @@ def group(**changes):
     return root(cases=[changed(GROUP, changes)])
 
 
+def paged(**changes):
+    """Op append on a layout that takes padding."""
+    return group(**{"op": "append", "layout": "hnd", **changes})
+
+
+def policy(**changes):
+    """A policy in place of the format."""
+    return group(**{"format": DROP, "policy": {"number": 16, "sm": 90}, **changes})
+
+
 GROUP = {"op": "quantise", "format": "nvfp4", "kv_heads": 2, "head_dim": 64, "tokens": 4, "fill": "random"}
 GOOD = root()
-REQUIRED = "$.cases[0]: \"op\", \"format\" and \"fill\" are required"
+REQUIRED = "$.cases[0]: \"op\", \"format\" (or \"policy\") and \"fill\" are required"
+POOL = root(scenarios=[], cases=DROP)
+BOTH = "give \"format\" or \"policy\", not both"
 CAPTURE = {"capture": "a.safetensors", "k": "k", "v": "v"}
 
 TEXT = {
@@ -96,7 +108,7 @@ SCHEMA = {
     "format_list_in_side": (group(format={"k": ["e4m3"], "v": "e4m3"}), "$.cases[0].format.k: expected a string"),
     "dialect_unknown": (group(dialect="cannonical"), "cannonical"),
     "dialect_all_per_side": (group(dialect={"k": "all", "v": "all"}), "$.cases[0].dialect.k"),
-    "layout_unknown": (group(layout="paged"), "$.cases[0].layout: no layout 'paged'; known: rows"),
+    "layout_unknown": (group(layout="paged"), "$.cases[0].layout: no layout 'paged'; known: rows, turbomind"),
     "dtype_unknown": (group(dtype="fp16"), "$.cases[0].dtype"),
     "dtype_u8": (group(dtype="u8"), "model type u8 cannot hold K and V: use f16, bf16 or f32"),
     "heads_zero": (group(kv_heads=0), "$.cases[0].kv_heads: expected an integer from 1 to 1024, got 0"),
@@ -117,6 +129,35 @@ SCHEMA = {
     "scale_one_side": (group(scale={"k": 1}), "$.cases[0].scale: missing key 'v'"),
     "scale_bool": (group(scale=True), "$.cases[0].scale: expected a number, got true"),
     "backend_number": (group(backend=1), "$.cases[0].backend: expected a string, got a number"),
+    "block_tokens_zero": (paged(block_tokens=0), "$.cases[0].block_tokens: expected an integer from 1 to 1048576, got 0"),
+    "blocks_large": (paged(blocks=2**24 + 1), "$.cases[0].blocks: expected an integer from 1 to 16777216, got 16777217"),
+    "layers_zero": (paged(layers=0), "$.cases[0].layers: expected an integer from 1 to 1024, got 0"),
+    "sequences_large": (paged(sequences=2**16 + 1), "$.cases[0].sequences: expected an integer from 1 to 65536, got 65537"),
+    "padding_number": (paged(padding=3), "$.cases[0].padding: expected an object, got a number"),
+    "padding_key": (paged(padding={"rows": 3}), "$.cases[0].padding: unknown key 'rows' (did you mean 'row'?)"),
+    "padding_negative": (paged(padding={"data": -1}), "$.cases[0].padding.data: expected an integer from 0 to 16777216, got -1"),
+    "swizzle_number": (paged(v_scale_swizzle=1), "$.cases[0].v_scale_swizzle: expected true or false"),
+    "shared_kv_bool": (paged(shared_kv=True), "$.cases[0].shared_kv: expected an object, got true"),
+    "shared_kv_key": (paged(shared_kv={"v_dims": 64}), "$.cases[0].shared_kv: unknown key 'v_dims' (did you mean 'v_dim'?)"),
+    "shared_kv_no_dim": (paged(shared_kv={"v_first": 0}), "$.cases[0].shared_kv: missing key 'v_dim'"),
+    "rope_key": (paged(rope={"dims": 64, "base": 10000}), "$.cases[0].rope: unknown key 'base'"),
+    "rope_no_dims": (paged(rope={"pairing": "halves"}), "$.cases[0].rope: missing key 'dims'"),
+    "rope_pairing": (paged(rope={"dims": 64, "pairing": "half"}), "$.cases[0].rope.pairing: unknown pairing 'half'; known: adjacent, halves"),
+    "rope_pairing_number": (paged(rope={"dims": 64, "pairing": 2}), "$.cases[0].rope.pairing: expected a string, got a number"),
+    "bias_string": (paged(bias="yes"), "$.cases[0].bias: expected true or false"),
+    "policy_and_format": (policy(format="mx16"), "$.cases[0]: " + BOTH),
+    "policy_number": (policy(policy=16), "$.cases[0].policy: expected an object, got a number"),
+    "policy_no_number": (policy(policy={"sm": 90}), "$.cases[0].policy: missing key 'number'"),
+    "policy_negative": (policy(policy={"number": -1}), "$.cases[0].policy.number: expected an integer from 0 to 4294967295, got -1"),
+    "policy_key": (policy(policy={"number": 4, "on_unsuported": "fail"}), "$.cases[0].policy: unknown key 'on_unsuported' (did you mean 'on_unsupported'?)"),
+    "policy_domain": (policy(policy={"number": 4, "domain": "lmdeploy"}), "$.cases[0].policy.domain: no policy domain 'lmdeploy'; known: turbomind, lmdeploy_2026"),
+    "policy_sm_zero": (policy(policy={"number": 4, "sm": 0}), "$.cases[0].policy.sm: expected an integer from 1 to 999, got 0"),
+    "policy_build": (policy(policy={"number": 4, "fp4_build": 1}), "$.cases[0].policy.fp4_build: expected true or false"),
+    "policy_fallback": (policy(policy={"number": 4, "on_unsupported": "fall_back"}), "$.cases[0].policy.on_unsupported: unknown on_unsupported 'fall_back' (did you mean 'fallback'?)"),
+    "policy_gating": (policy(policy={"number": 4, "gating": "none"}), "$.cases[0].policy.gating: unknown gating 'none'"),
+    "include_policy_and_format": (group(include=[{"format": "mx16", "policy": {"number": 4}}]), "$.cases[0].include[0]: " + BOTH),
+    "exclude_policy_number": (policy(exclude=[{"policy": 16}]), "$.cases[0].exclude[0]: excludes no case"),
+    "pool": (POOL, "$: this is a config of `kvgold pool`"),
     "model_number": (group(kv_heads=DROP, head_dim=DROP, model=8), "$.cases[0].model: expected a string, got a number"),
     "model_and_heads": (group(model="llama-3-8b"), "give \"model\", or \"kv_heads\" and \"head_dim\", not both"),
     "model_and_one": (group(model="llama-3-8b", kv_heads=DROP), "give \"model\", or \"kv_heads\" and \"head_dim\", not both"),
@@ -147,7 +188,7 @@ PROGRAM = {
     "exact_no_power": (group(fill="exact", scale=0.3), "fill exact needs powers of two as tensor scales, or P4"),
     "exact_p2": (group(fill="exact", scale="P2"), "fill exact needs powers of two as tensor scales, or P4"),
     "exact_marlin": (group(format="rowfp4", dialect="marlin-linear", fill="exact"), "fill exact does not exist for rowfp4.marlin-linear"),
-    "codes_quantise": (group(fill="codes"), "fill codes is for op dequantise"),
+    "codes_quantise": (group(fill="codes"), "fill codes is for decoders: op quantise has no codes as input"),
     "scale_underflow": (group(scale=1e-60), "$.cases[0].scale: a tensor scale must be finite and above 0"),
     "exclude_nothing": (group(exclude=[{"tokens": 5}]), "$.cases[0].exclude[0]: excludes no case: remove it or correct it"),
     "exclude_twice": (group(tokens=[4, 8], exclude=[{"tokens": 4}, {"tokens": 4}]), "$.cases[0].exclude[1]: excludes no case"),
@@ -159,6 +200,51 @@ PROGRAM = {
                                     for i in range(2)]), "more than 100000 cases: split the config"),
     "capture_same_id": (group(fill=[CAPTURE, {**CAPTURE, "capture": "b.safetensors"}]), "b.safetensors both have the tensors of case"),
     "exclude_one_side": (group(format={"k": "e4m3", "v": "nvfp4"}, exclude=[{"format": "e4m3"}]), "$.cases[0].exclude[0]: excludes no case"),
+    "codes_append": (paged(fill="codes"), "fill codes is for decoders: op append has no codes as input"),
+    "exact_rope": (paged(fill="exact", scale="P4", rope={"dims": 64}), "fill exact does not survive bias or rope: leave them out"),
+    # op, layout and geometry
+    "append_rows": (group(op="append"), "op append works on a paged layout, not on layout rows"),
+    "quantise_paged": (group(layout="nhd"), "op quantise works on layout rows, not on layout nhd"),
+    "rows_blocks": (group(blocks=8), "are for paged layouts: layout rows has none"),
+    "rows_sequences": (group(sequences=1), "layout rows has none"),
+    "padding_trtllm": (paged(layout="trtllm", padding={"data": 64}), "layout trtllm has no such padding: use nhd"),
+    "padding_vllm_rows": (paged(layout="vllm", padding={"row": 3}), "layout vllm has no such padding: use data_padding only"),
+    "swizzle_layout": (paged(layout="turbomind", v_scale_swizzle=True), "layout turbomind keeps V scales linear"),
+    "swizzle_format": (paged(format="e4m3", v_scale_swizzle=True), "v_scale_swizzle needs one scale byte per 16 elements; e4m3 has none"),
+    "swizzle_head_dim": (paged(head_dim=32, v_scale_swizzle=True), "v_scale_swizzle needs block_tokens % 4 = 0 and head_dim % 64 = 0, not 16 and 32"),
+    "swizzle_block": (paged(block_tokens=6, v_scale_swizzle=True), "head_dim % 64 = 0, not 6 and 64"),
+    "mla_apart": (paged(layout="mla", kv_heads=1), "layout mla holds one row per token: set shared_kv and kv_heads 1"),
+    "mla_heads": (paged(layout="mla", shared_kv={"v_dim": 64}), "layout mla holds one row per token: set shared_kv and kv_heads 1"),
+    "shared_kv_layout": (paged(shared_kv={"v_dim": 64}), "layout hnd keeps K and V apart: no shared_kv"),
+    "shared_kv_formats": (paged(layout="turbomind", format={"k": "mx16", "v": "int8"}, shared_kv={"v_dim": 64}), "shared_kv needs one format and dialect for K and V"),
+    "shared_kv_outside": (paged(layout="turbomind", shared_kv={"v_first": 16, "v_dim": 64}), "v_first 16 and v_dim 64 do not lie in head_dim 64"),
+    "shared_kv_nothing": (paged(layout="turbomind", shared_kv={"v_dim": 0}), "v_first 0 and v_dim 0 do not lie in head_dim 64"),
+    "trtllm_block": (paged(layout="trtllm", block_tokens=24), "layout trtllm needs a power of two as block_tokens, not 24"),
+    "rope_odd": (paged(rope={"dims": 7}), "rope turns 7 of 64 elements by a table of 256 rows: use an even number"),
+    "rope_wide": (paged(rope={"dims": 66}), "rope turns 66 of 64 elements"),
+    "rope_empty": (paged(rope={"dims": 8, "positions": 0}), "rope turns 8 of 64 elements by a table of 0 rows"),
+    "rope_flatten": (paged(op="flatten", rope={"dims": 8}), "rope and bias are for op append only"),
+    "bias_probe": (paged(op="probe", bias=True), "rope and bias are for op append only"),
+    "contiguous_capacity": (paged(layout="contiguous", tokens=50, sequences=3), "50 tokens in 3 sequences need 17 or more as capacity (block_tokens), not 16"),
+    "blocks_append": (paged(tokens=40, blocks=5), "40 tokens in 3 sequences can need 6 blocks of 16 tokens: 5 are too few"),
+    "blocks_flatten": (paged(op="flatten", tokens=40, blocks=5), "40 tokens in 3 sequences can need 6 blocks of 16 tokens: 5 are too few"),
+    "blocks_ring": (paged(layout="ring", blocks=2), "4 tokens in 3 sequences can need 3 blocks of 16 tokens: 2 are too few"),
+    "pool_large": (paged(layout="vllm", blocks=2**24, layers=1024, block_tokens=2**20, kv_heads=1024, head_dim=1024), "exceeds 2^63 - 1 bytes"),
+    # policies
+    "policy_sm": (policy(policy={"number": 16, "sm": 80}), "$.cases[0].policy: policy fp4 is not supported on SM 80"),
+    "policy_no_sm": (policy(policy={"number": 16}), "$.cases[0].policy: policy fp4 is not supported on SM 0"),
+    "policy_no_build": (policy(policy={"number": 16, "sm": 90, "fp4_build": False}), "$.cases[0].policy: policy fp4 needs a build with FP4"),
+    "policy_bits": (policy(policy=[{"number": 4}, {"number": 12}]), "$.cases[0].policy[1]: policy 0x0c sets bits that exclude each other"),
+    "policy_reserved": (policy(policy={"number": 2}), "$.cases[0].policy: policy 0x02 (reserved) has no format in kvgold"),
+    "policy_turbo": (policy(policy={"number": 42, "domain": "lmdeploy_2026"}), "$.cases[0].policy: policy 42 (turbo_quant) has no format in kvgold"),
+    "policy_f32": (policy(policy={"number": 0}, dtype="f32"), "$.cases[0].policy: mode none has no storage with model type f32: use f16 or bf16"),
+    "policy_head_dim": (policy(head_dim=72), "$.cases[0].policy: head_dim 72 does not fit format mx16: use a multiple of 16"),
+    "policy_kernels": (policy(policy={"number": 16, "domain": "lmdeploy_2026", "engine_kernels": True}), "$.cases[0].policy: TurboMind has no kernels for mode fp8_e4m3"),
+    "policy_kernels_dim": (policy(policy={"number": 16, "sm": 90, "engine_kernels": True, "on_unsupported": "fallback"}, head_dim=80), "$.cases[0].policy: TurboMind has no kernels for head_dim 80"),
+    "policy_mla": (policy(op="append", layout="turbomind", kv_heads=1, head_dim=576), "$.cases[0].policy: K and V share one row at head_dim 576: give \"shared_kv\""),
+    "policy_dialect": (policy(dialect="vllm"), "$.cases[0].dialect: format mx16 has no dialect 'vllm'"),
+    "exclude_policy": (policy(exclude=[{"policy": "policy16@sm100"}]), "$.cases[0].exclude[0]: excludes no case"),
+    "exclude_policy_format": (policy(head_dim=72, exclude=[{"format": "mx16"}]), "$.cases[0].policy: head_dim 72 does not fit format mx16"),
     "capture_slash": (group(fill={**CAPTURE, "k": "a/k"}), "$.cases[0].fill.k: '/' and ',' separate the words of a case id"),
     "capture_comma": (group(fill={**CAPTURE, "v": "a,k"}), "$.cases[0].fill.v: '/' and ',' separate the words of a case id"),
     "id_long": (group(backend="b" * 300), "case id longer than 255 characters"),
