@@ -12,10 +12,12 @@ static const struct command {
     const char *summary;
 } commands[] = {
     {"check", kvg_command_check, "run the cases of a config and judge every byte"},
-    {"list", kvg_command_list, "formats, dialects, ops, fills, defects, models; or the cases of a config"},
+    {"list", kvg_command_list, "formats, dialects, ops, layouts, fills, defects, models; or the cases of a config"},
     {"report", kvg_command_report, "table, HTML and JUnit from result files; merges shards"},
     {"bench", kvg_command_bench, "throughput of an implementation, checked before it is timed"},
     {"memory", kvg_command_memory, "KV bytes per token and per context of a model, for every format"},
+    {"mode", kvg_command_mode, "the cache mode that a policy number means on a chip, and what its blocks weigh"},
+    {"pool", kvg_command_pool, "check managers of block ids: pools, sequences, prefix cache"},
     {"env", kvg_command_env, "what this program and this machine are"},
 };
 enum { COMMAND_COUNT = sizeof commands / sizeof commands[0] };

@@ -74,7 +74,7 @@ static kvg_status spread_new(spread *s, uint32_t sequence, uint32_t first, uint3
         if (here != column) status = take_block(s, &block);
         if (status) break;
         column = here;
-        const bool dead = token > 0 && below(s, STREAM_DEAD, token, 6) == 0;
+        const bool dead = token + 1 < p->tokens && below(s, STREAM_DEAD, token, 6) == 0; /* the last one never */
         const bool overwritten = p->layout == KVG_LAYOUT_RING && count - i > B;
         out->positions[token] = (int32_t)(p->rope.positions ? position % p->rope.positions : position);
         out->slots[token] = dead || overwritten ? -1 - (int64_t)(token % 3) : (int64_t)block * B + position % B;
