@@ -13,6 +13,7 @@ int kvg_command_report(int argc, char **argv);
 int kvg_command_bench(int argc, char **argv);
 int kvg_command_memory(int argc, char **argv);
 int kvg_command_mode(int argc, char **argv);
+int kvg_command_pool(int argc, char **argv);
 int kvg_command_env(int argc, char **argv);
 
 /* Prints "kvgold COMMAND: <error text>" on stderr and returns the exit code that fits the status. */
