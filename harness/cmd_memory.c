@@ -102,6 +102,13 @@ static kvg_status print_table(const kvg_model *m, const memory_options *o)
 {
     size_t count;
     const kvg_format_info *formats = kvg_format_table(&count);
+    kvg_memory_use any;
+    kvg_status first = KVG_OK; /* what no format can do is refused before anything is printed */
+    for (size_t i = 0; i < count && !first; i++) {
+        if (kvg_format_check_dim(formats[i].format, m->head_dim)) continue;
+        first = measure(m, o, formats[i].format, o->plan.block_tokens, &any);
+    }
+    if (first) return first;
     print_head(m, o);
     for (size_t i = 0; i < count; i++) {
         if (kvg_format_check_dim(formats[i].format, m->head_dim)) {
@@ -172,21 +179,45 @@ static kvg_status print_json(const kvg_model *m, const memory_options *o)
     return KVG_OK;
 }
 
+/* A decimal number up to `max` at the start of *text; *text moves behind it. */
+static bool take_number(const char **text, uint64_t max, uint64_t *out)
+{
+    const char *start = *text;
+    for (*out = 0; **text >= '0' && **text <= '9'; ++*text) {
+        const uint64_t digit = (uint64_t)(**text - '0');
+        if (*out > (max - digit) / 10) return false;
+        *out = 10 * *out + digit;
+    }
+    return *text > start;
+}
+
 static kvg_status read_padding(const char *text, kvg_memory_plan *plan)
 {
-    char rest;
-    if (sscanf(text, "%8u,%8u,%8u%c", &plan->row_padding, &plan->data_padding, &plan->scale_padding, &rest) == 3) {
-        return KVG_OK;
+    uint32_t *const numbers[3] = {&plan->row_padding, &plan->data_padding, &plan->scale_padding};
+    const char *at = text;
+    for (int i = 0; i < 3; i++) {
+        uint64_t number;
+        if (!take_number(&at, 1 << 20, &number) || *at != (i < 2 ? ',' : '\0')) {
+            return kvg_fail(KVG_ERR_INVALID, "padding '%s' is not three numbers R,D,S up to %d", text, 1 << 20);
+        }
+        *numbers[i] = (uint32_t)number;
+        at += i < 2;
     }
-    return kvg_fail(KVG_ERR_INVALID, "padding '%s' is not three numbers: bytes per row, data page, scale page", text);
+    return KVG_OK;
 }
 
 static kvg_status read_budget(const char *text, uint64_t *out)
 {
-    char *end;
-    *out = strtoull(text, &end, 10);
-    if (text[0] >= '1' && text[0] <= '9' && *end == 0) return KVG_OK;
-    return kvg_fail(KVG_ERR_INVALID, "budget '%s' is not a number of bytes above 0", text);
+    const char *at = text;
+    if (take_number(&at, UINT64_MAX, out) && *at == 0 && *out > 0) return KVG_OK;
+    return kvg_fail(KVG_ERR_INVALID, "budget '%s' is not a number of bytes from 1 to 2^64 - 1", text);
+}
+
+static kvg_status read_dtype(const char *text, kvg_dtype *out)
+{
+    kvg_status s = kvg_dtype_find(text, out);
+    if (s || *out == KVG_DTYPE_F16 || *out == KVG_DTYPE_BF16) return s;
+    return kvg_fail(KVG_ERR_INVALID, "model type %s: use f16 or bf16", text);
 }
 
 static kvg_status add_context(const char *text, memory_options *o)
@@ -205,7 +236,7 @@ static kvg_status read_option(int option, memory_options *o)
     case 'l': return kvg_layout_find(optarg, &o->plan.layout);
     case 'b': return kvg_parse_count(optarg, 1u << 20, &o->plan.block_tokens);
     case 'p': return read_padding(optarg, &o->plan);
-    case 't': return kvg_dtype_find(optarg, &o->plan.dtype);
+    case 't': return read_dtype(optarg, &o->plan.dtype);
     case 'B': return read_budget(optarg, &o->budget);
     case 'r': o->require = optarg; return KVG_OK;
     default: o->json = true; return KVG_OK;
@@ -234,6 +265,7 @@ int kvg_command_memory(int argc, char **argv)
     }
     if (s) return kvg_command_fail("memory", s);
     if (optind + (o.require ? 0 : 1) != argc) return kvg_command_usage("memory", "give one model, or --require CONFIG");
+    if (o.require && argc > 3) return kvg_command_usage("memory", "--require takes no other option");
     if (o.require) return kvg_memory_require(o.require);
     if (o.context_count == 0) {
         memcpy(o.contexts, default_contexts, sizeof default_contexts);

@@ -29,7 +29,7 @@ void kvg_map_data_strides(const kvg_problem *p, kvg_layout_map *map)
     for (int side = KVG_K; side <= KVG_V; side++) {
         const kvg_row_map *codes = &map->codes[side];
         kvg_row_map wrong = map->scales[side];
-        if (wrong.bytes == 0) continue;
+        if (wrong.bytes == 0 || codes->bytes < wrong.bytes) continue;
         const uint64_t ratio = codes->bytes / wrong.bytes;
         wrong.layer = codes->layer / ratio;
         wrong.block = codes->block / ratio;

@@ -184,6 +184,20 @@ static void test_the_right_answer_passes_on_every_layout(void **state)
     }
 }
 
+/* Rows shorter than their scales: no defect may stumble over them while a failure is diagnosed. */
+static void test_tiny_rows_are_diagnosed(void **state)
+{
+    (void)state;
+    const kvg_backend *backend;
+    kvg_case c = make_paged(KVG_OP_APPEND, KVG_LAYOUT_NHD, KVG_FORMAT_INT8, false, "defect:page_off_by_one");
+    kvg_result r;
+    c.problem.head_dim = 2;
+    assert_int_equal(kvg_case_name(&c), KVG_OK);
+    assert_int_equal(kvg_check_backend(c.backend, &backend), KVG_OK);
+    kvg_check_run(&c, backend, &r);
+    assert_int_equal(r.verdict, KVG_VERDICT_FAIL);
+}
+
 static void test_the_right_answer_passes(void **state)
 {
     (void)state;
@@ -239,6 +253,7 @@ int main(void)
         cmocka_unit_test(test_a_defect_of_one_side_is_rejected),
         cmocka_unit_test(test_the_right_answer_passes),
         cmocka_unit_test(test_the_right_answer_passes_on_every_layout),
+        cmocka_unit_test(test_tiny_rows_are_diagnosed),
         cmocka_unit_test(test_the_right_answer_passes_at_extreme_tensor_scales),
         cmocka_unit_test(test_a_fill_that_tells_nothing_is_mistrusted),
         cmocka_unit_test(test_the_round_trip_bound_is_tight),
