@@ -11,6 +11,7 @@
 
 #include <cjson/cJSON.h>
 
+#include "golden/golden.h"
 #include "harness/check.h"
 #include "harness/commands.h"
 #include "harness/config.h"
@@ -18,7 +19,8 @@
 static const char help_text[] =
     "usage: kvgold bench CONFIG [options]\n\n"
     "Checks each case of the config, then times it, warm, and checks the last timed answer again. A failing case is\n"
-    "never timed. Elements are K and V elements of one run; MB/s counts the bytes the op must read and write.\n\n"
+    "never timed. Elements are K and V elements of one run; MB/s counts the bytes the op must read and write.\n"
+    "A config of `kvgold pool` with sizes to measure goes to `kvgold pool bench`.\n\n"
     "      --backend NAME   time this implementation instead of the config's\n"
     "      --seconds S      time per measurement (default 0.5)\n"
     "      --threads N      OpenMP threads besides 1 (default: all cores)\n"
@@ -170,6 +172,24 @@ static kvg_status bench(const char *path, const bench_options *o, int *exit_code
     return s;
 }
 
+/* A config of `kvgold pool` that has sizes to measure. */
+static bool measures_pools(const char *path)
+{
+    kvg_json_doc *doc;
+    if (kvg_json_open(path, &doc)) return false; /* the reader of cases says what is wrong */
+    const bool yes = kvg_json_has(kvg_json_root(doc), "bench");
+    kvg_json_close(doc);
+    return yes;
+}
+
+static int bench_pools(const char *path, const char *json)
+{
+    char command[] = "pool", verb[] = "bench", option[] = "--json";
+    char *arguments[] = {command, verb, (char *)path, option, (char *)json, NULL};
+    optind = 0; /* getopt_long starts again */
+    return kvg_command_pool(json ? 5 : 3, arguments);
+}
+
 int kvg_command_bench(int argc, char **argv)
 {
     enum { BACKEND = 256, SECONDS, THREADS, JSON };
@@ -198,6 +218,7 @@ int kvg_command_bench(int argc, char **argv)
     }
     if (s) return kvg_command_fail("bench", s);
     if (optind + 1 != argc) return kvg_command_usage("bench", "give one config");
+    if (measures_pools(argv[optind])) return bench_pools(argv[optind], o.json);
     int exit_code = KVG_EXIT_FAIL;
     s = bench(argv[optind], &o, &exit_code);
     return s ? kvg_command_fail("bench", s) : exit_code;

@@ -111,6 +111,10 @@ kvg_status kvg_memory_measure(const kvg_model *m, const kvg_memory_plan *plan, u
         return kvg_fail(KVG_ERR_INVALID, "%llu tokens are not 1 to %d blocks of %u", (unsigned long long)tokens,
                         INT32_MAX, plan->block_tokens);
     }
+    if (!kvg_layout_get(plan->layout)->paged) {
+        return kvg_fail(KVG_ERR_INVALID, "layout %s has no pools: choose a paged one of `kvgold list layouts`",
+                        kvg_layout_get(plan->layout)->name);
+    }
     const kvg_problem one = problem_of(m, plan, 1), all = problem_of(m, plan, blocks);
     uint64_t data_block = 0, scale_block = 0;
     *out = (kvg_memory_use){.blocks = blocks};
