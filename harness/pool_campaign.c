@@ -133,6 +133,7 @@ static kvg_status run_children(const campaign *x)
             break;
         }
         if (children[started] == 0) {
+            kvg_pool_child(0);
             run_share(x, started);
             _exit(0);
         }
@@ -168,31 +169,40 @@ static kvg_status explain(const campaign *x, const share *failed, kvg_pool_resul
     return s;
 }
 
-/* A scripted trace must pass; one that names a defect and a violation must break that rule. */
+/* A control names a planted defect and the rule that it must break. */
+static void judge_control(const kvg_pool_trace *trace, kvg_pool_verdict *verdict)
+{
+    if (verdict->failed && strcmp(kvg_pool_rules[verdict->rule].name, trace->violation) == 0) {
+        verdict->failed = false;
+        return;
+    }
+    *verdict = (kvg_pool_verdict){.failed = true, .rule = KVG_RULE_MODEL, .op = trace->op_count};
+    snprintf(verdict->text, sizeof verdict->text, "a control: defect %s should break rule %s, and does not",
+             trace->defect, trace->violation);
+}
+
+/* A scripted trace must pass, a control must fail; with a defect of the run controls are left out. */
 static kvg_status run_script(const campaign *x, const char *path, kvg_pool_result *result)
 {
     kvg_pool_trace trace;
-    kvg_pool_verdict verdict;
+    kvg_pool_verdict verdict = {0};
     kvg_pool_trial trial = {.backend = x->options->backend, .defect = x->options->defect, .apart = true};
     kvg_status s = kvg_pool_trace_open(path, &trace);
     if (s) return s;
-    if (trace.defect[0]) s = kvg_pool_defect_find(trace.defect, &trial.defect);
-    if (!s) s = kvg_pool_try(&trial, &trace, &result->totals[x->config->scenario_count], &verdict);
-    if (!s && trace.violation[0]) {
-        const bool right = verdict.failed && strcmp(kvg_pool_rules[verdict.rule].name, trace.violation) == 0;
-        if (!right) {
-            verdict = (kvg_pool_verdict){.failed = true, .rule = verdict.failed ? verdict.rule : KVG_RULE_MODEL};
-            snprintf(verdict.text, sizeof verdict.text, "%s: it should break rule %s", path, trace.violation);
-        } else {
-            verdict.failed = false;
+    const bool control = trace.defect[0] != 0;
+    if (control && !trial.defect) s = kvg_pool_defect_find(trace.defect, &trial.defect);
+    if (!s && !(control && x->options->defect)) {
+        s = kvg_pool_try(&trial, &trace, &result->totals[x->config->scenario_count], &verdict);
+        if (!s && control) judge_control(&trace, &verdict);
+        if (!s && !control && verdict.failed) {
+            if (trial.defect) snprintf(trace.defect, sizeof trace.defect, "%s", trial.defect->id);
+            s = kvg_pool_shrink(&trial, &trace, &verdict);
         }
     }
-    if (!s && verdict.failed) {
-        result->verdict = verdict;
-        result->trace = trace;
-        return KVG_OK;
-    }
-    kvg_pool_trace_free(&trace);
+    result->attempts = trial.attempts;
+    result->verdict = verdict;
+    if (!s && verdict.failed) result->trace = trace;
+    else kvg_pool_trace_free(&trace);
     return s;
 }
 
@@ -232,37 +242,65 @@ void kvg_pool_result_free(kvg_pool_result *result)
     result->totals = NULL;
 }
 
-kvg_status kvg_pool_catch_defect(const kvg_pool_config *config, const kvg_pool_options *options,
-                                 const kvg_pool_defect *defect, bool blind, kvg_pool_catch *out)
+/* --- planted defects --- */
+
+typedef struct hunt {
+    const kvg_pool_config *config;
+    const kvg_pool_options *options;
+    kvg_pool_trial trial;
+    kvg_status status;
+    kvg_pool_catch found;
+} hunt;
+
+/* The next trace of one scenario. */
+static kvg_status hunt_one(hunt *h, const kvg_pool_scenario *scenario, uint64_t number)
 {
-    kvg_pool_trial trial = {.backend = options->backend, .defect = defect, .apart = true, .blind = blind};
-    *out = (kvg_pool_catch){0};
+    kvg_pool_trace trace;
+    kvg_pool_totals totals = {0};
+    kvg_pool_verdict verdict = {0};
+    kvg_status s = kvg_pool_generate(scenario, h->config->seed, number, &trace);
+    if (!s) {
+        s = scenario->faults ? kvg_pool_try_faults(&h->trial, &trace, &totals, &verdict)
+                             : kvg_pool_try(&h->trial, &trace, &totals, &verdict);
+    }
+    kvg_pool_trace_free(&trace);
+    h->found.traces++;
+    h->found.operations += totals.operations;
+    if (s || !verdict.failed) return s;
+    h->found.caught = true;
+    h->found.rule = verdict.rule;
+    snprintf(h->found.scenario, sizeof h->found.scenario, "%s", scenario->name);
+    memcpy(h->found.text, verdict.text, sizeof h->found.text);
+    return KVG_OK;
+}
+
+/* A trace of each scenario in turn, until one catches it. */
+static void hunt_all(void *data)
+{
+    hunt *h = data;
     bool more = true;
     for (uint64_t n = 0; more; n++) {
         more = false;
-        for (size_t i = 0; i < config->scenario_count; i++) {
-            const kvg_pool_scenario *scenario = &config->scenarios[i];
-            kvg_pool_trace trace;
-            kvg_pool_totals totals = {0};
-            kvg_pool_verdict verdict;
-            if (n >= kvg_pool_trace_count(config, options, i)) continue;
+        for (size_t i = 0; i < h->config->scenario_count; i++) {
+            if (n >= kvg_pool_trace_count(h->config, h->options, i)) continue;
             more = true;
-            kvg_status s = kvg_pool_generate(scenario, config->seed, n, &trace);
-            if (!s) {
-                s = scenario->faults ? kvg_pool_try_faults(&trial, &trace, &totals, &verdict)
-                                     : kvg_pool_try(&trial, &trace, &totals, &verdict);
-            }
-            kvg_pool_trace_free(&trace);
-            if (s) return s;
-            out->traces++;
-            out->operations += totals.operations;
-            if (!verdict.failed) continue;
-            out->caught = true;
-            out->rule = verdict.rule;
-            snprintf(out->scenario, sizeof out->scenario, "%s", scenario->name);
-            memcpy(out->text, verdict.text, sizeof out->text);
-            return KVG_OK;
+            h->status = hunt_one(h, &h->config->scenarios[i], n);
+            if (h->status || h->found.caught) return;
         }
     }
-    return KVG_OK;
+}
+
+kvg_status kvg_pool_catch_defect(const kvg_pool_config *config, const kvg_pool_options *options,
+                                 const kvg_pool_defect *defect, bool blind, kvg_pool_catch *out)
+{
+    hunt h = {.config = config, .options = options,
+              .trial = {.backend = options->backend, .defect = defect, .blind = blind}};
+    int death = 0;
+    kvg_status s = kvg_pool_in_child(hunt_all, &h, sizeof h, 0, &death);
+    if (!s && death) { /* it kills: trace by trace then */
+        h.trial.apart = true;
+        hunt_all(&h);
+    }
+    *out = h.found;
+    return s ? s : h.status;
 }

@@ -1,211 +1,10 @@
-/* The functions that harness/pool_defects.def puts into the gates. Each answers wrongly in one way. */
+/* The functions that harness/pool_defects.def puts into the gates of index and sequences, and the table. Each answers
+ * wrongly in one way. */
 #include "harness/pool_defects.h"
 
 #include <string.h>
 
-enum { MOST = 64 }; /* blocks that a defect looks at */
-
-/* The calls behind a gate. */
-#define BELOW(gate, call, ...) ((gate)->inner.ops->call((gate)->inner.self, __VA_ARGS__))
-
-static uint64_t *notes_of(const kvg_block_gate *g)
-{
-    return g->stack->notes + g->side * (KVG_POOL_NOTES / KVG_POOL_SIDES);
-}
-
-static kvg_block block_of(const kvg_block_gate *g, uint32_t id)
-{
-    kvg_block b = {0};
-    return BELOW(g, get, id, &b) == KVG_OK ? b : (kvg_block){0};
-}
-
-
-/* --- blocks --- */
-
-static kvg_status evict_newest(void *self, uint32_t n, uint32_t *ids)
-{
-    kvg_block_gate *g = self;
-    kvg_block_counts counts;
-    BELOW(g, counts, &counts);
-    if (n > counts.cached) return BELOW(g, evict, n, ids);
-    for (uint32_t i = 0; i < n; i++) {
-        kvg_block newest = {0};
-        for (uint32_t id = 0; id < counts.total; id++) {
-            const kvg_block b = block_of(g, id);
-            if (!b.use_count && b.timestamp > newest.timestamp) newest = b;
-        }
-        kvg_status s = BELOW(g, free, &newest.id, 1);
-        if (s) return s;
-        if (ids) ids[i] = newest.id;
-    }
-    return KVG_OK;
-}
-
-static kvg_status touch_forward(void *self, const uint32_t *ids, uint32_t n)
-{
-    kvg_block_gate *g = self;
-    uint32_t turned[MOST];
-    if (n > MOST) return BELOW(g, touch, ids, n);
-    for (uint32_t i = 0; i < n; i++) turned[i] = ids[n - 1 - i];
-    return BELOW(g, touch, turned, n);
-}
-
-/* One more than wanted; the lowest goes back. */
-static kvg_status allocate_higher(void *self, uint32_t n, uint32_t *ids)
-{
-    kvg_block_gate *g = self;
-    uint32_t more[MOST];
-    if (n == 0 || n >= MOST || BELOW(g, allocate, n + 1, more)) return BELOW(g, allocate, n, ids);
-    memcpy(ids, more + 1, n * sizeof *ids);
-    kvg_status s = BELOW(g, unlock, more, 1, NULL);
-    return s ? s : BELOW(g, free, more, 1);
-}
-
-static kvg_status unlock_twice(void *self, const uint32_t *ids, uint32_t n, uint32_t *moved)
-{
-    kvg_block_gate *g = self;
-    kvg_status s = BELOW(g, unlock, ids, n, moved);
-    for (uint32_t i = 0; !s && i < n; i++) {
-        if (block_of(g, ids[i]).use_count) s = BELOW(g, unlock, ids + i, 1, NULL);
-    }
-    return s;
-}
-
-static kvg_status unlock_all_but_one(void *self, const uint32_t *ids, uint32_t n, uint32_t *moved)
-{
-    kvg_block_gate *g = self;
-    if (n && notes_of(g)[0]++ % 8 == 7) n--; /* every eighth time the last block stays in use */
-    return BELOW(g, unlock, ids, n, moved);
-}
-
-/* notes: [0] the block that the free list has twice, + 1 */
-static kvg_status free_twice(void *self, const uint32_t *ids, uint32_t n)
-{
-    kvg_block_gate *g = self;
-    kvg_status s = BELOW(g, free, ids, n);
-    if (!s && n) notes_of(g)[0] = ids[0] + 1ull;
-    return s;
-}
-
-static kvg_status allocate_listed_twice(void *self, uint32_t n, uint32_t *ids)
-{
-    kvg_block_gate *g = self;
-    uint64_t *note = notes_of(g);
-    kvg_status s = BELOW(g, allocate, n, ids);
-    if (s || !n || !note[0]) return s;
-    const uint32_t again = (uint32_t)(note[0] - 1);
-    for (uint32_t i = 0; i < n; i++) {
-        if (ids[i] == again) return KVG_OK; /* the first of the two */
-    }
-    if (!block_of(g, again).use_count) return KVG_OK;
-    note[0] = 0;
-    s = BELOW(g, unlock, &ids[n - 1], 1, NULL);
-    if (!s) s = BELOW(g, free, &ids[n - 1], 1);
-    if (!s) s = BELOW(g, lock, &again, 1, NULL);
-    ids[n - 1] = again;
-    return s;
-}
-
-static kvg_status allocate_then_fail(void *self, uint32_t n, uint32_t *ids)
-{
-    kvg_block_gate *g = self;
-    uint32_t taken[MOST], count = 0;
-    const kvg_status s = BELOW(g, allocate, n, ids);
-    if (s != KVG_ERR_EXHAUSTED) return s;
-    while (count < MOST && BELOW(g, allocate, 1, &taken[count]) == KVG_OK) count++;
-    return kvg_fail(KVG_ERR_EXHAUSTED, "%u blocks wanted, %u there", n, count);
-}
-
-static void counts_drift(void *self, kvg_block_counts *counts)
-{
-    kvg_block_gate *g = self;
-    BELOW(g, counts, counts);
-    if (counts->cached == 0 || counts->free == 0) return; /* drifts when both are used */
-    counts->cached--;
-    counts->active++;
-}
-
-static void counts_shared_twice(void *self, kvg_block_counts *counts)
-{
-    kvg_block_gate *g = self;
-    BELOW(g, counts, counts);
-    for (uint32_t id = 0; id < counts->total; id++) {
-        const uint32_t uses = block_of(g, id).use_count;
-        if (uses > 1) counts->active += uses - 1;
-    }
-}
-
-static kvg_status get_wrapped_unique_id(void *self, uint32_t id, kvg_block *block)
-{
-    kvg_block_gate *g = self;
-    const kvg_status s = BELOW(g, get, id, block);
-    if (!s && block->unique_id) block->unique_id = (block->unique_id - 1) % 8 + 1;
-    return s;
-}
-
-static kvg_status verify_3_bits(void *self, const uint32_t *ids, const uint64_t *unique_ids, uint32_t n,
-                                uint32_t *valid)
-{
-    kvg_block_gate *g = self;
-    *valid = 0;
-    while (*valid < n) {
-        const kvg_block b = block_of(g, ids[*valid]);
-        if (!b.timestamp || ((b.unique_id ^ unique_ids[*valid]) & 7)) break;
-        ++*valid;
-    }
-    return KVG_OK;
-}
-
-static kvg_status verify_nothing(void *self, const uint32_t *ids, const uint64_t *unique_ids, uint32_t n,
-                                 uint32_t *valid)
-{
-    (void)self, (void)ids, (void)unique_ids;
-    *valid = n;
-    return KVG_OK;
-}
-
-static void undo_nothing(void *self)
-{
-    kvg_block_gate *g = self;
-    g->inner.ops->end(g->inner.self);
-}
-
-static kvg_status evict_nothing(void *self, uint32_t n, uint32_t *ids)
-{
-    (void)self;
-    for (uint32_t i = 0; ids && i < n; i++) ids[i] = i;
-    return KVG_OK;
-}
-
-static kvg_status free_nothing(void *self, const uint32_t *ids, uint32_t n)
-{
-    (void)self, (void)ids, (void)n;
-    return KVG_OK;
-}
-
-static kvg_status touch_nothing(void *self, const uint32_t *ids, uint32_t n)
-{
-    return free_nothing(self, ids, n);
-}
-
-static kvg_status lock_nothing(void *self, const uint32_t *ids, uint32_t n, uint32_t *moved)
-{
-    if (moved) *moved = 0;
-    return free_nothing(self, ids, n);
-}
-
-static kvg_status unlock_nothing(void *self, const uint32_t *ids, uint32_t n, uint32_t *moved)
-{
-    return lock_nothing(self, ids, n, moved);
-}
-
-static kvg_status get_single_use(void *self, uint32_t id, kvg_block *block)
-{
-    kvg_block_gate *g = self;
-    const kvg_status s = BELOW(g, get, id, block);
-    if (!s && block->use_count > 1) block->use_count = 1;
-    return s;
-}
+#include "harness/pool_defects_blocks.h"
 
 /* --- prefix cache --- */
 
@@ -229,7 +28,7 @@ static bool see_longer(void *context, const kvg_prefix_node *node)
         sum += (uint32_t)node->tokens[i] - (uint32_t)x->tokens[i];
         same &= node->tokens[i] == x->tokens[i];
     }
-    const kvg_block b = block_of(&x->gate->stack->block_gates[KVG_POOL_DATA], node->block.id);
+    const kvg_block b = kvg_defect_block(&x->gate->stack->block_gates[KVG_POOL_DATA], node->block.id);
     const bool alive = b.timestamp && b.unique_id == node->block.unique_id;
     if (!(x->by_sum ? sum % 8 == 0 : same) || (!alive && !x->dead)) return true;
     x->found = node->block;
@@ -275,6 +74,27 @@ static kvg_status forget_nothing(void *self, const uint32_t *ids, uint32_t n, ui
     (void)self, (void)ids, (void)n;
     if (dropped) *dropped = 0;
     return KVG_OK;
+}
+
+/* What a node was made with is shown; what its tokens are now is not. */
+typedef struct stale_visit {
+    bool (*see)(void *context, const kvg_prefix_node *node);
+    void *context;
+} stale_visit;
+
+static bool see_stale(void *context, const kvg_prefix_node *node)
+{
+    const stale_visit *visit = context;
+    kvg_prefix_node stale = *node;
+    if (node->depth) stale.hash++;
+    return visit->see(visit->context, &stale);
+}
+
+static uint32_t visit_stale_hash(void *self, bool (*see)(void *context, const kvg_prefix_node *node), void *context)
+{
+    kvg_prefix_gate *g = self;
+    stale_visit visit = {see, context};
+    return BELOW(g, visit, see_stale, &visit);
 }
 
 /* A key with something lost, for match and publish alike. */
@@ -346,10 +166,12 @@ static kvg_status publish_holes(void *self, const kvg_prefix_key *key, const int
                                 const uint32_t *ids, const uint64_t *unique_ids, uint32_t *published)
 {
     kvg_prefix_gate *g = self;
-    const kvg_block zero = block_of(&g->stack->block_gates[KVG_POOL_DATA], 0);
-    uint32_t filled[MOST];
-    uint64_t filled_unique[MOST];
-    if (blocks > MOST || !zero.timestamp) return BELOW(g, publish, key, tokens, blocks, ids, unique_ids, published);
+    const kvg_block zero = kvg_defect_block(&g->stack->block_gates[KVG_POOL_DATA], 0);
+    uint32_t filled[KVG_DEFECT_MOST];
+    uint64_t filled_unique[KVG_DEFECT_MOST];
+    if (blocks > KVG_DEFECT_MOST || !zero.timestamp) {
+        return BELOW(g, publish, key, tokens, blocks, ids, unique_ids, published);
+    }
     for (uint32_t i = 0; i < blocks; i++) {
         const bool hole = ids[i] == KVG_BLOCK_NONE;
         filled[i] = hole ? 0 : ids[i];
@@ -369,13 +191,14 @@ static kvg_status materialise_and_publish(void *self, const kvg_sequence_request
     const kvg_status s = BELOW(g, materialise, requests, count, grants);
     for (uint32_t i = 0; !s && index->ops && i < count; i++) {
         int32_t tokens[4096];
-        uint32_t ids[MOST];
-        uint64_t unique_ids[MOST];
+        uint32_t ids[KVG_DEFECT_MOST];
+        uint64_t unique_ids[KVG_DEFECT_MOST];
         kvg_sequence_info info;
         if (!grants[i].active || BELOW(g, get, grants[i].sequence, &info)) continue;
         const uint32_t end = grants[i].first + grants[i].count;
         const uint32_t blocks = (end < info.tokens ? end : info.tokens) / span;
-        if (blocks > MOST || blocks * span > 4096 || BELOW(g, tokens, info.id, 0, blocks * span, tokens)) continue;
+        if (blocks > KVG_DEFECT_MOST || blocks * span > 4096) continue;
+        if (BELOW(g, tokens, info.id, 0, blocks * span, tokens)) continue;
         if (BELOW(g, table, info.id, 0, blocks, ids, unique_ids)) continue;
         if (index->ops->publish(index->self, &info.key, tokens, blocks, ids, unique_ids, NULL)) continue;
     }
@@ -428,13 +251,6 @@ static kvg_status fork_flagged(void *self, uint64_t parent, uint64_t child)
     return s;
 }
 
-static kvg_status lock_not_in_fork(void *self, const uint32_t *ids, uint32_t n, uint32_t *moved)
-{
-    kvg_block_gate *g = self;
-    if (g->stack->notes[60]) return lock_nothing(self, ids, n, moved);
-    return BELOW(g, lock, ids, n, moved);
-}
-
 static kvg_status erase_twice(void *self, uint64_t id)
 {
     kvg_sequence_gate *g = self;
@@ -446,7 +262,7 @@ static kvg_status erase_twice(void *self, uint64_t id)
     kvg_status s = BELOW(g, erase, id);
     for (int side = 0; !s && last != KVG_BLOCK_NONE && side < KVG_POOL_SIDES; side++) {
         const kvg_block_gate *pool = &g->stack->block_gates[side];
-        if (pool->inner.ops && block_of(pool, last).use_count) s = BELOW(pool, unlock, &last, 1, NULL);
+        if (pool->inner.ops && kvg_defect_block(pool, last).use_count) s = BELOW(pool, unlock, &last, 1, NULL);
     }
     return s;
 }
@@ -457,31 +273,6 @@ static kvg_status commit_flagged(void *self)
     g->stack->notes[61] = 1;
     const kvg_status s = g->inner.ops->commit(g->inner.self);
     g->stack->notes[61] = 0;
-    return s;
-}
-
-/* notes of each side: [0] how many wait, [1 ...] their ids */
-static kvg_status unlock_later(void *self, const uint32_t *ids, uint32_t n, uint32_t *moved)
-{
-    kvg_block_gate *g = self;
-    uint64_t *notes = notes_of(g);
-    if (!g->stack->notes[61] || n > 20) return BELOW(g, unlock, ids, n, moved);
-    notes[0] = n;
-    for (uint32_t i = 0; i < n; i++) notes[1 + i] = ids[i];
-    if (moved) *moved = 0;
-    return KVG_OK;
-}
-
-static kvg_status free_before(void *self, const uint32_t *ids, uint32_t n)
-{
-    kvg_block_gate *g = self;
-    uint64_t *notes = notes_of(g);
-    kvg_status s = BELOW(g, free, ids, n);
-    for (uint64_t i = 0; !s && i < notes[0]; i++) {
-        const uint32_t id = (uint32_t)notes[1 + i];
-        s = BELOW(g, unlock, &id, 1, NULL);
-    }
-    notes[0] = 0;
     return s;
 }
 
@@ -552,13 +343,16 @@ static kvg_status create_old_key(void *self, uint64_t id, const kvg_prefix_key *
 
 /* --- the table --- */
 
-#define DATA(member, function) k->block_gates[KVG_POOL_DATA].ops.member = function
-#define SCALE(member, function) k->block_gates[KVG_POOL_SCALE].ops.member = function
+#define DATA(member, function) k->block_gates[KVG_POOL_DATA].ops.member = kvg_defect_##function
+#define SCALE(member, function) k->block_gates[KVG_POOL_SCALE].ops.member = kvg_defect_##function
 #define BOTH(member, function) DATA(member, function), SCALE(member, function)
 #define VIEW(member, function) \
-    k->views[KVG_POOL_DATA].ops.member = function, \
+    k->views[KVG_POOL_DATA].ops.member = kvg_defect_##function, \
     k->view[KVG_POOL_DATA] = (kvg_block_pool){&k->views[KVG_POOL_DATA], &k->views[KVG_POOL_DATA].ops}
 #define PREFIX(member, function) k->prefix_gate.ops.member = function
+#define INDEX_VIEW(member, function) \
+    PREFIX(member, function); \
+    if (k->prefix.ops) k->prefix = (kvg_prefix_pool){&k->prefix_gate, &k->prefix_gate.ops}
 #define SEQUENCES(member, function) k->sequence_gate.ops.member = function
 #define CONFIG(statement) \
     do { \

@@ -1,5 +1,7 @@
 #define _DEFAULT_SOURCE
+#include <assert.h>
 #include <errno.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,17 +12,19 @@
 
 enum { PATIENCE = 20 }; /* seconds that a trace may take in a child */
 
-/* --- one trial --- */
+/* --- children --- */
 
-typedef struct answer {
-    kvg_status status;
-    kvg_pool_totals totals;
-    kvg_pool_verdict verdict;
-} answer;
-
-static kvg_status try_apart(const kvg_pool_trial *trial, const kvg_pool_trace *trace, answer *a)
+void kvg_pool_child(unsigned patience)
 {
-    int ends[2], wait_status = 0;
+    static const int deaths[] = {SIGALRM, SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT};
+    for (size_t i = 0; i < sizeof deaths / sizeof deaths[0]; i++) signal(deaths[i], SIG_DFL);
+    alarm(patience);
+}
+
+kvg_status kvg_pool_in_child(void (*work)(void *answer), void *answer, size_t size, unsigned patience, int *death)
+{
+    int ends[2];
+    assert(size <= PIPE_BUF); /* it comes whole or not at all */
     if (pipe(ends) != 0) return kvg_fail(KVG_ERR_IO, "cannot make a pipe");
     fflush(NULL);
     const pid_t pid = fork();
@@ -31,39 +35,59 @@ static kvg_status try_apart(const kvg_pool_trial *trial, const kvg_pool_trace *t
     }
     if (pid == 0) {
         close(ends[0]);
-        signal(SIGALRM, SIG_DFL);
-        alarm(PATIENCE);
-        a->status = kvg_pool_run_trace(trace, trial->backend, trial->defect, trial->blind, &a->totals,
-                                       &a->verdict);
-        _exit(write(ends[1], a, sizeof *a) == (ssize_t)sizeof *a ? 0 : 3);
+        kvg_pool_child(patience);
+        work(answer);
+        _exit(write(ends[1], answer, size) == (ssize_t)size ? 0 : 3);
     }
     close(ends[1]);
-    answer sent; /* below PIPE_BUF: it comes whole or not at all */
-    const ssize_t n = read(ends[0], &sent, sizeof sent);
+    char *sent = malloc(size);
+    const bool whole = sent && read(ends[0], sent, size) == (ssize_t)size;
     close(ends[0]);
-    while (waitpid(pid, &wait_status, 0) < 0 && errno == EINTR) {}
-    if (n == (ssize_t)sizeof sent) {
-        *a = sent;
-        return KVG_OK;
-    }
-    a->verdict = (kvg_pool_verdict){.failed = true, .rule = KVG_RULE_CRASH, .op = trace->op_count};
-    if (WIFSIGNALED(wait_status) && WTERMSIG(wait_status) == SIGALRM) {
-        snprintf(a->verdict.text, sizeof a->verdict.text, "no end after %d seconds", PATIENCE);
-    } else {
-        snprintf(a->verdict.text, sizeof a->verdict.text, "the process ended with wait status 0x%x",
-                 (unsigned)wait_status);
-    }
+    if (whole) memcpy(answer, sent, size);
+    free(sent);
+    while (waitpid(pid, death, 0) < 0 && errno == EINTR) {}
+    if (whole) *death = 0;
+    else if (*death == 0) *death = 1; /* it ended well and said nothing */
     return KVG_OK;
+}
+
+/* --- one trial --- */
+
+typedef struct answer {
+    const kvg_pool_trial *trial;
+    const kvg_pool_trace *trace;
+    kvg_status status;
+    kvg_pool_totals totals;
+    kvg_pool_verdict verdict;
+} answer;
+
+static void run_trial(void *data)
+{
+    answer *a = data;
+    a->status = kvg_pool_run_trace(a->trace, a->trial->backend, a->trial->defect, a->trial->blind, &a->totals,
+                                   &a->verdict);
+}
+
+static void judge_death(int death, kvg_pool_verdict *v, size_t op)
+{
+    *v = (kvg_pool_verdict){.failed = true, .rule = KVG_RULE_CRASH, .op = op};
+    if (WIFSIGNALED(death) && WTERMSIG(death) == SIGALRM) {
+        snprintf(v->text, sizeof v->text, "no end after %d seconds", PATIENCE);
+    } else {
+        snprintf(v->text, sizeof v->text, "the process ended with wait status 0x%x", (unsigned)death);
+    }
 }
 
 kvg_status kvg_pool_try(kvg_pool_trial *trial, const kvg_pool_trace *trace, kvg_pool_totals *totals,
                         kvg_pool_verdict *verdict)
 {
-    answer a = {.status = KVG_OK};
+    answer a = {.trial = trial, .trace = trace};
+    int death = 0;
+    kvg_status s = KVG_OK;
     trial->attempts++;
-    kvg_status s = trial->apart ? try_apart(trial, trace, &a)
-                                : kvg_pool_run_trace(trace, trial->backend, trial->defect, trial->blind, &a.totals,
-                                                   &a.verdict);
+    if (trial->apart) s = kvg_pool_in_child(run_trial, &a, sizeof a, PATIENCE, &death);
+    else run_trial(&a);
+    if (death) judge_death(death, &a.verdict, trace->op_count);
     if (!s) s = a.status;
     if (totals) kvg_pool_totals_add(totals, &a.totals);
     *verdict = a.verdict;

@@ -202,7 +202,7 @@ void kvg_model_materialise(kvg_pool_model *m, const kvg_pool_op *op, kvg_pool_ex
     step x = {.m = m, .count = op->item_count};
     expect->refusals = begin_step(m, op);
     if (expect->refusals) return;
-    x.part = kvg_model_room(NULL, &x.room, x.count, sizeof *x.part);
+    x.part = kvg_model_room(NULL, &x.room, x.count + 1ull, sizeof *x.part);
     x.given_up = zeros(m->pool.capacity);
     x.copied = zeros(m->pool.capacity);
     expect->grants = kvg_model_room(expect->grants, &expect->grant_room, x.count, sizeof *expect->grants);

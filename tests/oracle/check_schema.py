@@ -133,6 +133,59 @@ def check_bad(kvgold, schema):
             check(taken == (kind == "program"), f"{name}: the schema {'takes' if taken else 'refuses'} it: kind {kind} is wrong")
 
 
+def pool_code(kvgold, action, value):
+    """The exit code of `kvgold pool ACTION` for a config or trace; a run of a single operation."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "pool.json")
+        with open(path, "w", encoding="utf-8") as f:
+            json.dump(value, f)
+        more = ["--ops", "1", "--jobs", "1", "--output", folder] if action == "run" else []
+        return run(kvgold, "pool", action, path, *more)[0]
+
+
+def check_pool(kvgold, schema):
+    """Pool configs and traces: the good ones are good for both, and what is spoilt is refused by both."""
+    config = Draft202012Validator(schema)
+    trace = Draft202012Validator({"$ref": "#/$defs/trace", "$defs": schema["$defs"]})
+    configs = [path for path in sorted(glob.glob(f"{ROOT}/configs/*_pool.json"))]
+    traces = sorted(glob.glob(f"{ROOT}/configs/traces/pool_*.json"))
+    check(len(configs) >= 3 and traces, "no pool configs or no traces")
+    for path, validator in [*((path, config) for path in configs), *((path, trace) for path in traces)]:
+        errors = [f"{error.json_path}: {error.message}" for error in validator.iter_errors(read(path))]
+        check(not errors, f"{path}: the schema refuses a good file: {errors[:3]}")
+    for path in traces:
+        code = 1 if "defect" in read(path) else 0
+        check(pool_code(kvgold, "replay", read(path)) == code, f"{path}: exit code is not {code}")
+    with open(f"{ROOT}/docs/pool.md", encoding="utf-8") as f:
+        example = json.loads(re.search(r"```json\n(.*?)```", f.read(), re.DOTALL).group(1))
+    check(trace.is_valid(example) and pool_code(kvgold, "replay", example) == 0, "docs/pool.md: the example is not good")
+    scenario = {"name": "a", "operations": 1, "trace": 1, "pool": {"capacity": 4}}
+    top = {"kvgold": 1, "name": "t", "seed": "0x1"}
+    weights = {name: {**scenario, "kind": kind, "weights": {name: 1}}
+               for kind in ("sequences", "blocks") for name in schema["$defs"]["scenario"]["properties"]["weights"]["properties"]}
+    samples = [scenario, {**scenario, "pool": {}}, {**scenario, "x": 1}, {**scenario, "pool": {"x": 1}}, *weights.values()]
+    samples += [{k: v for k, v in scenario.items() if k != key} for key in ("name", "operations", "pool")]
+    for key, values in schema["$defs"]["scenario"]["properties"]["pool"]["properties"].items():
+        low, high = values["anyOf"][0].get("minimum"), values["anyOf"][0].get("maximum")
+        samples += [{**scenario, "pool": {key: value}} for value in ([], None, "x", -2, 1 << 40, True, 1, low, high) if value is not None]
+    for key in ("trace", "sequences", "domains", "prompts", "shared", "tail", "batch", "drafts", "illegal", "faults", "kind"):
+        samples += [{**scenario, key: value} for value in (True, "x", -1, 0, 1, [1, 2], [0, 1], [1], [1, 2, 3], 1 << 40, 1.5)]
+    for sample in samples:
+        value = {**top, "scenarios": [sample]}
+        if sample.get("pool", {}).get("capacity") == 1 << 20:
+            continue  # as large as the schema allows: the run would be slow
+        taken, code = config.is_valid(value), pool_code(kvgold, "run", value)
+        check(taken == (code == 0), f"pool scenario {sample}: the schema {'takes' if taken else 'refuses'} it, exit code {code}")
+    good = {"kvgold": 1, "name": "t", "kind": "sequences", "pool": {}, "ops": [{"op": "commit"}]}
+    block = {**good, "kind": "blocks"}
+    ops = [{"op": "erase"}, {"op": "erase", "sequence": 1}, {"op": "erase", "sequence": 1, "count": 1}, {"op": "lock", "ids": []},
+           {"op": "append", "sequence": 1, "count": 65537}, {"op": "create", "sequence": 1, "tail": 1, "domain": 27}, {"op": "x"},
+           {"op": "commit", "fault": {"kind": "memory"}}, {"op": "commit", "fault": {"kind": "x"}}, {"op": "evict", "count": 1}]
+    for value in [good, block, *({**base, "ops": [op]} for base in (good, block) for op in ops), {**good, "ops": []}, {**good, "x": 1}]:
+        taken, code = trace.is_valid(value), pool_code(kvgold, "replay", value)
+        check(taken == (code in (0, 1)), f"pool trace {value}: the schema {'takes' if taken else 'refuses'} it, exit code {code}")
+
+
 def main():
     if len(sys.argv) != 2:
         print(__doc__)
@@ -144,6 +197,9 @@ def main():
     check_names(kvgold, schema)
     check_refusals(kvgold, schema, read(os.path.join(ROOT, "tests", "planted", "planted.json")))
     check_bad(kvgold, schema)
+    pool = read(os.path.join(ROOT, "configs", "pool_schema.json"))
+    Draft202012Validator.check_schema(pool)
+    check_pool(kvgold, pool)
     print(f"{counts[True]} passed, {counts[False]} failed")
     return 1 if counts[False] or not counts[True] else 0
 
