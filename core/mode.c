@@ -311,7 +311,7 @@ static kvg_status check_engine(kvg_mode mode, uint32_t head_dim)
 /* Fills in what the effective mode stores, or says why it cannot. */
 static kvg_status fit(const kvg_mode_request *r, kvg_mode_choice *c)
 {
-    const bool shared_kv = r->head_dim == KVG_MLA_HEAD_DIM;
+    const bool shared_kv = r->shared_kv || r->head_dim == KVG_MLA_HEAD_DIM;
     const kvg_block_geometry g = {r->layers, r->kv_heads, r->head_dim, r->block_tokens, shared_kv};
     kvg_status s = kvg_mode_block_bytes(c->effective, r->dtype, &g, &c->data_block_bytes, &c->scale_block_bytes);
     if (!s && r->engine_kernels) s = check_engine(c->effective, r->head_dim);

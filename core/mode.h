@@ -111,6 +111,7 @@ typedef struct kvg_mode_request {
     bool fp4_nv_enabled;   /* rollout switch of fp4_nv; off: an unquantised cache instead, reported */
     kvg_dtype dtype;       /* model type: f16 or bf16 */
     uint32_t layers, kv_heads, head_dim, block_tokens;
+    bool shared_kv;        /* K and V are one row; head_dim KVG_MLA_HEAD_DIM means it too */
     uint32_t kernel_block; /* block_tokens must be a multiple of it; 0: any */
     bool engine_kernels;   /* TurboMind's compiled kernels must be able to do it */
     bool partial_kv;       /* wanted: speculative decoding that flattens a part of the cache (SpecPV) */
@@ -129,7 +130,7 @@ typedef struct kvg_mode_choice {
     char reason[KVG_MODE_REASON_SIZE]; /* why it fell back; "" otherwise */
     kvg_format format;                 /* what K and V are stored in */
     uint32_t q_bits, t_bits;
-    bool shared_kv; /* head_dim is KVG_MLA_HEAD_DIM */
+    bool shared_kv; /* as requested, or because head_dim is KVG_MLA_HEAD_DIM */
     uint64_t data_block_bytes, scale_block_bytes;
     bool partial_kv, prefix_cache; /* wanted and allowed */
     const char *partial_kv_reason; /* why it is off though wanted; "" otherwise */
@@ -137,8 +138,8 @@ typedef struct kvg_mode_choice {
 } kvg_mode_choice;
 
 /* Chooses the mode. KVG_ERR_INVALID with the reason, *choice untouched: the policy is unknown, conflicting or without a
- * format in kvgold; the chip, build, kernels or geometry cannot do the mode and fall_back is off; or an unquantised
- * cache cannot be had either. */
+ * format in kvgold, or the chip, build, kernels or geometry cannot do the mode, and fall_back is off; or the request
+ * cannot be an unquantised cache either (docs/modes.md section 3 has the checks in order). */
 kvg_status kvg_mode_select(const kvg_mode_request *request, kvg_mode_choice *choice) KVG_CHECKED;
 
 #ifdef __cplusplus

@@ -8,6 +8,7 @@
 #include "harness/config.h"
 #include "harness/defects.h"
 #include "harness/model.h"
+#include "harness/pool_defects.h"
 
 static const char help_text[] =
     "usage: kvgold list [WHAT | CONFIG]\n\n"
@@ -73,6 +74,11 @@ static kvg_status list_defects(void)
     for (size_t i = 0; i < count; i++) {
         printf("%-22s %-8s %s%s%s%s\n", defects[i].id, defects[i].control ? "yes" : "", defects[i].summary,
                defects[i].seen_in[0] ? " (" : "", defects[i].seen_in, defects[i].seen_in[0] ? ")" : "");
+    }
+    const kvg_pool_defect *managers = kvg_pool_defect_table(&count);
+    for (size_t i = 0; i < count; i++) {
+        printf("%-22s %-8s %s%s%s%s\n", managers[i].id, "pool", managers[i].summary, managers[i].seen_in[0] ? " (" : "",
+               managers[i].seen_in, managers[i].seen_in[0] ? ")" : "");
     }
     return KVG_OK;
 }

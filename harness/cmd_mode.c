@@ -239,6 +239,7 @@ static kvg_status parse_model(const char *name, kvg_mode_request *r)
     r->layers = m.layers;
     r->kv_heads = m.kv_heads;
     r->head_dim = m.head_dim;
+    r->shared_kv = m.shared_kv;
     return KVG_OK;
 }
 
@@ -304,7 +305,7 @@ static kvg_status run(const options *o)
         print_choice(r, &choice);
         return KVG_OK;
     }
-    const bool shared_kv = r->head_dim == KVG_MLA_HEAD_DIM;
+    const bool shared_kv = r->shared_kv || r->head_dim == KVG_MLA_HEAD_DIM;
     const kvg_block_geometry g = {r->layers, r->kv_heads, r->head_dim, r->block_tokens, shared_kv};
     uint64_t data, scale;
     kvg_status s = kvg_mode_block_bytes(KVG_MODE_NONE, r->dtype, &g, &data, &scale);

@@ -408,7 +408,7 @@ static kvg_status read_config(kvg_config *config, const uint64_t *seed)
     const kvg_json root = kvg_json_root(config->data->doc);
     kvg_json value;
     uint64_t version;
-    if (kvg_json_has(root, "scenarios") || kvg_json_has(root, "traces")) {
+    if (kvg_json_has(root, "scenarios") || kvg_json_has(root, "traces") || kvg_json_has(root, "bench")) {
         return kvg_json_fail(root, "this is a config of `kvgold pool`: one of `kvgold check` has \"cases\"");
     }
     kvg_status s = kvg_json_check_keys(root, keys, sizeof keys / sizeof keys[0]);

@@ -308,7 +308,7 @@ void kvg_axis_defaults(kvg_problem *p)
     if (!g->block_tokens) g->block_tokens = 16;
     if (!g->layers) g->layers = 2;
     if (!g->sequences) g->sequences = 3;
-    g->layer = g->layers - 1;
+    g->layer = (p->tokens + g->block_tokens) % g->layers; /* not always the last, nor the first */
     if (g->blocks) return;
     const uint64_t needed = blocks_needed(p);
     g->blocks = needed + 2 < 1 << 24 ? (uint32_t)needed + 2 : 1 << 24;

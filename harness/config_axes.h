@@ -29,7 +29,8 @@ kvg_status kvg_config_keep(kvg_config *config, const char *text, const char **ou
 kvg_status kvg_config_at(kvg_json value, kvg_status s) KVG_CHECKED;
 
 /* Geometry that the config leaves open, where the layout is paged: 16 tokens a block, 2 layers, 3 sequences, and two
- * blocks more than harness/paged_fill.h can need. The op works on the last layer. */
+ * blocks more than harness/paged_fill.h can need. The op works on layer
+ * (tokens + block_tokens) mod layers. */
 void kvg_axis_defaults(kvg_problem *problem);
 
 /* KVG_ERR_INVALID if a paged problem has fewer blocks, or a smaller capacity, than harness/paged_fill.h can need with

@@ -79,6 +79,7 @@ static void take_geometry(kvg_mode_request *r, const kvg_problem *p)
     r->dtype = p->dtype;
     r->kv_heads = p->kv_heads;
     r->head_dim = p->head_dim;
+    r->shared_kv = p->paging.shared_kv;
     r->layers = kvg_layout_get(p->layout)->paged ? p->paging.layers : 1;
     r->block_tokens = kvg_layout_get(p->layout)->paged ? p->paging.block_tokens : 1;
 }

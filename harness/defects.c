@@ -91,14 +91,19 @@ static bool padded(const kvg_problem *p, kvg_side side)
 
 static bool layered(const kvg_problem *p, kvg_side side) { return first_side(p, side) && p->paging.layers > 1; }
 static bool many_blocks(const kvg_problem *p, kvg_side side) { return first_side(p, side) && p->paging.blocks > 1; }
-static bool ring(const kvg_problem *p, kvg_side side) { return is_layout(p, side, KVG_LAYOUT_RING); }
-static bool shared_row(const kvg_problem *p, kvg_side side) { return first_side(p, side) && p->paging.shared_kv; }
+static bool reads_back(const kvg_problem *p, kvg_side side) { return side == KVG_K && p->op == KVG_OP_FLATTEN; }
+static bool shared_row(const kvg_problem *p, kvg_side side) { return reads_back(p, side) && p->paging.shared_kv; }
 static bool biased(const kvg_problem *p, kvg_side side) { return first_side(p, side) && p->bias; }
 static bool roped(const kvg_problem *p, kvg_side side) { return first_side(p, side) && p->rope.dims > 0; }
 
 static bool long_blocks(const kvg_problem *p, kvg_side side)
 {
     return first_side(p, side) && p->paging.block_tokens > 1;
+}
+
+static bool ring(const kvg_problem *p, kvg_side side)
+{
+    return reads_back(p, side) && p->layout == KVG_LAYOUT_RING;
 }
 
 static bool many_sequences(const kvg_problem *p, kvg_side side)
@@ -112,9 +117,10 @@ static bool inline_params(const kvg_problem *p, kvg_side side)
            (format_of(p, KVG_K)->row_param_bytes || format_of(p, KVG_V)->row_param_bytes);
 }
 
+/* Without padding the strides of scales and of data go in proportion. */
 static bool apart(const kvg_problem *p, kvg_side side)
 {
-    return first_side(p, side) && !kvg_layout_get(p->layout)->joined && has_scales(p, KVG_K);
+    return padded(p, side) && !kvg_layout_get(p->layout)->joined && (has_scales(p, KVG_K) || has_scales(p, KVG_V));
 }
 
 static bool block_major(const kvg_problem *p, kvg_side side)

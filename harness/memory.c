@@ -65,9 +65,12 @@ static kvg_status reserve_pool(uint64_t blocks, uint64_t block_bytes, uint64_t *
     kvg_block_manager *manager;
     kvg_status s = kvg_block_manager_create(&config, &manager);
     if (s) return s;
+    enum { BATCH = 1024 };
     kvg_block_pool pool = kvg_block_manager_pool(manager);
-    uint32_t id;
-    for (uint64_t i = 0; i < blocks && !s; i++) s = pool.ops->allocate(pool.self, 1, &id);
+    uint32_t ids[BATCH];
+    for (uint64_t i = 0; i < blocks && !s; i += BATCH) {
+        s = pool.ops->allocate(pool.self, (uint32_t)(blocks - i < BATCH ? blocks - i : BATCH), ids);
+    }
     kvg_block_manager_destroy(manager);
     *reserved = space.reserved;
     return s;
@@ -107,9 +110,10 @@ static kvg_status check_modes(const kvg_model *m, const kvg_memory_plan *plan, c
 kvg_status kvg_memory_measure(const kvg_model *m, const kvg_memory_plan *plan, uint64_t tokens, kvg_memory_use *out)
 {
     const uint64_t B = plan->block_tokens, blocks = (tokens + B - 1) / B;
-    if (blocks < 1 || blocks > INT32_MAX) {
-        return kvg_fail(KVG_ERR_INVALID, "%llu tokens are not 1 to %d blocks of %u", (unsigned long long)tokens,
-                        INT32_MAX, plan->block_tokens);
+    enum { MOST = 1 << 24 };
+    if (blocks < 1 || blocks > MOST) {
+        return kvg_fail(KVG_ERR_INVALID, "%llu tokens are not 1 to %d blocks of %u: use longer blocks",
+                        (unsigned long long)tokens, MOST, plan->block_tokens);
     }
     if (!kvg_layout_get(plan->layout)->paged) {
         return kvg_fail(KVG_ERR_INVALID, "layout %s has no pools: choose a paged one of `kvgold list layouts`",

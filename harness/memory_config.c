@@ -1,5 +1,6 @@
 #include "harness/memory_config.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -65,7 +66,18 @@ static kvg_status read_storage(kvg_json object, requirement *r)
     return s;
 }
 
-static kvg_status read_requirement(kvg_json object, requirement *r)
+/* A model by name, or by a path that starts at the config's folder. */
+static kvg_status load_model(const char *config, const char *name, kvg_model *out)
+{
+    char path[2 * PATH_MAX];
+    const char *slash = strrchr(config, '/');
+    const size_t length = strlen(name);
+    const bool relative = length > 5 && strcmp(name + length - 5, ".json") == 0 && name[0] != '/';
+    snprintf(path, sizeof path, "%.*s%s", relative && slash ? (int)(slash + 1 - config) : 0, config, name);
+    return kvg_model_load(NULL, path, out);
+}
+
+static kvg_status read_requirement(const char *config, kvg_json object, requirement *r)
 {
     static const char *const keys[] = {"model", "mode", "format", "dtype", "layout", "block_tokens", "row_padding",
                                        "data_padding", "scale_padding", "context", "against", "at_least", "comment"};
@@ -75,7 +87,7 @@ static kvg_status read_requirement(kvg_json object, requirement *r)
     *r = (requirement){.plan = {.layout = KVG_LAYOUT_TURBOMIND}};
     kvg_status s = kvg_json_check_keys(object, keys, sizeof keys / sizeof keys[0]);
     if (!s) s = read_name(object, "model", NULL, &value, &name);
-    if (!s) s = at(value, kvg_model_load(NULL, name, &r->model));
+    if (!s) s = at(value, load_model(config, name, &r->model));
     if (!s) s = read_name(object, "dtype", "bf16", &value, &name);
     if (!s) s = at(value, kvg_dtype_find(name, &r->plan.dtype));
     if (!s) s = read_storage(object, r);
@@ -120,7 +132,7 @@ static bool judge(const requirement *r, const kvg_memory_use *use)
     return met;
 }
 
-static kvg_status run(kvg_json root, size_t *met, size_t *count)
+static kvg_status run(const char *path, kvg_json root, size_t *met, size_t *count)
 {
     static const char *const keys[] = {"kvgold", "name", "comment", "memory"};
     kvg_json list, value;
@@ -138,7 +150,7 @@ static kvg_status run(kvg_json root, size_t *met, size_t *count)
         const kvg_json object = kvg_json_at(list, *count);
         requirement r;
         kvg_memory_use use;
-        s = read_requirement(object, &r);
+        s = read_requirement(path, object, &r);
         if (!s) s = at(object, kvg_memory_measure(&r.model, &r.plan, r.context, &use));
         if (!s) *met += judge(&r, &use);
     }
@@ -151,7 +163,7 @@ int kvg_memory_require(const char *path)
     size_t met = 0, count = 0;
     kvg_status s = kvg_json_open(path, &doc);
     if (s) return kvg_command_fail("memory", s);
-    s = run(kvg_json_root(doc), &met, &count);
+    s = run(path, kvg_json_root(doc), &met, &count);
     kvg_json_close(doc);
     if (s) return kvg_command_fail("memory", s);
     printf("%zu met, %zu not\n", met, count - met);

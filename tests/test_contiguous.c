@@ -11,6 +11,7 @@
 
 #include "core/rng.h"
 #include "reference/contiguous.h"
+#include "reference/reference.h"
 
 enum { BATCH = 3, LAYERS = 2, MAX_CAPACITY = 40, MAX_TOKENS = 400, MAX_STEP = 3 * MAX_CAPACITY + 1 };
 
@@ -306,6 +307,63 @@ static void test_memory_is_counted_to_the_byte(void **state)
     kvg_contiguous_destroy(cache);
 }
 
+/* Bytes: what update's slots make op append write, op flatten must give back, in f16 (exact) for both layouts. */
+static void test_append_and_flatten_follow_the_slots(void **state)
+{
+    (void)state;
+    enum { WINDOW = 6, D = 8, STEPS = 9, LONGEST = 24 };
+    static const uint32_t new_tokens[STEPS] = {1, 4, 1, 1, 2, 5, 1, 1, 8}; /* below, at and far beyond the window */
+    for (int ring = 0; ring < 2; ring++) {
+        const uint32_t capacity = ring ? WINDOW : LONGEST;
+        const kvg_contiguous_config config = {1, 1, capacity, ring};
+        kvg_contiguous *cache;
+        assert_int_equal(kvg_contiguous_create(&config, &cache), KVG_OK);
+        uint16_t pools[2][LONGEST * D] = {{0}};
+        for (uint32_t step = 0, length = 0; step < STEPS; step++) {
+            const uint32_t count = new_tokens[step];
+            int64_t slots[LONGEST];
+            assert_int_equal(kvg_contiguous_update(cache, 0, &count, slots, NULL), KVG_OK);
+            kvg_problem p = {.op = KVG_OP_APPEND, .layout = ring ? KVG_LAYOUT_RING : KVG_LAYOUT_CONTIGUOUS,
+                             .dtype = KVG_DTYPE_F16, .tokens = count, .kv_heads = 1, .head_dim = D,
+                             .storage = {{KVG_FORMAT_F16, "canonical"}, {KVG_FORMAT_F16, "canonical"}},
+                             .paging = {.layers = 1, .blocks = 1, .block_tokens = capacity, .sequences = 1}};
+            uint16_t rows[2][LONGEST * D], flat[2][LONGEST * D];
+            for (uint32_t i = 0; i < count * D; i++) rows[0][i] = rows[1][i] = (uint16_t)(1 + length * D + i);
+            kvg_tensor in[KVG_MAX_TENSORS] = {{0}}, out[KVG_MAX_TENSORS] = {{0}};
+            const kvg_role *roles = kvg_op_get(p.op)->inputs;
+            in[kvg_roles_index(roles, KVG_ROLE_SLOTS, KVG_K)].data = slots;
+            for (int side = 0; side < 2; side++) {
+                in[kvg_roles_index(roles, KVG_ROLE_VALUES, (kvg_side)side)].data = rows[side];
+                out[side].data = pools[side];
+            }
+            assert_int_equal(kvg_reference_run(&p, in, out), KVG_OK);
+            assert_int_equal(kvg_contiguous_advance(cache, &count), KVG_OK);
+            length += count;
+            p.op = KVG_OP_FLATTEN;
+            p.tokens = LONGEST;
+            roles = kvg_op_get(p.op)->inputs;
+            int32_t table = 0, lengths = (int32_t)length;
+            memset(in, 0, sizeof in);
+            in[kvg_roles_index(roles, KVG_ROLE_BLOCK_TABLE, KVG_K)].data = &table;
+            in[kvg_roles_index(roles, KVG_ROLE_LENGTHS, KVG_K)].data = &lengths;
+            memset(flat, 0xFF, sizeof flat);
+            for (int side = 0; side < 2; side++) {
+                in[kvg_roles_index(roles, KVG_ROLE_DATA_POOL, (kvg_side)side)].data = pools[side];
+                out[side] = kvg_problem_tensor(&p, KVG_ROLE_FLAT, (kvg_side)side);
+                out[side].data = flat[side];
+            }
+            assert_int_equal(kvg_reference_run(&p, in, out), KVG_OK);
+            const uint32_t first = length > capacity ? length - capacity : 0;
+            for (uint32_t i = 0; i < LONGEST * D; i++) {
+                const bool there = i / D >= first && i / D < length;
+                assert_int_equal(flat[1][i], there ? 1 + i : 0xFFFF);
+                assert_int_equal(flat[0][i], flat[1][i]);
+            }
+        }
+        kvg_contiguous_destroy(cache);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -319,6 +377,7 @@ int main(void)
         cmocka_unit_test(test_impossible_caches_are_refused),
         cmocka_unit_test(test_slots_beyond_32_bits),
         cmocka_unit_test(test_memory_is_counted_to_the_byte),
+        cmocka_unit_test(test_append_and_flatten_follow_the_slots),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
