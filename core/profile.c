@@ -4,8 +4,8 @@
 #include <string.h>
 
 static const kvg_profile_info profiles[] = {
-#define PROFILE(ENUM, name, id, sm, sum_terms, fraction_bits, summary) \
-    {KVG_PROFILE_##ENUM, name, sm, sum_terms, fraction_bits, summary},
+#define PROFILE(ENUM, name, id, sm, sum_terms, fraction_bits, least_exponent, summary) \
+    {KVG_PROFILE_##ENUM, name, sm, sum_terms, fraction_bits, least_exponent, summary},
 #include "core/profiles.def"
 #undef PROFILE
 };

@@ -13,7 +13,7 @@ extern "C" {
 #endif
 
 typedef enum kvg_profile {
-#define PROFILE(ENUM, name, id, sm, sum_terms, fraction_bits, summary) KVG_PROFILE_##ENUM = id,
+#define PROFILE(ENUM, name, id, sm, sum_terms, fraction_bits, least_exponent, summary) KVG_PROFILE_##ENUM = id,
 #include "core/profiles.def"
 #undef PROFILE
     KVG_PROFILE_END /* one past the largest id */
@@ -27,7 +27,8 @@ typedef struct kvg_profile_info {
     const char *name;
     uint32_t sm;            /* compute capability, major * 10 + minor */
     uint32_t sum_terms;     /* products of one fused sum; divides KVG_MMA_K */
-    uint32_t fraction_bits; /* F: bits that a term keeps below the largest exponent */
+    uint32_t fraction_bits; /* F: bits that a term keeps below the largest exponent of its sum */
+    int32_t least_exponent; /* that largest exponent is never taken to be lower */
     const char *summary;
 } kvg_profile_info;
 

@@ -5,7 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "core/status.h"
+#include "core/backend.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -22,6 +22,21 @@ typedef struct kvg_gpu_device {
 /* The GPUs of this machine, at most `max`; *count may be 0. KVG_ERR_IO if the driver is there but fails. Opens CUDA
  * in this process: call it in a child. */
 kvg_status kvg_gpu_devices(kvg_gpu_device *out, size_t max, size_t *count) KVG_CHECKED;
+
+/* Memory of the current device. A stream of NULL is the default stream. KVG_ERR_MEMORY: there is not so much;
+ * KVG_ERR_IO: CUDA failed, now or in work queued before. */
+kvg_status kvg_gpu_alloc(size_t bytes, void **out) KVG_CHECKED;
+void kvg_gpu_free(void *buffer); /* NULL: nothing */
+
+/* Copies between host and device. The upload is queued, the download waits for everything queued before it. */
+kvg_status kvg_gpu_upload(void *device, const void *host, size_t bytes, kvg_stream *stream) KVG_CHECKED;
+kvg_status kvg_gpu_download(void *host, const void *device, size_t bytes, kvg_stream *stream) KVG_CHECKED;
+
+/* Queues mma.sync.aligned.m16n8k16.row.col.f32 on `tiles` independent tiles that lie one after the other, each
+ * row-major: d[16][8] = a[16][16] b[16][8] + c[16][8]. Device pointers aligned to 4 bytes; a and b hold codes of
+ * `dtype` (f16 or bf16); d may be c. KVG_ERR_INVALID: another dtype; KVG_ERR_IO: the launch failed. */
+kvg_status kvg_gpu_mma(kvg_dtype dtype, size_t tiles, const uint16_t *a, const uint16_t *b, const float *c, float *d,
+                       kvg_stream *stream) KVG_CHECKED;
 
 #ifdef __cplusplus
 }

@@ -1,0 +1,16 @@
+/* CUDA's errors as kvg_status. */
+#ifndef KVG_GPU_CUDA_STATUS_CUH
+#define KVG_GPU_CUDA_STATUS_CUH
+
+#include <cuda_runtime.h>
+
+#include "core/status.h"
+
+static inline kvg_status kvg_cuda_status(const char *what, cudaError_t error)
+{
+    if (error == cudaSuccess) return KVG_OK;
+    return kvg_fail(error == cudaErrorMemoryAllocation ? KVG_ERR_MEMORY : KVG_ERR_IO, "%s: %s", what,
+                    cudaGetErrorString(error));
+}
+
+#endif
