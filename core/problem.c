@@ -1,5 +1,6 @@
 #include "core/problem.h"
 
+#include <float.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -12,6 +13,10 @@ static const kvg_op_info ops[] = {
 #undef OP
 };
 enum { OP_COUNT = sizeof ops / sizeof ops[0] };
+
+const kvg_role kvg_attention_inputs[KVG_MAX_ROLES] =
+    ROLES(Q, DATA_POOL, SCALE_POOL, TENSOR_SCALE, BLOCK_TABLE, LENGTHS, QUERY_LENGTHS, SINKS);
+const kvg_role kvg_attention_outputs[KVG_MAX_ROLES] = ROLES(OUT, LSE);
 
 static const struct {
     bool shared;
@@ -199,11 +204,10 @@ static kvg_status check_paging(const kvg_problem *p)
     return s ? s : check_shared(p, layout);
 }
 
-/* Every tensor of the op, and every pool whatever the op, must be countable in bytes. */
-static kvg_status check_sizes(const kvg_problem *p)
+/* Every tensor, and every pool whatever the op, must be countable in bytes. */
+static kvg_status check_sizes(const kvg_problem *p, const kvg_role *inputs, const kvg_role *outputs)
 {
-    const kvg_op_info *op = kvg_op_get(p->op);
-    const kvg_role *lists[] = {op->inputs, op->outputs};
+    const kvg_role *lists[] = {inputs, outputs};
     for (size_t i = 0; i < 2 * KVG_MAX_ROLES; i++) {
         const kvg_role role = lists[i / KVG_MAX_ROLES][i % KVG_MAX_ROLES];
         for (int side = KVG_K; role != KVG_ROLE_NONE && side <= KVG_V; side++) {
@@ -240,9 +244,31 @@ kvg_status kvg_problem_check(const kvg_problem *p)
                             f->name);
         }
     }
+    if (p->attention.query_heads || p->attention.queries) {
+        return kvg_fail(KVG_ERR_INVALID, "op %s has no queries: leave attention zero", kvg_op_get(p->op)->name);
+    }
     kvg_status s = check_paging(p);
     if (!s) s = check_rope(p);
-    return s ? s : check_sizes(p);
+    return s ? s : check_sizes(p, kvg_op_get(p->op)->inputs, kvg_op_get(p->op)->outputs);
+}
+
+kvg_status kvg_attention_check(const kvg_problem *p)
+{
+    const kvg_attention *a = &p->attention;
+    kvg_problem cache = *p; /* its sequences are read as flatten reads them */
+    cache.op = KVG_OP_FLATTEN;
+    cache.attention = (kvg_attention){0};
+    kvg_status s = kvg_problem_check(&cache);
+    if (s) return s;
+    if (a->queries < 1 || a->query_heads < 1 || a->query_heads % p->kv_heads) {
+        return kvg_fail(KVG_ERR_INVALID, "%u queries, %u query heads over %u KV heads: at least 1 query, and query "
+                        "heads a multiple of KV heads", a->queries, a->query_heads, p->kv_heads);
+    }
+    if (!(a->scale >= 0 && a->scale <= FLT_MAX) || !(a->softcap >= 0 && a->softcap <= FLT_MAX)) {
+        return kvg_fail(KVG_ERR_INVALID, "scale %a and softcap %a must be finite and positive; 0: 1/sqrt(D), no cap",
+                        (double)a->scale, (double)a->softcap);
+    }
+    return check_sizes(p, kvg_attention_inputs, kvg_attention_outputs);
 }
 
 /* --- tensors --- */
@@ -304,6 +330,7 @@ kvg_tensor kvg_problem_tensor(const kvg_problem *p, kvg_role role, kvg_side side
 {
     const kvg_format format = p->storage[side].format;
     const kvg_paging *g = &p->paging;
+    const kvg_attention *a = &p->attention;
     const uint64_t T = p->tokens, H = p->kv_heads, D = p->head_dim, R = p->rope.dims;
     const uint64_t own_row = side == KVG_K || !g->shared_kv; /* V in K's row has no rows of its own */
     switch (role) {
@@ -322,6 +349,11 @@ kvg_tensor kvg_problem_tensor(const kvg_problem *p, kvg_role role, kvg_side side
     case KVG_ROLE_BLOCK_TABLE:
         return shaped(KVG_DTYPE_I32, 2, g->sequences, kvg_layout_table_width(p->layout, g, p->tokens), 0, 0);
     case KVG_ROLE_LENGTHS: return shaped(KVG_DTYPE_I32, 1, g->sequences, 0, 0, 0);
+    case KVG_ROLE_Q: return shaped(p->dtype, 3, a->queries, a->query_heads, D, 0);
+    case KVG_ROLE_QUERY_LENGTHS: return shaped(KVG_DTYPE_I32, 1, a->queries ? g->sequences : 0, 0, 0, 0);
+    case KVG_ROLE_SINKS: return shaped(KVG_DTYPE_F32, 1, a->sinks ? a->query_heads : 0, 0, 0, 0);
+    case KVG_ROLE_OUT: return shaped(p->dtype, 3, a->queries, a->query_heads, g->shared_kv ? g->v_dim : D, 0);
+    case KVG_ROLE_LSE: return shaped(KVG_DTYPE_F32, 2, a->queries, a->query_heads, 0, 0);
     case KVG_ROLE_NONE:
     case KVG_ROLE_END: break;
     }

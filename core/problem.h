@@ -3,6 +3,7 @@
 #ifndef KVG_CORE_PROBLEM_H
 #define KVG_CORE_PROBLEM_H
 
+#include "core/attention.h"
 #include "core/format.h"
 #include "core/layout.h"
 
@@ -58,6 +59,7 @@ typedef struct kvg_problem {
     kvg_paging paging;       /* ops on paged layouts; else zero */
     kvg_rope rope;           /* op append */
     bool bias;               /* op append */
+    kvg_attention attention; /* paged attention; else zero */
 } kvg_problem;
 
 /* A dense row-major tensor. `bytes` is the size of `data`; a tensor that the problem does not have (the scales of f16)
@@ -102,6 +104,11 @@ const char *kvg_tensor_name(kvg_role role, kvg_side side);
 /* Checks sizes, types, formats, geometry and options (not the dialect's name: its table belongs to an
  * implementation). KVG_ERR_INVALID names the field. */
 kvg_status kvg_problem_check(const kvg_problem *problem) KVG_CHECKED;
+
+/* Paged attention (docs/attention.md) is not a row of core/ops.def yet: these are its role lists, and
+ * kvg_attention_check checks a problem for it as kvg_problem_check does for an op (problem->op is not looked at). */
+extern const kvg_role kvg_attention_inputs[KVG_MAX_ROLES], kvg_attention_outputs[KVG_MAX_ROLES];
+kvg_status kvg_attention_check(const kvg_problem *problem) KVG_CHECKED;
 
 /* The dtype, shape and byte count of the tensor of (role, side); data is set to NULL. The problem must be checked. */
 kvg_tensor kvg_problem_tensor(const kvg_problem *problem, kvg_role role, kvg_side side);

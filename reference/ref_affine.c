@@ -115,6 +115,22 @@ void ref_affine_decode(const ref_row *row, const uint16_t *codes, const uint8_t 
     }
 }
 
+/* A product of a code and a T value is exact in double; a sum is rounded once, and so is the last product. */
+double ref_affine_exact(const ref_row *row, const uint16_t *codes, const uint8_t *scales, double *y)
+{
+    const ref_affine_dialect *dialect = row->dialect;
+    const double scale = read_param(row->dtype, scales), second = read_param(row->dtype, scales + 2);
+    for (uint32_t i = 0; i < row->head_dim; i++) {
+        const double product = codes[i] * scale;
+        switch (dialect->rule) {
+        case REF_AFFINE_FMA: y[i] = product + second; break;
+        case REF_AFFINE_MULADD: y[i] = ref_round_to(row->dtype, product) + second; break;
+        case REF_AFFINE_PYTORCH: y[i] = (codes[i] - second) * scale; break;
+        }
+    }
+    return 1;
+}
+
 double ref_affine_grid_value(const ref_row *row, uint16_t code)
 {
     /* The PyTorch rule truncates v = q + 0.5 + ...: its codes sit in the middle of unit steps. */

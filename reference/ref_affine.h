@@ -21,11 +21,13 @@ ref_packing ref_affine_packing(const ref_row *row);
 void ref_affine_scale(const ref_row *row, const float *x, uint8_t *scales, double *v);
 uint16_t ref_affine_encode(const ref_row *row, float x, double v);
 void ref_affine_decode(const ref_row *row, const uint16_t *codes, const uint8_t *scales, float *y);
+double ref_affine_exact(const ref_row *row, const uint16_t *codes, const uint8_t *scales, double *y);
 double ref_affine_grid_value(const ref_row *row, uint16_t code);
 void ref_affine_bound(const ref_row *row, const float *x, double *bound);
 
 #define REF_AFFINE_CODEC                                                                            \
     .packing = ref_affine_packing, .scale = ref_affine_scale, .encode = ref_affine_encode,          \
-    .decode = ref_affine_decode, .grid_value = ref_affine_grid_value, .bound = ref_affine_bound
+    .decode = ref_affine_decode, .exact = ref_affine_exact, .grid_value = ref_affine_grid_value,    \
+    .bound = ref_affine_bound
 
 #endif

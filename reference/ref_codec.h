@@ -50,6 +50,11 @@ typedef struct ref_codec {
     uint16_t (*encode)(const ref_row *row, float x, double v); /* x lends sign and payload to a NaN */
     void (*decode)(const ref_row *row, const uint16_t *codes, const uint8_t *scales, float *y);
 
+    /* The numbers that codes stand for before T rounds them (docs/attention.md section 3): value = y * the factor that
+     * is returned, y within 2^-52 of its exact value, exact but for the affine formats. The factor is what a kernel can
+     * apply outside its dot product: the tensor scale, or the scale of a row. Payloads of NaN are not kept. */
+    double (*exact)(const ref_row *row, const uint16_t *codes, const uint8_t *scales, double *y);
+
     double (*grid_value)(const ref_row *row, uint16_t code);
 
     /* Round-trip bound (docs/numerics.md section 2): either the range of scales for a block whose finite amax is given,

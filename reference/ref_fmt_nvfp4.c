@@ -198,6 +198,19 @@ static void decode(const ref_row *row, const uint16_t *codes, const uint8_t *sca
     }
 }
 
+static double exact(const ref_row *row, const uint16_t *codes, const uint8_t *scales, double *y)
+{
+    const nvfp4_dialect *dialect = row->dialect;
+    const bool first = dialect->decode_scale_first;
+    for (uint32_t i = 0; i < row->head_dim; i++) {
+        const float sf = kvg_ref_f32_of_e4m3(scales[i / BLOCK]);
+        /* modelopt: RN(sf * g) belongs to the number's definition */
+        const float d = first ? sf * row->tensor_scale : sf;
+        y[i] = (double)kvg_ref_f32_of_e2m1((uint8_t)codes[i]) * d;
+    }
+    return first ? 1 : row->tensor_scale;
+}
+
 /* docs/numerics.md section 2.2: e4m3 rounds q by at most 1/16 of it, or by half its smallest step 2^-9. */
 static ref_range scale_range(const ref_row *row, double amax, bool has_nan)
 {
@@ -264,6 +277,7 @@ const ref_codec ref_fmt_nvfp4 = {
     REF_FP4_CODEC,
     .scale = scale_row,
     .decode = decode,
+    .exact = exact,
     .scale_range = scale_range,
     .accept = accept,
 };

@@ -47,6 +47,13 @@ static void decode(const ref_row *row, const uint16_t *codes, const uint8_t *sca
     for (uint32_t i = 0; i < row->head_dim; i++) y[i] = (float)grid_value(row, codes[i]) * unit * scale;
 }
 
+static double exact(const ref_row *row, const uint16_t *codes, const uint8_t *scales, double *y)
+{
+    const double unit = is_linear(row) ? 0.5 : 1.0;
+    for (uint32_t i = 0; i < row->head_dim; i++) y[i] = grid_value(row, codes[i]) * unit;
+    return ref_row_scale_read(scales);
+}
+
 const ref_codec ref_fmt_rowfp4 = {
     .format = KVG_FORMAT_ROWFP4,
     REF_DIALECTS(dialects),
@@ -55,6 +62,7 @@ const ref_codec ref_fmt_rowfp4 = {
     .scale = ref_row_scale_scale,
     .encode = encode,
     .decode = decode,
+    .exact = exact,
     .grid_value = grid_value,
     .scale_range = ref_row_scale_range,
 };

@@ -26,6 +26,12 @@ static void decode(const ref_row *row, const uint16_t *codes, const uint8_t *sca
     for (uint32_t i = 0; i < row->head_dim; i++) y[i] = (float)(codes[i] - 8) * scale;
 }
 
+static double exact(const ref_row *row, const uint16_t *codes, const uint8_t *scales, double *y)
+{
+    for (uint32_t i = 0; i < row->head_dim; i++) y[i] = codes[i] - 8;
+    return ref_row_scale_read(scales);
+}
+
 const ref_codec ref_fmt_rowint4 = {
     .format = KVG_FORMAT_ROWINT4,
     REF_DIALECTS(dialects),
@@ -34,6 +40,7 @@ const ref_codec ref_fmt_rowint4 = {
     .scale = ref_row_scale_scale,
     .encode = encode,
     .decode = decode,
+    .exact = exact,
     .grid_value = grid_value,
     .scale_range = ref_row_scale_range,
 };

@@ -54,6 +54,15 @@ void ref_mx_decode(const ref_row *row, const uint16_t *codes, const uint8_t *sca
     }
 }
 
+double ref_mx_exact(const ref_row *row, const uint16_t *codes, const uint8_t *scales, double *y)
+{
+    const uint32_t block = ((const ref_mx_dialect *)row->dialect)->block;
+    for (uint32_t i = 0; i < row->head_dim; i++) {
+        y[i] = (double)kvg_ref_f32_of_e2m1((uint8_t)codes[i]) * kvg_ref_f32_of_e8m0(scales[i / block]);
+    }
+    return 1;
+}
+
 ref_range ref_mx_scale_range(const ref_row *row, double amax, bool has_nan)
 {
     const ref_mx_dialect *dialect = row->dialect;

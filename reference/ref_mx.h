@@ -26,8 +26,11 @@ typedef struct ref_mx_dialect {
 
 void ref_mx_scale(const ref_row *row, const float *x, uint8_t *scales, double *v);
 void ref_mx_decode(const ref_row *row, const uint16_t *codes, const uint8_t *scales, float *y);
+double ref_mx_exact(const ref_row *row, const uint16_t *codes, const uint8_t *scales, double *y);
 ref_range ref_mx_scale_range(const ref_row *row, double amax, bool has_nan);
 
-#define REF_MX_CODEC REF_FP4_CODEC, .scale = ref_mx_scale, .decode = ref_mx_decode, .scale_range = ref_mx_scale_range
+#define REF_MX_CODEC                                                                                         \
+    REF_FP4_CODEC, .scale = ref_mx_scale, .decode = ref_mx_decode, .exact = ref_mx_exact,                    \
+    .scale_range = ref_mx_scale_range
 
 #endif

@@ -4,6 +4,7 @@
 
 #include "core/bits.h"
 #include "reference/ref_codec.h"
+#include "reference/ref_table.h"
 
 /* A paged problem while it runs. Rows are reached through `map` alone. */
 typedef struct paged_run {
@@ -107,20 +108,6 @@ static kvg_status check_positions(const paged_run *run)
     return KVG_OK;
 }
 
-static kvg_status check_lengths(const paged_run *run)
-{
-    const kvg_problem *p = run->p;
-    const int32_t *lengths = input(run, KVG_ROLE_LENGTHS, KVG_K)->data;
-    uint32_t most = p->layout == KVG_LAYOUT_RING ? INT32_MAX : p->tokens;
-    if (p->layout == KVG_LAYOUT_CONTIGUOUS && most > p->paging.block_tokens) most = p->paging.block_tokens;
-    for (uint32_t i = 0; i < p->paging.sequences; i++) {
-        if (lengths[i] < 0 || (uint32_t)lengths[i] > most) {
-            return kvg_fail(KVG_ERR_INVALID, "lengths[%u] is %d, not 0 to %u", i, lengths[i], most);
-        }
-    }
-    return KVG_OK;
-}
-
 static kvg_status init_sides(paged_run *run)
 {
     kvg_status s = KVG_OK;
@@ -194,31 +181,12 @@ static kvg_status append(paged_run *run)
 
 /* --- flatten --- */
 
-/* The slot of a sequence's position, -1 where there is none. */
-static int64_t slot_of(const paged_run *run, uint32_t sequence, uint32_t position)
-{
-    const kvg_problem *p = run->p;
-    const kvg_paging *g = &p->paging;
-    const int32_t *table = input(run, KVG_ROLE_BLOCK_TABLE, KVG_K)->data;
-    const int32_t *lengths = input(run, KVG_ROLE_LENGTHS, KVG_K)->data;
-    const uint32_t width = kvg_layout_table_width(p->layout, g, p->tokens);
-    const int64_t length = lengths[sequence];
-    if (position >= length) return -1;
-    uint32_t column = position / g->block_tokens;
-    if (p->layout == KVG_LAYOUT_RING) {
-        if (position + (int64_t)g->block_tokens < length) return -1; /* overwritten by a later one */
-        column = 0;
-    }
-    const int64_t block = table[(size_t)sequence * width + column];
-    if (block < 0 || block >= g->blocks) return -1;
-    return block * g->block_tokens + position % g->block_tokens;
-}
-
 /* V of a shared row is a part of the decoded K row. */
-static void flatten_row(const paged_run *run, kvg_side side, uint32_t sequence, uint32_t head, uint32_t position)
+static void flatten_row(const paged_run *run, const ref_table *table, kvg_side side, uint32_t sequence, uint32_t head,
+                        uint32_t position)
 {
     const kvg_problem *p = run->p;
-    const int64_t slot = slot_of(run, sequence, position);
+    const int64_t slot = ref_table_slot(table, sequence, position);
     if (slot < 0) return;
     const bool shared = side == KVG_V && p->paging.shared_kv;
     const kvg_side stored = shared ? KVG_K : side;
@@ -238,12 +206,15 @@ static kvg_status flatten(paged_run *run)
 {
     const kvg_problem *p = run->p;
     kvg_status s = init_sides(run);
-    if (!s) s = check_lengths(run);
+    ref_table table;
+    if (!s) {
+        s = ref_table_init(p, input(run, KVG_ROLE_BLOCK_TABLE, KVG_K), input(run, KVG_ROLE_LENGTHS, KVG_K), &table);
+    }
     if (s) return s;
 #pragma omp parallel for schedule(static)
     for (size_t i = 0; i < (size_t)p->paging.sequences * p->kv_heads * p->tokens * 2; i++) {
         const size_t row = i / 2;
-        flatten_row(run, (kvg_side)(i % 2), (uint32_t)(row / p->tokens / p->kv_heads),
+        flatten_row(run, &table, (kvg_side)(i % 2), (uint32_t)(row / p->tokens / p->kv_heads),
                     (uint32_t)(row / p->tokens % p->kv_heads), (uint32_t)(row % p->tokens));
     }
     return KVG_OK;
