@@ -128,6 +128,7 @@ static bool print_measurement(const kvg_case *c, unsigned threads, const measure
     cJSON *item = cJSON_CreateObject();
     cJSON_AddStringToObject(item, "id", c->id);
     cJSON_AddStringToObject(item, "impl", m->impl);
+    if (c->policy.given) cJSON_AddStringToObject(item, "mode", kvg_mode_name(c->policy.effective));
     cJSON_AddNumberToObject(item, "threads", threads);
     cJSON_AddNumberToObject(item, "median_ms", t.median_ms);
     cJSON_AddNumberToObject(item, "fastest_ms", t.fastest_ms);
@@ -159,6 +160,10 @@ static kvg_status bench(const char *path, const bench_options *o, int *exit_code
     *exit_code = KVG_EXIT_PASS;
     for (size_t i = 0; !s && i < config.case_count; i++) {
         const kvg_case *c = &config.cases[i];
+        if (c->policy.fell_back) {
+            fprintf(stderr, "kvgold bench: FELL BACK to %s: %s\n", kvg_mode_name(c->policy.effective),
+                    c->policy.reason);
+        }
         for (unsigned threads = 1; !s && threads <= o->threads; threads += o->threads > 1 ? o->threads - 1 : 1) {
             measurement m;
             const unsigned patience = (unsigned)(config.hang_seconds + 2 * o->seconds) + 1;

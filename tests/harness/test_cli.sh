@@ -303,6 +303,8 @@ check "... and ids" test "$("$kvgold" list policies.json | grep -c 'S3:policy16@
 id=$("$kvgold" list policies.json | head -n 1)
 expect "a case that does not fall back" 0 "1 passed" "$kvgold" check policies.json -o policies --case "$id" --no-html
 check "... says nothing of it" test "${output/FELL BACK/}" == "$output"
+expect "bench is loud too" 0 "FELL BACK to none: policy fp4 is not supported on SM 80" "$kvgold" bench policies.json --backend reference \
+    --seconds 0.01 --threads 1
 check "formats have no mode" test "$(grep -c '"mode"' good/results.jsonl)" -eq 0
 config crash.json '{"op": "quantise", "kv_heads": 2, "head_dim": 64, "tokens": 4, "fill": "random", "backend": "planted",
     "policy": {"number": 16, "sm": 90}}'
