@@ -14,10 +14,6 @@ static const kvg_op_info ops[] = {
 };
 enum { OP_COUNT = sizeof ops / sizeof ops[0] };
 
-const kvg_role kvg_attention_inputs[KVG_MAX_ROLES] =
-    ROLES(Q, DATA_POOL, SCALE_POOL, TENSOR_SCALE, BLOCK_TABLE, LENGTHS, QUERY_LENGTHS, SINKS);
-const kvg_role kvg_attention_outputs[KVG_MAX_ROLES] = ROLES(OUT, LSE);
-
 static const struct {
     bool shared;
     const char *names[2];
@@ -174,6 +170,11 @@ static kvg_status check_unpaged(const kvg_paging *g)
     return kvg_fail(KVG_ERR_INVALID, "blocks, layers, padding and so on are for paged layouts: layout rows has none");
 }
 
+static bool reads_sequences(kvg_op op)
+{
+    return op == KVG_OP_FLATTEN || op == KVG_OP_DECODE;
+}
+
 static kvg_status check_paging(const kvg_problem *p)
 {
     const kvg_layout_info *layout = kvg_layout_get(p->layout);
@@ -193,8 +194,8 @@ static kvg_status check_paging(const kvg_problem *p)
                         g->blocks, g->block_tokens);
     }
     if (g->layer >= g->layers) return kvg_fail(KVG_ERR_INVALID, "layer %u of %u: count from 0", g->layer, g->layers);
-    if (p->op == KVG_OP_FLATTEN && g->sequences < 1) {
-        return kvg_fail(KVG_ERR_INVALID, "op flatten needs at least 1 sequence");
+    if (reads_sequences(p->op) && g->sequences < 1) {
+        return kvg_fail(KVG_ERR_INVALID, "op %s needs at least 1 sequence", op->name);
     }
     if (p->layout == KVG_LAYOUT_TRTLLM && (g->block_tokens & (g->block_tokens - 1))) {
         return kvg_fail(KVG_ERR_INVALID, "layout trtllm needs a power of two as block_tokens, not %u", g->block_tokens);
@@ -204,10 +205,53 @@ static kvg_status check_paging(const kvg_problem *p)
     return s ? s : check_shared(p, layout);
 }
 
-/* Every tensor, and every pool whatever the op, must be countable in bytes. */
-static kvg_status check_sizes(const kvg_problem *p, const kvg_role *inputs, const kvg_role *outputs)
+static kvg_status check_attention(const kvg_problem *p)
 {
-    const kvg_role *lists[] = {inputs, outputs};
+    const kvg_attention *a = &p->attention;
+    if (p->op != KVG_OP_DECODE) {
+        if (!a->query_heads && !a->queries && !a->window && !a->softcap && !a->scale && !a->sinks) return KVG_OK;
+        return kvg_fail(KVG_ERR_INVALID, "op %s has no queries: leave attention zero", kvg_op_get(p->op)->name);
+    }
+    if (a->queries < 1 || a->query_heads < 1 || a->query_heads % p->kv_heads) {
+        return kvg_fail(KVG_ERR_INVALID, "%u queries, %u query heads over %u KV heads: at least 1 query, and query "
+                        "heads a multiple of KV heads", a->queries, a->query_heads, p->kv_heads);
+    }
+    if (!(a->scale >= 0 && a->scale <= FLT_MAX) || !(a->softcap >= 0 && a->softcap <= FLT_MAX)) {
+        return kvg_fail(KVG_ERR_INVALID, "scale %a and softcap %a must be finite and positive; 0: 1/sqrt(D), no cap",
+                        (double)a->scale, (double)a->softcap);
+    }
+    return KVG_OK;
+}
+
+/* The op mma has no K and V: its problem is that of `tokens` tiles in the operand type, 16 products each. */
+static kvg_status check_profile(const kvg_problem *p)
+{
+    const char *op = kvg_op_get(p->op)->name;
+    if (p->profile != KVG_PROFILE_NONE && !kvg_profile_get(p->profile)) {
+        return kvg_fail(KVG_ERR_INVALID, "profile id %d is not in core/profiles.def", (int)p->profile);
+    }
+    if (p->op == KVG_OP_DECODE) return KVG_OK;
+    if (p->op != KVG_OP_MMA) {
+        if (p->profile == KVG_PROFILE_NONE) return KVG_OK;
+        return kvg_fail(KVG_ERR_INVALID, "op %s gives the same bits on every chip: no profile", op);
+    }
+    const kvg_format operand = p->dtype == KVG_DTYPE_F16 ? KVG_FORMAT_F16 : KVG_FORMAT_BF16;
+    if (p->profile == KVG_PROFILE_NONE) return kvg_fail(KVG_ERR_INVALID, "op mma needs a profile");
+    if (p->dtype == KVG_DTYPE_F32 || p->storage[KVG_K].format != operand || p->storage[KVG_V].format != operand) {
+        return kvg_fail(KVG_ERR_INVALID, "op mma has operands in f16 or bf16: set the format to the model type");
+    }
+    if (p->head_dim != KVG_MMA_K || p->kv_heads != 1) {
+        return kvg_fail(KVG_ERR_INVALID, "op mma has tiles of %d products: set head_dim %d and kv_heads 1", KVG_MMA_K,
+                        KVG_MMA_K);
+    }
+    return KVG_OK;
+}
+
+/* Every tensor, and every pool whatever the op, must be countable in bytes. */
+static kvg_status check_sizes(const kvg_problem *p)
+{
+    const kvg_op_info *op = kvg_op_get(p->op);
+    const kvg_role *lists[] = {op->inputs, op->outputs};
     for (size_t i = 0; i < 2 * KVG_MAX_ROLES; i++) {
         const kvg_role role = lists[i / KVG_MAX_ROLES][i % KVG_MAX_ROLES];
         for (int side = KVG_K; role != KVG_ROLE_NONE && side <= KVG_V; side++) {
@@ -244,31 +288,11 @@ kvg_status kvg_problem_check(const kvg_problem *p)
                             f->name);
         }
     }
-    if (p->attention.query_heads || p->attention.queries) {
-        return kvg_fail(KVG_ERR_INVALID, "op %s has no queries: leave attention zero", kvg_op_get(p->op)->name);
-    }
-    kvg_status s = check_paging(p);
+    kvg_status s = check_attention(p);
+    if (!s) s = check_profile(p);
+    if (!s) s = check_paging(p);
     if (!s) s = check_rope(p);
-    return s ? s : check_sizes(p, kvg_op_get(p->op)->inputs, kvg_op_get(p->op)->outputs);
-}
-
-kvg_status kvg_attention_check(const kvg_problem *p)
-{
-    const kvg_attention *a = &p->attention;
-    kvg_problem cache = *p; /* its sequences are read as flatten reads them */
-    cache.op = KVG_OP_FLATTEN;
-    cache.attention = (kvg_attention){0};
-    kvg_status s = kvg_problem_check(&cache);
-    if (s) return s;
-    if (a->queries < 1 || a->query_heads < 1 || a->query_heads % p->kv_heads) {
-        return kvg_fail(KVG_ERR_INVALID, "%u queries, %u query heads over %u KV heads: at least 1 query, and query "
-                        "heads a multiple of KV heads", a->queries, a->query_heads, p->kv_heads);
-    }
-    if (!(a->scale >= 0 && a->scale <= FLT_MAX) || !(a->softcap >= 0 && a->softcap <= FLT_MAX)) {
-        return kvg_fail(KVG_ERR_INVALID, "scale %a and softcap %a must be finite and positive; 0: 1/sqrt(D), no cap",
-                        (double)a->scale, (double)a->softcap);
-    }
-    return check_sizes(p, kvg_attention_inputs, kvg_attention_outputs);
+    return s ? s : check_sizes(p);
 }
 
 /* --- tensors --- */
@@ -354,6 +378,10 @@ kvg_tensor kvg_problem_tensor(const kvg_problem *p, kvg_role role, kvg_side side
     case KVG_ROLE_SINKS: return shaped(KVG_DTYPE_F32, 1, a->sinks ? a->query_heads : 0, 0, 0, 0);
     case KVG_ROLE_OUT: return shaped(p->dtype, 3, a->queries, a->query_heads, g->shared_kv ? g->v_dim : D, 0);
     case KVG_ROLE_LSE: return shaped(KVG_DTYPE_F32, 2, a->queries, a->query_heads, 0, 0);
+    case KVG_ROLE_MMA_A: return shaped(p->dtype, 3, T, KVG_MMA_M, KVG_MMA_K, 0);
+    case KVG_ROLE_MMA_B: return shaped(p->dtype, 3, T, KVG_MMA_K, KVG_MMA_N, 0);
+    case KVG_ROLE_MMA_C:
+    case KVG_ROLE_MMA_D: return shaped(KVG_DTYPE_F32, 3, T, KVG_MMA_M, KVG_MMA_N, 0);
     case KVG_ROLE_NONE:
     case KVG_ROLE_END: break;
     }

@@ -6,6 +6,7 @@
 #include "core/attention.h"
 #include "core/format.h"
 #include "core/layout.h"
+#include "core/profile.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -59,7 +60,8 @@ typedef struct kvg_problem {
     kvg_paging paging;       /* ops on paged layouts; else zero */
     kvg_rope rope;           /* op append */
     bool bias;               /* op append */
-    kvg_attention attention; /* paged attention; else zero */
+    kvg_attention attention; /* op decode; else zero */
+    kvg_profile profile;     /* ops decode and mma: the chip whose bits are asked for; decode: NONE is the exact answer */
 } kvg_problem;
 
 /* A dense row-major tensor. `bytes` is the size of `data`; a tensor that the problem does not have (the scales of f16)
@@ -104,11 +106,6 @@ const char *kvg_tensor_name(kvg_role role, kvg_side side);
 /* Checks sizes, types, formats, geometry and options (not the dialect's name: its table belongs to an
  * implementation). KVG_ERR_INVALID names the field. */
 kvg_status kvg_problem_check(const kvg_problem *problem) KVG_CHECKED;
-
-/* Paged attention (docs/attention.md) is not a row of core/ops.def yet: these are its role lists, and
- * kvg_attention_check checks a problem for it as kvg_problem_check does for an op (problem->op is not looked at). */
-extern const kvg_role kvg_attention_inputs[KVG_MAX_ROLES], kvg_attention_outputs[KVG_MAX_ROLES];
-kvg_status kvg_attention_check(const kvg_problem *problem) KVG_CHECKED;
 
 /* The dtype, shape and byte count of the tensor of (role, side); data is set to NULL. The problem must be checked. */
 kvg_tensor kvg_problem_tensor(const kvg_problem *problem, kvg_role role, kvg_side side);

@@ -13,6 +13,7 @@ extern "C" {
 #endif
 
 typedef enum kvg_profile {
+    KVG_PROFILE_NONE = 0, /* no chip: the exact answer */
 #define PROFILE(ENUM, name, id, sm, sum_terms, fraction_bits, least_exponent, summary) KVG_PROFILE_##ENUM = id,
 #include "core/profiles.def"
 #undef PROFILE

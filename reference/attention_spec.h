@@ -46,8 +46,8 @@ typedef struct kvg_attention_answer {
     double *out_bound, *lse_bound;
 } kvg_attention_answer;
 
-/* The exact answer over the cache, and the bound of `arithmetic` (NULL: no bounds are written). `in`: tensors of
- * kvg_attention_inputs. KVG_ERR_INVALID names the tensor that contradicts docs/attention.md, KVG_ERR_UNIMPLEMENTED an
+/* The exact answer over the cache, and the bound of `arithmetic` (NULL: no bounds are written). `in`: the
+ * inputs of op decode. KVG_ERR_INVALID names the tensor that contradicts docs/attention.md, KVG_ERR_UNIMPLEMENTED an
  * unknown dialect, KVG_ERR_MEMORY. */
 kvg_status kvg_attention_spec(const kvg_problem *problem, const kvg_tensor *in, const kvg_arithmetic *arithmetic,
                               const kvg_attention_answer *answer) KVG_CHECKED;

@@ -265,7 +265,7 @@ static void run_item(const attention *a, desk *d, size_t item)
 
 static const kvg_tensor *input(const kvg_tensor *in, kvg_role role)
 {
-    return &in[kvg_roles_index(kvg_attention_inputs, role, KVG_K)];
+    return &in[kvg_roles_index(kvg_op_get(KVG_OP_DECODE)->inputs, role, KVG_K)];
 }
 
 /* Rows of q belong to the sequences in order; a query's position follows from the lengths. */
@@ -345,7 +345,7 @@ static kvg_status run_items(const attention *a)
 static kvg_status run(const kvg_problem *p, const kvg_tensor *in, const kvg_tensor *flat,
                       const kvg_arithmetic *arithmetic, const kvg_attention_answer *answer)
 {
-    kvg_status s = kvg_attention_check(p);
+    kvg_status s = kvg_problem_check(p);
     if (s) return s;
     const kvg_tensor *sinks = input(in, KVG_ROLE_SINKS);
     const uint32_t group = p->attention.query_heads / p->kv_heads;

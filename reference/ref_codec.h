@@ -92,7 +92,7 @@ void ref_side_quantise(const ref_side *side, const float *x, uint8_t *codes, uin
 void ref_side_dequantise(const ref_side *side, const uint8_t *codes, const uint8_t *scales, float *y);
 
 /* The ops of the backend's table (reference/ref_backend.c). */
-kvg_run_fn ref_quantise, ref_dequantise, ref_paged;
+kvg_run_fn ref_quantise, ref_dequantise, ref_paged, ref_decode, ref_mma;
 
 void ref_pack(ref_packing packing, const uint16_t *codes, size_t count, uint8_t *bytes);
 /* The element whose code is nibble `nibble` (low nibble of byte 0 first) of a row of `count` 4-bit codes. */

@@ -2,7 +2,7 @@
 
 static const kvg_tensor *input(const kvg_tensor *in, kvg_role role, kvg_side side)
 {
-    return &in[kvg_roles_index(kvg_attention_inputs, role, side)];
+    return &in[kvg_roles_index(kvg_op_get(KVG_OP_DECODE)->inputs, role, side)];
 }
 
 /* Whose rows hold a side. */

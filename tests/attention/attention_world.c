@@ -28,12 +28,12 @@ static float random_fill(const world *w, kvg_role role, kvg_side side, uint32_t 
 
 kvg_tensor *world_input(world *w, kvg_role role, kvg_side side)
 {
-    return &w->in[kvg_roles_index(kvg_attention_inputs, role, side)];
+    return &w->in[kvg_roles_index(kvg_op_get(KVG_OP_DECODE)->inputs, role, side)];
 }
 
 static const kvg_tensor *input(const world *w, kvg_role role, kvg_side side)
 {
-    return &w->in[kvg_roles_index(kvg_attention_inputs, role, side)];
+    return &w->in[kvg_roles_index(kvg_op_get(KVG_OP_DECODE)->inputs, role, side)];
 }
 
 uint32_t world_v_dim(const world *w)
@@ -68,7 +68,7 @@ static void set_problem(world *w)
         if (!plan->storage[i % 2].dialect) plan->storage[i % 2].dialect = "canonical";
     }
     w->p = (kvg_problem){
-        .op = KVG_OP_FLATTEN, .layout = plan->layout, .dtype = plan->dtype,
+        .op = KVG_OP_DECODE, .layout = plan->layout, .dtype = plan->dtype,
         .storage = {plan->storage[0], plan->storage[1]},
         .tokens = tokens, .kv_heads = plan->kv_heads, .head_dim = plan->head_dim,
         .paging = {.layers = 2, .layer = 1, .blocks = pages + 3, .block_tokens = plan->block_tokens,
@@ -85,7 +85,7 @@ static void set_problem(world *w)
         w->p.paging.blocks = sequences;
         if (plan->layout == KVG_LAYOUT_CONTIGUOUS) w->p.paging.block_tokens = tokens + 5;
     }
-    if (kvg_attention_check(&w->p)) fail_msg("%s", kvg_error_text());
+    if (kvg_problem_check(&w->p)) fail_msg("%s", kvg_error_text());
 }
 
 bool world_has_place(const world *w, uint32_t sequence, uint32_t position)
@@ -269,10 +269,10 @@ void world_open(const world_plan *plan, world *w)
 {
     *w = (world){.plan = *plan};
     set_problem(w);
-    for (size_t i = 0; i < kvg_roles_tensors(kvg_attention_inputs); i++) {
+    for (size_t i = 0; i < kvg_roles_tensors(kvg_op_get(KVG_OP_DECODE)->inputs); i++) {
         kvg_role role;
         kvg_side side;
-        kvg_roles_at(kvg_attention_inputs, i, &role, &side);
+        kvg_roles_at(kvg_op_get(KVG_OP_DECODE)->inputs, i, &role, &side);
         w->in[i] = kvg_problem_tensor(&w->p, role, side);
         w->in[i].data = allocate(w->in[i].bytes);
         if (role == KVG_ROLE_DATA_POOL || role == KVG_ROLE_SCALE_POOL)
@@ -297,7 +297,7 @@ void world_open(const world_plan *plan, world *w)
 
 void world_close(world *w)
 {
-    for (size_t i = 0; i < kvg_roles_tensors(kvg_attention_inputs); i++) free(w->in[i].data);
+    for (size_t i = 0; i < kvg_roles_tensors(kvg_op_get(KVG_OP_DECODE)->inputs); i++) free(w->in[i].data);
     for (int side = KVG_K; side <= KVG_V; side++) {
         free(w->flat[side].data);
         free(w->exact[side]);

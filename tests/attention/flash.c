@@ -202,7 +202,7 @@ static void walk_tile(const job *j, state *s, int64_t first, uint32_t n)
 
 static void add_sink(const job *j, state *s)
 {
-    const float *sinks = j->w->in[kvg_roles_index(kvg_attention_inputs, KVG_ROLE_SINKS, KVG_K)].data;
+    const float *sinks = j->w->in[kvg_roles_index(kvg_op_get(KVG_OP_DECODE)->inputs, KVG_ROLE_SINKS, KVG_K)].data;
     if (!j->w->p.attention.sinks || is(j, FLASH_SINK_LOST)) return;
     const float sink = sinks[j->head] * LOG2E * (is(j, FLASH_SINK_SCALED) ? j->scale : 1);
     const float m = sink > s->m ? sink : s->m, alpha = weight(s->m, m);
@@ -268,7 +268,7 @@ static void load_query(job *j)
 /* The largest score and the sum of weights, in a pass of their own. */
 static void normalise_first(job *j)
 {
-    const float *sinks = j->w->in[kvg_roles_index(kvg_attention_inputs, KVG_ROLE_SINKS, KVG_K)].data;
+    const float *sinks = j->w->in[kvg_roles_index(kvg_op_get(KVG_OP_DECODE)->inputs, KVG_ROLE_SINKS, KVG_K)].data;
     const float sink = j->w->p.attention.sinks ? sinks[j->head] * LOG2E : -INFINITY;
     j->p_max = sink;
     for (int pass = 0; pass < 2; pass++) {
