@@ -9,7 +9,7 @@
 extern "C" {
 #endif
 
-enum { KVG_BACKEND_ABI = 3 };
+enum { KVG_BACKEND_ABI = 4 };
 
 typedef struct kvg_stream kvg_stream; /* a backend's queue of work; NULL on the CPU */
 

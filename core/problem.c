@@ -54,6 +54,11 @@ kvg_status kvg_op_find(const char *name, kvg_op *out)
     return kvg_fail(KVG_ERR_NOT_FOUND, "no op '%s'; known: %s", name, known);
 }
 
+bool kvg_op_reads_sequences(kvg_op op)
+{
+    return kvg_roles_index(kvg_op_get(op)->inputs, KVG_ROLE_LENGTHS, KVG_K) >= 0;
+}
+
 bool kvg_role_is_shared(kvg_role role)
 {
     return roles[role].shared;
@@ -147,19 +152,10 @@ static kvg_status check_shared(const kvg_problem *p, const kvg_layout_info *layo
 
 static kvg_status check_rope(const kvg_problem *p)
 {
-    const kvg_rope *r = &p->rope;
-    if (p->op != KVG_OP_APPEND && (r->dims || p->bias)) {
+    if (p->op != KVG_OP_APPEND && (p->rope.dims || p->bias)) {
         return kvg_fail(KVG_ERR_INVALID, "rope and bias are for op append only");
     }
-    if (r->dims == 0) return KVG_OK;
-    if (r->dims % 2 || r->dims > p->head_dim || r->positions < 1) {
-        return kvg_fail(KVG_ERR_INVALID, "rope turns %u of %u elements by a table of %u rows: use an even number, 1 "
-                        "row or more", r->dims, p->head_dim, r->positions);
-    }
-    if (r->pairing != KVG_PAIRING_ADJACENT && r->pairing != KVG_PAIRING_HALVES) {
-        return kvg_fail(KVG_ERR_INVALID, "rope pairing id %d is unknown: use adjacent or halves", (int)r->pairing);
-    }
-    return KVG_OK;
+    return kvg_rope_check(&p->rope, p->head_dim);
 }
 
 static kvg_status check_unpaged(const kvg_paging *g)
@@ -168,11 +164,6 @@ static kvg_status check_unpaged(const kvg_paging *g)
                              g->data_padding | g->scale_padding | g->v_first | g->v_dim;
     if (!numbers && !g->v_scale_swizzle && !g->shared_kv) return KVG_OK;
     return kvg_fail(KVG_ERR_INVALID, "blocks, layers, padding and so on are for paged layouts: layout rows has none");
-}
-
-static bool reads_sequences(kvg_op op)
-{
-    return op == KVG_OP_FLATTEN || op == KVG_OP_DECODE;
 }
 
 static kvg_status check_paging(const kvg_problem *p)
@@ -194,7 +185,7 @@ static kvg_status check_paging(const kvg_problem *p)
                         g->blocks, g->block_tokens);
     }
     if (g->layer >= g->layers) return kvg_fail(KVG_ERR_INVALID, "layer %u of %u: count from 0", g->layer, g->layers);
-    if (reads_sequences(p->op) && g->sequences < 1) {
+    if (kvg_op_reads_sequences(p->op) && g->sequences < 1) {
         return kvg_fail(KVG_ERR_INVALID, "op %s needs at least 1 sequence", op->name);
     }
     if (p->layout == KVG_LAYOUT_TRTLLM && (g->block_tokens & (g->block_tokens - 1))) {
@@ -288,6 +279,9 @@ kvg_status kvg_problem_check(const kvg_problem *p)
                             f->name);
         }
     }
+    if (p->op == KVG_OP_EXPAND && p->dtype == KVG_DTYPE_F32) {
+        return kvg_fail(KVG_ERR_INVALID, "op expand goes to E4M3 through a 16-bit model type: use f16 or bf16");
+    }
     kvg_status s = check_attention(p);
     if (!s) s = check_profile(p);
     if (!s) s = check_paging(p);
@@ -367,6 +361,7 @@ kvg_tensor kvg_problem_tensor(const kvg_problem *p, kvg_role role, kvg_side side
     case KVG_ROLE_DATA_POOL:
     case KVG_ROLE_SCALE_POOL: return pool_tensor(p, role, side);
     case KVG_ROLE_FLAT: return shaped(p->dtype, 4, g->sequences, H, T, own_row ? D : g->v_dim);
+    case KVG_ROLE_FLAT_E4M3: return shaped(KVG_DTYPE_U8, 4, g->sequences, H, T, own_row ? D : g->v_dim);
     case KVG_ROLE_POSITIONS: return shaped(KVG_DTYPE_I32, 1, R ? T : 0, 0, 0, 0);
     case KVG_ROLE_COS_SIN: return shaped(KVG_DTYPE_F32, 3, R ? p->rope.positions : 0, R / 2, 2, 0);
     case KVG_ROLE_SLOTS: return shaped(KVG_DTYPE_I64, 1, T, 0, 0, 0);

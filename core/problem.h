@@ -7,6 +7,7 @@
 #include "core/format.h"
 #include "core/layout.h"
 #include "core/profile.h"
+#include "core/rope.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -37,24 +38,12 @@ typedef struct kvg_storage {
     const char *dialect; /* name in the format's dialect table; "canonical" unless an engine is named */
 } kvg_storage;
 
-/* Which elements RoPE turns together. Ids are stored on disk. */
-typedef enum kvg_pairing {
-    KVG_PAIRING_ADJACENT = 1, /* (2i, 2i + 1): TurboMind, DeepSeek */
-    KVG_PAIRING_HALVES = 2    /* (i, i + R/2): Hugging Face checkpoints */
-} kvg_pairing;
-
-typedef struct kvg_rope {
-    uint32_t dims;      /* R: elements that turn, from the first on; 0: no RoPE */
-    uint32_t positions; /* rows of the cos/sin table */
-    kvg_pairing pairing;
-} kvg_rope;
-
 typedef struct kvg_problem {
     kvg_op op;
     kvg_layout layout;
     kvg_dtype dtype;         /* model type T of K and V rows: f16, bf16 or f32 */
     kvg_storage storage[2];  /* indexed by kvg_side */
-    uint32_t tokens;         /* T: rows of the op; flatten: tokens of the longest sequence that it gives */
+    uint32_t tokens;         /* T: rows of the op; flatten, expand: tokens of the longest sequence that it gives */
     uint32_t kv_heads;       /* Hkv */
     uint32_t head_dim;       /* D */
     kvg_paging paging;       /* ops on paged layouts; else zero */
@@ -88,6 +77,9 @@ typedef struct kvg_op_info {
 const kvg_op_info *kvg_op_table(size_t *count);
 const kvg_op_info *kvg_op_get(kvg_op op); /* NULL for a value outside the table */
 kvg_status kvg_op_find(const char *name, kvg_op *out) KVG_CHECKED;
+
+/* Whether an op of the table works on whole sequences, by block table and lengths: flatten, expand, decode. */
+bool kvg_op_reads_sequences(kvg_op op);
 
 /* Number of tensors in a role list: one of each shared role, two (K and V) of every other. */
 size_t kvg_roles_tensors(const kvg_role roles[KVG_MAX_ROLES]);

@@ -20,18 +20,22 @@ typedef enum kvg_operand {
     KVG_OPERAND_F32 = 4
 } kvg_operand;
 
-/* A class of arithmetic: f32 accumulators, and exponentials in f32 with a relative error of at most 2^-22. */
+/* A class of arithmetic: f32 accumulators and exponentials. */
 typedef struct kvg_arithmetic {
     kvg_operand q, k, p, v;
     bool folded;            /* K and V operands hold code x block scale; scales of rows and tensors multiply scores, P
                              * and outputs in f32. Else they hold the decoded number */
-    bool rounded_sum;       /* the sum of the weights adds P as rounded to its operand */
+    bool rounded_sum;       /* the sum of the weights adds P as rounded to its operand; where P carries V's row scale
+                             * (folded), as rounded without it */
     uint32_t fraction_bits; /* a term of a fused sum keeps these bits below the largest exponent, and no more than 23 of
                              * them survive in the sum: 25 Hopper, 24 Ampere and Ada; 0: f32 additions to nearest */
     uint32_t tile;          /* fewest keys between two updates of the running maximum, at least 1 */
     uint32_t span;          /* most keys of one accumulator, merged as a binary tree; 0: no limit, any order */
     float q_unit, p_unit;   /* the operand holds q / q_unit, p / p_unit. 0: 1 for p, and for q f16, bf16, f32; a row's
                              * amax / 448 for q in e4m3 */
+    float k_unit, v_unit;   /* the operand holds what is said above of K, V by this; 0: 1 */
+    float exp2_error;       /* of 2^x, relative; 0: 2^-22 */
+    float tanh_error;       /* of the cap's tanh, absolute; 0: 2^-21 */
 } kvg_arithmetic;
 
 /* The class of a plain kernel for the problem: operands of the storage format (docs/attention.md section 5), 24 bits,

@@ -8,13 +8,9 @@
 
 #include "reference/ref_attention.h"
 #include "reference/ref_elementary.h"
+#include "reference/ref_query.h"
 
 enum { HEADS = 8, LANES = 4 };
-
-typedef struct query {
-    uint32_t sequence;
-    int64_t position; /* below 0: sees nothing */
-} query;
 
 typedef struct attention {
     const kvg_problem *p;
@@ -24,7 +20,7 @@ typedef struct attention {
     ref_model model;
     bool bounds;
     const kvg_attention_answer *answer;
-    query *queries;
+    ref_query *queries;
     double scale;
     uint32_t most_keys; /* of any query */
     uint32_t heads, items; /* query heads of a work item; items of a query */
@@ -55,12 +51,11 @@ typedef struct desk {
 
 /* --- which keys --- */
 
-static ref_extent find_visible(const attention *a, const query *q, uint32_t *visible)
+static ref_extent find_visible(const attention *a, const ref_query *q, uint32_t *visible)
 {
-    const uint32_t window = a->p->attention.window;
-    const int64_t length = a->kv.table.lengths[q->sequence], end = q->position < length ? q->position + 1 : length;
+    const ref_range_of_keys range = ref_query_keys(&a->kv.table, q);
     ref_extent found = {0, 0};
-    for (int64_t k = window && q->position >= window ? q->position - window + 1 : 0; k < end; k++) {
+    for (int64_t k = range.first; k < range.end; k++) {
         if (ref_kv_slot(&a->kv, q->sequence, (uint32_t)k) < 0) continue;
         if (found.keys == 0 || visible[found.keys - 1] != (uint32_t)k - 1) found.runs++;
         visible[found.keys++] = (uint32_t)k;
@@ -99,7 +94,8 @@ static double read_key(const attention *a, desk *d, kvg_side side, uint32_t sequ
     return factor;
 }
 
-static void score_keys(const attention *a, desk *d, const query *q, uint32_t kv_head, uint32_t heads, ref_extent keys)
+static void score_keys(const attention *a, desk *d, const ref_query *q, uint32_t kv_head, uint32_t heads,
+                       ref_extent keys)
 {
     for (uint32_t j = 0; j < keys.keys; j++) {
         const double factor = read_key(a, d, KVG_K, q->sequence, kv_head, d->visible[j]);
@@ -162,7 +158,8 @@ static void tally_keys(const attention *a, head *h, ref_extent keys)
 
 /* --- output --- */
 
-static void sum_values(const attention *a, desk *d, const query *q, uint32_t kv_head, uint32_t heads, ref_extent keys)
+static void sum_values(const attention *a, desk *d, const ref_query *q, uint32_t kv_head, uint32_t heads,
+                       ref_extent keys)
 {
     const uint32_t n = ref_kv_dim(&a->kv, KVG_V);
     for (uint32_t i = 0; i < heads; i++) memset(d->heads[i].out, 0, n * sizeof d->heads[i].out[0]);
@@ -176,8 +173,8 @@ static void sum_values(const attention *a, desk *d, const query *q, uint32_t kv_
     }
 }
 
-static void bound_values(const attention *a, desk *d, const query *q, uint32_t kv_head, uint32_t heads, ref_extent keys,
-                         const double *out)
+static void bound_values(const attention *a, desk *d, const ref_query *q, uint32_t kv_head, uint32_t heads,
+                         ref_extent keys, const double *out)
 {
     const uint32_t n = ref_kv_dim(&a->kv, KVG_V);
     const bool row_scaled = ref_kv_row_scaled(&a->kv, KVG_V);
@@ -224,7 +221,7 @@ static void run_item(const attention *a, desk *d, size_t item)
 {
     const kvg_problem *p = a->p;
     const size_t row = item / a->items;
-    const query *q = &a->queries[row];
+    const ref_query *q = &a->queries[row];
     const uint32_t group = p->attention.query_heads / p->kv_heads, per_kv = a->items / p->kv_heads;
     const uint32_t part = (uint32_t)(item % a->items), kv_head = part / per_kv, start = part % per_kv * a->heads;
     const uint32_t heads = group - start < a->heads ? group - start : a->heads, first = kv_head * group + start;
@@ -266,35 +263,6 @@ static void run_item(const attention *a, desk *d, size_t item)
 static const kvg_tensor *input(const kvg_tensor *in, kvg_role role)
 {
     return &in[kvg_roles_index(kvg_op_get(KVG_OP_DECODE)->inputs, role, KVG_K)];
-}
-
-/* Rows of q belong to the sequences in order; a query's position follows from the lengths. */
-static kvg_status place_queries(attention *a, const int32_t *query_lengths)
-{
-    const kvg_problem *p = a->p;
-    uint64_t row = 0;
-    for (uint32_t s = 0; s < p->paging.sequences; s++) {
-        const int64_t length = a->kv.table.lengths[s], count = query_lengths[s];
-        if (count < 0 || row + (uint64_t)count > p->attention.queries) {
-            return kvg_fail(KVG_ERR_INVALID, "query_lengths[%u] is %d: none may be below 0, and they must add up to %u",
-                            s, query_lengths[s], p->attention.queries);
-        }
-        for (int64_t j = 0; j < count; j++) a->queries[row++] = (query){s, length - count + j};
-    }
-    if (row != p->attention.queries) {
-        return kvg_fail(KVG_ERR_INVALID, "query_lengths add up to %llu, not to the %u rows of q",
-                        (unsigned long long)row, p->attention.queries);
-    }
-    return KVG_OK;
-}
-
-static kvg_status check_sinks(const attention *a)
-{
-    for (uint32_t i = 0; a->sinks && i < a->p->attention.query_heads; i++) {
-        if (!(a->sinks[i] < INFINITY))
-            return kvg_fail(KVG_ERR_INVALID, "sinks[%u] is %a: use a number, or -Inf for none", i, (double)a->sinks[i]);
-    }
-    return KVG_OK;
 }
 
 static uint32_t most_keys(const attention *a)
@@ -347,12 +315,10 @@ static kvg_status run(const kvg_problem *p, const kvg_tensor *in, const kvg_tens
 {
     kvg_status s = kvg_problem_check(p);
     if (s) return s;
-    const kvg_tensor *sinks = input(in, KVG_ROLE_SINKS);
     const uint32_t group = p->attention.query_heads / p->kv_heads;
     attention a = {
         .p = p,
         .q = input(in, KVG_ROLE_Q)->data,
-        .sinks = p->attention.sinks ? sinks->data : NULL,
         .bounds = answer->out_bound && (arithmetic || flat),
         .answer = answer,
         .scale = p->attention.scale > 0 ? (double)p->attention.scale : 1 / sqrt((double)p->head_dim),
@@ -361,12 +327,12 @@ static kvg_status run(const kvg_problem *p, const kvg_tensor *in, const kvg_tens
     a.items = (group + a.heads - 1) / a.heads * p->kv_heads;
     ref_model_init(p, arithmetic, &a.model);
     s = ref_kv_init(p, in, flat, &a.kv);
-    if (!s) s = check_sinks(&a);
+    if (!s) s = ref_sinks_read(p, input(in, KVG_ROLE_SINKS), &a.sinks);
     if (s) return s;
     a.most_keys = most_keys(&a);
     a.queries = malloc(p->attention.queries * sizeof *a.queries);
     if (!a.queries) return kvg_fail(KVG_ERR_MEMORY, "no memory for %u queries", p->attention.queries);
-    s = place_queries(&a, input(in, KVG_ROLE_QUERY_LENGTHS)->data);
+    s = ref_queries_place(&a.kv.table, input(in, KVG_ROLE_QUERY_LENGTHS), a.queries);
     if (!s) s = run_items(&a);
     free(a.queries);
     return s;
@@ -381,11 +347,15 @@ static kvg_status check_arithmetic(const kvg_arithmetic *c)
             return kvg_fail(KVG_ERR_INVALID, "operand type %d of '%c' is unknown", (int)types[i], "qkpv"[i]);
     }
     const bool bits = c->fraction_bits == 0 || (c->fraction_bits >= 8 && c->fraction_bits <= 64);
-    if (!bits || c->tile < 1 || !(c->q_unit >= 0) || !(c->p_unit >= 0)) {
-        return kvg_fail(KVG_ERR_INVALID,
-                        "fraction_bits %u, tile %u, q_unit %a, p_unit %a: use 0 or 8 to 64, 1 or more, 0 "
-                        "or more",
-                        c->fraction_bits, c->tile, (double)c->q_unit, (double)c->p_unit);
+    if (!bits || c->tile < 1) {
+        return kvg_fail(KVG_ERR_INVALID, "fraction_bits %u, tile %u: use 0 or 8 to 64, 1 or more", c->fraction_bits,
+                        c->tile);
+    }
+    const float sizes[] = {c->q_unit, c->k_unit, c->p_unit, c->v_unit, c->exp2_error, c->tanh_error};
+    static const char *const names[] = {"q_unit", "k_unit", "p_unit", "v_unit", "exp2_error", "tanh_error"};
+    for (int i = 0; i < 6; i++) {
+        if (!(sizes[i] >= 0 && sizes[i] < INFINITY))
+            return kvg_fail(KVG_ERR_INVALID, "%s is %a: use 0 or more", names[i], (double)sizes[i]);
     }
     return KVG_OK;
 }

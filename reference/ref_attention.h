@@ -35,6 +35,8 @@ typedef struct ref_model {
     double scaling;             /* of a score: roundings of scales and of its factors, relative */
     double exponent;            /* of an exponent: roundings, relative to the largest quantity that it is made of */
     double exponential, tanh;   /* relative error of exp2, absolute one of tanh */
+    double logarithm;           /* of a logarithm, relative to max(1, its size) */
+    double k_unit, v_unit;      /* operands of K and V hold what the class says of them by this */
     double lazy;                /* the running maximum may lag behind by this much */
     double division;            /* of the output: reciprocals, normalisations, scales */
     double half_ulp, half_step; /* of the output in T */
@@ -73,6 +75,7 @@ typedef struct ref_key {
     double floor;       /* of P: what its operand may lose below the normal range */
     double normal;      /* P is aligned as if it were at least this */
     double underflow;   /* of the product with V */
+    bool apart;         /* the sum of weights rounds it for itself */
 } ref_key;
 
 /* One element of the output while keys join it. v is V's element, o the exact output. */

@@ -41,6 +41,11 @@ void kvg_arithmetic_init(const kvg_problem *p, kvg_arithmetic *out)
     *out = (kvg_arithmetic){.q = k, .k = k, .p = v, .v = v, .folded = true, .fraction_bits = 24, .tile = 16};
 }
 
+static double or_default(float given, double otherwise)
+{
+    return given > 0 ? (double)given : otherwise;
+}
+
 void ref_model_init(const kvg_problem *p, const kvg_arithmetic *arithmetic, ref_model *out)
 {
     *out = (ref_model){.p = p, .codec = !arithmetic};
@@ -53,8 +58,11 @@ void ref_model_init(const kvg_problem *p, const kvg_arithmetic *arithmetic, ref_
     out->decoding = 0x1p-22;
     out->scaling = 0x1p-21;
     out->exponent = 0x1p-21;
-    out->exponential = 0x1p-22;
-    out->tanh = 0x1p-21;
+    out->exponential = or_default(arithmetic->exp2_error, 0x1p-22);
+    out->tanh = or_default(arithmetic->tanh_error, 0x1p-21);
+    out->logarithm = 0x1p-22;
+    out->k_unit = or_default(arithmetic->k_unit, 1);
+    out->v_unit = or_default(arithmetic->v_unit, 1);
     out->lazy = 12;
     out->division = 0x1p-20;
     out->half_ulp = ref_half_ulp(p->dtype);
@@ -128,8 +136,9 @@ void ref_model_row(const ref_model *m, kvg_side side, const double *y, double fa
         return;
     }
     const double inside = m->class.folded ? 1 : factor, outside = m->class.folded ? fabs(factor) : 1;
-    for (uint32_t i = 0; i < n; i++)
-        set_size(m, side == KVG_K ? m->class.k : m->class.v, y[i] * inside, outside, i, out);
+    const double unit = side == KVG_K ? m->k_unit : m->v_unit;
+    const kvg_operand type = side == KVG_K ? m->class.k : m->class.v;
+    for (uint32_t i = 0; i < n; i++) set_size(m, type, y[i] * inside / unit, outside * unit, i, out);
 }
 
 /* --- sums --- */
@@ -161,7 +170,7 @@ static walk walk_of(const ref_model *m, ref_extent keys)
 {
     const double n = keys.keys, span = m->class.span, edges = 2.0 * keys.runs;
     walk w = {.terms = span > 0 ? ref_min(n, span) : n};
-    for (double leaves = span > 0 ? n / span + edges : 1; leaves > 1; leaves /= 2) w.merges++;
+    for (double leaves = span > 0 ? 2 * (n / span + edges) : 1; leaves > 1; leaves /= 2) w.merges++;
     w.steps = ref_min(w.terms, w.terms / 8 + 16 * edges);
     w.rescales = ref_min(w.terms, w.terms / m->class.tile + edges) + w.merges;
     return w;
@@ -180,15 +189,18 @@ double ref_model_score(const ref_model *m, const ref_sizes *q, const ref_sizes *
                        double score)
 {
     const uint32_t D = m->p->head_dim;
-    double operand = 0, reach = 0;
+    double operand = 0, reach = 0, query = 0;
     if (!q->promised || !k->promised) return INFINITY;
     for (uint32_t i = 0; i < D; i++) {
         operand += q->error[i] * (k->size[i] + k->error[i]) + q->size[i] * k->error[i];
         reach += q->reach[i] * k->reach[i];
+        query += q->reach[i];
     }
-    const double inside = ref_max(1, 1 / fabs(factor)); /* the accumulator may hold the sum before the factor */
-    if (!m->codec && !(reach * inside * ref_max(1, scale) <= FLT_MAX)) return INFINITY;
-    const double underflow = m->codec ? 0 : D * 0x1p-125 * ref_max(1, fabs(factor));
+    const double outside = fabs(factor) * (m->codec ? 1 : m->k_unit);
+    /* The accumulator may hold the sum before the factor; of a row whose scale is 0, any sum of its codes. */
+    const double inside = outside > 0 ? reach * ref_max(1, 1 / outside) : query * m->k.largest;
+    if (!m->codec && !(inside * ref_max(1, scale) <= FLT_MAX)) return INFINITY;
+    const double underflow = m->codec ? 0 : D * 0x1p-125 * ref_max(1, outside);
     double error = scale * (operand + chain(m, D, (D + 7) / 8) * reach + underflow);
     error += m->scaling * (fabs(score) + error);
 
@@ -212,20 +224,22 @@ void ref_model_key(const ref_model *m, const ref_tally *tally, double x, double 
 {
     const double unit = m->class.p_unit > 0 ? m->class.p_unit : 1, a = fabs(factor);
     const bool carried = m->class.folded && row_scaled && a > 0; /* P carries V's row scale */
-    const double floor = (m->prob.step * unit + 0x1p-126) * (carried ? ref_max(1, 1 / a) : 1);
-    *out = (ref_key){.most = ref_exp(x + error), .error = error};
+    const double small = carried ? ref_max(1, 1 / a) : 1; /* how much larger a weight is than what P holds of it */
+    *out = (ref_key){.most = ref_exp(x + error), .error = error, .apart = carried && m->class.rounded_sum};
     if (m->codec) return;
-    out->floor = ref_min(out->most / tally->least, floor / tally->heaviest);
-    out->normal = m->prob.normal * unit / tally->heaviest;
-    out->underflow = 0x1p-125 * ref_max(1, a) / tally->heaviest;
+    out->floor = ref_min(out->most / tally->least, (m->prob.step * unit + 0x1p-126) * small / tally->heaviest);
+    out->normal = m->prob.normal * unit * small / tally->heaviest;
+    out->underflow = 0x1p-125 * ref_max(1, a * m->v_unit) / tally->heaviest;
 }
 
 void ref_model_add(const ref_model *m, double sum_error, const ref_key *key, double o, double v,
                    double v_error, double v_reach, ref_element *e)
 {
     const double u = m->prob.relative, distance = fabs(v - o);
-    /* A weight rounded in numerator and denominator alike pulls towards v; in the numerator alone it changes by |v|. */
-    const double pull = v_error + (m->class.rounded_sum ? ref_max(fabs(v), distance) : fabs(v));
+    /* A weight rounded in numerator and denominator alike pulls towards v; in the numerator alone it changes by |v|; in
+     * both, but each for itself, by |o| more. */
+    double pull = v_error + (m->class.rounded_sum ? ref_max(fabs(v), distance) : fabs(v));
+    if (key->apart) pull = v_error + fabs(v) + fabs(o);
     const double b = u * pull + (1 + u) * (v_error + sum_error * v_reach);
     e->moved += key->most * ref_min(key->error, 1) * distance; /* e^A - 1 <= e^A min(A, 1) */
     e->far = ref_max(e->far, distance);
@@ -257,8 +271,9 @@ double ref_model_lse(const ref_model *m, ref_extent keys, const ref_tally *tally
     const double up = ref_log(tally->most / tally->weights), down = ref_log(tally->weights / tally->least);
     const double sums = ref_model_sum(m, keys) + sum_loss(m, tally), size = ref_log(keys.keys + 2.0);
     if (!(sums < 0.5)) return INFINITY;
-    const double last = m->exponential * ref_max(1, size) + m->exponent * (fabs(M) + fabs(lse) + size);
-    const double bound = (ref_max(up, down) + sums / (1 - sums) + last) * (1 + 0x1p-30);
+    const double last = m->logarithm * ref_max(1, size) + m->exponent * (fabs(M) + fabs(lse) + size);
+    const double own = 0x1p-50 * (1 + fabs(M) + fabs(lse)); /* of these logarithms, where nothing else errs */
+    const double bound = (ref_max(up, down) + sums / (1 - sums) + last + own) * (1 + 0x1p-30);
     return bound <= DBL_MAX ? bound : INFINITY;
 }
 

@@ -6,6 +6,7 @@ static const kvg_impl impls[] = {
     {"reference_dequantise_any_c", KVG_OP_DEQUANTISE, KVG_FORMAT_NONE, 0, ref_dequantise},
     {"reference_append_any_c", KVG_OP_APPEND, KVG_FORMAT_NONE, 0, ref_paged},
     {"reference_flatten_any_c", KVG_OP_FLATTEN, KVG_FORMAT_NONE, 0, ref_paged},
+    {"reference_expand_any_c", KVG_OP_EXPAND, KVG_FORMAT_NONE, 0, ref_paged},
     {"reference_probe_any_c", KVG_OP_PROBE, KVG_FORMAT_NONE, 0, ref_paged},
     {"reference_decode_any_c", KVG_OP_DECODE, KVG_FORMAT_NONE, 0, ref_decode},
     {"reference_mma_any_c", KVG_OP_MMA, KVG_FORMAT_NONE, 0, ref_mma},

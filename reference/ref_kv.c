@@ -41,6 +41,17 @@ static void read_bytes(const ref_kv *kv, const kvg_row_map *map, int64_t slot, u
     }
 }
 
+void ref_kv_codes(const ref_kv *kv, kvg_side side, uint32_t sequence, uint32_t head, uint32_t position, uint16_t *codes,
+                  uint8_t *scales)
+{
+    const kvg_side from = stored_side(kv, side);
+    const int64_t slot = ref_kv_slot(kv, sequence, position);
+    uint8_t bytes[2 * KVG_MAX_HEAD_DIM];
+    read_bytes(kv, &kv->map.codes[from], slot, head, bytes);
+    read_bytes(kv, &kv->map.scales[from], slot, head, scales);
+    ref_unpack(kv->side[side].packing, bytes, kv->p->head_dim, codes);
+}
+
 /* A row of `flat` in f32, all of K's where V is a part of it. */
 static void flat_row(const ref_kv *kv, kvg_side side, uint32_t sequence, uint32_t head, uint32_t position, float *x)
 {
@@ -59,20 +70,16 @@ static void take_part(const ref_kv *kv, kvg_side side, double *row)
 
 double ref_kv_row(const ref_kv *kv, kvg_side side, uint32_t sequence, uint32_t head, uint32_t position, double *y)
 {
-    const kvg_side from = stored_side(kv, side);
     double factor = 1;
     if (kv->flat) {
         float x[KVG_MAX_HEAD_DIM];
         flat_row(kv, side, sequence, head, position, x);
         for (uint32_t i = 0; i < kv->p->head_dim; i++) y[i] = x[i];
     } else {
-        const int64_t slot = ref_kv_slot(kv, sequence, position);
         const ref_side *stored = &kv->side[side];
-        uint8_t bytes[2 * KVG_MAX_HEAD_DIM], scales[KVG_MAX_HEAD_DIM];
+        uint8_t scales[KVG_MAX_HEAD_DIM];
         uint16_t codes[KVG_MAX_HEAD_DIM];
-        read_bytes(kv, &kv->map.codes[from], slot, head, bytes);
-        read_bytes(kv, &kv->map.scales[from], slot, head, scales);
-        ref_unpack(stored->packing, bytes, kv->p->head_dim, codes);
+        ref_kv_codes(kv, side, sequence, head, position, codes, scales);
         factor = stored->codec->exact(&stored->row, codes, scales, y);
     }
     take_part(kv, side, y);

@@ -21,6 +21,11 @@ kvg_status ref_kv_init(const kvg_problem *p, const kvg_tensor *in, const kvg_ten
 /* The slot of a sequence's position; -1 where it has none: beyond the length, overwritten in a ring, no block. */
 int64_t ref_kv_slot(const ref_kv *kv, uint32_t sequence, uint32_t position);
 
+/* The row of a position that has a slot as it is stored: codes in order of dims, all of K's where V is a part of it,
+ * and scale bytes. Room for head_dim codes and KVG_MAX_HEAD_DIM bytes. */
+void ref_kv_codes(const ref_kv *kv, kvg_side side, uint32_t sequence, uint32_t head, uint32_t position, uint16_t *codes,
+                  uint8_t *scales);
+
 /* The row of a position that has a slot: element i is y[i] * (the factor returned). Room for head_dim numbers, of which
  * ref_kv_dim are given. */
 double ref_kv_row(const ref_kv *kv, kvg_side side, uint32_t sequence, uint32_t head, uint32_t position, double *y);

@@ -1,6 +1,7 @@
 /* The op decode: paged attention by the spec tier, rounded once, or by the profile tier (docs/attention.md). */
 #include <stdlib.h>
 
+#include "reference/attention_profile.h"
 #include "reference/attention_spec.h"
 #include "reference/ref_codec.h"
 #include "reference/ref_round.h"
@@ -34,6 +35,5 @@ static kvg_status exact(const kvg_problem *p, const kvg_tensor *in, kvg_tensor *
 kvg_status ref_decode(const kvg_problem *problem, const kvg_tensor *in, kvg_tensor *out, kvg_stream *stream)
 {
     (void)stream;
-    if (problem->profile == KVG_PROFILE_NONE) return exact(problem, in, out);
-    return kvg_fail(KVG_ERR_UNIMPLEMENTED, "op decode: no profile tier yet");
+    return problem->profile == KVG_PROFILE_NONE ? exact(problem, in, out) : kvg_attention_profile(problem, in, out);
 }

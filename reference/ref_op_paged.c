@@ -1,10 +1,12 @@
-/* The ops append, flatten and probe over paged layouts, for every format: docs/layouts.md section 7. */
+/* The ops append, flatten, expand and probe over paged layouts, for every format: docs/layouts.md section 7. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/bits.h"
 #include "reference/ref_codec.h"
+#include "reference/ref_round.h"
 #include "reference/ref_table.h"
+#include "reference/rope_table.h"
 
 /* A paged problem while it runs. Rows are reached through `map` alone. */
 typedef struct paged_run {
@@ -99,13 +101,16 @@ static kvg_status check_slots(const paged_run *run)
 static kvg_status check_positions(const paged_run *run)
 {
     const int32_t *positions = input(run, KVG_ROLE_POSITIONS, KVG_K)->data;
-    for (uint32_t t = 0; run->p->rope.dims && t < run->p->tokens; t++) {
-        if (positions[t] < 0 || (uint32_t)positions[t] >= run->p->rope.positions) {
+    const kvg_rope *rope = &run->p->rope;
+    for (uint32_t t = 0; rope->dims && t < run->p->tokens; t++) {
+        if (positions[t] < 0 || (uint32_t)positions[t] >= rope->positions) {
             return kvg_fail(KVG_ERR_INVALID, "positions[%u] is %d; the cos/sin table has %u rows", t, positions[t],
-                            run->p->rope.positions);
+                            rope->positions);
         }
     }
-    return KVG_OK;
+    kvg_rope_numbers numbers; /* that there are any: the table itself is an input */
+    if (rope->dims == 0 || rope->scaling.kind == KVG_ROPE_TABLE) return KVG_OK;
+    return kvg_reference_rope_numbers(rope, &numbers);
 }
 
 static kvg_status init_sides(paged_run *run)
@@ -179,7 +184,19 @@ static kvg_status append(paged_run *run)
     return KVG_OK;
 }
 
-/* --- flatten --- */
+/* --- flatten and expand --- */
+
+/* Row `row` of an output: y rounded to the model type and, by op expand, from there to E4M3. */
+static void store_flat(const kvg_problem *p, const float *y, kvg_tensor *flat, size_t row)
+{
+    const size_t count = (size_t)flat->shape[3];
+    uint8_t *to = (uint8_t *)flat->data + row * count * kvg_dtype_bytes(flat->dtype);
+    if (p->op == KVG_OP_FLATTEN) {
+        kvg_reference_store(p->dtype, y, count, to);
+        return;
+    }
+    for (size_t i = 0; i < count; i++) to[i] = kvg_ref_e4m3_of_f32(ref_round_to(p->dtype, y[i]));
+}
 
 /* V of a shared row is a part of the decoded K row. */
 static void flatten_row(const paged_run *run, const ref_table *table, kvg_side side, uint32_t sequence, uint32_t head,
@@ -196,10 +213,9 @@ static void flatten_row(const paged_run *run, const ref_table *table, kvg_side s
     read_row(run, &run->map->codes[stored], at, codes);
     read_row(run, &run->map->scales[stored], at, scales);
     ref_side_dequantise(&run->side[stored], codes, scales, y);
-    const kvg_tensor *flat = output(run, KVG_ROLE_FLAT, side);
-    const size_t row = ((size_t)sequence * p->kv_heads + head) * p->tokens + position, count = (size_t)flat->shape[3];
-    kvg_reference_store(p->dtype, shared ? y + p->paging.v_first : y, count,
-                        (uint8_t *)flat->data + row * count * kvg_dtype_bytes(p->dtype));
+    const kvg_role role = p->op == KVG_OP_FLATTEN ? KVG_ROLE_FLAT : KVG_ROLE_FLAT_E4M3;
+    store_flat(p, shared ? y + p->paging.v_first : y, output(run, role, side),
+               ((size_t)sequence * p->kv_heads + head) * p->tokens + position);
 }
 
 static kvg_status flatten(paged_run *run)
@@ -251,7 +267,7 @@ kvg_status kvg_reference_run_mapped(const kvg_problem *problem, const kvg_layout
 {
     paged_run run = {.p = problem, .map = map, .in = in, .out = out};
     if (problem->op == KVG_OP_APPEND) return append(&run);
-    if (problem->op == KVG_OP_FLATTEN) return flatten(&run);
+    if (problem->op == KVG_OP_FLATTEN || problem->op == KVG_OP_EXPAND) return flatten(&run);
     if (problem->op == KVG_OP_PROBE) return probe(&run);
     return kvg_fail(KVG_ERR_INVALID, "op %s has no layout map", kvg_op_get(problem->op)->name);
 }

@@ -1,0 +1,11 @@
+/* exp2 and log2 of the decode contract (docs/decode-contract.md sections 6 and 9): f32, every rounding fixed. */
+#ifndef KVG_REFERENCE_REF_EXP2_H
+#define KVG_REFERENCE_REF_EXP2_H
+
+/* x <= 8; +0 for NaN and from -127 down. */
+float ref_exp2(float x);
+
+/* x > 0, normal. */
+float ref_log2(float x);
+
+#endif
