@@ -27,8 +27,8 @@ void naive_attention(const world *w, bool unquantised, kvg_attention_answer *ans
     const kvg_attention *a = &w->p.attention;
     const uint32_t D = w->p.head_dim, Dv = world_v_dim(w);
     const long double scale = a->scale > 0 ? a->scale : 1 / sqrtl(D);
-    const int at = kvg_roles_index(kvg_op_get(KVG_OP_DECODE)->inputs, KVG_ROLE_SINKS, KVG_K);
-    const float *sinks = a->sinks ? w->in[at].data : NULL;
+    const int sinks_at = kvg_roles_index(kvg_op_get(KVG_OP_DECODE)->inputs, KVG_ROLE_SINKS, KVG_K);
+    const float *sinks = a->sinks ? w->in[sinks_at].data : NULL;
     for (uint32_t row = 0; row < a->queries; row++) {
         uint32_t sequence;
         int64_t position;

@@ -26,6 +26,13 @@ static float random_fill(const world *w, kvg_role role, kvg_side side, uint32_t 
     return (float)kvg_rng_normal(w->plan.seed, stream, (uint64_t)position << 12 | dim);
 }
 
+float world_by_content(const world *w, kvg_role role, kvg_side side, uint32_t sequence, uint32_t head,
+                       uint32_t position, uint32_t dim)
+{
+    (void)sequence;
+    return (float)kvg_rng_normal(w->plan.seed, role * 1000 + side * 100 + head, (uint64_t)position * 1024 + dim);
+}
+
 kvg_tensor *world_input(world *w, kvg_role role, kvg_side side)
 {
     return &w->in[kvg_roles_index(kvg_op_get(KVG_OP_DECODE)->inputs, role, side)];
@@ -59,6 +66,8 @@ static void set_problem(world *w)
     if (!plan->q_size) plan->q_size = 1;
     if (!plan->k_size) plan->k_size = 1;
     if (!plan->v_size) plan->v_size = 1;
+    if (!plan->k_tensor_scale) plan->k_tensor_scale = 0.0123f;
+    if (!plan->v_tensor_scale) plan->v_tensor_scale = 0.0187f;
     uint32_t sequences = 0, queries = 0, tokens = 1, pages = 0;
     for (uint32_t i = 0; i < WORLD_SEQUENCES; i++) {
         if (plan->queries[i] > 0 || plan->lengths[i] > 0) sequences = i + 1;
@@ -278,7 +287,7 @@ void world_open(const world_plan *plan, world *w)
         if (role == KVG_ROLE_DATA_POOL || role == KVG_ROLE_SCALE_POOL)
             memset(w->in[i].data, w->plan.poison, w->in[i].bytes);
         if (role == KVG_ROLE_TENSOR_SCALE && w->in[i].bytes)
-            *(float *)w->in[i].data = side == KVG_K ? 0.0123f : 0.0187f;
+            *(float *)w->in[i].data = side == KVG_K ? w->plan.k_tensor_scale : w->plan.v_tensor_scale;
         if (role == KVG_ROLE_LENGTHS) memcpy(w->in[i].data, w->plan.lengths, w->in[i].bytes);
         if (role == KVG_ROLE_QUERY_LENGTHS) memcpy(w->in[i].data, w->plan.queries, w->in[i].bytes);
     }

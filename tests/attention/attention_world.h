@@ -12,6 +12,9 @@ typedef struct world world;
 typedef float world_fill(const world *w, kvg_role role, kvg_side side, uint32_t sequence, uint32_t head,
                          uint32_t position, uint32_t dim);
 
+/* Nearly normal numbers that do not depend on a sequence's place in the batch. */
+world_fill world_by_content;
+
 enum { WORLD_SEQUENCES = 8 };
 
 /* What is given to world_open; zeros mean what the comments say. */
@@ -25,6 +28,7 @@ typedef struct world_plan {
     float softcap, scale, sinks; /* sinks: size of random ones; 0: none */
     int32_t lengths[WORLD_SEQUENCES], queries[WORLD_SEQUENCES]; /* of sequences; up to the last with a query */
     float q_size, k_size, v_size; /* of random numbers; 0: 1 */
+    float k_tensor_scale, v_tensor_scale; /* of formats that have one; 0: 0.0123, 0.0187 */
     world_fill *fill;        /* NULL: nearly normal numbers */
     uint64_t seed;
     uint8_t poison;          /* of every byte that nobody owns; 0: 0xFF, NaN in every format that has one */

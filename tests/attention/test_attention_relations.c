@@ -8,19 +8,10 @@
 
 #include <cmocka.h>
 
-#include "core/rng.h"
 #include "tests/attention/attention_naive.h"
 #include "tests/attention/test_attention.h"
 
 #define STORE(K, V) .storage = {{KVG_FORMAT_##K, NULL}, {KVG_FORMAT_##V, NULL}}
-
-/* Numbers that depend on what a sequence is (its length but for queries), not on where it stands in the batch. */
-static float by_content(const world *w, kvg_role role, kvg_side side, uint32_t sequence, uint32_t head,
-                        uint32_t position, uint32_t dim)
-{
-    (void)sequence;
-    return (float)kvg_rng_normal(w->plan.seed, role * 1000 + side * 100 + head, (uint64_t)position * 1024 + dim);
-}
 
 /* A plan for layout `i` that uses what the layout can do. */
 static world_plan plan_of(kvg_layout layout, kvg_format k, kvg_format v)
@@ -145,7 +136,7 @@ static float hidden_nan(const world *w, kvg_role role, kvg_side side, uint32_t s
 {
     const bool hidden = (int64_t)position + w->plan.window < w->plan.lengths[sequence];
     if (role == KVG_ROLE_VALUES && hidden && w->plan.poison == 0x7F) return NAN;
-    return by_content(w, role, side, sequence, head, position, dim);
+    return world_by_content(w, role, side, sequence, head, position, dim);
 }
 
 void test_unowned_bytes_do_not_matter(void **state)
@@ -184,7 +175,7 @@ void test_batch_does_not_matter(void **state)
                        .dtype = KVG_DTYPE_BF16,
                        .group = 5,
                        .sinks = 1,
-                       .fill = by_content,
+                       .fill = world_by_content,
                        .window = 50};
     world all, part;
     kvg_attention_answer whole, own;
@@ -237,7 +228,7 @@ void test_chunks_do_not_matter(void **state)
                        .group = 2,
                        .window = 21,
                        .softcap = 5,
-                       .fill = by_content,
+                       .fill = world_by_content,
                        .lengths = {LENGTH},
                        .queries = {QUERIES}};
     world w, part;
@@ -267,7 +258,7 @@ void test_aliased_prefix(void **state)
 {
     (void)state;
     world w;
-    world_open(&(world_plan){.layout = KVG_LAYOUT_HND, STORE(MX16, E4M3), .group = 3, .fill = by_content,
+    world_open(&(world_plan){.layout = KVG_LAYOUT_HND, STORE(MX16, E4M3), .group = 3, .fill = world_by_content,
                              .lengths = {60, 45}, .queries = {1, 2}}, &w);
     kvg_attention_answer before = answer_open(&w), after = answer_open(&w);
     world_spec(&w, NULL, &before);

@@ -88,6 +88,7 @@ def check_names(kvgold, schema):
         ("format", first_words(kvgold, "formats", 1)),
         ("dialect", list(dict.fromkeys(dialects))),
         ("layout", first_words(kvgold, "layouts", 0)),
+        ("profile", first_words(kvgold, "profiles", 0)),
         ("fill", [fill for fill in first_words(kvgold, "fills", 0) if fill != "capture"]),
     ):
         known = defs[name]["enum"]
@@ -103,8 +104,9 @@ def check_words(kvgold, what, known, wrong, config):
 def check_refusals(kvgold, schema, good):
     """Words without a list command: the program must take each and refuse one more."""
     group = good["cases"][0]
-    for axis, wrong in (("dtype", "u8"), ("scale", "P5")):
-        check_words(kvgold, axis, schema["$defs"][axis]["enum"], wrong, lambda word: {**good, "cases": [{**group, axis: word}]})
+    decode = {**group, "op": "decode", "layout": "hnd"}
+    for axis, wrong, base in (("dtype", "u8", group), ("scale", "P5", group), ("operands", "f32", decode), ("profile", "sm91", decode)):
+        check_words(kvgold, axis, schema["$defs"][axis]["enum"], wrong, lambda word: {**good, "cases": [{**base, axis: word}]})
     unstored = {key: value for key, value in group.items() if key != "format"}
     for axis, base, value in (
         ("policy", unstored, {"number": 0}),

@@ -141,6 +141,13 @@ static const slow_codec codecs[] = {
     {KVG_FORMAT_INT4, "pytorch", quantise_pytorch, dequantise_pytorch, &int4_halves},
 };
 
+/* Only these formats interleave. */
+size_t slow_place_of_element(const slow_codec *codec, size_t j, size_t dim)
+{
+    const bool affine = codec->format == KVG_FORMAT_INT8 || codec->format == KVG_FORMAT_INT4;
+    return affine ? ((const affine_rules *)codec->rules)->place(j, dim) : j;
+}
+
 slow_codecs slow_affine_codecs(void)
 {
     return (slow_codecs){codecs, sizeof codecs / sizeof codecs[0]};

@@ -2,6 +2,10 @@
  * file with the other slow_*.c is also a shared-library backend. */
 #include "tests/slowref/slow_backend.h"
 
+#include <string.h>
+
+#include "tests/slowref/slow_decode.h"
+#include "tests/slowref/slow_mma.h"
 #include "tests/slowref/slow_paged.h"
 #include "tests/slowref/slow_side.h"
 
@@ -55,12 +59,39 @@ static kvg_status run_rows(const kvg_problem *problem, const kvg_tensor *in, kvg
     return KVG_OK;
 }
 
+/* Output `index` of all tiles: its row of a, its column of b, its c. */
+static void mma_output(const kvg_problem *problem, const kvg_tensor *in, size_t index, uint32_t *d)
+{
+    const size_t tile = index / (KVG_MMA_M * KVG_MMA_N), n = index % KVG_MMA_N;
+    const uint16_t *row = (const uint16_t *)in[0].data + index / KVG_MMA_N * KVG_MMA_K;
+    const uint16_t *b = (const uint16_t *)in[1].data + tile * KVG_MMA_K * KVG_MMA_N;
+    uint16_t column[KVG_MMA_K];
+    uint32_t c;
+    for (size_t k = 0; k < KVG_MMA_K; k++) column[k] = b[k * KVG_MMA_N + n];
+    memcpy(&c, (const uint8_t *)in[2].data + index * sizeof c, sizeof c);
+    d[index] = slow_mma_output(kvg_profile_get(problem->profile), problem->dtype, 0, row, column, c);
+}
+
+static kvg_status run_mma(const kvg_problem *problem, const kvg_tensor *in, kvg_tensor *out, kvg_stream *stream)
+{
+    (void)stream;
+    kvg_status status = kvg_problem_check(problem);
+    if (status) return status;
+    const size_t outputs = (size_t)problem->tokens * KVG_MMA_M * KVG_MMA_N;
+#pragma omp parallel for schedule(static)
+    for (size_t i = 0; i < outputs; i++) mma_output(problem, in, i, out[0].data);
+    return KVG_OK;
+}
+
 static const kvg_impl impls[] = {
     {"slowref_quantise_any_cpu", KVG_OP_QUANTISE, KVG_FORMAT_NONE, 0, run_rows},
     {"slowref_dequantise_any_cpu", KVG_OP_DEQUANTISE, KVG_FORMAT_NONE, 0, run_rows},
     {"slowref_append_any_cpu", KVG_OP_APPEND, KVG_FORMAT_NONE, 0, slow_append},
     {"slowref_flatten_any_cpu", KVG_OP_FLATTEN, KVG_FORMAT_NONE, 0, slow_flatten},
+    {"slowref_expand_any_cpu", KVG_OP_EXPAND, KVG_FORMAT_NONE, 0, slow_flatten},
     {"slowref_probe_any_cpu", KVG_OP_PROBE, KVG_FORMAT_NONE, 0, slow_probe},
+    {"slowref_decode_any_cpu", KVG_OP_DECODE, KVG_FORMAT_NONE, 0, slow_decode_op},
+    {"slowref_mma_any_cpu", KVG_OP_MMA, KVG_FORMAT_NONE, 0, run_mma},
 };
 
 static const kvg_backend backend = {

@@ -27,6 +27,9 @@ struct slow_codec {
 /* NULL: no such dialect. */
 const slow_codec *slow_codec_find(kvg_format format, const char *dialect);
 
+/* Where the code of element j lies in a row, in units of codes. */
+size_t slow_place_of_element(const slow_codec *codec, size_t j, size_t dim);
+
 /* The parts of the table, one per file. */
 typedef struct slow_codecs {
     const slow_codec *rows;

@@ -1,72 +1,14 @@
-/* append, flatten and probe, byte by byte: every byte of a row is looked up by itself. */
+/* append, flatten, expand and probe, byte by byte: every byte of a row is looked up by itself. */
 #include "tests/slowref/slow_paged.h"
 
-#include <assert.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "tests/slowref/slow_layout.h"
+#include "tests/slowref/slow_cache.h"
 #include "tests/slowref/slow_rope.h"
+#include "tests/slowref/slow_rope_table.h"
 #include "tests/slowref/slow_side.h"
-
-/* A row in transit: both buffers hold the longest row of any format. */
-typedef struct row_bytes {
-    uint8_t codes[2 * KVG_MAX_HEAD_DIM], scales[KVG_MAX_HEAD_DIM];
-} row_bytes;
-
-/* What every paged op has: the problem, its pools, and each side's row sizes. */
-typedef struct job {
-    const kvg_problem *problem;
-    const kvg_tensor *tensors; /* those with the pools: append's outputs, the others' inputs */
-    const kvg_role *roles;
-    size_t code_bytes[2], scale_bytes[2]; /* of a row; 0 for V in K's row */
-} job;
-
-static job job_of(const kvg_problem *problem, const kvg_tensor *tensors, const kvg_role *roles)
-{
-    job j = {.problem = problem, .tensors = tensors, .roles = roles};
-    for (int side = 0; side < kvg_problem_sides(problem); side++) {
-        j.code_bytes[side] = kvg_format_code_bytes(problem->storage[side].format, problem->head_dim);
-        j.scale_bytes[side] = kvg_format_scale_bytes(problem->storage[side].format, problem->head_dim);
-    }
-    return j;
-}
-
-static uint8_t *byte_at(const job *j, slow_place place)
-{
-    const kvg_tensor *pool = slow_tensor(j->tensors, j->roles, place.pool, place.side);
-    assert(place.at < pool->bytes);
-    return (uint8_t *)pool->data + place.at;
-}
-
-static slow_byte first_byte(const job *j, kvg_side side, uint64_t slot, uint64_t head)
-{
-    uint64_t B = j->problem->paging.block_tokens;
-    return (slow_byte){side, slot / B, head, slot % B, 0};
-}
-
-static void write_row(const job *j, kvg_side side, uint64_t slot, uint64_t head, const row_bytes *row)
-{
-    slow_byte b = first_byte(j, side, slot, head);
-    for (b.index = 0; b.index < j->code_bytes[side]; b.index++) {
-        *byte_at(j, slow_place_of_code(j->problem, b)) = row->codes[b.index];
-    }
-    for (b.index = 0; b.index < j->scale_bytes[side]; b.index++) {
-        *byte_at(j, slow_place_of_scale(j->problem, b)) = row->scales[b.index];
-    }
-}
-
-static void read_row(const job *j, kvg_side side, uint64_t slot, uint64_t head, row_bytes *row)
-{
-    slow_byte b = first_byte(j, side, slot, head);
-    for (b.index = 0; b.index < j->code_bytes[side]; b.index++) {
-        row->codes[b.index] = *byte_at(j, slow_place_of_code(j->problem, b));
-    }
-    for (b.index = 0; b.index < j->scale_bytes[side]; b.index++) {
-        row->scales[b.index] = *byte_at(j, slow_place_of_scale(j->problem, b));
-    }
-}
 
 static uint64_t slot_count(const kvg_problem *problem)
 {
@@ -133,12 +75,14 @@ typedef struct new_rows {
     const uint8_t *values[2], *bias[2];
     const int32_t *positions;
     const uint8_t *cos_sin;
+    const slow_rope_plan *plan; /* where the table follows from parameters: then cos_sin is not read */
     const int64_t *slots;
 } new_rows;
 
-static void append_row(const job *j, const slow_side *s, const new_rows *in, kvg_side side, size_t token, size_t head)
+static void append_row(const slow_cache *cache, const slow_side *s, const new_rows *in, kvg_side side, size_t token,
+                       size_t head)
 {
-    const kvg_problem *p = j->problem;
+    const kvg_problem *p = cache->problem;
     size_t width = kvg_dtype_bytes(p->dtype);
     slow_number x[KVG_MAX_HEAD_DIM], other[KVG_MAX_HEAD_DIM];
     slow_load(p->dtype, in->values[side] + (token * p->kv_heads + head) * p->head_dim * width, p->head_dim, x);
@@ -148,12 +92,13 @@ static void append_row(const job *j, const slow_side *s, const new_rows *in, kvg
     }
     if (side == KVG_K && p->rope.dims > 0) {
         size_t position = (size_t)in->positions[token];
-        slow_load(KVG_DTYPE_F32, in->cos_sin + position * p->rope.dims * sizeof(float), p->rope.dims, other);
+        if (in->plan) slow_rope_row(in->plan, (uint32_t)position, other);
+        else slow_load(KVG_DTYPE_F32, in->cos_sin + position * p->rope.dims * sizeof(float), p->rope.dims, other);
         slow_turn(s->row.type, &p->rope, other, x);
     }
-    row_bytes row = {0};
+    slow_row_bytes row = {0};
     s->codec->quantise(s->codec, &s->row, x, row.codes, row.scales);
-    write_row(j, side, (uint64_t)in->slots[token], head, &row);
+    slow_cache_write(cache, side, (uint64_t)in->slots[token], head, &row);
 }
 
 kvg_status slow_append(const kvg_problem *problem, const kvg_tensor *in, kvg_tensor *out, kvg_stream *stream)
@@ -171,6 +116,12 @@ kvg_status slow_append(const kvg_problem *problem, const kvg_tensor *in, kvg_ten
         rows.values[side] = slow_tensor(in, op->inputs, KVG_ROLE_VALUES, side)->data;
         rows.bias[side] = slow_tensor(in, op->inputs, KVG_ROLE_BIAS, side)->data;
     }
+    slow_rope_plan plan;
+    if (problem->rope.dims > 0 && problem->rope.scaling.kind != KVG_ROPE_TABLE) {
+        slow_rope_prepare(&problem->rope, &plan);
+        if (plan.broken) return kvg_fail(KVG_ERR_INVALID, "the rope's parameters give no table");
+        rows.plan = &plan;
+    }
     slow_side sides[2];
     status = open_sides(problem, in, sides);
     if (!status) status = check_slots(problem, rows.slots);
@@ -178,68 +129,46 @@ kvg_status slow_append(const kvg_problem *problem, const kvg_tensor *in, kvg_ten
     if (!status) status = check_positions(problem, rows.positions);
     if (status) return status;
 
-    job j = job_of(problem, out, op->outputs);
+    slow_cache cache = slow_cache_of(problem, out, op->outputs);
     for (size_t token = 0; token < problem->tokens; token++) {
         if (rows.slots[token] < 0) continue;
         for (size_t head = 0; head < problem->kv_heads; head++) {
             for (int side = 0; side < kvg_problem_sides(problem); side++) {
-                append_row(&j, &sides[side], &rows, side, token, head);
+                append_row(&cache, &sides[side], &rows, side, token, head);
             }
         }
     }
     return KVG_OK;
 }
 
-/* --- flatten --- */
+/* --- flatten and expand --- */
 
-/* One block per sequence, so one column of the block table. */
-static bool has_one_column(const kvg_problem *problem)
+/* Row `row` of an output. Expand rounds to the model type as flatten does, then to E4M3. */
+static void store_flat(const kvg_problem *p, const slow_number *x, const kvg_tensor *flat, size_t row)
 {
-    return problem->layout == KVG_LAYOUT_CONTIGUOUS || problem->layout == KVG_LAYOUT_RING;
-}
-
-/* A ring takes any length, a contiguous cache no more than its capacity. */
-static kvg_status check_lengths(const kvg_problem *problem, const int32_t *lengths)
-{
-    uint32_t most = problem->tokens, capacity = problem->paging.block_tokens;
-    if (problem->layout == KVG_LAYOUT_RING) most = INT32_MAX;
-    if (problem->layout == KVG_LAYOUT_CONTIGUOUS && most > capacity) most = capacity;
-    for (uint32_t i = 0; i < problem->paging.sequences; i++) {
-        if (lengths[i] >= 0 && (uint32_t)lengths[i] <= most) continue;
-        return kvg_fail(KVG_ERR_INVALID, "length %" PRId32 " of sequence %u: use 0 to %u", lengths[i], i, most);
+    size_t count = (size_t)flat->shape[3];
+    uint8_t *to = (uint8_t *)flat->data + row * count * kvg_dtype_bytes(flat->dtype);
+    if (p->op == KVG_OP_FLATTEN) {
+        slow_store(p->dtype, x, count, to);
+        return;
     }
-    return KVG_OK;
-}
-
-/* The slot of a position below the sequence's length; -1 if the cache does not have it. */
-static int64_t slot_of(const kvg_problem *problem, const int32_t *table, int32_t length, uint32_t position)
-{
-    uint32_t B = problem->paging.block_tokens, column = position / B;
-    if (problem->layout == KVG_LAYOUT_RING) {
-        if ((uint64_t)position + B < (uint32_t)length) return -1; /* overwritten since */
-        column = 0;
+    for (size_t i = 0; i < count; i++) {
+        to[i] = slow_fp8_encode(&slow_e4m3, slow_round(slow_layout_of(p->dtype), x[i]));
     }
-    int32_t block = table[column];
-    if (block < 0 || (uint32_t)block >= problem->paging.blocks) return -1;
-    return (int64_t)block * B + position % B;
 }
 
-static void flatten_row(const job *j, const slow_side *sides, const kvg_tensor *const flat[2], uint64_t slot,
+static void flatten_row(const slow_cache *cache, const slow_side *sides, const kvg_tensor *const flat[2], uint64_t slot,
                         size_t head, size_t row_of_out)
 {
-    const kvg_problem *p = j->problem;
-    size_t width = kvg_dtype_bytes(p->dtype);
+    const kvg_problem *p = cache->problem;
     slow_number x[KVG_MAX_HEAD_DIM];
-    row_bytes row;
+    slow_row_bytes row;
     for (int side = 0; side < kvg_problem_sides(p); side++) {
-        read_row(j, side, slot, head, &row);
+        slow_cache_read(cache, side, slot, head, &row);
         sides[side].codec->dequantise(sides[side].codec, &sides[side].row, row.codes, row.scales, x);
-        slow_store(p->dtype, x, p->head_dim, (uint8_t *)flat[side]->data + row_of_out * p->head_dim * width);
+        store_flat(p, x, flat[side], row_of_out);
     }
-    if (p->paging.shared_kv) {
-        slow_store(p->dtype, x + p->paging.v_first, p->paging.v_dim,
-                   (uint8_t *)flat[KVG_V]->data + row_of_out * p->paging.v_dim * width);
-    }
+    if (p->paging.shared_kv) store_flat(p, x + p->paging.v_first, flat[KVG_V], row_of_out);
 }
 
 kvg_status slow_flatten(const kvg_problem *problem, const kvg_tensor *in, kvg_tensor *out, kvg_stream *stream)
@@ -249,22 +178,23 @@ kvg_status slow_flatten(const kvg_problem *problem, const kvg_tensor *in, kvg_te
     if (status) return status;
     const kvg_op_info *op = kvg_op_get(problem->op);
     const int32_t *table = slow_tensor(in, op->inputs, KVG_ROLE_BLOCK_TABLE, KVG_K)->data;
-    const kvg_tensor *const flat[2] = {slow_tensor(out, op->outputs, KVG_ROLE_FLAT, KVG_K),
-                                       slow_tensor(out, op->outputs, KVG_ROLE_FLAT, KVG_V)};
+    const kvg_role role = problem->op == KVG_OP_FLATTEN ? KVG_ROLE_FLAT : KVG_ROLE_FLAT_E4M3;
+    const kvg_tensor *const flat[2] = {slow_tensor(out, op->outputs, role, KVG_K),
+                                       slow_tensor(out, op->outputs, role, KVG_V)};
     const int32_t *lengths = slow_tensor(in, op->inputs, KVG_ROLE_LENGTHS, KVG_K)->data;
     slow_side sides[2];
     status = open_sides(problem, in, sides);
-    if (!status) status = check_lengths(problem, lengths);
+    if (!status) status = slow_cache_check_lengths(problem, lengths);
     if (status) return status;
 
-    job j = job_of(problem, in, op->inputs);
-    size_t columns = has_one_column(problem) ? 1 : (problem->tokens - 1) / problem->paging.block_tokens + 1;
+    slow_cache cache = slow_cache_of(problem, in, op->inputs);
+    size_t columns = slow_cache_columns(problem);
     for (size_t sequence = 0; sequence < problem->paging.sequences; sequence++) {
         for (uint32_t p = 0; p < problem->tokens && p < (uint32_t)lengths[sequence]; p++) {
-            int64_t slot = slot_of(problem, table + sequence * columns, lengths[sequence], p);
+            int64_t slot = slow_cache_slot(problem, table + sequence * columns, lengths[sequence], p);
             for (size_t head = 0; slot >= 0 && head < problem->kv_heads; head++) {
                 size_t row_of_out = (sequence * problem->kv_heads + head) * problem->tokens + p;
-                flatten_row(&j, sides, flat, (uint64_t)slot, head, row_of_out);
+                flatten_row(&cache, sides, flat, (uint64_t)slot, head, row_of_out);
             }
         }
     }
@@ -288,16 +218,18 @@ kvg_status slow_probe(const kvg_problem *problem, const kvg_tensor *in, kvg_tens
     status = check_slots(problem, slots);
     if (status) return status;
 
-    job j = job_of(problem, in, op->inputs);
+    slow_cache cache = slow_cache_of(problem, in, op->inputs);
     for (size_t token = 0; token < problem->tokens; token++) {
         if (slots[token] < 0) continue;
         for (size_t i = 0; i < (size_t)problem->kv_heads * 2; i++) {
             kvg_side side = i % 2;
             size_t head = i / 2, row_of_out = token * problem->kv_heads + head;
-            row_bytes row;
-            read_row(&j, side, (uint64_t)slots[token], head, &row);
-            copy_out(slow_tensor(out, op->outputs, KVG_ROLE_CODES, side), row_of_out, j.code_bytes[side], row.codes);
-            copy_out(slow_tensor(out, op->outputs, KVG_ROLE_SCALES, side), row_of_out, j.scale_bytes[side], row.scales);
+            slow_row_bytes row;
+            slow_cache_read(&cache, side, (uint64_t)slots[token], head, &row);
+            copy_out(slow_tensor(out, op->outputs, KVG_ROLE_CODES, side), row_of_out, cache.code_bytes[side],
+                     row.codes);
+            copy_out(slow_tensor(out, op->outputs, KVG_ROLE_SCALES, side), row_of_out, cache.scale_bytes[side],
+                     row.scales);
         }
     }
     return KVG_OK;

@@ -4,6 +4,6 @@
 
 #include "core/backend.h"
 
-kvg_run_fn slow_append, slow_flatten, slow_probe;
+kvg_run_fn slow_append, slow_flatten, slow_probe; /* slow_flatten: expand, too */
 
 #endif

@@ -296,7 +296,7 @@ void test_bias_and_rope(void **state)
         for (int with = 0; with < 2; with++) {
             kvg_problem p = plain(KVG_OP_APPEND, KVG_DTYPE_F16, 1);
             p.bias = with;
-            p.rope = (kvg_rope){4, 2, pairing};
+            p.rope = (kvg_rope){.dims = 4, .positions = 2, .pairing = pairing};
             kit k = kit_open_problem(&p);
             for (int side = KVG_K; side <= KVG_V; side++) {
                 put(&k, KVG_ROLE_VALUES, side, x, sizeof x);
@@ -330,7 +330,7 @@ void test_rope_roundings(void **state)
     const int64_t slot = 0;
     const int32_t position = 0;
     kvg_problem p = plain(KVG_OP_APPEND, KVG_DTYPE_F32, 1);
-    p.rope = (kvg_rope){2, 1, KVG_PAIRING_ADJACENT};
+    p.rope = (kvg_rope){.dims = 2, .positions = 1, .pairing = KVG_PAIRING_ADJACENT};
     kit k = kit_open_problem(&p);
     for (int side = KVG_K; side <= KVG_V; side++) put(&k, KVG_ROLE_VALUES, side, x, sizeof x);
     put(&k, KVG_ROLE_SLOTS, KVG_K, &slot, sizeof slot);
@@ -343,7 +343,7 @@ void test_rope_roundings(void **state)
     const uint16_t nan_row[8] = {0x7F81, 0x3F80, 0x7F81};
     p = plain(KVG_OP_APPEND, KVG_DTYPE_BF16, 1);
     p.storage[KVG_K].format = KVG_FORMAT_F16;
-    p.rope = (kvg_rope){2, 1, KVG_PAIRING_ADJACENT};
+    p.rope = (kvg_rope){.dims = 2, .positions = 1, .pairing = KVG_PAIRING_ADJACENT};
     k = kit_open_problem(&p);
     for (int side = KVG_K; side <= KVG_V; side++) put(&k, KVG_ROLE_VALUES, side, nan_row, sizeof nan_row);
     put(&k, KVG_ROLE_SLOTS, KVG_K, &slot, sizeof slot);
@@ -484,7 +484,7 @@ void test_paged_refusals(void **state)
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         kvg_problem p = plain(KVG_OP_APPEND, KVG_DTYPE_F16, 3);
-        p.rope = (kvg_rope){2, 2, KVG_PAIRING_HALVES};
+        p.rope = (kvg_rope){.dims = 2, .positions = 2, .pairing = KVG_PAIRING_HALVES};
         kit k = kit_open_problem(&p);
         put(&k, KVG_ROLE_SLOTS, KVG_K, cases[i].slots, sizeof cases[i].slots);
         put(&k, KVG_ROLE_POSITIONS, KVG_K, cases[i].positions, sizeof cases[i].positions);

@@ -1,0 +1,37 @@
+/* The decode contract (docs/decode-contract.md) read literally, a row at a time, over the rows that the world decoded
+ * without a layout; and the same with one thing different. Shares the fused sums, exp2 and log2 with the profile tier;
+ * the second opinion that shares nothing is in tests/slowref. */
+#ifndef KVG_TESTS_ATTENTION_DECODE_NAIVE_H
+#define KVG_TESTS_ATTENTION_DECODE_NAIVE_H
+
+#include "tests/attention/attention_world.h"
+
+typedef enum decode_defect {
+    DECODE_RIGHT,
+#define DECODE_DEFECT(ENUM, section, what) DECODE_##ENUM,
+#include "tests/attention/decode_defects.def"
+#undef DECODE_DEFECT
+    DECODE_DEFECTS
+} decode_defect;
+
+const char *decode_defect_name(decode_defect defect);
+
+/* Codes of out in T, and lse. */
+typedef struct decode_answer {
+    uint16_t *out;
+    float *lse;
+} decode_answer;
+
+decode_answer decode_open(const world *w);
+void decode_close(decode_answer *a);
+
+/* The profile tier; fails the test on a status. */
+void decode_profile(const world *w, decode_answer *out);
+
+/* The contract literally: dialects whose numbers follow from world_row by one rounding. */
+void decode_naive(const world *w, decode_defect defect, decode_answer *out);
+
+/* Outputs and LSE that differ; NaN of any bits is one number. */
+size_t decode_differences(const world *w, const decode_answer *a, const decode_answer *b);
+
+#endif

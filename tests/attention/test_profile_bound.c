@@ -1,0 +1,133 @@
+/* The profile tier lies within attention.v1 of its class, everywhere. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "reference/attention_profile.h"
+#include "tests/attention/test_profile.h"
+
+typedef struct tally {
+    double worst_out, worst_lse, *ratios;
+    size_t count, room, unpromised, problems;
+} tally;
+
+static void add(tally *t, double ratio)
+{
+    if (t->count == t->room) {
+        t->room = t->room ? 2 * t->room : 4096;
+        t->ratios = realloc(t->ratios, t->room * sizeof *t->ratios);
+        assert_non_null(t->ratios);
+    }
+    t->ratios[t->count++] = ratio;
+}
+
+static void measure(const char *name, const world_plan *plan, kvg_profile profile, tally *t)
+{
+    world w;
+    decode_world_open(plan, profile, &w);
+    kvg_arithmetic class;
+    assert_int_equal(kvg_arithmetic_of_profile(&w.p, &class), KVG_OK);
+    decode_answer got = decode_open(&w);
+    decode_profile(&w, &got);
+    w.p.profile = KVG_PROFILE_NONE; /* the spec tier is the answer without a profile */
+    kvg_attention_answer exact = answer_open(&w);
+    world_spec(&w, &class, &exact);
+    double worst_out = 0, worst_lse = 0;
+    for (size_t i = 0; i < w.outputs; i++) {
+        float y;
+        kvg_reference_load(w.p.dtype, &got.out[i], 1, &y);
+        const double ratio = kvg_attention_ratio(y, exact.out[i], exact.out_bound[i]);
+        t->unpromised += exact.out_bound[i] == INFINITY;
+        worst_out = fmax(worst_out, ratio);
+        add(t, ratio);
+    }
+    for (size_t i = 0; i < w.rows; i++)
+        worst_lse = fmax(worst_lse, kvg_attention_ratio(got.lse[i], exact.lse[i], exact.lse_bound[i]));
+    if (worst_out > 1 || worst_lse > 1)
+        fail_msg("%s, %s/%s D %u G %u: out %g, lse %g of the bound", name,
+                 kvg_format_get(plan->storage[KVG_K].format)->name, kvg_format_get(plan->storage[KVG_V].format)->name,
+                 plan->head_dim, plan->group, worst_out, worst_lse);
+    t->worst_out = fmax(t->worst_out, worst_out);
+    t->worst_lse = fmax(t->worst_lse, worst_lse);
+    t->problems++;
+    answer_close(&exact);
+    decode_close(&got);
+    world_close(&w);
+}
+
+static int by_size(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static void report(const char *what, tally *t)
+{
+    qsort(t->ratios, t->count, sizeof *t->ratios, by_size);
+    print_message("  %-34s %4zu problems, %7zu outputs: worst out %.3f, lse %.3f, median %.4f, without a bound %zu\n",
+                  what, t->problems, t->count, t->worst_out, t->worst_lse, t->ratios[t->count / 2], t->unpromised);
+    assert_int_equal(t->unpromised, 0);
+    free(t->ratios);
+    *t = (tally){0};
+}
+
+/* A format of K and of V, a dialect each, by running numbers. */
+static kvg_storage storage_at(size_t format, size_t dialect)
+{
+    size_t formats;
+    const kvg_format_info *table = kvg_format_table(&formats);
+    const kvg_format f = table[format % formats].format;
+    return (kvg_storage){f, kvg_reference_dialect(f, dialect % kvg_reference_dialect_count(f))->name};
+}
+
+void test_profile_bound(void **state)
+{
+    (void)state;
+    static const uint32_t dims[] = {16, 64, 80, 96, 112, 128, 192, 256}, groups[] = {1, 2, 3, 5, 8};
+    static const kvg_layout layouts[] = {KVG_LAYOUT_HND, KVG_LAYOUT_NHD, KVG_LAYOUT_TURBOMIND, KVG_LAYOUT_VLLM};
+    static const struct {
+        const char *name;
+        kvg_profile profile;
+        float q_size, softcap, sinks, v_size;
+        uint32_t window;
+        kvg_dtype dtype;
+    } kinds[] = {
+        {"f16", 0, 1, 0, 0, 1, 0, KVG_DTYPE_F16},
+        {"bf16, sinks", 0, 1, 0, 2, 1, 0, KVG_DTYPE_BF16},
+        {"f16, peaked, window", 0, 8, 0, 0, 1, 90, KVG_DTYPE_F16},
+        {"bf16, cap, sm89", KVG_PROFILE_SM89_MMA16816_V1, 6, 10, 0, 1, 0, KVG_DTYPE_BF16},
+        {"f16, cap 1000", 0, 30, 1000, 0, 1, 0, KVG_DTYPE_F16},
+        {"bf16, large q, small v", 0, 300, 0, 1, 0x1p-10f, 0, KVG_DTYPE_BF16},
+    };
+    size_t formats;
+    kvg_format_table(&formats);
+    tally t = {0};
+    for (size_t kind = 0; kind < sizeof kinds / sizeof kinds[0]; kind++) {
+        for (size_t i = 0; i < 4 * formats; i++) {
+            world_plan plan = {.layout = layouts[i % 4], .dtype = kinds[kind].dtype, .kv_heads = 1,
+                               .storage = {storage_at(i, i / formats + kind), storage_at(i * 3 + kind, i)},
+                               .group = groups[(i + kind) % 5], .head_dim = dims[(i / 2 + kind) % 8],
+                               .q_size = kinds[kind].q_size, .softcap = kinds[kind].softcap,
+                               .sinks = kinds[kind].sinks, .v_size = kinds[kind].v_size,
+                               .window = kinds[kind].window, .lengths = {33, 1, 129, 0, 300 + 64 * (i % 8)},
+                               .queries = {2, 1, 1, 1, 1}, .seed = 100 * kind + i};
+            if (kvg_format_check_dim(plan.storage[0].format, plan.head_dim) ||
+                kvg_format_check_dim(plan.storage[1].format, plan.head_dim))
+                plan.head_dim = 128;
+            measure(kinds[kind].name, &plan, kinds[kind].profile, &t);
+        }
+        report(kinds[kind].name, &t);
+    }
+    for (size_t i = 0; i < formats; i++) {
+        const kvg_storage s = storage_at(i, 0);
+        const world_plan latent = {.layout = KVG_LAYOUT_MLA, .storage = {s, s}, .shared_kv = true, .head_dim = 576,
+                                   .group = 4, .lengths = {140}, .queries = {1}, .seed = i};
+        measure("latent", &latent, 0, &t);
+    }
+    report("latent of 576", &t);
+}

@@ -1,0 +1,19 @@
+/* exp2 and log2 of docs/decode-contract.md sections 6 and 9, and f32 operations: exact, rounded once. */
+#ifndef KVG_TESTS_SLOWREF_SLOW_EXP2_H
+#define KVG_TESTS_SLOWREF_SLOW_EXP2_H
+
+#include "tests/slowref/slow_convert.h"
+
+slow_number slow_f32_add(slow_number a, slow_number b);
+slow_number slow_f32_subtract(slow_number a, slow_number b);
+slow_number slow_f32_multiply(slow_number a, slow_number b);
+slow_number slow_f32_divide(slow_number a, slow_number b);
+slow_number slow_f32_fma(slow_number a, slow_number b, slow_number c);
+
+/* The f32 whose bits are given. */
+slow_number slow_f32_of(uint32_t bits);
+
+slow_number slow_exp2(slow_number x, uint64_t faults);
+slow_number slow_log2(slow_number l, uint64_t faults); /* l normal and above 0 */
+
+#endif
