@@ -6,6 +6,10 @@
 
 #include "harness/check.h"
 
+#ifdef KVG_HAS_GPU
+#include "gpu/gpu.h"
+#endif
+
 /* libkvgold_<name>.so beside the program, or in the library folder of an installation. */
 static kvg_status open_plugin(const char *name, const kvg_backend **out)
 {
@@ -25,6 +29,19 @@ static kvg_status open_plugin(const char *name, const kvg_backend **out)
                     name, name, folder);
 }
 
+/* Opens nothing: CUDA is for the process that runs a case. */
+static kvg_status open_cuda(const kvg_backend **out)
+{
+#ifdef KVG_HAS_GPU
+    *out = kvg_gpu_backend();
+    return KVG_OK;
+#else
+    *out = NULL;
+    return kvg_fail(KVG_ERR_NOT_FOUND,
+                    "backend cuda is not in this build: configure with -DKVGOLD_CUDA=ON and nvcc on the PATH");
+#endif
+}
+
 kvg_status kvg_check_backend(const char *name, const kvg_backend **out)
 {
     static char last_name[PATH_MAX]; /* cases of one backend mostly follow each other */
@@ -36,6 +53,7 @@ kvg_status kvg_check_backend(const char *name, const kvg_backend **out)
     kvg_status s = KVG_OK;
     if (strcmp(name, "reference") == 0) *out = kvg_reference_backend();
     else if (strncmp(name, "defect:", 7) == 0) s = kvg_defect_backend(name, out);
+    else if (strcmp(name, "cuda") == 0) s = open_cuda(out);
     else if (strchr(name, '/')) s = kvg_backend_open(name, out);
     else s = open_plugin(name, out);
     if (s) return s;

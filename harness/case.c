@@ -6,7 +6,9 @@
 
 #include "core/rng.h"
 
-const char *const kvg_fill_names[] = {"exact", "adversarial", "random", "capture", "codes", "zero", NULL};
+const char *const kvg_fill_names[] = {"exact", "adversarial", "random", "capture", "codes", "zero",
+                                      "uniform", "ones", "needle", "cold", NULL};
+const char *const kvg_operands_names[] = {"plain", "f16", "bf16", "e4m3", NULL};
 
 /* A text that grows at the end of a fixed buffer and remembers that it did not fit. */
 typedef struct id_text {
@@ -26,6 +28,22 @@ static void append(id_text *t, const char *separator, const char *word)
     t->left -= (size_t)n;
 }
 
+/* ":yarn-t150000-f32-o4096-bf32-bs1", then "-bf16" for entries of that type, "-untruncated". */
+static void append_scaling(id_text *t, const kvg_rope_scaling *scaling)
+{
+    size_t count;
+    const kvg_rope_parameter *parameters = kvg_rope_parameter_table(&count);
+    append(t, ":", kvg_rope_kind_name(scaling->kind));
+    for (size_t i = 0; i < count; i++) {
+        const float value = kvg_rope_parameter_get(scaling, &parameters[i]);
+        char word[32];
+        snprintf(word, sizeof word, "%s%.9g", parameters[i].tag, (double)value);
+        if (value != 0) append(t, "-", word);
+    }
+    if (scaling->entries && scaling->entries != KVG_DTYPE_F32) append(t, "-", kvg_dtype_name(scaling->entries));
+    if (scaling->kind == KVG_ROPE_YARN && !scaling->truncate) append(t, "-", "untruncated");
+}
+
 /* ":B16:N12:L2:S3", then the options that are set, ":pad3+64+32", ":swizzle", ":v512@64", ":rope64a256", ":bias". */
 static void append_paging(id_text *t, const kvg_problem *p)
 {
@@ -41,7 +59,32 @@ static void append_paging(id_text *t, const kvg_problem *p)
     snprintf(word, sizeof word, "rope%u%c%u", p->rope.dims, p->rope.pairing == KVG_PAIRING_HALVES ? 'h' : 'a',
              p->rope.positions);
     if (p->rope.dims) append(t, ":", word);
+    if (p->rope.scaling.kind) append_scaling(t, &p->rope.scaling);
     if (p->bias) append(t, ":", "bias");
+}
+
+uint32_t kvg_case_queries(const kvg_case *c, uint32_t sequence)
+{
+    if (sequence + 1 == c->problem.paging.sequences || c->queries < 2) return c->queries;
+    return (const uint32_t[]){c->queries / 2, c->queries - 1, 0}[(sequence + c->queries) % 3];
+}
+
+/* ":G8:q3", then what is not as by default, ":w128", ":cap30", ":s0.5", ":sinks", ":sm90.mma16816.v1", ":e4m3". */
+static void append_attention(id_text *t, const kvg_case *c)
+{
+    const kvg_attention *a = &c->problem.attention;
+    char word[48];
+    snprintf(word, sizeof word, "G%u:q%u", a->query_heads / c->problem.kv_heads, c->queries);
+    append(t, ":", word);
+    snprintf(word, sizeof word, "w%u", a->window);
+    if (a->window) append(t, ":", word);
+    snprintf(word, sizeof word, "cap%.9g", (double)a->softcap);
+    if (a->softcap > 0) append(t, ":", word);
+    snprintf(word, sizeof word, "s%.9g", (double)a->scale);
+    if (a->scale > 0) append(t, ":", word);
+    if (a->sinks) append(t, ":", "sinks");
+    if (c->problem.profile != KVG_PROFILE_NONE) append(t, ":", kvg_profile_get(c->problem.profile)->name);
+    if (c->operands != KVG_OPERANDS_PLAIN) append(t, ":", kvg_operands_names[c->operands]);
 }
 
 void kvg_case_policy_text(const kvg_case_policy *policy, char *out, size_t size)
@@ -97,6 +140,8 @@ kvg_status kvg_case_name(kvg_case *c)
     }
     append(&t, "/", kvg_layout_get(p->layout)->name);
     if (kvg_layout_get(p->layout)->paged) append_paging(&t, p);
+    if (p->op == KVG_OP_DECODE) append_attention(&t, c);
+    if (p->op == KVG_OP_MMA) append(&t, ":", kvg_profile_get(p->profile)->name);
     kvg_case_policy_text(&c->policy, policy, sizeof policy);
     if (c->policy.given) append(&t, ":", policy);
     append(&t, "/", kvg_dtype_name(p->dtype));

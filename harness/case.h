@@ -12,11 +12,26 @@ typedef enum kvg_fill {
     KVG_FILL_RANDOM,      /* nearly normal values, K with outlier channels */
     KVG_FILL_CAPTURE,     /* tensors of a real model, from a safetensors file */
     KVG_FILL_CODES,       /* op dequantise: every code and scale byte pattern, whether an encoder writes it or not */
-    KVG_FILL_ZERO         /* all +0: cannot tell anything, and shows as MISTRUSTED */
+    KVG_FILL_ZERO,        /* all +0: cannot tell anything, and shows as MISTRUSTED */
+    KVG_FILL_UNIFORM,     /* op decode: probes, whose answer is known (harness/decode_probes.h): q = 0 */
+    KVG_FILL_ONES,        /* V = 1 */
+    KVG_FILL_NEEDLE,      /* one key has all the weight */
+    KVG_FILL_COLD         /* equal logits far below those that kernels start their maxima from */
 } kvg_fill;
 
 /* Names as in configs; NULL-terminated in enum order. */
 extern const char *const kvg_fill_names[];
+
+/* The class of arithmetic that an implementation of op decode claims (docs/attention.md section 5). */
+typedef enum kvg_operands {
+    KVG_OPERANDS_PLAIN, /* operands of the storage format: kvg_arithmetic_init */
+    KVG_OPERANDS_F16,   /* the same with q and the weights in f16, bf16, e4m3 */
+    KVG_OPERANDS_BF16,
+    KVG_OPERANDS_E4M3
+} kvg_operands;
+
+/* Names as in configs; NULL-terminated in enum order. */
+extern const char *const kvg_operands_names[];
 
 /* How the tensor scales of K and V are chosen; formats without one have neither. */
 typedef struct kvg_case_scale {
@@ -44,6 +59,9 @@ typedef struct kvg_case {
     const char *capture_file;   /* KVG_FILL_CAPTURE: path, and the two tensor names; owned by the config */
     const char *capture[2];
     kvg_case_scale scale;
+    uint32_t queries;           /* op decode: most rows of q that a sequence has; 0 for other ops */
+    kvg_operands operands;      /* op decode: the class that the answer is judged by; a profile has its own */
+    bool relations;             /* op decode: the same questions in other ways, too: harness/relations.def */
     const char *backend;        /* "reference", "defect:<id>", a plug-in's name or path; owned by the config */
     uint64_t seed;              /* of the whole config; the fill mixes the case id in */
     char id[KVG_CASE_ID_SIZE];  /* unique in a config, and stable: every axis by name, never a position */
@@ -56,6 +74,10 @@ void kvg_case_policy_text(const kvg_case_policy *policy, char *out, size_t size)
 
 /* Writes case->id from the other fields. KVG_ERR_INVALID if it would not fit. */
 kvg_status kvg_case_name(kvg_case *c) KVG_CHECKED;
+
+/* Op decode: rows of q of a sequence. The last has all, the others in turn half, one fewer and none; where the most is
+ * one, every sequence has one. */
+uint32_t kvg_case_queries(const kvg_case *c, uint32_t sequence);
 
 /* Which of `shard_count` shards runs the case: depends on the id alone. */
 uint32_t kvg_case_shard(const kvg_case *c, uint32_t shard_count);

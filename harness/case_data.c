@@ -1,10 +1,14 @@
 #include "harness/case_data.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "harness/fill.h"
+#include "harness/mma_fill.h"
 #include "harness/paged_fill.h"
+#include "harness/query_fill.h"
+#include "reference/rope_table.h"
 
 static const kvg_role values_only[KVG_MAX_ROLES] = {KVG_ROLE_VALUES};
 static const kvg_role rows_only[KVG_MAX_ROLES] = {KVG_ROLE_CODES, KVG_ROLE_SCALES};
@@ -39,18 +43,27 @@ static kvg_status run_reference(const kvg_problem *p, const kvg_tensor_set *cons
     return kvg_reference_run(p, in, to);
 }
 
+/* The case's problem for another op: without what only its own op has. */
+static kvg_problem other_op(const kvg_problem *p, kvg_op op, uint32_t tokens)
+{
+    kvg_problem other = *p;
+    other.op = op;
+    other.tokens = tokens;
+    other.rope = (kvg_rope){0};
+    other.bias = false;
+    other.attention = (kvg_attention){0};
+    other.profile = KVG_PROFILE_NONE;
+    return other;
+}
+
 /* --- the rows of a case --- */
 
 /* The problem of a case's live rows: quantise of plain rows. */
 static kvg_problem rows_problem(const kvg_problem *p, uint32_t tokens)
 {
-    kvg_problem rows = *p;
-    rows.op = KVG_OP_QUANTISE;
+    kvg_problem rows = other_op(p, KVG_OP_QUANTISE, tokens);
     rows.layout = KVG_LAYOUT_ROWS;
-    rows.tokens = tokens;
     rows.paging = (kvg_paging){0};
-    rows.rope = (kvg_rope){0};
-    rows.bias = false;
     return rows;
 }
 
@@ -86,7 +99,12 @@ static kvg_status fill_append(kvg_case_data *d, const kvg_paged_fill *fill)
         if (s) return s;
         kvg_fill_bias(d->c, (kvg_side)side, input(d, KVG_ROLE_BIAS, (kvg_side)side));
     }
-    kvg_fill_cos_sin(d->c, input(d, KVG_ROLE_COS_SIN, KVG_K));
+    if (p->rope.scaling.kind == KVG_ROPE_TABLE) {
+        kvg_fill_cos_sin(d->c, input(d, KVG_ROLE_COS_SIN, KVG_K));
+    } else {
+        kvg_status s = kvg_reference_rope_table(&p->rope, input(d, KVG_ROLE_COS_SIN, KVG_K)->data);
+        if (s) return s;
+    }
     memcpy(input(d, KVG_ROLE_SLOTS, KVG_K)->data, fill->slots, p->tokens * sizeof *fill->slots);
     if (p->rope.dims) {
         memcpy(input(d, KVG_ROLE_POSITIONS, KVG_K)->data, fill->positions, p->tokens * sizeof *fill->positions);
@@ -132,10 +150,8 @@ static kvg_status fill_pools(kvg_case_data *d)
         kvg_fill_noise(d->c, (uint64_t)side, input(d, KVG_ROLE_DATA_POOL, (kvg_side)side));
         kvg_fill_noise(d->c, 2 + (uint64_t)side, input(d, KVG_ROLE_SCALE_POOL, (kvg_side)side));
     }
-    if (d->c->fill == KVG_FILL_CODES) return KVG_OK;
-    kvg_problem append = d->c->problem;
-    append.op = KVG_OP_APPEND;
-    append.tokens = d->rows.tokens;
+    if (d->c->fill == KVG_FILL_CODES) return d->queries ? kvg_query_fill_codes(d) : KVG_OK;
+    const kvg_problem append = other_op(&d->c->problem, KVG_OP_APPEND, d->rows.tokens);
     kvg_tensor_set extra = {0};
     kvg_tensor out[KVG_MAX_TENSORS];
     kvg_status s = kvg_set_alloc(&append, more, &extra);
@@ -172,9 +188,14 @@ static kvg_status fill_paged(kvg_case_data *d, const kvg_paged_fill *fill)
     copy_input_array(d, KVG_ROLE_SLOTS, fill->slots);
     copy_input_array(d, KVG_ROLE_BLOCK_TABLE, fill->table);
     copy_input_array(d, KVG_ROLE_LENGTHS, fill->lengths);
-    kvg_status s = fill_rows(d);
+    copy_input_array(d, KVG_ROLE_QUERY_LENGTHS, fill->query_lengths);
+    kvg_status s = d->c->problem.op == KVG_OP_DECODE ? kvg_query_fill_place(d) : KVG_OK;
+    if (!s) s = fill_rows(d);
+    if (!s && d->queries) kvg_query_fill_finite(d);
     if (!s) s = fill_scales(d);
-    return s ? s : fill_pools(d);
+    if (!s) s = fill_pools(d);
+    if (!s && d->queries) kvg_query_fill(d);
+    return s;
 }
 
 /* Plain rows: an encoder's input, or what the reference makes of it for a decoder, or every pattern. */
@@ -200,12 +221,12 @@ static kvg_status fill_plain(kvg_case_data *d)
 kvg_status kvg_case_data_make(const kvg_case *c, kvg_case_data *out)
 {
     const kvg_problem *p = &c->problem;
-    *out = (kvg_case_data){.c = c, .op = kvg_op_get(p->op)};
+    *out = (kvg_case_data){.c = c, .seed = kvg_fill_seed(c), .op = kvg_op_get(p->op)};
     kvg_paged_fill fill = {0};
     kvg_status s = kvg_problem_check(p);
-    if (!s && out->op->paged) s = kvg_paged_fill_make(c, kvg_fill_seed(c), &fill);
+    if (!s && out->op->paged) s = kvg_paged_fill_make(c, out->seed, &fill);
     if (!s) {
-        out->rows = rows_problem(p, out->op->paged ? fill.live : p->tokens);
+        out->rows = rows_problem(p, out->op->paged ? fill.live : p->op == KVG_OP_MMA ? 0 : p->tokens);
         out->slots = fill.live_slots;
         out->source = fill.live_source;
         fill.live_slots = NULL; /* the case's from here on */
@@ -214,8 +235,10 @@ kvg_status kvg_case_data_make(const kvg_case *c, kvg_case_data *out)
     }
     if (!s && out->op->paged) s = kvg_set_alloc(p, out->op->outputs, &out->before);
     for (size_t i = 0; !s && i < out->before.count; i++) kvg_fill_noise(c, 16 + i, &out->before.tensors[i]);
+    if (!s && p->op == KVG_OP_DECODE) kvg_query_fill_poison(&out->before);
     if (!s) s = kvg_set_alloc(&out->rows, values_only, &out->values);
-    if (!s) s = out->op->paged ? fill_paged(out, &fill) : fill_plain(out);
+    if (!s && p->op == KVG_OP_MMA) kvg_mma_fill(c, kvg_fill_seed(c), &out->in);
+    else if (!s) s = out->op->paged ? fill_paged(out, &fill) : fill_plain(out);
     kvg_paged_fill_free(&fill);
     return s;
 }
@@ -227,6 +250,7 @@ void kvg_case_data_free(kvg_case_data *d)
     kvg_set_free(&d->values);
     free(d->slots);
     free(d->source);
+    free(d->queries);
     *d = (kvg_case_data){0};
 }
 
@@ -241,11 +265,7 @@ void kvg_case_data_prefill(const kvg_case_data *d, kvg_tensor_set *outputs)
 static kvg_status gather_pools(const kvg_case_data *d, const kvg_role *roles, const kvg_tensor *tensors,
                                kvg_tensor_set *rows)
 {
-    kvg_problem probe = d->c->problem;
-    probe.op = KVG_OP_PROBE;
-    probe.tokens = d->rows.tokens;
-    probe.rope = (kvg_rope){0};
-    probe.bias = false;
+    const kvg_problem probe = other_op(&d->c->problem, KVG_OP_PROBE, d->rows.tokens);
     const kvg_role *inputs = kvg_op_get(KVG_OP_PROBE)->inputs;
     kvg_tensor in[KVG_MAX_TENSORS];
     for (size_t i = 0; i < kvg_roles_tensors(inputs); i++) {
@@ -275,7 +295,7 @@ static void gather_tokens(const kvg_case_data *d, const kvg_tensor *from, kvg_te
 static void gather_flat(const kvg_case_data *d, const kvg_tensor *from, kvg_tensor *to)
 {
     const kvg_problem *p = &d->c->problem;
-    const size_t bytes = row_bytes(p);
+    const size_t bytes = p->head_dim * kvg_dtype_bytes(from->dtype);
     for (size_t i = 0; i < (size_t)d->rows.tokens * p->kv_heads; i++) {
         const size_t source = d->source[i / p->kv_heads], head = i % p->kv_heads;
         const size_t row = (source / p->tokens * p->kv_heads + head) * p->tokens + source % p->tokens;
@@ -301,6 +321,34 @@ kvg_status kvg_case_data_codes(const kvg_case_data *d, const kvg_tensor *tensors
     return KVG_OK;
 }
 
+/* What op expand gives: rows of e4m3 without a tensor scale, whatever the cache holds. */
+static kvg_status expanded_codes(const kvg_case_data *d, const kvg_problem *rows, const kvg_tensor *answer,
+                                 kvg_tensor_set *codes)
+{
+    kvg_status s = kvg_set_alloc(rows, rows_only, codes);
+    for (int side = KVG_K; !s && side < kvg_problem_sides(&d->c->problem); side++) {
+        gather_flat(d, &answer[side], &codes->tensors[side]);
+    }
+    return s;
+}
+
+/* Half the spacing of E4M3, or what saturation takes away, of any number whose magnitude is at most `most`. */
+static double expansion_error(double most)
+{
+    const double largest = 448, rounding = fmax(0x1p-4 * fmin(most, largest), 0x1p-10);
+    return fmax(rounding, most - largest);
+}
+
+void kvg_case_data_bound(const kvg_case_data *d, kvg_side side, const float *x, double *bound)
+{
+    kvg_reference_row_bound(&d->rows, side, d->tensor_scale[side], x, bound);
+    for (uint32_t i = 0; i < d->rows.head_dim; i++) {
+        if (isinf(bound[i])) continue;
+        if (d->c->fill == KVG_FILL_EXACT) bound[i] = 0; /* the fill lies on the grid: nothing may be lost */
+        if (d->op->op == KVG_OP_EXPAND) bound[i] += expansion_error(fabs((double)x[i]) + bound[i]);
+    }
+}
+
 kvg_status kvg_case_data_values(const kvg_case_data *d, const kvg_tensor *answer, kvg_tensor_set *rows)
 {
     const kvg_problem *p = &d->c->problem;
@@ -315,12 +363,14 @@ kvg_status kvg_case_data_values(const kvg_case_data *d, const kvg_tensor *answer
     }
     kvg_tensor_set codes = {0}, scales = {0};
     static const kvg_role scale_only[KVG_MAX_ROLES] = {KVG_ROLE_TENSOR_SCALE};
+    const bool expanded = p->op == KVG_OP_EXPAND;
     kvg_problem decode = d->rows;
     decode.op = KVG_OP_DEQUANTISE;
-    s = kvg_case_data_codes(d, answer, &codes);
+    if (expanded) decode.storage[KVG_K] = decode.storage[KVG_V] = (kvg_storage){KVG_FORMAT_E4M3, "canonical"};
+    s = expanded ? expanded_codes(d, &decode, answer, &codes) : kvg_case_data_codes(d, answer, &codes);
     if (!s) s = kvg_set_alloc(&decode, scale_only, &scales);
     for (int side = KVG_K; !s && side <= KVG_V; side++) {
-        const float g = side < kvg_problem_sides(p) ? d->tensor_scale[side] : 1;
+        const float g = side < kvg_problem_sides(p) && !expanded ? d->tensor_scale[side] : 1;
         if (scales.tensors[side].bytes) memcpy(scales.tensors[side].data, &g, sizeof g);
     }
     if (!s && kvg_problem_sides(p) == 1) { /* the decoder wants two sides: K's rows once more */

@@ -14,12 +14,15 @@
 #include "core/rng.h"
 #include "harness/case_data.h"
 #include "harness/describe.h"
+#include "harness/relations.h"
+#include "harness/judge_decode.h"
 
 /* Everything one case holds while it runs. `expected` is written by the reference and then made read-only. */
 typedef struct running_case {
     const kvg_case *c;
     kvg_case_data data;
     kvg_tensor_set expected, answer;
+    kvg_decode_truth truth; /* op decode */
     size_t output_bytes;
 } running_case;
 
@@ -38,6 +41,7 @@ static kvg_status set_up(const kvg_case *c, running_case *b)
     if (!s) s = make_answer(b, &b->expected);
     if (!s) s = make_answer(b, &b->answer);
     if (!s) s = kvg_reference_run(&c->problem, b->data.in.tensors, b->expected.tensors);
+    if (!s && c->problem.op == KVG_OP_DECODE) s = kvg_decode_truth_make(&b->data, &b->truth);
     for (size_t i = 0; !s && i < b->expected.count; i++) {
         b->output_bytes += b->expected.tensors[i].bytes;
         s = kvg_guard_protect(&b->expected.guards[i], 0);
@@ -47,10 +51,9 @@ static kvg_status set_up(const kvg_case *c, running_case *b)
 
 /* --- judging --- */
 
-static void fail(kvg_result *r, const char *format, ...) KVG_PRINTF(2, 3);
-static void fail(kvg_result *r, const char *format, ...)
+void kvg_result_fail(kvg_result *r, const char *format, ...)
 {
-    if (r->verdict == KVG_VERDICT_FAIL) return; /* the first reason stays */
+    if (r->verdict == KVG_VERDICT_FAIL) return;
     r->verdict = KVG_VERDICT_FAIL;
     va_list args;
     va_start(args, format);
@@ -72,7 +75,8 @@ static void judge_bytes(const running_case *b, size_t index, const kvg_tensor *a
     if (wrong == 0) return;
     char where[256];
     kvg_describe_byte(&b->data, index, expected, answer, first, where, sizeof where);
-    fail(r, "%s: %zu of %zu bytes differ, first at %s", kvg_set_name(&b->expected, index), wrong, expected->bytes,
+    kvg_result_fail(r, "%s: %zu of %zu bytes differ, first at %s", kvg_set_name(&b->expected, index), wrong,
+                    expected->bytes,
          where);
 }
 
@@ -96,7 +100,7 @@ static void judge_rows(const running_case *b, kvg_side side, const kvg_tensor_se
         r->value_steps += steps;
         if (accepted) continue;
         r->mismatched_bytes++;
-        fail(r, "%s: token %zu, head %zu, dim %u is outside the value rule of dialect %s (x = %a)",
+        kvg_result_fail(r, "%s: token %zu, head %zu, dim %u is outside the value rule of dialect %s (x = %a)",
              kvg_tensor_name(KVG_ROLE_CODES, side), row / p->kv_heads, row % p->kv_heads, bad, p->storage[side].dialect,
              (double)x[bad]);
     }
@@ -137,14 +141,13 @@ static void judge_round_trip(const running_case *b, kvg_side side, const kvg_ten
         double bound[KVG_MAX_HEAD_DIM];
         kvg_reference_load(p->dtype, (const uint8_t *)values->data + row * bytes, p->head_dim, x);
         kvg_reference_load(p->dtype, (const uint8_t *)decoded->data + row * bytes, p->head_dim, y);
-        kvg_reference_row_bound(p, side, b->data.tensor_scale[side], x, bound);
+        kvg_case_data_bound(&b->data, side, x, bound);
         for (uint32_t i = 0; i < p->head_dim; i++) {
             if (isinf(bound[i])) continue;
-            if (b->c->fill == KVG_FILL_EXACT) bound[i] = 0; /* the fill lies on the grid: nothing may be lost */
             const double error = fabs((double)y[i] - (double)x[i]);
             t->elements++;
             if (!(error <= bound[i])) {
-                fail(r, "%s: round trip of token %zu, head %zu, dim %u: |%a - %a| = %g is not within %g",
+                kvg_result_fail(r, "%s: round trip of token %zu, head %zu, dim %u: |%a - %a| = %g is not within %g",
                      kvg_tensor_name(KVG_ROLE_VALUES, side), row / p->kv_heads, row % p->kv_heads, i, (double)y[i],
                      (double)x[i], error, bound[i]);
             }
@@ -163,8 +166,23 @@ static void give_up(kvg_result *r, const char *what)
     snprintf(r->detail, sizeof r->detail, "%s: %s", what, kvg_error_text());
 }
 
+static bool decodes(const running_case *b)
+{
+    return b->c->problem.op == KVG_OP_DECODE;
+}
+
+/* The answer is right if it is near enough: no bits are defined. */
+static bool is_by_number(const running_case *b)
+{
+    return decodes(b) && b->c->problem.profile == KVG_PROFILE_NONE;
+}
+
 static void judge_storage(const running_case *b, const kvg_tensor *answer, kvg_result *r)
 {
+    if (decodes(b)) {
+        if (!is_by_number(b)) kvg_decode_judge_bits(&b->truth, b->expected.tensors, answer, r);
+        return; /* else by judge_decoded */
+    }
     for (size_t i = 0; i < b->expected.count; i++) {
         kvg_role role;
         kvg_side side;
@@ -185,7 +203,12 @@ static void judge_storage(const running_case *b, const kvg_tensor *answer, kvg_r
 
 static void judge_decoded(const running_case *b, const kvg_tensor *answer, kvg_result *r)
 {
+    if (decodes(b)) {
+        kvg_decode_judge(&b->truth, answer, r);
+        return;
+    }
     if (b->c->fill == KVG_FILL_CODES) return; /* codes no encoder wrote have no original */
+    if (b->data.rows.tokens == 0) return;     /* op mma has no K and V */
     kvg_tensor_set decoded = {0};
     if (kvg_case_data_values(&b->data, answer, &decoded)) {
         give_up(r, "round trip");
@@ -206,6 +229,15 @@ static void judge(const running_case *b, const kvg_tensor *answer, kvg_result *r
 
 /* --- controls --- */
 
+/* The answer is the right one, bit by bit; of op decode NaNs have no bits. */
+static bool is_right_answer(const running_case *b, const kvg_tensor_set *answer)
+{
+    kvg_result r = {.verdict = KVG_VERDICT_FAIL}; /* without words */
+    if (!decodes(b)) return kvg_set_same_bytes(&b->expected, answer);
+    kvg_decode_judge_bits(&b->truth, b->expected.tensors, answer->tensors, &r);
+    return r.mismatched_bytes == 0;
+}
+
 static kvg_control_outcome try_control(const running_case *b, const kvg_defect *defect)
 {
     if (!kvg_defect_applies(defect, &b->c->problem)) return KVG_CONTROL_ABSENT;
@@ -215,15 +247,39 @@ static kvg_control_outcome try_control(const running_case *b, const kvg_defect *
     if (!s) s = kvg_defect_run(defect, &b->c->problem, b->data.in.tensors, wrong.tensors);
     if (s) {
         outcome = KVG_CONTROL_ACCEPTED; /* a control that cannot run proves nothing */
-    } else if (!kvg_set_same_bytes(&b->expected, &wrong)) {
+    } else if (!is_right_answer(b, &wrong)) {
         kvg_result storage = {.verdict = KVG_VERDICT_PASS}, decoded = {.verdict = KVG_VERDICT_PASS};
         judge_storage(b, wrong.tensors, &storage);
         judge_decoded(b, wrong.tensors, &decoded);
         if (decoded.verdict == KVG_VERDICT_FAIL) outcome = KVG_CONTROL_REJECTED_BY_BOUND;
-        else outcome = storage.verdict == KVG_VERDICT_FAIL ? KVG_CONTROL_REJECTED : KVG_CONTROL_ACCEPTED;
+        else if (storage.verdict == KVG_VERDICT_FAIL) outcome = KVG_CONTROL_REJECTED;
+        else outcome = KVG_CONTROL_ACCEPTED;
     }
     kvg_set_free(&wrong);
     return outcome;
+}
+
+/* Op decode: the same, from its distance. The plain kernel's defects start from its own right answer, whose bits are
+ * not the reference's. */
+static kvg_control_outcome separated(const kvg_separation *s, double distance)
+{
+    if (isnan(distance)) return KVG_CONTROL_ABSENT;
+    if (distance < 0) return KVG_CONTROL_UNREACHED;
+    if (!kvg_separation_rejects(s, distance)) return KVG_CONTROL_WITHIN;
+    return s->by_bits ? KVG_CONTROL_REJECTED : KVG_CONTROL_REJECTED_BY_BOUND;
+}
+
+static void measure_separation(const running_case *b, kvg_result *r)
+{
+    if (kvg_separation_measure(&b->truth, &b->expected, &r->separation)) {
+        if (r->verdict == KVG_VERDICT_PASS) give_up(r, "separation");
+    } else if (r->verdict == KVG_VERDICT_PASS && r->separation.nearest && !kvg_separation_suffices(&r->separation)) {
+        char text[KVG_SEPARATION_TEXT];
+        kvg_separation_text(&r->separation, text, sizeof text);
+        r->verdict = KVG_VERDICT_MISTRUSTED;
+        snprintf(r->detail, sizeof r->detail, "separation %s (%s): that wrong answer would pass", text,
+                 r->separation.nearest->summary);
+    }
 }
 
 static void run_controls(const running_case *b, kvg_result *r)
@@ -233,7 +289,8 @@ static void run_controls(const running_case *b, kvg_result *r)
     for (size_t i = 0, n = 0; i < count; i++) {
         if (!defects[i].control) continue;
         assert(n < KVG_MAX_CONTROLS);
-        r->controls[n] = try_control(b, &defects[i]);
+        if (decodes(b)) r->controls[n] = separated(&r->separation, r->separation.distance[i]);
+        else r->controls[n] = try_control(b, &defects[i]);
         rejected += r->controls[n] == KVG_CONTROL_REJECTED || r->controls[n] == KVG_CONTROL_REJECTED_BY_BOUND;
         if (r->controls[n] == KVG_CONTROL_ACCEPTED && r->verdict == KVG_VERDICT_PASS) {
             r->verdict = KVG_VERDICT_MISTRUSTED;
@@ -248,7 +305,14 @@ static void run_controls(const running_case *b, kvg_result *r)
     }
 }
 
-/* Names the known-wrong variants whose answer is exactly the candidate's. */
+/* The candidate's answer is that of a known-wrong variant, as far as can be said. */
+static bool is_explained_by(const running_case *b, const kvg_tensor_set *wrong)
+{
+    if (is_by_number(b)) return kvg_decode_is_near(&b->truth, b->answer.tensors, wrong->tensors);
+    return kvg_set_same_bytes(&b->answer, wrong);
+}
+
+/* Names the known-wrong variants whose answer is the candidate's. */
 static void diagnose(const running_case *b, kvg_result *r)
 {
     size_t count;
@@ -257,12 +321,13 @@ static void diagnose(const running_case *b, kvg_result *r)
     for (size_t i = 0; i < count; i++) {
         kvg_tensor_set wrong = {0};
         if (!kvg_defect_applies(&defects[i], &b->c->problem)) continue;
+        if (r->separation.measured && r->separation.distance[i] < 0) continue;
         kvg_status s = make_answer(b, &wrong);
         if (!s) s = kvg_defect_run(&defects[i], &b->c->problem, b->data.in.tensors, wrong.tensors);
-        if (!s && kvg_set_same_bytes(&b->answer, &wrong)) {
+        if (!s && !is_right_answer(b, &wrong) && is_explained_by(b, &wrong)) {
             const size_t used = strlen(r->detail);
-            snprintf(r->detail + used, sizeof r->detail - used, "; equals defect %s (%s)", defects[i].id,
-                     defects[i].summary);
+            snprintf(r->detail + used, sizeof r->detail - used, "; %s defect %s (%s)",
+                     is_by_number(b) ? "near" : "equals", defects[i].id, defects[i].summary);
         }
         kvg_set_free(&wrong);
     }
@@ -328,7 +393,7 @@ static void check_guards(const kvg_tensor_set *set, const char *what, kvg_result
 {
     for (size_t i = 0; i < set->count; i++) {
         if (kvg_guard_check(&set->guards[i])) {
-            fail(r, "%s %s: %s", what, kvg_set_name(set, i), kvg_error_text());
+            kvg_result_fail(r, "%s %s: %s", what, kvg_set_name(set, i), kvg_error_text());
         }
     }
 }
@@ -346,18 +411,20 @@ static void run_candidate(running_case *b, const kvg_backend *backend, const kvg
     const double start = now_ms();
     const kvg_status s = impl->run(&b->c->problem, b->data.in.tensors, b->answer.tensors, NULL);
     r->milliseconds = now_ms() - start;
-    if (!restore_float_mode()) fail(r, "%s left the floating-point mode changed: rounding or subnormals", impl->name);
+    if (!restore_float_mode()) {
+        kvg_result_fail(r, "%s left the floating-point mode changed: rounding or subnormals", impl->name);
+    }
     if (s == KVG_ERR_UNIMPLEMENTED) {
         r->verdict = KVG_VERDICT_UNIMPLEMENTED;
         snprintf(r->detail, sizeof r->detail, "%s", candidate_text(backend));
         return;
     }
-    if (s) fail(r, "%s returned '%s': %s", impl->name, kvg_status_name(s), candidate_text(backend));
+    if (s) kvg_result_fail(r, "%s returned '%s': %s", impl->name, kvg_status_name(s), candidate_text(backend));
     check_guards(&b->data.in, "input", r);
     check_guards(&b->answer, "output", r);
     for (size_t i = 0; i < in->count; i++) {
         if (kvg_hash64(in->tensors[i].data, in->tensors[i].bytes) != before[i]) {
-            fail(r, "input %s was written", kvg_set_name(in, i));
+            kvg_result_fail(r, "input %s was written", kvg_set_name(in, i));
         }
     }
     if (r->verdict == KVG_VERDICT_PASS) judge(b, b->answer.tensors, r);
@@ -365,6 +432,28 @@ static void run_candidate(running_case *b, const kvg_backend *backend, const kvg
         r->verdict = KVG_VERDICT_ERROR;
         snprintf(r->detail, sizeof r->detail, "%" PRIu64 " bytes compared of %zu defined", r->compared_bytes,
                  b->output_bytes);
+    }
+}
+
+/* The same questions in other ways (harness/relations.def): each answer is judged like the first. */
+static void run_relations(const running_case *b, const kvg_backend *backend, const kvg_impl *impl, kvg_result *r)
+{
+    for (size_t i = 0; i < kvg_relation_count() && r->verdict == KVG_VERDICT_PASS; i++) {
+        const kvg_relation *relation = kvg_relation_get(i);
+        kvg_result other = {.verdict = KVG_VERDICT_PASS};
+        kvg_tensor_set answer = {0};
+        if (!kvg_relation_applies(relation, &b->data, backend)) continue;
+        const kvg_status s = kvg_relation_answer(relation, &b->data, backend, impl, &answer);
+        if (s && s != KVG_ERR_UNIMPLEMENTED) kvg_result_fail(&other, "%s", candidate_text(backend));
+        if (!s) judge(b, answer.tensors, &other);
+        if (other.verdict != KVG_VERDICT_PASS) {
+            r->verdict = other.verdict;
+            snprintf(r->detail, sizeof r->detail, "relation %s (%s): %.400s", kvg_relation_id(relation),
+                     kvg_relation_summary(relation), other.detail);
+        } else if (!s) {
+            r->relations |= 1ull << i;
+        }
+        kvg_set_free(&answer);
     }
 }
 
@@ -386,7 +475,7 @@ static void time_candidate(running_case *b, const kvg_impl *impl, double seconds
         kvg_case_data_prefill(&b->data, &b->answer);
         const double before = now_ms();
         if (impl->run(&b->c->problem, b->data.in.tensors, b->answer.tensors, NULL)) {
-            fail(r, "%s failed while it was timed", impl->name);
+            kvg_result_fail(r, "%s failed while it was timed", impl->name);
             return;
         }
         times[runs] = now_ms() - before;
@@ -418,7 +507,9 @@ static void check_case(const kvg_case *c, const kvg_backend *backend, double sec
     } else {
         out->impl = impl->name;
         run_candidate(b, backend, impl, out);
+        if (decodes(b) && c->relations) run_relations(b, backend, impl, out);
         if (out->verdict == KVG_VERDICT_PASS || out->verdict == KVG_VERDICT_FAIL) {
+            if (decodes(b)) measure_separation(b, out);
             if (out->verdict == KVG_VERDICT_FAIL) diagnose(b, out);
             run_controls(b, out);
             count_reach(b, out);
@@ -426,6 +517,7 @@ static void check_case(const kvg_case *c, const kvg_backend *backend, double sec
         if (timing && out->verdict == KVG_VERDICT_PASS) time_candidate(b, impl, seconds, out, timing);
     }
     if (!b) return;
+    kvg_decode_truth_free(&b->truth);
     kvg_case_data_free(&b->data);
     kvg_set_free(&b->expected);
     kvg_set_free(&b->answer);

@@ -6,6 +6,7 @@
 #include "core/verdict.h"
 #include "harness/case.h"
 #include "harness/defects.h"
+#include "harness/separation.h"
 
 /* Round trip of one side: decoded values y against the inputs x, finite elements only. */
 typedef struct kvg_round_trip {
@@ -16,13 +17,26 @@ typedef struct kvg_round_trip {
     double worst_ratio;   /* largest |y - x| / bound */
 } kvg_round_trip;
 
-enum { KVG_MAX_CONTROLS = 16, KVG_RESULT_TEXT = 640 };
+/* Op decode: the answer against the exact one, in units of the bound of the case's class; then what quantisation itself
+ * did, which is nobody's fault. */
+typedef struct kvg_decode_accuracy {
+    uint64_t elements;                /* numbers of out and lse; 0: not judged */
+    uint64_t unpromised;              /* of these, without a bound */
+    double worst_ratio, median_ratio; /* of out */
+    double lse_ratio;                 /* worst of lse */
+    double relative_l2;               /* |out - exact| / |exact| */
+    double codec_ratio, codec_l2;     /* exact answer over the cache against that over K and V before; NAN: none */
+    double probe_ratio;               /* worst of out and lse against what a probe must give; NAN: no probe */
+} kvg_decode_accuracy;
+
+enum { KVG_MAX_CONTROLS = 48, KVG_RESULT_TEXT = 640 };
 
 typedef enum kvg_control_outcome {
     KVG_CONTROL_ABSENT,    /* does not apply to this problem */
     KVG_CONTROL_UNREACHED, /* does not change the exact answer of this case */
     KVG_CONTROL_REJECTED,  /* changed it, and the check said FAIL: by bytes or by value */
     KVG_CONTROL_REJECTED_BY_BOUND, /* the round-trip bound alone rejects it too */
+    KVG_CONTROL_WITHIN,    /* op decode without a profile: changed it by less than a right answer may be off */
     KVG_CONTROL_ACCEPTED   /* changed it, and the check passed it: the case is MISTRUSTED */
 } kvg_control_outcome;
 
@@ -34,10 +48,16 @@ typedef struct kvg_result {
     uint64_t mismatched_bytes;
     uint64_t value_steps;         /* KVG_DIALECT_VALUE: bytes that differ within the rule */
     kvg_round_trip round_trip[2];
+    kvg_decode_accuracy decode;
+    kvg_separation separation; /* op decode */
+    uint64_t relations;        /* op decode: bit i: row i of harness/relations.def was asked, and held */
     kvg_reference_reach reach[2];
     kvg_control_outcome controls[KVG_MAX_CONTROLS]; /* in the order of the control rows of harness/defects.def */
     double milliseconds;          /* of the candidate's run */
 } kvg_result;
+
+/* A FAIL with this text; the first reason stays. */
+void kvg_result_fail(kvg_result *r, const char *format, ...) KVG_PRINTF(2, 3);
 
 /* Runs a case on a backend. Never fails: what goes wrong is a verdict with a detail. */
 void kvg_check_run(const kvg_case *c, const kvg_backend *backend, kvg_result *out);
@@ -52,8 +72,8 @@ typedef struct kvg_timing {
  * answer once more. *timing is all zero where nothing was timed. */
 void kvg_check_time(const kvg_case *c, const kvg_backend *backend, double seconds, kvg_result *out, kvg_timing *timing);
 
-/* Resolves a backend's name: "reference", "defect:<id>", a path with a '/', or the name of a plug-in
- * libkvgold_<name>.so beside the program or in its library folder. Plug-ins are opened at most once. */
+/* Resolves a backend's name: "reference", "defect:<id>", "cuda" where it is built in, a path with a '/', or the name of
+ * a plug-in libkvgold_<name>.so beside the program or in its library folder. Plug-ins are opened at most once. */
 kvg_status kvg_check_backend(const char *name, const kvg_backend **out) KVG_CHECKED;
 
 #endif

@@ -19,7 +19,8 @@
 static const char help_text[] =
     "usage: kvgold bench CONFIG [options]\n\n"
     "Checks each case of the config, then times it, warm, and checks the last timed answer again. A failing case is\n"
-    "never timed. Elements are K and V elements of one run; MB/s counts the bytes the op must read and write.\n"
+    "never timed. Elements are K and V elements of one run; MB/s counts the bytes the op must read and write. Of op\n"
+    "decode also the time of a step and its rows of q per second: tokens of one layer.\n"
     "A config of `kvgold pool` with sizes to measure goes to `kvgold pool bench`.\n\n"
     "      --backend NAME   time this implementation instead of the config's\n"
     "      --seconds S      time per measurement (default 0.5)\n"
@@ -35,7 +36,13 @@ typedef struct bench_options {
 static double elements_of(const kvg_problem *p)
 {
     const double rows = kvg_problem_sides(p) * (double)p->tokens * p->kv_heads * p->head_dim;
-    return p->op == KVG_OP_FLATTEN ? rows * p->paging.sequences : rows;
+    return kvg_op_reads_sequences(p->op) ? rows * p->paging.sequences : rows;
+}
+
+/* Rows of q: of op decode, the tokens that a step gives. */
+static double queries_of(const kvg_problem *p)
+{
+    return p->attention.queries;
 }
 
 /* The bytes that the op must move; of a pool, the rows of its tokens alone. */
@@ -123,8 +130,11 @@ static bool print_measurement(const kvg_case *c, unsigned threads, const measure
     }
     const double elements = elements_of(&c->problem) / t.median_ms / 1e3,
                  megabytes = bytes_of(&c->problem) / t.median_ms / 1e3;
-    printf("%-72s %2u %9.1f %9.1f %9.0f %7.1f%% %6llu\n", c->id, threads, elements, elements / threads, megabytes,
+    printf("%-72s %2u %9.1f %9.1f %9.0f %7.1f%% %6llu", c->id, threads, elements, elements / threads, megabytes,
            100 * (t.slowest_ms - t.fastest_ms) / t.median_ms, (unsigned long long)t.runs);
+    const double per_second = 1e3 * queries_of(&c->problem) / t.median_ms;
+    if (per_second > 0) printf("  %.1f ms, %.2f tokens/s", t.median_ms, per_second);
+    putchar('\n');
     cJSON *item = cJSON_CreateObject();
     cJSON_AddStringToObject(item, "id", c->id);
     cJSON_AddStringToObject(item, "impl", m->impl);
@@ -135,6 +145,7 @@ static bool print_measurement(const kvg_case *c, unsigned threads, const measure
     cJSON_AddNumberToObject(item, "slowest_ms", t.slowest_ms);
     cJSON_AddNumberToObject(item, "runs", (double)t.runs);
     cJSON_AddNumberToObject(item, "million_elements_per_second", elements);
+    if (per_second > 0) cJSON_AddNumberToObject(item, "tokens_per_second", per_second);
     cJSON_AddItemToArray(list, item);
     return true;
 }

@@ -62,11 +62,11 @@ static void print_gpus(void)
 
 static void print_backends(void)
 {
-    static const char *const plugins[] = {"slowref"};
+    static const char *const others[] = {"slowref", "cuda"};
     printf("backends:  reference, defect:<id>");
-    for (size_t i = 0; i < sizeof plugins / sizeof plugins[0]; i++) {
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
         const kvg_backend *backend;
-        if (kvg_check_backend(plugins[i], &backend) == KVG_OK) printf(", %s", backend->name);
+        if (kvg_check_backend(others[i], &backend) == KVG_OK) printf(", %s", backend->name);
     }
     printf("\n");
 }

@@ -9,11 +9,12 @@
 #include "harness/defects.h"
 #include "harness/model.h"
 #include "harness/pool_defects.h"
+#include "harness/relations.h"
 
 static const char help_text[] =
     "usage: kvgold list [WHAT | CONFIG]\n\n"
-    "WHAT: formats, dialects, ops, layouts, fills, defects or models; without it all of them. With a config: its case\n"
-    "ids.\n";
+    "WHAT: formats, dialects, ops, layouts, profiles, fills, relations, defects or models; without it all of them.\n"
+    "With a config: its case ids.\n";
 
 static kvg_status list_formats(void)
 {
@@ -60,6 +61,15 @@ static kvg_status list_layouts(void)
     return KVG_OK;
 }
 
+static kvg_status list_profiles(void)
+{
+    size_t count;
+    const kvg_profile_info *profiles = kvg_profile_table(&count);
+    printf("%-18s no chip: the exact answer, rounded once (op decode)\n", "exact");
+    for (size_t i = 0; i < count; i++) printf("%-18s %s\n", profiles[i].name, profiles[i].summary);
+    return KVG_OK;
+}
+
 static kvg_status list_fills(void)
 {
     for (int i = 0; kvg_fill_names[i]; i++) printf("%s\n", kvg_fill_names[i]);
@@ -79,6 +89,14 @@ static kvg_status list_defects(void)
     for (size_t i = 0; i < count; i++) {
         printf("%-22s %-8s %s%s%s%s\n", managers[i].id, "pool", managers[i].summary, managers[i].seen_in[0] ? " (" : "",
                managers[i].seen_in, managers[i].seen_in[0] ? ")" : "");
+    }
+    return KVG_OK;
+}
+
+static kvg_status list_relations(void)
+{
+    for (size_t i = 0; i < kvg_relation_count(); i++) {
+        printf("%-12s %s\n", kvg_relation_id(kvg_relation_get(i)), kvg_relation_summary(kvg_relation_get(i)));
     }
     return KVG_OK;
 }
@@ -103,8 +121,8 @@ static const struct {
     const char *name;
     kvg_status (*print)(void);
 } lists[] = {{"formats", list_formats}, {"dialects", list_dialects}, {"ops", list_ops},
-             {"layouts", list_layouts}, {"fills", list_fills},       {"defects", list_defects},
-             {"models", list_models}};
+             {"layouts", list_layouts}, {"profiles", list_profiles}, {"fills", list_fills},
+             {"relations", list_relations}, {"defects", list_defects}, {"models", list_models}};
 
 static int list_config(const char *path)
 {

@@ -63,6 +63,17 @@ static void axis_text(const kvg_case *c, const choice *choices, axis which, char
     case AXIS_SHARED_KV: yes_no(p->paging.shared_kv, out, size); return;
     case AXIS_ROPE: yes_no(p->rope.dims, out, size); return;
     case AXIS_BIAS: yes_no(p->bias, out, size); return;
+    case AXIS_GROUP: snprintf(out, size, "%u", p->attention.query_heads / p->kv_heads); return;
+    case AXIS_QUERIES: snprintf(out, size, "%u", c->queries); return;
+    case AXIS_WINDOW: snprintf(out, size, "%u", p->attention.window); return;
+    case AXIS_SOFTCAP: yes_no(p->attention.softcap > 0, out, size); return;
+    case AXIS_SCORE_SCALE: yes_no(p->attention.scale > 0, out, size); return;
+    case AXIS_SINKS: yes_no(p->attention.sinks, out, size); return;
+    case AXIS_PROFILE:
+        snprintf(out, size, "%s", p->profile == KVG_PROFILE_NONE ? "exact" : kvg_profile_get(p->profile)->name);
+        return;
+    case AXIS_RELATIONS: yes_no(c->relations, out, size); return;
+    case AXIS_OPERANDS: snprintf(out, size, "%s", kvg_operands_names[c->operands]); return;
     case AXIS_FILL: snprintf(out, size, "%s", kvg_fill_names[c->fill]); return;
     case AXIS_SCALE: snprintf(out, size, c->scale.given ? "given" : "P%d", (int)c->scale.convention); return;
     case AXIS_BACKEND: snprintf(out, size, "%s", c->backend); return;
@@ -148,6 +159,7 @@ static kvg_status finish_case(kvg_config *config, group *g, const choice *choice
     if (is_excluded(g, c, choices)) return KVG_OK;
     c->seed = config->seed;
     kvg_status s = kvg_problem_check(&c->problem);
+    if (!s) s = kvg_attention_check_profile(&c->problem);
     if (!s) s = kvg_case_name(c);
     if (!s) s = kvg_fill_check(c);
     if (!s) s = kvg_axis_check_blocks(&c->problem);
@@ -162,6 +174,7 @@ static kvg_status add_combination(kvg_config *config, group *g, const choice *ch
     kvg_case c = {
         .problem = {.layout = KVG_LAYOUT_ROWS, .dtype = KVG_DTYPE_BF16, .tokens = 64},
         .scale = {.convention = KVG_SCALE_P2},
+        .relations = true,
         .backend = "reference",
     };
     c.problem.storage[KVG_K].dialect = c.problem.storage[KVG_V].dialect = "canonical";
@@ -174,6 +187,8 @@ static kvg_status add_combination(kvg_config *config, group *g, const choice *ch
         if (s) return s;
     }
     kvg_axis_defaults(&c.problem);
+    kvg_status status = kvg_attention_defaults(&c);
+    if (status) return kvg_config_at(g->object, status);
     if (c.policy.given && kvg_policy_apply(config, choices[AXIS_POLICY].value, &c)) {
         if (is_excluded(g, &c, choices)) return KVG_OK;
         return kvg_policy_apply(config, choices[AXIS_POLICY].value, &c); /* for its text */
@@ -231,9 +246,29 @@ static bool replaces(kvg_json object, axis a)
     }
 }
 
+/* Op mma has no K and V, so nothing to store and no shape to choose. */
+static bool has_rows(const choice *choices)
+{
+    const char *op = "";
+    return !choices[AXIS_OP].has || kvg_json_string(choices[AXIS_OP].value, &op) || strcmp(op, "mma") != 0;
+}
+
+static kvg_status check_tiles(kvg_json object, const choice *choices)
+{
+    static const axis shape[] = {AXIS_FORMAT, AXIS_POLICY, AXIS_DIALECT, AXIS_MODEL, AXIS_KV_HEADS, AXIS_HEAD_DIM};
+    for (size_t i = 0; i < sizeof shape / sizeof shape[0]; i++) {
+        if (!choices[shape[i]].has) continue;
+        return kvg_json_fail(object, "op mma has no \"%s\": its tiles follow from \"dtype\" and \"tokens\"",
+                             kvg_axis_names[shape[i]]);
+    }
+    if (choices[AXIS_PROFILE].has && choices[AXIS_FILL].has) return KVG_OK;
+    return kvg_json_fail(object, "op mma: \"profile\" and \"fill\" are required");
+}
+
 /* What every combination must have. */
 static kvg_status check_choices(kvg_json object, const choice *choices)
 {
+    if (!has_rows(choices)) return check_tiles(object, choices);
     const bool stored = choices[AXIS_FORMAT].has || choices[AXIS_POLICY].has;
     if (!choices[AXIS_OP].has || !stored || !choices[AXIS_FILL].has) {
         return kvg_json_fail(object, "\"op\", \"format\" (or \"policy\") and \"fill\" are required");

@@ -11,7 +11,8 @@
 
 const char *const kvg_axis_names[AXIS_COUNT] = {
     "op", "format", "policy", "dialect", "layout", "dtype", "model", "kv_heads", "head_dim", "tokens", "block_tokens",
-    "blocks", "layers", "sequences", "padding", "v_scale_swizzle", "shared_kv", "rope", "bias", "fill", "scale",
+    "blocks", "layers", "sequences", "padding", "v_scale_swizzle", "shared_kv", "rope", "bias", "group",
+    "queries", "window", "softcap", "score_scale", "sinks", "profile", "operands", "relations", "fill", "scale",
     "backend",
 };
 
@@ -44,8 +45,6 @@ static void config_path(const kvg_config *config, const char *path, char *out, s
 }
 
 /* --- one axis value into a case --- */
-
-typedef kvg_status read_axis(kvg_config *config, kvg_json value, kvg_case *c);
 
 static kvg_status read_op(kvg_config *config, kvg_json value, kvg_case *c)
 {
@@ -140,10 +139,11 @@ static kvg_status read_model(kvg_config *config, kvg_json value, kvg_case *c)
     if (s) return s;
     c->problem.kv_heads = model.kv_heads;
     c->problem.head_dim = model.head_dim;
+    if (c->problem.op == KVG_OP_DECODE) c->problem.attention.query_heads = model.query_heads / model.kv_heads;
     return KVG_OK;
 }
 
-static kvg_status read_number(kvg_json value, uint64_t max, uint32_t *out)
+kvg_status kvg_axis_number(kvg_json value, uint64_t max, uint32_t *out)
 {
     uint64_t number = 0;
     kvg_status s = kvg_json_u64(value, 1, max, &number);
@@ -154,19 +154,19 @@ static kvg_status read_number(kvg_json value, uint64_t max, uint32_t *out)
 static kvg_status read_kv_heads(kvg_config *config, kvg_json value, kvg_case *c)
 {
     (void)config;
-    return read_number(value, 1024, &c->problem.kv_heads);
+    return kvg_axis_number(value, 1024, &c->problem.kv_heads);
 }
 
 static kvg_status read_head_dim(kvg_config *config, kvg_json value, kvg_case *c)
 {
     (void)config;
-    return read_number(value, KVG_MAX_HEAD_DIM, &c->problem.head_dim);
+    return kvg_axis_number(value, KVG_MAX_HEAD_DIM, &c->problem.head_dim);
 }
 
 static kvg_status read_tokens(kvg_config *config, kvg_json value, kvg_case *c)
 {
     (void)config;
-    return read_number(value, 1 << 20, &c->problem.tokens);
+    return kvg_axis_number(value, 1 << 20, &c->problem.tokens);
 }
 
 /* --- paged layouts --- */
@@ -174,29 +174,29 @@ static kvg_status read_tokens(kvg_config *config, kvg_json value, kvg_case *c)
 static kvg_status read_block_tokens(kvg_config *config, kvg_json value, kvg_case *c)
 {
     (void)config;
-    return read_number(value, 1 << 20, &c->problem.paging.block_tokens);
+    return kvg_axis_number(value, 1 << 20, &c->problem.paging.block_tokens);
 }
 
 static kvg_status read_blocks(kvg_config *config, kvg_json value, kvg_case *c)
 {
     (void)config;
-    return read_number(value, 1 << 24, &c->problem.paging.blocks);
+    return kvg_axis_number(value, 1 << 24, &c->problem.paging.blocks);
 }
 
 static kvg_status read_layers(kvg_config *config, kvg_json value, kvg_case *c)
 {
     (void)config;
-    return read_number(value, 1024, &c->problem.paging.layers);
+    return kvg_axis_number(value, 1024, &c->problem.paging.layers);
 }
 
 static kvg_status read_sequences(kvg_config *config, kvg_json value, kvg_case *c)
 {
     (void)config;
-    return read_number(value, 1 << 16, &c->problem.paging.sequences);
+    return kvg_axis_number(value, 1 << 16, &c->problem.paging.sequences);
 }
 
 /* Reads the numbers that `keys` name from an object. The first `required` must be there; another that is not leaves its
- * number alone. A key whose `out` is NULL is for the caller. */
+ * number alone. */
 static kvg_status read_numbers(kvg_json object, const char *const *keys, size_t count, size_t required,
                                uint32_t *const *out)
 {
@@ -204,7 +204,7 @@ static kvg_status read_numbers(kvg_json object, const char *const *keys, size_t 
     for (size_t i = 0; i < count && !s; i++) {
         kvg_json value;
         uint64_t number = 0;
-        if (!out[i] || (i >= required && !kvg_json_has(object, keys[i]))) continue;
+        if (i >= required && !kvg_json_has(object, keys[i])) continue;
         s = kvg_json_get(object, keys[i], &value);
         if (!s) s = kvg_json_u64(value, 0, 1 << 24, &number);
         *out[i] = (uint32_t)number;
@@ -237,21 +237,6 @@ static kvg_status read_shared_kv(kvg_config *config, kvg_json value, kvg_case *c
     return read_numbers(value, keys, 2, 1, (uint32_t *const[]){&g->v_dim, &g->v_first});
 }
 
-/* {"dims": 64, "pairing": "adjacent" or "halves", "positions": 256}; dims 0 is no RoPE. */
-static kvg_status read_rope(kvg_config *config, kvg_json value, kvg_case *c)
-{
-    static const char *const keys[] = {"dims", "positions", "pairing"};
-    static const char *const pairings[] = {"adjacent", "halves"};
-    kvg_rope r = {.positions = 256};
-    bool halves = false;
-    (void)config;
-    kvg_status s = read_numbers(value, keys, 3, 1, (uint32_t *const[]){&r.dims, &r.positions, NULL});
-    if (!s) s = kvg_axis_either(value, "pairing", pairings, &halves);
-    r.pairing = halves ? KVG_PAIRING_HALVES : KVG_PAIRING_ADJACENT;
-    if (!s && r.dims) c->problem.rope = r;
-    return s;
-}
-
 static kvg_status read_bias(kvg_config *config, kvg_json value, kvg_case *c)
 {
     (void)config;
@@ -277,7 +262,7 @@ static uint64_t blocks_needed(const kvg_problem *p)
     const kvg_paging *g = &p->paging;
     const uint64_t each = p->tokens / g->sequences, longer = p->tokens % g->sequences;
     if (has_capacity(p->layout)) return g->sequences;
-    if (p->op == KVG_OP_FLATTEN) {
+    if (kvg_op_reads_sequences(p->op)) {
         return (uint64_t)kvg_layout_table_width(p->layout, g, p->tokens) * (g->sequences - (g->sequences > 2));
     }
     return longer * worst_blocks(each + 1, g->block_tokens) +
@@ -289,7 +274,7 @@ kvg_status kvg_axis_check_blocks(const kvg_problem *p)
     const kvg_paging *g = &p->paging;
     if (!kvg_layout_get(p->layout)->paged) return KVG_OK;
     const uint64_t needed = blocks_needed(p), longest = ((uint64_t)p->tokens + g->sequences - 1) / g->sequences;
-    if (p->layout == KVG_LAYOUT_CONTIGUOUS && p->op != KVG_OP_FLATTEN && longest > g->block_tokens) {
+    if (p->layout == KVG_LAYOUT_CONTIGUOUS && !kvg_op_reads_sequences(p->op) && longest > g->block_tokens) {
         return kvg_fail(KVG_ERR_INVALID,
                         "%u tokens in %u sequences need %llu or more as capacity (block_tokens), not %u", p->tokens,
                         g->sequences, (unsigned long long)longest, g->block_tokens);
@@ -304,6 +289,12 @@ kvg_status kvg_axis_check_blocks(const kvg_problem *p)
 void kvg_axis_defaults(kvg_problem *p)
 {
     kvg_paging *g = &p->paging;
+    if (p->op == KVG_OP_MMA) { /* its tiles follow from the operands' type alone */
+        p->storage[KVG_K].format = p->dtype == KVG_DTYPE_F16 ? KVG_FORMAT_F16 : KVG_FORMAT_BF16;
+        p->storage[KVG_V].format = p->storage[KVG_K].format;
+        p->kv_heads = 1;
+        p->head_dim = KVG_MMA_K;
+    }
     if (!kvg_layout_get(p->layout)->paged) return;
     if (!g->block_tokens) g->block_tokens = 16;
     if (!g->layers) g->layers = 2;
@@ -394,11 +385,15 @@ static kvg_status read_backend(kvg_config *config, kvg_json value, kvg_case *c)
     return s;
 }
 
-static read_axis *const readers[AXIS_COUNT] = {
+static kvg_axis_reader *const readers[AXIS_COUNT] = {
     read_op,        read_format,   read_policy,    read_dialect, read_layout,       read_dtype,
     read_model,     read_kv_heads, read_head_dim,  read_tokens,  read_block_tokens, read_blocks,
-    read_layers,    read_sequences, read_padding,  read_swizzle, read_shared_kv,    read_rope,
-    read_bias,      read_fill,     read_scale,     read_backend,
+    read_layers,    read_sequences, read_padding,  read_swizzle, read_shared_kv,    kvg_rope_read,
+    read_bias,
+    kvg_attention_read_group,      kvg_attention_read_queries,     kvg_attention_read_window,
+    kvg_attention_read_softcap,    kvg_attention_read_score_scale, kvg_attention_read_sinks,
+    kvg_attention_read_profile,    kvg_attention_read_operands,    kvg_attention_read_relations,
+    read_fill,      read_scale,    read_backend,
 };
 
 kvg_status kvg_axis_read(axis which, kvg_config *config, kvg_json value, kvg_case *c)

@@ -9,7 +9,8 @@
 typedef enum axis {
     AXIS_OP, AXIS_FORMAT, AXIS_POLICY, AXIS_DIALECT, AXIS_LAYOUT, AXIS_DTYPE, AXIS_MODEL, AXIS_KV_HEADS, AXIS_HEAD_DIM,
     AXIS_TOKENS, AXIS_BLOCK_TOKENS, AXIS_BLOCKS, AXIS_LAYERS, AXIS_SEQUENCES, AXIS_PADDING, AXIS_SWIZZLE,
-    AXIS_SHARED_KV, AXIS_ROPE, AXIS_BIAS, AXIS_FILL, AXIS_SCALE, AXIS_BACKEND, AXIS_COUNT
+    AXIS_SHARED_KV, AXIS_ROPE, AXIS_BIAS, AXIS_GROUP, AXIS_QUERIES, AXIS_WINDOW, AXIS_SOFTCAP, AXIS_SCORE_SCALE,
+    AXIS_SINKS, AXIS_PROFILE, AXIS_OPERANDS, AXIS_RELATIONS, AXIS_FILL, AXIS_SCALE, AXIS_BACKEND, AXIS_COUNT
 } axis;
 
 extern const char *const kvg_axis_names[AXIS_COUNT];
@@ -30,7 +31,7 @@ kvg_status kvg_config_at(kvg_json value, kvg_status s) KVG_CHECKED;
 
 /* Geometry that the config leaves open, where the layout is paged: 16 tokens a block, 2 layers, 3 sequences, and two
  * blocks more than harness/paged_fill.h can need. The op works on layer
- * (tokens + block_tokens) mod layers. */
+ * (tokens + block_tokens) mod layers. Op mma: the storage and the shape of its tiles. */
 void kvg_axis_defaults(kvg_problem *problem);
 
 /* KVG_ERR_INVALID if a paged problem has fewer blocks, or a smaller capacity, than harness/paged_fill.h can need with
@@ -40,11 +41,31 @@ kvg_status kvg_axis_check_blocks(const kvg_problem *problem) KVG_CHECKED;
 /* Reads one value of one axis into a case. */
 kvg_status kvg_axis_read(axis which, kvg_config *config, kvg_json value, kvg_case *c) KVG_CHECKED;
 
+/* An integer from 1 to max. */
+kvg_status kvg_axis_number(kvg_json value, uint64_t max, uint32_t *out) KVG_CHECKED;
+
 /* An optional member that is one of two words; *second if it is the second. Without it *second stays. */
 kvg_status kvg_axis_either(kvg_json object, const char *key, const char *const names[2], bool *second) KVG_CHECKED;
+
+/* harness/config_rope.c */
+kvg_status kvg_rope_read(kvg_config *config, kvg_json value, kvg_case *c) KVG_CHECKED;
+
+/* harness/config_attention.c: KVG_ERR_INVALID for an op decode whose profile has no operands for it. */
+kvg_status kvg_attention_check_profile(const kvg_problem *p) KVG_CHECKED;
 
 /* harness/config_policy.c: reads the request; chooses the formats of both sides for the case's type and geometry. */
 kvg_status kvg_policy_read(kvg_json value, kvg_case *c) KVG_CHECKED;
 kvg_status kvg_policy_apply(kvg_config *config, kvg_json value, kvg_case *c) KVG_CHECKED;
+
+/* harness/config_attention.c: one value of an axis of op decode. Until kvg_attention_defaults runs, the case's
+ * query_heads are those of one KV head. */
+typedef kvg_status kvg_axis_reader(kvg_config *config, kvg_json value, kvg_case *c);
+kvg_axis_reader kvg_attention_read_group, kvg_attention_read_queries, kvg_attention_read_window,
+    kvg_attention_read_softcap, kvg_attention_read_score_scale, kvg_attention_read_sinks, kvg_attention_read_profile,
+    kvg_attention_read_operands, kvg_attention_read_relations;
+
+/* What the config leaves open: one query head for a KV head, one query for a sequence. KVG_ERR_INVALID if an axis is
+ * not for the case's op. After kvg_axis_defaults. */
+kvg_status kvg_attention_defaults(kvg_case *c) KVG_CHECKED;
 
 #endif

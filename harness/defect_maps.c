@@ -69,6 +69,17 @@ static void swap(kvg_row_map pair[2])
     pair[KVG_V].base = k.base;
 }
 
+void kvg_map_swap_rows(const kvg_problem *p, kvg_layout_map *map)
+{
+    (void)p;
+    kvg_row_map *parts[2] = {map->codes, map->scales};
+    for (int i = 0; i < 2; i++) {
+        const kvg_row_map k = parts[i][KVG_K];
+        parts[i][KVG_K] = parts[i][KVG_V];
+        parts[i][KVG_V] = k;
+    }
+}
+
 void kvg_map_swap_planes(const kvg_problem *p, kvg_layout_map *map)
 {
     (void)p;

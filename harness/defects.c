@@ -5,7 +5,12 @@
 #include <string.h>
 
 #include "core/bits.h"
+#include "harness/defect_cache.h"
 #include "harness/defect_maps.h"
+#include "harness/defects_decode.h"
+#include "harness/defects_lanes.h"
+#include "harness/defects_mma.h"
+#include "harness/defects_rope.h"
 
 /* --- which problems a defect applies to --- */
 
@@ -15,6 +20,7 @@ static const kvg_format_info *format_of(const kvg_problem *p, kvg_side side)
 }
 
 static bool any(const kvg_problem *p, kvg_side side) { return format_of(p, side) != NULL; }
+static bool any_rows(const kvg_problem *p, kvg_side side) { return any(p, side) && p->op != KVG_OP_DECODE; }
 static bool four_bit(const kvg_problem *p, kvg_side side) { return format_of(p, side)->element_bits == 4; }
 static bool scaled(const kvg_problem *p, kvg_side side) { return format_of(p, side)->tensor_scale; }
 static bool scaled_v(const kvg_problem *p, kvg_side side) { return side == KVG_V && scaled(p, side); }
@@ -91,7 +97,8 @@ static bool padded(const kvg_problem *p, kvg_side side)
 
 static bool layered(const kvg_problem *p, kvg_side side) { return first_side(p, side) && p->paging.layers > 1; }
 static bool many_blocks(const kvg_problem *p, kvg_side side) { return first_side(p, side) && p->paging.blocks > 1; }
-static bool reads_back(const kvg_problem *p, kvg_side side) { return side == KVG_K && p->op == KVG_OP_FLATTEN; }
+static bool reads_back(const kvg_problem *p, kvg_side side) { return side == KVG_K && kvg_op_reads_sequences(p->op); }
+static bool expands(const kvg_problem *p, kvg_side side) { return any(p, side) && p->op == KVG_OP_EXPAND; }
 static bool shared_row(const kvg_problem *p, kvg_side side) { return reads_back(p, side) && p->paging.shared_kv; }
 static bool biased(const kvg_problem *p, kvg_side side) { return first_side(p, side) && p->bias; }
 static bool roped(const kvg_problem *p, kvg_side side) { return first_side(p, side) && p->rope.dims > 0; }
@@ -101,9 +108,10 @@ static bool long_blocks(const kvg_problem *p, kvg_side side)
     return first_side(p, side) && p->paging.block_tokens > 1;
 }
 
+/* Of op decode by ring_not_wrapped. */
 static bool ring(const kvg_problem *p, kvg_side side)
 {
-    return reads_back(p, side) && p->layout == KVG_LAYOUT_RING;
+    return reads_back(p, side) && p->layout == KVG_LAYOUT_RING && p->op != KVG_OP_DECODE;
 }
 
 static bool many_sequences(const kvg_problem *p, kvg_side side)
@@ -143,11 +151,18 @@ static bool joined_scales(const kvg_problem *p, kvg_side side)
     return joined_same(p, side) && has_scales(p, KVG_K) && !p->paging.v_scale_swizzle;
 }
 
+/* Not for formats whose parameters are two numbers of the model type. */
+static bool expands_16_bit(const kvg_problem *p, kvg_side side)
+{
+    return expands(p, side) && format_of(p, KVG_K)->row_param_bytes != 4 && format_of(p, KVG_V)->row_param_bytes != 4;
+}
+
 /* --- changes of the problem --- */
 
 static void same(kvg_problem *p, kvg_side side) { (void)p, (void)side; }
 static void use_floor(kvg_problem *p, kvg_side side) { p->storage[side].dialect = "ocp"; }
 static void use_seed(kvg_problem *p, kvg_side side) { p->storage[side].dialect = "seed"; }
+static void use_f32(kvg_problem *p, kvg_side side) { (void)side, p->dtype = KVG_DTYPE_F32; }
 static void flip_swizzle(kvg_problem *p, kvg_side side) { (void)side, p->paging.v_scale_swizzle ^= true; }
 static void use_contiguous(kvg_problem *p, kvg_side side) { (void)side, p->layout = KVG_LAYOUT_CONTIGUOUS; }
 static void drop_bias(kvg_problem *p, kvg_side side) { (void)side, p->bias = false; }
@@ -345,7 +360,17 @@ static void drop_last(const kvg_defect_site *s)
 static void saturate_to_nan(const kvg_defect_site *s)
 {
     uint8_t *bytes = s->tensor->data;
-    for (size_t i = 0; i < s->tensor->bytes; i++) bytes[i] = bytes[i] == 0x7E ? 0x7F : bytes[i];
+    for (size_t i = 0; i < s->tensor->bytes; i++) bytes[i] |= (bytes[i] & 0x7F) == 0x7E;
+}
+
+/* The same values with an exponent bias of 8: one binade up, subnormals doubled, saturating. */
+static void fnuz_codes(const kvg_defect_site *s)
+{
+    uint8_t *bytes = s->tensor->data;
+    for (size_t i = 0; i < s->tensor->bytes; i++) {
+        const unsigned magnitude = bytes[i] & 0x7F, up = magnitude < 8 ? 2 * magnitude : magnitude + 8;
+        bytes[i] = (uint8_t)((bytes[i] & 0x80) | (up < 0x7F ? up : 0x7F));
+    }
 }
 
 static void add_one(const kvg_defect_site *s)
@@ -403,12 +428,15 @@ static void scale_bf16(const kvg_defect_site *s) { map_scale(s, bf16); }
 
 static const kvg_defect defects[] = {
 #define DEFECT(id, control, applies, change, role, mutate, summary, seen_in) \
-    {#id, control, applies, change, KVG_ROLE_##role, mutate, NULL, summary, seen_in},
+    {#id, control, applies, change, KVG_ROLE_##role, mutate, NULL, KVG_FLASH_RIGHT, summary, seen_in},
 #define MAP_DEFECT(id, control, applies, remap, summary, seen_in) \
-    {#id, control, applies, same, KVG_ROLE_NONE, keep, kvg_map_##remap, summary, seen_in},
+    {#id, control, applies, same, KVG_ROLE_NONE, keep, kvg_map_##remap, KVG_FLASH_RIGHT, summary, seen_in},
+#define FLASH_DEFECT(id, control, applies, ENUM, summary, seen_in) \
+    {#id, control, kvg_decode_##applies, same, KVG_ROLE_NONE, keep, NULL, KVG_FLASH_##ENUM, summary, seen_in},
 #include "harness/defects.def"
 #undef DEFECT
 #undef MAP_DEFECT
+#undef FLASH_DEFECT
 };
 enum { DEFECT_COUNT = sizeof defects / sizeof defects[0] };
 
@@ -429,11 +457,17 @@ kvg_status kvg_defect_find(const char *id, const kvg_defect **out)
     return kvg_fail(KVG_ERR_NOT_FOUND, "no defect '%s': `kvgold list defects` shows them", id);
 }
 
+/* Op decode has no codes and scales among its tensors: those in its cache change. */
+static bool changes_cache(const kvg_defect *defect, const kvg_problem *p)
+{
+    return p->op == KVG_OP_DECODE && kvg_roles_index(kvg_cache_row_roles, defect->role, KVG_K) >= 0;
+}
+
 bool kvg_defect_applies(const kvg_defect *defect, const kvg_problem *problem)
 {
     const kvg_op_info *op = kvg_op_get(problem->op);
     if (defect->role != KVG_ROLE_NONE && kvg_roles_index(op->inputs, defect->role, KVG_K) < 0 &&
-        kvg_roles_index(op->outputs, defect->role, KVG_K) < 0) {
+        kvg_roles_index(op->outputs, defect->role, KVG_K) < 0 && !changes_cache(defect, problem)) {
         return false;
     }
     return defect->applies(problem, KVG_K) || defect->applies(problem, KVG_V);
@@ -451,7 +485,7 @@ static void mutate_all(const kvg_defect *defect, const kvg_problem *p, const kvg
         if (!defect->applies(p, side)) continue;
         kvg_tensor *other = &tensors[kvg_roles_index(roles, role, (kvg_side)(1 - side))];
         const kvg_tensor *input = in[side].bytes ? &in[side] : &in[KVG_K];
-        defect->mutate(&(kvg_defect_site){p, side, &tensors[i], other, input});
+        defect->mutate(&(kvg_defect_site){p, side, &tensors[i], other, input, in});
     }
 }
 
@@ -478,11 +512,40 @@ static kvg_status copy_tensors(const kvg_tensor *from, size_t count, kvg_tensor 
     return KVG_OK;
 }
 
+static kvg_status change_cache(const kvg_defect *defect, const kvg_problem *p, const kvg_tensor *in,
+                               kvg_tensor *changed)
+{
+    kvg_tensor rows[4];
+    kvg_status s = kvg_cache_rows(p, in, rows);
+    if (s) return s;
+    mutate_all(defect, p, kvg_cache_row_roles, rows, in);
+    kvg_cache_store(p, rows, changed);
+    free_tensors(rows, 4);
+    return KVG_OK;
+}
+
+/* The answer under a wrong map; op decode has its cache moved instead. */
+static kvg_status run_mapped(const kvg_defect *defect, const kvg_problem *p, const kvg_tensor *in, kvg_tensor *changed,
+                             kvg_tensor *out)
+{
+    kvg_layout_map map;
+    kvg_reference_layout_map(p, &map);
+    defect->remap(p, &map);
+    if (p->op != KVG_OP_DECODE) return kvg_reference_run_mapped(p, &map, changed, out);
+    kvg_cache_remap(p, &map, in, changed);
+    return kvg_reference_run(p, changed, out);
+}
+
 kvg_status kvg_defect_run(const kvg_defect *defect, const kvg_problem *problem, const kvg_tensor *in, kvg_tensor *out)
 {
     const kvg_op_info *op = kvg_op_get(problem->op);
     const size_t inputs = kvg_roles_tensors(op->inputs);
     kvg_tensor changed[KVG_MAX_TENSORS];
+    if (defect->flash) {
+        kvg_flash how;
+        kvg_flash_init(problem, defect->flash, &how);
+        return kvg_flash_run(problem, in, &how, out);
+    }
     kvg_status s = copy_tensors(in, inputs, changed);
     if (s) return s;
 
@@ -491,14 +554,8 @@ kvg_status kvg_defect_run(const kvg_defect *defect, const kvg_problem *problem, 
         if (defect->applies(problem, (kvg_side)side)) defect->change(&wrong, (kvg_side)side);
     }
     if (defect->role != KVG_ROLE_NONE) mutate_all(defect, problem, op->inputs, changed, in);
-    if (defect->remap) {
-        kvg_layout_map map;
-        kvg_reference_layout_map(problem, &map);
-        defect->remap(problem, &map);
-        s = kvg_reference_run_mapped(problem, &map, changed, out);
-    } else {
-        s = kvg_reference_run(&wrong, changed, out);
-    }
+    if (changes_cache(defect, problem)) s = change_cache(defect, problem, in, changed);
+    if (!s) s = defect->remap ? run_mapped(defect, problem, in, changed, out) : kvg_reference_run(&wrong, changed, out);
     free_tensors(changed, inputs);
     if (!s) mutate_all(defect, problem, op->outputs, out, in);
     return s;

@@ -2,6 +2,7 @@
 #ifndef KVG_HARNESS_DEFECTS_H
 #define KVG_HARNESS_DEFECTS_H
 
+#include "harness/flash.h"
 #include "reference/reference.h"
 
 /* What a mutation works on. */
@@ -11,6 +12,7 @@ typedef struct kvg_defect_site {
     kvg_tensor *tensor;      /* the tensor to change */
     kvg_tensor *other;       /* the same role on the other side; `tensor` itself for a shared role */
     const kvg_tensor *input; /* the op's first input of this side */
+    const kvg_tensor *in;    /* all of its inputs, unchanged */
 } kvg_defect_site;
 
 typedef struct kvg_defect {
@@ -21,6 +23,7 @@ typedef struct kvg_defect {
     kvg_role role;
     void (*mutate)(const kvg_defect_site *site);
     void (*remap)(const kvg_problem *problem, kvg_layout_map *map); /* paged ops; NULL: the layout's own map */
+    kvg_flash_defect flash; /* op decode by the plain kernel of harness/flash.h; KVG_FLASH_RIGHT: by the reference */
     const char *summary, *seen_in;
 } kvg_defect;
 

@@ -83,15 +83,17 @@ static void describe_pool_byte(const kvg_case_data *d, kvg_role pool, kvg_side p
     snprintf(out, size, "padding, pool byte %zu", byte);
 }
 
-/* Rows of values: [token, head, dim], or [sequence, head, token, dim]. */
+/* Rows of values: [token, head, dim], [sequence, head, token, dim], or tiles. */
 static void describe_value(const kvg_problem *p, kvg_role role, const kvg_tensor *t, size_t element, char *out,
                            size_t size)
 {
     const size_t dims = (size_t)t->shape[t->rank - 1], row = element / dims, dim = element % dims;
-    if (role == KVG_ROLE_FLAT) {
+    if (role == KVG_ROLE_FLAT || role == KVG_ROLE_FLAT_E4M3) {
         const size_t head = row / p->tokens;
         snprintf(out, size, "sequence %zu, token %zu, head %zu, dim %zu", head / p->kv_heads, row % p->tokens,
                  head % p->kv_heads, dim);
+    } else if (role == KVG_ROLE_MMA_D) {
+        snprintf(out, size, "tile %zu, row %zu, column %zu", row / KVG_MMA_M, row % KVG_MMA_M, dim);
     } else {
         snprintf(out, size, "token %zu, head %zu, dim %zu", row / p->kv_heads, row % p->kv_heads, dim);
     }
@@ -104,9 +106,9 @@ void kvg_describe_byte(const kvg_case_data *d, size_t index, const kvg_tensor *e
     kvg_role role;
     kvg_side side;
     kvg_roles_at(d->op->outputs, index, &role, &side);
-    const bool values = role == KVG_ROLE_VALUES || role == KVG_ROLE_FLAT;
+    const bool values = expected->dtype != KVG_DTYPE_U8 || role == KVG_ROLE_FLAT_E4M3;
     const bool halves = role == KVG_ROLE_CODES && kvg_format_get(p->storage[side].format)->element_bits == 16;
-    const size_t width = values ? kvg_dtype_bytes(p->dtype) : halves ? 2 : 1, first = byte / width * width;
+    const size_t width = values ? kvg_dtype_bytes(expected->dtype) : halves ? 2 : 1, first = byte / width * width;
     const uint32_t want = word_at(expected, first, width), have = word_at(got, first, width);
     char place[200];
     if (values) {

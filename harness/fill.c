@@ -8,6 +8,8 @@
 #include "core/bits.h"
 #include "core/rng.h"
 #include "golden/golden.h"
+#include "harness/mma_fill.h"
+#include "harness/decode_probes.h"
 
 /* A source of numbers for one row of one side. */
 typedef struct source {
@@ -297,8 +299,103 @@ static void all_zero_row(const kvg_case *c, kvg_side side, source *s, double *x)
     for (uint32_t i = 0; i < c->problem.head_dim; i++) x[i] = 0;
 }
 
+/* --- rows of the probes of op decode: numbers that every format stores exactly, its scales being powers of two --- */
+
+/* Elements that give a row its scales: the largest code of every span; 0 and the largest for affine formats. */
+static bool anchor(const kvg_case *c, kvg_side side, uint32_t dim, double *value)
+{
+    const grid g = grid_of(&c->problem.storage[side]);
+    *value = g.kind == GRID_UNSIGNED && dim == 0 ? 0 : g.top;
+    return g.kind == GRID_UNSIGNED ? dim < 2 : g.span && dim % span_of(c, side) == 0;
+}
+
+static uint32_t anchors(const kvg_case *c, kvg_side side)
+{
+    uint32_t count = 0;
+    double value;
+    for (uint32_t i = 0; i < c->problem.head_dim; i++) count += anchor(c, side, i, &value);
+    return count;
+}
+
+static void ones_row(const kvg_case *c, kvg_side side, source *s, double *x)
+{
+    (void)s;
+    for (uint32_t i = 0; i < c->problem.head_dim; i++) x[i] = anchor(c, side, i, &x[i]) ? x[i] : 1;
+}
+
+/* Bits that tell the live tokens of a case apart. */
+static uint32_t token_bits(const kvg_problem *p)
+{
+    uint32_t bits = 1;
+    while (((uint64_t)p->paging.sequences * p->tokens - 1) >> bits) bits++;
+    return bits;
+}
+
+/* The other elements hold the bits of the token's number, over and over. */
+static void needle_row(const kvg_case *c, kvg_side side, source *s, double *x)
+{
+    const uint64_t token = s->stream / 2 / c->problem.kv_heads;
+    const grid g = grid_of(&c->problem.storage[side]);
+    for (uint32_t i = 0, n = 0; i < c->problem.head_dim; i++) {
+        if (anchor(c, side, i, &x[i])) continue;
+        const bool bit = token >> n++ % token_bits(&c->problem) & 1;
+        x[i] = bit ? g.kind == GRID_UNSIGNED ? g.top : 1 : g.kind == GRID_UNSIGNED ? 0 : -1;
+    }
+}
+
+/* What the tensor scale makes of 1. */
+static double grid_unit(const kvg_case *c, kvg_side side)
+{
+    const bool scaled = kvg_format_get(c->problem.storage[side].format)->tensor_scale;
+    return scaled && c->scale.given ? (double)c->scale.value[side] : 1;
+}
+
+double kvg_fill_ones_sum(const kvg_case *c)
+{
+    double x[KVG_MAX_HEAD_DIM], sum = 0;
+    ones_row(c, KVG_K, NULL, x);
+    for (uint32_t i = 0; i < c->problem.head_dim; i++) sum += x[i];
+    return sum * grid_unit(c, KVG_K);
+}
+
+int kvg_fill_needle_sign(const kvg_case *c, uint64_t token, uint32_t dim)
+{
+    uint32_t n = dim;
+    double value;
+    for (uint32_t i = 0; i < dim; i++) n -= anchor(c, KVG_K, i, &value);
+    return anchor(c, KVG_K, dim, &value) ? 0 : token >> n % token_bits(&c->problem) & 1 ? 1 : -1;
+}
+
+double kvg_fill_needle_step(const kvg_case *c)
+{
+    const grid g = grid_of(&c->problem.storage[KVG_K]);
+    const uint32_t copies = (c->problem.head_dim - anchors(c, KVG_K)) / token_bits(&c->problem);
+    return copies * (g.kind == GRID_UNSIGNED ? g.top : 2) * grid_unit(c, KVG_K);
+}
+
 /* KVG_FILL_CODES needs values too, for the controls that copy or compare them. */
-static row_fill *const fills[] = {exact_row, adversarial_row, random_row, NULL, random_row, all_zero_row};
+static row_fill *const fills[][2] = {
+    [KVG_FILL_EXACT] = {exact_row, exact_row},
+    [KVG_FILL_ADVERSARIAL] = {adversarial_row, adversarial_row},
+    [KVG_FILL_RANDOM] = {random_row, random_row},
+    [KVG_FILL_CODES] = {random_row, random_row},
+    [KVG_FILL_ZERO] = {all_zero_row, all_zero_row},
+    [KVG_FILL_UNIFORM] = {exact_row, exact_row},
+    [KVG_FILL_ONES] = {exact_row, ones_row},
+    [KVG_FILL_NEEDLE] = {needle_row, exact_row},
+    [KVG_FILL_COLD] = {ones_row, ones_row},
+};
+
+bool kvg_fill_is_probe(kvg_fill fill)
+{
+    return fill >= KVG_FILL_UNIFORM;
+}
+
+/* Rows that lie on the formats' grids: the cache holds them exactly. */
+static bool on_grid(kvg_fill fill)
+{
+    return fill == KVG_FILL_EXACT || kvg_fill_is_probe(fill);
+}
 
 kvg_status kvg_fill_check(const kvg_case *c)
 {
@@ -307,23 +404,29 @@ kvg_status kvg_fill_check(const kvg_case *c)
         return kvg_fail(KVG_ERR_INVALID, "fill codes is for decoders: op %s has no codes as input",
                         kvg_op_get(c->problem.op)->name);
     }
+    if (c->problem.op == KVG_OP_MMA) return kvg_mma_fill_check(c);
+    if (kvg_fill_is_probe(c->fill)) {
+        kvg_status s = kvg_probe_check(c);
+        if (s) return s;
+    }
     if (c->fill == KVG_FILL_EXACT && (c->problem.bias || c->problem.rope.dims)) {
         return kvg_fail(KVG_ERR_INVALID, "fill exact does not survive bias or rope: leave them out");
     }
-    if ((c->fill == KVG_FILL_EXACT || c->fill == KVG_FILL_ADVERSARIAL) && c->problem.head_dim < 4) {
+    if ((on_grid(c->fill) || c->fill == KVG_FILL_ADVERSARIAL) && c->problem.head_dim < 4) {
         return kvg_fail(KVG_ERR_INVALID, "fill %s needs a head_dim of at least 4", kvg_fill_names[c->fill]);
     }
-    if (c->fill != KVG_FILL_EXACT) return KVG_OK;
+    if (!on_grid(c->fill)) return KVG_OK;
     for (int side = KVG_K; side <= KVG_V; side++) {
         const kvg_storage *storage = &c->problem.storage[side];
         if (grid_of(storage).kind == GRID_LINEAR) {
-            return kvg_fail(KVG_ERR_INVALID, "fill exact does not exist for %s.%s: amax / 6 is not on its grid",
-                            kvg_format_get(storage->format)->name, storage->dialect);
+            return kvg_fail(KVG_ERR_INVALID, "fill %s does not exist for %s.%s: amax / 6 is not on its grid",
+                            kvg_fill_names[c->fill], kvg_format_get(storage->format)->name, storage->dialect);
         }
         if (!kvg_format_get(storage->format)->tensor_scale) continue;
         const bool power = c->scale.given && (kvg_bits_of_f32(c->scale.value[side]) & 0x7FFFFFu) == 0;
         if (!power && !(c->scale.convention == KVG_SCALE_P4 && !c->scale.given)) {
-            return kvg_fail(KVG_ERR_INVALID, "fill exact needs powers of two as tensor scales, or P4");
+            return kvg_fail(KVG_ERR_INVALID, "fill %s needs powers of two as tensor scales, or P4",
+                            kvg_fill_names[c->fill]);
         }
     }
     return KVG_OK;
@@ -373,14 +476,15 @@ kvg_status kvg_fill_values(const kvg_case *c, const kvg_problem *rows, kvg_side 
     if (c->fill == KVG_FILL_CAPTURE) return fill_capture(c, side, tensor);
     const uint32_t D = c->problem.head_dim;
     const size_t row_bytes = D * kvg_dtype_bytes(c->problem.dtype);
-    const bool exact = c->fill == KVG_FILL_EXACT && kvg_format_get(c->problem.storage[side].format)->tensor_scale;
-    const double g = exact && c->scale.given ? (double)c->scale.value[side] : 1;
+    const double g = on_grid(c->fill) ? grid_unit(c, side) : 1;
+    /* K's rows that are V's as well are ones, too */
+    const kvg_side kind = c->fill == KVG_FILL_ONES && c->problem.paging.shared_kv ? KVG_V : side;
     const uint64_t seed = kvg_fill_seed(c);
     for (uint64_t r = 0; r < (uint64_t)rows->tokens * rows->kv_heads; r++) {
         source s_row = {seed, 2 * r + (uint64_t)side, 0};
         double x[KVG_MAX_HEAD_DIM];
         float narrow[KVG_MAX_HEAD_DIM];
-        fills[c->fill](c, side, &s_row, x);
+        fills[c->fill][kind](c, side, &s_row, x);
         for (uint32_t i = 0; i < D; i++) narrow[i] = (float)(x[i] * g);
         kvg_reference_store(c->problem.dtype, narrow, D, (uint8_t *)tensor->data + r * row_bytes);
     }

@@ -11,7 +11,8 @@
 
 #include "harness/report_data.h"
 
-const char *const kvg_report_control_names[KVG_REPORT_CONTROLS] = {"rejected", "unreached", "accepted", "by_bound"};
+const char *const kvg_report_control_names[KVG_REPORT_CONTROLS] = {"rejected", "unreached", "accepted",
+                                                                       "within", "by_bound"};
 
 kvg_status kvg_report_note(kvg_report *report, const char *format, ...)
 {

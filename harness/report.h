@@ -6,18 +6,22 @@
  *   {"type":"case","id":"...","status":"PASS","detail":"","repro":"...","impl":"...","ms":1.5,"slow":false,
  *    "compared":4096,"mismatched":0,"steps":0,
  *    "k":{"elements":2048,"relative_l2":0.09,"sqnr_db":20.6,"gain":0.999,"worst_ratio":0.97},"v":{...},
+ *    "decode":{"elements":1040,"unpromised":0,"worst_ratio":0.21,"median_ratio":0.03,"lse_ratio":0.01,
+ *              "relative_l2":0.0003,"codec_ratio":0.4,"codec_l2":0.05,"probe_ratio":0.2},
  *    "reach":{"codes":16,"codes_of":16,"scales":31,"ties":5,"saturations":0,"zero_blocks":2,"negative_zeros":3,
  *             "subnormals":0,"specials":0,"scale_underflows":0,"code_set":"<64 hex digits>",
  *             "scale_set":"<64 hex digits>"},
- *    "controls":{"rejected":["zeros"],"unreached":["copy_input"],"accepted":[],"by_bound":["zeros"]},
+ *    "controls":{"rejected":["zeros"],"unreached":["copy_input"],"accepted":[],"within":[],"by_bound":["zeros"]},
  *    "mode":{"requested":"fp4_nv","effective":"none","fell_back":true,"reason":"...","partial_kv":"on",
  *            "prefix_cache":"design gating: ..."}}
  *   {"type":"end","interrupted":false,"seconds":3.25,"PASS":12}
  *
  * Case ids read op/format.dialect/layout/dtype/TxHxD/fill[:k,v]/scale/backend; K and V in different formats read
  * k.dialect+v.dialect. code_set and scale_set: bit i of byte i/8 (hex, byte 0 first) is set if code i was seen. A
- * number that JSON lacks is the string "inf" or "nan". k, v, reach and controls are absent where nothing was judged. A
- * `start` without a `case` is a case that never finished. by_bound: those of the rejected controls that the round-trip
+ * number that JSON lacks is the string "inf" or "nan". k, v, decode, reach and controls are absent where nothing was
+ * judged; codec_* where K and V have no original (fill codes), probe_ratio where the fill is no probe. A
+ * `start` without a `case` is a case that never finished. within: controls that
+ * changed the numbers of op decode by less than the bound. by_bound: those of the rejected controls that the round-trip
  * bound alone rejects too; files of earlier runs may lack it. mode: only of cases whose storage a policy chose, judged
  * or not; partial_kv and prefix_cache only where they are wanted. */
 #ifndef KVG_HARNESS_REPORT_H

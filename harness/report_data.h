@@ -10,6 +10,7 @@
 #include "core/problem.h"
 #include "core/verdict.h"
 #include "harness/report.h"
+#include "harness/report_decode.h"
 
 enum { KVG_REPORT_MAX_CONTROLS = 64, KVG_REPORT_CODES = 256 };
 
@@ -17,6 +18,7 @@ typedef enum kvg_report_control {
     KVG_REPORT_REJECTED,
     KVG_REPORT_UNREACHED,
     KVG_REPORT_ACCEPTED,
+    KVG_REPORT_WITHIN,   /* changed the answer by less than the bound of op decode */
     KVG_REPORT_BY_BOUND, /* of the rejected, those that the round-trip bound alone rejects */
     KVG_REPORT_CONTROLS
 } kvg_report_control;
@@ -29,6 +31,14 @@ typedef struct kvg_report_trip {
     uint64_t elements;
     double relative_l2, sqnr_db, gain, worst_ratio;
 } kvg_report_trip;
+
+/* Separation of a case of op decode: harness/separation.h. */
+typedef struct kvg_report_separation {
+    bool measured, by_bits;
+    double least;     /* +Inf where no defect is reached */
+    char nearest[48]; /* "" likewise */
+    uint64_t reached;
+} kvg_report_separation;
 
 typedef struct kvg_report_reach {
     uint64_t codes_of; /* 0: absent */
@@ -51,6 +61,9 @@ typedef struct kvg_report_case {
     double milliseconds;
     uint64_t compared, mismatched, steps;
     kvg_report_trip trip[2];
+    kvg_report_decode decode;
+    size_t relations; /* that held */
+    kvg_report_separation separation;
     kvg_report_reach reach;
     uint64_t controls[KVG_REPORT_CONTROLS]; /* bit i: the report's control i */
     size_t file;                            /* index of the file it stands in */

@@ -89,7 +89,7 @@ static void write_verdicts(const kvg_report *r, FILE *out)
 static void write_summary(const kvg_report *r, FILE *out)
 {
     const kvg_report_file *f = &r->files[0];
-    char bytes[32];
+    char bytes[32], decode[256];
     kvg_report_format_bytes(r->compared, bytes, sizeof bytes);
     write_headline(r, out);
     fputs("<dl class=\"facts\">\n", out);
@@ -105,6 +105,10 @@ static void write_summary(const kvg_report *r, FILE *out)
     fprintf(out, "<dt>controls</dt><dd>%" PRIu64 " rejected, %" PRIu64 " unreached, <span class=\"%s\">%" PRIu64
             " accepted</span></dd>\n", r->control_totals[KVG_REPORT_REJECTED], r->control_totals[KVG_REPORT_UNREACHED],
             r->control_totals[KVG_REPORT_ACCEPTED] ? "bad" : "good", r->control_totals[KVG_REPORT_ACCEPTED]);
+    for (int bits = 0; bits < 2; bits++) {
+        kvg_report_decode_line(r->cases, r->case_count, bits, decode, sizeof decode);
+        if (decode[0]) write_text(out, "<dt>decode</dt><dd>", decode, "</dd>\n");
+    }
     for (size_t i = 0; i < r->mode_count; i++) {
         const kvg_report_tally *t = &r->modes[i];
         fprintf(out, "<dt>mode</dt><dd>%zu case%s: <span class=\"%s\">", t->count, t->count == 1 ? "" : "s",

@@ -52,16 +52,19 @@ static void write_case(FILE *out, const char *suite, const kvg_report_case *c)
     putc('"', out);
     write_attribute(out, "name", c->id);
     fprintf(out, " time=\"%.6f\"", isfinite(c->milliseconds) ? c->milliseconds / 1000 : 0);
-    if (outcome_of(c) == PASSED && !c->mode[0]) {
+    char decode[256];
+    kvg_report_decode_line(c, 1, c->decode.bits, decode, sizeof decode);
+    if (outcome_of(c) == PASSED && !c->mode[0] && !decode[0]) {
         fputs("/>\n", out);
         return;
     }
     fputs(">\n", out);
     if (outcome_of(c) != PASSED) write_outcome(out, c);
-    if (c->mode[0]) {
-        fputs("      <system-out>mode: ", out);
+    if (c->mode[0] || decode[0]) {
+        fputs("      <system-out>", out);
+        if (c->mode[0]) fputs("mode: ", out);
         kvg_report_escape(out, c->mode);
-        fputs("</system-out>\n", out);
+        fprintf(out, "%s%s%s</system-out>\n", c->mode[0] && decode[0] ? "\n" : "", decode[0] ? "decode: " : "", decode);
     }
     fputs("    </testcase>\n", out);
 }

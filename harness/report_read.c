@@ -2,6 +2,7 @@
 #define _POSIX_C_SOURCE 200809L
 #include <errno.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -117,6 +118,27 @@ static kvg_status read_trip(kvg_json line, const char *side, kvg_report_trip *t)
     return s;
 }
 
+static kvg_status read_decode(kvg_json line, kvg_report_decode *a)
+{
+    static const char *const keys[] = {"elements",    "unpromised",  "worst_ratio", "median_ratio", "lse_ratio",
+                                       "relative_l2", "codec_ratio", "codec_l2",    "probe_ratio", "bits"};
+    double *const numbers[] = {&a->worst_ratio, &a->median_ratio, &a->lse_ratio,  &a->relative_l2,
+                               &a->codec_ratio, &a->codec_l2,     &a->probe_ratio};
+    enum { INTEGERS = 2, REQUIRED = 6 };
+    if (!kvg_json_has(line, "decode")) return KVG_OK;
+    kvg_json object;
+    kvg_status s = kvg_json_get(line, "decode", &object);
+    if (!s) s = kvg_json_check_keys(object, keys, COUNT(keys));
+    if (!s) s = get_u64(object, "elements", &a->elements);
+    if (!s) s = get_u64(object, "unpromised", &a->unpromised);
+    if (!s && kvg_json_has(object, "bits")) s = get_bool(object, "bits", &a->bits);
+    for (size_t i = INTEGERS; !s && i < INTEGERS + COUNT(numbers); i++) {
+        *numbers[i - INTEGERS] = NAN;
+        if (i < REQUIRED || kvg_json_has(object, keys[i])) s = get_number(object, keys[i], numbers[i - INTEGERS]);
+    }
+    return s;
+}
+
 static kvg_status read_reach(kvg_json line, kvg_report_reach *r)
 {
     static const char *const keys[] = {
@@ -163,7 +185,7 @@ static kvg_status read_controls(kvg_report *report, kvg_json line, kvg_report_ca
     kvg_status s = kvg_json_get(line, "controls", &object);
     if (!s) s = kvg_json_check_keys(object, kvg_report_control_names, KVG_REPORT_CONTROLS);
     for (size_t k = 0; !s && k < KVG_REPORT_CONTROLS; k++) {
-        if (k == KVG_REPORT_BY_BOUND && !kvg_json_has(object, kvg_report_control_names[k])) continue;
+        if (k >= KVG_REPORT_WITHIN && !kvg_json_has(object, kvg_report_control_names[k])) continue;
         s = kvg_json_get(object, kvg_report_control_names[k], &list);
         if (!s && !kvg_json_is_array(list)) s = kvg_json_fail(list, "expected an array of names");
         for (size_t i = 0; !s && i < kvg_json_count(list); i++) {
@@ -339,11 +361,37 @@ static kvg_status read_verdict(kvg_json line, kvg_verdict *out)
     return kvg_json_fail_name(value, "verdict", name, known, COUNT(known));
 }
 
+static kvg_status read_separation(kvg_json line, kvg_report_separation *s)
+{
+    static const char *const keys[] = {"least", "bits", "nearest", "reached", "unreached"};
+    const char *nearest = "";
+    kvg_json object;
+    if (!kvg_json_has(line, "separation")) return KVG_OK;
+    kvg_status status = kvg_json_get(line, "separation", &object);
+    if (!status) status = kvg_json_check_keys(object, keys, COUNT(keys));
+    if (status) return status;
+    s->measured = true;
+    s->by_bits = kvg_json_has(object, "bits");
+    status = get_number(object, s->by_bits ? "bits" : "least", &s->least);
+    if (!status && kvg_json_has(object, "nearest")) status = get_string(object, "nearest", &nearest);
+    snprintf(s->nearest, sizeof s->nearest, "%s", nearest);
+    return status ? status : get_u64(object, "reached", &s->reached);
+}
+
+static kvg_status read_relations(kvg_json line, size_t *held)
+{
+    kvg_json list = line;
+    kvg_status s = kvg_json_get(line, "relations", &list);
+    if (!s && !kvg_json_is_array(list)) s = kvg_json_fail(list, "expected a list of relations");
+    *held = s ? 0 : kvg_json_count(list);
+    return s;
+}
+
 static kvg_status read_case(reader *r, kvg_json line)
 {
     static const char *const keys[] = {
         "type", "id", "status", "detail", "repro", "impl", "ms", "slow", "compared", "mismatched", "steps", "k", "v",
-        "reach", "controls", "mode",
+        "decode", "separation", "relations", "reach", "controls", "mode",
     };
     const char *strings[STRINGS];
     char mode[MODE_SIZE] = "";
@@ -369,6 +417,9 @@ static kvg_status read_case(reader *r, kvg_json line)
     if (!s) s = get_optional_u64(line, "steps", &c->steps);
     if (!s) s = read_trip(line, "k", &c->trip[KVG_K]);
     if (!s) s = read_trip(line, "v", &c->trip[KVG_V]);
+    if (!s) s = read_decode(line, &c->decode);
+    if (!s) s = read_separation(line, &c->separation);
+    if (!s && kvg_json_has(line, "relations")) s = read_relations(line, &c->relations);
     if (!s) s = read_reach(line, &c->reach);
     return s ? s : read_controls(r->report, line, c);
 }

@@ -7,6 +7,7 @@
 
 #include <cjson/cJSON.h>
 
+#include "harness/relations.h"
 #include "harness/version.h"
 
 static void add_number(cJSON *object, const char *key, double x)
@@ -23,6 +24,43 @@ static void add_round_trip(cJSON *line, const char *side, const kvg_round_trip *
     add_number(object, "sqnr_db", t->sqnr_db);
     add_number(object, "gain", t->gain);
     add_number(object, "worst_ratio", t->worst_ratio);
+}
+
+static void add_relations(cJSON *line, uint64_t held)
+{
+    cJSON *list = cJSON_AddArrayToObject(line, "relations");
+    for (size_t i = 0; i < kvg_relation_count(); i++) {
+        if (held >> i & 1) cJSON_AddItemToArray(list, cJSON_CreateString(kvg_relation_id(kvg_relation_get(i))));
+    }
+}
+
+static void add_decode(cJSON *line, bool bits, const kvg_decode_accuracy *a)
+{
+    cJSON *object = cJSON_AddObjectToObject(line, "decode");
+    add_number(object, "elements", (double)a->elements);
+    add_number(object, "unpromised", (double)a->unpromised);
+    cJSON_AddBoolToObject(object, "bits", bits);
+    add_number(object, "worst_ratio", a->worst_ratio);
+    add_number(object, "median_ratio", a->median_ratio);
+    add_number(object, "lse_ratio", a->lse_ratio);
+    add_number(object, "relative_l2", a->relative_l2);
+    if (!isnan(a->codec_ratio)) add_number(object, "codec_ratio", a->codec_ratio);
+    if (!isnan(a->codec_l2)) add_number(object, "codec_l2", a->codec_l2);
+    if (!isnan(a->probe_ratio)) add_number(object, "probe_ratio", a->probe_ratio);
+}
+
+static void add_separation(cJSON *line, const kvg_separation *s)
+{
+    size_t count;
+    const kvg_defect *defects = kvg_defect_table(&count);
+    cJSON *object = cJSON_AddObjectToObject(line, "separation");
+    add_number(object, s->by_bits ? "bits" : "least", s->least);
+    if (s->nearest) cJSON_AddStringToObject(object, "nearest", s->nearest->id);
+    add_number(object, "reached", s->reached);
+    cJSON *unreached = cJSON_AddArrayToObject(object, "unreached");
+    for (size_t i = 0; i < count; i++) {
+        if (s->distance[i] < 0) cJSON_AddItemToArray(unreached, cJSON_CreateString(defects[i].id));
+    }
 }
 
 static void add_mode(cJSON *line, const kvg_case_policy *p)
@@ -79,6 +117,7 @@ static void add_controls(cJSON *line, const kvg_control_outcome outcomes[KVG_MAX
     cJSON *rejected = cJSON_AddArrayToObject(object, "rejected");
     cJSON *unreached = cJSON_AddArrayToObject(object, "unreached");
     cJSON *accepted = cJSON_AddArrayToObject(object, "accepted");
+    cJSON *within = cJSON_AddArrayToObject(object, "within");
     cJSON *by_bound = cJSON_AddArrayToObject(object, "by_bound");
     size_t count;
     const kvg_defect *defects = kvg_defect_table(&count);
@@ -89,6 +128,7 @@ static void add_controls(cJSON *line, const kvg_control_outcome outcomes[KVG_MAX
         case KVG_CONTROL_ABSENT: continue;
         case KVG_CONTROL_UNREACHED: list = unreached; break;
         case KVG_CONTROL_ACCEPTED: list = accepted; break;
+        case KVG_CONTROL_WITHIN: list = within; break;
         case KVG_CONTROL_REJECTED: list = rejected; break;
         case KVG_CONTROL_REJECTED_BY_BOUND:
             list = rejected;
@@ -134,6 +174,9 @@ char *kvg_result_line(const kvg_case *c, const kvg_result *r, const char *repro,
     add_number(line, "steps", (double)r->value_steps);
     if (r->round_trip[KVG_K].elements) add_round_trip(line, "k", &r->round_trip[KVG_K]);
     if (r->round_trip[KVG_V].elements) add_round_trip(line, "v", &r->round_trip[KVG_V]);
+    if (r->decode.elements) add_decode(line, c->problem.profile != KVG_PROFILE_NONE, &r->decode);
+    if (r->separation.measured) add_separation(line, &r->separation);
+    if (r->relations) add_relations(line, r->relations);
     if (r->reach[KVG_K].elements) add_reach(line, c, r->reach);
     add_controls(line, r->controls);
     return print(line);

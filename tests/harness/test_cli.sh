@@ -143,7 +143,7 @@ config planted.json '{"op": "quantise", "format": "nvfp4", "kv_heads": [1, 19, 3
 
 # --- help and usage ---------------------------------------------------------------------------------------------------
 
-for command in check list report bench memory mode env; do
+for command in check lint list report bench memory mode env; do
     expect "$command --help" 0 "usage: kvgold $command" "$kvgold" "$command" --help
     check "$command --help is on stdout" test -z "$("$kvgold" "$command" --help 2>&1 >/dev/null)"
     expect "$command --wrong is a usage error" 2 "kvgold $command: " "$kvgold" "$command" --wrong
@@ -317,6 +317,10 @@ expect "a policy that is refused" 2 '$.cases[0].policy: policy fp4 is not suppor
 
 expect "an unknown backend" 1 "no backend 'nosuch'" "$kvgold" check one.json -o absent --no-html --backend nosuch
 check "... is an ERROR" grep -q '"status":"ERROR"' absent/results.jsonl
+if "$kvgold" env | grep -q '^gpu: *not built'; then
+    config tiles.json '{"op": "mma", "profile": "sm90.mma16816.v1", "tokens": 1, "fill": "random", "backend": "cuda"}'
+    expect "cuda where it is not built" 1 "configure with -DKVGOLD_CUDA=ON" "$kvgold" check tiles.json -o absent --no-html
+fi
 expect "an unknown defect" 1 "ERROR" "$kvgold" check one.json -o absent --no-html --backend defect:nosuch
 expect "a plug-in of another ABI" 1 "this kvgold wants ABI" "$kvgold" check one.json -o absent --no-html --backend wrong_abi
 check "... is an ERROR" grep -q '"status":"ERROR"' absent/results.jsonl
@@ -333,6 +337,17 @@ expect "a missing capture" 1 "no/such.safetensors" "$kvgold" check capture.json 
 check "... is an ERROR" grep -q '"status":"ERROR"' absent/results.jsonl
 config zero.json "{${group/random/zero}, \"format\": \"mx16\"}"
 expect "data that can tell nothing" 1 "MISTRUSTED" "$kvgold" check zero.json -o zero --no-html
+decode='"op": "decode", "format": "nvfp4", "layout": "hnd", "kv_heads": 2, "head_dim": 64, "tokens": 60, "group": 4,
+    "scale": {"k": 0.3, "v": 0.0123}, "fill": "random"'
+config clear.json "{$decode, \"queries\": 8}"
+config lax.json "{$decode, \"queries\": [4, 8], \"operands\": \"e4m3\"}"
+expect "lint of cases that tell" 0 "1 cases of op decode, 0 refused" "$kvgold" lint clear.json
+expect "lint -v names the unreached" 0 "; not reached: " "$kvgold" lint clear.json -v
+expect "lint of a case that cannot tell" 1 "refused: separation 0." "$kvgold" lint lax.json
+check "... names the defect" test "${output/nearest tensor_scale_bf16/}" != "$output"
+expect "... which is MISTRUSTED" 1 "nearest tensor_scale_bf16" "$kvgold" check lax.json -o lax --no-html
+check "... in its result" grep -q '"status":"MISTRUSTED".*"separation":{"least":0.*"nearest":"tensor_scale_bf16"' lax/results.jsonl
+expect "lint of no such case" 2 "no case 'nosuch'" "$kvgold" lint lax.json --case nosuch
 config noise.json '{"op": "quantise", "format": "nvfp4", "kv_heads": 12, "head_dim": 64, "tokens": 4, "fill": "random",
     "backend": "planted"}'
 expect "a candidate that prints" 0 "1 passed" "$kvgold" check noise.json -o noise --no-html

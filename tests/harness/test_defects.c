@@ -27,6 +27,20 @@ static kvg_case make_case(kvg_op op, kvg_format format, kvg_dtype dtype, kvg_fil
     return c;
 }
 
+/* Where the table of RoPE comes from: anywhere for int4, a model's parameters for others. */
+static kvg_rope_scaling scaling_of(kvg_format format)
+{
+    switch (format) {
+    case KVG_FORMAT_NVFP4:
+        return (kvg_rope_scaling){.kind = KVG_ROPE_YARN, .theta = 150000, .factor = 32, .original_positions = 4096,
+                                  .beta_fast = 32, .beta_slow = 1};
+    case KVG_FORMAT_E5M2:
+        return (kvg_rope_scaling){.kind = KVG_ROPE_LLAMA3, .theta = 500000, .factor = 8, .original_positions = 8192,
+                                  .low_freq_factor = 1, .high_freq_factor = 4};
+    default: return (kvg_rope_scaling){0};
+    }
+}
+
 /* A case on a paged layout with every option that it can have: what a defect changes must be there to change. */
 static kvg_case make_paged(kvg_op op, kvg_layout layout, kvg_format format, bool options, const char *backend)
 {
@@ -43,7 +57,8 @@ static kvg_case make_paged(kvg_op op, kvg_layout layout, kvg_format format, bool
     if (options && layout == KVG_LAYOUT_NHD) p->paging.row_padding = 16;
     if (options && op == KVG_OP_APPEND) {
         p->bias = true;
-        p->rope = (kvg_rope){.dims = 32, .positions = 64, .pairing = KVG_PAIRING_ADJACENT};
+        p->rope = (kvg_rope){.dims = 32, .positions = 512, .pairing = KVG_PAIRING_ADJACENT,
+                             .scaling = scaling_of(format)};
     }
     if (layout == KVG_LAYOUT_MLA || (options && layout == KVG_LAYOUT_TURBOMIND && format == KVG_FORMAT_NVFP4)) {
         p->kv_heads = layout == KVG_LAYOUT_MLA ? 1 : 2;
@@ -77,17 +92,64 @@ static void judge(const kvg_defect *defect, const kvg_case *c, const kvg_backend
 
 static void judge_paged(const kvg_defect *defect, const char *name, const kvg_backend *backend, tally *t)
 {
-    static const kvg_op ops[] = {KVG_OP_APPEND, KVG_OP_FLATTEN, KVG_OP_PROBE};
+    static const kvg_op ops[] = {KVG_OP_APPEND, KVG_OP_FLATTEN, KVG_OP_EXPAND, KVG_OP_PROBE};
     static const kvg_format formats[] = {KVG_FORMAT_INT4, KVG_FORMAT_NVFP4, KVG_FORMAT_E5M2};
     size_t layouts;
     const kvg_layout_info *layout = kvg_layout_table(&layouts);
-    for (size_t i = 0; i < 3 * 3 * layouts; i++) {
-        const kvg_layout_info *l = &layout[i / 9];
+    for (size_t i = 0; i < 4 * 3 * layouts; i++) {
+        const kvg_layout_info *l = &layout[i / 12];
         if (!l->paged) continue;
-        const kvg_case c = make_paged(ops[i % 3], l->layout, formats[i / 3 % 3], true, name);
+        kvg_format format = formats[i / 4 % 3];
+        /* values with long significands, which the model type rounds */
+        if (ops[i % 4] == KVG_OP_EXPAND && format == KVG_FORMAT_E5M2) format = KVG_FORMAT_ROWINT4;
+        const kvg_case c = make_paged(ops[i % 4], l->layout, format, true, name);
         assert_int_equal(kvg_problem_check(&c.problem), KVG_OK);
         judge(defect, &c, backend, t);
     }
+}
+
+/* Rows so short that some have one sign: the zeros of lanes beyond them then widen the range. */
+static void judge_short_rows(const kvg_defect *defect, const char *name, const kvg_backend *backend, tally *t)
+{
+    kvg_case c = make_case(KVG_OP_QUANTISE, KVG_FORMAT_INT8, KVG_DTYPE_F16, KVG_FILL_RANDOM, name);
+    c.problem.head_dim = 6;
+    assert_int_equal(kvg_case_name(&c), KVG_OK);
+    if (kvg_problem_check(&c.problem) == KVG_OK) judge(defect, &c, backend, t);
+}
+
+static void judge_tiles(const kvg_defect *defect, const char *name, const kvg_backend *backend, tally *t)
+{
+    static const kvg_profile profiles[] = {KVG_PROFILE_SM89_MMA16816_V1, KVG_PROFILE_SM90_MMA16816_V1};
+    for (size_t i = 0; i < 2 * 4; i++) {
+        const bool half = i % 2, hard = i / 2 % 2;
+        kvg_case c = make_case(KVG_OP_QUANTISE, half ? KVG_FORMAT_F16 : KVG_FORMAT_BF16,
+                               half ? KVG_DTYPE_F16 : KVG_DTYPE_BF16,
+                               hard ? KVG_FILL_ADVERSARIAL : KVG_FILL_RANDOM, name);
+        c.problem.op = KVG_OP_MMA;
+        c.problem.profile = profiles[i / 4];
+        c.problem.tokens = 26;
+        c.problem.kv_heads = 1;
+        c.problem.head_dim = KVG_MMA_K;
+        assert_int_equal(kvg_case_name(&c), KVG_OK);
+        judge(defect, &c, backend, t);
+    }
+}
+
+/* The row applies to op decode on some layout, with every option it can have. */
+static bool is_for_decode(const kvg_defect *defect)
+{
+    size_t layouts;
+    const kvg_layout_info *layout = kvg_layout_table(&layouts);
+    for (size_t i = 0; i < layouts; i++) {
+        if (!layout[i].paged) continue;
+        kvg_problem p = make_paged(KVG_OP_FLATTEN, layout[i].layout, KVG_FORMAT_NVFP4, true, "reference").problem;
+        p.op = KVG_OP_DECODE;
+        p.attention = (kvg_attention){.query_heads = 4 * p.kv_heads, .queries = 6, .window = 5, .softcap = 3,
+                                      .scale = i % 2 ? 0.2f : 0, .sinks = true};
+        assert_int_equal(kvg_problem_check(&p), KVG_OK);
+        if (kvg_defect_applies(defect, &p)) return true;
+    }
+    return false;
 }
 
 static void test_every_defect_is_rejected_where_it_changes_the_answer(void **state)
@@ -110,6 +172,9 @@ static void test_every_defect_is_rejected_where_it_changes_the_answer(void **sta
             if (kvg_problem_check(&c.problem) == KVG_OK) judge(&defects[d], &c, backend, &t);
         }
         judge_paged(&defects[d], name, backend, &t);
+        judge_short_rows(&defects[d], name, backend, &t);
+        judge_tiles(&defects[d], name, backend, &t);
+        if (t.rejected + t.unreached == 0 && is_for_decode(&defects[d])) continue; /* test_decode_defects.c */
         printf("%-24s rejected in %3u cases, changes nothing in %3u\n", defects[d].id, t.rejected, t.unreached);
         if (t.rejected == 0) fail_msg("no case reaches the defect %s", defects[d].id);
     }

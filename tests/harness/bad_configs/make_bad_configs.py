@@ -15,6 +15,7 @@ import sys
 
 FOLDER = os.path.dirname(os.path.abspath(__file__))
 DROP = object()
+YARN = {"kind": "yarn", "theta": 150000, "factor": 32, "original_positions": 4096, "beta_fast": 32, "beta_slow": 1}
 
 
 def changed(object, changes):
@@ -36,9 +37,24 @@ def paged(**changes):
     return group(**{"op": "append", "layout": "hnd", **changes})
 
 
+def scaled(**scaling):
+    """RoPE whose table follows from parameters."""
+    return paged(rope={"dims": 64, "scaling": scaling})
+
+
+def decode(**changes):
+    """Op decode."""
+    return paged(**{"op": "decode", **changes})
+
+
 def policy(**changes):
     """A policy in place of the format."""
     return group(**{"format": DROP, "policy": {"number": 16, "sm": 90}, **changes})
+
+
+def tiles(**changes):
+    """Op mma."""
+    return root(cases=[changed({"op": "mma", "profile": "sm90.mma16816.v1", "fill": "random"}, changes)])
 
 
 GROUP = {"op": "quantise", "format": "nvfp4", "kv_heads": 2, "head_dim": 64, "tokens": 4, "fill": "random"}
@@ -95,12 +111,26 @@ SCHEMA = {
     "group_no_heads": (group(kv_heads=DROP), "give \"model\", or \"kv_heads\" and \"head_dim\""),
     "group_no_head_dim": (group(head_dim=DROP), "give \"model\", or \"kv_heads\" and \"head_dim\""),
     "group_comment": (group(comment=["x"]), "$.cases[0].comment: expected a string, got an array"),
+    "mma_format": (tiles(format="bf16"), "$.cases[0]: op mma has no \"format\": its tiles follow from \"dtype\" and \"tokens\""),
+    "mma_head_dim": (tiles(op=["mma"], head_dim=16), "$.cases[0]: op mma has no \"head_dim\""),
+    "mma_no_profile": (tiles(profile=DROP), "$.cases[0]: op mma: \"profile\" and \"fill\" are required"),
     # values
     "axis_empty": (group(format=[]), "\"format\" is an empty list: the product has no case"),
     "axis_nested": (group(tokens=[[1, 2]]), "$.cases[0].tokens[0]: expected an integer from 1 to 1048576, got an array"),
     "axis_null": (group(op=None), "$.cases[0].op: expected a string, got null"),
     "op_unknown": (group(op="quantize"), "$.cases[0].op: no op 'quantize'; known: quantise, dequantise"),
     "op_number": (group(op=1), "$.cases[0].op: expected a string, got a number"),
+    "decode_group_zero": (decode(group=0), "$.cases[0].group: expected an integer from 1 to 128, got 0"),
+    "decode_queries_large": (decode(queries=4097), "$.cases[0].queries: expected an integer from 1 to 4096, got 4097"),
+    "decode_window_negative": (decode(window=-1), "$.cases[0].window: expected an integer from 0 to 1048576, got -1"),
+    "decode_softcap_negative": (decode(softcap=-30), "$.cases[0].softcap: expected an f32 above 0, or 0 for none"),
+    "decode_softcap_string": (decode(softcap="30"), "$.cases[0].softcap: expected a number, got a string"),
+    "decode_score_scale_huge": (decode(score_scale=1e39), "$.cases[0].score_scale: expected an f32 above 0, or 0 for none"),
+    "decode_sinks_number": (decode(sinks=1), "$.cases[0].sinks: expected true or false"),
+    "decode_operands_unknown": (decode(operands="fp16"), "$.cases[0].operands: unknown operands 'fp16' (did you mean 'f16'?)"),
+    "decode_profile_unknown": (decode(profile="sm90"), "$.cases[0].profile: no profile 'sm90'; known: sm80.mma16816.v1"),
+    "decode_exclude_sinks": (decode(exclude=[{"sinks": "yes"}]), "$.cases[0].exclude[0]: excludes no case"),
+    "profile_unknown": (tiles(profile="sm91"), "$.cases[0].profile: no profile 'sm91'"),
     "format_unknown": (group(format="nvfp8"), "$.cases[0].format: no format 'nvfp8'"),
     "format_case": (group(format=["nvfp4", "NVFP4"]), "$.cases[0].format[1]: no format 'NVFP4'"),
     "format_no_v": (group(format={"k": "e4m3"}), "$.cases[0].format: missing key 'v'"),
@@ -141,6 +171,14 @@ SCHEMA = {
     "shared_kv_key": (paged(shared_kv={"v_dims": 64}), "$.cases[0].shared_kv: unknown key 'v_dims' (did you mean 'v_dim'?)"),
     "shared_kv_no_dim": (paged(shared_kv={"v_first": 0}), "$.cases[0].shared_kv: missing key 'v_dim'"),
     "rope_key": (paged(rope={"dims": 64, "base": 10000}), "$.cases[0].rope: unknown key 'base'"),
+    "rope_entries": (scaled(kind="default", theta=10000, entries="i32"), "rope entries of type i32: use f32, f16 or bf16"),
+    "rope_factor_small": (scaled(kind="linear", theta=10000, factor=0.5), "rope kind linear needs factor from 1 to"),
+    "rope_kind": (scaled(kind="ntk", theta=10000),
+                  "$.cases[0].rope.scaling.kind: no rope kind 'ntk'; known: default, linear, dynamic, llama3, yarn"),
+    "rope_kind_missing": (scaled(theta=10000), "$.cases[0].rope.scaling: missing key 'kind'"),
+    "rope_scaling_key": (scaled(kind="default", theta=10000, base=1), "$.cases[0].rope.scaling: unknown key 'base'"),
+    "rope_theta_missing": (scaled(kind="default"), "rope kind default needs theta from 2 to"),
+    "rope_truncate_number": (scaled(**YARN, truncate=0), "$.cases[0].rope.scaling.truncate: expected true or false"),
     "rope_no_dims": (paged(rope={"pairing": "halves"}), "$.cases[0].rope: missing key 'dims'"),
     "rope_pairing": (paged(rope={"dims": 64, "pairing": "half"}), "$.cases[0].rope.pairing: unknown pairing 'half'; known: adjacent, halves"),
     "rope_pairing_number": (paged(rope={"dims": 64, "pairing": 2}), "$.cases[0].rope.pairing: expected a string, got a number"),
@@ -221,6 +259,14 @@ PROGRAM = {
     "shared_kv_nothing": (paged(layout="turbomind", shared_kv={"v_dim": 0}), "v_first 0 and v_dim 0 do not lie in head_dim 64"),
     "trtllm_block": (paged(layout="trtllm", block_tokens=24), "layout trtllm needs a power of two as block_tokens, not 24"),
     "rope_odd": (paged(rope={"dims": 7}), "rope turns 7 of 64 elements by a table of 256 rows: use an even number"),
+    "rope_betas": (scaled(**{**YARN, "beta_fast": 1, "beta_slow": 32}), "rope kind yarn: beta_fast 1 must be above beta_slow 32"),
+    "rope_llama3_order": (scaled(kind="llama3", theta=10000, factor=8, original_positions=8192, low_freq_factor=4, high_freq_factor=1),
+                          "high_freq_factor 1 must be above low_freq_factor 4"),
+    "rope_mscale": (scaled(**YARN, mscale=1), "from mscale and mscale_all_dim together, or from neither"),
+    "rope_not_taken": (scaled(kind="linear", theta=10000, factor=2, beta_fast=32),
+                       "$.cases[0].rope: rope kind linear takes no beta_fast, which is 32: leave it 0"),
+    "rope_range": (scaled(**{**YARN, "original_positions": 4}), "rope kind yarn: its range would go from pair 0 to pair"),
+    "rope_truncate": (scaled(kind="default", theta=10000, truncate=True), "rope kind default has no range to truncate"),
     "rope_wide": (paged(rope={"dims": 66}), "rope turns 66 of 64 elements"),
     "rope_empty": (paged(rope={"dims": 8, "positions": 0}), "rope turns 8 of 64 elements by a table of 0 rows"),
     "rope_flatten": (paged(op="flatten", rope={"dims": 8}), "rope and bias are for op append only"),
@@ -230,6 +276,28 @@ PROGRAM = {
     "blocks_flatten": (paged(op="flatten", tokens=40, blocks=5), "40 tokens in 3 sequences can need 6 blocks of 16 tokens: 5 are too few"),
     "blocks_ring": (paged(layout="ring", blocks=2), "4 tokens in 3 sequences can need 3 blocks of 16 tokens: 2 are too few"),
     "pool_large": (paged(layout="vllm", blocks=2**24, layers=1024, block_tokens=2**20, kv_heads=1024, head_dim=1024), "exceeds 2^63 - 1 bytes"),
+    # op decode
+    "decode_rows": (decode(layout="rows"), "op decode works on a paged layout, not on layout rows"),
+    "decode_group_flatten": (paged(op="flatten", group=2), "group, queries, window, softcap, score_scale, sinks, operands and relations are for op decode only"),
+    "decode_window_append": (paged(window=4), "are for op decode only"),
+    "decode_operands_quantise": (group(operands="f16"), "are for op decode only"),
+    "decode_profile_probe": (paged(op="probe", profile="sm90.mma16816.v1"), "op probe gives the same bits on every chip: no profile"),
+    "decode_profile_operands": (decode(profile="sm90.mma16816.v1", operands="f16"), "profile sm90.mma16816.v1 has operands of its own: leave out operands"),
+    "decode_rope": (decode(rope={"dims": 8}), "rope and bias are for op append only"),
+    "decode_scale_underflow": (decode(score_scale=1e-60), "$.cases[0].score_scale: expected an f32 above 0, or 0 for none"),
+    "probe_op": (paged(op="flatten", fill="uniform", scale=1), "fill uniform is for op decode"),
+    "probe_sinks": (decode(fill="ones", scale=1, sinks=True), "fill ones has no answer with sinks: leave them out"),
+    "probe_softcap": (decode(fill="cold", scale=1, softcap=30), "fill cold has no answer with a softcap"),
+    "probe_scale": (decode(fill="uniform"), "fill uniform needs powers of two as tensor scales, or P4"),
+    "probe_marlin": (decode(format="rowfp4", dialect="marlin-linear", fill="ones"), "fill ones does not exist for rowfp4.marlin-linear"),
+    "probe_needle_dim": (decode(format="f16", head_dim=4, tokens=40, fill="needle"), "fill needle cannot tell 40 tokens of 3 sequences apart with head_dim 4"),
+    "probe_needle_scale": (decode(format="f16", score_scale=1e-6, fill="needle"), "fill needle needs q above 32768"),
+    "expand_f32": (paged(op="expand", dtype="f32"), "op expand goes to E4M3 through a 16-bit model type"),
+    "expand_rows": (group(op="expand"), "op expand works on a paged layout, not on layout rows"),
+    "mma_exact": (tiles(profile="exact"), "op mma needs a profile"),
+    "mma_f32": (tiles(dtype="f32"), "op mma has operands in f16 or bf16"),
+    "mma_codes": (tiles(fill="codes"), "op mma has the fills random, adversarial and zero, not codes"),
+    "mma_layout": (tiles(layout="hnd"), "op mma works on layout rows, not on layout hnd"),
     # policies
     "policy_sm": (policy(policy={"number": 16, "sm": 80}), "$.cases[0].policy: policy fp4 is not supported on SM 80"),
     "policy_no_sm": (policy(policy={"number": 16}), "$.cases[0].policy: policy fp4 is not supported on SM 0"),
