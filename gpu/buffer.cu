@@ -10,7 +10,7 @@ kvg_status kvg_gpu_alloc(size_t bytes, void **out)
 
 void kvg_gpu_free(void *buffer)
 {
-    (void)cudaFree(buffer);
+    if (buffer) (void)cudaFree(buffer);
 }
 
 kvg_status kvg_gpu_upload(void *device, const void *host, size_t bytes, kvg_stream *stream)

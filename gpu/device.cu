@@ -2,10 +2,7 @@
 
 #include <cstdio>
 
-static kvg_status cuda_failure(const char *what, cudaError_t error)
-{
-    return kvg_fail(KVG_ERR_IO, "%s: %s", what, cudaGetErrorString(error));
-}
+#include "gpu/cuda_status.cuh"
 
 kvg_status kvg_gpu_devices(kvg_gpu_device *out, size_t max, size_t *count)
 {
@@ -14,11 +11,11 @@ kvg_status kvg_gpu_devices(kvg_gpu_device *out, size_t max, size_t *count)
     cudaError_t error = cudaGetDeviceCount(&found);
     if (error == cudaErrorNoDevice || error == cudaErrorInsufficientDriver)
         return KVG_OK; /* no GPU, or no driver at all */
-    if (error != cudaSuccess) return cuda_failure("cudaGetDeviceCount", error);
+    if (error != cudaSuccess) return kvg_cuda_status("cudaGetDeviceCount", error);
     for (int i = 0; i < found && *count < max; i++) {
         cudaDeviceProp properties;
         error = cudaGetDeviceProperties(&properties, i);
-        if (error != cudaSuccess) return cuda_failure("cudaGetDeviceProperties", error);
+        if (error != cudaSuccess) return kvg_cuda_status("cudaGetDeviceProperties", error);
         kvg_gpu_device *d = &out[(*count)++];
         snprintf(d->name, sizeof d->name, "%s", properties.name);
         d->sm = (uint32_t)(10 * properties.major + properties.minor);

@@ -12,7 +12,7 @@ extern "C" {
 #endif
 
 typedef struct kvg_gpu_device {
-    char name[128];
+    char name[256];
     uint32_t sm;              /* compute capability, 90 for 9.0 */
     uint32_t multiprocessors;
     uint64_t memory_bytes;
@@ -22,6 +22,15 @@ typedef struct kvg_gpu_device {
 /* The GPUs of this machine, at most `max`; *count may be 0. KVG_ERR_IO if the driver is there but fails. Opens CUDA
  * in this process: call it in a child. */
 kvg_status kvg_gpu_devices(kvg_gpu_device *out, size_t max, size_t *count) KVG_CHECKED;
+
+/* What a GPU can do, as capability bits of core/backend.h, by its compute capability. */
+enum { KVG_GPU_SM80 = 1 << 0 /* mma.m16n8k16 with f16 and bf16 operands, bf16 arithmetic: from SM 80 on */ };
+uint32_t kvg_gpu_caps(uint32_t sm);
+
+/* The backend "cuda": runs on the first GPU, on tensors of the host; a stream of NULL is the default stream. Getting it
+ * does not open CUDA; choosing an implementation and running it do. Ops with a profile do the chip's own alone:
+ * KVG_ERR_UNIMPLEMENTED says which that is, or that there is no GPU. */
+const kvg_backend *kvg_gpu_backend(void);
 
 /* Memory of the current device. A stream of NULL is the default stream. KVG_ERR_MEMORY: there is not so much;
  * KVG_ERR_IO: CUDA failed, now or in work queued before. */

@@ -15,7 +15,7 @@
 #include "reference/tensor_core.h"
 #include "reference/ref_mma.h"
 #include "tests/gpu/mma_compare.h"
-#include "tests/gpu/mma_inputs.h"
+#include "harness/mma_inputs.h"
 #include "tests/slowref/slow_mma.h"
 
 enum { SEED = 0x6D6D61 };
@@ -24,16 +24,16 @@ static double million_outputs = 0.1;
 
 /* One tile through the reference and through the second model with `faults`. */
 typedef struct tile {
-    uint16_t a[MMA_A], b[MMA_B];
-    float c[MMA_C], golden[MMA_C], slow[MMA_C];
+    uint16_t a[KVG_TILE_A], b[KVG_TILE_B];
+    float c[KVG_TILE_C], golden[KVG_TILE_C], slow[KVG_TILE_C];
 } tile;
 
 static void tile_run(tile *t, const kvg_profile_info *profile, kvg_dtype dtype, uint32_t faults)
 {
     assert_int_equal(kvg_reference_mma(profile->profile, dtype, 1, t->a, t->b, t->c, t->golden), KVG_OK);
-    for (int i = 0; i < MMA_C; i++) {
+    for (int i = 0; i < KVG_TILE_C; i++) {
         uint16_t row[KVG_MMA_K], column[KVG_MMA_K];
-        mma_operands(t->a, t->b, i, row, column);
+        kvg_mma_operands(t->a, t->b, i, row, column);
         t->slow[i] = kvg_f32_of_bits(slow_mma_output(profile, dtype, faults, row, column, kvg_bits_of_f32(t->c[i])));
     }
 }
@@ -190,15 +190,16 @@ static void test_models_agree(void **state)
     (void)state;
     size_t profiles, outputs = 0, mismatches = 0;
     const kvg_profile_info *table = kvg_profile_table(&profiles);
-    const size_t tiles = (size_t)(million_outputs * 1e6 / (double)(profiles * 2 * mma_class_count * MMA_C)) + 1;
-    for (size_t i = 0; i < profiles * 2 * mma_class_count; i++) {
+    const size_t runs = profiles * 2 * kvg_mma_class_count;
+    const size_t tiles = (size_t)(million_outputs * 1e6 / (double)(runs * KVG_TILE_C)) + 1;
+    for (size_t i = 0; i < runs; i++) {
         const kvg_profile_info *profile = &table[i % profiles];
         const kvg_dtype dtype = dtypes[i / profiles % 2];
-        const mma_class *class = &mma_classes[i / profiles / 2];
+        const kvg_mma_class *class = &kvg_mma_classes[i / profiles / 2];
         mma_tally tally = {0};
         for (size_t n = 0; n < tiles; n++) {
             tile t;
-            mma_tile_fill(class, dtype, SEED + profile->sm, n, t.a, t.b, t.c);
+            kvg_mma_tile_fill(class, dtype, SEED + profile->sm, n, t.a, t.b, t.c);
             tile_run(&t, profile, dtype, 0);
             tile_compare(&tally, &t, profile, dtype);
         }
@@ -210,7 +211,7 @@ static void test_models_agree(void **state)
         mma_tally_print(&tally);
     }
     printf("  %zu outputs of %zu profiles and %zu classes in f16 and bf16, %zu mismatches\n", outputs, profiles,
-           mma_class_count, mismatches);
+           kvg_mma_class_count, mismatches);
     assert_true(outputs > 0);
     assert_int_equal(mismatches, 0);
 }
@@ -222,11 +223,11 @@ static mma_tally faulty_run(const kvg_profile_info *profile, slow_mma_fault faul
     mma_tally sum = {0};
     uint64_t most = 0;
     *best = "none";
-    for (size_t i = 0; i < 2 * mma_class_count; i++) {
+    for (size_t i = 0; i < 2 * kvg_mma_class_count; i++) {
         mma_tally tally = {0};
         for (size_t n = 0; n < TILES; n++) {
             tile t;
-            mma_tile_fill(&mma_classes[i / 2], dtypes[i % 2], SEED, n, t.a, t.b, t.c);
+            kvg_mma_tile_fill(&kvg_mma_classes[i / 2], dtypes[i % 2], SEED, n, t.a, t.b, t.c);
             tile_run(&t, profile, dtypes[i % 2], 1u << fault);
             tile_compare(&tally, &t, profile, dtypes[i % 2]);
         }
@@ -236,7 +237,7 @@ static mma_tally faulty_run(const kvg_profile_info *profile, slow_mma_fault faul
         for (slow_mma_fault f = 0; f < SLOW_MMA_FAULTS; f++) sum.explained[f] += tally.explained[f];
         if (tally.mismatches > most) {
             most = tally.mismatches;
-            *best = mma_classes[i / 2].name;
+            *best = kvg_mma_classes[i / 2].name;
         }
     }
     return sum;
@@ -281,19 +282,19 @@ static void test_chain(void **state)
     enum { N = 4 * KVG_MMA_K };
     size_t count, wrong = 0;
     const kvg_profile_info *table = kvg_profile_table(&count);
-    for (size_t i = 0; i < count * mma_class_count; i++) {
+    for (size_t i = 0; i < count * kvg_mma_class_count; i++) {
         const kvg_profile_info *profile = &table[i % count];
-        const mma_class *class = &mma_classes[i / count];
+        const kvg_mma_class *class = &kvg_mma_classes[i / count];
         uint16_t a[N], b[N];
         ref_operand left[N], right[N];
         tile t;
         float c = 0;
         for (uint64_t step = 0; step < N / KVG_MMA_K; step++) {
-            mma_tile_fill(class, KVG_DTYPE_BF16, SEED, step, t.a, t.b, t.c);
+            kvg_mma_tile_fill(class, KVG_DTYPE_BF16, SEED, step, t.a, t.b, t.c);
             if (step == 0) c = t.c[0];
             t.c[0] = step == 0 ? t.c[0] : t.golden[0];
             tile_run(&t, profile, KVG_DTYPE_BF16, 0);
-            mma_operands(t.a, t.b, 0, a + step * KVG_MMA_K, b + step * KVG_MMA_K);
+            kvg_mma_operands(t.a, t.b, 0, a + step * KVG_MMA_K, b + step * KVG_MMA_K);
         }
         ref_operand_decode(KVG_DTYPE_BF16, a, N, left);
         ref_operand_decode(KVG_DTYPE_BF16, b, N, right);

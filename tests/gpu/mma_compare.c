@@ -16,14 +16,14 @@ static void examine(mma_tally *t, const kvg_profile_info *profile, kvg_dtype dty
 void mma_compare(mma_tally *t, const kvg_profile_info *profile, kvg_dtype dtype, size_t tiles, const uint16_t *a,
                  const uint16_t *b, const float *c, const float *expected, const float *got)
 {
-    t->outputs += tiles * MMA_C;
-    for (size_t i = 0; i < tiles * MMA_C; i++) {
+    t->outputs += tiles * KVG_TILE_C;
+    for (size_t i = 0; i < tiles * KVG_TILE_C; i++) {
         mma_sample sample = {.c = kvg_bits_of_f32(c[i]),
                              .expected = kvg_bits_of_f32(expected[i]),
                              .got = kvg_bits_of_f32(got[i])};
         if (sample.expected == sample.got) continue;
-        const size_t tile = i / MMA_C;
-        mma_operands(a + tile * MMA_A, b + tile * MMA_B, (int)(i % MMA_C), sample.a, sample.b);
+        const size_t tile = i / KVG_TILE_C;
+        kvg_mma_operands(a + tile * KVG_TILE_A, b + tile * KVG_TILE_B, (int)(i % KVG_TILE_C), sample.a, sample.b);
         if (t->mismatches < MMA_SAMPLES) t->sample[t->mismatches] = sample;
         if (t->mismatches++ < MMA_EXAMINED) examine(t, profile, dtype, &sample);
     }

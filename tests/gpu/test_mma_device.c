@@ -13,7 +13,7 @@
 #include "gpu/gpu.h"
 #include "reference/tensor_core.h"
 #include "tests/gpu/mma_compare.h"
-#include "tests/gpu/mma_inputs.h"
+#include "harness/mma_inputs.h"
 
 enum { SEED = 0x6D6D61, SKIP = 77, DEFAULT_TILES = 16640, KIND_TILES = 1024 };
 
@@ -118,11 +118,12 @@ static void kinds_count(kind_table *t, const kind_row *r)
 static void kinds_add(kind_table *t, kvg_dtype dtype, size_t tiles, const uint16_t *a, const uint16_t *b,
                       const float *c, const float *expected, const float *got)
 {
-    for (size_t i = 0; i < tiles * MMA_C; i++) {
+    for (size_t i = 0; i < tiles * KVG_TILE_C; i++) {
         uint16_t row[KVG_MMA_K], column[KVG_MMA_K];
         const uint32_t addend = kvg_bits_of_f32(c[i]);
         uint32_t products = 0;
-        mma_operands(a + i / MMA_C * MMA_A, b + i / MMA_C * MMA_B, (int)(i % MMA_C), row, column);
+        kvg_mma_operands(a + i / KVG_TILE_C * KVG_TILE_A, b + i / KVG_TILE_C * KVG_TILE_B, (int)(i % KVG_TILE_C), row,
+                         column);
         for (int k = 0; k < KVG_MMA_K; k++) products |= product_kind(dtype, row[k], column[k]);
         const kind_row r = {deciding(products, kind_of(addend & 0x7FFFFFFF, 0x7F800000, addend >> 31)),
                             result_kind(kvg_bits_of_f32(expected[i])), result_kind(kvg_bits_of_f32(got[i])), 1};
@@ -195,14 +196,14 @@ static void *device_alloc(size_t bytes)
 static tiles tiles_open(size_t n)
 {
     return (tiles){.count = n,
-                   .a = host_alloc(n * MMA_A, sizeof(uint16_t)),
-                   .b = host_alloc(n * MMA_B, sizeof(uint16_t)),
-                   .c = host_alloc(n * MMA_C, sizeof(float)),
-                   .expected = host_alloc(n * MMA_C, sizeof(float)),
-                   .got = host_alloc(n * MMA_C, sizeof(float)),
-                   .device_a = device_alloc(n * MMA_A * sizeof(uint16_t)),
-                   .device_b = device_alloc(n * MMA_B * sizeof(uint16_t)),
-                   .device_c = device_alloc(n * MMA_C * sizeof(float))};
+                   .a = host_alloc(n * KVG_TILE_A, sizeof(uint16_t)),
+                   .b = host_alloc(n * KVG_TILE_B, sizeof(uint16_t)),
+                   .c = host_alloc(n * KVG_TILE_C, sizeof(float)),
+                   .expected = host_alloc(n * KVG_TILE_C, sizeof(float)),
+                   .got = host_alloc(n * KVG_TILE_C, sizeof(float)),
+                   .device_a = device_alloc(n * KVG_TILE_A * sizeof(uint16_t)),
+                   .device_b = device_alloc(n * KVG_TILE_B * sizeof(uint16_t)),
+                   .device_c = device_alloc(n * KVG_TILE_C * sizeof(float))};
 }
 
 static void tiles_close(tiles *t)
@@ -212,23 +213,23 @@ static void tiles_close(tiles *t)
     for (size_t i = 0; i < sizeof device / sizeof device[0]; i++) kvg_gpu_free(device[i]);
 }
 
-static void run_class(tiles *t, const kvg_profile_info *profile, kvg_dtype dtype, const mma_class *class)
+static void run_class(tiles *t, const kvg_profile_info *profile, kvg_dtype dtype, const kvg_mma_class *class)
 {
     int refused = 0;
 #pragma omp parallel for schedule(static) reduction(+ : refused)
     for (size_t i = 0; i < t->count; i++) {
-        uint16_t *a = t->a + i * MMA_A, *b = t->b + i * MMA_B;
-        float *c = t->c + i * MMA_C;
-        mma_tile_fill(class, dtype, SEED, i, a, b, c);
-        refused += kvg_reference_mma(profile->profile, dtype, 1, a, b, c, t->expected + i * MMA_C) != KVG_OK;
+        uint16_t *a = t->a + i * KVG_TILE_A, *b = t->b + i * KVG_TILE_B;
+        float *c = t->c + i * KVG_TILE_C;
+        kvg_mma_tile_fill(class, dtype, SEED, i, a, b, c);
+        refused += kvg_reference_mma(profile->profile, dtype, 1, a, b, c, t->expected + i * KVG_TILE_C) != KVG_OK;
     }
     if (refused) check(kvg_fail(KVG_ERR_INVALID, "the reference refused %d tiles", refused));
-    check(kvg_gpu_upload(t->device_a, t->a, t->count * MMA_A * sizeof *t->a, NULL));
-    check(kvg_gpu_upload(t->device_b, t->b, t->count * MMA_B * sizeof *t->b, NULL));
-    check(kvg_gpu_upload(t->device_c, t->c, t->count * MMA_C * sizeof *t->c, NULL));
+    check(kvg_gpu_upload(t->device_a, t->a, t->count * KVG_TILE_A * sizeof *t->a, NULL));
+    check(kvg_gpu_upload(t->device_b, t->b, t->count * KVG_TILE_B * sizeof *t->b, NULL));
+    check(kvg_gpu_upload(t->device_c, t->c, t->count * KVG_TILE_C * sizeof *t->c, NULL));
     check(kvg_gpu_mma(dtype, t->count, t->device_a, t->device_b, t->device_c, t->device_c, NULL));
-    memset(t->got, 0xA5, t->count * MMA_C * sizeof *t->got);
-    check(kvg_gpu_download(t->got, t->device_c, t->count * MMA_C * sizeof *t->got, NULL));
+    memset(t->got, 0xA5, t->count * KVG_TILE_C * sizeof *t->got);
+    check(kvg_gpu_download(t->got, t->device_c, t->count * KVG_TILE_C * sizeof *t->got, NULL));
 }
 
 static int run(const kvg_profile_info *profile, size_t count)
@@ -238,8 +239,8 @@ static int run(const kvg_profile_info *profile, size_t count)
     uint64_t outputs = 0, mismatches = 0;
     tiles t = tiles_open(count);
     printf("%-18s %-5s %12s %12s\n", "class", "type", "outputs", "mismatches");
-    for (size_t i = 0; i < 2 * mma_class_count; i++) {
-        const mma_class *class = &mma_classes[i / 2];
+    for (size_t i = 0; i < 2 * kvg_mma_class_count; i++) {
+        const kvg_mma_class *class = &kvg_mma_classes[i / 2];
         const kvg_dtype dtype = dtypes[i % 2];
         mma_tally tally = {0};
         run_class(&t, profile, dtype, class);

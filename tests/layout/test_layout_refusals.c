@@ -95,6 +95,9 @@ static void apply(kvg_problem *p, const change *c)
     {KVG_LAYOUT_##LAYOUT, {K_FORMAT(INT8), V_FORMAT(INT8), SET(dtype, KVG_DTYPE_F32)}, "use f16 or bf16"}, \
     {KVG_LAYOUT_##LAYOUT, {SET(op, KVG_OP_FLATTEN)}, "op flatten needs at least 1 sequence"}, \
     {KVG_LAYOUT_##LAYOUT, {SET(op, KVG_OP_FLATTEN), SET(paging.sequences, 1)}, NULL}, \
+    {KVG_LAYOUT_##LAYOUT, {SET(op, KVG_OP_EXPAND)}, "op expand needs at least 1 sequence"}, \
+    {KVG_LAYOUT_##LAYOUT, {SET(op, KVG_OP_EXPAND), SET(paging.sequences, 1)}, NULL}, \
+    {KVG_LAYOUT_##LAYOUT, {SET(op, KVG_OP_EXPAND), SET(dtype, KVG_DTYPE_F32)}, "use f16 or bf16"}, \
     {KVG_LAYOUT_##LAYOUT, {SET(op, KVG_OP_PROBE)}, NULL}, \
     {KVG_LAYOUT_##LAYOUT, {SET(op, KVG_OP_QUANTISE)}, "op quantise works on layout rows, not on layout "}, \
     {KVG_LAYOUT_##LAYOUT, {SET(op, KVG_OP_DEQUANTISE)}, "op dequantise works on layout rows, not on layout "}, \

@@ -1,0 +1,156 @@
+/* The CUDA backend: implementations by what the GPU can do, on tensors of the host. Nothing here opens CUDA before the
+ * first question about the machine, so a parent process may hold the backend and leave its use to a child. */
+#include "gpu/gpu.h"
+#include "gpu/ops.h"
+
+/* --- the GPU that everything runs on: the first --- */
+
+static kvg_status find_device(kvg_gpu_device *out)
+{
+    static kvg_gpu_device device;
+    static size_t count;
+    if (count == 0) {
+        kvg_status s = kvg_gpu_devices(&device, 1, &count);
+        if (s) return s;
+    }
+    *out = device;
+    return count ? KVG_OK : kvg_fail(KVG_ERR_UNIMPLEMENTED, "backend cuda needs a GPU, and this machine has none");
+}
+
+uint32_t kvg_gpu_caps(uint32_t sm)
+{
+    static const struct {
+        uint32_t least_sm, bit;
+    } rows[] = {{80, KVG_GPU_SM80}};
+    uint32_t caps = 0;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) caps |= sm >= rows[i].least_sm ? rows[i].bit : 0;
+    return caps;
+}
+
+static uint32_t machine_caps(void)
+{
+    kvg_gpu_device device;
+    return find_device(&device) ? 0 : kvg_gpu_caps(device.sm);
+}
+
+/* --- tensors of the host on the device --- */
+
+/* Queues an op on tensors whose data lie on the device. */
+typedef kvg_status launch_fn(const kvg_problem *problem, const kvg_tensor *in, kvg_tensor *out, kvg_stream *stream);
+
+/* Allocates `count` tensors and uploads what the host's hold: of outputs too, as an op need not write all of them. */
+static kvg_status upload(const kvg_tensor *host, size_t count, kvg_tensor *device, kvg_stream *stream)
+{
+    kvg_status s = KVG_OK;
+    for (size_t i = 0; i < count && !s; i++) {
+        device[i] = host[i];
+        device[i].data = NULL;
+        if (host[i].bytes == 0) continue;
+        s = kvg_gpu_alloc(host[i].bytes, &device[i].data);
+        if (!s) s = kvg_gpu_upload(device[i].data, host[i].data, host[i].bytes, stream);
+    }
+    return s;
+}
+
+static kvg_status run_on_device(const kvg_problem *problem, const kvg_tensor *in, kvg_tensor *out, kvg_stream *stream,
+                                launch_fn *launch)
+{
+    const kvg_op_info *op = kvg_op_get(problem->op);
+    const size_t inputs = kvg_roles_tensors(op->inputs), outputs = kvg_roles_tensors(op->outputs);
+    kvg_tensor device_in[KVG_MAX_TENSORS] = {0}, device_out[KVG_MAX_TENSORS] = {0};
+    kvg_status s = upload(in, inputs, device_in, stream);
+    if (!s) s = upload(out, outputs, device_out, stream);
+    if (!s) s = launch(problem, device_in, device_out, stream);
+    for (size_t i = 0; i < outputs && !s; i++) {
+        if (out[i].bytes) s = kvg_gpu_download(out[i].data, device_out[i].data, out[i].bytes, stream);
+    }
+    for (size_t i = 0; i < KVG_MAX_TENSORS; i++) {
+        kvg_gpu_free(device_in[i].data);
+        kvg_gpu_free(device_out[i].data);
+    }
+    return s;
+}
+
+/* --- ops --- */
+
+/* A chip gives the bits of its own profile and of no other. */
+static kvg_status check_profile(kvg_profile profile)
+{
+    kvg_gpu_device device;
+    kvg_profile own;
+    kvg_status s = find_device(&device);
+    if (s) return s;
+    if (kvg_profile_of_sm(device.sm, &own)) {
+        return kvg_fail(KVG_ERR_UNIMPLEMENTED, "%s is an sm_%u: core/profiles.def has no row for it", device.name,
+                        device.sm);
+    }
+    if (profile == own) return KVG_OK;
+    return kvg_fail(KVG_ERR_UNIMPLEMENTED, "%s gives the bits of %s, not of %s", device.name,
+                    kvg_profile_get(own)->name, kvg_profile_get(profile)->name);
+}
+
+static kvg_status launch_mma(const kvg_problem *problem, const kvg_tensor *in, kvg_tensor *out, kvg_stream *stream)
+{
+    return kvg_gpu_mma(problem->dtype, problem->tokens, in[0].data, in[1].data, in[2].data, out[0].data, stream);
+}
+
+static kvg_status run_mma(const kvg_problem *problem, const kvg_tensor *in, kvg_tensor *out, kvg_stream *stream)
+{
+    kvg_status s = kvg_problem_check(problem);
+    if (!s) s = check_profile(problem->profile);
+    return s ? s : run_on_device(problem, in, out, stream, launch_mma);
+}
+
+static kvg_status run_append(const kvg_problem *problem, const kvg_tensor *in, kvg_tensor *out, kvg_stream *stream)
+{
+    return run_on_device(problem, in, out, stream, kvg_gpu_append);
+}
+
+static kvg_status run_flatten(const kvg_problem *problem, const kvg_tensor *in, kvg_tensor *out, kvg_stream *stream)
+{
+    return run_on_device(problem, in, out, stream, kvg_gpu_flatten);
+}
+
+static kvg_status run_probe(const kvg_problem *problem, const kvg_tensor *in, kvg_tensor *out, kvg_stream *stream)
+{
+    return run_on_device(problem, in, out, stream, kvg_gpu_probe);
+}
+
+/* The last row of every op: no GPU, or one that lacks what the rows before it need. */
+static kvg_status run_nowhere(const kvg_problem *problem, const kvg_tensor *in, kvg_tensor *out, kvg_stream *stream)
+{
+    (void)in, (void)out, (void)stream;
+    kvg_gpu_device device;
+    kvg_status s = find_device(&device);
+    if (s) return s;
+    return kvg_fail(KVG_ERR_UNIMPLEMENTED, "%s is an sm_%u: op %s needs a newer GPU", device.name, device.sm,
+                    kvg_op_get(problem->op)->name);
+}
+
+static const kvg_impl impls[] = {
+    {"cuda_append_any_sm80", KVG_OP_APPEND, KVG_FORMAT_NONE, KVG_GPU_SM80, run_append},
+    {"cuda_append_any_none", KVG_OP_APPEND, KVG_FORMAT_NONE, 0, run_nowhere},
+    {"cuda_flatten_any_sm80", KVG_OP_FLATTEN, KVG_FORMAT_NONE, KVG_GPU_SM80, run_flatten},
+    {"cuda_flatten_any_none", KVG_OP_FLATTEN, KVG_FORMAT_NONE, 0, run_nowhere},
+    {"cuda_expand_any_sm80", KVG_OP_EXPAND, KVG_FORMAT_NONE, KVG_GPU_SM80, run_flatten},
+    {"cuda_expand_any_none", KVG_OP_EXPAND, KVG_FORMAT_NONE, 0, run_nowhere},
+    {"cuda_probe_any_sm80", KVG_OP_PROBE, KVG_FORMAT_NONE, KVG_GPU_SM80, run_probe},
+    {"cuda_probe_any_none", KVG_OP_PROBE, KVG_FORMAT_NONE, 0, run_nowhere},
+    {"cuda_mma_any_sm80", KVG_OP_MMA, KVG_FORMAT_NONE, KVG_GPU_SM80, run_mma},
+    {"cuda_mma_any_none", KVG_OP_MMA, KVG_FORMAT_NONE, 0, run_nowhere},
+};
+
+static const kvg_backend backend = {
+    .abi = KVG_BACKEND_ABI,
+    .struct_size = sizeof backend,
+    .name = "cuda",
+    .impls = impls,
+    .impl_count = sizeof impls / sizeof impls[0],
+    .caps = machine_caps,
+    .error_text = kvg_error_text,
+};
+
+const kvg_backend *kvg_gpu_backend(void)
+{
+    return &backend;
+}

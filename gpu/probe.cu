@@ -1,0 +1,42 @@
+/* probe: the codes and scales that the kernels see in the slots of a paged cache, through the same addresses. */
+#include "gpu/cache_rows.cuh"
+#include "gpu/cuda_status.cuh"
+#include "gpu/ops.h"
+
+namespace {
+
+enum { THREADS = 256 };
+
+/* A thread per byte. */
+__global__ void __launch_bounds__(THREADS)
+probe_bytes(kvg_cache_rows rows, const int64_t *slots, int64_t all_slots, uint32_t tokens, uint32_t heads, uint8_t *out)
+{
+    const uint64_t i = (uint64_t)blockIdx.x * THREADS + threadIdx.x, row = i / rows.bytes;
+    const uint32_t token = (uint32_t)(row / heads), head = (uint32_t)(row % heads), byte = (uint32_t)(i % rows.bytes);
+    if (token >= tokens || slots[token] < 0 || slots[token] >= all_slots) return;
+    out[i] = *rows.scale(slots[token], head, byte); /* codes have no groups: byte after byte */
+}
+
+} // namespace
+
+kvg_status kvg_gpu_probe(const kvg_problem *p, const kvg_tensor *in, kvg_tensor *out, kvg_stream *stream)
+{
+    const kvg_op_info *op = kvg_op_get(p->op);
+    const int64_t *slots = (const int64_t *)in[kvg_roles_index(op->inputs, KVG_ROLE_SLOTS, KVG_K)].data;
+    kvg_gpu_layout layout;
+    kvg_gpu_layout_of(p, &layout);
+    for (int i = 0; i < 2 * kvg_problem_sides(p); i++) {
+        const kvg_side side = (kvg_side)(i / 2);
+        const kvg_gpu_rows &kind = i % 2 ? layout.scales[side] : layout.codes[side];
+        const kvg_tensor &to = out[kvg_roles_index(op->outputs, i % 2 ? KVG_ROLE_SCALES : KVG_ROLE_CODES, side)];
+        const uint64_t blocks = ((uint64_t)p->tokens * p->kv_heads * kind.bytes + THREADS - 1) / THREADS;
+        if (blocks == 0) continue;
+        if (blocks > INT32_MAX) return kvg_fail(KVG_ERR_UNIMPLEMENTED, "probe: %u tokens are too many", p->tokens);
+        probe_bytes<<<(unsigned)blocks, THREADS, 0, (cudaStream_t)stream>>>(
+            kvg_cache_rows_of(p, kind, op->inputs, in), slots, (int64_t)p->paging.blocks * p->paging.block_tokens,
+            p->tokens, p->kv_heads, (uint8_t *)to.data);
+        kvg_status s = kvg_cuda_status("probe", cudaGetLastError());
+        if (s) return s;
+    }
+    return KVG_OK;
+}
