@@ -9,6 +9,9 @@
 extern "C" {
 #endif
 
+/* Positions that the decode contract takes together (docs/decode-contract.md section 1), where reports name them. */
+enum { KVG_ATTENTION_TILE = 32, KVG_ATTENTION_LEAF = 256 };
+
 /* All zero where a problem is no attention. */
 typedef struct kvg_attention {
     uint32_t query_heads; /* Hq: G = Hq / Hkv query heads read one KV head; any G */

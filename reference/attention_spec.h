@@ -36,6 +36,7 @@ typedef struct kvg_arithmetic {
     float k_unit, v_unit;   /* the operand holds what is said above of K, V by this; 0: 1 */
     float exp2_error;       /* of 2^x, relative; 0: 2^-22 */
     float tanh_error;       /* of the cap's tanh, absolute; 0: 2^-21 */
+    uint32_t most_exponent; /* a row with an E8M0 scale above 2^this promises nothing; 0: every scale is taken */
 } kvg_arithmetic;
 
 /* The class of a plain kernel for the problem: operands of the storage format (docs/attention.md section 5), 24 bits,

@@ -76,6 +76,7 @@ typedef struct ref_key {
     double normal;      /* P is aligned as if it were at least this */
     double underflow;   /* of the product with V */
     bool apart;         /* the sum of weights rounds it for itself */
+    double spread;      /* how much larger than the number the operand of V may be, at least 1 */
 } ref_key;
 
 /* One element of the output while keys join it. v is V's element, o the exact output. */
@@ -84,6 +85,7 @@ typedef struct ref_element {
     double far;     /* largest |v - o| */
     double rounded; /* sum of weight times b, b what the product P V may be off, relative to the weight */
     double worst;   /* largest b */
+    double mass;    /* sum over keys of the size of V's operand: weights of 2^lazy must not carry it beyond f32 */
     double floored; /* what floors of P and alignment to them may change, relative to the sum of weights */
 } ref_element;
 

@@ -225,7 +225,8 @@ void ref_model_key(const ref_model *m, const ref_tally *tally, double x, double 
     const double unit = m->class.p_unit > 0 ? m->class.p_unit : 1, a = fabs(factor);
     const bool carried = m->class.folded && row_scaled && a > 0; /* P carries V's row scale */
     const double small = carried ? ref_max(1, 1 / a) : 1; /* how much larger a weight is than what P holds of it */
-    *out = (ref_key){.most = ref_exp(x + error), .error = error, .apart = carried && m->class.rounded_sum};
+    *out = (ref_key){.most = ref_exp(x + error), .error = error, .apart = carried && m->class.rounded_sum,
+                     .spread = m->class.folded && a > 0 ? ref_max(1, 1 / (a * m->v_unit)) : 1};
     if (m->codec) return;
     out->floor = ref_min(out->most / tally->least, (m->prob.step * unit + 0x1p-126) * small / tally->heaviest);
     out->normal = m->prob.normal * unit * small / tally->heaviest;
@@ -245,6 +246,7 @@ void ref_model_add(const ref_model *m, double sum_error, const ref_key *key, dou
     e->far = ref_max(e->far, distance);
     e->rounded += key->most * b;
     e->worst = ref_max(e->worst, b);
+    e->mass += v_reach * key->spread;
     e->floored += key->floor * pull + sum_error * key->normal * v_reach + key->underflow;
 }
 
@@ -262,7 +264,8 @@ double ref_model_output(const ref_model *m, double sum_error, const ref_tally *t
     if (!(sum_error < 0.5) || !(loss < 0.5)) return INFINITY;
     const double raw = moved + (product + quotient) / ((1 - sum_error) * (1 - loss)) * (1 + m->division);
     const double bound = (raw + m->half_ulp * (fabs(o) + raw) + m->half_step) * (1 + 0x1p-30);
-    const bool fits = m->codec || fabs(o) + bound <= ref_largest(m->p->dtype);
+    const bool sums = e->mass * kvg_f64_of_bits((uint64_t)(1023 + (int)m->lazy) << 52) <= FLT_MAX;
+    const bool fits = m->codec || (sums && fabs(o) + bound <= ref_largest(m->p->dtype));
     return fits && bound <= DBL_MAX ? bound : INFINITY;
 }
 

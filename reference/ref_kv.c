@@ -1,5 +1,7 @@
 #include "reference/ref_kv.h"
 
+#include <limits.h>
+
 static const kvg_tensor *input(const kvg_tensor *in, kvg_role role, kvg_side side)
 {
     return &in[kvg_roles_index(kvg_op_get(KVG_OP_DECODE)->inputs, role, side)];
@@ -84,6 +86,18 @@ double ref_kv_row(const ref_kv *kv, kvg_side side, uint32_t sequence, uint32_t h
     }
     take_part(kv, side, y);
     return factor;
+}
+
+int ref_kv_exponent(const ref_kv *kv, kvg_side side, uint32_t sequence, uint32_t head, uint32_t position)
+{
+    const kvg_row_map *map = &kv->map.scales[stored_side(kv, side)];
+    const kvg_format format = kv->side[side].codec->format;
+    uint8_t scales[KVG_MAX_HEAD_DIM];
+    int most = 0;
+    if (format != KVG_FORMAT_MX16 && format != KVG_FORMAT_MXFP4) return INT_MIN;
+    read_bytes(kv, map, ref_kv_slot(kv, sequence, position), head, scales);
+    for (uint32_t i = 0; i < map->bytes; i++) most = scales[i] > most ? scales[i] : most;
+    return most - 127;
 }
 
 bool ref_kv_row_scaled(const ref_kv *kv, kvg_side side)

@@ -21,7 +21,7 @@ enum {
     LEAVES = 8, /* of a work item: a node of the tree */
     SPAN = LEAVES * LEAF,
 };
-static const float LAZY = 8; /* how far scores may rise above the reference point */
+static const float LAZY = 8; /* how far scores may rise above the reference point, unless V has row scales */
 static const float LOG2_E = 0x1.715476p+0f, LN_2 = 0x1.62e43p-1f;
 static const float LEAST = -FLT_MAX; /* reference point of a row that has seen nothing */
 
@@ -175,7 +175,7 @@ static void walk_tile(const profile_run *r, const desk *d, const head *h, node n
     for (uint32_t i = 0; i < TILE; i++)
         z[i] = d->seen[i] ? score(r, h, d->k + i * r->p->head_dim, d->k_scale[i]) : -INFINITY;
     const float top = top_of(z), rise = top - *n.m;
-    if (!(rise <= LAZY)) rescale(r, n, top);
+    if (!(rise <= (r->v.row_scaled ? 0 : LAZY))) rescale(r, n, top);
     for (uint32_t i = 0; i < TILE; i++) {
         const float p = ref_exp2(z[i] - *n.m);
         ones[i] = one;

@@ -8,7 +8,10 @@
 #include "reference/ref_round.h"
 #include "reference/ref_row_scale.h"
 
-enum { E2M1_CODES = 16 };
+enum {
+    E2M1_CODES = 16,
+    MOST_EXPONENT = 14, /* of an E8M0 scale: larger ones are read as it */
+};
 
 /* --- section 2 --- */
 
@@ -20,7 +23,7 @@ static double e4m3_scale(uint8_t byte)
 
 static double e8m0_scale(uint8_t byte)
 {
-    const uint8_t most = 127 + 14;
+    const uint8_t most = 127 + MOST_EXPONENT;
     return byte == 255 ? NAN : (double)kvg_ref_f32_of_e8m0(byte < most ? byte : most) * 0x1p-5;
 }
 
@@ -265,6 +268,7 @@ kvg_status kvg_arithmetic_of_profile(const kvg_problem *p, kvg_arithmetic *out)
         .v_unit = (float)(1 << rule_of(p->storage[KVG_V].format)->base),
         .exp2_error = 0x1p-18f, /* 3.40e-6 */
         .tanh_error = 0x1p-19f, /* half of that, and three roundings */
+        .most_exponent = MOST_EXPONENT,
     };
     return KVG_OK;
 }

@@ -400,7 +400,7 @@ static void set_up(job *j, const world *w, decode_defect defect)
 {
     const kvg_problem *p = &w->p;
     const bool other = defect == DECODE_OTHER_CHIP, sm90 = p->profile == KVG_PROFILE_SM90_MMA16816_V1;
-    *j = (job){.w = w, .defect = defect, .D = p->head_dim, .Dv = world_v_dim(w), .tile = 32, .leaf = 128, .lazy = 8};
+    *j = (job){.w = w, .defect = defect, .D = p->head_dim, .Dv = world_v_dim(w), .tile = 32, .leaf = 256, .lazy = 8};
     j->chip = kvg_profile_get(!other ? p->profile : sm90 ? KVG_PROFILE_SM89_MMA16816_V1 : KVG_PROFILE_SM90_MMA16816_V1);
     holding_of(w, KVG_K, &j->k_type, &j->k_base, &j->k_scaled);
     holding_of(w, KVG_V, &j->v_type, &j->v_base, &j->v_scaled);
@@ -412,9 +412,11 @@ static void set_up(job *j, const world *w, decode_defect defect)
     j->f = ldexpf((float)g_v, is(j, DECODE_BASE_LOST) ? 0 : j->v_base);
     if (is(j, DECODE_TILE_HALF)) j->tile = 16;
     if (is(j, DECODE_TILE_DOUBLE)) j->tile = 64;
-    if (is(j, DECODE_LEAF_HALF)) j->leaf = 64;
-    if (is(j, DECODE_LEAF_DOUBLE)) j->leaf = 256;
+    if (is(j, DECODE_LEAF_HALF)) j->leaf = 128;
+    if (is(j, DECODE_LEAF_DOUBLE)) j->leaf = 512;
     if (is(j, DECODE_ONE_LEAF)) j->leaf = 1 << 20;
+    if (j->v_scaled) j->lazy = 0;
+    if (is(j, DECODE_LAZY_ROW_SCALES)) j->lazy = 8;
     if (is(j, DECODE_EAGER)) j->lazy = 0;
     if (is(j, DECODE_LAZY_LESS)) j->lazy = 4;
     const int at = kvg_roles_index(kvg_op_get(KVG_OP_DECODE)->inputs, KVG_ROLE_TENSOR_SCALE, KVG_K);

@@ -38,6 +38,7 @@ int main(void)
         cmocka_unit_test(test_profile_naive),
         cmocka_unit_test(test_profile_defects),
         cmocka_unit_test(test_profile_bound),
+        cmocka_unit_test(test_profile_out_of_range),
     };
     return cmocka_run_group_tests_name("decode", tests, NULL, NULL);
 }

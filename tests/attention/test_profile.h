@@ -37,5 +37,6 @@ void test_profile_defects(void **state);
 
 /* test_profile_bound.c: attention.v1 of the profile's class. */
 void test_profile_bound(void **state);
+void test_profile_out_of_range(void **state);
 
 #endif

@@ -103,6 +103,7 @@ void test_profile_bound(void **state)
         {"bf16, cap, sm89", KVG_PROFILE_SM89_MMA16816_V1, 6, 10, 0, 1, 0, KVG_DTYPE_BF16},
         {"f16, cap 1000", 0, 30, 1000, 0, 1, 0, KVG_DTYPE_F16},
         {"bf16, large q, small v", 0, 300, 0, 1, 0x1p-10f, 0, KVG_DTYPE_BF16},
+        {"bf16, large v", 0, 2, 0, 0, 2000, 0, KVG_DTYPE_BF16},
     };
     size_t formats;
     kvg_format_table(&formats);
@@ -130,4 +131,36 @@ void test_profile_bound(void **state)
         measure("latent", &latent, 0, &t);
     }
     report("latent of 576", &t);
+}
+
+/* Where numbers leave what the contract takes, nothing is promised, and nothing that is promised is broken: block
+ * scales beyond the operands, and sums beyond f32. Just below there is a bound. */
+void test_profile_out_of_range(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name;
+        kvg_format k, v;
+        float k_size, v_size;
+        bool promised;
+    } rows[] = {
+        {"mxfp4 V of 10^4", KVG_FORMAT_BF16, KVG_FORMAT_MXFP4, 1, 1e4f, true},
+        {"mxfp4 V of 10^6", KVG_FORMAT_BF16, KVG_FORMAT_MXFP4, 1, 1e6f, false},
+        {"mx16 K of 10^6", KVG_FORMAT_MX16, KVG_FORMAT_BF16, 1e6f, 1, false},
+        {"bf16 V of 10^30", KVG_FORMAT_BF16, KVG_FORMAT_BF16, 1, 1e30f, true},
+        {"bf16 V of 10^36", KVG_FORMAT_BF16, KVG_FORMAT_BF16, 1, 1e36f, false},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        tally t = {0};
+        const world_plan plan = {.layout = KVG_LAYOUT_HND, .dtype = KVG_DTYPE_BF16, .kv_heads = 1, .group = 2,
+                                 .storage = {{rows[i].k, "canonical"}, {rows[i].v, "canonical"}}, .q_size = 2,
+                                 .scale = 0.1f / rows[i].k_size, .k_size = rows[i].k_size, .v_size = rows[i].v_size,
+                                 .lengths = {200}, .queries = {2}, .seed = 70 + i};
+        measure(rows[i].name, &plan, 0, &t);
+        print_message("  %-34s worst out %.3f, %zu of %zu without a bound\n", rows[i].name, t.worst_out, t.unpromised,
+                      t.count);
+        if (rows[i].promised) assert_int_equal(t.unpromised, 0);
+        else assert_true(t.unpromised > t.count / 2);
+        free(t.ratios);
+    }
 }

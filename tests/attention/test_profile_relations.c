@@ -220,15 +220,15 @@ static float no_weight(const world *w, kvg_role role, kvg_side side, uint32_t se
 {
     const float x = world_by_content(w, role, side, sequence, head, position, dim);
     if (role == KVG_ROLE_Q) return fabsf(x) + 0.01f;
-    return side == KVG_K && position / 128 == w->plan.seed ? -INFINITY : x;
+    return side == KVG_K && position / 256 == w->plan.seed ? -INFINITY : x;
 }
 
 void test_profile_empty_leaves(void **state)
 {
     (void)state;
-    for (uint32_t leaf = 1; leaf < 12; leaf++) {
-        world_plan a = {.layout = KVG_LAYOUT_NHD, STORE(F16, BF16), .group = 2, .sinks = leaf % 2, .block_tokens = 128,
-                        .fill = no_weight, .lengths = {1400}, .queries = {1}, .seed = leaf}, b = a;
+    for (uint32_t leaf = 1; leaf < 11; leaf++) {
+        world_plan a = {.layout = KVG_LAYOUT_NHD, STORE(F16, BF16), .group = 2, .sinks = leaf % 2, .block_tokens = 256,
+                        .fill = no_weight, .lengths = {2800}, .queries = {1}, .seed = leaf}, b = a;
         b.drop_block = leaf;
         expect_same(&a, &b);
     }

@@ -203,8 +203,9 @@ static bool must_rescale(const slow_query *r, slow_number top, slow_number m)
     const slow_number lag = slow_f32_subtract(top, m);
     if (lag.kind == SLOW_NAN) return true;
     if (wrong(r->head, SLOW_DECODE_RESCALE_ALWAYS)) return slow_compare(lag, slow_zero(false)) > 0;
-    const int limit = wrong(r->head, SLOW_DECODE_RESCALE_LATE) ? 9 : 8;
-    const int order = slow_compare(lag, slow_scaled(limit, 0));
+    const bool row_scales = slow_has_row_scale(r->head->stored->request->sides[KVG_V].codec->format);
+    const int limit = (row_scales ? 0 : 8) + (wrong(r->head, SLOW_DECODE_RESCALE_LATE) ? 1 : 0);
+    const int order = slow_compare(lag, limit ? slow_scaled(limit, 0) : slow_zero(false));
     return order > 0 || (order == 0 && wrong(r->head, SLOW_DECODE_RESCALE_AT_LIMIT));
 }
 
@@ -287,7 +288,7 @@ void slow_state_clear(slow_state *s)
 
 int64_t slow_leaf_size(const slow_head *h)
 {
-    return wrong(h, SLOW_DECODE_LEAF_256) ? 256 : 128;
+    return wrong(h, SLOW_DECODE_LEAF_128) ? 128 : 256;
 }
 
 void slow_leaf_run(const slow_query *r, int64_t index, slow_state *s)
