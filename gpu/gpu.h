@@ -24,7 +24,10 @@ typedef struct kvg_gpu_device {
 kvg_status kvg_gpu_devices(kvg_gpu_device *out, size_t max, size_t *count) KVG_CHECKED;
 
 /* What a GPU can do, as capability bits of core/backend.h, by its compute capability. */
-enum { KVG_GPU_SM80 = 1 << 0 /* mma.m16n8k16 with f16 and bf16 operands, bf16 arithmetic: from SM 80 on */ };
+enum {
+    KVG_GPU_SM80 = 1 << 0, /* mma.m16n8k16 with f16 and bf16 operands, bf16 arithmetic: from SM 80 on */
+    KVG_GPU_SM90 = 1 << 1, /* conversions from e4m3, kernels that start before the last one ends: from SM 90 on */
+};
 uint32_t kvg_gpu_caps(uint32_t sm);
 
 /* The backend "cuda": runs on the first GPU, on tensors of the host; a stream of NULL is the default stream. Getting it

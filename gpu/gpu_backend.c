@@ -21,7 +21,7 @@ uint32_t kvg_gpu_caps(uint32_t sm)
 {
     static const struct {
         uint32_t least_sm, bit;
-    } rows[] = {{80, KVG_GPU_SM80}};
+    } rows[] = {{80, KVG_GPU_SM80}, {90, KVG_GPU_SM90}};
     uint32_t caps = 0;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) caps |= sm >= rows[i].least_sm ? rows[i].bit : 0;
     return caps;
@@ -116,6 +116,26 @@ static kvg_status run_probe(const kvg_problem *problem, const kvg_tensor *in, kv
     return run_on_device(problem, in, out, stream, kvg_gpu_probe);
 }
 
+/* With a workspace of its own. */
+static kvg_status launch_decode(const kvg_problem *problem, const kvg_tensor *in, kvg_tensor *out, kvg_stream *stream)
+{
+    size_t bytes;
+    void *workspace = NULL;
+    kvg_status s = kvg_gpu_decode_workspace(problem, &bytes);
+    if (!s) s = kvg_gpu_alloc(bytes, &workspace);
+    if (!s) s = kvg_gpu_decode(problem, in, out, workspace, stream);
+    kvg_gpu_free(workspace); /* waits for the kernels */
+    return s;
+}
+
+static kvg_status run_decode(const kvg_problem *problem, const kvg_tensor *in, kvg_tensor *out, kvg_stream *stream)
+{
+    size_t bytes;
+    kvg_status s = kvg_gpu_decode_workspace(problem, &bytes); /* before anything is copied */
+    if (!s && problem->profile != KVG_PROFILE_NONE) s = check_profile(problem->profile);
+    return s ? s : run_on_device(problem, in, out, stream, launch_decode);
+}
+
 /* The last row of every op: no GPU, or one that lacks what the rows before it need. */
 static kvg_status run_nowhere(const kvg_problem *problem, const kvg_tensor *in, kvg_tensor *out, kvg_stream *stream)
 {
@@ -136,6 +156,8 @@ static const kvg_impl impls[] = {
     {"cuda_expand_any_none", KVG_OP_EXPAND, KVG_FORMAT_NONE, 0, run_nowhere},
     {"cuda_probe_any_sm80", KVG_OP_PROBE, KVG_FORMAT_NONE, KVG_GPU_SM80, run_probe},
     {"cuda_probe_any_none", KVG_OP_PROBE, KVG_FORMAT_NONE, 0, run_nowhere},
+    {"cuda_decode_nvfp4_sm90", KVG_OP_DECODE, KVG_FORMAT_NVFP4, KVG_GPU_SM90, run_decode},
+    {"cuda_decode_nvfp4_none", KVG_OP_DECODE, KVG_FORMAT_NVFP4, 0, run_nowhere},
     {"cuda_mma_any_sm80", KVG_OP_MMA, KVG_FORMAT_NONE, KVG_GPU_SM80, run_mma},
     {"cuda_mma_any_none", KVG_OP_MMA, KVG_FORMAT_NONE, 0, run_nowhere},
 };

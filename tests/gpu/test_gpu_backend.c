@@ -45,8 +45,9 @@ static void test_capabilities_follow_from_the_chip(void **state)
     (void)state;
     assert_int_equal(kvg_gpu_caps(75), 0);
     assert_int_equal(kvg_gpu_caps(80), KVG_GPU_SM80);
-    assert_int_equal(kvg_gpu_caps(90), KVG_GPU_SM80);
-    assert_int_equal(kvg_gpu_caps(121), KVG_GPU_SM80);
+    assert_int_equal(kvg_gpu_caps(89), KVG_GPU_SM80);
+    assert_int_equal(kvg_gpu_caps(90), KVG_GPU_SM80 | KVG_GPU_SM90);
+    assert_int_equal(kvg_gpu_caps(121), KVG_GPU_SM80 | KVG_GPU_SM90);
 }
 
 static kvg_problem tiles_of(kvg_profile profile, kvg_dtype dtype)

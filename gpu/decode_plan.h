@@ -1,0 +1,33 @@
+/* How op decode is cut into pieces on a GPU, from the shapes of a problem alone, and what workspace that takes. No bit
+ * of an answer depends on it (docs/decode-contract.md section 10). */
+#ifndef KVG_GPU_DECODE_PLAN_H
+#define KVG_GPU_DECODE_PLAN_H
+
+#include "core/problem.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum {
+    KVG_DECODE_LEAF = 256,   /* tokens of a leaf */
+    KVG_DECODE_WARPS = 4,    /* of a CTA; each takes a run of leaves */
+    KVG_DECODE_LEVELS = 1,   /* a warp's run is 2^0 ... 2^levels leaves */
+    KVG_DECODE_BATCH = 4,    /* nodes that a warp of the last kernel merges at once */
+    KVG_DECODE_MOST_WARPS = 16,
+    KVG_DECODE_NODE_BYTES = 4160 /* of a piece's result for one KV head: f32, 8 heads of 128 dims, m and l */
+};
+
+typedef struct kvg_decode_plan {
+    uint32_t run;    /* leaves of a warp */
+    uint32_t pieces; /* of the longest row: one CTA per piece, query and KV head */
+    uint32_t merge_warps;
+    uint64_t rows_bytes, node_bytes; /* the two parts of the workspace */
+} kvg_decode_plan;
+
+void kvg_decode_plan_of(const kvg_problem *problem, kvg_decode_plan *out);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
