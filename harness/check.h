@@ -68,8 +68,8 @@ typedef struct kvg_timing {
     double median_ms, fastest_ms, slowest_ms;
 } kvg_timing;
 
-/* Checks the case, and only if it passes runs the op again for at least `seconds` (3 runs or more) and checks the last
- * answer once more. *timing is all zero where nothing was timed. */
+/* Judges the case, without its controls, and only if it passes runs the op again for at least `seconds` (3 runs or
+ * more) and judges the last answer once more. *timing is all zero where nothing was timed. */
 void kvg_check_time(const kvg_case *c, const kvg_backend *backend, double seconds, kvg_result *out, kvg_timing *timing);
 
 /* Resolves a backend's name: "reference", "defect:<id>", "cuda" where it is built in, a path with a '/', or the name of

@@ -59,15 +59,16 @@ static int64_t position_of(const kvg_case_data *d, size_t token)
 }
 
 /* The live token that has all the weight of a row: in turn the newest, the oldest, the first of a page, the last of a
- * page, the first of a tile of 32, the last of a leaf of 128, or any. */
+ * page, the first of a tile, the last of a leaf, or any. */
 static size_t needle_of(const kvg_case_data *d, size_t row, uint32_t head)
 {
     const kvg_case_query *q = &d->queries[row];
     const size_t last = q->first + q->keys - 1;
     const int64_t newest = position_of(d, last), oldest = position_of(d, q->first);
     const int64_t page = d->c->problem.paging.block_tokens;
-    const int64_t places[] = {newest, oldest, newest / page * page, newest / page * page - 1, newest / 32 * 32,
-                              newest / 128 * 128 - 1};
+    const int64_t places[] = {newest, oldest, newest / page * page, newest / page * page - 1,
+                              newest / KVG_ATTENTION_TILE * KVG_ATTENTION_TILE,
+                              newest / KVG_ATTENTION_LEAF * KVG_ATTENTION_LEAF - 1};
     const size_t count = sizeof places / sizeof places[0], kind = (row * 7 + head) % (count + 1);
     if (kind < count && places[kind] >= oldest) return last - (size_t)(newest - places[kind]);
     return q->first + kvg_rng_below(d->seed, 1ull << 40 | head, row, q->keys);

@@ -221,8 +221,8 @@ static void describe_row(const kvg_decode_truth *t, size_t index, char *out, siz
     const uint32_t width = kvg_layout_table_width(p->layout, &p->paging, p->tokens);
     const int64_t column = p->layout == KVG_LAYOUT_RING ? 0 : token / p->paging.block_tokens;
     snprintf(out + n, size - (size_t)n, ", whose largest weight is token %lld (block %d, tile %lld, leaf %lld)",
-             (long long)token, table[q->sequence * (size_t)width + (size_t)column], (long long)token / 32,
-             (long long)token / 128);
+             (long long)token, table[q->sequence * (size_t)width + (size_t)column],
+             (long long)token / KVG_ATTENTION_TILE, (long long)token / KVG_ATTENTION_LEAF);
 }
 
 /* --- numbers --- */
@@ -253,9 +253,9 @@ static void judge_numbers(const kvg_decode_truth *t, int which, const double *go
     if (error->outside == 0) return;
     const size_t at = error->worst_at;
     char row[320], dim[32] = "";
-    if (which == OUT) snprintf(dim, sizeof dim, ", dim %zu", at % dims);
+    if (which == OUT) snprintf(dim, sizeof dim, "dim %zu of ", at % dims);
     if (r->verdict != KVG_VERDICT_FAIL) describe_row(t, which == OUT ? at / dims : at, row, sizeof row);
-    kvg_result_fail(r, "%s: %zu of %zu outside %s, worst %g times its bound%s of %s: %.9g, not %.9g within %.3g",
+    kvg_result_fail(r, "%s: %zu of %zu outside %s, worst %g times its bound, %s%s: %.9g, not %.9g within %.3g",
                     which == OUT ? "out" : "lse", error->outside, count, what, error->worst, dim, row, got[at],
                     want[at], bound[at]);
 }

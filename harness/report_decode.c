@@ -68,3 +68,35 @@ void kvg_report_decode_line(const kvg_report_case *cases, size_t count, bool bit
     if (!isnan(probe) && n > 0 && (size_t)n < size) snprintf(out + n, size - (size_t)n, "; probes %.3g", probe);
     free(scratch);
 }
+
+void kvg_report_separation_line(const kvg_report_case *cases, size_t count, char *out, size_t size)
+{
+    const kvg_report_case *least = NULL;
+    size_t measured = 0, by_bits = 0;
+    int n = 0;
+    for (size_t i = 0; i < count; i++) {
+        const kvg_report_separation *s = &cases[i].separation;
+        measured += s->measured;
+        by_bits += s->measured && s->by_bits;
+        if (!s->measured || s->by_bits || !s->nearest[0]) continue;
+        if (!least || s->least < least->separation.least) least = &cases[i];
+    }
+    out[0] = '\0';
+    if (!measured) return;
+    n = snprintf(out, size, "%zu case%s; %zu by bits", measured, measured == 1 ? "" : "s", by_bits);
+    if (least && n > 0 && (size_t)n < size) {
+        snprintf(out + n, size - (size_t)n, "; least of the others %.2g (%s) in %s", least->separation.least,
+                 least->separation.nearest, least->id);
+    }
+}
+
+void kvg_report_relations_line(const kvg_report_case *cases, size_t count, char *out, size_t size)
+{
+    size_t held = 0, asked = 0;
+    for (size_t i = 0; i < count; i++) {
+        held += cases[i].relations;
+        asked += cases[i].relations > 0;
+    }
+    out[0] = '\0';
+    if (asked) snprintf(out, size, "%zu held in %zu case%s", held, asked, asked == 1 ? "" : "s");
+}

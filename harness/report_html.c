@@ -89,7 +89,7 @@ static void write_verdicts(const kvg_report *r, FILE *out)
 static void write_summary(const kvg_report *r, FILE *out)
 {
     const kvg_report_file *f = &r->files[0];
-    char bytes[32], decode[256];
+    char bytes[32], decode[KVG_REPORT_LINE_SIZE];
     kvg_report_format_bytes(r->compared, bytes, sizeof bytes);
     write_headline(r, out);
     fputs("<dl class=\"facts\">\n", out);
@@ -109,6 +109,10 @@ static void write_summary(const kvg_report *r, FILE *out)
         kvg_report_decode_line(r->cases, r->case_count, bits, decode, sizeof decode);
         if (decode[0]) write_text(out, "<dt>decode</dt><dd>", decode, "</dd>\n");
     }
+    kvg_report_separation_line(r->cases, r->case_count, decode, sizeof decode);
+    if (decode[0]) write_text(out, "<dt>separation</dt><dd>", decode, "</dd>\n");
+    kvg_report_relations_line(r->cases, r->case_count, decode, sizeof decode);
+    if (decode[0]) write_text(out, "<dt>relations</dt><dd>", decode, "</dd>\n");
     for (size_t i = 0; i < r->mode_count; i++) {
         const kvg_report_tally *t = &r->modes[i];
         fprintf(out, "<dt>mode</dt><dd>%zu case%s: <span class=\"%s\">", t->count, t->count == 1 ? "" : "s",

@@ -153,38 +153,9 @@ static void print_verdicts(const kvg_report *r, FILE *out)
     putc('\n', out);
 }
 
-/* The case of op decode whose nearest known-wrong answer is nearest of all; those judged by bits are only counted. */
-static void print_separation(const kvg_report *r, FILE *out)
-{
-    const kvg_report_case *least = NULL;
-    size_t measured = 0, by_bits = 0;
-    for (size_t i = 0; i < r->case_count; i++) {
-        const kvg_report_separation *s = &r->cases[i].separation;
-        measured += s->measured;
-        by_bits += s->measured && s->by_bits;
-        if (!s->measured || s->by_bits || !s->nearest[0]) continue;
-        if (!least || s->least < least->separation.least) least = &r->cases[i];
-    }
-    if (!measured) return;
-    fprintf(out, "separation %zu case%s", measured, measured == 1 ? "" : "s");
-    if (least) fprintf(out, ", least %.2g (%s) in %s", least->separation.least, least->separation.nearest, least->id);
-    if (by_bits) fprintf(out, "; %zu by bits", by_bits);
-    putc('\n', out);
-}
-
-static void print_relations(const kvg_report *r, FILE *out)
-{
-    size_t held = 0, cases = 0;
-    for (size_t i = 0; i < r->case_count; i++) {
-        held += r->cases[i].relations;
-        cases += r->cases[i].relations > 0;
-    }
-    if (cases) fprintf(out, "relations  %zu held in %zu case%s\n", held, cases, cases == 1 ? "" : "s");
-}
-
 static void print_totals(const kvg_report *r, FILE *out)
 {
-    char bytes[32], counts[128], decode[256];
+    char bytes[32], counts[128], decode[KVG_REPORT_LINE_SIZE];
     print_verdicts(r, out);
     kvg_report_format_bytes(r->compared, bytes, sizeof bytes);
     fprintf(out, "compared   %s (%" PRIu64 " bytes), %" PRIu64 " mismatched\n", bytes, r->compared, r->mismatched);
@@ -199,8 +170,10 @@ static void print_totals(const kvg_report *r, FILE *out)
         kvg_report_decode_line(r->cases, r->case_count, bits, decode, sizeof decode);
         if (decode[0]) fprintf(out, "decode     %s\n", decode);
     }
-    print_separation(r, out);
-    print_relations(r, out);
+    kvg_report_separation_line(r->cases, r->case_count, decode, sizeof decode);
+    if (decode[0]) fprintf(out, "separation %s\n", decode);
+    kvg_report_relations_line(r->cases, r->case_count, decode, sizeof decode);
+    if (decode[0]) fprintf(out, "relations  %s\n", decode);
     fprintf(out, "time       %.1f s", r->seconds);
     if (r->file_count > 1) fprintf(out, " in %zu shards together", r->file_count);
     putc('\n', out);
