@@ -9,7 +9,7 @@
 extern "C" {
 #endif
 
-/* Positions that the decode contract takes together (docs/decode-contract.md section 1), where reports name them. */
+/* Positions that the decode contract takes together (docs/decode-contract.md section 1). */
 enum { KVG_ATTENTION_TILE = 32, KVG_ATTENTION_LEAF = 256 };
 
 /* All zero where a problem is no attention. */

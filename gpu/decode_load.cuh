@@ -6,9 +6,11 @@
 
 #include <cstdint>
 
+#include "core/attention.h"
+
 enum {
-    KVG_TILE = 32,        /* tokens */
-    KVG_GROUP = 16,       /* tokens that lie one after the other in every page */
+    KVG_TILE = KVG_ATTENTION_TILE, /* tokens */
+    KVG_GROUP = 16,                /* tokens that lie one after the other in every page */
     KVG_STAGE_V = 2048,
     KVG_STAGE_K_SCALES = 4096,
     KVG_STAGE_V_SCALES = 4352,

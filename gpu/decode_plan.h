@@ -10,7 +10,7 @@ extern "C" {
 #endif
 
 enum {
-    KVG_DECODE_LEAF = 256,   /* tokens of a leaf */
+    KVG_DECODE_LEAF = KVG_ATTENTION_LEAF, /* tokens of a leaf */
     KVG_DECODE_WARPS = 4,    /* of a CTA; each takes a run of leaves */
     KVG_DECODE_LEVELS = 1,   /* a warp's run is 2^0 ... 2^levels leaves */
     KVG_DECODE_BATCH = 4,    /* nodes that a warp of the last kernel merges at once */

@@ -160,6 +160,13 @@ kvg_status kvg_case_name(kvg_case *c)
     return KVG_OK;
 }
 
+bool kvg_case_by_value(const kvg_storage *storage)
+{
+    size_t index;
+    if (kvg_reference_dialect_find(storage->format, storage->dialect, &index)) return false;
+    return kvg_reference_dialect(storage->format, index)->compare == KVG_DIALECT_VALUE;
+}
+
 uint32_t kvg_case_shard(const kvg_case *c, uint32_t shard_count)
 {
     return (uint32_t)(kvg_hash64(c->id, strlen(c->id)) % shard_count);

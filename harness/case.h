@@ -79,6 +79,9 @@ kvg_status kvg_case_name(kvg_case *c) KVG_CHECKED;
  * one, every sequence has one. */
 uint32_t kvg_case_queries(const kvg_case *c, uint32_t sequence);
 
+/* A known dialect whose bytes are judged by the value rule (KVG_DIALECT_VALUE), where an op may be. */
+bool kvg_case_by_value(const kvg_storage *storage);
+
 /* Which of `shard_count` shards runs the case: depends on the id alone. */
 uint32_t kvg_case_shard(const kvg_case *c, uint32_t shard_count);
 

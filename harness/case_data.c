@@ -43,8 +43,7 @@ static kvg_status run_reference(const kvg_problem *p, const kvg_tensor_set *cons
     return kvg_reference_run(p, in, to);
 }
 
-/* The case's problem for another op: without what only its own op has. */
-static kvg_problem other_op(const kvg_problem *p, kvg_op op, uint32_t tokens)
+kvg_problem kvg_case_data_other_op(const kvg_problem *p, kvg_op op, uint32_t tokens)
 {
     kvg_problem other = *p;
     other.op = op;
@@ -61,7 +60,7 @@ static kvg_problem other_op(const kvg_problem *p, kvg_op op, uint32_t tokens)
 /* The problem of a case's live rows: quantise of plain rows. */
 static kvg_problem rows_problem(const kvg_problem *p, uint32_t tokens)
 {
-    kvg_problem rows = other_op(p, KVG_OP_QUANTISE, tokens);
+    kvg_problem rows = kvg_case_data_other_op(p, KVG_OP_QUANTISE, tokens);
     rows.layout = KVG_LAYOUT_ROWS;
     rows.paging = (kvg_paging){0};
     return rows;
@@ -151,7 +150,7 @@ static kvg_status fill_pools(kvg_case_data *d)
         kvg_fill_noise(d->c, 2 + (uint64_t)side, input(d, KVG_ROLE_SCALE_POOL, (kvg_side)side));
     }
     if (d->c->fill == KVG_FILL_CODES) return d->queries ? kvg_query_fill_codes(d) : KVG_OK;
-    const kvg_problem append = other_op(&d->c->problem, KVG_OP_APPEND, d->rows.tokens);
+    const kvg_problem append = kvg_case_data_other_op(&d->c->problem, KVG_OP_APPEND, d->rows.tokens);
     kvg_tensor_set extra = {0};
     kvg_tensor out[KVG_MAX_TENSORS];
     kvg_status s = kvg_set_alloc(&append, more, &extra);
@@ -237,7 +236,7 @@ kvg_status kvg_case_data_make(const kvg_case *c, kvg_case_data *out)
     for (size_t i = 0; !s && i < out->before.count; i++) kvg_fill_noise(c, 16 + i, &out->before.tensors[i]);
     if (!s && p->op == KVG_OP_DECODE) kvg_query_fill_poison(&out->before);
     if (!s) s = kvg_set_alloc(&out->rows, values_only, &out->values);
-    if (!s && p->op == KVG_OP_MMA) kvg_mma_fill(c, kvg_fill_seed(c), &out->in);
+    if (!s && p->op == KVG_OP_MMA) kvg_mma_fill(c, out->seed, &out->in);
     else if (!s) s = out->op->paged ? fill_paged(out, &fill) : fill_plain(out);
     kvg_paged_fill_free(&fill);
     return s;
@@ -265,7 +264,7 @@ void kvg_case_data_prefill(const kvg_case_data *d, kvg_tensor_set *outputs)
 static kvg_status gather_pools(const kvg_case_data *d, const kvg_role *roles, const kvg_tensor *tensors,
                                kvg_tensor_set *rows)
 {
-    const kvg_problem probe = other_op(&d->c->problem, KVG_OP_PROBE, d->rows.tokens);
+    const kvg_problem probe = kvg_case_data_other_op(&d->c->problem, KVG_OP_PROBE, d->rows.tokens);
     const kvg_role *inputs = kvg_op_get(KVG_OP_PROBE)->inputs;
     kvg_tensor in[KVG_MAX_TENSORS];
     for (size_t i = 0; i < kvg_roles_tensors(inputs); i++) {

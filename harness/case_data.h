@@ -46,4 +46,7 @@ void kvg_case_data_bound(const kvg_case_data *data, kvg_side side, const float *
  * allocated here (role VALUES). */
 kvg_status kvg_case_data_values(const kvg_case_data *data, const kvg_tensor *answer, kvg_tensor_set *rows) KVG_CHECKED;
 
+/* A case's problem for another op over other tokens: without what only its own op has. */
+kvg_problem kvg_case_data_other_op(const kvg_problem *p, kvg_op op, uint32_t tokens);
+
 #endif

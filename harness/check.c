@@ -14,8 +14,8 @@
 #include "core/rng.h"
 #include "harness/case_data.h"
 #include "harness/describe.h"
-#include "harness/relations.h"
 #include "harness/judge_decode.h"
+#include "harness/relations.h"
 
 /* Everything one case holds while it runs. `expected` is written by the reference and then made read-only. */
 typedef struct running_case {
@@ -76,8 +76,7 @@ static void judge_bytes(const running_case *b, size_t index, const kvg_tensor *a
     char where[256];
     kvg_describe_byte(&b->data, index, expected, answer, first, where, sizeof where);
     kvg_result_fail(r, "%s: %zu of %zu bytes differ, first at %s", kvg_set_name(&b->expected, index), wrong,
-                    expected->bytes,
-         where);
+                    expected->bytes, where);
 }
 
 /* Codes and scales of one side under a dialect that is compared by value. */
@@ -101,20 +100,15 @@ static void judge_rows(const running_case *b, kvg_side side, const kvg_tensor_se
         if (accepted) continue;
         r->mismatched_bytes++;
         kvg_result_fail(r, "%s: token %zu, head %zu, dim %u is outside the value rule of dialect %s (x = %a)",
-             kvg_tensor_name(KVG_ROLE_CODES, side), row / p->kv_heads, row % p->kv_heads, bad, p->storage[side].dialect,
-             (double)x[bad]);
+                        kvg_tensor_name(KVG_ROLE_CODES, side), row / p->kv_heads, row % p->kv_heads, bad,
+                        p->storage[side].dialect, (double)x[bad]);
     }
 }
 
 /* Paged ops are compared as bytes for every dialect. */
 static bool by_value(const running_case *b, kvg_side side)
 {
-    const kvg_storage *storage = &b->c->problem.storage[side];
-    size_t index;
-    if (b->c->problem.op != KVG_OP_QUANTISE || kvg_reference_dialect_find(storage->format, storage->dialect, &index)) {
-        return false;
-    }
-    return kvg_reference_dialect(storage->format, index)->compare == KVG_DIALECT_VALUE;
+    return b->c->problem.op == KVG_OP_QUANTISE && kvg_case_by_value(&b->c->problem.storage[side]);
 }
 
 typedef struct sums {

@@ -156,21 +156,11 @@ static kvg_status moved_pools(const kvg_case_data *d, const kvg_backend *backend
     return copied_pools(d, 0xA5, out);
 }
 
-static kvg_problem append_problem(const kvg_case_data *d, uint32_t tokens)
-{
-    kvg_problem p = d->c->problem;
-    p.op = KVG_OP_APPEND;
-    p.tokens = tokens;
-    p.attention = (kvg_attention){0};
-    p.profile = KVG_PROFILE_NONE;
-    return p;
-}
-
 /* Live tokens [first, first + count) of the case through the backend's append. */
 static kvg_status append_some(const kvg_case_data *d, const kvg_backend *backend, uint32_t first, uint32_t count,
                               int64_t *slots, pool_set *to)
 {
-    const kvg_problem p = append_problem(d, count);
+    const kvg_problem p = kvg_case_data_other_op(&d->c->problem, KVG_OP_APPEND, count);
     const kvg_op_info *op = kvg_op_get(p.op);
     const kvg_impl *impl;
     kvg_tensor in[KVG_MAX_TENSORS], out[KVG_MAX_TENSORS];
@@ -242,16 +232,11 @@ static bool many_rows(const kvg_case_data *d, const kvg_backend *backend)
 /* An append that writes the very bytes of the case: there are values to write, and one right encoding of them. */
 static bool has_append(const kvg_case_data *d, const kvg_backend *backend)
 {
-    const kvg_problem p = append_problem(d, d->rows.tokens);
+    const kvg_problem p = kvg_case_data_other_op(&d->c->problem, KVG_OP_APPEND, d->rows.tokens);
     const kvg_impl *impl;
     if (d->c->fill == KVG_FILL_CODES) return false;
     for (int side = KVG_K; side <= KVG_V; side++) {
-        size_t index;
-        const kvg_storage *storage = &p.storage[side];
-        if (kvg_reference_dialect_find(storage->format, storage->dialect, &index) ||
-            kvg_reference_dialect(storage->format, index)->compare == KVG_DIALECT_VALUE) {
-            return false;
-        }
+        if (kvg_case_by_value(&p.storage[side])) return false;
     }
     return kvg_backend_choose(backend, &p, &impl) == KVG_OK;
 }

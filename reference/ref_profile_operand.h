@@ -6,8 +6,8 @@
 #include "reference/ref_mma.h"
 
 enum {
-    REF_PROFILE_TILE = 32,                   /* positions between two decisions to rescale */
-    REF_PROFILE_LEAF = 8 * REF_PROFILE_TILE, /* positions of one accumulator */
+    REF_PROFILE_TILE = KVG_ATTENTION_TILE, /* positions between two decisions to rescale */
+    REF_PROFILE_LEAF = KVG_ATTENTION_LEAF, /* positions of one accumulator */
 };
 
 /* How one side (K or V) is held: number = operand * 2^base * the tensor's or the row's scale. */
