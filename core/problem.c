@@ -227,7 +227,9 @@ static kvg_status check_profile(const kvg_problem *p)
         return kvg_fail(KVG_ERR_INVALID, "op %s gives the same bits on every chip: no profile", op);
     }
     const kvg_format operand = p->dtype == KVG_DTYPE_F16 ? KVG_FORMAT_F16 : KVG_FORMAT_BF16;
-    if (p->profile == KVG_PROFILE_NONE) return kvg_fail(KVG_ERR_INVALID, "op mma needs a profile");
+    if (p->profile == KVG_PROFILE_NONE || !kvg_profile_is_chip(kvg_profile_get(p->profile))) {
+        return kvg_fail(KVG_ERR_INVALID, "op mma needs a profile of a tensor core");
+    }
     if (p->dtype == KVG_DTYPE_F32 || p->storage[KVG_K].format != operand || p->storage[KVG_V].format != operand) {
         return kvg_fail(KVG_ERR_INVALID, "op mma has operands in f16 or bf16: set the format to the model type");
     }

@@ -51,7 +51,7 @@ kvg_status kvg_profile_find(const char *name, kvg_profile *out)
 kvg_status kvg_profile_of_sm(uint32_t sm, kvg_profile *out)
 {
     for (size_t i = 0; i < PROFILE_COUNT; i++) {
-        if (profiles[i].sm != sm) continue;
+        if (!kvg_profile_is_chip(&profiles[i]) || profiles[i].sm != sm) continue;
         *out = profiles[i].profile;
         return KVG_OK;
     }

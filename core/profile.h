@@ -1,8 +1,9 @@
-/* Profiles: which tensor-core arithmetic gives an answer bit for bit. The table is core/profiles.def, the contract
- * docs/numerics.md section 5. */
+/* Profiles: which arithmetic gives an answer bit for bit. The table is core/profiles.def; the contracts are
+ * docs/numerics.md section 5 for the tensor cores of chips, docs/simt-contract.md for the one that needs none. */
 #ifndef KVG_CORE_PROFILE_H
 #define KVG_CORE_PROFILE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -13,7 +14,7 @@ extern "C" {
 #endif
 
 typedef enum kvg_profile {
-    KVG_PROFILE_NONE = 0, /* no chip: the exact answer */
+    KVG_PROFILE_NONE = 0, /* the exact answer */
 #define PROFILE(ENUM, name, id, sm, sum_terms, fraction_bits, least_exponent, summary) KVG_PROFILE_##ENUM = id,
 #include "core/profiles.def"
 #undef PROFILE
@@ -26,7 +27,7 @@ enum { KVG_MMA_M = 16, KVG_MMA_N = 8, KVG_MMA_K = 16 };
 typedef struct kvg_profile_info {
     kvg_profile profile;
     const char *name;
-    uint32_t sm;            /* compute capability, major * 10 + minor */
+    uint32_t sm;            /* compute capability, major * 10 + minor; 0: no tensor core, and the rest is 0 */
     uint32_t sum_terms;     /* products of one fused sum; divides KVG_MMA_K */
     uint32_t fraction_bits; /* F: bits that a term keeps below the largest exponent of its sum */
     int32_t least_exponent; /* that largest exponent is never taken to be lower */
@@ -38,6 +39,12 @@ const kvg_profile_info *kvg_profile_table(size_t *count);
 
 /* The row of `profile`; NULL for values outside the table. */
 const kvg_profile_info *kvg_profile_get(kvg_profile profile);
+
+/* Whether a row of the table says how a tensor core adds; the others hold on every chip. */
+static inline bool kvg_profile_is_chip(const kvg_profile_info *info)
+{
+    return info->sm != 0;
+}
 
 /* Looks up a name exactly as in the table. KVG_ERR_NOT_FOUND lists the known names. */
 kvg_status kvg_profile_find(const char *name, kvg_profile *out) KVG_CHECKED;

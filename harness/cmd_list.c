@@ -65,7 +65,7 @@ static kvg_status list_profiles(void)
 {
     size_t count;
     const kvg_profile_info *profiles = kvg_profile_table(&count);
-    printf("%-18s no chip: the exact answer, rounded once (op decode)\n", "exact");
+    printf("%-18s the exact answer, rounded once (op decode)\n", "exact");
     for (size_t i = 0; i < count; i++) printf("%-18s %s\n", profiles[i].name, profiles[i].summary);
     return KVG_OK;
 }

@@ -16,7 +16,7 @@ void kvg_mma_other_chip(kvg_problem *p, kvg_side side)
     size_t count;
     const kvg_profile_info *table = kvg_profile_table(&count), *own = kvg_profile_get(p->profile);
     for (size_t i = 0; i < count && p->profile == own->profile; i++) {
-        if (table[i].sum_terms != own->sum_terms) p->profile = table[i].profile;
+        if (kvg_profile_is_chip(&table[i]) && table[i].sum_terms != own->sum_terms) p->profile = table[i].profile;
     }
 }
 

@@ -150,6 +150,7 @@ kvg_status kvg_reference_mma(kvg_profile profile, kvg_dtype dtype, size_t tiles,
 {
     const kvg_profile_info *info = kvg_profile_get(profile);
     if (!info) return kvg_fail(KVG_ERR_INVALID, "no profile %d: core/profiles.def has them all", (int)profile);
+    if (!kvg_profile_is_chip(info)) return kvg_fail(KVG_ERR_INVALID, "%s has no tensor core", info->name);
     if (dtype != KVG_DTYPE_F16 && dtype != KVG_DTYPE_BF16) {
         return kvg_fail(KVG_ERR_INVALID, "%s has no operands of type %s: use f16 or bf16", info->name,
                         kvg_dtype_name(dtype));

@@ -45,12 +45,23 @@ static void tile_compare(mma_tally *tally, const tile *t, const kvg_profile_info
 
 /* --- the table --- */
 
+/* The chips come first; what follows has no tensor core. */
+static const kvg_profile_info *chips(size_t *count)
+{
+    const kvg_profile_info *table = kvg_profile_table(count);
+    while (!kvg_profile_is_chip(&table[*count - 1])) --*count;
+    return table;
+}
+
 static void test_profiles(void **state)
 {
     (void)state;
-    size_t count;
-    const kvg_profile_info *table = kvg_profile_table(&count);
+    size_t count, rows;
+    const kvg_profile_info *table = chips(&count);
+    assert_ptr_equal(kvg_profile_table(&rows), table);
     assert_int_equal(count, 8);
+    assert_int_equal(rows, 9);
+    assert_string_equal(table[8].name, "simt.fma.v1");
     for (size_t i = 0; i < count; i++) {
         kvg_profile found;
         char name[32];
@@ -67,6 +78,7 @@ static void test_profiles(void **state)
         assert_int_equal(table[i].least_exponent, -133);
     }
     kvg_profile unset = KVG_PROFILE_END;
+    assert_int_equal(kvg_profile_of_sm(0, &unset), KVG_ERR_NOT_FOUND); /* a chip that nobody knows */
     assert_null(kvg_profile_get((kvg_profile)0));
     assert_null(kvg_profile_get(KVG_PROFILE_END));
     assert_int_equal(kvg_profile_find("sm90.mma16816.v2", &unset), KVG_ERR_NOT_FOUND);
@@ -82,6 +94,9 @@ static void test_refusals(void **state)
     tile t = {{0}, {0}, {0}, {0}, {0}};
     assert_int_equal(kvg_reference_mma((kvg_profile)0, KVG_DTYPE_F16, 1, t.a, t.b, t.c, t.golden), KVG_ERR_INVALID);
     assert_non_null(strstr(kvg_error_text(), "no profile 0"));
+    assert_int_equal(kvg_reference_mma(KVG_PROFILE_SIMT_FMA_V1, KVG_DTYPE_F16, 1, t.a, t.b, t.c, t.golden),
+                     KVG_ERR_INVALID);
+    assert_non_null(strstr(kvg_error_text(), "no tensor core"));
     assert_int_equal(kvg_reference_mma(KVG_PROFILE_SM90_MMA16816_V1, KVG_DTYPE_F32, 1, t.a, t.b, t.c, t.golden),
                      KVG_ERR_INVALID);
     assert_non_null(strstr(kvg_error_text(), "f32"));
@@ -158,7 +173,7 @@ static void test_vectors(void **state)
 {
     (void)state;
     size_t count, wrong = 0;
-    const kvg_profile_info *table = kvg_profile_table(&count);
+    const kvg_profile_info *table = chips(&count);
     for (size_t v = 0; v < sizeof vectors / sizeof vectors[0]; v++) {
         tile t = {{0}, {0}, {0}, {0}, {0}};
         t.c[0] = kvg_f32_of_bits(vectors[v].c);
@@ -189,7 +204,7 @@ static void test_models_agree(void **state)
 {
     (void)state;
     size_t profiles, outputs = 0, mismatches = 0;
-    const kvg_profile_info *table = kvg_profile_table(&profiles);
+    const kvg_profile_info *table = chips(&profiles);
     const size_t runs = profiles * 2 * kvg_mma_class_count;
     const size_t tiles = (size_t)(million_outputs * 1e6 / (double)(runs * KVG_TILE_C)) + 1;
     for (size_t i = 0; i < runs; i++) {
@@ -281,7 +296,7 @@ static void test_chain(void **state)
     (void)state;
     enum { N = 4 * KVG_MMA_K };
     size_t count, wrong = 0;
-    const kvg_profile_info *table = kvg_profile_table(&count);
+    const kvg_profile_info *table = chips(&count);
     for (size_t i = 0; i < count * kvg_mma_class_count; i++) {
         const kvg_profile_info *profile = &table[i % count];
         const kvg_mma_class *class = &kvg_mma_classes[i / count];
