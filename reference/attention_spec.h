@@ -25,6 +25,7 @@ typedef struct kvg_arithmetic {
     kvg_operand q, k, p, v;
     bool folded;            /* K and V operands hold code x block scale; scales of rows and tensors multiply scores, P
                              * and outputs in f32. Else they hold the decoded number */
+    bool rows_inside;       /* folded, but operands hold the scales of rows, too */
     bool rounded_sum;       /* the sum of the weights adds P as rounded to its operand; where P carries V's row scale
                              * (folded), as rounded without it */
     uint32_t fraction_bits; /* a term of a fused sum keeps these bits below the largest exponent, and no more than 23 of

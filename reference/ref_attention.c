@@ -89,7 +89,9 @@ static double read_key(const attention *a, desk *d, kvg_side side, uint32_t sequ
     const double factor = ref_kv_row(&a->kv, side, sequence, kv_head, position, d->row);
     if (a->bounds) {
         if (a->model.codec) ref_kv_codec_bound(&a->kv, side, sequence, kv_head, position, d->codec);
-        ref_model_row(&a->model, side, d->row, factor, d->codec, ref_kv_dim(&a->kv, side), &d->sizes);
+        /* A kernel that folds may leave the tensor scale out of an operand whose number holds it. */
+        const double apart = a->model.class.folded && ref_kv_scale_within(&a->kv, side, factor) ? 0x1p-24 : 0;
+        ref_model_row(&a->model, side, d->row, factor, apart, d->codec, ref_kv_dim(&a->kv, side), &d->sizes);
         const uint32_t most = a->model.codec ? 0 : a->model.class.most_exponent;
         if (most && ref_kv_exponent(&a->kv, side, sequence, kv_head, position) > (int)most) d->sizes.promised = false;
     }

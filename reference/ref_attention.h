@@ -37,6 +37,7 @@ typedef struct ref_model {
     double exponential, tanh;   /* relative error of exp2, absolute one of tanh */
     double logarithm;           /* of a logarithm, relative to max(1, its size) */
     double k_unit, v_unit;      /* operands of K and V hold what the class says of them by this */
+    bool outside[2];            /* by side: a factor of its rows is applied in f32, not held by the operands */
     double lazy;                /* the running maximum may lag behind by this much */
     double division;            /* of the output: reciprocals, normalisations, scales */
     double half_ulp, half_step; /* of the output in T */
@@ -44,10 +45,11 @@ typedef struct ref_model {
 
 void ref_model_init(const kvg_problem *p, const kvg_arithmetic *arithmetic, ref_model *out); /* NULL: the codec's */
 
-/* A row of q; a row of K or V whose numbers are y * factor. Codec: errors are given, for rows only. */
+/* A row of q; a row of K or V whose numbers are y * factor. `apart`: relative, how far an operand may be from the
+ * number even where its type holds it. Codec: errors are given, for rows only. */
 void ref_model_query(const ref_model *m, const double *q, uint32_t n, ref_sizes *out);
-void ref_model_row(const ref_model *m, kvg_side side, const double *y, double factor, const double *codec, uint32_t n,
-                   ref_sizes *out);
+void ref_model_row(const ref_model *m, kvg_side side, const double *y, double factor, double apart, const double *codec,
+                   uint32_t n, ref_sizes *out);
 
 /* Error of the scaled and capped score whose exact value before the cap is `score`; +Inf: nothing is promised. */
 double ref_model_score(const ref_model *m, const ref_sizes *q, const ref_sizes *k, double scale, double factor,

@@ -63,6 +63,10 @@ void ref_model_init(const kvg_problem *p, const kvg_arithmetic *arithmetic, ref_
     out->logarithm = 0x1p-22;
     out->k_unit = or_default(arithmetic->k_unit, 1);
     out->v_unit = or_default(arithmetic->v_unit, 1);
+    for (int side = KVG_K; side <= KVG_V; side++) {
+        const bool by_tensor = kvg_format_get(p->storage[side].format)->tensor_scale;
+        out->outside[side] = arithmetic->folded && (by_tensor || !arithmetic->rows_inside);
+    }
     out->lazy = 12;
     out->division = 0x1p-20;
     out->half_ulp = ref_half_ulp(p->dtype);
@@ -83,11 +87,12 @@ static bool is_exact(kvg_operand type, double x)
 }
 
 /* Section 6.1: element i of a row, x[i] in units of `unit` as the operand holds it. */
-static void set_size(const ref_model *m, kvg_operand type, double x, double unit, uint32_t i, ref_sizes *out)
+static void set_size(const ref_model *m, kvg_operand type, double x, double apart, double unit, uint32_t i,
+                     ref_sizes *out)
 {
     const ref_operand *o = &operands[type];
     const double a = fabs(x);
-    double error = 0;
+    double error = apart * a;
     if (!is_exact(type, x)) error = ref_max(o->relative * a, o->step) + m->decoding * a;
     if (!(a <= o->largest * (1 + m->decoding))) out->promised = false;
     out->size[i] = a * unit;
@@ -124,21 +129,21 @@ void ref_model_query(const ref_model *m, const double *q, uint32_t n, ref_sizes 
         return;
     }
     const double unit = query_unit(m, q, n);
-    for (uint32_t i = 0; i < n; i++) set_size(m, m->class.q, q[i] / unit, unit, i, out);
+    for (uint32_t i = 0; i < n; i++) set_size(m, m->class.q, q[i] / unit, 0, unit, i, out);
 }
 
-void ref_model_row(const ref_model *m, kvg_side side, const double *y, double factor, const double *codec, uint32_t n,
-                   ref_sizes *out)
+void ref_model_row(const ref_model *m, kvg_side side, const double *y, double factor, double apart, const double *codec,
+                   uint32_t n, ref_sizes *out)
 {
     out->promised = true;
     if (m->codec) {
         set_given(y, factor, codec, n, out);
         return;
     }
-    const double inside = m->class.folded ? 1 : factor, outside = m->class.folded ? fabs(factor) : 1;
+    const double inside = m->outside[side] ? 1 : factor, outside = m->outside[side] ? fabs(factor) : 1;
     const double unit = side == KVG_K ? m->k_unit : m->v_unit;
     const kvg_operand type = side == KVG_K ? m->class.k : m->class.v;
-    for (uint32_t i = 0; i < n; i++) set_size(m, type, y[i] * inside / unit, outside * unit, i, out);
+    for (uint32_t i = 0; i < n; i++) set_size(m, type, y[i] * inside / unit, apart, outside * unit, i, out);
 }
 
 /* --- sums --- */
@@ -196,7 +201,7 @@ double ref_model_score(const ref_model *m, const ref_sizes *q, const ref_sizes *
         reach += q->reach[i] * k->reach[i];
         query += q->reach[i];
     }
-    const double outside = fabs(factor) * (m->codec ? 1 : m->k_unit);
+    const double outside = m->codec ? fabs(factor) : (m->outside[KVG_K] ? fabs(factor) : 1) * m->k_unit;
     /* The accumulator may hold the sum before the factor; of a row whose scale is 0, any sum of its codes. */
     const double inside = outside > 0 ? reach * ref_max(1, 1 / outside) : query * m->k.largest;
     if (!m->codec && !(inside * ref_max(1, scale) <= FLT_MAX)) return INFINITY;
@@ -223,10 +228,10 @@ void ref_model_key(const ref_model *m, const ref_tally *tally, double x, double 
                    ref_key *out)
 {
     const double unit = m->class.p_unit > 0 ? m->class.p_unit : 1, a = fabs(factor);
-    const bool carried = m->class.folded && row_scaled && a > 0; /* P carries V's row scale */
+    const bool carried = m->outside[KVG_V] && row_scaled && a > 0; /* P carries V's row scale */
     const double small = carried ? ref_max(1, 1 / a) : 1; /* how much larger a weight is than what P holds of it */
     *out = (ref_key){.most = ref_exp(x + error), .error = error, .apart = carried && m->class.rounded_sum,
-                     .spread = m->class.folded && a > 0 ? ref_max(1, 1 / (a * m->v_unit)) : 1};
+                     .spread = m->outside[KVG_V] && a > 0 ? ref_max(1, 1 / (a * m->v_unit)) : 1};
     if (m->codec) return;
     out->floor = ref_min(out->most / tally->least, (m->prob.step * unit + 0x1p-126) * small / tally->heaviest);
     out->normal = m->prob.normal * unit * small / tally->heaviest;

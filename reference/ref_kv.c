@@ -105,6 +105,12 @@ bool ref_kv_row_scaled(const ref_kv *kv, kvg_side side)
     return !kv->flat && !kvg_format_get(kv->side[side].codec->format)->tensor_scale;
 }
 
+bool ref_kv_scale_within(const ref_kv *kv, kvg_side side, double factor)
+{
+    return !kv->flat && kvg_format_get(kv->side[side].codec->format)->tensor_scale &&
+           factor != kv->side[side].row.tensor_scale;
+}
+
 void ref_kv_codec_bound(const ref_kv *kv, kvg_side side, uint32_t sequence, uint32_t head, uint32_t position,
                         double *bound)
 {

@@ -31,6 +31,9 @@ void ref_kv_codes(const ref_kv *kv, kvg_side side, uint32_t sequence, uint32_t h
 double ref_kv_row(const ref_kv *kv, kvg_side side, uint32_t sequence, uint32_t head, uint32_t position, double *y);
 bool ref_kv_row_scaled(const ref_kv *kv, kvg_side side); /* the factor is the row's, not the tensor's */
 
+/* The tensor's scale is a part of y, rounded with it, and not the factor that ref_kv_row gave: nvfp4 modelopt. */
+bool ref_kv_scale_within(const ref_kv *kv, kvg_side side, double factor);
+
 /* The largest exponent of the E8M0 scales of a row that has a slot; very small for formats that have none. */
 int ref_kv_exponent(const ref_kv *kv, kvg_side side, uint32_t sequence, uint32_t head, uint32_t position);
 
