@@ -115,6 +115,23 @@ void ref_affine_decode(const ref_row *row, const uint16_t *codes, const uint8_t 
     }
 }
 
+void ref_affine_operands(const ref_row *row, const uint16_t *codes, const uint8_t *scales, float *y)
+{
+    const ref_affine_dialect *dialect = row->dialect;
+    const float scale = read_param(row->dtype, scales), second = read_param(row->dtype, scales + 2);
+    for (uint32_t i = 0; i < row->head_dim; i++) {
+        const float code = codes[i];
+        switch (dialect->rule) {
+        case REF_AFFINE_FMA: y[i] = fmaf(code, scale, second); break;
+        case REF_AFFINE_MULADD: y[i] = ref_round_to(row->dtype, (double)code * scale) + second; break;
+        case REF_AFFINE_PYTORCH:
+            y[i] = code - second;
+            y[i] *= scale;
+            break;
+        }
+    }
+}
+
 /* A product of a code and a T value is exact in double; a sum is rounded once, and so is the last product. */
 double ref_affine_exact(const ref_row *row, const uint16_t *codes, const uint8_t *scales, double *y)
 {

@@ -1,4 +1,5 @@
-/* The profile tier of attention: docs/decode-contract.md sections 5 and 7 to 9, operation by operation.
+/* The profile tier of attention: what all decode contracts have alike, docs/decode-contract.md sections 3, 5 and 7 to
+ * 9, operation by operation. Operands, sums and scores are those of the profile's contract (reference/ref_profile.h).
  *
  * A work item is one query token, one KV head and a span of leaves: the query heads of the group see the same keys, so
  * that a tile of K and V is decoded once for all of them. Its leaves are merged to the node of the tree that covers the
@@ -11,8 +12,7 @@
 #include "core/bits.h"
 #include "reference/attention_profile.h"
 #include "reference/ref_exp2.h"
-#include "reference/ref_profile_operand.h"
-#include "reference/ref_query.h"
+#include "reference/ref_profile.h"
 #include "reference/ref_round.h"
 
 enum {
@@ -21,60 +21,36 @@ enum {
     LEAVES = 8, /* of a work item: a node of the tree */
     SPAN = LEAVES * LEAF,
 };
-static const float LAZY = 8; /* how far scores may rise above the reference point, unless V has row scales */
 static const float LOG2_E = 0x1.715476p+0f, LN_2 = 0x1.62e43p-1f;
 static const float LEAST = -FLT_MAX; /* reference point of a row that has seen nothing */
 
-/* State of a row: reference point, sum of weights, weighted sums. An array of them is a run of floats. */
-typedef struct node {
-    float *m, *l, *o;
-} node;
-
-typedef struct profile_run {
-    const kvg_problem *p;
-    const kvg_profile_info *chip;
-    const uint16_t *q;
-    const float *sinks; /* NULL: none */
-    uint8_t *out;
-    float *lse;
-    ref_kv kv;
-    ref_holding k, v;
-    ref_query *queries;
-    uint16_t order[KVG_MAX_HEAD_DIM];
-    uint32_t group, dims; /* query heads of a KV head; elements of an output */
-    float score_factor;   /* c of section 3 but for 2^e */
-    uint32_t spans;       /* room for nodes in `nodes` */
-    float *nodes;         /* of the token at work: [Hq][spans] */
-} profile_run;
-
-/* One query head of a work item. */
+/* One query head of a work item: its row of q as the contract keeps it. */
 typedef struct head {
-    ref_operand q[KVG_MAX_HEAD_DIM]; /* in the order of the sums */
+    void *query;
     float c, capped_c;
 } head;
 
 /* Of one thread. */
 typedef struct desk {
-    ref_operand k[TILE * KVG_MAX_HEAD_DIM]; /* by position, dims in the order of the sums */
-    ref_operand v[KVG_MAX_HEAD_DIM * TILE]; /* by dim */
-    float k_scale[TILE], v_scale[TILE];
+    void *tile; /* the contract's */
     bool seen[TILE];
-    head *heads;   /* [group] */
-    float *leaves; /* [group][LEAVES] nodes */
+    head *heads;    /* [group] */
+    void *queries;  /* of the heads */
+    float *leaves;  /* [group][LEAVES] nodes */
 } desk;
 
-static size_t node_floats(const profile_run *r)
+static size_t node_floats(const ref_profile_run *r)
 {
     return r->dims + 2;
 }
 
-static node node_at(const profile_run *r, float *nodes, size_t index)
+static ref_node node_at(const ref_profile_run *r, float *nodes, size_t index)
 {
     float *at = nodes + index * node_floats(r);
-    return (node){at, at + 1, at + 2};
+    return (ref_node){at, at + 1, at + 2};
 }
 
-static void set_empty(const profile_run *r, node n)
+static void set_empty(const ref_profile_run *r, ref_node n)
 {
     *n.m = LEAST;
     *n.l = 0;
@@ -83,29 +59,25 @@ static void set_empty(const profile_run *r, node n)
 
 /* --- sections 3 and 5: scores --- */
 
-static float score_factor(const profile_run *r)
+static float score_factor(const ref_profile_run *r)
 {
     const float given = r->p->attention.scale, root = sqrtf((float)r->p->head_dim);
     const float scale = given > 0 ? given : 1 / root;
     const float in_log2 = scale * LOG2_E;
     const float scaled = in_log2 * r->kv.side[KVG_K].row.tensor_scale;
-    return scaled * (float)(1 << r->k.base);
+    return scaled * (float)(1 << r->k_base);
 }
 
-static void read_head(const profile_run *r, size_t row, head *h)
+static void read_head(const ref_profile_run *r, size_t row, head *h)
 {
-    const uint32_t D = r->p->head_dim;
-    ref_operand q[KVG_MAX_HEAD_DIM];
-    int e;
-    ref_query_operands(r->p->dtype, r->k.type, r->q + row * D, D, q, &e);
-    for (uint32_t i = 0; i < D; i++) h->q[i] = q[r->order[i]];
+    const int e = r->contract->read_query(r, r->q + row * r->p->head_dim * kvg_dtype_bytes(r->p->dtype), h->query);
     h->c = r->score_factor * kvg_f32_of_bits((uint32_t)(e + 127) << 23);
     const float twice = 2 * h->c;
     h->capped_c = twice / r->p->attention.softcap;
 }
 
 /* cap * tanh, from t = e^(-2 |score / cap|) */
-static float capped(const profile_run *r, float u)
+static float capped(const ref_profile_run *r, float u)
 {
     if (isnan(u)) return u;
     const float t = ref_exp2(-fabsf(u)), cap = r->p->attention.softcap * LOG2_E;
@@ -114,36 +86,25 @@ static float capped(const profile_run *r, float u)
     return copysignf(z, u);
 }
 
-static float score(const profile_run *r, const head *h, const ref_operand *k, float row_scale)
+static float score(const ref_profile_run *r, const head *h, const void *tile, uint32_t i)
 {
-    float s = ref_mma_dot(r->chip, k, h->q, r->p->head_dim, 0);
-    if (r->k.row_scaled) s *= row_scale;
+    const float s = r->contract->score(r, tile, i, h->query);
     return r->p->attention.softcap > 0 ? capped(r, s * h->capped_c) : s * h->c;
 }
 
 /* --- section 7: a leaf --- */
 
 /* Decodes the 32 positions from `start` on that the query can see; false if there are none. */
-static bool load_tile(const profile_run *r, desk *d, const ref_query *query, ref_range_of_keys keys, uint32_t kv_head,
-                      int64_t start)
+static bool load_tile(const ref_profile_run *r, desk *d, const ref_query *query, ref_range_of_keys keys,
+                      uint32_t kv_head, int64_t start)
 {
-    const uint32_t D = r->p->head_dim, sequence = query->sequence;
-    ref_operand row[KVG_MAX_HEAD_DIM];
     bool any = false;
     for (uint32_t i = 0; i < TILE; i++) {
-        const int64_t position = start + i;
-        d->seen[i] = position >= keys.first && position < keys.end &&
-                     ref_kv_slot(&r->kv, sequence, (uint32_t)position) >= 0;
+        const ref_place at = {query->sequence, kv_head, (uint32_t)(start + i)};
+        d->seen[i] = start + i >= keys.first && start + i < keys.end &&
+                     ref_kv_slot(&r->kv, at.sequence, at.position) >= 0;
         any |= d->seen[i];
-        if (d->seen[i]) {
-            ref_holding_row(&r->k, sequence, kv_head, (uint32_t)position, row, &d->k_scale[i]);
-            for (uint32_t j = 0; j < D; j++) d->k[i * D + j] = row[r->order[j]];
-            ref_holding_row(&r->v, sequence, kv_head, (uint32_t)position, row, &d->v_scale[i]);
-            for (uint32_t j = 0; j < r->dims; j++) d->v[j * TILE + i] = row[j];
-        } else {
-            d->v_scale[i] = 0;
-            for (uint32_t j = 0; j < r->dims; j++) d->v[j * TILE + i] = (ref_operand){0, REF_OPERAND_ZERO};
-        }
+        r->contract->load(r, d->tile, i, d->seen[i] ? &at : NULL);
     }
     return any;
 }
@@ -159,7 +120,7 @@ static float top_of(const float *z)
     return top;
 }
 
-static void rescale(const profile_run *r, node n, float top)
+static void rescale(const ref_profile_run *r, ref_node n, float top)
 {
     const float w = isnan(top) || top == INFINITY ? NAN : ref_exp2(*n.m - top);
     *n.l *= w;
@@ -167,29 +128,20 @@ static void rescale(const profile_run *r, node n, float top)
     *n.m = top;
 }
 
-static void walk_tile(const profile_run *r, const desk *d, const head *h, node n)
+static void walk_tile(const ref_profile_run *r, const desk *d, const head *h, ref_node n)
 {
-    const ref_operand one = ref_operand_round(r->v.type, 1);
-    ref_operand ones[TILE], weights[TILE], scaled[TILE];
-    float z[TILE];
-    for (uint32_t i = 0; i < TILE; i++)
-        z[i] = d->seen[i] ? score(r, h, d->k + i * r->p->head_dim, d->k_scale[i]) : -INFINITY;
+    float z[TILE], p[TILE];
+    for (uint32_t i = 0; i < TILE; i++) z[i] = d->seen[i] ? score(r, h, d->tile, i) : -INFINITY;
     const float top = top_of(z), rise = top - *n.m;
-    if (!(rise <= (r->v.row_scaled ? 0 : LAZY))) rescale(r, n, top);
-    for (uint32_t i = 0; i < TILE; i++) {
-        const float p = ref_exp2(z[i] - *n.m);
-        ones[i] = one;
-        weights[i] = ref_operand_round(r->v.type, p);
-        scaled[i] = r->v.row_scaled ? ref_operand_round(r->v.type, p * d->v_scale[i]) : weights[i];
-    }
-    *n.l = ref_mma_dot(r->chip, ones, weights, TILE, *n.l);
-    for (uint32_t j = 0; j < r->dims; j++) n.o[j] = ref_mma_dot(r->chip, d->v + j * TILE, scaled, TILE, n.o[j]);
+    if (!(rise <= r->lazy)) rescale(r, n, top);
+    for (uint32_t i = 0; i < TILE; i++) p[i] = ref_exp2(z[i] - *n.m);
+    r->contract->add(r, d->tile, d->seen, p, n);
 }
 
 /* --- section 8: merges --- */
 
 /* b joins a, whose positions are smaller. */
-static void merge(const profile_run *r, node a, node b)
+static void merge(const ref_profile_run *r, ref_node a, ref_node b)
 {
     const float m = fmaxf(*a.m, *b.m), w_a = ref_exp2(*a.m - m), w_b = ref_exp2(*b.m - m);
     *a.l = fmaf(*b.l, w_b, *a.l * w_a);
@@ -199,7 +151,7 @@ static void merge(const profile_run *r, node a, node b)
 
 /* Merges nodes `first` to `end` - 1 of one level, all that there are, into the one that lies first. A node without
  * tokens among them is EMPTY. What covers i to i + step - 1 lies where the first of these is that exists. */
-static void merge_tree(const profile_run *r, float *nodes, uint32_t first, uint32_t end)
+static void merge_tree(const ref_profile_run *r, float *nodes, uint32_t first, uint32_t end)
 {
     for (uint64_t step = 1; step < end; step *= 2) {
         for (uint64_t i = first / (2 * step) * 2 * step; i + step < end; i += 2 * step) {
@@ -211,7 +163,7 @@ static void merge_tree(const profile_run *r, float *nodes, uint32_t first, uint3
 
 /* --- section 9: the root --- */
 
-static void add_sink(const profile_run *r, node n, float sink)
+static void add_sink(const ref_profile_run *r, ref_node n, float sink)
 {
     const float x = sink * LOG2_E, m = fmaxf(*n.m, x), w = ref_exp2(*n.m - m);
     const float kept = *n.l * w;
@@ -220,27 +172,28 @@ static void add_sink(const profile_run *r, node n, float sink)
     *n.m = m;
 }
 
-static uint16_t output_of(kvg_dtype T, float y)
+/* The NaN of every type is 0x7F...F: rounding to 16 bits keeps it. */
+static float one_nan(float x)
 {
-    if (isnan(y)) return 0x7FFF;
-    return T == KVG_DTYPE_F16 ? kvg_ref_f16_of_f32(y) : kvg_ref_bf16_of_f32(y);
+    return isnan(x) ? kvg_f32_of_bits(0x7FFFFFFF) : x;
 }
 
-static float lse_of(node n)
+static float lse_of(ref_node n)
 {
     if (*n.l == 0) return -INFINITY;
-    if (isnan(*n.l)) return kvg_f32_of_bits(0x7FFFFFFF);
-    const float in_log2 = *n.m + ref_log2(*n.l);
-    return in_log2 * LN_2;
+    const float in_log2 = *n.m + (isnan(*n.l) ? *n.l : ref_log2(*n.l));
+    return one_nan(in_log2 * LN_2);
 }
 
-static void write_row(const profile_run *r, size_t row, node n)
+static void write_row(const ref_profile_run *r, size_t row, ref_node n)
 {
-    uint8_t *out = r->out + row * r->dims * 2;
+    const size_t width = kvg_dtype_bytes(r->p->dtype);
+    uint8_t *out = r->out + row * r->dims * width;
     if (r->sinks) add_sink(r, n, r->sinks[row % r->p->attention.query_heads]);
     for (uint32_t d = 0; d < r->dims; d++) {
-        const float scaled = n.o[d] * r->v.factor, quotient = scaled / *n.l;
-        ref_write_u16(out + 2 * d, *n.l == 0 ? 0 : output_of(r->p->dtype, quotient + 0.0f)); /* -0 + 0 is +0 */
+        const float scaled = n.o[d] * r->output_factor, quotient = scaled / *n.l;
+        const float y = *n.l == 0 ? 0 : one_nan(quotient + 0.0f); /* -0 + 0 is +0 */
+        kvg_reference_store(r->p->dtype, &y, 1, out + d * width);
     }
     r->lse[row] = lse_of(n);
 }
@@ -252,7 +205,7 @@ typedef struct extent {
     uint32_t first, end;
 } extent;
 
-static extent extent_of(const profile_run *r, uint32_t token)
+static extent extent_of(const ref_profile_run *r, uint32_t token)
 {
     const ref_range_of_keys keys = ref_query_keys(&r->kv.table, &r->queries[token]);
     if (keys.end <= keys.first) return (extent){0, 0};
@@ -260,7 +213,7 @@ static extent extent_of(const profile_run *r, uint32_t token)
 }
 
 /* Span `index` of those of the token. */
-static void run_span(const profile_run *r, desk *d, uint32_t token, uint32_t kv_head, uint32_t index)
+static void run_span(const ref_profile_run *r, desk *d, uint32_t token, uint32_t kv_head, uint32_t index)
 {
     const ref_query *query = &r->queries[token];
     const ref_range_of_keys keys = ref_query_keys(&r->kv.table, query);
@@ -285,24 +238,32 @@ static void run_span(const profile_run *r, desk *d, uint32_t token, uint32_t kv_
 static void close_desk(desk *d)
 {
     if (!d) return;
+    free(d->tile);
     free(d->heads);
+    free(d->queries);
     free(d->leaves);
     free(d);
 }
 
-static desk *open_desk(const profile_run *r)
+static desk *open_desk(const ref_profile_run *r)
 {
+    const size_t query_bytes = r->contract->query_bytes;
     desk *d = calloc(1, sizeof *d);
     if (!d) return NULL;
+    d->tile = malloc(r->contract->tile_bytes);
     d->heads = malloc(r->group * sizeof *d->heads);
+    d->queries = malloc(r->group * query_bytes);
     d->leaves = malloc(r->group * LEAVES * node_floats(r) * sizeof *d->leaves);
-    if (d->heads && d->leaves) return d;
-    close_desk(d);
-    return NULL;
+    if (!d->tile || !d->heads || !d->queries || !d->leaves) {
+        close_desk(d);
+        return NULL;
+    }
+    for (uint32_t g = 0; g < r->group; g++) d->heads[g].query = (uint8_t *)d->queries + g * query_bytes;
+    return d;
 }
 
 /* One token after the other, each by all threads: first its spans, then its rows. */
-static kvg_status run_tokens(const profile_run *r)
+static kvg_status run_tokens(const ref_profile_run *r)
 {
     const uint32_t query_heads = r->p->attention.query_heads;
     bool failed = false;
@@ -333,7 +294,7 @@ static kvg_status run_tokens(const profile_run *r)
     return failed ? kvg_fail(KVG_ERR_MEMORY, "no memory for %u query heads at work", r->group) : KVG_OK;
 }
 
-static kvg_status run(profile_run *r, const kvg_tensor *query_lengths)
+static kvg_status run(ref_profile_run *r, const kvg_tensor *query_lengths)
 {
     const kvg_attention *a = &r->p->attention;
     r->queries = malloc(a->queries * sizeof *r->queries);
@@ -357,30 +318,51 @@ static const kvg_tensor *input(const kvg_tensor *in, kvg_role role)
     return &in[kvg_roles_index(kvg_op_get(KVG_OP_DECODE)->inputs, role, KVG_K)];
 }
 
+/* The contract of the problem's profile, if it has operands for the problem. */
+static kvg_status find_contract(const kvg_problem *p, const ref_contract **out)
+{
+    const kvg_profile_info *profile = kvg_profile_get(p->profile);
+    if (!profile) {
+        return kvg_fail(KVG_ERR_UNIMPLEMENTED, "profile %d is not in core/profiles.def: without one there are no bits",
+                        (int)p->profile);
+    }
+    *out = kvg_profile_is_chip(profile) ? &ref_contract_mma : &ref_contract_simt;
+    return (*out)->check(p);
+}
+
 kvg_status kvg_attention_profile(const kvg_problem *p, const kvg_tensor *in, kvg_tensor *out)
 {
+    const ref_contract *contract;
     kvg_status s = kvg_problem_check(p);
-    if (!s) s = ref_profile_check(p);
+    if (!s) s = find_contract(p, &contract);
     if (s) return s;
-    profile_run *r = calloc(1, sizeof *r);
-    if (!r) return kvg_fail(KVG_ERR_MEMORY, "no memory for the tables of operands");
     const kvg_role *outputs = kvg_op_get(KVG_OP_DECODE)->outputs;
-    r->p = p;
-    r->chip = kvg_profile_get(p->profile);
-    r->q = input(in, KVG_ROLE_Q)->data;
-    r->out = out[kvg_roles_index(outputs, KVG_ROLE_OUT, KVG_K)].data;
-    r->lse = out[kvg_roles_index(outputs, KVG_ROLE_LSE, KVG_K)].data;
-    r->group = p->attention.query_heads / p->kv_heads;
-    s = ref_kv_init(p, in, NULL, &r->kv);
-    if (!s) s = ref_sinks_read(p, input(in, KVG_ROLE_SINKS), &r->sinks);
+    ref_profile_run r = {
+        .p = p,
+        .profile = kvg_profile_get(p->profile),
+        .contract = contract,
+        .q = input(in, KVG_ROLE_Q)->data,
+        .out = out[kvg_roles_index(outputs, KVG_ROLE_OUT, KVG_K)].data,
+        .lse = out[kvg_roles_index(outputs, KVG_ROLE_LSE, KVG_K)].data,
+        .group = p->attention.query_heads / p->kv_heads,
+        .tables = malloc(contract->table_bytes),
+    };
+    s = r.tables ? ref_kv_init(p, in, NULL, &r.kv) : kvg_fail(KVG_ERR_MEMORY, "no memory for the tables of operands");
+    if (!s) s = ref_sinks_read(p, input(in, KVG_ROLE_SINKS), &r.sinks);
     if (!s) {
-        ref_holding_init(&r->kv, KVG_K, &r->k);
-        ref_holding_init(&r->kv, KVG_V, &r->v);
-        ref_score_order(&r->kv, r->order);
-        r->dims = ref_kv_dim(&r->kv, KVG_V);
-        r->score_factor = score_factor(r);
-        s = run(r, input(in, KVG_ROLE_QUERY_LENGTHS));
+        r.dims = ref_kv_dim(&r.kv, KVG_V);
+        contract->open(&r);
+        r.score_factor = score_factor(&r);
+        s = run(&r, input(in, KVG_ROLE_QUERY_LENGTHS));
     }
-    free(r);
+    free(r.tables);
+    return s;
+}
+
+kvg_status kvg_arithmetic_of_profile(const kvg_problem *p, kvg_arithmetic *out)
+{
+    const ref_contract *contract;
+    kvg_status s = find_contract(p, &contract);
+    if (!s) contract->classify(p, out);
     return s;
 }

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "core/bits.h"
-#include "reference/attention_profile.h"
+#include "reference/ref_profile.h"
 #include "reference/ref_round.h"
 #include "reference/ref_row_scale.h"
 
@@ -59,12 +59,8 @@ static const struct rule *rule_of(kvg_format format)
     return NULL;
 }
 
-kvg_status ref_profile_check(const kvg_problem *p)
+kvg_status ref_holding_check(const kvg_problem *p)
 {
-    if (!kvg_profile_get(p->profile)) {
-        return kvg_fail(KVG_ERR_UNIMPLEMENTED, "profile %d is not in core/profiles.def: without a chip there are no "
-                        "bits", (int)p->profile);
-    }
     if (p->dtype != KVG_DTYPE_F16 && p->dtype != KVG_DTYPE_BF16) {
         return kvg_fail(KVG_ERR_UNIMPLEMENTED, "the decode contract has no operands for model type %s: use f16 or bf16",
                         kvg_dtype_name(p->dtype));
@@ -252,10 +248,8 @@ static kvg_operand operand_type(kvg_dtype type)
     return type == KVG_DTYPE_F16 ? KVG_OPERAND_F16 : KVG_OPERAND_BF16;
 }
 
-kvg_status kvg_arithmetic_of_profile(const kvg_problem *p, kvg_arithmetic *out)
+void ref_holding_class(const kvg_problem *p, kvg_arithmetic *out)
 {
-    kvg_status s = ref_profile_check(p);
-    if (s) return s;
     const kvg_operand k = operand_type(type_of(p, KVG_K)), v = operand_type(type_of(p, KVG_V));
     *out = (kvg_arithmetic){
         .q = k, .k = k, .p = v, .v = v,
@@ -270,5 +264,4 @@ kvg_status kvg_arithmetic_of_profile(const kvg_problem *p, kvg_arithmetic *out)
         .tanh_error = 0x1p-19f, /* half of that, and three roundings */
         .most_exponent = MOST_EXPONENT,
     };
-    return KVG_OK;
 }

@@ -2,13 +2,9 @@
 #ifndef KVG_REFERENCE_REF_PROFILE_OPERAND_H
 #define KVG_REFERENCE_REF_PROFILE_OPERAND_H
 
+#include "reference/attention_spec.h"
 #include "reference/ref_kv.h"
 #include "reference/ref_mma.h"
-
-enum {
-    REF_PROFILE_TILE = KVG_ATTENTION_TILE, /* positions between two decisions to rescale */
-    REF_PROFILE_LEAF = KVG_ATTENTION_LEAF, /* positions of one accumulator */
-};
 
 /* How one side (K or V) is held: number = operand * 2^base * the tensor's or the row's scale. */
 typedef struct ref_holding {
@@ -24,8 +20,11 @@ typedef struct ref_holding {
     ref_operand table[256 * 16]; /* by scale byte and code */
 } ref_holding;
 
-/* KVG_ERR_UNIMPLEMENTED: no profile, or the contract has no operands for the model type or the head_dim. */
-kvg_status ref_profile_check(const kvg_problem *p) KVG_CHECKED;
+/* KVG_ERR_UNIMPLEMENTED: the contract has no operands for the model type or the head_dim. */
+kvg_status ref_holding_check(const kvg_problem *p) KVG_CHECKED;
+
+/* The contract's class in attention.v1, on the chip of the profile. */
+void ref_holding_class(const kvg_problem *p, kvg_arithmetic *out);
 
 void ref_holding_init(const ref_kv *kv, kvg_side side, ref_holding *out);
 
