@@ -1,4 +1,5 @@
-/* docs/decode-contract.md against the profile tier: parts, probes, relations, planted deviations, and the bound. */
+/* docs/decode-contract.md and docs/simt-contract.md against the profile tier: parts, probes, relations, planted
+ * deviations, and the bound. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -7,6 +8,13 @@
 #include <cmocka.h>
 
 #include "tests/attention/test_profile.h"
+
+const kvg_profile profile_of_contract[CONTRACTS] = {KVG_PROFILE_SM90_MMA16816_V1, KVG_PROFILE_SIMT_FMA_V1};
+
+void for_contracts(void (*test)(kvg_profile profile))
+{
+    for (int i = 0; i < CONTRACTS; i++) test(profile_of_contract[i]);
+}
 
 void decode_world_open(const world_plan *plan, kvg_profile profile, world *w)
 {

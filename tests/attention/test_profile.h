@@ -4,6 +4,11 @@
 
 #include "tests/attention/decode_naive.h"
 
+/* A profile of each contract: sm90, which 0 means below, and simt. */
+enum { CONTRACTS = 2 };
+extern const kvg_profile profile_of_contract[CONTRACTS];
+void for_contracts(void (*test)(kvg_profile profile));
+
 /* world_open with a profile; 0: sm90. */
 void decode_world_open(const world_plan *plan, kvg_profile profile, world *w);
 

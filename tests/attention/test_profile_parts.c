@@ -111,6 +111,14 @@ void test_profile_refusals(void **state)
     assert_int_equal(kvg_attention_profile(&p, w.in, out), KVG_ERR_UNIMPLEMENTED);
     assert_int_equal(kvg_arithmetic_of_profile(&p, &class), KVG_ERR_UNIMPLEMENTED);
     p = w.p;
+    p.profile = KVG_PROFILE_SIMT_FMA_V1; /* takes every problem of the op */
+    assert_int_equal(kvg_attention_profile(&p, w.in, out), KVG_OK);
+    p.dtype = KVG_DTYPE_F32;
+    p.head_dim = 40;
+    assert_int_equal(kvg_arithmetic_of_profile(&p, &class), KVG_OK);
+    p.storage[KVG_V].dialect = "nobody's";
+    assert_int_equal(kvg_attention_profile(&p, w.in, out), KVG_ERR_UNIMPLEMENTED);
+    p = w.p;
     p.dtype = KVG_DTYPE_F32;
     assert_int_equal(kvg_attention_profile(&p, w.in, out), KVG_ERR_UNIMPLEMENTED);
     assert_non_null(strstr(kvg_error_text(), "f32"));
