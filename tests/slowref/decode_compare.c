@@ -27,6 +27,14 @@ decode_wish decode_wish_of(kvg_format format, size_t dialect, uint64_t number)
     };
 }
 
+decode_wish decode_simt_wish_of(kvg_format format, size_t dialect, uint64_t number)
+{
+    decode_wish wish = decode_wish_of(format, dialect, number);
+    wish.profile = KVG_PROFILE_SIMT_FMA_V1;
+    if (number % 4 == 3 && type_fits(format, KVG_DTYPE_F32)) wish.dtype = KVG_DTYPE_F32;
+    return wish;
+}
+
 static void decode_print(const kit *k, uint64_t stream)
 {
     const kvg_problem *p = &k->problem;
@@ -105,7 +113,7 @@ void decode_golden(kit *k, uint64_t stream)
 }
 
 /* The same inputs, by the second reference. */
-kit decode_slow(const kit *golden, uint64_t faults)
+kit decode_slow(const kit *golden, slow_decode_fault fault)
 {
     kit slow = kit_open_problem(&golden->problem);
     kvg_tensor in[KVG_MAX_TENSORS], out[KVG_MAX_TENSORS];
@@ -113,7 +121,7 @@ kit decode_slow(const kit *golden, uint64_t faults)
     list_of(&slow, kvg_op_get(KVG_OP_DECODE)->inputs, in);
     list_of(&slow, kvg_op_get(KVG_OP_DECODE)->outputs, out);
     for (size_t i = 0; i < 2; i++) memset(out[i].data, 0xA5, out[i].bytes);
-    kvg_status status = faults ? slow_decode_faulty(&slow.problem, in, out, faults)
+    kvg_status status = fault ? slow_decode_faulty(&slow.problem, in, out, fault)
                                : kit_run(&slow, slow_backend(), KVG_OP_DECODE);
     if (status) fail_msg("slow: %s", kvg_error_text());
     return slow;

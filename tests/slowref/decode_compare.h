@@ -13,20 +13,23 @@ typedef struct coverage {
     uint64_t open;   /* exact tier: nothing is promised */
     uint64_t shown, shown_stream;
     unsigned windows, caps, sinks, shared, rings, swizzled, bf16, several;
+    unsigned f32, uneven; /* model types of f32, dims that no tensor core takes */
 } coverage;
 
 /* The two outputs. */
 enum { DECODE_OUTPUTS = 2 };
 extern const kvg_role decode_outputs[DECODE_OUTPUTS];
 
-/* Problem `number` of a test is to have this dialect of K; the rest goes round with the number. */
-decode_wish decode_wish_of(kvg_format format, size_t dialect, uint64_t number);
+/* Problem `number` of a test is to have this dialect of K; the rest goes round with the number. Of a tensor core's
+ * contract, and of docs/simt-contract.md with f32. */
+typedef decode_wish decode_wish_fn(kvg_format format, size_t dialect, uint64_t number);
+decode_wish_fn decode_wish_of, decode_simt_wish_of;
 
 /* Runs the golden reference in place; the calling test fails if it refuses. */
 void decode_golden(kit *k, uint64_t stream);
 
-/* A copy of the kit with the answer of the second reference, with these rules broken. */
-kit decode_slow(const kit *golden, uint64_t faults);
+/* A copy of the kit with the answer of the second reference, with this rule broken. */
+kit decode_slow(const kit *golden, slow_decode_fault fault);
 
 /* The same with one end of what the exact answer allows (slow_attention.h). */
 kit decode_end(const kit *golden, int direction);
@@ -47,6 +50,7 @@ void decode_show(coverage *c, const kit *k, uint64_t stream, kvg_role role, size
 
 /* test_decode_faults.c */
 void test_faults_are_seen(void **state);
+void test_simt_faults_are_seen(void **state);
 void test_changes_are_seen(void **state);
 void test_decode_refusals(void **state);
 

@@ -34,9 +34,20 @@ static kvg_storage draw_storage(dice *d)
     return (kvg_storage){format, kvg_reference_dialect(format, roll(d, kvg_reference_dialect_count(format)))->name};
 }
 
+/* Of any dim that the format takes. */
+static uint32_t draw_simt_dim(dice *d, const decode_wish *wish)
+{
+    if (wish->grid) return PICK(d, 63, 80, 90, 96, 100);
+    if (wish->longest > 1000) return PICK(d, 8, 8, 16, 24, 32);
+    if (wish->small) return PICK(d, 1, 7, 8, 16, 24, 32, 33, 40, 64, 80, 96);
+    return PICK(d, 3, 16, 24, 33, 40, 64, 72, 80, 80, 96, 96, 100, 112, 112, 128, 192, 192, 256, 320, 576);
+}
+
 static uint32_t draw_dim(dice *d, const decode_wish *wish)
 {
-    if (wish->longest > 1000) return 32;
+    if (wish->profile == KVG_PROFILE_SIMT_FMA_V1) return draw_simt_dim(d, wish);
+    if (wish->grid) return PICK(d, 64, 80, 112);
+    if (wish->longest > 1000) return PICK(d, 16, 16, 32);
     if (wish->small) return PICK(d, 16, 32, 48, 64, 80, 112);
     return PICK(d, 16, 32, 32, 48, 64, 64, 64, 80, 96, 112, 128, 128, 176, 192, 240, 256, 576);
 }
@@ -70,6 +81,10 @@ static void draw_attention(dice *d, const decode_wish *wish, kvg_problem *p)
     if (roll(d, 3) == 0) a->softcap = caps[roll(d, roll(d, 3) ? 5 : 7)];
     if (roll(d, 2)) a->scale = scales[roll(d, roll(d, 3) ? 4 : 6)];
     a->sinks = roll(d, 2);
+    if (wish->small && wish->longest > 1000) { /* all leaves count, for many rows */
+        a->window = 0;
+        a->queries += 8;
+    }
 }
 
 static kvg_problem draw_problem(dice *d, const decode_wish *wish)
@@ -102,9 +117,18 @@ static kvg_problem draw_problem(dice *d, const decode_wish *wish)
 
 /* --- inputs --- */
 
+/* Eight bytes a draw: most of a problem's inputs are such bytes. */
+static void fill_random(dice *d, uint8_t *to, size_t bytes)
+{
+    for (size_t i = 0; i < bytes; i += sizeof(uint64_t)) {
+        const uint64_t random = kvg_rng_u64(SEED, d->stream, d->next++);
+        memcpy(to + i, &random, bytes - i < sizeof random ? bytes - i : sizeof random);
+    }
+}
+
 static void fill_bytes(dice *d, const kvg_tensor *tensor)
 {
-    for (size_t i = 0; i < tensor->bytes; i++) ((uint8_t *)tensor->data)[i] = (uint8_t)roll(d, 256);
+    fill_random(d, tensor->data, tensor->bytes);
 }
 
 static void fill_normal(dice *d, const kvg_tensor *tensor, float unit)
@@ -184,6 +208,7 @@ static int32_t draw_length(dice *d, const kvg_problem *p)
         longest = roll(d, 8) ? 3 * p->paging.block_tokens : 1000000000;
         if (roll(d, 2)) return (int32_t)(longest - roll(d, 5) % longest);
     }
+    if (longest > 1000 && roll(d, 4)) return (int32_t)(longest - roll(d, longest - 256));
     const uint32_t near = PICK(d, 0, 1, 16, 32, 64, 96, 128, 160, 256, 288);
     const uint64_t length = roll(d, 2) ? roll(d, (uint64_t)longest + 1) : near + roll(d, 5) - (near >= 2 ? 2 : 0);
     return (int32_t)(length < longest ? length : longest);
@@ -288,13 +313,27 @@ static void spoil_unseen(dice *d, kit *k)
         for (uint32_t head = 0; !seen[slot] && head < p->kv_heads; head++) {
             for (int side = 0; side < kvg_problem_sides(p); side++) {
                 slow_row_bytes row;
-                for (size_t i = 0; i < sizeof row.codes; i++) row.codes[i] = (uint8_t)roll(d, 256);
-                for (size_t i = 0; i < sizeof row.scales; i++) row.scales[i] = (uint8_t)roll(d, 256);
+                fill_random(d, row.codes, sizeof row.codes);
+                fill_random(d, row.scales, sizeof row.scales);
                 slow_cache_write(&cache, side, slot, head, &row);
             }
         }
     }
     free(seen);
+}
+
+/* Bytes of scales at one end of what a byte holds: subnormal operands with a NaN here and there, or the largest, Inf
+ * and NaN. */
+static void fill_extreme_scales(dice *d, kit *k)
+{
+    for (int side = KVG_K; side <= KVG_V; side++) {
+        const kvg_tensor *pool = &k->tensor[KVG_ROLE_SCALE_POOL][side];
+        const bool low = roll(d, 2);
+        for (size_t i = 0; i < pool->bytes; i++) {
+            uint8_t *byte = (uint8_t *)pool->data + i;
+            *byte = (uint8_t)(!low ? *byte | 0xFC : roll(d, 64) ? *byte & 3 : 0xFF);
+        }
+    }
 }
 
 static void fill_kit(dice *d, kit *k, decode_contents contents)
@@ -310,7 +349,10 @@ static void fill_kit(dice *d, kit *k, decode_contents contents)
     for (int role = KVG_ROLE_DATA_POOL; role <= KVG_ROLE_SCALE_POOL; role++) {
         for (int side = KVG_K; side <= KVG_V; side++) fill_bytes(d, &k->tensor[role][side]);
     }
-    if (contents == DECODE_RANDOM) return;
+    if (contents == DECODE_RANDOM) {
+        if (roll(d, 3) == 0) fill_extreme_scales(d, k);
+        return;
+    }
     write_all(d, k, contents == DECODE_GRID);
     spoil_unseen(d, k);
 }

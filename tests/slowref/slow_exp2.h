@@ -3,6 +3,7 @@
 #define KVG_TESTS_SLOWREF_SLOW_EXP2_H
 
 #include "tests/slowref/slow_convert.h"
+#include "tests/slowref/slow_decode_fault.h"
 
 slow_number slow_f32_add(slow_number a, slow_number b);
 slow_number slow_f32_subtract(slow_number a, slow_number b);
@@ -13,7 +14,7 @@ slow_number slow_f32_fma(slow_number a, slow_number b, slow_number c);
 /* The f32 whose bits are given. */
 slow_number slow_f32_of(uint32_t bits);
 
-slow_number slow_exp2(slow_number x, uint64_t faults);
-slow_number slow_log2(slow_number l, uint64_t faults); /* l normal and above 0 */
+slow_number slow_exp2(slow_number x, slow_decode_fault fault);
+slow_number slow_log2(slow_number l, slow_decode_fault fault); /* l normal and above 0 */
 
 #endif

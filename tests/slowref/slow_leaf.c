@@ -1,16 +1,14 @@
 #include "tests/slowref/slow_leaf.h"
 
-#include "tests/slowref/slow_decode.h"
 #include "tests/slowref/slow_exp2.h"
 #include "tests/slowref/slow_mma.h"
-#include "tests/slowref/slow_operand.h"
 
 enum { SUM = KVG_MMA_K, MOST_OF_TILE = 64 };
 static const uint32_t LOG2_E = 0x3FB8AA3B /* 0x1.715476p+0 */, EMPTY_M = 0xFF7FFFFF /* -0x1.fffffep+127 */;
 
 static bool wrong(const slow_head *h, slow_decode_fault fault)
 {
-    return slow_decode_wrong(h->faults, fault);
+    return h->fault == fault;
 }
 
 static const kvg_problem *problem_of(const slow_head *h)
@@ -22,6 +20,13 @@ static const kvg_problem *problem_of(const slow_head *h)
 static slow_number sum16(const slow_head *h, kvg_dtype type, const uint16_t *a, const uint16_t *b, slow_number c)
 {
     return slow_f32_of(slow_mma_output(h->profile, type, 0, a, b, (uint32_t)slow_encode(&slow_f32, c)));
+}
+
+/* fma(a, b, c), or with two roundings if that is what is wrong */
+static slow_number multiply_add(const slow_head *h, slow_decode_fault unfused, slow_number a, slow_number b,
+                                slow_number c)
+{
+    return wrong(h, unfused) ? slow_f32_add(slow_f32_multiply(a, b), c) : slow_f32_fma(a, b, c);
 }
 
 /* --- section 3 --- */
@@ -40,8 +45,7 @@ static slow_number root_of(uint32_t dim)
 slow_number slow_score_scale(const slow_head *h)
 {
     const kvg_problem *p = problem_of(h);
-    const slow_side *k = &h->stored->request->sides[KVG_K];
-    const int base = slow_operand_base(k->codec->format, h->faults);
+    const slow_operands *k = &h->operands[KVG_K];
     slow_number scale;
     slow_load(KVG_DTYPE_F32, (const uint8_t *)&p->attention.scale, 1, &scale);
     if (slow_is_zero(scale)) {
@@ -49,11 +53,11 @@ slow_number slow_score_scale(const slow_head *h)
         scale = slow_f32_divide(slow_scaled(1, 0), wrong(h, SLOW_DECODE_SCALE_ONCE) ? root : slow_rn(root));
     }
     if (wrong(h, SLOW_DECODE_SCALE_G_FIRST)) {
-        scale = slow_f32_multiply(slow_f32_multiply(scale, k->row.g), slow_f32_of(LOG2_E));
+        scale = slow_f32_multiply(slow_f32_multiply(scale, k->g), slow_f32_of(LOG2_E));
     } else {
-        scale = slow_f32_multiply(slow_f32_multiply(scale, slow_f32_of(LOG2_E)), k->row.g);
+        scale = slow_f32_multiply(slow_f32_multiply(scale, slow_f32_of(LOG2_E)), k->g);
     }
-    return slow_f32_multiply(scale, slow_scaled(1, base));
+    return slow_f32_multiply(scale, slow_scaled(1, k->base));
 }
 
 /* The exponent of the power of two that q of type bf16 is divided by to become f16. */
@@ -75,35 +79,59 @@ void slow_query_load(slow_query *r, size_t query)
 {
     const slow_head *h = r->head;
     const kvg_problem *p = problem_of(h);
+    const kvg_dtype type = h->operands[KVG_K].type;
     slow_number q[KVG_MAX_HEAD_DIM], two = slow_scaled(2, 0), cap;
     slow_load_q(h->stored->request, query, r->query_head, q);
-    const int e = p->dtype == KVG_DTYPE_BF16 && h->type[KVG_K] == KVG_DTYPE_F16 ? exponent_of_q(h, q) : 0;
-    for (size_t d = 0; d < p->head_dim; d++) {
-        const slow_number scaled = e ? slow_f32_multiply(q[d], slow_scaled(1, -e)) : q[d];
-        r->q[d] = (uint16_t)slow_encode(slow_layout_of(h->type[KVG_K]), scaled);
-    }
+    const int e = p->dtype == KVG_DTYPE_BF16 && type == KVG_DTYPE_F16 ? exponent_of_q(h, q) : 0;
     r->c = slow_f32_multiply(h->scale, slow_scaled(1, e));
+    for (size_t d = 0; d < p->head_dim; d++) {
+        slow_number x = e ? slow_f32_multiply(q[d], slow_scaled(1, -e)) : q[d];
+        if (wrong(h, SLOW_DECODE_Q_IN_F16)) x = slow_round(&slow_f16, x);
+        if (wrong(h, SLOW_DECODE_SCALE_ON_Q)) x = slow_multiply(x, r->c);
+        r->q[d] = (uint32_t)slow_encode(slow_layout_of(type), x);
+    }
+    if (wrong(h, SLOW_DECODE_SCALE_ON_Q)) r->c = slow_scaled(1, 0);
     slow_load(KVG_DTYPE_F32, (const uint8_t *)&p->attention.softcap, 1, &cap);
     r->capped_c = wrong(h, SLOW_DECODE_CAP_RATIO_FIRST) ? slow_f32_multiply(r->c, slow_f32_divide(two, cap))
                                                         : slow_f32_divide(slow_f32_multiply(two, r->c), cap);
 }
 
-/* --- sections 4 and 5 --- */
+/* --- sections 4 and 5; section 2 of docs/simt-contract.md --- */
+
+static slow_number dot_of_sums(const slow_query *r, const uint32_t *row)
+{
+    const slow_head *h = r->head;
+    slow_number s = slow_zero(false);
+    for (size_t first = 0; first < problem_of(h)->head_dim; first += SUM) {
+        uint16_t a[SUM], b[SUM];
+        for (size_t k = 0; k < SUM; k++) {
+            a[k] = (uint16_t)row[h->dims[first + k]];
+            b[k] = (uint16_t)r->q[h->dims[first + k]];
+        }
+        s = sum16(h, h->operands[KVG_K].type, a, b, s);
+    }
+    return s;
+}
+
+/* Products first, first + step, ... one after another. */
+static slow_number chain_of(const slow_query *r, const uint32_t *row, size_t first, size_t step)
+{
+    const slow_head *h = r->head;
+    slow_number s = slow_zero(false);
+    for (size_t i = first; i < problem_of(h)->head_dim; i += step) {
+        const slow_number q = slow_f32_of(r->q[h->dims[i]]), k = slow_f32_of(row[h->dims[i]]);
+        s = multiply_add(h, SLOW_DECODE_DIMS_UNFUSED, q, k, s);
+    }
+    return s;
+}
 
 static slow_number dot_of(const slow_query *r, size_t key)
 {
     const slow_head *h = r->head;
-    const size_t dim = problem_of(h)->head_dim;
-    slow_number s = slow_zero(false);
-    for (size_t first = 0; first < dim; first += SUM) {
-        uint16_t a[SUM], b[SUM];
-        for (size_t k = 0; k < SUM; k++) {
-            a[k] = h->k[key * dim + h->dims[first + k]];
-            b[k] = r->q[h->dims[first + k]];
-        }
-        s = sum16(h, h->type[KVG_K], a, b, s);
-    }
-    return s;
+    const uint32_t *row = h->k + key * problem_of(h)->head_dim;
+    if (!h->simt) return dot_of_sums(r, row);
+    if (!wrong(h, SLOW_DECODE_DIMS_IN_TWO_SUMS)) return chain_of(r, row, 0, 1);
+    return slow_f32_add(chain_of(r, row, 0, 2), chain_of(r, row, 1, 2));
 }
 
 static slow_number capped(const slow_query *r, slow_number s)
@@ -114,7 +142,7 @@ static slow_number capped(const slow_query *r, slow_number s)
     slow_load(KVG_DTYPE_F32, (const uint8_t *)&problem_of(r->head)->attention.softcap, 1, &cap);
     if (!wrong(r->head, SLOW_DECODE_CAP_NO_LOG2)) cap = slow_f32_multiply(cap, slow_f32_of(LOG2_E));
     u.negative = true;
-    const slow_number t = slow_exp2(u, r->head->faults);
+    const slow_number t = slow_exp2(u, r->head->fault);
     slow_number z = slow_f32_multiply(slow_f32_divide(slow_f32_subtract(one, t), slow_f32_add(one, t)), cap);
     z.negative = s.negative;
     return z;
@@ -125,7 +153,7 @@ static slow_number scaled_dot(const slow_query *r, size_t key)
 {
     const slow_stored *stored = r->head->stored;
     const slow_number s = dot_of(r, key);
-    if (!slow_has_row_scale(stored->request->sides[KVG_K].codec->format)) return s;
+    if (!r->head->operands[KVG_K].has_row_scale) return s;
     return slow_f32_multiply(s, slow_row_scale(&stored->rows[KVG_K][key]));
 }
 
@@ -133,8 +161,7 @@ static slow_number score_of(const slow_query *r, size_t key)
 {
     const slow_stored *stored = r->head->stored;
     if (stored->request->problem->attention.softcap > 0) return capped(r, scaled_dot(r, key));
-    if (wrong(r->head, SLOW_DECODE_ROW_SCALE_WITH_C) &&
-        slow_has_row_scale(stored->request->sides[KVG_K].codec->format)) {
+    if (wrong(r->head, SLOW_DECODE_ROW_SCALE_WITH_C) && r->head->operands[KVG_K].has_row_scale) {
         return slow_f32_multiply(dot_of(r, key), slow_f32_multiply(slow_row_scale(&stored->rows[KVG_K][key]), r->c));
     }
     return slow_f32_multiply(scaled_dot(r, key), r->c);
@@ -149,12 +176,19 @@ typedef struct tile {
     slow_number z[MOST_OF_TILE], p[MOST_OF_TILE];
 } tile;
 
+/* The key at a position, whoever sees it; negative: none. */
+static int64_t stored_key(const slow_head *h, int64_t position)
+{
+    const int64_t n = position - h->stored->first;
+    return n < (int64_t)h->stored->keys ? n : -1;
+}
+
 int64_t slow_seen_key(const slow_query *r, int64_t position)
 {
     const slow_stored *s = r->head->stored;
-    const int64_t n = position - s->first;
+    const int64_t n = stored_key(r->head, position);
     int64_t viewpoint = r->position;
-    if (n < 0 || n >= (int64_t)s->keys) return -1;
+    if (n < 0) return -1;
     /* One step behind its last key, the window shows one more. */
     if (wrong(r->head, SLOW_DECODE_WINDOW_WIDER) && position < viewpoint) viewpoint--;
     return slow_sees(s, viewpoint, (size_t)n) ? n : -1;
@@ -176,15 +210,18 @@ static bool load_tile(const slow_query *r, int64_t first, tile *t)
     return any;
 }
 
-static slow_number top_of(const slow_query *r, const tile *t)
+static slow_number top_of(const slow_query *r, int64_t first, const tile *t)
 {
     slow_number top = slow_infinity(true);
     for (size_t i = 0; i < t->size; i++) {
-        if (t->z[i].kind == SLOW_NAN) {
+        const int64_t stored = stored_key(r->head, first + (int64_t)i);
+        const bool shown = wrong(r->head, SLOW_DECODE_HIDDEN_IN_MAX) && t->key[i] < 0 && stored >= 0;
+        const slow_number z = shown ? score_of(r, (size_t)stored) : t->z[i];
+        if (z.kind == SLOW_NAN) {
             if (wrong(r->head, SLOW_DECODE_NAN_HIDDEN_BY_MAX)) continue;
-            return t->z[i];
+            return z;
         }
-        if (slow_compare(t->z[i], top) > 0) top = t->z[i];
+        if (slow_compare(z, top) > 0) top = z;
     }
     return top;
 }
@@ -192,7 +229,7 @@ static slow_number top_of(const slow_query *r, const tile *t)
 static void rescale(const slow_query *r, slow_number top, slow_state *s)
 {
     const bool lost = top.kind == SLOW_NAN || (top.kind == SLOW_INF && !top.negative);
-    const slow_number w = lost ? slow_nan() : slow_exp2(slow_f32_subtract(s->m, top), r->head->faults);
+    const slow_number w = lost ? slow_nan() : slow_exp2(slow_f32_subtract(s->m, top), r->head->fault);
     s->l = slow_f32_multiply(s->l, w);
     for (size_t d = 0; d < r->head->stored->request->v_dim; d++) s->o[d] = slow_f32_multiply(s->o[d], w);
     s->m = top;
@@ -204,31 +241,33 @@ static bool must_rescale(const slow_query *r, slow_number top, slow_number m)
     if (lag.kind == SLOW_NAN) return true;
     if (wrong(r->head, SLOW_DECODE_RESCALE_ALWAYS)) return slow_compare(lag, slow_zero(false)) > 0;
     const bool row_scales = slow_has_row_scale(r->head->stored->request->sides[KVG_V].codec->format);
-    const int limit = (row_scales ? 0 : 8) + (wrong(r->head, SLOW_DECODE_RESCALE_LATE) ? 1 : 0);
+    const bool at_once = row_scales && (!r->head->simt || wrong(r->head, SLOW_DECODE_RESCALE_BY_FORMAT));
+    const int limit = (at_once ? 0 : 8) + (wrong(r->head, SLOW_DECODE_RESCALE_LATE) ? 1 : 0);
     const int order = slow_compare(lag, limit ? slow_scaled(limit, 0) : slow_zero(false));
     return order > 0 || (order == 0 && wrong(r->head, SLOW_DECODE_RESCALE_AT_LIMIT));
+}
+
+/* p, with the scale of V's row where it is not part of the operands. */
+static slow_number scaled_weight(const slow_query *r, const tile *t, size_t i, slow_number p)
+{
+    if (t->key[i] < 0 || !r->head->operands[KVG_V].has_row_scale) return p;
+    return slow_f32_multiply(p, slow_row_scale(&r->head->stored->rows[KVG_V][t->key[i]]));
 }
 
 /* P' of a position: 0 where the row sees nothing. */
 static uint16_t weight_of(const slow_query *r, const tile *t, size_t i)
 {
-    const slow_stored *stored = r->head->stored;
-    const slow_layout *type = slow_layout_of(r->head->type[KVG_V]);
-    slow_number p = t->p[i];
-    if (t->key[i] >= 0 && slow_has_row_scale(stored->request->sides[KVG_V].codec->format)) {
-        if (wrong(r->head, SLOW_DECODE_WEIGHTS_TWICE)) p = slow_round(type, p);
-        p = slow_f32_multiply(p, slow_row_scale(&stored->rows[KVG_V][t->key[i]]));
-    }
-    return (uint16_t)slow_encode(type, p);
+    const slow_layout *type = slow_layout_of(r->head->operands[KVG_V].type);
+    const slow_number p = wrong(r->head, SLOW_DECODE_WEIGHTS_TWICE) ? slow_round(type, t->p[i]) : t->p[i];
+    return (uint16_t)slow_encode(type, scaled_weight(r, t, i, p));
 }
 
 /* The row of V at a position of the tile, or NULL: +0 everywhere. */
-static const uint16_t *values_at(const slow_query *r, const tile *t, int64_t first, size_t i)
+static const uint32_t *values_at(const slow_query *r, const tile *t, int64_t first, size_t i)
 {
     const slow_head *h = r->head;
-    int64_t key = t->key[i];
-    const int64_t there = first + (int64_t)i - h->stored->first;
-    if (wrong(h, SLOW_DECODE_UNSEEN_VALUES) && there >= 0 && there < (int64_t)h->stored->keys) key = there;
+    const bool shown = wrong(h, SLOW_DECODE_UNSEEN_VALUES);
+    const int64_t key = shown ? stored_key(h, first + (int64_t)i) : t->key[i];
     return key < 0 ? NULL : h->v + (size_t)key * h->stored->request->v_dim;
 }
 
@@ -236,9 +275,10 @@ static const uint16_t *values_at(const slow_query *r, const tile *t, int64_t fir
 static void add_half(const slow_query *r, const tile *t, int64_t first, size_t half, slow_state *s)
 {
     const slow_head *h = r->head;
-    const slow_layout *type = slow_layout_of(h->type[KVG_V]);
+    const kvg_dtype dtype = h->operands[KVG_V].type;
+    const slow_layout *type = slow_layout_of(dtype);
     uint16_t ones[SUM], p[SUM], scaled[SUM], v[SUM];
-    const uint16_t *values[SUM];
+    const uint32_t *values[SUM];
     for (size_t k = 0; k < SUM; k++) {
         ones[k] = (uint16_t)slow_encode(type, slow_scaled(1, 0));
         p[k] = (uint16_t)slow_encode(type, t->p[half + k]);
@@ -247,11 +287,43 @@ static void add_half(const slow_query *r, const tile *t, int64_t first, size_t h
         if (wrong(h, SLOW_DECODE_WEIGHTS_UNROUNDED)) s->l = slow_f32_add(s->l, t->p[half + k]);
     }
     if (!wrong(h, SLOW_DECODE_WEIGHTS_UNROUNDED)) {
-        s->l = sum16(h, h->type[KVG_V], ones, wrong(h, SLOW_DECODE_WEIGHTS_SCALED) ? scaled : p, s->l);
+        s->l = sum16(h, dtype, ones, wrong(h, SLOW_DECODE_WEIGHTS_SCALED) ? scaled : p, s->l);
     }
     for (size_t d = 0; d < h->stored->request->v_dim; d++) {
-        for (size_t k = 0; k < SUM; k++) v[k] = values[k] ? values[k][d] : 0;
-        s->o[d] = sum16(h, h->type[KVG_V], v, scaled, s->o[d]);
+        for (size_t k = 0; k < SUM; k++) v[k] = (uint16_t)(values[k] ? values[k][d] : 0);
+        s->o[d] = sum16(h, dtype, v, scaled, s->o[d]);
+    }
+}
+
+/* docs/decode-contract.md: both halves. */
+static void add_halves(const slow_query *r, const tile *t, int64_t first, slow_state *s)
+{
+    const bool swapped = wrong(r->head, SLOW_DECODE_HALVES_SWAPPED) && t->size > SUM;
+    for (size_t half = 0; half < t->size; half += SUM) add_half(r, t, first, swapped ? half ^ SUM : half, s);
+}
+
+/* docs/simt-contract.md section 3, step 3: position by position. */
+static void add_positions(const slow_query *r, const tile *t, int64_t first, slow_state *s)
+{
+    const slow_head *h = r->head;
+    const slow_layout *narrow = slow_layout_of(problem_of(h)->dtype);
+    const size_t together = wrong(h, SLOW_DECODE_L_BY_PAIRS) ? 2 : wrong(h, SLOW_DECODE_L_BY_TILE) ? t->size : 1;
+    slow_number weights = slow_zero(false); /* that l has not taken yet */
+    for (size_t n = 0; n < t->size; n++) {
+        const size_t i = wrong(h, SLOW_DECODE_POSITIONS_REVERSED) ? t->size - 1 - n : n;
+        const uint32_t *v = values_at(r, t, first, i);
+        slow_number p = t->p[i];
+        if (wrong(h, SLOW_DECODE_WEIGHTS_IN_T)) p = slow_round(narrow, p);
+        weights = slow_f32_add(weights, p); /* p is +0 where the row sees nothing */
+        if ((n + 1) % together == 0) {
+            s->l = slow_f32_add(s->l, weights);
+            weights = slow_zero(false);
+        }
+        if (wrong(h, SLOW_DECODE_WEIGHTS_NARROW_IN_O)) p = slow_round(narrow, p);
+        p = scaled_weight(r, t, i, p);
+        for (size_t d = 0; v && d < h->stored->request->v_dim; d++) {
+            s->o[d] = multiply_add(h, SLOW_DECODE_VALUES_UNFUSED, p, slow_f32_of(v[d]), s->o[d]);
+        }
     }
 }
 
@@ -259,7 +331,7 @@ static void add_tile(const slow_query *r, int64_t first, size_t size, slow_state
 {
     tile t = {.size = size};
     if (!load_tile(r, first, &t)) return;
-    const slow_number top = top_of(r, &t);
+    const slow_number top = top_of(r, first, &t);
     const bool start = s->absent && wrong(r->head, SLOW_DECODE_FIRST_NOT_RESCALED);
     if (start) s->m = slow_zero(false);
     s->absent = false;
@@ -270,11 +342,12 @@ static void add_tile(const slow_query *r, int64_t first, size_t size, slow_state
             minus_m.negative = !minus_m.negative;
             x = slow_f32_fma(scaled_dot(r, (size_t)t.key[i]), r->c, minus_m);
         }
-        t.p[i] = slow_exp2(x, r->head->faults);
+        t.p[i] = slow_exp2(x, r->head->fault);
     }
-    const bool swapped = wrong(r->head, SLOW_DECODE_HALVES_SWAPPED);
-    for (size_t half = 0; half < size; half += SUM) {
-        add_half(r, &t, first, swapped && size > SUM ? half ^ SUM : half, s);
+    if (r->head->simt) {
+        add_positions(r, &t, first, s);
+    } else {
+        add_halves(r, &t, first, s);
     }
 }
 

@@ -1,18 +1,21 @@
-/* One row of op decode up to its leaves: docs/decode-contract.md sections 3 to 7. */
+/* One row of op decode up to its leaves: docs/decode-contract.md sections 3 to 7, docs/simt-contract.md sections 2
+ * and 3. */
 #ifndef KVG_TESTS_SLOWREF_SLOW_LEAF_H
 #define KVG_TESTS_SLOWREF_SLOW_LEAF_H
 
 #include "core/profile.h"
+#include "tests/slowref/slow_operand.h"
 #include "tests/slowref/slow_request.h"
 
 /* What one KV head of one sequence needs for its rows: operands of all keys, and the numbers of section 3. */
 typedef struct slow_head {
     const slow_stored *stored;
     const kvg_profile_info *profile;
-    uint64_t faults;
-    kvg_dtype type[2]; /* X_K, X_V */
-    uint16_t *k, *v;   /* [keys][D], [keys][Dv] */
-    size_t *dims;      /* [D]: those of sum 0, of sum 1, ... */
+    bool simt; /* the profile is of docs/simt-contract.md */
+    slow_decode_fault fault;
+    slow_operands operands[2];
+    uint32_t *k, *v;   /* [keys][D], [keys][Dv], codes in X */
+    size_t *dims;      /* [D]: those of product 0, of product 1, ... */
     slow_number scale; /* of the scores, times log2 e, g of K and its base: c without q's power of two */
     slow_number out_factor; /* f */
 } slow_head;
@@ -22,9 +25,10 @@ typedef struct slow_query {
     const slow_head *head;
     int64_t position;
     size_t query_head;
-    uint16_t q[KVG_MAX_HEAD_DIM];
+    uint32_t q[KVG_MAX_HEAD_DIM]; /* codes in X */
     slow_number c, capped_c; /* c and c' */
     int64_t origin;          /* where tiles and leaves count from */
+    int64_t sink_leaf;       /* -1: the sink joins the root */
 } slow_query;
 
 /* The state of section 1. */

@@ -2,83 +2,109 @@
 
 #include <string.h>
 
-#include "tests/slowref/slow_decode.h"
+#include "core/profile.h"
 
-kvg_dtype slow_operand_type(kvg_format format, kvg_dtype model)
+static bool is_modelopt(const slow_side *side)
 {
-    switch (format) {
-    case KVG_FORMAT_BF16: return KVG_DTYPE_BF16;
-    case KVG_FORMAT_INT8:
-    case KVG_FORMAT_INT4: return model;
-    default: return KVG_DTYPE_F16;
-    }
+    return side->codec->format == KVG_FORMAT_NVFP4 && strcmp(side->codec->dialect, "modelopt") == 0;
 }
 
-int slow_operand_base(kvg_format format, uint64_t faults)
-{
-    switch (format) {
-    case KVG_FORMAT_NVFP4: return slow_decode_wrong(faults, SLOW_DECODE_FP4_BASE_ONE) ? 0 : 14;
-    case KVG_FORMAT_MX16:
-    case KVG_FORMAT_MXFP4: return slow_decode_wrong(faults, SLOW_DECODE_MX_BASE_ONE) ? 0 : 5;
-    default: return 0;
-    }
-}
+/* --- how the contracts have them --- */
 
 bool slow_has_row_scale(kvg_format format)
 {
     return format == KVG_FORMAT_ROWINT4 || format == KVG_FORMAT_ROWFP4;
 }
 
+static slow_operands tensor_core_operands(const slow_side *side, slow_decode_fault fault)
+{
+    const kvg_format format = side->codec->format;
+    slow_operands o = {.type = KVG_DTYPE_F16, .most_scale = fault == SLOW_DECODE_MX_UNCLAMPED ? 127 : 14};
+    if (format == KVG_FORMAT_BF16) o.type = KVG_DTYPE_BF16;
+    if (format == KVG_FORMAT_INT8 || format == KVG_FORMAT_INT4) o.type = side->dtype;
+    if (format == KVG_FORMAT_NVFP4 && fault != SLOW_DECODE_FP4_BASE_ONE) o.base = 14;
+    const bool mx = format == KVG_FORMAT_MX16 || format == KVG_FORMAT_MXFP4;
+    if (mx && fault != SLOW_DECODE_MX_BASE_ONE) o.base = 5;
+    o.has_row_scale = slow_has_row_scale(format);
+    return o;
+}
+
+static slow_operands simt_operands(const slow_side *side, slow_decode_fault fault)
+{
+    const kvg_format format = side->codec->format;
+    const bool row = slow_has_row_scale(format);
+    return (slow_operands){.type = KVG_DTYPE_F32, .most_scale = fault == SLOW_DECODE_MX_CLAMPED ? 14 : 127,
+                           .has_row_scale = row && fault == SLOW_DECODE_ROW_SCALE_OUTSIDE};
+}
+
+slow_operands slow_operands_of(const slow_side *side, bool simt, slow_decode_fault fault)
+{
+    slow_operands o = simt ? simt_operands(side, fault) : tensor_core_operands(side, fault);
+    o.side = side;
+    o.fault = fault;
+    o.has_g = fault == SLOW_DECODE_G_INSIDE || (fault == SLOW_DECODE_MODELOPT_INSIDE && is_modelopt(side));
+    o.g = o.has_g ? slow_scaled(1, 0) : side->row.g;
+    return o;
+}
+
+/* --- rows --- */
+
 slow_number slow_row_scale(const slow_row_bytes *row)
 {
     return slow_get16(row->scales, &slow_f16);
 }
 
-/* int8, int4: what op dequantise gives in the model type. */
-static slow_number affine_of(const slow_side *s, const slow_element *e, uint64_t faults)
+/* int8, int4: what op dequantise gives before its last rounding. */
+static slow_number affine_of(const slow_operands *o, const slow_element *e)
 {
-    const char *dialect = s->codec->dialect;
+    const char *dialect = o->side->codec->dialect;
     if (strcmp(dialect, "pytorch") == 0) {
         return slow_rn(slow_multiply(slow_rn(slow_subtract(e->code, e->parameter)), e->scale));
     }
     slow_number product = slow_multiply(e->code, e->scale);
     const bool twice = strcmp(dialect, "turbomind-muladd") == 0;
-    if (twice != slow_decode_wrong(faults, SLOW_DECODE_AFFINE_TWICE)) product = slow_round(s->row.type, product);
+    if (twice != (o->fault == SLOW_DECODE_AFFINE_TWICE)) product = slow_round(o->side->row.type, product);
     return slow_add(product, e->parameter);
 }
 
-/* The power of two of a block, above 2^14 read as 2^14. */
-static slow_number mx_scale(slow_number scale, uint64_t faults)
+/* The power of two of a block. */
+static slow_number mx_scale(const slow_operands *o, slow_number scale)
 {
-    const slow_number largest = slow_scaled(1, 14);
-    if (scale.kind == SLOW_NAN) return slow_decode_wrong(faults, SLOW_DECODE_MX_NAN_CLAMPED) ? largest : scale;
-    const bool clamped = slow_compare(scale, largest) > 0 && !slow_decode_wrong(faults, SLOW_DECODE_MX_UNCLAMPED);
-    return clamped ? largest : scale;
+    if (scale.kind == SLOW_NAN) return o->fault == SLOW_DECODE_MX_NAN_CLAMPED ? slow_scaled(1, 14) : scale;
+    const slow_number largest = slow_scaled(1, o->most_scale);
+    return slow_compare(scale, largest) > 0 ? largest : scale;
 }
 
-static slow_number operand_of(const slow_side *s, const slow_row_bytes *row, uint64_t faults, size_t dim)
+static slow_number value_of(const slow_operands *o, const slow_row_bytes *row, size_t dim)
 {
-    const slow_element e = slow_element_of(s, row, dim);
-    const slow_number unit = slow_scaled(1, -slow_operand_base(s->codec->format, faults));
-    switch (s->codec->format) {
+    const slow_element e = slow_element_of(o->side, row, dim);
+    switch (o->side->codec->format) {
     case KVG_FORMAT_INT8:
-    case KVG_FORMAT_INT4: return affine_of(s, &e, faults);
+    case KVG_FORMAT_INT4: {
+        const slow_number x = affine_of(o, &e);
+        return o->fault == SLOW_DECODE_AFFINE_IN_T ? slow_round(o->side->row.type, x) : x;
+    }
     case KVG_FORMAT_MX16:
-    case KVG_FORMAT_MXFP4: return slow_multiply(slow_multiply(e.code, mx_scale(e.scale, faults)), unit);
-    case KVG_FORMAT_NVFP4: return slow_multiply(slow_multiply(e.code, e.scale), unit);
-    default: return e.code;
+    case KVG_FORMAT_MXFP4: {
+        const slow_number x = slow_multiply(e.code, mx_scale(o, e.scale));
+        const bool tiny = x.kind == SLOW_FINITE && slow_compare_magnitudes(x, slow_scaled(1, -126)) < 0;
+        return tiny && o->fault == SLOW_DECODE_MX_FLUSHED ? slow_zero(x.negative) : x;
+    }
+    default: return o->has_row_scale ? e.code : slow_multiply(e.code, e.scale); /* 1 where there is none */
     }
 }
 
-void slow_operands(const slow_side *s, const slow_row_bytes *row, uint64_t faults, uint16_t *codes)
+void slow_operands_load(const slow_operands *o, const slow_row_bytes *row, uint32_t *codes)
 {
-    const slow_layout *type = slow_layout_of(slow_operand_type(s->codec->format, s->dtype));
-    for (size_t d = 0; d < s->row.dim; d++) {
-        codes[d] = (uint16_t)slow_encode(type, operand_of(s, row, faults, d));
+    const slow_number unit = slow_scaled(1, -o->base);
+    for (size_t d = 0; d < o->side->row.dim; d++) {
+        slow_number x = slow_multiply(value_of(o, row, d), unit);
+        if (o->has_g) x = slow_multiply(x, o->side->row.g);
+        codes[d] = (uint32_t)slow_encode(slow_layout_of(o->type), x);
     }
 }
 
-/* --- section 4 --- */
+/* --- section 4 of docs/decode-contract.md --- */
 
 /* The segment that sum s falls into: its width, its first place, and the number of the sum in it. */
 typedef struct segment {
@@ -102,16 +128,16 @@ static segment segment_of(size_t dim, size_t widest, bool narrow_first, size_t s
     return g;
 }
 
-static size_t place_of_sum(size_t dim, size_t bits, uint64_t faults, size_t s, size_t k)
+static size_t place_of_sum(size_t dim, size_t bits, slow_decode_fault fault, size_t s, size_t k)
 {
     static const size_t shuffled[] = {0, 4, 2, 6}, in_pairs[] = {0, 2, 4, 6}, narrow[] = {0, 2, 1, 3};
     size_t widest = bits == 4 ? 128 : bits == 8 ? 64 : 32;
-    if (slow_decode_wrong(faults, SLOW_DECODE_WIDEST_HALVED)) widest /= 2;
-    const segment g = segment_of(dim, widest, slow_decode_wrong(faults, SLOW_DECODE_NARROW_FIRST), s);
+    if (fault == SLOW_DECODE_WIDEST_HALVED) widest /= 2;
+    const segment g = segment_of(dim, widest, fault == SLOW_DECODE_NARROW_FIRST, s);
     const size_t lane = k % 8 / 2, i = 2 * (k / 8) + k % 2, own = g.first + g.width / 4 * lane, t = g.sum;
     if (bits != 4) return own + 4 * t + i;
     if (g.width == 16) return own + narrow[i];
-    const bool by_pairs = slow_decode_wrong(faults, SLOW_DECODE_PLACES_BY_PAIRS);
+    const bool by_pairs = fault == SLOW_DECODE_PLACES_BY_PAIRS;
     return own + 8 * (t / 2) + t % 2 + (by_pairs ? in_pairs : shuffled)[i];
 }
 
@@ -123,10 +149,17 @@ static size_t dim_at(const slow_side *side, size_t place)
     return d;
 }
 
-size_t slow_dim_of_sum(const slow_side *side, uint64_t faults, size_t s, size_t k)
+static size_t dim_in_sums(const slow_operands *o, size_t i)
 {
-    if (slow_decode_wrong(faults, SLOW_DECODE_PLACES_IN_ORDER)) return 16 * s + k;
-    const size_t bits = kvg_format_get(side->codec->format)->element_bits;
-    const size_t place = place_of_sum(side->row.dim, bits, faults, s, k);
-    return slow_decode_wrong(faults, SLOW_DECODE_INT4_BY_DIM) ? place : dim_at(side, place);
+    if (o->fault == SLOW_DECODE_PLACES_IN_ORDER) return i;
+    const size_t bits = kvg_format_get(o->side->codec->format)->element_bits;
+    const size_t place = place_of_sum(o->side->row.dim, bits, o->fault, i / KVG_MMA_K, i % KVG_MMA_K);
+    return o->fault == SLOW_DECODE_INT4_BY_DIM ? place : dim_at(o->side, place);
+}
+
+size_t slow_dim_of_product(const slow_operands *o, bool simt, size_t i)
+{
+    if (!simt) return dim_in_sums(o, i);
+    if (o->fault == SLOW_DECODE_DIMS_REVERSED) return o->side->row.dim - 1 - i;
+    return o->fault == SLOW_DECODE_DIMS_BY_PLACE ? dim_at(o->side, i) : i;
 }

@@ -1,23 +1,30 @@
-/* Stored rows as operands of the tensor core: docs/decode-contract.md sections 2 to 4. */
+/* Stored rows as operands: docs/decode-contract.md sections 2 to 4, docs/simt-contract.md sections 1 and 2. */
 #ifndef KVG_TESTS_SLOWREF_SLOW_OPERAND_H
 #define KVG_TESTS_SLOWREF_SLOW_OPERAND_H
 
+#include "tests/slowref/slow_decode_fault.h"
 #include "tests/slowref/slow_element.h"
 
-/* X: the type of the operands of a format under a model type. */
-kvg_dtype slow_operand_type(kvg_format format, kvg_dtype model);
+/* How a contract has the operands of one side. */
+typedef struct slow_operands {
+    const slow_side *side;
+    slow_decode_fault fault;
+    kvg_dtype type;     /* X */
+    int base;           /* operands are the values times 2^-base */
+    int most_scale;     /* larger exponents of a block's scale are read as this one */
+    bool has_row_scale; /* a scale per row (slow_row_scale) stays outside */
+    slow_number g;      /* the tensor scale outside; 1 where it is inside */
+    bool has_g;         /* it is inside, which is wrong */
+} slow_operands;
 
-/* Operands are the values times 2^-base. */
-int slow_operand_base(kvg_format format, uint64_t faults);
-
-/* Whether a scale per row (slow_row_scale) stays outside of the operands. */
 bool slow_has_row_scale(kvg_format format);
+slow_operands slow_operands_of(const slow_side *side, bool simt, slow_decode_fault fault);
 
 /* The codes, in X, of a row's elements in the order of dims. */
-void slow_operands(const slow_side *side, const slow_row_bytes *row, uint64_t faults, uint16_t *codes);
+void slow_operands_load(const slow_operands *o, const slow_row_bytes *row, uint32_t *codes);
 slow_number slow_row_scale(const slow_row_bytes *row);
 
-/* Section 4: the dim at place k of sum s of a row of K. */
-size_t slow_dim_of_sum(const slow_side *side, uint64_t faults, size_t s, size_t k);
+/* The dim of product i of a score, i = 0 ... D - 1: sum after sum and place after place, or one after another. */
+size_t slow_dim_of_product(const slow_operands *o, bool simt, size_t i);
 
 #endif

@@ -13,7 +13,7 @@
 #include "reference/reference.h"
 #include "tests/slowref/decode_compare.h"
 
-enum { FAULT_STREAM = 6000000, CHANGE_STREAM = 3500000 };
+enum { FAULT_STREAM = 6000000, SIMT_FAULT_STREAM = 6500000, CHANGE_STREAM = 3500000 };
 
 /* --- planted defects --- */
 
@@ -21,33 +21,39 @@ enum { FAULT_STREAM = 6000000, CHANGE_STREAM = 3500000 };
 static unsigned try_faults(const kit *golden, uint64_t number, bool seen[SLOW_DECODE_FAULTS])
 {
     unsigned left = 0;
-    for (int fault = 0; fault < SLOW_DECODE_FAULTS; fault++) {
+    for (slow_decode_fault fault = SLOW_DECODE_RIGHT + 1; fault < SLOW_DECODE_FAULTS; fault++) {
         if (seen[fault]) continue;
-        kit slow = decode_slow(golden, (uint64_t)1 << fault);
+        kit slow = decode_slow(golden, fault);
         seen[fault] = decode_differing(NULL, golden, &slow, 0) > 0;
         left += !seen[fault];
         if (seen[fault]) {
-            print_message("  %-18s seen by problem %llu\n", slow_decode_fault_name(fault), (unsigned long long)number);
+            print_message("  %-19s seen by problem %llu\n", slow_decode_fault_name(fault), (unsigned long long)number);
         }
         kit_close(&slow);
     }
     return left;
 }
 
-void test_faults_are_seen(void **state)
+/* Every defect of one of the two contracts. */
+static void find_faults(bool simt, const char *test)
 {
-    (void)state;
-    enum { MOST = 3000 };
+    enum { MOST = 3000, LONG_FROM = 24, LONG_UNTIL = 300 }; /* long ones cost the most: not for every defect */
+    decode_wish_fn *const wish_of = simt ? decode_simt_wish_of : decode_wish_of;
     bool seen[SLOW_DECODE_FAULTS] = {false};
     uint64_t number = 0;
-    unsigned left = SLOW_DECODE_FAULTS;
+    unsigned count = 0, left = SLOW_DECODE_FAULTS;
+    for (slow_decode_fault fault = SLOW_DECODE_RIGHT + 1; fault < SLOW_DECODE_FAULTS; fault++) {
+        seen[fault] = !slow_decode_fault_in(fault, simt);
+        count += !seen[fault];
+    }
     while (left > 0 && number < MOST) {
         kvg_format format = KVG_FORMAT_F16 + (kvg_format)(number % (KVG_FORMAT_END - KVG_FORMAT_F16));
         const bool grid = number % 3 == 2;
         if (grid) format = KVG_FORMAT_F16; /* exact on a grid */
-        decode_wish wish = decode_wish_of(format, number % kvg_reference_dialect_count(format), number);
-        dice d = {FAULT_STREAM + number, 0};
-        wish.longest = grid ? 80 : number % 8 == 7 ? 1100 : 40;
+        decode_wish wish = wish_of(format, number % kvg_reference_dialect_count(format), number);
+        dice d = {(simt ? SIMT_FAULT_STREAM : FAULT_STREAM) + number, 0};
+        const bool whole_leaves = number % 8 == 7 && number >= LONG_FROM && number < LONG_UNTIL;
+        wish.longest = grid ? 80 : whole_leaves ? 1100 : 40;
         wish.grid = grid;
         wish.small = true;
         kit golden = decode_draw(&d, &wish);
@@ -55,13 +61,25 @@ void test_faults_are_seen(void **state)
         left = try_faults(&golden, ++number, seen);
         kit_close(&golden);
     }
-    for (int fault = 0; fault < SLOW_DECODE_FAULTS; fault++) {
+    for (slow_decode_fault fault = SLOW_DECODE_RIGHT + 1; fault < SLOW_DECODE_FAULTS; fault++) {
         if (seen[fault]) continue;
         print_error("  %s (%s): not seen by %llu problems\n", slow_decode_fault_name(fault),
                     slow_decode_fault_text(fault), (unsigned long long)number);
     }
-    print_message("%s: %d defects, %u not seen\n", __func__, (int)SLOW_DECODE_FAULTS, left);
+    print_message("%s: %u defects, %u not seen\n", test, count, left);
     assert_int_equal(left, 0);
+}
+
+void test_faults_are_seen(void **state)
+{
+    (void)state;
+    find_faults(false, __func__);
+}
+
+void test_simt_faults_are_seen(void **state)
+{
+    (void)state;
+    find_faults(true, __func__);
 }
 
 /* --- the exact tier sees small changes --- */
@@ -279,18 +297,21 @@ void test_decode_refusals(void **state)
         {"g of V is Inf", KVG_ROLE_TENSOR_SCALE, KVG_V, 0, 0x7F800000, KVG_ERR_INVALID},
     };
     tally t = {0};
-    for (size_t i = 0; i < 2 * sizeof cases / sizeof cases[0]; i++) {
+    static const kvg_profile profiles[] = {KVG_PROFILE_NONE, KVG_PROFILE_SM90_MMA16816_V1, KVG_PROFILE_SIMT_FMA_V1};
+    enum { PROFILES = sizeof profiles / sizeof profiles[0] };
+    for (size_t i = 0; i < PROFILES * sizeof cases / sizeof cases[0]; i++) {
+        const size_t n = i / PROFILES;
         kit k = refused_kit();
-        if (i % 2) k.problem.profile = KVG_PROFILE_SM90_MMA16816_V1;
-        memcpy((uint8_t *)k.tensor[cases[i / 2].role][cases[i / 2].side].data + 4 * cases[i / 2].at, &cases[i / 2].bits,
-               sizeof cases[i / 2].bits);
-        compare_refusal(&t, &k, cases[i / 2].what, cases[i / 2].want);
+        k.problem.profile = profiles[i % PROFILES];
+        memcpy((uint8_t *)k.tensor[cases[n].role][cases[n].side].data + 4 * cases[n].at, &cases[n].bits,
+               sizeof cases[n].bits);
+        compare_refusal(&t, &k, cases[n].what, cases[n].want);
         kit_close(&k);
     }
-    for (int i = 0; i < 4; i++) {
+    for (size_t i = 0; i < 2 * PROFILES; i++) {
         kit k = refused_kit();
-        if (i % 2) k.problem.profile = KVG_PROFILE_SM90_MMA16816_V1;
-        k.problem.storage[i / 2].dialect = "no-such-dialect";
+        k.problem.profile = profiles[i % PROFILES];
+        k.problem.storage[i / PROFILES].dialect = "no-such-dialect";
         compare_refusal(&t, &k, "dialect", KVG_ERR_UNIMPLEMENTED);
         kit_close(&k);
     }
@@ -298,7 +319,7 @@ void test_decode_refusals(void **state)
     wide.problem.profile = KVG_PROFILE_SM90_MMA16816_V1;
     wide.problem.dtype = KVG_DTYPE_F32;
     kit wide_tensors = kit_open_problem(&wide.problem);
-    compare_refusal(&t, &wide_tensors, "a profile of f32", KVG_ERR_UNIMPLEMENTED);
+    compare_refusal(&t, &wide_tensors, "a tensor core and f32", KVG_ERR_UNIMPLEMENTED);
     kit_close(&wide_tensors);
     kit_close(&wide);
     tally_close(&t, __func__);

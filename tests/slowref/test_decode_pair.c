@@ -11,7 +11,7 @@
 #include "reference/reference.h"
 #include "tests/slowref/decode_compare.h"
 
-enum { PROFILE_STREAM = 5000000, SPEC_STREAM = 7000000 };
+enum { PROFILE_STREAM = 5000000, SIMT_STREAM = 5500000, SPEC_STREAM = 7000000 };
 
 static void count_options(coverage *c, const kvg_problem *p)
 {
@@ -24,6 +24,8 @@ static void count_options(coverage *c, const kvg_problem *p)
     c->swizzled += p->paging.v_scale_swizzle;
     c->bf16 += p->dtype == KVG_DTYPE_BF16;
     c->several += p->attention.queries > 1;
+    c->f32 += p->dtype == KVG_DTYPE_F32;
+    c->uneven += p->head_dim % KVG_MMA_K != 0;
 }
 
 static void close_coverage(const coverage *c, const char *test)
@@ -34,8 +36,9 @@ static void close_coverage(const coverage *c, const char *test)
                   (unsigned long long)c->differing, (unsigned long long)c->nan, (unsigned long long)c->nonzero,
                   (unsigned long long)c->beside, (unsigned long long)c->open);
     print_message("%s: %u windows, %u caps, %u sinks, %u shared, %u rings, %u swizzled, %u bf16, %u of several "
-                  "queries\n",
-                  test, c->windows, c->caps, c->sinks, c->shared, c->rings, c->swizzled, c->bf16, c->several);
+                  "queries, %u f32, %u uneven\n",
+                  test, c->windows, c->caps, c->sinks, c->shared, c->rings, c->swizzled, c->bf16, c->several, c->f32,
+                  c->uneven);
     assert_true(c->windows && c->caps && c->sinks && c->shared && c->rings && c->swizzled && c->bf16 && c->several);
     assert_true(c->nonzero > c->outputs / 4 && c->differing == 0);
 }
@@ -47,7 +50,7 @@ static void compare_profile(coverage *c, const decode_wish *wish, uint64_t strea
     dice d = {stream, 0};
     kit golden = decode_draw(&d, wish);
     decode_golden(&golden, stream);
-    kit slow = decode_slow(&golden, 0);
+    kit slow = decode_slow(&golden, SLOW_DECODE_RIGHT);
     count_options(c, &golden.problem);
     c->differing += decode_differing(c, &golden, &slow, stream);
     kit_close(&slow);
@@ -55,20 +58,35 @@ static void compare_profile(coverage *c, const decode_wish *wish, uint64_t strea
 }
 
 /* Every dialect of K in turn over layouts, types and profiles. */
-static void test_profile_bits(void **state)
+static void compare_profiles(coverage *c, decode_wish_fn *wish_of, unsigned repeats, uint64_t stream)
 {
-    const unsigned repeats = *(const unsigned *)*state;
-    coverage c = {0};
     uint64_t number = 0;
     for (unsigned repeat = 0; repeat < repeats; repeat++) {
         for (kvg_format format = KVG_FORMAT_F16; format < KVG_FORMAT_END; format++) {
             for (size_t i = 0; i < kvg_reference_dialect_count(format); i++, number++) {
-                const decode_wish wish = decode_wish_of(format, i, number);
-                compare_profile(&c, &wish, PROFILE_STREAM + number);
+                const decode_wish wish = wish_of(format, i, number);
+                compare_profile(c, &wish, stream + number);
             }
         }
     }
+}
+
+static void test_profile_bits(void **state)
+{
+    const unsigned repeats = *(const unsigned *)*state;
+    coverage c = {0};
+    compare_profiles(&c, decode_wish_of, repeats, PROFILE_STREAM);
     close_coverage(&c, __func__);
+}
+
+/* The same for the contract without a tensor core. */
+static void test_simt_bits(void **state)
+{
+    const unsigned repeats = *(const unsigned *)*state;
+    coverage c = {0};
+    compare_profiles(&c, decode_simt_wish_of, (repeats + 1) / 2, SIMT_STREAM);
+    close_coverage(&c, __func__);
+    assert_true(c.f32 && c.uneven);
 }
 
 /* --- the exact tier --- */
@@ -88,7 +106,7 @@ static void compare_exact(coverage *c, const decode_wish *wish, uint64_t stream)
     dice d = {stream, 0};
     kit golden = decode_draw(&d, wish);
     decode_golden(&golden, stream);
-    kit slow = decode_slow(&golden, 0), low = decode_end(&golden, -1), high = decode_end(&golden, 1);
+    kit slow = decode_slow(&golden, SLOW_DECODE_RIGHT), low = decode_end(&golden, -1), high = decode_end(&golden, 1);
     count_options(c, &golden.problem);
     for (size_t o = 0; o < DECODE_OUTPUTS; o++) {
         const kvg_role role = decode_outputs[o];
@@ -143,6 +161,8 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_prestate(test_profile_bits, &repeats),
         cmocka_unit_test(test_faults_are_seen),
+        cmocka_unit_test_prestate(test_simt_bits, &repeats),
+        cmocka_unit_test(test_simt_faults_are_seen),
         cmocka_unit_test_prestate(test_exact_answers, &repeats),
         cmocka_unit_test(test_changes_are_seen),
         cmocka_unit_test(test_decode_refusals),
