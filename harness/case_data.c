@@ -194,6 +194,8 @@ static kvg_status fill_paged(kvg_case_data *d, const kvg_paged_fill *fill)
     if (!s) s = fill_scales(d);
     if (!s) s = fill_pools(d);
     if (!s && d->queries) kvg_query_fill(d);
+    if (!s && d->queries && d->c->fill == KVG_FILL_CODES && d->c->problem.profile == KVG_PROFILE_SIMT_FMA_V1)
+        kvg_query_fill_own_keys(d);
     return s;
 }
 

@@ -152,6 +152,34 @@ kvg_status kvg_query_fill_codes(kvg_case_data *d)
     return s;
 }
 
+/* All bits set in one kind of bytes of a live token's rows. */
+static void set_bits(const kvg_case_data *d, const kvg_row_map *map, size_t token)
+{
+    const kvg_paging *g = &d->c->problem.paging;
+    const uint64_t slot = (uint64_t)d->slots[token];
+    uint8_t *pool = kvg_set_tensor(&d->in, map->pool, map->side)->data;
+    for (uint32_t i = 0; i < d->c->problem.kv_heads * map->bytes; i++)
+        pool[kvg_reference_place(map, g->layer, (uint32_t)(slot / g->block_tokens), i / map->bytes,
+                                 (uint32_t)(slot % g->block_tokens), i % map->bytes)] = 0xFF;
+}
+
+void kvg_query_fill_own_keys(kvg_case_data *d)
+{
+    const kvg_problem *p = &d->c->problem;
+    kvg_layout_map map;
+    kvg_reference_layout_map(p, &map);
+    for (size_t row = 1; row < p->attention.queries; row++) {
+        const kvg_case_query *before = &d->queries[row - 1], *q = &d->queries[row];
+        const bool newest = row + 1 == p->attention.queries || d->queries[row + 1].sequence != q->sequence;
+        const size_t end = q->first + q->keys;
+        if (!newest || before->sequence != q->sequence || end <= before->first + before->keys) continue;
+        for (int side = KVG_K; side < kvg_problem_sides(p); side++) {
+            set_bits(d, &map.codes[side], end - 1);
+            set_bits(d, &map.scales[side], end - 1);
+        }
+    }
+}
+
 /* --- q --- */
 
 /* Root of the mean square of a KV head's K; 1 where it is 0. */

@@ -15,6 +15,10 @@ void kvg_query_fill_finite(kvg_case_data *data);
  * hides all other rows. */
 kvg_status kvg_query_fill_codes(kvg_case_data *data) KVG_CHECKED;
 
+/* After everything else: the newest token of a sequence with several rows, which its last row alone sees, becomes NaN
+ * in every format. For contracts under which no other row may notice. */
+void kvg_query_fill_own_keys(kvg_case_data *data);
+
 /* q and sinks. Scores of most rows spread by 1 to 10 over the keys; some rows are zero or have |q| up to 100. */
 void kvg_query_fill(kvg_case_data *data);
 

@@ -81,7 +81,7 @@ static bool make_case(size_t i, kvg_profile profile, kvg_case *c)
         c->scale.value[KVG_K] = c->scale.value[KVG_V] = 1;
     }
     for (uint32_t s = 0; s < p->paging.sequences; s++) p->attention.queries += kvg_case_queries(c, s);
-    if (profile && p->dtype == KVG_DTYPE_F32) return false;
+    if (profile && kvg_profile_is_chip(kvg_profile_get(profile)) && p->dtype == KVG_DTYPE_F32) return false;
     if (c->fill == KVG_FILL_ONES && p->paging.shared_kv) return false; /* K's rows are not all ones */
     return kvg_case_name(c) == KVG_OK && kvg_problem_check(p) == KVG_OK &&
            (!is_probe(c->fill) || kvg_probe_check(c) == KVG_OK);
@@ -189,14 +189,15 @@ static void judge_case(bench *b, tally *tallies, size_t *refused)
 static void test_every_defect_is_rejected(void **state)
 {
     (void)state;
-    enum { CASES = 120, WITH_PROFILE = 24 };
+    static const kvg_profile profiles[] = {KVG_PROFILE_SM90_MMA16816_V1, KVG_PROFILE_SIMT_FMA_V1};
+    enum { CASES = 120, OF_A_PROFILE = 18 };
     static tally tallies[KVG_MAX_DEFECTS];
     size_t count, cases = 0, refused = 0, missed = 0, rows = 0;
     const kvg_defect *defects = kvg_defect_table(&count);
     for (size_t d = 0; d < count; d++) tallies[d].least = INFINITY;
-    for (size_t i = 0; i < CASES + WITH_PROFILE; i++) {
+    for (size_t i = 0; i < CASES + COUNT(profiles) * OF_A_PROFILE; i++) {
         bench b = {0};
-        if (!make_case(i, i < CASES ? KVG_PROFILE_NONE : KVG_PROFILE_SM90_MMA16816_V1, &b.c)) continue;
+        if (!make_case(i, i < CASES ? KVG_PROFILE_NONE : profiles[(i - CASES) / OF_A_PROFILE], &b.c)) continue;
         if (!open_bench(&b)) continue;
         judge_case(&b, tallies, &refused);
         close_bench(&b);

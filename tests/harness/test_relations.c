@@ -144,14 +144,17 @@ static bool zeros(const call *first, const call *now)
 
 /* --- the test --- */
 
-static kvg_case make_case(bool profile)
+static const kvg_profile profiles[] = {KVG_PROFILE_NONE, KVG_PROFILE_SM90_MMA16816_V1, KVG_PROFILE_SIMT_FMA_V1};
+enum { PROFILES = sizeof profiles / sizeof profiles[0] };
+
+static kvg_case make_case(kvg_profile profile)
 {
     kvg_case c = {
         .problem = {.op = KVG_OP_DECODE, .layout = KVG_LAYOUT_HND, .dtype = KVG_DTYPE_BF16, .tokens = 40, .kv_heads = 2,
                     .head_dim = 64,
                     .storage = {{KVG_FORMAT_NVFP4, "canonical"}, {KVG_FORMAT_NVFP4, "canonical"}},
                     .paging = {.layers = 2, .layer = 1, .blocks = 40, .block_tokens = 8, .sequences = SEQUENCES},
-                    .profile = profile ? KVG_PROFILE_SM90_MMA16816_V1 : KVG_PROFILE_NONE},
+                    .profile = profile},
         .fill = KVG_FILL_RANDOM,
         .scale = {.given = true, .value = {0.3124f, 0.01318f}},
         .queries = 5,
@@ -165,7 +168,7 @@ static kvg_case make_case(bool profile)
     return c;
 }
 
-static void check(bool profile, trigger *when, bool append, kvg_result *r)
+static void check(kvg_profile profile, trigger *when, bool append, kvg_result *r)
 {
     const kvg_case c = make_case(profile);
     wrong_when = when;
@@ -177,9 +180,9 @@ static void check(bool profile, trigger *when, bool append, kvg_result *r)
 static void test_a_right_implementation_holds_all_relations(void **state)
 {
     (void)state;
-    for (int profile = 0; profile < 2; profile++) {
+    for (size_t i = 0; i < PROFILES; i++) {
         kvg_result r;
-        check(profile, NULL, false, &r);
+        check(profiles[i], NULL, false, &r);
         if (r.verdict != KVG_VERDICT_PASS) fail_msg("%s", r.detail);
         assert_int_equal(r.relations, (1ull << kvg_relation_count()) - 1);
     }
@@ -204,10 +207,11 @@ static void test_each_relation_can_fail(void **state)
     for (size_t i = 0; i < 2 * kvg_relation_count(); i++) {
         char begin[64];
         kvg_result r;
-        check(i % 2, rows[i / 2].when, rows[i / 2].append, &r);
-        snprintf(begin, sizeof begin, "relation %s (", rows[i / 2].relation);
+        const size_t row = i / 2; /* without a profile, and with each in turn */
+        check(profiles[i % 2 ? 1 + row % (PROFILES - 1) : 0], rows[row].when, rows[row].append, &r);
+        snprintf(begin, sizeof begin, "relation %s (", rows[row].relation);
         if (r.verdict != KVG_VERDICT_FAIL || strncmp(r.detail, begin, strlen(begin)) != 0) {
-            fail_msg("%s: %s: %s", rows[i / 2].relation, kvg_verdict_name(r.verdict), r.detail);
+            fail_msg("%s: %s: %s", rows[row].relation, kvg_verdict_name(r.verdict), r.detail);
         }
     }
 }
