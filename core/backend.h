@@ -9,13 +9,15 @@
 extern "C" {
 #endif
 
-enum { KVG_BACKEND_ABI = 4 };
+enum { KVG_BACKEND_ABI = 5 };
 
 typedef struct kvg_stream kvg_stream; /* a backend's queue of work; NULL on the CPU */
 
 /* Runs one op. `in` and `out` hold the tensors of the op's role lists in order (core/ops.def), sized by
  * kvg_problem_tensor. Inputs must not be written; a paged op leaves the bytes of `out` that it does not address.
- * KVG_ERR_UNIMPLEMENTED: this implementation does not do the problem (a dialect it does not know, for example). */
+ * KVG_ERR_UNIMPLEMENTED: this implementation does not do the problem (a dialect it does not know, for example).
+ * KVG_ERR_DEVICE: a kernel of this op broke the device for this process, which then ends. KVG_ERR_DEVICE_LOST: the
+ * device is gone. */
 typedef kvg_status kvg_run_fn(const kvg_problem *problem, const kvg_tensor *in, kvg_tensor *out, kvg_stream *stream);
 
 typedef struct kvg_impl {
@@ -36,6 +38,9 @@ typedef struct kvg_backend {
     const char *(*error_text)(
         void); /* text of this thread's last failure, one line; a library that links its own copy of
                                         core/status.c points this at its kvg_error_text. NULL: no text */
+    kvg_status (*ready)(void); /* runs a little on the device and waits for it; any failure: the device is lost. Asked
+                                  in a new process after a case that crashed, hung or lost the device. NULL: there is
+                                  none to ask */
 } kvg_backend;
 
 /* The first implementation of `problem->op` that stores both sides and whose needs are met.

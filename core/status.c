@@ -55,6 +55,8 @@ const char *kvg_status_name(kvg_status status)
     case KVG_ERR_IO: return "i/o error";
     case KVG_ERR_NOT_FOUND: return "not found";
     case KVG_ERR_EXHAUSTED: return "exhausted";
+    case KVG_ERR_DEVICE: return "device fault";
+    case KVG_ERR_DEVICE_LOST: return "device lost";
     }
     return "unknown status";
 }

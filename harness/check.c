@@ -232,25 +232,15 @@ static bool is_right_answer(const running_case *b, const kvg_tensor_set *answer)
     return r.mismatched_bytes == 0;
 }
 
-static kvg_control_outcome try_control(const running_case *b, const kvg_defect *defect)
+/* What becomes of a known-wrong answer that is offered to this check. */
+static kvg_control_outcome judge_wrong(const running_case *b, const kvg_tensor_set *wrong)
 {
-    if (!kvg_defect_applies(defect, &b->c->problem)) return KVG_CONTROL_ABSENT;
-    kvg_tensor_set wrong = {0};
-    kvg_control_outcome outcome = KVG_CONTROL_UNREACHED;
-    kvg_status s = make_answer(b, &wrong);
-    if (!s) s = kvg_defect_run(defect, &b->c->problem, b->data.in.tensors, wrong.tensors);
-    if (s) {
-        outcome = KVG_CONTROL_ACCEPTED; /* a control that cannot run proves nothing */
-    } else if (!is_right_answer(b, &wrong)) {
-        kvg_result storage = {.verdict = KVG_VERDICT_PASS}, decoded = {.verdict = KVG_VERDICT_PASS};
-        judge_storage(b, wrong.tensors, &storage);
-        judge_decoded(b, wrong.tensors, &decoded);
-        if (decoded.verdict == KVG_VERDICT_FAIL) outcome = KVG_CONTROL_REJECTED_BY_BOUND;
-        else if (storage.verdict == KVG_VERDICT_FAIL) outcome = KVG_CONTROL_REJECTED;
-        else outcome = KVG_CONTROL_ACCEPTED;
-    }
-    kvg_set_free(&wrong);
-    return outcome;
+    kvg_result storage = {.verdict = KVG_VERDICT_PASS}, decoded = {.verdict = KVG_VERDICT_PASS};
+    if (is_right_answer(b, wrong)) return KVG_CONTROL_UNREACHED;
+    judge_storage(b, wrong->tensors, &storage);
+    judge_decoded(b, wrong->tensors, &decoded);
+    if (decoded.verdict == KVG_VERDICT_FAIL) return KVG_CONTROL_REJECTED_BY_BOUND;
+    return storage.verdict == KVG_VERDICT_FAIL ? KVG_CONTROL_REJECTED : KVG_CONTROL_ACCEPTED;
 }
 
 /* Op decode: the same, from its distance. The plain kernel's defects start from its own right answer, whose bits are
@@ -276,15 +266,50 @@ static void measure_separation(const running_case *b, kvg_result *r)
     }
 }
 
+/* The candidate's answer is that of a known-wrong variant, as far as can be said. */
+static bool is_explained_by(const running_case *b, const kvg_tensor_set *wrong)
+{
+    if (is_by_number(b)) return kvg_decode_is_near(&b->truth, b->answer.tensors, wrong->tensors);
+    return kvg_set_same_bytes(&b->answer, wrong);
+}
+
+/* Names the known-wrong variant whose answer is the candidate's. */
+static void diagnose(const running_case *b, const kvg_defect *defect, const kvg_tensor_set *wrong, kvg_result *r)
+{
+    const size_t used = strlen(r->detail);
+    if (is_right_answer(b, wrong) || !is_explained_by(b, wrong)) return;
+    snprintf(r->detail + used, sizeof r->detail - used, "; %s defect %s (%s)", is_by_number(b) ? "near" : "equals",
+             defect->id, defect->summary);
+}
+
+/* Makes the wrong answer of a defect, for all that it is wanted for; a control that cannot run proves nothing. */
+static kvg_control_outcome try_defect(const running_case *b, const kvg_defect *defect, bool diagnoses, kvg_result *r)
+{
+    kvg_tensor_set wrong = {0};
+    kvg_control_outcome outcome = KVG_CONTROL_ACCEPTED;
+    if (!kvg_defect_applies(defect, &b->c->problem)) return KVG_CONTROL_ABSENT;
+    kvg_status s = make_answer(b, &wrong);
+    if (!s) s = kvg_defect_run(defect, &b->c->problem, b->data.in.tensors, wrong.tensors);
+    if (!s && diagnoses) diagnose(b, defect, &wrong, r);
+    if (!s && defect->control && !decodes(b)) outcome = judge_wrong(b, &wrong);
+    kvg_set_free(&wrong);
+    return outcome;
+}
+
+/* Tries the controls; of a wrong answer also names the defects that it comes from, unless it failed for something else
+ * than its bytes. */
 static void run_controls(const running_case *b, kvg_result *r)
 {
     size_t count, rejected = 0;
     const kvg_defect *defects = kvg_defect_table(&count);
+    const bool wrong = r->verdict == KVG_VERDICT_FAIL && !kvg_set_same_bytes(&b->expected, &b->answer);
     for (size_t i = 0, n = 0; i < count; i++) {
+        const bool diagnoses = wrong && !(r->separation.measured && r->separation.distance[i] < 0);
+        kvg_control_outcome outcome = KVG_CONTROL_ABSENT;
+        if (diagnoses || (defects[i].control && !decodes(b))) outcome = try_defect(b, &defects[i], diagnoses, r);
         if (!defects[i].control) continue;
         assert(n < KVG_MAX_CONTROLS);
-        if (decodes(b)) r->controls[n] = separated(&r->separation, r->separation.distance[i]);
-        else r->controls[n] = try_control(b, &defects[i]);
+        r->controls[n] = decodes(b) ? separated(&r->separation, r->separation.distance[i]) : outcome;
         rejected += r->controls[n] == KVG_CONTROL_REJECTED || r->controls[n] == KVG_CONTROL_REJECTED_BY_BOUND;
         if (r->controls[n] == KVG_CONTROL_ACCEPTED && r->verdict == KVG_VERDICT_PASS) {
             r->verdict = KVG_VERDICT_MISTRUSTED;
@@ -296,34 +321,6 @@ static void run_controls(const running_case *b, kvg_result *r)
         r->verdict = KVG_VERDICT_MISTRUSTED;
         snprintf(r->detail, sizeof r->detail,
                  "no known-wrong answer differs from the right one: the fill tells nothing");
-    }
-}
-
-/* The candidate's answer is that of a known-wrong variant, as far as can be said. */
-static bool is_explained_by(const running_case *b, const kvg_tensor_set *wrong)
-{
-    if (is_by_number(b)) return kvg_decode_is_near(&b->truth, b->answer.tensors, wrong->tensors);
-    return kvg_set_same_bytes(&b->answer, wrong);
-}
-
-/* Names the known-wrong variants whose answer is the candidate's. */
-static void diagnose(const running_case *b, kvg_result *r)
-{
-    size_t count;
-    const kvg_defect *defects = kvg_defect_table(&count);
-    if (kvg_set_same_bytes(&b->expected, &b->answer)) return; /* it failed for something else than its answer */
-    for (size_t i = 0; i < count; i++) {
-        kvg_tensor_set wrong = {0};
-        if (!kvg_defect_applies(&defects[i], &b->c->problem)) continue;
-        if (r->separation.measured && r->separation.distance[i] < 0) continue;
-        kvg_status s = make_answer(b, &wrong);
-        if (!s) s = kvg_defect_run(&defects[i], &b->c->problem, b->data.in.tensors, wrong.tensors);
-        if (!s && !is_right_answer(b, &wrong) && is_explained_by(b, &wrong)) {
-            const size_t used = strlen(r->detail);
-            snprintf(r->detail + used, sizeof r->detail - used, "; %s defect %s (%s)",
-                     is_by_number(b) ? "near" : "equals", defects[i].id, defects[i].summary);
-        }
-        kvg_set_free(&wrong);
     }
 }
 
@@ -397,6 +394,18 @@ static const char *candidate_text(const kvg_backend *backend)
     return backend->error_text ? backend->error_text() : "(the backend gives no text)";
 }
 
+/* The verdict of a case whose implementation returned that. */
+static kvg_verdict verdict_of(kvg_status s)
+{
+    switch (s) {
+    case KVG_OK: return KVG_VERDICT_PASS;
+    case KVG_ERR_UNIMPLEMENTED: return KVG_VERDICT_UNIMPLEMENTED;
+    case KVG_ERR_DEVICE: return KVG_VERDICT_CRASH;
+    case KVG_ERR_DEVICE_LOST: return KVG_VERDICT_DEVICE_LOST;
+    default: return KVG_VERDICT_FAIL;
+    }
+}
+
 static void run_candidate(running_case *b, const kvg_backend *backend, const kvg_impl *impl, kvg_result *r)
 {
     uint64_t before[KVG_MAX_TENSORS];
@@ -408,8 +417,8 @@ static void run_candidate(running_case *b, const kvg_backend *backend, const kvg
     if (!restore_float_mode()) {
         kvg_result_fail(r, "%s left the floating-point mode changed: rounding or subnormals", impl->name);
     }
-    if (s == KVG_ERR_UNIMPLEMENTED) {
-        r->verdict = KVG_VERDICT_UNIMPLEMENTED;
+    if (s && verdict_of(s) != KVG_VERDICT_FAIL) {
+        r->verdict = verdict_of(s);
         snprintf(r->detail, sizeof r->detail, "%s", candidate_text(backend));
         return;
     }
@@ -438,7 +447,10 @@ static void run_relations(const running_case *b, const kvg_backend *backend, con
         kvg_tensor_set answer = {0};
         if (!kvg_relation_applies(relation, &b->data, backend)) continue;
         const kvg_status s = kvg_relation_answer(relation, &b->data, backend, impl, &answer);
-        if (s && s != KVG_ERR_UNIMPLEMENTED) kvg_result_fail(&other, "%s", candidate_text(backend));
+        if (s && s != KVG_ERR_UNIMPLEMENTED) {
+            kvg_result_fail(&other, "%s", candidate_text(backend));
+            other.verdict = verdict_of(s);
+        }
         if (!s) judge(b, answer.tensors, &other);
         if (other.verdict != KVG_VERDICT_PASS) {
             r->verdict = other.verdict;
@@ -504,7 +516,6 @@ static void check_case(const kvg_case *c, const kvg_backend *backend, double sec
         if (!timing && decodes(b) && c->relations) run_relations(b, backend, impl, out);
         if (!timing && (out->verdict == KVG_VERDICT_PASS || out->verdict == KVG_VERDICT_FAIL)) {
             if (decodes(b)) measure_separation(b, out);
-            if (out->verdict == KVG_VERDICT_FAIL) diagnose(b, out);
             run_controls(b, out);
             count_reach(b, out);
         }

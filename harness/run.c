@@ -83,6 +83,9 @@ typedef struct worker {
     int fd;             /* read end of its pipe; -1 once the child has closed it */
     size_t position;    /* of the case it runs or will run next */
     bool in_case;       /* it announced that case */
+    bool probing;       /* it asks the case's device whether it answers */
+    bool leaving;       /* it said that it ends: its device is broken for it */
+    const char *suspect; /* backend whose device is to be asked before its next case; NULL: none */
     double since;       /* when it did, or when the child started */
     char *text;         /* bytes of an unfinished line */
     size_t length, capacity;
@@ -96,10 +99,12 @@ typedef struct run_state {
     result_file file;
     kvg_run_summary *summary;
     worker *workers;
+    const kvg_case **lost_in; /* of each position: the case in which its device was lost for good; NULL: it was not */
     pid_t parent;
 } run_state;
 
-/* The child's messages: "S\n" before a case, "R<line>\n" after it. */
+/* The child's messages: "S\n" before a case, "P\n" and "A\n" before and after it asks the device, and at the end
+ * "R<line>\n"; "E<line>\n" if it cannot go on after this case, "L<line>\n" if nobody can, as the device is lost. */
 static void send_text(int fd, char kind, const char *text)
 {
     const size_t length = strlen(text);
@@ -114,7 +119,22 @@ static void send_text(int fd, char kind, const char *text)
     free(message);
 }
 
-static void run_one(const run_state *state, const kvg_case *c, int fd)
+/* False if the device of a suspected backend does not answer. */
+static bool device_answers(const kvg_backend *backend, int fd, kvg_result *r)
+{
+    send_text(fd, 'P', "");
+    if (backend->ready()) {
+        r->verdict = KVG_VERDICT_DEVICE_LOST;
+        snprintf(r->detail, sizeof r->detail, "the device does not answer: %s",
+                 backend->error_text ? backend->error_text() : "(the backend gives no text)");
+        return false;
+    }
+    send_text(fd, 'A', "");
+    return true;
+}
+
+/* Runs a case and sends its result; false if this process cannot go on. */
+static bool run_one(const run_state *state, const kvg_case *c, const char **suspect, int fd)
 {
     char repro[KVG_REPRO_SIZE];
     kvg_result r = {.verdict = KVG_VERDICT_PASS};
@@ -122,17 +142,24 @@ static void run_one(const run_state *state, const kvg_case *c, int fd)
     kvg_case_repro(c, state->config->path, repro, sizeof repro);
     send_text(fd, 'S', "");
     const double start = now_seconds();
+    bool lost = false;
     if (kvg_check_backend(c->backend, &backend)) {
         r.verdict = KVG_VERDICT_ERROR;
         snprintf(r.detail, sizeof r.detail, "%s", kvg_error_text());
     } else {
-        kvg_check_run(c, backend, &r);
+        const bool suspected = *suspect && strcmp(*suspect, c->backend) == 0;
+        if (suspected) *suspect = NULL;
+        lost = suspected && backend->ready && !device_answers(backend, fd, &r);
+        if (!lost) kvg_check_run(c, backend, &r);
+        if (r.verdict == KVG_VERDICT_DEVICE_LOST && !backend->ready) lost = true; /* nobody to ask: taken at its word */
     }
     fflush(NULL); /* what the candidate printed is safe even if the next case kills this process */
     const bool slow = now_seconds() - start > state->config->slow_seconds;
     char *line = kvg_result_line(c, &r, repro, slow);
-    send_text(fd, 'R', line ? line : "");
+    const bool broken = r.verdict == KVG_VERDICT_CRASH || r.verdict == KVG_VERDICT_DEVICE_LOST;
+    send_text(fd, lost ? 'L' : broken ? 'E' : 'R', line ? line : "");
     free(line);
+    return !broken;
 }
 
 /* What a candidate prints goes to candidate.log, so that it can neither disturb the table nor get lost. */
@@ -146,7 +173,7 @@ static void redirect_output(const char *folder)
     dup2(log, STDERR_FILENO);
 }
 
-static void child_main(const run_state *state, size_t position, int fd)
+static void child_main(const run_state *state, size_t position, const char *suspect, int fd)
 {
     prctl(PR_SET_PDEATHSIG, SIGKILL); /* no orphans if the parent is killed */
     if (getppid() != state->parent) _exit(3); /* it was killed before that */
@@ -157,8 +184,9 @@ static void child_main(const run_state *state, size_t position, int fd)
     const long cores = sysconf(_SC_NPROCESSORS_ONLN);
     const int threads = (int)(cores / (long)state->options->jobs);
     omp_set_num_threads(threads < 1 ? 1 : threads);
-    for (; position < state->count; position += state->options->jobs) {
-        run_one(state, &state->config->cases[state->selection[position]], fd);
+    bool fit = true;
+    for (; fit && position < state->count; position += state->options->jobs) {
+        fit = run_one(state, &state->config->cases[state->selection[position]], &suspect, fd);
     }
     fflush(NULL);
     _exit(0);
@@ -189,12 +217,12 @@ static kvg_status start_worker(run_state *state, worker *w)
             if (state->workers[i].pid) close_pipe(&state->workers[i]);
         }
         close(state->file.fd);
-        child_main(state, w->position, ends[1]);
+        child_main(state, w->position, w->suspect, ends[1]);
     }
     close(ends[1]);
     w->pid = pid;
     w->fd = ends[0];
-    w->in_case = false;
+    w->in_case = w->probing = w->leaving = false;
     w->length = 0;
     w->since = now_seconds();
     return KVG_OK;
@@ -210,8 +238,18 @@ static void case_done(run_state *state, worker *w, kvg_verdict verdict)
     state->summary->counts[verdict]++;
     state->finished++;
     w->position += state->options->jobs;
-    w->in_case = false;
+    w->in_case = w->probing = false;
     w->since = now_seconds();
+}
+
+/* The device of the worker's case answers nobody any more: no case of its backend will run. */
+static void lose_device(run_state *state, const worker *w)
+{
+    const kvg_case *c = current_case(state, w);
+    for (size_t i = 0; i < state->count; i++) {
+        const kvg_case *other = &state->config->cases[state->selection[i]];
+        if (!state->lost_in[i] && strcmp(other->backend, c->backend) == 0) state->lost_in[i] = c;
+    }
 }
 
 /* A case that gave no result: the parent writes its line. */
@@ -225,6 +263,19 @@ static kvg_status record_loss(run_state *state, worker *w, kvg_verdict verdict, 
     const bool slow = r.milliseconds > 1e3 * state->config->slow_seconds;
     kvg_status s = write_line(&state->file, kvg_result_line(c, &r, repro, slow));
     case_done(state, w, verdict);
+    return s;
+}
+
+/* The worker's next cases whose device is lost get that verdict without a process. */
+static kvg_status skip_lost(run_state *state, worker *w)
+{
+    kvg_status s = KVG_OK;
+    while (!s && w->position < state->count && state->lost_in[w->position]) {
+        char detail[KVG_RESULT_TEXT];
+        snprintf(detail, sizeof detail, "not run: the device was lost in '%s'", state->lost_in[w->position]->id);
+        w->since = now_seconds();
+        s = record_loss(state, w, KVG_VERDICT_DEVICE_LOST, detail);
+    }
     return s;
 }
 
@@ -250,7 +301,18 @@ static kvg_status handle_line(run_state *state, worker *w, const char *line)
         kvg_case_repro(c, state->config->path, repro, sizeof repro);
         return write_line(&state->file, kvg_result_start_line(c->id, repro));
     }
-    if (line[0] != 'R' || line[1] != '{') return record_loss(state, w, KVG_VERDICT_ERROR, "the child sent no result");
+    if (line[0] == 'P' || line[0] == 'A') {
+        w->probing = line[0] == 'P';
+        if (line[0] == 'A') w->suspect = NULL;
+        w->since = now_seconds();
+        return KVG_OK;
+    }
+    w->leaving = line[0] == 'E' || line[0] == 'L';
+    if (line[0] == 'E') w->suspect = current_case(state, w)->backend;
+    if (line[0] == 'L') lose_device(state, w);
+    if ((line[0] != 'R' && !w->leaving) || line[1] != '{') {
+        return record_loss(state, w, KVG_VERDICT_ERROR, "the child sent no result");
+    }
     const kvg_verdict verdict = line_verdict(line);
     const size_t length = strlen(line + 1);
     char *copy = malloc(length + 1);
@@ -296,7 +358,21 @@ static void describe_end(int wait_status, char *out, size_t size)
     }
 }
 
-/* The child is gone: blame the case it had announced, and start another for what is left. */
+/* Blames the case that the child had announced. */
+static kvg_status blame(run_state *state, worker *w, const char *detail, bool hang)
+{
+    char lost[256];
+    if (!w->probing) {
+        w->suspect = current_case(state, w)->backend;
+        const kvg_verdict verdict = hang ? KVG_VERDICT_HANG : w->in_case ? KVG_VERDICT_CRASH : KVG_VERDICT_ERROR;
+        return record_loss(state, w, verdict, detail);
+    }
+    lose_device(state, w);
+    snprintf(lost, sizeof lost, "the device does not answer: %s", detail);
+    return record_loss(state, w, KVG_VERDICT_DEVICE_LOST, lost);
+}
+
+/* The child is gone: start another for what is left. */
 static kvg_status child_ended(run_state *state, worker *w, int wait_status, const char *hang)
 {
     char detail[160];
@@ -304,19 +380,28 @@ static kvg_status child_ended(run_state *state, worker *w, int wait_status, cons
     w->pid = 0;
     describe_end(wait_status, detail, sizeof detail);
     if (stop_signal) return KVG_OK;
-    if (w->position >= state->count) { /* all done: a memory checker may have the last word, or a destructor crash */
-        return wait_status ? kvg_fail(KVG_ERR_IO, "after its last case a child ended badly: %s", detail) : KVG_OK;
+    if (w->leaving) {
+        /* its result is there */
+    } else if (w->position < state->count) {
+        s = blame(state, w, hang ? hang : detail, hang != NULL);
+    } else if (wait_status) { /* all done: a memory checker may have the last word, or a destructor crash */
+        s = kvg_fail(KVG_ERR_IO, "after its last case a child ended badly: %s", detail);
     }
-    if (hang) s = record_loss(state, w, KVG_VERDICT_HANG, hang);
-    else s = record_loss(state, w, w->in_case ? KVG_VERDICT_CRASH : KVG_VERDICT_ERROR, detail);
+    if (!s) s = skip_lost(state, w);
     if (!s && w->position < state->count) s = start_worker(state, w);
     return s;
 }
 
-static int wait_for(pid_t pid)
+/* A dead driver may hold a process that nothing kills: after half a minute it is left behind. */
+static int kill_worker(worker *w)
 {
-    int wait_status = 0;
-    while (waitpid(pid, &wait_status, 0) < 0 && errno == EINTR) {}
+    int wait_status = SIGKILL;
+    kill(w->pid, SIGKILL);
+    close_pipe(w);
+    for (const double start = now_seconds(); now_seconds() - start < 30;) {
+        if (waitpid(w->pid, &wait_status, WNOHANG) == w->pid) break;
+        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    }
     return wait_status;
 }
 
@@ -326,23 +411,18 @@ static kvg_status watch_worker(run_state *state, worker *w)
 {
     int wait_status = 0;
     if (w->fd < 0 && waitpid(w->pid, &wait_status, WNOHANG) == w->pid) return child_ended(state, w, wait_status, NULL);
-    if ((!w->in_case && w->fd >= 0) || now_seconds() - w->since <= state->config->hang_seconds) return KVG_OK;
+    if (!w->in_case && !w->leaving && w->fd >= 0) return KVG_OK;
+    if (now_seconds() - w->since <= state->config->hang_seconds) return KVG_OK;
     char detail[96];
     snprintf(detail, sizeof detail, "no result after %g s: killed", state->config->hang_seconds);
-    kill(w->pid, SIGKILL);
-    close_pipe(w);
-    return child_ended(state, w, wait_for(w->pid), detail);
+    return child_ended(state, w, kill_worker(w), detail);
 }
 
 static void stop_workers(run_state *state)
 {
     for (uint32_t i = 0; i < state->options->jobs; i++) {
         worker *w = &state->workers[i];
-        if (w->pid) {
-            kill(w->pid, SIGKILL);
-            close_pipe(w);
-            wait_for(w->pid);
-        }
+        if (w->pid) kill_worker(w);
         free(w->text);
     }
 }
@@ -444,14 +524,16 @@ kvg_status kvg_run(const kvg_config *config, const kvg_run_options *options, kvg
     *summary = (kvg_run_summary){0};
     size_t *selection = calloc(config->case_count, sizeof *selection);
     worker *workers = calloc(options->jobs, sizeof *workers);
+    const kvg_case **lost_in = calloc(config->case_count, sizeof *lost_in);
     run_state state = {.config = config,
                        .options = options,
                        .selection = selection,
                        .summary = summary,
                        .workers = workers,
+                       .lost_in = lost_in,
                        .parent = getpid()};
-    kvg_status s = selection && workers ? KVG_OK
-                                        : kvg_fail(KVG_ERR_MEMORY, "cannot hold %zu cases", config->case_count);
+    kvg_status s = selection && workers && lost_in
+                       ? KVG_OK : kvg_fail(KVG_ERR_MEMORY, "cannot hold %zu cases", config->case_count);
     if (!s) s = select_cases(config, options, selection, &state.count);
     if (!s) {
         struct sigaction action = {.sa_handler = on_stop}, old_int, old_term, old_pipe;
@@ -467,5 +549,6 @@ kvg_status kvg_run(const kvg_config *config, const kvg_run_options *options, kvg
     }
     free(selection);
     free(workers);
+    free(lost_in);
     return s;
 }

@@ -2,7 +2,12 @@
  *
  * Each child runs its share of the cases in order. Before a case it announces it, so that a crash, a hang or an exit
  * costs that case alone: the parent records CRASH or HANG with the repro line and starts a new child for the rest.
- * Results are written one line at a time and flushed; whatever happens, the lines of finished cases stay valid. */
+ * Results are written one line at a time and flushed; whatever happens, the lines of finished cases stay valid.
+ *
+ * A kernel that faults leaves its process without a device: the implementation returns KVG_ERR_DEVICE, the case is a
+ * CRASH, and the child ends in favour of a new one. After a CRASH, a HANG or a lost device the next child first asks
+ * the backend whether its device answers (kvg_backend.ready). If not, the case and all that follow on that backend are
+ * DEVICE_LOST; none of them runs. */
 #ifndef KVG_HARNESS_RUN_H
 #define KVG_HARNESS_RUN_H
 

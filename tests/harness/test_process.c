@@ -10,17 +10,13 @@
 
 #include <cmocka.h>
 
-#include "golden/golden.h"
 #include "harness/run.h"
+#include "tests/planted/planted_run.h"
 
 #define CONFIG KVG_SOURCE_DIR "/tests/planted/planted.json"
 #define OUT KVG_BINARY_DIR "/test_process"
 
-static const struct expectation {
-    unsigned kv_heads;
-    kvg_verdict verdict;
-    const char *detail; /* must be part of the detail */
-} expected[] = {
+static const planted_case expected[] = {
     {1, KVG_VERDICT_PASS, ""},
     {2, KVG_VERDICT_CRASH, "signal 11"},
     {3, KVG_VERDICT_HANG, "no result after 4 s"},
@@ -43,74 +39,21 @@ static const struct expectation {
 };
 enum { EXPECTED_COUNT = sizeof expected / sizeof expected[0] };
 
-static const char *text(kvg_json object, const char *key)
+static void check_line(kvg_json line, const planted_case *e)
 {
+    bool slow = false;
     kvg_json value;
-    const char *string;
-    assert_int_equal(kvg_json_get(object, key, &value), KVG_OK);
-    assert_int_equal(kvg_json_string(value, &string), KVG_OK);
-    return string;
-}
-
-/* The kv_heads of a case id ".../TxHxD/...". */
-static unsigned heads_of(const char *id)
-{
-    unsigned tokens, heads, dim;
-    assert_int_equal(sscanf(strstr(id, "bf16/"), "bf16/%ux%ux%u", &tokens, &heads, &dim), 3);
-    return heads;
-}
-
-static void check_line(const char *line, size_t length, unsigned *cases, unsigned *starts)
-{
-    kvg_json_doc *doc;
-    assert_int_equal(kvg_json_parse("result line", line, length, &doc), KVG_OK);
-    const kvg_json root = kvg_json_root(doc);
-    const char *type = text(root, "type");
-    if (strcmp(type, "start") == 0) ++*starts;
-    if (strcmp(type, "case") == 0) {
-        const struct expectation *e = &expected[heads_of(text(root, "id")) - 1];
-        if (strcmp(text(root, "status"), kvg_verdict_name(e->verdict)) != 0 ||
-            !strstr(text(root, "detail"), e->detail)) {
-            fail_msg("%u heads: %s: %s", e->kv_heads, text(root, "status"), text(root, "detail"));
-        }
-        /* a right answer that failed for another reason equals no defect */
-        if (e->kv_heads != 13) assert_null(strstr(text(root, "detail"), "equals defect"));
-        assert_non_null(strstr(text(root, "repro"), "kvgold check "));
-        bool slow = false;
-        kvg_json value;
-        assert_int_equal(kvg_json_get(root, "slow", &value), KVG_OK);
-        assert_int_equal(kvg_json_bool(value, &slow), KVG_OK);
-        /* others may be slow on a busy machine */
-        if (e->kv_heads == 14 || e->kv_heads == 3 || e->kv_heads == 16) assert_true(slow);
-        ++*cases;
-    }
-    kvg_json_close(doc);
+    /* a right answer that failed for another reason equals no defect */
+    if (e->kv_heads != 13) assert_null(strstr(planted_text(line, "detail"), "equals defect"));
+    assert_int_equal(kvg_json_get(line, "slow", &value), KVG_OK);
+    assert_int_equal(kvg_json_bool(value, &slow), KVG_OK);
+    /* others may be slow on a busy machine */
+    if (e->kv_heads == 14 || e->kv_heads == 3 || e->kv_heads == 16) assert_true(slow);
 }
 
 static void run_and_check(unsigned jobs)
 {
-    kvg_config config;
-    kvg_run_summary summary;
-    const kvg_run_options options = {.out_folder = OUT, .shards = 1, .jobs = jobs};
-    assert_int_equal(kvg_config_open(CONFIG, NULL, &config), KVG_OK);
-    assert_int_equal(config.case_count, EXPECTED_COUNT);
-    assert_int_equal(kvg_run(&config, &options, &summary), KVG_OK);
-    size_t counts[KVG_VERDICT_COUNT] = {0};
-    for (int i = 0; i < EXPECTED_COUNT; i++) counts[expected[i].verdict]++;
-    assert_memory_equal(summary.counts, counts, sizeof counts);
-    kvg_config_close(&config);
-
-    FILE *f = fopen(OUT "/results.jsonl", "r");
-    assert_non_null(f);
-    static char line[1 << 16];
-    unsigned cases = 0, starts = 0;
-    while (fgets(line, sizeof line, f)) {
-        assert_int_equal(line[strlen(line) - 1], '\n');
-        check_line(line, strlen(line) - 1, &cases, &starts);
-    }
-    fclose(f);
-    assert_int_equal(cases, EXPECTED_COUNT);
-    assert_int_equal(starts, EXPECTED_COUNT);
+    assert_int_equal(planted_run(CONFIG, OUT, jobs, expected, EXPECTED_COUNT, check_line), EXPECTED_COUNT);
 }
 
 static void test_one_child_gives_every_case_its_own_verdict(void **state)
@@ -128,13 +71,8 @@ static void test_several_children_give_every_case_its_own_verdict(void **state)
 static void test_candidate_output_is_kept_in_the_log(void **state)
 {
     (void)state;
-    static char log[1 << 16];
-    FILE *f = fopen(OUT "/candidate.log", "r");
-    assert_non_null(f);
-    log[fread(log, 1, sizeof log - 1, f)] = 0;
-    fclose(f);
-    assert_non_null(strstr(log, "noise \"on\" stdout"));
-    assert_non_null(strstr(log, "noise on stderr"));
+    assert_true(planted_logged(OUT, "noise \"on\" stdout {\"type\":\"case\"}"));
+    assert_true(planted_logged(OUT, "noise on stderr"));
 }
 
 static void test_an_empty_selection_is_an_error(void **state)
