@@ -16,24 +16,52 @@ template <kvg_dtype T> struct kvg_scalar;
 
 template <> struct kvg_scalar<KVG_DTYPE_F16> {
     typedef uint16_t bits;
-    enum { FRACTION = 10 };
+    enum { FRACTION = 10, INF = 0x7C00, FIFTEEN = 0x4B80, N255 = 0x5BF8 };
     static __device__ float widen(bits b) { return __half2float(__ushort_as_half(b)); }
     static __device__ bits round(float x) { return __half_as_ushort(__float2half_rn(x)); }
-    static __device__ bits fma(float a, float b, float c) /* one rounding; operands are values of the type */
+    static __device__ uint32_t round2(float a, float b) { return raw(__floats2half2_rn(a, b)); }
+    static __device__ float2 widen2(uint32_t p) { return __half22float2(pair(p)); }
+    /* On both halves of a word; one rounding. A NaN that comes out is 0x7FFF. */
+    static __device__ uint32_t twice(bits b) { return b | (uint32_t)b << 16; }
+    static __device__ uint32_t add2(uint32_t a, uint32_t b) { return raw(__hadd2_rn(pair(a), pair(b))); }
+    static __device__ uint32_t sub2(uint32_t a, uint32_t b) { return raw(__hsub2_rn(pair(a), pair(b))); }
+    static __device__ uint32_t mul2(uint32_t a, uint32_t b) { return raw(__hmul2_rn(pair(a), pair(b))); }
+    static __device__ uint32_t fma2(uint32_t a, uint32_t b, uint32_t c)
     {
-        return __half_as_ushort(__hfma(__float2half_rn(a), __float2half_rn(b), __float2half_rn(c)));
+        return raw(__hfma2(pair(a), pair(b), pair(c)));
     }
+    /* The number where one of two is NaN; -0 is below +0. nan2: NaN where one is. */
+    static __device__ uint32_t min2(uint32_t a, uint32_t b) { return raw(__hmin2(pair(a), pair(b))); }
+    static __device__ uint32_t max2(uint32_t a, uint32_t b) { return raw(__hmax2(pair(a), pair(b))); }
+    static __device__ uint32_t nan2(uint32_t a, uint32_t b) { return raw(__hmax2_nan(pair(a), pair(b))); }
+
+private:
+    static __device__ __half2 pair(uint32_t p) { return *(const __half2 *)&p; }
+    static __device__ uint32_t raw(__half2 p) { return *(const uint32_t *)&p; }
 };
 
 template <> struct kvg_scalar<KVG_DTYPE_BF16> {
     typedef uint16_t bits;
-    enum { FRACTION = 7 };
+    enum { FRACTION = 7, INF = 0x7F80, FIFTEEN = 0x4170, N255 = 0x437F };
     static __device__ float widen(bits b) { return __uint_as_float((uint32_t)b << 16); }
     static __device__ bits round(float x) { return __bfloat16_as_ushort(__float2bfloat16_rn(x)); }
-    static __device__ bits fma(float a, float b, float c)
+    static __device__ uint32_t round2(float a, float b) { return raw(__floats2bfloat162_rn(a, b)); }
+    static __device__ float2 widen2(uint32_t p) { return {widen((bits)p), __uint_as_float(p & 0xFFFF0000u)}; }
+    static __device__ uint32_t twice(bits b) { return b | (uint32_t)b << 16; }
+    static __device__ uint32_t add2(uint32_t a, uint32_t b) { return raw(__hadd2_rn(pair(a), pair(b))); }
+    static __device__ uint32_t sub2(uint32_t a, uint32_t b) { return raw(__hsub2_rn(pair(a), pair(b))); }
+    static __device__ uint32_t mul2(uint32_t a, uint32_t b) { return raw(__hmul2_rn(pair(a), pair(b))); }
+    static __device__ uint32_t fma2(uint32_t a, uint32_t b, uint32_t c)
     {
-        return __bfloat16_as_ushort(__hfma(__float2bfloat16_rn(a), __float2bfloat16_rn(b), __float2bfloat16_rn(c)));
+        return raw(__hfma2(pair(a), pair(b), pair(c)));
     }
+    static __device__ uint32_t min2(uint32_t a, uint32_t b) { return raw(__hmin2(pair(a), pair(b))); }
+    static __device__ uint32_t max2(uint32_t a, uint32_t b) { return raw(__hmax2(pair(a), pair(b))); }
+    static __device__ uint32_t nan2(uint32_t a, uint32_t b) { return raw(__hmax2_nan(pair(a), pair(b))); }
+
+private:
+    static __device__ __nv_bfloat162 pair(uint32_t p) { return *(const __nv_bfloat162 *)&p; }
+    static __device__ uint32_t raw(__nv_bfloat162 p) { return *(const uint32_t *)&p; }
 };
 
 template <> struct kvg_scalar<KVG_DTYPE_F32> {
@@ -63,56 +91,60 @@ template <kvg_dtype T, kvg_dtype U> __device__ typename kvg_scalar<U>::bits kvg_
     return (typename kvg_scalar<U>::bits)(sign | exponent | kept);
 }
 
-/* x / d rounded once, for many x: with r = RN(1 / d), q = RN(x r) and one step q + r (x - q d) in fused operations give
- * the quotient correctly rounded (Markstein 1990) where nothing leaves the range of normal numbers; what does comes out
- * as NaN, or too small to matter for a code, and NaN is divided again. */
+/* Eight f32 to T. */
+template <kvg_dtype T> __device__ __forceinline__ void kvg_narrow(const float *f, void *y)
+{
+    for (int i = 0; i < 8; i += 2) {
+        if constexpr (T == KVG_DTYPE_F32) ((float *)y)[i] = f[i], ((float *)y)[i + 1] = f[i + 1];
+        else ((uint32_t *)y)[i / 2] = kvg_scalar<T>::round2(f[i], f[i + 1]);
+    }
+}
+
+/* The larger of two, NaN where one is. */
+__device__ __forceinline__ float kvg_larger_or_nan(float a, float b)
+{
+    float r;
+    asm("max.NaN.f32 %0, %1, %2;" : "=f"(r) : "f"(a), "f"(b));
+    return r;
+}
+
+/* x / d for many x: with r = RN(1 / d), q = RN(x r) and one step q + r (x - q d) in fused operations (Markstein 1990).
+ * It is the correctly rounded quotient next to every number of five bits, so at all ties of the small formats:
+ * tests/gpu/test_gpu_convert.cu tries every d. */
 struct kvg_divisor {
     float d, r;
 
-    static __device__ kvg_divisor of(float d)
+    static __device__ __forceinline__ kvg_divisor of(float d)
     {
         const bool moderate = d > 0x1p-60f && d < 0x1p60f;
-        return {d, moderate ? __frcp_rn(d) : NAN};
+        float r;
+        asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(d));
+        return {d, moderate ? __fmaf_rn(r, __fmaf_rn(-d, r, 1), r) : NAN}; /* RN(1 / d) */
     }
-    __device__ float divide(float x) const
+    /* By d = 0: everything becomes 0. */
+    static __device__ __forceinline__ kvg_divisor of_or_zero(float d) { return d == 0 ? kvg_divisor{0, 0} : of(d); }
+
+    /* Whether it can do numbers up to amax, which may be NaN: nothing on the way leaves the range of f32. What is too
+     * small for a normal quotient is too small for a code as well. */
+    __device__ __forceinline__ bool divides(float amax) const { return __fmul_rn(amax, r) < 0x1p100f; }
+
+    __device__ __forceinline__ float divide(float x) const
     {
-        const float q = __fmul_rn(x, r), better = __fmaf_rn(__fmaf_rn(-q, d, x), r, q);
-        return better == better ? copysignf(better, x) : __fdiv_rn(x, d);
+        const float q = __fmul_rn(x, r);
+        return __fmaf_rn(__fmaf_rn(-q, d, x), r, q);
     }
 };
 
-/* E2M1, section 2.1: ties to even, sign bit kept, NaN 7. Adding 2^22, 2^23 or 2^24 leaves multiples of 0.5, 1 or 2, the
- * steps of E2M1 below 2, below 4 and above, rounded to even, in the last bits of the sum. */
-__device__ inline uint32_t kvg_e2m1(float v)
+/* Two numbers to FP8, the first in the low byte: section 2.2, saturating, NaN 0x7F. */
+template <__nv_fp8_interpretation_t KIND> __device__ __forceinline__ uint16_t kvg_fp8_codes(float x, float y)
 {
-    const float t = fminf(fabsf(v), 6.0f);
-    const float magic = t < 2 ? 0x1p22f : t < 4 ? 0x1p23f : 0x1p24f;
-    const uint32_t first = t < 2 ? 0 : t < 4 ? 2 : 4;
-    const uint32_t magnitude = (__float_as_uint(__fadd_rn(t, magic)) & 7) + first;
-    return v != v ? 7 : magnitude | __float_as_uint(v) >> 31 << 3;
+    return __nv_cvt_float2_to_fp8x2(make_float2(x, y), __NV_SATFINITE, KIND);
 }
 
-/* The code's two bits of exponent and one of fraction lie at the top of an f16 whose value is 2^-14 times too small. */
-__device__ inline float kvg_e2m1_value(uint32_t code)
+/* The values of two codes, the one in the low byte first. */
+template <__nv_fp8_interpretation_t KIND> __device__ __forceinline__ float2 kvg_fp8_pair(uint16_t codes)
 {
-    return __half2float(__ushort_as_half((uint16_t)((code & 8) << 12 | (code & 7) << 9))) * 16384.0f;
-}
-
-/* FP8, section 2.2: saturating, NaN 0x7F. */
-template <__nv_fp8_interpretation_t KIND> __device__ uint32_t kvg_fp8(float x)
-{
-    return x != x ? 0x7F : __nv_cvt_float_to_fp8(x, __NV_SATFINITE, KIND);
-}
-
-template <__nv_fp8_interpretation_t KIND> __device__ float kvg_fp8_value(uint32_t code)
-{
-    return __half2float(__half(__nv_cvt_fp8_to_halfraw((__nv_fp8_storage_t)code, KIND)));
-}
-
-/* 2^(b - 127) for b 0 ... 254, NaN for 255. */
-__device__ inline float kvg_e8m0_value(uint32_t b)
-{
-    return __uint_as_float(b == 0 ? 0x00400000u : b == 255 ? 0x7FC00000u : b << 23);
+    return __half22float2(__half2(__nv_cvt_fp8x2_to_halfraw2(codes, KIND)));
 }
 
 #endif

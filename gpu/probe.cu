@@ -9,20 +9,23 @@ enum { THREADS = 256 };
 
 /* A thread per byte. */
 __global__ void __launch_bounds__(THREADS)
-probe_bytes(kvg_cache_rows rows, const int64_t *slots, int64_t all_slots, uint32_t tokens, uint32_t heads, uint8_t *out)
+probe_bytes(kvg_cache_rows rows, kvg_slots slots, uint32_t tokens, uint32_t heads, uint8_t *out)
 {
     const uint64_t i = (uint64_t)blockIdx.x * THREADS + threadIdx.x, row = i / rows.bytes;
     const uint32_t token = (uint32_t)(row / heads), head = (uint32_t)(row % heads), byte = (uint32_t)(i % rows.bytes);
-    if (token >= tokens || slots[token] < 0 || slots[token] >= all_slots) return;
-    out[i] = *rows.scale(slots[token], head, byte); /* codes have no groups: byte after byte */
+    kvg_place at;
+    if (token >= tokens || !slots.place(slots.slots[token], &at)) return;
+    out[i] = *rows.scale(rows.scales(at, head), byte); /* codes have no groups: byte after byte */
 }
 
 } // namespace
 
 kvg_status kvg_gpu_probe(const kvg_problem *p, const kvg_tensor *in, kvg_tensor *out, kvg_stream *stream)
 {
+    kvg_status checked = kvg_problem_check(p);
+    if (checked) return checked;
     const kvg_op_info *op = kvg_op_get(p->op);
-    const int64_t *slots = (const int64_t *)in[kvg_roles_index(op->inputs, KVG_ROLE_SLOTS, KVG_K)].data;
+    const kvg_slots slots = kvg_slots::of(p, in[kvg_roles_index(op->inputs, KVG_ROLE_SLOTS, KVG_K)]);
     kvg_gpu_layout layout;
     kvg_gpu_layout_of(p, &layout);
     for (int i = 0; i < 2 * kvg_problem_sides(p); i++) {
@@ -33,8 +36,7 @@ kvg_status kvg_gpu_probe(const kvg_problem *p, const kvg_tensor *in, kvg_tensor 
         if (blocks == 0) continue;
         if (blocks > INT32_MAX) return kvg_fail(KVG_ERR_UNIMPLEMENTED, "probe: %u tokens are too many", p->tokens);
         probe_bytes<<<(unsigned)blocks, THREADS, 0, (cudaStream_t)stream>>>(
-            kvg_cache_rows_of(p, kind, op->inputs, in), slots, (int64_t)p->paging.blocks * p->paging.block_tokens,
-            p->tokens, p->kv_heads, (uint8_t *)to.data);
+            kvg_cache_rows_of(kind, op->inputs, in), slots, p->tokens, p->kv_heads, (uint8_t *)to.data);
         kvg_status s = kvg_cuda_status("probe", cudaGetLastError());
         if (s) return s;
     }
