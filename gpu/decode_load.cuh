@@ -1,98 +1,199 @@
 /* The loads of op decode: a warp copies its own tiles of 32 tokens from the pages of one KV head into its own stages of
- * shared memory, and waits for nobody else. A stage is K codes, V codes (2 KiB each), K scales, V scales (256 bytes
- * each). V's rows of 64 bytes are swizzled, 16-byte chunk j of row r at j ^ (r / 2 mod 4), for ldmatrix. */
+ * shared memory, and waits for nobody else. Rows of codes come in chunks of 16 bytes to the places of decode_side.cuh;
+ * row i of scales, or of parameters, comes by lane i, if they do not come in chunks, too.
+ *
+ * Where a row lies is an index in units of its pool, block * .block + offset * .token. With pages of a multiple of 16
+ * tokens lane i holds that of the first row of group i of the run; else that of row i of the tile, tile by tile, and
+ * the entry of the block table for the next. */
 #ifndef KVG_GPU_DECODE_LOAD_CUH
 #define KVG_GPU_DECODE_LOAD_CUH
 
-#include <cstdint>
+#include "gpu/decode_copy.cuh"
 
-#include "core/attention.h"
+template <class K, class V>
+static constexpr bool kvg_can_be_dense = K::FORMAT == V::FORMAT && KVG_TILE *(K::SCALES + V::SCALES) == KVG_WARP * 16;
 
-enum {
-    KVG_TILE = KVG_ATTENTION_TILE, /* tokens */
-    KVG_GROUP = 16,                /* tokens that lie one after the other in every page */
-    KVG_STAGE_V = 2048,
-    KVG_STAGE_K_SCALES = 4096,
-    KVG_STAGE_V_SCALES = 4352,
-    KVG_STAGE = 4608,
-};
+/* A lane's part of the source. */
+template <class K, class V, kvg_decode_rows ROWS> class kvg_decode_source {
+    static constexpr bool GROUPED = ROWS != KVG_ROWS_ANY, TOGETHER = ROWS >= KVG_ROWS_TOGETHER;
+    /* Where a tile's scales of both sides are 32 chunks of 16 bytes, lane i copies chunk i. */
+    static constexpr bool DENSE = ROWS == KVG_ROWS_DENSE;
+    static_assert(!DENSE || kvg_can_be_dense<K, V>, "chunks of scales");
+    static constexpr int INDEXES = K::FORMAT == V::FORMAT ? 1 : 2; /* sides of one format lie alike */
+    uint64_t codes[2], scales[2];
+    uint32_t code_index[INDEXES], scale_index[INDEXES], code_row[INDEXES], scale_row[INDEXES];
+    uint32_t small[2];          /* scales of two bytes on their way */
+    uint32_t hidden;            /* groups of the run, or tokens of the tile found last, that have no block */
+    int32_t entry;              /* of the next tile's token */
+    const int32_t *table;
+    int first, end;             /* positions: of the run, of the last key and one */
 
-/* Where a pool has the rows of (block, head): codes of 64 bytes, scales of 8, token after token. */
-struct kvg_decode_pools {
-    const uint8_t *codes[2], *scales[2]; /* K, V */
-    uint64_t code_head[2], scale_head[2];
-    uint32_t code_block[2], scale_block[2];
-};
-
-/* A lane's part of the source: its 16 bytes of every row of 512. */
-template <int PAGE> struct kvg_decode_source {
-    uint64_t k, v, scales;
-    uint32_t k_block, v_block, scale_block;
-    uint32_t block;  /* of the lane's group: lane i has group i of the warp's run */
-    uint32_t hidden; /* bit i: group i has no block */
-
-    __device__ void open(const kvg_decode_pools &p, const int32_t *table, int32_t blocks, int head, int first_token,
-                         int keys, int lane)
+    __device__ uint32_t offset_of(const kvg_decode_args &a, int token, uint32_t *page) const
     {
-        const int side = lane / 16, chunk = PAGE == KVG_GROUP ? lane % 8 : lane % 16;
-        k = (uint64_t)(p.codes[0] + head * p.code_head[0] + lane * 16);
-        v = (uint64_t)(p.codes[1] + head * p.code_head[1] + lane * 16);
-        scales = (uint64_t)(p.scales[side] + head * p.scale_head[side] + chunk * 16);
-        k_block = p.code_block[0], v_block = p.code_block[1], scale_block = p.scale_block[side];
-        const int token = min(first_token + lane * KVG_GROUP, keys - 1);
-        const int32_t entry = table[token / PAGE];
-        hidden = __ballot_sync(~0u, entry < 0 || entry >= blocks);
-        block = entry < 0 || entry >= blocks ? 0 : entry;
+        const uint32_t B = a.block_tokens;
+        if (a.ring) return *page = 0, token % B;
+        const uint32_t offset = token - (*page = min((uint32_t)token, (uint32_t)end - 1) / B) * B;
+        return min(offset, B - 1);
     }
-
-    /* Tile t of the run to a stage, if `go`: predicated, since a branch around the copies costs more. k_to and v_to are
-     * the lane's places. The cache streams through L2, so that partial results stay there. */
-    __device__ void copy(int t, bool go, uint32_t k_to, uint32_t v_to, int lane) const
+    __device__ void resolve(const kvg_decode_args &a, uint32_t block, uint32_t offset)
     {
-        const uint32_t b0 = __shfl_sync(~0u, block, 2 * t);
-        uint64_t k0, k1, v0, v1, s;
-        if (PAGE == KVG_GROUP) {
-            const uint32_t b1 = __shfl_sync(~0u, block, 2 * t + 1), b = lane & 8 ? b1 : b0;
-            k0 = at(k, b0, k_block), k1 = at(k, b1, k_block), v0 = at(v, b0, v_block), v1 = at(v, b1, v_block);
-            s = at(scales, b, scale_block);
-        } else {
-            constexpr int TILES = PAGE > KVG_TILE ? PAGE / KVG_TILE : 1;
-            const uint32_t tile = t % TILES; /* of the page: runs begin with a leaf */
-            k0 = at(k, b0, k_block) + tile * 2048, v0 = at(v, b0, v_block) + tile * 2048;
-            k1 = k0 + 1024, v1 = v0 + 1024;
-            s = at(scales, b0, scale_block) + tile * 256;
+#pragma unroll
+        for (int i = 0; i < INDEXES; i++) {
+            code_index[i] = block * a.codes[i].block + offset * a.codes[i].token;
+            scale_index[i] = block * a.scales[i].block + offset * a.scales[i].token;
         }
-        uint64_t once;
-        asm("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(once));
-#define COPY "@p cp.async.cg.shared.global.L2::cache_hint "
-        asm volatile("{\n.reg .pred p;\nsetp.ne.s32 p, %0, 0;\n"
-                     COPY "[%1], [%3], 16, %8;\n" COPY "[%1+512], [%3+512], 16, %8;\n"
-                     COPY "[%1+1024], [%4], 16, %8;\n" COPY "[%1+1536], [%4+512], 16, %8;\n"
-                     COPY "[%2], [%5], 16, %8;\n" COPY "[%2+512], [%5+512], 16, %8;\n"
-                     COPY "[%2+1024], [%6], 16, %8;\n" COPY "[%2+1536], [%6+512], 16, %8;\n"
-                     COPY "[%1+4096], [%7], 16, %8;\n}"
-                     ::"r"((int)go), "r"(k_to), "r"(v_to), "l"(k0), "l"(k1), "l"(v0), "l"(v1), "l"(s), "l"(once)
-                     : "memory");
-#undef COPY
+    }
+    static __device__ bool is_block(const kvg_decode_args &a, int32_t entry) { return entry >= 0 && entry < a.blocks; }
+
+    /* Of the rows that the lane has parts of. */
+    template <class SIDE, int I>
+    __device__ __forceinline__ void code_indexes(const kvg_decode_args &a, int t, int lane, uint32_t *index) const
+    {
+        uint32_t half[2] = {};
+        if constexpr (GROUPED) {
+            const uint32_t part = TOGETHER ? 0 : code_row[I]; /* else it is in the base */
+            half[0] = __shfl_sync(~0u, code_index[I], 2 * t) + part;
+            half[1] = __shfl_sync(~0u, code_index[I], 2 * t + 1) + part;
+        }
+#pragma unroll
+        for (int i = 0; i < SIDE::COPIES; i++) {
+            const int row = i * SIDE::COPY_ROWS;
+            if (TOGETHER) index[i] = half[row / KVG_GROUP];
+            else if (GROUPED) index[i] = half[row / KVG_GROUP] + row % KVG_GROUP * a.codes[I].token;
+            else index[i] = __shfl_sync(~0u, code_index[I], row + lane / SIDE::ROW_LANES);
+        }
+    }
+    template <int I> __device__ __forceinline__ uint32_t scale_index_of(const kvg_decode_args &a, int t, int lane) const
+    {
+        if constexpr (!GROUPED) return scale_index[I];
+        return __shfl_sync(~0u, scale_index[I], 2 * t + lane / KVG_GROUP) + scale_row[I];
     }
 
-    static __device__ uint64_t at(uint64_t base, uint32_t b, uint32_t stride)
+    template <class SIDE, int WHICH>
+    __device__ __forceinline__ void copy_codes(const kvg_decode_args &a, const uint32_t *index, bool go, uint32_t stage,
+                                               const uint32_t *to) const
     {
-        uint64_t r;
-        asm("mad.wide.u32 %0, %1, %2, %3;" : "=l"(r) : "r"(b), "r"(stride), "l"(base));
-        return r;
+        const uint64_t once = kvg_streaming();
+#pragma unroll
+        for (int i = 0; i < SIDE::COPIES; i++) {
+            const uint64_t from = kvg_row_at(codes[WHICH], index[i], a.codes[TOGETHER ? WHICH % INDEXES : WHICH].unit) +
+                                  (TOGETHER ? i * SIDE::COPY_ROWS % KVG_GROUP * SIDE::ROW : 0);
+            const uint32_t row = stage + to[i % 2] + i * SIDE::COPY_ROWS * SIDE::ROW;
+#pragma unroll
+            for (int part = 0; part < SIDE::ROW; part += SIDE::PART) kvg_copy<16>(row + part, from + part, go, once);
+        }
+    }
+    template <class SIDE, int WHICH>
+    __device__ __forceinline__ void copy_scales(const kvg_decode_args &a, uint32_t index, bool go, uint32_t stage,
+                                                uint32_t to)
+    {
+        const uint64_t from = kvg_row_at(scales[WHICH], index, a.scales[WHICH].unit);
+        if constexpr (SIDE::SCALES == 2) small[WHICH] = go ? __ldg((const uint16_t *)from) : 0;
+        else kvg_copy<SIDE::SCALES>(stage + to, from, go, kvg_streaming());
+    }
+
+public:
+    __device__ void open(const kvg_decode_args &a, const int32_t *row_table, uint32_t kv_head, int first_token,
+                         int first_tile, int keys_end, int lane)
+    {
+        table = row_table, first = first_token, end = keys_end;
+#pragma unroll
+        for (int side = 0; side < 2; side++) {
+            const int row_lanes = side ? V::ROW_LANES : K::ROW_LANES;
+            codes[side] = (uint64_t)(a.codes[side].start + kv_head * a.codes[side].head + lane % row_lanes * 16);
+            if (TOGETHER) codes[side] += lane / row_lanes * (side ? V::ROW : K::ROW);
+            scales[side] = (uint64_t)(a.scales[side].start + kv_head * a.scales[side].head);
+            if (DENSE && lane / 16 == side) scales[0] = scales[side] + lane % 8 * 16;
+        }
+#pragma unroll
+        for (int i = 0; i < INDEXES; i++) {
+            code_row[i] = lane / (i ? V::ROW_LANES : K::ROW_LANES) * a.codes[i].token;
+            scale_row[i] = lane % KVG_GROUP * a.scales[i].token;
+        }
+        uint32_t page;
+        if constexpr (GROUPED) {
+            const int group = min(first_token + lane * KVG_GROUP, (end - 1) / KVG_GROUP * KVG_GROUP);
+            const uint32_t offset = offset_of(a, group, &page);
+            const int32_t block = table[page];
+            hidden = __ballot_sync(~0u, !is_block(a, block));
+            resolve(a, is_block(a, block) ? block : 0, offset);
+        } else {
+            offset_of(a, first_token + first_tile * KVG_TILE + lane, &page);
+            entry = table[page];
+        }
+    }
+
+    /* Where tile t lies, if it is not known yet: before its copies. */
+    __device__ __forceinline__ void find(const kvg_decode_args &a, int t, int lane)
+    {
+        if constexpr (GROUPED) return;
+        uint32_t page;
+        const uint32_t offset = offset_of(a, first + t * KVG_TILE + lane, &page);
+        hidden = __ballot_sync(~0u, !is_block(a, entry));
+        resolve(a, is_block(a, entry) ? entry : 0, offset);
+        offset_of(a, first + (t + 1) * KVG_TILE + lane, &page);
+        entry = table[page];
+    }
+
+    /* Tokens of tile t, the one found last, that have no block, as bits. */
+    __device__ __forceinline__ uint32_t holes(int t) const
+    {
+        if (!GROUPED) return hidden;
+        const uint32_t two = hidden >> 2 * t & 3;
+        return (two & 1) * 0xFFFFu | (two >> 1) * 0xFFFF0000u;
+    }
+
+    /* Two bits a tile, which has such a token where one is set, if that is known before. */
+    __device__ uint32_t groups_hidden() const { return GROUPED ? hidden : 0; }
+
+    /* Tile t, the one found last, of one side or of both to stages, if `go`: without a branch, which costs more. */
+    template <class SIDE, int WHICH>
+    __device__ __forceinline__ void copy(const kvg_decode_args &a, int t, bool go, uint32_t stage, uint32_t scale_stage,
+                                         const uint32_t *to, int lane)
+    {
+        uint32_t index[SIDE::COPIES];
+        code_indexes<SIDE, WHICH % INDEXES>(a, t, lane, index);
+        copy_codes<SIDE, WHICH>(a, index, go, stage, to);
+        if constexpr (SIDE::SCALES > 0) {
+            copy_scales<SIDE, WHICH>(a, scale_index_of<WHICH % INDEXES>(a, t, lane), go, scale_stage, to[2]);
+        }
+    }
+    __device__ __forceinline__ void copy_both(const kvg_decode_args &a, int t, bool go, uint32_t k_stage,
+                                              uint32_t v_stage, uint32_t k_scales, uint32_t v_scales,
+                                              const uint32_t *k_to, const uint32_t *v_to, int lane)
+    {
+        if constexpr (INDEXES == 2) {
+            copy<K, 0>(a, t, go, k_stage, k_scales, k_to, lane);
+            copy<V, 1>(a, t, go, v_stage, v_scales, v_to, lane);
+        } else {
+            uint32_t index[K::COPIES];
+            code_indexes<K, 0>(a, t, lane, index);
+            copy_codes<K, 0>(a, index, go, k_stage, k_to);
+            copy_codes<V, 1>(a, index, go, v_stage, v_to);
+            if constexpr (DENSE) {
+                const uint32_t at = __shfl_sync(~0u, scale_index[0], 2 * t + lane / 8 % 2);
+                kvg_copy<16>(k_scales + k_to[2], kvg_row_at(scales[0], at, a.scales[0].unit), go, kvg_streaming());
+            } else if constexpr (K::SCALES > 0) {
+                const uint32_t at = scale_index_of<0>(a, t, lane);
+                copy_scales<K, 0>(a, at, go, k_scales, k_to[2]);
+                copy_scales<V, 1>(a, at, go, v_scales, v_to[2]);
+            }
+        }
+    }
+
+    /* After the wait for a stage: what came by registers, and V's scales out of groups of four tokens (docs/layouts.md
+     * section 4). */
+    template <class SIDE, int WHICH>
+    __device__ __forceinline__ void settle(const kvg_decode_args &a, uint32_t scale_stage, int lane) const
+    {
+        if constexpr (SIDE::SCALES == 2) {
+            kvg_store_shared16(scale_stage + lane * 2, (uint16_t)small[WHICH]);
+            __syncwarp();
+        }
+        if constexpr (WHICH == 1 && SIDE::BLOCK == 16) {
+            if (a.v_swizzle) kvg_ungroup_scales<SIDE::SCALES>(scale_stage, lane);
+        }
     }
 };
-
-static __device__ __forceinline__ void kvg_copies_end()
-{
-    asm volatile("cp.async.commit_group;" ::: "memory");
-}
-/* Waits until all but the last `LEFT` groups of the lane are there; the others' then too. */
-template <int LEFT> static __device__ __forceinline__ void kvg_copies_wait()
-{
-    asm volatile("cp.async.wait_group %0;" ::"n"(LEFT) : "memory");
-    __syncwarp();
-}
 
 #endif

@@ -1,9 +1,14 @@
 #include "gpu/decode_plan.h"
 
-static uint32_t pieces_of(uint32_t tokens, uint32_t run)
+/* Most pieces that the keys of one row touch: with a window, or in a ring, they may begin anywhere. */
+static uint32_t pieces_of(const kvg_problem *p, uint32_t run)
 {
     const uint32_t piece = KVG_DECODE_LEAF * KVG_DECODE_WARPS * run;
-    return tokens ? (tokens - 1) / piece + 1 : 1;
+    const uint32_t window = p->attention.window, ring = p->layout == KVG_LAYOUT_RING ? p->paging.block_tokens : 0;
+    const uint64_t all = ring ? UINT32_MAX : p->tokens ? (p->tokens - 1) / piece + 1 : 1;
+    const uint32_t span = !ring ? window : !window || ring < window ? ring : window;
+    const uint64_t touched = span ? (uint64_t)(span - 1) / piece + 2 : all;
+    return (uint32_t)(touched < all ? touched : all);
 }
 
 /* Long pieces have fewer partial results, short ones spread a small batch over the chip: the longest that still makes
@@ -11,13 +16,17 @@ static uint32_t pieces_of(uint32_t tokens, uint32_t run)
 void kvg_decode_plan_of(const kvg_problem *p, kvg_decode_plan *out)
 {
     enum { ENOUGH = 256 };
-    const uint64_t rows = (uint64_t)p->attention.queries * p->kv_heads;
+    const uint32_t group = p->attention.query_heads / p->kv_heads;
+    out->chunks = (group - 1) / KVG_DECODE_HEADS + 1;
+    const uint64_t rows = (uint64_t)p->attention.queries * p->kv_heads * out->chunks;
     uint32_t run = 1 << KVG_DECODE_LEVELS;
-    while (run > 1 && rows * pieces_of(p->tokens, run) < ENOUGH) run /= 2;
+    while (run > 1 && rows * pieces_of(p, run) < ENOUGH) run /= 2;
     out->run = run;
-    out->pieces = pieces_of(p->tokens, run);
-    out->merge_warps = (out->pieces - 1) / KVG_DECODE_BATCH + 1;
-    if (out->merge_warps > KVG_DECODE_MOST_WARPS) out->merge_warps = KVG_DECODE_MOST_WARPS;
-    out->rows_bytes = ((uint64_t)p->attention.queries * 8 + 255) / 256 * 256; /* sequence and visible keys of each */
-    out->node_bytes = rows * out->pieces * KVG_DECODE_NODE_BYTES;
+    out->pieces = pieces_of(p, run);
+    out->merge_warps = 1;
+    while (out->merge_warps < KVG_DECODE_MOST_WARPS && out->merge_warps * KVG_DECODE_BATCH < out->pieces) {
+        out->merge_warps *= 2;
+    }
+    out->rows_bytes = ((uint64_t)p->attention.queries * 16 + 255) / 256 * 256; /* sequence and keys of each */
+    out->node_bytes = rows * out->pieces * (p->head_dim * 32ull + 64); /* f32: 8 heads of head_dim sums, m and l */
 }

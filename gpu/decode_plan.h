@@ -11,17 +11,18 @@ extern "C" {
 
 enum {
     KVG_DECODE_LEAF = KVG_ATTENTION_LEAF, /* tokens of a leaf */
+    KVG_DECODE_HEADS = 8,    /* query heads that a warp holds */
     KVG_DECODE_WARPS = 4,    /* of a CTA; each takes a run of leaves */
     KVG_DECODE_LEVELS = 1,   /* a warp's run is 2^0 ... 2^levels leaves */
     KVG_DECODE_BATCH = 4,    /* nodes that a warp of the last kernel merges at once */
-    KVG_DECODE_MOST_WARPS = 16,
-    KVG_DECODE_NODE_BYTES = 4160 /* of a piece's result for one KV head: f32, 8 heads of 128 dims, m and l */
+    KVG_DECODE_MOST_WARPS = 16
 };
 
 typedef struct kvg_decode_plan {
+    uint32_t chunks; /* of 8 query heads, per KV head */
     uint32_t run;    /* leaves of a warp */
-    uint32_t pieces; /* of the longest row: one CTA per piece, query and KV head */
-    uint32_t merge_warps;
+    uint32_t pieces; /* most that a row touches: one CTA per piece, query, KV head and chunk */
+    uint32_t merge_warps; /* a power of two */
     uint64_t rows_bytes, node_bytes; /* the two parts of the workspace */
 } kvg_decode_plan;
 

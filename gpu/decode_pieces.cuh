@@ -1,0 +1,66 @@
+/* The second of op decode's three kernels: a CTA per piece, that is a query, eight query heads of a KV head, and a run
+ * of leaves for each of its warps.
+ *
+ * A warp holds 8 query heads. K's codes are the matrix instruction's a, 16 tokens of it, q is b; for the output V's
+ * dims are the rows of a, so that codes go from shared memory to operands without changing lanes. */
+#ifndef KVG_GPU_DECODE_PIECES_CUH
+#define KVG_GPU_DECODE_PIECES_CUH
+
+#include "gpu/decode_mma.h"
+#include "gpu/decode_run.cuh"
+
+/* SHARED: bytes of dynamic shared memory, there for reports, which see a kernel's name. */
+template <class K, class V, int SHARED>
+static __global__ void __launch_bounds__(KVG_WARP *KVG_DECODE_WARPS, (kvg_decode_shape<K, V>::CTAS))
+    kvg_decode_pieces(const __grid_constant__ kvg_decode_args a)
+{
+    typedef kvg_decode_shape<K, V> shape;
+    extern __shared__ __align__(128) uint8_t shared[];
+    kvg_wait_for_kernel_before();
+    kvg_start_kernel_after();
+    const int lane = threadIdx.x % KVG_WARP, warp = threadIdx.x / KVG_WARP, run = a.run;
+    const uint32_t unit = blockIdx.x % a.units, rest = blockIdx.x / a.units, query = rest % a.queries;
+    const int4 row = a.rows[query];
+    const int leaves = (row.z + KVG_DECODE_LEAF - 1) / KVG_DECODE_LEAF; /* of the sequence, that the row may see */
+    const int piece = rest / a.queries, before = row.y / (KVG_DECODE_LEAF * KVG_DECODE_WARPS * run);
+    const int first_leaf = (before + piece) * KVG_DECODE_WARPS * run;
+    const int first = (first_leaf + warp * run) * KVG_DECODE_LEAF;
+    const int begin = max(row.y, first), end = min(row.z, first + run * KVG_DECODE_LEAF);
+    if (piece && first_leaf >= leaves) return;
+    const uint32_t start = (uint32_t)__cvta_generic_to_shared(shared);
+    constexpr uint32_t SLOTS = KVG_DECODE_WARPS * shape::STAGES * shape::STAGE;
+    const uint32_t slots = start + SLOTS + warp * KVG_DECODE_LEVELS * shape::NODE;
+    kvg_warp_state<K> w;
+    kvg_clear(w.node);
+    if (begin < end) {
+        const uint32_t stages = start + warp * shape::STAGES * shape::STAGE;
+        const kvg_decode_run keys = {query, unit, stages, slots, row.x, row.z, first, begin, end, lane};
+        kvg_run_leaves<K, V>(a, w, keys);
+    }
+    /* The nodes (0 1) (2 3), then (0 2), EMPTY ones too. Whoever has given its node away is done. */
+    bool mine = true;
+#pragma unroll
+    for (int step = 1; step < KVG_DECODE_WARPS; step *= 2) {
+        if (mine && warp & step) {
+            kvg_put_shared(slots, w.node, lane);
+            mine = false;
+        }
+        __syncthreads();
+        if (mine && first_leaf + run * (warp + step) < leaves) {
+            kvg_merge_shared<false>(slots + step * KVG_DECODE_LEVELS * shape::NODE, w.node, lane);
+        }
+    }
+    if (warp == 0) kvg_put_global(a.nodes + (size_t)blockIdx.x * (shape::NODE / 16), w.node, lane);
+}
+
+template <kvg_format K_FORMAT, kvg_format V_FORMAT, kvg_dtype T, int DIM>
+constexpr kvg_decode_kernel kvg_decode_kernel_of()
+{
+    typedef kvg_side_of<K_FORMAT, T, DIM> K;
+    typedef kvg_side_of<V_FORMAT, T, DIM> V;
+    constexpr bool any = K::OPERAND != KVG_OPERAND_AFFINE;
+    constexpr int shared = kvg_decode_shape<K, V>::SHARED;
+    return {{K_FORMAT, V_FORMAT}, any, T, DIM, shared, kvg_decode_pieces<K, V, shared>};
+}
+
+#endif

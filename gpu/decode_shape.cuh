@@ -1,0 +1,79 @@
+/* How a run of leaves is cut into tiles and ends, and where a warp keeps them. */
+#ifndef KVG_GPU_DECODE_SHAPE_CUH
+#define KVG_GPU_DECODE_SHAPE_CUH
+
+#include "gpu/decode_lane.cuh"
+
+enum { KVG_LEAF_TILES = KVG_DECODE_LEAF / KVG_TILE };
+
+/* How a warp's stages and a multiprocessor's memory are shared out. Where a tile of both sides is large, a stage holds
+ * one side of it, and K's and V's take turns. */
+template <class K, class V> struct kvg_decode_shape {
+    static constexpr int K_STAGE = K::CODES_STAGE + K::SCALES_STAGE, V_STAGE = V::CODES_STAGE + V::SCALES_STAGE;
+    static constexpr int BOTH = K_STAGE + V_STAGE, NODE = kvg_node_bytes<K::DIM / 4>();
+    static constexpr bool SPLIT = BOTH > 10000;
+    static constexpr int STAGE = !SPLIT ? BOTH : K_STAGE > V_STAGE ? K_STAGE : V_STAGE;
+    static constexpr int STAGES = SPLIT && K::DIM == 128 ? 3 : 2;
+    static constexpr int SHARED = KVG_DECODE_WARPS * (STAGES * STAGE + KVG_DECODE_LEVELS * NODE);
+    /* A lane has 168 registers with 12 warps on a multiprocessor, 255 with 8; a CTA takes 1 KiB on top. */
+    static constexpr int MOST = K::DIM == 256 || BOTH > 5000 ? 2 : 3, FIT = 228 * 1024 / (SHARED + 1024);
+    static constexpr int CTAS = FIT < MOST ? FIT : MOST;
+    static_assert(CTAS >= 1, "a multiprocessor must hold a CTA");
+    static_assert(STAGE % 128 == 0, "offsets in a stage are changed by xor");
+};
+
+/* Positions of a tile that the row sees, as bits; keys: from ... to - 1. */
+static __device__ __forceinline__ uint32_t kvg_seen(int from, int to, uint32_t holes)
+{
+    const uint32_t before = from > 0 ? (1u << from) - 1 : 0, past = to < KVG_TILE ? ~0u << to : 0;
+    return ~(before | past | holes);
+}
+
+/* After leaf j of a run that has leaves from `first` on: the bits of j are the levels whose left node waits in a slot,
+ * if there is one. */
+template <class K>
+static __device__ void kvg_end_leaf(kvg_warp_state<K> &w, int j, int first, bool last, uint32_t slots, int lane)
+{
+    constexpr uint32_t NODE = kvg_node_bytes<K::DIM / 4>();
+    w.node.l[0] = w.l[0], w.node.l[1] = w.l[1];
+#pragma unroll 1
+    for (int level = 0; level < KVG_DECODE_LEVELS; level++) {
+        if (j >> level & 1) {
+            if (j >> level << level > first) kvg_merge_shared<true>(slots + level * NODE, w.node, lane);
+        } else if (!last) {
+            kvg_put_shared(slots + level * NODE, w.node, lane);
+            __syncwarp();
+            break;
+        }
+    }
+    if (!last) kvg_clear(w.node);
+}
+
+/* A run from position `first` on: keys begin ... end - 1 of it, at least one. Tile t is positions first + 32 t on. */
+struct kvg_decode_run {
+    uint32_t query, unit, stages, slots; /* the last two: of the warp's shared memory */
+    int sequence, keys, first, begin, end, lane;
+
+    __device__ int first_tile() const { return (begin - first) / KVG_TILE; }
+    __device__ int tiles() const { return (end - first + KVG_TILE - 1) / KVG_TILE; }
+    __device__ uint32_t seen(int t, uint32_t holes) const
+    {
+        return kvg_seen(begin - first - t * KVG_TILE, end - first - t * KVG_TILE, holes);
+    }
+    /* Two bits for each of the first 16 tiles: the row does not see all of it, for its ends alone. */
+    __device__ uint32_t partial() const
+    {
+        const uint32_t low = begin % KVG_TILE ? 3u << 2 * first_tile() : 0;
+        return low | (end % KVG_TILE ? 3u << 2 * (tiles() - 1) : 0);
+    }
+    __device__ bool is_fresh(int t) const { return t % KVG_LEAF_TILES == 0 || t == first_tile(); }
+    template <class K> __device__ __forceinline__ void end_tile(kvg_warp_state<K> &w, int t, bool last) const
+    {
+        if (t % KVG_LEAF_TILES == KVG_LEAF_TILES - 1 || last) {
+            kvg_end_leaf(w, t / KVG_LEAF_TILES, first_tile() / KVG_LEAF_TILES, last, slots, lane);
+        }
+    }
+};
+static_assert(KVG_LEAF_TILES << KVG_DECODE_LEVELS <= 16, "kvg_decode_run::partial, groups of a run by lane");
+
+#endif
