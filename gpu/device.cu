@@ -4,13 +4,33 @@
 
 #include "gpu/cuda_status.cuh"
 
+namespace {
+
+enum { ANSWER = 0x6B766764 };
+
+__global__ void answer(uint32_t *out)
+{
+    *out = ANSWER;
+}
+
+/* After cudaErrorInsufficientDriver: there is none at all, which is no error, or an old one. */
+kvg_status check_driver()
+{
+    int version = 0;
+    if (cudaDriverGetVersion(&version) != cudaSuccess || version == 0) return KVG_OK;
+    return kvg_fail(KVG_ERR_IO, "the GPU's driver is for CUDA %d.%d, this build for %d.%d: install a newer driver",
+                    version / 1000, version % 1000 / 10, CUDART_VERSION / 1000, CUDART_VERSION % 1000 / 10);
+}
+
+} // namespace
+
 kvg_status kvg_gpu_devices(kvg_gpu_device *out, size_t max, size_t *count)
 {
     int found = 0;
     *count = 0;
     cudaError_t error = cudaGetDeviceCount(&found);
-    if (error == cudaErrorNoDevice || error == cudaErrorInsufficientDriver)
-        return KVG_OK; /* no GPU, or no driver at all */
+    if (error == cudaErrorNoDevice) return KVG_OK;
+    if (error == cudaErrorInsufficientDriver) return check_driver();
     if (error != cudaSuccess) return kvg_cuda_status("cudaGetDeviceCount", error);
     for (int i = 0; i < found && *count < max; i++) {
         cudaDeviceProp properties;
@@ -24,4 +44,16 @@ kvg_status kvg_gpu_devices(kvg_gpu_device *out, size_t max, size_t *count)
         d->l2_bytes = (uint64_t)properties.l2CacheSize;
     }
     return KVG_OK;
+}
+
+kvg_status kvg_gpu_ready(void)
+{
+    uint32_t *device = nullptr, got = 0;
+    kvg_status s = kvg_cuda_status("cudaMalloc", cudaMalloc(&device, sizeof *device));
+    if (s) return s;
+    answer<<<1, 1>>>(device);
+    s = kvg_cuda_status("a kernel", cudaGetLastError());
+    if (!s) s = kvg_gpu_download(&got, device, sizeof got, nullptr);
+    kvg_gpu_free(device);
+    return s || got == ANSWER ? s : kvg_fail(KVG_ERR_DEVICE_LOST, "a kernel of one thread did not run");
 }

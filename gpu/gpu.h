@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include "core/backend.h"
+#include "core/bench_device.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -19,14 +20,19 @@ typedef struct kvg_gpu_device {
     uint64_t l2_bytes;
 } kvg_gpu_device;
 
-/* The GPUs of this machine, at most `max`; *count may be 0. KVG_ERR_IO if the driver is there but fails. Opens CUDA
- * in this process: call it in a child. */
+/* The GPUs of this machine, at most `max`; *count may be 0. KVG_ERR_IO if the driver is there but fails, or is too
+ * old. Opens CUDA in this process: call it in a child. */
 kvg_status kvg_gpu_devices(kvg_gpu_device *out, size_t max, size_t *count) KVG_CHECKED;
+
+/* KVG_OK if the first GPU runs a kernel and gives its answer; waits for as long as that takes. */
+kvg_status kvg_gpu_ready(void) KVG_CHECKED;
 
 /* What a GPU can do, as capability bits of core/backend.h, by its compute capability. */
 enum {
     KVG_GPU_SM80 = 1 << 0, /* mma.m16n8k16 with f16 and bf16 operands, bf16 arithmetic: from SM 80 on */
     KVG_GPU_SM90 = 1 << 1, /* conversions from e4m3, kernels that start before the last one ends: from SM 90 on */
+    KVG_GPU_FP4 = 1 << 2,  /* conversions to and from E2M1 and E8M0 in hardware: from SM 100 on, in code for an `a` or
+                              an `f` target; tests/gpu/test_gpu_convert.cu proves them equal to those in software */
 };
 uint32_t kvg_gpu_caps(uint32_t sm);
 
@@ -35,8 +41,12 @@ uint32_t kvg_gpu_caps(uint32_t sm);
  * KVG_ERR_UNIMPLEMENTED says which that is, or that there is no GPU. */
 const kvg_backend *kvg_gpu_backend(void);
 
+/* Its ops on tensors that already lie on the first GPU, and their times: what `kvgold bench` asks. */
+const kvg_bench_device *kvg_gpu_bench(void);
+
 /* Memory of the current device. A stream of NULL is the default stream. KVG_ERR_MEMORY: there is not so much;
- * KVG_ERR_IO: CUDA failed, now or in work queued before. */
+ * KVG_ERR_IO: CUDA failed; KVG_ERR_DEVICE: a kernel queued before faulted, and this process has no use of the GPU any
+ * more; KVG_ERR_DEVICE_LOST: the GPU is gone. */
 kvg_status kvg_gpu_alloc(size_t bytes, void **out) KVG_CHECKED;
 void kvg_gpu_free(void *buffer); /* NULL: nothing */
 

@@ -1,6 +1,7 @@
 /* The CUDA backend: implementations by what the GPU can do, on tensors of the host. Nothing here opens CUDA before the
  * first question about the machine, so a parent process may hold the backend and leave its use to a child. */
 #include "gpu/gpu.h"
+#include "gpu/gpu_inputs.h"
 #include "gpu/ops.h"
 
 /* --- the GPU that everything runs on: the first --- */
@@ -21,7 +22,7 @@ uint32_t kvg_gpu_caps(uint32_t sm)
 {
     static const struct {
         uint32_t least_sm, bit;
-    } rows[] = {{80, KVG_GPU_SM80}, {90, KVG_GPU_SM90}};
+    } rows[] = {{80, KVG_GPU_SM80}, {90, KVG_GPU_SM90}, {100, KVG_GPU_FP4}};
     uint32_t caps = 0;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) caps |= sm >= rows[i].least_sm ? rows[i].bit : 0;
     return caps;
@@ -84,7 +85,7 @@ static kvg_status check_profile(kvg_profile profile)
         return kvg_fail(KVG_ERR_UNIMPLEMENTED, "%s is an sm_%u: core/profiles.def has no row for it", device.name,
                         device.sm);
     }
-    if (profile == own) return KVG_OK;
+    if (profile == own || profile == KVG_PROFILE_SIMT_FMA_V1) return KVG_OK;
     return kvg_fail(KVG_ERR_UNIMPLEMENTED, "%s gives the bits of %s, not of %s", device.name,
                     kvg_profile_get(own)->name, kvg_profile_get(profile)->name);
 }
@@ -101,19 +102,28 @@ static kvg_status run_mma(const kvg_problem *problem, const kvg_tensor *in, kvg_
     return s ? s : run_on_device(problem, in, out, stream, launch_mma);
 }
 
+/* Ops that cannot be done, and numbers that must be refused, are told before anything is copied. */
+static kvg_status run_rows(const kvg_problem *problem, const kvg_tensor *in, kvg_tensor *out, kvg_stream *stream,
+                           launch_fn *launch)
+{
+    kvg_status s = problem->op == KVG_OP_PROBE ? kvg_problem_check(problem) : kvg_gpu_check_rows(problem);
+    if (!s) s = kvg_gpu_check_inputs(problem, in);
+    return s ? s : run_on_device(problem, in, out, stream, launch);
+}
+
 static kvg_status run_append(const kvg_problem *problem, const kvg_tensor *in, kvg_tensor *out, kvg_stream *stream)
 {
-    return run_on_device(problem, in, out, stream, kvg_gpu_append);
+    return run_rows(problem, in, out, stream, kvg_gpu_append);
 }
 
 static kvg_status run_flatten(const kvg_problem *problem, const kvg_tensor *in, kvg_tensor *out, kvg_stream *stream)
 {
-    return run_on_device(problem, in, out, stream, kvg_gpu_flatten);
+    return run_rows(problem, in, out, stream, kvg_gpu_flatten);
 }
 
 static kvg_status run_probe(const kvg_problem *problem, const kvg_tensor *in, kvg_tensor *out, kvg_stream *stream)
 {
-    return run_on_device(problem, in, out, stream, kvg_gpu_probe);
+    return run_rows(problem, in, out, stream, kvg_gpu_probe);
 }
 
 /* With a workspace of its own. */
@@ -133,6 +143,7 @@ static kvg_status run_decode(const kvg_problem *problem, const kvg_tensor *in, k
     size_t bytes;
     kvg_status s = kvg_gpu_decode_workspace(problem, &bytes); /* before anything is copied */
     if (!s && problem->profile != KVG_PROFILE_NONE) s = check_profile(problem->profile);
+    if (!s) s = kvg_gpu_check_inputs(problem, in);
     return s ? s : run_on_device(problem, in, out, stream, launch_decode);
 }
 
@@ -148,16 +159,19 @@ static kvg_status run_nowhere(const kvg_problem *problem, const kvg_tensor *in, 
 }
 
 static const kvg_impl impls[] = {
+    {"cuda_append_any_sm100", KVG_OP_APPEND, KVG_FORMAT_NONE, KVG_GPU_FP4, run_append},
     {"cuda_append_any_sm80", KVG_OP_APPEND, KVG_FORMAT_NONE, KVG_GPU_SM80, run_append},
     {"cuda_append_any_none", KVG_OP_APPEND, KVG_FORMAT_NONE, 0, run_nowhere},
+    {"cuda_flatten_any_sm100", KVG_OP_FLATTEN, KVG_FORMAT_NONE, KVG_GPU_FP4, run_flatten},
     {"cuda_flatten_any_sm80", KVG_OP_FLATTEN, KVG_FORMAT_NONE, KVG_GPU_SM80, run_flatten},
     {"cuda_flatten_any_none", KVG_OP_FLATTEN, KVG_FORMAT_NONE, 0, run_nowhere},
+    {"cuda_expand_any_sm100", KVG_OP_EXPAND, KVG_FORMAT_NONE, KVG_GPU_FP4, run_flatten},
     {"cuda_expand_any_sm80", KVG_OP_EXPAND, KVG_FORMAT_NONE, KVG_GPU_SM80, run_flatten},
     {"cuda_expand_any_none", KVG_OP_EXPAND, KVG_FORMAT_NONE, 0, run_nowhere},
     {"cuda_probe_any_sm80", KVG_OP_PROBE, KVG_FORMAT_NONE, KVG_GPU_SM80, run_probe},
     {"cuda_probe_any_none", KVG_OP_PROBE, KVG_FORMAT_NONE, 0, run_nowhere},
-    {"cuda_decode_nvfp4_sm90", KVG_OP_DECODE, KVG_FORMAT_NVFP4, KVG_GPU_SM90, run_decode},
-    {"cuda_decode_nvfp4_none", KVG_OP_DECODE, KVG_FORMAT_NVFP4, 0, run_nowhere},
+    {"cuda_decode_any_sm80", KVG_OP_DECODE, KVG_FORMAT_NONE, KVG_GPU_SM80, run_decode},
+    {"cuda_decode_any_none", KVG_OP_DECODE, KVG_FORMAT_NONE, 0, run_nowhere},
     {"cuda_mma_any_sm80", KVG_OP_MMA, KVG_FORMAT_NONE, KVG_GPU_SM80, run_mma},
     {"cuda_mma_any_none", KVG_OP_MMA, KVG_FORMAT_NONE, 0, run_nowhere},
 };
@@ -170,6 +184,7 @@ static const kvg_backend backend = {
     .impl_count = sizeof impls / sizeof impls[0],
     .caps = machine_caps,
     .error_text = kvg_error_text,
+    .ready = kvg_gpu_ready,
 };
 
 const kvg_backend *kvg_gpu_backend(void)
