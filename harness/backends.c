@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "harness/check.h"
+#include "harness/device_bench.h"
 
 #ifdef KVG_HAS_GPU
 #include "gpu/gpu.h"
@@ -60,4 +61,14 @@ kvg_status kvg_check_backend(const char *name, const kvg_backend **out)
     snprintf(last_name, sizeof last_name, "%s", name);
     last = strlen(name) < sizeof last_name ? *out : NULL;
     return KVG_OK;
+}
+
+const kvg_bench_device *kvg_bench_device_of(const char *backend)
+{
+#ifdef KVG_HAS_GPU
+    if (strcmp(backend, "cuda") == 0) return kvg_gpu_bench();
+#else
+    (void)backend;
+#endif
+    return NULL;
 }

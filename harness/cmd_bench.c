@@ -15,22 +15,29 @@
 #include "harness/check.h"
 #include "harness/commands.h"
 #include "harness/config.h"
+#include "harness/device_bench.h"
 
 static const char help_text[] =
     "usage: kvgold bench CONFIG [options]\n\n"
     "Checks each case of the config, then times it, warm, and checks the last timed answer again. A failing case is\n"
     "never timed. Elements are K and V elements of one run; MB/s counts the bytes the op must read and write. Of op\n"
     "decode also the time of a step and its rows of q per second: tokens of one layer.\n"
+    "Cases of backend cuda are timed on the GPU, on tensors that lie there, and judged by samples:\n"
+    "docs/performance.md.\n"
     "A config of `kvgold pool` with sizes to measure goes to `kvgold pool bench`.\n\n"
     "      --backend NAME   time this implementation instead of the config's\n"
     "      --seconds S      time per measurement (default 0.5)\n"
     "      --threads N      OpenMP threads besides 1 (default: all cores)\n"
-    "      --json FILE      also write the figures as JSON\n";
+    "      --json FILE      also write the figures as JSON\n"
+    "      --runs N         on a GPU: runs of each series (default 15, quick 5; half where one moves over 8 GiB)\n"
+    "      --quick          on a GPU: with a cold L2 alone\n"
+    "      --filter TEXT    only cases whose id contains this\n";
 
 typedef struct bench_options {
-    const char *backend, *json;
+    const char *backend, *json, *filter;
     double seconds;
-    unsigned threads;
+    unsigned threads, runs;
+    bool quick;
 } bench_options;
 
 static double elements_of(const kvg_problem *p)
@@ -160,6 +167,120 @@ static kvg_status write_json(const char *path, const cJSON *list)
     return written ? KVG_OK : kvg_fail(KVG_ERR_IO, "cannot write %s", path);
 }
 
+/* --- cases on a device --- */
+
+typedef struct device_report {
+    cJSON *list;
+    int before; /* items of it that are others' */
+    unsigned counts[KVG_VERDICT_COUNT], timed, too_large;
+} device_report;
+
+static void report_device_case(const kvg_case *c, const kvg_device_measurement *m, void *context)
+{
+    device_report *r = context;
+    if (cJSON_GetArraySize(r->list) == r->before) kvg_device_print_header(stdout);
+    if (m->outcome == KVG_DEVICE_TIMED) r->timed++;
+    else if (m->outcome == KVG_DEVICE_DOES_NOT_FIT) r->too_large++;
+    else r->counts[m->verdict]++;
+    kvg_device_print(c, m, stdout);
+    fflush(stdout);
+    cJSON_AddItemToArray(r->list, kvg_device_json(c, m));
+}
+
+/* No GPU, or kernels for nothing of what was asked, is 77. */
+static int sum_up(const device_report *r)
+{
+    printf("%u cases timed, %u too large for the device", r->timed, r->too_large);
+    bool failed = false;
+    for (int i = 0; i < KVG_VERDICT_COUNT; i++) {
+        if (r->counts[i] == 0) continue;
+        printf(", %u %s", r->counts[i], kvg_verdict_name((kvg_verdict)i));
+        failed |= i != KVG_VERDICT_UNIMPLEMENTED;
+    }
+    putchar('\n');
+    return failed ? KVG_EXIT_FAIL : r->timed ? KVG_EXIT_PASS : KVG_EXIT_NOTHING;
+}
+
+static kvg_status bench_device(const kvg_case *const *cases, size_t count, const kvg_bench_device *device,
+                               double patience, const bench_options *o, cJSON *list, int *exit_code)
+{
+    device_report r = {.list = list, .before = cJSON_GetArraySize(list)};
+    const uint32_t usual = o->quick ? KVG_DEVICE_QUICK_RUNS : KVG_DEVICE_DEFAULT_RUNS;
+    const kvg_device_options options = {.runs = o->runs ? o->runs : usual, .quick = o->quick};
+    kvg_status s = kvg_device_bench(cases, count, device, patience, &options, report_device_case, &r);
+    if (!s) *exit_code = sum_up(&r);
+    return s;
+}
+
+/* --- all cases --- */
+
+static void warn_of_fallback(const kvg_case *c)
+{
+    if (!c->policy.fell_back) return;
+    fprintf(stderr, "kvgold bench: FELL BACK to %s: %s\n", kvg_mode_name(c->policy.effective), c->policy.reason);
+}
+
+static kvg_status bench_host(const kvg_case *const *cases, size_t count, double hang_seconds, const bench_options *o,
+                             cJSON *list, int *exit_code)
+{
+    kvg_status s = KVG_OK;
+    printf("%-72s thr  Melem/s  per core      MB/s  spread   runs\n", "case");
+    *exit_code = KVG_EXIT_PASS;
+    for (size_t i = 0; !s && i < count; i++) {
+        warn_of_fallback(cases[i]);
+        for (unsigned threads = 1; !s && threads <= o->threads; threads += o->threads > 1 ? o->threads - 1 : 1) {
+            measurement m;
+            s = measure_apart(cases[i], threads, o, (unsigned)(hang_seconds + 2 * o->seconds) + 1, &m);
+            if (!s && !print_measurement(cases[i], threads, &m, list)) *exit_code = KVG_EXIT_FAIL;
+        }
+    }
+    return s;
+}
+
+/* Takes out of the config's cases those that are wanted and lie on `device` (NULL: on the host). */
+static size_t choose_cases(const kvg_config *config, const bench_options *o, const kvg_bench_device *device,
+                           const kvg_case **out)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < config->case_count; i++) {
+        const kvg_case *c = &config->cases[i];
+        if (o->filter && !strstr(c->id, o->filter)) continue;
+        if (kvg_bench_device_of(c->backend) == device) out[count++] = c;
+    }
+    return count;
+}
+
+/* Cases for a GPU in a program that was built without: said once, not case by case. */
+static kvg_status need_device(const kvg_config *config)
+{
+    const kvg_backend *backend;
+    bool wanted = false;
+    for (size_t i = 0; i < config->case_count; i++) wanted |= strcmp(config->cases[i].backend, "cuda") == 0;
+    if (!wanted || kvg_check_backend("cuda", &backend) == KVG_OK) return KVG_OK;
+    char why[256];
+    snprintf(why, sizeof why, "%s", kvg_error_text());
+    return kvg_fail(KVG_ERR_UNIMPLEMENTED, "%s", why);
+}
+
+static kvg_status bench_cases(const kvg_config *config, const bench_options *o, cJSON *list, int *exit_code)
+{
+    const kvg_bench_device *cuda = kvg_bench_device_of("cuda");
+    kvg_status s = need_device(config);
+    if (s) return s;
+    const kvg_case **cases = malloc(config->case_count * sizeof *cases);
+    if (!cases) return kvg_fail(KVG_ERR_MEMORY, "cannot hold %zu cases", config->case_count);
+    int host = KVG_EXIT_NOTHING, device = KVG_EXIT_NOTHING;
+    size_t count = choose_cases(config, o, NULL, cases);
+    if (count) s = bench_host(cases, count, config->hang_seconds, o, list, &host);
+    count = cuda ? choose_cases(config, o, cuda, cases) : 0;
+    for (size_t i = 0; i < count; i++) warn_of_fallback(cases[i]);
+    if (!s && count) s = bench_device(cases, count, cuda, config->hang_seconds, o, list, &device);
+    free(cases);
+    *exit_code = host == KVG_EXIT_FAIL || device == KVG_EXIT_FAIL ? KVG_EXIT_FAIL
+                 : host == KVG_EXIT_PASS || device == KVG_EXIT_PASS ? KVG_EXIT_PASS : KVG_EXIT_NOTHING;
+    return s;
+}
+
 static kvg_status bench(const char *path, const bench_options *o, int *exit_code)
 {
     kvg_config config;
@@ -167,22 +288,11 @@ static kvg_status bench(const char *path, const bench_options *o, int *exit_code
     if (s) return s;
     if (o->backend) s = kvg_config_use_backend(&config, o->backend);
     cJSON *list = cJSON_CreateArray();
-    printf("%-72s thr  Melem/s  per core      MB/s  spread   runs\n", "case");
-    *exit_code = KVG_EXIT_PASS;
-    for (size_t i = 0; !s && i < config.case_count; i++) {
-        const kvg_case *c = &config.cases[i];
-        if (c->policy.fell_back) {
-            fprintf(stderr, "kvgold bench: FELL BACK to %s: %s\n", kvg_mode_name(c->policy.effective),
-                    c->policy.reason);
-        }
-        for (unsigned threads = 1; !s && threads <= o->threads; threads += o->threads > 1 ? o->threads - 1 : 1) {
-            measurement m;
-            const unsigned patience = (unsigned)(config.hang_seconds + 2 * o->seconds) + 1;
-            s = measure_apart(c, threads, o, patience, &m);
-            if (!s && !print_measurement(c, threads, &m, list)) *exit_code = KVG_EXIT_FAIL;
-        }
+    if (!s) s = bench_cases(&config, o, list, exit_code);
+    if (o->json && cJSON_GetArraySize(list) > 0) { /* what was measured, whatever came after */
+        const kvg_status written = write_json(o->json, list);
+        s = s ? s : written;
     }
-    if (!s && o->json) s = write_json(o->json, list);
     cJSON_Delete(list);
     kvg_config_close(&config);
     return s;
@@ -208,10 +318,12 @@ static int bench_pools(const char *path, const char *json)
 
 int kvg_command_bench(int argc, char **argv)
 {
-    enum { BACKEND = 256, SECONDS, THREADS, JSON };
+    enum { BACKEND = 256, SECONDS, THREADS, JSON, RUNS, QUICK, FILTER };
     static const struct option options[] = {
         {"backend", required_argument, NULL, BACKEND}, {"seconds", required_argument, NULL, SECONDS},
         {"threads", required_argument, NULL, THREADS}, {"json", required_argument, NULL, JSON},
+        {"runs", required_argument, NULL, RUNS},       {"quick", no_argument, NULL, QUICK},
+        {"filter", required_argument, NULL, FILTER},
         {"help", no_argument, NULL, 'h'},              {0},
     };
     bench_options o = {.seconds = 0.5, .threads = (unsigned)omp_get_num_procs()};
@@ -228,6 +340,9 @@ int kvg_command_bench(int argc, char **argv)
             break;
         case THREADS: s = kvg_parse_count(optarg, 1024, &o.threads); break;
         case JSON: o.json = optarg; break;
+        case RUNS: s = kvg_parse_count(optarg, KVG_BENCH_MOST_RUNS, &o.runs); break;
+        case QUICK: o.quick = true; break;
+        case FILTER: o.filter = optarg; break;
         case 'h': fputs(help_text, stdout); return KVG_EXIT_PASS;
         default: return kvg_command_usage("bench", "unknown option");
         }
@@ -237,5 +352,9 @@ int kvg_command_bench(int argc, char **argv)
     if (measures_pools(argv[optind])) return bench_pools(argv[optind], o.json);
     int exit_code = KVG_EXIT_FAIL;
     s = bench(argv[optind], &o, &exit_code);
+    if (s == KVG_ERR_UNIMPLEMENTED) { /* no GPU */
+        fprintf(stderr, "kvgold bench: %s\n", kvg_error_text());
+        return KVG_EXIT_NOTHING;
+    }
     return s ? kvg_command_fail("bench", s) : exit_code;
 }
