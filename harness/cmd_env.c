@@ -14,8 +14,10 @@
 #include "gpu/gpu.h"
 #endif
 
-static const char help_text[] = "usage: kvgold env\n\nPrints the program's version and build, the machine, its GPUs "
-                                "and the backends that `kvgold check` can use.\n";
+static const char help_text[] =
+    "usage: kvgold env [--ctest-resources]\n\n"
+    "Prints the program's version and build, the machine, its GPUs and the backends that `kvgold check` can use.\n\n"
+    "      --ctest-resources  instead, this machine's GPUs by chip, as a resource specification file of CTest\n";
 
 static void print_cpu(void)
 {
@@ -29,34 +31,79 @@ static void print_cpu(void)
 }
 
 #ifdef KVG_HAS_GPU
+enum { MAX_DEVICES = 16 };
+
+static void print_devices(kvg_status asked, const kvg_gpu_device *devices, size_t count)
+{
+    if (asked) printf("gpu:       ERROR: %s\n", kvg_error_text());
+    else if (count == 0) printf("gpu:       none (built with CUDA)\n");
+    for (size_t i = 0; i < count; i++) {
+        printf("gpu:       %s, sm_%u, %u multiprocessors, %.1f GiB, L2 %.0f MiB\n", devices[i].name, devices[i].sm,
+               devices[i].multiprocessors, (double)devices[i].memory_bytes / (1 << 30),
+               (double)devices[i].l2_bytes / (1 << 20));
+    }
+}
+
+/* One kind of resource for each chip: its GPUs, each for one test at a time. A test whose kind is missing would fail as
+ * not run, so a chip that is not here has a GPU "none": its tests run, and skip with their reason. */
+static void print_resources(kvg_status asked, const kvg_gpu_device *devices, size_t count)
+{
+    size_t profiles;
+    const kvg_profile_info *profile = kvg_profile_table(&profiles);
+    const char *comma = "";
+    if (asked) fprintf(stderr, "kvgold env: %s\n", kvg_error_text());
+    printf("{\n  \"version\": {\"major\": 1, \"minor\": 0},\n  \"local\": [\n    {");
+    for (size_t i = 0; i < profiles; i++) {
+        size_t found = 0;
+        if (!kvg_profile_is_chip(&profile[i])) continue;
+        printf("%s\n      \"sm%u\": [", comma, profile[i].sm);
+        for (size_t d = 0; d < count; d++) {
+            if (devices[d].sm != profile[i].sm) continue;
+            printf("%s{\"id\": \"%zu\", \"slots\": 1}", found++ ? ", " : "", d);
+        }
+        printf("%s]", found ? "" : "{\"id\": \"none\", \"slots\": 1}");
+        comma = ",";
+    }
+    printf("\n    }\n  ]\n}\n");
+}
+
 /* CUDA is opened in a child: this process stays free of it, and a driver that crashes costs one line. */
-static void print_gpus(void)
+static bool with_gpus(void (*print)(kvg_status asked, const kvg_gpu_device *devices, size_t count))
 {
     fflush(stdout);
     const pid_t pid = fork();
     if (pid == 0) {
-        kvg_gpu_device devices[16];
-        size_t count;
-        if (kvg_gpu_devices(devices, 16, &count)) {
-            printf("gpu:       ERROR: %s\n", kvg_error_text());
-        } else if (count == 0) {
-            printf("gpu:       none (built with CUDA)\n");
-        }
-        for (size_t i = 0; i < count; i++) {
-            printf("gpu:       %s, sm_%u, %u multiprocessors, %.1f GiB, L2 %.0f MiB\n", devices[i].name, devices[i].sm,
-                   devices[i].multiprocessors, (double)devices[i].memory_bytes / (1 << 30),
-                   (double)devices[i].l2_bytes / (1 << 20));
-        }
+        kvg_gpu_device devices[MAX_DEVICES];
+        size_t count = 0;
+        const kvg_status s = kvg_gpu_devices(devices, MAX_DEVICES, &count);
+        print(s, devices, s ? 0 : count);
         fflush(stdout);
         _exit(0);
     }
     int status = 0;
-    if (pid < 0 || waitpid(pid, &status, 0) < 0 || status != 0) printf("gpu:       ERROR: asking the driver crashed\n");
+    return pid > 0 && waitpid(pid, &status, 0) == pid && status == 0;
+}
+
+static void print_gpus(void)
+{
+    if (!with_gpus(print_devices)) printf("gpu:       ERROR: asking the driver crashed\n");
+}
+
+static int list_resources(void)
+{
+    if (with_gpus(print_resources)) return KVG_EXIT_PASS;
+    fprintf(stderr, "kvgold env: asking the driver crashed\n");
+    return KVG_EXIT_ENVIRONMENT;
 }
 #else
 static void print_gpus(void)
 {
     printf("gpu:       not built (KVGOLD_CUDA=OFF, or no CUDA compiler at configure time)\n");
+}
+
+static int list_resources(void)
+{
+    return kvg_command_usage("env", "--ctest-resources: this build has no GPU tests");
 }
 #endif
 
@@ -77,7 +124,8 @@ int kvg_command_env(int argc, char **argv)
         fputs(help_text, stdout);
         return KVG_EXIT_PASS;
     }
-    if (argc != 1) return kvg_command_usage("env", "takes no arguments");
+    if (argc == 2 && strcmp(argv[1], "--ctest-resources") == 0) return list_resources();
+    if (argc != 1) return kvg_command_usage("env", "takes no argument but --ctest-resources");
     struct utsname system;
     printf("kvgold:    %s\n", KVG_VERSION);
 #ifdef __clang__

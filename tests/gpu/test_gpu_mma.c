@@ -1,6 +1,6 @@
 /* The matrix instruction of the GPU that is here against the reference's model of it, bit for bit.
  *
- * usage: test_mma_device [TILES]    tiles of 128 outputs per class and type; the default gives more than 10^8 outputs
+ * usage: test_gpu_mma [TILES]    tiles of 128 outputs per class and type; the default gives more than 10^8 outputs
  *
  * Exit status: 0 no mismatch, 1 mismatches or a CUDA error, 77 no GPU or none with a profile. KVGOLD_REQUIRE=sm90 in
  * the environment makes anything but an SM 90 that was tested a failure. */
@@ -266,7 +266,7 @@ int main(int argc, char **argv)
     char name[16];
     const long long count = argc > 1 ? atoll(argv[1]) : DEFAULT_TILES;
     if (count < 1) {
-        printf("usage: test_mma_device [TILES]\n");
+        printf("usage: test_gpu_mma [TILES]\n");
         return 2;
     }
     check(kvg_gpu_devices(&device, 1, &found));
