@@ -9,7 +9,10 @@
 int kvg_command_fail(const char *command, kvg_status status)
 {
     fprintf(stderr, "kvgold %s: %s\n", command, kvg_error_text());
-    return status == KVG_ERR_IO || status == KVG_ERR_MEMORY ? KVG_EXIT_ENVIRONMENT : KVG_EXIT_USAGE;
+    switch (status) {
+    case KVG_ERR_IO: case KVG_ERR_MEMORY: case KVG_ERR_DEVICE: case KVG_ERR_DEVICE_LOST: return KVG_EXIT_ENVIRONMENT;
+    default: return KVG_EXIT_USAGE;
+    }
 }
 
 int kvg_command_usage(const char *command, const char *format, ...)

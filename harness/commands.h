@@ -10,6 +10,7 @@ enum { KVG_EXIT_PASS = 0, KVG_EXIT_FAIL = 1, KVG_EXIT_USAGE = 2, KVG_EXIT_ENVIRO
 int kvg_command_list(int argc, char **argv);
 int kvg_command_check(int argc, char **argv);
 int kvg_command_lint(int argc, char **argv);
+int kvg_command_probe(int argc, char **argv);
 int kvg_command_report(int argc, char **argv);
 int kvg_command_bench(int argc, char **argv);
 int kvg_command_memory(int argc, char **argv);

@@ -14,6 +14,7 @@ static const struct command {
     {"check", kvg_command_check, "run the cases of a config and judge every byte"},
     {"lint", kvg_command_lint, "cases of op decode that could not tell a right kernel from a wrong one"},
     {"list", kvg_command_list, "formats, dialects, ops, layouts, fills, defects, models; or the cases of a config"},
+    {"probe", kvg_command_probe, "codes and scales of a row of a paged cache, and where they lie"},
     {"report", kvg_command_report, "table, HTML and JUnit from result files; merges shards"},
     {"bench", kvg_command_bench, "throughput of an implementation, checked before it is timed"},
     {"memory", kvg_command_memory, "KV bytes per token and per context of a model, for every format"},

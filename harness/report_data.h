@@ -116,7 +116,7 @@ struct kvg_report {
     kvg_report_tally *layouts; /* by layout and op, in the order of their tables */
     size_t layout_count;
     kvg_report_tally *modes; /* by mode; cases without one are in none */
-    size_t mode_count;
+    size_t mode_count, without_mode; /* cases that name their format: no policy */
     char *controls[KVG_REPORT_MAX_CONTROLS]; /* names, as they came */
     size_t control_count;
     char **notes; /* what the reader must know about the files: one sentence each */

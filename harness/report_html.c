@@ -119,6 +119,10 @@ static void write_summary(const kvg_report *r, FILE *out)
                 t->first->fell_back ? "warn" : "good");
         write_text(out, "", t->first->mode, "</span></dd>\n");
     }
+    if (r->without_mode) {
+        fprintf(out, "<dt>policy</dt><dd>off: %zu case%s by name of format</dd>\n", r->without_mode,
+                r->without_mode == 1 ? "" : "s");
+    }
     fprintf(out, "<dt>time</dt><dd>%.1f s%s</dd>\n</dl>\n", r->seconds, r->file_count > 1 ? ", shards together" : "");
 }
 

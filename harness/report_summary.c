@@ -264,6 +264,7 @@ static kvg_status tally_cases(kvg_report *r)
     for (size_t i = 0; i < r->case_count; i++) {
         if (r->cases[i].mode[0]) chosen[with_mode++] = &r->cases[i];
     }
+    r->without_mode = r->case_count - with_mode;
     kvg_status s = tally(chosen, with_mode, compare_modes, &r->modes, &r->mode_count);
     for (size_t i = 0; i < r->case_count; i++) chosen[i] = &r->cases[i];
     if (!s) s = tally(chosen, r->case_count, compare_layouts, &r->layouts, &r->layout_count);

@@ -182,6 +182,10 @@ static void print_totals(const kvg_report *r, FILE *out)
         kvg_report_plain(out, r->modes[i].first->mode);
         putc('\n', out);
     }
+    if (r->without_mode) {
+        fprintf(out, "policy     off: %zu case%s by name of format\n", r->without_mode,
+                r->without_mode == 1 ? "" : "s");
+    }
     for (size_t i = 0; i < r->note_count; i++) {
         fputs("note       ", out);
         kvg_report_plain(out, r->notes[i]);

@@ -143,7 +143,7 @@ config planted.json '{"op": "quantise", "format": "nvfp4", "kv_heads": [1, 19, 3
 
 # --- help and usage ---------------------------------------------------------------------------------------------------
 
-for command in check lint list report bench memory mode env; do
+for command in check lint list probe report bench memory mode env; do
     expect "$command --help" 0 "usage: kvgold $command" "$kvgold" "$command" --help
     check "$command --help is on stdout" test -z "$("$kvgold" "$command" --help 2>&1 >/dev/null)"
     expect "$command --wrong is a usage error" 2 "kvgold $command: " "$kvgold" "$command" --wrong
@@ -305,6 +305,7 @@ expect "a case that does not fall back" 0 "1 passed" "$kvgold" check policies.js
 check "... says nothing of it" test "${output/FELL BACK/}" == "$output"
 expect "bench is loud too" 0 "FELL BACK to none: policy fp4 is not supported on SM 80" "$kvgold" bench policies.json --backend reference \
     --seconds 0.01 --threads 1
+check "no policy chose what has a name" grep -q '^policy  .*off: 1 case by name of format$' <("$kvgold" report good/results.jsonl)
 check "formats have no mode" test "$(grep -c '"mode"' good/results.jsonl)" -eq 0
 config crash.json '{"op": "quantise", "kv_heads": 2, "head_dim": 64, "tokens": 4, "fill": "random", "backend": "planted",
     "policy": {"number": 16, "sm": 90}}'
@@ -424,6 +425,25 @@ for bad in "--policy" "--policy -1" "--policy 4x" "--policy 4294967296" "--polic
     # shellcheck disable=SC2086 # options and their values
     expect "mode $bad is refused" 2 "kvgold mode: " "$kvgold" mode $bad
 done
+
+config paged.json '{"op": "append", "layout": ["nhd", "hnd"], "format": "nvfp4", "kv_heads": 2, "head_dim": 64, "tokens": 12, "sequences": 1,
+    "block_tokens": 4, "v_scale_swizzle": true, "fill": "random"}, {"op": "flatten", "layout": "hnd", "format": "mx16", "kv_heads": 2,
+    "head_dim": 64, "tokens": 12, "fill": "random", "backend": "slowref"}'
+expect "probe" 0 "V scales" "$kvgold" probe paged.json --token 1 --head 1
+check "probe: the slot is block and offset" python3 -c '
+import re, sys
+slot, block, offset = map(int, re.search(r"slot (\d+): block (\d+), offset (\d+), layer \d, head 1", sys.argv[1]).groups())
+assert slot == 4 * block + offset' "$output"
+check "probe: 32 bytes of codes in a row, scales in groups of 4 tokens one by one" \
+    test "$(grep -c 'byte .*:\( [0-9a-f][0-9a-f]\)\{32\}$' <<<"$output") $(grep -c 'byte .*: [0-9a-f][0-9a-f]$' <<<"$output")" == "2 4"
+expect "probe: another implementation reads the same" 0 "$(tail -n +2 <<<"$output")" "$kvgold" probe paged.json --token 1 --head 1 --backend slowref
+expect "probe: a sequence" 0 "flatten/mx16" "$kvgold" probe paged.json --sequence 2 --case "$("$kvgold" list paged.json | tail -n 1)"
+expect "probe: wrong bytes are shown beside the right ones" 1 "the reference reads the bytes after 'but'" \
+    "$kvgold" probe paged.json --token 1 --backend defect:hnd_as_nhd --case "$("$kvgold" list paged.json | sed -n '2s/reference$/defect:hnd_as_nhd/p')"
+expect "probe: a token that is not there" 2 "token 12 of sequence 0 has no place" "$kvgold" probe paged.json --token 12
+expect "probe: a head that is not there" 2 "the case has 2 KV heads" "$kvgold" probe paged.json --head 2
+expect "probe: plain rows" 2 "no case on a paged layout" "$kvgold" probe one.json
+expect "probe: no such case" 2 "has no case 'x'" "$kvgold" probe paged.json --case x
 expect "env" 0 "backends:  reference, defect:<id>, slowref" "$kvgold" env
 for what in formats dialects ops fills defects; do
     expect "list $what" 0 "" "$kvgold" list "$what"
@@ -435,6 +455,52 @@ check "bench --json" python3 -c 'import json; assert json.load(open("bench.json"
 expect "bench does not time what fails" 1 "FAIL" "$kvgold" bench one.json --seconds 0.01 --threads 1 --backend defect:zeros
 expect "bench sees a kernel that stops working" 1 "FAIL" "$kvgold" bench one.json --seconds 0.01 --threads 1 --backend lazy
 expect "bench outlives a crash" 1 "CRASH" "$kvgold" bench one.json --seconds 0.01 --threads 1 --backend planted
+python3 - > cells.json <<'CELLS'
+import json
+shape = {"op": "decode", "id": "", "head_dim": 128, "kv_heads": 8, "query_heads": 64, "window": 0, "sinks": False,
+         "layout": "hnd", "block_tokens": 16, "dtype": "bf16", "batch": 16, "tokens": 32768}
+def timed(us):
+    times = {"median_us": us, "lower_quartile_us": us, "upper_quartile_us": us}
+    return {"status": "TIMED", "gpu": "a GPU", "sm_mhz": 1900, "throttle": [], "checked_bytes": 1000000, "seconds": 1,
+            "bytes_read": 1e6, "bytes_written": 0, "gb_per_s": 1000, "cold": times, "cold_plain": {"median_us": 130},
+            "empty": times}
+print(json.dumps([dict(shape, **timed(500), format="bf16"), dict(shape, **timed(200), format="nvfp4"),
+                  dict(shape, format="int4", status="UNIMPLEMENTED"),
+                  dict(shape, format="int8", status="DOES_NOT_FIT", largest_batch=7)]))
+CELLS
+expect "bench-tables" 0 "| nvfp4 | 200.0 | 1000 | 65.0 % | - | 2.50 x |" "$source_dir/ci/bench-tables" cells.json
+expect "bench-tables of what was not timed" 0 "| int8 | fits 7 |" "$source_dir/ci/bench-tables" cells.json
+sed 's/UNIMPLEMENTED/FAIL/' cells.json > wrong_cells.json
+expect "bench-tables of a wrong answer" 1 "| int4 | FAIL |" "$source_dir/ci/bench-tables" wrong_cells.json
+if [[ ! -e /dev/nvidia0 ]]; then
+    expect "bench for a GPU where there is none" 77 "backend cuda" "$kvgold" bench "$source_dir/configs/bench_gpu_rows.json"
+    check "... says so in one line" test "$(wc -l <<<"$output")" -eq 1
+fi
+
+# --- the wrapper of GPU tests, on a machine that is only pretended ------------------------------------------------------
+
+cat >fake_kvgold <<'EOF'
+#!/bin/sh
+[ "$1" = env ] && echo "gpu:       NVIDIA Some, sm_90, 132 multiprocessors, of ${CUDA_VISIBLE_DEVICES:-all}"
+EOF
+chmod +x fake_kvgold
+on_chip() { # CHIP COMMAND...
+    local chip=$1
+    shift
+    "$source_dir/tests/gpu/on_chip.sh" "$chip" ./fake_kvgold "$@"
+}
+expect "GPU tests: on the chip" 0 "ran" on_chip sm90 echo ran
+expect "GPU tests: a failure is one" 1 "" on_chip sm90 false
+expect "GPU tests: another chip skips and says why" 77 "skipped: needs an sm100; the first GPU is: NVIDIA Some, sm_90" on_chip sm100 echo ran
+check "... and runs nothing" test "${output/ran/}" == "$output"
+KVGOLD_REQUIRE=sm100 expect "GPU tests: a skip that is forbidden fails" 1 "FAILED: KVGOLD_REQUIRE=sm100" on_chip sm100 echo ran
+KVGOLD_REQUIRE=sm90 expect "GPU tests: another chip may skip" 77 "skipped" on_chip sm100 echo ran
+expect "GPU tests: a part that skips" 77 "skipped: a part" on_chip sm90 sh -c 'exit 77'
+KVGOLD_REQUIRE=sm90 expect "GPU tests: a part that must not skip" 1 "FAILED" on_chip sm90 sh -c 'exit 77'
+CTEST_RESOURCE_GROUP_0_SM90=id:1,slots:1 expect "GPU tests: the GPU that CTest gives" 0 "of 1" on_chip sm90 true
+CUDA_VISIBLE_DEVICES=4,GPU-5 CTEST_RESOURCE_GROUP_0_SM90=id:1,slots:1 expect "GPU tests: ... among those that are visible" 0 "of GPU-5" \
+    on_chip sm90 true
+CTEST_RESOURCE_GROUP_0_SM90=id:none,slots:1 expect "GPU tests: no GPU to give" 0 "of all" on_chip sm90 true
 
 echo "$passed passed, $failed failed"
 [[ $failed -eq 0 && $passed -gt 0 ]]

@@ -487,7 +487,8 @@ static void modes_are_in_every_report(void **state)
     kvg_report *report = open_paged();
     expect_table(report, "\nmode       1 case: fp4_mx; partial KV on; prefix cache off: banned\n"
                          "mode       1 case: none (fell back from fp4_nv: no <b>chip</b>)\n"
-                         "mode       1 case: none (fell back: SM 80)\n");
+                         "mode       1 case: none (fell back: SM 80)\n"
+                         "policy     off: 4 cases by name of format\n");
     expect_table(report, ">none/bf16/40x2x64/random/-/slow\n    mode: none (fell back from fp4_nv: no <b>chip</b>)\n");
     assert_int_equal(kvg_report_html(report, in_folder("report.html")), KVG_OK);
     assert_int_equal(kvg_report_junit(report, in_folder("junit.xml")), KVG_OK);
@@ -496,6 +497,7 @@ static void modes_are_in_every_report(void **state)
     char *page = read_file(in_folder("report.html")), *xml = read_file(in_folder("junit.xml"));
     expect_text(page, "<dt>mode</dt><dd>1 case: <span class=\"warn\">none (fell back from fp4_nv: no &lt;b&gt;chip");
     expect_text(page, "<dt>mode</dt><dd>1 case: <span class=\"good\">fp4_mx;");
+    expect_text(page, "<dt>policy</dt><dd>off: 4 cases by name of format</dd>");
     expect_text(page, "<br><span class=\"warn\">mode: none (fell back from fp4_nv");
     expect_text(page, "<br><span class=\"dim\">mode: fp4_mx");
     assert_null(strstr(page, "<b>chip"));
