@@ -15,6 +15,9 @@ usage() {
     sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$self"
 }
 
+# about NAME: the comment beside the function of a stage or step of the calling script.
+about() { sed -n "s/^[a-z]*_$1() { # //p" "$self"; }
+
 # OpenMP threads that spin while they wait starve what runs beside them: on a busy machine a check of seconds takes
 # minutes.
 export OMP_WAIT_POLICY=passive

@@ -53,6 +53,7 @@ def main():
     arguments = parser.parse_args()
     os.makedirs(arguments.logs, exist_ok=True)
     tests = list(load_tests(arguments.build, arguments.label, arguments.label_exclude))
+    tests.sort(key=lambda test: -float(test[2].get("COST", 0)))  # as CTest does: long ones first
     passed = failed = skipped = 0
     with concurrent.futures.ThreadPoolExecutor(arguments.jobs) as pool:
         for name, status, seconds, log in pool.map(lambda t: run_test(*t, arguments.logs), tests):
