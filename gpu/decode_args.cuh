@@ -3,6 +3,7 @@
 #define KVG_GPU_DECODE_ARGS_CUH
 
 #include "gpu/decode_plan.h"
+#include "gpu/decode_range.cuh"
 #include "gpu/decode_state.cuh"
 #include "gpu/decode_unpack.cuh"
 
@@ -22,6 +23,15 @@ struct kvg_decode_pool {
     uint32_t block, token, unit;
 };
 
+/* Division by a number that the host knows: n / divisor = n * multiply / 2^shift for n < 2^31, with shift = 31 + b for
+ * divisor <= 2^b and multiply = ceil(2^shift / divisor), which is too large by less than 2^b / divisor in 2^shift. */
+struct kvg_divisor {
+    uint32_t divisor, multiply, shift;
+
+    __device__ __forceinline__ uint32_t into(uint32_t n) const { return (uint32_t)((uint64_t)n * multiply >> shift); }
+    __device__ __forceinline__ uint32_t rest(uint32_t n) const { return n - into(n) * divisor; }
+};
+
 struct kvg_decode_args {
     kvg_decode_pool codes[2], scales[2];    /* by kvg_side */
     const uint16_t *q;                      /* [queries, query_heads, D] in T */
@@ -29,10 +39,13 @@ struct kvg_decode_args {
     const int32_t *table;
     uint16_t *out;
     float *lse;
-    int4 *rows;    /* [queries]: sequence, first key it sees, end of the keys it sees */
+    kvg_decode_ranges ranges;
     float4 *nodes; /* [pieces, queries, units] */
-    uint32_t queries, query_heads, width, block_tokens, run;
-    uint32_t group, chunks, units; /* query heads per KV head; of 8 of them; kv_heads * chunks: what a warp works on */
+    uint32_t query_heads, width, run;
+    uint32_t piece_log; /* log2 of a piece's tokens */
+    uint32_t group;     /* query heads per KV head */
+    kvg_divisor queries, block_tokens;
+    kvg_divisor chunks, units; /* of 8 query heads of a KV head; kv_heads * chunks: what a warp works on */
     int32_t blocks;
     float score_scale, cap; /* RN(scale * log2 e); 0: none */
     bool bf16, ring, v_swizzle;
@@ -55,6 +68,14 @@ static __device__ void kvg_start_kernel_after()
 #if __CUDA_ARCH__ >= 900
     asm volatile("griddepcontrol.launch_dependents;");
 #endif
+}
+
+/* What query `query` sees: for a few sequences the warp finds it itself, which is faster than a kernel before. */
+static __device__ int4 kvg_row_of(const kvg_decode_args &a, uint32_t query, int lane)
+{
+    if (a.ranges.sequences <= KVG_DECODE_FEW) return kvg_decode_range_of(a.ranges, query, lane);
+    kvg_wait_for_kernel_before();
+    return a.ranges.rows[query];
 }
 
 #endif

@@ -7,7 +7,7 @@
 /* A lane's offsets in a stage. They come from a shuffle so that they stay in registers: what the compiler can compute
  * it computes again in every tile. So do the ones, operand a of the sum of weights. */
 template <class K, class V, bool DENSE> struct kvg_lane {
-    uint32_t k[2], k_scales, v[2], v_scales, scale_bytes, ones[4];
+    uint32_t k[2], k_scales, v[2], v_scales, v_pairs, scale_bytes, ones[4];
     uint32_t k_to[3], v_to[3]; /* of copies, the second one for odd copies; of scales */
 
     __device__ explicit kvg_lane(int lane)
@@ -25,6 +25,7 @@ template <class K, class V, bool DENSE> struct kvg_lane {
         v_to[2] = K::SCALES == V::SCALES ? k_to[2] : keep(lane * V::SCALES);
         k_scales = keep(g * K::SCALES + (K::BLOCK ? c * (K::SEGMENT / 4) / K::PER_BLOCK : 0));
         v_scales = keep(c * 2 * V::SCALES);
+        v_pairs = keep(c * (V::PAIRS_STAGE / 16) + (V::BLOCK == 16 ? g / 4 * 16 : 0));
         scale_bytes = keep(g / 4 ? 0x7351 : 0x6240); /* odd or even blocks of two tokens */
         for (int i = 0; i < 4; i++) ones[i] = keep(V::BF16 ? 0x3F803F80u : 0x3C003C00u);
     }
@@ -51,7 +52,13 @@ static __device__ __forceinline__ float kvg_row_scale(uint32_t scales)
     return __half2float(__ushort_as_half((uint16_t)bits));
 }
 
-/* A choice at compile time, as a value. */
+/* A choice at compile time: between types, and as a value. */
+template <bool IS, class A, class B> struct kvg_choose {
+    typedef A type;
+};
+template <class A, class B> struct kvg_choose<false, A, B> {
+    typedef B type;
+};
 template <bool IS> struct kvg_choice {
     static constexpr bool value = IS;
 };

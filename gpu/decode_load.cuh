@@ -24,16 +24,17 @@ template <class K, class V, kvg_decode_rows ROWS> class kvg_decode_source {
     uint32_t code_index[INDEXES], scale_index[INDEXES], code_row[INDEXES], scale_row[INDEXES];
     uint32_t small[2];          /* scales of two bytes on their way */
     uint32_t hidden;            /* groups of the run, or tokens of the tile found last, that have no block */
-    int32_t entry;              /* of the next tile's token */
+    int32_t entry;              /* of the lane's group, or of the next tile's token */
+    uint32_t in_block;          /* offset of the group */
     const int32_t *table;
     int first, end;             /* positions: of the run, of the last key and one */
 
     __device__ uint32_t offset_of(const kvg_decode_args &a, int token, uint32_t *page) const
     {
-        const uint32_t B = a.block_tokens;
-        if (a.ring) return *page = 0, token % B;
-        const uint32_t offset = token - (*page = min((uint32_t)token, (uint32_t)end - 1) / B) * B;
-        return min(offset, B - 1);
+        const kvg_divisor &B = a.block_tokens;
+        if (a.ring) return *page = 0, B.rest(token);
+        *page = B.into(min((uint32_t)token, (uint32_t)end - 1));
+        return min(token - *page * B.divisor, B.divisor - 1);
     }
     __device__ void resolve(const kvg_decode_args &a, uint32_t block, uint32_t offset)
     {
@@ -76,9 +77,9 @@ template <class K, class V, kvg_decode_rows ROWS> class kvg_decode_source {
         const uint64_t once = kvg_streaming();
 #pragma unroll
         for (int i = 0; i < SIDE::COPIES; i++) {
-            const uint64_t from = kvg_row_at(codes[WHICH], index[i], a.codes[TOGETHER ? WHICH % INDEXES : WHICH].unit) +
+            const uint64_t from = kvg_row_at(codes[WHICH], index[i], a.codes[WHICH].unit) +
                                   (TOGETHER ? i * SIDE::COPY_ROWS % KVG_GROUP * SIDE::ROW : 0);
-            const uint32_t row = stage + to[i % 2] + i * SIDE::COPY_ROWS * SIDE::ROW;
+            const uint32_t row = stage + to[SIDE::ROW == 64 ? 0 : i % 2] + i * SIDE::COPY_ROWS * SIDE::ROW;
 #pragma unroll
             for (int part = 0; part < SIDE::ROW; part += SIDE::PART) kvg_copy<16>(row + part, from + part, go, once);
         }
@@ -97,6 +98,9 @@ public:
                          int first_tile, int keys_end, int lane)
     {
         table = row_table, first = first_token, end = keys_end;
+        const int group = min(first_token + lane * KVG_GROUP, (end - 1) / KVG_GROUP * KVG_GROUP);
+        uint32_t page;
+        in_block = offset_of(a, GROUPED ? group : first + first_tile * KVG_TILE + lane, &page), entry = table[page];
 #pragma unroll
         for (int side = 0; side < 2; side++) {
             const int row_lanes = side ? V::ROW_LANES : K::ROW_LANES;
@@ -110,17 +114,14 @@ public:
             code_row[i] = lane / (i ? V::ROW_LANES : K::ROW_LANES) * a.codes[i].token;
             scale_row[i] = lane % KVG_GROUP * a.scales[i].token;
         }
-        uint32_t page;
-        if constexpr (GROUPED) {
-            const int group = min(first_token + lane * KVG_GROUP, (end - 1) / KVG_GROUP * KVG_GROUP);
-            const uint32_t offset = offset_of(a, group, &page);
-            const int32_t block = table[page];
-            hidden = __ballot_sync(~0u, !is_block(a, block));
-            resolve(a, is_block(a, block) ? block : 0, offset);
-        } else {
-            offset_of(a, first_token + first_tile * KVG_TILE + lane, &page);
-            entry = table[page];
-        }
+    }
+
+    /* What the table says of the groups: apart from its load, so that there is time between. */
+    __device__ void look_up(const kvg_decode_args &a)
+    {
+        if (!GROUPED) return;
+        hidden = __ballot_sync(~0u, !is_block(a, entry));
+        resolve(a, is_block(a, entry) ? entry : 0, in_block);
     }
 
     /* Where tile t lies, if it is not known yet: before its copies. */
@@ -166,32 +167,28 @@ public:
             copy<K, 0>(a, t, go, k_stage, k_scales, k_to, lane);
             copy<V, 1>(a, t, go, v_stage, v_scales, v_to, lane);
         } else {
-            uint32_t index[K::COPIES];
+            uint32_t index[K::COPIES], scale_at = 0; /* shuffles first, so that the copies come in one go */
             code_indexes<K, 0>(a, t, lane, index);
+            if constexpr (DENSE) scale_at = __shfl_sync(~0u, scale_index[0], 2 * t + lane / 8 % 2);
+            else if constexpr (K::SCALES > 0) scale_at = scale_index_of<0>(a, t, lane);
             copy_codes<K, 0>(a, index, go, k_stage, k_to);
-            copy_codes<V, 1>(a, index, go, v_stage, v_to);
+            copy_codes<V, 1>(a, index, go, v_stage, k_to); /* they lie alike */
             if constexpr (DENSE) {
-                const uint32_t at = __shfl_sync(~0u, scale_index[0], 2 * t + lane / 8 % 2);
-                kvg_copy<16>(k_scales + k_to[2], kvg_row_at(scales[0], at, a.scales[0].unit), go, kvg_streaming());
+                const uint64_t from = kvg_row_at(scales[0], scale_at, a.scales[0].unit);
+                kvg_copy<16>(k_scales + k_to[2], from, go, kvg_streaming());
             } else if constexpr (K::SCALES > 0) {
-                const uint32_t at = scale_index_of<0>(a, t, lane);
-                copy_scales<K, 0>(a, at, go, k_scales, k_to[2]);
-                copy_scales<V, 1>(a, at, go, v_scales, v_to[2]);
+                copy_scales<K, 0>(a, scale_at, go, k_scales, k_to[2]);
+                copy_scales<V, 1>(a, scale_at, go, v_scales, v_to[2]);
             }
         }
     }
 
-    /* After the wait for a stage: what came by registers, and V's scales out of groups of four tokens (docs/layouts.md
-     * section 4). */
-    template <class SIDE, int WHICH>
-    __device__ __forceinline__ void settle(const kvg_decode_args &a, uint32_t scale_stage, int lane) const
+    /* After the wait for a stage: what came by registers. */
+    template <class SIDE, int WHICH> __device__ __forceinline__ void settle(uint32_t scale_stage, int lane) const
     {
         if constexpr (SIDE::SCALES == 2) {
             kvg_store_shared16(scale_stage + lane * 2, (uint16_t)small[WHICH]);
             __syncwarp();
-        }
-        if constexpr (WHICH == 1 && SIDE::BLOCK == 16) {
-            if (a.v_swizzle) kvg_ungroup_scales<SIDE::SCALES>(scale_stage, lane);
         }
     }
 };

@@ -27,15 +27,14 @@ static __device__ kvg_slice_node kvg_get_slice(const float4 (*from)[KVG_WARP], i
     return kvg_node_of(from[0][lane], from[1][lane], from[2][lane]);
 }
 
-static __device__ void kvg_finish(const kvg_decode_args &a, kvg_slice_node &x, uint32_t query, uint32_t unit,
-                                  uint32_t dim, int slice, int lane)
+static __device__ void kvg_finish(const kvg_decode_args &a, kvg_slice_node &x, float factor, uint32_t query,
+                                  uint32_t unit, uint32_t dim, int slice, int lane)
 {
-    const float factor = a.v_scale ? __fmul_rn(*a.v_scale, a.v_base) : a.v_base;
-    const uint32_t kv_head = unit / a.chunks, g = lane / 4;
+    const uint32_t kv_head = a.chunks.into(unit), g = lane / 4;
     const uint32_t first = slice * 32 + g / 2 * a.out_lane[0] + g % 2 * a.out_lane[1];
 #pragma unroll
     for (int h = 0; h < 2; h++) {
-        const uint32_t in_group = unit % a.chunks * KVG_DECODE_HEADS + lane % 4 * 2 + h;
+        const uint32_t in_group = a.chunks.rest(unit) * KVG_DECODE_HEADS + lane % 4 * 2 + h;
         const uint32_t head = kv_head * a.group + in_group;
         const size_t row = (size_t)query * a.query_heads + head;
         if (in_group >= a.group) continue;
@@ -56,18 +55,19 @@ static __global__ void __launch_bounds__(KVG_WARP *KVG_DECODE_MOST_WARPS, 1)
     kvg_decode_merge(const __grid_constant__ kvg_decode_args a, uint32_t dim)
 {
     __shared__ float4 shared[KVG_DECODE_MOST_WARPS][3][KVG_WARP], stack[KVG_MERGE_WAITING][3][KVG_WARP];
-    kvg_wait_for_kernel_before();
     const int lane = threadIdx.x % KVG_WARP, warp = threadIdx.x / KVG_WARP, warps = blockDim.x / KVG_WARP;
     const uint32_t slices = dim / 32, slice = blockIdx.x % slices;
-    const uint32_t unit = blockIdx.x / slices % a.units, query = blockIdx.x / slices / a.units;
-    const int4 row = a.rows[query];
-    const uint32_t tokens = KVG_DECODE_LEAF * KVG_DECODE_WARPS * a.run; /* of a piece */
-    const uint32_t round = KVG_DECODE_BATCH * warps;                    /* pieces of one */
-    const uint32_t first_piece = row.y / tokens, end = max((row.z + tokens - 1) / tokens, first_piece + 1);
+    const uint32_t above = blockIdx.x / slices, query = a.units.into(above), unit = above - query * a.units.divisor;
+    const int4 row = kvg_row_of(a, query, lane);
+    const float factor = a.v_scale ? __fmul_rn(*a.v_scale, a.v_base) : a.v_base;
+    const uint32_t round = KVG_DECODE_BATCH * warps; /* pieces of one */
+    const uint32_t first_piece = (uint32_t)row.y >> a.piece_log;
+    const uint32_t end = max(((uint32_t)row.z + (1u << a.piece_log) - 1) >> a.piece_log, first_piece + 1);
     const uint32_t first_round = first_piece / round, last_round = (end - 1) / round;
     const uint32_t node = dim * 2 + 4; /* float4 of one */
     int waiting = 0;
     kvg_slice_node x;
+    kvg_wait_for_kernel_before();
 #pragma unroll 1
     for (uint32_t r = first_round; r <= last_round; r++) {
         const uint32_t first = (r * warps + warp) * KVG_DECODE_BATCH;
@@ -76,7 +76,8 @@ static __global__ void __launch_bounds__(KVG_WARP *KVG_DECODE_MOST_WARPS, 1)
         for (int j = 0; j < KVG_DECODE_BATCH; j++) {
             kvg_clear(y[j]);
             if (first + j < first_piece || first + j >= end) continue;
-            const size_t index = ((size_t)(first + j - first_piece) * a.queries + query) * a.units + unit;
+            const size_t piece = first + j - first_piece;
+            const size_t index = (piece * a.queries.divisor + query) * a.units.divisor + unit;
             const float4 *from = a.nodes + index * node;
             y[j] = kvg_node_of(__ldcg(from + slice * 64 + lane), __ldcg(from + slice * 64 + KVG_WARP + lane),
                                __ldcg(from + dim * 2 + lane % 4));
@@ -111,7 +112,7 @@ static __global__ void __launch_bounds__(KVG_WARP *KVG_DECODE_MOST_WARPS, 1)
         }
         if (r < last_round) kvg_put_slice(stack[waiting++], x, lane);
     }
-    if (warp == 0) kvg_finish(a, x, query, unit, dim, slice, lane);
+    if (warp == 0) kvg_finish(a, x, factor, query, unit, dim, slice, lane);
 }
 
 #endif

@@ -1,5 +1,6 @@
-/* Op decode on tensor cores after docs/decode-contract.md. Three kernels in a chain: which keys each query sees; a CTA
- * per piece (decode_pieces.cuh); the tree above the pieces and the root (decode_merge.cuh). */
+/* Op decode on tensor cores after docs/decode-contract.md. Kernels in a chain: which keys each query sees, where there
+ * are many sequences; a CTA per piece (decode_pieces.cuh); the tree above the pieces and the root
+ * (decode_merge.cuh). */
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -14,6 +15,13 @@
 #include "gpu/ops.h"
 
 namespace {
+
+kvg_divisor divisor_of(uint32_t divisor)
+{
+    uint32_t bits = 0;
+    while (divisor > 1ull << bits) bits++;
+    return {divisor, (uint32_t)(((1ull << (31 + bits)) + divisor - 1) / divisor), 31 + bits};
+}
 
 /* A kernel that may begin before the one before it has ended, and waits for it where it must. */
 template <typename... ARGS>
@@ -237,20 +245,20 @@ kvg_status run(const kvg_problem *p, const kvg_tensor *in, kvg_tensor *out, void
     a.lse = (float *)output(KVG_ROLE_LSE);
     const bool ring = p->layout == KVG_LAYOUT_RING, one_block = p->layout == KVG_LAYOUT_CONTIGUOUS;
     const uint32_t most = one_block ? std::min(p->tokens, p->paging.block_tokens) : p->tokens; /* of a sequence */
-    const kvg_decode_ranges ranges = {
+    a.ranges = {
         (const int32_t *)input(KVG_ROLE_LENGTHS, KVG_K), (const int32_t *)input(KVG_ROLE_QUERY_LENGTHS, KVG_K),
         (int4 *)workspace, p->paging.sequences, attention.queries, ring ? 0 : most, attention.window,
         ring ? p->paging.block_tokens : 0};
-    a.rows = ranges.rows;
     a.nodes = (float4 *)((uint8_t *)workspace + plan.rows_bytes);
-    a.queries = attention.queries;
+    a.queries = divisor_of(attention.queries);
     a.query_heads = attention.query_heads;
     a.width = kvg_layout_table_width(p->layout, &p->paging, p->tokens);
-    a.block_tokens = p->paging.block_tokens;
+    a.block_tokens = divisor_of(p->paging.block_tokens);
     a.run = plan.run;
+    while (1u << a.piece_log < KVG_DECODE_LEAF * KVG_DECODE_WARPS * plan.run) a.piece_log++;
     a.group = attention.query_heads / p->kv_heads;
-    a.chunks = plan.chunks;
-    a.units = p->kv_heads * plan.chunks;
+    a.chunks = divisor_of(plan.chunks);
+    a.units = divisor_of(p->kv_heads * plan.chunks);
     a.blocks = (int32_t)p->paging.blocks;
     a.score_scale = scale * 0x1.715476p+0f;
     a.cap = attention.softcap;
@@ -260,12 +268,15 @@ kvg_status run(const kvg_problem *p, const kvg_tensor *in, kvg_tensor *out, void
     a.k_base = base_of(p->storage[KVG_K].format), a.v_base = base_of(p->storage[KVG_V].format);
     a.factors = factors_of(is_linear(p->storage[KVG_V]));
     const kvg_decode_kernel *kernel = kernel_of(p);
-    const uint64_t rows = (uint64_t)a.queries * a.units;
+    const uint64_t rows = (uint64_t)attention.queries * a.units.divisor;
     s = kvg_cuda_status("decode", cudaFuncSetAttribute(kernel->run, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                                        (int)kernel->shared));
-    if (!s) s = launch<kvg_decode_ranges>(kvg_decode_rows, 1, KVG_DECODE_ROWS_THREADS, 0, false, stream, ranges);
+    const bool many = a.ranges.sequences > KVG_DECODE_FEW;
+    if (!s && many) {
+        s = launch<kvg_decode_ranges>(kvg_decode_rows, 1, KVG_DECODE_ROWS_THREADS, 0, false, stream, a.ranges);
+    }
     if (!s) s = launch<kvg_decode_args>(kernel->run, (uint32_t)(rows * plan.pieces), KVG_WARP * KVG_DECODE_WARPS,
-                                        kernel->shared, true, stream, a);
+                                        kernel->shared, many, stream, a);
     if (!s) {
         s = launch<kvg_decode_args, uint32_t>(kvg_decode_merge, (uint32_t)(rows * (p->head_dim / 32)),
                                               KVG_WARP * plan.merge_warps, 0, true, stream, a, p->head_dim);

@@ -126,6 +126,17 @@ static __device__ __forceinline__ void kvg_store_shared16(uint32_t at, uint16_t 
 {
     asm volatile("st.shared.u16 [%0], %1;" ::"r"(at), "h"(v) : "memory");
 }
+/* 8 or 16 bytes. */
+template <int N> static __device__ __forceinline__ void kvg_store_shared(uint32_t at, const uint32_t *v)
+{
+    static_assert(N == 8 || N == 16, "two words or four");
+    if constexpr (N == 8) {
+        asm volatile("st.shared.v2.u32 [%0], {%1, %2};" ::"r"(at), "r"(v[0]), "r"(v[1]) : "memory");
+    } else {
+        asm volatile("st.shared.v4.u32 [%0], {%1, %2, %3, %4};"
+                     ::"r"(at), "r"(v[0]), "r"(v[1]), "r"(v[2]), "r"(v[3]) : "memory");
+    }
+}
 template <int N> static __device__ __forceinline__ void kvg_clear_shared(uint32_t at)
 {
     if constexpr (N == 2) {

@@ -16,14 +16,13 @@ static __global__ void __launch_bounds__(KVG_WARP *KVG_DECODE_WARPS, (kvg_decode
 {
     typedef kvg_decode_shape<K, V> shape;
     extern __shared__ __align__(128) uint8_t shared[];
-    kvg_wait_for_kernel_before();
+    const int lane = threadIdx.x % KVG_WARP, warp = threadIdx.x / KVG_WARP;
+    const uint32_t rest = a.units.into(blockIdx.x), unit = blockIdx.x - rest * a.units.divisor;
+    const uint32_t piece = a.queries.into(rest), query = rest - piece * a.queries.divisor;
+    const int4 row = kvg_row_of(a, query, lane);
     kvg_start_kernel_after();
-    const int lane = threadIdx.x % KVG_WARP, warp = threadIdx.x / KVG_WARP, run = a.run;
-    const uint32_t unit = blockIdx.x % a.units, rest = blockIdx.x / a.units, query = rest % a.queries;
-    const int4 row = a.rows[query];
     const int leaves = (row.z + KVG_DECODE_LEAF - 1) / KVG_DECODE_LEAF; /* of the sequence, that the row may see */
-    const int piece = rest / a.queries, before = row.y / (KVG_DECODE_LEAF * KVG_DECODE_WARPS * run);
-    const int first_leaf = (before + piece) * KVG_DECODE_WARPS * run;
+    const int run = a.run, first_leaf = ((row.y >> a.piece_log) + (int)piece) * KVG_DECODE_WARPS * run;
     const int first = (first_leaf + warp * run) * KVG_DECODE_LEAF;
     const int begin = max(row.y, first), end = min(row.z, first + run * KVG_DECODE_LEAF);
     if (piece && first_leaf >= leaves) return;
@@ -37,20 +36,24 @@ static __global__ void __launch_bounds__(KVG_WARP *KVG_DECODE_WARPS, (kvg_decode
         const kvg_decode_run keys = {query, unit, stages, slots, row.x, row.z, first, begin, end, lane};
         kvg_run_leaves<K, V>(a, w, keys);
     }
-    /* The nodes (0 1) (2 3), then (0 2), EMPTY ones too. Whoever has given its node away is done. */
-    bool mine = true;
+    __syncwarp();
+    kvg_put_shared(slots, w.node, lane);
+    __syncthreads();
+    /* The nodes (0 1) (2 3), then (0 2), EMPTY ones too: a warp takes its share of the dims of all of them. */
+    constexpr int ALL = K::DIM / 4, SHARE = ALL / KVG_DECODE_WARPS;
+    kvg_node<SHARE> x[KVG_DECODE_WARPS];
+#pragma unroll
+    for (int i = 0; i < KVG_DECODE_WARPS; i++) {
+        kvg_get_share<ALL>(start + SLOTS + i * KVG_DECODE_LEVELS * shape::NODE, warp * SHARE, x[i], lane);
+    }
 #pragma unroll
     for (int step = 1; step < KVG_DECODE_WARPS; step *= 2) {
-        if (mine && warp & step) {
-            kvg_put_shared(slots, w.node, lane);
-            mine = false;
-        }
-        __syncthreads();
-        if (mine && first_leaf + run * (warp + step) < leaves) {
-            kvg_merge_shared<false>(slots + step * KVG_DECODE_LEVELS * shape::NODE, w.node, lane);
+#pragma unroll
+        for (int i = 0; i < KVG_DECODE_WARPS; i += 2 * step) {
+            if (first_leaf + run * (i + step) < leaves) kvg_merge_nodes(x[i], x[i + step]);
         }
     }
-    if (warp == 0) kvg_put_global(a.nodes + (size_t)blockIdx.x * (shape::NODE / 16), w.node, lane);
+    kvg_put_share<ALL>(a.nodes + (size_t)blockIdx.x * (shape::NODE / 16), warp * SHARE, x[0], lane);
 }
 
 template <kvg_format K_FORMAT, kvg_format V_FORMAT, kvg_dtype T, int DIM>

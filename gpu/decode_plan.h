@@ -15,7 +15,8 @@ enum {
     KVG_DECODE_WARPS = 4,    /* of a CTA; each takes a run of leaves */
     KVG_DECODE_LEVELS = 1,   /* a warp's run is 2^0 ... 2^levels leaves */
     KVG_DECODE_BATCH = 4,    /* nodes that a warp of the last kernel merges at once */
-    KVG_DECODE_MOST_WARPS = 16
+    KVG_DECODE_MOST_WARPS = 16,
+    KVG_DECODE_FEW = 64 /* sequences: no kernel is needed to find their queries */
 };
 
 typedef struct kvg_decode_plan {

@@ -16,23 +16,40 @@ template <bool BF16> static __device__ uint32_t kvg_convert_q(bool from_bf16, ui
                                        __fmul_rn(__uint_as_float(pair & 0xFFFF0000u), unit)));
 }
 
-/* q as operand b, dims by section 4: lane 4g + c has the dims of head g that it has of K's rows, in words of eight. The
- * score factors of heads 2c and 2c + 1. */
+/* What a lane reads of q: lane 4g + c has the dims of head g that it has of K's rows, in words of eight. K's scale. */
+template <class K> struct kvg_query_words {
+    static constexpr int WORDS = K::SEGMENTS * K::WORDS;
+    uint4 v[WORDS];
+    float k_scale;
+};
+
 template <class K>
-static __device__ void kvg_load_q(const kvg_decode_args &a, uint32_t query, uint32_t unit, int lane, uint32_t *q,
-                                  float *factor)
+static __device__ __forceinline__ void kvg_load_q(const kvg_decode_args &a, uint32_t query, uint32_t unit, int lane,
+                                                  kvg_query_words<K> *to)
 {
-    constexpr int WORDS = K::SEGMENTS * K::WORDS;
+    constexpr int WORDS = kvg_query_words<K>::WORDS;
     const uint32_t g = lane / 4, c = lane % 4;
-    const uint32_t kv_head = unit / a.chunks, in_group = unit % a.chunks * KVG_DECODE_HEADS + g;
-    uint4 v[WORDS] = {};
-    int e = 0;
+    const uint32_t kv_head = a.chunks.into(unit), in_group = a.chunks.rest(unit) * KVG_DECODE_HEADS + g;
+#pragma unroll
+    for (int j = 0; j < WORDS; j++) to->v[j] = make_uint4(0, 0, 0, 0);
     if (in_group < a.group) {
         const size_t row = (size_t)query * a.query_heads + kv_head * a.group + in_group;
         const uint4 *from = (const uint4 *)(a.q + row * K::DIM + c * (K::SEGMENT / 4));
 #pragma unroll
-        for (int j = 0; j < WORDS; j++) v[j] = from[j / K::WORDS * (K::SEGMENT / 8) + j % K::WORDS];
+        for (int j = 0; j < WORDS; j++) to->v[j] = from[j / K::WORDS * (K::SEGMENT / 8) + j % K::WORDS];
     }
+    to->k_scale = a.k_scale ? *a.k_scale : 1;
+}
+
+/* q as operand b, dims by section 4. The score factors of heads 2c and 2c + 1. */
+template <class K>
+static __device__ __forceinline__ void kvg_convert_query(const kvg_decode_args &a, const kvg_query_words<K> &from,
+                                                         int lane, uint32_t *q, float *factor)
+{
+    constexpr int WORDS = kvg_query_words<K>::WORDS;
+    const uint4 *v = from.v;
+    const uint32_t c = lane % 4;
+    int e = 0;
     if (a.bf16 && !K::BF16) {
         uint32_t amax = 0; /* as codes: NaN is above Inf, Inf above the rest */
 #pragma unroll
@@ -63,7 +80,7 @@ static __device__ void kvg_load_q(const kvg_decode_args &a, uint32_t query, uint
             for (int i = 0; i < 4; i++) to[i] = x[i];
         }
     }
-    const float scale = a.k_scale ? __fmul_rn(a.score_scale, *a.k_scale) : a.score_scale;
+    const float scale = __fmul_rn(a.score_scale, from.k_scale);
     const float score = __fmul_rn(scale, a.k_base);
 #pragma unroll
     for (int h = 0; h < 2; h++) {

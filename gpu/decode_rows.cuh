@@ -1,34 +1,10 @@
-/* Which keys each query of op decode sees (docs/attention.md section 2): a range of positions. Whether a position of it
- * has a block is for the table to say. */
+/* Which keys each query of op decode sees, where there are many sequences (decode_range.cuh). */
 #ifndef KVG_GPU_DECODE_ROWS_CUH
 #define KVG_GPU_DECODE_ROWS_CUH
 
-#include <cstdint>
-
-#include <cuda_runtime.h>
-
-struct kvg_decode_ranges {
-    const int32_t *lengths, *query_lengths; /* [sequences] */
-    int4 *rows;                             /* [queries]: sequence, first position, one after the last; 0 */
-    uint32_t sequences, queries;
-    uint32_t tokens;  /* no sequence has more; 0: no limit */
-    uint32_t window;  /* keys; 0: all */
-    uint32_t ring;    /* tokens that a ring holds; 0: no ring */
-};
+#include "gpu/decode_range.cuh"
 
 enum { KVG_DECODE_ROWS_THREADS = 1024 };
-
-static __device__ int4 kvg_decode_range(const kvg_decode_ranges &a, uint32_t sequence, uint32_t query)
-{
-    const uint32_t given = max(a.lengths[sequence], 0);
-    const int64_t length = a.tokens ? min(given, a.tokens) : given;
-    const int64_t position = length - a.query_lengths[sequence] + query;
-    int64_t low = 0;
-    if (a.window) low = max(low, position + 1 - (int64_t)a.window);
-    if (a.ring) low = max(low, length - (int64_t)a.ring);
-    return position < low ? make_int4((int)sequence, 0, 0, 0)
-                          : make_int4((int)sequence, (int)low, (int)position + 1, 0);
-}
 
 /* One CTA: the sums of query_lengths, THREADS sequences at a time, then a thread per query. Queries that no sequence
  * has see nothing. */
@@ -36,25 +12,27 @@ static __global__ void __launch_bounds__(KVG_DECODE_ROWS_THREADS) kvg_decode_row
 {
     constexpr uint32_t THREADS = KVG_DECODE_ROWS_THREADS;
     __shared__ uint32_t ends[THREADS]; /* queries of a sequence and of all before it */
+    __shared__ uint32_t sums[32];      /* of a warp's sequences */
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
 #if __CUDA_ARCH__ >= 900
     asm volatile("griddepcontrol.launch_dependents;"); /* a kernel that was launched for it may begin, and waits */
 #endif
     uint32_t base = 0;
     for (uint32_t first = 0; first < a.sequences; first += THREADS) {
         const uint32_t mine = first + threadIdx.x;
-        ends[threadIdx.x] = mine < a.sequences ? max(a.query_lengths[mine], 0) : 0;
-        for (uint32_t step = 1; step < THREADS; step *= 2) {
-            __syncthreads();
-            const uint32_t before = threadIdx.x >= step ? ends[threadIdx.x - step] : 0;
-            __syncthreads();
-            ends[threadIdx.x] += before;
-        }
+        const uint32_t end = kvg_sum_to_lane(mine < a.sequences ? max(a.query_lengths[mine], 0) : 0, lane);
+        if (lane == 31) sums[warp] = end;
+        __syncthreads();
+        const uint32_t warps_end = kvg_sum_to_lane(sums[lane], lane);
+        const uint32_t before = __shfl_sync(~0u, warps_end, max(warp - 1, 0));
+        ends[threadIdx.x] = end + (warp ? before : 0);
         __syncthreads();
         const uint32_t count = min(ends[THREADS - 1], a.queries - base);
         for (uint32_t i = threadIdx.x; i < count; i += THREADS) {
             uint32_t s = 0; /* sequences that end at or before i */
             for (uint32_t step = THREADS / 2; step > 0; step /= 2) s += ends[s + step - 1] <= i ? step : 0;
-            a.rows[base + i] = kvg_decode_range(a, first + s, i - (s ? ends[s - 1] : 0));
+            const uint32_t of = first + s, others = s ? ends[s - 1] : 0;
+            a.rows[base + i] = kvg_decode_range(a, of, a.lengths[of], a.query_lengths[of], i - others);
         }
         base += count;
         __syncthreads();

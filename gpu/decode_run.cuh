@@ -14,54 +14,67 @@ template <class K, class V, kvg_decode_rows ROWS>
 static __device__ __forceinline__ void kvg_run_tiles(const kvg_decode_args &a, kvg_warp_state<K> &w,
                                                      const kvg_decode_run &run,
                                                      const kvg_lane<K, V, ROWS == KVG_ROWS_DENSE> &at,
-                                                     kvg_decode_source<K, V, ROWS> &source)
+                                                     kvg_decode_source<K, V, ROWS> &source,
+                                                     const kvg_query_words<K> &q)
 {
     constexpr uint32_t STAGE = kvg_decode_shape<K, V>::STAGE, V_CODES = K::CODES_STAGE;
     constexpr uint32_t K_SCALES = V_CODES + V::CODES_STAGE, V_SCALES = K_SCALES + K::SCALES_STAGE;
+    constexpr uint32_t PAIRS = V_SCALES + V::SCALES_STAGE;
     const int first_tile = run.first_tile(), tiles = run.tiles(), lane = run.lane;
     const auto copy = [&](int t, bool go, uint32_t to) {
         source.copy_both(a, t, go, to, to + V_CODES, to + K_SCALES, to + V_SCALES, at.k_to, at.v_to, lane);
         kvg_copies_end();
     };
     copy(first_tile, true, run.stages);
-    kvg_load_q<K>(a, run.query, run.unit, lane, w.q, w.factor);
-    const uint32_t special = a.cap != 0 ? ~0u : run.partial() | source.groups_hidden();
-    uint32_t stage = run.stages, next = stage + STAGE;
+    kvg_convert_query<K>(a, q, lane, w.q, w.factor);
+    kvg_clear_leaf(w);
+    /* Two bits a tile, the next one lowest: something is to be done besides. */
+    const bool always = a.cap != 0 || (kvg_can_group<V> && a.v_swizzle);
+    uint32_t special = (always ? ~0u : run.partial() | source.groups_hidden()) >> 2 * first_tile;
+    const uint32_t both = 2 * run.stages + STAGE;
+    uint32_t stage = run.stages;
 #pragma unroll 1
     for (int t = first_tile; t < tiles; t++) {
         const bool last = t + 1 == tiles;
         kvg_copies_wait<0>();
-        source.template settle<K, 0>(a, stage + K_SCALES, lane);
-        source.template settle<V, 1>(a, stage + V_SCALES, lane);
+        source.template settle<K, 0>(stage + K_SCALES, lane);
+        source.template settle<V, 1>(stage + V_SCALES, lane);
         const uint32_t holes = ROWS == KVG_ROWS_ANY ? source.holes(t) : 0; /* in `special` else */
-        const bool plain = !(special >> 2 * t & 3) && !holes;
-        const uint32_t here = ROWS == KVG_ROWS_ANY ? holes : source.holes(t);
-        source.find(a, t + 1, lane);
-        copy(t + 1, !last, next);
-        const auto add = [&](auto wide) {
+        const bool plain = !(special & 3 | holes);
+        const auto ask = [&] {
+            source.find(a, t + 1, lane);
+            copy(t + 1, !last, both - stage);
+        };
+        const auto add = [&](auto wide, bool all, const auto &between) {
             constexpr bool WIDE = decltype(wide)::value;
             float z[2][4], x[2][4];
-            kvg_score_tile<K, V, WIDE>(a, w, at, stage, stage + K_SCALES, z);
-            if (plain) {
-                kvg_scale_scores(w, z);
-            } else {
-                const uint32_t seen = run.seen(t, here);
+            kvg_score_tile<K, V, WIDE>(a, w, at, stage, stage + K_SCALES, z, between);
+            kvg_scale_scores(w, z);
+            if (__builtin_expect(!all, 0)) {
+                const uint32_t seen = run.seen(t, ROWS == KVG_ROWS_ANY ? holes : source.holes(t));
+                kvg_ungroup_values<V>(a, stage + V_SCALES, lane);
                 kvg_mask_scores(w, a.cap, seen, lane, z);
                 kvg_hide_values<V>(seen, stage + V_CODES, stage + V_SCALES, lane);
             }
-            kvg_exponents<K, V>(w, z, run.is_fresh(t), x);
-            kvg_add_tile_values<K, V, WIDE>(a.factors, w, at, stage + V_CODES, stage + V_SCALES, x, lane);
+            if (!WIDE) kvg_make_pairs<V>(stage + V_SCALES, stage + PAIRS, lane);
+            kvg_exponents<K, V>(w, z, run, t, x);
+            kvg_add_tile_values<K, V, WIDE>(a.factors, w, at, stage + V_CODES, stage + V_SCALES, stage + PAIRS, x,
+                                            lane);
         };
         if constexpr (K::POWERS || V::POWERS) {
-            const uint32_t beyond = kvg_beyond<K>(stage + K_SCALES, lane) | kvg_beyond<V>(stage + V_SCALES, lane);
-            if (__any_sync(~0u, beyond)) add(kvg_choice<true>());
-            else add(kvg_choice<false>());
+            static_assert(K::POWERS && V::POWERS, "scales of both sides are tested as one");
+            const bool near = kvg_are_near<K::SCALES + V::SCALES>(stage + K_SCALES, lane) & plain;
+            ask();
+            if (__all_sync(~0u, near)) add(kvg_choice<false>(), true, [] {});
+            else add(kvg_choice<true>(), plain, [] {});
+        } else if (K::BITS == 4 && ROWS == KVG_ROWS_DENSE && plain) { /* a body without the branch */
+            add(kvg_choice<false>(), true, ask);
         } else {
-            add(kvg_choice<false>());
+            add(kvg_choice<false>(), plain, ask);
         }
+        special >>= 2;
         run.end_tile(w, t, last);
-        const uint32_t done = stage;
-        stage = next, next = done;
+        stage = both - stage;
     }
 }
 
@@ -70,9 +83,10 @@ template <class K, class V, kvg_decode_rows ROWS>
 static __device__ __forceinline__ void kvg_run_sides(const kvg_decode_args &a, kvg_warp_state<K> &w,
                                                      const kvg_decode_run &run,
                                                      const kvg_lane<K, V, ROWS == KVG_ROWS_DENSE> &at,
-                                                     kvg_decode_source<K, V, ROWS> &source)
+                                                     kvg_decode_source<K, V, ROWS> &source,
+                                                     const kvg_query_words<K> &q)
 {
-    static_assert(K::SCALES != 2 && V::SCALES != 2 && !K::POWERS && !V::POWERS, "small scales have small codes");
+    static_assert(K::SCALES != 2 && V::SCALES != 2 && !V::PAIRS_STAGE && !K::POWERS && !V::POWERS, "for large tiles");
     constexpr int STAGES = kvg_decode_shape<K, V>::STAGES, AHEAD = STAGES - 1;
     const int first_tile = run.first_tile(), tiles = run.tiles(), lane = run.lane;
     uint32_t stage[STAGES];
@@ -94,7 +108,8 @@ static __device__ __forceinline__ void kvg_run_sides(const kvg_decode_args &a, k
     };
     copy_k(first_tile, true, stage[0]);
     if (AHEAD == 2) copy_v(first_tile, true, stage[1]);
-    kvg_load_q<K>(a, run.query, run.unit, lane, w.q, w.factor);
+    kvg_convert_query<K>(a, q, lane, w.q, w.factor);
+    kvg_clear_leaf(w);
     const uint32_t special = a.cap != 0 ? ~0u : run.partial() | source.groups_hidden();
 #pragma unroll 1
     for (int t = first_tile; t < tiles; t++) {
@@ -106,17 +121,17 @@ static __device__ __forceinline__ void kvg_run_sides(const kvg_decode_args &a, k
         kvg_copies_wait<AHEAD - 1>();
         if (AHEAD == 2) source.find(a, t + 1, lane), copy_k(t + 1, !last, stage[AHEAD]);
         else copy_v(t, true, stage[AHEAD]);
-        kvg_score_tile<K, V, false>(a, w, at, stage[0], stage[0] + K::CODES_STAGE, z);
-        if (plain) kvg_scale_scores(w, z);
-        else kvg_mask_scores(w, a.cap, seen, lane, z);
-        kvg_exponents<K, V>(w, z, run.is_fresh(t), x);
+        kvg_score_tile<K, V, false>(a, w, at, stage[0], stage[0] + K::CODES_STAGE, z, [] {});
+        kvg_scale_scores(w, z);
+        if (!plain) kvg_mask_scores(w, a.cap, seen, lane, z);
+        kvg_exponents<K, V>(w, z, run, t, x);
         turn();
         kvg_copies_wait<AHEAD - 1>();
-        source.template settle<V, 1>(a, stage[0] + V::CODES_STAGE, lane);
+        kvg_ungroup_values<V>(a, stage[0] + V::CODES_STAGE, lane);
         if (AHEAD == 2) copy_v(t + 1, !last, stage[AHEAD]);
         else source.find(a, t + 1, lane), copy_k(t + 1, !last, stage[AHEAD]);
         if (seen != ~0u) kvg_hide_values<V>(seen, stage[0], stage[0] + V::CODES_STAGE, lane);
-        kvg_add_tile_values<K, V, false>(a.factors, w, at, stage[0], stage[0] + V::CODES_STAGE, x, lane);
+        kvg_add_tile_values<K, V, false>(a.factors, w, at, stage[0], stage[0] + V::CODES_STAGE, 0, x, lane);
         turn();
         run.end_tile(w, t, last);
     }
@@ -127,12 +142,15 @@ static __device__ __forceinline__ void kvg_run_rows(const kvg_decode_args &a, kv
                                                     const kvg_decode_run &run)
 {
     kvg_decode_source<K, V, ROWS> source;
-    source.open(a, a.table + (size_t)run.sequence * a.width, run.unit / a.chunks, run.first, run.first_tile(), run.keys,
-                run.lane);
-    source.find(a, run.first_tile(), run.lane);
+    const int32_t *table = a.table + (size_t)run.sequence * a.width;
+    source.open(a, table, a.chunks.into(run.unit), run.first, run.first_tile(), run.keys, run.lane);
     const kvg_lane<K, V, ROWS == KVG_ROWS_DENSE> at(run.lane);
-    if constexpr (kvg_decode_shape<K, V>::SPLIT) kvg_run_sides<K, V>(a, w, run, at, source);
-    else kvg_run_tiles<K, V>(a, w, run, at, source);
+    kvg_query_words<K> q;
+    kvg_load_q<K>(a, run.query, run.unit, run.lane, &q);
+    source.look_up(a);
+    source.find(a, run.first_tile(), run.lane);
+    if constexpr (kvg_decode_shape<K, V>::SPLIT) kvg_run_sides<K, V>(a, w, run, at, source, q);
+    else kvg_run_tiles<K, V>(a, w, run, at, source, q);
 }
 
 template <class K, class V>

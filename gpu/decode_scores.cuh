@@ -2,7 +2,7 @@
 #ifndef KVG_GPU_DECODE_SCORES_CUH
 #define KVG_GPU_DECODE_SCORES_CUH
 
-#include "gpu/decode_lane.cuh"
+#include "gpu/decode_shape.cuh"
 
 /* Scales of a K row for words of eight dims. */
 template <class K, bool WIDE> struct kvg_k_scales {
@@ -17,7 +17,7 @@ template <class K, bool WIDE> struct kvg_k_scales {
             m = {__byte_perm(bytes, 0, 0x1010), __byte_perm(bytes, 0, 0x3232)};
         } else if constexpr (K::BLOCK > 0) {
             kvg_load_shared<OF_LANE>(&bytes, at + segment * (K::SEGMENT / K::BLOCK));
-            m = kvg_block_scales<K, WIDE>(bytes);
+            m = kvg_block_scales<K, WIDE>(bytes, false);
         } else {
             m = {0x74007400u, 0}; /* 2^14 undoes how e2m1 is unpacked */
         }
@@ -25,17 +25,17 @@ template <class K, bool WIDE> struct kvg_k_scales {
     __device__ __forceinline__ kvg_multiplier of(int word) const
     {
         if constexpr (K::BLOCK == 0) return m;
-        const int at = word * 8 / (K::SEGMENT / 4 / OF_LANE); /* low or high half */
-        const uint32_t pick = at ? 0x3232 : 0x1010;
-        return {__byte_perm(m.scale, 0, pick), WIDE ? __byte_perm(m.other, 0, pick) : 0};
+        const bool high = word * 8 / (K::SEGMENT / 4 / OF_LANE);
+        return {kvg_half_twice(m.scale, high), WIDE ? kvg_half_twice(m.other, high) : 0};
     }
 };
 
-/* S' of a tile, seen or not: z[n] is tokens 16n + g (0, 1) and 16n + 8 + g (2, 3), heads 2c and 2c + 1. */
-template <class K, class V, bool WIDE, class LANE>
+/* S' of a tile, seen or not: z[n] is tokens 16n + g (0, 1) and 16n + 8 + g (2, 3), heads 2c and 2c + 1. What else is to
+ * be asked for of memory is asked for after the first loads, which the rest waits for. */
+template <class K, class V, bool WIDE, class LANE, class ASK>
 static __device__ __forceinline__ void kvg_score_tile(const kvg_decode_args &a, const kvg_warp_state<K> &w,
                                                       const LANE &at, uint32_t codes, uint32_t scales,
-                                                      float (*z)[4])
+                                                      float (*z)[4], const ASK &ask)
 {
     constexpr int LANE_BYTES = K::SEGMENT / 4 * K::BITS / 8;
 #pragma unroll
@@ -52,6 +52,7 @@ static __device__ __forceinline__ void kvg_score_tile(const kvg_decode_args &a, 
             kvg_load_shared<LANE_BYTES>(row_b, from + 8 * K::ROW);
             scale_a.load(scales_from, segment);
             scale_b.load(scales_from + 8 * K::SCALES, segment);
+            if (n == 0 && segment == 0) ask();
 #pragma unroll
             for (int j = 0; j < K::WORDS; j++) {
                 const uint32_t *q = w.q + (segment * K::WORDS + j) * 4;
@@ -86,15 +87,16 @@ static __device__ __forceinline__ float kvg_divide_near_1(float a, float b)
     return fmaf(r, fmaf(-b, q, a), q);
 }
 
-/* z = sign(S') RN(RN(RN(1 - t) / RN(1 + t)) RN(cap log2 e)), t = exp2(-|u|), u = S' times the row's factor. */
-static __device__ __forceinline__ float kvg_cap_score(float s, float factor, float cap)
+/* z = sign(S') RN(RN(RN(1 - t) / RN(1 + t)) RN(cap log2 e)), t = exp2(-|u|), u = S' times the row's factor, whose sign
+ * u has on top of its own. */
+static __device__ __forceinline__ float kvg_cap_score(float u, float factor, float cap)
 {
-    const float u = __fmul_rn(s, factor), t = kvg_exp2(-fabsf(u));
+    const float s = __uint_as_float(__float_as_uint(u) ^ __float_as_uint(factor)), t = kvg_exp2(-fabsf(u));
     const float z = __fmul_rn(kvg_divide_near_1(__fsub_rn(1, t), __fadd_rn(1, t)), __fmul_rn(cap, 0x1.715476p+0f));
     return u == u ? copysignf(z, s) : KVG_NAN;
 }
 
-/* S' to z where all is seen and there is no cap; then in general. */
+/* S' to z where all is seen and there is no cap; then what is left to do in general. */
 template <class K> static __device__ __forceinline__ void kvg_scale_scores(const kvg_warp_state<K> &w, float (*z)[4])
 {
 #pragma unroll
@@ -104,9 +106,7 @@ template <class K>
 static __device__ __forceinline__ void kvg_mask_scores(const kvg_warp_state<K> &w, float cap, uint32_t seen, int lane,
                                                        float (*z)[4])
 {
-    if (cap == 0) {
-        kvg_scale_scores(w, z);
-    } else {
+    if (cap != 0) {
 #pragma unroll
         for (int i = 0; i < 8; i++) z[i / 4][i % 4] = kvg_cap_score(z[i / 4][i % 4], w.factor[i % 2], cap);
     }
@@ -142,10 +142,11 @@ static __device__ __forceinline__ void kvg_rescale(kvg_warp_state<K> &w, const f
     for (int i = 0; i < 4; i++) w.l[i] = __fmul_rn(w.l[i], factor[i % 2]);
 }
 
-/* x = RN(z - m), after steps 1 and 2. */
+/* x = RN(z - m), after steps 1 and 2. In a leaf's first tile m is EMPTY's, and l is 0: there, too, a row that does not
+ * ask for step 2 is left as it is by it. */
 template <class K, class V>
-static __device__ __forceinline__ void kvg_exponents(kvg_warp_state<K> &w, const float (*z)[4], bool first,
-                                                     float (*x)[4])
+static __device__ __forceinline__ void kvg_exponents(kvg_warp_state<K> &w, const float (*z)[4],
+                                                     const kvg_decode_run &run, int t, float (*x)[4])
 {
     constexpr float limit = V::ROW_SCALE ? 0.0f : 8.0f;
     const auto subtract = [&] {
@@ -157,8 +158,8 @@ static __device__ __forceinline__ void kvg_exponents(kvg_warp_state<K> &w, const
     const auto bits = [&](int i) { return __float_as_int(x[i / 4][i % 4]); };
     const int top = max(__vimax3_s32(__vimax3_s32(bits(0), bits(1), bits(2)), bits(3), bits(4)),
                         __vimax3_s32(bits(5), bits(6), bits(7)));
-    if (first || __any_sync(~0u, top > __float_as_int(limit))) {
-        kvg_rescale(w, z, first, limit);
+    if (__any_sync(~0u, top > __float_as_int(limit))) {
+        kvg_rescale(w, z, run.is_fresh(t), limit);
         subtract();
     }
 }

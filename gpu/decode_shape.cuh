@@ -12,7 +12,7 @@ template <class K, class V> struct kvg_decode_shape {
     static constexpr int K_STAGE = K::CODES_STAGE + K::SCALES_STAGE, V_STAGE = V::CODES_STAGE + V::SCALES_STAGE;
     static constexpr int BOTH = K_STAGE + V_STAGE, NODE = kvg_node_bytes<K::DIM / 4>();
     static constexpr bool SPLIT = BOTH > 10000;
-    static constexpr int STAGE = !SPLIT ? BOTH : K_STAGE > V_STAGE ? K_STAGE : V_STAGE;
+    static constexpr int STAGE = !SPLIT ? BOTH + V::PAIRS_STAGE : K_STAGE > V_STAGE ? K_STAGE : V_STAGE;
     static constexpr int STAGES = SPLIT && K::DIM == 128 ? 3 : 2;
     static constexpr int SHARED = KVG_DECODE_WARPS * (STAGES * STAGE + KVG_DECODE_LEVELS * NODE);
     /* A lane has 168 registers with 12 warps on a multiprocessor, 255 with 8; a CTA takes 1 KiB on top. */
@@ -29,6 +29,12 @@ static __device__ __forceinline__ uint32_t kvg_seen(int from, int to, uint32_t h
     return ~(before | past | holes);
 }
 
+template <class K> static __device__ __forceinline__ void kvg_clear_leaf(kvg_warp_state<K> &w)
+{
+    kvg_clear(w.node);
+    w.l[0] = w.l[1] = w.l[2] = w.l[3] = 0;
+}
+
 /* After leaf j of a run that has leaves from `first` on: the bits of j are the levels whose left node waits in a slot,
  * if there is one. */
 template <class K>
@@ -39,14 +45,14 @@ static __device__ void kvg_end_leaf(kvg_warp_state<K> &w, int j, int first, bool
 #pragma unroll 1
     for (int level = 0; level < KVG_DECODE_LEVELS; level++) {
         if (j >> level & 1) {
-            if (j >> level << level > first) kvg_merge_shared<true>(slots + level * NODE, w.node, lane);
+            if (j >> level << level > first) kvg_merge_shared(slots + level * NODE, w.node, lane);
         } else if (!last) {
             kvg_put_shared(slots + level * NODE, w.node, lane);
             __syncwarp();
             break;
         }
     }
-    if (!last) kvg_clear(w.node);
+    if (!last) kvg_clear_leaf(w);
 }
 
 /* A run from position `first` on: keys begin ... end - 1 of it, at least one. Tile t is positions first + 32 t on. */
@@ -66,10 +72,10 @@ struct kvg_decode_run {
         const uint32_t low = begin % KVG_TILE ? 3u << 2 * first_tile() : 0;
         return low | (end % KVG_TILE ? 3u << 2 * (tiles() - 1) : 0);
     }
-    __device__ bool is_fresh(int t) const { return t % KVG_LEAF_TILES == 0 || t == first_tile(); }
+    __device__ bool is_fresh(int t) const { return (uint32_t)t % KVG_LEAF_TILES == 0 || t == first_tile(); }
     template <class K> __device__ __forceinline__ void end_tile(kvg_warp_state<K> &w, int t, bool last) const
     {
-        if (t % KVG_LEAF_TILES == KVG_LEAF_TILES - 1 || last) {
+        if ((uint32_t)t % KVG_LEAF_TILES == KVG_LEAF_TILES - 1 || last) {
             kvg_end_leaf(w, t / KVG_LEAF_TILES, first_tile() / KVG_LEAF_TILES, last, slots, lane);
         }
     }

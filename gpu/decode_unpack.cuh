@@ -22,6 +22,11 @@ static __device__ __forceinline__ uint32_t kvg_bits2(__nv_bfloat162 pair)
 {
     return *(const uint32_t *)&pair;
 }
+/* One half of a pair, twice: a product of pairs takes it as it is. */
+static __device__ __forceinline__ uint32_t kvg_half_twice(uint32_t pair, bool high)
+{
+    return kvg_bits2(high ? __high2half2(kvg_half2(pair)) : __low2half2(kvg_half2(pair)));
+}
 static __device__ __forceinline__ uint32_t kvg_fma2(bool bf16, uint32_t a, uint32_t b, uint32_t c)
 {
     if (bf16) return kvg_bits2(__hfma2(kvg_bfloat2(a), kvg_bfloat2(b), kvg_bfloat2(c)));
@@ -107,12 +112,12 @@ static __device__ __forceinline__ void kvg_unpack(const kvg_factors &k, const ui
 
 /* --- scales --- */
 
-/* Two bytes of E8M0 as what unpacked e2m1 is multiplied by: 2^(E - 127 - 5 + 14). Below 2^-14 that is 0, and so is the
- * operand, at most 6 * 2^-29, as f16; E <= 133. */
-static __device__ __forceinline__ uint32_t kvg_powers(uint32_t bytes)
+/* Two bytes of E8M0, of the low or the high half, as what unpacked e2m1 is multiplied by: 2^(E - 127 - 5 + 14), whose
+ * high byte as f16 is 4 (E - 103), its low byte 0. E is 104 ... 133, or 103, where that is 0 and so is the operand, at
+ * most 6 * 2^-29, as f16. All four bytes of a word at once borrow nothing. */
+static __device__ __forceinline__ uint32_t kvg_powers(uint32_t bytes, bool high)
 {
-    const uint32_t e = __vmaxu2(__byte_perm(bytes, 0, 0x4140), 103u * 0x10001u);
-    return e * 1024u - 103u * 1024u * 0x10001u;
+    return __byte_perm(bytes * 4u - 4u * 0x67676767u, 0, high ? 0x3424 : 0x1404);
 }
 /* Any E: in two steps, 2^8 first where E is above 133; what is above 141 is read as 141, and 255 as NaN. */
 static __device__ __forceinline__ kvg_multiplier kvg_wide_powers(uint32_t bytes)
@@ -124,12 +129,18 @@ static __device__ __forceinline__ kvg_multiplier kvg_wide_powers(uint32_t bytes)
     return {near | nan, 0x3C003C00u + (above >> 2)};
 }
 
-/* Block scales of two bytes. */
-template <class SIDE, bool WIDE> static __device__ __forceinline__ kvg_multiplier kvg_block_scales(uint32_t bytes)
+/* Block scales of two bytes, the low or the high ones. */
+template <class SIDE, bool WIDE>
+static __device__ __forceinline__ kvg_multiplier kvg_block_scales(uint32_t bytes, bool high)
 {
-    if constexpr (!SIDE::POWERS) return {kvg_bits2(kvg_e4m3_pair((uint16_t)bytes)), 0};
-    else if constexpr (WIDE) return kvg_wide_powers(bytes);
-    else return {kvg_powers(bytes), 0};
+    if constexpr (SIDE::POWERS && !WIDE) {
+        return {kvg_powers(bytes, high), 0};
+    } else {
+        uint16_t half[2];
+        asm("mov.b32 {%0, %1}, %2;" : "=h"(half[0]), "=h"(half[1]) : "r"(bytes));
+        if constexpr (SIDE::POWERS) return kvg_wide_powers(half[high]);
+        else return {kvg_bits2(kvg_e4m3_pair(half[high])), 0};
+    }
 }
 
 #endif

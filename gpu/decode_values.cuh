@@ -2,7 +2,18 @@
 #ifndef KVG_GPU_DECODE_VALUES_CUH
 #define KVG_GPU_DECODE_VALUES_CUH
 
+#include "gpu/decode_copy.cuh"
 #include "gpu/decode_lane.cuh"
+
+/* V's scales out of groups of four tokens (docs/layouts.md section 4). */
+template <class V> static constexpr bool kvg_can_group = V::BLOCK == 16;
+template <class V>
+static __device__ __forceinline__ void kvg_ungroup_values(const kvg_decode_args &a, uint32_t scales, int lane)
+{
+    if constexpr (kvg_can_group<V>) {
+        if (a.v_swizzle) kvg_ungroup_scales<V::SCALES>(scales, lane);
+    }
+}
 
 /* A weight of 0 does not help against a V that is NaN: its scale becomes 0, or else its codes. */
 template <class V> static __device__ void kvg_hide_values(uint32_t seen, uint32_t codes, uint32_t scales, int lane)
@@ -45,17 +56,45 @@ template <class V, bool WIDE> struct kvg_v_scales {
         if constexpr (V::OPERAND == KVG_OPERAND_AFFINE) {
             return {__byte_perm(words[0], words[1], 0x5410), __byte_perm(words[0], words[1], 0x7632)};
         } else if constexpr (V::BLOCK > 0) {
-            return kvg_block_scales<V, WIDE>(words[block / 2] >> block % 2 * 16);
+            return kvg_block_scales<V, WIDE>(words[block / 2], block % 2);
         } else {
             return {0x74007400u, 0};
         }
     }
 };
 
+/* Block scales of a row of 128 dims are few enough for a warp to make each pair of them, of two tokens, once: lane i
+ * those of tokens i / 2 * 2 and + 1, for the even or the odd blocks of 16 dims, or the first or last two of 32. A lane
+ * of kvg_add_values finds its four pairs together. Only where kvg_powers takes all scales. */
+template <class V>
+static __device__ __forceinline__ void kvg_make_pairs(uint32_t scales, uint32_t pairs, int lane)
+{
+    if constexpr (V::PAIRS_STAGE > 0) {
+        constexpr int WORDS = V::SCALES / 4, LANE_BYTES = V::PAIRS_STAGE / KVG_WARP;
+        uint32_t rows[2 * WORDS], made[2 * WORDS];
+        kvg_load_shared<8 * WORDS>(rows, scales + lane / 2 * 2 * V::SCALES);
+        const uint32_t pick = V::BLOCK == 16 ? lane % 2 ? 0x7351 : 0x6240 : lane % 2 ? 0x7362 : 0x5140;
+#pragma unroll
+        for (int i = 0; i < WORDS; i++) {
+            const uint32_t bytes = __byte_perm(rows[i], rows[WORDS + i], pick);
+            made[2 * i] = kvg_block_scales<V, false>(bytes, false).scale;
+            made[2 * i + 1] = kvg_block_scales<V, false>(bytes, true).scale;
+        }
+        kvg_store_shared<LANE_BYTES>(pairs + lane * LANE_BYTES, made);
+        __syncwarp();
+    }
+}
+template <class V> struct kvg_made_pairs {
+    uint32_t pairs[4];
+
+    __device__ __forceinline__ void load(uint32_t at) { kvg_load_shared<16>(pairs, at); }
+    __device__ __forceinline__ kvg_multiplier of(int block) const { return {pairs[block], 0}; }
+};
+
 /* l and o of one half of a tile, weights p: tokens g and g + 8, heads 2c and 2c + 1. */
 template <class K, class V, bool WIDE, class LANE>
 static __device__ __forceinline__ void kvg_add_values(const kvg_factors &k, kvg_warp_state<K> &w,
-                                                      const LANE &at, uint32_t codes, uint32_t scales,
+                                                      const LANE &at, uint32_t codes, uint32_t scales, uint32_t pairs,
                                                       const float *p, const float *r)
 {
     const auto operand = [&](float x, float y) {
@@ -67,10 +106,12 @@ static __device__ __forceinline__ void kvg_add_values(const kvg_factors &k, kvg_
         b0 = operand(__fmul_rn(p[0], r[0]), __fmul_rn(p[1], r[0]));
         b1 = operand(__fmul_rn(p[2], r[1]), __fmul_rn(p[3], r[1]));
     }
-    kvg_v_scales<V, WIDE> scale[2]; /* of tokens 2c and 2c + 1, and + 8 */
+    constexpr bool MADE = V::PAIRS_STAGE > 0 && !WIDE;
+    typename kvg_choose<MADE, kvg_made_pairs<V>, kvg_v_scales<V, WIDE>>::type scale[2]; /* of tokens 2c, 2c + 1; + 8 */
 #pragma unroll
     for (int half = 0; half < 2; half++) {
-        scale[half].load(scales + at.v_scales + half * 8 * V::SCALES, at.scale_bytes);
+        if constexpr (MADE) scale[half].load(pairs + at.v_pairs + half * V::PAIRS_STAGE / 4);
+        else scale[half].load(scales + at.v_scales + half * 8 * V::SCALES, at.scale_bytes);
     }
     constexpr int LOADS = V::CHUNKS == 2 ? 1 : V::CHUNKS / 4; /* of four matrices, or two of each half */
     constexpr int BLOCK_WORDS = V::BITS / 4, BLOCKS = (V::CHUNKS == 2 ? 2 : 4) / BLOCK_WORDS;
@@ -101,7 +142,7 @@ static __device__ __forceinline__ void kvg_add_values(const kvg_factors &k, kvg_
 template <class K, class V, bool WIDE, class LANE>
 static __device__ __forceinline__ void kvg_add_tile_values(const kvg_factors &k, kvg_warp_state<K> &w,
                                                            const LANE &at, uint32_t codes, uint32_t scales,
-                                                           float (*x)[4], int lane)
+                                                           uint32_t pairs, float (*x)[4], int lane)
 {
 #pragma unroll
     for (int n = 0; n < 2; n++) {
@@ -114,20 +155,20 @@ static __device__ __forceinline__ void kvg_add_tile_values(const kvg_factors &k,
         }
 #pragma unroll
         for (int i = 0; i < 4; i++) x[n][i] = kvg_exp2(x[n][i], k.by23);
-        kvg_add_values<K, V, WIDE>(k, w, at, codes + n * KVG_GROUP * V::ROW, scales + n * KVG_GROUP * V::SCALES, x[n],
-                                   r);
+        kvg_add_values<K, V, WIDE>(k, w, at, codes + n * KVG_GROUP * V::ROW, scales + n * KVG_GROUP * V::SCALES,
+                                   pairs + n * V::PAIRS_STAGE / 2, x[n], r);
     }
 }
 
-/* Whether some power of a tile is beyond kvg_powers: a byte above 133. */
-template <class SIDE> static __device__ __forceinline__ uint32_t kvg_beyond(uint32_t scales, int lane)
+/* Whether kvg_powers takes all of the lane's part of a tile's scales, bytes of 103 ... 133: with 121 or 122 more the
+ * upper three bits are set, and a carry comes only from a byte that is beyond. */
+template <int BYTES> static __device__ __forceinline__ bool kvg_are_near(uint32_t scales, int lane)
 {
-    if constexpr (!SIDE::POWERS) return 0;
-    uint32_t words[(SIDE::SCALES + 3) / 4], over = 0;
-    kvg_load_shared<SIDE::SCALES>(words, scales + lane * SIDE::SCALES);
+    uint32_t words[BYTES / 4], all = ~0u;
+    kvg_load_shared<BYTES>(words, scales + lane * BYTES);
 #pragma unroll
-    for (int i = 0; i < (SIDE::SCALES + 3) / 4; i++) over |= (words[i] >> 1 & 0x7F7F7F7Fu) + 0x3D3D3D3Du;
-    return over & 0x80808080u;
+    for (int i = 0; i < BYTES / 4; i++) all &= (words[i] + 0x79797979u) & (words[i] + 0x7A7A7A7Au);
+    return (~all & 0xE0E0E0E0u) == 0;
 }
 
 #endif

@@ -1,4 +1,5 @@
-/* The public header of gpu/. C only: CUDA types stay inside. */
+/* The public header of gpu/: the machine's GPUs, the backend "cuda", memory; with gpu/ops.h, the ops themselves on
+ * device pointers and a stream, for engines. C only: CUDA types stay inside. */
 #ifndef KVG_GPU_GPU_H
 #define KVG_GPU_GPU_H
 
@@ -7,6 +8,7 @@
 
 #include "core/backend.h"
 #include "core/bench_device.h"
+#include "gpu/ops.h"
 
 #ifdef __cplusplus
 extern "C" {
