@@ -21,10 +21,11 @@ static __global__ void __launch_bounds__(KVG_WARP *KVG_DECODE_WARPS, (kvg_decode
     const uint32_t piece = a.queries.into(rest), query = rest - piece * a.queries.divisor;
     const int4 row = kvg_row_of(a, query, lane);
     kvg_start_kernel_after();
-    const int leaves = (row.z + KVG_DECODE_LEAF - 1) / KVG_DECODE_LEAF; /* of the sequence, that the row may see */
+    /* Leaves of the sequence that the row may see. In a ring positions come near to 2^31, and a run may end past it. */
+    const int leaves = (int)(((uint32_t)row.z + KVG_DECODE_LEAF - 1) / KVG_DECODE_LEAF);
     const int run = a.run, first_leaf = ((row.y >> a.piece_log) + (int)piece) * KVG_DECODE_WARPS * run;
-    const int first = (first_leaf + warp * run) * KVG_DECODE_LEAF;
-    const int begin = max(row.y, first), end = min(row.z, first + run * KVG_DECODE_LEAF);
+    const uint32_t first = (uint32_t)(first_leaf + warp * run) * KVG_DECODE_LEAF;
+    const uint32_t begin = max((uint32_t)row.y, first), end = min((uint32_t)row.z, first + run * KVG_DECODE_LEAF);
     if (piece && first_leaf >= leaves) return;
     const uint32_t start = (uint32_t)__cvta_generic_to_shared(shared);
     constexpr uint32_t SLOTS = KVG_DECODE_WARPS * shape::STAGES * shape::STAGE;
@@ -33,7 +34,7 @@ static __global__ void __launch_bounds__(KVG_WARP *KVG_DECODE_WARPS, (kvg_decode
     kvg_clear(w.node);
     if (begin < end) {
         const uint32_t stages = start + warp * shape::STAGES * shape::STAGE;
-        const kvg_decode_run keys = {query, unit, stages, slots, row.x, row.z, first, begin, end, lane};
+        const kvg_decode_run keys = {query, unit, stages, slots, row.x, row.z, (int)first, (int)begin, (int)end, lane};
         kvg_run_leaves<K, V>(a, w, keys);
     }
     __syncwarp();

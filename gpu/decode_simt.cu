@@ -36,8 +36,9 @@ __global__ void __launch_bounds__(KVG_SIMT_WARP, 16) decode_simt_leaf(const kvg_
     rest /= chunks * a.kv_heads;
     const uint32_t query = rest % a.queries, nth = rest / a.queries;
     const int4 row = a.rows[query];
-    const int leaf = row.y / KVG_SIMT_LEAF + (int)nth, start = leaf * KVG_SIMT_LEAF;
-    if (start >= row.z) return;
+    const int leaf = row.y / KVG_SIMT_LEAF + (int)nth;
+    if ((uint32_t)leaf * KVG_SIMT_LEAF >= (uint32_t)row.z) return; /* in a ring positions come near to 2^31 */
+    const int start = leaf * KVG_SIMT_LEAF;
     const uint32_t heads = min(a.group - first_head, (uint32_t)KVG_SIMT_HEADS), stride = kvg_simt_stride(a.dim);
     const uint64_t q_row = (uint64_t)query * a.query_heads + kv_head * a.group + first_head;
     for (uint32_t h = 0; h < KVG_SIMT_HEADS; h++) {
