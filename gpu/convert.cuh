@@ -14,15 +14,10 @@
 /* A model type or a 16-bit storage format: its bits, and what f32 makes of them. */
 template <kvg_dtype T> struct kvg_scalar;
 
-template <> struct kvg_scalar<KVG_DTYPE_F16> {
-    typedef uint16_t bits;
-    enum { FRACTION = 10, INF = 0x7C00, FIFTEEN = 0x4B80, N255 = 0x5BF8 };
-    static __device__ float widen(bits b) { return __half2float(__ushort_as_half(b)); }
-    static __device__ bits round(float x) { return __half_as_ushort(__float2half_rn(x)); }
-    static __device__ uint32_t round2(float a, float b) { return raw(__floats2half2_rn(a, b)); }
-    static __device__ float2 widen2(uint32_t p) { return __half22float2(pair(p)); }
+/* Two values of a 16-bit type in one word. */
+template <typename PAIR> struct kvg_scalar_pair {
     /* On both halves of a word; one rounding. A NaN that comes out is 0x7FFF. */
-    static __device__ uint32_t twice(bits b) { return b | (uint32_t)b << 16; }
+    static __device__ uint32_t twice(uint16_t b) { return b | (uint32_t)b << 16; }
     static __device__ uint32_t add2(uint32_t a, uint32_t b) { return raw(__hadd2_rn(pair(a), pair(b))); }
     static __device__ uint32_t sub2(uint32_t a, uint32_t b) { return raw(__hsub2_rn(pair(a), pair(b))); }
     static __device__ uint32_t mul2(uint32_t a, uint32_t b) { return raw(__hmul2_rn(pair(a), pair(b))); }
@@ -35,33 +30,27 @@ template <> struct kvg_scalar<KVG_DTYPE_F16> {
     static __device__ uint32_t max2(uint32_t a, uint32_t b) { return raw(__hmax2(pair(a), pair(b))); }
     static __device__ uint32_t nan2(uint32_t a, uint32_t b) { return raw(__hmax2_nan(pair(a), pair(b))); }
 
-private:
-    static __device__ __half2 pair(uint32_t p) { return *(const __half2 *)&p; }
-    static __device__ uint32_t raw(__half2 p) { return *(const uint32_t *)&p; }
+protected:
+    static __device__ PAIR pair(uint32_t p) { return *(const PAIR *)&p; }
+    static __device__ uint32_t raw(PAIR p) { return *(const uint32_t *)&p; }
 };
 
-template <> struct kvg_scalar<KVG_DTYPE_BF16> {
+template <> struct kvg_scalar<KVG_DTYPE_F16> : kvg_scalar_pair<__half2> {
+    typedef uint16_t bits;
+    enum { FRACTION = 10, INF = 0x7C00, FIFTEEN = 0x4B80, N255 = 0x5BF8 };
+    static __device__ float widen(bits b) { return __half2float(__ushort_as_half(b)); }
+    static __device__ bits round(float x) { return __half_as_ushort(__float2half_rn(x)); }
+    static __device__ uint32_t round2(float a, float b) { return raw(__floats2half2_rn(a, b)); }
+    static __device__ float2 widen2(uint32_t p) { return __half22float2(pair(p)); }
+};
+
+template <> struct kvg_scalar<KVG_DTYPE_BF16> : kvg_scalar_pair<__nv_bfloat162> {
     typedef uint16_t bits;
     enum { FRACTION = 7, INF = 0x7F80, FIFTEEN = 0x4170, N255 = 0x437F };
     static __device__ float widen(bits b) { return __uint_as_float((uint32_t)b << 16); }
     static __device__ bits round(float x) { return __bfloat16_as_ushort(__float2bfloat16_rn(x)); }
     static __device__ uint32_t round2(float a, float b) { return raw(__floats2bfloat162_rn(a, b)); }
     static __device__ float2 widen2(uint32_t p) { return {widen((bits)p), __uint_as_float(p & 0xFFFF0000u)}; }
-    static __device__ uint32_t twice(bits b) { return b | (uint32_t)b << 16; }
-    static __device__ uint32_t add2(uint32_t a, uint32_t b) { return raw(__hadd2_rn(pair(a), pair(b))); }
-    static __device__ uint32_t sub2(uint32_t a, uint32_t b) { return raw(__hsub2_rn(pair(a), pair(b))); }
-    static __device__ uint32_t mul2(uint32_t a, uint32_t b) { return raw(__hmul2_rn(pair(a), pair(b))); }
-    static __device__ uint32_t fma2(uint32_t a, uint32_t b, uint32_t c)
-    {
-        return raw(__hfma2(pair(a), pair(b), pair(c)));
-    }
-    static __device__ uint32_t min2(uint32_t a, uint32_t b) { return raw(__hmin2(pair(a), pair(b))); }
-    static __device__ uint32_t max2(uint32_t a, uint32_t b) { return raw(__hmax2(pair(a), pair(b))); }
-    static __device__ uint32_t nan2(uint32_t a, uint32_t b) { return raw(__hmax2_nan(pair(a), pair(b))); }
-
-private:
-    static __device__ __nv_bfloat162 pair(uint32_t p) { return *(const __nv_bfloat162 *)&p; }
-    static __device__ uint32_t raw(__nv_bfloat162 p) { return *(const uint32_t *)&p; }
 };
 
 template <> struct kvg_scalar<KVG_DTYPE_F32> {
