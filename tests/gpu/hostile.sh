@@ -7,11 +7,8 @@ set -eu
 program=$1 folder=$2
 mkdir -p "$folder"
 
-sanitizer=$(command -v compute-sanitizer || command -v "${CUDA_HOME:-/usr/local/cuda}/bin/compute-sanitizer" || true)
-if [ -z "$sanitizer" ]; then
-    echo "skipped: no compute-sanitizer on the PATH or in ${CUDA_HOME:-/usr/local/cuda}/bin"
-    exit 77
-fi
+# shellcheck source=tests/gpu/find_sanitizer.sh
+. "$(dirname "$0")/find_sanitizer.sh"
 
 # memcheck MODE: the program in that mode; succeeds if it does and nothing is reported.
 memcheck() {

@@ -7,11 +7,8 @@ set -eu
 tool=$1 kvgold=$2 config=$3 planted=$4 folder=$5
 mkdir -p "$folder"
 
-sanitizer=$(command -v compute-sanitizer || command -v "${CUDA_HOME:-/usr/local/cuda}/bin/compute-sanitizer" || true)
-if [ -z "$sanitizer" ]; then
-    echo "skipped: no compute-sanitizer on the PATH or in ${CUDA_HOME:-/usr/local/cuda}/bin"
-    exit 77
-fi
+# shellcheck source=tests/gpu/find_sanitizer.sh
+. "$(dirname "$0")/find_sanitizer.sh"
 
 # sanitized LOG ARGUMENT...: `kvgold check` of these; succeeds if all cases pass and the tool has nothing to report.
 sanitized() {

@@ -82,7 +82,9 @@ static void fill(const kvg_tensor_set *in)
     const kvg_tensor *slots = kvg_set_tensor(in, KVG_ROLE_SLOTS, KVG_K);
     const kvg_tensor *lengths = kvg_set_tensor(in, KVG_ROLE_LENGTHS, KVG_K);
     const kvg_tensor *queries = kvg_set_tensor(in, KVG_ROLE_QUERY_LENGTHS, KVG_K);
-    for (size_t i = 0; i < in->count; i++) memset(in->tensors[i].data, 0, in->tensors[i].bytes);
+    for (size_t i = 0; i < in->count; i++) {
+        if (in->tensors[i].bytes) memset(in->tensors[i].data, 0, in->tensors[i].bytes);
+    }
     for (size_t i = 0; slots && i < TOKENS; i++) ((int64_t *)slots->data)[i] = (int64_t)i + 1;
     for (size_t i = 0; lengths && i < SEQUENCES; i++) ((int32_t *)lengths->data)[i] = (int32_t)i + 3;
     for (size_t i = 0; queries && i < SEQUENCES; i++) ((int32_t *)queries->data)[i] = 1;
