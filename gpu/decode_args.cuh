@@ -25,7 +25,7 @@ struct kvg_decode_pool {
 
 /* Division by a number that the host knows: n / divisor = n * multiply / 2^shift for n < 2^31, with shift = 31 + b for
  * divisor <= 2^b and multiply = ceil(2^shift / divisor), which is too large by less than 2^b / divisor in 2^shift. */
-struct kvg_divisor {
+struct kvg_fast_divisor {
     uint32_t divisor, multiply, shift;
 
     __device__ __forceinline__ uint32_t into(uint32_t n) const { return (uint32_t)((uint64_t)n * multiply >> shift); }
@@ -44,8 +44,8 @@ struct kvg_decode_args {
     uint32_t query_heads, width, run;
     uint32_t piece_log; /* log2 of a piece's tokens */
     uint32_t group;     /* query heads per KV head */
-    kvg_divisor queries, block_tokens;
-    kvg_divisor chunks, units; /* of 8 query heads of a KV head; kv_heads * chunks: what a warp works on */
+    kvg_fast_divisor queries, block_tokens;
+    kvg_fast_divisor chunks, units; /* of 8 query heads of a KV head; kv_heads * chunks: what a warp works on */
     int32_t blocks;
     float score_scale, cap; /* RN(scale * log2 e); 0: none */
     bool bf16, ring, v_swizzle;

@@ -31,7 +31,7 @@ template <class K, class V, kvg_decode_rows ROWS> class kvg_decode_source {
 
     __device__ uint32_t offset_of(const kvg_decode_args &a, int token, uint32_t *page) const
     {
-        const kvg_divisor &B = a.block_tokens;
+        const kvg_fast_divisor &B = a.block_tokens;
         if (a.ring) return *page = 0, B.rest(token);
         *page = B.into(min((uint32_t)token, (uint32_t)end - 1));
         return min(token - *page * B.divisor, B.divisor - 1);

@@ -16,7 +16,7 @@
 
 namespace {
 
-kvg_divisor divisor_of(uint32_t divisor)
+kvg_fast_divisor divisor_of(uint32_t divisor)
 {
     uint32_t bits = 0;
     while (divisor > 1ull << bits) bits++;
