@@ -52,15 +52,4 @@ static __device__ __forceinline__ float kvg_row_scale(uint32_t scales)
     return __half2float(__ushort_as_half((uint16_t)bits));
 }
 
-/* A choice at compile time: between types, and as a value. */
-template <bool IS, class A, class B> struct kvg_choose {
-    typedef A type;
-};
-template <class A, class B> struct kvg_choose<false, A, B> {
-    typedef B type;
-};
-template <bool IS> struct kvg_choice {
-    static constexpr bool value = IS;
-};
-
 #endif

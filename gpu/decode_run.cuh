@@ -65,12 +65,12 @@ static __device__ __forceinline__ void kvg_run_tiles(const kvg_decode_args &a, k
             static_assert(K::POWERS && V::POWERS, "scales of both sides are tested as one");
             const bool near = kvg_are_near<K::SCALES + V::SCALES>(stage + K_SCALES, lane) & plain;
             ask();
-            if (__all_sync(~0u, near)) add(kvg_choice<false>(), true, [] {});
-            else add(kvg_choice<true>(), plain, [] {});
+            if (__all_sync(~0u, near)) add(std::false_type(), true, [] {});
+            else add(std::true_type(), plain, [] {});
         } else if (K::BITS == 4 && ROWS == KVG_ROWS_DENSE && plain) { /* a body without the branch */
-            add(kvg_choice<false>(), true, ask);
+            add(std::false_type(), true, ask);
         } else {
-            add(kvg_choice<false>(), plain, ask);
+            add(std::false_type(), plain, ask);
         }
         special >>= 2;
         run.end_tile(w, t, last);

@@ -6,6 +6,7 @@
 
 #include "gpu/cuda_status.cuh"
 #include "gpu/decode.h"
+#include "gpu/decode_node.cuh"
 #include "gpu/decode_rows.cuh"
 #include "gpu/decode_simt_scores.cuh"
 #include "gpu/decode_simt_sums.cuh"
@@ -76,26 +77,13 @@ __global__ void __launch_bounds__(KVG_SIMT_WARP, 16) decode_simt_leaf(const kvg_
 
 /* --- the tree and its root (docs/decode-contract.md sections 8 and 9) --- */
 
-struct quad_node {
-    float m, l, o[4];
-};
+typedef kvg_node<4, 1> quad_node; /* four elements of a query head */
 
-__device__ quad_node merge(const quad_node &a, const quad_node &b)
+/* x = merge(left, x) */
+__device__ void join(quad_node left, quad_node &x)
 {
-    quad_node x;
-    float wa, wb;
-    x.m = kvg_merge_weights(a.m, b.m, &wa, &wb);
-    x.l = kvg_merge(a.l, wa, b.l, wb);
-    for (int i = 0; i < 4; i++) x.o[i] = kvg_merge(a.o[i], wa, b.o[i], wb);
-    return x;
-}
-
-__device__ void add_sink(quad_node &x, float sink)
-{
-    const float s = __fmul_rn(sink, 0x1.715476p+0f), m = fmaxf(x.m, s), w = kvg_exp2(__fsub_rn(x.m, m));
-    x.l = __fadd_rn(__fmul_rn(x.l, w), kvg_exp2(__fsub_rn(s, m)));
-    x.m = m;
-    for (int i = 0; i < 4; i++) x.o[i] = __fmul_rn(x.o[i], w);
+    kvg_merge_nodes(left, x);
+    x = left;
 }
 
 __device__ void store(const kvg_simt_args &a, uint64_t i, float y)
@@ -120,26 +108,26 @@ __global__ void __launch_bounds__(MERGE_THREADS) decode_simt_merge(const kvg_sim
         const float *node = a.nodes + ((leaf - first) * heads + out_row) * floats;
         const float2 ml = *(const float2 *)(node + 4 * a.quads);
         const float4 o = *(const float4 *)(node + 4 * quad);
-        x = {ml.x, ml.y, {o.x, o.y, o.z, o.w}};
+        x = {{o.x, o.y, o.z, o.w}, {ml.x}, {ml.y}};
         int level = 0;
         for (; leaf >> level & 1; level++) { /* a right node; its left one may have no tokens */
-            if (waits >> level & 1) x = merge(waiting[level], x);
+            if (waits >> level & 1) join(waiting[level], x);
             waits &= ~(1u << level);
         }
         waiting[level] = x;
         waits |= 1u << level;
     }
-    x = {KVG_EMPTY, 0, {0, 0, 0, 0}};
+    x = {{0, 0, 0, 0}, {KVG_EMPTY}, {0}};
     for (int level = 0; waits; level++, waits >>= 1) {
-        if (waits & 1) x = merge(waiting[level], x);
+        if (waits & 1) join(waiting[level], x);
     }
-    if (a.sinks) add_sink(x, a.sinks[head]);
+    if (a.sinks) kvg_add_sink(x, 0, a.sinks[head]);
     const float factor = a.v_scale ? *a.v_scale : 1;
     for (int i = 0; i < 4; i++) {
         const uint32_t element = a.v_first / 4 * 4 + 4 * quad + i - a.v_first; /* wraps below v_first */
-        if (element < a.v_dim) store(a, out_row * a.v_dim + element, kvg_output(x.o[i], x.l, factor));
+        if (element < a.v_dim) store(a, out_row * a.v_dim + element, kvg_output(x.o[i], x.l[0], factor));
     }
-    if (quad == 0) a.lse[out_row] = kvg_lse(x.m, x.l);
+    if (quad == 0) a.lse[out_row] = kvg_lse(x.m[0], x.l[0]);
 }
 
 /* --- host --- */

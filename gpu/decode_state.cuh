@@ -2,36 +2,8 @@
 #ifndef KVG_GPU_DECODE_STATE_CUH
 #define KVG_GPU_DECODE_STATE_CUH
 
+#include "gpu/decode_node.cuh"
 #include "gpu/decode_operand.cuh"
-#include "gpu/decode_scalar.cuh"
-
-/* A node of two query heads, N sums of each: o[i] is of head i mod 2. */
-template <int N> struct kvg_node {
-    float o[N], m[2], l[2];
-};
-
-/* a = merge(a, b) */
-template <int N> static __device__ __forceinline__ void kvg_merge_nodes(kvg_node<N> &a, const kvg_node<N> &b)
-{
-    float wa[2], wb[2];
-#pragma unroll
-    for (int h = 0; h < 2; h++) {
-        a.m[h] = kvg_merge_weights(a.m[h], b.m[h], &wa[h], &wb[h]);
-        a.l[h] = kvg_merge(a.l[h], wa[h], b.l[h], wb[h]);
-    }
-#pragma unroll
-    for (int i = 0; i < N; i++) a.o[i] = kvg_merge(a.o[i], wa[i % 2], b.o[i], wb[i % 2]);
-}
-
-/* One more logit. */
-template <int N> static __device__ __forceinline__ void kvg_add_sink(kvg_node<N> &x, int h, float sink)
-{
-    const float s = __fmul_rn(sink, 0x1.715476p+0f), m = fmaxf(x.m[h], s), w = kvg_exp2(__fsub_rn(x.m[h], m));
-    x.l[h] = __fadd_rn(__fmul_rn(x.l[h], w), kvg_exp2(__fsub_rn(s, m)));
-    x.m[h] = m;
-#pragma unroll
-    for (int i = h; i < N; i += 2) x.o[i] = __fmul_rn(x.o[i], w);
-}
 
 /* --- nodes of a whole warp: 4 N dims of 8 heads ---
  * Lane 4g + c holds heads 2c and 2c + 1. Sums 8i ... 8i + 7 are of four of the dims 32i ... 32i + 31, two heads each.

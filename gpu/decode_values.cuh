@@ -2,6 +2,8 @@
 #ifndef KVG_GPU_DECODE_VALUES_CUH
 #define KVG_GPU_DECODE_VALUES_CUH
 
+#include <type_traits>
+
 #include "gpu/decode_copy.cuh"
 #include "gpu/decode_lane.cuh"
 
@@ -107,7 +109,7 @@ static __device__ __forceinline__ void kvg_add_values(const kvg_factors &k, kvg_
         b1 = operand(__fmul_rn(p[2], r[1]), __fmul_rn(p[3], r[1]));
     }
     constexpr bool MADE = V::PAIRS_STAGE > 0 && !WIDE;
-    typename kvg_choose<MADE, kvg_made_pairs<V>, kvg_v_scales<V, WIDE>>::type scale[2]; /* of tokens 2c, 2c + 1; + 8 */
+    std::conditional_t<MADE, kvg_made_pairs<V>, kvg_v_scales<V, WIDE>> scale[2]; /* of tokens 2c, 2c + 1, and + 8 */
 #pragma unroll
     for (int half = 0; half < 2; half++) {
         if constexpr (MADE) scale[half].load(pairs + at.v_pairs + half * V::PAIRS_STAGE / 4);
