@@ -22,6 +22,19 @@ static __device__ __forceinline__ float kvg_exp2(float x, uint32_t by23 = 1u << 
     return __uint_as_float(__float_as_uint(shifted) * by23 + __float_as_uint(p));
 }
 
+/* a / b rounded once, for a = 0 or 2^-24 ... 1 and b = 1 ... 2: as __fdiv_rn does it where nothing leaves the range of
+ * normal numbers, but without its call, across which the loop would keep nothing in uniform registers. The
+ * reciprocal of 2 - 2^-23 is a hair above a tie, where a step from below stays: no b below 2 has a smaller one. */
+static __device__ __forceinline__ float kvg_divide_near_1(float a, float b)
+{
+    float r;
+    asm("rcp.approx.f32 %0, %1;" : "=f"(r) : "f"(b));
+    r = fmaxf(fmaf(r, fmaf(-b, r, 1.0f), r), 0x1.000002p-1f);
+    float q = __fmul_rn(a, r);
+    q = fmaf(r, fmaf(-b, q, a), q);
+    return fmaf(r, fmaf(-b, q, a), q);
+}
+
 static __device__ __forceinline__ float kvg_max_or_nan(float a, float b)
 {
     float r;

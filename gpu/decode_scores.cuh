@@ -74,19 +74,6 @@ static __device__ __forceinline__ void kvg_score_tile(const kvg_decode_args &a, 
     }
 }
 
-/* a / b rounded once, for a = 0 or 2^-24 ... 1 and b = 1 ... 2: as __fdiv_rn does it where nothing leaves the range of
- * normal numbers, but without its call, across which the loop would keep nothing in uniform registers. The
- * reciprocal of 2 - 2^-23 is a hair above a tie, where a step from below stays: no b below 2 has a smaller one. */
-static __device__ __forceinline__ float kvg_divide_near_1(float a, float b)
-{
-    float r;
-    asm("rcp.approx.f32 %0, %1;" : "=f"(r) : "f"(b));
-    r = fmaxf(fmaf(r, fmaf(-b, r, 1.0f), r), 0x1.000002p-1f);
-    float q = __fmul_rn(a, r);
-    q = fmaf(r, fmaf(-b, q, a), q);
-    return fmaf(r, fmaf(-b, q, a), q);
-}
-
 /* z = sign(S') RN(RN(RN(1 - t) / RN(1 + t)) RN(cap log2 e)), t = exp2(-|u|), u = S' times the row's factor, whose sign
  * u has on top of its own. */
 static __device__ __forceinline__ float kvg_cap_score(float u, float factor, float cap)

@@ -1,13 +1,14 @@
 /* Conversions of gpu/convert*.cuh on the device against one plain definition of docs/formats.md section 2: the nearest
  * of all values of a table, in exact arithmetic. Every f32 to E2M1, E4M3 and E5M2, every code back, E8M0 both ways, and
- * the quotients next to every tie, for every divisor. On Blackwell the
- * E2M1 and E8M0 of the hardware and of the software.
+ * the quotients next to every tie, for every divisor; the quotients of a soft cap. On Blackwell the E2M1 and E8M0 of the
+ * hardware and of the software.
  *
  * Exit status: 0 no mismatch; 1 a mismatch, a planted fault that went unseen, or a CUDA error. */
 #include <cstdio>
 #include <cstdlib>
 
 #include "gpu/codec_e2m1.cuh"
+#include "gpu/decode_scalar.cuh"
 
 namespace {
 
@@ -188,6 +189,17 @@ __global__ void all_divisors(float scale, count *wrong)
     if (mine) atomicAdd(wrong, mine);
 }
 
+/* The quotient of a soft cap, of every t = exp2(-|u|). */
+__global__ void all_caps(count *wrong)
+{
+    count mine = 0;
+    for (uint32_t i = blockIdx.x * THREADS + threadIdx.x; i <= 0x3F800000u; i += gridDim.x * THREADS) {
+        const float t = __uint_as_float(i), a = __fsub_rn(1, t), b = __fadd_rn(1, t);
+        mine += __float_as_uint(kvg_divide_near_1(a, b)) != __float_as_uint(__fdiv_rn(a, b));
+    }
+    if (mine) atomicAdd(wrong, mine);
+}
+
 /* --- the program --- */
 
 count *wrong_there;
@@ -255,6 +267,8 @@ int main(void)
         all_divisors<<<BLOCKS, THREADS>>>(scale, wrong_there);
         expect("quotients next to ties, every divisor of a binade", 0);
     }
+    all_caps<<<BLOCKS, THREADS>>>(wrong_there);
+    expect("quotients of a soft cap, every weight from 0 to 1", 0);
     /* the planted faults: a tie rule for another. 0.25, 1.25, 2.5 and 5, or 0.75, 1.75 and 3.5, and their negatives */
     all_floats<by_rule<KVG_TIES_AWAY>><<<BLOCKS, THREADS>>>(e2m1, EVEN, wrong_there);
     expect("planted: ties away where even is asked for, 8 inputs", 8);
