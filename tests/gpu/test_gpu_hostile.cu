@@ -4,8 +4,9 @@
  *
  * usage: test_gpu_hostile             between zones of poison
  *        test_gpu_hostile exact       every tensor an allocation of its own size, for compute-sanitizer (hostile.sh)
- *        test_gpu_hostile planted     the same, and a kernel writes one byte past a tensor */
+ *        test_gpu_hostile planted     the same tensors, and a kernel writes one byte before and one past each */
 #include <algorithm>
+#include <list>
 
 #include "tests/gpu/device_world.cuh"
 
@@ -278,6 +279,33 @@ unsigned check_planted()
     return seen;
 }
 
+__global__ void write_at(uint8_t *const *places)
+{
+    *places[blockIdx.x] = 0xFF;
+}
+
+/* For memcheck, which ends a thread where it reports it: all the places outside of all tensors of all problems. */
+void plant_outside()
+{
+    std::list<hostile_world> worlds;
+    std::vector<uint8_t *> places;
+    uint8_t **there;
+    for (const kvg_op op : {KVG_OP_APPEND, KVG_OP_PROBE, KVG_OP_FLATTEN, KVG_OP_EXPAND, KVG_OP_DECODE}) {
+        const kvg_profile profile = op == KVG_OP_DECODE ? KVG_PROFILE_SIMT_FMA_V1 : KVG_PROFILE_NONE;
+        for (const row &r : rows) {
+            for (const zoned &z : worlds.emplace_back(problem_of(op, r, profile), 0).all) {
+                places.insert(places.end(), {z.data() - 1, z.data() + z.bytes});
+            }
+        }
+    }
+    device_check(cudaMalloc((void **)&there, places.size() * sizeof *there));
+    device_check(cudaMemcpy(there, places.data(), places.size() * sizeof *there, cudaMemcpyHostToDevice));
+    printf("planted: %zu bytes\n", places.size());
+    fflush(stdout);
+    write_at<<<(unsigned)places.size(), 1>>>(there);
+    device_check(cudaDeviceSynchronize());
+}
+
 } // namespace
 
 int main(int argc, char **argv)
@@ -293,8 +321,7 @@ int main(int argc, char **argv)
         return 77;
     }
     if (planted) {
-        hostile_world w(problem_of(KVG_OP_APPEND, rows[0], KVG_PROFILE_NONE), 0);
-        plant(w.all[0].data() + w.all[0].bytes);
+        plant_outside();
         return 0;
     }
     if (!exact) printf("planted: %u bytes, each seen\n", check_planted());
