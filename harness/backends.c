@@ -12,22 +12,43 @@
 #endif
 
 /* libkvgold_<name>.so beside the program, or in the library folder of an installation. */
-static kvg_status open_plugin(const char *name, const kvg_backend **out)
+static kvg_status find_plugin(const char *name, char *path, size_t size)
 {
     static const char *const places[] = {"", "/../lib/kvgold", "/../lib64/kvgold", "/../lib/x86_64-linux-gnu/kvgold",
                                          "/../lib/aarch64-linux-gnu/kvgold"};
-    char folder[PATH_MAX], path[2 * PATH_MAX];
+    char folder[PATH_MAX];
     const ssize_t n = readlink("/proc/self/exe", folder, sizeof folder - 1);
     if (n < 0) return kvg_fail(KVG_ERR_IO, "cannot find the program's own folder: give the plug-in's path");
     folder[n] = 0;
     char *slash = strrchr(folder, '/');
     if (slash) *slash = 0;
     for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
-        snprintf(path, sizeof path, "%s%s/libkvgold_%s.so", folder, places[i], name);
-        if (access(path, R_OK) == 0) return kvg_backend_open(path, out);
+        snprintf(path, size, "%s%s/libkvgold_%s.so", folder, places[i], name);
+        if (access(path, R_OK) == 0) return KVG_OK;
     }
     return kvg_fail(KVG_ERR_NOT_FOUND, "no backend '%s': not reference, not defect:<id>, and no libkvgold_%s.so in %s",
                     name, name, folder);
+}
+
+static bool is_built_in(const char *name)
+{
+    return strcmp(name, "reference") == 0 || strncmp(name, "defect:", 7) == 0 || strcmp(name, "cuda") == 0;
+}
+
+kvg_status kvg_check_backend_path(const char *name, char path[KVG_BACKEND_PATH_SIZE])
+{
+    if (is_built_in(name)) return kvg_fail(KVG_ERR_NOT_FOUND, "backend %s is built in", name);
+    if (!strchr(name, '/')) return find_plugin(name, path, KVG_BACKEND_PATH_SIZE);
+    if (strlen(name) >= KVG_BACKEND_PATH_SIZE) return kvg_fail(KVG_ERR_NOT_FOUND, "path too long: %.40s...", name);
+    strcpy(path, name);
+    return KVG_OK;
+}
+
+static kvg_status open_plugin(const char *name, const kvg_backend **out)
+{
+    char path[KVG_BACKEND_PATH_SIZE];
+    kvg_status s = kvg_check_backend_path(name, path);
+    return s ? s : kvg_backend_open(path, out);
 }
 
 /* Opens nothing: CUDA is for the process that runs a case. */
@@ -55,7 +76,6 @@ kvg_status kvg_check_backend(const char *name, const kvg_backend **out)
     if (strcmp(name, "reference") == 0) *out = kvg_reference_backend();
     else if (strncmp(name, "defect:", 7) == 0) s = kvg_defect_backend(name, out);
     else if (strcmp(name, "cuda") == 0) s = open_cuda(out);
-    else if (strchr(name, '/')) s = kvg_backend_open(name, out);
     else s = open_plugin(name, out);
     if (s) return s;
     snprintf(last_name, sizeof last_name, "%s", name);

@@ -1,8 +1,6 @@
 #include "harness/check.h"
 
 #include <assert.h>
-#include <fenv.h>
-#include <float.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdarg.h>
@@ -352,48 +350,6 @@ static void count_reach(const running_case *b, kvg_result *r)
 
 /* --- running the candidate --- */
 
-/* Whether this thread rounds to nearest and keeps subnormals, as every line of the reference relies on. */
-static bool float_mode_is_default(void)
-{
-    volatile float smallest = FLT_MIN;
-    return fegetround() == FE_TONEAREST && smallest / 2 != 0;
-}
-
-/* Restores the mode here and on the OpenMP threads, which a candidate may share. False if it had been changed. This
- * thread goes first: a runtime may hand its mode to the others. */
-static bool restore_float_mode(void)
-{
-    bool was_default = float_mode_is_default();
-    fesetenv(FE_DFL_ENV);
-#pragma omp parallel reduction(&& : was_default)
-    {
-        was_default = was_default && float_mode_is_default();
-        fesetenv(FE_DFL_ENV);
-    }
-    return was_default;
-}
-
-static double now_ms(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec * 1e3 + (double)t.tv_nsec / 1e6;
-}
-
-static void check_guards(const kvg_tensor_set *set, const char *what, kvg_result *r)
-{
-    for (size_t i = 0; i < set->count; i++) {
-        if (kvg_guard_check(&set->guards[i])) {
-            kvg_result_fail(r, "%s %s: %s", what, kvg_set_name(set, i), kvg_error_text());
-        }
-    }
-}
-
-static const char *candidate_text(const kvg_backend *backend)
-{
-    return backend->error_text ? backend->error_text() : "(the backend gives no text)";
-}
-
 /* The verdict of a case whose implementation returned that. */
 static kvg_verdict verdict_of(kvg_status s)
 {
@@ -406,30 +362,27 @@ static kvg_verdict verdict_of(kvg_status s)
     }
 }
 
-static void run_candidate(running_case *b, const kvg_backend *backend, const kvg_impl *impl, kvg_result *r)
+/* An outcome that is no answer to judge: its verdict and why. */
+static bool refused(const kvg_outcome *o, kvg_result *r)
 {
-    uint64_t before[KVG_MAX_TENSORS];
-    const kvg_tensor_set *in = &b->data.in;
-    for (size_t i = 0; i < in->count; i++) before[i] = kvg_hash64(in->tensors[i].data, in->tensors[i].bytes);
-    const double start = now_ms();
-    const kvg_status s = impl->run(&b->c->problem, b->data.in.tensors, b->answer.tensors, NULL);
-    r->milliseconds = now_ms() - start;
-    if (!restore_float_mode()) {
-        kvg_result_fail(r, "%s left the floating-point mode changed: rounding or subnormals", impl->name);
-    }
-    if (s && verdict_of(s) != KVG_VERDICT_FAIL) {
-        r->verdict = verdict_of(s);
-        snprintf(r->detail, sizeof r->detail, "%s", candidate_text(backend));
+    if (o->status == KVG_OK || verdict_of(o->status) == KVG_VERDICT_FAIL) return false;
+    r->verdict = verdict_of(o->status);
+    snprintf(r->detail, sizeof r->detail, "%s", o->text);
+    return true;
+}
+
+static void run_candidate(running_case *b, kvg_candidate *candidate, kvg_result *r)
+{
+    kvg_outcome o;
+    if (kvg_candidate_run(candidate, &b->c->problem, b->data.in.tensors, b->answer.tensors, &o)) {
+        give_up(r, "the candidate");
         return;
     }
-    if (s) kvg_result_fail(r, "%s returned '%s': %s", impl->name, kvg_status_name(s), candidate_text(backend));
-    check_guards(&b->data.in, "input", r);
-    check_guards(&b->answer, "output", r);
-    for (size_t i = 0; i < in->count; i++) {
-        if (kvg_hash64(in->tensors[i].data, in->tensors[i].bytes) != before[i]) {
-            kvg_result_fail(r, "input %s was written", kvg_set_name(in, i));
-        }
-    }
+    r->milliseconds = o.milliseconds;
+    memcpy(r->impl, o.impl, sizeof r->impl);
+    if (refused(&o, r)) return;
+    if (o.status) kvg_result_fail(r, "%s returned '%s': %s", o.impl, kvg_status_name(o.status), o.text);
+    if (o.fault[0]) kvg_result_fail(r, "%s", o.fault);
     if (r->verdict == KVG_VERDICT_PASS) judge(b, b->answer.tensors, r);
     if (r->verdict == KVG_VERDICT_PASS && r->compared_bytes != b->output_bytes) {
         r->verdict = KVG_VERDICT_ERROR;
@@ -439,16 +392,16 @@ static void run_candidate(running_case *b, const kvg_backend *backend, const kvg
 }
 
 /* The same questions in other ways (harness/relations.def): each answer is judged like the first. */
-static void run_relations(const running_case *b, const kvg_backend *backend, const kvg_impl *impl, kvg_result *r)
+static void run_relations(const running_case *b, kvg_candidate *candidate, kvg_result *r)
 {
     for (size_t i = 0; i < kvg_relation_count() && r->verdict == KVG_VERDICT_PASS; i++) {
         const kvg_relation *relation = kvg_relation_get(i);
         kvg_result other = {.verdict = KVG_VERDICT_PASS};
         kvg_tensor_set answer = {0};
-        if (!kvg_relation_applies(relation, &b->data, backend)) continue;
-        const kvg_status s = kvg_relation_answer(relation, &b->data, backend, impl, &answer);
+        if (!kvg_relation_applies(relation, &b->data, candidate)) continue;
+        const kvg_status s = kvg_relation_answer(relation, &b->data, candidate, &answer);
         if (s && s != KVG_ERR_UNIMPLEMENTED) {
-            kvg_result_fail(&other, "%s", candidate_text(backend));
+            kvg_result_fail(&other, "%s", kvg_error_text());
             other.verdict = verdict_of(s);
         }
         if (!s) judge(b, answer.tensors, &other);
@@ -469,26 +422,34 @@ static int by_time(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static void time_candidate(running_case *b, const kvg_impl *impl, double seconds, kvg_result *r, kvg_timing *timing)
+static double now_ms(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec * 1e3 + (double)t.tv_nsec / 1e6;
+}
+
+static void time_candidate(running_case *b, kvg_candidate *candidate, double seconds, kvg_result *r, kvg_timing *timing)
 {
     enum { MAX_RUNS = 4096 };
     static double times[MAX_RUNS];
+    kvg_outcome o;
     size_t runs = 0;
     for (const double start = now_ms(); runs < MAX_RUNS && (runs < 3 || now_ms() - start < 1e3 * seconds); runs++) {
         for (size_t i = 0; i < b->answer.count; i++) { /* an answer that is not written again is not an answer */
             if (b->answer.tensors[i].bytes) memset(b->answer.tensors[i].data, 0x5A, b->answer.tensors[i].bytes);
         }
         kvg_case_data_prefill(&b->data, &b->answer);
-        const double before = now_ms();
-        if (impl->run(&b->c->problem, b->data.in.tensors, b->answer.tensors, NULL)) {
-            kvg_result_fail(r, "%s failed while it was timed", impl->name);
+        if (kvg_candidate_run(candidate, &b->c->problem, b->data.in.tensors, b->answer.tensors, &o)) {
+            give_up(r, "the candidate");
             return;
         }
-        times[runs] = now_ms() - before;
+        if (o.status || o.fault[0]) {
+            kvg_result_fail(r, "%s failed while it was timed: %s", r->impl, o.status ? o.text : o.fault);
+            return;
+        }
+        times[runs] = o.milliseconds;
     }
-    restore_float_mode();
-    check_guards(&b->data.in, "input", r);
-    check_guards(&b->answer, "output", r);
     judge(b, b->answer.tensors, r);
     if (r->verdict != KVG_VERDICT_PASS) return;
     qsort(times, runs, sizeof *times, by_time);
@@ -496,30 +457,24 @@ static void time_candidate(running_case *b, const kvg_impl *impl, double seconds
 }
 
 /* The case from start to end; `timing` is NULL where it is only to be checked. */
-static void check_case(const kvg_case *c, const kvg_backend *backend, double seconds, kvg_result *out,
-                       kvg_timing *timing)
+static void check_case(const kvg_case *c, kvg_candidate *candidate, double seconds, kvg_result *out, kvg_timing *timing)
 {
     *out = (kvg_result){.verdict = KVG_VERDICT_PASS};
     running_case *b = calloc(1, sizeof *b);
-    const kvg_impl *impl = NULL;
-    restore_float_mode(); /* a plug-in's initialisation may have changed it */
+    kvg_candidate_next_case(candidate);
     kvg_status s = b ? set_up(c, b) : kvg_fail(KVG_ERR_MEMORY, "cannot hold a case");
     if (s) {
         out->verdict = KVG_VERDICT_ERROR;
         snprintf(out->detail, sizeof out->detail, "setting up: %s", kvg_error_text());
-    } else if (kvg_backend_choose(backend, &c->problem, &impl)) {
-        out->verdict = KVG_VERDICT_UNIMPLEMENTED;
-        snprintf(out->detail, sizeof out->detail, "%s", kvg_error_text());
     } else {
-        out->impl = impl->name;
-        run_candidate(b, backend, impl, out);
-        if (!timing && decodes(b) && c->relations) run_relations(b, backend, impl, out);
+        run_candidate(b, candidate, out);
+        if (!timing && decodes(b) && c->relations) run_relations(b, candidate, out);
         if (!timing && (out->verdict == KVG_VERDICT_PASS || out->verdict == KVG_VERDICT_FAIL)) {
             if (decodes(b)) measure_separation(b, out);
             run_controls(b, out);
             count_reach(b, out);
         }
-        if (timing && out->verdict == KVG_VERDICT_PASS) time_candidate(b, impl, seconds, out, timing);
+        if (timing && out->verdict == KVG_VERDICT_PASS) time_candidate(b, candidate, seconds, out, timing);
     }
     if (!b) return;
     kvg_decode_truth_free(&b->truth);
@@ -529,13 +484,25 @@ static void check_case(const kvg_case *c, const kvg_backend *backend, double sec
     free(b);
 }
 
-void kvg_check_run(const kvg_case *c, const kvg_backend *backend, kvg_result *out)
+void kvg_check_case(const kvg_case *c, kvg_candidate *candidate, kvg_result *out)
 {
-    check_case(c, backend, 0, out, NULL);
+    check_case(c, candidate, 0, out, NULL);
 }
 
-void kvg_check_time(const kvg_case *c, const kvg_backend *backend, double seconds, kvg_result *out, kvg_timing *timing)
+void kvg_check_run(const kvg_case *c, const kvg_backend *backend, kvg_result *out)
+{
+    kvg_candidate *candidate;
+    *out = (kvg_result){.verdict = KVG_VERDICT_ERROR};
+    if (kvg_candidate_here(backend, &candidate)) {
+        give_up(out, "the candidate");
+        return;
+    }
+    check_case(c, candidate, 0, out, NULL);
+    kvg_candidate_end(candidate);
+}
+
+void kvg_check_time(const kvg_case *c, kvg_candidate *candidate, double seconds, kvg_result *out, kvg_timing *timing)
 {
     *timing = (kvg_timing){0};
-    check_case(c, backend, seconds, out, timing);
+    check_case(c, candidate, seconds, out, timing);
 }

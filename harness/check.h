@@ -2,8 +2,8 @@
 #ifndef KVG_HARNESS_CHECK_H
 #define KVG_HARNESS_CHECK_H
 
-#include "core/backend.h"
 #include "core/verdict.h"
+#include "harness/candidate.h"
 #include "harness/case.h"
 #include "harness/defects.h"
 #include "harness/separation.h"
@@ -43,7 +43,7 @@ typedef enum kvg_control_outcome {
 typedef struct kvg_result {
     kvg_verdict verdict;
     char detail[KVG_RESULT_TEXT]; /* empty if PASS; a FAIL that a row of harness/defects.def explains names it */
-    const char *impl;             /* which implementation ran */
+    char impl[KVG_IMPL_NAME_SIZE]; /* which implementation ran; "": none */
     uint64_t compared_bytes;      /* output bytes compared; equals the bytes defined, or the case is an ERROR */
     uint64_t mismatched_bytes;
     uint64_t value_steps;         /* KVG_DIALECT_VALUE: bytes that differ within the rule */
@@ -59,7 +59,10 @@ typedef struct kvg_result {
 /* A FAIL with this text; the first reason stays. */
 void kvg_result_fail(kvg_result *r, const char *format, ...) KVG_PRINTF(2, 3);
 
-/* Runs a case on a backend. Never fails: what goes wrong is a verdict with a detail. */
+/* Runs a case on a candidate whose backend is open. Never fails: what goes wrong is a verdict with a detail. */
+void kvg_check_case(const kvg_case *c, kvg_candidate *candidate, kvg_result *out);
+
+/* The same on functions of this process. */
 void kvg_check_run(const kvg_case *c, const kvg_backend *backend, kvg_result *out);
 
 /* Times of a case's op on one implementation, inputs and outputs warm. */
@@ -70,10 +73,15 @@ typedef struct kvg_timing {
 
 /* Judges the case, without its controls, and only if it passes runs the op again for at least `seconds` (3 runs or
  * more) and judges the last answer once more. *timing is all zero where nothing was timed. */
-void kvg_check_time(const kvg_case *c, const kvg_backend *backend, double seconds, kvg_result *out, kvg_timing *timing);
+void kvg_check_time(const kvg_case *c, kvg_candidate *candidate, double seconds, kvg_result *out, kvg_timing *timing);
+
+/* The library of a plug-in, without opening it. KVG_ERR_NOT_FOUND: the name is none, or there is no such file. */
+enum { KVG_BACKEND_PATH_SIZE = 8192 };
+kvg_status kvg_check_backend_path(const char *name, char path[KVG_BACKEND_PATH_SIZE]) KVG_CHECKED;
 
 /* Resolves a backend's name: "reference", "defect:<id>", "cuda" where it is built in, a path with a '/', or the name of
- * a plug-in libkvgold_<name>.so beside the program or in its library folder. Plug-ins are opened at most once. */
+ * a plug-in libkvgold_<name>.so beside the program or in its library folder. Plug-ins are opened at most once, and in
+ * this process: the judge leaves it to the candidate's (kvg_candidate_open). */
 kvg_status kvg_check_backend(const char *name, const kvg_backend **out) KVG_CHECKED;
 
 #endif

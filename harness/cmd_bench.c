@@ -12,6 +12,7 @@
 #include <cjson/cJSON.h>
 
 #include "golden/golden.h"
+#include "harness/capabilities.h"
 #include "harness/check.h"
 #include "harness/commands.h"
 #include "harness/config.h"
@@ -75,18 +76,27 @@ static double bytes_of(const kvg_problem *p)
 typedef struct measurement {
     kvg_verdict verdict;
     kvg_timing timing;
-    char impl[64], detail[KVG_RESULT_TEXT];
+    char impl[KVG_IMPL_NAME_SIZE], detail[KVG_RESULT_TEXT];
 } measurement;
 
-static void measure(const kvg_case *c, unsigned threads, const bench_options *o, measurement *m)
+static void measure(const kvg_case *c, unsigned threads, const bench_options *o, int private_fd, measurement *m)
 {
-    const kvg_backend *backend;
+    kvg_candidate *candidate = NULL;
+    kvg_capabilities *capabilities = NULL;
+    kvg_candidate_facts facts;
     kvg_result r = {.verdict = KVG_VERDICT_ERROR};
     omp_set_num_threads((int)threads);
-    if (kvg_check_backend(c->backend, &backend)) snprintf(r.detail, sizeof r.detail, "%s", kvg_error_text());
-    else kvg_check_time(c, backend, o->seconds, &r, &m->timing);
+    kvg_status s = kvg_candidate_start(private_fd, &candidate);
+    if (!s) s = kvg_candidate_open(candidate, c->backend, &facts);
+    if (!s) s = kvg_capabilities_find(c->backend, NULL, &capabilities);
+    if (s) snprintf(r.detail, sizeof r.detail, "%s", kvg_error_text());
+    else if (kvg_capabilities_claim(capabilities, c, facts.sm, &r)) {
+        kvg_check_time(c, candidate, o->seconds, &r, &m->timing);
+    }
+    kvg_capabilities_close(capabilities);
+    kvg_candidate_end(candidate);
     m->verdict = r.verdict;
-    snprintf(m->impl, sizeof m->impl, "%s", r.impl ? r.impl : "");
+    memcpy(m->impl, r.impl, sizeof m->impl);
     memcpy(m->detail, r.detail, sizeof m->detail);
 }
 
@@ -108,7 +118,7 @@ static kvg_status measure_apart(const kvg_case *c, unsigned threads, const bench
         close(ends[0]);
         signal(SIGALRM, SIG_DFL);
         alarm(patience);
-        measure(c, threads, o, m);
+        measure(c, threads, o, ends[1], m);
         _exit(write(ends[1], m, sizeof *m) == (ssize_t)sizeof *m ? 0 : 3);
     }
     close(ends[1]);

@@ -116,28 +116,23 @@ static kvg_status find_row(const kvg_case_data *d, const probe_options *o, probe
                     o->token, o->sequence);
 }
 
-/* The pools that hold the row: the case's own, or what the implementation appends. *written holds the latter. */
-static kvg_status make_cache(const kvg_case_data *d, const kvg_backend *backend, kvg_tensor_set *written)
+static kvg_status ask(kvg_candidate *candidate, const kvg_problem *p, const kvg_tensor *in, kvg_tensor *out)
 {
-    const kvg_impl *append;
+    kvg_outcome o;
+    kvg_status s = kvg_candidate_run(candidate, p, in, out, &o);
+    if (s) return s;
+    if (o.status) return kvg_fail(o.status, "%s%s%s", o.impl, o.impl[0] ? ": " : "", o.text);
+    return o.fault[0] ? kvg_fail(KVG_ERR_INVALID, "%s: %s", o.impl, o.fault) : KVG_OK;
+}
+
+/* The pools that hold the row: the case's own, or what the implementation appends. *written holds the latter. */
+static kvg_status make_cache(const kvg_case_data *d, kvg_candidate *candidate, kvg_tensor_set *written)
+{
     if (d->c->problem.op != KVG_OP_APPEND) return KVG_OK;
     kvg_status s = kvg_set_alloc(&d->c->problem, d->op->outputs, written);
     if (s) return s;
     kvg_case_data_prefill(d, written);
-    s = kvg_backend_choose(backend, &d->c->problem, &append);
-    if (s) return s;
-    s = append->run(&d->c->problem, d->in.tensors, written->tensors, NULL);
-    return s ? kvg_fail(s, "%s: %s", append->name, backend->error_text ? backend->error_text() : "failed") : KVG_OK;
-}
-
-static kvg_status read_row(const probed_row *row, const kvg_backend *backend, kvg_tensor_set *bytes)
-{
-    const kvg_impl *probe;
-    kvg_status s = kvg_set_alloc(&row->problem, kvg_op_get(KVG_OP_PROBE)->outputs, bytes);
-    if (!s) s = kvg_backend_choose(backend, &row->problem, &probe);
-    if (s) return s;
-    s = probe->run(&row->problem, row->in, bytes->tensors, NULL);
-    return s ? kvg_fail(s, "%s: %s", probe->name, backend->error_text ? backend->error_text() : "failed") : KVG_OK;
+    return ask(candidate, &d->c->problem, d->in.tensors, written->tensors);
 }
 
 /* --- printing --- */
@@ -188,14 +183,16 @@ static void print_row(const probed_row *row, const kvg_tensor_set *bytes, const 
 
 static kvg_status probe_case(const kvg_case *c, const probe_options *o, bool *differ)
 {
-    const kvg_backend *backend;
+    kvg_candidate *candidate = NULL;
+    kvg_candidate_facts facts;
     kvg_case_data data = {0};
     kvg_tensor_set cache = {0}, bytes = {0}, expected = {0};
     probed_row row;
-    kvg_status s = kvg_check_backend(c->backend, &backend);
+    kvg_status s = kvg_candidate_start(-1, &candidate);
+    if (!s) s = kvg_candidate_open(candidate, c->backend, &facts);
     if (!s) s = kvg_case_data_make(c, &data);
     if (!s) s = find_row(&data, o, &row);
-    if (!s) s = make_cache(&data, backend, &cache);
+    if (!s) s = make_cache(&data, candidate, &cache);
     if (!s) {
         const kvg_role *inputs = kvg_op_get(KVG_OP_PROBE)->inputs;
         const kvg_tensor_set *pools = cache.count ? &cache : &data.in;
@@ -206,9 +203,11 @@ static kvg_status probe_case(const kvg_case *c, const probe_options *o, bool *di
             row.in[i] = kvg_problem_tensor(&row.problem, role, side);
             row.in[i].data = role == KVG_ROLE_SLOTS ? &row.slot : kvg_set_tensor(pools, role, side)->data;
         }
-        s = read_row(&row, backend, &bytes);
+        s = kvg_set_alloc(&row.problem, kvg_op_get(KVG_OP_PROBE)->outputs, &bytes);
     }
-    if (!s) s = read_row(&row, kvg_reference_backend(), &expected);
+    if (!s) s = ask(candidate, &row.problem, row.in, bytes.tensors);
+    if (!s) s = kvg_set_alloc(&row.problem, bytes.roles, &expected);
+    if (!s) s = kvg_reference_run(&row.problem, row.in, expected.tensors);
     if (!s) {
         printf("%s\n", c->id);
         print_row(&row, &bytes, &expected, differ);
@@ -218,6 +217,7 @@ static kvg_status probe_case(const kvg_case *c, const probe_options *o, bool *di
     kvg_set_free(&bytes);
     kvg_set_free(&cache);
     kvg_case_data_free(&data);
+    kvg_candidate_end(candidate);
     return s;
 }
 

@@ -14,6 +14,29 @@ static uint8_t canary(size_t i)
     return (uint8_t)(0xA5u ^ (i * 0x9Du));
 }
 
+void kvg_guard_fill(uint8_t *piece, size_t size)
+{
+    for (size_t i = 0; i < size; i++) piece[i] = canary(i);
+}
+
+kvg_status kvg_guard_find(const uint8_t *piece, size_t size, size_t begin, size_t end)
+{
+    size_t before = 0, after = 0, first_after = 0, last_before = 0;
+    for (size_t i = 0; i < begin; i++) {
+        if (piece[i] == canary(i)) continue;
+        before++;
+        last_before = begin - i;
+    }
+    for (size_t i = end; i < size; i++) {
+        if (piece[i] != canary(i) && after++ == 0) first_after = i - end;
+    }
+    if (after) return kvg_fail(KVG_ERR_INVALID, "%zu bytes written past the end, first at +%zu", after, first_after);
+    if (before) {
+        return kvg_fail(KVG_ERR_INVALID, "%zu bytes written before the start, first at -%zu", before, last_before);
+    }
+    return KVG_OK;
+}
+
 kvg_status kvg_guard_alloc(size_t bytes, kvg_guard *out)
 {
     *out = (kvg_guard){.bytes = bytes};
@@ -29,7 +52,7 @@ kvg_status kvg_guard_alloc(size_t bytes, kvg_guard *out)
     /* The end of the data is as near to the unmapped page as alignment and the canary allow. */
     size_t offset = (FENCE + inner - KVG_GUARD_CANARY - bytes) / 64 * 64;
     out->data = out->mapping + offset;
-    for (size_t i = FENCE; i < FENCE + inner; i++) out->mapping[i] = canary(i);
+    kvg_guard_fill(out->mapping + FENCE, inner);
     return KVG_OK;
 }
 
@@ -42,23 +65,8 @@ void kvg_guard_free(kvg_guard *guard)
 kvg_status kvg_guard_check(const kvg_guard *guard)
 {
     if (!guard->mapping) return KVG_OK;
-    const size_t begin = (size_t)((uint8_t *)guard->data - guard->mapping);
-    const size_t end = begin + guard->bytes;
-    size_t before = 0, after = 0, first_after = 0, last_before = 0;
-    for (size_t i = FENCE; i < guard->mapped - FENCE; i++) {
-        if ((i >= begin && i < end) || guard->mapping[i] == canary(i)) continue;
-        if (i < begin) {
-            before++;
-            last_before = begin - i;
-        } else if (after++ == 0) {
-            first_after = i - end;
-        }
-    }
-    if (after) return kvg_fail(KVG_ERR_INVALID, "%zu bytes written past the end, first at +%zu", after, first_after);
-    if (before) {
-        return kvg_fail(KVG_ERR_INVALID, "%zu bytes written before the start, first at -%zu", before, last_before);
-    }
-    return KVG_OK;
+    const size_t begin = (size_t)((uint8_t *)guard->data - guard->mapping) - FENCE;
+    return kvg_guard_find(guard->mapping + FENCE, guard->mapped - 2 * FENCE, begin, begin + guard->bytes);
 }
 
 kvg_status kvg_guard_protect(kvg_guard *guard, int writable)

@@ -19,8 +19,8 @@ struct kvg_relation {
     const char *id;
     size_t (*requests)(const kvg_case_data *d, request *out);
     bool together;
-    kvg_status (*pools)(const kvg_case_data *d, const kvg_backend *backend, pool_set *out);
-    bool (*applies)(const kvg_case_data *d, const kvg_backend *backend);
+    kvg_status (*pools)(const kvg_case_data *d, kvg_candidate *candidate, pool_set *out);
+    bool (*applies)(const kvg_case_data *d, kvg_candidate *candidate);
     const char *summary;
 };
 
@@ -31,6 +31,16 @@ static const kvg_role call_roles[KVG_MAX_ROLES] = {KVG_ROLE_Q, KVG_ROLE_BLOCK_TA
 static const int32_t *numbers(const kvg_case_data *d, kvg_role role)
 {
     return kvg_set_tensor(&d->in, role, KVG_K)->data;
+}
+
+/* An answer without a fault, or why there is none. */
+static kvg_status ask(kvg_candidate *candidate, const kvg_problem *p, const kvg_tensor *in, kvg_tensor *out)
+{
+    kvg_outcome o;
+    kvg_status s = kvg_candidate_run(candidate, p, in, out, &o);
+    if (s) return s;
+    if (o.status) return kvg_fail(o.status, "%s", o.text);
+    return o.fault[0] ? kvg_fail(KVG_ERR_INVALID, "%s", o.fault) : KVG_OK;
 }
 
 /* --- requests --- */
@@ -86,9 +96,9 @@ static size_t with_empty(const kvg_case_data *d, request *out) { return beside(d
 
 /* --- pools --- */
 
-static kvg_status as_given_pools(const kvg_case_data *d, const kvg_backend *backend, pool_set *out)
+static kvg_status as_given_pools(const kvg_case_data *d, kvg_candidate *candidate, pool_set *out)
 {
-    (void)d, (void)backend, (void)out;
+    (void)d, (void)candidate, (void)out;
     return KVG_OK;
 }
 
@@ -137,35 +147,33 @@ static kvg_status copied_pools(const kvg_case_data *d, int byte, pool_set *out)
     return KVG_OK;
 }
 
-static kvg_status poisoned_pools(const kvg_case_data *d, const kvg_backend *backend, pool_set *out)
+static kvg_status poisoned_pools(const kvg_case_data *d, kvg_candidate *candidate, pool_set *out)
 {
-    (void)backend;
+    (void)candidate;
     return copied_pools(d, 0xFF, out);
 }
 
-static kvg_status zeroed_pools(const kvg_case_data *d, const kvg_backend *backend, pool_set *out)
+static kvg_status zeroed_pools(const kvg_case_data *d, kvg_candidate *candidate, pool_set *out)
 {
-    (void)backend;
+    (void)candidate;
     return copied_pools(d, 0, out);
 }
 
-static kvg_status moved_pools(const kvg_case_data *d, const kvg_backend *backend, pool_set *out)
+static kvg_status moved_pools(const kvg_case_data *d, kvg_candidate *candidate, pool_set *out)
 {
-    (void)backend;
+    (void)candidate;
     out->moved = true;
     return copied_pools(d, 0xA5, out);
 }
 
 /* Live tokens [first, first + count) of the case through the backend's append. */
-static kvg_status append_some(const kvg_case_data *d, const kvg_backend *backend, uint32_t first, uint32_t count,
+static kvg_status append_some(const kvg_case_data *d, kvg_candidate *candidate, uint32_t first, uint32_t count,
                               int64_t *slots, pool_set *to)
 {
     const kvg_problem p = kvg_case_data_other_op(&d->c->problem, KVG_OP_APPEND, count);
     const kvg_op_info *op = kvg_op_get(p.op);
-    const kvg_impl *impl;
     kvg_tensor in[KVG_MAX_TENSORS], out[KVG_MAX_TENSORS];
-    kvg_status s = kvg_backend_choose(backend, &p, &impl);
-    if (s || count == 0) return s;
+    if (count == 0) return KVG_OK;
     for (size_t i = 0; i < kvg_roles_tensors(op->inputs); i++) {
         kvg_role role;
         kvg_side side;
@@ -179,10 +187,10 @@ static kvg_status append_some(const kvg_case_data *d, const kvg_backend *backend
         }
     }
     for (size_t i = 0; i < kvg_roles_tensors(op->outputs); i++) out[i] = to->copy.tensors[i];
-    return impl->run(&p, in, out, NULL);
+    return ask(candidate, &p, in, out);
 }
 
-static kvg_status appended_pools(const kvg_case_data *d, const kvg_backend *backend, pool_set *out)
+static kvg_status appended_pools(const kvg_case_data *d, kvg_candidate *candidate, pool_set *out)
 {
     const uint32_t tokens = d->rows.tokens, B = d->c->problem.paging.block_tokens;
     int64_t *slots = malloc(tokens * sizeof *slots);
@@ -192,37 +200,37 @@ static kvg_status appended_pools(const kvg_case_data *d, const kvg_backend *back
         slots[i] = (int64_t)block_now(d, out, (uint32_t)(d->slots[i] / B)) * B + d->slots[i] % B;
     }
     kvg_status s = new_pools(d, 0xFF, out);
-    if (!s) s = append_some(d, backend, 0, tokens / 2, slots, out);
-    if (!s) s = append_some(d, backend, tokens / 2, tokens - tokens / 2, slots, out);
+    if (!s) s = append_some(d, candidate, 0, tokens / 2, slots, out);
+    if (!s) s = append_some(d, candidate, tokens / 2, tokens - tokens / 2, slots, out);
     free(slots);
     return s;
 }
 
 /* --- where a relation makes sense --- */
 
-static bool always(const kvg_case_data *d, const kvg_backend *backend)
+static bool always(const kvg_case_data *d, kvg_candidate *candidate)
 {
-    (void)d, (void)backend;
+    (void)d, (void)candidate;
     return true;
 }
 
-static bool many_requests(const kvg_case_data *d, const kvg_backend *backend)
+static bool many_requests(const kvg_case_data *d, kvg_candidate *candidate)
 {
-    (void)backend;
+    (void)candidate;
     return d->c->problem.paging.sequences > 1;
 }
 
-static bool many_blocks(const kvg_case_data *d, const kvg_backend *backend)
+static bool many_blocks(const kvg_case_data *d, kvg_candidate *candidate)
 {
-    (void)backend;
+    (void)candidate;
     return d->c->problem.paging.blocks > 1;
 }
 
 /* In a ring the earlier queries of a chunk have lost the keys that the chunk itself overwrote. */
-static bool many_rows(const kvg_case_data *d, const kvg_backend *backend)
+static bool many_rows(const kvg_case_data *d, kvg_candidate *candidate)
 {
     const int32_t *rows = numbers(d, KVG_ROLE_QUERY_LENGTHS);
-    (void)backend;
+    (void)candidate;
     for (uint32_t s = 0; d->c->problem.layout != KVG_LAYOUT_RING && s < d->c->problem.paging.sequences; s++) {
         if (rows[s] > 1) return true;
     }
@@ -230,15 +238,14 @@ static bool many_rows(const kvg_case_data *d, const kvg_backend *backend)
 }
 
 /* An append that writes the very bytes of the case: there are values to write, and one right encoding of them. */
-static bool has_append(const kvg_case_data *d, const kvg_backend *backend)
+static bool has_append(const kvg_case_data *d, kvg_candidate *candidate)
 {
     const kvg_problem p = kvg_case_data_other_op(&d->c->problem, KVG_OP_APPEND, d->rows.tokens);
-    const kvg_impl *impl;
     if (d->c->fill == KVG_FILL_CODES) return false;
     for (int side = KVG_K; side <= KVG_V; side++) {
         if (kvg_case_by_value(&p.storage[side])) return false;
     }
-    return kvg_backend_choose(backend, &p, &impl) == KVG_OK;
+    return kvg_candidate_has(candidate, &p);
 }
 
 /* --- the table --- */
@@ -254,9 +261,9 @@ const kvg_relation *kvg_relation_get(size_t index) { return &relations[index]; }
 const char *kvg_relation_id(const kvg_relation *relation) { return relation->id; }
 const char *kvg_relation_summary(const kvg_relation *relation) { return relation->summary; }
 
-bool kvg_relation_applies(const kvg_relation *relation, const kvg_case_data *d, const kvg_backend *backend)
+bool kvg_relation_applies(const kvg_relation *relation, const kvg_case_data *d, kvg_candidate *candidate)
 {
-    return relation->applies(d, backend);
+    return relation->applies(d, candidate);
 }
 
 /* --- calls --- */
@@ -314,7 +321,7 @@ static void scatter_rows(const request *requests, size_t count, const kvg_tensor
     }
 }
 
-static kvg_status call(const kvg_case_data *d, const kvg_impl *impl, const pool_set *pools, const request *requests,
+static kvg_status call(const kvg_case_data *d, kvg_candidate *candidate, const pool_set *pools, const request *requests,
                        size_t count, kvg_tensor_set *answer)
 {
     kvg_problem p = d->c->problem;
@@ -330,17 +337,16 @@ static kvg_status call(const kvg_case_data *d, const kvg_impl *impl, const pool_
         fill_call(d, pools, requests, count, &own);
         gather_inputs(d, &own, pools, in);
         for (size_t i = 0; i < out.count; i++) memset(out.tensors[i].data, 0xFF, out.tensors[i].bytes);
-        s = impl->run(&p, in, out.tensors, NULL);
+        s = ask(candidate, &p, in, out.tensors);
     }
     for (size_t i = 0; !s && i < out.count; i++) scatter_rows(requests, count, &out.tensors[i], &answer->tensors[i]);
-    for (size_t i = 0; !s && i < out.count; i++) s = kvg_guard_check(&out.guards[i]);
     kvg_set_free(&own);
     kvg_set_free(&out);
     return s;
 }
 
-kvg_status kvg_relation_answer(const kvg_relation *relation, const kvg_case_data *d, const kvg_backend *backend,
-                               const kvg_impl *impl, kvg_tensor_set *answer)
+kvg_status kvg_relation_answer(const kvg_relation *relation, const kvg_case_data *d, kvg_candidate *candidate,
+                               kvg_tensor_set *answer)
 {
     const kvg_problem *p = &d->c->problem;
     const size_t most = 2 * ((size_t)p->paging.sequences + p->attention.queries);
@@ -348,10 +354,10 @@ kvg_status kvg_relation_answer(const kvg_relation *relation, const kvg_case_data
     pool_set made = {0};
     kvg_status s = kvg_set_alloc(p, d->op->outputs, answer);
     if (!s && !requests) s = kvg_fail(KVG_ERR_MEMORY, "no memory for %zu requests", most);
-    if (!s) s = relation->pools(d, backend, &made);
+    if (!s) s = relation->pools(d, candidate, &made);
     if (!s) {
         const size_t count = relation->requests(d, requests), step = relation->together ? count : 1;
-        for (size_t i = 0; !s && i < count; i += step) s = call(d, impl, &made, requests + i, step, answer);
+        for (size_t i = 0; !s && i < count; i += step) s = call(d, candidate, &made, requests + i, step, answer);
     }
     kvg_set_free(&made.copy);
     free(requests);

@@ -162,11 +162,11 @@ char *kvg_result_line(const kvg_case *c, const kvg_result *r, const char *repro,
     cJSON_AddStringToObject(line, "status", kvg_verdict_name(r->verdict));
     cJSON_AddStringToObject(line, "detail", r->detail);
     cJSON_AddStringToObject(line, "repro", repro);
-    cJSON_AddStringToObject(line, "impl", r->impl ? r->impl : "");
+    cJSON_AddStringToObject(line, "impl", r->impl);
     add_number(line, "ms", r->milliseconds);
     cJSON_AddBoolToObject(line, "slow", slow);
     if (c->policy.given) add_mode(line, &c->policy);
-    const bool judged = r->impl && (r->verdict == KVG_VERDICT_PASS || r->verdict == KVG_VERDICT_FAIL ||
+    const bool judged = r->impl[0] && (r->verdict == KVG_VERDICT_PASS || r->verdict == KVG_VERDICT_FAIL ||
                                     r->verdict == KVG_VERDICT_MISTRUSTED);
     if (!judged) return print(line);
     add_number(line, "compared", (double)r->compared_bytes);

@@ -1,23 +1,21 @@
-#define _GNU_SOURCE /* prctl and dup3 beside POSIX */
+#define _DEFAULT_SOURCE /* strsignal */
 #include "harness/run.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <omp.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
-#include "harness/check.h"
 #include "harness/result.h"
+#include "harness/run_child.h"
 
 static volatile sig_atomic_t stop_signal;
 
@@ -84,12 +82,19 @@ typedef struct worker {
     size_t position;    /* of the case it runs or will run next */
     bool in_case;       /* it announced that case */
     bool probing;       /* it asks the case's device whether it answers */
-    bool leaving;       /* it said that it ends: its device is broken for it */
+    bool opening;       /* it has not opened the backend yet */
+    bool leaving;       /* it said that it ends: its device is broken for it, or another backend comes next */
     const char *suspect; /* backend whose device is to be asked before its next case; NULL: none */
     double since;       /* when it did, or when the child started */
     char *text;         /* bytes of an unfinished line */
     size_t length, capacity;
 } worker;
+
+/* Why the cases of a backend are not run any more: what happened in one of them. */
+typedef struct loss {
+    const kvg_case *in; /* NULL: they are run */
+    kvg_verdict verdict;
+} loss;
 
 typedef struct run_state {
     const kvg_config *config;
@@ -99,97 +104,13 @@ typedef struct run_state {
     result_file file;
     kvg_run_summary *summary;
     worker *workers;
-    const kvg_case **lost_in; /* of each position: the case in which its device was lost for good; NULL: it was not */
+    loss *lost; /* of each position */
     pid_t parent;
 } run_state;
 
-/* The child's messages: "S\n" before a case, "P\n" and "A\n" before and after it asks the device, and at the end
- * "R<line>\n"; "E<line>\n" if it cannot go on after this case, "L<line>\n" if nobody can, as the device is lost. */
-static void send_text(int fd, char kind, const char *text)
+static const kvg_case *current_case(const run_state *state, const worker *w)
 {
-    const size_t length = strlen(text);
-    char *message = malloc(length + 3);
-    if (!message) _exit(3);
-    snprintf(message, length + 3, "%c%s\n", kind, text);
-    for (size_t done = 0; done < length + 2;) {
-        const ssize_t n = write(fd, message + done, length + 2 - done);
-        if (n < 0 && errno != EINTR) _exit(3); /* the parent is gone */
-        if (n > 0) done += (size_t)n;
-    }
-    free(message);
-}
-
-/* False if the device of a suspected backend does not answer. */
-static bool device_answers(const kvg_backend *backend, int fd, kvg_result *r)
-{
-    send_text(fd, 'P', "");
-    if (backend->ready()) {
-        r->verdict = KVG_VERDICT_DEVICE_LOST;
-        snprintf(r->detail, sizeof r->detail, "the device does not answer: %s",
-                 backend->error_text ? backend->error_text() : "(the backend gives no text)");
-        return false;
-    }
-    send_text(fd, 'A', "");
-    return true;
-}
-
-/* Runs a case and sends its result; false if this process cannot go on. */
-static bool run_one(const run_state *state, const kvg_case *c, const char **suspect, int fd)
-{
-    char repro[KVG_REPRO_SIZE];
-    kvg_result r = {.verdict = KVG_VERDICT_PASS};
-    const kvg_backend *backend;
-    kvg_case_repro(c, state->config->path, repro, sizeof repro);
-    send_text(fd, 'S', "");
-    const double start = now_seconds();
-    bool lost = false;
-    if (kvg_check_backend(c->backend, &backend)) {
-        r.verdict = KVG_VERDICT_ERROR;
-        snprintf(r.detail, sizeof r.detail, "%s", kvg_error_text());
-    } else {
-        const bool suspected = *suspect && strcmp(*suspect, c->backend) == 0;
-        if (suspected) *suspect = NULL;
-        lost = suspected && backend->ready && !device_answers(backend, fd, &r);
-        if (!lost) kvg_check_run(c, backend, &r);
-        if (r.verdict == KVG_VERDICT_DEVICE_LOST && !backend->ready) lost = true; /* nobody to ask: taken at its word */
-    }
-    fflush(NULL); /* what the candidate printed is safe even if the next case kills this process */
-    const bool slow = now_seconds() - start > state->config->slow_seconds;
-    char *line = kvg_result_line(c, &r, repro, slow);
-    const bool broken = r.verdict == KVG_VERDICT_CRASH || r.verdict == KVG_VERDICT_DEVICE_LOST;
-    send_text(fd, lost ? 'L' : broken ? 'E' : 'R', line ? line : "");
-    free(line);
-    return !broken;
-}
-
-/* What a candidate prints goes to candidate.log, so that it can neither disturb the table nor get lost. */
-static void redirect_output(const char *folder)
-{
-    char path[PATH_MAX];
-    snprintf(path, sizeof path, "%s/candidate.log", folder);
-    const int log = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
-    if (log < 0) return; /* unwritable: then it prints where the parent does */
-    dup2(log, STDOUT_FILENO);
-    dup2(log, STDERR_FILENO);
-}
-
-static void child_main(const run_state *state, size_t position, const char *suspect, int fd)
-{
-    prctl(PR_SET_PDEATHSIG, SIGKILL); /* no orphans if the parent is killed */
-    if (getppid() != state->parent) _exit(3); /* it was killed before that */
-    signal(SIGINT, SIG_IGN);          /* Ctrl-C is the parent's to handle */
-    static const int fatal[] = {SIGTERM, SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT};
-    for (size_t i = 0; i < sizeof fatal / sizeof fatal[0]; i++) signal(fatal[i], SIG_DFL); /* the parent's may differ */
-    redirect_output(state->options->out_folder);
-    const long cores = sysconf(_SC_NPROCESSORS_ONLN);
-    const int threads = (int)(cores / (long)state->options->jobs);
-    omp_set_num_threads(threads < 1 ? 1 : threads);
-    bool fit = true;
-    for (; fit && position < state->count; position += state->options->jobs) {
-        fit = run_one(state, &state->config->cases[state->selection[position]], &suspect, fd);
-    }
-    fflush(NULL);
-    _exit(0);
+    return &state->config->cases[state->selection[w->position]];
 }
 
 static void close_pipe(worker *w)
@@ -217,20 +138,20 @@ static kvg_status start_worker(run_state *state, worker *w)
             if (state->workers[i].pid) close_pipe(&state->workers[i]);
         }
         close(state->file.fd);
-        child_main(state, w->position, w->suspect, ends[1]);
+        kvg_run_child(&(kvg_run_share){
+            .config = state->config, .options = state->options, .selection = state->selection, .count = state->count,
+            .position = w->position, .parent = state->parent, .fd = ends[1],
+            .suspect = w->suspect && strcmp(w->suspect, current_case(state, w)->backend) == 0});
     }
+    setpgid(pid, pid); /* whoever of the two is first */
     close(ends[1]);
     w->pid = pid;
     w->fd = ends[0];
     w->in_case = w->probing = w->leaving = false;
+    w->opening = true;
     w->length = 0;
     w->since = now_seconds();
     return KVG_OK;
-}
-
-static const kvg_case *current_case(const run_state *state, const worker *w)
-{
-    return &state->config->cases[state->selection[w->position]];
 }
 
 static void case_done(run_state *state, worker *w, kvg_verdict verdict)
@@ -242,13 +163,15 @@ static void case_done(run_state *state, worker *w, kvg_verdict verdict)
     w->since = now_seconds();
 }
 
-/* The device of the worker's case answers nobody any more: no case of its backend will run. */
-static void lose_device(run_state *state, const worker *w)
+/* The device of the worker's case answers nobody any more, or its library cannot be opened: no case of its backend will
+ * run. */
+static void lose_backend(run_state *state, const worker *w, kvg_verdict verdict)
 {
     const kvg_case *c = current_case(state, w);
     for (size_t i = 0; i < state->count; i++) {
         const kvg_case *other = &state->config->cases[state->selection[i]];
-        if (!state->lost_in[i] && strcmp(other->backend, c->backend) == 0) state->lost_in[i] = c;
+        if (state->lost[i].in || strcmp(other->backend, c->backend) != 0) continue;
+        state->lost[i] = (loss){c, verdict};
     }
 }
 
@@ -266,15 +189,18 @@ static kvg_status record_loss(run_state *state, worker *w, kvg_verdict verdict, 
     return s;
 }
 
-/* The worker's next cases whose device is lost get that verdict without a process. */
+/* The worker's next cases whose backend is lost get their verdict without a process. */
 static kvg_status skip_lost(run_state *state, worker *w)
 {
     kvg_status s = KVG_OK;
-    while (!s && w->position < state->count && state->lost_in[w->position]) {
+    while (!s && w->position < state->count && state->lost[w->position].in) {
+        const loss *l = &state->lost[w->position];
         char detail[KVG_RESULT_TEXT];
-        snprintf(detail, sizeof detail, "not run: the device was lost in '%s'", state->lost_in[w->position]->id);
+        snprintf(detail, sizeof detail, "not run: %s in '%s'",
+                 l->verdict == KVG_VERDICT_DEVICE_LOST ? "the device was lost" : "its library could not be opened",
+                 l->in->id);
         w->since = now_seconds();
-        s = record_loss(state, w, KVG_VERDICT_DEVICE_LOST, detail);
+        s = record_loss(state, w, l->verdict, detail);
     }
     return s;
 }
@@ -293,7 +219,7 @@ static kvg_verdict line_verdict(const char *line)
 
 static kvg_status handle_line(run_state *state, worker *w, const char *line)
 {
-    if (line[0] == 'S') {
+    if (line[0] == KVG_RUN_START) {
         const kvg_case *c = current_case(state, w);
         char repro[KVG_REPRO_SIZE];
         w->in_case = true;
@@ -301,19 +227,28 @@ static kvg_status handle_line(run_state *state, worker *w, const char *line)
         kvg_case_repro(c, state->config->path, repro, sizeof repro);
         return write_line(&state->file, kvg_result_start_line(c->id, repro));
     }
-    if (line[0] == 'P' || line[0] == 'A') {
-        w->probing = line[0] == 'P';
-        if (line[0] == 'A') w->suspect = NULL;
+    if (line[0] == KVG_RUN_OPEN) {
+        w->opening = false;
+        return KVG_OK;
+    }
+    if (line[0] == KVG_RUN_LEAVE) {
+        w->leaving = true;
         w->since = now_seconds();
         return KVG_OK;
     }
-    w->leaving = line[0] == 'E' || line[0] == 'L';
-    if (line[0] == 'E') w->suspect = current_case(state, w)->backend;
-    if (line[0] == 'L') lose_device(state, w);
-    if ((line[0] != 'R' && !w->leaving) || line[1] != '{') {
+    if (line[0] == KVG_RUN_PROBE || line[0] == KVG_RUN_ALIVE) {
+        w->probing = line[0] == KVG_RUN_PROBE;
+        if (line[0] == KVG_RUN_ALIVE) w->suspect = NULL;
+        w->since = now_seconds();
+        return KVG_OK;
+    }
+    w->leaving = line[0] == KVG_RUN_BROKEN || line[0] == KVG_RUN_LOST;
+    if (line[0] == KVG_RUN_BROKEN) w->suspect = current_case(state, w)->backend;
+    if ((line[0] != KVG_RUN_RESULT && !w->leaving) || line[1] != '{') {
         return record_loss(state, w, KVG_VERDICT_ERROR, "the child sent no result");
     }
     const kvg_verdict verdict = line_verdict(line);
+    if (line[0] == KVG_RUN_LOST) lose_backend(state, w, verdict);
     const size_t length = strlen(line + 1);
     char *copy = malloc(length + 1);
     if (copy) memcpy(copy, line + 1, length + 1);
@@ -365,9 +300,10 @@ static kvg_status blame(run_state *state, worker *w, const char *detail, bool ha
     if (!w->probing) {
         w->suspect = current_case(state, w)->backend;
         const kvg_verdict verdict = hang ? KVG_VERDICT_HANG : w->in_case ? KVG_VERDICT_CRASH : KVG_VERDICT_ERROR;
+        if (hang && w->opening) lose_backend(state, w, verdict); /* it would again */
         return record_loss(state, w, verdict, detail);
     }
-    lose_device(state, w);
+    lose_backend(state, w, KVG_VERDICT_DEVICE_LOST);
     snprintf(lost, sizeof lost, "the device does not answer: %s", detail);
     return record_loss(state, w, KVG_VERDICT_DEVICE_LOST, lost);
 }
@@ -392,14 +328,24 @@ static kvg_status child_ended(run_state *state, worker *w, int wait_status, cons
     return s;
 }
 
+/* The child is over: then so are the processes that its candidate left behind. */
+static bool is_over(const worker *w, int *wait_status)
+{
+    siginfo_t info = {0};
+    if (waitid(P_PID, (id_t)w->pid, &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid != w->pid) return false;
+    kill(-w->pid, SIGKILL);
+    return waitpid(w->pid, wait_status, 0) == w->pid;
+}
+
 /* A dead driver may hold a process that nothing kills: after half a minute it is left behind. */
 static int kill_worker(worker *w)
 {
     int wait_status = SIGKILL;
+    kill(-w->pid, SIGKILL); /* the judge, its candidate and what that started */
     kill(w->pid, SIGKILL);
     close_pipe(w);
     for (const double start = now_seconds(); now_seconds() - start < 30;) {
-        if (waitpid(w->pid, &wait_status, WNOHANG) == w->pid) break;
+        if (is_over(w, &wait_status)) break;
         nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
     }
     return wait_status;
@@ -410,7 +356,7 @@ static int kill_worker(worker *w)
 static kvg_status watch_worker(run_state *state, worker *w)
 {
     int wait_status = 0;
-    if (w->fd < 0 && waitpid(w->pid, &wait_status, WNOHANG) == w->pid) return child_ended(state, w, wait_status, NULL);
+    if (w->fd < 0 && is_over(w, &wait_status)) return child_ended(state, w, wait_status, NULL);
     if (!w->in_case && !w->leaving && w->fd >= 0) return KVG_OK;
     if (now_seconds() - w->since <= state->config->hang_seconds) return KVG_OK;
     char detail[96];
@@ -524,15 +470,15 @@ kvg_status kvg_run(const kvg_config *config, const kvg_run_options *options, kvg
     *summary = (kvg_run_summary){0};
     size_t *selection = calloc(config->case_count, sizeof *selection);
     worker *workers = calloc(options->jobs, sizeof *workers);
-    const kvg_case **lost_in = calloc(config->case_count, sizeof *lost_in);
+    loss *lost = calloc(config->case_count, sizeof *lost);
     run_state state = {.config = config,
                        .options = options,
                        .selection = selection,
                        .summary = summary,
                        .workers = workers,
-                       .lost_in = lost_in,
+                       .lost = lost,
                        .parent = getpid()};
-    kvg_status s = selection && workers && lost_in
+    kvg_status s = selection && workers && lost
                        ? KVG_OK : kvg_fail(KVG_ERR_MEMORY, "cannot hold %zu cases", config->case_count);
     if (!s) s = select_cases(config, options, selection, &state.count);
     if (!s) {
@@ -549,6 +495,6 @@ kvg_status kvg_run(const kvg_config *config, const kvg_run_options *options, kvg
     }
     free(selection);
     free(workers);
-    free(lost_in);
+    free(lost);
     return s;
 }

@@ -22,6 +22,7 @@ typedef struct kvg_run_options {
     uint32_t shard, shards;  /* 0-based shard of `shards` */
     uint32_t jobs;           /* child processes at a time, 1 to KVG_MAX_JOBS; each uses cores / jobs threads */
     bool progress;           /* a status line on stderr */
+    const char *capabilities; /* capability file of every backend; NULL: the one beside its library, if there is one */
 } kvg_run_options;
 
 typedef struct kvg_run_summary {
