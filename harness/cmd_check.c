@@ -1,11 +1,14 @@
 #define _DEFAULT_SOURCE
 #include <getopt.h>
+#include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/random.h>
 #include <unistd.h>
 
+#include "harness/capabilities.h"
 #include "harness/commands.h"
 #include "harness/report.h"
 #include "harness/run.h"
@@ -19,7 +22,10 @@ static const char help_text[] =
     "name\n"
     "                       or the path of a shared library\n"
     "      --case ID        run this case alone (ids: kvgold list CONFIG)\n"
+    "      --capabilities FILE  what that implementation claims to do; cases that it does not claim are skipped\n"
+    "                       (default: libx.json beside libx.so)\n"
     "      --seed 0xHEX     another seed than the config's\n"
+    "      --secret-seed    one that is drawn now: nobody can have prepared answers. The repro lines hold it\n"
     "      --shard I/N      run the I-th of N shares; merge with `kvgold report`\n"
     "  -j, --jobs N         child processes at a time (default: one per core)\n"
     "      --junit FILE     also write JUnit XML\n"
@@ -27,7 +33,7 @@ static const char help_text[] =
 
 typedef struct check_options {
     const char *junit, *backend;
-    bool html, has_seed;
+    bool html, has_seed, secret_seed;
     uint64_t seed;
     kvg_run_options run;
 } check_options;
@@ -41,12 +47,14 @@ static unsigned terminal_width(void)
 /* KVG_OK, or an error text for kvg_command_fail; *help_wanted if --help was given. */
 static kvg_status read_options(int argc, char **argv, check_options *o, bool *help_wanted)
 {
-    enum { JUNIT = 256, BACKEND, CASE, SEED, SHARD, NO_HTML };
+    enum { JUNIT = 256, BACKEND, CASE, SEED, SHARD, NO_HTML, CAPABILITIES, SECRET_SEED };
     static const struct option options[] = {
         {"output", required_argument, NULL, 'o'}, {"jobs", required_argument, NULL, 'j'},
         {"junit", required_argument, NULL, JUNIT}, {"backend", required_argument, NULL, BACKEND},
         {"case", required_argument, NULL, CASE},   {"seed", required_argument, NULL, SEED},
         {"shard", required_argument, NULL, SHARD}, {"no-html", no_argument, NULL, NO_HTML},
+        {"capabilities", required_argument, NULL, CAPABILITIES},
+        {"secret-seed", no_argument, NULL, SECRET_SEED},
         {"help", no_argument, NULL, 'h'},          {0},
     };
     kvg_status s = KVG_OK;
@@ -65,11 +73,35 @@ static kvg_status read_options(int argc, char **argv, check_options *o, bool *he
             break;
         case SHARD: s = kvg_parse_shard(optarg, &o->run.shard, &o->run.shards); break;
         case NO_HTML: o->html = false; break;
+        case CAPABILITIES: o->run.capabilities = optarg; break;
+        case SECRET_SEED: o->secret_seed = true; break;
         case 'h': *help_wanted = true; break;
         default: s = kvg_fail(KVG_ERR_INVALID, "unknown option (see `kvgold check --help`)"); break;
         }
     }
     return s;
+}
+
+/* What belongs together, and a seed where it is to be drawn. */
+static kvg_status complete_options(check_options *o)
+{
+    kvg_capabilities *capabilities = NULL;
+    if (o->run.capabilities && !o->backend) {
+        return kvg_fail(KVG_ERR_INVALID, "--capabilities says what one implementation claims: name it by --backend");
+    }
+    kvg_status s = o->run.capabilities ? kvg_capabilities_open(o->run.capabilities, &capabilities) : KVG_OK;
+    kvg_capabilities_close(capabilities);
+    if (s || !o->secret_seed) return s;
+    if (o->has_seed) return kvg_fail(KVG_ERR_INVALID, "give --seed or --secret-seed, not both");
+    if (o->run.shards > 1) {
+        return kvg_fail(KVG_ERR_INVALID, "shards need one seed: draw it once, and give it to each by --seed");
+    }
+    if (getrandom(&o->seed, sizeof o->seed, 0) != (ssize_t)sizeof o->seed) {
+        return kvg_fail(KVG_ERR_IO, "the system gives no random seed");
+    }
+    o->has_seed = true;
+    fprintf(stderr, "kvgold check: secret seed 0x%" PRIx64 "\n", o->seed);
+    return KVG_OK;
 }
 
 /* Of this process's share alone: what other shards did is `kvgold report`'s to say. */
@@ -155,6 +187,8 @@ int kvg_command_check(int argc, char **argv)
         const long cores = sysconf(_SC_NPROCESSORS_ONLN);
         o.run.jobs = cores < 1 ? 1 : cores > KVG_MAX_JOBS ? KVG_MAX_JOBS : (unsigned)cores;
     }
+    s = complete_options(&o);
+    if (s) return kvg_command_fail("check", s);
     int exit_code = KVG_EXIT_FAIL;
     s = check(argv[optind], &o, &exit_code);
     return s ? kvg_command_fail("check", s) : exit_code;

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "harness/report_data.h"
+#include "harness/report_unclaimed.h"
 
 enum { CELL_SIZE = 512, MAX_COLUMNS = 32, GAP = 2 };
 
@@ -174,6 +175,12 @@ static void print_totals(const kvg_report *r, FILE *out)
     if (decode[0]) fprintf(out, "separation %s\n", decode);
     kvg_report_relations_line(r->cases, r->case_count, decode, sizeof decode);
     if (decode[0]) fprintf(out, "relations  %s\n", decode);
+    kvg_report_unclaimed_line(r, decode, sizeof decode);
+    if (decode[0]) {
+        fputs("unclaimed  ", out);
+        kvg_report_plain(out, decode);
+        putc('\n', out);
+    }
     fprintf(out, "time       %.1f s", r->seconds);
     if (r->file_count > 1) fprintf(out, " in %zu shards together", r->file_count);
     putc('\n', out);
