@@ -11,43 +11,11 @@ rm -rf "$3"
 mkdir -p "$3"
 cd "$3" || exit 2
 library_folder=$(dirname "$kvgold")
-passed=0 failed=0
+# shellcheck source=tests/checks.sh
+source "$source_dir/tests/checks.sh"
 esc=$'\033'
 
 # --- helpers ----------------------------------------------------------------------------------------------------------
-
-# report NAME GOOD [WHY]: one check's line.
-report() {
-    if [[ $2 == 0 ]]; then
-        echo "ok   $1"
-        passed=$((passed + 1))
-    else
-        echo "FAIL $1${3:+: $3}"
-        failed=$((failed + 1))
-    fi
-}
-
-# expect NAME CODE TEXT COMMAND...: the exit code, and TEXT somewhere in what it prints. Leaves the output in $output.
-expect() {
-    local name=$1 code=$2 text=$3 status
-    shift 3
-    output=$("$@" 2>&1)
-    status=$?
-    if [[ $status -ne $code ]]; then
-        report "$name" 1 "exit code $status, expected $code: ${output:0:300}"
-    else
-        [[ $output == *"$text"* ]]
-        report "$name" $? "no '$text' in: ${output:0:300}"
-    fi
-}
-
-# check NAME COMMAND...: the command succeeds.
-check() {
-    local name=$1 text
-    shift
-    text=$("$@" 2>&1)
-    report "$name" $? "${text:0:300}"
-}
 
 # config FILE GROUPS [LIMITS]: writes a config.
 config() {
@@ -323,7 +291,7 @@ if "$kvgold" env | grep -q '^gpu: *not built'; then
     expect "cuda where it is not built" 1 "configure with -DKVGOLD_CUDA=ON" "$kvgold" check tiles.json -o absent --no-html
 fi
 expect "an unknown defect" 1 "ERROR" "$kvgold" check one.json -o absent --no-html --backend defect:nosuch
-expect "a plug-in of another ABI" 1 "this kvgold wants ABI" "$kvgold" check one.json -o absent --no-html --backend wrong_abi
+expect "a plug-in of another ABI" 1 "this kvgold speaks" "$kvgold" check one.json -o absent --no-html --backend wrong_abi
 check "... is an ERROR" grep -q '"status":"ERROR"' absent/results.jsonl
 expect "a path without a library" 1 "cannot open backend" "$kvgold" check one.json -o absent --no-html --backend ./no.so
 expect "a library that is no backend" 1 "ERROR" "$kvgold" check one.json -o absent --no-html --backend ./one.json
