@@ -63,6 +63,26 @@ static void test_a_fault_costs_its_own_case(void **state)
     run_in(1);
 }
 
+/* A plug-in whose tensors lie on the GPU: guards and inputs are looked after there, too. */
+static void test_tensors_on_the_gpu(void **state)
+{
+    (void)state;
+    static const planted_case tensors[] = {
+        {1, KVG_VERDICT_PASS, ""},
+        {2, KVG_VERDICT_FAIL, "output k_codes: 1 bytes written past the end, first at +4000"},
+        {3, KVG_VERDICT_FAIL, "output k_codes: 1 bytes written before the start, first at -1"},
+        {4, KVG_VERDICT_FAIL, "input v was written"},
+        {5, KVG_VERDICT_CRASH, "illegal memory access"},
+        {6, KVG_VERDICT_PASS, ""},
+        {7, KVG_VERDICT_FAIL, "bytes differ"},
+        {8, KVG_VERDICT_PASS, ""},
+        {9, KVG_VERDICT_PASS, ""},
+    };
+    planted_run(KVG_SOURCE_DIR "/tests/gpu/plugin_device.json", OUT, 1, tensors, sizeof tensors / sizeof tensors[0],
+                NULL);
+    assert_false(cuda_is_open_here());
+}
+
 static void test_a_fault_leaves_processes_beside_it_alone(void **state)
 {
     (void)state;
@@ -85,6 +105,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_fault_costs_its_own_case),
         cmocka_unit_test(test_a_fault_leaves_processes_beside_it_alone),
+        cmocka_unit_test(test_tensors_on_the_gpu),
         cmocka_unit_test(test_an_open_driver_would_have_been_seen),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
