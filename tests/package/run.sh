@@ -2,7 +2,8 @@
 # usage: tests/package/run.sh BUILD_DIR
 #
 # Installs a build into a temporary prefix and uses it as a stranger would: builds this folder's project against it, runs
-# it, compares the bytes with docs/formats.md, and compiles each installed header alone as C17 and C++17.
+# it, compares the bytes with docs/formats.md, compiles each installed header alone as C17 and C++17, and builds and
+# judges the plug-in of docs/plugin.md.
 set -euo pipefail
 [[ $# -eq 1 && -f $1/CMakeCache.txt ]] || { sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0" && exit 2; }
 here=$(dirname "$(realpath "$0")")
@@ -43,3 +44,26 @@ while read -r header; do
 done < <(find "$scratch/prefix/include/kvgold" -name '*.h')
 [[ $headers -gt 0 ]] || fail "no header installed"
 echo "package: $headers headers compile alone as C17 and C++17"
+
+# block NUMBER: a block of code of docs/plugin.md.
+block() { awk -v wanted="$1" '/^```/ { inside = !inside; n += inside; next } inside && n == wanted' "$here/../../docs/plugin.md"; }
+
+mkdir "$scratch/plugin"
+cd "$scratch/plugin"
+block 1 >engine.c
+block 2 >libengine.json
+block 3 >mine.json
+for language in "gcc -x c -std=c11" "g++ -x c++ -std=c++17"; do
+    # shellcheck disable=SC2086  # words
+    $language -Wall -Wextra -pedantic -Werror -shared -fPIC -I "$scratch/prefix/include/kvgold" engine.c -o libengine.so ||
+        fail "the plug-in of docs/plugin.md does not compile with $language"
+    "$scratch/prefix/bin/kvgold" check mine.json --backend ./libengine.so --no-html >out.txt ||
+        fail "the plug-in of docs/plugin.md, compiled with $language: $(<out.txt)"
+    grep -qx "4 passed, 0 failed, 12 skipped" out.txt || fail "the plug-in of docs/plugin.md: $(<out.txt)"
+    grep -q "^unclaimed  12 cases: " out.txt || fail "nothing is unclaimed: $(<out.txt)"
+done
+sed -i 's/out\[side\].bytes);/out[side].bytes - 1);/' engine.c # a control: a byte that is not written
+gcc -std=c11 -shared -fPIC -I "$scratch/prefix/include/kvgold" engine.c -o libengine.so
+"$scratch/prefix/bin/kvgold" check mine.json --backend ./libengine.so --no-html >out.txt && fail "a wrong plug-in passed"
+grep -q "^0 passed, 4 failed, 12 skipped" out.txt || fail "a wrong plug-in: $(<out.txt)"
+echo "package: the plug-in of docs/plugin.md passes as C11 and as C++17, and fails with a byte unwritten"
