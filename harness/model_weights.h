@@ -1,0 +1,45 @@
+/* The weights of a checkpoint folder, memory-mapped: docs/generate.md section 3. */
+#ifndef KVG_HARNESS_MODEL_WEIGHTS_H
+#define KVG_HARNESS_MODEL_WEIGHTS_H
+
+#include <stddef.h>
+
+#include "harness/model_config.h"
+
+typedef enum kvg_weight {
+#define WEIGHT(ENUM, LAYERED, CONDITION, name, ...) KVG_WEIGHT_##ENUM,
+#include "harness/model_weights.def"
+#undef WEIGHT
+    KVG_WEIGHT_COUNT
+} kvg_weight;
+
+/* A tensor as it lies in its file: not necessarily aligned. */
+typedef struct kvg_weight_view {
+    kvg_dtype dtype; /* f16, bf16, f32; u8: codes and scales of mxfp4 */
+    uint32_t rank;
+    uint64_t shape[4];
+    const void *data; /* NULL: the model has none */
+} kvg_weight_view;
+
+typedef struct kvg_model_weights kvg_model_weights;
+
+/* Opens model.safetensors, or the shards of model.safetensors.index.json, and checks that every tensor of the config is
+ * there, in its shape, and none besides. The numbers are not read. KVG_ERR_IO, KVG_ERR_NOT_FOUND without such files,
+ * KVG_ERR_INVALID naming file and tensor. The config is copied. */
+kvg_status kvg_model_weights_open(const char *folder, const kvg_model_config *config,
+                                  kvg_model_weights **out) KVG_CHECKED;
+void kvg_model_weights_close(kvg_model_weights *weights); /* NULL is allowed */
+
+/* Reads every number. KVG_ERR_INVALID names the first NaN or Inf. */
+kvg_status kvg_model_weights_check(const kvg_model_weights *weights) KVG_CHECKED;
+
+/* `layer` 0 for tensors that come once. */
+kvg_weight_view kvg_model_weights_view(const kvg_model_weights *weights, kvg_weight weight, uint32_t layer);
+
+/* Row `row` of the tensor's last dimension, counted over all others, as f32: the row of an output of a linear layer, a
+ * bias, a norm. Returns its length. Of experts (EXPERT_GATE_UP, EXPERT_DOWN, whatever the file holds) row is
+ * expert * outputs + output, and the numbers are the output's weights of the inputs. */
+size_t kvg_model_weights_row(const kvg_model_weights *weights, kvg_weight weight, uint32_t layer, size_t row,
+                             float *out);
+
+#endif
