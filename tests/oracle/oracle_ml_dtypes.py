@@ -3,10 +3,11 @@
 
     oracle_ml_dtypes.py LIB     LIB is the shared library kvgold_oracle (oracle_lib.c and the reference)
 
-First the conversions of docs/formats.md section 2, then every format and dialect against formats_numpy.py. Where the
-libraries follow another convention by a documented rule, the elements concerned are mapped: the mapping has a name, is
-counted, and holds only for elements that meet its condition and for which the library did give its own convention's
-result. Ends with `N passed, M failed`; exit status 1 on failure. A check that compared nothing has failed."""
+First the conversions of docs/formats.md section 2, then every format and dialect against kvgold.formats_numpy, which
+must be on PYTHONPATH (golden/python). Where the libraries follow another convention by a documented rule, the elements
+concerned are mapped: the mapping has a name, is counted, and holds only for elements that meet its condition and for
+which the library did give its own convention's result. Ends with `N passed, M failed`; exit status 1 on failure. A check
+that compared nothing has failed."""
 
 import ctypes
 import os
@@ -16,8 +17,8 @@ from collections import Counter
 import ml_dtypes
 import numpy as np
 
-import formats_numpy as formats
-from formats_numpy import E2M1, E2M1_MIDPOINT, E4M3, E5M2, F32, F64
+from kvgold import formats_numpy as formats
+from kvgold.formats_numpy import E2M1, E2M1_MIDPOINT, E4M3, E5M2, F32, F64
 
 SEED = 0x6B766F72
 RANDOM_PATTERNS = 4_000_000

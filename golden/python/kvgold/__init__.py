@@ -1,0 +1,20 @@
+"""kvgold: golden packs for quantised KV caches, in numpy.
+
+    load, load_prompt        a pack, checked whole; its questions alone
+    Pack, Case, Prompt       what they give
+    unpack_nibbles, typed, floats
+    assert_matches           is this tensor right?
+    save_answer              a file for `kvgold compare`
+    pytest_cases             a pack's cases as pytest parameters
+
+docs/golden-pack.md is the format, docs/adapters.md the manual. The package needs numpy alone; adapters need what their
+names say."""
+
+from .container import PackError
+from .judge import assert_matches, save_answer
+from .pack import Answer, Case, ErratumWarning, Pack, Prompt, Unjudged, floats, load, load_prompt, typed, unpack_nibbles
+from .testing import pytest_cases
+
+__all__ = ["Answer", "Case", "ErratumWarning", "Pack", "PackError", "Prompt", "Unjudged", "assert_matches", "floats",
+           "load", "load_prompt", "pytest_cases", "save_answer", "typed", "unpack_nibbles"]
+__version__ = "1.0.0"

@@ -1,0 +1,50 @@
+"""What the adapters' command lines share: ask an implementation every question of a prompt, write what it answers."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from typing import Any, Callable, Mapping
+
+from ..container import PackError
+from ..judge import save_answer
+from ..pack import Prompt, load_prompt
+
+# Answers by name without the key; or, as a string, why there is none.
+Implementation = Callable[[Prompt], "Mapping[str, Any] | str"]
+
+
+def answer_all(path: str, output: str, implement: Implementation, only: str | None = None) -> int:
+    """Exit status: 0 something was answered, 1 the implementation gave a tensor that nobody asked for or of another
+    shape, 2 the prompt cannot be read, 77 nothing was answered (no file is written). An exception of the
+    implementation costs its case."""
+    try:
+        prompts = load_prompt(path)
+    except PackError as error:
+        print(f"{error}", file=sys.stderr)
+        return 2
+    answers: dict[Prompt, Mapping[str, Any]] = {}
+    reasons: Counter[str] = Counter()
+    for prompt in prompts:
+        if only is not None and only not in (prompt.key, prompt.id):
+            continue
+        try:
+            given = implement(prompt)
+        except Exception as error:  # noqa: BLE001: whatever an engine throws
+            given = f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}"
+            print(f"{prompt}: {given}", file=sys.stderr)
+        if isinstance(given, str):
+            reasons[given] += 1
+        else:
+            answers[prompt] = given
+    for reason, count in sorted(reasons.items()):
+        print(f"unanswered {count}: {reason}")
+    print(f"answered {len(answers)} of {len(answers) + reasons.total()} cases")
+    if not answers:
+        return 77
+    try:
+        save_answer(output, answers)
+    except (AssertionError, PackError) as error:
+        print(f"{error}", file=sys.stderr)
+        return 1
+    return 0

@@ -1,0 +1,138 @@
+"""Adapters end to end: pack -> adapter -> answer file -> kvgold compare, as an engine's people use them. Needs the
+program ($KVGOLD). A planted defect must fail."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from unittest import mock
+
+import numpy as np
+import pytest
+
+import kvgold
+from kvgold import program
+from kvgold.adapters import command
+from kvgold.adapters import numpy as adapter
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
+PYTHON = os.path.join(ROOT, "golden", "python")
+
+CONFIG = {
+    "kvgold_golden": 1, "name": "adapters", "version": "1.0.0", "licence": "Apache-2.0", "seed": "0xada", "notes": {},
+    "groups": [{"flags": [], "cases": [
+        {"op": ["quantise", "dequantise"], "format": ["int4", "mxfp4", "nvfp4"], "kv_heads": 2, "head_dim": 32, "tokens": 8,
+         "fill": "adversarial", "scale": {"k": 0.3, "v": 0.7}},
+        {"op": ["append", "flatten", "probe"], "format": ["int8", "nvfp4"], "layout": ["turbomind", "hnd", "vllm"], "kv_heads": 2,
+         "head_dim": 32, "tokens": 12, "block_tokens": 4, "fill": "adversarial", "scale": {"k": 0.3, "v": 0.7}},
+        {"op": "decode", "format": ["bf16", "nvfp4"], "layout": "hnd", "kv_heads": 2, "head_dim": 32, "group": 2, "queries": 2,
+         "tokens": 24, "block_tokens": 8, "fill": "random", "scale": {"k": 0.3, "v": 0.7}}]}]}
+
+
+def kvgold_program(*arguments, check=True):
+    executable = program.find_program()
+    assert executable, "the tests of adapters need the program: KVGOLD=path/to/kvgold"
+    done = subprocess.run([executable, *map(str, arguments)], capture_output=True, text=True, check=False, cwd=ROOT)
+    assert not check or done.returncode == 0, done.stdout + done.stderr
+    return done
+
+
+@pytest.fixture(scope="module")
+def pack(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("adapters")
+    (folder / "config.json").write_text(json.dumps(CONFIG))
+    kvgold_program("golden", "make", folder / "config.json", "-o", folder / "pack")
+    return str(folder / "pack")
+
+
+def compare(pack, answer, *more):
+    return kvgold_program("compare", pack, answer, *more, check=False)
+
+
+def test_numpy(pack, tmp_path):
+    """As a command of its own process; every case is answered and right."""
+    path = tmp_path / "answer.safetensors"
+    done = subprocess.run([sys.executable, "-m", "kvgold.adapters.numpy", pack, "-o", path], capture_output=True, text=True,
+                          env={**os.environ, "PYTHONPATH": PYTHON}, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    count = len(kvgold.load(pack))
+    assert done.stdout == f"answered {count} of {count} cases\n"
+    verdict = compare(pack, path)
+    assert verdict.returncode == 0, verdict.stdout + verdict.stderr
+
+
+def nibbles_swapped(prompt):
+    if prompt.problem["op"] != "append" or prompt.problem["format"] != "nvfp4":
+        return adapter.answer(prompt)
+    with mock.patch.object(adapter.formats, "pack_pairs", lambda code: code[:, 0::2] << 4 | code[:, 1::2]):
+        return adapter.answer(prompt)
+
+
+def lse_in_base_2(prompt):
+    given = adapter.answer(prompt)
+    return {**given, "lse": given["lse"] * np.float32(1 / np.log(2))} if prompt.problem["op"] == "decode" else given
+
+
+def tensor_lost(prompt):
+    given = adapter.answer(prompt)
+    return {"k_flat": given["k_flat"]} if prompt.problem["op"] == "flatten" else given
+
+
+@pytest.mark.parametrize("defect,op,reason", [
+    (nibbles_swapped, "append", "equals nibbles_swapped"), (lse_in_base_2, "decode", "near lse_base_2"),
+    (tensor_lost, "flatten", "v_flat missing")])
+def test_planted_defects_fail(pack, tmp_path, defect, op, reason):
+    """By the program, with its reason, and by assert_matches; and nothing else fails."""
+    path = tmp_path / "answer.safetensors"
+    assert command.answer_all(pack, path, defect) == 0
+    verdict = compare(pack, path, "--no-why")
+    failed = [line.split()[2] for line in verdict.stdout.splitlines() if line.startswith("FAIL")]
+    assert verdict.returncode == 1 and failed and all(name.startswith(f"{op}/") for name in failed), verdict.stdout
+    cases = kvgold.load(pack).select(op=op, format="nvfp4")
+    for case in cases:
+        with pytest.raises(AssertionError):
+            kvgold.assert_matches(case, defect(case))
+    verdict = compare(pack, path, "--case", cases[0].key, "--pairs", "0")
+    assert verdict.returncode == 1 and reason in verdict.stdout, verdict.stdout
+
+
+def test_unanswered_and_failing_cases(pack, tmp_path, capsys):
+    """A reason or an exception costs its case; nothing at all is no answer file."""
+    def mostly(prompt):
+        if prompt.problem["op"] != "append":
+            return "not mine"
+        if prompt.problem["format"] == "int8":
+            raise ValueError("boom\nsecond line")
+        return adapter.answer(prompt)
+    path = tmp_path / "answer.safetensors"
+    assert command.answer_all(pack, path, mostly) == 0
+    out, err = capsys.readouterr()
+    assert "unanswered 3: ValueError: boom\n" in out and "answered 3 of 26 cases" in out and "boom" in err
+    assert compare(pack, path).returncode == 0
+    assert command.answer_all(pack, tmp_path / "none", lambda prompt: "not mine") == 77
+    assert not (tmp_path / "none").exists()
+    assert command.answer_all(pack, tmp_path / "none", lambda prompt: {"x": np.zeros(1)}) == 1
+    assert command.answer_all(tmp_path / "nowhere", tmp_path / "none", adapter.answer) == 2
+
+
+@pytest.mark.parametrize("name", ["bad/packs/good", "data/packs/turbomind"])
+def test_recipes_are_expanded(name):
+    """By the program; their digests are the manifest's. turbomind has cases whose format a policy chose."""
+    recipes = [case for case in kvgold.load(f"{ROOT}/golden/{name}") if not case.stored]
+    assert recipes
+    for case in recipes:
+        kvgold.assert_matches(case, adapter.answer(case))
+
+
+def test_it_installs(tmp_path):
+    """pip installs it from the repository, with numpy as its only dependency."""
+    shutil.copytree(PYTHON, tmp_path / "source", ignore=shutil.ignore_patterns("__pycache__"))
+    subprocess.run([sys.executable, "-m", "pip", "install", "-q", "--disable-pip-version-check", "--no-deps", "--no-index",
+                    "--no-build-isolation", "--target", tmp_path / "site", tmp_path / "source"], check=True)
+    environment = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
+    code = ("import sys; sys.path.insert(0, sys.argv[1]); import kvgold, kvgold.adapters.command, importlib.metadata as m; "
+            "print(kvgold.__file__, m.requires('kvgold'))")
+    out = subprocess.run([sys.executable, "-P", "-c", code, tmp_path / "site"], capture_output=True, text=True, check=True,
+                         env=environment).stdout
+    assert out.startswith(str(tmp_path / "site")) and "'numpy>=" in out and (tmp_path / "site/kvgold/py.typed").exists()

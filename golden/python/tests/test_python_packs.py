@@ -1,0 +1,52 @@
+"""The packs of the repository: this package and the safetensors library open them, and numpy gives their answers."""
+
+import os
+
+import pytest
+import safetensors
+
+import kvgold
+from kvgold.adapters.numpy import answer
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
+FOLDER = os.path.join(ROOT, "golden", "data", "packs")
+PACKS = sorted(name for name in os.listdir(FOLDER) if os.path.isdir(f"{FOLDER}/{name}"))
+
+
+def test_there_are_packs():
+    assert PACKS
+
+
+@pytest.mark.parametrize("name", PACKS)
+def test_the_safetensors_library_opens_it(name):
+    pack = kvgold.load(f"{FOLDER}/{name}")
+    for part, attribute in (("prompt", "tensors"), ("expected", "expected")):
+        with safetensors.safe_open(f"{FOLDER}/{name}/{part}.safetensors", "np") as file:
+            names = {n for n in file.keys() if not n.startswith("_")}
+            assert names == {f"{case.key}.{n}" for case in pack if case.stored for n in getattr(case, attribute)}
+            for case in pack:
+                if not case.stored:
+                    continue
+                for n, array in ((n, getattr(t, "array", t)) for n, t in getattr(case, attribute).items()):
+                    listed = file.get_slice(f"{case.key}.{n}")
+                    assert tuple(listed.get_shape()) == array.shape
+                    if listed.get_dtype() != "BF16":  # of which numpy knows nothing
+                        assert file.get_tensor(f"{case.key}.{n}").tobytes() == array.tobytes()
+
+
+@pytest.mark.parametrize("name", PACKS)
+def test_numpy_gives_its_answers(name):
+    """The third computation of every expected tensor, after the reference and slowref."""
+    judged = 0
+    for case in kvgold.load(f"{FOLDER}/{name}"):
+        if not case.stored:
+            continue
+        given = answer(case)
+        if isinstance(given, str):
+            continue
+        try:
+            kvgold.assert_matches(case, given)
+        except kvgold.Unjudged:
+            continue
+        judged += 1
+    assert judged

@@ -1,0 +1,50 @@
+"""The eager adapter end to end, and the example's engines, where PyTorch is installed."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+import kvgold
+from kvgold import program
+
+torch = pytest.importorskip("torch")
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
+FOLDER = os.path.join(ROOT, "golden", "data", "packs")
+PACK = os.path.join(FOLDER, "hnd")
+PACKS = sorted(name for name in os.listdir(FOLDER) if os.path.isdir(os.path.join(FOLDER, name)))
+DEVICES = ["cpu", *(["cuda"] if torch.cuda.is_available() else [])]
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("name", PACKS)
+def test_eager(name, device):
+    """What the eager implementation answers of each pack is right."""
+    from kvgold.adapters import eager
+    from kvgold.adapters.torch import implementation
+    answer = implementation(eager.answer, device)
+    for case in kvgold.load(os.path.join(FOLDER, name)):
+        given = answer(case) if case.stored else "a recipe"
+        if not isinstance(given, str):
+            kvgold.assert_matches(case, given)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_command(tmp_path, device):
+    """As a user calls it, judged by the program."""
+    path = tmp_path / "answer.safetensors"
+    subprocess.run([sys.executable, "-m", "kvgold.adapters.torch", PACK, "--callable", "kvgold.adapters.eager:answer",
+                    "--device", device, "-o", path], check=True)
+    verdict = subprocess.run([program.find_program(), "compare", PACK, path], capture_output=True, text=True,
+                             check=False)
+    assert verdict.returncode == 0, verdict.stdout + verdict.stderr
+
+
+@pytest.mark.parametrize("engine,right", [("Engine", True), ("WrongEngine", False)])
+def test_example(engine, right):
+    """The example passes for the right engine and fails for the wrong one."""
+    done = subprocess.run([sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"{ROOT}/golden/python/examples"],
+                          env={**os.environ, "KVGOLD_ENGINE": engine}, capture_output=True, text=True, check=False)
+    assert (done.returncode == 0) == right and ("passed" if right else "failed") in done.stdout, done.stdout
