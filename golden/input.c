@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -40,6 +41,43 @@ kvg_status kvg_input_open(const char *path, int *fd, size_t *size)
     }
     *fd = opened;
     return KVG_OK;
+}
+
+static kvg_status open_at(int folder, const char *name, const char *shown, int *fd)
+{
+    *fd = openat(folder, name, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY | O_NOFOLLOW);
+    if (*fd >= 0) return KVG_OK;
+    if (errno == ELOOP) {
+        return kvg_fail(KVG_ERR_IO, "%s: is a symbolic link: put the file itself there", kvg_input_name(shown).text);
+    }
+    return kvg_fail(KVG_ERR_IO, "%s: cannot open: %s", kvg_input_name(shown).text, strerror(errno));
+}
+
+kvg_status kvg_input_map_at(int folder, const char *name, const char *shown, uint64_t most, kvg_input_bytes *out)
+{
+    int fd;
+    size_t size = 0;
+    *out = (kvg_input_bytes){0};
+    kvg_status s = open_at(folder, name, shown, &fd);
+    if (s != KVG_OK) return s;
+    s = check_regular(shown, fd, &size);
+    if (s == KVG_OK && size > most) {
+        s = kvg_fail(KVG_ERR_INVALID, "%s: %zu bytes are over this reader's limit of %llu", kvg_input_name(shown).text,
+                     size, (unsigned long long)most);
+    }
+    if (s == KVG_OK) {
+        void *map = mmap(NULL, size, PROT_READ, MAP_PRIVATE, fd, 0);
+        if (map != MAP_FAILED) *out = (kvg_input_bytes){map, size};
+        else s = kvg_fail(KVG_ERR_IO, "%s: cannot be mapped: %s", kvg_input_name(shown).text, strerror(errno));
+    }
+    close(fd);
+    return s;
+}
+
+void kvg_input_unmap(kvg_input_bytes *bytes)
+{
+    if (bytes->bytes) munmap((void *)(uintptr_t)bytes->bytes, bytes->size);
+    *bytes = (kvg_input_bytes){0};
 }
 
 static void make_printable(char *text)

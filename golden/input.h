@@ -3,12 +3,25 @@
 #define KVG_GOLDEN_INPUT_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 #include "core/status.h"
 
 /* Opens a regular file for reading and never blocks. KVG_ERR_IO for anything else (a folder, a FIFO, a missing file),
  * KVG_ERR_INVALID for an empty file. On success *fd must be closed. */
 kvg_status kvg_input_open(const char *path, int *fd, size_t *size) KVG_CHECKED;
+
+/* A file's bytes, mapped read-only. */
+typedef struct kvg_input_bytes {
+    const void *bytes;
+    size_t size;
+} kvg_input_bytes;
+
+/* The bytes of a regular file `name` of the folder `fd`, of at most `most` bytes. A symbolic link is refused. `shown`
+ * is its name in error texts; the statuses are those of kvg_input_open. At the end kvg_input_unmap. */
+kvg_status kvg_input_map_at(int fd, const char *name, const char *shown, uint64_t most,
+                            kvg_input_bytes *out) KVG_CHECKED;
+void kvg_input_unmap(kvg_input_bytes *bytes); /* of zero: nothing */
 
 /* Text from outside, made fit for a one-line error: control bytes become '?', what is too long is cut to "...".
  * Returned by value, so that callers write kvg_input_quote(s).text in an argument list. */

@@ -377,6 +377,16 @@ bool kvg_json_is_number(kvg_json value)
     return has_type(value, cJSON_Number);
 }
 
+bool kvg_json_is_null(kvg_json value)
+{
+    return has_type(value, cJSON_NULL);
+}
+
+char *kvg_json_print(kvg_json value)
+{
+    return cJSON_PrintUnformatted(node_of(value)->json);
+}
+
 /* ---- typed reads ---- */
 
 kvg_status kvg_json_string(kvg_json value, const char **out)

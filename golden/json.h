@@ -48,6 +48,10 @@ bool kvg_json_is_array(kvg_json value);
 bool kvg_json_is_object(kvg_json value);
 bool kvg_json_is_string(kvg_json value);
 bool kvg_json_is_number(kvg_json value);
+bool kvg_json_is_null(kvg_json value);
+
+/* A value's JSON text without white space, to be freed with cJSON_free; NULL without memory. */
+char *kvg_json_print(kvg_json value);
 
 /* Typed reads; KVG_ERR_INVALID names the expected type or range. Strings live as long as the document. */
 kvg_status kvg_json_string(kvg_json value, const char **out) KVG_CHECKED;

@@ -33,17 +33,22 @@ static const char *const dtype_names[] = {"BOOL", "U8",   "I8",  "F8_E4M3", "F8_
 enum { DTYPE_COUNT = sizeof dtype_names / sizeof dtype_names[0] };
 static const uint8_t dtype_bytes[DTYPE_COUNT] = {1, 1, 1, 1, 1, 1, 2, 2, 2, 2, 4, 4, 4, 8, 8, 8};
 
+size_t kvg_safetensors_dtype_bytes(const char *dtype)
+{
+    for (size_t i = 0; i < DTYPE_COUNT; i++) {
+        if (strcmp(dtype_names[i], dtype) == 0) return dtype_bytes[i];
+    }
+    return 0;
+}
+
 /* ---- one tensor of the header ---- */
 
 static kvg_status read_dtype(kvg_json value, kvg_safetensors_entry *entry, uint64_t *element_bytes)
 {
     kvg_status s = kvg_json_string(value, &entry->dtype);
     if (s != KVG_OK) return s;
-    for (size_t i = 0; i < DTYPE_COUNT; i++) {
-        if (strcmp(dtype_names[i], entry->dtype) != 0) continue;
-        *element_bytes = dtype_bytes[i];
-        return KVG_OK;
-    }
+    *element_bytes = kvg_safetensors_dtype_bytes(entry->dtype);
+    if (*element_bytes) return KVG_OK;
     return kvg_json_fail_name(value, "dtype", entry->dtype, dtype_names, DTYPE_COUNT);
 }
 
@@ -324,4 +329,9 @@ const char *kvg_safetensors_metadata(const kvg_safetensors *file, const char *ke
     if (!file->metadata.item || !kvg_json_has(file->metadata, key)) return NULL;
     if (kvg_json_get(file->metadata, key, &value) != KVG_OK || kvg_json_string(value, &text) != KVG_OK) return NULL;
     return text;
+}
+
+size_t kvg_safetensors_metadata_count(const kvg_safetensors *file)
+{
+    return file->metadata.item ? kvg_json_count(file->metadata) : 0;
 }

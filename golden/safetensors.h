@@ -22,6 +22,9 @@ typedef struct kvg_safetensors_entry {
     size_t bytes;
 } kvg_safetensors_entry;
 
+/* Bytes of an element of a dtype as files name it; 0 for an unknown one. */
+size_t kvg_safetensors_dtype_bytes(const char *dtype);
+
 /* Opens a file. KVG_ERR_IO if the file cannot be read, KVG_ERR_INVALID naming the defect otherwise. */
 kvg_status kvg_safetensors_open(const char *path, kvg_safetensors **out) KVG_CHECKED;
 
@@ -37,7 +40,8 @@ const kvg_safetensors_entry *kvg_safetensors_at(const kvg_safetensors *file, siz
 kvg_status kvg_safetensors_find(const kvg_safetensors *file, const char *name,
                                 const kvg_safetensors_entry **out) KVG_CHECKED;
 
-/* A string of "__metadata__"; NULL if absent. */
+/* A string of "__metadata__"; NULL if absent. And how many there are. */
+size_t kvg_safetensors_metadata_count(const kvg_safetensors *file);
 const char *kvg_safetensors_metadata(const kvg_safetensors *file, const char *key);
 
 #endif
