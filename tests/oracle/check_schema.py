@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Holds configs/schema.json and the program against each other.
+"""Holds the JSON Schemas of configs/ and the program against each other.
 
     check_schema.py KVGOLD
 
@@ -8,6 +8,7 @@ program with the text that expect_configs.txt gives, and by the schema where tha
 are those of `kvgold list`. Ends with `N passed, N failed`; exit status 1 on failure."""
 
 import glob
+import hashlib
 import json
 import os
 import re
@@ -188,6 +189,121 @@ def check_pool(kvgold, schema):
         check(taken == (code in (0, 1)), f"pool trace {value}: the schema {'takes' if taken else 'refuses'} it, exit code {code}")
 
 
+def changes(value):
+    """Copies of a manifest or a config, each with one thing wrong that a schema can see."""
+    for key in value:
+        if key != "comment":
+            yield f"without {key}", {k: v for k, v in value.items() if k != key}
+        yield f"{key} is a number", {**value, key: 1.5}
+    yield "unknown key", {**value, "x": 1}
+    yield "upper-case name", {**value, "name": "Mine"}
+    yield "version of two parts", {**value, "version": "1.0"}
+    yield "seed without 0x", {**value, "seed": "12"}
+
+
+def write_manifest(folder, manifest):
+    text = (json.dumps(manifest) + "\n").encode()
+    with open(os.path.join(folder, "manifest.json"), "wb") as f:
+        f.write(text)
+    with open(os.path.join(folder, "manifest.sha256"), "w", encoding="ascii") as f:
+        f.write(f"{hashlib.sha256(text).hexdigest()}  manifest.json\n")
+
+
+def case_changes(manifest):
+    """The same inside of the first case."""
+    case = manifest["cases"][0]
+    tensor, answer = case["expected"][0], case["answer"][0]
+    wrong = [{k: v for k, v in case.items() if k != key} for key in case]
+    wrong += [{**case, "x": 1}, {**case, "stored": 1}, {**case, "key": "0"}, {**case, "layer": -1}, {**case, "answer": []}]
+    for key, value in (("name", "x"), ("dtype", "U16"), ("shape", [0]), ("shape", [1, 1, 1, 1, 1]), ("sha256", "0" * 63), ("bytes", 0),
+                       ("packing", {}), ("packing", {"k": "high_first"}), ("x", 1)):
+        wrong.append({**case, "expected": [{**tensor, key: value}, *case["expected"][1:]]})
+    for key, value in (("compare", "near"), ("compare", "bound"), ("exact", tensor["name"]), ("name", "k"), ("x", 1)):
+        wrong.append({**case, "answer": [{**answer, key: value}, *case["answer"][1:]]})
+    return [{**manifest, "cases": [one, *manifest["cases"][1:]]} for one in wrong]
+
+
+def check_packs(kvgold, schema):
+    """Manifests of the carried packs and the configs that make them: good for both; what is spoilt is refused by both."""
+    with open(os.path.join(ROOT, "configs", "golden_schema.json"), encoding="utf-8") as f:
+        golden = json.load(f)
+    Draft202012Validator.check_schema(golden)
+    manifest = Draft202012Validator(golden)
+    config = Draft202012Validator({"$ref": "#/$defs/config", "$defs": golden["$defs"]})
+    cases = Draft202012Validator(schema)
+    packs = sorted(glob.glob(f"{ROOT}/golden/data/packs/*/manifest.json"))
+    configs = sorted(glob.glob(f"{ROOT}/configs/pack_*.json"))
+    check(packs and len(packs) == len(configs), f"{len(packs)} packs of {len(configs)} configs")
+    for path in packs:
+        value = read(path)
+        errors = [f"{error.json_path}: {error.message}" for error in manifest.iter_errors(value)]
+        check(not errors, f"{path}: the schema refuses a good manifest: {errors[:3]}")
+        lines = [{"kvgold": 1, "name": "t", "seed": value["seed"], "cases": [case["case"]]} for case in value["cases"]]
+        check(all(cases.is_valid(line) for line in lines), f"{path}: schema.json refuses the line of a case")
+    for path in configs:
+        value = read(path)
+        errors = [f"{error.json_path}: {error.message}" for error in config.iter_errors(value)]
+        check(not errors, f"{path}: the schema refuses a good config: {errors[:3]}")
+        for group in value["groups"]:
+            check(cases.is_valid({"kvgold": 1, "name": "t", "seed": "0x1", "cases": group["cases"]}), f"{path}: {group['flags']}")
+    with open(f"{ROOT}/docs/golden-pack.md", encoding="utf-8") as f:
+        example = json.loads(re.search(r"```json\n(.*?)```", f.read(), re.DOTALL).group(1))
+    with tempfile.TemporaryDirectory() as folder:
+        pack, path = os.path.join(folder, "pack"), os.path.join(folder, "mine.json")
+
+        def make(value):
+            with open(path, "w", encoding="utf-8") as f:
+                json.dump(value, f)
+            return run(kvgold, "golden", "make", path, "-o", pack)[0]
+
+        check(config.is_valid(example) and make(example) == 0, "docs/golden-pack.md: the example is not good")
+        good = read(os.path.join(pack, "manifest.json"))
+        for text, value in changes({**example, "comment": "x"}):
+            check(not config.is_valid(value), f"pack config, {text}: the schema takes it")
+            check(make(value) == 2, f"pack config, {text}: the program takes it")
+        spoilt = [*(value for _, value in changes(good)), *case_changes(good)]
+        for value in [good, *spoilt]:
+            write_manifest(pack, value)
+            code, _, error = run(kvgold, "golden", "verify", "--no-regenerate", pack)
+            check(manifest.is_valid(value) == (value is good), f"the schema takes a spoilt manifest: {error}")
+            check(code == (0 if value is good else 2), f"manifest: exit code {code}: {error}")
+
+
+def check_capabilities(kvgold):
+    """Capability files: the names are those of `kvgold list`, the example is good for both, and what is spoilt is refused by both."""
+    schema = read(os.path.join(ROOT, "configs", "capabilities_schema.json"))
+    Draft202012Validator.check_schema(schema)
+    file = Draft202012Validator(schema)
+    keys = schema["$defs"]["claim"]["properties"]
+    for key, found in (
+        ("ops", first_words(kvgold, "ops", 0)),
+        ("layouts", first_words(kvgold, "layouts", 0)),
+        ("profiles", sorted({"exact", *first_words(kvgold, "profiles", 0)})),
+    ):
+        check(sorted(keys[key]["items"]["enum"]) == sorted(found), f"capabilities, {key}: the program has {sorted(found)}")
+    formats = re.search(r"\^\(([^)]*)\)", keys["formats"]["items"]["pattern"]).group(1).split("|")
+    check(sorted(formats) == sorted(first_words(kvgold, "formats", 1)), f"capabilities, formats: the schema has {sorted(formats)}")
+    with open(f"{ROOT}/docs/plugin.md", encoding="utf-8") as f:
+        example = json.loads(re.search(r"```json\n(.*?)```", f.read(), re.DOTALL).group(1))
+    claim = example["claims"][0]
+    claims = [{**claim, key: values} for key in keys for values in ([], 1, ["x"], ["u8"], [1], [1.5], [True], None)]
+    claims += [{**claim, key: [word]} for key in keys for word in keys[key].get("items", {}).get("enum", [])]
+    claims += [{k: v for k, v in claim.items() if k != key} for key in claim]
+    claims += [{**claim, "formats": [name]} for name in formats] + [{**claim, "x": 1}, {**claim, "comment": "x"}, {}, 1]
+    values = [example, {**example, "claims": []}, *({**example, "claims": [c]} for c in claims)]
+    values += [{**example, key: value} for key in [*example, "comment", "x"] for value in (2, [], "x", None)]
+    values += [{k: v for k, v in example.items() if k != key} for key in example]
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "capabilities.json")
+        for value in values:
+            with open(path, "w", encoding="utf-8") as f:
+                json.dump(value, f)
+            # The file is read before the config, which is missing: 3.
+            code = run(kvgold, "check", f"{folder}/none.json", "--backend", "reference", "--capabilities", path)[0]
+            taken = file.is_valid(value)
+            check(taken == (code == 3), f"capabilities {value}: the schema {'takes' if taken else 'refuses'} it, exit code {code}")
+
+
 def main():
     if len(sys.argv) != 2:
         print(__doc__)
@@ -202,6 +318,8 @@ def main():
     pool = read(os.path.join(ROOT, "configs", "pool_schema.json"))
     Draft202012Validator.check_schema(pool)
     check_pool(kvgold, pool)
+    check_packs(kvgold, schema)
+    check_capabilities(kvgold)
     print(f"{counts[True]} passed, {counts[False]} failed")
     return 1 if counts[False] or not counts[True] else 0
 
