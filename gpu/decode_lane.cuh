@@ -25,7 +25,7 @@ template <class K, class V, bool DENSE> struct kvg_lane {
         v_to[2] = K::SCALES == V::SCALES ? k_to[2] : keep(lane * V::SCALES);
         k_scales = keep(g * K::SCALES + (K::BLOCK ? c * (K::SEGMENT / 4) / K::PER_BLOCK : 0));
         v_scales = keep(c * 2 * V::SCALES);
-        v_pairs = keep(c * (V::PAIRS_STAGE / 16) + (V::BLOCK == 16 ? g / 4 * 16 : 0));
+        v_pairs = keep(c * (V::PAIRS_STAGE / 16) + (V::BLOCK == 16 ? g / 4 * V::LANE_PAIRS * 4 : 0));
         scale_bytes = keep(g / 4 ? 0x7351 : 0x6240); /* odd or even blocks of two tokens */
         for (int i = 0; i < 4; i++) ones[i] = keep(V::BF16 ? 0x3F803F80u : 0x3C003C00u);
     }

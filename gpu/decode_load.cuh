@@ -10,14 +10,16 @@
 
 #include "gpu/decode_copy.cuh"
 
+/* Where 16-byte chunks of scales are worth it: 8 bytes a row, so that a tile has one for each lane, or 2, which no
+ * cp.async copies. Lane i copies chunk i of both sides. */
 template <class K, class V>
-static constexpr bool kvg_can_be_dense = K::FORMAT == V::FORMAT && KVG_TILE *(K::SCALES + V::SCALES) == KVG_WARP * 16;
+static constexpr bool kvg_can_be_dense = K::FORMAT == V::FORMAT && K::BLOCK > 0 && (K::SCALES == 8 || K::SCALES == 2);
 
 /* A lane's part of the source. */
 template <class K, class V, kvg_decode_rows ROWS> class kvg_decode_source {
     static constexpr bool GROUPED = ROWS != KVG_ROWS_ANY, TOGETHER = ROWS >= KVG_ROWS_TOGETHER;
-    /* Where a tile's scales of both sides are 32 chunks of 16 bytes, lane i copies chunk i. */
     static constexpr bool DENSE = ROWS == KVG_ROWS_DENSE;
+    static constexpr int SIDE_CHUNKS = DENSE ? KVG_TILE * K::SCALES / 16 : 2, GROUP_CHUNKS = SIDE_CHUNKS / 2;
     static_assert(!DENSE || kvg_can_be_dense<K, V>, "chunks of scales");
     static constexpr int INDEXES = K::FORMAT == V::FORMAT ? 1 : 2; /* sides of one format lie alike */
     uint64_t codes[2], scales[2];
@@ -107,7 +109,7 @@ public:
             codes[side] = (uint64_t)(a.codes[side].start + kv_head * a.codes[side].head + lane % row_lanes * 16);
             if (TOGETHER) codes[side] += lane / row_lanes * (side ? V::ROW : K::ROW);
             scales[side] = (uint64_t)(a.scales[side].start + kv_head * a.scales[side].head);
-            if (DENSE && lane / 16 == side) scales[0] = scales[side] + lane % 8 * 16;
+            if (DENSE && lane / SIDE_CHUNKS == side) scales[0] = scales[side] + lane % GROUP_CHUNKS * 16;
         }
 #pragma unroll
         for (int i = 0; i < INDEXES; i++) {
@@ -169,13 +171,13 @@ public:
         } else {
             uint32_t index[K::COPIES], scale_at = 0; /* shuffles first, so that the copies come in one go */
             code_indexes<K, 0>(a, t, lane, index);
-            if constexpr (DENSE) scale_at = __shfl_sync(~0u, scale_index[0], 2 * t + lane / 8 % 2);
+            if constexpr (DENSE) scale_at = __shfl_sync(~0u, scale_index[0], 2 * t + lane / GROUP_CHUNKS % 2);
             else if constexpr (K::SCALES > 0) scale_at = scale_index_of<0>(a, t, lane);
             copy_codes<K, 0>(a, index, go, k_stage, k_to);
             copy_codes<V, 1>(a, index, go, v_stage, k_to); /* they lie alike */
             if constexpr (DENSE) {
                 const uint64_t from = kvg_row_at(scales[0], scale_at, a.scales[0].unit);
-                kvg_copy<16>(k_scales + k_to[2], from, go, kvg_streaming());
+                if (lane < 2 * SIDE_CHUNKS) kvg_copy<16>(k_scales + k_to[2], from, go, kvg_streaming());
             } else if constexpr (K::SCALES > 0) {
                 copy_scales<K, 0>(a, scale_at, go, k_scales, k_to[2]);
                 copy_scales<V, 1>(a, scale_at, go, v_scales, v_to[2]);
@@ -186,7 +188,7 @@ public:
     /* After the wait for a stage: what came by registers. */
     template <class SIDE, int WHICH> __device__ __forceinline__ void settle(uint32_t scale_stage, int lane) const
     {
-        if constexpr (SIDE::SCALES == 2) {
+        if constexpr (SIDE::SCALES == 2 && !DENSE) {
             kvg_store_shared16(scale_stage + lane * 2, (uint16_t)small[WHICH]);
             __syncwarp();
         }

@@ -16,6 +16,15 @@ static __device__ kvg_slice_node kvg_node_of(const float4 &a, const float4 &b, c
 }
 
 /* As three arrays by lane. */
+typedef float4 kvg_slice[3][KVG_WARP];
+
+/* Dynamic shared memory of a CTA: as little as it takes, so that many are resident. */
+static __host__ __device__ constexpr uint32_t kvg_shared_slices(uint32_t warps) { return warps > 1 ? warps : 0; }
+static constexpr uint32_t kvg_merge_bytes(uint32_t warps, bool one_round)
+{
+    return (kvg_shared_slices(warps) + (one_round ? 0 : KVG_MERGE_WAITING)) * (uint32_t)sizeof(kvg_slice);
+}
+
 static __device__ void kvg_put_slice(float4 (*to)[KVG_WARP], const kvg_slice_node &x, int lane)
 {
     to[0][lane] = make_float4(x.o[0], x.o[1], x.o[2], x.o[3]);
@@ -54,7 +63,9 @@ static __device__ void kvg_finish(const kvg_decode_args &a, kvg_slice_node &x, f
 static __global__ void __launch_bounds__(KVG_WARP *KVG_DECODE_MOST_WARPS, 1)
     kvg_decode_merge(const __grid_constant__ kvg_decode_args a, uint32_t dim)
 {
-    __shared__ float4 shared[KVG_DECODE_MOST_WARPS][3][KVG_WARP], stack[KVG_MERGE_WAITING][3][KVG_WARP];
+    extern __shared__ float4 kvg_merge_slices[];
+    kvg_slice *const shared = (kvg_slice *)kvg_merge_slices; /* of each warp, unless there is one */
+    kvg_slice *const stack = shared + kvg_shared_slices(blockDim.x / KVG_WARP);
     const int lane = threadIdx.x % KVG_WARP, warp = threadIdx.x / KVG_WARP, warps = blockDim.x / KVG_WARP;
     const uint32_t slices = dim / 32, slice = blockIdx.x % slices;
     const uint32_t above = blockIdx.x / slices, query = a.units.into(above), unit = above - query * a.units.divisor;

@@ -208,7 +208,7 @@ void set_dims(kvg_format v, kvg_decode_args *a)
 kvg_factors factors_of(bool half)
 {
     const uint32_t exponent = half ? 0x04000400u : 0;
-    return {2, 256, 1u << 23, 0xFFFFFFFFu,
+    return {2, 256, 1u << 23,
             {0x3C003C00u - exponent, 0xE408E408u - exponent, 0x2C002C00u - exponent, 0xD480D480u - exponent}};
 }
 
@@ -278,8 +278,10 @@ kvg_status run(const kvg_problem *p, const kvg_tensor *in, kvg_tensor *out, void
     if (!s) s = launch<kvg_decode_args>(kernel->run, (uint32_t)(rows * plan.pieces), KVG_WARP * KVG_DECODE_WARPS,
                                         kernel->shared, many, stream, a);
     if (!s) {
+        const bool one_round = !ring && !attention.window && plan.pieces <= KVG_DECODE_BATCH * plan.merge_warps;
         s = launch<kvg_decode_args, uint32_t>(kvg_decode_merge, (uint32_t)(rows * (p->head_dim / 32)),
-                                              KVG_WARP * plan.merge_warps, 0, true, stream, a, p->head_dim);
+                                              KVG_WARP * plan.merge_warps, kvg_merge_bytes(plan.merge_warps, one_round),
+                                              true, stream, a, p->head_dim);
     }
     return s;
 }

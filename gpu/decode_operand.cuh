@@ -11,7 +11,7 @@
 #include <cuda_fp16.h>
 
 struct kvg_factors {
-    uint32_t by2, by256, by23, minus1; /* 2, 2^8, 2^23, -1 */
+    uint32_t by2, by256, by23; /* 2, 2^8, 2^23 */
     uint32_t nibble[4]; /* pairs of f16 that make n - 8, or half of it, of 1024 + n (0, 1) and of 1024 + 16 n (2, 3) */
 };
 
@@ -47,7 +47,7 @@ static __device__ __forceinline__ void kvg_unpack_e2m1(const kvg_factors &k, uin
                                                        __half2 before, uint32_t *pairs)
 {
     constexpr uint32_t carry = 0x70707070u, mask = 0x8E008E00u;
-    const uint32_t even = kvg_and(codes, 0x0F0F0F0Fu), odd = kvg_mad(even, k.minus1, codes); /* codes - even */
+    const uint32_t even = kvg_and(codes, 0x0F0F0F0Fu), odd = kvg_and(codes, 0xF0F0F0F0u);
     const uint32_t e = kvg_mad(even, k.by2, carry), o = (odd >> 3) + carry;
     const uint32_t x[4] = {e * k.by256 & mask, e & mask, o * k.by256 & mask, o & mask};
 #pragma unroll
@@ -126,11 +126,13 @@ static __device__ __forceinline__ void kvg_store_shared16(uint32_t at, uint16_t 
 {
     asm volatile("st.shared.u16 [%0], %1;" ::"r"(at), "h"(v) : "memory");
 }
-/* 8 or 16 bytes. */
+/* 4, 8 or 16 bytes. */
 template <int N> static __device__ __forceinline__ void kvg_store_shared(uint32_t at, const uint32_t *v)
 {
-    static_assert(N == 8 || N == 16, "two words or four");
-    if constexpr (N == 8) {
+    static_assert(N == 4 || N == 8 || N == 16, "a word, two or four");
+    if constexpr (N == 4) {
+        asm volatile("st.shared.u32 [%0], %1;" ::"r"(at), "r"(v[0]) : "memory");
+    } else if constexpr (N == 8) {
         asm volatile("st.shared.v2.u32 [%0], {%1, %2};" ::"r"(at), "r"(v[0]), "r"(v[1]) : "memory");
     } else {
         asm volatile("st.shared.v4.u32 [%0], {%1, %2, %3, %4};"

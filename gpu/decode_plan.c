@@ -15,7 +15,7 @@ static uint32_t pieces_of(const kvg_problem *p, uint32_t run)
  * ENOUGH CTAs, about two for each multiprocessor of an H200. */
 void kvg_decode_plan_of(const kvg_problem *p, kvg_decode_plan *out)
 {
-    enum { ENOUGH = 256 };
+    enum { ENOUGH = 256, RESIDENT = 2048, ROUNDS = 4 };
     const uint32_t group = p->attention.query_heads / p->kv_heads;
     out->chunks = (group - 1) / KVG_DECODE_HEADS + 1;
     const uint64_t rows = (uint64_t)p->attention.queries * p->kv_heads * out->chunks;
@@ -23,8 +23,12 @@ void kvg_decode_plan_of(const kvg_problem *p, kvg_decode_plan *out)
     while (run > 1 && rows * pieces_of(p, run) < ENOUGH) run /= 2;
     out->run = run;
     out->pieces = pieces_of(p, run);
+    /* Of a CTA of the last kernel: many where there are few CTAs, else as many as are resident at once, or as it takes
+     * to be done in ROUNDS. */
+    const uint64_t slices = rows * (p->head_dim / 32);
     out->merge_warps = 1;
-    while (out->merge_warps < KVG_DECODE_MOST_WARPS && out->merge_warps * KVG_DECODE_BATCH < out->pieces) {
+    while (out->merge_warps < KVG_DECODE_MOST_WARPS && out->merge_warps * KVG_DECODE_BATCH < out->pieces &&
+           (slices * out->merge_warps < RESIDENT || out->pieces > ROUNDS * KVG_DECODE_BATCH * out->merge_warps)) {
         out->merge_warps *= 2;
     }
     out->rows_bytes = ((uint64_t)p->attention.queries * 16 + 255) / 256 * 256; /* sequence and keys of each */

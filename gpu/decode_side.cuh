@@ -43,9 +43,10 @@ template <kvg_format FORMAT_, kvg_dtype T_, int DIM_> struct kvg_side_of : kvg_s
     static constexpr int SCALES = DIM / stored::PER_BLOCK * stored::BLOCK_BYTES + stored::PARAMS; /* of a row */
     static constexpr int CODES_STAGE = KVG_ATTENTION_TILE * ROW, SCALES_STAGE = KVG_ATTENTION_TILE * SCALES;
     static constexpr int CHUNKS = ROW / 16;
-    /* V's block scales as f16, made once for all lanes (decode_values.cuh): four pairs for 16 pairs of tokens and, of
-     * blocks of 16, for two kinds of lanes. */
-    static constexpr int PAIRS_STAGE = stored::BLOCK > 0 && DIM == 128 ? 16 * 16 * 32 / stored::PER_BLOCK : 0;
+    /* V's block scales as f16, made once for all lanes (decode_values.cuh): a pair per 32 dims for 16 pairs of tokens
+     * and, of blocks of 16, for two kinds of lanes. */
+    static constexpr int LANE_PAIRS = stored::BLOCK > 0 && DIM <= 128 ? DIM / 32 : 0;
+    static constexpr int PAIRS_STAGE = 16 * LANE_PAIRS * 4 * (32 / stored::PER_BLOCK);
     /* Section 4: the dims of a row in segments, of each of which a lane has 16 bytes (8 where the row has 32), in words
      * of eight neighbouring places, two sums each. */
     static constexpr int SEGMENT = stored::BITS == 4 && DIM < 128 ? DIM : 512 / stored::BITS;

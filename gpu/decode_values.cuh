@@ -65,17 +65,20 @@ template <class V, bool WIDE> struct kvg_v_scales {
     }
 };
 
-/* Block scales of a row of 128 dims are few enough for a warp to make each pair of them, of two tokens, once: lane i
- * those of tokens i / 2 * 2 and + 1, for the even or the odd blocks of 16 dims, or the first or last two of 32. A lane
- * of kvg_add_values finds its four pairs together. Only where kvg_powers takes all scales. */
+/* Block scales of a row of 64 or 128 dims are few enough for a warp to make each pair of them, of two tokens, once:
+ * lane i those of tokens i / 2 * 2 and + 1, for the even or the odd blocks of 16 dims, or the first or last half of
+ * those of 32. A lane of kvg_add_values finds its pairs together. Only where kvg_powers takes all scales. */
 template <class V>
 static __device__ __forceinline__ void kvg_make_pairs(uint32_t scales, uint32_t pairs, int lane)
 {
     if constexpr (V::PAIRS_STAGE > 0) {
         constexpr int WORDS = V::SCALES / 4, LANE_BYTES = V::PAIRS_STAGE / KVG_WARP;
-        uint32_t rows[2 * WORDS], made[2 * WORDS];
-        kvg_load_shared<8 * WORDS>(rows, scales + lane / 2 * 2 * V::SCALES);
+        uint32_t rows[V::SCALES / 2], made[LANE_BYTES / 4];
+        kvg_load_shared<2 * V::SCALES>(rows, scales + lane / 2 * 2 * V::SCALES);
         const uint32_t pick = V::BLOCK == 16 ? lane % 2 ? 0x7351 : 0x6240 : lane % 2 ? 0x7362 : 0x5140;
+        if constexpr (WORDS == 0) {
+            made[0] = kvg_block_scales<V, false>(__byte_perm(rows[0], 0, lane % 2 ? 0x4431 : 0x4420), false).scale;
+        }
 #pragma unroll
         for (int i = 0; i < WORDS; i++) {
             const uint32_t bytes = __byte_perm(rows[i], rows[WORDS + i], pick);
@@ -87,9 +90,9 @@ static __device__ __forceinline__ void kvg_make_pairs(uint32_t scales, uint32_t 
     }
 }
 template <class V> struct kvg_made_pairs {
-    uint32_t pairs[4];
+    uint32_t pairs[V::LANE_PAIRS];
 
-    __device__ __forceinline__ void load(uint32_t at) { kvg_load_shared<16>(pairs, at); }
+    __device__ __forceinline__ void load(uint32_t at) { kvg_load_shared<V::LANE_PAIRS * 4>(pairs, at); }
     __device__ __forceinline__ kvg_multiplier of(int block) const { return {pairs[block], 0}; }
 };
 
