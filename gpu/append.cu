@@ -1,5 +1,7 @@
 /* append: bias, RoPE, quantise, write new tokens into a paged cache (docs/layouts.md section 7). Neighbouring lanes of
  * a warp share a row, each with pieces of sixteen elements; the lanes agree on what belongs to the whole row. */
+#include <algorithm>
+
 #include "gpu/append_values.cuh"
 #include "gpu/cache_rows.cuh"
 #include "gpu/codec_row.cuh"
@@ -9,7 +11,7 @@
 
 namespace {
 
-enum { THREADS = 256, MOST_DEPTH = 4, FEW_BLOCKS = 1024 };
+enum { THREADS = 256, MOST_DEPTH = 8, MOST_ROWS = 256, FEW_BLOCKS = 512 }; /* MOST_ROWS: of a thread block */
 
 struct append_side {
     kvg_append_values values;
@@ -25,9 +27,11 @@ struct append_args {
     append_side side[2];
     kvg_slots slots;
     kvg_quotient by_heads;
+    kvg_quotient by_tokens;                  /* of a thread block, which takes `heads` rows of each, head after head */
+    uint32_t tokens, heads;                  /* or rows and 1, where a token is more than a thread block */
     uint32_t rows, pieces, sides, log_lanes; /* lanes that share a row */
-    uint32_t depth;                          /* rows of a thread, the next one loaded while it works on one */
-    bool finishes;                           /* has bias or RoPE */
+    uint32_t depth;                          /* rows of a thread, one after the other, the next one loaded before */
+    bool finishes, turns;                    /* has bias or RoPE; RoPE alone, as mode TURNS does it */
 };
 
 /* What a lane loads as its piece `index` of a row: eight elements from `first` on, and eight from `second` after it on.
@@ -42,94 +46,89 @@ __device__ __forceinline__ piece_place place_of(const append_side &s, uint32_t i
     return {pair * KVG_PIECE + odd * KVG_APPEND_OCTET, half, pair + (odd ? half / KVG_PIECE : 0)};
 }
 
-/* A piece as the tensor has it, its octets at `from` and `second` elements on; what is no lane's own is zeros. */
+/* A piece as the tensor has it, its octets at `from` and `second` elements on. */
 template <kvg_dtype T>
-__device__ __forceinline__ kvg_piece<T> raw(const typename kvg_scalar<T>::bits *from, uint32_t second, bool mine)
+__device__ __forceinline__ kvg_piece<T> raw(const typename kvg_scalar<T>::bits *from, uint32_t second)
 {
-    kvg_piece<T> x = {};
-    if (mine) {
-        kvg_octet_words<T>(from, 0, x.words);
-        kvg_octet_words<T>(from, second, x.words + x.WORDS / 2);
-    }
+    kvg_piece<T> x;
+    kvg_octet_words<T>(from, 0, x.words);
+    kvg_octet_words<T>(from, second, x.words + x.WORDS / 2);
     return x;
 }
 
-/* Where the row's codes and scales go, and its cos and sin. */
-struct append_target : kvg_row_target {
-    const float *turns;
-};
-
-/* Bias and RoPE. Where lanes 2q and 2q + 1 loaded octets and their partners, they exchange one each: then they have the
- * pieces q and, half the turned elements on, its partner. */
-template <kvg_dtype T>
-__device__ __forceinline__ void finish(const append_args &a, const append_side &s, const append_target &target,
-                                       uint32_t row, uint32_t index, const piece_place &at, bool mine, kvg_piece<T> *x)
+/* Where lanes 2q and 2q + 1 have turned octets and their partners, they exchange one each: then they have the pieces q
+ * and, half the turned elements on, its partner. Lanes that are not paired keep what they have. */
+template <kvg_dtype T> __device__ __forceinline__ void exchange(bool paired, bool odd, kvg_piece<T> *x)
 {
     enum { HALF = kvg_piece<T>::WORDS / 2 };
-    const uint32_t head = row - a.by_heads.of(row) * a.by_heads.divisor;
     uint32_t *low = x->words, *high = x->words + HALF;
-    if (mine && s.values.bias) {
+#pragma unroll
+    for (int i = 0; i < HALF; i++) {
+        const uint32_t got = __shfl_xor_sync(0xFFFFFFFFu, odd ? low[i] : high[i], 1);
+        if (paired && odd) low[i] = got;
+        if (paired && !odd) high[i] = got;
+    }
+}
+
+/* Bias and RoPE, whatever their shape. */
+template <kvg_dtype T>
+__device__ __forceinline__ void finish(const append_args &a, const append_side &s, const float *turns, uint32_t row,
+                                       uint32_t index, const piece_place &at, kvg_piece<T> *x)
+{
+    const uint32_t head = row - a.by_heads.of(row) * a.by_heads.divisor;
+    uint32_t *low = x->words, *high = x->words + kvg_piece<T>::WORDS / 2;
+    if (s.values.bias) {
         kvg_append_bias<T>(s.values, head, at.first, low);
         kvg_append_bias<T>(s.values, head, at.first + at.second, high);
     }
     if (!s.values.cos_sin) return;
     const bool paired = index < s.paired;
-    if (mine && (paired || (s.partners && at.first < at.second))) {
-        kvg_turn_partners<T>(target.turns, at.first, low);
-    } else if (mine) {
-        kvg_turn_octet<T>(s.values, target.turns, row, head, at.first, low);
-        kvg_turn_octet<T>(s.values, target.turns, row, head, at.first + at.second, high);
-    }
-    if (s.paired == 0) return; /* of the whole warp */
-#pragma unroll
-    for (int i = 0; i < HALF; i++) {
-        const uint32_t got = __shfl_xor_sync(0xFFFFFFFFu, index & 1 ? low[i] : high[i], 1);
-        if (paired && index & 1) low[i] = got;
-        if (paired && !(index & 1)) high[i] = got;
-    }
-}
-
-/* Encodes a piece and, where it is the lane's own, writes it. All lanes of the warp come here. */
-template <typename CODEC, kvg_dtype T>
-__device__ __forceinline__ void put(const append_side &s, const append_target &target, const piece_place &at, bool mine,
-                                    const kvg_piece<T> &x, const typename CODEC::row &state,
-                                    const kvg_tensor_scale &tensor)
-{
-    enum { BYTES = KVG_PIECE * CODEC::BITS / 8 };
-    uint32_t codes[BYTES / 4], byte = 0;
-    CODEC::encode(s.rule, state, x, tensor, codes, &byte);
-    if (!mine) return;
-    if constexpr (CODEC::BITS == 16) { /* where it was loaded */
-        kvg_store<16>(target.codes + 2 * at.first, codes, s.codes.align);
-        kvg_store<16>(target.codes + 2 * (at.first + at.second), codes + BYTES / 8, s.codes.align);
+    if (paired || (s.partners && at.first < at.second)) {
+        kvg_turn_partners<T>(turns + 2 * at.first, low);
     } else {
-        kvg_store<BYTES>(target.codes + at.piece * BYTES, codes, s.codes.align);
+        kvg_turn_octet<T>(s.values, turns, row, head, at.first, low);
+        kvg_turn_octet<T>(s.values, turns, row, head, at.first + at.second, high);
     }
-    if constexpr (CODEC::BLOCK > 0) {
-        constexpr uint32_t pieces = CODEC::BLOCK / KVG_PIECE; /* of a block */
-        if (at.piece % pieces == 0) *s.scales.scale(target.scales, at.piece / pieces) = (uint8_t)byte;
-    }
+    if (s.paired > 0) exchange<T>(paired, index & 1, x); /* of the whole warp */
 }
 
-/* Where the rows of this thread block go: each found once, for the lanes that share it. */
-__device__ __forceinline__ void find_targets(const append_args &a, const append_side &s, uint32_t first, uint32_t rows,
-                                             append_target *targets)
-{
-    for (uint32_t i = threadIdx.x; i < rows; i += THREADS) {
-        const uint32_t row = first + i, token = a.by_heads.of(row), head = row - token * a.by_heads.divisor;
-        kvg_place at;
-        if (row < a.rows && a.slots.place(a.slots.slots[token], &at)) {
-            targets[i] = {{s.codes.row(at, head), s.scales.scales(at, head)}, kvg_turns_of(s.values, token)};
-        } else {
+/* PLAIN: no bias, no RoPE, a row with parameters in one round; TURNS: but with RoPE of whole rows of K in halves, each
+ * octet loaded with its partner; FINISHES: with bias or any RoPE; ROUNDS: anything. */
+enum mode { PLAIN, TURNS, FINISHES, ROUNDS };
+
+/* What a thread block knows of its rows, found once for the lanes that share one: where the codes and scales go, and
+ * which one it is and its cos and sin, which may be read even where there is no place for it. */
+template <mode MODE> struct block_rows {
+    kvg_row_target targets[MOST_ROWS];
+    const float *turns[MODE == PLAIN ? 1 : MOST_ROWS];
+    uint32_t row[MOST_ROWS];
+
+    /* Row i, the last one of all where there is none. */
+    static __device__ __forceinline__ uint32_t of(const append_args &a, uint32_t block, uint32_t i, bool *is_there)
+    {
+        const uint32_t head = a.by_tokens.of(i), token = block * a.by_tokens.divisor + i - head * a.by_tokens.divisor;
+        *is_there = head < a.heads && token < a.tokens;
+        return *is_there ? token * a.heads + head : a.rows - 1;
+    }
+    __device__ __forceinline__ void find(const append_args &a, const append_side &s, uint32_t block, uint32_t rows)
+    {
+        for (uint32_t i = threadIdx.x; i < rows; i += THREADS) {
+            bool is_there;
+            const uint32_t at_row = of(a, block, i, &is_there), token = a.by_heads.of(at_row);
+            kvg_place at;
+            row[i] = at_row;
             targets[i] = {};
+            if (is_there && a.slots.place(a.slots.slots[token], &at)) {
+                const uint32_t head = at_row - token * a.by_heads.divisor;
+                targets[i] = {s.codes.row(at, head), s.scales.scales(at, head)};
+            }
+            if (MODE != PLAIN) turns[i] = kvg_turns_of(s.values, token);
         }
     }
-}
+};
 
-/* PLAIN: no bias, no RoPE, a row with parameters in one round; FINISHES: with bias or RoPE; ROUNDS: anything. */
-enum mode { PLAIN, FINISHES, ROUNDS };
-
-/* What a thread keeps while it goes from row to row. */
+/* What a thread keeps while it goes from row to row. All lanes of a warp come together; those that have no piece of
+ * their own work on another's and write nothing. */
 template <kvg_format FORMAT, kvg_dtype T, mode MODE> struct row_writer {
     typedef kvg_encoder<FORMAT, T> codec;
     typedef typename kvg_scalar<T>::bits bits;
@@ -137,60 +136,40 @@ template <kvg_format FORMAT, kvg_dtype T, mode MODE> struct row_writer {
     const append_args &a;
     const append_side &s;
     kvg_tensor_scale tensor;
+    uint64_t scale_place; /* of the block scale of the thread's piece among the row's */
 
-    __device__ __forceinline__ void finish_piece(const append_target &target, uint32_t row, uint32_t index,
-                                                 const piece_place &at, bool mine, kvg_piece<T> *x)
+    __device__ __forceinline__ void finish_piece(const float *turns, uint32_t row, uint32_t index,
+                                                 const piece_place &at, kvg_piece<T> *x)
     {
-        if (MODE == PLAIN) return;
-        finish<T>(a, s, target, row, index, at, mine, x);
-        tensor.neighbour = index < s.paired ? 2 : 1;
+        if (MODE == FINISHES || MODE == ROUNDS) finish<T>(a, s, turns, row, index, at, x);
+        if (MODE != TURNS || !s.values.cos_sin) return; /* V's rows stay */
+        kvg_turn_partners<T>(turns + 2 * at.first, x->words);
+        if (codec::BITS < 16) exchange<T>(true, threadIdx.x & 1, x);
     }
 
-    /* Without row parameters: a piece. */
-    __device__ __forceinline__ void one_piece(const append_target &target, uint32_t row, uint32_t index,
-                                              const piece_place &at, bool mine, kvg_piece<T> x)
+    /* Encodes a piece and, where it is the lane's own, writes it. */
+    __device__ __forceinline__ void put(const kvg_row_target &target, const piece_place &at, bool mine,
+                                        const kvg_piece<T> &x, const typename codec::row &state)
     {
-        finish_piece(target, row, index, at, mine, &x);
-        put<codec>(s, target, at, mine, x, {}, tensor);
-    }
-
-    /* With row parameters: all pieces, the lane's first one loaded. Pass 0 looks at the row, pass 1 writes it; the
-     * lanes of a row go round together. */
-    __device__ __forceinline__ void whole_row(const append_target &target, uint32_t row, uint32_t lane,
-                                              const piece_place &first, bool live, kvg_piece<T> x)
-    {
-        const uint32_t lanes = 1u << a.log_lanes;
-        if constexpr (MODE != ROUNDS) { /* never more pieces than lanes */
-            finish_piece(target, row, lane, first, live && lane < a.pieces, &x);
-            const typename codec::row state = codec::row_of_pieces(s.rule, lanes, a.pieces, x);
-            put_params(target, state, lane == 0 && live);
-            put<codec>(s, target, first, live && lane < a.pieces, x, state, tensor);
-            return;
+        enum { BYTES = KVG_PIECE * codec::BITS / 8 };
+        uint32_t codes[BYTES / 4], byte = 0;
+        codec::encode(s.rule, state, x, tensor, codes, &byte);
+        if (!mine) return;
+        if constexpr (codec::BITS == 16) { /* where it was loaded */
+            kvg_store<16>(target.codes + 2 * at.first, codes, s.codes.align);
+            kvg_store<16>(target.codes + 2 * (at.first + at.second), codes + BYTES / 8, s.codes.align);
+        } else {
+            kvg_store<BYTES>(target.codes + at.piece * BYTES, codes, s.codes.align);
         }
-        const bool in_one_round = a.pieces <= lanes;
-        const bits *start = (const bits *)s.values.rows + (size_t)row * s.values.dim;
-        typename codec::extremes seen;
-        typename codec::row state = {};
-#pragma unroll 1
-        for (int pass = 0; pass < 2; pass++) {
-#pragma unroll 1
-            for (uint32_t index = lane; index - lane < a.pieces; index += lanes) {
-                const bool mine = live && index < a.pieces, loaded = pass == 0 && index == lane;
-                const piece_place at = in_one_round ? first : place_of(s, index);
-                if (!loaded && !in_one_round) x = raw<T>(start + at.first, at.second, mine);
-                if (loaded || !in_one_round) finish_piece(target, row, index, at, mine, &x);
-                if (pass == 1) put<codec>(s, target, at, mine, x, state, tensor);
-                else if (mine) seen.add(x);
-            }
-            if (pass == 1) break;
-            seen.share(lanes);
-            state = codec::row_of(s.rule, seen);
-            put_params(target, state, lane == 0 && live);
+        if constexpr (codec::BLOCK > 0) {
+            constexpr uint32_t pieces = codec::BLOCK / KVG_PIECE; /* of a block */
+            if (pieces == 1 || at.piece % pieces == 0) target.scales[scale_place] = (uint8_t)byte;
         }
     }
 
-private:
-    __device__ __forceinline__ void put_params(const append_target &target, const typename codec::row &state, bool mine)
+    /* The parameters of the row, by its first lane. */
+    __device__ __forceinline__ void put_params(const kvg_row_target &target, const typename codec::row &state,
+                                               bool mine)
     {
         if (!mine) return;
         if (codec::PARAMS == 4 && s.scales.align >= 4) {
@@ -199,6 +178,32 @@ private:
             *(uint16_t *)target.scales = (uint16_t)state.params;
         } else {
             for (int k = 0; k < codec::PARAMS; k++) target.scales[k] = (uint8_t)(state.params >> 8 * k);
+        }
+    }
+
+    /* A row with parameters in more than one round. Pass 0 looks at it, pass 1 writes it. */
+    __device__ __forceinline__ void in_rounds(const kvg_row_target &target, const float *turns, uint32_t row,
+                                              uint32_t lane)
+    {
+        const uint32_t lanes = 1u << a.log_lanes;
+        const bits *start = (const bits *)s.values.rows + (size_t)row * s.values.dim;
+        typename codec::extremes seen;
+        typename codec::row state = {};
+#pragma unroll 1
+        for (int pass = 0; pass < 2; pass++) {
+#pragma unroll 1
+            for (uint32_t round = lane; round - lane < a.pieces; round += lanes) {
+                const uint32_t index = round < a.pieces ? round : a.pieces - 1;
+                const piece_place at = place_of(s, index);
+                kvg_piece<T> x = raw<T>(start + at.first, at.second);
+                finish_piece(turns, row, index, at, &x);
+                if (pass == 1) put(target, at, target.codes && round < a.pieces, x, state);
+                else seen.add(x);
+            }
+            if (pass == 1) break;
+            seen.share(lanes);
+            state = codec::row_of(s.rule, seen);
+            put_params(target, state, lane == 0 && target.codes);
         }
     }
 };
@@ -212,57 +217,78 @@ template <kvg_format FORMAT, kvg_dtype T, mode MODE> constexpr int least_blocks(
     constexpr int fewer = 0;
 #endif
     if (T == KVG_DTYPE_F32) return 2;
-    if (kvg_encoder<FORMAT, T>::PARAMS > 0) return (MODE == ROUNDS ? 3 : 4) - fewer;
-    return (MODE == PLAIN ? 5 : 4) - fewer;
+    if (MODE == PLAIN) return (FORMAT == KVG_FORMAT_NVFP4 ? 4 : 5) - fewer;
+    return (MODE == TURNS ? 4 : 3) - fewer;
 }
 
-/* Rows without parameters take further rounds as grid z. */
+/* A warp works on one head of several tokens, whose rows are neighbours in most layouts, and then on the next head.
+ * Blocks of K and V take turns, so that what one lacks the other may have: issue slots or memory. Rows without
+ * parameters take further rounds as grid z. */
 template <kvg_format FORMAT, kvg_dtype T, mode MODE>
 __global__ void __launch_bounds__(THREADS, least_blocks<FORMAT, T, MODE>())
 append_rows(const __grid_constant__ append_args a)
 {
     typedef row_writer<FORMAT, T, MODE> writer;
-    __shared__ append_target targets[MOST_DEPTH * THREADS];
-    const append_side &s = a.side[blockIdx.y];
+    typedef typename writer::bits bits;
+    __shared__ block_rows<MODE> rows;
+    const append_side &s = a.side[blockIdx.x & (a.sides - 1)];
     const uint32_t lanes = 1u << a.log_lanes, lane = threadIdx.x & (lanes - 1), at_once = THREADS >> a.log_lanes;
-    const uint32_t first = blockIdx.x * a.depth * at_once, index = lane + blockIdx.z * lanes;
+    const uint32_t block = blockIdx.x / a.sides, first = threadIdx.x >> a.log_lanes;
+    const uint32_t round = lane + blockIdx.z * lanes, index = round < a.pieces ? round : a.pieces - 1;
     const piece_place at = place_of(s, index);
-    writer to = {a, s, writer::codec::tensor(s.tensor_scale ? *s.tensor_scale : 1)};
-    uint32_t row = first + (threadIdx.x >> a.log_lanes);
-    /* how many rows of the lane's there are */
-    uint32_t left = index < a.pieces && row < a.rows ? (a.rows - row + at_once - 1) / at_once : 0;
-    const size_t start = (size_t)row * s.values.dim + at.first;
-    const typename writer::bits *from = (const typename writer::bits *)s.values.rows + start;
-    kvg_piece<T> next = raw<T>(from, at.second, left > 0);
-    find_targets(a, s, first, a.depth * at_once, targets);
+    const float g = s.tensor_scale ? *s.tensor_scale : 1;
+    writer to = {a, s, writer::codec::tensor(g), 0};
+    if constexpr (writer::codec::BLOCK > 0) {
+        to.scale_place = s.scales.scale_place(at.piece * KVG_PIECE / writer::codec::BLOCK);
+    }
+    to.tensor.neighbour = index < s.paired ? 2 : 1;
+    const bits *const from = (const bits *)s.values.rows + at.first;
+    bool is_there;
+    uint32_t row = rows.of(a, block, first, &is_there);
+    kvg_piece<T> x;
+    if (MODE != ROUNDS) x = raw<T>(from + (size_t)row * s.values.dim, at.second);
+    rows.find(a, s, block, a.depth * at_once);
     __syncthreads();
-    const append_target *target = targets + (threadIdx.x >> a.log_lanes);
-    const append_target *const end = target + a.depth * at_once;
+    const kvg_row_target *target = rows.targets + first;
+    const uint32_t *number = rows.row + first;
+    const float *const *cos_sin = rows.turns + (MODE == PLAIN ? 0 : first);
 #pragma unroll 1
-    for (; target != end; target += at_once) {
-        const kvg_piece<T> x = next;
-        const bool mine = left > 0 && target->codes;
-        from += (size_t)at_once * s.values.dim;
-        next = raw<T>(from, at.second, left > 1 && target + at_once != end);
-        if constexpr (writer::codec::PARAMS == 0) to.one_piece(*target, row, index, at, mine, x);
-        else to.whole_row(*target, row, lane, at, row < a.rows && target->codes, x);
-        row += at_once;
-        left -= left > 0;
+    for (uint32_t left = a.depth; left > 0; left--) {
+        const kvg_row_target there = *target;
+        const float *const turns = MODE == PLAIN ? nullptr : *cos_sin;
+        if (MODE != PLAIN) row = *number;
+        target += at_once, number += at_once, cos_sin += at_once;
+        if constexpr (MODE == ROUNDS) {
+            to.in_rounds(there, turns, row, lane);
+        } else {
+            kvg_piece<T> next; /* of the last one nothing */
+            if (left > 1) next = raw<T>(from + (size_t)*number * s.values.dim, at.second);
+            to.finish_piece(turns, row, index, at, &x);
+            typename writer::codec::row state = {};
+            bool mine = there.codes;
+            if constexpr (writer::codec::PARAMS > 0) {
+                state = writer::codec::row_of_pieces(s.rule, lanes, x);
+                to.put_params(there, state, lane == 0 && mine);
+                mine = mine && round < a.pieces;
+            }
+            to.put(there, at, mine, x, state);
+            x = next;
+        }
     }
 }
 
 template <kvg_format FORMAT, kvg_dtype T> struct launch {
     static kvg_status run(const append_args &a, cudaStream_t stream)
     {
-        const uint32_t rows = a.depth * THREADS >> a.log_lanes; /* of a thread block */
         const uint32_t rounds = kvg_encoder<FORMAT, T>::PARAMS == 0 ? (a.pieces - 1 >> a.log_lanes) + 1 : 1;
-        const dim3 grid((a.rows + rows - 1) / rows, a.sides, rounds);
+        const dim3 grid((a.tokens - 1) / a.by_tokens.divisor * a.sides + a.sides, 1, rounds);
         const bool in_one_round = a.pieces <= 1u << a.log_lanes;
         if constexpr (kvg_encoder<FORMAT, T>::PARAMS > 0) {
             if (!in_one_round) append_rows<FORMAT, T, ROUNDS><<<grid, THREADS, 0, stream>>>(a);
         }
         if (rounds > 1 || in_one_round) {
-            if (a.finishes) append_rows<FORMAT, T, FINISHES><<<grid, THREADS, 0, stream>>>(a);
+            if (a.turns) append_rows<FORMAT, T, TURNS><<<grid, THREADS, 0, stream>>>(a);
+            else if (a.finishes) append_rows<FORMAT, T, FINISHES><<<grid, THREADS, 0, stream>>>(a);
             else append_rows<FORMAT, T, PLAIN><<<grid, THREADS, 0, stream>>>(a);
         }
         return kvg_cuda_status("append", cudaGetLastError());
@@ -342,14 +368,19 @@ kvg_status kvg_gpu_append(const kvg_problem *p, const kvg_tensor *in, kvg_tensor
     a.by_heads = kvg_quotient::by(p->kv_heads);
     a.rows = (uint32_t)rows;
     a.pieces = p->head_dim / KVG_PIECE;
-    const bool few_rows = rows * a.pieces / THREADS < FEW_BLOCKS;
     const cudaStream_t queue = (cudaStream_t)stream;
     const kvg_format k = p->storage[KVG_K].format, v = p->storage[KVG_V].format;
     const auto run = [&](kvg_format format, int first, int count) {
         append_args one = a;
         one.sides = count;
         one.log_lanes = log_lanes(a.pieces, kvg_format_get(format)->row_param_bytes > 0);
-        one.depth = few_rows ? 1 : MOST_DEPTH;
+        const uint32_t most_depth = std::min<uint32_t>(MOST_DEPTH, MOST_ROWS / (THREADS >> one.log_lanes));
+        one.depth = (uint32_t)std::clamp<uint64_t>(rows * a.pieces / THREADS / FEW_BLOCKS, 1, most_depth);
+        const uint32_t in_block = one.depth * (THREADS >> one.log_lanes);
+        const bool by_heads = p->kv_heads <= in_block;
+        one.heads = by_heads ? p->kv_heads : 1;
+        one.tokens = a.rows / one.heads;
+        one.by_tokens = kvg_quotient::by(in_block / one.heads);
         for (int i = 0; i < count; i++) {
             append_side &side = one.side[i] = a.side[first + i];
             const kvg_append_values &values = side.values;
@@ -357,11 +388,12 @@ kvg_status kvg_gpu_append(const kvg_problem *p, const kvg_tensor *in, kvg_tensor
             side.paired = pairs && side.width == KVG_PIECE ? values.rope_dims / KVG_PIECE : 0;
             side.partners = values.halves && values.whole_octets && side.second == values.rope_dims / 2;
             one.finishes = one.finishes || values.bias || values.cos_sin;
+            const bool partners = side.width == KVG_PIECE ? side.paired == one.pieces : side.partners;
+            one.turns = one.turns || (values.cos_sin && !values.bias && partners && values.rope_dims == values.dim);
         }
         return kvg_dispatch<launch>(format, p->dtype, one, queue);
     };
-    /* K and V at once where one kernel writes both, and V has no need of K's larger one */
-    const bool alike = sides == 2 && k == v && (few_rows || !p->rope.dims || p->bias);
+    const bool alike = sides == 2 && k == v; /* one kernel writes both */
     s = run(k, KVG_K, alike ? 2 : 1);
     return s || alike || sides == 1 ? s : run(v, KVG_V, 1);
 }

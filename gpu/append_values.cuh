@@ -151,18 +151,17 @@ __device__ __forceinline__ void kvg_turn(const kvg_append_values &v, const float
     kvg_narrow<T>(turned, words);
 }
 
-/* Octets from `first` on and from half the turned elements on, which are its partners. */
-template <kvg_dtype T>
-__device__ __forceinline__ void kvg_turn_partners(const float *turns, uint32_t first, uint32_t *words)
+/* An octet and its partners, half the turned elements on; `turns` is the octet's. */
+template <kvg_dtype T> __device__ __forceinline__ void kvg_turn_partners(const float *turns, uint32_t *words)
 {
     enum { WORDS = KVG_APPEND_OCTET * sizeof(typename kvg_scalar<T>::bits) / 4 };
-    const float4 *turn = (const float4 *)(turns + 2 * first);
+    const float4 *turn = (const float4 *)turns;
     float a[KVG_APPEND_OCTET], b[KVG_APPEND_OCTET];
     kvg_octet_floats<T>(words, a);
     kvg_octet_floats<T>(words + WORDS, b);
 #pragma unroll
     for (int i = 0; i < KVG_APPEND_OCTET; i++) {
-        const float4 two = turn[i / 2];
+        const float4 two = __ldg(turn + i / 2);
         const float c = i % 2 ? two.z : two.x, s = i % 2 ? two.w : two.y, own = a[i];
         a[i] = kvg_turned(true, own, b[i], c, s);
         b[i] = kvg_turned(false, b[i], own, c, s);

@@ -42,15 +42,13 @@ struct kvg_cache_rows {
         const uint32_t t = group ? at.offset % 4 : 0;
         return row({at.block, at.offset - t}, of_head) + t;
     }
-    /* Scale byte s from there. */
-    __device__ uint8_t *scale(uint8_t *scales, uint32_t s) const
-    {
-        return group == 0 ? scales + s : scales + s / group * token + s % group * 4;
-    }
+    /* Where scale byte s lies, from there. */
+    __device__ uint64_t scale_place(uint32_t s) const { return group == 0 ? s : s / group * token + s % group * 4; }
+    __device__ uint8_t *scale(uint8_t *scales, uint32_t s) const { return scales + scale_place(s); }
 };
 
 /* A row's codes and scales, for the threads that share it; codes null: it is not there. */
-struct kvg_row_target {
+struct alignas(16) kvg_row_target {
     uint8_t *codes, *scales;
 };
 

@@ -121,7 +121,7 @@ template <int BLOCK_SIZE, kvg_dtype T> struct kvg_encoder_mx {
                                                   const kvg_tensor_scale &t, uint32_t *codes, uint32_t *byte)
     {
         const float amax = of_block(x.amax_or_nan(), t.neighbour, kvg_larger_or_nan);
-        if (__any_sync(0xFFFFFFFFu, amax != amax || !rule.canonical)) {
+        if (__any_sync(0xFFFFFFFFu, !(amax < INFINITY) || !rule.canonical)) {
             const bool has_nan = amax != amax;
             *byte = kvg_mx_byte(rule.mx, of_block(x.amax(), t.neighbour, fmaxf), has_nan);
             const float factor = rule.mx.byte0_is_zero && *byte == 0 ? 0 : kvg_e8m0_value(254 - *byte);
@@ -150,7 +150,12 @@ template <kvg_dtype T> struct kvg_encoder<KVG_FORMAT_MXFP4, T> : kvg_encoder_mx<
 template <kvg_dtype T> struct kvg_encoder<KVG_FORMAT_NVFP4, T> {
     enum { BITS = 4, BLOCK = 16, PARAMS = 0 };
     typedef kvg_nothing row, extremes;
-    static __device__ kvg_tensor_scale tensor(float g) { return {g, kvg_divisor::of(__fmul_rn(6, g)), 1}; }
+    /* By NaN where a block's scale times g may be nothing that of_or_zero takes: it makes every block's scale NaN. */
+    static __device__ kvg_tensor_scale tensor(float g)
+    {
+        const bool moderate = g > 0x1p-50f && g < 0x1p50f;
+        return {g, kvg_divisor::of(moderate ? __fmul_rn(6, g) : NAN), 1};
+    }
 
     static __device__ __forceinline__ void encode(const kvg_row_rule &rule, const row &, const kvg_piece<T> &x,
                                                   const kvg_tensor_scale &t, uint32_t *codes, uint32_t *byte)
@@ -158,15 +163,12 @@ template <kvg_dtype T> struct kvg_encoder<KVG_FORMAT_NVFP4, T> {
         const float amax = x.amax_or_nan();
         *byte = kvg_fp8_codes<__NV_E4M3>(t.by.divide(amax), 0) & 0xFF;
         const kvg_divisor by = kvg_divisor::of_or_zero(__fmul_rn(kvg_fp8_pair<__NV_E4M3>((uint16_t)*byte).x, t.g));
-        if (__any_sync(0xFFFFFFFFu, !by.divides(amax) || !rule.canonical)) {
-            const kvg_nvfp4_block block(rule.nvfp4, x.amax(), amax != amax, t.g);
-            *byte = block.byte;
-            x.template one_by_one<4>(codes, [=](float v) {
-                return kvg_e2m1_by(rule.e2m1, block.scaled(v), v, block.scaled(v));
-            });
-            return;
-        }
-        for (int i = 0; i < 2; i++) codes[i] = kvg_e2m1_octet(x, i, [=](float v) { return by.divide(v); });
+        if (kvg_e2m1_quotients(x, by, amax, rule.canonical, codes)) return;
+        const kvg_nvfp4_block block(rule.nvfp4, x.amax(), amax != amax, t.g);
+        *byte = block.byte;
+        x.template one_by_one<4>(codes, [=](float v) {
+            return kvg_e2m1_by(rule.e2m1, block.scaled(v), v, block.scaled(v));
+        });
     }
 };
 

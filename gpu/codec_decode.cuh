@@ -2,6 +2,7 @@
  * do with an octet of a row.
  *
  *   BITS, BLOCK, PARAMS   of a code; elements of a block scale, 0 for none; bytes of row parameters
+ *   SIGNED                codes are a sign and one of eight magnitudes, unless the dialect says otherwise
  *   decode                `words` are the octet's codes, `scale` its block's byte or the row's parameters */
 #ifndef KVG_GPU_CODEC_DECODE_CUH
 #define KVG_GPU_CODEC_DECODE_CUH
@@ -16,7 +17,7 @@ template <kvg_format FORMAT, kvg_dtype T> struct kvg_decoder;
 /* --- f16, bf16 --- */
 
 template <kvg_dtype STORED, kvg_dtype T> struct kvg_decoder_wide {
-    enum { BITS = 16, BLOCK = 0, PARAMS = 0 };
+    enum { BITS = 16, BLOCK = 0, PARAMS = 0, SIGNED = false };
     typedef typename kvg_scalar<T>::bits bits;
 
     static __device__ void decode(const kvg_row_rule &, const uint32_t *words, uint32_t, float, bits *y)
@@ -30,7 +31,7 @@ template <kvg_dtype T> struct kvg_decoder<KVG_FORMAT_BF16, T> : kvg_decoder_wide
 /* --- one scale per tensor --- */
 
 template <__nv_fp8_interpretation_t KIND, kvg_dtype T> struct kvg_decoder_fp8 {
-    enum { BITS = 8, BLOCK = 0, PARAMS = 0 };
+    enum { BITS = 8, BLOCK = 0, PARAMS = 0, SIGNED = false };
     typedef typename kvg_scalar<T>::bits bits;
 
     static __device__ void decode(const kvg_row_rule &, const uint32_t *words, uint32_t, float g, bits *y)
@@ -65,7 +66,7 @@ static __device__ __forceinline__ void kvg_floats_of_nibbles(uint32_t word, floa
 /* Affine: two parameters in T. Where TurboMind packs int4, nibble n holds element 0 2 4 6 1 3 5 7 of eight; PyTorch's
  * halves come as bytes, as int8 does. */
 template <int LARGEST, kvg_dtype T> struct kvg_decoder_affine {
-    enum { BITS = LARGEST == 15 ? 4 : 8, BLOCK = 0, PARAMS = 4 };
+    enum { BITS = LARGEST == 15 ? 4 : 8, BLOCK = 0, PARAMS = 4, SIGNED = false };
     typedef kvg_scalar<T> model;
     typedef typename model::bits bits;
 
@@ -100,7 +101,7 @@ template <kvg_dtype T> struct kvg_decoder<KVG_FORMAT_INT4, T> : kvg_decoder_affi
 
 /* One f16 scale per row. */
 template <bool E2M1, kvg_dtype T> struct kvg_decoder_symmetric {
-    enum { BITS = 4, BLOCK = 0, PARAMS = 2 };
+    enum { BITS = 4, BLOCK = 0, PARAMS = 2, SIGNED = E2M1 };
     typedef typename kvg_scalar<T>::bits bits;
 
     static __device__ void decode(const kvg_row_rule &rule, const uint32_t *words, uint32_t scale, float, bits *y)
@@ -123,7 +124,7 @@ template <kvg_dtype T> struct kvg_decoder<KVG_FORMAT_ROWFP4, T> : kvg_decoder_sy
 /* --- E2M1 in blocks --- */
 
 template <int BLOCK_SIZE, kvg_dtype T> struct kvg_decoder_mx {
-    enum { BITS = 4, BLOCK = BLOCK_SIZE, PARAMS = 0 };
+    enum { BITS = 4, BLOCK = BLOCK_SIZE, PARAMS = 0, SIGNED = true };
     typedef typename kvg_scalar<T>::bits bits;
 
     static __device__ void decode(const kvg_row_rule &, const uint32_t *words, uint32_t byte, float, bits *y)
@@ -139,7 +140,7 @@ template <kvg_dtype T> struct kvg_decoder<KVG_FORMAT_MX16, T> : kvg_decoder_mx<1
 template <kvg_dtype T> struct kvg_decoder<KVG_FORMAT_MXFP4, T> : kvg_decoder_mx<32, T> {};
 
 template <kvg_dtype T> struct kvg_decoder<KVG_FORMAT_NVFP4, T> {
-    enum { BITS = 4, BLOCK = 16, PARAMS = 0 };
+    enum { BITS = 4, BLOCK = 16, PARAMS = 0, SIGNED = true };
     typedef typename kvg_scalar<T>::bits bits;
 
     static __device__ void decode(const kvg_row_rule &rule, const uint32_t *words, uint32_t byte, float g, bits *y)

@@ -8,7 +8,7 @@
 #include "gpu/row_rules.h"
 
 /* Codes of elements 8 i ... 8 i + 7, ties to even, the sign bit kept: `scaled` gives the magnitude from that of an
- * element, no NaN. */
+ * element, below 7. */
 template <kvg_dtype T, typename SCALED>
 __device__ __forceinline__ uint32_t kvg_e2m1_octet(const kvg_piece<T> &x, int i, SCALED scaled)
 {
@@ -19,6 +19,21 @@ __device__ __forceinline__ uint32_t kvg_e2m1_octet(const kvg_piece<T> &x, int i,
         v[j] = scaled(two.x), v[j + 1] = scaled(two.y);
     }
     return kvg_e2m1_magnitudes(v) | x.nibble_signs(i);
+}
+
+/* Codes of x / d for a piece whose magnitudes are at most amax, saturating; false where that does not do for some lane
+ * of the warp. */
+template <kvg_dtype T>
+__device__ __forceinline__ bool kvg_e2m1_quotients(const kvg_piece<T> &x, const kvg_divisor &by, float amax,
+                                                   bool canonical, uint32_t *codes)
+{
+    if (!__any_sync(0xFFFFFFFFu, !(by.about(amax) < 6.5f) || !canonical)) {
+        for (int i = 0; i < 2; i++) codes[i] = kvg_e2m1_octet(x, i, [=](float v) { return by.divide(v); });
+        return true;
+    }
+    if (__any_sync(0xFFFFFFFFu, !by.divides(amax) || !canonical)) return false;
+    for (int i = 0; i < 2; i++) codes[i] = kvg_e2m1_octet(x, i, [=](float v) { return fminf(by.divide(v), 6); });
+    return true;
 }
 
 /* One code. `sign`: whose sign counts; x: that of a NaN. */

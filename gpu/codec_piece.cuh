@@ -22,7 +22,7 @@ template <kvg_dtype T> struct kvg_piece {
     __device__ __forceinline__ float2 two_magnitudes(int i) const
     {
         if constexpr (PER_WORD == 1) return {fabsf(two(i).x), fabsf(two(i).y)};
-        else return scalar::widen2(words[i] & 0x7FFF7FFFu);
+        else return scalar::widen2_positive(words[i] & 0x7FFF7FFFu);
     }
     /* The sign bits of elements 8i ... 8i + 7 as the top bits of eight nibbles. */
     __device__ __forceinline__ uint32_t nibble_signs(int i) const

@@ -63,12 +63,11 @@ template <int LARGEST, kvg_dtype T> struct kvg_encoder_affine {
         return r;
     }
 
-    /* Of a row that lies in the pieces of `lanes` lanes; what is beyond its end is zeros. */
-    static __device__ __forceinline__ row row_of_pieces(const kvg_row_rule &rule, uint32_t lanes, uint32_t pieces,
-                                                        const kvg_piece<T> &x)
+    /* Of a row that lies in the pieces of `lanes` lanes. */
+    static __device__ __forceinline__ row row_of_pieces(const kvg_row_rule &rule, uint32_t lanes, const kvg_piece<T> &x)
     {
         extremes of;
-        if ((threadIdx.x & (lanes - 1)) < pieces) of.add(x);
+        of.add(x);
         of.share(lanes);
         return row_of(rule, of);
     }
@@ -136,14 +135,13 @@ template <bool E2M1, kvg_dtype T> struct kvg_encoder_symmetric {
     static __device__ row row_of(const kvg_row_rule &rule, const extremes &of)
     {
         const float amax = rule.linear && of.amax < 1e-8f ? 1e-8f : of.amax;
-        uint32_t params = half::round(__fdiv_rn(amax, E2M1 ? 6.0f : 7.0f));
+        uint32_t params = half::round(amax < INFINITY ? kvg_divisor::by_integer(E2M1 ? 6 : 7).divide(amax) : amax);
         if (params == half::INF) params--; /* 65504 */
         return {params, half::widen((uint16_t)params)};
     }
 
     /* NaN is left out only where there is one. */
-    static __device__ __forceinline__ row row_of_pieces(const kvg_row_rule &rule, uint32_t lanes, uint32_t,
-                                                        const kvg_piece<T> &x)
+    static __device__ __forceinline__ row row_of_pieces(const kvg_row_rule &rule, uint32_t lanes, const kvg_piece<T> &x)
     {
         extremes of = {kvg_among(lanes, x.amax_or_nan(), kvg_larger_or_nan)};
         if (__any_sync(0xFFFFFFFFu, of.amax != of.amax)) of.amax = kvg_among(lanes, x.amax(), fmaxf);
@@ -154,20 +152,19 @@ template <bool E2M1, kvg_dtype T> struct kvg_encoder_symmetric {
                                                   const kvg_tensor_scale &, uint32_t *codes, uint32_t *)
     {
         const kvg_divisor by = kvg_divisor::of_or_zero(r.scale);
-        const float scale = r.scale;
-        if (__any_sync(0xFFFFFFFFu, !by.divides(x.amax_or_nan()) || !rule.canonical)) {
-            x.template one_by_one<4>(codes, [=](float v) {
-                if (!E2M1) return integer(__fdiv_rn(v, scale), scale, 7);
-                if (rule.linear) return integer(__fmul_rn(__fdiv_rn(v, scale), 2), scale, 8);
-                const float quotient = scale == 0 && v == v ? copysignf(0, v) : __fdiv_rn(v, scale);
-                return kvg_e2m1_by(rule.e2m1, quotient, v, quotient);
-            });
+        const float scale = r.scale, amax = x.amax_or_nan();
+        if constexpr (E2M1) {
+            if (kvg_e2m1_quotients(x, by, amax, rule.canonical, codes)) return;
+        } else if (!__any_sync(0xFFFFFFFFu, !by.divides(amax) || !rule.canonical)) {
+            for (int i = 0; i < 2; i++) codes[i] = eight(x, i, by);
             return;
         }
-        for (int i = 0; i < 2; i++) {
-            if (E2M1) codes[i] = kvg_e2m1_octet(x, i, [=](float v) { return by.divide(v); });
-            else codes[i] = eight(x, i, by);
-        }
+        x.template one_by_one<4>(codes, [=](float v) {
+            if (!E2M1) return integer(__fdiv_rn(v, scale), scale, 7);
+            if (rule.linear) return integer(__fmul_rn(__fdiv_rn(v, scale), 2), scale, 8);
+            const float quotient = scale == 0 && v == v ? copysignf(0, v) : __fdiv_rn(v, scale);
+            return kvg_e2m1_by(rule.e2m1, quotient, v, quotient);
+        });
     }
 
 private:

@@ -42,6 +42,7 @@ template <> struct kvg_scalar<KVG_DTYPE_F16> : kvg_scalar_pair<__half2> {
     static __device__ bits round(float x) { return __half_as_ushort(__float2half_rn(x)); }
     static __device__ uint32_t round2(float a, float b) { return raw(__floats2half2_rn(a, b)); }
     static __device__ float2 widen2(uint32_t p) { return __half22float2(pair(p)); }
+    static __device__ float2 widen2_positive(uint32_t p) { return widen2(p); }
 };
 
 template <> struct kvg_scalar<KVG_DTYPE_BF16> : kvg_scalar_pair<__nv_bfloat162> {
@@ -51,6 +52,12 @@ template <> struct kvg_scalar<KVG_DTYPE_BF16> : kvg_scalar_pair<__nv_bfloat162> 
     static __device__ bits round(float x) { return __bfloat16_as_ushort(__float2bfloat16_rn(x)); }
     static __device__ uint32_t round2(float a, float b) { return raw(__floats2bfloat162_rn(a, b)); }
     static __device__ float2 widen2(uint32_t p) { return {widen((bits)p), __uint_as_float(p & 0xFFFF0000u)}; }
+    static __device__ float2 widen2_positive(uint32_t p)
+    {
+        float low;
+        asm("prmt.b32 %0, %1, 0, 0x1044;" : "=f"(low) : "r"(p));
+        return {low, __uint_as_float(p & 0xFFFF0000u)};
+    }
 };
 
 template <> struct kvg_scalar<KVG_DTYPE_F32> {
@@ -97,31 +104,39 @@ __device__ __forceinline__ float kvg_larger_or_nan(float a, float b)
     return r;
 }
 
-/* x / d for many x: with r = RN(1 / d), q = RN(x r) and one step q + r (x - q d) in fused operations (Markstein 1990).
- * It is the correctly rounded quotient next to every number of five bits, so at all ties of the small formats:
- * tests/gpu/test_gpu_convert.cu tries every d. */
+/* x / d for many x as x r + x low: r = RN(1 / d), and low = RN(r (1 - d r)) what it lacks. The product x low first, the
+ * sum in one rounding. It is the correctly rounded quotient next to every number of five bits, so at all ties of the
+ * small formats, but for a d whose fraction is all ones, which it leaves to others: tests/gpu/test_gpu_convert.cu tries
+ * every d. */
 struct kvg_divisor {
-    float d, r;
+    float r, low;
 
     static __device__ __forceinline__ kvg_divisor of(float d)
     {
-        const bool moderate = d > 0x1p-60f && d < 0x1p60f;
-        float r;
-        asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(d));
-        return {d, moderate ? __fmaf_rn(r, __fmaf_rn(-d, r, 1), r) : NAN}; /* RN(1 / d) */
+        return d > 0x1p-60f && d < 0x1p60f ? of_or_zero(d) : kvg_divisor{NAN, NAN};
     }
-    /* By d = 0: everything becomes 0. */
-    static __device__ __forceinline__ kvg_divisor of_or_zero(float d) { return d == 0 ? kvg_divisor{0, 0} : of(d); }
-
-    /* Whether it can do numbers up to amax, which may be NaN: nothing on the way leaves the range of f32. What is too
-     * small for a normal quotient is too small for a code as well. */
-    __device__ __forceinline__ bool divides(float amax) const { return __fmul_rn(amax, r) < 0x1p100f; }
-
-    __device__ __forceinline__ float divide(float x) const
+    /* d within these bounds, NaN, or 0: everything becomes 0. */
+    static __device__ __forceinline__ kvg_divisor of_or_zero(float d)
     {
-        const float q = __fmul_rn(x, r);
-        return __fmaf_rn(__fmaf_rn(-q, d, x), r, q);
+        float near;
+        asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(near) : "f"(d));
+        near = __fmaf_rn(near, __fmaf_rn(-d, near, 1), near); /* RN(1 / d): Markstein 1990 */
+        const float r = d == 0 ? 0 : ~__float_as_uint(d) & 0x7FFFFF ? near : NAN;
+        return {r, __fmul_rn(r, __fmaf_rn(-d, r, 1))};
     }
+    /* By 6 or 7: rounded to f16, every finite quotient is right. */
+    static __device__ __forceinline__ kvg_divisor by_integer(int d)
+    {
+        const float r = 1.0f / (float)d;
+        return {r, (float)(1.0 / d - r)};
+    }
+
+    /* About x / d, NaN if it cannot do that. Up to 2^100 nothing on the way leaves the range of f32, and what is too
+     * small for a normal quotient is too small for a code as well. */
+    __device__ __forceinline__ float about(float x) const { return __fmul_rn(x, r); }
+    __device__ __forceinline__ bool divides(float amax) const { return about(amax) < 0x1p100f; }
+
+    __device__ __forceinline__ float divide(float x) const { return __fmaf_rn(x, r, __fmul_rn(x, low)); }
 };
 
 /* Two numbers to FP8, the first in the low byte: section 2.2, saturating, NaN 0x7F. */

@@ -14,20 +14,18 @@
 
 /* --- software --- */
 
-/* Eight magnitudes, no NaN, to E2M1 in eight nibbles, ties to even: the codes count steps of 0.5 up to 2, of 1 from 2
- * to 4, of 2 from 4 to 6. Sums with 2^23 round each share to an integer, ties to even, and the shares before are even
- * (4, 2) where another begins. All of it runs on the units that multiply. */
-__device__ __forceinline__ uint32_t kvg_e2m1_by_sums(const float *v)
+/* Eight magnitudes below 7 to E2M1 in eight nibbles, ties to even: the codes count steps of 0.5 up to 2, of 1 from 2
+ * to 4, of 2 from 4 to 6, so the code is the least of v / 0.5, v / 1 + 2 and v / 2 + 4, each rounded to an integer: the
+ * lines meet at 2 and at 4, and adding an even number moves no tie. A sum with 2^23 rounds so, once, and positive
+ * floats are in order as integers. */
+__device__ __forceinline__ uint32_t kvg_e2m1_by_lines(const float *v)
 {
     uint32_t codes = 0;
 #pragma unroll
     for (int i = 7; i >= 0; i--) {
-        float below2, below4, below6; /* v / 2, v / 2 - 1, v / 2 - 2 in 0 ... 1 */
-        asm("mul.rn.sat.f32 %0, %1, 0f3F000000;" : "=f"(below2) : "f"(v[i]));
-        asm("fma.rn.sat.f32 %0, %1, 0f3F000000, 0fBF800000;" : "=f"(below4) : "f"(v[i]));
-        asm("fma.rn.sat.f32 %0, %1, 0f3F000000, 0fC0000000;" : "=f"(below6) : "f"(v[i]));
-        const float sum = __fadd_rn(__fmaf_rn(below4, 2, __fmaf_rn(below2, 4, 0x1p23f)), below6);
-        codes = codes * 16 + __float_as_uint(sum);
+        const float halves = __fmaf_rn(v[i], 2, 0x1p23f), ones = __fadd_rn(v[i], 0x1p23f + 2);
+        const float twos = __fmaf_rn(v[i], 0.5f, 0x1p23f + 4);
+        codes = codes * 16 + __vimin3_u32(__float_as_uint(halves), __float_as_uint(ones), __float_as_uint(twos));
     }
     return codes - 0xFB000000u; /* the bits of 2^23, eight times */
 }
@@ -117,7 +115,7 @@ __device__ __forceinline__ uint32_t kvg_e2m1_magnitudes(const float *v)
 #if KVG_HARDWARE_FP4
     return kvg_e2m1_by_hardware(v);
 #else
-    return kvg_e2m1_by_sums(v);
+    return kvg_e2m1_by_lines(v);
 #endif
 }
 

@@ -113,6 +113,34 @@ __device__ __forceinline__ void decode(const kvg_row_rule &rule, const uint32_t 
     }
 }
 
+/* A piece. As E4M3, of signs and magnitudes: what the eight codes from 0 on become, once, then byte after byte by its
+ * code; a product has the sign that its factors have, but for NaN, which all products are where one with 0 is. */
+template <typename CODEC, kvg_dtype T, typename OUT>
+__device__ __forceinline__ void decode_piece(const kvg_row_rule &rule, const uint32_t *words, uint32_t scale, float g,
+                                             OUT *y)
+{
+    typedef piece<CODEC, OUT> piece;
+    if constexpr (CODEC::SIGNED && sizeof(OUT) == 1) {
+        const uint32_t each = 0x76543210;
+        uint32_t table[2], *to = (uint32_t *)y;
+        decode<CODEC, T>(rule, &each, scale, g, (OUT *)table);
+        if ((table[0] & 0x7F) == 0 && !rule.linear && !rule.decode_scale_first) {
+#pragma unroll
+            for (int o = 0; o < piece::OCTETS; o++) {
+                const uint32_t codes = words[o], sizes = codes & 0x77777777, even = codes << 4;
+                to[2 * o] = __byte_perm(table[0], table[1], sizes) ^ (__byte_perm(even, codes, 0x5140) & 0x80808080);
+                to[2 * o + 1] = __byte_perm(table[0], table[1], sizes >> 16) ^
+                                (__byte_perm(even, codes, 0x7362) & 0x80808080);
+            }
+            return;
+        }
+    }
+#pragma unroll
+    for (int o = 0; o < piece::OCTETS; o++) {
+        decode<CODEC, T>(rule, words + o * piece::OCTET_WORDS, scale, g, y + o * KVG_OCTET);
+    }
+}
+
 /* A piece to where it goes: all of it at once, or the elements that are wanted. */
 template <int ELEMENTS, typename OUT>
 __device__ __forceinline__ void put(const flatten_side &s, uint64_t first_row, uint32_t row, uint32_t at, uint32_t item,
@@ -161,10 +189,7 @@ __global__ void __launch_bounds__(THREADS) flatten_rows(const __grid_constant__ 
             if (!live[i]) continue;
             const uint32_t item = start + i * THREADS, row = s.by_pieces.of(item);
             alignas(16) OUT y[piece::ELEMENTS];
-#pragma unroll
-            for (int o = 0; o < piece::OCTETS; o++) {
-                decode<codec, T>(s.rule, words[i] + o * piece::OCTET_WORDS, scale[i], g, y + o * KVG_OCTET);
-            }
+            decode_piece<codec, T>(s.rule, words[i], scale[i], g, y);
             put<piece::ELEMENTS>(s, first_row, row, s.first_piece + item - row * pieces, item, y);
         }
     }
