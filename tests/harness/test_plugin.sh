@@ -6,45 +6,25 @@
 set -uo pipefail
 [[ $# -eq 3 ]] || { sed -n '2,5s/^# \{0,1\}//p' "$0"; exit 2; }
 kvgold=$(realpath "$1")
-config=$(realpath "$2")/tests/planted/fake_device.json
+source_dir=$(realpath "$2")
+config=$source_dir/tests/planted/fake_device.json
+# shellcheck source=tests/checks.sh
+source "$source_dir/tests/checks.sh"
 rm -rf "$3"
 mkdir -p "$3"
 cd "$3" || exit 2
 library_folder=$(dirname "$kvgold")
-passed=0 failed=0
-
-# report NAME STATUS [WHY]: one check's line.
-report() {
-    if [[ $2 == 0 ]]; then
-        echo "ok   $1"
-        passed=$((passed + 1))
-    else
-        echo "FAIL $1${3:+: $3}"
-        failed=$((failed + 1))
-    fi
-}
-
-# expect NAME CODE TEXT COMMAND...: the exit code, and TEXT somewhere in what it prints. Leaves the output in $output.
-expect() {
-    local name=$1 code=$2 text=$3 status
-    shift 3
-    output=$("$@" 2>&1)
-    status=$?
-    [[ $status -eq $code && $output == *"$text"* ]]
-    report "$name" $? "exit code $status, expected $code and '$text': ${output:0:600}"
-}
-
 # holds NAME FILE TEXT
 holds() { grep -qF -- "$3" "$2"; report "$1" $? "no '$3' in $2"; }
 
 # claims FILE CLAIMS
 claims() { echo "{\"kvgold_capabilities\": 1, \"claims\": [$2]}" >"$1"; }
 
-check() { "$kvgold" check "$config" --no-html -j 1 "$@"; }
+run() { "$kvgold" check "$config" --no-html -j 1 "$@"; }
 
 # The fake device does wrong with 2 to 9 heads: what it claims here is right.
 claims right.json '{"ops": ["append", "flatten"], "formats": ["nvfp4"], "layouts": ["hnd"]}'
-expect "what is not claimed is skipped" 0 "4 PASS, 11 SKIP" check --backend fake_device --capabilities right.json -o a --junit a.xml
+expect "what is not claimed is skipped" 0 "4 PASS, 11 SKIP" run --backend fake_device --capabilities right.json -o a --junit a.xml
 holds "... which the table counts, with the reason" <(echo "$output") "unclaimed  11 cases: op decode 1, op quantise 10"
 holds "... and the last line" <(echo "$output") "4 passed, 0 failed, 11 skipped"
 holds "... and JUnit" a.xml '<skipped message="unclaimed: op quantise">'
@@ -54,46 +34,46 @@ holds "... and the end line" a/results.jsonl '"SKIP":11'
 expect "a merged report has it, too" 0 "unclaimed  11 cases: " "$kvgold" report a/results.jsonl
 
 claims none.json ''
-expect "nothing claimed: nothing could run" 77 "15 SKIP" check --backend fake_device --capabilities none.json -o b
+expect "nothing claimed: nothing could run" 77 "15 SKIP" run --backend fake_device --capabilities none.json -o b
 claims sm90.json '{"ops": ["append"], "formats": ["nvfp4"], "sms": [90]}'
-expect "another GPU than the claimed one" 77 "sm 77 2" check --backend fake_device --capabilities sm90.json -o b
+expect "another GPU than the claimed one" 77 "sm 77 2" run --backend fake_device --capabilities sm90.json -o b
 claims sm77.json '{"ops": ["append"], "formats": ["nvfp4"], "sms": [77]}'
-expect "the claimed GPU" 0 "2 PASS, 13 SKIP" check --backend fake_device --capabilities sm77.json -o b
+expect "the claimed GPU" 0 "2 PASS, 13 SKIP" run --backend fake_device --capabilities sm77.json -o b
 
 claims lying.json '{"ops": ["append", "quantise"], "formats": ["nvfp4"]}'
 expect "what is claimed must be done" 1 "claimed in lying.json, but: backend lazy has no append" \
-    check --backend lazy --capabilities lying.json -o c
+    run --backend lazy --capabilities lying.json -o c
 holds "... and counts as failed" <(echo "$output") "2 UNIMPLEMENTED"
-expect "without a file everything is claimed" 1 "5 UNIMPLEMENTED" check --backend lazy -o c
+expect "without a file everything is claimed" 1 "5 UNIMPLEMENTED" run --backend lazy -o c
 
 cp "$library_folder/libkvgold_fake_device.so" libengine.so
 claims libengine.json '{"ops": ["flatten"], "formats": ["nvfp4.canonical"]}'
-expect "the file beside the library" 0 "2 PASS, 13 SKIP" check --backend ./libengine.so -o d
+expect "the file beside the library" 0 "2 PASS, 13 SKIP" run --backend ./libengine.so -o d
 echo '{"kvgold_capabilities": 1, "claims": [{"ops": ["flaten"]}]}' >libengine.json
-expect "... malformed costs its cases" 1 "15 ERROR" check --backend ./libengine.so -o d
+expect "... malformed costs its cases" 1 "15 ERROR" run --backend ./libengine.so -o d
 holds "... with the place" <(echo "$output") 'libengine.json: $.claims[0].ops[0]'
 expect "a given one that is malformed stops the run" 2 'libengine.json: $.claims[0].ops[0]' \
-    check --backend fake_device --capabilities libengine.json -o d
-expect "a given one that is missing" 3 "no.json" check --backend fake_device --capabilities no.json -o d
-expect "one needs --backend" 2 "name it by --backend" check --capabilities right.json -o d
+    run --backend fake_device --capabilities libengine.json -o d
+expect "a given one that is missing" 3 "no.json" run --backend fake_device --capabilities no.json -o d
+expect "one needs --backend" 2 "name it by --backend" run --capabilities right.json -o d
 claims libengine.json '{"ops": ["flatten"], "formats": ["nvfp4"]}'
 expect "bench asks what is claimed" 1 "SKIP: unclaimed: op quantise" "$kvgold" bench "$config" --backend ./libengine.so \
     --seconds 0.001 --threads 1
 
-expect "a secret seed is told" 1 "secret seed 0x" check --backend defect:nibbles_swapped --secret-seed -o e
+expect "a secret seed is told" 1 "secret seed 0x" run --backend defect:nibbles_swapped --secret-seed -o e
 first=$(grep -o 'seed 0x[0-9a-f]*' <<<"$output" | head -n 1)
 detail=$(grep -m 1 '"status":"FAIL"' e/results.jsonl | grep -o '"detail":"[^"]*"')
 repro=$(grep -m 1 '"status":"FAIL"' e/results.jsonl | grep -o '"repro":"[^"]*"' | cut -d '"' -f 4)
 holds "... to the repro line" <(echo "$repro") "--${first}"
 (PATH=$library_folder:$PATH eval "$repro" >/dev/null 2>&1)
 holds "... which gives the same answer again" kvgold-repro/results.jsonl "$detail"
-expect "... and is another one each time" 1 "secret seed 0x" check --backend defect:nibbles_swapped --secret-seed -o f
+expect "... and is another one each time" 1 "secret seed 0x" run --backend defect:nibbles_swapped --secret-seed -o f
 [[ $output != *"$first"* ]]
 report "... indeed" $? "$first twice"
 [[ $detail != "$(grep -m 1 '"status":"FAIL"' f/results.jsonl | grep -o '"detail":"[^"]*"')" ]]
 report "... with other data" $?
-expect "not with --seed" 2 "not both" check --secret-seed --seed 0x1 -o f
-expect "not with --shard" 2 "shards need one seed" check --secret-seed --shard 1/2 -o f
+expect "not with --seed" 2 "not both" run --secret-seed --seed 0x1 -o f
+expect "not with --shard" 2 "shards need one seed" run --secret-seed --shard 1/2 -o f
 
 echo "$passed passed, $failed failed"
 [[ $passed -gt 0 && $failed -eq 0 ]]
