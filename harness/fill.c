@@ -38,6 +38,14 @@ static double sign(source *s, double x)
     return draw(s) & 1 ? -x : x;
 }
 
+/* One of `span` elements gets a value of either sign. In `x[below()] = sign()` C leaves open which draw is first, and
+ * compilers differ: hence one after the other. */
+static void put_somewhere(source *s, double *x, uint32_t span, double magnitude)
+{
+    const uint32_t i = below(s, span);
+    x[i] = sign(s, magnitude);
+}
+
 static double power_of_two(int e)
 {
     return (double)kvg_f32_of_bits((uint32_t)(e + 127) << 23);
@@ -187,7 +195,7 @@ static void edge_row(const kvg_case *c, kvg_side side, source *s, double *x)
             code = (uint16_t)(code + (moved > at) - (moved < at));
             kvg_reference_load(c->problem.dtype, &code, 1, &at);
         }
-        x[start + below(s, span)] = sign(s, at);
+        put_somewhere(s, x + start, span, at);
     }
 }
 
@@ -196,7 +204,7 @@ static void outlier_row(const kvg_case *c, kvg_side side, source *s, double *x)
     const uint32_t span = span_of(c, side);
     for (uint32_t i = 0; i < c->problem.head_dim; i++) x[i] = normal(s) * 0.02;
     for (uint32_t start = 0; start < c->problem.head_dim; start += span)
-        x[start + below(s, span)] = sign(s, 60 + normal(s));
+        put_somewhere(s, x + start, span, 60 + normal(s));
 }
 
 /* Block j has magnitude j + 1: a scale read from the wrong block is always another number. */
@@ -238,7 +246,10 @@ static void special_row(const kvg_case *c, kvg_side side, source *s, double *x)
     static const double specials[] = {NAN, INFINITY, -INFINITY, -NAN};
     for (uint32_t i = 0; i < c->problem.head_dim; i++) x[i] = normal(s);
     const uint32_t count = 1 + below(s, 3);
-    for (uint32_t n = 0; n < count; n++) x[below(s, c->problem.head_dim)] = specials[below(s, 4)];
+    for (uint32_t n = 0; n < count; n++) {
+        const double special = specials[below(s, 4)]; /* drawn before its place */
+        x[below(s, c->problem.head_dim)] = special;
+    }
 }
 
 static void constant_row(const kvg_case *c, kvg_side side, source *s, double *x)
