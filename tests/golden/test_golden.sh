@@ -113,6 +113,11 @@ expect "both are there" 0 "erratum E2" golden inspect one
 expect "the same erratum twice" 2 "has an erratum E2 already" golden erratum one --id E2 --date 2026-11-22 --cases 0003 --text "more"
 expect "an erratum of no case" 2 "no case '0042'" golden erratum one --id E3 --date 2026-11-22 --cases 0042 --text "more"
 expect "an erratum out of order" 2 "each greater than the one before" golden erratum one --id E3 --date 2026-11-22 --cases 0003,0001 --text "more"
+expect "an erratum's date" 2 "date 'today' is not YYYY-MM-DD" golden erratum one --id E3 --date today --cases 0003 --text "more"
+expect "an empty text" 2 "text is empty" golden erratum one --id E3 --date 2026-11-22 --cases 0003 --text ""
+expect "a text that is not UTF-8" 2 "is not UTF-8" golden erratum one --id E3 --date 2026-11-22 --cases 0003 --text $'\xff'
+expect "superseded by itself" 2 "cannot be superseded by itself" golden erratum one --id E3 --date 2026-11-22 --cases 0003 --text "more" --superseded-by one
+expect "what was refused has left the pack as it was" 0 "every hash holds" golden verify --no-regenerate one
 expect "an erratum without a text" 2 "erratum needs" golden erratum one --id E3 --date 2026-11-22 --cases 0003
 
 # --- what is refused ---
