@@ -28,8 +28,26 @@ TENSORS = {
 }
 
 here = pathlib.Path(__file__).parent
+
+
+def answer_to(pack):
+    """The right answer to a golden pack's stored cases that have bits to be given back."""
+    expected = (pack / "expected.safetensors").read_bytes()
+    length, = struct.unpack_from("<Q", expected)
+    listed, header, data = json.loads(expected[8:8 + length]), {}, b""
+    for c in json.loads((pack / "manifest.json").read_text())["cases"]:
+        for a in c["answer"] if c["stored"] else []:
+            begin, end = (8 + length + at for at in listed[a["name"]]["data_offsets"])
+            header[a["name"]] = {"dtype": a["dtype"], "shape": a["shape"],
+                                 "data_offsets": [len(data), len(data) + end - begin]}
+            data += expected[begin:end]
+    text = json.dumps(header).encode()
+    return struct.pack("<Q", len(text)) + text + data
+
+
 header = json.dumps(TENSORS).encode()
 header += b" " * (-len(header) % 8)
 (here / "good.json").write_bytes(JSON.encode())
 (here / "good.paged.json").write_bytes(json.dumps(CONFIG, indent=1).encode() + b"\n")
 (here / "good.safetensors").write_bytes(struct.pack("<Q", len(header)) + header + bytes(range(21)))
+(here / "good.answer.safetensors").write_bytes(answer_to(here.parents[2] / "golden/bad/packs/good"))
