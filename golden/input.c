@@ -80,7 +80,7 @@ void kvg_input_unmap(kvg_input_bytes *bytes)
     *bytes = (kvg_input_bytes){0};
 }
 
-static void make_printable(char *text)
+void kvg_input_printable(char *text)
 {
     for (; *text; text++) {
         if ((unsigned char)*text < 0x20 || *text == 0x7f) *text = '?';
@@ -103,7 +103,7 @@ kvg_input_text kvg_input_quote(const char *text)
         memcpy(out.text + keep, "...", 3);
     }
     memcpy(out.text, text, keep);
-    make_printable(out.text);
+    kvg_input_printable(out.text);
     return out;
 }
 
@@ -119,7 +119,7 @@ kvg_input_text kvg_input_name(const char *path)
     } else {
         memcpy(out.text, path, length);
     }
-    make_printable(out.text);
+    kvg_input_printable(out.text);
     return out;
 }
 

@@ -32,6 +32,8 @@ typedef struct kvg_input_text {
 kvg_input_text kvg_input_quote(const char *text); /* a key, a value: keeps the first 60 bytes */
 kvg_input_text kvg_input_name(const char *path);  /* a file's name: keeps the last 160 bytes */
 
+void kvg_input_printable(char *text); /* in place: control bytes become '?' */
+
 /* The known name that was most likely meant: equal but for case, or at an edit distance of at most 2 or a third of the
  * length. NULL if none is near. */
 const char *kvg_input_nearest(const char *name, const char *const *known, size_t count);

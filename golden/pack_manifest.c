@@ -20,6 +20,12 @@ static kvg_status get_string(kvg_json object, const char *key, const char **out)
     return s ? s : kvg_json_string(value, out);
 }
 
+static kvg_status get_text(kvg_json object, const char *key, const char **out)
+{
+    kvg_status s = get_string(object, key, out);
+    return s || **out ? s : kvg_json_fail(object, "%s is empty", key);
+}
+
 static kvg_status get_number(kvg_json object, const char *key, uint64_t min, uint64_t max, uint64_t *out)
 {
     kvg_json value;
@@ -371,14 +377,26 @@ static kvg_status read_notes(kvg_pack *pack, kvg_json root)
     return s;
 }
 
+static bool is_date(const char *s)
+{
+    static const char form[] = "0000-00-00";
+    for (size_t i = 0; i < sizeof form; i++) {
+        if (form[i] == '0' ? s[i] < '0' || s[i] > '9' : s[i] != form[i]) return false;
+    }
+    return true;
+}
+
 static kvg_status read_erratum(kvg_pack *pack, kvg_json object, kvg_pack_erratum *e)
 {
     static const char *const keys[] = {"id", "date", "text", "cases"};
     kvg_json list;
     kvg_status s = kvg_json_check_keys(object, keys, COUNT(keys));
-    if (!s) s = get_string(object, "id", &e->id);
+    if (!s) s = get_text(object, "id", &e->id);
     if (!s) s = get_string(object, "date", &e->date);
-    if (!s) s = get_string(object, "text", &e->text);
+    if (!s && !is_date(e->date)) {
+        s = kvg_json_fail(object, "date '%s' is not YYYY-MM-DD", kvg_input_quote(e->date).text);
+    }
+    if (!s) s = get_text(object, "text", &e->text);
     if (!s) s = get_words(pack, object, "cases", KVG_PACK_MAX_CASES, &e->cases, &e->case_count);
     if (!s) s = kvg_json_get(object, "cases", &list);
     if (!s && e->case_count == 0) s = kvg_json_fail(list, "names no case");
@@ -511,7 +529,7 @@ kvg_status kvg_pack_read_manifest(kvg_pack *pack, kvg_json root)
     kvg_status s = read_versions(pack, root);
     if (!s) s = kvg_json_check_keys(root, keys, COUNT(keys));
     if (!s) s = get_name(root, "name", &pack->name);
-    if (!s) s = get_string(root, "licence", &pack->licence);
+    if (!s) s = get_text(root, "licence", &pack->licence);
     if (!s) s = kvg_json_get(root, "seed", &value);
     if (!s) s = kvg_json_hex64(value, &pack->seed);
     if (!s) s = kvg_json_get(root, "superseded_by", &value);

@@ -306,6 +306,19 @@ kvg_status kvg_pack_write_text(int fd, const char *name, const char *text, size_
     return write_file(fd, sum, line, strlen(line));
 }
 
+/* What is written must be readable: an erratum with a broken text must not put a pack that nobody opens in the place of
+ * a good one. */
+static kvg_status check_readable(const kvg_json_text *t)
+{
+    kvg_pack *again;
+    kvg_status s = kvg_pack_new(&again);
+    if (s) return s;
+    s = kvg_json_parse("the new manifest.json", t->text, t->size, &again->data->manifest);
+    if (!s) s = kvg_pack_read_manifest(again, kvg_json_root(again->data->manifest));
+    kvg_pack_close(again);
+    return s;
+}
+
 kvg_status kvg_pack_write_manifest(const kvg_pack *pack, int fd)
 {
     kvg_json_text t = {0};
@@ -314,6 +327,7 @@ kvg_status kvg_pack_write_manifest(const kvg_pack *pack, int fd)
         s = kvg_fail(KVG_ERR_INVALID, "a manifest of %zu bytes is over the limit of %d: split the pack", t.size,
                      KVG_JSON_MAX_BYTES);
     }
+    if (!s) s = check_readable(&t);
     if (!s) s = kvg_pack_write_text(fd, kvg_pack_file_names[KVG_PACK_MANIFEST], t.text, t.size, KVG_PACK_MANIFEST_SUM);
     kvg_json_text_free(&t);
     return s;

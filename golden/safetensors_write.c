@@ -101,7 +101,7 @@ static kvg_status write_bytes(kvg_safetensors_writer *w, const void *bytes, size
     kvg_sha256_add(&w->sum, bytes, count);
     w->written += count;
     if (w->file && fwrite(bytes, 1, count, w->file) != count) {
-        return kvg_fail(KVG_ERR_IO, "cannot write %zu bytes: %s", count, strerror(errno));
+        return kvg_fail(KVG_ERR_IO, "cannot write %zu bytes of a safetensors file: %s", count, strerror(errno));
     }
     return KVG_OK;
 }

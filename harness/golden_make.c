@@ -197,6 +197,9 @@ kvg_status kvg_golden_add_erratum(const kvg_pack *pack, const kvg_pack_erratum *
     if (!s && superseded_by && !kvg_pack_is_name(superseded_by)) {
         s = kvg_fail(KVG_ERR_INVALID, "'%.80s' is no pack's name", superseded_by);
     }
+    if (!s && superseded_by && strcmp(superseded_by, pack->name) == 0) {
+        s = kvg_fail(KVG_ERR_INVALID, "pack %s cannot be superseded by itself", pack->name);
+    }
     if (!s) s = kvg_golden_plan_of(pack, &plan);
     if (!s) {
         kvg_pack_erratum *errata = kvg_pack_alloc(plan.pack, pack->erratum_count + 1, sizeof *errata);

@@ -220,6 +220,7 @@ static kvg_status read_head(kvg_pack *pack, kvg_json root)
     if (!s && !kvg_pack_is_name(pack->name)) {
         s = kvg_json_fail(root, "name '%.80s' is not 1 to 64 of a-z 0-9 _ . -", pack->name);
     }
+    if (!s && !pack->licence[0]) s = kvg_json_fail(root, "licence is empty: give an SPDX expression");
     if (!s && !kvg_pack_is_version(pack->version)) {
         s = kvg_json_fail(root, "version '%.80s' is not MAJOR.MINOR.PATCH", pack->version);
     }

@@ -10,6 +10,14 @@ static size_t bytes_of(const kvg_pack_tensor *list, size_t count)
     return sum;
 }
 
+/* A pack is somebody else's file: none of its control bytes reaches the terminal. */
+static void show_note(const kvg_pack_note *note, FILE *out)
+{
+    fprintf(out, "%s: ", note->flag);
+    for (const char *c = note->text; *c; c++) fputc((unsigned char)*c < 0x20 || *c == 0x7f ? '?' : *c, out);
+    fputc('\n', out);
+}
+
 static void print_line(void *context, const char *line)
 {
     fprintf(context, "%s\n", line);
@@ -46,7 +54,7 @@ void kvg_golden_show(const kvg_pack *pack, FILE *out)
                 c->has_erratum ? " (ERRATUM)" : "");
     }
     fprintf(out, "\n");
-    for (size_t i = 0; i < pack->note_count; i++) fprintf(out, "%s: %s\n", pack->notes[i].flag, pack->notes[i].text);
+    for (size_t i = 0; i < pack->note_count; i++) show_note(&pack->notes[i], out);
 }
 
 /* "[3, 2, 64]" */
@@ -81,7 +89,7 @@ void kvg_golden_show_case(const kvg_pack *pack, const kvg_pack_case *c, FILE *ou
     for (size_t i = 0; i < c->flag_count; i++) {
         for (size_t n = 0; n < pack->note_count; n++) {
             const kvg_pack_note *note = &pack->notes[n];
-            if (strcmp(note->flag, c->flags[i]) == 0) fprintf(out, "%s: %s\n", note->flag, note->text);
+            if (strcmp(note->flag, c->flags[i]) == 0) show_note(note, out);
         }
     }
     fprintf(out, "prompt\n");

@@ -110,6 +110,8 @@ expect "a case without one" 0 "pack one is superseded" golden inspect one --case
 expect "expand cannot" 2 "case 0002 has an erratum" golden expand one -o wider
 expect "another erratum" 0 "marked one" golden erratum one --id E2 --date 2026-11-22 --cases 0003 --text "more"
 expect "both are there" 0 "erratum E2" golden inspect one
+expect "a text with control bytes" 0 "marked one" golden erratum one --id E2b --date 2026-11-22 --cases 0003 --text $'red \x1b[31m\ntwo'
+expect "is one line without them" 0 "erratum E2b of pack one (2026-11-22, 1 cases): red ?[31m?two" golden inspect one
 expect "the same erratum twice" 2 "has an erratum E2 already" golden erratum one --id E2 --date 2026-11-22 --cases 0003 --text "more"
 expect "an erratum of no case" 2 "no case '0042'" golden erratum one --id E3 --date 2026-11-22 --cases 0042 --text "more"
 expect "an erratum out of order" 2 "each greater than the one before" golden erratum one --id E3 --date 2026-11-22 --cases 0003,0001 --text "more"
