@@ -61,7 +61,8 @@ def quote(value: object) -> str:
 # ---- JSON ----
 
 def parse_json(data: bytes, where: str) -> Any:
-    """Strict JSON: UTF-8, no key twice, no NaN or Infinity, no lone surrogate or NUL in a string, at most 32 deep."""
+    """Strict JSON: UTF-8, no key twice, no NaN, Infinity or integer -0, no lone surrogate or NUL in a string, at most
+    32 deep."""
     def pairs(items: list[tuple[str, Any]]) -> dict[str, Any]:
         seen: dict[str, Any] = {}
         for key, value in items:
@@ -73,8 +74,13 @@ def parse_json(data: bytes, where: str) -> Any:
     def constant(word: str) -> Any:
         raise PackError(f"{where}: {word} is not JSON")
 
+    def integer(text: str) -> int:
+        if text == "-0":
+            raise PackError(f"{where}: -0 is no integer")
+        return int(text)
+
     try:
-        value = json.loads(data.decode("utf-8"), object_pairs_hook=pairs, parse_constant=constant)
+        value = json.loads(data.decode("utf-8"), object_pairs_hook=pairs, parse_constant=constant, parse_int=integer)
     except UnicodeDecodeError as error:
         raise PackError(f"{where}: not UTF-8 at byte {error.start}") from None
     except RecursionError:

@@ -62,6 +62,11 @@ def test_numpy(pack, tmp_path):
     assert verdict.returncode == 0, verdict.stdout + verdict.stderr
 
 
+def test_a_case_that_is_not_there(pack, tmp_path, capsys):
+    assert adapter.main([pack, "-o", str(tmp_path / "answer.safetensors"), "--case", "0999"]) == 2
+    assert "no stored case '0999'" in capsys.readouterr().err
+
+
 def nibbles_swapped(prompt):
     if prompt.problem["op"] != "append" or prompt.problem["format"] != "nvfp4":
         return adapter.answer(prompt)

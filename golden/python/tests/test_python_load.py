@@ -12,6 +12,7 @@ import safetensors.numpy
 
 import kvgold
 import pack_writer
+from kvgold import container
 from pack_writer import append_case, decode_case
 
 
@@ -223,6 +224,11 @@ def test_manifest_refused(folder, fault):
     with pytest.raises(kvgold.PackError) as raised:
         kvgold.load(folder)
     assert text in str(raised.value) and "\n" not in str(raised.value)
+
+
+def test_minus_zero_is_no_integer():
+    with pytest.raises(kvgold.PackError, match="-0 is no integer"):
+        container.parse_json(b'{"layer": -0}', "manifest.json")
 
 
 def edited(file, edit):

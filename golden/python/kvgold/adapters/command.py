@@ -23,6 +23,9 @@ def answer_all(path: str, output: str, implement: Implementation, only: str | No
     except PackError as error:
         print(f"{error}", file=sys.stderr)
         return 2
+    if only is not None and not any(only in (prompt.key, prompt.id) for prompt in prompts):
+        print(f"{path}: no stored case '{only}': `kvgold golden inspect` lists keys and ids", file=sys.stderr)
+        return 2
     answers: dict[Prompt, Mapping[str, Any]] = {}
     reasons: Counter[str] = Counter()
     for prompt in prompts:

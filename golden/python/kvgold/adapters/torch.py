@@ -14,7 +14,13 @@ import importlib
 import sys
 from typing import Any, Callable, Mapping
 
-import torch
+try:
+    import torch
+except ModuleNotFoundError as missing:
+    if __name__ != "__main__":
+        raise
+    print(f"kvgold.adapters.torch: {missing}: install PyTorch", file=sys.stderr)
+    raise SystemExit(2) from None
 
 from ..pack import Prompt
 from ..problem import Problem, problem_of
@@ -47,7 +53,8 @@ def find_callable(name: str) -> Engine:
     try:
         return getattr(importlib.import_module(module), function)
     except (ImportError, AttributeError, ValueError) as error:
-        raise SystemExit(f"--callable {name}: {error}; give module:function, the module on PYTHONPATH") from None
+        print(f"--callable {name}: {error}; give module:function, the module on PYTHONPATH", file=sys.stderr)
+        raise SystemExit(2) from None
 
 
 def main(arguments: list[str] | None = None) -> int:
