@@ -18,7 +18,8 @@ static const char help_text[] =
     "usage: kvgold matrix [options]\n\n"
     "Whose pages can whom read: every engine of harness/engines.def writes the same K and V in its layout, dialect\n"
     "and scale convention, every other one reads those bytes as its own. docs/matrix.md explains the tables. Exit\n"
-    "code 1 if an implementation and the engine that it claims to be cannot read each other.\n\n"
+    "code 1 if an implementation and the engine that it claims to be cannot read each other; 77 if implementations\n"
+    "are asked about and none does anything.\n\n"
     "      --format NAME        this format; may be repeated (default: every format that an engine has)\n"
     "      --backend NAME[@ENGINE]  also this implementation, by op append and op flatten, as that engine or as every\n"
     "                           one; NAME as for `kvgold check`; may be repeated\n"
@@ -166,20 +167,30 @@ static kvg_status write_prompts(const kvg_matrix_shape *shape, const char *folde
     return s;
 }
 
-/* What has been done: prompts, or cells that say anything and those of them that should read and do not. */
+/* What has been done: prompts; or tables, their cells that say anything about whom the command asks for, and those of
+ * them that should read and do not. */
 typedef struct matrix_totals {
-    size_t prompts, cells, broken, answers;
+    size_t prompts, tables, cells, broken, answers;
 } matrix_totals;
+
+static bool is_asked(const kvg_matrix_party *party)
+{
+    return party->backend || party->answer;
+}
 
 static kvg_status print_table(const matrix_options *o, const kvg_matrix_shape *shape, const kvg_matrix_party *parties,
                               size_t count, cJSON *json, matrix_totals *totals)
 {
     kvg_matrix m;
+    const bool all = o->backend_count == 0 && !o->answers; /* the table is about the reference's engines alone */
     kvg_status s = kvg_matrix_make(shape, parties, count, o->seconds, &m);
     if (!s) {
-        if (totals->cells) putchar('\n');
+        if (totals->tables++) putchar('\n');
         kvg_matrix_print(&m, o->markdown, stdout);
-        for (size_t i = 0; i < count * count; i++) totals->cells += m.cells[i].verdict != KVG_MATRIX_ABSENT;
+        for (size_t i = 0; i < count * count; i++) {
+            const bool asked = all || is_asked(&parties[i / count]) || is_asked(&parties[i % count]);
+            totals->cells += asked && m.cells[i].verdict != KVG_MATRIX_ABSENT;
+        }
         totals->broken += kvg_matrix_broken(&m);
         s = kvg_matrix_json(&m, json);
     }
