@@ -4,9 +4,15 @@
 
 const kvg_role kvg_cache_row_roles[KVG_MAX_ROLES] = {KVG_ROLE_CODES, KVG_ROLE_SCALES};
 
+bool kvg_cache_has_rows(kvg_op op)
+{
+    return op == KVG_OP_APPEND || kvg_op_reads_sequences(op);
+}
+
 static const kvg_tensor *pool_of(const kvg_problem *p, const kvg_row_map *map, const kvg_tensor *tensors)
 {
-    return &tensors[kvg_roles_index(kvg_op_get(p->op)->inputs, map->pool, map->side)];
+    const kvg_op_info *op = kvg_op_get(p->op);
+    return &tensors[kvg_roles_index(p->op == KVG_OP_APPEND ? op->outputs : op->inputs, map->pool, map->side)];
 }
 
 /* Codes of K and V, then their scales. */
@@ -43,18 +49,28 @@ void kvg_cache_remap(const kvg_problem *p, const kvg_layout_map *wrong, const kv
     }
 }
 
-/* Copies all rows of the pools to `rows`, or back. */
-static void copy_rows(const kvg_problem *p, const kvg_tensor *tensors, const kvg_tensor rows[4], bool back)
+/* Where the rows of copy_rows come from: the slots of append's tokens, or every slot. */
+static const int64_t *given_slots(const kvg_problem *p, const kvg_tensor *in)
+{
+    const int at = kvg_roles_index(kvg_op_get(p->op)->inputs, KVG_ROLE_SLOTS, KVG_K);
+    return at < 0 ? NULL : in[at].data;
+}
+
+/* Copies rows of the pools to `rows`, or back. */
+static void copy_rows(const kvg_problem *p, const int64_t *slots, const kvg_tensor *tensors, const kvg_tensor rows[4],
+                      bool back)
 {
     kvg_layout_map map;
     kvg_reference_layout_map(p, &map);
     for (int part = 0; part < 4; part++) {
         const kvg_row_map *m = part_of(&map, part);
-        uint8_t *pool = pool_of(p, m, tensors)->data, *bytes = rows[part].data;
         if (rows[part].bytes == 0) continue;
-        for (uint64_t row = 0; row < slots_of(p) * p->kv_heads; row++) {
+        uint8_t *pool = pool_of(p, m, tensors)->data, *bytes = rows[part].data;
+        for (uint64_t row = 0; row < rows[part].shape[0] * p->kv_heads; row++) {
+            const uint64_t token = row / p->kv_heads, slot = slots ? (uint64_t)slots[token] : token;
+            if (slot >= slots_of(p)) continue; /* negative: none */
             for (uint32_t i = 0; i < m->bytes; i++) {
-                uint8_t *in_pool = pool + place(p, m, row / p->kv_heads, (uint32_t)(row % p->kv_heads), i);
+                uint8_t *in_pool = pool + place(p, m, slot, (uint32_t)(row % p->kv_heads), i);
                 uint8_t *in_rows = bytes + row * m->bytes + i;
                 if (back) *in_pool = *in_rows;
                 else *in_rows = *in_pool;
@@ -63,26 +79,27 @@ static void copy_rows(const kvg_problem *p, const kvg_tensor *tensors, const kvg
     }
 }
 
-kvg_status kvg_cache_rows(const kvg_problem *p, const kvg_tensor *in, kvg_tensor rows[4])
+kvg_status kvg_cache_rows(const kvg_problem *p, const kvg_tensor *in, const kvg_tensor *tensors, kvg_tensor rows[4])
 {
-    kvg_problem slots = *p;
-    slots.op = KVG_OP_PROBE;
-    slots.tokens = (uint32_t)slots_of(p);
+    const int64_t *slots = given_slots(p, in);
+    kvg_problem all = *p;
+    all.op = KVG_OP_PROBE;
+    if (!slots) all.tokens = (uint32_t)slots_of(p);
     bool got = true;
     for (int part = 0; part < 4; part++) {
-        rows[part] = kvg_problem_tensor(&slots, kvg_cache_row_roles[part / 2], (kvg_side)(part % 2));
+        rows[part] = kvg_problem_tensor(&all, kvg_cache_row_roles[part / 2], (kvg_side)(part % 2));
         rows[part].data = calloc(rows[part].bytes ? rows[part].bytes : 1, 1);
         got = got && rows[part].data;
     }
     if (got) {
-        copy_rows(p, in, rows, false);
+        copy_rows(p, slots, tensors, rows, false);
         return KVG_OK;
     }
     for (int part = 0; part < 4; part++) free(rows[part].data);
-    return kvg_fail(KVG_ERR_MEMORY, "no memory for the rows of %u slots", slots.tokens);
+    return kvg_fail(KVG_ERR_MEMORY, "no memory for the rows of %u slots", all.tokens);
 }
 
-void kvg_cache_store(const kvg_problem *p, const kvg_tensor rows[4], kvg_tensor *to)
+void kvg_cache_store(const kvg_problem *p, const kvg_tensor *in, const kvg_tensor rows[4], kvg_tensor *tensors)
 {
-    copy_rows(p, to, rows, true);
+    copy_rows(p, given_slots(p, in), tensors, rows, true);
 }

@@ -1,7 +1,7 @@
 #include "harness/defects.h"
 
 #include <math.h>
-#include <stdlib.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "core/bits.h"
@@ -10,7 +10,9 @@
 #include "harness/defects_decode.h"
 #include "harness/defects_lanes.h"
 #include "harness/defects_mma.h"
+#include "harness/defects_pages.h"
 #include "harness/defects_rope.h"
+#include "harness/defects_rows.h"
 
 /* --- which problems a defect applies to --- */
 
@@ -47,15 +49,6 @@ static bool mx_scales(const kvg_problem *p, kvg_side side)
 {
     return p->storage[side].format == KVG_FORMAT_MX16 || p->storage[side].format == KVG_FORMAT_MXFP4;
 }
-
-static bool writes(const kvg_problem *p, kvg_side side, kvg_format format)
-{
-    return (p->op == KVG_OP_QUANTISE || p->op == KVG_OP_APPEND) && p->storage[side].format == format;
-}
-
-static bool writes_mxfp4(const kvg_problem *p, kvg_side side) { return writes(p, side, KVG_FORMAT_MXFP4); }
-static bool writes_nvfp4(const kvg_problem *p, kvg_side side) { return writes(p, side, KVG_FORMAT_NVFP4); }
-static bool writes_e5m2(const kvg_problem *p, kvg_side side) { return writes(p, side, KVG_FORMAT_E5M2); }
 
 /* Defects of a paged layout as a whole are changes of "K's side", so that they are made once. */
 static bool first_side(const kvg_problem *p, kvg_side side) { return side == KVG_K && kvg_op_get(p->op)->paged; }
@@ -160,13 +153,19 @@ static bool expands_16_bit(const kvg_problem *p, kvg_side side)
 /* --- changes of the problem --- */
 
 static void same(kvg_problem *p, kvg_side side) { (void)p, (void)side; }
-static void use_floor(kvg_problem *p, kvg_side side) { p->storage[side].dialect = "ocp"; }
+static void use_canonical(kvg_problem *p, kvg_side side) { p->storage[side].dialect = "canonical"; }
 static void use_seed(kvg_problem *p, kvg_side side) { p->storage[side].dialect = "seed"; }
 static void use_f32(kvg_problem *p, kvg_side side) { (void)side, p->dtype = KVG_DTYPE_F32; }
 static void flip_swizzle(kvg_problem *p, kvg_side side) { (void)side, p->paging.v_scale_swizzle ^= true; }
 static void use_contiguous(kvg_problem *p, kvg_side side) { (void)side, p->layout = KVG_LAYOUT_CONTIGUOUS; }
 static void drop_bias(kvg_problem *p, kvg_side side) { (void)side, p->bias = false; }
 static void drop_rope(kvg_problem *p, kvg_side side) { (void)side, p->rope.dims = 0; }
+
+/* Of mxfp4; kvg_rows_floor does it for mx16. */
+static void use_floor(kvg_problem *p, kvg_side side)
+{
+    if (p->storage[side].format == KVG_FORMAT_MXFP4) p->storage[side].dialect = "ocp";
+}
 
 static void use_e4m3(kvg_problem *p, kvg_side side)
 {
@@ -210,7 +209,7 @@ static void other_pairing(kvg_problem *p, kvg_side side)
 
 /* --- mutations of tensors --- */
 
-static void keep(const kvg_defect_site *s) { (void)s; }
+void kvg_defect_keep(const kvg_defect_site *s) { (void)s; }
 
 static void zero_fill(const kvg_defect_site *s)
 {
@@ -223,109 +222,6 @@ static void copy_input(const kvg_defect_site *s)
         ((uint8_t *)s->tensor->data)[i] = ((const uint8_t *)s->input->data)[i % s->input->bytes];
     }
 }
-
-/* Moves the tensor's bytes up by `count`, the last ones to the front. */
-static void roll(kvg_tensor *t, size_t count)
-{
-    uint8_t *bytes = t->data, *copy = malloc(t->bytes);
-    if (!copy) return; /* the caller then sees an unchanged answer and lists the defect as unreached */
-    memcpy(copy, bytes, t->bytes);
-    for (size_t i = 0; i < t->bytes; i++) bytes[(i + count) % t->bytes] = copy[i];
-    free(copy);
-}
-
-/* By a token; where there is one token, by a head; where there is one row, by an element. */
-static void roll_rows(const kvg_defect_site *s)
-{
-    size_t step = s->tensor->bytes;
-    for (uint32_t i = 0; i < s->tensor->rank && step == s->tensor->bytes; i++) step /= (size_t)s->tensor->shape[i];
-    roll(s->tensor, step);
-}
-
-static void roll_scales(const kvg_defect_site *s)
-{
-    const kvg_format_info *f = kvg_format_get(s->problem->storage[s->side].format);
-    roll(s->tensor, f->block ? f->block_scale_bytes : f->row_param_bytes);
-}
-
-static void swap_nibbles(const kvg_defect_site *s)
-{
-    uint8_t *bytes = s->tensor->data;
-    for (size_t i = 0; i < s->tensor->bytes; i++) bytes[i] = (uint8_t)(bytes[i] << 4 | bytes[i] >> 4);
-}
-
-/* --- of slots, tables, lengths, positions --- */
-
-static bool slot_is_used(const kvg_tensor *slots, int64_t slot)
-{
-    const int64_t *all = slots->data;
-    for (uint64_t i = 0; i < slots->shape[0]; i++) {
-        if (all[i] == slot) return true;
-    }
-    return false;
-}
-
-/* The first negative slot becomes the first unused one from `from` on, in steps of `step`. */
-static void use_negative(const kvg_defect_site *s, int64_t from, int64_t step)
-{
-    int64_t *slots = s->tensor->data, end = (int64_t)s->problem->paging.blocks * s->problem->paging.block_tokens;
-    int64_t slot = from;
-    while (slot >= 0 && slot < end && slot_is_used(s->tensor, slot)) slot += step;
-    for (uint64_t i = 0; slot >= 0 && slot < end && i < s->tensor->shape[0]; i++) {
-        if (slots[i] >= 0) continue;
-        slots[i] = slot;
-        return;
-    }
-}
-
-static void last_unused(const kvg_defect_site *s)
-{
-    use_negative(s, (int64_t)s->problem->paging.blocks * s->problem->paging.block_tokens - 1, -1);
-}
-
-static void first_unused(const kvg_defect_site *s)
-{
-    use_negative(s, 0, 1);
-}
-
-static void next_page(const kvg_defect_site *s)
-{
-    const int64_t B = s->problem->paging.block_tokens, end = B * s->problem->paging.blocks;
-    int64_t *slots = s->tensor->data;
-    for (uint64_t i = 0; i < s->tensor->shape[0]; i++) {
-        if (slots[i] >= 0) slots[i] = (slots[i] + B) % end;
-    }
-}
-
-static void repeat_page(const kvg_defect_site *s)
-{
-    int32_t *table = s->tensor->data;
-    const uint64_t width = s->tensor->shape[1];
-    for (uint64_t i = 0; i < s->tensor->shape[0] * width; i++) {
-        if (i % width % 2) table[i] = table[i - 1];
-    }
-}
-
-static void round_up(const kvg_defect_site *s)
-{
-    const int64_t B = s->problem->paging.block_tokens;
-    int32_t *lengths = s->tensor->data;
-    for (uint64_t i = 0; i < s->tensor->shape[0]; i++) {
-        const int64_t whole = (lengths[i] + B - 1) / B * B;
-        lengths[i] = (int32_t)(whole < s->problem->tokens ? whole : s->problem->tokens);
-    }
-}
-
-static void add_to_all(const kvg_defect_site *s, int32_t least, int32_t step, int32_t most)
-{
-    int32_t *numbers = s->tensor->data;
-    for (uint64_t i = 0; i < s->tensor->shape[0]; i++) {
-        if (numbers[i] >= least && numbers[i] <= most) numbers[i] += step;
-    }
-}
-
-static void minus_one(const kvg_defect_site *s) { add_to_all(s, 1, -1, INT32_MAX); }
-static void next_position(const kvg_defect_site *s) { add_to_all(s, 0, 1, (int32_t)s->problem->rope.positions - 2); }
 
 static void negate_sin(const kvg_defect_site *s)
 {
@@ -341,54 +237,6 @@ static void swap_sides(const kvg_defect_site *s)
         uint8_t byte = k[i];
         k[i] = v[i];
         v[i] = byte;
-    }
-}
-
-static void drop_half(const kvg_defect_site *s)
-{
-    const size_t row = (size_t)s->tensor->shape[2];
-    for (size_t r = 0; r < s->tensor->bytes; r += row)
-        memset((uint8_t *)s->tensor->data + r + row / 2, 0, row - row / 2);
-}
-
-static void drop_last(const kvg_defect_site *s)
-{
-    const size_t row = (size_t)s->tensor->shape[2];
-    memset((uint8_t *)s->tensor->data + s->tensor->bytes - row, 0, row);
-}
-
-static void saturate_to_nan(const kvg_defect_site *s)
-{
-    uint8_t *bytes = s->tensor->data;
-    for (size_t i = 0; i < s->tensor->bytes; i++) bytes[i] |= (bytes[i] & 0x7F) == 0x7E;
-}
-
-/* The same values with an exponent bias of 8: one binade up, subnormals doubled, saturating. */
-static void fnuz_codes(const kvg_defect_site *s)
-{
-    uint8_t *bytes = s->tensor->data;
-    for (size_t i = 0; i < s->tensor->bytes; i++) {
-        const unsigned magnitude = bytes[i] & 0x7F, up = magnitude < 8 ? 2 * magnitude : magnitude + 8;
-        bytes[i] = (uint8_t)((bytes[i] & 0x80) | (up < 0x7F ? up : 0x7F));
-    }
-}
-
-static void add_one(const kvg_defect_site *s)
-{
-    uint8_t *bytes = s->tensor->data;
-    for (size_t i = 0; i < s->tensor->bytes; i++) bytes[i]++;
-}
-
-static void round_bf16(const kvg_defect_site *s)
-{
-    const size_t size = kvg_dtype_bytes(s->tensor->dtype);
-    for (size_t i = 0; i < s->tensor->bytes; i += size) {
-        float x;
-        uint16_t code;
-        kvg_reference_load(s->tensor->dtype, (uint8_t *)s->tensor->data + i, 1, &x);
-        kvg_reference_store(KVG_DTYPE_BF16, &x, 1, &code);
-        kvg_reference_load(KVG_DTYPE_BF16, &code, 1, &x);
-        kvg_reference_store(s->tensor->dtype, &x, 1, (uint8_t *)s->tensor->data + i);
     }
 }
 
@@ -410,29 +258,42 @@ static float one(float g)
 static float square(float g) { return g * g; }
 static float inverse(float g) { return 1.0f / g; }
 static float times_6(float g) { return g * 6.0f; }
+static float sixth(float g) { return g / 6.0f; }
 static float half(float g) { return g * 0.5f; }
 static float min_1(float g) { return g < 1.0f ? 1.0f : g; }
 static float pow2(float g) { return kvg_f32_of_bits(kvg_bits_of_f32(g) & 0x7F800000u); }
 static float bf16(float g) { return kvg_f32_of_bits(kvg_bits_of_f32(g) & 0xFFFF0000u); }
 
+static float rounded(float g)
+{
+    uint16_t code;
+    kvg_reference_store(KVG_DTYPE_BF16, &g, 1, &code);
+    kvg_reference_load(KVG_DTYPE_BF16, &code, 1, &g);
+    return g;
+}
+
 static void scale_one(const kvg_defect_site *s) { map_scale(s, one); }
 static void scale_square(const kvg_defect_site *s) { map_scale(s, square); }
 static void scale_inverse(const kvg_defect_site *s) { map_scale(s, inverse); }
 static void scale_times_6(const kvg_defect_site *s) { map_scale(s, times_6); }
+static void scale_sixth(const kvg_defect_site *s) { map_scale(s, sixth); }
 static void scale_half(const kvg_defect_site *s) { map_scale(s, half); }
 static void scale_min_1(const kvg_defect_site *s) { map_scale(s, min_1); }
 static void scale_pow2(const kvg_defect_site *s) { map_scale(s, pow2); }
 static void scale_bf16(const kvg_defect_site *s) { map_scale(s, bf16); }
+static void scale_rounded(const kvg_defect_site *s) { map_scale(s, rounded); }
 
 /* --- the table and its two readers --- */
 
 static const kvg_defect defects[] = {
 #define DEFECT(id, control, applies, change, role, mutate, summary, seen_in) \
-    {#id, control, applies, change, KVG_ROLE_##role, mutate, NULL, KVG_FLASH_RIGHT, summary, seen_in},
+    {#id, control, applies, change, KVG_ROLE_##role, mutate, NULL, KVG_FLASH_RIGHT, summary, seen_in, NULL},
 #define MAP_DEFECT(id, control, applies, remap, summary, seen_in) \
-    {#id, control, applies, same, KVG_ROLE_NONE, keep, kvg_map_##remap, KVG_FLASH_RIGHT, summary, seen_in},
+    {#id,     control, applies, same, KVG_ROLE_NONE, kvg_defect_keep, kvg_map_##remap, KVG_FLASH_RIGHT, \
+     summary, seen_in, NULL},
 #define FLASH_DEFECT(id, control, applies, ENUM, summary, seen_in) \
-    {#id, control, kvg_decode_##applies, same, KVG_ROLE_NONE, keep, NULL, KVG_FLASH_##ENUM, summary, seen_in},
+    {#id,     control, kvg_decode_##applies, same, KVG_ROLE_NONE, kvg_defect_keep, NULL, KVG_FLASH_##ENUM, \
+     summary, seen_in, NULL},
 #include "harness/defects.def"
 #undef DEFECT
 #undef MAP_DEFECT
@@ -446,119 +307,78 @@ const kvg_defect *kvg_defect_table(size_t *count)
     return defects;
 }
 
+enum { DIALECTS = 64, DIALECT_ID = 48 };
+
+static bool is_listed(const kvg_defect *list, size_t count, const char *dialect)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (strcmp(list[i].dialect, dialect) == 0) return true;
+    }
+    return false;
+}
+
+const kvg_defect *kvg_defect_dialects(size_t *count)
+{
+    static kvg_defect list[DIALECTS];
+    static char ids[DIALECTS][DIALECT_ID];
+    static size_t made;
+    size_t formats;
+    const kvg_format_info *table = kvg_format_table(&formats);
+    for (size_t f = 0; f < formats && made < DIALECTS; f++) {
+        for (size_t d = 0; d < kvg_reference_dialect_count(table[f].format) && made < DIALECTS; d++) {
+            const kvg_dialect *dialect = kvg_reference_dialect(table[f].format, d);
+            if (is_listed(list, made, dialect->name)) continue;
+            snprintf(ids[made], DIALECT_ID, "dialect:%s", dialect->name);
+            list[made] = (kvg_defect){
+                .id = ids[made],
+                .applies = any,
+                .change = same,
+                .mutate = kvg_defect_keep,
+                .summary = "another dialect of the format",
+                .seen_in = dialect->source,
+                .dialect = dialect->name,
+            };
+            made++;
+        }
+    }
+    *count = made;
+    return list;
+}
+
 kvg_status kvg_defect_find(const char *id, const kvg_defect **out)
 {
-    for (size_t i = 0; i < DEFECT_COUNT; i++) {
-        if (strcmp(defects[i].id, id) == 0) {
-            *out = &defects[i];
-            return KVG_OK;
-        }
+    size_t dialects;
+    const kvg_defect *dialect = kvg_defect_dialects(&dialects);
+    for (size_t i = 0; i < DEFECT_COUNT + dialects; i++) {
+        const kvg_defect *d = i < DEFECT_COUNT ? &defects[i] : &dialect[i - DEFECT_COUNT];
+        if (strcmp(d->id, id) != 0) continue;
+        *out = d;
+        return KVG_OK;
     }
     return kvg_fail(KVG_ERR_NOT_FOUND, "no defect '%s': `kvgold list defects` shows them", id);
 }
 
-/* Op decode has no codes and scales among its tensors: those in its cache change. */
-static bool changes_cache(const kvg_defect *defect, const kvg_problem *p)
+bool kvg_defect_applies_to(const kvg_defect *defect, const kvg_problem *p, kvg_side side)
 {
-    return p->op == KVG_OP_DECODE && kvg_roles_index(kvg_cache_row_roles, defect->role, KVG_K) >= 0;
+    const kvg_storage *storage = &p->storage[side];
+    if (!defect->dialect) return defect->applies(p, side);
+    if (!any(p, side) || strcmp(storage->dialect, defect->dialect) == 0) return false;
+    for (size_t i = 0; i < kvg_reference_dialect_count(storage->format); i++) {
+        if (strcmp(kvg_reference_dialect(storage->format, i)->name, defect->dialect) == 0) return true;
+    }
+    return false;
 }
 
 bool kvg_defect_applies(const kvg_defect *defect, const kvg_problem *problem)
 {
     const kvg_op_info *op = kvg_op_get(problem->op);
+    const bool of_rows = kvg_roles_index(kvg_cache_row_roles, defect->role, KVG_K) >= 0;
+    const bool in_cache = of_rows && kvg_cache_has_rows(problem->op);
     if (defect->role != KVG_ROLE_NONE && kvg_roles_index(op->inputs, defect->role, KVG_K) < 0 &&
-        kvg_roles_index(op->outputs, defect->role, KVG_K) < 0 && !changes_cache(defect, problem)) {
+        kvg_roles_index(op->outputs, defect->role, KVG_K) < 0 && !in_cache) {
         return false;
     }
-    return defect->applies(problem, KVG_K) || defect->applies(problem, KVG_V);
-}
-
-/* Mutates the tensors of the defect's role in a list; role NONE: all. */
-static void mutate_all(const kvg_defect *defect, const kvg_problem *p, const kvg_role *roles, kvg_tensor *tensors,
-                       const kvg_tensor *in)
-{
-    for (size_t i = 0; i < kvg_roles_tensors(roles); i++) {
-        kvg_role role;
-        kvg_side side;
-        kvg_roles_at(roles, i, &role, &side);
-        if ((defect->role != KVG_ROLE_NONE && defect->role != role) || tensors[i].bytes == 0) continue;
-        if (!defect->applies(p, side)) continue;
-        kvg_tensor *other = &tensors[kvg_roles_index(roles, role, (kvg_side)(1 - side))];
-        const kvg_tensor *input = in[side].bytes ? &in[side] : &in[KVG_K];
-        defect->mutate(&(kvg_defect_site){p, side, &tensors[i], other, input, in});
-    }
-}
-
-static void free_tensors(kvg_tensor *tensors, size_t count)
-{
-    for (size_t i = 0; i < count; i++) free(tensors[i].data);
-}
-
-static kvg_status copy_tensors(const kvg_tensor *from, size_t count, kvg_tensor *to)
-{
-    for (size_t i = 0; i < count; i++) {
-        to[i] = from[i];
-        to[i].data = NULL;
-    }
-    for (size_t i = 0; i < count; i++) {
-        if (from[i].bytes == 0) continue;
-        to[i].data = malloc(from[i].bytes);
-        if (!to[i].data) {
-            free_tensors(to, count);
-            return kvg_fail(KVG_ERR_MEMORY, "cannot copy an input of %zu bytes", from[i].bytes);
-        }
-        memcpy(to[i].data, from[i].data, from[i].bytes);
-    }
-    return KVG_OK;
-}
-
-static kvg_status change_cache(const kvg_defect *defect, const kvg_problem *p, const kvg_tensor *in,
-                               kvg_tensor *changed)
-{
-    kvg_tensor rows[4];
-    kvg_status s = kvg_cache_rows(p, in, rows);
-    if (s) return s;
-    mutate_all(defect, p, kvg_cache_row_roles, rows, in);
-    kvg_cache_store(p, rows, changed);
-    free_tensors(rows, 4);
-    return KVG_OK;
-}
-
-/* The answer under a wrong map; op decode has its cache moved instead. */
-static kvg_status run_mapped(const kvg_defect *defect, const kvg_problem *p, const kvg_tensor *in, kvg_tensor *changed,
-                             kvg_tensor *out)
-{
-    kvg_layout_map map;
-    kvg_reference_layout_map(p, &map);
-    defect->remap(p, &map);
-    if (p->op != KVG_OP_DECODE) return kvg_reference_run_mapped(p, &map, changed, out);
-    kvg_cache_remap(p, &map, in, changed);
-    return kvg_reference_run(p, changed, out);
-}
-
-kvg_status kvg_defect_run(const kvg_defect *defect, const kvg_problem *problem, const kvg_tensor *in, kvg_tensor *out)
-{
-    const kvg_op_info *op = kvg_op_get(problem->op);
-    const size_t inputs = kvg_roles_tensors(op->inputs);
-    kvg_tensor changed[KVG_MAX_TENSORS];
-    if (defect->flash) {
-        kvg_flash how;
-        kvg_flash_init(problem, defect->flash, &how);
-        return kvg_flash_run(problem, in, &how, out);
-    }
-    kvg_status s = copy_tensors(in, inputs, changed);
-    if (s) return s;
-
-    kvg_problem wrong = *problem;
-    for (int side = KVG_K; side <= KVG_V; side++) {
-        if (defect->applies(problem, (kvg_side)side)) defect->change(&wrong, (kvg_side)side);
-    }
-    if (defect->role != KVG_ROLE_NONE) mutate_all(defect, problem, op->inputs, changed, in);
-    if (changes_cache(defect, problem)) s = change_cache(defect, problem, in, changed);
-    if (!s) s = defect->remap ? run_mapped(defect, problem, in, changed, out) : kvg_reference_run(&wrong, changed, out);
-    free_tensors(changed, inputs);
-    if (!s) mutate_all(defect, problem, op->outputs, out, in);
-    return s;
+    return kvg_defect_applies_to(defect, problem, KVG_K) || kvg_defect_applies_to(defect, problem, KVG_V);
 }
 
 static const kvg_defect *active; /* the defect of this process's defect backend: one per candidate process */

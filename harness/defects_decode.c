@@ -110,7 +110,8 @@ bool kvg_decode_any_factor(const kvg_problem *p, kvg_side side)
 
 bool kvg_decode_same_rows(const kvg_problem *p, kvg_side side)
 {
-    return kvg_decode_any(p, side) && !p->paging.shared_kv && p->storage[KVG_K].format == p->storage[KVG_V].format;
+    return side == KVG_K && kvg_op_reads_sequences(p->op) && !p->paging.shared_kv &&
+           p->storage[KVG_K].format == p->storage[KVG_V].format;
 }
 
 /* --- changes and mutations --- */
@@ -124,14 +125,6 @@ void kvg_decode_drop_scale(kvg_problem *p, kvg_side side)
 static bool is_block(const kvg_defect_site *s, int32_t entry)
 {
     return entry >= 0 && (uint32_t)entry < s->problem->paging.blocks;
-}
-
-void kvg_decode_next_block(const kvg_defect_site *s)
-{
-    int32_t *table = s->tensor->data;
-    for (size_t i = 0; i < s->tensor->bytes / sizeof *table; i++) {
-        if (is_block(s, table[i])) table[i] = (int32_t)(((uint32_t)table[i] + 1) % s->problem->paging.blocks);
-    }
 }
 
 void kvg_decode_block_zero(const kvg_defect_site *s)

@@ -5,7 +5,7 @@
 
 #include "harness/defects.h"
 
-/* Problems: all are op decode, once (for K). */
+/* Problems: all are op decode, once (for K), but the last. */
 bool kvg_decode_any(const kvg_problem *problem, kvg_side side);
 bool kvg_decode_windowed(const kvg_problem *problem, kvg_side side);
 bool kvg_decode_soft_capped(const kvg_problem *problem, kvg_side side);
@@ -24,13 +24,12 @@ bool kvg_decode_latent_scale(const kvg_problem *problem, kvg_side side); /* and 
 bool kvg_decode_k_factor(const kvg_problem *problem, kvg_side side); /* K has a tensor or row scale */
 bool kvg_decode_v_factor(const kvg_problem *problem, kvg_side side);
 bool kvg_decode_any_factor(const kvg_problem *problem, kvg_side side);
-bool kvg_decode_same_rows(const kvg_problem *problem, kvg_side side); /* K and V apart, in the same format */
+bool kvg_decode_same_rows(const kvg_problem *problem, kvg_side side); /* that reads sequences: K, V apart, alike */
 
 /* Changes of the problem. */
 void kvg_decode_drop_scale(kvg_problem *problem, kvg_side side);
 
 /* Mutations of block tables, lengths and outputs. */
-void kvg_decode_next_block(const kvg_defect_site *site);
 void kvg_decode_block_zero(const kvg_defect_site *site);
 void kvg_decode_add_queries(const kvg_defect_site *site);
 void kvg_decode_transpose(const kvg_defect_site *site);

@@ -80,7 +80,7 @@ typedef struct state {
 
 static bool is(const job *j, kvg_flash_defect defect)
 {
-    return j->f->defect == defect;
+    return kvg_flash_has(j->f, defect);
 }
 
 static float per_unit(const job *j)
@@ -207,6 +207,8 @@ static void walk_splits(job *j, state *all, float *lse)
     const bool whole_pages = is(j, KVG_FLASH_TAIL_UNMASKED) || is(j, KVG_FLASH_TAIL_VALUES_LOADED);
     const int64_t end = whole_pages ? j->rows->count : j->length;
     const int64_t tiles = is(j, KVG_FLASH_LAST_TILE_LOST) ? end / f->tile : (end + f->tile - 1) / f->tile;
+    state last;
+    start(j, &last);
     start(j, all);
     for (uint32_t split = 0; split < f->splits; split++) {
         state s;
@@ -220,7 +222,9 @@ static void walk_splits(job *j, state *all, float *lse)
         if (is(j, KVG_FLASH_SINK_PER_SPLIT)) add_sink(j, &s);
         merge(j, all, &s);
         if (s.l > 0) *lse = lse_of(j, &s);
+        if (s.l > 0) last = s;
     }
+    if (is(j, KVG_FLASH_SPLIT_WINS)) *all = last;
 }
 
 static void load_query(job *j, const kvg_tensor *q)
@@ -291,7 +295,7 @@ typedef struct work {
 /* The `index`-th query head that reads a KV head. */
 static uint32_t query_head(const work *w, uint32_t kv_head, uint32_t index)
 {
-    const bool interleaved = w->how->defect == KVG_FLASH_GROUP_INTERLEAVED;
+    const bool interleaved = kvg_flash_has(w->how, KVG_FLASH_GROUP_INTERLEAVED);
     return interleaved ? index * w->p->kv_heads + kv_head
                        : kv_head * (w->p->attention.query_heads / w->p->kv_heads) + index;
 }
@@ -316,7 +320,7 @@ static bool run_rows(const work *w, const kvg_flash_rows *rows, uint32_t sequenc
         j->head = query_head(w, kv_head, i % group);
         j->sequence = sequence;
         j->length = rows->length;
-        j->position = w->how->defect == KVG_FLASH_POSITION_FROM_0 ? 0 : rows->length - count;
+        j->position = kvg_flash_has(w->how, KVG_FLASH_POSITION_FROM_0) ? 0 : rows->length - count;
         j->position += i / group;
         j->sink = w->sinks ? w->sinks[j->head] : -INFINITY;
         const size_t at = (size_t)j->row * heads + j->head;
@@ -338,6 +342,21 @@ void kvg_flash_init(const kvg_problem *p, kvg_flash_defect defect, kvg_flash *ou
     class->q = class->k = class->p = class->v = KVG_OPERAND_F32;
     class->k_unit = class->v_unit = 0;
     if (defect == KVG_FLASH_P_NORMALISED) class->p = KVG_OPERAND_E4M3;
+}
+
+bool kvg_flash_depends_on_tiles(kvg_flash_defect defect)
+{
+    switch (defect) {
+    case KVG_FLASH_LAST_TILE_LOST:
+    case KVG_FLASH_SINK_PER_SPLIT:
+    case KVG_FLASH_NO_RESCALE:
+    case KVG_FLASH_LSE_OF_SPLIT:
+    case KVG_FLASH_SPLIT_WINS:
+    case KVG_FLASH_NO_MERGE_RESCALE:
+    case KVG_FLASH_NO_MERGE_SUM:
+    case KVG_FLASH_MERGE_NATURAL: return true;
+    default: return false;
+    }
 }
 
 bool kvg_flash_only_rounds(kvg_flash_defect defect)

@@ -19,11 +19,20 @@ typedef struct kvg_flash {
     kvg_arithmetic class;
     uint32_t tile, splits; /* tile: at most 128 keys */
     bool backward;         /* tiles from the last to the first */
-    kvg_flash_defect defect;
+    kvg_flash_defect defect, also; /* one, and a second one */
 } kvg_flash;
+
+/* The kernel has the defect. */
+static inline bool kvg_flash_has(const kvg_flash *how, kvg_flash_defect defect)
+{
+    return how->defect == defect || how->also == defect;
+}
 
 /* The kernel that the harness runs: f32 throughout, so that it is right in every class; short tiles, a few splits. */
 void kvg_flash_init(const kvg_problem *problem, kvg_flash_defect defect, kvg_flash *out);
+
+/* What the defect changes depends on where tiles and splits begin. */
+bool kvg_flash_depends_on_tiles(kvg_flash_defect defect);
 
 /* The defect rounds where it should not: with exact numbers it would change nothing. */
 bool kvg_flash_only_rounds(kvg_flash_defect defect);

@@ -50,7 +50,7 @@ static const kvg_tensor *input(const loading *l, kvg_role role, kvg_side side)
 
 static bool is(const loading *l, kvg_flash_defect defect)
 {
-    return l->how->defect == defect;
+    return kvg_flash_has(l->how, defect);
 }
 
 static bool one_block(const kvg_problem *p)

@@ -313,9 +313,9 @@ config lax.json "{$decode, \"queries\": [4, 8], \"operands\": \"e4m3\"}"
 expect "lint of cases that tell" 0 "1 cases of op decode, 0 refused" "$kvgold" lint clear.json
 expect "lint -v names the unreached" 0 "; not reached: " "$kvgold" lint clear.json -v
 expect "lint of a case that cannot tell" 1 "refused: separation 0." "$kvgold" lint lax.json
-check "... names the defect" test "${output/nearest tensor_scale_bf16/}" != "$output"
-expect "... which is MISTRUSTED" 1 "nearest tensor_scale_bf16" "$kvgold" check lax.json -o lax --no-html
-check "... in its result" grep -q '"status":"MISTRUSTED".*"separation":{"least":0.*"nearest":"tensor_scale_bf16"' lax/results.jsonl
+check "... names the defect" test "${output/nearest tensor_scale_rounded/}" != "$output"
+expect "... which is MISTRUSTED" 1 "nearest tensor_scale_rounded" "$kvgold" check lax.json -o lax --no-html
+check "... in its result" grep -q '"status":"MISTRUSTED".*"separation":{"least":0.*"nearest":"tensor_scale_rounded"' lax/results.jsonl
 expect "lint of no such case" 2 "no case 'nosuch'" "$kvgold" lint lax.json --case nosuch
 config noise.json '{"op": "quantise", "format": "nvfp4", "kv_heads": 12, "head_dim": 64, "tokens": 4, "fill": "random",
     "backend": "planted"}'

@@ -117,6 +117,19 @@ static void judge_short_rows(const kvg_defect *defect, const char *name, const k
     if (kvg_problem_check(&c.problem) == KVG_OK) judge(defect, &c, backend, t);
 }
 
+/* Stored by another rule than the canonical one. */
+static void judge_dialect(const kvg_defect *defect, kvg_format format, const char *dialect, const char *name,
+                          const kvg_backend *backend, tally *t)
+{
+    static const kvg_op ops[] = {KVG_OP_QUANTISE, KVG_OP_DEQUANTISE};
+    for (size_t i = 0; i < 2; i++) {
+        kvg_case c = make_case(ops[i], format, KVG_DTYPE_F16, KVG_FILL_ADVERSARIAL, name);
+        c.problem.storage[KVG_K].dialect = c.problem.storage[KVG_V].dialect = dialect;
+        assert_int_equal(kvg_case_name(&c), KVG_OK);
+        judge(defect, &c, backend, t);
+    }
+}
+
 static void judge_tiles(const kvg_defect *defect, const char *name, const kvg_backend *backend, tally *t)
 {
     static const kvg_profile profiles[] = {KVG_PROFILE_SM89_MMA16816_V1, KVG_PROFILE_SM90_MMA16816_V1};
@@ -173,11 +186,39 @@ static void test_every_defect_is_rejected_where_it_changes_the_answer(void **sta
         }
         judge_paged(&defects[d], name, backend, &t);
         judge_short_rows(&defects[d], name, backend, &t);
+        judge_dialect(&defects[d], KVG_FORMAT_MXFP4, "ocp", name, backend, &t);
         judge_tiles(&defects[d], name, backend, &t);
         if (t.rejected + t.unreached == 0 && is_for_decode(&defects[d])) continue; /* test_decode_defects.c */
         printf("%-24s rejected in %3u cases, changes nothing in %3u\n", defects[d].id, t.rejected, t.unreached);
         if (t.rejected == 0) fail_msg("no case reaches the defect %s", defects[d].id);
     }
+}
+
+/* Every dialect is a known-wrong answer to every other one of its format, but where both make the same bytes. */
+static void test_every_dialect_is_rejected_for_another(void **state)
+{
+    (void)state;
+    size_t dialects, formats, twins = 0;
+    const kvg_defect *defects = kvg_defect_dialects(&dialects);
+    const kvg_format_info *format = kvg_format_table(&formats);
+    for (size_t d = 0; d < dialects; d++) {
+        const kvg_backend *backend;
+        char name[64];
+        tally t = {0};
+        snprintf(name, sizeof name, "defect:%s", defects[d].id);
+        assert_int_equal(kvg_check_backend(name, &backend), KVG_OK);
+        for (size_t f = 0; f < formats; f++) {
+            const size_t others = kvg_reference_dialect_count(format[f].format);
+            for (size_t i = 0; i < others && t.rejected < 4 * (f + 1); i++) { /* a few of each format are enough */
+                const char *stored = kvg_reference_dialect(format[f].format, i)->name;
+                judge_dialect(&defects[d], format[f].format, stored, name, backend, &t);
+            }
+        }
+        printf("%-26s rejected in %3u cases, changes nothing in %3u\n", defects[d].id, t.rejected, t.unreached);
+        twins += t.rejected == 0;
+    }
+    assert_true(dialects > 20);
+    assert_int_equal(twins, 0);
 }
 
 /* K in one format, V in another: a defect that applies to one side alone must be seen there. */
@@ -315,6 +356,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_defect_is_rejected_where_it_changes_the_answer),
+        cmocka_unit_test(test_every_dialect_is_rejected_for_another),
         cmocka_unit_test(test_a_defect_of_one_side_is_rejected),
         cmocka_unit_test(test_the_right_answer_passes),
         cmocka_unit_test(test_the_right_answer_passes_on_every_layout),
