@@ -5,7 +5,7 @@ set -euo pipefail
 source_dir=$1 cc=$2 cxx=$3
 passed=0 failed=0
 cd "$source_dir"
-for header in core/*.h reference/{reference,paging,paging_pool,paging_prefix,contiguous,tensor_core,attention_spec,rope_table}.h golden/golden.h golden/json.h golden/safetensors.h gpu/gpu.h; do
+for header in core/*.h reference/{reference,paging,paging_pool,paging_prefix,contiguous,tensor_core,attention_spec,rope_table,model_math}.h golden/golden.h golden/json.h golden/safetensors.h gpu/gpu.h; do
     for language in c c++; do
         compiler=$cc standard=c17
         if [ "$language" = c++ ]; then compiler=$cxx standard=c++17; fi
