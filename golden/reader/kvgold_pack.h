@@ -1153,6 +1153,15 @@ static bool kvgoldp_read_profiles(kvgoldp_reader *r, const kvgoldp_manifest *m)
     return true;
 }
 
+/* YYYY-MM-DD. */
+static bool kvgoldp_is_date(const char *s)
+{
+    for (int i = 0; i < 10; i++) {
+        if (i == 4 || i == 7 ? s[i] != '-' : s[i] < '0' || s[i] > '9') return false;
+    }
+    return s[10] == 0;
+}
+
 static bool kvgoldp_read_errata(kvgoldp_reader *r, kvgoldp_manifest *m)
 {
     const kvgoldp_json *list = kvgoldp_list(r, kvgoldp_m, "manifest", &m->root, "errata", KVGOLDP_MAX_ERRATA);
@@ -1165,6 +1174,8 @@ static bool kvgoldp_read_errata(kvgoldp_reader *r, kvgoldp_manifest *m)
             !kvgoldp_text(r, kvgoldp_m, "errata", e, "text", &text[2])) {
             return false;
         }
+        if (!*text[0] || !*text[2]) return kvgoldp_fail(r, kvgoldp_m, "an erratum has an empty id or text");
+        if (!kvgoldp_is_date(text[1])) return kvgoldp_fail(r, kvgoldp_m, "date '%.40s' is not YYYY-MM-DD", text[1]);
         const kvgoldp_json *cases = kvgoldp_list(r, kvgoldp_m, "errata", e, "cases", KVGOLDP_MAX_CASES);
         if (!cases) return false;
         if (cases->count == 0) return kvgoldp_fail(r, kvgoldp_m, "erratum '%.40s' names no case", text[0]);

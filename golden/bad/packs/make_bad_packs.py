@@ -290,6 +290,8 @@ bad("unknown-key", "unknown key 'comment'")(lambda p: p.manifest.update(comment=
 bad("unknown-key-case", "unknown key 'note'")(lambda p: p.bits.update(note="x"))
 bad("unknown-key-tensor", "unknown key 'offset'")(lambda p: p.bits["prompt"][0].update(offset=0))
 bad("unknown-key-answer", "unknown key 'tolerance'")(lambda p: p.bound["answer"][0].update(tolerance=0.01))
+bad("erratum-no-text", "empty")(
+    lambda p: p.manifest["errata"].append({"id": "E", "date": "2026-11-21", "text": "", "cases": ["0000"]}))
 bad("unknown-key-erratum", "unknown key 'by'")(
     lambda p: p.manifest["errata"].append({"id": "E", "date": "2026-11-21", "text": "t", "cases": ["0000"], "by": "x"}))
 bad("missing-key", "missing key 'licence'")(lambda p: p.manifest.pop("licence"))
@@ -365,6 +367,8 @@ bad("flags-order", "is out of order, or comes twice")(
 bad("flag-twice", "is out of order, or comes twice")(lambda p: (p.manifest["notes"].update(a="x"), p.bits.update(flags=["a", "a"])))
 bad("erratum-of-no-case", "no case has the key '0009'")(
     lambda p: p.manifest["errata"].append({"id": "E", "date": "2026-11-21", "text": "t", "cases": ["0009"]}))
+bad("erratum-date", "is not YYYY-MM-DD")(
+    lambda p: p.manifest["errata"].append({"id": "E", "date": "yesterday", "text": "t", "cases": ["0000"]}))
 bad("erratum-empty", "names no case")(
     lambda p: p.manifest["errata"].append({"id": "E", "date": "2026-11-21", "text": "t", "cases": []}))
 put("profiles-missing", "lacks '", ["profiles"], [])
