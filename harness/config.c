@@ -326,7 +326,7 @@ static kvg_status check_axis_objects(kvg_json list)
     return KVG_OK;
 }
 
-static kvg_status check_comment(kvg_json object)
+kvg_status kvg_axis_comment(kvg_json object)
 {
     kvg_json value;
     const char *text;
@@ -343,7 +343,7 @@ static kvg_status add_group(kvg_config *config, kvg_json object)
     keys[AXIS_COUNT + 1] = "exclude";
     keys[AXIS_COUNT + 2] = "comment";
     kvg_status s = kvg_json_check_keys(object, keys, AXIS_COUNT + 3);
-    if (!s) s = check_comment(object);
+    if (!s) s = kvg_axis_comment(object);
     if (s) return s;
     group g = {.object = object};
     if (kvg_json_has(object, "exclude")) {
@@ -447,7 +447,7 @@ static kvg_status read_config(kvg_config *config, const uint64_t *seed)
         return kvg_json_fail(root, "this is a config of `kvgold pool`: one of `kvgold check` has \"cases\"");
     }
     kvg_status s = kvg_json_check_keys(root, keys, sizeof keys / sizeof keys[0]);
-    if (!s) s = check_comment(root);
+    if (!s) s = kvg_axis_comment(root);
     if (!s) s = kvg_json_get(root, "kvgold", &value);
     if (!s) s = kvg_json_u64(value, 1, 1, &version);
     if (!s) s = kvg_json_get(root, "name", &value);

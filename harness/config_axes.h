@@ -47,6 +47,9 @@ kvg_status kvg_axis_number(kvg_json value, uint64_t max, uint32_t *out) KVG_CHEC
 /* An optional member that is one of two words; *second if it is the second. Without it *second stays. */
 kvg_status kvg_axis_either(kvg_json object, const char *key, const char *const names[2], bool *second) KVG_CHECKED;
 
+/* An optional "comment", for people; but a misplaced value must not pass for one. */
+kvg_status kvg_axis_comment(kvg_json object) KVG_CHECKED;
+
 /* harness/config_rope.c */
 kvg_status kvg_rope_read(kvg_config *config, kvg_json value, kvg_case *c) KVG_CHECKED;
 

@@ -8,6 +8,7 @@
 
 #include <cjson/cJSON.h>
 
+#include "harness/config_axes.h"
 #include "harness/golden_parts.h"
 
 #define COUNT(array) (sizeof(array) / sizeof(array)[0])
@@ -172,16 +173,6 @@ static kvg_status take_case(kvg_golden_plan *plan, const kvg_case *c, const grou
     return KVG_OK;
 }
 
-/* For people; but a misplaced value must not pass for one. */
-static kvg_status check_comment(kvg_json object)
-{
-    kvg_json value;
-    const char *text;
-    if (!kvg_json_has(object, "comment")) return KVG_OK;
-    kvg_status s = kvg_json_get(object, "comment", &value);
-    return s ? s : kvg_json_string(value, &text);
-}
-
 static kvg_status read_group(kvg_golden_plan *plan, kvg_json object, const char *path, bool *used, size_t *room)
 {
     static const char *const keys[] = {"flags", "stored", "comment", "cases"};
@@ -189,7 +180,7 @@ static kvg_status read_group(kvg_golden_plan *plan, kvg_json object, const char 
     kvg_json value;
     kvg_config *config = &plan->configs[plan->config_count];
     kvg_status s = kvg_json_check_keys(object, keys, COUNT(keys));
-    if (!s) s = check_comment(object);
+    if (!s) s = kvg_axis_comment(object);
     if (!s) s = read_flags(plan->pack, object, used, &g);
     if (!s && kvg_json_has(object, "stored")) {
         s = kvg_json_get(object, "stored", &value);
@@ -209,7 +200,7 @@ static kvg_status read_head(kvg_pack *pack, kvg_json root)
     kvg_json value;
     uint64_t version;
     kvg_status s = kvg_json_check_keys(root, keys, COUNT(keys));
-    if (!s) s = check_comment(root);
+    if (!s) s = kvg_axis_comment(root);
     if (!s) s = kvg_json_get(root, "kvgold_golden", &value);
     if (!s) s = kvg_json_u64(value, 1, 1, &version);
     if (!s) s = get_string(pack, root, "name", &pack->name);
