@@ -98,6 +98,15 @@ kvg_status kvg_json_fail(kvg_json value, const char *format, ...)
     return kvg_fail(KVG_ERR_INVALID, "%s: %s: %s", value.doc->name.text, path, message);
 }
 
+kvg_status kvg_json_locate(kvg_json value, kvg_status s)
+{
+    char text[512];
+    if (s == KVG_OK) return KVG_OK;
+    snprintf(text, sizeof text, "%s", kvg_error_text());
+    const kvg_status located = kvg_json_fail(value, "%s", text);
+    return s == KVG_ERR_MEMORY ? s : located;
+}
+
 kvg_status kvg_json_fail_name(kvg_json value, const char *what, const char *name, const char *const *known,
                               size_t count)
 {

@@ -63,6 +63,9 @@ kvg_status kvg_json_hex64(kvg_json value, uint64_t *out) KVG_CHECKED; /* "0x" an
 /* "FILE: $.path" of a value, for errors of the caller's own: kvg_json_fail(v, "expected %s", ...). */
 kvg_status kvg_json_fail(kvg_json value, const char *format, ...) KVG_PRINTF(2, 3);
 
+/* Puts "FILE: $.path" of `value` before the text of a lower layer's failure; KVG_OK and KVG_ERR_MEMORY stay. */
+kvg_status kvg_json_locate(kvg_json value, kvg_status s) KVG_CHECKED;
+
 /* Like kvg_json_fail for a name that is not among `known`: adds "did you mean 'x'?" where one is near. */
 kvg_status kvg_json_fail_name(kvg_json value, const char *what, const char *name, const char *const *known,
                               size_t count);

@@ -306,3 +306,12 @@ kvg_status kvg_candidate_run(kvg_candidate *c, const kvg_problem *problem, const
     find_faults(c, op, in, inputs, o);
     return KVG_OK;
 }
+
+kvg_status kvg_candidate_answer(kvg_candidate *c, const kvg_problem *problem, const kvg_tensor *in, kvg_tensor *out)
+{
+    kvg_outcome o;
+    kvg_status s = kvg_candidate_run(c, problem, in, out, &o);
+    if (s) return s;
+    if (o.status) return kvg_fail(o.status, "%s%s%s", o.impl, o.impl[0] ? ": " : "", o.text);
+    return o.fault[0] ? kvg_fail(KVG_ERR_INVALID, "%s: %s", o.impl, o.fault) : KVG_OK;
+}

@@ -55,6 +55,11 @@ bool kvg_candidate_has(kvg_candidate *candidate, const kvg_problem *problem);
 kvg_status kvg_candidate_run(kvg_candidate *candidate, const kvg_problem *problem, const kvg_tensor *in,
                              kvg_tensor *out, kvg_outcome *outcome) KVG_CHECKED;
 
+/* The same where any failure is one: KVG_OK is an answer, and nothing else was done. Otherwise kvg_error_text has the
+ * implementation's name. */
+kvg_status kvg_candidate_answer(kvg_candidate *candidate, const kvg_problem *problem, const kvg_tensor *in,
+                                kvg_tensor *out) KVG_CHECKED;
+
 /* Calls from here on are another case's: pointers into memory of those before are dead for the candidate. */
 void kvg_candidate_next_case(kvg_candidate *candidate);
 

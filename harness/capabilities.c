@@ -101,21 +101,12 @@ static void feature_words(const kvg_case *c, uint32_t sm, words *w)
 
 /* --- values in the file --- */
 
-/* An error of the core about a value, with its place in the file. */
-static kvg_status at(kvg_json value, kvg_status s)
-{
-    char text[400];
-    if (s == KVG_OK) return KVG_OK;
-    snprintf(text, sizeof text, "%s", kvg_error_text());
-    return kvg_json_fail(value, "%s", text);
-}
-
 static kvg_status check_op(kvg_json value)
 {
     const char *name;
     kvg_op op;
     kvg_status s = kvg_json_string(value, &name);
-    return s ? s : at(value, kvg_op_find(name, &op));
+    return s ? s : kvg_json_locate(value, kvg_op_find(name, &op));
 }
 
 /* "nvfp4": all of its dialects; "nvfp4.vllm": one. */
@@ -129,8 +120,8 @@ static kvg_status check_format(kvg_json value)
     if (s) return s;
     const char *dot = strchr(name, '.');
     snprintf(format_name, sizeof format_name, "%.*s", dot ? (int)(dot - name) : (int)strlen(name), name);
-    s = at(value, kvg_format_find(format_name, &format));
-    return s || !dot ? s : at(value, kvg_reference_dialect_find(format, dot + 1, &index));
+    s = kvg_json_locate(value, kvg_format_find(format_name, &format));
+    return s || !dot ? s : kvg_json_locate(value, kvg_reference_dialect_find(format, dot + 1, &index));
 }
 
 static kvg_status check_layout(kvg_json value)
@@ -138,7 +129,7 @@ static kvg_status check_layout(kvg_json value)
     const char *name;
     kvg_layout layout;
     kvg_status s = kvg_json_string(value, &name);
-    return s ? s : at(value, kvg_layout_find(name, &layout));
+    return s ? s : kvg_json_locate(value, kvg_layout_find(name, &layout));
 }
 
 static kvg_status check_dtype(kvg_json value)
@@ -146,7 +137,7 @@ static kvg_status check_dtype(kvg_json value)
     const char *name;
     kvg_dtype dtype = KVG_DTYPE_U8;
     kvg_status s = kvg_json_string(value, &name);
-    if (!s) s = at(value, kvg_dtype_find(name, &dtype));
+    if (!s) s = kvg_json_locate(value, kvg_dtype_find(name, &dtype));
     if (s || dtype == KVG_DTYPE_F16 || dtype == KVG_DTYPE_BF16 || dtype == KVG_DTYPE_F32) return s;
     return kvg_json_fail(value, "no model type '%s': f16, bf16, f32", name);
 }
@@ -162,7 +153,7 @@ static kvg_status check_profile(kvg_json value)
     const char *name;
     kvg_profile profile;
     kvg_status s = kvg_json_string(value, &name);
-    return s || strcmp(name, "exact") == 0 ? s : at(value, kvg_profile_find(name, &profile));
+    return s || strcmp(name, "exact") == 0 ? s : kvg_json_locate(value, kvg_profile_find(name, &profile));
 }
 
 static kvg_status check_sm(kvg_json value)

@@ -7,10 +7,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "core/rng.h"
 #include "harness/case_data.h"
+#include "harness/clock.h"
 #include "harness/describe.h"
 #include "harness/judge_decode.h"
 #include "harness/relations.h"
@@ -422,20 +422,14 @@ static int by_time(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static double now_ms(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec * 1e3 + (double)t.tv_nsec / 1e6;
-}
-
 static void time_candidate(running_case *b, kvg_candidate *candidate, double seconds, kvg_result *r, kvg_timing *timing)
 {
     enum { MAX_RUNS = 4096 };
     static double times[MAX_RUNS];
     kvg_outcome o;
     size_t runs = 0;
-    for (const double start = now_ms(); runs < MAX_RUNS && (runs < 3 || now_ms() - start < 1e3 * seconds); runs++) {
+    for (const double start = kvg_clock_seconds();
+         runs < MAX_RUNS && (runs < 3 || kvg_clock_seconds() - start < seconds); runs++) {
         for (size_t i = 0; i < b->answer.count; i++) { /* an answer that is not written again is not an answer */
             if (b->answer.tensors[i].bytes) memset(b->answer.tensors[i].data, 0x5A, b->answer.tensors[i].bytes);
         }

@@ -116,15 +116,6 @@ static kvg_status find_row(const kvg_case_data *d, const probe_options *o, probe
                     o->token, o->sequence);
 }
 
-static kvg_status ask(kvg_candidate *candidate, const kvg_problem *p, const kvg_tensor *in, kvg_tensor *out)
-{
-    kvg_outcome o;
-    kvg_status s = kvg_candidate_run(candidate, p, in, out, &o);
-    if (s) return s;
-    if (o.status) return kvg_fail(o.status, "%s%s%s", o.impl, o.impl[0] ? ": " : "", o.text);
-    return o.fault[0] ? kvg_fail(KVG_ERR_INVALID, "%s: %s", o.impl, o.fault) : KVG_OK;
-}
-
 /* The pools that hold the row: the case's own, or what the implementation appends. *written holds the latter. */
 static kvg_status make_cache(const kvg_case_data *d, kvg_candidate *candidate, kvg_tensor_set *written)
 {
@@ -132,7 +123,7 @@ static kvg_status make_cache(const kvg_case_data *d, kvg_candidate *candidate, k
     kvg_status s = kvg_set_alloc(&d->c->problem, d->op->outputs, written);
     if (s) return s;
     kvg_case_data_prefill(d, written);
-    return ask(candidate, &d->c->problem, d->in.tensors, written->tensors);
+    return kvg_candidate_answer(candidate, &d->c->problem, d->in.tensors, written->tensors);
 }
 
 /* --- printing --- */
@@ -205,7 +196,7 @@ static kvg_status probe_case(const kvg_case *c, const probe_options *o, bool *di
         }
         s = kvg_set_alloc(&row.problem, kvg_op_get(KVG_OP_PROBE)->outputs, &bytes);
     }
-    if (!s) s = ask(candidate, &row.problem, row.in, bytes.tensors);
+    if (!s) s = kvg_candidate_answer(candidate, &row.problem, row.in, bytes.tensors);
     if (!s) s = kvg_set_alloc(&row.problem, bytes.roles, &expected);
     if (!s) s = kvg_reference_run(&row.problem, row.in, expected.tensors);
     if (!s) {

@@ -163,7 +163,7 @@ static kvg_status finish_case(kvg_config *config, group *g, const choice *choice
     if (!s) s = kvg_case_name(c);
     if (!s) s = kvg_fill_check(c);
     if (!s) s = kvg_axis_check_blocks(&c->problem);
-    if (s) return kvg_config_at(g->object, s);
+    if (s) return kvg_json_locate(g->object, s);
     return append_case(config, c);
 }
 
@@ -188,7 +188,7 @@ static kvg_status add_combination(kvg_config *config, group *g, const choice *ch
     }
     kvg_axis_defaults(&c.problem);
     kvg_status status = kvg_attention_defaults(&c);
-    if (status) return kvg_config_at(g->object, status);
+    if (status) return kvg_json_locate(g->object, status);
     if (c.policy.given && kvg_policy_apply(config, choices[AXIS_POLICY].value, &c)) {
         if (is_excluded(g, &c, choices)) return KVG_OK;
         return kvg_policy_apply(config, choices[AXIS_POLICY].value, &c); /* for its text */

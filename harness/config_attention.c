@@ -66,7 +66,7 @@ kvg_status kvg_attention_read_profile(kvg_config *config, kvg_json value, kvg_ca
     const char *name;
     kvg_status s = kvg_json_string(value, &name);
     if (s || strcmp(name, "exact") == 0) return s;
-    return kvg_config_at(value, kvg_profile_find(name, &c->problem.profile));
+    return kvg_json_locate(value, kvg_profile_find(name, &c->problem.profile));
 }
 
 kvg_status kvg_attention_read_operands(kvg_config *config, kvg_json value, kvg_case *c)

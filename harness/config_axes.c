@@ -28,15 +28,6 @@ kvg_status kvg_config_keep(kvg_config *config, const char *text, const char **ou
     return KVG_OK;
 }
 
-kvg_status kvg_config_at(kvg_json value, kvg_status s)
-{
-    char text[512];
-    if (s == KVG_OK) return KVG_OK;
-    snprintf(text, sizeof text, "%s", kvg_error_text());
-    kvg_status located = kvg_json_fail(value, "%s", text);
-    return s == KVG_ERR_MEMORY ? s : located;
-}
-
 /* A relative path in a config starts at the config's folder. */
 static void config_path(const kvg_config *config, const char *path, char *out, size_t size)
 {
@@ -51,7 +42,7 @@ static kvg_status read_op(kvg_config *config, kvg_json value, kvg_case *c)
     (void)config;
     const char *name;
     kvg_status s = kvg_json_string(value, &name);
-    return s ? s : kvg_config_at(value, kvg_op_find(name, &c->problem.op));
+    return s ? s : kvg_json_locate(value, kvg_op_find(name, &c->problem.op));
 }
 
 /* A string for both sides, or {"k": ..., "v": ...}. */
@@ -74,7 +65,7 @@ static kvg_status read_format(kvg_config *config, kvg_json value, kvg_case *c)
     for (int side = KVG_K; !s && side <= KVG_V; side++) {
         const char *name;
         s = kvg_json_string(sides[side], &name);
-        if (!s) s = kvg_config_at(sides[side], kvg_format_find(name, &c->problem.storage[side].format));
+        if (!s) s = kvg_json_locate(sides[side], kvg_format_find(name, &c->problem.storage[side].format));
     }
     return s;
 }
@@ -96,7 +87,7 @@ static kvg_status read_dialect(kvg_config *config, kvg_json value, kvg_case *c)
         s = kvg_json_string(sides[side], &name);
         if (s) break;
         s = kvg_reference_dialect_find(c->problem.storage[side].format, name, &index);
-        s = kvg_config_at(sides[side], s);
+        s = kvg_json_locate(sides[side], s);
         if (!s) c->problem.storage[side].dialect = name;
     }
     return s;
@@ -107,7 +98,7 @@ static kvg_status read_layout(kvg_config *config, kvg_json value, kvg_case *c)
     (void)config;
     const char *name;
     kvg_status s = kvg_json_string(value, &name);
-    return s ? s : kvg_config_at(value, kvg_layout_find(name, &c->problem.layout));
+    return s ? s : kvg_json_locate(value, kvg_layout_find(name, &c->problem.layout));
 }
 
 static kvg_status read_dtype(kvg_config *config, kvg_json value, kvg_case *c)
@@ -115,7 +106,7 @@ static kvg_status read_dtype(kvg_config *config, kvg_json value, kvg_case *c)
     (void)config;
     const char *name;
     kvg_status s = kvg_json_string(value, &name);
-    return s ? s : kvg_config_at(value, kvg_dtype_find(name, &c->problem.dtype));
+    return s ? s : kvg_json_locate(value, kvg_dtype_find(name, &c->problem.dtype));
 }
 
 static kvg_status read_model(kvg_config *config, kvg_json value, kvg_case *c)
@@ -135,7 +126,7 @@ static kvg_status read_model(kvg_config *config, kvg_json value, kvg_case *c)
         s = kvg_model_load(path, name, &model);
         if (s == KVG_ERR_NOT_FOUND) s = kvg_model_load(NULL, name, &model);
     }
-    s = kvg_config_at(value, s);
+    s = kvg_json_locate(value, s);
     if (s) return s;
     c->problem.kv_heads = model.kv_heads;
     c->problem.head_dim = model.head_dim;
@@ -361,7 +352,7 @@ static kvg_status read_scale(kvg_config *config, kvg_json value, kvg_case *c)
     if (kvg_json_is_string(value)) {
         const char *name;
         kvg_status s = kvg_json_string(value, &name);
-        return s ? s : kvg_config_at(value, kvg_scale_convention_find(name, &c->scale.convention));
+        return s ? s : kvg_json_locate(value, kvg_scale_convention_find(name, &c->scale.convention));
     }
     kvg_json sides[2];
     kvg_status s = read_sides(value, sides);

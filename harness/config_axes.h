@@ -26,9 +26,6 @@ struct kvg_config_data {
 /* Copies a text that lives as long as the config. */
 kvg_status kvg_config_keep(kvg_config *config, const char *text, const char **out) KVG_CHECKED;
 
-/* Puts "FILE: $.path" of `value` before the text of a lower layer's failure; KVG_OK stays. */
-kvg_status kvg_config_at(kvg_json value, kvg_status s) KVG_CHECKED;
-
 /* Geometry that the config leaves open, where the layout is paged: 16 tokens a block, 2 layers, 3 sequences, and two
  * blocks more than harness/paged_fill.h can need. The op works on layer
  * (tokens + block_tokens) mod layers. Op mma: the storage and the shape of its tiles. */

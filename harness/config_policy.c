@@ -1,5 +1,4 @@
 /* Axis "policy": the storage of both sides as a policy number means it on a chip (docs/modes.md). */
-#include <stdio.h>
 #include <string.h>
 
 #include "harness/config_axes.h"
@@ -31,7 +30,7 @@ static kvg_status read_domain(kvg_json object, kvg_policy_domain *out)
     if (!kvg_json_has(object, "domain")) return KVG_OK;
     kvg_status s = kvg_json_get(object, "domain", &value);
     if (!s) s = kvg_json_string(value, &name);
-    return s ? s : kvg_config_at(value, kvg_policy_domain_find(name, out));
+    return s ? s : kvg_json_locate(value, kvg_policy_domain_find(name, out));
 }
 
 static kvg_status read_numbers(kvg_json object, kvg_mode_request *r)
@@ -98,7 +97,7 @@ kvg_status kvg_policy_apply(kvg_config *config, kvg_json value, kvg_case *c)
     if (!s && choice.shared_kv && kvg_layout_get(c->problem.layout)->shared && !c->problem.paging.shared_kv) {
         s = kvg_fail(KVG_ERR_INVALID, "K and V share one row at head_dim %u: give \"shared_kv\"", c->problem.head_dim);
     }
-    if (s) return kvg_config_at(value, s);
+    if (s) return kvg_json_locate(value, s);
     policy->requested = choice.requested;
     policy->effective = choice.effective;
     policy->fell_back = choice.fell_back;

@@ -48,7 +48,7 @@ static kvg_status read_scaling(kvg_json object, kvg_rope_scaling *out)
     kvg_status s = check_keys(object);
     if (!s) s = kvg_json_get(object, "kind", &value);
     if (!s) s = kvg_json_string(value, &name);
-    if (!s) s = kvg_config_at(value, kvg_rope_kind_find(name, &out->kind));
+    if (!s) s = kvg_json_locate(value, kvg_rope_kind_find(name, &out->kind));
     if (!s) s = read_parameters(object, out);
     out->truncate = out->kind == KVG_ROPE_YARN; /* as Hugging Face's configs mean it */
     if (!s && kvg_json_has(object, "truncate")) {
@@ -58,7 +58,7 @@ static kvg_status read_scaling(kvg_json object, kvg_rope_scaling *out)
     if (s || !kvg_json_has(object, "entries")) return s;
     s = kvg_json_get(object, "entries", &value);
     if (!s) s = kvg_json_string(value, &name);
-    return s ? s : kvg_config_at(value, kvg_dtype_find(name, &out->entries));
+    return s ? s : kvg_json_locate(value, kvg_dtype_find(name, &out->entries));
 }
 
 kvg_status kvg_rope_read(kvg_config *config, kvg_json value, kvg_case *c)
@@ -81,5 +81,5 @@ kvg_status kvg_rope_read(kvg_config *config, kvg_json value, kvg_case *c)
     if (s || !r.dims) return s;
     c->problem.rope = r;
     kvg_rope_numbers numbers;
-    return r.scaling.kind ? kvg_config_at(value, kvg_reference_rope_numbers(&r, &numbers)) : KVG_OK;
+    return r.scaling.kind ? kvg_json_locate(value, kvg_reference_rope_numbers(&r, &numbers)) : KVG_OK;
 }

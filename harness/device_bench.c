@@ -6,19 +6,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "harness/clock.h"
 #include "harness/device_case.h"
 
 /* --- one case --- */
-
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
-}
 
 static int by_time(const void *a, const void *b)
 {
@@ -127,7 +120,7 @@ static kvg_status time_case(kvg_device_case *d, const kvg_device_options *o, kvg
 void kvg_device_measure(const kvg_case *c, const kvg_bench_device *device, const kvg_bench_info *info,
                         const kvg_device_options *o, kvg_device_measurement *out)
 {
-    const double start = now();
+    const double start = kvg_clock_seconds();
     kvg_problem p;
     *out = (kvg_device_measurement){.outcome = KVG_DEVICE_NOT_TIMED, .verdict = KVG_VERDICT_ERROR, .info = *info};
     kvg_status s = kvg_device_case_problem(c, device, info->sm, &p);
@@ -149,7 +142,7 @@ void kvg_device_measure(const kvg_case *c, const kvg_bench_device *device, const
         free(d);
     }
     if (s) give_up(out, s);
-    out->seconds = now() - start;
+    out->seconds = kvg_clock_seconds() - start;
 }
 
 /* --- processes --- */

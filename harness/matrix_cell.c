@@ -62,12 +62,7 @@ static void gather_inputs(const kvg_problem *p, const kvg_tensor_set *given, con
 /* Runs an op on a candidate, or on the reference without one. What it did beside answering is a failure. */
 static kvg_status run_op(kvg_candidate *candidate, const kvg_problem *p, const kvg_tensor *in, kvg_tensor_set *out)
 {
-    kvg_outcome o;
-    if (!candidate) return kvg_reference_run(p, in, out->tensors);
-    kvg_status s = kvg_candidate_run(candidate, p, in, out->tensors, &o);
-    if (s) return s;
-    if (o.status) return kvg_fail(o.status, "%s%s%s", o.impl, o.impl[0] ? ": " : "", o.text);
-    return o.fault[0] ? kvg_fail(KVG_ERR_INVALID, "%s: %s", o.impl, o.fault) : KVG_OK;
+    return candidate ? kvg_candidate_answer(candidate, p, in, out->tensors) : kvg_reference_run(p, in, out->tensors);
 }
 
 /* --- writing --- */

@@ -28,14 +28,6 @@ static kvg_status read_name(kvg_json object, const char *key, const char *fallba
     return s ? s : kvg_json_string(*value, out);
 }
 
-static kvg_status at(kvg_json value, kvg_status s)
-{
-    char text[512];
-    if (!s) return KVG_OK;
-    snprintf(text, sizeof text, "%s", kvg_error_text());
-    return kvg_json_fail(value, "%s", text);
-}
-
 static kvg_status read_number(kvg_json object, const char *key, uint64_t fallback, uint64_t max, uint64_t *out)
 {
     kvg_json value;
@@ -57,8 +49,8 @@ static kvg_status read_storage(kvg_json object, requirement *r)
     }
     kvg_status s = read_name(object, by_mode ? "mode" : "format", NULL, &value, &name);
     if (s) return s;
-    if (!by_mode) return at(value, kvg_format_find(name, &r->plan.format));
-    s = at(value, kvg_mode_find(name, &mode));
+    if (!by_mode) return kvg_json_locate(value, kvg_format_find(name, &r->plan.format));
+    s = kvg_json_locate(value, kvg_mode_find(name, &mode));
     if (!s) r->plan.format = kvg_mode_format(mode, r->plan.dtype);
     if (!s && r->plan.format == KVG_FORMAT_NONE) {
         s = kvg_json_fail(value, "mode %s cannot store model type %s", name, kvg_dtype_name(r->plan.dtype));
@@ -87,14 +79,14 @@ static kvg_status read_requirement(const char *config, kvg_json object, requirem
     *r = (requirement){.plan = {.layout = KVG_LAYOUT_TURBOMIND}};
     kvg_status s = kvg_json_check_keys(object, keys, sizeof keys / sizeof keys[0]);
     if (!s) s = read_name(object, "model", NULL, &value, &name);
-    if (!s) s = at(value, load_model(config, name, &r->model));
+    if (!s) s = kvg_json_locate(value, load_model(config, name, &r->model));
     if (!s) s = read_name(object, "dtype", "bf16", &value, &name);
-    if (!s) s = at(value, kvg_dtype_find(name, &r->plan.dtype));
+    if (!s) s = kvg_json_locate(value, kvg_dtype_find(name, &r->plan.dtype));
     if (!s) s = read_storage(object, r);
     if (!s) s = read_name(object, "layout", "turbomind", &value, &name);
-    if (!s) s = at(value, kvg_layout_find(name, &r->plan.layout));
+    if (!s) s = kvg_json_locate(value, kvg_layout_find(name, &r->plan.layout));
     if (!s) s = read_name(object, "against", "f16", &value, &name);
-    if (!s) s = at(value, kvg_format_find(name, &r->against));
+    if (!s) s = kvg_json_locate(value, kvg_format_find(name, &r->against));
     if (!s) s = read_number(object, "block_tokens", 64, 1 << 20, &numbers[0]);
     if (!s) s = read_number(object, "row_padding", 0, 1 << 20, &numbers[1]);
     if (!s) s = read_number(object, "data_padding", 0, 1 << 20, &numbers[2]);
@@ -151,7 +143,7 @@ static kvg_status run(const char *path, kvg_json root, size_t *met, size_t *coun
         requirement r;
         kvg_memory_use use;
         s = read_requirement(path, object, &r);
-        if (!s) s = at(object, kvg_memory_measure(&r.model, &r.plan, r.context, &use));
+        if (!s) s = kvg_json_locate(object, kvg_memory_measure(&r.model, &r.plan, r.context, &use));
         if (!s) *met += judge(&r, &use);
     }
     return s;

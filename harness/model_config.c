@@ -1,7 +1,6 @@
 #include "harness/model_config.h"
 
 #include <float.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "golden/golden.h"
@@ -314,12 +313,8 @@ static kvg_status read_rope(kvg_json root, kvg_model_config *c)
         }
     }
     if (s) return s;
-    s = kvg_reference_rope_numbers(&c->rope, &numbers);
-    if (s) {
-        char text[400];
-        snprintf(text, sizeof text, "%.390s", kvg_error_text());
-        return kvg_json_fail(value, "%s", text);
-    }
+    s = kvg_json_locate(value, kvg_reference_rope_numbers(&c->rope, &numbers));
+    if (s) return s;
     s = read_size(root, "initial_context_length", MOST, &initial);
     if (!s && initial && (float)initial != c->rope.scaling.original_positions) {
         kvg_json at;
@@ -422,22 +417,23 @@ static kvg_status read_root(kvg_json root, kvg_model_config *c)
     return s ? s : read_pretraining_tp(root);
 }
 
+static kvg_status read_document(kvg_json_doc *doc, kvg_model_config *out)
+{
+    kvg_status s = read_root(kvg_json_root(doc), out);
+    kvg_json_close(doc);
+    return s;
+}
+
 kvg_status kvg_model_config_parse(const char *name, const char *text, size_t size, kvg_model_config *out)
 {
     kvg_json_doc *doc;
     kvg_status s = kvg_json_parse(name, text, size, &doc);
-    if (s) return s;
-    s = read_root(kvg_json_root(doc), out);
-    kvg_json_close(doc);
-    return s;
+    return s ? s : read_document(doc, out);
 }
 
 kvg_status kvg_model_config_open(const char *path, kvg_model_config *out)
 {
     kvg_json_doc *doc;
     kvg_status s = kvg_json_open(path, &doc);
-    if (s) return s;
-    s = read_root(kvg_json_root(doc), out);
-    kvg_json_close(doc);
-    return s;
+    return s ? s : read_document(doc, out);
 }

@@ -7,9 +7,9 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "harness/clock.h"
 #include "harness/pool_generate.h"
 
 /* What a child tells its parent, as it goes. */
@@ -28,13 +28,6 @@ typedef struct campaign {
     share *shares;
     size_t bytes;
 } campaign;
-
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 static bool wanted(const kvg_pool_options *options, const kvg_pool_scenario *scenario)
 {
@@ -209,7 +202,7 @@ static kvg_status run_script(const campaign *x, const char *path, kvg_pool_resul
 kvg_status kvg_pool_campaign(const kvg_pool_config *config, const kvg_pool_options *options, kvg_pool_result *result)
 {
     campaign x = {.config = config, .options = options};
-    const double start = now();
+    const double start = kvg_clock_seconds();
     *result = (kvg_pool_result){0};
     result->totals = calloc(config->scenario_count + 1, sizeof *result->totals);
     if (!result->totals) return kvg_fail(KVG_ERR_MEMORY, "cannot hold the totals");
@@ -231,7 +224,7 @@ kvg_status kvg_pool_campaign(const kvg_pool_config *config, const kvg_pool_optio
         if (!s && failed) s = explain(&x, failed, result);
         munmap((void *)x.stop, x.bytes);
     }
-    result->seconds = now() - start;
+    result->seconds = kvg_clock_seconds() - start;
     return s;
 }
 

@@ -14,6 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "harness/clock.h"
 #include "harness/result.h"
 #include "harness/run_child.h"
 
@@ -22,13 +23,6 @@ static volatile sig_atomic_t stop_signal;
 static void on_stop(int number)
 {
     stop_signal = number;
-}
-
-static double now_seconds(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
 }
 
 /* --- the result file --- */
@@ -150,7 +144,7 @@ static kvg_status start_worker(run_state *state, worker *w)
     w->in_case = w->probing = w->leaving = false;
     w->opening = true;
     w->length = 0;
-    w->since = now_seconds();
+    w->since = kvg_clock_seconds();
     return KVG_OK;
 }
 
@@ -160,7 +154,7 @@ static void case_done(run_state *state, worker *w, kvg_verdict verdict)
     state->finished++;
     w->position += state->options->jobs;
     w->in_case = w->probing = false;
-    w->since = now_seconds();
+    w->since = kvg_clock_seconds();
 }
 
 /* The device of the worker's case answers nobody any more, or its library cannot be opened: no case of its backend will
@@ -180,7 +174,7 @@ static kvg_status record_loss(run_state *state, worker *w, kvg_verdict verdict, 
 {
     const kvg_case *c = current_case(state, w);
     char repro[KVG_REPRO_SIZE];
-    kvg_result r = {.verdict = verdict, .milliseconds = 1e3 * (now_seconds() - w->since)};
+    kvg_result r = {.verdict = verdict, .milliseconds = 1e3 * (kvg_clock_seconds() - w->since)};
     kvg_case_repro(c, state->config->path, repro, sizeof repro);
     snprintf(r.detail, sizeof r.detail, "%s", detail);
     const bool slow = r.milliseconds > 1e3 * state->config->slow_seconds;
@@ -199,7 +193,7 @@ static kvg_status skip_lost(run_state *state, worker *w)
         snprintf(detail, sizeof detail, "not run: %s in '%s'",
                  l->verdict == KVG_VERDICT_DEVICE_LOST ? "the device was lost" : "its library could not be opened",
                  l->in->id);
-        w->since = now_seconds();
+        w->since = kvg_clock_seconds();
         s = record_loss(state, w, l->verdict, detail);
     }
     return s;
@@ -223,7 +217,7 @@ static kvg_status handle_line(run_state *state, worker *w, const char *line)
         const kvg_case *c = current_case(state, w);
         char repro[KVG_REPRO_SIZE];
         w->in_case = true;
-        w->since = now_seconds();
+        w->since = kvg_clock_seconds();
         kvg_case_repro(c, state->config->path, repro, sizeof repro);
         return write_line(&state->file, kvg_result_start_line(c->id, repro));
     }
@@ -233,13 +227,13 @@ static kvg_status handle_line(run_state *state, worker *w, const char *line)
     }
     if (line[0] == KVG_RUN_LEAVE) {
         w->leaving = true;
-        w->since = now_seconds();
+        w->since = kvg_clock_seconds();
         return KVG_OK;
     }
     if (line[0] == KVG_RUN_PROBE || line[0] == KVG_RUN_ALIVE) {
         w->probing = line[0] == KVG_RUN_PROBE;
         if (line[0] == KVG_RUN_ALIVE) w->suspect = NULL;
-        w->since = now_seconds();
+        w->since = kvg_clock_seconds();
         return KVG_OK;
     }
     w->leaving = line[0] == KVG_RUN_BROKEN || line[0] == KVG_RUN_LOST;
@@ -344,7 +338,7 @@ static int kill_worker(worker *w)
     kill(-w->pid, SIGKILL); /* the judge, its candidate and what that started */
     kill(w->pid, SIGKILL);
     close_pipe(w);
-    for (const double start = now_seconds(); now_seconds() - start < 30;) {
+    for (const double start = kvg_clock_seconds(); kvg_clock_seconds() - start < 30;) {
         if (is_over(w, &wait_status)) break;
         nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
     }
@@ -358,7 +352,7 @@ static kvg_status watch_worker(run_state *state, worker *w)
     int wait_status = 0;
     if (w->fd < 0 && is_over(w, &wait_status)) return child_ended(state, w, wait_status, NULL);
     if (!w->in_case && !w->leaving && w->fd >= 0) return KVG_OK;
-    if (now_seconds() - w->since <= state->config->hang_seconds) return KVG_OK;
+    if (kvg_clock_seconds() - w->since <= state->config->hang_seconds) return KVG_OK;
     char detail[96];
     snprintf(detail, sizeof detail, "no result after %g s: killed", state->config->hang_seconds);
     return child_ended(state, w, kill_worker(w), detail);
@@ -448,7 +442,7 @@ static kvg_status select_cases(const kvg_config *config, const kvg_run_options *
 static kvg_status run_selection(run_state *state)
 {
     char shard[32];
-    const double start = now_seconds();
+    const double start = kvg_clock_seconds();
     const kvg_config *config = state->config;
     snprintf(shard, sizeof shard, "%u/%u", state->options->shard + 1, state->options->shards);
     kvg_status s = open_results(state->options->out_folder, &state->file);
@@ -458,7 +452,8 @@ static kvg_status run_selection(run_state *state)
     state->summary->interrupted = stop_signal != 0;
     if (!s) {
         s = write_line(&state->file,
-                       kvg_result_end_line(state->summary->interrupted, now_seconds() - start, state->summary->counts));
+                       kvg_result_end_line(state->summary->interrupted, kvg_clock_seconds() - start,
+                                           state->summary->counts));
     }
     if (close(state->file.fd) != 0 && !s)
         s = kvg_fail(KVG_ERR_IO, "cannot write %s: %s", state->file.path, strerror(errno));

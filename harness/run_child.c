@@ -11,19 +11,12 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "harness/capabilities.h"
 #include "harness/check.h"
+#include "harness/clock.h"
 #include "harness/result.h"
-
-static double now_seconds(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
-}
 
 static void send_text(int fd, kvg_run_message kind, const char *text)
 {
@@ -102,7 +95,7 @@ static bool run_one(const kvg_run_share *share, const kvg_case *c, session *a)
     kvg_result r = {.verdict = KVG_VERDICT_PASS};
     kvg_case_repro(c, share->config->path, repro, sizeof repro);
     send_text(share->fd, KVG_RUN_START, "");
-    const double start = now_seconds();
+    const double start = kvg_clock_seconds();
     bool lost = false;
     if (!backend_opens(a, share, c, &r)) {
         lost = r.verdict == KVG_VERDICT_CRASH; /* it would again */
@@ -112,7 +105,7 @@ static bool run_one(const kvg_run_share *share, const kvg_case *c, session *a)
         if (r.verdict == KVG_VERDICT_DEVICE_LOST && !a->facts.has_ready) lost = true; /* taken at its word */
         blame_claim(a, &r);
     }
-    const bool slow = now_seconds() - start > share->config->slow_seconds;
+    const bool slow = kvg_clock_seconds() - start > share->config->slow_seconds;
     char *line = kvg_result_line(c, &r, repro, slow);
     const bool broken = r.verdict == KVG_VERDICT_CRASH || r.verdict == KVG_VERDICT_DEVICE_LOST;
     send_text(share->fd, lost ? KVG_RUN_LOST : broken ? KVG_RUN_BROKEN : KVG_RUN_RESULT, line ? line : "");

@@ -5,6 +5,7 @@
 #include "golden/reader/kvgold_pack.h"
 
 #include "harness/compare.h"
+#include "tests/fuzz/fuzz_require.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -14,11 +15,6 @@ static kvg_pack *pack;     /* as kvgold reads it */
 static kvgold_pack *alone; /* as the single-file reader does */
 static char answer_path[] = "/tmp/kvgold-fuzz-answer-XXXXXX";
 static int answer_file = -1;
-
-static void require(bool condition)
-{
-    if (!condition) abort();
-}
 
 static void end(void)
 {
@@ -43,7 +39,7 @@ static void start(void)
 static void check_text(const char *text, const char *contains)
 {
     require(text[0] && strstr(text, contains) != NULL);
-    for (; *text; text++) require((unsigned char)*text >= 0x20 && *text != 0x7f);
+    require_line(text);
 }
 
 /* What the single-file reader says of one tensor of the file. */

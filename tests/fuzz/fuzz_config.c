@@ -1,18 +1,13 @@
 /* Any bytes as a config. What is read keeps every promise of harness/config.h: cases with unique ids that fit, each a
  * checked problem whose fill exists and which one shard of three runs; where a policy is given, stored as its mode
  * says. What is refused leaves one line with the file's name. */
-#include <stdlib.h>
 #include <string.h>
 
 #include "harness/config.h"
 #include "harness/fill.h"
+#include "tests/fuzz/fuzz_require.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-static void require(bool condition)
-{
-    if (!condition) abort();
-}
 
 static void check_policy(const kvg_case *c)
 {
@@ -73,6 +68,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     require(s == KVG_ERR_INVALID);
     const char *text = kvg_error_text();
     require(strncmp(text, "fuzz.json: ", 11) == 0);
-    for (; *text; text++) require((unsigned char)*text >= 0x20 && *text != 0x7f);
+    require_line(text);
     return 0;
 }

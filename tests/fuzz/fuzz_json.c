@@ -1,23 +1,18 @@
 /* Any bytes as JSON. Beyond "no crash": what is read can be walked and every typed read of it answers; what is refused
  * leaves a one-line text and is never taken for lack of memory (cJSON must take all that the scan lets pass). */
-#include <stdlib.h>
 #include <string.h>
 
 #include "golden/json.h"
+#include "tests/fuzz/fuzz_require.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-static void require(bool condition)
-{
-    if (!condition) abort();
-}
 
 static void check_failure(kvg_status s)
 {
     require(s == KVG_ERR_INVALID);
     const char *text = kvg_error_text();
     require(strncmp(text, "fuzz.json: ", 11) == 0);
-    for (; *text; text++) require((unsigned char)*text >= 0x20 && *text != 0x7f);
+    require_line(text);
 }
 
 static void check_value(kvg_json value, size_t depth)

@@ -1,17 +1,12 @@
 /* Any bytes as a model's config.json. What is read keeps the promises of harness/model_config.h: sizes that fit each
  * other, a rope that has a table. What is refused leaves one line with the file's name. */
-#include <stdlib.h>
 #include <string.h>
 
 #include "harness/model_config.h"
 #include "reference/rope_table.h"
+#include "tests/fuzz/fuzz_require.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-static void require(bool condition)
-{
-    if (!condition) abort();
-}
 
 static void check_config(const kvg_model_config *c)
 {
@@ -39,6 +34,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     require(s == KVG_ERR_INVALID);
     const char *text = kvg_error_text();
     require(strncmp(text, "fuzz.json: ", 11) == 0);
-    for (; *text; text++) require((unsigned char)*text >= 0x20 && *text != 0x7f);
+    require_line(text);
     return 0;
 }

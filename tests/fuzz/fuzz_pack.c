@@ -7,6 +7,7 @@
 #include "golden/reader/kvgold_pack.h"
 
 #include "golden/pack.h"
+#include "tests/fuzz/fuzz_require.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -16,11 +17,6 @@ static const char *const names[KVGOLD_FILES] = {"manifest.json",        "manifes
                                                 "expected.safetensors", "provenance.json", "provenance.sha256"};
 static kvgold_file good[KVGOLD_FILES];
 static char folder[] = "/tmp/kvgold-fuzz-pack-XXXXXX";
-
-static void require(bool condition)
-{
-    if (!condition) abort();
-}
 
 static kvgold_file read_good(const char *name)
 {
@@ -89,7 +85,7 @@ static char *renew(int which, const uint8_t *data, size_t size, size_t *length)
 static void check_text(const char *text, const char *begin)
 {
     require(strncmp(text, begin, strlen(begin)) == 0);
-    for (; *text; text++) require((unsigned char)*text >= 0x20 && *text != 0x7f);
+    require_line(text);
 }
 
 static unsigned sum_of(const void *data, uint64_t bytes)

@@ -5,20 +5,16 @@
 #include <string.h>
 
 #include "golden/safetensors.h"
+#include "tests/fuzz/fuzz_require.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-static void require(bool condition)
-{
-    if (!condition) abort();
-}
 
 static void check_failure(kvg_status s, kvg_status expected)
 {
     require(s == expected);
     const char *text = kvg_error_text();
     require(strncmp(text, "fuzz.safetensors: ", 18) == 0);
-    for (; *text; text++) require((unsigned char)*text >= 0x20 && *text != 0x7f);
+    require_line(text);
 }
 
 /* By division, which cannot overflow as the product would: what is left is the size of an element. */

@@ -608,31 +608,24 @@ def computed(name, text):
     return bad(name, text, "verify")
 
 
-@computed("wrong-prompt", "0000.k differs when computed")
-def _(p):
-    t = find(p.prompt, p.bits["prompt"][0]["name"])
+def flip_first(p, file, name):
+    t = find(file, name)
     t[3] = flip(0)(t[3])
     p.entry(t)
 
 
-@computed("wrong-expected", "0000.k_codes differs when computed")
-def _(p):
-    t = find(p.expected, p.bits["expected"][0]["name"])
-    t[3] = flip(0)(t[3])
-    p.entry(t)
+computed("wrong-prompt", "0000.k differs when computed")(
+    lambda p: flip_first(p, p.prompt, p.bits["prompt"][0]["name"]))
+computed("wrong-expected", "0000.k_codes differs when computed")(
+    lambda p: flip_first(p, p.expected, p.bits["expected"][0]["name"]))
+computed("wrong-exact", "0001.out.exact differs when computed")(
+    lambda p: flip_first(p, p.expected, p.bound["answer"][0]["exact"]))
 
 
 @computed("wrong-bound", "0001.out.bound differs when computed")
 def _(p):
     t = find(p.expected, p.bound["answer"][0]["bound"])
     set_f64(p, t, 0, 2 * struct.unpack_from("<d", t[3])[0])
-
-
-@computed("wrong-exact", "0001.out.exact differs when computed")
-def _(p):
-    t = find(p.expected, p.bound["answer"][0]["exact"])
-    t[3] = flip(0)(t[3])
-    p.entry(t)
 
 
 @computed("wrong-case-id", "its config line gives")
