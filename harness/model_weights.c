@@ -54,7 +54,7 @@ static const struct {
     dim dims[5];
 } weights_table[KVG_WEIGHT_COUNT] = {
 #define WEIGHT(ENUM, LAYERED, CONDITION, name, ...) {LAYERED, CONDITION, name, {__VA_ARGS__}},
-#include "harness/model_weights.def"
+#include "core/model_weights.def"
 #undef WEIGHT
 };
 
@@ -414,4 +414,19 @@ kvg_status kvg_model_weights_check(const kvg_model_weights *w)
         if (s) return s;
     }
     return KVG_OK;
+}
+
+static kvg_weight_view source_view(const void *weights, kvg_weight weight, uint32_t layer)
+{
+    return kvg_model_weights_view(weights, weight, layer);
+}
+
+static size_t source_row(const void *weights, kvg_weight weight, uint32_t layer, size_t row, float *out)
+{
+    return kvg_model_weights_row(weights, weight, layer, row, out);
+}
+
+kvg_model_source kvg_model_weights_source(const kvg_model_weights *weights)
+{
+    return (kvg_model_source){weights, source_view, source_row};
 }

@@ -6,21 +6,6 @@
 
 #include "harness/model_config.h"
 
-typedef enum kvg_weight {
-#define WEIGHT(ENUM, LAYERED, CONDITION, name, ...) KVG_WEIGHT_##ENUM,
-#include "harness/model_weights.def"
-#undef WEIGHT
-    KVG_WEIGHT_COUNT
-} kvg_weight;
-
-/* A tensor as it lies in its file: not necessarily aligned. */
-typedef struct kvg_weight_view {
-    kvg_dtype dtype; /* f16, bf16, f32; u8: codes and scales of mxfp4 */
-    uint32_t rank;
-    uint64_t shape[4];
-    const void *data; /* NULL: the model has none */
-} kvg_weight_view;
-
 typedef struct kvg_model_weights kvg_model_weights;
 
 /* Opens model.safetensors, or the shards of model.safetensors.index.json, and checks that every tensor of the config is
@@ -41,5 +26,8 @@ kvg_weight_view kvg_model_weights_view(const kvg_model_weights *weights, kvg_wei
  * expert * outputs + output, and the numbers are the output's weights of the inputs. */
 size_t kvg_model_weights_row(const kvg_model_weights *weights, kvg_weight weight, uint32_t layer, size_t row,
                              float *out);
+
+/* The weights as a runner takes them; they outlive it. */
+kvg_model_source kvg_model_weights_source(const kvg_model_weights *weights);
 
 #endif

@@ -1,0 +1,44 @@
+#include "core/transformer.h"
+
+/* What the two have in common. */
+static kvg_problem layer_problem(const kvg_model_setup *setup, uint32_t layer)
+{
+    const kvg_model_config *c = setup->config;
+    return (kvg_problem){
+        .layout = setup->layout,
+        .dtype = setup->dtype,
+        .storage = {setup->storage[KVG_K], setup->storage[KVG_V]},
+        .kv_heads = c->kv_heads,
+        .head_dim = c->head_dim,
+        .paging = {.layers = c->layers,
+                   .layer = layer,
+                   .blocks = setup->blocks,
+                   .block_tokens = setup->block_tokens},
+    };
+}
+
+kvg_problem kvg_model_append(const kvg_model_setup *setup, uint32_t layer, uint32_t rows)
+{
+    kvg_problem p = layer_problem(setup, layer);
+    p.op = KVG_OP_APPEND;
+    p.tokens = rows;
+    p.rope = setup->config->rope;
+    p.rope.positions = setup->max_tokens;
+    p.bias = setup->config->attention_bias;
+    return p;
+}
+
+kvg_problem kvg_model_decode(const kvg_model_setup *setup, uint32_t layer, const kvg_model_step *step)
+{
+    const kvg_model_config *c = setup->config;
+    kvg_problem p = layer_problem(setup, layer);
+    p.op = KVG_OP_DECODE;
+    p.tokens = step->longest;
+    p.paging.sequences = step->sequences;
+    p.profile = setup->profile;
+    p.attention = (kvg_attention){.query_heads = c->query_heads,
+                                  .queries = step->rows,
+                                  .window = c->sliding[layer] ? c->window : 0,
+                                  .sinks = c->sinks};
+    return p;
+}
