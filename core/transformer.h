@@ -77,6 +77,7 @@ typedef struct kvg_model_setup {
     kvg_profile profile;    /* of op decode: simt.fma.v1, or a chip's */
     kvg_products products;
     uint32_t max_tokens;    /* of a sequence: no position and no length is beyond */
+    const float *cos_sin;   /* [max_tokens][head_dim / 2][2]: the table of config.rope (docs/numerics.md section 8) */
     uint32_t max_rows, max_sequences, max_wanted; /* of a step */
     /* Who answers ops append and decode; NULL: the runner itself. The GPU's runner takes no other. */
     kvg_status (*run)(void *context, const kvg_problem *problem, const kvg_tensor *in, kvg_tensor *out);
