@@ -62,7 +62,7 @@ typedef struct kvg_model_source {
 /* How matrix products are taken. */
 typedef enum kvg_products {
     KVG_PRODUCTS_FIXED,  /* section 4's order of fused multiply-adds: the same bits everywhere */
-    KVG_PRODUCTS_LIBRARY /* cuBLAS, on operands rounded to T: within section 4's bound */
+    KVG_PRODUCTS_LIBRARY /* cuBLAS, x rounded to the weights' type: within section 4's bound; of experts as FIXED */
 } kvg_products;
 
 /* A model put to work: everything that all steps share. Config, weights and scales outlive the runner. */

@@ -108,16 +108,6 @@ void ref_side_dequantise(const ref_side *t, const uint8_t *codes, const uint8_t 
     }
 }
 
-/* Nibble n of TurboMind's uint32 holds this element of its eight. */
-static const uint8_t turbomind_order[8] = {0, 2, 4, 6, 1, 3, 5, 7};
-
-size_t ref_nibble_element(ref_packing packing, size_t nibble, size_t count)
-{
-    if (packing == REF_PACK_TURBOMIND) return nibble / 8 * 8 + turbomind_order[nibble % 8];
-    if (packing == REF_PACK_HALVES) return nibble / 2 + nibble % 2 * (count / 2);
-    return nibble;
-}
-
 void ref_pack(ref_packing packing, const uint16_t *codes, size_t count, uint8_t *bytes)
 {
     if (packing == REF_PACK_U16) {

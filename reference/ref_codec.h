@@ -95,9 +95,16 @@ void ref_side_dequantise(const ref_side *side, const uint8_t *codes, const uint8
 kvg_run_fn ref_quantise, ref_dequantise, ref_paged, ref_decode, ref_mma;
 
 void ref_pack(ref_packing packing, const uint16_t *codes, size_t count, uint8_t *bytes);
-/* The element whose code is nibble `nibble` (low nibble of byte 0 first) of a row of `count` 4-bit codes. */
-size_t ref_nibble_element(ref_packing packing, size_t nibble, size_t count);
 void ref_unpack(ref_packing packing, const uint8_t *bytes, size_t count, uint16_t *codes);
+
+/* The element whose code is nibble `nibble` (low nibble of byte 0 first) of a row of `count` 4-bit codes. */
+static inline size_t ref_nibble_element(ref_packing packing, size_t nibble, size_t count)
+{
+    static const uint8_t turbomind_order[8] = {0, 2, 4, 6, 1, 3, 5, 7}; /* elements of the nibbles of its uint32 */
+    if (packing == REF_PACK_TURBOMIND) return nibble / 8 * 8 + turbomind_order[nibble % 8];
+    if (packing == REF_PACK_HALVES) return nibble / 2 + nibble % 2 * (count / 2);
+    return nibble;
+}
 
 /* RN_T of a double, widened again: one rounding to the model type. */
 float ref_round_to(kvg_dtype dtype, double x);

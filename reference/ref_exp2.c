@@ -1,10 +1,35 @@
 #include "reference/ref_exp2.h"
 
-#include <math.h> /* fmaf: correctly rounded in every C library */
-
 #include "core/bits.h"
+#include "reference/ref_fused.h"
 
 enum { F32_FRACTION = 23 };
+
+/* Horner's rule, one fma per step. Nothing branches, so that a loop becomes one over vectors. */
+REF_FUSED_BODY float exp2_of(float x)
+{
+    const uint32_t any = x > -127 ? UINT32_MAX : 0; /* none for NaN */
+    const float kept = kvg_f32_of_bits(kvg_bits_of_f32(x) & any);
+    const int32_t toward_zero = (int32_t)kept;
+    const int32_t n = toward_zero - ((float)toward_zero > kept);
+    const float t = kept - (float)n;
+    const float p3 = fmaf(0x1.bc31b2p-7f, t, 0x1.aa3fd8p-5f), p2 = fmaf(p3, t, 0x1.ee587ep-3f);
+    const float p = fmaf(fmaf(p2, t, 0x1.62d51cp-1f), t, 1);
+    return kvg_f32_of_bits((kvg_bits_of_f32(p) + ((uint32_t)n << F32_FRACTION)) & any);
+}
+
+float ref_exp2(float x)
+{
+    return exp2_of(x);
+}
+
+REF_FUSED_BODY void ref_exp2_all_body(float *x, size_t count)
+{
+#pragma omp simd
+    for (size_t i = 0; i < count; i++) x[i] = exp2_of(x[i]);
+}
+
+REF_FUSED(ref_exp2_all, (float *x, size_t count), (x, count))
 
 /* p[0] + p[1] x + ... by Horner's rule, one fma per step. */
 static float polynomial(const float *p, int terms, float x)
@@ -12,16 +37,6 @@ static float polynomial(const float *p, int terms, float x)
     float y = p[terms - 1];
     for (int i = terms - 2; i >= 0; i--) y = fmaf(y, x, p[i]);
     return y;
-}
-
-float ref_exp2(float x)
-{
-    static const float c[] = {1, 0x1.62d51cp-1f, 0x1.ee587ep-3f, 0x1.aa3fd8p-5f, 0x1.bc31b2p-7f};
-    if (!(x > -127)) return 0; /* NaN too */
-    int n = (int)x;
-    if ((float)n > x) n--; /* the conversion goes toward zero */
-    const float p = polynomial(c, sizeof c / sizeof c[0], x - (float)n);
-    return kvg_f32_of_bits(kvg_bits_of_f32(p) + ((uint32_t)n << F32_FRACTION));
 }
 
 float ref_log2(float x)

@@ -1,6 +1,7 @@
 #include "reference/ref_kv.h"
 
 #include <limits.h>
+#include <string.h>
 
 static const kvg_tensor *input(const kvg_tensor *in, kvg_role role, kvg_side side)
 {
@@ -38,6 +39,11 @@ static void read_bytes(const ref_kv *kv, const kvg_row_map *map, int64_t slot, u
     const kvg_paging *g = &kv->p->paging;
     const uint8_t *pool = kv->pools[map->side][map->pool == KVG_ROLE_SCALE_POOL];
     const uint32_t block = (uint32_t)(slot / g->block_tokens), offset = (uint32_t)(slot % g->block_tokens);
+    if (map->bytes == 0) return; /* nor is there a pool */
+    if (!map->swizzle) {         /* all together */
+        memcpy(bytes, pool + kvg_reference_place(map, g->layer, block, head, offset, 0), map->bytes);
+        return;
+    }
     for (uint32_t i = 0; i < map->bytes; i++) {
         bytes[i] = pool[kvg_reference_place(map, g->layer, block, head, offset, i)];
     }

@@ -1,9 +1,9 @@
 /* The profile tier of attention: what all decode contracts have alike, docs/decode-contract.md sections 3, 5 and 7 to
  * 9, operation by operation. Operands, sums and scores are those of the profile's contract (reference/ref_profile.h).
  *
- * A work item is one query token, one KV head and a span of leaves: the query heads of the group see the same keys, so
- * that a tile of K and V is decoded once for all of them. Its leaves are merged to the node of the tree that covers the
- * span; when all spans of a token are there, their nodes are merged to the root. */
+ * A work item is one leaf of one KV head, for a batch of query tokens of one sequence: they and the query heads of the
+ * group see the same keys, so that a tile of K and V is decoded once for all of them. When all leaves of a batch are
+ * there, those of each row are merged to the root. */
 #include <float.h>
 #include <math.h>
 #include <stdlib.h>
@@ -18,13 +18,13 @@
 enum {
     TILE = REF_PROFILE_TILE,
     LEAF = REF_PROFILE_LEAF,
-    LEAVES = 8, /* of a work item: a node of the tree */
-    SPAN = LEAVES * LEAF,
+    MOST_ROWS = 256,        /* of a batch and a KV head: those of one token may be more */
+    MOST_FLOATS = 1 << 23,  /* of a batch's nodes: those of one token may be more */
 };
 static const float LOG2_E = 0x1.715476p+0f, LN_2 = 0x1.62e43p-1f;
 static const float LEAST = -FLT_MAX; /* reference point of a row that has seen nothing */
 
-/* One query head of a work item: its row of q as the contract keeps it. */
+/* One row of a work item: its q as the contract keeps it. */
 typedef struct head {
     void *query;
     float c, capped_c;
@@ -33,11 +33,16 @@ typedef struct head {
 /* Of one thread. */
 typedef struct desk {
     void *tile; /* the contract's */
-    bool seen[TILE];
-    head *heads;    /* [group] */
+    bool placed[TILE];
+    head *heads;    /* [tokens][group] */
     void *queries;  /* of the heads */
-    float *leaves;  /* [group][LEAVES] nodes */
 } desk;
+
+/* Query tokens of one sequence, and the leaves that their keys lie in. */
+typedef struct batch {
+    uint32_t first, count;
+    uint32_t first_leaf, end_leaf;
+} batch;
 
 static size_t node_floats(const ref_profile_run *r)
 {
@@ -86,25 +91,25 @@ static float capped(const ref_profile_run *r, float u)
     return copysignf(z, u);
 }
 
-static float score(const ref_profile_run *r, const head *h, const void *tile, uint32_t i)
-{
-    const float s = r->contract->score(r, tile, i, h->query);
-    return r->p->attention.softcap > 0 ? capped(r, s * h->capped_c) : s * h->c;
-}
-
 /* --- section 7: a leaf --- */
 
-/* Decodes the 32 positions from `start` on that the query can see; false if there are none. */
-static bool load_tile(const ref_profile_run *r, desk *d, const ref_query *query, ref_range_of_keys keys,
-                      uint32_t kv_head, int64_t start)
+/* Decodes the 32 positions from `start` on that have a place. */
+static void load_tile(const ref_profile_run *r, desk *d, uint32_t sequence, uint32_t kv_head, int64_t start)
+{
+    for (uint32_t i = 0; i < TILE; i++) {
+        const ref_place at = {sequence, kv_head, (uint32_t)(start + i)};
+        d->placed[i] = ref_kv_slot(&r->kv, at.sequence, at.position) >= 0;
+        r->contract->load(r, d->tile, i, d->placed[i] ? &at : NULL);
+    }
+}
+
+/* Which positions of the tile a query sees; false if there are none. */
+static bool find_seen(const desk *d, ref_range_of_keys keys, int64_t start, bool *seen)
 {
     bool any = false;
     for (uint32_t i = 0; i < TILE; i++) {
-        const ref_place at = {query->sequence, kv_head, (uint32_t)(start + i)};
-        d->seen[i] = start + i >= keys.first && start + i < keys.end &&
-                     ref_kv_slot(&r->kv, at.sequence, at.position) >= 0;
-        any |= d->seen[i];
-        r->contract->load(r, d->tile, i, d->seen[i] ? &at : NULL);
+        seen[i] = start + i >= keys.first && start + i < keys.end && d->placed[i];
+        any |= seen[i];
     }
     return any;
 }
@@ -128,14 +133,18 @@ static void rescale(const ref_profile_run *r, ref_node n, float top)
     *n.m = top;
 }
 
-static void walk_tile(const ref_profile_run *r, const desk *d, const head *h, ref_node n)
+static void walk_tile(const ref_profile_run *r, const void *tile, const bool *seen, const head *h, ref_node n)
 {
+    const bool caps = r->p->attention.softcap > 0;
     float z[TILE], p[TILE];
-    for (uint32_t i = 0; i < TILE; i++) z[i] = d->seen[i] ? score(r, h, d->tile, i) : -INFINITY;
+    r->contract->scores(r, tile, seen, h->query, z);
+    for (uint32_t i = 0; i < TILE; i++)
+        z[i] = !seen[i] ? -INFINITY : caps ? capped(r, z[i] * h->capped_c) : z[i] * h->c;
     const float top = top_of(z), rise = top - *n.m;
     if (!(rise <= r->lazy)) rescale(r, n, top);
-    for (uint32_t i = 0; i < TILE; i++) p[i] = ref_exp2(z[i] - *n.m);
-    r->contract->add(r, d->tile, d->seen, p, n);
+    for (uint32_t i = 0; i < TILE; i++) p[i] = z[i] - *n.m;
+    ref_exp2_all(p, TILE);
+    r->contract->add(r, tile, seen, p, n);
 }
 
 /* --- section 8: merges --- */
@@ -200,7 +209,7 @@ static void write_row(const ref_profile_run *r, size_t row, ref_node n)
 
 /* --- the whole problem --- */
 
-/* The spans that a query's keys lie in. */
+/* The leaves that a query's keys lie in: none, or `first` to `end` - 1. */
 typedef struct extent {
     uint32_t first, end;
 } extent;
@@ -209,30 +218,79 @@ static extent extent_of(const ref_profile_run *r, uint32_t token)
 {
     const ref_range_of_keys keys = ref_query_keys(&r->kv.table, &r->queries[token]);
     if (keys.end <= keys.first) return (extent){0, 0};
-    return (extent){(uint32_t)(keys.first / SPAN), (uint32_t)((keys.end + SPAN - 1) / SPAN)};
+    return (extent){(uint32_t)(keys.first / LEAF), (uint32_t)((keys.end + LEAF - 1) / LEAF)};
 }
 
-/* Span `index` of those of the token. */
-static void run_span(const ref_profile_run *r, desk *d, uint32_t token, uint32_t kv_head, uint32_t index)
+/* Nodes of a row: one at least, for a row that sees nothing. */
+static uint32_t leaves_of(const batch *b)
 {
-    const ref_query *query = &r->queries[token];
-    const ref_range_of_keys keys = ref_query_keys(&r->kv.table, query);
-    const uint32_t first = kv_head * r->group;
-    const int64_t from = (keys.first / SPAN + index) * SPAN;
-    for (uint32_t g = 0; g < r->group; g++)
-        read_head(r, (size_t)token * r->p->attention.query_heads + first + g, &d->heads[g]);
-    for (size_t i = 0; i < (size_t)r->group * LEAVES; i++) set_empty(r, node_at(r, d->leaves, i));
-    for (int64_t start = from; start < from + SPAN && start < keys.end; start += TILE) {
-        const size_t leaf = (size_t)(start - from) / LEAF;
-        if (start + TILE <= keys.first || !load_tile(r, d, query, keys, kv_head, start)) continue;
-        for (uint32_t g = 0; g < r->group; g++) walk_tile(r, d, &d->heads[g], node_at(r, d->leaves, g * LEAVES + leaf));
+    return b->first_leaf < b->end_leaf ? b->end_leaf - b->first_leaf : 1;
+}
+
+static size_t floats_of(const ref_profile_run *r, const batch *b)
+{
+    return (size_t)b->count * r->p->attention.query_heads * leaves_of(b) * node_floats(r);
+}
+
+/* The batch that begins with token `first`: as many of its sequence as there is room for. */
+static batch batch_from(const ref_profile_run *r, uint32_t first)
+{
+    batch b = {first, 0, 0, 0};
+    while (first + b.count < r->p->attention.queries &&
+           r->queries[first + b.count].sequence == r->queries[first].sequence) {
+        const extent next = extent_of(r, first + b.count);
+        batch more = {first, b.count + 1, b.first_leaf, b.end_leaf};
+        if (next.first < next.end) {
+            more.first_leaf = b.end_leaf && b.first_leaf < next.first ? b.first_leaf : next.first;
+            more.end_leaf = b.end_leaf > next.end ? b.end_leaf : next.end;
+        }
+        if (b.count && (more.count * r->group > MOST_ROWS || floats_of(r, &more) > MOST_FLOATS)) break;
+        b = more;
     }
-    for (uint32_t g = 0; g < r->group; g++) {
-        float *leaves = d->leaves + g * LEAVES * node_floats(r);
-        merge_tree(r, leaves, 0, LEAVES);
-        memcpy(r->nodes + ((size_t)(first + g) * r->spans + index) * node_floats(r), leaves,
-               node_floats(r) * sizeof *leaves);
+    return b;
+}
+
+/* Leaf `leaf` of a query head of the batch's token `i`. */
+static ref_node leaf_of(const ref_profile_run *r, const batch *b, uint32_t i, uint32_t query_head, uint32_t leaf)
+{
+    const size_t row = (size_t)i * r->p->attention.query_heads + query_head;
+    return node_at(r, r->nodes, row * leaves_of(b) + leaf - b->first_leaf);
+}
+
+static void run_leaf(const ref_profile_run *r, desk *d, const batch *b, uint32_t kv_head, uint32_t leaf)
+{
+    const uint32_t group = r->group, first = kv_head * group;
+    const int64_t from = (int64_t)leaf * LEAF;
+    for (uint32_t i = 0; i < b->count * group; i++) {
+        const uint32_t token = i / group, query_head = first + i % group;
+        read_head(r, (size_t)(b->first + token) * r->p->attention.query_heads + query_head, &d->heads[i]);
+        set_empty(r, leaf_of(r, b, token, query_head, leaf));
     }
+    for (int64_t start = from; start < from + LEAF; start += TILE) {
+        bool loaded = false;
+        for (uint32_t i = 0; i < b->count; i++) {
+            const ref_query *query = &r->queries[b->first + i];
+            const ref_range_of_keys keys = ref_query_keys(&r->kv.table, query);
+            bool seen[TILE];
+            if (start + TILE <= keys.first || start >= keys.end) continue;
+            if (!loaded) load_tile(r, d, query->sequence, kv_head, start);
+            loaded = true;
+            if (!find_seen(d, keys, start, seen)) continue;
+            for (uint32_t g = 0; g < group; g++)
+                walk_tile(r, d->tile, seen, &d->heads[i * group + g], leaf_of(r, b, i, first + g, leaf));
+        }
+    }
+}
+
+/* A row's leaves to its root, and to what is asked for. */
+static void run_root(const ref_profile_run *r, const batch *b, uint32_t i, uint32_t query_head)
+{
+    const extent at = extent_of(r, b->first + i);
+    const bool sees = at.first < at.end;
+    const ref_node root = leaf_of(r, b, i, query_head, sees ? at.first : b->first_leaf);
+    if (!sees) set_empty(r, root);
+    merge_tree(r, root.m, at.first, at.end);
+    write_row(r, (size_t)(b->first + i) * r->p->attention.query_heads + query_head, root);
 }
 
 static void close_desk(desk *d)
@@ -241,29 +299,27 @@ static void close_desk(desk *d)
     free(d->tile);
     free(d->heads);
     free(d->queries);
-    free(d->leaves);
     free(d);
 }
 
 static desk *open_desk(const ref_profile_run *r)
 {
-    const size_t query_bytes = r->contract->query_bytes;
+    const size_t query_bytes = r->contract->query_bytes, rows = r->group > MOST_ROWS ? r->group : MOST_ROWS;
     desk *d = calloc(1, sizeof *d);
     if (!d) return NULL;
-    d->tile = malloc(r->contract->tile_bytes);
-    d->heads = malloc(r->group * sizeof *d->heads);
-    d->queries = malloc(r->group * query_bytes);
-    d->leaves = malloc(r->group * LEAVES * node_floats(r) * sizeof *d->leaves);
-    if (!d->tile || !d->heads || !d->queries || !d->leaves) {
+    d->tile = calloc(1, r->contract->tile_bytes);
+    d->heads = malloc(rows * sizeof *d->heads);
+    d->queries = malloc(rows * query_bytes);
+    if (!d->tile || !d->heads || !d->queries) {
         close_desk(d);
         return NULL;
     }
-    for (uint32_t g = 0; g < r->group; g++) d->heads[g].query = (uint8_t *)d->queries + g * query_bytes;
+    for (size_t i = 0; i < rows; i++) d->heads[i].query = (uint8_t *)d->queries + i * query_bytes;
     return d;
 }
 
-/* One token after the other, each by all threads: first its spans, then its rows. */
-static kvg_status run_tokens(const ref_profile_run *r)
+/* One batch after the other, each by all threads: first its leaves, then its rows. */
+static kvg_status run_batches(const ref_profile_run *r)
 {
     const uint32_t query_heads = r->p->attention.query_heads;
     bool failed = false;
@@ -275,19 +331,16 @@ static kvg_status run_tokens(const ref_profile_run *r)
             failed = true;
         }
 #pragma omp barrier
-        for (uint32_t token = 0; !failed && token < r->p->attention.queries; token++) {
-            const extent at = extent_of(r, token);
-            const uint32_t spans = at.end - at.first;
+        for (uint32_t first = 0; !failed && first < r->p->attention.queries;) {
+            const batch b = batch_from(r, first);
+            const uint32_t leaves = b.end_leaf - b.first_leaf;
 #pragma omp for schedule(dynamic)
-            for (uint64_t i = 0; i < (uint64_t)spans * r->p->kv_heads; i++)
-                run_span(r, d, token, (uint32_t)(i / spans), (uint32_t)(i % spans));
+            for (uint64_t i = 0; i < (uint64_t)leaves * r->p->kv_heads; i++)
+                run_leaf(r, d, &b, (uint32_t)(i / leaves), b.first_leaf + (uint32_t)(i % leaves));
 #pragma omp for
-            for (uint32_t h = 0; h < query_heads; h++) {
-                float *nodes = r->nodes + (size_t)h * r->spans * node_floats(r);
-                if (spans == 0) set_empty(r, node_at(r, nodes, 0));
-                merge_tree(r, nodes, at.first, at.end);
-                write_row(r, (size_t)token * query_heads + h, node_at(r, nodes, 0));
-            }
+            for (uint64_t i = 0; i < (uint64_t)b.count * query_heads; i++)
+                run_root(r, &b, (uint32_t)(i / query_heads), (uint32_t)(i % query_heads));
+            first += b.count;
         }
         close_desk(d);
     }
@@ -300,14 +353,15 @@ static kvg_status run(ref_profile_run *r, const kvg_tensor *query_lengths)
     r->queries = malloc(a->queries * sizeof *r->queries);
     if (!r->queries) return kvg_fail(KVG_ERR_MEMORY, "no memory for %u queries", a->queries);
     kvg_status s = ref_queries_place(&r->kv.table, query_lengths, r->queries);
-    r->spans = 1;
-    for (uint32_t i = 0; !s && i < a->queries; i++) {
-        const extent at = extent_of(r, i);
-        r->spans = at.end - at.first > r->spans ? at.end - at.first : r->spans;
+    size_t most = 0;
+    for (uint32_t i = 0; !s && i < a->queries;) {
+        const batch b = batch_from(r, i);
+        most = floats_of(r, &b) > most ? floats_of(r, &b) : most;
+        i += b.count;
     }
-    r->nodes = malloc((size_t)a->query_heads * r->spans * node_floats(r) * sizeof *r->nodes);
-    if (!s && !r->nodes) s = kvg_fail(KVG_ERR_MEMORY, "no memory for the nodes of %u spans of keys", r->spans);
-    if (!s) s = run_tokens(r);
+    r->nodes = malloc(most * sizeof *r->nodes);
+    if (!s && !r->nodes) s = kvg_fail(KVG_ERR_MEMORY, "no memory for nodes of %zu numbers", most);
+    if (!s) s = run_batches(r);
     free(r->nodes);
     free(r->queries);
     return s;

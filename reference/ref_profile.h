@@ -39,8 +39,7 @@ typedef struct ref_profile_run {
     ref_query *queries;
     uint32_t group;      /* query heads of a KV head */
     float score_factor;  /* c but for 2^e */
-    uint32_t spans;      /* room for nodes in `nodes` */
-    float *nodes;        /* of the token at work: [Hq][spans] */
+    float *nodes;        /* of the batch at work: [tokens][Hq][leaves] */
 } ref_profile_run;
 
 /* A position that has a slot. */
@@ -57,11 +56,11 @@ typedef struct ref_contract {
 
     /* A row of q, D elements of T, as the contract keeps it; e of section 3. */
     int (*read_query)(const ref_profile_run *r, const void *q, void *query);
-    /* Position i of a tile: K's and V's operands; NULL: the row does not see it. */
+    /* Position i of a tile: K's and V's operands; NULL: it has no place, and nobody sees it. Tiles are 0 at first. */
     void (*load)(const ref_profile_run *r, void *tile, uint32_t i, const ref_place *at);
-    /* S' of position i, which is seen. */
-    float (*score)(const ref_profile_run *r, const void *tile, uint32_t i, const void *query);
-    /* The positions of a tile join l and o with weights p; `seen` says which there are. */
+    /* S' of the positions of a tile that a row sees; what the others are does not matter. */
+    void (*scores)(const ref_profile_run *r, const void *tile, const bool *seen, const void *query, float *s);
+    /* The positions of a tile that a row sees join l and o with weights p, which are +0 for the others. */
     void (*add)(const ref_profile_run *r, const void *tile, const bool *seen, const float *p, ref_node n);
 } ref_contract;
 

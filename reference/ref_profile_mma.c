@@ -48,40 +48,43 @@ static void load(const ref_profile_run *r, void *into, uint32_t i, const ref_pla
     const uint32_t D = r->p->head_dim;
     tile *d = into;
     ref_operand row[KVG_MAX_HEAD_DIM];
-    if (at) {
-        ref_holding_row(&t->k, at->sequence, at->kv_head, at->position, row, &d->k_scale[i]);
-        for (uint32_t j = 0; j < D; j++) d->k[i * D + j] = row[t->order[j]];
-        ref_holding_row(&t->v, at->sequence, at->kv_head, at->position, row, &d->v_scale[i]);
-        for (uint32_t j = 0; j < r->dims; j++) d->v[j * TILE + i] = row[j];
-    } else {
-        d->v_scale[i] = 0;
-        for (uint32_t j = 0; j < r->dims; j++) d->v[j * TILE + i] = (ref_operand){0, REF_OPERAND_ZERO};
-    }
+    if (!at) return;
+    ref_holding_row(&t->k, at->sequence, at->kv_head, at->position, row, &d->k_scale[i]);
+    for (uint32_t j = 0; j < D; j++) d->k[i * D + j] = row[t->order[j]];
+    ref_holding_row(&t->v, at->sequence, at->kv_head, at->position, row, &d->v_scale[i]);
+    for (uint32_t j = 0; j < r->dims; j++) d->v[j * TILE + i] = row[j];
 }
 
-static float score(const ref_profile_run *r, const void *from, uint32_t i, const void *q)
+static void scores(const ref_profile_run *r, const void *from, const bool *seen, const void *q, float *s)
 {
     const tables *t = r->tables;
     const tile *d = from;
     const uint32_t D = r->p->head_dim;
-    const float s = ref_mma_dot(r->profile, d->k + i * D, ((const query *)q)->q, D, 0);
-    return t->k.row_scaled ? s * d->k_scale[i] : s;
+    for (uint32_t i = 0; i < TILE; i++) {
+        if (!seen[i]) continue;
+        s[i] = ref_mma_dot(r->profile, d->k + i * D, ((const query *)q)->q, D, 0);
+        if (t->k.row_scaled) s[i] *= d->k_scale[i];
+    }
 }
 
+/* What a row does not see has weight 0 and V 0. */
 static void add(const ref_profile_run *r, const void *from, const bool *seen, const float *p, ref_node n)
 {
     const tables *t = r->tables;
     const tile *d = from;
-    const ref_operand one = ref_operand_round(t->v.type, 1);
-    ref_operand ones[TILE], weights[TILE], scaled[TILE];
-    (void)seen; /* the others have p = 0 and V = 0 */
+    const ref_operand one = ref_operand_round(t->v.type, 1), zero = {0, REF_OPERAND_ZERO};
+    ref_operand ones[TILE], weights[TILE], scaled[TILE], v[TILE];
     for (uint32_t i = 0; i < TILE; i++) {
+        const float scale = t->v.row_scaled && seen[i] ? d->v_scale[i] : 1;
         ones[i] = one;
         weights[i] = ref_operand_round(t->v.type, p[i]);
-        scaled[i] = t->v.row_scaled ? ref_operand_round(t->v.type, p[i] * d->v_scale[i]) : weights[i];
+        scaled[i] = t->v.row_scaled ? ref_operand_round(t->v.type, p[i] * scale) : weights[i];
     }
     *n.l = ref_mma_dot(r->profile, ones, weights, TILE, *n.l);
-    for (uint32_t j = 0; j < r->dims; j++) n.o[j] = ref_mma_dot(r->profile, d->v + j * TILE, scaled, TILE, n.o[j]);
+    for (uint32_t j = 0; j < r->dims; j++) {
+        for (uint32_t i = 0; i < TILE; i++) v[i] = seen[i] ? d->v[j * TILE + i] : zero;
+        n.o[j] = ref_mma_dot(r->profile, v, scaled, TILE, n.o[j]);
+    }
 }
 
 const ref_contract ref_contract_mma = {
@@ -93,6 +96,6 @@ const ref_contract ref_contract_mma = {
     .open = open_tables,
     .read_query = read_query,
     .load = load,
-    .score = score,
+    .scores = scores,
     .add = add,
 };

@@ -34,6 +34,7 @@ int main(void)
         cmocka_unit_test(test_profile_one_hot),
         cmocka_unit_test(test_profile_without_keys),
         cmocka_unit_test(test_profile_nan),
+        cmocka_unit_test(test_profile_nan_scale),
         cmocka_unit_test(test_profile_pages),
         cmocka_unit_test(test_profile_unowned_bytes),
         cmocka_unit_test(test_profile_batch),

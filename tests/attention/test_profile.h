@@ -24,6 +24,7 @@ void test_profile_mean(void **state);
 void test_profile_one_hot(void **state);
 void test_profile_without_keys(void **state);
 void test_profile_nan(void **state);
+void test_profile_nan_scale(void **state);
 
 /* test_profile_relations.c: problems that must have the same bits. */
 void test_profile_pages(void **state);

@@ -196,3 +196,40 @@ void test_profile_nan(void **state)
         }
     }
 }
+
+/* The scale of V's row at position 60, head 1 becomes NaN: no encoder writes that. */
+static void spoil_scale(world *w)
+{
+    const kvg_role *inputs = kvg_op_get(KVG_OP_DECODE)->inputs;
+    const int32_t *blocks = w->in[kvg_roles_index(inputs, KVG_ROLE_BLOCK_TABLE, KVG_K)].data;
+    uint8_t *pool = w->in[kvg_roles_index(inputs, KVG_ROLE_SCALE_POOL, KVG_V)].data;
+    const kvg_paging *g = &w->p.paging;
+    kvg_layout_map map;
+    kvg_reference_layout_map(&w->p, &map);
+    for (uint32_t i = 0; i < 2; i++) {
+        pool[kvg_reference_place(&map.scales[KVG_V], g->layer, (uint32_t)blocks[60 / g->block_tokens], 1,
+                                 60 % g->block_tokens, i)] = 0xFF;
+    }
+}
+
+/* Rows that share a tile of keys do not share what they see of it. */
+void test_profile_nan_scale(void **state)
+{
+    (void)state;
+    for (int i = 0; i < CONTRACTS; i++) {
+        world w;
+        decode_world_open(&(world_plan){.layout = KVG_LAYOUT_NHD, STORE(F16, ROWFP4), .window = 20,
+                                        .lengths = {90}, .queries = {40}}, profile_of_contract[i], &w);
+        spoil_scale(&w);
+        decode_answer a = decode_open(&w);
+        decode_profile(&w, &a);
+        for (uint32_t row = 0; row < w.rows; row++) {
+            const uint32_t position = 50 + row / 2, head = row % 2;
+            const bool sees = head == 1 && position >= 60 && position < 80;
+            assert_false(isnan(a.lse[row]));
+            for (uint32_t d = 0; d < 64; d++) assert_int_equal(isnan(a.out[row * 64 + d]) != 0, sees);
+        }
+        decode_close(&a);
+        world_close(&w);
+    }
+}
