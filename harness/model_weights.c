@@ -79,6 +79,14 @@ static uint64_t size_of(const kvg_model_config *c, dim d)
     return dims[d];
 }
 
+uint32_t kvg_model_weight_shape(const kvg_model_config *config, kvg_weight weight, uint32_t *rank, uint64_t shape[4])
+{
+    const dim *dims = weights_table[weight].dims;
+    for (*rank = 0; dims[*rank] != END; ++*rank) shape[*rank] = size_of(config, dims[*rank]);
+    if (!holds(config, weights_table[weight].which)) return 0;
+    return weights_table[weight].layered == ONCE ? 1 : config->layers;
+}
+
 /* --- the folder --- */
 
 typedef struct shard {
@@ -187,8 +195,8 @@ static kvg_weight weight_of(const kvg_model_weights *w, const char *name, uint32
     return KVG_WEIGHT_COUNT;
 }
 
-/* Nobody reads them: the output embedding beside tied ones, the frequencies that old checkpoints carry, and what
- * docs/golden-pack.md fills gaps with. */
+/* Nobody takes them: the output embedding beside tied ones, which `check_tied` compares, the frequencies that old
+ * checkpoints carry, and what docs/golden-pack.md fills gaps with. */
 static bool is_idle(const kvg_model_weights *w, const char *name)
 {
     static const char suffix[] = ".rotary_emb.inv_freq";
@@ -217,12 +225,11 @@ static kvg_dtype dtype_of(const kvg_safetensors_entry *e)
 static kvg_status check_entry(const kvg_model_weights *w, const char *file, kvg_weight weight,
                               const kvg_safetensors_entry *e)
 {
-    const dim *dims = weights_table[weight].dims;
     const bool codes = weights_table[weight].which == MXFP4_EXPERTS;
     uint64_t shape[4];
-    uint32_t rank = 0;
+    uint32_t rank;
     char is[96], wanted[96];
-    for (; dims[rank] != END; rank++) shape[rank] = size_of(&w->config, dims[rank]);
+    (void)kvg_model_weight_shape(&w->config, weight, &rank, shape);
     if (e->rank != rank || memcmp(e->shape, shape, rank * sizeof *shape) != 0) {
         shape_text(e->shape, e->rank, is, sizeof is);
         shape_text(shape, rank, wanted, sizeof wanted);
@@ -407,13 +414,31 @@ static kvg_status check_numbers(const kvg_model_weights *w, kvg_weight weight, c
     return KVG_OK;
 }
 
+/* Hugging Face's classes take an output embedding that lies beside tied ones and differs from them. */
+static kvg_status check_tied(const kvg_model_weights *w)
+{
+    const kvg_safetensors_entry *input = w->entries[KVG_WEIGHT_EMBED];
+    for (size_t i = 0; i < w->shard_count && w->config.tied; i++) {
+        for (size_t k = 0; k < kvg_safetensors_count(w->shards[i].file); k++) {
+            const kvg_safetensors_entry *e = kvg_safetensors_at(w->shards[i].file, k);
+            if (strcmp(e->name, "lm_head.weight") != 0) continue;
+            if (strcmp(e->dtype, input->dtype) == 0 && e->bytes == input->bytes &&
+                memcmp(e->data, input->data, e->bytes) == 0) continue;
+            return kvg_fail(KVG_ERR_INVALID, "%.160s/%s: lm_head.weight is not the tied model.embed_tokens.weight: "
+                            "set tie_word_embeddings to false to use it, or leave it out", w->folder,
+                            w->shards[i].name);
+        }
+    }
+    return KVG_OK;
+}
+
 kvg_status kvg_model_weights_check(const kvg_model_weights *w)
 {
     for (size_t i = 0; i < (size_t)w->config.layers * KVG_WEIGHT_COUNT; i++) {
         kvg_status s = w->entries[i] ? check_numbers(w, (kvg_weight)(i % KVG_WEIGHT_COUNT), w->entries[i]) : KVG_OK;
         if (s) return s;
     }
-    return KVG_OK;
+    return check_tied(w);
 }
 
 static kvg_weight_view source_view(const void *weights, kvg_weight weight, uint32_t layer)

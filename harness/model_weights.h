@@ -8,6 +8,9 @@
 
 typedef struct kvg_model_weights kvg_model_weights;
 
+/* The shape of a tensor of a model. Returns how many layers have it: 0, 1 if it comes once, or all. */
+uint32_t kvg_model_weight_shape(const kvg_model_config *config, kvg_weight weight, uint32_t *rank, uint64_t shape[4]);
+
 /* Opens model.safetensors, or the shards of model.safetensors.index.json, and checks that every tensor of the config is
  * there, in its shape, and none besides. The numbers are not read. KVG_ERR_IO, KVG_ERR_NOT_FOUND without such files,
  * KVG_ERR_INVALID naming file and tensor. The config is copied. */
@@ -15,7 +18,8 @@ kvg_status kvg_model_weights_open(const char *folder, const kvg_model_config *co
                                   kvg_model_weights **out) KVG_CHECKED;
 void kvg_model_weights_close(kvg_model_weights *weights); /* NULL is allowed */
 
-/* Reads every number. KVG_ERR_INVALID names the first NaN or Inf. */
+/* Reads every number. KVG_ERR_INVALID names the first NaN or Inf, and an lm_head.weight beside tied embeddings that is
+ * not theirs. */
 kvg_status kvg_model_weights_check(const kvg_model_weights *weights) KVG_CHECKED;
 
 /* `layer` 0 for tensors that come once. */
