@@ -54,14 +54,19 @@ typedef struct kvg_bench_job {
     bool quick;               /* series COLD, COLD_PLAIN and EMPTY alone */
 } kvg_bench_job;
 
+/* The multiprocessors' clock while something was timed. */
+typedef struct kvg_bench_clock {
+    double mhz;        /* over all of it, by their own counters; 0: unknown */
+    bool driver_knows; /* the driver's own words, while it was under way */
+    uint32_t driver_mhz, power_mw;
+    uint64_t throttle; /* reasons for a lower clock, as bits: nvmlClocksEventReasons */
+} kvg_bench_clock;
+
 typedef struct kvg_bench_result {
     uint32_t runs[KVG_BENCH_SERIES]; /* 0: not timed */
     float ms[KVG_BENCH_SERIES][KVG_BENCH_MOST_RUNS];
     char plain[32];          /* which of its plain kernels the device found the fastest */
-    double clock_mhz;        /* of the multiprocessors over all runs, by their own counters; 0: unknown */
-    bool driver_knows;       /* the driver's own words, while the runs were under way */
-    uint32_t driver_mhz, power_mw;
-    uint64_t throttle;       /* reasons, as bits: kvg_bench_throttle_text */
+    kvg_bench_clock clock;
 } kvg_bench_result;
 
 typedef struct kvg_bench_device {

@@ -1,5 +1,5 @@
-/* The public header of gpu/: the machine's GPUs, the backend "cuda", memory; with gpu/ops.h, the ops themselves on
- * device pointers and a stream, for engines. C only: CUDA types stay inside. */
+/* The public header of gpu/: the machine's GPUs, the backend "cuda", the runner of models, memory; with gpu/ops.h, the
+ * ops themselves on device pointers and a stream, for engines. C only: CUDA types stay inside. */
 #ifndef KVG_GPU_GPU_H
 #define KVG_GPU_GPU_H
 
@@ -8,6 +8,8 @@
 
 #include "core/backend.h"
 #include "core/bench_device.h"
+#include "core/bench_model.h"
+#include "core/transformer.h"
 #include "gpu/ops.h"
 
 #ifdef __cplusplus
@@ -25,6 +27,9 @@ typedef struct kvg_gpu_device {
 /* The GPUs of this machine, at most `max`; *count may be 0. KVG_ERR_IO if the driver is there but fails, or is too
  * old. Opens CUDA in this process: call it in a child. */
 kvg_status kvg_gpu_devices(kvg_gpu_device *out, size_t max, size_t *count) KVG_CHECKED;
+
+/* KVG_ERR_UNIMPLEMENTED unless the first GPU gives the bits of `profile`: its own, or simt.fma.v1; or there is none. */
+kvg_status kvg_gpu_check_profile(kvg_profile profile) KVG_CHECKED;
 
 /* KVG_OK if the first GPU runs a kernel and gives its answer; waits for as long as that takes. */
 kvg_status kvg_gpu_ready(void) KVG_CHECKED;
@@ -45,6 +50,14 @@ const kvg_backend *kvg_gpu_backend(void);
 
 /* Its ops on tensors that already lie on the first GPU, and their times: what `kvgold bench` asks. */
 const kvg_bench_device *kvg_gpu_bench(void);
+
+/* Steps of a model on it, and their times. Products of the library need cuBLAS, which is opened at run time. */
+const kvg_bench_model *kvg_gpu_bench_model(void);
+
+/* The runner of a model on the first GPU (core/transformer.h): docs/generate.md section 4 bit for bit under
+ * KVG_PRODUCTS_FIXED. The second one replays each step from a CUDA graph, captured once for each shape. */
+const kvg_model_runner *kvg_gpu_model_runner(void);
+const kvg_model_runner *kvg_gpu_model_runner_graph(void);
 
 /* Memory of the current device. A stream of NULL is the default stream. KVG_ERR_MEMORY: there is not so much;
  * KVG_ERR_IO: CUDA failed; KVG_ERR_DEVICE: a kernel queued before faulted, and this process has no use of the GPU any

@@ -74,8 +74,8 @@ static kvg_status run_on_device(const kvg_problem *problem, const kvg_tensor *in
 
 /* --- ops --- */
 
-/* A chip gives the bits of its own profile and of no other. */
-static kvg_status check_profile(kvg_profile profile)
+/* A chip gives the bits of its own profile and of no other's. */
+kvg_status kvg_gpu_check_profile(kvg_profile profile)
 {
     kvg_gpu_device device;
     kvg_profile own;
@@ -98,7 +98,7 @@ static kvg_status launch_mma(const kvg_problem *problem, const kvg_tensor *in, k
 static kvg_status run_mma(const kvg_problem *problem, const kvg_tensor *in, kvg_tensor *out, kvg_stream *stream)
 {
     kvg_status s = kvg_problem_check(problem);
-    if (!s) s = check_profile(problem->profile);
+    if (!s) s = kvg_gpu_check_profile(problem->profile);
     return s ? s : run_on_device(problem, in, out, stream, launch_mma);
 }
 
@@ -142,7 +142,7 @@ static kvg_status run_decode(const kvg_problem *problem, const kvg_tensor *in, k
 {
     size_t bytes;
     kvg_status s = kvg_gpu_decode_workspace(problem, &bytes); /* before anything is copied */
-    if (!s && problem->profile != KVG_PROFILE_NONE) s = check_profile(problem->profile);
+    if (!s && problem->profile != KVG_PROFILE_NONE) s = kvg_gpu_check_profile(problem->profile);
     if (!s) s = kvg_gpu_check_inputs(problem, in);
     return s ? s : run_on_device(problem, in, out, stream, launch_decode);
 }

@@ -6,19 +6,19 @@
 #include "gpu/cuda_status.cuh"
 #include "gpu/gpu.h"
 #include "gpu/gpu_bench_kernels.cuh"
-#include "gpu/nvml.h"
+#include "gpu/gpu_clock.cuh"
 #include "gpu/ops.h"
 
 namespace {
 
-enum { FLUSH_TIMES_L2 = 4, MOST_SMS = 1024, POISON = 0x5A };
+enum { FLUSH_TIMES_L2 = 4, POISON = 0x5A };
 
 struct machine {
     cudaStream_t stream;
-    char bus_id[32];
     uint64_t flush_bytes;
     uint4 *flush, *scratch; /* read to fill the L2; written to */
-    unsigned long long *numbers; /* a sum, then two tables of clocks */
+    unsigned long long *sum;
+    kvg_gpu_clock clock;
     int multiprocessors;
 } gpu;
 
@@ -42,10 +42,10 @@ kvg_status open_gpu(kvg_bench_info *out)
     gpu.multiprocessors = (int)device.multiprocessors;
     gpu.flush_bytes = FLUSH_TIMES_L2 * device.l2_bytes / 16 * 16;
     s = check("a stream", cudaStreamCreateWithFlags(&gpu.stream, cudaStreamNonBlocking));
-    if (!s) s = check("its PCI address", cudaDeviceGetPCIBusId(gpu.bus_id, sizeof gpu.bus_id, 0));
+    if (!s) s = kvg_gpu_clock_open(&gpu.clock);
     if (!s) s = kvg_gpu_alloc(gpu.flush_bytes, (void **)&gpu.flush);
     if (!s) s = kvg_gpu_alloc(gpu.flush_bytes, (void **)&gpu.scratch);
-    if (!s) s = kvg_gpu_alloc((1 + 4 * MOST_SMS) * sizeof *gpu.numbers, (void **)&gpu.numbers);
+    if (!s) s = kvg_gpu_alloc(sizeof *gpu.sum, (void **)&gpu.sum);
     if (!s) s = check("memset", cudaMemsetAsync(gpu.flush, POISON, gpu.flush_bytes, gpu.stream));
     return s;
 }
@@ -138,14 +138,14 @@ kvg_status run(const kvg_bench_job *job)
 
 kvg_status checksum(const kvg_tensor *tensors, size_t count, uint64_t *out)
 {
-    kvg_status s = check("memset", cudaMemsetAsync(gpu.numbers, 0, sizeof *gpu.numbers, gpu.stream));
+    kvg_status s = check("memset", cudaMemsetAsync(gpu.sum, 0, sizeof *gpu.sum, gpu.stream));
     for (size_t i = 0; i < count && !s; i++) {
         if (tensors[i].bytes == 0) continue;
         kvg_sum_bytes<<<blocks_for(tensors[i].bytes / 8, 256, 16), 256, 0, gpu.stream>>>(
-            (const uint8_t *)tensors[i].data, tensors[i].bytes, i, gpu.numbers);
+            (const uint8_t *)tensors[i].data, tensors[i].bytes, i, gpu.sum);
         s = check("checksum", cudaGetLastError());
     }
-    return s ? s : download(out, gpu.numbers, sizeof *out);
+    return s ? s : download(out, gpu.sum, sizeof *out);
 }
 
 /* --- one run of a series --- */
@@ -284,30 +284,6 @@ kvg_status capture(const kvg_bench_job *job, cudaGraphExec_t *out)
     return s;
 }
 
-/* --- clocks --- */
-
-kvg_status read_clocks(int table)
-{
-    kvg_read_clocks<<<gpu.multiprocessors, 1024, 0, gpu.stream>>>(gpu.numbers + 1 + 2 * table * MOST_SMS, MOST_SMS);
-    return check("clocks", cudaGetLastError());
-}
-
-kvg_status mean_clock(double *mhz)
-{
-    std::vector<unsigned long long> t(4 * MOST_SMS);
-    kvg_status s = download(t.data(), gpu.numbers + 1, t.size() * sizeof t[0]);
-    double sum = 0;
-    int count = 0;
-    for (int i = 0; i < MOST_SMS && !s; i++) {
-        const unsigned long long *a = &t[2 * i], *b = &t[2 * (MOST_SMS + i)];
-        if (a[1] == 0 || b[1] <= a[1] || b[0] <= a[0]) continue;
-        sum += 1e3 * (double)(b[0] - a[0]) / (double)(b[1] - a[1]);
-        count++;
-    }
-    *mhz = count ? sum / count : 0;
-    return s;
-}
-
 /* --- all runs --- */
 
 /* The order of a round. COLD comes last: its outputs stay. */
@@ -342,21 +318,12 @@ kvg_status collect(const timing &t, kvg_bench_result *r)
 
 kvg_status time_runs(const timing &t, kvg_bench_result *r)
 {
-    const size_t tables = 4 * MOST_SMS * sizeof *gpu.numbers;
-    kvg_status s = check("memset", cudaMemsetAsync(gpu.numbers + 1, 0, tables, gpu.stream));
-    if (!s) s = read_clocks(0);
+    kvg_status s = kvg_gpu_clock_start(&gpu.clock, gpu.stream);
     for (uint32_t run = 0; run < t.job->runs && !s; run++) {
         s = queue_round(t, run);
-        kvg_nvml_state driver;
-        if (run != t.job->runs / 2 || !kvg_nvml_read(gpu.bus_id, &driver)) continue;
-        r->driver_knows = true;
-        r->driver_mhz = driver.sm_mhz;
-        r->power_mw = driver.power_mw;
-        r->throttle = driver.throttle;
+        if (run == t.job->runs / 2) kvg_gpu_clock_ask(&gpu.clock, &r->clock);
     }
-    if (!s) s = read_clocks(1);
-    if (!s) s = check("the timed runs", cudaStreamSynchronize(gpu.stream));
-    if (!s) s = mean_clock(&r->clock_mhz);
+    if (!s) s = kvg_gpu_clock_stop(&gpu.clock, gpu.stream, &r->clock);
     return s ? s : collect(t, r);
 }
 

@@ -1,4 +1,4 @@
-/* The kernels of gpu/gpu_bench.cu: plain movement of bytes, fills, sums and clocks. */
+/* The kernels of gpu/gpu_bench.cu: plain movement of bytes, fills and sums. */
 #ifndef KVG_GPU_GPU_BENCH_KERNELS_CUH
 #define KVG_GPU_GPU_BENCH_KERNELS_CUH
 
@@ -100,19 +100,6 @@ static __global__ void kvg_sum_bytes(const uint8_t *data, uint64_t bytes, uint64
     }
     for (int offset = 16; offset; offset /= 2) mine += __shfl_xor_sync(0xFFFFFFFFu, mine, offset);
     if (threadIdx.x % 32 == 0) atomicAdd(sum, (unsigned long long)mine);
-}
-
-/* The cycle counter and the nanoseconds of each multiprocessor, at [2 * its number]. */
-static __global__ void kvg_read_clocks(unsigned long long *table, uint32_t size)
-{
-    uint32_t where;
-    unsigned long long time;
-    asm volatile("mov.u32 %0, %%smid;" : "=r"(where));
-    if (threadIdx.x || where >= size) return;
-    const unsigned long long cycles = (unsigned long long)clock64();
-    asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(time));
-    table[2 * where] = cycles;
-    table[2 * where + 1] = time;
 }
 
 static __global__ void kvg_do_nothing() {}
