@@ -6,6 +6,7 @@
 
 #include "harness/check.h"
 #include "harness/device_bench.h"
+#include "harness/generate_bench.h"
 
 #ifdef KVG_HAS_GPU
 #include "gpu/gpu.h"
@@ -51,6 +52,13 @@ static kvg_status open_plugin(const char *name, const kvg_backend **out)
     return s ? s : kvg_backend_open(path, out);
 }
 
+#ifndef KVG_HAS_GPU
+static kvg_status fail_without_cuda(kvg_status status)
+{
+    return kvg_fail(status, "backend cuda is not in this build: configure with -DKVGOLD_CUDA=ON and nvcc on the PATH");
+}
+#endif
+
 /* Opens nothing: CUDA is for the process that runs a case. */
 static kvg_status open_cuda(const kvg_backend **out)
 {
@@ -59,8 +67,19 @@ static kvg_status open_cuda(const kvg_backend **out)
     return KVG_OK;
 #else
     *out = NULL;
-    return kvg_fail(KVG_ERR_NOT_FOUND,
-                    "backend cuda is not in this build: configure with -DKVGOLD_CUDA=ON and nvcc on the PATH");
+    return fail_without_cuda(KVG_ERR_NOT_FOUND);
+#endif
+}
+
+kvg_status kvg_check_gpu_runner(bool graph, const kvg_model_runner **out)
+{
+#ifdef KVG_HAS_GPU
+    *out = graph ? kvg_gpu_model_runner_graph() : kvg_gpu_model_runner();
+    return KVG_OK;
+#else
+    (void)graph;
+    *out = NULL;
+    return fail_without_cuda(KVG_ERR_NOT_FOUND);
 #endif
 }
 
@@ -91,4 +110,15 @@ const kvg_bench_device *kvg_bench_device_of(const char *backend)
     (void)backend;
 #endif
     return NULL;
+}
+
+kvg_status kvg_generate_bench_device_find(kvg_generate_bench_device *out)
+{
+#ifdef KVG_HAS_GPU
+    *out = (kvg_generate_bench_device){kvg_gpu_bench(), kvg_gpu_bench_model(), kvg_gpu_model_runner()};
+    return KVG_OK;
+#else
+    *out = (kvg_generate_bench_device){0};
+    return fail_without_cuda(KVG_ERR_UNIMPLEMENTED);
+#endif
 }

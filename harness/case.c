@@ -8,6 +8,7 @@
 
 const char *const kvg_fill_names[] = {"exact", "adversarial", "random", "capture", "codes", "zero",
                                       "uniform", "ones", "needle", "cold", NULL};
+const char *const kvg_quantised_layers_names[] = {"all", "sliding", "full", NULL};
 const char *const kvg_operands_names[] = {"plain", "f16", "bf16", "e4m3", NULL};
 
 /* A text that grows at the end of a fixed buffer and remembers that it did not fit. */
@@ -87,6 +88,28 @@ static void append_attention(id_text *t, const kvg_case *c)
     if (c->operands != KVG_OPERANDS_PLAIN) append(t, ":", kvg_operands_names[c->operands]);
 }
 
+static void append_number(id_text *t, const char *separator, uint64_t number)
+{
+    char word[24];
+    snprintf(word, sizeof word, "%" PRIu64, number);
+    append(t, separator, word);
+}
+
+/* "/heldout.txt:n2:s256:c64:b4:x1", then what is not as by default, ":g32", ":sliding", ":before_rope". */
+static void append_generate(id_text *t, const kvg_generate_case *g)
+{
+    const char *slash = strrchr(g->text, '/');
+    append(t, "/", slash ? slash + 1 : g->text);
+    append_number(t, ":n", g->windows);
+    append_number(t, ":s", g->stride);
+    append_number(t, ":c", g->chunk);
+    append_number(t, ":b", g->batch);
+    append_number(t, ":x", g->bit_windows);
+    if (g->greedy) append_number(t, ":g", g->greedy);
+    if (g->layers != KVG_LAYERS_ALL) append(t, ":", kvg_quantised_layers_names[g->layers]);
+    if (g->before_rope) append(t, ":", "before_rope");
+}
+
 void kvg_case_policy_text(const kvg_case_policy *policy, char *out, size_t size)
 {
     const kvg_mode_request *r = &policy->request;
@@ -130,7 +153,7 @@ kvg_status kvg_case_name(kvg_case *c)
     const kvg_problem *p = &c->problem;
     char policy[KVG_POLICY_TEXT_SIZE];
     id_text t = {c->id, sizeof c->id, false};
-    append(&t, "", kvg_op_get(p->op)->name);
+    append(&t, "", c->generate.given ? "generate" : kvg_op_get(p->op)->name);
     for (int side = KVG_K; side <= KVG_V; side++) {
         const bool same = side == KVG_V && p->storage[KVG_V].format == p->storage[KVG_K].format &&
                           strcmp(p->storage[KVG_V].dialect, p->storage[KVG_K].dialect) == 0;
@@ -139,8 +162,9 @@ kvg_status kvg_case_name(kvg_case *c)
         append(&t, ".", p->storage[side].dialect);
     }
     append(&t, "/", kvg_layout_get(p->layout)->name);
-    if (kvg_layout_get(p->layout)->paged) append_paging(&t, p);
-    if (p->op == KVG_OP_DECODE) append_attention(&t, c);
+    if (c->generate.given) append_number(&t, ":B", p->paging.block_tokens);
+    else if (kvg_layout_get(p->layout)->paged) append_paging(&t, p);
+    if (p->op == KVG_OP_DECODE && !c->generate.given) append_attention(&t, c);
     if (p->op == KVG_OP_MMA) append(&t, ":", kvg_profile_get(p->profile)->name);
     kvg_case_policy_text(&c->policy, policy, sizeof policy);
     if (c->policy.given) append(&t, ":", policy);
@@ -148,7 +172,8 @@ kvg_status kvg_case_name(kvg_case *c)
     char shape[48];
     snprintf(shape, sizeof shape, "%ux%ux%u", p->tokens, p->kv_heads, p->head_dim);
     append(&t, "/", shape);
-    append(&t, "/", kvg_fill_names[c->fill]);
+    if (c->generate.given) append_generate(&t, &c->generate);
+    else append(&t, "/", kvg_fill_names[c->fill]);
     if (c->fill == KVG_FILL_CAPTURE) {
         append(&t, ":", c->capture[KVG_K]);
         append(&t, ",", c->capture[KVG_V]);

@@ -4,6 +4,7 @@
 
 #include "core/mode.h"
 #include "core/problem.h"
+#include "harness/generate_case.h"
 #include "reference/reference.h"
 
 typedef enum kvg_fill {
@@ -53,7 +54,8 @@ typedef struct kvg_case_policy {
 enum { KVG_CASE_ID_SIZE = 256, KVG_REPRO_SIZE = 2048, KVG_POLICY_TEXT_SIZE = 160 };
 
 typedef struct kvg_case {
-    kvg_problem problem;
+    kvg_problem problem;        /* op generate: decode of a window, as far as it is known before there is a step */
+    kvg_generate_case generate;
     kvg_case_policy policy;
     kvg_fill fill;
     const char *capture_file;   /* KVG_FILL_CAPTURE: path, and the two tensor names; owned by the config */

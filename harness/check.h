@@ -6,6 +6,7 @@
 #include "harness/candidate.h"
 #include "harness/case.h"
 #include "harness/defects.h"
+#include "harness/quality_check.h"
 #include "harness/separation.h"
 
 /* Round trip of one side: decoded values y against the inputs x, finite elements only. */
@@ -50,6 +51,7 @@ typedef struct kvg_result {
     kvg_round_trip round_trip[2];
     kvg_decode_accuracy decode;
     kvg_separation separation; /* op decode */
+    kvg_quality_result quality; /* op generate */
     uint64_t relations;        /* op decode: bit i: row i of harness/relations.def was asked, and held */
     kvg_reference_reach reach[2];
     kvg_control_outcome controls[KVG_MAX_CONTROLS]; /* in the order of the control rows of harness/defects.def */
@@ -83,5 +85,8 @@ kvg_status kvg_check_backend_path(const char *name, char path[KVG_BACKEND_PATH_S
  * a plug-in libkvgold_<name>.so beside the program or in its library folder. Plug-ins are opened at most once, and in
  * this process: the judge leaves it to the candidate's (kvg_candidate_open). */
 kvg_status kvg_check_backend(const char *name, const kvg_backend **out) KVG_CHECKED;
+
+/* The model runner of backend cuda, step by step or from CUDA graphs. KVG_ERR_NOT_FOUND: it is not in this build. */
+kvg_status kvg_check_gpu_runner(bool graph, const kvg_model_runner **out) KVG_CHECKED;
 
 #endif

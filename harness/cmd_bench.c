@@ -17,6 +17,7 @@
 #include "harness/commands.h"
 #include "harness/config.h"
 #include "harness/device_bench.h"
+#include "harness/generate_bench.h"
 
 static const char help_text[] =
     "usage: kvgold bench CONFIG [options]\n\n"
@@ -25,12 +26,14 @@ static const char help_text[] =
     "decode also the time of a step and its rows of q per second: tokens of one layer.\n"
     "Cases of backend cuda are timed on the GPU, on tensors that lie there, and judged by samples:\n"
     "docs/performance.md.\n"
+    "A config with an object \"generate\" times decode steps of whole models on the GPU, a token per sequence.\n"
     "A config of `kvgold pool` with sizes to measure goes to `kvgold pool bench`.\n\n"
     "      --backend NAME   time this implementation instead of the config's\n"
     "      --seconds S      time per measurement (default 0.5)\n"
     "      --threads N      OpenMP threads besides 1 (default: all cores)\n"
     "      --json FILE      also write the figures as JSON\n"
-    "      --runs N         on a GPU: runs of each series (default 15, quick 5; half where one moves over 8 GiB)\n"
+    "      --runs N         on a GPU: runs of each series (default 15, quick 5; half where one moves over 8 GiB; of\n"
+    "                       models 10)\n"
     "      --quick          on a GPU: with a cold L2 alone\n"
     "      --filter TEXT    only cases whose id contains this\n";
 
@@ -294,7 +297,7 @@ static kvg_status bench_cases(const kvg_config *config, const bench_options *o, 
 static kvg_status bench(const char *path, const bench_options *o, int *exit_code)
 {
     kvg_config config;
-    kvg_status s = kvg_config_open(path, NULL, &config);
+    kvg_status s = kvg_config_open_ops(path, NULL, &config);
     if (s) return s;
     if (o->backend) s = kvg_config_use_backend(&config, o->backend);
     cJSON *list = cJSON_CreateArray();
@@ -324,6 +327,27 @@ static int bench_pools(const char *path, const char *json)
     char *arguments[] = {command, verb, (char *)path, option, (char *)json, NULL};
     optind = 0; /* getopt_long starts again */
     return kvg_command_pool(json ? 5 : 3, arguments);
+}
+
+/* --- steps of models --- */
+
+static kvg_status bench_models(const char *path, const bench_options *o, int *exit_code)
+{
+    const kvg_generate_bench_options options = {.runs = o->runs, .filter = o->filter,
+                                                .progress = isatty(STDERR_FILENO) != 0};
+    kvg_generate_bench_device device;
+    kvg_generate_bench_config *config = malloc(sizeof *config);
+    cJSON *list = cJSON_CreateArray();
+    kvg_status s = config ? kvg_generate_bench_open(path, config) : kvg_fail(KVG_ERR_MEMORY, "cannot hold a config");
+    if (!s) s = kvg_generate_bench_device_find(&device);
+    if (!s) s = kvg_generate_bench(config, &device, &options, list, exit_code);
+    if (o->json && cJSON_GetArraySize(list) > 0) {
+        const kvg_status written = write_json(o->json, list);
+        s = s ? s : written;
+    }
+    cJSON_Delete(list);
+    free(config);
+    return s;
 }
 
 int kvg_command_bench(int argc, char **argv)
@@ -361,7 +385,8 @@ int kvg_command_bench(int argc, char **argv)
     if (optind + 1 != argc) return kvg_command_usage("bench", "give one config");
     if (measures_pools(argv[optind])) return bench_pools(argv[optind], o.json);
     int exit_code = KVG_EXIT_FAIL;
-    s = bench(argv[optind], &o, &exit_code);
+    s = kvg_generate_bench_is(argv[optind]) ? bench_models(argv[optind], &o, &exit_code)
+                                             : bench(argv[optind], &o, &exit_code);
     if (s == KVG_ERR_UNIMPLEMENTED) { /* no GPU */
         fprintf(stderr, "kvgold bench: %s\n", kvg_error_text());
         return KVG_EXIT_NOTHING;

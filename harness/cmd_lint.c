@@ -116,7 +116,7 @@ static int lint(const char *path, const lint_options *o)
     kvg_config config;
     lint_totals totals = {0};
     const uint64_t seed = o->seed;
-    kvg_status s = kvg_config_open(path, o->has_seed ? &seed : NULL, &config);
+    kvg_status s = kvg_config_open_ops(path, o->has_seed ? &seed : NULL, &config);
     if (s) return kvg_command_fail("lint", s);
     bool found = !o->only_case;
     for (size_t i = 0; i < config.case_count; i++) {

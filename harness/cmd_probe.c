@@ -226,7 +226,7 @@ int kvg_command_probe(int argc, char **argv)
     if (s) return kvg_command_fail("probe", s);
     if (optind + 1 != argc) return kvg_command_usage("probe", "give one config");
     const uint64_t seed = o.seed;
-    s = kvg_config_open(argv[optind], o.has_seed ? &seed : NULL, &config);
+    s = kvg_config_open_ops(argv[optind], o.has_seed ? &seed : NULL, &config);
     if (s) return kvg_command_fail("probe", s);
     if (o.backend) s = kvg_config_use_backend(&config, o.backend);
     if (!s) s = find_case(&config, &o, &c);

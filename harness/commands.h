@@ -15,6 +15,7 @@ int kvg_command_report(int argc, char **argv);
 int kvg_command_bench(int argc, char **argv);
 int kvg_command_compare(int argc, char **argv);
 int kvg_command_golden(int argc, char **argv);
+int kvg_command_generate(int argc, char **argv);
 int kvg_command_memory(int argc, char **argv);
 int kvg_command_matrix(int argc, char **argv);
 int kvg_command_mode(int argc, char **argv);

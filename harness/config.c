@@ -125,7 +125,7 @@ typedef struct group {
     size_t exclude_count;
 } group;
 
-static kvg_status append_case(kvg_config *config, const kvg_case *c)
+kvg_status kvg_config_append(kvg_config *config, const kvg_case *c)
 {
     struct kvg_config_data *d = config->data;
     if (config->case_count == KVG_CONFIG_MAX_CASES) {
@@ -164,7 +164,7 @@ static kvg_status finish_case(kvg_config *config, group *g, const choice *choice
     if (!s) s = kvg_fill_check(c);
     if (!s) s = kvg_axis_check_blocks(&c->problem);
     if (s) return kvg_json_locate(g->object, s);
-    return append_case(config, c);
+    return kvg_config_append(config, c);
 }
 
 /* Reads one combination; "dialect": "all" becomes a case per dialect of the format. A policy needs type and geometry
@@ -458,7 +458,10 @@ static kvg_status read_config(kvg_config *config, const uint64_t *seed)
     if (!s) s = read_limits(config, root);
     if (!s) s = kvg_json_get(root, "cases", &value);
     if (!s && !kvg_json_is_array(value)) s = kvg_json_fail(value, "expected a list of case groups");
-    for (size_t i = 0; !s && i < kvg_json_count(value); i++) s = add_group(config, kvg_json_at(value, i));
+    for (size_t i = 0; !s && i < kvg_json_count(value); i++) {
+        const kvg_json object = kvg_json_at(value, i);
+        s = kvg_generate_is(object) ? kvg_generate_add(config, object) : add_group(config, object);
+    }
     if (!s) s = drop_duplicates(config);
     if (!s && config->case_count == 0) s = kvg_json_fail(root, "selects no case: an empty run proves nothing");
     return s;
@@ -506,6 +509,24 @@ kvg_status kvg_config_use_backend(kvg_config *config, const char *backend)
         if (s) return s;
     }
     return drop_duplicates(config);
+}
+
+kvg_status kvg_config_ops_alone(const kvg_config *config)
+{
+    for (size_t i = 0; i < config->case_count; i++) {
+        if (!config->cases[i].generate.given) continue;
+        return kvg_fail(KVG_ERR_INVALID, "%s: cases of op generate are for `kvgold check` alone", config->path);
+    }
+    return KVG_OK;
+}
+
+kvg_status kvg_config_open_ops(const char *path, const uint64_t *seed, kvg_config *out)
+{
+    kvg_status s = kvg_config_open(path, seed, out);
+    if (s) return s;
+    s = kvg_config_ops_alone(out);
+    if (s) kvg_config_close(out);
+    return s;
 }
 
 void kvg_config_close(kvg_config *config)

@@ -29,4 +29,8 @@ kvg_status kvg_config_parse(const char *name, const char *text, size_t size, con
 kvg_status kvg_config_use_backend(kvg_config *config, const char *backend) KVG_CHECKED;
 void kvg_config_close(kvg_config *config);
 
+/* For all but `kvgold check`, which alone runs op generate: KVG_ERR_INVALID if a case is of it. */
+kvg_status kvg_config_ops_alone(const kvg_config *config) KVG_CHECKED;
+kvg_status kvg_config_open_ops(const char *path, const uint64_t *seed, kvg_config *out) KVG_CHECKED;
+
 #endif

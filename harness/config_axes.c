@@ -35,6 +35,16 @@ static void config_path(const kvg_config *config, const char *path, char *out, s
     snprintf(out, size, "%s%s%s", absolute ? "" : config->data->folder, absolute ? "" : "/", path);
 }
 
+kvg_status kvg_config_keep_path(kvg_config *config, kvg_json value, const char **out)
+{
+    const char *path;
+    char full[2 * PATH_MAX];
+    kvg_status s = kvg_json_string(value, &path);
+    if (s) return s;
+    config_path(config, path, full, sizeof full);
+    return kvg_config_keep(config, full, out);
+}
+
 /* --- one axis value into a case --- */
 
 static kvg_status read_op(kvg_config *config, kvg_json value, kvg_case *c)

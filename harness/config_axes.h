@@ -26,6 +26,15 @@ struct kvg_config_data {
 /* Copies a text that lives as long as the config. */
 kvg_status kvg_config_keep(kvg_config *config, const char *text, const char **out) KVG_CHECKED;
 
+kvg_status kvg_config_append(kvg_config *config, const kvg_case *c) KVG_CHECKED;
+
+/* The path that a value names, kept: a relative one starts at the config's folder. */
+kvg_status kvg_config_keep_path(kvg_config *config, kvg_json value, const char **out) KVG_CHECKED;
+
+/* harness/config_generate.c: whether a group is of op generate, and its cases. */
+bool kvg_generate_is(kvg_json group);
+kvg_status kvg_generate_add(kvg_config *config, kvg_json group) KVG_CHECKED;
+
 /* Geometry that the config leaves open, where the layout is paged: 16 tokens a block, 2 layers, 3 sequences, and two
  * blocks more than harness/paged_fill.h can need. The op works on layer
  * (tokens + block_tokens) mod layers. Op mma: the storage and the shape of its tiles. */

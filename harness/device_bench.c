@@ -1,13 +1,9 @@
 #include "harness/device_bench.h"
 
-#include <errno.h>
-#include <poll.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
+#include "harness/apart.h"
 #include "harness/clock.h"
 #include "harness/device_case.h"
 
@@ -19,7 +15,7 @@ static int by_time(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static kvg_device_times times_of(float *ms, uint32_t runs)
+kvg_device_times kvg_device_times_of(float *ms, uint32_t runs)
 {
     kvg_device_times t = {.runs = runs};
     if (runs == 0) return t;
@@ -33,13 +29,18 @@ static kvg_device_times times_of(float *ms, uint32_t runs)
     return t;
 }
 
+kvg_verdict kvg_device_verdict_of(kvg_status s)
+{
+    return s == KVG_ERR_UNIMPLEMENTED ? KVG_VERDICT_UNIMPLEMENTED
+           : s == KVG_ERR_DEVICE_LOST ? KVG_VERDICT_DEVICE_LOST
+           : s == KVG_ERR_DEVICE      ? KVG_VERDICT_CRASH
+                                      : KVG_VERDICT_ERROR;
+}
+
 static void give_up(kvg_device_measurement *m, kvg_status s)
 {
     m->outcome = KVG_DEVICE_NOT_TIMED;
-    m->verdict = s == KVG_ERR_UNIMPLEMENTED ? KVG_VERDICT_UNIMPLEMENTED
-                 : s == KVG_ERR_DEVICE_LOST ? KVG_VERDICT_DEVICE_LOST
-                 : s == KVG_ERR_DEVICE      ? KVG_VERDICT_CRASH
-                                            : KVG_VERDICT_ERROR;
+    m->verdict = kvg_device_verdict_of(s);
     snprintf(m->detail, sizeof m->detail, "%s", kvg_error_text());
 }
 
@@ -105,13 +106,9 @@ static kvg_status time_case(kvg_device_case *d, const kvg_device_options *o, kvg
     }
     if (!s && m->verdict == KVG_VERDICT_PASS) {
         m->outcome = KVG_DEVICE_TIMED;
-        for (int i = 0; i < KVG_BENCH_SERIES; i++) m->times[i] = times_of(result->ms[i], result->runs[i]);
+        for (int i = 0; i < KVG_BENCH_SERIES; i++) m->times[i] = kvg_device_times_of(result->ms[i], result->runs[i]);
         memcpy(m->plain, result->plain, sizeof m->plain);
-        m->clock_mhz = result->clock_mhz;
-        m->driver_knows = result->driver_knows;
-        m->driver_mhz = result->driver_mhz;
-        m->power_mw = result->power_mw;
-        m->throttle = result->throttle;
+        m->clock = result->clock;
     }
     free(result);
     return s;
@@ -145,127 +142,51 @@ void kvg_device_measure(const kvg_case *c, const kvg_bench_device *device, const
     out->seconds = kvg_clock_seconds() - start;
 }
 
-/* --- processes --- */
+/* --- all cases --- */
 
-/* What a process says first, then after each case. */
-typedef struct message {
-    kvg_status opened;
-    bool last; /* the process ends: nobody knows what state the device is in, so the next case gets a new one */
-    kvg_device_measurement m;
-} message;
-
-static void work(const kvg_case *const *cases, size_t count, const kvg_bench_device *device,
-                 const kvg_device_options *o, int to)
-{
-    static message out;
+typedef struct bench {
+    const kvg_case *const *cases;
+    const kvg_bench_device *device;
+    const kvg_device_options *options;
+    kvg_device_report_fn *report;
+    void *context;
     kvg_bench_info info;
-    out.opened = device->open(&info);
-    if (out.opened) snprintf(out.m.detail, sizeof out.m.detail, "%s", kvg_error_text());
-    out.last = out.opened != KVG_OK;
-    bool sent = write(to, &out, sizeof out) == (ssize_t)sizeof out;
-    for (size_t i = 0; i < count && sent && !out.last; i++) {
-        kvg_device_measure(cases[i], device, &info, o, &out.m);
-        out.last = out.m.outcome == KVG_DEVICE_NOT_TIMED && out.m.verdict != KVG_VERDICT_FAIL &&
-                   out.m.verdict != KVG_VERDICT_UNIMPLEMENTED;
-        sent = write(to, &out, sizeof out) == (ssize_t)sizeof out;
-    }
-    _exit(sent ? 0 : 3);
+} bench;
+
+static kvg_status open_device(void *context)
+{
+    bench *b = context;
+    return b->device->open(&b->info);
 }
 
-enum reception { CAME, ENDED, TOO_LATE };
-
-/* A whole message, or the reason why there is none. */
-static enum reception receive(int from, double seconds, message *out)
+static bool measure_case(void *context, size_t item, void *answer)
 {
-    size_t got = 0;
-    while (got < sizeof *out) {
-        struct pollfd wait = {.fd = from, .events = POLLIN};
-        const int ready = poll(&wait, 1, (int)(seconds * 1e3));
-        if (ready < 0 && errno == EINTR) continue;
-        if (ready <= 0) return TOO_LATE;
-        const ssize_t n = read(from, (char *)out + got, sizeof *out - got);
-        if (n < 0 && errno == EINTR) continue;
-        if (n <= 0) return ENDED;
-        got += (size_t)n;
-    }
-    return CAME;
+    const bench *b = context;
+    kvg_device_measurement *m = answer;
+    kvg_device_measure(b->cases[item], b->device, &b->info, b->options, m);
+    return m->outcome != KVG_DEVICE_NOT_TIMED || m->verdict == KVG_VERDICT_FAIL ||
+           m->verdict == KVG_VERDICT_UNIMPLEMENTED;
 }
 
-typedef struct worker {
-    pid_t pid;
-    int from;
-} worker;
-
-static kvg_status start(const kvg_case *const *cases, size_t count, const kvg_bench_device *device,
-                        const kvg_device_options *o, worker *w)
+static void report_case(void *context, size_t item, const void *answer)
 {
-    int ends[2];
-    fflush(stdout);
-    if (pipe(ends) != 0) return kvg_fail(KVG_ERR_IO, "cannot make a pipe");
-    w->pid = fork();
-    if (w->pid < 0) {
-        close(ends[0]);
-        close(ends[1]);
-        return kvg_fail(KVG_ERR_IO, "cannot start a process");
-    }
-    if (w->pid == 0) {
-        close(ends[0]);
-        work(cases, count, device, o, ends[1]);
-    }
-    close(ends[1]);
-    w->from = ends[0];
-    return KVG_OK;
+    const bench *b = context;
+    b->report(b->cases[item], answer, b->context);
 }
 
-static int stop(worker *w)
+static void report_lost(void *context, size_t item, kvg_verdict verdict, const char *why)
 {
-    int status = 0;
-    kill(w->pid, SIGKILL);
-    close(w->from);
-    while (waitpid(w->pid, &status, 0) < 0 && errno == EINTR) {}
-    return status;
-}
-
-static void describe_end(enum reception reason, double patience, int status, kvg_device_measurement *m)
-{
-    *m = (kvg_device_measurement){.outcome = KVG_DEVICE_NOT_TIMED, .verdict = KVG_VERDICT_CRASH};
-    snprintf(m->detail, sizeof m->detail, "the process ended with wait status 0x%x", (unsigned)status);
-    if (reason != TOO_LATE) return;
-    m->verdict = KVG_VERDICT_HANG;
-    snprintf(m->detail, sizeof m->detail, "no result after %g s", patience);
-}
-
-/* Cases that nobody can time any more; the reason is that of the last failure. */
-static void report_lost(const kvg_case *const *cases, size_t count, kvg_device_report_fn *report, void *context)
-{
-    kvg_device_measurement m = {.outcome = KVG_DEVICE_NOT_TIMED, .verdict = KVG_VERDICT_DEVICE_LOST};
-    snprintf(m.detail, sizeof m.detail, "not run: %s", kvg_error_text());
-    for (size_t i = 0; i < count; i++) report(cases[i], &m, context);
+    kvg_device_measurement m = {.outcome = KVG_DEVICE_NOT_TIMED, .verdict = verdict};
+    snprintf(m.detail, sizeof m.detail, "%s", why);
+    report_case(context, item, &m);
 }
 
 kvg_status kvg_device_bench(const kvg_case *const *cases, size_t count, const kvg_bench_device *device, double patience,
                             const kvg_device_options *o, kvg_device_report_fn *report, void *context)
 {
-    static message in;
-    for (size_t done = 0; done < count;) {
-        worker w = {0};
-        kvg_status s = start(cases + done, count - done, device, o, &w);
-        if (s) return s;
-        enum reception reason = receive(w.from, patience, &in);
-        if (reason != CAME) s = kvg_fail(KVG_ERR_IO, "the device of backend %s does not open", device->backend);
-        else if (in.opened) s = kvg_fail(in.opened, "%s", in.m.detail);
-        while (!s && done < count && !in.last && (reason = receive(w.from, patience, &in)) == CAME) {
-            report(cases[done++], &in.m, context);
-        }
-        const int status = stop(&w);
-        if (s && done == 0) return s;
-        if (s) { /* the case before took the device with it: what was measured stays */
-            report_lost(cases + done, count - done, report, context);
-            return KVG_OK;
-        }
-        if (reason == CAME) continue;
-        describe_end(reason, patience, status, &in.m);
-        report(cases[done++], &in.m, context);
-    }
-    return KVG_OK;
+    bench b = {.cases = cases, .device = device, .options = o, .report = report, .context = context};
+    const kvg_apart job = {.context = &b, .count = count, .answer_bytes = sizeof(kvg_device_measurement),
+                           .patience = patience, .open = open_device, .work = measure_case, .report = report_case,
+                           .lost = report_lost};
+    return kvg_apart_run(&job);
 }

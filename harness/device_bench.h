@@ -24,6 +24,12 @@ typedef struct kvg_device_times {
     double median, lower, upper, least, most; /* lower, upper: quartiles */
 } kvg_device_times;
 
+/* What a failure of the device's functions means for a case. */
+kvg_verdict kvg_device_verdict_of(kvg_status s);
+
+/* Sorts ms[runs], which are milliseconds. */
+kvg_device_times kvg_device_times_of(float *ms, uint32_t runs);
+
 typedef enum kvg_device_outcome { KVG_DEVICE_TIMED, KVG_DEVICE_DOES_NOT_FIT, KVG_DEVICE_NOT_TIMED } kvg_device_outcome;
 
 /* What became of a case. Times are there only if the outcome is TIMED: outputs were right before and after. */
@@ -39,10 +45,7 @@ typedef struct kvg_device_measurement {
     uint64_t checked, outputs;      /* bytes compared with the reference; of the outputs */
     kvg_device_times times[KVG_BENCH_SERIES];
     char plain[32];                 /* the device's fastest plain kernel */
-    double clock_mhz;
-    bool driver_knows;
-    uint32_t driver_mhz, power_mw;
-    uint64_t throttle;
+    kvg_bench_clock clock;
     double seconds;                 /* that the whole case took here: filling, judging, timing */
 } kvg_device_measurement;
 
@@ -71,5 +74,11 @@ double kvg_device_share(const kvg_device_measurement *m, kvg_bench_series op, kv
 void kvg_device_print_header(FILE *f);
 void kvg_device_print(const kvg_case *c, const kvg_device_measurement *m, FILE *f);
 cJSON *kvg_device_json(const kvg_case *c, const kvg_device_measurement *m);
+
+/* Adds an object of the times of a series; nothing where there are none. */
+void kvg_device_add_times(cJSON *to, const kvg_device_times *t, const char *name);
+
+/* Adds sm_mhz, driver_sm_mhz, power_w and the reasons for a lower clock to an object. */
+void kvg_device_add_clock(cJSON *to, const kvg_bench_clock *clock);
 
 #endif

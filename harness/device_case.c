@@ -63,13 +63,17 @@ static rule value_rule(kvg_dtype dtype)
     return element_rule(dtype == KVG_DTYPE_F16 ? KVG_FORMAT_F16 : KVG_FORMAT_BF16);
 }
 
+kvg_recipe kvg_device_recipe(kvg_role role, kvg_side side, kvg_format format, kvg_dtype dtype, uint64_t seed)
+{
+    const rule r = role == KVG_ROLE_CODES    ? element_rule(format)
+                   : role == KVG_ROLE_SCALES ? scale_rule(format, dtype)
+                                             : value_rule(dtype);
+    return (kvg_recipe){seed ^ kvg_rng_u64(seed, (uint64_t)role, (uint64_t)side), r.keep, r.set};
+}
+
 kvg_recipe kvg_device_case_recipe(const kvg_device_case *d, kvg_role role, kvg_side side)
 {
-    const kvg_format format = d->problem.storage[side].format;
-    const rule r = role == KVG_ROLE_CODES    ? element_rule(format)
-                   : role == KVG_ROLE_SCALES ? scale_rule(format, d->problem.dtype)
-                                             : value_rule(d->problem.dtype);
-    return (kvg_recipe){d->seed ^ kvg_rng_u64(d->seed, (uint64_t)role, (uint64_t)side), r.keep, r.set};
+    return kvg_device_recipe(role, side, d->problem.storage[side].format, d->problem.dtype, d->seed);
 }
 
 /* --- what there is to do --- */

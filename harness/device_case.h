@@ -49,7 +49,9 @@ kvg_device_place kvg_device_case_place(const kvg_device_case *d, uint32_t sequen
 /* Rows of q of the sequences before one. */
 uint32_t kvg_device_case_rows_before(const kvg_device_case *d, uint32_t sequence);
 
-/* What fills the rows of a pool (codes or scales of a side), and the rows of values. */
+/* What fills the rows of a pool (role CODES or SCALES of a side), and the rows of values: elements below 2, scales and
+ * parameters so that K and V are about 1, neither NaN nor Inf. */
+kvg_recipe kvg_device_recipe(kvg_role role, kvg_side side, kvg_format format, kvg_dtype dtype, uint64_t seed);
 kvg_recipe kvg_device_case_recipe(const kvg_device_case *d, kvg_role role, kvg_side side);
 
 /* Judges the outputs as they lie on the device: the rows of a sample of tokens, or of (sequence, head), against the

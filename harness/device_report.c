@@ -70,7 +70,7 @@ void kvg_device_print(const kvg_case *c, const kvg_device_measurement *m, FILE *
     } else {
         fprintf(f, " %9s %9s %6s", "-", "-", "-");
     }
-    fprintf(f, " %5.0f  %llu B%s%s\n", m->clock_mhz, (unsigned long long)m->checked, m->profile ? " " : "",
+    fprintf(f, " %5.0f  %llu B%s%s\n", m->clock.mhz, (unsigned long long)m->checked, m->profile ? " " : "",
             m->profile ? kvg_profile_get(m->profile)->name : "");
 }
 
@@ -81,7 +81,7 @@ static void add_number(cJSON *to, const char *name, double value)
     cJSON_AddNumberToObject(to, name, value);
 }
 
-static void add_times(cJSON *to, const kvg_device_times *t, const char *name)
+void kvg_device_add_times(cJSON *to, const kvg_device_times *t, const char *name)
 {
     if (t->runs == 0) return;
     cJSON *item = cJSON_AddObjectToObject(to, name);
@@ -93,19 +93,19 @@ static void add_times(cJSON *to, const kvg_device_times *t, const char *name)
     add_number(item, "slowest_us", t->most);
 }
 
-static void add_clock(cJSON *to, const kvg_device_measurement *m)
+void kvg_device_add_clock(cJSON *to, const kvg_bench_clock *clock)
 {
-    if (m->clock_mhz > 0) add_number(to, "sm_mhz", m->clock_mhz);
+    if (clock->mhz > 0) add_number(to, "sm_mhz", clock->mhz);
     else cJSON_AddStringToObject(to, "sm_mhz", "unknown");
-    if (!m->driver_knows) {
+    if (!clock->driver_knows) {
         cJSON_AddStringToObject(to, "throttle", "unknown");
         return;
     }
-    add_number(to, "driver_sm_mhz", m->driver_mhz);
-    add_number(to, "power_w", m->power_mw / 1e3);
+    add_number(to, "driver_sm_mhz", clock->driver_mhz);
+    add_number(to, "power_w", clock->power_mw / 1e3);
     cJSON *reasons = cJSON_AddArrayToObject(to, "throttle");
     for (size_t i = 0; i < sizeof throttle_names / sizeof throttle_names[0]; i++) {
-        if (m->throttle >> i & 1) cJSON_AddItemToArray(reasons, cJSON_CreateString(throttle_names[i]));
+        if (clock->throttle >> i & 1) cJSON_AddItemToArray(reasons, cJSON_CreateString(throttle_names[i]));
     }
 }
 
@@ -154,11 +154,11 @@ cJSON *kvg_device_json(const kvg_case *c, const kvg_device_measurement *m)
     add_number(item, "bytes_written", (double)m->writes);
     add_number(item, "checked_bytes", (double)m->checked);
     add_number(item, "output_bytes", (double)m->outputs);
-    for (int i = 0; i < KVG_BENCH_SERIES; i++) add_times(item, &m->times[i], series_names[i]);
+    for (int i = 0; i < KVG_BENCH_SERIES; i++) kvg_device_add_times(item, &m->times[i], series_names[i]);
     cJSON_AddStringToObject(item, "plain_kernel", m->plain);
     add_number(item, "gb_per_s", kvg_device_rate(m, KVG_BENCH_COLD));
     add_number(item, "plain_gb_per_s", kvg_device_rate(m, KVG_BENCH_COLD_PLAIN));
     add_number(item, "share_of_plain", kvg_device_share(m, KVG_BENCH_COLD, KVG_BENCH_COLD_PLAIN));
-    add_clock(item, m);
+    kvg_device_add_clock(item, &m->clock);
     return item;
 }

@@ -21,18 +21,28 @@ static void program_folder(char *out, size_t size)
     if (slash) *slash = 0;
 }
 
-kvg_status kvg_model_folder(char *out, size_t size)
+/* A folder below the working directory, the repository of a build tree build/<preset>/bin, or an installation. */
+static kvg_status find_folder(const char *folder, char *out, size_t size)
 {
-    /* below the working directory; the repository of a build tree build/<preset>/bin; an installation's bin */
-    static const char *const places[] = {"%s", "%s/../../../configs/models", "%s/../share/kvgold/configs/models"};
+    static const char *const places[] = {"", "/../../../", "/../share/kvgold/"};
     char program[PATH_MAX];
     struct stat info;
     program_folder(program, sizeof program);
     for (int i = 0; i < 3; i++) {
-        snprintf(out, size, places[i], i == 0 ? "configs/models" : program);
-        if (stat(out, &info) == 0 && S_ISDIR(info.st_mode)) return KVG_OK;
+        const int n = snprintf(out, size, "%s%s%s", i == 0 ? "" : program, places[i], folder);
+        if (n > 0 && (size_t)n < size && stat(out, &info) == 0 && S_ISDIR(info.st_mode)) return KVG_OK;
     }
-    return kvg_fail(KVG_ERR_NOT_FOUND, "no folder configs/models here or beside the program: run from the repository");
+    return kvg_fail(KVG_ERR_NOT_FOUND, "no folder %s here or beside the program: run from the repository", folder);
+}
+
+kvg_status kvg_model_folder(char *out, size_t size)
+{
+    return find_folder("configs/models", out, size);
+}
+
+kvg_status kvg_model_carried(char *out, size_t size)
+{
+    return find_folder("golden/data/model", out, size);
 }
 
 static int by_name(const void *a, const void *b)

@@ -25,6 +25,9 @@ kvg_status kvg_model_load(const char *folder, const char *name, kvg_model *out) 
 /* The folder that a NULL `folder` means, or KVG_ERR_NOT_FOUND. */
 kvg_status kvg_model_folder(char *out, size_t size) KVG_CHECKED;
 
+/* The folder of the checkpoint that kvgold carries, golden/data/model, found as that one is. */
+kvg_status kvg_model_carried(char *out, size_t size) KVG_CHECKED;
+
 /* Names of the models in a folder, sorted; at most `max`. */
 kvg_status kvg_model_names(const char *folder, char names[][64], size_t max, size_t *count) KVG_CHECKED;
 

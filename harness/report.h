@@ -12,6 +12,9 @@
  *             "subnormals":0,"specials":0,"scale_underflows":0,"code_set":"<64 hex digits>",
  *             "scale_set":"<64 hex digits>"},
  *    "controls":{"rejected":["zeros"],"unreached":["copy_input"],"accepted":[],"within":[],"by_bound":["zeros"]},
+ *    "quality":{"rows":510,...,"positions":[{"from":0,"rows":126,"loss":0.01,"kl":0.002,"top1":0.98}],
+ *               "planted":[{"id":"window_short","applies":true,"by_bits":true,"by_limits":false,"rows":255,
+ *                           "differ":127,"loss":0.0002,"kl":0.0001}]},
  *    "mode":{"requested":"fp4_nv","effective":"none","fell_back":true,"reason":"...","partial_kv":"on",
  *            "prefix_cache":"design gating: ..."}}
  *   {"type":"end","interrupted":false,"seconds":3.25,"PASS":12}
@@ -23,7 +26,8 @@
  * `start` without a `case` is a case that never finished. within: controls that
  * changed the numbers of op decode by less than the bound. by_bound: those of the rejected controls that the round-trip
  * bound alone rejects too; files of earlier runs may lack it. mode: only of cases whose storage a policy chose, judged
- * or not; partial_kv and prefix_cache only where they are wanted. */
+ * or not; partial_kv and prefix_cache only where they are wanted. quality: op generate alone; its other numbers are the
+ * rows of harness/quality_fields.def. */
 #ifndef KVG_HARNESS_REPORT_H
 #define KVG_HARNESS_REPORT_H
 

@@ -11,6 +11,7 @@
 #include "core/verdict.h"
 #include "harness/report.h"
 #include "harness/report_decode.h"
+#include "harness/report_quality.h"
 
 enum { KVG_REPORT_MAX_CONTROLS = 64, KVG_REPORT_CODES = 256 };
 
@@ -62,13 +63,13 @@ typedef struct kvg_report_case {
     uint64_t compared, mismatched, steps;
     kvg_report_trip trip[2];
     kvg_report_decode decode;
-    size_t relations; /* that held */
+    kvg_report_quality quality; /* op generate */
+    size_t relations;           /* that held */
     kvg_report_separation separation;
     kvg_report_reach reach;
     uint64_t controls[KVG_REPORT_CONTROLS]; /* bit i: the report's control i */
-    size_t file;                            /* index of the file it stands in */
-    const char *line;                       /* its text there, for the merged file */
-    size_t line_size;
+    const char *line;                       /* its text in the file, for the merged one */
+    size_t line_size, file;                 /* file: index of the one it stands in */
 } kvg_report_case;
 
 typedef struct kvg_report_file {
@@ -118,12 +119,11 @@ struct kvg_report {
     kvg_report_tally *modes; /* by mode; cases without one are in none */
     size_t mode_count, without_mode; /* cases that name their format: no policy */
     char *controls[KVG_REPORT_MAX_CONTROLS]; /* names, as they came */
-    size_t control_count;
     char **notes; /* what the reader must know about the files: one sentence each */
-    size_t note_count;
+    size_t control_count, note_count;
     uint64_t verdicts[KVG_VERDICT_COUNT];
-    uint64_t failing;                            /* finished cases with a failing verdict */
-    uint64_t unfinished, missing, lost_shards;   /* cases started only; cases never heard of; files not given */
+    /* Finished cases with a failing verdict; cases started only; cases never heard of; files not given. */
+    uint64_t failing, unfinished, missing, lost_shards;
     uint64_t compared, mismatched;
     uint64_t control_totals[KVG_REPORT_CONTROLS];
     double seconds; /* of all shards together */
@@ -165,8 +165,8 @@ typedef struct kvg_report_column {
 extern const kvg_report_column kvg_report_columns[];
 extern const size_t kvg_report_column_count;
 
-/* A plot of the page: `script` writes gnuplot's commands and returns false if the report has nothing to plot. Text from
- * result files reaches gnuplot as kvg_report_label alone, in single quotes. */
+/* A plot of the page: `script` writes gnuplot's commands; false: the report has nothing to plot. Text from result files
+ * reaches gnuplot as kvg_report_label alone, in single quotes. */
 typedef struct kvg_report_plot {
     const char *title, *caption;
     bool (*script)(const kvg_report *report, FILE *out);

@@ -370,6 +370,10 @@ static void write_glossary(const kvg_report *r, FILE *out)
         {"codes, scale bytes",
          "How many of the format's element codes, and of the 256 values of a block-scale byte, the cases made a "
          "right encoder write. What was never written was never checked."},
+        {"loss, KL divergence, top-1, greedy",
+         "Of op generate: bits per token of held-out text beyond those with an unquantised cache; the divergence of "
+         "the next token's distribution from that run's, in bits; how often both have the same most likely token; how "
+         "many tokens of greedy text are the same before the first that is not."},
         {"ties",
          "Elements exactly between two codes: where rounding rules show."},
         {"steps",
@@ -402,6 +406,7 @@ static void write_page(const kvg_report *r, FILE *out)
         {"failures", "Cases that did not pass", write_failures},
         {"plots", "Plots", write_plots},
         {"formats", "Formats and dialects", write_formats},
+        {"quality", "Quality of generation", kvg_report_quality_html},
         {"layouts", "Layouts and ops", write_layouts},
         {"coverage", "Coverage", write_coverage},
         {"controls", "Known-wrong answers", write_controls},

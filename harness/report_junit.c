@@ -53,7 +53,9 @@ static void write_case(FILE *out, const char *suite, const kvg_report_case *c)
     write_attribute(out, "name", c->id);
     fprintf(out, " time=\"%.6f\"", isfinite(c->milliseconds) ? c->milliseconds / 1000 : 0);
     char decode[256];
+    const char *what = c->quality.present ? "quality: " : "decode: ";
     kvg_report_decode_line(c, 1, c->decode.bits, decode, sizeof decode);
+    if (c->quality.present) kvg_report_quality_line(c, decode, sizeof decode);
     if (outcome_of(c) == PASSED && !c->mode[0] && !decode[0]) {
         fputs("/>\n", out);
         return;
@@ -64,7 +66,7 @@ static void write_case(FILE *out, const char *suite, const kvg_report_case *c)
         fputs("      <system-out>", out);
         if (c->mode[0]) fputs("mode: ", out);
         kvg_report_escape(out, c->mode);
-        fprintf(out, "%s%s%s</system-out>\n", c->mode[0] && decode[0] ? "\n" : "", decode[0] ? "decode: " : "", decode);
+        fprintf(out, "%s%s%s</system-out>\n", c->mode[0] && decode[0] ? "\n" : "", decode[0] ? what : "", decode);
     }
     fputs("    </testcase>\n", out);
 }

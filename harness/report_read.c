@@ -9,6 +9,7 @@
 #include "core/mode.h"
 #include "golden/golden.h"
 #include "harness/report_data.h"
+#include "harness/report_value.h"
 
 #define COUNT(array) (sizeof(array) / sizeof(array)[0])
 
@@ -54,8 +55,7 @@ static kvg_status get_bool(kvg_json object, const char *key, bool *out)
     return s ? s : kvg_json_bool(value, out);
 }
 
-/* A number, or the name of one that JSON lacks. */
-static kvg_status get_number(kvg_json object, const char *key, double *out)
+kvg_status kvg_report_get_number(kvg_json object, const char *key, double *out)
 {
     static const struct {
         const char *name;
@@ -110,10 +110,10 @@ static kvg_status read_trip(kvg_json line, const char *side, kvg_report_trip *t)
     kvg_status s = kvg_json_get(line, side, &object);
     if (!s) s = kvg_json_check_keys(object, keys, COUNT(keys));
     if (!s) s = get_u64(object, "elements", &t->elements);
-    if (!s) s = get_number(object, "relative_l2", &t->relative_l2);
-    if (!s) s = get_number(object, "sqnr_db", &t->sqnr_db);
-    if (!s) s = get_number(object, "gain", &t->gain);
-    if (!s) s = get_number(object, "worst_ratio", &t->worst_ratio);
+    if (!s) s = kvg_report_get_number(object, "relative_l2", &t->relative_l2);
+    if (!s) s = kvg_report_get_number(object, "sqnr_db", &t->sqnr_db);
+    if (!s) s = kvg_report_get_number(object, "gain", &t->gain);
+    if (!s) s = kvg_report_get_number(object, "worst_ratio", &t->worst_ratio);
     t->present = !s;
     return s;
 }
@@ -134,7 +134,8 @@ static kvg_status read_decode(kvg_json line, kvg_report_decode *a)
     if (!s && kvg_json_has(object, "bits")) s = get_bool(object, "bits", &a->bits);
     for (size_t i = INTEGERS; !s && i < INTEGERS + COUNT(numbers); i++) {
         *numbers[i - INTEGERS] = NAN;
-        if (i < REQUIRED || kvg_json_has(object, keys[i])) s = get_number(object, keys[i], numbers[i - INTEGERS]);
+        if (i >= REQUIRED && !kvg_json_has(object, keys[i])) continue;
+        s = kvg_report_get_number(object, keys[i], numbers[i - INTEGERS]);
     }
     return s;
 }
@@ -372,7 +373,7 @@ static kvg_status read_separation(kvg_json line, kvg_report_separation *s)
     if (status) return status;
     s->measured = true;
     s->by_bits = kvg_json_has(object, "bits");
-    status = get_number(object, s->by_bits ? "bits" : "least", &s->least);
+    status = kvg_report_get_number(object, s->by_bits ? "bits" : "least", &s->least);
     if (!status && kvg_json_has(object, "nearest")) status = get_string(object, "nearest", &nearest);
     snprintf(s->nearest, sizeof s->nearest, "%s", nearest);
     return status ? status : get_u64(object, "reached", &s->reached);
@@ -387,11 +388,19 @@ static kvg_status read_relations(kvg_json line, size_t *held)
     return s;
 }
 
+static kvg_status read_quality(kvg_json line, kvg_report_quality *q)
+{
+    kvg_json object;
+    if (!kvg_json_has(line, "quality")) return KVG_OK;
+    kvg_status s = kvg_json_get(line, "quality", &object);
+    return s ? s : kvg_report_quality_read(object, q);
+}
+
 static kvg_status read_case(reader *r, kvg_json line)
 {
     static const char *const keys[] = {
         "type", "id", "status", "detail", "repro", "impl", "ms", "slow", "compared", "mismatched", "steps", "k", "v",
-        "decode", "separation", "relations", "reach", "controls", "mode",
+        "decode", "separation", "relations", "reach", "controls", "mode", "quality",
     };
     const char *strings[STRINGS];
     char mode[MODE_SIZE] = "";
@@ -410,7 +419,7 @@ static kvg_status read_case(reader *r, kvg_json line)
     c->finished = true;
     c->fell_back = fell_back;
     s = read_verdict(line, &c->verdict);
-    if (!s) s = get_number(line, "ms", &c->milliseconds);
+    if (!s) s = kvg_report_get_number(line, "ms", &c->milliseconds);
     if (!s) s = get_bool(line, "slow", &c->slow);
     if (!s) s = get_optional_u64(line, "compared", &c->compared);
     if (!s) s = get_optional_u64(line, "mismatched", &c->mismatched);
@@ -421,6 +430,7 @@ static kvg_status read_case(reader *r, kvg_json line)
     if (!s) s = read_separation(line, &c->separation);
     if (!s && kvg_json_has(line, "relations")) s = read_relations(line, &c->relations);
     if (!s) s = read_reach(line, &c->reach);
+    if (!s) s = read_quality(line, &c->quality);
     return s ? s : read_controls(r->report, line, c);
 }
 
@@ -430,7 +440,7 @@ static kvg_status read_end(reader *r, kvg_json line)
     for (int i = 0; i < KVG_VERDICT_COUNT; i++) keys[3 + i] = kvg_verdict_name((kvg_verdict)i);
     kvg_status s = kvg_json_check_keys(line, keys, COUNT(keys));
     if (!s) s = get_bool(line, "interrupted", &r->file->interrupted);
-    if (!s) s = get_number(line, "seconds", &r->file->seconds);
+    if (!s) s = kvg_report_get_number(line, "seconds", &r->file->seconds);
     r->file->ended = !s;
     return s;
 }

@@ -1,51 +1,27 @@
-/* Files that are whole or not there, and text that cannot break the format around it. */
-#define _POSIX_C_SOURCE 200809L
-#include <errno.h>
-#include <fcntl.h>
+/* Text that cannot break the format around it. */
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "harness/report_data.h"
+#include "harness/whole_file.h"
 
-static kvg_status fail_write(const char *path, int error)
-{
-    return kvg_fail(KVG_ERR_IO, "%s: cannot write: %s", path, strerror(error ? error : EIO));
-}
+typedef struct page {
+    const kvg_report *report;
+    void (*write)(const kvg_report *report, FILE *out);
+} page;
 
-/* Fills `out` and closes it. */
-static kvg_status fill(const kvg_report *report, const char *path, FILE *out,
-                       void (*write)(const kvg_report *report, FILE *out))
+static kvg_status write_page(void *context, FILE *out)
 {
-    errno = 0;
-    write(report, out);
-    int error = 0;
-    if (ferror(out)) error = errno ? errno : EIO;
-    if (fclose(out) != 0 && !error) error = errno ? errno : EIO;
-    return error ? fail_write(path, error) : KVG_OK;
+    const page *p = context;
+    p->write(p->report, out);
+    return KVG_OK;
 }
 
 kvg_status kvg_report_write(const kvg_report *report, const char *path,
                             void (*write)(const kvg_report *report, FILE *out))
 {
-    struct stat st;
-    if (lstat(path, &st) == 0 && !S_ISREG(st.st_mode)) { /* a rename would replace the device or the link */
-        FILE *out = fopen(path, "w");
-        return out ? fill(report, path, out, write) : fail_write(path, errno);
-    }
-    const size_t size = strlen(path) + 32;
-    char *part = malloc(size);
-    if (!part) return kvg_fail(KVG_ERR_MEMORY, "no memory for the name of %s", path);
-    snprintf(part, size, "%s.%ld.part", path, (long)getpid());
-    const int fd = open(part, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    FILE *out = fd < 0 ? NULL : fdopen(fd, "w");
-    kvg_status s = out ? fill(report, path, out, write) : fail_write(path, errno);
-    if (fd >= 0 && !out) close(fd);
-    if (!s && rename(part, path) != 0) s = fail_write(path, errno);
-    if (s && fd >= 0) unlink(part);
-    free(part);
-    return s;
+    page p = {report, write};
+    return kvg_whole_file_write(path, write_page, &p);
 }
 
 /* The UTF-8 character at `text`: its length (1 for a byte that begins none), and whether XML can hold it. */

@@ -8,22 +8,17 @@
 #include <cjson/cJSON.h>
 
 #include "harness/relations.h"
+#include "harness/result_quality.h"
 #include "harness/version.h"
-
-static void add_number(cJSON *object, const char *key, double x)
-{
-    if (isfinite(x)) cJSON_AddNumberToObject(object, key, x);
-    else cJSON_AddStringToObject(object, key, isnan(x) ? "nan" : x > 0 ? "inf" : "-inf");
-}
 
 static void add_round_trip(cJSON *line, const char *side, const kvg_round_trip *t)
 {
     cJSON *object = cJSON_AddObjectToObject(line, side);
-    add_number(object, "elements", (double)t->elements);
-    add_number(object, "relative_l2", t->relative_l2);
-    add_number(object, "sqnr_db", t->sqnr_db);
-    add_number(object, "gain", t->gain);
-    add_number(object, "worst_ratio", t->worst_ratio);
+    kvg_result_add_number(object, "elements", (double)t->elements);
+    kvg_result_add_number(object, "relative_l2", t->relative_l2);
+    kvg_result_add_number(object, "sqnr_db", t->sqnr_db);
+    kvg_result_add_number(object, "gain", t->gain);
+    kvg_result_add_number(object, "worst_ratio", t->worst_ratio);
 }
 
 static void add_relations(cJSON *line, uint64_t held)
@@ -37,16 +32,16 @@ static void add_relations(cJSON *line, uint64_t held)
 static void add_decode(cJSON *line, bool bits, const kvg_decode_accuracy *a)
 {
     cJSON *object = cJSON_AddObjectToObject(line, "decode");
-    add_number(object, "elements", (double)a->elements);
-    add_number(object, "unpromised", (double)a->unpromised);
+    kvg_result_add_number(object, "elements", (double)a->elements);
+    kvg_result_add_number(object, "unpromised", (double)a->unpromised);
     cJSON_AddBoolToObject(object, "bits", bits);
-    add_number(object, "worst_ratio", a->worst_ratio);
-    add_number(object, "median_ratio", a->median_ratio);
-    add_number(object, "lse_ratio", a->lse_ratio);
-    add_number(object, "relative_l2", a->relative_l2);
-    if (!isnan(a->codec_ratio)) add_number(object, "codec_ratio", a->codec_ratio);
-    if (!isnan(a->codec_l2)) add_number(object, "codec_l2", a->codec_l2);
-    if (!isnan(a->probe_ratio)) add_number(object, "probe_ratio", a->probe_ratio);
+    kvg_result_add_number(object, "worst_ratio", a->worst_ratio);
+    kvg_result_add_number(object, "median_ratio", a->median_ratio);
+    kvg_result_add_number(object, "lse_ratio", a->lse_ratio);
+    kvg_result_add_number(object, "relative_l2", a->relative_l2);
+    if (!isnan(a->codec_ratio)) kvg_result_add_number(object, "codec_ratio", a->codec_ratio);
+    if (!isnan(a->codec_l2)) kvg_result_add_number(object, "codec_l2", a->codec_l2);
+    if (!isnan(a->probe_ratio)) kvg_result_add_number(object, "probe_ratio", a->probe_ratio);
 }
 
 static void add_separation(cJSON *line, const kvg_separation *s)
@@ -54,9 +49,9 @@ static void add_separation(cJSON *line, const kvg_separation *s)
     size_t count;
     const kvg_defect *defects = kvg_defect_table(&count);
     cJSON *object = cJSON_AddObjectToObject(line, "separation");
-    add_number(object, s->by_bits ? "bits" : "least", s->least);
+    kvg_result_add_number(object, s->by_bits ? "bits" : "least", s->least);
     if (s->nearest) cJSON_AddStringToObject(object, "nearest", s->nearest->id);
-    add_number(object, "reached", s->reached);
+    kvg_result_add_number(object, "reached", s->reached);
     cJSON *unreached = cJSON_AddArrayToObject(object, "unreached");
     for (size_t i = 0; i < count; i++) {
         if (s->distance[i] < 0) cJSON_AddItemToArray(unreached, cJSON_CreateString(defects[i].id));
@@ -97,21 +92,31 @@ static void add_reach(cJSON *line, const kvg_case *c, const kvg_reference_reach 
     const uint32_t bits = kvg_format_get(c->problem.storage[KVG_K].format)->element_bits;
     char code_set[65], scale_set[65];
     cJSON *object = cJSON_AddObjectToObject(line, "reach");
-    add_number(object, "codes", hit(k->codes, v->codes, code_set));
-    add_number(object, "codes_of", bits == 4 ? 16 : 256);
-    add_number(object, "scales", hit(k->scales, v->scales, scale_set));
-    add_number(object, "ties", (double)(k->ties + v->ties));
-    add_number(object, "saturations", (double)(k->saturations + v->saturations));
-    add_number(object, "zero_blocks", (double)(k->zero_blocks + v->zero_blocks));
-    add_number(object, "negative_zeros", (double)(k->negative_zeros + v->negative_zeros));
-    add_number(object, "subnormals", (double)(k->subnormals + v->subnormals));
-    add_number(object, "specials", (double)(k->specials + v->specials));
-    add_number(object, "scale_underflows", (double)(k->scale_underflows + v->scale_underflows));
+    kvg_result_add_number(object, "codes", hit(k->codes, v->codes, code_set));
+    kvg_result_add_number(object, "codes_of", bits == 4 ? 16 : 256);
+    kvg_result_add_number(object, "scales", hit(k->scales, v->scales, scale_set));
+    kvg_result_add_number(object, "ties", (double)(k->ties + v->ties));
+    kvg_result_add_number(object, "saturations", (double)(k->saturations + v->saturations));
+    kvg_result_add_number(object, "zero_blocks", (double)(k->zero_blocks + v->zero_blocks));
+    kvg_result_add_number(object, "negative_zeros", (double)(k->negative_zeros + v->negative_zeros));
+    kvg_result_add_number(object, "subnormals", (double)(k->subnormals + v->subnormals));
+    kvg_result_add_number(object, "specials", (double)(k->specials + v->specials));
+    kvg_result_add_number(object, "scale_underflows", (double)(k->scale_underflows + v->scale_underflows));
     cJSON_AddStringToObject(object, "code_set", code_set);
     cJSON_AddStringToObject(object, "scale_set", scale_set);
 }
 
-static void add_controls(cJSON *line, const kvg_control_outcome outcomes[KVG_MAX_CONTROLS])
+/* Op generate has controls of its own; how each was rejected stands under "quality". */
+static void add_planted(cJSON *rejected, cJSON *accepted, const kvg_quality_result *q)
+{
+    for (size_t i = 0; i < q->defect_count; i++) {
+        const kvg_quality_defect *d = &q->defects[i];
+        if (!d->applies) continue;
+        cJSON_AddItemToArray(d->by_bits || d->by_limits ? rejected : accepted, cJSON_CreateString(d->id));
+    }
+}
+
+static void add_controls(cJSON *line, const kvg_result *r)
 {
     cJSON *object = cJSON_AddObjectToObject(line, "controls");
     cJSON *rejected = cJSON_AddArrayToObject(object, "rejected");
@@ -124,7 +129,7 @@ static void add_controls(cJSON *line, const kvg_control_outcome outcomes[KVG_MAX
     for (size_t i = 0, n = 0; i < count; i++) {
         if (!defects[i].control) continue;
         cJSON *list = NULL;
-        switch (outcomes[n++]) {
+        switch (r->controls[n++]) {
         case KVG_CONTROL_ABSENT: continue;
         case KVG_CONTROL_UNREACHED: list = unreached; break;
         case KVG_CONTROL_ACCEPTED: list = accepted; break;
@@ -137,6 +142,7 @@ static void add_controls(cJSON *line, const kvg_control_outcome outcomes[KVG_MAX
         }
         cJSON_AddItemToArray(list, cJSON_CreateString(defects[i].id));
     }
+    add_planted(rejected, accepted, &r->quality);
 }
 
 /* Prints and frees. cJSON drops what it could not allocate, so a NULL in between shows as a shorter line; a NULL line
@@ -163,22 +169,23 @@ char *kvg_result_line(const kvg_case *c, const kvg_result *r, const char *repro,
     cJSON_AddStringToObject(line, "detail", r->detail);
     cJSON_AddStringToObject(line, "repro", repro);
     cJSON_AddStringToObject(line, "impl", r->impl);
-    add_number(line, "ms", r->milliseconds);
+    kvg_result_add_number(line, "ms", r->milliseconds);
     cJSON_AddBoolToObject(line, "slow", slow);
     if (c->policy.given) add_mode(line, &c->policy);
     const bool judged = r->impl[0] && (r->verdict == KVG_VERDICT_PASS || r->verdict == KVG_VERDICT_FAIL ||
                                     r->verdict == KVG_VERDICT_MISTRUSTED);
     if (!judged) return print(line);
-    add_number(line, "compared", (double)r->compared_bytes);
-    add_number(line, "mismatched", (double)r->mismatched_bytes);
-    add_number(line, "steps", (double)r->value_steps);
+    kvg_result_add_number(line, "compared", (double)r->compared_bytes);
+    kvg_result_add_number(line, "mismatched", (double)r->mismatched_bytes);
+    kvg_result_add_number(line, "steps", (double)r->value_steps);
     if (r->round_trip[KVG_K].elements) add_round_trip(line, "k", &r->round_trip[KVG_K]);
     if (r->round_trip[KVG_V].elements) add_round_trip(line, "v", &r->round_trip[KVG_V]);
     if (r->decode.elements) add_decode(line, c->problem.profile != KVG_PROFILE_NONE, &r->decode);
     if (r->separation.measured) add_separation(line, &r->separation);
     if (r->relations) add_relations(line, r->relations);
     if (r->reach[KVG_K].elements) add_reach(line, c, r->reach);
-    add_controls(line, r->controls);
+    if (r->quality.measured) kvg_result_add_quality(line, &r->quality);
+    add_controls(line, r);
     return print(line);
 }
 
@@ -209,7 +216,7 @@ char *kvg_result_end_line(bool interrupted, double seconds, const size_t counts[
 {
     cJSON *line = start("end");
     cJSON_AddBoolToObject(line, "interrupted", interrupted);
-    add_number(line, "seconds", seconds);
+    kvg_result_add_number(line, "seconds", seconds);
     for (int i = 0; i < KVG_VERDICT_COUNT; i++) {
         if (counts[i]) cJSON_AddNumberToObject(line, kvg_verdict_name((kvg_verdict)i), (double)counts[i]);
     }

@@ -40,6 +40,7 @@ typedef struct session {
     bool tried;                        /* to open the backend */
     char why[KVG_CANDIDATE_TEXT_SIZE]; /* why it cannot be had; "": it is open */
     bool suspect;                      /* its device is to be asked first */
+    kvg_quality_session *quality;      /* NULL before the first case of op generate */
 } session;
 
 /* Opens the backend at the first case. False, and a verdict, if it cannot be had. */
@@ -88,6 +89,18 @@ static bool device_answers(session *a, int fd, kvg_result *r)
     return true;
 }
 
+static void check_case(session *a, const kvg_case *c, kvg_result *r)
+{
+    if (!c->generate.given) {
+        kvg_check_case(c, a->candidate, r);
+    } else if (!a->quality && kvg_quality_session_open(&a->quality)) {
+        r->verdict = KVG_VERDICT_ERROR;
+        snprintf(r->detail, sizeof r->detail, "%s", kvg_error_text());
+    } else {
+        kvg_quality_check_case(a->quality, c, a->candidate, r);
+    }
+}
+
 /* Runs a case and sends its result; false if this process cannot go on. */
 static bool run_one(const kvg_run_share *share, const kvg_case *c, session *a)
 {
@@ -101,7 +114,7 @@ static bool run_one(const kvg_run_share *share, const kvg_case *c, session *a)
         lost = r.verdict == KVG_VERDICT_CRASH; /* it would again */
     } else if (kvg_capabilities_claim(a->capabilities, c, a->facts.sm, &r)) {
         lost = !device_answers(a, share->fd, &r);
-        if (!lost) kvg_check_case(c, a->candidate, &r);
+        if (!lost) check_case(a, c, &r);
         if (r.verdict == KVG_VERDICT_DEVICE_LOST && !a->facts.has_ready) lost = true; /* taken at its word */
         blame_claim(a, &r);
     }
@@ -152,6 +165,7 @@ _Noreturn void kvg_run_child(const kvg_run_share *share)
         position += share->options->jobs;
     }
     if (fit && position < share->count) send_text(share->fd, KVG_RUN_LEAVE, "");
+    kvg_quality_session_close(a.quality);
     close(share->fd); /* from here on the parent waits for the end, but not for ever */
     const int left = kvg_candidate_end(a.candidate);
     _exit(WIFSIGNALED(left) ? 128 + WTERMSIG(left) : WEXITSTATUS(left));

@@ -438,10 +438,20 @@ print(json.dumps([dict(shape, **timed(500), format="bf16"), dict(shape, **timed(
 CELLS
 expect "bench-tables" 0 "| nvfp4 | 200.0 | 1000 | 65.0 % | - | 2.50 x |" "$source_dir/ci/bench-tables" cells.json
 expect "bench-tables of what was not timed" 0 "| int8 | fits 7 |" "$source_dir/ci/bench-tables" cells.json
+cat > models.json <<'CELLS'
+[{"op": "generate", "id": "m", "model": "m", "weights": "random", "products": "library", "format": "bf16", "batch": 16,
+  "context": 4096, "layout": "hnd", "block_tokens": 16, "dtype": "bf16", "layers": 2, "query_heads": 4, "kv_heads": 2,
+  "head_dim": 64, "status": "TIMED", "gpu": "a GPU", "sm_mhz": 1900, "throttle": [], "checked_bytes": 0, "seconds": 1,
+  "step": {"median_us": 4000, "lower_quartile_us": 4000, "upper_quartile_us": 4000}, "tokens_per_second": 4000,
+  "share_of_cache": 0.25, "gain_over_bf16": 1}]
+CELLS
+expect "bench-tables of models" 0 "| bf16 | 4000, 4.00 ms, 25 %, 1.00 x |" "$source_dir/ci/bench-tables" models.json
 sed 's/UNIMPLEMENTED/FAIL/' cells.json > wrong_cells.json
 expect "bench-tables of a wrong answer" 1 "| int4 | FAIL |" "$source_dir/ci/bench-tables" wrong_cells.json
 if [[ ! -e /dev/nvidia0 ]]; then
     expect "bench for a GPU where there is none" 77 "backend cuda" "$kvgold" bench "$source_dir/configs/bench_gpu_rows.json"
+    check "... says so in one line" test "$(wc -l <<<"$output")" -eq 1
+    expect "bench of models where there is no GPU" 77 "backend cuda" "$kvgold" bench "$source_dir/configs/bench_gpu_generate.json"
     check "... says so in one line" test "$(wc -l <<<"$output")" -eq 1
 fi
 

@@ -122,7 +122,7 @@ static kvg_status checksum(const kvg_tensor *tensors, size_t count, uint64_t *ou
 
 static kvg_status fake_time(const kvg_bench_job *job, kvg_bench_result *result, uint64_t *as_graph)
 {
-    *result = (kvg_bench_result){.clock_mhz = 1000};
+    *result = (kvg_bench_result){.clock.mhz = 1000};
     if (mistake == CRASHES) abort();
     if (mistake == HANGS) sleep(60);
     if (mistake == BREAKS || mistake == LOST) return kvg_fail(KVG_ERR_DEVICE, "a kernel faulted");
@@ -373,8 +373,8 @@ static void test_json(void **state)
     assert_string_equal(cJSON_GetObjectItem(item, "throttle")->valuestring, "unknown");
     assert_string_equal(cJSON_GetObjectItem(item, "profile")->valuestring, "sm90.mma16816.v1");
     cJSON_Delete(item);
-    m.driver_knows = true;
-    m.throttle = 0x84;
+    m.clock.driver_knows = true;
+    m.clock.throttle = 0x84;
     item = kvg_device_json(&c, &m);
     assert_string_equal(cJSON_GetArrayItem(cJSON_GetObjectItem(item, "throttle"), 0)->valuestring, "power_cap");
     assert_string_equal(cJSON_GetArrayItem(cJSON_GetObjectItem(item, "throttle"), 1)->valuestring, "power_brake");

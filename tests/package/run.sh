@@ -48,6 +48,8 @@ echo "package: $headers headers compile alone as C17 and C++17"
 # block NUMBER: a block of code of docs/plugin.md.
 block() { awk -v wanted="$1" '/^```/ { inside = !inside; n += inside; next } inside && n == wanted' "$here/../../docs/plugin.md"; }
 
+(cd / && "$scratch/prefix/bin/kvgold" generate --prompt "SQLite" --new 4) >"$scratch/text.txt" 2>&1 ||
+    fail "the carried model is not found: $(<"$scratch/text.txt")"
 mkdir "$scratch/plugin"
 cd "$scratch/plugin"
 block 1 >engine.c

@@ -57,6 +57,14 @@ def tiles(**changes):
     return root(cases=[changed({"op": "mma", "profile": "sm90.mma16816.v1", "fill": "random"}, changes)])
 
 
+def generate(**changes):
+    """Op generate, of a window of the carried model's text."""
+    model = "../../../golden/data/model"
+    base = {"op": "generate", "model": model, "text": f"{model}/heldout.txt", "calibration": f"{model}/README.md", "window": 64,
+            "windows": 2, "bit_windows": 1, "format": "nvfp4"}
+    return root(cases=[changed(base, changes)])
+
+
 GROUP = {"op": "quantise", "format": "nvfp4", "kv_heads": 2, "head_dim": 64, "tokens": 4, "fill": "random"}
 GOOD = root()
 REQUIRED = "$.cases[0]: \"op\", \"format\" (or \"policy\") and \"fill\" are required"
@@ -79,6 +87,13 @@ TEXT = {
 }
 
 SCHEMA = {
+    "generate_key": (generate(tokens=4), "$.cases[0]: unknown key 'tokens'"),
+    "generate_no_text": (generate(text=DROP), "$.cases[0]: missing key 'text'"),
+    "generate_no_format": (generate(format=DROP), "$.cases[0]: \"format\" is required"),
+    "generate_window": (generate(window=1), "$.cases[0].window: expected an integer from 2 to 1048576"),
+    "generate_loss": (generate(max_loss=-1), "$.cases[0].max_loss: expected a number from 0 to 64"),
+    "generate_layers": (generate(layers="slidin"), "$.cases[0].layers: unknown choice of layers 'slidin'"),
+    "generate_rope": (generate(quantise_k=[]), "$.cases[0]: \"quantise_k\" is an empty list: the product has no case"),
     # the file as a whole
     "root_array": ("[]", "$: expected an object, got an array"),
     "root_key_unknown": (root(limit={}), "$: unknown key 'limit' (did you mean 'limits'?)"),
@@ -316,6 +331,18 @@ PROGRAM = {
     "exclude_policy_format": (policy(head_dim=72, exclude=[{"format": "mx16"}]), "$.cases[0].policy: head_dim 72 does not fit format mx16"),
     "capture_slash": (group(fill={**CAPTURE, "k": "a/k"}), "$.cases[0].fill.k: '/' and ',' separate the words of a case id"),
     "capture_comma": (group(fill={**CAPTURE, "v": "a,k"}), "$.cases[0].fill.v: '/' and ',' separate the words of a case id"),
+    "generate_no_model": (generate(model="no-such"), "no-such/config.json: cannot open"),
+    "generate_dialect": (generate(dialect="ocp"), "$.cases[0].dialect: format nvfp4 has no dialect 'ocp'"),
+    "generate_f32": (generate(dtype="f32"), "$.cases[0]: op generate has dtype f16 or bf16"),
+    "generate_rows": (generate(layout="rows"), "$.cases[0]: op generate needs a paged layout, not rows"),
+    "generate_scale": (generate(scale={"k": 1, "v": 1}), "$.cases[0]: op generate has a scale by layer: a convention, P1 to P4"),
+    "generate_calibration": (generate(calibration=DROP), "$.cases[0]: a format with a tensor scale needs \"calibration\""),
+    "generate_nothing": (generate(bit_windows=0), "$.cases[0]: nothing is judged: give bit_windows, max_loss, max_kl or min_top1"),
+    "generate_bit_windows": (generate(bit_windows=3), "$.cases[0]: bit_windows 3 of 2 windows"),
+    "generate_long": (generate(window=200000), "$.cases[0].window: 200000 tokens and 0 generated ones: the model has positions for 131072"),
+    "generate_defect": (generate(defects=["window_shor"]), "$.cases[0].defects[0]: no defect 'window_shor'"),
+    "generate_defects_unread": (generate(defects=["window_short"], bit_windows=0, max_kl=1), "$.cases[0]: defects are planted in bit_windows: give one"),
+    "generate_all_pair": (generate(format={"k": "bf16", "v": "nvfp4"}, dialect="all"), "$.cases[0]: dialect \"all\" needs one format for K and V"),
     "id_long": (group(backend="b" * 300), "case id longer than 255 characters"),
 }
 
