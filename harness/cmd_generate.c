@@ -212,14 +212,17 @@ static kvg_status check_options(const generate_options *o)
 {
     const kvg_sampling *s = &o->sampling;
     if (o->prompts.count == 0) return kvg_fail(KVG_ERR_INVALID, "give a --prompt, a --prompt-file or --ids");
-    if (!(s->temperature >= 0)) return kvg_fail(KVG_ERR_INVALID, "--temperature is not below 0");
-    if (!(s->top_p > 0 && s->top_p <= 1)) return kvg_fail(KVG_ERR_INVALID, "--top-p is above 0 and at most 1");
+    if (!(s->temperature >= 0)) return kvg_fail(KVG_ERR_INVALID, "--temperature must not be below 0");
+    if (!(s->top_p > 0 && s->top_p <= 1)) return kvg_fail(KVG_ERR_INVALID, "--top-p must be above 0 and at most 1");
     if (o->given_top_p && s->temperature == 0) {
         return kvg_fail(KVG_ERR_INVALID, "--top-p goes with a --temperature above 0");
     }
     if (o->given_budget && !o->memory) return kvg_fail(KVG_ERR_INVALID, "--budget goes with --memory");
     if (o->memory && (o->json || o->logits)) {
         return kvg_fail(KVG_ERR_INVALID, "--memory generates nothing: it goes without --json and --logits");
+    }
+    if (o->json && o->logits && strcmp(o->json, o->logits) == 0) {
+        return kvg_fail(KVG_ERR_INVALID, "--json and --logits are the same file %s", o->json);
     }
     if (o->logits && o->new_tokens == 0) return kvg_fail(KVG_ERR_INVALID, "--logits needs --new of at least 1");
     kvg_status status = o->json ? kvg_whole_file_check(o->json) : KVG_OK;
@@ -458,16 +461,17 @@ static kvg_status generate(generate_options *o, generate_job *job)
     if (s) return s;
     const double start = kvg_clock_seconds();
     s = run(o, job);
-    kvg_generate_about about = {job->folder, o->backend, g, kvg_generation_counts(job->generation),
-                                kvg_clock_seconds() - start};
-    if (!s && o->json) s = kvg_generate_write_json(&job->records, &about, o->json);
-    if (!s && o->logits) s = kvg_generate_write_logits(&job->records, o->logits);
     if (s) return s;
+    kvg_generate_about about = {job->folder, o->backend, g, &o->sampling, kvg_generation_counts(job->generation),
+                                kvg_clock_seconds() - start};
     bool text = job->config.vocab == 256 && !o->print_ids;
     for (size_t i = 0; i < o->prompts.count && !o->print_text; i++) text &= o->prompts.list[i].text;
     kvg_generate_print(&job->records, text, stdout);
-    print_summary(&about, &job->records);
-    return KVG_OK;
+    if (fflush(stdout) != 0) return KVG_OK; /* main says so */
+    if (o->logits) s = kvg_generate_write_logits(&job->records, o->logits);
+    if (!s && o->json) s = kvg_generate_write_json(&job->records, &about, o->json); /* last: it vouches for the rest */
+    if (!s) print_summary(&about, &job->records);
+    return s;
 }
 
 static kvg_status run_options(generate_options *o, generate_job *job)

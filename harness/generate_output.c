@@ -82,6 +82,7 @@ static void add_settings(cJSON *root, const kvg_generate_about *a)
 {
     const kvg_generate_settings *g = a->settings;
     const kvg_model_setup *s = &g->setup;
+    char seed[24];
     cJSON_AddStringToObject(root, "kvgold", KVG_VERSION);
     cJSON_AddStringToObject(root, "model", a->model);
     cJSON_AddStringToObject(root, "backend", a->backend);
@@ -101,6 +102,14 @@ static void add_settings(cJSON *root, const kvg_generate_about *a)
     cJSON_AddNumberToObject(root, "batch", g->batch);
     cJSON_AddNumberToObject(root, "drafts", g->drafts);
     cJSON_AddBoolToObject(root, "share_prefixes", g->share_prefixes);
+    cJSON *scales = cJSON_AddArrayToObject(root, "tensor_scale"); /* of every layer's K, V */
+    for (int side = KVG_K; side <= KVG_V; side++) {
+        cJSON_AddItemToArray(scales, cJSON_CreateNumber(s->tensor_scale ? s->tensor_scale[0][side] : 1));
+    }
+    snprintf(seed, sizeof seed, "0x%llx", (unsigned long long)a->sampling->seed);
+    cJSON_AddNumberToObject(root, "temperature", a->sampling->temperature);
+    cJSON_AddNumberToObject(root, "top_p", a->sampling->top_p);
+    cJSON_AddStringToObject(root, "seed", seed);
 }
 
 static void add_counts(cJSON *root, const kvg_generate_about *a)

@@ -29,6 +29,7 @@ typedef struct kvg_generate_records {
 typedef struct kvg_generate_about {
     const char *model, *backend;
     const kvg_generate_settings *settings;
+    const kvg_sampling *sampling; /* of all requests, each with its own number */
     kvg_generate_counts counts;
     double seconds;
 } kvg_generate_about;

@@ -54,5 +54,8 @@ kvg_status kvg_whole_file_check(const char *path)
     const bool good = access(folder, W_OK | X_OK) == 0;
     const int error = errno;
     free(folder);
-    return good ? KVG_OK : fail_write(path, error);
+    if (!good) return fail_write(path, error);
+    struct stat st;
+    const bool is_folder = (slash && !slash[1]) || (stat(path, &st) == 0 && S_ISDIR(st.st_mode));
+    return is_folder ? fail_write(path, EISDIR) : KVG_OK;
 }

@@ -12,7 +12,8 @@
 kvg_status kvg_whole_file_write(const char *path, kvg_status (*write)(void *context, FILE *out),
                                 void *context) KVG_CHECKED;
 
-/* KVG_ERR_IO where that cannot succeed: there is no such folder, or nobody may write there. To ask before long work. */
+/* KVG_ERR_IO where that cannot succeed: there is no such folder, nobody may write there, or it is a folder. To ask
+ * before long work. */
 kvg_status kvg_whole_file_check(const char *path) KVG_CHECKED;
 
 #endif

@@ -112,9 +112,10 @@ bad "more positions than the model has" "the model has positions for 131072" --n
 bad "a prompt longer than the pool" "need 2 blocks of 4 tokens: the pool has 1" --blocks 1 --block-tokens 4
 bad "a layout without tables" "layout ring has no block table" --layout ring
 bad "a model type" "use f16 or bf16" --dtype f32
-bad "a temperature" "--temperature is not below 0" --temperature -1
+bad "a temperature" "--temperature must not be below 0" --temperature -1
 bad "NaN for a temperature" "'nan' is not a number" --temperature nan
 bad "top-p without temperature" "--top-p goes with a --temperature" --top-p 0.5
+bad "one file for two" "are the same file" --json same --logits same
 bad "a top-p of 0" "above 0 and at most 1" --temperature 1 --top-p 0
 bad "a seed" "seed '7'" --seed 7
 bad "a chunk of 0" "--chunk" --chunk 0
@@ -166,6 +167,10 @@ rm -f ./*.json
 fails "a folder that is not there" 3 "cannot write" generate --prompt a --new 2 --json nowhere/x.json
 expect "a full device" 3 "No space left" generate --prompt a --new 2 --json /dev/full
 limited() { (ulimit -f "$1" && shift && "$@"); }
+expect "a folder for a file" 3 "Is a directory" generate --prompt a --new 1 --json .
+expect "... by its name alone" 3 "Is a directory" generate --prompt a --new 1 --json ./
+expect "a full device for logits" 3 "No space left" generate --prompt a --new 1 --json whole.json --logits /dev/full
+check "... leaves no JSON that vouches for them" test ! -e whole.json
 echo old >logits.safetensors
 expect "logits over the file size limit" 3 "File too large" limited 8 generate --prompt a --new 40 --logits logits.safetensors
 check "... leave what was there" grep -q old logits.safetensors
