@@ -115,6 +115,9 @@ typedef struct kvg_model_runner {
     kvg_status (*read_pool)(void *runner, kvg_role role, kvg_side side, void *out);
 } kvg_model_runner;
 
+/* KVG_ERR_INVALID unless a model's cache can lie in the layout: K and V in blocks that a table names. */
+kvg_status kvg_model_check_layout(kvg_layout layout) KVG_CHECKED;
+
 /* The problems of one layer of a step: append of its rows, with a table of RoPE of max_tokens positions; decode. Under
  * QK-norm K's bias is added before the norm, and append's for K is -0: it changes nothing. */
 kvg_problem kvg_model_append(const kvg_model_setup *setup, uint32_t layer, uint32_t rows);

@@ -134,6 +134,12 @@ static kvg_status parse_dtype(const char *text, kvg_dtype *out)
     return kvg_fail(KVG_ERR_INVALID, "model type %s: use f16 or bf16", text);
 }
 
+static kvg_status parse_layout(const char *text, kvg_layout *out)
+{
+    kvg_status s = kvg_layout_find(text, out);
+    return s ? s : kvg_model_check_layout(*out);
+}
+
 static kvg_status parse_print(const char *text, generate_options *o)
 {
     o->print_text = strcmp(text, "text") == 0;
@@ -186,7 +192,7 @@ static kvg_status take_option(int option, const char *text, generate_options *o)
     case SM: s = kvg_parse_count(text, 999, &o->sm); break;
     case DTYPE: s = parse_dtype(text, &g->setup.dtype); break;
     case SCALE: o->given_scale = true; s = parse_scales(text, o->scale); break;
-    case LAYOUT: s = kvg_layout_find(text, &g->setup.layout); break;
+    case LAYOUT: s = parse_layout(text, &g->setup.layout); break;
     case BLOCK_TOKENS: s = kvg_parse_count(text, 1u << 20, &g->setup.block_tokens); break;
     case BLOCKS: s = kvg_parse_count(text, 1u << 30, &g->setup.blocks); break;
     case BATCH: s = kvg_parse_count(text, 1u << 16, &g->batch); break;

@@ -9,25 +9,13 @@ static const kvg_role pool_roles[2] = {KVG_ROLE_DATA_POOL, KVG_ROLE_SCALE_POOL};
 
 /* --- pools --- */
 
-static kvg_status check_layout(const kvg_model_setup *setup)
-{
-    const kvg_layout layout = setup->layout;
-    const kvg_layout_info *info = kvg_layout_get(layout);
-    if (info && info->paged && layout != KVG_LAYOUT_CONTIGUOUS && layout != KVG_LAYOUT_RING &&
-        layout != KVG_LAYOUT_MLA) {
-        return KVG_OK;
-    }
-    return kvg_fail(KVG_ERR_INVALID, "layout %s has no block table for K and V: use hnd, nhd, turbomind, trtllm, vllm, "
-                    "vllm_hnd or slot", info ? info->name : "?");
-}
-
 /* Both ops at their largest. */
 static kvg_status check_ops(const kvg_model_setup *setup)
 {
     const kvg_model_step most = {.rows = setup->max_rows, .sequences = setup->max_sequences,
                                  .longest = setup->max_tokens};
     const kvg_problem append = kvg_model_append(setup, 0, setup->max_rows), decode = kvg_model_decode(setup, 0, &most);
-    kvg_status s = check_layout(setup);
+    kvg_status s = kvg_model_check_layout(setup->layout);
     if (!s) s = kvg_problem_check(&append);
     if (!s) s = kvg_problem_check(&decode);
     for (int side = KVG_K; !s && side <= KVG_V; side++) {

@@ -111,6 +111,7 @@ bad "a scale that is none" "neither a number nor two" --kv nvfp4 --tensor-scale 
 bad "more positions than the model has" "the model has positions for 131072" --new 131072
 bad "a prompt longer than the pool" "need 2 blocks of 4 tokens: the pool has 1" --blocks 1 --block-tokens 4
 bad "a layout without tables" "layout ring has no block table" --layout ring
+bad "... whose memory is asked for" "layout mla has no block table" --layout mla --memory
 bad "a model type" "use f16 or bf16" --dtype f32
 bad "a temperature" "--temperature must not be below 0" --temperature -1
 bad "NaN for a temperature" "'nan' is not a number" --temperature nan
