@@ -1,5 +1,19 @@
 #include "core/transformer.h"
 
+#include <string.h>
+
+const char *kvg_products_name(kvg_products products)
+{
+    return products == KVG_PRODUCTS_LIBRARY ? "library" : "fixed";
+}
+
+kvg_status kvg_products_find(const char *name, kvg_products *out)
+{
+    *out = strcmp(name, "library") == 0 ? KVG_PRODUCTS_LIBRARY : KVG_PRODUCTS_FIXED;
+    if (strcmp(name, kvg_products_name(*out)) == 0) return KVG_OK;
+    return kvg_fail(KVG_ERR_INVALID, "'%s' is neither fixed nor library", name);
+}
+
 kvg_status kvg_model_check_layout(kvg_layout layout)
 {
     const kvg_layout_info *info = kvg_layout_get(layout);

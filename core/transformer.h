@@ -65,6 +65,9 @@ typedef enum kvg_products {
     KVG_PRODUCTS_LIBRARY /* cuBLAS, x rounded to the weights' type: within section 4's bound; of experts as FIXED */
 } kvg_products;
 
+const char *kvg_products_name(kvg_products products);                         /* "fixed", "library" */
+kvg_status kvg_products_find(const char *name, kvg_products *out) KVG_CHECKED; /* KVG_ERR_INVALID: it is neither */
+
 /* A model put to work: everything that all steps share. Config, weights and scales outlive the runner. */
 typedef struct kvg_model_setup {
     const kvg_model_config *config;

@@ -147,13 +147,6 @@ static kvg_status parse_print(const char *text, generate_options *o)
     return o->print_text || o->print_ids ? KVG_OK : kvg_fail(KVG_ERR_INVALID, "'%s' is neither text nor ids", text);
 }
 
-static kvg_status parse_products(const char *text, kvg_products *out)
-{
-    *out = strcmp(text, "library") == 0 ? KVG_PRODUCTS_LIBRARY : KVG_PRODUCTS_FIXED;
-    if (*out == KVG_PRODUCTS_LIBRARY || strcmp(text, "fixed") == 0) return KVG_OK;
-    return kvg_fail(KVG_ERR_INVALID, "'%s' is neither fixed nor library", text);
-}
-
 enum {
     MODEL = 256, PROMPT, PROMPT_FILE, IDS, NEW, KV, SM, DTYPE, SCALE, LAYOUT, BLOCK_TOKENS, BLOCKS, BATCH, CHUNK,
     DRAFTS, SHARE, TEMPERATURE, TOP_P, SEED, BACKEND, PROFILE, PRODUCTS, JSON, LOGITS, PRINT, MEMORY, BUDGET
@@ -204,7 +197,7 @@ static kvg_status take_option(int option, const char *text, generate_options *o)
     case SEED: s = kvg_parse_seed(text, &seed); o->sampling.seed = seed; break;
     case BACKEND: o->backend = text; break;
     case PROFILE: s = kvg_profile_find(text, &g->setup.profile); break;
-    case PRODUCTS: s = parse_products(text, &g->setup.products); break;
+    case PRODUCTS: s = kvg_products_find(text, &g->setup.products); break;
     case JSON: o->json = text; break;
     case LOGITS: o->logits = text; break;
     case PRINT: s = parse_print(text, o); break;

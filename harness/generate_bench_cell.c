@@ -8,6 +8,7 @@
 #include "harness/clock.h"
 #include "harness/device_case.h"
 #include "harness/generate_bench.h"
+#include "harness/generate_memory.h"
 #include "harness/model_weights.h"
 #include "harness/random_weights.h"
 #include "reference/rope_table.h"
@@ -378,19 +379,6 @@ static void give_up(kvg_generate_bench_measurement *m, kvg_status s)
     snprintf(m->detail, sizeof m->detail, "%s", kvg_error_text());
 }
 
-static kvg_status pool_bytes_of(const kvg_model_setup *setup, uint64_t *out)
-{
-    const kvg_problem p = kvg_model_append(setup, 0, 1);
-    kvg_status s = kvg_problem_check(&p);
-    *out = 0;
-    for (int i = 0; i < 4 && !s; i++) {
-        uint64_t bytes;
-        s = kvg_problem_pool_bytes(&p, i / 2 ? KVG_ROLE_SCALE_POOL : KVG_ROLE_DATA_POOL, (kvg_side)(i % 2), &bytes);
-        if (!s) *out += bytes;
-    }
-    return s;
-}
-
 void kvg_generate_bench_measure(kvg_generate_bench_work *w, const kvg_generate_bench_cell *cell, uint32_t runs,
                                 kvg_generate_bench_measurement *out)
 {
@@ -400,7 +388,7 @@ void kvg_generate_bench_measure(kvg_generate_bench_work *w, const kvg_generate_b
                                             .info = w->info};
     kvg_status s = open_model(w, cell->model);
     if (!s) s = choose_profile(w, cell, &setup, &out->needs);
-    if (!s) s = pool_bytes_of(&setup, &out->pool_bytes);
+    if (!s) s = kvg_generate_pool_bytes(&setup, &out->pool_bytes);
     if (!s) s = w->device->device->room(&out->room);
     if (!s) {
         out->profile = setup.profile;

@@ -56,10 +56,7 @@ static kvg_status read_products(kvg_json object, kvg_products *out)
     const char *name;
     kvg_status s = kvg_json_get(object, "products", &value);
     if (!s) s = kvg_json_string(value, &name);
-    if (s) return s;
-    *out = strcmp(name, "library") == 0 ? KVG_PRODUCTS_LIBRARY : KVG_PRODUCTS_FIXED;
-    if (*out == KVG_PRODUCTS_LIBRARY || strcmp(name, "fixed") == 0) return KVG_OK;
-    return kvg_json_fail(value, "products are \"fixed\" or \"library\", not '%s'", name);
+    return s ? s : kvg_json_locate(value, kvg_products_find(name, out));
 }
 
 /* config.json's text, as it stands in the config. */

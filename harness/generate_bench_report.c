@@ -104,7 +104,7 @@ static void add_shape(cJSON *to, const kvg_generate_bench_config *config, const 
     cJSON_AddStringToObject(to, "op", "generate");
     cJSON_AddStringToObject(to, "model", cell->model->name);
     cJSON_AddStringToObject(to, "weights", cell->model->folder[0] ? "checkpoint" : "random");
-    cJSON_AddStringToObject(to, "products", cell->model->products == KVG_PRODUCTS_FIXED ? "fixed" : "library");
+    cJSON_AddStringToObject(to, "products", kvg_products_name(cell->model->products));
     cJSON_AddStringToObject(to, "format", kvg_format_get(cell->format)->name);
     add_number(to, "batch", cell->batch);
     add_number(to, "context", cell->context);

@@ -1,22 +1,15 @@
 #include "harness/generate_memory.h"
 
-/* The bytes of all pools of one block. */
-static kvg_status pool_bytes(const kvg_model_setup *setup, uint64_t *out)
+#include "harness/memory.h"
+
+kvg_status kvg_generate_pool_bytes(const kvg_model_setup *setup, uint64_t *out)
 {
-    static const kvg_role pools[] = {KVG_ROLE_DATA_POOL, KVG_ROLE_SCALE_POOL};
-    kvg_model_setup one = *setup;
-    one.blocks = 1;
-    if (!one.max_tokens) one.max_tokens = 1;
-    const kvg_problem p = kvg_model_append(&one, 0, 1);
+    const kvg_problem p = kvg_model_append(setup, 0, 1);
+    uint64_t data = 0, scales = 0;
     kvg_status s = kvg_problem_check(&p);
-    *out = 0;
-    for (int side = KVG_K; side <= KVG_V && !s; side++) {
-        for (int i = 0; i < 2 && !s; i++) {
-            uint64_t bytes = 0;
-            s = kvg_problem_pool_bytes(&p, pools[i], (kvg_side)side, &bytes);
-            *out += bytes;
-        }
-    }
+    if (!s) s = kvg_memory_pool_bytes(&p, KVG_ROLE_DATA_POOL, &data);
+    if (!s) s = kvg_memory_pool_bytes(&p, KVG_ROLE_SCALE_POOL, &scales);
+    *out = data + scales;
     return s;
 }
 
@@ -41,8 +34,11 @@ kvg_status kvg_generate_memory_count(uint64_t block_bytes, uint32_t block_tokens
 kvg_status kvg_generate_memory_of(const kvg_model_setup *setup, uint64_t tokens, uint64_t budget,
                                   kvg_generate_memory *out)
 {
+    kvg_model_setup one = *setup;
     uint64_t block_bytes;
+    one.blocks = 1;
+    if (!one.max_tokens) one.max_tokens = 1;
     *out = (kvg_generate_memory){0};
-    kvg_status s = pool_bytes(setup, &block_bytes);
+    kvg_status s = kvg_generate_pool_bytes(&one, &block_bytes);
     return s ? s : kvg_generate_memory_count(block_bytes, setup->block_tokens, tokens, budget, out);
 }

@@ -12,6 +12,9 @@ typedef struct kvg_generate_memory {
     double token_bytes;     /* block_bytes / block_tokens */
 } kvg_generate_memory;
 
+/* The bytes of all pools of a setup, all layers. KVG_ERR_INVALID if they make no cache. */
+kvg_status kvg_generate_pool_bytes(const kvg_model_setup *setup, uint64_t *out) KVG_CHECKED;
+
 /* A request of `tokens` tokens under the setup's storage, layout and block size, and a budget in bytes. KVG_ERR_INVALID
  * if they make no cache. */
 kvg_status kvg_generate_memory_of(const kvg_model_setup *setup, uint64_t tokens, uint64_t budget,

@@ -95,7 +95,7 @@ static void add_settings(cJSON *root, const kvg_generate_about *a)
     }
     cJSON_AddStringToObject(root, "layout", kvg_layout_get(s->layout)->name);
     cJSON_AddStringToObject(root, "profile", kvg_profile_get(s->profile)->name);
-    cJSON_AddStringToObject(root, "products", s->products == KVG_PRODUCTS_FIXED ? "fixed" : "library");
+    cJSON_AddStringToObject(root, "products", kvg_products_name(s->products));
     cJSON_AddNumberToObject(root, "block_tokens", s->block_tokens);
     cJSON_AddNumberToObject(root, "blocks", s->blocks);
     cJSON_AddNumberToObject(root, "chunk", g->chunk);

@@ -30,7 +30,7 @@ static kvg_problem problem_of(const kvg_model *m, const kvg_memory_plan *plan, u
     return p;
 }
 
-static kvg_status pool_bytes(const kvg_problem *p, kvg_role pool, uint64_t *out)
+kvg_status kvg_memory_pool_bytes(const kvg_problem *p, kvg_role pool, uint64_t *out)
 {
     uint64_t k = 0, v = 0;
     kvg_status s = kvg_problem_pool_bytes(p, pool, KVG_K, &k);
@@ -123,10 +123,10 @@ kvg_status kvg_memory_measure(const kvg_model *m, const kvg_memory_plan *plan, u
     uint64_t data_block = 0, scale_block = 0;
     *out = (kvg_memory_use){.blocks = blocks};
     kvg_status s = kvg_problem_check(&all);
-    if (!s) s = pool_bytes(&one, KVG_ROLE_DATA_POOL, &data_block);
-    if (!s) s = pool_bytes(&one, KVG_ROLE_SCALE_POOL, &scale_block);
-    if (!s) s = pool_bytes(&all, KVG_ROLE_DATA_POOL, &out->data);
-    if (!s) s = pool_bytes(&all, KVG_ROLE_SCALE_POOL, &out->scales);
+    if (!s) s = kvg_memory_pool_bytes(&one, KVG_ROLE_DATA_POOL, &data_block);
+    if (!s) s = kvg_memory_pool_bytes(&one, KVG_ROLE_SCALE_POOL, &scale_block);
+    if (!s) s = kvg_memory_pool_bytes(&all, KVG_ROLE_DATA_POOL, &out->data);
+    if (!s) s = kvg_memory_pool_bytes(&all, KVG_ROLE_SCALE_POOL, &out->scales);
     uint64_t data_reserved = 0, scale_reserved = 0;
     if (!s) s = reserve_pool(blocks, data_block, &data_reserved);
     if (!s) s = reserve_pool(blocks, scale_block, &scale_reserved);

@@ -28,6 +28,9 @@ typedef struct kvg_memory_use {
 kvg_status kvg_memory_measure(const kvg_model *model, const kvg_memory_plan *plan, uint64_t tokens,
                               kvg_memory_use *out) KVG_CHECKED;
 
+/* kvg_problem_pool_bytes of K and V together. */
+kvg_status kvg_memory_pool_bytes(const kvg_problem *problem, kvg_role pool, uint64_t *out) KVG_CHECKED;
+
 /* Bytes of all layers for one token, K and V, without padding. */
 uint64_t kvg_memory_token_bytes(const kvg_model *model, kvg_format format);
 
