@@ -40,9 +40,10 @@ struct kvg_decode_args {
     uint16_t *out;
     float *lse;
     kvg_decode_ranges ranges;
-    float4 *nodes; /* [pieces, queries, units] */
+    float4 *nodes; /* [pieces, queries, units]; then second halves of those after `whole` */
     uint32_t query_heads, width, run;
     uint32_t piece_log; /* log2 of a piece's tokens */
+    uint32_t pieces, whole; /* of all rows; those after the first `whole` have a CTA for each half */
     uint32_t group;     /* query heads per KV head */
     kvg_fast_divisor queries, block_tokens;
     kvg_fast_divisor chunks, units; /* of 8 query heads of a KV head; kv_heads * chunks: what a warp works on */

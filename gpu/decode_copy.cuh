@@ -30,10 +30,22 @@ static __device__ __forceinline__ void kvg_copy(uint32_t to, uint64_t from, bool
     }
 }
 
+/* Where a token lies: offset in its page; of the keys up to `end`. */
+static __device__ __forceinline__ uint32_t kvg_offset_of(const kvg_decode_args &a, int token, int end, uint32_t *page)
+{
+    const kvg_fast_divisor &B = a.block_tokens;
+    if (a.ring) return *page = 0, B.rest(token);
+    *page = B.into(min((uint32_t)token, (uint32_t)end - 1));
+    return min(token - *page * B.divisor, B.divisor - 1);
+}
+
+/* One instruction: written as a mad.wide it becomes three, and one more with what is added to a row's address. */
 static __device__ __forceinline__ uint64_t kvg_row_at(uint64_t base, uint32_t index, uint32_t unit)
 {
     uint64_t r;
-    asm("mad.wide.u32 %0, %1, %2, %3;" : "=l"(r) : "r"(index), "r"(unit), "l"(base));
+    asm("mul.wide.u32 %0, %1, %2;" : "=l"(r) : "r"(index), "r"(unit));
+    r += base;
+    asm volatile("" : "+l"(r));
     return r;
 }
 

@@ -4,6 +4,15 @@
 
 #include "gpu/decode_args.cuh"
 
+/* Where 16-byte chunks of scales are worth it: 8 bytes a row, so that a tile has one for each lane, or 2, which no
+ * cp.async copies. A lane copies one chunk of K or of V. */
+template <class K, class V>
+static constexpr bool kvg_can_be_dense = K::FORMAT == V::FORMAT && K::BLOCK > 0 && (K::SCALES == 8 || K::SCALES == 2);
+
+/* Whether half a warp copies from each of a tile's two groups of 16 rows, and so computes one address for both of its
+ * parts: where two offsets in a stage are enough. */
+template <class SIDE, bool DENSE> static constexpr bool kvg_copies_by_halves = DENSE && SIDE::ROW <= 64;
+
 /* A lane's offsets in a stage. They come from a shuffle so that they stay in registers: what the compiler can compute
  * it computes again in every tile. So do the ones, operand a of the sum of weights. */
 template <class K, class V, bool DENSE> struct kvg_lane {
@@ -21,19 +30,38 @@ template <class K, class V, bool DENSE> struct kvg_lane {
             k_to[i] = keep(place_of_copy<K>(i, lane));
             v_to[i] = keep(place_of_copy<V>(i, lane));
         }
-        k_to[2] = keep(lane * (DENSE ? 16 : K::SCALES));
+        if constexpr (kvg_copies_by_halves<K, DENSE>) {
+            constexpr int CHUNKS = K::SCALES; /* of a group: 16 rows of scales */
+            k_to[2] = keep((lane % 16 / CHUNKS * 2 + lane / 16) * CHUNKS * 16 + lane % CHUNKS * 16);
+        } else {
+            k_to[2] = keep(lane * (DENSE ? 16 : K::SCALES));
+        }
         v_to[2] = K::SCALES == V::SCALES ? k_to[2] : keep(lane * V::SCALES);
         k_scales = keep(g * K::SCALES + (K::BLOCK ? c * (K::SEGMENT / 4) / K::PER_BLOCK : 0));
         v_scales = keep(c * 2 * V::SCALES);
         v_pairs = keep(c * (V::PAIRS_STAGE / 16) + (V::BLOCK == 16 ? g / 4 * V::LANE_PAIRS * 4 : 0));
         scale_bytes = keep(g / 4 ? 0x7351 : 0x6240); /* odd or even blocks of two tokens */
-        for (int i = 0; i < 4; i++) ones[i] = keep(V::BF16 ? 0x3F803F80u : 0x3C003C00u);
+        for (int i = 0; i < 4; i++) ones[i] = hide(V::BF16 ? 0x3F803F80u : 0x3C003C00u, i + 1);
     }
     template <class SIDE> static __device__ uint32_t place_of_copy(uint32_t odd, uint32_t lane)
     {
+        if constexpr (kvg_copies_by_halves<SIDE, DENSE>) {
+            constexpr uint32_t ROWS = SIDE::COPY_ROWS / 2;
+            return SIDE::place(lane / 16 * KVG_GROUP + odd * ROWS + lane % 16 / SIDE::ROW_LANES,
+                               lane % SIDE::ROW_LANES) - odd * ROWS * SIDE::ROW;
+        }
         return SIDE::place(odd * SIDE::COPY_ROWS + lane / SIDE::ROW_LANES, lane % SIDE::ROW_LANES) -
                odd * SIDE::COPY_ROWS * SIDE::ROW;
     }
+    /* 0, which the compiler does not know. */
+    static __device__ uint32_t zero()
+    {
+        uint32_t id;
+        asm("mov.u32 %0, %%laneid;" : "=r"(id));
+        return id / KVG_WARP;
+    }
+    /* x, the same in all lanes, as what the compiler can neither compute again nor, with another `by`, find equal. */
+    static __device__ uint32_t hide(uint32_t x, int by) { return __shfl_xor_sync(~0u, x + zero(), by); }
     static __device__ uint32_t keep(uint32_t x) { return __shfl_sync(~0u, x, threadIdx.x % KVG_WARP); }
 };
 

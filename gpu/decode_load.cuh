@@ -9,11 +9,7 @@
 #define KVG_GPU_DECODE_LOAD_CUH
 
 #include "gpu/decode_copy.cuh"
-
-/* Where 16-byte chunks of scales are worth it: 8 bytes a row, so that a tile has one for each lane, or 2, which no
- * cp.async copies. Lane i copies chunk i of both sides. */
-template <class K, class V>
-static constexpr bool kvg_can_be_dense = K::FORMAT == V::FORMAT && K::BLOCK > 0 && (K::SCALES == 8 || K::SCALES == 2);
+#include "gpu/decode_lane.cuh"
 
 /* A lane's part of the source. */
 template <class K, class V, kvg_decode_rows ROWS> class kvg_decode_source {
@@ -21,6 +17,8 @@ template <class K, class V, kvg_decode_rows ROWS> class kvg_decode_source {
     static constexpr bool DENSE = ROWS == KVG_ROWS_DENSE;
     static constexpr int SIDE_CHUNKS = DENSE ? KVG_TILE * K::SCALES / 16 : 2, GROUP_CHUNKS = SIDE_CHUNKS / 2;
     static_assert(!DENSE || kvg_can_be_dense<K, V>, "chunks of scales");
+    /* Half a warp copies from each of the two groups: a lane needs the index of one. */
+    static constexpr bool HALVES = kvg_copies_by_halves<K, DENSE>;
     static constexpr int INDEXES = K::FORMAT == V::FORMAT ? 1 : 2; /* sides of one format lie alike */
     uint64_t codes[2], scales[2];
     uint32_t code_index[INDEXES], scale_index[INDEXES], code_row[INDEXES], scale_row[INDEXES];
@@ -31,13 +29,6 @@ template <class K, class V, kvg_decode_rows ROWS> class kvg_decode_source {
     const int32_t *table;
     int first, end;             /* positions: of the run, of the last key and one */
 
-    __device__ uint32_t offset_of(const kvg_decode_args &a, int token, uint32_t *page) const
-    {
-        const kvg_fast_divisor &B = a.block_tokens;
-        if (a.ring) return *page = 0, B.rest(token);
-        *page = B.into(min((uint32_t)token, (uint32_t)end - 1));
-        return min(token - *page * B.divisor, B.divisor - 1);
-    }
     __device__ void resolve(const kvg_decode_args &a, uint32_t block, uint32_t offset)
     {
 #pragma unroll
@@ -53,7 +44,9 @@ template <class K, class V, kvg_decode_rows ROWS> class kvg_decode_source {
     __device__ __forceinline__ void code_indexes(const kvg_decode_args &a, int t, int lane, uint32_t *index) const
     {
         uint32_t half[2] = {};
-        if constexpr (GROUPED) {
+        if constexpr (HALVES) {
+            half[0] = half[1] = __shfl_sync(~0u, code_index[I], 2 * t + lane / 16);
+        } else if constexpr (GROUPED) {
             const uint32_t part = TOGETHER ? 0 : code_row[I]; /* else it is in the base */
             half[0] = __shfl_sync(~0u, code_index[I], 2 * t) + part;
             half[1] = __shfl_sync(~0u, code_index[I], 2 * t + 1) + part;
@@ -76,12 +69,13 @@ template <class K, class V, kvg_decode_rows ROWS> class kvg_decode_source {
     __device__ __forceinline__ void copy_codes(const kvg_decode_args &a, const uint32_t *index, bool go, uint32_t stage,
                                                const uint32_t *to) const
     {
+        constexpr int ROWS_ON = HALVES ? SIDE::COPY_ROWS / 2 : SIDE::COPY_ROWS; /* from one copy to the next */
         const uint64_t once = kvg_streaming();
 #pragma unroll
         for (int i = 0; i < SIDE::COPIES; i++) {
             const uint64_t from = kvg_row_at(codes[WHICH], index[i], a.codes[WHICH].unit) +
-                                  (TOGETHER ? i * SIDE::COPY_ROWS % KVG_GROUP * SIDE::ROW : 0);
-            const uint32_t row = stage + to[SIDE::ROW == 64 ? 0 : i % 2] + i * SIDE::COPY_ROWS * SIDE::ROW;
+                                  (TOGETHER ? i * ROWS_ON % KVG_GROUP * SIDE::ROW : 0);
+            const uint32_t row = stage + to[SIDE::ROW == 64 && !HALVES ? 0 : i % 2] + i * ROWS_ON * SIDE::ROW;
 #pragma unroll
             for (int part = 0; part < SIDE::ROW; part += SIDE::PART) kvg_copy<16>(row + part, from + part, go, once);
         }
@@ -102,14 +96,18 @@ public:
         table = row_table, first = first_token, end = keys_end;
         const int group = min(first_token + lane * KVG_GROUP, (end - 1) / KVG_GROUP * KVG_GROUP);
         uint32_t page;
-        in_block = offset_of(a, GROUPED ? group : first + first_tile * KVG_TILE + lane, &page), entry = table[page];
+        in_block = kvg_offset_of(a, GROUPED ? group : first + first_tile * KVG_TILE + lane, end, &page);
+        entry = table[page];
 #pragma unroll
         for (int side = 0; side < 2; side++) {
             const int row_lanes = side ? V::ROW_LANES : K::ROW_LANES;
             codes[side] = (uint64_t)(a.codes[side].start + kv_head * a.codes[side].head + lane % row_lanes * 16);
-            if (TOGETHER) codes[side] += lane / row_lanes * (side ? V::ROW : K::ROW);
+            if (TOGETHER) codes[side] += (HALVES ? lane % 16 : lane) / row_lanes * (side ? V::ROW : K::ROW);
             scales[side] = (uint64_t)(a.scales[side].start + kv_head * a.scales[side].head);
-            if (DENSE && lane / SIDE_CHUNKS == side) scales[0] = scales[side] + lane % GROUP_CHUNKS * 16;
+        }
+        if (DENSE) { /* a lane's chunk is of one of them */
+            const bool of_v = HALVES ? lane % 16 / GROUP_CHUNKS : lane / SIDE_CHUNKS;
+            scales[0] = (of_v ? scales[1] : scales[0]) + lane % GROUP_CHUNKS * 16;
         }
 #pragma unroll
         for (int i = 0; i < INDEXES; i++) {
@@ -131,10 +129,10 @@ public:
     {
         if constexpr (GROUPED) return;
         uint32_t page;
-        const uint32_t offset = offset_of(a, first + t * KVG_TILE + lane, &page);
+        const uint32_t offset = kvg_offset_of(a, first + t * KVG_TILE + lane, end, &page);
         hidden = __ballot_sync(~0u, !is_block(a, entry));
         resolve(a, is_block(a, entry) ? entry : 0, offset);
-        offset_of(a, first + (t + 1) * KVG_TILE + lane, &page);
+        kvg_offset_of(a, first + (t + 1) * KVG_TILE + lane, end, &page);
         entry = table[page];
     }
 
@@ -171,13 +169,17 @@ public:
         } else {
             uint32_t index[K::COPIES], scale_at = 0; /* shuffles first, so that the copies come in one go */
             code_indexes<K, 0>(a, t, lane, index);
-            if constexpr (DENSE) scale_at = __shfl_sync(~0u, scale_index[0], 2 * t + lane / GROUP_CHUNKS % 2);
-            else if constexpr (K::SCALES > 0) scale_at = scale_index_of<0>(a, t, lane);
+            if constexpr (DENSE) {
+                scale_at = __shfl_sync(~0u, scale_index[0], 2 * t + (HALVES ? lane / 16 : lane / GROUP_CHUNKS % 2));
+            } else if constexpr (K::SCALES > 0) {
+                scale_at = scale_index_of<0>(a, t, lane);
+            }
             copy_codes<K, 0>(a, index, go, k_stage, k_to);
             copy_codes<V, 1>(a, index, go, v_stage, k_to); /* they lie alike */
             if constexpr (DENSE) {
                 const uint64_t from = kvg_row_at(scales[0], scale_at, a.scales[0].unit);
-                if (lane < 2 * SIDE_CHUNKS) kvg_copy<16>(k_scales + k_to[2], from, go, kvg_streaming());
+                const bool has = (HALVES ? lane % 16 : lane / 2) < SIDE_CHUNKS;
+                if (has) kvg_copy<16>(k_scales + k_to[2], from, go, kvg_streaming());
             } else if constexpr (K::SCALES > 0) {
                 copy_scales<K, 0>(a, scale_at, go, k_scales, k_to[2]);
                 copy_scales<V, 1>(a, scale_at, go, v_scales, v_to[2]);

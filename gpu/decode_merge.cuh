@@ -5,7 +5,7 @@
 #include "gpu/decode_args.cuh"
 
 /* Nodes that wait for their right half: no more with up to KVG_MERGE_ROUNDS rounds, wherever they begin. */
-enum { KVG_MERGE_ROUNDS = 128, KVG_MERGE_WAITING = 16 };
+enum { KVG_MERGE_ROUNDS = 256, KVG_MERGE_WAITING = 18 };
 
 /* A slice: 32 dims. */
 typedef kvg_node<8> kvg_slice_node;
@@ -75,7 +75,11 @@ static __global__ void __launch_bounds__(KVG_WARP *KVG_DECODE_MOST_WARPS, 1)
     const uint32_t first_piece = (uint32_t)row.y >> a.piece_log;
     const uint32_t end = max(((uint32_t)row.z + (1u << a.piece_log) - 1) >> a.piece_log, first_piece + 1);
     const uint32_t first_round = first_piece / round, last_round = (end - 1) / round;
-    const uint32_t node = dim * 2 + 4; /* float4 of one */
+    const auto load = [&](uint32_t index) {
+        const float4 *from = a.nodes + (size_t)index * (dim * 2 + 4);
+        return kvg_node_of(__ldcg(from + slice * 64 + lane), __ldcg(from + slice * 64 + KVG_WARP + lane),
+                           __ldcg(from + dim * 2 + lane % 4));
+    };
     int waiting = 0;
     kvg_slice_node x;
     kvg_wait_for_kernel_before();
@@ -87,11 +91,12 @@ static __global__ void __launch_bounds__(KVG_WARP *KVG_DECODE_MOST_WARPS, 1)
         for (int j = 0; j < KVG_DECODE_BATCH; j++) {
             kvg_clear(y[j]);
             if (first + j < first_piece || first + j >= end) continue;
-            const size_t piece = first + j - first_piece;
-            const size_t index = (piece * a.queries.divisor + query) * a.units.divisor + unit;
-            const float4 *from = a.nodes + index * node;
-            y[j] = kvg_node_of(__ldcg(from + slice * 64 + lane), __ldcg(from + slice * 64 + KVG_WARP + lane),
-                               __ldcg(from + dim * 2 + lane % 4));
+            const uint32_t piece = first + j - first_piece;
+            const uint32_t index = (piece * a.queries.divisor + query) * a.units.divisor + unit;
+            y[j] = load(index);
+            /* The other half, where there are keys in it. */
+            const uint32_t middle = ((first + j) << a.piece_log) + (1u << a.piece_log) / 2;
+            if (index >= a.whole && middle < (uint32_t)row.z) kvg_merge_nodes(y[j], load(a.pieces + index - a.whole));
         }
 #pragma unroll
         for (int step = 1; step < KVG_DECODE_BATCH; step *= 2) {

@@ -93,7 +93,7 @@ kvg_status check(const kvg_problem *p)
 
 /* A chip gives the bits of its own profile alone; its CTAs must have the shared memory that a kernel's stages take: 99
  * KiB on sm_89 and sm_120 are too few for some. */
-kvg_status check_device(const kvg_problem *p)
+kvg_status check_device(const kvg_problem *p, int *multiprocessors)
 {
     int device = 0, most = 0, major = 0, minor = 0;
     kvg_profile own = KVG_PROFILE_NONE;
@@ -104,6 +104,7 @@ kvg_status check_device(const kvg_problem *p)
     ask(cudaDevAttrMaxSharedMemoryPerBlockOptin, &most);
     ask(cudaDevAttrComputeCapabilityMajor, &major);
     ask(cudaDevAttrComputeCapabilityMinor, &minor);
+    ask(cudaDevAttrMultiProcessorCount, multiprocessors);
     if (s) return s;
     const uint32_t sm = (uint32_t)(10 * major + minor);
     if (p->profile != KVG_PROFILE_NONE && (kvg_profile_of_sm(sm, &own) || own != p->profile)) {
@@ -133,8 +134,9 @@ kvg_status find_strides(const kvg_problem *p, const kvg_gpu_rows &rows, uint32_t
 kvg_status prepare(const kvg_problem *p, kvg_decode_plan *plan, kvg_decode_args *a)
 {
     kvg_gpu_layout layout;
+    int multiprocessors = 0;
     kvg_status s = check(p);
-    if (!s) s = check_device(p);
+    if (!s) s = check_device(p, &multiprocessors);
     if (s) return s;
     kvg_gpu_layout_of(p, &layout);
     for (int side = 0; side < 2 && !s; side++) {
@@ -149,6 +151,10 @@ kvg_status prepare(const kvg_problem *p, kvg_decode_plan *plan, kvg_decode_args 
         return unimplemented("too many queries");
     }
     if (plan->pieces > KVG_MERGE_ROUNDS * KVG_DECODE_BATCH * plan->merge_warps) return unimplemented("too many tokens");
+    /* What is left after rounds of as many CTAs as are resident at once is cut, so that all have some of it. */
+    const uint32_t resident = kernel_of(p)->resident * (uint32_t)multiprocessors;
+    a->pieces = (uint32_t)(rows * plan->pieces);
+    a->whole = a->pieces > resident && plan->run > 1 ? a->pieces - a->pieces % resident : a->pieces;
     return KVG_OK;
 }
 
@@ -217,7 +223,7 @@ kvg_status workspace_of(const kvg_problem *p, size_t *bytes)
     kvg_decode_plan plan;
     kvg_decode_args a = {};
     kvg_status s = prepare(p, &plan, &a);
-    if (!s) *bytes = plan.rows_bytes + plan.node_bytes;
+    if (!s) *bytes = plan.rows_bytes + (a.pieces + (a.pieces - a.whole)) * plan.node_bytes;
     return s;
 }
 
@@ -275,7 +281,7 @@ kvg_status run(const kvg_problem *p, const kvg_tensor *in, kvg_tensor *out, void
     if (!s && many) {
         s = launch<kvg_decode_ranges>(kvg_decode_rows, 1, KVG_DECODE_ROWS_THREADS, 0, false, stream, a.ranges);
     }
-    if (!s) s = launch<kvg_decode_args>(kernel->run, (uint32_t)(rows * plan.pieces), KVG_WARP * KVG_DECODE_WARPS,
+    if (!s) s = launch<kvg_decode_args>(kernel->run, a.pieces + (a.pieces - a.whole), KVG_WARP * KVG_DECODE_WARPS,
                                         kernel->shared, many, stream, a);
     if (!s) {
         const bool one_round = !ring && !attention.window && plan.pieces <= KVG_DECODE_BATCH * plan.merge_warps;

@@ -11,6 +11,7 @@ struct kvg_decode_kernel {
     bool any;             /* of the model types; else dtype alone */
     kvg_dtype dtype;
     uint32_t dim, shared; /* head_dim; bytes of shared memory */
+    uint32_t resident;    /* CTAs on a multiprocessor */
     void (*run)(const kvg_decode_args);
 };
 

@@ -17,16 +17,23 @@ static __global__ void __launch_bounds__(KVG_WARP *KVG_DECODE_WARPS, (kvg_decode
     typedef kvg_decode_shape<K, V> shape;
     extern __shared__ __align__(128) uint8_t shared[];
     const int lane = threadIdx.x % KVG_WARP, warp = threadIdx.x / KVG_WARP;
-    const uint32_t rest = a.units.into(blockIdx.x), unit = blockIdx.x - rest * a.units.divisor;
+    const uint32_t after = blockIdx.x - a.whole; /* half of a piece that is cut */
+    const bool cut = blockIdx.x >= a.whole;
+    const uint32_t index = cut ? a.whole + after / 2 : blockIdx.x, rest = a.units.into(index);
+    const uint32_t unit = index - rest * a.units.divisor;
     const uint32_t piece = a.queries.into(rest), query = rest - piece * a.queries.divisor;
-    const int4 row = kvg_row_of(a, query, lane);
+    /* From lane 0, so that the compiler knows that no loop over them parts the lanes. */
+    const auto uniform = [](int x) { return __shfl_sync(~0u, x, 0); };
+    int4 row = kvg_row_of(a, query, lane);
+    row.x = uniform(row.x), row.y = uniform(row.y), row.z = uniform(row.z);
     kvg_start_kernel_after();
     /* Leaves of the sequence that the row may see. In a ring positions come near to 2^31, and a run may end past it. */
     const int leaves = (int)(((uint32_t)row.z + KVG_DECODE_LEAF - 1) / KVG_DECODE_LEAF);
-    const int run = a.run, first_leaf = ((row.y >> a.piece_log) + (int)piece) * KVG_DECODE_WARPS * run;
-    const uint32_t first = (uint32_t)(first_leaf + warp * run) * KVG_DECODE_LEAF;
+    const int run = cut ? a.run / 2 : a.run, half = cut ? (int)(after % 2) * KVG_DECODE_WARPS * run : 0;
+    const int first_leaf = ((row.y >> a.piece_log) + (int)piece) * KVG_DECODE_WARPS * (int)a.run + half;
+    const uint32_t first = (uint32_t)(first_leaf + uniform(warp) * run) * KVG_DECODE_LEAF;
     const uint32_t begin = max((uint32_t)row.y, first), end = min((uint32_t)row.z, first + run * KVG_DECODE_LEAF);
-    if (piece && first_leaf >= leaves) return;
+    if ((piece || half) && first_leaf >= leaves) return;
     const uint32_t start = (uint32_t)__cvta_generic_to_shared(shared);
     constexpr uint32_t SLOTS = KVG_DECODE_WARPS * shape::STAGES * shape::STAGE;
     const uint32_t slots = start + SLOTS + warp * KVG_DECODE_LEVELS * shape::NODE;
@@ -54,7 +61,8 @@ static __global__ void __launch_bounds__(KVG_WARP *KVG_DECODE_WARPS, (kvg_decode
             if (first_leaf + run * (i + step) < leaves) kvg_merge_nodes(x[i], x[i + step]);
         }
     }
-    kvg_put_share<ALL>(a.nodes + (size_t)blockIdx.x * (shape::NODE / 16), warp * SHARE, x[0], lane);
+    const uint32_t node = half ? a.pieces + after / 2 : index;
+    kvg_put_share<ALL>(a.nodes + (size_t)node * (shape::NODE / 16), warp * SHARE, x[0], lane);
 }
 
 template <kvg_format K_FORMAT, kvg_format V_FORMAT, kvg_dtype T, int DIM>
@@ -63,8 +71,8 @@ constexpr kvg_decode_kernel kvg_decode_kernel_of()
     typedef kvg_side_of<K_FORMAT, T, DIM> K;
     typedef kvg_side_of<V_FORMAT, T, DIM> V;
     constexpr bool any = K::OPERAND != KVG_OPERAND_AFFINE;
-    constexpr int shared = kvg_decode_shape<K, V>::SHARED;
-    return {{K_FORMAT, V_FORMAT}, any, T, DIM, shared, kvg_decode_pieces<K, V, shared>};
+    constexpr int shared = kvg_decode_shape<K, V>::SHARED, resident = kvg_decode_shape<K, V>::CTAS;
+    return {{K_FORMAT, V_FORMAT}, any, T, DIM, shared, resident, kvg_decode_pieces<K, V, shared>};
 }
 
 #endif

@@ -32,5 +32,5 @@ void kvg_decode_plan_of(const kvg_problem *p, kvg_decode_plan *out)
         out->merge_warps *= 2;
     }
     out->rows_bytes = ((uint64_t)p->attention.queries * 16 + 255) / 256 * 256; /* sequence and keys of each */
-    out->node_bytes = rows * out->pieces * (p->head_dim * 32ull + 64); /* f32: 8 heads of head_dim sums, m and l */
+    out->node_bytes = p->head_dim * 32ull + 64; /* f32: 8 heads of head_dim sums, m and l */
 }

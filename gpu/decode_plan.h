@@ -14,7 +14,7 @@ enum {
     KVG_DECODE_HEADS = 8,    /* query heads that a warp holds */
     KVG_DECODE_WARPS = 4,    /* of a CTA; each takes a run of leaves */
     KVG_DECODE_LEVELS = 1,   /* a warp's run is 2^0 ... 2^levels leaves */
-    KVG_DECODE_BATCH = 4,    /* nodes that a warp of the last kernel merges at once */
+    KVG_DECODE_BATCH = 2,    /* nodes that a warp of the last kernel merges at once */
     KVG_DECODE_MOST_WARPS = 16,
     KVG_DECODE_FEW = 64 /* sequences: no kernel is needed to find their queries */
 };
@@ -24,7 +24,7 @@ typedef struct kvg_decode_plan {
     uint32_t run;    /* leaves of a warp */
     uint32_t pieces; /* most that a row touches: one CTA per piece, query, KV head and chunk */
     uint32_t merge_warps; /* a power of two */
-    uint64_t rows_bytes, node_bytes; /* the two parts of the workspace */
+    uint64_t rows_bytes, node_bytes; /* workspace: of all queries' ranges of keys; of a partial result */
 } kvg_decode_plan;
 
 void kvg_decode_plan_of(const kvg_problem *problem, kvg_decode_plan *out);

@@ -28,19 +28,23 @@ static __device__ __forceinline__ void kvg_run_tiles(const kvg_decode_args &a, k
     copy(first_tile, true, run.stages);
     kvg_convert_query<K>(a, q, lane, w.q, w.factor);
     kvg_clear_leaf(w);
-    /* Two bits a tile, the next one lowest: something is to be done besides. */
+    /* Two bits a tile, the next one lowest: something is to be done besides; a leaf, or the run, ends. */
     const bool always = a.cap != 0 || (kvg_can_group<V> && a.v_swizzle);
-    uint32_t special = (always ? ~0u : run.partial() | source.groups_hidden()) >> 2 * first_tile;
+    const uint32_t besides = always ? ~0u : run.partial() | source.groups_hidden();
+    uint32_t special = (besides | besides >> 1) & 0x55555555u;
+    static_assert(KVG_LEAF_TILES == 8, "the second bit of tiles 7 and 15");
+    special = (special | 0x80008000u | 2u << 2 * (tiles - 1)) >> 2 * first_tile;
     const uint32_t both = 2 * run.stages + STAGE;
     uint32_t stage = run.stages;
-#pragma unroll 1
-    for (int t = first_tile; t < tiles; t++) {
-        const bool last = t + 1 == tiles;
+    int t = first_tile;
+    bool last, ends;
+    const auto add_tile = [&] {
+        last = t + 1 == tiles;
         kvg_copies_wait<0>();
         source.template settle<K, 0>(stage + K_SCALES, lane);
         source.template settle<V, 1>(stage + V_SCALES, lane);
         const uint32_t holes = ROWS == KVG_ROWS_ANY ? source.holes(t) : 0; /* in `special` else */
-        const bool plain = !(special & 3 | holes);
+        const bool plain = !(special & 1 | holes);
         const auto ask = [&] {
             source.find(a, t + 1, lane);
             copy(t + 1, !last, both - stage);
@@ -63,19 +67,29 @@ static __device__ __forceinline__ void kvg_run_tiles(const kvg_decode_args &a, k
         };
         if constexpr (K::POWERS || V::POWERS) {
             static_assert(K::POWERS && V::POWERS, "scales of both sides are tested as one");
-            const bool near = kvg_are_near<K::SCALES + V::SCALES>(stage + K_SCALES, lane) & plain;
+            constexpr int BYTES = K::SCALES + V::SCALES;
+            const bool common = kvg_are_common<BYTES>(stage + K_SCALES, lane) & plain;
             ask();
-            if (__all_sync(~0u, near)) add(std::false_type(), true, [] {});
+            bool near = __all_sync(~0u, common);
+            if (!near) near = __all_sync(~0u, kvg_are_near<BYTES>(stage + K_SCALES, lane) & plain);
+            if (near) add(std::false_type(), true, [] {});
             else add(std::true_type(), plain, [] {});
         } else if (K::BITS == 4 && ROWS == KVG_ROWS_DENSE && plain) { /* a body without the branch */
             add(std::false_type(), true, ask);
         } else {
             add(std::false_type(), plain, ask);
         }
+        ends = special & 2;
         special >>= 2;
-        run.end_tile(w, t, last);
         stage = both - stage;
-    }
+        t++;
+    };
+    do { /* leaves */
+#pragma unroll 1
+        do add_tile();
+        while (!ends);
+        kvg_end_leaf(w, (t - 1) / KVG_LEAF_TILES, first_tile / KVG_LEAF_TILES, last, run.slots, lane);
+    } while (!last);
 }
 
 /* Stages of one side: K and V take turns. */

@@ -165,8 +165,17 @@ static __device__ __forceinline__ void kvg_add_tile_values(const kvg_factors &k,
     }
 }
 
-/* Whether kvg_powers takes all of the lane's part of a tile's scales, bytes of 103 ... 133: with 121 or 122 more the
- * upper three bits are set, and a carry comes only from a byte that is beyond. */
+/* Whether kvg_powers takes all of the lane's part of a tile's scales. Common ones are bytes of 112 ... 127, whose upper
+ * four bits are 7; all that it takes are 103 ... 133: with 121 or 122 more the upper three bits are set, and a carry
+ * comes only from a byte that is beyond. */
+template <int BYTES> static __device__ __forceinline__ bool kvg_are_common(uint32_t scales, int lane)
+{
+    uint32_t words[BYTES / 4], other = 0;
+    kvg_load_shared<BYTES>(words, scales + lane * BYTES);
+#pragma unroll
+    for (int i = 0; i < BYTES / 4; i++) other |= words[i] ^ 0x70707070u;
+    return (other & 0xF0F0F0F0u) == 0;
+}
 template <int BYTES> static __device__ __forceinline__ bool kvg_are_near(uint32_t scales, int lane)
 {
     uint32_t words[BYTES / 4], all = ~0u;
