@@ -205,6 +205,21 @@ void check_written(const device_world &w)
     }
 }
 
+/* A whole batch, which is more CTAs than are resident at once, so that the last pieces are cut in halves, against the
+ * same in a table for longer sequences, whose last pieces hold no keys. */
+void other_cuts(const row &r, const device_world &cache, outcome *o)
+{
+    enum { MANY = 300 };
+    device_tally tally;
+    const auto cut = world_of(KVG_OP_DECODE, r, &cache, MANY, TOKENS);
+    const auto whole = world_of(KVG_OP_DECODE, r, &cache, MANY, 2 * TOKENS);
+    whole->poison();
+    whole->launch();
+    check_written(*whole);
+    once(*cut, *whole, tally, nullptr);
+    o->add(2, tally);
+}
+
 unsigned long long run(kvg_op op, const row &r, const device_world *cache, uint32_t repeats)
 {
     outcome o;
@@ -216,7 +231,10 @@ unsigned long long run(kvg_op op, const row &r, const device_world *cache, uint3
     for (int i = 0; i < STREAMS; i++) all.push_back(world_of(op, r, cache, SEQUENCES, TOKENS));
     repeat(all, *first, repeats, &o);
     replay(*all[0], *first, &o);
-    if (op == KVG_OP_DECODE) other_grids(r, *cache, *first, &o);
+    if (op == KVG_OP_DECODE) {
+        other_grids(r, *cache, *first, &o);
+        other_cuts(r, *cache, &o);
+    }
     const char *family = op == KVG_OP_DECODE && r.profile == KVG_PROFILE_SIMT_FMA_V1 ? "simt" : "";
     printf("%-8s %-6s %-6s D %3u %4s %6llu runs %16llu bytes compared %8llu different\n", kvg_op_get(op)->name,
            kvg_format_get(r.k)->name, kvg_format_get(r.v)->name, r.dim, family, o.runs, o.bytes, o.different);
