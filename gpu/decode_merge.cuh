@@ -5,7 +5,7 @@
 #include "gpu/decode_args.cuh"
 
 /* Nodes that wait for their right half: no more with up to KVG_MERGE_ROUNDS rounds, wherever they begin. */
-enum { KVG_MERGE_ROUNDS = 256, KVG_MERGE_WAITING = 18 };
+enum { KVG_MERGE_ROUNDS = 256, KVG_MERGE_WAITING = 16 };
 
 /* A slice: 32 dims. */
 typedef kvg_node<8> kvg_slice_node;
