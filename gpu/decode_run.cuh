@@ -55,6 +55,7 @@ static __device__ __forceinline__ void kvg_run_tiles(const kvg_decode_args &a, k
             kvg_score_tile<K, V, WIDE>(a, w, at, stage, stage + K_SCALES, z, between);
             kvg_scale_scores(w, z);
             if (__builtin_expect(!all, 0)) {
+                __syncwarp(); /* scales that are changed now have been read */
                 const uint32_t seen = run.seen(t, ROWS == KVG_ROWS_ANY ? holes : source.holes(t));
                 kvg_ungroup_values<V>(a, stage + V_SCALES, lane);
                 kvg_mask_scores(w, a.cap, seen, lane, z);
