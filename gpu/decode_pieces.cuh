@@ -1,5 +1,5 @@
 /* The second of op decode's three kernels: a CTA per piece, that is a query, eight query heads of a KV head, and a run
- * of leaves for each of its warps.
+ * of leaves for each of its warps; or two, with half a run each.
  *
  * A warp holds 8 query heads. K's codes are the matrix instruction's a, 16 tokens of it, q is b; for the output V's
  * dims are the rows of a, so that codes go from shared memory to operands without changing lanes. */
