@@ -24,6 +24,7 @@ static constexpr uint32_t kvg_merge_bytes(uint32_t warps, bool one_round)
 {
     return (kvg_shared_slices(warps) + (one_round ? 0 : KVG_MERGE_WAITING)) * (uint32_t)sizeof(kvg_slice);
 }
+static_assert(kvg_merge_bytes(KVG_DECODE_MOST_WARPS, false) <= 48 * 1024, "what a CTA has without asking for more");
 
 static __device__ void kvg_put_slice(float4 (*to)[KVG_WARP], const kvg_slice_node &x, int lane)
 {
