@@ -218,12 +218,18 @@ kvg_factors factors_of(bool half)
             {0x3C003C00u - exponent, 0xE408E408u - exponent, 0x2C002C00u - exponent, 0xD480D480u - exponent}};
 }
 
+/* CTAs, each of which leaves a node. */
+uint32_t ctas_of(const kvg_decode_args &a)
+{
+    return a.whole + 2 * (a.pieces - a.whole);
+}
+
 kvg_status workspace_of(const kvg_problem *p, size_t *bytes)
 {
     kvg_decode_plan plan;
     kvg_decode_args a = {};
     kvg_status s = prepare(p, &plan, &a);
-    if (!s) *bytes = plan.rows_bytes + (a.pieces + (a.pieces - a.whole)) * plan.node_bytes;
+    if (!s) *bytes = plan.rows_bytes + ctas_of(a) * plan.node_bytes;
     return s;
 }
 
@@ -281,8 +287,8 @@ kvg_status run(const kvg_problem *p, const kvg_tensor *in, kvg_tensor *out, void
     if (!s && many) {
         s = launch<kvg_decode_ranges>(kvg_decode_rows, 1, KVG_DECODE_ROWS_THREADS, 0, false, stream, a.ranges);
     }
-    if (!s) s = launch<kvg_decode_args>(kernel->run, a.pieces + (a.pieces - a.whole), KVG_WARP * KVG_DECODE_WARPS,
-                                        kernel->shared, many, stream, a);
+    if (!s) s = launch<kvg_decode_args>(kernel->run, ctas_of(a), KVG_WARP * KVG_DECODE_WARPS, kernel->shared, many,
+                                        stream, a);
     if (!s) {
         const bool one_round = !ring && !attention.window && plan.pieces <= KVG_DECODE_BATCH * plan.merge_warps;
         s = launch<kvg_decode_args, uint32_t>(kvg_decode_merge, (uint32_t)(rows * (p->head_dim / 32)),
