@@ -11,6 +11,7 @@ enum {
     KVG_WARP = 32,
     KVG_TILE = KVG_ATTENTION_TILE, /* tokens */
     KVG_GROUP = 16,                /* tokens that lie in one page where pages are multiples of it */
+    KVG_LEAF_TILES = KVG_DECODE_LEAF / KVG_TILE,
 };
 
 /* How rows lie: anywhere; in pages of a multiple of 16 tokens; 16 tokens' codes without gaps; their scales, too. */
@@ -40,10 +41,11 @@ struct kvg_decode_args {
     uint16_t *out;
     float *lse;
     kvg_decode_ranges ranges;
-    float4 *nodes; /* [pieces, queries, units]; then second halves of those after `whole` */
+    float4 *nodes; /* one for each CTA of decode_pieces.cuh */
     uint32_t query_heads, width, run;
     uint32_t piece_log; /* log2 of a piece's tokens */
-    uint32_t pieces, whole; /* of all rows; those after the first `whole` have a CTA for each half */
+    uint32_t ctas[KVG_DECODE_LEVELS + 1]; /* of whole pieces, of halves of those after them, of quarters */
+    uint32_t ahead; /* tokens from a piece to one of the same row that is taken a round later */
     uint32_t group;     /* query heads per KV head */
     kvg_fast_divisor queries, block_tokens;
     kvg_fast_divisor chunks, units; /* of 8 query heads of a KV head; kv_heads * chunks: what a warp works on */
@@ -56,6 +58,26 @@ struct kvg_decode_args {
     float k_base, v_base;            /* 2^base of section 3 */
     kvg_factors factors;
 };
+
+/* A CTA's part of a piece: part `part` of 2^level. Pieces are numbered [pieces of a row, queries, units]. */
+struct kvg_decode_part {
+    uint32_t piece, level, part;
+};
+static __device__ kvg_decode_part kvg_part_of(const kvg_decode_args &a, uint32_t cta)
+{
+    uint32_t before = 0, level = 0;
+    for (; cta >= a.ctas[level]; level++) cta -= a.ctas[level], before += a.ctas[level] >> level;
+    return {before + (cta >> level), level, cta & ((1u << level) - 1)};
+}
+/* The CTA that has its first part, and the level. */
+static __device__ uint32_t kvg_first_cta(const kvg_decode_args &a, uint32_t piece, uint32_t *level)
+{
+    uint32_t before = 0;
+    for (*level = 0; piece >= a.ctas[*level] >> *level; ++*level) {
+        piece -= a.ctas[*level] >> *level, before += a.ctas[*level];
+    }
+    return before + (piece << *level);
+}
 
 /* In a chain of kernels each may begin before the one before has ended, from sm_90 on. */
 static __device__ void kvg_wait_for_kernel_before()

@@ -1,43 +1,29 @@
 /* The loads of op decode: a warp copies its own tiles of 32 tokens from the pages of one KV head into its own stages of
  * shared memory, and waits for nobody else. Rows of codes come in chunks of 16 bytes to the places of decode_side.cuh;
- * row i of scales, or of parameters, comes by lane i, if they do not come in chunks, too.
- *
- * Where a row lies is an index in units of its pool, block * .block + offset * .token. With pages of a multiple of 16
- * tokens lane i holds that of the first row of group i of the run; else that of row i of the tile, tile by tile, and
- * the entry of the block table for the next. */
+ * row i of scales, or of parameters, comes by lane i, if they do not come in chunks, too. Where the rows lie is for
+ * decode_places.cuh to say. */
 #ifndef KVG_GPU_DECODE_LOAD_CUH
 #define KVG_GPU_DECODE_LOAD_CUH
 
 #include "gpu/decode_copy.cuh"
 #include "gpu/decode_lane.cuh"
+#include "gpu/decode_places.cuh"
 
 /* A lane's part of the source. */
-template <class K, class V, kvg_decode_rows ROWS> class kvg_decode_source {
+template <class K, class V, kvg_decode_rows ROWS>
+class kvg_decode_source : public kvg_decode_places<K::FORMAT == V::FORMAT ? 1 : 2, ROWS != KVG_ROWS_ANY> {
+    static constexpr int INDEXES = K::FORMAT == V::FORMAT ? 1 : 2; /* sides of one format lie alike */
     static constexpr bool GROUPED = ROWS != KVG_ROWS_ANY, TOGETHER = ROWS >= KVG_ROWS_TOGETHER;
+    typedef kvg_decode_places<INDEXES, GROUPED> places;
+    using places::code_index, places::scale_index;
     static constexpr bool DENSE = ROWS == KVG_ROWS_DENSE;
     static constexpr int SIDE_CHUNKS = DENSE ? KVG_TILE * K::SCALES / 16 : 2, GROUP_CHUNKS = SIDE_CHUNKS / 2;
     static_assert(!DENSE || kvg_can_be_dense<K, V>, "chunks of scales");
     /* Half a warp copies from each of the two groups: a lane needs the index of one. */
     static constexpr bool HALVES = kvg_copies_by_halves<K, DENSE>;
-    static constexpr int INDEXES = K::FORMAT == V::FORMAT ? 1 : 2; /* sides of one format lie alike */
     uint64_t codes[2], scales[2];
-    uint32_t code_index[INDEXES], scale_index[INDEXES], code_row[INDEXES], scale_row[INDEXES];
-    uint32_t small[2];          /* scales of two bytes on their way */
-    uint32_t hidden;            /* groups of the run, or tokens of the tile found last, that have no block */
-    int32_t entry;              /* of the lane's group, or of the next tile's token */
-    uint32_t in_block;          /* offset of the group */
-    const int32_t *table;
-    int first, end;             /* positions: of the run, of the last key and one */
-
-    __device__ void resolve(const kvg_decode_args &a, uint32_t block, uint32_t offset)
-    {
-#pragma unroll
-        for (int i = 0; i < INDEXES; i++) {
-            code_index[i] = block * a.codes[i].block + offset * a.codes[i].token;
-            scale_index[i] = block * a.scales[i].block + offset * a.scales[i].token;
-        }
-    }
-    static __device__ bool is_block(const kvg_decode_args &a, int32_t entry) { return entry >= 0 && entry < a.blocks; }
+    uint32_t code_row[INDEXES], scale_row[INDEXES];
+    uint32_t small[2]; /* scales of two bytes on their way */
 
     /* Of the rows that the lane has parts of. */
     template <class SIDE, int I>
@@ -93,11 +79,7 @@ public:
     __device__ void open(const kvg_decode_args &a, const int32_t *row_table, uint32_t kv_head, int first_token,
                          int first_tile, int keys_end, int lane)
     {
-        table = row_table, first = first_token, end = keys_end;
-        const int group = min(first_token + lane * KVG_GROUP, (end - 1) / KVG_GROUP * KVG_GROUP);
-        uint32_t page;
-        in_block = kvg_offset_of(a, GROUPED ? group : first + first_tile * KVG_TILE + lane, end, &page);
-        entry = table[page];
+        places::open_table(a, row_table, first_token, first_tile, keys_end, lane);
 #pragma unroll
         for (int side = 0; side < 2; side++) {
             const int row_lanes = side ? V::ROW_LANES : K::ROW_LANES;
@@ -115,37 +97,6 @@ public:
             scale_row[i] = lane % KVG_GROUP * a.scales[i].token;
         }
     }
-
-    /* What the table says of the groups: apart from its load, so that there is time between. */
-    __device__ void look_up(const kvg_decode_args &a)
-    {
-        if (!GROUPED) return;
-        hidden = __ballot_sync(~0u, !is_block(a, entry));
-        resolve(a, is_block(a, entry) ? entry : 0, in_block);
-    }
-
-    /* Where tile t lies, if it is not known yet: before its copies. */
-    __device__ __forceinline__ void find(const kvg_decode_args &a, int t, int lane)
-    {
-        if constexpr (GROUPED) return;
-        uint32_t page;
-        const uint32_t offset = kvg_offset_of(a, first + t * KVG_TILE + lane, end, &page);
-        hidden = __ballot_sync(~0u, !is_block(a, entry));
-        resolve(a, is_block(a, entry) ? entry : 0, offset);
-        kvg_offset_of(a, first + (t + 1) * KVG_TILE + lane, end, &page);
-        entry = table[page];
-    }
-
-    /* Tokens of tile t, the one found last, that have no block, as bits. */
-    __device__ __forceinline__ uint32_t holes(int t) const
-    {
-        if (!GROUPED) return hidden;
-        const uint32_t two = hidden >> 2 * t & 3;
-        return (two & 1) * 0xFFFFu | (two >> 1) * 0xFFFF0000u;
-    }
-
-    /* Two bits a tile, which has such a token where one is set, if that is known before. */
-    __device__ uint32_t groups_hidden() const { return GROUPED ? hidden : 0; }
 
     /* Tile t, the one found last, of one side or of both to stages, if `go`: without a branch, which costs more. */
     template <class SIDE, int WHICH>

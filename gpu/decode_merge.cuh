@@ -87,17 +87,33 @@ static __global__ void __launch_bounds__(KVG_WARP *KVG_DECODE_MOST_WARPS, 1)
 #pragma unroll 1
     for (uint32_t r = first_round; r <= last_round; r++) {
         const uint32_t first = (r * warps + warp) * KVG_DECODE_BATCH;
-        kvg_slice_node y[KVG_DECODE_BATCH];
+        kvg_slice_node y[KVG_DECODE_BATCH], second[KVG_DECODE_BATCH];
+        uint32_t cta[KVG_DECODE_BATCH], parts[KVG_DECODE_BATCH]; /* of a piece: its first CTA, those that have keys */
 #pragma unroll
         for (int j = 0; j < KVG_DECODE_BATCH; j++) {
             kvg_clear(y[j]);
+            parts[j] = 0;
             if (first + j < first_piece || first + j >= end) continue;
-            const uint32_t piece = first + j - first_piece;
-            const uint32_t index = (piece * a.queries.divisor + query) * a.units.divisor + unit;
-            y[j] = load(index);
-            /* The other half, where there are keys in it. */
-            const uint32_t middle = ((first + j) << a.piece_log) + (1u << a.piece_log) / 2;
-            if (index >= a.whole && middle < (uint32_t)row.z) kvg_merge_nodes(y[j], load(a.pieces + index - a.whole));
+            uint32_t level;
+            const uint32_t index = ((first + j - first_piece) * a.queries.divisor + query) * a.units.divisor + unit;
+            cta[j] = kvg_first_cta(a, index, &level);
+            const uint32_t start = (first + j) << a.piece_log, keys = max((uint32_t)row.z, start + 1) - start;
+            static_assert(KVG_DECODE_LEVELS == 2, "up to four parts");
+            parts[j] = min(((keys - 1) >> (a.piece_log - level)) + 1, 1u << level);
+            y[j] = load(cta[j]);
+            if (parts[j] > 1) second[j] = load(cta[j] + 1);
+        }
+#pragma unroll
+        for (int j = 0; j < KVG_DECODE_BATCH; j++) { /* ((0 1) (2 3)) */
+            if (parts[j] > 1) kvg_merge_nodes(y[j], second[j]);
+            if (parts[j] > 2) {
+                kvg_slice_node right = load(cta[j] + 2);
+                if (parts[j] > 3) {
+                    const kvg_slice_node last = load(cta[j] + 3);
+                    kvg_merge_nodes(right, last);
+                }
+                kvg_merge_nodes(y[j], right);
+            }
         }
 #pragma unroll
         for (int step = 1; step < KVG_DECODE_BATCH; step *= 2) {

@@ -130,6 +130,19 @@ kvg_status find_strides(const kvg_problem *p, const kvg_gpu_rows &rows, uint32_t
     return KVG_OK;
 }
 
+/* What is left after rounds of as many CTAs as are resident at once is cut, so that all have some of it; and so on, as
+ * far as a warp has a leaf. A single round is left as it is. */
+void cut(uint32_t pieces, uint32_t resident, uint32_t run, uint32_t *ctas)
+{
+    for (uint32_t level = 0; pieces; level++) {
+        const uint32_t parts = pieces << level;
+        const bool all = run >> level == 1 || (level == 0 && parts <= resident);
+        const uint32_t taken = all ? pieces : (parts - parts % resident) >> level;
+        ctas[level] = taken << level;
+        pieces -= taken;
+    }
+}
+
 /* All that can be known before there are tensors. */
 kvg_status prepare(const kvg_problem *p, kvg_decode_plan *plan, kvg_decode_args *a)
 {
@@ -145,16 +158,17 @@ kvg_status prepare(const kvg_problem *p, kvg_decode_plan *plan, kvg_decode_args 
         if (!s && scale_bytes) s = find_strides(p, layout.scales[side], scale_bytes, &a->scales[side]);
     }
     if (s) return s;
-    kvg_decode_plan_of(p, plan);
+    kvg_decode_plan_of(p, kernel_of(p)->levels, plan);
     const uint64_t rows = (uint64_t)p->attention.queries * p->kv_heads * plan->chunks;
     if (rows * plan->pieces > INT32_MAX || rows * p->head_dim / 32 > INT32_MAX) {
         return unimplemented("too many queries");
     }
     if (plan->pieces > KVG_MERGE_ROUNDS * KVG_DECODE_BATCH * plan->merge_warps) return unimplemented("too many tokens");
-    /* What is left after rounds of as many CTAs as are resident at once is cut, so that all have some of it. */
     const uint32_t resident = kernel_of(p)->resident * (uint32_t)multiprocessors;
-    a->pieces = (uint32_t)(rows * plan->pieces);
-    a->whole = a->pieces > resident && plan->run > 1 ? a->pieces - a->pieces % resident : a->pieces;
+    cut((uint32_t)(rows * plan->pieces), resident, plan->run, a->ctas);
+    a->run = plan->run;
+    while (1u << a->piece_log < KVG_DECODE_LEAF * KVG_DECODE_WARPS * a->run) a->piece_log++;
+    a->ahead = (uint32_t)std::min<uint64_t>((resident / rows + 1) << a->piece_log, INT32_MAX);
     return KVG_OK;
 }
 
@@ -221,7 +235,9 @@ kvg_factors factors_of(bool half)
 /* CTAs, each of which leaves a node. */
 uint32_t ctas_of(const kvg_decode_args &a)
 {
-    return a.whole + 2 * (a.pieces - a.whole);
+    uint32_t all = 0;
+    for (uint32_t n : a.ctas) all += n;
+    return all;
 }
 
 kvg_status workspace_of(const kvg_problem *p, size_t *bytes)
@@ -266,8 +282,6 @@ kvg_status run(const kvg_problem *p, const kvg_tensor *in, kvg_tensor *out, void
     a.query_heads = attention.query_heads;
     a.width = kvg_layout_table_width(p->layout, &p->paging, p->tokens);
     a.block_tokens = divisor_of(p->paging.block_tokens);
-    a.run = plan.run;
-    while (1u << a.piece_log < KVG_DECODE_LEAF * KVG_DECODE_WARPS * plan.run) a.piece_log++;
     a.group = attention.query_heads / p->kv_heads;
     a.chunks = divisor_of(plan.chunks);
     a.units = divisor_of(p->kv_heads * plan.chunks);

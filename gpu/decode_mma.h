@@ -12,6 +12,7 @@ struct kvg_decode_kernel {
     kvg_dtype dtype;
     uint32_t dim, shared; /* head_dim; bytes of shared memory */
     uint32_t resident;    /* CTAs on a multiprocessor */
+    uint32_t levels;      /* a warp has runs of up to 2^levels leaves */
     void (*run)(const kvg_decode_args);
 };
 

@@ -1,5 +1,5 @@
 /* The second of op decode's three kernels: a CTA per piece, that is a query, eight query heads of a KV head, and a run
- * of leaves for each of its warps; or two, with half a run each.
+ * of leaves for each of its warps; or two or four, with a part of the run each.
  *
  * A warp holds 8 query heads. K's codes are the matrix instruction's a, 16 tokens of it, q is b; for the output V's
  * dims are the rows of a, so that codes go from shared memory to operands without changing lanes. */
@@ -17,10 +17,8 @@ static __global__ void __launch_bounds__(KVG_WARP *KVG_DECODE_WARPS, (kvg_decode
     typedef kvg_decode_shape<K, V> shape;
     extern __shared__ __align__(128) uint8_t shared[];
     const int lane = threadIdx.x % KVG_WARP, warp = threadIdx.x / KVG_WARP;
-    const uint32_t after = blockIdx.x - a.whole; /* half of a piece that is cut */
-    const bool cut = blockIdx.x >= a.whole;
-    const uint32_t index = cut ? a.whole + after / 2 : blockIdx.x, rest = a.units.into(index);
-    const uint32_t unit = index - rest * a.units.divisor;
+    const kvg_decode_part of = kvg_part_of(a, blockIdx.x);
+    const uint32_t rest = a.units.into(of.piece), unit = of.piece - rest * a.units.divisor;
     const uint32_t piece = a.queries.into(rest), query = rest - piece * a.queries.divisor;
     /* From lane 0, so that the compiler knows that no loop over them parts the lanes. */
     const auto uniform = [](int x) { return __shfl_sync(~0u, x, 0); };
@@ -29,14 +27,15 @@ static __global__ void __launch_bounds__(KVG_WARP *KVG_DECODE_WARPS, (kvg_decode
     kvg_start_kernel_after();
     /* Leaves of the sequence that the row may see. In a ring positions come near to 2^31, and a run may end past it. */
     const int leaves = (int)(((uint32_t)row.z + KVG_DECODE_LEAF - 1) / KVG_DECODE_LEAF);
-    const int run = cut ? a.run / 2 : a.run, half = cut ? (int)(after % 2) * KVG_DECODE_WARPS * run : 0;
-    const int first_leaf = ((row.y >> a.piece_log) + (int)piece) * KVG_DECODE_WARPS * (int)a.run + half;
+    const int run = (int)(a.run >> of.level);
+    const uint32_t parts_before = ((row.y >> a.piece_log) + piece) << of.level | of.part;
+    const int first_leaf = (int)parts_before * KVG_DECODE_WARPS * run;
     const uint32_t first = (uint32_t)(first_leaf + uniform(warp) * run) * KVG_DECODE_LEAF;
     const uint32_t begin = max((uint32_t)row.y, first), end = min((uint32_t)row.z, first + run * KVG_DECODE_LEAF);
-    if ((piece || half) && first_leaf >= leaves) return;
+    if ((piece || of.part) && first_leaf >= leaves) return;
     const uint32_t start = (uint32_t)__cvta_generic_to_shared(shared);
     constexpr uint32_t SLOTS = KVG_DECODE_WARPS * shape::STAGES * shape::STAGE;
-    const uint32_t slots = start + SLOTS + warp * KVG_DECODE_LEVELS * shape::NODE;
+    const uint32_t slots = start + SLOTS + warp * shape::LEVELS * shape::NODE;
     kvg_warp_state<K> w;
     kvg_clear(w.node);
     if (begin < end) {
@@ -52,7 +51,7 @@ static __global__ void __launch_bounds__(KVG_WARP *KVG_DECODE_WARPS, (kvg_decode
     kvg_node<SHARE> x[KVG_DECODE_WARPS];
 #pragma unroll
     for (int i = 0; i < KVG_DECODE_WARPS; i++) {
-        kvg_get_share<ALL>(start + SLOTS + i * KVG_DECODE_LEVELS * shape::NODE, warp * SHARE, x[i], lane);
+        kvg_get_share<ALL>(start + SLOTS + i * shape::LEVELS * shape::NODE, warp * SHARE, x[i], lane);
     }
 #pragma unroll
     for (int step = 1; step < KVG_DECODE_WARPS; step *= 2) {
@@ -61,8 +60,7 @@ static __global__ void __launch_bounds__(KVG_WARP *KVG_DECODE_WARPS, (kvg_decode
             if (first_leaf + run * (i + step) < leaves) kvg_merge_nodes(x[i], x[i + step]);
         }
     }
-    const uint32_t node = half ? a.pieces + after / 2 : index;
-    kvg_put_share<ALL>(a.nodes + (size_t)node * (shape::NODE / 16), warp * SHARE, x[0], lane);
+    kvg_put_share<ALL>(a.nodes + (size_t)blockIdx.x * (shape::NODE / 16), warp * SHARE, x[0], lane);
 }
 
 template <kvg_format K_FORMAT, kvg_format V_FORMAT, kvg_dtype T, int DIM>
@@ -71,8 +69,9 @@ constexpr kvg_decode_kernel kvg_decode_kernel_of()
     typedef kvg_side_of<K_FORMAT, T, DIM> K;
     typedef kvg_side_of<V_FORMAT, T, DIM> V;
     constexpr bool any = K::OPERAND != KVG_OPERAND_AFFINE;
-    constexpr int shared = kvg_decode_shape<K, V>::SHARED, resident = kvg_decode_shape<K, V>::CTAS;
-    return {{K_FORMAT, V_FORMAT}, any, T, DIM, shared, resident, kvg_decode_pieces<K, V, shared>};
+    typedef kvg_decode_shape<K, V> shape;
+    constexpr int shared = shape::SHARED;
+    return {{K_FORMAT, V_FORMAT}, any, T, DIM, shared, shape::CTAS, shape::LEVELS, kvg_decode_pieces<K, V, shared>};
 }
 
 #endif

@@ -13,7 +13,7 @@ enum {
     KVG_DECODE_LEAF = KVG_ATTENTION_LEAF, /* tokens of a leaf */
     KVG_DECODE_HEADS = 8,    /* query heads that a warp holds */
     KVG_DECODE_WARPS = 4,    /* of a CTA; each takes a run of leaves */
-    KVG_DECODE_LEVELS = 1,   /* a warp's run is 2^0 ... 2^levels leaves */
+    KVG_DECODE_LEVELS = 2,   /* a warp's run is 2^0 ... 2^levels leaves, of some kernels fewer */
     KVG_DECODE_BATCH = 2,    /* nodes that a warp of the last kernel merges at once */
     KVG_DECODE_MOST_WARPS = 16,
     KVG_DECODE_FEW = 64 /* sequences: no kernel is needed to find their queries */
@@ -27,7 +27,8 @@ typedef struct kvg_decode_plan {
     uint64_t rows_bytes, node_bytes; /* workspace: of all queries' ranges of keys; of a partial result */
 } kvg_decode_plan;
 
-void kvg_decode_plan_of(const kvg_problem *problem, kvg_decode_plan *out);
+/* levels: runs of up to 2^levels leaves are what the kernel takes. */
+void kvg_decode_plan_of(const kvg_problem *problem, uint32_t levels, kvg_decode_plan *out);
 
 #ifdef __cplusplus
 }

@@ -4,8 +4,6 @@
 
 #include "gpu/decode_lane.cuh"
 
-enum { KVG_LEAF_TILES = KVG_DECODE_LEAF / KVG_TILE };
-
 /* How a warp's stages and a multiprocessor's memory are shared out. Where a tile of both sides is large, a stage holds
  * one side of it, and K's and V's take turns. */
 template <class K, class V> struct kvg_decode_shape {
@@ -14,10 +12,19 @@ template <class K, class V> struct kvg_decode_shape {
     static constexpr bool SPLIT = BOTH > 10000;
     static constexpr int STAGE = !SPLIT ? BOTH + V::PAIRS_STAGE : K_STAGE > V_STAGE ? K_STAGE : V_STAGE;
     static constexpr int STAGES = SPLIT && K::DIM == 128 ? 3 : 2;
-    static constexpr int SHARED = KVG_DECODE_WARPS * (STAGES * STAGE + KVG_DECODE_LEVELS * NODE);
     /* A lane has 168 registers with 12 warps on a multiprocessor, 255 with 8; a CTA takes 1 KiB on top. */
-    static constexpr int MOST = K::DIM == 256 || BOTH > 5000 ? 2 : 3, FIT = 228 * 1024 / (SHARED + 1024);
-    static constexpr int CTAS = FIT < MOST ? FIT : MOST;
+    static constexpr int MOST = K::DIM == 256 || BOTH > 5000 ? 2 : 3;
+    static constexpr int shared_with(int levels) { return KVG_DECODE_WARPS * (STAGES * STAGE + levels * NODE); }
+    static constexpr int ctas_with(int levels)
+    {
+        const int fit = 228 * 1024 / (shared_with(levels) + 1024);
+        return fit < MOST ? fit : MOST;
+    }
+    /* Runs as long as they cost no CTA, nor the GPUs that have 99 KiB for one. */
+    static constexpr int MOST_LEVELS = KVG_DECODE_LEVELS;
+    static constexpr bool LONG = ctas_with(MOST_LEVELS) == ctas_with(1) && shared_with(MOST_LEVELS) <= 99 * 1024;
+    static constexpr int LEVELS = !SPLIT && LONG ? MOST_LEVELS : 1;
+    static constexpr int SHARED = shared_with(LEVELS), CTAS = ctas_with(LEVELS);
     static_assert(CTAS >= 1, "a multiprocessor must hold a CTA");
     static_assert(STAGE % 128 == 0, "offsets in a stage are changed by xor");
 };
@@ -37,13 +44,13 @@ template <class K> static __device__ __forceinline__ void kvg_clear_leaf(kvg_war
 
 /* After leaf j of a run that has leaves from `first` on: the bits of j are the levels whose left node waits in a slot,
  * if there is one. */
-template <class K>
+template <int LEVELS, class K>
 static __device__ void kvg_end_leaf(kvg_warp_state<K> &w, int j, int first, bool last, uint32_t slots, int lane)
 {
     constexpr uint32_t NODE = kvg_node_bytes<K::DIM / 4>();
     w.node.l[0] = w.l[0], w.node.l[1] = w.l[1];
 #pragma unroll 1
-    for (int level = 0; level < KVG_DECODE_LEVELS; level++) {
+    for (int level = 0; level < LEVELS; level++) {
         if (j >> level & 1) {
             if (j >> level << level > first) kvg_merge_shared(slots + level * NODE, w.node, lane);
         } else if (!last) {
@@ -66,20 +73,26 @@ struct kvg_decode_run {
     {
         return kvg_seen(begin - first - t * KVG_TILE, end - first - t * KVG_TILE, holes);
     }
-    /* Two bits for each of the first 16 tiles: the row does not see all of it, for its ends alone. */
-    __device__ uint32_t partial() const
+    /* Two bits for tile t, of those of leaf `leaf`; 0 for others. */
+    static __device__ uint32_t two_bits(int t, int leaf)
     {
-        const uint32_t low = begin % KVG_TILE ? 3u << 2 * first_tile() : 0;
-        return low | (end % KVG_TILE ? 3u << 2 * (tiles() - 1) : 0);
+        return t / KVG_LEAF_TILES == leaf ? 3u << 2 * (t % KVG_LEAF_TILES) : 0;
+    }
+    /* The tiles of a leaf of which the row does not see all, for its ends alone. */
+    __device__ uint32_t partial(int leaf) const
+    {
+        const uint32_t low = begin % KVG_TILE ? two_bits(first_tile(), leaf) : 0;
+        return low | (end % KVG_TILE ? two_bits(tiles() - 1, leaf) : 0);
     }
     __device__ bool is_fresh(int t) const { return (uint32_t)t % KVG_LEAF_TILES == 0 || t == first_tile(); }
-    template <class K> __device__ __forceinline__ void end_tile(kvg_warp_state<K> &w, int t, bool last) const
+    template <int LEVELS, class K>
+    __device__ __forceinline__ void end_tile(kvg_warp_state<K> &w, int t, bool last) const
     {
         if ((uint32_t)t % KVG_LEAF_TILES == KVG_LEAF_TILES - 1 || last) {
-            kvg_end_leaf(w, t / KVG_LEAF_TILES, first_tile() / KVG_LEAF_TILES, last, slots, lane);
+            kvg_end_leaf<LEVELS>(w, t / KVG_LEAF_TILES, first_tile() / KVG_LEAF_TILES, last, slots, lane);
         }
     }
 };
-static_assert(KVG_LEAF_TILES << KVG_DECODE_LEVELS <= 16, "kvg_decode_run::partial, groups of a run by lane");
+static_assert(KVG_LEAF_TILES == 8, "16 bits for a leaf, 16 groups of tokens");
 
 #endif

@@ -8,7 +8,7 @@
 
 namespace {
 
-enum { SEQUENCES = 3, BLOCK = 32, TOKENS = 1500, HEADS = 2, QUERIES = 2, STREAMS = 8, REPLAYS = 100 };
+enum { SEQUENCES = 3, BLOCK = 32, TOKENS = 1500, LONG = 17000, HEADS = 2, QUERIES = 2, STREAMS = 8, REPLAYS = 100 };
 
 struct row {
     kvg_format k, v;
@@ -67,14 +67,17 @@ kvg_problem problem_of(kvg_op op, const row &r, uint32_t sequences, uint32_t tok
 
 /* --- worlds --- */
 
-/* `sequences` of them, the first as long as can be, all on the pages of the first SEQUENCES. */
-void put_sequences(device_world &w)
+/* `sequences` of them, the first of `longest` tokens, all on the pages of the first SEQUENCES, in turn where there are
+ * too few. */
+void put_sequences(device_world &w, uint32_t longest)
 {
     const uint32_t width = width_of(w.p.tokens);
     std::vector<int32_t> table, lengths;
     for (uint32_t s = 0; s < w.p.paging.sequences; s++) {
-        lengths.push_back(s == 0 ? TOKENS : (int32_t)(s * 977 % TOKENS));
-        for (uint32_t i = 0; i < width; i++) table.push_back(i < width_of(TOKENS) ? block_of(s % SEQUENCES, i) : -1);
+        lengths.push_back((int32_t)(s == 0 ? longest : s * 977 % longest));
+        for (uint32_t i = 0; i < width; i++) {
+            table.push_back(i < width_of(longest) ? block_of(s % SEQUENCES, i % width_of(TOKENS)) : -1);
+        }
     }
     w.put(KVG_ROLE_BLOCK_TABLE, KVG_K, table);
     w.put(KVG_ROLE_LENGTHS, KVG_K, lengths);
@@ -91,13 +94,13 @@ std::vector<int64_t> all_slots()
 }
 
 std::unique_ptr<device_world> world_of(kvg_op op, const row &r, const device_world *cache, uint32_t sequences,
-                                       uint32_t tokens)
+                                       uint32_t tokens, uint32_t longest = TOKENS)
 {
     const bool reads = kvg_op_reads_sequences(op);
     auto w = std::make_unique<device_world>(problem_of(op, r, sequences, reads ? tokens : SEQUENCES * TOKENS));
     if (cache) w->take_pools(*cache);
     if (op != KVG_OP_PROBE) w->put_scales();
-    if (reads) put_sequences(*w);
+    if (reads) put_sequences(*w, longest);
     else w->put(KVG_ROLE_SLOTS, KVG_K, all_slots());
     if (op == KVG_OP_APPEND) {
         w->fill_values(KVG_ROLE_VALUES, KVG_K, 1);
@@ -205,19 +208,29 @@ void check_written(const device_world &w)
     }
 }
 
-/* A whole batch, which is more CTAs than are resident at once, so that the last pieces are cut in halves, against the
- * same in a table for longer sequences, whose last pieces hold no keys. */
+/* Whole batches, which are more CTAs than are resident at once, so that the last pieces are cut, against the same in a
+ * table for longer sequences, whose last pieces hold no keys; and against the first sequence alone. Long sequences have
+ * longer pieces, which are cut in quarters, too. */
 void other_cuts(const row &r, const device_world &cache, outcome *o)
 {
-    enum { MANY = 300 };
+    static const struct {
+        uint32_t sequences, tokens;
+    } batches[] = {{300, TOKENS}, {80, LONG}};
     device_tally tally;
-    const auto cut = world_of(KVG_OP_DECODE, r, &cache, MANY, TOKENS);
-    const auto whole = world_of(KVG_OP_DECODE, r, &cache, MANY, 2 * TOKENS);
-    whole->poison();
-    whole->launch();
-    check_written(*whole);
-    once(*cut, *whole, tally, nullptr);
-    o->add(2, tally);
+    for (const auto &b : batches) {
+        const auto cut = world_of(KVG_OP_DECODE, r, &cache, b.sequences, b.tokens, b.tokens);
+        const auto whole = world_of(KVG_OP_DECODE, r, &cache, b.sequences, 2 * b.tokens, b.tokens);
+        const auto alone = world_of(KVG_OP_DECODE, r, &cache, 1, b.tokens, b.tokens);
+        for (const auto *w : {&whole, &alone}) {
+            (*w)->poison();
+            (*w)->launch();
+            check_written(**w);
+        }
+        once(*cut, *whole, tally, nullptr);
+        compare(tally, *alone, *cut, nullptr);
+        device_check(cudaDeviceSynchronize());
+    }
+    o->add(3 * sizeof batches / sizeof *batches, tally);
 }
 
 unsigned long long run(kvg_op op, const row &r, const device_world *cache, uint32_t repeats)
