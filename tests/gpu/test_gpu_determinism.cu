@@ -8,7 +8,7 @@
 
 namespace {
 
-enum { SEQUENCES = 3, BLOCK = 32, TOKENS = 1500, LONG = 17000, HEADS = 2, QUERIES = 2, STREAMS = 8, REPLAYS = 100 };
+enum { SEQUENCES = 3, BLOCK = 32, TOKENS = 1500, LONG = 20400, HEADS = 2, QUERIES = 2, STREAMS = 8, REPLAYS = 100 };
 
 struct row {
     kvg_format k, v;
@@ -67,14 +67,15 @@ kvg_problem problem_of(kvg_op op, const row &r, uint32_t sequences, uint32_t tok
 
 /* --- worlds --- */
 
-/* `sequences` of them, the first of `longest` tokens, all on the pages of the first SEQUENCES, in turn where there are
- * too few. */
+/* `sequences` of them, the first and the last of `longest` tokens, all on the pages of the first SEQUENCES, in turn
+ * where there are too few. */
 void put_sequences(device_world &w, uint32_t longest)
 {
     const uint32_t width = width_of(w.p.tokens);
     std::vector<int32_t> table, lengths;
     for (uint32_t s = 0; s < w.p.paging.sequences; s++) {
-        lengths.push_back((int32_t)(s == 0 ? longest : s * 977 % longest));
+        const bool at_end = s == 0 || s + 1 == w.p.paging.sequences;
+        lengths.push_back((int32_t)(at_end ? longest : s * 977 % longest));
         for (uint32_t i = 0; i < width; i++) {
             table.push_back(i < width_of(longest) ? block_of(s % SEQUENCES, i % width_of(TOKENS)) : -1);
         }
