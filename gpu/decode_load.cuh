@@ -11,12 +11,10 @@
 
 /* A lane's part of the source. */
 template <class K, class V, kvg_decode_rows ROWS>
-class kvg_decode_source : public kvg_decode_places<K::FORMAT == V::FORMAT ? 1 : 2, ROWS != KVG_ROWS_ANY> {
-    static constexpr int INDEXES = K::FORMAT == V::FORMAT ? 1 : 2; /* sides of one format lie alike */
-    static constexpr bool GROUPED = ROWS != KVG_ROWS_ANY, TOGETHER = ROWS >= KVG_ROWS_TOGETHER;
-    typedef kvg_decode_places<INDEXES, GROUPED> places;
-    using places::code_index, places::scale_index;
-    static constexpr bool DENSE = ROWS == KVG_ROWS_DENSE;
+class kvg_decode_source : public kvg_decode_places<K, V, ROWS> {
+    typedef kvg_decode_places<K, V, ROWS> places;
+    using places::INDEXES, places::GROUPED, places::code_index, places::scale_index;
+    static constexpr bool TOGETHER = ROWS >= KVG_ROWS_TOGETHER, DENSE = ROWS == KVG_ROWS_DENSE;
     static constexpr int SIDE_CHUNKS = DENSE ? KVG_TILE * K::SCALES / 16 : 2, GROUP_CHUNKS = SIDE_CHUNKS / 2;
     static_assert(!DENSE || kvg_can_be_dense<K, V>, "chunks of scales");
     /* Half a warp copies from each of the two groups: a lane needs the index of one. */

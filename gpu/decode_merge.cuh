@@ -98,13 +98,13 @@ static __global__ void __launch_bounds__(KVG_WARP *KVG_DECODE_MOST_WARPS, 1)
             const uint32_t index = ((first + j - first_piece) * a.queries.divisor + query) * a.units.divisor + unit;
             cta[j] = kvg_first_cta(a, index, &level);
             const uint32_t start = (first + j) << a.piece_log, keys = max((uint32_t)row.z, start + 1) - start;
-            static_assert(KVG_DECODE_LEVELS == 2, "up to four parts");
             parts[j] = min(((keys - 1) >> (a.piece_log - level)) + 1, 1u << level);
             y[j] = load(cta[j]);
             if (parts[j] > 1) second[j] = load(cta[j] + 1);
         }
 #pragma unroll
         for (int j = 0; j < KVG_DECODE_BATCH; j++) { /* ((0 1) (2 3)) */
+            static_assert(KVG_DECODE_LEVELS == 2, "up to four parts");
             if (parts[j] > 1) kvg_merge_nodes(y[j], second[j]);
             if (parts[j] > 2) {
                 kvg_slice_node right = load(cta[j] + 2);

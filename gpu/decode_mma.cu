@@ -93,7 +93,7 @@ kvg_status check(const kvg_problem *p)
 
 /* A chip gives the bits of its own profile alone; its CTAs must have the shared memory that a kernel's stages take: 99
  * KiB on sm_89 and sm_120 are too few for some. */
-kvg_status check_device(const kvg_problem *p, int *multiprocessors)
+kvg_status check_device(const kvg_problem *p, const kvg_decode_kernel &kernel, int *multiprocessors)
 {
     int device = 0, most = 0, major = 0, minor = 0;
     kvg_profile own = KVG_PROFILE_NONE;
@@ -110,8 +110,8 @@ kvg_status check_device(const kvg_problem *p, int *multiprocessors)
     if (p->profile != KVG_PROFILE_NONE && (kvg_profile_of_sm(sm, &own) || own != p->profile)) {
         return unimplemented("an sm_%u does not give the bits of %s", sm, kvg_profile_get(p->profile)->name);
     }
-    if (kernel_of(p)->shared > (uint32_t)most) {
-        return unimplemented("a CTA needs %u bytes of shared memory and this GPU gives %d", kernel_of(p)->shared, most);
+    if (kernel.shared > (uint32_t)most) {
+        return unimplemented("a CTA needs %u bytes of shared memory and this GPU gives %d", kernel.shared, most);
     }
     return KVG_OK;
 }
@@ -149,7 +149,9 @@ kvg_status prepare(const kvg_problem *p, kvg_decode_plan *plan, kvg_decode_args 
     kvg_gpu_layout layout;
     int multiprocessors = 0;
     kvg_status s = check(p);
-    if (!s) s = check_device(p, &multiprocessors);
+    if (s) return s;
+    const kvg_decode_kernel &kernel = *kernel_of(p);
+    s = check_device(p, kernel, &multiprocessors);
     if (s) return s;
     kvg_gpu_layout_of(p, &layout);
     for (int side = 0; side < 2 && !s; side++) {
@@ -158,13 +160,13 @@ kvg_status prepare(const kvg_problem *p, kvg_decode_plan *plan, kvg_decode_args 
         if (!s && scale_bytes) s = find_strides(p, layout.scales[side], scale_bytes, &a->scales[side]);
     }
     if (s) return s;
-    kvg_decode_plan_of(p, kernel_of(p)->levels, plan);
+    kvg_decode_plan_of(p, kernel.levels, plan);
     const uint64_t rows = (uint64_t)p->attention.queries * p->kv_heads * plan->chunks;
     if (rows * plan->pieces > INT32_MAX || rows * p->head_dim / 32 > INT32_MAX) {
         return unimplemented("too many queries");
     }
     if (plan->pieces > KVG_MERGE_ROUNDS * KVG_DECODE_BATCH * plan->merge_warps) return unimplemented("too many tokens");
-    const uint32_t resident = kernel_of(p)->resident * (uint32_t)multiprocessors;
+    const uint32_t resident = kernel.resident * (uint32_t)multiprocessors;
     cut((uint32_t)(rows * plan->pieces), resident, plan->run, a->ctas);
     a->run = plan->run;
     while (1u << a->piece_log < KVG_DECODE_LEAF * KVG_DECODE_WARPS * a->run) a->piece_log++;

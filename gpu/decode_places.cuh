@@ -9,8 +9,14 @@
 
 #include "gpu/decode_copy.cuh"
 
-/* A lane's part. INDEXES: 1 if K's and V's rows lie alike. */
-template <int INDEXES, bool GROUPED> class kvg_decode_places {
+/* A lane's part. */
+template <class K, class V, kvg_decode_rows ROWS> class kvg_decode_places {
+protected:
+    static constexpr int INDEXES = K::FORMAT == V::FORMAT ? 1 : 2; /* sides of one format lie alike */
+    static constexpr bool GROUPED = ROWS != KVG_ROWS_ANY;
+    uint32_t code_index[INDEXES], scale_index[INDEXES];
+
+private:
     uint32_t hidden;   /* lanes whose group, or token of the tile found last, has no block */
     int32_t entry;     /* of the lane's group, or of the next tile's token */
     uint32_t in_block; /* its offset */
@@ -49,8 +55,6 @@ template <int INDEXES, bool GROUPED> class kvg_decode_places {
     static __device__ bool is_block(const kvg_decode_args &a, int32_t entry) { return entry >= 0 && entry < a.blocks; }
 
 protected:
-    uint32_t code_index[INDEXES], scale_index[INDEXES];
-
     __device__ void open_table(const kvg_decode_args &a, const int32_t *row_table, int first_token, int first_tile,
                                int keys_end, int lane)
     {

@@ -109,6 +109,7 @@ static __device__ __forceinline__ void kvg_run_sides(const kvg_decode_args &a, k
                                                      kvg_decode_source<K, V, ROWS> &source,
                                                      const kvg_query_words<K> &q)
 {
+    static_assert(kvg_decode_shape<K, V>::LEVELS == 1, "two leaves of 16 bits in one word");
     static_assert(K::SCALES != 2 && V::SCALES != 2 && !V::PAIRS_STAGE && !K::POWERS && !V::POWERS, "for large tiles");
     constexpr int STAGES = kvg_decode_shape<K, V>::STAGES, AHEAD = STAGES - 1;
     const int first_tile = run.first_tile(), tiles = run.tiles(), lane = run.lane;
