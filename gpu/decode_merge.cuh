@@ -87,8 +87,8 @@ static __global__ void __launch_bounds__(KVG_WARP *KVG_DECODE_MOST_WARPS, 1)
 #pragma unroll 1
     for (uint32_t r = first_round; r <= last_round; r++) {
         const uint32_t first = (r * warps + warp) * KVG_DECODE_BATCH;
-        kvg_slice_node y[KVG_DECODE_BATCH], second[KVG_DECODE_BATCH];
-        uint32_t cta[KVG_DECODE_BATCH], parts[KVG_DECODE_BATCH]; /* of a piece: its first CTA, those that have keys */
+        kvg_slice_node y[KVG_DECODE_BATCH], second[KVG_DECODE_BATCH], third[KVG_DECODE_BATCH], fourth[KVG_DECODE_BATCH];
+        uint32_t parts[KVG_DECODE_BATCH]; /* of a piece: those that have keys */
 #pragma unroll
         for (int j = 0; j < KVG_DECODE_BATCH; j++) {
             kvg_clear(y[j]);
@@ -96,24 +96,20 @@ static __global__ void __launch_bounds__(KVG_WARP *KVG_DECODE_MOST_WARPS, 1)
             if (first + j < first_piece || first + j >= end) continue;
             uint32_t level;
             const uint32_t index = ((first + j - first_piece) * a.queries.divisor + query) * a.units.divisor + unit;
-            cta[j] = kvg_first_cta(a, index, &level);
+            const uint32_t cta = kvg_first_cta(a, index, &level);
             const uint32_t start = (first + j) << a.piece_log, keys = max((uint32_t)row.z, start + 1) - start;
             parts[j] = min(((keys - 1) >> (a.piece_log - level)) + 1, 1u << level);
-            y[j] = load(cta[j]);
-            if (parts[j] > 1) second[j] = load(cta[j] + 1);
+            y[j] = load(cta);
+            if (parts[j] > 1) second[j] = load(cta + 1);
+            if (parts[j] > 2) third[j] = load(cta + 2);
+            if (parts[j] > 3) fourth[j] = load(cta + 3);
         }
 #pragma unroll
         for (int j = 0; j < KVG_DECODE_BATCH; j++) { /* ((0 1) (2 3)) */
             static_assert(KVG_DECODE_LEVELS == 2, "up to four parts");
             if (parts[j] > 1) kvg_merge_nodes(y[j], second[j]);
-            if (parts[j] > 2) {
-                kvg_slice_node right = load(cta[j] + 2);
-                if (parts[j] > 3) {
-                    const kvg_slice_node last = load(cta[j] + 3);
-                    kvg_merge_nodes(right, last);
-                }
-                kvg_merge_nodes(y[j], right);
-            }
+            if (parts[j] > 3) kvg_merge_nodes(third[j], fourth[j]);
+            if (parts[j] > 2) kvg_merge_nodes(y[j], third[j]);
         }
 #pragma unroll
         for (int step = 1; step < KVG_DECODE_BATCH; step *= 2) {

@@ -68,8 +68,8 @@ kvg_problem problem_of(kvg_op op, const row &r, uint32_t sequences, uint32_t tok
 /* --- worlds --- */
 
 /* `sequences` of them, the first and the last of `longest` tokens, all on the pages of the first SEQUENCES, in turn
- * where there are too few. */
-void put_sequences(device_world &w, uint32_t longest)
+ * where there are too few. One place of the table in `holes` has no block, unless that is 0. */
+void put_sequences(device_world &w, uint32_t longest, uint32_t holes)
 {
     const uint32_t width = width_of(w.p.tokens);
     std::vector<int32_t> table, lengths;
@@ -77,7 +77,8 @@ void put_sequences(device_world &w, uint32_t longest)
         const bool at_end = s == 0 || s + 1 == w.p.paging.sequences;
         lengths.push_back((int32_t)(at_end ? longest : s * 977 % longest));
         for (uint32_t i = 0; i < width; i++) {
-            table.push_back(i < width_of(longest) ? block_of(s % SEQUENCES, i % width_of(TOKENS)) : -1);
+            const bool has = i < width_of(longest) && !(holes && i % holes == holes / 4);
+            table.push_back(has ? block_of(s % SEQUENCES, i % width_of(TOKENS)) : -1);
         }
     }
     w.put(KVG_ROLE_BLOCK_TABLE, KVG_K, table);
@@ -95,13 +96,13 @@ std::vector<int64_t> all_slots()
 }
 
 std::unique_ptr<device_world> world_of(kvg_op op, const row &r, const device_world *cache, uint32_t sequences,
-                                       uint32_t tokens, uint32_t longest = TOKENS)
+                                       uint32_t tokens, uint32_t longest = TOKENS, uint32_t holes = 0)
 {
     const bool reads = kvg_op_reads_sequences(op);
     auto w = std::make_unique<device_world>(problem_of(op, r, sequences, reads ? tokens : SEQUENCES * TOKENS));
     if (cache) w->take_pools(*cache);
     if (op != KVG_OP_PROBE) w->put_scales();
-    if (reads) put_sequences(*w, longest);
+    if (reads) put_sequences(*w, longest, holes);
     else w->put(KVG_ROLE_SLOTS, KVG_K, all_slots());
     if (op == KVG_OP_APPEND) {
         w->fill_values(KVG_ROLE_VALUES, KVG_K, 1);
@@ -211,17 +212,17 @@ void check_written(const device_world &w)
 
 /* Whole batches, which are more CTAs than are resident at once, so that the last pieces are cut, against the same in a
  * table for longer sequences, whose last pieces hold no keys; and against the first sequence alone. Long sequences have
- * longer pieces, which are cut in quarters, too. */
+ * longer pieces, which are cut in quarters, too; with holes two leaves in five have one, and the others none. */
 void other_cuts(const row &r, const device_world &cache, outcome *o)
 {
     static const struct {
-        uint32_t sequences, tokens;
-    } batches[] = {{300, TOKENS}, {80, LONG}};
+        uint32_t sequences, tokens, holes;
+    } batches[] = {{300, TOKENS, 0}, {80, LONG, 0}, {80, LONG, 19}};
     device_tally tally;
     for (const auto &b : batches) {
-        const auto cut = world_of(KVG_OP_DECODE, r, &cache, b.sequences, b.tokens, b.tokens);
-        const auto whole = world_of(KVG_OP_DECODE, r, &cache, b.sequences, 2 * b.tokens, b.tokens);
-        const auto alone = world_of(KVG_OP_DECODE, r, &cache, 1, b.tokens, b.tokens);
+        const auto cut = world_of(KVG_OP_DECODE, r, &cache, b.sequences, b.tokens, b.tokens, b.holes);
+        const auto whole = world_of(KVG_OP_DECODE, r, &cache, b.sequences, 2 * b.tokens, b.tokens, b.holes);
+        const auto alone = world_of(KVG_OP_DECODE, r, &cache, 1, b.tokens, b.tokens, b.holes);
         for (const auto *w : {&whole, &alone}) {
             (*w)->poison();
             (*w)->launch();
