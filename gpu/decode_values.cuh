@@ -150,8 +150,6 @@ static __device__ __forceinline__ void kvg_add_tile_values(const kvg_factors &k,
                                                            uint32_t pairs, float (*x)[4], int lane)
 {
 #pragma unroll
-    for (int i = 0; i < 8; i++) x[i / 4][i % 4] = kvg_exp2(x[i / 4][i % 4], k.by23);
-#pragma unroll
     for (int n = 0; n < 2; n++) {
         float r[2] = {};
         if constexpr (V::ROW_SCALE) {
@@ -160,6 +158,8 @@ static __device__ __forceinline__ void kvg_add_tile_values(const kvg_factors &k,
                 r[half] = kvg_row_scale(scales + (n * KVG_GROUP + half * 8 + lane / 4) * V::SCALES);
             }
         }
+#pragma unroll
+        for (int i = 0; i < 4; i++) x[n][i] = kvg_exp2(x[n][i]);
         kvg_add_values<K, V, WIDE>(k, w, at, codes + n * KVG_GROUP * V::ROW, scales + n * KVG_GROUP * V::SCALES,
                                    pairs + n * V::PAIRS_STAGE / 2, x[n], r);
     }
