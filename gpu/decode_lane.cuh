@@ -9,6 +9,10 @@
 template <class K, class V>
 static constexpr bool kvg_can_be_dense = K::FORMAT == V::FORMAT && K::BLOCK > 0 && (K::SCALES == 8 || K::SCALES == 2);
 
+/* Whether a whole leaf with nothing besides has a loop of its own, without tests, which ptxas orders better. What else
+ * depends on it (stages, the largest exponent, shift or product) was measured to go well with it, or without. */
+template <class K, class V> static constexpr bool kvg_has_leaf_loop = kvg_can_be_dense<K, V> && !K::POWERS;
+
 /* Whether half a warp copies from each of a tile's two groups of 16 rows, and so computes one address for both of its
  * parts: where two offsets in a stage are enough. */
 template <class SIDE, bool DENSE> static constexpr bool kvg_copies_by_halves = DENSE && SIDE::ROW <= 64;

@@ -230,7 +230,7 @@ void set_dims(kvg_format v, kvg_decode_args *a)
 kvg_factors factors_of(bool half)
 {
     const uint32_t exponent = half ? 0x04000400u : 0;
-    return {2, 256,
+    return {2, 256, 1u << 23,
             {0x3C003C00u - exponent, 0xE408E408u - exponent, 0x2C002C00u - exponent, 0xD480D480u - exponent}};
 }
 

@@ -11,7 +11,7 @@
 #include <cuda_fp16.h>
 
 struct kvg_factors {
-    uint32_t by2, by256; /* 2, 2^8 */
+    uint32_t by2, by256, by23; /* 2, 2^8, 2^23 */
     uint32_t nibble[4]; /* pairs of f16 that make n - 8, or half of it, of 1024 + n (0, 1) and of 1024 + 16 n (2, 3) */
 };
 

@@ -19,9 +19,7 @@ static __device__ __forceinline__ void kvg_run_tiles(const kvg_decode_args &a, k
     constexpr uint32_t STAGE = kvg_decode_shape<K, V>::STAGE, V_CODES = K::CODES_STAGE;
     constexpr uint32_t K_SCALES = V_CODES + V::CODES_STAGE, V_SCALES = K_SCALES + K::SCALES_STAGE;
     constexpr uint32_t PAIRS = V_SCALES + V::SCALES_STAGE;
-    /* A whole leaf with nothing besides needs no tests, and ptxas orders a loop without them better; better still if
-     * even tiles lie in the first stage. */
-    constexpr bool APART = K::BITS == 4 && ROWS == KVG_ROWS_DENSE && !K::POWERS;
+    constexpr bool APART = kvg_has_leaf_loop<K, V> && ROWS == KVG_ROWS_DENSE;
     const int first_tile = run.first_tile(), tiles = run.tiles(), lane = run.lane;
     const uint32_t both = 2 * run.stages + STAGE;
     uint32_t stage = run.stages + (APART ? first_tile % 2 * STAGE : 0);

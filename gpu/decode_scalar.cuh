@@ -11,7 +11,7 @@ static constexpr float KVG_EMPTY = -0x1.fffffep+127f; /* m of a state without to
 
 /* 2^x for x up to 8. At -127 and below, and for NaN, n = -127 and f = 0: the exponent field and all else becomes 0.
  * Adding 1.5 * 2^23 with rounding down leaves floor(x) in the last bits. */
-static __device__ __forceinline__ float kvg_exp2(float x)
+static __device__ __forceinline__ float kvg_exp2(float x, uint32_t by23 = 1u << 23)
 {
     x = fmaxf(x, -127.0f);
     const float shifted = __fadd_rd(x, 0x1.8p+23f), f = __fsub_rn(x, __fsub_rn(shifted, 0x1.8p+23f));
@@ -19,7 +19,7 @@ static __device__ __forceinline__ float kvg_exp2(float x)
     p = fmaf(p, f, 0x1.ee587ep-3f);
     p = fmaf(p, f, 0x1.62d51cp-1f);
     p = fmaf(p, f, 1.0f);
-    return __uint_as_float((__float_as_uint(shifted) << 23) + __float_as_uint(p));
+    return __uint_as_float(__float_as_uint(shifted) * by23 + __float_as_uint(p));
 }
 
 /* a / b rounded once, for a = 0 or 2^-24 ... 1 and b = 1 ... 2: as __fdiv_rn does it where nothing leaves the range of

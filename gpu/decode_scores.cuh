@@ -143,8 +143,10 @@ static __device__ __forceinline__ void kvg_exponents(kvg_warp_state<K> &w, const
     subtract();
     /* The largest by its bits: negative numbers are negative, and the NaN that arithmetic makes is 0x7FFFFFFF. */
     const auto bits = [&](int i) { return __float_as_int(x[i / 4][i % 4]); };
-    const int top = __vimax3_s32(__vimax3_s32(bits(0), bits(1), bits(2)), __vimax3_s32(bits(3), bits(4), bits(5)),
-                                 max(bits(6), bits(7)));
+    const int first = __vimax3_s32(bits(0), bits(1), bits(2));
+    const int top = kvg_has_leaf_loop<K, V>
+                        ? __vimax3_s32(first, __vimax3_s32(bits(3), bits(4), bits(5)), max(bits(6), bits(7)))
+                        : max(__vimax3_s32(first, bits(3), bits(4)), __vimax3_s32(bits(5), bits(6), bits(7)));
     if (__any_sync(~0u, top > __float_as_int(limit))) {
         kvg_rescale(w, z, run.is_fresh(t), limit);
         subtract();

@@ -159,7 +159,7 @@ static __device__ __forceinline__ void kvg_add_tile_values(const kvg_factors &k,
             }
         }
 #pragma unroll
-        for (int i = 0; i < 4; i++) x[n][i] = kvg_exp2(x[n][i]);
+        for (int i = 0; i < 4; i++) x[n][i] = kvg_exp2(x[n][i], kvg_has_leaf_loop<K, V> ? 1u << 23 : k.by23);
         kvg_add_values<K, V, WIDE>(k, w, at, codes + n * KVG_GROUP * V::ROW, scales + n * KVG_GROUP * V::SCALES,
                                    pairs + n * V::PAIRS_STAGE / 2, x[n], r);
     }
