@@ -41,6 +41,7 @@ static __device__ __forceinline__ void kvg_run_tiles(const kvg_decode_args &a, k
     uint32_t special = (special_of(first_leaf) | special_of(first_leaf + 1) << 16) >> 2 * (first_tile % KVG_LEAF_TILES);
     int t = first_tile;
     bool last, ends;
+    /* Tile t, which is there; the one after it is asked for in between, or has been. */
     const auto add = [&](auto wide, bool all, uint32_t holes, const auto &between) {
         constexpr bool WIDE = decltype(wide)::value;
         float z[2][4], x[2][4];
@@ -85,7 +86,7 @@ static __device__ __forceinline__ void kvg_run_tiles(const kvg_decode_args &a, k
         stage = both - stage;
         t++;
     };
-    const auto add_leaf = [&] {
+    const auto add_leaf = [&] { /* the next tiles, without tests */
 #pragma unroll 1
         do {
             kvg_copies_wait<0>();
