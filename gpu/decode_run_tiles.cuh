@@ -99,7 +99,7 @@ static __device__ __forceinline__ void kvg_run_tiles(const kvg_decode_args &a, k
     do { /* leaves */
 #pragma unroll 1
         do {
-            if (APART && (special & 0xFFFF) == 0x8000) add_leaf();
+            if (APART && (special & 0xFFFF) == 0x8000) add_leaf(); /* nothing besides, and it ends where leaves do */
             else add_tile();
         } while (!ends);
         const int leaf = (t - 1) / KVG_LEAF_TILES;
