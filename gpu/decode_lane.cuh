@@ -11,7 +11,10 @@ static constexpr bool kvg_can_be_dense = K::FORMAT == V::FORMAT && K::BLOCK > 0 
 
 /* Whether a whole leaf with nothing besides has a loop of its own, without tests, which ptxas orders better. What else
  * depends on it (stages, the largest exponent, shift or product) was measured to go well with it, or without. */
-template <class K, class V> static constexpr bool kvg_has_leaf_loop = kvg_can_be_dense<K, V> && !K::POWERS;
+template <class K, class V> static constexpr bool kvg_has_leaf_loop = kvg_can_be_dense<K, V> && K::BLOCK == 16;
+
+/* Whether that loop takes its scales on trust, and says at the leaf's end that it should not have. */
+template <class K, class V> static constexpr bool kvg_trusts_scales = kvg_has_leaf_loop<K, V> && K::POWERS;
 
 /* Whether half a warp copies from each of a tile's two groups of 16 rows, and so computes one address for both of its
  * parts: where two offsets in a stage are enough. */

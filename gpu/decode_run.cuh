@@ -5,8 +5,9 @@
 #include "gpu/decode_run_sides.cuh"
 #include "gpu/decode_run_tiles.cuh"
 
+/* Whether it was done (decode_run_tiles.cuh). */
 template <class K, class V, kvg_decode_rows ROWS>
-static __device__ __forceinline__ void kvg_run_rows(const kvg_decode_args &a, kvg_warp_state<K> &w,
+static __device__ __forceinline__ bool kvg_run_rows(const kvg_decode_args &a, kvg_warp_state<K> &w,
                                                     const kvg_decode_run &run)
 {
     kvg_decode_source<K, V, ROWS> source;
@@ -17,8 +18,9 @@ static __device__ __forceinline__ void kvg_run_rows(const kvg_decode_args &a, kv
     kvg_load_q<K>(a, run.query, run.unit, run.lane, &q);
     source.look_up(a);
     source.find(a, run.first_tile(), run.lane);
-    if constexpr (kvg_decode_shape<K, V>::SPLIT) kvg_run_sides<K, V>(a, w, run, at, source, q);
-    else kvg_run_tiles<K, V>(a, w, run, at, source, q);
+    if constexpr (!kvg_decode_shape<K, V>::SPLIT) return kvg_run_tiles<K, V>(a, w, run, at, source, q);
+    else kvg_run_sides<K, V>(a, w, run, at, source, q);
+    return true;
 }
 
 template <class K, class V>
@@ -27,12 +29,15 @@ static __device__ __forceinline__ void kvg_run_leaves(const kvg_decode_args &a, 
 {
     /* The order is that of the code in memory, as ptxas leaves it: with the dense loop last nvfp4 and mx16 take one or
      * two per cent longer. */
-    constexpr bool DENSE = kvg_can_be_dense<K, V>;
+    constexpr bool TRUST = kvg_trusts_scales<K, V>, DENSE = kvg_can_be_dense<K, V> && !TRUST;
+    if constexpr (TRUST) {
+        if (a.rows_lie == KVG_ROWS_DENSE && kvg_run_rows<K, V, KVG_ROWS_DENSE>(a, w, run)) return;
+    }
     const bool together = DENSE ? a.rows_lie == KVG_ROWS_TOGETHER : a.rows_lie >= KVG_ROWS_TOGETHER;
-    if (together) return kvg_run_rows<K, V, KVG_ROWS_TOGETHER>(a, w, run);
-    if (a.rows_lie == KVG_ROWS_PAGES) return kvg_run_rows<K, V, KVG_ROWS_PAGES>(a, w, run);
+    if (together) return (void)kvg_run_rows<K, V, KVG_ROWS_TOGETHER>(a, w, run);
+    if (a.rows_lie == KVG_ROWS_PAGES) return (void)kvg_run_rows<K, V, KVG_ROWS_PAGES>(a, w, run);
     if constexpr (DENSE) {
-        if (a.rows_lie == KVG_ROWS_DENSE) return kvg_run_rows<K, V, KVG_ROWS_DENSE>(a, w, run);
+        if (a.rows_lie == KVG_ROWS_DENSE) return (void)kvg_run_rows<K, V, KVG_ROWS_DENSE>(a, w, run);
     }
     kvg_run_rows<K, V, KVG_ROWS_ANY>(a, w, run);
 }

@@ -9,8 +9,9 @@
 #include "gpu/decode_shape.cuh"
 #include "gpu/decode_values.cuh"
 
+/* Whether it was done: false where scales that were trusted are too far from 1; then nothing of it counts. */
 template <class K, class V, kvg_decode_rows ROWS>
-static __device__ __forceinline__ void kvg_run_tiles(const kvg_decode_args &a, kvg_warp_state<K> &w,
+static __device__ __forceinline__ bool kvg_run_tiles(const kvg_decode_args &a, kvg_warp_state<K> &w,
                                                      const kvg_decode_run &run,
                                                      const kvg_lane<K, V, ROWS == KVG_ROWS_DENSE> &at,
                                                      kvg_decode_source<K, V, ROWS> &source,
@@ -19,10 +20,10 @@ static __device__ __forceinline__ void kvg_run_tiles(const kvg_decode_args &a, k
     constexpr uint32_t STAGE = kvg_decode_shape<K, V>::STAGE, V_CODES = K::CODES_STAGE;
     constexpr uint32_t K_SCALES = V_CODES + V::CODES_STAGE, V_SCALES = K_SCALES + K::SCALES_STAGE;
     constexpr uint32_t PAIRS = V_SCALES + V::SCALES_STAGE;
-    constexpr bool APART = kvg_has_leaf_loop<K, V> && ROWS == KVG_ROWS_DENSE;
+    constexpr bool APART = kvg_has_leaf_loop<K, V> && ROWS == KVG_ROWS_DENSE, TRUST = kvg_trusts_scales<K, V>;
     const int first_tile = run.first_tile(), tiles = run.tiles(), lane = run.lane;
     const uint32_t both = 2 * run.stages + STAGE;
-    uint32_t stage = run.stages + (APART ? first_tile % 2 * STAGE : 0);
+    uint32_t stage = run.stages + (APART && !TRUST ? first_tile % 2 * STAGE : 0);
     const auto copy = [&](int t, bool go, uint32_t to) {
         source.copy_both(a, t, go, to, to + V_CODES, to + K_SCALES, to + V_SCALES, at.k_to, at.v_to, lane);
         kvg_copies_end();
@@ -86,21 +87,32 @@ static __device__ __forceinline__ void kvg_run_tiles(const kvg_decode_args &a, k
         stage = both - stage;
         t++;
     };
-    const auto add_leaf = [&] { /* the next tiles, without tests */
+    const auto add_leaf = [&] { /* the next tiles, without tests; whether they needed none */
+        uint32_t far = 0;
 #pragma unroll 1
         do {
             kvg_copies_wait<0>();
-            add(std::false_type(), true, 0, [&] { copy(t + 1, t + 1 != tiles, both - stage); });
+            add(std::false_type(), true, 0, [&] {
+                if constexpr (TRUST) far |= kvg_far_scales(stage + K_SCALES, lane);
+                copy(t + 1, t + 1 != tiles, both - stage);
+            });
             stage = both - stage;
         } while (++t % KVG_LEAF_TILES);
         special >>= 16;
         last = t == tiles, ends = true;
+        return !TRUST || !__any_sync(~0u, far);
     };
     do { /* leaves */
 #pragma unroll 1
         do {
-            if (APART && (special & 0xFFFF) == 0x8000) add_leaf(); /* nothing besides, and it ends where leaves do */
-            else add_tile();
+            if (APART && (special & 0xFFFF) == 0x8000) { /* nothing besides, and it ends where leaves do */
+                if (!add_leaf()) {
+                    kvg_copies_wait<0>();
+                    return false;
+                }
+            } else {
+                add_tile();
+            }
         } while (!ends);
         const int leaf = (t - 1) / KVG_LEAF_TILES;
         if (tiles > (leaf + 2) * KVG_LEAF_TILES) {
@@ -109,6 +121,7 @@ static __device__ __forceinline__ void kvg_run_tiles(const kvg_decode_args &a, k
         }
         kvg_end_leaf<kvg_decode_shape<K, V>::LEVELS>(w, leaf, first_leaf, last, run.slots, lane);
     } while (!last);
+    return true;
 }
 
 #endif

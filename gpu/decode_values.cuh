@@ -184,5 +184,14 @@ template <int BYTES> static __device__ __forceinline__ bool kvg_are_near(uint32_
     for (int i = 0; i < BYTES / 4; i++) all &= (words[i] + 0x79797979u) & (words[i] + 0x7A7A7A7Au);
     return (~all & 0xE0E0E0E0u) == 0;
 }
+/* Not 0 unless all bytes are 118 ... 133, those of scales of 2^-9 ... 2^6: with 122 more the upper four bits are set.
+ * The lowest byte of a word that is beyond has no carry to hide it. */
+static __device__ __forceinline__ uint32_t kvg_far_scales(uint32_t scales, int lane)
+{
+    constexpr uint32_t more = 0x7A7A7A7Au;
+    uint32_t words[4];
+    kvg_load_shared<16>(words, scales + lane * 16);
+    return ~((words[0] + more) & (words[1] + more) & (words[2] + more) & (words[3] + more)) & 0xF0F0F0F0u;
+}
 
 #endif

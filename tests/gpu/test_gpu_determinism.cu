@@ -1,5 +1,6 @@
 /* Equal bits every time: append, flatten, expand, probe and decode 1,000 times over, on several streams at once,
- * replayed from a CUDA graph, and decode in batches of other shapes, which cut its work into other pieces.
+ * replayed from a CUDA graph, and decode in batches of other shapes, which cut its work into other pieces, and of the
+ * same rows in another layout, which other loops read.
  *
  * usage: test_gpu_determinism [REPEATS] */
 #include <memory>
@@ -14,12 +15,15 @@ struct row {
     kvg_format k, v;
     uint32_t dim, group;
     kvg_profile profile;
+    kvg_layout layout = KVG_LAYOUT_HND;
+    uint32_t small = 0; /* one row of K and one of V in so many is 2^-12 as large; 0: none */
 };
 
 /* Every family of kernels of op decode, tensor cores where they have one unless asked otherwise; the other ops take the
  * same caches. */
 const row rows[] = {
     {KVG_FORMAT_NVFP4, KVG_FORMAT_NVFP4, 128, 8, KVG_PROFILE_NONE},
+    {KVG_FORMAT_MX16, KVG_FORMAT_MX16, 128, 8, KVG_PROFILE_NONE},
     {KVG_FORMAT_MX16, KVG_FORMAT_MX16, 256, 2, KVG_PROFILE_NONE},
     {KVG_FORMAT_E4M3, KVG_FORMAT_NVFP4, 128, 20, KVG_PROFILE_NONE},
     {KVG_FORMAT_E4M3, KVG_FORMAT_E4M3, 64, 8, KVG_PROFILE_NONE},
@@ -46,7 +50,7 @@ kvg_problem problem_of(kvg_op op, const row &r, uint32_t sequences, uint32_t tok
 {
     kvg_problem p = {};
     p.op = op;
-    p.layout = KVG_LAYOUT_HND;
+    p.layout = r.layout;
     p.dtype = KVG_DTYPE_BF16;
     p.storage[KVG_K] = {r.k, "canonical"};
     p.storage[KVG_V] = {r.v, "canonical"};
@@ -85,6 +89,24 @@ void put_sequences(device_world &w, uint32_t longest, uint32_t holes)
     w.put(KVG_ROLE_LENGTHS, KVG_K, lengths);
 }
 
+/* Rows `from`, from + every ... of bf16, which are far from 0, 2^-12 as large. */
+__global__ void shrink_rows(uint16_t *values, size_t rows, uint32_t row, size_t from, size_t every)
+{
+    for (size_t i = from + blockIdx.x * every; i < rows; i += gridDim.x * every) {
+        for (uint32_t j = threadIdx.x; j < row; j += blockDim.x) values[i * row + j] -= 12 << 7;
+    }
+}
+
+void put_values(device_world &w, kvg_side side, uint32_t small)
+{
+    const uint32_t row = HEADS * w.p.head_dim;
+    w.fill_values(KVG_ROLE_VALUES, side, side == KVG_K ? 1 : 2);
+    if (!small) return;
+    const kvg_tensor &t = w.input(KVG_ROLE_VALUES, side);
+    shrink_rows<<<64, 64>>>((uint16_t *)t.data, t.bytes / 2 / row, row, small / (side == KVG_K ? 2 : 15), small);
+    device_check(cudaGetLastError());
+}
+
 /* New rows for every place of the first SEQUENCES. */
 std::vector<int64_t> all_slots()
 {
@@ -105,8 +127,8 @@ std::unique_ptr<device_world> world_of(kvg_op op, const row &r, const device_wor
     if (reads) put_sequences(*w, longest, holes);
     else w->put(KVG_ROLE_SLOTS, KVG_K, all_slots());
     if (op == KVG_OP_APPEND) {
-        w->fill_values(KVG_ROLE_VALUES, KVG_K, 1);
-        w->fill_values(KVG_ROLE_VALUES, KVG_V, 2);
+        put_values(*w, KVG_K, r.small);
+        put_values(*w, KVG_V, r.small);
     }
     if (op == KVG_OP_DECODE) {
         std::vector<int32_t> queries(sequences, 1);
@@ -235,6 +257,36 @@ void other_cuts(const row &r, const device_world &cache, outcome *o)
     o->add(3 * sizeof batches / sizeof *batches, tally);
 }
 
+/* The same rows in another layout, short and long; some are so small that their scales are far from the others, which
+ * loops may take on trust. */
+void other_layouts(const row &r, outcome *o)
+{
+    static const struct {
+        uint32_t sequences, tokens;
+    } batches[] = {{SEQUENCES, TOKENS}, {80, LONG}};
+    device_tally tally;
+    row together = r;
+    together.small = 701;
+    row apart = together;
+    apart.layout = KVG_LAYOUT_NHD;
+    std::unique_ptr<device_world> caches[2];
+    for (int i = 0; i < 2; i++) {
+        caches[i] = world_of(KVG_OP_APPEND, i ? apart : together, nullptr, 0, 0);
+        caches[i]->poison();
+        caches[i]->launch();
+    }
+    for (const auto &b : batches) {
+        const auto one = world_of(KVG_OP_DECODE, together, caches[0].get(), b.sequences, b.tokens, b.tokens);
+        const auto other = world_of(KVG_OP_DECODE, apart, caches[1].get(), b.sequences, b.tokens, b.tokens);
+        other->poison();
+        other->launch();
+        check_written(*other);
+        once(*one, *other, tally, nullptr);
+        device_check(cudaDeviceSynchronize());
+    }
+    o->add(sizeof batches / sizeof *batches, tally);
+}
+
 unsigned long long run(kvg_op op, const row &r, const device_world *cache, uint32_t repeats)
 {
     outcome o;
@@ -249,6 +301,7 @@ unsigned long long run(kvg_op op, const row &r, const device_world *cache, uint3
     if (op == KVG_OP_DECODE) {
         other_grids(r, *cache, *first, &o);
         other_cuts(r, *cache, &o);
+        other_layouts(r, &o);
     }
     const char *family = op == KVG_OP_DECODE && r.profile == KVG_PROFILE_SIMT_FMA_V1 ? "simt" : "";
     printf("%-8s %-6s %-6s D %3u %4s %6llu runs %16llu bytes compared %8llu different\n", kvg_op_get(op)->name,
