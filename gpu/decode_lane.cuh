@@ -10,7 +10,7 @@ template <class K, class V>
 static constexpr bool kvg_can_be_dense = K::FORMAT == V::FORMAT && K::BLOCK > 0 && (K::SCALES == 8 || K::SCALES == 2);
 
 /* Whether a whole leaf with nothing besides has a loop of its own, without tests, which ptxas orders better. What else
- * depends on it (stages, the largest exponent, shift or product) was measured to go well with it, or without. */
+ * depends on it (the largest exponent, shift or product) was measured to go well with it, or without. */
 template <class K, class V> static constexpr bool kvg_has_leaf_loop = kvg_can_be_dense<K, V> && K::BLOCK == 16;
 
 /* Whether that loop takes its scales on trust, and says at the leaf's end that it should not have. */

@@ -23,7 +23,7 @@ static __device__ __forceinline__ bool kvg_run_tiles(const kvg_decode_args &a, k
     constexpr bool APART = kvg_has_leaf_loop<K, V> && ROWS == KVG_ROWS_DENSE, TRUST = kvg_trusts_scales<K, V>;
     const int first_tile = run.first_tile(), tiles = run.tiles(), lane = run.lane;
     const uint32_t both = 2 * run.stages + STAGE;
-    uint32_t stage = run.stages + (APART && !TRUST ? first_tile % 2 * STAGE : 0);
+    uint32_t stage = run.stages;
     const auto copy = [&](int t, bool go, uint32_t to) {
         source.copy_both(a, t, go, to, to + V_CODES, to + K_SCALES, to + V_SCALES, at.k_to, at.v_to, lane);
         kvg_copies_end();
@@ -40,6 +40,11 @@ static __device__ __forceinline__ bool kvg_run_tiles(const kvg_decode_args &a, k
     };
     const int first_leaf = first_tile / KVG_LEAF_TILES;
     uint32_t special = (special_of(first_leaf) | special_of(first_leaf + 1) << 16) >> 2 * (first_tile % KVG_LEAF_TILES);
+    const auto is_whole = [&] { return (special & 0xFFFF) == 0x8000; }; /* nothing besides; ends where leaves do */
+    if constexpr (APART && TRUST) { /* where many scales are far, the first ones are */
+        kvg_copies_wait<0>();
+        if (__any_sync(~0u, is_whole() && kvg_far_scales(stage + K_SCALES, lane))) return false;
+    }
     int t = first_tile;
     bool last, ends;
     /* Tile t, which is there; the one after it is asked for in between, or has been. */
@@ -105,7 +110,7 @@ static __device__ __forceinline__ bool kvg_run_tiles(const kvg_decode_args &a, k
     do { /* leaves */
 #pragma unroll 1
         do {
-            if (APART && (special & 0xFFFF) == 0x8000) { /* nothing besides, and it ends where leaves do */
+            if (APART && is_whole()) {
                 if (!add_leaf()) {
                     kvg_copies_wait<0>();
                     return false;
