@@ -363,7 +363,7 @@ int kvg_command_bench(int argc, char **argv)
     bench_options o = {.seconds = 0.5, .threads = (unsigned)omp_get_num_procs()};
     kvg_status s = KVG_OK;
     char *end;
-    for (int option; !s && (option = getopt_long(argc, argv, "h", options, NULL)) != -1;) {
+    for (int option; !s && (option = getopt_long(argc, argv, ":h", options, NULL)) != -1;) {
         switch (option) {
         case BACKEND: o.backend = optarg; break;
         case SECONDS:
@@ -378,7 +378,7 @@ int kvg_command_bench(int argc, char **argv)
         case QUICK: o.quick = true; break;
         case FILTER: o.filter = optarg; break;
         case 'h': fputs(help_text, stdout); return KVG_EXIT_PASS;
-        default: return kvg_command_usage("bench", "unknown option");
+        default: return kvg_command_fail("bench", kvg_option_error("bench", option, argv));
         }
     }
     if (s) return kvg_command_fail("bench", s);

@@ -59,7 +59,7 @@ static kvg_status read_options(int argc, char **argv, check_options *o, bool *he
     };
     kvg_status s = KVG_OK;
     unsigned long long seed;
-    for (int option; !s && (option = getopt_long(argc, argv, "o:j:h", options, NULL)) != -1;) {
+    for (int option; !s && (option = getopt_long(argc, argv, ":o:j:h", options, NULL)) != -1;) {
         switch (option) {
         case 'o': o->run.out_folder = optarg; break;
         case 'j': s = kvg_parse_count(optarg, KVG_MAX_JOBS, &o->run.jobs); break;
@@ -76,7 +76,7 @@ static kvg_status read_options(int argc, char **argv, check_options *o, bool *he
         case CAPABILITIES: o->run.capabilities = optarg; break;
         case SECRET_SEED: o->secret_seed = true; break;
         case 'h': *help_wanted = true; break;
-        default: s = kvg_fail(KVG_ERR_INVALID, "unknown option (see `kvgold check --help`)"); break;
+        default: s = kvg_option_error("check", option, argv); break;
         }
     }
     return s;

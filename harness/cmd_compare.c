@@ -36,7 +36,7 @@ static kvg_status read_options(int argc, char **argv, options *o, bool *help_wan
     };
     kvg_status s = KVG_OK;
     unsigned pairs;
-    for (int option; !s && (option = getopt_long(argc, argv, "vh", known, NULL)) != -1;) {
+    for (int option; !s && (option = getopt_long(argc, argv, ":vh", known, NULL)) != -1;) {
         switch (option) {
         case BITS: o->compare.bits = true; break;
         case CASE: o->compare.only = optarg; break;
@@ -48,7 +48,7 @@ static kvg_status read_options(int argc, char **argv, options *o, bool *help_wan
         case JSON: o->json = optarg; break;
         case 'v': o->verbose = true; break;
         case 'h': *help_wanted = true; break;
-        default: s = kvg_fail(KVG_ERR_INVALID, "unknown option (see `kvgold compare --help`)"); break;
+        default: s = kvg_option_error("compare", option, argv); break;
         }
     }
     return s;

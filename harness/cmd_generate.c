@@ -331,6 +331,8 @@ static kvg_status print_memory(const generate_options *o)
     printf("a request of %u tokens, model type %s, layout %s, blocks of %u tokens; a budget of %llu bytes\n",
            given->max_tokens, kvg_dtype_name(given->dtype), kvg_layout_get(given->layout)->name, given->block_tokens,
            (unsigned long long)o->budget);
+    kvg_status s = KVG_OK;
+    bool any = false;
     printf("%-8s %-9s %12s %12s %8s %14s %14s\n", "format", "mode", "bytes/token", "block bytes", "blocks",
            "request bytes", "requests fit");
     for (size_t i = 0; i < count; i++) {
@@ -341,14 +343,15 @@ static kvg_status print_memory(const generate_options *o)
             if (kvg_mode_format(modes[k].mode, given->dtype) == formats[i].format) mode = modes[k].name;
         }
         setup.storage[KVG_K].format = setup.storage[KVG_V].format = formats[i].format;
-        kvg_status s = kvg_format_check_dim(formats[i].format, given->config->head_dim);
+        s = kvg_format_check_dim(formats[i].format, given->config->head_dim);
         if (!s) s = kvg_generate_memory_of(&setup, given->max_tokens, o->budget, &m);
         if (s) printf("%-8s %-9s %s\n", formats[i].name, mode, kvg_error_text());
         else printf("%-8s %-9s %12.1f %12llu %8llu %14llu %14llu\n", formats[i].name, mode, m.token_bytes,
                     (unsigned long long)m.block_bytes, (unsigned long long)m.blocks,
                     (unsigned long long)m.request_bytes, (unsigned long long)m.requests);
+        any = any || !s;
     }
-    return KVG_OK;
+    return any ? KVG_OK : s;
 }
 
 /* --- running --- */
@@ -493,8 +496,8 @@ int kvg_command_generate(int argc, char **argv)
     generate_job job = {.weights = NULL};
     kvg_status s = KVG_OK;
     int code = -1;
-    for (int option; !s && code < 0 && (option = getopt_long(argc, argv, "h", long_options, NULL)) != -1;) {
-        if (option == '?') code = kvg_command_usage("generate", "unknown option");
+    for (int option; !s && code < 0 && (option = getopt_long(argc, argv, ":h", long_options, NULL)) != -1;) {
+        if (option == '?' || option == ':') s = kvg_option_error("generate", option, argv);
         else if (option == 'h') code = fputs(help_text, stdout) < 0 ? KVG_EXIT_ENVIRONMENT : KVG_EXIT_PASS;
         else s = take_option(option, optarg, &o);
     }

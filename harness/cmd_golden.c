@@ -156,7 +156,7 @@ static kvg_status read_options(int argc, char **argv, golden_options *o, bool *h
         {"text", required_argument, NULL, TEXT},       {"cases", required_argument, NULL, CASES},
         {"help", no_argument, NULL, 'h'},              {0},
     };
-    for (int option; (option = getopt_long(argc, argv, "o:h", options, NULL)) != -1;) {
+    for (int option; (option = getopt_long(argc, argv, ":o:h", options, NULL)) != -1;) {
         switch (option) {
         case 'o': o->output = optarg; break;
         case HASHES: o->hashes_only = true; break;
@@ -168,7 +168,7 @@ static kvg_status read_options(int argc, char **argv, golden_options *o, bool *h
         case TEXT: o->erratum.text = optarg; break;
         case CASES: o->cases = optarg; break;
         case 'h': *help_wanted = true; return KVG_OK;
-        default: return kvg_fail(KVG_ERR_INVALID, "unknown option (see `kvgold golden --help`)");
+        default: return kvg_option_error("golden", option, argv);
         }
     }
     return KVG_OK;

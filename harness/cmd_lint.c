@@ -37,7 +37,7 @@ static kvg_status read_options(int argc, char **argv, lint_options *o, bool *hel
         {0},
     };
     kvg_status s = KVG_OK;
-    for (int option; !s && (option = getopt_long(argc, argv, "vh", options, NULL)) != -1;) {
+    for (int option; !s && (option = getopt_long(argc, argv, ":vh", options, NULL)) != -1;) {
         switch (option) {
         case CASE: o->only_case = optarg; break;
         case SEED:
@@ -46,7 +46,7 @@ static kvg_status read_options(int argc, char **argv, lint_options *o, bool *hel
             break;
         case 'v': o->verbose = true; break;
         case 'h': *help_wanted = true; break;
-        default: s = kvg_fail(KVG_ERR_INVALID, "unknown option (see `kvgold lint --help`)"); break;
+        default: s = kvg_option_error("lint", option, argv); break;
         }
     }
     return s;

@@ -106,7 +106,7 @@ static kvg_status read_options(int argc, char **argv, matrix_options *o, bool *h
     };
     kvg_status s = KVG_OK;
     unsigned long long seed = o->shape.seed;
-    for (int option; !s && (option = getopt_long(argc, argv, "h", options, NULL)) != -1;) {
+    for (int option; !s && (option = getopt_long(argc, argv, ":h", options, NULL)) != -1;) {
         switch (option) {
         case FORMAT: s = read_format(optarg, o); break;
         case BACKEND: s = read_backend(optarg, o); break;
@@ -122,7 +122,7 @@ static kvg_status read_options(int argc, char **argv, matrix_options *o, bool *h
         case PROMPT: o->prompt = optarg; break;
         case ANSWERS: o->answers = optarg; break;
         case 'h': *help_wanted = true; break;
-        default: s = kvg_fail(KVG_ERR_INVALID, "unknown option (see `kvgold matrix --help`)"); break;
+        default: s = kvg_option_error("matrix", option, argv); break;
         }
     }
     o->shape.seed = seed;

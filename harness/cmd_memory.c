@@ -255,8 +255,8 @@ int kvg_command_memory(int argc, char **argv)
     static const uint64_t default_contexts[] = {4096, 32768, 131072};
     memory_options o = {.plan = {.layout = KVG_LAYOUT_TURBOMIND, .dtype = KVG_DTYPE_BF16, .block_tokens = 64}};
     kvg_status s = KVG_OK;
-    for (int option; !s && (option = getopt_long(argc, argv, "h", options, NULL)) != -1;) {
-        if (option == '?') return kvg_command_usage("memory", "unknown option");
+    for (int option; !s && (option = getopt_long(argc, argv, ":h", options, NULL)) != -1;) {
+        if (option == '?' || option == ':') return kvg_command_fail("memory", kvg_option_error("memory", option, argv));
         if (option == 'h') {
             fputs(help_text, stdout);
             return KVG_EXIT_PASS;

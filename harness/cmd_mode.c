@@ -326,12 +326,12 @@ int kvg_command_mode(int argc, char **argv)
     options o = {.request = {.domain = KVG_POLICY_TURBOMIND, .fp4_build = true, .fp4_nv_enabled = true,
                              .has_flatten = true, .dtype = KVG_DTYPE_BF16, .layers = 32, .kv_heads = 8, .head_dim = 128,
                              .block_tokens = 64}};
-    for (int option; (option = getopt_long(argc, argv, "h", long_options, NULL)) != -1;) {
+    for (int option; (option = getopt_long(argc, argv, ":h", long_options, NULL)) != -1;) {
         if (option == 'h') {
             fputs(help_text, stdout);
             return KVG_EXIT_PASS;
         }
-        if (option == '?') return kvg_command_usage("mode", "unknown option, or one without its value");
+        if (option == '?' || option == ':') return kvg_command_fail("mode", kvg_option_error("mode", option, argv));
         const kvg_status s = take_option(option, optarg, &o);
         if (s) return kvg_command_fail("mode", s);
     }

@@ -60,7 +60,7 @@ static kvg_status read_options(int argc, char **argv, pool_options *o, bool *hel
     };
     kvg_status s = KVG_OK;
     unsigned long long seed;
-    for (int option; !s && (option = getopt_long(argc, argv, "o:j:h", options, NULL)) != -1;) {
+    for (int option; !s && (option = getopt_long(argc, argv, ":o:j:h", options, NULL)) != -1;) {
         switch (option) {
         case 'o': o->folder = optarg; break;
         case 'j': s = kvg_parse_count(optarg, 256, &o->run.jobs); break;
@@ -75,7 +75,7 @@ static kvg_status read_options(int argc, char **argv, pool_options *o, bool *hel
         case DEFECTS: o->defects = true; break;
         case JSON: o->json = optarg; break;
         case 'h': *help_wanted = true; break;
-        default: s = kvg_fail(KVG_ERR_INVALID, "unknown option (see `kvgold pool --help`)"); break;
+        default: s = kvg_option_error("pool", option, argv); break;
         }
     }
     return s;

@@ -54,7 +54,7 @@ static kvg_status read_options(int argc, char **argv, probe_options *o, bool *he
         {0},
     };
     kvg_status s = KVG_OK;
-    for (int option; !s && (option = getopt_long(argc, argv, "h", options, NULL)) != -1;) {
+    for (int option; !s && (option = getopt_long(argc, argv, ":h", options, NULL)) != -1;) {
         switch (option) {
         case CASE: o->only_case = optarg; break;
         case BACKEND: o->backend = optarg; break;
@@ -70,7 +70,7 @@ static kvg_status read_options(int argc, char **argv, probe_options *o, bool *he
             o->has_layer = true;
             break;
         case 'h': *help_wanted = true; break;
-        default: s = kvg_fail(KVG_ERR_INVALID, "unknown option (see `kvgold probe --help`)"); break;
+        default: s = kvg_option_error("probe", option, argv); break;
         }
     }
     return s;

@@ -38,12 +38,12 @@ int kvg_command_report(int argc, char **argv)
         {0},
     };
     const char *folder = NULL, *junit = NULL;
-    for (int option; (option = getopt_long(argc, argv, "o:h", options, NULL)) != -1;) {
+    for (int option; (option = getopt_long(argc, argv, ":o:h", options, NULL)) != -1;) {
         switch (option) {
         case 'o': folder = optarg; break;
         case 'J': junit = optarg; break;
         case 'h': fputs(help_text, stdout); return KVG_EXIT_PASS;
-        default: return kvg_command_usage("report", "unknown option");
+        default: return kvg_command_fail("report", kvg_option_error("report", option, argv));
         }
     }
     if (optind >= argc) return kvg_command_usage("report", "give at least one result file");

@@ -1,7 +1,9 @@
 #include "harness/commands.h"
 
 #include <errno.h>
+#include <getopt.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,6 +26,16 @@ int kvg_command_usage(const char *command, const char *format, ...)
     fprintf(stderr, " (see `kvgold %s --help`)\n", command);
     va_end(args);
     return KVG_EXIT_USAGE;
+}
+
+kvg_status kvg_option_error(const char *command, int error, char **argv)
+{
+    const char letter[] = {'-', (char)optopt, '\0'};
+    const char *option = argv[optind - 1], *wrong = "is unknown, or begins more than one";
+    const bool is_long = strncmp(option, "--", 2) == 0;
+    if (error == ':') wrong = "needs a value";
+    else if (is_long && optopt) wrong = "takes no value";
+    return kvg_fail(KVG_ERR_INVALID, "option %s %s (see `kvgold %s --help`)", is_long ? option : letter, wrong, command);
 }
 
 kvg_status kvg_parse_seed(const char *text, unsigned long long *out)

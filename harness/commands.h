@@ -28,6 +28,10 @@ int kvg_command_fail(const char *command, kvg_status status);
 /* Prints "kvgold COMMAND: <text>" and a hint at --help; returns KVG_EXIT_USAGE. */
 int kvg_command_usage(const char *command, const char *format, ...) KVG_PRINTF(2, 3);
 
+/* After getopt_long, whose letters begin with ':', has returned an error ('?' or ':'): the status and its text.
+ * getopt_long itself prints nothing: main has set opterr to 0. */
+kvg_status kvg_option_error(const char *command, int error, char **argv) KVG_CHECKED;
+
 /* Parses "0x..." seeds and "i/n" shards. */
 kvg_status kvg_parse_seed(const char *text, unsigned long long *out) KVG_CHECKED;
 kvg_status kvg_parse_shard(const char *text, unsigned *shard, unsigned *shards) KVG_CHECKED;

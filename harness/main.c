@@ -1,4 +1,5 @@
 /* kvgold: tells an engine team whether its quantised KV cache is right. */
+#include <getopt.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -41,6 +42,7 @@ static int help(FILE *out)
 
 int main(int argc, char **argv)
 {
+    opterr = 0; /* kvg_option_error says it */
     signal(SIGXFSZ, SIG_IGN); /* a full quota is an error to report, not a death */
     if (argc < 2) return help(stderr);
     if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 || strcmp(argv[1], "help") == 0)

@@ -111,11 +111,25 @@ config planted.json '{"op": "quantise", "format": "nvfp4", "kv_heads": [1, 19, 3
 
 # --- help and usage ---------------------------------------------------------------------------------------------------
 
-for command in check lint list probe report bench memory mode env; do
+for command in check lint list probe report bench compare golden generate matrix memory mode pool env; do
     expect "$command --help" 0 "usage: kvgold $command" "$kvgold" "$command" --help
     check "$command --help is on stdout" test -z "$("$kvgold" "$command" --help 2>&1 >/dev/null)"
     expect "$command --wrong is a usage error" 2 "kvgold $command: " "$kvgold" "$command" --wrong
 done
+# refused TEXT COMMAND ARGUMENT...: an option is refused in one line that says why.
+refused() {
+    expect "$2 ${*:3}: $1" 2 "kvgold $2: option $1 (see \`kvgold $2 --help\`)" "$kvgold" "${@:2}"
+    check "... in one line" test "$(wc -l <<<"$output")" == 1
+}
+for command in check lint probe report bench compare generate matrix memory mode pool; do
+    refused "--wrong is unknown, or begins more than one" "$command" --wrong
+    refused "--help=5 takes no value" "$command" --help=5
+    refused "-x is unknown, or begins more than one" "$command" -xh
+done
+refused "--json needs a value" bench one.json --json
+refused "-o needs a value" check one.json -o
+refused "--s is unknown, or begins more than one" check --s one.json
+refused "--cases needs a value" golden erratum pack --cases
 expect "--help" 0 "Exit codes: 0 all passed" "$kvgold" --help
 expect "no command" 2 "usage: kvgold COMMAND" "$kvgold"
 expect "--version" 0 "kvgold 0." "$kvgold" --version

@@ -112,6 +112,8 @@ bad "more positions than the model has" "the model has positions for 131072" --n
 bad "a prompt longer than the pool" "need 2 blocks of 4 tokens: the pool has 1" --blocks 1 --block-tokens 4
 bad "a layout without tables" "layout ring has no block table" --layout ring
 bad "... whose memory is asked for" "layout mla has no block table" --layout mla --memory
+expect "... and that no format fits" 2 "kvgold generate: layout trtllm needs a power of two" \
+    generate --prompt a --layout trtllm --block-tokens 24 --memory
 bad "a model type" "use f16 or bf16" --dtype f32
 bad "a temperature" "--temperature must not be below 0" --temperature -1
 bad "NaN for a temperature" "'nan' is not a number" --temperature nan
@@ -127,7 +129,7 @@ bad "a profile that is none" "no profile 'x'" --profile x
 bad "products that are none" "neither fixed nor library" --products fast
 expect "products of a library on the CPU" 77 "fixed order only" generate --prompt a --new 2 --products library
 bad "an argument" "'more' is no option" more
-expect "an option that is none" 2 "unknown option" generate --prompt a --bogus
+expect "an option that is none" 2 "option --bogus is unknown" generate --prompt a --bogus
 expect help 0 "usage: kvgold generate" generate --help
 
 # --- checkpoints ---
