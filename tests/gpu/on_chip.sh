@@ -1,11 +1,20 @@
 #!/bin/sh
 # usage: on_chip.sh CHIP KVGOLD COMMAND [ARGUMENT...]
 # Runs the command where the first GPU that KVGOLD sees is that chip, sm90 for one. Elsewhere exit status 77, or 1 where
-# KVGOLD_REQUIRE names the chip; a command that skips by itself likewise. Under `ctest --resource-spec-file`, the first
-# GPU is the one that CTest has given out.
+# KVGOLD_REQUIRE names the chip; a command that skips by itself likewise. A KVGOLD_REQUIRE that is no chip's name, and so
+# would forbid nothing, is a failure everywhere. Under `ctest --resource-spec-file`, the first GPU is the one that CTest
+# has given out.
 set -eu
 chip=$1 kvgold=$2
 shift 2
+
+case ${KVGOLD_REQUIRE:-} in
+"" | sm80 | sm86 | sm89 | sm90 | sm100 | sm103 | sm120 | sm121) ;;
+*)
+    echo "FAILED: KVGOLD_REQUIRE='$KVGOLD_REQUIRE': give one of sm80 sm86 sm89 sm90 sm100 sm103 sm120 sm121"
+    exit 1
+    ;;
+esac
 
 skip() {
     if [ "${KVGOLD_REQUIRE:-}" = "$chip" ]; then

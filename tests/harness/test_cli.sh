@@ -487,6 +487,17 @@ expect "GPU tests: another chip skips and says why" 77 "skipped: needs an sm100;
 check "... and runs nothing" test "${output/ran/}" == "$output"
 KVGOLD_REQUIRE=sm100 expect "GPU tests: a skip that is forbidden fails" 1 "FAILED: KVGOLD_REQUIRE=sm100" on_chip sm100 echo ran
 KVGOLD_REQUIRE=sm90 expect "GPU tests: another chip may skip" 77 "skipped" on_chip sm100 echo ran
+for bad in sm90a SM90 90 sm9 "sm90 sm100" "sm90;sm100" "sm90|sm100" " "; do
+    for chip in sm90 sm100; do
+        KVGOLD_REQUIRE=$bad expect "GPU tests: '$bad' is no chip, for $chip" 1 "FAILED: KVGOLD_REQUIRE='$bad': give one of" on_chip $chip echo ran
+        check "... in one line, and runs nothing" test "$(wc -l <<<"$output") ${output/ran/}" == "1 $output"
+    done
+done
+read -ra chips < <(sed -n 's/^set(GPU_CHIPS \(.*\))/\1/p' "$source_dir/tests/gpu/CMakeLists.txt")
+for chip in "${chips[@]}"; do
+    KVGOLD_REQUIRE=$chip expect "GPU tests: $chip is one" 0 "ran" on_chip sm90 echo ran
+done
+KVGOLD_REQUIRE="" expect "GPU tests: an empty one requires nothing" 77 "skipped" on_chip sm100 echo ran
 expect "GPU tests: a part that skips" 77 "skipped: a part" on_chip sm90 sh -c 'exit 77'
 KVGOLD_REQUIRE=sm90 expect "GPU tests: a part that must not skip" 1 "FAILED" on_chip sm90 sh -c 'exit 77'
 CTEST_RESOURCE_GROUP_0_SM90=id:1,slots:1 expect "GPU tests: the GPU that CTest gives" 0 "of 1" on_chip sm90 true
