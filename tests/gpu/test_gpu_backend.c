@@ -13,6 +13,10 @@
 #include "gpu/gpu.h"
 #include "harness/check.h"
 #include "harness/mma_inputs.h"
+#include "reference/reference.h"
+
+#define TENSOR_CORES KVG_PROFILE_SM90_MMA16816_V1
+#define PLAIN_F32 KVG_PROFILE_SIMT_FMA_V1
 
 enum { TILES = 26 };
 
@@ -126,6 +130,119 @@ static void test_other_ops_are_not_there(void **state)
     assert_non_null(strstr(kvg_error_text(), "backend cuda has no quantise"));
 }
 
+/* --- op decode: what is refused for its formats, before CUDA is asked for anything --- */
+
+/* The op's status for that storage. */
+static kvg_status ask_decode(kvg_profile profile, kvg_dtype dtype, uint32_t dim, kvg_storage k, kvg_storage v)
+{
+    const kvg_problem p = {
+        .op = KVG_OP_DECODE,
+        .layout = KVG_LAYOUT_HND,
+        .dtype = dtype,
+        .storage = {k, v},
+        .tokens = 100,
+        .kv_heads = 2,
+        .head_dim = dim,
+        .paging = {.layers = 1, .blocks = 9, .block_tokens = 16, .sequences = 1},
+        .attention = {.query_heads = 8, .queries = 1},
+        .profile = profile,
+    };
+    size_t bytes = 0;
+    assert_int_equal(kvg_problem_check(&p), KVG_OK);
+    const kvg_status s = kvg_gpu_decode_workspace(&p, &bytes);
+    assert_true(s || bytes > 0);
+    return s;
+}
+
+static void expect_refusal(kvg_status s, const char *first, const char *second)
+{
+    const char *text = s ? kvg_error_text() : "";
+    if (s == KVG_ERR_UNIMPLEMENTED && strstr(text, first) && strstr(text, second)) return;
+    fail_msg("%s '%s', not UNIMPLEMENTED with '%s' and '%s'", kvg_status_name(s), text, first, second);
+}
+
+/* Plain f32 asks nothing of the GPU. Tensor cores, on a machine that has not their chip, refuse for that alone. */
+static void expect_answer(kvg_profile profile, kvg_status s)
+{
+    if (profile != TENSOR_CORES) assert_int_equal(s, KVG_OK);
+    if (s == KVG_OK) return;
+    assert_null(strstr(kvg_error_text(), "no kernel"));
+    assert_null(strstr(kvg_error_text(), "dialect"));
+}
+
+static const struct {
+    kvg_profile profile;
+    uint32_t dims[4];
+} kernels[] = {
+    {TENSOR_CORES, {64, 128, 256, 64}}, {PLAIN_F32, {64, 96, 128, 576}}, {KVG_PROFILE_NONE, {64, 96, 128, 256}}};
+
+/* K and V of one format, or e4m3 and nvfp4: every other pair is refused by both names, for every head_dim. */
+static void test_decode_is_for_pairs_of_formats(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < 8 * sizeof kernels / sizeof *kernels; i++) {
+        const kvg_profile profile = kernels[i / 8].profile;
+        const uint32_t dim = kernels[i / 8].dims[i / 2 % 4];
+        const kvg_dtype dtype = i % 2 ? KVG_DTYPE_F16 : KVG_DTYPE_BF16;
+        uint32_t refused = 0, known = 0;
+        for (uint32_t k = 1; k < KVG_FORMAT_END; k++) {
+            for (uint32_t v = 1; v < KVG_FORMAT_END; v++) {
+                char k_text[32], v_text[32];
+                const kvg_status s = ask_decode(profile, dtype, dim, (kvg_storage){(kvg_format)k, "canonical"},
+                                                (kvg_storage){(kvg_format)v, "canonical"});
+                snprintf(k_text, sizeof k_text, "K in %s", kvg_format_get((kvg_format)k)->name);
+                snprintf(v_text, sizeof v_text, "V in %s", kvg_format_get((kvg_format)v)->name);
+                if (k == v || (k == KVG_FORMAT_E4M3 && v == KVG_FORMAT_NVFP4)) expect_answer(profile, s), known++;
+                else expect_refusal(s, k_text, v_text), refused++;
+            }
+        }
+        assert_int_equal(known, KVG_FORMAT_END); /* one more than there are formats */
+        assert_int_equal(refused, (KVG_FORMAT_END - 1) * (KVG_FORMAT_END - 2) - 1);
+    }
+}
+
+/* Tensor cores know int8 and int4 in the canonical dialect alone, and rowfp4's two not mixed; plain f32 knows all. */
+static void test_decode_is_for_dialects(void **state)
+{
+    (void)state;
+    static const kvg_format formats[] = {KVG_FORMAT_INT8, KVG_FORMAT_INT4};
+    for (size_t i = 0; i < 2; i++) {
+        const size_t count = kvg_reference_dialect_count(formats[i]);
+        const kvg_storage canonical = {formats[i], "canonical"};
+        assert_true(count > 1);
+        for (size_t d = 1; d < count; d++) {
+            const kvg_storage other = {formats[i], kvg_reference_dialect(formats[i], d)->name};
+            const kvg_storage pairs[3][2] = {{other, other}, {other, canonical}, {canonical, other}};
+            for (size_t j = 0; j < 6; j++) {
+                const kvg_dtype dtype = j % 2 ? KVG_DTYPE_F16 : KVG_DTYPE_BF16;
+                const kvg_storage k = pairs[j / 2][0], v = pairs[j / 2][1];
+                expect_refusal(ask_decode(TENSOR_CORES, dtype, 128, k, v), other.dialect,
+                               kvg_format_get(formats[i])->name);
+                expect_answer(PLAIN_F32, ask_decode(PLAIN_F32, dtype, 128, k, v));
+            }
+        }
+    }
+    const kvg_storage codes = {KVG_FORMAT_ROWFP4, "canonical"}, linear = {KVG_FORMAT_ROWFP4, "marlin-linear"};
+    expect_refusal(ask_decode(TENSOR_CORES, KVG_DTYPE_F16, 64, codes, linear), "K and V", "one dialect");
+    expect_refusal(ask_decode(TENSOR_CORES, KVG_DTYPE_F16, 64, linear, codes), "K and V", "one dialect");
+    expect_answer(TENSOR_CORES, ask_decode(TENSOR_CORES, KVG_DTYPE_F16, 64, linear, linear));
+    expect_answer(PLAIN_F32, ask_decode(PLAIN_F32, KVG_DTYPE_F16, 64, codes, linear));
+}
+
+/* Tensor cores know three head_dims. */
+static void test_decode_is_for_dims(void **state)
+{
+    (void)state;
+    static const uint32_t dims[] = {32, 80, 96, 112, 160, 192, 512, 576};
+    for (size_t i = 0; i < sizeof dims / sizeof *dims; i++) {
+        const kvg_storage storage = {KVG_FORMAT_E4M3, "canonical"};
+        char text[32];
+        snprintf(text, sizeof text, "head_dim %u", (unsigned)dims[i]);
+        expect_refusal(ask_decode(TENSOR_CORES, KVG_DTYPE_BF16, dims[i], storage, storage), text, "K in e4m3");
+        expect_answer(PLAIN_F32, ask_decode(PLAIN_F32, KVG_DTYPE_BF16, dims[i], storage, storage));
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -133,6 +250,9 @@ int main(void)
         cmocka_unit_test(test_capabilities_follow_from_the_chip),
         cmocka_unit_test(test_mma_is_for_the_profile_of_the_chip),
         cmocka_unit_test(test_other_ops_are_not_there),
+        cmocka_unit_test(test_decode_is_for_pairs_of_formats),
+        cmocka_unit_test(test_decode_is_for_dialects),
+        cmocka_unit_test(test_decode_is_for_dims),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
