@@ -2,6 +2,7 @@
 
 #include <cstdio>
 
+#include "gpu/convert_fp4.cuh"
 #include "gpu/cuda_status.cuh"
 
 namespace {
@@ -11,6 +12,23 @@ enum { ANSWER = 0x6B766764 };
 __global__ void answer(uint32_t *out)
 {
     *out = ANSWER;
+}
+__global__ void answer_fp4(uint32_t *out)
+{
+    *out = KVG_HARDWARE_FP4;
+}
+
+/* The number that a kernel of one thread gives. */
+kvg_status ask(void (*kernel)(uint32_t *), uint32_t *out)
+{
+    uint32_t *device = nullptr;
+    kvg_status s = kvg_cuda_status("cudaMalloc", cudaMalloc(&device, sizeof *device));
+    if (s) return s;
+    kernel<<<1, 1>>>(device);
+    s = kvg_cuda_status("a kernel", cudaGetLastError());
+    if (!s) s = kvg_gpu_download(out, device, sizeof *out, nullptr);
+    kvg_gpu_free(device);
+    return s;
 }
 
 /* After cudaErrorInsufficientDriver: there is none at all, which is no error, or an old one. */
@@ -48,12 +66,15 @@ kvg_status kvg_gpu_devices(kvg_gpu_device *out, size_t max, size_t *count)
 
 kvg_status kvg_gpu_ready(void)
 {
-    uint32_t *device = nullptr, got = 0;
-    kvg_status s = kvg_cuda_status("cudaMalloc", cudaMalloc(&device, sizeof *device));
-    if (s) return s;
-    answer<<<1, 1>>>(device);
-    s = kvg_cuda_status("a kernel", cudaGetLastError());
-    if (!s) s = kvg_gpu_download(&got, device, sizeof got, nullptr);
-    kvg_gpu_free(device);
+    uint32_t got = 0;
+    kvg_status s = ask(answer, &got);
     return s || got == ANSWER ? s : kvg_fail(KVG_ERR_DEVICE_LOST, "a kernel of one thread did not run");
+}
+
+kvg_status kvg_gpu_hardware_fp4(bool *out)
+{
+    uint32_t got = 0;
+    kvg_status s = ask(answer_fp4, &got);
+    *out = got != 0;
+    return s;
 }

@@ -38,10 +38,15 @@ kvg_status kvg_gpu_ready(void) KVG_CHECKED;
 enum {
     KVG_GPU_SM80 = 1 << 0, /* mma.m16n8k16 with f16 and bf16 operands, bf16 arithmetic: from SM 80 on */
     KVG_GPU_SM90 = 1 << 1, /* conversions from e4m3, kernels that start before the last one ends: from SM 90 on */
-    KVG_GPU_FP4 = 1 << 2,  /* conversions to and from E2M1 and E8M0 in hardware: from SM 100 on, in code for an `a` or
-                              an `f` target; tests/gpu/test_gpu_convert.cu proves them equal to those in software */
+    KVG_GPU_FP4 = 1 << 2,  /* conversions to and from E2M1 and E8M0 in hardware: from SM 100 on; the backend has the bit
+                              where its code uses them. tests/gpu/test_gpu_convert.cu proves them equal to those in
+                              software */
 };
 uint32_t kvg_gpu_caps(uint32_t sm);
+
+/* Whether this build's kernels for the current GPU convert E2M1 and E8M0 in hardware: code for an `a` or an `f` target
+ * does (gpu/convert_fp4.cuh). Runs a kernel. */
+kvg_status kvg_gpu_hardware_fp4(bool *out) KVG_CHECKED;
 
 /* The backend "cuda": runs on the first GPU, on tensors of the host; a stream of NULL is the default stream. Getting it
  * does not open CUDA; choosing an implementation and running it do. Ops with a profile do the chip's own alone:

@@ -28,10 +28,15 @@ uint32_t kvg_gpu_caps(uint32_t sm)
     return caps;
 }
 
+/* What the GPU can do, and this build's code for it. */
 static uint32_t machine_caps(void)
 {
+    static bool is_known, has_fp4;
     kvg_gpu_device device;
-    return find_device(&device) ? 0 : kvg_gpu_caps(device.sm);
+    if (find_device(&device)) return 0;
+    const uint32_t caps = kvg_gpu_caps(device.sm);
+    if (caps & KVG_GPU_FP4 && !is_known) is_known = kvg_gpu_hardware_fp4(&has_fp4) == KVG_OK;
+    return has_fp4 ? caps : caps & ~(uint32_t)KVG_GPU_FP4;
 }
 
 /* --- tensors of the host on the device --- */
