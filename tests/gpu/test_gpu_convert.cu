@@ -1,7 +1,7 @@
 /* Conversions of gpu/convert*.cuh on the device against one plain definition of docs/formats.md section 2: the nearest
  * of all values of a table, in exact arithmetic. Every f32 to E2M1, E4M3 and E5M2, every code back, E8M0 both ways, and
  * the quotients next to every tie, for every divisor; the quotients of a soft cap. On Blackwell the E2M1 and E8M0 of
- * the hardware and of the software.
+ * the hardware and of the software: code that leaves the hardware's alone there is a failure.
  *
  * Exit status: 0 no mismatch; 1 a mismatch, a planted fault that went unseen, or a CUDA error. */
 #include <cstdio>
@@ -9,6 +9,7 @@
 
 #include "gpu/codec_e2m1.cuh"
 #include "gpu/decode_scalar.cuh"
+#include "gpu/gpu.h"
 
 namespace {
 
@@ -240,17 +241,34 @@ void expect(const char *what, count expected)
     failures += wrong != expected;
 }
 
+/* What the GPU can do must be what this program's code and the library's do, and what the backend says. */
+void expect_hardware()
+{
+    kvg_gpu_device device = {};
+    size_t found;
+    bool library = false;
+    count here;
+    ask_target<<<1, 1>>>(wrong_there);
+    check(cudaMemcpy(&here, wrong_there, sizeof here, cudaMemcpyDeviceToHost));
+    check(cudaMemset(wrong_there, 0, sizeof *wrong_there));
+    if (kvg_gpu_devices(&device, 1, &found) || kvg_gpu_hardware_fp4(&library)) {
+        printf("FAILED: %s\n", kvg_error_text());
+        exit(1);
+    }
+    const bool can = kvg_gpu_caps(device.sm) & KVG_GPU_FP4, claimed = kvg_gpu_backend()->caps() & KVG_GPU_FP4;
+    const bool right = here == can && library == can && claimed == can;
+    printf("E2M1 and E8M0 in hardware: sm_%u %d, here %d, kernels %d, backend %d%s\n", device.sm, can, here != 0,
+           library, claimed, right ? "" : ": FAILED: compile for an `a` or an `f` target of the GPU");
+    failures += !right;
+}
+
 } // namespace
 
 int main(void)
 {
     check(cudaMalloc(&wrong_there, sizeof *wrong_there));
     check(cudaMemset(wrong_there, 0, sizeof *wrong_there));
-    ask_target<<<1, 1>>>(wrong_there);
-    count hardware = 0;
-    check(cudaMemcpy(&hardware, wrong_there, sizeof hardware, cudaMemcpyDeviceToHost));
-    check(cudaMemset(wrong_there, 0, sizeof *wrong_there));
-    printf("kernels convert E2M1 and E8M0 in %s here\n", hardware ? "hardware" : "software");
+    expect_hardware();
     const table *e2m1 = on_device(E2M1), *e4m3 = on_device(E4M3), *e5m2 = on_device(E5M2);
     all_floats<by_lines><<<BLOCKS, THREADS>>>(e2m1, EVEN, wrong_there);
     expect("every f32 to E2M1, eight at a time", 0);
