@@ -1,6 +1,8 @@
 /* Sizes that do not fit 32 bits: pools above 2^32 bytes with rows at both ends and at both sides of every power of two
  * that an index could wrap at, outputs of flatten and inputs of append above 2^31 elements. Each answer is that of a
- * small problem with the same rows, byte for byte, and no other byte of the large pool changes. */
+ * small problem with the same rows, byte for byte, and no other byte of the large pool changes.
+ *
+ * Planted in every run: the blocks that a product of 32 bits would find instead must give other answers. */
 #include <algorithm>
 #include <memory>
 
@@ -8,7 +10,8 @@
 
 namespace {
 
-enum { BLOCK = 64, HEADS = 8, TOKENS = 10 * BLOCK, QUERIES = 2, GROUP = 8 };
+constexpr uint64_t SLACK = 2ull << 30; /* for all that is not a large pool */
+enum { BLOCK = 64, HEADS = 8, TOKENS = 10 * BLOCK, QUERIES = 2, GROUP = 8, MLA_ROPE = 64 };
 
 struct row {
     kvg_layout layout;
@@ -23,6 +26,32 @@ const row rows[] = {
     {KVG_LAYOUT_TURBOMIND, KVG_FORMAT_INT4, 128, 9ull << 29},
     {KVG_LAYOUT_VLLM, KVG_FORMAT_NVFP4, 128, 9ull << 29},
     {KVG_LAYOUT_NHD, KVG_FORMAT_E4M3, 128, 9ull << 29},
+    {KVG_LAYOUT_TRTLLM, KVG_FORMAT_MXFP4, 128, 9ull << 29},
+    {KVG_LAYOUT_VLLM_HND, KVG_FORMAT_INT8, 128, 9ull << 29},
+    {KVG_LAYOUT_SLOT, KVG_FORMAT_E5M2, 128, 9ull << 29},
+    {KVG_LAYOUT_CONTIGUOUS, KVG_FORMAT_ROWINT4, 128, 9ull << 29},
+    {KVG_LAYOUT_RING, KVG_FORMAT_MX16, 128, 9ull << 29},
+    /* head_dims of plain f32 alone */
+    {KVG_LAYOUT_HND, KVG_FORMAT_BF16, 96, 9ull << 29},
+    {KVG_LAYOUT_TURBOMIND, KVG_FORMAT_INT8, 80, 9ull << 29},
+    {KVG_LAYOUT_NHD, KVG_FORMAT_NVFP4, 192, 9ull << 29},
+    {KVG_LAYOUT_MLA, KVG_FORMAT_BF16, 576, 9ull << 29},
+    {KVG_LAYOUT_MLA, KVG_FORMAT_E4M3, 576, 9ull << 29},
+    {KVG_LAYOUT_MLA, KVG_FORMAT_NVFP4, 576, 9ull << 29},
+    /* scale pools above 2^31 and 2^32 bytes */
+    {KVG_LAYOUT_HND, KVG_FORMAT_NVFP4, 128, 9ull << 31},
+    {KVG_LAYOUT_HND, KVG_FORMAT_INT4, 16, 9ull << 30},
+};
+
+/* Ops that read a pool; decode without a profile is on tensor cores where they have a kernel. */
+const struct {
+    kvg_op op;
+    kvg_profile profile;
+    const char *name;
+} readers[] = {
+    {KVG_OP_PROBE, KVG_PROFILE_NONE, "probe"},   {KVG_OP_FLATTEN, KVG_PROFILE_NONE, "flatten"},
+    {KVG_OP_EXPAND, KVG_PROFILE_NONE, "expand"}, {KVG_OP_DECODE, KVG_PROFILE_NONE, "decode"},
+    {KVG_OP_DECODE, KVG_PROFILE_SIMT_FMA_V1, "decode in plain f32"},
 };
 
 kvg_problem problem_of(kvg_op op, const row &r, uint32_t blocks, uint32_t sequences, uint32_t tokens)
@@ -33,26 +62,44 @@ kvg_problem problem_of(kvg_op op, const row &r, uint32_t blocks, uint32_t sequen
     p.dtype = KVG_DTYPE_BF16;
     p.storage[KVG_K] = p.storage[KVG_V] = {r.format, "canonical"};
     p.tokens = tokens;
-    p.kv_heads = HEADS;
+    p.kv_heads = r.layout == KVG_LAYOUT_MLA ? 1 : HEADS;
     p.head_dim = r.dim;
     p.paging.layers = 1; /* then block b lies at b times the bytes of a block, whatever the layout */
     p.paging.blocks = blocks;
     p.paging.block_tokens = BLOCK;
     p.paging.sequences = kvg_op_reads_sequences(op) ? sequences : 0;
+    if (r.layout == KVG_LAYOUT_MLA) {
+        p.paging.shared_kv = true;
+        p.paging.v_first = MLA_ROPE;
+        p.paging.v_dim = r.dim - MLA_ROPE;
+    }
     if (op == KVG_OP_DECODE) {
-        p.attention.query_heads = GROUP * HEADS;
+        p.attention.query_heads = GROUP * p.kv_heads;
         p.attention.queries = QUERIES * sequences;
     }
     return p;
 }
 
-/* Blocks at the ends of a pool, and around the byte and the element 2^31 and 2^32 of the data pool. */
-std::vector<int32_t> far_blocks(const row &r, uint32_t blocks, uint64_t block_bytes)
+/* Bytes of a block in a pool of K, or of both sides; 0: there is no such pool. */
+uint64_t block_bytes(const row &r, kvg_role pool)
+{
+    const kvg_problem one = problem_of(KVG_OP_APPEND, r, 1, 0, 1);
+    return kvg_problem_tensor(&one, pool, KVG_K).bytes;
+}
+
+/* Blocks at the ends of a pool, and around the byte and the element 2^31 and 2^32 of the data pool and of the scale
+ * pool. */
+std::vector<int32_t> far_blocks(const row &r, uint32_t blocks)
 {
     std::vector<int32_t> list = {0, 1, (int32_t)blocks - 1, (int32_t)blocks - 2};
     const uint64_t elements = 8 / kvg_format_get(r.format)->element_bits; /* in a byte; 0: two bytes each */
-    for (const uint64_t edge : {1ull << 31, 1ull << 32, (1ull << 31) / std::max<uint64_t>(elements, 1), 1ull << 30}) {
-        for (const uint64_t b : {edge / block_bytes - 1, edge / block_bytes}) list.push_back((int32_t)b);
+    for (const kvg_role pool : {KVG_ROLE_DATA_POOL, KVG_ROLE_SCALE_POOL}) {
+        const uint64_t bytes = block_bytes(r, pool);
+        const uint64_t edges[] = {1ull << 31, 1ull << 32, (1ull << 31) / std::max<uint64_t>(elements, 1), 1ull << 30};
+        for (const uint64_t edge : edges) {
+            if (bytes == 0 || edge / bytes >= blocks) continue;
+            for (const uint64_t b : {edge / bytes - 1, edge / bytes}) list.push_back((int32_t)b);
+        }
     }
     std::sort(list.begin(), list.end());
     list.erase(std::unique(list.begin(), list.end()), list.end());
@@ -70,12 +117,12 @@ std::vector<int64_t> slots_of(const std::vector<int32_t> &blocks)
 }
 
 struct totals {
-    unsigned long long compared = 0, different = 0;
+    unsigned long long compared = 0, different = 0, planted = 0, unseen = 0, left_out = 0;
     void add(const char *what, const row &r, device_tally &tally)
     {
         const unsigned long long n = tally.read();
-        printf("%-34s %-9s %-6s %15llu bytes compared %8llu different\n", what, kvg_layout_get(r.layout)->name,
-               kvg_format_get(r.format)->name, tally.compared, n);
+        printf("%-31s %-10s %-7s D %3u %15llu bytes compared %8llu different\n", what, kvg_layout_get(r.layout)->name,
+               kvg_format_get(r.format)->name, r.dim, tally.compared, n);
         compared += tally.compared;
         different += n;
     }
@@ -97,17 +144,22 @@ std::unique_ptr<device_world> fill_cache(const row &r, uint32_t pool_blocks, con
     return w;
 }
 
-std::unique_ptr<device_world> read_cache(kvg_op op, const row &r, const device_world &cache,
-                                         const std::vector<int32_t> &blocks, uint32_t sequences)
+/* Reads `blocks` as one sequence, `times` over; a contiguous cache and a ring have a sequence in each block. */
+std::unique_ptr<device_world> read_cache(kvg_op op, kvg_profile profile, const row &r, const device_world &cache,
+                                         const std::vector<int32_t> &blocks, uint32_t times)
 {
-    const uint32_t tokens = (uint32_t)blocks.size() * BLOCK;
-    auto w = std::make_unique<device_world>(problem_of(op, r, cache.p.paging.blocks, sequences, tokens));
+    const bool one_block = r.layout == KVG_LAYOUT_CONTIGUOUS || r.layout == KVG_LAYOUT_RING;
+    const uint32_t all = (uint32_t)blocks.size(), width = one_block && op != KVG_OP_PROBE ? 1 : all;
+    const uint32_t sequences = times * all / width, tokens = width * BLOCK;
+    kvg_problem p = problem_of(op, r, cache.p.paging.blocks, sequences, tokens);
+    p.profile = profile;
+    auto w = std::make_unique<device_world>(p);
     w->take_pools(cache);
     if (op == KVG_OP_PROBE) {
         w->put(KVG_ROLE_SLOTS, KVG_K, slots_of(blocks));
     } else {
         std::vector<int32_t> table;
-        for (uint32_t s = 0; s < sequences; s++) table.insert(table.end(), blocks.begin(), blocks.end());
+        for (uint32_t i = 0; i < times; i++) table.insert(table.end(), blocks.begin(), blocks.end());
         w->put_scales();
         w->put(KVG_ROLE_BLOCK_TABLE, KVG_K, table);
         w->put(KVG_ROLE_LENGTHS, KVG_K, std::vector<int32_t>(sequences, (int32_t)tokens - 5));
@@ -124,14 +176,24 @@ std::unique_ptr<device_world> read_cache(kvg_op op, const row &r, const device_w
 }
 
 /* Every op on a large pool against the same on a small one. */
-void check_large_pool(const row &r, totals *sum)
+void check_large_pool(const row &r, uint64_t memory, totals *sum)
 {
-    const kvg_problem one = problem_of(KVG_OP_APPEND, r, 1, 0, 1);
-    const uint64_t block_bytes = kvg_problem_tensor(&one, KVG_ROLE_DATA_POOL, KVG_K).bytes;
-    const uint32_t large_blocks = (uint32_t)(r.pool / block_bytes + 1);
-    const std::vector<int32_t> far = far_blocks(r, large_blocks, block_bytes);
-    std::vector<int32_t> near;
-    for (size_t i = 0; i < far.size(); i++) near.push_back((int32_t)i);
+    const uint64_t data_bytes = block_bytes(r, KVG_ROLE_DATA_POOL);
+    const uint32_t large_blocks = (uint32_t)(r.pool / data_bytes + 1);
+    const bool apart = !kvg_layout_get(r.layout)->joined && r.layout != KVG_LAYOUT_MLA; /* a pool for each side */
+    const uint64_t needed = (data_bytes + block_bytes(r, KVG_ROLE_SCALE_POOL)) * large_blocks * (apart ? 2 : 1);
+    if (needed + SLACK > memory) {
+        printf("left out: %s %s D %u needs a GPU with %llu GiB\n", kvg_layout_get(r.layout)->name,
+               kvg_format_get(r.format)->name, r.dim, (unsigned long long)((needed + SLACK) >> 30) + 1);
+        sum->left_out++;
+        return;
+    }
+    const std::vector<int32_t> far = far_blocks(r, large_blocks);
+    std::vector<int32_t> near, wrapped;
+    for (size_t i = 0; i < far.size(); i++) {
+        near.push_back((int32_t)i);
+        wrapped.push_back((int32_t)((uint32_t)(far[i] * data_bytes) / data_bytes));
+    }
     const auto large = fill_cache(r, large_blocks, far), small = fill_cache(r, (uint32_t)near.size(), near);
     device_tally pages, touched_large, touched_small;
     for (size_t i = 0; i < large->outputs; i++) {
@@ -149,11 +211,18 @@ void check_large_pool(const row &r, totals *sum)
                               touched_large.read(), touched_small.read()));
     }
     sum->compared += touched_large.compared;
-    for (const kvg_op op : {KVG_OP_PROBE, KVG_OP_FLATTEN, KVG_OP_EXPAND, KVG_OP_DECODE}) {
-        const auto a = read_cache(op, r, *large, far, 2), b = read_cache(op, r, *small, near, 2);
-        device_tally tally;
-        for (size_t i = 0; i < a->outputs; i++) tally.compare(a->out[i].data, b->out[i].data, a->out[i].bytes);
-        sum->add(a->op->name, r, tally);
+    for (const auto &reader : readers) {
+        const auto right = read_cache(reader.op, reader.profile, r, *small, near, 2);
+        const auto read = read_cache(reader.op, reader.profile, r, *large, far, 2);
+        const auto wrong = read_cache(reader.op, reader.profile, r, *large, wrapped, 2);
+        device_tally tally, planted;
+        for (size_t i = 0; i < right->outputs; i++) {
+            tally.compare(read->out[i].data, right->out[i].data, right->out[i].bytes);
+            planted.compare(wrong->out[i].data, right->out[i].data, right->out[i].bytes);
+        }
+        sum->add(reader.name, r, tally);
+        sum->planted++;
+        sum->unseen += planted.read() == 0;
     }
 }
 
@@ -166,7 +235,8 @@ void check_large_output(totals *sum)
     for (int i = 0; i < TOKENS / BLOCK; i++) blocks.push_back(i);
     const auto cache = fill_cache(r, (uint32_t)blocks.size(), blocks);
     for (const kvg_op op : {KVG_OP_FLATTEN, KVG_OP_EXPAND}) {
-        const auto all = read_cache(op, r, *cache, blocks, SEQUENCES), one = read_cache(op, r, *cache, blocks, 1);
+        const auto all = read_cache(op, KVG_PROFILE_NONE, r, *cache, blocks, SEQUENCES);
+        const auto one = read_cache(op, KVG_PROFILE_NONE, r, *cache, blocks, 1);
         device_tally tally;
         for (size_t i = 0; i < all->outputs; i++) {
             const size_t bytes = one->out[i].bytes;
@@ -227,9 +297,10 @@ int main()
         printf("skipped: needs a GPU with %d GiB\n", GIB_NEEDED);
         return 77;
     }
-    for (const row &r : rows) check_large_pool(r, &sum);
+    for (const row &r : rows) check_large_pool(r, device.memory_bytes, &sum);
     check_large_output(&sum);
     check_large_input(&sum);
-    printf("%s: %llu bytes compared, %llu different\n", device.name, sum.compared, sum.different);
-    return sum.different == 0 ? 0 : 1;
+    printf("%s: %llu bytes compared, %llu different; planted: %llu, %llu unseen; %llu left out\n", device.name,
+           sum.compared, sum.different, sum.planted, sum.unseen, sum.left_out);
+    return sum.different + sum.unseen == 0 ? 0 : 1;
 }
