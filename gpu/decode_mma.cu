@@ -11,6 +11,7 @@
 #include "gpu/decode_merge.cuh"
 #include "gpu/decode_mma.h"
 #include "gpu/decode_rows.cuh"
+#include "gpu/decode_shape.cuh"
 #include "gpu/gpu_layout.h"
 #include "gpu/ops.h"
 
@@ -91,12 +92,19 @@ kvg_status check(const kvg_problem *p)
     return KVG_OK;
 }
 
-/* A chip gives the bits of its own profile alone; its CTAs must have the shared memory that a kernel's stages take: 99
- * KiB on sm_89 and sm_120 are too few for some. */
-kvg_status check_device(const kvg_problem *p, const kvg_decode_kernel &kernel, int *multiprocessors)
+/* The GPU, and what the kernel takes there. */
+struct decode_chip {
+    kvg_decode_fit fit;
+    int multiprocessors;
+    bool chains; /* a kernel may begin before the one before it has ended */
+};
+
+/* A chip gives the bits of its own profile alone. What a kernel takes is for the chip that its code was made for. */
+kvg_status check_device(const kvg_problem *p, const kvg_decode_kernel &kernel, decode_chip *chip)
 {
     int device = 0, most = 0, major = 0, minor = 0;
     kvg_profile own = KVG_PROFILE_NONE;
+    cudaFuncAttributes code = {};
     kvg_status s = kvg_cuda_status("decode", cudaGetDevice(&device));
     const auto ask = [&](cudaDeviceAttr what, int *value) {
         if (!s) s = kvg_cuda_status("decode", cudaDeviceGetAttribute(value, what, device));
@@ -104,14 +112,18 @@ kvg_status check_device(const kvg_problem *p, const kvg_decode_kernel &kernel, i
     ask(cudaDevAttrMaxSharedMemoryPerBlockOptin, &most);
     ask(cudaDevAttrComputeCapabilityMajor, &major);
     ask(cudaDevAttrComputeCapabilityMinor, &minor);
-    ask(cudaDevAttrMultiProcessorCount, multiprocessors);
+    ask(cudaDevAttrMultiProcessorCount, &chip->multiprocessors);
     if (s) return s;
     const uint32_t sm = (uint32_t)(10 * major + minor);
     if (p->profile != KVG_PROFILE_NONE && (kvg_profile_of_sm(sm, &own) || own != p->profile)) {
         return unimplemented("an sm_%u does not give the bits of %s", sm, kvg_profile_get(p->profile)->name);
     }
-    if (kernel.shared > (uint32_t)most) {
-        return unimplemented("a CTA needs %u bytes of shared memory and this GPU gives %d", kernel.shared, most);
+    s = kvg_cuda_status("decode", cudaFuncGetAttributes(&code, kernel.run));
+    if (s) return s;
+    chip->fit = kernel.fit[kvg_is_small_chip(code.ptxVersion)];
+    chip->chains = code.ptxVersion >= 90;
+    if (chip->fit.shared > (uint32_t)most) {
+        return unimplemented("a CTA needs %u bytes of shared memory and this GPU gives %d", chip->fit.shared, most);
     }
     return KVG_OK;
 }
@@ -144,14 +156,12 @@ void cut(uint32_t pieces, uint32_t resident, uint32_t run, uint32_t *ctas)
 }
 
 /* All that can be known before there are tensors. */
-kvg_status prepare(const kvg_problem *p, kvg_decode_plan *plan, kvg_decode_args *a)
+kvg_status prepare(const kvg_problem *p, decode_chip *chip, kvg_decode_plan *plan, kvg_decode_args *a)
 {
     kvg_gpu_layout layout;
-    int multiprocessors = 0;
     kvg_status s = check(p);
     if (s) return s;
-    const kvg_decode_kernel &kernel = *kernel_of(p);
-    s = check_device(p, kernel, &multiprocessors);
+    s = check_device(p, *kernel_of(p), chip);
     if (s) return s;
     kvg_gpu_layout_of(p, &layout);
     for (int side = 0; side < 2 && !s; side++) {
@@ -160,13 +170,13 @@ kvg_status prepare(const kvg_problem *p, kvg_decode_plan *plan, kvg_decode_args 
         if (!s && scale_bytes) s = find_strides(p, layout.scales[side], scale_bytes, &a->scales[side]);
     }
     if (s) return s;
-    kvg_decode_plan_of(p, kernel.levels, plan);
+    kvg_decode_plan_of(p, chip->fit.levels, plan);
     const uint64_t rows = (uint64_t)p->attention.queries * p->kv_heads * plan->chunks;
     if (rows * plan->pieces > INT32_MAX || rows * p->head_dim / 32 > INT32_MAX) {
         return unimplemented("too many queries");
     }
     if (plan->pieces > KVG_MERGE_ROUNDS * KVG_DECODE_BATCH * plan->merge_warps) return unimplemented("too many tokens");
-    const uint32_t resident = kernel.resident * (uint32_t)multiprocessors;
+    const uint32_t resident = chip->fit.resident * (uint32_t)chip->multiprocessors;
     cut((uint32_t)(rows * plan->pieces), resident, plan->run, a->ctas);
     a->run = plan->run;
     while (1u << a->piece_log < KVG_DECODE_LEAF * KVG_DECODE_WARPS * a->run) a->piece_log++;
@@ -244,9 +254,10 @@ uint32_t ctas_of(const kvg_decode_args &a)
 
 kvg_status workspace_of(const kvg_problem *p, size_t *bytes)
 {
+    decode_chip chip;
     kvg_decode_plan plan;
     kvg_decode_args a = {};
-    kvg_status s = prepare(p, &plan, &a);
+    kvg_status s = prepare(p, &chip, &plan, &a);
     if (!s) *bytes = plan.rows_bytes + ctas_of(a) * plan.node_bytes;
     return s;
 }
@@ -260,9 +271,10 @@ kvg_status run(const kvg_problem *p, const kvg_tensor *in, kvg_tensor *out, void
         const bool has = kvg_format_get(p->storage[side].format)->tensor_scale;
         return has ? (const float *)input(KVG_ROLE_TENSOR_SCALE, side) : nullptr;
     };
+    decode_chip chip;
     kvg_decode_plan plan;
     kvg_decode_args a = {};
-    kvg_status s = prepare(p, &plan, &a);
+    kvg_status s = prepare(p, &chip, &plan, &a);
     if (!s) s = open_pools(p, in, &a);
     if (s) return s;
     const kvg_attention &attention = p->attention;
@@ -295,21 +307,21 @@ kvg_status run(const kvg_problem *p, const kvg_tensor *in, kvg_tensor *out, void
     set_dims(kernel_format(p->storage[KVG_V]), &a);
     a.k_base = base_of(p->storage[KVG_K].format), a.v_base = base_of(p->storage[KVG_V].format);
     a.factors = factors_of(is_linear(p->storage[KVG_V]));
-    const kvg_decode_kernel *kernel = kernel_of(p);
+    const auto kernel = kernel_of(p)->run;
     const uint64_t rows = (uint64_t)attention.queries * a.units.divisor;
-    s = kvg_cuda_status("decode", cudaFuncSetAttribute(kernel->run, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                                       (int)kernel->shared));
+    s = kvg_cuda_status("decode", cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                                       (int)chip.fit.shared));
     const bool many = a.ranges.sequences > KVG_DECODE_FEW;
     if (!s && many) {
         s = launch<kvg_decode_ranges>(kvg_decode_rows, 1, KVG_DECODE_ROWS_THREADS, 0, false, stream, a.ranges);
     }
-    if (!s) s = launch<kvg_decode_args>(kernel->run, ctas_of(a), KVG_WARP * KVG_DECODE_WARPS, kernel->shared, many,
-                                        stream, a);
+    if (!s) s = launch<kvg_decode_args>(kernel, ctas_of(a), KVG_WARP * KVG_DECODE_WARPS, chip.fit.shared,
+                                        many && chip.chains, stream, a);
     if (!s) {
         const bool one_round = !ring && !attention.window && plan.pieces <= KVG_DECODE_BATCH * plan.merge_warps;
         s = launch<kvg_decode_args, uint32_t>(kvg_decode_merge, (uint32_t)(rows * (p->head_dim / 32)),
                                               KVG_WARP * plan.merge_warps, kvg_merge_bytes(plan.merge_warps, one_round),
-                                              true, stream, a, p->head_dim);
+                                              chip.chains, stream, a, p->head_dim);
     }
     return s;
 }

@@ -6,13 +6,18 @@
 
 struct kvg_decode_args;
 
+struct kvg_decode_fit {
+    uint32_t shared;   /* bytes of shared memory */
+    uint32_t resident; /* CTAs on a multiprocessor */
+    uint32_t levels;   /* a warp has runs of up to 2^levels leaves */
+};
+
 struct kvg_decode_kernel {
     kvg_format format[2]; /* of K, of V */
     bool any;             /* of the model types; else dtype alone */
     kvg_dtype dtype;
-    uint32_t dim, shared; /* head_dim; bytes of shared memory */
-    uint32_t resident;    /* CTAs on a multiprocessor */
-    uint32_t levels;      /* a warp has runs of up to 2^levels leaves */
+    uint32_t dim;          /* head_dim */
+    kvg_decode_fit fit[2]; /* the second one on small chips (decode_shape.cuh) */
     void (*run)(const kvg_decode_args);
 };
 

@@ -9,8 +9,9 @@
 #include "gpu/decode_mma.h"
 #include "gpu/decode_run.cuh"
 
-/* SHARED: bytes of dynamic shared memory, there for reports, which see a kernel's name. */
-template <class K, class V, int SHARED>
+/* SHARED, SMALL_SHARED: bytes of dynamic shared memory, on small chips (decode_shape.cuh) the latter; there for
+ * reports, which see a kernel's name. */
+template <class K, class V, int SHARED, int SMALL_SHARED>
 static __global__ void __launch_bounds__(KVG_WARP *KVG_DECODE_WARPS, (kvg_decode_shape<K, V>::CTAS))
     kvg_decode_pieces(const __grid_constant__ kvg_decode_args a)
 {
@@ -63,15 +64,21 @@ static __global__ void __launch_bounds__(KVG_WARP *KVG_DECODE_WARPS, (kvg_decode
     kvg_put_share<ALL>(a.nodes + (size_t)blockIdx.x * (shape::NODE / 16), warp * SHARE, x[0], lane);
 }
 
+template <class SHAPE> constexpr kvg_decode_fit kvg_decode_fit_of()
+{
+    return {SHAPE::SHARED, SHAPE::CTAS, SHAPE::LEVELS};
+}
+
 template <kvg_format K_FORMAT, kvg_format V_FORMAT, kvg_dtype T, int DIM>
 constexpr kvg_decode_kernel kvg_decode_kernel_of()
 {
     typedef kvg_side_of<K_FORMAT, T, DIM> K;
     typedef kvg_side_of<V_FORMAT, T, DIM> V;
     constexpr bool any = K::OPERAND != KVG_OPERAND_AFFINE;
-    typedef kvg_decode_shape<K, V> shape;
-    constexpr int shared = shape::SHARED;
-    return {{K_FORMAT, V_FORMAT}, any, T, DIM, shared, shape::CTAS, shape::LEVELS, kvg_decode_pieces<K, V, shared>};
+    typedef kvg_decode_shape<K, V, false> large;
+    typedef kvg_decode_shape<K, V, true> small;
+    return {{K_FORMAT, V_FORMAT}, any, T, DIM, {kvg_decode_fit_of<large>(), kvg_decode_fit_of<small>()},
+            kvg_decode_pieces<K, V, large::SHARED, small::SHARED>};
 }
 
 #endif

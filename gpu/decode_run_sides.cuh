@@ -16,8 +16,9 @@ static __device__ __forceinline__ void kvg_run_sides(const kvg_decode_args &a, k
                                                      const kvg_query_words<K> &q)
 {
     static_assert(kvg_decode_shape<K, V>::LEVELS == 1, "two leaves of 16 bits in one word");
-    static_assert(K::SCALES != 2 && V::SCALES != 2 && !V::PAIRS_STAGE && !K::POWERS && !V::POWERS, "for large tiles");
-    constexpr int STAGES = kvg_decode_shape<K, V>::STAGES, AHEAD = STAGES - 1;
+    static_assert(K::SCALES != 2 && V::SCALES != 2 && !V::PAIRS_STAGE, "for large tiles");
+    constexpr bool WIDE = K::POWERS || V::POWERS; /* takes any scales */
+    constexpr int STAGES = kvg_decode_shape<K, V>::STAGES, AHEAD = STAGES - 1, LEFT = AHEAD == 2 ? 1 : 0;
     const int first_tile = run.first_tile(), tiles = run.tiles(), lane = run.lane;
     uint32_t stage[STAGES];
 #pragma unroll
@@ -29,6 +30,10 @@ static __device__ __forceinline__ void kvg_run_sides(const kvg_decode_args &a, k
     const auto copy_v = [&](int t, bool go, uint32_t to) {
         source.template copy<V, 1>(a, t, go, to, to + V::CODES_STAGE, at.v_to, lane);
         kvg_copies_end();
+    };
+    const auto find_k = [&](int t, bool go, uint32_t to) {
+        source.find(a, t, lane);
+        copy_k(t, go, to);
     };
     const auto turn = [&] {
         const uint32_t done = stage[0];
@@ -49,21 +54,29 @@ static __device__ __forceinline__ void kvg_run_sides(const kvg_decode_args &a, k
         const bool plain = !(special >> 2 * t & 3) && !holes;
         const uint32_t seen = plain ? ~0u : run.seen(t, holes);
         float z[2][4], x[2][4];
-        kvg_copies_wait<AHEAD - 1>();
-        if (AHEAD == 2) source.find(a, t + 1, lane), copy_k(t + 1, !last, stage[AHEAD]);
-        else copy_v(t, true, stage[AHEAD]);
-        kvg_score_tile<K, V, false>(a, w, at, stage[0], stage[0] + K::CODES_STAGE, z, [] {});
+        kvg_copies_wait<LEFT>();
+        if (AHEAD == 2) find_k(t + 1, !last, stage[AHEAD]);
+        if (AHEAD == 1) copy_v(t, true, stage[AHEAD]);
+        kvg_score_tile<K, V, WIDE>(a, w, at, stage[0], stage[0] + K::CODES_STAGE, z, [] {});
         kvg_scale_scores(w, z);
         if (!plain) kvg_mask_scores(w, a.cap, seen, lane, z);
         kvg_exponents<K, V>(w, z, run, t, x);
         turn();
-        kvg_copies_wait<AHEAD - 1>();
+        if (AHEAD == 0) {
+            __syncwarp(); /* the only stage has been read */
+            copy_v(t, true, stage[0]);
+        }
+        kvg_copies_wait<LEFT>();
         kvg_ungroup_values<V>(a, stage[0] + V::CODES_STAGE, lane);
         if (AHEAD == 2) copy_v(t + 1, !last, stage[AHEAD]);
-        else source.find(a, t + 1, lane), copy_k(t + 1, !last, stage[AHEAD]);
+        if (AHEAD == 1) find_k(t + 1, !last, stage[AHEAD]);
         if (seen != ~0u) kvg_hide_values<V>(seen, stage[0], stage[0] + V::CODES_STAGE, lane);
-        kvg_add_tile_values<K, V, false>(a.factors, w, at, stage[0], stage[0] + V::CODES_STAGE, 0, x, lane);
+        kvg_add_tile_values<K, V, WIDE>(a.factors, w, at, stage[0], stage[0] + V::CODES_STAGE, 0, x, lane);
         turn();
+        if (AHEAD == 0) {
+            __syncwarp();
+            find_k(t + 1, !last, stage[AHEAD]);
+        }
         run.template end_tile<kvg_decode_shape<K, V>::LEVELS>(w, t, last);
     }
 }

@@ -4,25 +4,43 @@
 
 #include "gpu/decode_lane.cuh"
 
-/* How a warp's stages and a multiprocessor's memory are shared out. Where a tile of both sides is large, a stage holds
- * one side of it, and K's and V's take turns. */
-template <class K, class V> struct kvg_decode_shape {
+/* Chips with 100 KiB of shared memory, of which a CTA has 99; the others have 228 and 227, sm_80 164 and 163 (CUDA
+ * Programming Guide, "Technical Specifications per Compute Capability"). KVG_ALL_CHIPS_SMALL is for tests. */
+constexpr bool kvg_is_small_chip(int sm)
+{
+#ifdef KVG_ALL_CHIPS_SMALL
+    return sm > 0;
+#else
+    return sm == 86 || sm == 89 || sm >= 120;
+#endif
+}
+#ifdef __CUDA_ARCH__ /* of the code that is being made */
+constexpr bool KVG_SMALL_CHIP = kvg_is_small_chip(__CUDA_ARCH__ / 10);
+#else
+constexpr bool KVG_SMALL_CHIP = false; /* the host asks for both */
+#endif
+
+/* How a warp's stages and a multiprocessor's memory are shared out. Where tiles of both sides are large, or too large
+ * for the chip, a stage holds one side of a tile, and K's and V's take turns. */
+template <class K, class V, bool SMALL = KVG_SMALL_CHIP> struct kvg_decode_shape {
+    static constexpr int MEMORY = (SMALL ? 100 : 228) * 1024, OF_CTA = MEMORY - 1024; /* a CTA takes 1 KiB on top */
     static constexpr int K_STAGE = K::CODES_STAGE + K::SCALES_STAGE, V_STAGE = V::CODES_STAGE + V::SCALES_STAGE;
     static constexpr int BOTH = K_STAGE + V_STAGE, NODE = kvg_node_bytes<K::DIM / 4>();
-    static constexpr bool SPLIT = BOTH > 10000;
+    static constexpr int fit(int stage) { return (OF_CTA / KVG_DECODE_WARPS - NODE) / stage; }
+    static constexpr bool SPLIT = BOTH > 10000 || fit(BOTH + V::PAIRS_STAGE) < 2;
     static constexpr int STAGE = !SPLIT ? BOTH + V::PAIRS_STAGE : K_STAGE > V_STAGE ? K_STAGE : V_STAGE;
-    static constexpr int STAGES = SPLIT && K::DIM == 128 ? 3 : 2;
-    /* A lane has 168 registers with 12 warps on a multiprocessor, 255 with 8; a CTA takes 1 KiB on top. */
+    static constexpr int BEST = SPLIT && K::DIM == 128 ? 3 : 2, STAGES = fit(STAGE) < BEST ? fit(STAGE) : BEST;
+    /* A lane has 168 registers with 12 warps on a multiprocessor, 255 with 8. */
     static constexpr int MOST = K::DIM == 256 || BOTH > 5000 ? 2 : 3;
     static constexpr int shared_with(int levels) { return KVG_DECODE_WARPS * (STAGES * STAGE + levels * NODE); }
     static constexpr int ctas_with(int levels)
     {
-        const int fit = 228 * 1024 / (shared_with(levels) + 1024);
-        return fit < MOST ? fit : MOST;
+        const int most = MEMORY / (shared_with(levels) + 1024);
+        return most < MOST ? most : MOST;
     }
-    /* Runs as long as they cost no CTA, nor the GPUs that have 99 KiB for one. */
+    /* Runs as long as they cost no CTA. */
     static constexpr int MOST_LEVELS = KVG_DECODE_LEVELS;
-    static constexpr bool LONG = ctas_with(MOST_LEVELS) == ctas_with(1) && shared_with(MOST_LEVELS) <= 99 * 1024;
+    static constexpr bool LONG = ctas_with(MOST_LEVELS) == ctas_with(1);
     static constexpr int LEVELS = !SPLIT && LONG ? MOST_LEVELS : 1;
     static constexpr int SHARED = shared_with(LEVELS), CTAS = ctas_with(LEVELS);
     static_assert(CTAS >= 1, "a multiprocessor must hold a CTA");

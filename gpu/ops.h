@@ -31,7 +31,7 @@ kvg_status kvg_gpu_probe(const kvg_problem *problem, const kvg_tensor *in, kvg_t
     KVG_CHECKED;
 
 /* docs/attention.md. The problem's profile says which bits: a chip's those of docs/decode-contract.md on tensor cores,
- * from sm_90 on; simt.fma.v1 those of docs/simt-contract.md. NONE: the first where it has a kernel, else the second.
+ * from sm_80 on; simt.fma.v1 those of docs/simt-contract.md. NONE: the first where it has a kernel, else the second.
  * `workspace`: as many bytes of device memory as kvg_gpu_decode_workspace says for the problem, at a multiple of 256,
  * of no other use until the work is done.
  *

@@ -35,7 +35,8 @@ kvg_status kvg_option_error(const char *command, int error, char **argv)
     const bool is_long = strncmp(option, "--", 2) == 0;
     if (error == ':') wrong = "needs a value";
     else if (is_long && optopt) wrong = "takes no value";
-    return kvg_fail(KVG_ERR_INVALID, "option %s %s (see `kvgold %s --help`)", is_long ? option : letter, wrong, command);
+    return kvg_fail(KVG_ERR_INVALID, "option %s %s (see `kvgold %s --help`)", is_long ? option : letter, wrong,
+                    command);
 }
 
 kvg_status kvg_parse_seed(const char *text, unsigned long long *out)
