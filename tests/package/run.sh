@@ -29,6 +29,13 @@ for program in consumer_c consumer_cpp; do
     echo "package: $program printed $bytes"
 done
 
+if [[ -f $scratch/prefix/include/kvgold/gpu/ops.h ]]; then
+    gpu=$("$scratch/build/consumer_gpu") || fail "consumer_gpu failed"
+    echo "package: consumer_gpu: $gpu"
+else
+    echo "package: no gpu/ in this build"
+fi
+
 consume newer 1.0 >"$scratch/newer.log" 2>&1 && fail "a consumer that wants version 1.0 was given this one"
 tr -s ' \n' ' ' <"$scratch/newer.log" | grep -q 'compatible with requested version "1.0"' ||
     fail "the consumer that wants version 1.0 failed for another reason: $(grep -m 1 Error "$scratch/newer.log")"
