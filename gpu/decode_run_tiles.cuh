@@ -43,7 +43,9 @@ static __device__ __forceinline__ bool kvg_run_tiles(const kvg_decode_args &a, k
     const auto is_whole = [&] { return (special & 0xFFFF) == 0x8000; }; /* nothing besides; ends where leaves do */
     if constexpr (APART && TRUST) { /* where many scales are far, the first ones are */
         kvg_copies_wait<0>();
-        if (__any_sync(~0u, is_whole() && kvg_far_scales(stage + K_SCALES, lane))) return false;
+        const bool far = is_whole() && kvg_far_scales(stage + K_SCALES, lane);
+        __syncwarp(); /* they have been read, by all lanes */
+        if (__any_sync(~0u, far)) return false;
     }
     int t = first_tile;
     bool last, ends;

@@ -1,5 +1,5 @@
-/* A C project that uses the installed kernels, as an engine would: the device memory that a step of paged attention over
- * K and V in nvfp4 needs, which no GPU is asked for in plain f32, and a pair of formats that has no kernel. */
+/* A C project that uses the installed kernels, as an engine would: the device memory that a step of paged attention
+ * over K and V in nvfp4 needs, which no GPU is asked for in plain f32, and a pair of formats that has no kernel. */
 #include <stdio.h>
 
 #include "gpu/gpu.h"
