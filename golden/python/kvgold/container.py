@@ -6,6 +6,7 @@ keys that come twice, other dtypes than those of the format, and, in a pack, ten
 
 from __future__ import annotations
 
+import errno
 import json
 import mmap
 import os
@@ -222,7 +223,8 @@ def _check_pad(name: str, dtype: str, shape: tuple[int, ...], raw: memoryview, n
 
 def write(path: str | os.PathLike[str], tensors: Mapping[str, tuple[str, np.ndarray]],
           metadata: Mapping[str, str]) -> None:
-    """A safetensors file of (dtype, array) by name, in that order, unpadded. At `path` it is whole or not there."""
+    """A safetensors file of (dtype, array) by name, in that order, unpadded. At `path` it is whole or not there:
+    OSError if it cannot be written, and nothing is left of it; FileExistsError where something lies that is no file."""
     header: dict[str, Any] = {"__metadata__": dict(metadata)} if metadata else {}
     end = 0
     for name, (dtype, array) in tensors.items():
@@ -230,9 +232,16 @@ def write(path: str | os.PathLike[str], tensors: Mapping[str, tuple[str, np.ndar
         end += array.nbytes
     text = json.dumps(header, separators=(",", ":")).encode()
     text += b" " * (-(8 + len(text)) % ALIGNMENT)
+    if os.path.lexists(path) and not stat.S_ISREG(os.lstat(path).st_mode):
+        raise FileExistsError(errno.EEXIST, "not a regular file: it stays", os.fspath(path))
     part = f"{os.fspath(path)}.part-{os.getpid()}"
     with open(part, "xb") as file:
-        file.write(len(text).to_bytes(8, "little") + text)
-        for _, array in tensors.values():
-            file.write(np.ascontiguousarray(array).data)
-    os.replace(part, path)
+        try:
+            file.write(len(text).to_bytes(8, "little") + text)
+            for _, array in tensors.values():
+                file.write(np.ascontiguousarray(array).data)
+            file.close()
+            os.replace(part, path)
+        except BaseException:
+            os.unlink(part)
+            raise

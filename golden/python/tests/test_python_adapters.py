@@ -121,6 +121,18 @@ def test_unanswered_and_failing_cases(pack, tmp_path, capsys):
     assert command.answer_all(tmp_path / "nowhere", tmp_path / "none", adapter.answer) == 2
 
 
+def test_answers_that_cannot_be_written(pack, tmp_path, capsys):
+    """One line, exit status 3, and what lies there stays, with nothing beside it."""
+    (tmp_path / "folder").mkdir()
+    os.mkfifo(tmp_path / "pipe")
+    for name, why in (("nowhere/a", "No such file"), ("folder", "not a regular file"), ("pipe", "not a regular file")):
+        assert command.answer_all(pack, tmp_path / name, adapter.answer) == 3
+        err = capsys.readouterr().err
+        assert err.count("\n") == 1 and f"{tmp_path / name}: cannot write: {why}" in err
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["folder", "pipe"]
+    assert (tmp_path / "pipe").is_fifo()
+
+
 @pytest.mark.parametrize("name", ["bad/packs/good", "data/packs/turbomind"])
 def test_recipes_are_expanded(name):
     """By the program; their digests are the manifest's. turbomind has cases whose format a policy chose."""

@@ -16,8 +16,8 @@ Implementation = Callable[[Prompt], "Mapping[str, Any] | str"]
 
 def answer_all(path: str, output: str, implement: Implementation, only: str | None = None) -> int:
     """Exit status: 0 something was answered, 1 the implementation gave a tensor that nobody asked for or of another
-    shape, 2 the prompt cannot be read, 77 nothing was answered (no file is written). An exception of the
-    implementation costs its case."""
+    shape, 2 the prompt cannot be read, 3 the answers cannot be written, 77 nothing was answered (no file is written).
+    An exception of the implementation costs its case."""
     try:
         prompts = load_prompt(path)
     except PackError as error:
@@ -50,4 +50,7 @@ def answer_all(path: str, output: str, implement: Implementation, only: str | No
     except (AssertionError, PackError) as error:
         print(f"{error}", file=sys.stderr)
         return 1
+    except OSError as error:
+        print(f"{output}: cannot write: {error.strerror}", file=sys.stderr)
+        return 3
     return 0
