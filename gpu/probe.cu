@@ -1,4 +1,5 @@
-/* probe: the codes and scales that the kernels see in the slots of a paged cache, through the same addresses. */
+/* probe: the codes and scales in the slots of a paged cache, through the addresses of append and flatten. Decode has
+ * addresses of its own (decode_places.cuh, kvg_simt_row), whose every mistake shows in its answers. */
 #include "gpu/cache_rows.cuh"
 #include "gpu/cuda_status.cuh"
 #include "gpu/ops.h"
