@@ -67,8 +67,9 @@ static void print_resources(kvg_status asked, const kvg_gpu_device *devices, siz
     printf("\n    }\n  ]\n}\n");
 }
 
-/* CUDA is opened in a child: this process stays free of it, and a driver that crashes costs one line. */
-static bool with_gpus(void (*print)(kvg_status asked, const kvg_gpu_device *devices, size_t count))
+/* CUDA is opened in a child: this process stays free of it, and a driver that crashes costs one line. Its exit
+ * code: KVG_EXIT_PASS, KVG_EXIT_ENVIRONMENT if it could not write; anything else is a crash. */
+static int with_gpus(void (*print)(kvg_status asked, const kvg_gpu_device *devices, size_t count))
 {
     fflush(stdout);
     const pid_t pid = fork();
@@ -77,22 +78,24 @@ static bool with_gpus(void (*print)(kvg_status asked, const kvg_gpu_device *devi
         size_t count = 0;
         const kvg_status s = kvg_gpu_devices(devices, MAX_DEVICES, &count);
         print(s, devices, s ? 0 : count);
-        fflush(stdout);
-        _exit(0);
+        _exit(!ferror(stdout) && fflush(stdout) == 0 ? KVG_EXIT_PASS : KVG_EXIT_ENVIRONMENT);
     }
     int status = 0;
-    return pid > 0 && waitpid(pid, &status, 0) == pid && status == 0;
+    return pid > 0 && waitpid(pid, &status, 0) == pid && WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
 static void print_gpus(void)
 {
-    if (!with_gpus(print_devices)) printf("gpu:       ERROR: asking the driver crashed\n");
+    const int code = with_gpus(print_devices);
+    if (code != KVG_EXIT_PASS && code != KVG_EXIT_ENVIRONMENT) printf("gpu:       ERROR: asking the driver crashed\n");
 }
 
 static int list_resources(void)
 {
-    if (with_gpus(print_resources)) return KVG_EXIT_PASS;
-    fprintf(stderr, "kvgold env: asking the driver crashed\n");
+    const int code = with_gpus(print_resources);
+    if (code == KVG_EXIT_PASS) return code;
+    fprintf(stderr, "kvgold env: %s\n",
+            code == KVG_EXIT_ENVIRONMENT ? "cannot write the output" : "asking the driver crashed");
     return KVG_EXIT_ENVIRONMENT;
 }
 #else

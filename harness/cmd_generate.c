@@ -469,10 +469,10 @@ static kvg_status generate(generate_options *o, generate_job *job)
     bool text = job->config.vocab == 256 && !o->print_ids;
     for (size_t i = 0; i < o->prompts.count && !o->print_text; i++) text &= o->prompts.list[i].text;
     kvg_generate_print(&job->records, text, stdout);
-    if (fflush(stdout) != 0) return KVG_OK; /* main says so */
+    const bool printed = fflush(stdout) == 0; /* else main says so; the files are written all the same */
     if (o->logits) s = kvg_generate_write_logits(&job->records, o->logits);
     if (!s && o->json) s = kvg_generate_write_json(&job->records, &about, o->json); /* last: it vouches for the rest */
-    if (!s) print_summary(&about, &job->records);
+    if (!s && printed) print_summary(&about, &job->records);
     return s;
 }
 

@@ -175,7 +175,18 @@ check "... leaves no part of itself" test -z "$(find page -name '*.part')"
 expect "report: a page over the limit" 3 "File too large" limited 8 "$kvgold" report page/results.jsonl -o page2
 expect "--junit on a full device" 3 "No space left" "$kvgold" check one.json -o good --no-html --junit /dev/full
 to_full() { "$@" >/dev/full; }
-expect "a table on a full device" 3 "cannot write" to_full "$kvgold" list formats
+to_nowhere() { "$@" >&-; }
+cd_source() { (cd "$source_dir" && "$@"); }
+commands=("list formats" "mode --json" "memory llama-3-8b --json" --help "bench --help" --version env)
+"$kvgold" env --ctest-resources >/dev/null 2>&1 && # of a build with CUDA
+    commands+=("env --ctest-resources")
+for what in "${commands[@]}"; do
+    for to in to_full to_nowhere; do
+        # shellcheck disable=SC2086 # a command and its options
+        expect "$what $to" 3 ": cannot write the output" cd_source $to "$kvgold" $what
+        check "... in one line" test "$(wc -l <<<"$output")" == 1
+    done
+done
 mkdir disk
 if mount -t tmpfs -o size=8k tmpfs disk 2>/dev/null; then
     expect "results on a full disk" 3 "No space left" "$kvgold" check many.json -o disk --no-html

@@ -169,6 +169,13 @@ check "nothing is left of all these" test ! -e left.json
 rm -f ./*.json
 fails "a folder that is not there" 3 "cannot write" generate --prompt a --new 2 --json nowhere/x.json
 expect "a full device" 3 "No space left" generate --prompt a --new 2 --json /dev/full
+for to in /dev/full "&-"; do
+    rm -f whole.json logits.safetensors
+    fails "a text that goes nowhere, to $to" 3 "kvgold: cannot write the output" \
+        eval "generate --prompt a --new 2 --json whole.json --logits logits.safetensors >$to"
+    check "... the files are written all the same" test -s whole.json -a -s logits.safetensors
+done
+rm -f whole.json
 limited() { (ulimit -f "$1" && shift && "$@"); }
 expect "a folder for a file" 3 "Is a directory" generate --prompt a --new 1 --json .
 expect "... by its name alone" 3 "Is a directory" generate --prompt a --new 1 --json ./
