@@ -8,6 +8,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "harness/child.h"
+
 /* What a process says first. */
 typedef struct greeting {
     kvg_status opened;
@@ -65,9 +67,8 @@ typedef struct worker {
 static kvg_status start(const kvg_apart *job, size_t first, worker *w)
 {
     int ends[2];
-    fflush(stdout);
     if (pipe(ends) != 0) return kvg_fail(KVG_ERR_IO, "cannot make a pipe");
-    w->pid = fork();
+    w->pid = kvg_child_fork();
     if (w->pid < 0) {
         close(ends[0]);
         close(ends[1]);

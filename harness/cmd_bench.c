@@ -14,6 +14,7 @@
 #include "golden/golden.h"
 #include "harness/capabilities.h"
 #include "harness/check.h"
+#include "harness/child.h"
 #include "harness/commands.h"
 #include "harness/config.h"
 #include "harness/device_bench.h"
@@ -109,9 +110,8 @@ static kvg_status measure_apart(const kvg_case *c, unsigned threads, const bench
 {
     int ends[2], wait_status = 0;
     *m = (measurement){.verdict = KVG_VERDICT_CRASH};
-    fflush(stdout);
     if (pipe(ends) != 0) return kvg_fail(KVG_ERR_IO, "cannot make a pipe");
-    const pid_t pid = fork();
+    const pid_t pid = kvg_child_fork();
     if (pid < 0) {
         close(ends[0]);
         close(ends[1]);

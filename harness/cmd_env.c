@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "harness/check.h"
+#include "harness/child.h"
 #include "harness/commands.h"
 #include "harness/version.h"
 
@@ -71,8 +72,7 @@ static void print_resources(kvg_status asked, const kvg_gpu_device *devices, siz
  * code: KVG_EXIT_PASS, KVG_EXIT_ENVIRONMENT if it could not write; anything else is a crash. */
 static int with_gpus(void (*print)(kvg_status asked, const kvg_gpu_device *devices, size_t count))
 {
-    fflush(stdout);
-    const pid_t pid = fork();
+    const pid_t pid = kvg_child_fork();
     if (pid == 0) {
         kvg_gpu_device devices[MAX_DEVICES];
         size_t count = 0;

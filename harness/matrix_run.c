@@ -1,4 +1,4 @@
-#define _GNU_SOURCE /* prctl and MAP_ANONYMOUS beside POSIX */
+#define _GNU_SOURCE /* MAP_ANONYMOUS beside POSIX */
 #include "harness/matrix_run.h"
 
 #include <errno.h>
@@ -6,9 +6,10 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include "harness/child.h"
 
 /* What a writer left, in shared memory. */
 typedef struct written {
@@ -69,14 +70,10 @@ typedef void job(const running_matrix *r, size_t party);
 /* Runs a job in a child; *note says how the child ended, for whoever finds its work undone. */
 static kvg_status run_child(const running_matrix *r, job *work, size_t party, char *note, size_t size)
 {
-    const pid_t parent = getpid();
     int status;
-    fflush(NULL);
-    const pid_t pid = fork();
+    const pid_t pid = kvg_child_fork();
     if (pid < 0) return kvg_fail(KVG_ERR_IO, "cannot start a process: %s", strerror(errno));
     if (pid == 0) {
-        prctl(PR_SET_PDEATHSIG, SIGKILL);
-        if (getppid() != parent) _exit(3);
         dup2(STDERR_FILENO, STDOUT_FILENO); /* what an implementation prints is no part of the table */
         static const int fatal[] = {SIGALRM, SIGTERM, SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT};
         for (size_t i = 0; i < sizeof fatal / sizeof fatal[0]; i++) signal(fatal[i], SIG_DFL); /* not the parent's */

@@ -9,6 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "harness/child.h"
 #include "harness/clock.h"
 #include "harness/pool_generate.h"
 
@@ -117,9 +118,8 @@ static kvg_status run_children(const campaign *x)
     pid_t children[256];
     unsigned started = 0;
     kvg_status s = KVG_OK;
-    fflush(NULL);
     for (; started < x->options->jobs; started++) {
-        children[started] = fork();
+        children[started] = kvg_child_fork();
         if (children[started] < 0) {
             s = kvg_fail(KVG_ERR_IO, "cannot start a process");
             atomic_store(x->stop, true);

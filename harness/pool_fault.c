@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "harness/child.h"
 #include "harness/pool_shrink.h"
 
 enum { PATIENCE = 20 }; /* seconds that a trace may take in a child */
@@ -26,8 +27,7 @@ kvg_status kvg_pool_in_child(void (*work)(void *answer), void *answer, size_t si
     int ends[2];
     assert(size <= PIPE_BUF); /* it comes whole or not at all */
     if (pipe(ends) != 0) return kvg_fail(KVG_ERR_IO, "cannot make a pipe");
-    fflush(NULL);
-    const pid_t pid = fork();
+    const pid_t pid = kvg_child_fork();
     if (pid < 0) {
         close(ends[0]);
         close(ends[1]);

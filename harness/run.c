@@ -14,6 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "harness/child.h"
 #include "harness/clock.h"
 #include "harness/result.h"
 #include "harness/run_child.h"
@@ -99,7 +100,6 @@ typedef struct run_state {
     kvg_run_summary *summary;
     worker *workers;
     loss *lost; /* of each position */
-    pid_t parent;
 } run_state;
 
 static const kvg_case *current_case(const run_state *state, const worker *w)
@@ -119,8 +119,7 @@ static kvg_status start_worker(run_state *state, worker *w)
     if (pipe(ends) != 0) return kvg_fail(KVG_ERR_IO, "cannot make a pipe: %s", strerror(errno));
     fcntl(ends[0], F_SETFD, FD_CLOEXEC);
     fcntl(ends[1], F_SETFD, FD_CLOEXEC);
-    fflush(NULL); /* so that the child has no copy of unwritten output */
-    const pid_t pid = fork();
+    const pid_t pid = kvg_child_fork();
     if (pid < 0) {
         close(ends[0]);
         close(ends[1]);
@@ -134,7 +133,7 @@ static kvg_status start_worker(run_state *state, worker *w)
         close(state->file.fd);
         kvg_run_child(&(kvg_run_share){
             .config = state->config, .options = state->options, .selection = state->selection, .count = state->count,
-            .position = w->position, .parent = state->parent, .fd = ends[1],
+            .position = w->position, .fd = ends[1],
             .suspect = w->suspect && strcmp(w->suspect, current_case(state, w)->backend) == 0});
     }
     setpgid(pid, pid); /* whoever of the two is first */
@@ -471,8 +470,7 @@ kvg_status kvg_run(const kvg_config *config, const kvg_run_options *options, kvg
                        .selection = selection,
                        .summary = summary,
                        .workers = workers,
-                       .lost = lost,
-                       .parent = getpid()};
+                       .lost = lost};
     kvg_status s = selection && workers && lost
                        ? KVG_OK : kvg_fail(KVG_ERR_MEMORY, "cannot hold %zu cases", config->case_count);
     if (!s) s = select_cases(config, options, selection, &state.count);

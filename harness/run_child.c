@@ -1,4 +1,4 @@
-#define _GNU_SOURCE /* prctl and dup3 beside POSIX */
+#define _DEFAULT_SOURCE
 #include "harness/run_child.h"
 
 #include <errno.h>
@@ -9,7 +9,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -146,9 +145,7 @@ static const kvg_case *case_at(const kvg_run_share *share, size_t position)
 _Noreturn void kvg_run_child(const kvg_run_share *share)
 {
     setpgid(0, 0); /* with all that the candidate may start: they are killed together */
-    prctl(PR_SET_PDEATHSIG, SIGKILL); /* no orphans if the parent is killed */
-    if (getppid() != share->parent) _exit(3); /* it was killed before that */
-    signal(SIGINT, SIG_IGN);          /* Ctrl-C is the parent's to handle */
+    signal(SIGINT, SIG_IGN); /* Ctrl-C is the parent's to handle */
     static const int fatal[] = {SIGTERM, SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT};
     for (size_t i = 0; i < sizeof fatal / sizeof fatal[0]; i++) signal(fatal[i], SIG_DFL); /* the parent's may differ */
     redirect_output(share->options->out_folder);

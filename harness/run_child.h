@@ -2,8 +2,6 @@
 #ifndef KVG_HARNESS_RUN_CHILD_H
 #define KVG_HARNESS_RUN_CHILD_H
 
-#include <sys/types.h>
-
 #include "harness/run.h"
 
 /* What a child writes into its pipe, one line each. */
@@ -25,8 +23,7 @@ typedef struct kvg_run_share {
     const size_t *selection; /* case indices */
     size_t count, position;
     bool suspect; /* the backend's device must be asked first */
-    pid_t parent;
-    int fd;       /* write end of the pipe */
+    int fd;      /* write end of the pipe */
 } kvg_run_share;
 
 /* The life of the child: it starts the candidate's process before it computes anything, and never opens a library

@@ -224,6 +224,24 @@ interrupt KILL on_KILL
 check "SIGKILL: no child is left" gone "${orphans[@]}"
 check "SIGKILL: whole lines" results valid on_KILL/results.jsonl
 expect "SIGKILL: a report of it fails" 1 "no end line" "$kvgold" report on_KILL/results.jsonl
+# childless SIGNAL COMMAND...: of a program that has children and gets the signal, none is left.
+childless() {
+    local pid child tree=()
+    "${@:2}" >/dev/null 2>&1 &
+    pid=$!
+    for ((i = 0; i < 100 && ${#tree[@]} == 0; i++)); do
+        sleep 0.1
+        mapfile -t tree < <(children "$pid")
+    done
+    for child in "${tree[@]}"; do mapfile -t -O "${#tree[@]}" tree < <(children "$child"); done
+    kill "-$1" "$pid"
+    wait "$pid" 2>/dev/null
+    gone "${tree[@]}"
+}
+for signal in TERM KILL; do
+    check "SIG$signal: pool run leaves no child" childless $signal "$kvgold" pool run "$source_dir/configs/nightly_pool.json" -j 2 -o pool
+    check "SIG$signal: bench leaves no child" childless $signal "$kvgold" bench five.json --seconds 20
+done
 head -n -1 good/results.jsonl | head -c -200 >cut.jsonl
 expect "a last line cut short is left out and said so" 1 "cut short" "$kvgold" report cut.jsonl
 
