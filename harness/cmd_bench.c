@@ -19,6 +19,7 @@
 #include "harness/config.h"
 #include "harness/device_bench.h"
 #include "harness/generate_bench.h"
+#include "harness/whole_file.h"
 
 static const char help_text[] =
     "usage: kvgold bench CONFIG [options]\n\n"
@@ -140,11 +141,20 @@ static kvg_status measure_apart(const kvg_case *c, unsigned threads, const bench
     return KVG_OK;
 }
 
-/* Prints one measurement and adds it to the JSON list. False if there is none. */
+/* Prints one measurement and adds it to the JSON list. False if the case was not timed. */
 static bool print_measurement(const kvg_case *c, unsigned threads, const measurement *m, cJSON *list)
 {
     const kvg_timing t = m->timing;
-    if (m->verdict != KVG_VERDICT_PASS || t.runs == 0) {
+    const bool timed = m->verdict == KVG_VERDICT_PASS && t.runs > 0;
+    cJSON *item = cJSON_CreateObject();
+    cJSON_AddItemToArray(list, item);
+    cJSON_AddStringToObject(item, "id", c->id);
+    cJSON_AddStringToObject(item, "status", timed ? "TIMED" : kvg_verdict_name(m->verdict));
+    if (m->detail[0]) cJSON_AddStringToObject(item, "detail", m->detail);
+    cJSON_AddStringToObject(item, "impl", m->impl);
+    if (c->policy.given) cJSON_AddStringToObject(item, "mode", kvg_mode_name(c->policy.effective));
+    cJSON_AddNumberToObject(item, "threads", threads);
+    if (!timed) {
         printf("%-72s %2u  %s: %s\n", c->id, threads, kvg_verdict_name(m->verdict), m->detail);
         return false;
     }
@@ -155,29 +165,13 @@ static bool print_measurement(const kvg_case *c, unsigned threads, const measure
     const double per_second = 1e3 * queries_of(&c->problem) / t.median_ms;
     if (per_second > 0) printf("  %.1f ms, %.2f tokens/s", t.median_ms, per_second);
     putchar('\n');
-    cJSON *item = cJSON_CreateObject();
-    cJSON_AddStringToObject(item, "id", c->id);
-    cJSON_AddStringToObject(item, "impl", m->impl);
-    if (c->policy.given) cJSON_AddStringToObject(item, "mode", kvg_mode_name(c->policy.effective));
-    cJSON_AddNumberToObject(item, "threads", threads);
     cJSON_AddNumberToObject(item, "median_ms", t.median_ms);
     cJSON_AddNumberToObject(item, "fastest_ms", t.fastest_ms);
     cJSON_AddNumberToObject(item, "slowest_ms", t.slowest_ms);
     cJSON_AddNumberToObject(item, "runs", (double)t.runs);
     cJSON_AddNumberToObject(item, "million_elements_per_second", elements);
     if (per_second > 0) cJSON_AddNumberToObject(item, "tokens_per_second", per_second);
-    cJSON_AddItemToArray(list, item);
     return true;
-}
-
-static kvg_status write_json(const char *path, const cJSON *list)
-{
-    char *text = cJSON_Print(list);
-    FILE *f = text ? fopen(path, "w") : NULL;
-    bool written = f && fputs(text, f) >= 0 && fputc('\n', f) != EOF;
-    if (f && fclose(f) != 0) written = false;
-    free(text);
-    return written ? KVG_OK : kvg_fail(KVG_ERR_IO, "cannot write %s", path);
 }
 
 /* --- cases on a device --- */
@@ -250,6 +244,11 @@ static kvg_status bench_host(const kvg_case *const *cases, size_t count, double 
     return s;
 }
 
+static bool wanted(const kvg_case *c, const bench_options *o)
+{
+    return !o->filter || strstr(c->id, o->filter);
+}
+
 /* Takes out of the config's cases those that are wanted and lie on `device` (NULL: on the host). */
 static size_t choose_cases(const kvg_config *config, const bench_options *o, const kvg_bench_device *device,
                            const kvg_case **out)
@@ -257,8 +256,7 @@ static size_t choose_cases(const kvg_config *config, const bench_options *o, con
     size_t count = 0;
     for (size_t i = 0; i < config->case_count; i++) {
         const kvg_case *c = &config->cases[i];
-        if (o->filter && !strstr(c->id, o->filter)) continue;
-        if (kvg_bench_device_of(c->backend) == device) out[count++] = c;
+        if (wanted(c, o) && kvg_bench_device_of(c->backend) == device) out[count++] = c;
     }
     return count;
 }
@@ -278,6 +276,9 @@ static kvg_status need_device(const kvg_config *config)
 static kvg_status bench_cases(const kvg_config *config, const bench_options *o, cJSON *list, int *exit_code)
 {
     const kvg_bench_device *cuda = kvg_bench_device_of("cuda");
+    bool any = false;
+    for (size_t i = 0; i < config->case_count; i++) any |= wanted(&config->cases[i], o);
+    if (!any) return kvg_fail(KVG_ERR_INVALID, "%s: no case's id contains '%s'", config->path, o->filter);
     kvg_status s = need_device(config);
     if (s) return s;
     const kvg_case **cases = malloc(config->case_count * sizeof *cases);
@@ -302,10 +303,7 @@ static kvg_status bench(const char *path, const bench_options *o, int *exit_code
     if (o->backend) s = kvg_config_use_backend(&config, o->backend);
     cJSON *list = cJSON_CreateArray();
     if (!s) s = bench_cases(&config, o, list, exit_code);
-    if (o->json && cJSON_GetArraySize(list) > 0) { /* what was measured, whatever came after */
-        const kvg_status written = write_json(o->json, list);
-        s = s ? s : written;
-    }
+    s = kvg_keep_measured(o->json, list, s);
     cJSON_Delete(list);
     kvg_config_close(&config);
     return s;
@@ -341,10 +339,7 @@ static kvg_status bench_models(const char *path, const bench_options *o, int *ex
     kvg_status s = config ? kvg_generate_bench_open(path, config) : kvg_fail(KVG_ERR_MEMORY, "cannot hold a config");
     if (!s) s = kvg_generate_bench_device_find(&device);
     if (!s) s = kvg_generate_bench(config, &device, &options, list, exit_code);
-    if (o->json && cJSON_GetArraySize(list) > 0) {
-        const kvg_status written = write_json(o->json, list);
-        s = s ? s : written;
-    }
+    s = kvg_keep_measured(o->json, list, s);
     cJSON_Delete(list);
     free(config);
     return s;
@@ -381,9 +376,13 @@ int kvg_command_bench(int argc, char **argv)
         default: return kvg_command_fail("bench", kvg_option_error("bench", option, argv));
         }
     }
+    if (!s && o.json) s = kvg_whole_file_check(o.json);
     if (s) return kvg_command_fail("bench", s);
     if (optind + 1 != argc) return kvg_command_usage("bench", "give one config");
-    if (measures_pools(argv[optind])) return bench_pools(argv[optind], o.json);
+    if (measures_pools(argv[optind])) {
+        if (o.filter) return kvg_command_usage("bench", "--filter chooses cases: a config of pools has none");
+        return bench_pools(argv[optind], o.json);
+    }
     int exit_code = KVG_EXIT_FAIL;
     s = kvg_generate_bench_is(argv[optind]) ? bench_models(argv[optind], &o, &exit_code)
                                              : bench(argv[optind], &o, &exit_code);

@@ -6,12 +6,14 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/random.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "harness/capabilities.h"
 #include "harness/commands.h"
 #include "harness/report.h"
 #include "harness/run.h"
+#include "harness/whole_file.h"
 
 static const char help_text[] =
     "usage: kvgold check CONFIG [options]\n\n"
@@ -150,6 +152,15 @@ static void print_fallbacks(const kvg_config *config, const check_options *o)
     }
 }
 
+/* Before the run: can the file be written? It may lie in the folder that the run is about to make. */
+static kvg_status check_junit(const check_options *o)
+{
+    const bool made = mkdir(o->run.out_folder, 0777) == 0;
+    kvg_status s = kvg_whole_file_check(o->junit);
+    if (s && made) rmdir(o->run.out_folder);
+    return s;
+}
+
 static kvg_status check(const char *path, const check_options *o, int *exit_code)
 {
     kvg_config config;
@@ -158,6 +169,7 @@ static kvg_status check(const char *path, const check_options *o, int *exit_code
     if (s) return s;
     if (o->backend) s = kvg_config_use_backend(&config, o->backend);
     if (!s) print_fallbacks(&config, o);
+    if (!s && o->junit) s = check_junit(o);
     if (!s) s = kvg_run(&config, &o->run, &summary);
     kvg_config_close(&config);
     if (s) return s;

@@ -15,6 +15,7 @@
 #include "harness/pool_bench.h"
 #include "harness/pool_campaign.h"
 #include "harness/version.h"
+#include "harness/whole_file.h"
 
 static const char help_text[] =
     "usage: kvgold pool run CONFIG [options]\n"
@@ -87,17 +88,6 @@ static kvg_status make_folder(const char *path)
     return kvg_fail(KVG_ERR_IO, "cannot make the folder %s: %s", path, strerror(errno));
 }
 
-static kvg_status write_json(const char *path, cJSON *object)
-{
-    char *text = cJSON_Print(object);
-    FILE *f = text ? fopen(path, "w") : NULL;
-    bool written = f && fputs(text, f) >= 0 && fputc('\n', f) != EOF;
-    if (f && fclose(f) != 0) written = false;
-    free(text);
-    cJSON_Delete(object);
-    return written ? KVG_OK : kvg_fail(KVG_ERR_IO, "cannot write %s", path);
-}
-
 /* --- run --- */
 
 static uint64_t checks_of(const kvg_pool_totals *t)
@@ -157,11 +147,10 @@ static void add_totals(cJSON *object, const kvg_pool_totals *t)
     for (int i = 0; i < COLUMNS; i++) cJSON_AddNumberToObject(object, columns[i].name, (double)column_of(t, i));
 }
 
-static kvg_status write_result(const char *folder, const kvg_pool_config *config, const kvg_pool_result *result,
+static kvg_status write_result(const char *path, const kvg_pool_config *config, const kvg_pool_result *result,
                                const kvg_pool_totals *sum, const kvg_pool_options *o)
 {
-    char path[PATH_MAX], seed[24];
-    snprintf(path, sizeof path, "%s/pool.json", folder);
+    char seed[24];
     snprintf(seed, sizeof seed, "0x%" PRIx64, config->seed);
     cJSON *root = cJSON_CreateObject();
     cJSON_AddNumberToObject(root, "kvgold", 1);
@@ -189,7 +178,9 @@ static kvg_status write_result(const char *folder, const kvg_pool_config *config
         cJSON_AddStringToObject(root, "rule", kvg_pool_rules[result->verdict.rule].name);
         cJSON_AddStringToObject(root, "detail", result->verdict.text);
     }
-    return write_json(path, root);
+    kvg_status s = kvg_whole_file_write_json(path, root);
+    cJSON_Delete(root);
+    return s;
 }
 
 static void print_verdict(const kvg_pool_trace *trace, const kvg_pool_verdict *v)
@@ -227,7 +218,10 @@ static kvg_status check_scenario(const kvg_pool_config *config, const char *name
 static kvg_status run(const kvg_pool_config *config, const pool_options *o, int *exit_code)
 {
     kvg_pool_result result;
+    char path[PATH_MAX];
+    snprintf(path, sizeof path, "%s/pool.json", o->folder);
     kvg_status s = make_folder(o->folder);
+    if (!s) s = kvg_whole_file_check(path);
     if (s) return s;
     s = kvg_pool_campaign(config, &o->run, &result);
     if (!s && result.verdict.failed) s = report_failure(o->folder, &result);
@@ -236,7 +230,7 @@ static kvg_status run(const kvg_pool_config *config, const pool_options *o, int 
         printf("\n%" PRIu64 " operations, %" PRIu64 " checks, %" PRIu64 " faults injected, seed 0x%" PRIx64
                ", %.1f s: %s\n", sum.operations, checks_of(&sum), sum.faults, config->seed, result.seconds,
                result.verdict.failed ? "FAILED" : "all held");
-        s = write_result(o->folder, config, &result, &sum, &o->run);
+        s = write_result(path, config, &result, &sum, &o->run);
     }
     *exit_code = result.verdict.failed ? KVG_EXIT_FAIL : KVG_EXIT_PASS;
     kvg_pool_result_free(&result);
@@ -308,16 +302,14 @@ static kvg_status bench(const char *path, const pool_options *o, int *exit_code)
     kvg_pool_config config;
     cJSON *list = cJSON_CreateArray();
     bool logarithmic = false;
-    kvg_status s = kvg_pool_config_open(path, &config);
+    kvg_status s = o->json ? kvg_whole_file_check(o->json) : KVG_OK;
+    if (!s) s = kvg_pool_config_open(path, &config);
     if (!s) {
         s = config.bench_count ? kvg_pool_bench(&config, list, &logarithmic)
                                : kvg_fail(KVG_ERR_INVALID, "%s: no \"bench\": give the sizes to measure", path);
         kvg_pool_config_close(&config);
     }
-    if (!s && o->json) {
-        s = write_json(o->json, list);
-        list = NULL;
-    }
+    s = kvg_keep_measured(o->json, list, s);
     cJSON_Delete(list);
     *exit_code = logarithmic ? KVG_EXIT_PASS : KVG_EXIT_FAIL;
     return s;

@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "harness/whole_file.h"
+
 int kvg_command_fail(const char *command, kvg_status status)
 {
     fprintf(stderr, "kvgold %s: %s\n", command, kvg_error_text());
@@ -37,6 +39,16 @@ kvg_status kvg_option_error(const char *command, int error, char **argv)
     else if (is_long && optopt) wrong = "takes no value";
     return kvg_fail(KVG_ERR_INVALID, "option %s %s (see `kvgold %s --help`)", is_long ? option : letter, wrong,
                     command);
+}
+
+kvg_status kvg_keep_measured(const char *path, const cJSON *list, kvg_status s)
+{
+    char why[1024];
+    if (!path || cJSON_GetArraySize(list) == 0) return s;
+    snprintf(why, sizeof why, "%s", kvg_error_text());
+    const kvg_status written = kvg_whole_file_write_json(path, list);
+    if (!s) return written;
+    return kvg_fail(s, "%s. What was measured %s %s", why, written ? "cannot be written to" : "is in", path);
 }
 
 kvg_status kvg_parse_seed(const char *text, unsigned long long *out)

@@ -3,6 +3,8 @@
 #ifndef KVG_HARNESS_COMMANDS_H
 #define KVG_HARNESS_COMMANDS_H
 
+#include <cjson/cJSON.h>
+
 #include "core/status.h"
 
 enum { KVG_EXIT_PASS = 0, KVG_EXIT_FAIL = 1, KVG_EXIT_USAGE = 2, KVG_EXIT_ENVIRONMENT = 3, KVG_EXIT_NOTHING = 77 };
@@ -31,6 +33,10 @@ int kvg_command_usage(const char *command, const char *format, ...) KVG_PRINTF(2
 /* After getopt_long, whose letters begin with ':', has returned an error ('?' or ':'): the status and its text.
  * getopt_long itself prints nothing: main has set opterr to 0. */
 kvg_status kvg_option_error(const char *command, int error, char **argv) KVG_CHECKED;
+
+/* The end of a bench, of status `s`: writes what it has measured, whatever came after. A path of NULL, or nothing
+ * measured: no file. */
+kvg_status kvg_keep_measured(const char *path, const cJSON *list, kvg_status s) KVG_CHECKED;
 
 /* Parses "0x..." seeds and "i/n" shards. */
 kvg_status kvg_parse_seed(const char *text, unsigned long long *out) KVG_CHECKED;

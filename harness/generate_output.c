@@ -159,13 +159,6 @@ static void add_requests(cJSON *root, const kvg_generate_records *records)
     }
 }
 
-static kvg_status put_text(void *text, FILE *out)
-{
-    fputs(text, out);
-    fputc('\n', out);
-    return KVG_OK;
-}
-
 kvg_status kvg_generate_write_json(const kvg_generate_records *records, const kvg_generate_about *about,
                                    const char *path)
 {
@@ -173,11 +166,8 @@ kvg_status kvg_generate_write_json(const kvg_generate_records *records, const kv
     add_settings(root, about);
     add_counts(root, about);
     add_requests(root, records);
-    char *text = cJSON_Print(root);
+    kvg_status s = kvg_whole_file_write_json(path, root);
     cJSON_Delete(root);
-    if (!text) return kvg_fail(KVG_ERR_MEMORY, "%s: cannot hold the tokens", path);
-    kvg_status s = kvg_whole_file_write(path, put_text, text);
-    free(text);
     return s;
 }
 

@@ -46,6 +46,22 @@ kvg_status kvg_whole_file_write(const char *path, kvg_status (*write)(void *cont
     return s;
 }
 
+static kvg_status put_text(void *text, FILE *out)
+{
+    fputs(text, out);
+    fputc('\n', out);
+    return KVG_OK;
+}
+
+kvg_status kvg_whole_file_write_json(const char *path, const cJSON *value)
+{
+    char *text = cJSON_Print(value);
+    if (!text) return kvg_fail(KVG_ERR_MEMORY, "no memory for the text of %s", path);
+    kvg_status s = kvg_whole_file_write(path, put_text, text);
+    cJSON_free(text);
+    return s;
+}
+
 kvg_status kvg_whole_file_check(const char *path)
 {
     const char *slash = strrchr(path, '/');

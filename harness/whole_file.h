@@ -2,6 +2,7 @@
 #ifndef KVG_HARNESS_WHOLE_FILE_H
 #define KVG_HARNESS_WHOLE_FILE_H
 
+#include <cjson/cJSON.h>
 #include <stdio.h>
 
 #include "core/status.h"
@@ -11,6 +12,9 @@
  * KVG_ERR_IO names the path. */
 kvg_status kvg_whole_file_write(const char *path, kvg_status (*write)(void *context, FILE *out),
                                 void *context) KVG_CHECKED;
+
+/* The same with a JSON value and a line end. */
+kvg_status kvg_whole_file_write_json(const char *path, const cJSON *value) KVG_CHECKED;
 
 /* KVG_ERR_IO where that cannot succeed: there is no such folder, nobody may write there, or it is a folder. To ask
  * before long work. */

@@ -173,6 +173,10 @@ check "... keep whole lines" results valid full/results.jsonl
 expect "a page over the file size limit" 3 "File too large" limited 8 "$kvgold" check five.json -o page
 check "... leaves no part of itself" test -z "$(find page -name '*.part')"
 expect "report: a page over the limit" 3 "File too large" limited 8 "$kvgold" report page/results.jsonl -o page2
+expect "--junit to a folder that is not there" 3 "nowhere/x.xml: cannot write" "$kvgold" check one.json -o unborn --junit nowhere/x.xml
+check "... is found before the run" test ! -e unborn
+expect "--junit in the folder that the run makes" 0 "1 passed" "$kvgold" check one.json -o born --no-html --junit born/x.xml
+check "... is there" test -s born/x.xml
 expect "--junit on a full device" 3 "No space left" "$kvgold" check one.json -o good --no-html --junit /dev/full
 to_full() { "$@" >/dev/full; }
 to_nowhere() { "$@" >&-; }
@@ -463,7 +467,29 @@ done
 expect "list of an unknown thing" 3 "nosuch" "$kvgold" list nosuch
 expect "bench" 0 "quantise/nvfp4.canonical" "$kvgold" bench one.json --seconds 0.01 --threads 1 --json bench.json
 check "bench --json" python3 -c 'import json; assert json.load(open("bench.json"))[0]["runs"] >= 3'
-expect "bench does not time what fails" 1 "FAIL" "$kvgold" bench one.json --seconds 0.01 --threads 1 --backend defect:zeros
+expect "bench does not time what fails" 1 "FAIL" "$kvgold" bench one.json --seconds 0.01 --threads 1 --backend defect:zeros \
+    --json bench.json
+check "... and says so in the JSON" python3 -c '
+import json
+case, = json.load(open("bench.json"))
+assert case["status"] == "FAIL" and case["detail"] and "median_ms" not in case'
+expect "bench --json to a folder that is not there" 3 "nowhere/x.json: cannot write" "$kvgold" bench one.json --json nowhere/x.json
+check "... is found before anything is measured" test "$(wc -l <<<"$output")" == 1
+expect "bench of no case" 2 "one.json: no case's id contains 'nope'" "$kvgold" bench one.json --filter nope
+check "... is said in one line" test "$(wc -l <<<"$output")" == 1
+echo '{"kvgold": 1, "name": "sizes", "seed": "0x1", "bench": {"blocks": [256], "seconds": 0.01}}' >sizes.json
+expect "pool bench" 0 "log2(blocks)" "$kvgold" bench sizes.json --json sizes_out.json
+check "... writes JSON" python3 -c 'import json; assert json.load(open("sizes_out.json"))[0]["blocks"] == 256'
+echo old >sizes_out.json
+expect "... over the file size limit" 3 "File too large" limited 0 "$kvgold" bench sizes.json --json sizes_out.json
+check "... leaves what was there" test "$(cat sizes_out.json)" == old
+expect "pool bench: a folder that is not there" 3 "nowhere/x.json: cannot write" "$kvgold" pool bench sizes.json --json nowhere/x.json
+check "... is found before anything is measured" test "$(wc -l <<<"$output")" == 1
+expect "pool bench has no cases" 2 "--filter chooses cases" "$kvgold" bench sizes.json --filter nope
+mkdir -p blocked/pool.json
+expect "pool run: a folder in the file's place" 3 "blocked/pool.json: cannot write: Is a directory" \
+    "$kvgold" pool run "$source_dir/configs/ci_pool.json" --ops 1000 -o blocked
+check "... is found before the run" test "$(wc -l <<<"$output")" == 1
 expect "bench sees a kernel that stops working" 1 "FAIL" "$kvgold" bench one.json --seconds 0.01 --threads 1 --backend lazy
 expect "bench outlives a crash" 1 "CRASH" "$kvgold" bench one.json --seconds 0.01 --threads 1 --backend planted
 python3 - > cells.json <<'CELLS'
