@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "harness/child.h"
+#include "harness/interrupt.h"
 
 /* What a process says first. */
 typedef struct greeting {
@@ -41,7 +42,7 @@ static void work(const kvg_apart *job, size_t first, int to)
     _exit(sent ? 0 : 3);
 }
 
-enum reception { CAME, ENDED, TOO_LATE };
+enum reception { CAME, ENDED, TOO_LATE, INTERRUPTED };
 
 /* All of `bytes`, or the reason why they do not come. */
 static enum reception receive(int from, double seconds, void *data, size_t bytes)
@@ -49,6 +50,7 @@ static enum reception receive(int from, double seconds, void *data, size_t bytes
     for (size_t got = 0; got < bytes;) {
         struct pollfd wait = {.fd = from, .events = POLLIN};
         const int ready = poll(&wait, 1, (int)(seconds * 1e3));
+        if (ready < 0 && errno == EINTR && kvg_interrupted()) return INTERRUPTED;
         if (ready < 0 && errno == EINTR) continue;
         if (ready <= 0) return TOO_LATE;
         const ssize_t n = read(from, (char *)data + got, bytes - got);
@@ -76,6 +78,7 @@ static kvg_status start(const kvg_apart *job, size_t first, worker *w)
     }
     if (w->pid == 0) {
         close(ends[0]);
+        kvg_interrupt_leave();
         work(job, first, ends[1]);
     }
     close(ends[1]);
@@ -117,12 +120,14 @@ static kvg_status run_some(const kvg_apart *job, void *answer, size_t *done)
     kvg_status s = start(job, *done, &w);
     if (s) return s;
     enum reception reason = receive(w.from, job->patience, &hello, sizeof hello);
-    if (reason != CAME) s = kvg_fail(KVG_ERR_IO, "the process of the first item does not come up");
+    if (reason == INTERRUPTED) s = kvg_interrupt_check();
+    else if (reason != CAME) s = kvg_fail(KVG_ERR_IO, "the process of the first item does not come up");
     else if (hello.opened) s = kvg_fail(hello.opened, "%s", hello.text);
     while (!s && on && *done < job->count && reason == CAME) {
         reason = receive(w.from, job->patience, &on, sizeof on);
         if (reason == CAME) reason = receive(w.from, job->patience, answer, job->answer_bytes);
         if (reason == CAME) job->report(job->context, (*done)++, answer);
+        if (*done < job->count) s = kvg_interrupt_check();
     }
     const int status = stop(&w);
     if (!s && reason != CAME) report_lost(job, (*done)++, reason, status);
@@ -135,7 +140,7 @@ kvg_status kvg_apart_run(const kvg_apart *job)
     kvg_status s = answer ? KVG_OK : kvg_fail(KVG_ERR_MEMORY, "cannot hold an answer");
     for (size_t done = 0; !s && done < job->count;) {
         s = run_some(job, answer, &done);
-        if (!s || done == 0) continue;
+        if (!s || done == 0 || kvg_interrupted()) continue;
         report_rest(job, done);
         s = KVG_OK;
         break;

@@ -21,7 +21,8 @@ typedef struct kvg_apart {
     void (*lost)(void *context, size_t item, kvg_verdict verdict, const char *why);
 } kvg_apart;
 
-/* What the first `open` failed with, and then nothing was reported. */
+/* What the first `open` failed with, and then nothing was reported; or KVG_ERR_IO after a signal (harness/interrupt.h),
+ * and then what was done before it was. */
 kvg_status kvg_apart_run(const kvg_apart *job) KVG_CHECKED;
 
 #endif

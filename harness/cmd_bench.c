@@ -19,6 +19,7 @@
 #include "harness/config.h"
 #include "harness/device_bench.h"
 #include "harness/generate_bench.h"
+#include "harness/interrupt.h"
 #include "harness/whole_file.h"
 
 static const char help_text[] =
@@ -121,6 +122,7 @@ static kvg_status measure_apart(const kvg_case *c, unsigned threads, const bench
     if (pid == 0) {
         close(ends[0]);
         signal(SIGALRM, SIG_DFL);
+        kvg_interrupt_leave();
         alarm(patience);
         measure(c, threads, o, ends[1], m);
         _exit(write(ends[1], m, sizeof *m) == (ssize_t)sizeof *m ? 0 : 3);
@@ -129,7 +131,10 @@ static kvg_status measure_apart(const kvg_case *c, unsigned threads, const bench
     measurement sent; /* below PIPE_BUF: it comes whole or not at all */
     const ssize_t n = read(ends[0], &sent, sizeof sent);
     close(ends[0]);
+    kvg_status s = n < 0 ? kvg_interrupt_check() : KVG_OK;
+    if (s) kill(pid, SIGKILL);
     while (waitpid(pid, &wait_status, 0) < 0 && errno == EINTR) {}
+    if (s) return s;
     if (n == (ssize_t)sizeof sent) {
         *m = sent;
     } else if (WIFSIGNALED(wait_status) && WTERMSIG(wait_status) == SIGALRM) {
@@ -237,7 +242,8 @@ static kvg_status bench_host(const kvg_case *const *cases, size_t count, double 
         warn_of_fallback(cases[i]);
         for (unsigned threads = 1; !s && threads <= o->threads; threads += o->threads > 1 ? o->threads - 1 : 1) {
             measurement m;
-            s = measure_apart(cases[i], threads, o, (unsigned)(hang_seconds + 2 * o->seconds) + 1, &m);
+            s = kvg_interrupt_check();
+            if (!s) s = measure_apart(cases[i], threads, o, (unsigned)(hang_seconds + 2 * o->seconds) + 1, &m);
             if (!s && !print_measurement(cases[i], threads, &m, list)) *exit_code = KVG_EXIT_FAIL;
         }
     }
@@ -384,6 +390,7 @@ int kvg_command_bench(int argc, char **argv)
         return bench_pools(argv[optind], o.json);
     }
     int exit_code = KVG_EXIT_FAIL;
+    kvg_interrupt_catch();
     s = kvg_generate_bench_is(argv[optind]) ? bench_models(argv[optind], &o, &exit_code)
                                              : bench(argv[optind], &o, &exit_code);
     if (s == KVG_ERR_UNIMPLEMENTED) { /* no GPU */

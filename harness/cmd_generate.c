@@ -1,7 +1,6 @@
 #define _DEFAULT_SOURCE
 #include <errno.h>
 #include <getopt.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,6 +14,7 @@
 #include "harness/generate_memory.h"
 #include "harness/generate_output.h"
 #include "harness/generate_prompts.h"
+#include "harness/interrupt.h"
 #include "harness/model.h"
 #include "harness/model_weights.h"
 #include "harness/whole_file.h"
@@ -356,13 +356,6 @@ static kvg_status print_memory(const generate_options *o)
 
 /* --- running --- */
 
-static volatile sig_atomic_t stopped;
-
-static void on_stop(int number)
-{
-    stopped = number;
-}
-
 static kvg_status make_records(const generate_options *o, generate_job *job)
 {
     kvg_generate_records *all = &job->records;
@@ -422,16 +415,13 @@ static kvg_status collect(const generate_options *o, generate_job *job)
 /* Until all is done, or a signal has come: a second one ends the program at once. No file is begun before the end. */
 static kvg_status run(const generate_options *o, generate_job *job)
 {
-    struct sigaction action = {.sa_handler = on_stop, .sa_flags = SA_RESETHAND};
-    sigaction(SIGINT, &action, NULL);
-    sigaction(SIGTERM, &action, NULL);
+    kvg_interrupt_catch();
     bool busy = true;
     kvg_status s = submit(o, job);
-    while (busy && !s && !stopped) s = kvg_generation_step(job->generation, &busy);
-    signal(SIGINT, SIG_IGN);
-    signal(SIGTERM, SIG_IGN);
-    if (job->records.progress && (s || stopped)) fputc('\n', stderr);
-    if (!s && stopped) s = kvg_fail(KVG_ERR_IO, "interrupted by a signal: nothing is written");
+    while (busy && !s && !kvg_interrupted()) s = kvg_generation_step(job->generation, &busy);
+    kvg_interrupt_end();
+    if (job->records.progress && (s || kvg_interrupted())) fputc('\n', stderr);
+    if (!s && kvg_interrupted()) s = kvg_fail(KVG_ERR_IO, "interrupted by a signal: nothing is written");
     return s ? s : collect(o, job);
 }
 

@@ -12,6 +12,7 @@
 #include <cjson/cJSON.h>
 
 #include "harness/commands.h"
+#include "harness/interrupt.h"
 #include "harness/pool_bench.h"
 #include "harness/pool_campaign.h"
 #include "harness/version.h"
@@ -305,6 +306,7 @@ static kvg_status bench(const char *path, const pool_options *o, int *exit_code)
     kvg_status s = o->json ? kvg_whole_file_check(o->json) : KVG_OK;
     if (!s) s = kvg_pool_config_open(path, &config);
     if (!s) {
+        kvg_interrupt_catch();
         s = config.bench_count ? kvg_pool_bench(&config, list, &logarithmic)
                                : kvg_fail(KVG_ERR_INVALID, "%s: no \"bench\": give the sizes to measure", path);
         kvg_pool_config_close(&config);

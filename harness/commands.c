@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "harness/interrupt.h"
 #include "harness/whole_file.h"
 
 int kvg_command_fail(const char *command, kvg_status status)
@@ -44,6 +45,7 @@ kvg_status kvg_option_error(const char *command, int error, char **argv)
 kvg_status kvg_keep_measured(const char *path, const cJSON *list, kvg_status s)
 {
     char why[1024];
+    kvg_interrupt_end();
     if (!path || cJSON_GetArraySize(list) == 0) return s;
     snprintf(why, sizeof why, "%s", kvg_error_text());
     const kvg_status written = kvg_whole_file_write_json(path, list);

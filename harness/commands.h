@@ -35,7 +35,7 @@ int kvg_command_usage(const char *command, const char *format, ...) KVG_PRINTF(2
 kvg_status kvg_option_error(const char *command, int error, char **argv) KVG_CHECKED;
 
 /* The end of a bench, of status `s`: writes what it has measured, whatever came after. A path of NULL, or nothing
- * measured: no file. */
+ * measured: no file. Signals are ignored from here on. */
 kvg_status kvg_keep_measured(const char *path, const cJSON *list, kvg_status s) KVG_CHECKED;
 
 /* Parses "0x..." seeds and "i/n" shards. */

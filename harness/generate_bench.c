@@ -149,6 +149,7 @@ kvg_status kvg_generate_bench(const kvg_generate_bench_config *config, const kvg
     kvg_status s = b.count ? KVG_OK : kvg_fail(KVG_ERR_INVALID, "no cell's id contains '%s'", options->filter);
     if (!s) show_progress(&b, 0);
     if (!s) s = kvg_apart_run(&job);
+    if (s && b.progress) fprintf(stderr, "\r\033[K");
     if (!s) *exit_code = sum_up(&b);
     free(b.cells);
     return s;

@@ -6,6 +6,7 @@
 #include <time.h>
 
 #include "core/rng.h"
+#include "harness/interrupt.h"
 #include "reference/paging.h"
 
 enum { BATCH = 64, BLOCK_TOKENS = 16, SEQUENCE_BLOCKS = 8 };
@@ -258,7 +259,8 @@ kvg_status kvg_pool_bench(const kvg_pool_config *config, cJSON *list, bool *loga
     for (size_t i = 0; i < config->bench_count; i++) {
         const uint32_t size = config->bench_blocks[i];
         cost costs[MEASURES] = {{0}};
-        kvg_status s = time_size(size, config->bench_seconds, false, costs);
+        kvg_status s = kvg_interrupt_check();
+        if (!s) s = time_size(size, config->bench_seconds, false, costs);
         if (!s) s = time_size(size, config->bench_seconds, true, costs);
         if (s) return s;
         print_size(size, costs, list);

@@ -246,6 +246,24 @@ for signal in TERM KILL; do
     check "SIG$signal: pool run leaves no child" childless $signal "$kvgold" pool run "$source_dir/configs/nightly_pool.json" -j 2 -o pool
     check "SIG$signal: bench leaves no child" childless $signal "$kvgold" bench five.json --seconds 20
 done
+config large.json "{${group/\"tokens\": 4/\"tokens\": 4096}, \"format\": [\"e4m3\", \"int8\", \"mx16\", \"mxfp4\"]}"
+# stopped SIGNAL: a bench of four cases, a second each, gets it in the third.
+stopped() {
+    "$kvgold" bench large.json --seconds 1 --threads 1 --json stopped.json >stopped.txt 2>&1 &
+    local pid=$!
+    wait_for stopped.txt quantise/int8
+    kill "-$1" "$pid"
+    wait "$pid" 2>/dev/null
+}
+for signal in INT TERM; do
+    rm -f stopped.json
+    stopped $signal
+    report "SIG$signal: a bench ends with exit code 3" $(($? != 3))
+    check "SIG$signal: ... says what it keeps" grep -q "interrupted by a signal. What was measured is in stopped.json" stopped.txt
+    check "SIG$signal: ... keeps what it measured" python3 -c '
+import json
+assert [case["status"] for case in json.load(open("stopped.json"))] == ["TIMED"] * 2'
+done
 head -n -1 good/results.jsonl | head -c -200 >cut.jsonl
 expect "a last line cut short is left out and said so" 1 "cut short" "$kvgold" report cut.jsonl
 
