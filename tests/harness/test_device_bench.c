@@ -2,6 +2,7 @@
  * be planted that the check of timed outputs is for. */
 #define _DEFAULT_SOURCE /* MAP_ANONYMOUS */
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -15,6 +16,7 @@
 #include "core/rng.h"
 #include "harness/device_bench.h"
 #include "harness/device_case.h"
+#include "harness/interrupt.h"
 
 /* --- the device --- */
 
@@ -34,7 +36,8 @@ static enum mistake {
     CRASHES,
     HANGS,
     BREAKS,       /* KVG_ERR_DEVICE */
-    LOST          /* the same, and it never opens again */
+    LOST,         /* the same, and it never opens again */
+    STOPPED       /* no mistake: the program gets a signal in the second case */
 } mistake;
 static unsigned *opened; /* times, in all processes */
 
@@ -124,7 +127,8 @@ static kvg_status fake_time(const kvg_bench_job *job, kvg_bench_result *result, 
 {
     *result = (kvg_bench_result){.clock.mhz = 1000};
     if (mistake == CRASHES) abort();
-    if (mistake == HANGS) sleep(60);
+    if (mistake == STOPPED && job->problem->op == KVG_OP_FLATTEN) kill(getppid(), SIGTERM);
+    if (mistake == HANGS || (mistake == STOPPED && job->problem->op == KVG_OP_FLATTEN)) sleep(60);
     if (mistake == BREAKS || mistake == LOST) return kvg_fail(KVG_ERR_DEVICE, "a kernel faulted");
     for (int i = 0; i < KVG_BENCH_SERIES; i++) {
         if (job->quick && i != KVG_BENCH_COLD && i != KVG_BENCH_COLD_PLAIN) continue;
@@ -350,6 +354,17 @@ static void test_processes(void **state)
     assert_int_equal(seen_count, 0);
 }
 
+/* The last that forks: the signal stays noted. */
+static void test_interrupted(void **state)
+{
+    (void)state;
+    kvg_interrupt_catch();
+    assert_int_equal(bench_three(STOPPED), KVG_ERR_IO);
+    assert_string_equal(kvg_error_text(), "interrupted by a signal");
+    assert_int_equal(seen_count, 1);
+    assert_string_equal(kvg_device_outcome_name(&seen[0]), "TIMED");
+}
+
 static void test_json(void **state)
 {
     (void)state;
@@ -390,6 +405,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_processes), /* first: no OpenMP thread may be there when it forks */
+        cmocka_unit_test(test_interrupted),
         cmocka_unit_test(test_recipe),     cmocka_unit_test(test_every_case), cmocka_unit_test(test_bytes),
         cmocka_unit_test(test_wrong_answers), cmocka_unit_test(test_no_answers), cmocka_unit_test(test_json),
     };
