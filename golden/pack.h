@@ -21,6 +21,12 @@ enum {
     KVG_PACK_MAX_RANK = 4
 };
 
+/* The files of a pack's folder; beside them lie the lines for `sha256sum -c`. */
+typedef enum kvg_pack_file {
+    KVG_PACK_MANIFEST, KVG_PACK_PROMPT, KVG_PACK_EXPECTED, KVG_PACK_PROVENANCE, KVG_PACK_FILES
+} kvg_pack_file;
+extern const char *const kvg_pack_file_names[KVG_PACK_FILES];
+
 /* How an answer is judged: docs/golden-pack.md section 3. */
 typedef enum kvg_pack_compare { KVG_PACK_BITS, KVG_PACK_RULE, KVG_PACK_BOUND } kvg_pack_compare;
 extern const char *const kvg_pack_compare_names[]; /* "bits", "rule", "bound", NULL */

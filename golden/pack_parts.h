@@ -6,11 +6,6 @@
 #include "golden/json.h"
 #include "golden/pack.h"
 
-typedef enum kvg_pack_file {
-    KVG_PACK_MANIFEST, KVG_PACK_PROMPT, KVG_PACK_EXPECTED, KVG_PACK_PROVENANCE, KVG_PACK_FILES
-} kvg_pack_file;
-extern const char *const kvg_pack_file_names[KVG_PACK_FILES];
-
 /* Files that come with a line for `sha256sum -c`. */
 #define KVG_PACK_MANIFEST_SUM "manifest.sha256"
 #define KVG_PACK_PROVENANCE_SUM "provenance.sha256"

@@ -20,6 +20,7 @@
 #include "harness/device_bench.h"
 #include "harness/generate_bench.h"
 #include "harness/interrupt.h"
+#include "harness/used_files.h"
 #include "harness/whole_file.h"
 
 static const char help_text[] =
@@ -382,9 +383,11 @@ int kvg_command_bench(int argc, char **argv)
         default: return kvg_command_fail("bench", kvg_option_error("bench", option, argv));
         }
     }
-    if (!s && o.json) s = kvg_whole_file_check(o.json);
     if (s) return kvg_command_fail("bench", s);
     if (optind + 1 != argc) return kvg_command_usage("bench", "give one config");
+    s = kvg_used_files_check((const kvg_used_file[]){{.name = argv[optind]}, {.name = o.json, .written = true}}, 2);
+    if (!s && o.json) s = kvg_whole_file_check(o.json);
+    if (s) return kvg_command_fail("bench", s);
     if (measures_pools(argv[optind])) {
         if (o.filter) return kvg_command_usage("bench", "--filter chooses cases: a config of pools has none");
         return bench_pools(argv[optind], o.json);

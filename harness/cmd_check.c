@@ -13,6 +13,7 @@
 #include "harness/commands.h"
 #include "harness/report.h"
 #include "harness/run.h"
+#include "harness/used_files.h"
 #include "harness/whole_file.h"
 
 static const char help_text[] =
@@ -82,6 +83,17 @@ static kvg_status read_options(int argc, char **argv, check_options *o, bool *he
         }
     }
     return s;
+}
+
+static kvg_status check_files(const char *config, const check_options *o)
+{
+    const char *folder = o->run.out_folder, *library = o->backend && strchr(o->backend, '/') ? o->backend : NULL;
+    const kvg_used_file files[] = {
+        {.name = config}, {.name = o->run.capabilities}, {.name = library},
+        {folder, "results.jsonl", true}, {folder, "candidate.log", true},
+        {folder, o->html ? "report.html" : NULL, true}, {.name = o->junit, .written = true},
+    };
+    return kvg_used_files_check(files, sizeof files / sizeof files[0]);
 }
 
 /* What belongs together, and a seed where it is to be drawn. */
@@ -199,7 +211,8 @@ int kvg_command_check(int argc, char **argv)
         const long cores = sysconf(_SC_NPROCESSORS_ONLN);
         o.run.jobs = cores < 1 ? 1 : cores > KVG_MAX_JOBS ? KVG_MAX_JOBS : (unsigned)cores;
     }
-    s = complete_options(&o);
+    s = check_files(argv[optind], &o);
+    if (!s) s = complete_options(&o);
     if (s) return kvg_command_fail("check", s);
     int exit_code = KVG_EXIT_FAIL;
     s = check(argv[optind], &o, &exit_code);

@@ -5,6 +5,7 @@
 #include "harness/commands.h"
 #include "harness/compare.h"
 #include "harness/compare_print.h"
+#include "harness/used_files.h"
 
 static const char help_text[] =
     "usage: kvgold compare PACK ANSWER.safetensors [options]\n\n"
@@ -67,11 +68,22 @@ static int exit_code_of(const kvg_comparison *c)
     return c->counts[KVG_VERDICT_PASS] ? KVG_EXIT_PASS : KVG_EXIT_NOTHING;
 }
 
+/* The report may replace neither the answer nor a file of the pack. */
+static kvg_status check_report(const char *pack, const char *answer, const char *report)
+{
+    kvg_used_file files[KVG_PACK_FILES + 2] = {{.name = report, .written = true}, {.name = answer}};
+    for (int i = 0; i < KVG_PACK_FILES; i++) {
+        files[i + 2] = (kvg_used_file){.folder = pack, .name = kvg_pack_file_names[i]};
+    }
+    return kvg_used_files_check(files, KVG_PACK_FILES + 2);
+}
+
 static int compare(const char *pack_path, const char *answer, const options *o)
 {
     kvg_pack *pack = NULL;
     kvg_comparison c = {0};
-    kvg_status s = kvg_pack_open(pack_path, &pack);
+    kvg_status s = check_report(pack_path, answer, o->json);
+    if (!s) s = kvg_pack_open(pack_path, &pack);
     if (!s) {
         const kvg_pack_case *only = NULL;
         if (o->compare.only) s = kvg_pack_find(pack, o->compare.only, &only);

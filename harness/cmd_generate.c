@@ -17,6 +17,7 @@
 #include "harness/interrupt.h"
 #include "harness/model.h"
 #include "harness/model_weights.h"
+#include "harness/used_files.h"
 #include "harness/whole_file.h"
 #include "reference/model_run.h"
 
@@ -207,6 +208,23 @@ static kvg_status take_option(int option, const char *text, generate_options *o)
     return s ? kvg_fail_in(s, "--%s", long_options[option - MODEL].name) : KVG_OK;
 }
 
+/* What is written is no prompt and no part of the checkpoint. */
+static kvg_status check_files(const generate_options *o)
+{
+    kvg_used_file files[] = {
+        {.name = o->json, .written = true}, {.name = o->logits, .written = true},
+        {.folder = o->model, .name = o->model ? "config.json" : NULL},
+        {.folder = o->model, .name = o->model ? "model.safetensors" : NULL},
+        {.folder = o->model, .name = o->model ? "model.safetensors.index.json" : NULL},
+    };
+    kvg_status s = kvg_used_files_check(files, sizeof files / sizeof files[0]);
+    for (size_t i = 0; i < o->prompts.count && !s; i++) {
+        files[2] = (kvg_used_file){.name = o->prompts.list[i].file};
+        s = kvg_used_files_check(files, 3);
+    }
+    return s;
+}
+
 static kvg_status check_options(const generate_options *o)
 {
     const kvg_sampling *s = &o->sampling;
@@ -220,11 +238,9 @@ static kvg_status check_options(const generate_options *o)
     if (o->memory && (o->json || o->logits)) {
         return kvg_fail(KVG_ERR_INVALID, "--memory generates nothing: it goes without --json and --logits");
     }
-    if (o->json && o->logits && strcmp(o->json, o->logits) == 0) {
-        return kvg_fail(KVG_ERR_INVALID, "--json and --logits are the same file %s", o->json);
-    }
     if (o->logits && o->new_tokens == 0) return kvg_fail(KVG_ERR_INVALID, "--logits needs --new of at least 1");
-    kvg_status status = o->json ? kvg_whole_file_check(o->json) : KVG_OK;
+    kvg_status status = check_files(o);
+    if (!status && o->json) status = kvg_whole_file_check(o->json);
     return status || !o->logits ? status : kvg_whole_file_check(o->logits);
 }
 

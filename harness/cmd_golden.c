@@ -5,6 +5,7 @@
 #include "harness/commands.h"
 #include "harness/golden_make.h"
 #include "harness/golden_show.h"
+#include "harness/used_files.h"
 
 static const char help_text[] =
     "usage: kvgold golden make CONFIG -o DIR           compute a golden pack, in the place of the one that is there\n"
@@ -61,9 +62,11 @@ static kvg_status make(const golden_options *o, int *code)
 
 static kvg_status expand(const golden_options *o, int *code)
 {
+    const kvg_used_file folders[] = {{.name = o->paths[0]}, {.name = o->output, .written = true}};
     kvg_pack *pack;
     (void)code;
-    kvg_status s = kvg_pack_open(o->paths[0], &pack);
+    kvg_status s = kvg_used_files_check(folders, 2);
+    if (!s) s = kvg_pack_open(o->paths[0], &pack);
     if (s) return s;
     kvg_pack_warnings(pack, NULL, warn, NULL);
     s = kvg_golden_expand(pack, o->output);

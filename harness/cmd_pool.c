@@ -15,6 +15,7 @@
 #include "harness/interrupt.h"
 #include "harness/pool_bench.h"
 #include "harness/pool_campaign.h"
+#include "harness/used_files.h"
 #include "harness/version.h"
 #include "harness/whole_file.h"
 
@@ -263,8 +264,11 @@ static kvg_status run_defects(const kvg_pool_config *config, const pool_options 
 
 static kvg_status run_config(const char *path, const pool_options *o, int *exit_code)
 {
+    const kvg_used_file files[] = {{.name = path}, {o->folder, "pool.json", true},
+                                   {o->folder, "pool_failure.json", true}};
     kvg_pool_config config;
-    kvg_status s = kvg_pool_config_open(path, &config);
+    kvg_status s = kvg_used_files_check(files, 3);
+    if (!s) s = kvg_pool_config_open(path, &config);
     if (s) return s;
     if (o->has_seed) config.seed = o->seed;
     s = check_scenario(&config, o->run.scenario);
@@ -303,7 +307,8 @@ static kvg_status bench(const char *path, const pool_options *o, int *exit_code)
     kvg_pool_config config;
     cJSON *list = cJSON_CreateArray();
     bool logarithmic = false;
-    kvg_status s = o->json ? kvg_whole_file_check(o->json) : KVG_OK;
+    kvg_status s = kvg_used_files_check((const kvg_used_file[]){{.name = path}, {.name = o->json, .written = true}}, 2);
+    if (!s && o->json) s = kvg_whole_file_check(o->json);
     if (!s) s = kvg_pool_config_open(path, &config);
     if (!s) {
         kvg_interrupt_catch();

@@ -5,6 +5,7 @@
 
 #include "harness/commands.h"
 #include "harness/report.h"
+#include "harness/used_files.h"
 
 static const char help_text[] =
     "usage: kvgold report RESULTS.jsonl... [options]\n\n"
@@ -12,6 +13,22 @@ static const char help_text[] =
     "DIR/results.jsonl. A missing shard or an unfinished case fails.\n\n"
     "  -o, --output DIR   folder for the merged results, made if missing (default: print the table only)\n"
     "      --junit FILE   also write JUnit XML\n";
+
+/* A single file may be merged into its own place: it stays what it is. Of several, one would be all of them. */
+static kvg_status check_files(char **results, int count, const char *folder, const char *junit)
+{
+    kvg_used_file files[] = {
+        {folder, folder ? "results.jsonl" : NULL, true}, {folder, folder ? "report.html" : NULL, true},
+        {.name = junit, .written = true}, {0},
+    };
+    kvg_status s = kvg_used_files_check(files, 3);
+    if (count == 1) files[0].name = NULL;
+    for (int i = 0; i < count && !s; i++) {
+        files[3].name = results[i];
+        s = kvg_used_files_check(files, 4);
+    }
+    return s;
+}
 
 static kvg_status write_files(const kvg_report *report, const char *folder, const char *junit)
 {
@@ -48,7 +65,8 @@ int kvg_command_report(int argc, char **argv)
     }
     if (optind >= argc) return kvg_command_usage("report", "give at least one result file");
     kvg_report *report;
-    kvg_status s = kvg_report_open((const char *const *)argv + optind, (size_t)(argc - optind), &report);
+    kvg_status s = check_files(argv + optind, argc - optind, folder, junit);
+    if (!s) s = kvg_report_open((const char *const *)argv + optind, (size_t)(argc - optind), &report);
     if (s) return kvg_command_fail("report", s);
     kvg_report_table(report, stdout, 0);
     const int exit_code = kvg_report_exit_code(report);

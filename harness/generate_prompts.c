@@ -30,11 +30,11 @@ static kvg_status check_size(const char *what, size_t size)
     return kvg_fail(KVG_ERR_INVALID, "%s has %zu tokens; at most %d", what, size, MOST_TOKENS);
 }
 
-static kvg_status add_bytes(kvg_prompts *p, const char *what, const char *bytes, size_t size)
+static kvg_status add_bytes(kvg_prompts *p, const char *file, const char *bytes, size_t size)
 {
-    kvg_status s = check_size(what, size);
+    kvg_status s = check_size(file ? file : "the prompt", size);
     if (s) return s;
-    kvg_prompt prompt = {malloc(size * sizeof *prompt.tokens), (uint32_t)size, true};
+    kvg_prompt prompt = {malloc(size * sizeof *prompt.tokens), (uint32_t)size, true, file};
     if (!prompt.tokens) return kvg_fail(KVG_ERR_MEMORY, "cannot hold a prompt of %zu tokens", size);
     for (size_t i = 0; i < size; i++) prompt.tokens[i] = (unsigned char)bytes[i];
     return add(p, prompt);
@@ -42,7 +42,7 @@ static kvg_status add_bytes(kvg_prompts *p, const char *what, const char *bytes,
 
 kvg_status kvg_prompts_add_text(kvg_prompts *p, const char *text, size_t size)
 {
-    return add_bytes(p, "the prompt", text, size);
+    return add_bytes(p, NULL, text, size);
 }
 
 kvg_status kvg_prompts_add_file(kvg_prompts *p, const char *path)
@@ -64,7 +64,7 @@ kvg_status kvg_prompts_add_ids(kvg_prompts *p, const char *text)
 {
     kvg_status s = check_size("the list of ids", strlen(text));
     if (s) return s;
-    kvg_prompt prompt = {malloc((strlen(text) + 1) / 2 * sizeof *prompt.tokens), 0, false};
+    kvg_prompt prompt = {malloc((strlen(text) + 1) / 2 * sizeof *prompt.tokens), .text = false};
     if (!prompt.tokens) return kvg_fail(KVG_ERR_MEMORY, "cannot hold the ids");
     for (const char *at = text;; at++) {
         char *end;

@@ -8,6 +8,7 @@ typedef struct kvg_prompt {
     int32_t *tokens;
     uint32_t count;
     bool text; /* its tokens are bytes */
+    const char *file; /* that it is from; NULL: of the command line */
 } kvg_prompt;
 
 typedef struct kvg_prompts {

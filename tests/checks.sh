@@ -28,6 +28,16 @@ expect() {
     fi
 }
 
+# keeps NAME FILE COMMAND...: refused in one line, rc 2, as it would write over FILE, which stays.
+keeps() {
+    local name=$1 file=$2 before
+    before=$(sha256sum "$file")
+    shift 2
+    expect "$name" 2 "are the same file: give another for what is written" "$@"
+    [[ $(wc -l <<<"$output") == 1 && $(sha256sum "$file") == "$before" ]]
+    report "... in one line, and $file stays" $? "$output"
+}
+
 # check NAME COMMAND...: the command succeeds.
 check() {
     local name=$1 text

@@ -53,6 +53,10 @@ expect "int4 as PyTorch packs it" 0 "K: halves" golden inspect "$packs/rows" --c
 expect "nvfp4's packing" 0 "V: low_first" golden inspect "$packs/hnd" --case 0000
 expect "what expanding changed" 1 "no case's bytes" golden diff one wide
 
+keeps "expand in its own place" one/manifest.json golden expand one -o "$PWD/one/"
+keeps "compare: the report is the answer" one/expected.safetensors "$kvgold" compare again one/expected.safetensors --json one/./expected.safetensors
+keeps "compare: the report is a file of the pack" one/manifest.json "$kvgold" compare one again/expected.safetensors --json one/manifest.json
+
 # --- diff ---
 expect "diff of the same" 0 "" golden diff one again
 config two.json one 0x1 "$append" "$decode"

@@ -165,6 +165,31 @@ check "... is in the id" grep -q 'random/P2/slowref"' other/results.jsonl
 "$kvgold" check one.json -o piped >piped.txt 2>&1
 check "no colour and no progress in a pipe" test -z "$(grep "[$esc"$'\r]' piped.txt)"
 
+# --- outputs that are an input, or each other ---------------------------------------------------------------------------
+
+echo '{"kvgold_capabilities": 1, "claims": [{"ops": ["quantise"]}]}' >claims.json
+cp "$source_dir/configs/bench_pool.json" pool.json
+ln -s "$PWD/one.json" link.json
+keeps "check: the JUnit file is the results" good/results.jsonl "$kvgold" check one.json -o good --junit good/results.jsonl
+keeps "... is the page, by another name" good/report.html "$kvgold" check one.json -o good --junit ./good/../good/report.html
+keeps "... is the log" good/results.jsonl "$kvgold" check one.json -o good/ --junit good//candidate.log
+keeps "... is the config" one.json "$kvgold" check one.json -o good --junit "$PWD/one.json"
+keeps "... is the config, by a link" one.json "$kvgold" check link.json -o good --junit one.json
+keeps "... is the capabilities" claims.json "$kvgold" check one.json -o good --backend slowref --capabilities claims.json --junit claims.json
+expect "... is the results, of a folder that is not there" 2 "are the same file" "$kvgold" check one.json -o none --junit ./none/results.jsonl
+check "... and is not made" test ! -e none
+expect "... is the page, with none" 0 "1 passed" "$kvgold" check one.json -o other --no-html --junit other/report.html
+expect "a device may be given twice" 0 "1 passed" "$kvgold" check one.json -o other --no-html --junit /dev/null
+keeps "report: the JUnit file is an input" good/results.jsonl "$kvgold" report good/results.jsonl --junit good/results.jsonl
+keeps "report: the merged file is one of several" good/results.jsonl "$kvgold" report plain/results.jsonl good/results.jsonl -o good
+cp good/results.jsonl before.jsonl
+expect "report: a single file into its own place" 0 "1 passed" "$kvgold" report good/results.jsonl -o good
+check "... stays what it was" results same good/results.jsonl before.jsonl
+keeps "bench: the figures are the config" one.json "$kvgold" bench one.json --json ./one.json
+keeps "bench of pools: the figures are the config" pool.json "$kvgold" bench pool.json --json pool.json
+keeps "pool bench: the figures are the config" pool.json "$kvgold" pool bench pool.json --json "$PWD/pool.json"
+keeps "pool run: pool.json is the config" pool.json "$kvgold" pool run pool.json -o .
+
 # --- disks that are full ----------------------------------------------------------------------------------------------
 
 limited() { (ulimit -f "$1" && shift && "$@"); }

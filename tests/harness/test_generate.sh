@@ -119,6 +119,9 @@ bad "a temperature" "--temperature must not be below 0" --temperature -1
 bad "NaN for a temperature" "'nan' is not a number" --temperature nan
 bad "top-p without temperature" "--top-p goes with a --temperature" --top-p 0.5
 bad "one file for two" "are the same file" --json same --logits same
+bad "one file for two, by two names" "are the same file" --json same --logits "$PWD/./same"
+echo text >same.txt
+keeps "a prompt's file" same.txt generate --prompt a --prompt-file same.txt --new 1 --json ./same.txt
 bad "a top-p of 0" "above 0 and at most 1" --temperature 1 --top-p 0
 bad "a seed" "seed '7'" --seed 7
 bad "a chunk of 0" "--chunk" --chunk 0
@@ -163,6 +166,8 @@ PYTHON
 bad_model "a weight that is NaN" 2 "model.layers.3.self_attn.v_proj.weight"
 sed -i 's/"vocab_size": 256/"vocab_size": 512/' model/config.json
 bad_model "text for a model that has no bytes" 2 "this model has 512 tokens: give its prompts as --ids"
+keeps "the checkpoint's weights" model/model.safetensors "$kvgold" generate --model model --prompt a --new 1 \
+    --logits model/model.safetensors
 check "nothing is left of all these" test ! -e left.json
 
 # --- files ---

@@ -139,7 +139,7 @@ def check_bad(kvgold, schema):
 def pool_code(kvgold, action, value):
     """The exit code of `kvgold pool ACTION` for a config or trace; a run of a single operation."""
     with tempfile.TemporaryDirectory() as folder:
-        path = os.path.join(folder, "pool.json")
+        path = os.path.join(folder, "config.json")  # pool.json is the run's
         with open(path, "w", encoding="utf-8") as f:
             json.dump(value, f)
         more = ["--ops", "1", "--jobs", "1", "--output", folder] if action == "run" else []
