@@ -1,5 +1,6 @@
 #include "harness/golden_make.h"
 
+#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -88,11 +89,30 @@ static kvg_status write_provenance(const kvg_pack *pack, int fd)
 
 /* --- packs --- */
 
+/* What has been marked stays (docs/golden-pack.md section 10): no new pack takes its place. Its manifest alone is
+ * asked, so that a pack whose other files are damaged is not taken for an unmarked one. */
+static kvg_status check_unmarked(const char *path)
+{
+    char manifest[PATH_MAX];
+    kvg_json_doc *doc;
+    kvg_json errata, successor;
+    const int length = snprintf(manifest, sizeof manifest, "%s/%s", path, kvg_pack_file_names[KVG_PACK_MANIFEST]);
+    if (length < 0 || length >= (int)sizeof manifest || kvg_json_open(manifest, &doc)) return KVG_OK; /* none there */
+    const kvg_json root = kvg_json_root(doc);
+    const bool marked = (kvg_json_get(root, "errata", &errata) == KVG_OK && kvg_json_count(errata) > 0) ||
+                        (kvg_json_get(root, "superseded_by", &successor) == KVG_OK && !kvg_json_is_null(successor));
+    kvg_json_close(doc);
+    if (!marked) return KVG_OK;
+    return kvg_fail(KVG_ERR_INVALID, "%s: the pack there has errata or a successor, and stays: give another folder",
+                    path);
+}
+
 static kvg_status write_pack(maker *m, const char *path)
 {
     kvg_pack_folder folder;
     kvg_pack *pack = m->plan->pack;
-    kvg_status s = kvg_pack_folder_open(path, &folder);
+    kvg_status s = check_unmarked(path);
+    if (!s) s = kvg_pack_folder_open(path, &folder);
     if (s) return s;
     s = kvg_pack_write_tensors(pack, folder.fd, load, m);
     kvg_golden_case_free(&m->current);

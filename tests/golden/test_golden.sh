@@ -112,6 +112,16 @@ expect "inspect shows it" 0 "(ERRATUM)" golden inspect one
 expect "inspect shows it with its case" 0 "erratum E1" golden inspect one --case 0002
 expect "a case without one" 0 "pack one is superseded" golden inspect one --case 0001
 expect "expand cannot" 2 "case 0002 has an erratum" golden expand one -o wider
+stays() { # NAME COMMAND...: refused; the pack stays marked
+    expect "$1" 2 "one: the pack there has errata or a successor, and stays: give another folder" "${@:2}"
+    expect "... is still marked" 0 "erratum E1" golden inspect one
+}
+stays "make in a marked pack's place" golden make one.json -o one
+stays "expand in a marked pack's place" golden expand again -o one
+cp -r again successor
+sed -i 's/"superseded_by": null/"superseded_by": "two"/' successor/manifest.json
+expect "make in a superseded pack's place" 2 "successor: the pack there has errata" golden make one.json -o successor
+check "... leaves its manifest" grep -q '"superseded_by": "two"' successor/manifest.json
 expect "another erratum" 0 "marked one" golden erratum one --id E2 --date 2026-11-22 --cases 0003 --text "more"
 expect "both are there" 0 "erratum E2" golden inspect one
 expect "a text with control bytes" 0 "marked one" golden erratum one --id E2b --date 2026-11-22 --cases 0003 --text $'red \x1b[31m\ntwo'
