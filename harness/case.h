@@ -51,7 +51,7 @@ typedef struct kvg_case_policy {
     const char *partial_kv, *prefix_cache;  /* "on", why it is off though wanted, or "" where nobody wants it */
 } kvg_case_policy;
 
-enum { KVG_CASE_ID_SIZE = 256, KVG_REPRO_SIZE = 2048, KVG_POLICY_TEXT_SIZE = 160 };
+enum { KVG_CASE_ID_SIZE = 256, KVG_REPRO_SIZE = 2688, KVG_POLICY_TEXT_SIZE = 160 };
 
 typedef struct kvg_case {
     kvg_problem problem;        /* op generate: decode of a window, as far as it is known before there is a step */
@@ -87,7 +87,8 @@ bool kvg_case_by_value(const kvg_storage *storage);
 /* Which of `shard_count` shards runs the case: depends on the id alone. */
 uint32_t kvg_case_shard(const kvg_case *c, uint32_t shard_count);
 
-/* The command that runs this case alone: "kvgold check CONFIG --backend NAME --case ID --seed 0x...". */
-void kvg_case_repro(const kvg_case *c, const char *config_path, char *out, size_t size);
+/* The command that runs this case alone: "kvgold check CONFIG --backend NAME --case ID --seed 0x...", with
+ * --capabilities FILE if one was given (else NULL). */
+void kvg_case_repro(const kvg_case *c, const char *config_path, const char *capabilities, char *out, size_t size);
 
 #endif

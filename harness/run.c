@@ -174,7 +174,7 @@ static kvg_status record_loss(run_state *state, worker *w, kvg_verdict verdict, 
     const kvg_case *c = current_case(state, w);
     char repro[KVG_REPRO_SIZE];
     kvg_result r = {.verdict = verdict, .milliseconds = 1e3 * (kvg_clock_seconds() - w->since)};
-    kvg_case_repro(c, state->config->path, repro, sizeof repro);
+    kvg_case_repro(c, state->config->path, state->options->capabilities, repro, sizeof repro);
     snprintf(r.detail, sizeof r.detail, "%s", detail);
     const bool slow = r.milliseconds > 1e3 * state->config->slow_seconds;
     kvg_status s = write_line(&state->file, kvg_result_line(c, &r, repro, slow));
@@ -217,7 +217,7 @@ static kvg_status handle_line(run_state *state, worker *w, const char *line)
         char repro[KVG_REPRO_SIZE];
         w->in_case = true;
         w->since = kvg_clock_seconds();
-        kvg_case_repro(c, state->config->path, repro, sizeof repro);
+        kvg_case_repro(c, state->config->path, state->options->capabilities, repro, sizeof repro);
         return write_line(&state->file, kvg_result_start_line(c->id, repro));
     }
     if (line[0] == KVG_RUN_OPEN) {

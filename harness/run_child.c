@@ -105,7 +105,7 @@ static bool run_one(const kvg_run_share *share, const kvg_case *c, session *a)
 {
     char repro[KVG_REPRO_SIZE];
     kvg_result r = {.verdict = KVG_VERDICT_PASS};
-    kvg_case_repro(c, share->config->path, repro, sizeof repro);
+    kvg_case_repro(c, share->config->path, share->options->capabilities, repro, sizeof repro);
     send_text(share->fd, KVG_RUN_START, "");
     const double start = kvg_clock_seconds();
     bool lost = false;

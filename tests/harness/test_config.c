@@ -317,13 +317,13 @@ static void test_the_repro_line_survives_a_shell(void **state)
     kvg_config config = parsed("{'op':'quantise','format':'mx16',"
                                "'fill':{'capture':'c','k':'it\\u0027s $k','v':'v'}," SHAPE "}");
     char repro[KVG_REPRO_SIZE], command[KVG_REPRO_SIZE + 32], line[512];
-    kvg_case_repro(&config.cases[0], "my configs/a.json", repro, sizeof repro);
+    kvg_case_repro(&config.cases[0], "my configs/a.json", "the claims.json", repro, sizeof repro);
     assert_int_equal(strncmp(repro, "kvgold ", 7), 0);
     snprintf(command, sizeof command, "printf '%%s\\n' %s", repro + 7);
     FILE *shell = popen(command, "r");
     assert_non_null(shell);
     static const char *const words[] = {
-        "check", "my configs/a.json", "--backend", "reference", "--case",
+        "check", "my configs/a.json", "--backend", "reference", "--capabilities", "the claims.json", "--case",
         "quantise/mx16.canonical/rows/bf16/64x2x64/capture:it's $k,v/-/reference", "--seed", "0x5",
         "-o", "kvgold-repro",
     };

@@ -44,6 +44,11 @@ claims lying.json '{"ops": ["append", "quantise"], "formats": ["nvfp4"]}'
 expect "what is claimed must be done" 1 "claimed in lying.json, but: backend lazy has no append" \
     run --backend lazy --capabilities lying.json -o c
 holds "... and counts as failed" <(echo "$output") "2 UNIMPLEMENTED"
+repro=$(python3 -c '
+import json
+print(next(l["repro"] for l in map(json.loads, open("c/results.jsonl")) if l.get("status") == "UNIMPLEMENTED"))')
+expect "... its repro line has the claims" 1 "claimed in lying.json, but: " \
+    bash -c "${repro/kvgold/\"\$0\"} -o again --no-html" "$kvgold"
 expect "without a file everything is claimed" 1 "5 UNIMPLEMENTED" run --backend lazy -o c
 
 cp "$library_folder/libkvgold_fake_device.so" libengine.so
