@@ -31,7 +31,7 @@ static const char help_text[] =
     "Cases of backend cuda are timed on the GPU, on tensors that lie there, and judged by samples:\n"
     "docs/performance.md.\n"
     "A config with an object \"generate\" times decode steps of whole models on the GPU, a token per sequence.\n"
-    "A config of `kvgold pool` with sizes to measure goes to `kvgold pool bench`.\n\n"
+    "A config of `kvgold pool` with sizes to measure goes to `kvgold pool bench`, with --json alone.\n\n"
     "      --backend NAME   time this implementation instead of the config's\n"
     "      --seconds S      time per measurement (default 0.5)\n"
     "      --threads N      OpenMP threads besides 1 (default: all cores)\n"
@@ -43,8 +43,8 @@ static const char help_text[] =
 
 typedef struct bench_options {
     const char *backend, *json, *filter;
-    double seconds;
-    unsigned threads, runs;
+    double seconds;         /* 0: not given */
+    unsigned threads, runs; /* 0: not given */
     bool quick;
 } bench_options;
 
@@ -352,6 +352,19 @@ static kvg_status bench_models(const char *path, const bench_options *o, int *ex
     return s;
 }
 
+/* An option of other configs would do nothing, and nobody would notice. */
+static kvg_status check_options(const bench_options *o, bool pools, bool models)
+{
+    const bool of_cases = o->backend || o->seconds > 0 || o->threads;
+    if (pools && (of_cases || o->filter || o->runs || o->quick)) {
+        return kvg_fail(KVG_ERR_INVALID, "a config of `kvgold pool` is measured whole: give --json or no option");
+    }
+    if (models && of_cases) {
+        return kvg_fail(KVG_ERR_INVALID, "steps of models are timed without --backend, --seconds and --threads");
+    }
+    return KVG_OK;
+}
+
 int kvg_command_bench(int argc, char **argv)
 {
     enum { BACKEND = 256, SECONDS, THREADS, JSON, RUNS, QUICK, FILTER };
@@ -362,7 +375,7 @@ int kvg_command_bench(int argc, char **argv)
         {"filter", required_argument, NULL, FILTER},
         {"help", no_argument, NULL, 'h'},              {0},
     };
-    bench_options o = {.seconds = 0.5, .threads = (unsigned)omp_get_num_procs()};
+    bench_options o = {0};
     kvg_status s = KVG_OK;
     char *end;
     for (int option; !s && (option = getopt_long(argc, argv, ":h", options, NULL)) != -1;) {
@@ -386,16 +399,16 @@ int kvg_command_bench(int argc, char **argv)
     if (s) return kvg_command_fail("bench", s);
     if (optind + 1 != argc) return kvg_command_usage("bench", "give one config");
     s = kvg_used_files_check((const kvg_used_file[]){{.name = argv[optind]}, {.name = o.json, .written = true}}, 2);
+    const bool pools = measures_pools(argv[optind]), models = kvg_generate_bench_is(argv[optind]);
     if (!s && o.json) s = kvg_whole_file_check(o.json);
+    if (!s) s = check_options(&o, pools, models);
     if (s) return kvg_command_fail("bench", s);
-    if (measures_pools(argv[optind])) {
-        if (o.filter) return kvg_command_usage("bench", "--filter chooses cases: a config of pools has none");
-        return bench_pools(argv[optind], o.json);
-    }
+    if (pools) return bench_pools(argv[optind], o.json);
+    if (!(o.seconds > 0)) o.seconds = 0.5;
+    if (!o.threads) o.threads = (unsigned)omp_get_num_procs();
     int exit_code = KVG_EXIT_FAIL;
     kvg_interrupt_catch();
-    s = kvg_generate_bench_is(argv[optind]) ? bench_models(argv[optind], &o, &exit_code)
-                                             : bench(argv[optind], &o, &exit_code);
+    s = models ? bench_models(argv[optind], &o, &exit_code) : bench(argv[optind], &o, &exit_code);
     if (s == KVG_ERR_UNIMPLEMENTED) { /* no GPU */
         fprintf(stderr, "kvgold bench: %s\n", kvg_error_text());
         return KVG_EXIT_NOTHING;

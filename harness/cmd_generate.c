@@ -33,7 +33,7 @@ static const char help_text[] =
     "      --new N              tokens to generate for each (default 64)\n\n"
     "      --kv SPEC            storage of K and V, or of K,V: a format with :DIALECT or without, a mode, or a policy\n"
     "                           number of `kvgold mode` (default none: the model type)\n"
-    "      --sm N               the chip that a policy number is meant for\n"
+    "      --sm N               the chip that a policy number is meant for: with one alone\n"
     "      --dtype T            model type of the cache: bf16 (default) or f16\n"
     "      --tensor-scale G     or K,V: the tensor's scale, for formats that have one (default 1)\n"
     "      --layout L           of the pools (default hnd)\n"

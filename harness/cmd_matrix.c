@@ -23,7 +23,8 @@ static const char help_text[] =
     "      --format NAME        this format; may be repeated (default: every format that an engine has)\n"
     "      --backend NAME[@ENGINE]  also this implementation, by op append and op flatten, as that engine or as every\n"
     "                           one; NAME as for `kvgold check`; may be repeated\n"
-    "      --prompt DIR         write what each engine has to write and to read as safetensors files, and stop\n"
+    "      --prompt DIR         write what each engine has to write and to read as safetensors files, and stop;\n"
+    "                           goes without --backend, --answers, --markdown and --json\n"
     "      --answers DIR        also the engines of the files FORMAT.ENGINE.answer.safetensors there\n"
     "      --dtype T            model type, f16 or bf16 (default bf16)\n"
     "      --kv-heads N         default 4\n"
@@ -126,6 +127,10 @@ static kvg_status read_options(int argc, char **argv, matrix_options *o, bool *h
         }
     }
     o->shape.seed = seed;
+    if (!s && o->prompt && (o->backend_count || o->answers || o->markdown || o->json)) {
+        return kvg_fail(KVG_ERR_INVALID, "--prompt prints no table: it goes without --backend, --answers, --markdown "
+                        "and --json");
+    }
     if (!s && o->shape.dtype != KVG_DTYPE_F16 && o->shape.dtype != KVG_DTYPE_BF16) {
         return kvg_fail(KVG_ERR_INVALID, "dtype %s: the model type of a cache is f16 or bf16",
                         kvg_dtype_name(o->shape.dtype));
@@ -263,7 +268,7 @@ int kvg_command_matrix(int argc, char **argv)
         s = kvg_fail(KVG_ERR_NOT_FOUND, "%s has no file FORMAT.ENGINE.answer.safetensors of an engine in the table",
                      o.answers);
     }
-    if (!s && o.json && !o.prompt) s = write_json(o.json, root);
+    if (!s && o.json) s = write_json(o.json, root);
     cJSON_Delete(root);
     if (s) return kvg_command_fail("matrix", s);
     if (o.prompt) printf("%zu engines: %s\n", totals.prompts, o.prompt);

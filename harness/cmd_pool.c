@@ -21,7 +21,7 @@
 
 static const char help_text[] =
     "usage: kvgold pool run CONFIG [options]\n"
-    "       kvgold pool replay TRACE\n"
+    "       kvgold pool replay TRACE [--defect ID]\n"
     "       kvgold pool bench CONFIG [--json FILE]\n\n"
     "Checks managers of block ids (pools, sequences, prefix index): random and scripted traces, each operation\n"
     "predicted by an independent model and followed by the invariants. A failing trace is made as small as possible\n"
@@ -37,7 +37,7 @@ static const char help_text[] =
     "      --json FILE      bench: also write the figures as JSON\n";
 
 typedef struct pool_options {
-    const char *folder, *json, *defect;
+    const char *folder, *json;
     bool defects, has_seed;
     uint64_t seed;
     kvg_pool_options run;
@@ -322,13 +322,32 @@ static kvg_status bench(const char *path, const pool_options *o, int *exit_code)
     return s;
 }
 
+static const struct action {
+    const char *name;
+    kvg_status (*run)(const char *path, const pool_options *o, int *exit_code);
+} actions[] = {{"run", run_config}, {"replay", replay}, {"bench", bench}};
+
+/* An option of another action would do nothing, and nobody would notice. */
+static kvg_status check_options(const struct action *a, const pool_options *o)
+{
+    const bool of_run = o->folder || o->has_seed || o->defects || o->run.operations || o->run.scenario || o->run.jobs;
+    if ((of_run && a->run != run_config) || (o->run.defect && a->run == bench) || (o->json && a->run != bench)) {
+        return kvg_fail(KVG_ERR_INVALID, "an option is not for %s (see `kvgold pool --help`)", a->name);
+    }
+    if (!o->run.defect || !o->defects) return KVG_OK;
+    return kvg_fail(KVG_ERR_INVALID, "give --defect or --defects, not both");
+}
+
+static void complete_options(pool_options *o)
+{
+    const long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    if (!o->folder) o->folder = "kvgold-out";
+    if (o->run.jobs == 0) o->run.jobs = cores < 1 ? 1 : cores > 256 ? 256 : (unsigned)cores;
+}
+
 int kvg_command_pool(int argc, char **argv)
 {
-    static const struct {
-        const char *name;
-        kvg_status (*run)(const char *path, const pool_options *o, int *exit_code);
-    } actions[] = {{"run", run_config}, {"replay", replay}, {"bench", bench}};
-    pool_options o = {.folder = "kvgold-out", .run = {.backend = kvg_pool_reference()}};
+    pool_options o = {.run = {.backend = kvg_pool_reference()}};
     bool help_wanted = false;
     kvg_status s = read_options(argc, argv, &o, &help_wanted);
     if (help_wanted) {
@@ -337,14 +356,12 @@ int kvg_command_pool(int argc, char **argv)
     }
     if (s) return kvg_command_fail("pool", s);
     if (optind + 2 != argc) return kvg_command_usage("pool", "give run, replay or bench, and one file");
-    if (o.run.jobs == 0) {
-        const long cores = sysconf(_SC_NPROCESSORS_ONLN);
-        o.run.jobs = cores < 1 ? 1 : cores > 256 ? 256 : (unsigned)cores;
-    }
     for (size_t i = 0; i < sizeof actions / sizeof actions[0]; i++) {
         if (strcmp(argv[optind], actions[i].name) != 0) continue;
         int exit_code = KVG_EXIT_FAIL;
-        s = actions[i].run(argv[optind + 1], &o, &exit_code);
+        s = check_options(&actions[i], &o);
+        complete_options(&o);
+        if (!s) s = actions[i].run(argv[optind + 1], &o, &exit_code);
         return s ? kvg_command_fail("pool", s) : exit_code;
     }
     return kvg_command_usage("pool", "no action '%s'", argv[optind]);

@@ -94,7 +94,7 @@ void kvg_prompts_free(kvg_prompts *p)
 static kvg_status policy_format(uint32_t number, const kvg_model_setup *setup, uint32_t sm, kvg_format *out)
 {
     const kvg_model_config *c = setup->config;
-    const kvg_mode_request request = {
+    kvg_mode_request request = {
         .domain = KVG_POLICY_TURBOMIND, .policy = number, .sm = sm, .fp4_build = true, .fp4_nv_enabled = true,
         .dtype = setup->dtype, .layers = c->layers, .kv_heads = c->kv_heads, .head_dim = c->head_dim,
         .block_tokens = setup->block_tokens, .has_flatten = true,
@@ -102,16 +102,30 @@ static kvg_status policy_format(uint32_t number, const kvg_model_setup *setup, u
     kvg_mode_choice choice;
     kvg_status s = kvg_mode_select(&request, &choice);
     if (!s) *out = choice.format;
-    return s;
+    if (!s || sm) return s;
+    size_t count;
+    request.sm = kvg_sm_table(&count)[0].sm; /* does the chip alone lack? */
+    return kvg_mode_select(&request, &choice) ? s : kvg_fail_in(s, "give --sm N");
 }
 
-static kvg_status find_format(const char *name, const kvg_model_setup *setup, uint32_t sm, kvg_format *out)
+/* A policy's number, and nothing after it. */
+static bool is_number(const char *name, uint32_t *out)
+{
+    char *end;
+    errno = 0;
+    const unsigned long number = strtoul(name, &end, strncmp(name, "0x", 2) == 0 ? 16 : 10);
+    *out = (uint32_t)number;
+    return name[0] >= '0' && name[0] <= '9' && *end == 0 && !errno && number <= UINT32_MAX;
+}
+
+static kvg_status find_format(const char *name, const kvg_model_setup *setup, uint32_t sm, bool *policy,
+                              kvg_format *out)
 {
     kvg_mode mode;
-    if (name[0] >= '0' && name[0] <= '9') {
-        char *end;
-        const unsigned long number = strtoul(name, &end, strncmp(name, "0x", 2) == 0 ? 16 : 10);
-        if (*end == 0 && number <= UINT32_MAX) return policy_format((uint32_t)number, setup, sm, out);
+    uint32_t number;
+    if (is_number(name, &number)) {
+        *policy = true;
+        return policy_format(number, setup, sm, out);
     }
     if (kvg_format_find(name, out) == KVG_OK) return KVG_OK;
     if (kvg_mode_find(name, &mode) != KVG_OK) {
@@ -122,8 +136,8 @@ static kvg_status find_format(const char *name, const kvg_model_setup *setup, ui
     return KVG_OK;
 }
 
-static kvg_status parse_side(const char *text, size_t size, const kvg_model_setup *setup, uint32_t sm, kvg_storage *out,
-                             char dialect[64])
+static kvg_status parse_side(const char *text, size_t size, const kvg_model_setup *setup, uint32_t sm, bool *policy,
+                             kvg_storage *out, char dialect[64])
 {
     char name[64];
     const char *colon = memchr(text, ':', size);
@@ -134,7 +148,7 @@ static kvg_status parse_side(const char *text, size_t size, const kvg_model_setu
     snprintf(name, sizeof name, "%.*s", (int)length, text);
     snprintf(dialect, 64, "%.*s", colon ? (int)(size - length - 1) : 9, colon ? colon + 1 : "canonical");
     out->dialect = dialect;
-    kvg_status s = find_format(name, setup, sm, &out->format);
+    kvg_status s = find_format(name, setup, sm, policy, &out->format);
     if (!s) s = kvg_format_check_dim(out->format, setup->config->head_dim);
     return s ? kvg_fail_in(s, "--kv") : KVG_OK;
 }
@@ -145,6 +159,9 @@ kvg_status kvg_storage_parse(const char *text, const kvg_model_setup *setup, uin
     const char *comma = strchr(text, ',');
     const size_t first = comma ? (size_t)(comma - text) : strlen(text);
     const char *second = comma ? comma + 1 : text;
-    kvg_status s = parse_side(text, first, setup, sm, &storage[KVG_K], dialects[KVG_K]);
-    return s ? s : parse_side(second, strlen(second), setup, sm, &storage[KVG_V], dialects[KVG_V]);
+    bool policy = false;
+    kvg_status s = parse_side(text, first, setup, sm, &policy, &storage[KVG_K], dialects[KVG_K]);
+    if (!s) s = parse_side(second, strlen(second), setup, sm, &policy, &storage[KVG_V], dialects[KVG_V]);
+    if (s || policy || !sm) return s;
+    return kvg_fail(KVG_ERR_INVALID, "--sm goes with a policy number: --kv %s is the same on every chip", text);
 }

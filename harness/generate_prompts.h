@@ -24,7 +24,8 @@ kvg_status kvg_prompts_add_ids(kvg_prompts *p, const char *text) KVG_CHECKED;
 void kvg_prompts_free(kvg_prompts *p);
 
 /* "NAME[:DIALECT]" for both sides, or "K,V" with one for each. A name is one of a format, of a mode, or a policy number
- * (decimal or 0x..., of TurboMind's) on a chip `sm` (0: unknown); the rest of the setup is there already. */
+ * (decimal or 0x..., of TurboMind's) on a chip `sm` (0: not given, as it must be where no side is a policy number); the
+ * rest of the setup is there already. */
 kvg_status kvg_storage_parse(const char *text, const kvg_model_setup *setup, uint32_t sm, kvg_storage storage[2],
                              char dialects[2][64]) KVG_CHECKED;
 

@@ -535,6 +535,35 @@ expect "pool run: a folder in the file's place" 3 "blocked/pool.json: cannot wri
 check "... is found before the run" test "$(wc -l <<<"$output")" == 1
 expect "bench sees a kernel that stops working" 1 "FAIL" "$kvgold" bench one.json --seconds 0.01 --threads 1 --backend lazy
 expect "bench outlives a crash" 1 "CRASH" "$kvgold" bench one.json --seconds 0.01 --threads 1 --backend planted
+# unused TEXT COMMAND ARGUMENT...: an option that would do nothing is refused in one line.
+unused() {
+    expect "$2 ${*:3} is refused" 2 "kvgold $2: $1" "$kvgold" "${@:2}"
+    check "... in one line" test "$(wc -l <<<"$output")" == 1
+}
+pools=$source_dir/configs/bench_pool.json
+for option in "--filter nope" "--backend nope" "--seconds 1" "--threads 1" "--runs 2" --quick; do
+    # shellcheck disable=SC2086 # an option and its value
+    unused "a config of \`kvgold pool\` is measured whole: give --json or no option" bench "$pools" $option
+done
+for option in "--backend nope" "--seconds 1" "--threads 1"; do
+    # shellcheck disable=SC2086
+    unused "steps of models are timed without" bench "$source_dir/configs/bench_gpu_generate.json" $option
+done
+for option in "--seed 0x1" "--ops 5" "--scenario chat" "-j 1" "-o x" --defects "--json x"; do
+    # shellcheck disable=SC2086
+    unused "an option is not for replay" pool replay "$source_dir/configs/traces/pool_window.json" $option
+done
+for option in "--seed 0x1" "--ops 5" "--scenario chat" "-j 1" "-o x" --defects "--defect window_late"; do
+    # shellcheck disable=SC2086
+    unused "an option is not for bench" pool bench "$pools" $option
+done
+unused "an option is not for run" pool run "$source_dir/configs/ci_pool.json" --ops 5 --json x
+unused "give --defect or --defects, not both" pool run "$source_dir/configs/ci_pool.json" --ops 5 --defects --defect window_late
+for option in "--json x" "--answers ." "--backend reference" --markdown; do
+    # shellcheck disable=SC2086
+    unused "--prompt prints no table" matrix --format nvfp4 --prompt x $option
+done
+check "... and nothing is made" test ! -e x
 python3 - > cells.json <<'CELLS'
 import json
 shape = {"op": "decode", "id": "", "head_dim": 128, "kv_heads": 8, "query_heads": 64, "window": 0, "sinks": False,

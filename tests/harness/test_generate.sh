@@ -103,7 +103,11 @@ fails "ids that are none" 2 "no token id at character 3" generate --ids 1,,2
 fails "an id beyond the vocabulary" 2 "token 2 of its prompt is 256: the model has ids 0 to 255" generate --ids 1,2,256
 bad "a format that is none" "'fp3' is no format" --kv fp3
 bad "a dialect that is none" "no dialect 'x'" --kv nvfp4:x
-bad "a policy on no chip" "use one of 89 (fp4_mx)" --kv 16
+bad "a policy on no chip" "give --sm N: policy fp4 is not supported on SM 0: use one of 89 (fp4_mx)" --kv 16
+expect "a policy that is the same on all" 0 "new token" generate --prompt a --new 1 --kv 0
+bad "a chip without a policy" "--sm goes with a policy number: --kv nvfp4" --kv nvfp4 --sm 90
+bad "... for either side" "--sm goes with a policy number: --kv nvfp4,int8" --kv nvfp4,int8 --sm 90
+expect "... and for one of them" 0 "new token" generate --prompt a --new 1 --kv nvfp4,16 --sm 90
 bad "a policy that is none" "policy" --kv 3
 bad "scales of a format without" "has no tensor scale" --kv int8 --tensor-scale 2
 bad "a scale of 0" "above 0" --kv nvfp4 --tensor-scale 0
