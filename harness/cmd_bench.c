@@ -384,7 +384,7 @@ int kvg_command_bench(int argc, char **argv)
         case SECONDS:
             o.seconds = strtod(optarg, &end);
             if (*end || !(o.seconds > 0 && o.seconds <= 60)) {
-                s = kvg_fail(KVG_ERR_INVALID, "--seconds takes more than 0 and at most 60");
+                s = kvg_fail(KVG_ERR_INVALID, "'%s' is not a number above 0 and at most 60", optarg);
             }
             break;
         case THREADS: s = kvg_parse_count(optarg, 1024, &o.threads); break;
@@ -395,6 +395,7 @@ int kvg_command_bench(int argc, char **argv)
         case 'h': fputs(help_text, stdout); return KVG_EXIT_PASS;
         default: return kvg_command_fail("bench", kvg_option_error("bench", option, argv));
         }
+        s = kvg_option_value(s, options, option);
     }
     if (s) return kvg_command_fail("bench", s);
     if (optind + 1 != argc) return kvg_command_usage("bench", "give one config");

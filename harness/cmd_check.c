@@ -81,6 +81,7 @@ static kvg_status read_options(int argc, char **argv, check_options *o, bool *he
         case 'h': *help_wanted = true; break;
         default: s = kvg_option_error("check", option, argv); break;
         }
+        s = kvg_option_value(s, options, option);
     }
     return s;
 }

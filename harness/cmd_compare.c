@@ -36,14 +36,14 @@ static kvg_status read_options(int argc, char **argv, options *o, bool *help_wan
         {"help", no_argument, NULL, 'h'},          {0},
     };
     kvg_status s = KVG_OK;
-    unsigned pairs;
+    unsigned pairs = 0;
     for (int option; !s && (option = getopt_long(argc, argv, ":vh", known, NULL)) != -1;) {
         switch (option) {
         case BITS: o->compare.bits = true; break;
         case CASE: o->compare.only = optarg; break;
         case PAIRS:
-            s = strcmp(optarg, "0") == 0 ? KVG_OK : kvg_parse_count(optarg, 1u << 20, &pairs);
-            o->compare.pairs = strcmp(optarg, "0") == 0 ? 0 : pairs;
+            s = kvg_parse_whole(optarg, 1u << 20, &pairs);
+            o->compare.pairs = pairs;
             break;
         case NO_WHY: o->compare.why = false; break;
         case JSON: o->json = optarg; break;
@@ -51,6 +51,7 @@ static kvg_status read_options(int argc, char **argv, options *o, bool *help_wan
         case 'h': *help_wanted = true; break;
         default: s = kvg_option_error("compare", option, argv); break;
         }
+        s = kvg_option_value(s, known, option);
     }
     return s;
 }

@@ -118,14 +118,7 @@ static kvg_status parse_budget(const char *text, uint64_t *out)
     errno = 0;
     *out = strtoull(text, &end, 10);
     if (*text >= '0' && *text <= '9' && *end == 0 && !errno && *out > 0) return KVG_OK;
-    return kvg_fail(KVG_ERR_INVALID, "budget '%s' is not a number of bytes from 1 to 2^64 - 1", text);
-}
-
-/* A number that may be 0. */
-static kvg_status parse_whole(const char *text, unsigned max, uint32_t *out)
-{
-    *out = 0;
-    return strcmp(text, "0") == 0 ? KVG_OK : kvg_parse_count(text, max, out);
+    return kvg_fail(KVG_ERR_INVALID, "'%s' is not a number of bytes from 1 to 2^64 - 1", text);
 }
 
 static kvg_status parse_dtype(const char *text, kvg_dtype *out)
@@ -181,7 +174,7 @@ static kvg_status take_option(int option, const char *text, generate_options *o)
     case PROMPT: s = kvg_prompts_add_text(&o->prompts, text, strlen(text)); break;
     case PROMPT_FILE: s = kvg_prompts_add_file(&o->prompts, text); break;
     case IDS: s = kvg_prompts_add_ids(&o->prompts, text); break;
-    case NEW: s = parse_whole(text, 1u << 24, &o->new_tokens); break;
+    case NEW: s = kvg_parse_whole(text, 1u << 24, &o->new_tokens); break;
     case KV: o->kv = text; break;
     case SM: s = kvg_parse_count(text, 999, &o->sm); break;
     case DTYPE: s = parse_dtype(text, &g->setup.dtype); break;
@@ -191,7 +184,7 @@ static kvg_status take_option(int option, const char *text, generate_options *o)
     case BLOCKS: s = kvg_parse_count(text, 1u << 30, &g->setup.blocks); break;
     case BATCH: s = kvg_parse_count(text, 1u << 16, &g->batch); break;
     case CHUNK: s = kvg_parse_count(text, 1u << 20, &g->chunk); break;
-    case DRAFTS: s = parse_whole(text, 1u << 10, &g->drafts); break;
+    case DRAFTS: s = kvg_parse_whole(text, 1u << 10, &g->drafts); break;
     case SHARE: g->share_prefixes = true; break;
     case TEMPERATURE: s = parse_number(text, &o->sampling.temperature); break;
     case TOP_P: o->given_top_p = true; s = parse_number(text, &o->sampling.top_p); break;
@@ -205,7 +198,7 @@ static kvg_status take_option(int option, const char *text, generate_options *o)
     case MEMORY: o->memory = true; break;
     default: o->given_budget = true; s = parse_budget(text, &o->budget); break;
     }
-    return s ? kvg_fail_in(s, "--%s", long_options[option - MODEL].name) : KVG_OK;
+    return kvg_option_value(s, long_options, option);
 }
 
 /* What is written is no prompt and no part of the checkpoint. */

@@ -48,6 +48,7 @@ static kvg_status read_options(int argc, char **argv, lint_options *o, bool *hel
         case 'h': *help_wanted = true; break;
         default: s = kvg_option_error("lint", option, argv); break;
         }
+        s = kvg_option_value(s, options, option);
     }
     return s;
 }

@@ -3,6 +3,7 @@
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "harness/commands.h"
 #include "harness/config.h"
@@ -124,9 +125,20 @@ static const struct {
              {"layouts", list_layouts}, {"profiles", list_profiles}, {"fills", list_fills},
              {"relations", list_relations}, {"defects", list_defects}, {"models", list_models}};
 
+static int unknown_word(const char *word)
+{
+    char words[256] = "";
+    for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++) {
+        const size_t used = strlen(words);
+        snprintf(words + used, sizeof words - used, "%s%s", used ? ", " : "", lists[i].name);
+    }
+    return kvg_command_usage("list", "'%s' is no file and none of %s", word, words);
+}
+
 static int list_config(const char *path)
 {
     kvg_config config;
+    if (!strpbrk(path, "/.") && access(path, F_OK) != 0) return unknown_word(path);
     kvg_status s = kvg_config_open(path, NULL, &config);
     if (s) return kvg_command_fail("list", s);
     for (size_t i = 0; i < config.case_count; i++) printf("%s\n", config.cases[i].id);

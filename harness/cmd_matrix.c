@@ -125,8 +125,12 @@ static kvg_status read_options(int argc, char **argv, matrix_options *o, bool *h
         case 'h': *help_wanted = true; break;
         default: s = kvg_option_error("matrix", option, argv); break;
         }
+        s = kvg_option_value(s, options, option);
     }
     o->shape.seed = seed;
+    if (!s && o->answers && access(o->answers, R_OK | X_OK) != 0) {
+        return kvg_fail(KVG_ERR_IO, "--answers: cannot read the folder %s: %s", o->answers, strerror(errno));
+    }
     if (!s && o->prompt && (o->backend_count || o->answers || o->markdown || o->json)) {
         return kvg_fail(KVG_ERR_INVALID, "--prompt prints no table: it goes without --backend, --answers, --markdown "
                         "and --json");

@@ -198,7 +198,7 @@ static kvg_status read_padding(const char *text, kvg_memory_plan *plan)
     for (int i = 0; i < 3; i++) {
         uint64_t number;
         if (!take_number(&at, 1 << 20, &number) || *at != (i < 2 ? ',' : '\0')) {
-            return kvg_fail(KVG_ERR_INVALID, "padding '%s' is not three numbers R,D,S up to %d", text, 1 << 20);
+            return kvg_fail(KVG_ERR_INVALID, "'%s' is not three numbers R,D,S up to %d", text, 1 << 20);
         }
         *numbers[i] = (uint32_t)number;
         at += i < 2;
@@ -210,7 +210,7 @@ static kvg_status read_budget(const char *text, uint64_t *out)
 {
     const char *at = text;
     if (take_number(&at, UINT64_MAX, out) && *at == 0 && *out > 0) return KVG_OK;
-    return kvg_fail(KVG_ERR_INVALID, "budget '%s' is not a number of bytes from 1 to 2^64 - 1", text);
+    return kvg_fail(KVG_ERR_INVALID, "'%s' is not a number of bytes from 1 to 2^64 - 1", text);
 }
 
 static kvg_status read_dtype(const char *text, kvg_dtype *out)
@@ -261,7 +261,7 @@ int kvg_command_memory(int argc, char **argv)
             fputs(help_text, stdout);
             return KVG_EXIT_PASS;
         }
-        s = read_option(option, &o);
+        s = kvg_option_value(read_option(option, &o), options, option);
     }
     if (s) return kvg_command_fail("memory", s);
     if (optind + (o.require ? 0 : 1) != argc) return kvg_command_usage("memory", "give one model, or --require CONFIG");

@@ -332,7 +332,7 @@ int kvg_command_mode(int argc, char **argv)
             return KVG_EXIT_PASS;
         }
         if (option == '?' || option == ':') return kvg_command_fail("mode", kvg_option_error("mode", option, argv));
-        const kvg_status s = take_option(option, optarg, &o);
+        const kvg_status s = kvg_option_value(take_option(option, optarg, &o), long_options, option);
         if (s) return kvg_command_fail("mode", s);
     }
     if (optind != argc) return kvg_command_usage("mode", "'%s' is not an option", argv[optind]);

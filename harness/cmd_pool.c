@@ -80,6 +80,7 @@ static kvg_status read_options(int argc, char **argv, pool_options *o, bool *hel
         case 'h': *help_wanted = true; break;
         default: s = kvg_option_error("pool", option, argv); break;
         }
+        s = kvg_option_value(s, options, option);
     }
     return s;
 }

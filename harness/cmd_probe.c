@@ -36,13 +36,6 @@ typedef struct probed_row {
     kvg_tensor in[KVG_MAX_TENSORS];
 } probed_row;
 
-static kvg_status read_index(const char *text, unsigned *out)
-{
-    *out = 0;
-    if (strcmp(text, "0") == 0 || kvg_parse_count(text, INT32_MAX, out) == KVG_OK) return KVG_OK;
-    return kvg_fail(KVG_ERR_INVALID, "'%s' is not a whole number from 0 to %d", text, INT32_MAX);
-}
-
 static kvg_status read_options(int argc, char **argv, probe_options *o, bool *help_wanted)
 {
     enum { CASE = 256, BACKEND, SEED, SEQUENCE, TOKEN, HEAD, LAYER };
@@ -62,16 +55,17 @@ static kvg_status read_options(int argc, char **argv, probe_options *o, bool *he
             s = kvg_parse_seed(optarg, &o->seed);
             o->has_seed = true;
             break;
-        case SEQUENCE: s = read_index(optarg, &o->sequence); break;
-        case TOKEN: s = read_index(optarg, &o->token); break;
-        case HEAD: s = read_index(optarg, &o->head); break;
+        case SEQUENCE: s = kvg_parse_whole(optarg, INT32_MAX, &o->sequence); break;
+        case TOKEN: s = kvg_parse_whole(optarg, INT32_MAX, &o->token); break;
+        case HEAD: s = kvg_parse_whole(optarg, INT32_MAX, &o->head); break;
         case LAYER:
-            s = read_index(optarg, &o->layer);
+            s = kvg_parse_whole(optarg, INT32_MAX, &o->layer);
             o->has_layer = true;
             break;
         case 'h': *help_wanted = true; break;
         default: s = kvg_option_error("probe", option, argv); break;
         }
+        s = kvg_option_value(s, options, option);
     }
     return s;
 }

@@ -53,6 +53,12 @@ kvg_status kvg_keep_measured(const char *path, const cJSON *list, kvg_status s)
     return kvg_fail(s, "%s. What was measured %s %s", why, written ? "cannot be written to" : "is in", path);
 }
 
+kvg_status kvg_option_value(kvg_status status, const struct option *table, int option)
+{
+    while (table->name && table->val != option) table++;
+    return status && table->name ? kvg_fail_in(status, "--%s", table->name) : status;
+}
+
 kvg_status kvg_parse_seed(const char *text, unsigned long long *out)
 {
     char *end;
@@ -64,16 +70,26 @@ kvg_status kvg_parse_seed(const char *text, unsigned long long *out)
     return KVG_OK;
 }
 
-kvg_status kvg_parse_count(const char *text, unsigned max, unsigned *out)
+static kvg_status parse_number(const char *text, unsigned min, unsigned max, unsigned *out)
 {
     char *end;
     errno = 0;
     const unsigned long value = strtoul(text, &end, 10);
-    if (text[0] < '0' || text[0] > '9' || *end != 0 || errno || value < 1 || value > max) {
-        return kvg_fail(KVG_ERR_INVALID, "'%s' is not a whole number from 1 to %u", text, max);
+    if (text[0] < '0' || text[0] > '9' || *end != 0 || errno || value < min || value > max) {
+        return kvg_fail(KVG_ERR_INVALID, "'%s' is not a whole number from %u to %u", text, min, max);
     }
     *out = (unsigned)value;
     return KVG_OK;
+}
+
+kvg_status kvg_parse_count(const char *text, unsigned max, unsigned *out)
+{
+    return parse_number(text, 1, max, out);
+}
+
+kvg_status kvg_parse_whole(const char *text, unsigned max, unsigned *out)
+{
+    return parse_number(text, 0, max, out);
 }
 
 kvg_status kvg_parse_shard(const char *text, unsigned *shard, unsigned *shards)

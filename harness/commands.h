@@ -38,9 +38,14 @@ kvg_status kvg_option_error(const char *command, int error, char **argv) KVG_CHE
  * measured: no file. Signals are ignored from here on. */
 kvg_status kvg_keep_measured(const char *path, const cJSON *list, kvg_status s) KVG_CHECKED;
 
-/* Parses "0x..." seeds and "i/n" shards. */
+/* What taking the value of an option of getopt_long's table gave: an error begins with the option's long name. */
+struct option;
+kvg_status kvg_option_value(kvg_status status, const struct option *table, int option) KVG_CHECKED;
+
+/* Parses "0x..." seeds, "i/n" shards, counts from 1 and whole numbers from 0. */
 kvg_status kvg_parse_seed(const char *text, unsigned long long *out) KVG_CHECKED;
 kvg_status kvg_parse_shard(const char *text, unsigned *shard, unsigned *shards) KVG_CHECKED;
 kvg_status kvg_parse_count(const char *text, unsigned max, unsigned *out) KVG_CHECKED;
+kvg_status kvg_parse_whole(const char *text, unsigned max, unsigned *out) KVG_CHECKED;
 
 #endif

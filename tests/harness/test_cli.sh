@@ -507,7 +507,34 @@ for what in formats dialects ops fills defects; do
     expect "list $what" 0 "" "$kvgold" list "$what"
     check "list $what has lines" test "$(wc -l <<<"$output")" -ge 2
 done
-expect "list of an unknown thing" 3 "nosuch" "$kvgold" list nosuch
+expect "list of an unknown thing" 2 "'formts' is no file and none of formats, dialects, ops, layouts, profiles, fills, relations, defects, models" \
+    "$kvgold" list formts
+expect "list of a file that is not there" 3 "nosuch.json: cannot open" "$kvgold" list nosuch.json
+cp one.json plain_name
+expect "list of a file without an extension" 0 "quantise/nvfp4" "$kvgold" list plain_name
+pools=$source_dir/configs/bench_pool.json
+# not_number OPTION VALUE TEXT COMMAND ARGUMENT...: the line names the option.
+not_number() {
+    expect "${*:4} $1 $2 is refused" 2 "kvgold $4: $1: '$2' is not $3" "$kvgold" "${@:4}" "$1" "$2"
+    check "... in one line" test "$(wc -l <<<"$output")" == 1
+}
+not_number --jobs 0 "a whole number from 1 to 64" check one.json
+not_number --context 0 "a whole number from 1 to 1073741824" memory llama-3-8b
+not_number --padding 1,2 "three numbers" memory llama-3-8b
+not_number --budget x "a number of bytes" memory llama-3-8b
+not_number --sm x "a number from 0 to" mode
+not_number --tokens 0 "a whole number from 1 to 4096" matrix
+not_number --jobs 0 "a whole number from 1 to 256" pool run "$pools"
+not_number --ops 0 "a whole number from 1 to" pool run "$pools"
+not_number --threads 0 "a whole number from 1 to 1024" bench one.json
+not_number --seconds 0 "a number above 0 and at most 60" bench one.json
+not_number --token -1 "a whole number from 0 to 2147483647" probe one.json
+not_number --pairs -1 "a whole number from 0 to 1048576" compare pack answer
+expect "compare takes no pairs" 3 "cannot open" "$kvgold" compare pack answer --pairs 0
+expect "lint: a seed" 2 "kvgold lint: --seed: seed '5'" "$kvgold" lint one.json --seed 5
+expect "matrix: answers of a folder that is not there" 3 "kvgold matrix: --answers: cannot read the folder nodir: No such file" \
+    "$kvgold" matrix --answers nodir
+check "... in one line, before the table" test "$(wc -l <<<"$output")" == 1
 expect "bench" 0 "quantise/nvfp4.canonical" "$kvgold" bench one.json --seconds 0.01 --threads 1 --json bench.json
 check "bench --json" python3 -c 'import json; assert json.load(open("bench.json"))[0]["runs"] >= 3'
 expect "bench does not time what fails" 1 "FAIL" "$kvgold" bench one.json --seconds 0.01 --threads 1 --backend defect:zeros \
@@ -540,7 +567,6 @@ unused() {
     expect "$2 ${*:3} is refused" 2 "kvgold $2: $1" "$kvgold" "${@:2}"
     check "... in one line" test "$(wc -l <<<"$output")" == 1
 }
-pools=$source_dir/configs/bench_pool.json
 for option in "--filter nope" "--backend nope" "--seconds 1" "--threads 1" "--runs 2" --quick; do
     # shellcheck disable=SC2086 # an option and its value
     unused "a config of \`kvgold pool\` is measured whole: give --json or no option" bench "$pools" $option

@@ -128,7 +128,9 @@ echo text >same.txt
 keeps "a prompt's file" same.txt generate --prompt a --prompt-file same.txt --new 1 --json ./same.txt
 bad "a top-p of 0" "above 0 and at most 1" --temperature 1 --top-p 0
 bad "a seed" "seed '7'" --seed 7
-bad "a chunk of 0" "--chunk" --chunk 0
+bad "a chunk of 0" "--chunk: '0' is not a whole number from 1" --chunk 0
+bad "new tokens below 0" "--new: '-1' is not a whole number from 0 to 16777216" --new -1
+bad "more drafts than that" "--drafts: '2000' is not a whole number from 0 to 1024" --drafts 2000
 bad "a budget without memory" "--budget goes with --memory" --budget 5
 bad "memory with files" "--memory generates nothing" --memory --json x.json
 bad "a backend that is none" "no backend 'nobody'" --backend nobody
