@@ -189,8 +189,24 @@ static kvg_status rewrite(const kvg_pack *old, const kvg_pack *pack)
     return s;
 }
 
+/* YYYY-MM-DD of a day that the calendar has. Readers ask for the form alone. */
+static bool is_day(const char *date)
+{
+    static const unsigned days[] = {31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31};
+    static const char digits[] = "0123456789";
+    unsigned year, month, day;
+    if (strlen(date) != 10 || strspn(date, digits) != 4 || strspn(date + 5, digits) != 2) return false;
+    if (strspn(date + 8, digits) != 2 || sscanf(date, "%u-%u-%u", &year, &month, &day) != 3) return false;
+    if (month < 1 || month > 12 || day < 1) return false;
+    const bool leap = month == 2 && year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
+    return day <= days[month - 1] + leap;
+}
+
 static kvg_status check_erratum(const kvg_pack *pack, const kvg_pack_erratum *e)
 {
+    if (!is_day(e->date)) {
+        return kvg_fail(KVG_ERR_INVALID, "date '%.40s' is not YYYY-MM-DD of a day that there is", e->date);
+    }
     if (pack->erratum_count == KVG_PACK_MAX_ERRATA) {
         return kvg_fail(KVG_ERR_INVALID, "pack %s has %d errata already", pack->name, KVG_PACK_MAX_ERRATA);
     }

@@ -22,7 +22,7 @@ static const struct command {
     {"report", kvg_command_report, "table, HTML and JUnit from result files; merges shards"},
     {"bench", kvg_command_bench, "throughput of an implementation, checked before it is timed"},
     {"compare", kvg_command_compare, "judge an engine's answer to a golden pack, and say what is wrong with it"},
-    {"golden", kvg_command_golden, "golden packs: make, verify, inspect, diff, expand"},
+    {"golden", kvg_command_golden, "golden packs: make, verify, inspect, diff, expand, erratum"},
     {"generate", kvg_command_generate, "text of a trained model over a quantised cache, on the CPU or the GPU"},
     {"matrix", kvg_command_matrix, "whose pages can whom read: every engine as writer and as reader"},
     {"memory", kvg_command_memory, "KV bytes per token and per context of a model, for every format"},

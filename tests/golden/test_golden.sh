@@ -130,6 +130,14 @@ expect "the same erratum twice" 2 "has an erratum E2 already" golden erratum one
 expect "an erratum of no case" 2 "no case '0042'" golden erratum one --id E3 --date 2026-11-22 --cases 0042 --text "more"
 expect "an erratum out of order" 2 "each greater than the one before" golden erratum one --id E3 --date 2026-11-22 --cases 0003,0001 --text "more"
 expect "an erratum's date" 2 "date 'today' is not YYYY-MM-DD" golden erratum one --id E3 --date today --cases 0003 --text "more"
+for date in 2026-13-99 2026-02-30 2026-02-29 2100-02-29 2026-04-31 2026-00-01 2026-01-00 2026-1-001 26-01-0100 2026-01-1x; do
+    expect "an erratum of $date" 2 "date '$date' is not YYYY-MM-DD" golden erratum one --id E3 --date "$date" --cases 0003 --text "more"
+done
+cp -r again leap
+expect "an erratum of a leap day" 0 "marked one" golden erratum leap --id E3 --date 2028-02-29 --cases 0003 --text "more"
+for keys in "0003,,0004" ",0003" "0003," "," ""; do
+    expect "an erratum of cases '$keys'" 2 "--cases: a key is empty" golden erratum one --id E3 --date 2026-11-22 --cases "$keys" --text "more"
+done
 expect "an empty text" 2 "text is empty" golden erratum one --id E3 --date 2026-11-22 --cases 0003 --text ""
 expect "a text that is not UTF-8" 2 "is not UTF-8" golden erratum one --id E3 --date 2026-11-22 --cases 0003 --text $'\xff'
 expect "superseded by itself" 2 "cannot be superseded by itself" golden erratum one --id E3 --date 2026-11-22 --cases 0003 --text "more" --superseded-by one

@@ -131,6 +131,7 @@ refused "-o needs a value" check one.json -o
 refused "--s is unknown, or begins more than one" check --s one.json
 refused "--cases needs a value" golden erratum pack --cases
 expect "--help" 0 "Exit codes: 0 all passed" "$kvgold" --help
+check "... has every action of golden" grep -q "make, verify, inspect, diff, expand, erratum$" <<<"$output"
 expect "no command" 2 "usage: kvgold COMMAND" "$kvgold"
 expect "--version" 0 "kvgold 0." "$kvgold" --version
 expect "an unknown command is named" 2 "no command 'chekc'" "$kvgold" chekc
