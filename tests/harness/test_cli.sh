@@ -556,7 +556,6 @@ expect "... over the file size limit" 3 "File too large" limited 0 "$kvgold" ben
 check "... leaves what was there" test "$(cat sizes_out.json)" == old
 expect "pool bench: a folder that is not there" 3 "nowhere/x.json: cannot write" "$kvgold" pool bench sizes.json --json nowhere/x.json
 check "... is found before anything is measured" test "$(wc -l <<<"$output")" == 1
-expect "pool bench has no cases" 2 "--filter chooses cases" "$kvgold" bench sizes.json --filter nope
 mkdir -p blocked/pool.json
 expect "pool run: a folder in the file's place" 3 "blocked/pool.json: cannot write: Is a directory" \
     "$kvgold" pool run "$source_dir/configs/ci_pool.json" --ops 1000 -o blocked
