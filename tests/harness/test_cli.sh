@@ -616,7 +616,9 @@ expect "bench-tables of models" 0 "| bf16 | 4000, 4.00 ms, 25 %, 1.00 x |" "$sou
 sed 's/UNIMPLEMENTED/FAIL/' cells.json > wrong_cells.json
 expect "bench-tables without its file" 2 "bench-tables: absent.json: No such file" "$source_dir/ci/bench-tables" absent.json
 expect "bench-tables of no JSON" 2 "README.md: not JSON" "$source_dir/ci/bench-tables" "$source_dir/README.md"
-expect "bench-tables of another JSON" 2 "no case with a status" "$source_dir/ci/bench-tables" "$source_dir/configs/ci_formats.json"
+expect "bench-tables of another JSON" 2 "not a list of cases" "$source_dir/ci/bench-tables" "$source_dir/configs/ci_formats.json"
+echo '[{"us": 5}]' >other_bench.json
+expect "bench-tables of another bench" 2 "no case has a status" "$source_dir/ci/bench-tables" other_bench.json
 expect "bench-tables of a wrong answer" 1 "| int4 | FAIL |" "$source_dir/ci/bench-tables" wrong_cells.json
 if [[ ! -e /dev/nvidia0 ]]; then
     expect "bench for a GPU where there is none" 77 "backend cuda" "$kvgold" bench "$source_dir/configs/bench_gpu_rows.json"
