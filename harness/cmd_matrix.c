@@ -1,7 +1,6 @@
 #include <errno.h>
 #include <getopt.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -13,6 +12,7 @@
 #include "harness/matrix_files.h"
 #include "harness/matrix_print.h"
 #include "harness/version.h"
+#include "harness/whole_file.h"
 
 static const char help_text[] =
     "usage: kvgold matrix [options]\n\n"
@@ -235,19 +235,6 @@ static kvg_status take_format(const matrix_options *o, kvg_format format, cJSON 
     return s ? s : print_table(o, &shape, parties, count, json, totals);
 }
 
-static kvg_status write_json(const char *path, cJSON *root)
-{
-    char *text = cJSON_Print(root);
-    if (!text) return kvg_fail(KVG_ERR_MEMORY, "cannot hold the JSON text");
-    FILE *file = fopen(path, "w");
-    const bool written = file && fprintf(file, "%s\n", text) > 0;
-    const int error = errno;
-    const bool closed = file && fclose(file) == 0;
-    free(text);
-    if (written && closed) return KVG_OK;
-    return kvg_fail(KVG_ERR_IO, "cannot write %s: %s", path, strerror(written ? errno : error));
-}
-
 int kvg_command_matrix(int argc, char **argv)
 {
     static matrix_options o = {.shape = {.dtype = KVG_DTYPE_BF16, .kv_heads = 4, .head_dim = 128, .block_tokens = 16,
@@ -272,7 +259,7 @@ int kvg_command_matrix(int argc, char **argv)
         s = kvg_fail(KVG_ERR_NOT_FOUND, "%s has no file FORMAT.ENGINE.answer.safetensors of an engine in the table",
                      o.answers);
     }
-    if (!s && o.json) s = write_json(o.json, root);
+    if (!s && o.json) s = kvg_whole_file_write_json(o.json, root);
     cJSON_Delete(root);
     if (s) return kvg_command_fail("matrix", s);
     if (o.prompt) printf("%zu engines: %s\n", totals.prompts, o.prompt);

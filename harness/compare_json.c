@@ -1,11 +1,9 @@
-#include <errno.h>
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include <cJSON.h>
 
 #include "harness/compare_print.h"
+#include "harness/whole_file.h"
 
 /* Memory that lacks shows when the whole is printed: cJSON then leaves members out and returns NULL. */
 static void add_ratio(cJSON *object, const char *key, double x)
@@ -150,16 +148,7 @@ static cJSON *report_of(const kvg_comparison *c, int exit_code)
 kvg_status kvg_compare_write_json(const kvg_comparison *c, const char *path, int exit_code)
 {
     cJSON *report = report_of(c, exit_code);
-    char *text = report ? cJSON_Print(report) : NULL;
-    FILE *file = text ? fopen(path, "w") : NULL;
-    kvg_status s = KVG_OK;
-    if (!text) {
-        s = kvg_fail(KVG_ERR_MEMORY, "no memory for the report");
-    } else if (!file || fprintf(file, "%s\n", text) < 0 || fflush(file) != 0) {
-        s = kvg_fail(KVG_ERR_IO, "%s: cannot write: %s", path, strerror(errno));
-    }
-    if (file && fclose(file) != 0 && !s) s = kvg_fail(KVG_ERR_IO, "%s: cannot write: %s", path, strerror(errno));
-    cJSON_free(text);
+    kvg_status s = kvg_whole_file_write_json(path, report);
     cJSON_Delete(report);
     return s;
 }

@@ -222,8 +222,7 @@ static bool must_refuse(const kvg_model_setup *setup)
     return on_tensor_cores && dim != 64 && dim != 128 && dim != 256;
 }
 
-/* Opens the runner that may refuse; it must do so where a rule says it, and nowhere else. A GPU that gives a CTA too
- * little shared memory (99 KiB on sm_89 and sm_120) may refuse for that. */
+/* Opens the runner that may refuse; it must do so where a rule says it, and nowhere else. */
 static bool open_first(const kvg_model_setup *setup, const char *name, void **opened)
 {
     const kvg_problem append = kvg_model_append(setup, 0, 1);
@@ -231,9 +230,8 @@ static bool open_first(const kvg_model_setup *setup, const char *name, void **op
     const bool has_rows = s == KVG_OK;
     if (has_rows) s = runners[1]->open(setup, opened);
     const bool is_refused = !has_rows || s == KVG_ERR_UNIMPLEMENTED;
-    const bool is_small = is_refused && has_rows && strstr(kvg_error_text(), "bytes of shared memory");
     if (!is_refused) check(s);
-    if (is_refused == must_refuse(setup) || is_small) return !is_refused;
+    if (is_refused == must_refuse(setup)) return !is_refused;
     fprintf(stderr, "FAILED: %s, K %s, V %s, %s, %s: %s\n", name, kvg_format_get(setup->storage[KVG_K].format)->name,
             kvg_format_get(setup->storage[KVG_V].format)->name, kvg_dtype_name(setup->dtype),
             kvg_profile_get(setup->profile)->name, is_refused ? kvg_error_text() : "must be refused");
