@@ -1,6 +1,8 @@
-/* The matrix instruction of the GPU that is here against the reference's model of it, bit for bit.
+/* The matrix instructions of the GPU that is here against the reference's model of them, bit for bit: mma.sync on every
+ * chip, and on Hopper wgmma, whose sums are the same.
  *
- * usage: test_gpu_mma [TILES]    tiles of 128 outputs per class and type; the default gives more than 10^8 outputs
+ * usage: test_gpu_mma [TILES]    tiles of 128 outputs per class and type, a multiple of 4; the default gives more than
+ *                                10^8 outputs of each instruction
  *
  * Exit status: 0 no mismatch, 1 mismatches or a CUDA error, 77 no GPU or none with a profile. KVGOLD_REQUIRE=sm90 in
  * the environment makes anything but an SM 90 that was tested a failure. */
@@ -13,6 +15,7 @@
 #include "gpu/gpu.h"
 #include "reference/tensor_core.h"
 #include "tests/gpu/mma_compare.h"
+#include "tests/gpu/wgmma_tiles.h"
 #include "harness/mma_inputs.h"
 
 enum { SEED = 0x6D6D61, SKIP = 77, DEFAULT_TILES = 16640, KIND_TILES = 1024 };
@@ -213,7 +216,42 @@ static void tiles_close(tiles *t)
     for (size_t i = 0; i < sizeof device / sizeof device[0]; i++) kvg_gpu_free(device[i]);
 }
 
-static void run_class(tiles *t, const kvg_profile_info *profile, kvg_dtype dtype, const kvg_mma_class *class)
+static kvg_status by_wgmma(kvg_dtype dtype, size_t tiles, const uint16_t *a, const uint16_t *b, const float *c,
+                           float *d, kvg_stream *stream)
+{
+    return wgmma_tiles(dtype, false, false, tiles, a, b, c, d, stream);
+}
+
+static kvg_status by_wgmma_turned(kvg_dtype dtype, size_t tiles, const uint16_t *a, const uint16_t *b, const float *c,
+                                  float *d, kvg_stream *stream)
+{
+    return wgmma_tiles(dtype, true, false, tiles, a, b, c, d, stream);
+}
+
+static kvg_status by_wgmma_fresh(kvg_dtype dtype, size_t tiles, const uint16_t *a, const uint16_t *b, const float *c,
+                                 float *d, kvg_stream *stream)
+{
+    return wgmma_tiles(dtype, false, true, tiles, a, b, c, d, stream);
+}
+
+/* The ways in which the device makes a tile. */
+typedef struct instruction {
+    const char *name;
+    uint32_t sm;      /* the chip that has it; 0: all have */
+    bool without_c;   /* c is +0 */
+    kvg_status (*run)(kvg_dtype dtype, size_t tiles, const uint16_t *a, const uint16_t *b, const float *c, float *d,
+                      kvg_stream *stream);
+} instruction;
+
+static const instruction instructions[] = {
+    {"mma.sync", 0, false, kvg_gpu_mma},
+    {"wgmma, b by columns", 90, false, by_wgmma},
+    {"wgmma, b by rows", 90, false, by_wgmma_turned},
+    {"wgmma that begins with nothing", 90, true, by_wgmma_fresh},
+};
+
+static void run_class(tiles *t, const kvg_profile_info *profile, kvg_dtype dtype, const kvg_mma_class *class,
+                      const instruction *how)
 {
     int refused = 0;
 #pragma omp parallel for schedule(static) reduction(+ : refused)
@@ -221,29 +259,32 @@ static void run_class(tiles *t, const kvg_profile_info *profile, kvg_dtype dtype
         uint16_t *a = t->a + i * KVG_TILE_A, *b = t->b + i * KVG_TILE_B;
         float *c = t->c + i * KVG_TILE_C;
         kvg_mma_tile_fill(class, dtype, SEED, i, a, b, c);
+        if (how->without_c) memset(c, 0, KVG_TILE_C * sizeof *c);
         refused += kvg_reference_mma(profile->profile, dtype, 1, a, b, c, t->expected + i * KVG_TILE_C) != KVG_OK;
     }
     if (refused) check(kvg_fail(KVG_ERR_INVALID, "the reference refused %d tiles", refused));
     check(kvg_gpu_upload(t->device_a, t->a, t->count * KVG_TILE_A * sizeof *t->a, NULL));
     check(kvg_gpu_upload(t->device_b, t->b, t->count * KVG_TILE_B * sizeof *t->b, NULL));
     check(kvg_gpu_upload(t->device_c, t->c, t->count * KVG_TILE_C * sizeof *t->c, NULL));
-    check(kvg_gpu_mma(dtype, t->count, t->device_a, t->device_b, t->device_c, t->device_c, NULL));
+    check(how->run(dtype, t->count, t->device_a, t->device_b, t->device_c, t->device_c, NULL));
     memset(t->got, 0xA5, t->count * KVG_TILE_C * sizeof *t->got);
     check(kvg_gpu_download(t->got, t->device_c, t->count * KVG_TILE_C * sizeof *t->got, NULL));
 }
 
-static int run(const kvg_profile_info *profile, size_t count)
+/* All classes by one instruction; how many outputs differ. */
+static uint64_t run_instruction(const kvg_profile_info *profile, const instruction *how, size_t count)
 {
     static const kvg_dtype dtypes[] = {KVG_DTYPE_F16, KVG_DTYPE_BF16};
     static kind_table kinds;
     uint64_t outputs = 0, mismatches = 0;
     tiles t = tiles_open(count);
-    printf("%-18s %-5s %12s %12s\n", "class", "type", "outputs", "mismatches");
+    kinds.rows = 0, kinds.dropped = 0;
+    printf("\n%s\n%-18s %-5s %12s %12s\n", how->name, "class", "type", "outputs", "mismatches");
     for (size_t i = 0; i < 2 * kvg_mma_class_count; i++) {
         const kvg_mma_class *class = &kvg_mma_classes[i / 2];
         const kvg_dtype dtype = dtypes[i % 2];
         mma_tally tally = {0};
-        run_class(&t, profile, dtype, class);
+        run_class(&t, profile, dtype, class, how);
         mma_compare(&tally, profile, dtype, t.count, t.a, t.b, t.c, t.expected, t.got);
         kinds_add(&kinds, dtype, count < KIND_TILES ? count : KIND_TILES, t.a, t.b, t.c, t.expected, t.got);
         printf("%-18s %-5s %12" PRIu64 " %12" PRIu64 "\n", class->name, kvg_dtype_name(dtype), tally.outputs,
@@ -254,7 +295,17 @@ static int run(const kvg_profile_info *profile, size_t count)
     }
     kinds_print(&kinds);
     tiles_close(&t);
-    printf("\n%s: %" PRIu64 " outputs, %" PRIu64 " mismatches\n", profile->name, outputs, mismatches);
+    printf("\n%s, %s: %" PRIu64 " outputs, %" PRIu64 " mismatches\n", profile->name, how->name, outputs, mismatches);
+    return mismatches;
+}
+
+static int run(const kvg_profile_info *profile, uint32_t sm, size_t count)
+{
+    uint64_t mismatches = 0;
+    for (size_t i = 0; i < sizeof instructions / sizeof instructions[0]; i++) {
+        const instruction *how = &instructions[i];
+        if (how->sm == 0 || how->sm == sm) mismatches += run_instruction(profile, how, count);
+    }
     return mismatches == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 
@@ -265,8 +316,8 @@ int main(int argc, char **argv)
     size_t found;
     char name[16];
     const long long count = argc > 1 ? atoll(argv[1]) : DEFAULT_TILES;
-    if (count < 1) {
-        printf("usage: test_gpu_mma [TILES]\n");
+    if (count < 1 || count % 4) { /* wgmma takes four tiles at once */
+        printf("usage: test_gpu_mma [TILES], a multiple of 4\n");
         return 2;
     }
     check(kvg_gpu_devices(&device, 1, &found));
@@ -275,5 +326,5 @@ int main(int argc, char **argv)
     snprintf(name, sizeof name, "sm%" PRIu32, device.sm);
     if (require() && strcmp(require(), name) != 0) return nothing("the GPU is another one");
     if (kvg_profile_of_sm(device.sm, &profile)) return nothing(kvg_error_text());
-    return run(kvg_profile_get(profile), (size_t)count);
+    return run(kvg_profile_get(profile), device.sm, (size_t)count);
 }

@@ -1,0 +1,102 @@
+#include "tests/gpu/wgmma_tiles.h"
+
+#include "core/profile.h"
+#include "gpu/cuda_status.cuh"
+#include "gpu/wgmma.cuh"
+
+namespace {
+
+enum { GROUP = 4, THREADS = 128, ROW_BYTES = 128, TILE_BYTES = 64 * ROW_BYTES };
+constexpr size_t A = KVG_MMA_M * KVG_MMA_K, B = KVG_MMA_K * KVG_MMA_N, C = KVG_MMA_M * KVG_MMA_N;
+
+__global__ void has_wgmma(uint32_t *out)
+{
+    *out = KVG_HAS_WGMMA;
+}
+
+#if KVG_HAS_WGMMA
+/* Where element `element` of row `row` lies: exchanged chunks of 16 bytes (gpu/wgmma.cuh). */
+__device__ uint32_t place(uint32_t row, uint32_t element)
+{
+    return row * ROW_BYTES + ((element / 8 ^ row % 8) * 8 + element % 8) * 2;
+}
+#endif
+
+/* A warpgroup for four tiles. K's way: 32 columns (rows of the tile), the 16 elements `part` of 64. V's way: 16 rows of
+ * 64 columns, the tiles' in the first or the second 32. */
+template <bool BF16, bool TURNED>
+__global__ void __launch_bounds__(THREADS)
+multiply_tiles(bool fresh, const uint16_t *all_a, const uint16_t *all_b, const float *all_c, float *all_d)
+{
+#if KVG_HAS_WGMMA
+    __shared__ __align__(1024) uint8_t tile[TILE_BYTES];
+    const size_t first = (size_t)blockIdx.x * GROUP;
+    const uint32_t warp = threadIdx.x / 32, lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
+    const uint32_t part = blockIdx.x % (TURNED ? 2 : 4), at = (uint32_t)__cvta_generic_to_shared(tile);
+    for (uint32_t i = threadIdx.x; i < TILE_BYTES; i += THREADS) tile[i] = 0xFF; /* NaN where nothing may be read */
+    __syncthreads();
+    if (TURNED) { /* the columns that no tile has are multiplied, too: by anything */
+        for (uint32_t i = threadIdx.x; i < GROUP * B; i += THREADS) {
+            const uint32_t column = part * 32 + i / B * KVG_MMA_N + i % KVG_MMA_N, k = i % B / KVG_MMA_N;
+            *(uint16_t *)(tile + place(k, column)) = all_b[(first + i / B) * B + i % B];
+        }
+    } else {
+        for (uint32_t i = threadIdx.x; i < GROUP * B; i += THREADS) {
+            const uint32_t column = i / B * KVG_MMA_N + i % KVG_MMA_N, k = i % B / KVG_MMA_N;
+            *(uint16_t *)(tile + place(column, part * KVG_MMA_K + k)) = all_b[(first + i / B) * B + i % B];
+        }
+    }
+    const uint16_t *tile_a = all_a + (first + warp) * A;
+    const size_t tile_c = (first + warp) * C;
+    uint32_t a[4];
+    for (int i = 0; i < 4; i++) {
+        a[i] = *(const uint32_t *)(tile_a + (g + i % 2 * 8) * KVG_MMA_K + 2 * t + i / 2 * 8);
+    }
+    constexpr int BLOCKS = TURNED ? 8 : 4; /* of eight columns */
+    const uint32_t mine = (TURNED ? part * 4 : 0) + warp;
+    float d[BLOCKS * 4];
+#pragma unroll
+    for (int i = 0; i < BLOCKS * 4; i++) {
+        const float c = all_c[tile_c + (g + i % 4 / 2 * 8) * KVG_MMA_N + 2 * t + i % 2];
+        d[i] = fresh ? __int_as_float(0x7FFFFFFF) : (uint32_t)i / 4 == mine ? c : 0;
+    }
+    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+    __syncthreads();
+    kvg_wgmma_begin();
+    kvg_wgmma<BF16, TURNED>(d, a, kvg_wgmma_tile(at + (TURNED ? 0 : part * KVG_MMA_K * 2), TILE_BYTES, 1024), !fresh);
+    kvg_wgmma_end();
+    kvg_wgmma_wait<0>();
+#pragma unroll
+    for (int i = 0; i < BLOCKS * 4; i++) {
+        if ((uint32_t)i / 4 == mine) all_d[tile_c + (g + i % 4 / 2 * 8) * KVG_MMA_N + 2 * t + i % 2] = d[i];
+    }
+#endif
+}
+
+kvg_status check_wgmma()
+{
+    uint32_t *device = nullptr, got = 0;
+    kvg_status s = kvg_gpu_alloc(sizeof *device, (void **)&device);
+    if (s) return s;
+    has_wgmma<<<1, 1>>>(device);
+    s = kvg_cuda_status("wgmma", cudaGetLastError());
+    if (!s) s = kvg_gpu_download(&got, device, sizeof got, nullptr);
+    kvg_gpu_free(device);
+    if (!s && !got) s = kvg_fail(KVG_ERR_UNIMPLEMENTED, "this build has no wgmma for this GPU: only sm_90a has it");
+    return s;
+}
+
+} // namespace
+
+kvg_status wgmma_tiles(kvg_dtype dtype, bool turned, bool fresh, size_t tiles, const uint16_t *a, const uint16_t *b,
+                       const float *c, float *d, kvg_stream *stream)
+{
+    kvg_status s = check_wgmma();
+    if (s) return s;
+    if (tiles % GROUP) return kvg_fail(KVG_ERR_INVALID, "wgmma takes %d tiles at once, %zu are no multiple", GROUP, tiles);
+    const bool bf16 = dtype == KVG_DTYPE_BF16;
+    const auto kernel = bf16 ? turned ? multiply_tiles<true, true> : multiply_tiles<true, false>
+                             : turned ? multiply_tiles<false, true> : multiply_tiles<false, false>;
+    kernel<<<(unsigned)(tiles / GROUP), THREADS, 0, (cudaStream_t)stream>>>(fresh, a, b, c, d);
+    return kvg_cuda_status("wgmma", cudaGetLastError());
+}
