@@ -17,6 +17,10 @@ typedef struct kvg_decode_family {
 
 extern const kvg_decode_family kvg_decode_mma, kvg_decode_simt;
 
+/* The two kinds of kernels behind kvg_decode_mma, which takes the faster one: a CTA for each query token, and bands of
+ * many rows (gpu/prefill_plan.h). The bits are the same: for tests. */
+extern const kvg_decode_family kvg_decode_mma_few, kvg_decode_mma_many;
+
 #ifdef __cplusplus
 }
 #endif

@@ -30,6 +30,18 @@ static __device__ __forceinline__ void kvg_copy(uint32_t to, uint64_t from, bool
     }
 }
 
+/* The same without the policy: for kernels of which ptxas 13.0 makes copies without a descriptor if they have one. */
+template <int BYTES> static __device__ __forceinline__ void kvg_copy(uint32_t to, uint64_t from, bool go)
+{
+    const uint32_t bytes = go ? BYTES : 0;
+    if constexpr (BYTES == 16) {
+        asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(bytes) : "memory");
+    } else {
+        asm volatile("cp.async.ca.shared.global [%0], [%1], %3, %2;"
+                     ::"r"(to), "l"(from), "r"(bytes), "n"(BYTES) : "memory");
+    }
+}
+
 /* Where a token lies: offset in its page; of the keys up to `end`. */
 static __device__ __forceinline__ uint32_t kvg_offset_of(const kvg_decode_args &a, int token, int end, uint32_t *page)
 {

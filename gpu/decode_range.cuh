@@ -16,9 +16,9 @@ struct kvg_decode_ranges {
     uint32_t ring;    /* tokens that a ring holds; 0: no ring */
 };
 
-/* `given` and `queries`: the sequence's lengths, as the inputs have them. */
-static __device__ int4 kvg_decode_range(const kvg_decode_ranges &a, uint32_t sequence, int32_t given, int32_t queries,
-                                        uint32_t query)
+/* Keys low ... high - 1 that query `query` of a sequence sees; none if high <= low. `given` and `queries`: the sequence's
+ * lengths, as the inputs have them. */
+static __device__ uint2 kvg_decode_keys(const kvg_decode_ranges &a, int32_t given, int32_t queries, uint32_t query)
 {
     const uint32_t tokens = max(given, 0);
     const int64_t length = a.tokens ? min(tokens, a.tokens) : tokens;
@@ -26,8 +26,13 @@ static __device__ int4 kvg_decode_range(const kvg_decode_ranges &a, uint32_t seq
     int64_t low = 0;
     if (a.window) low = max(low, position + 1 - (int64_t)a.window);
     if (a.ring) low = max(low, length - (int64_t)a.ring);
-    return position < low ? make_int4((int)sequence, 0, 0, 0)
-                          : make_int4((int)sequence, (int)low, (int)position + 1, 0);
+    return make_uint2((uint32_t)low, (uint32_t)max(low, position + 1));
+}
+static __device__ int4 kvg_decode_range(const kvg_decode_ranges &a, uint32_t sequence, int32_t given, int32_t queries,
+                                        uint32_t query)
+{
+    const uint2 keys = kvg_decode_keys(a, given, queries, query);
+    return keys.x < keys.y ? make_int4((int)sequence, (int)keys.x, (int)keys.y, 0) : make_int4((int)sequence, 0, 0, 0);
 }
 
 /* The sum over the lanes up to this one. */

@@ -32,62 +32,75 @@ template <int LEFT> static __device__ __forceinline__ void kvg_wgmma_wait()
 
 /* What the instruction is told of a tile in shared memory (PTX ISA, "matrix descriptor"). A row of the tile has 128
  * bytes in 16-byte chunks, chunk i of row r at place i ^ (r % 8); eight rows are a block of 1,024 bytes that starts at
- * a multiple of 1,024. `stride`: bytes from a block to the next eight rows; `leading`: if TURNED, to the next 64 columns.
- * `at` is where the first row's part begins: 32 bytes further are the next 16 elements of every row. */
-static __device__ __forceinline__ uint64_t kvg_wgmma_tile(uint32_t at, uint32_t leading, uint32_t stride)
+ * a multiple of 1,024. `at` is where the first row's part begins: 32 bytes further are the next 16 elements of every row. */
+static __device__ __forceinline__ uint64_t kvg_wgmma_tile(uint32_t at)
 {
-    return (uint64_t)(at >> 4 & 0x3FFF) | (uint64_t)(leading >> 4) << 16 | (uint64_t)(stride >> 4) << 32 | 1ull << 62;
+    constexpr uint64_t block = 1024 >> 4, exchanged = 1; /* bytes to the next block; the pattern of the chunks */
+    return (uint64_t)(at >> 4 & 0x3FFF) | block << 16 | block << 32 | exchanged << 62;
 }
 
-/* d += a b, or d = a b unless `add`. b is [columns][16], a row of the tile a column of b; with TURNED it is
- * [16][columns]. */
-template <bool BF16, bool TURNED>
-static __device__ __forceinline__ void kvg_wgmma(float (&d)[16], const uint32_t (&a)[4], uint64_t b, bool add)
+/* The same tile from `bytes` further on. The address is in the lowest 14 bits, in units of 16 bytes, and shared memory ends
+ * below 2^18 bytes: no carry. */
+static __device__ __forceinline__ uint64_t kvg_wgmma_further(uint64_t tile, uint32_t bytes)
+{
+    uint32_t low, high;
+    asm("mov.b64 {%0, %1}, %2;" : "=r"(low), "=r"(high) : "l"(tile));
+    low += bytes >> 4;
+    asm("mov.b64 %0, {%1, %2};" : "=l"(tile) : "r"(low), "r"(high));
+    return tile;
+}
+
+/* d += a b, or d = a b unless `add`, for 32 columns: d[16]. Rows of the tiles are rows of a, columns of b: 16 elements of
+ * each. */
+template <bool BF16>
+static __device__ __forceinline__ void kvg_wgmma_columns(float *d, uint64_t a, uint64_t b, bool add)
 {
     if constexpr (BF16) {
-        asm volatile("{\n.reg .pred add;\nsetp.ne.b32 add, %21, 0;\n"
+        asm volatile("{\n.reg .pred add;\nsetp.ne.b32 add, %18, 0;\n"
         "wgmma.mma_async.sync.aligned.m64n32k16.f32.bf16.bf16 "
         "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15}, "
-        "{%16, %17, %18, %19}, %20, add, 1, 1, %22;\n}"
+        "%16, %17, add, 1, 1, 0, 0;\n}"
         : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]),
           "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15])
-        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"((int)add), "n"((int)TURNED));
+        : "l"(a), "l"(b), "r"((int)add));
     } else {
-        asm volatile("{\n.reg .pred add;\nsetp.ne.b32 add, %21, 0;\n"
+        asm volatile("{\n.reg .pred add;\nsetp.ne.b32 add, %18, 0;\n"
         "wgmma.mma_async.sync.aligned.m64n32k16.f32.f16.f16 "
         "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15}, "
-        "{%16, %17, %18, %19}, %20, add, 1, 1, %22;\n}"
+        "%16, %17, add, 1, 1, 0, 0;\n}"
         : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]),
           "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15])
-        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"((int)add), "n"((int)TURNED));
+        : "l"(a), "l"(b), "r"((int)add));
     }
 }
 
-template <bool BF16, bool TURNED>
-static __device__ __forceinline__ void kvg_wgmma(float (&d)[32], const uint32_t (&a)[4], uint64_t b, bool add)
+/* d += a b, or d = a b unless `add`, for 64 columns: d[32]. a[4] is a fragment of 16 elements of each row; rows of the tile
+ * are rows of b, [16][64]. */
+template <bool BF16>
+static __device__ __forceinline__ void kvg_wgmma_rows(float *d, const uint32_t *a, uint64_t b, bool add)
 {
     if constexpr (BF16) {
         asm volatile("{\n.reg .pred add;\nsetp.ne.b32 add, %37, 0;\n"
         "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 "
         "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
         "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}, "
-        "{%32, %33, %34, %35}, %36, add, 1, 1, %38;\n}"
+        "{%32, %33, %34, %35}, %36, add, 1, 1, 1;\n}"
         : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]),
           "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]),
           "+f"(d[16]), "+f"(d[17]), "+f"(d[18]), "+f"(d[19]), "+f"(d[20]), "+f"(d[21]), "+f"(d[22]), "+f"(d[23]),
           "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]), "+f"(d[28]), "+f"(d[29]), "+f"(d[30]), "+f"(d[31])
-        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"((int)add), "n"((int)TURNED));
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"((int)add));
     } else {
         asm volatile("{\n.reg .pred add;\nsetp.ne.b32 add, %37, 0;\n"
         "wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16 "
         "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
         "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}, "
-        "{%32, %33, %34, %35}, %36, add, 1, 1, %38;\n}"
+        "{%32, %33, %34, %35}, %36, add, 1, 1, 1;\n}"
         : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]),
           "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]),
           "+f"(d[16]), "+f"(d[17]), "+f"(d[18]), "+f"(d[19]), "+f"(d[20]), "+f"(d[21]), "+f"(d[22]), "+f"(d[23]),
           "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]), "+f"(d[28]), "+f"(d[29]), "+f"(d[30]), "+f"(d[31])
-        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"((int)add), "n"((int)TURNED));
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"((int)add));
     }
 }
 

@@ -66,16 +66,17 @@ static void append_paging(id_text *t, const kvg_problem *p)
 
 uint32_t kvg_case_queries(const kvg_case *c, uint32_t sequence)
 {
-    if (sequence + 1 == c->problem.paging.sequences || c->queries < 2) return c->queries;
+    if (c->even_queries || sequence + 1 == c->problem.paging.sequences || c->queries < 2) return c->queries;
     return (const uint32_t[]){c->queries / 2, c->queries - 1, 0}[(sequence + c->queries) % 3];
 }
 
-/* ":G8:q3", then what is not as by default, ":w128", ":cap30", ":s0.5", ":sinks", ":sm90.mma16816.v1", ":e4m3". */
+/* ":G8:q3" or ":G8:q3each", then what is not as by default, ":w128", ":cap30", ":s0.5", ":sinks", ":sm90.mma16816.v1", ":e4m3". */
 static void append_attention(id_text *t, const kvg_case *c)
 {
     const kvg_attention *a = &c->problem.attention;
     char word[48];
-    snprintf(word, sizeof word, "G%u:q%u", a->query_heads / c->problem.kv_heads, c->queries);
+    snprintf(word, sizeof word, "G%u:q%u%s", a->query_heads / c->problem.kv_heads, c->queries,
+             c->even_queries ? "each" : "");
     append(t, ":", word);
     snprintf(word, sizeof word, "w%u", a->window);
     if (a->window) append(t, ":", word);

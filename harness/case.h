@@ -62,6 +62,7 @@ typedef struct kvg_case {
     const char *capture[2];
     kvg_case_scale scale;
     uint32_t queries;           /* op decode: most rows of q that a sequence has; 0 for other ops */
+    bool even_queries;     /* op decode: every sequence has all of them */
     kvg_operands operands;      /* op decode: the class that the answer is judged by; a profile has its own */
     bool relations;             /* op decode: the same questions in other ways, too: harness/relations.def */
     const char *backend;        /* "reference", "defect:<id>", a plug-in's name or path; owned by the config */
@@ -77,8 +78,9 @@ void kvg_case_policy_text(const kvg_case_policy *policy, char *out, size_t size)
 /* Writes case->id from the other fields. KVG_ERR_INVALID if it would not fit. */
 kvg_status kvg_case_name(kvg_case *c) KVG_CHECKED;
 
-/* Op decode: rows of q of a sequence. The last has all, the others in turn half, one fewer and none; where the most is
- * one, every sequence has one. */
+/* Number of query tokens of a sequence in op decode. With `even_queries` every sequence has `queries`. Else the last one
+ * has them, and the others have, in turn, half of it, one less, and zero. Example: 6 query tokens, 5 sequences:
+ * 3, 5, 0, 3, 6. If `queries` is 1, every sequence has one. */
 uint32_t kvg_case_queries(const kvg_case *c, uint32_t sequence);
 
 /* A known dialect whose bytes are judged by the value rule (KVG_DIALECT_VALUE), where an op may be. */

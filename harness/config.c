@@ -64,7 +64,7 @@ static void axis_text(const kvg_case *c, const choice *choices, axis which, char
     case AXIS_ROPE: yes_no(p->rope.dims, out, size); return;
     case AXIS_BIAS: yes_no(p->bias, out, size); return;
     case AXIS_GROUP: snprintf(out, size, "%u", p->attention.query_heads / p->kv_heads); return;
-    case AXIS_QUERIES: snprintf(out, size, "%u", c->queries); return;
+    case AXIS_QUERIES: snprintf(out, size, "%u%s", c->queries, c->even_queries ? " each" : ""); return;
     case AXIS_WINDOW: snprintf(out, size, "%u", p->attention.window); return;
     case AXIS_SOFTCAP: yes_no(p->attention.softcap > 0, out, size); return;
     case AXIS_SCORE_SCALE: yes_no(p->attention.scale > 0, out, size); return;

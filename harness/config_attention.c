@@ -1,9 +1,12 @@
 /* The axes that only op decode has: its queries, its scores, whose arithmetic it is judged by. */
 #include <float.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "harness/config_axes.h"
 #include "reference/attention_profile.h"
+
+enum { MOST_QUERIES = 16384 };
 
 kvg_status kvg_attention_read_group(kvg_config *config, kvg_json value, kvg_case *c)
 {
@@ -14,7 +17,17 @@ kvg_status kvg_attention_read_group(kvg_config *config, kvg_json value, kvg_case
 kvg_status kvg_attention_read_queries(kvg_config *config, kvg_json value, kvg_case *c)
 {
     (void)config;
-    return kvg_axis_number(value, 4096, &c->queries);
+    const char *text;
+    char rest;
+    if (kvg_json_is_string(value)) { /* "8 each" */
+        kvg_status s = kvg_json_string(value, &text);
+        if (s) return s;
+        c->even_queries = sscanf(text, "%u each%c", &c->queries, &rest) == 1 && strstr(text, " each");
+        if (c->even_queries && c->queries >= 1 && c->queries <= MOST_QUERIES) return KVG_OK;
+        return kvg_json_fail(value, "is '%s': give a number, or one with 'each': \"8 each\"", text);
+    }
+    c->even_queries = false;
+    return kvg_axis_number(value, MOST_QUERIES, &c->queries);
 }
 
 kvg_status kvg_attention_read_window(kvg_config *config, kvg_json value, kvg_case *c)

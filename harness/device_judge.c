@@ -9,6 +9,7 @@
 enum {
     RUNS = 5,              /* of tokens */
     MOST_SAMPLES = 12,     /* pairs of sequence and KV head */
+    MOST_QUERIES = 8,      /* query tokens of a pair */
     WORK = 1 << 19,        /* rows x tokens of a case of op decode that the reference does again */
 };
 
@@ -157,25 +158,24 @@ static bool has_nan(const kvg_tensor *t)
     return false;
 }
 
-/* A query of a sequence under `heads` query heads from `head` on: [query, head, dim] of both, dim 1 of lse. */
-static kvg_status judge_sample(const kvg_device_case *d, uint32_t sequence, uint32_t kv_head, uint32_t first,
-                               uint32_t heads, kvg_result *r)
+/* [query, head, dim] of both, dim 1 of lse. */
+static kvg_status judge_sample(const kvg_device_case *d, const kvg_device_rows *rows, kvg_result *r)
 {
     const kvg_attention *a = &d->problem.attention;
-    const uint32_t head = kv_head * (a->query_heads / d->problem.kv_heads) + first;
+    const uint32_t head = rows->kv_head * (a->query_heads / d->problem.kv_heads) + rows->head;
+    const size_t before = kvg_device_case_rows_before(d, rows->sequence) + rows->query;
     kvg_device_slice slice = {0};
-    kvg_status s = kvg_device_slice_decode(d, sequence, kv_head, first, heads, &slice);
-    const uint32_t queries = s ? 0 : slice.problem.attention.queries;
+    kvg_status s = kvg_device_slice_decode(d, rows, &slice);
     for (size_t i = 0; i < slice.out.count && !s; i++) {
         const kvg_tensor *want = &slice.out.tensors[i];
-        const size_t bytes = want->bytes / queries;
+        const size_t bytes = want->bytes / rows->queries;
         char what[96];
         if (has_nan(want)) s = kvg_fail(KVG_ERR_INVALID, "the reference's answer holds a NaN: the fill is of no use");
-        snprintf(what, sizeof what, "%s of sequence %u, query heads %u to %u", kvg_set_name(&slice.out, i), sequence,
-                 head, head + heads - 1);
-        for (uint32_t n = 0; n < queries && !s; n++) {
-            const size_t row = (size_t)(kvg_device_case_rows_before(d, sequence) + n) * a->query_heads + head;
-            s = compare(d, (const uint8_t *)d->out[i].data + row * (bytes / heads),
+        snprintf(what, sizeof what, "%s of sequence %u, query heads %u to %u", kvg_set_name(&slice.out, i),
+                 rows->sequence, head, head + rows->heads - 1);
+        for (uint32_t n = 0; n < rows->queries && !s; n++) {
+            const size_t row = (before + n) * a->query_heads + head;
+            s = compare(d, (const uint8_t *)d->out[i].data + row * (bytes / rows->heads),
                         (const uint8_t *)want->data + n * bytes, bytes, what, r);
         }
     }
@@ -184,21 +184,26 @@ static kvg_status judge_sample(const kvg_device_case *d, uint32_t sequence, uint
 }
 
 /* As many pairs of sequence and KV head, with as many query heads of the group, as WORK allows: the first of all, the
- * last of all, and some between. */
+ * last of all, and some between; of each up to MOST_QUERIES query tokens, from the first ones to the last ones. */
 static kvg_status judge_decode(const kvg_device_case *d, kvg_result *r)
 {
     const kvg_problem *p = &d->problem;
     const uint32_t group = p->attention.query_heads / p->kv_heads, window = p->attention.window;
     const uint32_t keys = window && window < p->tokens ? window : p->tokens;
-    const uint32_t rows = WORK / keys < 2 ? 2 : WORK / keys;
-    const uint32_t heads = rows / 2 < group ? rows / 2 : group;
-    const uint32_t samples = rows / heads < MOST_SAMPLES ? rows / heads : MOST_SAMPLES;
+    const uint32_t most = WORK / keys < 2 ? 2 : WORK / keys;
+    const uint32_t heads = most / 2 < group ? most / 2 : group;
+    const uint32_t samples = most / heads < MOST_SAMPLES ? most / heads : MOST_SAMPLES;
     kvg_status s = KVG_OK;
     for (uint32_t i = 0; i < samples && !s; i++) {
         const uint32_t sequence = (p->paging.sequences - 1) * i / (samples - 1);
-        const uint32_t kv_head = (p->kv_heads - 1) * i / (samples - 1), first = (group - heads) * i / (samples - 1);
-        if (kvg_case_queries(d->c, sequence) == 0) continue;
-        s = judge_sample(d, sequence, kv_head, first, heads, r);
+        const uint32_t all = kvg_case_queries(d->c, sequence), queries = all < MOST_QUERIES ? all : MOST_QUERIES;
+        const kvg_device_rows rows = {.sequence = sequence,
+                                      .kv_head = (p->kv_heads - 1) * i / (samples - 1),
+                                      .head = (group - heads) * i / (samples - 1),
+                                      .heads = heads,
+                                      .query = (uint32_t)((uint64_t)(all - queries) * i / (samples - 1)),
+                                      .queries = queries};
+        if (queries) s = judge_sample(d, &rows, r);
     }
     return s;
 }

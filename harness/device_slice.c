@@ -161,29 +161,32 @@ kvg_status kvg_device_slice_append(const kvg_device_case *d, uint32_t sequence, 
     return answer(out);
 }
 
-/* The first position that a query of the sequence sees. */
-static uint32_t first_seen(const kvg_device_case *d, uint32_t queries)
+/* Tokens of the sequence up to the last of the query tokens, and the first position that one of them sees. */
+static uint32_t length_of(const kvg_device_case *d, const kvg_device_rows *rows)
 {
-    const uint32_t window = d->problem.attention.window, tokens = d->problem.tokens;
-    return window && tokens >= (uint64_t)queries + window ? tokens - queries - window + 1 : 0;
+    return d->problem.tokens - kvg_case_queries(d->c, rows->sequence) + rows->query + rows->queries;
+}
+static uint32_t first_seen(const kvg_device_case *d, const kvg_device_rows *rows)
+{
+    const uint32_t window = d->problem.attention.window, length = length_of(d, rows);
+    return window && length >= (uint64_t)rows->queries + window ? length - rows->queries - window + 1 : 0;
 }
 
-kvg_status kvg_device_slice_decode(const kvg_device_case *d, uint32_t sequence, uint32_t kv_head, uint32_t first,
-                                   uint32_t heads, kvg_device_slice *out)
+kvg_status kvg_device_slice_decode(const kvg_device_case *d, const kvg_device_rows *rows, kvg_device_slice *out)
 {
     const kvg_problem *p = &d->problem;
-    const uint32_t queries = kvg_case_queries(d->c, sequence), group = p->attention.query_heads / p->kv_heads;
+    const uint32_t group = p->attention.query_heads / p->kv_heads, heads = rows->heads;
     *out = (kvg_device_slice){.problem = *p};
     out->problem.kv_heads = 1;
     out->problem.attention.query_heads = heads;
-    out->problem.attention.queries = queries;
+    out->problem.attention.queries = rows->queries;
     out->problem.paging.layers = 1;
     out->problem.paging.layer = 0;
     out->problem.paging.sequences = 1;
     out->problem.paging.blocks = d->width;
     kvg_status s = open_slice(out);
     if (s) return s;
-    const extent e = {.sequence = sequence, .first = first_seen(d, queries), .end = p->tokens, .head = kv_head,
+    const extent e = {.sequence = rows->sequence, .first = first_seen(d, rows), .end = p->tokens, .head = rows->kv_head,
                       .heads = 1};
     copy_cache(d, &e, out);
     copy_tensor_scales(d, out);
@@ -191,13 +194,14 @@ kvg_status kvg_device_slice_decode(const kvg_device_case *d, uint32_t sequence, 
         const bool seen = (uint64_t)(w + 1) * p->paging.block_tokens > e.first;
         numbers(out, KVG_ROLE_BLOCK_TABLE)[w] = seen ? (int32_t)w : -1;
     }
-    numbers(out, KVG_ROLE_LENGTHS)[0] = (int32_t)p->tokens;
-    numbers(out, KVG_ROLE_QUERY_LENGTHS)[0] = (int32_t)queries;
+    numbers(out, KVG_ROLE_LENGTHS)[0] = (int32_t)length_of(d, rows);
+    numbers(out, KVG_ROLE_QUERY_LENGTHS)[0] = (int32_t)rows->queries;
     const kvg_tensor *q = kvg_set_tensor(&out->in, KVG_ROLE_Q, KVG_K);
     const uint8_t *all = of_case(d, KVG_ROLE_Q, KVG_K)->data;
-    const size_t head = kv_head * group + first, bytes = q->bytes / queries;
-    for (uint32_t i = 0, before = kvg_device_case_rows_before(d, sequence); i < queries; i++) {
-        const size_t row = (size_t)(before + i) * p->attention.query_heads + head;
+    const size_t head = rows->kv_head * group + rows->head, bytes = q->bytes / rows->queries;
+    const size_t before = kvg_device_case_rows_before(d, rows->sequence) + rows->query;
+    for (uint32_t i = 0; i < rows->queries; i++) {
+        const size_t row = (before + i) * p->attention.query_heads + head;
         memcpy((uint8_t *)q->data + i * bytes, all + row * (bytes / heads), bytes);
     }
     copy_part(d, KVG_ROLE_SINKS, KVG_K, head * sizeof(float), out);

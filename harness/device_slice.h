@@ -23,9 +23,15 @@ kvg_status kvg_device_slice_flat(const kvg_device_case *d, uint32_t sequence, ui
 kvg_status kvg_device_slice_append(const kvg_device_case *d, uint32_t sequence, uint32_t position,
                                    kvg_device_slice *out) KVG_CHECKED;
 
-/* Op decode of one sequence and KV head, under query heads `first` to `first + heads - 1` of its group. */
-kvg_status kvg_device_slice_decode(const kvg_device_case *d, uint32_t sequence, uint32_t kv_head, uint32_t first,
-                                   uint32_t heads, kvg_device_slice *out) KVG_CHECKED;
+/* Rows of op decode: of one sequence and KV head, under query heads `head` to `head + heads - 1` of its group, query tokens
+ * `query` to `query + queries - 1` of the sequence. */
+typedef struct kvg_device_rows {
+    uint32_t sequence, kv_head, head, heads, query, queries;
+} kvg_device_rows;
+
+/* Op decode of such rows alone, as if the sequence ended with the last of them. */
+kvg_status kvg_device_slice_decode(const kvg_device_case *d, const kvg_device_rows *rows, kvg_device_slice *out)
+    KVG_CHECKED;
 
 /* Also after a failure. */
 void kvg_device_slice_free(kvg_device_slice *slice);

@@ -222,7 +222,7 @@ static kvg_status by_wgmma(kvg_dtype dtype, size_t tiles, const uint16_t *a, con
     return wgmma_tiles(dtype, false, false, tiles, a, b, c, d, stream);
 }
 
-static kvg_status by_wgmma_turned(kvg_dtype dtype, size_t tiles, const uint16_t *a, const uint16_t *b, const float *c,
+static kvg_status by_wgmma_rows(kvg_dtype dtype, size_t tiles, const uint16_t *a, const uint16_t *b, const float *c,
                                   float *d, kvg_stream *stream)
 {
     return wgmma_tiles(dtype, true, false, tiles, a, b, c, d, stream);
@@ -245,8 +245,8 @@ typedef struct instruction {
 
 static const instruction instructions[] = {
     {"mma.sync", 0, false, kvg_gpu_mma},
-    {"wgmma, b by columns", 90, false, by_wgmma},
-    {"wgmma, b by rows", 90, false, by_wgmma_turned},
+    {"wgmma as of q and K", 90, false, by_wgmma},
+    {"wgmma as of weights and V", 90, false, by_wgmma_rows},
     {"wgmma that begins with nothing", 90, true, by_wgmma_fresh},
 };
 

@@ -22,38 +22,36 @@ __device__ uint32_t place(uint32_t row, uint32_t element)
 }
 #endif
 
-/* A warpgroup for four tiles. K's way: 32 columns (rows of the tile), the 16 elements `part` of 64. V's way: 16 rows of
- * 64 columns, the tiles' in the first or the second 32. */
-template <bool BF16, bool TURNED>
+/* A warpgroup for four tiles. By columns, as op decode multiplies q and K: a and b are in shared memory, 64 and 32 rows of
+ * 64 elements, of which 16 are multiplied. By rows, as it multiplies weights and V: a is in registers, b is 16 rows of
+ * 64 columns, of which the tiles have 32. */
+template <bool BF16, bool ROWS>
 __global__ void __launch_bounds__(THREADS)
 multiply_tiles(bool fresh, const uint16_t *all_a, const uint16_t *all_b, const float *all_c, float *all_d)
 {
 #if KVG_HAS_WGMMA
-    __shared__ __align__(1024) uint8_t tile[TILE_BYTES];
+    __shared__ __align__(1024) uint8_t a_tile[TILE_BYTES], b_tile[TILE_BYTES];
+    constexpr int BLOCKS = ROWS ? 8 : 4; /* of eight columns of d */
     const size_t first = (size_t)blockIdx.x * GROUP;
     const uint32_t warp = threadIdx.x / 32, lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
-    const uint32_t part = blockIdx.x % (TURNED ? 2 : 4), at = (uint32_t)__cvta_generic_to_shared(tile);
-    for (uint32_t i = threadIdx.x; i < TILE_BYTES; i += THREADS) tile[i] = 0xFF; /* NaN where nothing may be read */
+    const uint32_t half = ROWS ? blockIdx.x % 2 * 32 : 0, part = ROWS ? 0 : blockIdx.x % 4; /* of columns; of elements */
+    for (uint32_t i = threadIdx.x; i < TILE_BYTES; i += THREADS) a_tile[i] = b_tile[i] = 0xFF; /* NaN besides */
     __syncthreads();
-    if (TURNED) { /* the columns that no tile has are multiplied, too: by anything */
-        for (uint32_t i = threadIdx.x; i < GROUP * B; i += THREADS) {
-            const uint32_t column = part * 32 + i / B * KVG_MMA_N + i % KVG_MMA_N, k = i % B / KVG_MMA_N;
-            *(uint16_t *)(tile + place(k, column)) = all_b[(first + i / B) * B + i % B];
-        }
-    } else {
-        for (uint32_t i = threadIdx.x; i < GROUP * B; i += THREADS) {
-            const uint32_t column = i / B * KVG_MMA_N + i % KVG_MMA_N, k = i % B / KVG_MMA_N;
-            *(uint16_t *)(tile + place(column, part * KVG_MMA_K + k)) = all_b[(first + i / B) * B + i % B];
-        }
+    for (uint32_t i = threadIdx.x; i < GROUP * B; i += THREADS) {
+        const uint32_t column = half + i / B * KVG_MMA_N + i % KVG_MMA_N, k = i % B / KVG_MMA_N;
+        const uint32_t to = ROWS ? place(k, column) : place(column, part * KVG_MMA_K + k);
+        *(uint16_t *)(b_tile + to) = all_b[(first + i / B) * B + i % B];
+    }
+    for (uint32_t i = threadIdx.x; i < GROUP * A; i += THREADS) { /* rows of all four, one after the other */
+        *(uint16_t *)(a_tile + place(i / KVG_MMA_K, part * KVG_MMA_K + i % KVG_MMA_K)) = all_a[first * A + i];
     }
     const uint16_t *tile_a = all_a + (first + warp) * A;
     const size_t tile_c = (first + warp) * C;
+    const uint32_t mine = half / KVG_MMA_N + warp;
     uint32_t a[4];
     for (int i = 0; i < 4; i++) {
         a[i] = *(const uint32_t *)(tile_a + (g + i % 2 * 8) * KVG_MMA_K + 2 * t + i / 2 * 8);
     }
-    constexpr int BLOCKS = TURNED ? 8 : 4; /* of eight columns */
-    const uint32_t mine = (TURNED ? part * 4 : 0) + warp;
     float d[BLOCKS * 4];
 #pragma unroll
     for (int i = 0; i < BLOCKS * 4; i++) {
@@ -62,8 +60,14 @@ multiply_tiles(bool fresh, const uint16_t *all_a, const uint16_t *all_b, const f
     }
     asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
     __syncthreads();
+    const uint64_t tile = kvg_wgmma_further(kvg_wgmma_tile((uint32_t)__cvta_generic_to_shared(b_tile)), part * 32);
     kvg_wgmma_begin();
-    kvg_wgmma<BF16, TURNED>(d, a, kvg_wgmma_tile(at + (TURNED ? 0 : part * KVG_MMA_K * 2), TILE_BYTES, 1024), !fresh);
+    if constexpr (ROWS) {
+        kvg_wgmma_rows<BF16>(d, a, tile, !fresh);
+    } else {
+        const uint64_t q = kvg_wgmma_further(kvg_wgmma_tile((uint32_t)__cvta_generic_to_shared(a_tile)), part * 32);
+        kvg_wgmma_columns<BF16>(d, q, tile, !fresh);
+    }
     kvg_wgmma_end();
     kvg_wgmma_wait<0>();
 #pragma unroll
@@ -88,15 +92,15 @@ kvg_status check_wgmma()
 
 } // namespace
 
-kvg_status wgmma_tiles(kvg_dtype dtype, bool turned, bool fresh, size_t tiles, const uint16_t *a, const uint16_t *b,
+kvg_status wgmma_tiles(kvg_dtype dtype, bool rows, bool fresh, size_t tiles, const uint16_t *a, const uint16_t *b,
                        const float *c, float *d, kvg_stream *stream)
 {
     kvg_status s = check_wgmma();
     if (s) return s;
     if (tiles % GROUP) return kvg_fail(KVG_ERR_INVALID, "wgmma takes %d tiles at once, %zu are no multiple", GROUP, tiles);
     const bool bf16 = dtype == KVG_DTYPE_BF16;
-    const auto kernel = bf16 ? turned ? multiply_tiles<true, true> : multiply_tiles<true, false>
-                             : turned ? multiply_tiles<false, true> : multiply_tiles<false, false>;
+    const auto kernel = bf16 ? rows ? multiply_tiles<true, true> : multiply_tiles<true, false>
+                             : rows ? multiply_tiles<false, true> : multiply_tiles<false, false>;
     kernel<<<(unsigned)(tiles / GROUP), THREADS, 0, (cudaStream_t)stream>>>(fresh, a, b, c, d);
     return kvg_cuda_status("wgmma", cudaGetLastError());
 }

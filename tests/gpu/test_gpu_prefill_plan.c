@@ -1,0 +1,328 @@
+/* The plan of op decode for many rows (gpu/prefill_plan.h), run on the host: which items there are, how the tree over
+ * leaves is made, and the ring of stages with all its warps, in many orders. Without a GPU. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "core/rng.h"
+#include "gpu/prefill_plan.h"
+
+static const prefill_chip hopper = {132, 232448, 233472, 2, 3}, ada = {142, 101376, 102400, 1, 1};
+
+static kvg_problem problem_of(kvg_format format, uint32_t dim, uint32_t group, uint32_t sequences, uint32_t tokens,
+                              uint32_t queries)
+{
+    kvg_problem p = {.op = KVG_OP_DECODE, .layout = KVG_LAYOUT_HND, .dtype = KVG_DTYPE_BF16, .tokens = tokens,
+                     .kv_heads = 8, .head_dim = dim};
+    p.storage[KVG_K] = p.storage[KVG_V] = (kvg_storage){.format = format, .dialect = "canonical"};
+    p.paging = (kvg_paging){.layers = 1, .blocks = 4096, .block_tokens = 16, .sequences = sequences};
+    p.attention = (kvg_attention){.query_heads = 8 * group, .queries = queries};
+    return p;
+}
+
+/* --- shapes --- */
+
+static void every_format_has_a_shape(void **state)
+{
+    (void)state;
+    static const kvg_format formats[] = {KVG_FORMAT_F16, KVG_FORMAT_E4M3, KVG_FORMAT_INT8, KVG_FORMAT_INT4,
+                                         KVG_FORMAT_NVFP4, KVG_FORMAT_MXFP4, KVG_FORMAT_ROWFP4};
+    for (size_t i = 0; i < sizeof formats / sizeof formats[0]; i++) {
+        for (uint32_t dim = 64; dim <= 256; dim *= 2) {
+            for (uint32_t queries = 8; queries <= 8192; queries *= 8) {
+                const kvg_problem p = problem_of(formats[i], dim, 8, 1, 32768, queries);
+                prefill_plan plan;
+                assert_int_equal(prefill_plan_of(&p, &hopper, &plan), KVG_OK);
+                assert_true(plan.shape.stages >= 2 && plan.shape.stages <= PREFILL_MOST_STAGES);
+                assert_true(plan.shape.depth >= 1 && plan.shape.shared <= hopper.shared);
+                assert_true((plan.shape.shared + 1024) * plan.shape.resident <= hopper.shared_all);
+                if (dim < 256) assert_int_equal(prefill_plan_of(&p, &ada, &plan), KVG_OK);
+                assert_true(plan.shape.groups == 1 || plan.shape.groups == 3);
+            }
+        }
+    }
+}
+
+static void few_rows_are_left_to_the_other_kernels(void **state)
+{
+    (void)state;
+    const kvg_problem one = problem_of(KVG_FORMAT_NVFP4, 128, 8, 16, 32768, 16),
+                      eight = problem_of(KVG_FORMAT_NVFP4, 128, 8, 16, 32768, 128),
+                      many_heads = problem_of(KVG_FORMAT_NVFP4, 128, 64, 16, 32768, 16);
+    assert_false(prefill_is_worth_it(&one));
+    assert_true(prefill_is_worth_it(&eight));
+    assert_true(prefill_is_worth_it(&many_heads));
+}
+
+static void too_many_queries_are_refused(void **state)
+{
+    (void)state;
+    const kvg_problem p = problem_of(KVG_FORMAT_NVFP4, 128, 64, 1, 32768, 1u << 22);
+    prefill_plan plan;
+    assert_int_equal(prefill_plan_of(&p, &hopper, &plan), KVG_ERR_UNIMPLEMENTED);
+}
+
+/* --- items --- */
+
+/* Every piece of every band is one item, and every node that is written has a place of its own. */
+static void check_items(const prefill_cut *cut, uint32_t bands)
+{
+    const uint32_t items = prefill_items(cut, bands);
+    uint8_t *seen = calloc((size_t)bands * cut->pieces, 1);
+    uint8_t *nodes = calloc((size_t)bands * cut->pieces, 1);
+    assert_non_null(seen);
+    assert_non_null(nodes);
+    for (uint32_t i = 0; i < items; i++) {
+        const prefill_piece p = prefill_piece_of(cut, bands, i);
+        assert_true(p.band < bands && p.piece < cut->pieces);
+        assert_int_equal(seen[(size_t)p.band * cut->pieces + p.piece]++, 0);
+        if (p.band < cut->whole) {
+            assert_int_equal(p.node, PREFILL_NO_NODE);
+            assert_int_equal(p.leaves_log, PREFILL_ALL_LEAVES_LOG);
+        } else {
+            assert_int_equal(p.node, prefill_node_of(cut, bands, p.band, p.piece));
+            assert_true(p.node < bands * cut->pieces);
+            assert_int_equal(nodes[p.node]++, 0);
+        }
+    }
+    for (uint32_t band = 0; band < bands; band++) {
+        for (uint32_t piece = 0; piece < (band < cut->whole ? 1 : cut->pieces); piece++) {
+            assert_int_equal(seen[(size_t)band * cut->pieces + piece], 1);
+        }
+    }
+    free(seen);
+    free(nodes);
+}
+
+static void every_piece_is_one_item(void **state)
+{
+    (void)state;
+    for (uint32_t whole = 0; whole < 12; whole += 3) {
+        for (uint32_t pieces = 1; pieces < 9; pieces++) {
+            for (uint32_t bands = 1; bands < 20; bands++) check_items(&(prefill_cut){whole, pieces, 3}, bands);
+        }
+    }
+    check_items(&(prefill_cut){UINT32_MAX, 1, PREFILL_ALL_LEAVES_LOG}, 17);
+}
+
+/* What the workspace has room for is what the kernels write, whatever the sequences' lengths. */
+static void nodes_fit_the_workspace(void **state)
+{
+    (void)state;
+    for (uint32_t queries = 1; queries < 20000; queries = queries * 3 + 1) {
+        for (uint32_t sequences = 1; sequences < 100; sequences = sequences * 3 + 1) {
+            const kvg_problem p = problem_of(KVG_FORMAT_NVFP4, 128, 8, sequences, 32768, queries);
+            prefill_plan plan;
+            assert_int_equal(prefill_plan_of(&p, &hopper, &plan), KVG_OK);
+            const uint32_t rows = plan.shape.groups * PREFILL_GROUP_ROWS;
+            /* One sequence has nearly all, or all have the same, or no sequence has any. */
+            const uint32_t alone = ((queries - 1) * 8 + rows - 1) / rows + sequences, none = (queries * 8 + rows - 1) / rows,
+                           each = sequences * ((queries / sequences * 8 + rows - 1) / rows);
+            assert_true(plan.bands >= none && plan.bands >= each && plan.bands + 1 >= alone);
+            const uint64_t node = prefill_node_bytes(128) * plan.shape.groups;
+            const uint32_t all = plan.bands * p.kv_heads, items = prefill_items(&plan.cut, all);
+            for (uint32_t i = 0; i < items; i++) {
+                const prefill_piece piece = prefill_piece_of(&plan.cut, all, i);
+                if (piece.node != PREFILL_NO_NODE) assert_true((piece.node + 1) * node <= plan.node_bytes);
+            }
+        }
+    }
+}
+
+/* --- the tree --- */
+
+typedef struct node {
+    uint32_t level, index; /* leaves index << level ... */
+    uint32_t from, to;     /* of them, those that the item has */
+} node;
+
+/* The leaves `first` ... `last` of an item, as the kernel merges them: each merge joins the two halves of a node of the
+ * aligned tree, as far as the item has them, and no more than `most` nodes wait. */
+static void check_tree(uint32_t first, uint32_t last, uint32_t most)
+{
+    node waiting[40];
+    uint32_t count = 0;
+    for (uint32_t leaf = first; leaf <= last; leaf++) {
+        node x = {0, leaf, leaf, leaf};
+        for (uint32_t level = 0;; level++) {
+            const prefill_step step = prefill_step_of(leaf, level, first, leaf == last);
+            assert_int_equal(x.level, level);
+            if (step == PREFILL_ENDS) {
+                assert_int_equal(leaf, last);
+                assert_int_equal(count, 0);
+                assert_int_equal(x.from, first);
+                assert_int_equal(x.to, last);
+                return;
+            }
+            if (step == PREFILL_WAITS) {
+                assert_true(leaf != last && x.index % 2 == 0);
+                waiting[count++] = x;
+                assert_true(count <= most);
+                break;
+            }
+            if (step == PREFILL_MERGES) {
+                const node left = waiting[--count];
+                assert_int_equal(left.level, level);
+                assert_int_equal(left.index + 1, x.index);
+                assert_int_equal(left.to + 1, x.from);
+                x.from = left.from;
+            } else { /* the other half is absent */
+                const uint32_t other = (x.index ^ 1) << level;
+                assert_true(other > last || other + (1u << level) <= first);
+            }
+            x.level++, x.index /= 2;
+        }
+    }
+    fail(); /* no leaf ended the item */
+}
+
+static void merges_are_those_of_the_aligned_tree(void **state)
+{
+    (void)state;
+    for (uint32_t first = 0; first < 70; first++) {
+        for (uint32_t leaves = 1; leaves < 140; leaves++) {
+            uint32_t most = 2; /* as prefill_plan_of has it */
+            while (1u << (most - 1) < leaves) most++;
+            check_tree(first, first + leaves - 1, most);
+        }
+    }
+    check_tree((1u << 23) - 3, (1u << 23) + 2, 4); /* a ring's positions come near to 2^31 */
+}
+
+/* --- the ring --- */
+
+enum { GROUPS = 3, SIDES = 2, WARPS = SIDES * PREFILL_SIDE_FILLERS + GROUPS, ITEMS = 9, MOST_TILES = 19 };
+
+typedef struct barrier {
+    uint32_t arrivals, left, phase;
+} barrier;
+
+static void arrive(barrier *b)
+{
+    if (--b->left == 0) b->left = b->arrivals, b->phase++;
+}
+/* As mbarrier.try_wait.parity: whether the phase of that parity is over. */
+static bool is_over(const barrier *b, uint32_t parity) { return (b->phase + 1) % 2 == parity; }
+
+/* A warp: a filler of a side, or a group of rows. `step` counts what it has done of its tile. */
+typedef struct warp {
+    uint32_t item, tile, global, step;
+    prefill_turn turn, mine; /* of the item's first tile; of the tile */
+    uint32_t held;           /* stage of the tile before, which a group has not released; UINT32_MAX: none */
+} warp;
+
+typedef struct ring {
+    uint32_t stages, tiles[ITEMS];
+    barrier full[PREFILL_MOST_STAGES], empty[PREFILL_MOST_STAGES];
+    uint32_t content[SIDES][PREFILL_MOST_STAGES]; /* the tile that lies there, counted over all items */
+    uint32_t users[PREFILL_MOST_STAGES];          /* groups that have not released what lies there */
+    warp warps[WARPS];
+} ring;
+
+static bool is_filler(uint32_t i) { return i < SIDES * PREFILL_SIDE_FILLERS; }
+
+static void begin_item(ring *r, uint32_t i)
+{
+    warp *w = &r->warps[i];
+    w->tile = is_filler(i) ? prefill_first_of(&w->turn, i % PREFILL_SIDE_FILLERS) : 0;
+    w->mine = w->turn;
+    prefill_turn_by(&w->mine, r->stages, w->tile);
+}
+
+static void release(ring *r, warp *w)
+{
+    r->users[w->held]--;
+    arrive(&r->empty[w->held]);
+    w->held = UINT32_MAX;
+}
+
+/* One step of warp i; false if it waits, or has ended. A tile that is written while somebody needs the one before, or one
+ * that is read before it is there, fails. */
+static bool go_on(ring *r, uint32_t i)
+{
+    warp *w = &r->warps[i];
+    if (w->item == ITEMS) return false;
+    if (w->tile >= r->tiles[w->item]) {
+        w->global += r->tiles[w->item];
+        prefill_turn_by(&w->turn, r->stages, r->tiles[w->item]);
+        if (++w->item < ITEMS) begin_item(r, i);
+        return true;
+    }
+    const uint32_t stage = w->mine.stage, tile = w->global + w->tile;
+    if (is_filler(i)) {
+        if (!is_over(&r->empty[stage], w->mine.odd ^ 1)) return false;
+        assert_int_equal(r->users[stage], 0);
+        r->content[i / PREFILL_SIDE_FILLERS][stage] = tile;
+        if (r->full[stage].left == 1) r->users[stage] = GROUPS;
+        arrive(&r->full[stage]);
+        w->tile += PREFILL_SIDE_FILLERS;
+        prefill_turn_by(&w->mine, r->stages, PREFILL_SIDE_FILLERS);
+        return true;
+    }
+    if (w->step == 0) { /* q K */
+        if (!is_over(&r->full[stage], w->mine.odd)) return false;
+        for (int side = 0; side < SIDES; side++) assert_int_equal(r->content[side][stage], tile);
+        w->step = 1;
+    } else if (w->step == 1) { /* it is done, and so is the product with V of the tile before */
+        if (w->held != UINT32_MAX) release(r, w);
+        for (int side = 0; side < SIDES; side++) assert_int_equal(r->content[side][stage], tile);
+        w->held = stage;
+        w->step = 2;
+    } else {
+        if (w->tile + 1 == r->tiles[w->item] || tile % 8 == 7) release(r, w); /* a leaf ends */
+        w->tile++;
+        prefill_turn_by(&w->mine, r->stages, 1);
+        w->step = 0;
+    }
+    return true;
+}
+
+static void run_ring(uint32_t stages, uint32_t seed)
+{
+    uint64_t draw = 0;
+    ring r = {.stages = stages};
+    for (uint32_t i = 0; i < ITEMS; i++) r.tiles[i] = (uint32_t)kvg_rng_below(seed, 0, draw++, MOST_TILES + 1);
+    for (uint32_t i = 0; i < stages; i++) {
+        r.full[i] = (barrier){SIDES, SIDES, 0};
+        r.empty[i] = (barrier){GROUPS, GROUPS, 0};
+    }
+    for (uint32_t i = 0; i < WARPS; i++) {
+        r.warps[i].held = UINT32_MAX;
+        begin_item(&r, i);
+    }
+    for (uint32_t idle = 0; idle < 5000;) { /* in any order, now one and now another far ahead */
+        const uint32_t i = (uint32_t)kvg_rng_below(seed, 0, draw++, WARPS);
+        const uint32_t steps = (uint32_t)kvg_rng_below(seed, 0, draw++, 12);
+        bool went = false;
+        for (uint32_t j = 0; j < steps && go_on(&r, i); j++) went = true;
+        idle = went ? 0 : idle + 1;
+    }
+    for (uint32_t i = 0; i < WARPS; i++) assert_int_equal(r.warps[i].item, ITEMS); /* nobody waits for ever */
+}
+
+static void the_ring_loses_no_tile(void **state)
+{
+    (void)state;
+    for (uint32_t stages = 2; stages <= PREFILL_MOST_STAGES; stages++) {
+        for (uint32_t seed = 0; seed < 200; seed++) run_ring(stages, seed);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_format_has_a_shape),
+        cmocka_unit_test(few_rows_are_left_to_the_other_kernels),
+        cmocka_unit_test(too_many_queries_are_refused),
+        cmocka_unit_test(every_piece_is_one_item),
+        cmocka_unit_test(nodes_fit_the_workspace),
+        cmocka_unit_test(merges_are_those_of_the_aligned_tree),
+        cmocka_unit_test(the_ring_loses_no_tile),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
