@@ -243,6 +243,15 @@ static kvg_status read_option(int option, memory_options *o)
     }
 }
 
+static int require(const char *config)
+{
+    size_t met, count;
+    const kvg_status s = kvg_memory_require(config, &met, &count);
+    if (s) return kvg_command_fail("memory", s);
+    printf("%zu met, %zu not\n", met, count - met);
+    return met == count ? KVG_EXIT_PASS : KVG_EXIT_FAIL;
+}
+
 int kvg_command_memory(int argc, char **argv)
 {
     static const struct option options[] = {
@@ -266,7 +275,7 @@ int kvg_command_memory(int argc, char **argv)
     if (s) return kvg_command_fail("memory", s);
     if (optind + (o.require ? 0 : 1) != argc) return kvg_command_usage("memory", "give one model, or --require CONFIG");
     if (o.require && argc > 3) return kvg_command_usage("memory", "--require takes no other option");
-    if (o.require) return kvg_memory_require(o.require);
+    if (o.require) return require(o.require);
     if (o.context_count == 0) {
         memcpy(o.contexts, default_contexts, sizeof default_contexts);
         o.context_count = sizeof default_contexts / sizeof default_contexts[0];

@@ -1,13 +1,11 @@
-/* The commands of `kvgold`, one file each. argv[0] is the command's name. They print and return an exit code: 0 all
- * passed, 1 a case failed, 2 bad usage or config, 3 environment, 77 nothing could run. */
+/* The commands of `kvgold`, one file each. argv[0] is the command's name. They print and return an exit code. */
 #ifndef KVG_HARNESS_COMMANDS_H
 #define KVG_HARNESS_COMMANDS_H
 
 #include <cjson/cJSON.h>
 
 #include "core/status.h"
-
-enum { KVG_EXIT_PASS = 0, KVG_EXIT_FAIL = 1, KVG_EXIT_USAGE = 2, KVG_EXIT_ENVIRONMENT = 3, KVG_EXIT_NOTHING = 77 };
+#include "harness/exit_code.h"
 
 int kvg_command_list(int argc, char **argv);
 int kvg_command_check(int argc, char **argv);

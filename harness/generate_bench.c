@@ -5,7 +5,7 @@
 
 #include "harness/apart.h"
 #include "harness/clock.h"
-#include "harness/commands.h"
+#include "harness/exit_code.h"
 
 /* --- cells --- */
 

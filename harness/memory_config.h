@@ -2,8 +2,12 @@
 #ifndef KVG_HARNESS_MEMORY_CONFIG_H
 #define KVG_HARNESS_MEMORY_CONFIG_H
 
+#include <stddef.h>
+
+#include "core/status.h"
+
 /* Measures every requirement of the config and prints a line for each; a shortfall names the bytes that cause it.
- * Returns the program's exit code: 0 all met, 1 a shortfall, 2 a bad config, 3 no memory or file. */
-int kvg_memory_require(const char *path);
+ * *count of them, *met are met. KVG_ERR_INVALID: a bad config; KVG_ERR_IO: a file that cannot be read. */
+kvg_status kvg_memory_require(const char *path, size_t *met, size_t *count) KVG_CHECKED;
 
 #endif

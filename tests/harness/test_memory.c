@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -82,6 +83,16 @@ static void test_what_cannot_be_held_is_refused(void **state)
     assert_int_equal(kvg_memory_measure(&m, &plan, 0, &use), KVG_ERR_INVALID);
 }
 
+/* The exit code of `kvgold memory --require PATH`. */
+static int require_file(const char *path)
+{
+    char file[4096];
+    char *argv[] = {"memory", "--require", file, NULL};
+    snprintf(file, sizeof file, "%s", path);
+    optind = 0; /* glibc: start anew */
+    return kvg_command_memory(3, argv);
+}
+
 /* Writes a config and returns the exit code of --require. */
 static int require(const char *text)
 {
@@ -90,7 +101,7 @@ static int require(const char *text)
     assert_non_null(f);
     fputs(text, f);
     fclose(f);
-    return kvg_memory_require(path);
+    return require_file(path);
 }
 
 #define CONFIG(list) "{\"kvgold\": 1, \"name\": \"t\", \"memory\": [" list "]}"
@@ -126,7 +137,7 @@ static void test_a_config_can_demand_a_saving(void **state)
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         if (require(bad[i]) != KVG_EXIT_USAGE) fail_msg("must be refused: %s", bad[i]);
     }
-    assert_int_equal(kvg_memory_require(KVG_BINARY_DIR "/no such file.json"), KVG_EXIT_ENVIRONMENT);
+    assert_int_equal(require_file(KVG_BINARY_DIR "/no such file.json"), KVG_EXIT_ENVIRONMENT);
 }
 
 int main(void)
