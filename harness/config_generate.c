@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "harness/config_axes.h"
-#include "harness/generate_defects.h"
+#include "harness/defect_planted.h"
 #include "harness/model_config.h"
 
 /* Axes that are a product, as those of other groups are. */

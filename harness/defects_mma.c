@@ -3,7 +3,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "harness/mma_inputs.h"
+#include "harness/mma_tile.h"
 
 bool kvg_mma_applies(const kvg_problem *p, kvg_side side)
 {

@@ -181,13 +181,3 @@ void kvg_mma_tile_fill(const kvg_mma_class *class, kvg_dtype dtype, uint64_t see
     if (class->cancel) cancel(&s, class, a, b);
     for (int i = 0; i < KVG_TILE_C; i++) c[i] = kvg_f32_of_bits(addend(&s, class) | (uint32_t)class->minus << 31);
 }
-
-void kvg_mma_operands(const uint16_t *a, const uint16_t *b, int output, uint16_t row[KVG_MMA_K],
-                  uint16_t column[KVG_MMA_K])
-{
-    const int m = output / KVG_MMA_N, n = output % KVG_MMA_N;
-    for (int k = 0; k < KVG_MMA_K; k++) {
-        row[k] = a[m * KVG_MMA_K + k];
-        column[k] = b[k * KVG_MMA_N + n];
-    }
-}

@@ -8,13 +8,7 @@
 #include <stdint.h>
 
 #include "core/format.h"
-#include "core/profile.h"
-
-enum {
-    KVG_TILE_A = KVG_MMA_M * KVG_MMA_K, /* elements of the operands of one tile */
-    KVG_TILE_B = KVG_MMA_K * KVG_MMA_N,
-    KVG_TILE_C = KVG_MMA_M * KVG_MMA_N
-};
+#include "harness/mma_tile.h"
 
 typedef struct kvg_mma_class {
     const char *name;
@@ -39,9 +33,5 @@ extern const size_t kvg_mma_class_count;
 /* a[16][16], b[16][8], c[16][8], row-major. */
 void kvg_mma_tile_fill(const kvg_mma_class *class, kvg_dtype dtype, uint64_t seed, uint64_t index, uint16_t *a,
                        uint16_t *b, float *c);
-
-/* Row m of a and column n of b of a tile. */
-void kvg_mma_operands(const uint16_t *a, const uint16_t *b, int output, uint16_t row[KVG_MMA_K],
-                  uint16_t column[KVG_MMA_K]);
 
 #endif

@@ -8,7 +8,7 @@
 
 #include "harness/check.h"
 #include "harness/clock.h"
-#include "harness/generate_defects.h"
+#include "harness/defect_planted.h"
 #include "harness/quality_hooks.h"
 #include "harness/quality_session.h"
 #include "reference/model_run.h"

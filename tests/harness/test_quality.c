@@ -12,7 +12,7 @@
 
 #include "core/rng.h"
 #include "harness/config.h"
-#include "harness/generate_defects.h"
+#include "harness/defect_planted.h"
 #include "harness/generate_memory.h"
 #include "harness/quality_run.h"
 

@@ -1,4 +1,4 @@
-#include "harness/generate_defects.h"
+#include "harness/defect_planted.h"
 
 #include <math.h>
 #include <stdlib.h>
