@@ -1,12 +1,13 @@
 #define _DEFAULT_SOURCE /* readlink */
+#include "harness/backends.h"
+
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "harness/check.h"
-#include "harness/device_bench.h"
-#include "harness/generate_bench.h"
+#include "harness/defects.h"
+#include "reference/reference.h"
 
 #ifdef KVG_HAS_GPU
 #include "gpu/gpu.h"
@@ -112,13 +113,18 @@ const kvg_bench_device *kvg_bench_device_of(const char *backend)
     return NULL;
 }
 
-kvg_status kvg_generate_bench_device_find(kvg_generate_bench_device *out)
+kvg_status kvg_bench_model_of_gpu(const kvg_bench_device **device, const kvg_bench_model **model,
+                                  const kvg_model_runner **runner)
 {
 #ifdef KVG_HAS_GPU
-    *out = (kvg_generate_bench_device){kvg_gpu_bench(), kvg_gpu_bench_model(), kvg_gpu_model_runner()};
+    *device = kvg_gpu_bench();
+    *model = kvg_gpu_bench_model();
+    *runner = kvg_gpu_model_runner();
     return KVG_OK;
 #else
-    *out = (kvg_generate_bench_device){0};
+    *device = NULL;
+    *model = NULL;
+    *runner = NULL;
     return fail_without_cuda(KVG_ERR_UNIMPLEMENTED);
 #endif
 }

@@ -8,8 +8,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "harness/backends.h"
 #include "harness/candidate_call.h"
-#include "harness/check.h"
 #include "harness/clock.h"
 
 /* Whether this thread rounds to nearest and keeps subnormals, as every line of the reference relies on. */

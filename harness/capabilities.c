@@ -1,3 +1,4 @@
+#include "harness/backends.h"
 #include "harness/capabilities.h"
 
 #include <stdio.h>

@@ -3,12 +3,10 @@
 #ifndef KVG_HARNESS_CAPABILITIES_H
 #define KVG_HARNESS_CAPABILITIES_H
 
-#include "harness/check.h"
+#include "harness/case.h"
+#include "harness/result.h"
 
 typedef struct kvg_capabilities kvg_capabilities;
-
-/* The words that a detail of such a SKIP starts with. */
-#define KVG_UNCLAIMED "unclaimed: "
 
 /* Reads a file, strictly: KVG_ERR_INVALID names the file, the place and what is wrong. */
 kvg_status kvg_capabilities_open(const char *path, kvg_capabilities **out) KVG_CHECKED;

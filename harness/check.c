@@ -3,7 +3,6 @@
 #include <assert.h>
 #include <inttypes.h>
 #include <math.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +13,7 @@
 #include "harness/describe.h"
 #include "harness/judge_decode.h"
 #include "harness/relations.h"
+#include "harness/separation.h"
 
 /* Everything one case holds while it runs. `expected` is written by the reference and then made read-only. */
 typedef struct running_case {
@@ -48,16 +48,6 @@ static kvg_status set_up(const kvg_case *c, running_case *b)
 }
 
 /* --- judging --- */
-
-void kvg_result_fail(kvg_result *r, const char *format, ...)
-{
-    if (r->verdict == KVG_VERDICT_FAIL) return;
-    r->verdict = KVG_VERDICT_FAIL;
-    va_list args;
-    va_start(args, format);
-    vsnprintf(r->detail, sizeof r->detail, format, args);
-    va_end(args);
-}
 
 /* One output tensor, byte for byte. */
 static void judge_bytes(const running_case *b, size_t index, const kvg_tensor *answer, kvg_result *r)

@@ -12,6 +12,7 @@
 #include <cjson/cJSON.h>
 
 #include "golden/golden.h"
+#include "harness/backends.h"
 #include "harness/capabilities.h"
 #include "harness/check.h"
 #include "harness/child.h"

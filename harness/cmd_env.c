@@ -6,7 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "harness/check.h"
+#include "harness/backends.h"
 #include "harness/child.h"
 #include "harness/commands.h"
 #include "harness/version.h"

@@ -7,8 +7,8 @@
 #include <unistd.h>
 
 #include "core/mode.h"
+#include "harness/backends.h"
 #include "harness/candidate.h"
-#include "harness/check.h"
 #include "harness/clock.h"
 #include "harness/commands.h"
 #include "harness/generate_memory.h"

@@ -7,7 +7,7 @@
 
 #include <cjson/cJSON.h>
 
-#include "harness/check.h"
+#include "harness/backends.h"
 #include "harness/commands.h"
 #include "harness/matrix_files.h"
 #include "harness/matrix_print.h"

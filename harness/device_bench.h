@@ -8,8 +8,8 @@
 #include <cjson/cJSON.h>
 
 #include "core/bench_device.h"
-#include "harness/check.h"
 #include "harness/config.h"
+#include "harness/result.h"
 
 enum { KVG_DEVICE_DEFAULT_RUNS = 15, KVG_DEVICE_QUICK_RUNS = 5 };
 
@@ -48,9 +48,6 @@ typedef struct kvg_device_measurement {
     kvg_bench_clock clock;
     double seconds;                 /* that the whole case took here: filling, judging, timing */
 } kvg_device_measurement;
-
-/* The device of a backend's name; NULL: it has none in this build. Opens nothing. */
-const kvg_bench_device *kvg_bench_device_of(const char *backend);
 
 /* Measures one case in this process, which has opened the device. Never fails: what goes wrong is in *out. */
 void kvg_device_measure(const kvg_case *c, const kvg_bench_device *device, const kvg_bench_info *info,

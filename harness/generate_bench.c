@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "harness/apart.h"
+#include "harness/backends.h"
 #include "harness/clock.h"
 #include "harness/exit_code.h"
 
@@ -132,6 +133,11 @@ static void choose_cells(bench *b, const char *filter)
         kvg_generate_bench_id(&cell, id, sizeof id);
         if (!filter || strstr(id, filter)) b->cells[b->count++] = cell;
     }
+}
+
+kvg_status kvg_generate_bench_device_find(kvg_generate_bench_device *out)
+{
+    return kvg_bench_model_of_gpu(&out->device, &out->model, &out->runner);
 }
 
 kvg_status kvg_generate_bench(const kvg_generate_bench_config *config, const kvg_generate_bench_device *device,

@@ -3,7 +3,9 @@
 #ifndef KVG_HARNESS_GENERATE_CASE_H
 #define KVG_HARNESS_GENERATE_CASE_H
 
-#include "harness/quality.h"
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 
 /* Layers whose K and V are stored in the case's formats; the others keep the model type. */
 typedef enum kvg_quantised_layers { KVG_LAYERS_ALL, KVG_LAYERS_SLIDING, KVG_LAYERS_FULL } kvg_quantised_layers;
@@ -11,6 +13,12 @@ typedef enum kvg_quantised_layers { KVG_LAYERS_ALL, KVG_LAYERS_SLIDING, KVG_LAYE
 extern const char *const kvg_quantised_layers_names[]; /* as in configs; NULL-terminated in enum order */
 
 enum { KVG_GENERATE_DEFECTS = 16 };
+
+/* What a run may lose at most; +Inf (top1: 0) where nobody says. */
+typedef struct kvg_quality_limits {
+    double loss, kl; /* bits: of the means */
+    double top1;     /* at least */
+} kvg_quality_limits;
 
 typedef struct kvg_generate_case {
     bool given;               /* false: the case is of one op */

@@ -72,11 +72,6 @@ static bool is_unknown(const kvg_quality_row *r)
 
 /* --- by position --- */
 
-uint32_t kvg_quality_bucket_from(unsigned bucket)
-{
-    return bucket ? (uint32_t)KVG_QUALITY_FIRST << (bucket - 1) : 0;
-}
-
 static void fill_buckets(const kvg_quality_row *rows, size_t count, kvg_quality *out)
 {
     sums all[KVG_QUALITY_BUCKETS] = {{0}};

@@ -1,3 +1,4 @@
+#include "harness/backends.h"
 #include "harness/quality_check.h"
 
 #include <inttypes.h>
@@ -6,9 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "harness/check.h"
 #include "harness/clock.h"
 #include "harness/defect_planted.h"
+#include "harness/generate_memory.h"
 #include "harness/quality_hooks.h"
 #include "harness/quality_session.h"
 #include "reference/model_run.h"

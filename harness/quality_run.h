@@ -50,23 +50,8 @@ const float *kvg_quality_logits(const kvg_quality_answer *answer, uint32_t text,
 kvg_status kvg_quality_measure(const kvg_quality_texts *texts, const kvg_quality_answer *base,
                                const kvg_quality_answer *own, uint64_t seed, kvg_quality *out) KVG_CHECKED;
 
-/* Rows of `own` that `base` has too, compared as bits. */
-typedef struct kvg_quality_bits {
-    uint64_t rows, differ;   /* rows; `bytes` of them */
-    uint64_t compared_bytes, bytes;
-    uint32_t text, row, token; /* of the first difference */
-    float expected, got;
-} kvg_quality_bits;
-
+/* The rows of `own` that `base` has too, compared as bits. */
 kvg_quality_bits kvg_quality_compare_bits(const kvg_quality_answer *base, const kvg_quality_answer *own);
-
-/* Where generated text leaves the base's: `greedy` for a text that does not. */
-typedef struct kvg_quality_greedy {
-    uint32_t texts, tokens;  /* of each */
-    uint32_t same;           /* texts without a difference */
-    uint32_t first;          /* the earliest difference; tokens: none */
-    double median;           /* of the first differences */
-} kvg_quality_greedy;
 
 kvg_quality_greedy kvg_quality_compare_greedy(const kvg_quality_answer *base, const kvg_quality_answer *own);
 

@@ -3,6 +3,7 @@
 #define KVG_HARNESS_QUALITY_SESSION_H
 
 #include "harness/quality_check.h"
+#include "harness/quality_run.h"
 
 /* The model type as a storage format. */
 kvg_storage kvg_quality_plain_storage(kvg_dtype dtype);

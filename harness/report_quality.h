@@ -1,11 +1,11 @@
-/* The part of a report that only op generate has; private to harness/report*.c and harness/result*.c. */
+/* The part of a report that only op generate has; private to harness/report*.c and harness/result_line*.c. */
 #ifndef KVG_HARNESS_REPORT_QUALITY_H
 #define KVG_HARNESS_REPORT_QUALITY_H
 
 #include <stdio.h>
 
 #include "golden/golden.h"
-#include "harness/quality_check.h"
+#include "harness/quality_result.h"
 
 typedef struct kvg_report_planted {
     char id[64];

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "harness/capabilities.h"
+#include "harness/result.h"
 
 /* What a case was skipped for; NULL: it was run, or skipped for something else. */
 static const char *unclaimed(const kvg_report_case *c)

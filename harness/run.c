@@ -16,7 +16,7 @@
 
 #include "harness/child.h"
 #include "harness/clock.h"
-#include "harness/result.h"
+#include "harness/result_line.h"
 #include "harness/run_child.h"
 
 static volatile sig_atomic_t stop_signal;

@@ -15,7 +15,8 @@
 #include "harness/capabilities.h"
 #include "harness/check.h"
 #include "harness/clock.h"
-#include "harness/result.h"
+#include "harness/quality_check.h"
+#include "harness/result_line.h"
 
 static void send_text(int fd, kvg_run_message kind, const char *text)
 {

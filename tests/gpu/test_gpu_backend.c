@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "gpu/gpu.h"
+#include "harness/backends.h"
 #include "harness/check.h"
 #include "harness/mma_inputs.h"
 #include "reference/reference.h"

@@ -11,6 +11,7 @@
 
 #include <cmocka.h>
 
+#include "harness/backends.h"
 #include "harness/judge_decode.h"
 #include "harness/decode_probes.h"
 #include "harness/separation.h"

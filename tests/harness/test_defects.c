@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 
+#include "harness/backends.h"
 #include "harness/check.h"
 
 static kvg_case make_case(kvg_op op, kvg_format format, kvg_dtype dtype, kvg_fill fill, const char *backend)

@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 
+#include "harness/backends.h"
 #include "harness/capabilities.h"
 #include "harness/check.h"
 #include "harness/run.h"

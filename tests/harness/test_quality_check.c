@@ -17,7 +17,7 @@
 #include "harness/quality_session.h"
 #include "harness/report.h"
 #include "harness/report_data.h"
-#include "harness/result.h"
+#include "harness/result_line.h"
 
 #define MODEL "'model':'../golden/data/model','text':'../golden/data/model/heldout.txt'," \
               "'calibration':'../golden/data/model/README.md','calibration_tokens':32"

@@ -1,10 +1,10 @@
-/* Op generate in a result line; private to harness/result*.c. */
-#ifndef KVG_HARNESS_RESULT_QUALITY_H
-#define KVG_HARNESS_RESULT_QUALITY_H
+/* Op generate in a result line; private to harness/result_line*.c. */
+#ifndef KVG_HARNESS_RESULT_LINE_QUALITY_H
+#define KVG_HARNESS_RESULT_LINE_QUALITY_H
 
 #include <cjson/cJSON.h>
 
-#include "harness/quality_check.h"
+#include "harness/quality_result.h"
 
 /* Adds key "quality". */
 void kvg_result_add_quality(cJSON *line, const kvg_quality_result *quality);

@@ -1,4 +1,4 @@
-#include "harness/result_quality.h"
+#include "harness/result_line_quality.h"
 
 #include <math.h>
 
