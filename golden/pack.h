@@ -1,6 +1,6 @@
 /* Golden packs (docs/golden-pack.md): cases with their inputs, their right answers and how an answer is judged. This
- * layer knows the container alone: files, hashes, manifest. What a case means, harness/golden_case.h parses from its
- * config line. */
+ * layer knows the container alone: files, hashes, manifest. What a case means, harness/pack/golden_case.h parses
+ * from its config line. */
 #ifndef KVG_GOLDEN_PACK_H
 #define KVG_GOLDEN_PACK_H
 
@@ -66,13 +66,13 @@ typedef struct kvg_pack_separation {
     bool measured;       /* op decode */
     bool bits;           /* unit: changed bits, else bounds */
     double least;        /* +Inf: an answer that is no number */
-    const char *nearest; /* a row of harness/defects.def */
+    const char *nearest; /* a row of harness/wrong/defects.def */
 } kvg_pack_separation;
 
 typedef struct kvg_pack_case {
     const char *key;  /* "0003" */
     const char *id;
-    const char *text; /* its case group as JSON text: harness/golden_case.h parses it */
+    const char *text; /* its case group as JSON text: harness/pack/golden_case.h parses it */
     uint32_t layer;   /* of the pools, that the op works on */
     bool stored;      /* false: a recipe */
     const char *const *flags;

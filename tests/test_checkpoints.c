@@ -16,7 +16,7 @@
 #include <cmocka.h>
 
 #include "golden/golden.h"
-#include "harness/model_weights.h"
+#include "harness/model/model_weights.h"
 #include "reference/model_run.h"
 #include "reference/reference.h"
 #include "reference/rope_table.h"

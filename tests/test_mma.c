@@ -12,10 +12,10 @@
 
 #include "core/bits.h"
 #include "core/rng.h"
-#include "reference/tensor_core.h"
+#include "harness/data/mma_inputs.h"
 #include "reference/ref_mma.h"
+#include "reference/tensor_core.h"
 #include "tests/gpu/mma_compare.h"
-#include "harness/mma_inputs.h"
 #include "tests/slowref/slow_mma.h"
 
 enum { SEED = 0x6D6D61 };

@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "golden/pack.h"
-#include "harness/golden_make.h"
+#include "harness/pack/golden_make.h"
 #include "tests/golden/pack_files.h"
 
 #define SCRATCH KVG_BINARY_DIR "/scratch_packs"

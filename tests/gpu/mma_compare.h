@@ -2,7 +2,7 @@
 #ifndef KVG_TESTS_GPU_MMA_COMPARE_H
 #define KVG_TESTS_GPU_MMA_COMPARE_H
 
-#include "harness/mma_inputs.h"
+#include "harness/data/mma_inputs.h"
 #include "tests/slowref/slow_mma.h"
 
 typedef struct mma_sample {

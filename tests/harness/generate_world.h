@@ -4,7 +4,7 @@
 #ifndef KVG_TESTS_HARNESS_GENERATE_WORLD_H
 #define KVG_TESTS_HARNESS_GENERATE_WORLD_H
 
-#include "harness/generate.h"
+#include "harness/generate/generate.h"
 
 enum { WORLD_VOCAB = 24, WORLD_TOKENS = 96, WORLD_REQUESTS = 12 };
 

@@ -15,10 +15,10 @@
 #include <cmocka.h>
 
 #include "core/bits.h"
-#include "harness/commands.h"
-#include "harness/compare.h"
-#include "harness/golden_case.h"
-#include "harness/golden_make.h"
+#include "harness/cli/cli.h"
+#include "harness/pack/compare.h"
+#include "harness/pack/golden_case.h"
+#include "harness/pack/golden_make.h"
 
 static const char config[] =
     "{\"kvgold_golden\": 1, \"name\": \"small\", \"version\": \"1.0.0\", \"licence\": \"Apache-2.0\","

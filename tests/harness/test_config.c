@@ -10,10 +10,10 @@
 
 #include <cmocka.h>
 
-#include "harness/check.h"
-#include "harness/config.h"
-#include "harness/fill.h"
-#include "harness/paged_fill.h"
+#include "harness/config/config.h"
+#include "harness/data/fill.h"
+#include "harness/data/paged_fill.h"
+#include "harness/judge/judge.h"
 
 #define BAD KVG_SOURCE_DIR "/tests/harness/bad_configs"
 #define SHAPE "'kv_heads':2,'head_dim':64"

@@ -11,10 +11,10 @@
 
 #include <cmocka.h>
 
-#include "harness/backends.h"
-#include "harness/config.h"
-#include "harness/judge_decode.h"
-#include "harness/decode_probes.h"
+#include "harness/candidate/backends.h"
+#include "harness/config/config.h"
+#include "harness/data/decode_probes.h"
+#include "harness/judge/judge_decode.h"
 
 static const char PROFILE[] = "sm90.mma16816.v1";
 
@@ -314,7 +314,7 @@ static void test_the_heaviest_key_is_named(void **state)
     open_world(&w, KVG_FILL_NEEDLE, false);
     size_t row = w.c.problem.attention.queries;
     uint32_t head = 0;
-    while (row-- > 0) { /* a row whose needle is its newest key: harness/decode_probes.c */
+    while (row-- > 0) { /* a row whose needle is its newest key: harness/data/decode_probes.c */
         for (head = 0; head < 4 && (row * 7 + head) % 7 != 0; head++) {}
         if (head < 4 && w.data.queries[row].keys > 0) break;
     }

@@ -1,5 +1,6 @@
-/* Op decode can fail: every row of harness/defects.def that applies to it is judged, over layouts, formats, fills and
- * options. A row is rejected wherever it changes the exact answer beyond the bound, and every row somewhere. */
+/* Op decode can fail: every row of harness/wrong/defects.def that applies to it is judged, over layouts, formats,
+ * fills and options. A row is rejected wherever it changes the exact answer beyond the bound, and every row
+ * somewhere. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -11,10 +12,10 @@
 
 #include <cmocka.h>
 
-#include "harness/backends.h"
-#include "harness/judge_decode.h"
-#include "harness/decode_probes.h"
-#include "harness/separation.h"
+#include "harness/candidate/backends.h"
+#include "harness/data/decode_probes.h"
+#include "harness/judge/judge_decode.h"
+#include "harness/judge/separation.h"
 
 /* What the cases differ in; each takes the next value of every list, whose lengths have few factors in common. */
 static const kvg_layout layouts[] = {KVG_LAYOUT_NHD,  KVG_LAYOUT_TURBOMIND, KVG_LAYOUT_HND,        KVG_LAYOUT_TRTLLM,

@@ -1,5 +1,5 @@
-/* The checker can fail: every row of harness/defects.def is judged as a candidate, over formats and fills, and must be
- * rejected wherever it changes the exact answer. */
+/* The checker can fail: every row of harness/wrong/defects.def is judged as a candidate, over formats and fills, and
+ * must be rejected wherever it changes the exact answer. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -10,8 +10,8 @@
 
 #include <cmocka.h>
 
-#include "harness/backends.h"
-#include "harness/check.h"
+#include "harness/candidate/backends.h"
+#include "harness/judge/judge.h"
 
 static kvg_case make_case(kvg_op op, kvg_format format, kvg_dtype dtype, kvg_fill fill, const char *backend)
 {

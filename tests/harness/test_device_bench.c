@@ -14,9 +14,9 @@
 #include <cmocka.h>
 
 #include "core/rng.h"
-#include "harness/device_bench.h"
-#include "harness/device_case.h"
-#include "harness/interrupt.h"
+#include "harness/bench/device_bench.h"
+#include "harness/bench/device_case.h"
+#include "harness/support/interrupt.h"
 
 /* --- the device --- */
 

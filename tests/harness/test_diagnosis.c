@@ -1,4 +1,4 @@
-/* A wrong answer is named: every row of harness/defects.def and every dialect is planted, alone and in pairs, and
+/* A wrong answer is named: every row of harness/wrong/defects.def and every dialect is planted, alone and in pairs, and
  * diagnosed; then answers that the table did not make: loops of this file, the second reference gone wrong.
  *
  *   test_diagnosis          one case per defect, of op decode some; a few pairs
@@ -15,9 +15,9 @@
 #include <cmocka.h>
 #include <omp.h>
 
-#include "harness/diagnosis.h"
-#include "harness/decode_probes.h"
-#include "harness/fill.h"
+#include "harness/data/decode_probes.h"
+#include "harness/data/fill.h"
+#include "harness/pack/diagnosis.h"
 #include "tests/slowref/slow_decode.h"
 
 #define COUNT(array) (sizeof(array) / sizeof(array)[0])

@@ -10,8 +10,8 @@
 #include <cmocka.h>
 
 #include "core/rng.h"
-#include "harness/case_data.h"
-#include "harness/config.h"
+#include "harness/config/config.h"
+#include "harness/data/case_data.h"
 
 typedef struct pinned {
     const char *fill, *format;

@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "harness/generate_parts.h"
+#include "harness/generate/generate_parts.h"
 #include "tests/harness/generate_world.h"
 
 static world w;

@@ -14,8 +14,8 @@
 #include <cmocka.h>
 
 #include "core/rng.h"
-#include "harness/commands.h"
-#include "harness/generate_bench.h"
+#include "harness/bench/generate_bench.h"
+#include "harness/cli/cli.h"
 #include "reference/model_run.h"
 
 /* --- the device --- */

@@ -14,8 +14,8 @@
 #include <cmocka.h>
 
 #include "core/rng.h"
-#include "harness/generate.h"
-#include "harness/model_weights.h"
+#include "harness/generate/generate.h"
+#include "harness/model/model_weights.h"
 #include "reference/model_run.h"
 
 #define CARRIED KVG_SOURCE_DIR "/golden/data/model"

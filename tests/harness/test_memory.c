@@ -10,9 +10,9 @@
 
 #include <cmocka.h>
 
-#include "harness/commands.h"
-#include "harness/memory.h"
-#include "harness/memory_config.h"
+#include "harness/cli/cli.h"
+#include "harness/generate/memory.h"
+#include "harness/generate/memory_config.h"
 
 static kvg_model load(const char *name)
 {

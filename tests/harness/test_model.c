@@ -13,7 +13,7 @@
 #include <cmocka.h>
 
 #include "golden/golden.h"
-#include "harness/model_weights.h"
+#include "harness/model/model_weights.h"
 #include "reference/reference.h"
 
 #define FOLDER KVG_BINARY_DIR "/test_model"

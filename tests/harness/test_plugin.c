@@ -10,10 +10,10 @@
 
 #include <cmocka.h>
 
-#include "harness/backends.h"
-#include "harness/capabilities.h"
-#include "harness/check.h"
-#include "harness/run.h"
+#include "harness/candidate/backends.h"
+#include "harness/judge/judge.h"
+#include "harness/run/capabilities.h"
+#include "harness/run/run.h"
 #include "tests/planted/planted_run.h"
 #include "tests/planted/scan.h"
 

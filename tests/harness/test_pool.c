@@ -14,9 +14,9 @@
 
 #include <cmocka.h>
 
-#include "harness/commands.h"
-#include "harness/pool_campaign.h"
-#include "harness/pool_generate.h"
+#include "harness/cli/cli.h"
+#include "harness/pool/pool_campaign.h"
+#include "harness/pool/pool_generate.h"
 
 #define CI KVG_SOURCE_DIR "/configs/ci_pool.json"
 #define OUT KVG_BINARY_DIR "/test_pool"

@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "harness/run.h"
+#include "harness/run/run.h"
 #include "tests/planted/planted_run.h"
 
 #define CONFIG KVG_SOURCE_DIR "/tests/planted/planted.json"

@@ -11,10 +11,10 @@
 #include <cmocka.h>
 
 #include "core/rng.h"
-#include "harness/config.h"
-#include "harness/defect_planted.h"
-#include "harness/generate_memory.h"
-#include "harness/quality_run.h"
+#include "harness/config/config.h"
+#include "harness/generate/generate_memory.h"
+#include "harness/generate/quality_run.h"
+#include "harness/wrong/defect_planted.h"
 
 static bool near(double x, double y, double within)
 {

@@ -12,12 +12,12 @@
 
 #include <cmocka.h>
 
-#include "harness/check.h"
-#include "harness/config.h"
-#include "harness/quality_session.h"
-#include "harness/report.h"
-#include "harness/report_data.h"
-#include "harness/result_line.h"
+#include "harness/config/config.h"
+#include "harness/generate/quality_session.h"
+#include "harness/judge/judge.h"
+#include "harness/report/report.h"
+#include "harness/report/report_data.h"
+#include "harness/report/result_line.h"
 
 #define MODEL "'model':'../golden/data/model','text':'../golden/data/model/heldout.txt'," \
               "'calibration':'../golden/data/model/README.md','calibration_tokens':32"

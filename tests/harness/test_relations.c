@@ -1,5 +1,5 @@
-/* Every relation of harness/relations.def can fail: for each there is an implementation that is right about the case
- * itself and wrong when the relation asks. */
+/* Every relation of harness/judge/relations.def can fail: for each there is an implementation that is right about
+ * the case itself and wrong when the relation asks. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -9,8 +9,8 @@
 
 #include <cmocka.h>
 
-#include "harness/check.h"
-#include "harness/relations.h"
+#include "harness/judge/judge.h"
+#include "harness/judge/relations.h"
 
 enum { SEQUENCES = 4 };
 

@@ -1,6 +1,6 @@
 /* Reports: reading, merging, and what the table, the page and the JUnit file make of it. */
 #define _POSIX_C_SOURCE 200809L
-#include "harness/report.h"
+#include "harness/report/report.h"
 
 #include <setjmp.h>
 #include <signal.h>

@@ -9,8 +9,8 @@
 
 #include <cmocka.h>
 
-#include "harness/check.h"
-#include "harness/paged_fill.h"
+#include "harness/data/paged_fill.h"
+#include "harness/judge/judge.h"
 
 static kvg_case make_case(kvg_op op, kvg_layout layout, uint64_t seed)
 {
