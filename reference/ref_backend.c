@@ -1,5 +1,6 @@
 /* The reference as a backend: its table of implementations. */
-#include "reference/ref_codec.h"
+#include "reference/ref_ops.h"
+#include "reference/reference.h"
 
 static const kvg_impl impls[] = {
     {"reference_quantise_any_c", KVG_OP_QUANTISE, KVG_FORMAT_NONE, 0, ref_quantise},

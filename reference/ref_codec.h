@@ -91,9 +91,6 @@ kvg_status ref_side_init(const kvg_problem *problem, kvg_side side, const kvg_te
 void ref_side_quantise(const ref_side *side, const float *x, uint8_t *codes, uint8_t *scales);
 void ref_side_dequantise(const ref_side *side, const uint8_t *codes, const uint8_t *scales, float *y);
 
-/* The ops of the backend's table (reference/ref_backend.c). */
-kvg_run_fn ref_quantise, ref_dequantise, ref_paged, ref_decode, ref_mma;
-
 void ref_pack(ref_packing packing, const uint16_t *codes, size_t count, uint8_t *bytes);
 void ref_unpack(ref_packing packing, const uint8_t *bytes, size_t count, uint16_t *codes);
 
@@ -117,13 +114,6 @@ double ref_smallest_normal(kvg_dtype dtype);
 
 /* The largest |x| of n elements; NaN elements are left out and set *has_nan. 0 if none are left. */
 float ref_amax(const float *x, size_t n, bool *has_nan);
-
-/* x to the nearest integer, ties to even; |x| must be below 2^51. */
-static inline double ref_to_integer(double x)
-{
-    const double magic = 6755399441055744.0; /* 1.5 * 2^52: its unit in the last place is 1 */
-    return (x + magic) - magic;
-}
 
 static inline double ref_min(double a, double b)
 {

@@ -4,8 +4,8 @@
 #include <stdbool.h>
 
 #include "core/bits.h"
-#include "reference/ref_codec.h"
 #include "reference/ref_elementary.h"
+#include "reference/ref_round.h"
 
 /* a + b exactly (Knuth). */
 static ref_dd two_sum(double a, double b)

@@ -3,7 +3,7 @@
 #include <math.h> /* fabs, copysign, INFINITY, NAN */
 
 #include "core/bits.h"
-#include "reference/ref_codec.h"
+#include "reference/ref_round.h"
 
 /* ln 2 in two parts: an integer below 2^20 times the first is exact. */
 static const double LN2_HIGH = 0x1.62e42feep-1, LN2_LOW = 0x1.a39ef35793c76p-33;

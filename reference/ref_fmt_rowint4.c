@@ -1,6 +1,7 @@
 /* rowint4: docs/formats.md section 6. */
 #include <math.h>
 
+#include "reference/ref_round.h"
 #include "reference/ref_row_scale.h"
 
 static const ref_row_scale_dialect dialects[] = {

@@ -4,6 +4,7 @@
 #include "reference/attention_profile.h"
 #include "reference/attention_spec.h"
 #include "reference/ref_codec.h"
+#include "reference/ref_ops.h"
 #include "reference/ref_round.h"
 
 /* One rounding from binary64 to T. */

@@ -4,6 +4,7 @@
 
 #include "core/bits.h"
 #include "reference/ref_codec.h"
+#include "reference/ref_ops.h"
 #include "reference/ref_round.h"
 #include "reference/ref_table.h"
 #include "reference/rope_table.h"

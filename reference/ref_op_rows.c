@@ -1,5 +1,6 @@
 /* The ops quantise and dequantise over layout `rows`, for every format. */
 #include "reference/ref_codec.h"
+#include "reference/ref_ops.h"
 
 static size_t row_count(const kvg_problem *p)
 {

@@ -1,6 +1,7 @@
 /* docs/numerics.md section 8, in the order of its steps. Each assignment to a float is one rounding. */
 #include "reference/ref_codec.h"
 #include "reference/ref_double_double.h"
+#include "reference/ref_round.h"
 #include "reference/rope_table.h"
 
 static ref_dd log_of(float x)

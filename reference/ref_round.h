@@ -31,4 +31,11 @@ float kvg_ref_f32_of_e2m1(uint8_t code);
 /* 2^(code - 127); 255 gives NaN. */
 float kvg_ref_f32_of_e8m0(uint8_t code);
 
+/* x to the nearest integer, ties to even; |x| must be below 2^51. */
+static inline double ref_to_integer(double x)
+{
+    const double magic = 6755399441055744.0; /* 1.5 * 2^52: its unit in the last place is 1 */
+    return (x + magic) - magic;
+}
+
 #endif
