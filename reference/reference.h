@@ -55,7 +55,7 @@ typedef enum kvg_dialect_compare {
     KVG_DIALECT_VALUE  /* rcp.approx upstream: equal, or one code step at a tie */
 } kvg_dialect_compare;
 
-/* The public part of a dialect: one row of its format's table in reference/ref_fmt_<format>.c. */
+/* The public part of a dialect: one row of its format's table in reference/formats/ref_fmt_<format>.c. */
 typedef struct kvg_dialect {
     const char *name;
     const char *source; /* the engine and the rule, for people */

@@ -13,8 +13,8 @@
 #include "core/bits.h"
 #include "core/rng.h"
 #include "harness/data/mma_inputs.h"
-#include "reference/ref_mma.h"
 #include "reference/tensor_core.h"
+#include "reference/tensor_core/ref_mma.h"
 #include "tests/gpu/mma_compare.h"
 #include "tests/slowref/slow_mma.h"
 

@@ -17,7 +17,7 @@
 
 #include "core/bits.h"
 #include "core/rng.h"
-#include "reference/ref_double_double.h"
+#include "reference/numbers/ref_double_double.h"
 #include "reference/rope_table.h"
 #include "tests/slowref/slow_rope_table.h"
 

@@ -13,7 +13,7 @@
 
 #include "core/bits.h"
 #include "core/rng.h"
-#include "reference/ref_round.h"
+#include "reference/numbers/ref_round.h"
 #include "reference/reference.h"
 
 enum { BLOCK = 16, ROWS = 20000 };

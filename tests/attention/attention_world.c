@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 #include "core/rng.h"
-#include "reference/ref_codec.h"
+#include "reference/formats/ref_codec.h"
 
 static void *allocate(size_t bytes)
 {

@@ -13,10 +13,10 @@
 
 #include "core/bits.h"
 #include "reference/attention_profile.h"
-#include "reference/ref_codec.h"
-#include "reference/ref_exp2.h"
-#include "reference/ref_mma.h"
-#include "reference/ref_round.h"
+#include "reference/formats/ref_codec.h"
+#include "reference/numbers/ref_exp2.h"
+#include "reference/numbers/ref_round.h"
+#include "reference/tensor_core/ref_mma.h"
 
 static const float LOG2E = 0x1.715476p+0f, LN2 = 0x1.62e43p-1f;
 

@@ -12,8 +12,8 @@
 
 #include "core/bits.h"
 #include "core/rng.h"
-#include "reference/ref_codec.h"
-#include "reference/ref_elementary.h"
+#include "reference/formats/ref_codec.h"
+#include "reference/numbers/ref_elementary.h"
 #include "tests/attention/test_attention.h"
 
 /* --- double-double: high + low, about 2^-104 --- */

@@ -9,9 +9,9 @@
 #include <cmocka.h>
 
 #include "core/bits.h"
+#include "reference/attention/ref_profile_operand.h"
 #include "reference/attention_profile.h"
-#include "reference/ref_exp2.h"
-#include "reference/ref_profile_operand.h"
+#include "reference/numbers/ref_exp2.h"
 #include "tests/attention/test_profile.h"
 
 /* What section 6 says of it. */

@@ -9,8 +9,8 @@
 
 #include "core/bits.h"
 #include "core/rng.h"
-#include "reference/ref_codec.h"
-#include "reference/ref_exp2.h"
+#include "reference/formats/ref_codec.h"
+#include "reference/numbers/ref_exp2.h"
 #include "tests/attention/test_profile.h"
 
 #define STORE(K, V) .storage = {{KVG_FORMAT_##K, NULL}, {KVG_FORMAT_##V, NULL}}

@@ -1,4 +1,5 @@
-/* Judges reference/ref_round.h by the host conversions of NVIDIA's CUDA headers. Host code: no GPU, no CUDA library.
+/* Judges reference/numbers/ref_round.h by the host conversions of NVIDIA's CUDA headers. Host code: no GPU, no CUDA
+ * library.
  *
  *     oracle_cuda [--stride N]     every N-th of the 2^32 f32 patterns besides the chosen inputs; default 61
  *
@@ -20,7 +21,7 @@
 
 #include "core/bits.h"
 extern "C" {
-#include "reference/ref_round.h"
+#include "reference/numbers/ref_round.h"
 }
 
 namespace {

@@ -3,7 +3,7 @@
 #include <stddef.h>
 
 #include "core/bits.h"
-#include "reference/ref_round.h"
+#include "reference/numbers/ref_round.h"
 #include "tests/slowref/slow_convert.h"
 
 const char *conversions_differ(uint32_t bits)

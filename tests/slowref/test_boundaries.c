@@ -9,7 +9,7 @@
 
 #include "core/bits.h"
 #include "core/rng.h"
-#include "reference/ref_round.h"
+#include "reference/numbers/ref_round.h"
 #include "reference/reference.h"
 #include "tests/slowref/probes.h"
 #include "tests/slowref/test_slowref.h"

@@ -9,7 +9,7 @@
 
 #include "core/bits.h"
 #include "core/rng.h"
-#include "reference/ref_round.h"
+#include "reference/numbers/ref_round.h"
 #include "reference/reference.h"
 #include "tests/slowref/conversions.h"
 #include "tests/slowref/pair.h"
@@ -98,7 +98,7 @@ void test_conversion_boundaries(void **state)
     tally_close(&t, __func__);
 }
 
-/* 16 bits from binary64: NaN gives 0x7FFF (reference/ref_round.h). */
+/* 16 bits from binary64: NaN gives 0x7FFF (reference/numbers/ref_round.h). */
 static void check_f64(tally *t, double x)
 {
     static const slow_layout f64 = {11, 52, 0x7FEFFFFFFFFFFFFF, SLOW_IEEE};
