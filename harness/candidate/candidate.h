@@ -1,3 +1,13 @@
+/* Room candidate: the implementation under test, in a process of its own.
+ *
+ *   candidate              The judge's side: it asks a problem and gets an answer.
+ *   candidate_server       The candidate's side, the only code of the harness that runs where a plug-in can reach it.
+ *   candidate_call         What both sides know of the socket between them.
+ *   arena                  Shared memory in which tensors go there and back.
+ *   backends               Which implementation a name means.
+ *
+ * The room knows problems, not cases, and no room that computes a right answer stands above it. So no right answer can
+ * get into the candidate's process. */
 /* The implementation under test, as the check loop sees it: it is asked a problem and gives an answer. It runs in a
  * process of its own, which never holds a right answer: the judge's process never opens its library, and computes
  * what is expected in memory that the candidate's process was forked without. Tensors go there and back through

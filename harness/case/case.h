@@ -1,3 +1,12 @@
+/* Room case: what is asked, and what came of it.
+ *
+ *   case                   A case: a problem, a fill, a seed and the name of an implementation. Its id.
+ *   generate_case          What a case of op generate has besides: a model, a text, limits.
+ *   result                 The verdict of a case and what was measured.
+ *   quality_result         The same of op generate; quality_fields.def lists its numbers.
+ *
+ * The room reads no file and runs nothing. harness/config/ makes cases, harness/judge/ and harness/generate/ make
+ * results, harness/report/ writes and reads them. */
 /* A case: a problem, how its inputs are filled, a seed, and the implementation under test. */
 #ifndef KVG_HARNESS_CASE_CASE_H
 #define KVG_HARNESS_CASE_CASE_H

@@ -1,3 +1,10 @@
+/* Room cli: the program `kvgold`.
+ *
+ *   main                   Finds the command.
+ *   cmd_<command>          One file per command: its help, its options, its exit code.
+ *   cli                    What commands share: errors, options, seeds and numbers.
+ *
+ * A command reads options and calls one room below. Exit codes are in harness/support/exit_code.h. */
 /* The commands of `kvgold`, one file each. argv[0] is the command's name. They print and return an exit code. */
 #ifndef KVG_HARNESS_CLI_CLI_H
 #define KVG_HARNESS_CLI_CLI_H

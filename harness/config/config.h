@@ -1,3 +1,13 @@
+/* Room config: it turns a JSON file into cases, and refuses what makes none.
+ *
+ *   config                 The file, its groups and the product of their axes.
+ *   config_axes            The axes that every group can have.
+ *   config_attention       The axes of op decode.
+ *   config_rope, _policy   The axes "rope" and "policy".
+ *   config_generate        The groups of op generate.
+ *
+ * The room stands below data and wrong, because a config is refused for a fill or a defect that does not exist for
+ * its problem. */
 /* Configs: a JSON file to a list of cases. docs/config.md is the manual, configs/schema.json the published schema. */
 #ifndef KVG_HARNESS_CONFIG_CONFIG_H
 #define KVG_HARNESS_CONFIG_CONFIG_H

@@ -1,3 +1,11 @@
+/* Room judge: it runs one case on a candidate and judges the answer.
+ *
+ *   judge                  The check loop: bytes, the round trip, controls. It times a case, too.
+ *   judge_decode           Op decode: numbers against the exact answer, bits under a profile, probes.
+ *   relations              Op decode: the same question asked in other ways (relations.def).
+ *   separation             Op decode: how far known-wrong answers are from what a right one may be.
+ *
+ * The judge knows the right answer and the candidate never does. Op generate has its judge in harness/generate/. */
 /* The one check loop: runs one case and judges what came back. Nothing here knows a format by name. */
 #ifndef KVG_HARNESS_JUDGE_JUDGE_H
 #define KVG_HARNESS_JUDGE_JUDGE_H

@@ -1,3 +1,11 @@
+/* Room model: which models there are, and what is in their files.
+ *
+ *   model                  The geometry of a named model: configs/models/<name>.json.
+ *   model_config           What the config.json of a checkpoint says about its model.
+ *   model_weights          The weights of a checkpoint, from safetensors files, checked against its config.
+ *   random_weights         Weights without a checkpoint, for benches.
+ *
+ * The room computes nothing with a model. reference/model/ has the arithmetic and harness/generate/ runs it. */
 /* Named model geometries: configs/models/<name>.json. */
 #ifndef KVG_HARNESS_MODEL_MODEL_H
 #define KVG_HARNESS_MODEL_MODEL_H

@@ -1,3 +1,14 @@
+/* Room report: the lines of a result file, and everything that is made of them.
+ *
+ *   result_line            One result as one line of results.jsonl.
+ *   report, report_read    Reads result files and merges shards.
+ *   report_table, _text    The table for a terminal; report_summary has its totals.
+ *   report_html, _plot     The page with its plots.
+ *   report_junit           JUnit XML.
+ *   report_decode, _quality, _unclaimed
+ *                          The parts of one op, and what no claim covers.
+ *
+ * A report is made from result files alone: the room runs no case. The format of the lines follows. */
 /* Reports of finished runs, made from their result files alone: results.jsonl, one JSON object per line.
  *
  *   {"type":"run","kvgold":1,"version":"0.1.0","config":"configs/a.json","name":"a","seed":"0x5eed","shard":"1/2",

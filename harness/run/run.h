@@ -1,3 +1,10 @@
+/* Room run: all cases of a config, in child processes.
+ *
+ *   run                    The parent: it starts children, watches them and writes the result file.
+ *   run_child              A child: it judges its share of the cases.
+ *   capabilities           What an implementation claims to do, and which cases that covers.
+ *
+ * The parent runs no candidate and opens no CUDA. */
 /* The process model: a parent that never runs a candidate, and child processes that do.
  *
  * Each child runs its share of the cases in order. Before a case it announces it, so that a crash, a hang or an exit
