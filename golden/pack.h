@@ -1,6 +1,6 @@
-/* Golden packs (docs/golden-pack.md): cases with their inputs, their right answers and how an answer is judged. This
- * layer knows the container alone: files, hashes, manifest. What a case means, harness/pack/golden_case.h parses
- * from its config line. */
+/* Golden packs (docs/spec/golden-pack.md): cases with their inputs, their right answers and how an answer is judged.
+ * This layer knows the container alone: files, hashes, manifest. What a case means, harness/pack/golden_case.h
+ * parses from its config line. */
 #ifndef KVG_GOLDEN_PACK_H
 #define KVG_GOLDEN_PACK_H
 
@@ -27,7 +27,7 @@ typedef enum kvg_pack_file {
 } kvg_pack_file;
 extern const char *const kvg_pack_file_names[KVG_PACK_FILES];
 
-/* How an answer is judged: docs/golden-pack.md section 3. */
+/* How an answer is judged: docs/spec/golden-pack.md section 3. */
 typedef enum kvg_pack_compare { KVG_PACK_BITS, KVG_PACK_RULE, KVG_PACK_BOUND } kvg_pack_compare;
 extern const char *const kvg_pack_compare_names[]; /* "bits", "rule", "bound", NULL */
 

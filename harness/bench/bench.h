@@ -7,7 +7,7 @@
  *   generate_bench, generate_bench_*
  *                          Decode steps of whole models by format, batch and context.
  *
- * What is timed is judged before and after. harness/judge/ times the ops of the CPU. docs/performance.md has
+ * What is timed is judged before and after. harness/judge/ times the ops of the CPU. docs/results/performance.md has
  * results. */
 #ifndef KVG_HARNESS_BENCH_BENCH_H
 #define KVG_HARNESS_BENCH_BENCH_H

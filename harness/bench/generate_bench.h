@@ -1,5 +1,5 @@
 /* `kvgold bench` of op generate: times a decode step of whole models by storage format, batch and context, one token
- * per sequence, over caches that are filled synthetically. docs/performance.md section 5. */
+ * per sequence, over caches that are filled synthetically. docs/results/performance.md section 5. */
 #ifndef KVG_HARNESS_BENCH_GENERATE_BENCH_H
 #define KVG_HARNESS_BENCH_GENERATE_BENCH_H
 

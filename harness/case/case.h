@@ -32,7 +32,7 @@ typedef enum kvg_fill {
 /* Names as in configs; NULL-terminated in enum order. */
 extern const char *const kvg_fill_names[];
 
-/* The class of arithmetic that an implementation of op decode claims (docs/attention.md section 5). */
+/* The class of arithmetic that an implementation of op decode claims (docs/spec/attention.md section 5). */
 typedef enum kvg_operands {
     KVG_OPERANDS_PLAIN, /* operands of the storage format: kvg_arithmetic_init */
     KVG_OPERANDS_F16,   /* the same with q and the weights in f16, bf16, e4m3 */
@@ -50,7 +50,7 @@ typedef struct kvg_case_scale {
     float value[2];
 } kvg_case_scale;
 
-/* What a policy chose for a case (docs/modes.md); all zero where the config names formats. */
+/* What a policy chose for a case (docs/spec/modes.md); all zero where the config names formats. */
 typedef struct kvg_case_policy {
     bool given;
     kvg_mode_request request;

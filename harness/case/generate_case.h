@@ -1,5 +1,5 @@
 /* What a case of op generate is beside its problem: a model, a text, how it is read, and what it may lose
- * (docs/generate.md section 8, docs/config.md section 18). */
+ * (docs/spec/generate.md section 8, docs/guide/config.md section 18). */
 #ifndef KVG_HARNESS_CASE_GENERATE_CASE_H
 #define KVG_HARNESS_CASE_GENERATE_CASE_H
 

@@ -1,5 +1,5 @@
 /* What came of a case of op generate: measures against the same run with the model type for a cache, rows compared as
- * bits, bytes of a request, planted defects (docs/generate.md section 8). */
+ * bits, bytes of a request, planted defects (docs/spec/generate.md section 8). */
 #ifndef KVG_HARNESS_CASE_QUALITY_RESULT_H
 #define KVG_HARNESS_CASE_QUALITY_RESULT_H
 

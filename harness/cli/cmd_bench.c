@@ -30,7 +30,7 @@ static const char help_text[] =
     "never timed. Elements are K and V elements of one run; MB/s counts the bytes the op must read and write. Of op\n"
     "decode also the time of a step and its rows of q per second: tokens of one layer.\n"
     "Cases of backend cuda are timed on the GPU, on tensors that lie there, and judged by samples:\n"
-    "docs/performance.md.\n"
+    "docs/results/performance.md.\n"
     "A config with an object \"generate\" times decode steps of whole models on the GPU, a token per sequence.\n"
     "A config of `kvgold pool` with sizes to measure goes to `kvgold pool bench`, with --json alone.\n\n"
     "      --backend NAME   time this implementation instead of the config's\n"

@@ -23,9 +23,9 @@
 
 static const char help_text[] =
     "usage: kvgold generate [options]\n\n"
-    "Continues prompts with a trained model whose K and V go through a quantised, paged cache (docs/generate.md).\n"
-    "The same options give the same logits, bit for bit, on the CPU and on the GPU, whatever the batch, the chunks\n"
-    "and the blocks are.\n\n"
+    "Continues prompts with a trained model whose K and V go through a quantised, paged cache\n"
+    "(docs/spec/generate.md). The same options give the same logits, bit for bit, on the CPU and on the GPU, whatever\n"
+    "the batch, the chunks and the blocks are.\n\n"
     "      --model DIR          checkpoint: config.json and safetensors (default: the carried byte-level model)\n"
     "      --prompt TEXT        bytes to continue, for models of 256 tokens; each prompt is a request of its own\n"
     "      --prompt-file FILE   the same from a file\n"

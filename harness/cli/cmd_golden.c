@@ -16,12 +16,12 @@ static const char help_text[] =
     "       kvgold golden expand PACK -o DIR           the same pack with the tensors of its recipes\n"
     "       kvgold golden erratum PACK --id ID --date YYYY-MM-DD --cases KEY,KEY,... --text TEXT\n"
     "                                                  mark cases that have been found wrong\n\n"
-    "A golden pack is a folder of inputs and right answers: docs/golden-pack.md. `kvgold compare` judges an engine's\n"
-    "answer to one. Exit code of verify: 1 if something computed differs; of diff: 1 if the packs differ.\n\n"
+    "A golden pack is a folder of inputs and right answers: docs/spec/golden-pack.md. `kvgold compare` judges an\n"
+    "engine's answer to one. Exit code of verify: 1 if something computed differs; of diff: 1 if the packs differ.\n\n"
     "  -o, --output DIR         the new pack: appears at once, or not at all\n"
     "      --no-regenerate      verify: hashes and structure only\n"
-    "      --no-separation      make: do not measure how far known-wrong answers are (docs/config.md section 15), nor\n"
-    "                           refuse a case that one of them passes: for comparing bytes\n"
+    "      --no-separation      make: do not measure how far known-wrong answers are (docs/guide/config.md section\n"
+    "                           15), nor refuse a case that one of them passes: for comparing bytes\n"
     "      --case KEY           inspect: this case in detail (KEY or id)\n"
     "      --superseded-by NAME erratum: the pack to use instead\n";
 

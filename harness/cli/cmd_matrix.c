@@ -11,13 +11,13 @@
 #include "harness/cli/cli.h"
 #include "harness/matrix/matrix_files.h"
 #include "harness/matrix/matrix_print.h"
-#include "harness/support/whole_file.h"
 #include "harness/support/version.h"
+#include "harness/support/whole_file.h"
 
 static const char help_text[] =
     "usage: kvgold matrix [options]\n\n"
     "Whose pages can whom read: every engine of harness/matrix/engines.def writes the same K and V in its layout,\n"
-    "dialect and scale convention, every other one reads those bytes as its own. docs/matrix.md explains the\n"
+    "dialect and scale convention, every other one reads those bytes as its own. docs/guide/matrix.md explains the\n"
     "tables. Exit code 1 if an implementation and the engine that it claims to be cannot read each other; 77 if\n"
     "implementations are asked about and none does anything.\n\n"
     "      --format NAME        this format; may be repeated (default: every format that an engine has)\n"

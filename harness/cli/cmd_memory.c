@@ -23,7 +23,8 @@ static const char help_text[] =
     "      --dtype T         model type, f16 or bf16 (default bf16)\n"
     "      --budget BYTES    also print how many sequences of each context fit\n"
     "      --json            print JSON instead of a table\n"
-    "      --require CONFIG  check the savings that a config demands (docs/config.md); exit code 1 on a shortfall\n";
+    "      --require CONFIG  check the savings that a config demands (docs/guide/config.md); exit code 1 on a\n"
+    "                        shortfall\n";
 
 enum { MAX_CONTEXTS = 8 };
 

@@ -13,7 +13,7 @@
 
 static const char help_text[] =
     "usage: kvgold mode [options]\n\n"
-    "The KV cache mode that a policy number means on a chip, and what a block weighs (docs/modes.md). Without\n"
+    "The KV cache mode that a policy number means on a chip, and what a block weighs (docs/spec/modes.md). Without\n"
     "--policy: the whole selection table and every mode's block. Exit code 2 with the reason where the mode cannot\n"
     "be had.\n\n"
     "      --policy N           policy number, decimal or 0x...\n"

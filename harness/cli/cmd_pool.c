@@ -16,8 +16,8 @@
 #include "harness/pool/pool_campaign.h"
 #include "harness/support/interrupt.h"
 #include "harness/support/used_files.h"
-#include "harness/support/whole_file.h"
 #include "harness/support/version.h"
+#include "harness/support/whole_file.h"
 
 static const char help_text[] =
     "usage: kvgold pool run CONFIG [options]\n"

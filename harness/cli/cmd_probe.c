@@ -11,8 +11,8 @@
 static const char help_text[] =
     "usage: kvgold probe CONFIG [options]\n\n"
     "Prints the codes and scales of one row of a paged cache as an implementation's own op probe reads them, and\n"
-    "where docs/layouts.md says they lie: pool, first byte, block, offset. Exit code 1 if the reference reads others.\n"
-    "The cache is the case's input; of op append what the implementation writes.\n\n"
+    "where docs/spec/layouts.md says they lie: pool, first byte, block, offset. Exit code 1 if the reference reads\n"
+    "others. The cache is the case's input; of op append what the implementation writes.\n\n"
     "      --case ID       this case (ids: kvgold list CONFIG; default: the first on a paged layout)\n"
     "      --backend NAME  this implementation instead of the config's; the ids change with it\n"
     "      --seed 0xHEX    another seed than the config's\n"

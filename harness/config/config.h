@@ -8,7 +8,8 @@
  *
  * The room stands below data and wrong, because a config is refused for a fill or a defect that does not exist for
  * its problem. */
-/* Configs: a JSON file to a list of cases. docs/config.md is the manual, configs/schema.json the published schema. */
+/* Configs: a JSON file to a list of cases. docs/guide/config.md is the manual, configs/schema.json the published
+ * schema. */
 #ifndef KVG_HARNESS_CONFIG_CONFIG_H
 #define KVG_HARNESS_CONFIG_CONFIG_H
 

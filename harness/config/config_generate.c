@@ -1,4 +1,4 @@
-/* Groups of op generate: a model over a text, through a cache of each format (docs/config.md section 18). */
+/* Groups of op generate: a model over a text, through a cache of each format (docs/guide/config.md section 18). */
 #include <limits.h>
 #include <math.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* Axis "policy": the storage of both sides as a policy number means it on a chip (docs/modes.md). */
+/* Axis "policy": the storage of both sides as a policy number means it on a chip (docs/spec/modes.md). */
 #include <string.h>
 
 #include "harness/config/config_axes.h"

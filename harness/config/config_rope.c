@@ -1,4 +1,5 @@
-/* Axis "rope": which elements of K turn, and where the table of cos and sin comes from (docs/numerics.md section 8). */
+/* Axis "rope": which elements of K turn, and where the table of cos and sin comes from (docs/spec/numerics.md
+ * section 8). */
 #include "harness/config/config_axes.h"
 #include "reference/rope_table.h"
 

@@ -38,7 +38,7 @@ void kvg_case_data_prefill(const kvg_case_data *data, kvg_tensor_set *outputs);
  * the inputs. *rows is allocated here (roles CODES, SCALES). */
 kvg_status kvg_case_data_codes(const kvg_case_data *data, const kvg_tensor *tensors, kvg_tensor_set *rows) KVG_CHECKED;
 
-/* The round-trip bound (docs/numerics.md section 2) of one of the case's rows x: +Inf where nothing is promised, 0
+/* The round-trip bound (docs/spec/numerics.md section 2) of one of the case's rows x: +Inf where nothing is promised, 0
  * where nothing may be lost. */
 void kvg_case_data_bound(const kvg_case_data *data, kvg_side side, const float *x, double *bound);
 

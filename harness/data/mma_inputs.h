@@ -1,5 +1,5 @@
-/* Inputs of the matrix instruction, in classes that each strain a rule of docs/numerics.md section 5. A tile depends on
- * (class, dtype, seed, index) alone. */
+/* Inputs of the matrix instruction, in classes that each strain a rule of docs/spec/numerics.md section 5. A tile
+ * depends on (class, dtype, seed, index) alone. */
 #ifndef KVG_HARNESS_DATA_MMA_INPUTS_H
 #define KVG_HARNESS_DATA_MMA_INPUTS_H
 

@@ -22,7 +22,7 @@ static uint32_t below(const kvg_case_data *d, uint64_t stream, uint64_t index, u
     return (uint32_t)kvg_rng_below(d->seed, stream, index, n);
 }
 
-/* --- which keys a row sees (docs/attention.md section 2) --- */
+/* --- which keys a row sees (docs/spec/attention.md section 2) --- */
 
 /* The live tokens of a sequence are neighbours, in order of position and without a gap. */
 static void see(const kvg_case_data *d, size_t first_live, size_t live, kvg_case_query *q)

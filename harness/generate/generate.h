@@ -9,7 +9,7 @@
  *
  * The arithmetic of the model is reference/model/, or that of a GPU. */
 /* Generation: requests of different lengths that join a running batch and leave it, over the block and sequence
- * managers of reference/paging.h and one model runner. docs/generate.md sections 5 to 7 are the contract. */
+ * managers of reference/paging.h and one model runner. docs/spec/generate.md sections 5 to 7 are the contract. */
 #ifndef KVG_HARNESS_GENERATE_GENERATE_H
 #define KVG_HARNESS_GENERATE_GENERATE_H
 

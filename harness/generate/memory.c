@@ -76,7 +76,7 @@ static kvg_status reserve_pool(uint64_t blocks, uint64_t block_bytes, uint64_t *
     return s;
 }
 
-/* Padding by its own formula: docs/layouts.md section 3. */
+/* Padding by its own formula: docs/spec/layouts.md section 3. */
 static uint64_t padding_bytes(const kvg_model *m, const kvg_memory_plan *plan, uint64_t blocks)
 {
     const bool joined = kvg_layout_get(plan->layout)->joined;

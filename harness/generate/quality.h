@@ -1,4 +1,4 @@
-/* How far the next-token distributions of one run lie from those of another: docs/generate.md section 8 has the
+/* How far the next-token distributions of one run lie from those of another: docs/spec/generate.md section 8 has the
  * formulas. All in double; the bits of libm matter to nobody here. */
 #ifndef KVG_HARNESS_GENERATE_QUALITY_H
 #define KVG_HARNESS_GENERATE_QUALITY_H

@@ -1,5 +1,5 @@
 /* Cases of op generate: a model over a text through a cache, judged by the bits of its logits and by what it loses
- * against the same run with the model type for a cache (docs/generate.md section 8). */
+ * against the same run with the model type for a cache (docs/spec/generate.md section 8). */
 #ifndef KVG_HARNESS_GENERATE_QUALITY_CHECK_H
 #define KVG_HARNESS_GENERATE_QUALITY_CHECK_H
 

@@ -95,7 +95,7 @@ static bool is_power_of_two(double x)
 }
 
 /* A probe's answers, each with the bound of the exact answer. Under a profile, whose sums of weights go through the
- * same roundings as those of V, V = 1 must give exactly 1 (docs/decode-contract.md section 7). */
+ * same roundings as those of V, V = 1 must give exactly 1 (docs/spec/decode-contract.md section 7). */
 static kvg_status ask_probe(kvg_decode_truth *t)
 {
     const kvg_case_data *d = t->data;

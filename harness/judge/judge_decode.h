@@ -1,5 +1,5 @@
-/* Judging op decode: numbers against the exact answer and the bound of a class of arithmetic (docs/numerics.md section
- * 6), bits where the case names a profile, and what a probe must give. Part of harness/judge/judge.c. */
+/* Judging op decode: numbers against the exact answer and the bound of a class of arithmetic (docs/spec/numerics.md
+ * section 6), bits where the case names a profile, and what a probe must give. Part of harness/judge/judge.c. */
 #ifndef KVG_HARNESS_JUDGE_JUDGE_DECODE_H
 #define KVG_HARNESS_JUDGE_JUDGE_DECODE_H
 

@@ -7,7 +7,7 @@
  *   matrix_run             All cells, each party in a process of its own.
  *   matrix_print           The tables.
  *
- * docs/matrix.md explains the tables. */
+ * docs/guide/matrix.md explains the tables. */
 #ifndef KVG_HARNESS_MATRIX_MATRIX_H
 #define KVG_HARNESS_MATRIX_MATRIX_H
 #endif

@@ -1,5 +1,5 @@
 /* One cell of the producer x consumer table: whether a reader makes of a writer's bytes the K and V that were written,
- * within the round-trip bound of the writer's dialect (docs/numerics.md section 2). */
+ * within the round-trip bound of the writer's dialect (docs/spec/numerics.md section 2). */
 #ifndef KVG_HARNESS_MATRIX_MATRIX_CELL_H
 #define KVG_HARNESS_MATRIX_MATRIX_CELL_H
 

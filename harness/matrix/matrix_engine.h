@@ -4,7 +4,8 @@
 
 #include "reference/reference.h"
 
-/* Which number an engine calls the tensor scale of its pages; g is the decode scale (docs/formats.md section 9). */
+/* Which number an engine calls the tensor scale of its pages; g is the decode scale (docs/spec/formats.md section
+ * 9). */
 typedef enum kvg_scale_number {
     KVG_NUMBER_DECODE, /* g */
     KVG_NUMBER_ENCODE, /* 1 / g */

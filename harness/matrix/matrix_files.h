@@ -1,5 +1,5 @@
 /* The cells of `kvgold matrix` for engines that nothing is linked to: what to write and what to read goes out as
- * safetensors files, what the engine made of it comes back as one. docs/matrix.md section 4 has the names. */
+ * safetensors files, what the engine made of it comes back as one. docs/guide/matrix.md section 4 has the names. */
 #ifndef KVG_HARNESS_MATRIX_MATRIX_FILES_H
 #define KVG_HARNESS_MATRIX_MATRIX_FILES_H
 

@@ -1,4 +1,4 @@
-/* What a Hugging Face-style config.json says about a model: docs/generate.md sections 1 and 2. */
+/* What a Hugging Face-style config.json says about a model: docs/spec/generate.md sections 1 and 2. */
 #ifndef KVG_HARNESS_MODEL_MODEL_CONFIG_H
 #define KVG_HARNESS_MODEL_MODEL_CONFIG_H
 

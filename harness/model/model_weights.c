@@ -196,7 +196,7 @@ static kvg_weight weight_of(const kvg_model_weights *w, const char *name, uint32
 }
 
 /* Nobody takes them: the output embedding beside tied ones, which `check_tied` compares, the frequencies that old
- * checkpoints carry, and what docs/golden-pack.md fills gaps with. */
+ * checkpoints carry, and what docs/spec/golden-pack.md fills gaps with. */
 static bool is_idle(const kvg_model_weights *w, const char *name)
 {
     static const char suffix[] = ".rotary_emb.inv_freq";

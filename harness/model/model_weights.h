@@ -1,4 +1,4 @@
-/* The weights of a checkpoint folder, memory-mapped: docs/generate.md section 3. */
+/* The weights of a checkpoint folder, memory-mapped: docs/spec/generate.md section 3. */
 #ifndef KVG_HARNESS_MODEL_MODEL_WEIGHTS_H
 #define KVG_HARNESS_MODEL_MODEL_WEIGHTS_H
 

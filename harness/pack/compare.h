@@ -1,4 +1,4 @@
-/* Judging an answer file against a golden pack (docs/compare.md): per case, per tensor, and why. */
+/* Judging an answer file against a golden pack (docs/guide/compare.md): per case, per tensor, and why. */
 #ifndef KVG_HARNESS_PACK_COMPARE_H
 #define KVG_HARNESS_PACK_COMPARE_H
 

@@ -15,7 +15,7 @@ typedef struct kvg_compare_printer {
 void kvg_compare_print_case(void *context, const kvg_compared_case *c);
 void kvg_compare_print_totals(const kvg_comparison *c, FILE *to);
 
-/* docs/compare.md section 5. KVG_ERR_IO. */
+/* docs/guide/compare.md section 5. KVG_ERR_IO. */
 kvg_status kvg_compare_write_json(const kvg_comparison *c, const char *path, int exit_code) KVG_CHECKED;
 
 #endif

@@ -1,4 +1,4 @@
-/* A case as the config line that gives it back: docs/golden-pack.md section 3, docs/config.md section 3. */
+/* A case as the config line that gives it back: docs/spec/golden-pack.md section 3, docs/guide/config.md section 3. */
 #include "harness/pack/golden_parts.h"
 
 static const char *const flags[] = {"false", "true"};

@@ -5,9 +5,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "harness/support/commit.h"
 #include "harness/pack/golden_parts.h"
 #include "harness/pack/golden_plan.h"
+#include "harness/support/commit.h"
 #include "harness/support/version.h"
 
 /* --- computing the cases of a plan, one after the other --- */
@@ -89,7 +89,7 @@ static kvg_status write_provenance(const kvg_pack *pack, int fd)
 
 /* --- packs --- */
 
-/* What has been marked stays (docs/golden-pack.md section 10): no new pack takes its place. Its manifest alone is
+/* What has been marked stays (docs/spec/golden-pack.md section 10): no new pack takes its place. Its manifest alone is
  * asked, so that a pack whose other files are damaged is not taken for an unmarked one. */
 static kvg_status check_unmarked(const char *path)
 {

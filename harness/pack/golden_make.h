@@ -7,8 +7,8 @@
 
 #include "golden/golden.h"
 
-/* Computes the pack of a config and puts it in the place of `folder`: docs/golden-pack.md section 9. `measured`: says
- * in provenance.json how far known-wrong answers are, and refuses a case that one of them passes. */
+/* Computes the pack of a config and puts it in the place of `folder`: docs/spec/golden-pack.md section 9.
+ * `measured`: says in provenance.json how far known-wrong answers are, and refuses a case that one of them passes. */
 kvg_status kvg_golden_make(const char *config, const char *folder, bool measured) KVG_CHECKED;
 
 /* The pack again, with every recipe's tensors stored. KVG_ERR_INVALID if one has not the digest that the pack says. */

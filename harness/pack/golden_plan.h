@@ -13,7 +13,7 @@ typedef struct kvg_golden_plan {
     size_t config_count;
 } kvg_golden_plan;
 
-/* Reads a config of packs: docs/golden-pack.md section 12. On failure, and at the end, kvg_golden_plan_free. */
+/* Reads a config of packs: docs/spec/golden-pack.md section 12. On failure, and at the end, kvg_golden_plan_free. */
 kvg_status kvg_golden_plan_read(const char *path, kvg_golden_plan *out) KVG_CHECKED;
 
 /* The plan that an open pack follows from, with its digests, sizes, errata and separations. It must live as long as the

@@ -7,7 +7,7 @@
  *   compare, compare_*     Judges an engine's answer file against a pack (`kvgold compare`).
  *   diagnosis, diagnosis_* Where an answer is wrong, and which defects explain it.
  *
- * docs/golden-pack.md and docs/compare.md are the manuals. */
+ * docs/spec/golden-pack.md and docs/guide/compare.md are the manuals. */
 #ifndef KVG_HARNESS_PACK_PACK_H
 #define KVG_HARNESS_PACK_PACK_H
 #endif

@@ -9,7 +9,7 @@
  *   pool_generate, _run, _shrink, _fault, _campaign, _bench
  *                          Draws traces, runs them, shrinks what fails, and times managers.
  *
- * The room includes support and reference/paging*.h alone: it knows no format and no bytes. docs/pool.md is the
+ * The room includes support and reference/paging*.h alone: it knows no format and no bytes. docs/guide/pool.md is the
  * manual. */
 #ifndef KVG_HARNESS_POOL_POOL_H
 #define KVG_HARNESS_POOL_POOL_H

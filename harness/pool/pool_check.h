@@ -7,7 +7,7 @@
 #include "harness/pool/pool_model.h"
 #include "harness/pool/pool_stack.h"
 
-/* The rules; names and texts in kvg_pool_rules, explained in docs/pool.md. */
+/* The rules; names and texts in kvg_pool_rules, explained in docs/guide/pool.md. */
 typedef enum kvg_pool_rule {
     KVG_RULE_COUNTS, KVG_RULE_HOLDERS, KVG_RULE_LIVES, KVG_RULE_AGES, KVG_RULE_DEAD, KVG_RULE_LOWEST, KVG_RULE_MATCH,
     KVG_RULE_READ_ONLY, KVG_RULE_LOCKSTEP, KVG_RULE_PLACES, KVG_RULE_WINDOW, KVG_RULE_SHARED_WRITE, KVG_RULE_PUBLISHED,

@@ -1,5 +1,5 @@
 /* Configs of `kvgold pool`: scenarios that random traces are drawn from, files of scripted traces, sizes to measure.
- * docs/pool.md is the manual, configs/pool_schema.json the published schema. */
+ * docs/guide/pool.md is the manual, configs/pool_schema.json the published schema. */
 #ifndef KVG_HARNESS_POOL_POOL_CONFIG_H
 #define KVG_HARNESS_POOL_POOL_CONFIG_H
 

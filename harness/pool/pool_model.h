@@ -1,6 +1,6 @@
-/* The independent model of the managers: plain arrays, searched from end to end, written from docs/paging.md alone. It
- * predicts the outcome of every operation of a trace, so it also drives the generator. One array of blocks stands for
- * both pools: they must be equal. */
+/* The independent model of the managers: plain arrays, searched from end to end, written from docs/spec/paging.md
+ * alone. It predicts the outcome of every operation of a trace, so it also drives the generator. One array of blocks
+ * stands for both pools: they must be equal. */
 #ifndef KVG_HARNESS_POOL_POOL_MODEL_H
 #define KVG_HARNESS_POOL_POOL_MODEL_H
 

@@ -1,4 +1,4 @@
-/* Sequences and index of the model, by docs/paging.md sections 2 to 4. */
+/* Sequences and index of the model, by docs/spec/paging.md sections 2 to 4. */
 #include <stdlib.h>
 #include <string.h>
 

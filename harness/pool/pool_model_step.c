@@ -1,4 +1,4 @@
-/* A materialise of the model, by docs/paging.md section 4. */
+/* A materialise of the model, by docs/spec/paging.md section 4. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,5 +1,6 @@
-/* Traces: what `kvgold pool` does to the managers of block ids, as data. docs/pool.md has the JSON. Every sequence of
- * operations is a trace: the model says of each whether it must be refused, so that parts of a trace are traces too. */
+/* Traces: what `kvgold pool` does to the managers of block ids, as data. docs/guide/pool.md has the JSON. Every
+ * sequence of operations is a trace: the model says of each whether it must be refused, so that parts of a trace are
+ * traces too. */
 #ifndef KVG_HARNESS_POOL_POOL_TRACE_H
 #define KVG_HARNESS_POOL_POOL_TRACE_H
 

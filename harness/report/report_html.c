@@ -365,7 +365,7 @@ static void write_glossary(const kvg_report *r, FILE *out)
          "where bytes look plausible."},
         {"error/bound",
          "The largest error of any element as a share of what its format and dialect permit for that element "
-         "(docs/numerics.md). At most 1 for every right implementation; well below 1 means slack, above 1 a wrong "
+         "(docs/spec/numerics.md). At most 1 for every right implementation; well below 1 means slack, above 1 a wrong "
          "answer."},
         {"codes, scale bytes",
          "How many of the format's element codes, and of the 256 values of a block-scale byte, the cases made a "

@@ -373,9 +373,9 @@ void kvg_report_quality_html(const kvg_report *report, FILE *out)
         return;
     }
     fputs("<p>A model reads held-out text through the cache: each token's distribution against the same run with the "
-          "model type for a cache (docs/generate.md section 8). In brackets the middle 95% of a bootstrap over blocks "
-          "of 64 rows; the order is the one that was found. Rows wrong: logits that are not the reference's, bit for "
-          "bit, of those compared.</p>\n", out);
+          "model type for a cache (docs/spec/generate.md section 8). In brackets the middle 95% of a bootstrap over "
+          "blocks of 64 rows; the order is the one that was found. Rows wrong: logits that are not the reference's, "
+          "bit for bit, of those compared.</p>\n", out);
     write_measures(cases, count, out);
     write_positions(cases, count, out);
     for (size_t i = 0; i < count; i++) planted += cases[i]->quality.planted_count;

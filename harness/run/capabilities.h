@@ -1,5 +1,5 @@
 /* Capability files: what an implementation claims to do. A case that no claim covers is not run: SKIP, "unclaimed". The
- * file's format is in docs/plugin.md section 4 and configs/capabilities_schema.json. */
+ * file's format is in docs/guide/plugin.md section 4 and configs/capabilities_schema.json. */
 #ifndef KVG_HARNESS_RUN_CAPABILITIES_H
 #define KVG_HARNESS_RUN_CAPABILITIES_H
 

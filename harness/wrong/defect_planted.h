@@ -1,5 +1,5 @@
 /* Rows of harness/wrong/defects.def under a whole model: who answers ops append and decode wrongly in one way, all
- * else as the reference does. docs/generate.md section 8 lists those that configs plant. */
+ * else as the reference does. docs/spec/generate.md section 8 lists those that configs plant. */
 #ifndef KVG_HARNESS_WRONG_DEFECT_PLANTED_H
 #define KVG_HARNESS_WRONG_DEFECT_PLANTED_H
 

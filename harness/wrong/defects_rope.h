@@ -1,5 +1,5 @@
 /* Wrong tables of RoPE and what else goes wrong around it: rows of harness/wrong/defects.def. Where a rope names the
- * kind that its table follows from (docs/numerics.md section 8), a mutation puts in the table of a wrong
+ * kind that its table follows from (docs/spec/numerics.md section 8), a mutation puts in the table of a wrong
  * implementation. */
 #ifndef KVG_HARNESS_WRONG_DEFECTS_ROPE_H
 #define KVG_HARNESS_WRONG_DEFECTS_ROPE_H

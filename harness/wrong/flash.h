@@ -1,6 +1,6 @@
 /* A plain attention kernel in f32, as engines have them: operands rounded, fused sums truncated or f32 sums, tiles
  * and splits in any order, base-2 softmax with a running maximum, merges. And the same with one thing wrong: the
- * FLASH_DEFECT rows of harness/wrong/defects.def. Right, it stays within attention.v1 (docs/numerics.md section 6)
+ * FLASH_DEFECT rows of harness/wrong/defects.def. Right, it stays within attention.v1 (docs/spec/numerics.md section 6)
  * of its class; unit.attention shows both. */
 #ifndef KVG_HARNESS_WRONG_FLASH_H
 #define KVG_HARNESS_WRONG_FLASH_H

@@ -129,7 +129,7 @@ static outside take_outside(const loading *l, kvg_side side, uint8_t *scales)
     return o;
 }
 
-/* docs/attention.md section 3, from the code q. */
+/* docs/spec/attention.md section 3, from the code q. */
 static float affine_number(const kvg_problem *p, kvg_side side, float q, const outside *o)
 {
     const char *dialect = p->storage[side].dialect;

@@ -1,5 +1,5 @@
-/* The error model of attention.v1 (docs/numerics.md section 6): what a class of arithmetic, or the codec, may do to
- * each number on its way from q, K and V to the output. ref_attention.c walks the keys and asks it. */
+/* The error model of attention.v1 (docs/spec/numerics.md section 6): what a class of arithmetic, or the codec, may
+ * do to each number on its way from q, K and V to the output. ref_attention.c walks the keys and asks it. */
 #ifndef KVG_REFERENCE_ATTENTION_REF_ATTENTION_H
 #define KVG_REFERENCE_ATTENTION_REF_ATTENTION_H
 

@@ -1,5 +1,5 @@
-/* docs/numerics.md section 6, term by term. Every sum here is of magnitudes; the last step adds 2^-30 of the result for
- * its own roundings. */
+/* docs/spec/numerics.md section 6, term by term. Every sum here is of magnitudes; the last step adds 2^-30 of the
+ * result for its own roundings. */
 #include <float.h>
 #include <math.h>
 

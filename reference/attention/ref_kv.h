@@ -14,8 +14,8 @@ typedef struct ref_kv {
     const kvg_tensor *flat;    /* K's and V's rows in T; NULL: the cache is read */
 } ref_kv;
 
-/* Reads the inputs of op decode of a checked problem. KVG_ERR_INVALID for a length that docs/attention.md forbids or a
- * tensor scale that is not finite and positive; KVG_ERR_UNIMPLEMENTED for an unknown dialect. */
+/* Reads the inputs of op decode of a checked problem. KVG_ERR_INVALID for a length that docs/spec/attention.md
+ * forbids or a tensor scale that is not finite and positive; KVG_ERR_UNIMPLEMENTED for an unknown dialect. */
 kvg_status ref_kv_init(const kvg_problem *p, const kvg_tensor *in, const kvg_tensor *flat, ref_kv *out) KVG_CHECKED;
 
 /* The slot of a sequence's position; -1 where it has none: beyond the length, overwritten in a ring, no block. */

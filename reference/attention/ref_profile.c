@@ -1,5 +1,5 @@
-/* The profile tier of attention: what all decode contracts have alike, docs/decode-contract.md sections 3, 5 and 7 to
- * 9, operation by operation. Operands, sums and scores are those of the profile's contract
+/* The profile tier of attention: what all decode contracts have alike, docs/spec/decode-contract.md sections 3, 5 and 7
+ * to 9, operation by operation. Operands, sums and scores are those of the profile's contract
  * (reference/attention/ref_profile.h).
  *
  * A work item is one leaf of one KV head, for a batch of query tokens of one sequence: they and the query heads of the

@@ -64,7 +64,7 @@ typedef struct ref_contract {
     void (*add)(const ref_profile_run *r, const void *tile, const bool *seen, const float *p, ref_node n);
 } ref_contract;
 
-/* docs/decode-contract.md, on the chip of the profile; docs/simt-contract.md. */
+/* docs/spec/decode-contract.md, on the chip of the profile; docs/spec/simt-contract.md. */
 extern const ref_contract ref_contract_mma, ref_contract_simt;
 
 #endif

@@ -1,4 +1,5 @@
-/* docs/decode-contract.md: what tensor cores do in the walk of reference/attention/ref_profile.c, sections 4 and 7. */
+/* docs/spec/decode-contract.md: what tensor cores do in the walk of reference/attention/ref_profile.c, sections 4
+ * and 7. */
 #include "reference/attention/ref_profile.h"
 #include "reference/attention/ref_profile_operand.h"
 #include "reference/numbers/ref_exp2.h"

@@ -33,7 +33,7 @@ static const struct rule {
     kvg_format format;
     kvg_dtype type; /* 0: T */
     int base;
-    bool decoded;                   /* by docs/formats.md section 5 */
+    bool decoded;                   /* by docs/spec/formats.md section 5 */
     uint32_t codes;                 /* of an element; 0: no table */
     double (*block_scale)(uint8_t); /* NULL: no blocks */
 } rules[] = {
@@ -148,7 +148,7 @@ void ref_holding_init(const ref_kv *kv, kvg_side side, ref_holding *out)
     else if (rule->codes) fill_by_code(stored, out);
 }
 
-/* The number that docs/formats.md section 5 gives, in T. */
+/* The number that docs/spec/formats.md section 5 gives, in T. */
 static void decode_row(const ref_holding *h, const uint16_t *codes, const uint8_t *scales, uint32_t n, ref_operand *out)
 {
     const ref_side *stored = &h->kv->side[h->side];

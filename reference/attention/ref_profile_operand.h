@@ -1,4 +1,4 @@
-/* What the decode contract feeds to the tensor core: docs/decode-contract.md sections 2 to 4. */
+/* What the decode contract feeds to the tensor core: docs/spec/decode-contract.md sections 2 to 4. */
 #ifndef KVG_REFERENCE_ATTENTION_REF_PROFILE_OPERAND_H
 #define KVG_REFERENCE_ATTENTION_REF_PROFILE_OPERAND_H
 

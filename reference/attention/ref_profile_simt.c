@@ -1,4 +1,4 @@
-/* docs/simt-contract.md: f32 fused multiply-adds in the walk of reference/attention/ref_profile.c. */
+/* docs/spec/simt-contract.md: f32 fused multiply-adds in the walk of reference/attention/ref_profile.c. */
 #include "reference/attention/ref_profile.h"
 #include "reference/formats/ref_affine.h"
 #include "reference/numbers/ref_chains.h"

@@ -1,5 +1,5 @@
-/* The rows of q of op decode: whose they are, where they stand, which keys they can see (docs/attention.md sections 1
- * and 2). */
+/* The rows of q of op decode: whose they are, where they stand, which keys they can see (docs/spec/attention.md
+ * sections 1 and 2). */
 #ifndef KVG_REFERENCE_ATTENTION_REF_QUERY_H
 #define KVG_REFERENCE_ATTENTION_REF_QUERY_H
 

@@ -7,7 +7,7 @@
  *   ref_convention         Tensor scales by convention.
  *   ref_judge              Round-trip bounds, the value rule, and what a row reached.
  *
- * docs/formats.md decides. A row of a dialect is never edited. */
+ * docs/spec/formats.md decides. A row of a dialect is never edited. */
 #ifndef KVG_REFERENCE_FORMATS_FORMATS_H
 #define KVG_REFERENCE_FORMATS_FORMATS_H
 #endif

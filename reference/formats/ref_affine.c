@@ -154,7 +154,7 @@ double ref_affine_grid_value(const ref_row *row, uint16_t code)
     return code + (((const ref_affine_dialect *)row->dialect)->rule == REF_AFFINE_PYTORCH ? 0.5 : 0.0);
 }
 
-/* docs/numerics.md section 2.3. h: half an ulp of T, relative. */
+/* docs/spec/numerics.md section 2.3. h: half an ulp of T, relative. */
 void ref_affine_bound(const ref_row *row, const float *x, double *bound)
 {
     const ref_affine_dialect *dialect = row->dialect;

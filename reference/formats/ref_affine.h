@@ -1,4 +1,4 @@
-/* What int8 and int4 share: two parameters per row. docs/formats.md section 5. */
+/* What int8 and int4 share: two parameters per row. docs/spec/formats.md section 5. */
 #ifndef KVG_REFERENCE_FORMATS_REF_AFFINE_H
 #define KVG_REFERENCE_FORMATS_REF_AFFINE_H
 
@@ -22,7 +22,7 @@ void ref_affine_scale(const ref_row *row, const float *x, uint8_t *scales, doubl
 uint16_t ref_affine_encode(const ref_row *row, float x, double v);
 void ref_affine_decode(const ref_row *row, const uint16_t *codes, const uint8_t *scales, float *y);
 double ref_affine_exact(const ref_row *row, const uint16_t *codes, const uint8_t *scales, double *y);
-/* docs/simt-contract.md section 1: the number in f32, each operation rounded once. */
+/* docs/spec/simt-contract.md section 1: the number in f32, each operation rounded once. */
 void ref_affine_operands(const ref_row *row, const uint16_t *codes, const uint8_t *scales, float *y);
 double ref_affine_grid_value(const ref_row *row, uint16_t code);
 void ref_affine_bound(const ref_row *row, const float *x, double *bound);

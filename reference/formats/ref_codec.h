@@ -8,7 +8,7 @@
 
 #include "reference/reference.h"
 
-/* How element codes lie in bytes (docs/formats.md sections 5 to 8). */
+/* How element codes lie in bytes (docs/spec/formats.md sections 5 to 8). */
 typedef enum ref_packing {
     REF_PACK_U16,       /* two bytes each, little-endian */
     REF_PACK_U8,        /* one byte each */
@@ -50,15 +50,16 @@ typedef struct ref_codec {
     uint16_t (*encode)(const ref_row *row, float x, double v); /* x lends sign and payload to a NaN */
     void (*decode)(const ref_row *row, const uint16_t *codes, const uint8_t *scales, float *y);
 
-    /* The numbers that codes stand for before T rounds them (docs/attention.md section 3): value = y * the factor that
-     * is returned, y within 2^-52 of its exact value, exact but for the affine formats. The factor is what a kernel can
-     * apply outside its dot product: the tensor scale, or the scale of a row. Payloads of NaN are not kept. */
+    /* The numbers that codes stand for before T rounds them (docs/spec/attention.md section 3): value = y * the
+     * factor that is returned, y within 2^-52 of its exact value, exact but for the affine formats. The factor is
+     * what a kernel can apply outside its dot product: the tensor scale, or the scale of a row. Payloads of NaN are
+     * not kept. */
     double (*exact)(const ref_row *row, const uint16_t *codes, const uint8_t *scales, double *y);
 
     double (*grid_value)(const ref_row *row, uint16_t code);
 
-    /* Round-trip bound (docs/numerics.md section 2): either the range of scales for a block whose finite amax is given,
-     * or, where parameters are not a plain scale, the whole row's bound. The other is NULL. */
+    /* Round-trip bound (docs/spec/numerics.md section 2): either the range of scales for a block whose finite amax
+     * is given, or, where parameters are not a plain scale, the whole row's bound. The other is NULL. */
     ref_range (*scale_range)(const ref_row *row, double amax, bool has_nan);
     void (*bound)(const ref_row *row, const float *x, double *bound);
 
@@ -87,7 +88,7 @@ kvg_status ref_side_init(const kvg_problem *problem, kvg_side side, const kvg_te
     KVG_CHECKED;
 
 /* One row: x[head_dim] to codes and scales (NULL where the format has none), and back, where a NaN becomes the one of
- * docs/formats.md section 2.5. */
+ * docs/spec/formats.md section 2.5. */
 void ref_side_quantise(const ref_side *side, const float *x, uint8_t *codes, uint8_t *scales);
 void ref_side_dequantise(const ref_side *side, const uint8_t *codes, const uint8_t *scales, float *y);
 

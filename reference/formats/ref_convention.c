@@ -1,4 +1,4 @@
-/* Tensor-scale conventions: docs/formats.md section 9. */
+/* Tensor-scale conventions: docs/spec/formats.md section 9. */
 #include <float.h>
 #include <string.h>
 

@@ -1,4 +1,4 @@
-/* E2M1 encoding rules that dialects differ in: docs/formats.md section 2.1. */
+/* E2M1 encoding rules that dialects differ in: docs/spec/formats.md section 2.1. */
 #ifndef KVG_REFERENCE_FORMATS_REF_E2M1_H
 #define KVG_REFERENCE_FORMATS_REF_E2M1_H
 

@@ -1,4 +1,4 @@
-/* e4m3: docs/formats.md section 4. */
+/* e4m3: docs/spec/formats.md section 4. */
 #include "reference/formats/ref_float.h"
 #include "reference/numbers/ref_round.h"
 

@@ -1,4 +1,4 @@
-/* f16: docs/formats.md section 3. */
+/* f16: docs/spec/formats.md section 3. */
 #include "reference/formats/ref_float.h"
 #include "reference/numbers/ref_round.h"
 

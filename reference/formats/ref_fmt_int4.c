@@ -1,4 +1,4 @@
-/* int4: docs/formats.md section 5. */
+/* int4: docs/spec/formats.md section 5. */
 #include "reference/formats/ref_affine.h"
 
 static const ref_affine_dialect dialects[] = {

@@ -1,4 +1,4 @@
-/* mx16: docs/formats.md section 7. */
+/* mx16: docs/spec/formats.md section 7. */
 #include "reference/formats/ref_mx.h"
 
 #define EVEN {KVG_REF_TIES_EVEN, REF_SIGN_BIT, 7}

@@ -1,4 +1,5 @@
-/* nvfp4: docs/formats.md section 8. Every line of arithmetic is one f32 rounding, in the order of the table there. */
+/* nvfp4: docs/spec/formats.md section 8. Every line of arithmetic is one f32 rounding, in the order of the table
+ * there. */
 #include <float.h>
 #include <math.h>
 
@@ -211,7 +212,7 @@ static double exact(const ref_row *row, const uint16_t *codes, const uint8_t *sc
     return first ? 1 : row->tensor_scale;
 }
 
-/* docs/numerics.md section 2.2: e4m3 rounds q by at most 1/16 of it, or by half its smallest step 2^-9. */
+/* docs/spec/numerics.md section 2.2: e4m3 rounds q by at most 1/16 of it, or by half its smallest step 2^-9. */
 static ref_range scale_range(const ref_row *row, double amax, bool has_nan)
 {
     const nvfp4_dialect *dialect = row->dialect;
@@ -224,7 +225,7 @@ static ref_range scale_range(const ref_row *row, double amax, bool has_nan)
     ref_range d = {ref_min(low, 448) * g * (1 - slack), ref_min(high, 448) * g * (1 + slack)};
     if (dialect->guard == GUARD_DIVISOR_SMALL && d.low < 1e-5) d.low = 0; /* codes of x / 1: all zero */
     if (dialect->v == V_UNROUNDED) {
-        /* Codes are chosen for q*g and read with sf*g: docs/numerics.md 2.2, "the unrounded scale". */
+        /* Codes are chosen for q*g and read with sf*g: docs/spec/numerics.md 2.2, "the unrounded scale". */
         d.low = 0;
         d.high = 4 * (1.5 * q_high + 6 * ref_max(q_high * 0x1p-4, 0x1p-10)) * g;
     }

@@ -1,4 +1,4 @@
-/* rowfp4: docs/formats.md section 6. */
+/* rowfp4: docs/spec/formats.md section 6. */
 #include <math.h>
 
 #include "reference/formats/ref_e2m1.h"

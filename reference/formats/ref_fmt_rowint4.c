@@ -1,4 +1,4 @@
-/* rowint4: docs/formats.md section 6. */
+/* rowint4: docs/spec/formats.md section 6. */
 #include <math.h>
 
 #include "reference/formats/ref_row_scale.h"

@@ -9,7 +9,8 @@ static const ref_grid *grid_of(const ref_codec *codec, const ref_row *row)
     return codec->grid_of ? codec->grid_of(row) : &codec->grid;
 }
 
-/* docs/numerics.md section 2.1. The scale is somewhere in d; every other quantity is one rounding away from exact. */
+/* docs/spec/numerics.md section 2.1. The scale is somewhere in d; every other quantity is one rounding away from
+ * exact. */
 static double element_bound(kvg_dtype T, const ref_grid *grid, ref_range d, double x)
 {
     const double a = fabs(x), reach = x < 0 ? -grid->low : grid->high;

@@ -1,4 +1,4 @@
-/* What mx16 and mxfp4 share: E2M1 and one power-of-two byte per block. docs/formats.md section 7. */
+/* What mx16 and mxfp4 share: E2M1 and one power-of-two byte per block. docs/spec/formats.md section 7. */
 #ifndef KVG_REFERENCE_FORMATS_REF_MX_H
 #define KVG_REFERENCE_FORMATS_REF_MX_H
 

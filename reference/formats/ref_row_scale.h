@@ -1,4 +1,4 @@
-/* What rowint4 and rowfp4 share: one f16 scale per row. docs/formats.md section 6. */
+/* What rowint4 and rowfp4 share: one f16 scale per row. docs/spec/formats.md section 6. */
 #ifndef KVG_REFERENCE_FORMATS_REF_ROW_SCALE_H
 #define KVG_REFERENCE_FORMATS_REF_ROW_SCALE_H
 

@@ -1,4 +1,4 @@
-/* docs/layouts.md sections 2 to 5: one function per layout gives the places of its rows. */
+/* docs/spec/layouts.md sections 2 to 5: one function per layout gives the places of its rows. */
 #include "reference/reference.h"
 
 /* Bytes of a row's codes, block scales and row parameters, K and V. */

@@ -1,4 +1,5 @@
-/* Sequences of a paged cache by block table and lengths: where a position lies (docs/layouts.md section 7, flatten). */
+/* Sequences of a paged cache by block table and lengths: where a position lies (docs/spec/layouts.md section 7,
+ * flatten). */
 #ifndef KVG_REFERENCE_LAYOUT_REF_TABLE_H
 #define KVG_REFERENCE_LAYOUT_REF_TABLE_H
 

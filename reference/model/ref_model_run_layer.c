@@ -1,4 +1,4 @@
-/* One layer of docs/generate.md section 4: attention through the cache, then the MLP. */
+/* One layer of docs/spec/generate.md section 4: attention through the cache, then the MLP. */
 #include "reference/model/ref_model_run.h"
 #include "reference/model_math.h"
 #include "reference/reference.h"

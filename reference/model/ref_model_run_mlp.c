@@ -1,4 +1,4 @@
-/* The MLP of docs/generate.md section 4: dense, or experts that a router chooses for each row. */
+/* The MLP of docs/spec/generate.md section 4: dense, or experts that a router chooses for each row. */
 #include <math.h> /* fmaf: correctly rounded in every C library */
 
 #include "reference/model/ref_model_run.h"

@@ -1,4 +1,4 @@
-/* Matrix products of docs/generate.md section 4: each output is a chain of its own. */
+/* Matrix products of docs/spec/generate.md section 4: each output is a chain of its own. */
 #include "reference/model/ref_model_run.h"
 #include "reference/numbers/ref_chains.h"
 

@@ -1,4 +1,4 @@
-/* Sampling: docs/generate.md section 6. */
+/* Sampling: docs/spec/generate.md section 6. */
 #include <float.h>
 #include <math.h> /* isnan */
 #include <stdlib.h>

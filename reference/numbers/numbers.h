@@ -6,7 +6,7 @@
  *   ref_elementary         exp, log and tanh in double.
  *   ref_double_double      About 106 bits, for the table of RoPE.
  *
- * The room knows no format and no problem. docs/formats.md section 2 and docs/numerics.md are its pages. */
+ * The room knows no format and no problem. docs/spec/formats.md section 2 and docs/spec/numerics.md are its pages. */
 #ifndef KVG_REFERENCE_NUMBERS_NUMBERS_H
 #define KVG_REFERENCE_NUMBERS_NUMBERS_H
 #endif

@@ -1,4 +1,4 @@
-/* exp2 and log2 of the decode contract (docs/decode-contract.md sections 6 and 9): f32, every rounding fixed. */
+/* exp2 and log2 of the decode contract (docs/spec/decode-contract.md sections 6 and 9): f32, every rounding fixed. */
 #ifndef KVG_REFERENCE_NUMBERS_REF_EXP2_H
 #define KVG_REFERENCE_NUMBERS_REF_EXP2_H
 

@@ -1,4 +1,4 @@
-/* Conversions between f32 and the small formats, on bit patterns: docs/formats.md section 2.
+/* Conversions between f32 and the small formats, on bit patterns: docs/spec/formats.md section 2.
  * Every conversion to a small format is to nearest, ties to even unless it takes a tie rule. */
 #ifndef KVG_REFERENCE_NUMBERS_REF_ROUND_H
 #define KVG_REFERENCE_NUMBERS_REF_ROUND_H

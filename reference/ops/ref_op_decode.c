@@ -1,4 +1,4 @@
-/* The op decode: paged attention by the spec tier, rounded once, or by the profile tier (docs/attention.md). */
+/* The op decode: paged attention by the spec tier, rounded once, or by the profile tier (docs/spec/attention.md). */
 #include <stdlib.h>
 
 #include "reference/attention_profile.h"

@@ -1,4 +1,4 @@
-/* The ops append, flatten, expand and probe over paged layouts, for every format: docs/layouts.md section 7. */
+/* The ops append, flatten, expand and probe over paged layouts, for every format: docs/spec/layouts.md section 7. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -125,7 +125,7 @@ static kvg_status init_sides(paged_run *run)
 
 /* --- append --- */
 
-/* What a step of the model type makes of NaN: the one of docs/formats.md section 2.5. */
+/* What a step of the model type makes of NaN: the one of docs/spec/formats.md section 2.5. */
 static float round_step(kvg_dtype dtype, double x)
 {
     float y = x == x ? ref_round_to(dtype, x) : kvg_f32_of_bits(0x7FFFFFFFu), stored = 0;

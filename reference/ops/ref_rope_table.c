@@ -1,4 +1,4 @@
-/* docs/numerics.md section 8, in the order of its steps. Each assignment to a float is one rounding. */
+/* docs/spec/numerics.md section 8, in the order of its steps. Each assignment to a float is one rounding. */
 #include "reference/formats/ref_codec.h"
 #include "reference/numbers/ref_double_double.h"
 #include "reference/numbers/ref_round.h"

@@ -9,7 +9,7 @@
  *   ref_paging_memory      The memory of the managers.
  *
  * The public headers are reference/paging.h, paging_pool.h, paging_prefix.h and contiguous.h. The room includes no
- * other room. docs/paging.md is the contract. */
+ * other room. docs/spec/paging.md is the contract. */
 #ifndef KVG_REFERENCE_PAGING_PAGING_H
 #define KVG_REFERENCE_PAGING_PAGING_H
 #endif

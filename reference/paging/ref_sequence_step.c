@@ -1,5 +1,5 @@
-/* materialise: one step for a batch, in the order of docs/paging.md section 4. What it changes can be taken back: the
- * pools have their transactions, sequences are remembered in the plans and block tables in the edits. */
+/* materialise: one step for a batch, in the order of docs/spec/paging.md section 4. What it changes can be taken
+ * back: the pools have their transactions, sequences are remembered in the plans and block tables in the edits. */
 #include <stdlib.h>
 #include <string.h>
 

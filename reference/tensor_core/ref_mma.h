@@ -1,4 +1,4 @@
-/* The fused sums of a tensor core (docs/numerics.md section 5) over operands that are decoded once. */
+/* The fused sums of a tensor core (docs/spec/numerics.md section 5) over operands that are decoded once. */
 #ifndef KVG_REFERENCE_TENSOR_CORE_REF_MMA_H
 #define KVG_REFERENCE_TENSOR_CORE_REF_MMA_H
 

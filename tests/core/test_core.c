@@ -70,7 +70,7 @@ static void test_every_format_is_found_by_its_name(void **state)
     assert_null(kvg_format_get(KVG_FORMAT_END));
 }
 
-/* Bytes of one row, worked by hand from docs/formats.md. */
+/* Bytes of one row, worked by hand from docs/spec/formats.md. */
 static void test_row_sizes_are_those_of_the_page(void **state)
 {
     (void)state;

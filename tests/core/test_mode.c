@@ -1,4 +1,4 @@
-/* core/mode.h against docs/modes.md, written again here as plain ifs. */
+/* core/mode.h against docs/spec/modes.md, written again here as plain ifs. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

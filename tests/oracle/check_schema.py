@@ -66,10 +66,10 @@ def check_good(kvgold, schema):
         check(not errors, f"{path}: the schema refuses a good config: {errors[:3]}")
         code, _, text = run(kvgold, "list", path)
         check(code == 0, f"{path}: the program refuses it: {text}")
-    with open(f"{ROOT}/docs/config.md", encoding="utf-8") as f:
+    with open(f"{ROOT}/docs/guide/config.md", encoding="utf-8") as f:
         example = json.loads(re.search(r"```json\n(.*?)```", f.read(), re.DOTALL).group(1))
-    check(config.is_valid(example), "docs/config.md: the schema refuses the example")
-    check(len(list_text(kvgold, example).splitlines()) == 80, "docs/config.md: the example has not the cases that it says")
+    check(config.is_valid(example), "docs/guide/config.md: the schema refuses the example")
+    check(len(list_text(kvgold, example).splitlines()) == 80, "docs/guide/config.md: the example has not the cases that it says")
     for path in models:
         errors = [f"{error.json_path}: {error.message}" for error in model.iter_errors(read(path))]
         check(not errors, f"{path}: the schema refuses a good model: {errors[:3]}")
@@ -159,9 +159,9 @@ def check_pool(kvgold, schema):
     for path in traces:
         code = 1 if "defect" in read(path) else 0
         check(pool_code(kvgold, "replay", read(path)) == code, f"{path}: exit code is not {code}")
-    with open(f"{ROOT}/docs/pool.md", encoding="utf-8") as f:
+    with open(f"{ROOT}/docs/guide/pool.md", encoding="utf-8") as f:
         example = json.loads(re.search(r"```json\n(.*?)```", f.read(), re.DOTALL).group(1))
-    check(trace.is_valid(example) and pool_code(kvgold, "replay", example) == 0, "docs/pool.md: the example is not good")
+    check(trace.is_valid(example) and pool_code(kvgold, "replay", example) == 0, "docs/guide/pool.md: the example is not good")
     scenario = {"name": "a", "operations": 1, "trace": 1, "pool": {"capacity": 4}}
     top = {"kvgold": 1, "name": "t", "seed": "0x1"}
     weights = {name: {**scenario, "kind": kind, "weights": {name: 1}}
@@ -246,7 +246,7 @@ def check_packs(kvgold, schema):
         check(not errors, f"{path}: the schema refuses a good config: {errors[:3]}")
         for group in value["groups"]:
             check(cases.is_valid({"kvgold": 1, "name": "t", "seed": "0x1", "cases": group["cases"]}), f"{path}: {group['flags']}")
-    with open(f"{ROOT}/docs/golden-pack.md", encoding="utf-8") as f:
+    with open(f"{ROOT}/docs/spec/golden-pack.md", encoding="utf-8") as f:
         example = json.loads(re.search(r"```json\n(.*?)```", f.read(), re.DOTALL).group(1))
     with tempfile.TemporaryDirectory() as folder:
         pack, path = os.path.join(folder, "pack"), os.path.join(folder, "mine.json")
@@ -256,7 +256,7 @@ def check_packs(kvgold, schema):
                 json.dump(value, f)
             return run(kvgold, "golden", "make", path, "-o", pack)[0]
 
-        check(config.is_valid(example) and make(example) == 0, "docs/golden-pack.md: the example is not good")
+        check(config.is_valid(example) and make(example) == 0, "docs/spec/golden-pack.md: the example is not good")
         good = read(os.path.join(pack, "manifest.json"))
         for text, value in changes({**example, "comment": "x"}):
             check(not config.is_valid(value), f"pack config, {text}: the schema takes it")
@@ -283,7 +283,7 @@ def check_capabilities(kvgold):
         check(sorted(keys[key]["items"]["enum"]) == sorted(found), f"capabilities, {key}: the program has {sorted(found)}")
     formats = re.search(r"\^\(([^)]*)\)", keys["formats"]["items"]["pattern"]).group(1).split("|")
     check(sorted(formats) == sorted(first_words(kvgold, "formats", 1)), f"capabilities, formats: the schema has {sorted(formats)}")
-    with open(f"{ROOT}/docs/plugin.md", encoding="utf-8") as f:
+    with open(f"{ROOT}/docs/guide/plugin.md", encoding="utf-8") as f:
         example = json.loads(re.search(r"```json\n(.*?)```", f.read(), re.DOTALL).group(1))
     claim = example["claims"][0]
     claims = [{**claim, key: values} for key in keys for values in ([], 1, ["x"], ["u8"], [1], [1.5], [True], None)]

@@ -21,7 +21,7 @@ enum { DECODE_OUTPUTS = 2 };
 extern const kvg_role decode_outputs[DECODE_OUTPUTS];
 
 /* Problem `number` of a test is to have this dialect of K; the rest goes round with the number. Of a tensor core's
- * contract, and of docs/simt-contract.md with f32. */
+ * contract, and of docs/spec/simt-contract.md with f32. */
 typedef decode_wish decode_wish_fn(kvg_format format, size_t dialect, uint64_t number);
 decode_wish_fn decode_wish_of, decode_simt_wish_of;
 

@@ -269,7 +269,7 @@ static void write_all(dice *d, kit *k, bool grid)
     kit_close(&append);
 }
 
-/* Positions that some query of the sequence sees: low ... high - 1 (docs/attention.md section 2). */
+/* Positions that some query of the sequence sees: low ... high - 1 (docs/spec/attention.md section 2). */
 static void seen_range(const kit *k, size_t sequence, int64_t *low, int64_t *high)
 {
     const kvg_problem *p = &k->problem;

@@ -1,4 +1,4 @@
-/* int8 and int4, two parameters per row: docs/formats.md section 5. */
+/* int8 and int4, two parameters per row: docs/spec/formats.md section 5. */
 #include "tests/slowref/slow_codec.h"
 
 typedef struct extent {

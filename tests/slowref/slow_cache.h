@@ -1,4 +1,4 @@
-/* The rows of a paged cache: where a position of a sequence lies, and the bytes of its row (docs/layouts.md 7). */
+/* The rows of a paged cache: where a position of a sequence lies, and the bytes of its row (docs/spec/layouts.md 7). */
 #ifndef KVG_TESTS_SLOWREF_SLOW_CACHE_H
 #define KVG_TESTS_SLOWREF_SLOW_CACHE_H
 

@@ -1,5 +1,5 @@
-/* Conversions of docs/formats.md section 2 that are found by search: the nearest code is the one that exact comparison
- * with the midpoints between neighbouring code values leaves. */
+/* Conversions of docs/spec/formats.md section 2 that are found by search: the nearest code is the one that exact
+ * comparison with the midpoints between neighbouring code values leaves. */
 #ifndef KVG_TESTS_SLOWREF_SLOW_CONVERT_H
 #define KVG_TESTS_SLOWREF_SLOW_CONVERT_H
 

@@ -177,7 +177,7 @@ static void load_operands(slow_head *h)
     h->out_factor = slow_f32_multiply(h->operands[KVG_V].g, slow_scaled(1, h->operands[KVG_V].base));
 }
 
-/* docs/simt-contract.md is the contract where there is no tensor core. */
+/* docs/spec/simt-contract.md is the contract where there is no tensor core. */
 static bool is_simt(const kvg_problem *problem)
 {
     return !kvg_profile_is_chip(kvg_profile_get(problem->profile));

@@ -1,6 +1,6 @@
-/* Op decode in both tiers. With a profile: docs/decode-contract.md rule by rule, over the second opinion on tensor
- * cores, or docs/simt-contract.md. Without: docs/attention.md section 4 (slow_attention.h). It can also be wrong on
- * purpose. */
+/* Op decode in both tiers. With a profile: docs/spec/decode-contract.md rule by rule, over the second opinion on
+ * tensor cores, or docs/spec/simt-contract.md. Without: docs/spec/attention.md section 4 (slow_attention.h). It can
+ * also be wrong on purpose. */
 #ifndef KVG_TESTS_SLOWREF_SLOW_DECODE_H
 #define KVG_TESTS_SLOWREF_SLOW_DECODE_H
 

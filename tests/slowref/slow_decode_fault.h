@@ -15,7 +15,7 @@ typedef enum slow_decode_fault {
 const char *slow_decode_fault_name(slow_decode_fault fault);
 const char *slow_decode_fault_text(slow_decode_fault fault);
 
-/* Whether the contract (docs/simt-contract.md or docs/decode-contract.md) has the rule that is broken. */
+/* Whether the contract (docs/spec/simt-contract.md or docs/spec/decode-contract.md) has the rule that is broken. */
 bool slow_decode_fault_in(slow_decode_fault fault, bool simt);
 
 #endif

@@ -1,4 +1,4 @@
-/* What the bytes of a stored row say about one element, before anything is multiplied: docs/formats.md. */
+/* What the bytes of a stored row say about one element, before anything is multiplied: docs/spec/formats.md. */
 #ifndef KVG_TESTS_SLOWREF_SLOW_ELEMENT_H
 #define KVG_TESTS_SLOWREF_SLOW_ELEMENT_H
 

@@ -1,4 +1,4 @@
-/* exp2 and log2 of docs/decode-contract.md sections 6 and 9, and f32 operations: exact, rounded once. */
+/* exp2 and log2 of docs/spec/decode-contract.md sections 6 and 9, and f32 operations: exact, rounded once. */
 #ifndef KVG_TESTS_SLOWREF_SLOW_EXP2_H
 #define KVG_TESTS_SLOWREF_SLOW_EXP2_H
 

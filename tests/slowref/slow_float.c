@@ -1,4 +1,4 @@
-/* f16, bf16 (docs/formats.md section 3), e4m3, e5m2 (section 4). The rules are the layout of the code. */
+/* f16, bf16 (docs/spec/formats.md section 3), e4m3, e5m2 (section 4). The rules are the layout of the code. */
 #include "tests/slowref/slow_codec.h"
 
 static void quantise_f16(const slow_codec *codec, const slow_row *row, const slow_number *x, uint8_t *codes,

@@ -1,6 +1,6 @@
 #include "tests/slowref/slow_layout.h"
 
-/* The numbers of a problem under the letters of docs/layouts.md section 1. A side without rows has 0 bytes. */
+/* The numbers of a problem under the letters of docs/spec/layouts.md section 1. A side without rows has 0 bytes. */
 typedef struct cache {
     uint64_t L, layer, N, B, H;
     uint64_t C[2], Z[2];

@@ -1,4 +1,4 @@
-/* Where a byte of a row lies: the arrays of docs/layouts.md section 2, one formula per array. */
+/* Where a byte of a row lies: the arrays of docs/spec/layouts.md section 2, one formula per array. */
 #ifndef KVG_TESTS_SLOWREF_SLOW_LAYOUT_H
 #define KVG_TESTS_SLOWREF_SLOW_LAYOUT_H
 

@@ -96,7 +96,7 @@ void slow_query_load(slow_query *r, size_t query)
                                                         : slow_f32_divide(slow_f32_multiply(two, r->c), cap);
 }
 
-/* --- sections 4 and 5; section 2 of docs/simt-contract.md --- */
+/* --- sections 4 and 5; section 2 of docs/spec/simt-contract.md --- */
 
 static slow_number dot_of_sums(const slow_query *r, const uint32_t *row)
 {
@@ -295,14 +295,14 @@ static void add_half(const slow_query *r, const tile *t, int64_t first, size_t h
     }
 }
 
-/* docs/decode-contract.md: both halves. */
+/* docs/spec/decode-contract.md: both halves. */
 static void add_halves(const slow_query *r, const tile *t, int64_t first, slow_state *s)
 {
     const bool swapped = wrong(r->head, SLOW_DECODE_HALVES_SWAPPED) && t->size > SUM;
     for (size_t half = 0; half < t->size; half += SUM) add_half(r, t, first, swapped ? half ^ SUM : half, s);
 }
 
-/* docs/simt-contract.md section 3, step 3: position by position. */
+/* docs/spec/simt-contract.md section 3, step 3: position by position. */
 static void add_positions(const slow_query *r, const tile *t, int64_t first, slow_state *s)
 {
     const slow_head *h = r->head;

@@ -1,5 +1,5 @@
-/* One row of op decode up to its leaves: docs/decode-contract.md sections 3 to 7, docs/simt-contract.md sections 2
- * and 3. */
+/* One row of op decode up to its leaves: docs/spec/decode-contract.md sections 3 to 7, docs/spec/simt-contract.md
+ * sections 2 and 3. */
 #ifndef KVG_TESTS_SLOWREF_SLOW_LEAF_H
 #define KVG_TESTS_SLOWREF_SLOW_LEAF_H
 
@@ -11,7 +11,7 @@
 typedef struct slow_head {
     const slow_stored *stored;
     const kvg_profile_info *profile;
-    bool simt; /* the profile is of docs/simt-contract.md */
+    bool simt; /* the profile is of docs/spec/simt-contract.md */
     slow_decode_fault fault;
     slow_operands operands[2];
     uint32_t *k, *v;   /* [keys][D], [keys][Dv], codes in X */

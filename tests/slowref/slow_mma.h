@@ -1,5 +1,5 @@
-/* The second opinion on tensor cores, from docs/numerics.md section 5 alone: exact terms, cut off by definition and
- * added up as long integers. It can also be wrong on purpose, in the ways of mma_faults.def. */
+/* The second opinion on tensor cores, from docs/spec/numerics.md section 5 alone: exact terms, cut off by definition
+ * and added up as long integers. It can also be wrong on purpose, in the ways of mma_faults.def. */
 #ifndef KVG_TESTS_SLOWREF_SLOW_MMA_H
 #define KVG_TESTS_SLOWREF_SLOW_MMA_H
 

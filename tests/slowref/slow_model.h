@@ -1,4 +1,4 @@
-/* A second reading of docs/generate.md section 4, in exact numbers with one rounding each. Floats in and out. */
+/* A second reading of docs/spec/generate.md section 4, in exact numbers with one rounding each. Floats in and out. */
 #ifndef KVG_TESTS_SLOWREF_SLOW_MODEL_H
 #define KVG_TESTS_SLOWREF_SLOW_MODEL_H
 

@@ -1,4 +1,4 @@
-/* mx16 and mxfp4, E2M1 with a power of two per block: docs/formats.md section 7. */
+/* mx16 and mxfp4, E2M1 with a power of two per block: docs/spec/formats.md section 7. */
 #include "tests/slowref/slow_codec.h"
 
 /* Section 7 states e by the binary exponent and mantissa of amax. The same e is the smallest with

@@ -1,5 +1,5 @@
 /* Exact numbers for the second reference: a sign, an integer significand, a power of two. Floats are only ever looked
- * at as bit patterns; every IEEE operation of docs/formats.md is an exact integer result and one rounding. */
+ * at as bit patterns; every IEEE operation of docs/spec/formats.md is an exact integer result and one rounding. */
 #ifndef KVG_TESTS_SLOWREF_SLOW_NUMBER_H
 #define KVG_TESTS_SLOWREF_SLOW_NUMBER_H
 

@@ -1,6 +1,6 @@
-/* nvfp4: E2M1, an E4M3 byte per 16 and an FP32 scale per tensor: docs/formats.md section 8. One row of the page's table
- * is one row of `rules` below: how q is found, its clamp, by what the elements are divided or multiplied, and when v is
- * replaced. */
+/* nvfp4: E2M1, an E4M3 byte per 16 and an FP32 scale per tensor: docs/spec/formats.md section 8. One row of the
+ * page's table is one row of `rules` below: how q is found, its clamp, by what the elements are divided or
+ * multiplied, and when v is replaced. */
 #include "tests/slowref/slow_codec.h"
 
 typedef struct block {

@@ -104,7 +104,7 @@ void slow_operands_load(const slow_operands *o, const slow_row_bytes *row, uint3
     }
 }
 
-/* --- section 4 of docs/decode-contract.md --- */
+/* --- section 4 of docs/spec/decode-contract.md --- */
 
 /* The segment that sum s falls into: its width, its first place, and the number of the sum in it. */
 typedef struct segment {

@@ -1,4 +1,5 @@
-/* Stored rows as operands: docs/decode-contract.md sections 2 to 4, docs/simt-contract.md sections 1 and 2. */
+/* Stored rows as operands: docs/spec/decode-contract.md sections 2 to 4, docs/spec/simt-contract.md sections 1 and
+ * 2. */
 #ifndef KVG_TESTS_SLOWREF_SLOW_OPERAND_H
 #define KVG_TESTS_SLOWREF_SLOW_OPERAND_H
 

@@ -1,4 +1,4 @@
-/* The ops on paged layouts: docs/layouts.md section 7. What they refuse, they refuse before they write. */
+/* The ops on paged layouts: docs/spec/layouts.md section 7. What they refuse, they refuse before they write. */
 #ifndef KVG_TESTS_SLOWREF_SLOW_PAGED_H
 #define KVG_TESTS_SLOWREF_SLOW_PAGED_H
 

@@ -1,4 +1,4 @@
-/* The inputs of op decode, sequence by sequence and head by head: docs/attention.md sections 1 and 2. */
+/* The inputs of op decode, sequence by sequence and head by head: docs/spec/attention.md sections 1 and 2. */
 #ifndef KVG_TESTS_SLOWREF_SLOW_REQUEST_H
 #define KVG_TESTS_SLOWREF_SLOW_REQUEST_H
 

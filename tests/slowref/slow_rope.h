@@ -1,4 +1,4 @@
-/* What append does to a row before it is quantised: docs/layouts.md section 7, steps 1 and 2. */
+/* What append does to a row before it is quantised: docs/spec/layouts.md section 7, steps 1 and 2. */
 #ifndef KVG_TESTS_SLOWREF_SLOW_ROPE_H
 #define KVG_TESTS_SLOWREF_SLOW_ROPE_H
 

@@ -254,7 +254,7 @@ void slow_cos_sin(slow_number angle, slow_number *cos, slow_number *sin)
     *sin = nearest((real){swap ? c : s, lower}, 0);
 }
 
-/* --- docs/numerics.md section 8 --- */
+/* --- docs/spec/numerics.md section 8 --- */
 
 /* exponent ln(t), with t = (factor (L - N) + N) / N = numerator 2^e / N */
 static slow_number dynamic_base(const kvg_rope *rope, bool *broken)

@@ -1,4 +1,4 @@
-/* The table of RoPE by docs/numerics.md section 8, with integers of 256 bits. */
+/* The table of RoPE by docs/spec/numerics.md section 8, with integers of 256 bits. */
 #ifndef KVG_TESTS_SLOWREF_SLOW_ROPE_TABLE_H
 #define KVG_TESTS_SLOWREF_SLOW_ROPE_TABLE_H
 

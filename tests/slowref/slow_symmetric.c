@@ -1,4 +1,4 @@
-/* rowint4 and rowfp4, one f16 scale per row: docs/formats.md section 6. */
+/* rowint4 and rowfp4, one f16 scale per row: docs/spec/formats.md section 6. */
 #include "tests/slowref/slow_codec.h"
 
 /* RN_f16(RN(a / divisor)), saturated to 65504; stored and returned. */

@@ -1,4 +1,4 @@
-/* Every f32 through the conversions of docs/formats.md section 2, golden against slow: exit 1 on a difference.
+/* Every f32 through the conversions of docs/spec/formats.md section 2, golden against slow: exit 1 on a difference.
  *
  *   sweep [--stride N] [--start S]   tests the inputs S, S + N, S + 2N ... below 2^32; all of them without options */
 #include <inttypes.h>

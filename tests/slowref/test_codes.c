@@ -1,4 +1,4 @@
-/* Every code decoded, and every conversion at its rounding boundaries: docs/formats.md section 2. */
+/* Every code decoded, and every conversion at its rounding boundaries: docs/spec/formats.md section 2. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,4 +1,4 @@
-/* The second reference's paged ops against what a reader of docs/layouts.md works out by hand. */
+/* The second reference's paged ops against what a reader of docs/spec/layouts.md works out by hand. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

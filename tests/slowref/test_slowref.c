@@ -1,5 +1,5 @@
-/* The second reference against the golden reference: two programs written from docs/formats.md alone, compared byte for
- * byte. Neither is right by being first; the page decides. */
+/* The second reference against the golden reference: two programs written from docs/spec/formats.md alone, compared
+ * byte for byte. Neither is right by being first; the page decides. */
 #include "tests/slowref/test_slowref.h"
 
 #include <setjmp.h>

@@ -4,7 +4,7 @@
 
 #include "tests/slowref/pair.h"
 
-/* test_vectors.c: docs/formats.md section 10 */
+/* test_vectors.c: docs/spec/formats.md section 10 */
 void test_worked_bytes(void **state);
 void test_all_zero_blocks(void **state);
 void test_tiny_block(void **state);
@@ -35,7 +35,7 @@ void test_special_values(void **state);
 void test_every_f16_and_bf16(void **state);
 void test_random_rows(void **state);
 
-/* test_paged.c: docs/layouts.md by hand, the second reference alone */
+/* test_paged.c: docs/spec/layouts.md by hand, the second reference alone */
 void test_turbomind_example(void **state);
 void test_places(void **state);
 void test_large_places(void **state);

@@ -1,4 +1,4 @@
-/* The worked bytes of docs/formats.md section 10 and a few more, on both references. */
+/* The worked bytes of docs/spec/formats.md section 10 and a few more, on both references. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -30,7 +30,7 @@ def dump(value):
 
 
 def dump_case(case):
-    """As docs/golden-pack.md section 9 has it, whatever keys there are."""
+    """As docs/spec/golden-pack.md section 9 has it, whatever keys there are."""
     text = ""
     for key, value in case.items():
         text += (",\n   " if key in ("case", "layer", "prompt", "answer", "expected") else ", ") if text else "  {"

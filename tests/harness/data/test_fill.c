@@ -1,5 +1,5 @@
-/* The bytes of the fills themselves: packs whose cases are recipes rest on them (docs/golden-pack.md section 7), so no
- * compiler and no later version may give others. A change here is a change of every published pack. */
+/* The bytes of the fills themselves: packs whose cases are recipes rest on them (docs/spec/golden-pack.md section
+ * 7), so no compiler and no later version may give others. A change here is a change of every published pack. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

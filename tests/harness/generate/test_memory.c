@@ -33,7 +33,7 @@ static void test_pools_weigh_what_the_engines_formulas_say(void **state)
     } cases[] = {
         {"llama-3-8b", KVG_LAYOUT_TURBOMIND, KVG_FORMAT_BF16, 131072 * 64, 0},
         {"llama-3-8b", KVG_LAYOUT_TURBOMIND, KVG_FORMAT_INT8, 67584 * 64, 0},  /* parameters in the data pool */
-        {"llama-3-8b", KVG_LAYOUT_TURBOMIND, KVG_FORMAT_INT4, 69632 * 32, 0},  /* layer_size of docs/layouts.md */
+        {"llama-3-8b", KVG_LAYOUT_TURBOMIND, KVG_FORMAT_INT4, 69632 * 32, 0},  /* layer_size of docs/spec/layouts.md */
         {"llama-3-8b", KVG_LAYOUT_TURBOMIND, KVG_FORMAT_NVFP4, 32768 * 64, 4096 * 64},
         {"llama-3-8b", KVG_LAYOUT_HND, KVG_FORMAT_INT8, 65536 * 64, 2048 * 64},
         {"llama-3-8b", KVG_LAYOUT_VLLM, KVG_FORMAT_NVFP4, 36864 * 64, 0},

@@ -2,7 +2,7 @@
  * diagnosed; then answers that the table did not make: loops of this file, the second reference gone wrong.
  *
  *   test_diagnosis          one case per defect, of op decode some; a few pairs
- *   test_diagnosis --each   one case per defect: the confusion matrix of docs/compare.md
+ *   test_diagnosis --each   one case per defect: the confusion matrix of docs/guide/compare.md
  *   test_diagnosis --all    every defect in every case, more pairs */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -326,7 +326,7 @@ static void test_every_defect_is_named(void **state)
     printf("%zu defects, %zu not planted; %u answers: %u named first, %u tied with another, %u missed\n", row_count,
            silent, total.planted, total.first, total.tied, total.missed);
     if (whole || each) assert_int_equal(silent, 0);
-    if (whole || each) assert_true(100 * total.missed <= total.planted); /* docs/compare.md section 4 says which */
+    if (whole || each) assert_true(100 * total.missed <= total.planted); /* docs/guide/compare.md section 4 says */
     else assert_int_equal(total.missed, 0);
 }
 
@@ -392,7 +392,7 @@ static void test_pairs_are_named(void **state)
         printf("pairs, %-7s %5u answers: %u named first, %u another pair first, %u one defect alone, %u missed\n",
                families[f].name, t.planted, t.named, t.tied, t.single, t.missed);
         assert_true(t.planted > 0 && (t.named > 0 || f == 3)); /* of op mma one of two always hides the other */
-        if (f != 2) assert_int_equal(t.missed, 0); /* of op decode not every pair is tried: docs/compare.md section 4 */
+        if (f != 2) assert_int_equal(t.missed, 0); /* op decode: not all pairs, docs/guide/compare.md section 4 */
     }
 }
 

@@ -1,5 +1,5 @@
-/* Attention as docs/attention.md defines it, in long double, over the rows that the world decoded without a layout.
- * Shares nothing with the spec tier but the decoders of rows. */
+/* Attention as docs/spec/attention.md defines it, in long double, over the rows that the world decoded without a
+ * layout. Shares nothing with the spec tier but the decoders of rows. */
 #ifndef KVG_TESTS_REFERENCE_ATTENTION_ATTENTION_NAIVE_H
 #define KVG_TESTS_REFERENCE_ATTENTION_ATTENTION_NAIVE_H
 

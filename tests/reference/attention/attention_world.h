@@ -57,7 +57,7 @@ uint32_t world_v_dim(const world *w);
 const double *world_row(const world *w, kvg_side side, uint32_t sequence, uint32_t head, uint32_t position,
                         double *factor);
 
-/* The position has a place in the cache, by docs/attention.md. */
+/* The position has a place in the cache, by docs/spec/attention.md. */
 bool world_has_place(const world *w, uint32_t sequence, uint32_t position);
 
 /* Sequence and position of a row of q. */

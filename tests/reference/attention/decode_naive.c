@@ -51,7 +51,7 @@ bool decode_defect_is_of(decode_defect defect, kvg_profile profile)
 typedef struct job {
     const world *w;
     const kvg_profile_info *chip;
-    bool simt; /* docs/simt-contract.md: no chip */
+    bool simt; /* docs/spec/simt-contract.md: no chip */
     decode_defect defect;
     uint32_t row, head, kv_head, sequence, D, Dv, tile, leaf;
     int64_t position, length, first; /* first: the first visible key */
@@ -212,7 +212,7 @@ static float capped(const job *j, float s)
     return copysignf(z, s);
 }
 
-/* docs/simt-contract.md section 2, over x and q. */
+/* docs/spec/simt-contract.md section 2, over x and q. */
 static float fma_chain(const job *j, const double *x)
 {
     float sums[4] = {0};
@@ -294,7 +294,7 @@ typedef struct tile {
     double v[64][KVG_MAX_HEAD_DIM];
 } tile;
 
-/* docs/decode-contract.md section 7, steps 3 and 4. */
+/* docs/spec/decode-contract.md section 7, steps 3 and 4. */
 static void add_by_sums(const job *j, const tile *t, state *s)
 {
     uint16_t P[64], P_scaled[64];
@@ -325,7 +325,7 @@ static void add_by_sums(const job *j, const tile *t, state *s)
     }
 }
 
-/* docs/simt-contract.md section 3, step 3. */
+/* docs/spec/simt-contract.md section 3, step 3. */
 static void add_by_fma(const job *j, const tile *t, state *s)
 {
     float sum = 0;

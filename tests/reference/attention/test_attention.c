@@ -1,4 +1,5 @@
-/* docs/attention.md against the spec tier: numbers, probes, relations, and the bound against right and wrong kernels.
+/* docs/spec/attention.md against the spec tier: numbers, probes, relations, and the bound against right and wrong
+ * kernels.
  * */
 #include "tests/reference/attention/test_attention.h"
 

@@ -85,7 +85,7 @@ void test_naive_agrees(void **state)
                                .queries = {1}};
     worst = fmax(worst, naive_share(&latent));
     print_message("%zu problems: at most %.2g of the f32 bound from long double\n", problems + 1, worst);
-    assert_true(worst <= 0x1p-26); /* docs/numerics.md section 6.10 */
+    assert_true(worst <= 0x1p-26); /* docs/spec/numerics.md section 6.10 */
 }
 
 /* Two plans have equal bits, and equal bounds. */

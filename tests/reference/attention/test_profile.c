@@ -1,5 +1,5 @@
-/* docs/decode-contract.md and docs/simt-contract.md against the profile tier: parts, probes, relations, planted
- * deviations, and the bound. */
+/* docs/spec/decode-contract.md and docs/spec/simt-contract.md against the profile tier: parts, probes, relations,
+ * planted deviations, and the bound. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

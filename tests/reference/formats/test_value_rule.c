@@ -1,5 +1,5 @@
-/* The value rule of docs/formats.md section 8 on an encoder with an inexact reciprocal: what an engine with rcp.approx
- * writes is accepted wherever its reciprocal is one unit off, and nothing else is. */
+/* The value rule of docs/spec/formats.md section 8 on an encoder with an inexact reciprocal: what an engine with
+ * rcp.approx writes is accepted wherever its reciprocal is one unit off, and nothing else is. */
 #include <float.h>
 #include <math.h>
 #include <setjmp.h>
@@ -24,7 +24,7 @@ static float near_reciprocal(float x, int off)
     return kvg_f32_of_bits(kvg_bits_of_f32(1.0f / x) + (uint32_t)off);
 }
 
-/* flashinfer-kv and trtllm (docs/formats.md section 8), each reciprocal off by its own amount. */
+/* flashinfer-kv and trtllm (docs/spec/formats.md section 8), each reciprocal off by its own amount. */
 static void encode_block(bool trtllm, const float *x, float g, const int off[3], uint8_t *codes, uint8_t *scale)
 {
     float amax = 0, multiplier;

@@ -75,7 +75,8 @@ void layout_sweep_explain(const layout_grid *grid, uint64_t index)
     if (!layout_grid_at(grid, index, &p)) return;
     fprintf(stderr, "  combination %" PRIu64 ", %s:", index, layout_grid_name(&p).text);
     if (!check_agrees(&p)) {
-        fprintf(stderr, " docs/layouts.md says %s, kvg_problem_check does not\n", page_legal(&p) ? "legal" : "refused");
+        fprintf(stderr, " docs/spec/layouts.md says %s, kvg_problem_check does not\n",
+                page_legal(&p) ? "legal" : "refused");
         return;
     }
     const claim c = claim_of_reference(&p);

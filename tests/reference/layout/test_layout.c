@@ -1,5 +1,5 @@
-/* docs/layouts.md against the reference's maps, for every layout, format pair, option and a grid of geometries: proofs
- * over all rows, not samples. */
+/* docs/spec/layouts.md against the reference's maps, for every layout, format pair, option and a grid of geometries:
+ * proofs over all rows, not samples. */
 #include "tests/reference/layout/test_layout.h"
 
 #include <setjmp.h>

@@ -1,5 +1,6 @@
 /* Inside a row: every bit of the code bytes belongs to one element, every element has its bits, and they lie where
- * docs/formats.md says, for readers and for writers. Seen from outside: one bit or one element is changed at a time. */
+ * docs/spec/formats.md says, for readers and for writers. Seen from outside: one bit or one element is changed at a
+ * time. */
 #include "tests/reference/layout/test_layout.h"
 
 #include <setjmp.h>

@@ -1,4 +1,4 @@
-/* The engines' own formulas, as docs/layouts.md sections 2 and 4 quote them: a third way to the same places. */
+/* The engines' own formulas, as docs/spec/layouts.md sections 2 and 4 quote them: a third way to the same places. */
 #include "tests/reference/layout/test_layout.h"
 
 #include <setjmp.h>

@@ -1,5 +1,5 @@
 /* What the tests of the reference's model runner run: variants of small models with the logits that a second reading of
- * docs/generate.md gives, steps of several sequences, whole runs by a plan. */
+ * docs/spec/generate.md gives, steps of several sequences, whole runs by a plan. */
 #ifndef KVG_TESTS_REFERENCE_MODEL_MODEL_WORLD_H
 #define KVG_TESTS_REFERENCE_MODEL_MODEL_WORLD_H
 

@@ -1,5 +1,5 @@
-/* docs/generate.md section 4 read a second time: one sequence, one row after the other, every product on its own, a
- * cache of one layer each. Only the ops append and decode, and the steps that unit.model_math judges, are the
+/* docs/spec/generate.md section 4 read a second time: one sequence, one row after the other, every product on its
+ * own, a cache of one layer each. Only the ops append and decode, and the steps that unit.model_math judges, are the
  * reference's. */
 #ifndef KVG_TESTS_REFERENCE_MODEL_SLOW_RUNNER_H
 #define KVG_TESTS_REFERENCE_MODEL_SLOW_RUNNER_H

@@ -1,6 +1,6 @@
-/* The arithmetic of docs/generate.md section 4: the reference and a second reading of the page (slowref/slow_model.c)
- * agree in every bit, on ordinary numbers and on every kind of odd ones, and every planted deviation of that reading is
- * seen. */
+/* The arithmetic of docs/spec/generate.md section 4: the reference and a second reading of the page
+ * (slowref/slow_model.c) agree in every bit, on ordinary numbers and on every kind of odd ones, and every planted
+ * deviation of that reading is seen. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

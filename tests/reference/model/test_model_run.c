@@ -1,5 +1,5 @@
-/* The reference's model runner (reference/model_run.h) beside a second reading of docs/generate.md: the same bits for
- * every family, format, layout, batch, chunk and order; every planted deviation of that reading is seen. */
+/* The reference's model runner (reference/model_run.h) beside a second reading of docs/spec/generate.md: the same
+ * bits for every family, format, layout, batch, chunk and order; every planted deviation of that reading is seen. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
-/* Op expand by hand: what flatten gives, then E4M3 (docs/layouts.md section 7). The cache is in f16 or bf16, so that
- * every number of the model type can lie in it. */
+/* Op expand by hand: what flatten gives, then E4M3 (docs/spec/layouts.md section 7). The cache is in f16 or bf16, so
+ * that every number of the model type can lie in it. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

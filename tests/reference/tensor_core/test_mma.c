@@ -1,5 +1,6 @@
-/* The tensor-core model against a second one written from docs/numerics.md section 5 alone, against answers computed by
- * hand, and against tensor cores that break one rule each. `test_mma N` compares about N million outputs. */
+/* The tensor-core model against a second one written from docs/spec/numerics.md section 5 alone, against answers
+ * computed by hand, and against tensor cores that break one rule each. `test_mma N` compares about N million
+ * outputs. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
