@@ -1,5 +1,5 @@
-/* Op decode on tensor cores after docs/decode-contract.md. Kernels in a chain: which keys each query sees, where there
- * are many sequences; a CTA per piece (decode_pieces.cuh); the tree above the pieces and the root
+/* Op decode on tensor cores after docs/spec/decode-contract.md. Kernels in a chain: which keys each query sees,
+ * where there are many sequences; a CTA per piece (decode_pieces.cuh); the tree above the pieces and the root
  * (decode_merge.cuh). */
 #include <algorithm>
 #include <cmath>
@@ -218,7 +218,7 @@ kvg_status open_pools(const kvg_problem *p, const kvg_tensor *in, kvg_decode_arg
     return KVG_OK;
 }
 
-/* Powers of two that a format's operands leave to the factors; docs/decode-contract.md section 2. */
+/* Powers of two that a format's operands leave to the factors; docs/spec/decode-contract.md section 2. */
 float base_of(kvg_format format)
 {
     return format == KVG_FORMAT_NVFP4 ? 0x1p14f : format == KVG_FORMAT_MX16 || format == KVG_FORMAT_MXFP4 ? 0x1p5f : 1;

@@ -1,5 +1,5 @@
-/* Which keys a query of op decode sees (docs/attention.md section 2): a range of positions. Whether a position of it
- * has a block is for the table to say. */
+/* Which keys a query of op decode sees (docs/spec/attention.md section 2): a range of positions. Whether a position
+ * of it has a block is for the table to say. */
 #ifndef KVG_GPU_DECODE_RANGE_CUH
 #define KVG_GPU_DECODE_RANGE_CUH
 
