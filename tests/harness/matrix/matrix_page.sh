@@ -1,6 +1,6 @@
 #!/bin/sh
 # usage: matrix_page.sh KVGOLD PAGE
-# The tables of docs/guide/matrix.md are what `kvgold matrix` prints: those after the line "<!-- kvgold matrix ... -->", whose
+# The tables of docs/reference/matrix-tables.md are what `kvgold matrix` prints: those after the line "<!-- kvgold matrix ... -->", whose
 # words are the command's arguments.
 set -eu
 kvgold=$1
