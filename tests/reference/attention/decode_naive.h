@@ -1,6 +1,6 @@
 /* The decode contracts (docs/spec/decode-contract.md, docs/spec/simt-contract.md) read literally, a row at a time,
  * over the rows that the world decoded without a layout; and the same with one thing different. Shares the fused
- * sums, exp2 and log2 with the profile tier; the second opinion that shares nothing is in tests/slowref. */
+ * sums, exp2 and log2 with the profile tier; the second opinion that shares nothing is in second/. */
 #ifndef KVG_TESTS_REFERENCE_ATTENTION_DECODE_NAIVE_H
 #define KVG_TESTS_REFERENCE_ATTENTION_DECODE_NAIVE_H
 

@@ -1,5 +1,5 @@
 /* The arithmetic of docs/spec/generate.md section 4: the reference and a second reading of the page
- * (slowref/slow_model.c) agree in every bit, on ordinary numbers and on every kind of odd ones, and every planted
+ * (second/slow_model.c) agree in every bit, on ordinary numbers and on every kind of odd ones, and every planted
  * deviation of that reading is seen. */
 #include <math.h>
 #include <setjmp.h>
@@ -15,7 +15,7 @@
 #include "core/bits.h"
 #include "core/rng.h"
 #include "reference/model_math.h"
-#include "tests/slowref/slow_model.h"
+#include "second/slow_model.h"
 
 enum { MOST = 96, ROUNDS = 400 };
 

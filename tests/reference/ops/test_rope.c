@@ -1,5 +1,5 @@
 /* The table of RoPE: parameters that make no sense are refused, the reference and a second computation from the same
- * page (tests/slowref/slow_rope_table.c) agree in every bit, and models have their published numbers.
+ * page (second/slow_rope_table.c) agree in every bit, and models have their published numbers.
  *
  *   test_rope                    the tests
  *   test_rope --angles STRIDE    every STRIDE-th float from 2^-12 to 2^24: how near cos and sin come to a tie, and that
@@ -19,7 +19,7 @@
 #include "core/rng.h"
 #include "reference/numbers/ref_double_double.h"
 #include "reference/rope_table.h"
-#include "tests/slowref/slow_rope_table.h"
+#include "second/slow_rope_table.h"
 
 /* --- parameters --- */
 

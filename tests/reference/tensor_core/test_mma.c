@@ -16,8 +16,8 @@
 #include "harness/data/mma_inputs.h"
 #include "reference/tensor_core.h"
 #include "reference/tensor_core/ref_mma.h"
+#include "second/slow_mma.h"
 #include "tests/gpu/mma_compare.h"
-#include "tests/slowref/slow_mma.h"
 
 enum { SEED = 0x6D6D61 };
 static const kvg_dtype dtypes[] = {KVG_DTYPE_F16, KVG_DTYPE_BF16};
