@@ -71,6 +71,7 @@ static void test_bad_packs(void **state)
 {
     (void)state;
     size_t refused = 0, listed = 0;
+    MADE_FILES_NEEDED();
     FILE *list = fopen(PACKS_BAD "/expect_packs.txt", "r");
     assert_non_null(list);
     for (int c = getc(list); c != EOF; c = getc(list)) listed += c == '\n';

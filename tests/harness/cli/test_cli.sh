@@ -148,9 +148,9 @@ check "a refused command line leaves no folder" test ! -e bad
 
 expect "a missing config" 3 "missing.json: cannot open: No such file" "$kvgold" check missing.json -o bad
 expect "a folder as config" 3 "is a folder" "$kvgold" check "$source_dir/configs" -o bad
+config unknown_key.json "{$group, \"formats\": \"nvfp4\"}"
 expect "a malformed config names file and path" 2 \
-    "config_group_key_unknown.json: \$.cases[0]: unknown key 'formats' (did you mean 'format'?)" \
-    "$kvgold" check "$source_dir/tests/harness/bad_configs/config_group_key_unknown.json" -o bad
+    "unknown_key.json: \$.cases[0]: unknown key 'formats' (did you mean 'format'?)" "$kvgold" check unknown_key.json -o bad
 check "a refused config leaves no folder" test ! -e bad
 expect "an output folder below a file" 3 "cannot make the folder one.json/x" "$kvgold" check one.json -o one.json/x
 expect "a good run" 0 "1 passed, 0 failed" "$kvgold" check one.json -o good

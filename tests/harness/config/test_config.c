@@ -14,8 +14,9 @@
 #include "harness/data/fill.h"
 #include "harness/data/paged_fill.h"
 #include "harness/judge/judge.h"
+#include "tests/made/made_files.h"
 
-#define BAD KVG_SOURCE_DIR "/tests/harness/bad_configs"
+#define BAD MADE_FILES "/tests/harness/bad_configs"
 #define SHAPE "'kv_heads':2,'head_dim':64"
 
 /* Parses `cases` (the list's text, with ' for ") as a config in the folder of the repository's configs. */
@@ -62,6 +63,7 @@ static size_t count_files(const char *suffix)
 static void test_bad_configs_are_refused_with_their_reason(void **state)
 {
     (void)state;
+    MADE_FILES_NEEDED();
     FILE *list = fopen(BAD "/expect_configs.txt", "r");
     if (!list) fail_msg("cannot read %s/expect_configs.txt", BAD);
     char line[512], path[1024];
