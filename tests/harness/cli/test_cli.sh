@@ -282,7 +282,7 @@ stopped() {
     wait "$pid" 2>/dev/null
 }
 for signal in INT TERM; do
-    rm -f stopped.json
+    rm -f stopped.json stopped.txt # or the next one is taken for as far as the last one got
     stopped $signal
     report "SIG$signal: a bench ends with exit code 3" $(($? != 3))
     check "SIG$signal: ... says what it keeps" grep -q "interrupted by a signal. What was measured is in stopped.json" stopped.txt

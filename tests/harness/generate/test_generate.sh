@@ -195,9 +195,18 @@ check "... leaves no JSON that vouches for them" test ! -e whole.json
 echo old >logits.safetensors
 expect "logits over the file size limit" 3 "File too large" limited 8 generate --prompt a --new 40 --logits logits.safetensors
 check "... leave what was there" grep -q old logits.safetensors
+# catches PID: until that is kvgold and catches signals, 20 seconds at most.
+catches() {
+    for ((i = 0; i < 400; i++)); do
+        if [[ /proc/$1/exe -ef $kvgold ]] && grep -qs '^SigCgt:.*[1-9a-f]' "/proc/$1/status"; then return; fi
+        sleep 0.05
+    done
+    return 1
+}
 for signal in INT TERM; do
     "$kvgold" generate --model "$carried" --prompt a --new 20000 --json left.json >"$signal.txt" 2>&1 &
     pid=$! # the program's own: not that of a shell function
+    catches "$pid"
     sleep 0.5
     kill "-$signal" "$pid"
     wait "$pid"
