@@ -18,6 +18,9 @@ usage() {
 # about NAME: the comment beside the function of a stage or step of the calling script.
 about() { sed -n "s/^[a-z]*_$1() { # //p" "$self"; }
 
+# has_test BUILD NAME: whether the build has that test.
+has_test() { [[ $(ctest --test-dir "$1" -N -R "^${2//./\\.}\$") == *"Total Tests: 1"* ]]; }
+
 # OpenMP threads that spin while they wait starve what runs beside them: on a busy machine a check of seconds takes
 # minutes.
 export OMP_WAIT_POLICY=passive

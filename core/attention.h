@@ -1,4 +1,4 @@
-/* The part of a problem that only paged attention has. The contract is docs/attention.md. */
+/* The part of a problem that only paged attention has. The contract is docs/spec/attention.md. */
 #ifndef KVG_CORE_ATTENTION_H
 #define KVG_CORE_ATTENTION_H
 
@@ -9,7 +9,7 @@
 extern "C" {
 #endif
 
-/* Positions that the decode contract takes together (docs/decode-contract.md section 1). */
+/* Positions that the decode contract takes together (docs/spec/decode-contract.md section 1). */
 enum { KVG_ATTENTION_TILE = 32, KVG_ATTENTION_LEAF = 256 };
 
 /* All zero where a problem is no attention. */

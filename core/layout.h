@@ -1,5 +1,6 @@
-/* Layouts: where the rows of a paged cache lie. The table is core/layouts.def, the contract docs/layouts.md. This layer
- * knows names, geometry and sizes; addresses are computed by the reference and by each backend on its own. */
+/* Layouts: where the rows of a paged cache lie. The table is core/layouts.def, the contract docs/spec/layouts.md.
+ * This layer knows names, geometry and sizes; addresses are computed by the reference and by each backend on its
+ * own. */
 #ifndef KVG_CORE_LAYOUT_H
 #define KVG_CORE_LAYOUT_H
 

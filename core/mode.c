@@ -324,7 +324,7 @@ static kvg_status fit(const kvg_mode_request *r, kvg_mode_choice *c)
 }
 
 /* The designs' bans hold wherever there is a scale pool; without them a partial KV needs a flatten of the format, and
- * a shared prefix needs nothing, because a block id names both pools (docs/modes.md section 5). */
+ * a shared prefix needs nothing, because a block id names both pools (docs/spec/modes.md section 5). */
 static void gate_features(const kvg_mode_request *r, kvg_mode_choice *c)
 {
     const bool banned = r->design_gating && kvg_mode_scale_pool(c->effective);

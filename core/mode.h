@@ -1,5 +1,5 @@
 /* Modes of a quantised KV cache: which storage a policy number means on a chip, and what a block of it weighs.
- * docs/modes.md is the contract. */
+ * docs/spec/modes.md is the contract. */
 #ifndef KVG_CORE_MODE_H
 #define KVG_CORE_MODE_H
 
@@ -53,7 +53,7 @@ typedef struct kvg_block_geometry {
     bool shared_kv; /* K and V are one row (MLA) */
 } kvg_block_geometry;
 
-/* Bytes of one block of all layers in the data pool and in the scale pool, by TurboMind's formulas (docs/modes.md
+/* Bytes of one block of all layers in the data pool and in the scale pool, by TurboMind's formulas (docs/spec/modes.md
  * section 4):
  *     rows = layers * kv_heads * block_tokens * (shared_kv ? 1 : 2)
  *     data = rows * (q_bits * head_dim / 8 + 2 * t_bits / 8)
@@ -117,7 +117,7 @@ typedef struct kvg_mode_request {
     bool partial_kv;       /* wanted: speculative decoding that flattens a part of the cache (SpecPV) */
     bool has_flatten;      /* the implementation flattens the mode's format; kvgold's reference flattens every one */
     bool prefix_cache;     /* wanted */
-    bool design_gating;    /* keep the source designs' bans (docs/modes.md section 5) */
+    bool design_gating;    /* keep the source designs' bans (docs/spec/modes.md section 5) */
     bool fall_back;        /* "on_unsupported": "fallback": an unquantised cache where the mode cannot be had */
 } kvg_mode_request;
 
@@ -139,7 +139,7 @@ typedef struct kvg_mode_choice {
 
 /* Chooses the mode. KVG_ERR_INVALID with the reason, *choice untouched: the policy is unknown, conflicting or without a
  * format in kvgold, or the chip, build, kernels or geometry cannot do the mode, and fall_back is off; or the request
- * cannot be an unquantised cache either (docs/modes.md section 3 has the checks in order). */
+ * cannot be an unquantised cache either (docs/spec/modes.md section 3 has the checks in order). */
 kvg_status kvg_mode_select(const kvg_mode_request *request, kvg_mode_choice *choice) KVG_CHECKED;
 
 #ifdef __cplusplus

@@ -1,6 +1,7 @@
 /* The interface between kvgold and an implementation that it judges: a shared library that exports one function,
  * `kvg_backend_export`, which returns one struct of facts and functions. kvgold's own kernels and its references are
- * the same struct. This header is the manual; docs/plugin.md has a complete example and what happens to a plug-in.
+ * the same struct. This header is the manual; docs/guide/plugin.md has a complete example and what happens to a
+ * plug-in.
  *
  *     cc -std=c11 -shared -fPIC -I PREFIX/include/kvgold engine.c -o libengine.so
  *     kvgold check configs/ci_formats.json --backend ./libengine.so
@@ -44,8 +45,8 @@ typedef struct kvg_stream kvg_stream;
  *
  * `in` and `out` hold the tensors of the op's roles in the order of core/ops.def, K before V where a role exists for
  * each: of op quantise `in` is {k, v, k_tensor_scale, v_tensor_scale} and `out` is {k_codes, v_codes, k_scales,
- * v_scales}. Dense, row-major, of the types and shapes of docs/formats.md, layouts.md and attention.md. A tensor that a
- * problem does not have (the scales of f16) has 0 bytes, and its data may be NULL.
+ * v_scales}. Dense, row-major, of the types and shapes of docs/spec/formats.md, layouts.md and attention.md. A tensor
+ * that a problem does not have (the scales of f16) has 0 bytes, and its data may be NULL.
  *
  * Data lies in memory of the host, aligned to 64 bytes and to no more, or where `memory` below allocates it, at a
  * multiple of 256 bytes from the start of an allocation. Inputs must not be written. Outputs hold other bytes before
@@ -102,7 +103,7 @@ typedef struct kvg_backend {
     uint32_t reserved;        /* 0 */
     const kvg_device_memory *memory; /* where tensors must lie; NULL: in memory of the host */
     uint32_t (*sm)(void);     /* compute capability of the GPU that runs the ops, 90 for 9.0, 0 if there is none: what
-                                 "sms" of a capability file is compared with (docs/plugin.md). NULL: no GPU */
+                                 "sms" of a capability file is compared with (docs/guide/plugin.md). NULL: no GPU */
 } kvg_backend;
 
 /* Bytes of kvg_problem at the start of this ABI, on machines with pointers of 8 bytes. */

@@ -102,8 +102,8 @@ kvg_status kvg_problem_check(const kvg_problem *problem) KVG_CHECKED;
 /* The dtype, shape and byte count of the tensor of (role, side); data is set to NULL. The problem must be checked. */
 kvg_tensor kvg_problem_tensor(const kvg_problem *problem, kvg_role role, kvg_side side);
 
-/* Bytes of a pool of a paged problem by the formulas of docs/layouts.md section 6, padding included; 0 where the layout
- * keeps the side in K's pool or the format has no scales. KVG_ERR_INVALID if it exceeds 2^63 - 1. */
+/* Bytes of a pool of a paged problem by the formulas of docs/spec/layouts.md section 6, padding included; 0 where
+ * the layout keeps the side in K's pool or the format has no scales. KVG_ERR_INVALID if it exceeds 2^63 - 1. */
 kvg_status kvg_problem_pool_bytes(const kvg_problem *problem, kvg_role pool, kvg_side side, uint64_t *out) KVG_CHECKED;
 
 /* Sides that have rows of their own: 2, or 1 where K and V share a row. */

@@ -1,5 +1,6 @@
 /* Profiles: which arithmetic gives an answer bit for bit. The table is core/profiles.def; the contracts are
- * docs/numerics.md section 5 for the tensor cores of chips, docs/simt-contract.md for the one that needs none. */
+ * docs/spec/numerics.md section 5 for the tensor cores of chips, docs/spec/simt-contract.md for the one that needs
+ * none. */
 #ifndef KVG_CORE_PROFILE_H
 #define KVG_CORE_PROFILE_H
 

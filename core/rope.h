@@ -22,8 +22,8 @@ typedef enum kvg_rope_kind {
     KVG_ROPE_END
 } kvg_rope_kind;
 
-/* What the table follows from: docs/numerics.md section 8. A parameter that the kind does not take is 0. They are f32,
- * as engines' formulas round them to f32 before they use them. */
+/* What the table follows from: docs/spec/numerics.md section 8. A parameter that the kind does not take is 0. They
+ * are f32, as engines' formulas round them to f32 before they use them. */
 typedef struct kvg_rope_scaling {
     kvg_rope_kind kind;
     float theta;                 /* base; every kind */

@@ -1,6 +1,6 @@
-/* A transformer over a paged cache: its sizes, its weights, and one step of it. docs/generate.md is the contract. The
- * reference and the GPU each give a kvg_model_runner, which computes; which rows a step has, and where they lie in the
- * cache, is the caller's (harness/generate.h). */
+/* A transformer over a paged cache: its sizes, its weights, and one step of it. docs/spec/generate.md is the
+ * contract. The reference and the GPU each give a kvg_model_runner, which computes; which rows a step has, and where
+ * they lie in the cache, is the caller's (harness/generate/generate.h). */
 #ifndef KVG_CORE_TRANSFORMER_H
 #define KVG_CORE_TRANSFORMER_H
 
@@ -14,7 +14,7 @@ typedef enum kvg_model_family { KVG_MODEL_LLAMA, KVG_MODEL_QWEN3, KVG_MODEL_GPT_
 
 enum { KVG_MODEL_MAX_LAYERS = 512 };
 
-/* What config.json says (docs/generate.md section 2). */
+/* What config.json says (docs/spec/generate.md section 2). */
 typedef struct kvg_model_config {
     kvg_model_family family;
     uint32_t vocab, hidden, intermediate, layers, query_heads, kv_heads, head_dim;
@@ -50,7 +50,7 @@ typedef struct kvg_weight_view {
 } kvg_weight_view;
 
 /* Where a runner finds the weights: as bytes, or as numbers. Both may be called from several threads. `layer` is 0 for
- * tensors that come once. `row` is that of kvg_model_weights_row (harness/model_weights.h). */
+ * tensors that come once. `row` is that of kvg_model_weights_row (harness/model/model_weights.h). */
 typedef struct kvg_model_source {
     const void *weights;
     kvg_weight_view (*view)(const void *weights, kvg_weight weight, uint32_t layer);
@@ -80,7 +80,7 @@ typedef struct kvg_model_setup {
     kvg_profile profile;    /* of op decode: simt.fma.v1, or a chip's */
     kvg_products products;
     uint32_t max_tokens;    /* of a sequence: no position and no length is beyond */
-    const float *cos_sin;   /* [max_tokens][head_dim / 2][2]: the table of config.rope (docs/numerics.md section 8) */
+    const float *cos_sin;   /* [max_tokens][head_dim / 2][2]: config.rope's (docs/spec/numerics.md section 8) */
     uint32_t max_rows, max_sequences, max_wanted; /* of a step */
     /* Who answers ops append and decode; NULL: the runner itself. The GPU's runner takes no other. */
     kvg_status (*run)(void *context, const kvg_problem *problem, const kvg_tensor *in, kvg_tensor *out);

@@ -1,6 +1,6 @@
-/* Golden packs (docs/golden-pack.md): cases with their inputs, their right answers and how an answer is judged. This
- * layer knows the container alone: files, hashes, manifest. What a case means, harness/golden_case.h parses from its
- * config line. */
+/* Golden packs (docs/spec/golden-pack.md): cases with their inputs, their right answers and how an answer is judged.
+ * This layer knows the container alone: files, hashes, manifest. What a case means, harness/pack/golden_case.h
+ * parses from its config line. */
 #ifndef KVG_GOLDEN_PACK_H
 #define KVG_GOLDEN_PACK_H
 
@@ -27,7 +27,7 @@ typedef enum kvg_pack_file {
 } kvg_pack_file;
 extern const char *const kvg_pack_file_names[KVG_PACK_FILES];
 
-/* How an answer is judged: docs/golden-pack.md section 3. */
+/* How an answer is judged: docs/spec/golden-pack.md section 3. */
 typedef enum kvg_pack_compare { KVG_PACK_BITS, KVG_PACK_RULE, KVG_PACK_BOUND } kvg_pack_compare;
 extern const char *const kvg_pack_compare_names[]; /* "bits", "rule", "bound", NULL */
 
@@ -66,13 +66,13 @@ typedef struct kvg_pack_separation {
     bool measured;       /* op decode */
     bool bits;           /* unit: changed bits, else bounds */
     double least;        /* +Inf: an answer that is no number */
-    const char *nearest; /* a row of harness/defects.def */
+    const char *nearest; /* a row of harness/wrong/defects.def */
 } kvg_pack_separation;
 
 typedef struct kvg_pack_case {
     const char *key;  /* "0003" */
     const char *id;
-    const char *text; /* its case group as JSON text: harness/golden_case.h parses it */
+    const char *text; /* its case group as JSON text: harness/pack/golden_case.h parses it */
     uint32_t layer;   /* of the pools, that the op works on */
     bool stored;      /* false: a recipe */
     const char *const *flags;

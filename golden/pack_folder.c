@@ -1,4 +1,4 @@
-/* A pack's folder appears at once or not at all: docs/golden-pack.md section 9. */
+/* A pack's folder appears at once or not at all: docs/spec/golden-pack.md section 9. */
 #define _GNU_SOURCE /* renameat2 */
 #include <dirent.h>
 #include <errno.h>

@@ -1,4 +1,4 @@
-/* manifest.json to a kvg_pack: docs/golden-pack.md section 3. Whatever is wrong is named by its JSON path. */
+/* manifest.json to a kvg_pack: docs/spec/golden-pack.md section 3. Whatever is wrong is named by its JSON path. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-/* The two safetensors files of a pack against its manifest: docs/golden-pack.md sections 2, 4 and 5. */
+/* The two safetensors files of a pack against its manifest: docs/spec/golden-pack.md sections 2, 4 and 5. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

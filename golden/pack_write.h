@@ -1,4 +1,5 @@
-/* Writing golden packs (docs/golden-pack.md): from a kvg_pack whose cases are described and a source of their bytes. */
+/* Writing golden packs (docs/spec/golden-pack.md): from a kvg_pack whose cases are described and a source of their
+ * bytes. */
 #ifndef KVG_GOLDEN_PACK_WRITE_H
 #define KVG_GOLDEN_PACK_WRITE_H
 

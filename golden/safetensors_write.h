@@ -1,6 +1,6 @@
-/* Writing safetensors files as golden packs have them (docs/golden-pack.md section 2): every tensor at a multiple of
- * 256 bytes, `_pad.N` tensors in the gaps, no byte that belongs to nobody, the same bytes every time. First everything
- * is declared, then the bytes are streamed in the same order: nothing is held but the header. */
+/* Writing safetensors files as golden packs have them (docs/spec/golden-pack.md section 2): every tensor at a
+ * multiple of 256 bytes, `_pad.N` tensors in the gaps, no byte that belongs to nobody, the same bytes every time.
+ * First everything is declared, then the bytes are streamed in the same order: nothing is held but the header. */
 #ifndef KVG_GOLDEN_SAFETENSORS_WRITE_H
 #define KVG_GOLDEN_SAFETENSORS_WRITE_H
 

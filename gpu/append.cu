@@ -1,5 +1,6 @@
-/* append: bias, RoPE, quantise, write new tokens into a paged cache (docs/layouts.md section 7). Neighbouring lanes of
- * a warp share a row, each with pieces of sixteen elements; the lanes agree on what belongs to the whole row. */
+/* append: bias, RoPE, quantise, write new tokens into a paged cache (docs/spec/layouts.md section 7). Neighbouring
+ * lanes of a warp share a row, each with pieces of sixteen elements; the lanes agree on what belongs to the whole
+ * row. */
 #include <algorithm>
 
 #include "gpu/append_values.cuh"

@@ -1,5 +1,5 @@
-/* The values that append stores, before they are encoded: new rows plus bias, K turned by RoPE (docs/layouts.md section
- * 7, steps 1 and 2), eight elements at a time. */
+/* The values that append stores, before they are encoded: new rows plus bias, K turned by RoPE (docs/spec/layouts.md
+ * section 7, steps 1 and 2), eight elements at a time. */
 #ifndef KVG_GPU_APPEND_VALUES_CUH
 #define KVG_GPU_APPEND_VALUES_CUH
 

@@ -35,8 +35,8 @@ struct kvg_cache_rows {
     {
         return start + at.block * block + of_head * head + at.offset * token;
     }
-    /* Where the scales of a row are counted from: its own start, or in 4-token groups (docs/layouts.md section 4) the
-     * token's byte in the first one. */
+    /* Where the scales of a row are counted from: its own start, or in 4-token groups (docs/spec/layouts.md section
+     * 4) the token's byte in the first one. */
     __device__ uint8_t *scales(kvg_place at, uint32_t of_head) const
     {
         const uint32_t t = group ? at.offset % 4 : 0;

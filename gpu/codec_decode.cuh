@@ -1,5 +1,5 @@
-/* Stored rows back to the model type, eight codes at a time (docs/formats.md sections 3 to 8): what flatten and expand
- * do with an octet of a row.
+/* Stored rows back to the model type, eight codes at a time (docs/spec/formats.md sections 3 to 8): what flatten and
+ * expand do with an octet of a row.
  *
  *   BITS, BLOCK, PARAMS   of a code; elements of a block scale, 0 for none; bytes of row parameters
  *   SIGNED                codes are a sign and one of eight magnitudes, unless the dialect says otherwise

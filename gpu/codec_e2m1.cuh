@@ -1,5 +1,5 @@
-/* Numbers to E2M1: eight at a time as the canonical dialects do it, or one by the rules of any dialect (docs/formats.md
- * section 2.1). */
+/* Numbers to E2M1: eight at a time as the canonical dialects do it, or one by the rules of any dialect
+ * (docs/spec/formats.md section 2.1). */
 #ifndef KVG_GPU_CODEC_E2M1_CUH
 #define KVG_GPU_CODEC_E2M1_CUH
 

@@ -1,4 +1,4 @@
-/* A block of nvfp4 in any dialect: the columns of the table of docs/formats.md section 8. */
+/* A block of nvfp4 in any dialect: the columns of the table of docs/spec/formats.md section 8. */
 #ifndef KVG_GPU_CODEC_NVFP4_CUH
 #define KVG_GPU_CODEC_NVFP4_CUH
 

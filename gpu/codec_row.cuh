@@ -1,4 +1,4 @@
-/* What append stores of sixteen elements of a row, for formats whose parameters belong to a row (docs/formats.md
+/* What append stores of sixteen elements of a row, for formats whose parameters belong to a row (docs/spec/formats.md
  * sections 5 and 6). The lanes of a row agree on `extremes`; `row` is what follows from them. The rest is as
  * codec_block.cuh says. */
 #ifndef KVG_GPU_CODEC_ROW_CUH

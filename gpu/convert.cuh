@@ -1,5 +1,5 @@
-/* Conversions between f32 and the small types, as the hardware makes them, with the rules of docs/formats.md section 2
- * where it has none. */
+/* Conversions between f32 and the small types, as the hardware makes them, with the rules of docs/spec/formats.md
+ * section 2 where it has none. */
 #ifndef KVG_GPU_CONVERT_CUH
 #define KVG_GPU_CONVERT_CUH
 

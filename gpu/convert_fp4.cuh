@@ -1,4 +1,4 @@
-/* E2M1 and E8M0 (docs/formats.md section 2): in hardware on the Blackwell targets that have such conversions, in
+/* E2M1 and E8M0 (docs/spec/formats.md section 2): in hardware on the Blackwell targets that have such conversions, in
  * software elsewhere. tests/gpu/test_gpu_convert.cu holds both to one definition, for every input. */
 #ifndef KVG_GPU_CONVERT_FP4_CUH
 #define KVG_GPU_CONVERT_FP4_CUH

@@ -41,7 +41,8 @@ static inline kvg_status kvg_cuda_status(const char *what, cudaError_t error)
     const kvg_status s = kvg_cuda_status_of(error);
     if (s == KVG_OK) return s;
     if (s == KVG_ERR_UNIMPLEMENTED) {
-        return kvg_fail(s, "%s: this build has no code for the GPU: docs/gpu.md section 1 says how to add it", what);
+        return kvg_fail(s, "%s: this build has no code for the GPU: docs/guide/gpu.md section 1 says how to add it",
+                        what);
     }
     return kvg_fail(s, "%s: %s", what, cudaGetErrorString(error));
 }

@@ -1,5 +1,5 @@
-/* The two families of kernels behind op decode: tensor cores (docs/decode-contract.md) and plain f32
- * (docs/simt-contract.md). Functions as in gpu/ops.h, for a problem that kvg_problem_check has passed. */
+/* The two families of kernels behind op decode: tensor cores (docs/spec/decode-contract.md) and plain f32
+ * (docs/spec/simt-contract.md). Functions as in gpu/ops.h, for a problem that kvg_problem_check has passed. */
 #ifndef KVG_GPU_DECODE_H
 #define KVG_GPU_DECODE_H
 

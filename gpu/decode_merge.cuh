@@ -1,4 +1,4 @@
-/* The tree above the pieces of a row, and its root (docs/decode-contract.md sections 8 and 9). */
+/* The tree above the pieces of a row, and its root (docs/spec/decode-contract.md sections 8 and 9). */
 #ifndef KVG_GPU_DECODE_MERGE_CUH
 #define KVG_GPU_DECODE_MERGE_CUH
 

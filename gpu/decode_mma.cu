@@ -1,5 +1,5 @@
-/* Op decode on tensor cores after docs/decode-contract.md. Kernels in a chain: which keys each query sees, where there
- * are many sequences; a CTA per piece (decode_pieces.cuh); the tree above the pieces and the root
+/* Op decode on tensor cores after docs/spec/decode-contract.md. Kernels in a chain: which keys each query sees,
+ * where there are many sequences; a CTA per piece (decode_pieces.cuh); the tree above the pieces and the root
  * (decode_merge.cuh). */
 #include <algorithm>
 #include <cstring>
@@ -82,7 +82,8 @@ kvg_status check_device(const kvg_problem *p, const kvg_decode_kernel &kernel, d
     chip->fit = kernel.fit[kvg_is_small_chip(code.ptxVersion)];
     chip->chains = code.ptxVersion >= 90;
     if (chip->fit.shared > (uint32_t)most) {
-        return kvg_decode_unimplemented("a CTA needs %u bytes of shared memory and this GPU gives %d", chip->fit.shared, most);
+        return kvg_decode_unimplemented("a CTA needs %u bytes of shared memory and this GPU gives %d", chip->fit.shared,
+                                        most);
     }
     return KVG_OK;
 }
@@ -112,7 +113,8 @@ kvg_status prepare(const kvg_problem *p, decode_chip *chip, kvg_decode_plan *pla
     if (rows * plan->pieces > INT32_MAX || rows * p->head_dim / 32 > INT32_MAX) {
         return kvg_decode_unimplemented("too many queries");
     }
-    if (plan->pieces > KVG_MERGE_ROUNDS * KVG_DECODE_BATCH * plan->merge_warps) return kvg_decode_unimplemented("too many tokens");
+    if (plan->pieces > KVG_MERGE_ROUNDS * KVG_DECODE_BATCH * plan->merge_warps)
+        return kvg_decode_unimplemented("too many tokens");
     const uint32_t resident = chip->fit.resident * (uint32_t)chip->multiprocessors;
     cut((uint32_t)(rows * plan->pieces), resident, plan->run, a->ctas);
     a->run = plan->run;
@@ -152,14 +154,16 @@ kvg_status run_rows(const kvg_problem *p, const kvg_tensor *in, kvg_tensor *out,
     a.units = kvg_divisor_of(p->kv_heads * plan.chunks);
     const auto kernel = kernel_of(p)->run;
     const uint64_t rows = (uint64_t)p->attention.queries * a.units.divisor;
-    s = kvg_cuda_status("decode", cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                                       (int)chip.fit.shared));
+    s = kvg_cuda_status(
+        "decode", cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)chip.fit.shared));
     const bool many = a.ranges.sequences > KVG_DECODE_FEW;
     if (!s && many) {
-        s = kvg_decode_launch<kvg_decode_ranges>(kvg_decode_rows, 1, KVG_DECODE_ROWS_THREADS, 0, false, stream, a.ranges);
+        s = kvg_decode_launch<kvg_decode_ranges>(kvg_decode_rows, 1, KVG_DECODE_ROWS_THREADS, 0, false, stream,
+                                                 a.ranges);
     }
-    if (!s) s = kvg_decode_launch<kvg_decode_args>(kernel, ctas_of(a), KVG_WARP * KVG_DECODE_WARPS, chip.fit.shared,
-                                                   many && chip.chains, stream, a);
+    if (!s)
+        s = kvg_decode_launch<kvg_decode_args>(kernel, ctas_of(a), KVG_WARP * KVG_DECODE_WARPS, chip.fit.shared,
+                                               many && chip.chains, stream, a);
     if (!s) {
         const bool one_round = !a.ring && !p->attention.window && plan.pieces <= KVG_DECODE_BATCH * plan.merge_warps;
         s = kvg_decode_launch<kvg_decode_args, uint32_t>(
@@ -186,14 +190,23 @@ kvg_status after_check(run_fn *run, const kvg_problem *p, const kvg_tensor *in, 
 }
 
 /* Of a checked problem. */
-bool has_many_rows(const kvg_problem *p) { return prefill_is_worth_it(p) && prefill_fits(p); }
+bool has_many_rows(const kvg_problem *p)
+{
+    return prefill_is_worth_it(p) && prefill_fits(p);
+}
 
-kvg_status few_workspace(const kvg_problem *p, size_t *bytes) { return after_check(rows_workspace, p, bytes); }
+kvg_status few_workspace(const kvg_problem *p, size_t *bytes)
+{
+    return after_check(rows_workspace, p, bytes);
+}
 kvg_status run_few(const kvg_problem *p, const kvg_tensor *in, kvg_tensor *out, void *workspace, kvg_stream *stream)
 {
     return after_check(run_rows, p, in, out, workspace, stream);
 }
-kvg_status many_workspace(const kvg_problem *p, size_t *bytes) { return after_check(prefill_workspace, p, bytes); }
+kvg_status many_workspace(const kvg_problem *p, size_t *bytes)
+{
+    return after_check(prefill_workspace, p, bytes);
+}
 kvg_status run_many(const kvg_problem *p, const kvg_tensor *in, kvg_tensor *out, void *workspace, kvg_stream *stream)
 {
     return after_check(prefill_run, p, in, out, workspace, stream);

@@ -1,4 +1,4 @@
-/* A node of the tree of docs/decode-contract.md section 8, as far as one lane holds it, and how two become one. */
+/* A node of the tree of docs/spec/decode-contract.md section 8, as far as one lane holds it, and how two become one. */
 #ifndef KVG_GPU_DECODE_NODE_CUH
 #define KVG_GPU_DECODE_NODE_CUH
 

@@ -1,5 +1,5 @@
 /* How op decode is cut into pieces on a GPU, from the shapes of a problem alone, and what workspace that takes. No bit
- * of an answer depends on it (docs/decode-contract.md section 10). */
+ * of an answer depends on it (docs/spec/decode-contract.md section 10). */
 #ifndef KVG_GPU_DECODE_PLAN_H
 #define KVG_GPU_DECODE_PLAN_H
 

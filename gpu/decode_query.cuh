@@ -1,4 +1,4 @@
-/* The queries of a warp as operands (docs/decode-contract.md section 3). */
+/* The queries of a warp as operands (docs/spec/decode-contract.md section 3). */
 #ifndef KVG_GPU_DECODE_QUERY_CUH
 #define KVG_GPU_DECODE_QUERY_CUH
 

@@ -1,5 +1,5 @@
-/* Which keys a query of op decode sees (docs/attention.md section 2): a range of positions. Whether a position of it
- * has a block is for the table to say. */
+/* Which keys a query of op decode sees (docs/spec/attention.md section 2): a range of positions.
+ * Whether a position of it has a block is for the table to say. */
 #ifndef KVG_GPU_DECODE_RANGE_CUH
 #define KVG_GPU_DECODE_RANGE_CUH
 
@@ -16,8 +16,8 @@ struct kvg_decode_ranges {
     uint32_t ring;    /* tokens that a ring holds; 0: no ring */
 };
 
-/* Keys low ... high - 1 that query `query` of a sequence sees; none if high <= low. `given` and `queries`: the sequence's
- * lengths, as the inputs have them. */
+/* Keys low ... high - 1 that query `query` of a sequence sees; none if high <= low. `given` and
+ * `queries`: the sequence's lengths, as the inputs have them. */
 static __device__ uint2 kvg_decode_keys(const kvg_decode_ranges &a, int32_t given, int32_t queries, uint32_t query)
 {
     const uint32_t tokens = max(given, 0);
@@ -45,8 +45,8 @@ static __device__ uint32_t kvg_sum_to_lane(uint32_t x, int lane)
     return x;
 }
 
-/* The range of query `query`, by a whole warp out of the sequences' lengths. Queries that no sequence has see
- * nothing. */
+/* The range of query `query`, by a whole warp out of the sequences' lengths. Queries that no
+ * sequence has see nothing. */
 static __device__ int4 kvg_decode_range_of(const kvg_decode_ranges &a, uint32_t query, int lane)
 {
     uint32_t left = query; /* queries from the first of these sequences on */

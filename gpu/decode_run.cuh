@@ -1,4 +1,4 @@
-/* One warp, one run of leaves (docs/decode-contract.md sections 3 to 8): which of the loops takes it. */
+/* One warp, one run of leaves (docs/spec/decode-contract.md sections 3 to 8): which of the loops takes it. */
 #ifndef KVG_GPU_DECODE_RUN_CUH
 #define KVG_GPU_DECODE_RUN_CUH
 

@@ -1,5 +1,5 @@
-/* The f32 arithmetic of docs/decode-contract.md on single numbers: exponentials (section 6), merges (8), root (9). One
- * written operation is one rounding; --fmad=false keeps it so. */
+/* The f32 arithmetic of docs/spec/decode-contract.md on single numbers: exponentials (section 6), merges (8), root
+ * (9). One written operation is one rounding; --fmad=false keeps it so. */
 #ifndef KVG_GPU_DECODE_SCALAR_CUH
 #define KVG_GPU_DECODE_SCALAR_CUH
 

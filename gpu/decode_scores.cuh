@@ -1,4 +1,5 @@
-/* From a tile of K in shared memory to the exponents of its weights (docs/decode-contract.md sections 4, 5 and 7). */
+/* From a tile of K in shared memory to the exponents of its weights (docs/spec/decode-contract.md sections 4, 5 and
+ * 7). */
 #ifndef KVG_GPU_DECODE_SCORES_CUH
 #define KVG_GPU_DECODE_SCORES_CUH
 

@@ -76,17 +76,20 @@ kvg_status open_pools(const kvg_problem *p, const kvg_tensor *in, kvg_decode_arg
     }
     a->rows_lie = p->paging.block_tokens % KVG_GROUP ? KVG_ROWS_ANY
                   : !together(layout.codes)          ? KVG_ROWS_PAGES
-                  : !dense                           ? KVG_ROWS_TOGETHER : KVG_ROWS_DENSE;
+                  : !dense                           ? KVG_ROWS_TOGETHER
+                                                     : KVG_ROWS_DENSE;
     return KVG_OK;
 }
 
-/* Powers of two that a format's operands leave to the factors; docs/decode-contract.md section 2. */
+/* Powers of two that a format's operands leave to the factors; docs/spec/decode-contract.md section
+ * 2. */
 float base_of(kvg_format format)
 {
     return format == KVG_FORMAT_NVFP4 ? 0x1p14f : format == KVG_FORMAT_MX16 || format == KVG_FORMAT_MXFP4 ? 0x1p5f : 1;
 }
 
-/* What V's dims are in a warp's sums: what unpacking makes of rows in ldmatrix's order (decode_unpack.cuh). */
+/* What V's dims are in a warp's sums: what unpacking makes of rows in ldmatrix's order
+ * (decode_unpack.cuh). */
 void set_dims(kvg_format v, kvg_decode_args *a)
 {
     static const struct {
@@ -102,7 +105,9 @@ void set_dims(kvg_format v, kvg_decode_args *a)
 kvg_factors factors_of(bool half)
 {
     const uint32_t exponent = half ? 0x04000400u : 0;
-    return {2, 256, 1u << 23,
+    return {2,
+            256,
+            1u << 23,
             {0x3C003C00u - exponent, 0xE408E408u - exponent, 0x2C002C00u - exponent, 0xD480D480u - exponent}};
 }
 
@@ -143,10 +148,14 @@ kvg_status kvg_decode_set_tensors(const kvg_problem *p, const kvg_tensor *in, kv
     a->lse = (float *)output(KVG_ROLE_LSE);
     const bool ring = p->layout == KVG_LAYOUT_RING, one_block = p->layout == KVG_LAYOUT_CONTIGUOUS;
     const uint32_t most = one_block ? std::min(p->tokens, p->paging.block_tokens) : p->tokens; /* of a sequence */
-    a->ranges = {
-        (const int32_t *)input(KVG_ROLE_LENGTHS, KVG_K), (const int32_t *)input(KVG_ROLE_QUERY_LENGTHS, KVG_K),
-        rows, p->paging.sequences, attention.queries, ring ? 0 : most, attention.window,
-        ring ? p->paging.block_tokens : 0};
+    a->ranges = {(const int32_t *)input(KVG_ROLE_LENGTHS, KVG_K),
+                 (const int32_t *)input(KVG_ROLE_QUERY_LENGTHS, KVG_K),
+                 rows,
+                 p->paging.sequences,
+                 attention.queries,
+                 ring ? 0 : most,
+                 attention.window,
+                 ring ? p->paging.block_tokens : 0};
     a->queries = kvg_divisor_of(attention.queries);
     a->query_heads = attention.query_heads;
     a->width = kvg_layout_table_width(p->layout, &p->paging, p->tokens);

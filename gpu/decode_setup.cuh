@@ -15,7 +15,8 @@ static inline kvg_fast_divisor kvg_divisor_of(uint32_t divisor)
     return {divisor, (uint32_t)(((1ull << (31 + bits)) + divisor - 1) / divisor), 31 + bits};
 }
 
-/* `chained`: a kernel that may begin before the one before it has ended, and waits for it where it must. */
+/* `chained`: a kernel that may begin before the one before it has ended, and waits for it where it
+ * must. */
 template <typename... ARGS>
 static kvg_status kvg_decode_launch(void (*kernel)(ARGS...), uint32_t blocks, uint32_t threads, uint32_t shared,
                                     bool chained, kvg_stream *stream, ARGS... args)
@@ -36,18 +37,22 @@ template <typename... WHAT> static kvg_status kvg_decode_unimplemented(const cha
     return kvg_fail(KVG_ERR_UNIMPLEMENTED, "decode on tensor cores: %s", text);
 }
 
-/* The format whose kernel takes a side: Metal Marlin's linear codes are the nibbles of rowint4, worth half as much. */
+/* The format whose kernel takes a side: Metal Marlin's linear codes are the nibbles of rowint4,
+ * worth half as much. */
 bool kvg_decode_is_linear(const kvg_storage &side);
 kvg_format kvg_decode_format(const kvg_storage &side);
 
-/* All that is known before there are tensors: the strides of rows. KVG_ERR_UNIMPLEMENTED: rows that no kernel reads. */
+/* All that is known before there are tensors: the strides of rows. KVG_ERR_UNIMPLEMENTED: rows that
+ * no kernel reads. */
 kvg_status kvg_decode_set_strides(const kvg_problem *problem, kvg_decode_args *args);
 
-/* The rest of what does not depend on how the work is cut. `rows`: memory of the ranges of queries, or null. */
+/* The rest of what does not depend on how the work is cut. `rows`: memory of the ranges of queries,
+ * or null. */
 kvg_status kvg_decode_set_tensors(const kvg_problem *problem, const kvg_tensor *in, kvg_tensor *out, int4 *rows,
                                   kvg_decode_args *args);
 
-/* A chip gives the bits of its own profile alone: KVG_ERR_UNIMPLEMENTED where the problem asks for another's. */
+/* A chip gives the bits of its own profile alone: KVG_ERR_UNIMPLEMENTED where the problem asks for
+ * another's. */
 kvg_status kvg_decode_check_profile(const kvg_problem *problem, int device);
 
 #endif

@@ -1,5 +1,5 @@
 /* One side (K or V) of op decode at compile time: how a format's rows lie in shared memory, and which operands they
- * become (docs/decode-contract.md section 2). */
+ * become (docs/spec/decode-contract.md section 2). */
 #ifndef KVG_GPU_DECODE_SIDE_CUH
 #define KVG_GPU_DECODE_SIDE_CUH
 

@@ -1,4 +1,4 @@
-/* Op decode after docs/simt-contract.md: every format, head_dim and model type, on any GPU from SM 80 on. Three
+/* Op decode after docs/spec/simt-contract.md: every format, head_dim and model type, on any GPU from SM 80 on. Three
  * kernels: which keys each query sees; a warp per leaf, query and 8 query heads of a KV head; the tree above the leaves
  * and its root, a thread for four elements of an output. */
 #include <algorithm>
@@ -75,7 +75,7 @@ __global__ void __launch_bounds__(KVG_SIMT_WARP, 16) decode_simt_leaf(const kvg_
     }
 }
 
-/* --- the tree and its root (docs/decode-contract.md sections 8 and 9) --- */
+/* --- the tree and its root (docs/spec/decode-contract.md sections 8 and 9) --- */
 
 typedef kvg_node<4, 1> quad_node; /* four elements of a query head */
 

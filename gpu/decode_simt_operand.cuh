@@ -1,4 +1,4 @@
-/* Operands of docs/simt-contract.md section 1: codes of a row to f32, four neighbouring elements at a time. */
+/* Operands of docs/spec/simt-contract.md section 1: codes of a row to f32, four neighbouring elements at a time. */
 #ifndef KVG_GPU_DECODE_SIMT_OPERAND_CUH
 #define KVG_GPU_DECODE_SIMT_OPERAND_CUH
 

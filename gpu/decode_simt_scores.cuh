@@ -1,10 +1,10 @@
-/* Scores of a leaf, a lane per position (docs/simt-contract.md section 2). */
+/* Scores of a leaf, a lane per position (docs/spec/simt-contract.md section 2). */
 #ifndef KVG_GPU_DECODE_SIMT_SCORES_CUH
 #define KVG_GPU_DECODE_SIMT_SCORES_CUH
 
 #include "gpu/decode_simt_args.cuh"
 
-/* Section 5 of docs/decode-contract.md: c, and with a cap c'. */
+/* Section 5 of docs/spec/decode-contract.md: c, and with a cap c'. */
 struct kvg_simt_score {
     float factor, capped, cap;
 
@@ -42,7 +42,7 @@ template <kvg_format V>
 static __device__ __forceinline__ ulonglong2 kvg_simt_v_row(const kvg_simt_args &a, const kvg_simt_place &at,
                                                             uint32_t kv_head)
 {
-    const uint32_t in_group = a.scales[1].group ? at.offset % 4 : 0; /* docs/layouts.md section 4 */
+    const uint32_t in_group = a.scales[1].group ? at.offset % 4 : 0; /* docs/spec/layouts.md section 4 */
     const uint8_t *scales = kvg_simt_row(a.scales[1], at.block, kv_head, at.offset - in_group) + in_group;
     uint64_t extra = (uint64_t)scales;
     if (kvg_simt_numbers<V>::PARAMS) {

@@ -1,4 +1,4 @@
-/* Weights and sums of a leaf (docs/simt-contract.md section 3). */
+/* Weights and sums of a leaf (docs/spec/simt-contract.md section 3). */
 #ifndef KVG_GPU_DECODE_SIMT_SUMS_CUH
 #define KVG_GPU_DECODE_SIMT_SUMS_CUH
 

@@ -1,4 +1,4 @@
-/* What a warp, or a lane, has summed up so far: nodes of the tree of docs/decode-contract.md section 8. */
+/* What a warp, or a lane, has summed up so far: nodes of the tree of docs/spec/decode-contract.md section 8. */
 #ifndef KVG_GPU_DECODE_STATE_CUH
 #define KVG_GPU_DECODE_STATE_CUH
 

@@ -1,6 +1,6 @@
-/* Stored codes to operands of the matrix instruction (docs/decode-contract.md section 2). A word of eight codes becomes
- * four pairs: for K, of one token, the pairs of two sums in the order of section 4; for V, of two tokens, a pair per
- * dim. 4-bit codes lie in the same places for both. */
+/* Stored codes to operands of the matrix instruction (docs/spec/decode-contract.md section 2). A word of eight codes
+ * becomes four pairs: for K, of one token, the pairs of two sums in the order of section 4; for V, of two tokens, a
+ * pair per dim. 4-bit codes lie in the same places for both. */
 #ifndef KVG_GPU_DECODE_UNPACK_CUH
 #define KVG_GPU_DECODE_UNPACK_CUH
 

@@ -1,4 +1,5 @@
-/* From the exponents of a tile's weights and its V in shared memory to l and o (docs/decode-contract.md section 7). */
+/* From the exponents of a tile's weights and its V in shared memory to l and o (docs/spec/decode-contract.md section
+ * 7). */
 #ifndef KVG_GPU_DECODE_VALUES_CUH
 #define KVG_GPU_DECODE_VALUES_CUH
 
@@ -7,7 +8,7 @@
 #include "gpu/decode_copy.cuh"
 #include "gpu/decode_lane.cuh"
 
-/* V's scales out of groups of four tokens (docs/layouts.md section 4). */
+/* V's scales out of groups of four tokens (docs/spec/layouts.md section 4). */
 template <class V> static constexpr bool kvg_can_group = V::BLOCK == 16;
 template <class V>
 static __device__ __forceinline__ void kvg_ungroup_values(const kvg_decode_args &a, uint32_t scales, int lane)

@@ -1,6 +1,6 @@
 /* flatten and expand: a paged cache back to [sequence, head, token, dim] in the model type, or in E4M3
- * (docs/layouts.md section 7). A thread works on pieces of 16 bytes of the answer (of f32 32): it starts the loads of
- * several, then decodes. */
+ * (docs/spec/layouts.md section 7). A thread works on pieces of 16 bytes of the answer (of f32 32): it starts the
+ * loads of several, then decodes. */
 #include <algorithm>
 
 #include "gpu/cache_rows.cuh"

@@ -59,7 +59,7 @@ const kvg_bench_device *kvg_gpu_bench(void);
 /* Steps of a model on it, and their times. Products of the library need cuBLAS, which is opened at run time. */
 const kvg_bench_model *kvg_gpu_bench_model(void);
 
-/* The runner of a model on the first GPU (core/transformer.h): docs/generate.md section 4 bit for bit under
+/* The runner of a model on the first GPU (core/transformer.h): docs/spec/generate.md section 4 bit for bit under
  * KVG_PRODUCTS_FIXED. The second one replays each step from a CUDA graph, captured once for each shape. */
 const kvg_model_runner *kvg_gpu_model_runner(void);
 const kvg_model_runner *kvg_gpu_model_runner_graph(void);

@@ -1,5 +1,5 @@
-/* What an op refuses for what its tensors hold: docs/layouts.md section 7, docs/attention.md section 1. Kernels look at
- * none of it (gpu/ops.h): this is for tensors that lie on the host. */
+/* What an op refuses for what its tensors hold: docs/spec/layouts.md section 7, docs/spec/attention.md section 1.
+ * Kernels look at none of it (gpu/ops.h): this is for tensors that lie on the host. */
 #ifndef KVG_GPU_GPU_INPUTS_H
 #define KVG_GPU_GPU_INPUTS_H
 

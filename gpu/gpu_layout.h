@@ -1,5 +1,5 @@
-/* Where the rows of a paged cache lie, as every kernel addresses them. Written from docs/layouts.md sections 2 to 5, on
- * its own: the reference has another. */
+/* Where the rows of a paged cache lie, as every kernel addresses them. Written from docs/spec/layouts.md sections 2
+ * to 5, on its own: the reference has another. */
 #ifndef KVG_GPU_GPU_LAYOUT_H
 #define KVG_GPU_GPU_LAYOUT_H
 

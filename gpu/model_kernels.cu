@@ -1,4 +1,5 @@
-/* The steps of docs/generate.md section 4 outside of products and the cache. One written operation is one rounding. */
+/* The steps of docs/spec/generate.md section 4 outside of products and the cache. One written operation is one
+ * rounding. */
 #include <cstdint>
 
 #include "gpu/cuda_status.cuh"

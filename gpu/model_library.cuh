@@ -1,5 +1,5 @@
-/* Matrix products by cuBLAS (KVG_PRODUCTS_LIBRARY): docs/generate.md section 4. The library is opened at run time: who
- * does not ask for it needs none. */
+/* Matrix products by cuBLAS (KVG_PRODUCTS_LIBRARY): docs/spec/generate.md section 4. The library is opened at run
+ * time: who does not ask for it needs none. */
 #ifndef KVG_GPU_MODEL_LIBRARY_CUH
 #define KVG_GPU_MODEL_LIBRARY_CUH
 

@@ -1,6 +1,6 @@
-/* What the files gpu/model_*.cu share: a model on the device, and the kernels of docs/generate.md section 4, written
- * from that page alone. Every launch queues on a stream and returns; rows of activations start at multiples of 16
- * bytes. */
+/* What the files gpu/model_*.cu share: a model on the device, and the kernels of docs/spec/generate.md section 4,
+ * written from that page alone. Every launch queues on a stream and returns; rows of activations start at multiples
+ * of 16 bytes. */
 #ifndef KVG_GPU_MODEL_PARTS_CUH
 #define KVG_GPU_MODEL_PARTS_CUH
 

@@ -1,6 +1,6 @@
-/* Products of docs/generate.md section 4: each output is one chain of fused multiply-adds over its inputs, in order,
- * and belongs to one lane. A CTA has 32 outputs and stages their weights through shared memory, PART bytes of each at a
- * time, so that loads coalesce; each of its warps has ROWS rows of x, which all its lanes read together. */
+/* Products of docs/spec/generate.md section 4: each output is one chain of fused multiply-adds over its inputs, in
+ * order, and belongs to one lane. A CTA has 32 outputs and stages their weights through shared memory, PART bytes of
+ * each at a time, so that loads coalesce; each of its warps has ROWS rows of x, which all its lanes read together. */
 #include "gpu/cuda_status.cuh"
 #include "gpu/model_parts.cuh"
 

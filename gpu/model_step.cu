@@ -1,4 +1,4 @@
-/* A step of a model (docs/generate.md sections 4 and 5): its kernels in their order. */
+/* A step of a model (docs/spec/generate.md sections 4 and 5): its kernels in their order. */
 #include <initializer_list>
 
 #include "gpu/model_state.cuh"

@@ -18,8 +18,8 @@
 extern "C" {
 #endif
 
-/* docs/layouts.md section 7, in every dialect of docs/formats.md; those of engines with an approximate reciprocal give
- * the bytes of section 1's stand-in for it. At most 2^26 - 1 rows (tokens times heads) at once. */
+/* docs/spec/layouts.md section 7, in every dialect of docs/spec/formats.md; those of engines with an approximate
+ * reciprocal give the bytes of section 1's stand-in for it. At most 2^26 - 1 rows (tokens times heads) at once. */
 kvg_status kvg_gpu_append(const kvg_problem *problem, const kvg_tensor *in, kvg_tensor *out, kvg_stream *stream)
     KVG_CHECKED;
 
@@ -30,10 +30,10 @@ kvg_status kvg_gpu_flatten(const kvg_problem *problem, const kvg_tensor *in, kvg
 kvg_status kvg_gpu_probe(const kvg_problem *problem, const kvg_tensor *in, kvg_tensor *out, kvg_stream *stream)
     KVG_CHECKED;
 
-/* docs/attention.md. The problem's profile says which bits: a chip's those of docs/decode-contract.md on tensor cores,
- * from sm_80 on; simt.fma.v1 those of docs/simt-contract.md. NONE: the first where it has a kernel, else the second.
- * `workspace`: as many bytes of device memory as kvg_gpu_decode_workspace says for the problem, at a multiple of 256,
- * of no other use until the work is done.
+/* docs/spec/attention.md. The problem's profile says which bits: a chip's those of docs/spec/decode-contract.md on
+ * tensor cores, from sm_80 on; simt.fma.v1 those of docs/spec/simt-contract.md. NONE: the first where it has a kernel,
+ * else the second. `workspace`: as many bytes of device memory as kvg_gpu_decode_workspace says for the problem, at a
+ * multiple of 256, of no other use until the work is done.
  *
  * On tensor cores: f16 and bf16 models; K and V of one format, or e4m3 and nvfp4; head_dim 64, 128 or 256; any number
  * of query heads and queries, windows, soft-cap and sinks; any layout but shared rows, with pools and rows of codes at

@@ -1,6 +1,6 @@
-/* Op decode on tensor cores for many query rows: kernels in a chain. The bands, by the lengths of the sequences
- * (prefill_list.cuh); a CTA takes item after item (prefill_kernel.cuh); the tree above several pieces
- * (prefill_merge.cuh). */
+/* Op decode on tensor cores for many query rows: kernels in a chain. The bands, by the lengths of
+ * the sequences (prefill_list.cuh); a CTA takes item after item (prefill_kernel.cuh); the tree
+ * above several pieces (prefill_merge.cuh). */
 #include "gpu/prefill.h"
 
 #include <cstring>
@@ -28,7 +28,10 @@ const prefill_kernel *kernel_of(const kvg_problem *p, uint32_t groups)
     return nullptr;
 }
 
-int prefill_threads(uint32_t groups) { return KVG_WARP * (PREFILL_FILLERS + 4 * (int)groups); }
+int prefill_threads(uint32_t groups)
+{
+    return KVG_WARP * (PREFILL_FILLERS + 4 * (int)groups);
+}
 
 /* What the current GPU has. */
 kvg_status ask_chip(const kvg_problem *p, prefill_chip *chip, bool *chains)
@@ -66,19 +69,21 @@ kvg_status prepare(const kvg_problem *p, prefill_plan *plan, prefill_args *a, bo
     if (s) return s;
     const kvg_format k = kvg_decode_format(p->storage[KVG_K]), v = kvg_decode_format(p->storage[KVG_V]);
     const uint32_t k_bits = kvg_format_get(k)->element_bits, v_bits = kvg_format_get(v)->element_bits;
-    /* Nibbles come out of unpacking in the order 0, 4, 2, 6, 1, 5, 3, 7; TurboMind's int4 has dims 0, 2, 4, 6, 1, 3, 5, 7
-     * in them. */
+    /* Nibbles come out of unpacking in the order 0, 4, 2, 6, 1, 5, 3, 7; TurboMind's int4 has dims
+     * 0, 2, 4, 6, 1, 3, 5, 7 in them. */
     static const uint8_t in_order[8] = {0, 1, 2, 3, 4, 5, 6, 7}, nibbles[8] = {0, 4, 2, 6, 1, 5, 3, 7},
                          interleaved[8] = {0, 1, 4, 5, 2, 3, 6, 7};
     memcpy(a->dims, v == KVG_FORMAT_INT4 ? interleaved : v_bits == 4 ? nibbles : in_order, sizeof a->dims);
     a->order = k == KVG_FORMAT_INT4 ? PREFILL_ORDER_4_INTERLEAVED
                : k_bits == 4        ? PREFILL_ORDER_4
-               : k_bits == 8        ? PREFILL_ORDER_8 : PREFILL_ORDER_16;
+               : k_bits == 8        ? PREFILL_ORDER_8
+                                    : PREFILL_ORDER_16;
     a->format[KVG_K] = k, a->format[KVG_V] = v;
     a->group = kvg_divisor_of(p->attention.query_heads / p->kv_heads);
     a->kv_heads = p->kv_heads, a->head_dim = p->head_dim, a->groups = plan->shape.groups;
     a->cut = plan->cut;
-    a->stages = plan->shape.stages, a->depth = plan->shape.depth, a->raw = plan->shape.raw, a->slots = plan->shape.slots;
+    a->stages = plan->shape.stages, a->depth = plan->shape.depth, a->raw = plan->shape.raw,
+    a->slots = plan->shape.slots;
     a->waiting = plan->waiting;
     return KVG_OK;
 }
@@ -115,17 +120,18 @@ kvg_status prefill_run(const kvg_problem *p, const kvg_tensor *in, kvg_tensor *o
     a.stack = (float4 *)((uint8_t *)workspace + plan.list_bytes);
     a.nodes = (float4 *)((uint8_t *)workspace + plan.list_bytes + plan.stack_bytes);
     const auto kernel = kernel_of(p, a.groups)->run;
-    s = kvg_cuda_status("decode", cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                                       (int)plan.shape.shared));
+    s = kvg_cuda_status(
+        "decode", cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)plan.shape.shared));
     if (!s) s = kvg_decode_launch<prefill_args>(kvg_prefill_list, 1, PREFILL_LIST_THREADS, 0, false, stream, a);
-    if (!s) s = kvg_decode_launch<prefill_args>(kernel, plan.ctas, (uint32_t)prefill_threads(a.groups),
-                                                      plan.shape.shared, chains, stream, a);
+    if (!s)
+        s = kvg_decode_launch<prefill_args>(kernel, plan.ctas, (uint32_t)prefill_threads(a.groups), plan.shape.shared,
+                                            chains, stream, a);
     if (!s && plan.node_bytes) {
         const uint64_t cut = (uint64_t)plan.bands * p->kv_heads - plan.cut.whole;
         const uint64_t warps = cut * a.groups * 4 * (p->head_dim / PREFILL_SLICE);
-        s = kvg_decode_launch<prefill_args>(
-            kvg_prefill_merge, (uint32_t)((warps + PREFILL_MERGE_WARPS - 1) / PREFILL_MERGE_WARPS),
-            KVG_WARP * PREFILL_MERGE_WARPS, 0, chains, stream, a);
+        s = kvg_decode_launch<prefill_args>(kvg_prefill_merge,
+                                            (uint32_t)((warps + PREFILL_MERGE_WARPS - 1) / PREFILL_MERGE_WARPS),
+                                            KVG_WARP * PREFILL_MERGE_WARPS, 0, chains, stream, a);
     }
     return s;
 }

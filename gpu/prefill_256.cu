@@ -1,4 +1,5 @@
-/* Op decode for many query rows, head_dim 256: one group of rows, whose registers are all that a CTA has. */
+/* Op decode for many query rows, head_dim 256: one group of rows, whose registers are all that a
+ * CTA has. */
 #include "gpu/prefill_kernel.cuh"
 
 namespace {

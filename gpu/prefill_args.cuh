@@ -5,43 +5,46 @@
 #include "gpu/decode_args.cuh"
 #include "gpu/prefill_plan.h"
 
-/* Orders of places (docs/decode-contract.md section 4), by which q is read. */
+/* Orders of places (docs/spec/decode-contract.md section 4), by which q is read. */
 enum prefill_order { PREFILL_ORDER_16, PREFILL_ORDER_8, PREFILL_ORDER_4, PREFILL_ORDER_4_INTERLEAVED };
 
 struct prefill_args {
     kvg_decode_args d;
-    kvg_format format[2];  /* whose code reads a side: by kvg_side */
-    prefill_order order;   /* of K */
-    uint8_t dims[8];       /* column i of eight of V in shared memory is dim dims[i] of the eight */
+    kvg_format format[2];   /* whose code reads a side: by kvg_side */
+    prefill_order order;    /* of K */
+    uint8_t dims[8];        /* column i of eight of V in shared memory is dim dims[i] of the eight */
     kvg_fast_divisor group; /* query heads of a KV head */
     uint32_t kv_heads, head_dim, groups;
     prefill_cut cut;
     uint32_t stages, depth, raw, slots; /* prefill_shape */
-    uint32_t waiting;      /* nodes on the stack of a group */
-    int4 *list;            /* [0].x: bands; from [1] on the bands */
-    float4 *stack, *nodes; /* of CTAs; of items */
+    uint32_t waiting;                   /* nodes on the stack of a group */
+    int4 *list;                         /* [0].x: bands; from [1] on the bands */
+    float4 *stack, *nodes;              /* of CTAs; of items */
 };
+
+enum : uint32_t { PREFILL_NO_ROW = ~0u };
 
 /* A band: rows `first` ... `first` + 63 or + 127 of a sequence, as far as it has them. */
 struct prefill_band {
-    int sequence;        /* -1: queries that no sequence has; they see nothing */
-    uint32_t first;      /* row */
-    uint32_t query;      /* of the sequence's first query token in q */
-    uint32_t queries;    /* query tokens of the sequence that are in q */
+    int sequence;     /* -1: queries that no sequence has; they see nothing */
+    uint32_t first;   /* row */
+    uint32_t query;   /* of the sequence's first query token in q */
+    uint32_t queries; /* query tokens of the sequence that are in q */
 };
 
 /* What an item is. */
 struct prefill_item {
     prefill_band band;
     uint32_t kv_head;
-    uint32_t node;          /* of its piece, or PREFILL_NO_NODE */
-    int32_t length, given;  /* the sequence's lengths, as the inputs have them */
-    uint32_t low, high;     /* keys of the item: positions low ... high - 1; none if low >= high */
+    uint32_t node;                /* of its piece, or PREFILL_NO_NODE */
+    int32_t length, given;        /* the sequence's lengths, as the inputs have them */
+    uint32_t low, high;           /* keys of the item: positions low ... high - 1; none if low >= high */
     uint32_t band_low, band_high; /* of all pieces of the band */
-    bool skipped;           /* the piece is beyond the band's keys: it has no node */
+    bool skipped;                 /* the piece is beyond the band's keys: it has no node */
 };
 
-/* Keys low ... high - 1 that query token `token` of a sequence sees, unless high <= low. Without a sequence: none. */
+/* Keys low ... high - 1 that query token `token` of a sequence sees, unless high <= low. Without a
+ * sequence: none. */
 static __device__ uint2 prefill_keys(const prefill_args &a, const prefill_item &item, uint32_t token)
 {
     if (item.band.sequence < 0) return make_uint2(0, 0);
@@ -54,7 +57,8 @@ static __device__ prefill_item prefill_find_item(const prefill_args &a, const pr
     prefill_item item;
     item.kv_head = piece.band / bands;
     item.node = piece.node;
-    const int4 band = a.list[bands - (piece.band - item.kv_head * bands)]; /* the last ones first: they have the most keys */
+    const int4 band =
+        a.list[bands - (piece.band - item.kv_head * bands)]; /* the last ones first: they have the most keys */
     item.band = {band.x, (uint32_t)band.y, (uint32_t)band.z, (uint32_t)band.w};
     const bool is = band.x >= 0;
     item.length = is ? a.d.ranges.lengths[band.x] : 0;
@@ -72,7 +76,10 @@ static __device__ prefill_item prefill_find_item(const prefill_args &a, const pr
 }
 
 /* Tiles of an item: from the first to before the end. */
-static __device__ uint32_t prefill_first_tile(const prefill_item &item) { return item.low / KVG_TILE; }
+static __device__ uint32_t prefill_first_tile(const prefill_item &item)
+{
+    return item.low / KVG_TILE;
+}
 static __device__ uint32_t prefill_end_tile(const prefill_item &item)
 {
     return item.low < item.high ? (item.high - 1) / KVG_TILE + 1 : prefill_first_tile(item);
@@ -95,10 +102,14 @@ static __device__ __forceinline__ void prefill_barrier_wait(uint32_t at, uint32_
     do {
 #if __CUDA_ARCH__ >= 900
         asm volatile("{\n.reg .pred p;\nmbarrier.try_wait.parity.shared.b64 p, [%1], %2;\nselp.u32 %0, 1, 0, p;\n}"
-                     : "=r"(done) : "r"(at), "r"(parity) : "memory");
+                     : "=r"(done)
+                     : "r"(at), "r"(parity)
+                     : "memory");
 #else
         asm volatile("{\n.reg .pred p;\nmbarrier.test_wait.parity.shared.b64 p, [%1], %2;\nselp.u32 %0, 1, 0, p;\n}"
-                     : "=r"(done) : "r"(at), "r"(parity) : "memory");
+                     : "=r"(done)
+                     : "r"(at), "r"(parity)
+                     : "memory");
 #endif
     } while (!done);
 }
@@ -110,8 +121,9 @@ static __device__ __forceinline__ void prefill_fence()
 #endif
 }
 
-/* Shared memory of a CTA: barriers; for each stage the tokens of its tile that are there, as bits, and row scales of K
- * and V; stages of K and of V; q of the groups; raw tiles; slots of waiting nodes. */
+/* Shared memory of a CTA: barriers; for each stage the tokens of its tile that are there, as bits,
+ * and row scales of K and V; stages of K and of V; q of the groups; raw tiles; slots of waiting
+ * nodes. */
 enum {
     PREFILL_PRESENT = 2 * PREFILL_MOST_STAGES * 8,
     PREFILL_ROW_SCALES = PREFILL_PRESENT + PREFILL_MOST_STAGES * 8,
@@ -122,9 +134,18 @@ template <int DIM> struct prefill_memory {
     static constexpr uint32_t SIDE = KVG_TILE * DIM * 2, Q = PREFILL_GROUP_ROWS * DIM * 2; /* bytes */
     uint32_t start; /* its address, a multiple of 1,024 */
 
-    __device__ uint32_t full(uint32_t stage) const { return start + stage * 8; }
-    __device__ uint32_t empty(uint32_t stage) const { return full(stage) + PREFILL_MOST_STAGES * 8; }
-    __device__ uint32_t present(uint32_t stage) const { return start + PREFILL_PRESENT + stage * 8; }
+    __device__ uint32_t full(uint32_t stage) const
+    {
+        return start + stage * 8;
+    }
+    __device__ uint32_t empty(uint32_t stage) const
+    {
+        return full(stage) + PREFILL_MOST_STAGES * 8;
+    }
+    __device__ uint32_t present(uint32_t stage) const
+    {
+        return start + PREFILL_PRESENT + stage * 8;
+    }
     __device__ uint32_t row_scales(int side, uint32_t stage) const
     {
         return start + PREFILL_ROW_SCALES + (side * PREFILL_MOST_STAGES + stage) * KVG_TILE * 4;
@@ -141,7 +162,10 @@ template <int DIM> struct prefill_memory {
     {
         return q(a, a.groups) + filler * a.depth * a.raw;
     }
-    __device__ uint32_t slots(const prefill_args &a) const { return raw(a, PREFILL_FILLERS); }
+    __device__ uint32_t slots(const prefill_args &a) const
+    {
+        return raw(a, PREFILL_FILLERS);
+    }
 };
 
 #endif

@@ -1,5 +1,6 @@
-/* Op decode for many query rows: a CTA takes item after item. Four warps fill stages with operands of K and V; one group
- * of four warps multiplies, or three: the rows of a group are 64 of a band. */
+/* Op decode for many query rows: a CTA takes item after item. Four warps fill stages with
+ * operands of K and V; one group of four warps multiplies, or three: the rows of a group are 64
+ * of a band. */
 #ifndef KVG_GPU_PREFILL_KERNEL_CUH
 #define KVG_GPU_PREFILL_KERNEL_CUH
 
@@ -7,9 +8,9 @@
 #include "gpu/prefill_fill.cuh"
 #include "gpu/prefill_rows.cuh"
 
-/* Registers of a lane that fills and of one that multiplies: on Hopper the ones give theirs to the others. Only so are
- * there enough for three groups, or for two CTAs of one: elsewhere the kernels of three groups are empty, which their
- * THREADS tell the host. */
+/* Registers of a lane that fills and of one that multiplies: on Hopper the ones give theirs to the
+ * others. Only so are there enough for three groups, or for two CTAs of one: elsewhere the kernels
+ * of three groups are empty, which their THREADS tell the host. */
 template <int DIM, int GROUPS> struct prefill_registers {
     static constexpr bool MOVED = KVG_HAS_WGMMA && DIM <= 128, EMPTY = GROUPS > 1 && !MOVED;
     static constexpr int CTAS = MOVED && GROUPS == 1 ? 2 : 1;
@@ -26,8 +27,7 @@ template <bool FEWER, int REGISTERS> static __device__ __forceinline__ void pref
 }
 
 /* The items of a CTA: `work` is given each that has keys or outputs. */
-template <class WORK>
-static __device__ __forceinline__ void prefill_each_item(const prefill_args &a, const WORK &work)
+template <class WORK> static __device__ __forceinline__ void prefill_each_item(const prefill_args &a, const WORK &work)
 {
     const uint32_t bands = (uint32_t)a.list[0].x, all = bands * a.kv_heads, items = prefill_items(&a.cut, all);
 #pragma unroll 1
@@ -62,7 +62,8 @@ static __global__ void __launch_bounds__(prefill_registers<DIM, GROUPS>::THREADS
         if constexpr (registers::MOVED) prefill_set_registers<true, registers::FILL>();
         constexpr kvg_dtype T = BF16 ? KVG_DTYPE_BF16 : KVG_DTYPE_F16;
         typedef std::conditional_t<ROW_SCALES, prefill_row_scale_formats,
-                                   std::conditional_t<BF16, prefill_bf16_formats, prefill_f16_formats>> formats;
+                                   std::conditional_t<BF16, prefill_bf16_formats, prefill_f16_formats>>
+            formats;
         prefill_each_item(a, [&](const prefill_piece &, const prefill_item &item) {
             const uint32_t filler = warp;
             if (warp < PREFILL_FILLERS / 2) formats::template fill<T, DIM, KVG_K>(a, memory, item, turn, filler, lane);

@@ -22,8 +22,9 @@ static __device__ uint2 prefill_sum_to_thread(uint2 x, uint2 *all)
     return warp ? make_uint2(x.x + others.x, x.y + others.y) : x;
 }
 
-/* One CTA, a thread for each of THREADS sequences at a time. q has `queries` rows: what the sequences have beyond them is
- * left out, and those that no sequence has make a band, or several, of no sequence. */
+/* One CTA, a thread for each of THREADS sequences at a time. q has `queries` rows: what the
+ * sequences have beyond them is left out, and those that no sequence has make a band, or several,
+ * of no sequence. */
 static __global__ void __launch_bounds__(PREFILL_LIST_THREADS) kvg_prefill_list(const __grid_constant__ prefill_args a)
 {
     const uint32_t rows = a.groups * PREFILL_GROUP_ROWS, group = a.d.group, queries = a.d.ranges.queries;

@@ -1,4 +1,5 @@
-/* The last kernel of op decode for many query rows, where bands have several pieces: the tree above them, and the root. */
+/* The last kernel of op decode for many query rows, where bands have several pieces: the tree above
+ * them, and the root. */
 #ifndef KVG_GPU_PREFILL_MERGE_CUH
 #define KVG_GPU_PREFILL_MERGE_CUH
 

@@ -1,10 +1,12 @@
-/* The two products of op decode over keys in shared memory, for a group of four warps with 64 rows: on Hopper by wgmma,
- * elsewhere by mma.sync. Fragments of results, and every bit, are the same (gpu/wgmma.cuh).
+/* The two products of op decode over keys in shared memory, for a group of four warps with 64 rows:
+ * on Hopper by wgmma, elsewhere by mma.sync. Fragments of results, and every bit, are the same
+ * (gpu/wgmma.cuh).
  *
- * A stage holds a tile of 32 keys of K and of V as 16-bit operands. A side of it is head_dim / 64 parts; a part is 32 rows,
- * one per key, of 128 bytes, 64 elements, whose 16-byte chunks are exchanged as gpu/wgmma.cuh has it. K's elements are in
- * the order of docs/decode-contract.md section 4: sum s has elements 16 s ... 16 s + 15. V's are dims, in the order in
- * which codes are unpacked. q lies as K does, 64 rows of it. */
+ * A stage holds a tile of 32 keys of K and of V as 16-bit operands. A side of it is head_dim / 64
+ * parts; a part is 32 rows, one per key, of 128 bytes, 64 elements, whose 16-byte chunks are
+ * exchanged as gpu/wgmma.cuh has it. K's elements are in the order of docs/spec/decode-contract.md
+ * section 4: sum s has elements 16 s ... 16 s + 15. V's are dims, in the order in which codes are
+ * unpacked. q lies as K does, 64 rows of it. */
 #ifndef KVG_GPU_PREFILL_MULTIPLY_CUH
 #define KVG_GPU_PREFILL_MULTIPLY_CUH
 
@@ -18,7 +20,7 @@ enum {
     PREFILL_Q_PART_BYTES = PREFILL_GROUP_ROWS * PREFILL_ROW_BYTES, /* of 64 rows */
     PREFILL_SUM = 16,                                              /* elements of a sum */
     PREFILL_PART_SUMS = 4,
-    PREFILL_STEP_BYTES = PREFILL_SUM * PREFILL_ROW_BYTES,          /* of a part: 16 rows */
+    PREFILL_STEP_BYTES = PREFILL_SUM * PREFILL_ROW_BYTES, /* of a part: 16 rows */
 };
 
 /* Where 16-byte chunk `chunk` (0 ... 7) of row `row` lies in a part. */
@@ -30,7 +32,10 @@ static __device__ __forceinline__ uint32_t prefill_place(uint32_t row, uint32_t 
 #if KVG_HAS_WGMMA
 
 /* Products run beside the warp until prefill_wait. */
-static __device__ __forceinline__ void prefill_wait() { kvg_wgmma_wait<0>(); }
+static __device__ __forceinline__ void prefill_wait()
+{
+    kvg_wgmma_wait<0>();
+}
 
 /* z = q K, z[16]. */
 template <int DIM, bool BF16>
@@ -49,7 +54,8 @@ static __device__ __forceinline__ void prefill_scores(uint32_t q, uint32_t keys,
 
 /* o += p V; o = p V if `fresh`. p: two fragments of 16 keys each. */
 template <int DIM, bool BF16>
-static __device__ __forceinline__ void prefill_values(const uint32_t *p, uint32_t values, bool fresh, int lane, float *o)
+static __device__ __forceinline__ void prefill_values(const uint32_t *p, uint32_t values, bool fresh, int lane,
+                                                      float *o)
 {
     const uint64_t first = kvg_wgmma_tile(values);
     kvg_wgmma_begin();
@@ -66,12 +72,16 @@ static __device__ __forceinline__ void prefill_values(const uint32_t *p, uint32_
 
 #else
 
-static __device__ __forceinline__ void prefill_wait() {}
+static __device__ __forceinline__ void prefill_wait()
+{
+}
 
 static __device__ __forceinline__ void prefill_load(uint32_t *r, uint32_t at)
 {
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
-                 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(at) : "memory");
+                 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+                 : "r"(at)
+                 : "memory");
 }
 
 template <int DIM, bool BF16>
@@ -97,7 +107,8 @@ static __device__ __forceinline__ void prefill_scores(uint32_t q, uint32_t keys,
 }
 
 template <int DIM, bool BF16>
-static __device__ __forceinline__ void prefill_values(const uint32_t *p, uint32_t values, bool fresh, int lane, float *o)
+static __device__ __forceinline__ void prefill_values(const uint32_t *p, uint32_t values, bool fresh, int lane,
+                                                      float *o)
 {
     if (fresh) {
 #pragma unroll

@@ -3,12 +3,15 @@
 enum {
     LEAST_LEAVES_LOG = 2, /* of a piece */
     MOST_PIECES = 64,
-    ITEM_COST = 2,        /* what an item costs besides its leaves, in leaves: its start, its end, its node */
-    ROW_CHUNK = 8,        /* query heads that a CTA of the other kernels takes */
-    WORTH_CHUNKS = 4,     /* of a sequence: with more of them these kernels are faster */
+    ITEM_COST = 2,    /* what an item costs besides its leaves, in leaves: its start, its end, its node */
+    ROW_CHUNK = 8,    /* query heads that a CTA of the other kernels takes */
+    WORTH_CHUNKS = 4, /* of a sequence: with more of them these kernels are faster */
 };
 
-static uint64_t round_up(uint64_t x, uint64_t unit) { return (x + unit - 1) / unit * unit; }
+static uint64_t round_up(uint64_t x, uint64_t unit)
+{
+    return (x + unit - 1) / unit * unit;
+}
 
 /* A side's tile as it is stored: codes, scales, a word. */
 static uint32_t raw_bytes(const kvg_problem *p, int side)
@@ -18,23 +21,24 @@ static uint32_t raw_bytes(const kvg_problem *p, int side)
     return (uint32_t)round_up(KVG_ATTENTION_TILE * row + 16, 128);
 }
 
-/* The first of the shapes that fits into `limit` bytes. A slot keeps half of what is left of the waiting nodes' traffic out
- * of L2; tiles on their way hide the memory's latency; so do stages. */
+/* The first of the shapes that fits into `limit` bytes. A slot keeps half of what is left of the
+ * waiting nodes' traffic out of L2; tiles on their way hide the memory's latency; so do stages. */
 static bool find_shape(const kvg_problem *p, uint32_t groups, uint32_t limit, prefill_shape *out)
 {
     static const prefill_shape shapes[] = {
-        {.stages = 4, .depth = 4, .slots = 2}, {.stages = 3, .depth = 3, .slots = 2}, {.stages = 4, .depth = 4, .slots = 1},
-        {.stages = 3, .depth = 3, .slots = 1}, {.stages = 3, .depth = 2, .slots = 1}, {.stages = 2, .depth = 2, .slots = 1},
-        {.stages = 3, .depth = 3, .slots = 0}, {.stages = 3, .depth = 2, .slots = 0}, {.stages = 2, .depth = 2, .slots = 0},
-        {.stages = 2, .depth = 1, .slots = 0},
+        {.stages = 4, .depth = 4, .slots = 2}, {.stages = 3, .depth = 3, .slots = 2},
+        {.stages = 4, .depth = 4, .slots = 1}, {.stages = 3, .depth = 3, .slots = 1},
+        {.stages = 3, .depth = 2, .slots = 1}, {.stages = 2, .depth = 2, .slots = 1},
+        {.stages = 3, .depth = 3, .slots = 0}, {.stages = 3, .depth = 2, .slots = 0},
+        {.stages = 2, .depth = 2, .slots = 0}, {.stages = 2, .depth = 1, .slots = 0},
     };
     const uint32_t k = raw_bytes(p, KVG_K), v = raw_bytes(p, KVG_V), row = p->head_dim * 2;
     for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
         *out = shapes[i];
         out->groups = groups;
         out->raw = k > v ? k : v;
-        out->shared = 1024 + PREFILL_HEADER + out->stages * 2 * KVG_ATTENTION_TILE * row + groups * PREFILL_GROUP_ROWS * row +
-                      PREFILL_FILLERS * out->depth * out->raw +
+        out->shared = 1024 + PREFILL_HEADER + out->stages * 2 * KVG_ATTENTION_TILE * row +
+                      groups * PREFILL_GROUP_ROWS * row + PREFILL_FILLERS * out->depth * out->raw +
                       out->slots * groups * (uint32_t)prefill_node_bytes(p->head_dim);
         if (out->shared <= limit) return true;
     }
@@ -57,11 +61,14 @@ static kvg_status choose_shape(const kvg_problem *p, const prefill_chip *chip, p
         out->resident = ctas;
         return KVG_OK;
     }
-    return kvg_fail(KVG_ERR_UNIMPLEMENTED, "decode on tensor cores: many queries need %u bytes of shared memory, a CTA of "
-                    "this GPU has %u", out->shared, chip->shared);
+    return kvg_fail(KVG_ERR_UNIMPLEMENTED,
+                    "decode on tensor cores: many queries need %u bytes of shared memory, a CTA of "
+                    "this GPU has %u",
+                    out->shared, chip->shared);
 }
 
-/* Most leaves that a band's keys touch: all of a sequence, or what a window or a ring leaves to its query tokens. */
+/* Most leaves that a band's keys touch: all of a sequence, or what a window or a ring leaves to its
+ * query tokens. */
 static uint64_t leaves_of(const kvg_problem *p, uint32_t rows, bool *anywhere)
 {
     const uint32_t ring = p->layout == KVG_LAYOUT_RING ? p->paging.block_tokens : 0, window = p->attention.window;
@@ -80,8 +87,8 @@ static uint64_t pieces_of(uint64_t leaves, uint32_t log, bool anywhere)
     return anywhere && leaves > 1 ? whole + 1 : whole;
 }
 
-/* The bands that fill whole rounds of CTAs have one piece each. What is left is cut into the pieces that end soonest, if
- * every item takes its leaves and ITEM_COST, and all CTAs are equally fast. */
+/* The bands that fill whole rounds of CTAs have one piece each. What is left is cut into the pieces
+ * that end soonest, if every item takes its leaves and ITEM_COST, and all CTAs are equally fast. */
 static prefill_cut choose_cut(uint64_t bands, uint64_t leaves, bool anywhere, uint64_t ctas)
 {
     const uint64_t rest = bands % ctas;
@@ -113,7 +120,8 @@ kvg_status prefill_plan_of(const kvg_problem *p, const prefill_chip *chip, prefi
     const uint64_t rows = (uint64_t)shape->groups * PREFILL_GROUP_ROWS;
     bool anywhere;
     const uint64_t leaves = leaves_of(p, (uint32_t)rows, &anywhere);
-    /* A band more for each sequence whose rows do not fill their last one, and for queries that no sequence has. */
+    /* A band more for each sequence whose rows do not fill their last one, and for queries that no
+     * sequence has. */
     const uint64_t bands = queries * group / rows + sequences + 1;
     const uint64_t likely = sequences ? sequences * ((queries / sequences * group + rows - 1) / rows) : 1;
     const uint64_t ctas = (uint64_t)shape->resident * chip->multiprocessors;
@@ -129,7 +137,8 @@ kvg_status prefill_plan_of(const kvg_problem *p, const prefill_chip *chip, prefi
     const uint64_t node = prefill_node_bytes(p->head_dim) * shape->groups;
     out->ctas = (uint32_t)(items < ctas ? items : ctas);
     out->list_bytes = round_up((bands + 1) * 16, 256);
-    /* The kernel that merges pieces has stacks, too: of nodes of 32 dims, each with m and l of its own. */
+    /* The kernel that merges pieces has stacks, too: of nodes of 32 dims, each with m and l of its
+     * own. */
     const uint64_t slices = p->head_dim / PREFILL_SLICE * prefill_node_bytes(PREFILL_SLICE) * shape->groups;
     const uint64_t stacks = out->ctas * out->waiting * node, merged = cut * PREFILL_MERGE_WAITING * slices;
     out->stack_bytes = round_up(merged > stacks ? merged : stacks, 256);

@@ -1,5 +1,6 @@
-/* The tree over the leaves of an item, and its root (docs/decode-contract.md sections 8 and 9), for a warp with 16 rows.
- * Lane 4 g + c holds of rows g and g + 8 the columns 8 j + 2 c and + 1: o[4 j + i] is of row g + 8 (i / 2). */
+/* The tree over the leaves of an item, and its root (docs/spec/decode-contract.md sections 8 and
+ * 9), for a warp with 16 rows. Lane 4 g + c holds of rows g and g + 8 the columns 8 j + 2 c and +
+ * 1: o[4 j + i] is of row g + 8 (i / 2). */
 #ifndef KVG_GPU_PREFILL_TREE_CUH
 #define KVG_GPU_PREFILL_TREE_CUH
 
@@ -43,17 +44,17 @@ static __device__ __forceinline__ void prefill_merge(const LEFT &left, prefill_n
     }
 }
 
-/* Nodes that wait for the node to the right of them: one at most of each level of the tree. Those of the lowest levels
- * are in shared memory, the others on a stack, the larger below. */
+/* Nodes that wait for the node to the right of them: one at most of each level of the tree. Those
+ * of the lowest levels are in shared memory, the others on a stack, the larger below. */
 struct prefill_waiting {
-    float4 *stack;   /* of the warp */
-    uint32_t stride; /* float4s from one node on the stack to the next */
-    uint32_t slots;  /* levels that have a slot in shared memory */
+    float4 *stack;              /* of the warp */
+    uint32_t stride;            /* float4s from one node on the stack to the next */
+    uint32_t slots;             /* levels that have a slot in shared memory */
     uint32_t slot, slot_stride; /* its address at level 0; bytes from one to the next */
 };
 
-/* After leaf `leaf` of an item whose leaves begin with `first`: merges x with all that waits for it. If it was the last, x
- * is the item's node; else x now waits. *count: nodes on the stack. */
+/* After leaf `leaf` of an item whose leaves begin with `first`: merges x with all that waits for
+ * it. If it was the last, x is the item's node; else x now waits. *count: nodes on the stack. */
 template <int DIM>
 static __device__ __forceinline__ void prefill_end_leaf(const prefill_waiting &waiting, prefill_node<DIM> &x,
                                                         uint32_t leaf, uint32_t first, bool last, uint32_t *count,
@@ -84,9 +85,8 @@ static __device__ __forceinline__ void prefill_end_leaf(const prefill_waiting &w
     }
 }
 
-/* Outputs and LSE of a warp's rows. `rows`: where row g and g + 8 of the band lie, as indexes of [queries, query heads];
- * those that are not there are `none`. */
-enum : uint32_t { PREFILL_NO_ROW = ~0u };
+/* Outputs and LSE of a warp's rows. `rows`: where row g and g + 8 of the band lie, as indexes of
+ * [queries, query heads]; those that are not there are PREFILL_NO_ROW. */
 template <int DIM>
 static __device__ __forceinline__ void prefill_finish(const prefill_args &a, prefill_node<DIM> &x, const uint32_t *rows,
                                                       int first_column, int lane)

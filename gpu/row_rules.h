@@ -1,4 +1,5 @@
-/* What the dialects of the storage formats differ in (docs/formats.md sections 4 to 8), as numbers for a kernel. */
+/* What the dialects of the storage formats differ in (docs/spec/formats.md sections 4 to 8), as numbers for a
+ * kernel. */
 #ifndef KVG_GPU_ROW_RULES_H
 #define KVG_GPU_ROW_RULES_H
 

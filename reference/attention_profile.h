@@ -1,6 +1,6 @@
-/* The profile tier of paged attention: what a decode contract gives, every bit; docs/decode-contract.md on the tensor
- * core of one chip, docs/simt-contract.md on every chip. Any shape, layout, format and batch of docs/attention.md; on
- * tensor cores model types f16 and bf16, head_dim a multiple of 16. */
+/* The profile tier of paged attention: what a decode contract gives, every bit; docs/spec/decode-contract.md on the
+ * tensor core of one chip, docs/spec/simt-contract.md on every chip. Any shape, layout, format and batch of
+ * docs/spec/attention.md; on tensor cores model types f16 and bf16, head_dim a multiple of 16. */
 #ifndef KVG_REFERENCE_ATTENTION_PROFILE_H
 #define KVG_REFERENCE_ATTENTION_PROFILE_H
 
@@ -12,7 +12,7 @@ extern "C" {
 
 /* Op decode under problem->profile: in and out are its tensors. NaN is 0x7FFF, in f32 0x7FFFFFFF. The bits do not
  * depend on the number of threads. KVG_ERR_UNIMPLEMENTED: no profile, an unknown dialect, on tensor cores model type
- * f32 or another head_dim; KVG_ERR_INVALID names the tensor that contradicts docs/attention.md; KVG_ERR_MEMORY. */
+ * f32 or another head_dim; KVG_ERR_INVALID names the tensor that contradicts docs/spec/attention.md; KVG_ERR_MEMORY. */
 kvg_status kvg_attention_profile(const kvg_problem *problem, const kvg_tensor *in, kvg_tensor *out) KVG_CHECKED;
 
 /* The class of arithmetic that the contract belongs to for the problem, so that kvg_attention_spec gives a bound for

@@ -1,5 +1,6 @@
-/* The spec tier of paged attention (docs/attention.md): the exact answer of every problem, and for every element of it
- * the largest error that a right implementation of one class of arithmetic may make (docs/numerics.md, attention.v1).
+/* The spec tier of paged attention (docs/spec/attention.md): the exact answer of every problem, and for every element
+ * of it the largest error that a right implementation of one class of arithmetic may make (docs/spec/numerics.md,
+ * attention.v1).
  * */
 #ifndef KVG_REFERENCE_ATTENTION_SPEC_H
 #define KVG_REFERENCE_ATTENTION_SPEC_H
@@ -40,8 +41,8 @@ typedef struct kvg_arithmetic {
     uint32_t most_exponent; /* a row with an E8M0 scale above 2^this promises nothing; 0: every scale is taken */
 } kvg_arithmetic;
 
-/* The class of a plain kernel for the problem: operands of the storage format (docs/attention.md section 5), 24 bits,
- * tiles of 16 keys, any order. */
+/* The class of a plain kernel for the problem: operands of the storage format (docs/spec/attention.md section 5), 24
+ * bits, tiles of 16 keys, any order. */
 void kvg_arithmetic_init(const kvg_problem *problem, kvg_arithmetic *out);
 
 /* Answers and bounds, dense: out and out_bound [queries, Hq, Dv], lse and lse_bound [queries, Hq]. The caller owns
@@ -52,8 +53,8 @@ typedef struct kvg_attention_answer {
     double *out_bound, *lse_bound;
 } kvg_attention_answer;
 
-/* The exact answer over the cache, and the bound of `arithmetic` (NULL: no bounds are written). `in`: the
- * inputs of op decode. KVG_ERR_INVALID names the tensor that contradicts docs/attention.md, KVG_ERR_UNIMPLEMENTED an
+/* The exact answer over the cache, and the bound of `arithmetic` (NULL: no bounds are written). `in`: the inputs of
+ * op decode. KVG_ERR_INVALID names the tensor that contradicts docs/spec/attention.md, KVG_ERR_UNIMPLEMENTED an
  * unknown dialect, KVG_ERR_MEMORY. */
 kvg_status kvg_attention_spec(const kvg_problem *problem, const kvg_tensor *in, const kvg_arithmetic *arithmetic,
                               const kvg_attention_answer *answer) KVG_CHECKED;

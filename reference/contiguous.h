@@ -1,6 +1,6 @@
 /* A contiguous KV cache with a fixed number of positions per sequence, and its ring buffer for sliding windows: which
  * slot a new token takes and which tokens are there. Bookkeeping only: the layouts `contiguous` and `ring`
- * (docs/layouts.md) say where the bytes of a slot lie. */
+ * (docs/spec/layouts.md) say where the bytes of a slot lie. */
 #ifndef KVG_REFERENCE_CONTIGUOUS_H
 #define KVG_REFERENCE_CONTIGUOUS_H
 

@@ -1,4 +1,4 @@
-/* The arithmetic of a model outside of its cache, bit for bit as docs/generate.md sections 4 and 6 say: f32, one
+/* The arithmetic of a model outside of its cache, bit for bit as docs/spec/generate.md sections 4 and 6 say: f32, one
  * rounding per operation, a fixed order of every sum, no libm. */
 #ifndef KVG_REFERENCE_MODEL_MATH_H
 #define KVG_REFERENCE_MODEL_MATH_H

@@ -1,5 +1,5 @@
-/* The reference's model runner: docs/generate.md sections 4 and 5 on the CPU, bit for bit, every product in its fixed
- * order. Ops append and decode are the reference's own unless the setup names another implementation. */
+/* The reference's model runner: docs/spec/generate.md sections 4 and 5 on the CPU, bit for bit, every product in its
+ * fixed order. Ops append and decode are the reference's own unless the setup names another implementation. */
 #ifndef KVG_REFERENCE_MODEL_RUN_H
 #define KVG_REFERENCE_MODEL_RUN_H
 

@@ -1,6 +1,6 @@
 /* Sequences over block pools: who holds which block, what of it is valid, and in which order that changes. Contract,
- * order of effects and the invariants P1 to P16 in docs/paging.md. Data and scale pool go in lockstep: one block table
- * serves both. */
+ * order of effects and the invariants P1 to P16 in docs/spec/paging.md. Data and scale pool go in lockstep: one
+ * block table serves both. */
 #ifndef KVG_REFERENCE_PAGING_H
 #define KVG_REFERENCE_PAGING_H
 
@@ -78,8 +78,8 @@ typedef struct kvg_sequence_ops {
     kvg_status (*append_tokens)(void *self, uint64_t id, const int32_t *tokens, uint32_t count);
 
     /* Plans one step for a batch of distinct sequences, while no step of theirs runs; grants[i] answers requests[i].
-     * docs/paging.md section 4 has the order of effects. KVG_ERR_EXHAUSTED only if a context needs more blocks than the
-     * capacity. */
+     * docs/spec/paging.md section 4 has the order of effects. KVG_ERR_EXHAUSTED only if a context needs more blocks
+     * than the capacity. */
     kvg_status (*materialise)(void *self, const kvg_sequence_request *requests, uint32_t count,
                               kvg_sequence_grant *grants);
 

@@ -1,5 +1,6 @@
-/* Block pools: ids, use counts, unique ids and timestamps of the blocks of one paged cache; no bytes. docs/paging.md is
- * the contract. Everything that uses a pool reaches it through kvg_block_ops, so another engine's can be put there. */
+/* Block pools: ids, use counts, unique ids and timestamps of the blocks of one paged cache; no bytes.
+ * docs/spec/paging.md is the contract. Everything that uses a pool reaches it through kvg_block_ops, so another
+ * engine's can be put there. */
 #ifndef KVG_REFERENCE_PAGING_POOL_H
 #define KVG_REFERENCE_PAGING_POOL_H
 

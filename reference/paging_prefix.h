@@ -1,5 +1,5 @@
 /* The prefix index: which block holds the cache of which full block of tokens, after which tokens, in which key domain.
- * Contract in docs/paging.md. Used only through kvg_prefix_ops. */
+ * Contract in docs/spec/paging.md. Used only through kvg_prefix_ops. */
 #ifndef KVG_REFERENCE_PAGING_PREFIX_H
 #define KVG_REFERENCE_PAGING_PREFIX_H
 

@@ -1,4 +1,4 @@
-/* The golden reference: every storage format, bit for bit as docs/formats.md says. Plain C, never tuned.
+/* The golden reference: every storage format, bit for bit as docs/spec/formats.md says. Plain C, never tuned.
  *
  * Use it as a backend like any other (kvg_reference_backend), or ask it about dialects and bounds. */
 #ifndef KVG_REFERENCE_REFERENCE_H
@@ -15,7 +15,7 @@ const kvg_backend *kvg_reference_backend(void);
 /* Runs the problem's op on the reference: kvg_backend_choose and its run in one step. */
 kvg_status kvg_reference_run(const kvg_problem *problem, const kvg_tensor *in, kvg_tensor *out) KVG_CHECKED;
 
-/* --- paged layouts: docs/layouts.md --- */
+/* --- paged layouts: docs/spec/layouts.md --- */
 
 /* Where one kind of bytes (codes or scales) of one side's rows lies: in the pool tensor (pool, side), the row of
  * (layer, block, head, offset) starts at base + layer * .layer + block * .block + head * .head + offset * .token. */
@@ -43,19 +43,19 @@ kvg_status kvg_reference_run_mapped(const kvg_problem *problem, const kvg_layout
                                     kvg_tensor *out) KVG_CHECKED;
 
 /* Steps 1 and 2 of append for one row: x[head_dim] plus bias[head_dim] (NULL: none), and for K the rotation by
- * cos_sin[rope.dims] (NULL: none), rounded to the model type as docs/layouts.md section 7 says. In place. */
+ * cos_sin[rope.dims] (NULL: none), rounded to the model type as docs/spec/layouts.md section 7 says. In place. */
 void kvg_reference_prepare(const kvg_problem *problem, kvg_side side, const float *bias, const float *cos_sin,
                            float *x);
 
 /* --- dialects --- */
 
-/* How a candidate's stored bytes are compared with a dialect (docs/formats.md section 8, "Compare"). */
+/* How a candidate's stored bytes are compared with a dialect (docs/spec/formats.md section 8, "Compare"). */
 typedef enum kvg_dialect_compare {
     KVG_DIALECT_BITS,  /* every byte equal */
     KVG_DIALECT_VALUE  /* rcp.approx upstream: equal, or one code step at a tie */
 } kvg_dialect_compare;
 
-/* The public part of a dialect: one row of its format's table in reference/ref_fmt_<format>.c. */
+/* The public part of a dialect: one row of its format's table in reference/formats/ref_fmt_<format>.c. */
 typedef struct kvg_dialect {
     const char *name;
     const char *source; /* the engine and the rule, for people */
@@ -70,12 +70,12 @@ const kvg_dialect *kvg_reference_dialect(kvg_format format, size_t index);
 kvg_status kvg_reference_dialect_find(kvg_format format, const char *name, size_t *index) KVG_CHECKED;
 
 /* Judges the codes and scales that a candidate wrote for one row x of a KVG_DIALECT_VALUE dialect by the rule of
- * docs/formats.md section 8. Returns true and sets *steps to the number of bytes that differ from the reference's own
- * but are allowed; false, with *bad_element set, if an element or its scale is outside. */
+ * docs/spec/formats.md section 8. Returns true and sets *steps to the number of bytes that differ from the
+ * reference's own but are allowed; false, with *bad_element set, if an element or its scale is outside. */
 bool kvg_reference_row_accept(const kvg_problem *problem, kvg_side side, float tensor_scale, const float *x,
                               const uint8_t *codes, const uint8_t *scales, uint32_t *steps, uint32_t *bad_element);
 
-/* The round-trip bound of docs/numerics.md section 2 for one row x (head_dim values of the model type, widened):
+/* The round-trip bound of docs/spec/numerics.md section 2 for one row x (head_dim values of the model type, widened):
  * bound[i] >= |decoded - x[i]| for every right implementation of the dialect. Where x[i] is NaN or Inf, or the row's
  * block holds one that spoils its scale, bound[i] is +Inf: nothing is promised. */
 void kvg_reference_row_bound(const kvg_problem *problem, kvg_side side, float tensor_scale, const float *x,
@@ -111,7 +111,7 @@ uint32_t kvg_reference_code_dim(const kvg_problem *problem, kvg_side side, size_
 void kvg_reference_load(kvg_dtype dtype, const void *from, size_t count, float *to);
 void kvg_reference_store(kvg_dtype dtype, const float *from, size_t count, void *to);
 
-/* Tensor-scale conventions, docs/formats.md section 9. */
+/* Tensor-scale conventions, docs/spec/formats.md section 9. */
 typedef enum kvg_scale_convention { KVG_SCALE_P1 = 1, KVG_SCALE_P2, KVG_SCALE_P3, KVG_SCALE_P4 } kvg_scale_convention;
 kvg_status kvg_scale_convention_find(const char *name, kvg_scale_convention *out) KVG_CHECKED; /* "P1" to "P4" */
 

@@ -1,4 +1,4 @@
-/* The table of cos and sin that op append takes, from a model's RoPE parameters: docs/numerics.md section 8. Every
+/* The table of cos and sin that op append takes, from a model's RoPE parameters: docs/spec/numerics.md section 8. Every
  * number is a fixed sequence of roundings to f32, each of them correct, so that it is the same on every machine. */
 #ifndef KVG_REFERENCE_ROPE_TABLE_H
 #define KVG_REFERENCE_ROPE_TABLE_H

@@ -1,4 +1,4 @@
-/* The tensor cores of GPUs, bit for bit on the CPU: docs/numerics.md section 5. */
+/* The tensor cores of GPUs, bit for bit on the CPU: docs/spec/numerics.md section 5. */
 #ifndef KVG_REFERENCE_TENSOR_CORE_H
 #define KVG_REFERENCE_TENSOR_CORE_H
 

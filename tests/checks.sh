@@ -38,6 +38,15 @@ keeps() {
     report "... in one line, and $file stays" $? "$output"
 }
 
+# The backend that stands beside the reference, and whether the build has it (KVGOLD_SECOND); wants $kvgold.
+other=slowref
+[[ -e $(dirname "${kvgold-}")/libkvgold_slowref.so ]] || other=reference
+
+# second CHECK NAME ...: a check that needs the second reference.
+second() {
+    if [[ $other == slowref ]]; then "$@"; else echo "skip $2: this build has no second reference"; fi
+}
+
 # check NAME COMMAND...: the command succeeds.
 check() {
     local name=$1 text

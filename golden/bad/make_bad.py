@@ -1,11 +1,8 @@
-#!/usr/bin/env python3
-"""Writes the bad files beside this script, one per reason to refuse a file, and expect.txt: FILE<TAB>what the error
-text must contain. The same bytes every time. `make_bad.py --check` writes nothing and fails if the folder differs."""
+"""Bad files, one per reason to refuse a file, and expect.txt: FILE<TAB>what the error text must contain. The same bytes
+every time. tests/made/make_files.py writes them into a build folder."""
 
 import json
-import pathlib
 import struct
-import sys
 
 JSON = {
     "array-no-comma": (b"[1 2]", "line 1, column 4: expected ',' or ']', found '2'"),
@@ -144,22 +141,9 @@ SAFETENSORS = {
 }
 
 
-def main():
-    here = pathlib.Path(__file__).parent
-    files = {f"{name}.json": case for name, case in JSON.items()}
-    files.update({f"{name}.safetensors": case for name, case in SAFETENSORS.items()})
-    expect = "".join(f"{name}\t{files[name][1]}\n" for name in sorted(files))
-    contents = {name: case[0] for name, case in files.items()} | {"expect.txt": expect.encode()}
-    if sys.argv[1:] != ["--check"]:
-        for name, content in contents.items():
-            (here / name).write_bytes(content)
-        return 0
-    there = {p.name: p.read_bytes() for p in here.iterdir() if p.suffix in (".json", ".safetensors", ".txt")}
-    wrong = sorted(name for name in contents.keys() | there.keys() if contents.get(name) != there.get(name))
-    for name in wrong:
-        print(f"golden/bad/{name} is not what make_bad.py writes: run it again or remove the file")
-    return 1 if wrong else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+def files():
+    """Name to bytes, the list included."""
+    cases = {f"{name}.json": case for name, case in JSON.items()}
+    cases.update({f"{name}.safetensors": case for name, case in SAFETENSORS.items()})
+    expect = "".join(f"{name}\t{cases[name][1]}\n" for name in sorted(cases))
+    return {name: case[0] for name, case in cases.items()} | {"expect.txt": expect.encode()}

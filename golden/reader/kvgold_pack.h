@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * kvgold_pack.h: reads golden packs (docs/golden-pack.md of kvgold) in one file without dependencies, C99 or C++11 on
- * POSIX. Copy it into your tree. In one source file, before every other include:
+ * kvgold_pack.h: reads golden packs (docs/spec/golden-pack.md of kvgold) in one file without dependencies, C99 or C++11
+ * on POSIX. Copy it into your tree. In one source file, before every other include:
  *
  *     #define KVGOLD_PACK_IMPLEMENTATION
  *     #include "kvgold_pack.h"
@@ -71,7 +71,7 @@ typedef struct kvgold_answer {
 typedef struct kvgold_case {
     const char *key;     /* "0003" */
     const char *id;
-    const char *config;  /* the case, as JSON text: docs/config.md section 3 */
+    const char *config;  /* the case, as JSON text: docs/guide/config.md section 3 */
     const char *erratum; /* text of an erratum that names the case: tell the user; NULL: none */
     uint32_t layer;      /* of the pools, that the op works on */
     bool stored;         /* false: a recipe without tensors; `kvgold golden expand` computes them */

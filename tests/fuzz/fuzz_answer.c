@@ -4,7 +4,7 @@
 #define KVGOLD_PACK_IMPLEMENTATION
 #include "golden/reader/kvgold_pack.h"
 
-#include "harness/compare.h"
+#include "harness/pack/compare.h"
 #include "tests/fuzz/fuzz_require.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -1,10 +1,10 @@
-/* Any bytes as a config. What is read keeps every promise of harness/config.h: cases with unique ids that fit, each a
- * checked problem whose fill exists and which one shard of three runs; where a policy is given, stored as its mode
- * says. What is refused leaves one line with the file's name. */
+/* Any bytes as a config. What is read keeps every promise of harness/config/config.h: cases with unique ids that
+ * fit, each a checked problem whose fill exists and which one shard of three runs; where a policy is given, stored
+ * as its mode says. What is refused leaves one line with the file's name. */
 #include <string.h>
 
-#include "harness/config.h"
-#include "harness/fill.h"
+#include "harness/config/config.h"
+#include "harness/data/fill.h"
 #include "tests/fuzz/fuzz_require.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -1,9 +1,11 @@
 /* Runs a fuzz target without libFuzzer: over each file given, and over seeded mutations of it. The same inputs every
  * time, so that gcc, the sanitizers and Valgrind can all replay a corpus.
  *
- *     replay_json [--mutations N] [--seed S] FILE...
+ *     replay_json [--mutations N] [--seed S] FILE|FOLDER...
  *
+ * A folder stands for the .json and .safetensors files in it.
  * A target that aborts leaves the input in replay-crash.bin, if it could be written. */
+#include <dirent.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -106,6 +108,48 @@ static bool read_original(const char *path)
     return good;
 }
 
+/* What one file gives does not depend on the others. The number of inputs; 0: it cannot be read. */
+static unsigned long replay_file(const char *path, unsigned long mutations, uint64_t seed)
+{
+    if (!read_original(path)) {
+        fprintf(stderr, "replay: cannot read %s\n", path);
+        return 0;
+    }
+    random_state = seed;
+    for (unsigned long m = 0; m <= mutations; m++) {
+        memcpy(input, original, original_size);
+        input_size = original_size;
+        for (size_t k = m ? 1 + below(4) : 0; k > 0; k--) mutate();
+        run_input();
+    }
+    return mutations + 1;
+}
+
+static bool is_seed(const char *name)
+{
+    const char *suffix = strrchr(name, '.');
+    return suffix && (strcmp(suffix, ".json") == 0 || strcmp(suffix, ".safetensors") == 0);
+}
+
+/* A file, or those of a folder. The number of inputs; 0: one cannot be read, or the folder has none. */
+static unsigned long replay(const char *path, unsigned long mutations, uint64_t seed)
+{
+    unsigned long runs = 0;
+    DIR *folder = opendir(path);
+    if (!folder) return replay_file(path, mutations, seed);
+    for (struct dirent *e; (e = readdir(folder)) != NULL;) {
+        char file[4096];
+        if (!is_seed(e->d_name)) continue;
+        snprintf(file, sizeof file, "%s/%s", path, e->d_name);
+        const unsigned long n = replay_file(file, mutations, seed);
+        runs = n ? runs + n : 0;
+        if (!n) break;
+    }
+    closedir(folder);
+    if (!runs) fprintf(stderr, "replay: no file of %s was replayed\n", path);
+    return runs;
+}
+
 int main(int argc, char **argv)
 {
     unsigned long mutations = 0;
@@ -121,20 +165,12 @@ int main(int argc, char **argv)
             seed = strtoull(argv[++i], NULL, 0);
             continue;
         }
-        if (!read_original(argv[i])) {
-            fprintf(stderr, "replay: cannot read %s\n", argv[i]);
-            return 2;
-        }
-        random_state = seed; /* per file: what one file gives does not depend on the others */
-        for (unsigned long m = 0; m <= mutations; m++, runs++) {
-            memcpy(input, original, original_size);
-            input_size = original_size;
-            for (size_t k = m ? 1 + below(4) : 0; k > 0; k--) mutate();
-            run_input();
-        }
+        const unsigned long n = replay(argv[i], mutations, seed);
+        if (!n) return 2;
+        runs += n;
     }
     if (runs == 0) {
-        fprintf(stderr, "usage: %s [--mutations N] [--seed S] FILE...\n", argv[0]);
+        fprintf(stderr, "usage: %s [--mutations N] [--seed S] FILE|FOLDER...\n", argv[0]);
         return 2;
     }
     printf("replay: %lu inputs\n", runs);

@@ -6,9 +6,10 @@
 #include <stddef.h>
 
 #include "golden/reader/kvgold_pack.h"
+#include "tests/made/made_files.h"
 
 #define PACK_GOOD KVG_SOURCE_DIR "/golden/bad/packs/good"
-#define PACKS_BAD KVG_SOURCE_DIR "/golden/bad/packs"
+#define PACKS_BAD MADE_FILES "/golden/bad/packs"
 #define PACKS_CARRIED KVG_SOURCE_DIR "/golden/data/packs"
 
 extern const char *const pack_file_names[KVGOLD_FILES]; /* in the order of the reader's enumeration */

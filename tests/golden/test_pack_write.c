@@ -18,9 +18,9 @@
 
 #include "golden/golden.h"
 #include "golden/safetensors_write.h"
-#include "harness/golden_case.h"
-#include "harness/golden_make.h"
-#include "harness/golden_parts.h"
+#include "harness/pack/golden_case.h"
+#include "harness/pack/golden_make.h"
+#include "harness/pack/golden_parts.h"
 #include "tests/golden/failing_memory.h"
 
 /* --- calls that change what is on the disk, counted by --wrap --- */

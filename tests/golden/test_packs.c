@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "golden/pack.h"
-#include "harness/golden_make.h"
+#include "harness/pack/golden_make.h"
 #include "tests/golden/pack_files.h"
 
 #define SCRATCH KVG_BINARY_DIR "/scratch_packs"
@@ -71,6 +71,7 @@ static void test_bad_packs(void **state)
 {
     (void)state;
     size_t refused = 0, listed = 0;
+    MADE_FILES_NEEDED();
     FILE *list = fopen(PACKS_BAD "/expect_packs.txt", "r");
     assert_non_null(list);
     for (int c = getc(list); c != EOF; c = getc(list)) listed += c == '\n';

@@ -2,8 +2,8 @@
 #ifndef KVG_TESTS_GPU_MMA_COMPARE_H
 #define KVG_TESTS_GPU_MMA_COMPARE_H
 
-#include "harness/mma_inputs.h"
-#include "tests/slowref/slow_mma.h"
+#include "harness/data/mma_inputs.h"
+#include "second/slow_mma.h"
 
 typedef struct mma_sample {
     uint16_t a[KVG_MMA_K], b[KVG_MMA_K]; /* the row and the column */

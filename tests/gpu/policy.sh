@@ -1,6 +1,6 @@
 #!/bin/sh
 # usage: policy.sh CHIP KVGOLD FOLDER
-# Policy 16 on this chip gives the FP4 that docs/modes.md says, and the kernels have it; both kinds of FP4 run by name,
+# Policy 16 on this chip gives the FP4 that docs/spec/modes.md says, and the kernels have it; both kinds of FP4 run by name,
 # with the policy off.
 set -eu
 chip=$1 kvgold=$2 folder=$3

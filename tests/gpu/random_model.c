@@ -5,7 +5,7 @@
 
 #include "core/bits.h"
 #include "core/rng.h"
-#include "harness/model_weights.h"
+#include "harness/model/model_weights.h"
 #include "reference/reference.h"
 
 enum { MXFP4_BLOCK = 32, SEED = 0x6B76 };
@@ -148,7 +148,7 @@ static kvg_weight_view view_of(const void *weights, kvg_weight w, uint32_t layer
     return m->views[(size_t)layer * KVG_WEIGHT_COUNT + w];
 }
 
-/* Row `row` of mxfp4: docs/generate.md section 3. */
+/* Row `row` of mxfp4: docs/spec/generate.md section 3. */
 static size_t blocks_row(const kvg_weight_view *codes, const kvg_weight_view *scales, size_t row, float *out)
 {
     static const float values[8] = {0, 0.5f, 1, 1.5f, 2, 3, 4, 6};

@@ -11,8 +11,9 @@
 #include <cmocka.h>
 
 #include "gpu/gpu.h"
-#include "harness/check.h"
-#include "harness/mma_inputs.h"
+#include "harness/candidate/backends.h"
+#include "harness/data/mma_inputs.h"
+#include "harness/judge/judge.h"
 #include "reference/reference.h"
 
 #define TENSOR_CORES KVG_PROFILE_SM90_MMA16816_V1

@@ -1,7 +1,7 @@
-/* Conversions of gpu/convert*.cuh on the device against one plain definition of docs/formats.md section 2: the nearest
- * of all values of a table, in exact arithmetic. Every f32 to E2M1, E4M3 and E5M2, every code back, E8M0 both ways, and
- * the quotients next to every tie, for every divisor; the quotients of a soft cap. On Blackwell the E2M1 and E8M0 of
- * the hardware and of the software: code that leaves the hardware's alone there is a failure.
+/* Conversions of gpu/convert*.cuh on the device against one plain definition of docs/spec/formats.md section 2: the
+ * nearest of all values of a table, in exact arithmetic. Every f32 to E2M1, E4M3 and E5M2, every code back, E8M0 both
+ * ways, and the quotients next to every tie, for every divisor; the quotients of a soft cap. On Blackwell the E2M1 and
+ * E8M0 of the hardware and of the software: code that leaves the hardware's alone there is a failure.
  *
  * Exit status: 0 no mismatch; 1 a mismatch, a planted fault that went unseen, or a CUDA error. */
 #include <cstdio>

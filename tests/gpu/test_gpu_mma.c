@@ -13,10 +13,10 @@
 
 #include "core/bits.h"
 #include "gpu/gpu.h"
+#include "harness/data/mma_inputs.h"
 #include "reference/tensor_core.h"
 #include "tests/gpu/mma_compare.h"
 #include "tests/gpu/wgmma_tiles.h"
-#include "harness/mma_inputs.h"
 
 enum { SEED = 0x6D6D61, SKIP = 77, DEFAULT_TILES = 16640, KIND_TILES = 1024 };
 

@@ -12,8 +12,8 @@
 
 #include "core/rng.h"
 #include "gpu/gpu.h"
-#include "harness/model_config.h"
-#include "harness/model_weights.h"
+#include "harness/model/model_config.h"
+#include "harness/model/model_weights.h"
 #include "reference/model_run.h"
 #include "reference/rope_table.h"
 #include "tests/gpu/random_model.h"

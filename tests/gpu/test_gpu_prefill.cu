@@ -1,6 +1,7 @@
-/* One row is as many rows: op decode of many query tokens in one call, by the kernels that take many rows at once, against
- * the same rows one by one, by the other kernels; outputs and LSE as bits. Every format, head_dim and number of query
- * tokens; lengths around every tile and leaf; chunks of a prefill; windows, holes, sinks, soft-cap.
+/* One row is as many rows: op decode of many query tokens in one call, by the kernels that take many
+ * rows at once, against the same rows one by one, by the other kernels; outputs and LSE as bits.
+ * Every format, head_dim and number of query tokens; lengths around every tile and leaf; chunks of a
+ * prefill; windows, holes, sinks, soft-cap.
  *
  * usage: test_gpu_prefill [FORMAT [HEAD_DIM]] */
 #include <algorithm>
@@ -20,13 +21,20 @@ struct kind {
 };
 
 const kind kinds[] = {
-    {KVG_FORMAT_NVFP4, KVG_FORMAT_NVFP4},     {KVG_FORMAT_E4M3, KVG_FORMAT_E4M3},
-    {KVG_FORMAT_BF16, KVG_FORMAT_BF16},       {KVG_FORMAT_F16, KVG_FORMAT_F16},
-    {KVG_FORMAT_MX16, KVG_FORMAT_MX16},       {KVG_FORMAT_MXFP4, KVG_FORMAT_MXFP4},
-    {KVG_FORMAT_INT8, KVG_FORMAT_INT8},       {KVG_FORMAT_INT4, KVG_FORMAT_INT4},
-    {KVG_FORMAT_E5M2, KVG_FORMAT_E5M2},       {KVG_FORMAT_ROWINT4, KVG_FORMAT_ROWINT4},
-    {KVG_FORMAT_ROWFP4, KVG_FORMAT_ROWFP4},   {KVG_FORMAT_E4M3, KVG_FORMAT_NVFP4},
-    {KVG_FORMAT_INT8, KVG_FORMAT_INT8, KVG_DTYPE_F16}, {KVG_FORMAT_INT4, KVG_FORMAT_INT4, KVG_DTYPE_F16},
+    {KVG_FORMAT_NVFP4, KVG_FORMAT_NVFP4},
+    {KVG_FORMAT_E4M3, KVG_FORMAT_E4M3},
+    {KVG_FORMAT_BF16, KVG_FORMAT_BF16},
+    {KVG_FORMAT_F16, KVG_FORMAT_F16},
+    {KVG_FORMAT_MX16, KVG_FORMAT_MX16},
+    {KVG_FORMAT_MXFP4, KVG_FORMAT_MXFP4},
+    {KVG_FORMAT_INT8, KVG_FORMAT_INT8},
+    {KVG_FORMAT_INT4, KVG_FORMAT_INT4},
+    {KVG_FORMAT_E5M2, KVG_FORMAT_E5M2},
+    {KVG_FORMAT_ROWINT4, KVG_FORMAT_ROWINT4},
+    {KVG_FORMAT_ROWFP4, KVG_FORMAT_ROWFP4},
+    {KVG_FORMAT_E4M3, KVG_FORMAT_NVFP4},
+    {KVG_FORMAT_INT8, KVG_FORMAT_INT8, KVG_DTYPE_F16},
+    {KVG_FORMAT_INT4, KVG_FORMAT_INT4, KVG_DTYPE_F16},
 };
 
 /* What is asked besides. */
@@ -69,7 +77,10 @@ kvg_problem problem_of(kvg_op op, const kind &f, uint32_t dim, const way &w, uin
     return p;
 }
 
-int32_t block_of(uint32_t page) { return (int32_t)(page * 7 % (MOST / BLOCK)); }
+int32_t block_of(uint32_t page)
+{
+    return (int32_t)(page * 7 % (MOST / BLOCK));
+}
 
 std::unique_ptr<device_world> cache_of(const kind &f, uint32_t dim, const way &w)
 {
@@ -147,14 +158,16 @@ unsigned long long compare(const kind &f, uint32_t dim, const way &w, const devi
     return tally.read();
 }
 
-/* Batches of sequences whose lengths lie around every tile up to 600 tokens, and around every leaf up to the longest. */
+/* Batches of sequences whose lengths lie around every tile up to 600 tokens, and around every leaf
+ * up to the longest. */
 std::vector<std::vector<ask>> batches()
 {
     static const uint32_t counts[] = {2, 3, 4, 8, 17, 33, 64, 130};
     std::vector<uint32_t> lengths;
     for (uint32_t n = 1; n <= MOST; n++) {
         const uint32_t in_tile = n % 32, in_leaf = n % 256;
-        if (n <= 130 || (n <= 600 && (in_tile <= 1 || in_tile == 31)) || in_leaf <= 1 || in_leaf == 255) lengths.push_back(n);
+        if (n <= 130 || (n <= 600 && (in_tile <= 1 || in_tile == 31)) || in_leaf <= 1 || in_leaf == 255)
+            lengths.push_back(n);
     }
     std::vector<std::vector<ask>> all;
     for (size_t i = 0; i < lengths.size(); i += 8) {

@@ -1,5 +1,6 @@
-/* The plan of op decode for many rows (gpu/prefill_plan.h), run on the host: which items there are, how the tree over
- * leaves is made, and the ring of stages with all its warps, in many orders. Without a GPU. */
+/* The plan of op decode for many rows (gpu/prefill_plan.h), run on the host: which items there are,
+ * how the tree over leaves is made, and the ring of stages with all its warps, in many orders.
+ * Without a GPU. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -17,8 +18,12 @@ static const prefill_chip hopper = {132, 232448, 233472, 2, 3}, ada = {142, 1013
 static kvg_problem problem_of(kvg_format format, uint32_t dim, uint32_t group, uint32_t sequences, uint32_t tokens,
                               uint32_t queries)
 {
-    kvg_problem p = {.op = KVG_OP_DECODE, .layout = KVG_LAYOUT_HND, .dtype = KVG_DTYPE_BF16, .tokens = tokens,
-                     .kv_heads = 8, .head_dim = dim};
+    kvg_problem p = {.op = KVG_OP_DECODE,
+                     .layout = KVG_LAYOUT_HND,
+                     .dtype = KVG_DTYPE_BF16,
+                     .tokens = tokens,
+                     .kv_heads = 8,
+                     .head_dim = dim};
     p.storage[KVG_K] = p.storage[KVG_V] = (kvg_storage){.format = format, .dialect = "canonical"};
     p.paging = (kvg_paging){.layers = 1, .blocks = 4096, .block_tokens = 16, .sequences = sequences};
     p.attention = (kvg_attention){.query_heads = 8 * group, .queries = queries};
@@ -30,7 +35,7 @@ static kvg_problem problem_of(kvg_format format, uint32_t dim, uint32_t group, u
 static void every_format_has_a_shape(void **state)
 {
     (void)state;
-    static const kvg_format formats[] = {KVG_FORMAT_F16, KVG_FORMAT_E4M3, KVG_FORMAT_INT8, KVG_FORMAT_INT4,
+    static const kvg_format formats[] = {KVG_FORMAT_F16,   KVG_FORMAT_E4M3,  KVG_FORMAT_INT8,  KVG_FORMAT_INT4,
                                          KVG_FORMAT_NVFP4, KVG_FORMAT_MXFP4, KVG_FORMAT_ROWFP4};
     for (size_t i = 0; i < sizeof formats / sizeof formats[0]; i++) {
         for (uint32_t dim = 64; dim <= 256; dim *= 2) {
@@ -121,7 +126,8 @@ static void nodes_fit_the_workspace(void **state)
             assert_int_equal(prefill_plan_of(&p, &hopper, &plan), KVG_OK);
             const uint32_t rows = plan.shape.groups * PREFILL_GROUP_ROWS;
             /* One sequence has nearly all, or all have the same, or no sequence has any. */
-            const uint32_t alone = ((queries - 1) * 8 + rows - 1) / rows + sequences, none = (queries * 8 + rows - 1) / rows,
+            const uint32_t alone = ((queries - 1) * 8 + rows - 1) / rows + sequences,
+                           none = (queries * 8 + rows - 1) / rows,
                            each = sequences * ((queries / sequences * 8 + rows - 1) / rows);
             assert_true(plan.bands >= none && plan.bands >= each && plan.bands + 1 >= alone);
             const uint64_t node = prefill_node_bytes(128) * plan.shape.groups;
@@ -141,8 +147,9 @@ typedef struct node {
     uint32_t from, to;     /* of them, those that the item has */
 } node;
 
-/* The leaves `first` ... `last` of an item, as the kernel merges them: each merge joins the two halves of a node of the
- * aligned tree, as far as the item has them, and no more than `most` nodes wait. */
+/* The leaves `first` ... `last` of an item, as the kernel merges them: each merge joins the two
+ * halves of a node of the aligned tree, as far as the item has them, and no more than `most` nodes
+ * wait. */
 static void check_tree(uint32_t first, uint32_t last, uint32_t most)
 {
     node waiting[40];
@@ -207,7 +214,10 @@ static void arrive(barrier *b)
     if (--b->left == 0) b->left = b->arrivals, b->phase++;
 }
 /* As mbarrier.try_wait.parity: whether the phase of that parity is over. */
-static bool is_over(const barrier *b, uint32_t parity) { return (b->phase + 1) % 2 == parity; }
+static bool is_over(const barrier *b, uint32_t parity)
+{
+    return (b->phase + 1) % 2 == parity;
+}
 
 /* A warp: a filler of a side, or a group of rows. `step` counts what it has done of its tile. */
 typedef struct warp {
@@ -224,7 +234,10 @@ typedef struct ring {
     warp warps[WARPS];
 } ring;
 
-static bool is_filler(uint32_t i) { return i < SIDES * PREFILL_SIDE_FILLERS; }
+static bool is_filler(uint32_t i)
+{
+    return i < SIDES * PREFILL_SIDE_FILLERS;
+}
 
 static void begin_item(ring *r, uint32_t i)
 {
@@ -241,8 +254,8 @@ static void release(ring *r, warp *w)
     w->held = UINT32_MAX;
 }
 
-/* One step of warp i; false if it waits, or has ended. A tile that is written while somebody needs the one before, or one
- * that is read before it is there, fails. */
+/* One step of warp i; false if it waits, or has ended. A tile that is written while somebody needs
+ * the one before, or one that is read before it is there, fails. */
 static bool go_on(ring *r, uint32_t i)
 {
     warp *w = &r->warps[i];
@@ -316,12 +329,9 @@ static void the_ring_loses_no_tile(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_format_has_a_shape),
-        cmocka_unit_test(few_rows_are_left_to_the_other_kernels),
-        cmocka_unit_test(too_many_queries_are_refused),
-        cmocka_unit_test(every_piece_is_one_item),
-        cmocka_unit_test(nodes_fit_the_workspace),
-        cmocka_unit_test(merges_are_those_of_the_aligned_tree),
+        cmocka_unit_test(every_format_has_a_shape),     cmocka_unit_test(few_rows_are_left_to_the_other_kernels),
+        cmocka_unit_test(too_many_queries_are_refused), cmocka_unit_test(every_piece_is_one_item),
+        cmocka_unit_test(nodes_fit_the_workspace),      cmocka_unit_test(merges_are_those_of_the_aligned_tree),
         cmocka_unit_test(the_ring_loses_no_tile),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,7 +1,7 @@
-/* Products by cuBLAS against exact ones, element by element, within the bound of docs/generate.md section 4: sums of
- * binary64, whose own error is 2^-29 of the bound. Rows of x with few numbers that are not zero show each weight for
- * itself, since the bound grows with their count alone. Then the same sums with something planted in them, which must
- * lie outside; and the same product again, eager and as a graph, with the same bits. */
+/* Products by cuBLAS against exact ones, element by element, within the bound of docs/spec/generate.md section 4:
+ * sums of binary64, whose own error is 2^-29 of the bound. Rows of x with few numbers that are not zero show each
+ * weight for itself, since the bound grows with their count alone. Then the same sums with something planted in
+ * them, which must lie outside; and the same product again, eager and as a graph, with the same bits. */
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 

@@ -22,19 +22,20 @@ __device__ uint32_t place(uint32_t row, uint32_t element)
 }
 #endif
 
-/* A warpgroup for four tiles. By columns, as op decode multiplies q and K: a and b are in shared memory, 64 and 32 rows of
- * 64 elements, of which 16 are multiplied. By rows, as it multiplies weights and V: a is in registers, b is 16 rows of
- * 64 columns, of which the tiles have 32. */
+/* A warpgroup for four tiles. By columns, as op decode multiplies q and K: a and b are in shared
+ * memory, 64 and 32 rows of 64 elements, of which 16 are multiplied. By rows, as it multiplies
+ * weights and V: a is in registers, b is 16 rows of 64 columns, of which the tiles have 32. */
 template <bool BF16, bool ROWS>
 __global__ void __launch_bounds__(THREADS)
-multiply_tiles(bool fresh, const uint16_t *all_a, const uint16_t *all_b, const float *all_c, float *all_d)
+    multiply_tiles(bool fresh, const uint16_t *all_a, const uint16_t *all_b, const float *all_c, float *all_d)
 {
 #if KVG_HAS_WGMMA
     __shared__ __align__(1024) uint8_t a_tile[TILE_BYTES], b_tile[TILE_BYTES];
     constexpr int BLOCKS = ROWS ? 8 : 4; /* of eight columns of d */
     const size_t first = (size_t)blockIdx.x * GROUP;
     const uint32_t warp = threadIdx.x / 32, lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
-    const uint32_t half = ROWS ? blockIdx.x % 2 * 32 : 0, part = ROWS ? 0 : blockIdx.x % 4; /* of columns; of elements */
+    const uint32_t half = ROWS ? blockIdx.x % 2 * 32 : 0,
+                   part = ROWS ? 0 : blockIdx.x % 4; /* of columns; of elements */
     for (uint32_t i = threadIdx.x; i < TILE_BYTES; i += THREADS) a_tile[i] = b_tile[i] = 0xFF; /* NaN besides */
     __syncthreads();
     for (uint32_t i = threadIdx.x; i < GROUP * B; i += THREADS) {
@@ -97,10 +98,12 @@ kvg_status wgmma_tiles(kvg_dtype dtype, bool rows, bool fresh, size_t tiles, con
 {
     kvg_status s = check_wgmma();
     if (s) return s;
-    if (tiles % GROUP) return kvg_fail(KVG_ERR_INVALID, "wgmma takes %d tiles at once, %zu are no multiple", GROUP, tiles);
+    if (tiles % GROUP)
+        return kvg_fail(KVG_ERR_INVALID, "wgmma takes %d tiles at once, %zu are no multiple", GROUP, tiles);
     const bool bf16 = dtype == KVG_DTYPE_BF16;
-    const auto kernel = bf16 ? rows ? multiply_tiles<true, true> : multiply_tiles<true, false>
-                             : rows ? multiply_tiles<false, true> : multiply_tiles<false, false>;
+    const auto kernel = bf16   ? rows ? multiply_tiles<true, true> : multiply_tiles<true, false>
+                          : rows ? multiply_tiles<false, true>
+                               : multiply_tiles<false, false>;
     kernel<<<(unsigned)(tiles / GROUP), THREADS, 0, (cudaStream_t)stream>>>(fresh, a, b, c, d);
     return kvg_cuda_status("wgmma", cudaGetLastError());
 }

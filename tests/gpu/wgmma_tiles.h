@@ -1,4 +1,5 @@
-/* Tiles of the matrix instruction by Hopper's wgmma: for the test that its sums are those of mma.sync. */
+/* Tiles of the matrix instruction by Hopper's wgmma: for the test that its sums are those of
+ * mma.sync. */
 #ifndef KVG_TESTS_GPU_WGMMA_TILES_H
 #define KVG_TESTS_GPU_WGMMA_TILES_H
 
@@ -8,10 +9,11 @@
 extern "C" {
 #endif
 
-/* As kvg_gpu_mma (gpu/gpu.h), with `tiles` a multiple of 4. A warpgroup takes four tiles: their a's are its 64 rows,
- * their b's are columns of one b, and of the product the four blocks on the diagonal count. `rows`: as op decode multiplies weights and V, a from
- * registers and b by rows of 64 columns; else as q and K, both from shared memory by rows of 64 elements, of which 16
- * are multiplied. `fresh`: c is not read, the instruction begins its sums with nothing.
+/* As kvg_gpu_mma (gpu/gpu.h), with `tiles` a multiple of 4. A warpgroup takes four tiles: their a's
+ * are its 64 rows, their b's are columns of one b, and of the product the four blocks on the
+ * diagonal count. `rows`: as op decode multiplies weights and V, a from registers and b by rows of
+ * 64 columns; else as q and K, both from shared memory by rows of 64 elements, of which 16 are
+ * multiplied. `fresh`: c is not read, the instruction begins its sums with nothing.
  * KVG_ERR_UNIMPLEMENTED: this build has no wgmma for this GPU. */
 kvg_status wgmma_tiles(kvg_dtype dtype, bool rows, bool fresh, size_t tiles, const uint16_t *a, const uint16_t *b,
                        const float *c, float *d, kvg_stream *stream) KVG_CHECKED;

@@ -1,6 +1,6 @@
-"""The models of docs/generate.md in numpy float64, and how far a right implementation's logits may be from them.
+"""The models of docs/spec/generate.md in numpy float64, and how far a right implementation's logits may be from them.
 
-Written from Hugging Face's model code and docs/generate.md sections 3 and 4, numpy only; shares nothing with kvgold.
+Written from Hugging Face's model code and docs/spec/generate.md sections 3 and 4, numpy only; shares nothing with kvgold.
 
 The bound (its derivation is that of golden/data/model/forward.py, for every family and for kvgold's own roundings)
   An implementation rounds after every operation. To first order its logits are off by sum_i J_i r_i over all roundings
@@ -43,7 +43,7 @@ E2M1 = np.concatenate((E2M1, -E2M1))
 
 class Arithmetic:
     """float32; `exp` is the relative error of an exponential. T (`dtype`): q, k, v and attention's output are rounded to
-    it. `tile`: keys of a running maximum (docs/simt-contract.md section 3); 0: the whole row has one."""
+    it. `tile`: keys of a running maximum (docs/spec/simt-contract.md section 3); 0: the whole row has one."""
 
     def __init__(self, exp=F * U, dtype=None, tile=0):
         self.exp, self.dtype, self.tile = exp, dtype, tile
@@ -63,7 +63,7 @@ class Arithmetic:
 
 
 TRANSFORMERS = Arithmetic()
-# exp2 of docs/decode-contract.md section 6: 3.4e-6.
+# exp2 of docs/spec/decode-contract.md section 6: 3.4e-6.
 KVGOLD = {t: Arithmetic(3.4e-6, t, 32) for t in ("f16", "bf16")}
 
 

@@ -1,10 +1,11 @@
-/* Judges reference/ref_round.h by the host conversions of NVIDIA's CUDA headers. Host code: no GPU, no CUDA library.
+/* Judges reference/numbers/ref_round.h by the host conversions of NVIDIA's CUDA headers. Host code: no GPU, no CUDA
+ * library.
  *
  *     oracle_cuda [--stride N]     every N-th of the 2^32 f32 patterns besides the chosen inputs; default 61
  *
- * Where the headers follow another convention for NaN, those elements are mapped: counted by name, the headers' result
- * held to the headers' own rule, ours to docs/formats.md section 2. Ends with `N passed, M failed`; exit status 1 on
- * failure. */
+ * Where the headers follow another convention for NaN, those elements are mapped: counted by name, the headers'
+ * result held to the headers' own rule, ours to docs/spec/formats.md section 2. Ends with `N passed, M failed`; exit
+ * status 1 on failure. */
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
@@ -20,7 +21,7 @@
 
 #include "core/bits.h"
 extern "C" {
-#include "reference/ref_round.h"
+#include "reference/numbers/ref_round.h"
 }
 
 namespace {
@@ -87,7 +88,7 @@ float e5m2_header(uint32_t c) { return f32_of_half_raw(__nv_cvt_fp8_to_halfraw((
 float e2m1_header(uint32_t c) { return f32_of_half_raw(__nv_cvt_fp4_to_halfraw((uint8_t)c, __NV_E2M1)); }
 float e8m0_header(uint32_t c) { return f32_of_bfloat_raw(__nv_cvt_e8m0_to_bf16raw((uint8_t)c)); }
 
-/* docs/formats.md 2.4: sign and leading payload bits, the quiet bit if those are all zero. */
+/* docs/spec/formats.md 2.4: sign and leading payload bits, the quiet bit if those are all zero. */
 uint32_t narrow_nan(uint32_t x, int fraction_bits)
 {
     const uint32_t fraction = (1u << fraction_bits) - 1, payload = x >> (23 - fraction_bits) & fraction;

@@ -1,9 +1,9 @@
 /* The golden reference as plain C functions over arrays, for ctypes (tests/oracle/oracle_ml_dtypes.py). No arithmetic
- * here: conversions call reference/ref_round.h, codecs go through the backend as those of any candidate do. */
+ * here: conversions call reference/numbers/ref_round.h, codecs go through the backend as those of any candidate do. */
 #include <stdlib.h>
 #include <string.h>
 
-#include "reference/ref_round.h"
+#include "reference/numbers/ref_round.h"
 #include "reference/reference.h"
 
 #define OVER_ARRAY(name, from_type, to_type, call)                                                                     \

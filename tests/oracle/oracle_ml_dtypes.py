@@ -3,7 +3,7 @@
 
     oracle_ml_dtypes.py LIB     LIB is the shared library kvgold_oracle (oracle_lib.c and the reference)
 
-First the conversions of docs/formats.md section 2, then every format and dialect against kvgold.formats_numpy, which
+First the conversions of docs/spec/formats.md section 2, then every format and dialect against kvgold.formats_numpy, which
 must be on PYTHONPATH (golden/python). Where the libraries follow another convention by a documented rule, the elements
 concerned are mapped: the mapping has a name, is counted, and holds only for elements that meet its condition and for
 which the library did give its own convention's result. Ends with `N passed, M failed`; exit status 1 on failure. A check

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Judges the reference's table of RoPE (docs/numerics.md section 8), and says how far engines are from it.
+"""Judges the reference's table of RoPE (docs/spec/numerics.md section 8), and says how far engines are from it.
 
     oracle_rope.py LIB     LIB is the shared library kvgold_oracle
 

@@ -1,5 +1,5 @@
 /* A C project that uses the installed kvgold: quantises one row of 16 values to nvfp4 with the reference and prints the
- * scale byte and the 8 code bytes (docs/formats.md section 10, block A). */
+ * scale byte and the 8 code bytes (docs/spec/formats.md section 10, block A). */
 #include <stdio.h>
 
 #include "core/backend.h"

@@ -2,14 +2,14 @@
 # usage: tests/package/run.sh BUILD_DIR
 #
 # Installs a build into a temporary prefix and uses it as a stranger would: builds this folder's project against it, runs
-# it, compares the bytes with docs/formats.md, compiles each installed header alone as C17 and C++17, and builds and
-# judges the plug-in of docs/plugin.md.
+# it, compares the bytes with docs/spec/formats.md, compiles each installed header alone as C17 and C++17, and builds and
+# judges the plug-in of docs/guide/plugin.md.
 set -euo pipefail
 [[ $# -eq 1 && -f $1/CMakeCache.txt ]] || { sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0" && exit 2; }
 here=$(dirname "$(realpath "$0")")
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
-expected="38 80 A2 42 E4 76 0F 18 68" # docs/formats.md section 10: nvfp4 canonical, g = 1, block A
+expected="38 80 A2 42 E4 76 0F 18 68" # docs/spec/formats.md section 10: nvfp4 canonical, g = 1, block A
 
 fail() {
     echo "package: $1" >&2
@@ -25,7 +25,7 @@ consume build 0.1
 cmake --build "$scratch/build"
 for program in consumer_c consumer_cpp; do
     bytes=$("$scratch/build/$program")
-    [[ $bytes == "$expected" ]] || fail "$program printed $bytes, docs/formats.md has $expected"
+    [[ $bytes == "$expected" ]] || fail "$program printed $bytes, docs/spec/formats.md has $expected"
     echo "package: $program printed $bytes"
 done
 
@@ -52,8 +52,8 @@ done < <(find "$scratch/prefix/include/kvgold" -name '*.h')
 [[ $headers -gt 0 ]] || fail "no header installed"
 echo "package: $headers headers compile alone as C17 and C++17"
 
-# block NUMBER: a block of code of docs/plugin.md.
-block() { awk -v wanted="$1" '/^```/ { inside = !inside; n += inside; next } inside && n == wanted' "$here/../../docs/plugin.md"; }
+# block NUMBER: a block of code of docs/guide/plugin.md.
+block() { awk -v wanted="$1" '/^```/ { inside = !inside; n += inside; next } inside && n == wanted' "$here/../../docs/guide/plugin.md"; }
 
 (cd / && "$scratch/prefix/bin/kvgold" generate --prompt "SQLite" --new 4) >"$scratch/text.txt" 2>&1 ||
     fail "the carried model is not found: $(<"$scratch/text.txt")"
@@ -65,14 +65,14 @@ block 3 >mine.json
 for language in "gcc -x c -std=c11" "g++ -x c++ -std=c++17"; do
     # shellcheck disable=SC2086  # words
     $language -Wall -Wextra -pedantic -Werror -shared -fPIC -I "$scratch/prefix/include/kvgold" engine.c -o libengine.so ||
-        fail "the plug-in of docs/plugin.md does not compile with $language"
+        fail "the plug-in of docs/guide/plugin.md does not compile with $language"
     "$scratch/prefix/bin/kvgold" check mine.json --backend ./libengine.so --no-html >out.txt ||
-        fail "the plug-in of docs/plugin.md, compiled with $language: $(<out.txt)"
-    grep -qx "4 passed, 0 failed, 12 skipped" out.txt || fail "the plug-in of docs/plugin.md: $(<out.txt)"
+        fail "the plug-in of docs/guide/plugin.md, compiled with $language: $(<out.txt)"
+    grep -qx "4 passed, 0 failed, 12 skipped" out.txt || fail "the plug-in of docs/guide/plugin.md: $(<out.txt)"
     grep -q "^unclaimed  12 cases: " out.txt || fail "nothing is unclaimed: $(<out.txt)"
 done
 sed -i 's/out\[side\].bytes);/out[side].bytes - 1);/' engine.c # a control: a byte that is not written
 gcc -std=c11 -shared -fPIC -I "$scratch/prefix/include/kvgold" engine.c -o libengine.so
 "$scratch/prefix/bin/kvgold" check mine.json --backend ./libengine.so --no-html >out.txt && fail "a wrong plug-in passed"
 grep -q "^0 passed, 4 failed, 12 skipped" out.txt || fail "a wrong plug-in: $(<out.txt)"
-echo "package: the plug-in of docs/plugin.md passes as C11 and as C++17, and fails with a byte unwritten"
+echo "package: the plug-in of docs/guide/plugin.md passes as C11 and as C++17, and fails with a byte unwritten"

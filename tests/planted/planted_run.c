@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "harness/run.h"
+#include "harness/run/run.h"
 
 const char *planted_text(kvg_json object, const char *key)
 {

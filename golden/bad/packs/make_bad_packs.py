@@ -1,20 +1,16 @@
-#!/usr/bin/env python3
-"""Writes the packs beside this script that must be refused, one folder per reason, and expect_packs.txt:
-NAME<TAB>WHO<TAB>TEXT, where WHO is `open` (every reader must refuse it) or `verify` (its hashes hold together; only who
-computes the pack again can tell), and TEXT is in kvgold's error. All come from the folder `good`, which
+"""Packs that must be refused, one folder per reason, and expect_packs.txt: NAME<TAB>WHO<TAB>TEXT, where WHO is `open`
+(every reader must refuse it) or `verify` (its hashes hold together; only who computes the pack again can tell), and TEXT
+is in kvgold's error. All come from the folder `good` beside this script, which
 
     kvgold golden make golden/bad/packs/pack_good.json -o golden/bad/packs/good
 
-makes. The same bytes every time. `make_bad_packs.py --check` writes nothing and fails if the folder differs."""
+makes. The same bytes every time. tests/made/make_files.py writes them, and `good`, into a build folder."""
 
 import copy
 import hashlib
 import json
-import os
 import pathlib
-import shutil
 import struct
-import sys
 
 HERE = pathlib.Path(__file__).parent
 MANIFEST, PROMPT, EXPECTED, PROVENANCE = "manifest.json", "prompt.safetensors", "expected.safetensors", "provenance.json"
@@ -30,7 +26,7 @@ def dump(value):
 
 
 def dump_case(case):
-    """As docs/golden-pack.md section 9 has it, whatever keys there are."""
+    """As docs/spec/golden-pack.md section 9 has it, whatever keys there are."""
     text = ""
     for key, value in case.items():
         text += (",\n   " if key in ("case", "layer", "prompt", "answer", "expected") else ", ") if text else "  {"
@@ -644,60 +640,22 @@ computed("wrong-compare", "manifest.json")(lambda p: p.bits["answer"][0].update(
 computed("wrong-white-space", "manifest.json")(lambda p: p.before.update({MANIFEST: lambda d: d + b"\n"}))
 
 
-def folders():
-    """NAME: {file: bytes, or the str that a link holds}; str: the whole folder is a link."""
-    made = {"link-folder": "good"}
-    unspoilt = Pack(HERE / "good").files()  # what is bad must be bad for its own reason
-    for name, data in unspoilt.items():
-        if (HERE / "good" / name).read_bytes() != data:
-            raise SystemExit(f"make_bad_packs.py does not write good/{name} as it is")
-    for name, (_, _, spoil) in REASONS.items():
-        p = Pack(HERE / "good")
-        spoil(p)
-        made[name] = p.files() | p.links
-    return made
-
-
 def expect():
     lines = {name: f"{name}\t{who}\t{text}\n" for name, (who, text, _) in REASONS.items()}
     lines["link-folder"] = "link-folder\topen\tis a symbolic link\n"
     return "".join(lines[name] for name in sorted(lines)).encode()
 
 
-def there(path):
-    if path.is_symlink():
-        return os.readlink(path)
-    return {f.name: os.readlink(f) if f.is_symlink() else f.read_bytes() for f in path.iterdir()} if path.is_dir() else None
-
-
-def main():
-    made = folders()
-    listed = HERE / "expect_packs.txt"
-    if sys.argv[1:] == ["--check"]:
-        wrong = [n for n in sorted(made) if there(HERE / n) != made[n]]
-        wrong += [p.name for p in HERE.iterdir() if (p.is_dir() or p.is_symlink()) and p.name not in made | {"good": 0}]
-        wrong += [] if listed.read_bytes() == expect() else ["expect_packs.txt"]
-        for name in wrong:
-            print(f"golden/bad/packs/{name} is not what make_bad_packs.py writes: run it again or remove it")
-        return 1 if wrong else 0
-    for path in HERE.iterdir():
-        if path.is_symlink():
-            path.unlink()
-        elif path.is_dir() and path.name != "good":
-            shutil.rmtree(path)
-    for name, files in made.items():
-        if isinstance(files, str):
-            (HERE / name).symlink_to(files)
-            continue
-        (HERE / name).mkdir()
-        for file, content in files.items():
-            if isinstance(content, str):
-                (HERE / name / file).symlink_to(content)
-            else:
-                (HERE / name / file).write_bytes(content)
-    listed.write_bytes(expect())
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+def files():
+    """Path to bytes, or to the str that a link holds; the list and the good pack included."""
+    good = {path.name: path.read_bytes() for path in (HERE / "good").iterdir()}
+    unspoilt = Pack(HERE / "good").files()  # what is bad must be bad for its own reason
+    for name, data in unspoilt.items():
+        if good[name] != data:
+            raise SystemExit(f"make_bad_packs.py does not write good/{name} as it is")
+    made = {"link-folder": "good", "expect_packs.txt": expect()} | {f"good/{name}": data for name, data in good.items()}
+    for name, (_, _, spoil) in REASONS.items():
+        p = Pack(HERE / "good")
+        spoil(p)
+        made |= {f"{name}/{file}": content for file, content in (p.files() | p.links).items()}
+    return made

@@ -7,7 +7,7 @@
     save_answer              a file for `kvgold compare`
     pytest_cases             a pack's cases as pytest parameters
 
-docs/golden-pack.md is the format, docs/adapters.md the manual. The package needs numpy alone; adapters need what their
+docs/spec/golden-pack.md is the format, docs/guide/adapters.md the manual. The package needs numpy alone; adapters need what their
 names say."""
 
 from .container import PackError

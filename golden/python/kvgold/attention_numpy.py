@@ -1,4 +1,4 @@
-"""docs/attention.md in float64: attention over the numbers that stored bytes stand for."""
+"""docs/spec/attention.md in float64: attention over the numbers that stored bytes stand for."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""safetensors files as docs/golden-pack.md has them: read strictly, with numpy and json alone, and written.
+"""safetensors files as docs/spec/golden-pack.md has them: read strictly, with numpy and json alone, and written.
 
 `read` takes a file that is open already and hands out read-only arrays over its bytes, or raises PackError with one
 line that says what is wrong and where. What the safetensors library refuses is refused here too, and more: names and

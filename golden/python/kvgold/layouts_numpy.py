@@ -1,4 +1,4 @@
-"""docs/layouts.md in numpy: which byte of which pool holds code byte c, or scale byte z, of a token's row.
+"""docs/spec/layouts.md in numpy: which byte of which pool holds code byte c, or scale byte z, of a token's row.
 
 Every function gives index arrays, so the same code reads with `pool[index]` and writes with `pool[index] = bytes`."""
 

@@ -1,4 +1,4 @@
-"""manifest.json of a pack, checked as docs/golden-pack.md section 3 has it: every key, type, range and cross-reference.
+"""manifest.json of a pack, checked as docs/spec/golden-pack.md section 3 has it: every key, type, range and cross-reference.
 
 `check` takes the parsed JSON and raises PackError; what it lets through can be used without further questions."""
 
@@ -133,7 +133,7 @@ def answer(value: Any, where: str) -> None:
 
 
 def problem(value: Any, where: str) -> None:
-    """A case group of docs/config.md. Its grammar is the program's; here it must be an object that names an op."""
+    """A case group of docs/guide/config.md. Its grammar is the program's; here it must be an object that names an op."""
     if type(value) is not dict:
         fail(where, "not an object")
     SOME_TEXT(value.get("op"), f"{where}.op")

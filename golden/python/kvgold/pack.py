@@ -5,7 +5,7 @@
         k_data, v_data = my_engine(case.inputs)
         kvgold.assert_matches(case, {"k_data": k_data, "v_data": v_data})
 
-`load` makes every check of docs/golden-pack.md section 11 before it hands out anything, and raises PackError with one
+`load` makes every check of docs/spec/golden-pack.md section 11 before it hands out anything, and raises PackError with one
 line if one fails. Arrays are read-only numpy arrays over the files' bytes; BF16 tensors are their bit patterns
 (uint16), storage is uint8. `floats` and `typed` give numbers."""
 
@@ -56,7 +56,7 @@ class Prompt:
     def __init__(self, key: str, name: str, problem: Mapping[str, Any], layer: int, answers: tuple[Answer, ...],
                  tensors: Mapping[str, Tensor]) -> None:
         self.key, self.id = key, name
-        self.problem = problem  # a case group of docs/config.md, every axis with one value
+        self.problem = problem  # a case group of docs/guide/config.md, every axis with one value
         self.layer = layer      # the layer of the pools that the op works on
         self.answers = answers
         self._tensors = tensors
@@ -190,7 +190,7 @@ def _matches(problem: Mapping[str, Any], axis: str, wanted: Any) -> bool:
 # ---- Loading ----
 
 def load(path: str | os.PathLike[str]) -> Pack:
-    """A pack, checked whole: the refusals of docs/golden-pack.md section 11, each with its own line."""
+    """A pack, checked whole: the refusals of docs/spec/golden-pack.md section 11, each with its own line."""
     path = os.fspath(path).rstrip("/") or "/"
     try:
         folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
@@ -352,7 +352,7 @@ def floats(tensor: Tensor) -> np.ndarray:
 
 def unpack_nibbles(codes: np.ndarray, packing: str) -> np.ndarray:
     """The 4-bit elements of rows of code bytes: uint8 [..., C] to uint8 [..., 2C], in the order of the row's elements.
-    `packing`: a word of docs/golden-pack.md section 2, as in `case.packing("k_codes")["k"]`."""
+    `packing`: a word of docs/spec/golden-pack.md section 2, as in `case.packing("k_codes")["k"]`."""
     low, high = codes & 15, codes >> 4
     if packing == "halves":
         return np.concatenate([low, high], -1)

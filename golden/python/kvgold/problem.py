@@ -1,13 +1,13 @@
 """A case's problem as numbers: sides with formats and bytes per row, geometry of the cache, options of the op.
 
-From the case group of docs/config.md that a pack holds, every axis with one value."""
+From the case group of docs/guide/config.md that a pack holds, every axis with one value."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Any, Mapping
 
-# docs/formats.md: bits of an element, elements of a block (0: none), parameter bytes of a row, whether a tensor scale.
+# docs/spec/formats.md: bits of an element, elements of a block (0: none), parameter bytes of a row, whether a tensor scale.
 FORMATS: Mapping[str, tuple[int, int, int, bool]] = {
     "f16": (16, 0, 0, False), "bf16": (16, 0, 0, False), "e4m3": (8, 0, 0, True), "e5m2": (8, 0, 0, True),
     "int8": (8, 0, 4, False), "int4": (4, 0, 4, False), "rowint4": (4, 0, 2, False), "rowfp4": (4, 0, 2, False),

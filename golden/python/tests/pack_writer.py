@@ -1,4 +1,4 @@
-"""Writes small packs for the tests of the loader: the folder that docs/golden-pack.md describes, from plain values."""
+"""Writes small packs for the tests of the loader: the folder that docs/spec/golden-pack.md describes, from plain values."""
 
 import hashlib
 import json

@@ -23,7 +23,7 @@ BLOCK = {"mx16": 16, "mxfp4": 32, "nvfp4": 16}
 Tensors = Mapping[str, torch.Tensor]
 
 
-# ---- Numbers to bytes, docs/formats.md ----
+# ---- Numbers to bytes, docs/spec/formats.md ----
 
 def e4m3(x: torch.Tensor) -> torch.Tensor:
     """Codes: nearest even, saturating, every NaN 0x7F."""
@@ -70,7 +70,7 @@ def encode(side: Side, x: torch.Tensor, g: torch.Tensor) -> tuple[torch.Tensor, 
 # ---- Bytes to numbers ----
 
 def decoded(side: Side, codes: torch.Tensor, scales: torch.Tensor, g: torch.Tensor) -> torch.Tensor:
-    """Bytes to float32 rows, rounded as docs/formats.md has it before the model type."""
+    """Bytes to float32 rows, rounded as docs/spec/formats.md has it before the model type."""
     if side.format in ("f16", "bf16"):
         return codes.contiguous().view(MODEL[side.format]).to(torch.float32)
     if side.format == "e4m3":
@@ -86,7 +86,7 @@ def decoded(side: Side, codes: torch.Tensor, scales: torch.Tensor, g: torch.Tens
 
 
 def dequantised(p: Problem, side: Side, codes: torch.Tensor, scales: torch.Tensor, g: torch.Tensor) -> torch.Tensor:
-    """Bytes to rows in the model type: NaN as section 2.5 of docs/formats.md has it, a 16-bit format as it is."""
+    """Bytes to rows in the model type: NaN as section 2.5 of docs/spec/formats.md has it, a 16-bit format as it is."""
     if side.format == p.dtype:
         return codes.contiguous().view(MODEL[p.dtype])
     y = decoded(side, codes, scales, g).to(MODEL[p.dtype])
@@ -158,7 +158,7 @@ def decode(p: Problem, t: Tensors) -> dict[str, torch.Tensor]:
 
 def attend(p: Problem, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, at: torch.Tensor, first: int,
            sinks: torch.Tensor | None) -> tuple[torch.Tensor, torch.Tensor]:
-    """docs/attention.md section 4 for one sequence."""
+    """docs/spec/attention.md section 4 for one sequence."""
     k, v = (x.repeat_interleave(q.shape[1] // p.heads, 1) for x in (k, v))
     score = torch.einsum("ihd,khd->ihk", q, k) * (p.scale or 1 / math.sqrt(p.dim))
     if p.softcap:

@@ -7,7 +7,7 @@ BatchDecodeWithPagedKVCacheWrapper, more to BatchPrefillWithPagedKVCacheWrapper 
 that a sequence has lost at its front are left out of FlashInfer's table, as an engine does that has freed them. Cases
 with what FlashInfer does not take (sinks, a page lost elsewhere, padded pages) are left unanswered.
 
-FlashInfer's LSE is in base 2; docs/attention.md has the natural one, so it is multiplied by ln 2 here. Its NVFP4
+FlashInfer's LSE is in base 2; docs/spec/attention.md has the natural one, so it is multiplied by ln 2 here. Its NVFP4
 kernels are those of backend fa2; the tensor scale of K goes into the softmax scale, that of V is multiplied into the
 output after the kernel has rounded it."""
 

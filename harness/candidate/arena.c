@@ -1,0 +1,113 @@
+#define _GNU_SOURCE /* memfd_create, seals */
+#include "harness/candidate/arena.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "harness/support/guard.h"
+
+enum {
+    FENCE = 1 << 20, /* unmapped bytes on each side of a piece in a view: a multiple of every page size in use */
+    DEAD_VIEWS = 8   /* of which the addresses stay reserved */
+};
+
+void kvg_arena_plan_make(const kvg_tensor *tensors, size_t count, size_t margin, kvg_arena_plan *plan)
+{
+    const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), least = margin ? margin : KVG_GUARD_CANARY;
+    memset(plan, 0, sizeof *plan); /* plans are compared as bytes */
+    plan->margin = margin;
+    plan->count = count;
+    for (size_t i = 0; i < count; i++) {
+        kvg_arena_place *p = &plan->places[i];
+        p->bytes = tensors[i].bytes;
+        if (p->bytes == 0) continue;
+        p->at = plan->bytes;
+        p->size = (p->bytes + 2 * least + 63 + page - 1) / page * page;
+        p->data = margin ? margin : (p->size - least - p->bytes) / 64 * 64;
+        plan->bytes += p->size;
+    }
+}
+
+kvg_status kvg_arena_make(const kvg_arena_plan *plan, kvg_arena *out)
+{
+    *out = (kvg_arena){.plan = *plan};
+    if (plan->bytes == 0) return KVG_OK;
+    const int fd = memfd_create("kvgold tensors", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    if (fd < 0) return kvg_fail(KVG_ERR_IO, "cannot make shared memory: %s", strerror(errno));
+    void *file = MAP_FAILED;
+    if (ftruncate(fd, (off_t)plan->bytes) == 0 && fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) == 0) {
+        file = mmap(NULL, plan->bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    }
+    if (file == MAP_FAILED) {
+        const int error = errno;
+        close(fd);
+        return kvg_fail(KVG_ERR_MEMORY, "cannot map %llu bytes of shared memory: %s", (unsigned long long)plan->bytes,
+                        strerror(error));
+    }
+    out->fd = fd;
+    out->file = file;
+    for (size_t i = 0; i < plan->count; i++) kvg_guard_fill(out->file + plan->places[i].at, plan->places[i].size);
+    return KVG_OK;
+}
+
+void kvg_arena_free(kvg_arena *arena)
+{
+    if (arena->file) {
+        munmap(arena->file, arena->plan.bytes);
+        close(arena->fd);
+    }
+    *arena = (kvg_arena){0};
+}
+
+void *kvg_arena_data(const kvg_arena *arena, size_t index)
+{
+    const kvg_arena_place *p = &arena->plan.places[index];
+    return p->bytes ? arena->file + p->at + p->data : NULL;
+}
+
+kvg_status kvg_arena_check(const kvg_arena *arena, size_t index)
+{
+    const kvg_arena_place *p = &arena->plan.places[index];
+    if (p->bytes == 0) return KVG_OK;
+    return kvg_guard_find(arena->file + p->at, p->size, p->data, p->data + p->bytes);
+}
+
+kvg_status kvg_arena_view_open(const kvg_arena_plan *plan, int fd, kvg_arena_view *out)
+{
+    *out = (kvg_arena_view){0};
+    if (plan->bytes == 0) return KVG_OK;
+    const size_t mapped = plan->bytes + (plan->count + 1) * FENCE;
+    void *mapping = mmap(NULL, mapped, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (mapping == MAP_FAILED) return kvg_fail(KVG_ERR_MEMORY, "cannot reserve %zu bytes", mapped);
+    out->mapping = mapping;
+    out->mapped = mapped;
+    uint8_t *at = out->mapping + FENCE;
+    for (size_t i = 0; i < plan->count; i++) {
+        const kvg_arena_place *p = &plan->places[i];
+        if (p->bytes == 0) continue;
+        if (mmap(at, p->size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, (off_t)p->at) == MAP_FAILED) {
+            kvg_arena_view_close(out);
+            return kvg_fail(KVG_ERR_MEMORY, "cannot map a tensor of %llu bytes: %s", (unsigned long long)p->bytes,
+                            strerror(errno));
+        }
+        out->pieces[i] = at;
+        at += p->size + FENCE;
+    }
+    return KVG_OK;
+}
+
+void kvg_arena_view_close(kvg_arena_view *view)
+{
+    static kvg_arena_view dead[DEAD_VIEWS];
+    static size_t next;
+    if (view->mapping && mmap(view->mapping, view->mapped, PROT_NONE,
+                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) != MAP_FAILED) {
+        if (dead[next].mapping) munmap(dead[next].mapping, dead[next].mapped);
+        dead[next] = *view;
+        next = (next + 1) % DEAD_VIEWS;
+    }
+    *view = (kvg_arena_view){0};
+}

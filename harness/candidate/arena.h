@@ -1,0 +1,57 @@
+/* The tensors of one call in memory that the judge and the candidate's process both see. The judge has them one after
+ * the other; the candidate between unmapped pages. Around each lie canary bytes, which the judge compares. */
+#ifndef KVG_HARNESS_CANDIDATE_ARENA_H
+#define KVG_HARNESS_CANDIDATE_ARENA_H
+
+#include "core/problem.h"
+
+enum { KVG_ARENA_TENSORS = 2 * KVG_MAX_TENSORS };
+
+/* A tensor's piece of the file: whole pages, the data somewhere inside. No piece where bytes is 0. */
+typedef struct kvg_arena_place {
+    uint64_t at, size;    /* of the piece in the file */
+    uint64_t data, bytes; /* of the tensor in the piece */
+} kvg_arena_place;
+
+typedef struct kvg_arena_plan {
+    uint64_t margin; /* at least so many canary bytes on each side */
+    uint64_t bytes;  /* of the file */
+    uint64_t count;
+    kvg_arena_place places[KVG_ARENA_TENSORS];
+} kvg_arena_plan;
+
+/* Margin 0: KVG_GUARD_CANARY bytes and data near the end of their pages, where an unmapped one follows; else data right
+ * behind the margin, a multiple of 256. */
+void kvg_arena_plan_make(const kvg_tensor *tensors, size_t count, size_t margin, kvg_arena_plan *plan);
+
+/* The judge's side. */
+typedef struct kvg_arena {
+    kvg_arena_plan plan;
+    int fd;        /* of an anonymous file that neither side can resize; 0: no arena */
+    uint8_t *file; /* mapped */
+} kvg_arena;
+
+/* Every byte holds the canary pattern. */
+kvg_status kvg_arena_make(const kvg_arena_plan *plan, kvg_arena *out) KVG_CHECKED;
+void kvg_arena_free(kvg_arena *arena);
+
+/* The data of tensor `index`; NULL if it has none. */
+void *kvg_arena_data(const kvg_arena *arena, size_t index);
+
+/* KVG_ERR_INVALID says what was written around the tensor, as kvg_guard_check does. */
+kvg_status kvg_arena_check(const kvg_arena *arena, size_t index) KVG_CHECKED;
+
+/* The candidate's side. */
+typedef struct kvg_arena_view {
+    uint8_t *mapping; /* NULL: none */
+    size_t mapped;
+    uint8_t *pieces[KVG_ARENA_TENSORS]; /* NULL where there is none */
+} kvg_arena_view;
+
+kvg_status kvg_arena_view_open(const kvg_arena_plan *plan, int fd, kvg_arena_view *out) KVG_CHECKED;
+
+/* Pointers into the view are dead from here on: its addresses stay unmapped, and are not used again, until some more
+ * views have been closed. */
+void kvg_arena_view_close(kvg_arena_view *view);
+
+#endif

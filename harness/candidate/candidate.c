@@ -1,0 +1,313 @@
+#define _DEFAULT_SOURCE
+#include "harness/candidate/candidate.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "harness/candidate/candidate_call.h"
+#include "harness/support/child.h"
+
+enum { DEVICE_MARGIN = 1 << 16 }; /* canary bytes on each side of a tensor in memory of a device: no page is unmapped */
+
+struct kvg_candidate {
+    bool apart;      /* in a process of its own */
+    pid_t pid;       /* 0: it is no more */
+    int socket;      /* -1 likewise */
+    int wait_status; /* how it ended */
+    uint32_t number; /* of the last call */
+    kvg_server here; /* the other side, where it is in this process */
+    size_t margin;
+    kvg_arena arena;
+    kvg_call call;
+    kvg_reply reply;
+};
+
+/* --- the process --- */
+
+static kvg_status start_process(kvg_candidate *c, int private_fd)
+{
+    int ends[2];
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) {
+        return kvg_fail(KVG_ERR_IO, "cannot make a socket: %s", strerror(errno));
+    }
+    c->pid = kvg_child_fork();
+    if (c->pid < 0) {
+        c->pid = 0;
+        close(ends[0]);
+        close(ends[1]);
+        return kvg_fail(KVG_ERR_IO, "cannot start a process: %s", strerror(errno));
+    }
+    if (c->pid == 0) {
+        close(ends[0]);
+        if (private_fd >= 0) close(private_fd);
+        kvg_server_main(ends[1]);
+    }
+    close(ends[1]);
+    c->socket = ends[0];
+    return KVG_OK;
+}
+
+kvg_status kvg_candidate_start(int private_fd, kvg_candidate **out)
+{
+    kvg_candidate *c = calloc(1, sizeof *c);
+    *out = NULL;
+    if (!c) return kvg_fail(KVG_ERR_MEMORY, "no memory for a candidate");
+    c->socket = -1;
+    c->apart = true;
+    kvg_status s = start_process(c, private_fd);
+    if (s) free(c);
+    else *out = c;
+    return s;
+}
+
+kvg_status kvg_candidate_here(const kvg_backend *backend, kvg_candidate **out)
+{
+    *out = calloc(1, sizeof **out);
+    if (!*out) return kvg_fail(KVG_ERR_MEMORY, "no memory for a candidate");
+    (*out)->socket = -1;
+    (*out)->here.backend = backend;
+    (*out)->margin = backend->memory ? DEVICE_MARGIN : 0;
+    return KVG_OK;
+}
+
+static void forget(kvg_candidate *c)
+{
+    kvg_arena_view_close(&c->here.view);
+    kvg_arena_free(&c->arena);
+}
+
+int kvg_candidate_end(kvg_candidate *c)
+{
+    if (!c) return 0;
+    int wait_status = c->wait_status;
+    if (c->socket >= 0) close(c->socket);
+    while (c->pid && waitpid(c->pid, &wait_status, 0) < 0 && errno == EINTR) {}
+    forget(c);
+    free(c);
+    return wait_status;
+}
+
+static kvg_status describe_end(const kvg_candidate *c)
+{
+    if (WIFSIGNALED(c->wait_status)) {
+        const int number = WTERMSIG(c->wait_status);
+        return kvg_fail(KVG_ERR_DEVICE, "killed by signal %d (%s)", number, strsignal(number));
+    }
+    return kvg_fail(KVG_ERR_DEVICE, "the process exited with status %d", WEXITSTATUS(c->wait_status));
+}
+
+/* It is gone, or about to be: waits for its end, which whoever watches this process limits. */
+static kvg_status process_ended(kvg_candidate *c, bool ended)
+{
+    while (!ended && waitpid(c->pid, &c->wait_status, 0) < 0 && errno == EINTR) {}
+    c->pid = 0;
+    close(c->socket);
+    c->socket = -1;
+    return describe_end(c);
+}
+
+/* --- calls --- */
+
+static bool send_call(const kvg_candidate *c)
+{
+    union { /* aligned as a control message must be */
+        char bytes[CMSG_SPACE(sizeof(int))];
+        struct cmsghdr header;
+    } control = {{0}};
+    struct iovec part = {(void *)&c->call, sizeof c->call};
+    struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
+    if (c->call.new_arena && c->arena.file) {
+        message.msg_control = control.bytes;
+        message.msg_controllen = sizeof control.bytes;
+        struct cmsghdr *header = CMSG_FIRSTHDR(&message);
+        header->cmsg_level = SOL_SOCKET;
+        header->cmsg_type = SCM_RIGHTS;
+        header->cmsg_len = CMSG_LEN(sizeof(int));
+        memcpy(CMSG_DATA(header), &c->arena.fd, sizeof(int));
+    }
+    ssize_t n;
+    while ((n = sendmsg(c->socket, &message, MSG_NOSIGNAL)) < 0 && errno == EINTR) {}
+    return n == (ssize_t)sizeof c->call;
+}
+
+/* Waits for the reply to the call. A process that the candidate forked may hold the socket open after its end, so that
+ * the process itself is looked at, too. */
+static kvg_status receive_reply(kvg_candidate *c)
+{
+    for (;;) {
+        struct pollfd wanted = {.fd = c->socket, .events = POLLIN};
+        if (poll(&wanted, 1, 100) < 0 && errno != EINTR) return kvg_fail(KVG_ERR_IO, "poll: %s", strerror(errno));
+        if (!wanted.revents) {
+            if (waitpid(c->pid, &c->wait_status, WNOHANG) == c->pid) return process_ended(c, true);
+            continue;
+        }
+        const ssize_t n = recv(c->socket, &c->reply, sizeof c->reply, 0);
+        if (n < 0 && errno == EINTR) continue;
+        if (n <= 0) return process_ended(c, false);
+        if (n == (ssize_t)sizeof c->reply && c->reply.number == c->number) return KVG_OK;
+    }
+}
+
+/* Puts the call and waits for its reply; KVG_ERR_DEVICE: there is nobody, or not any more. */
+static kvg_status ask(kvg_candidate *c, kvg_call_kind kind)
+{
+    c->call.kind = kind;
+    c->call.number = ++c->number;
+    if (c->apart && c->socket < 0) return describe_end(c);
+    if (!c->apart) {
+        kvg_server_answer(&c->here, &c->call, c->arena.fd, &c->reply);
+        return KVG_OK;
+    }
+    if (!send_call(c)) return process_ended(c, false);
+    kvg_status s = receive_reply(c);
+    c->reply.impl[sizeof c->reply.impl - 1] = 0;
+    c->reply.text[sizeof c->reply.text - 1] = 0;
+    c->reply.facts.name[sizeof c->reply.facts.name - 1] = 0;
+    return s;
+}
+
+/* What it replied, as a status of this side. */
+static kvg_status replied(const kvg_candidate *c)
+{
+    return c->reply.status ? kvg_fail(c->reply.status, "%s", c->reply.text) : KVG_OK;
+}
+
+kvg_status kvg_candidate_open(kvg_candidate *c, const char *name, kvg_candidate_facts *facts)
+{
+    *facts = (kvg_candidate_facts){0};
+    if (strlen(name) >= sizeof c->call.name) return kvg_fail(KVG_ERR_INVALID, "backend name too long: %.40s...", name);
+    snprintf(c->call.name, sizeof c->call.name, "%s", name);
+    kvg_status s = ask(c, KVG_CALL_OPEN);
+    if (!s) s = replied(c);
+    if (s) return s;
+    *facts = c->reply.facts;
+    c->margin = facts->device_memory ? DEVICE_MARGIN : 0;
+    return KVG_OK;
+}
+
+kvg_status kvg_candidate_ready(kvg_candidate *c)
+{
+    kvg_status s = ask(c, KVG_CALL_READY);
+    return s ? s : replied(c);
+}
+
+/* Dialects travel beside the problem. */
+static kvg_status set_problem(kvg_candidate *c, const kvg_problem *problem)
+{
+    c->call.problem = *problem;
+    for (int side = KVG_K; side <= KVG_V; side++) {
+        const char *dialect = problem->storage[side].dialect ? problem->storage[side].dialect : "";
+        if (strlen(dialect) >= sizeof c->call.dialects[side]) {
+            return kvg_fail(KVG_ERR_INVALID, "name of a dialect too long: %.40s...", dialect);
+        }
+        snprintf(c->call.dialects[side], sizeof c->call.dialects[side], "%s", dialect);
+    }
+    return KVG_OK;
+}
+
+bool kvg_candidate_has(kvg_candidate *c, const kvg_problem *problem)
+{
+    return set_problem(c, problem) == KVG_OK && ask(c, KVG_CALL_HAS) == KVG_OK && c->reply.status == KVG_OK;
+}
+
+void kvg_candidate_next_case(kvg_candidate *c)
+{
+    if (!c->arena.file) return;
+    const kvg_status s = ask(c, KVG_CALL_FORGET);
+    (void)s; /* a candidate that is gone shows at its next call */
+    forget(c);
+}
+
+/* --- tensors --- */
+
+static kvg_status put_tensors(kvg_candidate *c, size_t count)
+{
+    kvg_arena_plan plan;
+    kvg_arena_plan_make(c->call.tensors, count, c->margin, &plan);
+    c->call.new_arena = memcmp(&plan, &c->arena.plan, sizeof plan) != 0;
+    if (!c->call.new_arena) return KVG_OK;
+    kvg_arena_free(&c->arena);
+    c->call.plan = plan;
+    return kvg_arena_make(&plan, &c->arena);
+}
+
+static void note_fault(kvg_outcome *o, const char *what, const char *name, const char *fault)
+{
+    if (!o->fault[0]) snprintf(o->fault, sizeof o->fault, "%s %s%s", what, name, fault);
+}
+
+static const char *tensor_name(const kvg_role *roles, size_t index)
+{
+    kvg_role role;
+    kvg_side side;
+    kvg_roles_at(roles, index, &role, &side);
+    return kvg_tensor_name(role, side);
+}
+
+/* Guards around all tensors, then inputs. */
+static void find_faults(const kvg_candidate *c, const kvg_op_info *op, const kvg_tensor *in, size_t inputs,
+                        kvg_outcome *o)
+{
+    char text[KVG_CANDIDATE_TEXT_SIZE / 2];
+    if (c->reply.mode_changed) {
+        note_fault(o, o->impl, "left the floating-point mode changed: rounding or subnormals", "");
+    }
+    for (size_t i = 0; i < c->arena.plan.count; i++) {
+        if (kvg_arena_check(&c->arena, i) == KVG_OK) continue;
+        snprintf(text, sizeof text, ": %s", kvg_error_text());
+        if (i < inputs) note_fault(o, "input", tensor_name(op->inputs, i), text);
+        else note_fault(o, "output", tensor_name(op->outputs, i - inputs), text);
+    }
+    for (size_t i = 0; i < inputs; i++) {
+        if (in[i].bytes == 0 || memcmp(kvg_arena_data(&c->arena, i), in[i].data, in[i].bytes) == 0) continue;
+        note_fault(o, "input", tensor_name(op->inputs, i), " was written");
+    }
+}
+
+kvg_status kvg_candidate_run(kvg_candidate *c, const kvg_problem *problem, const kvg_tensor *in, kvg_tensor *out,
+                             kvg_outcome *o)
+{
+    const kvg_op_info *op = kvg_op_get(problem->op);
+    const size_t inputs = kvg_roles_tensors(op->inputs), outputs = kvg_roles_tensors(op->outputs);
+    memset(o, 0, sizeof *o);
+    memset(&c->reply, 0, sizeof c->reply);
+    for (size_t i = 0; i < inputs + outputs; i++) {
+        c->call.tensors[i] = i < inputs ? in[i] : out[i - inputs];
+        c->call.tensors[i].data = NULL;
+    }
+    kvg_status s = set_problem(c, problem);
+    if (!s) s = put_tensors(c, inputs + outputs);
+    if (s) return s;
+    for (size_t i = 0; i < inputs + outputs; i++) {
+        const kvg_tensor *from = i < inputs ? &in[i] : &out[i - inputs];
+        if (from->bytes) memcpy(kvg_arena_data(&c->arena, i), from->data, from->bytes);
+    }
+    s = ask(c, KVG_CALL_RUN);
+    if (s && s != KVG_ERR_DEVICE) return s;
+    o->status = s ? s : c->reply.status;
+    o->milliseconds = c->reply.milliseconds;
+    snprintf(o->impl, sizeof o->impl, "%s", c->reply.impl);
+    snprintf(o->text, sizeof o->text, "%s", s ? kvg_error_text() : c->reply.text);
+    if (s) return KVG_OK;
+    for (size_t i = 0; i < outputs; i++) {
+        if (out[i].bytes) memcpy(out[i].data, kvg_arena_data(&c->arena, inputs + i), out[i].bytes);
+    }
+    find_faults(c, op, in, inputs, o);
+    return KVG_OK;
+}
+
+kvg_status kvg_candidate_answer(kvg_candidate *c, const kvg_problem *problem, const kvg_tensor *in, kvg_tensor *out)
+{
+    kvg_outcome o;
+    kvg_status s = kvg_candidate_run(c, problem, in, out, &o);
+    if (s) return s;
+    if (o.status) return kvg_fail(o.status, "%s%s%s", o.impl, o.impl[0] ? ": " : "", o.text);
+    return o.fault[0] ? kvg_fail(KVG_ERR_INVALID, "%s: %s", o.impl, o.fault) : KVG_OK;
+}

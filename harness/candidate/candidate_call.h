@@ -1,0 +1,52 @@
+/* What the judge and the candidate's process tell each other: one message there, one back; private to candidate*.c. */
+#ifndef KVG_HARNESS_CANDIDATE_CANDIDATE_CALL_H
+#define KVG_HARNESS_CANDIDATE_CANDIDATE_CALL_H
+
+#include <limits.h>
+
+#include "harness/candidate/arena.h"
+#include "harness/candidate/candidate.h"
+
+typedef enum kvg_call_kind {
+    KVG_CALL_OPEN = 1, /* name: a backend */
+    KVG_CALL_READY,
+    KVG_CALL_HAS,
+    KVG_CALL_RUN,
+    KVG_CALL_FORGET    /* the arena is no more */
+} kvg_call_kind;
+
+enum { KVG_CALL_DIALECT_SIZE = 128 };
+
+typedef struct kvg_call {
+    uint32_t kind, number;
+    bool new_arena; /* RUN: its file comes with the message */
+    kvg_problem problem; /* its dialects are here: */
+    char dialects[2][KVG_CALL_DIALECT_SIZE];
+    kvg_tensor tensors[KVG_ARENA_TENSORS]; /* inputs, then outputs; data NULL */
+    kvg_arena_plan plan;
+    char name[PATH_MAX];
+} kvg_call;
+
+typedef struct kvg_reply {
+    uint32_t number;
+    kvg_status status;
+    uint32_t mode_changed; /* 1: the floating-point mode was */
+    double milliseconds;
+    kvg_candidate_facts facts;
+    char impl[KVG_IMPL_NAME_SIZE], text[KVG_CANDIDATE_TEXT_SIZE];
+} kvg_reply;
+
+/* The candidate's side: a backend, and where its tensors are. */
+typedef struct kvg_server {
+    const kvg_backend *backend;
+    kvg_arena_view view;
+    kvg_arena_plan plan;
+} kvg_server;
+
+/* Answers one call; `fd` is the arena's file, if it came. */
+void kvg_server_answer(kvg_server *server, kvg_call *call, int fd, kvg_reply *reply);
+
+/* The candidate's process: answers until the judge closes the socket, then exits. */
+_Noreturn void kvg_server_main(int socket);
+
+#endif

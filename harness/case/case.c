@@ -1,0 +1,229 @@
+#include "harness/case/case.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core/rng.h"
+
+const char *const kvg_fill_names[] = {"exact", "adversarial", "random", "capture", "codes", "zero",
+                                      "uniform", "ones", "needle", "cold", NULL};
+const char *const kvg_quantised_layers_names[] = {"all", "sliding", "full", NULL};
+const char *const kvg_operands_names[] = {"plain", "f16", "bf16", "e4m3", NULL};
+
+/* A text that grows at the end of a fixed buffer and remembers that it did not fit. */
+typedef struct id_text {
+    char *at;
+    size_t left;
+    bool full;
+} id_text;
+
+static void append(id_text *t, const char *separator, const char *word)
+{
+    int n = snprintf(t->at, t->left, "%s%s", separator, word);
+    if (n < 0 || (size_t)n >= t->left) {
+        t->full = true;
+        return;
+    }
+    t->at += n;
+    t->left -= (size_t)n;
+}
+
+/* ":yarn-t150000-f32-o4096-bf32-bs1", then "-bf16" for entries of that type, "-untruncated". */
+static void append_scaling(id_text *t, const kvg_rope_scaling *scaling)
+{
+    size_t count;
+    const kvg_rope_parameter *parameters = kvg_rope_parameter_table(&count);
+    append(t, ":", kvg_rope_kind_name(scaling->kind));
+    for (size_t i = 0; i < count; i++) {
+        const float value = kvg_rope_parameter_get(scaling, &parameters[i]);
+        char word[32];
+        snprintf(word, sizeof word, "%s%.9g", parameters[i].tag, (double)value);
+        if (value != 0) append(t, "-", word);
+    }
+    if (scaling->entries && scaling->entries != KVG_DTYPE_F32) append(t, "-", kvg_dtype_name(scaling->entries));
+    if (scaling->kind == KVG_ROPE_YARN && !scaling->truncate) append(t, "-", "untruncated");
+}
+
+/* ":B16:N12:L2:S3", then the options that are set, ":pad3+64+32", ":swizzle", ":v512@64",
+ * ":rope64a256", ":bias". */
+static void append_paging(id_text *t, const kvg_problem *p)
+{
+    const kvg_paging *g = &p->paging;
+    char word[64];
+    snprintf(word, sizeof word, "B%u:N%u:L%u:S%u", g->block_tokens, g->blocks, g->layers, g->sequences);
+    append(t, ":", word);
+    snprintf(word, sizeof word, "pad%u+%u+%u", g->row_padding, g->data_padding, g->scale_padding);
+    if (g->row_padding || g->data_padding || g->scale_padding) append(t, ":", word);
+    if (g->v_scale_swizzle) append(t, ":", "swizzle");
+    snprintf(word, sizeof word, "v%u@%u", g->v_dim, g->v_first);
+    if (g->shared_kv) append(t, ":", word);
+    snprintf(word, sizeof word, "rope%u%c%u", p->rope.dims, p->rope.pairing == KVG_PAIRING_HALVES ? 'h' : 'a',
+             p->rope.positions);
+    if (p->rope.dims) append(t, ":", word);
+    if (p->rope.scaling.kind) append_scaling(t, &p->rope.scaling);
+    if (p->bias) append(t, ":", "bias");
+}
+
+uint32_t kvg_case_queries(const kvg_case *c, uint32_t sequence)
+{
+    if (c->even_queries || sequence + 1 == c->problem.paging.sequences || c->queries < 2) return c->queries;
+    return (const uint32_t[]){c->queries / 2, c->queries - 1, 0}[(sequence + c->queries) % 3];
+}
+
+/* ":G8:q3" or ":G8:q3each", then what is not as by default, ":w128", ":cap30", ":s0.5", ":sinks",
+ * ":sm90.mma16816.v1", ":e4m3". */
+static void append_attention(id_text *t, const kvg_case *c)
+{
+    const kvg_attention *a = &c->problem.attention;
+    char word[48];
+    snprintf(word, sizeof word, "G%u:q%u%s", a->query_heads / c->problem.kv_heads, c->queries,
+             c->even_queries ? "each" : "");
+    append(t, ":", word);
+    snprintf(word, sizeof word, "w%u", a->window);
+    if (a->window) append(t, ":", word);
+    snprintf(word, sizeof word, "cap%.9g", (double)a->softcap);
+    if (a->softcap > 0) append(t, ":", word);
+    snprintf(word, sizeof word, "s%.9g", (double)a->scale);
+    if (a->scale > 0) append(t, ":", word);
+    if (a->sinks) append(t, ":", "sinks");
+    if (c->problem.profile != KVG_PROFILE_NONE) append(t, ":", kvg_profile_get(c->problem.profile)->name);
+    if (c->operands != KVG_OPERANDS_PLAIN) append(t, ":", kvg_operands_names[c->operands]);
+}
+
+static void append_number(id_text *t, const char *separator, uint64_t number)
+{
+    char word[24];
+    snprintf(word, sizeof word, "%" PRIu64, number);
+    append(t, separator, word);
+}
+
+/* "/heldout.txt:n2:s256:c64:b4:x1", then what is not as by default, ":g32", ":sliding",
+ * ":before_rope". */
+static void append_generate(id_text *t, const kvg_generate_case *g)
+{
+    const char *slash = strrchr(g->text, '/');
+    append(t, "/", slash ? slash + 1 : g->text);
+    append_number(t, ":n", g->windows);
+    append_number(t, ":s", g->stride);
+    append_number(t, ":c", g->chunk);
+    append_number(t, ":b", g->batch);
+    append_number(t, ":x", g->bit_windows);
+    if (g->greedy) append_number(t, ":g", g->greedy);
+    if (g->layers != KVG_LAYERS_ALL) append(t, ":", kvg_quantised_layers_names[g->layers]);
+    if (g->before_rope) append(t, ":", "before_rope");
+}
+
+void kvg_case_policy_text(const kvg_case_policy *policy, char *out, size_t size)
+{
+    const kvg_mode_request *r = &policy->request;
+    const struct {
+        bool set;
+        const char *word;
+    } options[] = {
+        {!r->fp4_build, "no_fp4_build"}, {!r->fp4_nv_enabled, "no_fp4_nv"}, {r->design_gating, "design"},
+        {r->prefix_cache, "prefix_cache"}, {r->partial_kv, "partial_kv"}, {r->engine_kernels, "engine_kernels"},
+    };
+    char number[16];
+    id_text t = {out, size, false};
+    out[0] = 0;
+    if (!policy->given) return;
+    snprintf(number, sizeof number, "%u", r->policy);
+    append(&t, "policy", number);
+    if (r->domain != KVG_POLICY_TURBOMIND) append(&t, ".", kvg_policy_domain_name(r->domain));
+    snprintf(number, sizeof number, "%u", r->sm);
+    if (r->sm) append(&t, "@sm", number);
+    if (policy->fell_back) append(&t, ">", kvg_mode_name(policy->effective));
+    for (size_t i = 0; i < sizeof options / sizeof options[0]; i++) {
+        if (options[i].set) append(&t, ":", options[i].word);
+    }
+}
+
+static void append_scale(id_text *t, const kvg_case *c)
+{
+    char word[64] = "-"; /* no tensor scale */
+    const bool scaled = kvg_format_get(c->problem.storage[KVG_K].format)->tensor_scale ||
+                        kvg_format_get(c->problem.storage[KVG_V].format)->tensor_scale;
+    if (scaled && c->scale.given) {
+        snprintf(word, sizeof word, "g%.9g,%.9g", (double)c->scale.value[KVG_K], (double)c->scale.value[KVG_V]);
+    } else if (scaled) {
+        snprintf(word, sizeof word, "P%d", (int)c->scale.convention);
+    }
+    append(t, "/", word);
+}
+
+kvg_status kvg_case_name(kvg_case *c)
+{
+    const kvg_problem *p = &c->problem;
+    char policy[KVG_POLICY_TEXT_SIZE];
+    id_text t = {c->id, sizeof c->id, false};
+    append(&t, "", c->generate.given ? "generate" : kvg_op_get(p->op)->name);
+    for (int side = KVG_K; side <= KVG_V; side++) {
+        const bool same = side == KVG_V && p->storage[KVG_V].format == p->storage[KVG_K].format &&
+                          strcmp(p->storage[KVG_V].dialect, p->storage[KVG_K].dialect) == 0;
+        if (same) continue;
+        append(&t, side == KVG_K ? "/" : "+", kvg_format_get(p->storage[side].format)->name);
+        append(&t, ".", p->storage[side].dialect);
+    }
+    append(&t, "/", kvg_layout_get(p->layout)->name);
+    if (c->generate.given) append_number(&t, ":B", p->paging.block_tokens);
+    else if (kvg_layout_get(p->layout)->paged) append_paging(&t, p);
+    if (p->op == KVG_OP_DECODE && !c->generate.given) append_attention(&t, c);
+    if (p->op == KVG_OP_MMA) append(&t, ":", kvg_profile_get(p->profile)->name);
+    kvg_case_policy_text(&c->policy, policy, sizeof policy);
+    if (c->policy.given) append(&t, ":", policy);
+    append(&t, "/", kvg_dtype_name(p->dtype));
+    char shape[48];
+    snprintf(shape, sizeof shape, "%ux%ux%u", p->tokens, p->kv_heads, p->head_dim);
+    append(&t, "/", shape);
+    if (c->generate.given) append_generate(&t, &c->generate);
+    else append(&t, "/", kvg_fill_names[c->fill]);
+    if (c->fill == KVG_FILL_CAPTURE) {
+        append(&t, ":", c->capture[KVG_K]);
+        append(&t, ",", c->capture[KVG_V]);
+    }
+    append_scale(&t, c);
+    append(&t, "/", c->backend);
+    if (t.full)
+        return kvg_fail(KVG_ERR_INVALID, "case id longer than %d characters: %s...", KVG_CASE_ID_SIZE - 1, c->id);
+    return KVG_OK;
+}
+
+bool kvg_case_by_value(const kvg_storage *storage)
+{
+    size_t index;
+    if (kvg_reference_dialect_find(storage->format, storage->dialect, &index)) return false;
+    return kvg_reference_dialect(storage->format, index)->compare == KVG_DIALECT_VALUE;
+}
+
+uint32_t kvg_case_shard(const kvg_case *c, uint32_t shard_count)
+{
+    return (uint32_t)(kvg_hash64(c->id, strlen(c->id)) % shard_count);
+}
+
+/* `text` as one shell word: in single quotes, each ' of its own as '\''. Cut short if it does not
+ * fit. */
+static void shell_quote(const char *text, char *out, size_t size)
+{
+    size_t n = 0;
+    if (size < 8) return;
+    out[n++] = '\'';
+    for (; *text && n + 6 < size; text++) {
+        if (*text == '\'') n += (size_t)snprintf(out + n, size - n, "'\\''");
+        else out[n++] = *text;
+    }
+    out[n++] = '\'';
+    out[n] = 0;
+}
+
+void kvg_case_repro(const kvg_case *c, const char *config_path, const char *capabilities, char *out, size_t size)
+{
+    char path[600], backend[600], claims[600] = "", id[2 * KVG_CASE_ID_SIZE];
+    /* -o: a folder of its own, so that the full run's results stay */
+    shell_quote(config_path, path, sizeof path);
+    shell_quote(c->backend, backend, sizeof backend);
+    shell_quote(c->id, id, sizeof id);
+    if (capabilities) shell_quote(capabilities, claims, sizeof claims);
+    snprintf(out, size, "kvgold check %s --backend %s%s%s --case %s --seed 0x%" PRIx64 " -o kvgold-repro", path,
+             backend, capabilities ? " --capabilities " : "", claims, id, c->seed);
+}

@@ -1,0 +1,106 @@
+/* Room case: what is asked, and what came of it.
+ *
+ *   case                   A case: a problem, a fill, a seed and the name of an implementation. Its id.
+ *   generate_case          What a case of op generate has besides: a model, a text, limits.
+ *   result                 The verdict of a case and what was measured.
+ *   quality_result         The same of op generate; quality_fields.def lists its numbers.
+ *
+ * The room reads no file and runs nothing. harness/config/ makes cases, harness/judge/ and harness/generate/ make
+ * results, harness/report/ writes and reads them. */
+/* A case: a problem, how its inputs are filled, a seed, and the implementation under test. */
+#ifndef KVG_HARNESS_CASE_CASE_H
+#define KVG_HARNESS_CASE_CASE_H
+
+#include "core/mode.h"
+#include "core/problem.h"
+#include "harness/case/generate_case.h"
+#include "reference/reference.h"
+
+typedef enum kvg_fill {
+    KVG_FILL_EXACT,       /* every element lies on the format's grid: the round trip must be exact */
+    KVG_FILL_ADVERSARIAL, /* ties, binade edges, outliers, subnormals, zeros, NaN and Inf: data/fill.c lists them */
+    KVG_FILL_RANDOM,      /* nearly normal values, K with outlier channels */
+    KVG_FILL_CAPTURE,     /* tensors of a real model, from a safetensors file */
+    KVG_FILL_CODES,       /* op dequantise: every code and scale byte pattern, whether an encoder writes it or not */
+    KVG_FILL_ZERO,        /* all +0: cannot tell anything, and shows as MISTRUSTED */
+    KVG_FILL_UNIFORM,     /* op decode: probes, whose answer is known (harness/data/decode_probes.h): q = 0 */
+    KVG_FILL_ONES,        /* V = 1 */
+    KVG_FILL_NEEDLE,      /* one key has all the weight */
+    KVG_FILL_COLD         /* equal logits far below those that kernels start their maxima from */
+} kvg_fill;
+
+/* Names as in configs; NULL-terminated in enum order. */
+extern const char *const kvg_fill_names[];
+
+/* The class of arithmetic that an implementation of op decode claims (docs/spec/attention.md section 5). */
+typedef enum kvg_operands {
+    KVG_OPERANDS_PLAIN, /* operands of the storage format: kvg_arithmetic_init */
+    KVG_OPERANDS_F16,   /* the same with q and the weights in f16, bf16, e4m3 */
+    KVG_OPERANDS_BF16,
+    KVG_OPERANDS_E4M3
+} kvg_operands;
+
+/* Names as in configs; NULL-terminated in enum order. */
+extern const char *const kvg_operands_names[];
+
+/* How the tensor scales of K and V are chosen; formats without one have neither. */
+typedef struct kvg_case_scale {
+    bool given;                      /* true: k and v below; false: by convention from the filled tensor */
+    kvg_scale_convention convention;
+    float value[2];
+} kvg_case_scale;
+
+/* What a policy chose for a case (docs/spec/modes.md); all zero where the config names formats. */
+typedef struct kvg_case_policy {
+    bool given;
+    kvg_mode_request request;
+    kvg_mode requested, effective;
+    bool fell_back;
+    const char *reason;                     /* why it fell back; "" otherwise; owned by the config */
+    const char *partial_kv, *prefix_cache;  /* "on", why it is off though wanted, or "" where nobody wants it */
+} kvg_case_policy;
+
+enum { KVG_CASE_ID_SIZE = 256, KVG_REPRO_SIZE = 2688, KVG_POLICY_TEXT_SIZE = 160 };
+
+typedef struct kvg_case {
+    kvg_problem problem;        /* op generate: decode of a window, as far as it is known before there is a step */
+    kvg_generate_case generate;
+    kvg_case_policy policy;
+    kvg_fill fill;
+    const char *capture_file;   /* KVG_FILL_CAPTURE: path, and the two tensor names; owned by the config */
+    const char *capture[2];
+    kvg_case_scale scale;
+    uint32_t queries;           /* op decode: most rows of q that a sequence has; 0 for other ops */
+    bool even_queries;     /* op decode: every sequence has all of them */
+    kvg_operands operands;      /* op decode: the class that the answer is judged by; a profile has its own */
+    bool relations;             /* op decode: the same questions in other ways, too: harness/judge/relations.def */
+    const char *backend;        /* "reference", "defect:<id>", a plug-in's name or path; owned by the config */
+    uint64_t seed;              /* of the whole config; the fill mixes the case id in */
+    char id[KVG_CASE_ID_SIZE];  /* unique in a config, and stable: every axis by name, never a position */
+} kvg_case;
+
+/* "policy16@sm90", ".lmdeploy_2026" before the '@' in that domain, ">none" after it where the policy fell back, then
+ * what is not as by default: ":no_fp4_build", ":no_fp4_nv", ":design", ":prefix_cache", ":partial_kv",
+ * ":engine_kernels". "" where no policy is given. */
+void kvg_case_policy_text(const kvg_case_policy *policy, char *out, size_t size);
+
+/* Writes case->id from the other fields. KVG_ERR_INVALID if it would not fit. */
+kvg_status kvg_case_name(kvg_case *c) KVG_CHECKED;
+
+/* Number of query tokens of a sequence in op decode. With `even_queries` every sequence has
+ * `queries`. Else the last one has them, and the others have, in turn, half of it, one less, and
+ * zero. Example: 6 query tokens, 5 sequences: 3, 5, 0, 3, 6. If `queries` is 1, every sequence has
+ * one. */
+uint32_t kvg_case_queries(const kvg_case *c, uint32_t sequence);
+
+/* A known dialect whose bytes are judged by the value rule (KVG_DIALECT_VALUE), where an op may be. */
+bool kvg_case_by_value(const kvg_storage *storage);
+
+/* Which of `shard_count` shards runs the case: depends on the id alone. */
+uint32_t kvg_case_shard(const kvg_case *c, uint32_t shard_count);
+
+/* The command that runs this case alone: "kvgold check CONFIG --backend NAME --case ID --seed 0x...", with
+ * --capabilities FILE if one was given (else NULL). */
+void kvg_case_repro(const kvg_case *c, const char *config_path, const char *capabilities, char *out, size_t size);
+
+#endif

@@ -1,0 +1,14 @@
+#include "harness/case/result.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+void kvg_result_fail(kvg_result *r, const char *format, ...)
+{
+    if (r->verdict == KVG_VERDICT_FAIL) return;
+    r->verdict = KVG_VERDICT_FAIL;
+    va_list args;
+    va_start(args, format);
+    vsnprintf(r->detail, sizeof r->detail, format, args);
+    va_end(args);
+}

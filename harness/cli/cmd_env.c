@@ -1,0 +1,144 @@
+#define _DEFAULT_SOURCE
+#include <omp.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/utsname.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "harness/candidate/backends.h"
+#include "harness/cli/cli.h"
+#include "harness/support/child.h"
+#include "harness/support/version.h"
+
+#ifdef KVG_HAS_GPU
+#include "gpu/gpu.h"
+#endif
+
+static const char help_text[] =
+    "usage: kvgold env [--ctest-resources]\n\n"
+    "Prints the program's version and build, the machine, its GPUs and the backends that `kvgold check` can use.\n\n"
+    "      --ctest-resources  instead, this machine's GPUs by chip, as a resource specification file of CTest\n";
+
+static void print_cpu(void)
+{
+    char line[256], model[200] = "unknown";
+    FILE *f = fopen("/proc/cpuinfo", "r");
+    while (f && fgets(line, sizeof line, f)) {
+        if (sscanf(line, "model name : %199[^\n]", model) == 1) break;
+    }
+    if (f) fclose(f);
+    printf("cpu:       %s, %d cores\n", model, omp_get_num_procs());
+}
+
+#ifdef KVG_HAS_GPU
+enum { MAX_DEVICES = 16 };
+
+static void print_devices(kvg_status asked, const kvg_gpu_device *devices, size_t count)
+{
+    if (asked) printf("gpu:       ERROR: %s\n", kvg_error_text());
+    else if (count == 0) printf("gpu:       none (built with CUDA)\n");
+    for (size_t i = 0; i < count; i++) {
+        printf("gpu:       %s, sm_%u, %u multiprocessors, %.1f GiB, L2 %.0f MiB\n", devices[i].name, devices[i].sm,
+               devices[i].multiprocessors, (double)devices[i].memory_bytes / (1 << 30),
+               (double)devices[i].l2_bytes / (1 << 20));
+    }
+}
+
+/* One kind of resource for each chip: its GPUs, each for one test at a time. A test whose kind is missing would fail as
+ * not run, so a chip that is not here has a GPU "none": its tests run, and skip with their reason. */
+static void print_resources(kvg_status asked, const kvg_gpu_device *devices, size_t count)
+{
+    size_t profiles;
+    const kvg_profile_info *profile = kvg_profile_table(&profiles);
+    const char *comma = "";
+    if (asked) fprintf(stderr, "kvgold env: %s\n", kvg_error_text());
+    printf("{\n  \"version\": {\"major\": 1, \"minor\": 0},\n  \"local\": [\n    {");
+    for (size_t i = 0; i < profiles; i++) {
+        size_t found = 0;
+        if (!kvg_profile_is_chip(&profile[i])) continue;
+        printf("%s\n      \"sm%u\": [", comma, profile[i].sm);
+        for (size_t d = 0; d < count; d++) {
+            if (devices[d].sm != profile[i].sm) continue;
+            printf("%s{\"id\": \"%zu\", \"slots\": 1}", found++ ? ", " : "", d);
+        }
+        printf("%s]", found ? "" : "{\"id\": \"none\", \"slots\": 1}");
+        comma = ",";
+    }
+    printf("\n    }\n  ]\n}\n");
+}
+
+/* CUDA is opened in a child: this process stays free of it, and a driver that crashes costs one line. Its exit
+ * code: KVG_EXIT_PASS, KVG_EXIT_ENVIRONMENT if it could not write; anything else is a crash. */
+static int with_gpus(void (*print)(kvg_status asked, const kvg_gpu_device *devices, size_t count))
+{
+    const pid_t pid = kvg_child_fork();
+    if (pid == 0) {
+        kvg_gpu_device devices[MAX_DEVICES];
+        size_t count = 0;
+        const kvg_status s = kvg_gpu_devices(devices, MAX_DEVICES, &count);
+        print(s, devices, s ? 0 : count);
+        _exit(!ferror(stdout) && fflush(stdout) == 0 ? KVG_EXIT_PASS : KVG_EXIT_ENVIRONMENT);
+    }
+    int status = 0;
+    return pid > 0 && waitpid(pid, &status, 0) == pid && WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+static void print_gpus(void)
+{
+    const int code = with_gpus(print_devices);
+    if (code != KVG_EXIT_PASS && code != KVG_EXIT_ENVIRONMENT) printf("gpu:       ERROR: asking the driver crashed\n");
+}
+
+static int list_resources(void)
+{
+    const int code = with_gpus(print_resources);
+    if (code == KVG_EXIT_PASS) return code;
+    fprintf(stderr, "kvgold env: %s\n",
+            code == KVG_EXIT_ENVIRONMENT ? "cannot write the output" : "asking the driver crashed");
+    return KVG_EXIT_ENVIRONMENT;
+}
+#else
+static void print_gpus(void)
+{
+    printf("gpu:       not built (KVGOLD_CUDA=OFF, or no CUDA compiler at configure time)\n");
+}
+
+static int list_resources(void)
+{
+    return kvg_command_usage("env", "--ctest-resources: this build has no GPU tests");
+}
+#endif
+
+static void print_backends(void)
+{
+    static const char *const others[] = {"slowref", "cuda"};
+    printf("backends:  reference, defect:<id>");
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
+        const kvg_backend *backend;
+        if (kvg_check_backend(others[i], &backend) == KVG_OK) printf(", %s", backend->name);
+    }
+    printf("\n");
+}
+
+int kvg_command_env(int argc, char **argv)
+{
+    if (argc == 2 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)) {
+        fputs(help_text, stdout);
+        return KVG_EXIT_PASS;
+    }
+    if (argc == 2 && strcmp(argv[1], "--ctest-resources") == 0) return list_resources();
+    if (argc != 1) return kvg_command_usage("env", "takes no argument but --ctest-resources");
+    struct utsname system;
+    printf("kvgold:    %s\n", KVG_VERSION);
+#ifdef __clang__
+    printf("compiler:  %s\n", __VERSION__);
+#else
+    printf("compiler:  gcc %s\n", __VERSION__);
+#endif
+    if (uname(&system) == 0) printf("system:    %s %s, %s\n", system.sysname, system.release, system.machine);
+    print_cpu();
+    print_gpus();
+    print_backends();
+    return KVG_EXIT_PASS;
+}

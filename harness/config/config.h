@@ -1,0 +1,47 @@
+/* Room config: it turns a JSON file into cases, and refuses what makes none.
+ *
+ *   config                 The file, its groups and the product of their axes.
+ *   config_axes            The axes that every group can have.
+ *   config_attention       The axes of op decode.
+ *   config_rope, _policy   The axes "rope" and "policy".
+ *   config_generate        The groups of op generate.
+ *
+ * The room stands below data and wrong, because a config is refused for a fill or a defect that does not exist for
+ * its problem. */
+/* Configs: a JSON file to a list of cases. docs/guide/config.md is the manual, configs/schema.json the published
+ * schema. */
+#ifndef KVG_HARNESS_CONFIG_CONFIG_H
+#define KVG_HARNESS_CONFIG_CONFIG_H
+
+#include "harness/case/case.h"
+
+enum { KVG_CONFIG_MAX_CASES = 100000 };
+
+typedef struct kvg_config {
+    const char *path;
+    const char *name;
+    uint64_t seed;
+    double slow_seconds, hang_seconds; /* watchdog budgets of one case */
+    kvg_case *cases;                   /* unique ids, in file order */
+    size_t case_count;
+    struct kvg_config_data *data;      /* owns strings and the document */
+} kvg_config;
+
+/* Reads a config. Everything is checked before anything runs: KVG_ERR_INVALID names file, JSON path and remedy; an
+ * empty selection is an error. `seed` overrides the file's if not NULL. On success close it. */
+kvg_status kvg_config_open(const char *path, const uint64_t *seed, kvg_config *out) KVG_CHECKED;
+
+/* The same from memory; relative paths in it are taken from `folder`. */
+kvg_status kvg_config_parse(const char *name, const char *text, size_t size, const char *folder,
+                            kvg_config *out) KVG_CHECKED;
+
+/* Judges another implementation: every case gets this backend and a new id; cases that become equal are one.
+ * `backend` must outlive the config. */
+kvg_status kvg_config_use_backend(kvg_config *config, const char *backend) KVG_CHECKED;
+void kvg_config_close(kvg_config *config);
+
+/* For all but `kvgold check`, which alone runs op generate: KVG_ERR_INVALID if a case is of it. */
+kvg_status kvg_config_ops_alone(const kvg_config *config) KVG_CHECKED;
+kvg_status kvg_config_open_ops(const char *path, const uint64_t *seed, kvg_config *out) KVG_CHECKED;
+
+#endif

@@ -1,0 +1,52 @@
+/* What the tensors of a case hold, and what an answer says about K and V rows, whatever the op and the layout. */
+#ifndef KVG_HARNESS_DATA_CASE_DATA_H
+#define KVG_HARNESS_DATA_CASE_DATA_H
+
+#include "harness/case/case.h"
+#include "harness/support/tensor_set.h"
+
+/* A row of q: it sees `keys` neighbours of the case's live tokens, from `first` on. */
+typedef struct kvg_case_query {
+    uint32_t sequence, number; /* row `number` of that sequence's */
+    int64_t position;          /* below 0: sees nothing */
+    size_t first;
+    uint32_t keys;
+} kvg_case_query;
+
+typedef struct kvg_case_data {
+    const kvg_case *c;
+    uint64_t seed; /* of its data */
+    const kvg_op_info *op;
+    kvg_tensor_set in;
+    kvg_tensor_set before; /* what the outputs of an op that updates in place hold before it runs; else empty */
+    kvg_problem rows;      /* the rows that the case is about, as quantise of layout rows: live tokens; mma: 0 */
+    kvg_tensor_set values; /* those rows (role VALUES): what is stored, after bias and RoPE, or should come back */
+    float tensor_scale[2];
+    int64_t *slots;        /* paged ops: the slot of each live token */
+    size_t *source;        /* paged ops: append, probe: its token; flatten: sequence * tokens + position */
+    kvg_case_query *queries; /* op decode: rows of q */
+} kvg_case_data;
+
+/* Allocates and fills; on failure, and at the end, kvg_case_data_free. */
+kvg_status kvg_case_data_make(const kvg_case *c, kvg_case_data *out) KVG_CHECKED;
+void kvg_case_data_free(kvg_case_data *data);
+
+/* Outputs of an op that updates in place: the same bytes in every set. Other ops' outputs stay as they are. */
+void kvg_case_data_prefill(const kvg_case_data *data, kvg_tensor_set *outputs);
+
+/* Rows of codes and scales: of an answer (`tensors` in the order of the op's outputs) where the op gives codes, else of
+ * the inputs. *rows is allocated here (roles CODES, SCALES). */
+kvg_status kvg_case_data_codes(const kvg_case_data *data, const kvg_tensor *tensors, kvg_tensor_set *rows) KVG_CHECKED;
+
+/* The round-trip bound (docs/spec/numerics.md section 2) of one of the case's rows x: +Inf where nothing is promised, 0
+ * where nothing may be lost. */
+void kvg_case_data_bound(const kvg_case_data *data, kvg_side side, const float *x, double *bound);
+
+/* The decoded rows that an answer stands for: codes through the reference's decoder, values as they are. *rows is
+ * allocated here (role VALUES). */
+kvg_status kvg_case_data_values(const kvg_case_data *data, const kvg_tensor *answer, kvg_tensor_set *rows) KVG_CHECKED;
+
+/* A case's problem for another op over other tokens: without what only its own op has. */
+kvg_problem kvg_case_data_other_op(const kvg_problem *p, kvg_op op, uint32_t tokens);
+
+#endif

@@ -1,0 +1,357 @@
+#include "harness/pack/golden_case.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "harness/judge/separation.h"
+#include "harness/pack/golden_parts.h"
+
+/* --- dtypes --- */
+
+static const struct {
+    kvg_dtype dtype;
+    const char *name;
+} dtypes[] = {
+    {KVG_DTYPE_U8, "U8"},   {KVG_DTYPE_F16, "F16"}, {KVG_DTYPE_BF16, "BF16"},
+    {KVG_DTYPE_F32, "F32"}, {KVG_DTYPE_I32, "I32"}, {KVG_DTYPE_I64, "I64"},
+};
+enum { DTYPES = sizeof dtypes / sizeof dtypes[0] };
+
+const char *kvg_golden_dtype(kvg_dtype dtype)
+{
+    for (size_t i = 0; i < DTYPES; i++) {
+        if (dtypes[i].dtype == dtype) return dtypes[i].name;
+    }
+    return "?";
+}
+
+kvg_status kvg_golden_dtype_find(const char *name, kvg_dtype *out)
+{
+    for (size_t i = 0; i < DTYPES; i++) {
+        if (strcmp(dtypes[i].name, name) != 0) continue;
+        *out = dtypes[i].dtype;
+        return KVG_OK;
+    }
+    return kvg_fail(KVG_ERR_NOT_FOUND, "kvgold has no tensors of dtype '%.16s'", name);
+}
+
+/* --- which tensors a case has --- */
+
+/* A tensor of a pack: one of the op's, or binary64 numbers of the shape of one. */
+typedef struct item {
+    kvg_role role;
+    kvg_side side;
+    kvg_tensor tensor; /* data NULL before the case is computed */
+    const char *suffix; /* "", ".exact", ".bound" */
+} item;
+
+static void add_roles(const kvg_case *c, const kvg_role *roles, const kvg_tensor_set *made, item *items, size_t *count)
+{
+    for (size_t i = 0; i < kvg_roles_tensors(roles); i++) {
+        item one = {.suffix = ""};
+        kvg_roles_at(roles, i, &one.role, &one.side);
+        one.tensor = kvg_problem_tensor(&c->problem, one.role, one.side);
+        if (one.tensor.bytes == 0) continue;
+        if (made) one.tensor.data = made->tensors[i].data;
+        items[(*count)++] = one;
+    }
+}
+
+static size_t prompt_items(const kvg_case *c, const kvg_golden_case *made, item items[KVG_PACK_MAX_TENSORS])
+{
+    const kvg_op_info *op = kvg_op_get(c->problem.op);
+    size_t count = 0;
+    add_roles(c, op->inputs, made ? &made->data.in : NULL, items, &count);
+    if (op->paged && c->problem.op != KVG_OP_DECODE) { /* decode writes all of its outputs */
+        add_roles(c, op->outputs, made ? &made->data.before : NULL, items, &count);
+    }
+    return count;
+}
+
+static item numbers(const kvg_case *c, kvg_role role, const char *suffix, double *data)
+{
+    item one = {role, KVG_K, kvg_problem_tensor(&c->problem, role, KVG_K), suffix};
+    one.tensor.bytes = one.tensor.bytes / kvg_dtype_bytes(one.tensor.dtype) * sizeof *data;
+    one.tensor.data = data;
+    return one;
+}
+
+static size_t expected_items(const kvg_case *c, const kvg_golden_case *made, item items[KVG_PACK_MAX_TENSORS])
+{
+    const kvg_attention_answer none = {0}, *exact = made ? &made->truth.exact : &none;
+    size_t count = 0;
+    if (c->problem.op != KVG_OP_DECODE || c->problem.profile != KVG_PROFILE_NONE) {
+        add_roles(c, kvg_op_get(c->problem.op)->outputs, made ? &made->expected : NULL, items, &count);
+    }
+    if (c->problem.op == KVG_OP_DECODE) {
+        items[count++] = numbers(c, KVG_ROLE_OUT, ".exact", exact->out);
+        items[count++] = numbers(c, KVG_ROLE_OUT, ".bound", exact->out_bound);
+        items[count++] = numbers(c, KVG_ROLE_LSE, ".exact", exact->lse);
+        items[count++] = numbers(c, KVG_ROLE_LSE, ".bound", exact->lse_bound);
+    }
+    return count;
+}
+
+/* How a side's 4-bit codes lie in their bytes: which element the high nibble of a row's first byte is. */
+static const char *packing_word(const kvg_problem *p, kvg_side side)
+{
+    if (kvg_format_get(p->storage[side].format)->element_bits != 4) return NULL;
+    const uint32_t second = kvg_reference_code_dim(p, side, 0, 1);
+    return second == 1 ? "low_first" : second == p->head_dim / 2 ? "halves" : "turbomind";
+}
+
+static kvg_pack_packing packing_of(const kvg_problem *p, const item *one)
+{
+    kvg_pack_packing packing = {{NULL}};
+    const bool pool = one->role == KVG_ROLE_DATA_POOL, joined = kvg_layout_get(p->layout)->joined;
+    if (!pool && one->role != KVG_ROLE_CODES) return packing;
+    for (int side = KVG_K; side < kvg_problem_sides(p); side++) {
+        if (side == (int)one->side || (pool && joined)) packing.side[side] = packing_word(p, (kvg_side)side);
+    }
+    return packing;
+}
+
+/* --- describing --- */
+
+static kvg_status describe_list(kvg_pack *pack, const kvg_pack_case *c, const kvg_problem *p, const item *items,
+                                size_t count, kvg_pack_tensor **out)
+{
+    *out = kvg_pack_alloc(pack, count, sizeof **out);
+    if (!*out) return KVG_ERR_MEMORY;
+    for (size_t i = 0; i < count; i++) {
+        const item *one = &items[i];
+        kvg_pack_tensor *t = &(*out)[i];
+        char name[64];
+        snprintf(name, sizeof name, "%s.%s%s", c->key, kvg_tensor_name(one->role, one->side), one->suffix);
+        t->name = kvg_pack_keep(pack, name);
+        if (!t->name) return KVG_ERR_MEMORY;
+        t->short_name = t->name + strlen(c->key) + 1;
+        t->dtype = *one->suffix ? "F64" : kvg_golden_dtype(one->tensor.dtype);
+        t->rank = one->tensor.rank;
+        memcpy(t->shape, one->tensor.shape, one->tensor.rank * sizeof t->shape[0]);
+        t->bytes = one->tensor.bytes;
+        t->packing = packing_of(p, one);
+    }
+    return KVG_OK;
+}
+
+static kvg_pack_compare compare_of(const kvg_problem *p, kvg_side side)
+{
+    if (p->op == KVG_OP_DECODE) return KVG_PACK_BOUND;
+    return p->op == KVG_OP_QUANTISE && kvg_case_by_value(&p->storage[side]) ? KVG_PACK_RULE : KVG_PACK_BITS;
+}
+
+static const kvg_pack_tensor *judge(const kvg_pack_case *c, const char *name, const char *suffix)
+{
+    char whole[64];
+    snprintf(whole, sizeof whole, "%s%s", name, suffix);
+    return kvg_pack_tensor_find(c->expected, c->expected_count, whole);
+}
+
+static kvg_status describe_answers(kvg_pack *pack, const kvg_case *c, kvg_pack_case *out)
+{
+    const kvg_problem *p = &c->problem;
+    item items[KVG_PACK_MAX_TENSORS];
+    kvg_pack_tensor *outputs;
+    size_t count = 0;
+    add_roles(c, kvg_op_get(p->op)->outputs, NULL, items, &count);
+    kvg_status s = describe_list(pack, out, p, items, count, &outputs);
+    out->answer = kvg_pack_alloc(pack, count, sizeof *out->answer);
+    if (!out->answer) return KVG_ERR_MEMORY;
+    out->answer_count = count;
+    for (size_t i = 0; i < count && !s; i++) {
+        const kvg_pack_tensor *t = &outputs[i];
+        kvg_pack_answer *a = &out->answer[i];
+        *a = (kvg_pack_answer){.name = t->name, .short_name = t->short_name, .dtype = t->dtype, .rank = t->rank,
+                               .bytes = t->bytes, .compare = compare_of(p, items[i].side)};
+        memcpy(a->shape, t->shape, sizeof a->shape);
+        if (p->profile != KVG_PROFILE_NONE) a->profile = kvg_profile_get(p->profile)->name;
+        a->expected = judge(out, t->short_name, "");
+        a->exact = judge(out, t->short_name, ".exact");
+        a->bound = judge(out, t->short_name, ".bound");
+    }
+    return s;
+}
+
+kvg_status kvg_golden_describe(kvg_pack *pack, size_t index, const kvg_case *c, kvg_pack_case *out)
+{
+    item items[KVG_PACK_MAX_TENSORS];
+    kvg_json_text text = {0};
+    char key[24];
+    snprintf(key, sizeof key, "%04zu", index);
+    out->key = kvg_pack_keep(pack, key);
+    out->id = kvg_pack_keep(pack, c->id);
+    kvg_status s = kvg_golden_case_text(c, &text);
+    if (!s) out->text = kvg_pack_keep(pack, text.text);
+    kvg_json_text_free(&text);
+    if (!s && !(out->key && out->id && out->text)) s = KVG_ERR_MEMORY;
+    if (s) return s;
+    out->layer = c->problem.paging.layer;
+    out->prompt_count = prompt_items(c, NULL, items);
+    s = describe_list(pack, out, &c->problem, items, out->prompt_count, &out->prompt);
+    if (s) return s;
+    out->expected_count = expected_items(c, NULL, items);
+    s = describe_list(pack, out, &c->problem, items, out->expected_count, &out->expected);
+    return s ? s : describe_answers(pack, c, out);
+}
+
+void kvg_golden_give_data(const kvg_golden_case *made, kvg_pack_case *out)
+{
+    item items[KVG_PACK_MAX_TENSORS];
+    for (size_t i = 0, n = prompt_items(made->c, made, items); i < n; i++) out->prompt[i].data = items[i].tensor.data;
+    for (size_t i = 0, n = expected_items(made->c, made, items); i < n; i++) {
+        out->expected[i].data = items[i].tensor.data;
+    }
+}
+
+/* --- computing --- */
+
+kvg_status kvg_golden_case_make(const kvg_case *c, kvg_golden_case *out)
+{
+    out->c = c;
+    if (c->even_queries) {
+        return kvg_fail(KVG_ERR_UNIMPLEMENTED, "%s: a pack has no key that gives every sequence the same queries: give "
+                        "queries a number", c->id);
+    }
+    out->has_data = true;
+    kvg_status s = kvg_case_data_make(c, &out->data);
+    if (!s) s = kvg_set_alloc(&c->problem, out->data.op->outputs, &out->expected);
+    if (!s) kvg_case_data_prefill(&out->data, &out->expected);
+    if (!s) s = kvg_reference_run(&c->problem, out->data.in.tensors, out->expected.tensors);
+    if (!s && c->problem.op == KVG_OP_DECODE) s = kvg_decode_truth_make(&out->data, &out->truth);
+    return s ? kvg_fail_in(s, "%s", c->id) : KVG_OK;
+}
+
+kvg_status kvg_golden_separation(const kvg_golden_case *made, kvg_pack_separation *out)
+{
+    kvg_separation separation;
+    *out = (kvg_pack_separation){0};
+    if (made->c->problem.op != KVG_OP_DECODE) return KVG_OK;
+    kvg_status s = kvg_separation_measure(&made->truth, &made->expected, &separation);
+    if (s) return kvg_fail_in(s, "%s", made->c->id);
+    if (!separation.nearest || !kvg_separation_suffices(&separation)) {
+        char text[KVG_SEPARATION_TEXT];
+        kvg_separation_text(&separation, text, sizeof text);
+        return kvg_fail(KVG_ERR_INVALID, "%s: separation %s: a pack takes no case that a wrong answer passes",
+                        made->c->id, text);
+    }
+    *out = (kvg_pack_separation){true, separation.by_bits, separation.least, separation.nearest->id};
+    return KVG_OK;
+}
+
+void kvg_golden_case_free(kvg_golden_case *c)
+{
+    if (c->has_data) {
+        kvg_decode_truth_free(&c->truth);
+        kvg_set_free(&c->expected);
+        kvg_case_data_free(&c->data);
+    }
+    kvg_config_close(&c->config);
+    *c = (kvg_golden_case){0};
+}
+
+/* --- from a pack --- */
+
+/* What a line of a pack may say: no file of this machine, and one case. */
+static kvg_status check_line(const kvg_pack *pack, const kvg_pack_case *from)
+{
+    static const char *const keys[] = {
+        "op", "format", "policy", "dialect", "layout", "dtype", "kv_heads", "head_dim", "tokens", "block_tokens",
+        "blocks", "layers", "sequences", "padding", "v_scale_swizzle", "shared_kv", "rope", "bias", "group",
+        "queries", "window", "softcap", "score_scale", "sinks", "profile", "operands", "fill", "scale",
+    };
+    char name[128];
+    kvg_json_doc *doc = NULL;
+    snprintf(name, sizeof name, "pack %s, case %s", pack->name, from->key);
+    kvg_status s = kvg_json_parse(name, from->text, strlen(from->text), &doc);
+    if (!s) s = kvg_json_check_keys(kvg_json_root(doc), keys, sizeof keys / sizeof keys[0]);
+    if (!s) {
+        kvg_json fill;
+        const char *word;
+        s = kvg_json_get(kvg_json_root(doc), "fill", &fill);
+        if (!s) s = kvg_json_string(fill, &word);
+    }
+    kvg_json_close(doc);
+    return s;
+}
+
+kvg_status kvg_golden_case_parse(const kvg_pack *pack, const kvg_pack_case *from, kvg_golden_case *out)
+{
+    kvg_json_text t = {0};
+    char name[128];
+    *out = (kvg_golden_case){0};
+    kvg_status s = check_line(pack, from);
+    if (s) return s;
+    kvg_json_add(&t, "{\"kvgold\": 1, \"name\": \"%s\", \"seed\": \"0x%" PRIx64 "\", \"cases\": [%s]}", pack->name,
+                 pack->seed, from->text);
+    s = kvg_json_text_check(&t);
+    snprintf(name, sizeof name, "pack %s, case %s", pack->name, from->key);
+    if (!s) s = kvg_config_parse(name, t.text, t.size, ".", &out->config);
+    if (!s) s = kvg_config_ops_alone(&out->config);
+    kvg_json_text_free(&t);
+    if (s) return s;
+    out->c = out->config.cases;
+    if (out->config.case_count == 1 && strcmp(out->c->id, from->id) == 0) return KVG_OK;
+    return kvg_fail(KVG_ERR_INVALID, "%s: its config line gives %zu cases, the first %s, not %s", name,
+                    out->config.case_count, out->c->id, from->id);
+}
+
+static kvg_status compare_list(const kvg_pack *pack, const kvg_pack_tensor *stored, size_t stored_count,
+                               const kvg_pack_tensor *made, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        const kvg_pack_tensor *a = i < stored_count ? &stored[i] : NULL, *b = &made[i];
+        if (!a || strcmp(a->name, b->name) != 0 || strcmp(a->dtype, b->dtype) != 0 || a->bytes != b->bytes) {
+            return kvg_fail(KVG_ERR_INVALID, "pack %s: %s stands where its case has %s", pack->name,
+                            a ? a->name : "nothing", b->name);
+        }
+        kvg_sha256_digest digest;
+        kvg_sha256_of(b->data, b->bytes, &digest);
+        if (kvg_sha256_same(&digest, &a->sha256)) continue;
+        const uint8_t *was = a->data, *is = b->data;
+        size_t at = 0;
+        while (was && at < a->bytes && was[at] == is[at]) at++;
+        if (!was || at == a->bytes) {
+            return kvg_fail(KVG_ERR_INVALID, "pack %s: %s has another SHA-256 when computed", pack->name, b->name);
+        }
+        return kvg_fail(KVG_ERR_INVALID, "pack %s: %s differs when computed: byte %zu is 0x%02x, stored 0x%02x",
+                        pack->name, b->name, at, is[at], was[at]);
+    }
+    return count == stored_count ? KVG_OK : kvg_fail(KVG_ERR_INVALID, "pack %s: has tensor %s, which its case has not",
+                                                     pack->name, stored[count].name);
+}
+
+kvg_status kvg_golden_compare(const kvg_pack *pack, const kvg_pack_case *stored, const kvg_pack_case *made)
+{
+    kvg_status s = compare_list(pack, stored->prompt, stored->prompt_count, made->prompt, made->prompt_count);
+    return s ? s : compare_list(pack, stored->expected, stored->expected_count, made->expected, made->expected_count);
+}
+
+kvg_status kvg_golden_case_open(const kvg_pack *pack, const kvg_pack_case *from, kvg_golden_case *out)
+{
+    kvg_pack *scratch = NULL;
+    kvg_pack_case made = {0};
+    kvg_status s = kvg_golden_case_parse(pack, from, out);
+    if (!s) s = kvg_golden_case_make(out->c, out);
+    if (!s) s = kvg_pack_new(&scratch);
+    if (!s) s = kvg_golden_describe(scratch, (size_t)(from - pack->cases), out->c, &made);
+    if (!s) {
+        kvg_golden_give_data(out, &made);
+        s = kvg_golden_compare(pack, from, &made);
+    }
+    kvg_pack_close(scratch);
+    return s;
+}
+
+int kvg_golden_case_output(const kvg_golden_case *c, const char *short_name)
+{
+    const kvg_role *roles = kvg_op_get(c->c->problem.op)->outputs;
+    for (size_t i = 0; i < kvg_roles_tensors(roles); i++) {
+        kvg_role role;
+        kvg_side side;
+        kvg_roles_at(roles, i, &role, &side);
+        if (strcmp(kvg_tensor_name(role, side), short_name) == 0) return (int)i;
+    }
+    return -1;
+}

@@ -1,0 +1,268 @@
+/* Merging the files of a run, and what follows from all of them. */
+#define _POSIX_C_SOURCE 200809L
+#include "harness/report/report.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "harness/report/report_data.h"
+
+const char *const kvg_report_control_names[KVG_REPORT_CONTROLS] = {"rejected", "unreached", "accepted",
+                                                                       "within", "by_bound"};
+
+kvg_status kvg_report_note(kvg_report *report, const char *format, ...)
+{
+    enum { NOTE_SIZE = 1024 };
+    char **grown = realloc(report->notes, (report->note_count + 1) * sizeof *grown);
+    if (grown) report->notes = grown;
+    char *text = malloc(NOTE_SIZE);
+    if (!grown || !text) {
+        free(text);
+        return kvg_fail(KVG_ERR_MEMORY, "no memory for the report's notes");
+    }
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, NOTE_SIZE, format, args);
+    va_end(args);
+    grown[report->note_count++] = text;
+    return KVG_OK;
+}
+
+/* --- one run from several files --- */
+
+static kvg_status check_same_run(const kvg_report_file *first, const kvg_report_file *f)
+{
+    if (strcmp(first->name, f->name) != 0) {
+        return kvg_fail(KVG_ERR_INVALID, "%s is of another config than %s: report them apart", f->path, first->path);
+    }
+    if (first->seed != f->seed) {
+        return kvg_fail(KVG_ERR_INVALID, "%s has seed 0x%" PRIx64 ", %s has 0x%" PRIx64 ": report them apart", f->path,
+                        f->seed, first->path, first->seed);
+    }
+    if (first->shard_count != f->shard_count) {
+        return kvg_fail(KVG_ERR_INVALID, "%s is one of %" PRIu64 " shards, %s one of %" PRIu64 ": report them apart",
+                        f->path, f->shard_count, first->path, first->shard_count);
+    }
+    return KVG_OK;
+}
+
+static int compare_ids(const void *a, const void *b)
+{
+    const kvg_report_case *x = a, *y = b;
+    const int order = strcmp(x->id, y->id);
+    if (order) return order;
+    if (x->finished != y->finished) return x->finished ? -1 : 1;
+    return (x->file > y->file) - (x->file < y->file);
+}
+
+/* Joins each `start` with its `case`; what then still appears twice is an error. */
+static kvg_status join_cases(kvg_report *r)
+{
+    size_t kept = 0;
+    if (r->case_count) qsort(r->cases, r->case_count, sizeof r->cases[0], compare_ids);
+    for (size_t i = 0; i < r->case_count; i++) {
+        kvg_report_case *c = &r->cases[i], *last = kept ? &r->cases[kept - 1] : NULL;
+        const bool again = last && strcmp(last->id, c->id) == 0;
+        if (again && last->finished && !c->finished && last->file == c->file && !last->started) {
+            last->started = true;
+            free(c->strings);
+        } else if (again) {
+            kvg_status s = kvg_fail(KVG_ERR_INVALID, "%s: a case appears twice (first in %s): %s",
+                                    r->files[c->file].path, r->files[last->file].path, c->id);
+            /* keep what is not joined yet, for kvg_report_close */
+            memmove(&r->cases[kept], c, (r->case_count - i) * sizeof *c);
+            r->case_count = kept + r->case_count - i;
+            return s;
+        } else {
+            r->cases[kept++] = *c;
+        }
+    }
+    r->case_count = kept;
+    return KVG_OK;
+}
+
+/* What each file says it has against what it has. */
+static kvg_status count_cases(kvg_report *r)
+{
+    for (size_t i = 0; i < r->case_count; i++) {
+        r->files[r->cases[i].file].seen++;
+        r->files[r->cases[i].file].finished += r->cases[i].finished;
+    }
+    kvg_status s = KVG_OK;
+    for (size_t i = 0; i < r->file_count && !s; i++) {
+        kvg_report_file *f = &r->files[i];
+        if (f->seen > f->cases) {
+            return kvg_fail(KVG_ERR_INVALID, "%s: announces %" PRIu64 " cases but holds %" PRIu64, f->path, f->cases,
+                            f->seen);
+        }
+        uint64_t missing = f->cases - f->seen;
+        if (f->interrupted && f->finished == f->cases) missing = 1; /* merged from shards that were not all there */
+        r->missing += missing;
+        if (f->truncated) s = kvg_report_note(r, "%s: the last line was cut short and is left out.", f->path);
+        if (!s && f->interrupted) s = kvg_report_note(r, "%s: the run was interrupted.", f->path);
+        if (!s && !f->ended) s = kvg_report_note(r, "%s: no end line: the run was killed or crashed.", f->path);
+        if (!s && f->cases > f->seen) {
+            s = kvg_report_note(r, "%s: %" PRIu64 " of %" PRIu64 " cases are missing.", f->path, f->cases - f->seen,
+                                f->cases);
+        }
+        if (!s && strcmp(f->version, r->files[0].version) != 0) {
+            s = kvg_report_note(r, "%s is of version %s, %s of %s.", f->path, f->version, r->files[0].path,
+                                r->files[0].version);
+        }
+    }
+    return s;
+}
+
+static int compare_shards(const void *a, const void *b)
+{
+    const kvg_report_file *x = *(const kvg_report_file *const *)a, *y = *(const kvg_report_file *const *)b;
+    return (x->shard > y->shard) - (x->shard < y->shard);
+}
+
+/* Adds "2, 5-9" for the shards from `first` to `last`, if there are any. */
+static void list_shards(char *list, size_t size, uint64_t first, uint64_t last)
+{
+    const size_t used = strlen(list);
+    const char *comma = used ? ", " : "";
+    if (first == last) snprintf(list + used, size - used, "%s%" PRIu64, comma, first);
+    if (first < last) snprintf(list + used, size - used, "%s%" PRIu64 "-%" PRIu64, comma, first, last);
+}
+
+static kvg_status check_shards(kvg_report *r)
+{
+    const kvg_report_file **sorted = malloc(r->file_count * sizeof *sorted);
+    if (!sorted) return kvg_fail(KVG_ERR_MEMORY, "no memory for %zu shards", r->file_count);
+    for (size_t i = 0; i < r->file_count; i++) sorted[i] = &r->files[i];
+    qsort(sorted, r->file_count, sizeof sorted[0], compare_shards);
+    const uint64_t shard_count = r->files[0].shard_count;
+    kvg_status s = KVG_OK;
+    char list[160] = "";
+    uint64_t next = 1;
+    for (size_t i = 0; i < r->file_count && !s; i++) {
+        if (sorted[i]->shard < next) {
+            s = kvg_fail(KVG_ERR_INVALID, "%s and %s are both shard %" PRIu64 "/%" PRIu64 ": cases would appear twice",
+                         sorted[i - 1]->path, sorted[i]->path, sorted[i]->shard, shard_count);
+        }
+        list_shards(list, sizeof list, next, sorted[i]->shard - 1);
+        next = sorted[i]->shard + 1;
+    }
+    list_shards(list, sizeof list, next, shard_count);
+    free(sorted);
+    r->lost_shards = s ? 0 : shard_count - r->file_count;
+    if (!r->lost_shards) return s;
+    const bool one = r->lost_shards == 1;
+    return kvg_report_note(r, "%s %s of %" PRIu64 " %s not in this report.", one ? "Shard" : "Shards", list,
+                           shard_count, one ? "is" : "are");
+}
+
+static kvg_status open_report(kvg_report *r, const char *const *paths, size_t count)
+{
+    kvg_status s = count ? KVG_OK : kvg_fail(KVG_ERR_INVALID, "a report needs at least one result file");
+    for (size_t i = 0; i < count && !s; i++) {
+        s = kvg_report_read(r, paths[i]);
+        if (!s) s = check_same_run(&r->files[0], &r->files[i]);
+    }
+    if (!s) s = check_shards(r);
+    if (!s) s = join_cases(r);
+    if (!s) s = count_cases(r);
+    return s ? s : kvg_report_summarise(r);
+}
+
+kvg_status kvg_report_open(const char *const *paths, size_t count, kvg_report **out)
+{
+    *out = NULL;
+    kvg_report *r = calloc(1, sizeof *r);
+    if (!r) return kvg_fail(KVG_ERR_MEMORY, "no memory for a report");
+    kvg_status s = open_report(r, paths, count);
+    if (s) kvg_report_close(r);
+    else *out = r;
+    return s;
+}
+
+void kvg_report_close(kvg_report *r)
+{
+    if (!r) return;
+    for (size_t i = 0; i < r->file_count; i++) {
+        free(r->files[i].path);
+        free(r->files[i].text);
+        free(r->files[i].version);
+        free(r->files[i].config);
+        free(r->files[i].name);
+    }
+    for (size_t i = 0; i < r->case_count; i++) free(r->cases[i].strings);
+    for (size_t i = 0; i < r->control_count; i++) free(r->controls[i]);
+    for (size_t i = 0; i < r->note_count; i++) free(r->notes[i]);
+    free(r->files);
+    free(r->cases);
+    free(r->groups);
+    free(r->layouts);
+    free(r->modes);
+    free(r->notes);
+    free(r);
+}
+
+int kvg_report_exit_code(const kvg_report *r)
+{
+    enum { PASSED = 0, FAILED = 1, SKIPPED = 77 };
+    if (r->failing || r->unfinished || r->missing || r->lost_shards) return FAILED;
+    return r->verdicts[KVG_VERDICT_PASS] ? PASSED : SKIPPED;
+}
+
+void kvg_report_count_line(const kvg_report *r, char *out, size_t size)
+{
+    const uint64_t skipped = r->verdicts[KVG_VERDICT_SKIP];
+    const int n = snprintf(out, size, "%" PRIu64 " passed, %" PRIu64 " failed", r->verdicts[KVG_VERDICT_PASS],
+                           r->failing + r->unfinished + r->missing);
+    if (skipped) snprintf(out + n, size - (size_t)n, ", %" PRIu64 " skipped", skipped);
+}
+
+/* --- the merged file --- */
+
+static void write_json_string(FILE *out, const char *text)
+{
+    putc('"', out);
+    for (; *text; text++) {
+        const unsigned char c = (unsigned char)*text;
+        if (c < 0x20 || c == 0x7f) {
+            fprintf(out, "\\u%04x", (unsigned)c);
+        } else {
+            if (c == '"' || c == '\\') putc('\\', out);
+            putc(c, out);
+        }
+    }
+    putc('"', out);
+}
+
+/* Unfinished cases keep their start line, and a run with holes ends as interrupted: a merged file never looks better
+ * than its parts. */
+static void write_merged(const kvg_report *r, FILE *out)
+{
+    uint64_t announced = 0;
+    for (size_t i = 0; i < r->file_count; i++) announced += r->files[i].cases;
+    fputs("{\"type\":\"run\",\"kvgold\":1,\"version\":", out);
+    write_json_string(out, r->files[0].version);
+    fputs(",\"config\":", out);
+    write_json_string(out, r->files[0].config);
+    fputs(",\"name\":", out);
+    write_json_string(out, r->files[0].name);
+    fprintf(out, ",\"seed\":\"0x%" PRIx64 "\",\"shard\":\"1/1\",\"cases\":%" PRIu64 "}\n", r->files[0].seed, announced);
+    for (size_t i = 0; i < r->case_count; i++) {
+        fwrite(r->cases[i].line, 1, r->cases[i].line_size, out);
+        putc('\n', out);
+    }
+    fprintf(out, "{\"type\":\"end\",\"interrupted\":%s,\"seconds\":%.9g",
+            r->missing || r->lost_shards ? "true" : "false", r->seconds);
+    for (int i = 0; i < KVG_VERDICT_COUNT; i++) {
+        if (r->verdicts[i]) fprintf(out, ",\"%s\":%" PRIu64, kvg_verdict_name((kvg_verdict)i), r->verdicts[i]);
+    }
+    fputs("}\n", out);
+}
+
+kvg_status kvg_report_merge(const kvg_report *report, const char *path)
+{
+    return kvg_report_write(report, path, write_merged);
+}

@@ -1,0 +1,200 @@
+/* What the parts of a report share; private to harness/report. */
+#ifndef KVG_HARNESS_REPORT_REPORT_DATA_H
+#define KVG_HARNESS_REPORT_REPORT_DATA_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "core/problem.h"
+#include "core/verdict.h"
+#include "harness/report/report.h"
+#include "harness/report/report_decode.h"
+#include "harness/report/report_quality.h"
+
+enum { KVG_REPORT_MAX_CONTROLS = 64, KVG_REPORT_CODES = 256 };
+
+typedef enum kvg_report_control {
+    KVG_REPORT_REJECTED,
+    KVG_REPORT_UNREACHED,
+    KVG_REPORT_ACCEPTED,
+    KVG_REPORT_WITHIN,   /* changed the answer by less than the bound of op decode */
+    KVG_REPORT_BY_BOUND, /* of the rejected, those that the round-trip bound alone rejects */
+    KVG_REPORT_CONTROLS
+} kvg_report_control;
+
+extern const char *const kvg_report_control_names[KVG_REPORT_CONTROLS];
+
+/* Round trip of one side; absent where nothing was judged. */
+typedef struct kvg_report_trip {
+    bool present;
+    uint64_t elements;
+    double relative_l2, sqnr_db, gain, worst_ratio;
+} kvg_report_trip;
+
+/* Separation of a case of op decode: harness/judge/separation.h. */
+typedef struct kvg_report_separation {
+    bool measured, by_bits;
+    double least;     /* +Inf where no defect is reached */
+    char nearest[48]; /* "" likewise */
+    uint64_t reached;
+} kvg_report_separation;
+
+typedef struct kvg_report_reach {
+    uint64_t codes_of; /* 0: absent */
+    uint64_t ties, saturations, zero_blocks, negative_zeros, subnormals, specials, scale_underflows;
+    uint8_t code_set[KVG_REPORT_CODES / 8], scale_set[KVG_REPORT_CODES / 8];
+} kvg_report_reach;
+
+typedef struct kvg_report_case {
+    const char *id, *detail, *repro, *impl; /* all in `strings` */
+    const char *op, *storage, *layout, *fill; /* words of the id: "append", "nvfp4.canonical", "turbomind" without what
+                                               * follows it, "capture:layers.3.k,layers.3.v" */
+    const char *mode; /* "fp4_mx", "none (fell back from fp4_nv: ...)"; "" where no policy chose it */
+    bool fell_back;
+    char *strings;
+    uint32_t head_dim; /* 0 if the id does not tell */
+    bool started;      /* has a `start` line */
+    bool finished;     /* has a `case` line; without one the fields below are 0 */
+    bool slow;
+    kvg_verdict verdict;
+    double milliseconds;
+    uint64_t compared, mismatched, steps;
+    kvg_report_trip trip[2];
+    kvg_report_decode decode;
+    kvg_report_quality quality; /* op generate */
+    size_t relations;           /* that held */
+    kvg_report_separation separation;
+    kvg_report_reach reach;
+    uint64_t controls[KVG_REPORT_CONTROLS]; /* bit i: the report's control i */
+    const char *line;                       /* its text in the file, for the merged one */
+    size_t line_size, file;                 /* file: index of the one it stands in */
+} kvg_report_case;
+
+typedef struct kvg_report_file {
+    char *path, *text;
+    char *version, *config, *name;
+    uint64_t seed;
+    uint64_t shard, shard_count; /* shard counts from 1 */
+    uint64_t cases;              /* announced */
+    uint64_t seen, finished;     /* at least started; finished */
+    size_t size;
+    bool truncated, ended, interrupted;
+    double seconds;
+} kvg_report_file;
+
+/* All cases of one format and dialect. Statistics are NAN where there is nothing to take them from. */
+typedef struct kvg_report_group {
+    const char *storage;
+    double bits; /* per stored element, scales included; NAN for unknown formats */
+    bool canonical;
+    size_t first, count; /* its cases, neighbours in kvg_report.cases */
+    size_t passed, failed, skipped;
+    uint64_t compared, mismatched;
+    kvg_report_reach reach; /* of all cases together */
+    const char *data;       /* the fill that relative_l2, sqnr_db and gain_error come from */
+    double relative_l2[2], sqnr_db[2]; /* medians */
+    double gain_error[2];              /* largest |gain - 1| */
+    double worst_ratio;                /* of K and V, all fills */
+    uint64_t controls[KVG_REPORT_CONTROLS][KVG_REPORT_MAX_CONTROLS];
+} kvg_report_group;
+
+/* All cases that share two words, or a mode. */
+typedef struct kvg_report_tally {
+    const kvg_report_case *first; /* one of them: it has the words */
+    size_t count, passed, failed;
+    uint64_t compared, mismatched;
+} kvg_report_tally;
+
+struct kvg_report {
+    kvg_report_file *files; /* by shard */
+    size_t file_count;
+    kvg_report_case *cases; /* by format, dialect and id */
+    size_t case_count, case_capacity;
+    kvg_report_group *groups;
+    size_t group_count;
+    kvg_report_tally *layouts; /* by layout and op, in the order of their tables */
+    size_t layout_count;
+    kvg_report_tally *modes; /* by mode; cases without one are in none */
+    size_t mode_count, without_mode; /* cases that name their format: no policy */
+    char *controls[KVG_REPORT_MAX_CONTROLS]; /* names, as they came */
+    char **notes; /* what the reader must know about the files: one sentence each */
+    size_t control_count, note_count;
+    uint64_t verdicts[KVG_VERDICT_COUNT];
+    /* Finished cases with a failing verdict; cases started only; cases never heard of; files not given. */
+    uint64_t failing, unfinished, missing, lost_shards;
+    uint64_t compared, mismatched;
+    uint64_t control_totals[KVG_REPORT_CONTROLS];
+    double seconds; /* of all shards together */
+};
+
+/* Appends the file's run and cases, as they stand. */
+kvg_status kvg_report_read(kvg_report *report, const char *path) KVG_CHECKED;
+
+kvg_status kvg_report_note(kvg_report *report, const char *format, ...) KVG_CHECKED KVG_PRINTF(2, 3);
+
+/* Sorts the cases and fills groups and totals. */
+kvg_status kvg_report_summarise(kvg_report *report) KVG_CHECKED;
+
+/* "PASS", ..., or "UNFINISHED". */
+const char *kvg_report_status_name(const kvg_report_case *c);
+bool kvg_report_case_fails(const kvg_report_case *c); /* also true for unfinished ones */
+
+/* True for "capture" and "capture:...". */
+bool kvg_report_has_fill(const kvg_report_case *c, const char *fill);
+
+/* Sorts `values` and returns their median; NAN for none. */
+double kvg_report_median(double *values, size_t count);
+unsigned kvg_report_bits_set(const uint8_t set[KVG_REPORT_CODES / 8]);
+bool kvg_report_bit(const uint8_t set[KVG_REPORT_CODES / 8], unsigned code);
+void kvg_report_format_bytes(uint64_t bytes, char *out, size_t size); /* "73.7 kB" */
+
+/* One line: "540 passed, 0 failed, 2 skipped". Cases that never finished or are missing count as failed. */
+void kvg_report_count_line(const kvg_report *report, char *out, size_t size);
+
+/* The columns of the summary, for every output. */
+typedef struct kvg_report_column {
+    const char *title;   /* short, for the terminal */
+    const char *heading; /* for the page */
+    unsigned importance; /* the least important ones go first where there is no room */
+    void (*cell)(const kvg_report_group *group, char *out, size_t size);
+    bool (*is_bad)(const kvg_report_group *group); /* NULL: never */
+} kvg_report_column;
+
+extern const kvg_report_column kvg_report_columns[];
+extern const size_t kvg_report_column_count;
+
+/* A plot of the page: `script` writes gnuplot's commands; false: the report has nothing to plot. Text from result files
+ * reaches gnuplot as kvg_report_label alone, in single quotes. */
+typedef struct kvg_report_plot {
+    const char *title, *caption;
+    bool (*script)(const kvg_report *report, FILE *out);
+} kvg_report_plot;
+
+/* Text that is harmless in a gnuplot script: letters, digits and ._+- are kept, the rest becomes '?'. */
+typedef struct kvg_report_label_text {
+    char text[64];
+} kvg_report_label_text;
+
+kvg_report_label_text kvg_report_label(const char *text, size_t length);
+
+extern const kvg_report_plot kvg_report_plots[];
+extern const size_t kvg_report_plot_count;
+
+/* The plot as an <svg> element that can stand in a page beside others (`number` makes its ids unique), to be freed;
+ * NULL if there is nothing to plot. KVG_ERR_IO says why gnuplot did not draw it. */
+kvg_status kvg_report_draw(const kvg_report *report, const kvg_report_plot *plot, int number, char **svg) KVG_CHECKED;
+
+/* Writes a file whole or not at all: `write` fills a temporary file beside it, which then takes the name. What is no
+ * regular file (/dev/stdout) is written in place. */
+kvg_status kvg_report_write(const kvg_report *report, const char *path,
+                            void (*write)(const kvg_report *report, FILE *out)) KVG_CHECKED;
+
+/* Text for HTML and XML, elements and attributes alike: markup is escaped, what XML cannot hold becomes U+FFFD. */
+void kvg_report_escape(FILE *out, const char *text);
+
+/* Text for a terminal: control bytes become '?', so that a result file cannot steer it. */
+void kvg_report_plain(FILE *out, const char *text);
+
+#endif

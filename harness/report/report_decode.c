@@ -1,0 +1,102 @@
+/* Accuracy of op decode, in words. */
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+
+#include "harness/report/report_data.h"
+
+typedef double decode_figure(const kvg_report_decode *a);
+
+static double worst_of(const kvg_report_decode *a) { return a->worst_ratio; }
+static double lse_of(const kvg_report_decode *a) { return a->lse_ratio; }
+static double codec_of(const kvg_report_decode *a) { return a->codec_ratio; }
+static double probe_of(const kvg_report_decode *a) { return a->probe_ratio; }
+static double median_of(const kvg_report_decode *a) { return a->median_ratio; }
+static double l2_of(const kvg_report_decode *a) { return a->relative_l2; }
+static double codec_l2_of(const kvg_report_decode *a) { return a->codec_l2; }
+
+static bool belongs(const kvg_report_decode *a, bool bits)
+{
+    return a->elements && a->bits == bits;
+}
+
+/* The largest of the cases; NAN where none has it. */
+static double largest(const kvg_report_case *cases, size_t count, bool bits, decode_figure *figure)
+{
+    double most = NAN;
+    for (size_t i = 0; i < count; i++) {
+        if (belongs(&cases[i].decode, bits) && !(figure(&cases[i].decode) <= most) && !isnan(figure(&cases[i].decode)))
+            most = figure(&cases[i].decode);
+    }
+    return most;
+}
+
+static double median(const kvg_report_case *cases, size_t count, bool bits, decode_figure *figure, double *scratch)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < count; i++) {
+        const kvg_report_decode *a = &cases[i].decode;
+        if (belongs(a, bits) && !isnan(figure(a))) scratch[n++] = figure(a);
+    }
+    return kvg_report_median(scratch, n);
+}
+
+void kvg_report_decode_line(const kvg_report_case *cases, size_t count, bool bits, char *out, size_t size)
+{
+    uint64_t elements = 0, unpromised = 0;
+    double *scratch = malloc((count + 1) * sizeof *scratch);
+    out[0] = '\0';
+    for (size_t i = 0; i < count; i++) {
+        if (!belongs(&cases[i].decode, bits)) continue;
+        elements += cases[i].decode.elements;
+        unpromised += cases[i].decode.unpromised;
+    }
+    if (!elements || !scratch) {
+        free(scratch);
+        return;
+    }
+    const double codec = largest(cases, count, bits, codec_of), probe = largest(cases, count, bits, probe_of);
+    const double worst = largest(cases, count, bits, worst_of), middle = median(cases, count, bits, median_of, scratch);
+    int n = snprintf(out, size, "%s: error/bound %.3g, median %.2g, LSE %.3g, rel. L2 %.2g; %" PRIu64 " of %" PRIu64
+                     " numbers without a bound", bits ? "bits of a profile" : "exact", worst, middle,
+                     largest(cases, count, bits, lse_of), median(cases, count, bits, l2_of, scratch), unpromised,
+                     elements);
+    if (!isnan(codec) && n > 0 && (size_t)n < size) {
+        n += snprintf(out + n, size - (size_t)n, "; codec %.3g of its bound, rel. L2 %.2g", codec,
+                      median(cases, count, bits, codec_l2_of, scratch));
+    }
+    if (!isnan(probe) && n > 0 && (size_t)n < size) snprintf(out + n, size - (size_t)n, "; probes %.3g", probe);
+    free(scratch);
+}
+
+void kvg_report_separation_line(const kvg_report_case *cases, size_t count, char *out, size_t size)
+{
+    const kvg_report_case *least = NULL;
+    size_t measured = 0, by_bits = 0;
+    int n = 0;
+    for (size_t i = 0; i < count; i++) {
+        const kvg_report_separation *s = &cases[i].separation;
+        measured += s->measured;
+        by_bits += s->measured && s->by_bits;
+        if (!s->measured || s->by_bits || !s->nearest[0]) continue;
+        if (!least || s->least < least->separation.least) least = &cases[i];
+    }
+    out[0] = '\0';
+    if (!measured) return;
+    n = snprintf(out, size, "%zu case%s; %zu by bits", measured, measured == 1 ? "" : "s", by_bits);
+    if (least && n > 0 && (size_t)n < size) {
+        snprintf(out + n, size - (size_t)n, "; least of the others %.2g (%s) in %s", least->separation.least,
+                 least->separation.nearest, least->id);
+    }
+}
+
+void kvg_report_relations_line(const kvg_report_case *cases, size_t count, char *out, size_t size)
+{
+    size_t held = 0, asked = 0;
+    for (size_t i = 0; i < count; i++) {
+        held += cases[i].relations;
+        asked += cases[i].relations > 0;
+    }
+    out[0] = '\0';
+    if (asked) snprintf(out, size, "%zu held in %zu case%s", held, asked, asked == 1 ? "" : "s");
+}

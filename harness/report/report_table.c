@@ -1,0 +1,216 @@
+/* The table for people. */
+#include <inttypes.h>
+#include <string.h>
+
+#include "harness/report/report_data.h"
+#include "harness/report/report_unclaimed.h"
+
+enum { CELL_SIZE = 512, MAX_COLUMNS = 32, GAP = 2 };
+
+/* --- cases that did not pass --- */
+
+static void print_case(FILE *out, const kvg_report_case *c)
+{
+    fprintf(out, "%-13s ", kvg_report_status_name(c));
+    kvg_report_plain(out, c->id);
+    if (c->detail[0]) {
+        fputs("\n    ", out);
+        kvg_report_plain(out, c->detail);
+    }
+    if (c->mode[0]) {
+        fputs("\n    mode: ", out);
+        kvg_report_plain(out, c->mode);
+    }
+    if (c->repro[0]) {
+        fputs("\n    ", out);
+        kvg_report_plain(out, c->repro);
+    }
+    putc('\n', out);
+}
+
+/* Those that fail first, then those that were skipped. */
+static void print_cases(const kvg_report *r, FILE *out)
+{
+    enum { LIMIT = 20 };
+    size_t count = 0;
+    for (int fails = 1; fails >= 0; fails--) {
+        for (size_t i = 0; i < r->case_count; i++) {
+            const kvg_report_case *c = &r->cases[i];
+            if (kvg_report_case_fails(c) != (fails == 1) || (c->finished && c->verdict == KVG_VERDICT_PASS)) continue;
+            if (count++ < LIMIT) print_case(out, c);
+        }
+    }
+    if (count > LIMIT) fprintf(out, "and %zu more\n", count - LIMIT);
+    if (count) putc('\n', out);
+}
+
+/* --- formats --- */
+
+static size_t print_width(const char *cell)
+{
+    size_t width = 0;
+    for (; *cell; cell++) width += ((unsigned char)*cell & 0xc0) != 0x80;
+    return width;
+}
+
+static void print_cell(FILE *out, const char *cell, size_t width, bool left)
+{
+    const size_t padding = width > print_width(cell) ? width - print_width(cell) : 0;
+    if (!left) fprintf(out, "%*s", (int)padding, "");
+    kvg_report_plain(out, cell);
+    if (left) fprintf(out, "%*s", (int)padding, "");
+}
+
+/* Drops the least important columns until the rest fits: widths become 0. */
+static void fit(size_t widths[MAX_COLUMNS], size_t width)
+{
+    for (;;) {
+        size_t total = 0, least = 0;
+        for (size_t i = 0; i < kvg_report_column_count; i++) {
+            if (!widths[i]) continue;
+            total += widths[i] + GAP;
+            if (kvg_report_columns[i].importance < kvg_report_columns[least].importance) least = i;
+        }
+        if (total <= width + GAP || least == 0) return;
+        for (size_t i = 0; i < kvg_report_column_count; i++) { /* K and V go together */
+            if (kvg_report_columns[i].importance == kvg_report_columns[least].importance) widths[i] = 0;
+        }
+    }
+}
+
+static void print_groups(const kvg_report *r, FILE *out, size_t width)
+{
+    char cell[CELL_SIZE];
+    size_t widths[MAX_COLUMNS];
+    for (size_t i = 0; i < kvg_report_column_count; i++) {
+        widths[i] = print_width(kvg_report_columns[i].title);
+        for (size_t g = 0; g < r->group_count; g++) {
+            kvg_report_columns[i].cell(&r->groups[g], cell, sizeof cell);
+            if (print_width(cell) > widths[i]) widths[i] = print_width(cell);
+        }
+    }
+    fit(widths, width);
+    for (size_t row = 0; row < r->group_count + 1; row++) {
+        for (size_t i = 0; i < kvg_report_column_count; i++) {
+            if (!widths[i]) continue;
+            snprintf(cell, sizeof cell, "%s", kvg_report_columns[i].title);
+            if (row) kvg_report_columns[i].cell(&r->groups[row - 1], cell, sizeof cell);
+            if (i) fprintf(out, "%*s", GAP, "");
+            print_cell(out, cell, widths[i], i == 0);
+        }
+        putc('\n', out);
+    }
+}
+
+/* --- layouts and ops --- */
+
+enum { LAYOUT_COLUMNS = 6 };
+
+static void print_layout_row(FILE *out, const char *const cells[LAYOUT_COLUMNS], const size_t widths[LAYOUT_COLUMNS])
+{
+    for (size_t i = 0; i < LAYOUT_COLUMNS; i++) {
+        if (i) fprintf(out, "%*s", GAP, "");
+        print_cell(out, cells[i], widths[i], i < 2);
+    }
+    putc('\n', out);
+}
+
+static void print_layouts(const kvg_report *r, FILE *out)
+{
+    static const char *const titles[LAYOUT_COLUMNS] = {"layout", "op", "cases", "passed", "bytes", "wrong"};
+    size_t widths[LAYOUT_COLUMNS] = {6, 2, 7, 7, 7, 7};
+    for (size_t i = 0; i < r->layout_count; i++) {
+        const kvg_report_case *c = r->layouts[i].first;
+        if (print_width(c->layout) > widths[0]) widths[0] = print_width(c->layout);
+        if (print_width(c->op) > widths[1]) widths[1] = print_width(c->op);
+    }
+    print_layout_row(out, titles, widths);
+    for (size_t i = 0; i < r->layout_count; i++) {
+        const kvg_report_tally *t = &r->layouts[i];
+        char count[24], passed[24], bytes[24], wrong[24];
+        snprintf(count, sizeof count, "%zu", t->count);
+        snprintf(passed, sizeof passed, "%zu", t->passed);
+        kvg_report_format_bytes(t->compared, bytes, sizeof bytes);
+        snprintf(wrong, sizeof wrong, "%" PRIu64, t->mismatched);
+        print_layout_row(out, (const char *const[]){t->first->layout, t->first->op, count, passed, bytes, wrong},
+                         widths);
+    }
+}
+
+/* --- totals --- */
+
+static void print_verdicts(const kvg_report *r, FILE *out)
+{
+    const char *separator = "";
+    fputs("cases      ", out);
+    for (int v = 0; v < KVG_VERDICT_COUNT; v++) {
+        if (!r->verdicts[v]) continue;
+        fprintf(out, "%s%" PRIu64 " %s", separator, r->verdicts[v], kvg_verdict_name((kvg_verdict)v));
+        separator = ", ";
+    }
+    if (r->unfinished) fprintf(out, "%s%" PRIu64 " UNFINISHED", separator, r->unfinished);
+    if (!r->case_count) fputs("none", out);
+    if (r->missing) fprintf(out, " (%" PRIu64 " missing)", r->missing);
+    putc('\n', out);
+}
+
+static void print_totals(const kvg_report *r, FILE *out)
+{
+    char bytes[32], counts[128], decode[KVG_REPORT_LINE_SIZE];
+    print_verdicts(r, out);
+    kvg_report_format_bytes(r->compared, bytes, sizeof bytes);
+    fprintf(out, "compared   %s (%" PRIu64 " bytes), %" PRIu64 " mismatched\n", bytes, r->compared, r->mismatched);
+    fputs("controls   ", out);
+    for (size_t k = 0; k < KVG_REPORT_CONTROLS; k++) {
+        if (k == KVG_REPORT_BY_BOUND) continue;
+        fprintf(out, "%s%" PRIu64 " %s", k ? ", " : "", r->control_totals[k], kvg_report_control_names[k]);
+    }
+    fprintf(out, "; %" PRIu64 " of the rejected fail the round-trip bound too", r->control_totals[KVG_REPORT_BY_BOUND]);
+    putc('\n', out);
+    for (int bits = 0; bits < 2; bits++) {
+        kvg_report_decode_line(r->cases, r->case_count, bits, decode, sizeof decode);
+        if (decode[0]) fprintf(out, "decode     %s\n", decode);
+    }
+    kvg_report_separation_line(r->cases, r->case_count, decode, sizeof decode);
+    if (decode[0]) fprintf(out, "separation %s\n", decode);
+    kvg_report_relations_line(r->cases, r->case_count, decode, sizeof decode);
+    if (decode[0]) fprintf(out, "relations  %s\n", decode);
+    kvg_report_unclaimed_line(r, decode, sizeof decode);
+    if (decode[0]) {
+        fputs("unclaimed  ", out);
+        kvg_report_plain(out, decode);
+        putc('\n', out);
+    }
+    fprintf(out, "time       %.1f s", r->seconds);
+    if (r->file_count > 1) fprintf(out, " in %zu shards together", r->file_count);
+    putc('\n', out);
+    for (size_t i = 0; i < r->mode_count; i++) {
+        fprintf(out, "mode       %zu case%s: ", r->modes[i].count, r->modes[i].count == 1 ? "" : "s");
+        kvg_report_plain(out, r->modes[i].first->mode);
+        putc('\n', out);
+    }
+    if (r->without_mode) {
+        fprintf(out, "policy     off: %zu case%s by name of format\n", r->without_mode,
+                r->without_mode == 1 ? "" : "s");
+    }
+    for (size_t i = 0; i < r->note_count; i++) {
+        fputs("note       ", out);
+        kvg_report_plain(out, r->notes[i]);
+        putc('\n', out);
+    }
+    kvg_report_count_line(r, counts, sizeof counts);
+    fprintf(out, "%s\n", counts);
+}
+
+void kvg_report_table(const kvg_report *report, FILE *out, unsigned width)
+{
+    print_cases(report, out);
+    if (report->group_count) {
+        print_groups(report, out, width ? width : 120);
+        putc('\n', out);
+        print_layouts(report, out);
+        putc('\n', out);
+    }
+    kvg_report_quality_print(report, out);
+    print_totals(report, out);
+}

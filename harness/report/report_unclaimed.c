@@ -1,0 +1,53 @@
+/* Cases that the candidate does not claim to do, by what it does not claim. */
+#include "harness/report/report_unclaimed.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "harness/case/result.h"
+
+/* What a case was skipped for; NULL: it was run, or skipped for something else. */
+static const char *unclaimed(const kvg_report_case *c)
+{
+    const size_t length = strlen(KVG_UNCLAIMED);
+    if (!c->finished || c->verdict != KVG_VERDICT_SKIP || strncmp(c->detail, KVG_UNCLAIMED, length) != 0) return NULL;
+    return c->detail + length;
+}
+
+static size_t count_of(const kvg_report *r, const char *why)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < r->case_count; i++) {
+        const char *other = unclaimed(&r->cases[i]);
+        if (other) count += !why || strcmp(why, other) == 0;
+    }
+    return count;
+}
+
+static bool is_first(const kvg_report *r, size_t index, const char *why)
+{
+    for (size_t i = 0; i < index; i++) {
+        const char *other = unclaimed(&r->cases[i]);
+        if (other && strcmp(why, other) == 0) return false;
+    }
+    return true;
+}
+
+void kvg_report_unclaimed_line(const kvg_report *r, char *out, size_t size)
+{
+    const size_t all = count_of(r, NULL);
+    out[0] = 0;
+    if (all == 0) return;
+    size_t used = (size_t)snprintf(out, size, "%zu case%s", all, all == 1 ? "" : "s");
+    const char *separator = ": ";
+    for (size_t i = 0; i < r->case_count; i++) {
+        const char *why = unclaimed(&r->cases[i]);
+        if (!why || !is_first(r, i, why)) continue;
+        if (used + strlen(why) + 40 > size) {
+            snprintf(out + used, size - used, ", and others");
+            return;
+        }
+        used += (size_t)snprintf(out + used, size - used, "%s%s %zu", separator, why, count_of(r, why));
+        separator = ", ";
+    }
+}

@@ -1,0 +1,11 @@
+/* Private to harness/report. */
+#ifndef KVG_HARNESS_REPORT_REPORT_UNCLAIMED_H
+#define KVG_HARNESS_REPORT_REPORT_UNCLAIMED_H
+
+#include "harness/report/report_data.h"
+
+/* What was skipped because the candidate does not claim to do it: "12 cases: layout hnd 8, format int4.canonical 4"; ""
+ * where nothing was. */
+void kvg_report_unclaimed_line(const kvg_report *report, char *out, size_t size);
+
+#endif

@@ -1,0 +1,346 @@
+#include "harness/candidate/backends.h"
+#include "harness/run/capabilities.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "golden/golden.h"
+
+struct kvg_capabilities {
+    kvg_json_doc *doc;
+    kvg_json claims;
+    char path[]; /* of the file */
+};
+
+/* What a case asks for on one axis, as words: all of them must be among a claim's. */
+enum { MAX_WORDS = 16, WORD_SIZE = 160 };
+typedef struct words {
+    size_t count;
+    char text[MAX_WORDS][WORD_SIZE];
+} words;
+
+static void add(words *w, const char *format, const char *name)
+{
+    snprintf(w->text[w->count++], WORD_SIZE, format, name);
+}
+
+static void add_number(words *w, uint32_t number)
+{
+    snprintf(w->text[w->count++], WORD_SIZE, "%u", number);
+}
+
+/* --- axes --- */
+
+static void op_words(const kvg_case *c, uint32_t sm, words *w)
+{
+    (void)sm;
+    add(w, "%s", kvg_op_get(c->problem.op)->name);
+}
+
+static void format_words(const kvg_case *c, uint32_t sm, words *w)
+{
+    (void)sm;
+    for (int side = KVG_K; side <= KVG_V; side++) {
+        const kvg_storage *s = &c->problem.storage[side];
+        snprintf(w->text[w->count++], WORD_SIZE, "%s.%s", kvg_format_get(s->format)->name, s->dialect);
+    }
+}
+
+static void layout_words(const kvg_case *c, uint32_t sm, words *w)
+{
+    (void)sm;
+    add(w, "%s", kvg_layout_get(c->problem.layout)->name);
+}
+
+static void dtype_words(const kvg_case *c, uint32_t sm, words *w)
+{
+    (void)sm;
+    add(w, "%s", kvg_dtype_name(c->problem.dtype));
+}
+
+static void head_dim_words(const kvg_case *c, uint32_t sm, words *w)
+{
+    (void)sm;
+    if (c->problem.op != KVG_OP_MMA) add_number(w, c->problem.head_dim);
+}
+
+static void profile_words(const kvg_case *c, uint32_t sm, words *w)
+{
+    const kvg_profile profile = c->problem.profile;
+    (void)sm;
+    if (c->problem.op != KVG_OP_DECODE && c->problem.op != KVG_OP_MMA) return;
+    add(w, "%s", profile == KVG_PROFILE_NONE ? "exact" : kvg_profile_get(profile)->name);
+}
+
+static void sm_words(const kvg_case *c, uint32_t sm, words *w)
+{
+    (void)c;
+    add_number(w, sm);
+}
+
+static const char *const feature_names[] = {"window", "sinks", "softcap", "score_scale", "queries", "gqa", "mla",
+                                            "lse", "rope", "bias", "padding", "v_scale_swizzle"};
+enum { FEATURES = sizeof feature_names / sizeof feature_names[0] };
+
+static void feature_words(const kvg_case *c, uint32_t sm, words *w)
+{
+    const kvg_problem *p = &c->problem;
+    const kvg_attention *a = &p->attention;
+    const kvg_paging *g = &p->paging;
+    const bool decode = p->op == KVG_OP_DECODE, asked[FEATURES] = {
+        a->window != 0, a->sinks, a->softcap > 0, a->scale > 0, c->queries > 1,
+        decode && a->query_heads != p->kv_heads, g->shared_kv, decode, p->rope.dims != 0, p->bias,
+        g->row_padding || g->data_padding || g->scale_padding, g->v_scale_swizzle,
+    };
+    (void)sm;
+    for (size_t i = 0; i < FEATURES; i++) {
+        if (asked[i]) add(w, "%s", feature_names[i]);
+    }
+}
+
+/* --- values in the file --- */
+
+static kvg_status check_op(kvg_json value)
+{
+    const char *name;
+    kvg_op op;
+    kvg_status s = kvg_json_string(value, &name);
+    return s ? s : kvg_json_locate(value, kvg_op_find(name, &op));
+}
+
+/* "nvfp4": all of its dialects; "nvfp4.vllm": one. */
+static kvg_status check_format(kvg_json value)
+{
+    const char *name;
+    char format_name[64];
+    kvg_format format = KVG_FORMAT_NONE;
+    size_t index;
+    kvg_status s = kvg_json_string(value, &name);
+    if (s) return s;
+    const char *dot = strchr(name, '.');
+    snprintf(format_name, sizeof format_name, "%.*s", dot ? (int)(dot - name) : (int)strlen(name), name);
+    s = kvg_json_locate(value, kvg_format_find(format_name, &format));
+    return s || !dot ? s : kvg_json_locate(value, kvg_reference_dialect_find(format, dot + 1, &index));
+}
+
+static kvg_status check_layout(kvg_json value)
+{
+    const char *name;
+    kvg_layout layout;
+    kvg_status s = kvg_json_string(value, &name);
+    return s ? s : kvg_json_locate(value, kvg_layout_find(name, &layout));
+}
+
+static kvg_status check_dtype(kvg_json value)
+{
+    const char *name;
+    kvg_dtype dtype = KVG_DTYPE_U8;
+    kvg_status s = kvg_json_string(value, &name);
+    if (!s) s = kvg_json_locate(value, kvg_dtype_find(name, &dtype));
+    if (s || dtype == KVG_DTYPE_F16 || dtype == KVG_DTYPE_BF16 || dtype == KVG_DTYPE_F32) return s;
+    return kvg_json_fail(value, "no model type '%s': f16, bf16, f32", name);
+}
+
+static kvg_status check_head_dim(kvg_json value)
+{
+    uint64_t number;
+    return kvg_json_u64(value, 1, KVG_MAX_HEAD_DIM, &number);
+}
+
+static kvg_status check_profile(kvg_json value)
+{
+    const char *name;
+    kvg_profile profile;
+    kvg_status s = kvg_json_string(value, &name);
+    return s || strcmp(name, "exact") == 0 ? s : kvg_json_locate(value, kvg_profile_find(name, &profile));
+}
+
+static kvg_status check_sm(kvg_json value)
+{
+    uint64_t number;
+    return kvg_json_u64(value, 1, 999, &number);
+}
+
+static kvg_status check_feature(kvg_json value)
+{
+    const char *name;
+    kvg_status s = kvg_json_string(value, &name);
+    if (s) return s;
+    for (size_t i = 0; i < FEATURES; i++) {
+        if (strcmp(name, feature_names[i]) == 0) return KVG_OK;
+    }
+    return kvg_json_fail_name(value, "feature", name, feature_names, FEATURES);
+}
+
+/* In the order in which a case is compared with claims. */
+static const struct axis {
+    const char *key, *word;
+    bool required; /* of every claim */
+    bool limits;   /* left out: no limit; else: none of them */
+    void (*words)(const kvg_case *c, uint32_t sm, words *out);
+    kvg_status (*check)(kvg_json value);
+} axes[] = {
+    {"ops", "op", true, true, op_words, check_op},
+    {"formats", "format", true, true, format_words, check_format},
+    {"layouts", "layout", false, true, layout_words, check_layout},
+    {"dtypes", "dtype", false, true, dtype_words, check_dtype},
+    {"head_dims", "head_dim", false, true, head_dim_words, check_head_dim},
+    {"profiles", "profile", false, true, profile_words, check_profile},
+    {"sms", "sm", false, true, sm_words, check_sm},
+    {"features", "feature", false, false, feature_words, check_feature},
+};
+enum { AXES = sizeof axes / sizeof axes[0] };
+
+/* --- reading --- */
+
+static kvg_status check_list(kvg_json claim, const struct axis *axis)
+{
+    kvg_json list;
+    if (!axis->required && !kvg_json_has(claim, axis->key)) return KVG_OK;
+    kvg_status s = kvg_json_get(claim, axis->key, &list);
+    if (!s && !kvg_json_is_array(list)) s = kvg_json_fail(list, "expected a list");
+    if (!s && axis->limits && kvg_json_count(list) == 0) s = kvg_json_fail(list, "an empty list claims nothing");
+    for (size_t i = 0; !s && i < kvg_json_count(list); i++) s = axis->check(kvg_json_at(list, i));
+    return s;
+}
+
+static kvg_status check_text(kvg_json object, const char *key)
+{
+    kvg_json value;
+    const char *text;
+    if (!kvg_json_has(object, key)) return KVG_OK;
+    kvg_status s = kvg_json_get(object, key, &value);
+    return s ? s : kvg_json_string(value, &text);
+}
+
+static kvg_status check_claim(kvg_json claim)
+{
+    const char *keys[AXES + 1] = {"comment"};
+    for (size_t i = 0; i < AXES; i++) keys[i + 1] = axes[i].key;
+    kvg_status s = kvg_json_check_keys(claim, keys, AXES + 1);
+    if (!s) s = check_text(claim, "comment");
+    for (size_t i = 0; !s && i < AXES; i++) s = check_list(claim, &axes[i]);
+    return s;
+}
+
+static kvg_status check_file(kvg_capabilities *c)
+{
+    static const char *const keys[] = {"kvgold_capabilities", "engine", "comment", "claims"};
+    const kvg_json root = kvg_json_root(c->doc);
+    kvg_json version;
+    uint64_t number;
+    kvg_status s = kvg_json_check_keys(root, keys, sizeof keys / sizeof keys[0]);
+    if (!s) s = kvg_json_get(root, "kvgold_capabilities", &version);
+    if (!s) s = kvg_json_u64(version, 1, 1, &number);
+    if (!s) s = check_text(root, "engine");
+    if (!s) s = check_text(root, "comment");
+    if (!s) s = kvg_json_get(root, "claims", &c->claims);
+    if (!s && !kvg_json_is_array(c->claims)) s = kvg_json_fail(c->claims, "expected a list of claims");
+    for (size_t i = 0; !s && i < kvg_json_count(c->claims); i++) s = check_claim(kvg_json_at(c->claims, i));
+    return s;
+}
+
+kvg_status kvg_capabilities_open(const char *path, kvg_capabilities **out)
+{
+    const size_t size = strlen(path) + 1;
+    kvg_capabilities *c = calloc(1, sizeof *c + size);
+    *out = NULL;
+    if (!c) return kvg_fail(KVG_ERR_MEMORY, "no memory for %s", path);
+    memcpy(c->path, path, size);
+    kvg_status s = kvg_json_open(path, &c->doc);
+    if (!s) s = check_file(c);
+    if (s) kvg_capabilities_close(c);
+    else *out = c;
+    return s;
+}
+
+kvg_status kvg_capabilities_find(const char *backend, const char *given, kvg_capabilities **out)
+{
+    char path[KVG_BACKEND_PATH_SIZE];
+    *out = NULL;
+    if (given) return kvg_capabilities_open(given, out);
+    if (kvg_check_backend_path(backend, path)) return KVG_OK; /* built in, or missing: opening it says so */
+    const size_t length = strlen(path);
+    const bool library = length > 3 && strcmp(path + length - 3, ".so") == 0;
+    if (length + 6 > sizeof path) return KVG_OK;
+    strcpy(path + length - (library ? 3 : 0), ".json");
+    return access(path, F_OK) == 0 ? kvg_capabilities_open(path, out) : KVG_OK;
+}
+
+void kvg_capabilities_close(kvg_capabilities *c)
+{
+    if (c) kvg_json_close(c->doc);
+    free(c);
+}
+
+const char *kvg_capabilities_path(const kvg_capabilities *c)
+{
+    return c->path;
+}
+
+/* --- asking --- */
+
+static bool is_word(kvg_json value, const char *word, bool format)
+{
+    const char *text;
+    uint64_t number;
+    char digits[24];
+    if (kvg_json_is_number(value)) {
+        if (kvg_json_u64(value, 0, UINT32_MAX, &number)) return false;
+        snprintf(digits, sizeof digits, "%llu", (unsigned long long)number);
+        return strcmp(digits, word) == 0;
+    }
+    if (kvg_json_string(value, &text)) return false;
+    const size_t length = strlen(text);
+    return strcmp(text, word) == 0 || (format && strncmp(text, word, length) == 0 && word[length] == '.');
+}
+
+/* The first of the words that the claim lacks; NULL: none. */
+static const char *lacks(kvg_json claim, const struct axis *axis, const words *w)
+{
+    kvg_json list = {0};
+    const bool given = kvg_json_has(claim, axis->key) && kvg_json_get(claim, axis->key, &list) == KVG_OK;
+    if (!given && axis->limits) return NULL;
+    for (size_t i = 0; i < w->count; i++) {
+        bool found = false;
+        for (size_t k = 0; given && !found && k < kvg_json_count(list); k++) {
+            found = is_word(kvg_json_at(list, k), w->text[i], axis->check == check_format);
+        }
+        if (!found) return w->text[i];
+    }
+    return NULL;
+}
+
+bool kvg_capabilities_cover(const kvg_capabilities *capabilities, const kvg_case *c, uint32_t sm, char *why,
+                            size_t size)
+{
+    const size_t count = kvg_json_count(capabilities->claims);
+    size_t best = 0; /* axes that the best claim covers */
+    snprintf(why, size, "%s", "there is no claim");
+    for (size_t i = 0; i < count; i++) {
+        for (size_t a = 0;; a++) {
+            if (a == AXES) return true;
+            words w = {0};
+            axes[a].words(c, sm, &w);
+            const char *missing = lacks(kvg_json_at(capabilities->claims, i), &axes[a], &w);
+            if (!missing) continue;
+            if (a >= best && (a > best || i == 0)) {
+                best = a;
+                snprintf(why, size, "%s %s", axes[a].word, missing);
+            }
+            break;
+        }
+    }
+    return false;
+}
+
+bool kvg_capabilities_claim(const kvg_capabilities *capabilities, const kvg_case *c, uint32_t sm, kvg_result *r)
+{
+    char why[256];
+    if (!capabilities || kvg_capabilities_cover(capabilities, c, sm, why, sizeof why)) return true;
+    r->verdict = KVG_VERDICT_SKIP;
+    snprintf(r->detail, sizeof r->detail, KVG_UNCLAIMED "%s", why);
+    return false;
+}

@@ -1,0 +1,29 @@
+/* Capability files: what an implementation claims to do. A case that no claim covers is not run: SKIP, "unclaimed". The
+ * file's format is in docs/guide/plugin.md section 4 and configs/capabilities_schema.json. */
+#ifndef KVG_HARNESS_RUN_CAPABILITIES_H
+#define KVG_HARNESS_RUN_CAPABILITIES_H
+
+#include "harness/case/case.h"
+#include "harness/case/result.h"
+
+typedef struct kvg_capabilities kvg_capabilities;
+
+/* Reads a file, strictly: KVG_ERR_INVALID names the file, the place and what is wrong. */
+kvg_status kvg_capabilities_open(const char *path, kvg_capabilities **out) KVG_CHECKED;
+
+/* The one that goes with a backend: `given` unless NULL, else the file beside a plug-in's library, libengine.json for
+ * libengine.so. *out is NULL where there is none: then everything is claimed. */
+kvg_status kvg_capabilities_find(const char *backend, const char *given, kvg_capabilities **out) KVG_CHECKED;
+void kvg_capabilities_close(kvg_capabilities *capabilities); /* NULL is allowed */
+
+const char *kvg_capabilities_path(const kvg_capabilities *capabilities);
+
+/* Whether a claim covers the case on a GPU of that compute capability (0: none). If not, `why` is the first thing that
+ * those which cover what comes before it lack: "layout hnd", "format nvfp4.vllm", "feature sinks". */
+bool kvg_capabilities_cover(const kvg_capabilities *capabilities, const kvg_case *c, uint32_t sm, char *why,
+                            size_t size);
+
+/* The same as a verdict: SKIP, and what is not claimed, where no claim covers it. `capabilities` may be NULL. */
+bool kvg_capabilities_claim(const kvg_capabilities *capabilities, const kvg_case *c, uint32_t sm, kvg_result *r);
+
+#endif

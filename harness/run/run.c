@@ -1,0 +1,493 @@
+#define _DEFAULT_SOURCE /* strsignal */
+#include "harness/run/run.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "harness/report/result_line.h"
+#include "harness/run/run_child.h"
+#include "harness/support/child.h"
+#include "harness/support/clock.h"
+
+static volatile sig_atomic_t stop_signal;
+
+static void on_stop(int number)
+{
+    stop_signal = number;
+}
+
+/* --- the result file --- */
+
+typedef struct result_file {
+    int fd;
+    char path[PATH_MAX];
+} result_file;
+
+/* Writes a whole line or, if that fails, takes back the part that was written: the file stays valid. */
+static kvg_status write_line(result_file *f, char *line)
+{
+    if (!line) return kvg_fail(KVG_ERR_MEMORY, "cannot hold a result line");
+    const size_t length = strlen(line);
+    line[length] = '\n'; /* in place of the terminator: the length is known */
+    const off_t start = lseek(f->fd, 0, SEEK_END);
+    size_t done = 0;
+    int error = 0;
+    while (done < length + 1 && !error) {
+        const ssize_t n = write(f->fd, line + done, length + 1 - done);
+        if (n >= 0) done += (size_t)n;
+        else if (errno != EINTR) error = errno;
+    }
+    free(line);
+    if (!error) return KVG_OK;
+    if (ftruncate(f->fd, start) != 0) error = errno;
+    return kvg_fail(KVG_ERR_IO, "cannot write %s: %s. What had finished is kept there", f->path, strerror(error));
+}
+
+static kvg_status open_results(const char *folder, result_file *f)
+{
+    if (mkdir(folder, 0777) != 0 && errno != EEXIST) {
+        return kvg_fail(KVG_ERR_IO, "cannot make the folder %s: %s", folder, strerror(errno));
+    }
+    snprintf(f->path, sizeof f->path, "%s/candidate.log", folder);
+    if (unlink(f->path) != 0 && errno != ENOENT) { /* of an earlier run; children append */
+        return kvg_fail(KVG_ERR_IO, "cannot remove %s: %s", f->path, strerror(errno));
+    }
+    snprintf(f->path, sizeof f->path, "%s/results.jsonl", folder);
+    f->fd = open(f->path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    if (f->fd < 0) return kvg_fail(KVG_ERR_IO, "cannot write %s: %s", f->path, strerror(errno));
+    return KVG_OK;
+}
+
+/* --- children --- */
+
+/* A child and its share: positions `first`, `first + stride`, ... of the selection. */
+typedef struct worker {
+    pid_t pid;          /* 0: not running */
+    int fd;             /* read end of its pipe; -1 once the child has closed it */
+    size_t position;    /* of the case it runs or will run next */
+    bool in_case;       /* it announced that case */
+    bool probing;       /* it asks the case's device whether it answers */
+    bool opening;       /* it has not opened the backend yet */
+    bool leaving;       /* it said that it ends: its device is broken for it, or another backend comes next */
+    const char *suspect; /* backend whose device is to be asked before its next case; NULL: none */
+    double since;       /* when it did, or when the child started */
+    char *text;         /* bytes of an unfinished line */
+    size_t length, capacity;
+} worker;
+
+/* Why the cases of a backend are not run any more: what happened in one of them. */
+typedef struct loss {
+    const kvg_case *in; /* NULL: they are run */
+    kvg_verdict verdict;
+} loss;
+
+typedef struct run_state {
+    const kvg_config *config;
+    const kvg_run_options *options;
+    const size_t *selection; /* case indices */
+    size_t count, finished;
+    result_file file;
+    kvg_run_summary *summary;
+    worker *workers;
+    loss *lost; /* of each position */
+} run_state;
+
+static const kvg_case *current_case(const run_state *state, const worker *w)
+{
+    return &state->config->cases[state->selection[w->position]];
+}
+
+static void close_pipe(worker *w)
+{
+    if (w->fd >= 0) close(w->fd);
+    w->fd = -1;
+}
+
+static kvg_status start_worker(run_state *state, worker *w)
+{
+    int ends[2];
+    if (pipe(ends) != 0) return kvg_fail(KVG_ERR_IO, "cannot make a pipe: %s", strerror(errno));
+    fcntl(ends[0], F_SETFD, FD_CLOEXEC);
+    fcntl(ends[1], F_SETFD, FD_CLOEXEC);
+    const pid_t pid = kvg_child_fork();
+    if (pid < 0) {
+        close(ends[0]);
+        close(ends[1]);
+        return kvg_fail(KVG_ERR_IO, "cannot start a process: %s", strerror(errno));
+    }
+    if (pid == 0) {
+        close(ends[0]);
+        for (uint32_t i = 0; i < state->options->jobs; i++) {
+            if (state->workers[i].pid) close_pipe(&state->workers[i]);
+        }
+        close(state->file.fd);
+        kvg_run_child(&(kvg_run_share){
+            .config = state->config, .options = state->options, .selection = state->selection, .count = state->count,
+            .position = w->position, .fd = ends[1],
+            .suspect = w->suspect && strcmp(w->suspect, current_case(state, w)->backend) == 0});
+    }
+    setpgid(pid, pid); /* whoever of the two is first */
+    close(ends[1]);
+    w->pid = pid;
+    w->fd = ends[0];
+    w->in_case = w->probing = w->leaving = false;
+    w->opening = true;
+    w->length = 0;
+    w->since = kvg_clock_seconds();
+    return KVG_OK;
+}
+
+static void case_done(run_state *state, worker *w, kvg_verdict verdict)
+{
+    state->summary->counts[verdict]++;
+    state->finished++;
+    w->position += state->options->jobs;
+    w->in_case = w->probing = false;
+    w->since = kvg_clock_seconds();
+}
+
+/* The device of the worker's case answers nobody any more, or its library cannot be opened: no case of its backend will
+ * run. */
+static void lose_backend(run_state *state, const worker *w, kvg_verdict verdict)
+{
+    const kvg_case *c = current_case(state, w);
+    for (size_t i = 0; i < state->count; i++) {
+        const kvg_case *other = &state->config->cases[state->selection[i]];
+        if (state->lost[i].in || strcmp(other->backend, c->backend) != 0) continue;
+        state->lost[i] = (loss){c, verdict};
+    }
+}
+
+/* A case that gave no result: the parent writes its line. */
+static kvg_status record_loss(run_state *state, worker *w, kvg_verdict verdict, const char *detail)
+{
+    const kvg_case *c = current_case(state, w);
+    char repro[KVG_REPRO_SIZE];
+    kvg_result r = {.verdict = verdict, .milliseconds = 1e3 * (kvg_clock_seconds() - w->since)};
+    kvg_case_repro(c, state->config->path, state->options->capabilities, repro, sizeof repro);
+    snprintf(r.detail, sizeof r.detail, "%s", detail);
+    const bool slow = r.milliseconds > 1e3 * state->config->slow_seconds;
+    kvg_status s = write_line(&state->file, kvg_result_line(c, &r, repro, slow));
+    case_done(state, w, verdict);
+    return s;
+}
+
+/* The worker's next cases whose backend is lost get their verdict without a process. */
+static kvg_status skip_lost(run_state *state, worker *w)
+{
+    kvg_status s = KVG_OK;
+    while (!s && w->position < state->count && state->lost[w->position].in) {
+        const loss *l = &state->lost[w->position];
+        char detail[KVG_RESULT_TEXT];
+        snprintf(detail, sizeof detail, "not run: %s in '%s'",
+                 l->verdict == KVG_VERDICT_DEVICE_LOST ? "the device was lost" : "its library could not be opened",
+                 l->in->id);
+        w->since = kvg_clock_seconds();
+        s = record_loss(state, w, l->verdict, detail);
+    }
+    return s;
+}
+
+/* The verdict is in the line as "status":"NAME": the parent reads nothing else from a child. */
+static kvg_verdict line_verdict(const char *line)
+{
+    static const char key[] = "\"status\":\"";
+    kvg_verdict verdict = KVG_VERDICT_ERROR;
+    char name[32] = "";
+    const char *at = strstr(line, key);
+    if (at) sscanf(at + sizeof key - 1, "%31[A-Z_]", name);
+    if (kvg_verdict_find(name, &verdict)) verdict = KVG_VERDICT_ERROR;
+    return verdict;
+}
+
+static kvg_status handle_line(run_state *state, worker *w, const char *line)
+{
+    if (line[0] == KVG_RUN_START) {
+        const kvg_case *c = current_case(state, w);
+        char repro[KVG_REPRO_SIZE];
+        w->in_case = true;
+        w->since = kvg_clock_seconds();
+        kvg_case_repro(c, state->config->path, state->options->capabilities, repro, sizeof repro);
+        return write_line(&state->file, kvg_result_start_line(c->id, repro));
+    }
+    if (line[0] == KVG_RUN_OPEN) {
+        w->opening = false;
+        return KVG_OK;
+    }
+    if (line[0] == KVG_RUN_LEAVE) {
+        w->leaving = true;
+        w->since = kvg_clock_seconds();
+        return KVG_OK;
+    }
+    if (line[0] == KVG_RUN_PROBE || line[0] == KVG_RUN_ALIVE) {
+        w->probing = line[0] == KVG_RUN_PROBE;
+        if (line[0] == KVG_RUN_ALIVE) w->suspect = NULL;
+        w->since = kvg_clock_seconds();
+        return KVG_OK;
+    }
+    w->leaving = line[0] == KVG_RUN_BROKEN || line[0] == KVG_RUN_LOST;
+    if (line[0] == KVG_RUN_BROKEN) w->suspect = current_case(state, w)->backend;
+    if ((line[0] != KVG_RUN_RESULT && !w->leaving) || line[1] != '{') {
+        return record_loss(state, w, KVG_VERDICT_ERROR, "the child sent no result");
+    }
+    const kvg_verdict verdict = line_verdict(line);
+    if (line[0] == KVG_RUN_LOST) lose_backend(state, w, verdict);
+    const size_t length = strlen(line + 1);
+    char *copy = malloc(length + 1);
+    if (copy) memcpy(copy, line + 1, length + 1);
+    kvg_status s = write_line(&state->file, copy);
+    case_done(state, w, verdict);
+    return s;
+}
+
+/* Takes what the pipe holds; *closed if the child closed it. */
+static kvg_status read_worker(run_state *state, worker *w, bool *closed)
+{
+    if (w->length + 4096 > w->capacity) {
+        char *grown = realloc(w->text, w->capacity + 65536);
+        if (!grown) return kvg_fail(KVG_ERR_MEMORY, "cannot hold a result line");
+        w->text = grown;
+        w->capacity += 65536;
+    }
+    const ssize_t n = read(w->fd, w->text + w->length, w->capacity - w->length - 1);
+    if (n < 0 && errno == EINTR) return KVG_OK;
+    *closed = n <= 0;
+    if (*closed) return KVG_OK;
+    w->length += (size_t)n;
+    w->text[w->length] = 0;
+    kvg_status s = KVG_OK;
+    char *line = w->text, *end;
+    while (!s && (end = memchr(line, '\n', w->length - (size_t)(line - w->text))) != NULL) {
+        *end = 0;
+        s = handle_line(state, w, line);
+        line = end + 1;
+    }
+    w->length -= (size_t)(line - w->text);
+    memmove(w->text, line, w->length);
+    return s;
+}
+
+static void describe_end(int wait_status, char *out, size_t size)
+{
+    if (WIFSIGNALED(wait_status)) {
+        snprintf(out, size, "killed by signal %d (%s)", WTERMSIG(wait_status), strsignal(WTERMSIG(wait_status)));
+    } else {
+        snprintf(out, size, "the process exited with status %d", WEXITSTATUS(wait_status));
+    }
+}
+
+/* Blames the case that the child had announced. */
+static kvg_status blame(run_state *state, worker *w, const char *detail, bool hang)
+{
+    char lost[256];
+    if (!w->probing) {
+        w->suspect = current_case(state, w)->backend;
+        const kvg_verdict verdict = hang ? KVG_VERDICT_HANG : w->in_case ? KVG_VERDICT_CRASH : KVG_VERDICT_ERROR;
+        if (hang && w->opening) lose_backend(state, w, verdict); /* it would again */
+        return record_loss(state, w, verdict, detail);
+    }
+    lose_backend(state, w, KVG_VERDICT_DEVICE_LOST);
+    snprintf(lost, sizeof lost, "the device does not answer: %s", detail);
+    return record_loss(state, w, KVG_VERDICT_DEVICE_LOST, lost);
+}
+
+/* The child is gone: start another for what is left. */
+static kvg_status child_ended(run_state *state, worker *w, int wait_status, const char *hang)
+{
+    char detail[160];
+    kvg_status s = KVG_OK;
+    w->pid = 0;
+    describe_end(wait_status, detail, sizeof detail);
+    if (stop_signal) return KVG_OK;
+    if (w->leaving) {
+        /* its result is there */
+    } else if (w->position < state->count) {
+        s = blame(state, w, hang ? hang : detail, hang != NULL);
+    } else if (wait_status) { /* all done: a memory checker may have the last word, or a destructor crash */
+        s = kvg_fail(KVG_ERR_IO, "after its last case a child ended badly: %s", detail);
+    }
+    if (!s) s = skip_lost(state, w);
+    if (!s && w->position < state->count) s = start_worker(state, w);
+    return s;
+}
+
+/* The child is over: then so are the processes that its candidate left behind. */
+static bool is_over(const worker *w, int *wait_status)
+{
+    siginfo_t info = {0};
+    if (waitid(P_PID, (id_t)w->pid, &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid != w->pid) return false;
+    kill(-w->pid, SIGKILL);
+    return waitpid(w->pid, wait_status, 0) == w->pid;
+}
+
+/* A dead driver may hold a process that nothing kills: after half a minute it is left behind. */
+static int kill_worker(worker *w)
+{
+    int wait_status = SIGKILL;
+    kill(-w->pid, SIGKILL); /* the judge, its candidate and what that started */
+    kill(w->pid, SIGKILL);
+    close_pipe(w);
+    for (const double start = kvg_clock_seconds(); kvg_clock_seconds() - start < 30;) {
+        if (is_over(w, &wait_status)) break;
+        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    }
+    return wait_status;
+}
+
+/* Kills a child that is over its budget, and takes note of one that ended. A child that closed its pipe may live on, so
+ * it is never waited for without a deadline. */
+static kvg_status watch_worker(run_state *state, worker *w)
+{
+    int wait_status = 0;
+    if (w->fd < 0 && is_over(w, &wait_status)) return child_ended(state, w, wait_status, NULL);
+    if (!w->in_case && !w->leaving && w->fd >= 0) return KVG_OK;
+    if (kvg_clock_seconds() - w->since <= state->config->hang_seconds) return KVG_OK;
+    char detail[96];
+    snprintf(detail, sizeof detail, "no result after %g s: killed", state->config->hang_seconds);
+    return child_ended(state, w, kill_worker(w), detail);
+}
+
+static void stop_workers(run_state *state)
+{
+    for (uint32_t i = 0; i < state->options->jobs; i++) {
+        worker *w = &state->workers[i];
+        if (w->pid) kill_worker(w);
+        free(w->text);
+    }
+}
+
+static void show_progress(const run_state *state, const worker *w)
+{
+    if (!state->options->progress) return;
+    size_t failed = 0;
+    for (int i = 0; i < KVG_VERDICT_COUNT; i++) {
+        if (kvg_verdict_fails((kvg_verdict)i)) failed += state->summary->counts[i];
+    }
+    fprintf(stderr, "\r\033[K[%zu/%zu] %zu failed  %.90s", state->finished, state->count, failed,
+            w->position < state->count ? current_case(state, w)->id : "");
+    if (state->finished == state->count) fprintf(stderr, "\r\033[K");
+}
+
+/* Waits for news of any child, at most 50 ms, and handles it. */
+static kvg_status step(run_state *state, size_t *alive)
+{
+    struct pollfd polls[KVG_MAX_JOBS];
+    worker *polled[KVG_MAX_JOBS];
+    nfds_t n = 0;
+    for (uint32_t i = 0; i < state->options->jobs; i++) {
+        if (!state->workers[i].pid) continue;
+        polls[n] = (struct pollfd){.fd = state->workers[i].fd, .events = POLLIN};
+        polled[n++] = &state->workers[i];
+    }
+    *alive = n;
+    if (n == 0) return KVG_OK;
+    if (poll(polls, n, 50) < 0) return errno == EINTR ? KVG_OK : kvg_fail(KVG_ERR_IO, "poll: %s", strerror(errno));
+    kvg_status s = KVG_OK;
+    for (nfds_t i = 0; !s && i < n; i++) {
+        worker *w = polled[i];
+        bool closed = false;
+        if (polls[i].revents) s = read_worker(state, w, &closed);
+        if (closed) close_pipe(w);
+        if (!s) s = watch_worker(state, w);
+        if (polls[i].revents) show_progress(state, w);
+    }
+    return s;
+}
+
+static kvg_status run_all(run_state *state)
+{
+    kvg_status s = KVG_OK;
+    size_t alive = 1;
+    for (uint32_t i = 0; !s && i < state->options->jobs; i++) {
+        state->workers[i].position = i;
+        if (i < state->count) s = start_worker(state, &state->workers[i]);
+    }
+    while (!s && alive && !stop_signal) s = step(state, &alive);
+    stop_workers(state);
+    return s;
+}
+
+bool kvg_run_selects(const kvg_run_options *o, const kvg_case *c)
+{
+    if (o->only_case && strcmp(c->id, o->only_case) != 0) return false;
+    return kvg_case_shard(c, o->shards) == o->shard;
+}
+
+static kvg_status select_cases(const kvg_config *config, const kvg_run_options *o, size_t *selection, size_t *count)
+{
+    *count = 0;
+    for (size_t i = 0; i < config->case_count; i++) {
+        if (kvg_run_selects(o, &config->cases[i])) selection[(*count)++] = i;
+    }
+    if (*count) return KVG_OK;
+    if (o->only_case) {
+        return kvg_fail(KVG_ERR_INVALID, "%s has no case '%s': `kvgold list %s` shows them", config->path, o->only_case,
+                        config->path);
+    }
+    return kvg_fail(KVG_ERR_INVALID, "%s: shard %u of %u has no case: use fewer shards", config->path, o->shard + 1,
+                    o->shards);
+}
+
+static kvg_status run_selection(run_state *state)
+{
+    char shard[32];
+    const double start = kvg_clock_seconds();
+    const kvg_config *config = state->config;
+    snprintf(shard, sizeof shard, "%u/%u", state->options->shard + 1, state->options->shards);
+    kvg_status s = open_results(state->options->out_folder, &state->file);
+    if (s) return s;
+    s = write_line(&state->file, kvg_result_run_line(config->path, config->name, config->seed, shard, state->count));
+    if (!s) s = run_all(state);
+    state->summary->interrupted = stop_signal != 0;
+    if (!s) {
+        s = write_line(&state->file,
+                       kvg_result_end_line(state->summary->interrupted, kvg_clock_seconds() - start,
+                                           state->summary->counts));
+    }
+    if (close(state->file.fd) != 0 && !s)
+        s = kvg_fail(KVG_ERR_IO, "cannot write %s: %s", state->file.path, strerror(errno));
+    return s;
+}
+
+kvg_status kvg_run(const kvg_config *config, const kvg_run_options *options, kvg_run_summary *summary)
+{
+    *summary = (kvg_run_summary){0};
+    size_t *selection = calloc(config->case_count, sizeof *selection);
+    worker *workers = calloc(options->jobs, sizeof *workers);
+    loss *lost = calloc(config->case_count, sizeof *lost);
+    run_state state = {.config = config,
+                       .options = options,
+                       .selection = selection,
+                       .summary = summary,
+                       .workers = workers,
+                       .lost = lost};
+    kvg_status s = selection && workers && lost
+                       ? KVG_OK : kvg_fail(KVG_ERR_MEMORY, "cannot hold %zu cases", config->case_count);
+    if (!s) s = select_cases(config, options, selection, &state.count);
+    if (!s) {
+        struct sigaction action = {.sa_handler = on_stop}, old_int, old_term, old_pipe;
+        struct sigaction ignore = {.sa_handler = SIG_IGN};
+        sigaction(SIGINT, &action, &old_int);
+        sigaction(SIGTERM, &action, &old_term);
+        sigaction(SIGPIPE, &ignore, &old_pipe);
+        stop_signal = 0;
+        s = run_selection(&state);
+        sigaction(SIGINT, &old_int, NULL);
+        sigaction(SIGTERM, &old_term, NULL);
+        sigaction(SIGPIPE, &old_pipe, NULL);
+    }
+    free(selection);
+    free(workers);
+    free(lost);
+    return s;
+}

@@ -1,0 +1,47 @@
+/* Room run: all cases of a config, in child processes.
+ *
+ *   run                    The parent: it starts children, watches them and writes the result file.
+ *   run_child              A child: it judges its share of the cases.
+ *   capabilities           What an implementation claims to do, and which cases that covers.
+ *
+ * The parent runs no candidate and opens no CUDA. */
+/* The process model: a parent that never runs a candidate, and child processes that do.
+ *
+ * Each child runs its share of the cases in order. Before a case it announces it, so that a crash, a hang or an exit
+ * costs that case alone: the parent records CRASH or HANG with the repro line and starts a new child for the rest.
+ * Results are written one line at a time and flushed; whatever happens, the lines of finished cases stay valid.
+ *
+ * A kernel that faults leaves its process without a device: the implementation returns KVG_ERR_DEVICE, the case is a
+ * CRASH, and the child ends in favour of a new one. After a CRASH, a HANG or a lost device the next child first asks
+ * the backend whether its device answers (kvg_backend.ready). If not, the case and all that follow on that backend are
+ * DEVICE_LOST; none of them runs. */
+#ifndef KVG_HARNESS_RUN_RUN_H
+#define KVG_HARNESS_RUN_RUN_H
+
+#include "core/verdict.h"
+#include "harness/config/config.h"
+
+enum { KVG_MAX_JOBS = 64 };
+
+typedef struct kvg_run_options {
+    const char *out_folder;  /* made if missing; receives results.jsonl and candidate.log */
+    const char *only_case;   /* run this id alone; NULL: all */
+    uint32_t shard, shards;  /* 0-based shard of `shards` */
+    uint32_t jobs;           /* child processes at a time, 1 to KVG_MAX_JOBS; each uses cores / jobs threads */
+    bool progress;           /* a status line on stderr */
+    const char *capabilities; /* capability file of every backend; NULL: the one beside its library, if there is one */
+} kvg_run_options;
+
+typedef struct kvg_run_summary {
+    size_t counts[KVG_VERDICT_COUNT];
+    bool interrupted; /* SIGINT or SIGTERM arrived: the file holds what had finished */
+} kvg_run_summary;
+
+/* The options select the case: the one id that they name, their shard. */
+bool kvg_run_selects(const kvg_run_options *options, const kvg_case *c);
+
+/* Runs the selected cases. KVG_ERR_INVALID if none is selected, KVG_ERR_IO if the folder or the file cannot be written
+ * (lines already written stay) or if a child ends badly after its last case (a memory checker's verdict, say). */
+kvg_status kvg_run(const kvg_config *config, const kvg_run_options *options, kvg_run_summary *summary) KVG_CHECKED;
+
+#endif

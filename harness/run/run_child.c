@@ -1,0 +1,170 @@
+#define _DEFAULT_SOURCE
+#include "harness/run/run_child.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <omp.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "harness/generate/quality_check.h"
+#include "harness/judge/judge.h"
+#include "harness/report/result_line.h"
+#include "harness/run/capabilities.h"
+#include "harness/support/clock.h"
+
+static void send_text(int fd, kvg_run_message kind, const char *text)
+{
+    const size_t length = strlen(text);
+    char *message = malloc(length + 3);
+    if (!message) _exit(3);
+    snprintf(message, length + 3, "%c%s\n", (char)kind, text);
+    for (size_t done = 0; done < length + 2;) {
+        const ssize_t n = write(fd, message + done, length + 2 - done);
+        if (n < 0 && errno != EINTR) _exit(3); /* the parent is gone */
+        if (n > 0) done += (size_t)n;
+    }
+    free(message);
+}
+
+/* A child's candidate: one process, one backend. */
+typedef struct session {
+    kvg_candidate *candidate;
+    kvg_candidate_facts facts;
+    kvg_capabilities *capabilities;    /* NULL: everything is claimed */
+    bool tried;                        /* to open the backend */
+    char why[KVG_CANDIDATE_TEXT_SIZE]; /* why it cannot be had; "": it is open */
+    bool suspect;                      /* its device is to be asked first */
+    kvg_quality_session *quality;      /* NULL before the first case of op generate */
+} session;
+
+/* Opens the backend at the first case. False, and a verdict, if it cannot be had. */
+static bool backend_opens(session *a, const kvg_run_share *share, const kvg_case *c, kvg_result *r)
+{
+    if (!a->tried) {
+        a->tried = true;
+        kvg_status s = kvg_capabilities_find(c->backend, share->options->capabilities, &a->capabilities);
+        if (!s) s = kvg_candidate_open(a->candidate, c->backend, &a->facts);
+        if (s == KVG_ERR_DEVICE) {
+            r->verdict = KVG_VERDICT_CRASH;
+            snprintf(r->detail, sizeof r->detail, "while its library was opened: %s", kvg_error_text());
+            return false;
+        }
+        if (s) snprintf(a->why, sizeof a->why, "%s", kvg_error_text());
+        send_text(share->fd, KVG_RUN_OPEN, "");
+    }
+    if (!a->why[0]) return true;
+    r->verdict = KVG_VERDICT_ERROR;
+    snprintf(r->detail, sizeof r->detail, "%s", a->why);
+    return false;
+}
+
+/* What is claimed must be done. */
+static void blame_claim(const session *a, kvg_result *r)
+{
+    char text[KVG_RESULT_TEXT];
+    if (!a->capabilities || r->verdict != KVG_VERDICT_UNIMPLEMENTED) return;
+    memcpy(text, r->detail, sizeof text);
+    snprintf(r->detail, sizeof r->detail, "claimed in %.200s, but: %.400s", kvg_capabilities_path(a->capabilities),
+             text);
+}
+
+/* False if the device of a suspected backend does not answer. */
+static bool device_answers(session *a, int fd, kvg_result *r)
+{
+    if (!a->suspect || !a->facts.has_ready) return true;
+    a->suspect = false;
+    send_text(fd, KVG_RUN_PROBE, "");
+    if (kvg_candidate_ready(a->candidate)) {
+        r->verdict = KVG_VERDICT_DEVICE_LOST;
+        snprintf(r->detail, sizeof r->detail, "the device does not answer: %s", kvg_error_text());
+        return false;
+    }
+    send_text(fd, KVG_RUN_ALIVE, "");
+    return true;
+}
+
+static void check_case(session *a, const kvg_case *c, kvg_result *r)
+{
+    if (!c->generate.given) {
+        kvg_check_case(c, a->candidate, r);
+    } else if (!a->quality && kvg_quality_session_open(&a->quality)) {
+        r->verdict = KVG_VERDICT_ERROR;
+        snprintf(r->detail, sizeof r->detail, "%s", kvg_error_text());
+    } else {
+        kvg_quality_check_case(a->quality, c, a->candidate, r);
+    }
+}
+
+/* Runs a case and sends its result; false if this process cannot go on. */
+static bool run_one(const kvg_run_share *share, const kvg_case *c, session *a)
+{
+    char repro[KVG_REPRO_SIZE];
+    kvg_result r = {.verdict = KVG_VERDICT_PASS};
+    kvg_case_repro(c, share->config->path, share->options->capabilities, repro, sizeof repro);
+    send_text(share->fd, KVG_RUN_START, "");
+    const double start = kvg_clock_seconds();
+    bool lost = false;
+    if (!backend_opens(a, share, c, &r)) {
+        lost = r.verdict == KVG_VERDICT_CRASH; /* it would again */
+    } else if (kvg_capabilities_claim(a->capabilities, c, a->facts.sm, &r)) {
+        lost = !device_answers(a, share->fd, &r);
+        if (!lost) check_case(a, c, &r);
+        if (r.verdict == KVG_VERDICT_DEVICE_LOST && !a->facts.has_ready) lost = true; /* taken at its word */
+        blame_claim(a, &r);
+    }
+    const bool slow = kvg_clock_seconds() - start > share->config->slow_seconds;
+    char *line = kvg_result_line(c, &r, repro, slow);
+    const bool broken = r.verdict == KVG_VERDICT_CRASH || r.verdict == KVG_VERDICT_DEVICE_LOST;
+    send_text(share->fd, lost ? KVG_RUN_LOST : broken ? KVG_RUN_BROKEN : KVG_RUN_RESULT, line ? line : "");
+    free(line);
+    return !broken;
+}
+
+/* What a candidate prints goes to candidate.log, so that it can neither disturb the table nor get lost. */
+static void redirect_output(const char *folder)
+{
+    char path[PATH_MAX];
+    snprintf(path, sizeof path, "%s/candidate.log", folder);
+    const int log = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+    if (log < 0) return; /* unwritable: then it prints where the parent does */
+    dup2(log, STDOUT_FILENO);
+    dup2(log, STDERR_FILENO);
+    if (log > STDERR_FILENO) close(log);
+}
+
+static const kvg_case *case_at(const kvg_run_share *share, size_t position)
+{
+    return &share->config->cases[share->selection[position]];
+}
+
+_Noreturn void kvg_run_child(const kvg_run_share *share)
+{
+    setpgid(0, 0); /* with all that the candidate may start: they are killed together */
+    signal(SIGINT, SIG_IGN); /* Ctrl-C is the parent's to handle */
+    static const int fatal[] = {SIGTERM, SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT};
+    for (size_t i = 0; i < sizeof fatal / sizeof fatal[0]; i++) signal(fatal[i], SIG_DFL); /* the parent's may differ */
+    redirect_output(share->options->out_folder);
+    const long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    const int threads = (int)(cores / (long)share->options->jobs);
+    omp_set_num_threads(threads < 1 ? 1 : threads);
+    session a = {.suspect = share->suspect};
+    if (kvg_candidate_start(share->fd, &a.candidate)) _exit(3);
+    size_t position = share->position;
+    const char *backend = case_at(share, position)->backend;
+    bool fit = true;
+    while (fit && position < share->count && strcmp(case_at(share, position)->backend, backend) == 0) {
+        fit = run_one(share, case_at(share, position), &a);
+        position += share->options->jobs;
+    }
+    if (fit && position < share->count) send_text(share->fd, KVG_RUN_LEAVE, "");
+    kvg_quality_session_close(a.quality);
+    close(share->fd); /* from here on the parent waits for the end, but not for ever */
+    const int left = kvg_candidate_end(a.candidate);
+    _exit(WIFSIGNALED(left) ? 128 + WTERMSIG(left) : WEXITSTATUS(left));
+}

@@ -1,0 +1,33 @@
+/* A child of a run: the judge of a share of its cases, and what it tells its parent; private to run*.c. */
+#ifndef KVG_HARNESS_RUN_RUN_CHILD_H
+#define KVG_HARNESS_RUN_RUN_CHILD_H
+
+#include "harness/run/run.h"
+
+/* What a child writes into its pipe, one line each. */
+typedef enum kvg_run_message {
+    KVG_RUN_START = 'S',   /* before a case */
+    KVG_RUN_OPEN = 'O',    /* its backend is open, or known not to open */
+    KVG_RUN_PROBE = 'P',   /* before it asks the device of the backend */
+    KVG_RUN_ALIVE = 'A',   /* the device answered */
+    KVG_RUN_RESULT = 'R',  /* and the case's line */
+    KVG_RUN_BROKEN = 'E',  /* the same; it cannot go on after this case, and ends */
+    KVG_RUN_LOST = 'L',    /* the same; nobody can run this backend any more */
+    KVG_RUN_LEAVE = 'B'    /* between cases: it ends, as another backend comes next */
+} kvg_run_message;
+
+/* Cases at `position`, `position` + jobs, ... of the selection, as long as they are of one backend. */
+typedef struct kvg_run_share {
+    const kvg_config *config;
+    const kvg_run_options *options;
+    const size_t *selection; /* case indices */
+    size_t count, position;
+    bool suspect; /* the backend's device must be asked first */
+    int fd;      /* write end of the pipe */
+} kvg_run_share;
+
+/* The life of the child: it starts the candidate's process before it computes anything, and never opens a library
+ * itself. */
+_Noreturn void kvg_run_child(const kvg_run_share *share);
+
+#endif

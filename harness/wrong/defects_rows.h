@@ -1,0 +1,48 @@
+/* Codes, scales and values gone wrong: what the rows of harness/wrong/defects.def do to the rows of K and V, be they
+ * tensors of the op or lie in its cache. */
+#ifndef KVG_HARNESS_WRONG_DEFECTS_ROWS_H
+#define KVG_HARNESS_WRONG_DEFECTS_ROWS_H
+
+#include "harness/wrong/defects.h"
+
+/* Problems: ops that write the format, or read it; "encodes": what is stored is the input, without bias and RoPE. */
+bool kvg_rows_writes_mxfp4(const kvg_problem *problem, kvg_side side);
+bool kvg_rows_writes_nvfp4(const kvg_problem *problem, kvg_side side);
+bool kvg_rows_writes_e5m2(const kvg_problem *problem, kvg_side side);
+bool kvg_rows_reads_nvfp4(const kvg_problem *problem, kvg_side side);
+bool kvg_rows_reads_rowint4(const kvg_problem *problem, kvg_side side);
+bool kvg_rows_floors(const kvg_problem *problem, kvg_side side);  /* writes mxfp4, or encodes mx16 */
+bool kvg_rows_ceils(const kvg_problem *problem, kvg_side side);   /* writes mxfp4 by another rule */
+bool kvg_rows_encodes_nvfp4(const kvg_problem *problem, kvg_side side);
+bool kvg_rows_encodes_e4m3(const kvg_problem *problem, kvg_side side);
+bool kvg_rows_encodes_symmetric(const kvg_problem *problem, kvg_side side); /* rowint4, rowfp4 */
+
+/* Mutations of any tensor. */
+void kvg_rows_roll(const kvg_defect_site *site); /* by a token; of one token by a head; of one row by an element */
+
+/* Of codes. */
+void kvg_rows_swap_nibbles(const kvg_defect_site *site);
+void kvg_rows_drop_half(const kvg_defect_site *site);
+void kvg_rows_drop_last(const kvg_defect_site *site);
+void kvg_rows_fnuz(const kvg_defect_site *site); /* the same values with an exponent bias of 8 */
+void kvg_rows_two_bit_codes(const kvg_defect_site *site);
+void kvg_rows_borrow(const kvg_defect_site *site);
+void kvg_rows_not_inverted(const kvg_defect_site *site);
+void kvg_rows_divide_by_0(const kvg_defect_site *site);
+
+/* Of scales. */
+void kvg_rows_scales_late(const kvg_defect_site *site);
+void kvg_rows_scales_early(const kvg_defect_site *site);
+void kvg_rows_scales_one(const kvg_defect_site *site);
+void kvg_rows_saturate_to_nan(const kvg_defect_site *site);
+void kvg_rows_add_one(const kvg_defect_site *site);
+void kvg_rows_subtract_one(const kvg_defect_site *site);
+void kvg_rows_subnormal_scales(const kvg_defect_site *site);
+
+/* Of values. */
+void kvg_rows_round_bf16(const kvg_defect_site *site);
+void kvg_rows_floor(const kvg_defect_site *site); /* mx16; mxfp4 has a dialect of that rule */
+void kvg_rows_amax_of_half(const kvg_defect_site *site);
+void kvg_rows_bf16_quotient(const kvg_defect_site *site);
+
+#endif

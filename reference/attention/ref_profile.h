@@ -1,0 +1,70 @@
+/* What the decode contracts share (reference/attention/ref_profile.c: everything from a score on) and what one of
+ * them is asked for: its operands, its scores, how a tile joins the sums. */
+#ifndef KVG_REFERENCE_ATTENTION_REF_PROFILE_H
+#define KVG_REFERENCE_ATTENTION_REF_PROFILE_H
+
+#include "core/profile.h"
+#include "reference/attention/ref_kv.h"
+#include "reference/attention/ref_query.h"
+#include "reference/attention_spec.h"
+
+enum {
+    REF_PROFILE_TILE = KVG_ATTENTION_TILE, /* positions between two decisions to rescale */
+    REF_PROFILE_LEAF = KVG_ATTENTION_LEAF, /* positions of one accumulator */
+};
+
+/* State of a row: reference point, sum of weights, weighted sums. An array of them is a run of floats. */
+typedef struct ref_node {
+    float *m, *l, *o;
+} ref_node;
+
+typedef struct ref_profile_run {
+    const kvg_problem *p;
+    const kvg_profile_info *profile;
+    const struct ref_contract *contract;
+    ref_kv kv;
+    uint32_t dims; /* elements of an output */
+    void *tables;  /* the contract's, for the whole problem */
+
+    /* Set by the contract's `open`: */
+    int k_base;           /* K's operands are 2^-base of its numbers */
+    float output_factor;  /* f */
+    float lazy;           /* how far scores may rise above the reference point before the row is rescaled */
+
+    /* The walk's: */
+    const uint8_t *q;
+    const float *sinks; /* NULL: none */
+    uint8_t *out;
+    float *lse;
+    ref_query *queries;
+    uint32_t group;      /* query heads of a KV head */
+    float score_factor;  /* c but for 2^e */
+    float *nodes;        /* of the batch at work: [tokens][Hq][leaves] */
+} ref_profile_run;
+
+/* A position that has a slot. */
+typedef struct ref_place {
+    uint32_t sequence, kv_head, position;
+} ref_place;
+
+typedef struct ref_contract {
+    kvg_status (*check)(const kvg_problem *p); /* KVG_ERR_UNIMPLEMENTED: it has no operands for the problem */
+    void (*classify)(const kvg_problem *p, kvg_arithmetic *out); /* its class in attention.v1; p is checked */
+
+    size_t table_bytes, query_bytes, tile_bytes; /* of tables, query and tile below */
+    void (*open)(ref_profile_run *r);
+
+    /* A row of q, D elements of T, as the contract keeps it; e of section 3. */
+    int (*read_query)(const ref_profile_run *r, const void *q, void *query);
+    /* Position i of a tile: K's and V's operands; NULL: it has no place, and nobody sees it. Tiles are 0 at first. */
+    void (*load)(const ref_profile_run *r, void *tile, uint32_t i, const ref_place *at);
+    /* S' of the positions of a tile that a row sees; what the others are does not matter. */
+    void (*scores)(const ref_profile_run *r, const void *tile, const bool *seen, const void *query, float *s);
+    /* The positions of a tile that a row sees join l and o with weights p, which are +0 for the others. */
+    void (*add)(const ref_profile_run *r, const void *tile, const bool *seen, const float *p, ref_node n);
+} ref_contract;
+
+/* docs/spec/decode-contract.md, on the chip of the profile; docs/spec/simt-contract.md. */
+extern const ref_contract ref_contract_mma, ref_contract_simt;
+
+#endif

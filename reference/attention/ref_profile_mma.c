@@ -1,0 +1,102 @@
+/* docs/spec/decode-contract.md: what tensor cores do in the walk of reference/attention/ref_profile.c, sections 4
+ * and 7. */
+#include "reference/attention/ref_profile.h"
+#include "reference/attention/ref_profile_operand.h"
+#include "reference/numbers/ref_exp2.h"
+
+enum { TILE = REF_PROFILE_TILE };
+
+typedef struct tables {
+    ref_holding k, v;
+    uint16_t order[KVG_MAX_HEAD_DIM]; /* dims in the order of a score's sums */
+} tables;
+
+typedef struct tile {
+    ref_operand k[TILE * KVG_MAX_HEAD_DIM]; /* by position, dims in the order of the sums */
+    ref_operand v[KVG_MAX_HEAD_DIM * TILE]; /* by dim */
+    float k_scale[TILE], v_scale[TILE];
+} tile;
+
+typedef struct query {
+    ref_operand q[KVG_MAX_HEAD_DIM]; /* in the order of the sums */
+} query;
+
+static void open_tables(ref_profile_run *r)
+{
+    tables *t = r->tables;
+    ref_holding_init(&r->kv, KVG_K, &t->k);
+    ref_holding_init(&r->kv, KVG_V, &t->v);
+    ref_score_order(&r->kv, t->order);
+    r->k_base = t->k.base;
+    r->output_factor = t->v.factor;
+    r->lazy = t->v.row_scaled ? 0 : 8;
+}
+
+static int read_query(const ref_profile_run *r, const void *q, void *out)
+{
+    const tables *t = r->tables;
+    const uint32_t D = r->p->head_dim;
+    ref_operand row[KVG_MAX_HEAD_DIM];
+    int e;
+    ref_query_operands(r->p->dtype, t->k.type, q, D, row, &e);
+    for (uint32_t i = 0; i < D; i++) ((query *)out)->q[i] = row[t->order[i]];
+    return e;
+}
+
+static void load(const ref_profile_run *r, void *into, uint32_t i, const ref_place *at)
+{
+    const tables *t = r->tables;
+    const uint32_t D = r->p->head_dim;
+    tile *d = into;
+    ref_operand row[KVG_MAX_HEAD_DIM];
+    if (!at) return;
+    ref_holding_row(&t->k, at->sequence, at->kv_head, at->position, row, &d->k_scale[i]);
+    for (uint32_t j = 0; j < D; j++) d->k[i * D + j] = row[t->order[j]];
+    ref_holding_row(&t->v, at->sequence, at->kv_head, at->position, row, &d->v_scale[i]);
+    for (uint32_t j = 0; j < r->dims; j++) d->v[j * TILE + i] = row[j];
+}
+
+static void scores(const ref_profile_run *r, const void *from, const bool *seen, const void *q, float *s)
+{
+    const tables *t = r->tables;
+    const tile *d = from;
+    const uint32_t D = r->p->head_dim;
+    for (uint32_t i = 0; i < TILE; i++) {
+        if (!seen[i]) continue;
+        s[i] = ref_mma_dot(r->profile, d->k + i * D, ((const query *)q)->q, D, 0);
+        if (t->k.row_scaled) s[i] *= d->k_scale[i];
+    }
+}
+
+/* What a row does not see has weight 0 and V 0. */
+static void add(const ref_profile_run *r, const void *from, const bool *seen, const float *p, ref_node n)
+{
+    const tables *t = r->tables;
+    const tile *d = from;
+    const ref_operand one = ref_operand_round(t->v.type, 1), zero = {0, REF_OPERAND_ZERO};
+    ref_operand ones[TILE], weights[TILE], scaled[TILE], v[TILE];
+    for (uint32_t i = 0; i < TILE; i++) {
+        const float scale = t->v.row_scaled && seen[i] ? d->v_scale[i] : 1;
+        ones[i] = one;
+        weights[i] = ref_operand_round(t->v.type, p[i]);
+        scaled[i] = t->v.row_scaled ? ref_operand_round(t->v.type, p[i] * scale) : weights[i];
+    }
+    *n.l = ref_mma_dot(r->profile, ones, weights, TILE, *n.l);
+    for (uint32_t j = 0; j < r->dims; j++) {
+        for (uint32_t i = 0; i < TILE; i++) v[i] = seen[i] ? d->v[j * TILE + i] : zero;
+        n.o[j] = ref_mma_dot(r->profile, v, scaled, TILE, n.o[j]);
+    }
+}
+
+const ref_contract ref_contract_mma = {
+    .check = ref_holding_check,
+    .classify = ref_holding_class,
+    .table_bytes = sizeof(tables),
+    .query_bytes = sizeof(query),
+    .tile_bytes = sizeof(tile),
+    .open = open_tables,
+    .read_query = read_query,
+    .load = load,
+    .scores = scores,
+    .add = add,
+};

@@ -1,0 +1,267 @@
+#include "reference/attention/ref_profile_operand.h"
+
+#include <math.h> /* NAN */
+#include <string.h>
+
+#include "core/bits.h"
+#include "reference/attention/ref_profile.h"
+#include "reference/formats/ref_row_scale.h"
+#include "reference/numbers/ref_round.h"
+
+enum {
+    E2M1_CODES = 16,
+    MOST_EXPONENT = 14, /* of an E8M0 scale: larger ones are read as it */
+};
+
+/* --- section 2 --- */
+
+/* What the codes of a block are multiplied by. */
+static double e4m3_scale(uint8_t byte)
+{
+    return (double)kvg_ref_f32_of_e4m3(byte) * 0x1p-14;
+}
+
+static double e8m0_scale(uint8_t byte)
+{
+    const uint8_t most = 127 + MOST_EXPONENT;
+    return byte == 255 ? NAN : (double)kvg_ref_f32_of_e8m0(byte < most ? byte : most) * 0x1p-5;
+}
+
+/* How operands follow from codes: as they are (no column), decoded with the row's parameters, looked up by code, or by
+ * scale byte and code. */
+static const struct rule {
+    kvg_format format;
+    kvg_dtype type; /* 0: T */
+    int base;
+    bool decoded;                   /* by docs/spec/formats.md section 5 */
+    uint32_t codes;                 /* of an element; 0: no table */
+    double (*block_scale)(uint8_t); /* NULL: no blocks */
+} rules[] = {
+    /*                  type, base, decoded, codes, block_scale */
+    {KVG_FORMAT_F16, KVG_DTYPE_F16, 0, false, 0, NULL},
+    {KVG_FORMAT_BF16, KVG_DTYPE_BF16, 0, false, 0, NULL},
+    {KVG_FORMAT_INT8, 0, 0, true, 0, NULL},
+    {KVG_FORMAT_INT4, 0, 0, true, 0, NULL},
+    {KVG_FORMAT_E4M3, KVG_DTYPE_F16, 0, false, 256, NULL},
+    {KVG_FORMAT_E5M2, KVG_DTYPE_F16, 0, false, 256, NULL},
+    {KVG_FORMAT_ROWINT4, KVG_DTYPE_F16, 0, false, 16, NULL},
+    {KVG_FORMAT_ROWFP4, KVG_DTYPE_F16, 0, false, 16, NULL},
+    {KVG_FORMAT_NVFP4, KVG_DTYPE_F16, 14, false, E2M1_CODES, e4m3_scale},
+    {KVG_FORMAT_MX16, KVG_DTYPE_F16, 5, false, E2M1_CODES, e8m0_scale},
+    {KVG_FORMAT_MXFP4, KVG_DTYPE_F16, 5, false, E2M1_CODES, e8m0_scale},
+};
+
+static const struct rule *rule_of(kvg_format format)
+{
+    for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++) {
+        if (rules[i].format == format) return &rules[i];
+    }
+    return NULL;
+}
+
+kvg_status ref_holding_check(const kvg_problem *p)
+{
+    if (p->dtype != KVG_DTYPE_F16 && p->dtype != KVG_DTYPE_BF16) {
+        return kvg_fail(KVG_ERR_UNIMPLEMENTED, "the decode contract has no operands for model type %s: use f16 or bf16",
+                        kvg_dtype_name(p->dtype));
+    }
+    if (p->head_dim % KVG_MMA_K) {
+        return kvg_fail(KVG_ERR_UNIMPLEMENTED, "the decode contract adds %d dims at once: head_dim %u is no multiple",
+                        (int)KVG_MMA_K, p->head_dim);
+    }
+    for (int side = KVG_K; side <= KVG_V; side++) {
+        const kvg_format format = p->storage[side].format;
+        if (rule_of(format)) continue;
+        return kvg_fail(KVG_ERR_UNIMPLEMENTED, "the decode contract has no operands for format %s",
+                        kvg_format_get(format)->name);
+    }
+    return KVG_OK;
+}
+
+static kvg_dtype type_of(const kvg_problem *p, kvg_side side)
+{
+    const kvg_dtype type = rule_of(p->storage[side].format)->type;
+    return type ? type : p->dtype;
+}
+
+/* Parameters of two bytes are a scale that stays outside; those of four are in the operand. */
+static bool has_row_scale(const kvg_problem *p, kvg_side side)
+{
+    return kvg_format_get(p->storage[side].format)->row_param_bytes == 2;
+}
+
+static uint16_t round_to(kvg_dtype type, double x)
+{
+    return type == KVG_DTYPE_F16 ? kvg_ref_f16_of_f64(x) : kvg_ref_bf16_of_f64(x);
+}
+
+static ref_operand operand_of(kvg_dtype type, double x)
+{
+    const uint16_t code = round_to(type, x);
+    ref_operand o;
+    ref_operand_decode(type, &code, 1, &o);
+    return o;
+}
+
+ref_operand ref_operand_round(kvg_dtype type, float x)
+{
+    return operand_of(type, x);
+}
+
+/* Every code's number, as the row of all codes is decoded. */
+static void fill_by_code(const ref_side *stored, ref_holding *h)
+{
+    ref_row row = stored->row;
+    uint16_t codes[256];
+    double y[256];
+    static const uint8_t scales[4] = {0}; /* the scale comes back as the factor */
+    row.head_dim = h->codes;
+    for (uint32_t i = 0; i < h->codes; i++) codes[i] = (uint16_t)i;
+    stored->codec->exact(&row, codes, scales, y);
+    for (uint32_t i = 0; i < h->codes; i++) h->table[i] = operand_of(h->type, y[i]);
+}
+
+static void fill_by_block(double (*block_scale)(uint8_t), ref_holding *h)
+{
+    for (uint32_t i = 0; i < 256 * h->codes; i++) {
+        const double value = kvg_ref_f32_of_e2m1((uint8_t)(i % h->codes));
+        h->table[i] = operand_of(h->type, value * block_scale((uint8_t)(i / h->codes)));
+    }
+}
+
+void ref_holding_init(const ref_kv *kv, kvg_side side, ref_holding *out)
+{
+    const ref_side *stored = &kv->side[side];
+    const struct rule *rule = rule_of(kv->p->storage[side].format);
+    *out = (ref_holding){
+        .kv = kv,
+        .side = side,
+        .type = type_of(kv->p, side),
+        .base = rule->base,
+        .row_scaled = has_row_scale(kv->p, side),
+        .factor = stored->row.tensor_scale * (float)(1 << rule->base),
+        .codes = rule->codes,
+        .block = kvg_format_get(rule->format)->block,
+        .decoded = rule->decoded,
+    };
+    if (rule->block_scale) fill_by_block(rule->block_scale, out);
+    else if (rule->codes) fill_by_code(stored, out);
+}
+
+/* The number that docs/spec/formats.md section 5 gives, in T. */
+static void decode_row(const ref_holding *h, const uint16_t *codes, const uint8_t *scales, uint32_t n, ref_operand *out)
+{
+    const ref_side *stored = &h->kv->side[h->side];
+    float y[KVG_MAX_HEAD_DIM];
+    stored->codec->decode(&stored->row, codes, scales, y);
+    for (uint32_t i = 0; i < n; i++) out[i] = operand_of(h->type, y[i]);
+}
+
+void ref_holding_row(const ref_holding *h, uint32_t sequence, uint32_t head, uint32_t position, ref_operand *out,
+                     float *row_scale)
+{
+    const kvg_problem *p = h->kv->p;
+    const uint32_t D = p->head_dim, first = h->side == KVG_V && p->paging.shared_kv ? p->paging.v_first : 0;
+    uint16_t codes[KVG_MAX_HEAD_DIM];
+    uint8_t scales[KVG_MAX_HEAD_DIM];
+    ref_operand row[KVG_MAX_HEAD_DIM];
+    ref_kv_codes(h->kv, h->side, sequence, head, position, codes, scales);
+    *row_scale = h->row_scaled ? ref_row_scale_read(scales) : 1;
+    if (h->decoded) {
+        decode_row(h, codes, scales, D, row);
+    } else if (h->codes) {
+        for (uint32_t i = 0; i < D; i++) row[i] = h->table[(h->block ? scales[i / h->block] * h->codes : 0) + codes[i]];
+    } else {
+        ref_operand_decode(h->type, codes, D, row);
+    }
+    memcpy(out, row + first, ref_kv_dim(h->kv, h->side) * sizeof *out);
+}
+
+/* --- section 3 --- */
+
+static float widen(kvg_dtype type, uint16_t code)
+{
+    return type == KVG_DTYPE_F16 ? kvg_ref_f32_of_f16(code) : kvg_ref_f32_of_bf16(code);
+}
+
+/* floor(log2(amax)), at most 126; 0 where it is no normal number. */
+static int exponent_of_row(const uint16_t *q, uint32_t n)
+{
+    uint32_t largest = 0; /* bit patterns of magnitudes are in the order of the numbers, NaN above all */
+    for (uint32_t i = 0; i < n; i++) {
+        const uint32_t magnitude = q[i] & 0x7FFF;
+        if (magnitude > largest) largest = magnitude;
+    }
+    const int field = (int)(largest >> 7);
+    if (field == 0 || field == 255) return 0;
+    return field - 127 < 126 ? field - 127 : 126;
+}
+
+void ref_query_operands(kvg_dtype T, kvg_dtype type, const uint16_t *q, uint32_t n, ref_operand *out, int *exponent)
+{
+    *exponent = 0;
+    if (type == T) {
+        ref_operand_decode(T, q, n, out);
+        return;
+    }
+    if (T == KVG_DTYPE_BF16) *exponent = exponent_of_row(q, n);
+    const float down = kvg_f32_of_bits((uint32_t)(127 - *exponent) << 23);
+    for (uint32_t i = 0; i < n; i++) {
+        const float scaled = widen(T, q[i]) * down;
+        out[i] = operand_of(type, scaled);
+    }
+}
+
+/* --- section 4 --- */
+
+/* Which neighbours of a lane the places of sum t hold: 8 (t div 2), `odd` more for an odd t, and `inner` by i. */
+static const struct places {
+    uint32_t bits, widest, odd;
+    uint8_t inner[4], narrow[4]; /* narrow: in a segment of 16 */
+} places[] = {
+    {4, 128, 1, {0, 4, 2, 6}, {0, 2, 1, 3}},
+    {8, 64, 4, {0, 1, 2, 3}, {0, 1, 2, 3}},
+    {16, 32, 4, {0, 1, 2, 3}, {0, 1, 2, 3}},
+};
+
+void ref_score_order(const ref_kv *kv, uint16_t *dims)
+{
+    const uint32_t D = kv->p->head_dim, bits = kvg_format_get(kv->p->storage[KVG_K].format)->element_bits;
+    const struct places *at = places;
+    while (at->bits != bits) at++;
+    uint32_t width = at->widest;
+    for (uint32_t start = 0; start < D; start += width) {
+        while (start + width > D) width /= 2;
+        const uint8_t *inner = width == KVG_MMA_K ? at->narrow : at->inner;
+        for (uint32_t j = 0; j < width; j++) {
+            const uint32_t t = j / KVG_MMA_K, k = j % KVG_MMA_K, lane = k % 8 / 2, i = 2 * (k / 8) + k % 2;
+            const uint32_t place = start + width / 4 * lane + 8 * (t / 2) + at->odd * (t % 2) + inner[i];
+            dims[start + j] = (uint16_t)(bits == 4 ? ref_nibble_element(kv->side[KVG_K].packing, place, D) : place);
+        }
+    }
+}
+
+/* --- the class --- */
+
+static kvg_operand operand_type(kvg_dtype type)
+{
+    return type == KVG_DTYPE_F16 ? KVG_OPERAND_F16 : KVG_OPERAND_BF16;
+}
+
+void ref_holding_class(const kvg_problem *p, kvg_arithmetic *out)
+{
+    const kvg_operand k = operand_type(type_of(p, KVG_K)), v = operand_type(type_of(p, KVG_V));
+    *out = (kvg_arithmetic){
+        .q = k, .k = k, .p = v, .v = v,
+        .folded = true,
+        .rounded_sum = true,
+        .fraction_bits = kvg_profile_get(p->profile)->fraction_bits,
+        .tile = REF_PROFILE_TILE,
+        .span = REF_PROFILE_LEAF,
+        .k_unit = (float)(1 << rule_of(p->storage[KVG_K].format)->base),
+        .v_unit = (float)(1 << rule_of(p->storage[KVG_V].format)->base),
+        .exp2_error = 0x1p-18f, /* 3.40e-6 */
+        .tanh_error = 0x1p-19f, /* half of that, and three roundings */
+        .most_exponent = MOST_EXPONENT,
+    };
+}

@@ -1,0 +1,157 @@
+/* docs/spec/simt-contract.md: f32 fused multiply-adds in the walk of reference/attention/ref_profile.c. */
+#include "reference/attention/ref_profile.h"
+#include "reference/formats/ref_affine.h"
+#include "reference/numbers/ref_chains.h"
+
+enum { TILE = REF_PROFILE_TILE, MOST_EXPONENT = 125 };
+
+typedef struct tables {
+    ref_row row[2]; /* by side, as stored but for the tensor scale, which stays outside */
+} tables;
+
+/* Operands of one side that follow from a code and, in formats with blocks, its scale byte: as they are met. */
+typedef struct looked_up {
+    bool known[256];   /* by scale byte; without blocks: byte 0 */
+    float value[4096]; /* of a byte's codes, 16 or 256 */
+} looked_up;
+
+typedef struct tile {
+    float k[KVG_MAX_HEAD_DIM][TILE], v[TILE][KVG_MAX_HEAD_DIM];
+    looked_up tables[2]; /* by side */
+} tile;
+
+/* --- section 1 --- */
+
+/* What kvg_problem_check accepts has operands. */
+static kvg_status check(const kvg_problem *p)
+{
+    (void)p;
+    return KVG_OK;
+}
+
+static void open_tables(ref_profile_run *r)
+{
+    tables *t = r->tables;
+    for (int side = KVG_K; side <= KVG_V; side++) {
+        t->row[side] = r->kv.side[side].row;
+        t->row[side].tensor_scale = 1;
+    }
+    r->k_base = 0;
+    r->output_factor = r->kv.side[KVG_V].row.tensor_scale;
+    r->lazy = 8;
+}
+
+/* With a tensor scale of 1 every dialect of a format that has one gives the same numbers, exact in binary64, and the
+ * only factor left is a row's. */
+static void exact_operands(const ref_side *stored, const ref_row *row, const uint16_t *codes, const uint8_t *scales,
+                           float *out)
+{
+    double y[KVG_MAX_HEAD_DIM];
+    const double scale = stored->codec->exact(row, codes, scales, y);
+    for (uint32_t i = 0; i < row->head_dim; i++) out[i] = (float)(y[i] * scale);
+}
+
+/* The operands of all codes beside a scale byte. */
+static const float *look_up(const ref_side *stored, const ref_row *row, uint32_t codes, uint8_t scale, looked_up *t)
+{
+    float *values = t->value + (size_t)scale * codes;
+    if (!t->known[scale]) {
+        ref_row all = *row;
+        uint16_t each[256];
+        all.head_dim = codes;
+        for (uint32_t i = 0; i < codes; i++) each[i] = (uint16_t)i;
+        exact_operands(stored, &all, each, &scale, values);
+        t->known[scale] = true;
+    }
+    return values;
+}
+
+/* The operands of a row, all of K's where V is a part of it. */
+static void read_operands(const ref_profile_run *r, kvg_side side, const ref_place *at, looked_up *t, float *out)
+{
+    const ref_side *stored = &r->kv.side[side];
+    const ref_row *row = &((const tables *)r->tables)->row[side];
+    const kvg_format_info *format = kvg_format_get(stored->codec->format);
+    const uint32_t D = row->head_dim, block = format->block ? format->block : D;
+    uint16_t codes[KVG_MAX_HEAD_DIM];
+    uint8_t scales[KVG_MAX_HEAD_DIM];
+    ref_kv_codes(&r->kv, side, at->sequence, at->kv_head, at->position, codes, scales);
+    if (format->row_param_bytes == 4) {
+        ref_affine_operands(row, codes, scales, out);
+    } else if (format->row_param_bytes || format->element_bits > 8) {
+        exact_operands(stored, row, codes, scales, out);
+    } else {
+        for (uint32_t i = 0; i < D; i += block) {
+            const uint8_t scale = format->block ? scales[i / block] : 0;
+            const float *values = look_up(stored, row, 1u << format->element_bits, scale, t);
+            for (uint32_t j = i; j < i + block; j++) out[j] = values[codes[j]];
+        }
+    }
+}
+
+static int read_query(const ref_profile_run *r, const void *q, void *query)
+{
+    kvg_reference_load(r->p->dtype, q, r->p->head_dim, query);
+    return 0;
+}
+
+static void load(const ref_profile_run *r, void *into, uint32_t i, const ref_place *at)
+{
+    tile *d = into;
+    float k[KVG_MAX_HEAD_DIM];
+    if (!at) return;
+    read_operands(r, KVG_K, at, &d->tables[KVG_K], k);
+    for (uint32_t j = 0; j < r->p->head_dim; j++) d->k[j][i] = k[j];
+    read_operands(r, KVG_V, at, &d->tables[KVG_V], d->v[i]);
+}
+
+/* --- section 2 --- */
+
+/* Chains of 32 positions side by side, those of places that the row does not see among them. */
+static void scores(const ref_profile_run *r, const void *from, const bool *seen, const void *query, float *s)
+{
+    (void)seen;
+    for (uint32_t i = 0; i < TILE; i++) s[i] = 0;
+    ref_chains(((const tile *)from)->k[0], TILE, query, r->p->head_dim, TILE, s);
+}
+
+/* --- section 3 --- */
+
+static void add(const ref_profile_run *r, const void *from, const bool *seen, const float *p, ref_node n)
+{
+    const uint32_t first = r->p->paging.shared_kv ? r->p->paging.v_first : 0;
+    for (uint32_t i = 0, end; i < TILE; i = end + 1) { /* runs of positions that are seen */
+        for (end = i; end < TILE && seen[end]; end++) *n.l += p[end];
+        ref_chains(((const tile *)from)->v[i] + first, KVG_MAX_HEAD_DIM, p + i, end - i, r->dims, n.o);
+    }
+}
+
+/* --- section 6 --- */
+
+static void classify(const kvg_problem *p, kvg_arithmetic *out)
+{
+    (void)p;
+    *out = (kvg_arithmetic){
+        .q = KVG_OPERAND_F32, .k = KVG_OPERAND_F32, .p = KVG_OPERAND_F32, .v = KVG_OPERAND_F32,
+        .folded = true,
+        .rows_inside = true,
+        .tile = REF_PROFILE_TILE,
+        .span = REF_PROFILE_LEAF,
+        .exp2_error = 0x1p-18f, /* 3.40e-6 */
+        .tanh_error = 0x1p-19f, /* half of that, and three roundings */
+        .most_exponent = MOST_EXPONENT,
+    };
+}
+
+const ref_contract ref_contract_simt = {
+    .check = check,
+    .classify = classify,
+    .table_bytes = sizeof(tables),
+    .query_bytes = KVG_MAX_HEAD_DIM * sizeof(float),
+    .tile_bytes = sizeof(tile),
+    .open = open_tables,
+    .read_query = read_query,
+    .load = load,
+    .scores = scores,
+    .add = add,
+};

@@ -1,0 +1,186 @@
+#include "reference/formats/ref_affine.h"
+
+#include <float.h>
+#include <math.h>
+
+#include "core/bits.h"
+#include "reference/numbers/ref_round.h"
+
+ref_packing ref_affine_packing(const ref_row *row)
+{
+    return ((const ref_affine_dialect *)row->dialect)->packing;
+}
+
+typedef struct extent {
+    float min, max;
+} extent;
+
+/* NaN elements are skipped; -0 is smaller than +0, as in the hardware's minimum and maximum. */
+static extent row_extent(const float *x, size_t n)
+{
+    extent e = {INFINITY, -INFINITY};
+    for (size_t i = 0; i < n; i++) {
+        if (isnan(x[i])) continue;
+        if (x[i] < e.min || (x[i] == e.min && signbit(x[i]))) e.min = x[i];
+        if (x[i] > e.max || (x[i] == e.max && !signbit(x[i]))) e.max = x[i];
+    }
+    return e;
+}
+
+static void write_param(kvg_dtype dtype, float value, uint8_t *bytes)
+{
+    ref_write_u16(bytes, dtype == KVG_DTYPE_F16 ? kvg_ref_f16_of_f64(value) : kvg_ref_bf16_of_f64(value));
+}
+
+static float read_param(kvg_dtype dtype, const uint8_t *bytes)
+{
+    uint16_t code = ref_read_u16(bytes);
+    return dtype == KVG_DTYPE_F16 ? kvg_ref_f32_of_f16(code) : kvg_ref_f32_of_bf16(code);
+}
+
+/* v is what is rounded to the nearest integer. Differences, products and quotients of two T values are formed in
+ * double: 53 bits are more than twice T's 11 and two, so rounding the double to T gives the correctly rounded result.
+ */
+void ref_affine_scale(const ref_row *row, const float *x, uint8_t *scales, double *v)
+{
+    const ref_affine_dialect *dialect = row->dialect;
+    const kvg_dtype T = row->dtype;
+    const extent e = row_extent(x, row->head_dim);
+    const float range = e.max - e.min, n = (float)dialect->levels;
+
+    if (dialect->rule == REF_AFFINE_PYTORCH) {
+        const float s = range / n, z = -e.min / s;
+        write_param(T, s, scales);
+        write_param(T, z, scales + 2);
+        for (uint32_t i = 0; i < row->head_dim; i++) {
+            float shifted = x[i] / s + z;
+            v[i] = shifted + 0.5f; /* encode truncates */
+        }
+        return;
+    }
+    const float step = 1.0f / n;
+    const float scale = ref_round_to(T, range * step);
+    const float inverse = ref_round_to(T, 1.0 / (double)scale);
+    write_param(T, scale, scales);
+    write_param(T, e.min, scales + 2);
+    for (uint32_t i = 0; i < row->head_dim; i++) {
+        float above = ref_round_to(T, (double)x[i] - (double)e.min);
+        v[i] = ref_round_to(T, (double)above * (double)inverse);
+    }
+}
+
+uint16_t ref_affine_encode(const ref_row *row, float x, double v)
+{
+    (void)x;
+    const ref_affine_dialect *dialect = row->dialect;
+    const double n = dialect->levels;
+    if (!(v > 0)) return 0; /* NaN too */
+    if (v >= n) return (uint16_t)dialect->levels;
+    return (uint16_t)(dialect->rule == REF_AFFINE_PYTORCH ? v : ref_to_integer(v));
+}
+
+/* a * b + c for a * b exact in double, rounded once to T: the sum is first rounded to odd, which a second rounding to
+ * so few bits cannot tell from the exact sum. */
+static float fused(kvg_dtype T, double product, double c)
+{
+    double sum = product + c;
+    if (!(fabs(sum) <= DBL_MAX)) return ref_round_to(T, sum);
+    double part = sum - product;
+    double error = (product - (sum - part)) + (c - part); /* the exact sum is sum + error */
+    uint64_t bits = kvg_bits_of_f64(sum);
+    if (error != 0 && (bits & 1) == 0) {
+        /* The exact sum lies between sum and the odd neighbour on error's side. */
+        bits = (error > 0) == (sum > 0) ? bits + 1 : bits - 1;
+        sum = kvg_f64_of_bits(bits);
+    }
+    return ref_round_to(T, sum);
+}
+
+void ref_affine_decode(const ref_row *row, const uint16_t *codes, const uint8_t *scales, float *y)
+{
+    const ref_affine_dialect *dialect = row->dialect;
+    const kvg_dtype T = row->dtype;
+    const float scale = read_param(T, scales), second = read_param(T, scales + 2);
+    for (uint32_t i = 0; i < row->head_dim; i++) {
+        const double product = (double)codes[i] * (double)scale;
+        float zeroed;
+        switch (dialect->rule) {
+        case REF_AFFINE_FMA: y[i] = fused(T, product, second); break;
+        case REF_AFFINE_MULADD: y[i] = fused(T, ref_round_to(T, product), second); break;
+        case REF_AFFINE_PYTORCH:
+            zeroed = (float)codes[i] - second;
+            y[i] = zeroed * scale;
+            break;
+        }
+    }
+}
+
+void ref_affine_operands(const ref_row *row, const uint16_t *codes, const uint8_t *scales, float *y)
+{
+    const ref_affine_dialect *dialect = row->dialect;
+    const float scale = read_param(row->dtype, scales), second = read_param(row->dtype, scales + 2);
+    for (uint32_t i = 0; i < row->head_dim; i++) {
+        const float code = codes[i];
+        switch (dialect->rule) {
+        case REF_AFFINE_FMA: y[i] = fmaf(code, scale, second); break;
+        case REF_AFFINE_MULADD: y[i] = ref_round_to(row->dtype, (double)code * scale) + second; break;
+        case REF_AFFINE_PYTORCH:
+            y[i] = code - second;
+            y[i] *= scale;
+            break;
+        }
+    }
+}
+
+/* A product of a code and a T value is exact in double; a sum is rounded once, and so is the last product. */
+double ref_affine_exact(const ref_row *row, const uint16_t *codes, const uint8_t *scales, double *y)
+{
+    const ref_affine_dialect *dialect = row->dialect;
+    const double scale = read_param(row->dtype, scales), second = read_param(row->dtype, scales + 2);
+    for (uint32_t i = 0; i < row->head_dim; i++) {
+        const double product = codes[i] * scale;
+        switch (dialect->rule) {
+        case REF_AFFINE_FMA: y[i] = product + second; break;
+        case REF_AFFINE_MULADD: y[i] = ref_round_to(row->dtype, product) + second; break;
+        case REF_AFFINE_PYTORCH: y[i] = (codes[i] - second) * scale; break;
+        }
+    }
+    return 1;
+}
+
+double ref_affine_grid_value(const ref_row *row, uint16_t code)
+{
+    /* The PyTorch rule truncates v = q + 0.5 + ...: its codes sit in the middle of unit steps. */
+    return code + (((const ref_affine_dialect *)row->dialect)->rule == REF_AFFINE_PYTORCH ? 0.5 : 0.0);
+}
+
+/* docs/spec/numerics.md section 2.3. h: half an ulp of T, relative. */
+void ref_affine_bound(const ref_row *row, const float *x, double *bound)
+{
+    const ref_affine_dialect *dialect = row->dialect;
+    const extent e = row_extent(x, row->head_dim);
+    const double h = ref_half_ulp(row->dtype), tiny = 2 * ref_half_step(row->dtype);
+    const double range = (double)e.max - (double)e.min, scale = range / dialect->levels;
+    const bool pytorch = dialect->rule == REF_AFFINE_PYTORCH;
+    const double offset = pytorch ? fabs((double)e.min) : 0;
+    const bool promised = range <= FLT_MAX && /* an infinite or empty row has no finite scale */
+                          (!pytorch || (scale >= ref_smallest_normal(row->dtype) &&
+                                        offset / scale <= ref_largest(row->dtype)));
+    for (uint32_t i = 0; i < row->head_dim; i++) {
+        if (!promised || !isfinite(x[i])) {
+            bound[i] = INFINITY;
+            continue;
+        }
+        const double magnitude = fabs((double)x[i]);
+        double error;
+        if (scale < ref_smallest_normal(row->dtype)) {
+            error = range + dialect->levels * tiny; /* scale or its reciprocal left the normal range */
+        } else if (pytorch) {
+            error = 0.5 * scale * (1 + 2 * h) + 2 * h * (offset + magnitude) + 0x1p-21 * (range + offset + magnitude);
+        } else {
+            error = 0.5 * scale * (1 + 2 * h) + 5 * h * ((double)x[i] - (double)e.min);
+        }
+        double value = magnitude + error; /* the decoded value is at most this, before its own roundings */
+        bound[i] = value > ref_largest(row->dtype) ? INFINITY : error + 2.1 * h * (value + range) + tiny;
+    }
+}

@@ -1,0 +1,18 @@
+/* e4m3: docs/spec/formats.md section 4. */
+#include "reference/formats/ref_float.h"
+#include "reference/numbers/ref_round.h"
+
+static uint16_t of_f32(float x) { return kvg_ref_e4m3_of_f32(x); }
+static float to_f32(uint16_t code) { return kvg_ref_f32_of_e4m3((uint8_t)code); }
+
+static const ref_float_dialect dialects[] = {
+    {{"canonical", "x / g; LMDeploy PyTorch, vLLM", KVG_DIALECT_BITS}, of_f32, to_f32, REF_PACK_U8, true, false},
+    {{"trtllm", "x * RN(1/g); TensorRT-LLM", KVG_DIALECT_BITS}, of_f32, to_f32, REF_PACK_U8, true, true},
+};
+
+const ref_codec ref_fmt_e4m3 = {
+    .format = KVG_FORMAT_E4M3,
+    REF_DIALECTS(dialects),
+    .grid = {.codes = 256, .low = -448, .high = 448, .relative = 0x1p-4, .absolute = 0x1p-10},
+    REF_FLOAT_CODEC,
+};

@@ -1,0 +1,15 @@
+/* int4: docs/spec/formats.md section 5. */
+#include "reference/formats/ref_affine.h"
+
+static const ref_affine_dialect dialects[] = {
+    {{"canonical", "TurboMind: [scale, min], fma", KVG_DIALECT_BITS}, REF_AFFINE_FMA, 15, REF_PACK_TURBOMIND},
+    {{"turbomind-muladd", "TurboMind flatten", KVG_DIALECT_BITS}, REF_AFFINE_MULADD, 15, REF_PACK_TURBOMIND},
+    {{"pytorch", "LMDeploy PyTorch: [scale, zero]", KVG_DIALECT_BITS}, REF_AFFINE_PYTORCH, 15, REF_PACK_HALVES},
+};
+
+const ref_codec ref_fmt_int4 = {
+    .format = KVG_FORMAT_INT4,
+    REF_DIALECTS(dialects),
+    .grid = {.codes = 16, .low = 0, .high = 15, .absolute = 0.5},
+    REF_AFFINE_CODEC,
+};

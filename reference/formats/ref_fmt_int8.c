@@ -1,0 +1,15 @@
+/* int8: docs/spec/formats.md section 5. */
+#include "reference/formats/ref_affine.h"
+
+static const ref_affine_dialect dialects[] = {
+    {{"canonical", "TurboMind: [scale, min], fma", KVG_DIALECT_BITS}, REF_AFFINE_FMA, 255, REF_PACK_U8},
+    {{"turbomind-muladd", "TurboMind flatten", KVG_DIALECT_BITS}, REF_AFFINE_MULADD, 255, REF_PACK_U8},
+    {{"pytorch", "LMDeploy PyTorch: [scale, zero]", KVG_DIALECT_BITS}, REF_AFFINE_PYTORCH, 255, REF_PACK_U8},
+};
+
+const ref_codec ref_fmt_int8 = {
+    .format = KVG_FORMAT_INT8,
+    REF_DIALECTS(dialects),
+    .grid = {.codes = 256, .low = 0, .high = 255, .absolute = 0.5},
+    REF_AFFINE_CODEC,
+};

@@ -1,0 +1,154 @@
+/* What the harness asks about one row: its round-trip bound, what it reached, whether a value dialect may write it. */
+#include <math.h>
+
+#include "core/bits.h"
+#include "reference/formats/ref_codec.h"
+
+static const ref_grid *grid_of(const ref_codec *codec, const ref_row *row)
+{
+    return codec->grid_of ? codec->grid_of(row) : &codec->grid;
+}
+
+/* docs/spec/numerics.md section 2.1. The scale is somewhere in d; every other quantity is one rounding away from
+ * exact. */
+static double element_bound(kvg_dtype T, const ref_grid *grid, ref_range d, double x)
+{
+    const double a = fabs(x), reach = x < 0 ? -grid->low : grid->high;
+    const double rounding = ref_max(grid->relative * a, grid->absolute * d.high);
+    const double clipping = a - reach * d.low;
+    const double error = ref_max(rounding, clipping) + a * 0x1p-21 + d.high * 0x1p-149;
+    const double value = a + error;
+    if (value > ref_largest(T)) return INFINITY;
+    return error + (ref_half_ulp(T) + 0x1p-22) * value + 2 * ref_half_step(T) + 0x1p-149;
+}
+
+void kvg_reference_row_bound(const kvg_problem *problem, kvg_side side, float tensor_scale, const float *x,
+                             double *bound)
+{
+    const ref_codec *codec = ref_codec_get(problem->storage[side].format);
+    ref_row row;
+    if (ref_row_init(problem, side, tensor_scale, &row)) {
+        for (uint32_t i = 0; i < problem->head_dim; i++)
+            bound[i] = 0; /* nothing passes: the caller reports the scale */
+        return;
+    }
+    if (codec->bound) {
+        codec->bound(&row, x, bound);
+        return;
+    }
+    const kvg_format_info *format = kvg_format_get(codec->format);
+    const uint32_t block = format->block ? format->block : row.head_dim;
+    /* 1/g, 6g and their kin must stay normal, or nothing is promised. */
+    const bool usual = row.tensor_scale >= 0x1p-100f && row.tensor_scale <= 0x1p100f;
+    const bool scaled = format->block || format->row_param_bytes || format->tensor_scale;
+    for (uint32_t start = 0; start < row.head_dim; start += block) {
+        bool has_nan;
+        const double amax = ref_amax(x + start, block, &has_nan);
+        const bool shared = format->block || format->row_param_bytes; /* an Inf spoils the scale of its neighbours */
+        const ref_range d = scaled ? codec->scale_range(&row, amax, has_nan) : (ref_range){1, 1};
+        for (uint32_t i = start; i < start + block; i++) {
+            const bool promised = usual && isfinite(x[i]) && !(shared && isinf(amax)) && isfinite(d.high);
+            bound[i] = promised ? element_bound(row.dtype, grid_of(codec, &row), d, x[i]) : INFINITY;
+        }
+    }
+}
+
+bool kvg_reference_row_accept(const kvg_problem *problem, kvg_side side, float tensor_scale, const float *x,
+                              const uint8_t *codes, const uint8_t *scales, uint32_t *steps, uint32_t *bad_element)
+{
+    const ref_codec *codec = ref_codec_get(problem->storage[side].format);
+    ref_row row;
+    uint16_t unpacked[KVG_MAX_HEAD_DIM];
+    *steps = 0;
+    *bad_element = 0;
+    if (!codec->accept || ref_row_init(problem, side, tensor_scale, &row)) return false;
+    ref_unpack(codec->packing(&row), codes, row.head_dim, unpacked);
+    return codec->accept(&row, x, unpacked, scales, steps, bad_element);
+}
+
+/* v lies exactly between the number of `code` and that of a neighbouring code. */
+static bool is_tie(const ref_codec *codec, const ref_row *row, uint16_t code, double v)
+{
+    const double own = codec->grid_value(row, code);
+    if (v == own || !isfinite(v)) return false;
+    for (int step = -1; step <= 1; step += 2) {
+        const int64_t neighbour = (int64_t)code + step;
+        if (neighbour < 0 || neighbour >= grid_of(codec, row)->codes) continue;
+        if (v - own == codec->grid_value(row, (uint16_t)neighbour) - v) return true;
+    }
+    return false;
+}
+
+void kvg_reference_codes_reach(const kvg_problem *problem, kvg_side side, const uint8_t *codes, const uint8_t *scales,
+                               kvg_reference_reach *reach)
+{
+    const ref_codec *codec = ref_codec_get(problem->storage[side].format);
+    const kvg_format_info *format = kvg_format_get(codec->format);
+    ref_row row;
+    uint16_t unpacked[KVG_MAX_HEAD_DIM];
+    if (ref_row_init(problem, side, 1, &row)) return;
+    ref_unpack(codec->packing(&row), codes, row.head_dim, unpacked);
+    for (uint32_t i = 0; i < row.head_dim; i++) {
+        reach->elements++;
+        reach->codes[format->element_bits == 16 ? unpacked[i] >> 8 : unpacked[i]]++;
+    }
+    for (uint32_t i = 0; format->block && i < row.head_dim / format->block; i++) reach->scales[scales[i]]++;
+}
+
+uint32_t kvg_reference_code_dim(const kvg_problem *problem, kvg_side side, size_t byte, unsigned nibble)
+{
+    const kvg_format_info *format = kvg_format_get(problem->storage[side].format);
+    ref_row row;
+    if (format->element_bits != 4) return (uint32_t)(byte * 8 / format->element_bits);
+    if (ref_row_init(problem, side, 1, &row)) return 0;
+    const ref_packing packing = ref_codec_get(format->format)->packing(&row);
+    return (uint32_t)ref_nibble_element(packing, 2 * byte + nibble, row.head_dim);
+}
+
+static bool is_subnormal(kvg_dtype T, float x)
+{
+    return x != 0 && fabs((double)x) < ref_smallest_normal(T);
+}
+
+static void count_elements(const ref_codec *codec, const ref_row *row, const float *x, const double *v,
+                           kvg_reference_reach *reach)
+{
+    const ref_grid *grid = grid_of(codec, row);
+    for (uint32_t i = 0; i < row->head_dim; i++) {
+        const uint16_t code = codec->encode(row, x[i], v[i]);
+        reach->elements++;
+        reach->codes[grid->codes > 256 ? code >> 8 : code]++;
+        reach->ties += is_tie(codec, row, code, v[i]);
+        reach->saturations += isfinite(x[i]) && (v[i] > grid->high || v[i] < grid->low);
+        reach->negative_zeros += kvg_bits_of_f32(x[i]) == 0x80000000u;
+        reach->subnormals += is_subnormal(row->dtype, x[i]);
+        reach->specials += !isfinite(x[i]);
+    }
+}
+
+void kvg_reference_row_reach(const kvg_problem *problem, kvg_side side, float tensor_scale, const float *x,
+                             kvg_reference_reach *reach)
+{
+    const ref_codec *codec = ref_codec_get(problem->storage[side].format);
+    const kvg_format_info *format = kvg_format_get(codec->format);
+    ref_row row;
+    if (ref_row_init(problem, side, tensor_scale, &row)) return;
+    double v[KVG_MAX_HEAD_DIM];
+    uint8_t scales[KVG_MAX_HEAD_DIM];
+    codec->scale(&row, x, scales, v);
+    count_elements(codec, &row, x, v, reach);
+
+    const uint32_t block = format->block ? format->block : row.head_dim;
+    for (uint32_t start = 0; start < row.head_dim; start += block) {
+        bool has_nan;
+        const float amax = ref_amax(x + start, block, &has_nan);
+        reach->zero_blocks += amax == 0;
+        if (format->block) {
+            const uint8_t byte = scales[start / block];
+            reach->scales[byte]++;
+            reach->scale_underflows += amax > 0 && byte == 0;
+        } else if (format->row_param_bytes) {
+            reach->scale_underflows += amax > 0 && (ref_read_u16(scales) & 0x7FFF) == 0;
+        }
+    }
+}

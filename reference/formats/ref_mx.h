@@ -1,0 +1,36 @@
+/* What mx16 and mxfp4 share: E2M1 and one power-of-two byte per block. docs/spec/formats.md section 7. */
+#ifndef KVG_REFERENCE_FORMATS_REF_MX_H
+#define KVG_REFERENCE_FORMATS_REF_MX_H
+
+#include "reference/formats/ref_fp4_block.h"
+
+/* How the exponent follows from amax = m * 2^k: the last mantissa, and the exponents up to it and above it. */
+typedef struct ref_mx_rule {
+    double split;      /* m at or below (or below, if `below`) this takes k + low, else k + high */
+    bool below;
+    int low, high;
+    double most, least; /* amax / 2^e lies in [least, most] */
+} ref_mx_rule;
+
+extern const ref_mx_rule ref_mx_ceil6, ref_mx_floor, ref_mx_even, ref_mx_trunc6;
+
+typedef struct ref_mx_dialect {
+    ref_fp4_dialect fp4;
+    uint32_t block; /* elements per scale byte */
+    const ref_mx_rule *rule;
+    uint8_t zero_byte;    /* scale byte of a block with amax 0 */
+    int least_exponent;   /* e is raised to this */
+    bool special_is_zero; /* amax Inf, or a NaN in the block, is treated as amax 0 */
+    bool byte0_is_zero;   /* scale byte 0 writes magnitude 0 */
+} ref_mx_dialect;
+
+void ref_mx_scale(const ref_row *row, const float *x, uint8_t *scales, double *v);
+void ref_mx_decode(const ref_row *row, const uint16_t *codes, const uint8_t *scales, float *y);
+double ref_mx_exact(const ref_row *row, const uint16_t *codes, const uint8_t *scales, double *y);
+ref_range ref_mx_scale_range(const ref_row *row, double amax, bool has_nan);
+
+#define REF_MX_CODEC                                                                                         \
+    REF_FP4_CODEC, .scale = ref_mx_scale, .decode = ref_mx_decode, .exact = ref_mx_exact,                    \
+    .scale_range = ref_mx_scale_range
+
+#endif

@@ -1,0 +1,19 @@
+/* Room ops: the reference as a backend.
+ *
+ *   ref_backend            The table of implementations.
+ *   ref_op_rows            Ops quantise and dequantise.
+ *   ref_op_paged           Ops append, flatten, expand and probe.
+ *   ref_op_decode, _mma    Ops decode and mma.
+ *   ref_rope_table         The table of cos and sin that op append takes.
+ *
+ * An op is a loop over rows that the rooms above encode, decode and place. */
+/* The ops of the reference's backend, one function for each group of them. */
+#ifndef KVG_REFERENCE_OPS_OPS_H
+#define KVG_REFERENCE_OPS_OPS_H
+
+#include "core/backend.h"
+
+/* Quantise and dequantise over rows; append, flatten, expand and probe over a paged cache; decode; mma. */
+kvg_run_fn ref_quantise, ref_dequantise, ref_paged, ref_decode, ref_mma;
+
+#endif

@@ -1,0 +1,240 @@
+#include "second/slow_decode.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "second/slow_attention.h"
+#include "second/slow_exp2.h"
+#include "second/slow_leaf.h"
+
+static const uint32_t LOG2_E = 0x3FB8AA3B /* 0x1.715476p+0 */, LN_2 = 0x3F317218 /* 0x1.62e43p-1 */;
+
+static bool wrong(const slow_head *h, slow_decode_fault fault)
+{
+    return h->fault == fault;
+}
+
+/* max(a, b); a NaN is left out */
+static slow_number larger(slow_number a, slow_number b)
+{
+    if (a.kind == SLOW_NAN || b.kind == SLOW_NAN) return a.kind == SLOW_NAN ? b : a;
+    return slow_compare(a, b) >= 0 ? a : b;
+}
+
+/* --- section 9, the sink --- */
+
+static void add_sink(const slow_query *r, slow_state *s)
+{
+    const slow_head *h = r->head;
+    const bool by_kv_head = wrong(h, SLOW_DECODE_SINK_OF_KV_HEAD);
+    const slow_number sink = slow_sink(h->stored->request, by_kv_head ? h->stored->kv_head : r->query_head);
+    const slow_number x = wrong(h, SLOW_DECODE_SINK_NO_LOG2) ? sink : slow_f32_multiply(sink, slow_f32_of(LOG2_E));
+    const slow_number m = larger(s->m, x);
+    const slow_number w = slow_exp2(slow_f32_subtract(s->m, m), h->fault);
+    const slow_number weight = slow_exp2(slow_f32_subtract(x, m), h->fault);
+    s->l = wrong(h, SLOW_DECODE_SINK_FUSED) ? slow_f32_fma(s->l, w, weight)
+                                            : slow_f32_add(slow_f32_multiply(s->l, w), weight);
+    for (size_t d = 0; d < h->stored->request->v_dim; d++) s->o[d] = slow_f32_multiply(s->o[d], w);
+    s->m = m;
+}
+
+/* --- section 8 --- */
+
+/* a = merge(a, b), a of the smaller positions */
+static void merge(const slow_head *h, slow_state *a, const slow_state *b)
+{
+    if (b->absent) return;
+    if (a->absent) {
+        *a = *b;
+        return;
+    }
+    const slow_number m = larger(a->m, b->m);
+    const slow_number w_a = slow_exp2(slow_f32_subtract(a->m, m), h->fault);
+    const slow_number w_b = slow_exp2(slow_f32_subtract(b->m, m), h->fault);
+    for (size_t d = 0; d <= h->stored->request->v_dim; d++) {
+        slow_number *of_a = d ? &a->o[d - 1] : &a->l;
+        const slow_number of_b = d ? b->o[d - 1] : b->l;
+        if (wrong(h, SLOW_DECODE_MERGE_OTHER_SIDE)) {
+            *of_a = slow_f32_fma(*of_a, w_a, slow_f32_multiply(of_b, w_b));
+        } else if (wrong(h, SLOW_DECODE_MERGE_UNFUSED)) {
+            *of_a = slow_f32_add(slow_f32_multiply(of_b, w_b), slow_f32_multiply(*of_a, w_a));
+        } else {
+            *of_a = slow_f32_fma(of_b, w_b, slow_f32_multiply(*of_a, w_a));
+        }
+    }
+    a->m = m;
+}
+
+/* Node `index` of a level; leaves outside low ... high hold nothing that the row sees. */
+static void run_node(const slow_query *r, int level, int64_t index, int64_t low, int64_t high, slow_state *s)
+{
+    const int64_t first = index << level, last = ((index + 1) << level) - 1;
+    if (last < low || first > high) {
+        slow_state_clear(s);
+    } else if (level == 0) {
+        slow_leaf_run(r, index, s);
+        if (index == r->sink_leaf && !s->absent) add_sink(r, s);
+    } else {
+        slow_state right;
+        run_node(r, level - 1, 2 * index, low, high, s);
+        run_node(r, level - 1, 2 * index + 1, low, high, &right);
+        merge(r->head, s, &right);
+    }
+}
+
+/* The first position that the row sees, or the one after the last key. */
+static int64_t first_seen(const slow_query *r)
+{
+    const slow_stored *stored = r->head->stored;
+    int64_t at = stored->first;
+    while (at < stored->first + (int64_t)stored->keys && slow_seen_key(r, at) < 0) at++;
+    return at;
+}
+
+static void run_tree(slow_query *r, slow_state *s)
+{
+    const slow_stored *stored = r->head->stored;
+    const int64_t last_key = stored->first + (int64_t)stored->keys - 1, size = slow_leaf_size(r->head);
+    slow_state_clear(s);
+    if (stored->keys == 0) return;
+    if (wrong(r->head, SLOW_DECODE_LEAVES_FROM_WINDOW)) r->origin = first_seen(r);
+    r->sink_leaf = wrong(r->head, SLOW_DECODE_SINK_BEFORE_MERGE) ? first_seen(r) / size : -1;
+    const int64_t low = r->origin > stored->first ? 0 : (stored->first - r->origin) / size;
+    const int64_t high = (last_key - r->origin) / size;
+    int level = 0;
+    while (high >> level) level++;
+    if (!wrong(r->head, SLOW_DECODE_LEFT_FOLD)) {
+        run_node(r, level, 0, low, high, s);
+        return;
+    }
+    for (int64_t leaf = low; leaf <= high; leaf++) {
+        slow_state next;
+        slow_leaf_run(r, leaf, &next);
+        merge(r->head, s, &next);
+    }
+}
+
+/* --- section 9 --- */
+
+static slow_number output_of(const slow_head *h, slow_number o, slow_number l)
+{
+    if (slow_is_zero(l)) return slow_zero(false);
+    slow_number y = slow_f32_divide(slow_f32_multiply(o, h->out_factor), l);
+    if (wrong(h, SLOW_DECODE_OUT_RECIPROCAL)) {
+        y = slow_f32_multiply(slow_f32_multiply(o, h->out_factor), slow_f32_divide(slow_scaled(1, 0), l));
+    }
+    if (wrong(h, SLOW_DECODE_OUT_FACTOR_LAST)) y = slow_f32_multiply(slow_f32_divide(o, l), h->out_factor);
+    return wrong(h, SLOW_DECODE_OUT_MINUS_ZERO) ? y : slow_f32_add(y, slow_zero(false));
+}
+
+static slow_number lse_of(const slow_head *h, const slow_state *s)
+{
+    if (slow_is_zero(s->l)) return slow_infinity(true);
+    if (s->l.kind == SLOW_NAN) return s->l;
+    const slow_number log2 = slow_log2(s->l, h->fault), ln2 = slow_f32_of(LN_2);
+    if (wrong(h, SLOW_DECODE_LSE_SEPARATE)) {
+        return slow_f32_add(slow_f32_multiply(s->m, ln2), slow_f32_multiply(log2, ln2));
+    }
+    return slow_f32_multiply(slow_f32_add(s->m, log2), ln2);
+}
+
+/* --- the op --- */
+
+static void run_row(const slow_head *h, size_t query, size_t query_head, kvg_tensor *out)
+{
+    const slow_request *request = h->stored->request;
+    const kvg_problem *p = request->problem;
+    const size_t index = (h->stored->first_query + query) * p->attention.query_heads + query_head;
+    slow_query r = {.head = h, .position = slow_position(h->stored, query), .query_head = query_head,
+                    .sink_leaf = -1};
+    slow_state s;
+    slow_query_load(&r, h->stored->first_query + query);
+    run_tree(&r, &s);
+    slow_number lse = lse_of(h, &s);
+    if (p->attention.sinks && (r.sink_leaf < 0 || s.absent)) add_sink(&r, &s);
+    if (!wrong(h, SLOW_DECODE_LSE_WITHOUT_SINK)) lse = lse_of(h, &s);
+    for (size_t d = 0; d < request->v_dim; d++) s.o[d] = output_of(h, s.o[d], s.l);
+    slow_store(p->dtype, s.o, request->v_dim,
+               (uint8_t *)out[0].data + index * request->v_dim * kvg_dtype_bytes(p->dtype));
+    slow_store(KVG_DTYPE_F32, &lse, 1, (uint8_t *)out[1].data + index * sizeof(float));
+}
+
+static void load_operands(slow_head *h)
+{
+    const slow_request *r = h->stored->request;
+    const size_t dim = r->problem->head_dim;
+    uint32_t codes[KVG_MAX_HEAD_DIM];
+    for (int side = KVG_K; side <= KVG_V; side++) {
+        h->operands[side] = slow_operands_of(&r->sides[side], h->simt, h->fault);
+    }
+    for (size_t n = 0; n < h->stored->keys; n++) {
+        slow_operands_load(&h->operands[KVG_K], &h->stored->rows[KVG_K][n], h->k + n * dim);
+        slow_operands_load(&h->operands[KVG_V], &h->stored->rows[KVG_V][n], codes);
+        memcpy(h->v + n * r->v_dim, codes + r->v_first, r->v_dim * sizeof *codes);
+    }
+    for (size_t i = 0; i < dim; i++) h->dims[i] = slow_dim_of_product(&h->operands[KVG_K], h->simt, i);
+    h->scale = slow_score_scale(h);
+    h->out_factor = slow_f32_multiply(h->operands[KVG_V].g, slow_scaled(1, h->operands[KVG_V].base));
+}
+
+/* docs/spec/simt-contract.md is the contract where there is no tensor core. */
+static bool is_simt(const kvg_problem *problem)
+{
+    return !kvg_profile_is_chip(kvg_profile_get(problem->profile));
+}
+
+/* What a visit of every KV head is given. */
+typedef struct job {
+    kvg_tensor *out;
+    slow_decode_fault fault;
+} job;
+
+static kvg_status run_head(const slow_stored *stored, void *context)
+{
+    const job *j = context;
+    const slow_request *r = stored->request;
+    const kvg_problem *p = r->problem;
+    slow_head h = {.stored = stored, .profile = kvg_profile_get(p->profile), .simt = is_simt(p), .fault = j->fault,
+                   .k = malloc((stored->keys + 1) * p->head_dim * sizeof *h.k),
+                   .v = malloc((stored->keys + 1) * r->v_dim * sizeof *h.v),
+                   .dims = malloc(p->head_dim * sizeof *h.dims)};
+    kvg_status status = KVG_OK;
+    if (!h.k || !h.v || !h.dims) {
+        status = kvg_fail(KVG_ERR_MEMORY, "no memory for the operands of %zu keys", stored->keys);
+    } else {
+        load_operands(&h);
+        const bool interleaved = wrong(&h, SLOW_DECODE_HEADS_INTERLEAVED);
+#pragma omp parallel for schedule(dynamic)
+        for (size_t i = 0; i < stored->queries * r->group; i++) {
+            const size_t g = i % r->group;
+            run_row(&h, i / r->group, interleaved ? g * p->kv_heads + stored->kv_head : stored->kv_head * r->group + g,
+                    j->out);
+        }
+    }
+    free(h.k);
+    free(h.v);
+    free(h.dims);
+    return status;
+}
+
+kvg_status slow_decode_faulty(const kvg_problem *problem, const kvg_tensor *in, kvg_tensor *out,
+                              slow_decode_fault fault)
+{
+    slow_request request;
+    kvg_status status = kvg_problem_check(problem);
+    const bool fits = problem->dtype != KVG_DTYPE_F32 && problem->head_dim % KVG_MMA_K == 0;
+    if (!status && !fits && !is_simt(problem)) {
+        status = kvg_fail(KVG_ERR_UNIMPLEMENTED, "a tensor core has operands for f16 and bf16 and rows of whole sums: "
+                          "not for model type %s and head_dim %u", kvg_dtype_name(problem->dtype), problem->head_dim);
+    }
+    if (!status) status = slow_request_open(problem, in, &request);
+    job j = {out, fault};
+    return status ? status : slow_request_visit(&request, run_head, &j);
+}
+
+kvg_status slow_decode_op(const kvg_problem *problem, const kvg_tensor *in, kvg_tensor *out, kvg_stream *stream)
+{
+    (void)stream;
+    if (problem->profile == KVG_PROFILE_NONE) return slow_attention(problem, in, out, 0);
+    return slow_decode_faulty(problem, in, out, SLOW_DECODE_RIGHT);
+}

@@ -1,0 +1,374 @@
+#include "second/slow_leaf.h"
+
+#include "second/slow_exp2.h"
+#include "second/slow_mma.h"
+
+enum { SUM = KVG_MMA_K, MOST_OF_TILE = 64 };
+static const uint32_t LOG2_E = 0x3FB8AA3B /* 0x1.715476p+0 */, EMPTY_M = 0xFF7FFFFF /* -0x1.fffffep+127 */;
+
+static bool wrong(const slow_head *h, slow_decode_fault fault)
+{
+    return h->fault == fault;
+}
+
+static const kvg_problem *problem_of(const slow_head *h)
+{
+    return h->stored->request->problem;
+}
+
+/* sum16 */
+static slow_number sum16(const slow_head *h, kvg_dtype type, const uint16_t *a, const uint16_t *b, slow_number c)
+{
+    return slow_f32_of(slow_mma_output(h->profile, type, 0, a, b, (uint32_t)slow_encode(&slow_f32, c)));
+}
+
+/* fma(a, b, c), or with two roundings if that is what is wrong */
+static slow_number multiply_add(const slow_head *h, slow_decode_fault unfused, slow_number a, slow_number b,
+                                slow_number c)
+{
+    return wrong(h, unfused) ? slow_f32_add(slow_f32_multiply(a, b), c) : slow_f32_fma(a, b, c);
+}
+
+/* --- section 3 --- */
+
+/* RN(sqrt(D)): the integer square root of D * 2^50, with a last bit for what is below it. */
+static slow_number root_of(uint32_t dim)
+{
+    const uint64_t square = (uint64_t)dim << 50;
+    uint64_t root = 0;
+    for (uint64_t bit = (uint64_t)1 << 31; bit; bit >>= 1) {
+        if ((root | bit) * (root | bit) <= square) root |= bit;
+    }
+    return slow_scaled((int64_t)(2 * root + (root * root != square)), -26);
+}
+
+slow_number slow_score_scale(const slow_head *h)
+{
+    const kvg_problem *p = problem_of(h);
+    const slow_operands *k = &h->operands[KVG_K];
+    slow_number scale;
+    slow_load(KVG_DTYPE_F32, (const uint8_t *)&p->attention.scale, 1, &scale);
+    if (slow_is_zero(scale)) {
+        const slow_number root = root_of(p->head_dim);
+        scale = slow_f32_divide(slow_scaled(1, 0), wrong(h, SLOW_DECODE_SCALE_ONCE) ? root : slow_rn(root));
+    }
+    if (wrong(h, SLOW_DECODE_SCALE_G_FIRST)) {
+        scale = slow_f32_multiply(slow_f32_multiply(scale, k->g), slow_f32_of(LOG2_E));
+    } else {
+        scale = slow_f32_multiply(slow_f32_multiply(scale, slow_f32_of(LOG2_E)), k->g);
+    }
+    return slow_f32_multiply(scale, slow_scaled(1, k->base));
+}
+
+/* The exponent of the power of two that q of type bf16 is divided by to become f16. */
+static int exponent_of_q(const slow_head *h, const slow_number *q)
+{
+    const size_t dim = problem_of(h)->head_dim;
+    for (size_t d = 0; d < dim; d++) {
+        if (q[d].kind != SLOW_FINITE) return 0;
+    }
+    const slow_number amax = slow_amax(q, dim);
+    if (slow_is_zero(amax) || wrong(h, SLOW_DECODE_Q_UNSCALED)) return 0;
+    int e = amax.exponent + 63 - __builtin_clzll(amax.significand);
+    if (e < -126 && !wrong(h, SLOW_DECODE_Q_SUBNORMAL_SCALED)) return 0;
+    if (wrong(h, SLOW_DECODE_Q_EXPONENT_UP)) e++;
+    return e > 126 ? 126 : e;
+}
+
+void slow_query_load(slow_query *r, size_t query)
+{
+    const slow_head *h = r->head;
+    const kvg_problem *p = problem_of(h);
+    const kvg_dtype type = h->operands[KVG_K].type;
+    slow_number q[KVG_MAX_HEAD_DIM], two = slow_scaled(2, 0), cap;
+    slow_load_q(h->stored->request, query, r->query_head, q);
+    const int e = p->dtype == KVG_DTYPE_BF16 && type == KVG_DTYPE_F16 ? exponent_of_q(h, q) : 0;
+    r->c = slow_f32_multiply(h->scale, slow_scaled(1, e));
+    for (size_t d = 0; d < p->head_dim; d++) {
+        slow_number x = e ? slow_f32_multiply(q[d], slow_scaled(1, -e)) : q[d];
+        if (wrong(h, SLOW_DECODE_Q_IN_F16)) x = slow_round(&slow_f16, x);
+        if (wrong(h, SLOW_DECODE_SCALE_ON_Q)) x = slow_multiply(x, r->c);
+        r->q[d] = (uint32_t)slow_encode(slow_layout_of(type), x);
+    }
+    if (wrong(h, SLOW_DECODE_SCALE_ON_Q)) r->c = slow_scaled(1, 0);
+    slow_load(KVG_DTYPE_F32, (const uint8_t *)&p->attention.softcap, 1, &cap);
+    r->capped_c = wrong(h, SLOW_DECODE_CAP_RATIO_FIRST) ? slow_f32_multiply(r->c, slow_f32_divide(two, cap))
+                                                        : slow_f32_divide(slow_f32_multiply(two, r->c), cap);
+}
+
+/* --- sections 4 and 5; section 2 of docs/spec/simt-contract.md --- */
+
+static slow_number dot_of_sums(const slow_query *r, const uint32_t *row)
+{
+    const slow_head *h = r->head;
+    slow_number s = slow_zero(false);
+    for (size_t first = 0; first < problem_of(h)->head_dim; first += SUM) {
+        uint16_t a[SUM], b[SUM];
+        for (size_t k = 0; k < SUM; k++) {
+            a[k] = (uint16_t)row[h->dims[first + k]];
+            b[k] = (uint16_t)r->q[h->dims[first + k]];
+        }
+        s = sum16(h, h->operands[KVG_K].type, a, b, s);
+    }
+    return s;
+}
+
+/* Products first, first + step, ... one after another. */
+static slow_number chain_of(const slow_query *r, const uint32_t *row, size_t first, size_t step)
+{
+    const slow_head *h = r->head;
+    slow_number s = slow_zero(false);
+    for (size_t i = first; i < problem_of(h)->head_dim; i += step) {
+        const slow_number q = slow_f32_of(r->q[h->dims[i]]), k = slow_f32_of(row[h->dims[i]]);
+        s = multiply_add(h, SLOW_DECODE_DIMS_UNFUSED, q, k, s);
+    }
+    return s;
+}
+
+static slow_number dot_of(const slow_query *r, size_t key)
+{
+    const slow_head *h = r->head;
+    const uint32_t *row = h->k + key * problem_of(h)->head_dim;
+    if (!h->simt) return dot_of_sums(r, row);
+    if (!wrong(h, SLOW_DECODE_DIMS_IN_TWO_SUMS)) return chain_of(r, row, 0, 1);
+    return slow_f32_add(chain_of(r, row, 0, 2), chain_of(r, row, 1, 2));
+}
+
+static slow_number capped(const slow_query *r, slow_number s)
+{
+    const slow_number one = slow_scaled(1, 0);
+    slow_number u = slow_f32_multiply(s, r->capped_c), cap;
+    if (u.kind == SLOW_NAN) return u;
+    slow_load(KVG_DTYPE_F32, (const uint8_t *)&problem_of(r->head)->attention.softcap, 1, &cap);
+    if (!wrong(r->head, SLOW_DECODE_CAP_NO_LOG2)) cap = slow_f32_multiply(cap, slow_f32_of(LOG2_E));
+    u.negative = true;
+    const slow_number t = slow_exp2(u, r->head->fault);
+    slow_number z = slow_f32_multiply(slow_f32_divide(slow_f32_subtract(one, t), slow_f32_add(one, t)), cap);
+    z.negative = s.negative;
+    return z;
+}
+
+/* The score of a visible key before its scales: RN(S * r) or S. */
+static slow_number scaled_dot(const slow_query *r, size_t key)
+{
+    const slow_stored *stored = r->head->stored;
+    const slow_number s = dot_of(r, key);
+    if (!r->head->operands[KVG_K].has_row_scale) return s;
+    return slow_f32_multiply(s, slow_row_scale(&stored->rows[KVG_K][key]));
+}
+
+static slow_number score_of(const slow_query *r, size_t key)
+{
+    const slow_stored *stored = r->head->stored;
+    if (stored->request->problem->attention.softcap > 0) return capped(r, scaled_dot(r, key));
+    if (wrong(r->head, SLOW_DECODE_ROW_SCALE_WITH_C) && r->head->operands[KVG_K].has_row_scale) {
+        return slow_f32_multiply(dot_of(r, key), slow_f32_multiply(slow_row_scale(&stored->rows[KVG_K][key]), r->c));
+    }
+    return slow_f32_multiply(scaled_dot(r, key), r->c);
+}
+
+/* --- section 7 --- */
+
+/* A tile as one row has it. */
+typedef struct tile {
+    size_t size;
+    int64_t key[MOST_OF_TILE]; /* -1: not seen */
+    slow_number z[MOST_OF_TILE], p[MOST_OF_TILE];
+} tile;
+
+/* The key at a position, whoever sees it; negative: none. */
+static int64_t stored_key(const slow_head *h, int64_t position)
+{
+    const int64_t n = position - h->stored->first;
+    return n < (int64_t)h->stored->keys ? n : -1;
+}
+
+int64_t slow_seen_key(const slow_query *r, int64_t position)
+{
+    const slow_stored *s = r->head->stored;
+    const int64_t n = stored_key(r->head, position);
+    int64_t viewpoint = r->position;
+    if (n < 0) return -1;
+    /* One step behind its last key, the window shows one more. */
+    if (wrong(r->head, SLOW_DECODE_WINDOW_WIDER) && position < viewpoint) viewpoint--;
+    return slow_sees(s, viewpoint, (size_t)n) ? n : -1;
+}
+
+static bool load_tile(const slow_query *r, int64_t first, tile *t)
+{
+    bool any = false;
+    for (size_t i = 0; i < t->size; i++) {
+        t->key[i] = slow_seen_key(r, first + (int64_t)i);
+        t->z[i] = slow_infinity(true);
+        if (t->key[i] >= 0) {
+            t->z[i] = score_of(r, (size_t)t->key[i]);
+            any = true;
+        } else if (wrong(r->head, SLOW_DECODE_CAP_HIDDEN) && problem_of(r->head)->attention.softcap > 0) {
+            t->z[i] = capped(r, slow_infinity(true));
+        }
+    }
+    return any;
+}
+
+static slow_number top_of(const slow_query *r, int64_t first, const tile *t)
+{
+    slow_number top = slow_infinity(true);
+    for (size_t i = 0; i < t->size; i++) {
+        const int64_t stored = stored_key(r->head, first + (int64_t)i);
+        const bool shown = wrong(r->head, SLOW_DECODE_HIDDEN_IN_MAX) && t->key[i] < 0 && stored >= 0;
+        const slow_number z = shown ? score_of(r, (size_t)stored) : t->z[i];
+        if (z.kind == SLOW_NAN) {
+            if (wrong(r->head, SLOW_DECODE_NAN_HIDDEN_BY_MAX)) continue;
+            return z;
+        }
+        if (slow_compare(z, top) > 0) top = z;
+    }
+    return top;
+}
+
+static void rescale(const slow_query *r, slow_number top, slow_state *s)
+{
+    const bool lost = top.kind == SLOW_NAN || (top.kind == SLOW_INF && !top.negative);
+    const slow_number w = lost ? slow_nan() : slow_exp2(slow_f32_subtract(s->m, top), r->head->fault);
+    s->l = slow_f32_multiply(s->l, w);
+    for (size_t d = 0; d < r->head->stored->request->v_dim; d++) s->o[d] = slow_f32_multiply(s->o[d], w);
+    s->m = top;
+}
+
+static bool must_rescale(const slow_query *r, slow_number top, slow_number m)
+{
+    const slow_number lag = slow_f32_subtract(top, m);
+    if (lag.kind == SLOW_NAN) return true;
+    if (wrong(r->head, SLOW_DECODE_RESCALE_ALWAYS)) return slow_compare(lag, slow_zero(false)) > 0;
+    const bool row_scales = slow_has_row_scale(r->head->stored->request->sides[KVG_V].codec->format);
+    const bool at_once = row_scales && (!r->head->simt || wrong(r->head, SLOW_DECODE_RESCALE_BY_FORMAT));
+    const int limit = (at_once ? 0 : 8) + (wrong(r->head, SLOW_DECODE_RESCALE_LATE) ? 1 : 0);
+    const int order = slow_compare(lag, limit ? slow_scaled(limit, 0) : slow_zero(false));
+    return order > 0 || (order == 0 && wrong(r->head, SLOW_DECODE_RESCALE_AT_LIMIT));
+}
+
+/* p, with the scale of V's row where it is not part of the operands. */
+static slow_number scaled_weight(const slow_query *r, const tile *t, size_t i, slow_number p)
+{
+    if (t->key[i] < 0 || !r->head->operands[KVG_V].has_row_scale) return p;
+    return slow_f32_multiply(p, slow_row_scale(&r->head->stored->rows[KVG_V][t->key[i]]));
+}
+
+/* P' of a position: 0 where the row sees nothing. */
+static uint16_t weight_of(const slow_query *r, const tile *t, size_t i)
+{
+    const slow_layout *type = slow_layout_of(r->head->operands[KVG_V].type);
+    const slow_number p = wrong(r->head, SLOW_DECODE_WEIGHTS_TWICE) ? slow_round(type, t->p[i]) : t->p[i];
+    return (uint16_t)slow_encode(type, scaled_weight(r, t, i, p));
+}
+
+/* The row of V at a position of the tile, or NULL: +0 everywhere. */
+static const uint32_t *values_at(const slow_query *r, const tile *t, int64_t first, size_t i)
+{
+    const slow_head *h = r->head;
+    const bool shown = wrong(h, SLOW_DECODE_UNSEEN_VALUES);
+    const int64_t key = shown ? stored_key(h, first + (int64_t)i) : t->key[i];
+    return key < 0 ? NULL : h->v + (size_t)key * h->stored->request->v_dim;
+}
+
+/* l and o take 16 positions of the tile, from `half` on. */
+static void add_half(const slow_query *r, const tile *t, int64_t first, size_t half, slow_state *s)
+{
+    const slow_head *h = r->head;
+    const kvg_dtype dtype = h->operands[KVG_V].type;
+    const slow_layout *type = slow_layout_of(dtype);
+    uint16_t ones[SUM], p[SUM], scaled[SUM], v[SUM];
+    const uint32_t *values[SUM];
+    for (size_t k = 0; k < SUM; k++) {
+        ones[k] = (uint16_t)slow_encode(type, slow_scaled(1, 0));
+        p[k] = (uint16_t)slow_encode(type, t->p[half + k]);
+        scaled[k] = weight_of(r, t, half + k);
+        values[k] = values_at(r, t, first, half + k);
+        if (wrong(h, SLOW_DECODE_WEIGHTS_UNROUNDED)) s->l = slow_f32_add(s->l, t->p[half + k]);
+    }
+    if (!wrong(h, SLOW_DECODE_WEIGHTS_UNROUNDED)) {
+        s->l = sum16(h, dtype, ones, wrong(h, SLOW_DECODE_WEIGHTS_SCALED) ? scaled : p, s->l);
+    }
+    for (size_t d = 0; d < h->stored->request->v_dim; d++) {
+        for (size_t k = 0; k < SUM; k++) v[k] = (uint16_t)(values[k] ? values[k][d] : 0);
+        s->o[d] = sum16(h, dtype, v, scaled, s->o[d]);
+    }
+}
+
+/* docs/spec/decode-contract.md: both halves. */
+static void add_halves(const slow_query *r, const tile *t, int64_t first, slow_state *s)
+{
+    const bool swapped = wrong(r->head, SLOW_DECODE_HALVES_SWAPPED) && t->size > SUM;
+    for (size_t half = 0; half < t->size; half += SUM) add_half(r, t, first, swapped ? half ^ SUM : half, s);
+}
+
+/* docs/spec/simt-contract.md section 3, step 3: position by position. */
+static void add_positions(const slow_query *r, const tile *t, int64_t first, slow_state *s)
+{
+    const slow_head *h = r->head;
+    const slow_layout *narrow = slow_layout_of(problem_of(h)->dtype);
+    const size_t together = wrong(h, SLOW_DECODE_L_BY_PAIRS) ? 2 : wrong(h, SLOW_DECODE_L_BY_TILE) ? t->size : 1;
+    slow_number weights = slow_zero(false); /* that l has not taken yet */
+    for (size_t n = 0; n < t->size; n++) {
+        const size_t i = wrong(h, SLOW_DECODE_POSITIONS_REVERSED) ? t->size - 1 - n : n;
+        const uint32_t *v = values_at(r, t, first, i);
+        slow_number p = t->p[i];
+        if (wrong(h, SLOW_DECODE_WEIGHTS_IN_T)) p = slow_round(narrow, p);
+        weights = slow_f32_add(weights, p); /* p is +0 where the row sees nothing */
+        if ((n + 1) % together == 0) {
+            s->l = slow_f32_add(s->l, weights);
+            weights = slow_zero(false);
+        }
+        if (wrong(h, SLOW_DECODE_WEIGHTS_NARROW_IN_O)) p = slow_round(narrow, p);
+        p = scaled_weight(r, t, i, p);
+        for (size_t d = 0; v && d < h->stored->request->v_dim; d++) {
+            s->o[d] = multiply_add(h, SLOW_DECODE_VALUES_UNFUSED, p, slow_f32_of(v[d]), s->o[d]);
+        }
+    }
+}
+
+static void add_tile(const slow_query *r, int64_t first, size_t size, slow_state *s)
+{
+    tile t = {.size = size};
+    if (!load_tile(r, first, &t)) return;
+    const slow_number top = top_of(r, first, &t);
+    const bool start = s->absent && wrong(r->head, SLOW_DECODE_FIRST_NOT_RESCALED);
+    if (start) s->m = slow_zero(false);
+    s->absent = false;
+    if (must_rescale(r, top, s->m)) rescale(r, top, s);
+    for (size_t i = 0; i < size; i++) {
+        slow_number x = slow_f32_subtract(t.z[i], s->m), minus_m = s->m;
+        if (wrong(r->head, SLOW_DECODE_EXPONENT_FUSED) && t.key[i] >= 0) {
+            minus_m.negative = !minus_m.negative;
+            x = slow_f32_fma(scaled_dot(r, (size_t)t.key[i]), r->c, minus_m);
+        }
+        t.p[i] = slow_exp2(x, r->head->fault);
+    }
+    if (r->head->simt) {
+        add_positions(r, &t, first, s);
+    } else {
+        add_halves(r, &t, first, s);
+    }
+}
+
+void slow_state_clear(slow_state *s)
+{
+    s->m = slow_f32_of(EMPTY_M);
+    s->l = slow_zero(false);
+    for (size_t d = 0; d < KVG_MAX_HEAD_DIM; d++) s->o[d] = slow_zero(false);
+    s->absent = true;
+}
+
+int64_t slow_leaf_size(const slow_head *h)
+{
+    return wrong(h, SLOW_DECODE_LEAF_128) ? 128 : 256;
+}
+
+void slow_leaf_run(const slow_query *r, int64_t index, slow_state *s)
+{
+    const slow_head *h = r->head;
+    const int64_t size = wrong(h, SLOW_DECODE_TILE_64) ? 64 : wrong(h, SLOW_DECODE_TILE_16) ? 16 : 32;
+    const int64_t first = r->origin + index * slow_leaf_size(h), end = first + slow_leaf_size(h);
+    slow_state_clear(s);
+    for (int64_t at = first; at < end; at += size) add_tile(r, at, (size_t)size, s);
+}

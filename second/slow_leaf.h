@@ -1,0 +1,52 @@
+/* One row of op decode up to its leaves: docs/spec/decode-contract.md sections 3 to 7, docs/spec/simt-contract.md
+ * sections 2 and 3. */
+#ifndef KVG_SECOND_SLOW_LEAF_H
+#define KVG_SECOND_SLOW_LEAF_H
+
+#include "core/profile.h"
+#include "second/slow_operand.h"
+#include "second/slow_request.h"
+
+/* What one KV head of one sequence needs for its rows: operands of all keys, and the numbers of section 3. */
+typedef struct slow_head {
+    const slow_stored *stored;
+    const kvg_profile_info *profile;
+    bool simt; /* the profile is of docs/spec/simt-contract.md */
+    slow_decode_fault fault;
+    slow_operands operands[2];
+    uint32_t *k, *v;   /* [keys][D], [keys][Dv], codes in X */
+    size_t *dims;      /* [D]: those of product 0, of product 1, ... */
+    slow_number scale; /* of the scores, times log2 e, g of K and its base: c without q's power of two */
+    slow_number out_factor; /* f */
+} slow_head;
+
+/* One row: what section 5 needs to make scores. */
+typedef struct slow_query {
+    const slow_head *head;
+    int64_t position;
+    size_t query_head;
+    uint32_t q[KVG_MAX_HEAD_DIM]; /* codes in X */
+    slow_number c, capped_c; /* c and c' */
+    int64_t origin;          /* where tiles and leaves count from */
+    int64_t sink_leaf;       /* -1: the sink joins the root */
+} slow_query;
+
+/* The state of section 1. */
+typedef struct slow_state {
+    slow_number m, l, o[KVG_MAX_HEAD_DIM];
+    bool absent; /* nothing visible */
+} slow_state;
+
+/* Section 3: c without q's power of two; then q and c of row `query` of the request. */
+slow_number slow_score_scale(const slow_head *h);
+void slow_query_load(slow_query *r, size_t query);
+
+/* The key at a position if the row sees it, else -1. */
+int64_t slow_seen_key(const slow_query *r, int64_t position);
+
+/* EMPTY; positions of a leaf; the state after leaf `index`. */
+void slow_state_clear(slow_state *s);
+int64_t slow_leaf_size(const slow_head *h);
+void slow_leaf_run(const slow_query *r, int64_t index, slow_state *s);
+
+#endif

@@ -1,0 +1,26 @@
+/* The second opinion on tensor cores, from docs/spec/numerics.md section 5 alone: exact terms, cut off by definition
+ * and added up as long integers. It can also be wrong on purpose, in the ways of mma_faults.def. */
+#ifndef KVG_SECOND_SLOW_MMA_H
+#define KVG_SECOND_SLOW_MMA_H
+
+#include <stdint.h>
+
+#include "core/format.h"
+#include "core/profile.h"
+
+typedef enum slow_mma_fault {
+#define FAULT(ENUM, name, what) SLOW_MMA_##ENUM,
+#include "second/mma_faults.def"
+#undef FAULT
+    SLOW_MMA_FAULTS /* how many there are */
+} slow_mma_fault;
+
+const char *slow_mma_fault_name(slow_mma_fault fault);
+const char *slow_mma_fault_text(slow_mma_fault fault);
+
+/* The bits of one output of the instruction on the profile's chip: row a and column b of 16 codes (f16 or bf16), c as
+ * bits. `faults`: 1 << fault for each rule to break, 0 for the right answer. */
+uint32_t slow_mma_output(const kvg_profile_info *profile, kvg_dtype dtype, uint32_t faults, const uint16_t *a,
+                         const uint16_t *b, uint32_t c);
+
+#endif

@@ -1,0 +1,165 @@
+#include "second/slow_operand.h"
+
+#include <string.h>
+
+#include "core/profile.h"
+
+static bool is_modelopt(const slow_side *side)
+{
+    return side->codec->format == KVG_FORMAT_NVFP4 && strcmp(side->codec->dialect, "modelopt") == 0;
+}
+
+/* --- how the contracts have them --- */
+
+bool slow_has_row_scale(kvg_format format)
+{
+    return format == KVG_FORMAT_ROWINT4 || format == KVG_FORMAT_ROWFP4;
+}
+
+static slow_operands tensor_core_operands(const slow_side *side, slow_decode_fault fault)
+{
+    const kvg_format format = side->codec->format;
+    slow_operands o = {.type = KVG_DTYPE_F16, .most_scale = fault == SLOW_DECODE_MX_UNCLAMPED ? 127 : 14};
+    if (format == KVG_FORMAT_BF16) o.type = KVG_DTYPE_BF16;
+    if (format == KVG_FORMAT_INT8 || format == KVG_FORMAT_INT4) o.type = side->dtype;
+    if (format == KVG_FORMAT_NVFP4 && fault != SLOW_DECODE_FP4_BASE_ONE) o.base = 14;
+    const bool mx = format == KVG_FORMAT_MX16 || format == KVG_FORMAT_MXFP4;
+    if (mx && fault != SLOW_DECODE_MX_BASE_ONE) o.base = 5;
+    o.has_row_scale = slow_has_row_scale(format);
+    return o;
+}
+
+static slow_operands simt_operands(const slow_side *side, slow_decode_fault fault)
+{
+    const kvg_format format = side->codec->format;
+    const bool row = slow_has_row_scale(format);
+    return (slow_operands){.type = KVG_DTYPE_F32, .most_scale = fault == SLOW_DECODE_MX_CLAMPED ? 14 : 127,
+                           .has_row_scale = row && fault == SLOW_DECODE_ROW_SCALE_OUTSIDE};
+}
+
+slow_operands slow_operands_of(const slow_side *side, bool simt, slow_decode_fault fault)
+{
+    slow_operands o = simt ? simt_operands(side, fault) : tensor_core_operands(side, fault);
+    o.side = side;
+    o.fault = fault;
+    o.has_g = fault == SLOW_DECODE_G_INSIDE || (fault == SLOW_DECODE_MODELOPT_INSIDE && is_modelopt(side));
+    o.g = o.has_g ? slow_scaled(1, 0) : side->row.g;
+    return o;
+}
+
+/* --- rows --- */
+
+slow_number slow_row_scale(const slow_row_bytes *row)
+{
+    return slow_get16(row->scales, &slow_f16);
+}
+
+/* int8, int4: what op dequantise gives before its last rounding. */
+static slow_number affine_of(const slow_operands *o, const slow_element *e)
+{
+    const char *dialect = o->side->codec->dialect;
+    if (strcmp(dialect, "pytorch") == 0) {
+        return slow_rn(slow_multiply(slow_rn(slow_subtract(e->code, e->parameter)), e->scale));
+    }
+    slow_number product = slow_multiply(e->code, e->scale);
+    const bool twice = strcmp(dialect, "turbomind-muladd") == 0;
+    if (twice != (o->fault == SLOW_DECODE_AFFINE_TWICE)) product = slow_round(o->side->row.type, product);
+    return slow_add(product, e->parameter);
+}
+
+/* The power of two of a block. */
+static slow_number mx_scale(const slow_operands *o, slow_number scale)
+{
+    if (scale.kind == SLOW_NAN) return o->fault == SLOW_DECODE_MX_NAN_CLAMPED ? slow_scaled(1, 14) : scale;
+    const slow_number largest = slow_scaled(1, o->most_scale);
+    return slow_compare(scale, largest) > 0 ? largest : scale;
+}
+
+static slow_number value_of(const slow_operands *o, const slow_row_bytes *row, size_t dim)
+{
+    const slow_element e = slow_element_of(o->side, row, dim);
+    switch (o->side->codec->format) {
+    case KVG_FORMAT_INT8:
+    case KVG_FORMAT_INT4: {
+        const slow_number x = affine_of(o, &e);
+        return o->fault == SLOW_DECODE_AFFINE_IN_T ? slow_round(o->side->row.type, x) : x;
+    }
+    case KVG_FORMAT_MX16:
+    case KVG_FORMAT_MXFP4: {
+        const slow_number x = slow_multiply(e.code, mx_scale(o, e.scale));
+        const bool tiny = x.kind == SLOW_FINITE && slow_compare_magnitudes(x, slow_scaled(1, -126)) < 0;
+        return tiny && o->fault == SLOW_DECODE_MX_FLUSHED ? slow_zero(x.negative) : x;
+    }
+    default: return o->has_row_scale ? e.code : slow_multiply(e.code, e.scale); /* 1 where there is none */
+    }
+}
+
+void slow_operands_load(const slow_operands *o, const slow_row_bytes *row, uint32_t *codes)
+{
+    const slow_number unit = slow_scaled(1, -o->base);
+    for (size_t d = 0; d < o->side->row.dim; d++) {
+        slow_number x = slow_multiply(value_of(o, row, d), unit);
+        if (o->has_g) x = slow_multiply(x, o->side->row.g);
+        codes[d] = (uint32_t)slow_encode(slow_layout_of(o->type), x);
+    }
+}
+
+/* --- section 4 of docs/spec/decode-contract.md --- */
+
+/* The segment that sum s falls into: its width, its first place, and the number of the sum in it. */
+typedef struct segment {
+    size_t width, first, sum;
+} segment;
+
+static segment segment_of(size_t dim, size_t widest, bool narrow_first, size_t s)
+{
+    segment g = {.sum = s};
+    size_t widths[KVG_MAX_HEAD_DIM / 16], count = 0;
+    for (size_t width = widest, left = dim; left > 0; left -= width) {
+        while (width > left) width /= 2;
+        widths[count++] = width;
+    }
+    for (size_t i = 0; i < count; i++) {
+        g.width = widths[narrow_first ? count - 1 - i : i];
+        if (g.sum < g.width / 16) break;
+        g.first += g.width;
+        g.sum -= g.width / 16;
+    }
+    return g;
+}
+
+static size_t place_of_sum(size_t dim, size_t bits, slow_decode_fault fault, size_t s, size_t k)
+{
+    static const size_t shuffled[] = {0, 4, 2, 6}, in_pairs[] = {0, 2, 4, 6}, narrow[] = {0, 2, 1, 3};
+    size_t widest = bits == 4 ? 128 : bits == 8 ? 64 : 32;
+    if (fault == SLOW_DECODE_WIDEST_HALVED) widest /= 2;
+    const segment g = segment_of(dim, widest, fault == SLOW_DECODE_NARROW_FIRST, s);
+    const size_t lane = k % 8 / 2, i = 2 * (k / 8) + k % 2, own = g.first + g.width / 4 * lane, t = g.sum;
+    if (bits != 4) return own + 4 * t + i;
+    if (g.width == 16) return own + narrow[i];
+    const bool by_pairs = fault == SLOW_DECODE_PLACES_BY_PAIRS;
+    return own + 8 * (t / 2) + t % 2 + (by_pairs ? in_pairs : shuffled)[i];
+}
+
+/* The dim whose code lies at a place: the other way round than slow_place_of_element. */
+static size_t dim_at(const slow_side *side, size_t place)
+{
+    size_t d = 0;
+    while (slow_place_of_element(side->codec, d, side->row.dim) != place) d++;
+    return d;
+}
+
+static size_t dim_in_sums(const slow_operands *o, size_t i)
+{
+    if (o->fault == SLOW_DECODE_PLACES_IN_ORDER) return i;
+    const size_t bits = kvg_format_get(o->side->codec->format)->element_bits;
+    const size_t place = place_of_sum(o->side->row.dim, bits, o->fault, i / KVG_MMA_K, i % KVG_MMA_K);
+    return o->fault == SLOW_DECODE_INT4_BY_DIM ? place : dim_at(o->side, place);
+}
+
+size_t slow_dim_of_product(const slow_operands *o, bool simt, size_t i)
+{
+    if (!simt) return dim_in_sums(o, i);
+    if (o->fault == SLOW_DECODE_DIMS_REVERSED) return o->side->row.dim - 1 - i;
+    return o->fault == SLOW_DECODE_DIMS_BY_PLACE ? dim_at(o->side, i) : i;
+}

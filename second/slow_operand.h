@@ -1,0 +1,31 @@
+/* Stored rows as operands: docs/spec/decode-contract.md sections 2 to 4, docs/spec/simt-contract.md sections 1 and
+ * 2. */
+#ifndef KVG_SECOND_SLOW_OPERAND_H
+#define KVG_SECOND_SLOW_OPERAND_H
+
+#include "second/slow_decode_fault.h"
+#include "second/slow_element.h"
+
+/* How a contract has the operands of one side. */
+typedef struct slow_operands {
+    const slow_side *side;
+    slow_decode_fault fault;
+    kvg_dtype type;     /* X */
+    int base;           /* operands are the values times 2^-base */
+    int most_scale;     /* larger exponents of a block's scale are read as this one */
+    bool has_row_scale; /* a scale per row (slow_row_scale) stays outside */
+    slow_number g;      /* the tensor scale outside; 1 where it is inside */
+    bool has_g;         /* it is inside, which is wrong */
+} slow_operands;
+
+bool slow_has_row_scale(kvg_format format);
+slow_operands slow_operands_of(const slow_side *side, bool simt, slow_decode_fault fault);
+
+/* The codes, in X, of a row's elements in the order of dims. */
+void slow_operands_load(const slow_operands *o, const slow_row_bytes *row, uint32_t *codes);
+slow_number slow_row_scale(const slow_row_bytes *row);
+
+/* The dim of product i of a score, i = 0 ... D - 1: sum after sum and place after place, or one after another. */
+size_t slow_dim_of_product(const slow_operands *o, bool simt, size_t i);
+
+#endif

@@ -1,0 +1,668 @@
+#!/usr/bin/env bash
+# usage: test_cli.sh KVGOLD SOURCE_DIR WORK_DIR
+#
+# The program as a user sees it: exit codes, error lines, files, signals. One line per check; the last reads
+# "N passed, N failed". Exit status 1 if a check failed. WORK_DIR is emptied first.
+set -uo pipefail
+[[ $# -eq 3 ]] || { sed -n '2,5s/^# \{0,1\}//p' "$0"; exit 2; }
+kvgold=$(realpath "$1")
+source_dir=$(realpath "$2")
+rm -rf "$3"
+mkdir -p "$3"
+cd "$3" || exit 2
+library_folder=$(dirname "$kvgold")
+# shellcheck source=tests/checks.sh
+source "$source_dir/tests/checks.sh"
+esc=$'\033'
+
+# --- helpers ----------------------------------------------------------------------------------------------------------
+
+# config FILE GROUPS [LIMITS]: writes a config.
+config() {
+    echo '{"kvgold": 1, "name": "cli", "seed": "0x5", "limits": '"${3:-"{}"}"', "cases": ['"$2"']}' >"$1"
+}
+
+# wait_for FILE TEXT: until the file holds the text, 20 seconds at most.
+wait_for() {
+    for ((i = 0; i < 400; i++)); do
+        grep -qs -- "$2" "$1" && return 0
+        sleep 0.05
+    done
+    return 1
+}
+
+# children PID: its child processes.
+children() {
+    local stat rest
+    for stat in /proc/[0-9]*/stat; do
+        rest=$(cat "$stat" 2>/dev/null) || continue
+        read -r _ parent _ <<<"${rest##*) }"
+        [[ $parent == "$1" ]] && basename "$(dirname "$stat")"
+    done
+}
+
+# gone PID...: none of them is alive any more, after 5 seconds at most.
+gone() {
+    [[ $# -gt 0 ]] || { echo "there were no children"; return 1; }
+    for ((i = 0; i < 100; i++)); do
+        local alive=()
+        for pid in "$@"; do
+            if [[ -d /proc/$pid ]] && ! grep -qs '^State:.Z' "/proc/$pid/status"; then alive+=("$pid"); fi
+        done
+        [[ ${#alive[@]} -eq 0 ]] && return 0
+        sleep 0.05
+    done
+    echo "still alive: ${alive[*]}"
+    kill -KILL "${alive[@]}"
+    return 1
+}
+
+# results COMMAND ...: questions to result files.
+#   valid FILE             every line is JSON and ends
+#   count FILE KEY VALUE   how many lines have it
+#   get FILE KEY           the values of its case lines
+#   same A B               the same cases with the same results, times apart
+#   differ A B             the same ids, other data
+results() {
+    python3 - "$@" <<'PYTHON'
+import json, sys
+
+def lines(path):
+    data = open(path, encoding="utf-8").read()
+    if not data.endswith("\n"):
+        sys.exit(f"{path}: the last line has no end")
+    return [json.loads(line) for line in data.splitlines()]
+
+def cases(path):
+    found = {}
+    for line in lines(path):
+        if line["type"] == "case":
+            if line["id"] in found:
+                sys.exit(f"{path}: twice: {line['id']}")
+            found[line["id"]] = {k: v for k, v in line.items() if k not in ("ms", "slow", "repro")}
+    return found
+
+command, path, *rest = sys.argv[1:]
+if command == "valid":
+    lines(path)
+elif command == "count":
+    print(sum(str(line.get(rest[0])) == rest[1] for line in lines(path)))
+elif command == "get":
+    print(*[line[rest[0]] for line in lines(path) if line["type"] == "case"], sep="\n")
+else:
+    a, b = cases(path), cases(rest[0])
+    if not a or set(a) != set(b):
+        sys.exit(f"{len(a)} and {len(b)} cases, {len(set(a) ^ set(b))} of them on one side only")
+    other = [id for id in a if a[id] != b[id]]
+    if command == "same" and other:
+        sys.exit(f"{len(other)} cases differ, first {other[0]}")
+    if command == "differ" and len(other) != len(a):
+        sys.exit(f"{len(a) - len(other)} of {len(a)} cases are the same")
+PYTHON
+}
+
+group='"op": "quantise", "kv_heads": 2, "head_dim": 64, "tokens": 4, "fill": "random"'
+config one.json "{$group, \"format\": \"nvfp4\"}"
+config five.json "{$group, \"format\": [\"e4m3\", \"int8\", \"mx16\", \"mxfp4\", \"nvfp4\"]}"
+config many.json "{$group, \"format\": [\"e4m3\", \"int8\", \"mx16\", \"nvfp4\"], \"dtype\": [\"f16\", \"bf16\"],
+    \"backend\": \"$other\", \"include\": [{\"op\": [\"quantise\", \"dequantise\"], \"tokens\": [1, 2, 3, 5, 8]}]}"
+config planted.json '{"op": "quantise", "format": "nvfp4", "kv_heads": [1, 19, 3], "head_dim": 64, "tokens": 4,
+    "fill": "random", "backend": "planted"}'
+
+# --- help and usage ---------------------------------------------------------------------------------------------------
+
+for command in check lint list probe report bench compare golden generate matrix memory mode pool env; do
+    expect "$command --help" 0 "usage: kvgold $command" "$kvgold" "$command" --help
+    check "$command --help is on stdout" test -z "$("$kvgold" "$command" --help 2>&1 >/dev/null)"
+    expect "$command --wrong is a usage error" 2 "kvgold $command: " "$kvgold" "$command" --wrong
+done
+# refused TEXT COMMAND ARGUMENT...: an option is refused in one line that says why.
+refused() {
+    expect "$2 ${*:3}: $1" 2 "kvgold $2: option $1 (see \`kvgold $2 --help\`)" "$kvgold" "${@:2}"
+    check "... in one line" test "$(wc -l <<<"$output")" == 1
+}
+for command in check lint probe report bench compare generate matrix memory mode pool; do
+    refused "--wrong is unknown, or begins more than one" "$command" --wrong
+    refused "--help=5 takes no value" "$command" --help=5
+    refused "-x is unknown, or begins more than one" "$command" -xh
+done
+refused "--json needs a value" bench one.json --json
+refused "-o needs a value" check one.json -o
+refused "--s is unknown, or begins more than one" check --s one.json
+refused "--cases needs a value" golden erratum pack --cases
+expect "--help" 0 "Exit codes: 0 all passed" "$kvgold" --help
+check "... has every action of golden" grep -q "make, verify, inspect, diff, expand, erratum$" <<<"$output"
+expect "no command" 2 "usage: kvgold COMMAND" "$kvgold"
+expect "--version" 0 "kvgold 0." "$kvgold" --version
+expect "an unknown command is named" 2 "no command 'chekc'" "$kvgold" chekc
+expect "check without a config" 2 "give one config" "$kvgold" check
+expect "check with two configs" 2 "give one config" "$kvgold" check one.json five.json
+for bad in "--seed 5" "--seed 0x" "--seed 0x11111111111111111" "--jobs 0" "--jobs 65" "-j x" "--shard 0/2" "--shard 3/2" \
+    "--shard 1" "--shard /2" "--shard 1/10001"; do
+    # shellcheck disable=SC2086 # an option and its value
+    expect "check $bad is refused" 2 "kvgold check: " "$kvgold" check one.json -o bad $bad
+done
+check "a refused command line leaves no folder" test ! -e bad
+
+# --- configs and folders ----------------------------------------------------------------------------------------------
+
+expect "a missing config" 3 "missing.json: cannot open: No such file" "$kvgold" check missing.json -o bad
+expect "a folder as config" 3 "is a folder" "$kvgold" check "$source_dir/configs" -o bad
+config unknown_key.json "{$group, \"formats\": \"nvfp4\"}"
+expect "a malformed config names file and path" 2 \
+    "unknown_key.json: \$.cases[0]: unknown key 'formats' (did you mean 'format'?)" "$kvgold" check unknown_key.json -o bad
+check "a refused config leaves no folder" test ! -e bad
+expect "an output folder below a file" 3 "cannot make the folder one.json/x" "$kvgold" check one.json -o one.json/x
+expect "a good run" 0 "1 passed, 0 failed" "$kvgold" check one.json -o good
+check "report.html is there" grep -q "</html>" good/report.html
+expect "--no-html" 0 "1 passed, 0 failed" "$kvgold" check one.json -o plain --no-html
+check "--no-html writes none" test ! -e plain/report.html
+expect "--junit" 0 "1 passed" "$kvgold" check one.json -o good --junit good/junit.xml
+check "the JUnit file is XML with one case" python3 -c \
+    'import xml.etree.ElementTree as t; assert len(t.parse("good/junit.xml").findall(".//testcase")) == 1'
+expect "list CONFIG" 0 "quantise/nvfp4.canonical/rows/bf16/4x2x64/random/P2/reference" "$kvgold" list one.json
+second expect "another backend than the config's" 0 "1 passed" "$kvgold" check one.json -o other --backend slowref
+second check "... is in the id" grep -q 'random/P2/slowref"' other/results.jsonl
+"$kvgold" check one.json -o piped >piped.txt 2>&1
+check "no colour and no progress in a pipe" test -z "$(grep "[$esc"$'\r]' piped.txt)"
+
+# --- outputs that are an input, or each other ---------------------------------------------------------------------------
+
+echo '{"kvgold_capabilities": 1, "claims": [{"ops": ["quantise"]}]}' >claims.json
+cp "$source_dir/configs/bench_pool.json" pool.json
+ln -s "$PWD/one.json" link.json
+keeps "check: the JUnit file is the results" good/results.jsonl "$kvgold" check one.json -o good --junit good/results.jsonl
+keeps "... is the page, by another name" good/report.html "$kvgold" check one.json -o good --junit ./good/../good/report.html
+keeps "... is the log" good/results.jsonl "$kvgold" check one.json -o good/ --junit good//candidate.log
+keeps "... is the config" one.json "$kvgold" check one.json -o good --junit "$PWD/one.json"
+keeps "... is the config, by a link" one.json "$kvgold" check link.json -o good --junit one.json
+keeps "... is the capabilities" claims.json "$kvgold" check one.json -o good --backend $other --capabilities claims.json --junit claims.json
+expect "... is the results, of a folder that is not there" 2 "are the same file" "$kvgold" check one.json -o none --junit ./none/results.jsonl
+check "... and is not made" test ! -e none
+expect "... is the page, with none" 0 "1 passed" "$kvgold" check one.json -o other --no-html --junit other/report.html
+expect "a device may be given twice" 0 "1 passed" "$kvgold" check one.json -o other --no-html --junit /dev/null
+keeps "report: the JUnit file is an input" good/results.jsonl "$kvgold" report good/results.jsonl --junit good/results.jsonl
+keeps "report: the merged file is one of several" good/results.jsonl "$kvgold" report plain/results.jsonl good/results.jsonl -o good
+cp good/results.jsonl before.jsonl
+expect "report: a single file into its own place" 0 "1 passed" "$kvgold" report good/results.jsonl -o good
+check "... stays what it was" results same good/results.jsonl before.jsonl
+keeps "bench: the figures are the config" one.json "$kvgold" bench one.json --json ./one.json
+keeps "bench of pools: the figures are the config" pool.json "$kvgold" bench pool.json --json pool.json
+keeps "pool bench: the figures are the config" pool.json "$kvgold" pool bench pool.json --json "$PWD/pool.json"
+keeps "pool run: pool.json is the config" pool.json "$kvgold" pool run pool.json -o .
+
+# --- disks that are full ----------------------------------------------------------------------------------------------
+
+limited() { (ulimit -f "$1" && shift && "$@"); }
+expect "results over the file size limit" 3 "File too large" limited 1 "$kvgold" check five.json -o full
+check "... keep whole lines" results valid full/results.jsonl
+expect "a page over the file size limit" 3 "File too large" limited 8 "$kvgold" check five.json -o page
+check "... leaves no part of itself" test -z "$(find page -name '*.part')"
+expect "report: a page over the limit" 3 "File too large" limited 8 "$kvgold" report page/results.jsonl -o page2
+expect "--junit to a folder that is not there" 3 "nowhere/x.xml: cannot write" "$kvgold" check one.json -o unborn --junit nowhere/x.xml
+check "... is found before the run" test ! -e unborn
+expect "--junit in the folder that the run makes" 0 "1 passed" "$kvgold" check one.json -o born --no-html --junit born/x.xml
+check "... is there" test -s born/x.xml
+expect "--junit on a full device" 3 "No space left" "$kvgold" check one.json -o good --no-html --junit /dev/full
+to_full() { "$@" >/dev/full; }
+to_nowhere() { "$@" >&-; }
+cd_source() { (cd "$source_dir" && "$@"); }
+commands=("list formats" "mode --json" "memory llama-3-8b --json" --help "bench --help" --version env)
+"$kvgold" env --ctest-resources >/dev/null 2>&1 && # of a build with CUDA
+    commands+=("env --ctest-resources")
+for what in "${commands[@]}"; do
+    for to in to_full to_nowhere; do
+        # shellcheck disable=SC2086 # a command and its options
+        expect "$what $to" 3 ": cannot write the output" cd_source $to "$kvgold" $what
+        check "... in one line" test "$(wc -l <<<"$output")" == 1
+    done
+done
+mkdir disk
+if mount -t tmpfs -o size=8k tmpfs disk 2>/dev/null; then
+    expect "results on a full disk" 3 "No space left" "$kvgold" check many.json -o disk --no-html
+    check "... keep whole lines" results valid disk/results.jsonl
+    check "... and some cases" test "$(results count disk/results.jsonl type case)" -gt 0
+    umount disk
+else
+    echo "skip a full disk: cannot mount a tmpfs here"
+fi
+
+# --- signals ----------------------------------------------------------------------------------------------------------
+
+# interrupt SIGNAL FOLDER: starts a run whose third case hangs and sends the signal once it does. Sets $status, $orphans.
+interrupt() {
+    "$kvgold" check planted.json -o "$2" -j 1 --no-html >"$2.txt" 2>&1 &
+    local pid=$!
+    wait_for "$2/results.jsonl" '"type":"start".*4x3x64'
+    mapfile -t orphans < <(children "$pid")
+    kill "-$1" "$pid"
+    wait "$pid" 2>/dev/null
+    status=$?
+}
+
+for signal in INT TERM; do
+    interrupt "$signal" "on_$signal"
+    check "SIG$signal: exit code 3" test "$status" -eq 3
+    check "SIG$signal: no child is left" gone "${orphans[@]}"
+    check "SIG$signal: whole lines" results valid "on_$signal/results.jsonl"
+    check "SIG$signal: the finished cases are there" test "$(results count "on_$signal/results.jsonl" status PASS)" -eq 2
+    check "SIG$signal: the end says so" grep -q '"type":"end","interrupted":true' "on_$signal/results.jsonl"
+    check "SIG$signal: the table names the case that did not finish" grep -q "UNFINISHED.*4x3x64" "on_$signal.txt"
+    expect "SIG$signal: a report of it fails" 1 "interrupted" "$kvgold" report "on_$signal/results.jsonl"
+done
+interrupt KILL on_KILL
+check "SIGKILL: no child is left" gone "${orphans[@]}"
+check "SIGKILL: whole lines" results valid on_KILL/results.jsonl
+expect "SIGKILL: a report of it fails" 1 "no end line" "$kvgold" report on_KILL/results.jsonl
+# childless SIGNAL COMMAND...: of a program that has children and gets the signal, none is left.
+childless() {
+    local pid child tree=()
+    "${@:2}" >/dev/null 2>&1 &
+    pid=$!
+    for ((i = 0; i < 100 && ${#tree[@]} == 0; i++)); do
+        sleep 0.1
+        mapfile -t tree < <(children "$pid")
+    done
+    for child in "${tree[@]}"; do mapfile -t -O "${#tree[@]}" tree < <(children "$child"); done
+    kill "-$1" "$pid"
+    wait "$pid" 2>/dev/null
+    gone "${tree[@]}"
+}
+for signal in TERM KILL; do
+    check "SIG$signal: pool run leaves no child" childless $signal "$kvgold" pool run "$source_dir/configs/nightly_pool.json" -j 2 -o pool
+    check "SIG$signal: bench leaves no child" childless $signal "$kvgold" bench five.json --seconds 20
+done
+config large.json "{${group/\"tokens\": 4/\"tokens\": 4096}, \"format\": [\"e4m3\", \"int8\", \"mx16\", \"mxfp4\"]}"
+# stopped SIGNAL: a bench of four cases, a second each, gets it in the third.
+stopped() {
+    "$kvgold" bench large.json --seconds 1 --threads 1 --json stopped.json >stopped.txt 2>&1 &
+    local pid=$!
+    wait_for stopped.txt quantise/int8
+    kill "-$1" "$pid"
+    wait "$pid" 2>/dev/null
+}
+for signal in INT TERM; do
+    rm -f stopped.json stopped.txt # or the next one is taken for as far as the last one got
+    stopped $signal
+    report "SIG$signal: a bench ends with exit code 3" $(($? != 3))
+    check "SIG$signal: ... says what it keeps" grep -q "interrupted by a signal. What was measured is in stopped.json" stopped.txt
+    check "SIG$signal: ... keeps what it measured" python3 -c '
+import json
+assert [case["status"] for case in json.load(open("stopped.json"))] == ["TIMED"] * 2'
+done
+head -n -1 good/results.jsonl | head -c -200 >cut.jsonl
+expect "a last line cut short is left out and said so" 1 "cut short" "$kvgold" report cut.jsonl
+
+# --- shards, order, seeds ---------------------------------------------------------------------------------------------
+
+expect "the whole run" 0 "0 failed" "$kvgold" check many.json -o whole -j 1 --no-html
+for i in 1 2 3; do
+    expect "shard $i/3" 0 "0 failed" "$kvgold" check many.json -o "part$i" --shard "$i/3" --no-html
+done
+parts=(part1/results.jsonl part2/results.jsonl part3/results.jsonl)
+expect "three shards make a whole" 0 "0 failed" "$kvgold" report "${parts[@]}" -o merged
+check "... with the cases of the unsharded run" results same whole/results.jsonl merged/results.jsonl
+check "... and every shard had some" test "$(cat part?/results.jsonl | grep -c '"type":"run"')" -eq 3
+expect "a report of the merged file" 0 "0 failed" "$kvgold" report merged/results.jsonl
+expect "a missing shard fails" 1 "Shard 2 of 3 is not in this report" "$kvgold" report part1/results.jsonl part3/results.jsonl
+expect "a shard given twice is refused" 2 "both shard 1/3" "$kvgold" report part1/results.jsonl part1/results.jsonl
+expect "a shard without cases is refused" 2 "has no case: use fewer shards" "$kvgold" check one.json -o bad --shard 1/9973
+expect "-j 4" 0 "0 failed" "$kvgold" check many.json -o jobs -j 4 --no-html
+check "... gives the results of -j 1" results same whole/results.jsonl jobs/results.jsonl
+expect "the config's own seed" 0 "0 failed" "$kvgold" check many.json -o seed5 --seed 0x5 --no-html
+check "... changes nothing" results same whole/results.jsonl seed5/results.jsonl
+expect "another seed" 0 "0 failed" "$kvgold" check many.json -o seed6 --seed 0x6 --no-html
+check "... changes every case's data" results differ whole/results.jsonl seed6/results.jsonl
+check "... and is in the file" grep -q '"seed":"0x6"' seed6/results.jsonl
+expect "reports of two seeds do not mix" 2 "report them apart" "$kvgold" report whole/results.jsonl seed6/results.jsonl
+"$kvgold" list many.json >ids.txt
+check "list CONFIG has the ids of the run" cmp <(sort ids.txt) <(results get whole/results.jsonl id | sort)
+expect "report without files" 2 "give at least one result file" "$kvgold" report
+expect "report of a missing file" 3 "missing.jsonl" "$kvgold" report missing.jsonl
+expect "report of something else" 2 "one.json" "$kvgold" report one.json
+
+# --- one case, and the line that repeats it ---------------------------------------------------------------------------
+
+id=$(sed -n 7p ids.txt)
+expect "--case" 0 "1 passed, 0 failed" "$kvgold" check many.json -o single --case "$id" --no-html
+check "... runs that one" test "$(results get single/results.jsonl id)" == "$id"
+check "... on the data of the whole run" python3 -c '
+import json, sys
+a, b = ([json.loads(l) for l in open(p)] for p in sys.argv[1:3])
+key = lambda lines: [l["k"] for l in lines if l.get("id") == sys.argv[3] and l["type"] == "case"]
+assert key(a) == key(b) != []' whole/results.jsonl single/results.jsonl "$id"
+expect "--case of no case" 2 "has no case 'x'" "$kvgold" check many.json -o bad --case x
+mkdir -p "a folder's"
+cp five.json "a folder's/five.json"
+expect "a defect fails" 1 "FAIL" "$kvgold" check "a folder's/five.json" -o defect --backend defect:nibbles_swapped --no-html
+repro=$(python3 -c '
+import json
+print(next(l["repro"] for l in map(json.loads, open("defect/results.jsonl")) if l.get("status") == "FAIL"))')
+expect "its repro line fails too" 1 "0 passed, 1 failed" bash -c "${repro/kvgold/\"\$0\"} -o again --no-html" "$kvgold"
+check "... with the same detail" grep -qF -- "$(results get again/results.jsonl detail)" <(results get defect/results.jsonl detail)
+
+# --- policies ---------------------------------------------------------------------------------------------------------
+
+config policies.json '{"op": "append", "layout": ["turbomind", "nhd"], "kv_heads": 2, "head_dim": 64, "tokens": 4, "fill": "random",
+    "policy": [{"number": 16, "sm": 90}, {"number": 16, "sm": 100, "fp4_nv": false}, {"number": 16, "sm": 80, "on_unsupported": "fallback"}]}'
+expect "policies" 0 "6 passed, 0 failed" "$kvgold" check policies.json -o policies --backend $other --junit policies.xml
+"$kvgold" check policies.json -o policies --no-html 2>policies.err >policies.txt
+check "... a line on stderr for each reason to fall back" \
+    diff - <(cut -c1-69 policies.err) <<<"kvgold check: FELL BACK to none: fp4_nv is not rolled out: policy fp4
+kvgold check: FELL BACK to none: policy fp4 is not supported on SM 80"
+check "... the table has the modes" test "$(grep -c '^mode  .* 2 cases: ' policies.txt)" -eq 3
+check "... and every result" python3 -c '
+import json, collections
+modes = [line["mode"] for line in map(json.loads, open("policies/results.jsonl")) if line["type"] == "case"]
+count = collections.Counter((m["requested"], m["effective"], m["fell_back"], m["reason"][:20]) for m in modes)
+assert count == {("fp4_mx", "fp4_mx", False, ""): 2, ("fp4_nv", "none", True, "fp4_nv is not rolled"): 2,
+                 ("unsupported", "none", True, "policy fp4 is not su"): 2}, count'
+check "... and JUnit" test "$(grep -c '<system-out>mode: none (fell back' policies.xml)" -eq 4
+check "... and ids" test "$("$kvgold" list policies.json | grep -c 'S3:policy16@sm[0-9]*>none[:/]')" -eq 4
+id=$("$kvgold" list policies.json | head -n 1)
+expect "a case that does not fall back" 0 "1 passed" "$kvgold" check policies.json -o policies --case "$id" --no-html
+check "... says nothing of it" test "${output/FELL BACK/}" == "$output"
+expect "bench is loud too" 0 "FELL BACK to none: policy fp4 is not supported on SM 80" "$kvgold" bench policies.json --backend reference \
+    --seconds 0.01 --threads 1
+check "no policy chose what has a name" grep -q '^policy  .*off: 1 case by name of format$' <("$kvgold" report good/results.jsonl)
+check "formats have no mode" test "$(grep -c '"mode"' good/results.jsonl)" -eq 0
+config crash.json '{"op": "quantise", "kv_heads": 2, "head_dim": 64, "tokens": 4, "fill": "random", "backend": "planted",
+    "policy": {"number": 16, "sm": 90}}'
+expect "a crash has its mode" 1 "mode: fp4_mx" "$kvgold" check crash.json -o crash --no-html
+check "... in its result" grep -q '"status":"CRASH".*"mode":{"requested":"fp4_mx","effective":"fp4_mx"' crash/results.jsonl
+config refused.json '{"op": "append", "layout": "nhd", "kv_heads": 2, "head_dim": 64, "fill": "random", "policy": {"number": 16, "sm": 80}}'
+expect "a policy that is refused" 2 '$.cases[0].policy: policy fp4 is not supported on SM 80' "$kvgold" check refused.json -o bad
+
+# --- backends and inputs that are not there ---------------------------------------------------------------------------
+
+expect "an unknown backend" 1 "no backend 'nosuch'" "$kvgold" check one.json -o absent --no-html --backend nosuch
+check "... is an ERROR" grep -q '"status":"ERROR"' absent/results.jsonl
+if "$kvgold" env | grep -q '^gpu: *not built'; then
+    config tiles.json '{"op": "mma", "profile": "sm90.mma16816.v1", "tokens": 1, "fill": "random", "backend": "cuda"}'
+    expect "cuda where it is not built" 1 "configure with -DKVGOLD_CUDA=ON" "$kvgold" check tiles.json -o absent --no-html
+fi
+expect "an unknown defect" 1 "ERROR" "$kvgold" check one.json -o absent --no-html --backend defect:nosuch
+expect "a plug-in of another ABI" 1 "this kvgold speaks" "$kvgold" check one.json -o absent --no-html --backend wrong_abi
+check "... is an ERROR" grep -q '"status":"ERROR"' absent/results.jsonl
+expect "a path without a library" 1 "cannot open backend" "$kvgold" check one.json -o absent --no-html --backend ./no.so
+expect "a library that is no backend" 1 "ERROR" "$kvgold" check one.json -o absent --no-html --backend ./one.json
+second expect "a plug-in by path" 0 "1 passed" "$kvgold" check one.json -o by_path --backend "$library_folder/libkvgold_slowref.so"
+second check "... judged on the same data" test "$(results get by_path/results.jsonl k)" == "$(results get good/results.jsonl k)"
+config both.json "{$group, \"format\": \"nvfp4\", \"backend\": [\"reference\", \"slowref\"]}"
+second expect "two backends in a config" 0 "2 passed" "$kvgold" check both.json -o both --no-html
+second expect "... and one for all" 0 "1 passed" "$kvgold" check both.json -o both --no-html --backend slowref
+config capture.json '{"op": "quantise", "format": "nvfp4", "kv_heads": 2, "head_dim": 64, "tokens": 4,
+    "fill": {"capture": "no/such.safetensors", "k": "k", "v": "v"}}'
+expect "a missing capture" 1 "no/such.safetensors" "$kvgold" check capture.json -o absent --no-html
+check "... is an ERROR" grep -q '"status":"ERROR"' absent/results.jsonl
+config zero.json "{${group/random/zero}, \"format\": \"mx16\"}"
+expect "data that can tell nothing" 1 "MISTRUSTED" "$kvgold" check zero.json -o zero --no-html
+decode='"op": "decode", "format": "nvfp4", "layout": "hnd", "kv_heads": 2, "head_dim": 64, "tokens": 60, "group": 4,
+    "scale": {"k": 0.3, "v": 0.0123}, "fill": "random"'
+config clear.json "{$decode, \"queries\": 8}"
+config lax.json "{$decode, \"queries\": [4, 8], \"operands\": \"e4m3\"}"
+expect "lint of cases that tell" 0 "1 cases of op decode, 0 refused" "$kvgold" lint clear.json
+expect "lint -v names the unreached" 0 "; not reached: " "$kvgold" lint clear.json -v
+expect "lint of a case that cannot tell" 1 "refused: separation 0." "$kvgold" lint lax.json
+check "... names the defect" test "${output/nearest tensor_scale_rounded/}" != "$output"
+expect "... which is MISTRUSTED" 1 "nearest tensor_scale_rounded" "$kvgold" check lax.json -o lax --no-html
+check "... in its result" grep -q '"status":"MISTRUSTED".*"separation":{"least":0.*"nearest":"tensor_scale_rounded"' lax/results.jsonl
+expect "lint of no such case" 2 "no case 'nosuch'" "$kvgold" lint lax.json --case nosuch
+config noise.json '{"op": "quantise", "format": "nvfp4", "kv_heads": 12, "head_dim": 64, "tokens": 4, "fill": "random",
+    "backend": "planted"}'
+expect "a candidate that prints" 0 "1 passed" "$kvgold" check noise.json -o noise --no-html
+check "... does not disturb the table" test "$output" == "${output/noise on/}"
+check "... and has a log" grep -q "noise on stderr" noise/candidate.log
+config refuses.json '{"op": "quantise", "format": "nvfp4", "kv_heads": 11, "head_dim": 64, "tokens": 4, "fill": "random",
+    "backend": "planted"}'
+expect "a case that the candidate does not do" 1 "UNIMPLEMENTED" "$kvgold" check refuses.json -o refuses --no-html
+
+# --- the other commands -----------------------------------------------------------------------------------------------
+
+# memory_is MODEL FORMAT BYTES
+memory_is() {
+    "$kvgold" memory "$1" --json --context 1000 | python3 -c '
+import json, sys
+table = json.load(sys.stdin)
+row = next(f for f in table["formats"] if f["format"] == sys.argv[2])
+assert table["model"] == sys.argv[1]
+assert row["bytes_per_token"] == int(sys.argv[3]), row
+context = row["contexts"][0]
+used = context["data_bytes"] + context["scale_bytes"] - context["padding_bytes"] - context["tail_bytes"]
+assert context["tokens"] == 1000 and used == 1000 * int(sys.argv[3]), row' "$1" "$2" "$3"
+}
+cd "$source_dir" || exit 2
+check "memory: llama-3-8b in nvfp4" memory_is llama-3-8b nvfp4 36864
+check "memory: gpt-oss-20b in nvfp4" memory_is gpt-oss-20b nvfp4 13824
+check "memory: deepseek-v3-mla in nvfp4" memory_is deepseek-v3-mla nvfp4 19764
+check "memory: qwen3-8b in int8" memory_is qwen3-8b int8 76032
+expect "memory: a table" 0 "131072 tokens" "$kvgold" memory llama-3-8b
+expect "memory: an unknown model" 2 "no model 'llama'" "$kvgold" memory llama
+expect "memory: a bad context" 2 "kvgold memory: " "$kvgold" memory llama-3-8b --context 0
+expect "list models" 0 "llama-3-8b" "$kvgold" list models
+cd - >/dev/null || exit 2
+expect "memory: a missing file" 3 "missing.json" "$kvgold" memory ./missing.json
+# mode_is KEY=VALUE,... OPTION...: the choice as JSON has these values.
+mode_is() {
+    "$kvgold" mode --json "${@:2}" 2>mode.err | python3 -c '
+import json, sys
+choice = json.load(sys.stdin)
+for want in sys.argv[1].split(","):
+    key, value = want.split("=")
+    assert str(choice[key]) == value, (key, choice)' "$1"
+}
+expect "mode: the table" 0 "turbomind      0x10   fp4          fp4_mx           fp4_nv" "$kvgold" mode
+check "mode: FP4 on SM 90" mode_is effective=fp4_mx,fell_back=False,format=mx16,data_block_bytes=2097152,scale_block_bytes=262144 \
+    --policy 16 --sm 90
+check "mode: FP4 on SM 120, of a model" mode_is effective=fp4_nv,data_block_bytes=1124352,shared_kv=True \
+    --policy 0x10 --sm 120 --model "$source_dir/configs/models/deepseek-v3-mla.json"
+check "mode: nothing on stderr without a fallback" test ! -s mode.err
+check "mode: fp4_nv held back" mode_is requested=fp4_nv,effective=none,fell_back=True,format=f16 --policy 16 --sm 100 --no-fp4-nv --dtype f16
+check "mode: ... said on stderr" grep -q "kvgold mode: FELL BACK to none: fp4_nv is not rolled out" mode.err
+check "mode: a fallback on demand" mode_is requested=unsupported,effective=none,fell_back=True --policy 16 --sm 80 --on-unsupported fallback
+check "mode: the other domain" mode_is effective=fp8_e4m3,q_bits=8,t_bits=0 --policy 16 --domain lmdeploy_2026
+check "mode: kvgold gating" mode_is partial_kv=True,prefix_cache=True --policy 16 --sm 90 --partial-kv --prefix-cache
+check "mode: design gating" mode_is partial_kv=False,prefix_cache=False \
+    --policy 16 --sm 90 --partial-kv --prefix-cache --gating design
+check "mode: no flatten" mode_is partial_kv=False,prefix_cache=True --policy 4 --partial-kv --prefix-cache --no-flatten
+check "mode: the tables as JSON" python3 -c '
+import json, subprocess, sys
+tables = json.loads(subprocess.check_output([sys.argv[1], "mode", "--json", "--layers", "2097151", "--kv-heads", "2097151",
+                                             "--block-tokens", "4095"]))
+assert len(tables["modes"]) == 7 and len(tables["policies"]) == 12
+assert tables["modes"][0]["data_block_bytes"] == 2097151 * 2097151 * 4095 * 512  # no double holds it
+fp4 = next(p for p in tables["policies"] if p["name"] == "fp4")
+assert fp4["sm"] == {"89": "fp4_mx", "90": "fp4_mx", **{sm: "fp4_nv" for sm in ("100", "103", "110", "120", "121")}}' "$kvgold"
+expect "mode: SM 80 is refused" 2 "kvgold mode: policy fp4 is not supported on SM 80" "$kvgold" mode --policy 16 --sm 80
+expect "mode: a build without FP4 is refused" 2 "needs a build with FP4" "$kvgold" mode --policy 16 --sm 90 --no-fp4-build
+expect "mode: two bits are refused" 2 "exclude each other" "$kvgold" mode --policy 0x0c --sm 90
+expect "mode: head_dim 80 has no kernels" 2 "no kernels for head_dim 80" "$kvgold" mode --policy 0 --head-dim 80 --engine-kernels
+expect "mode: the kernel's block" 2 "not a multiple of the kernel's block of 48" "$kvgold" mode --policy 0 --kernel-block 48
+for bad in "--policy" "--policy -1" "--policy 4x" "--policy 4294967296" "--policy 0 --domain x" "--policy 0 --gating x" \
+    "--policy 0 --on-unsupported x" "--policy 0 --dtype f8" "--policy 0 --model nosuch" "--policy 0 x" "--sm 90" \
+    "--head-dim 0" "--policy 0 --layers 0"; do
+    # shellcheck disable=SC2086 # options and their values
+    expect "mode $bad is refused" 2 "kvgold mode: " "$kvgold" mode $bad
+done
+
+config paged.json '{"op": "append", "layout": ["nhd", "hnd"], "format": "nvfp4", "kv_heads": 2, "head_dim": 64, "tokens": 12, "sequences": 1,
+    "block_tokens": 4, "v_scale_swizzle": true, "fill": "random"}, {"op": "flatten", "layout": "hnd", "format": "mx16", "kv_heads": 2,
+    "head_dim": 64, "tokens": 12, "fill": "random", "backend": "'$other'"}'
+expect "probe" 0 "V scales" "$kvgold" probe paged.json --token 1 --head 1
+check "probe: the slot is block and offset" python3 -c '
+import re, sys
+slot, block, offset = map(int, re.search(r"slot (\d+): block (\d+), offset (\d+), layer \d, head 1", sys.argv[1]).groups())
+assert slot == 4 * block + offset' "$output"
+check "probe: 32 bytes of codes in a row, scales in groups of 4 tokens one by one" \
+    test "$(grep -c 'byte .*:\( [0-9a-f][0-9a-f]\)\{32\}$' <<<"$output") $(grep -c 'byte .*: [0-9a-f][0-9a-f]$' <<<"$output")" == "2 4"
+second expect "probe: another implementation reads the same" 0 "$(tail -n +2 <<<"$output")" "$kvgold" probe paged.json --token 1 --head 1 --backend slowref
+expect "probe: a sequence" 0 "flatten/mx16" "$kvgold" probe paged.json --sequence 2 --case "$("$kvgold" list paged.json | tail -n 1)"
+expect "probe: wrong bytes are shown beside the right ones" 1 "the reference reads the bytes after 'but'" \
+    "$kvgold" probe paged.json --token 1 --backend defect:hnd_as_nhd --case "$("$kvgold" list paged.json | sed -n '2s/reference$/defect:hnd_as_nhd/p')"
+expect "probe: a token that is not there" 2 "token 12 of sequence 0 has no place" "$kvgold" probe paged.json --token 12
+expect "probe: a head that is not there" 2 "the case has 2 KV heads" "$kvgold" probe paged.json --head 2
+expect "probe: plain rows" 2 "no case on a paged layout" "$kvgold" probe one.json
+expect "probe: no such case" 2 "has no case 'x'" "$kvgold" probe paged.json --case x
+expect "env" 0 "backends:  reference, defect:<id>" "$kvgold" env
+second expect "env: the second reference" 0 "backends:  reference, defect:<id>, slowref" "$kvgold" env
+for what in formats dialects ops fills defects; do
+    expect "list $what" 0 "" "$kvgold" list "$what"
+    check "list $what has lines" test "$(wc -l <<<"$output")" -ge 2
+done
+expect "list of an unknown thing" 2 "'formts' is no file and none of formats, dialects, ops, layouts, profiles, fills, relations, defects, models" \
+    "$kvgold" list formts
+expect "list of a file that is not there" 3 "nosuch.json: cannot open" "$kvgold" list nosuch.json
+cp one.json plain_name
+expect "list of a file without an extension" 0 "quantise/nvfp4" "$kvgold" list plain_name
+pools=$source_dir/configs/bench_pool.json
+# not_number OPTION VALUE TEXT COMMAND ARGUMENT...: the line names the option.
+not_number() {
+    expect "${*:4} $1 $2 is refused" 2 "kvgold $4: $1: '$2' is not $3" "$kvgold" "${@:4}" "$1" "$2"
+    check "... in one line" test "$(wc -l <<<"$output")" == 1
+}
+not_number --jobs 0 "a whole number from 1 to 64" check one.json
+not_number --context 0 "a whole number from 1 to 1073741824" memory llama-3-8b
+not_number --padding 1,2 "three numbers" memory llama-3-8b
+not_number --budget x "a number of bytes" memory llama-3-8b
+not_number --sm x "a number from 0 to" mode
+not_number --tokens 0 "a whole number from 1 to 4096" matrix
+not_number --jobs 0 "a whole number from 1 to 256" pool run "$pools"
+not_number --ops 0 "a whole number from 1 to" pool run "$pools"
+not_number --threads 0 "a whole number from 1 to 1024" bench one.json
+not_number --seconds 0 "a number above 0 and at most 60" bench one.json
+not_number --token -1 "a whole number from 0 to 2147483647" probe one.json
+not_number --pairs -1 "a whole number from 0 to 1048576" compare pack answer
+expect "compare takes no pairs" 3 "cannot open" "$kvgold" compare pack answer --pairs 0
+expect "lint: a seed" 2 "kvgold lint: --seed: seed '5'" "$kvgold" lint one.json --seed 5
+expect "matrix: answers of a folder that is not there" 3 "kvgold matrix: --answers: cannot read the folder nodir: No such file" \
+    "$kvgold" matrix --answers nodir
+check "... in one line, before the table" test "$(wc -l <<<"$output")" == 1
+expect "bench" 0 "quantise/nvfp4.canonical" "$kvgold" bench one.json --seconds 0.01 --threads 1 --json bench.json
+check "bench --json" python3 -c 'import json; assert json.load(open("bench.json"))[0]["runs"] >= 3'
+expect "bench does not time what fails" 1 "FAIL" "$kvgold" bench one.json --seconds 0.01 --threads 1 --backend defect:zeros \
+    --json bench.json
+check "... and says so in the JSON" python3 -c '
+import json
+case, = json.load(open("bench.json"))
+assert case["status"] == "FAIL" and case["detail"] and "median_ms" not in case'
+expect "bench --json to a folder that is not there" 3 "nowhere/x.json: cannot write" "$kvgold" bench one.json --json nowhere/x.json
+check "... is found before anything is measured" test "$(wc -l <<<"$output")" == 1
+expect "bench of no case" 2 "one.json: no case's id contains 'nope'" "$kvgold" bench one.json --filter nope
+check "... is said in one line" test "$(wc -l <<<"$output")" == 1
+echo '{"kvgold": 1, "name": "sizes", "seed": "0x1", "bench": {"blocks": [256], "seconds": 0.01}}' >sizes.json
+expect "pool bench" 0 "log2(blocks)" "$kvgold" bench sizes.json --json sizes_out.json
+check "... writes JSON" python3 -c 'import json; assert json.load(open("sizes_out.json"))[0]["blocks"] == 256'
+echo old >sizes_out.json
+expect "... over the file size limit" 3 "File too large" limited 0 "$kvgold" bench sizes.json --json sizes_out.json
+check "... leaves what was there" test "$(cat sizes_out.json)" == old
+expect "pool bench: a folder that is not there" 3 "nowhere/x.json: cannot write" "$kvgold" pool bench sizes.json --json nowhere/x.json
+check "... is found before anything is measured" test "$(wc -l <<<"$output")" == 1
+mkdir -p blocked/pool.json
+expect "pool run: a folder in the file's place" 3 "blocked/pool.json: cannot write: Is a directory" \
+    "$kvgold" pool run "$source_dir/configs/ci_pool.json" --ops 1000 -o blocked
+check "... is found before the run" test "$(wc -l <<<"$output")" == 1
+expect "bench sees a kernel that stops working" 1 "FAIL" "$kvgold" bench one.json --seconds 0.01 --threads 1 --backend lazy
+expect "bench outlives a crash" 1 "CRASH" "$kvgold" bench one.json --seconds 0.01 --threads 1 --backend planted
+# unused TEXT COMMAND ARGUMENT...: an option that would do nothing is refused in one line.
+unused() {
+    expect "$2 ${*:3} is refused" 2 "kvgold $2: $1" "$kvgold" "${@:2}"
+    check "... in one line" test "$(wc -l <<<"$output")" == 1
+}
+for option in "--filter nope" "--backend nope" "--seconds 1" "--threads 1" "--runs 2" --quick; do
+    # shellcheck disable=SC2086 # an option and its value
+    unused "a config of \`kvgold pool\` is measured whole: give --json or no option" bench "$pools" $option
+done
+for option in "--backend nope" "--seconds 1" "--threads 1"; do
+    # shellcheck disable=SC2086
+    unused "steps of models are timed without" bench "$source_dir/configs/bench_gpu_generate.json" $option
+done
+for option in "--seed 0x1" "--ops 5" "--scenario chat" "-j 1" "-o x" --defects "--json x"; do
+    # shellcheck disable=SC2086
+    unused "an option is not for replay" pool replay "$source_dir/configs/traces/pool_window.json" $option
+done
+for option in "--seed 0x1" "--ops 5" "--scenario chat" "-j 1" "-o x" --defects "--defect window_late"; do
+    # shellcheck disable=SC2086
+    unused "an option is not for bench" pool bench "$pools" $option
+done
+unused "an option is not for run" pool run "$source_dir/configs/ci_pool.json" --ops 5 --json x
+unused "give --defect or --defects, not both" pool run "$source_dir/configs/ci_pool.json" --ops 5 --defects --defect window_late
+for option in "--json x" "--answers ." "--backend reference" --markdown; do
+    # shellcheck disable=SC2086
+    unused "--prompt prints no table" matrix --format nvfp4 --prompt x $option
+done
+check "... and nothing is made" test ! -e x
+python3 - > cells.json <<'CELLS'
+import json
+shape = {"op": "decode", "id": "", "head_dim": 128, "kv_heads": 8, "query_heads": 64, "window": 0, "sinks": False,
+         "layout": "hnd", "block_tokens": 16, "dtype": "bf16", "batch": 16, "tokens": 32768}
+def timed(us):
+    times = {"median_us": us, "lower_quartile_us": us, "upper_quartile_us": us}
+    return {"status": "TIMED", "gpu": "a GPU", "sm_mhz": 1900, "throttle": [], "checked_bytes": 1000000, "seconds": 1,
+            "bytes_read": 1e6, "bytes_written": 0, "gb_per_s": 1000, "cold": times, "cold_plain": {"median_us": 130},
+            "empty": times}
+print(json.dumps([dict(shape, **timed(500), format="bf16"), dict(shape, **timed(200), format="nvfp4"),
+                  dict(shape, format="int4", status="UNIMPLEMENTED"),
+                  dict(shape, format="int8", status="DOES_NOT_FIT", largest_batch=7)]))
+CELLS
+expect "bench-tables" 0 "| nvfp4 | 200.0 | 1000 | 65.0 % | - | 2.50 x |" "$source_dir/ci/bench-tables" cells.json
+expect "bench-tables of what was not timed" 0 "| int8 | fits 7 |" "$source_dir/ci/bench-tables" cells.json
+cat > models.json <<'CELLS'
+[{"op": "generate", "id": "m", "model": "m", "weights": "random", "products": "library", "format": "bf16", "batch": 16,
+  "context": 4096, "layout": "hnd", "block_tokens": 16, "dtype": "bf16", "layers": 2, "query_heads": 4, "kv_heads": 2,
+  "head_dim": 64, "status": "TIMED", "gpu": "a GPU", "sm_mhz": 1900, "throttle": [], "checked_bytes": 0, "seconds": 1,
+  "step": {"median_us": 4000, "lower_quartile_us": 4000, "upper_quartile_us": 4000}, "tokens_per_second": 4000,
+  "share_of_cache": 0.25, "gain_over_bf16": 1}]
+CELLS
+expect "bench-tables of models" 0 "| bf16 | 4000, 4.00 ms, 25 %, 1.00 x |" "$source_dir/ci/bench-tables" models.json
+sed 's/UNIMPLEMENTED/FAIL/' cells.json > wrong_cells.json
+expect "bench-tables without its file" 2 "bench-tables: absent.json: No such file" "$source_dir/ci/bench-tables" absent.json
+expect "bench-tables of no JSON" 2 "README.md: not JSON" "$source_dir/ci/bench-tables" "$source_dir/README.md"
+expect "bench-tables of another JSON" 2 "not a list of cases" "$source_dir/ci/bench-tables" "$source_dir/configs/ci_formats.json"
+echo '[{"us": 5}]' >other_bench.json
+expect "bench-tables of another bench" 2 "no case has a status" "$source_dir/ci/bench-tables" other_bench.json
+expect "bench-tables of a wrong answer" 1 "| int4 | FAIL |" "$source_dir/ci/bench-tables" wrong_cells.json
+if [[ ! -e /dev/nvidia0 ]]; then
+    expect "bench for a GPU where there is none" 77 "backend cuda" "$kvgold" bench "$source_dir/configs/bench_gpu_rows.json"
+    check "... says so in one line" test "$(wc -l <<<"$output")" -eq 1
+    expect "bench of models where there is no GPU" 77 "backend cuda" "$kvgold" bench "$source_dir/configs/bench_gpu_generate.json"
+    check "... says so in one line" test "$(wc -l <<<"$output")" -eq 1
+fi
+
+# --- the wrapper of GPU tests, on a machine that is only pretended ------------------------------------------------------
+
+cat >fake_kvgold <<'EOF'
+#!/bin/sh
+[ "$1" = env ] && echo "gpu:       NVIDIA Some, sm_90, 132 multiprocessors, of ${CUDA_VISIBLE_DEVICES:-all}"
+EOF
+chmod +x fake_kvgold
+on_chip() { # CHIP COMMAND...
+    local chip=$1
+    shift
+    "$source_dir/tests/gpu/on_chip.sh" "$chip" ./fake_kvgold "$@"
+}
+expect "GPU tests: on the chip" 0 "ran" on_chip sm90 echo ran
+expect "GPU tests: a failure is one" 1 "" on_chip sm90 false
+expect "GPU tests: another chip skips and says why" 77 "skipped: needs an sm100; the first GPU is: NVIDIA Some, sm_90" on_chip sm100 echo ran
+check "... and runs nothing" test "${output/ran/}" == "$output"
+KVGOLD_REQUIRE=sm100 expect "GPU tests: a skip that is forbidden fails" 1 "FAILED: KVGOLD_REQUIRE=sm100" on_chip sm100 echo ran
+KVGOLD_REQUIRE=sm90 expect "GPU tests: another chip may skip" 77 "skipped" on_chip sm100 echo ran
+for bad in sm90a SM90 90 sm9 "sm90 sm100" "sm90;sm100" "sm90|sm100" " "; do
+    for chip in sm90 sm100; do
+        KVGOLD_REQUIRE=$bad expect "GPU tests: '$bad' is no chip, for $chip" 1 "FAILED: KVGOLD_REQUIRE='$bad': give one of" on_chip $chip echo ran
+        check "... in one line, and runs nothing" test "$(wc -l <<<"$output") ${output/ran/}" == "1 $output"
+    done
+done
+read -ra chips < <(sed -n 's/^set(GPU_CHIPS \(.*\))/\1/p' "$source_dir/tests/gpu/CMakeLists.txt")
+for chip in "${chips[@]}"; do
+    KVGOLD_REQUIRE=$chip expect "GPU tests: $chip is one" 0 "ran" on_chip sm90 echo ran
+done
+KVGOLD_REQUIRE="" expect "GPU tests: an empty one requires nothing" 77 "skipped" on_chip sm100 echo ran
+expect "GPU tests: a part that skips" 77 "skipped: a part" on_chip sm90 sh -c 'exit 77'
+KVGOLD_REQUIRE=sm90 expect "GPU tests: a part that must not skip" 1 "FAILED" on_chip sm90 sh -c 'exit 77'
+CTEST_RESOURCE_GROUP_0_SM90=id:1,slots:1 expect "GPU tests: the GPU that CTest gives" 0 "of 1" on_chip sm90 true
+CUDA_VISIBLE_DEVICES=4,GPU-5 CTEST_RESOURCE_GROUP_0_SM90=id:1,slots:1 expect "GPU tests: ... among those that are visible" 0 "of GPU-5" \
+    on_chip sm90 true
+CTEST_RESOURCE_GROUP_0_SM90=id:none,slots:1 expect "GPU tests: no GPU to give" 0 "of all" on_chip sm90 true
+
+echo "$passed passed, $failed failed"
+[[ $failed -eq 0 && $passed -gt 0 ]]

@@ -1,0 +1,100 @@
+/* The process model on a backend that crashes, hangs, exits and writes where it must not: every case gets its own
+ * verdict, and the run goes on. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "harness/run/run.h"
+#include "tests/planted/planted_run.h"
+
+#define CONFIG KVG_SOURCE_DIR "/tests/planted/planted.json"
+#define OUT KVG_BINARY_DIR "/test_process"
+
+static const planted_case expected[] = {
+    {1, KVG_VERDICT_PASS, ""},
+    {2, KVG_VERDICT_CRASH, "signal 11"},
+    {3, KVG_VERDICT_HANG, "no result after 4 s"},
+    {4, KVG_VERDICT_CRASH, "exited with status 0"},
+    {5, KVG_VERDICT_FAIL, "1 bytes written past the end, first at +0"},
+    {6, KVG_VERDICT_FAIL, "1 bytes written before the start, first at -1"},
+    {7, KVG_VERDICT_FAIL, "input k was written"},
+    {8, KVG_VERDICT_CRASH, "signal 11"},
+    {9, KVG_VERDICT_CRASH, "signal 6"},
+    {10, KVG_VERDICT_FAIL, "'invalid': planted failure"},
+    {11, KVG_VERDICT_UNIMPLEMENTED, "planted refusal"},
+    {12, KVG_VERDICT_PASS, ""},
+    {13, KVG_VERDICT_FAIL, "token 3, head 12"},
+    {14, KVG_VERDICT_PASS, ""},
+    {15, KVG_VERDICT_CRASH, ""},
+    {16, KVG_VERDICT_HANG, "no result after 4 s"},
+    {17, KVG_VERDICT_FAIL, "floating-point mode"},
+    {18, KVG_VERDICT_FAIL, "floating-point mode"},
+    {19, KVG_VERDICT_PASS, ""},
+};
+enum { EXPECTED_COUNT = sizeof expected / sizeof expected[0] };
+
+static void check_line(kvg_json line, const planted_case *e)
+{
+    bool slow = false;
+    kvg_json value;
+    /* a right answer that failed for another reason equals no defect */
+    if (e->kv_heads != 13) assert_null(strstr(planted_text(line, "detail"), "equals defect"));
+    assert_int_equal(kvg_json_get(line, "slow", &value), KVG_OK);
+    assert_int_equal(kvg_json_bool(value, &slow), KVG_OK);
+    /* others may be slow on a busy machine */
+    if (e->kv_heads == 14 || e->kv_heads == 3 || e->kv_heads == 16) assert_true(slow);
+}
+
+static void run_and_check(unsigned jobs)
+{
+    assert_int_equal(planted_run(CONFIG, OUT, jobs, expected, EXPECTED_COUNT, check_line), EXPECTED_COUNT);
+}
+
+static void test_one_child_gives_every_case_its_own_verdict(void **state)
+{
+    (void)state;
+    run_and_check(1);
+}
+
+static void test_several_children_give_every_case_its_own_verdict(void **state)
+{
+    (void)state;
+    run_and_check(4);
+}
+
+static void test_candidate_output_is_kept_in_the_log(void **state)
+{
+    (void)state;
+    assert_true(planted_logged(OUT, "noise \"on\" stdout {\"type\":\"case\"}"));
+    assert_true(planted_logged(OUT, "noise on stderr"));
+}
+
+static void test_an_empty_selection_is_an_error(void **state)
+{
+    (void)state;
+    kvg_config config;
+    kvg_run_summary summary;
+    const kvg_run_options options = {.out_folder = OUT "_empty", .shards = 1, .jobs = 1, .only_case = "no/such/case"};
+    assert_int_equal(kvg_config_open(CONFIG, NULL, &config), KVG_OK);
+    assert_int_equal(kvg_run(&config, &options, &summary), KVG_ERR_INVALID);
+    assert_non_null(strstr(kvg_error_text(), "no case 'no/such/case'"));
+    kvg_config_close(&config);
+}
+
+int main(void)
+{
+    remove(OUT "/candidate.log");
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_one_child_gives_every_case_its_own_verdict),
+        cmocka_unit_test(test_several_children_give_every_case_its_own_verdict),
+        cmocka_unit_test(test_candidate_output_is_kept_in_the_log),
+        cmocka_unit_test(test_an_empty_selection_is_an_error),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

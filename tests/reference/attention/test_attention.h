@@ -1,0 +1,32 @@
+/* The tests of this folder, one file each. */
+#ifndef KVG_TESTS_REFERENCE_ATTENTION_TEST_ATTENTION_H
+#define KVG_TESTS_REFERENCE_ATTENTION_TEST_ATTENTION_H
+
+/* test_attention_numbers.c: exp, log, tanh; decoded numbers. */
+void test_elementary_functions(void **state);
+void test_exact_numbers(void **state);
+
+/* test_attention_probes.c: answers that are known without arithmetic. */
+void test_mean_of_visible_values(void **state);
+void test_values_of_one(void **state);
+void test_one_hot_keys(void **state);
+void test_extreme_scores(void **state);
+void test_rows_without_keys(void **state);
+void test_two_shards(void **state);
+void test_measure(void **state);
+void test_refusals(void **state);
+
+/* test_attention_relations.c: problems that must have the same bits. */
+void test_naive_agrees(void **state);
+void test_pages_do_not_matter(void **state);
+void test_unowned_bytes_do_not_matter(void **state);
+void test_batch_does_not_matter(void **state);
+void test_chunks_do_not_matter(void **state);
+void test_aliased_prefix(void **state);
+
+/* test_attention_bound.c: right kernels stay within the bound, wrong ones do not. */
+void test_right_kernels(void **state);
+void test_wrong_kernels(void **state);
+void test_codec_bound(void **state);
+
+#endif

@@ -1,0 +1,53 @@
+/* docs/spec/decode-contract.md and docs/spec/simt-contract.md against the profile tier: parts, probes, relations,
+ * planted deviations, and the bound. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "tests/reference/attention/test_profile.h"
+
+const kvg_profile profile_of_contract[CONTRACTS] = {KVG_PROFILE_SM90_MMA16816_V1, KVG_PROFILE_SIMT_FMA_V1};
+
+void for_contracts(void (*test)(kvg_profile profile))
+{
+    for (int i = 0; i < CONTRACTS; i++) test(profile_of_contract[i]);
+}
+
+void decode_world_open(const world_plan *plan, kvg_profile profile, world *w)
+{
+    world_open(plan, w);
+    w->p.profile = profile ? profile : KVG_PROFILE_SM90_MMA16816_V1;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_exp2),
+        cmocka_unit_test(test_log2),
+        cmocka_unit_test(test_score_order),
+        cmocka_unit_test(test_profile_refusals),
+        cmocka_unit_test(test_profile_values_of_one),
+        cmocka_unit_test(test_profile_mean),
+        cmocka_unit_test(test_profile_one_hot),
+        cmocka_unit_test(test_profile_without_keys),
+        cmocka_unit_test(test_profile_nan),
+        cmocka_unit_test(test_profile_nan_scale),
+        cmocka_unit_test(test_profile_pages),
+        cmocka_unit_test(test_profile_unowned_bytes),
+        cmocka_unit_test(test_profile_batch),
+        cmocka_unit_test(test_profile_chunks),
+        cmocka_unit_test(test_profile_window),
+        cmocka_unit_test(test_profile_old_ring),
+        cmocka_unit_test(test_profile_empty_leaves),
+        cmocka_unit_test(test_profile_aliased),
+        cmocka_unit_test(test_profile_threads),
+        cmocka_unit_test(test_profile_naive),
+        cmocka_unit_test(test_profile_defects),
+        cmocka_unit_test(test_profile_bound),
+        cmocka_unit_test(test_profile_out_of_range),
+    };
+    return cmocka_run_group_tests_name("decode", tests, NULL, NULL);
+}

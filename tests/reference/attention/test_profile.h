@@ -1,0 +1,48 @@
+/* The tests of the profile tier, one file each; and problems that between them meet every rule of the contract. */
+#ifndef KVG_TESTS_REFERENCE_ATTENTION_TEST_PROFILE_H
+#define KVG_TESTS_REFERENCE_ATTENTION_TEST_PROFILE_H
+
+#include "tests/reference/attention/decode_naive.h"
+
+/* A profile of each contract: sm90, which 0 means below, and simt. */
+enum { CONTRACTS = 2 };
+extern const kvg_profile profile_of_contract[CONTRACTS];
+void for_contracts(void (*test)(kvg_profile profile));
+
+/* world_open with a profile; 0: sm90. */
+void decode_world_open(const world_plan *plan, kvg_profile profile, world *w);
+
+/* test_profile_parts.c: exp2, log2, the order of dims, refusals. */
+void test_exp2(void **state);
+void test_log2(void **state);
+void test_score_order(void **state);
+void test_profile_refusals(void **state);
+
+/* test_profile_probes.c: answers that are known bit for bit. */
+void test_profile_values_of_one(void **state);
+void test_profile_mean(void **state);
+void test_profile_one_hot(void **state);
+void test_profile_without_keys(void **state);
+void test_profile_nan(void **state);
+void test_profile_nan_scale(void **state);
+
+/* test_profile_relations.c: problems that must have the same bits. */
+void test_profile_pages(void **state);
+void test_profile_unowned_bytes(void **state);
+void test_profile_batch(void **state);
+void test_profile_chunks(void **state);
+void test_profile_window(void **state);
+void test_profile_old_ring(void **state);
+void test_profile_empty_leaves(void **state);
+void test_profile_aliased(void **state);
+void test_profile_threads(void **state);
+
+/* test_profile_naive.c: the contract read literally; and with one thing different. */
+void test_profile_naive(void **state);
+void test_profile_defects(void **state);
+
+/* test_profile_bound.c: attention.v1 of the profile's class. */
+void test_profile_bound(void **state);
+void test_profile_out_of_range(void **state);
+
+#endif

@@ -1,0 +1,256 @@
+/* The engines' own formulas, as docs/spec/layouts.md sections 2 and 4 quote them: a third way to the same places. */
+#include "tests/reference/layout/test_layout.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include <cmocka.h>
+
+#include "tests/reference/layout/layout_prover.h"
+
+#define COUNT(array) (sizeof(array) / sizeof (array)[0])
+
+static const uint32_t dims[] = {64, 128, 192, 256, 512, 576};
+static const uint32_t tokens[] = {1, 4, 8, 24, 64, 256};
+static const uint32_t heads[] = {1, 2, 5, 8};
+
+static kvg_problem problem_of(kvg_layout layout, kvg_format format, uint32_t B, uint32_t H, uint32_t D)
+{
+    kvg_problem p = {.op = KVG_OP_APPEND, .layout = layout, .dtype = KVG_DTYPE_F16, .tokens = 1, .kv_heads = H,
+                     .head_dim = D, .paging = {.layers = 2, .blocks = 3, .block_tokens = B}};
+    p.storage[KVG_K] = p.storage[KVG_V] = (kvg_storage){format, "canonical"};
+    return p;
+}
+
+/* Calls visit for every row of K of the problem; returns the rows visited. */
+typedef void visit_fn(const kvg_problem *p, const claim *c, page_row r);
+
+static uint64_t for_each_row(const kvg_problem *p, visit_fn *visit)
+{
+    assert_int_equal(kvg_problem_check(p), KVG_OK);
+    const claim c = claim_of_reference(p);
+    const uint32_t B = p->paging.block_tokens, N = p->paging.blocks, H = p->kv_heads;
+    const uint32_t rows = p->paging.layers * N * H * B;
+    for (uint32_t n = 0; n < rows; n++) {
+        visit(p, &c, (page_row){.layer = n / B / H / N, .block = n / B / H % N, .head = n / B % H, .offset = n % B});
+    }
+    return rows;
+}
+
+static uint64_t first_byte(const claim *c, page_row r, kvg_side side, page_part part)
+{
+    return c->place(claim_row_map(c, side, part), r.layer, r.block, r.head, r.offset, 0);
+}
+
+/* A grid of dims, tokens and heads. */
+static uint64_t for_each_geometry(kvg_layout layout, kvg_format format, bool shared, visit_fn *visit)
+{
+    uint64_t rows = 0;
+    for (size_t i = 0; i < COUNT(dims) * COUNT(tokens) * COUNT(heads); i++) {
+        kvg_problem p = problem_of(layout, format, tokens[i / COUNT(heads) % COUNT(tokens)], heads[i % COUNT(heads)],
+                                   dims[i / COUNT(heads) / COUNT(tokens)]);
+        if (layout == KVG_LAYOUT_TRTLLM && p.paging.block_tokens == 24) continue;
+        p.paging.shared_kv = shared;
+        p.paging.v_dim = shared ? 64 : 0;
+        rows += for_each_row(&p, visit);
+    }
+    return rows;
+}
+
+/* --- turbomind --- */
+
+static void turbomind_row(const kvg_problem *p, const claim *c, page_row r)
+{
+    const kvg_format format = p->storage[KVG_K].format;
+    const uint64_t q = format == KVG_FORMAT_F16 ? 16 : format == KVG_FORMAT_INT8 ? 8 : 4;
+    const uint64_t t = format == KVG_FORMAT_INT8 || format == KVG_FORMAT_INT4 ? 16 : 0;
+    const uint64_t B = p->paging.block_tokens, H = p->kv_heads, D = p->head_dim, kv = p->paging.shared_kv ? 1 : 2;
+    const uint64_t token_data = q * D / 8, token_param = 2 * t / 8;
+    const uint64_t head_data = B * token_data, head_param = B * token_param;
+    const uint64_t layer_size = H * kv * (head_data + head_param);
+    const uint64_t block = p->paging.layers * layer_size, start = r.block * block + r.layer * layer_size;
+    const uint64_t k_data = r.head * kv * head_data + r.offset * token_data;
+    const uint64_t k_param = H * kv * head_data + r.head * kv * head_param + r.offset * token_param;
+    assert_int_equal(c->pools[0][KVG_K], p->paging.blocks * block);
+    assert_int_equal(first_byte(c, r, KVG_K, PAGE_CODES), start + k_data);
+    if (kv == 2) assert_int_equal(first_byte(c, r, KVG_V, PAGE_CODES), start + k_data + head_data);
+    if (t == 0) return;
+    assert_int_equal(first_byte(c, r, KVG_K, PAGE_SCALES), start + k_param);
+    if (kv == 2) assert_int_equal(first_byte(c, r, KVG_V, PAGE_SCALES), start + k_param + head_param);
+}
+
+/* The scale pool of the FP4 modes: [layer][head][token][K, V] under the block id of the data. */
+static void turbomind_scales(const kvg_problem *p, const claim *c, page_row r)
+{
+    const uint64_t B = p->paging.block_tokens, H = p->kv_heads, L = p->paging.layers, Z = p->head_dim / 16;
+    const uint64_t scale_block = L * H * B * 2 * Z;
+    const uint64_t token = r.block * scale_block + ((r.layer * H + r.head) * B + r.offset) * 2 * Z;
+    assert_int_equal(c->map.scales[KVG_K].pool, KVG_ROLE_SCALE_POOL);
+    assert_int_equal(c->pools[1][KVG_K], p->paging.blocks * scale_block);
+    assert_int_equal(first_byte(c, r, KVG_K, PAGE_SCALES), token);
+    assert_int_equal(first_byte(c, r, KVG_V, PAGE_SCALES), token + Z);
+    turbomind_row(p, c, r);
+}
+
+void test_turbomind_formulas(void **state)
+{
+    (void)state;
+    static const kvg_format formats[] = {KVG_FORMAT_F16, KVG_FORMAT_INT8, KVG_FORMAT_INT4};
+    uint64_t rows = 0;
+    for (size_t i = 0; i < COUNT(formats); i++) {
+        rows += for_each_geometry(KVG_LAYOUT_TURBOMIND, formats[i], false, turbomind_row);
+        rows += for_each_geometry(KVG_LAYOUT_TURBOMIND, formats[i], true, turbomind_row);
+    }
+    rows += for_each_geometry(KVG_LAYOUT_TURBOMIND, KVG_FORMAT_NVFP4, false, turbomind_scales);
+    rows += for_each_geometry(KVG_LAYOUT_TURBOMIND, KVG_FORMAT_MX16, false, turbomind_scales);
+    printf("turbomind: %llu rows\n", (unsigned long long)rows);
+}
+
+/* The numbers that the page works out. */
+void test_turbomind_example(void **state)
+{
+    (void)state;
+    kvg_problem p = problem_of(KVG_LAYOUT_TURBOMIND, KVG_FORMAT_INT4, 64, 8, 128);
+    p.paging.layers = p.paging.blocks = 1;
+    const claim c = claim_of_reference(&p);
+    assert_int_equal(c.pools[0][KVG_K], 69632);
+    for (uint32_t h = 0; h < 8; h++) {
+        for (uint32_t i = 0; i < 64; i++) {
+            const page_row r = {.head = h, .offset = i};
+            assert_int_equal(first_byte(&c, r, KVG_K, PAGE_CODES), 8192 * h + 64 * i);
+            assert_int_equal(first_byte(&c, r, KVG_V, PAGE_CODES), 8192 * h + 64 * i + 4096);
+            assert_int_equal(first_byte(&c, r, KVG_K, PAGE_SCALES), 65536 + 512 * h + 4 * i);
+            assert_int_equal(first_byte(&c, r, KVG_V, PAGE_SCALES), 65536 + 512 * h + 4 * i + 256);
+        }
+    }
+}
+
+/* --- trtllm: a pool of K pages and V pages, their index, and the token by a mask --- */
+
+static void trtllm_row(const kvg_problem *p, const claim *c, page_row r)
+{
+    const uint64_t B = p->paging.block_tokens, H = p->kv_heads, L = p->paging.layers;
+    for (int side = KVG_K; side <= KVG_V; side++) {
+        for (page_part part = PAGE_CODES; part < PAGE_PARTS; part++) {
+            const uint64_t row = claim_row_map(c, (kvg_side)side, part)->bytes, page_bytes = H * B * row;
+            const uint64_t index = r.block * L * 2 + (uint64_t)side, pool = r.layer * 2 * page_bytes;
+            const uint64_t token = r.offset & (B - 1);
+            if (row == 0) continue;
+            assert_int_equal(first_byte(c, r, (kvg_side)side, part),
+                             pool + index * page_bytes + (r.head * B + token) * row);
+        }
+    }
+}
+
+void test_trtllm_formulas(void **state)
+{
+    (void)state;
+    static const kvg_format formats[] = {KVG_FORMAT_BF16, KVG_FORMAT_E4M3, KVG_FORMAT_NVFP4};
+    uint64_t rows = 0;
+    for (size_t i = 0; i < COUNT(formats); i++) {
+        rows += for_each_geometry(KVG_LAYOUT_TRTLLM, formats[i], false, trtllm_row);
+    }
+    printf("trtllm: %llu rows\n", (unsigned long long)rows);
+}
+
+/* --- vllm: a page of 2 * B * H rows of 9D/16 bytes, split into four views --- */
+
+static void vllm_row(const kvg_problem *p, const claim *c, page_row r)
+{
+    const uint64_t B = p->paging.block_tokens, H = p->kv_heads, D = p->head_dim;
+    const uint64_t side_bytes = B * H * (9 * D / 16), page_bytes = 2 * side_bytes;
+    const uint64_t start = (r.layer * p->paging.blocks + r.block) * page_bytes;
+    const uint64_t row = p->layout == KVG_LAYOUT_VLLM ? r.offset * H + r.head : r.head * B + r.offset;
+    assert_int_equal(c->pools[0][KVG_K], p->paging.layers * p->paging.blocks * page_bytes);
+    for (uint64_t side = KVG_K; side <= KVG_V; side++) {
+        const uint64_t data = start + side * side_bytes, scales = data + B * H * (D / 2);
+        assert_int_equal(first_byte(c, r, (kvg_side)side, PAGE_CODES), data + row * (D / 2));
+        assert_int_equal(first_byte(c, r, (kvg_side)side, PAGE_SCALES), scales + row * (D / 16));
+    }
+}
+
+void test_vllm_views(void **state)
+{
+    (void)state;
+    const uint64_t rows = for_each_geometry(KVG_LAYOUT_VLLM, KVG_FORMAT_NVFP4, false, vllm_row) +
+                          for_each_geometry(KVG_LAYOUT_VLLM_HND, KVG_FORMAT_NVFP4, false, vllm_row);
+    printf("vllm: %llu rows\n", (unsigned long long)rows);
+}
+
+/* --- slot: buffers [slots, H, C] and [slots, H, Z] for each layer, K and V apart; slot = block * B + offset --- */
+
+static void slot_row(const kvg_problem *p, const claim *c, page_row r)
+{
+    const uint64_t B = p->paging.block_tokens, slots = p->paging.blocks * B, slot = r.block * B + r.offset;
+    for (int side = KVG_K; side <= KVG_V; side++) {
+        for (page_part part = PAGE_CODES; part < PAGE_PARTS; part++) {
+            const kvg_row_map *m = claim_row_map(c, (kvg_side)side, part);
+            assert_int_equal(m->side, side);
+            assert_int_equal(first_byte(c, r, (kvg_side)side, part),
+                             ((r.layer * slots + slot) * p->kv_heads + r.head) * m->bytes);
+        }
+    }
+}
+
+void test_slot_formula(void **state)
+{
+    (void)state;
+    const uint64_t rows = for_each_geometry(KVG_LAYOUT_SLOT, KVG_FORMAT_NVFP4, false, slot_row);
+    printf("slot: %llu rows\n", (unsigned long long)rows);
+}
+
+/* --- the swizzle of V's scales --- */
+
+enum { MAX_TILE = 256 * 36 };
+
+/* The scale bytes of one page and head: a bijection onto the places that linear scales would have. */
+static void check_tile(const kvg_problem *p, const kvg_row_map *swizzled, page_row r)
+{
+    const uint32_t B = p->paging.block_tokens, S = swizzled->bytes;
+    kvg_row_map linear = *swizzled;
+    linear.swizzle = 0;
+    bool taken[MAX_TILE] = {false};
+    assert_true(B * S <= MAX_TILE && swizzled->swizzle == S);
+    for (uint32_t t = 0; t < B; t++) {
+        for (uint32_t s = 0; s < S; s++) {
+            const uint64_t at = kvg_reference_place(swizzled, r.layer, r.block, r.head, t, s);
+            const uint32_t tile = t / 4 * 4 * S + 4 * s + t % 4;
+            assert_true(tile < B * S && !taken[tile]);
+            taken[tile] = true;
+            assert_int_equal(at, kvg_reference_place(&linear, r.layer, r.block, r.head, tile / S, tile % S));
+            if (p->layout == KVG_LAYOUT_HND) {
+                assert_int_equal(at, kvg_reference_place(&linear, r.layer, r.block, r.head, 0, 0) + tile);
+            }
+        }
+    }
+}
+
+void test_swizzle_tile(void **state)
+{
+    (void)state;
+    static const kvg_layout layouts[] = {KVG_LAYOUT_TRTLLM, KVG_LAYOUT_NHD, KVG_LAYOUT_HND, KVG_LAYOUT_VLLM,
+                                         KVG_LAYOUT_VLLM_HND};
+    uint64_t tiles = 0;
+    for (size_t i = 0; i < COUNT(layouts) * COUNT(dims) * COUNT(tokens) * COUNT(heads); i++) {
+        const size_t axes = i / COUNT(layouts);
+        kvg_problem p = problem_of(layouts[i % COUNT(layouts)], i % 2 ? KVG_FORMAT_NVFP4 : KVG_FORMAT_MX16,
+                                   tokens[axes / COUNT(heads) % COUNT(tokens)], heads[axes % COUNT(heads)],
+                                   dims[axes / COUNT(heads) / COUNT(tokens)]);
+        p.paging.v_scale_swizzle = true;
+        if (!page_legal(&p)) continue;
+        const claim c = claim_of_reference(&p);
+        assert_int_equal(c.map.scales[KVG_K].swizzle, 0);
+        for (uint32_t n = 0; n < p.paging.layers * p.paging.blocks * p.kv_heads; n++) {
+            const uint32_t page_number = n / p.kv_heads;
+            check_tile(&p, &c.map.scales[KVG_V], (page_row){.layer = page_number / p.paging.blocks,
+                                                            .block = page_number % p.paging.blocks,
+                                                            .head = n % p.kv_heads});
+            tiles++;
+        }
+    }
+    assert_true(tiles > 0);
+    printf("swizzle: %llu tiles\n", (unsigned long long)tiles);
+}

@@ -1,0 +1,206 @@
+/* The worked bytes of docs/spec/formats.md section 10 and a few more, on both references. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "reference/reference.h"
+#include "second/slow_codec.h"
+#include "tests/second/pair.h"
+#include "tests/second/test_slowref.h"
+
+static size_t parse_hex(const char *text, uint8_t *bytes)
+{
+    size_t count = 0;
+    for (char *end; *text; text = end) {
+        bytes[count++] = (uint8_t)strtoul(text, &end, 16);
+        while (*end == ' ') end++;
+    }
+    return count;
+}
+
+/* `want`: one block's scale byte, then its code bytes, of a block of 16 that is repeated to fill the format's block. */
+static void check_block(tally *t, const storage_case *c, const float block[16], const char *want)
+{
+    const kvg_backend *backends[] = {golden_backend(), slow_backend()};
+    uint8_t bytes[9];
+    assert_int_equal(parse_hex(want, bytes), sizeof bytes);
+    size_t repeats = kvg_format_get(c->format)->block / 16;
+    for (size_t b = 0; b < 2; b++) {
+        kit k = kit_open((const storage_case[2]){*c, *c}, 1, 16 * repeats);
+        for (size_t i = 0; i < 2 * repeats; i++) {
+            memcpy((float *)k.tensor[KVG_ROLE_VALUES][i % 2].data + 16 * (i / 2), block, 16 * sizeof *block);
+        }
+        assert_int_equal(kit_run(&k, backends[b], KVG_OP_QUANTISE), KVG_OK);
+        for (size_t i = 0; i < 2 * repeats; i++) {
+            const uint8_t *codes = (const uint8_t *)k.tensor[KVG_ROLE_CODES][i % 2].data + 8 * (i / 2);
+            const uint8_t *scale = k.tensor[KVG_ROLE_SCALES][i % 2].data;
+            if (scale[0] != bytes[0] || memcmp(codes, bytes + 1, 8) != 0) {
+                print_error("  %s: %s %s, g %g: want %s, got %02X", backends[b]->name,
+                            kvg_format_get(c->format)->name, c->dialect, (double)c->g, want, scale[0]);
+                for (size_t j = 0; j < 8; j++) print_error(" %02X", codes[j]);
+                print_error("\n");
+                t->differing++;
+            }
+            t->compared += 9;
+        }
+        kit_close(&k);
+    }
+}
+
+static const float block_a[16] = {0.25f, -0.25f, 0.75f, -0.75f, 1.25f, 1.75f, 2.5f,   -3.5f,
+                                  5,     6,      -6,    0,      -0.0f, 0.5f,  -0.125f, 4};
+static const float block_b[16] = {7,    -6.9375f, 3,      -1,    0.0625f, 0.3125f, -0.4375f, 0.875f,
+                                  1.5f, 1.625f,   -2.25f, 2.75f, -4.5f,   5.5f,    0,        -0.0078125f};
+
+void test_worked_bytes(void **state)
+{
+    (void)state;
+    static const struct {
+        kvg_format format;
+        const char *dialect;
+        float g;
+        const char *a, *b;
+    } vectors[] = {
+        {KVG_FORMAT_MX16, "sglang", 1, "7F 91 A2 43 E5 77 0F 10 68", "80 D6 93 00 18 22 3A 5C 80"},
+        {KVG_FORMAT_MX16, "canonical", 1, "7F 80 A2 42 E4 76 0F 18 68", "80 D6 93 00 18 22 3A 5C 80"},
+        {KVG_FORMAT_MXFP4, "canonical", 1, "7F 80 A2 42 E4 76 0F 18 68", "80 D6 93 00 18 22 3A 5C 80"},
+        {KVG_FORMAT_MXFP4, "ocp", 1, "7F 80 A2 42 E4 76 0F 18 68", "7F F7 A5 10 29 33 5C 7E 80"},
+        {KVG_FORMAT_MXFP4, "modelopt", 1, "7F 80 91 32 D4 76 8F 18 68", "80 D5 93 00 18 21 3A 5C 88"},
+        {KVG_FORMAT_NVFP4, "modelopt", 1, "38 80 A2 42 E4 76 0F 10 68", "39 F7 A5 10 29 33 4C 6E 80"},
+        {KVG_FORMAT_NVFP4, "canonical", 1, "38 80 A2 42 E4 76 0F 18 68", "39 F7 A5 10 29 33 4C 6E 80"},
+        {KVG_FORMAT_NVFP4, "flashinfer-page", 1, "38 80 A2 42 E4 76 0F 18 68", "39 F7 A5 10 29 33 4C 6E 80"},
+        {KVG_FORMAT_NVFP4, "trtllm", 1, "38 80 A2 42 E4 76 0F 18 68", "39 F7 A5 10 29 33 4C 6E 80"},
+        {KVG_FORMAT_NVFP4, "flashinfer-page", 20.0f / 448, "5B 91 A2 43 E5 77 0F 18 68", "5D F7 A5 10 29 33 4C 6E 80"},
+        {KVG_FORMAT_NVFP4, "trtllm", 20.0f / 448, "5B 91 A2 43 E5 77 0F 18 68", "5D F7 A5 10 29 33 4C 6E 80"},
+        {KVG_FORMAT_NVFP4, "flashinfer-page", 20.0f / 2688, "70 91 A2 43 E5 77 0F 18 68", "72 F7 A5 10 19 33 4C 6E 80"},
+        {KVG_FORMAT_NVFP4, "trtllm", 20.0f / 2688, "70 91 A2 43 E5 77 0F 18 68", "72 F7 A5 10 19 33 4C 6E 80"},
+        {KVG_FORMAT_NVFP4, "modelopt", 20.0f / 448, "5B 91 A2 43 E5 77 0F 10 68", "5D F7 A5 10 29 33 4C 6E 80"},
+        {KVG_FORMAT_NVFP4, "modelopt", 20.0f / 2688, "70 91 A2 43 E5 77 0F 10 68", "72 F7 A5 10 19 33 4C 6E 80"},
+    };
+    tally t = {0};
+    for (size_t i = 0; i < sizeof vectors / sizeof vectors[0]; i++) {
+        storage_case c = {vectors[i].format, vectors[i].dialect, KVG_DTYPE_F32, vectors[i].g};
+        check_block(&t, &c, block_a, vectors[i].a);
+        check_block(&t, &c, block_b, vectors[i].b);
+    }
+    tally_close(&t, __func__);
+}
+
+void test_all_zero_blocks(void **state)
+{
+    (void)state;
+    static const struct {
+        kvg_format format;
+        const char *dialect, *bytes;
+    } vectors[] = {
+        {KVG_FORMAT_MX16, "sglang", "5E 00 00 00 00 00 00 00 00"},
+        {KVG_FORMAT_MXFP4, "modelopt", "00 88 88 88 88 88 88 88 88"},
+        {KVG_FORMAT_MXFP4, "ocp", "00 00 00 00 00 00 00 00 00"},
+        {KVG_FORMAT_NVFP4, "modelopt", "38 00 00 00 00 00 00 00 00"},
+        {KVG_FORMAT_NVFP4, "canonical", "00 00 00 00 00 00 00 00 00"},
+        {KVG_FORMAT_NVFP4, "flashinfer-page", "00 00 00 00 00 00 00 00 00"},
+        {KVG_FORMAT_NVFP4, "trtllm", "00 00 00 00 00 00 00 00 00"},
+    };
+    static const float zeros[16];
+    tally t = {0};
+    for (size_t i = 0; i < sizeof vectors / sizeof vectors[0]; i++) {
+        storage_case c = {vectors[i].format, vectors[i].dialect, KVG_DTYPE_F32, 1};
+        check_block(&t, &c, zeros, vectors[i].bytes);
+    }
+    tally_close(&t, __func__);
+}
+
+/* (+-)(1 + i/16) * 2^-14, odd i negative: at g = 1 every block scale underflows, and the dialects part. */
+void test_tiny_block(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *dialect;
+        float g;
+        const char *bytes;
+    } vectors[] = {
+        {"modelopt", 1, "01 80 80 80 80 80 80 80 80"},
+        {"flashinfer-page", 1, "00 80 80 80 80 80 80 80 80"},
+        {"trtllm", 1, "00 F7 F7 F7 F7 F7 F7 F7 F7"},
+        {"modelopt", 20.0f / 448, "01 91 A2 A2 A2 A2 A2 B2 B3"},
+        {"flashinfer-page", 20.0f / 448, "00 80 80 80 80 80 80 80 80"},
+        {"trtllm", 20.0f / 448, "00 F7 F7 F7 F7 F7 F7 F7 F7"},
+        {"modelopt", 20.0f / 2688, "01 E6 E6 F7 F7 F7 F7 F7 F7"},
+        {"flashinfer-page", 20.0f / 2688, "01 E6 E6 F7 F7 F7 F7 F7 F7"},
+        {"trtllm", 20.0f / 2688, "01 E6 E6 F7 F7 F7 F7 F7 F7"},
+    };
+    float block[16];
+    for (int i = 0; i < 16; i++) block[i] = (i % 2 ? -1.0f : 1.0f) * (1 + (float)i / 16) / 16384;
+    tally t = {0};
+    for (size_t i = 0; i < sizeof vectors / sizeof vectors[0]; i++) {
+        storage_case c = {KVG_FORMAT_NVFP4, vectors[i].dialect, KVG_DTYPE_F32, vectors[i].g};
+        check_block(&t, &c, block, vectors[i].bytes);
+    }
+    tally_close(&t, __func__);
+}
+
+/* An f16 row of 8 by both references: parameters, codes, decoded values. */
+static void check_affine(tally *t, kvg_format format, const char *dialect, const uint16_t x[8], const uint8_t *params,
+                         const uint8_t *codes, const float *decoded)
+{
+    const kvg_backend *backends[] = {golden_backend(), slow_backend()};
+    storage_case c = {format, dialect, KVG_DTYPE_F16, 1};
+    uint16_t want[8];
+    kvg_reference_store(KVG_DTYPE_F16, decoded, 8, want);
+    for (size_t b = 0; b < 2; b++) {
+        kit k = kit_open((const storage_case[2]){c, c}, 1, 8);
+        for (int side = KVG_K; side <= KVG_V; side++) memcpy(k.tensor[KVG_ROLE_VALUES][side].data, x, 16);
+        assert_int_equal(kit_run(&k, backends[b], KVG_OP_QUANTISE), KVG_OK);
+        for (int side = KVG_K; side <= KVG_V; side++) {
+            const kvg_tensor *code = &k.tensor[KVG_ROLE_CODES][side];
+            assert_memory_equal(k.tensor[KVG_ROLE_SCALES][side].data, params, 4);
+            assert_memory_equal(code->data, codes, code->bytes);
+        }
+        assert_int_equal(kit_run(&k, backends[b], KVG_OP_DEQUANTISE), KVG_OK);
+        for (int side = KVG_K; side <= KVG_V; side++) {
+            assert_memory_equal(k.tensor[KVG_ROLE_VALUES][side].data, want, sizeof want);
+        }
+        t->compared += 4 + 8 + 8;
+        kit_close(&k);
+    }
+}
+
+/* RN_T(1 / scale), which no backend shows. */
+static uint64_t inverse_of(uint64_t f16_scale)
+{
+    return slow_encode(&slow_f16, slow_divide(slow_scaled(1, 0), slow_decode(&slow_f16, f16_scale)));
+}
+
+void test_affine_row(void **state)
+{
+    (void)state;
+    static const uint16_t row[8] = {0xBC00, 0xB800, 0x0000, 0x3400, 0x3800, 0x3C00, 0x3E00, 0x4000};
+    static const uint8_t int4_params[] = {0x66, 0x32, 0x00, 0xBC}, int4_codes[] = {0x50, 0xC8, 0x62, 0xFA};
+    static const uint8_t int8_params[] = {0x06, 0x22, 0x00, 0xBC};
+    static const uint8_t int8_codes[] = {0, 42, 85, 106, 128, 170, 212, 255};
+    static const float fused[] = {-1, -.600098f, -.000244141f, .199707f, .599609f, .999512f, 1.39941f, 1.99902f};
+    static const float muladd[] = {-1, -.600098f, 0, .199219f, .599609f, 1, 1.39844f, 2};
+    tally t = {0};
+    check_affine(&t, KVG_FORMAT_INT4, "canonical", row, int4_params, int4_codes, fused);
+    check_affine(&t, KVG_FORMAT_INT4, "turbomind-muladd", row, int4_params, int4_codes, muladd);
+
+    /* 0.0117645...: q * scale - 1 fused, rounded to f16 by the conversion in check_affine */
+    float int8_fused[8];
+    for (size_t i = 0; i < 8; i++) int8_fused[i] = (float)int8_codes[i] * 0.01176452636718750f - 1;
+    check_affine(&t, KVG_FORMAT_INT8, "canonical", row, int8_params, int8_codes, int8_fused);
+
+    static const uint16_t constant[8] = {0x34CD, 0x34CD, 0x34CD, 0x34CD, 0x34CD, 0x34CD, 0x34CD, 0x34CD};
+    static const uint8_t constant_params[] = {0x00, 0x00, 0xCD, 0x34}, constant_codes[4] = {0};
+    float exact[8];
+    kvg_reference_load(KVG_DTYPE_F16, constant, 8, exact);
+    check_affine(&t, KVG_FORMAT_INT4, "canonical", constant, constant_params, constant_codes, exact);
+
+    assert_int_equal(inverse_of(0x3266), 0x4500);
+    assert_int_equal(inverse_of(0x2206), 0x5550);
+    tally_close(&t, __func__);
+}

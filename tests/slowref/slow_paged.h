@@ -1,9 +1,0 @@
-/* The ops on paged layouts: docs/layouts.md section 7. What they refuse, they refuse before they write. */
-#ifndef KVG_TESTS_SLOWREF_SLOW_PAGED_H
-#define KVG_TESTS_SLOWREF_SLOW_PAGED_H
-
-#include "core/backend.h"
-
-kvg_run_fn slow_append, slow_flatten, slow_probe; /* slow_flatten: expand, too */
-
-#endif
