@@ -24,8 +24,8 @@ static __device__ __forceinline__ void prefill_fill(const prefill_args &a, const
 {
     const uint32_t first = prefill_first_tile(item), end = prefill_end_tile(item), depth = a.depth;
     const uint32_t which = prefill_first_of(&turn, filler), raws = memory.raw(a, filler);
-    uint32_t to = 0, from = 0,
-             asked = first + which; /* raw tiles of the next copy, of the next read; tile of that copy */
+    uint32_t to = 0, from = 0;      /* raw tiles of the next copy, of the next read */
+    uint32_t asked = first + which; /* tile of the next copy */
     if (asked < end) {
         prefill_source<SIDE, WHICH> source(a, item, asked * KVG_TILE, lane);
         const auto ask = [&] {

@@ -73,15 +73,17 @@ static __device__ __forceinline__ void prefill_add_item(const prefill_args &a, c
 #pragma unroll
     for (int i = 0; i < DIM / 2; i++) w.node.o[i] = 0;
     uint32_t p[8] = {};
-    const auto release = [&](uint32_t stage) { /* to the fillers */
-                                               __syncwarp();
-                                               if (lane == 0) prefill_barrier_arrive(memory.empty(stage));
-                                               __syncwarp();
+    /* Gives a stage back to the fillers. */
+    const auto release = [&](uint32_t stage) {
+        __syncwarp();
+        if (lane == 0) prefill_barrier_arrive(memory.empty(stage));
+        __syncwarp();
     };
-    const auto settle = [&] { /* the products are done */
-                              prefill_wait();
-                              prefill_hold<DIM / 2>(w.node.o);
-                              prefill_hold<8>(p);
+    /* Waits until the products are done. */
+    const auto settle = [&] {
+        prefill_wait();
+        prefill_hold<DIM / 2>(w.node.o);
+        prefill_hold<8>(p);
     };
 #pragma unroll 1
     for (uint32_t tile = first; tile < end;) { /* leaves */

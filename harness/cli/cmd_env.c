@@ -32,7 +32,7 @@ static void print_cpu(void)
 }
 
 #ifdef KVG_HAS_GPU
-enum { MAX_DEVICES = 16 };
+enum { MAX_DEVICES = 16, MAX_SLOTS = 4 };
 
 static void print_devices(kvg_status asked, const kvg_gpu_device *devices, size_t count)
 {
@@ -43,6 +43,14 @@ static void print_devices(kvg_status asked, const kvg_gpu_device *devices, size_
                devices[i].multiprocessors, (double)devices[i].memory_bytes / (1 << 30),
                (double)devices[i].l2_bytes / (1 << 20));
     }
+}
+
+/* Tests that a GPU takes side by side: each has 32 GiB of its memory. Most of their time is the
+ * processor's. */
+static unsigned slots_of(const kvg_gpu_device *device)
+{
+    const uint64_t slots = device->memory_bytes >> 35;
+    return slots < 1 ? 1 : slots > MAX_SLOTS ? MAX_SLOTS : (unsigned)slots;
 }
 
 /* One kind of resource for each chip: its GPUs, each for one test at a time. A test whose kind is missing would fail as
@@ -60,7 +68,7 @@ static void print_resources(kvg_status asked, const kvg_gpu_device *devices, siz
         printf("%s\n      \"sm%u\": [", comma, profile[i].sm);
         for (size_t d = 0; d < count; d++) {
             if (devices[d].sm != profile[i].sm) continue;
-            printf("%s{\"id\": \"%zu\", \"slots\": 1}", found++ ? ", " : "", d);
+            printf("%s{\"id\": \"%zu\", \"slots\": %u}", found++ ? ", " : "", d, slots_of(&devices[d]));
         }
         printf("%s]", found ? "" : "{\"id\": \"none\", \"slots\": 1}");
         comma = ",";

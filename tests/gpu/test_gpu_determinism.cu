@@ -9,7 +9,7 @@
 
 namespace {
 
-enum { SEQUENCES = 3, BLOCK = 32, TOKENS = 1500, LONG = 20400, HEADS = 2, QUERIES = 2, STREAMS = 8, REPLAYS = 100 };
+enum { SEQUENCES = 3, BLOCK = 32, TOKENS = 1500, LONG = 20400, HEADS = 2, STREAMS = 8, REPLAYS = 100 };
 
 struct row {
     kvg_format k, v;
@@ -17,6 +17,7 @@ struct row {
     kvg_profile profile;
     kvg_layout layout = KVG_LAYOUT_HND;
     uint32_t small = 0; /* one row of K and one of V in so many is 2^-12 as large; 0: none */
+    uint32_t queries = 2; /* of op decode's first sequence; the others have one each */
 };
 
 /* Every family of kernels of op decode, tensor cores where they have one unless asked otherwise; the other ops take the
@@ -32,6 +33,10 @@ const row rows[] = {
     {KVG_FORMAT_INT4, KVG_FORMAT_INT4, 128, 8, KVG_PROFILE_NONE},
     {KVG_FORMAT_NVFP4, KVG_FORMAT_NVFP4, 128, 8, KVG_PROFILE_SIMT_FMA_V1},
     {KVG_FORMAT_BF16, KVG_FORMAT_BF16, 96, 3, KVG_PROFILE_SIMT_FMA_V1},
+    /* Bands of many rows, of one group and of three; in larger batches the same rows go one by one. */
+    {KVG_FORMAT_NVFP4, KVG_FORMAT_NVFP4, 128, 8, KVG_PROFILE_NONE, KVG_LAYOUT_HND, 0, 40},
+    {KVG_FORMAT_E4M3, KVG_FORMAT_E4M3, 64, 4, KVG_PROFILE_NONE, KVG_LAYOUT_HND, 0, 14},
+    {KVG_FORMAT_INT8, KVG_FORMAT_INT8, 256, 5, KVG_PROFILE_NONE, KVG_LAYOUT_HND, 0, 60},
 };
 
 uint32_t width_of(uint32_t tokens)
@@ -63,7 +68,7 @@ kvg_problem problem_of(kvg_op op, const row &r, uint32_t sequences, uint32_t tok
     p.paging.sequences = kvg_op_reads_sequences(op) ? sequences : 0;
     if (op == KVG_OP_DECODE) {
         p.attention.query_heads = r.group * HEADS;
-        p.attention.queries = QUERIES + sequences - 1;
+        p.attention.queries = r.queries + sequences - 1;
         p.profile = r.profile;
     }
     return p;
@@ -132,7 +137,7 @@ std::unique_ptr<device_world> world_of(kvg_op op, const row &r, const device_wor
     }
     if (op == KVG_OP_DECODE) {
         std::vector<int32_t> queries(sequences, 1);
-        queries[0] = QUERIES;
+        queries[0] = (int32_t)r.queries;
         w->fill_values(KVG_ROLE_Q, KVG_K, 3); /* rows of the first sequence are the same in every batch */
         w->put(KVG_ROLE_QUERY_LENGTHS, KVG_K, queries);
     }
@@ -213,7 +218,7 @@ void other_grids(const row &r, const device_world &cache, const device_world &fi
         w->poison();
         w->launch();
         for (size_t i = 0; i < w->outputs; i++) {
-            tally.compare(w->out[i].data, first.out[i].data, w->out[i].bytes / w->p.attention.queries * QUERIES);
+            tally.compare(w->out[i].data, first.out[i].data, w->out[i].bytes / w->p.attention.queries * r.queries);
         }
         device_check(cudaDeviceSynchronize());
     }
@@ -304,8 +309,9 @@ unsigned long long run(kvg_op op, const row &r, const device_world *cache, uint3
         other_layouts(r, &o);
     }
     const char *family = op == KVG_OP_DECODE && r.profile == KVG_PROFILE_SIMT_FMA_V1 ? "simt" : "";
-    printf("%-8s %-6s %-6s D %3u %4s %6llu runs %16llu bytes compared %8llu different\n", kvg_op_get(op)->name,
-           kvg_format_get(r.k)->name, kvg_format_get(r.v)->name, r.dim, family, o.runs, o.bytes, o.different);
+    printf("%-8s %-6s %-6s D %3u q %2u %4s %6llu runs %16llu bytes compared %8llu different\n",
+           kvg_op_get(op)->name, kvg_format_get(r.k)->name, kvg_format_get(r.v)->name, r.dim, r.queries, family,
+           o.runs, o.bytes, o.different);
     return o.different;
 }
 
