@@ -45,7 +45,7 @@ enum {
 uint32_t kvg_gpu_caps(uint32_t sm);
 
 /* Whether this build's kernels for the current GPU convert E2M1 and E8M0 in hardware: code for an `a` or an `f` target
- * does (gpu/convert_fp4.cuh). Runs a kernel. */
+ * does (gpu/numbers/convert_fp4.cuh). Runs a kernel. */
 kvg_status kvg_gpu_hardware_fp4(bool *out) KVG_CHECKED;
 
 /* The backend "cuda": runs on the first GPU, on tensors of the host; a stream of NULL is the default stream. Getting it

@@ -38,11 +38,14 @@ kvg_status kvg_gpu_probe(const kvg_problem *problem, const kvg_tensor *in, kvg_t
  * On tensor cores: f16 and bf16 models; K and V of one format, or e4m3 and nvfp4; head_dim 64, 128 or 256; any number
  * of query heads and queries, windows, soft-cap and sinks; any layout but shared rows, with pools and rows of codes at
  * multiples of 16 bytes and rows of scales at multiples of their size; int8 and int4 in the canonical dialect, the rest
- * in all. The workspace holds 32 head_dim + 64 bytes for each query, KV head, 8 query heads and piece of 1024, 2048 or
- * 4096 tokens, long ones where there are many, and for as many again as pieces are cut into more: less than twice the
- * CTAs that are resident on the GPU, the current one in both calls. Cut a long prefill into several calls, whose bits
- * are the same. It does not grow with each of a problem's numbers: for many shapes take the most that any of them
- * needs. */
+ * in all. A call with many query tokens for each sequence, a prefill for instance, has kernels of its own, and the same
+ * bits. A prefill may be cut into several calls.
+ *
+ * The workspace holds 32 head_dim + 64 bytes for each query, KV head, 8 query heads and piece of 1024, 2048 or 4096
+ * tokens, long ones where there are many, and for as many again as pieces are cut into more: less than twice the CTAs
+ * that are resident on the GPU, the current one in both calls. With many query tokens it holds the sums of up to 192
+ * query rows several times for each resident CTA, and once for each part of the bands that are cut: tens to hundreds of
+ * megabytes. It does not grow with each of a problem's numbers: for many shapes take the most that any of them needs. */
 kvg_status kvg_gpu_decode_workspace(const kvg_problem *problem, size_t *bytes) KVG_CHECKED;
 kvg_status kvg_gpu_decode(const kvg_problem *problem, const kvg_tensor *in, kvg_tensor *out, void *workspace,
                           kvg_stream *stream) KVG_CHECKED;

@@ -7,8 +7,8 @@
 #include <cstdio>
 #include <cstdlib>
 
-#include "gpu/codec_e2m1.cuh"
-#include "gpu/decode_scalar.cuh"
+#include "gpu/rows/codec_e2m1.cuh"
+#include "gpu/decode/decode_scalar.cuh"
 #include "gpu/gpu.h"
 
 namespace {

@@ -1,5 +1,5 @@
-/* What the backend cuda refuses for what tensors hold (gpu/gpu_inputs.c) against what the reference refuses, without a
- * GPU: one wrong number at a time, on every layout. */
+/* What the backend cuda refuses for what tensors hold (gpu/inputs/gpu_inputs.c) against what the
+ * reference refuses, without a GPU: one wrong number at a time, on every layout. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "gpu/gpu_inputs.h"
+#include "gpu/inputs/gpu_inputs.h"
 #include "harness/support/tensor_set.h"
 #include "reference/reference.h"
 

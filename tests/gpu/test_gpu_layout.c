@@ -1,4 +1,4 @@
-/* The addresses of the kernels (gpu/gpu_layout.c) against the reference's, byte by byte, without a GPU. */
+/* The addresses of the kernels (gpu/rows/gpu_layout.c) against the reference's, byte by byte, without a GPU. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -8,7 +8,7 @@
 #include <cmocka.h>
 
 #include "core/rng.h"
-#include "gpu/gpu_layout.h"
+#include "gpu/rows/gpu_layout.h"
 #include "reference/reference.h"
 
 enum { PROBLEMS = 40000, PLACES = 64, SEED = 90 };

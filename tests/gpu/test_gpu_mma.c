@@ -173,13 +173,13 @@ static void kinds_print(kind_table *t)
 
 /* --- the run --- */
 
-typedef struct tiles {
+typedef struct tile_set {
     size_t count;
     uint16_t *a, *b;
     float *c, *expected, *got;
     uint16_t *device_a, *device_b;
     float *device_c; /* the device writes its results over it */
-} tiles;
+} tile_set;
 
 static void *host_alloc(size_t count, size_t size)
 {
@@ -196,9 +196,9 @@ static void *device_alloc(size_t bytes)
     return p;
 }
 
-static tiles tiles_open(size_t n)
+static tile_set tiles_open(size_t n)
 {
-    return (tiles){.count = n,
+    return (tile_set){.count = n,
                    .a = host_alloc(n * KVG_TILE_A, sizeof(uint16_t)),
                    .b = host_alloc(n * KVG_TILE_B, sizeof(uint16_t)),
                    .c = host_alloc(n * KVG_TILE_C, sizeof(float)),
@@ -209,7 +209,7 @@ static tiles tiles_open(size_t n)
                    .device_c = device_alloc(n * KVG_TILE_C * sizeof(float))};
 }
 
-static void tiles_close(tiles *t)
+static void tiles_close(tile_set *t)
 {
     void *host[] = {t->a, t->b, t->c, t->expected, t->got}, *device[] = {t->device_a, t->device_b, t->device_c};
     for (size_t i = 0; i < sizeof host / sizeof host[0]; i++) free(host[i]);
@@ -250,7 +250,7 @@ static const instruction instructions[] = {
     {"wgmma that begins with nothing", 90, true, by_wgmma_fresh},
 };
 
-static void run_class(tiles *t, const kvg_profile_info *profile, kvg_dtype dtype, const kvg_mma_class *class,
+static void run_class(tile_set *t, const kvg_profile_info *profile, kvg_dtype dtype, const kvg_mma_class *class,
                       const instruction *how)
 {
     int refused = 0;
@@ -277,7 +277,7 @@ static uint64_t run_instruction(const kvg_profile_info *profile, const instructi
     static const kvg_dtype dtypes[] = {KVG_DTYPE_F16, KVG_DTYPE_BF16};
     static kind_table kinds;
     uint64_t outputs = 0, mismatches = 0;
-    tiles t = tiles_open(count);
+    tile_set t = tiles_open(count);
     kinds.rows = 0, kinds.dropped = 0;
     printf("\n%s\n%-18s %-5s %12s %12s\n", how->name, "class", "type", "outputs", "mismatches");
     for (size_t i = 0; i < 2 * kvg_mma_class_count; i++) {

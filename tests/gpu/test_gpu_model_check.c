@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 #include "gpu/gpu.h"
-#include "gpu/model_check.h"
+#include "gpu/model/model_check.h"
 #include "tests/gpu/random_model.h"
 
 enum { BLOCK = 4, BLOCKS = 9, ROWS = 6, SEQUENCES = 2, TOKENS = 20 };

@@ -8,7 +8,7 @@
 #include <memory>
 #include <string>
 
-#include "gpu/decode.h"
+#include "gpu/decode/decode.h"
 #include "tests/gpu/device_world.cuh"
 
 namespace {

@@ -1,4 +1,4 @@
-/* The plan of op decode for many rows (gpu/prefill_plan.h), run on the host: which items there are,
+/* The plan of op decode for many rows (gpu/prefill/prefill_plan.h), run on the host: which items there are,
  * how the tree over leaves is made, and the ring of stages with all its warps, in many orders.
  * Without a GPU. */
 #include <setjmp.h>
@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "core/rng.h"
-#include "gpu/prefill_plan.h"
+#include "gpu/prefill/prefill_plan.h"
 
 static const prefill_chip hopper = {132, 232448, 233472, 2, 3}, ada = {142, 101376, 102400, 1, 1};
 

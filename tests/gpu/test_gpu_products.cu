@@ -5,7 +5,7 @@
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
-#include "gpu/model_library.cuh"
+#include "gpu/model/model_library.cuh"
 #include "tests/gpu/device_world.cuh"
 
 namespace {

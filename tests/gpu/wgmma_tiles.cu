@@ -1,8 +1,8 @@
 #include "tests/gpu/wgmma_tiles.h"
 
 #include "core/profile.h"
-#include "gpu/cuda_status.cuh"
-#include "gpu/wgmma.cuh"
+#include "gpu/device/cuda_status.cuh"
+#include "gpu/prefill/wgmma.cuh"
 
 namespace {
 
@@ -15,7 +15,7 @@ __global__ void has_wgmma(uint32_t *out)
 }
 
 #if KVG_HAS_WGMMA
-/* Where element `element` of row `row` lies: exchanged chunks of 16 bytes (gpu/wgmma.cuh). */
+/* Where element `element` of row `row` lies: exchanged chunks of 16 bytes (gpu/prefill/wgmma.cuh). */
 __device__ uint32_t place(uint32_t row, uint32_t element)
 {
     return row * ROW_BYTES + ((element / 8 ^ row % 8) * 8 + element % 8) * 2;

@@ -5,7 +5,7 @@
 #include <cassert>
 #include <cstring>
 
-#include "gpu/cuda_status.cuh"
+#include "gpu/device/cuda_status.cuh"
 #include "gpu/gpu.h"
 #include "reference/reference.h"
 

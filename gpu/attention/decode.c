@@ -1,0 +1,41 @@
+/* Op decode: which family of kernels answers a problem. */
+#include "gpu/decode/decode.h"
+#include "gpu/ops.h"
+#include "gpu/prefill/prefill_plan.h"
+
+static bool takes(const kvg_decode_family *family, const kvg_problem *p)
+{
+    size_t bytes;
+    return family->workspace(p, &bytes) == KVG_OK;
+}
+
+/* Of the two that give the bits of the tensor cores the faster one, where it has room. */
+static const kvg_decode_family *on_tensor_cores(const kvg_problem *p)
+{
+    return prefill_is_worth_it(p) && takes(&kvg_decode_mma_many, p) ? &kvg_decode_mma_many : &kvg_decode_mma_few;
+}
+
+/* The problem's profile says it. Without one: tensor cores where they have a kernel, else plain f32. */
+static kvg_status choose(const kvg_problem *p, const kvg_decode_family **out)
+{
+    kvg_status s = kvg_problem_check(p);
+    if (s) return s;
+    *out = p->profile == KVG_PROFILE_SIMT_FMA_V1 ? &kvg_decode_simt : on_tensor_cores(p);
+    if (p->profile == KVG_PROFILE_NONE && !takes(*out, p)) *out = &kvg_decode_simt;
+    return KVG_OK;
+}
+
+kvg_status kvg_gpu_decode_workspace(const kvg_problem *p, size_t *bytes)
+{
+    const kvg_decode_family *family;
+    kvg_status s = choose(p, &family);
+    return s ? s : family->workspace(p, bytes);
+}
+
+kvg_status kvg_gpu_decode(const kvg_problem *p, const kvg_tensor *in, kvg_tensor *out, void *workspace,
+                          kvg_stream *stream)
+{
+    const kvg_decode_family *family;
+    kvg_status s = choose(p, &family);
+    return s ? s : family->run(p, in, out, workspace, stream);
+}

@@ -1,0 +1,31 @@
+/* The kernels of op decode on tensor cores, in tables by families of formats: each file compiles on its own. */
+#ifndef KVG_GPU_DECODE_DECODE_MMA_H
+#define KVG_GPU_DECODE_DECODE_MMA_H
+
+#include "core/format.h"
+
+struct kvg_decode_args;
+
+struct kvg_decode_fit {
+    uint32_t shared;   /* bytes of shared memory */
+    uint32_t resident; /* CTAs on a multiprocessor */
+    uint32_t levels;   /* a warp has runs of up to 2^levels leaves */
+};
+
+struct kvg_decode_kernel {
+    kvg_format format[2]; /* of K, of V */
+    bool any;             /* of the model types; else dtype alone */
+    kvg_dtype dtype;
+    uint32_t dim;          /* head_dim */
+    kvg_decode_fit fit[2]; /* the second one on small chips (decode_shape.cuh) */
+    void (*run)(const kvg_decode_args);
+};
+
+struct kvg_decode_kernels {
+    const kvg_decode_kernel *rows;
+    int count;
+};
+
+extern const kvg_decode_kernels kvg_decode_16bit, kvg_decode_8bit, kvg_decode_int4, kvg_decode_fp4;
+
+#endif

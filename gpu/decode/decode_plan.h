@@ -1,0 +1,36 @@
+/* How op decode is cut into pieces on a GPU, from the shapes of a problem alone, and what workspace that takes. No bit
+ * of an answer depends on it (docs/spec/decode-contract.md section 10). */
+#ifndef KVG_GPU_DECODE_DECODE_PLAN_H
+#define KVG_GPU_DECODE_DECODE_PLAN_H
+
+#include "core/problem.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum {
+    KVG_DECODE_LEAF = KVG_ATTENTION_LEAF, /* tokens of a leaf */
+    KVG_DECODE_HEADS = 8,    /* query heads that a warp holds */
+    KVG_DECODE_WARPS = 4,    /* of a CTA; each takes a run of leaves */
+    KVG_DECODE_LEVELS = 2,   /* a warp's run is 2^0 ... 2^levels leaves, of some kernels fewer */
+    KVG_DECODE_BATCH = 2,    /* nodes that a warp of the last kernel merges at once */
+    KVG_DECODE_MOST_WARPS = 16,
+    KVG_DECODE_FEW = 64 /* sequences: no kernel is needed to find their queries */
+};
+
+typedef struct kvg_decode_plan {
+    uint32_t chunks; /* of 8 query heads, per KV head */
+    uint32_t run;    /* leaves of a warp */
+    uint32_t pieces; /* most that a row touches: one CTA per piece, query, KV head and chunk */
+    uint32_t merge_warps; /* a power of two */
+    uint64_t rows_bytes, node_bytes; /* workspace: of all queries' ranges of keys; of a partial result */
+} kvg_decode_plan;
+
+/* levels: runs of up to 2^levels leaves are what the kernel takes. */
+void kvg_decode_plan_of(const kvg_problem *problem, uint32_t levels, kvg_decode_plan *out);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

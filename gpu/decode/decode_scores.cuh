@@ -1,0 +1,157 @@
+/* From a tile of K in shared memory to the exponents of its weights (docs/spec/decode-contract.md sections 4, 5 and
+ * 7). */
+#ifndef KVG_GPU_DECODE_DECODE_SCORES_CUH
+#define KVG_GPU_DECODE_DECODE_SCORES_CUH
+
+#include "gpu/decode/decode_shape.cuh"
+
+/* Scales of a K row for words of eight dims. */
+template <class K, bool WIDE> struct kvg_k_scales {
+    static constexpr int OF_LANE = K::BLOCK > 0 && K::SEGMENT / 4 / K::PER_BLOCK == 2 ? 2 : 1; /* blocks in its dims */
+    kvg_multiplier m = {};
+
+    __device__ __forceinline__ void load(uint32_t at, int segment)
+    {
+        uint32_t bytes;
+        if constexpr (K::OPERAND == KVG_OPERAND_AFFINE) {
+            kvg_load_shared<4>(&bytes, at);
+            m = {__byte_perm(bytes, 0, 0x1010), __byte_perm(bytes, 0, 0x3232)};
+        } else if constexpr (K::BLOCK > 0) {
+            kvg_load_shared<OF_LANE>(&bytes, at + segment * (K::SEGMENT / K::BLOCK));
+            m = kvg_block_scales<K, WIDE>(bytes, false);
+        } else {
+            m = {0x74007400u, 0}; /* 2^14 undoes how e2m1 is unpacked */
+        }
+    }
+    __device__ __forceinline__ kvg_multiplier of(int word) const
+    {
+        if constexpr (K::BLOCK == 0) return m;
+        const bool high = word * 8 / (K::SEGMENT / 4 / OF_LANE);
+        return {kvg_half_twice(m.scale, high), WIDE ? kvg_half_twice(m.other, high) : 0};
+    }
+};
+
+/* S' of a tile, seen or not: z[n] is tokens 16n + g (0, 1) and 16n + 8 + g (2, 3), heads 2c and 2c + 1. What else is to
+ * be asked for of memory is asked for after the first loads, which the rest waits for. */
+template <class K, class V, bool WIDE, class LANE, class ASK>
+static __device__ __forceinline__ void kvg_score_tile(const kvg_decode_args &a, const kvg_warp_state<K> &w,
+                                                      const LANE &at, uint32_t codes, uint32_t scales,
+                                                      float (*z)[4], const ASK &ask)
+{
+    constexpr int LANE_BYTES = K::SEGMENT / 4 * K::BITS / 8;
+#pragma unroll
+    for (int n = 0; n < 2; n++) {
+#pragma unroll
+        for (int i = 0; i < 4; i++) z[n][i] = 0;
+#pragma unroll
+        for (int segment = 0; segment < K::SEGMENTS; segment++) {
+            const uint32_t from = codes + at.k[segment % 2] + segment / 2 * 128 + n * KVG_GROUP * K::ROW;
+            const uint32_t scales_from = scales + at.k_scales + n * KVG_GROUP * K::SCALES;
+            uint32_t row_a[LANE_BYTES / 4], row_b[LANE_BYTES / 4];
+            kvg_k_scales<K, WIDE> scale_a, scale_b;
+            kvg_load_shared<LANE_BYTES>(row_a, from);
+            kvg_load_shared<LANE_BYTES>(row_b, from + 8 * K::ROW);
+            scale_a.load(scales_from, segment);
+            scale_b.load(scales_from + 8 * K::SCALES, segment);
+            if (n == 0 && segment == 0) ask();
+#pragma unroll
+            for (int j = 0; j < K::WORDS; j++) {
+                const uint32_t *q = w.q + (segment * K::WORDS + j) * 4;
+                uint32_t x[4], y[4];
+                kvg_unpack<K, false, WIDE>(a.factors, row_a + j * K::WORD_REGISTERS, scale_a.of(j), x);
+                kvg_unpack<K, false, WIDE>(a.factors, row_b + j * K::WORD_REGISTERS, scale_b.of(j), y);
+                kvg_multiply<K::BF16>(z[n], x[0], y[0], x[1], y[1], q[0], q[1]);
+                kvg_multiply<K::BF16>(z[n], x[2], y[2], x[3], y[3], q[2], q[3]);
+            }
+        }
+        if constexpr (K::ROW_SCALE) {
+#pragma unroll
+            for (int half = 0; half < 2; half++) {
+                const float r = kvg_row_scale(scales + at.k_scales + (n * KVG_GROUP + half * 8) * K::SCALES);
+                z[n][2 * half] = __fmul_rn(z[n][2 * half], r);
+                z[n][2 * half + 1] = __fmul_rn(z[n][2 * half + 1], r);
+            }
+        }
+    }
+}
+
+/* z = sign(S') RN(RN(RN(1 - t) / RN(1 + t)) RN(cap log2 e)), t = exp2(-|u|), u = S' times the row's factor, whose sign
+ * u has on top of its own. */
+static __device__ __forceinline__ float kvg_cap_score(float u, float factor, float cap)
+{
+    const float s = __uint_as_float(__float_as_uint(u) ^ __float_as_uint(factor)), t = kvg_exp2(-fabsf(u));
+    const float z = __fmul_rn(kvg_divide_near_1(__fsub_rn(1, t), __fadd_rn(1, t)), __fmul_rn(cap, 0x1.715476p+0f));
+    return u == u ? copysignf(z, s) : KVG_NAN;
+}
+
+/* S' to z where all is seen and there is no cap; then what is left to do in general. */
+template <class K> static __device__ __forceinline__ void kvg_scale_scores(const kvg_warp_state<K> &w, float (*z)[4])
+{
+#pragma unroll
+    for (int i = 0; i < 8; i++) z[i / 4][i % 4] = __fmul_rn(z[i / 4][i % 4], w.factor[i % 2]);
+}
+template <class K>
+static __device__ __forceinline__ void kvg_mask_scores(const kvg_warp_state<K> &w, float cap, uint32_t seen, int lane,
+                                                       float (*z)[4])
+{
+    if (cap != 0) {
+#pragma unroll
+        for (int i = 0; i < 8; i++) z[i / 4][i % 4] = kvg_cap_score(z[i / 4][i % 4], w.factor[i % 2], cap);
+    }
+#pragma unroll
+    for (int i = 0; i < 8; i++) {
+        if (!(seen >> (i / 2 * 8 + lane / 4) & 1)) z[i / 4][i % 4] = -KVG_INF;
+    }
+}
+
+/* Section 7, step 2, for the rows of a warp of which one needs it. */
+template <class K>
+static __device__ __forceinline__ void kvg_rescale(kvg_warp_state<K> &w, const float (*z)[4], bool first, float limit)
+{
+    float factor[2];
+#pragma unroll
+    for (int h = 0; h < 2; h++) {
+        float top = kvg_max_or_nan(kvg_max_or_nan(z[0][h], z[0][h + 2]), kvg_max_or_nan(z[1][h], z[1][h + 2]));
+#pragma unroll
+        for (int other = 4; other < KVG_WARP; other *= 2) top = kvg_max_or_nan(top, __shfl_xor_sync(~0u, top, other));
+        const bool stays = __fsub_rn(top, w.node.m[h]) <= limit, broken = !(top < KVG_INF);
+        if (first) factor[h] = broken ? KVG_NAN : 0; /* EMPTY's l is 0 */
+        else factor[h] = stays ? 1.0f : broken ? KVG_NAN : kvg_exp2(__fsub_rn(w.node.m[h], top));
+        if (!stays) w.node.m[h] = top;
+    }
+    if (first) { /* o is 0 already */
+#pragma unroll
+        for (int i = 0; i < 4; i++) w.l[i] = factor[i % 2];
+        return;
+    }
+#pragma unroll
+    for (int i = 0; i < K::DIM / 4; i++) w.node.o[i] = __fmul_rn(w.node.o[i], factor[i % 2]);
+#pragma unroll
+    for (int i = 0; i < 4; i++) w.l[i] = __fmul_rn(w.l[i], factor[i % 2]);
+}
+
+/* x = RN(z - m), after steps 1 and 2. In a leaf's first tile m is EMPTY's, and l is 0: there, too, a row that does not
+ * ask for step 2 is left as it is by it. */
+template <class K, class V>
+static __device__ __forceinline__ void kvg_exponents(kvg_warp_state<K> &w, const float (*z)[4],
+                                                     const kvg_decode_run &run, int t, float (*x)[4])
+{
+    constexpr float limit = V::ROW_SCALE ? 0.0f : 8.0f;
+    const auto subtract = [&] {
+#pragma unroll
+        for (int i = 0; i < 8; i++) x[i / 4][i % 4] = __fsub_rn(z[i / 4][i % 4], w.node.m[i % 2]);
+    };
+    subtract();
+    /* The largest by its bits: negative numbers are negative, and the NaN that arithmetic makes is 0x7FFFFFFF. */
+    const auto bits = [&](int i) { return __float_as_int(x[i / 4][i % 4]); };
+    const int first = __vimax3_s32(bits(0), bits(1), bits(2));
+    const int top = kvg_has_leaf_loop<K, V>
+                        ? __vimax3_s32(first, __vimax3_s32(bits(3), bits(4), bits(5)), max(bits(6), bits(7)))
+                        : max(__vimax3_s32(first, bits(3), bits(4)), __vimax3_s32(bits(5), bits(6), bits(7)));
+    if (__any_sync(~0u, top > __float_as_int(limit))) {
+        kvg_rescale(w, z, run.is_fresh(t), limit);
+        subtract();
+    }
+}
+
+#endif

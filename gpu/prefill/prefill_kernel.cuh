@@ -1,0 +1,80 @@
+/* Op decode for many query rows: a CTA takes item after item. Four warps fill stages with
+ * operands of K and V; one group of four warps multiplies, or three: the rows of a group are 64
+ * of a band. */
+#ifndef KVG_GPU_PREFILL_PREFILL_KERNEL_CUH
+#define KVG_GPU_PREFILL_PREFILL_KERNEL_CUH
+
+#include "gpu/prefill/prefill.h"
+#include "gpu/prefill/prefill_fill.cuh"
+#include "gpu/prefill/prefill_rows.cuh"
+
+/* Registers of a lane that fills and of one that multiplies: on Hopper the ones give theirs to the
+ * others. Only so are there enough for three groups, or for two CTAs of one: elsewhere the kernels
+ * of three groups are empty, which their THREADS tell the host. */
+template <int DIM, int GROUPS> struct prefill_registers {
+    static constexpr bool MOVED = KVG_HAS_WGMMA && DIM <= 128, EMPTY = GROUPS > 1 && !MOVED;
+    static constexpr int CTAS = MOVED && GROUPS == 1 ? 2 : 1;
+    static constexpr int THREADS = EMPTY ? KVG_WARP : KVG_WARP * (PREFILL_FILLERS + 4 * GROUPS);
+    static constexpr int FILL = 104, ROWS = GROUPS == 1 ? 152 : 136;
+};
+
+template <bool FEWER, int REGISTERS> static __device__ __forceinline__ void prefill_set_registers()
+{
+#if KVG_HAS_WGMMA
+    if (FEWER) asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(REGISTERS));
+    else asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(REGISTERS));
+#endif
+}
+
+/* The items of a CTA: `work` is given each that has keys or outputs. */
+template <class WORK> static __device__ __forceinline__ void prefill_each_item(const prefill_args &a, const WORK &work)
+{
+    const uint32_t bands = (uint32_t)a.list[0].x, all = bands * a.kv_heads, items = prefill_items(&a.cut, all);
+#pragma unroll 1
+    for (uint32_t index = blockIdx.x; index < items; index += gridDim.x) {
+        const prefill_piece piece = prefill_piece_of(&a.cut, all, index);
+        const prefill_item item = prefill_find_item(a, piece, bands);
+        if (!item.skipped) work(piece, item);
+    }
+}
+
+template <int DIM, bool BF16, bool ROW_SCALES, int GROUPS>
+static __global__ void __launch_bounds__(prefill_registers<DIM, GROUPS>::THREADS, prefill_registers<DIM, GROUPS>::CTAS)
+    kvg_prefill(const __grid_constant__ prefill_args a)
+{
+    typedef prefill_registers<DIM, GROUPS> registers;
+    if constexpr (registers::EMPTY) return;
+    extern __shared__ uint8_t shared[];
+    const prefill_memory<DIM> memory = {((uint32_t)__cvta_generic_to_shared(shared) + 1023) / 1024 * 1024};
+    const int lane = threadIdx.x % KVG_WARP, warp = __shfl_sync(~0u, threadIdx.x / KVG_WARP, 0);
+    if (threadIdx.x == 0) {
+        for (uint32_t i = 0; i < a.stages; i++) {
+            prefill_barrier_open(memory.full(i), 2);
+            prefill_barrier_open(memory.empty(i), 4 * GROUPS);
+        }
+        prefill_fence();
+    }
+    __syncthreads();
+    kvg_start_kernel_after();
+    kvg_wait_for_kernel_before();
+    prefill_turn turn = {};
+    if (warp < PREFILL_FILLERS) {
+        if constexpr (registers::MOVED) prefill_set_registers<true, registers::FILL>();
+        constexpr kvg_dtype T = BF16 ? KVG_DTYPE_BF16 : KVG_DTYPE_F16;
+        typedef std::conditional_t<ROW_SCALES, prefill_row_scale_formats,
+                                   std::conditional_t<BF16, prefill_bf16_formats, prefill_f16_formats>>
+            formats;
+        prefill_each_item(a, [&](const prefill_piece &, const prefill_item &item) {
+            const uint32_t filler = warp;
+            if (warp < PREFILL_FILLERS / 2) formats::template fill<T, DIM, KVG_K>(a, memory, item, turn, filler, lane);
+            else formats::template fill<T, DIM, KVG_V>(a, memory, item, turn, filler, lane);
+        });
+    } else {
+        if constexpr (registers::MOVED) prefill_set_registers<false, registers::ROWS>();
+        prefill_each_item(a, [&](const prefill_piece &piece, const prefill_item &item) {
+            prefill_add_item<DIM, BF16, ROW_SCALES>(a, memory, item, piece, turn, warp - PREFILL_FILLERS, lane);
+        });
+    }
+}
+
+#endif

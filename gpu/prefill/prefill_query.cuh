@@ -1,0 +1,77 @@
+/* The rows of q that a warp multiplies, as operands in shared memory. */
+#ifndef KVG_GPU_PREFILL_PREFILL_QUERY_CUH
+#define KVG_GPU_PREFILL_PREFILL_QUERY_CUH
+
+#include "gpu/decode/decode_query.cuh"
+#include "gpu/prefill/prefill_multiply.cuh"
+
+/* The lane's part of a row of q as operands: four words of eight elements, or as many as D has, in
+ * the order of K's places; *factor is the row's. */
+template <int DIM, bool BF16>
+static __device__ __forceinline__ void prefill_load_row(const prefill_args &a, uint32_t row, int lane, uint32_t *q,
+                                                        float *factor)
+{
+    constexpr int WORDS = DIM / 32;
+    const kvg_decode_args &d = a.d;
+    const uint32_t c = lane % 4;
+    /* Section 4: words of a segment's lane, 8 elements each. */
+    const uint32_t words = a.order == PREFILL_ORDER_16 ? 1 : a.order == PREFILL_ORDER_8 ? 2 : DIM < 128 ? DIM / 32 : 4;
+    uint4 v[WORDS];
+#pragma unroll
+    for (uint32_t j = 0; j < WORDS; j++) {
+        const uint32_t element = j / words * (words * 32) + c * (words * 8) + j % words * 8;
+        v[j] = row == PREFILL_NO_ROW ? make_uint4(0, 0, 0, 0) : *(const uint4 *)(d.q + (size_t)row * DIM + element);
+    }
+    int e = 0;
+    if (d.bf16 && !BF16) {
+        uint32_t amax = 0; /* as codes: NaN is above Inf, Inf above the rest */
+#pragma unroll
+        for (int j = 0; j < 4 * WORDS; j++) {
+            const uint32_t pair = (&v[j / 4].x)[j % 4];
+            amax = max(amax, max(pair & 0x7FFF, pair >> 16 & 0x7FFF));
+        }
+        amax = max(amax, __shfl_xor_sync(~0u, amax, 1));
+        amax = max(amax, __shfl_xor_sync(~0u, amax, 2));
+        const int field = amax >> 7;
+        e = field == 0 || field == 255 ? 0 : min(field - 127, 126);
+    }
+#pragma unroll
+    for (int j = 0; j < WORDS; j++) {
+        uint32_t x[4];
+#pragma unroll
+        for (int i = 0; i < 4; i++) {
+            x[i] = kvg_convert_q<BF16>(d.bf16, (&v[j].x)[i], __int_as_float((127 - e) << 23));
+        }
+        uint32_t *to = q + 4 * j; /* sums 2 j and 2 j + 1, places 2 c, 2 c + 1 and 2 c + 8, 2 c + 9 */
+        const uint32_t even[2] = {__byte_perm(x[0], x[2], 0x5410), __byte_perm(x[1], x[3], 0x5410)};
+        const uint32_t odd[2] = {__byte_perm(x[0], x[2], 0x7632), __byte_perm(x[1], x[3], 0x7632)};
+        const bool four = a.order == PREFILL_ORDER_4, mixed = a.order == PREFILL_ORDER_4_INTERLEAVED;
+        to[0] = four ? even[0] : x[0];                /* 0, 4; else 0, 1 */
+        to[1] = four ? even[1] : mixed ? x[2] : x[1]; /* 2, 6; 4, 5; 2, 3 */
+        to[2] = four ? odd[0] : mixed ? x[1] : x[2];  /* 1, 5; 2, 3; 4, 5 */
+        to[3] = four ? odd[1] : x[3];                 /* 3, 7; else 6, 7 */
+    }
+    const float scale = __fmul_rn(d.score_scale, d.k_scale ? *d.k_scale : 1.0f);
+    *factor = __fmul_rn(__fmul_rn(scale, d.k_base), __int_as_float((127 + e) << 23));
+    if (d.cap != 0) *factor = __fdiv_rn(__fmul_rn(2, *factor), d.cap);
+}
+
+/* Rows g and g + 8 of the warp's 16 to their places. */
+template <int DIM, bool BF16>
+static __device__ __forceinline__ void prefill_put_q(const prefill_args &a, const uint32_t *rows, uint32_t warp,
+                                                     int lane, uint32_t q, float *factor)
+{
+#pragma unroll
+    for (int row = 0; row < 2; row++) {
+        uint32_t part[DIM / 8]; /* of a sum: places 2 c, 2 c + 1, and 2 c + 8, 2 c + 9 */
+        prefill_load_row<DIM, BF16>(a, rows[row], lane, part, factor + row);
+#pragma unroll
+        for (int i = 0; i < DIM / 8; i++) {
+            kvg_store_shared<4>(q + i / 8 * PREFILL_Q_PART_BYTES + lane % 4 * 4 +
+                                    prefill_place(warp % 4 * 16 + row * 8 + lane / 4, i % 8),
+                                part + i);
+        }
+    }
+}
+
+#endif

@@ -1,0 +1,116 @@
+/* Hopper's wgmma: a warpgroup (four warps) multiplies 64 rows by a tile in shared memory.
+ *
+ * The sums are those of mma.sync (docs/spec/numerics.md section 5): one fused sum of 16 products and c for each output.
+ * test_gpu_mma shows it. Warp w of the group has rows 16 w ... 16 w + 15; its fragments of a and d are mma.sync's:
+ * lane 4 g + c holds in d[4 j + i] row g + 8 (i / 2), column 8 j + 2 c + i % 2.
+ *
+ * The instruction runs beside the warp: kvg_wgmma_begin before the first of a series, kvg_wgmma_end after the last,
+ * and no register of it is touched before kvg_wgmma_wait. Only targets with an `a` have it (sm_90a). */
+#ifndef KVG_GPU_PREFILL_WGMMA_CUH
+#define KVG_GPU_PREFILL_WGMMA_CUH
+
+#include <cstdint>
+
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
+#define KVG_HAS_WGMMA 1
+#else
+#define KVG_HAS_WGMMA 0
+#endif
+
+#if KVG_HAS_WGMMA
+
+static __device__ __forceinline__ void kvg_wgmma_begin()
+{
+    asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+}
+static __device__ __forceinline__ void kvg_wgmma_end()
+{
+    asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+}
+/* Waits until at most LEFT series are not done. */
+template <int LEFT> static __device__ __forceinline__ void kvg_wgmma_wait()
+{
+    asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(LEFT) : "memory");
+}
+
+/* What the instruction is told of a tile in shared memory (PTX ISA, "matrix descriptor"). A row of
+ * the tile has 128 bytes in 16-byte chunks, chunk i of row r at place i ^ (r % 8); eight rows are a
+ * block of 1,024 bytes that starts at a multiple of 1,024. `at` is where the first row's part
+ * begins: 32 bytes further are the next 16 elements of every row. */
+static __device__ __forceinline__ uint64_t kvg_wgmma_tile(uint32_t at)
+{
+    constexpr uint64_t block = 1024 >> 4, exchanged = 1; /* bytes to the next block; the pattern of the chunks */
+    return (uint64_t)(at >> 4 & 0x3FFF) | block << 16 | block << 32 | exchanged << 62;
+}
+
+/* The same tile from `bytes` further on. The address is in the lowest 14 bits, in units of 16
+ * bytes, and shared memory ends below 2^18 bytes: no carry. */
+static __device__ __forceinline__ uint64_t kvg_wgmma_further(uint64_t tile, uint32_t bytes)
+{
+    uint32_t low, high;
+    asm("mov.b64 {%0, %1}, %2;" : "=r"(low), "=r"(high) : "l"(tile));
+    low += bytes >> 4;
+    asm("mov.b64 %0, {%1, %2};" : "=l"(tile) : "r"(low), "r"(high));
+    return tile;
+}
+
+/* d += a b, or d = a b unless `add`, for 32 columns: d[16]. Rows of the tiles are rows of a,
+ * columns of b: 16 elements of each. */
+template <bool BF16>
+static __device__ __forceinline__ void kvg_wgmma_columns(float *d, uint64_t a, uint64_t b, bool add)
+{
+    if constexpr (BF16) {
+        asm volatile("{\n.reg .pred add;\nsetp.ne.b32 add, %18, 0;\n"
+                     "wgmma.mma_async.sync.aligned.m64n32k16.f32.bf16.bf16 "
+                     "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15}, "
+                     "%16, %17, add, 1, 1, 0, 0;\n}"
+                     : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]),
+                       "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]),
+                       "+f"(d[15])
+                     : "l"(a), "l"(b), "r"((int)add));
+    } else {
+        asm volatile("{\n.reg .pred add;\nsetp.ne.b32 add, %18, 0;\n"
+                     "wgmma.mma_async.sync.aligned.m64n32k16.f32.f16.f16 "
+                     "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15}, "
+                     "%16, %17, add, 1, 1, 0, 0;\n}"
+                     : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]),
+                       "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]),
+                       "+f"(d[15])
+                     : "l"(a), "l"(b), "r"((int)add));
+    }
+}
+
+/* d += a b, or d = a b unless `add`, for 64 columns: d[32]. a[4] is a fragment of 16 elements of
+ * each row; rows of the tile are rows of b, [16][64]. */
+template <bool BF16>
+static __device__ __forceinline__ void kvg_wgmma_rows(float *d, const uint32_t *a, uint64_t b, bool add)
+{
+    if constexpr (BF16) {
+        asm volatile("{\n.reg .pred add;\nsetp.ne.b32 add, %37, 0;\n"
+                     "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 "
+                     "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
+                     "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}, "
+                     "{%32, %33, %34, %35}, %36, add, 1, 1, 1;\n}"
+                     : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]),
+                       "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]),
+                       "+f"(d[15]), "+f"(d[16]), "+f"(d[17]), "+f"(d[18]), "+f"(d[19]), "+f"(d[20]), "+f"(d[21]),
+                       "+f"(d[22]), "+f"(d[23]), "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]), "+f"(d[28]),
+                       "+f"(d[29]), "+f"(d[30]), "+f"(d[31])
+                     : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"((int)add));
+    } else {
+        asm volatile("{\n.reg .pred add;\nsetp.ne.b32 add, %37, 0;\n"
+                     "wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16 "
+                     "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
+                     "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}, "
+                     "{%32, %33, %34, %35}, %36, add, 1, 1, 1;\n}"
+                     : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]),
+                       "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]),
+                       "+f"(d[15]), "+f"(d[16]), "+f"(d[17]), "+f"(d[18]), "+f"(d[19]), "+f"(d[20]), "+f"(d[21]),
+                       "+f"(d[22]), "+f"(d[23]), "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]), "+f"(d[28]),
+                       "+f"(d[29]), "+f"(d[30]), "+f"(d[31])
+                     : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"((int)add));
+    }
+}
+
+#endif
+#endif

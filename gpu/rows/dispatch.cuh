@@ -1,0 +1,32 @@
+/* From a format and a model type at run time to the kernel that was compiled for them. */
+#ifndef KVG_GPU_ROWS_DISPATCH_CUH
+#define KVG_GPU_ROWS_DISPATCH_CUH
+
+#include "core/format.h"
+
+/* LAUNCH<FORMAT, T>::run(args, stream) */
+template <kvg_format FORMAT, template <kvg_format, kvg_dtype> class LAUNCH, typename ARGS>
+kvg_status kvg_dispatch_type(kvg_dtype dtype, const ARGS &args, cudaStream_t stream)
+{
+    constexpr bool affine = FORMAT == KVG_FORMAT_INT8 || FORMAT == KVG_FORMAT_INT4; /* parameters in 16 bits */
+    if (dtype == KVG_DTYPE_F16) return LAUNCH<FORMAT, KVG_DTYPE_F16>::run(args, stream);
+    if (dtype == KVG_DTYPE_BF16) return LAUNCH<FORMAT, KVG_DTYPE_BF16>::run(args, stream);
+    if constexpr (!affine) {
+        if (dtype == KVG_DTYPE_F32) return LAUNCH<FORMAT, KVG_DTYPE_F32>::run(args, stream);
+    }
+    return kvg_fail(KVG_ERR_UNIMPLEMENTED, "no kernel for rows of type %s", kvg_dtype_name(dtype));
+}
+
+template <template <kvg_format, kvg_dtype> class LAUNCH, typename ARGS>
+kvg_status kvg_dispatch(kvg_format format, kvg_dtype dtype, const ARGS &args, cudaStream_t stream)
+{
+    switch (format) {
+#define FORMAT(ENUM, name, id, bits, block, scale_bytes, param_bytes, tensor_scale, summary) \
+    case KVG_FORMAT_##ENUM: return kvg_dispatch_type<KVG_FORMAT_##ENUM, LAUNCH>(dtype, args, stream);
+#include "core/formats.def"
+#undef FORMAT
+    default: return kvg_fail(KVG_ERR_UNIMPLEMENTED, "no kernel for format id %d", (int)format);
+    }
+}
+
+#endif

@@ -1,0 +1,32 @@
+/* Where the rows of a paged cache lie, as every kernel addresses them. Written from docs/spec/layouts.md sections 2
+ * to 5, on its own: the reference has another. */
+#ifndef KVG_GPU_ROWS_GPU_LAYOUT_H
+#define KVG_GPU_ROWS_GPU_LAYOUT_H
+
+#include "core/problem.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* One kind of bytes of one side: the row of (block, head, offset) starts `base + block * .block + head * .head +
+ * offset * .token` bytes into its pool; layer and side are in the base. */
+typedef struct kvg_gpu_rows {
+    uint64_t base, block, head, token;
+    uint32_t bytes;      /* of a row; 0: the side has none */
+    uint32_t group;      /* V scales in 4-token groups: a quarter of the scales of a row; 0: one after the other */
+    kvg_role pool;       /* the tensor that holds them: role and side */
+    kvg_side pool_side;
+} kvg_gpu_rows;
+
+typedef struct kvg_gpu_layout {
+    kvg_gpu_rows codes[2], scales[2]; /* by kvg_side; V in K's row has none */
+} kvg_gpu_layout;
+
+/* Of a checked problem on a paged layout. */
+void kvg_gpu_layout_of(const kvg_problem *problem, kvg_gpu_layout *out);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
