@@ -4,8 +4,9 @@
 #include <string.h>
 
 static const kvg_format_info formats[] = {
-#define FORMAT(ENUM, name, id, bits, block, scale_bytes, param_bytes, tensor_scale, summary) \
-    {KVG_FORMAT_##ENUM, #name, bits, block, scale_bytes, param_bytes, tensor_scale, summary},
+#define FORMAT(ENUM, name, id, bits, codes, block, scale_bytes, param_bytes, scales, tensor_scale, summary) \
+    {KVG_FORMAT_##ENUM, #name, bits, block, scale_bytes, param_bytes, tensor_scale, summary, KVG_CODES_##codes,        \
+     KVG_SCALES_##scales},
 #include "core/formats.def"
 #undef FORMAT
 };
@@ -37,6 +38,27 @@ kvg_status kvg_format_find(const char *name, kvg_format *out)
         snprintf(known + used, sizeof known - used, "%s%s", i ? ", " : "", formats[i].name);
     }
     return kvg_fail(KVG_ERR_NOT_FOUND, "no format '%s'; known: %s", name, known);
+}
+
+kvg_format kvg_format_of_codes(kvg_codes codes)
+{
+    for (size_t i = 0; i < FORMAT_COUNT; i++) {
+        if (formats[i].codes == codes && formats[i].scales == KVG_SCALES_NONE) return formats[i].format;
+    }
+    return KVG_FORMAT_NONE;
+}
+
+kvg_format kvg_format_of_dtype(kvg_dtype dtype)
+{
+    switch (dtype) {
+    case KVG_DTYPE_F16: return kvg_format_of_codes(KVG_CODES_F16);
+    case KVG_DTYPE_BF16: return kvg_format_of_codes(KVG_CODES_BF16);
+    case KVG_DTYPE_U8:
+    case KVG_DTYPE_F32:
+    case KVG_DTYPE_I32:
+    case KVG_DTYPE_I64: break;
+    }
+    return KVG_FORMAT_NONE;
 }
 
 size_t kvg_format_code_bytes(kvg_format format, size_t head_dim)

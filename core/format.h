@@ -12,13 +12,45 @@
 extern "C" {
 #endif
 
+/* Element types of tensors. Ids are stored on disk. */
+typedef enum kvg_dtype {
+    KVG_DTYPE_U8 = 1,
+    KVG_DTYPE_F16 = 2,
+    KVG_DTYPE_BF16 = 3,
+    KVG_DTYPE_F32 = 4,
+    KVG_DTYPE_I32 = 5,
+    KVG_DTYPE_I64 = 6
+} kvg_dtype;
+
 typedef enum kvg_format {
     KVG_FORMAT_NONE = 0, /* "any format" in an implementation's row */
-#define FORMAT(ENUM, name, id, bits, block, scale_bytes, param_bytes, tensor_scale, summary) KVG_FORMAT_##ENUM = id,
+#define FORMAT(ENUM, name, id, ...) KVG_FORMAT_##ENUM = id,
 #include "core/formats.def"
 #undef FORMAT
     KVG_FORMAT_END /* one past the largest id */
 } kvg_format;
+
+/* Which numbers the codes of elements are. */
+typedef enum kvg_codes {
+    KVG_CODES_F16,
+    KVG_CODES_BF16,
+    KVG_CODES_E4M3,
+    KVG_CODES_E5M2,
+    KVG_CODES_E2M1,
+    KVG_CODES_UNSIGNED, /* integers from 0 on */
+    KVG_CODES_OFFSET,   /* integers plus half the number of codes */
+    KVG_CODES_SIGNED    /* integers in two's complement */
+} kvg_codes;
+
+/* What the scale of a block, or the parameters of a row, are. */
+typedef enum kvg_scales {
+    KVG_SCALES_NONE,
+    KVG_SCALES_E8M0,
+    KVG_SCALES_E4M3,
+    KVG_SCALES_F16,
+    KVG_SCALES_F32,
+    KVG_SCALES_AFFINE /* two numbers of a 16-bit model type: a factor, then what is added or subtracted */
+} kvg_scales;
 
 typedef struct kvg_format_info {
     kvg_format format;
@@ -29,6 +61,8 @@ typedef struct kvg_format_info {
     uint32_t row_param_bytes;   /* bytes of parameters per row */
     bool tensor_scale;          /* an FP32 scale per tensor goes with it */
     const char *summary;
+    kvg_codes codes;
+    kvg_scales scales; /* of blocks or of rows: no format has both */
 } kvg_format_info;
 
 /* The table, in id order; *count rows. */
@@ -40,6 +74,11 @@ const kvg_format_info *kvg_format_get(kvg_format format);
 /* Looks up a name exactly as in the table. KVG_ERR_NOT_FOUND lists the known names. */
 kvg_status kvg_format_find(const char *name, kvg_format *out) KVG_CHECKED;
 
+/* The format whose elements are such codes, without scales of blocks or rows; KVG_FORMAT_NONE if there is none. And
+ * the one that holds values of a model type as they are: KVG_FORMAT_NONE for f32. */
+kvg_format kvg_format_of_codes(kvg_codes codes);
+kvg_format kvg_format_of_dtype(kvg_dtype dtype);
+
 /* Code bytes and scale bytes (block scales and row parameters) of one row of `head_dim` elements.
  * head_dim must satisfy kvg_format_check_dim. */
 size_t kvg_format_code_bytes(kvg_format format, size_t head_dim);
@@ -49,16 +88,6 @@ size_t kvg_format_scale_bytes(kvg_format format, size_t head_dim);
  * elements (multiple of 8), at least 1 and at most KVG_MAX_HEAD_DIM. */
 enum { KVG_MAX_HEAD_DIM = 1024 };
 kvg_status kvg_format_check_dim(kvg_format format, size_t head_dim) KVG_CHECKED;
-
-/* Element types of tensors. Ids are stored on disk. */
-typedef enum kvg_dtype {
-    KVG_DTYPE_U8 = 1,
-    KVG_DTYPE_F16 = 2,
-    KVG_DTYPE_BF16 = 3,
-    KVG_DTYPE_F32 = 4,
-    KVG_DTYPE_I32 = 5,
-    KVG_DTYPE_I64 = 6
-} kvg_dtype;
 
 size_t kvg_dtype_bytes(kvg_dtype dtype);      /* 0 for an unknown value */
 const char *kvg_dtype_name(kvg_dtype dtype);  /* "u8", "f16", ... ; "?" for an unknown value */

@@ -106,7 +106,7 @@ kvg_format kvg_mode_format(kvg_mode mode, kvg_dtype dtype)
     const kvg_mode_info *m = mode_get(mode);
     if (!m || (dtype != KVG_DTYPE_F16 && dtype != KVG_DTYPE_BF16)) return KVG_FORMAT_NONE;
     if (m->format) return m->format;
-    return dtype == KVG_DTYPE_F16 ? KVG_FORMAT_F16 : KVG_FORMAT_BF16;
+    return kvg_format_of_dtype(dtype);
 }
 
 uint32_t kvg_mode_q_bits(kvg_mode mode, kvg_dtype dtype)

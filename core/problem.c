@@ -226,7 +226,7 @@ static kvg_status check_profile(const kvg_problem *p)
         if (p->profile == KVG_PROFILE_NONE) return KVG_OK;
         return kvg_fail(KVG_ERR_INVALID, "op %s gives the same bits on every chip: no profile", op);
     }
-    const kvg_format operand = p->dtype == KVG_DTYPE_F16 ? KVG_FORMAT_F16 : KVG_FORMAT_BF16;
+    const kvg_format operand = kvg_format_of_dtype(p->dtype);
     if (p->profile == KVG_PROFILE_NONE || !kvg_profile_is_chip(kvg_profile_get(p->profile))) {
         return kvg_fail(KVG_ERR_INVALID, "op mma needs a profile of a tensor core");
     }
@@ -275,8 +275,7 @@ kvg_status kvg_problem_check(const kvg_problem *p)
         kvg_status s = kvg_format_check_dim(p->storage[side].format, p->head_dim);
         if (s) return s;
         const kvg_format_info *f = kvg_format_get(p->storage[side].format);
-        /* Affine parameters are two values of the model type: row_param_bytes says how wide that type is. */
-        if (f->row_param_bytes == 4 && p->dtype == KVG_DTYPE_F32) {
+        if (f->scales == KVG_SCALES_AFFINE && p->dtype == KVG_DTYPE_F32) {
             return kvg_fail(KVG_ERR_INVALID, "format %s keeps its parameters in a 16-bit model type: use f16 or bf16",
                             f->name);
         }

@@ -44,8 +44,8 @@ kvg_status kvg_gpu_probe(const kvg_problem *problem, const kvg_tensor *in, kvg_t
  * The workspace holds 32 head_dim + 64 bytes for each query, KV head, 8 query heads and piece of 1024, 2048 or 4096
  * tokens, long ones where there are many, and for as many again as pieces are cut into more: less than twice the CTAs
  * that are resident on the GPU, the current one in both calls. With many query tokens it holds the sums of up to 192
- * query rows several times for each resident CTA, and once for each part of the bands that are cut: tens to hundreds of
- * megabytes. It does not grow with each of a problem's numbers: for many shapes take the most that any of them needs. */
+ * query rows several times for each resident CTA, and once for each part of what is cut: tens to hundreds of megabytes.
+ * It does not grow with each of a problem's numbers: for many shapes take the most that any of them needs. */
 kvg_status kvg_gpu_decode_workspace(const kvg_problem *problem, size_t *bytes) KVG_CHECKED;
 kvg_status kvg_gpu_decode(const kvg_problem *problem, const kvg_tensor *in, kvg_tensor *out, void *workspace,
                           kvg_stream *stream) KVG_CHECKED;

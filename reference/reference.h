@@ -66,6 +66,15 @@ typedef struct kvg_dialect {
 size_t kvg_reference_dialect_count(kvg_format format);
 const kvg_dialect *kvg_reference_dialect(kvg_format format, size_t index);
 
+/* The number of a code q under two parameters (docs/spec/attention.md section 3), where the scales of a format are
+ * KVG_SCALES_AFFINE. */
+typedef enum kvg_dialect_number {
+    KVG_NUMBER_FUSED,    /* q * first + second */
+    KVG_NUMBER_TWICE,    /* RN_T(q * first) + second */
+    KVG_NUMBER_FROM_ZERO /* (q - second) * first */
+} kvg_dialect_number;
+kvg_dialect_number kvg_reference_dialect_number(kvg_format format, size_t index);
+
 /* The index of a dialect by name. KVG_ERR_NOT_FOUND lists the format's names. */
 kvg_status kvg_reference_dialect_find(kvg_format format, const char *name, size_t *index) KVG_CHECKED;
 

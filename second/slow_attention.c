@@ -85,33 +85,26 @@ static void add(mpfr_t x, slow_number what, bool minus)
 static void number_of(const slow_side *s, const slow_row_bytes *row, size_t dim, mpfr_t x)
 {
     const slow_element e = slow_element_of(s, row, dim);
-    const char *dialect = s->codec->dialect;
     to_mpfr(x, e.code);
-    switch (s->codec->format) {
-    case KVG_FORMAT_E4M3:
-    case KVG_FORMAT_E5M2: multiply(x, s->row.g); break;
-    case KVG_FORMAT_INT8:
-    case KVG_FORMAT_INT4:
-        if (strcmp(dialect, "pytorch") == 0) {
-            add(x, e.parameter, true);
-            multiply(x, e.scale);
-            break;
-        }
+    switch (s->codec->form) {
+    case SLOW_PRODUCT:
+    case SLOW_HALF_STEPS:
         multiply(x, e.scale);
-        if (strcmp(dialect, "turbomind-muladd") == 0) {
-            to_mpfr(x, slow_round(s->row.type, slow_multiply(e.code, e.scale)));
-        }
+        multiply(x, s->row.g);
+        break;
+    case SLOW_ROUNDED_PRODUCT: multiply(x, slow_rn(slow_multiply(e.scale, s->row.g))); break;
+    case SLOW_AFFINE:
+        multiply(x, e.scale);
         add(x, e.parameter, false);
         break;
-    case KVG_FORMAT_NVFP4:
-        if (strcmp(dialect, "modelopt") == 0) {
-            multiply(x, slow_rn(slow_multiply(e.scale, s->row.g)));
-        } else {
-            multiply(x, e.scale);
-            multiply(x, s->row.g);
-        }
+    case SLOW_AFFINE_TWICE:
+        to_mpfr(x, slow_round(s->row.type, slow_multiply(e.code, e.scale)));
+        add(x, e.parameter, false);
         break;
-    default: multiply(x, e.scale); break;
+    case SLOW_ZERO_POINT:
+        add(x, e.parameter, true);
+        multiply(x, e.scale);
+        break;
     }
 }
 

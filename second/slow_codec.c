@@ -4,15 +4,21 @@
 
 const slow_codec *slow_codec_find(kvg_format format, const char *dialect)
 {
-    const slow_codecs parts[] = {slow_float_codecs(), slow_affine_codecs(), slow_symmetric_codecs(), slow_mx_codecs(),
-                                 slow_nvfp4_codecs()};
-    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
-        for (size_t j = 0; j < parts[i].count; j++) {
-            const slow_codec *codec = &parts[i].rows[j];
-            if (codec->format == format && strcmp(codec->dialect, dialect) == 0) return codec;
-        }
+    static const slow_codecs *const formats[] = {
+#define FORMAT(ENUM, name, ...) [KVG_FORMAT_##ENUM] = &slow_of_##name,
+#include "core/formats.def"
+#undef FORMAT
+    };
+    const slow_codecs *codecs = formats[format];
+    for (size_t i = 0; i < codecs->count; i++) {
+        if (strcmp(codecs->rows[i].dialect, dialect) == 0) return &codecs->rows[i];
     }
     return NULL;
+}
+
+size_t slow_place_of_element(const slow_codec *codec, size_t j, size_t dim)
+{
+    return codec->place ? codec->place(j, dim) : j;
 }
 
 slow_number slow_amax(const slow_number *x, size_t count)

@@ -12,6 +12,16 @@ typedef struct slow_row {
     slow_number g; /* the decode scale; 1 for formats without */
 } slow_row;
 
+/* The number of an element (docs/spec/attention.md section 3) from its code, its scale and what else there is. */
+typedef enum slow_form {
+    SLOW_PRODUCT,         /* code * scale * g */
+    SLOW_HALF_STEPS,      /* the same, codes of 4 bits being (nibble - 8) / 2 */
+    SLOW_ROUNDED_PRODUCT, /* code * RN(scale * g) */
+    SLOW_AFFINE,          /* code * scale + second */
+    SLOW_AFFINE_TWICE,    /* RN_T(code * scale) + second */
+    SLOW_ZERO_POINT       /* (code - second) * scale */
+} slow_form;
+
 typedef struct slow_codec slow_codec;
 struct slow_codec {
     kvg_format format;
@@ -22,6 +32,8 @@ struct slow_codec {
     void (*dequantise)(const slow_codec *codec, const slow_row *row, const uint8_t *codes, const uint8_t *scales,
                        slow_number *x);
     const void *rules; /* of the type that the functions above expect; NULL if the dialect has no choices */
+    slow_form form;
+    size_t (*place)(size_t j, size_t dim); /* of element j's code, in units of codes; NULL: j */
 };
 
 /* NULL: no such dialect. */
@@ -30,16 +42,15 @@ const slow_codec *slow_codec_find(kvg_format format, const char *dialect);
 /* Where the code of element j lies in a row, in units of codes. */
 size_t slow_place_of_element(const slow_codec *codec, size_t j, size_t dim);
 
-/* The parts of the table, one per file. */
+/* The codecs of one format: a file of second/ defines slow_of_<name> for each row of core/formats.def. */
 typedef struct slow_codecs {
     const slow_codec *rows;
     size_t count;
 } slow_codecs;
-slow_codecs slow_float_codecs(void);
-slow_codecs slow_affine_codecs(void);
-slow_codecs slow_symmetric_codecs(void);
-slow_codecs slow_mx_codecs(void);
-slow_codecs slow_nvfp4_codecs(void);
+#define FORMAT(ENUM, name, ...) extern const slow_codecs slow_of_##name;
+#include "core/formats.def"
+#undef FORMAT
+#define SLOW_CODECS(table) {(table), sizeof (table) / sizeof (table)[0]}
 
 /* amax of section 1: NaN elements left out, 0 if none are left. */
 slow_number slow_amax(const slow_number *x, size_t count);

@@ -227,6 +227,12 @@ kvg_status slow_decode_faulty(const kvg_problem *problem, const kvg_tensor *in, 
         status = kvg_fail(KVG_ERR_UNIMPLEMENTED, "a tensor core has operands for f16 and bf16 and rows of whole sums: "
                           "not for model type %s and head_dim %u", kvg_dtype_name(problem->dtype), problem->head_dim);
     }
+    for (int side = KVG_K; side <= KVG_V && !status && !is_simt(problem); side++) {
+        const kvg_format format = problem->storage[side].format;
+        if (slow_has_operands(format)) continue;
+        status = kvg_fail(KVG_ERR_UNIMPLEMENTED, "a tensor core has no operands for format %s",
+                          kvg_format_get(format)->name);
+    }
     if (!status) status = slow_request_open(problem, in, &request);
     job j = {out, fault};
     return status ? status : slow_request_visit(&request, run_head, &j);

@@ -8,7 +8,7 @@
 typedef struct slow_element {
     slow_number code;      /* the number of the code alone: E2M1, E4M3, q, nibble - 8, ... */
     slow_number scale;     /* of its block or row; 1 for formats without */
-    slow_number parameter; /* int8, int4: the second one, min or zero point */
+    slow_number parameter; /* of affine formats: the second one, min or zero point */
 } slow_element;
 
 slow_element slow_element_of(const slow_side *side, const slow_row_bytes *row, size_t dim);

@@ -41,16 +41,21 @@ static void dequantise_fp8(const slow_codec *codec, const slow_row *row, const u
     }
 }
 
-static const slow_codec codecs[] = {
-    {KVG_FORMAT_F16, "canonical", quantise_f16, dequantise_f16, &slow_f16},
-    {KVG_FORMAT_BF16, "canonical", quantise_f16, dequantise_f16, &slow_bf16},
-    {KVG_FORMAT_E4M3, "canonical", quantise_fp8, dequantise_fp8, &slow_e4m3},
-    {KVG_FORMAT_E4M3, "trtllm", quantise_fp8_trtllm, dequantise_fp8, &slow_e4m3},
-    {KVG_FORMAT_E5M2, "canonical", quantise_fp8, dequantise_fp8, &slow_e5m2},
-    {KVG_FORMAT_E5M2, "trtllm", quantise_fp8_trtllm, dequantise_fp8, &slow_e5m2},
+static const slow_codec f16[] = {
+    {KVG_FORMAT_F16, "canonical", quantise_f16, dequantise_f16, &slow_f16, SLOW_PRODUCT, NULL},
 };
-
-slow_codecs slow_float_codecs(void)
-{
-    return (slow_codecs){codecs, sizeof codecs / sizeof codecs[0]};
-}
+static const slow_codec bf16[] = {
+    {KVG_FORMAT_BF16, "canonical", quantise_f16, dequantise_f16, &slow_bf16, SLOW_PRODUCT, NULL},
+};
+static const slow_codec e4m3[] = {
+    {KVG_FORMAT_E4M3, "canonical", quantise_fp8, dequantise_fp8, &slow_e4m3, SLOW_PRODUCT, NULL},
+    {KVG_FORMAT_E4M3, "trtllm", quantise_fp8_trtllm, dequantise_fp8, &slow_e4m3, SLOW_PRODUCT, NULL},
+};
+static const slow_codec e5m2[] = {
+    {KVG_FORMAT_E5M2, "canonical", quantise_fp8, dequantise_fp8, &slow_e5m2, SLOW_PRODUCT, NULL},
+    {KVG_FORMAT_E5M2, "trtllm", quantise_fp8_trtllm, dequantise_fp8, &slow_e5m2, SLOW_PRODUCT, NULL},
+};
+const slow_codecs slow_of_f16 = SLOW_CODECS(f16);
+const slow_codecs slow_of_bf16 = SLOW_CODECS(bf16);
+const slow_codecs slow_of_e4m3 = SLOW_CODECS(e4m3);
+const slow_codecs slow_of_e5m2 = SLOW_CODECS(e5m2);

@@ -86,22 +86,21 @@ static const mx_rules vllm = {.fits = EVEN, .least = NO_LEAST, .e2m1 = PLAIN};
 static const mx_rules vllm_old = {.fits = TRUNC6, .least = NO_LEAST, .e2m1 = PLAIN};
 static const mx_rules ggml = {.fits = FLOOR, .least = NO_LEAST, .e2m1 = {SLOW_TIES_ZERO, SLOW_SIGN_NONZERO, 0}};
 
-static const slow_codec codecs[] = {
-    {KVG_FORMAT_MX16, "canonical", quantise, dequantise, &ceil6},
-    {KVG_FORMAT_MX16, "turbomind", quantise, dequantise, &ceil6},
-    {KVG_FORMAT_MX16, "sglang", quantise, dequantise, &sglang},
-    {KVG_FORMAT_MXFP4, "canonical", quantise, dequantise, &ceil6},
-    {KVG_FORMAT_MXFP4, "ocp", quantise, dequantise, &ocp},
-    {KVG_FORMAT_MXFP4, "modelopt", quantise, dequantise, &modelopt},
-    {KVG_FORMAT_MXFP4, "modelopt-floor", quantise, dequantise, &modelopt_floor},
-    {KVG_FORMAT_MXFP4, "modelopt-ceil", quantise, dequantise, &modelopt_ceil},
-    {KVG_FORMAT_MXFP4, "trtllm", quantise, dequantise, &trtllm},
-    {KVG_FORMAT_MXFP4, "vllm", quantise, dequantise, &vllm},
-    {KVG_FORMAT_MXFP4, "vllm-old", quantise, dequantise, &vllm_old},
-    {KVG_FORMAT_MXFP4, "ggml", quantise, dequantise, &ggml},
+static const slow_codec mx16[] = {
+    {KVG_FORMAT_MX16, "canonical", quantise, dequantise, &ceil6, SLOW_PRODUCT, NULL},
+    {KVG_FORMAT_MX16, "turbomind", quantise, dequantise, &ceil6, SLOW_PRODUCT, NULL},
+    {KVG_FORMAT_MX16, "sglang", quantise, dequantise, &sglang, SLOW_PRODUCT, NULL},
 };
-
-slow_codecs slow_mx_codecs(void)
-{
-    return (slow_codecs){codecs, sizeof codecs / sizeof codecs[0]};
-}
+static const slow_codec mxfp4[] = {
+    {KVG_FORMAT_MXFP4, "canonical", quantise, dequantise, &ceil6, SLOW_PRODUCT, NULL},
+    {KVG_FORMAT_MXFP4, "ocp", quantise, dequantise, &ocp, SLOW_PRODUCT, NULL},
+    {KVG_FORMAT_MXFP4, "modelopt", quantise, dequantise, &modelopt, SLOW_PRODUCT, NULL},
+    {KVG_FORMAT_MXFP4, "modelopt-floor", quantise, dequantise, &modelopt_floor, SLOW_PRODUCT, NULL},
+    {KVG_FORMAT_MXFP4, "modelopt-ceil", quantise, dequantise, &modelopt_ceil, SLOW_PRODUCT, NULL},
+    {KVG_FORMAT_MXFP4, "trtllm", quantise, dequantise, &trtllm, SLOW_PRODUCT, NULL},
+    {KVG_FORMAT_MXFP4, "vllm", quantise, dequantise, &vllm, SLOW_PRODUCT, NULL},
+    {KVG_FORMAT_MXFP4, "vllm-old", quantise, dequantise, &vllm_old, SLOW_PRODUCT, NULL},
+    {KVG_FORMAT_MXFP4, "ggml", quantise, dequantise, &ggml, SLOW_PRODUCT, NULL},
+};
+const slow_codecs slow_of_mx16 = SLOW_CODECS(mx16);
+const slow_codecs slow_of_mxfp4 = SLOW_CODECS(mxfp4);

@@ -245,22 +245,18 @@ static const nvfp4_rules seed = {
     .q = q_canonical, .factor = d_unrounded, .guard = FACTOR_IS_ZERO, .substitute = ZERO_OF_SIGN_OF_X,
     .e2m1 = RULE(BIT, 7)};
 
-static const slow_codec codecs[] = {
-    {KVG_FORMAT_NVFP4, "canonical", quantise, dequantise, &canonical},
-    {KVG_FORMAT_NVFP4, "modelopt", quantise, dequantise_modelopt, &modelopt},
-    {KVG_FORMAT_NVFP4, "modelopt-fake", quantise, dequantise, &modelopt_fake},
-    {KVG_FORMAT_NVFP4, "modelopt-hopper", quantise, dequantise, &modelopt_hopper},
-    {KVG_FORMAT_NVFP4, "flashinfer-kv", quantise, dequantise, &flashinfer_kv},
-    {KVG_FORMAT_NVFP4, "trtllm", quantise, dequantise, &trtllm},
-    {KVG_FORMAT_NVFP4, "flashinfer-fast", quantise, dequantise, &flashinfer_fast},
-    {KVG_FORMAT_NVFP4, "flashinfer-te", quantise, dequantise, &flashinfer_te},
-    {KVG_FORMAT_NVFP4, "flashinfer-page", quantise, dequantise, &flashinfer_page},
-    {KVG_FORMAT_NVFP4, "vllm", quantise, dequantise, &vllm},
-    {KVG_FORMAT_NVFP4, "vllm-minimax", quantise, dequantise, &vllm_minimax},
-    {KVG_FORMAT_NVFP4, "seed", quantise, dequantise, &seed},
+static const slow_codec nvfp4[] = {
+    {KVG_FORMAT_NVFP4, "canonical", quantise, dequantise, &canonical, SLOW_PRODUCT, NULL},
+    {KVG_FORMAT_NVFP4, "modelopt", quantise, dequantise_modelopt, &modelopt, SLOW_ROUNDED_PRODUCT, NULL},
+    {KVG_FORMAT_NVFP4, "modelopt-fake", quantise, dequantise, &modelopt_fake, SLOW_PRODUCT, NULL},
+    {KVG_FORMAT_NVFP4, "modelopt-hopper", quantise, dequantise, &modelopt_hopper, SLOW_PRODUCT, NULL},
+    {KVG_FORMAT_NVFP4, "flashinfer-kv", quantise, dequantise, &flashinfer_kv, SLOW_PRODUCT, NULL},
+    {KVG_FORMAT_NVFP4, "trtllm", quantise, dequantise, &trtllm, SLOW_PRODUCT, NULL},
+    {KVG_FORMAT_NVFP4, "flashinfer-fast", quantise, dequantise, &flashinfer_fast, SLOW_PRODUCT, NULL},
+    {KVG_FORMAT_NVFP4, "flashinfer-te", quantise, dequantise, &flashinfer_te, SLOW_PRODUCT, NULL},
+    {KVG_FORMAT_NVFP4, "flashinfer-page", quantise, dequantise, &flashinfer_page, SLOW_PRODUCT, NULL},
+    {KVG_FORMAT_NVFP4, "vllm", quantise, dequantise, &vllm, SLOW_PRODUCT, NULL},
+    {KVG_FORMAT_NVFP4, "vllm-minimax", quantise, dequantise, &vllm_minimax, SLOW_PRODUCT, NULL},
+    {KVG_FORMAT_NVFP4, "seed", quantise, dequantise, &seed, SLOW_PRODUCT, NULL},
 };
-
-slow_codecs slow_nvfp4_codecs(void)
-{
-    return (slow_codecs){codecs, sizeof codecs / sizeof codecs[0]};
-}
+const slow_codecs slow_of_nvfp4 = SLOW_CODECS(nvfp4);

@@ -1,32 +1,53 @@
 #include "second/slow_operand.h"
 
-#include <string.h>
-
 #include "core/profile.h"
-
-static bool is_modelopt(const slow_side *side)
-{
-    return side->codec->format == KVG_FORMAT_NVFP4 && strcmp(side->codec->dialect, "modelopt") == 0;
-}
 
 /* --- how the contracts have them --- */
 
+/* docs/spec/decode-contract.md section 2. */
+static const struct rule {
+    kvg_format format;
+    kvg_dtype type; /* 0: T */
+    int base;
+} tensor_core_rules[] = {
+    {KVG_FORMAT_F16, KVG_DTYPE_F16, 0},     {KVG_FORMAT_BF16, KVG_DTYPE_BF16, 0},
+    {KVG_FORMAT_INT8, 0, 0},                {KVG_FORMAT_INT4, 0, 0},
+    {KVG_FORMAT_E4M3, KVG_DTYPE_F16, 0},    {KVG_FORMAT_E5M2, KVG_DTYPE_F16, 0},
+    {KVG_FORMAT_ROWINT4, KVG_DTYPE_F16, 0}, {KVG_FORMAT_ROWFP4, KVG_DTYPE_F16, 0},
+    {KVG_FORMAT_NVFP4, KVG_DTYPE_F16, 14},  {KVG_FORMAT_MX16, KVG_DTYPE_F16, 5},
+    {KVG_FORMAT_MXFP4, KVG_DTYPE_F16, 5},
+};
+
+static const struct rule *rule_of(kvg_format format)
+{
+    for (size_t i = 0; i < sizeof tensor_core_rules / sizeof tensor_core_rules[0]; i++) {
+        if (tensor_core_rules[i].format == format) return &tensor_core_rules[i];
+    }
+    return NULL;
+}
+
+bool slow_has_operands(kvg_format format)
+{
+    return rule_of(format) != NULL;
+}
+
 bool slow_has_row_scale(kvg_format format)
 {
-    return format == KVG_FORMAT_ROWINT4 || format == KVG_FORMAT_ROWFP4;
+    const kvg_format_info *f = kvg_format_get(format);
+    return f->row_param_bytes && f->scales != KVG_SCALES_AFFINE;
 }
 
 static slow_operands tensor_core_operands(const slow_side *side, slow_decode_fault fault)
 {
-    const kvg_format format = side->codec->format;
-    slow_operands o = {.type = KVG_DTYPE_F16, .most_scale = fault == SLOW_DECODE_MX_UNCLAMPED ? 127 : 14};
-    if (format == KVG_FORMAT_BF16) o.type = KVG_DTYPE_BF16;
-    if (format == KVG_FORMAT_INT8 || format == KVG_FORMAT_INT4) o.type = side->dtype;
-    if (format == KVG_FORMAT_NVFP4 && fault != SLOW_DECODE_FP4_BASE_ONE) o.base = 14;
-    const bool mx = format == KVG_FORMAT_MX16 || format == KVG_FORMAT_MXFP4;
-    if (mx && fault != SLOW_DECODE_MX_BASE_ONE) o.base = 5;
-    o.has_row_scale = slow_has_row_scale(format);
-    return o;
+    const struct rule *rule = rule_of(side->codec->format);
+    const bool powers = kvg_format_get(rule->format)->scales == KVG_SCALES_E8M0;
+    const bool base_one = fault == (powers ? SLOW_DECODE_MX_BASE_ONE : SLOW_DECODE_FP4_BASE_ONE);
+    return (slow_operands){
+        .type = rule->type ? rule->type : side->dtype,
+        .base = base_one ? 0 : rule->base,
+        .most_scale = fault == SLOW_DECODE_MX_UNCLAMPED ? 127 : 14,
+        .has_row_scale = slow_has_row_scale(rule->format),
+    };
 }
 
 static slow_operands simt_operands(const slow_side *side, slow_decode_fault fault)
@@ -42,7 +63,8 @@ slow_operands slow_operands_of(const slow_side *side, bool simt, slow_decode_fau
     slow_operands o = simt ? simt_operands(side, fault) : tensor_core_operands(side, fault);
     o.side = side;
     o.fault = fault;
-    o.has_g = fault == SLOW_DECODE_G_INSIDE || (fault == SLOW_DECODE_MODELOPT_INSIDE && is_modelopt(side));
+    const bool rounds = side->codec->form == SLOW_ROUNDED_PRODUCT;
+    o.has_g = fault == SLOW_DECODE_G_INSIDE || (fault == SLOW_DECODE_MODELOPT_INSIDE && rounds);
     o.g = o.has_g ? slow_scaled(1, 0) : side->row.g;
     return o;
 }
@@ -54,15 +76,15 @@ slow_number slow_row_scale(const slow_row_bytes *row)
     return slow_get16(row->scales, &slow_f16);
 }
 
-/* int8, int4: what op dequantise gives before its last rounding. */
+/* Of affine formats: what op dequantise gives before its last rounding. */
 static slow_number affine_of(const slow_operands *o, const slow_element *e)
 {
-    const char *dialect = o->side->codec->dialect;
-    if (strcmp(dialect, "pytorch") == 0) {
+    const slow_form form = o->side->codec->form;
+    if (form == SLOW_ZERO_POINT) {
         return slow_rn(slow_multiply(slow_rn(slow_subtract(e->code, e->parameter)), e->scale));
     }
     slow_number product = slow_multiply(e->code, e->scale);
-    const bool twice = strcmp(dialect, "turbomind-muladd") == 0;
+    const bool twice = form == SLOW_AFFINE_TWICE;
     if (twice != (o->fault == SLOW_DECODE_AFFINE_TWICE)) product = slow_round(o->side->row.type, product);
     return slow_add(product, e->parameter);
 }
@@ -78,20 +100,22 @@ static slow_number mx_scale(const slow_operands *o, slow_number scale)
 static slow_number value_of(const slow_operands *o, const slow_row_bytes *row, size_t dim)
 {
     const slow_element e = slow_element_of(o->side, row, dim);
-    switch (o->side->codec->format) {
-    case KVG_FORMAT_INT8:
-    case KVG_FORMAT_INT4: {
+    switch (kvg_format_get(o->side->codec->format)->scales) {
+    case KVG_SCALES_AFFINE: {
         const slow_number x = affine_of(o, &e);
         return o->fault == SLOW_DECODE_AFFINE_IN_T ? slow_round(o->side->row.type, x) : x;
     }
-    case KVG_FORMAT_MX16:
-    case KVG_FORMAT_MXFP4: {
+    case KVG_SCALES_E8M0: {
         const slow_number x = slow_multiply(e.code, mx_scale(o, e.scale));
         const bool tiny = x.kind == SLOW_FINITE && slow_compare_magnitudes(x, slow_scaled(1, -126)) < 0;
         return tiny && o->fault == SLOW_DECODE_MX_FLUSHED ? slow_zero(x.negative) : x;
     }
-    default: return o->has_row_scale ? e.code : slow_multiply(e.code, e.scale); /* 1 where there is none */
+    case KVG_SCALES_NONE:
+    case KVG_SCALES_E4M3:
+    case KVG_SCALES_F16:
+    case KVG_SCALES_F32: break;
     }
+    return o->has_row_scale ? e.code : slow_multiply(e.code, e.scale); /* 1 where there is none */
 }
 
 void slow_operands_load(const slow_operands *o, const slow_row_bytes *row, uint32_t *codes)

@@ -18,6 +18,7 @@ typedef struct slow_operands {
     bool has_g;         /* it is inside, which is wrong */
 } slow_operands;
 
+bool slow_has_operands(kvg_format format); /* of a tensor core */
 bool slow_has_row_scale(kvg_format format);
 slow_operands slow_operands_of(const slow_side *side, bool simt, slow_decode_fault fault);
 

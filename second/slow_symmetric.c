@@ -81,13 +81,12 @@ static void dequantise_linear(const slow_codec *codec, const slow_row *row, cons
 
 static const slow_e2m1_rule plain = {SLOW_TIES_EVEN, SLOW_SIGN_BIT, 7};
 
-static const slow_codec codecs[] = {
-    {KVG_FORMAT_ROWINT4, "canonical", quantise_int4, dequantise_int4, NULL},
-    {KVG_FORMAT_ROWFP4, "canonical", quantise_fp4, dequantise_fp4, &plain},
-    {KVG_FORMAT_ROWFP4, "marlin-linear", quantise_linear, dequantise_linear, NULL},
+static const slow_codec rowint4[] = {
+    {KVG_FORMAT_ROWINT4, "canonical", quantise_int4, dequantise_int4, NULL, SLOW_PRODUCT, NULL},
 };
-
-slow_codecs slow_symmetric_codecs(void)
-{
-    return (slow_codecs){codecs, sizeof codecs / sizeof codecs[0]};
-}
+static const slow_codec rowfp4[] = {
+    {KVG_FORMAT_ROWFP4, "canonical", quantise_fp4, dequantise_fp4, &plain, SLOW_PRODUCT, NULL},
+    {KVG_FORMAT_ROWFP4, "marlin-linear", quantise_linear, dequantise_linear, NULL, SLOW_HALF_STEPS, NULL},
+};
+const slow_codecs slow_of_rowint4 = SLOW_CODECS(rowint4);
+const slow_codecs slow_of_rowfp4 = SLOW_CODECS(rowfp4);

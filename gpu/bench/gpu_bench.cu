@@ -110,8 +110,14 @@ kvg_status launch(const kvg_bench_job *job)
     case KVG_OP_APPEND: return kvg_gpu_append(job->problem, job->in, job->out, stream);
     case KVG_OP_FLATTEN:
     case KVG_OP_EXPAND: return kvg_gpu_flatten(job->problem, job->in, job->out, stream);
-    default: return kvg_fail(KVG_ERR_UNIMPLEMENTED, "no timing of this op on a GPU");
+    case KVG_OP_NONE:
+    case KVG_OP_QUANTISE:
+    case KVG_OP_DEQUANTISE:
+    case KVG_OP_PROBE:
+    case KVG_OP_MMA:
+    case KVG_OP_END: break;
     }
+    return kvg_fail(KVG_ERR_UNIMPLEMENTED, "no timing of this op on a GPU");
 }
 
 size_t outputs_of(const kvg_bench_job *job)

@@ -17,11 +17,11 @@ enum kvg_operand {
 };
 
 template <kvg_format FORMAT> struct kvg_stored;
-#define FORMAT(ENUM, name, id, bits, block, scale_bytes, param_bytes, tensor_scale, summary)                    \
-    template <> struct kvg_stored<KVG_FORMAT_##ENUM> {                                                          \
-        static constexpr int BITS = bits, BLOCK = block, BLOCK_BYTES = scale_bytes, PARAMS = param_bytes;        \
-        static constexpr int PER_BLOCK = block > 0 ? block : 1;                                                 \
-        static constexpr bool TENSOR_SCALE = tensor_scale;                                                      \
+#define FORMAT(ENUM, name, id, bits, codes, block, scale_bytes, param_bytes, scales, tensor_scale, summary) \
+    template <> struct kvg_stored<KVG_FORMAT_##ENUM> {                                                      \
+        static constexpr int BITS = bits, BLOCK = block, BLOCK_BYTES = scale_bytes, PARAMS = param_bytes;   \
+        static constexpr int PER_BLOCK = block > 0 ? block : 1;                                             \
+        static constexpr bool TENSOR_SCALE = tensor_scale;                                                  \
     };
 #include "core/formats.def"
 #undef FORMAT

@@ -136,10 +136,9 @@ const struct {
     kvg_format k, v;
     void (*kernel)(kvg_simt_args);
 } kernels[] = {
-#define FORMAT(ENUM, name, id, bits, block, scale_bytes, param_bytes, tensor_scale, summary) \
-    {KVG_FORMAT_##ENUM, KVG_FORMAT_##ENUM, decode_simt_leaf<KVG_FORMAT_##ENUM, KVG_FORMAT_##ENUM>},
-#include "core/formats.def"
-#undef FORMAT
+#define CODEC(ENUM) {KVG_FORMAT_##ENUM, KVG_FORMAT_##ENUM, decode_simt_leaf<KVG_FORMAT_##ENUM, KVG_FORMAT_##ENUM>},
+#include "gpu/codecs.def"
+#undef CODEC
     {KVG_FORMAT_E4M3, KVG_FORMAT_NVFP4, decode_simt_leaf<KVG_FORMAT_E4M3, KVG_FORMAT_NVFP4>},
 };
 

@@ -11,7 +11,7 @@
 
 /* The numbers of core/formats.def; a block of all elements where a format has none. */
 template <kvg_format FORMAT> struct kvg_simt_numbers;
-#define FORMAT(ENUM, name, id, bits, block, scale_bytes, param_bytes, tensor_scale, summary) \
+#define FORMAT(ENUM, name, id, bits, codes, block, scale_bytes, param_bytes, scales, tensor_scale, summary) \
     template <> struct kvg_simt_numbers<KVG_FORMAT_##ENUM> {                                \
         enum { BITS = bits, SCALED = block > 0, BLOCK = SCALED ? block : KVG_MAX_HEAD_DIM, PARAMS = param_bytes }; \
     };

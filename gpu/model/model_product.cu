@@ -207,7 +207,9 @@ kvg_status kvg_model_product_run(const kvg_model_product &a, cudaStream_t stream
     case KVG_DTYPE_F16: launch_for<KVG_DTYPE_F16>(a, stream); break;
     case KVG_DTYPE_BF16: launch_for<KVG_DTYPE_BF16>(a, stream); break;
     case KVG_DTYPE_F32: launch_for<KVG_DTYPE_F32>(a, stream); break;
-    default: launch<KVG_DTYPE_U8, KVG_DTYPE_F32>(a, stream); /* mxfp4: experts alone */
+    case KVG_DTYPE_U8: launch<KVG_DTYPE_U8, KVG_DTYPE_F32>(a, stream); break; /* mxfp4: experts alone */
+    case KVG_DTYPE_I32:
+    case KVG_DTYPE_I64: return kvg_fail(KVG_ERR_INVALID, "a product of integers");
     }
     return kvg_cuda_status("a product", cudaGetLastError());
 }

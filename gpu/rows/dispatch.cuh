@@ -20,13 +20,12 @@ kvg_status kvg_dispatch_type(kvg_dtype dtype, const ARGS &args, cudaStream_t str
 template <template <kvg_format, kvg_dtype> class LAUNCH, typename ARGS>
 kvg_status kvg_dispatch(kvg_format format, kvg_dtype dtype, const ARGS &args, cudaStream_t stream)
 {
-    switch (format) {
-#define FORMAT(ENUM, name, id, bits, block, scale_bytes, param_bytes, tensor_scale, summary) \
-    case KVG_FORMAT_##ENUM: return kvg_dispatch_type<KVG_FORMAT_##ENUM, LAUNCH>(dtype, args, stream);
-#include "core/formats.def"
-#undef FORMAT
-    default: return kvg_fail(KVG_ERR_UNIMPLEMENTED, "no kernel for format id %d", (int)format);
-    }
+#define CODEC(ENUM) \
+    if (format == KVG_FORMAT_##ENUM) return kvg_dispatch_type<KVG_FORMAT_##ENUM, LAUNCH>(dtype, args, stream);
+#include "gpu/codecs.def"
+#undef CODEC
+    const kvg_format_info *info = kvg_format_get(format);
+    return kvg_fail(KVG_ERR_UNIMPLEMENTED, "no kernel for format %s", info ? info->name : "of an unknown id");
 }
 
 #endif

@@ -105,12 +105,20 @@ void kvg_gpu_layout_of(const kvg_problem *p, kvg_gpu_layout *out)
         break;
     case KVG_LAYOUT_VLLM:
     case KVG_LAYOUT_VLLM_HND: vllm(p, p->layout == KVG_LAYOUT_VLLM_HND, codes, scales, out); break;
-    default: {
-        const bool heads_first =
-            p->layout == KVG_LAYOUT_HND || p->layout == KVG_LAYOUT_CONTIGUOUS || p->layout == KVG_LAYOUT_RING;
-        apart(p, heads_first, codes, KVG_ROLE_DATA_POOL, out->codes);
-        apart(p, heads_first, scales, KVG_ROLE_SCALE_POOL, out->scales);
-    }
+    case KVG_LAYOUT_HND:
+    case KVG_LAYOUT_CONTIGUOUS:
+    case KVG_LAYOUT_RING:
+        apart(p, true, codes, KVG_ROLE_DATA_POOL, out->codes);
+        apart(p, true, scales, KVG_ROLE_SCALE_POOL, out->scales);
+        break;
+    case KVG_LAYOUT_NHD:
+    case KVG_LAYOUT_SLOT:
+    case KVG_LAYOUT_MLA:
+        apart(p, false, codes, KVG_ROLE_DATA_POOL, out->codes);
+        apart(p, false, scales, KVG_ROLE_SCALE_POOL, out->scales);
+        break;
+    case KVG_LAYOUT_ROWS: /* no pools */
+    case KVG_LAYOUT_END: break;
     }
     if (p->paging.v_scale_swizzle) out->scales[KVG_V].group = out->scales[KVG_V].bytes / 4;
 }

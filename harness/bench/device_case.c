@@ -30,43 +30,49 @@ static rule repeat(unsigned bits, uint64_t keep, uint64_t set)
     return r;
 }
 
-static rule element_rule(kvg_format format)
+static rule element_rule(kvg_codes codes)
 {
-    switch (format) {
-    case KVG_FORMAT_F16: return repeat(16, 0xBFFF, 0);
-    case KVG_FORMAT_BF16: return repeat(16, 0x87FF, 0x3800);
-    case KVG_FORMAT_E4M3:
-    case KVG_FORMAT_E5M2: return repeat(8, 0xBF, 0);
-    default: return repeat(64, UINT64_MAX, 0);
+    switch (codes) {
+    case KVG_CODES_F16: return repeat(16, 0xBFFF, 0);
+    case KVG_CODES_BF16: return repeat(16, 0x87FF, 0x3800);
+    case KVG_CODES_E4M3:
+    case KVG_CODES_E5M2: return repeat(8, 0xBF, 0);
+    case KVG_CODES_E2M1:
+    case KVG_CODES_UNSIGNED:
+    case KVG_CODES_OFFSET:
+    case KVG_CODES_SIGNED: break;
     }
+    return repeat(64, UINT64_MAX, 0);
 }
 
-/* int8: steps of 2^-7 from -1 to -2 on; int4: steps of 2^-3. Other scales from 2^-3 on, below 2. */
-static rule scale_rule(kvg_format format, kvg_dtype dtype)
+/* Affine 8 bits: steps of 2^-7 from -1 to -2 on; 4 bits: steps of 2^-3. Other scales from 2^-3 on, below 2. */
+static rule scale_rule(const kvg_format_info *f, kvg_dtype dtype)
 {
-    const bool bf16 = dtype == KVG_DTYPE_BF16;
-    switch (format) {
-    case KVG_FORMAT_INT8: return bf16 ? repeat(32, 0x007F007F, 0xBF803C00) : repeat(32, 0x03FF03FF, 0xBC002000);
-    case KVG_FORMAT_INT4: return bf16 ? repeat(32, 0x007F007F, 0xBF803E00) : repeat(32, 0x03FF03FF, 0xBC003000);
-    case KVG_FORMAT_ROWINT4:
-    case KVG_FORMAT_ROWFP4: return repeat(16, 0x0FFF, 0x3000);
-    case KVG_FORMAT_MX16:
-    case KVG_FORMAT_MXFP4: return repeat(8, 0x03, 0x7C);
-    case KVG_FORMAT_NVFP4: return repeat(8, 0x1F, 0x20);
-    default: return repeat(64, UINT64_MAX, 0);
+    const bool bf16 = dtype == KVG_DTYPE_BF16, wide = f->element_bits == 8;
+    switch (f->scales) {
+    case KVG_SCALES_AFFINE:
+        return bf16 ? repeat(32, 0x007F007F, wide ? 0xBF803C00 : 0xBF803E00)
+                    : repeat(32, 0x03FF03FF, wide ? 0xBC002000 : 0xBC003000);
+    case KVG_SCALES_F16: return repeat(16, 0x0FFF, 0x3000);
+    case KVG_SCALES_F32: return repeat(32, 0x01FFFFFF, 0x3E000000);
+    case KVG_SCALES_E8M0: return repeat(8, 0x03, 0x7C);
+    case KVG_SCALES_E4M3: return repeat(8, 0x1F, 0x20);
+    case KVG_SCALES_NONE: break;
     }
+    return repeat(64, UINT64_MAX, 0);
 }
 
 static rule value_rule(kvg_dtype dtype)
 {
     if (dtype == KVG_DTYPE_F32) return repeat(32, 0x87FFFFFF, 0x38000000);
-    return element_rule(dtype == KVG_DTYPE_F16 ? KVG_FORMAT_F16 : KVG_FORMAT_BF16);
+    return element_rule(dtype == KVG_DTYPE_F16 ? KVG_CODES_F16 : KVG_CODES_BF16);
 }
 
 kvg_recipe kvg_device_recipe(kvg_role role, kvg_side side, kvg_format format, kvg_dtype dtype, uint64_t seed)
 {
-    const rule r = role == KVG_ROLE_CODES    ? element_rule(format)
-                   : role == KVG_ROLE_SCALES ? scale_rule(format, dtype)
+    const kvg_format_info *f = kvg_format_get(format);
+    const rule r = role == KVG_ROLE_CODES    ? element_rule(f->codes)
+                   : role == KVG_ROLE_SCALES ? scale_rule(f, dtype)
                                              : value_rule(dtype);
     return (kvg_recipe){seed ^ kvg_rng_u64(seed, (uint64_t)role, (uint64_t)side), r.keep, r.set};
 }

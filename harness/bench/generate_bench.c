@@ -92,7 +92,7 @@ static void report_cell(void *context, size_t item, const void *answer)
     if (m->outcome == KVG_DEVICE_TIMED) b->timed++;
     else if (m->outcome == KVG_DEVICE_DOES_NOT_FIT) b->too_large++;
     else b->counts[m->verdict]++;
-    if (m->outcome == KVG_DEVICE_TIMED && cell->format == KVG_FORMAT_BF16) {
+    if (m->outcome == KVG_DEVICE_TIMED && cell->format == kvg_format_of_dtype(KVG_DTYPE_BF16)) {
         b->plain_cell = *cell;
         b->plain = *m;
     }

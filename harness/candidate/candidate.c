@@ -2,13 +2,10 @@
 #include "harness/candidate/candidate.h"
 
 #include <errno.h>
-#include <poll.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "harness/candidate/candidate_call.h"
@@ -18,8 +15,7 @@ enum { DEVICE_MARGIN = 1 << 16 }; /* canary bytes on each side of a tensor in me
 
 struct kvg_candidate {
     bool apart;      /* in a process of its own */
-    pid_t pid;       /* 0: it is no more */
-    int socket;      /* -1 likewise */
+    kvg_child child; /* KVG_NO_CHILD: it is no more */
     int wait_status; /* how it ended */
     uint32_t number; /* of the last call */
     kvg_server here; /* the other side, where it is in this process */
@@ -31,27 +27,11 @@ struct kvg_candidate {
 
 /* --- the process --- */
 
-static kvg_status start_process(kvg_candidate *c, int private_fd)
+static int serve(void *context, int channel)
 {
-    int ends[2];
-    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) {
-        return kvg_fail(KVG_ERR_IO, "cannot make a socket: %s", strerror(errno));
-    }
-    c->pid = kvg_child_fork();
-    if (c->pid < 0) {
-        c->pid = 0;
-        close(ends[0]);
-        close(ends[1]);
-        return kvg_fail(KVG_ERR_IO, "cannot start a process: %s", strerror(errno));
-    }
-    if (c->pid == 0) {
-        close(ends[0]);
-        if (private_fd >= 0) close(private_fd);
-        kvg_server_main(ends[1]);
-    }
-    close(ends[1]);
-    c->socket = ends[0];
-    return KVG_OK;
+    const int *private_fd = context;
+    if (*private_fd >= 0) close(*private_fd);
+    kvg_server_main(channel);
 }
 
 kvg_status kvg_candidate_start(int private_fd, kvg_candidate **out)
@@ -59,9 +39,9 @@ kvg_status kvg_candidate_start(int private_fd, kvg_candidate **out)
     kvg_candidate *c = calloc(1, sizeof *c);
     *out = NULL;
     if (!c) return kvg_fail(KVG_ERR_MEMORY, "no memory for a candidate");
-    c->socket = -1;
     c->apart = true;
-    kvg_status s = start_process(c, private_fd);
+    kvg_status s = kvg_child_start(
+        &(kvg_child_job){.work = serve, .context = &private_fd, .channel = KVG_CHANNEL_SOCKET}, &c->child);
     if (s) free(c);
     else *out = c;
     return s;
@@ -71,7 +51,7 @@ kvg_status kvg_candidate_here(const kvg_backend *backend, kvg_candidate **out)
 {
     *out = calloc(1, sizeof **out);
     if (!*out) return kvg_fail(KVG_ERR_MEMORY, "no memory for a candidate");
-    (*out)->socket = -1;
+    (*out)->child = KVG_NO_CHILD;
     (*out)->here.backend = backend;
     (*out)->margin = backend->memory ? DEVICE_MARGIN : 0;
     return KVG_OK;
@@ -86,9 +66,7 @@ static void forget(kvg_candidate *c)
 int kvg_candidate_end(kvg_candidate *c)
 {
     if (!c) return 0;
-    int wait_status = c->wait_status;
-    if (c->socket >= 0) close(c->socket);
-    while (c->pid && waitpid(c->pid, &wait_status, 0) < 0 && errno == EINTR) {}
+    const int wait_status = c->child.id ? kvg_child_wait(&c->child) : c->wait_status;
     forget(c);
     free(c);
     return wait_status;
@@ -96,20 +74,15 @@ int kvg_candidate_end(kvg_candidate *c)
 
 static kvg_status describe_end(const kvg_candidate *c)
 {
-    if (WIFSIGNALED(c->wait_status)) {
-        const int number = WTERMSIG(c->wait_status);
-        return kvg_fail(KVG_ERR_DEVICE, "killed by signal %d (%s)", number, strsignal(number));
-    }
-    return kvg_fail(KVG_ERR_DEVICE, "the process exited with status %d", WEXITSTATUS(c->wait_status));
+    char text[128];
+    kvg_child_describe(c->wait_status, text, sizeof text);
+    return kvg_fail(KVG_ERR_DEVICE, "%s", text);
 }
 
 /* It is gone, or about to be: waits for its end, which whoever watches this process limits. */
-static kvg_status process_ended(kvg_candidate *c, bool ended)
+static kvg_status wait_for_end(kvg_candidate *c)
 {
-    while (!ended && waitpid(c->pid, &c->wait_status, 0) < 0 && errno == EINTR) {}
-    c->pid = 0;
-    close(c->socket);
-    c->socket = -1;
+    c->wait_status = kvg_child_wait(&c->child);
     return describe_end(c);
 }
 
@@ -133,7 +106,7 @@ static bool send_call(const kvg_candidate *c)
         memcpy(CMSG_DATA(header), &c->arena.fd, sizeof(int));
     }
     ssize_t n;
-    while ((n = sendmsg(c->socket, &message, MSG_NOSIGNAL)) < 0 && errno == EINTR) {}
+    while ((n = sendmsg(c->child.channel, &message, MSG_NOSIGNAL)) < 0 && errno == EINTR) {}
     return n == (ssize_t)sizeof c->call;
 }
 
@@ -141,16 +114,18 @@ static bool send_call(const kvg_candidate *c)
  * the process itself is looked at, too. */
 static kvg_status receive_reply(kvg_candidate *c)
 {
+    const kvg_child *child = &c->child;
     for (;;) {
-        struct pollfd wanted = {.fd = c->socket, .events = POLLIN};
-        if (poll(&wanted, 1, 100) < 0 && errno != EINTR) return kvg_fail(KVG_ERR_IO, "poll: %s", strerror(errno));
-        if (!wanted.revents) {
-            if (waitpid(c->pid, &c->wait_status, WNOHANG) == c->pid) return process_ended(c, true);
+        bool ready;
+        kvg_status s = kvg_child_poll(&child, 1, 100, &ready);
+        if (s) return s;
+        if (!ready) {
+            if (kvg_child_over(&c->child, &c->wait_status)) return describe_end(c);
             continue;
         }
-        const ssize_t n = recv(c->socket, &c->reply, sizeof c->reply, 0);
+        const ssize_t n = recv(child->channel, &c->reply, sizeof c->reply, 0);
         if (n < 0 && errno == EINTR) continue;
-        if (n <= 0) return process_ended(c, false);
+        if (n <= 0) return wait_for_end(c);
         if (n == (ssize_t)sizeof c->reply && c->reply.number == c->number) return KVG_OK;
     }
 }
@@ -160,12 +135,12 @@ static kvg_status ask(kvg_candidate *c, kvg_call_kind kind)
 {
     c->call.kind = kind;
     c->call.number = ++c->number;
-    if (c->apart && c->socket < 0) return describe_end(c);
+    if (c->apart && !c->child.id) return describe_end(c);
     if (!c->apart) {
         kvg_server_answer(&c->here, &c->call, c->arena.fd, &c->reply);
         return KVG_OK;
     }
-    if (!send_call(c)) return process_ended(c, false);
+    if (!send_call(c)) return wait_for_end(c);
     kvg_status s = receive_reply(c);
     c->reply.impl[sizeof c->reply.impl - 1] = 0;
     c->reply.text[sizeof c->reply.text - 1] = 0;

@@ -1,12 +1,9 @@
 #define _DEFAULT_SOURCE
-#include <errno.h>
 #include <getopt.h>
 #include <omp.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cjson/cJSON.h>
@@ -87,19 +84,29 @@ typedef struct measurement {
     char impl[KVG_IMPL_NAME_SIZE], detail[KVG_RESULT_TEXT];
 } measurement;
 
-static void measure(const kvg_case *c, unsigned threads, const bench_options *o, int private_fd, measurement *m)
+/* What that child is to do, and the answer. */
+typedef struct measuring {
+    const kvg_case *c;
+    const bench_options *options;
+    unsigned threads;
+    measurement *out;
+} measuring;
+
+static void measure(void *context, int channel)
 {
+    const measuring *a = context;
+    measurement *m = a->out;
     kvg_candidate *candidate = NULL;
     kvg_capabilities *capabilities = NULL;
     kvg_candidate_facts facts;
     kvg_result r = {.verdict = KVG_VERDICT_ERROR};
-    omp_set_num_threads((int)threads);
-    kvg_status s = kvg_candidate_start(private_fd, &candidate);
-    if (!s) s = kvg_candidate_open(candidate, c->backend, &facts);
-    if (!s) s = kvg_capabilities_find(c->backend, NULL, &capabilities);
+    omp_set_num_threads((int)a->threads);
+    kvg_status s = kvg_candidate_start(channel, &candidate);
+    if (!s) s = kvg_candidate_open(candidate, a->c->backend, &facts);
+    if (!s) s = kvg_capabilities_find(a->c->backend, NULL, &capabilities);
     if (s) snprintf(r.detail, sizeof r.detail, "%s", kvg_error_text());
-    else if (kvg_capabilities_claim(capabilities, c, facts.sm, &r)) {
-        kvg_check_time(c, candidate, o->seconds, &r, &m->timing);
+    else if (kvg_capabilities_claim(capabilities, a->c, facts.sm, &r)) {
+        kvg_check_time(a->c, candidate, a->options->seconds, &r, &m->timing);
     }
     kvg_capabilities_close(capabilities);
     kvg_candidate_end(candidate);
@@ -112,38 +119,16 @@ static void measure(const kvg_case *c, unsigned threads, const bench_options *o,
 static kvg_status measure_apart(const kvg_case *c, unsigned threads, const bench_options *o, unsigned patience,
                                 measurement *m)
 {
-    int ends[2], wait_status = 0;
+    measuring a = {c, o, threads, m};
+    int death;
     *m = (measurement){.verdict = KVG_VERDICT_CRASH};
-    if (pipe(ends) != 0) return kvg_fail(KVG_ERR_IO, "cannot make a pipe");
-    const pid_t pid = kvg_child_fork();
-    if (pid < 0) {
-        close(ends[0]);
-        close(ends[1]);
-        return kvg_fail(KVG_ERR_IO, "cannot start a process");
-    }
-    if (pid == 0) {
-        close(ends[0]);
-        signal(SIGALRM, SIG_DFL);
-        kvg_interrupt_leave();
-        alarm(patience);
-        measure(c, threads, o, ends[1], m);
-        _exit(write(ends[1], m, sizeof *m) == (ssize_t)sizeof *m ? 0 : 3);
-    }
-    close(ends[1]);
-    measurement sent; /* below PIPE_BUF: it comes whole or not at all */
-    const ssize_t n = read(ends[0], &sent, sizeof sent);
-    close(ends[0]);
-    kvg_status s = n < 0 ? kvg_interrupt_check() : KVG_OK;
-    if (s) kill(pid, SIGKILL);
-    while (waitpid(pid, &wait_status, 0) < 0 && errno == EINTR) {}
-    if (s) return s;
-    if (n == (ssize_t)sizeof sent) {
-        *m = sent;
-    } else if (WIFSIGNALED(wait_status) && WTERMSIG(wait_status) == SIGALRM) {
+    kvg_status s = kvg_child_answer(measure, &a, m, sizeof *m, patience, &death);
+    if (s || !death) return s;
+    if (kvg_child_timed_out(death)) {
         m->verdict = KVG_VERDICT_HANG;
         snprintf(m->detail, sizeof m->detail, "no result after %u s", patience);
     } else {
-        snprintf(m->detail, sizeof m->detail, "the process ended with wait status 0x%x", (unsigned)wait_status);
+        snprintf(m->detail, sizeof m->detail, "the process ended with wait status 0x%x", (unsigned)death);
     }
     return KVG_OK;
 }

@@ -4,7 +4,6 @@
 #include <string.h>
 #include <sys/utsname.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include "harness/candidate/backends.h"
 #include "harness/cli/cli.h"
@@ -76,20 +75,28 @@ static void print_resources(kvg_status asked, const kvg_gpu_device *devices, siz
     printf("\n    }\n  ]\n}\n");
 }
 
+typedef void print_function(kvg_status asked, const kvg_gpu_device *devices, size_t count);
+
+static int ask_driver(void *context, int channel)
+{
+    print_function *const *print = context;
+    kvg_gpu_device devices[MAX_DEVICES];
+    size_t count = 0;
+    (void)channel;
+    const kvg_status s = kvg_gpu_devices(devices, MAX_DEVICES, &count);
+    (*print)(s, devices, s ? 0 : count);
+    return !ferror(stdout) && fflush(stdout) == 0 ? KVG_EXIT_PASS : KVG_EXIT_ENVIRONMENT;
+}
+
 /* CUDA is opened in a child: this process stays free of it, and a driver that crashes costs one line. Its exit
  * code: KVG_EXIT_PASS, KVG_EXIT_ENVIRONMENT if it could not write; anything else is a crash. */
-static int with_gpus(void (*print)(kvg_status asked, const kvg_gpu_device *devices, size_t count))
+static int with_gpus(print_function *print)
 {
-    const pid_t pid = kvg_child_fork();
-    if (pid == 0) {
-        kvg_gpu_device devices[MAX_DEVICES];
-        size_t count = 0;
-        const kvg_status s = kvg_gpu_devices(devices, MAX_DEVICES, &count);
-        print(s, devices, s ? 0 : count);
-        _exit(!ferror(stdout) && fflush(stdout) == 0 ? KVG_EXIT_PASS : KVG_EXIT_ENVIRONMENT);
-    }
-    int status = 0;
-    return pid > 0 && waitpid(pid, &status, 0) == pid && WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+    const kvg_child_job job = {.work = ask_driver, .context = &print};
+    kvg_child child;
+    if (kvg_child_start(&job, &child)) return -1;
+    const int status = kvg_child_wait(&child);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
 static void print_gpus(void)

@@ -81,8 +81,8 @@ static void print_head(const kvg_model *m, const memory_options *o)
 
 static kvg_status print_format(const kvg_model *m, const memory_options *o, const kvg_format_info *format)
 {
-    const double f16 = (double)kvg_memory_token_bytes(m, KVG_FORMAT_F16);
-    const double e4m3 = (double)kvg_memory_token_bytes(m, KVG_FORMAT_E4M3);
+    const double f16 = (double)kvg_memory_token_bytes(m, kvg_format_of_codes(KVG_CODES_F16));
+    const double e4m3 = (double)kvg_memory_token_bytes(m, kvg_format_of_codes(KVG_CODES_E4M3));
     const uint64_t token = kvg_memory_token_bytes(m, format->format);
     kvg_memory_use use[1 + MAX_CONTEXTS];
     kvg_status s = measure(m, o, format->format, o->plan.block_tokens, &use[0]);
@@ -132,9 +132,9 @@ static kvg_status add_json_format(const kvg_model *m, const memory_options *o, k
     cJSON_AddStringToObject(item, "mode", mode_of(format, o->plan.dtype));
     cJSON_AddNumberToObject(item, "bytes_per_token", (double)token);
     cJSON_AddNumberToObject(item, "saving_against_f16",
-                            (double)kvg_memory_token_bytes(m, KVG_FORMAT_F16) / (double)token);
+                            (double)kvg_memory_token_bytes(m, kvg_format_of_codes(KVG_CODES_F16)) / (double)token);
     cJSON_AddNumberToObject(item, "saving_against_e4m3",
-                            (double)kvg_memory_token_bytes(m, KVG_FORMAT_E4M3) / (double)token);
+                            (double)kvg_memory_token_bytes(m, kvg_format_of_codes(KVG_CODES_E4M3)) / (double)token);
     cJSON *contexts = cJSON_AddArrayToObject(item, "contexts");
     for (size_t c = 0; c < o->context_count; c++) {
         kvg_memory_use use;

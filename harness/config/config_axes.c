@@ -291,7 +291,7 @@ void kvg_axis_defaults(kvg_problem *p)
 {
     kvg_paging *g = &p->paging;
     if (p->op == KVG_OP_MMA) { /* its tiles follow from the operands' type alone */
-        p->storage[KVG_K].format = p->dtype == KVG_DTYPE_F16 ? KVG_FORMAT_F16 : KVG_FORMAT_BF16;
+        p->storage[KVG_K].format = kvg_format_of_dtype(p->dtype == KVG_DTYPE_F16 ? KVG_DTYPE_F16 : KVG_DTYPE_BF16);
         p->storage[KVG_V].format = p->storage[KVG_K].format;
         p->kv_heads = 1;
         p->head_dim = KVG_MMA_K;

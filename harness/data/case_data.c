@@ -367,7 +367,8 @@ kvg_status kvg_case_data_values(const kvg_case_data *d, const kvg_tensor *answer
     const bool expanded = p->op == KVG_OP_EXPAND;
     kvg_problem decode = d->rows;
     decode.op = KVG_OP_DEQUANTISE;
-    if (expanded) decode.storage[KVG_K] = decode.storage[KVG_V] = (kvg_storage){KVG_FORMAT_E4M3, "canonical"};
+    const kvg_storage e4m3 = {kvg_format_of_codes(KVG_CODES_E4M3), "canonical"};
+    if (expanded) decode.storage[KVG_K] = decode.storage[KVG_V] = e4m3;
     s = expanded ? expanded_codes(d, &decode, answer, &codes) : kvg_case_data_codes(d, answer, &codes);
     if (!s) s = kvg_set_alloc(&decode, scale_only, &scales);
     for (int side = KVG_K; !s && side <= KVG_V; side++) {

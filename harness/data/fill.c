@@ -76,21 +76,25 @@ typedef struct grid {
     int span; /* elements that share a scale; 0: the tensor (or nothing) */
 } grid;
 
+static const struct {
+    grid_kind kind;
+    int top; /* 0: of integers with as many bits */
+} grids[] = {
+    [KVG_CODES_F16] = {GRID_HALF, 64},    [KVG_CODES_BF16] = {GRID_HALF, 64},
+    [KVG_CODES_E4M3] = {GRID_E4M3, 448},  [KVG_CODES_E5M2] = {GRID_E5M2, 57344},
+    [KVG_CODES_E2M1] = {GRID_E2M1, 6},    [KVG_CODES_UNSIGNED] = {GRID_UNSIGNED, 0},
+    [KVG_CODES_OFFSET] = {GRID_SIGNED, 0}, [KVG_CODES_SIGNED] = {GRID_SIGNED, 0},
+};
+
 static grid grid_of(const kvg_storage *storage)
 {
-    switch (storage->format) {
-    case KVG_FORMAT_E4M3: return (grid){GRID_E4M3, 448, 0};
-    case KVG_FORMAT_E5M2: return (grid){GRID_E5M2, 57344, 0};
-    case KVG_FORMAT_INT8: return (grid){GRID_UNSIGNED, 255, KVG_MAX_HEAD_DIM};
-    case KVG_FORMAT_INT4: return (grid){GRID_UNSIGNED, 15, KVG_MAX_HEAD_DIM};
-    case KVG_FORMAT_ROWINT4: return (grid){GRID_SIGNED, 7, KVG_MAX_HEAD_DIM};
-    case KVG_FORMAT_ROWFP4:
-        return (grid){strcmp(storage->dialect, "marlin-linear") == 0 ? GRID_LINEAR : GRID_E2M1, 6, KVG_MAX_HEAD_DIM};
-    case KVG_FORMAT_MX16: return (grid){GRID_E2M1, 6, 16};
-    case KVG_FORMAT_MXFP4: return (grid){GRID_E2M1, 6, 32};
-    case KVG_FORMAT_NVFP4: return (grid){GRID_E2M1, 6, 16};
-    default: return (grid){GRID_HALF, 64, 0};
-    }
+    const kvg_format_info *f = kvg_format_get(storage->format);
+    const uint32_t span = f->block ? f->block : f->row_param_bytes ? KVG_MAX_HEAD_DIM : 0;
+    grid g = {grids[f->codes].kind, grids[f->codes].top, (int)span};
+    if (g.kind == GRID_UNSIGNED) g.top = (1 << f->element_bits) - 1;
+    if (g.kind == GRID_SIGNED) g.top = (1 << (f->element_bits - 1)) - 1;
+    if (g.kind == GRID_E2M1 && strcmp(storage->dialect, "marlin-linear") == 0) g.kind = GRID_LINEAR;
+    return g;
 }
 
 /* A magnitude 2^e * (1 + m / 2^bits) with few bits, as the small float formats have. */
@@ -109,7 +113,7 @@ static double grid_point(source *s, grid g)
     case GRID_E4M3: return sign(s, small_float(s, 3, -6, 7));
     case GRID_E5M2: return sign(s, small_float(s, 2, -6, 7));
     case GRID_E2M1: return sign(s, e2m1[below(s, 8)]);
-    case GRID_SIGNED: return sign(s, below(s, 8));
+    case GRID_SIGNED: return sign(s, below(s, (uint32_t)g.top + 1));
     case GRID_UNSIGNED: return below(s, (uint32_t)g.top + 1);
     case GRID_LINEAR: return sign(s, below(s, 7)) / 2;
     case GRID_HALF: break;
@@ -124,7 +128,7 @@ static double grid_midpoint(source *s, grid g)
     case GRID_E5M2: return sign(s, small_float(s, 2, -6, 7) + power_of_two(-9));
     case GRID_E2M1: return sign(s, e2m1_between[below(s, 8)]);
     case GRID_UNSIGNED: return below(s, (uint32_t)g.top) + 0.5;
-    case GRID_SIGNED: return sign(s, below(s, 7) + 0.5);
+    case GRID_SIGNED: return sign(s, below(s, (uint32_t)g.top) + 0.5);
     case GRID_LINEAR: return sign(s, below(s, 6) / 2.0 + 0.25);
     case GRID_HALF: break;
     }

@@ -79,36 +79,35 @@ void kvg_query_fill_finite(kvg_case_data *d)
 
 /* What a byte may be: b & keep | set, and if the bits `hole` are all set then, b ^ flip. */
 typedef struct byte_rule {
-    uint8_t every; /* 2: the high byte of two; the low one is free */
+    uint8_t every; /* 2, 4: the highest byte of as many; the others are free */
     uint8_t keep, set, hole, flip;
 } byte_rule;
 
-static const byte_rule any_byte = {1, 0xFF, 0, 0, 0};
-static const byte_rule f16_finite = {2, 0xFF, 0, 0x7C, 0x40};
-static const byte_rule bf16_small = {2, 0x87, 0x38, 0, 0};    /* 2^-15 to 2 */
-static const byte_rule f16_parameter = {2, 0x1F, 0x20, 0, 0}; /* 2^-7 to 2 */
-static const byte_rule bf16_parameter = {2, 0x03, 0x3C, 0, 0};
-static const byte_rule e4m3_finite = {1, 0xFF, 0, 0x7F, 0x01};
-static const byte_rule e5m2_finite = {1, 0xFF, 0, 0x7C, 0x40};
-static const byte_rule e8m0_near_1 = {1, 0x0F, 0x78, 0, 0}; /* 2^-7 to 2^8 */
+static const byte_rule code_rules[] = {
+    [KVG_CODES_F16] = {2, 0xFF, 0, 0x7C, 0x40}, /* finite */
+    [KVG_CODES_BF16] = {2, 0x87, 0x38, 0, 0},   /* 2^-15 to 2 */
+    [KVG_CODES_E4M3] = {1, 0xFF, 0, 0x7F, 0x01},
+    [KVG_CODES_E5M2] = {1, 0xFF, 0, 0x7C, 0x40},
+    [KVG_CODES_E2M1] = {1, 0xFF, 0, 0, 0},
+    [KVG_CODES_UNSIGNED] = {1, 0xFF, 0, 0, 0},
+    [KVG_CODES_OFFSET] = {1, 0xFF, 0, 0, 0},
+    [KVG_CODES_SIGNED] = {1, 0xFF, 0, 0, 0},
+};
+
+/* By whether the model type is bf16. */
+static const byte_rule scale_rules[][2] = {
+    [KVG_SCALES_NONE] = {{1, 0xFF, 0, 0, 0}, {1, 0xFF, 0, 0, 0}},
+    [KVG_SCALES_E8M0] = {{1, 0x0F, 0x78, 0, 0}, {1, 0x0F, 0x78, 0, 0}}, /* 2^-7 to 2^8 */
+    [KVG_SCALES_E4M3] = {{1, 0xFF, 0, 0x7F, 0x01}, {1, 0xFF, 0, 0x7F, 0x01}},
+    [KVG_SCALES_F16] = {{2, 0x1F, 0x20, 0, 0}, {2, 0x1F, 0x20, 0, 0}}, /* 2^-7 to 2 */
+    [KVG_SCALES_F32] = {{4, 0x03, 0x3C, 0, 0}, {4, 0x03, 0x3C, 0, 0}}, /* 2^-7 to 2 */
+    [KVG_SCALES_AFFINE] = {{2, 0x1F, 0x20, 0, 0}, {2, 0x03, 0x3C, 0, 0}},
+};
 
 static const byte_rule *rule_of(const kvg_problem *p, kvg_side side, bool scales)
 {
-    const byte_rule *parameter = p->dtype == KVG_DTYPE_BF16 ? &bf16_parameter : &f16_parameter;
-    switch (p->storage[side].format) {
-    case KVG_FORMAT_F16: return &f16_finite;
-    case KVG_FORMAT_BF16: return &bf16_small;
-    case KVG_FORMAT_E4M3: return &e4m3_finite;
-    case KVG_FORMAT_E5M2: return &e5m2_finite;
-    case KVG_FORMAT_INT8:
-    case KVG_FORMAT_INT4: return scales ? parameter : &any_byte;
-    case KVG_FORMAT_ROWINT4:
-    case KVG_FORMAT_ROWFP4: return scales ? &f16_parameter : &any_byte;
-    case KVG_FORMAT_MX16:
-    case KVG_FORMAT_MXFP4: return scales ? &e8m0_near_1 : &any_byte;
-    case KVG_FORMAT_NVFP4: return scales ? &e4m3_finite : &any_byte;
-    default: return &any_byte;
-    }
+    const kvg_format_info *f = kvg_format_get(p->storage[side].format);
+    return scales ? &scale_rules[f->scales][p->dtype == KVG_DTYPE_BF16] : &code_rules[f->codes];
 }
 
 static void write_row(const kvg_case_data *d, const kvg_row_map *map, const byte_rule *rule, size_t token,

@@ -65,7 +65,7 @@ kvg_status kvg_answer_shadow(void *context, const kvg_problem *problem, const kv
     kvg_shadow *shadow = context;
     if (shadow->quantised[problem->paging.layer]) return pass_on(&shadow->next, problem, in, out);
     const kvg_op_info *op = kvg_op_get(problem->op);
-    const kvg_format format = shadow->dtype == KVG_DTYPE_F16 ? KVG_FORMAT_F16 : KVG_FORMAT_BF16;
+    const kvg_format format = kvg_format_of_dtype(shadow->dtype == KVG_DTYPE_F16 ? KVG_DTYPE_F16 : KVG_DTYPE_BF16);
     kvg_tensor in_here[KVG_MAX_TENSORS], out_here[KVG_MAX_TENSORS];
     kvg_problem p = *problem;
     p.storage[KVG_K] = p.storage[KVG_V] = (kvg_storage){format, "canonical"};

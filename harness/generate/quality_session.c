@@ -22,7 +22,7 @@ struct kvg_quality_session {
 
 kvg_storage kvg_quality_plain_storage(kvg_dtype dtype)
 {
-    return (kvg_storage){dtype == KVG_DTYPE_F16 ? KVG_FORMAT_F16 : KVG_FORMAT_BF16, "canonical"};
+    return (kvg_storage){kvg_format_of_dtype(dtype == KVG_DTYPE_F16 ? dtype : KVG_DTYPE_BF16), "canonical"};
 }
 
 kvg_status kvg_quality_session_open(kvg_quality_session **out)

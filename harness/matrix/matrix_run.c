@@ -2,7 +2,6 @@
 #include "harness/matrix/matrix_run.h"
 
 #include <errno.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -67,25 +66,33 @@ kvg_status kvg_matrix_add_answer(const kvg_engine *engine, const char *path, kvg
 
 typedef void job(const running_matrix *r, size_t party);
 
+typedef struct task {
+    const running_matrix *r;
+    job *work;
+    size_t party;
+} task;
+
+static int do_task(void *context, int channel)
+{
+    const task *t = context;
+    (void)channel;
+    dup2(STDERR_FILENO, STDOUT_FILENO); /* what an implementation prints is no part of the table */
+    t->work(t->r, t->party);
+    fflush(NULL);
+    return 0;
+}
+
 /* Runs a job in a child; *note says how the child ended, for whoever finds its work undone. */
 static kvg_status run_child(const running_matrix *r, job *work, size_t party, char *note, size_t size)
 {
-    int status;
-    const pid_t pid = kvg_child_fork();
-    if (pid < 0) return kvg_fail(KVG_ERR_IO, "cannot start a process: %s", strerror(errno));
-    if (pid == 0) {
-        dup2(STDERR_FILENO, STDOUT_FILENO); /* what an implementation prints is no part of the table */
-        static const int fatal[] = {SIGALRM, SIGTERM, SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT};
-        for (size_t i = 0; i < sizeof fatal / sizeof fatal[0]; i++) signal(fatal[i], SIG_DFL); /* not the parent's */
-        if (r->m->parties[party].backend) alarm(r->seconds);
-        work(r, party);
-        fflush(NULL);
-        _exit(0);
-    }
-    while (waitpid(pid, &status, 0) < 0) {
-        if (errno != EINTR) return kvg_fail(KVG_ERR_IO, "cannot wait for a process: %s", strerror(errno));
-    }
-    if (WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM) {
+    task t = {r, work, party};
+    const kvg_child_job life = {.work = do_task, .context = &t,
+                                .seconds = r->m->parties[party].backend ? r->seconds : 0};
+    kvg_child child;
+    kvg_status s = kvg_child_start(&life, &child);
+    if (s) return s;
+    const int status = kvg_child_wait(&child);
+    if (kvg_child_timed_out(status)) {
         snprintf(note, size, "did not end within %u s", r->seconds);
     } else if (WIFSIGNALED(status)) {
         snprintf(note, size, "crashed: %s", strsignal(WTERMSIG(status)));

@@ -392,11 +392,9 @@ static bool is_finite(const uint8_t *at, kvg_dtype dtype)
     uint32_t word = 0;
     if (dtype == KVG_DTYPE_F32) memcpy(&word, at, sizeof word);
     else memcpy(&half, at, sizeof half);
-    switch (dtype) {
-    case KVG_DTYPE_F16: return (half & 0x7C00) != 0x7C00;
-    case KVG_DTYPE_BF16: return (half & 0x7F80) != 0x7F80;
-    default: return (word & 0x7F800000) != 0x7F800000;
-    }
+    if (dtype == KVG_DTYPE_F16) return (half & 0x7C00) != 0x7C00;
+    if (dtype == KVG_DTYPE_BF16) return (half & 0x7F80) != 0x7F80;
+    return (word & 0x7F800000) != 0x7F800000;
 }
 
 static kvg_status check_numbers(const kvg_model_weights *w, kvg_weight weight, const kvg_safetensors_entry *e)

@@ -1,13 +1,10 @@
 #define _DEFAULT_SOURCE
 #include "harness/pool/pool_campaign.h"
 
-#include <errno.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include "harness/pool/pool_generate.h"
 #include "harness/support/child.h"
@@ -79,10 +76,20 @@ static kvg_status run_one(const campaign *x, size_t scenario, uint64_t number, k
     return KVG_OK;
 }
 
+/* A child of the campaign. */
+typedef struct runner {
+    const campaign *campaign;
+    unsigned job;
+} runner;
+
 /* Every jobs-th trace of every scenario. */
-static void run_share(const campaign *x, unsigned job)
+static int run_share(void *context, int channel)
 {
+    const runner *r = context;
+    const campaign *x = r->campaign;
+    const unsigned job = r->job;
     share *mine = &x->shares[job];
+    (void)channel;
     for (size_t i = 0; i < x->config->scenario_count; i++) {
         const uint64_t count = kvg_pool_trace_count(x->config, x->options, i);
         for (uint64_t n = job; n < count && !atomic_load(x->stop); n += x->options->jobs) {
@@ -93,10 +100,11 @@ static void run_share(const campaign *x, unsigned job)
             mine->failed = verdict.failed;
             if (!mine->status && !mine->failed) continue;
             atomic_store(x->stop, true);
-            return;
+            return 0;
         }
     }
     mine->finished = true;
+    return 0;
 }
 
 static kvg_status make_shares(campaign *x)
@@ -115,26 +123,16 @@ static kvg_status make_shares(campaign *x)
 /* Starts a child per job and waits for all. A child that ends badly has not finished: that is a crash at its trace. */
 static kvg_status run_children(const campaign *x)
 {
-    pid_t children[256];
+    kvg_child children[KVG_CHILDREN_MAX];
     unsigned started = 0;
     kvg_status s = KVG_OK;
-    for (; started < x->options->jobs; started++) {
-        children[started] = kvg_child_fork();
-        if (children[started] < 0) {
-            s = kvg_fail(KVG_ERR_IO, "cannot start a process");
-            atomic_store(x->stop, true);
-            break;
-        }
-        if (children[started] == 0) {
-            kvg_pool_child(0);
-            run_share(x, started);
-            _exit(0);
-        }
+    for (; !s && started < x->options->jobs; started += !s) {
+        runner r = {x, started};
+        s = kvg_child_start(&(kvg_child_job){.work = run_share, .context = &r}, &children[started]);
+        if (s) atomic_store(x->stop, true);
     }
     for (unsigned i = 0; i < started; i++) {
-        int wait_status;
-        while (waitpid(children[i], &wait_status, 0) < 0 && errno == EINTR) {}
-        if (wait_status != 0) {
+        if (kvg_child_wait(&children[i]) != 0) {
             x->shares[i].failed = true;
             x->shares[i].status = KVG_OK;
             atomic_store(x->stop, true);
@@ -268,10 +266,11 @@ static kvg_status hunt_one(hunt *h, const kvg_pool_scenario *scenario, uint64_t 
 }
 
 /* A trace of each scenario in turn, until one catches it. */
-static void hunt_all(void *data)
+static void hunt_all(void *context, int channel)
 {
-    hunt *h = data;
+    hunt *h = context;
     bool more = true;
+    (void)channel;
     for (uint64_t n = 0; more; n++) {
         more = false;
         for (size_t i = 0; i < h->config->scenario_count; i++) {
@@ -289,10 +288,10 @@ kvg_status kvg_pool_catch_defect(const kvg_pool_config *config, const kvg_pool_o
     hunt h = {.config = config, .options = options,
               .trial = {.backend = options->backend, .defect = defect, .blind = blind}};
     int death = 0;
-    kvg_status s = kvg_pool_in_child(hunt_all, &h, sizeof h, 0, &death);
+    kvg_status s = kvg_child_answer(hunt_all, &h, &h, sizeof h, 0, &death);
     if (!s && death) { /* it kills: trace by trace then */
         h.trial.apart = true;
-        hunt_all(&h);
+        hunt_all(&h, -1);
     }
     *out = h.found;
     return s ? s : h.status;

@@ -1,55 +1,10 @@
-#define _DEFAULT_SOURCE
-#include <assert.h>
-#include <errno.h>
-#include <limits.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include "harness/pool/pool_shrink.h"
 #include "harness/support/child.h"
 
 enum { PATIENCE = 20 }; /* seconds that a trace may take in a child */
-
-/* --- children --- */
-
-void kvg_pool_child(unsigned patience)
-{
-    static const int deaths[] = {SIGALRM, SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT};
-    for (size_t i = 0; i < sizeof deaths / sizeof deaths[0]; i++) signal(deaths[i], SIG_DFL);
-    alarm(patience);
-}
-
-kvg_status kvg_pool_in_child(void (*work)(void *answer), void *answer, size_t size, unsigned patience, int *death)
-{
-    int ends[2];
-    assert(size <= PIPE_BUF); /* it comes whole or not at all */
-    if (pipe(ends) != 0) return kvg_fail(KVG_ERR_IO, "cannot make a pipe");
-    const pid_t pid = kvg_child_fork();
-    if (pid < 0) {
-        close(ends[0]);
-        close(ends[1]);
-        return kvg_fail(KVG_ERR_IO, "cannot start a process");
-    }
-    if (pid == 0) {
-        close(ends[0]);
-        kvg_pool_child(patience);
-        work(answer);
-        _exit(write(ends[1], answer, size) == (ssize_t)size ? 0 : 3);
-    }
-    close(ends[1]);
-    char *sent = malloc(size);
-    const bool whole = sent && read(ends[0], sent, size) == (ssize_t)size;
-    close(ends[0]);
-    if (whole) memcpy(answer, sent, size);
-    free(sent);
-    while (waitpid(pid, death, 0) < 0 && errno == EINTR) {}
-    if (whole) *death = 0;
-    else if (*death == 0) *death = 1; /* it ended well and said nothing */
-    return KVG_OK;
-}
 
 /* --- one trial --- */
 
@@ -61,9 +16,10 @@ typedef struct answer {
     kvg_pool_verdict verdict;
 } answer;
 
-static void run_trial(void *data)
+static void run_trial(void *context, int channel)
 {
-    answer *a = data;
+    answer *a = context;
+    (void)channel;
     a->status = kvg_pool_run_trace(a->trace, a->trial->backend, a->trial->defect, a->trial->blind, &a->totals,
                                    &a->verdict);
 }
@@ -71,7 +27,7 @@ static void run_trial(void *data)
 static void judge_death(int death, kvg_pool_verdict *v, size_t op)
 {
     *v = (kvg_pool_verdict){.failed = true, .rule = KVG_RULE_CRASH, .op = op};
-    if (WIFSIGNALED(death) && WTERMSIG(death) == SIGALRM) {
+    if (kvg_child_timed_out(death)) {
         snprintf(v->text, sizeof v->text, "no end after %d seconds", PATIENCE);
     } else {
         snprintf(v->text, sizeof v->text, "the process ended with wait status 0x%x", (unsigned)death);
@@ -85,8 +41,8 @@ kvg_status kvg_pool_try(kvg_pool_trial *trial, const kvg_pool_trace *trace, kvg_
     int death = 0;
     kvg_status s = KVG_OK;
     trial->attempts++;
-    if (trial->apart) s = kvg_pool_in_child(run_trial, &a, sizeof a, PATIENCE, &death);
-    else run_trial(&a);
+    if (trial->apart) s = kvg_child_answer(run_trial, &a, &a, sizeof a, PATIENCE, &death);
+    else run_trial(&a, -1);
     if (death) judge_death(death, &a.verdict, trace->op_count);
     if (!s) s = a.status;
     if (totals) kvg_pool_totals_add(totals, &a.totals);

@@ -16,15 +16,6 @@ typedef struct kvg_pool_trial {
 kvg_status kvg_pool_try(kvg_pool_trial *trial, const kvg_pool_trace *trace, kvg_pool_totals *totals,
                         kvg_pool_verdict *verdict) KVG_CHECKED;
 
-/* What a child process does first: it dies of what kills it, whatever its parent made of signals, and after `patience`
- * seconds (0: no limit). */
-void kvg_pool_child(unsigned patience);
-
-/* Lets a child process do `work` on `answer` (at most PIPE_BUF bytes, no pointers to what the child makes) and brings
- * it back. *death: 0, or the wait status of a child that ended without an answer, which is then as it was. */
-kvg_status kvg_pool_in_child(void (*work)(void *answer), void *answer, size_t size, unsigned patience,
-                             int *death) KVG_CHECKED;
-
 /* Runs the trace once without and then once for every place where something can fail: each allocation, each growth,
  * each call of a pool or of the index, during each operation and while the pools are made. Stops at the first that
  * breaks a rule: the verdict says which, and the trace carries the fault. */

@@ -1,15 +1,12 @@
 /* gnuplot as a child process, and its SVG made fit to stand in a page. */
 #define _POSIX_C_SOURCE 200809L
 #include <errno.h>
-#include <spawn.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include "harness/report/report_data.h"
-
-extern char **environ;
+#include "harness/support/child.h"
 
 kvg_report_label_text kvg_report_label(const char *text, size_t length)
 {
@@ -24,21 +21,10 @@ static kvg_status run_gnuplot(FILE *script, FILE *picture, FILE *messages)
 {
     char name[] = "gnuplot", no_settings[] = "-d";
     char *const argv[] = {name, no_settings, NULL};
-    posix_spawn_file_actions_t actions;
-    int error = posix_spawn_file_actions_init(&actions);
-    if (error) return kvg_fail(KVG_ERR_IO, "gnuplot cannot be started");
-    pid_t child = 0;
-    const int from[] = {fileno(script), fileno(picture), fileno(messages)};
-    for (int fd = 0; fd < 3 && !error; fd++) error = posix_spawn_file_actions_adddup2(&actions, from[fd], fd);
-    if (!error) error = posix_spawnp(&child, name, &actions, NULL, argv, environ);
-    posix_spawn_file_actions_destroy(&actions);
-    if (error) return kvg_fail(KVG_ERR_IO, error == ENOENT ? "gnuplot is not installed" : "gnuplot cannot be started");
+    FILE *const streams[] = {script, picture, messages};
     int status = 0;
-    pid_t ended;
-    do ended = waitpid(child, &status, 0);
-    while (ended < 0 && errno == EINTR);
-    if (ended < 0) return kvg_fail(KVG_ERR_IO, "gnuplot was lost: %s", strerror(errno));
-    if (WIFEXITED(status) && WEXITSTATUS(status) == 127) return kvg_fail(KVG_ERR_IO, "gnuplot is not installed");
+    kvg_status s = kvg_child_program(argv, streams, &status);
+    if (s) return s;
     if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return KVG_OK;
     char said[300] = "";
     rewind(messages);

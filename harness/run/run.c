@@ -1,17 +1,14 @@
-#define _DEFAULT_SOURCE /* strsignal */
+#define _POSIX_C_SOURCE 200809L
 #include "harness/run/run.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "harness/report/result_line.h"
@@ -72,8 +69,7 @@ static kvg_status open_results(const char *folder, result_file *f)
 
 /* A child and its share: positions `first`, `first + stride`, ... of the selection. */
 typedef struct worker {
-    pid_t pid;          /* 0: not running */
-    int fd;             /* read end of its pipe; -1 once the child has closed it */
+    kvg_child child;    /* its channel is closed once the child has closed it */
     size_t position;    /* of the case it runs or will run next */
     bool in_case;       /* it announced that case */
     bool probing;       /* it asks the case's device whether it answers */
@@ -107,39 +103,30 @@ static const kvg_case *current_case(const run_state *state, const worker *w)
     return &state->config->cases[state->selection[w->position]];
 }
 
-static void close_pipe(worker *w)
+/* What a new child has to know. */
+typedef struct birth {
+    run_state *state;
+    worker *w;
+} birth;
+
+static int be_child(void *context, int channel)
 {
-    if (w->fd >= 0) close(w->fd);
-    w->fd = -1;
+    const birth *b = context;
+    run_state *state = b->state;
+    for (uint32_t i = 0; i < state->options->jobs; i++) kvg_child_close(&state->workers[i].child);
+    close(state->file.fd);
+    return kvg_run_child(&(kvg_run_share){
+        .config = state->config, .options = state->options, .selection = state->selection, .count = state->count,
+        .position = b->w->position, .fd = channel,
+        .suspect = b->w->suspect && strcmp(b->w->suspect, current_case(state, b->w)->backend) == 0});
 }
 
 static kvg_status start_worker(run_state *state, worker *w)
 {
-    int ends[2];
-    if (pipe(ends) != 0) return kvg_fail(KVG_ERR_IO, "cannot make a pipe: %s", strerror(errno));
-    fcntl(ends[0], F_SETFD, FD_CLOEXEC);
-    fcntl(ends[1], F_SETFD, FD_CLOEXEC);
-    const pid_t pid = kvg_child_fork();
-    if (pid < 0) {
-        close(ends[0]);
-        close(ends[1]);
-        return kvg_fail(KVG_ERR_IO, "cannot start a process: %s", strerror(errno));
-    }
-    if (pid == 0) {
-        close(ends[0]);
-        for (uint32_t i = 0; i < state->options->jobs; i++) {
-            if (state->workers[i].pid) close_pipe(&state->workers[i]);
-        }
-        close(state->file.fd);
-        kvg_run_child(&(kvg_run_share){
-            .config = state->config, .options = state->options, .selection = state->selection, .count = state->count,
-            .position = w->position, .fd = ends[1],
-            .suspect = w->suspect && strcmp(w->suspect, current_case(state, w)->backend) == 0});
-    }
-    setpgid(pid, pid); /* whoever of the two is first */
-    close(ends[1]);
-    w->pid = pid;
-    w->fd = ends[0];
+    birth b = {state, w};
+    const kvg_child_job job = {.work = be_child, .context = &b, .channel = KVG_CHANNEL_PIPE, .group = true};
+    kvg_status s = kvg_child_start(&job, &w->child);
+    if (s) return s;
     w->in_case = w->probing = w->leaving = false;
     w->opening = true;
     w->length = 0;
@@ -259,7 +246,7 @@ static kvg_status read_worker(run_state *state, worker *w, bool *closed)
         w->text = grown;
         w->capacity += 65536;
     }
-    const ssize_t n = read(w->fd, w->text + w->length, w->capacity - w->length - 1);
+    const ssize_t n = read(w->child.channel, w->text + w->length, w->capacity - w->length - 1);
     if (n < 0 && errno == EINTR) return KVG_OK;
     *closed = n <= 0;
     if (*closed) return KVG_OK;
@@ -275,15 +262,6 @@ static kvg_status read_worker(run_state *state, worker *w, bool *closed)
     w->length -= (size_t)(line - w->text);
     memmove(w->text, line, w->length);
     return s;
-}
-
-static void describe_end(int wait_status, char *out, size_t size)
-{
-    if (WIFSIGNALED(wait_status)) {
-        snprintf(out, size, "killed by signal %d (%s)", WTERMSIG(wait_status), strsignal(WTERMSIG(wait_status)));
-    } else {
-        snprintf(out, size, "the process exited with status %d", WEXITSTATUS(wait_status));
-    }
 }
 
 /* Blames the case that the child had announced. */
@@ -306,8 +284,7 @@ static kvg_status child_ended(run_state *state, worker *w, int wait_status, cons
 {
     char detail[160];
     kvg_status s = KVG_OK;
-    w->pid = 0;
-    describe_end(wait_status, detail, sizeof detail);
+    kvg_child_describe(wait_status, detail, sizeof detail);
     if (stop_signal) return KVG_OK;
     if (w->leaving) {
         /* its result is there */
@@ -321,48 +298,25 @@ static kvg_status child_ended(run_state *state, worker *w, int wait_status, cons
     return s;
 }
 
-/* The child is over: then so are the processes that its candidate left behind. */
-static bool is_over(const worker *w, int *wait_status)
-{
-    siginfo_t info = {0};
-    if (waitid(P_PID, (id_t)w->pid, &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid != w->pid) return false;
-    kill(-w->pid, SIGKILL);
-    return waitpid(w->pid, wait_status, 0) == w->pid;
-}
-
-/* A dead driver may hold a process that nothing kills: after half a minute it is left behind. */
-static int kill_worker(worker *w)
-{
-    int wait_status = SIGKILL;
-    kill(-w->pid, SIGKILL); /* the judge, its candidate and what that started */
-    kill(w->pid, SIGKILL);
-    close_pipe(w);
-    for (const double start = kvg_clock_seconds(); kvg_clock_seconds() - start < 30;) {
-        if (is_over(w, &wait_status)) break;
-        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
-    }
-    return wait_status;
-}
-
 /* Kills a child that is over its budget, and takes note of one that ended. A child that closed its pipe may live on, so
  * it is never waited for without a deadline. */
 static kvg_status watch_worker(run_state *state, worker *w)
 {
     int wait_status = 0;
-    if (w->fd < 0 && is_over(w, &wait_status)) return child_ended(state, w, wait_status, NULL);
-    if (!w->in_case && !w->leaving && w->fd >= 0) return KVG_OK;
+    const bool silent = w->child.channel < 0;
+    if (silent && kvg_child_over(&w->child, &wait_status)) return child_ended(state, w, wait_status, NULL);
+    if (!w->in_case && !w->leaving && !silent) return KVG_OK;
     if (kvg_clock_seconds() - w->since <= state->config->hang_seconds) return KVG_OK;
     char detail[96];
     snprintf(detail, sizeof detail, "no result after %g s: killed", state->config->hang_seconds);
-    return child_ended(state, w, kill_worker(w), detail);
+    return child_ended(state, w, kvg_child_kill(&w->child), detail);
 }
 
 static void stop_workers(run_state *state)
 {
     for (uint32_t i = 0; i < state->options->jobs; i++) {
-        worker *w = &state->workers[i];
-        if (w->pid) kill_worker(w);
-        free(w->text);
+        kvg_child_kill(&state->workers[i].child);
+        free(state->workers[i].text);
     }
 }
 
@@ -381,25 +335,25 @@ static void show_progress(const run_state *state, const worker *w)
 /* Waits for news of any child, at most 50 ms, and handles it. */
 static kvg_status step(run_state *state, size_t *alive)
 {
-    struct pollfd polls[KVG_MAX_JOBS];
+    const kvg_child *children[KVG_MAX_JOBS];
     worker *polled[KVG_MAX_JOBS];
-    nfds_t n = 0;
+    bool ready[KVG_MAX_JOBS];
+    size_t n = 0;
     for (uint32_t i = 0; i < state->options->jobs; i++) {
-        if (!state->workers[i].pid) continue;
-        polls[n] = (struct pollfd){.fd = state->workers[i].fd, .events = POLLIN};
+        if (!state->workers[i].child.id) continue;
+        children[n] = &state->workers[i].child;
         polled[n++] = &state->workers[i];
     }
     *alive = n;
     if (n == 0) return KVG_OK;
-    if (poll(polls, n, 50) < 0) return errno == EINTR ? KVG_OK : kvg_fail(KVG_ERR_IO, "poll: %s", strerror(errno));
-    kvg_status s = KVG_OK;
-    for (nfds_t i = 0; !s && i < n; i++) {
+    kvg_status s = kvg_child_poll(children, n, 50, ready);
+    for (size_t i = 0; !s && i < n; i++) {
         worker *w = polled[i];
         bool closed = false;
-        if (polls[i].revents) s = read_worker(state, w, &closed);
-        if (closed) close_pipe(w);
+        if (ready[i]) s = read_worker(state, w, &closed);
+        if (closed) kvg_child_close(&w->child);
         if (!s) s = watch_worker(state, w);
-        if (polls[i].revents) show_progress(state, w);
+        if (ready[i]) show_progress(state, w);
     }
     return s;
 }
@@ -408,6 +362,7 @@ static kvg_status run_all(run_state *state)
 {
     kvg_status s = KVG_OK;
     size_t alive = 1;
+    for (uint32_t i = 0; i < state->options->jobs; i++) state->workers[i].child = KVG_NO_CHILD;
     for (uint32_t i = 0; !s && i < state->options->jobs; i++) {
         state->workers[i].position = i;
         if (i < state->count) s = start_worker(state, &state->workers[i]);

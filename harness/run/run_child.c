@@ -1,11 +1,9 @@
 #define _DEFAULT_SOURCE
 #include "harness/run/run_child.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <omp.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,6 +14,7 @@
 #include "harness/judge/judge.h"
 #include "harness/report/result_line.h"
 #include "harness/run/capabilities.h"
+#include "harness/support/child.h"
 #include "harness/support/clock.h"
 
 static void send_text(int fd, kvg_run_message kind, const char *text)
@@ -24,11 +23,7 @@ static void send_text(int fd, kvg_run_message kind, const char *text)
     char *message = malloc(length + 3);
     if (!message) _exit(3);
     snprintf(message, length + 3, "%c%s\n", (char)kind, text);
-    for (size_t done = 0; done < length + 2;) {
-        const ssize_t n = write(fd, message + done, length + 2 - done);
-        if (n < 0 && errno != EINTR) _exit(3); /* the parent is gone */
-        if (n > 0) done += (size_t)n;
-    }
+    if (!kvg_child_send(fd, message, length + 2)) _exit(3); /* the parent is gone */
     free(message);
 }
 
@@ -143,18 +138,14 @@ static const kvg_case *case_at(const kvg_run_share *share, size_t position)
     return &share->config->cases[share->selection[position]];
 }
 
-_Noreturn void kvg_run_child(const kvg_run_share *share)
+int kvg_run_child(const kvg_run_share *share)
 {
-    setpgid(0, 0); /* with all that the candidate may start: they are killed together */
-    signal(SIGINT, SIG_IGN); /* Ctrl-C is the parent's to handle */
-    static const int fatal[] = {SIGTERM, SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT};
-    for (size_t i = 0; i < sizeof fatal / sizeof fatal[0]; i++) signal(fatal[i], SIG_DFL); /* the parent's may differ */
     redirect_output(share->options->out_folder);
     const long cores = sysconf(_SC_NPROCESSORS_ONLN);
     const int threads = (int)(cores / (long)share->options->jobs);
     omp_set_num_threads(threads < 1 ? 1 : threads);
     session a = {.suspect = share->suspect};
-    if (kvg_candidate_start(share->fd, &a.candidate)) _exit(3);
+    if (kvg_candidate_start(share->fd, &a.candidate)) return 3;
     size_t position = share->position;
     const char *backend = case_at(share, position)->backend;
     bool fit = true;
@@ -166,5 +157,5 @@ _Noreturn void kvg_run_child(const kvg_run_share *share)
     kvg_quality_session_close(a.quality);
     close(share->fd); /* from here on the parent waits for the end, but not for ever */
     const int left = kvg_candidate_end(a.candidate);
-    _exit(WIFSIGNALED(left) ? 128 + WTERMSIG(left) : WEXITSTATUS(left));
+    return WIFSIGNALED(left) ? 128 + WTERMSIG(left) : WEXITSTATUS(left);
 }

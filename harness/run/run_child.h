@@ -26,8 +26,8 @@ typedef struct kvg_run_share {
     int fd;      /* write end of the pipe */
 } kvg_run_share;
 
-/* The life of the child: it starts the candidate's process before it computes anything, and never opens a library
- * itself. */
-_Noreturn void kvg_run_child(const kvg_run_share *share);
+/* The life of the child, and its exit status: it starts the candidate's process before it computes anything, and never
+ * opens a library itself. */
+int kvg_run_child(const kvg_run_share *share);
 
 #endif

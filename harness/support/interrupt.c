@@ -33,9 +33,3 @@ void kvg_interrupt_end(void)
     signal(SIGINT, SIG_IGN);
     signal(SIGTERM, SIG_IGN);
 }
-
-void kvg_interrupt_leave(void)
-{
-    signal(SIGINT, SIG_IGN);
-    signal(SIGTERM, SIG_DFL);
-}

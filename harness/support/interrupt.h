@@ -18,7 +18,4 @@ kvg_status kvg_interrupt_check(void) KVG_CHECKED;
 /* From here on they are ignored: the files are being written. */
 void kvg_interrupt_end(void);
 
-/* In a child: Ctrl-C is the parent's to handle, SIGTERM ends the child. */
-void kvg_interrupt_leave(void);
-
 #endif

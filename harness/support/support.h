@@ -1,6 +1,7 @@
 /* Room support: what the other rooms of the harness stand on. It knows no format, no case and no command.
  *
- *   child, apart           Child processes: one, or a list of items that are each done in one.
+ *   child                  Child processes: all that starts, reads, limits, waits for and kills them.
+ *   apart                  A list of items that are each done in a child.
  *   interrupt              Ctrl-C and SIGTERM are noted, so that a command can keep what it has.
  *   guard, tensor_set      Tensors lie between canary bytes and unmapped pages, which show a stray write.
  *   whole_file, used_files A file appears whole or not at all. No file is written that a command also reads.

@@ -26,8 +26,8 @@ static bool any_rows(const kvg_problem *p, kvg_side side) { return any(p, side) 
 static bool four_bit(const kvg_problem *p, kvg_side side) { return format_of(p, side)->element_bits == 4; }
 static bool scaled(const kvg_problem *p, kvg_side side) { return format_of(p, side)->tensor_scale; }
 static bool scaled_v(const kvg_problem *p, kvg_side side) { return side == KVG_V && scaled(p, side); }
-static bool nvfp4(const kvg_problem *p, kvg_side side) { return p->storage[side].format == KVG_FORMAT_NVFP4; }
-static bool e4m3(const kvg_problem *p, kvg_side side) { return p->storage[side].format == KVG_FORMAT_E4M3; }
+static bool e4m3_scales(const kvg_problem *p, kvg_side side) { return format_of(p, side)->scales == KVG_SCALES_E4M3; }
+static bool mx_scales(const kvg_problem *p, kvg_side side) { return format_of(p, side)->scales == KVG_SCALES_E8M0; }
 static bool wide_values(const kvg_problem *p, kvg_side side) { return any(p, side) && p->dtype != KVG_DTYPE_BF16; }
 
 static bool has_scales(const kvg_problem *p, kvg_side side)
@@ -45,9 +45,9 @@ static bool same_scaled(const kvg_problem *p, kvg_side side)
     return scaled(p, side) && scaled(p, (kvg_side)(1 - side));
 }
 
-static bool mx_scales(const kvg_problem *p, kvg_side side)
+static bool scaled_e4m3(const kvg_problem *p, kvg_side side)
 {
-    return p->storage[side].format == KVG_FORMAT_MX16 || p->storage[side].format == KVG_FORMAT_MXFP4;
+    return scaled(p, side) && format_of(p, side)->codes == KVG_CODES_E4M3;
 }
 
 /* Defects of a paged layout as a whole are changes of "K's side", so that they are made once. */
@@ -147,29 +147,30 @@ static bool joined_scales(const kvg_problem *p, kvg_side side)
 /* Not for formats whose parameters are two numbers of the model type. */
 static bool expands_16_bit(const kvg_problem *p, kvg_side side)
 {
-    return expands(p, side) && format_of(p, KVG_K)->row_param_bytes != 4 && format_of(p, KVG_V)->row_param_bytes != 4;
+    return expands(p, side) && format_of(p, KVG_K)->scales != KVG_SCALES_AFFINE &&
+           format_of(p, KVG_V)->scales != KVG_SCALES_AFFINE;
 }
 
 /* --- changes of the problem --- */
 
 static void same(kvg_problem *p, kvg_side side) { (void)p, (void)side; }
 static void use_canonical(kvg_problem *p, kvg_side side) { p->storage[side].dialect = "canonical"; }
-static void use_seed(kvg_problem *p, kvg_side side) { p->storage[side].dialect = "seed"; }
+static void use_unrounded(kvg_problem *p, kvg_side side) { p->storage[side].dialect = KVG_ROWS_UNROUNDED; }
 static void use_f32(kvg_problem *p, kvg_side side) { (void)side, p->dtype = KVG_DTYPE_F32; }
 static void flip_swizzle(kvg_problem *p, kvg_side side) { (void)side, p->paging.v_scale_swizzle ^= true; }
 static void use_contiguous(kvg_problem *p, kvg_side side) { (void)side, p->layout = KVG_LAYOUT_CONTIGUOUS; }
 static void drop_bias(kvg_problem *p, kvg_side side) { (void)side, p->bias = false; }
 static void drop_rope(kvg_problem *p, kvg_side side) { (void)side, p->rope.dims = 0; }
 
-/* Of mxfp4; kvg_rows_floor does it for mx16. */
+/* Where a dialect has that rule; kvg_rows_floor does it for other formats. */
 static void use_floor(kvg_problem *p, kvg_side side)
 {
-    if (p->storage[side].format == KVG_FORMAT_MXFP4) p->storage[side].dialect = "ocp";
+    if (kvg_rows_has_dialect(p, side, KVG_ROWS_FLOOR)) p->storage[side].dialect = KVG_ROWS_FLOOR;
 }
 
 static void use_e4m3(kvg_problem *p, kvg_side side)
 {
-    p->storage[side] = (kvg_storage){KVG_FORMAT_E4M3, "canonical"};
+    p->storage[side] = (kvg_storage){kvg_format_of_codes(KVG_CODES_E4M3), "canonical"};
 }
 
 static void use_twin(kvg_problem *p, kvg_side side)

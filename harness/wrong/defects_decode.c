@@ -90,7 +90,7 @@ bool kvg_decode_latent_scale(const kvg_problem *p, kvg_side side)
 static bool has_factor(const kvg_problem *p, kvg_side of)
 {
     const kvg_format_info *f = kvg_format_get(p->storage[stored_side(p, of)].format);
-    return f->tensor_scale || f->row_param_bytes == 2;
+    return f->tensor_scale || (f->row_param_bytes && f->scales != KVG_SCALES_AFFINE);
 }
 
 bool kvg_decode_k_factor(const kvg_problem *p, kvg_side side)

@@ -12,7 +12,8 @@ static uint32_t lanes_of(uint32_t dims)
 
 bool kvg_lanes_apply(const kvg_problem *p, kvg_side side)
 {
-    return p->op == KVG_OP_QUANTISE && kvg_format_get(p->storage[side].format)->row_param_bytes == 4 &&
+    const kvg_format_info *f = kvg_format_get(p->storage[side].format);
+    return p->op == KVG_OP_QUANTISE && f->scales == KVG_SCALES_AFFINE && f->row_param_bytes &&
            lanes_of(p->head_dim) > p->head_dim && lanes_of(p->head_dim) <= KVG_MAX_HEAD_DIM;
 }
 

@@ -8,63 +8,99 @@
 
 /* --- which problems --- */
 
-static bool is_format(const kvg_problem *p, kvg_side side, kvg_format format)
+static const kvg_format_info *format_of(const kvg_problem *p, kvg_side side)
 {
-    return p->storage[side].format == format;
+    return kvg_format_get(p->storage[side].format);
 }
 
-static bool writes(const kvg_problem *p, kvg_side side, kvg_format format)
+static bool writes(const kvg_problem *p)
 {
-    return (p->op == KVG_OP_QUANTISE || p->op == KVG_OP_APPEND) && is_format(p, side, format);
+    return p->op == KVG_OP_QUANTISE || p->op == KVG_OP_APPEND;
 }
 
 /* What is stored is the input itself, so that its codes follow from it. */
-static bool writes_input(const kvg_problem *p, kvg_side side, kvg_format format)
+static bool writes_input(const kvg_problem *p, kvg_side side)
 {
     const bool prepared = p->op == KVG_OP_APPEND && (p->bias || (p->rope.dims && side == KVG_K));
-    return writes(p, side, format) && !prepared;
+    return writes(p) && !prepared;
 }
 
-static bool has_dialect(const kvg_problem *p, kvg_side side, const char *name)
+static bool decodes(const kvg_problem *p)
 {
-    return strcmp(p->storage[side].dialect, name) == 0;
+    return p->op == KVG_OP_DEQUANTISE || kvg_op_reads_sequences(p->op);
 }
 
-static bool decodes(const kvg_problem *p, kvg_side side, kvg_format format)
+static bool is_canonical(const kvg_problem *p, kvg_side side)
 {
-    return (p->op == KVG_OP_DEQUANTISE || kvg_op_reads_sequences(p->op)) && is_format(p, side, format);
+    return strcmp(p->storage[side].dialect, "canonical") == 0;
 }
 
-bool kvg_rows_writes_mxfp4(const kvg_problem *p, kvg_side side) { return writes(p, side, KVG_FORMAT_MXFP4); }
-bool kvg_rows_writes_nvfp4(const kvg_problem *p, kvg_side side) { return writes(p, side, KVG_FORMAT_NVFP4); }
-bool kvg_rows_writes_e5m2(const kvg_problem *p, kvg_side side) { return writes(p, side, KVG_FORMAT_E5M2); }
-bool kvg_rows_reads_nvfp4(const kvg_problem *p, kvg_side side) { return decodes(p, side, KVG_FORMAT_NVFP4); }
-bool kvg_rows_reads_rowint4(const kvg_problem *p, kvg_side side) { return decodes(p, side, KVG_FORMAT_ROWINT4); }
-
-bool kvg_rows_floors(const kvg_problem *p, kvg_side side)
+bool kvg_rows_has_dialect(const kvg_problem *p, kvg_side side, const char *name)
 {
-    return writes(p, side, KVG_FORMAT_MXFP4) || writes_input(p, side, KVG_FORMAT_MX16);
+    const kvg_format format = p->storage[side].format;
+    for (size_t i = 0; i < kvg_reference_dialect_count(format); i++) {
+        if (strcmp(kvg_reference_dialect(format, i)->name, name) == 0) return true;
+    }
+    return false;
 }
 
-bool kvg_rows_ceils(const kvg_problem *p, kvg_side side)
+bool kvg_rows_writes_unrounded(const kvg_problem *p, kvg_side side)
 {
-    return writes(p, side, KVG_FORMAT_MXFP4) && !has_dialect(p, side, "canonical");
+    return writes(p) && kvg_rows_has_dialect(p, side, KVG_ROWS_UNROUNDED);
 }
 
-bool kvg_rows_encodes_nvfp4(const kvg_problem *p, kvg_side side)
+/* Codes beside the tensor's scale and no other. */
+static bool is_plain(const kvg_problem *p, kvg_side side, kvg_codes codes)
 {
-    return writes_input(p, side, KVG_FORMAT_NVFP4);
+    const kvg_format_info *f = format_of(p, side);
+    return f->codes == codes && f->scales == KVG_SCALES_NONE;
+}
+
+bool kvg_rows_writes_e5m2(const kvg_problem *p, kvg_side side)
+{
+    return writes(p) && is_plain(p, side, KVG_CODES_E5M2);
 }
 
 bool kvg_rows_encodes_e4m3(const kvg_problem *p, kvg_side side)
 {
-    return writes_input(p, side, KVG_FORMAT_E4M3) && has_dialect(p, side, "canonical");
+    return writes_input(p, side) && is_plain(p, side, KVG_CODES_E4M3) && is_canonical(p, side);
+}
+
+static bool has_e4m3_scales(const kvg_problem *p, kvg_side side)
+{
+    return format_of(p, side)->scales == KVG_SCALES_E4M3 && format_of(p, side)->tensor_scale;
+}
+
+bool kvg_rows_reads_e4m3_scales(const kvg_problem *p, kvg_side side)
+{
+    return decodes(p) && has_e4m3_scales(p, side);
+}
+
+bool kvg_rows_encodes_blocks(const kvg_problem *p, kvg_side side)
+{
+    return writes_input(p, side) && has_e4m3_scales(p, side) && format_of(p, side)->codes == KVG_CODES_E2M1;
+}
+
+bool kvg_rows_reads_offsets(const kvg_problem *p, kvg_side side)
+{
+    return decodes(p) && format_of(p, side)->codes == KVG_CODES_OFFSET && format_of(p, side)->element_bits == 4;
+}
+
+bool kvg_rows_floors(const kvg_problem *p, kvg_side side)
+{
+    const bool borrows = kvg_rows_has_dialect(p, side, KVG_ROWS_FLOOR);
+    return format_of(p, side)->scales == KVG_SCALES_E8M0 && (borrows ? writes(p) : writes_input(p, side));
+}
+
+bool kvg_rows_ceils(const kvg_problem *p, kvg_side side)
+{
+    return kvg_rows_floors(p, side) && kvg_rows_has_dialect(p, side, KVG_ROWS_FLOOR) && !is_canonical(p, side);
 }
 
 bool kvg_rows_encodes_symmetric(const kvg_problem *p, kvg_side side)
 {
-    const bool either = writes_input(p, side, KVG_FORMAT_ROWINT4) || writes_input(p, side, KVG_FORMAT_ROWFP4);
-    return either && has_dialect(p, side, "canonical");
+    const kvg_format_info *f = format_of(p, side);
+    return writes_input(p, side) && f->row_param_bytes && f->scales != KVG_SCALES_AFFINE && is_canonical(p, side);
 }
 
 /* --- bytes --- */
@@ -89,7 +125,7 @@ void kvg_rows_roll(const kvg_defect_site *s)
 
 static size_t scale_bytes(const kvg_defect_site *s)
 {
-    const kvg_format_info *f = kvg_format_get(s->problem->storage[s->side].format);
+    const kvg_format_info *f = format_of(s->problem, s->side);
     return f->block ? f->block_scale_bytes : f->row_param_bytes;
 }
 
@@ -182,11 +218,16 @@ void kvg_rows_borrow(const kvg_defect_site *s)
 void kvg_rows_scales_one(const kvg_defect_site *s)
 {
     static const float neutral[2] = {1, 0};
-    const kvg_format_info *f = kvg_format_get(s->problem->storage[s->side].format);
     const size_t size = scale_bytes(s);
-    uint8_t bytes[4] = {f->format == KVG_FORMAT_NVFP4 ? 0x38 : 0x7F}; /* E4M3, E8M0 */
-    if (f->row_param_bytes)
-        kvg_reference_store(f->row_param_bytes == 2 ? KVG_DTYPE_F16 : s->problem->dtype, neutral, size / 2, bytes);
+    uint8_t bytes[4] = {0};
+    switch (format_of(s->problem, s->side)->scales) {
+    case KVG_SCALES_NONE: return;
+    case KVG_SCALES_E8M0: bytes[0] = 0x7F; break;
+    case KVG_SCALES_E4M3: bytes[0] = 0x38; break;
+    case KVG_SCALES_F16: kvg_reference_store(KVG_DTYPE_F16, neutral, 1, bytes); break;
+    case KVG_SCALES_F32: kvg_reference_store(KVG_DTYPE_F32, neutral, 1, bytes); break;
+    case KVG_SCALES_AFFINE: kvg_reference_store(s->problem->dtype, neutral, 2, bytes); break;
+    }
     for (size_t i = 0; i < s->tensor->bytes; i++) ((uint8_t *)s->tensor->data)[i] = bytes[i % size];
 }
 
@@ -260,7 +301,7 @@ static void clip(float *x, uint32_t n, float limit)
 /* A block whose amax is 1.5 2^k at most has the exponent of the floor rule, and what was above it saturates. */
 static void clip_blocks(const kvg_defect_site *s, float *x)
 {
-    const uint32_t block = kvg_format_get(s->problem->storage[s->side].format)->block;
+    const uint32_t block = format_of(s->problem, s->side)->block;
     for (uint32_t i = 0; i < s->problem->head_dim; i += block) {
         int k;
         const float amax = largest(x + i, block);
@@ -272,7 +313,7 @@ static void clip_blocks(const kvg_defect_site *s, float *x)
 
 void kvg_rows_floor(const kvg_defect_site *s)
 {
-    if (is_format(s->problem, s->side, KVG_FORMAT_MX16)) change_rows(s, clip_blocks);
+    if (!kvg_rows_has_dialect(s->problem, s->side, KVG_ROWS_FLOOR)) change_rows(s, clip_blocks);
 }
 
 static void clip_half(const kvg_defect_site *s, float *x)
@@ -314,19 +355,19 @@ static unsigned e2m1(float v)
     return (unsigned)code | (signbit(v) ? 8u : 0u);
 }
 
-/* The codes of nvfp4 from x and the scale byte of its block. */
+/* Codes of E2M1 from x and the scale byte of its block. */
 static void recode(const kvg_defect_site *s, unsigned (*code_of)(float x, uint8_t scale, float g, unsigned code))
 {
-    const uint32_t D = s->problem->head_dim;
+    const uint32_t D = s->problem->head_dim, block = format_of(s->problem, s->side)->block;
     const float g = tensor_scale(s);
     for (size_t row = 0; row < rows_of(s); row++) {
         float x[KVG_MAX_HEAD_DIM];
         uint8_t *codes = (uint8_t *)s->tensor->data + row * D / 2;
-        const uint8_t *scales = (const uint8_t *)s->scales->data + row * D / 16;
+        const uint8_t *scales = (const uint8_t *)s->scales->data + row * D / block;
         load_row(s, row, x);
         for (uint32_t i = 0; i < D; i++) {
             const unsigned shift = i % 2 * 4, code = codes[i / 2] >> shift & 15u;
-            const unsigned wrong = code_of(x[i], scales[i / 16], g, code);
+            const unsigned wrong = code_of(x[i], scales[i / block], g, code);
             codes[i / 2] = (uint8_t)((codes[i / 2] & ~(15u << shift)) | wrong << shift);
         }
     }

@@ -6,16 +6,20 @@
 #include "harness/wrong/defects.h"
 
 /* Problems: ops that write the format, or read it; "encodes": what is stored is the input, without bias and RoPE. */
-bool kvg_rows_writes_mxfp4(const kvg_problem *problem, kvg_side side);
-bool kvg_rows_writes_nvfp4(const kvg_problem *problem, kvg_side side);
+bool kvg_rows_writes_unrounded(const kvg_problem *problem, kvg_side side); /* has a dialect of that rule */
 bool kvg_rows_writes_e5m2(const kvg_problem *problem, kvg_side side);
-bool kvg_rows_reads_nvfp4(const kvg_problem *problem, kvg_side side);
-bool kvg_rows_reads_rowint4(const kvg_problem *problem, kvg_side side);
-bool kvg_rows_floors(const kvg_problem *problem, kvg_side side);  /* writes mxfp4, or encodes mx16 */
-bool kvg_rows_ceils(const kvg_problem *problem, kvg_side side);   /* writes mxfp4 by another rule */
-bool kvg_rows_encodes_nvfp4(const kvg_problem *problem, kvg_side side);
+bool kvg_rows_reads_e4m3_scales(const kvg_problem *problem, kvg_side side); /* beside a tensor scale */
+bool kvg_rows_reads_offsets(const kvg_problem *problem, kvg_side side);     /* nibbles less 8 */
+bool kvg_rows_floors(const kvg_problem *problem, kvg_side side); /* scales of E8M0 */
+bool kvg_rows_ceils(const kvg_problem *problem, kvg_side side);  /* the same by another rule */
+bool kvg_rows_encodes_blocks(const kvg_problem *problem, kvg_side side); /* E2M1 by an E4M3 scale and the tensor's */
 bool kvg_rows_encodes_e4m3(const kvg_problem *problem, kvg_side side);
-bool kvg_rows_encodes_symmetric(const kvg_problem *problem, kvg_side side); /* rowint4, rowfp4 */
+bool kvg_rows_encodes_symmetric(const kvg_problem *problem, kvg_side side); /* one factor per row */
+
+/* Dialects that defects borrow, and whether a side's format has one. */
+#define KVG_ROWS_FLOOR "ocp"
+#define KVG_ROWS_UNROUNDED "seed"
+bool kvg_rows_has_dialect(const kvg_problem *problem, kvg_side side, const char *name);
 
 /* Mutations of any tensor. */
 void kvg_rows_roll(const kvg_defect_site *site); /* by a token; of one token by a head; of one row by an element */
@@ -41,7 +45,7 @@ void kvg_rows_subnormal_scales(const kvg_defect_site *site);
 
 /* Of values. */
 void kvg_rows_round_bf16(const kvg_defect_site *site);
-void kvg_rows_floor(const kvg_defect_site *site); /* mx16; mxfp4 has a dialect of that rule */
+void kvg_rows_floor(const kvg_defect_site *site); /* where no dialect has that rule */
 void kvg_rows_amax_of_half(const kvg_defect_site *site);
 void kvg_rows_bf16_quotient(const kvg_defect_site *site);
 

@@ -62,7 +62,8 @@ static bool one_block(const kvg_problem *p)
 static bool row_scaled(const kvg_problem *p, kvg_side side)
 {
     const kvg_side stored = p->paging.shared_kv ? KVG_K : side;
-    return kvg_format_get(p->storage[stored].format)->row_param_bytes == 2;
+    const kvg_format_info *f = kvg_format_get(p->storage[stored].format);
+    return f->row_param_bytes && f->scales != KVG_SCALES_AFFINE;
 }
 
 /* The slot of a position of the last page or before it; -1: none. */
@@ -97,45 +98,52 @@ static void read_row(const loading *l, const kvg_row_map *map, int64_t slot, uin
     }
 }
 
-/* What is applied to the elements of a row after op dequantise has given them without it. */
-typedef struct outside {
-    float factor; /* of the row or its tensor */
-    float step, second; /* affine formats: the row's two parameters */
-} outside;
-
 static bool affine(const kvg_storage *storage)
 {
-    return kvg_format_get(storage->format)->row_param_bytes == 4;
+    return kvg_format_get(storage->format)->scales == KVG_SCALES_AFFINE;
 }
 
-/* Takes them from a row's scale bytes, which become those of 1, and of 0 for the second parameter. */
-static outside take_outside(const loading *l, kvg_side side, uint8_t *scales)
+/* Elements that share two parameters of an affine format. */
+static uint32_t span_of(const kvg_problem *p, kvg_side side)
+{
+    const uint32_t block = kvg_format_get(p->storage[side].format)->block;
+    return block ? block : p->head_dim;
+}
+
+/* Takes what is applied to the elements of a row after op dequantise has given them without it from the row's scale
+ * bytes, which become those of 1, and of 0 for a second parameter: the factor of the row or its tensor and, of affine
+ * formats, the two parameters of each span. */
+static float take_outside(const loading *l, kvg_side side, uint8_t *scales, float *params)
 {
     static const float neutral[2] = {1, 0};
     const kvg_tensor *tensor = input(l, KVG_ROLE_TENSOR_SCALE, side);
-    outside o = {1, 1, 0};
+    const kvg_format_info *f = kvg_format_get(l->p->storage[side].format);
+    float factor = 1;
     if (row_scaled(l->p, side)) {
-        kvg_reference_load(KVG_DTYPE_F16, scales, 1, &o.factor);
-        kvg_reference_store(KVG_DTYPE_F16, neutral, 1, scales);
+        const kvg_dtype type = f->scales == KVG_SCALES_F16 ? KVG_DTYPE_F16 : KVG_DTYPE_F32;
+        kvg_reference_load(type, scales, 1, &factor);
+        kvg_reference_store(type, neutral, 1, scales);
     } else if (affine(&l->p->storage[side])) {
-        float params[2];
-        kvg_reference_load(l->p->dtype, scales, 2, params);
-        kvg_reference_store(l->p->dtype, neutral, 2, scales);
-        o.step = params[0];
-        o.second = params[1];
+        for (uint32_t i = 0; i < l->p->head_dim / span_of(l->p, side); i++) {
+            kvg_reference_load(l->p->dtype, scales + 4 * i, 2, params + 2 * i);
+            kvg_reference_store(l->p->dtype, neutral, 2, scales + 4 * i);
+        }
     } else if (tensor->bytes) {
-        memcpy(&o.factor, tensor->data, sizeof o.factor);
+        memcpy(&factor, tensor->data, sizeof factor);
     }
-    return o;
+    return factor;
 }
 
 /* docs/spec/attention.md section 3, from the code q. */
-static float affine_number(const kvg_problem *p, kvg_side side, float q, const outside *o)
+static float affine_number(const kvg_problem *p, kvg_dialect_number number, float q, const float *params)
 {
-    const char *dialect = p->storage[side].dialect;
-    if (strcmp(dialect, "pytorch") == 0) return (q - o->second) * o->step;
-    if (strcmp(dialect, "turbomind-muladd") == 0) return through(p->dtype, q * o->step) + o->second;
-    return (float)((double)q * o->step + o->second);
+    const float step = params[0], second = params[1];
+    switch (number) {
+    case KVG_NUMBER_FROM_ZERO: return (q - second) * step;
+    case KVG_NUMBER_TWICE: return through(p->dtype, q * step) + second;
+    case KVG_NUMBER_FUSED: break;
+    }
+    return (float)((double)q * step + second);
 }
 
 /* Codes and neutral scales of `count` rows to f32. Both sides of op dequantise get the same rows. */
@@ -174,8 +182,14 @@ static kvg_status load_side(const loading *l, kvg_side side, kvg_flash_rows *r, 
     const kvg_row_map *maps[2] = {&l->map.codes[side], &l->map.scales[side]};
     const size_t count = (size_t)r->count, D = l->p->head_dim;
     uint8_t *codes = calloc(count, maps[0]->bytes), *scales = calloc(count, maps[1]->bytes ? maps[1]->bytes : 1);
-    outside *outsides = calloc(count, sizeof *outsides);
-    const bool got = codes && scales && outsides;
+    const kvg_storage *storage = &l->p->storage[side];
+    size_t dialect = 0;
+    kvg_status found = kvg_reference_dialect_find(storage->format, storage->dialect, &dialect);
+    if (found) return found;
+    const kvg_dialect_number number = kvg_reference_dialect_number(storage->format, dialect);
+    const size_t span = span_of(l->p, side), row_params = 2 * (D / span);
+    float *params = calloc(count, row_params * sizeof *params);
+    const bool got = codes && scales && params;
     kvg_status s = got ? KVG_OK : kvg_fail(KVG_ERR_MEMORY, "no memory for %zu rows", count);
     for (size_t k = 0; k < count && !s; k++) {
         const int64_t slot = slot_of(l, r->length, source_of(l, side, (int64_t)k));
@@ -183,15 +197,14 @@ static kvg_status load_side(const loading *l, kvg_side side, kvg_flash_rows *r, 
         if (slot < 0) continue; /* zeros */
         read_row(l, maps[0], slot, codes + k * maps[0]->bytes);
         read_row(l, maps[1], slot, row_scales);
-        outsides[k] = take_outside(l, side, row_scales);
-        r->factors[side][k] = outsides[k].factor;
+        r->factors[side][k] = take_outside(l, side, row_scales, params + k * row_params);
     }
     if (!s) s = dequantise(l, side, (uint32_t)count, codes, scales, y);
-    for (size_t i = 0; i < count * D && !s && affine(&l->p->storage[side]); i++)
-        y[i] = affine_number(l->p, side, y[i], &outsides[i / D]);
+    for (size_t i = 0; i < count * D && !s && affine(storage); i++)
+        y[i] = affine_number(l->p, number, y[i], params + i / D * row_params + i % D / span * 2);
     free(codes);
     free(scales);
-    free(outsides);
+    free(params);
     return s;
 }
 

@@ -22,17 +22,13 @@ static kvg_operand operand_of_type(kvg_dtype T)
     return T == KVG_DTYPE_F16 ? KVG_OPERAND_F16 : T == KVG_DTYPE_BF16 ? KVG_OPERAND_BF16 : KVG_OPERAND_F32;
 }
 
-/* Formats whose codes f16 holds exactly use it whatever T is; the others are decoded in T. */
+/* Codes that f16 holds exactly use it whatever T is; codes of 16 bits, and those whose scales make numbers that f16
+ * does not hold, are decoded in T. */
 static kvg_operand operand_of_side(const kvg_problem *p, kvg_side side)
 {
-    switch (p->storage[side].format) {
-    case KVG_FORMAT_E4M3:
-    case KVG_FORMAT_E5M2:
-    case KVG_FORMAT_ROWINT4:
-    case KVG_FORMAT_ROWFP4:
-    case KVG_FORMAT_NVFP4: return KVG_OPERAND_F16;
-    default: return operand_of_type(p->dtype);
-    }
+    const kvg_format_info *f = kvg_format_get(p->storage[side].format);
+    const bool in_type = f->element_bits == 16 || f->scales == KVG_SCALES_AFFINE || f->scales == KVG_SCALES_E8M0;
+    return in_type ? operand_of_type(p->dtype) : KVG_OPERAND_F16;
 }
 
 void kvg_arithmetic_init(const kvg_problem *p, kvg_arithmetic *out)

@@ -97,10 +97,9 @@ double ref_kv_row(const ref_kv *kv, kvg_side side, uint32_t sequence, uint32_t h
 int ref_kv_exponent(const ref_kv *kv, kvg_side side, uint32_t sequence, uint32_t head, uint32_t position)
 {
     const kvg_row_map *map = &kv->map.scales[stored_side(kv, side)];
-    const kvg_format format = kv->side[side].codec->format;
     uint8_t scales[KVG_MAX_HEAD_DIM];
     int most = 0;
-    if (format != KVG_FORMAT_MX16 && format != KVG_FORMAT_MXFP4) return INT_MIN;
+    if (kvg_format_get(kv->side[side].codec->format)->scales != KVG_SCALES_E8M0) return INT_MIN;
     read_bytes(kv, map, ref_kv_slot(kv, sequence, position), head, scales);
     for (uint32_t i = 0; i < map->bytes; i++) most = scales[i] > most ? scales[i] : most;
     return most - 127;

@@ -84,10 +84,10 @@ static kvg_dtype type_of(const kvg_problem *p, kvg_side side)
     return type ? type : p->dtype;
 }
 
-/* Parameters of two bytes are a scale that stays outside; those of four are in the operand. */
+/* A factor of the row stays outside; two parameters are in the operand. */
 static bool has_row_scale(const kvg_problem *p, kvg_side side)
 {
-    return kvg_format_get(p->storage[side].format)->row_param_bytes == 2;
+    return kvg_format_get(p->storage[side].format)->scales == KVG_SCALES_F16;
 }
 
 static uint16_t round_to(kvg_dtype type, double x)

@@ -1,6 +1,6 @@
 /* docs/spec/simt-contract.md: f32 fused multiply-adds in the walk of reference/attention/ref_profile.c. */
 #include "reference/attention/ref_profile.h"
-#include "reference/formats/ref_affine.h"
+#include "reference/formats/ref_codec.h"
 #include "reference/numbers/ref_chains.h"
 
 enum { TILE = REF_PROFILE_TILE, MOST_EXPONENT = 125 };
@@ -9,10 +9,11 @@ typedef struct tables {
     ref_row row[2]; /* by side, as stored but for the tensor scale, which stays outside */
 } tables;
 
-/* Operands of one side that follow from a code and, in formats with blocks, its scale byte: as they are met. */
+/* Operands of one side that follow from a code and, in formats of 4 bits, a scale byte: as they are met. */
+enum { TABLE_VALUES = 4096 };
 typedef struct looked_up {
-    bool known[256];   /* by scale byte; without blocks: byte 0 */
-    float value[4096]; /* of a byte's codes, 16 or 256 */
+    bool known[256];           /* by scale byte; without scales: byte 0 */
+    float value[TABLE_VALUES]; /* of a byte's codes, 16 or 256 */
 } looked_up;
 
 typedef struct tile {
@@ -43,10 +44,14 @@ static void open_tables(ref_profile_run *r)
 
 /* With a tensor scale of 1 every dialect of a format that has one gives the same numbers, exact in binary64, and the
  * only factor left is a row's. */
-static void exact_operands(const ref_side *stored, const ref_row *row, const uint16_t *codes, const uint8_t *scales,
+static void row_operands(const ref_side *stored, const ref_row *row, const uint16_t *codes, const uint8_t *scales,
                            float *out)
 {
     double y[KVG_MAX_HEAD_DIM];
+    if (stored->codec->operands) {
+        stored->codec->operands(row, codes, scales, out);
+        return;
+    }
     const double scale = stored->codec->exact(row, codes, scales, y);
     for (uint32_t i = 0; i < row->head_dim; i++) out[i] = (float)(y[i] * scale);
 }
@@ -60,10 +65,17 @@ static const float *look_up(const ref_side *stored, const ref_row *row, uint32_t
         uint16_t each[256];
         all.head_dim = codes;
         for (uint32_t i = 0; i < codes; i++) each[i] = (uint16_t)i;
-        exact_operands(stored, &all, each, &scale, values);
+        row_operands(stored, &all, each, &scale, values);
         t->known[scale] = true;
     }
     return values;
+}
+
+/* Few codes, beside one byte of scale or none: the answers fit a table. */
+static bool has_table(const kvg_format_info *f)
+{
+    const uint32_t scales = f->block_scale_bytes == 1 ? 256 : 1;
+    return f->block_scale_bytes <= 1 && !f->row_param_bytes && scales << f->element_bits <= TABLE_VALUES;
 }
 
 /* The operands of a row, all of K's where V is a part of it. */
@@ -76,16 +88,14 @@ static void read_operands(const ref_profile_run *r, kvg_side side, const ref_pla
     uint16_t codes[KVG_MAX_HEAD_DIM];
     uint8_t scales[KVG_MAX_HEAD_DIM];
     ref_kv_codes(&r->kv, side, at->sequence, at->kv_head, at->position, codes, scales);
-    if (format->row_param_bytes == 4) {
-        ref_affine_operands(row, codes, scales, out);
-    } else if (format->row_param_bytes || format->element_bits > 8) {
-        exact_operands(stored, row, codes, scales, out);
-    } else {
-        for (uint32_t i = 0; i < D; i += block) {
-            const uint8_t scale = format->block ? scales[i / block] : 0;
-            const float *values = look_up(stored, row, 1u << format->element_bits, scale, t);
-            for (uint32_t j = i; j < i + block; j++) out[j] = values[codes[j]];
-        }
+    if (!has_table(format)) {
+        row_operands(stored, row, codes, scales, out);
+        return;
+    }
+    for (uint32_t i = 0; i < D; i += block) {
+        const uint8_t scale = format->block ? scales[i / block] : 0;
+        const float *values = look_up(stored, row, 1u << format->element_bits, scale, t);
+        for (uint32_t j = i; j < i + block; j++) out[j] = values[codes[j]];
     }
 }
 

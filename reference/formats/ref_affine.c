@@ -6,6 +6,11 @@
 #include "core/bits.h"
 #include "reference/numbers/ref_round.h"
 
+kvg_dialect_number ref_affine_number(const void *dialect)
+{
+    return ((const ref_affine_dialect *)dialect)->rule;
+}
+
 ref_packing ref_affine_packing(const ref_row *row)
 {
     return ((const ref_affine_dialect *)row->dialect)->packing;
@@ -48,7 +53,7 @@ void ref_affine_scale(const ref_row *row, const float *x, uint8_t *scales, doubl
     const extent e = row_extent(x, row->head_dim);
     const float range = e.max - e.min, n = (float)dialect->levels;
 
-    if (dialect->rule == REF_AFFINE_PYTORCH) {
+    if (dialect->rule == KVG_NUMBER_FROM_ZERO) {
         const float s = range / n, z = -e.min / s;
         write_param(T, s, scales);
         write_param(T, z, scales + 2);
@@ -76,7 +81,7 @@ uint16_t ref_affine_encode(const ref_row *row, float x, double v)
     const double n = dialect->levels;
     if (!(v > 0)) return 0; /* NaN too */
     if (v >= n) return (uint16_t)dialect->levels;
-    return (uint16_t)(dialect->rule == REF_AFFINE_PYTORCH ? v : ref_to_integer(v));
+    return (uint16_t)(dialect->rule == KVG_NUMBER_FROM_ZERO ? v : ref_to_integer(v));
 }
 
 /* a * b + c for a * b exact in double, rounded once to T: the sum is first rounded to odd, which a second rounding to
@@ -105,9 +110,9 @@ void ref_affine_decode(const ref_row *row, const uint16_t *codes, const uint8_t 
         const double product = (double)codes[i] * (double)scale;
         float zeroed;
         switch (dialect->rule) {
-        case REF_AFFINE_FMA: y[i] = fused(T, product, second); break;
-        case REF_AFFINE_MULADD: y[i] = fused(T, ref_round_to(T, product), second); break;
-        case REF_AFFINE_PYTORCH:
+        case KVG_NUMBER_FUSED: y[i] = fused(T, product, second); break;
+        case KVG_NUMBER_TWICE: y[i] = fused(T, ref_round_to(T, product), second); break;
+        case KVG_NUMBER_FROM_ZERO:
             zeroed = (float)codes[i] - second;
             y[i] = zeroed * scale;
             break;
@@ -122,9 +127,9 @@ void ref_affine_operands(const ref_row *row, const uint16_t *codes, const uint8_
     for (uint32_t i = 0; i < row->head_dim; i++) {
         const float code = codes[i];
         switch (dialect->rule) {
-        case REF_AFFINE_FMA: y[i] = fmaf(code, scale, second); break;
-        case REF_AFFINE_MULADD: y[i] = ref_round_to(row->dtype, (double)code * scale) + second; break;
-        case REF_AFFINE_PYTORCH:
+        case KVG_NUMBER_FUSED: y[i] = fmaf(code, scale, second); break;
+        case KVG_NUMBER_TWICE: y[i] = ref_round_to(row->dtype, (double)code * scale) + second; break;
+        case KVG_NUMBER_FROM_ZERO:
             y[i] = code - second;
             y[i] *= scale;
             break;
@@ -140,9 +145,9 @@ double ref_affine_exact(const ref_row *row, const uint16_t *codes, const uint8_t
     for (uint32_t i = 0; i < row->head_dim; i++) {
         const double product = codes[i] * scale;
         switch (dialect->rule) {
-        case REF_AFFINE_FMA: y[i] = product + second; break;
-        case REF_AFFINE_MULADD: y[i] = ref_round_to(row->dtype, product) + second; break;
-        case REF_AFFINE_PYTORCH: y[i] = (codes[i] - second) * scale; break;
+        case KVG_NUMBER_FUSED: y[i] = product + second; break;
+        case KVG_NUMBER_TWICE: y[i] = ref_round_to(row->dtype, product) + second; break;
+        case KVG_NUMBER_FROM_ZERO: y[i] = (codes[i] - second) * scale; break;
         }
     }
     return 1;
@@ -151,7 +156,7 @@ double ref_affine_exact(const ref_row *row, const uint16_t *codes, const uint8_t
 double ref_affine_grid_value(const ref_row *row, uint16_t code)
 {
     /* The PyTorch rule truncates v = q + 0.5 + ...: its codes sit in the middle of unit steps. */
-    return code + (((const ref_affine_dialect *)row->dialect)->rule == REF_AFFINE_PYTORCH ? 0.5 : 0.0);
+    return code + (((const ref_affine_dialect *)row->dialect)->rule == KVG_NUMBER_FROM_ZERO ? 0.5 : 0.0);
 }
 
 /* docs/spec/numerics.md section 2.3. h: half an ulp of T, relative. */
@@ -161,7 +166,7 @@ void ref_affine_bound(const ref_row *row, const float *x, double *bound)
     const extent e = row_extent(x, row->head_dim);
     const double h = ref_half_ulp(row->dtype), tiny = 2 * ref_half_step(row->dtype);
     const double range = (double)e.max - (double)e.min, scale = range / dialect->levels;
-    const bool pytorch = dialect->rule == REF_AFFINE_PYTORCH;
+    const bool pytorch = dialect->rule == KVG_NUMBER_FROM_ZERO;
     const double offset = pytorch ? fabs((double)e.min) : 0;
     const bool promised = range <= FLT_MAX && /* an infinite or empty row has no finite scale */
                           (!pytorch || (scale >= ref_smallest_normal(row->dtype) &&

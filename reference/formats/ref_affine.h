@@ -4,19 +4,15 @@
 
 #include "reference/formats/ref_codec.h"
 
-typedef enum ref_affine_rule {
-    REF_AFFINE_FMA,    /* TurboMind: parameters [scale, min], decoded with one rounding */
-    REF_AFFINE_MULADD, /* the same bytes, decoded with two */
-    REF_AFFINE_PYTORCH /* LMDeploy's PyTorch engine: [scale, zero point] */
-} ref_affine_rule;
-
+/* Parameters are [scale, min], decoded with one rounding or two, or [scale, zero point], decoded with three. */
 typedef struct ref_affine_dialect {
     kvg_dialect base;
-    ref_affine_rule rule;
+    kvg_dialect_number rule;
     uint32_t levels; /* n: largest code, 255 or 15 */
     ref_packing packing;
 } ref_affine_dialect;
 
+kvg_dialect_number ref_affine_number(const void *dialect);
 ref_packing ref_affine_packing(const ref_row *row);
 void ref_affine_scale(const ref_row *row, const float *x, uint8_t *scales, double *v);
 uint16_t ref_affine_encode(const ref_row *row, float x, double v);
@@ -28,8 +24,9 @@ double ref_affine_grid_value(const ref_row *row, uint16_t code);
 void ref_affine_bound(const ref_row *row, const float *x, double *bound);
 
 #define REF_AFFINE_CODEC                                                                            \
-    .packing = ref_affine_packing, .scale = ref_affine_scale, .encode = ref_affine_encode,          \
-    .decode = ref_affine_decode, .exact = ref_affine_exact, .grid_value = ref_affine_grid_value,    \
-    .bound = ref_affine_bound
+    .number = ref_affine_number, .packing = ref_affine_packing, .scale = ref_affine_scale,       \
+    .encode = ref_affine_encode,                                                                    \
+    .decode = ref_affine_decode, .exact = ref_affine_exact, .operands = ref_affine_operands,        \
+    .grid_value = ref_affine_grid_value, .bound = ref_affine_bound
 
 #endif

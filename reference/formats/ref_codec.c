@@ -38,6 +38,12 @@ const kvg_dialect *kvg_reference_dialect(kvg_format format, size_t index)
     return (const kvg_dialect *)(const void *)((const char *)codec->dialects + index * codec->dialect_size);
 }
 
+kvg_dialect_number kvg_reference_dialect_number(kvg_format format, size_t index)
+{
+    const ref_codec *codec = ref_codec_get(format);
+    return codec->number ? codec->number(kvg_reference_dialect(format, index)) : KVG_NUMBER_FUSED;
+}
+
 kvg_status kvg_reference_dialect_find(kvg_format format, const char *name, size_t *index)
 {
     char known[320] = "";

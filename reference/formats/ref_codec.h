@@ -45,6 +45,7 @@ typedef struct ref_codec {
     const ref_grid *(*grid_of)(const ref_row *row); /* where dialects differ; NULL: `grid` */
     bool keeps_nan; /* f16, bf16: NaN payloads pass through decoding */
 
+    kvg_dialect_number (*number)(const void *dialect); /* NULL: KVG_NUMBER_FUSED */
     ref_packing (*packing)(const ref_row *row);
     void (*scale)(const ref_row *row, const float *x, uint8_t *scales, double *v);
     uint16_t (*encode)(const ref_row *row, float x, double v); /* x lends sign and payload to a NaN */
@@ -55,6 +56,10 @@ typedef struct ref_codec {
      * what a kernel can apply outside its dot product: the tensor scale, or the scale of a row. Payloads of NaN are
      * not kept. */
     double (*exact)(const ref_row *row, const uint16_t *codes, const uint8_t *scales, double *y);
+
+    /* docs/spec/simt-contract.md section 1: the same numbers in f32. NULL: y * the factor of `exact`, which binary64
+     * then holds exactly, rounded once. */
+    void (*operands)(const ref_row *row, const uint16_t *codes, const uint8_t *scales, float *y);
 
     double (*grid_value)(const ref_row *row, uint16_t code);
 

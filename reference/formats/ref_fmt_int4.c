@@ -2,9 +2,9 @@
 #include "reference/formats/ref_affine.h"
 
 static const ref_affine_dialect dialects[] = {
-    {{"canonical", "TurboMind: [scale, min], fma", KVG_DIALECT_BITS}, REF_AFFINE_FMA, 15, REF_PACK_TURBOMIND},
-    {{"turbomind-muladd", "TurboMind flatten", KVG_DIALECT_BITS}, REF_AFFINE_MULADD, 15, REF_PACK_TURBOMIND},
-    {{"pytorch", "LMDeploy PyTorch: [scale, zero]", KVG_DIALECT_BITS}, REF_AFFINE_PYTORCH, 15, REF_PACK_HALVES},
+    {{"canonical", "TurboMind: [scale, min], fma", KVG_DIALECT_BITS}, KVG_NUMBER_FUSED, 15, REF_PACK_TURBOMIND},
+    {{"turbomind-muladd", "TurboMind flatten", KVG_DIALECT_BITS}, KVG_NUMBER_TWICE, 15, REF_PACK_TURBOMIND},
+    {{"pytorch", "LMDeploy PyTorch: [scale, zero]", KVG_DIALECT_BITS}, KVG_NUMBER_FROM_ZERO, 15, REF_PACK_HALVES},
 };
 
 const ref_codec ref_fmt_int4 = {

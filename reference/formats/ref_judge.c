@@ -92,7 +92,8 @@ void kvg_reference_codes_reach(const kvg_problem *problem, kvg_side side, const 
         reach->elements++;
         reach->codes[format->element_bits == 16 ? unpacked[i] >> 8 : unpacked[i]]++;
     }
-    for (uint32_t i = 0; format->block && i < row.head_dim / format->block; i++) reach->scales[scales[i]]++;
+    const bool bytes = format->block_scale_bytes == 1;
+    for (uint32_t i = 0; bytes && i < row.head_dim / format->block; i++) reach->scales[scales[i]]++;
 }
 
 uint32_t kvg_reference_code_dim(const kvg_problem *problem, kvg_side side, size_t byte, unsigned nibble)
@@ -126,6 +127,19 @@ static void count_elements(const ref_codec *codec, const ref_row *row, const flo
     }
 }
 
+static bool scale_is_0(kvg_scales kind, const uint8_t *scale)
+{
+    switch (kind) {
+    case KVG_SCALES_NONE: return false;
+    case KVG_SCALES_E8M0:
+    case KVG_SCALES_E4M3: return *scale == 0;
+    case KVG_SCALES_F16:
+    case KVG_SCALES_AFFINE: return (ref_read_u16(scale) & 0x7FFF) == 0;
+    case KVG_SCALES_F32: return (ref_read_u16(scale) | (ref_read_u16(scale + 2) & 0x7FFF)) == 0;
+    }
+    return false;
+}
+
 void kvg_reference_row_reach(const kvg_problem *problem, kvg_side side, float tensor_scale, const float *x,
                              kvg_reference_reach *reach)
 {
@@ -143,12 +157,8 @@ void kvg_reference_row_reach(const kvg_problem *problem, kvg_side side, float te
         bool has_nan;
         const float amax = ref_amax(x + start, block, &has_nan);
         reach->zero_blocks += amax == 0;
-        if (format->block) {
-            const uint8_t byte = scales[start / block];
-            reach->scales[byte]++;
-            reach->scale_underflows += amax > 0 && byte == 0;
-        } else if (format->row_param_bytes) {
-            reach->scale_underflows += amax > 0 && (ref_read_u16(scales) & 0x7FFF) == 0;
-        }
+        const uint8_t *scale = scales + start / block * format->block_scale_bytes;
+        if (format->block_scale_bytes == 1) reach->scales[*scale]++;
+        reach->scale_underflows += amax > 0 && scale_is_0(format->scales, scale);
     }
 }

@@ -31,15 +31,15 @@ static kvg_case make_case(kvg_op op, kvg_format format, kvg_dtype dtype, kvg_fil
 /* Where the table of RoPE comes from: anywhere for int4, a model's parameters for others. */
 static kvg_rope_scaling scaling_of(kvg_format format)
 {
-    switch (format) {
-    case KVG_FORMAT_NVFP4:
+    if (format == KVG_FORMAT_NVFP4) {
         return (kvg_rope_scaling){.kind = KVG_ROPE_YARN, .theta = 150000, .factor = 32, .original_positions = 4096,
                                   .beta_fast = 32, .beta_slow = 1};
-    case KVG_FORMAT_E5M2:
+    }
+    if (format == KVG_FORMAT_E5M2) {
         return (kvg_rope_scaling){.kind = KVG_ROPE_LLAMA3, .theta = 500000, .factor = 8, .original_positions = 8192,
                                   .low_freq_factor = 1, .high_freq_factor = 4};
-    default: return (kvg_rope_scaling){0};
     }
+    return (kvg_rope_scaling){0};
 }
 
 /* A case on a paged layout with every option that it can have: what a defect changes must be there to change. */

@@ -96,8 +96,16 @@ page_place page_first(const page *g, page_row row)
     case KVG_LAYOUT_TRTLLM: return trtllm(g, row);
     case KVG_LAYOUT_VLLM:
     case KVG_LAYOUT_VLLM_HND: return one_page(g, row);
-    default: return apart(g, row);
+    case KVG_LAYOUT_ROWS:
+    case KVG_LAYOUT_NHD:
+    case KVG_LAYOUT_HND:
+    case KVG_LAYOUT_SLOT:
+    case KVG_LAYOUT_CONTIGUOUS:
+    case KVG_LAYOUT_RING:
+    case KVG_LAYOUT_MLA:
+    case KVG_LAYOUT_END: break;
     }
+    return apart(g, row);
 }
 
 /* Section 4 as hnd has it: byte (t div 4) * 4S + 4s + t mod 4 of the head's tile [B][S]. Other layouts keep byte b of
@@ -139,9 +147,16 @@ wide page_pool_bytes(const page *g, kvg_role pool, kvg_side side)
     case KVG_LAYOUT_VLLM:
     case KVG_LAYOUT_VLLM_HND:
         return data && side == KVG_K ? g->N * g->L * page_page_bytes(g, pool, side) : 0;
-    default:
-        return (int)side < g->sides ? g->N * g->L * page_page_bytes(g, pool, side) : 0;
+    case KVG_LAYOUT_ROWS:
+    case KVG_LAYOUT_NHD:
+    case KVG_LAYOUT_HND:
+    case KVG_LAYOUT_SLOT:
+    case KVG_LAYOUT_CONTIGUOUS:
+    case KVG_LAYOUT_RING:
+    case KVG_LAYOUT_MLA:
+    case KVG_LAYOUT_END: break;
     }
+    return (int)side < g->sides ? g->N * g->L * page_page_bytes(g, pool, side) : 0;
 }
 
 uint32_t page_padding(const page *g, kvg_role pool, kvg_side side)
