@@ -261,6 +261,20 @@ static kvg_status check_sizes(const kvg_problem *p)
     return KVG_OK;
 }
 
+kvg_status kvg_problem_check_rows(const kvg_problem *p)
+{
+    for (int side = KVG_K; side <= KVG_V; side++) {
+        kvg_status s = kvg_format_check_dim(p->storage[side].format, p->head_dim);
+        if (s) return s;
+        const kvg_format_info *f = kvg_format_get(p->storage[side].format);
+        if (f->scales == KVG_SCALES_AFFINE && p->dtype == KVG_DTYPE_F32) {
+            return kvg_fail(KVG_ERR_INVALID, "format %s keeps its parameters in a 16-bit model type: use f16 or bf16",
+                            f->name);
+        }
+    }
+    return KVG_OK;
+}
+
 kvg_status kvg_problem_check(const kvg_problem *p)
 {
     if (!kvg_op_get(p->op)) return kvg_fail(KVG_ERR_INVALID, "op id %d is not in core/ops.def", (int)p->op);
@@ -271,19 +285,12 @@ kvg_status kvg_problem_check(const kvg_problem *p)
     if (p->tokens < 1 || p->kv_heads < 1) {
         return kvg_fail(KVG_ERR_INVALID, "tokens %u and kv_heads %u must be at least 1", p->tokens, p->kv_heads);
     }
-    for (int side = KVG_K; side <= KVG_V; side++) {
-        kvg_status s = kvg_format_check_dim(p->storage[side].format, p->head_dim);
-        if (s) return s;
-        const kvg_format_info *f = kvg_format_get(p->storage[side].format);
-        if (f->scales == KVG_SCALES_AFFINE && p->dtype == KVG_DTYPE_F32) {
-            return kvg_fail(KVG_ERR_INVALID, "format %s keeps its parameters in a 16-bit model type: use f16 or bf16",
-                            f->name);
-        }
-    }
+    kvg_status s = kvg_problem_check_rows(p);
+    if (s) return s;
     if (p->op == KVG_OP_EXPAND && p->dtype == KVG_DTYPE_F32) {
         return kvg_fail(KVG_ERR_INVALID, "op expand goes to E4M3 through a 16-bit model type: use f16 or bf16");
     }
-    kvg_status s = check_attention(p);
+    s = check_attention(p);
     if (!s) s = check_profile(p);
     if (!s) s = check_paging(p);
     if (!s) s = check_rope(p);

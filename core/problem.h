@@ -99,6 +99,9 @@ const char *kvg_tensor_name(kvg_role role, kvg_side side);
  * implementation). KVG_ERR_INVALID names the field. */
 kvg_status kvg_problem_check(const kvg_problem *problem) KVG_CHECKED;
 
+/* The part of it that says whether the formats can hold rows of that head_dim and model type. */
+kvg_status kvg_problem_check_rows(const kvg_problem *problem) KVG_CHECKED;
+
 /* The dtype, shape and byte count of the tensor of (role, side); data is set to NULL. The problem must be checked. */
 kvg_tensor kvg_problem_tensor(const kvg_problem *problem, kvg_role role, kvg_side side);
 

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "core/rng.h"
+#include "harness/case/axes.h"
 
 const char *const kvg_fill_names[] = {"exact", "adversarial", "random", "capture", "codes", "zero",
                                       "uniform", "ones", "needle", "cold", NULL};
@@ -45,57 +46,109 @@ static void append_scaling(id_text *t, const kvg_rope_scaling *scaling)
     if (scaling->kind == KVG_ROPE_YARN && !scaling->truncate) append(t, "-", "untruncated");
 }
 
-/* ":B16:N12:L2:S3", then the options that are set, ":pad3+64+32", ":swizzle", ":v512@64",
- * ":rope64a256", ":bias". */
-static void append_paging(id_text *t, const kvg_problem *p)
+static void append_number(id_text *t, const char *separator, uint64_t number)
 {
-    const kvg_paging *g = &p->paging;
-    char word[64];
-    snprintf(word, sizeof word, "B%u:N%u:L%u:S%u", g->block_tokens, g->blocks, g->layers, g->sequences);
-    append(t, ":", word);
-    snprintf(word, sizeof word, "pad%u+%u+%u", g->row_padding, g->data_padding, g->scale_padding);
-    if (g->row_padding || g->data_padding || g->scale_padding) append(t, ":", word);
-    if (g->v_scale_swizzle) append(t, ":", "swizzle");
-    snprintf(word, sizeof word, "v%u@%u", g->v_dim, g->v_first);
-    if (g->shared_kv) append(t, ":", word);
-    snprintf(word, sizeof word, "rope%u%c%u", p->rope.dims, p->rope.pairing == KVG_PAIRING_HALVES ? 'h' : 'a',
-             p->rope.positions);
-    if (p->rope.dims) append(t, ":", word);
-    if (p->rope.scaling.kind) append_scaling(t, &p->rope.scaling);
-    if (p->bias) append(t, ":", "bias");
+    char word[24];
+    snprintf(word, sizeof word, "%" PRIu64, number);
+    append(t, separator, word);
+}
+
+/* ":pad3+64+32" */
+static void append_padding(id_text *t, const kvg_case *c, const char *tag)
+{
+    const kvg_paging *g = &c->problem.paging;
+    if (!g->row_padding && !g->data_padding && !g->scale_padding) return;
+    append(t, ":", tag);
+    append_number(t, "", g->row_padding);
+    append_number(t, "+", g->data_padding);
+    append_number(t, "+", g->scale_padding);
+}
+
+/* ":v512@64" */
+static void append_shared_kv(id_text *t, const kvg_case *c, const char *tag)
+{
+    const kvg_paging *g = &c->problem.paging;
+    if (!g->shared_kv) return;
+    append(t, ":", tag);
+    append_number(t, "", g->v_dim);
+    append_number(t, "@", g->v_first);
+}
+
+/* ":rope64a256", then its scaling */
+static void append_rope(id_text *t, const kvg_case *c, const char *tag)
+{
+    const kvg_rope *r = &c->problem.rope;
+    if (!r->dims) return;
+    append(t, ":", tag);
+    append_number(t, "", r->dims);
+    append_number(t, r->pairing == KVG_PAIRING_HALVES ? "h" : "a", r->positions);
+    if (r->scaling.kind) append_scaling(t, &r->scaling);
+}
+
+/* ":G8" */
+static void append_group(id_text *t, const kvg_case *c, const char *tag)
+{
+    append(t, ":", tag);
+    append_number(t, "", c->problem.attention.query_heads / c->problem.kv_heads);
+}
+
+/* ":q3" or ":q3each" */
+static void append_queries(id_text *t, const kvg_case *c, const char *tag)
+{
+    append(t, ":", tag);
+    append_number(t, "", c->queries);
+    if (c->even_queries) append(t, "", "each");
+}
+
+/* ":sm90.mma16816.v1" */
+static void append_profile(id_text *t, const kvg_case *c, const char *tag)
+{
+    (void)tag;
+    if (c->problem.profile != KVG_PROFILE_NONE) append(t, ":", kvg_profile_get(c->problem.profile)->name);
+}
+
+/* The words of axes that are not written as their kind of value is. */
+static void (*const own_words[KVG_AXIS_COUNT])(id_text *t, const kvg_case *c, const char *tag) = {
+    [KVG_AXIS_PADDING] = append_padding, [KVG_AXIS_SHARED_KV] = append_shared_kv, [KVG_AXIS_ROPE] = append_rope,
+    [KVG_AXIS_GROUP] = append_group, [KVG_AXIS_QUERIES] = append_queries, [KVG_AXIS_PROFILE] = append_profile,
+};
+
+/* ":B16", ":w128", ":cap30", ":sinks", ":e4m3"; nothing for what is left out. */
+static void append_value(id_text *t, const kvg_case *c, const kvg_axis_info *axis)
+{
+    char word[24];
+    if (kvg_value_is_zero(&axis->value, c)) return;
+    append(t, ":", axis->tag);
+    switch (axis->value.kind) {
+    case KVG_VALUE_COUNT: append_number(t, "", kvg_value_number(&axis->value, c)); return;
+    case KVG_VALUE_FACTOR:
+        snprintf(word, sizeof word, "%.9g", (double)kvg_value_factor(&axis->value, c));
+        append(t, "", word);
+        return;
+    case KVG_VALUE_CHOICE: append(t, "", kvg_value_name(&axis->value, c)); return;
+    case KVG_VALUE_FLAG:
+    case KVG_VALUE_WORD:
+    case KVG_VALUE_SIDES:
+    case KVG_VALUE_OWN: return;
+    }
+}
+
+/* ":B16:N12:L2:S3" and the options that are set, of op decode ":G8:q3" and what is not as by default: the axes that
+ * have a word in the id, in the order of the table. */
+static void append_options(id_text *t, const kvg_case *c)
+{
+    for (int a = 0; a < KVG_AXIS_COUNT; a++) {
+        const kvg_axis_info *axis = kvg_axis_get((kvg_axis)a);
+        if (!kvg_scope_holds(axis->scope, &c->problem)) continue;
+        if (own_words[a]) own_words[a](t, c, axis->tag);
+        else if (axis->tag) append_value(t, c, axis);
+    }
 }
 
 uint32_t kvg_case_queries(const kvg_case *c, uint32_t sequence)
 {
     if (c->even_queries || sequence + 1 == c->problem.paging.sequences || c->queries < 2) return c->queries;
     return (const uint32_t[]){c->queries / 2, c->queries - 1, 0}[(sequence + c->queries) % 3];
-}
-
-/* ":G8:q3" or ":G8:q3each", then what is not as by default, ":w128", ":cap30", ":s0.5", ":sinks",
- * ":sm90.mma16816.v1", ":e4m3". */
-static void append_attention(id_text *t, const kvg_case *c)
-{
-    const kvg_attention *a = &c->problem.attention;
-    char word[48];
-    snprintf(word, sizeof word, "G%u:q%u%s", a->query_heads / c->problem.kv_heads, c->queries,
-             c->even_queries ? "each" : "");
-    append(t, ":", word);
-    snprintf(word, sizeof word, "w%u", a->window);
-    if (a->window) append(t, ":", word);
-    snprintf(word, sizeof word, "cap%.9g", (double)a->softcap);
-    if (a->softcap > 0) append(t, ":", word);
-    snprintf(word, sizeof word, "s%.9g", (double)a->scale);
-    if (a->scale > 0) append(t, ":", word);
-    if (a->sinks) append(t, ":", "sinks");
-    if (c->problem.profile != KVG_PROFILE_NONE) append(t, ":", kvg_profile_get(c->problem.profile)->name);
-    if (c->operands != KVG_OPERANDS_PLAIN) append(t, ":", kvg_operands_names[c->operands]);
-}
-
-static void append_number(id_text *t, const char *separator, uint64_t number)
-{
-    char word[24];
-    snprintf(word, sizeof word, "%" PRIu64, number);
-    append(t, separator, word);
 }
 
 /* "/heldout.txt:n2:s256:c64:b4:x1", then what is not as by default, ":g32", ":sliding",
@@ -167,9 +220,7 @@ kvg_status kvg_case_name(kvg_case *c)
     }
     append(&t, "/", kvg_layout_get(p->layout)->name);
     if (c->generate.given) append_number(&t, ":B", p->paging.block_tokens);
-    else if (kvg_layout_get(p->layout)->paged) append_paging(&t, p);
-    if (p->op == KVG_OP_DECODE && !c->generate.given) append_attention(&t, c);
-    if (p->op == KVG_OP_MMA) append(&t, ":", kvg_profile_get(p->profile)->name);
+    else append_options(&t, c);
     kvg_case_policy_text(&c->policy, policy, sizeof policy);
     if (c->policy.given) append(&t, ":", policy);
     append(&t, "/", kvg_dtype_name(p->dtype));

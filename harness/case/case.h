@@ -1,6 +1,7 @@
 /* Room case: what is asked, and what came of it.
  *
  *   case                   A case: a problem, a fill, a seed and the name of an implementation. Its id.
+ *   axes                   The axes of a config: names, limits, words in ids, meanings; axes.def is the table.
  *   generate_case          What a case of op generate has besides: a model, a text, limits.
  *   result                 The verdict of a case and what was measured.
  *   quality_result         The same of op generate; quality_fields.def lists its numbers.
@@ -70,8 +71,9 @@ typedef struct kvg_case {
     const char *capture_file;   /* KVG_FILL_CAPTURE: path, and the two tensor names; owned by the config */
     const char *capture[2];
     kvg_case_scale scale;
+    const char *model;          /* that kv_heads and head_dim are of, as the config names it; NULL: it gives them */
     uint32_t queries;           /* op decode: most rows of q that a sequence has; 0 for other ops */
-    bool even_queries;     /* op decode: every sequence has all of them */
+    bool even_queries;          /* op decode: every sequence has all of them */
     kvg_operands operands;      /* op decode: the class that the answer is judged by; a profile has its own */
     bool relations;             /* op decode: the same questions in other ways, too: harness/judge/relations.def */
     const char *backend;        /* "reference", "defect:<id>", a plug-in's name or path; owned by the config */

@@ -1,10 +1,13 @@
 /* Room config: it turns a JSON file into cases, and refuses what makes none.
  *
  *   config                 The file, its groups and the product of their axes.
- *   config_axes            The axes that every group can have.
- *   config_attention       The axes of op decode.
- *   config_rope, _policy   The axes "rope" and "policy".
+ *   config_group           A group: the product of its axes, less what it excludes.
+ *   config_axes            Values of axes into a case; harness/case/axes.def is the table.
+ *   config_value           Values whose kind says all; config_words: names of tables; config_list: lists and "all".
+ *   config_keys            The objects that axes take; config_keys.def is the table.
+ *   config_rope, _policy, _attention  What these axes need besides.
  *   config_generate        The groups of op generate.
+ *   config_text            What a case says of its axes.
  *
  * The room stands below data and wrong, because a config is refused for a fill or a defect that does not exist for
  * its problem. */
@@ -13,6 +16,7 @@
 #ifndef KVG_HARNESS_CONFIG_CONFIG_H
 #define KVG_HARNESS_CONFIG_CONFIG_H
 
+#include "golden/golden.h"
 #include "harness/case/case.h"
 
 enum { KVG_CONFIG_MAX_CASES = 100000 };
@@ -39,6 +43,12 @@ kvg_status kvg_config_parse(const char *name, const char *text, size_t size, con
  * `backend` must outlive the config. */
 kvg_status kvg_config_use_backend(kvg_config *config, const char *backend) KVG_CHECKED;
 void kvg_config_close(kvg_config *config);
+
+/* The case group that gives the case back, on one line. KVG_ERR_INVALID: a capture. */
+kvg_status kvg_config_line(const kvg_case *c, kvg_json_text *out) KVG_CHECKED;
+
+/* An optional "comment" of an object, for people; but a misplaced value must not pass for one. */
+kvg_status kvg_axis_comment(kvg_json object) KVG_CHECKED;
 
 /* For all but `kvgold check`, which alone runs op generate: KVG_ERR_INVALID if a case is of it. */
 kvg_status kvg_config_ops_alone(const kvg_config *config) KVG_CHECKED;

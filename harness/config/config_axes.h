@@ -3,17 +3,8 @@
 #define KVG_HARNESS_CONFIG_CONFIG_AXES_H
 
 #include "golden/golden.h"
+#include "harness/case/axes.h"
 #include "harness/config/config.h"
-
-/* The axes of a case group, in the order in which they are read. */
-typedef enum axis {
-    AXIS_OP, AXIS_FORMAT, AXIS_POLICY, AXIS_DIALECT, AXIS_LAYOUT, AXIS_DTYPE, AXIS_MODEL, AXIS_KV_HEADS, AXIS_HEAD_DIM,
-    AXIS_TOKENS, AXIS_BLOCK_TOKENS, AXIS_BLOCKS, AXIS_LAYERS, AXIS_SEQUENCES, AXIS_PADDING, AXIS_SWIZZLE,
-    AXIS_SHARED_KV, AXIS_ROPE, AXIS_BIAS, AXIS_GROUP, AXIS_QUERIES, AXIS_WINDOW, AXIS_SOFTCAP, AXIS_SCORE_SCALE,
-    AXIS_SINKS, AXIS_PROFILE, AXIS_OPERANDS, AXIS_RELATIONS, AXIS_FILL, AXIS_SCALE, AXIS_BACKEND, AXIS_COUNT
-} axis;
-
-extern const char *const kvg_axis_names[AXIS_COUNT];
 
 struct kvg_config_data {
     kvg_json_doc *doc;
@@ -31,51 +22,121 @@ kvg_status kvg_config_append(kvg_config *config, const kvg_case *c) KVG_CHECKED;
 /* The path that a value names, kept: a relative one starts at the config's folder. */
 kvg_status kvg_config_keep_path(kvg_config *config, kvg_json value, const char **out) KVG_CHECKED;
 
-/* harness/config/config_generate.c: whether a group is of op generate, and its cases. */
+/* config_group.c: the cases of a group. */
+kvg_status config_group_add(kvg_config *config, kvg_json group) KVG_CHECKED;
+
+/* config_generate.c: whether a group is of op generate, and its cases. */
 bool kvg_generate_is(kvg_json group);
 kvg_status kvg_generate_add(kvg_config *config, kvg_json group) KVG_CHECKED;
 
-/* Geometry that the config leaves open, where the layout is paged: 16 tokens a block, 2 layers, 3 sequences, and two
- * blocks more than harness/data/paged_fill.h can need. The op works on layer
- * (tokens + block_tokens) mod layers. Op mma: the storage and the shape of its tiles. */
-void kvg_axis_defaults(kvg_problem *problem);
+/* --- config_words.c: the names that keys of kind WORD and SIDES take --- */
+
+typedef struct config_words {
+    const char *(*at)(size_t index); /* every name in turn; NULL behind the last */
+    const char *(*get)(const kvg_case *c, kvg_side side);
+    kvg_status (*set)(kvg_case *c, kvg_side side, const char *name); /* a failure lists the known names */
+} config_words;
+
+const config_words *config_words_of(kvg_axis axis); /* NULL: the axis takes no names of a table */
+
+/* The string `value` into the case, for one side. */
+kvg_status config_read_word(const config_words *words, kvg_side side, kvg_json value, kvg_case *c) KVG_CHECKED;
+
+/* --- config_value.c: values whose kind says all --- */
+
+/* Reads a COUNT, FACTOR, FLAG or CHOICE; `name` is the key's. */
+kvg_status config_read_value(const kvg_value *value, const char *name, kvg_json json, kvg_case *c) KVG_CHECKED;
+
+/* Gives the member what a table says for a key that is left out; other kinds, "required" and "": nothing. */
+void config_take_fallback(const kvg_value *value, const char *fallback, kvg_case *c);
+
+/* A string for both sides, or {"k": ..., "v": ...}. */
+kvg_status config_read_sides(kvg_json value, kvg_json out[2]) KVG_CHECKED;
+
+/* --- config_keys.c: the keys of the objects that axes take, rows of config_keys.def --- */
+
+typedef enum config_object {
+    CONFIG_PADDING, CONFIG_SHARED_KV, CONFIG_ROPE, CONFIG_SCALING, CONFIG_POLICY, CONFIG_GENERATE, CONFIG_OBJECT_COUNT
+} config_object;
+
+typedef struct config_key {
+    config_object object;
+    const char *name;
+    kvg_value value;
+    const char *fallback, *meaning; /* as in harness/case/axes.def */
+} config_key;
+
+/* The keys of all objects, those of one object side by side. */
+const config_key *config_key_table(size_t *count);
+
+/* Puts the names of an object's keys behind the `count` that `names` has; gives how many there are then. */
+size_t config_key_names(config_object object, const char **names, size_t count);
+
+/* The names that a key of kind WORD takes; NULL for another key. */
+const config_words *config_key_words(const config_key *key);
+
+/* Reads an object without a look at unknown keys, or with one. Keys of kind OWN are left to the caller. */
+kvg_status config_read_keys(config_object object, kvg_json value, kvg_case *c) KVG_CHECKED;
+kvg_status config_read_object(config_object object, kvg_json value, kvg_case *c) KVG_CHECKED;
+
+/* --- config_axes.c --- */
+
+/* Reads one value of one axis into a case. */
+kvg_status kvg_axis_read(kvg_axis which, kvg_config *config, kvg_json value, kvg_case *c) KVG_CHECKED;
+
+/* What holds where a group does not give an axis: its fallback, if the case has the axis. An axis of kind SIDES or OWN
+ * stays as it is. */
+kvg_status kvg_axis_default(kvg_axis which, kvg_case *c) KVG_CHECKED;
+
+/* What follows from the rest of the case: the op works on layer (tokens + block_tokens) mod layers; a pool has two
+ * blocks more than harness/data/paged_fill.h can need. Op mma: the storage and the shape of its tiles. */
+void kvg_axis_derive(kvg_problem *problem);
 
 /* KVG_ERR_INVALID if a paged problem has fewer blocks, or a smaller capacity, than harness/data/paged_fill.h can
  * need with any seed. */
 kvg_status kvg_axis_check_blocks(const kvg_problem *problem) KVG_CHECKED;
 
-/* Reads one value of one axis into a case. */
-kvg_status kvg_axis_read(axis which, kvg_config *config, kvg_json value, kvg_case *c) KVG_CHECKED;
+/* --- config_list.c: the values of an axis in an object --- */
 
-/* An integer from 1 to max. */
-kvg_status kvg_axis_number(kvg_json value, uint64_t max, uint32_t *out) KVG_CHECKED;
+/* One value: of the file, or a name that "all" stands for. */
+typedef struct config_choice {
+    bool has; /* false: the object does not give the axis */
+    kvg_json value;
+    const char *word; /* of an "all", NULL otherwise */
+} config_choice;
 
-/* An optional member that is one of two words; *second if it is the second. Without it *second stays. */
-kvg_status kvg_axis_either(kvg_json object, const char *key, const char *const names[2], bool *second) KVG_CHECKED;
+/* KVG_ERR_INVALID if "all" is not where, or as, it may be; or if there is no value. */
+kvg_status config_list_check(kvg_json object, kvg_axis axis) KVG_CHECKED;
 
-/* An optional "comment", for people; but a misplaced value must not pass for one. */
-kvg_status kvg_axis_comment(kvg_json object) KVG_CHECKED;
+/* How many values there are; a scalar is a list of one. Value `index` of them. */
+size_t config_list_count(kvg_json object, kvg_axis axis);
+config_choice config_list_at(kvg_json object, kvg_axis axis, size_t index);
 
-/* harness/config/config_rope.c */
-kvg_status kvg_rope_read(kvg_config *config, kvg_json value, kvg_case *c) KVG_CHECKED;
+/* Reads a choice into a case. */
+kvg_status config_list_read(kvg_axis axis, kvg_config *config, const config_choice *choice, kvg_case *c) KVG_CHECKED;
 
-/* harness/config/config_attention.c: KVG_ERR_INVALID for an op decode whose profile has no operands for it. */
-kvg_status kvg_attention_check_profile(const kvg_problem *p) KVG_CHECKED;
+/* A checked value is "all" or {"all_but": [...]}; whether it stands for `name`. */
+bool config_is_all(kvg_json value);
+bool config_all_has(kvg_json value, const char *name);
 
-/* harness/config/config_policy.c: reads the request; chooses the formats of both sides for the case's type and
+/* --- config_text.c --- */
+
+/* The text of an axis as "exclude" compares it: a name, a number, or true and false for whether there is any. */
+void config_axis_text(const kvg_case *c, kvg_axis which, char *out, size_t size);
+
+/* --- axes of their own --- */
+
+/* config_rope.c */
+kvg_status kvg_rope_read(kvg_json value, kvg_case *c) KVG_CHECKED;
+
+/* config_policy.c: reads the request; chooses the formats of both sides for the case's type and
  * geometry. */
 kvg_status kvg_policy_read(kvg_json value, kvg_case *c) KVG_CHECKED;
 kvg_status kvg_policy_apply(kvg_config *config, kvg_json value, kvg_case *c) KVG_CHECKED;
 
-/* harness/config/config_attention.c: one value of an axis of op decode. Until kvg_attention_defaults runs, the case's
- * query_heads are those of one KV head. */
-typedef kvg_status kvg_axis_reader(kvg_config *config, kvg_json value, kvg_case *c);
-kvg_axis_reader kvg_attention_read_group, kvg_attention_read_queries, kvg_attention_read_window,
-    kvg_attention_read_softcap, kvg_attention_read_score_scale, kvg_attention_read_sinks, kvg_attention_read_profile,
-    kvg_attention_read_operands, kvg_attention_read_relations;
-
-/* What the config leaves open: one query head for a KV head, one query for a sequence. KVG_ERR_INVALID if an axis is
- * not for the case's op. After kvg_axis_defaults. */
-kvg_status kvg_attention_defaults(kvg_case *c) KVG_CHECKED;
+/* config_attention.c: what follows from the axes of op decode. Before it the case's query_heads are
+ * those of one KV head. KVG_ERR_INVALID for operands beside a profile, and for a profile without operands for it. */
+kvg_status kvg_attention_derive(kvg_case *c) KVG_CHECKED;
+kvg_status kvg_attention_check_profile(const kvg_problem *p) KVG_CHECKED;
 
 #endif

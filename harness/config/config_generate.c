@@ -9,29 +9,13 @@
 #include "harness/wrong/defect_planted.h"
 
 /* Axes that are a product, as those of other groups are. */
-static const axis axes[] = {AXIS_LAYOUT, AXIS_DTYPE, AXIS_FORMAT, AXIS_DIALECT, AXIS_BLOCK_TOKENS, AXIS_SCALE,
-                            AXIS_BACKEND};
-enum { AXES = sizeof axes / sizeof axes[0], LAYERS = AXES, ROPE, PRODUCT };
+enum { LAYOUT, DTYPE, FORMAT, DIALECT, BLOCK_TOKENS, SCALE, BACKEND, AXES, LAYERS = AXES, ROPE, PRODUCT };
+static const kvg_axis axes[AXES] = {
+    [LAYOUT] = KVG_AXIS_LAYOUT, [DTYPE] = KVG_AXIS_DTYPE, [FORMAT] = KVG_AXIS_FORMAT, [DIALECT] = KVG_AXIS_DIALECT,
+    [BLOCK_TOKENS] = KVG_AXIS_BLOCK_TOKENS, [SCALE] = KVG_AXIS_SCALE, [BACKEND] = KVG_AXIS_BACKEND,
+};
 
 static const char *const own_axes[] = {"layers", "quantise_k"};
-
-/* Numbers that a group has once. */
-typedef struct number_key {
-    const char *key;
-    uint64_t least, most;
-    size_t offset;
-} number_key;
-
-static const number_key number_keys[] = {
-    {"windows", 1, 1 << 20, offsetof(kvg_generate_case, windows)},
-    {"stride", 1, 1 << 20, offsetof(kvg_generate_case, stride)},
-    {"chunk", 1, 1 << 16, offsetof(kvg_generate_case, chunk)},
-    {"batch", 1, 1 << 12, offsetof(kvg_generate_case, batch)},
-    {"greedy", 0, 1 << 16, offsetof(kvg_generate_case, greedy)},
-    {"bit_windows", 0, 1 << 20, offsetof(kvg_generate_case, bit_windows)},
-    {"calibration_tokens", 1, 1 << 20, offsetof(kvg_generate_case, calibration_tokens)},
-};
-enum { NUMBERS = sizeof number_keys / sizeof number_keys[0] };
 
 bool kvg_generate_is(kvg_json group)
 {
@@ -43,18 +27,17 @@ bool kvg_generate_is(kvg_json group)
 
 /* --- what a group has once --- */
 
+static const char *product_key(size_t index)
+{
+    return index < AXES ? kvg_axis_get(axes[index])->name : own_axes[index - AXES];
+}
+
 static kvg_status check_keys(kvg_json group)
 {
-    static const char *const others[] = {"op", "comment", "model", "text", "calibration", "window", "max_loss",
-                                         "max_kl", "min_top1", "budget", "defects"};
-    enum { OTHERS = sizeof others / sizeof others[0] };
-    const char *keys[OTHERS + NUMBERS + PRODUCT];
-    memcpy(keys, others, sizeof others);
-    for (size_t i = 0; i < NUMBERS; i++) keys[OTHERS + i] = number_keys[i].key;
-    for (size_t i = 0; i < PRODUCT; i++) {
-        keys[OTHERS + NUMBERS + i] = i < AXES ? kvg_axis_names[axes[i]] : own_axes[i - AXES];
-    }
-    return kvg_json_check_keys(group, keys, OTHERS + NUMBERS + PRODUCT);
+    const char *keys[64] = {"op", "comment"};
+    size_t count = config_key_names(CONFIG_GENERATE, keys, 2);
+    for (size_t i = 0; i < PRODUCT; i++) keys[count++] = product_key(i);
+    return kvg_json_check_keys(group, keys, count);
 }
 
 static kvg_status read_path(kvg_config *config, kvg_json group, const char *key, const char **out)
@@ -62,20 +45,6 @@ static kvg_status read_path(kvg_config *config, kvg_json group, const char *key,
     kvg_json value;
     kvg_status s = kvg_json_get(group, key, &value);
     return s ? s : kvg_config_keep_path(config, value, out);
-}
-
-static kvg_status read_numbers(kvg_json group, kvg_generate_case *g)
-{
-    kvg_status s = KVG_OK;
-    for (size_t i = 0; i < NUMBERS && !s; i++) {
-        kvg_json value;
-        uint64_t number = 0;
-        if (!kvg_json_has(group, number_keys[i].key)) continue;
-        s = kvg_json_get(group, number_keys[i].key, &value);
-        if (!s) s = kvg_json_u64(value, number_keys[i].least, number_keys[i].most, &number);
-        if (!s) *(uint32_t *)((char *)g + number_keys[i].offset) = (uint32_t)number;
-    }
-    return s;
 }
 
 /* A limit: a number from 0 to `most`; without one `out` stays. */
@@ -87,14 +56,6 @@ static kvg_status read_limit(kvg_json group, const char *key, double most, doubl
     if (!s) s = kvg_json_double(value, out);
     if (!s && !(*out >= 0 && *out <= most)) s = kvg_json_fail(value, "expected a number from 0 to %g", most);
     return s;
-}
-
-static kvg_status read_budget(kvg_json group, uint64_t *out)
-{
-    kvg_json value;
-    if (!kvg_json_has(group, "budget")) return KVG_OK;
-    kvg_status s = kvg_json_get(group, "budget", &value);
-    return s ? s : kvg_json_u64(value, 1, 1ull << 53, out);
 }
 
 static kvg_status read_defects(kvg_json group, kvg_generate_case *g)
@@ -152,11 +113,10 @@ static kvg_status read_once(kvg_config *config, kvg_json group, kvg_case *c)
     if (!s) s = read_path(config, group, "model", &g->model);
     if (!s) s = read_path(config, group, "text", &g->text);
     if (!s && kvg_json_has(group, "calibration")) s = read_path(config, group, "calibration", &g->calibration);
-    if (!s) s = read_numbers(group, g);
+    if (!s) s = config_read_keys(CONFIG_GENERATE, group, c);
     if (!s) s = read_limit(group, "max_loss", 64, &g->limits.loss);
     if (!s) s = read_limit(group, "max_kl", 64, &g->limits.kl);
     if (!s) s = read_limit(group, "min_top1", 1, &g->limits.top1);
-    if (!s) s = read_budget(group, &g->budget);
     if (!s) s = read_defects(group, g);
     if (!s) s = read_model(group, c);
     if (!g->stride) g->stride = c->problem.tokens;
@@ -172,11 +132,19 @@ static kvg_status read_once(kvg_config *config, kvg_json group, kvg_case *c)
 /* --- the product --- */
 
 /* How many values a key of the product has; 0 without it. */
-static size_t value_count(kvg_json group, const char *key)
+static kvg_status count_values(kvg_json group, size_t index, size_t *count)
 {
     kvg_json value;
-    if (!kvg_json_has(group, key) || kvg_json_get(group, key, &value)) return 0;
-    return kvg_json_is_array(value) ? kvg_json_count(value) : 1;
+    const char *key = product_key(index);
+    *count = 0;
+    if (!kvg_json_has(group, key)) return KVG_OK;
+    if (index < AXES) {
+        *count = config_list_count(group, axes[index]);
+        return config_list_check(group, axes[index]);
+    }
+    kvg_status s = kvg_json_get(group, key, &value);
+    *count = kvg_json_is_array(value) ? kvg_json_count(value) : 1;
+    return s || *count ? s : kvg_json_fail(group, "\"%s\" is an empty list: the product has no case", key);
 }
 
 static kvg_status read_word(kvg_json value, const char *what, const char *const *names, unsigned *out)
@@ -192,13 +160,17 @@ static kvg_status read_word(kvg_json value, const char *what, const char *const 
     return kvg_json_fail_name(value, what, name, names, count);
 }
 
-static kvg_status read_own(size_t key, kvg_json value, kvg_generate_case *g)
+static kvg_status read_own(kvg_json group, size_t index, size_t at, kvg_generate_case *g)
 {
     static const char *const rope[] = {"after_rope", "before_rope", NULL};
     unsigned chosen = 0;
-    kvg_status s = key == LAYERS ? read_word(value, "choice of layers", kvg_quantised_layers_names, &chosen)
-                                 : read_word(value, "place", rope, &chosen);
-    if (key == LAYERS) g->layers = (kvg_quantised_layers)chosen;
+    kvg_json value;
+    kvg_status s = kvg_json_get(group, product_key(index), &value);
+    if (s) return s;
+    if (kvg_json_is_array(value)) value = kvg_json_at(value, at);
+    s = index == LAYERS ? read_word(value, "choice of layers", kvg_quantised_layers_names, &chosen)
+                        : read_word(value, "place", rope, &chosen);
+    if (index == LAYERS) g->layers = (kvg_quantised_layers)chosen;
     else g->before_rope = chosen;
     return s;
 }
@@ -233,14 +205,8 @@ static kvg_status finish(kvg_config *config, kvg_json group, kvg_case *c)
     return s ? kvg_json_locate(group, s) : kvg_config_append(config, c);
 }
 
-static bool is_all(kvg_json value)
-{
-    const char *name;
-    return kvg_json_is_string(value) && !kvg_json_string(value, &name) && strcmp(name, "all") == 0;
-}
-
 /* "dialect": "all": a case for each. */
-static kvg_status add_dialects(kvg_config *config, kvg_json group, const kvg_case *c)
+static kvg_status add_dialects(kvg_config *config, kvg_json group, kvg_json value, const kvg_case *c)
 {
     const kvg_format format = c->problem.storage[KVG_K].format;
     if (c->problem.storage[KVG_V].format != format) {
@@ -249,31 +215,28 @@ static kvg_status add_dialects(kvg_config *config, kvg_json group, const kvg_cas
     kvg_status s = KVG_OK;
     for (size_t i = 0; i < kvg_reference_dialect_count(format) && !s; i++) {
         kvg_case one = *c;
-        one.problem.storage[KVG_K].dialect = one.problem.storage[KVG_V].dialect =
-            kvg_reference_dialect(format, i)->name;
-        s = finish(config, group, &one);
+        const char *name = kvg_reference_dialect(format, i)->name;
+        one.problem.storage[KVG_K].dialect = one.problem.storage[KVG_V].dialect = name;
+        if (config_all_has(value, name)) s = finish(config, group, &one);
     }
     return s;
 }
 
+/* A format that "all" stands for is left out where the model's head_dim and the type cannot have it. */
 static kvg_status add_combination(kvg_config *config, kvg_json group, const size_t at[PRODUCT], const kvg_case *from)
 {
     kvg_case c = *from;
-    bool all = false;
+    config_choice given[AXES] = {{0}}, *format = &given[FORMAT], *dialect = &given[DIALECT];
     kvg_status s = KVG_OK;
     for (size_t i = 0; i < PRODUCT && !s; i++) {
-        kvg_json value;
-        const char *key = i < AXES ? kvg_axis_names[axes[i]] : own_axes[i - AXES];
-        if (!kvg_json_has(group, key)) continue;
-        s = kvg_json_get(group, key, &value);
-        if (!s && kvg_json_is_array(value)) value = kvg_json_at(value, at[i]);
-        if (s) break;
-        if (i >= AXES) s = read_own(i, value, &c.generate);
-        else if (axes[i] == AXIS_DIALECT && is_all(value)) all = true;
-        else s = kvg_axis_read(axes[i], config, value, &c);
+        if (!kvg_json_has(group, product_key(i))) continue;
+        if (i < AXES) given[i] = config_list_at(group, axes[i], at[i]);
+        if (i == DIALECT && config_is_all(dialect->value)) continue;
+        s = i < AXES ? config_list_read(axes[i], config, &given[i], &c) : read_own(group, i, at[i], &c.generate);
     }
-    if (s) return s;
-    return all ? add_dialects(config, group, &c) : finish(config, group, &c);
+    if (s || (format->word && kvg_problem_check_rows(&c.problem))) return s;
+    if (dialect->has && config_is_all(dialect->value)) return add_dialects(config, group, dialect->value, &c);
+    return finish(config, group, &c);
 }
 
 kvg_status kvg_generate_add(kvg_config *config, kvg_json group)
@@ -281,8 +244,7 @@ kvg_status kvg_generate_add(kvg_config *config, kvg_json group)
     size_t counts[PRODUCT], total = 1;
     kvg_case c = {
         .problem = {.layout = KVG_LAYOUT_HND, .dtype = KVG_DTYPE_BF16},
-        .generate = {.given = true, .chunk = 64, .batch = 4, .calibration_tokens = 512,
-                     .limits = {.loss = INFINITY, .kl = INFINITY}},
+        .generate = {.given = true, .limits = {.loss = INFINITY, .kl = INFINITY}},
         .scale = {.convention = KVG_SCALE_P2},
         .backend = "reference",
         .seed = config->seed,
@@ -291,11 +253,7 @@ kvg_status kvg_generate_add(kvg_config *config, kvg_json group)
     kvg_status s = read_once(config, group, &c);
     if (!s && !kvg_json_has(group, "format")) s = kvg_json_fail(group, "\"format\" is required");
     for (size_t i = 0; i < PRODUCT && !s; i++) {
-        const char *key = i < AXES ? kvg_axis_names[axes[i]] : own_axes[i - AXES];
-        counts[i] = value_count(group, key);
-        if (kvg_json_has(group, key) && !counts[i]) {
-            s = kvg_json_fail(group, "\"%s\" is an empty list: the product has no case", key);
-        }
+        s = count_values(group, i, &counts[i]);
         if (!counts[i]) counts[i] = 1;
         total *= counts[i];
         if (!s && total > KVG_CONFIG_MAX_CASES) {

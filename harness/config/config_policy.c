@@ -1,75 +1,11 @@
 /* Axis "policy": the storage of both sides as a policy number means it on a chip (docs/spec/modes.md). */
-#include <string.h>
-
 #include "harness/config/config_axes.h"
-
-kvg_status kvg_axis_either(kvg_json object, const char *key, const char *const names[2], bool *second)
-{
-    kvg_json value;
-    const char *name;
-    if (!kvg_json_has(object, key)) return KVG_OK;
-    kvg_status s = kvg_json_get(object, key, &value);
-    if (!s) s = kvg_json_string(value, &name);
-    if (s) return s;
-    *second = strcmp(name, names[1]) == 0;
-    return *second || strcmp(name, names[0]) == 0 ? KVG_OK : kvg_json_fail_name(value, key, name, names, 2);
-}
-
-static kvg_status read_flag(kvg_json object, const char *key, bool *out)
-{
-    kvg_json value;
-    if (!kvg_json_has(object, key)) return KVG_OK;
-    kvg_status s = kvg_json_get(object, key, &value);
-    return s ? s : kvg_json_bool(value, out);
-}
-
-static kvg_status read_domain(kvg_json object, kvg_policy_domain *out)
-{
-    kvg_json value;
-    const char *name;
-    if (!kvg_json_has(object, "domain")) return KVG_OK;
-    kvg_status s = kvg_json_get(object, "domain", &value);
-    if (!s) s = kvg_json_string(value, &name);
-    return s ? s : kvg_json_locate(value, kvg_policy_domain_find(name, out));
-}
-
-static kvg_status read_numbers(kvg_json object, kvg_mode_request *r)
-{
-    kvg_json value;
-    uint64_t number = 0, sm = 0;
-    kvg_status s = kvg_json_get(object, "number", &value);
-    if (!s) s = kvg_json_u64(value, 0, UINT32_MAX, &number);
-    if (!s && kvg_json_has(object, "sm")) {
-        s = kvg_json_get(object, "sm", &value);
-        if (!s) s = kvg_json_u64(value, 1, 999, &sm);
-    }
-    r->policy = (uint32_t)number;
-    r->sm = (uint32_t)sm;
-    return s;
-}
 
 kvg_status kvg_policy_read(kvg_json value, kvg_case *c)
 {
-    static const char *const keys[] = {
-        "number", "domain", "sm", "fp4_build", "fp4_nv", "on_unsupported", "gating", "prefix_cache", "partial_kv",
-        "engine_kernels",
-    };
-    static const char *const actions[] = {"fail", "fallback"}, *const gatings[] = {"kvgold", "design"};
-    kvg_mode_request *r = &c->policy.request;
     c->policy.given = true;
-    *r = (kvg_mode_request){
-        .domain = KVG_POLICY_TURBOMIND, .fp4_build = true, .fp4_nv_enabled = true, .has_flatten = true,
-    };
-    kvg_status s = kvg_json_check_keys(value, keys, sizeof keys / sizeof keys[0]);
-    if (!s) s = read_numbers(value, r);
-    if (!s) s = read_domain(value, &r->domain);
-    if (!s) s = read_flag(value, "fp4_build", &r->fp4_build);
-    if (!s) s = read_flag(value, "fp4_nv", &r->fp4_nv_enabled);
-    if (!s) s = read_flag(value, "prefix_cache", &r->prefix_cache);
-    if (!s) s = read_flag(value, "partial_kv", &r->partial_kv);
-    if (!s) s = read_flag(value, "engine_kernels", &r->engine_kernels);
-    if (!s) s = kvg_axis_either(value, "on_unsupported", actions, &r->fall_back);
-    return s ? s : kvg_axis_either(value, "gating", gatings, &r->design_gating);
+    c->policy.request = (kvg_mode_request){.domain = KVG_POLICY_TURBOMIND, .has_flatten = true};
+    return config_read_object(CONFIG_POLICY, value, c);
 }
 
 /* Layout rows has neither layers nor blocks: one of each says all that a mode needs. */

@@ -3,18 +3,6 @@
 #include "harness/config/config_axes.h"
 #include "reference/rope_table.h"
 
-/* A member that `needed` may miss leaves *out alone. */
-static kvg_status read_count(kvg_json object, const char *key, bool needed, uint32_t *out)
-{
-    kvg_json value;
-    uint64_t number = 0;
-    if (!needed && !kvg_json_has(object, key)) return KVG_OK;
-    kvg_status s = kvg_json_get(object, key, &value);
-    if (!s) s = kvg_json_u64(value, 0, 1 << 24, &number);
-    *out = (uint32_t)number;
-    return s;
-}
-
 static kvg_status read_parameters(kvg_json object, kvg_rope_scaling *scaling)
 {
     size_t count;
@@ -33,54 +21,34 @@ static kvg_status read_parameters(kvg_json object, kvg_rope_scaling *scaling)
 
 static kvg_status check_keys(kvg_json object)
 {
-    enum { MOST = 32 };
-    const char *keys[MOST] = {"kind", "truncate", "entries"};
-    size_t count;
+    const char *keys[32];
+    size_t count, named = config_key_names(CONFIG_SCALING, keys, 0);
     const kvg_rope_parameter *parameters = kvg_rope_parameter_table(&count);
-    for (size_t i = 0; i < count && i + 3 < MOST; i++) keys[i + 3] = parameters[i].name;
-    return kvg_json_check_keys(object, keys, count + 3);
+    for (size_t i = 0; i < count && named < sizeof keys / sizeof keys[0]; i++) keys[named++] = parameters[i].name;
+    return kvg_json_check_keys(object, keys, named);
 }
 
 /* {"kind": "yarn", "theta": 150000, "factor": 32, ...}: a kind and its parameters. */
-static kvg_status read_scaling(kvg_json object, kvg_rope_scaling *out)
+static kvg_status read_scaling(kvg_json object, kvg_case *c)
 {
-    kvg_json value;
-    const char *name;
+    kvg_rope_scaling *scaling = &c->problem.rope.scaling;
     kvg_status s = check_keys(object);
-    if (!s) s = kvg_json_get(object, "kind", &value);
-    if (!s) s = kvg_json_string(value, &name);
-    if (!s) s = kvg_json_locate(value, kvg_rope_kind_find(name, &out->kind));
-    if (!s) s = read_parameters(object, out);
-    out->truncate = out->kind == KVG_ROPE_YARN; /* as Hugging Face's configs mean it */
-    if (!s && kvg_json_has(object, "truncate")) {
-        s = kvg_json_get(object, "truncate", &value);
-        if (!s) s = kvg_json_bool(value, &out->truncate);
-    }
-    if (s || !kvg_json_has(object, "entries")) return s;
-    s = kvg_json_get(object, "entries", &value);
-    if (!s) s = kvg_json_string(value, &name);
-    return s ? s : kvg_json_locate(value, kvg_dtype_find(name, &out->entries));
+    if (!s) s = config_read_keys(CONFIG_SCALING, object, c);
+    if (!kvg_json_has(object, "truncate")) scaling->truncate = scaling->kind == KVG_ROPE_YARN; /* as Hugging Face's */
+    return s ? s : read_parameters(object, scaling);
 }
 
-kvg_status kvg_rope_read(kvg_config *config, kvg_json value, kvg_case *c)
+kvg_status kvg_rope_read(kvg_json value, kvg_case *c)
 {
-    static const char *const keys[] = {"dims", "positions", "pairing", "scaling"};
-    static const char *const pairings[] = {"adjacent", "halves"};
-    kvg_rope r = {.positions = 256};
-    bool halves = false;
+    kvg_rope *rope = &c->problem.rope;
     kvg_json scaling;
-    (void)config;
-    kvg_status s = kvg_json_check_keys(value, keys, 4);
-    if (!s) s = read_count(value, "dims", true, &r.dims);
-    if (!s) s = read_count(value, "positions", false, &r.positions);
-    if (!s) s = kvg_axis_either(value, "pairing", pairings, &halves);
-    r.pairing = halves ? KVG_PAIRING_HALVES : KVG_PAIRING_ADJACENT;
+    kvg_status s = config_read_object(CONFIG_ROPE, value, c);
     if (!s && kvg_json_has(value, "scaling")) {
         s = kvg_json_get(value, "scaling", &scaling);
-        if (!s) s = read_scaling(scaling, &r.scaling);
+        if (!s) s = read_scaling(scaling, c);
     }
-    if (s || !r.dims) return s;
-    c->problem.rope = r;
+    if (s) return s;
+    if (!rope->dims) *rope = (kvg_rope){0};
     kvg_rope_numbers numbers;
-    return r.scaling.kind ? kvg_json_locate(value, kvg_reference_rope_numbers(&r, &numbers)) : KVG_OK;
+    return rope->scaling.kind ? kvg_json_locate(value, kvg_reference_rope_numbers(rope, &numbers)) : KVG_OK;
 }

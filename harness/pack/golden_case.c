@@ -182,7 +182,7 @@ kvg_status kvg_golden_describe(kvg_pack *pack, size_t index, const kvg_case *c, 
     snprintf(key, sizeof key, "%04zu", index);
     out->key = kvg_pack_keep(pack, key);
     out->id = kvg_pack_keep(pack, c->id);
-    kvg_status s = kvg_golden_case_text(c, &text);
+    kvg_status s = kvg_config_line(c, &text);
     if (!s) out->text = kvg_pack_keep(pack, text.text);
     kvg_json_text_free(&text);
     if (!s && !(out->key && out->id && out->text)) s = KVG_ERR_MEMORY;

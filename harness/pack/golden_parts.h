@@ -7,9 +7,6 @@
 #include "golden/golden.h"
 #include "harness/pack/golden_case.h"
 
-/* harness/pack/golden_case_text.c: the case group that gives the case back, on one line. KVG_ERR_INVALID: a capture. */
-kvg_status kvg_golden_case_text(const kvg_case *c, kvg_json_text *out) KVG_CHECKED;
-
 /* Everything of a pack's case that follows from the harness's without computing it: key, id, text, layer, lists of
  * tensors and answers; not flags and stored. Memory is the pack's. */
 kvg_status kvg_golden_describe(kvg_pack *pack, size_t index, const kvg_case *c, kvg_pack_case *out) KVG_CHECKED;
