@@ -51,7 +51,7 @@ static kvg_status judge(const kvg_device_case *d, kvg_device_measurement *m)
     kvg_status s = kvg_device_judge(d, &r);
     if (s) return s;
     m->verdict = r.verdict;
-    m->checked = r.compared_bytes;
+    m->checked = r.bytes.compared;
     memcpy(m->detail, r.detail, sizeof m->detail);
     return KVG_OK;
 }

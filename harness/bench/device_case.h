@@ -56,7 +56,7 @@ kvg_recipe kvg_device_case_recipe(const kvg_device_case *d, kvg_role role, kvg_s
 
 /* Judges the outputs as they lie on the device: the rows of a sample of tokens, or of (sequence, head), against the
  * reference on the same bytes; then that the sampled cache is what its recipes say. A wrong bit is a FAIL, and so is a
- * NaN. Adds to r->compared_bytes. */
+ * NaN. Adds to r->bytes.compared. */
 kvg_status kvg_device_judge(const kvg_device_case *d, kvg_result *r) KVG_CHECKED;
 
 #endif

@@ -28,8 +28,8 @@ static kvg_status compare(const kvg_device_case *d, const void *device, const ui
         kvg_result_fail(r, "%s: %zu of %zu bytes differ, first byte %zu is 0x%02X instead of 0x%02X", what, wrong,
                         bytes, first, got[first], want[first]);
     }
-    r->compared_bytes += bytes;
-    r->mismatched_bytes += wrong;
+    r->bytes.compared += bytes;
+    r->bytes.mismatched += wrong;
     free(got);
     return s;
 }
@@ -59,9 +59,9 @@ static kvg_status compare_rows(const row_check *c, kvg_device_place from, uint32
     for (uint32_t i = 0; i < count && !s; i++) {
         const uint8_t *have = got + (kvg_reference_place(map, layer, from.block, head, from.offset + i, 0) - begin);
         const uint8_t *want = c->expected + kvg_reference_place(c->small, 0, 0, head, token + i, 0);
-        c->r->compared_bytes += map->bytes;
+        c->r->bytes.compared += map->bytes;
         if (memcmp(have, want, map->bytes) == 0) continue;
-        c->r->mismatched_bytes += map->bytes;
+        c->r->bytes.mismatched += map->bytes;
         kvg_result_fail(c->r, "%s: block %u, offset %u, head %u differs", c->what, from.block, from.offset + i, head);
     }
     free(got);

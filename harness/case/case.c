@@ -192,25 +192,31 @@ void kvg_case_policy_text(const kvg_case_policy *policy, char *out, size_t size)
     }
 }
 
-static void append_scale(id_text *t, const kvg_case *c)
+const char *kvg_case_op_name(const kvg_case *c)
 {
-    char word[64] = "-"; /* no tensor scale */
+    return c->generate.given ? "generate" : kvg_op_get(c->problem.op)->name;
+}
+
+const char *kvg_case_scale_text(const kvg_case *c, char *out, size_t size)
+{
     const bool scaled = kvg_format_get(c->problem.storage[KVG_K].format)->tensor_scale ||
                         kvg_format_get(c->problem.storage[KVG_V].format)->tensor_scale;
     if (scaled && c->scale.given) {
-        snprintf(word, sizeof word, "g%.9g,%.9g", (double)c->scale.value[KVG_K], (double)c->scale.value[KVG_V]);
+        snprintf(out, size, "g%.9g,%.9g", (double)c->scale.value[KVG_K], (double)c->scale.value[KVG_V]);
     } else if (scaled) {
-        snprintf(word, sizeof word, "P%d", (int)c->scale.convention);
+        snprintf(out, size, "P%d", (int)c->scale.convention);
+    } else {
+        out[0] = 0;
     }
-    append(t, "/", word);
+    return out;
 }
 
 kvg_status kvg_case_name(kvg_case *c)
 {
     const kvg_problem *p = &c->problem;
-    char policy[KVG_POLICY_TEXT_SIZE];
+    char policy[KVG_POLICY_TEXT_SIZE], scale[KVG_CASE_SCALE_SIZE];
     id_text t = {c->id, sizeof c->id, false};
-    append(&t, "", c->generate.given ? "generate" : kvg_op_get(p->op)->name);
+    append(&t, "", kvg_case_op_name(c));
     for (int side = KVG_K; side <= KVG_V; side++) {
         const bool same = side == KVG_V && p->storage[KVG_V].format == p->storage[KVG_K].format &&
                           strcmp(p->storage[KVG_V].dialect, p->storage[KVG_K].dialect) == 0;
@@ -233,7 +239,7 @@ kvg_status kvg_case_name(kvg_case *c)
         append(&t, ":", c->capture[KVG_K]);
         append(&t, ",", c->capture[KVG_V]);
     }
-    append_scale(&t, c);
+    append(&t, "/", kvg_case_scale_text(c, scale, sizeof scale)[0] ? scale : "-");
     append(&t, "/", c->backend);
     if (t.full)
         return kvg_fail(KVG_ERR_INVALID, "case id longer than %d characters: %s...", KVG_CASE_ID_SIZE - 1, c->id);

@@ -4,7 +4,8 @@
  *   axes                   The axes of a config: names, limits, words in ids, meanings; axes.def is the table.
  *   generate_case          What a case of op generate has besides: a model, a text, limits.
  *   result                 The verdict of a case and what was measured.
- *   quality_result         The same of op generate; quality_fields.def lists its numbers.
+ *   quality_result         The same of op generate.
+ *   result_fields          The table of what a result file holds of a case; records and page follow from it.
  *
  * The room reads no file and runs nothing. harness/config/ makes cases, harness/judge/ and harness/generate/ make
  * results, harness/report/ writes and reads them. */
@@ -61,7 +62,7 @@ typedef struct kvg_case_policy {
     const char *partial_kv, *prefix_cache;  /* "on", why it is off though wanted, or "" where nobody wants it */
 } kvg_case_policy;
 
-enum { KVG_CASE_ID_SIZE = 256, KVG_REPRO_SIZE = 2688, KVG_POLICY_TEXT_SIZE = 160 };
+enum { KVG_CASE_ID_SIZE = 256, KVG_REPRO_SIZE = 2688, KVG_POLICY_TEXT_SIZE = 160, KVG_CASE_SCALE_SIZE = 64 };
 
 typedef struct kvg_case {
     kvg_problem problem;        /* op generate: decode of a window, as far as it is known before there is a step */
@@ -85,6 +86,12 @@ typedef struct kvg_case {
  * what is not as by default: ":no_fp4_build", ":no_fp4_nv", ":design", ":prefix_cache", ":partial_kv",
  * ":engine_kernels". "" where no policy is given. */
 void kvg_case_policy_text(const kvg_case_policy *policy, char *out, size_t size);
+
+/* The first word of the id: the op's name, or "generate". */
+const char *kvg_case_op_name(const kvg_case *c);
+
+/* How the tensor scales are chosen: "P2", "g0.5,0.25"; "" where no format has any. Returns `out`. */
+const char *kvg_case_scale_text(const kvg_case *c, char *out, size_t size);
 
 /* Writes case->id from the other fields. KVG_ERR_INVALID if it would not fit. */
 kvg_status kvg_case_name(kvg_case *c) KVG_CHECKED;

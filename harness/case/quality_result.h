@@ -4,6 +4,7 @@
 #define KVG_HARNESS_CASE_QUALITY_RESULT_H
 
 #include "harness/case/generate_case.h"
+#include "harness/case/result_fields.h"
 
 /* A mean over rows, and where 95% of the bootstrap's means lie. */
 typedef struct kvg_quality_mean {
@@ -22,8 +23,8 @@ static inline uint32_t kvg_quality_bucket_from(unsigned bucket)
 }
 
 typedef struct kvg_quality_bucket {
-    uint64_t rows;
-    double loss, kl, top1;
+#define POSITIONS(...) KVG_MEMBER(__VA_ARGS__)
+#include "harness/case/result_fields.def"
 } kvg_quality_bucket;
 
 typedef struct kvg_quality {
@@ -62,12 +63,8 @@ typedef struct kvg_generate_memory {
 
 /* What became of one planted defect. */
 typedef struct kvg_quality_defect {
-    const char *id;   /* as the config names it */
-    bool applies;     /* to some layer of this model under this storage */
-    bool by_bits;     /* the bit check rejects it */
-    bool by_limits;   /* the limits alone reject it */
-    uint64_t rows, differ; /* of the bit check */
-    double loss, kl;  /* of the rows that it had */
+#define PLANTED(...) KVG_MEMBER(__VA_ARGS__)
+#include "harness/case/result_fields.def"
 } kvg_quality_defect;
 
 typedef struct kvg_quality_result {
@@ -81,5 +78,11 @@ typedef struct kvg_quality_result {
     kvg_quality_defect defects[KVG_GENERATE_DEFECTS];
     size_t defect_count;
 } kvg_quality_result;
+
+/* Its numbers in a result file. */
+typedef struct kvg_result_quality {
+#define QUALITY(...) KVG_MEMBER(__VA_ARGS__)
+#include "harness/case/result_fields.def"
+} kvg_result_quality;
 
 #endif

@@ -5,28 +5,26 @@
 #include "core/verdict.h"
 #include "harness/candidate/candidate.h"
 #include "harness/case/quality_result.h"
+#include "harness/case/result_fields.h"
 #include "harness/wrong/defects.h"
 
-/* Round trip of one side: decoded values y against the inputs x, finite elements only. */
+/* Round trip of one side. */
 typedef struct kvg_round_trip {
-    uint64_t elements;    /* judged: finite, and the bound promises something */
-    double relative_l2;   /* |y - x| / |x| */
-    double sqnr_db;       /* 10 log10(|x|^2 / |y - x|^2); +Inf if exact */
-    double gain;          /* least-squares alpha of y = alpha * x: 1 but for codec noise */
-    double worst_ratio;   /* largest |y - x| / bound */
+#define TRIP(...) KVG_MEMBER(__VA_ARGS__)
+#include "harness/case/result_fields.def"
 } kvg_round_trip;
 
-/* Op decode: the answer against the exact one, in units of the bound of the case's class; then what quantisation itself
- * did, which is nobody's fault. */
+/* Op decode: accuracy of the answer; no elements: not judged. */
 typedef struct kvg_decode_accuracy {
-    uint64_t elements;                /* numbers of out and lse; 0: not judged */
-    uint64_t unpromised;              /* of these, without a bound */
-    double worst_ratio, median_ratio; /* of out */
-    double lse_ratio;                 /* worst of lse */
-    double relative_l2;               /* |out - exact| / |exact| */
-    double codec_ratio, codec_l2;     /* exact answer over the cache against that over K and V before; NAN: none */
-    double probe_ratio;               /* worst of out and lse against what a probe must give; NAN: no probe */
+#define DECODE(...) KVG_MEMBER(__VA_ARGS__)
+#include "harness/case/result_fields.def"
 } kvg_decode_accuracy;
+
+/* What was compared of an answer. */
+typedef struct kvg_result_compared {
+#define COMPARED(...) KVG_MEMBER(__VA_ARGS__)
+#include "harness/case/result_fields.def"
+} kvg_result_compared;
 
 enum { KVG_MAX_CONTROLS = 48, KVG_MAX_DEFECTS = 256, KVG_RESULT_TEXT = 640 };
 
@@ -56,9 +54,7 @@ typedef struct kvg_result {
     kvg_verdict verdict;
     char detail[KVG_RESULT_TEXT]; /* empty if PASS; a FAIL that a row of harness/wrong/defects.def explains names it */
     char impl[KVG_IMPL_NAME_SIZE]; /* which implementation ran; "": none */
-    uint64_t compared_bytes;      /* output bytes compared; equals the bytes defined, or the case is an ERROR */
-    uint64_t mismatched_bytes;
-    uint64_t value_steps;         /* KVG_DIALECT_VALUE: bytes that differ within the rule */
+    kvg_result_compared bytes;    /* as many are compared as the outputs have, or the case is an ERROR */
     kvg_round_trip round_trip[2];
     kvg_decode_accuracy decode;
     kvg_separation separation; /* op decode */
@@ -68,6 +64,43 @@ typedef struct kvg_result {
     kvg_control_outcome controls[KVG_MAX_CONTROLS]; /* in the order of the control rows of harness/wrong/defects.def */
     double milliseconds;          /* of the candidate's run */
 } kvg_result;
+
+/* --- what a result file holds of a case beside the records above: harness/case/result_fields.def --- */
+
+typedef struct kvg_result_asked {
+#define ASKED(...) KVG_MEMBER(__VA_ARGS__)
+#include "harness/case/result_fields.def"
+} kvg_result_asked;
+
+typedef struct kvg_result_outcome {
+#define OUTCOME(...) KVG_MEMBER(__VA_ARGS__)
+#include "harness/case/result_fields.def"
+} kvg_result_outcome;
+
+typedef struct kvg_result_lists {
+#define LISTS(...) KVG_MEMBER(__VA_ARGS__)
+#include "harness/case/result_fields.def"
+} kvg_result_lists;
+
+typedef struct kvg_result_mode {
+#define MODE(...) KVG_MEMBER(__VA_ARGS__)
+#include "harness/case/result_fields.def"
+} kvg_result_mode;
+
+typedef struct kvg_result_separation {
+#define SEPARATION(...) KVG_MEMBER(__VA_ARGS__)
+#include "harness/case/result_fields.def"
+} kvg_result_separation;
+
+typedef struct kvg_result_reach {
+#define REACH(...) KVG_MEMBER(__VA_ARGS__)
+#include "harness/case/result_fields.def"
+} kvg_result_reach;
+
+typedef struct kvg_result_controls {
+#define CONTROLS(...) KVG_MEMBER(__VA_ARGS__)
+#include "harness/case/result_fields.def"
+} kvg_result_controls;
 
 /* The words that the detail of a SKIP starts with where no claim of the implementation covers the case. */
 #define KVG_UNCLAIMED "unclaimed: "

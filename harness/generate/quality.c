@@ -82,6 +82,7 @@ static void fill_buckets(const kvg_quality_row *rows, size_t count, kvg_quality 
     }
     for (unsigned b = 0; b < KVG_QUALITY_BUCKETS; b++) {
         const sums *s = &all[b];
+        out->buckets[b].from = kvg_quality_bucket_from(b);
         out->buckets[b].rows = (uint64_t)s->rows;
         if (!out->buckets[b].rows) continue;
         out->buckets[b].loss = (s->bits - s->base_bits) / s->rows;

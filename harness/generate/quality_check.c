@@ -152,8 +152,8 @@ static kvg_status run_planted(const job *j, kvg_planted *planted, kvg_quality_an
 
 static void judge_bits(const kvg_quality_bits *b, kvg_result *r)
 {
-    r->compared_bytes = b->compared_bytes;
-    r->mismatched_bytes = b->bytes;
+    r->bytes.compared = b->compared_bytes;
+    r->bytes.mismatched = b->bytes;
     if (b->differ == 0) return;
     kvg_result_fail(r, "logits of %" PRIu64 " of %" PRIu64 " rows differ, first of window %u, row %u, token %u: "
                     "%a, not %a", b->differ, b->rows, b->text, b->row, b->token, (double)b->got, (double)b->expected);

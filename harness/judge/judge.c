@@ -58,8 +58,8 @@ static void judge_bytes(const running_case *b, size_t index, const kvg_tensor *a
     for (size_t i = 0; i < expected->bytes; i++) {
         if (got[i] != want[i] && wrong++ == 0) first = i;
     }
-    r->compared_bytes += expected->bytes;
-    r->mismatched_bytes += wrong;
+    r->bytes.compared += expected->bytes;
+    r->bytes.mismatched += wrong;
     if (wrong == 0) return;
     char where[256];
     kvg_describe_byte(&b->data, index, expected, answer, first, where, sizeof where);
@@ -76,7 +76,7 @@ static void judge_rows(const running_case *b, kvg_side side, const kvg_tensor_se
     const size_t code_bytes = (size_t)codes->shape[2], scale_bytes = (size_t)scales->shape[2];
     const size_t value_bytes = p->head_dim * kvg_dtype_bytes(p->dtype);
     const kvg_tensor *values = kvg_set_tensor(&b->data.values, KVG_ROLE_VALUES, side);
-    r->compared_bytes += codes->bytes + scales->bytes;
+    r->bytes.compared += codes->bytes + scales->bytes;
     for (size_t row = 0; row < (size_t)p->tokens * p->kv_heads; row++) {
         float x[KVG_MAX_HEAD_DIM];
         uint32_t steps, bad;
@@ -84,9 +84,9 @@ static void judge_rows(const running_case *b, kvg_side side, const kvg_tensor_se
         const bool accepted = kvg_reference_row_accept(p, side, b->data.tensor_scale[side], x,
                                                        (const uint8_t *)codes->data + row * code_bytes,
                                                        (const uint8_t *)scales->data + row * scale_bytes, &steps, &bad);
-        r->value_steps += steps;
+        r->bytes.steps += steps;
         if (accepted) continue;
-        r->mismatched_bytes++;
+        r->bytes.mismatched++;
         kvg_result_fail(r, "%s: token %zu, head %zu, dim %u is outside the value rule of dialect %s (x = %a)",
                         kvg_tensor_name(KVG_ROLE_CODES, side), row / p->kv_heads, row % p->kv_heads, bad,
                         p->storage[side].dialect, (double)x[bad]);
@@ -217,7 +217,7 @@ static bool is_right_answer(const running_case *b, const kvg_tensor_set *answer)
     kvg_result r = {.verdict = KVG_VERDICT_FAIL}; /* without words */
     if (!decodes(b)) return kvg_set_same_bytes(&b->expected, answer);
     kvg_decode_judge_bits(&b->truth, b->expected.tensors, answer->tensors, &r);
-    return r.mismatched_bytes == 0;
+    return r.bytes.mismatched == 0;
 }
 
 /* What becomes of a known-wrong answer that is offered to this check. */
@@ -374,9 +374,9 @@ static void run_candidate(running_case *b, kvg_candidate *candidate, kvg_result 
     if (o.status) kvg_result_fail(r, "%s returned '%s': %s", o.impl, kvg_status_name(o.status), o.text);
     if (o.fault[0]) kvg_result_fail(r, "%s", o.fault);
     if (r->verdict == KVG_VERDICT_PASS) judge(b, b->answer.tensors, r);
-    if (r->verdict == KVG_VERDICT_PASS && r->compared_bytes != b->output_bytes) {
+    if (r->verdict == KVG_VERDICT_PASS && r->bytes.compared != b->output_bytes) {
         r->verdict = KVG_VERDICT_ERROR;
-        snprintf(r->detail, sizeof r->detail, "%" PRIu64 " bytes compared of %zu defined", r->compared_bytes,
+        snprintf(r->detail, sizeof r->detail, "%" PRIu64 " bytes compared of %zu defined", r->bytes.compared,
                  b->output_bytes);
     }
 }

@@ -249,7 +249,7 @@ static void judge_numbers(const kvg_decode_truth *t, int which, const double *go
     const double *bound = which == OUT ? right->out_bound : right->lse_bound;
     const size_t count = which == OUT ? t->outputs : t->rows, dims = t->outputs / t->rows;
     kvg_attention_measure(got, want, bound, count, error);
-    if (t->data->c->problem.profile == KVG_PROFILE_NONE) r->mismatched_bytes += error->outside * width;
+    if (t->data->c->problem.profile == KVG_PROFILE_NONE) r->bytes.mismatched += error->outside * width;
     if (error->outside == 0) return;
     const size_t at = error->worst_at;
     char row[320], dim[32] = "";
@@ -294,10 +294,11 @@ void kvg_decode_judge(const kvg_decode_truth *t, const kvg_tensor *answer, kvg_r
     } else {
         judge_numbers(t, OUT, got[OUT], &t->exact, "the exact answer", &out, r);
         judge_numbers(t, LSE, got[LSE], &t->exact, "the exact answer", &lse, r);
-        if (t->data->c->problem.profile == KVG_PROFILE_NONE) r->compared_bytes += answer[OUT].bytes + answer[LSE].bytes;
+        if (t->data->c->problem.profile == KVG_PROFILE_NONE) r->bytes.compared += answer[OUT].bytes + answer[LSE].bytes;
         *a = (kvg_decode_accuracy){
             .elements = t->outputs + t->rows,
             .unpromised = out.unpromised + lse.unpromised,
+            .bits = t->data->c->problem.profile != KVG_PROFILE_NONE,
             .worst_ratio = out.worst,
             .median_ratio = median_ratio(t, got[OUT]),
             .lse_ratio = lse.worst,
@@ -349,10 +350,10 @@ void kvg_decode_judge_bits(const kvg_decode_truth *t, const kvg_tensor *expected
             kvg_reference_load(want->dtype, a, 1, &x);
             kvg_reference_load(want->dtype, b, 1, &y);
             if (isnan(x) && isnan(y)) continue;
-            for (size_t k = 0; k < width; k++) r->mismatched_bytes += a[k] != b[k];
+            for (size_t k = 0; k < width; k++) r->bytes.mismatched += a[k] != b[k];
             if (wrong++ == 0) first = n;
         }
-        r->compared_bytes += want->bytes;
+        r->bytes.compared += want->bytes;
         if (wrong == 0) continue;
         char row[320], dim[32] = "";
         uint32_t codes[2] = {0};

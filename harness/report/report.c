@@ -10,9 +10,12 @@
 #include <string.h>
 
 #include "harness/report/report_data.h"
+#include "harness/report/result_line.h"
 
-const char *const kvg_report_control_names[KVG_REPORT_CONTROLS] = {"rejected", "unreached", "accepted",
-                                                                       "within", "by_bound"};
+const char *const kvg_report_control_names[KVG_REPORT_CONTROLS] = {
+#define CONTROLS(type, name, ...) #name,
+#include "harness/case/result_fields.def"
+};
 
 kvg_status kvg_report_note(kvg_report *report, const char *format, ...)
 {
@@ -53,7 +56,7 @@ static kvg_status check_same_run(const kvg_report_file *first, const kvg_report_
 static int compare_ids(const void *a, const void *b)
 {
     const kvg_report_case *x = a, *y = b;
-    const int order = strcmp(x->id, y->id);
+    const int order = strcmp(x->asked.id, y->asked.id);
     if (order) return order;
     if (x->finished != y->finished) return x->finished ? -1 : 1;
     return (x->file > y->file) - (x->file < y->file);
@@ -66,17 +69,12 @@ static kvg_status join_cases(kvg_report *r)
     if (r->case_count) qsort(r->cases, r->case_count, sizeof r->cases[0], compare_ids);
     for (size_t i = 0; i < r->case_count; i++) {
         kvg_report_case *c = &r->cases[i], *last = kept ? &r->cases[kept - 1] : NULL;
-        const bool again = last && strcmp(last->id, c->id) == 0;
+        const bool again = last && strcmp(last->asked.id, c->asked.id) == 0;
         if (again && last->finished && !c->finished && last->file == c->file && !last->started) {
             last->started = true;
-            free(c->strings);
         } else if (again) {
-            kvg_status s = kvg_fail(KVG_ERR_INVALID, "%s: a case appears twice (first in %s): %s",
-                                    r->files[c->file].path, r->files[last->file].path, c->id);
-            /* keep what is not joined yet, for kvg_report_close */
-            memmove(&r->cases[kept], c, (r->case_count - i) * sizeof *c);
-            r->case_count = kept + r->case_count - i;
-            return s;
+            return kvg_fail(KVG_ERR_INVALID, "%s: a case appears twice (first in %s): %s", r->files[c->file].path,
+                            r->files[last->file].path, c->asked.id);
         } else {
             r->cases[kept++] = *c;
         }
@@ -193,8 +191,10 @@ void kvg_report_close(kvg_report *r)
         free(r->files[i].config);
         free(r->files[i].name);
     }
-    for (size_t i = 0; i < r->case_count; i++) free(r->cases[i].strings);
-    for (size_t i = 0; i < r->control_count; i++) free(r->controls[i]);
+    for (kvg_report_texts *next; r->texts; r->texts = next) {
+        next = r->texts->next;
+        free(r->texts);
+    }
     for (size_t i = 0; i < r->note_count; i++) free(r->notes[i]);
     free(r->files);
     free(r->cases);
@@ -243,7 +243,7 @@ static void write_merged(const kvg_report *r, FILE *out)
 {
     uint64_t announced = 0;
     for (size_t i = 0; i < r->file_count; i++) announced += r->files[i].cases;
-    fputs("{\"type\":\"run\",\"kvgold\":1,\"version\":", out);
+    fprintf(out, "{\"type\":\"run\",\"kvgold\":%d,\"version\":", KVG_RESULT_LAYOUT);
     write_json_string(out, r->files[0].version);
     fputs(",\"config\":", out);
     write_json_string(out, r->files[0].config);

@@ -1,5 +1,6 @@
 /* Room report: the lines of a result file, and everything that is made of them.
  *
+ *   result_record          The records of harness/case/result_fields.def as JSON objects, written and read by one loop.
  *   result_line            One result as one line of results.jsonl.
  *   report, report_read    Reads result files and merges shards.
  *   report_table, _text    The table for a terminal; report_summary has its totals.
@@ -8,37 +9,10 @@
  *   report_decode, _quality, _unclaimed
  *                          The parts of one op, and what no claim covers.
  *
- * A report is made from result files alone: the room runs no case. The format of the lines follows. */
-/* Reports of finished runs, made from their result files alone: results.jsonl, one JSON object per line.
- *
- *   {"type":"run","kvgold":1,"version":"0.1.0","config":"configs/a.json","name":"a","seed":"0x5eed","shard":"1/2",
- *    "cases":12}
- *   {"type":"start","id":"...","repro":"kvgold check ..."}        written before a case runs
- *   {"type":"case","id":"...","status":"PASS","detail":"","repro":"...","impl":"...","ms":1.5,"slow":false,
- *    "compared":4096,"mismatched":0,"steps":0,
- *    "k":{"elements":2048,"relative_l2":0.09,"sqnr_db":20.6,"gain":0.999,"worst_ratio":0.97},"v":{...},
- *    "decode":{"elements":1040,"unpromised":0,"worst_ratio":0.21,"median_ratio":0.03,"lse_ratio":0.01,
- *              "relative_l2":0.0003,"codec_ratio":0.4,"codec_l2":0.05,"probe_ratio":0.2},
- *    "reach":{"codes":16,"codes_of":16,"scales":31,"ties":5,"saturations":0,"zero_blocks":2,"negative_zeros":3,
- *             "subnormals":0,"specials":0,"scale_underflows":0,"code_set":"<64 hex digits>",
- *             "scale_set":"<64 hex digits>"},
- *    "controls":{"rejected":["zeros"],"unreached":["copy_input"],"accepted":[],"within":[],"by_bound":["zeros"]},
- *    "quality":{"rows":510,...,"positions":[{"from":0,"rows":126,"loss":0.01,"kl":0.002,"top1":0.98}],
- *               "planted":[{"id":"window_short","applies":true,"by_bits":true,"by_limits":false,"rows":255,
- *                           "differ":127,"loss":0.0002,"kl":0.0001}]},
- *    "mode":{"requested":"fp4_nv","effective":"none","fell_back":true,"reason":"...","partial_kv":"on",
- *            "prefix_cache":"design gating: ..."}}
- *   {"type":"end","interrupted":false,"seconds":3.25,"PASS":12}
- *
- * Case ids read op/format.dialect/layout/dtype/TxHxD/fill[:k,v]/scale/backend; K and V in different formats read
- * k.dialect+v.dialect. code_set and scale_set: bit i of byte i/8 (hex, byte 0 first) is set if code i was seen. A
- * number that JSON lacks is the string "inf" or "nan". k, v, decode, reach and controls are absent where nothing was
- * judged; codec_* where K and V have no original (fill codes), probe_ratio where the fill is no probe. A
- * `start` without a `case` is a case that never finished. within: controls that
- * changed the numbers of op decode by less than the bound. by_bound: those of the rejected controls that the round-trip
- * bound alone rejects too; files of earlier runs may lack it. mode: only of cases whose storage a policy chose, judged
- * or not; partial_kv and prefix_cache only where they are wanted. quality: op generate alone; its other numbers are the
- * rows of harness/case/quality_fields.def. */
+ * A report is made from fields of result files alone: the room runs no case and takes no id apart. */
+/* Reports of finished runs, made from their result files alone: results.jsonl, one JSON object per line, with the
+ * fields of harness/case/result_fields.def (docs/reference/results.md). A `start` without a `case` is a case that
+ * never finished. */
 #ifndef KVG_HARNESS_REPORT_REPORT_H
 #define KVG_HARNESS_REPORT_REPORT_H
 

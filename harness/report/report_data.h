@@ -9,12 +9,14 @@
 
 #include "core/problem.h"
 #include "core/verdict.h"
+#include "harness/case/result.h"
 #include "harness/report/report.h"
 #include "harness/report/report_decode.h"
 #include "harness/report/report_quality.h"
 
-enum { KVG_REPORT_MAX_CONTROLS = 64, KVG_REPORT_CODES = 256 };
+enum { KVG_REPORT_MAX_CONTROLS = 64 };
 
+/* In the order of the fields of "controls". */
 typedef enum kvg_report_control {
     KVG_REPORT_REJECTED,
     KVG_REPORT_UNREACHED,
@@ -26,51 +28,40 @@ typedef enum kvg_report_control {
 
 extern const char *const kvg_report_control_names[KVG_REPORT_CONTROLS];
 
-/* Round trip of one side; absent where nothing was judged. */
-typedef struct kvg_report_trip {
-    bool present;
-    uint64_t elements;
-    double relative_l2, sqnr_db, gain, worst_ratio;
-} kvg_report_trip;
-
 /* Separation of a case of op decode: harness/judge/separation.h. */
 typedef struct kvg_report_separation {
     bool measured, by_bits;
-    double least;     /* +Inf where no defect is reached */
-    char nearest[48]; /* "" likewise */
+    double least;        /* +Inf where no defect is reached */
+    const char *nearest; /* "" likewise */
     uint64_t reached;
 } kvg_report_separation;
 
-typedef struct kvg_report_reach {
-    uint64_t codes_of; /* 0: absent */
-    uint64_t ties, saturations, zero_blocks, negative_zeros, subnormals, specials, scale_underflows;
-    uint8_t code_set[KVG_REPORT_CODES / 8], scale_set[KVG_REPORT_CODES / 8];
-} kvg_report_reach;
-
 typedef struct kvg_report_case {
-    const char *id, *detail, *repro, *impl; /* all in `strings` */
-    const char *op, *storage, *layout, *fill; /* words of the id: "append", "nvfp4.canonical", "turbomind" without what
-                                               * follows it, "capture:layers.3.k,layers.3.v" */
-    const char *mode; /* "fp4_mx", "none (fell back from fp4_nv: ...)"; "" where no policy chose it */
+    kvg_result_asked asked;
+    const char *storage; /* "nvfp4.canonical"; "int8.canonical+nvfp4.p1" where K and V differ */
+    const char *mode;    /* "fp4_mx", "none (fell back from fp4_nv: ...)"; "" where no policy chose it */
     bool fell_back;
-    char *strings;
-    uint32_t head_dim; /* 0 if the id does not tell */
-    bool started;      /* has a `start` line */
-    bool finished;     /* has a `case` line; without one the fields below are 0 */
-    bool slow;
-    kvg_verdict verdict;
-    double milliseconds;
-    uint64_t compared, mismatched, steps;
-    kvg_report_trip trip[2];
-    kvg_report_decode decode;
+    bool started;  /* has a `start` line */
+    bool finished; /* has a `case` line; without one the fields below are 0 */
+    kvg_result_outcome outcome;
+    kvg_result_compared bytes;
+    kvg_round_trip trip[2]; /* no elements: nothing was judged */
+    kvg_decode_accuracy decode;
     kvg_report_quality quality; /* op generate */
     size_t relations;           /* that held */
     kvg_report_separation separation;
-    kvg_report_reach reach;
+    kvg_result_reach reach;                 /* codes_of 0: absent */
     uint64_t controls[KVG_REPORT_CONTROLS]; /* bit i: the report's control i */
     const char *line;                       /* its text in the file, for the merged one */
     size_t line_size, file;                 /* file: index of the one it stands in */
 } kvg_report_case;
+
+/* Memory for texts of cases. */
+typedef struct kvg_report_texts {
+    struct kvg_report_texts *next;
+    size_t size, used;
+    char text[];
+} kvg_report_texts;
 
 typedef struct kvg_report_file {
     char *path, *text;
@@ -87,12 +78,13 @@ typedef struct kvg_report_file {
 /* All cases of one format and dialect. Statistics are NAN where there is nothing to take them from. */
 typedef struct kvg_report_group {
     const char *storage;
+    const kvg_result_asked *asked; /* of its first case: the formats are those of all */
     double bits; /* per stored element, scales included; NAN for unknown formats */
-    bool canonical;
+    bool canonical, mixed; /* mixed: K and V are stored in different ways */
     size_t first, count; /* its cases, neighbours in kvg_report.cases */
     size_t passed, failed, skipped;
     uint64_t compared, mismatched;
-    kvg_report_reach reach; /* of all cases together */
+    kvg_result_reach reach; /* of all cases together */
     const char *data;       /* the fill that relative_l2, sqnr_db and gain_error come from */
     double relative_l2[2], sqnr_db[2]; /* medians */
     double gain_error[2];              /* largest |gain - 1| */
@@ -118,7 +110,8 @@ struct kvg_report {
     size_t layout_count;
     kvg_report_tally *modes; /* by mode; cases without one are in none */
     size_t mode_count, without_mode; /* cases that name their format: no policy */
-    char *controls[KVG_REPORT_MAX_CONTROLS]; /* names, as they came */
+    kvg_report_texts *texts;                       /* of all cases */
+    const char *controls[KVG_REPORT_MAX_CONTROLS]; /* names, as they came */
     char **notes; /* what the reader must know about the files: one sentence each */
     size_t control_count, note_count;
     uint64_t verdicts[KVG_VERDICT_COUNT];
@@ -134,20 +127,26 @@ kvg_status kvg_report_read(kvg_report *report, const char *path) KVG_CHECKED;
 
 kvg_status kvg_report_note(kvg_report *report, const char *format, ...) KVG_CHECKED KVG_PRINTF(2, 3);
 
+/* A copy of the text that lasts as long as the report (a kvg_report *); NULL without memory. */
+const char *kvg_report_keep(void *report, const char *text);
+
 /* Sorts the cases and fills groups and totals. */
 kvg_status kvg_report_summarise(kvg_report *report) KVG_CHECKED;
 
 /* "PASS", ..., or "UNFINISHED". */
 const char *kvg_report_status_name(const kvg_report_case *c);
+bool kvg_report_case_passes(const kvg_report_case *c);
 bool kvg_report_case_fails(const kvg_report_case *c); /* also true for unfinished ones */
 
-/* True for "capture" and "capture:...". */
 bool kvg_report_has_fill(const kvg_report_case *c, const char *fill);
+
+/* K and V are stored in different ways. */
+bool kvg_report_is_mixed(const kvg_result_asked *asked);
 
 /* Sorts `values` and returns their median; NAN for none. */
 double kvg_report_median(double *values, size_t count);
-unsigned kvg_report_bits_set(const uint8_t set[KVG_REPORT_CODES / 8]);
-bool kvg_report_bit(const uint8_t set[KVG_REPORT_CODES / 8], unsigned code);
+unsigned kvg_report_bits_set(const uint8_t set[KVG_FIELD_CODES / 8]);
+bool kvg_report_bit(const uint8_t set[KVG_FIELD_CODES / 8], unsigned code);
 void kvg_report_format_bytes(uint64_t bytes, char *out, size_t size); /* "73.7 kB" */
 
 /* One line: "540 passed, 0 failed, 2 skipped". Cases that never finished or are missing count as failed. */

@@ -5,17 +5,17 @@
 
 #include "harness/report/report_data.h"
 
-typedef double decode_figure(const kvg_report_decode *a);
+typedef double decode_figure(const kvg_decode_accuracy *a);
 
-static double worst_of(const kvg_report_decode *a) { return a->worst_ratio; }
-static double lse_of(const kvg_report_decode *a) { return a->lse_ratio; }
-static double codec_of(const kvg_report_decode *a) { return a->codec_ratio; }
-static double probe_of(const kvg_report_decode *a) { return a->probe_ratio; }
-static double median_of(const kvg_report_decode *a) { return a->median_ratio; }
-static double l2_of(const kvg_report_decode *a) { return a->relative_l2; }
-static double codec_l2_of(const kvg_report_decode *a) { return a->codec_l2; }
+static double worst_of(const kvg_decode_accuracy *a) { return a->worst_ratio; }
+static double lse_of(const kvg_decode_accuracy *a) { return a->lse_ratio; }
+static double codec_of(const kvg_decode_accuracy *a) { return a->codec_ratio; }
+static double probe_of(const kvg_decode_accuracy *a) { return a->probe_ratio; }
+static double median_of(const kvg_decode_accuracy *a) { return a->median_ratio; }
+static double l2_of(const kvg_decode_accuracy *a) { return a->relative_l2; }
+static double codec_l2_of(const kvg_decode_accuracy *a) { return a->codec_l2; }
 
-static bool belongs(const kvg_report_decode *a, bool bits)
+static bool belongs(const kvg_decode_accuracy *a, bool bits)
 {
     return a->elements && a->bits == bits;
 }
@@ -35,7 +35,7 @@ static double median(const kvg_report_case *cases, size_t count, bool bits, deco
 {
     size_t n = 0;
     for (size_t i = 0; i < count; i++) {
-        const kvg_report_decode *a = &cases[i].decode;
+        const kvg_decode_accuracy *a = &cases[i].decode;
         if (belongs(a, bits) && !isnan(figure(a))) scratch[n++] = figure(a);
     }
     return kvg_report_median(scratch, n);
@@ -86,7 +86,7 @@ void kvg_report_separation_line(const kvg_report_case *cases, size_t count, char
     n = snprintf(out, size, "%zu case%s; %zu by bits", measured, measured == 1 ? "" : "s", by_bits);
     if (least && n > 0 && (size_t)n < size) {
         snprintf(out + n, size - (size_t)n, "; least of the others %.2g (%s) in %s", least->separation.least,
-                 least->separation.nearest, least->id);
+                 least->separation.nearest, least->asked.id);
     }
 }
 

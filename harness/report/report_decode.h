@@ -6,14 +6,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Accuracy of op decode; absent where nothing was judged. */
-typedef struct kvg_report_decode {
-    uint64_t elements, unpromised; /* 0 elements: absent */
-    bool bits;                     /* judged by a chip's bits; the distance from the exact answer is for information */
-    double worst_ratio, median_ratio, lse_ratio, relative_l2;
-    double codec_ratio, codec_l2, probe_ratio; /* NAN: the case has none */
-} kvg_report_decode;
-
 struct kvg_report_case;
 
 enum { KVG_REPORT_LINE_SIZE = 640 }; /* room for any line below */

@@ -133,10 +133,10 @@ static void write_failure(FILE *out, const kvg_report_case *c)
     const bool fails = kvg_report_case_fails(c);
     fprintf(out, "<div class=\"failure%s\"><div><strong class=\"%s\">%s</strong> ", fails ? "" : " skip",
             fails ? "bad" : "warn", kvg_report_status_name(c));
-    write_text(out, "<code>", c->id, "</code></div>\n");
-    if (c->detail[0]) write_text(out, "<div>", c->detail, "</div>\n");
+    write_text(out, "<code>", c->asked.id, "</code></div>\n");
+    if (c->outcome.detail[0]) write_text(out, "<div>", c->outcome.detail, "</div>\n");
     if (c->mode[0]) write_text(out, "<div class=\"dim\">mode: ", c->mode, "</div>\n");
-    if (c->repro[0]) write_text(out, "<pre>", c->repro, "</pre>");
+    if (c->asked.repro[0]) write_text(out, "<pre>", c->asked.repro, "</pre>");
     fputs("</div>\n", out);
 }
 
@@ -147,7 +147,7 @@ static void write_failures(const kvg_report *r, FILE *out)
     for (int fails = 1; fails >= 0; fails--) {
         for (size_t i = 0; i < r->case_count; i++) {
             const kvg_report_case *c = &r->cases[i];
-            if (kvg_report_case_fails(c) != (fails == 1) || (c->finished && c->verdict == KVG_VERDICT_PASS)) continue;
+            if (kvg_report_case_fails(c) != (fails == 1) || kvg_report_case_passes(c)) continue;
             if (count++ < LIMIT) write_failure(out, c);
         }
     }
@@ -205,8 +205,8 @@ static void write_layouts(const kvg_report *r, FILE *out)
         const kvg_report_tally *t = &r->layouts[i];
         char bytes[32];
         kvg_report_format_bytes(t->compared, bytes, sizeof bytes);
-        write_text(out, "<tr><td>", t->first->layout, "</td>");
-        write_text(out, "<td class=\"left\">", t->first->op, "</td>");
+        write_text(out, "<tr><td>", t->first->asked.layout, "</td>");
+        write_text(out, "<td class=\"left\">", t->first->asked.op, "</td>");
         fprintf(out, "<td>%zu</td><td%s>%zu</td><td>%s</td><td%s>%" PRIu64 "</td></tr>\n", t->count,
                 t->failed ? " class=\"bad\"" : "", t->passed, bytes, t->mismatched ? " class=\"bad\"" : "",
                 t->mismatched);
@@ -239,24 +239,27 @@ static void write_coverage(const kvg_report *r, FILE *out)
           "<th class=\"left\">element codes, 0 at the left</th><th>seen</th>"
           "<th class=\"left\">scale bytes, 00 to FF</th><th>seen</th></tr></thead><tbody>\n", out);
     for (size_t i = 0; i < r->group_count; i++) {
-        const kvg_report_reach *reach = &r->groups[i].reach;
+        const kvg_result_reach *reach = &r->groups[i].reach;
         const unsigned scales = kvg_report_bits_set(reach->scale_set);
         if (!reach->codes_of) continue;
         write_text(out, "<tr><td>", r->groups[i].storage, "</td><td>");
-        write_strip(out, reach->code_set, reach->codes_of <= 16 ? (unsigned)reach->codes_of : KVG_REPORT_CODES);
+        write_strip(out, reach->code_set, reach->codes_of <= 16 ? (unsigned)reach->codes_of : KVG_FIELD_CODES);
         fprintf(out, "</td><td>%u/%" PRIu64 "</td><td>", kvg_report_bits_set(reach->code_set), reach->codes_of);
-        if (scales) write_strip(out, reach->scale_set, KVG_REPORT_CODES);
+        if (scales) write_strip(out, reach->scale_set, KVG_FIELD_CODES);
         if (scales) fprintf(out, "</td><td>%u</td></tr>\n", scales);
         else fputs("</td><td></td></tr>\n", out);
     }
     fputs("</tbody></table></div>\n<h3>Situations met</h3>\n"
-          "<div class=\"wide\"><table><thead><tr><th>format.dialect</th><th>ties</th><th>saturations</th>"
-          "<th>zero blocks</th><th>negative zeros</th><th>subnormals</th>"
-          "<th>NaN or Inf</th><th>scales that became 0</th></tr></thead><tbody>\n", out);
+          "<div class=\"wide\"><table><thead><tr><th>format.dialect</th>"
+#define TALLY(type, name, when, unit, meaning, heading) "<th>" heading "</th>"
+#include "harness/case/result_fields.def"
+          "</tr></thead><tbody>\n", out);
     for (size_t i = 0; i < r->group_count; i++) {
-        const kvg_report_reach *reach = &r->groups[i].reach;
-        const uint64_t counts[] = {reach->ties, reach->saturations, reach->zero_blocks, reach->negative_zeros,
-                                   reach->subnormals, reach->specials, reach->scale_underflows};
+        const kvg_result_reach *reach = &r->groups[i].reach;
+        const uint64_t counts[] = {
+#define TALLY(type, name, ...) reach->name,
+#include "harness/case/result_fields.def"
+        };
         if (!reach->codes_of) continue;
         write_text(out, "<tr><td>", r->groups[i].storage, "</td>");
         for (size_t k = 0; k < COUNT(counts); k++) {
@@ -307,26 +310,26 @@ static void write_controls(const kvg_report *r, FILE *out)
 
 /* --- all cases --- */
 
-static void write_trip(FILE *out, const kvg_report_trip *t)
+static void write_trip(FILE *out, const kvg_round_trip *t)
 {
-    if (t->present) fprintf(out, "<td>%.3g</td><td>%.3f</td>", t->relative_l2, t->worst_ratio);
+    if (t->elements) fprintf(out, "<td>%.3g</td><td>%.3f</td>", t->relative_l2, t->worst_ratio);
     else fputs("<td></td><td></td>", out);
 }
 
 static void write_case(FILE *out, const kvg_report_case *c)
 {
-    const bool passed = c->finished && c->verdict == KVG_VERDICT_PASS;
+    const bool passed = kvg_report_case_passes(c);
     const char *class = passed ? "good" : kvg_report_case_fails(c) ? "bad" : "warn";
     fprintf(out, "<tr><td class=\"%s\">%s</td>", class, kvg_report_status_name(c));
-    write_text(out, "<td class=\"left case\">", c->id, "");
-    if (c->detail[0]) write_text(out, "<br><span class=\"dim\">", c->detail, "</span>");
+    write_text(out, "<td class=\"left case\">", c->asked.id, "");
+    if (c->outcome.detail[0]) write_text(out, "<br><span class=\"dim\">", c->outcome.detail, "</span>");
     if (c->mode[0]) {
         fprintf(out, "<br><span class=\"%s\">mode: ", c->fell_back ? "warn" : "dim");
         write_text(out, "", c->mode, "</span>");
     }
-    write_text(out, "</td><td class=\"left\">", c->impl, "</td>");
-    fprintf(out, "<td>%.1f%s</td><td>%" PRIu64 "</td><td>%" PRIu64 "</td><td>%" PRIu64 "</td>", c->milliseconds,
-            c->slow ? " slow" : "", c->compared, c->mismatched, c->steps);
+    write_text(out, "</td><td class=\"left\">", c->outcome.impl, "</td>");
+    fprintf(out, "<td>%.1f%s</td><td>%" PRIu64 "</td><td>%" PRIu64 "</td><td>%" PRIu64 "</td>", c->outcome.ms,
+            c->outcome.slow ? " slow" : "", c->bytes.compared, c->bytes.mismatched, c->bytes.steps);
     write_trip(out, &c->trip[KVG_K]);
     write_trip(out, &c->trip[KVG_V]);
     fputs("</tr>\n", out);

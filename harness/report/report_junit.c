@@ -10,7 +10,7 @@ typedef enum outcome { PASSED, FAILURE, ERROR, SKIPPED } outcome;
 static outcome outcome_of(const kvg_report_case *c)
 {
     if (!c->finished) return ERROR;
-    switch (c->verdict) {
+    switch (c->outcome.status) {
     case KVG_VERDICT_PASS: return PASSED;
     case KVG_VERDICT_SKIP: return SKIPPED;
     case KVG_VERDICT_FAIL:
@@ -32,13 +32,13 @@ static void write_outcome(FILE *out, const kvg_report_case *c)
     static const char *const elements[] = {[FAILURE] = "failure", [ERROR] = "error", [SKIPPED] = "skipped"};
     const char *element = elements[outcome_of(c)];
     fprintf(out, "      <%s", element);
-    write_attribute(out, "message", c->finished ? c->detail : "started but never finished");
+    write_attribute(out, "message", c->finished ? c->outcome.detail : "started but never finished");
     if (outcome_of(c) != SKIPPED) write_attribute(out, "type", kvg_report_status_name(c));
     putc('>', out);
-    kvg_report_escape(out, c->detail);
-    if (c->repro[0]) {
-        fputs(c->detail[0] ? "\n" : "", out);
-        kvg_report_escape(out, c->repro);
+    kvg_report_escape(out, c->outcome.detail);
+    if (c->asked.repro[0]) {
+        fputs(c->outcome.detail[0] ? "\n" : "", out);
+        kvg_report_escape(out, c->asked.repro);
     }
     fprintf(out, "</%s>\n", element);
 }
@@ -50,8 +50,8 @@ static void write_case(FILE *out, const char *suite, const kvg_report_case *c)
     putc('.', out);
     kvg_report_escape(out, c->storage);
     putc('"', out);
-    write_attribute(out, "name", c->id);
-    fprintf(out, " time=\"%.6f\"", isfinite(c->milliseconds) ? c->milliseconds / 1000 : 0);
+    write_attribute(out, "name", c->asked.id);
+    fprintf(out, " time=\"%.6f\"", isfinite(c->outcome.ms) ? c->outcome.ms / 1000 : 0);
     char decode[256];
     const char *what = c->quality.present ? "quality: " : "decode: ";
     kvg_report_decode_line(c, 1, c->decode.bits, decode, sizeof decode);

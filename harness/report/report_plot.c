@@ -96,7 +96,7 @@ static bool write_l2(const kvg_report *r, FILE *out)
 
 static bool has_sqnr(const kvg_report_group *g)
 {
-    return g->canonical && !strchr(g->storage, '+') && (!isnan(g->sqnr_db[KVG_K]) || !isnan(g->sqnr_db[KVG_V]));
+    return g->canonical && !g->mixed && (!isnan(g->sqnr_db[KVG_K]) || !isnan(g->sqnr_db[KVG_V]));
 }
 
 static bool write_sqnr(const kvg_report *r, FILE *out)
@@ -121,8 +121,7 @@ static bool write_sqnr(const kvg_report *r, FILE *out)
     }
     fputs("END\n", out);
     for (size_t i = 0; i < count; i++) {
-        const char *name = bars[i]->storage;
-        fprintf(out, "set xtics add ('%s' %zu)\n", kvg_report_label(name, strcspn(name, ".")).text, i + 1);
+        fprintf(out, "set xtics add ('%s' %zu)\n", label(bars[i]->asked->k_format).text, i + 1);
         for (int side = KVG_K; side <= KVG_V; side++) {
             if (!isinf(bars[i]->sqnr_db[side])) continue;
             fprintf(out, "set label 'exact' at first %.2f, graph 0.02 rotate left tc rgb '%s'\n",
@@ -144,13 +143,9 @@ static bool write_sqnr(const kvg_report *r, FILE *out)
 
 /* --- error/bound: box, whiskers and dots per format --- */
 
-static const char mixed_name[] = "mixed";
-
-static const char *ratio_name(const kvg_report_case *c, size_t *length)
+static const char *ratio_name(const kvg_report_case *c)
 {
-    const char *name = strchr(c->storage, '+') ? mixed_name : c->storage;
-    *length = strcspn(name, ".");
-    return name;
+    return kvg_report_is_mixed(&c->asked) ? "mixed" : c->asked.k_format;
 }
 
 /* What the case has to say about the bound: fill exact has none, its round trip must be exact. */
@@ -159,7 +154,7 @@ static double case_ratio(const kvg_report_case *c)
     double ratio = NAN;
     if (!c->finished || kvg_report_has_fill(c, "exact")) return NAN;
     for (int side = KVG_K; side <= KVG_V; side++) {
-        if (c->trip[side].present && !(c->trip[side].worst_ratio <= ratio)) ratio = c->trip[side].worst_ratio;
+        if (c->trip[side].elements && !(c->trip[side].worst_ratio <= ratio)) ratio = c->trip[side].worst_ratio;
     }
     return ratio;
 }
@@ -203,12 +198,10 @@ static size_t write_ratio_rows(const kvg_report *r, double *ratios, FILE *out, F
 {
     size_t rows = 0;
     for (size_t i = 0, next; i < r->case_count; i = next) {
-        size_t length, count = 0;
-        const char *name = ratio_name(&r->cases[i], &length);
+        size_t count = 0;
+        const char *name = ratio_name(&r->cases[i]);
         for (next = i; next < r->case_count; next++) {
-            size_t other_length;
-            const char *other = ratio_name(&r->cases[next], &other_length);
-            if (other_length != length || memcmp(other, name, length) != 0) break;
+            if (strcmp(ratio_name(&r->cases[next]), name) != 0) break;
             const double ratio = case_ratio(&r->cases[next]);
             if (!isnan(ratio)) ratios[count++] = ratio;
         }
@@ -216,7 +209,7 @@ static size_t write_ratio_rows(const kvg_report *r, double *ratios, FILE *out, F
         kvg_report_median(ratios, count); /* sorts */
         write_ratio_row(boxes, dots, ratios, count, ++rows, end);
         fprintf(out, "set ytics add ('%s' %zu)\nset label '%zu' at graph 1.01, first %zu left tc rgb '%s'\n",
-                kvg_report_label(name, length).text, rows, count, rows, grid_colour);
+                label(name).text, rows, count, rows, grid_colour);
     }
     return rows;
 }
@@ -274,18 +267,17 @@ typedef struct layer_point {
 enum { MAX_LINES = 6 };
 
 /* "layers.3.k_post" and the like; false for other names. */
-static bool read_tensor(const char *name, size_t length, layer_point *p)
+static bool read_tensor(const char *name, layer_point *p)
 {
     static const struct {
         const char *suffix;
         panel panel;
     } kinds[] = {{"k_pre", K_BEFORE}, {"k_post", K_AFTER}, {"k", K_AFTER}, {"v", VALUES}};
     int used = 0;
-    if (sscanf(name, "layers.%9u.%n", &p->layer, &used) != 1 || used == 0 || (size_t)used > length) return false;
+    if (sscanf(name, "layers.%9u.%n", &p->layer, &used) != 1 || used == 0) return false;
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
-        if (strlen(kinds[i].suffix) != length - (size_t)used) continue;
         p->panel = kinds[i].panel;
-        if (memcmp(name + used, kinds[i].suffix, length - (size_t)used) == 0) return true;
+        if (strcmp(name + used, kinds[i].suffix) == 0) return true;
     }
     return false;
 }
@@ -294,16 +286,12 @@ static bool read_tensor(const char *name, size_t length, layer_point *p)
 static size_t read_points(const kvg_report_case *c, size_t line, layer_point out[2])
 {
     size_t count = 0;
-    const char *names = strchr(c->fill, ':');
-    if (!kvg_report_has_fill(c, "capture") || !names) return 0;
-    const char *comma = strchr(++names, ',');
-    if (!comma) return 0;
-    const char *name[2] = {names, comma + 1};
-    const size_t length[2] = {(size_t)(comma - names), strlen(comma + 1)};
+    const char *const names[] = {c->asked.capture_k, c->asked.capture_v};
+    if (!kvg_report_has_fill(c, "capture")) return 0;
     for (int side = KVG_K; side <= KVG_V; side++) {
         out[count] = (layer_point){.line = line, .sqnr_db = c->trip[side].sqnr_db};
-        if (!c->trip[side].present || !isfinite(c->trip[side].sqnr_db)) continue;
-        count += read_tensor(name[side], length[side], &out[count]);
+        if (!c->trip[side].elements || !isfinite(c->trip[side].sqnr_db)) continue;
+        count += read_tensor(names[side], &out[count]);
     }
     return count;
 }
@@ -345,8 +333,7 @@ static size_t choose_lines(const kvg_report *r, const kvg_report_group *lines[MA
     for (size_t p = 0; p < sizeof preferred / sizeof preferred[0]; p++) {
         for (size_t i = 0; i < r->group_count && count < MAX_LINES; i++) {
             const kvg_report_group *g = &r->groups[i];
-            const size_t length = strlen(preferred[p]);
-            const bool named = strncmp(g->storage, preferred[p], length) == 0 && g->storage[length] == '.';
+            const bool named = strcmp(g->asked->k_format, preferred[p]) == 0;
             if (!named || !has_sqnr(g) || strcmp(g->data, "capture") != 0) continue;
             if (isfinite(g->sqnr_db[KVG_K]) || isfinite(g->sqnr_db[KVG_V])) lines[count++] = g;
         }
@@ -407,10 +394,9 @@ static void write_layer_plots(FILE *out, const layer_point *points, size_t count
     write_header(out, 900, 360);
     write_layer_axes(out, points, count);
     for (size_t line = 0; line < line_count; line++) {
-        const char *name = lines[line]->storage;
         fprintf(out, "set style line %zu lc rgb '%s' lw 1.8 pt 7 ps 0.5\n", line + 1, colours[line]);
         fprintf(out, "set label %zu '%s' at screen %.3f, screen 0.95 left point pt 7 ps 1 lc rgb '%s' offset 1,0\n",
-                line + 1, kvg_report_label(name, strcspn(name, ".")).text, 0.085 + 0.13 * (double)line,
+                line + 1, label(lines[line]->asked->k_format).text, 0.085 + 0.13 * (double)line,
                 colours[line]);
     }
     for (size_t p = 0; p < panel_count; p++) {

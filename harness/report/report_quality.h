@@ -7,30 +7,20 @@
 #include "golden/golden.h"
 #include "harness/case/quality_result.h"
 
-typedef struct kvg_report_planted {
-    char id[64];
-    bool applies, by_bits, by_limits;
-    double rows, differ, loss, kl;
-} kvg_report_planted;
-
 typedef struct kvg_report_quality {
     bool present;
-#define QUALITY(name, value) double name;
-#include "harness/case/quality_fields.def"
-#undef QUALITY
-    struct {
-        double from, rows, loss, kl, top1;
-    } buckets[KVG_QUALITY_BUCKETS];
+    kvg_result_quality measures;
+    kvg_quality_bucket buckets[KVG_QUALITY_BUCKETS];
     size_t bucket_count;
-    kvg_report_planted planted[KVG_GENERATE_DEFECTS];
+    kvg_quality_defect planted[KVG_GENERATE_DEFECTS];
     size_t planted_count;
 } kvg_report_quality;
 
-/* Reads the object of key "quality". */
-kvg_status kvg_report_quality_read(kvg_json object, kvg_report_quality *out) KVG_CHECKED;
-
 struct kvg_report;
 struct kvg_report_case;
+
+/* Reads the part "quality" of a line, if it is there. */
+kvg_status kvg_report_quality_read(struct kvg_report *report, kvg_json line, kvg_report_quality *out) KVG_CHECKED;
 
 /* The cases of a report that have it, in a new array, the smallest KL divergence first; NULL: none. */
 const struct kvg_report_case **kvg_report_quality_cases(const struct kvg_report *report, size_t *count);

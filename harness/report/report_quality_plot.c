@@ -34,7 +34,7 @@ static void write_header(FILE *out, unsigned width, unsigned height)
 }
 
 /* An axis of logarithms has no place for 0: a cache that loses nothing. */
-static bool is_shown(const kvg_report_quality *q)
+static bool is_shown(const kvg_result_quality *q)
 {
     return q->kl > 0 && isfinite(q->kl_worst);
 }
@@ -45,7 +45,7 @@ bool kvg_report_quality_plot_loss(const kvg_report *report, FILE *out)
     size_t count, shown = 0;
     const kvg_report_case **cases = kvg_report_quality_cases(report, &count);
     if (!cases) return false;
-    for (size_t i = 0; i < count; i++) shown += is_shown(&cases[i]->quality);
+    for (size_t i = 0; i < count; i++) shown += is_shown(&cases[i]->quality.measures);
     if (shown == 0) {
         free(cases);
         return false;
@@ -55,14 +55,14 @@ bool kvg_report_quality_plot_loss(const kvg_report *report, FILE *out)
             shown);
     fputs("set ytics ()\nset grid x\nset format x '%g'\nset logscale x\n$data << END\n", out);
     for (size_t i = 0, y = 0; i < count; i++) {
-        const kvg_report_quality *q = &cases[i]->quality;
+        const kvg_result_quality *q = &cases[i]->quality.measures;
         if (!is_shown(q)) continue;
         fprintf(out, "%zu %.6g %.6g %.6g %.6g %.6g\n", ++y, q->kl, fmax(q->kl_low, 1e-12), q->kl_high, q->kl_p99,
                 q->kl_worst);
     }
     fputs("END\n", out);
     for (size_t i = 0, y = 0; i < count; i++) {
-        if (!is_shown(&cases[i]->quality)) continue;
+        if (!is_shown(&cases[i]->quality.measures)) continue;
         fprintf(out, "set ytics add ('%s' %zu)\n", name_of(cases[i]).text, ++y);
     }
     fprintf(out, "plot $data using 2:1:3:4 with xerrorbars pt 7 ps 0.8 lc rgb '%s' title 'mean', \\\n"
@@ -79,8 +79,10 @@ static size_t choose_lines(const kvg_report_case **cases, size_t count)
     size_t kept = 0;
     for (size_t i = 0; i < count && kept < MOST_LINES; i++) {
         const kvg_report_case *c = cases[i];
-        const bool plain = !strstr(c->fill, ":sliding") && !strstr(c->fill, ":full") && !strstr(c->fill, ":before");
-        if (!plain || !(c->quality.kl > 0) || strchr(c->storage, '+') || !strstr(c->storage, ".canonical")) continue;
+        const kvg_result_asked *a = &c->asked;
+        const bool plain = strcmp(a->layers, "all") == 0 && strcmp(a->quantise_k, "after_rope") == 0;
+        const bool canonical = !kvg_report_is_mixed(a) && strcmp(a->k_dialect, "canonical") == 0;
+        if (!plain || !canonical || !(c->quality.measures.kl > 0)) continue;
         cases[kept++] = c;
     }
     return kept;
@@ -100,7 +102,7 @@ bool kvg_report_quality_plot_positions(const kvg_report *report, FILE *out)
             const kvg_report_quality *q = &cases[i]->quality;
             fprintf(out, "$line%zu << END\n", i);
             for (size_t b = 0; b < q->bucket_count; b++) {
-                fprintf(out, "%g %.6g\n", q->buckets[b].from > 0 ? q->buckets[b].from : 32, q->buckets[b].kl);
+                fprintf(out, "%g %.6g\n", q->buckets[b].from ? (double)q->buckets[b].from : 32, q->buckets[b].kl);
             }
             fputs("END\n", out);
         }
@@ -125,8 +127,9 @@ bool kvg_report_quality_plot_memory(const kvg_report *report, FILE *out)
         fputs("set logscale y\nset format y '%g'\nset xlabel 'bytes of the cache per token, all layers'\n"
               "set ylabel 'KL divergence, bits'\nset xrange [0:*]\nset offsets 0,60,0,0\nset key outside right\n", out);
         for (size_t i = 0; i < lines; i++) {
-            fprintf(out, "$point%zu << END\n%g %.6g %.6g %.6g\nEND\n", i, cases[i]->quality.token_bytes,
-                    cases[i]->quality.kl, fmax(cases[i]->quality.kl_low, 1e-12), cases[i]->quality.kl_high);
+            const kvg_result_quality *q = &cases[i]->quality.measures;
+            fprintf(out, "$point%zu << END\n%g %.6g %.6g %.6g\nEND\n", i, q->token_bytes, q->kl,
+                    fmax(q->kl_low, 1e-12), q->kl_high);
         }
         for (size_t i = 0; i < lines; i++) {
             fprintf(out, "%s$point%zu using 1:2:3:4 with yerrorbars lc rgb '%s' lw 1.8 pt 7 ps 0.9 title '%s'",

@@ -9,74 +9,48 @@
 
 /* --- order --- */
 
-/* One half of "int8.canonical+nvfp4.p1". */
-typedef struct storage_word {
-    const kvg_format_info *format; /* NULL if unknown */
-    const char *dialect;
-    size_t dialect_length;
-} storage_word;
-
-static storage_word read_word(const char *storage, const char *end)
+static bool is_canonical(const char *dialect)
 {
-    storage_word w = {NULL, end, 0};
-    const char *dot = memchr(storage, '.', (size_t)(end - storage));
-    if (!dot) return w;
-    w.dialect = dot + 1;
-    w.dialect_length = (size_t)(end - w.dialect);
-    size_t count;
-    const kvg_format_info *formats = kvg_format_table(&count);
-    for (size_t i = 0; i < count && !w.format; i++) {
-        const char *name = formats[i].name;
-        if (strlen(name) == (size_t)(dot - storage) && memcmp(name, storage, strlen(name)) == 0) w.format = &formats[i];
-    }
-    return w;
+    return strcmp(dialect, "canonical") == 0;
 }
 
-static bool is_canonical(storage_word w)
+bool kvg_report_is_mixed(const kvg_result_asked *a)
 {
-    return w.dialect_length == strlen("canonical") && memcmp(w.dialect, "canonical", w.dialect_length) == 0;
+    return strcmp(a->k_format, a->v_format) != 0 || strcmp(a->k_dialect, a->v_dialect) != 0;
 }
 
-static int storage_rank(const char *storage)
+static int storage_rank(const kvg_result_asked *a)
 {
-    const char *plus = strchr(storage, '+');
-    const storage_word w = read_word(storage, plus ? plus : storage + strlen(storage));
-    const int format = w.format ? (int)w.format->format : (int)KVG_FORMAT_END;
-    return (plus ? 4 * (int)KVG_FORMAT_END : 0) + 2 * format + !is_canonical(w);
+    kvg_format format = KVG_FORMAT_END;
+    if (kvg_format_find(a->k_format, &format)) format = KVG_FORMAT_END; /* a word that is not known here */
+    return (kvg_report_is_mixed(a) ? 4 * (int)KVG_FORMAT_END : 0) + 2 * (int)format + !is_canonical(a->k_dialect);
 }
 
 /* As core/formats.def has them, canonical dialects first, mixed pairs last; then by name. */
-static int compare_storage(const char *a, const char *b)
+static int compare_storage(const kvg_report_case *a, const kvg_report_case *b)
 {
-    const int order = strcmp(a, b);
+    const int order = strcmp(a->storage, b->storage);
     if (!order) return 0;
-    const int x = storage_rank(a), y = storage_rank(b);
+    const int x = storage_rank(&a->asked), y = storage_rank(&b->asked);
     return x != y ? (x > y) - (x < y) : order;
 }
 
 static int compare_cases(const void *a, const void *b)
 {
     const kvg_report_case *x = a, *y = b;
-    const int order = compare_storage(x->storage, y->storage);
-    return order ? order : strcmp(x->id, y->id);
+    const int order = compare_storage(x, y);
+    return order ? order : strcmp(x->asked.id, y->asked.id);
 }
 
-static double word_bits(storage_word w, uint32_t head_dim)
+/* Per stored element, scales included; NAN for a format that is not known here. */
+static double stored_bits(const char *name, uint64_t head_dim)
 {
-    const kvg_format_info *f = w.format;
-    if (!f || !head_dim) return NAN;
-    double bits = f->element_bits + 8.0 * f->row_param_bytes / head_dim;
+    kvg_format format;
+    if (kvg_format_find(name, &format) || !head_dim) return NAN;
+    const kvg_format_info *f = kvg_format_get(format);
+    double bits = f->element_bits + 8.0 * f->row_param_bytes / (double)head_dim;
     if (f->block) bits += 8.0 * f->block_scale_bytes / f->block;
     return bits;
-}
-
-static void read_storage(kvg_report_group *g, uint32_t head_dim)
-{
-    const char *end = g->storage + strlen(g->storage), *plus = strchr(g->storage, '+');
-    const storage_word k = read_word(g->storage, plus ? plus : end);
-    const storage_word v = plus ? read_word(plus + 1, end) : k;
-    g->bits = (word_bits(k, head_dim) + word_bits(v, head_dim)) / 2;
-    g->canonical = is_canonical(k) && is_canonical(v);
 }
 
 /* --- numbers --- */
@@ -95,40 +69,40 @@ double kvg_report_median(double *values, size_t count)
     return low == high ? low : (low + high) / 2; /* equal infinities have no mean */
 }
 
-unsigned kvg_report_bits_set(const uint8_t set[KVG_REPORT_CODES / 8])
+unsigned kvg_report_bits_set(const uint8_t set[KVG_FIELD_CODES / 8])
 {
     unsigned count = 0;
-    for (unsigned code = 0; code < KVG_REPORT_CODES; code++) count += kvg_report_bit(set, code);
+    for (unsigned code = 0; code < KVG_FIELD_CODES; code++) count += kvg_report_bit(set, code);
     return count;
 }
 
-bool kvg_report_bit(const uint8_t set[KVG_REPORT_CODES / 8], unsigned code)
+bool kvg_report_bit(const uint8_t set[KVG_FIELD_CODES / 8], unsigned code)
 {
     return set[code / 8] >> code % 8 & 1;
 }
 
 const char *kvg_report_status_name(const kvg_report_case *c)
 {
-    return c->finished ? kvg_verdict_name(c->verdict) : "UNFINISHED";
+    return c->finished ? kvg_verdict_name(c->outcome.status) : "UNFINISHED";
+}
+
+bool kvg_report_case_passes(const kvg_report_case *c)
+{
+    return c->finished && c->outcome.status == KVG_VERDICT_PASS;
 }
 
 bool kvg_report_case_fails(const kvg_report_case *c)
 {
-    return !c->finished || kvg_verdict_fails(c->verdict);
+    return !c->finished || kvg_verdict_fails(c->outcome.status);
 }
 
 /* --- one group --- */
 
-static void add_reach(kvg_report_reach *sum, const kvg_report_reach *r)
+static void add_reach(kvg_result_reach *sum, const kvg_result_reach *r)
 {
     if (r->codes_of > sum->codes_of) sum->codes_of = r->codes_of;
-    sum->ties += r->ties;
-    sum->saturations += r->saturations;
-    sum->zero_blocks += r->zero_blocks;
-    sum->negative_zeros += r->negative_zeros;
-    sum->subnormals += r->subnormals;
-    sum->specials += r->specials;
-    sum->scale_underflows += r->scale_underflows;
+#define TALLY(type, name, ...) sum->name += r->name;
+#include "harness/case/result_fields.def"
     for (size_t i = 0; i < sizeof sum->code_set; i++) {
         sum->code_set[i] |= r->code_set[i];
         sum->scale_set[i] |= r->scale_set[i];
@@ -137,8 +111,7 @@ static void add_reach(kvg_report_reach *sum, const kvg_report_reach *r)
 
 bool kvg_report_has_fill(const kvg_report_case *c, const char *fill)
 {
-    const size_t length = strlen(fill);
-    return strncmp(c->fill, fill, length) == 0 && (c->fill[length] == '\0' || c->fill[length] == ':');
+    return strcmp(c->asked.fill, fill) == 0;
 }
 
 /* The data that says something about accuracy: captured if there is any, else random. */
@@ -148,7 +121,8 @@ static const char *choose_data(const kvg_report_case *cases, size_t count)
     for (size_t f = 0; f < 2; f++) {
         for (size_t i = 0; i < count; i++) {
             const kvg_report_case *c = &cases[i];
-            if (kvg_report_has_fill(c, fills[f]) && (c->trip[KVG_K].present || c->trip[KVG_V].present)) return fills[f];
+            const bool has_trip = c->trip[KVG_K].elements || c->trip[KVG_V].elements;
+            if (kvg_report_has_fill(c, fills[f]) && has_trip) return fills[f];
         }
     }
     return "";
@@ -161,8 +135,8 @@ static void summarise_side(kvg_report_group *g, const kvg_report_case *cases, kv
     size_t l2_count = 0, sqnr_count = 0;
     g->gain_error[side] = NAN;
     for (size_t i = 0; i < g->count; i++) {
-        const kvg_report_trip *t = &cases[i].trip[side];
-        if (!t->present) continue;
+        const kvg_round_trip *t = &cases[i].trip[side];
+        if (!t->elements) continue;
         if (!(t->worst_ratio <= g->worst_ratio)) g->worst_ratio = t->worst_ratio;
         if (!kvg_report_has_fill(&cases[i], g->data)) continue;
         const double gain_error = fabs(t->gain - 1);
@@ -184,23 +158,27 @@ static void count_controls(kvg_report_group *g, const kvg_report_case *c)
 static void summarise_group(kvg_report_group *g, const kvg_report_case *cases, double *scratch)
 {
     g->storage = cases[0].storage;
+    g->asked = &cases[0].asked;
+    g->mixed = kvg_report_is_mixed(g->asked);
+    g->canonical = is_canonical(g->asked->k_dialect) && is_canonical(g->asked->v_dialect);
+    g->bits = (stored_bits(g->asked->k_format, g->asked->head_dim) +
+               stored_bits(g->asked->v_format, g->asked->head_dim)) / 2;
     g->data = choose_data(cases, g->count);
     g->worst_ratio = NAN;
     for (size_t i = 0; i < g->count; i++) {
         const kvg_report_case *c = &cases[i];
-        g->passed += c->finished && c->verdict == KVG_VERDICT_PASS;
-        g->skipped += c->finished && c->verdict == KVG_VERDICT_SKIP;
+        g->passed += kvg_report_case_passes(c);
+        g->skipped += c->finished && c->outcome.status == KVG_VERDICT_SKIP;
         g->failed += kvg_report_case_fails(c);
-        g->compared += c->compared;
-        g->mismatched += c->mismatched;
+        g->compared += c->bytes.compared;
+        g->mismatched += c->bytes.mismatched;
         add_reach(&g->reach, &c->reach);
         count_controls(g, c);
     }
     /* Of a mixed pair, codes_of is K's. */
     if (g->reach.codes_of && kvg_report_bits_set(g->reach.code_set) > g->reach.codes_of) {
-        g->reach.codes_of = KVG_REPORT_CODES;
+        g->reach.codes_of = KVG_FIELD_CODES;
     }
-    read_storage(g, cases[0].head_dim);
     summarise_side(g, cases, KVG_K, scratch);
     summarise_side(g, cases, KVG_V, scratch);
 }
@@ -220,15 +198,15 @@ static int compare_layouts(const void *a, const void *b)
     for (int i = 0; i < 2; i++) {
         kvg_layout layout = KVG_LAYOUT_END;
         kvg_op op = KVG_OP_END;
-        const kvg_status layout_found = kvg_layout_find(cases[i]->layout, &layout);
+        const kvg_status layout_found = kvg_layout_find(cases[i]->asked.layout, &layout);
         ranks[0][i] = table_rank(layout_found, (int)layout);
-        ranks[1][i] = table_rank(kvg_op_find(cases[i]->op, &op), (int)op);
+        ranks[1][i] = table_rank(kvg_op_find(cases[i]->asked.op, &op), (int)op);
     }
     if (ranks[0][0] != ranks[0][1]) return ranks[0][0] < ranks[0][1] ? -1 : 1;
-    const int order = strcmp(cases[0]->layout, cases[1]->layout);
+    const int order = strcmp(cases[0]->asked.layout, cases[1]->asked.layout);
     if (order) return order;
     if (ranks[1][0] != ranks[1][1]) return ranks[1][0] < ranks[1][1] ? -1 : 1;
-    return strcmp(cases[0]->op, cases[1]->op);
+    return strcmp(cases[0]->asked.op, cases[1]->asked.op);
 }
 
 static int compare_modes(const void *a, const void *b)
@@ -248,10 +226,10 @@ static kvg_status tally(const kvg_report_case **sorted, size_t count, int (*comp
         if (i == 0 || compare(&sorted[i - 1], &sorted[i]) != 0) (*out)[(*out_count)++].first = c;
         kvg_report_tally *t = &(*out)[*out_count - 1];
         t->count++;
-        t->passed += c->finished && c->verdict == KVG_VERDICT_PASS;
+        t->passed += kvg_report_case_passes(c);
         t->failed += kvg_report_case_fails(c);
-        t->compared += c->compared;
-        t->mismatched += c->mismatched;
+        t->compared += c->bytes.compared;
+        t->mismatched += c->bytes.mismatched;
     }
     return KVG_OK;
 }
@@ -277,7 +255,7 @@ static void count_totals(kvg_report *r)
     for (size_t i = 0; i < r->case_count; i++) {
         const kvg_report_case *c = &r->cases[i];
         r->unfinished += !c->finished;
-        if (c->finished) r->verdicts[c->verdict]++;
+        if (c->finished) r->verdicts[c->outcome.status]++;
     }
     for (int v = 0; v < KVG_VERDICT_COUNT; v++) r->failing += kvg_verdict_fails((kvg_verdict)v) ? r->verdicts[v] : 0;
     for (size_t i = 0; i < r->file_count; i++) r->seconds += r->files[i].seconds;

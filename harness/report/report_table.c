@@ -12,18 +12,18 @@ enum { CELL_SIZE = 512, MAX_COLUMNS = 32, GAP = 2 };
 static void print_case(FILE *out, const kvg_report_case *c)
 {
     fprintf(out, "%-13s ", kvg_report_status_name(c));
-    kvg_report_plain(out, c->id);
-    if (c->detail[0]) {
+    kvg_report_plain(out, c->asked.id);
+    if (c->outcome.detail[0]) {
         fputs("\n    ", out);
-        kvg_report_plain(out, c->detail);
+        kvg_report_plain(out, c->outcome.detail);
     }
     if (c->mode[0]) {
         fputs("\n    mode: ", out);
         kvg_report_plain(out, c->mode);
     }
-    if (c->repro[0]) {
+    if (c->asked.repro[0]) {
         fputs("\n    ", out);
-        kvg_report_plain(out, c->repro);
+        kvg_report_plain(out, c->asked.repro);
     }
     putc('\n', out);
 }
@@ -36,7 +36,7 @@ static void print_cases(const kvg_report *r, FILE *out)
     for (int fails = 1; fails >= 0; fails--) {
         for (size_t i = 0; i < r->case_count; i++) {
             const kvg_report_case *c = &r->cases[i];
-            if (kvg_report_case_fails(c) != (fails == 1) || (c->finished && c->verdict == KVG_VERDICT_PASS)) continue;
+            if (kvg_report_case_fails(c) != (fails == 1) || kvg_report_case_passes(c)) continue;
             if (count++ < LIMIT) print_case(out, c);
         }
     }
@@ -121,8 +121,8 @@ static void print_layouts(const kvg_report *r, FILE *out)
     size_t widths[LAYOUT_COLUMNS] = {6, 2, 7, 7, 7, 7};
     for (size_t i = 0; i < r->layout_count; i++) {
         const kvg_report_case *c = r->layouts[i].first;
-        if (print_width(c->layout) > widths[0]) widths[0] = print_width(c->layout);
-        if (print_width(c->op) > widths[1]) widths[1] = print_width(c->op);
+        if (print_width(c->asked.layout) > widths[0]) widths[0] = print_width(c->asked.layout);
+        if (print_width(c->asked.op) > widths[1]) widths[1] = print_width(c->asked.op);
     }
     print_layout_row(out, titles, widths);
     for (size_t i = 0; i < r->layout_count; i++) {
@@ -132,8 +132,8 @@ static void print_layouts(const kvg_report *r, FILE *out)
         snprintf(passed, sizeof passed, "%zu", t->passed);
         kvg_report_format_bytes(t->compared, bytes, sizeof bytes);
         snprintf(wrong, sizeof wrong, "%" PRIu64, t->mismatched);
-        print_layout_row(out, (const char *const[]){t->first->layout, t->first->op, count, passed, bytes, wrong},
-                         widths);
+        const kvg_result_asked *a = &t->first->asked;
+        print_layout_row(out, (const char *const[]){a->layout, a->op, count, passed, bytes, wrong}, widths);
     }
 }
 

@@ -1,5 +1,6 @@
 #include "harness/report/result_line.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -8,80 +9,102 @@
 #include <cjson/cJSON.h>
 
 #include "harness/judge/relations.h"
-#include "harness/report/result_line_quality.h"
+#include "harness/report/result_record.h"
 #include "harness/support/version.h"
 
-static void add_round_trip(cJSON *line, const char *side, const kvg_round_trip *t)
+static void add_part(cJSON *line, const char *key, kvg_record_id id, const void *record)
 {
-    cJSON *object = cJSON_AddObjectToObject(line, side);
-    kvg_result_add_number(object, "elements", (double)t->elements);
-    kvg_result_add_number(object, "relative_l2", t->relative_l2);
-    kvg_result_add_number(object, "sqnr_db", t->sqnr_db);
-    kvg_result_add_number(object, "gain", t->gain);
-    kvg_result_add_number(object, "worst_ratio", t->worst_ratio);
+    kvg_record_write(id, record, cJSON_AddObjectToObject(line, key));
 }
 
-static void add_relations(cJSON *line, uint64_t held)
+static void add_name(kvg_names *names, const char *name)
 {
-    cJSON *list = cJSON_AddArrayToObject(line, "relations");
-    for (size_t i = 0; i < kvg_relation_count(); i++) {
-        if (held >> i & 1) cJSON_AddItemToArray(list, cJSON_CreateString(kvg_relation_id(kvg_relation_get(i))));
-    }
+    assert(names->count < KVG_FIELD_NAMES_MOST);
+    names->name[names->count++] = name;
 }
 
-static void add_decode(cJSON *line, bool bits, const kvg_decode_accuracy *a)
+/* --- what was asked --- */
+
+static void add_asked(cJSON *line, const char *type, const kvg_case *c, const char *repro)
 {
-    cJSON *object = cJSON_AddObjectToObject(line, "decode");
-    kvg_result_add_number(object, "elements", (double)a->elements);
-    kvg_result_add_number(object, "unpromised", (double)a->unpromised);
-    cJSON_AddBoolToObject(object, "bits", bits);
-    kvg_result_add_number(object, "worst_ratio", a->worst_ratio);
-    kvg_result_add_number(object, "median_ratio", a->median_ratio);
-    kvg_result_add_number(object, "lse_ratio", a->lse_ratio);
-    kvg_result_add_number(object, "relative_l2", a->relative_l2);
-    if (!isnan(a->codec_ratio)) kvg_result_add_number(object, "codec_ratio", a->codec_ratio);
-    if (!isnan(a->codec_l2)) kvg_result_add_number(object, "codec_l2", a->codec_l2);
-    if (!isnan(a->probe_ratio)) kvg_result_add_number(object, "probe_ratio", a->probe_ratio);
+    const kvg_problem *p = &c->problem;
+    const kvg_storage *k = &p->storage[KVG_K], *v = &p->storage[KVG_V];
+    const bool captured = c->fill == KVG_FILL_CAPTURE;
+    char scale[KVG_CASE_SCALE_SIZE];
+    kvg_result_asked asked = {
+        .type = type,
+        .id = c->id,
+        .repro = repro,
+        .op = kvg_case_op_name(c),
+        .k_format = kvg_format_get(k->format)->name,
+        .k_dialect = k->dialect,
+        .v_format = kvg_format_get(v->format)->name,
+        .v_dialect = v->dialect,
+        .layout = kvg_layout_get(p->layout)->name,
+        .dtype = kvg_dtype_name(p->dtype),
+        .tokens = p->tokens,
+        .kv_heads = p->kv_heads,
+        .head_dim = p->head_dim,
+        .fill = c->generate.given ? "" : kvg_fill_names[c->fill],
+        .capture_k = captured ? c->capture[KVG_K] : "",
+        .capture_v = captured ? c->capture[KVG_V] : "",
+        .scale = kvg_case_scale_text(c, scale, sizeof scale),
+        .layers = c->generate.given ? kvg_quantised_layers_names[c->generate.layers] : "",
+        .quantise_k = !c->generate.given ? "" : c->generate.before_rope ? "before_rope" : "after_rope",
+        .backend = c->backend,
+    };
+    kvg_record_write(KVG_RECORD_ASKED, &asked, line);
 }
+
+static void add_mode(cJSON *line, const kvg_case_policy *p)
+{
+    const kvg_result_mode mode = {
+        .requested = kvg_mode_name(p->requested),
+        .effective = kvg_mode_name(p->effective),
+        .fell_back = p->fell_back,
+        .reason = p->reason,
+        .partial_kv = p->partial_kv,
+        .prefix_cache = p->prefix_cache,
+    };
+    add_part(line, "mode", KVG_RECORD_MODE, &mode);
+}
+
+/* --- what came of it --- */
 
 static void add_separation(cJSON *line, const kvg_separation *s)
 {
     size_t count;
     const kvg_defect *defects = kvg_defect_table(&count);
-    cJSON *object = cJSON_AddObjectToObject(line, "separation");
-    kvg_result_add_number(object, s->by_bits ? "bits" : "least", s->least);
-    if (s->nearest) cJSON_AddStringToObject(object, "nearest", s->nearest->id);
-    kvg_result_add_number(object, "reached", s->reached);
-    cJSON *unreached = cJSON_AddArrayToObject(object, "unreached");
+    kvg_result_separation record = {
+        .least = s->by_bits ? NAN : s->least,
+        .bits = s->by_bits ? s->least : NAN,
+        .nearest = s->nearest ? s->nearest->id : "",
+        .reached = s->reached,
+    };
     for (size_t i = 0; i < count; i++) {
-        if (s->distance[i] < 0) cJSON_AddItemToArray(unreached, cJSON_CreateString(defects[i].id));
+        if (s->distance[i] < 0) add_name(&record.unreached, defects[i].id);
     }
+    add_part(line, "separation", KVG_RECORD_SEPARATION, &record);
 }
 
-static void add_mode(cJSON *line, const kvg_case_policy *p)
+static void add_relations(cJSON *line, uint64_t held)
 {
-    cJSON *object = cJSON_AddObjectToObject(line, "mode");
-    cJSON_AddStringToObject(object, "requested", kvg_mode_name(p->requested));
-    cJSON_AddStringToObject(object, "effective", kvg_mode_name(p->effective));
-    cJSON_AddBoolToObject(object, "fell_back", p->fell_back);
-    cJSON_AddStringToObject(object, "reason", p->reason);
-    if (p->partial_kv[0]) cJSON_AddStringToObject(object, "partial_kv", p->partial_kv);
-    if (p->prefix_cache[0]) cJSON_AddStringToObject(object, "prefix_cache", p->prefix_cache);
+    kvg_result_lists lists = {0};
+    for (size_t i = 0; i < kvg_relation_count(); i++) {
+        if (held >> i & 1) add_name(&lists.relations, kvg_relation_id(kvg_relation_get(i)));
+    }
+    kvg_record_write(KVG_RECORD_LISTS, &lists, line);
 }
 
-/* How many of 256 counters are not 0, and which, as hex. */
-static unsigned hit(const uint64_t a[256], const uint64_t b[256], char set[65])
+/* How many of 256 counters are not 0, and which. */
+static unsigned hit(const uint64_t a[KVG_FIELD_CODES], const uint64_t b[KVG_FIELD_CODES],
+                    uint8_t set[KVG_FIELD_CODES / 8])
 {
     unsigned count = 0;
-    for (unsigned byte = 0; byte < 32; byte++) {
-        unsigned bits = 0;
-        for (unsigned i = 0; i < 8; i++) {
-            const unsigned code = 8 * byte + i;
-            if (a[code] + b[code] == 0) continue;
-            bits |= 1u << i;
-            count++;
-        }
-        snprintf(set + 2 * byte, 3, "%02x", bits);
+    for (unsigned code = 0; code < KVG_FIELD_CODES; code++) {
+        if (a[code] + b[code] == 0) continue;
+        set[code / 8] |= (uint8_t)(1u << code % 8);
+        count++;
     }
     return count;
 }
@@ -90,60 +113,76 @@ static void add_reach(cJSON *line, const kvg_case *c, const kvg_reference_reach 
 {
     const kvg_reference_reach *k = &reach[KVG_K], *v = &reach[KVG_V];
     const uint32_t bits = kvg_format_get(c->problem.storage[KVG_K].format)->element_bits;
-    char code_set[65], scale_set[65];
-    cJSON *object = cJSON_AddObjectToObject(line, "reach");
-    kvg_result_add_number(object, "codes", hit(k->codes, v->codes, code_set));
-    kvg_result_add_number(object, "codes_of", bits == 4 ? 16 : 256);
-    kvg_result_add_number(object, "scales", hit(k->scales, v->scales, scale_set));
-    kvg_result_add_number(object, "ties", (double)(k->ties + v->ties));
-    kvg_result_add_number(object, "saturations", (double)(k->saturations + v->saturations));
-    kvg_result_add_number(object, "zero_blocks", (double)(k->zero_blocks + v->zero_blocks));
-    kvg_result_add_number(object, "negative_zeros", (double)(k->negative_zeros + v->negative_zeros));
-    kvg_result_add_number(object, "subnormals", (double)(k->subnormals + v->subnormals));
-    kvg_result_add_number(object, "specials", (double)(k->specials + v->specials));
-    kvg_result_add_number(object, "scale_underflows", (double)(k->scale_underflows + v->scale_underflows));
-    cJSON_AddStringToObject(object, "code_set", code_set);
-    cJSON_AddStringToObject(object, "scale_set", scale_set);
+    kvg_result_reach record = {
+        .codes_of = bits == 4 ? 16 : 256,
+#define TALLY(type, name, ...) .name = k->name + v->name,
+#include "harness/case/result_fields.def"
+    };
+    record.codes = hit(k->codes, v->codes, record.code_set);
+    record.scales = hit(k->scales, v->scales, record.scale_set);
+    add_part(line, "reach", KVG_RECORD_REACH, &record);
+}
+
+#define QUALITY_COUNT(name, value) .name = (value),
+#define QUALITY_NUMBER(name, value) .name = (double)(value),
+#define QUALITY_PART(name, value)
+
+static void add_quality(cJSON *line, const kvg_quality_result *q)
+{
+    const kvg_result_quality record = {
+#define QUALITY(type, name, when, unit, meaning, value) QUALITY_##type(name, value)
+#include "harness/case/result_fields.def"
+    };
+    cJSON *object = cJSON_AddObjectToObject(line, "quality");
+    kvg_record_write(KVG_RECORD_QUALITY, &record, object);
+    cJSON *positions = cJSON_AddArrayToObject(object, "positions");
+    for (unsigned b = 0; b < KVG_QUALITY_BUCKETS && !q->quality.unknown; b++) {
+        if (q->quality.buckets[b].rows == 0) continue;
+        cJSON *position = cJSON_CreateObject();
+        kvg_record_write(KVG_RECORD_POSITIONS, &q->quality.buckets[b], position);
+        cJSON_AddItemToArray(positions, position);
+    }
+    cJSON *list = cJSON_AddArrayToObject(object, "planted");
+    for (size_t i = 0; i < q->defect_count; i++) {
+        cJSON *planted = cJSON_CreateObject();
+        kvg_record_write(KVG_RECORD_PLANTED, &q->defects[i], planted);
+        cJSON_AddItemToArray(list, planted);
+    }
 }
 
 /* Op generate has controls of its own; how each was rejected stands under "quality". */
-static void add_planted(cJSON *rejected, cJSON *accepted, const kvg_quality_result *q)
+static void name_planted(const kvg_quality_result *q, kvg_result_controls *out)
 {
     for (size_t i = 0; i < q->defect_count; i++) {
         const kvg_quality_defect *d = &q->defects[i];
-        if (!d->applies) continue;
-        cJSON_AddItemToArray(d->by_bits || d->by_limits ? rejected : accepted, cJSON_CreateString(d->id));
+        if (d->applies) add_name(d->by_bits || d->by_limits ? &out->rejected : &out->accepted, d->id);
     }
 }
 
 static void add_controls(cJSON *line, const kvg_result *r)
 {
-    cJSON *object = cJSON_AddObjectToObject(line, "controls");
-    cJSON *rejected = cJSON_AddArrayToObject(object, "rejected");
-    cJSON *unreached = cJSON_AddArrayToObject(object, "unreached");
-    cJSON *accepted = cJSON_AddArrayToObject(object, "accepted");
-    cJSON *within = cJSON_AddArrayToObject(object, "within");
-    cJSON *by_bound = cJSON_AddArrayToObject(object, "by_bound");
+    kvg_result_controls record = {0};
+    kvg_names *const lists[] = {
+        [KVG_CONTROL_UNREACHED] = &record.unreached,
+        [KVG_CONTROL_REJECTED] = &record.rejected,
+        [KVG_CONTROL_REJECTED_BY_BOUND] = &record.rejected,
+        [KVG_CONTROL_WITHIN] = &record.within,
+        [KVG_CONTROL_ACCEPTED] = &record.accepted,
+    };
     size_t count;
     const kvg_defect *defects = kvg_defect_table(&count);
     for (size_t i = 0, n = 0; i < count; i++) {
         if (!defects[i].control) continue;
-        cJSON *list = NULL;
-        switch (r->controls[n++]) {
-        case KVG_CONTROL_ABSENT: continue;
-        case KVG_CONTROL_UNREACHED: list = unreached; break;
-        case KVG_CONTROL_ACCEPTED: list = accepted; break;
-        case KVG_CONTROL_WITHIN: list = within; break;
-        case KVG_CONTROL_REJECTED: list = rejected; break;
-        case KVG_CONTROL_REJECTED_BY_BOUND:
-            list = rejected;
-            cJSON_AddItemToArray(by_bound, cJSON_CreateString(defects[i].id));
-            break;
-        }
-        cJSON_AddItemToArray(list, cJSON_CreateString(defects[i].id));
+        const kvg_control_outcome outcome = r->controls[n++];
+        if (outcome == KVG_CONTROL_ABSENT) continue;
+        add_name(lists[outcome], defects[i].id);
+        if (outcome == KVG_CONTROL_REJECTED_BY_BOUND) add_name(&record.by_bound, defects[i].id);
     }
-    add_planted(rejected, accepted, &r->quality);
+    name_planted(&r->quality, &record);
+    add_part(line, "controls", KVG_RECORD_CONTROLS, &record);
 }
+
+/* --- lines --- */
 
 /* Prints and frees. cJSON drops what it could not allocate, so a NULL in between shows as a shorter line; a NULL line
  * is the caller's to handle. */
@@ -163,28 +202,28 @@ static cJSON *start(const char *type)
 
 char *kvg_result_line(const kvg_case *c, const kvg_result *r, const char *repro, bool slow)
 {
-    cJSON *line = start("case");
-    cJSON_AddStringToObject(line, "id", c->id);
-    cJSON_AddStringToObject(line, "status", kvg_verdict_name(r->verdict));
-    cJSON_AddStringToObject(line, "detail", r->detail);
-    cJSON_AddStringToObject(line, "repro", repro);
-    cJSON_AddStringToObject(line, "impl", r->impl);
-    kvg_result_add_number(line, "ms", r->milliseconds);
-    cJSON_AddBoolToObject(line, "slow", slow);
+    const kvg_result_outcome outcome = {
+        .status = r->verdict,
+        .detail = r->detail,
+        .impl = r->impl,
+        .ms = r->milliseconds,
+        .slow = slow,
+    };
+    cJSON *line = cJSON_CreateObject();
+    add_asked(line, "case", c, repro);
+    kvg_record_write(KVG_RECORD_OUTCOME, &outcome, line);
     if (c->policy.given) add_mode(line, &c->policy);
     const bool judged = r->impl[0] && (r->verdict == KVG_VERDICT_PASS || r->verdict == KVG_VERDICT_FAIL ||
                                     r->verdict == KVG_VERDICT_MISTRUSTED);
     if (!judged) return print(line);
-    kvg_result_add_number(line, "compared", (double)r->compared_bytes);
-    kvg_result_add_number(line, "mismatched", (double)r->mismatched_bytes);
-    kvg_result_add_number(line, "steps", (double)r->value_steps);
-    if (r->round_trip[KVG_K].elements) add_round_trip(line, "k", &r->round_trip[KVG_K]);
-    if (r->round_trip[KVG_V].elements) add_round_trip(line, "v", &r->round_trip[KVG_V]);
-    if (r->decode.elements) add_decode(line, c->problem.profile != KVG_PROFILE_NONE, &r->decode);
+    kvg_record_write(KVG_RECORD_COMPARED, &r->bytes, line);
+    if (r->round_trip[KVG_K].elements) add_part(line, "k", KVG_RECORD_TRIP, &r->round_trip[KVG_K]);
+    if (r->round_trip[KVG_V].elements) add_part(line, "v", KVG_RECORD_TRIP, &r->round_trip[KVG_V]);
+    if (r->decode.elements) add_part(line, "decode", KVG_RECORD_DECODE, &r->decode);
     if (r->separation.measured) add_separation(line, &r->separation);
     if (r->relations) add_relations(line, r->relations);
     if (r->reach[KVG_K].elements) add_reach(line, c, r->reach);
-    if (r->quality.measured) kvg_result_add_quality(line, &r->quality);
+    if (r->quality.measured) add_quality(line, &r->quality);
     add_controls(line, r);
     return print(line);
 }
@@ -194,7 +233,7 @@ char *kvg_result_run_line(const char *config, const char *name, uint64_t seed, c
     char hex[24];
     snprintf(hex, sizeof hex, "0x%" PRIx64, seed);
     cJSON *line = start("run");
-    cJSON_AddNumberToObject(line, "kvgold", 1);
+    cJSON_AddNumberToObject(line, "kvgold", KVG_RESULT_LAYOUT);
     cJSON_AddStringToObject(line, "version", KVG_VERSION);
     cJSON_AddStringToObject(line, "config", config);
     cJSON_AddStringToObject(line, "name", name);
@@ -204,11 +243,10 @@ char *kvg_result_run_line(const char *config, const char *name, uint64_t seed, c
     return print(line);
 }
 
-char *kvg_result_start_line(const char *id, const char *repro)
+char *kvg_result_start_line(const kvg_case *c, const char *repro)
 {
-    cJSON *line = start("start");
-    cJSON_AddStringToObject(line, "id", id);
-    cJSON_AddStringToObject(line, "repro", repro);
+    cJSON *line = cJSON_CreateObject();
+    add_asked(line, "start", c, repro);
     return print(line);
 }
 

@@ -205,7 +205,7 @@ static kvg_status handle_line(run_state *state, worker *w, const char *line)
         w->in_case = true;
         w->since = kvg_clock_seconds();
         kvg_case_repro(c, state->config->path, state->options->capabilities, repro, sizeof repro);
-        return write_line(&state->file, kvg_result_start_line(c->id, repro));
+        return write_line(&state->file, kvg_result_start_line(c, repro));
     }
     if (line[0] == KVG_RUN_OPEN) {
         w->opening = false;

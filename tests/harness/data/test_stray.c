@@ -190,7 +190,7 @@ static void test_stray_writes_are_seen_and_described(void **state)
         stray = strays[i].stray;
         kvg_check_run(&c, &backend, &r);
         assert_int_equal(r.verdict, KVG_VERDICT_FAIL);
-        assert_int_equal(r.mismatched_bytes, 1);
+        assert_int_equal(r.bytes.mismatched, 1);
         if (!strstr(r.detail, strays[i].words)) fail_msg("'%s' is not in: %s", strays[i].words, r.detail);
     }
 }

@@ -197,10 +197,10 @@ static void test_a_plug_in(void **state)
     kvg_result r = judged_spoilt(group, NULL);
     if (r.verdict != KVG_VERDICT_PASS) fail_msg("%s", r.detail);
     assert_string_equal(r.impl, "reference with spoilt");
-    assert_true(r.compared_bytes == 39u * 1024 + 1024 && r.mismatched_bytes == 0);
+    assert_true(r.bytes.compared == 39u * 1024 + 1024 && r.bytes.mismatched == 0);
     r = judged_spoilt(group, change_last_bit);
     assert_int_equal(r.verdict, KVG_VERDICT_FAIL);
-    assert_true(strstr(r.detail, "rows differ") && r.mismatched_bytes > 0);
+    assert_true(strstr(r.detail, "rows differ") && r.bytes.mismatched > 0);
     r = judged_spoilt(group, make_nan);
     assert_int_equal(r.verdict, KVG_VERDICT_FAIL);
     r = judged_spoilt(unread, make_nan); /* no bits are read: the limit alone must not let a NaN pass */
@@ -288,13 +288,19 @@ static void test_a_result_line_comes_back(void **state)
     free(run);
     free(line);
     if (kvg_report_open(&(const char *){path}, 1, &report)) fail_msg("%s", kvg_error_text());
-    const kvg_report_quality *q = &report->cases[0].quality;
+    const kvg_report_case *c = &report->cases[0];
+    const kvg_report_quality *q = &c->quality;
+    const kvg_result_quality *m = &q->measures;
     const kvg_quality_result *had = &r.quality;
-    assert_true(q->present && q->rows == 78 && q->kl == had->quality.kl.value && q->loss_low == had->quality.loss.low);
-    assert_true(isinf(q->max_loss) && q->budget == 1000000 && q->requests == (double)had->memory.requests);
+    assert_true(q->present && m->rows == 78 && m->kl == had->quality.kl.value && m->loss_low == had->quality.loss.low);
+    assert_true(isinf(m->max_loss) && m->budget == 1000000 && m->requests == (double)had->memory.requests);
     assert_true(q->bucket_count == 1 && q->buckets[0].rows == 78 && q->buckets[0].kl == had->quality.buckets[0].kl);
     assert_true(q->planted_count == 1 && strcmp(q->planted[0].id, "sink_per_split") == 0 && q->planted[0].by_bits);
-    assert_true(q->compared_rows == 82 && q->differing_rows == 0 && q->greedy_tokens == 2 && q->shared_tokens > 0);
+    assert_true(m->compared_rows == 82 && m->differing_rows == 0 && m->greedy_tokens == 2 && m->shared_tokens > 0);
+    assert_string_equal(c->asked.op, "generate");
+    assert_string_equal(c->asked.layers, "all");
+    assert_string_equal(c->asked.quantise_k, "after_rope");
+    assert_true(c->asked.fill[0] == 0 && c->asked.tokens == config.cases[0].problem.tokens);
     assert_int_equal(report->control_totals[KVG_REPORT_REJECTED], 1);
     kvg_report_close(report);
     kvg_candidate_end(candidate);

@@ -168,7 +168,7 @@ static void test_right_answers_pass_on_every_layout_and_format(void **state)
         assert_verdict(&r, KVG_VERDICT_PASS, c.id);
         assert_true(r.decode.worst_ratio <= 1 && r.decode.lse_ratio <= 1 && r.decode.codec_ratio <= 1);
         assert_true(r.decode.elements > 0 && r.decode.unpromised == 0);
-        assert_int_equal(r.mismatched_bytes, 0);
+        assert_int_equal(r.bytes.mismatched, 0);
     }
 }
 
@@ -215,7 +215,7 @@ static void test_one_number_outside_its_bound_fails_with_its_place(void **state)
     assert_fails_with(&r, "out: 1 of ");
     assert_fails_with(&r, "whose largest weight is token ");
     assert_true(r.decode.worst_ratio > 1);
-    assert_int_equal(r.mismatched_bytes, 2);
+    assert_int_equal(r.bytes.mismatched, 2);
     with.to += limit < 0 ? 1 : -1; /* the number below it lies inside */
     r = check(&w.c, with);
     assert_verdict(&r, KVG_VERDICT_PASS, "inside");
@@ -247,7 +247,7 @@ static void test_one_bit_fails_under_a_profile(void **state)
              "out: 1 of %zu numbers have other bits than %s, first at dim 5 of sequence %u, query %u", w.truth.outputs,
              PROFILE, w.data.queries[row].sequence, w.data.queries[row].number);
     assert_fails_with(&r, text);
-    assert_int_equal(r.mismatched_bytes, 1);
+    assert_int_equal(r.bytes.mismatched, 1);
     with = (change){.set = true, .which = 1, .at = row * 4 + 2};
     with.to = ((uint32_t *)right.tensors[1].data)[row * 4 + 2] ^ 1u;
     r = check(&w.c, with);

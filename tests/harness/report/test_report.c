@@ -55,18 +55,18 @@ static char *read_file(const char *path)
 /* --- sample files --- */
 
 typedef struct sample {
-    const char *format, *fill, *status, *detail;
+    const char *format, *dialect, *fill, *capture[2], *status, *detail;
     double relative_l2;
 } sample;
 
 /* In the order of a report: formats.def, then id. */
 static const sample samples[] = {
-    {"f16.canonical", "random", "PASS", "", 0.001},
-    {"int4.canonical", "capture:layers.0.k_post,layers.0.v", "PASS", "", 0.25},
-    {"int4.canonical", "capture:layers.1.k_post,layers.1.v", "PASS", "", 0.75},
-    {"int4.canonical", "random", "PASS", "", 0.125},
-    {"int4.pytorch", "random", "PASS", "", 0.125},
-    {"nvfp4.canonical", "random", "PASS", "", 0.0625},
+    {"f16", "canonical", "random", {"", ""}, "PASS", "", 0.001},
+    {"int4", "canonical", "capture", {"layers.0.k_post", "layers.0.v"}, "PASS", "", 0.25},
+    {"int4", "canonical", "capture", {"layers.1.k_post", "layers.1.v"}, "PASS", "", 0.75},
+    {"int4", "canonical", "random", {"", ""}, "PASS", "", 0.125},
+    {"int4", "pytorch", "random", {"", ""}, "PASS", "", 0.125},
+    {"nvfp4", "canonical", "random", {"", ""}, "PASS", "", 0.0625},
 };
 
 static void append(char *text, const char *format, ...)
@@ -79,22 +79,36 @@ static void append(char *text, const char *format, ...)
 
 static void append_run(char *text, const char *shard, size_t cases)
 {
-    append(text, "{\"type\":\"run\",\"kvgold\":1,\"version\":\"0.1.0\",\"config\":\"configs/a.json\",\"name\":\"a\","
+    append(text, "{\"type\":\"run\",\"kvgold\":2,\"version\":\"0.1.0\",\"config\":\"configs/a.json\",\"name\":\"a\","
            "\"seed\":\"0x5eed\",\"shard\":\"%s\",\"cases\":%zu}\n", shard, cases);
+}
+
+/* What was asked, as both kinds of line have it. */
+static void append_asked(char *text, const char *type, const sample *s)
+{
+    append(text, "{\"type\":\"%s\",\"id\":\"quantise/%s.%s/rows/bf16/64x8x128/%s", type, s->format, s->dialect,
+           s->fill);
+    if (s->capture[0][0]) append(text, ":%s,%s", s->capture[0], s->capture[1]);
+    append(text, "/-/slow\",\"repro\":\"kvgold check %s.%s\",\"op\":\"quantise\",\"layout\":\"rows\","
+           "\"dtype\":\"bf16\",\"tokens\":64,\"kv_heads\":8,\"head_dim\":128,\"fill\":\"%s\",\"backend\":\"slow\"",
+           s->format, s->dialect, s->fill);
+    for (int side = 0; side < 2; side++) {
+        append(text, ",\"%c_format\":\"%s\",\"%c_dialect\":\"%s\"", "kv"[side], s->format, "kv"[side], s->dialect);
+        if (s->capture[side][0]) append(text, ",\"capture_%c\":\"%s\"", "kv"[side], s->capture[side]);
+    }
 }
 
 static void append_start(char *text, const sample *s)
 {
-    append(text, "{\"type\":\"start\",\"id\":\"quantise/%s/rows/bf16/64x8x128/%s/-/slow\","
-           "\"repro\":\"kvgold check %s\"}\n", s->format, s->fill, s->format);
+    append_asked(text, "start", s);
+    append(text, "}\n");
 }
 
 static void append_case(char *text, const sample *s)
 {
-    append(text, "{\"type\":\"case\",\"id\":\"quantise/%s/rows/bf16/64x8x128/%s/-/slow\",\"status\":\"%s\","
-           "\"detail\":\"%s\",\"repro\":\"kvgold check %s\",\"impl\":\"slow\",\"ms\":1.5,\"slow\":false,"
-           "\"compared\":1000,\"mismatched\":0,\"steps\":0,",
-           s->format, s->fill, s->status, s->detail, s->format);
+    append_asked(text, "case", s);
+    append(text, ",\"status\":\"%s\",\"detail\":\"%s\",\"impl\":\"slow\",\"ms\":1.5,\"slow\":false,"
+           "\"compared\":1000,\"mismatched\":0,\"steps\":0,", s->status, s->detail);
     for (int side = 0; side < 2; side++) {
         append(text, "\"%c\":{\"elements\":2048,\"relative_l2\":%g,\"sqnr_db\":\"inf\",\"gain\":0.5,"
                "\"worst_ratio\":0.75},", "kv"[side], s->relative_l2);
@@ -102,7 +116,8 @@ static void append_case(char *text, const sample *s)
     append(text, "\"reach\":{\"codes\":8,\"codes_of\":16,\"scales\":0,\"ties\":5,\"saturations\":0,\"zero_blocks\":2,"
            "\"negative_zeros\":3,\"subnormals\":0,\"specials\":0,\"scale_underflows\":0,\"code_set\":\"%s%060d\","
            "\"scale_set\":\"%064d\"},", strcmp(s->fill, "random") == 0 ? "01f0" : "fe0f", 0, 0);
-    append(text, "\"controls\":{\"rejected\":[\"zeros\"],\"unreached\":[\"copy_input\"],\"accepted\":[]}}\n");
+    append(text, "\"controls\":{\"rejected\":[\"zeros\"],\"unreached\":[\"copy_input\"],\"accepted\":[],\"within\":[],"
+           "\"by_bound\":[]}}\n");
 }
 
 static void append_end(char *text)
@@ -286,12 +301,16 @@ static void other_runs_are_refused(void **state)
         {"0x5eed", "0x5eee", "has seed"},
         {"\"2/3\"", "\"2/4\"", "one of 4 shards"},
         {"\"2/3\"", "\"4/3\"", "is not I/N"},
-        {"\"kvgold\":1", "\"kvgold\":2", "layout 2"},
+        {"\"kvgold\":2", "\"kvgold\":1", "layout 1"},
         {"\"cases\":2", "\"cases\":1", "announces 1 cases but holds 2"},
         {"\"PASS\"", "\"PASD\"", "unknown verdict"},
         {"\"sqnr_db\":\"inf\"", "\"sqnr_db\":\"big\"", "expected a number"},
         {"\"code_set\":\"fe", "\"code_set\":\"xe", "hex digits"},
-        {"quantise/", "quantise ", "does not read op/"},
+        {"\"op\":", "\"od\":", "unknown key 'od'"},
+        {"\"op\":\"quantise\",", "", "missing key 'op'"},
+        {"\"head_dim\":128", "\"head_dim\":\"128\"", "expected an integer"},
+        {"\"controls\":{\"rejected\":[\"zeros\"]", "\"controls\":{\"rejected\":\"zeros\"", "an array of names"},
+        {"\"gain\":0.5,", "", "missing key 'gain'"},
         {"\"type\":\"run\"", "\"type\":\"ran\"", "first line"},
         {"\"type\":\"end\"", "\"type\":\"ent\"", "unknown line type"},
         {"{\"type\":\"end\"", "{\"type\":\"end\",\"interrupted\":false,\"seconds\":1}\n{\"type\":\"end\"",
@@ -406,7 +425,7 @@ static void table_has_the_numbers(void **state)
 static void failures_come_first(void **state)
 {
     (void)state;
-    sample bad = {"int4.canonical", "", "MISTRUSTED", "accepted\\u001b[31m\\nzeros", 0.5};
+    sample bad = {"int4", "canonical", "", {"", ""}, "MISTRUSTED", "accepted\\u001b[31m\\nzeros", 0.5};
     char fill[24];
     text[0] = '\0';
     append_run(text, "1/1", 26);
@@ -432,12 +451,15 @@ static void failures_come_first(void **state)
 
 /* --- layouts, ops and modes --- */
 
-static void append_paged(char *out, const char *op, const char *layout, const char *status, unsigned wrong,
-                         const char *mode)
+static void append_paged(char *out, const char *op, const char *layout, const char *rest, const char *status,
+                         unsigned wrong, const char *mode)
 {
-    append(out, "{\"type\":\"case\",\"id\":\"%s/mx16.canonical/%s/bf16/40x2x64/random/-/slow\",\"status\":\"%s\","
-           "\"detail\":\"\",\"repro\":\"\",\"impl\":\"slow\",\"ms\":1.5,\"slow\":false,\"compared\":500,"
-           "\"mismatched\":%u,\"steps\":0%s%s}\n", op, layout, status, wrong, mode[0] ? ",\"mode\":" : "", mode);
+    append(out, "{\"type\":\"case\",\"id\":\"%s/mx16.canonical/%s%s/bf16/40x2x64/random/-/slow\",\"repro\":\"\","
+           "\"op\":\"%s\",\"k_format\":\"mx16\",\"k_dialect\":\"canonical\",\"v_format\":\"mx16\","
+           "\"v_dialect\":\"canonical\",\"layout\":\"%s\",\"dtype\":\"bf16\",\"tokens\":40,\"kv_heads\":2,"
+           "\"head_dim\":64,\"fill\":\"random\",\"backend\":\"slow\",", op, layout, rest, op, layout);
+    append(out, "\"status\":\"%s\",\"detail\":\"\",\"impl\":\"slow\",\"ms\":1.5,\"slow\":false,\"compared\":500,"
+           "\"mismatched\":%u,\"steps\":0%s%s}\n", status, wrong, mode[0] ? ",\"mode\":" : "", mode);
 }
 
 /* Two layouts, three ops, a mode as asked for, and one that fell back for a reason that no page must believe. */
@@ -451,13 +473,13 @@ static kvg_report *open_paged(void)
                                   "\"reason\":\"SM 80\"}";
     text[0] = '\0';
     append_run(text, "1/1", 7);
-    append_paged(text, "probe", "ring:B16:N5:L2:S3", "PASS", 0, "");
-    append_paged(text, "quantise", "rows", "PASS", 0, "");
-    append_paged(text, "flatten", "ring:B16:N5:L2:S3", "PASS", 0, "");
-    append_paged(text, "append", "odd<i>:B8", "PASS", 0, "");
-    append_paged(text, "append", "ring:B16:N5:L2:S3:policy16@sm90", "PASS", 0, fp4);
-    append_paged(text, "append", "ring:B16:N5:L2:S3:policy16@sm100>none", "FAIL", 3, none);
-    append_paged(text, "append", "ring:B16:N6:L2:S3:policy16@sm80>none", "CRASH", 0, unnamed);
+    append_paged(text, "probe", "ring", ":B16:N5:L2:S3", "PASS", 0, "");
+    append_paged(text, "quantise", "rows", "", "PASS", 0, "");
+    append_paged(text, "flatten", "ring", ":B16:N5:L2:S3", "PASS", 0, "");
+    append_paged(text, "append", "odd<i>", ":B8", "PASS", 0, "");
+    append_paged(text, "append", "ring", ":B16:N5:L2:S3:policy16@sm90", "PASS", 0, fp4);
+    append_paged(text, "append", "ring", ":B16:N5:L2:S3:policy16@sm100>none", "FAIL", 3, none);
+    append_paged(text, "append", "ring", ":B16:N6:L2:S3:policy16@sm80>none", "CRASH", 0, unnamed);
     append_end(text);
     return open_text(text);
 }
@@ -518,10 +540,10 @@ static void modes_are_in_every_report(void **state)
 static kvg_report *open_hostile(void)
 {
     static const sample hostile[] = {
-        {"int4.<b>&'`touch x`", "capture:layers.0.k<i>,layers.0.v\\\"'", "FAIL",
+        {"int4", "<b>&'`touch x`", "capture", {"layers.0.k<i>", "layers.0.v\\\"'"}, "FAIL",
          "<script>&amp;\\\"'\\u0001\\uffff\\n]]>", 0.5},
-        {"'.canonical\\nEND\\n", "random", "CRASH", "", 0.5},
-        {"int4.skipped", "random", "SKIP", "<none>", 0.5},
+        {"'", "canonical\\nEND\\n", "random", {"", ""}, "CRASH", "", 0.5},
+        {"int4", "skipped", "random", {"", ""}, "SKIP", "<none>", 0.5},
     };
     text[0] = '\0';
     append_run(text, "1/1", 5);

@@ -84,7 +84,7 @@ static void judge(const kvg_defect *defect, const kvg_case *c, const kvg_backend
     if (r.verdict == KVG_VERDICT_FAIL) {
         t->rejected++;
         assert_true(r.detail[0] != 0);
-    } else if (r.mismatched_bytes == 0 && (r.verdict == KVG_VERDICT_PASS || r.verdict == KVG_VERDICT_MISTRUSTED)) {
+    } else if (r.bytes.mismatched == 0 && (r.verdict == KVG_VERDICT_PASS || r.verdict == KVG_VERDICT_MISTRUSTED)) {
         t->unreached++;
     } else {
         fail_msg("%s: %s %s: %s", c->id, defect->id, kvg_verdict_name(r.verdict), r.detail);

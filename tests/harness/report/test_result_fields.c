@@ -1,0 +1,293 @@
+/* The table of a result's fields: docs/reference/results.md follows from it, and each record comes back as it was
+ * written. With --print the program prints the page. */
+#define _POSIX_C_SOURCE 200809L
+#include "harness/report/result_record.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "harness/case/result.h"
+#include "harness/config/config.h"
+#include "harness/report/result_line.h"
+
+static const char page_path[] = KVG_SOURCE_DIR "/docs/reference/results.md";
+
+/* --- the page --- */
+
+static const char *const type_words[KVG_FIELD_TYPES] = {
+    [KVG_FIELD_COUNT] = "integer", [KVG_FIELD_NUMBER] = "number", [KVG_FIELD_FLAG] = "boolean",
+    [KVG_FIELD_TEXT] = "text",     [KVG_FIELD_SET] = "set",       [KVG_FIELD_NAMES] = "list of names",
+    [KVG_FIELD_VERDICT] = "verdict", [KVG_FIELD_PART] = "part",
+};
+
+static const char introduction[] =
+    "# The fields of a result\n"
+    "\n"
+    "`kvgold check` writes results.jsonl, one JSON object per line. The table\n"
+    "`harness/case/result_fields.def` has a row for each field of a case. The writer, the reader and this\n"
+    "page follow from it; the test `unit.result_fields` compares them with this page, and\n"
+    "`test_result_fields --print` prints it again.\n"
+    "\n"
+    "| type | in the file |\n"
+    "| --- | --- |\n"
+    "| integer | a number without a fraction, 0 or more |\n"
+    "| number | a number, or the text \"inf\", \"-inf\" or \"nan\" |\n"
+    "| boolean | `true` or `false` |\n"
+    "| text | a string |\n"
+    "| set | 64 hex digits, byte 0 first: bit i of byte j stands for code 8 j + i |\n"
+    "| list of names | an array of strings |\n"
+    "| verdict | the name of a verdict, as a string |\n"
+    "| part | an object, or a list of objects, with fields of its own below |\n"
+    "\n"
+    "A field that is not written always is left out where there is none.\n"
+    "\n"
+    "A file begins with a line of type `run` and ends with one of type `end`:\n"
+    "\n"
+    "    {\"type\":\"run\",\"kvgold\":2,\"version\":\"0.1.0\",\"config\":\"configs/a.json\",\"name\":\"a\",\n"
+    "     \"seed\":\"0x5eed\",\"shard\":\"1/2\",\"cases\":12}\n"
+    "    {\"type\":\"end\",\"interrupted\":false,\"seconds\":3.25,\"PASS\":12}\n"
+    "\n"
+    "The number `kvgold` is the layout of the file. A reader refuses a layout that it does not know.\n";
+
+static void print_record(kvg_record_id id, FILE *out)
+{
+    const kvg_record r = kvg_record_get(id);
+    fprintf(out, "\n## %s\n\n%s\n\n| field | type | unit | written | meaning |\n| --- | --- | --- | --- | --- |\n",
+            r.title, r.meaning);
+    for (size_t i = 0; i < r.count; i++) {
+        const kvg_field *f = r.fields[i];
+        fprintf(out, "| `%s` | %s | %s | %s | %s |\n", f->key, type_words[f->type], f->unit,
+                f->when == KVG_FIELD_ALWAYS ? "always" : "if there is one", f->meaning);
+    }
+}
+
+static void print_page(FILE *out)
+{
+    fputs(introduction, out);
+    for (int id = 0; id < KVG_RECORDS; id++) print_record((kvg_record_id)id, out);
+}
+
+static void page_is_the_table(void **state)
+{
+    (void)state;
+    char *page = NULL, line[512];
+    size_t size, at = 0;
+    FILE *made = open_memstream(&page, &size), *tracked = fopen(page_path, "r");
+    assert_non_null(made);
+    print_page(made);
+    assert_int_equal(fclose(made), 0);
+    if (!tracked) fail_msg("%s is missing: make it with test_result_fields --print", page_path);
+    for (int number = 1; fgets(line, sizeof line, tracked); number++) {
+        const size_t length = strlen(line);
+        if (at + length <= size && memcmp(page + at, line, length) == 0) at += length;
+        else fail_msg("%s:%d is not what the table says: make it with test_result_fields --print", page_path, number);
+    }
+    if (at != size) fail_msg("%s ends early: make it with test_result_fields --print", page_path);
+    fclose(tracked);
+    free(page);
+}
+
+/* --- what a table must be --- */
+
+/* Records whose fields stand in the line itself. */
+static const kvg_record_id of_line[] = {KVG_RECORD_ASKED, KVG_RECORD_OUTCOME, KVG_RECORD_PARTS, KVG_RECORD_COMPARED,
+                                        KVG_RECORD_LISTS};
+
+static void expect_once(const kvg_field *f, const kvg_record *r)
+{
+    size_t found = 0;
+    for (size_t i = 0; i < r->count; i++) found += strcmp(r->fields[i]->key, f->key) == 0;
+    if (found > (size_t)1) fail_msg("field '%s' of '%s' has %zu rows", f->key, r->title, found);
+}
+
+static void a_key_has_one_row(void **state)
+{
+    (void)state;
+    kvg_record line = {.title = "the line"};
+    for (size_t k = 0; k < sizeof of_line / sizeof of_line[0]; k++) {
+        const kvg_record r = kvg_record_get(of_line[k]);
+        for (size_t i = 0; i < r.count; i++) line.fields[line.count++] = r.fields[i];
+    }
+    for (size_t i = 0; i < line.count; i++) expect_once(line.fields[i], &line);
+    for (int id = 0; id < KVG_RECORDS; id++) {
+        const kvg_record r = kvg_record_get((kvg_record_id)id);
+        assert_true(r.count > 0);
+        for (size_t i = 0; i < r.count; i++) {
+            expect_once(r.fields[i], &r);
+            assert_true(r.fields[i]->meaning[0]);
+        }
+    }
+}
+
+/* --- a record comes back --- */
+
+enum { RECORD_BYTES = 1 << 15 };
+
+/* A value of its own for each field, or what is left out. */
+static void fill_field(const kvg_field *f, size_t turn, bool given, void *record)
+{
+    static const char *const words[] = {"first", "a \"second\"", "third"};
+    void *member = (char *)record + f->offset;
+    kvg_names *names = member;
+    switch (f->type) {
+    case KVG_FIELD_COUNT: *(uint64_t *)member = given ? turn + 1 : 0; break;
+    case KVG_FIELD_NUMBER: *(double *)member = !given ? NAN : turn % 2 ? INFINITY : 0.5 + (double)turn; break;
+    case KVG_FIELD_FLAG: *(bool *)member = given; break;
+    case KVG_FIELD_TEXT: *(const char **)member = given ? words[turn % 3] : ""; break;
+    case KVG_FIELD_SET: memset(member, given ? 0x80 | (int)turn : 0, KVG_FIELD_CODES / 8); break;
+    case KVG_FIELD_NAMES:
+        names->count = given ? turn % 3 + 1 : 0;
+        for (size_t i = 0; i < names->count; i++) names->name[i] = words[i];
+        break;
+    case KVG_FIELD_VERDICT: *(kvg_verdict *)member = (kvg_verdict)(turn % KVG_VERDICT_COUNT); break;
+    case KVG_FIELD_PART:
+    case KVG_FIELD_TYPES: break;
+    }
+}
+
+/* The record as it stands in a file, to be freed. */
+static char *write_record(kvg_record_id id, const void *record)
+{
+    cJSON *object = cJSON_CreateObject();
+    kvg_record_write(id, record, object);
+    char *text = cJSON_PrintUnformatted(object);
+    cJSON_Delete(object);
+    assert_non_null(text);
+    return text;
+}
+
+/* The record of `text`, written once more, to be freed. */
+static char *read_and_write(kvg_record_id id, const char *text)
+{
+    static char record[RECORD_BYTES];
+    kvg_json_doc *doc;
+    memset(record, 0xA5, sizeof record);
+    assert_int_equal(kvg_json_parse("record", text, strlen(text), &doc), KVG_OK);
+    assert_int_equal(kvg_record_check_keys(kvg_json_root(doc), &id, 1), KVG_OK);
+    if (kvg_record_read(id, kvg_json_root(doc), record)) fail_msg("%s: %s", text, kvg_error_text());
+    char *again = write_record(id, record);
+    kvg_json_close(doc);
+    return again;
+}
+
+static void a_record_comes_back(void **state)
+{
+    (void)state;
+    static char record[RECORD_BYTES];
+    for (int id = 0; id < KVG_RECORDS; id++) {
+        const kvg_record r = kvg_record_get((kvg_record_id)id);
+        for (int given = 0; given < 2; given++) {
+            for (size_t i = 0; i < r.count; i++) {
+                fill_field(r.fields[i], i, given || r.fields[i]->when == KVG_FIELD_ALWAYS, record);
+            }
+            char *text = write_record((kvg_record_id)id, record), *again = read_and_write((kvg_record_id)id, text);
+            assert_string_equal(text, again);
+            for (size_t i = 0; i < r.count; i++) {
+                char key[64];
+                snprintf(key, sizeof key, "\"%s\":", r.fields[i]->key);
+                const bool expected = r.fields[i]->type != KVG_FIELD_PART &&
+                                      (given || r.fields[i]->when == KVG_FIELD_ALWAYS);
+                assert_int_equal(strstr(text, key) != NULL, expected);
+            }
+            free(text);
+            free(again);
+        }
+    }
+}
+
+static void what_is_always_written_is_required(void **state)
+{
+    (void)state;
+    static char record[RECORD_BYTES];
+    for (int id = 0; id < KVG_RECORDS; id++) {
+        const kvg_record r = kvg_record_get((kvg_record_id)id);
+        for (size_t i = 0; i < r.count; i++) fill_field(r.fields[i], i, true, record);
+        for (size_t i = 0; i < r.count; i++) {
+            char said[96];
+            kvg_json_doc *doc;
+            if (r.fields[i]->type == KVG_FIELD_PART || r.fields[i]->when != KVG_FIELD_ALWAYS) continue;
+            char *text = write_record((kvg_record_id)id, record);
+            cJSON *object = cJSON_Parse(text);
+            free(text);
+            cJSON_DeleteItemFromObject(object, r.fields[i]->key);
+            text = cJSON_PrintUnformatted(object);
+            cJSON_Delete(object);
+            assert_int_equal(kvg_json_parse("record", text, strlen(text), &doc), KVG_OK);
+            assert_int_equal(kvg_record_read((kvg_record_id)id, kvg_json_root(doc), record), KVG_ERR_INVALID);
+            snprintf(said, sizeof said, "missing key '%s'", r.fields[i]->key);
+            if (!strstr(kvg_error_text(), said)) fail_msg("'%s' is not in '%s'", said, kvg_error_text());
+            kvg_json_close(doc);
+            free(text);
+            for (size_t k = 0; k < r.count; k++) fill_field(r.fields[k], k, true, record);
+        }
+    }
+}
+
+/* --- what was asked is the case --- */
+
+/* The fields of a line, put together as an id puts them: a field that is another case's shows here. */
+static void expect_asked(const kvg_case *c)
+{
+    char *line = kvg_result_start_line(c, "repro"), shape[64], first[KVG_CASE_ID_SIZE], last[KVG_CASE_ID_SIZE];
+    const kvg_record_id id = KVG_RECORD_ASKED;
+    kvg_result_asked a;
+    kvg_json_doc *doc;
+    assert_non_null(line);
+    assert_int_equal(kvg_json_parse(c->id, line, strlen(line), &doc), KVG_OK);
+    assert_int_equal(kvg_record_check_keys(kvg_json_root(doc), &id, 1), KVG_OK);
+    assert_int_equal(kvg_record_read(id, kvg_json_root(doc), &a), KVG_OK);
+    const bool same = strcmp(a.k_format, a.v_format) == 0 && strcmp(a.k_dialect, a.v_dialect) == 0;
+    snprintf(first, sizeof first, "%s/%s.%s%s%s%s%s/%s", a.op, a.k_format, a.k_dialect, same ? "" : "+",
+             same ? "" : a.v_format, same ? "" : ".", same ? "" : a.v_dialect, a.layout);
+    snprintf(shape, sizeof shape, "/%s/%ux%ux%u/%s", a.dtype, (unsigned)a.tokens, (unsigned)a.kv_heads,
+             (unsigned)a.head_dim, a.fill);
+    snprintf(last, sizeof last, "%s%s%s%s/%s/%s", a.capture_k[0] ? ":" : "", a.capture_k, a.capture_v[0] ? "," : "",
+             a.capture_v, a.scale[0] ? a.scale : "-", a.backend);
+    const size_t tail = strlen(last);
+    const bool held = strcmp(a.id, c->id) == 0 && strncmp(c->id, first, strlen(first)) == 0 &&
+                      strstr(c->id, shape) && strlen(c->id) > tail && strcmp(c->id + strlen(c->id) - tail, last) == 0;
+    if (!held) fail_msg("%s, but its line says %s ... %s ... %s", c->id, first, shape, last);
+    kvg_json_close(doc);
+    free(line);
+}
+
+static void a_line_says_what_was_asked(void **state)
+{
+    (void)state;
+    static const char *const configs[] = {"ci_smoke", "ci_layouts", "ci_attention"};
+    for (size_t i = 0; i < sizeof configs / sizeof configs[0]; i++) {
+        char path[256];
+        kvg_config config;
+        snprintf(path, sizeof path, KVG_SOURCE_DIR "/configs/%s.json", configs[i]);
+        if (kvg_config_open(path, NULL, &config)) fail_msg("%s", kvg_error_text());
+        for (size_t k = 0; k < config.case_count; k++) expect_asked(&config.cases[k]);
+        kvg_case mixed = config.cases[0]; /* no config has two dialects in a case */
+        mixed.problem.storage[KVG_K] = (kvg_storage){KVG_FORMAT_INT4, "canonical"};
+        mixed.problem.storage[KVG_V] = (kvg_storage){KVG_FORMAT_INT4, "pytorch"};
+        assert_int_equal(kvg_case_name(&mixed), KVG_OK);
+        expect_asked(&mixed);
+        kvg_config_close(&config);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(page_is_the_table),
+        cmocka_unit_test(a_key_has_one_row),
+        cmocka_unit_test(a_record_comes_back),
+        cmocka_unit_test(what_is_always_written_is_required),
+        cmocka_unit_test(a_line_says_what_was_asked),
+    };
+    if (argc == 2 && strcmp(argv[1], "--print") == 0) {
+        print_page(stdout);
+        return 0;
+    }
+    return cmocka_run_group_tests_name("result_fields", tests, NULL, NULL);
+}
