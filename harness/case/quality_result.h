@@ -23,7 +23,7 @@ static inline uint32_t kvg_quality_bucket_from(unsigned bucket)
 }
 
 typedef struct kvg_quality_bucket {
-#define POSITIONS(...) KVG_MEMBER(__VA_ARGS__)
+#define POSITIONS(...) KVG_FIELD_MEMBER(__VA_ARGS__)
 #include "harness/case/result_fields.def"
 } kvg_quality_bucket;
 
@@ -63,7 +63,7 @@ typedef struct kvg_generate_memory {
 
 /* What became of one planted defect. */
 typedef struct kvg_quality_defect {
-#define PLANTED(...) KVG_MEMBER(__VA_ARGS__)
+#define PLANTED(...) KVG_FIELD_MEMBER(__VA_ARGS__)
 #include "harness/case/result_fields.def"
 } kvg_quality_defect;
 
@@ -81,7 +81,7 @@ typedef struct kvg_quality_result {
 
 /* Its numbers in a result file. */
 typedef struct kvg_result_quality {
-#define QUALITY(...) KVG_MEMBER(__VA_ARGS__)
+#define QUALITY(...) KVG_FIELD_MEMBER(__VA_ARGS__)
 #include "harness/case/result_fields.def"
 } kvg_result_quality;
 

@@ -10,19 +10,19 @@
 
 /* Round trip of one side. */
 typedef struct kvg_round_trip {
-#define TRIP(...) KVG_MEMBER(__VA_ARGS__)
+#define TRIP(...) KVG_FIELD_MEMBER(__VA_ARGS__)
 #include "harness/case/result_fields.def"
 } kvg_round_trip;
 
 /* Op decode: accuracy of the answer; no elements: not judged. */
 typedef struct kvg_decode_accuracy {
-#define DECODE(...) KVG_MEMBER(__VA_ARGS__)
+#define DECODE(...) KVG_FIELD_MEMBER(__VA_ARGS__)
 #include "harness/case/result_fields.def"
 } kvg_decode_accuracy;
 
 /* What was compared of an answer. */
 typedef struct kvg_result_compared {
-#define COMPARED(...) KVG_MEMBER(__VA_ARGS__)
+#define COMPARED(...) KVG_FIELD_MEMBER(__VA_ARGS__)
 #include "harness/case/result_fields.def"
 } kvg_result_compared;
 
@@ -68,37 +68,37 @@ typedef struct kvg_result {
 /* --- what a result file holds of a case beside the records above: harness/case/result_fields.def --- */
 
 typedef struct kvg_result_asked {
-#define ASKED(...) KVG_MEMBER(__VA_ARGS__)
+#define ASKED(...) KVG_FIELD_MEMBER(__VA_ARGS__)
 #include "harness/case/result_fields.def"
 } kvg_result_asked;
 
 typedef struct kvg_result_outcome {
-#define OUTCOME(...) KVG_MEMBER(__VA_ARGS__)
+#define OUTCOME(...) KVG_FIELD_MEMBER(__VA_ARGS__)
 #include "harness/case/result_fields.def"
 } kvg_result_outcome;
 
 typedef struct kvg_result_lists {
-#define LISTS(...) KVG_MEMBER(__VA_ARGS__)
+#define LISTS(...) KVG_FIELD_MEMBER(__VA_ARGS__)
 #include "harness/case/result_fields.def"
 } kvg_result_lists;
 
 typedef struct kvg_result_mode {
-#define MODE(...) KVG_MEMBER(__VA_ARGS__)
+#define MODE(...) KVG_FIELD_MEMBER(__VA_ARGS__)
 #include "harness/case/result_fields.def"
 } kvg_result_mode;
 
 typedef struct kvg_result_separation {
-#define SEPARATION(...) KVG_MEMBER(__VA_ARGS__)
+#define SEPARATION(...) KVG_FIELD_MEMBER(__VA_ARGS__)
 #include "harness/case/result_fields.def"
 } kvg_result_separation;
 
 typedef struct kvg_result_reach {
-#define REACH(...) KVG_MEMBER(__VA_ARGS__)
+#define REACH(...) KVG_FIELD_MEMBER(__VA_ARGS__)
 #include "harness/case/result_fields.def"
 } kvg_result_reach;
 
 typedef struct kvg_result_controls {
-#define CONTROLS(...) KVG_MEMBER(__VA_ARGS__)
+#define CONTROLS(...) KVG_FIELD_MEMBER(__VA_ARGS__)
 #include "harness/case/result_fields.def"
 } kvg_result_controls;
 

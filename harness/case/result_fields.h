@@ -57,15 +57,15 @@ typedef struct kvg_record {
 
 kvg_record kvg_record_get(kvg_record_id id);
 
-/* Members of a record's type, from its rows: #define TRIP(...) KVG_MEMBER(__VA_ARGS__). */
-#define KVG_MEMBER(type, name, ...) KVG_MEMBER_##type(name)
-#define KVG_MEMBER_COUNT(name) uint64_t name;
-#define KVG_MEMBER_NUMBER(name) double name;
-#define KVG_MEMBER_FLAG(name) bool name;
-#define KVG_MEMBER_TEXT(name) const char *name;
-#define KVG_MEMBER_SET(name) uint8_t name[KVG_FIELD_CODES / 8];
-#define KVG_MEMBER_NAMES(name) kvg_names name;
-#define KVG_MEMBER_VERDICT(name) kvg_verdict name;
-#define KVG_MEMBER_PART(name)
+/* Members of a record's type, from its rows: #define TRIP(...) KVG_FIELD_MEMBER(__VA_ARGS__). */
+#define KVG_FIELD_MEMBER(type, name, ...) KVG_FIELD_MEMBER_##type(name)
+#define KVG_FIELD_MEMBER_COUNT(name) uint64_t name;
+#define KVG_FIELD_MEMBER_NUMBER(name) double name;
+#define KVG_FIELD_MEMBER_FLAG(name) bool name;
+#define KVG_FIELD_MEMBER_TEXT(name) const char *name;
+#define KVG_FIELD_MEMBER_SET(name) uint8_t name[KVG_FIELD_CODES / 8];
+#define KVG_FIELD_MEMBER_NAMES(name) kvg_names name;
+#define KVG_FIELD_MEMBER_VERDICT(name) kvg_verdict name;
+#define KVG_FIELD_MEMBER_PART(name)
 
 #endif
