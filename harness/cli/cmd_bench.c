@@ -1,5 +1,4 @@
 #define _DEFAULT_SOURCE
-#include <getopt.h>
 #include <omp.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,24 +19,6 @@
 #include "harness/support/interrupt.h"
 #include "harness/support/used_files.h"
 #include "harness/support/whole_file.h"
-
-static const char help_text[] =
-    "usage: kvgold bench CONFIG [options]\n\n"
-    "Checks each case of the config, then times it, warm, and checks the last timed answer again. A failing case is\n"
-    "never timed. Elements are K and V elements of one run; MB/s counts the bytes the op must read and write. Of op\n"
-    "decode also the time of a step and its rows of q per second: tokens of one layer.\n"
-    "Cases of backend cuda are timed on the GPU, on tensors that lie there, and judged by samples:\n"
-    "docs/results/performance.md.\n"
-    "A config with an object \"generate\" times decode steps of whole models on the GPU, a token per sequence.\n"
-    "A config of `kvgold pool` with sizes to measure goes to `kvgold pool bench`, with --json alone.\n\n"
-    "      --backend NAME   time this implementation instead of the config's\n"
-    "      --seconds S      time per measurement (default 0.5)\n"
-    "      --threads N      OpenMP threads besides 1 (default: all cores)\n"
-    "      --json FILE      also write the figures as JSON\n"
-    "      --runs N         on a GPU: runs of each series (default 15, quick 5; half where one moves over 8 GiB; of\n"
-    "                       models 10)\n"
-    "      --quick          on a GPU: with a cold L2 alone\n"
-    "      --filter TEXT    only cases whose id contains this\n";
 
 typedef struct bench_options {
     const char *backend, *json, *filter;
@@ -316,8 +297,7 @@ static int bench_pools(const char *path, const char *json)
 {
     char command[] = "pool", verb[] = "bench", option[] = "--json";
     char *arguments[] = {command, verb, (char *)path, option, (char *)json, NULL};
-    optind = 0; /* getopt_long starts again */
-    return kvg_command_pool(json ? 5 : 3, arguments);
+    return kvg_command_run(json ? 5 : 3, arguments);
 }
 
 /* --- steps of models --- */
@@ -351,51 +331,30 @@ static kvg_status check_options(const bench_options *o, bool pools, bool models)
     return KVG_OK;
 }
 
-int kvg_command_bench(int argc, char **argv)
+int kvg_command_bench(const kvg_arguments *a)
 {
-    enum { BACKEND = 256, SECONDS, THREADS, JSON, RUNS, QUICK, FILTER };
-    static const struct option options[] = {
-        {"backend", required_argument, NULL, BACKEND}, {"seconds", required_argument, NULL, SECONDS},
-        {"threads", required_argument, NULL, THREADS}, {"json", required_argument, NULL, JSON},
-        {"runs", required_argument, NULL, RUNS},       {"quick", no_argument, NULL, QUICK},
-        {"filter", required_argument, NULL, FILTER},
-        {"help", no_argument, NULL, 'h'},              {0},
+    bench_options o = {
+        .backend = kvg_given_text(a, KVG_OPTION_BENCH_BACKEND, NULL),
+        .json = kvg_given_text(a, KVG_OPTION_BENCH_JSON, NULL),
+        .filter = kvg_given_text(a, KVG_OPTION_BENCH_FILTER, NULL),
+        .seconds = kvg_given_real(a, KVG_OPTION_BENCH_SECONDS, 0),
+        .threads = (unsigned)kvg_given_number(a, KVG_OPTION_BENCH_THREADS, 0),
+        .runs = (unsigned)kvg_given_number(a, KVG_OPTION_BENCH_RUNS, 0),
+        .quick = kvg_given(a, KVG_OPTION_BENCH_QUICK),
     };
-    bench_options o = {0};
-    kvg_status s = KVG_OK;
-    char *end;
-    for (int option; !s && (option = getopt_long(argc, argv, ":h", options, NULL)) != -1;) {
-        switch (option) {
-        case BACKEND: o.backend = optarg; break;
-        case SECONDS:
-            o.seconds = strtod(optarg, &end);
-            if (*end || !(o.seconds > 0 && o.seconds <= 60)) {
-                s = kvg_fail(KVG_ERR_INVALID, "'%s' is not a number above 0 and at most 60", optarg);
-            }
-            break;
-        case THREADS: s = kvg_parse_count(optarg, 1024, &o.threads); break;
-        case JSON: o.json = optarg; break;
-        case RUNS: s = kvg_parse_count(optarg, KVG_BENCH_MOST_RUNS, &o.runs); break;
-        case QUICK: o.quick = true; break;
-        case FILTER: o.filter = optarg; break;
-        case 'h': fputs(help_text, stdout); return KVG_EXIT_PASS;
-        default: return kvg_command_fail("bench", kvg_option_error("bench", option, argv));
-        }
-        s = kvg_option_value(s, options, option);
-    }
-    if (s) return kvg_command_fail("bench", s);
-    if (optind + 1 != argc) return kvg_command_usage("bench", "give one config");
-    s = kvg_used_files_check((const kvg_used_file[]){{.name = argv[optind]}, {.name = o.json, .written = true}}, 2);
-    const bool pools = measures_pools(argv[optind]), models = kvg_generate_bench_is(argv[optind]);
+    if (a->file_count != 1) return kvg_command_usage("bench", "give one config");
+    const char *path = a->files[0];
+    kvg_status s = kvg_used_files_check((const kvg_used_file[]){{.name = path}, {.name = o.json, .written = true}}, 2);
+    const bool pools = measures_pools(path), models = kvg_generate_bench_is(path);
     if (!s && o.json) s = kvg_whole_file_check(o.json);
     if (!s) s = check_options(&o, pools, models);
     if (s) return kvg_command_fail("bench", s);
-    if (pools) return bench_pools(argv[optind], o.json);
+    if (pools) return bench_pools(path, o.json);
     if (!(o.seconds > 0)) o.seconds = 0.5;
     if (!o.threads) o.threads = (unsigned)omp_get_num_procs();
     int exit_code = KVG_EXIT_FAIL;
     kvg_interrupt_catch();
-    s = models ? bench_models(argv[optind], &o, &exit_code) : bench(argv[optind], &o, &exit_code);
+    s = models ? bench_models(path, &o, &exit_code) : bench(path, &o, &exit_code);
     if (s == KVG_ERR_UNIMPLEMENTED) { /* no GPU */
         fprintf(stderr, "kvgold bench: %s\n", kvg_error_text());
         return KVG_EXIT_NOTHING;

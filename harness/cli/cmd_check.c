@@ -1,5 +1,4 @@
 #define _DEFAULT_SOURCE
-#include <getopt.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
@@ -16,24 +15,6 @@
 #include "harness/support/used_files.h"
 #include "harness/support/whole_file.h"
 
-static const char help_text[] =
-    "usage: kvgold check CONFIG [options]\n\n"
-    "Runs every case of the config in child processes, judges each against the golden reference, and prints a table.\n"
-    "Results stream to DIR/results.jsonl; DIR/report.html is one self-contained page.\n\n"
-    "  -o, --output DIR     folder for results, made if missing (default: kvgold-out)\n"
-    "      --backend NAME   judge this implementation instead of the config's: reference, defect:<id>, a plug-in's "
-    "name\n"
-    "                       or the path of a shared library\n"
-    "      --case ID        run this case alone (ids: kvgold list CONFIG)\n"
-    "      --capabilities FILE  what that implementation claims to do; cases that it does not claim are skipped\n"
-    "                       (default: libx.json beside libx.so)\n"
-    "      --seed 0xHEX     another seed than the config's\n"
-    "      --secret-seed    one that is drawn now: nobody can have prepared answers. The repro lines hold it\n"
-    "      --shard I/N      run the I-th of N shares; merge with `kvgold report`\n"
-    "  -j, --jobs N         child processes at a time (default: one per core)\n"
-    "      --junit FILE     also write JUnit XML\n"
-    "      --no-html        skip the HTML page\n";
-
 typedef struct check_options {
     const char *junit, *backend;
     bool html, has_seed, secret_seed;
@@ -45,45 +26,6 @@ static unsigned terminal_width(void)
 {
     struct winsize size;
     return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 40 ? size.ws_col : 0;
-}
-
-/* KVG_OK, or an error text for kvg_command_fail; *help_wanted if --help was given. */
-static kvg_status read_options(int argc, char **argv, check_options *o, bool *help_wanted)
-{
-    enum { JUNIT = 256, BACKEND, CASE, SEED, SHARD, NO_HTML, CAPABILITIES, SECRET_SEED };
-    static const struct option options[] = {
-        {"output", required_argument, NULL, 'o'}, {"jobs", required_argument, NULL, 'j'},
-        {"junit", required_argument, NULL, JUNIT}, {"backend", required_argument, NULL, BACKEND},
-        {"case", required_argument, NULL, CASE},   {"seed", required_argument, NULL, SEED},
-        {"shard", required_argument, NULL, SHARD}, {"no-html", no_argument, NULL, NO_HTML},
-        {"capabilities", required_argument, NULL, CAPABILITIES},
-        {"secret-seed", no_argument, NULL, SECRET_SEED},
-        {"help", no_argument, NULL, 'h'},          {0},
-    };
-    kvg_status s = KVG_OK;
-    unsigned long long seed;
-    for (int option; !s && (option = getopt_long(argc, argv, ":o:j:h", options, NULL)) != -1;) {
-        switch (option) {
-        case 'o': o->run.out_folder = optarg; break;
-        case 'j': s = kvg_parse_count(optarg, KVG_MAX_JOBS, &o->run.jobs); break;
-        case JUNIT: o->junit = optarg; break;
-        case BACKEND: o->backend = optarg; break;
-        case CASE: o->run.only_case = optarg; break;
-        case SEED:
-            s = kvg_parse_seed(optarg, &seed);
-            o->has_seed = true;
-            o->seed = seed;
-            break;
-        case SHARD: s = kvg_parse_shard(optarg, &o->run.shard, &o->run.shards); break;
-        case NO_HTML: o->html = false; break;
-        case CAPABILITIES: o->run.capabilities = optarg; break;
-        case SECRET_SEED: o->secret_seed = true; break;
-        case 'h': *help_wanted = true; break;
-        default: s = kvg_option_error("check", option, argv); break;
-        }
-        s = kvg_option_value(s, options, option);
-    }
-    return s;
 }
 
 static kvg_status check_files(const char *config, const check_options *o)
@@ -194,28 +136,31 @@ static kvg_status check(const char *path, const check_options *o, int *exit_code
     return s;
 }
 
-int kvg_command_check(int argc, char **argv)
+int kvg_command_check(const kvg_arguments *a)
 {
+    const long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    const uint64_t most = cores < 1 ? 1 : cores > KVG_MAX_JOBS ? KVG_MAX_JOBS : (uint64_t)cores;
+    const kvg_argument *shard = kvg_given(a, KVG_OPTION_CHECK_SHARD);
     check_options o = {
-        .html = true,
-        .run = {.out_folder = "kvgold-out", .shards = 1, .progress = isatty(STDERR_FILENO) != 0},
+        .junit = kvg_given_text(a, KVG_OPTION_CHECK_JUNIT, NULL),
+        .backend = kvg_given_text(a, KVG_OPTION_CHECK_BACKEND, NULL),
+        .html = !kvg_given(a, KVG_OPTION_CHECK_NO_HTML),
+        .has_seed = kvg_given(a, KVG_OPTION_CHECK_SEED),
+        .secret_seed = kvg_given(a, KVG_OPTION_CHECK_SECRET_SEED),
+        .seed = kvg_given_number(a, KVG_OPTION_CHECK_SEED, 0),
+        .run = {.out_folder = kvg_given_text(a, KVG_OPTION_CHECK_OUTPUT, "kvgold-out"),
+                .only_case = kvg_given_text(a, KVG_OPTION_CHECK_CASE, NULL),
+                .capabilities = kvg_given_text(a, KVG_OPTION_CHECK_CAPABILITIES, NULL),
+                .jobs = (uint32_t)kvg_given_number(a, KVG_OPTION_CHECK_JOBS, most),
+                .shard = shard ? (uint32_t)shard->numbers[0] : 0,
+                .shards = shard ? (uint32_t)shard->numbers[1] : 1,
+                .progress = isatty(STDERR_FILENO) != 0},
     };
-    bool help_wanted = false;
-    kvg_status s = read_options(argc, argv, &o, &help_wanted);
-    if (help_wanted) {
-        fputs(help_text, stdout);
-        return KVG_EXIT_PASS;
-    }
-    if (s) return kvg_command_fail("check", s);
-    if (optind + 1 != argc) return kvg_command_usage("check", "give one config");
-    if (o.run.jobs == 0) {
-        const long cores = sysconf(_SC_NPROCESSORS_ONLN);
-        o.run.jobs = cores < 1 ? 1 : cores > KVG_MAX_JOBS ? KVG_MAX_JOBS : (unsigned)cores;
-    }
-    s = check_files(argv[optind], &o);
+    if (a->file_count != 1) return kvg_command_usage("check", "give one config");
+    kvg_status s = check_files(a->files[0], &o);
     if (!s) s = complete_options(&o);
     if (s) return kvg_command_fail("check", s);
     int exit_code = KVG_EXIT_FAIL;
-    s = check(argv[optind], &o, &exit_code);
+    s = check(a->files[0], &o, &exit_code);
     return s ? kvg_command_fail("check", s) : exit_code;
 }

@@ -14,11 +14,6 @@
 #include "gpu/gpu.h"
 #endif
 
-static const char help_text[] =
-    "usage: kvgold env [--ctest-resources]\n\n"
-    "Prints the program's version and build, the machine, its GPUs and the backends that `kvgold check` can use.\n\n"
-    "      --ctest-resources  instead, this machine's GPUs by chip, as a resource specification file of CTest\n";
-
 static void print_cpu(void)
 {
     char line[256], model[200] = "unknown";
@@ -136,14 +131,10 @@ static void print_backends(void)
     printf("\n");
 }
 
-int kvg_command_env(int argc, char **argv)
+int kvg_command_env(const kvg_arguments *a)
 {
-    if (argc == 2 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)) {
-        fputs(help_text, stdout);
-        return KVG_EXIT_PASS;
-    }
-    if (argc == 2 && strcmp(argv[1], "--ctest-resources") == 0) return list_resources();
-    if (argc != 1) return kvg_command_usage("env", "takes no argument but --ctest-resources");
+    if (a->file_count) return kvg_command_usage("env", "takes no argument but --ctest-resources");
+    if (kvg_given(a, KVG_OPTION_ENV_CTEST_RESOURCES)) return list_resources();
     struct utsname system;
     printf("kvgold:    %s\n", KVG_VERSION);
 #ifdef __clang__

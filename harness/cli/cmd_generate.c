@@ -1,6 +1,5 @@
 #define _DEFAULT_SOURCE
 #include <errno.h>
-#include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,41 +19,6 @@
 #include "harness/support/used_files.h"
 #include "harness/support/whole_file.h"
 #include "reference/model_run.h"
-
-static const char help_text[] =
-    "usage: kvgold generate [options]\n\n"
-    "Continues prompts with a trained model whose K and V go through a quantised, paged cache\n"
-    "(docs/spec/generate.md). The same options give the same logits, bit for bit, on the CPU and on the GPU, whatever\n"
-    "the batch, the chunks and the blocks are.\n\n"
-    "      --model DIR          checkpoint: config.json and safetensors (default: the carried byte-level model)\n"
-    "      --prompt TEXT        bytes to continue, for models of 256 tokens; each prompt is a request of its own\n"
-    "      --prompt-file FILE   the same from a file\n"
-    "      --ids N,N,...        a prompt of token ids\n"
-    "      --new N              tokens to generate for each (default 64)\n\n"
-    "      --kv SPEC            storage of K and V, or of K,V: a format with :DIALECT or without, a mode, or a policy\n"
-    "                           number of `kvgold mode` (default none: the model type)\n"
-    "      --sm N               the chip that a policy number is meant for: with one alone\n"
-    "      --dtype T            model type of the cache: bf16 (default) or f16\n"
-    "      --tensor-scale G     or K,V: the tensor's scale, for formats that have one (default 1)\n"
-    "      --layout L           of the pools (default hnd)\n"
-    "      --block-tokens N     tokens of a block (default 16)\n"
-    "      --blocks N           blocks of the pool (default: enough for the whole batch)\n\n"
-    "      --batch N            requests that run at once (default: all, at most 16)\n"
-    "      --chunk N            rows of a prompt in one step (default 64)\n"
-    "      --drafts N           tokens proposed from the request's own text, and verified at once (default 0)\n"
-    "      --share-prefixes     equal beginnings of prompts are in the cache once\n"
-    "      --temperature T      0 (default): the most likely token\n"
-    "      --top-p P            with a temperature: the share of the weight that is drawn from (default 1)\n"
-    "      --seed 0x...         of the draws (default 0x0)\n\n"
-    "      --backend NAME       who computes: reference (default); cuda, or cuda-graph, all of it on the first GPU;\n"
-    "                           else the backend or plug-in of `kvgold check` that answers op append and op decode\n"
-    "      --profile NAME       bits of op decode (default simt.fma.v1)\n"
-    "      --products P         fixed (default): one order, the same bits everywhere; library: cuBLAS, on a GPU\n"
-    "      --json FILE          settings, counts, tokens and the SHA-256 of the logits\n"
-    "      --logits FILE        the logits of every new token, as safetensors\n"
-    "      --print text|ids     what is printed (default: text of prompts that are text)\n"
-    "      --memory             generate nothing: bytes that the longest request holds in each format\n"
-    "      --budget BYTES       with --memory: how many such requests fit (default 2^30)\n";
 
 typedef struct generate_options {
     const char *model, *kv, *backend, *json, *logits;
@@ -81,124 +45,66 @@ typedef struct generate_job {
 
 /* --- options --- */
 
-static kvg_status parse_float(const char *text, float *out, const char **end)
+/* Prompts, in the order in which they are given. */
+static kvg_status take_prompts(const kvg_arguments *a, kvg_prompts *prompts)
 {
-    char *after;
-    errno = 0;
-    *out = strtof(text, &after);
-    if (after == text || errno || !(*out > -1e30f && *out < 1e30f)) {
-        return kvg_fail(KVG_ERR_INVALID, "'%s' is not a number", text);
+    kvg_status s = KVG_OK;
+    for (size_t i = 0; !s && i < a->option_count; i++) {
+        const kvg_option_id id = a->options[i].id;
+        const char *text = a->options[i].text;
+        if (id == KVG_OPTION_GENERATE_PROMPT) s = kvg_prompts_add_text(prompts, text, strlen(text));
+        else if (id == KVG_OPTION_GENERATE_PROMPT_FILE) s = kvg_prompts_add_file(prompts, text);
+        else if (id == KVG_OPTION_GENERATE_IDS) s = kvg_prompts_add_ids(prompts, text);
+        s = kvg_fail_option(s, id);
     }
-    *end = after;
-    return KVG_OK;
-}
-
-static kvg_status parse_number(const char *text, float *out)
-{
-    const char *end;
-    kvg_status s = parse_float(text, out, &end);
-    return s || *end == 0 ? s : kvg_fail(KVG_ERR_INVALID, "'%s' is not a number", text);
-}
-
-/* "G" or "K,V". */
-static kvg_status parse_scales(const char *text, float out[2])
-{
-    const char *end;
-    kvg_status s = parse_float(text, &out[KVG_K], &end);
-    out[KVG_V] = out[KVG_K];
-    if (!s && *end == ',') s = parse_float(end + 1, &out[KVG_V], &end);
-    if (!s && *end != 0) s = kvg_fail(KVG_ERR_INVALID, "'%s' is neither a number nor two with a comma", text);
-    if (!s && !(out[KVG_K] > 0 && out[KVG_V] > 0)) s = kvg_fail(KVG_ERR_INVALID, "'%s': scales are above 0", text);
     return s;
 }
 
-static kvg_status parse_budget(const char *text, uint64_t *out)
+static uint32_t number(const kvg_arguments *a, kvg_option_id id, uint32_t otherwise)
 {
-    char *end;
-    errno = 0;
-    *out = strtoull(text, &end, 10);
-    if (*text >= '0' && *text <= '9' && *end == 0 && !errno && *out > 0) return KVG_OK;
-    return kvg_fail(KVG_ERR_INVALID, "'%s' is not a number of bytes from 1 to 2^64 - 1", text);
+    return (uint32_t)kvg_given_number(a, id, otherwise);
 }
 
-static kvg_status parse_dtype(const char *text, kvg_dtype *out)
+static kvg_status take_options(const kvg_arguments *a, generate_options *o)
 {
-    kvg_status s = kvg_dtype_find(text, out);
-    if (s || *out == KVG_DTYPE_F16 || *out == KVG_DTYPE_BF16) return s;
-    return kvg_fail(KVG_ERR_INVALID, "model type %s: use f16 or bf16", text);
-}
-
-static kvg_status parse_layout(const char *text, kvg_layout *out)
-{
-    kvg_status s = kvg_layout_find(text, out);
-    return s ? s : kvg_model_check_layout(*out);
-}
-
-static kvg_status parse_print(const char *text, generate_options *o)
-{
-    o->print_text = strcmp(text, "text") == 0;
-    o->print_ids = strcmp(text, "ids") == 0;
-    return o->print_text || o->print_ids ? KVG_OK : kvg_fail(KVG_ERR_INVALID, "'%s' is neither text nor ids", text);
-}
-
-enum {
-    MODEL = 256, PROMPT, PROMPT_FILE, IDS, NEW, KV, SM, DTYPE, SCALE, LAYOUT, BLOCK_TOKENS, BLOCKS, BATCH, CHUNK,
-    DRAFTS, SHARE, TEMPERATURE, TOP_P, SEED, BACKEND, PROFILE, PRODUCTS, JSON, LOGITS, PRINT, MEMORY, BUDGET
-};
-
-static const struct option long_options[] = {
-    {"model", required_argument, NULL, MODEL},       {"prompt", required_argument, NULL, PROMPT},
-    {"prompt-file", required_argument, NULL, PROMPT_FILE}, {"ids", required_argument, NULL, IDS},
-    {"new", required_argument, NULL, NEW},           {"kv", required_argument, NULL, KV},
-    {"sm", required_argument, NULL, SM},             {"dtype", required_argument, NULL, DTYPE},
-    {"tensor-scale", required_argument, NULL, SCALE}, {"layout", required_argument, NULL, LAYOUT},
-    {"block-tokens", required_argument, NULL, BLOCK_TOKENS}, {"blocks", required_argument, NULL, BLOCKS},
-    {"batch", required_argument, NULL, BATCH},       {"chunk", required_argument, NULL, CHUNK},
-    {"drafts", required_argument, NULL, DRAFTS},     {"share-prefixes", no_argument, NULL, SHARE},
-    {"temperature", required_argument, NULL, TEMPERATURE}, {"top-p", required_argument, NULL, TOP_P},
-    {"seed", required_argument, NULL, SEED},         {"backend", required_argument, NULL, BACKEND},
-    {"profile", required_argument, NULL, PROFILE},   {"products", required_argument, NULL, PRODUCTS},
-    {"json", required_argument, NULL, JSON},         {"logits", required_argument, NULL, LOGITS},
-    {"print", required_argument, NULL, PRINT},       {"memory", no_argument, NULL, MEMORY},
-    {"budget", required_argument, NULL, BUDGET},     {"help", no_argument, NULL, 'h'},
-    {0},
-};
-
-static kvg_status take_option(int option, const char *text, generate_options *o)
-{
-    kvg_generate_settings *g = &o->settings;
-    unsigned long long seed = 0;
-    kvg_status s = KVG_OK;
-    switch (option) {
-    case MODEL: o->model = text; break;
-    case PROMPT: s = kvg_prompts_add_text(&o->prompts, text, strlen(text)); break;
-    case PROMPT_FILE: s = kvg_prompts_add_file(&o->prompts, text); break;
-    case IDS: s = kvg_prompts_add_ids(&o->prompts, text); break;
-    case NEW: s = kvg_parse_whole(text, 1u << 24, &o->new_tokens); break;
-    case KV: o->kv = text; break;
-    case SM: s = kvg_parse_count(text, 999, &o->sm); break;
-    case DTYPE: s = parse_dtype(text, &g->setup.dtype); break;
-    case SCALE: o->given_scale = true; s = parse_scales(text, o->scale); break;
-    case LAYOUT: s = parse_layout(text, &g->setup.layout); break;
-    case BLOCK_TOKENS: s = kvg_parse_count(text, 1u << 20, &g->setup.block_tokens); break;
-    case BLOCKS: s = kvg_parse_count(text, 1u << 30, &g->setup.blocks); break;
-    case BATCH: s = kvg_parse_count(text, 1u << 16, &g->batch); break;
-    case CHUNK: s = kvg_parse_count(text, 1u << 20, &g->chunk); break;
-    case DRAFTS: s = kvg_parse_whole(text, 1u << 10, &g->drafts); break;
-    case SHARE: g->share_prefixes = true; break;
-    case TEMPERATURE: s = parse_number(text, &o->sampling.temperature); break;
-    case TOP_P: o->given_top_p = true; s = parse_number(text, &o->sampling.top_p); break;
-    case SEED: s = kvg_parse_seed(text, &seed); o->sampling.seed = seed; break;
-    case BACKEND: o->backend = text; break;
-    case PROFILE: s = kvg_profile_find(text, &g->setup.profile); break;
-    case PRODUCTS: s = kvg_products_find(text, &g->setup.products); break;
-    case JSON: o->json = text; break;
-    case LOGITS: o->logits = text; break;
-    case PRINT: s = parse_print(text, o); break;
-    case MEMORY: o->memory = true; break;
-    default: o->given_budget = true; s = parse_budget(text, &o->budget); break;
-    }
-    return kvg_option_value(s, long_options, option);
+    const kvg_argument *print = kvg_given(a, KVG_OPTION_GENERATE_PRINT);
+    const kvg_argument *scale = kvg_given(a, KVG_OPTION_GENERATE_TENSOR_SCALE);
+    *o = (generate_options){
+        .model = kvg_given_text(a, KVG_OPTION_GENERATE_MODEL, NULL),
+        .kv = kvg_given_text(a, KVG_OPTION_GENERATE_KV, "none"),
+        .backend = kvg_given_text(a, KVG_OPTION_GENERATE_BACKEND, "reference"),
+        .json = kvg_given_text(a, KVG_OPTION_GENERATE_JSON, NULL),
+        .logits = kvg_given_text(a, KVG_OPTION_GENERATE_LOGITS, NULL),
+        .sm = number(a, KVG_OPTION_GENERATE_SM, 0),
+        .new_tokens = number(a, KVG_OPTION_GENERATE_NEW, 64),
+        .budget = kvg_given_number(a, KVG_OPTION_GENERATE_BUDGET, 1u << 30),
+        .given_top_p = kvg_given(a, KVG_OPTION_GENERATE_TOP_P),
+        .given_scale = scale,
+        .given_budget = kvg_given(a, KVG_OPTION_GENERATE_BUDGET),
+        .memory = kvg_given(a, KVG_OPTION_GENERATE_MEMORY),
+        .print_text = print && !print->numbers[0],
+        .print_ids = print && print->numbers[0],
+        .sampling = {.temperature = (float)kvg_given_real(a, KVG_OPTION_GENERATE_TEMPERATURE, 0),
+                     .top_p = (float)kvg_given_real(a, KVG_OPTION_GENERATE_TOP_P, 1),
+                     .seed = kvg_given_number(a, KVG_OPTION_GENERATE_SEED, 0)},
+        .settings = {
+            .batch = number(a, KVG_OPTION_GENERATE_BATCH, 0),
+            .chunk = number(a, KVG_OPTION_GENERATE_CHUNK, 64),
+            .drafts = number(a, KVG_OPTION_GENERATE_DRAFTS, 0),
+            .share_prefixes = kvg_given(a, KVG_OPTION_GENERATE_SHARE_PREFIXES),
+            .setup = {
+                .dtype = (kvg_dtype)number(a, KVG_OPTION_GENERATE_DTYPE, KVG_DTYPE_BF16),
+                .layout = (kvg_layout)number(a, KVG_OPTION_GENERATE_LAYOUT, KVG_LAYOUT_HND),
+                .block_tokens = number(a, KVG_OPTION_GENERATE_BLOCK_TOKENS, 16),
+                .blocks = number(a, KVG_OPTION_GENERATE_BLOCKS, 0),
+                .profile = (kvg_profile)number(a, KVG_OPTION_GENERATE_PROFILE, KVG_PROFILE_SIMT_FMA_V1),
+                .products = (kvg_products)number(a, KVG_OPTION_GENERATE_PRODUCTS, KVG_PRODUCTS_FIXED),
+            },
+        },
+    };
+    for (int side = KVG_K; scale && side <= KVG_V; side++) o->scale[side] = (float)scale->reals[side];
+    kvg_status s = kvg_fail_option(kvg_model_check_layout(o->settings.setup.layout), KVG_OPTION_GENERATE_LAYOUT);
+    return s ? s : take_prompts(a, &o->prompts);
 }
 
 /* What is written is no prompt and no part of the checkpoint. */
@@ -485,24 +391,15 @@ static kvg_status run_options(generate_options *o, generate_job *job)
     return o->memory ? print_memory(o) : generate(o, job);
 }
 
-int kvg_command_generate(int argc, char **argv)
+int kvg_command_generate(const kvg_arguments *a)
 {
-    generate_options o = {.kv = "none", .backend = "reference", .new_tokens = 64, .budget = 1u << 30,
-                          .sampling = {.top_p = 1},
-                          .settings = {.chunk = 64, .setup = {.dtype = KVG_DTYPE_BF16, .layout = KVG_LAYOUT_HND,
-                                                              .block_tokens = 16,
-                                                              .profile = KVG_PROFILE_SIMT_FMA_V1}}};
+    generate_options o;
     generate_job job = {.weights = NULL};
-    kvg_status s = KVG_OK;
-    int code = -1;
-    for (int option; !s && code < 0 && (option = getopt_long(argc, argv, ":h", long_options, NULL)) != -1;) {
-        if (option == '?' || option == ':') s = kvg_option_error("generate", option, argv);
-        else if (option == 'h') code = fputs(help_text, stdout) < 0 ? KVG_EXIT_ENVIRONMENT : KVG_EXIT_PASS;
-        else s = take_option(option, optarg, &o);
-    }
-    if (!s && code < 0 && optind != argc) code = kvg_command_usage("generate", "'%s' is no option", argv[optind]);
-    if (!s && code < 0) s = run_options(&o, &job);
-    if (code < 0) code = s ? kvg_command_fail("generate", s) : KVG_EXIT_PASS;
+    int code = KVG_EXIT_PASS;
+    kvg_status s = take_options(a, &o);
+    if (!s && a->file_count) code = kvg_command_usage("generate", "'%s' is no option", a->files[0]);
+    else if (!s) s = run_options(&o, &job);
+    if (s) code = kvg_command_fail("generate", s);
     if (s == KVG_ERR_UNIMPLEMENTED) code = KVG_EXIT_NOTHING;
     kvg_generation_close(job.generation);
     kvg_candidate_end(job.candidate);

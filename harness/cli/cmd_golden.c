@@ -1,5 +1,4 @@
 #define _DEFAULT_SOURCE /* strsep */
-#include <getopt.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -7,23 +6,6 @@
 #include "harness/pack/golden_make.h"
 #include "harness/pack/golden_show.h"
 #include "harness/support/used_files.h"
-
-static const char help_text[] =
-    "usage: kvgold golden make CONFIG -o DIR           compute a golden pack, in the place of the one that is there\n"
-    "       kvgold golden verify PACK                  check every hash, then compute every case again\n"
-    "       kvgold golden inspect PACK                 what is in it\n"
-    "       kvgold golden diff A B                     cases and tensors that differ\n"
-    "       kvgold golden expand PACK -o DIR           the same pack with the tensors of its recipes\n"
-    "       kvgold golden erratum PACK --id ID --date YYYY-MM-DD --cases KEY,KEY,... --text TEXT\n"
-    "                                                  mark cases that have been found wrong\n\n"
-    "A golden pack is a folder of inputs and right answers: docs/spec/golden-pack.md. `kvgold compare` judges an\n"
-    "engine's answer to one. Exit code of verify: 1 if something computed differs; of diff: 1 if the packs differ.\n\n"
-    "  -o, --output DIR         the new pack: appears at once, or not at all\n"
-    "      --no-regenerate      verify: hashes and structure only\n"
-    "      --no-separation      make: do not measure how far known-wrong answers are (docs/guide/config.md section\n"
-    "                           15), nor refuse a case that one of them passes: for comparing bytes\n"
-    "      --case KEY           inspect: this case in detail (KEY or id)\n"
-    "      --superseded-by NAME erratum: the pack to use instead\n";
 
 typedef struct golden_options {
     const char *output, *only_case, *superseded_by;
@@ -147,74 +129,42 @@ static const struct action {
     {"diff", 2, false, diff}, {"expand", 1, true, expand}, {"erratum", 1, false, add_erratum},
 };
 
-/* --- options --- */
-
-static kvg_status read_options(int argc, char **argv, golden_options *o, bool *help_wanted)
-{
-    enum { HASHES = 256, UNMEASURED, CASE, SUPERSEDED, ID, DATE, TEXT, CASES };
-    static const struct option options[] = {
-        {"output", required_argument, NULL, 'o'},      {"no-regenerate", no_argument, NULL, HASHES},
-        {"no-separation", no_argument, NULL, UNMEASURED},
-        {"case", required_argument, NULL, CASE},       {"superseded-by", required_argument, NULL, SUPERSEDED},
-        {"id", required_argument, NULL, ID},           {"date", required_argument, NULL, DATE},
-        {"text", required_argument, NULL, TEXT},       {"cases", required_argument, NULL, CASES},
-        {"help", no_argument, NULL, 'h'},              {0},
-    };
-    for (int option; (option = getopt_long(argc, argv, ":o:h", options, NULL)) != -1;) {
-        switch (option) {
-        case 'o': o->output = optarg; break;
-        case HASHES: o->hashes_only = true; break;
-        case UNMEASURED: o->unmeasured = true; break;
-        case CASE: o->only_case = optarg; break;
-        case SUPERSEDED: o->superseded_by = optarg; break;
-        case ID: o->erratum.id = optarg; break;
-        case DATE: o->erratum.date = optarg; break;
-        case TEXT: o->erratum.text = optarg; break;
-        case CASES: o->cases = optarg; break;
-        case 'h': *help_wanted = true; return KVG_OK;
-        default: return kvg_option_error("golden", option, argv);
-        }
-    }
-    return KVG_OK;
-}
-
-/* An option of another action would do nothing, and nobody would notice. */
 static kvg_status check_options(const struct action *a, const golden_options *o)
 {
     const bool erratum = a->run == add_erratum;
-    const bool any = o->erratum.id || o->erratum.date || o->erratum.text || o->cases;
     const bool all = o->erratum.id && o->erratum.date && o->erratum.text && o->cases;
     if (a->output && !o->output) return kvg_fail(KVG_ERR_INVALID, "%s needs a folder: -o DIR", a->name);
     if (erratum && !all) return kvg_fail(KVG_ERR_INVALID, "erratum needs --id, --date, --cases and --text");
-    if ((o->output && !a->output) || (o->hashes_only && a->run != verify) ||
-        (o->unmeasured && a->run != make) || (o->only_case && a->run != inspect) ||
-        ((any || o->superseded_by) && !erratum)) {
-        return kvg_fail(KVG_ERR_INVALID, "an option is not for %s (see `kvgold golden --help`)", a->name);
-    }
     return KVG_OK;
 }
 
-int kvg_command_golden(int argc, char **argv)
+int kvg_command_golden(const kvg_arguments *a)
 {
-    golden_options o = {0};
-    bool help_wanted = false;
-    kvg_status s = read_options(argc, argv, &o, &help_wanted);
-    if (help_wanted) {
-        fputs(help_text, stdout);
-        return KVG_EXIT_PASS;
-    }
-    if (s) return kvg_command_fail("golden", s);
-    const char *name = optind < argc ? argv[optind] : "";
+    const kvg_argument *cases = kvg_given(a, KVG_OPTION_GOLDEN_CASES);
+    const golden_options o = {
+        .output = kvg_given_text(a, KVG_OPTION_GOLDEN_OUTPUT, NULL),
+        .only_case = kvg_given_text(a, KVG_OPTION_GOLDEN_CASE, NULL),
+        .superseded_by = kvg_given_text(a, KVG_OPTION_GOLDEN_SUPERSEDED_BY, NULL),
+        .erratum = {.id = kvg_given_text(a, KVG_OPTION_GOLDEN_ID, NULL),
+                    .date = kvg_given_text(a, KVG_OPTION_GOLDEN_DATE, NULL),
+                    .text = kvg_given_text(a, KVG_OPTION_GOLDEN_TEXT, NULL)},
+        .cases = cases ? cases->text : NULL,
+        .hashes_only = kvg_given(a, KVG_OPTION_GOLDEN_NO_REGENERATE),
+        .unmeasured = kvg_given(a, KVG_OPTION_GOLDEN_NO_SEPARATION),
+        .paths = (const char *const *)a->files + 1,
+    };
+    const char *name = a->file_count ? a->files[0] : "";
     for (size_t i = 0; i < sizeof actions / sizeof actions[0]; i++) {
-        const struct action *a = &actions[i];
+        const struct action *action = &actions[i];
         int code = KVG_EXIT_PASS;
-        if (strcmp(a->name, name) != 0) continue;
-        if (argc - optind - 1 != a->paths) {
-            return kvg_command_usage("golden", "%s takes %d path%s", name, a->paths, a->paths > 1 ? "s" : "");
+        if (strcmp(action->name, name) != 0) continue;
+        if (a->file_count - 1 != action->paths) {
+            return kvg_command_usage("golden", "%s takes %d path%s", name, action->paths,
+                                     action->paths > 1 ? "s" : "");
         }
-        o.paths = (const char *const *)&argv[optind + 1];
-        s = check_options(a, &o);
-        if (!s) s = a->run(&o, &code);
+        kvg_status s = check_options(action, &o);
+        if (!s) s = kvg_arguments_check_action(a, name);
+        if (!s) s = action->run(&o, &code);
         return s ? kvg_command_fail("golden", s) : code;
     }
     return kvg_command_usage("golden", "give make, verify, inspect, diff, expand or erratum");

@@ -1,4 +1,3 @@
-#include <getopt.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -7,19 +6,10 @@
 #include "harness/judge/judge_decode.h"
 #include "harness/judge/separation.h"
 
-static const char help_text[] =
-    "usage: kvgold lint CONFIG [options]\n\n"
-    "Measures the separation of every case of op decode: how far the nearest known-wrong answer that reaches the case\n"
-    "is from what a right one may be, in units of its bound. A case that cannot tell them apart is refused, one line\n"
-    "each. No implementation under test runs.\n\n"
-    "      --case ID     this case alone (ids: kvgold list CONFIG)\n"
-    "      --seed 0xHEX  another seed than the config's\n"
-    "  -v, --verbose     one line per case, with the defects that do not reach it\n";
-
 typedef struct lint_options {
     const char *only_case;
     bool has_seed, verbose;
-    unsigned long long seed;
+    uint64_t seed;
 } lint_options;
 
 typedef struct lint_totals {
@@ -27,31 +17,6 @@ typedef struct lint_totals {
     kvg_separation least; /* of the cases that are not judged by bits */
     const char *least_case;
 } lint_totals;
-
-static kvg_status read_options(int argc, char **argv, lint_options *o, bool *help_wanted)
-{
-    enum { CASE = 256, SEED };
-    static const struct option options[] = {
-        {"case", required_argument, NULL, CASE}, {"seed", required_argument, NULL, SEED},
-        {"verbose", no_argument, NULL, 'v'},     {"help", no_argument, NULL, 'h'},
-        {0},
-    };
-    kvg_status s = KVG_OK;
-    for (int option; !s && (option = getopt_long(argc, argv, ":vh", options, NULL)) != -1;) {
-        switch (option) {
-        case CASE: o->only_case = optarg; break;
-        case SEED:
-            s = kvg_parse_seed(optarg, &o->seed);
-            o->has_seed = true;
-            break;
-        case 'v': o->verbose = true; break;
-        case 'h': *help_wanted = true; break;
-        default: s = kvg_option_error("lint", option, argv); break;
-        }
-        s = kvg_option_value(s, options, option);
-    }
-    return s;
-}
 
 static kvg_status measure(const kvg_case *c, kvg_separation *separation)
 {
@@ -116,8 +81,7 @@ static int lint(const char *path, const lint_options *o)
 {
     kvg_config config;
     lint_totals totals = {0};
-    const uint64_t seed = o->seed;
-    kvg_status s = kvg_config_open_ops(path, o->has_seed ? &seed : NULL, &config);
+    kvg_status s = kvg_config_open_ops(path, o->has_seed ? &o->seed : NULL, &config);
     if (s) return kvg_command_fail("lint", s);
     bool found = !o->only_case;
     for (size_t i = 0; i < config.case_count; i++) {
@@ -141,16 +105,14 @@ static int lint(const char *path, const lint_options *o)
     return totals.refused ? KVG_EXIT_FAIL : KVG_EXIT_PASS;
 }
 
-int kvg_command_lint(int argc, char **argv)
+int kvg_command_lint(const kvg_arguments *a)
 {
-    lint_options o = {0};
-    bool help_wanted = false;
-    kvg_status s = read_options(argc, argv, &o, &help_wanted);
-    if (help_wanted) {
-        fputs(help_text, stdout);
-        return KVG_EXIT_PASS;
-    }
-    if (s) return kvg_command_fail("lint", s);
-    if (optind + 1 != argc) return kvg_command_usage("lint", "give one config");
-    return lint(argv[optind], &o);
+    const lint_options o = {
+        .only_case = kvg_given_text(a, KVG_OPTION_LINT_CASE, NULL),
+        .has_seed = kvg_given(a, KVG_OPTION_LINT_SEED),
+        .verbose = kvg_given(a, KVG_OPTION_LINT_VERBOSE),
+        .seed = kvg_given_number(a, KVG_OPTION_LINT_SEED, 0),
+    };
+    if (a->file_count != 1) return kvg_command_usage("lint", "give one config");
+    return lint(a->files[0], &o);
 }

@@ -1,4 +1,3 @@
-#include <getopt.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
@@ -11,11 +10,6 @@
 #include "harness/model/model.h"
 #include "harness/pool/pool_defects.h"
 #include "harness/wrong/defects.h"
-
-static const char help_text[] =
-    "usage: kvgold list [WHAT | CONFIG]\n\n"
-    "WHAT: formats, dialects, ops, layouts, profiles, fills, relations, defects or models; without it all of them.\n"
-    "With a config: its case ids.\n";
 
 static kvg_status list_formats(void)
 {
@@ -146,20 +140,16 @@ static int list_config(const char *path)
     return KVG_EXIT_PASS;
 }
 
-int kvg_command_list(int argc, char **argv)
+int kvg_command_list(const kvg_arguments *a)
 {
-    if (argc > 2) return kvg_command_usage("list", "give at most one argument");
-    if (argc == 2 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)) {
-        fputs(help_text, stdout);
-        return KVG_EXIT_PASS;
-    }
-    if (argc == 2 && argv[1][0] == '-') return kvg_command_usage("list", "unknown option %s", argv[1]);
+    const char *wanted = a->file_count ? a->files[0] : NULL;
+    if (a->file_count > 1) return kvg_command_usage("list", "give at most one argument");
     for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++) {
-        if (argc == 2 && strcmp(argv[1], lists[i].name) != 0) continue;
-        if (argc == 1) printf("%s%s:\n", i ? "\n" : "", lists[i].name);
+        if (wanted && strcmp(wanted, lists[i].name) != 0) continue;
+        if (!wanted) printf("%s%s:\n", i ? "\n" : "", lists[i].name);
         kvg_status s = lists[i].print();
         if (s) return kvg_command_fail("list", s);
-        if (argc == 2) return KVG_EXIT_PASS;
+        if (wanted) return KVG_EXIT_PASS;
     }
-    return argc == 2 ? list_config(argv[1]) : KVG_EXIT_PASS;
+    return wanted ? list_config(wanted) : KVG_EXIT_PASS;
 }

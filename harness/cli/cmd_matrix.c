@@ -1,5 +1,4 @@
 #include <errno.h>
-#include <getopt.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -13,28 +12,6 @@
 #include "harness/matrix/matrix_print.h"
 #include "harness/support/version.h"
 #include "harness/support/whole_file.h"
-
-static const char help_text[] =
-    "usage: kvgold matrix [options]\n\n"
-    "Whose pages can whom read: every engine of harness/matrix/engines.def writes the same K and V in its layout,\n"
-    "dialect and scale convention, every other one reads those bytes as its own. docs/guide/matrix.md explains the\n"
-    "tables. Exit code 1 if an implementation and the engine that it claims to be cannot read each other; 77 if\n"
-    "implementations are asked about and none does anything.\n\n"
-    "      --format NAME        this format; may be repeated (default: every format that an engine has)\n"
-    "      --backend NAME[@ENGINE]  also this implementation, by op append and op flatten, as that engine or as every\n"
-    "                           one; NAME as for `kvgold check`; may be repeated\n"
-    "      --prompt DIR         write what each engine has to write and to read as safetensors files, and stop;\n"
-    "                           goes without --backend, --answers, --markdown and --json\n"
-    "      --answers DIR        also the engines of the files FORMAT.ENGINE.answer.safetensors there\n"
-    "      --dtype T            model type, f16 or bf16 (default bf16)\n"
-    "      --kv-heads N         default 4\n"
-    "      --head-dim N         default 128\n"
-    "      --block-tokens N     default 16\n"
-    "      --tokens N           of the longest of three sequences (default 40)\n"
-    "      --seed 0xHEX         of K and V\n"
-    "      --timeout N          seconds that a backend has to write, and to read all pages (default 60)\n"
-    "      --markdown           print Markdown\n"
-    "      --json FILE          also write JSON\n";
 
 enum { MAX_FORMATS = KVG_FORMAT_END, MAX_BACKENDS = 8, NAME_SIZE = 1024 };
 
@@ -83,61 +60,20 @@ static kvg_status read_backend(const char *text, matrix_options *o)
     return kvg_fail(KVG_ERR_NOT_FOUND, "cannot read %s: %s", name, strerror(errno));
 }
 
-static kvg_status read_format(const char *text, matrix_options *o)
+static kvg_status take_options(const kvg_arguments *a, matrix_options *o)
 {
-    kvg_format format;
-    kvg_status s = kvg_format_find(text, &format);
-    if (s) return s;
-    o->formats[format] = o->some_formats = true;
-    return KVG_OK;
-}
-
-static kvg_status read_options(int argc, char **argv, matrix_options *o, bool *help_wanted)
-{
-    enum { FORMAT = 256, BACKEND, DTYPE, HEADS, DIM, BLOCK, TOKENS, SEED, TIMEOUT, MARKDOWN, JSON, PROMPT, ANSWERS };
-    static const struct option options[] = {
-        {"format", required_argument, NULL, FORMAT},   {"backend", required_argument, NULL, BACKEND},
-        {"dtype", required_argument, NULL, DTYPE},     {"kv-heads", required_argument, NULL, HEADS},
-        {"head-dim", required_argument, NULL, DIM},    {"block-tokens", required_argument, NULL, BLOCK},
-        {"tokens", required_argument, NULL, TOKENS},   {"seed", required_argument, NULL, SEED},
-        {"timeout", required_argument, NULL, TIMEOUT}, {"markdown", no_argument, NULL, MARKDOWN},
-        {"json", required_argument, NULL, JSON},       {"prompt", required_argument, NULL, PROMPT},
-        {"answers", required_argument, NULL, ANSWERS}, {"help", no_argument, NULL, 'h'},
-        {0},
-    };
     kvg_status s = KVG_OK;
-    unsigned long long seed = o->shape.seed;
-    for (int option; !s && (option = getopt_long(argc, argv, ":h", options, NULL)) != -1;) {
-        switch (option) {
-        case FORMAT: s = read_format(optarg, o); break;
-        case BACKEND: s = read_backend(optarg, o); break;
-        case DTYPE: s = kvg_dtype_find(optarg, &o->shape.dtype); break;
-        case HEADS: s = kvg_parse_count(optarg, 64, &o->shape.kv_heads); break;
-        case DIM: s = kvg_parse_count(optarg, KVG_MAX_HEAD_DIM, &o->shape.head_dim); break;
-        case BLOCK: s = kvg_parse_count(optarg, 1024, &o->shape.block_tokens); break;
-        case TOKENS: s = kvg_parse_count(optarg, 4096, &o->shape.tokens); break;
-        case SEED: s = kvg_parse_seed(optarg, &seed); break;
-        case TIMEOUT: s = kvg_parse_count(optarg, 3600, &o->seconds); break;
-        case MARKDOWN: o->markdown = true; break;
-        case JSON: o->json = optarg; break;
-        case PROMPT: o->prompt = optarg; break;
-        case ANSWERS: o->answers = optarg; break;
-        case 'h': *help_wanted = true; break;
-        default: s = kvg_option_error("matrix", option, argv); break;
-        }
-        s = kvg_option_value(s, options, option);
+    for (size_t i = 0; !s && i < a->option_count; i++) {
+        const kvg_argument *given = &a->options[i];
+        if (given->id == KVG_OPTION_MATRIX_FORMAT) o->formats[given->numbers[0]] = o->some_formats = true;
+        if (given->id == KVG_OPTION_MATRIX_BACKEND) s = kvg_fail_option(read_backend(given->text, o), given->id);
     }
-    o->shape.seed = seed;
     if (!s && o->answers && access(o->answers, R_OK | X_OK) != 0) {
         return kvg_fail(KVG_ERR_IO, "--answers: cannot read the folder %s: %s", o->answers, strerror(errno));
     }
     if (!s && o->prompt && (o->backend_count || o->answers || o->markdown || o->json)) {
         return kvg_fail(KVG_ERR_INVALID, "--prompt prints no table: it goes without --backend, --answers, --markdown "
                         "and --json");
-    }
-    if (!s && o->shape.dtype != KVG_DTYPE_F16 && o->shape.dtype != KVG_DTYPE_BF16) {
-        return kvg_fail(KVG_ERR_INVALID, "dtype %s: the model type of a cache is f16 or bf16",
-                        kvg_dtype_name(o->shape.dtype));
     }
     return s;
 }
@@ -235,19 +171,25 @@ static kvg_status take_format(const matrix_options *o, kvg_format format, cJSON 
     return s ? s : print_table(o, &shape, parties, count, json, totals);
 }
 
-int kvg_command_matrix(int argc, char **argv)
+int kvg_command_matrix(const kvg_arguments *a)
 {
-    static matrix_options o = {.shape = {.dtype = KVG_DTYPE_BF16, .kv_heads = 4, .head_dim = 128, .block_tokens = 16,
-                                         .tokens = 40, .seed = 0x6b76676f6c64}, .seconds = 60};
-    bool help_wanted = false;
+    matrix_options o = {
+        .shape = {.dtype = (kvg_dtype)kvg_given_number(a, KVG_OPTION_MATRIX_DTYPE, KVG_DTYPE_BF16),
+                  .kv_heads = (uint32_t)kvg_given_number(a, KVG_OPTION_MATRIX_KV_HEADS, 4),
+                  .head_dim = (uint32_t)kvg_given_number(a, KVG_OPTION_MATRIX_HEAD_DIM, 128),
+                  .block_tokens = (uint32_t)kvg_given_number(a, KVG_OPTION_MATRIX_BLOCK_TOKENS, 16),
+                  .tokens = (uint32_t)kvg_given_number(a, KVG_OPTION_MATRIX_TOKENS, 40),
+                  .seed = kvg_given_number(a, KVG_OPTION_MATRIX_SEED, 0x6b76676f6c64)},
+        .markdown = kvg_given(a, KVG_OPTION_MATRIX_MARKDOWN),
+        .json = kvg_given_text(a, KVG_OPTION_MATRIX_JSON, NULL),
+        .prompt = kvg_given_text(a, KVG_OPTION_MATRIX_PROMPT, NULL),
+        .answers = kvg_given_text(a, KVG_OPTION_MATRIX_ANSWERS, NULL),
+        .seconds = (unsigned)kvg_given_number(a, KVG_OPTION_MATRIX_TIMEOUT, 60),
+    };
     matrix_totals totals = {0};
-    kvg_status s = read_options(argc, argv, &o, &help_wanted);
-    if (help_wanted) {
-        fputs(help_text, stdout);
-        return KVG_EXIT_PASS;
-    }
+    kvg_status s = take_options(a, &o);
     if (s) return kvg_command_fail("matrix", s);
-    if (optind != argc) return kvg_command_usage("matrix", "'%s': it takes no arguments", argv[optind]);
+    if (a->file_count) return kvg_command_usage("matrix", "'%s': it takes no arguments", a->files[0]);
     cJSON *root = cJSON_CreateObject();
     cJSON_AddStringToObject(root, "kvgold", KVG_VERSION);
     cJSON *list = cJSON_AddArrayToObject(root, "matrices");

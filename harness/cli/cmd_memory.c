@@ -1,4 +1,3 @@
-#include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,22 +9,6 @@
 #include "harness/generate/memory.h"
 #include "harness/generate/memory_config.h"
 
-static const char help_text[] =
-    "usage: kvgold memory MODEL [options]\n"
-    "       kvgold memory --require CONFIG\n\n"
-    "What the pools of a paged cache weigh, data and scales apart, for every mode and format, against f16 and e4m3:\n"
-    "counted as block managers allocate them and checked against the formulas to the byte. The FP32 tensor scales,\n"
-    "two per layer, are not counted. MODEL is a name of `kvgold list models` or a .json file.\n\n"
-    "      --context N       tokens of a sequence; may be repeated (default 4096, 32768, 131072)\n"
-    "      --layout NAME     where the bytes lie (default turbomind)\n"
-    "      --block-tokens N  tokens of a block (default 64)\n"
-    "      --padding R,D,S   bytes after each row, data page and scale page (layouts nhd, hnd, vllm)\n"
-    "      --dtype T         model type, f16 or bf16 (default bf16)\n"
-    "      --budget BYTES    also print how many sequences of each context fit\n"
-    "      --json            print JSON instead of a table\n"
-    "      --require CONFIG  check the savings that a config demands (docs/guide/config.md); exit code 1 on a\n"
-    "                        shortfall\n";
-
 enum { MAX_CONTEXTS = 8 };
 
 typedef struct memory_options {
@@ -33,7 +16,6 @@ typedef struct memory_options {
     uint64_t contexts[MAX_CONTEXTS], budget;
     size_t context_count;
     bool json;
-    const char *require;
 } memory_options;
 
 /* The mode that stores K and V in a format, "" if there is none. */
@@ -180,70 +162,6 @@ static kvg_status print_json(const kvg_model *m, const memory_options *o)
     return KVG_OK;
 }
 
-/* A decimal number up to `max` at the start of *text; *text moves behind it. */
-static bool take_number(const char **text, uint64_t max, uint64_t *out)
-{
-    const char *start = *text;
-    for (*out = 0; **text >= '0' && **text <= '9'; ++*text) {
-        const uint64_t digit = (uint64_t)(**text - '0');
-        if (*out > (max - digit) / 10) return false;
-        *out = 10 * *out + digit;
-    }
-    return *text > start;
-}
-
-static kvg_status read_padding(const char *text, kvg_memory_plan *plan)
-{
-    uint32_t *const numbers[3] = {&plan->row_padding, &plan->data_padding, &plan->scale_padding};
-    const char *at = text;
-    for (int i = 0; i < 3; i++) {
-        uint64_t number;
-        if (!take_number(&at, 1 << 20, &number) || *at != (i < 2 ? ',' : '\0')) {
-            return kvg_fail(KVG_ERR_INVALID, "'%s' is not three numbers R,D,S up to %d", text, 1 << 20);
-        }
-        *numbers[i] = (uint32_t)number;
-        at += i < 2;
-    }
-    return KVG_OK;
-}
-
-static kvg_status read_budget(const char *text, uint64_t *out)
-{
-    const char *at = text;
-    if (take_number(&at, UINT64_MAX, out) && *at == 0 && *out > 0) return KVG_OK;
-    return kvg_fail(KVG_ERR_INVALID, "'%s' is not a number of bytes from 1 to 2^64 - 1", text);
-}
-
-static kvg_status read_dtype(const char *text, kvg_dtype *out)
-{
-    kvg_status s = kvg_dtype_find(text, out);
-    if (s || *out == KVG_DTYPE_F16 || *out == KVG_DTYPE_BF16) return s;
-    return kvg_fail(KVG_ERR_INVALID, "model type %s: use f16 or bf16", text);
-}
-
-static kvg_status add_context(const char *text, memory_options *o)
-{
-    unsigned context;
-    if (o->context_count == MAX_CONTEXTS) return kvg_fail(KVG_ERR_INVALID, "at most %d contexts", MAX_CONTEXTS);
-    kvg_status s = kvg_parse_count(text, 1u << 30, &context);
-    if (!s) o->contexts[o->context_count++] = context;
-    return s;
-}
-
-static kvg_status read_option(int option, memory_options *o)
-{
-    switch (option) {
-    case 'c': return add_context(optarg, o);
-    case 'l': return kvg_layout_find(optarg, &o->plan.layout);
-    case 'b': return kvg_parse_count(optarg, 1u << 20, &o->plan.block_tokens);
-    case 'p': return read_padding(optarg, &o->plan);
-    case 't': return read_dtype(optarg, &o->plan.dtype);
-    case 'B': return read_budget(optarg, &o->budget);
-    case 'r': o->require = optarg; return KVG_OK;
-    default: o->json = true; return KVG_OK;
-    }
-}
-
 static int require(const char *config)
 {
     size_t met, count;
@@ -253,36 +171,46 @@ static int require(const char *config)
     return met == count ? KVG_EXIT_PASS : KVG_EXIT_FAIL;
 }
 
-int kvg_command_memory(int argc, char **argv)
+/* The contexts that are given, or three usual ones. */
+static kvg_status take_contexts(const kvg_arguments *a, memory_options *o)
 {
-    static const struct option options[] = {
-        {"context", required_argument, NULL, 'c'}, {"layout", required_argument, NULL, 'l'},
-        {"block-tokens", required_argument, NULL, 'b'}, {"padding", required_argument, NULL, 'p'},
-        {"dtype", required_argument, NULL, 't'},   {"budget", required_argument, NULL, 'B'},
-        {"require", required_argument, NULL, 'r'}, {"json", no_argument, NULL, 'j'},
-        {"help", no_argument, NULL, 'h'},          {0},
-    };
-    static const uint64_t default_contexts[] = {4096, 32768, 131072};
-    memory_options o = {.plan = {.layout = KVG_LAYOUT_TURBOMIND, .dtype = KVG_DTYPE_BF16, .block_tokens = 64}};
-    kvg_status s = KVG_OK;
-    for (int option; !s && (option = getopt_long(argc, argv, ":h", options, NULL)) != -1;) {
-        if (option == '?' || option == ':') return kvg_command_fail("memory", kvg_option_error("memory", option, argv));
-        if (option == 'h') {
-            fputs(help_text, stdout);
-            return KVG_EXIT_PASS;
+    static const uint64_t usual[] = {4096, 32768, 131072};
+    for (size_t i = 0; i < a->option_count; i++) {
+        if (a->options[i].id != KVG_OPTION_MEMORY_CONTEXT) continue;
+        if (o->context_count == MAX_CONTEXTS) {
+            return kvg_fail_option(kvg_fail(KVG_ERR_INVALID, "at most %d contexts", MAX_CONTEXTS),
+                                   KVG_OPTION_MEMORY_CONTEXT);
         }
-        s = kvg_option_value(read_option(option, &o), options, option);
+        o->contexts[o->context_count++] = a->options[i].numbers[0];
     }
+    if (o->context_count) return KVG_OK;
+    memcpy(o->contexts, usual, sizeof usual);
+    o->context_count = sizeof usual / sizeof usual[0];
+    return KVG_OK;
+}
+
+int kvg_command_memory(const kvg_arguments *a)
+{
+    static const kvg_argument none = {.text = NULL};
+    const char *config = kvg_given_text(a, KVG_OPTION_MEMORY_REQUIRE, NULL);
+    const kvg_argument *given = kvg_given(a, KVG_OPTION_MEMORY_PADDING), *padding = given ? given : &none;
+    memory_options o = {
+        .plan = {.layout = (kvg_layout)kvg_given_number(a, KVG_OPTION_MEMORY_LAYOUT, KVG_LAYOUT_TURBOMIND),
+                 .dtype = (kvg_dtype)kvg_given_number(a, KVG_OPTION_MEMORY_DTYPE, KVG_DTYPE_BF16),
+                 .block_tokens = (uint32_t)kvg_given_number(a, KVG_OPTION_MEMORY_BLOCK_TOKENS, 64),
+                 .row_padding = (uint32_t)padding->numbers[0],
+                 .data_padding = (uint32_t)padding->numbers[1],
+                 .scale_padding = (uint32_t)padding->numbers[2]},
+        .budget = kvg_given_number(a, KVG_OPTION_MEMORY_BUDGET, 0),
+        .json = kvg_given(a, KVG_OPTION_MEMORY_JSON),
+    };
+    kvg_status s = take_contexts(a, &o);
     if (s) return kvg_command_fail("memory", s);
-    if (optind + (o.require ? 0 : 1) != argc) return kvg_command_usage("memory", "give one model, or --require CONFIG");
-    if (o.require && argc > 3) return kvg_command_usage("memory", "--require takes no other option");
-    if (o.require) return require(o.require);
-    if (o.context_count == 0) {
-        memcpy(o.contexts, default_contexts, sizeof default_contexts);
-        o.context_count = sizeof default_contexts / sizeof default_contexts[0];
-    }
+    if (a->file_count != (config ? 0 : 1)) return kvg_command_usage("memory", "give one model, or --require CONFIG");
+    if (config && a->option_count > 1) return kvg_command_usage("memory", "--require takes no other option");
+    if (config) return require(config);
     kvg_model model;
-    s = kvg_model_load(NULL, argv[optind], &model);
+    s = kvg_model_load(NULL, a->files[0], &model);
     if (!s) s = o.json ? print_json(&model, &o) : print_table(&model, &o);
     return s ? kvg_command_fail("memory", s) : KVG_EXIT_PASS;
 }

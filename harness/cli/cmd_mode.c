@@ -1,5 +1,4 @@
 #include <errno.h>
-#include <getopt.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,29 +9,6 @@
 #include "core/mode.h"
 #include "harness/cli/cli.h"
 #include "harness/model/model.h"
-
-static const char help_text[] =
-    "usage: kvgold mode [options]\n\n"
-    "The KV cache mode that a policy number means on a chip, and what a block weighs (docs/spec/modes.md). Without\n"
-    "--policy: the whole selection table and every mode's block. Exit code 2 with the reason where the mode cannot\n"
-    "be had.\n\n"
-    "      --policy N           policy number, decimal or 0x...\n"
-    "      --domain D           who wrote it: turbomind (bits, default) or lmdeploy_2026 (numbers)\n"
-    "      --sm N               chip: 89, 90, 100, ... (default 0: unknown)\n"
-    "      --no-fp4-build       the build has no FP4\n"
-    "      --no-fp4-nv          fp4_nv is not rolled out\n"
-    "      --on-unsupported A   fail (default) or fallback: an unquantised cache\n"
-    "      --gating G           kvgold (default) or design: the source designs' bans\n"
-    "      --partial-kv         speculative decoding on a flattened part of the cache is wanted\n"
-    "      --no-flatten         the implementation cannot flatten the mode's format\n"
-    "      --prefix-cache       a prefix cache is wanted\n"
-    "      --engine-kernels     TurboMind's compiled kernels must be able to do it\n"
-    "      --model NAME         layers, heads and head_dim of a model of `kvgold list models`, or of a .json file\n"
-    "      --layers N, --kv-heads N, --head-dim N, --block-tokens N\n"
-    "                           geometry (default 32, 8, 128, 64)\n"
-    "      --kernel-block N     block_tokens must be a multiple of it\n"
-    "      --dtype T            model type: bf16 (default) or f16\n"
-    "      --json               print JSON\n";
 
 static const char *const column_names[KVG_POLICY_COLUMNS] = {"fp4_mx_chip", "fp4_nv_chip", "fp4_nv_chip_held",
                                                              "other_chip", "no_fp4_build"};
@@ -211,26 +187,6 @@ static kvg_status print_json(cJSON *root)
 
 /* --- the command line --- */
 
-static kvg_status parse_number(const char *text, uint32_t *out)
-{
-    char *end;
-    errno = 0;
-    const unsigned long value = strtoul(text, &end, strncmp(text, "0x", 2) == 0 ? 16 : 10);
-    if (text[0] < '0' || text[0] > '9' || *end != 0 || errno || value > UINT32_MAX) {
-        return kvg_fail(KVG_ERR_INVALID, "'%s' is not a number from 0 to 4294967295, decimal or 0x...", text);
-    }
-    *out = (uint32_t)value;
-    return KVG_OK;
-}
-
-/* *out: whether `text` is the second of two words. */
-static kvg_status parse_word(const char *text, const char *no, const char *yes, bool *out)
-{
-    *out = strcmp(text, yes) == 0;
-    if (*out || strcmp(text, no) == 0) return KVG_OK;
-    return kvg_fail(KVG_ERR_INVALID, "'%s' is neither %s nor %s", text, no, yes);
-}
-
 static kvg_status parse_model(const char *name, kvg_mode_request *r)
 {
     kvg_model m;
@@ -245,50 +201,42 @@ static kvg_status parse_model(const char *name, kvg_mode_request *r)
 
 typedef struct options {
     kvg_mode_request request;
-    bool one;      /* --policy is given */
-    bool only_one; /* an option is given that means nothing without it */
+    bool one; /* --policy is given */
     bool json;
 } options;
 
-static const struct option long_options[] = {
-    {"policy", required_argument, NULL, 'p'},       {"domain", required_argument, NULL, 'd'},
-    {"sm", required_argument, NULL, 's'},           {"no-fp4-build", no_argument, NULL, 'b'},
-    {"no-fp4-nv", no_argument, NULL, 'n'},          {"on-unsupported", required_argument, NULL, 'u'},
-    {"gating", required_argument, NULL, 'g'},       {"partial-kv", no_argument, NULL, 'P'},
-    {"no-flatten", no_argument, NULL, 'f'},         {"prefix-cache", no_argument, NULL, 'c'},
-    {"engine-kernels", no_argument, NULL, 'e'},     {"model", required_argument, NULL, 'm'},
-    {"layers", required_argument, NULL, 'L'},       {"kv-heads", required_argument, NULL, 'H'},
-    {"head-dim", required_argument, NULL, 'D'},     {"block-tokens", required_argument, NULL, 'B'},
-    {"kernel-block", required_argument, NULL, 'k'}, {"dtype", required_argument, NULL, 't'},
-    {"json", no_argument, NULL, 'j'},               {"help", no_argument, NULL, 'h'},
-    {0},
-};
-
-static kvg_status take_option(int option, const char *text, options *o)
+/* Options that mean something without --policy. */
+static bool is_of_tables(kvg_option_id id)
 {
-    kvg_mode_request *r = &o->request;
-    if (!strchr("pmLHDBtj", option)) o->only_one = true;
-    switch (option) {
-    case 'p': o->one = true; return parse_number(text, &r->policy);
-    case 'd': return kvg_policy_domain_find(text, &r->domain);
-    case 's': return parse_number(text, &r->sm);
-    case 'b': r->fp4_build = false; return KVG_OK;
-    case 'n': r->fp4_nv_enabled = false; return KVG_OK;
-    case 'u': return parse_word(text, "fail", "fallback", &r->fall_back);
-    case 'g': return parse_word(text, "kvgold", "design", &r->design_gating);
-    case 'P': r->partial_kv = true; return KVG_OK;
-    case 'f': r->has_flatten = false; return KVG_OK;
-    case 'c': r->prefix_cache = true; return KVG_OK;
-    case 'e': r->engine_kernels = true; return KVG_OK;
-    case 'm': return parse_model(text, r);
-    case 'L': return parse_number(text, &r->layers);
-    case 'H': return parse_number(text, &r->kv_heads);
-    case 'D': return parse_number(text, &r->head_dim);
-    case 'B': return parse_number(text, &r->block_tokens);
-    case 'k': return parse_number(text, &r->kernel_block);
-    case 't': return kvg_dtype_find(text, &r->dtype);
-    default: o->json = true; return KVG_OK;
+    static const kvg_option_id ids[] = {
+        KVG_OPTION_MODE_POLICY, KVG_OPTION_MODE_MODEL, KVG_OPTION_MODE_LAYERS, KVG_OPTION_MODE_KV_HEADS,
+        KVG_OPTION_MODE_HEAD_DIM, KVG_OPTION_MODE_BLOCK_TOKENS, KVG_OPTION_MODE_DTYPE, KVG_OPTION_MODE_JSON,
+    };
+    for (size_t i = 0; i < sizeof ids / sizeof ids[0]; i++) {
+        if (ids[i] == id) return true;
     }
+    return false;
+}
+
+/* The geometry: of a model and of single sizes, in the order in which they are given. */
+static kvg_status take_geometry(const kvg_arguments *a, kvg_mode_request *r)
+{
+    const struct size {
+        kvg_option_id id;
+        uint32_t *size;
+    } sizes[] = {
+        {KVG_OPTION_MODE_LAYERS, &r->layers}, {KVG_OPTION_MODE_KV_HEADS, &r->kv_heads},
+        {KVG_OPTION_MODE_HEAD_DIM, &r->head_dim}, {KVG_OPTION_MODE_BLOCK_TOKENS, &r->block_tokens},
+    };
+    kvg_status s = KVG_OK;
+    for (size_t i = 0; !s && i < a->option_count; i++) {
+        const kvg_argument *given = &a->options[i];
+        for (size_t k = 0; k < sizeof sizes / sizeof sizes[0]; k++) {
+            if (sizes[k].id == given->id) *sizes[k].size = (uint32_t)given->numbers[0];
+        }
+        if (given->id == KVG_OPTION_MODE_MODEL) s = kvg_fail_option(parse_model(given->text, r), given->id);
+    }
+    return s;
 }
 
 static kvg_status run(const options *o)
@@ -321,22 +269,32 @@ static kvg_status run(const options *o)
     return KVG_OK;
 }
 
-int kvg_command_mode(int argc, char **argv)
+int kvg_command_mode(const kvg_arguments *a)
 {
-    options o = {.request = {.domain = KVG_POLICY_TURBOMIND, .fp4_build = true, .fp4_nv_enabled = true,
-                             .has_flatten = true, .dtype = KVG_DTYPE_BF16, .layers = 32, .kv_heads = 8, .head_dim = 128,
-                             .block_tokens = 64}};
-    for (int option; (option = getopt_long(argc, argv, ":h", long_options, NULL)) != -1;) {
-        if (option == 'h') {
-            fputs(help_text, stdout);
-            return KVG_EXIT_PASS;
-        }
-        if (option == '?' || option == ':') return kvg_command_fail("mode", kvg_option_error("mode", option, argv));
-        const kvg_status s = kvg_option_value(take_option(option, optarg, &o), long_options, option);
-        if (s) return kvg_command_fail("mode", s);
-    }
-    if (optind != argc) return kvg_command_usage("mode", "'%s' is not an option", argv[optind]);
-    if (o.only_one && !o.one) return kvg_command_usage("mode", "these options need --policy");
-    const kvg_status s = run(&o);
+    options o = {
+        .request = {.policy = (uint32_t)kvg_given_number(a, KVG_OPTION_MODE_POLICY, 0),
+                    .domain = (kvg_policy_domain)kvg_given_number(a, KVG_OPTION_MODE_DOMAIN, KVG_POLICY_TURBOMIND),
+                    .sm = (uint32_t)kvg_given_number(a, KVG_OPTION_MODE_SM, 0),
+                    .fp4_build = !kvg_given(a, KVG_OPTION_MODE_NO_FP4_BUILD),
+                    .fp4_nv_enabled = !kvg_given(a, KVG_OPTION_MODE_NO_FP4_NV),
+                    .fall_back = kvg_given_number(a, KVG_OPTION_MODE_ON_UNSUPPORTED, 0),
+                    .design_gating = kvg_given_number(a, KVG_OPTION_MODE_GATING, 0),
+                    .partial_kv = kvg_given(a, KVG_OPTION_MODE_PARTIAL_KV),
+                    .has_flatten = !kvg_given(a, KVG_OPTION_MODE_NO_FLATTEN),
+                    .prefix_cache = kvg_given(a, KVG_OPTION_MODE_PREFIX_CACHE),
+                    .engine_kernels = kvg_given(a, KVG_OPTION_MODE_ENGINE_KERNELS),
+                    .kernel_block = (uint32_t)kvg_given_number(a, KVG_OPTION_MODE_KERNEL_BLOCK, 0),
+                    .dtype = (kvg_dtype)kvg_given_number(a, KVG_OPTION_MODE_DTYPE, KVG_DTYPE_BF16),
+                    .layers = 32, .kv_heads = 8, .head_dim = 128, .block_tokens = 64},
+        .one = kvg_given(a, KVG_OPTION_MODE_POLICY),
+        .json = kvg_given(a, KVG_OPTION_MODE_JSON),
+    };
+    bool only_one = false;
+    kvg_status s = take_geometry(a, &o.request);
+    if (s) return kvg_command_fail("mode", s);
+    if (a->file_count) return kvg_command_usage("mode", "'%s' is not an option", a->files[0]);
+    for (size_t i = 0; i < a->option_count; i++) only_one |= !is_of_tables(a->options[i].id);
+    if (only_one && !o.one) return kvg_command_usage("mode", "these options need --policy");
+    s = run(&o);
     return s ? kvg_command_fail("mode", s) : KVG_EXIT_PASS;
 }

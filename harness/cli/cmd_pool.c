@@ -1,6 +1,5 @@
 #define _DEFAULT_SOURCE
 #include <errno.h>
-#include <getopt.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
@@ -14,27 +13,11 @@
 #include "harness/cli/cli.h"
 #include "harness/pool/pool_bench.h"
 #include "harness/pool/pool_campaign.h"
+#include "harness/support/child.h"
 #include "harness/support/interrupt.h"
 #include "harness/support/used_files.h"
 #include "harness/support/version.h"
 #include "harness/support/whole_file.h"
-
-static const char help_text[] =
-    "usage: kvgold pool run CONFIG [options]\n"
-    "       kvgold pool replay TRACE [--defect ID]\n"
-    "       kvgold pool bench CONFIG [--json FILE]\n\n"
-    "Checks managers of block ids (pools, sequences, prefix index): random and scripted traces, each operation\n"
-    "predicted by an independent model and followed by the invariants. A failing trace is made as small as possible\n"
-    "and printed as JSON, which `replay` runs. `bench` shows what an operation costs in pools of different sizes.\n\n"
-    "  -o, --output DIR     folder for pool.json and the failing trace, made if missing (default: kvgold-out)\n"
-    "      --seed 0xHEX     another seed than the config's\n"
-    "      --ops N          so many operations in all, instead of the config's\n"
-    "      --scenario NAME  this scenario alone\n"
-    "  -j, --jobs N         child processes at a time (default: one per core)\n"
-    "      --defect ID      with this planted defect: must fail\n"
-    "      --defects        every planted defect in turn: which rule caught it after how many operations, and which\n"
-    "                       invariant does without the model's predictions\n"
-    "      --json FILE      bench: also write the figures as JSON\n";
 
 typedef struct pool_options {
     const char *folder, *json;
@@ -42,48 +25,6 @@ typedef struct pool_options {
     uint64_t seed;
     kvg_pool_options run;
 } pool_options;
-
-static kvg_status read_operations(const char *text, uint64_t *out)
-{
-    unsigned count;
-    kvg_status s = kvg_parse_count(text, 2000000000, &count);
-    if (!s) *out = count;
-    return s;
-}
-
-static kvg_status read_options(int argc, char **argv, pool_options *o, bool *help_wanted)
-{
-    enum { SEED = 256, OPS, SCENARIO, DEFECT, DEFECTS, JSON };
-    static const struct option options[] = {
-        {"output", required_argument, NULL, 'o'}, {"jobs", required_argument, NULL, 'j'},
-        {"seed", required_argument, NULL, SEED},  {"ops", required_argument, NULL, OPS},
-        {"scenario", required_argument, NULL, SCENARIO}, {"defect", required_argument, NULL, DEFECT},
-        {"defects", no_argument, NULL, DEFECTS},  {"json", required_argument, NULL, JSON},
-        {"help", no_argument, NULL, 'h'},         {0},
-    };
-    kvg_status s = KVG_OK;
-    unsigned long long seed;
-    for (int option; !s && (option = getopt_long(argc, argv, ":o:j:h", options, NULL)) != -1;) {
-        switch (option) {
-        case 'o': o->folder = optarg; break;
-        case 'j': s = kvg_parse_count(optarg, 256, &o->run.jobs); break;
-        case SEED:
-            s = kvg_parse_seed(optarg, &seed);
-            o->has_seed = true;
-            o->seed = s ? 0 : seed;
-            break;
-        case OPS: s = read_operations(optarg, &o->run.operations); break;
-        case SCENARIO: o->run.scenario = optarg; break;
-        case DEFECT: s = kvg_pool_defect_find(optarg, &o->run.defect); break;
-        case DEFECTS: o->defects = true; break;
-        case JSON: o->json = optarg; break;
-        case 'h': *help_wanted = true; break;
-        default: s = kvg_option_error("pool", option, argv); break;
-        }
-        s = kvg_option_value(s, options, option);
-    }
-    return s;
-}
 
 static kvg_status make_folder(const char *path)
 {
@@ -328,42 +269,38 @@ static const struct action {
     kvg_status (*run)(const char *path, const pool_options *o, int *exit_code);
 } actions[] = {{"run", run_config}, {"replay", replay}, {"bench", bench}};
 
-/* An option of another action would do nothing, and nobody would notice. */
-static kvg_status check_options(const struct action *a, const pool_options *o)
+static kvg_status check_options(const kvg_arguments *a, const pool_options *o)
 {
-    const bool of_run = o->folder || o->has_seed || o->defects || o->run.operations || o->run.scenario || o->run.jobs;
-    if ((of_run && a->run != run_config) || (o->run.defect && a->run == bench) || (o->json && a->run != bench)) {
-        return kvg_fail(KVG_ERR_INVALID, "an option is not for %s (see `kvgold pool --help`)", a->name);
-    }
-    if (!o->run.defect || !o->defects) return KVG_OK;
+    kvg_status s = kvg_arguments_check_action(a, a->files[0]);
+    if (s || !o->run.defect || !o->defects) return s;
     return kvg_fail(KVG_ERR_INVALID, "give --defect or --defects, not both");
 }
 
-static void complete_options(pool_options *o)
+int kvg_command_pool(const kvg_arguments *a)
 {
+    const char *defect = kvg_given_text(a, KVG_OPTION_POOL_DEFECT, NULL);
     const long cores = sysconf(_SC_NPROCESSORS_ONLN);
-    if (!o->folder) o->folder = "kvgold-out";
-    if (o->run.jobs == 0) o->run.jobs = cores < 1 ? 1 : cores > 256 ? 256 : (unsigned)cores;
-}
-
-int kvg_command_pool(int argc, char **argv)
-{
-    pool_options o = {.run = {.backend = kvg_pool_reference()}};
-    bool help_wanted = false;
-    kvg_status s = read_options(argc, argv, &o, &help_wanted);
-    if (help_wanted) {
-        fputs(help_text, stdout);
-        return KVG_EXIT_PASS;
-    }
-    if (s) return kvg_command_fail("pool", s);
-    if (optind + 2 != argc) return kvg_command_usage("pool", "give run, replay or bench, and one file");
+    const uint64_t most = cores < 1 ? 1 : cores > KVG_CHILDREN_MAX ? KVG_CHILDREN_MAX : (uint64_t)cores;
+    pool_options o = {
+        .folder = kvg_given_text(a, KVG_OPTION_POOL_OUTPUT, "kvgold-out"),
+        .json = kvg_given_text(a, KVG_OPTION_POOL_JSON, NULL),
+        .defects = kvg_given(a, KVG_OPTION_POOL_DEFECTS),
+        .has_seed = kvg_given(a, KVG_OPTION_POOL_SEED),
+        .seed = kvg_given_number(a, KVG_OPTION_POOL_SEED, 0),
+        .run = {.backend = kvg_pool_reference(),
+                .scenario = kvg_given_text(a, KVG_OPTION_POOL_SCENARIO, NULL),
+                .operations = kvg_given_number(a, KVG_OPTION_POOL_OPS, 0),
+                .jobs = (uint32_t)kvg_given_number(a, KVG_OPTION_POOL_JOBS, most)},
+    };
+    kvg_status s = defect ? kvg_pool_defect_find(defect, &o.run.defect) : KVG_OK;
+    if (s) return kvg_command_fail("pool", kvg_fail_option(s, KVG_OPTION_POOL_DEFECT));
+    if (a->file_count != 2) return kvg_command_usage("pool", "give run, replay or bench, and one file");
     for (size_t i = 0; i < sizeof actions / sizeof actions[0]; i++) {
-        if (strcmp(argv[optind], actions[i].name) != 0) continue;
+        if (strcmp(a->files[0], actions[i].name) != 0) continue;
         int exit_code = KVG_EXIT_FAIL;
-        s = check_options(&actions[i], &o);
-        complete_options(&o);
-        if (!s) s = actions[i].run(argv[optind + 1], &o, &exit_code);
+        s = check_options(a, &o);
+        if (!s) s = actions[i].run(a->files[1], &o, &exit_code);
         return s ? kvg_command_fail("pool", s) : exit_code;
     }
-    return kvg_command_usage("pool", "no action '%s'", argv[optind]);
+    return kvg_command_usage("pool", "no action '%s'", a->files[0]);
 }

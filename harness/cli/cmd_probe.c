@@ -1,4 +1,3 @@
-#include <getopt.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -8,24 +7,11 @@
 #include "harness/data/case_data.h"
 #include "harness/judge/judge.h"
 
-static const char help_text[] =
-    "usage: kvgold probe CONFIG [options]\n\n"
-    "Prints the codes and scales of one row of a paged cache as an implementation's own op probe reads them, and\n"
-    "where docs/spec/layouts.md says they lie: pool, first byte, block, offset. Exit code 1 if the reference reads\n"
-    "others. The cache is the case's input; of op append what the implementation writes.\n\n"
-    "      --case ID       this case (ids: kvgold list CONFIG; default: the first on a paged layout)\n"
-    "      --backend NAME  this implementation instead of the config's; the ids change with it\n"
-    "      --seed 0xHEX    another seed than the config's\n"
-    "      --sequence S    ops that read sequences: the token's sequence (default 0)\n"
-    "      --token T       the case's token, from 0 (default 0)\n"
-    "      --head H        default 0\n"
-    "      --layer L       default: the layer that the op works on\n";
-
 typedef struct probe_options {
     const char *only_case, *backend;
     bool has_seed, has_layer;
-    unsigned long long seed;
-    unsigned sequence, token, head, layer;
+    uint64_t seed;
+    uint32_t sequence, token, head, layer;
 } probe_options;
 
 /* A cache and a row of it. */
@@ -35,40 +21,6 @@ typedef struct probed_row {
     uint32_t head;
     kvg_tensor in[KVG_MAX_TENSORS];
 } probed_row;
-
-static kvg_status read_options(int argc, char **argv, probe_options *o, bool *help_wanted)
-{
-    enum { CASE = 256, BACKEND, SEED, SEQUENCE, TOKEN, HEAD, LAYER };
-    static const struct option options[] = {
-        {"case", required_argument, NULL, CASE},   {"backend", required_argument, NULL, BACKEND},
-        {"seed", required_argument, NULL, SEED},   {"sequence", required_argument, NULL, SEQUENCE},
-        {"token", required_argument, NULL, TOKEN}, {"head", required_argument, NULL, HEAD},
-        {"layer", required_argument, NULL, LAYER}, {"help", no_argument, NULL, 'h'},
-        {0},
-    };
-    kvg_status s = KVG_OK;
-    for (int option; !s && (option = getopt_long(argc, argv, ":h", options, NULL)) != -1;) {
-        switch (option) {
-        case CASE: o->only_case = optarg; break;
-        case BACKEND: o->backend = optarg; break;
-        case SEED:
-            s = kvg_parse_seed(optarg, &o->seed);
-            o->has_seed = true;
-            break;
-        case SEQUENCE: s = kvg_parse_whole(optarg, INT32_MAX, &o->sequence); break;
-        case TOKEN: s = kvg_parse_whole(optarg, INT32_MAX, &o->token); break;
-        case HEAD: s = kvg_parse_whole(optarg, INT32_MAX, &o->head); break;
-        case LAYER:
-            s = kvg_parse_whole(optarg, INT32_MAX, &o->layer);
-            o->has_layer = true;
-            break;
-        case 'h': *help_wanted = true; break;
-        default: s = kvg_option_error("probe", option, argv); break;
-        }
-        s = kvg_option_value(s, options, option);
-    }
-    return s;
-}
 
 static kvg_status find_case(const kvg_config *config, const probe_options *o, const kvg_case **out)
 {
@@ -206,21 +158,24 @@ static kvg_status probe_case(const kvg_case *c, const probe_options *o, bool *di
     return s;
 }
 
-int kvg_command_probe(int argc, char **argv)
+int kvg_command_probe(const kvg_arguments *a)
 {
-    probe_options o = {0};
-    bool help_wanted = false, differ = false;
+    const probe_options o = {
+        .only_case = kvg_given_text(a, KVG_OPTION_PROBE_CASE, NULL),
+        .backend = kvg_given_text(a, KVG_OPTION_PROBE_BACKEND, NULL),
+        .has_seed = kvg_given(a, KVG_OPTION_PROBE_SEED),
+        .has_layer = kvg_given(a, KVG_OPTION_PROBE_LAYER),
+        .seed = kvg_given_number(a, KVG_OPTION_PROBE_SEED, 0),
+        .sequence = (uint32_t)kvg_given_number(a, KVG_OPTION_PROBE_SEQUENCE, 0),
+        .token = (uint32_t)kvg_given_number(a, KVG_OPTION_PROBE_TOKEN, 0),
+        .head = (uint32_t)kvg_given_number(a, KVG_OPTION_PROBE_HEAD, 0),
+        .layer = (uint32_t)kvg_given_number(a, KVG_OPTION_PROBE_LAYER, 0),
+    };
+    bool differ = false;
     kvg_config config;
     const kvg_case *c = NULL;
-    kvg_status s = read_options(argc, argv, &o, &help_wanted);
-    if (help_wanted) {
-        fputs(help_text, stdout);
-        return KVG_EXIT_PASS;
-    }
-    if (s) return kvg_command_fail("probe", s);
-    if (optind + 1 != argc) return kvg_command_usage("probe", "give one config");
-    const uint64_t seed = o.seed;
-    s = kvg_config_open_ops(argv[optind], o.has_seed ? &seed : NULL, &config);
+    if (a->file_count != 1) return kvg_command_usage("probe", "give one config");
+    kvg_status s = kvg_config_open_ops(a->files[0], o.has_seed ? &o.seed : NULL, &config);
     if (s) return kvg_command_fail("probe", s);
     if (o.backend) s = kvg_config_use_backend(&config, o.backend);
     if (!s) s = find_case(&config, &o, &c);

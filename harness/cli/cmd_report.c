@@ -1,4 +1,3 @@
-#include <getopt.h>
 #include <limits.h>
 #include <stdio.h>
 #include <sys/stat.h>
@@ -6,13 +5,6 @@
 #include "harness/cli/cli.h"
 #include "harness/report/report.h"
 #include "harness/support/used_files.h"
-
-static const char help_text[] =
-    "usage: kvgold report RESULTS.jsonl... [options]\n\n"
-    "Merges the result files of a run's shards (all of them), prints the table and writes DIR/report.html and\n"
-    "DIR/results.jsonl. A missing shard or an unfinished case fails.\n\n"
-    "  -o, --output DIR   folder for the merged results, made if missing (default: print the table only)\n"
-    "      --junit FILE   also write JUnit XML\n";
 
 /* A single file may be merged into its own place: it stays what it is. Of several, one would be all of them. */
 static kvg_status check_files(char **results, int count, const char *folder, const char *junit)
@@ -46,27 +38,14 @@ static kvg_status write_files(const kvg_report *report, const char *folder, cons
     return s;
 }
 
-int kvg_command_report(int argc, char **argv)
+int kvg_command_report(const kvg_arguments *a)
 {
-    static const struct option options[] = {
-        {"output", required_argument, NULL, 'o'},
-        {"junit", required_argument, NULL, 'J'},
-        {"help", no_argument, NULL, 'h'},
-        {0},
-    };
-    const char *folder = NULL, *junit = NULL;
-    for (int option; (option = getopt_long(argc, argv, ":o:h", options, NULL)) != -1;) {
-        switch (option) {
-        case 'o': folder = optarg; break;
-        case 'J': junit = optarg; break;
-        case 'h': fputs(help_text, stdout); return KVG_EXIT_PASS;
-        default: return kvg_command_fail("report", kvg_option_error("report", option, argv));
-        }
-    }
-    if (optind >= argc) return kvg_command_usage("report", "give at least one result file");
+    const char *folder = kvg_given_text(a, KVG_OPTION_REPORT_OUTPUT, NULL);
+    const char *junit = kvg_given_text(a, KVG_OPTION_REPORT_JUNIT, NULL);
+    if (a->file_count == 0) return kvg_command_usage("report", "give at least one result file");
     kvg_report *report;
-    kvg_status s = check_files(argv + optind, argc - optind, folder, junit);
-    if (!s) s = kvg_report_open((const char *const *)argv + optind, (size_t)(argc - optind), &report);
+    kvg_status s = check_files(a->files, a->file_count, folder, junit);
+    if (!s) s = kvg_report_open((const char *const *)a->files, (size_t)a->file_count, &report);
     if (s) return kvg_command_fail("report", s);
     kvg_report_table(report, stdout, 0);
     const int exit_code = kvg_report_exit_code(report);

@@ -89,8 +89,7 @@ static int require_file(const char *path)
     char file[4096];
     char *argv[] = {"memory", "--require", file, NULL};
     snprintf(file, sizeof file, "%s", path);
-    optind = 0; /* glibc: start anew */
-    return kvg_command_memory(3, argv);
+    return kvg_command_run(3, argv);
 }
 
 /* Writes a config and returns the exit code of --require. */

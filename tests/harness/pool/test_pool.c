@@ -5,7 +5,6 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <fcntl.h>
-#include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -536,8 +535,7 @@ static int command(const char *line)
     const int out = dup(1), err = dup(2), none = open("/dev/null", O_WRONLY);
     dup2(none, 1);
     dup2(none, 2);
-    optind = 0; /* glibc: start anew */
-    const int code = kvg_command_pool(argc, argv);
+    const int code = kvg_command_run(argc, argv);
     fflush(NULL);
     dup2(out, 1);
     dup2(err, 2);
