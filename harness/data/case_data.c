@@ -55,6 +55,11 @@ kvg_problem kvg_case_data_other_op(const kvg_problem *p, kvg_op op, uint32_t tok
     return other;
 }
 
+kvg_problem kvg_case_data_writer(const kvg_problem *p, uint32_t tokens)
+{
+    return kvg_case_data_other_op(p, KVG_OP_APPEND, tokens);
+}
+
 /* --- the rows of a case --- */
 
 /* The problem of a case's live rows: quantise of plain rows. */
@@ -150,7 +155,7 @@ static kvg_status fill_pools(kvg_case_data *d)
         kvg_fill_noise(d->c, 2 + (uint64_t)side, input(d, KVG_ROLE_SCALE_POOL, (kvg_side)side));
     }
     if (d->c->fill == KVG_FILL_CODES) return d->queries ? kvg_query_fill_codes(d) : KVG_OK;
-    const kvg_problem append = kvg_case_data_other_op(&d->c->problem, KVG_OP_APPEND, d->rows.tokens);
+    const kvg_problem append = kvg_case_data_writer(&d->c->problem, d->rows.tokens);
     kvg_tensor_set extra = {0};
     kvg_tensor out[KVG_MAX_TENSORS];
     kvg_status s = kvg_set_alloc(&append, more, &extra);

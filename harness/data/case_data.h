@@ -49,4 +49,7 @@ kvg_status kvg_case_data_values(const kvg_case_data *data, const kvg_tensor *ans
 /* A case's problem for another op over other tokens: without what only its own op has. */
 kvg_problem kvg_case_data_other_op(const kvg_problem *p, kvg_op op, uint32_t tokens);
 
+/* The op that writes `tokens` tokens into the cache that p reads: append. */
+kvg_problem kvg_case_data_writer(const kvg_problem *p, uint32_t tokens);
+
 #endif

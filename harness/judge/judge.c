@@ -8,21 +8,9 @@
 #include <string.h>
 
 #include "core/rng.h"
-#include "harness/data/case_data.h"
-#include "harness/data/describe.h"
-#include "harness/judge/judge_decode.h"
+#include "harness/judge/judge_parts.h"
 #include "harness/judge/relations.h"
-#include "harness/judge/separation.h"
 #include "harness/support/clock.h"
-
-/* Everything one case holds while it runs. `expected` is written by the reference and then made read-only. */
-typedef struct running_case {
-    const kvg_case *c;
-    kvg_case_data data;
-    kvg_tensor_set expected, answer;
-    kvg_decode_truth truth; /* op decode */
-    size_t output_bytes;
-} running_case;
 
 /* An empty answer: an op that updates in place starts from the same bytes every time. */
 static kvg_status make_answer(const running_case *b, kvg_tensor_set *answer)
@@ -35,11 +23,12 @@ static kvg_status make_answer(const running_case *b, kvg_tensor_set *answer)
 static kvg_status set_up(const kvg_case *c, running_case *b)
 {
     b->c = c;
+    b->judge = judge_of(&c->problem);
     kvg_status s = kvg_case_data_make(c, &b->data);
     if (!s) s = make_answer(b, &b->expected);
     if (!s) s = make_answer(b, &b->answer);
     if (!s) s = kvg_reference_run(&c->problem, b->data.in.tensors, b->expected.tensors);
-    if (!s && c->problem.op == KVG_OP_DECODE) s = kvg_decode_truth_make(&b->data, &b->truth);
+    if (!s && b->judge->prepare) s = b->judge->prepare(b);
     for (size_t i = 0; !s && i < b->expected.count; i++) {
         b->output_bytes += b->expected.tensors[i].bytes;
         s = kvg_guard_protect(&b->expected.guards[i], 0);
@@ -49,225 +38,39 @@ static kvg_status set_up(const kvg_case *c, running_case *b)
 
 /* --- judging --- */
 
-/* One output tensor, byte for byte. */
-static void judge_bytes(const running_case *b, size_t index, const kvg_tensor *answer, kvg_result *r)
-{
-    const kvg_tensor *expected = &b->expected.tensors[index];
-    const uint8_t *want = expected->data, *got = answer->data;
-    size_t wrong = 0, first = 0;
-    for (size_t i = 0; i < expected->bytes; i++) {
-        if (got[i] != want[i] && wrong++ == 0) first = i;
-    }
-    r->bytes.compared += expected->bytes;
-    r->bytes.mismatched += wrong;
-    if (wrong == 0) return;
-    char where[256];
-    kvg_describe_byte(&b->data, index, expected, answer, first, where, sizeof where);
-    kvg_result_fail(r, "%s: %zu of %zu bytes differ, first at %s", kvg_set_name(&b->expected, index), wrong,
-                    expected->bytes, where);
-}
-
-/* Codes and scales of one side under a dialect that is compared by value. */
-static void judge_rows(const running_case *b, kvg_side side, const kvg_tensor_set *rows, kvg_result *r)
-{
-    const kvg_problem *p = &b->data.rows;
-    const kvg_tensor *codes = kvg_set_tensor(rows, KVG_ROLE_CODES, side);
-    const kvg_tensor *scales = kvg_set_tensor(rows, KVG_ROLE_SCALES, side);
-    const size_t code_bytes = (size_t)codes->shape[2], scale_bytes = (size_t)scales->shape[2];
-    const size_t value_bytes = p->head_dim * kvg_dtype_bytes(p->dtype);
-    const kvg_tensor *values = kvg_set_tensor(&b->data.values, KVG_ROLE_VALUES, side);
-    r->bytes.compared += codes->bytes + scales->bytes;
-    for (size_t row = 0; row < (size_t)p->tokens * p->kv_heads; row++) {
-        float x[KVG_MAX_HEAD_DIM];
-        uint32_t steps, bad;
-        kvg_reference_load(p->dtype, (const uint8_t *)values->data + row * value_bytes, p->head_dim, x);
-        const bool accepted = kvg_reference_row_accept(p, side, b->data.tensor_scale[side], x,
-                                                       (const uint8_t *)codes->data + row * code_bytes,
-                                                       (const uint8_t *)scales->data + row * scale_bytes, &steps, &bad);
-        r->bytes.steps += steps;
-        if (accepted) continue;
-        r->bytes.mismatched++;
-        kvg_result_fail(r, "%s: token %zu, head %zu, dim %u is outside the value rule of dialect %s (x = %a)",
-                        kvg_tensor_name(KVG_ROLE_CODES, side), row / p->kv_heads, row % p->kv_heads, bad,
-                        p->storage[side].dialect, (double)x[bad]);
-    }
-}
-
-/* Paged ops are compared as bytes for every dialect. */
-static bool by_value(const running_case *b, kvg_side side)
-{
-    return b->c->problem.op == KVG_OP_QUANTISE && kvg_case_by_value(&b->c->problem.storage[side]);
-}
-
-typedef struct sums {
-    double xx, xy, ee;
-} sums;
-
-static void finish_round_trip(const sums *sum, kvg_round_trip *t)
-{
-    t->relative_l2 = sum->xx > 0 ? sqrt(sum->ee / sum->xx) : 0;
-    t->sqnr_db = sum->ee > 0 ? 10 * log10(sum->xx / sum->ee) : INFINITY;
-    t->gain = sum->xx > 0 ? sum->xy / sum->xx : 1;
-}
-
-/* Decoded values against the rows, element by element within the derived bound; NaN never passes. */
-static void judge_round_trip(const running_case *b, kvg_side side, const kvg_tensor *decoded, kvg_result *r)
-{
-    const kvg_problem *p = &b->data.rows;
-    const size_t bytes = p->head_dim * kvg_dtype_bytes(p->dtype);
-    const kvg_tensor *values = kvg_set_tensor(&b->data.values, KVG_ROLE_VALUES, side);
-    kvg_round_trip *t = &r->round_trip[side];
-    sums sum = {0};
-    for (size_t row = 0; row < (size_t)p->tokens * p->kv_heads; row++) {
-        float x[KVG_MAX_HEAD_DIM], y[KVG_MAX_HEAD_DIM];
-        double bound[KVG_MAX_HEAD_DIM];
-        kvg_reference_load(p->dtype, (const uint8_t *)values->data + row * bytes, p->head_dim, x);
-        kvg_reference_load(p->dtype, (const uint8_t *)decoded->data + row * bytes, p->head_dim, y);
-        kvg_case_data_bound(&b->data, side, x, bound);
-        for (uint32_t i = 0; i < p->head_dim; i++) {
-            if (isinf(bound[i])) continue;
-            const double error = fabs((double)y[i] - (double)x[i]);
-            t->elements++;
-            if (!(error <= bound[i])) {
-                kvg_result_fail(r, "%s: round trip of token %zu, head %zu, dim %u: |%a - %a| = %g is not within %g",
-                     kvg_tensor_name(KVG_ROLE_VALUES, side), row / p->kv_heads, row % p->kv_heads, i, (double)y[i],
-                     (double)x[i], error, bound[i]);
-            }
-            if (bound[i] > 0 && !(error / bound[i] <= t->worst_ratio)) t->worst_ratio = error / bound[i];
-            sum.xx += (double)x[i] * x[i];
-            sum.xy += (double)x[i] * y[i];
-            sum.ee += error * error;
-        }
-    }
-    finish_round_trip(&sum, t);
-}
-
-static void give_up(kvg_result *r, const char *what)
+void give_up(kvg_result *r, const char *what)
 {
     r->verdict = KVG_VERDICT_ERROR;
     snprintf(r->detail, sizeof r->detail, "%s: %s", what, kvg_error_text());
 }
 
-static bool decodes(const running_case *b)
+/* Fills the judging fields of *r. */
+static void judge_answer(const running_case *b, const kvg_tensor *answer, kvg_result *r)
 {
-    return b->c->problem.op == KVG_OP_DECODE;
-}
-
-/* The answer is right if it is near enough: no bits are defined. */
-static bool is_by_number(const running_case *b)
-{
-    return decodes(b) && b->c->problem.profile == KVG_PROFILE_NONE;
-}
-
-static void judge_storage(const running_case *b, const kvg_tensor *answer, kvg_result *r)
-{
-    if (decodes(b)) {
-        if (!is_by_number(b)) kvg_decode_judge_bits(&b->truth, b->expected.tensors, answer, r);
-        return; /* else by judge_decoded */
-    }
-    for (size_t i = 0; i < b->expected.count; i++) {
-        kvg_role role;
-        kvg_side side;
-        kvg_roles_at(b->expected.roles, i, &role, &side);
-        if (!by_value(b, side)) judge_bytes(b, i, &answer[i], r);
-    }
-    if (!by_value(b, KVG_K) && !by_value(b, KVG_V)) return;
-    kvg_tensor_set rows = {0};
-    if (kvg_case_data_codes(&b->data, answer, &rows)) {
-        give_up(r, "rows of the answer");
-    } else {
-        for (int side = KVG_K; side <= KVG_V; side++) {
-            if (by_value(b, (kvg_side)side)) judge_rows(b, (kvg_side)side, &rows, r);
-        }
-    }
-    kvg_set_free(&rows);
-}
-
-static void judge_decoded(const running_case *b, const kvg_tensor *answer, kvg_result *r)
-{
-    if (decodes(b)) {
-        kvg_decode_judge(&b->truth, answer, r);
-        return;
-    }
-    if (b->c->fill == KVG_FILL_CODES) return; /* codes no encoder wrote have no original */
-    if (b->data.rows.tokens == 0) return;     /* op mma has no K and V */
-    kvg_tensor_set decoded = {0};
-    if (kvg_case_data_values(&b->data, answer, &decoded)) {
-        give_up(r, "round trip");
-    } else {
-        for (int side = KVG_K; side < kvg_problem_sides(&b->c->problem); side++) {
-            judge_round_trip(b, (kvg_side)side, &decoded.tensors[side], r);
-        }
-    }
-    kvg_set_free(&decoded);
-}
-
-/* Bytes or values, then the round trip. Fills the judging fields of *r. */
-static void judge(const running_case *b, const kvg_tensor *answer, kvg_result *r)
-{
-    judge_storage(b, answer, r);
-    judge_decoded(b, answer, r);
+    if (b->judge->storage) b->judge->storage(b, answer, r);
+    if (b->judge->meaning) b->judge->meaning(b, answer, r);
 }
 
 /* --- controls --- */
-
-/* The answer is the right one, bit by bit; of op decode NaNs have no bits. */
-static bool is_right_answer(const running_case *b, const kvg_tensor_set *answer)
-{
-    kvg_result r = {.verdict = KVG_VERDICT_FAIL}; /* without words */
-    if (!decodes(b)) return kvg_set_same_bytes(&b->expected, answer);
-    kvg_decode_judge_bits(&b->truth, b->expected.tensors, answer->tensors, &r);
-    return r.bytes.mismatched == 0;
-}
 
 /* What becomes of a known-wrong answer that is offered to this check. */
 static kvg_control_outcome judge_wrong(const running_case *b, const kvg_tensor_set *wrong)
 {
     kvg_result storage = {.verdict = KVG_VERDICT_PASS}, decoded = {.verdict = KVG_VERDICT_PASS};
-    if (is_right_answer(b, wrong)) return KVG_CONTROL_UNREACHED;
-    judge_storage(b, wrong->tensors, &storage);
-    judge_decoded(b, wrong->tensors, &decoded);
+    if (b->judge->is_right(b, &b->expected, wrong)) return KVG_CONTROL_UNREACHED;
+    if (b->judge->storage) b->judge->storage(b, wrong->tensors, &storage);
+    if (b->judge->meaning) b->judge->meaning(b, wrong->tensors, &decoded);
     if (decoded.verdict == KVG_VERDICT_FAIL) return KVG_CONTROL_REJECTED_BY_BOUND;
     return storage.verdict == KVG_VERDICT_FAIL ? KVG_CONTROL_REJECTED : KVG_CONTROL_ACCEPTED;
-}
-
-/* Op decode: the same, from its distance. The plain kernel's defects start from its own right answer, whose bits are
- * not the reference's. */
-static kvg_control_outcome separated(const kvg_separation *s, double distance)
-{
-    if (isnan(distance)) return KVG_CONTROL_ABSENT;
-    if (distance < 0) return KVG_CONTROL_UNREACHED;
-    if (!kvg_separation_rejects(s, distance)) return KVG_CONTROL_WITHIN;
-    return s->by_bits ? KVG_CONTROL_REJECTED : KVG_CONTROL_REJECTED_BY_BOUND;
-}
-
-static void measure_separation(const running_case *b, kvg_result *r)
-{
-    if (kvg_separation_measure(&b->truth, &b->expected, &r->separation)) {
-        if (r->verdict == KVG_VERDICT_PASS) give_up(r, "separation");
-    } else if (r->verdict == KVG_VERDICT_PASS && r->separation.nearest && !kvg_separation_suffices(&r->separation)) {
-        char text[KVG_SEPARATION_TEXT];
-        kvg_separation_text(&r->separation, text, sizeof text);
-        r->verdict = KVG_VERDICT_MISTRUSTED;
-        snprintf(r->detail, sizeof r->detail, "separation %s (%s): that wrong answer would pass", text,
-                 r->separation.nearest->summary);
-    }
-}
-
-/* The candidate's answer is that of a known-wrong variant, as far as can be said. */
-static bool is_explained_by(const running_case *b, const kvg_tensor_set *wrong)
-{
-    if (is_by_number(b)) return kvg_decode_is_near(&b->truth, b->answer.tensors, wrong->tensors);
-    return kvg_set_same_bytes(&b->answer, wrong);
 }
 
 /* Names the known-wrong variant whose answer is the candidate's. */
 static void diagnose(const running_case *b, const kvg_defect *defect, const kvg_tensor_set *wrong, kvg_result *r)
 {
     const size_t used = strlen(r->detail);
-    if (is_right_answer(b, wrong) || !is_explained_by(b, wrong)) return;
-    snprintf(r->detail + used, sizeof r->detail - used, "; %s defect %s (%s)", is_by_number(b) ? "near" : "equals",
-             defect->id, defect->summary);
+    if (b->judge->is_right(b, &b->expected, wrong) || !b->judge->explains(b, &b->answer, wrong)) return;
+    snprintf(r->detail + used, sizeof r->detail - used, "; %s defect %s (%s)", b->judge->explained, defect->id,
+             defect->summary);
 }
 
 /* Makes the wrong answer of a defect, for all that it is wanted for; a control that cannot run proves nothing. */
@@ -279,7 +82,7 @@ static kvg_control_outcome try_defect(const running_case *b, const kvg_defect *d
     kvg_status s = make_answer(b, &wrong);
     if (!s) s = kvg_defect_run(defect, &b->c->problem, b->data.in.tensors, wrong.tensors);
     if (!s && diagnoses) diagnose(b, defect, &wrong, r);
-    if (!s && defect->control && !decodes(b)) outcome = judge_wrong(b, &wrong);
+    if (!s && defect->control && !b->judge->outcome) outcome = judge_wrong(b, &wrong);
     kvg_set_free(&wrong);
     return outcome;
 }
@@ -294,10 +97,10 @@ static void run_controls(const running_case *b, kvg_result *r)
     for (size_t i = 0, n = 0; i < count; i++) {
         const bool diagnoses = wrong && !(r->separation.measured && r->separation.distance[i] < 0);
         kvg_control_outcome outcome = KVG_CONTROL_ABSENT;
-        if (diagnoses || (defects[i].control && !decodes(b))) outcome = try_defect(b, &defects[i], diagnoses, r);
+        if (diagnoses || (defects[i].control && !b->judge->outcome)) outcome = try_defect(b, &defects[i], diagnoses, r);
         if (!defects[i].control) continue;
         assert(n < KVG_MAX_CONTROLS);
-        r->controls[n] = decodes(b) ? separated(&r->separation, r->separation.distance[i]) : outcome;
+        r->controls[n] = b->judge->outcome ? b->judge->outcome(r, i) : outcome;
         rejected += r->controls[n] == KVG_CONTROL_REJECTED || r->controls[n] == KVG_CONTROL_REJECTED_BY_BOUND;
         if (r->controls[n] == KVG_CONTROL_ACCEPTED && r->verdict == KVG_VERDICT_PASS) {
             r->verdict = KVG_VERDICT_MISTRUSTED;
@@ -373,7 +176,7 @@ static void run_candidate(running_case *b, kvg_candidate *candidate, kvg_result 
     if (refused(&o, r)) return;
     if (o.status) kvg_result_fail(r, "%s returned '%s': %s", o.impl, kvg_status_name(o.status), o.text);
     if (o.fault[0]) kvg_result_fail(r, "%s", o.fault);
-    if (r->verdict == KVG_VERDICT_PASS) judge(b, b->answer.tensors, r);
+    if (r->verdict == KVG_VERDICT_PASS) judge_answer(b, b->answer.tensors, r);
     if (r->verdict == KVG_VERDICT_PASS && r->bytes.compared != b->output_bytes) {
         r->verdict = KVG_VERDICT_ERROR;
         snprintf(r->detail, sizeof r->detail, "%" PRIu64 " bytes compared of %zu defined", r->bytes.compared,
@@ -394,7 +197,7 @@ static void run_relations(const running_case *b, kvg_candidate *candidate, kvg_r
             kvg_result_fail(&other, "%s", kvg_error_text());
             other.verdict = verdict_of(s);
         }
-        if (!s) judge(b, answer.tensors, &other);
+        if (!s) judge_answer(b, answer.tensors, &other);
         if (other.verdict != KVG_VERDICT_PASS) {
             r->verdict = other.verdict;
             snprintf(r->detail, sizeof r->detail, "relation %s (%s): %.400s", kvg_relation_id(relation),
@@ -434,7 +237,7 @@ static void time_candidate(running_case *b, kvg_candidate *candidate, double sec
         }
         times[runs] = o.milliseconds;
     }
-    judge(b, b->answer.tensors, r);
+    judge_answer(b, b->answer.tensors, r);
     if (r->verdict != KVG_VERDICT_PASS) return;
     qsort(times, runs, sizeof *times, by_time);
     *timing = (kvg_timing){runs, times[runs / 2], times[0], times[runs - 1]};
@@ -452,16 +255,16 @@ static void check_case(const kvg_case *c, kvg_candidate *candidate, double secon
         snprintf(out->detail, sizeof out->detail, "setting up: %s", kvg_error_text());
     } else {
         run_candidate(b, candidate, out);
-        if (!timing && decodes(b) && c->relations) run_relations(b, candidate, out);
+        if (!timing && b->judge->has_relations && c->relations) run_relations(b, candidate, out);
         if (!timing && (out->verdict == KVG_VERDICT_PASS || out->verdict == KVG_VERDICT_FAIL)) {
-            if (decodes(b)) measure_separation(b, out);
+            if (b->judge->measure) b->judge->measure(b, out);
             run_controls(b, out);
             count_reach(b, out);
         }
         if (timing && out->verdict == KVG_VERDICT_PASS) time_candidate(b, candidate, seconds, out, timing);
     }
     if (!b) return;
-    kvg_decode_truth_free(&b->truth);
+    if (b->judge->forget) b->judge->forget(b);
     kvg_case_data_free(&b->data);
     kvg_set_free(&b->expected);
     kvg_set_free(&b->answer);

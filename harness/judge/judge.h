@@ -1,12 +1,15 @@
 /* Room judge: it runs one case on a candidate and judges the answer.
  *
- *   judge                  The check loop: bytes, the round trip, controls. It times a case, too.
- *   judge_decode           Op decode: numbers against the exact answer, bits under a profile, probes.
+ *   judge                  The check loop: the answer, the relations, the controls. It times a case, too.
+ *   judges                 Who judges what: judges.def, the one place of the room that names ops.
+ *   judge_rows             Bytes, codes by the value rule of a dialect, the round trip.
+ *   judge_decode           Numbers against the exact answer, bits under a profile, probes.
  *   relations              Op decode: the same question asked in other ways (relations.def).
  *   separation             Op decode: how far known-wrong answers are from what a right one may be.
  *
- * The judge knows the right answer and the candidate never does. Op generate has its judge in harness/generate/. */
-/* The one check loop: runs one case and judges what came back. Nothing here knows a format by name. */
+ * The judge knows the right answer and the candidate never does. A case of generate, which is no op, has its judge in
+ * harness/generate/. */
+/* The one check loop: runs one case and judges what came back. Nothing here knows a format or an op by name. */
 #ifndef KVG_HARNESS_JUDGE_JUDGE_H
 #define KVG_HARNESS_JUDGE_JUDGE_H
 

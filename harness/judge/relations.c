@@ -170,7 +170,7 @@ static kvg_status moved_pools(const kvg_case_data *d, kvg_candidate *candidate, 
 static kvg_status append_some(const kvg_case_data *d, kvg_candidate *candidate, uint32_t first, uint32_t count,
                               int64_t *slots, pool_set *to)
 {
-    const kvg_problem p = kvg_case_data_other_op(&d->c->problem, KVG_OP_APPEND, count);
+    const kvg_problem p = kvg_case_data_writer(&d->c->problem, count);
     const kvg_op_info *op = kvg_op_get(p.op);
     kvg_tensor in[KVG_MAX_TENSORS], out[KVG_MAX_TENSORS];
     if (count == 0) return KVG_OK;
@@ -240,7 +240,7 @@ static bool many_rows(const kvg_case_data *d, kvg_candidate *candidate)
 /* An append that writes the very bytes of the case: there are values to write, and one right encoding of them. */
 static bool has_append(const kvg_case_data *d, kvg_candidate *candidate)
 {
-    const kvg_problem p = kvg_case_data_other_op(&d->c->problem, KVG_OP_APPEND, d->rows.tokens);
+    const kvg_problem p = kvg_case_data_writer(&d->c->problem, d->rows.tokens);
     if (d->c->fill == KVG_FILL_CODES) return false;
     for (int side = KVG_K; side <= KVG_V; side++) {
         if (kvg_case_by_value(&p.storage[side])) return false;

@@ -84,6 +84,7 @@ static bool device_answers(session *a, int fd, kvg_result *r)
     return true;
 }
 
+/* The one place that chooses who judges: an op, or a model. */
 static void check_case(session *a, const kvg_case *c, kvg_result *r)
 {
     if (!c->generate.given) {

@@ -268,6 +268,17 @@ static void test_scales(void **state)
 
 /* --- results --- */
 
+/* docs/dev/architecture.md section 4.1; a config's word would mean both. */
+static void test_generate_is_no_op(void **state)
+{
+    (void)state;
+    kvg_config config = parsed(SMALL ",'format':'nvfp4'}");
+    kvg_op op;
+    assert_int_not_equal(kvg_op_find(kvg_case_op_name(&config.cases[0]), &op), KVG_OK);
+    assert_int_equal(kvg_config_ops_alone(&config), KVG_ERR_INVALID);
+    kvg_config_close(&config);
+}
+
 static void test_a_result_line_comes_back(void **state)
 {
     (void)state;
@@ -311,6 +322,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_product),
+        cmocka_unit_test(test_generate_is_no_op),
         cmocka_unit_test(test_right_answers),
         cmocka_unit_test(test_ablations_of_an_exact_format),
         cmocka_unit_test(test_ablations_together),
