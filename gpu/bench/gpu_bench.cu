@@ -110,7 +110,6 @@ kvg_status launch(const kvg_bench_job *job)
     case KVG_OP_APPEND: return kvg_gpu_append(job->problem, job->in, job->out, stream);
     case KVG_OP_FLATTEN:
     case KVG_OP_EXPAND: return kvg_gpu_flatten(job->problem, job->in, job->out, stream);
-    case KVG_OP_NONE:
     case KVG_OP_QUANTISE:
     case KVG_OP_DEQUANTISE:
     case KVG_OP_PROBE:
