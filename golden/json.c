@@ -3,8 +3,8 @@
 
 #include <cjson/cJSON.h>
 #include <errno.h>
+#include <locale.h>
 #include <math.h>
-#include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,11 +14,14 @@
 #include "golden/input.h"
 #include "golden/json_scan.h"
 
-/* Where a value stands. cJSON has no way up, finds element i in i steps and keeps no number's text; this has all
- * three. The children of a container are neighbours in the document's array. */
+typedef enum kind { FALSE_VALUE, TRUE_VALUE, NULL_VALUE, NUMBER, STRING, ARRAY, OBJECT } kind;
+
+/* A value, and where it stands. The children of a container are neighbours in the document's array. */
 typedef struct node {
-    const cJSON *json;
-    const char *number; /* its text, for numbers: a double does not tell 2^53 from 2^53 + 1 */
+    kind kind;
+    const char *text;   /* where it begins; of a string what it says */
+    const char *key;    /* of an object's member */
+    double number;
     uint32_t parent;    /* indices into kvg_json_doc.nodes; the root is its own parent */
     uint32_t first;
     uint32_t count;
@@ -26,16 +29,12 @@ typedef struct node {
 
 /* All memory is cJSON_malloc's, so that whoever sets cJSON's hooks sees all of it. */
 struct kvg_json_doc {
-    char *text; /* a copy, closed by a NUL */
-    cJSON *tree;
+    char *text; /* a copy, closed by a NUL; strings and keys are decoded in their places */
     node *nodes;
     size_t used;
     size_t capacity;
     kvg_input_text name;
 };
-
-/* cJSON_ParseWithLengthOpts writes a global. */
-static pthread_mutex_t parse_lock = PTHREAD_MUTEX_INITIALIZER;
 
 static const node *node_of(kvg_json value)
 {
@@ -47,9 +46,9 @@ static kvg_json value_of(const kvg_json_doc *doc, const node *n)
     return (kvg_json){doc, n};
 }
 
-static bool has_type(kvg_json value, int type)
+static bool is_a(kvg_json value, kind wanted)
 {
-    return value.item && (node_of(value)->json->type & 0xff) == type;
+    return value.item && node_of(value)->kind == wanted;
 }
 
 /* ---- errors ---- */
@@ -70,11 +69,11 @@ static void write_path(kvg_json value, char *out, size_t size)
     while (depth-- > 0) {
         const node *n = up[depth];
         char step[80];
-        if (!n->json->string) {
+        if (!n->key) {
             snprintf(step, sizeof step, "[%zu]", (size_t)(n - nodes) - nodes[n->parent].first);
         } else {
-            kvg_input_text key = kvg_input_quote(n->json->string);
-            snprintf(step, sizeof step, is_plain_key(n->json->string) ? ".%.64s" : "[\"%.64s\"]", key.text);
+            kvg_input_text key = kvg_input_quote(n->key);
+            snprintf(step, sizeof step, is_plain_key(n->key) ? ".%.64s" : "[\"%.64s\"]", key.text);
         }
         size_t used = strlen(out);
         size_t added = strlen(step);
@@ -126,17 +125,10 @@ kvg_status kvg_json_fail_name(kvg_json value, const char *what, const char *name
 
 static const char *kind_of(kvg_json value)
 {
-    if (!value.item) return "nothing";
-    switch (node_of(value)->json->type & 0xff) {
-    case cJSON_False: return "false";
-    case cJSON_True: return "true";
-    case cJSON_NULL: return "null";
-    case cJSON_Number: return "a number";
-    case cJSON_String: return "a string";
-    case cJSON_Array: return "an array";
-    case cJSON_Object: return "an object";
-    default: return "an unknown value";
-    }
+    static const char *const kinds[] = {[FALSE_VALUE] = "false", [TRUE_VALUE] = "true", [NULL_VALUE] = "null",
+                                        [NUMBER] = "a number", [STRING] = "a string", [ARRAY] = "an array",
+                                        [OBJECT] = "an object"};
+    return value.item ? kinds[node_of(value)->kind] : "nothing";
 }
 
 /* ---- reading a document ---- */
@@ -145,7 +137,7 @@ static int compare_keys(const void *a, const void *b)
 {
     const node *x = *(const node *const *)a;
     const node *y = *(const node *const *)b;
-    return strcmp(x->json->string, y->json->string);
+    return strcmp(x->key, y->key);
 }
 
 /* `scratch` has room for every member. */
@@ -154,61 +146,89 @@ static kvg_status check_duplicates(const kvg_json_doc *doc, const node *object, 
     for (size_t i = 0; i < object->count; i++) scratch[i] = &doc->nodes[object->first + i];
     qsort(scratch, object->count, sizeof scratch[0], compare_keys);
     for (size_t i = 1; i < object->count; i++) {
-        const char *key = scratch[i]->json->string;
-        if (strcmp(scratch[i - 1]->json->string, key) == 0) {
+        const char *key = scratch[i]->key;
+        if (strcmp(scratch[i - 1]->key, key) == 0) {
             return kvg_json_fail(value_of(doc, object), "duplicate key '%s': keep one", kvg_input_quote(key).text);
         }
     }
     return KVG_OK;
 }
 
-static kvg_status check_number(const kvg_json_doc *doc, const node *n)
+/* The double nearest to a number's text. strtod reads the locale's point. */
+static double read_double(const char *text, size_t length)
 {
-    int length = (int)kvg_json_scan_number_length(n->number);
-    char leading = n->number[strspn(n->number, "-0.")]; /* the first digit that counts, if there is one */
-    if (!isfinite(n->json->valuedouble)) {
-        return kvg_json_fail(value_of(doc, n), "%.*s is too large for a double", length, n->number);
+    char copy[64]; /* the scan refuses longer numbers */
+    memcpy(copy, text, length);
+    copy[length] = '\0';
+    char *point = strchr(copy, '.');
+    if (point) *point = localeconv()->decimal_point[0];
+    return strtod(copy, NULL);
+}
+
+static kvg_status take_number(const kvg_json_doc *doc, node *n)
+{
+    const size_t length = kvg_json_scan_number_length(n->text);
+    const char leading = n->text[strspn(n->text, "-0.")]; /* the first digit that counts, if there is one */
+    n->number = read_double(n->text, length);
+    if (!isfinite(n->number)) {
+        return kvg_json_fail(value_of(doc, n), "%.*s is too large for a double", (int)length, n->text);
     }
-    if (n->json->valuedouble == 0 && leading >= '1' && leading <= '9') {
-        return kvg_json_fail(value_of(doc, n), "%.*s is too small for a double: write 0", length, n->number);
+    if (n->number == 0 && leading >= '1' && leading <= '9') {
+        return kvg_json_fail(value_of(doc, n), "%.*s is too small for a double: write 0", (int)length, n->text);
     }
     return KVG_OK;
 }
 
-/* Gives the children of node `parent` their nodes, in the order of the text; *cursor is where in the text the next
- * number is. Recursion is as deep as the text, which is KVG_JSON_MAX_DEPTH. */
-static kvg_status index_children(kvg_json_doc *doc, size_t parent, const char **cursor, const node **scratch)
+static kind kind_at(const char *text)
 {
-    node *up = &doc->nodes[parent];
-    up->first = (uint32_t)doc->used;
-    for (const cJSON *child = up->json->child; child; child = child->next) {
-        if (doc->used == doc->capacity) return kvg_json_fail(kvg_json_root(doc), "cJSON reads more than the scan saw");
-        doc->nodes[doc->used++] = (node){.json = child, .parent = (uint32_t)parent};
-        up->count++;
+    switch (*text) {
+    case 'f': return FALSE_VALUE;
+    case 't': return TRUE_VALUE;
+    case 'n': return NULL_VALUE;
+    case '"': return STRING;
+    case '[': return ARRAY;
+    case '{': return OBJECT;
+    default: return NUMBER;
     }
-    for (size_t i = up->first; i < up->first + up->count; i++) {
-        node *n = &doc->nodes[i];
-        kvg_status s = KVG_OK;
-        if (cJSON_IsNumber(n->json)) {
-            n->number = kvg_json_scan_number(*cursor);
-            *cursor = n->number + kvg_json_scan_number_length(n->number);
-            s = check_number(doc, n);
-        } else {
-            s = index_children(doc, i, cursor, scratch);
-        }
-        if (s != KVG_OK) return s;
-    }
-    return cJSON_IsObject(up->json) ? check_duplicates(doc, up, scratch) : KVG_OK;
 }
 
-static kvg_status index_tree(kvg_json_doc *doc, const node **scratch)
+/* Gives the children of a container their nodes, in the order of the text; what they hold is passed over. */
+static void take_children(kvg_json_doc *doc, size_t parent)
 {
-    const char *cursor = doc->text;
-    node *root = &doc->nodes[doc->used++];
-    *root = (node){.json = doc->tree};
-    if (!cJSON_IsNumber(root->json)) return index_children(doc, 0, &cursor, scratch);
-    root->number = kvg_json_scan_number(cursor);
-    return check_number(doc, root);
+    node *up = &doc->nodes[parent];
+    const char *at = kvg_json_scan_space(up->text + 1);
+    up->first = (uint32_t)doc->used;
+    while (*at != ']' && *at != '}') {
+        node child = {.parent = (uint32_t)parent};
+        if (up->kind == OBJECT) {
+            child.key = at;
+            at = kvg_json_scan_space(kvg_json_scan_end(at));
+            at = kvg_json_scan_space(at + 1); /* after ':' */
+        }
+        child.text = at;
+        child.kind = kind_at(at);
+        doc->nodes[doc->used++] = child;
+        up->count++;
+        at = kvg_json_scan_space(kvg_json_scan_end(at));
+        if (*at == ',') at = kvg_json_scan_space(at + 1);
+    }
+}
+
+/* Reads what a value holds. Recursion is as deep as the text, which is KVG_JSON_MAX_DEPTH. `scratch` has room for every
+ * value. */
+static kvg_status take_value(kvg_json_doc *doc, size_t index, const node **scratch)
+{
+    node *n = &doc->nodes[index];
+    kvg_status s = KVG_OK;
+    if (n->kind == NUMBER) return take_number(doc, n);
+    if (n->kind == STRING) n->text = kvg_json_scan_decode(doc->text + (n->text - doc->text));
+    if (n->kind != ARRAY && n->kind != OBJECT) return KVG_OK;
+    take_children(doc, index);
+    for (size_t i = n->first; i < n->first + n->count && n->kind == OBJECT; i++) {
+        doc->nodes[i].key = kvg_json_scan_decode(doc->text + (doc->nodes[i].key - doc->text));
+    }
+    for (size_t i = n->first; i < n->first + n->count && !s; i++) s = take_value(doc, i, scratch);
+    return s || n->kind == ARRAY ? s : check_duplicates(doc, n, scratch);
 }
 
 /* Fills a document whose name, and whose text of `size` bytes and a NUL, are there. */
@@ -216,14 +236,13 @@ static kvg_status parse_text(kvg_json_doc *doc, size_t size)
 {
     kvg_status s = kvg_json_scan(doc->name.text, doc->text, size, &doc->capacity);
     if (s != KVG_OK) return s;
-    pthread_mutex_lock(&parse_lock);
-    doc->tree = cJSON_ParseWithLengthOpts(doc->text, size, NULL, 0);
-    pthread_mutex_unlock(&parse_lock);
     doc->nodes = cJSON_malloc(doc->capacity * sizeof doc->nodes[0]);
     const node **scratch = cJSON_malloc(doc->capacity * sizeof scratch[0]);
-    if (doc->tree && doc->nodes && scratch) {
-        s = index_tree(doc, scratch);
-    } else { /* cJSON takes all that passes the scan: only memory is left as a reason */
+    if (doc->nodes && scratch) {
+        const char *at = kvg_json_scan_space(doc->text);
+        doc->nodes[doc->used++] = (node){.text = at, .kind = kind_at(at)};
+        s = take_value(doc, 0, scratch);
+    } else {
         s = kvg_fail(KVG_ERR_MEMORY, "%s: no memory for %zu JSON values", doc->name.text, doc->capacity);
     }
     cJSON_free(scratch);
@@ -300,7 +319,6 @@ kvg_status kvg_json_open(const char *path, kvg_json_doc **out)
 void kvg_json_close(kvg_json_doc *doc)
 {
     if (!doc) return;
-    cJSON_Delete(doc->tree);
     cJSON_free(doc->nodes);
     cJSON_free(doc->text);
     cJSON_free(doc);
@@ -326,7 +344,7 @@ kvg_json kvg_json_at(kvg_json value, size_t index)
 
 const char *kvg_json_key(kvg_json member)
 {
-    return member.item ? node_of(member)->json->string : NULL;
+    return member.item ? node_of(member)->key : NULL;
 }
 
 static kvg_json find_member(kvg_json object, const char *key)
@@ -368,32 +386,61 @@ kvg_status kvg_json_get(kvg_json object, const char *key, kvg_json *out)
 
 bool kvg_json_is_array(kvg_json value)
 {
-    return has_type(value, cJSON_Array);
+    return is_a(value, ARRAY);
 }
 
 bool kvg_json_is_object(kvg_json value)
 {
-    return has_type(value, cJSON_Object);
+    return is_a(value, OBJECT);
 }
 
 bool kvg_json_is_string(kvg_json value)
 {
-    return has_type(value, cJSON_String);
+    return is_a(value, STRING);
 }
 
 bool kvg_json_is_number(kvg_json value)
 {
-    return has_type(value, cJSON_Number);
+    return is_a(value, NUMBER);
 }
 
 bool kvg_json_is_null(kvg_json value)
 {
-    return has_type(value, cJSON_NULL);
+    return is_a(value, NULL_VALUE);
+}
+
+/* A copy for cJSON, whose text of numbers and strings it is; NULL without memory. */
+static cJSON *copy_of(kvg_json value)
+{
+    const node *n = node_of(value);
+    switch (n->kind) {
+    case FALSE_VALUE: return cJSON_CreateFalse();
+    case TRUE_VALUE: return cJSON_CreateTrue();
+    case NULL_VALUE: return cJSON_CreateNull();
+    case NUMBER: return cJSON_CreateNumber(n->number);
+    case STRING: return cJSON_CreateString(n->text);
+    case ARRAY: case OBJECT: break;
+    }
+    cJSON *copy = n->kind == ARRAY ? cJSON_CreateArray() : cJSON_CreateObject();
+    for (size_t i = 0; copy && i < n->count; i++) {
+        const kvg_json child = kvg_json_at(value, i);
+        cJSON *item = copy_of(child);
+        const bool added = item && (n->kind == ARRAY ? cJSON_AddItemToArray(copy, item)
+                                                     : cJSON_AddItemToObject(copy, kvg_json_key(child), item));
+        if (added) continue;
+        cJSON_Delete(item);
+        cJSON_Delete(copy);
+        copy = NULL;
+    }
+    return copy;
 }
 
 char *kvg_json_print(kvg_json value)
 {
-    return cJSON_PrintUnformatted(node_of(value)->json);
+    cJSON *copy = copy_of(value);
+    char *text = copy ? cJSON_PrintUnformatted(copy) : NULL;
+    cJSON_Delete(copy);
+    return text;
 }
 
 /* ---- typed reads ---- */
@@ -401,16 +448,16 @@ char *kvg_json_print(kvg_json value)
 kvg_status kvg_json_string(kvg_json value, const char **out)
 {
     if (!kvg_json_is_string(value)) return kvg_json_fail(value, "expected a string, got %s", kind_of(value));
-    *out = node_of(value)->json->valuestring;
+    *out = node_of(value)->text;
     return KVG_OK;
 }
 
 kvg_status kvg_json_bool(kvg_json value, bool *out)
 {
-    if (!has_type(value, cJSON_True) && !has_type(value, cJSON_False)) {
+    if (!is_a(value, TRUE_VALUE) && !is_a(value, FALSE_VALUE)) {
         return kvg_json_fail(value, "expected true or false, got %s", kind_of(value));
     }
-    *out = has_type(value, cJSON_True);
+    *out = is_a(value, TRUE_VALUE);
     return KVG_OK;
 }
 
@@ -424,7 +471,7 @@ kvg_status kvg_json_u64(kvg_json value, uint64_t min, uint64_t max, uint64_t *ou
     if (!kvg_json_is_number(value)) {
         return kvg_json_fail(value, "expected an integer from %llu to %llu, got %s", low, high, kind_of(value));
     }
-    const char *text = node_of(value)->number;
+    const char *text = node_of(value)->text;
     size_t length = kvg_json_scan_number_length(text);
     size_t digits = strspn(text, "0123456789");
     uint64_t integer = 0;
@@ -440,7 +487,7 @@ kvg_status kvg_json_u64(kvg_json value, uint64_t min, uint64_t max, uint64_t *ou
 kvg_status kvg_json_double(kvg_json value, double *out)
 {
     if (!kvg_json_is_number(value)) return kvg_json_fail(value, "expected a number, got %s", kind_of(value));
-    *out = node_of(value)->json->valuedouble;
+    *out = node_of(value)->number;
     return KVG_OK;
 }
 
@@ -448,7 +495,7 @@ kvg_status kvg_json_hex64(kvg_json value, uint64_t *out)
 {
     const char *expected = "expected a string of \"0x\" and 1 to 16 hex digits";
     if (!kvg_json_is_string(value)) return kvg_json_fail(value, "%s, got %s", expected, kind_of(value));
-    const char *text = node_of(value)->json->valuestring;
+    const char *text = node_of(value)->text;
     size_t digits = strncmp(text, "0x", 2) == 0 ? strspn(text + 2, "0123456789abcdefABCDEF") : 0;
     if (digits < 1 || digits > 16 || text[2 + digits] != '\0') {
         return kvg_json_fail(value, "%s, got '%s'", expected, kvg_input_quote(text).text);

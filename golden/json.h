@@ -1,5 +1,5 @@
-/* Strict reading of JSON, on top of cJSON. What cJSON lets pass is an error here: duplicate keys, keys in the wrong
- * case, unknown keys, trailing text, NUL bytes, too deep nesting, numbers that are not what the reader asked for.
+/* Strict reading of JSON, the only one of the project. Errors are what other readers let pass: duplicate keys, keys in
+ * the wrong case, unknown keys, trailing text, NUL bytes, too deep nesting, numbers that are not what was asked for.
  * Every error names the file and the JSON path ("configs/a.json: $.cases[2].fill: ..."), and an unknown key suggests
  * the nearest known one. Integers are numbers from -(2^53) to 2^53; seeds and hashes are hex strings. */
 #ifndef KVG_GOLDEN_JSON_H

@@ -3,6 +3,7 @@
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "golden/json.h"
@@ -267,13 +268,73 @@ kvg_status kvg_json_scan(const char *name, const char *text, size_t size, size_t
     return KVG_OK;
 }
 
-const char *kvg_json_scan_number(const char *text)
+const char *kvg_json_scan_space(const char *text)
 {
-    while (*text != '-' && !is_digit(*text)) {
-        if (*text++ != '"') continue;
-        while (*text != '"') text += *text == '\\' ? 2 : 1;
+    return text + strspn(text, " \t\n\r");
+}
+
+static const char *string_end(const char *text)
+{
+    for (text++; *text != '"'; text++) text += *text == '\\';
+    return text + 1;
+}
+
+const char *kvg_json_scan_end(const char *text)
+{
+    size_t open = 0;
+    if (*text == '"') return string_end(text);
+    if (*text != '[' && *text != '{') return text + strcspn(text, " \t\n\r,]}");
+    do {
+        if (*text == '"') {
+            text = string_end(text);
+            continue;
+        }
+        open += *text == '[' || *text == '{';
+        open -= *text == ']' || *text == '}';
         text++;
+    } while (open);
+    return text;
+}
+
+static unsigned hex4(const char *text)
+{
+    char digits[5] = {text[0], text[1], text[2], text[3], 0};
+    return (unsigned)strtoul(digits, NULL, 16);
+}
+
+/* The UTF-8 bytes of a \u escape, or of a pair of them; *from moves behind it. */
+static char *decode_unicode(const char **from, char *to)
+{
+    unsigned code = hex4(*from + 2);
+    *from += 6;
+    if (code >= 0xd800 && code < 0xdc00) {
+        code = 0x10000 + ((code - 0xd800) << 10) + (hex4(*from + 2) - 0xdc00);
+        *from += 6;
     }
+    const int more = code < 0x80 ? 0 : code < 0x800 ? 1 : code < 0x10000 ? 2 : 3;
+    static const unsigned lead[] = {0, 0xc0, 0xe0, 0xf0};
+    *to++ = (char)(lead[more] | code >> 6 * more);
+    for (int i = more; i-- > 0;) *to++ = (char)(0x80 | (code >> 6 * i & 0x3f));
+    return to;
+}
+
+char *kvg_json_scan_decode(char *text)
+{
+    static const char letters[] = "bfnrt", bytes[] = "\b\f\n\r\t";
+    const char *from = text + 1;
+    char *to = text;
+    while (*from != '"') {
+        if (*from != '\\') {
+            *to++ = *from++;
+        } else if (from[1] == 'u') {
+            to = decode_unicode(&from, to);
+        } else {
+            const char *letter = strchr(letters, from[1]);
+            *to++ = letter ? bytes[letter - letters] : from[1];
+            from += 2;
+        }
+    }
+    *to = '\0';
     return text;
 }
 

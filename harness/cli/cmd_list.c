@@ -112,12 +112,35 @@ static kvg_status list_models(void)
     return s;
 }
 
+static kvg_status print_text(kvg_status (*write)(kvg_json_text *out))
+{
+    kvg_json_text text = {0};
+    kvg_status s = write(&text);
+    if (!s) fputs(text.text, stdout);
+    kvg_json_text_free(&text);
+    return s;
+}
+
+static kvg_status list_axes(void)
+{
+    return print_text(kvg_config_page);
+}
+
+static kvg_status list_schema(void)
+{
+    return print_text(kvg_config_schema);
+}
+
 static const struct {
     const char *name;
     kvg_status (*print)(void);
-} lists[] = {{"formats", list_formats}, {"dialects", list_dialects}, {"ops", list_ops},
-             {"layouts", list_layouts}, {"profiles", list_profiles}, {"fills", list_fills},
-             {"relations", list_relations}, {"defects", list_defects}, {"models", list_models}};
+    bool asked; /* printed only where it is asked for */
+} lists[] = {{"formats", list_formats, false},     {"dialects", list_dialects, false},
+             {"ops", list_ops, false},             {"layouts", list_layouts, false},
+             {"profiles", list_profiles, false},   {"fills", list_fills, false},
+             {"relations", list_relations, false}, {"defects", list_defects, false},
+             {"models", list_models, false},       {"axes", list_axes, true},
+             {"schema", list_schema, true}};
 
 static int unknown_word(const char *word)
 {
@@ -146,6 +169,7 @@ int kvg_command_list(const kvg_arguments *a)
     if (a->file_count > 1) return kvg_command_usage("list", "give at most one argument");
     for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++) {
         if (wanted && strcmp(wanted, lists[i].name) != 0) continue;
+        if (!wanted && lists[i].asked) continue;
         if (!wanted) printf("%s%s:\n", i ? "\n" : "", lists[i].name);
         kvg_status s = lists[i].print();
         if (s) return kvg_command_fail("list", s);

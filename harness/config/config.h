@@ -8,6 +8,7 @@
  *   config_rope, _policy, _attention  What these axes need besides.
  *   config_generate        The groups of op generate.
  *   config_text            What a case says of its axes.
+ *   config_schema, _page   The tables as configs/schema.json and as docs/reference/config-keys.md.
  *
  * The room stands below data and wrong, because a config is refused for a fill or a defect that does not exist for
  * its problem. */
@@ -46,6 +47,10 @@ void kvg_config_close(kvg_config *config);
 
 /* The case group that gives the case back, on one line. KVG_ERR_INVALID: a capture. */
 kvg_status kvg_config_line(const kvg_case *c, kvg_json_text *out) KVG_CHECKED;
+
+/* configs/schema.json, and the tables of docs/reference/config-keys.md. */
+kvg_status kvg_config_schema(kvg_json_text *out) KVG_CHECKED;
+kvg_status kvg_config_page(kvg_json_text *out) KVG_CHECKED;
 
 /* An optional "comment" of an object, for people; but a misplaced value must not pass for one. */
 kvg_status kvg_axis_comment(kvg_json object) KVG_CHECKED;

@@ -27,6 +27,7 @@ kvg_status config_group_add(kvg_config *config, kvg_json group) KVG_CHECKED;
 
 /* config_generate.c: whether a group is of op generate, and its cases. */
 bool kvg_generate_is(kvg_json group);
+kvg_axis config_generate_axis(size_t index); /* those that such a group has, in turn; KVG_AXIS_COUNT behind the last */
 kvg_status kvg_generate_add(kvg_config *config, kvg_json group) KVG_CHECKED;
 
 /* --- config_words.c: the names that keys of kind WORD and SIDES take --- */
@@ -123,6 +124,11 @@ bool config_all_has(kvg_json value, const char *name);
 
 /* The text of an axis as "exclude" compares it: a name, a number, or true and false for whether there is any. */
 void config_axis_text(const kvg_case *c, kvg_axis which, char *out, size_t size);
+
+/* --- config_layout.c --- */
+
+/* Adds a JSON text on lines of a page's width; between its words it has no white space but blanks. */
+void config_lay_out(kvg_json_text *out, const char *json);
 
 /* --- axes of their own --- */
 

@@ -17,6 +17,11 @@ static const kvg_axis axes[AXES] = {
 
 static const char *const own_axes[] = {"layers", "quantise_k"};
 
+kvg_axis config_generate_axis(size_t index)
+{
+    return index < AXES ? axes[index] : KVG_AXIS_COUNT;
+}
+
 bool kvg_generate_is(kvg_json group)
 {
     kvg_json op;
@@ -81,23 +86,20 @@ static kvg_status read_model(kvg_json group, kvg_case *c)
     char path[PATH_MAX];
     kvg_model_config model;
     kvg_json value, window;
-    uint64_t tokens = 0;
     snprintf(path, sizeof path, "%s/config.json", c->generate.model);
     kvg_status s = kvg_json_get(group, "model", &value);
     if (!s) s = kvg_json_locate(value, kvg_model_config_open(path, &model));
     if (!s) s = kvg_json_get(group, "window", &window);
     if (s) return s;
-    s = kvg_json_u64(window, 2, 1 << 20, &tokens);
-    if (!s && tokens + c->generate.greedy > model.positions) {
-        s = kvg_json_fail(window, "%llu tokens and %u generated ones: the model has positions for %u",
-                          (unsigned long long)tokens, c->generate.greedy, model.positions);
+    if ((uint64_t)c->problem.tokens + c->generate.greedy > model.positions) {
+        s = kvg_json_fail(window, "%u tokens and %u generated ones: the model has positions for %u",
+                          c->problem.tokens, c->generate.greedy, model.positions);
     }
     if (!s && model.vocab < 256) {
         s = kvg_json_fail(value, "a text's bytes need 256 tokens: the model has %u", model.vocab);
     }
     c->problem.op = KVG_OP_DECODE;
     c->problem.profile = KVG_PROFILE_SIMT_FMA_V1;
-    c->problem.tokens = (uint32_t)tokens;
     c->problem.kv_heads = model.kv_heads;
     c->problem.head_dim = model.head_dim;
     c->problem.paging = (kvg_paging){.layers = model.layers, .block_tokens = 16, .sequences = 1};

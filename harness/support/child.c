@@ -99,7 +99,7 @@ kvg_reception kvg_child_receive(const kvg_child *child, double seconds, void *da
         if (ready <= 0) return KVG_TOO_LATE;
         const ssize_t n = read(child->channel, (char *)data + got, bytes - got);
         if (n < 0 && errno == EINTR) continue;
-        if (n <= 0) return KVG_ENDED;
+        if (n <= 0) return kvg_interrupted() ? KVG_INTERRUPTED : KVG_ENDED; /* the signal may have been for both */
         got += (size_t)n;
     }
     return KVG_CAME;

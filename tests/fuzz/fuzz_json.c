@@ -1,5 +1,5 @@
 /* Any bytes as JSON. Beyond "no crash": what is read can be walked and every typed read of it answers; what is refused
- * leaves a one-line text and is never taken for lack of memory (cJSON must take all that the scan lets pass). */
+ * leaves a one-line text and is never taken for lack of memory. */
 #include <string.h>
 
 #include "golden/json.h"

@@ -479,6 +479,10 @@ static void test_json_survives_every_failed_allocation(void **state)
         kvg_json_doc *doc = NULL;
         s = kvg_json_parse("a.json", text, strlen(text), &doc);
         if (s == KVG_ERR_MEMORY) assert_non_null(strstr(kvg_error_text(), "a.json: no memory for "));
+        char *printed = s ? NULL : kvg_json_print(kvg_json_root(doc));
+        if (printed) assert_string_equal(printed, "{\"a\":[1,\"two\",{\"b\":null}],\"c\":-3.5,\"d\":{}}");
+        else s = KVG_ERR_MEMORY;
+        cJSON_free(printed);
         kvg_json_close(doc);
         assert_int_equal(allocations_live, 0);
     }

@@ -308,7 +308,7 @@ static void test_safetensors_survives_every_failed_allocation(void **state)
     cJSON_InitHooks(NULL);
     free(made.bytes);
     assert_int_equal(s, KVG_OK);
-    assert_true(failures > 50);
+    assert_true(failures > 0);
 }
 
 int main(void)

@@ -106,7 +106,8 @@ def check_refusals(kvgold, schema, good):
     group = good["cases"][0]
     decode = {**group, "op": "decode", "layout": "hnd"}
     for axis, wrong, base in (("dtype", "u8", group), ("scale", "P5", group), ("operands", "f32", decode), ("profile", "sm91", decode)):
-        check_words(kvgold, axis, schema["$defs"][axis]["enum"], wrong, lambda word: {**good, "cases": [{**base, axis: word}]})
+        names = schema["$defs"].get(axis, schema["$defs"][f"{axis}_value"])["enum"]
+        check_words(kvgold, axis, names, wrong, lambda word: {**good, "cases": [{**base, axis: word}]})
     unstored = {key: value for key, value in group.items() if key != "format"}
     for axis, base, value in (
         ("policy", unstored, {"number": 0}),

@@ -1,0 +1,157 @@
+/* The tables of docs/reference/config-keys.md: every axis and every key, as Markdown. */
+#include <math.h>
+#include <string.h>
+
+#include "harness/config/config_axes.h"
+
+static const char *const scopes[] = {
+    [KVG_SCOPE_ALL] = "",          [KVG_SCOPE_STORED] = "all ops but mma", [KVG_SCOPE_PAGED] = "layouts with pages",
+    [KVG_SCOPE_APPEND] = "append", [KVG_SCOPE_DECODE] = "decode",          [KVG_SCOPE_PROFILED] = "decode, mma",
+};
+
+/* Values that no kind says. */
+static const char *const own_axes[KVG_AXIS_COUNT] = {
+    [KVG_AXIS_POLICY] = "[a policy](#policy)",
+    [KVG_AXIS_MODEL] = "the name of a model, or a path that ends in .json",
+    [KVG_AXIS_PADDING] = "[a padding](#padding)",
+    [KVG_AXIS_SHARED_KV] = "[a shared_kv](#shared_kv)",
+    [KVG_AXIS_ROPE] = "[a rope](#rope)",
+    [KVG_AXIS_QUERIES] = "or `\"N each\"`",
+    [KVG_AXIS_FILL] = "`kvgold list fills`; of a capture `{\"capture\": FILE, \"k\": TENSOR, \"v\": TENSOR}`",
+    [KVG_AXIS_SCALE] = "`P1` to `P4`, an f32 above 0, or `{\"k\": 0.3, \"v\": 2}`",
+    [KVG_AXIS_BACKEND] = "a name, or a path",
+};
+
+static const struct {
+    config_object object;
+    const char *name, *values;
+} own_keys[] = {
+    {CONFIG_ROPE, "scaling", "[a scaling](#scaling)"},
+    {CONFIG_GENERATE, "model", "a folder"},
+    {CONFIG_GENERATE, "text", "a file"},
+    {CONFIG_GENERATE, "calibration", "a file"},
+    {CONFIG_GENERATE, "max_loss", "0 to 64"},
+    {CONFIG_GENERATE, "max_kl", "0 to 64"},
+    {CONFIG_GENERATE, "min_top1", "0 to 1"},
+    {CONFIG_GENERATE, "defects", "at most 16 of `kvgold list defects`"},
+};
+
+static void add_names(kvg_json_text *t, const char *(*at)(size_t index), const char *const *names)
+{
+    for (size_t i = 0; at ? at(i) != NULL : names[i] != NULL; i++) {
+        kvg_json_add(t, "%s`%s`", i ? ", " : "", at ? at(i) : names[i]);
+    }
+}
+
+static void add_values(kvg_json_text *t, const kvg_value *value, const config_words *words)
+{
+    switch (value->kind) {
+    case KVG_VALUE_COUNT:
+        kvg_json_add(t, "%llu to %llu", (unsigned long long)value->least, (unsigned long long)value->most);
+        return;
+    case KVG_VALUE_FACTOR: kvg_json_add(t, "an f32 above 0, or 0"); return;
+    case KVG_VALUE_FLAG: kvg_json_add(t, "`true`, `false`"); return;
+    case KVG_VALUE_CHOICE: add_names(t, NULL, value->names); return;
+    case KVG_VALUE_WORD: add_names(t, words->at, NULL); return;
+    case KVG_VALUE_SIDES:
+        add_names(t, words->at, NULL);
+        kvg_json_add(t, "; `{\"k\": NAME, \"v\": NAME}`");
+        return;
+    case KVG_VALUE_OWN: return;
+    }
+}
+
+static void add_fallback(kvg_json_text *t, const char *fallback)
+{
+    const char *quote = strcmp(fallback, "required") == 0 ? "" : "`";
+    if (*fallback) kvg_json_add(t, " | %s%s%s", quote, fallback, quote);
+    else kvg_json_add(t, " |");
+}
+
+static void add_axis(kvg_json_text *t, kvg_axis which)
+{
+    const kvg_axis_info *axis = kvg_axis_get(which);
+    const char *for_whom = scopes[axis->scope];
+    kvg_json_add(t, "| `%s` |%s%s | ", axis->name, *for_whom ? " " : "", for_whom);
+    add_values(t, &axis->value, config_words_of(which));
+    if (own_axes[which]) kvg_json_add(t, "%s%s", axis->value.kind == KVG_VALUE_OWN ? "" : ", ", own_axes[which]);
+    add_fallback(t, axis->fallback);
+    kvg_json_add(t, " | %s |\n", axis->meaning);
+}
+
+static void add_key(kvg_json_text *t, const config_key *key)
+{
+    kvg_json_add(t, "| `%s` | ", key->name);
+    add_values(t, &key->value, config_key_words(key));
+    for (size_t i = 0; i < sizeof own_keys / sizeof own_keys[0]; i++) {
+        if (own_keys[i].object == key->object && strcmp(own_keys[i].name, key->name) == 0)
+            kvg_json_add(t, "%s", own_keys[i].values);
+    }
+    add_fallback(t, key->fallback);
+    kvg_json_add(t, " | %s |\n", key->meaning);
+}
+
+/* A limit: a power of two beyond a million is written as one. */
+static void add_limit(kvg_json_text *t, double limit)
+{
+    int exponent;
+    if (frexp(limit, &exponent) == 0.5 && (limit > 1e6 || limit < 1e-6)) kvg_json_add(t, "2^%d", exponent - 1);
+    else kvg_json_add(t, "%.9g", limit);
+}
+
+/* The kinds of a set, one bit each. */
+static void add_kinds(kvg_json_text *t, const char *before, uint32_t kinds)
+{
+    const char *separator = before;
+    for (int kind = KVG_ROPE_TABLE + 1; kind < KVG_ROPE_END; kind++) {
+        if (!(kinds & 1u << kind)) continue;
+        kvg_json_add(t, "%s%s", separator, kvg_rope_kind_name((kvg_rope_kind)kind));
+        separator = ", ";
+    }
+}
+
+static void add_parameters(kvg_json_text *t)
+{
+    size_t count;
+    const kvg_rope_parameter *parameters = kvg_rope_parameter_table(&count);
+    for (size_t i = 0; i < count; i++) {
+        const kvg_rope_parameter *p = &parameters[i];
+        kvg_json_add(t, "| `%s` | ", p->name);
+        add_limit(t, (double)p->least);
+        kvg_json_add(t, " to ");
+        add_limit(t, (double)p->most);
+        kvg_json_add(t, "%s | | ", p->whole ? ", an integer" : "");
+        add_kinds(t, p->taken == p->needed ? "Required of " : "Of ", p->taken);
+        kvg_json_add(t, ". |\n");
+    }
+}
+
+static void add_object(kvg_json_text *t, config_object object)
+{
+    size_t count;
+    const config_key *keys = config_key_table(&count);
+    for (size_t i = 0; i < count; i++) {
+        if (keys[i].object == object) add_key(t, &keys[i]);
+    }
+    if (object == CONFIG_SCALING) add_parameters(t);
+}
+
+kvg_status kvg_config_page(kvg_json_text *t)
+{
+    static const struct {
+        config_object object;
+        const char *title;
+    } objects[] = {
+        {CONFIG_POLICY, "policy"}, {CONFIG_PADDING, "padding"}, {CONFIG_SHARED_KV, "shared_kv"}, {CONFIG_ROPE, "rope"},
+        {CONFIG_SCALING, "scaling"}, {CONFIG_GENERATE, "A group of op generate"},
+    };
+    kvg_json_add(t, "## Axes of a group\n\n| axis | for | values | default | meaning |\n"
+                 "| --- | --- | --- | --- | --- |\n");
+    for (int a = 0; a < KVG_AXIS_COUNT; a++) add_axis(t, (kvg_axis)a);
+    for (size_t i = 0; i < sizeof objects / sizeof objects[0]; i++) {
+        kvg_json_add(t, "\n## %s\n\n", objects[i].title);
+        kvg_json_add(t, "| key | values | default | meaning |\n| --- | --- | --- | --- |\n");
+        add_object(t, objects[i].object);
+    }
+    return kvg_json_text_check(t);
+}
