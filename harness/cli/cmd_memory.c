@@ -8,6 +8,7 @@
 #include "harness/cli/cli.h"
 #include "harness/generate/memory.h"
 #include "harness/generate/memory_config.h"
+#include "harness/support/json_out.h"
 
 enum { MAX_CONTEXTS = 8 };
 
@@ -153,13 +154,9 @@ static kvg_status print_json(const kvg_model *m, const memory_options *o)
         if (kvg_format_check_dim(formats[i].format, m->head_dim) == KVG_OK)
             s = add_json_format(m, o, formats[i].format, list);
     }
-    char *text = s ? NULL : cJSON_Print(root);
+    if (!s) s = kvg_json_put(root, stdout);
     cJSON_Delete(root);
-    if (s) return s;
-    if (!text) return kvg_fail(KVG_ERR_MEMORY, "cannot hold the table");
-    puts(text);
-    free(text);
-    return KVG_OK;
+    return s;
 }
 
 static int require(const char *config)

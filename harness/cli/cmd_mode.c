@@ -9,6 +9,7 @@
 #include "core/mode.h"
 #include "harness/cli/cli.h"
 #include "harness/model/model.h"
+#include "harness/support/json_out.h"
 
 static const char *const column_names[KVG_POLICY_COLUMNS] = {"fp4_mx_chip", "fp4_nv_chip", "fp4_nv_chip_held",
                                                              "other_chip", "no_fp4_build"};
@@ -177,12 +178,9 @@ static cJSON *choice_json(const kvg_mode_choice *c)
 
 static kvg_status print_json(cJSON *root)
 {
-    char *text = cJSON_Print(root);
+    const kvg_status s = kvg_json_put(root, stdout);
     cJSON_Delete(root);
-    if (!text) return kvg_fail(KVG_ERR_MEMORY, "cannot hold the output");
-    puts(text);
-    free(text);
-    return KVG_OK;
+    return s;
 }
 
 /* --- the command line --- */

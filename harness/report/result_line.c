@@ -10,6 +10,7 @@
 
 #include "harness/judge/relations.h"
 #include "harness/report/result_record.h"
+#include "harness/support/json_out.h"
 #include "harness/support/version.h"
 
 static void add_part(cJSON *line, const char *key, kvg_record_id id, const void *record)
@@ -188,7 +189,7 @@ static void add_controls(cJSON *line, const kvg_result *r)
  * is the caller's to handle. */
 static char *print(cJSON *line)
 {
-    char *text = cJSON_PrintUnformatted(line);
+    char *text = kvg_json_line(line);
     cJSON_Delete(line);
     return text;
 }

@@ -9,6 +9,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "harness/support/json_out.h"
+
 static kvg_status fail_write(const char *path, int error)
 {
     return kvg_fail(KVG_ERR_IO, "%s: cannot write: %s", path, strerror(error ? error : EIO));
@@ -46,20 +48,14 @@ kvg_status kvg_whole_file_write(const char *path, kvg_status (*write)(void *cont
     return s;
 }
 
-static kvg_status put_text(void *text, FILE *out)
+static kvg_status put_json(void *value, FILE *out)
 {
-    fputs(text, out);
-    fputc('\n', out);
-    return KVG_OK;
+    return kvg_json_put(value, out);
 }
 
 kvg_status kvg_whole_file_write_json(const char *path, const cJSON *value)
 {
-    char *text = cJSON_Print(value);
-    if (!text) return kvg_fail(KVG_ERR_MEMORY, "no memory for the text of %s", path);
-    kvg_status s = kvg_whole_file_write(path, put_text, text);
-    cJSON_free(text);
-    return s;
+    return kvg_whole_file_write(path, put_json, (void *)value);
 }
 
 kvg_status kvg_whole_file_check(const char *path)
