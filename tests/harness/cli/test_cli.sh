@@ -35,9 +35,10 @@ wait_for() {
 children() {
     local stat rest
     for stat in /proc/[0-9]*/stat; do
-        rest=$(cat "$stat" 2>/dev/null) || continue
+        { read -r rest <"$stat"; } 2>/dev/null || continue
         read -r _ parent _ <<<"${rest##*) }"
-        [[ $parent == "$1" ]] && basename "$(dirname "$stat")"
+        stat=${stat%/stat}
+        [[ $parent == "$1" ]] && echo "${stat##*/}"
     done
 }
 
