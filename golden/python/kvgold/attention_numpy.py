@@ -54,6 +54,15 @@ def nvfp4_numbers(fmt: str, dialect: str, dtype: str, codes: np.ndarray, scales:
     return value * sf.astype(F64) * F64(g)
 
 
+def mlx_numbers(fmt: str, dialect: str, dtype: str, codes: np.ndarray, scales: np.ndarray, g: np.float32) -> np.ndarray:
+    q = formats.unpack_pairs(codes).reshape(len(codes), -1, 64).astype(F64)
+    scale, bias = (x[..., None].astype(F64) for x in formats.mlx_parameters(dtype, scales))
+    product = q * scale
+    if dialect == "mlx-cpu":
+        product = formats.to_type(dtype, product.astype(F32)).astype(F64)  # exact in f32: one rounding
+    return (product + bias).reshape(len(codes), -1)
+
+
 NUMBERS = {
     "f16": wide_numbers,
     "bf16": wide_numbers,
@@ -66,6 +75,7 @@ NUMBERS = {
     "mx16": mx_numbers,
     "mxfp4": mx_numbers,
     "nvfp4": nvfp4_numbers,
+    "mlx4": mlx_numbers,
 }
 
 

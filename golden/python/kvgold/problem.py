@@ -21,6 +21,7 @@ FORMATS: Mapping[str, tuple[int, int, int, int, bool]] = {
     "mx16": (4, 16, 1, 0, False),
     "mxfp4": (4, 32, 1, 0, False),
     "nvfp4": (4, 16, 1, 0, True),
+    "mlx4": (4, 64, 4, 0, False),
 }
 
 
