@@ -19,6 +19,9 @@ kvg_status kvg_attention_profile(const kvg_problem *problem, const kvg_tensor *i
  * its profile's answer. KVG_ERR_UNIMPLEMENTED as above. */
 kvg_status kvg_arithmetic_of_profile(const kvg_problem *problem, kvg_arithmetic *out) KVG_CHECKED;
 
+/* Whether the profile's contract has operands for rows of the format; KVG_PROFILE_NONE needs none. */
+bool kvg_profile_has_operands(kvg_profile profile, kvg_format format);
+
 #ifdef __cplusplus
 }
 #endif

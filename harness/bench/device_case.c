@@ -7,6 +7,7 @@
 #include "core/rng.h"
 #include "harness/bench/device_slice.h"
 #include "harness/data/fill.h"
+#include "reference/attention_profile.h"
 #include "reference/rope_table.h"
 
 enum { STREAM_BLOCKS = 1 << 22, STREAM_SINKS };
@@ -96,7 +97,13 @@ static uint32_t width_of(const kvg_problem *p)
     return tokens ? (tokens - 1) / p->paging.block_tokens + 1 : 1;
 }
 
-/* Where a chip's own profile has no kernel for it, the one that every chip has. */
+static bool has_operands(const kvg_problem *p, kvg_profile profile)
+{
+    return kvg_profile_has_operands(profile, p->storage[KVG_K].format) &&
+           kvg_profile_has_operands(profile, p->storage[KVG_V].format);
+}
+
+/* Where a chip's own profile has no operands or no kernel for it, the one that every chip has. */
 kvg_status kvg_device_case_problem(const kvg_case *c, const kvg_bench_device *device, uint32_t sm, kvg_problem *out)
 {
     size_t bytes;
@@ -116,7 +123,7 @@ kvg_status kvg_device_case_problem(const kvg_case *c, const kvg_bench_device *de
         }
         return device->workspace(out, &bytes);
     }
-    out->profile = known ? own : KVG_PROFILE_SIMT_FMA_V1;
+    out->profile = known && has_operands(out, own) ? own : KVG_PROFILE_SIMT_FMA_V1;
     kvg_status s = device->workspace(out, &bytes);
     if (s != KVG_ERR_UNIMPLEMENTED || !known) return s;
     out->profile = KVG_PROFILE_SIMT_FMA_V1;

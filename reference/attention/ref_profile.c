@@ -12,6 +12,7 @@
 
 #include "core/bits.h"
 #include "reference/attention/ref_profile.h"
+#include "reference/attention/ref_profile_operand.h"
 #include "reference/attention_profile.h"
 #include "reference/numbers/ref_exp2.h"
 #include "reference/numbers/ref_round.h"
@@ -412,6 +413,12 @@ kvg_status kvg_attention_profile(const kvg_problem *p, const kvg_tensor *in, kvg
     }
     free(r.tables);
     return s;
+}
+
+bool kvg_profile_has_operands(kvg_profile profile, kvg_format format)
+{
+    const kvg_profile_info *info = kvg_profile_get(profile);
+    return !info || !kvg_profile_is_chip(info) || ref_holding_has(format);
 }
 
 kvg_status kvg_arithmetic_of_profile(const kvg_problem *p, kvg_arithmetic *out)

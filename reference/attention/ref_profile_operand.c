@@ -59,6 +59,11 @@ static const struct rule *rule_of(kvg_format format)
     return NULL;
 }
 
+bool ref_holding_has(kvg_format format)
+{
+    return rule_of(format) != NULL;
+}
+
 kvg_status ref_holding_check(const kvg_problem *p)
 {
     if (p->dtype != KVG_DTYPE_F16 && p->dtype != KVG_DTYPE_BF16) {
@@ -71,7 +76,7 @@ kvg_status ref_holding_check(const kvg_problem *p)
     }
     for (int side = KVG_K; side <= KVG_V; side++) {
         const kvg_format format = p->storage[side].format;
-        if (rule_of(format)) continue;
+        if (ref_holding_has(format)) continue;
         return kvg_fail(KVG_ERR_UNIMPLEMENTED, "the decode contract has no operands for format %s",
                         kvg_format_get(format)->name);
     }

@@ -20,7 +20,9 @@ typedef struct ref_holding {
     ref_operand table[256 * 16]; /* by scale byte and code */
 } ref_holding;
 
-/* KVG_ERR_UNIMPLEMENTED: the contract has no operands for the model type or the head_dim. */
+bool ref_holding_has(kvg_format format); /* operands */
+
+/* KVG_ERR_UNIMPLEMENTED: the contract has no operands for the model type, the head_dim or a format. */
 kvg_status ref_holding_check(const kvg_problem *p) KVG_CHECKED;
 
 /* The contract's class in attention.v1, on the chip of the profile. */

@@ -32,7 +32,7 @@ static extent row_extent(const float *x, size_t n)
     return e;
 }
 
-static void write_param(kvg_dtype dtype, float value, uint8_t *bytes)
+void ref_affine_write(kvg_dtype dtype, float value, uint8_t *bytes)
 {
     ref_write_u16(bytes, dtype == KVG_DTYPE_F16 ? kvg_ref_f16_of_f64(value) : kvg_ref_bf16_of_f64(value));
 }
@@ -55,8 +55,8 @@ void ref_affine_scale(const ref_row *row, const float *x, uint8_t *scales, doubl
 
     if (dialect->rule == KVG_NUMBER_FROM_ZERO) {
         const float s = range / n, z = -e.min / s;
-        write_param(T, s, scales);
-        write_param(T, z, scales + 2);
+        ref_affine_write(T, s, scales);
+        ref_affine_write(T, z, scales + 2);
         for (uint32_t i = 0; i < row->head_dim; i++) {
             float shifted = x[i] / s + z;
             v[i] = shifted + 0.5f; /* encode truncates */
@@ -66,8 +66,8 @@ void ref_affine_scale(const ref_row *row, const float *x, uint8_t *scales, doubl
     const float step = 1.0f / n;
     const float scale = ref_round_to(T, range * step);
     const float inverse = ref_round_to(T, 1.0 / (double)scale);
-    write_param(T, scale, scales);
-    write_param(T, e.min, scales + 2);
+    ref_affine_write(T, scale, scales);
+    ref_affine_write(T, e.min, scales + 2);
     for (uint32_t i = 0; i < row->head_dim; i++) {
         float above = ref_round_to(T, (double)x[i] - (double)e.min);
         v[i] = ref_round_to(T, (double)above * (double)inverse);

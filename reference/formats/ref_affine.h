@@ -18,6 +18,7 @@ void ref_affine_scale(const ref_row *row, const float *x, uint8_t *scales, doubl
 uint16_t ref_affine_encode(const ref_row *row, float x, double v);
 void ref_affine_decode(const ref_row *row, const uint16_t *codes, const uint8_t *scales, float *y);
 double ref_affine_exact(const ref_row *row, const uint16_t *codes, const uint8_t *scales, double *y);
+void ref_affine_write(kvg_dtype dtype, float value, uint8_t *bytes); /* a parameter */
 /* docs/spec/simt-contract.md section 1: the number in f32, each operation rounded once. */
 void ref_affine_operands(const ref_row *row, const uint16_t *codes, const uint8_t *scales, float *y);
 double ref_affine_grid_value(const ref_row *row, uint16_t code);

@@ -56,8 +56,9 @@ static void test_every_format_is_found_by_its_name(void **state)
     (void)state;
     size_t count;
     const kvg_format_info *formats = kvg_format_table(&count);
-    assert_int_equal(count, 11);
+    assert_true(count > 0);
     for (size_t i = 0; i < count; i++) {
+        assert_true(i == 0 || formats[i].format > formats[i - 1].format);
         kvg_format found = KVG_FORMAT_NONE;
         assert_int_equal(kvg_format_find(formats[i].name, &found), KVG_OK);
         assert_int_equal(found, formats[i].format);
@@ -99,7 +100,7 @@ static void test_head_dims_that_do_not_fit_are_refused(void **state)
     assert_int_equal(kvg_format_check_dim(KVG_FORMAT_F16, 0), KVG_ERR_INVALID);
     assert_int_equal(kvg_format_check_dim(KVG_FORMAT_F16, KVG_MAX_HEAD_DIM + 1), KVG_ERR_INVALID);
     assert_int_equal(kvg_format_check_dim(KVG_FORMAT_MX16, 80), KVG_OK);
-    assert_int_equal(kvg_format_check_dim((kvg_format)99, 64), KVG_ERR_INVALID);
+    assert_int_equal(kvg_format_check_dim(KVG_FORMAT_END, 64), KVG_ERR_INVALID);
 }
 
 static kvg_problem problem_of(kvg_format format)

@@ -1,3 +1,4 @@
+#include "reference/attention_profile.h"
 #include "tests/second/decode_compare.h"
 
 #include <setjmp.h>
@@ -18,11 +19,12 @@ const kvg_role decode_outputs[DECODE_OUTPUTS] = {KVG_ROLE_OUT, KVG_ROLE_LSE};
 decode_wish decode_wish_of(kvg_format format, size_t dialect, uint64_t number)
 {
     static const uint32_t longest[] = {600, 290, 80, 290, 80, 130, 40, 20};
+    const kvg_profile chip = KVG_PROFILE_SM80_MMA16816_V1 + (kvg_profile)(number / 10 % 8);
     return (decode_wish){
         .layout = KVG_LAYOUT_TURBOMIND + (kvg_layout)(number % (KVG_LAYOUT_END - KVG_LAYOUT_TURBOMIND)),
         .k = {format, kvg_reference_dialect(format, dialect)->name},
         .dtype = number / 3 % 2 ? KVG_DTYPE_BF16 : KVG_DTYPE_F16,
-        .profile = KVG_PROFILE_SM80_MMA16816_V1 + (kvg_profile)(number / 10 % 8),
+        .profile = kvg_profile_has_operands(chip, format) ? chip : KVG_PROFILE_SIMT_FMA_V1,
         .longest = number % 50 == 49 ? 3000 : longest[number / 6 % 8],
     };
 }

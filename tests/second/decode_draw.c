@@ -11,6 +11,7 @@
 
 #include "core/bits.h"
 #include "core/rng.h"
+#include "reference/attention_profile.h"
 #include "reference/reference.h"
 #include "second/slow_cache.h"
 #include "tests/second/probes.h"
@@ -28,9 +29,14 @@ static uint32_t pick(dice *d, const uint32_t *from, size_t count)
 
 /* --- problems --- */
 
-static kvg_storage draw_storage(dice *d)
+/* Of any format that has operands under the profile. */
+static kvg_storage draw_storage(dice *d, kvg_profile profile)
 {
-    kvg_format format = KVG_FORMAT_F16 + (kvg_format)roll(d, KVG_FORMAT_END - KVG_FORMAT_F16);
+    size_t formats;
+    const kvg_format_info *table = kvg_format_table(&formats);
+    kvg_format format;
+    do format = table[roll(d, formats)].format;
+    while (!kvg_profile_has_operands(profile, format));
     return (kvg_storage){format, kvg_reference_dialect(format, roll(d, kvg_reference_dialect_count(format)))->name};
 }
 
@@ -50,6 +56,16 @@ static uint32_t draw_dim(dice *d, const decode_wish *wish)
     if (wish->longest > 1000) return PICK(d, 16, 16, 32);
     if (wish->small) return PICK(d, 16, 32, 48, 64, 80, 112);
     return PICK(d, 16, 32, 32, 48, 64, 64, 64, 80, 96, 112, 128, 128, 176, 192, 240, 256, 576);
+}
+
+/* The dims above are multiples of small blocks often enough; of larger blocks there is at least one. */
+static uint32_t widen(uint32_t dim, const kvg_storage storage[2])
+{
+    for (int side = KVG_K; side <= KVG_V; side++) {
+        const uint32_t block = kvg_format_get(storage[side].format)->block;
+        if (block > 32) dim = (dim + block - 1) / block * block;
+    }
+    return dim;
 }
 
 static void draw_options(dice *d, kvg_problem *p)
@@ -95,13 +111,14 @@ static kvg_problem draw_problem(dice *d, const decode_wish *wish)
             .layout = wish->layout,
             .dtype = wish->dtype,
             .profile = wish->profile,
-            .storage = {wish->k, roll(d, 3) ? draw_storage(d) : wish->k},
+            .storage = {wish->k, roll(d, 3) ? draw_storage(d, wish->profile) : wish->k},
             .tokens = wish->longest,
             .kv_heads = 1 + (uint32_t)roll(d, 2),
             .head_dim = draw_dim(d, wish),
             .paging = {.layers = 1 + (uint32_t)roll(d, 2), .sequences = 1 + (uint32_t)roll(d, 3),
                        .block_tokens = PICK(d, 1, 4, 8, 16, 16, 32, 64)},
         };
+        p.head_dim = widen(p.head_dim, p.storage);
         p.paging.layer = (uint32_t)roll(d, p.paging.layers);
         if (p.layout == KVG_LAYOUT_CONTIGUOUS) p.paging.block_tokens = wish->longest - (uint32_t)roll(d, 3);
         if (p.layout == KVG_LAYOUT_RING) p.paging.block_tokens = 1 + (uint32_t)roll(d, wish->longest);

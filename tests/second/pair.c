@@ -165,11 +165,12 @@ static void print_difference(const kit *golden, const kit *slow, kvg_role role, 
 }
 
 /* The first few differences of each dialect say what is wrong. */
-static bool may_print(tally *t, const char *dialect)
+static bool may_print(tally *t, kvg_storage storage)
 {
     enum { PER_DIALECT = 3 };
-    if (t->printed != dialect) t->printed_count = 0;
-    t->printed = dialect;
+    const bool same = t->printed.format == storage.format && t->printed.dialect == storage.dialect;
+    if (!same) t->printed_count = 0;
+    t->printed = storage;
     return t->printed_count++ < PER_DIALECT;
 }
 
@@ -180,12 +181,12 @@ static void compare(tally *t, const kit *golden, const kit *slow, kvg_role role,
     t->compared += elements ? golden->tensor[KVG_ROLE_VALUES][side].bytes / kvg_dtype_bytes(golden->problem.dtype)
                             : a->bytes;
     if (a->bytes == 0 || memcmp(a->data, b->data, a->bytes) == 0) return;
-    const char *dialect = golden->problem.storage[side].dialect;
+    const kvg_storage storage = golden->problem.storage[side];
     bool printed = false;
     for (size_t i = 0; i < a->bytes; i++) {
         if (((const uint8_t *)a->data)[i] == ((const uint8_t *)b->data)[i]) continue;
         t->differing++;
-        if (printed || !may_print(t, dialect)) continue;
+        if (printed || !may_print(t, storage)) continue;
         print_difference(golden, slow, role, side, i);
         printed = true;
     }
@@ -275,5 +276,5 @@ void pair_quantise_f32(tally *t, const storage_case *c, const float *x, size_t r
 
 bool type_fits(kvg_format format, kvg_dtype dtype)
 {
-    return kvg_format_get(format)->row_param_bytes != 4 || dtype != KVG_DTYPE_F32;
+    return kvg_format_get(format)->scales != KVG_SCALES_AFFINE || dtype != KVG_DTYPE_F32;
 }

@@ -9,7 +9,7 @@ typedef struct tally {
     uint64_t compared; /* elements and scale bytes */
     uint64_t differing;
     uint8_t *scale_seen; /* NULL, or 256 flags: the scale bytes that the golden reference wrote */
-    const char *printed; /* the dialect whose differences were printed last, and how many of them */
+    kvg_storage printed; /* whose differences were printed last, and how many of them */
     unsigned printed_count;
 } tally;
 

@@ -34,6 +34,14 @@ static unsigned try_faults(const kit *golden, uint64_t number, bool seen[SLOW_DE
     return left;
 }
 
+/* Problem `number` is of this format and dialect: formats in turn, and each time round the next dialect of each. */
+static decode_wish wish_at(decode_wish_fn *wish_of, uint64_t number)
+{
+    size_t formats;
+    const kvg_format format = kvg_format_table(&formats)[number % formats].format;
+    return wish_of(format, number / formats % kvg_reference_dialect_count(format), number);
+}
+
 /* Every defect of one of the two contracts. */
 static void find_faults(bool simt, const char *test)
 {
@@ -47,10 +55,8 @@ static void find_faults(bool simt, const char *test)
         count += !seen[fault];
     }
     while (left > 0 && number < MOST) {
-        kvg_format format = KVG_FORMAT_F16 + (kvg_format)(number % (KVG_FORMAT_END - KVG_FORMAT_F16));
         const bool grid = number % 3 == 2;
-        if (grid) format = KVG_FORMAT_F16; /* exact on a grid */
-        decode_wish wish = wish_of(format, number % kvg_reference_dialect_count(format), number);
+        decode_wish wish = grid ? wish_of(KVG_FORMAT_F16, 0, number) : wish_at(wish_of, number); /* f16: exact */
         dice d = {(simt ? SIMT_FAULT_STREAM : FAULT_STREAM) + number, 0};
         const bool whole_leaves = number % 8 == 7 && number >= LONG_FROM && number < LONG_UNTIL;
         wish.longest = grid ? 80 : whole_leaves ? 1100 : 40;
@@ -195,11 +201,10 @@ void test_changes_are_seen(void **state)
     };
     uint64_t seen_by[CHANGES] = {0};
     for (uint64_t number = 0; number < MOST; number++) {
-        const kvg_format format = KVG_FORMAT_F16 + (kvg_format)(number % (KVG_FORMAT_END - KVG_FORMAT_F16));
-        decode_wish wish = decode_wish_of(format, number % kvg_reference_dialect_count(format), number);
+        decode_wish wish = wish_at(decode_wish_of, number);
         wish.profile = KVG_PROFILE_NONE;
         wish.longest = 20;
-        if (type_fits(format, KVG_DTYPE_F32)) wish.dtype = KVG_DTYPE_F32;
+        if (type_fits(wish.k.format, KVG_DTYPE_F32)) wish.dtype = KVG_DTYPE_F32;
         dice d = {CHANGE_STREAM + number, 0};
         kit right = decode_draw(&d, &wish);
         kit low = decode_end(&right, -1), high = decode_end(&right, 1);

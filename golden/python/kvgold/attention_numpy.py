@@ -9,35 +9,78 @@ from .formats_numpy import E2M1_VALUE, E4M3, E5M2, F32, F64
 from .problem import Problem, Side
 
 
-def numbers(side: Side, dtype: str, codes: np.ndarray, scales: np.ndarray, g: np.float32) -> np.ndarray:
-    """Section 3: rows of bytes to float64 rows, before any rounding to the model type."""
-    fmt, dialect = side.format, side.dialect
-    if fmt in ("f16", "bf16"):
-        return formats.load(fmt, codes.view("<u2")).astype(F64)
-    if fmt in ("e4m3", "e5m2"):
-        return formats.fp8_value(codes, E4M3 if fmt == "e4m3" else E5M2).astype(F64) * F64(g)
-    if fmt in ("int8", "int4"):
-        q = (codes if fmt == "int8" else formats.unpack_int4(codes, dialect)).astype(F64)
-        scale, other = (formats.load(dtype, c)[:, None].astype(F64) for c in np.ascontiguousarray(scales.view("<u2").T))
-        if dialect == "pytorch":
-            return (q - other) * scale
-        product = q * scale
-        if dialect == "turbomind-muladd":
-            product = formats.to_type(dtype, product.astype(F32)).astype(F64)  # exact in f32: one rounding
-        return product + other
+# ---- Section 3: rows of bytes to float64 rows, before any rounding to the model type ----
+
+def wide_numbers(fmt: str, dialect: str, dtype: str, codes: np.ndarray, scales: np.ndarray, g: np.float32) -> np.ndarray:
+    return formats.load(fmt, codes.view("<u2")).astype(F64)
+
+
+def fp8_numbers(fmt: str, dialect: str, dtype: str, codes: np.ndarray, scales: np.ndarray, g: np.float32) -> np.ndarray:
+    return formats.fp8_value(codes, E4M3 if fmt == "e4m3" else E5M2).astype(F64) * F64(g)
+
+
+def affine_numbers(fmt: str, dialect: str, dtype: str, codes: np.ndarray, scales: np.ndarray,
+                   g: np.float32) -> np.ndarray:
+    q = (codes if fmt == "int8" else formats.unpack_int4(codes, dialect)).astype(F64)
+    scale, other = (formats.load(dtype, c)[:, None].astype(F64) for c in np.ascontiguousarray(scales.view("<u2").T))
+    if dialect == "pytorch":
+        return (q - other) * scale
+    product = q * scale
+    if dialect == "turbomind-muladd":
+        product = formats.to_type(dtype, product.astype(F32)).astype(F64)  # exact in f32: one rounding
+    return product + other
+
+
+def row_numbers(fmt: str, dialect: str, dtype: str, codes: np.ndarray, scales: np.ndarray, g: np.float32) -> np.ndarray:
     code = formats.unpack_pairs(codes)
-    if fmt in ("rowint4", "rowfp4"):
-        scale = formats.load("f16", np.ascontiguousarray(scales.view("<u2"))).astype(F64)
-        if fmt == "rowint4":
-            return (code.astype(F64) - 8) * scale
-        return ((code.astype(F64) - 8) / 2 if dialect == "marlin-linear" else E2M1_VALUE[code].astype(F64)) * scale
+    scale = formats.load("f16", np.ascontiguousarray(scales.view("<u2"))).astype(F64)
+    if fmt == "rowint4":
+        return (code.astype(F64) - 8) * scale
+    return ((code.astype(F64) - 8) / 2 if dialect == "marlin-linear" else E2M1_VALUE[code].astype(F64)) * scale
+
+
+def mx_numbers(fmt: str, dialect: str, dtype: str, codes: np.ndarray, scales: np.ndarray, g: np.float32) -> np.ndarray:
+    value = E2M1_VALUE[formats.unpack_pairs(codes)].astype(F64)
+    return value * formats.power(np.repeat(scales, 16 if fmt == "mx16" else 32, 1))
+
+
+def nvfp4_numbers(fmt: str, dialect: str, dtype: str, codes: np.ndarray, scales: np.ndarray,
+                  g: np.float32) -> np.ndarray:
+    code = formats.unpack_pairs(codes)
     value = E2M1_VALUE[code].astype(F64)
-    if fmt in ("mx16", "mxfp4"):
-        return value * formats.power(np.repeat(scales, 16 if fmt == "mx16" else 32, 1))
     sf = np.repeat(formats.fp8_value(scales, E4M3), 16, 1)
     if dialect == "modelopt":
         return np.where(code == 8, 0.0, value) * (sf * F32(g)).astype(F64)
     return value * sf.astype(F64) * F64(g)
+
+
+def mlx_numbers(fmt: str, dialect: str, dtype: str, codes: np.ndarray, scales: np.ndarray, g: np.float32) -> np.ndarray:
+    q = formats.unpack_pairs(codes).reshape(len(codes), -1, 64).astype(F64)
+    scale, bias = (x[..., None].astype(F64) for x in formats.mlx_parameters(dtype, scales))
+    product = q * scale
+    if dialect == "mlx-cpu":
+        product = formats.to_type(dtype, product.astype(F32)).astype(F64)  # exact in f32: one rounding
+    return (product + bias).reshape(len(codes), -1)
+
+
+NUMBERS = {
+    "f16": wide_numbers,
+    "bf16": wide_numbers,
+    "e4m3": fp8_numbers,
+    "e5m2": fp8_numbers,
+    "int8": affine_numbers,
+    "int4": affine_numbers,
+    "rowint4": row_numbers,
+    "rowfp4": row_numbers,
+    "mx16": mx_numbers,
+    "mxfp4": mx_numbers,
+    "nvfp4": nvfp4_numbers,
+    "mlx4": mlx_numbers,
+}
+
+
+def numbers(side: Side, dtype: str, codes: np.ndarray, scales: np.ndarray, g: np.float32) -> np.ndarray:
+    return NUMBERS[side.format](side.format, side.dialect, dtype, codes, scales, g)
 
 
 def attend(p: Problem, q: np.ndarray, k: np.ndarray, v: np.ndarray, at: np.ndarray, first: int,

@@ -386,6 +386,52 @@ def nvfp4_dequantise(fmt, dialect, dtype, codes, scales, g):
     return store(dtype, value * sf * g)
 
 
+# ---- mlx4: section 11 ----
+
+def mlx_parameters(dtype, scales):
+    """Scale and bias of each group, [rows, groups] each."""
+    words = load(dtype, np.ascontiguousarray(scales).view("<u2")).reshape(len(scales), -1, 2)
+    return words[..., 0], words[..., 1]
+
+
+def mlx_round(x, dialect):
+    """To the nearest integer: ties away from zero for mlx-metal, else to even."""
+    if dialect != "mlx-metal":
+        return np.rint(x)
+    whole = np.trunc(x)
+    return np.where(np.abs(x - whole) >= F32(0.5), whole + np.copysign(F32(1), x), whole)
+
+
+def mlx_quantise(fmt, dialect, dtype, x, g):
+    x = x.reshape(len(x), -1, 64)
+    low = np.where(np.isnan(x), F32(np.inf), x).min(-1)
+    high = np.where(np.isnan(x), F32(-np.inf), x).max(-1)
+    if dialect == "mlx-metal":
+        high = np.maximum(high, F32(0))
+    step = (high - low) / F32(15)
+    step = np.where(step < F32(1e-7), F32(1e-7), step)
+    from_low = np.abs(low) > np.abs(high)
+    edge, step = np.where(from_low, low, high), np.where(from_low, step, -step)
+    steps = mlx_round(edge / step, dialect)
+    scale = np.where(steps == 0, step, edge / steps)
+    bias = np.where(steps == 0, F32(0), edge)
+    q = mlx_round((x - bias[..., None]) / scale[..., None], dialect)
+    q = np.where(np.isnan(q), 0, np.clip(q, 0, 15)).astype(np.uint8)
+    words = np.stack([store(dtype, scale), store(dtype, bias)], -1)
+    return pack_pairs(q.reshape(len(x), -1)), words.astype("<u2").reshape(len(x), -1).view(np.uint8)
+
+
+def mlx_dequantise(fmt, dialect, dtype, codes, scales, g):
+    q = unpack_pairs(codes).reshape(len(codes), -1, 64)
+    scale, bias = (x[..., None] for x in mlx_parameters(dtype, scales))
+    if dialect == "mlx-cpu":
+        y = to_type(dtype, q.astype(F32) * scale) + bias
+    else:
+        product = q.astype(F64) * scale.astype(F64)  # exact
+        y = odd(odd_sum(product, np.broadcast_to(bias.astype(F64), product.shape)))
+    return store(dtype, y.reshape(len(codes), -1))
+
+
 # ---- All of them ----
 
 def _table():
@@ -402,6 +448,8 @@ def _table():
         table[fmt, dialect] = row_quantise, row_dequantise
     for fmt, dialect in MX:
         table[fmt, dialect] = mx_quantise, mx_dequantise
+    for dialect in ("canonical", "mlx-cpu", "mlx-metal"):
+        table["mlx4", dialect] = mlx_quantise, mlx_dequantise
     for dialect in NVFP4:
         table["nvfp4", dialect] = nvfp4_quantise, nvfp4_dequantise
     return table

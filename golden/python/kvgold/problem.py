@@ -7,11 +7,21 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Mapping
 
-# docs/spec/formats.md: bits of an element, elements of a block (0: none), parameter bytes of a row, whether a tensor scale.
-FORMATS: Mapping[str, tuple[int, int, int, bool]] = {
-    "f16": (16, 0, 0, False), "bf16": (16, 0, 0, False), "e4m3": (8, 0, 0, True), "e5m2": (8, 0, 0, True),
-    "int8": (8, 0, 4, False), "int4": (4, 0, 4, False), "rowint4": (4, 0, 2, False), "rowfp4": (4, 0, 2, False),
-    "mx16": (4, 16, 0, False), "mxfp4": (4, 32, 0, False), "nvfp4": (4, 16, 0, True),
+# docs/spec/formats.md: bits of an element, elements of a block (0: none), bytes of a block scale, parameter bytes of a
+# row, whether a tensor scale.
+FORMATS: Mapping[str, tuple[int, int, int, int, bool]] = {
+    "f16": (16, 0, 0, 0, False),
+    "bf16": (16, 0, 0, 0, False),
+    "e4m3": (8, 0, 0, 0, True),
+    "e5m2": (8, 0, 0, 0, True),
+    "int8": (8, 0, 0, 4, False),
+    "int4": (4, 0, 0, 4, False),
+    "rowint4": (4, 0, 0, 2, False),
+    "rowfp4": (4, 0, 0, 2, False),
+    "mx16": (4, 16, 1, 0, False),
+    "mxfp4": (4, 32, 1, 0, False),
+    "nvfp4": (4, 16, 1, 0, True),
+    "mlx4": (4, 64, 4, 0, False),
 }
 
 
@@ -72,8 +82,8 @@ class Problem:
 
 
 def side_of(fmt: str, dialect: str, dim: int) -> Side:
-    bits, block, params, tensor_scale = FORMATS[fmt]
-    return Side(fmt, dialect, dim * bits // 8, dim // block if block else 0, params, tensor_scale)
+    bits, block, block_bytes, params, tensor_scale = FORMATS[fmt]
+    return Side(fmt, dialect, dim * bits // 8, dim // block * block_bytes if block else 0, params, tensor_scale)
 
 
 def sides_of(name: str, dim: int) -> tuple[Side, Side]:

@@ -15,6 +15,7 @@
 #include "harness/config/config.h"
 #include "harness/data/decode_probes.h"
 #include "harness/judge/judge_decode.h"
+#include "reference/attention_profile.h"
 
 static const char PROFILE[] = "sm90.mma16816.v1";
 
@@ -82,6 +83,7 @@ static kvg_case make_case(kvg_layout layout, kvg_format format, kvg_fill fill, b
     p->attention.query_heads = 2 * p->kv_heads;
     for (uint32_t i = 0; i < p->paging.sequences; i++) p->attention.queries += kvg_case_queries(&c, i);
     if (profile) assert_int_equal(kvg_profile_find(PROFILE, &p->profile), KVG_OK);
+    if (!kvg_profile_has_operands(p->profile, format)) p->profile = KVG_PROFILE_SIMT_FMA_V1;
     assert_int_equal(kvg_case_name(&c), KVG_OK);
     return c;
 }

@@ -74,9 +74,11 @@ static void test_engines_read_themselves(void **state)
         for (size_t t = 0; t < 2; t++) {
             kvg_matrix_shape shape = shape_of((kvg_format)format);
             shape.dtype = dtypes[t];
-            kvg_matrix m = make_all(&shape);
+            party_count = 0;
+            add(shape.format, NULL, NULL);
+            if (party_count == 0) continue; /* no engine has the format */
+            kvg_matrix m = make(&shape);
             const bool lossless = format == KVG_FORMAT_BF16 ? t == 0 : format == KVG_FORMAT_F16;
-            assert_true(m.count > 0);
             engines += m.count;
             for (size_t i = 0; i < m.count; i++) {
                 const kvg_matrix_cell *c = kvg_matrix_at(&m, i, i);

@@ -336,7 +336,7 @@ static void test_the_round_trip_bound_is_tight(void **state)
     const kvg_format_info *formats = kvg_format_table(&format_count);
     for (size_t i = 0; i < format_count; i++) {
         for (size_t d = 0; d < kvg_reference_dialect_count(formats[i].format); d++) {
-            const bool affine = formats[i].row_param_bytes == 4;
+            const bool affine = formats[i].scales == KVG_SCALES_AFFINE;
             kvg_case c = make_case(KVG_OP_QUANTISE, formats[i].format, affine ? KVG_DTYPE_F16 : KVG_DTYPE_F32,
                                    KVG_FILL_RANDOM, "reference");
             const char *dialect = kvg_reference_dialect(formats[i].format, d)->name;

@@ -97,7 +97,7 @@ static uint16_t code_of(kvg_dtype type, double x)
 
 static bool is_affine(const job *j, kvg_side side)
 {
-    return kvg_format_get(j->w->p.storage[side].format)->row_param_bytes == 4;
+    return kvg_format_get(j->w->p.storage[side].format)->scales == KVG_SCALES_AFFINE;
 }
 
 static uint16_t truncated(kvg_dtype type, float x)

@@ -74,12 +74,14 @@ static void report(const char *what, tally *t)
     *t = (tally){0};
 }
 
-/* A format of K and of V that has rows of T, a dialect each, by running numbers. */
-static kvg_storage storage_at(kvg_dtype T, size_t format, size_t dialect)
+/* A format of K and of V that has rows of T and operands under the profile, a dialect each, by running numbers. */
+static kvg_storage storage_at(kvg_dtype T, kvg_profile profile, size_t format, size_t dialect)
 {
     size_t formats;
     const kvg_format_info *table = kvg_format_table(&formats);
-    while (T == KVG_DTYPE_F32 && table[format % formats].row_param_bytes == 4) format++;
+    while ((T == KVG_DTYPE_F32 && table[format % formats].scales == KVG_SCALES_AFFINE) ||
+           !kvg_profile_has_operands(profile, table[format % formats].format))
+        format++;
     const kvg_format f = table[format % formats].format;
     return (kvg_storage){f, kvg_reference_dialect(f, dialect % kvg_reference_dialect_count(f))->name};
 }
@@ -114,8 +116,10 @@ void test_profile_bound(void **state)
     for (size_t kind = 0; kind < sizeof kinds / sizeof kinds[0]; kind++) {
         for (size_t i = 0; i < kinds[kind].rounds * formats; i++) {
             const kvg_dtype T = kinds[kind].dtype;
+            const kvg_profile profile = kinds[kind].profile ? kinds[kind].profile : KVG_PROFILE_SM90_MMA16816_V1;
             world_plan plan = {.layout = layouts[i % 4], .dtype = T, .kv_heads = 1,
-                               .storage = {storage_at(T, i, i / formats + kind), storage_at(T, i * 3 + kind, i)},
+                               .storage = {storage_at(T, profile, i, i / formats + kind),
+                                           storage_at(T, profile, i * 3 + kind, i)},
                                .group = groups[(i + kind) % 5], .head_dim = dims[(i / 2 + kind) % 8],
                                .q_size = kinds[kind].q_size, .softcap = kinds[kind].softcap,
                                .sinks = kinds[kind].sinks, .v_size = kinds[kind].v_size,
@@ -124,15 +128,16 @@ void test_profile_bound(void **state)
             if (kvg_format_check_dim(plan.storage[0].format, plan.head_dim) ||
                 kvg_format_check_dim(plan.storage[1].format, plan.head_dim))
                 plan.head_dim = 128;
-            measure(kinds[kind].name, &plan, kinds[kind].profile, &t);
+            measure(kinds[kind].name, &plan, profile, &t);
         }
         report(kinds[kind].name, &t);
     }
     for (size_t i = 0; i < CONTRACTS * formats; i++) {
-        const kvg_storage s = storage_at(KVG_DTYPE_F16, i, 0);
+        const kvg_profile profile = profile_of_contract[i / formats];
+        const kvg_storage s = storage_at(KVG_DTYPE_F16, profile, i, 0);
         const world_plan latent = {.layout = KVG_LAYOUT_MLA, .storage = {s, s}, .shared_kv = true, .head_dim = 576,
                                    .group = 4, .lengths = {140}, .queries = {1}, .seed = i};
-        measure("latent", &latent, profile_of_contract[i / formats], &t);
+        measure("latent", &latent, profile, &t);
     }
     report("latent of 576", &t);
 }
