@@ -13,7 +13,7 @@
 #include "reference/reference.h"
 #include "tests/second/decode_compare.h"
 
-enum { FAULT_STREAM = 6000000, SIMT_FAULT_STREAM = 6500000, CHANGE_STREAM = 3500000 };
+enum { FAULT_STREAM = 6000000, SIMT_FAULT_STREAM = 6500000, CHANGE_STREAM = 3500000, FORMAT_STREAM = 7000000 };
 
 /* --- planted defects --- */
 
@@ -34,12 +34,14 @@ static unsigned try_faults(const kit *golden, uint64_t number, bool seen[SLOW_DE
     return left;
 }
 
-/* Problem `number` is of this format and dialect: formats in turn, and each time round the next dialect of each. */
+/* Problem `number` is of a format and dialect that depend on nothing else that its number decides. */
 static decode_wish wish_at(decode_wish_fn *wish_of, uint64_t number)
 {
+    dice d = {FORMAT_STREAM + number, 0};
     size_t formats;
-    const kvg_format format = kvg_format_table(&formats)[number % formats].format;
-    return wish_of(format, number / formats % kvg_reference_dialect_count(format), number);
+    const kvg_format_info *table = kvg_format_table(&formats);
+    const kvg_format format = table[roll(&d, formats)].format;
+    return wish_of(format, roll(&d, kvg_reference_dialect_count(format)), number);
 }
 
 /* Every defect of one of the two contracts. */
