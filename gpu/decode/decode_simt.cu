@@ -137,7 +137,7 @@ const struct {
     void (*kernel)(kvg_simt_args);
 } kernels[] = {
 #define CODEC(ENUM) {KVG_FORMAT_##ENUM, KVG_FORMAT_##ENUM, decode_simt_leaf<KVG_FORMAT_##ENUM, KVG_FORMAT_##ENUM>},
-#include "gpu/codecs.def"
+#include "gpu/rows/codecs.def"
 #undef CODEC
     {KVG_FORMAT_E4M3, KVG_FORMAT_NVFP4, decode_simt_leaf<KVG_FORMAT_E4M3, KVG_FORMAT_NVFP4>},
 };

@@ -22,7 +22,7 @@ kvg_status kvg_dispatch(kvg_format format, kvg_dtype dtype, const ARGS &args, cu
 {
 #define CODEC(ENUM) \
     if (format == KVG_FORMAT_##ENUM) return kvg_dispatch_type<KVG_FORMAT_##ENUM, LAUNCH>(dtype, args, stream);
-#include "gpu/codecs.def"
+#include "gpu/rows/codecs.def"
 #undef CODEC
     const kvg_format_info *info = kvg_format_get(format);
     return kvg_fail(KVG_ERR_UNIMPLEMENTED, "no kernel for format %s", info ? info->name : "of an unknown id");

@@ -38,7 +38,7 @@ static kvg_status set_up(const kvg_case *c, running_case *b)
 
 /* --- judging --- */
 
-void give_up(kvg_result *r, const char *what)
+void judge_give_up(kvg_result *r, const char *what)
 {
     r->verdict = KVG_VERDICT_ERROR;
     snprintf(r->detail, sizeof r->detail, "%s: %s", what, kvg_error_text());
@@ -121,7 +121,7 @@ static void count_reach(const running_case *b, kvg_result *r)
     const size_t bytes = p->head_dim * kvg_dtype_bytes(p->dtype);
     kvg_tensor_set rows = {0};
     const bool patterns = b->c->fill == KVG_FILL_CODES; /* the bytes themselves are what the fill made */
-    if (patterns && kvg_case_data_codes(&b->data, b->expected.tensors, &rows)) give_up(r, "rows of the fill");
+    if (patterns && kvg_case_data_codes(&b->data, b->expected.tensors, &rows)) judge_give_up(r, "rows of the fill");
     for (int side = KVG_K; side < kvg_problem_sides(&b->c->problem) && r->verdict != KVG_VERDICT_ERROR; side++) {
         const kvg_tensor *c = patterns ? kvg_set_tensor(&rows, KVG_ROLE_CODES, (kvg_side)side) : NULL;
         const kvg_tensor *s = patterns ? kvg_set_tensor(&rows, KVG_ROLE_SCALES, (kvg_side)side) : NULL;
@@ -168,7 +168,7 @@ static void run_candidate(running_case *b, kvg_candidate *candidate, kvg_result 
 {
     kvg_outcome o;
     if (kvg_candidate_run(candidate, &b->c->problem, b->data.in.tensors, b->answer.tensors, &o)) {
-        give_up(r, "the candidate");
+        judge_give_up(r, "the candidate");
         return;
     }
     r->milliseconds = o.milliseconds;
@@ -228,7 +228,7 @@ static void time_candidate(running_case *b, kvg_candidate *candidate, double sec
         }
         kvg_case_data_prefill(&b->data, &b->answer);
         if (kvg_candidate_run(candidate, &b->c->problem, b->data.in.tensors, b->answer.tensors, &o)) {
-            give_up(r, "the candidate");
+            judge_give_up(r, "the candidate");
             return;
         }
         if (o.status || o.fault[0]) {
@@ -281,7 +281,7 @@ void kvg_check_run(const kvg_case *c, const kvg_backend *backend, kvg_result *ou
     kvg_candidate *candidate;
     *out = (kvg_result){.verdict = KVG_VERDICT_ERROR};
     if (kvg_candidate_here(backend, &candidate)) {
-        give_up(out, "the candidate");
+        judge_give_up(out, "the candidate");
         return;
     }
     check_case(c, candidate, 0, out, NULL);

@@ -372,13 +372,13 @@ void kvg_decode_judge_bits(const kvg_decode_truth *t, const kvg_tensor *expected
 
 /* --- the rows of judges.def --- */
 
-kvg_status prepare_truth(running_case *b)
+kvg_status judge_prepare_truth(running_case *b)
 {
     b->truth = calloc(1, sizeof(kvg_decode_truth));
     return b->truth ? kvg_decode_truth_make(&b->data, b->truth) : kvg_fail(KVG_ERR_MEMORY, "cannot hold an answer");
 }
 
-void forget_truth(running_case *b)
+void judge_forget_truth(running_case *b)
 {
     if (b->truth) kvg_decode_truth_free(b->truth);
     free(b->truth);
@@ -395,21 +395,21 @@ void judge_exact_numbers(const running_case *b, const kvg_tensor *answer, kvg_re
 }
 
 /* Bit by bit, but that NaNs have no bits. */
-bool same_numbers(const running_case *b, const kvg_tensor_set *right, const kvg_tensor_set *answer)
+bool judge_same_numbers(const running_case *b, const kvg_tensor_set *right, const kvg_tensor_set *answer)
 {
     kvg_result r = {.verdict = KVG_VERDICT_FAIL}; /* without words */
     kvg_decode_judge_bits(b->truth, right->tensors, answer->tensors, &r);
     return r.bytes.mismatched == 0;
 }
 
-bool near_numbers(const running_case *b, const kvg_tensor_set *answer, const kvg_tensor_set *wrong)
+bool judge_near_numbers(const running_case *b, const kvg_tensor_set *answer, const kvg_tensor_set *wrong)
 {
     return kvg_decode_is_near(b->truth, answer->tensors, wrong->tensors);
 }
 
 /* The plain kernel's defects start from its own right answer, whose bits are not the reference's: so an outcome follows
  * from its distance. */
-kvg_control_outcome separated(const kvg_result *r, size_t defect)
+kvg_control_outcome judge_separated(const kvg_result *r, size_t defect)
 {
     const kvg_separation *s = &r->separation;
     const double distance = s->distance[defect];
@@ -419,10 +419,10 @@ kvg_control_outcome separated(const kvg_result *r, size_t defect)
     return s->by_bits ? KVG_CONTROL_REJECTED : KVG_CONTROL_REJECTED_BY_BOUND;
 }
 
-void measure_separation(const running_case *b, kvg_result *r)
+void judge_measure_separation(const running_case *b, kvg_result *r)
 {
     if (kvg_separation_measure(b->truth, &b->expected, &r->separation)) {
-        if (r->verdict == KVG_VERDICT_PASS) give_up(r, "separation");
+        if (r->verdict == KVG_VERDICT_PASS) judge_give_up(r, "separation");
     } else if (r->verdict == KVG_VERDICT_PASS && r->separation.nearest && !kvg_separation_suffices(&r->separation)) {
         char text[KVG_SEPARATION_TEXT];
         kvg_separation_text(&r->separation, text, sizeof text);

@@ -34,21 +34,21 @@ typedef struct judge {
 const judge *judge_of(const kvg_problem *problem);
 
 /* An ERROR with the last error's text. */
-void give_up(kvg_result *r, const char *what);
+void judge_give_up(kvg_result *r, const char *what);
 
 /* What the rows of the table are made of. */
 void judge_bytes(const running_case *b, const kvg_tensor *answer, kvg_result *r);
 void judge_codes(const running_case *b, const kvg_tensor *answer, kvg_result *r);
 void judge_round_trip(const running_case *b, const kvg_tensor *answer, kvg_result *r);
-bool same_bytes(const running_case *b, const kvg_tensor_set *answer, const kvg_tensor_set *other);
+bool judge_same_bytes(const running_case *b, const kvg_tensor_set *answer, const kvg_tensor_set *other);
 
-kvg_status prepare_truth(running_case *b);
-void forget_truth(running_case *b);
+kvg_status judge_prepare_truth(running_case *b);
+void judge_forget_truth(running_case *b);
 void judge_profile_bits(const running_case *b, const kvg_tensor *answer, kvg_result *r);
 void judge_exact_numbers(const running_case *b, const kvg_tensor *answer, kvg_result *r);
-bool same_numbers(const running_case *b, const kvg_tensor_set *right, const kvg_tensor_set *answer);
-bool near_numbers(const running_case *b, const kvg_tensor_set *answer, const kvg_tensor_set *wrong);
-void measure_separation(const running_case *b, kvg_result *r);
-kvg_control_outcome separated(const kvg_result *r, size_t defect);
+bool judge_same_numbers(const running_case *b, const kvg_tensor_set *right, const kvg_tensor_set *answer);
+bool judge_near_numbers(const running_case *b, const kvg_tensor_set *answer, const kvg_tensor_set *wrong);
+void judge_measure_separation(const running_case *b, kvg_result *r);
+kvg_control_outcome judge_separated(const kvg_result *r, size_t defect);
 
 #endif

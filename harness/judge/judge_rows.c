@@ -30,7 +30,7 @@ void judge_bytes(const running_case *b, const kvg_tensor *answer, kvg_result *r)
     for (size_t i = 0; i < b->expected.count; i++) compare_bytes(b, i, &answer[i], r);
 }
 
-bool same_bytes(const running_case *b, const kvg_tensor_set *answer, const kvg_tensor_set *other)
+bool judge_same_bytes(const running_case *b, const kvg_tensor_set *answer, const kvg_tensor_set *other)
 {
     (void)b;
     return kvg_set_same_bytes(answer, other);
@@ -77,7 +77,7 @@ void judge_codes(const running_case *b, const kvg_tensor *answer, kvg_result *r)
     if (!by_value[KVG_K] && !by_value[KVG_V]) return;
     kvg_tensor_set rows = {0};
     if (kvg_case_data_codes(&b->data, answer, &rows)) {
-        give_up(r, "rows of the answer");
+        judge_give_up(r, "rows of the answer");
     } else {
         for (int side = KVG_K; side <= KVG_V; side++) {
             if (by_value[side]) judge_side_by_value(b, (kvg_side)side, &rows, r);
@@ -137,7 +137,7 @@ void judge_round_trip(const running_case *b, const kvg_tensor *answer, kvg_resul
     if (b->data.rows.tokens == 0) return;     /* nothing was stored */
     kvg_tensor_set decoded = {0};
     if (kvg_case_data_values(&b->data, answer, &decoded)) {
-        give_up(r, "round trip");
+        judge_give_up(r, "round trip");
     } else {
         for (int side = KVG_K; side < kvg_problem_sides(&b->c->problem); side++) {
             judge_side_round_trip(b, (kvg_side)side, &decoded.tensors[side], r);

@@ -209,16 +209,31 @@ static void run_steps(const kvg_model_setup *setup, void *const *opened, float *
     }
 }
 
-/* By rule: rows are whole blocks of their format (head_dim 16 is half of one of mxfp4); tensor cores have kernels for
- * three head_dims (gpu/ops.h), the reference for all. */
+static bool has_codec(kvg_format format)
+{
+    static const kvg_format codecs[] = {
+#define CODEC(ENUM) KVG_FORMAT_##ENUM,
+#include "gpu/rows/codecs.def"
+#undef CODEC
+    };
+    for (size_t i = 0; i < sizeof codecs / sizeof *codecs; i++) {
+        if (codecs[i] == format) return true;
+    }
+    return false;
+}
+
+/* By rule: rows are whole blocks of their format (head_dim 16 is half of one of mxfp4); a GPU has kernels for the
+ * formats of its codecs, and tensor cores for three head_dims (gpu/ops.h), the reference for all. */
 static bool must_refuse(const kvg_model_setup *setup)
 {
     const uint32_t dim = setup->config->head_dim;
+    const bool on_gpu = runners[1] != runners[0];
     for (int side = KVG_K; side <= KVG_V; side++) {
         const uint32_t block = kvg_format_get(setup->storage[side].format)->block;
         if (block && dim % block) return true;
+        if (on_gpu && !has_codec(setup->storage[side].format)) return true;
     }
-    const bool on_tensor_cores = setup->profile != KVG_PROFILE_SIMT_FMA_V1 && runners[1] != runners[0];
+    const bool on_tensor_cores = setup->profile != KVG_PROFILE_SIMT_FMA_V1 && on_gpu;
     return on_tensor_cores && dim != 64 && dim != 128 && dim != 256;
 }
 

@@ -41,18 +41,19 @@ const kind kinds[] = {
 struct way {
     const char *name;
     uint32_t group, window;
-    float softcap;
+    float softcap, score_scale; /* 0: none; 1 / sqrt(head_dim) */
     bool sinks;
     uint32_t holes; /* a page of so many has no block; 0: all have one */
     kvg_layout layout;
 };
 
 const way ways[] = {
-    {"plain", 8, 0, 0, false, 0, KVG_LAYOUT_HND},
-    {"groups of 5, sinks, nhd", 5, 0, 0, true, 0, KVG_LAYOUT_NHD},
-    {"windows of 300", 4, 300, 0, false, 0, KVG_LAYOUT_HND},
-    {"soft-cap, holes, groups of 1", 1, 0, 30, false, 7, KVG_LAYOUT_HND},
-    {"windows of 700, groups of 19, turbomind", 19, 700, 0, true, 0, KVG_LAYOUT_TURBOMIND},
+    {"plain", 8, 0, 0, 0, false, 0, KVG_LAYOUT_HND},
+    {"groups of 5, sinks, nhd", 5, 0, 0, 0, true, 0, KVG_LAYOUT_NHD},
+    {"windows of 300", 4, 300, 0, 0, false, 0, KVG_LAYOUT_HND},
+    {"soft-cap, holes, groups of 1", 1, 0, 30, 0, false, 7, KVG_LAYOUT_HND},
+    {"windows of 700, groups of 19, turbomind", 19, 700, 0, 0, true, 0, KVG_LAYOUT_TURBOMIND},
+    {"scores far apart", 8, 0, 0, 4, false, 0, KVG_LAYOUT_HND}, /* a leaf's maximum rises from tile to tile */
 };
 
 /* A sequence of `length` tokens, the last `queries` of them asked for. */
@@ -112,7 +113,7 @@ std::unique_ptr<device_world> world_of(const kind &f, uint32_t dim, const way &w
     }
     kvg_problem p = problem_of(KVG_OP_DECODE, f, dim, w, MOST);
     p.paging.sequences = (uint32_t)lengths.size();
-    p.attention = {w.group * HEADS, rows, w.window, w.softcap, 0, w.sinks};
+    p.attention = {w.group * HEADS, rows, w.window, w.softcap, w.score_scale, w.sinks};
     auto world = std::make_unique<device_world>(p);
     for (size_t s = 0; s < lengths.size(); s++) {
         for (uint32_t page = 0; page < MOST / BLOCK; page++) {
