@@ -5,6 +5,7 @@
 
 #include "harness/config/config_axes.h"
 #include "harness/data/fill.h"
+#include "reference/attention_profile.h"
 
 typedef struct group {
     kvg_json object;
@@ -135,10 +136,17 @@ static kvg_status read_axes(kvg_config *config, const config_choice *given, kvg_
     return s;
 }
 
-/* A format that "all" stands for is left out where no row of the case's head_dim and type can have it. */
+static bool has_operands(const kvg_problem *p)
+{
+    return p->op != KVG_OP_DECODE || (kvg_profile_has_operands(p->profile, p->storage[KVG_K].format) &&
+                                      kvg_profile_has_operands(p->profile, p->storage[KVG_V].format));
+}
+
+/* A format that "all" stands for is left out where no row of the case's head_dim and type can have it, and where the
+ * contract of the case's profile has no operands for it. */
 static bool is_left_out(const config_choice *format, const kvg_problem *p)
 {
-    return format->word && kvg_problem_check_rows(p) != KVG_OK;
+    return format->word && (kvg_problem_check_rows(p) != KVG_OK || !has_operands(p));
 }
 
 /* A policy needs type and geometry first, a dialect the format that the policy chose. */

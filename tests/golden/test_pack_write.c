@@ -385,7 +385,7 @@ static void test_no_memory(void **state)
     }
     kvg_pack_close(pack);
     assert_int_equal(allocations_live, 0);
-    assert_true(tried > 120);
+    assert_true(tried > 100); /* some of the later calls, too */
     cJSON_InitHooks(NULL);
 }
 
