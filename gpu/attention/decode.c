@@ -9,19 +9,16 @@ static bool takes(const kvg_decode_family *family, const kvg_problem *p)
     return family->workspace(p, &bytes) == KVG_OK;
 }
 
-/* Of the two that give the bits of the tensor cores the faster one, where it has room. */
-static const kvg_decode_family *on_tensor_cores(const kvg_problem *p)
-{
-    return prefill_is_worth_it(p) && takes(&kvg_decode_mma_many, p) ? &kvg_decode_mma_many : &kvg_decode_mma_few;
-}
-
-/* The problem's profile says it. Without one: tensor cores where they have a kernel, else plain f32. */
+/* The problem's profile says it. Of the two that give the bits of the tensor cores the faster one, where it has room.
+ * Without a profile: tensor cores where they have a kernel, else plain f32. */
 static kvg_status choose(const kvg_problem *p, const kvg_decode_family **out)
 {
     kvg_status s = kvg_problem_check(p);
     if (s) return s;
-    *out = p->profile == KVG_PROFILE_SIMT_FMA_V1 ? &kvg_decode_simt : on_tensor_cores(p);
-    if (p->profile == KVG_PROFILE_NONE && !takes(*out, p)) *out = &kvg_decode_simt;
+    if (p->profile == KVG_PROFILE_SIMT_FMA_V1) *out = &kvg_decode_simt;
+    else if (prefill_is_worth_it(p) && takes(&kvg_decode_mma_many, p)) *out = &kvg_decode_mma_many;
+    else if (p->profile != KVG_PROFILE_NONE || takes(&kvg_decode_mma_few, p)) *out = &kvg_decode_mma_few;
+    else *out = &kvg_decode_simt;
     return KVG_OK;
 }
 

@@ -16,6 +16,29 @@ template <bool BF16> static __device__ uint32_t kvg_convert_q(bool from_bf16, ui
                                        __fmul_rn(__uint_as_float(pair & 0xFFFF0000u), unit)));
 }
 
+/* The exponent of the largest element of a row of bf16, which four lanes have: 0 for zeros, Inf and NaN. */
+template <int WORDS> static __device__ __forceinline__ int kvg_exponent_of_q(const uint4 *v)
+{
+    uint32_t amax = 0; /* as codes: NaN is above Inf, Inf above the rest */
+#pragma unroll
+    for (int j = 0; j < 4 * WORDS; j++) {
+        const uint32_t pair = (&v[j / 4].x)[j % 4];
+        amax = max(amax, max(pair & 0x7FFF, pair >> 16 & 0x7FFF));
+    }
+    amax = max(amax, __shfl_xor_sync(~0u, amax, 1));
+    amax = max(amax, __shfl_xor_sync(~0u, amax, 2));
+    const int field = amax >> 7;
+    return field == 0 || field == 255 ? 0 : min(field - 127, 126);
+}
+
+/* The factor from a product of a row of that exponent to its score, or to twice the score over the cap. */
+static __device__ __forceinline__ float kvg_score_factor(const kvg_decode_args &a, float k_scale, int exponent)
+{
+    const float scale = __fmul_rn(__fmul_rn(a.score_scale, k_scale), a.k_base);
+    const float factor = __fmul_rn(scale, __int_as_float((127 + exponent) << 23));
+    return a.cap != 0 ? __fdiv_rn(__fmul_rn(2, factor), a.cap) : factor;
+}
+
 /* What a lane reads of q: lane 4g + c has the dims of head g that it has of K's rows, in words of eight. K's scale. */
 template <class K> struct kvg_query_words {
     static constexpr int WORDS = K::SEGMENTS * K::WORDS;
@@ -49,19 +72,7 @@ static __device__ __forceinline__ void kvg_convert_query(const kvg_decode_args &
     constexpr int WORDS = kvg_query_words<K>::WORDS;
     const uint4 *v = from.v;
     const uint32_t c = lane % 4;
-    int e = 0;
-    if (a.bf16 && !K::BF16) {
-        uint32_t amax = 0; /* as codes: NaN is above Inf, Inf above the rest */
-#pragma unroll
-        for (int j = 0; j < 4 * WORDS; j++) {
-            const uint32_t pair = (&v[j / 4].x)[j % 4];
-            amax = max(amax, max(pair & 0x7FFF, pair >> 16 & 0x7FFF));
-        }
-        amax = max(amax, __shfl_xor_sync(~0u, amax, 1));
-        amax = max(amax, __shfl_xor_sync(~0u, amax, 2));
-        const int field = amax >> 7;
-        e = field == 0 || field == 255 ? 0 : min(field - 127, 126);
-    }
+    const int e = a.bf16 && !K::BF16 ? kvg_exponent_of_q<WORDS>(from.v) : 0;
 #pragma unroll
     for (int j = 0; j < WORDS; j++) {
         uint32_t x[4];
@@ -80,13 +91,8 @@ static __device__ __forceinline__ void kvg_convert_query(const kvg_decode_args &
             for (int i = 0; i < 4; i++) to[i] = x[i];
         }
     }
-    const float scale = __fmul_rn(a.score_scale, from.k_scale);
-    const float score = __fmul_rn(scale, a.k_base);
 #pragma unroll
-    for (int h = 0; h < 2; h++) {
-        factor[h] = __fmul_rn(score, __int_as_float((127 + __shfl_sync(~0u, e, (2 * c + h) * 4)) << 23));
-        if (a.cap != 0) factor[h] = __fdiv_rn(__fmul_rn(2, factor[h]), a.cap);
-    }
+    for (int h = 0; h < 2; h++) factor[h] = kvg_score_factor(a, from.k_scale, __shfl_sync(~0u, e, (2 * c + h) * 4));
 }
 
 #endif

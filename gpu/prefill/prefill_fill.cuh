@@ -55,8 +55,8 @@ static __device__ __forceinline__ void prefill_fill(const prefill_args &a, const
                 kvg_store_shared<4>(memory.present(mine.stage), &present);
             }
             prefill_fence();
-            __syncwarp();
-            if (lane == 0) prefill_barrier_arrive(memory.full(mine.stage));
+            prefill_barrier_arrive(memory.full(mine.stage));
+            __syncwarp(); /* all lanes have read the raw tile, which the next copy may overwrite */
             prefill_next(a, mine), prefill_next(a, mine);
             if (++from == depth) from = 0;
         }

@@ -49,8 +49,8 @@ static __global__ void __launch_bounds__(prefill_registers<DIM, GROUPS>::THREADS
     const int lane = threadIdx.x % KVG_WARP, warp = __shfl_sync(~0u, threadIdx.x / KVG_WARP, 0);
     if (threadIdx.x == 0) {
         for (uint32_t i = 0; i < a.stages; i++) {
-            prefill_barrier_open(memory.full(i), 2);
-            prefill_barrier_open(memory.empty(i), 4 * GROUPS);
+            prefill_barrier_open(memory.full(i), 2 * KVG_WARP);
+            prefill_barrier_open(memory.empty(i), 4 * GROUPS * KVG_WARP);
         }
         prefill_fence();
     }

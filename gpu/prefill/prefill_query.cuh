@@ -22,19 +22,7 @@ static __device__ __forceinline__ void prefill_load_row(const prefill_args &a, u
         const uint32_t element = j / words * (words * 32) + c * (words * 8) + j % words * 8;
         v[j] = row == PREFILL_NO_ROW ? make_uint4(0, 0, 0, 0) : *(const uint4 *)(d.q + (size_t)row * DIM + element);
     }
-    int e = 0;
-    if (d.bf16 && !BF16) {
-        uint32_t amax = 0; /* as codes: NaN is above Inf, Inf above the rest */
-#pragma unroll
-        for (int j = 0; j < 4 * WORDS; j++) {
-            const uint32_t pair = (&v[j / 4].x)[j % 4];
-            amax = max(amax, max(pair & 0x7FFF, pair >> 16 & 0x7FFF));
-        }
-        amax = max(amax, __shfl_xor_sync(~0u, amax, 1));
-        amax = max(amax, __shfl_xor_sync(~0u, amax, 2));
-        const int field = amax >> 7;
-        e = field == 0 || field == 255 ? 0 : min(field - 127, 126);
-    }
+    const int e = d.bf16 && !BF16 ? kvg_exponent_of_q<WORDS>(v) : 0;
 #pragma unroll
     for (int j = 0; j < WORDS; j++) {
         uint32_t x[4];
@@ -51,9 +39,7 @@ static __device__ __forceinline__ void prefill_load_row(const prefill_args &a, u
         to[2] = four ? odd[0] : mixed ? x[1] : x[2];  /* 1, 5; 2, 3; 4, 5 */
         to[3] = four ? odd[1] : x[3];                 /* 3, 7; else 6, 7 */
     }
-    const float scale = __fmul_rn(d.score_scale, d.k_scale ? *d.k_scale : 1.0f);
-    *factor = __fmul_rn(__fmul_rn(scale, d.k_base), __int_as_float((127 + e) << 23));
-    if (d.cap != 0) *factor = __fdiv_rn(__fmul_rn(2, *factor), d.cap);
+    *factor = kvg_score_factor(d, d.k_scale ? *d.k_scale : 1.0f, e);
 }
 
 /* Rows g and g + 8 of the warp's 16 to their places. */

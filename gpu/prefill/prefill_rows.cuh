@@ -73,12 +73,6 @@ static __device__ __forceinline__ void prefill_add_item(const prefill_args &a, c
 #pragma unroll
     for (int i = 0; i < DIM / 2; i++) w.node.o[i] = 0;
     uint32_t p[8] = {};
-    /* Gives a stage back to the fillers. */
-    const auto release = [&](uint32_t stage) {
-        __syncwarp();
-        if (lane == 0) prefill_barrier_arrive(memory.empty(stage));
-        __syncwarp();
-    };
     /* Waits until the products are done. */
     const auto settle = [&] {
         prefill_wait();
@@ -100,7 +94,7 @@ static __device__ __forceinline__ void prefill_add_item(const prefill_args &a, c
             kvg_load_shared<4>(&present, memory.present(at));
             settle();
             prefill_hold<KVG_TILE / 2>(z);
-            if (!fresh) release(at ? at - 1 : a.stages - 1);
+            if (!fresh) prefill_barrier_arrive(memory.empty(at ? at - 1 : a.stages - 1));
             if (has_rows) {
                 if (ROW_SCALES) prefill_scale_keys(memory.row_scales(KVG_K, at), lane, z);
                 prefill_scale(a, w, tile * KVG_TILE, present, lane, z);
@@ -111,7 +105,7 @@ static __device__ __forceinline__ void prefill_add_item(const prefill_args &a, c
             prefill_next(a, turn);
         } while (++tile < leaf_end);
         settle();
-        release(turn.stage ? turn.stage - 1 : a.stages - 1);
+        prefill_barrier_arrive(memory.empty(turn.stage ? turn.stage - 1 : a.stages - 1));
         w.node.l[0] = w.l[0], w.node.l[1] = w.l[2];
         if (has_rows) {
             prefill_end_leaf<DIM>(prefill_waiting_of(a, memory, warp), w.node, leaf, first / KVG_LEAF_TILES,

@@ -54,62 +54,47 @@ static __device__ __forceinline__ uint64_t kvg_wgmma_further(uint64_t tile, uint
     return tile;
 }
 
+/* The instruction for 32 columns with operands of TYPE; an asm statement takes only a literal. */
+#define KVG_WGMMA_COLUMNS(TYPE)                                                                                    \
+    asm volatile("{\n.reg .pred add;\nsetp.ne.b32 add, %18, 0;\n"                                                  \
+                 "wgmma.mma_async.sync.aligned.m64n32k16.f32." TYPE "." TYPE " "                                   \
+                 "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15}, "                        \
+                 "%16, %17, add, 1, 1, 0, 0;\n}"                                                                   \
+                 : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]), \
+                   "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]),        \
+                   "+f"(d[15])                                                                                     \
+                 : "l"(a), "l"(b), "r"((int)add))
+
 /* d += a b, or d = a b unless `add`, for 32 columns: d[16]. Rows of the tiles are rows of a,
  * columns of b: 16 elements of each. */
 template <bool BF16>
 static __device__ __forceinline__ void kvg_wgmma_columns(float *d, uint64_t a, uint64_t b, bool add)
 {
-    if constexpr (BF16) {
-        asm volatile("{\n.reg .pred add;\nsetp.ne.b32 add, %18, 0;\n"
-                     "wgmma.mma_async.sync.aligned.m64n32k16.f32.bf16.bf16 "
-                     "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15}, "
-                     "%16, %17, add, 1, 1, 0, 0;\n}"
-                     : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]),
-                       "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]),
-                       "+f"(d[15])
-                     : "l"(a), "l"(b), "r"((int)add));
-    } else {
-        asm volatile("{\n.reg .pred add;\nsetp.ne.b32 add, %18, 0;\n"
-                     "wgmma.mma_async.sync.aligned.m64n32k16.f32.f16.f16 "
-                     "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15}, "
-                     "%16, %17, add, 1, 1, 0, 0;\n}"
-                     : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]),
-                       "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]),
-                       "+f"(d[15])
-                     : "l"(a), "l"(b), "r"((int)add));
-    }
+    if constexpr (BF16) KVG_WGMMA_COLUMNS("bf16");
+    else KVG_WGMMA_COLUMNS("f16");
 }
+
+/* The instruction for 64 columns. */
+#define KVG_WGMMA_ROWS(TYPE)                                                                                       \
+    asm volatile("{\n.reg .pred add;\nsetp.ne.b32 add, %37, 0;\n"                                                  \
+                 "wgmma.mma_async.sync.aligned.m64n64k16.f32." TYPE "." TYPE " "                                   \
+                 "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "                         \
+                 "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}, "               \
+                 "{%32, %33, %34, %35}, %36, add, 1, 1, 1;\n}"                                                     \
+                 : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]), \
+                   "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]),        \
+                   "+f"(d[15]), "+f"(d[16]), "+f"(d[17]), "+f"(d[18]), "+f"(d[19]), "+f"(d[20]), "+f"(d[21]),      \
+                   "+f"(d[22]), "+f"(d[23]), "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]), "+f"(d[28]),      \
+                   "+f"(d[29]), "+f"(d[30]), "+f"(d[31])                                                           \
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"((int)add))
 
 /* d += a b, or d = a b unless `add`, for 64 columns: d[32]. a[4] is a fragment of 16 elements of
  * each row; rows of the tile are rows of b, [16][64]. */
 template <bool BF16>
 static __device__ __forceinline__ void kvg_wgmma_rows(float *d, const uint32_t *a, uint64_t b, bool add)
 {
-    if constexpr (BF16) {
-        asm volatile("{\n.reg .pred add;\nsetp.ne.b32 add, %37, 0;\n"
-                     "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 "
-                     "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
-                     "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}, "
-                     "{%32, %33, %34, %35}, %36, add, 1, 1, 1;\n}"
-                     : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]),
-                       "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]),
-                       "+f"(d[15]), "+f"(d[16]), "+f"(d[17]), "+f"(d[18]), "+f"(d[19]), "+f"(d[20]), "+f"(d[21]),
-                       "+f"(d[22]), "+f"(d[23]), "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]), "+f"(d[28]),
-                       "+f"(d[29]), "+f"(d[30]), "+f"(d[31])
-                     : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"((int)add));
-    } else {
-        asm volatile("{\n.reg .pred add;\nsetp.ne.b32 add, %37, 0;\n"
-                     "wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16 "
-                     "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
-                     "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}, "
-                     "{%32, %33, %34, %35}, %36, add, 1, 1, 1;\n}"
-                     : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]),
-                       "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]),
-                       "+f"(d[15]), "+f"(d[16]), "+f"(d[17]), "+f"(d[18]), "+f"(d[19]), "+f"(d[20]), "+f"(d[21]),
-                       "+f"(d[22]), "+f"(d[23]), "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]), "+f"(d[28]),
-                       "+f"(d[29]), "+f"(d[30]), "+f"(d[31])
-                     : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"((int)add));
-    }
+    if constexpr (BF16) KVG_WGMMA_ROWS("bf16");
+    else KVG_WGMMA_ROWS("f16");
 }
 
 #endif

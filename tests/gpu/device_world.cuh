@@ -28,6 +28,18 @@ static inline void device_check(cudaError_t error)
     exit(1);
 }
 
+/* The first GPU; without one the program ends with the exit status of a skip. */
+static inline kvg_gpu_device device_first()
+{
+    enum { SKIP = 77 };
+    kvg_gpu_device device;
+    size_t found;
+    device_check(kvg_gpu_devices(&device, 1, &found));
+    if (found > 0) return device;
+    printf("skipped: there is no GPU\n");
+    exit(SKIP);
+}
+
 /* Element i from i alone: f16 or bf16 of either sign, of a few binades below 2. */
 static __global__ void device_fill_values(uint16_t *out, size_t count, uint32_t seed)
 {

@@ -16,6 +16,7 @@
 #include "harness/data/mma_inputs.h"
 #include "harness/judge/judge.h"
 #include "reference/reference.h"
+#include "tests/gpu/codecs.h"
 
 #define TENSOR_CORES KVG_PROFILE_SM90_MMA16816_V1
 #define PLAIN_F32 KVG_PROFILE_SIMT_FMA_V1
@@ -177,21 +178,6 @@ static const struct {
     uint32_t dims[4];
 } kernels[] = {
     {TENSOR_CORES, {64, 128, 256, 64}}, {PLAIN_F32, {64, 96, 128, 576}}, {KVG_PROFILE_NONE, {64, 96, 128, 256}}};
-
-/* Whether gpu/ has a codec for the format, as op append says. */
-static bool has_codec(kvg_format format)
-{
-    const kvg_storage storage = {format, "canonical"};
-    const kvg_problem p = {.op = KVG_OP_APPEND,
-                           .layout = KVG_LAYOUT_HND,
-                           .dtype = KVG_DTYPE_BF16,
-                           .storage = {storage, storage},
-                           .tokens = 1,
-                           .kv_heads = 1,
-                           .head_dim = 256,
-                           .paging = {.layers = 1, .blocks = 1, .block_tokens = 16}};
-    return !kvg_gpu_check_rows(&p);
-}
 
 /* K and V of one format that has a codec, or e4m3 and nvfp4. */
 static bool is_known_pair(kvg_format k, kvg_format v)

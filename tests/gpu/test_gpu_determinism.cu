@@ -321,13 +321,7 @@ int main(int argc, char **argv)
 {
     const uint32_t repeats = argc > 1 ? (uint32_t)atoi(argv[1]) : 1000;
     unsigned long long different = 0;
-    kvg_gpu_device device;
-    size_t found;
-    device_check(kvg_gpu_devices(&device, 1, &found));
-    if (found == 0) {
-        printf("skipped: there is no GPU\n");
-        return 77;
-    }
+    const kvg_gpu_device device = device_first();
     for (const row &r : rows) {
         const auto cache = world_of(KVG_OP_APPEND, r, nullptr, 0, 0);
         cache->poison();

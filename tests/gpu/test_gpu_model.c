@@ -16,6 +16,7 @@
 #include "harness/model/model_weights.h"
 #include "reference/model_run.h"
 #include "reference/rope_table.h"
+#include "tests/gpu/codecs.h"
 #include "tests/gpu/random_model.h"
 
 #define DATA KVG_SOURCE_DIR "/golden/data/"
@@ -207,19 +208,6 @@ static void run_steps(const kvg_model_setup *setup, void *const *opened, float *
         compare_logits(logits, (size_t)step.wanted * vocab, t);
         t->steps++;
     }
-}
-
-static bool has_codec(kvg_format format)
-{
-    static const kvg_format codecs[] = {
-#define CODEC(ENUM) KVG_FORMAT_##ENUM,
-#include "gpu/rows/codecs.def"
-#undef CODEC
-    };
-    for (size_t i = 0; i < sizeof codecs / sizeof *codecs; i++) {
-        if (codecs[i] == format) return true;
-    }
-    return false;
 }
 
 /* By rule: rows are whole blocks of their format (head_dim 16 is half of one of mxfp4); a GPU has kernels for the

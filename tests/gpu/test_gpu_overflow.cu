@@ -290,10 +290,8 @@ int main()
 {
     enum { GIB_NEEDED = 24 };
     totals sum;
-    kvg_gpu_device device;
-    size_t found;
-    device_check(kvg_gpu_devices(&device, 1, &found));
-    if (found == 0 || device.memory_bytes >> 30 < GIB_NEEDED) {
+    const kvg_gpu_device device = device_first();
+    if (device.memory_bytes >> 30 < GIB_NEEDED) {
         printf("skipped: needs a GPU with %d GiB\n", GIB_NEEDED);
         return 77;
     }

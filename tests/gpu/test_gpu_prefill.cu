@@ -209,13 +209,7 @@ unsigned long long run(const kind &f, uint32_t dim)
 int main(int argc, char **argv)
 {
     unsigned long long different = 0;
-    kvg_gpu_device device;
-    size_t found;
-    device_check(kvg_gpu_devices(&device, 1, &found));
-    if (found == 0) {
-        printf("skipped: there is no GPU\n");
-        return 77;
-    }
+    const kvg_gpu_device device = device_first();
     for (const kind &f : kinds) {
         if (argc > 1 && strcmp(argv[1], kvg_format_get(f.k)->name)) continue;
         for (const uint32_t dim : {64, 128, 256}) {

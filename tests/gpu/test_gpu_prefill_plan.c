@@ -32,22 +32,31 @@ static kvg_problem problem_of(kvg_format format, uint32_t dim, uint32_t group, u
 
 /* --- shapes --- */
 
+/* A filler's lane holds a scale of two bytes until the next copy, so the next copy must not be the one that is read. */
+static void check_shape(const kvg_problem *p, const prefill_chip *chip)
+{
+    prefill_plan plan;
+    assert_int_equal(prefill_plan_of(p, chip, &plan), KVG_OK);
+    const prefill_shape *shape = &plan.shape;
+    assert_true(shape->stages >= 2 && shape->stages <= PREFILL_MOST_STAGES);
+    assert_true(shape->depth >= 1 && shape->shared <= chip->shared);
+    assert_true((shape->shared + 1024) * shape->resident <= chip->shared_all);
+    assert_true(shape->groups == 1 || shape->groups == 3);
+    const uint64_t scales = kvg_format_scale_bytes(p->storage[KVG_K].format, p->head_dim);
+    if (shape->depth == 1) assert_int_not_equal(scales, 2);
+}
+
 static void every_format_has_a_shape(void **state)
 {
     (void)state;
-    static const kvg_format formats[] = {KVG_FORMAT_F16,   KVG_FORMAT_E4M3,  KVG_FORMAT_INT8,  KVG_FORMAT_INT4,
-                                         KVG_FORMAT_NVFP4, KVG_FORMAT_MXFP4, KVG_FORMAT_ROWFP4};
-    for (size_t i = 0; i < sizeof formats / sizeof formats[0]; i++) {
+    size_t formats;
+    const kvg_format_info *table = kvg_format_table(&formats);
+    for (size_t i = 0; i < formats; i++) {
         for (uint32_t dim = 64; dim <= 256; dim *= 2) {
             for (uint32_t queries = 8; queries <= 8192; queries *= 8) {
-                const kvg_problem p = problem_of(formats[i], dim, 8, 1, 32768, queries);
-                prefill_plan plan;
-                assert_int_equal(prefill_plan_of(&p, &hopper, &plan), KVG_OK);
-                assert_true(plan.shape.stages >= 2 && plan.shape.stages <= PREFILL_MOST_STAGES);
-                assert_true(plan.shape.depth >= 1 && plan.shape.shared <= hopper.shared);
-                assert_true((plan.shape.shared + 1024) * plan.shape.resident <= hopper.shared_all);
-                if (dim < 256) assert_int_equal(prefill_plan_of(&p, &ada, &plan), KVG_OK);
-                assert_true(plan.shape.groups == 1 || plan.shape.groups == 3);
+                const kvg_problem p = problem_of(table[i].format, dim, 8, 1, 32768, queries);
+                check_shape(&p, &hopper);
+                if (dim < 256) check_shape(&p, &ada);
             }
         }
     }

@@ -250,13 +250,8 @@ unsigned long long run_all(kvg_library *library, const world &u)
 
 int main(void)
 {
-    kvg_gpu_device device;
-    size_t found, weights = 0, inputs = 0, outputs = 0, most_outputs = 0;
-    device_check(kvg_gpu_devices(&device, 1, &found));
-    if (found == 0) {
-        printf("skipped: there is no GPU\n");
-        return 77;
-    }
+    const kvg_gpu_device device = device_first();
+    size_t weights = 0, inputs = 0, outputs = 0, most_outputs = 0;
     for (const shape &s : shapes) {
         const size_t pitch = (s.inputs + 7) / 8 * 8;
         weights = s.outputs * pitch > weights ? s.outputs * pitch : weights;
