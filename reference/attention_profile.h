@@ -22,6 +22,9 @@ kvg_status kvg_arithmetic_of_profile(const kvg_problem *problem, kvg_arithmetic 
 /* Whether the profile's contract has operands for rows of the format; KVG_PROFILE_NONE needs none. */
 bool kvg_profile_has_operands(kvg_profile profile, kvg_format format);
 
+/* The same for both sides of a problem under its own profile. Ops but decode need no operands. */
+bool kvg_problem_has_operands(const kvg_problem *problem);
+
 #ifdef __cplusplus
 }
 #endif

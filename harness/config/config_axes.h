@@ -132,8 +132,9 @@ void config_lay_out(kvg_json_text *out, const char *json);
 
 /* --- axes of their own --- */
 
-/* config_rope.c */
+/* config_rope.c: reads the axis; adds the names of a set of kinds of scaling, one bit each: "llama3, yarn". */
 kvg_status kvg_rope_read(kvg_json value, kvg_case *c) KVG_CHECKED;
+void config_add_kinds(kvg_json_text *out, uint32_t kinds);
 
 /* config_policy.c: reads the request; chooses the formats of both sides for the case's type and
  * geometry. */

@@ -136,17 +136,11 @@ static kvg_status read_axes(kvg_config *config, const config_choice *given, kvg_
     return s;
 }
 
-static bool has_operands(const kvg_problem *p)
-{
-    return p->op != KVG_OP_DECODE || (kvg_profile_has_operands(p->profile, p->storage[KVG_K].format) &&
-                                      kvg_profile_has_operands(p->profile, p->storage[KVG_V].format));
-}
-
 /* A format that "all" stands for is left out where no row of the case's head_dim and type can have it, and where the
  * contract of the case's profile has no operands for it. */
 static bool is_left_out(const config_choice *format, const kvg_problem *p)
 {
-    return format->word && (kvg_problem_check_rows(p) != KVG_OK || !has_operands(p));
+    return format->word && (kvg_problem_check_rows(p) != KVG_OK || !kvg_problem_has_operands(p));
 }
 
 /* A policy needs type and geometry first, a dialect the format that the policy chose. */
@@ -185,7 +179,9 @@ static bool gives(kvg_json object, kvg_axis a)
 static bool replaces(kvg_json object, kvg_axis a)
 {
     static const kvg_axis either[][2] = {
-        {KVG_AXIS_MODEL, KVG_AXIS_KV_HEADS}, {KVG_AXIS_MODEL, KVG_AXIS_HEAD_DIM}, {KVG_AXIS_FORMAT, KVG_AXIS_POLICY},
+        {KVG_AXIS_MODEL, KVG_AXIS_KV_HEADS},
+        {KVG_AXIS_MODEL, KVG_AXIS_HEAD_DIM},
+        {KVG_AXIS_FORMAT, KVG_AXIS_POLICY},
     };
     for (size_t i = 0; i < sizeof either / sizeof either[0]; i++) {
         if (a == either[i][0] && gives(object, either[i][1])) return true;

@@ -99,17 +99,6 @@ static void add_limit(kvg_json_text *t, double limit)
     else kvg_json_add(t, "%.9g", limit);
 }
 
-/* The kinds of a set, one bit each. */
-static void add_kinds(kvg_json_text *t, const char *before, uint32_t kinds)
-{
-    const char *separator = before;
-    for (int kind = KVG_ROPE_TABLE + 1; kind < KVG_ROPE_END; kind++) {
-        if (!(kinds & 1u << kind)) continue;
-        kvg_json_add(t, "%s%s", separator, kvg_rope_kind_name((kvg_rope_kind)kind));
-        separator = ", ";
-    }
-}
-
 static void add_parameters(kvg_json_text *t)
 {
     size_t count;
@@ -121,7 +110,8 @@ static void add_parameters(kvg_json_text *t)
         kvg_json_add(t, " to ");
         add_limit(t, (double)p->most);
         kvg_json_add(t, "%s | | ", p->whole ? ", an integer" : "");
-        add_kinds(t, p->taken == p->needed ? "Required of " : "Of ", p->taken);
+        kvg_json_add(t, "%s", p->taken == p->needed ? "Required of " : "Of ");
+        config_add_kinds(t, p->taken);
         kvg_json_add(t, ". |\n");
     }
 }
@@ -142,11 +132,11 @@ kvg_status kvg_config_page(kvg_json_text *t)
         config_object object;
         const char *title;
     } objects[] = {
-        {CONFIG_POLICY, "policy"}, {CONFIG_PADDING, "padding"}, {CONFIG_SHARED_KV, "shared_kv"}, {CONFIG_ROPE, "rope"},
-        {CONFIG_SCALING, "scaling"}, {CONFIG_GENERATE, "A group of op generate"},
+        {CONFIG_POLICY, "policy"}, {CONFIG_PADDING, "padding"}, {CONFIG_SHARED_KV, "shared_kv"},
+        {CONFIG_ROPE, "rope"},     {CONFIG_SCALING, "scaling"}, {CONFIG_GENERATE, "A group of op generate"},
     };
     kvg_json_add(t, "## Axes of a group\n\n| axis | for | values | default | meaning |\n"
-                 "| --- | --- | --- | --- | --- |\n");
+                    "| --- | --- | --- | --- | --- |\n");
     for (int a = 0; a < KVG_AXIS_COUNT; a++) add_axis(t, (kvg_axis)a);
     for (size_t i = 0; i < sizeof objects / sizeof objects[0]; i++) {
         kvg_json_add(t, "\n## %s\n\n", objects[i].title);

@@ -52,3 +52,13 @@ kvg_status kvg_rope_read(kvg_json value, kvg_case *c)
     kvg_rope_numbers numbers;
     return rope->scaling.kind ? kvg_json_locate(value, kvg_reference_rope_numbers(rope, &numbers)) : KVG_OK;
 }
+
+void config_add_kinds(kvg_json_text *out, uint32_t kinds)
+{
+    const char *separator = "";
+    for (int kind = KVG_ROPE_TABLE + 1; kind < KVG_ROPE_END; kind++) {
+        if (!(kinds & 1u << kind)) continue;
+        kvg_json_add(out, "%s%s", separator, kvg_rope_kind_name((kvg_rope_kind)kind));
+        separator = ", ";
+    }
+}

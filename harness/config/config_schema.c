@@ -220,17 +220,6 @@ static void add_key(kvg_json_text *t, const config_key *key)
     kvg_json_text_free(&one);
 }
 
-/* The kinds of a set, one bit each: "llama3, yarn". */
-static void add_kinds(kvg_json_text *t, uint32_t kinds)
-{
-    const char *separator = "";
-    for (int kind = KVG_ROPE_TABLE + 1; kind < KVG_ROPE_END; kind++) {
-        if (!(kinds & 1u << kind)) continue;
-        kvg_json_add(t, "%s%s", separator, kvg_rope_kind_name((kvg_rope_kind)kind));
-        separator = ", ";
-    }
-}
-
 static void add_parameters(kvg_json_text *t)
 {
     size_t count;
@@ -240,7 +229,7 @@ static void add_parameters(kvg_json_text *t)
         kvg_json_add(t, ", \"%s\": {\"type\": \"%s\", \"minimum\": %.17g, \"maximum\": %.17g, ", p->name,
                      p->whole ? "integer" : "number", (double)p->least, (double)p->most);
         kvg_json_add(t, "\"description\": \"Of kinds ");
-        add_kinds(t, p->taken);
+        config_add_kinds(t, p->taken);
         kvg_json_add(t, ".\"}");
     }
 }

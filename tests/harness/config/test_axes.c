@@ -9,23 +9,23 @@
 #include <cmocka.h>
 
 #include "harness/config/config_axes.h"
+#include "tests/harness/config/config_of.h"
 
 #define SHAPE "'kv_heads':2,'head_dim':64"
 #define DECODE "'op':'decode','layout':'hnd','format':'nvfp4','fill':'random'," SHAPE
 #define APPEND "'op':'append','layout':'hnd','format':'nvfp4','fill':'random'," SHAPE
 #define QUANTISE "'op':'quantise','fill':'random'," SHAPE
 #define ODD "'op':'quantise','fill':'random','kv_heads':1,'head_dim':72"
-#define WINDOW "'op':'generate','model':'../golden/data/model','text':'../golden/data/model/heldout.txt'," \
+#define WINDOW                                                                                  \
+    "'op':'generate','model':'../golden/data/model','text':'../golden/data/model/heldout.txt'," \
     "'window':64,'windows':1,'bit_windows':1,'calibration':'../golden/data/model/README.md'"
 
-/* Parses a group, the text of its keys with ' for ", as a config in the folder of the repository's configs. */
+/* Parses a group, the text of its keys with ' for ". */
 static kvg_status parse(const char *group, kvg_config *config)
 {
     char text[4096];
-    const int n = snprintf(text, sizeof text, "{'kvgold':1,'name':'t','seed':'0x5','cases':[{%s}]}", group);
-    assert_true(n > 0 && (size_t)n < sizeof text);
-    for (char *c = text; *c; c++) *c = *c == '\'' ? '"' : *c;
-    return kvg_config_parse("t.json", text, (size_t)n, KVG_SOURCE_DIR "/configs", config);
+    assert_true(snprintf(text, sizeof text, "{%s}", group) < (int)sizeof text);
+    return config_of(text, config);
 }
 
 static kvg_config parsed(const char *group)
@@ -129,7 +129,7 @@ static void test_a_line_gives_its_case_back(void **state)
 {
     static const char *const groups[] = {
         APPEND ",'padding':{'row':3},'rope':{'dims':8,'pairing':'halves','scaling':{'kind':'linear','theta':1e4,"
-        "'factor':2}},'bias':true,'v_scale_swizzle':true",
+               "'factor':2}},'bias':true,'v_scale_swizzle':true",
         "'op':'flatten','layout':'mla','format':'bf16','kv_heads':1,'head_dim':64,'shared_kv':{'v_dim':8,'v_first':3},"
         "'fill':'codes'",
         DECODE ",'group':3,'queries':4,'window':9,'softcap':30,'score_scale':0.5,'sinks':true,'operands':'f16'",

@@ -14,28 +14,11 @@
 #include "harness/data/fill.h"
 #include "harness/data/paged_fill.h"
 #include "harness/judge/judge.h"
+#include "tests/harness/config/config_of.h"
 #include "tests/made/made_files.h"
 
 #define BAD MADE_FILES "/tests/harness/bad_configs"
 #define SHAPE "'kv_heads':2,'head_dim':64"
-
-/* Parses `cases` (the list's text, with ' for ") as a config in the folder of the repository's configs. */
-static kvg_status parse(const char *cases, kvg_config *config)
-{
-    char text[4096];
-    const int n = snprintf(text, sizeof text, "{'kvgold':1,'name':'t','seed':'0x5','cases':[%s]}", cases);
-    assert_true(n > 0 && (size_t)n < sizeof text);
-    for (char *c = text; *c; c++) *c = *c == '\'' ? '"' : *c;
-    return kvg_config_parse("t.json", text, (size_t)n, KVG_SOURCE_DIR "/configs", config);
-}
-
-static kvg_config parsed(const char *cases)
-{
-    kvg_config config;
-    if (parse(cases, &config)) fail_msg("%s: %s", cases, kvg_error_text());
-    assert_true(config.case_count > 0);
-    return config;
-}
 
 static bool has_case(const kvg_config *config, const char *id)
 {
@@ -99,7 +82,7 @@ static void test_an_error_is_one_line_without_control_bytes(void **state)
     };
     for (size_t i = 0; i < sizeof groups / sizeof groups[0]; i++) {
         kvg_config config;
-        assert_int_equal(parse(groups[i], &config), KVG_ERR_INVALID);
+        assert_int_equal(config_of(groups[i], &config), KVG_ERR_INVALID);
         for (const char *t = kvg_error_text(); *t; t++) assert_true((unsigned char)*t >= 0x20 && *t != 0x7f);
     }
 }
@@ -119,7 +102,7 @@ static void test_files_that_cannot_be_read_are_io_errors(void **state)
 static void test_defaults(void **state)
 {
     (void)state;
-    kvg_config config = parsed("{'op':'quantise','format':'nvfp4','fill':'random'," SHAPE "}");
+    kvg_config config = config_from("{'op':'quantise','format':'nvfp4','fill':'random'," SHAPE "}");
     assert_int_equal(config.case_count, 1);
     const kvg_case *c = &config.cases[0];
     assert_string_equal(c->id, "quantise/nvfp4.canonical/rows/bf16/64x2x64/random/P2/reference");
@@ -176,7 +159,7 @@ static void test_products_includes_and_excludes(void **state)
 {
     (void)state;
     for (size_t i = 0; i < sizeof selections / sizeof selections[0]; i++) {
-        kvg_config config = parsed(selections[i].cases);
+        kvg_config config = config_from(selections[i].cases);
         if (config.case_count != selections[i].count) {
             fail_msg("%s: %zu cases, expected %zu", selections[i].cases, config.case_count, selections[i].count);
         }
@@ -187,7 +170,7 @@ static void test_products_includes_and_excludes(void **state)
 static void test_all_is_every_dialect_of_each_format(void **state)
 {
     (void)state;
-    kvg_config config = parsed("{'op':'quantise','format':['f16','mx16','nvfp4'],'dialect':'all',"
+    kvg_config config = config_from("{'op':'quantise','format':['f16','mx16','nvfp4'],'dialect':'all',"
                                "'fill':'random'," SHAPE "}");
     size_t expected = 0;
     for (kvg_format f = KVG_FORMAT_NONE; f < KVG_FORMAT_END; f++) {
@@ -207,7 +190,8 @@ static void test_all_is_every_dialect_of_each_format(void **state)
 static void test_sides_of_their_own(void **state)
 {
     (void)state;
-    kvg_config config = parsed("{'op':'quantise','format':{'k':'e4m3','v':'nvfp4'},'dialect':{'k':'trtllm','v':'vllm'},"
+    kvg_config config = config_from(
+        "{'op':'quantise','format':{'k':'e4m3','v':'nvfp4'},'dialect':{'k':'trtllm','v':'vllm'},"
                                "'scale':{'k':0.5,'v':0.25},'fill':'random'," SHAPE "}");
     const kvg_case *c = &config.cases[0];
     assert_string_equal(c->id, "quantise/e4m3.trtllm+nvfp4.vllm/rows/bf16/64x2x64/random/g0.5,0.25/reference");
@@ -221,7 +205,7 @@ static void test_sides_of_their_own(void **state)
 static void test_models(void **state)
 {
     (void)state;
-    kvg_config config = parsed("{'op':'quantise','format':'int8','model':'gpt-oss-20b','fill':'random',"
+    kvg_config config = config_from("{'op':'quantise','format':'int8','model':'gpt-oss-20b','fill':'random',"
                                "'include':[{'kv_heads':3,'head_dim':80}]},"
                                "{'op':'quantise','format':'mx16','kv_heads':3,'head_dim':80,'fill':'random',"
                                "'include':[{'model':['gpt-oss-20b','models/llama-3-8b.json']},{'kv_heads':5}]}");
@@ -243,7 +227,8 @@ static void test_models(void **state)
 static void test_captures_are_found_from_the_configs_folder(void **state)
 {
     (void)state;
-    kvg_config config = parsed("{'op':'quantise','format':'mx16','fill':[{'capture':'a/b.safetensors','k':'x','v':'y'},"
+    kvg_config config = config_from(
+        "{'op':'quantise','format':'mx16','fill':[{'capture':'a/b.safetensors','k':'x','v':'y'},"
                                "{'capture':'/abs.safetensors','k':'x.1','v':'y'}]," SHAPE "}");
     assert_string_equal(config.cases[0].capture_file, KVG_SOURCE_DIR "/configs/a/b.safetensors");
     assert_string_equal(config.cases[1].capture_file, "/abs.safetensors");
@@ -269,8 +254,8 @@ static void test_ids_are_stable_unique_and_name_no_position(void **state)
     free(ids);
     kvg_config_close(&config);
     /* the same case among others and in another order */
-    kvg_config one = parsed("{'op':'quantise','format':['f16','mx16'],'fill':'zero'," SHAPE "}");
-    kvg_config two = parsed("{'fill':['random','zero'],'format':['mx16','e4m3'],'op':['dequantise','quantise'],"
+    kvg_config one = config_from("{'op':'quantise','format':['f16','mx16'],'fill':'zero'," SHAPE "}");
+    kvg_config two = config_from("{'fill':['random','zero'],'format':['mx16','e4m3'],'op':['dequantise','quantise'],"
                             SHAPE "}");
     assert_true(has_case(&two, one.cases[1].id));
     kvg_config_close(&one);
@@ -280,7 +265,7 @@ static void test_ids_are_stable_unique_and_name_no_position(void **state)
 static void test_each_case_is_in_one_shard(void **state)
 {
     (void)state;
-    kvg_config config = parsed("{'op':['quantise','dequantise'],'format':'mx16','fill':'random',"
+    kvg_config config = config_from("{'op':['quantise','dequantise'],'format':'mx16','fill':'random',"
                                "'tokens':[1,2,3,4,5,6,7,8,9,10],'kv_heads':[1,2,3,4,5],'head_dim':64}");
     for (uint32_t n = 1; n <= 7; n++) {
         size_t sizes[7] = {0};
@@ -304,7 +289,7 @@ static void test_each_case_is_in_one_shard(void **state)
 static void test_another_backend_renames_and_merges(void **state)
 {
     (void)state;
-    kvg_config config = parsed("{'op':'quantise','format':['f16','mx16'],'fill':'random',"
+    kvg_config config = config_from("{'op':'quantise','format':['f16','mx16'],'fill':'random',"
                                "'backend':['reference','slowref']," SHAPE "}");
     assert_int_equal(config.case_count, 4);
     assert_int_equal(kvg_config_use_backend(&config, "/x/liby.so"), KVG_OK);
@@ -316,7 +301,7 @@ static void test_another_backend_renames_and_merges(void **state)
 static void test_the_repro_line_survives_a_shell(void **state)
 {
     (void)state;
-    kvg_config config = parsed("{'op':'quantise','format':'mx16',"
+    kvg_config config = config_from("{'op':'quantise','format':'mx16',"
                                "'fill':{'capture':'c','k':'it\\u0027s $k','v':'v'}," SHAPE "}");
     char repro[KVG_REPRO_SIZE], command[KVG_REPRO_SIZE + 32], line[512];
     kvg_case_repro(&config.cases[0], "my configs/a.json", "the claims.json", repro, sizeof repro);
@@ -346,7 +331,7 @@ static void test_the_repro_line_survives_a_shell(void **state)
 static void test_paged_ids_name_every_option(void **state)
 {
     (void)state;
-    kvg_config config = parsed(
+    kvg_config config = config_from(
         "{'op':'append','layout':'turbomind','rope':{'dims':64},'bias':true," PAGED "," SHAPE "},"
         "{'op':'append','layout':'hnd','block_tokens':8,'blocks':20,'layers':5,'sequences':2,'v_scale_swizzle':true,"
         "'padding':{'row':3,'data':64,'scales':32},'rope':{'dims':6,'pairing':'halves','positions':9}," PAGED "," SHAPE
@@ -379,7 +364,7 @@ static kvg_status parse_spread(uint32_t i, uint32_t blocks, kvg_config *config)
              "{'op':'%s','layout':'%s','format':'mx16','tokens':%u,'sequences':%u,'block_tokens':%u,%s"
              "'fill':'random','kv_heads':1,'head_dim':32}", ops[i % 3], layouts[i / 3 % 3], 1 + i * 7 % 50,
              1 + i * 5 % 7, 1 + i * 3 % 17, word);
-    return parse(text, config);
+    return config_of(text, config);
 }
 
 /* Of 40 seeds, those with which the case has too few blocks. */
@@ -446,7 +431,7 @@ static void test_policies_choose_formats(void **state)
     for (size_t i = 0; i < sizeof chosen / sizeof chosen[0]; i++) {
         char text[512], id[256];
         snprintf(text, sizeof text, "{'policy':%s," POLICIES "}", chosen[i].policy);
-        kvg_config config = parsed(text);
+        kvg_config config = config_from(text);
         const kvg_case *c = &config.cases[0];
         const kvg_format format = c->problem.storage[KVG_K].format;
         const char *word = strchr(chosen[i].id, '/');
@@ -465,7 +450,7 @@ static void test_policies_choose_formats(void **state)
 static void test_a_policys_blocks_are_those_of_the_pools(void **state)
 {
     (void)state;
-    kvg_config config = parsed("{'policy':[{'number':0},{'number':4},{'number':8},{'number':16,'sm':90},"
+    kvg_config config = config_from("{'policy':[{'number':0},{'number':4},{'number':8},{'number':16,'sm':90},"
                                "{'number':16,'sm':100}],'layers':[1,5],'block_tokens':[8,64],"
                                "'dtype':['f16','bf16']," POLICIES ",'include':[{'kv_heads':1,'head_dim':576,"
                                "'shared_kv':{'v_dim':512},'policy':{'number':4}}]}");
@@ -486,7 +471,7 @@ static void test_a_policys_blocks_are_those_of_the_pools(void **state)
 static void test_features_that_are_off_say_why(void **state)
 {
     (void)state;
-    kvg_config config = parsed("{'policy':[{'number':16,'sm':90,'gating':'design','partial_kv':true,"
+    kvg_config config = config_from("{'policy':[{'number':16,'sm':90,'gating':'design','partial_kv':true,"
                                "'prefix_cache':true},{'number':16,'sm':90,'prefix_cache':true}]," POLICIES "}");
     const kvg_case_policy *design = &config.cases[0].policy, *kvgold = &config.cases[1].policy;
     assert_non_null(strstr(design->partial_kv, "design gating"));
@@ -531,7 +516,8 @@ static bool same_data(const kvg_case *c, const char *backend, uint64_t seed)
 static void test_data_depends_on_seed_and_case_but_not_on_the_backend(void **state)
 {
     (void)state;
-    kvg_config config = parsed("{'op':['quantise','dequantise'],'format':['f16','int8','nvfp4'],'dtype':['bf16','f16'],"
+    kvg_config config = config_from(
+        "{'op':['quantise','dequantise'],'format':['f16','int8','nvfp4'],'dtype':['bf16','f16'],"
                                "'fill':['exact','adversarial','random'],'scale':'P4','tokens':24," SHAPE "}");
     for (size_t i = 0; i < config.case_count; i++) {
         const kvg_case *c = &config.cases[i];
@@ -552,7 +538,7 @@ static void test_data_depends_on_seed_and_case_but_not_on_the_backend(void **sta
 static void test_zero_is_zero(void **state)
 {
     (void)state;
-    kvg_config config = parsed("{'op':'quantise','format':'mx16','fill':'zero'," SHAPE "}");
+    kvg_config config = config_from("{'op':'quantise','format':'mx16','fill':'zero'," SHAPE "}");
     size_t size, set = 0;
     uint8_t *bytes = filled(&config.cases[0], &size);
     for (size_t i = 0; i < size; i++) set += bytes[i] != 0;
@@ -616,7 +602,7 @@ static size_t reachable_codes(const kvg_format_info *f)
 static void test_adversarial_data_reaches_every_decision(void **state)
 {
     (void)state;
-    kvg_config config = parsed("{'op':'quantise','format':['e4m3','e5m2','int8','int4','rowint4','rowfp4',"
+    kvg_config config = config_from("{'op':'quantise','format':['e4m3','e5m2','int8','int4','rowint4','rowfp4',"
                                "'mx16','mxfp4','nvfp4'],"
                                "'dtype':['bf16','f16'],'fill':'adversarial','scale':{'k':0.5,'v':1},'tokens':96,"
                                "'kv_heads':2,'head_dim':128}");
@@ -641,7 +627,7 @@ static void test_adversarial_data_reaches_every_decision(void **state)
 static void test_codes_holds_every_pattern(void **state)
 {
     (void)state;
-    kvg_config config = parsed("{'op':'dequantise','format':['e4m3','int8','int4','mx16','mxfp4','nvfp4'],"
+    kvg_config config = config_from("{'op':'dequantise','format':['e4m3','int8','int4','mx16','mxfp4','nvfp4'],"
                                "'fill':'codes','tokens':256,'kv_heads':8,'head_dim':64}");
     for (size_t i = 0; i < config.case_count; i++) {
         const kvg_case *c = &config.cases[i];
@@ -665,7 +651,7 @@ static void test_codes_holds_every_pattern(void **state)
 static void test_scales_follow_the_convention(void **state)
 {
     (void)state;
-    kvg_config config = parsed("{'op':'quantise','format':'nvfp4','fill':'random',"
+    kvg_config config = config_from("{'op':'quantise','format':'nvfp4','fill':'random',"
                                "'scale':['P1','P2','P3','P4',{'k':0.3,'v':2}]," SHAPE "}");
     static const double divisors[] = {2688, 448, 6};
     float values[128], given[2];
