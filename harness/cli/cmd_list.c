@@ -9,6 +9,7 @@
 #include "harness/judge/relations.h"
 #include "harness/model/model.h"
 #include "harness/pool/pool_defects.h"
+#include "harness/run/capabilities.h"
 #include "harness/wrong/defects.h"
 
 static kvg_status list_formats(void)
@@ -131,6 +132,11 @@ static kvg_status list_schema(void)
     return print_text(kvg_config_schema);
 }
 
+static kvg_status list_capabilities(void)
+{
+    return print_text(kvg_capabilities_schema);
+}
+
 static const struct {
     const char *name;
     kvg_status (*print)(void);
@@ -140,7 +146,7 @@ static const struct {
              {"profiles", list_profiles, false},   {"fills", list_fills, false},
              {"relations", list_relations, false}, {"defects", list_defects, false},
              {"models", list_models, false},       {"axes", list_axes, true},
-             {"schema", list_schema, true}};
+             {"schema", list_schema, true},        {"capabilities", list_capabilities, true}};
 
 static int unknown_word(const char *word)
 {

@@ -125,11 +125,6 @@ bool config_all_has(kvg_json value, const char *name);
 /* The text of an axis as "exclude" compares it: a name, a number, or true and false for whether there is any. */
 void config_axis_text(const kvg_case *c, kvg_axis which, char *out, size_t size);
 
-/* --- config_layout.c --- */
-
-/* Adds a JSON text on lines of a page's width; between its words it has no white space but blanks. */
-void config_lay_out(kvg_json_text *out, const char *json);
-
 /* --- axes of their own --- */
 
 /* config_rope.c: reads the axis; adds the names of a set of kinds of scaling, one bit each: "llama3, yarn". */

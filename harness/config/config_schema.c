@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "harness/config/config_axes.h"
+#include "harness/support/json_layout.h"
 
 /* JSON as it is written, as one string. */
 #define JSON(...) #__VA_ARGS__
@@ -413,7 +414,7 @@ kvg_status kvg_config_schema(kvg_json_text *out)
     add_values(&t);
     kvg_json_add(&t, ", %s}}", rest);
     kvg_status s = kvg_json_text_check(&t);
-    if (!s) config_lay_out(out, t.text);
+    if (!s) kvg_json_lay_out(out, t.text);
     kvg_json_text_free(&t);
     return s ? s : kvg_json_text_check(out);
 }

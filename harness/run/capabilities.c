@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "golden/golden.h"
+#include "harness/support/json_layout.h"
 
 struct kvg_capabilities {
     kvg_json_doc *doc;
@@ -15,7 +16,7 @@ struct kvg_capabilities {
 };
 
 /* What a case asks for on one axis, as words: all of them must be among a claim's. */
-enum { MAX_WORDS = 16, WORD_SIZE = 160 };
+enum { MAX_WORDS = 16, WORD_SIZE = 160, MAX_SM = 999 };
 typedef struct words {
     size_t count;
     char text[MAX_WORDS][WORD_SIZE];
@@ -160,7 +161,7 @@ static kvg_status check_profile(kvg_json value)
 static kvg_status check_sm(kvg_json value)
 {
     uint64_t number;
-    return kvg_json_u64(value, 1, 999, &number);
+    return kvg_json_u64(value, 1, MAX_SM, &number);
 }
 
 static kvg_status check_feature(kvg_json value)
@@ -174,6 +175,71 @@ static kvg_status check_feature(kvg_json value)
     return kvg_json_fail_name(value, "feature", name, feature_names, FEATURES);
 }
 
+/* --- an item of a list, as the schema describes it --- */
+
+static const char *op_name(size_t index)
+{
+    size_t count;
+    const kvg_op_info *table = kvg_op_table(&count);
+    return index < count ? table[index].name : NULL;
+}
+
+static const char *format_name(size_t index)
+{
+    size_t count;
+    const kvg_format_info *table = kvg_format_table(&count);
+    return index < count ? table[index].name : NULL;
+}
+
+static const char *layout_name(size_t index)
+{
+    size_t count;
+    const kvg_layout_info *table = kvg_layout_table(&count);
+    return index < count ? table[index].name : NULL;
+}
+
+static const char *dtype_name(size_t index)
+{
+    static const kvg_dtype types[] = {KVG_DTYPE_F16, KVG_DTYPE_BF16, KVG_DTYPE_F32};
+    return index < sizeof types / sizeof types[0] ? kvg_dtype_name(types[index]) : NULL;
+}
+
+static const char *profile_name(size_t index)
+{
+    size_t count;
+    const kvg_profile_info *table = kvg_profile_table(&count);
+    if (index == 0) return "exact";
+    return index <= count ? table[index - 1].name : NULL;
+}
+
+static const char *feature_name(size_t index)
+{
+    return index < FEATURES ? feature_names[index] : NULL;
+}
+
+static void add_names(const char *(*at)(size_t index), kvg_json_text *out)
+{
+    kvg_json_add(out, "{\"enum\": [");
+    for (size_t i = 0; at(i); i++) {
+        if (i) kvg_json_add(out, ", ");
+        kvg_json_add_string(out, at(i));
+    }
+    kvg_json_add(out, "]}");
+}
+
+/* A format's name, and a dialect's behind a dot. */
+static void add_dialects(const char *(*at)(size_t index), kvg_json_text *out)
+{
+    kvg_json_add(out, "{\"type\": \"string\", \"pattern\": \"^(");
+    for (size_t i = 0; at(i); i++) kvg_json_add(out, "%s%s", i ? "|" : "", at(i));
+    kvg_json_add(out, ")(\\\\.[a-z0-9_-]+)?$\"}");
+}
+
+static void add_range(unsigned most, kvg_json_text *out)
+{
+    kvg_json_add(out, "{\"type\": \"integer\", \"minimum\": 1, \"maximum\": %u}", most);
+}
+
 /* In the order in which a case is compared with claims. */
 static const struct axis {
     const char *key, *word;
@@ -181,17 +247,86 @@ static const struct axis {
     bool limits;   /* left out: no limit; else: none of them */
     void (*words)(const kvg_case *c, uint32_t sm, words *out);
     kvg_status (*check)(kvg_json value);
+    const char *(*name)(size_t index);                           /* its names in turn; NULL: integers */
+    void (*item)(const char *(*at)(size_t), kvg_json_text *out); /* of names, for the schema */
+    unsigned most;                                               /* of integers */
+    const char *meaning;
 } axes[] = {
-    {"ops", "op", true, true, op_words, check_op},
-    {"formats", "format", true, true, format_words, check_format},
-    {"layouts", "layout", false, true, layout_words, check_layout},
-    {"dtypes", "dtype", false, true, dtype_words, check_dtype},
-    {"head_dims", "head_dim", false, true, head_dim_words, check_head_dim},
-    {"profiles", "profile", false, true, profile_words, check_profile},
-    {"sms", "sm", false, true, sm_words, check_sm},
-    {"features", "feature", false, false, feature_words, check_feature},
+    {"ops", "op", true, true, op_words, check_op, op_name, add_names, 0, ""},
+    {"formats", "format", true, true, format_words, check_format, format_name, add_dialects, 0,
+     "A format with all of its dialects, or one dialect: nvfp4, nvfp4.vllm. K's and V's must both be here."},
+    {"layouts", "layout", false, true, layout_words, check_layout, layout_name, add_names, 0, "Left out: all."},
+    {"dtypes", "dtype", false, true, dtype_words, check_dtype, dtype_name, add_names, 0,
+     "Model types of K and V. Left out: all."},
+    {"head_dims", "head_dim", false, true, head_dim_words, check_head_dim, NULL, NULL, KVG_MAX_HEAD_DIM,
+     "Left out: all."},
+    {"profiles", "profile", false, true, profile_words, check_profile, profile_name, add_names, 0,
+     "Whose bits ops decode and mma give: \"exact\" for an answer that is judged by its distance. Left out: all."},
+    {"sms", "sm", false, true, sm_words, check_sm, NULL, NULL, MAX_SM,
+     "Compute capabilities, major * 10 + minor, of the GPUs that run it: compared with what kvg_backend.sm gives. "
+     "Left out: any, and none."},
+    {"features", "feature", false, false, feature_words, check_feature, feature_name, add_names, 0,
+     "What a case may ask beside. Left out: nothing."},
 };
 enum { AXES = sizeof axes / sizeof axes[0] };
+
+static void add_axis(const struct axis *axis, kvg_json_text *out)
+{
+    kvg_json_add(out, ", \"%s\": {\"type\": \"array\"", axis->key);
+    if (axis->limits) kvg_json_add(out, ", \"minItems\": 1");
+    if (*axis->meaning) {
+        kvg_json_add(out, ", \"description\": ");
+        kvg_json_add_string(out, axis->meaning);
+    }
+    kvg_json_add(out, ", \"items\": ");
+    if (axis->name) axis->item(axis->name, out);
+    else add_range(axis->most, out);
+    kvg_json_add(out, "}");
+}
+
+/* JSON as it is written, as one string. */
+#define JSON(...) #__VA_ARGS__
+
+kvg_status kvg_capabilities_schema(kvg_json_text *out)
+{
+    static const char file[] = JSON(
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "kvgold capability file", "description": );
+    static const char about[] =
+        "What an implementation claims to do: libengine.json beside libengine.so, or `kvgold check --capabilities "
+        "FILE`. docs/guide/plugin.md section 4 is the manual. The program checks more than this schema can: that a "
+        "format has the dialect.";
+    static const char rest[] = JSON(
+        "type": "object",
+        "required": ["kvgold_capabilities", "claims"],
+        "additionalProperties": false,
+        "properties": {
+            "kvgold_capabilities": {"const": 1, "description": "Version of this layout."},
+            "engine": {"type": "string", "description": "Name and version, for people."},
+            "comment": {"type": "string", "description": "For people."},
+            "claims": {"type": "array",
+                       "description": "A case is claimed if one of these covers all of it. None: nothing is claimed.",
+                       "items": {"$ref": "#/$defs/claim"}}
+        });
+    kvg_json_text t = {0};
+    kvg_json_add(&t, "{%s", file);
+    kvg_json_add_string(&t, about);
+    kvg_json_add(&t, ", %s, \"$defs\": {\"claim\": {\"type\": \"object\", \"required\": [", rest);
+    const char *separator = "";
+    for (size_t i = 0; i < AXES; i++) {
+        if (!axes[i].required) continue;
+        kvg_json_add(&t, "%s\"%s\"", separator, axes[i].key);
+        separator = ", ";
+    }
+    kvg_json_add(&t, "], \"additionalProperties\": false, \"properties\": {\"comment\": {\"type\": \"string\", "
+                 "\"description\": \"For people.\"}");
+    for (size_t i = 0; i < AXES; i++) add_axis(&axes[i], &t);
+    kvg_json_add(&t, "}}}}");
+    kvg_status s = kvg_json_text_check(&t);
+    if (!s) kvg_json_lay_out(out, t.text);
+    kvg_json_text_free(&t);
+    return s ? s : kvg_json_text_check(out);
+}
 
 /* --- reading --- */
 

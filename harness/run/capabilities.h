@@ -3,6 +3,7 @@
 #ifndef KVG_HARNESS_RUN_CAPABILITIES_H
 #define KVG_HARNESS_RUN_CAPABILITIES_H
 
+#include "golden/golden.h"
 #include "harness/case/case.h"
 #include "harness/case/result.h"
 
@@ -15,6 +16,9 @@ kvg_status kvg_capabilities_open(const char *path, kvg_capabilities **out) KVG_C
  * libengine.so. *out is NULL where there is none: then everything is claimed. */
 kvg_status kvg_capabilities_find(const char *backend, const char *given, kvg_capabilities **out) KVG_CHECKED;
 void kvg_capabilities_close(kvg_capabilities *capabilities); /* NULL is allowed */
+
+/* Adds the JSON Schema of such a file, configs/capabilities_schema.json. */
+kvg_status kvg_capabilities_schema(kvg_json_text *out) KVG_CHECKED;
 
 const char *kvg_capabilities_path(const kvg_capabilities *capabilities);
 

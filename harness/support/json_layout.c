@@ -1,7 +1,7 @@
 /* JSON for people: what fits stands on one line. */
 #include <string.h>
 
-#include "harness/config/config_axes.h"
+#include "harness/support/json_layout.h"
 
 enum { WIDTH = 120, STEP = 2 };
 
@@ -84,7 +84,7 @@ static void add_spaced(kvg_json_text *out, const char *at)
     }
 }
 
-void config_lay_out(kvg_json_text *out, const char *json)
+void kvg_json_lay_out(kvg_json_text *out, const char *json)
 {
     kvg_json_text spaced = {0};
     add_spaced(&spaced, json);
