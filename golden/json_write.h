@@ -1,5 +1,5 @@
-/* Writing JSON whose bytes are fixed, whatever library or locale: private to golden/ and the pack commands of harness/.
- * The caller says every comma and bracket. */
+/* Writing JSON whose bytes are fixed, whatever library or locale: packs, safetensors, schemas. The caller says every
+ * comma and bracket. */
 #ifndef KVG_GOLDEN_JSON_WRITE_H
 #define KVG_GOLDEN_JSON_WRITE_H
 
