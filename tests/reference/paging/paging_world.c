@@ -445,3 +445,20 @@ void prefill(world *w, uint64_t id, uint32_t family, uint32_t tokens)
     assert_true(g.active);
     assert_ok(w->ops->written(w->self, id, g.count));
 }
+
+kvg_block_counts counts_of(world *w)
+{
+    kvg_block_counts c;
+    w->data.ops->counts(w->data.self, &c);
+    return c;
+}
+
+uint32_t users(world *w, uint32_t block)
+{
+    return block_of(w->data, block).use_count;
+}
+
+kvg_status append(world *w, uint64_t id, uint32_t n)
+{
+    return world_act(w, &(act){APPEND, id, n, 0});
+}

@@ -75,6 +75,13 @@ typedef struct act {
 } act;
 kvg_status world_act(world *w, const act *a);
 
+/* What most tests begin with. */
+static const world_options plain = {.capacity = 16, .chunk = -1, .block_tokens = 4, .scale = true, .prefix = true};
+
+kvg_block_counts counts_of(world *w);     /* of the data pool */
+uint32_t users(world *w, uint32_t block); /* of a block of the data pool */
+kvg_status append(world *w, uint64_t id, uint32_t n);
+
 /* --- short forms; all but request assert success --- */
 kvg_sequence_grant step_one(world *w, uint64_t id, uint32_t context, uint32_t max_tokens);
 kvg_sequence_info info_of(world *w, uint64_t id);

@@ -1,25 +1,6 @@
 /* The sequence manager: blocks for tokens, the order of effects of a step, priorities, deferred work, two pools. */
 #include "tests/reference/paging/paging_world.h"
 
-static const world_options plain = {.capacity = 16, .chunk = -1, .block_tokens = 4, .scale = true, .prefix = true};
-
-static kvg_block_counts counts_of(world *w)
-{
-    kvg_block_counts c;
-    w->data.ops->counts(w->data.self, &c);
-    return c;
-}
-
-static uint32_t users(world *w, uint32_t block)
-{
-    return block_of(w->data, block).use_count;
-}
-
-static kvg_status append(world *w, uint64_t id, uint32_t n)
-{
-    return world_act(w, &(act){APPEND, id, n, 0});
-}
-
 /* --- blocks for tokens --- */
 
 static void test_a_context_needs_its_blocks(void **state)

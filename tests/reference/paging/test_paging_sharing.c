@@ -1,25 +1,6 @@
 /* The sequence manager: shared prefixes, preemption and resume, forks and copies on write, the sliding window. */
 #include "tests/reference/paging/paging_world.h"
 
-static const world_options plain = {.capacity = 16, .chunk = -1, .block_tokens = 4, .scale = true, .prefix = true};
-
-static kvg_block_counts counts_of(world *w)
-{
-    kvg_block_counts c;
-    w->data.ops->counts(w->data.self, &c);
-    return c;
-}
-
-static uint32_t users(world *w, uint32_t block)
-{
-    return block_of(w->data, block).use_count;
-}
-
-static kvg_status append(world *w, uint64_t id, uint32_t n)
-{
-    return world_act(w, &(act){APPEND, id, n, 0});
-}
-
 /* Appends n tokens and writes them in one step. */
 static kvg_sequence_grant decode(world *w, uint64_t id, uint32_t n)
 {
