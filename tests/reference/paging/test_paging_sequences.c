@@ -70,7 +70,7 @@ static void test_bad_calls_are_refused_and_change_nothing(void **state)
 {
     (void)state;
     world w;
-    world_open(&w, &plain);
+    world_open(&w, &plain_world);
     prefill(&w, 1, 1, 6);
     assert_ok(append(&w, 1, 1));
     new_sequence(&w, 2, 2, 5);
@@ -113,7 +113,7 @@ static void test_written_tokens_must_be_known(void **state)
 {
     (void)state;
     world w;
-    world_open(&w, &plain);
+    world_open(&w, &plain_world);
     prefill(&w, 1, 1, 6);
     const kvg_sequence_grant g = step_one(&w, 1, 10, 4); /* four drafts */
     assert_int_equal(g.first, 6);
@@ -132,7 +132,7 @@ static void test_bad_managers_are_refused(void **state)
     (void)state;
     world w, smaller;
     kvg_sequence_manager *m;
-    world_open(&w, &plain);
+    world_open(&w, &plain_world);
     world_open(&smaller, &(world_options){.capacity = 15, .block_tokens = 4});
     kvg_sequence_config c = {.block_tokens = 4, .cp_size = 1, .data = w.data, .scale = smaller.data};
     assert_int_equal(kvg_sequence_manager_create(&c, &m), KVG_ERR_INVALID);
@@ -153,7 +153,7 @@ static void test_a_prompt_is_written_in_chunks(void **state)
 {
     (void)state;
     world w;
-    world_open(&w, &plain);
+    world_open(&w, &plain_world);
     new_sequence(&w, 1, 1, 11);
     static const uint32_t firsts[] = {0, 4, 8}, written[] = {4, 4, 3};
     for (int i = 0; i < 3; i++) {
@@ -174,7 +174,7 @@ static void test_priority_decides_and_nobody_overtakes(void **state)
 {
     (void)state;
     world w;
-    world_options o = plain;
+    world_options o = plain_world;
     o.capacity = 10;
     world_open(&w, &o);
     for (uint64_t id = 1; id <= 4; id++) new_sequence(&w, id, (uint32_t)id, 16);
@@ -196,7 +196,7 @@ static void test_free_then_cached_then_victims(void **state)
 {
     (void)state;
     world w;
-    world_options o = plain;
+    world_options o = plain_world;
     o.capacity = 8;
     world_open(&w, &o);
     prefill(&w, 1, 1, 8); /* blocks 0, 1 */
@@ -240,7 +240,7 @@ static void test_victims_are_taken_and_evicted_from_the_end(void **state)
 {
     (void)state;
     world w;
-    world_options o = plain;
+    world_options o = plain_world;
     o.capacity = 7;
     world_open(&w, &o);
     for (uint64_t id = 1; id <= 3; id++) prefill(&w, id, (uint32_t)id, 8);
@@ -264,7 +264,7 @@ static void test_victims_that_share_free_their_blocks_together(void **state)
 {
     (void)state;
     world w;
-    world_options o = plain;
+    world_options o = plain_world;
     o.capacity = 6;
     world_open(&w, &o);
     prefill(&w, 1, 1, 8);
@@ -285,7 +285,7 @@ static void test_a_step_that_is_not_granted_again_is_forgotten(void **state)
 {
     (void)state;
     world w;
-    world_options o = plain;
+    world_options o = plain_world;
     o.capacity = 4;
     world_open(&w, &o);
     new_sequence(&w, 1, 1, 8);
@@ -309,7 +309,7 @@ static void test_who_waits_has_no_step(void **state)
 {
     (void)state;
     world w;
-    world_options o = plain;
+    world_options o = plain_world;
     o.capacity = 4;
     world_open(&w, &o);
     new_sequence(&w, 1, 1, 8);
@@ -332,7 +332,7 @@ static void test_who_is_released_last_is_evicted_last(void **state)
     (void)state;
     world w;
     uint32_t gone[6];
-    world_open(&w, &plain);
+    world_open(&w, &plain_world);
     for (uint64_t id = 1; id <= 3; id++) prefill(&w, id, (uint32_t)id, 8);
     assert_ok(w.ops->release(w.self, 2));
     assert_ok(w.ops->erase(w.self, 1));
@@ -351,7 +351,7 @@ static void test_deferred_unlocks_wait_for_the_commit(void **state)
     (void)state;
     for (int prefix = 0; prefix < 2; prefix++) {
         world w;
-        world_options o = plain;
+        world_options o = plain_world;
         o.prefix = prefix;
         world_open(&w, &o);
         prefill(&w, 1, 1, 8);
@@ -379,7 +379,7 @@ static void test_materialise_commits_first(void **state)
 {
     (void)state;
     world w;
-    world_options o = plain;
+    world_options o = plain_world;
     o.capacity = 2;
     o.prefix = false;
     world_open(&w, &o);
@@ -395,7 +395,7 @@ static void test_erase_spares_blocks_that_live_on(void **state)
 {
     (void)state;
     world w;
-    world_options o = plain;
+    world_options o = plain_world;
     o.prefix = false;
     world_open(&w, &o);
     prefill(&w, 1, 1, 8);
@@ -420,7 +420,7 @@ static void test_create_replaces_an_existing_sequence(void **state)
 {
     (void)state;
     world w;
-    world_open(&w, &plain);
+    world_open(&w, &plain_world);
     prefill(&w, 1, 1, 8);
     new_sequence(&w, 1, 2, 5);
     assert_int_equal(info_of(&w, 1).cache_len, 0);
@@ -449,7 +449,7 @@ static void test_pools_out_of_step_are_noticed_and_nothing_happens(void **state)
 {
     (void)state;
     world w;
-    world_open(&w, &plain);
+    world_open(&w, &plain_world);
     kvg_block_ops ops = *w.scale.ops;
     ops.allocate = second_lowest;
     const kvg_sequence_config c = {.block_tokens = 4, .cp_size = 1, .data = w.data, .scale = {w.scale.self, &ops}};
@@ -481,7 +481,7 @@ static void test_scales_that_are_lost_are_lost(void **state)
 {
     (void)state;
     world w;
-    world_open(&w, &plain);
+    world_open(&w, &plain_world);
     kvg_block_ops ops = *w.scale.ops;
     ops.verify = all_dead;
     const kvg_sequence_config c = {.block_tokens = 4, .cp_size = 1, .data = w.data, .scale = {w.scale.self, &ops}};

@@ -18,7 +18,7 @@ static void test_prefixes_are_shared_after_the_write_only(void **state)
     (void)state;
     for (int scale = 0; scale < 2; scale++) {
         world w;
-        world_options o = plain;
+        world_options o = plain_world;
         o.scale = scale;
         world_open(&w, &o);
         new_sequence(&w, 1, 1, 12);
@@ -46,7 +46,7 @@ static void test_generated_tokens_are_shared_too(void **state)
 {
     (void)state;
     world w;
-    world_open(&w, &plain);
+    world_open(&w, &plain_world);
     prefill(&w, 1, 1, 6);
     for (int i = 0; i < 3; i++) decode(&w, 1, 1);
     int32_t tokens[9];
@@ -63,7 +63,7 @@ static void test_without_prefix_cache_nothing_is_shared(void **state)
 {
     (void)state;
     world w;
-    world_options o = plain;
+    world_options o = plain_world;
     o.prefix = false;
     world_open(&w, &o);
     prefill(&w, 1, 1, 12);
@@ -78,7 +78,7 @@ static void test_a_resumed_sequence_finds_what_others_cached(void **state)
 {
     (void)state;
     world w;
-    world_options o = plain;
+    world_options o = plain_world;
     o.capacity = 6;
     world_open(&w, &o);
     prefill(&w, 1, 1, 14); /* 0 to 3 */
@@ -100,7 +100,7 @@ static void test_a_chunk_is_not_overtaken_by_its_match(void **state)
 {
     (void)state;
     world w;
-    world_open(&w, &plain);
+    world_open(&w, &plain_world);
     prefill(&w, 1, 1, 17);
     new_sequence(&w, 2, 1, 17);
     const kvg_sequence_grant g = step_one(&w, 2, 8, 8);
@@ -117,7 +117,7 @@ static void test_resume_trusts_only_what_verifies(void **state)
     (void)state;
     for (uint32_t taken = 0; taken <= 4; taken++) {
         world w;
-        world_options o = plain;
+        world_options o = plain_world;
         o.capacity = 4;
         o.prefix = false;
         world_open(&w, &o);
@@ -142,7 +142,7 @@ static void test_release_keeps_the_cache_until_it_is_needed(void **state)
 {
     (void)state;
     world w;
-    world_open(&w, &plain);
+    world_open(&w, &plain_world);
     prefill(&w, 1, 1, 10);
     assert_ok(w.ops->release(w.self, 1));
     assert_ok(w.ops->release(w.self, 1)); /* again: nothing */
@@ -161,7 +161,7 @@ static void test_the_last_writer_of_a_shared_tail_needs_no_copy(void **state)
 {
     (void)state;
     world w;
-    world_open(&w, &plain);
+    world_open(&w, &plain_world);
     prefill(&w, 1, 1, 6);
     assert_ok(w.ops->fork(w.self, 1, 2));
     assert_int_equal(info_of(&w, 2).state, KVG_SEQUENCE_LOCKED);
@@ -189,7 +189,7 @@ static void test_three_forks_make_two_copies(void **state)
 {
     (void)state;
     world w;
-    world_open(&w, &plain);
+    world_open(&w, &plain_world);
     prefill(&w, 1, 1, 6);
     assert_ok(w.ops->fork(w.self, 1, 2));
     assert_ok(w.ops->fork(w.self, 2, 3));
@@ -210,7 +210,7 @@ static void test_a_shared_tail_is_given_up(void **state)
 {
     (void)state;
     world w;
-    world_open(&w, &plain);
+    world_open(&w, &plain_world);
     prefill(&w, 1, 1, 6);
     assert_ok(w.ops->fork(w.self, 1, 2));
     assert_ok(w.ops->release(w.self, 1));
@@ -230,7 +230,7 @@ static void test_fork_of_a_running_or_cached_sequence_shares_full_blocks(void **
 {
     (void)state;
     world w;
-    world_open(&w, &plain);
+    world_open(&w, &plain_world);
     prefill(&w, 1, 1, 6);
     assert_ok(append(&w, 1, 1));
     step_one(&w, 1, 7, 1); /* is about to write block 1 */
@@ -258,7 +258,7 @@ static void test_the_window_leaves_blocks_behind_at_the_right_token(void **state
     (void)state;
     for (uint32_t window = 1; window <= 9; window++) {
         world w;
-        world_options o = plain;
+        world_options o = plain_world;
         o.window = window;
         world_open(&w, &o);
         prefill(&w, 1, 1, 1);
@@ -282,7 +282,7 @@ static void test_holes_have_no_slots(void **state)
 {
     (void)state;
     world w;
-    world_options o = plain;
+    world_options o = plain_world;
     o.window = 5;
     world_open(&w, &o);
     prefill(&w, 1, 1, 12); /* next query 12 sees 8 to 12 */
@@ -302,7 +302,7 @@ static void test_blocks_left_behind_come_back_only_where_nobody_can_find_them(vo
     (void)state;
     for (int prefix = 0; prefix < 2; prefix++) {
         world w;
-        world_options o = plain;
+        world_options o = plain_world;
         o.window = 5;
         o.prefix = prefix;
         world_open(&w, &o);
@@ -318,7 +318,7 @@ static void test_a_match_under_a_window_hands_out_no_holes(void **state)
 {
     (void)state;
     world w;
-    world_options o = plain;
+    world_options o = plain_world;
     o.window = 5;
     world_open(&w, &o);
     prefill(&w, 1, 1, 14);
@@ -341,7 +341,7 @@ static void test_a_match_moves_the_window_on(void **state)
 {
     (void)state;
     world w;
-    world_options o = plain;
+    world_options o = plain_world;
     o.window = 5;
     world_open(&w, &o);
     new_sequence(&w, 1, 1, 17);
@@ -365,7 +365,7 @@ static void test_a_windowed_sequence_that_lost_its_tail_starts_again(void **stat
     (void)state;
     for (uint32_t tail = 0; tail < 2; tail++) {
         world w;
-        world_options o = plain;
+        world_options o = plain_world;
         o.window = 6;
         o.prefix = false;
         o.capacity = 5;
