@@ -76,7 +76,8 @@ typedef struct act {
 kvg_status world_act(world *w, const act *a);
 
 /* What most tests begin with. */
-static const world_options plain_world = {.capacity = 16, .chunk = -1, .block_tokens = 4, .scale = true, .prefix = true};
+static const world_options plain_world = {
+    .capacity = 16, .chunk = -1, .block_tokens = 4, .scale = true, .prefix = true};
 
 kvg_block_counts counts_of(world *w);     /* of the data pool */
 uint32_t users(world *w, uint32_t block); /* of a block of the data pool */
