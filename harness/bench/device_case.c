@@ -391,8 +391,8 @@ static kvg_status fill_device(kvg_device_case *d)
 kvg_status kvg_device_case_make(const kvg_case *c, const kvg_problem *problem, const kvg_bench_device *device,
                                 kvg_device_case *out)
 {
-    *out = (kvg_device_case){
-        .device = device, .c = c, .problem = *problem, .op = kvg_op_get(problem->op), .seed = kvg_fill_seed(c)};
+    *out = (kvg_device_case){.device = device, .c = c, .problem = *problem, .op = kvg_op_get(problem->op),
+                             .seed = kvg_fill_seed(c)};
     kvg_status s = kvg_problem_check(problem);
     if (s) return s;
     kvg_reference_layout_map(problem, &out->map);
@@ -453,7 +453,7 @@ void kvg_device_case_job(kvg_device_case *d, kvg_bench_job *job)
     const uint64_t stored = touched_tokens(d) * stored_bytes(d);
     const bool appends = d->problem.op == KVG_OP_APPEND;
     const kvg_role *inputs = d->op->inputs, sources[] = {appends ? KVG_ROLE_VALUES : KVG_ROLE_DATA_POOL,
-                                                         appends ? KVG_ROLE_NONE : KVG_ROLE_SCALE_POOL};
+                                                          appends ? KVG_ROLE_NONE : KVG_ROLE_SCALE_POOL};
     *job = (kvg_bench_job){.problem = &d->problem, .in = d->in, .out = d->out, .workspace = d->workspace};
     uint64_t there = 0, want = appends ? sum_bytes(d->in, inputs, KVG_ROLE_VALUES) : stored;
     for (int i = 0; i < 2; i++) there += sources[i] ? sum_bytes(d->in, inputs, sources[i]) : 0;

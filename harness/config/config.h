@@ -4,6 +4,7 @@
  *   config_group           A group: the product of its axes, less what it excludes.
  *   config_axes            Values of axes into a case; harness/case/axes.def is the table.
  *   config_value           Values whose kind says all; config_words: names of tables; config_list: lists and "all".
+ *   config_names           Those names for other rooms.
  *   config_keys            The objects that axes take; config_keys.def is the table.
  *   config_rope, _policy, _attention  What these axes need besides.
  *   config_generate        The groups of op generate.

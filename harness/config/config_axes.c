@@ -191,9 +191,9 @@ static kvg_status read_backend(kvg_config *config, kvg_json value, kvg_case *c)
 
 /* Axes that are not read as their kind of value is. */
 static kvg_status (*const own_readers[KVG_AXIS_COUNT])(kvg_config *config, kvg_json value, kvg_case *c) = {
-    [KVG_AXIS_POLICY] = read_policy,       [KVG_AXIS_MODEL] = read_model, [KVG_AXIS_PADDING] = read_padding,
-    [KVG_AXIS_SHARED_KV] = read_shared_kv, [KVG_AXIS_ROPE] = read_rope,   [KVG_AXIS_QUERIES] = read_queries,
-    [KVG_AXIS_FILL] = read_fill,           [KVG_AXIS_SCALE] = read_scale, [KVG_AXIS_BACKEND] = read_backend,
+    [KVG_AXIS_POLICY] = read_policy,   [KVG_AXIS_MODEL] = read_model, [KVG_AXIS_PADDING] = read_padding,
+    [KVG_AXIS_SHARED_KV] = read_shared_kv, [KVG_AXIS_ROPE] = read_rope, [KVG_AXIS_QUERIES] = read_queries,
+    [KVG_AXIS_FILL] = read_fill,       [KVG_AXIS_SCALE] = read_scale, [KVG_AXIS_BACKEND] = read_backend,
 };
 
 static kvg_status read_both(const config_words *words, kvg_json value, kvg_case *c)

@@ -11,13 +11,8 @@
 /* Axes that are a product, as those of other groups are. */
 enum { LAYOUT, DTYPE, FORMAT, DIALECT, BLOCK_TOKENS, SCALE, BACKEND, AXES, LAYERS = AXES, ROPE, PRODUCT };
 static const kvg_axis axes[AXES] = {
-    [LAYOUT] = KVG_AXIS_LAYOUT,
-    [DTYPE] = KVG_AXIS_DTYPE,
-    [FORMAT] = KVG_AXIS_FORMAT,
-    [DIALECT] = KVG_AXIS_DIALECT,
-    [BLOCK_TOKENS] = KVG_AXIS_BLOCK_TOKENS,
-    [SCALE] = KVG_AXIS_SCALE,
-    [BACKEND] = KVG_AXIS_BACKEND,
+    [LAYOUT] = KVG_AXIS_LAYOUT, [DTYPE] = KVG_AXIS_DTYPE, [FORMAT] = KVG_AXIS_FORMAT, [DIALECT] = KVG_AXIS_DIALECT,
+    [BLOCK_TOKENS] = KVG_AXIS_BLOCK_TOKENS, [SCALE] = KVG_AXIS_SCALE, [BACKEND] = KVG_AXIS_BACKEND,
 };
 
 static const char *const own_axes[] = {"layers", "quantise_k"};
@@ -97,8 +92,8 @@ static kvg_status read_model(kvg_json group, kvg_case *c)
     if (!s) s = kvg_json_get(group, "window", &window);
     if (s) return s;
     if ((uint64_t)c->problem.tokens + c->generate.greedy > model.positions) {
-        s = kvg_json_fail(window, "%u tokens and %u generated ones: the model has positions for %u", c->problem.tokens,
-                          c->generate.greedy, model.positions);
+        s = kvg_json_fail(window, "%u tokens and %u generated ones: the model has positions for %u",
+                          c->problem.tokens, c->generate.greedy, model.positions);
     }
     if (!s && model.vocab < 256) {
         s = kvg_json_fail(value, "a text's bytes need 256 tokens: the model has %u", model.vocab);

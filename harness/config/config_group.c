@@ -179,9 +179,7 @@ static bool gives(kvg_json object, kvg_axis a)
 static bool replaces(kvg_json object, kvg_axis a)
 {
     static const kvg_axis either[][2] = {
-        {KVG_AXIS_MODEL, KVG_AXIS_KV_HEADS},
-        {KVG_AXIS_MODEL, KVG_AXIS_HEAD_DIM},
-        {KVG_AXIS_FORMAT, KVG_AXIS_POLICY},
+        {KVG_AXIS_MODEL, KVG_AXIS_KV_HEADS}, {KVG_AXIS_MODEL, KVG_AXIS_HEAD_DIM}, {KVG_AXIS_FORMAT, KVG_AXIS_POLICY},
     };
     for (size_t i = 0; i < sizeof either / sizeof either[0]; i++) {
         if (a == either[i][0] && gives(object, either[i][1])) return true;

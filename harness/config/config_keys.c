@@ -9,7 +9,7 @@ static const char *const config_actions[] = {"fail", "fallback", NULL};
 static const char *const config_gatings[] = {"kvgold", "design", NULL};
 
 static const config_key keys[] = {
-#define KEY(OF, key, may_be, without, means) \
+#define KEY(OF, key, may_be, without, means)                                                                          \
     {.object = CONFIG_##OF, .name = #key, .value = KVG_VALUE_OF_##may_be, .fallback = without, .meaning = means},
 #include "harness/config/config_keys.def"
 #undef KEY

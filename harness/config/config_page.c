@@ -132,11 +132,11 @@ kvg_status kvg_config_page(kvg_json_text *t)
         config_object object;
         const char *title;
     } objects[] = {
-        {CONFIG_POLICY, "policy"}, {CONFIG_PADDING, "padding"}, {CONFIG_SHARED_KV, "shared_kv"},
-        {CONFIG_ROPE, "rope"},     {CONFIG_SCALING, "scaling"}, {CONFIG_GENERATE, "A group of op generate"},
+        {CONFIG_POLICY, "policy"}, {CONFIG_PADDING, "padding"}, {CONFIG_SHARED_KV, "shared_kv"}, {CONFIG_ROPE, "rope"},
+        {CONFIG_SCALING, "scaling"}, {CONFIG_GENERATE, "A group of op generate"},
     };
     kvg_json_add(t, "## Axes of a group\n\n| axis | for | values | default | meaning |\n"
-                    "| --- | --- | --- | --- | --- |\n");
+                 "| --- | --- | --- | --- | --- |\n");
     for (int a = 0; a < KVG_AXIS_COUNT; a++) add_axis(t, (kvg_axis)a);
     for (size_t i = 0; i < sizeof objects / sizeof objects[0]; i++) {
         kvg_json_add(t, "\n## %s\n\n", objects[i].title);

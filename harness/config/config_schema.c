@@ -2,29 +2,16 @@
 #include <string.h>
 
 #include "harness/config/config_axes.h"
-#include "harness/support/json_layout.h"
-
-/* JSON as it is written, as one string. */
-#define JSON(...) #__VA_ARGS__
+#include "harness/support/json_schema.h"
 
 enum { MOST_NAMES = 256 };
 
 /* --- what one value may be --- */
 
-static void add_names(kvg_json_text *t, const char *(*at)(size_t index), const char *const *names)
-{
-    kvg_json_add(t, "{\"enum\": [");
-    for (size_t i = 0; at ? at(i) != NULL : names[i] != NULL; i++) {
-        if (i) kvg_json_add(t, ", ");
-        kvg_json_add_string(t, at ? at(i) : names[i]);
-    }
-    kvg_json_add(t, "]}");
-}
-
 /* A name, "all", or all but some; for each side where the axis has sides. */
 static void add_words(kvg_json_text *t, const kvg_axis_info *axis)
 {
-    static const char all_but[] = JSON(
+    static const char all_but[] = KVG_JSON(
         "type": "object", "required": ["all_but"], "additionalProperties": false,
         "properties": {"all_but": {"type": "array", "minItems": 1, "uniqueItems": true, "items": );
     const char *name = axis->name;
@@ -48,8 +35,8 @@ static void add_kind(kvg_json_text *t, const kvg_value *value, const config_word
         return;
     case KVG_VALUE_FACTOR: kvg_json_add(t, "{\"type\": \"number\", \"minimum\": 0, \"maximum\": 3.4e38}"); return;
     case KVG_VALUE_FLAG: kvg_json_add(t, "{\"type\": \"boolean\"}"); return;
-    case KVG_VALUE_CHOICE: add_names(t, NULL, value->names); return;
-    case KVG_VALUE_WORD: add_names(t, words->at, NULL); return;
+    case KVG_VALUE_CHOICE: kvg_json_add_enum(t, NULL, value->names); return;
+    case KVG_VALUE_WORD: kvg_json_add_enum(t, words->at, NULL); return;
     case KVG_VALUE_SIDES:
     case KVG_VALUE_OWN: return;
     }
@@ -62,21 +49,21 @@ static const struct {
     const char *note;     /* on that */
 } own[KVG_AXIS_COUNT] = {
     [KVG_AXIS_FORMAT] = {.note = "\"e4m3+nvfp4\" where K and V differ."},
-    [KVG_AXIS_POLICY] = {JSON({"$ref": "#/$defs/policy"}), "words", "\"policy16@sm90\", \"policy16@sm80>none\"."},
+    [KVG_AXIS_POLICY] = {KVG_JSON({"$ref": "#/$defs/policy"}), "words", "\"policy16@sm90\", \"policy16@sm80>none\"."},
     [KVG_AXIS_DIALECT] = {.note = "\"trtllm+vllm\" where K and V differ."},
-    [KVG_AXIS_MODEL] = {JSON({"$ref": "#/$defs/name"}), "words", NULL},
-    [KVG_AXIS_PADDING] = {JSON({"$ref": "#/$defs/padding"}), "flags", "Whether there is any."},
-    [KVG_AXIS_SHARED_KV] = {JSON({"$ref": "#/$defs/shared_kv"}), "flags", "Whether V is a part of K's row."},
-    [KVG_AXIS_ROPE] = {JSON({"$ref": "#/$defs/rope"}), "flags", "Whether elements turn."},
-    [KVG_AXIS_QUERIES] = {JSON({"type": "string", "pattern": "^[1-9][0-9]{0,4} each$"}), "integers_or_words", NULL},
+    [KVG_AXIS_MODEL] = {KVG_JSON({"$ref": "#/$defs/name"}), "words", NULL},
+    [KVG_AXIS_PADDING] = {KVG_JSON({"$ref": "#/$defs/padding"}), "flags", "Whether there is any."},
+    [KVG_AXIS_SHARED_KV] = {KVG_JSON({"$ref": "#/$defs/shared_kv"}), "flags", "Whether V is a part of K's row."},
+    [KVG_AXIS_ROPE] = {KVG_JSON({"$ref": "#/$defs/rope"}), "flags", "Whether elements turn."},
+    [KVG_AXIS_QUERIES] = {KVG_JSON({"type": "string", "pattern": "^[1-9][0-9]{0,4} each$"}), "integers_or_words", NULL},
     [KVG_AXIS_SOFTCAP] = {.note = "Whether there is one."},
     [KVG_AXIS_SCORE_SCALE] = {.note = "Whether one is given."},
-    [KVG_AXIS_FILL] = {JSON({"anyOf": [{"$ref": "#/$defs/fill"}, {"$ref": "#/$defs/capture"}]}), "words",
+    [KVG_AXIS_FILL] = {KVG_JSON({"anyOf": [{"$ref": "#/$defs/fill"}, {"$ref": "#/$defs/capture"}]}), "words",
                        "\"capture\" is every capture."},
-    [KVG_AXIS_SCALE] = {JSON({"anyOf": [{"$ref": "#/$defs/scale"}, {"$ref": "#/$defs/tensor_scale"},
+    [KVG_AXIS_SCALE] = {KVG_JSON({"anyOf": [{"$ref": "#/$defs/scale"}, {"$ref": "#/$defs/tensor_scale"},
                                         {"$ref": "#/$defs/scale_of_sides"}]}),
                         "words", "P1 to P4, or \"given\" for every number."},
-    [KVG_AXIS_BACKEND] = {JSON({"$ref": "#/$defs/name"}), "words", NULL},
+    [KVG_AXIS_BACKEND] = {KVG_JSON({"$ref": "#/$defs/name"}), "words", NULL},
 };
 
 static void add_one(kvg_json_text *t, kvg_axis which)
@@ -154,7 +141,7 @@ static void add_each_axis(kvg_json_text *t, void (*add)(kvg_json_text *t, kvg_ax
 
 static void add_axes(kvg_json_text *t)
 {
-    static const char of_group[] = JSON(
+    static const char of_group[] = KVG_JSON(
         "type": "object", "required": ["op", "fill"],
         "if": {"properties": {"op": {"enum": ["mma", ["mma"]]}}},
         "then": {"description": "The tiles of op mma follow from dtype and tokens.", "required": ["profile"],
@@ -163,17 +150,17 @@ static void add_axes(kvg_json_text *t)
         "else": {"oneOf": [{"required": ["format"]}, {"required": ["policy"]}],
                  "anyOf": [{"required": ["model"]}, {"required": ["kv_heads", "head_dim"]}]},
         "allOf": [{"$ref": "#/$defs/one_shape"}], "additionalProperties": false, "properties": );
-    static const char more[] = JSON(
+    static const char more[] = KVG_JSON(
         "comment": {"type": "string", "description": "For people."},
         "include": {"type": "array", "items": {"$ref": "#/$defs/axes"},
                     "description": "Further products. An axis that one leaves out has the group's first value."},
         "exclude": {"type": "array", "items": {"$ref": "#/$defs/exclude"},
                     "description": "A case of the group, included ones too, is left out if all keys of one match it."});
-    static const char of_axes[] = JSON(
+    static const char of_axes[] = KVG_JSON(
         "type": "object", "minProperties": 1,
         "allOf": [{"$ref": "#/$defs/one_shape"}, {"$ref": "#/$defs/one_storage"}],
         "additionalProperties": false, "properties": );
-    static const char of_exclude[] = JSON(
+    static const char of_exclude[] = KVG_JSON(
         "type": "object", "minProperties": 1,
         "description": "Values as in the case's id; a list matches if one of its values does.",
         "additionalProperties": false, "properties": );
@@ -193,14 +180,14 @@ static const struct {
     config_object object;
     const char *name, *one;
 } own_keys[] = {
-    {CONFIG_ROPE, "scaling", JSON({"$ref": "#/$defs/rope_scaling"})},
-    {CONFIG_GENERATE, "model", JSON({"$ref": "#/$defs/name"})},
-    {CONFIG_GENERATE, "text", JSON({"$ref": "#/$defs/name"})},
-    {CONFIG_GENERATE, "calibration", JSON({"$ref": "#/$defs/name"})},
-    {CONFIG_GENERATE, "max_loss", JSON({"type": "number", "minimum": 0, "maximum": 64})},
-    {CONFIG_GENERATE, "max_kl", JSON({"type": "number", "minimum": 0, "maximum": 64})},
-    {CONFIG_GENERATE, "min_top1", JSON({"type": "number", "minimum": 0, "maximum": 1})},
-    {CONFIG_GENERATE, "defects", JSON({"type": "array", "maxItems": 16, "items": {"type": "string"}})},
+    {CONFIG_ROPE, "scaling", KVG_JSON({"$ref": "#/$defs/rope_scaling"})},
+    {CONFIG_GENERATE, "model", KVG_JSON({"$ref": "#/$defs/name"})},
+    {CONFIG_GENERATE, "text", KVG_JSON({"$ref": "#/$defs/name"})},
+    {CONFIG_GENERATE, "calibration", KVG_JSON({"$ref": "#/$defs/name"})},
+    {CONFIG_GENERATE, "max_loss", KVG_JSON({"type": "number", "minimum": 0, "maximum": 64})},
+    {CONFIG_GENERATE, "max_kl", KVG_JSON({"type": "number", "minimum": 0, "maximum": 64})},
+    {CONFIG_GENERATE, "min_top1", KVG_JSON({"type": "number", "minimum": 0, "maximum": 1})},
+    {CONFIG_GENERATE, "defects", KVG_JSON({"type": "array", "maxItems": 16, "items": {"type": "string"}})},
 };
 
 /* The key's value with its description: the text of the value without its last bracket goes on. */
@@ -273,12 +260,12 @@ static void add_object(kvg_json_text *t, const char *name, config_object object)
 
 static void add_generate(kvg_json_text *t)
 {
-    static const char of_generate[] = JSON(
+    static const char of_generate[] = KVG_JSON(
         "type": "object",
         "description": "A model reads a text through a cache of each format (docs/guide/config.md section 18).");
-    static const char first[] = JSON(
+    static const char first[] = KVG_JSON(
         "op": {"const": "generate"}, "comment": {"type": "string", "description": "For people."});
-    static const char more[] = JSON(
+    static const char more[] = KVG_JSON(
         "layers": {"description": "Layers that are quantised; the others keep the model type.", "default": "all",
                    "anyOf": [{"$ref": "#/$defs/quantised_layers"},
                              {"type": "array", "minItems": 1, "items": {"$ref": "#/$defs/quantised_layers"}}]},
@@ -294,7 +281,7 @@ static void add_generate(kvg_json_text *t)
         add_reference(t, config_generate_axis(i));
     }
     kvg_json_add(t, ", %s}}, \"quantised_layers\": ", more);
-    add_names(t, NULL, kvg_quantised_layers_names);
+    kvg_json_add_enum(t, NULL, kvg_quantised_layers_names);
     kvg_json_add(t, ", \"quantise_k\": {\"enum\": [\"after_rope\", \"before_rope\"]}, ");
 }
 
@@ -315,13 +302,13 @@ static void add_values(kvg_json_text *t)
         add_one(t, (kvg_axis)a);
         if (!config_words_of((kvg_axis)a)) continue;
         kvg_json_add(t, ", \"%s\": ", axis->name);
-        add_names(t, config_words_of((kvg_axis)a)->at, NULL);
+        kvg_json_add_enum(t, config_words_of((kvg_axis)a)->at, NULL);
     }
     kvg_json_add(t, ", \"fill\": ");
-    add_names(t, fill_at, NULL);
+    kvg_json_add_enum(t, fill_at, NULL);
 }
 
-static const char head[] = JSON(
+static const char head[] = KVG_JSON(
     "$schema": "https://json-schema.org/draft/2020-12/schema",
     "title": "kvgold config",
     "description": "What `kvgold check` runs, as `kvgold list schema` prints it. The program checks more.",
@@ -352,7 +339,7 @@ static const char head[] = JSON(
         }
     });
 
-static const char rest[] = JSON(
+static const char rest[] = KVG_JSON(
     "one_shape": {
         "description": "A model has kv_heads and head_dim: give it or them.",
         "not": {"required": ["model"], "anyOf": [{"required": ["kv_heads"]}, {"required": ["head_dim"]}]}

@@ -67,9 +67,9 @@ static void backend_text(const kvg_case *c, char *out, size_t size)
 
 /* Axes whose text does not follow from their kind of value. */
 static void (*const own_texts[KVG_AXIS_COUNT])(const kvg_case *c, char *out, size_t size) = {
-    [KVG_AXIS_POLICY] = policy_text,       [KVG_AXIS_MODEL] = model_text, [KVG_AXIS_PADDING] = padding_text,
-    [KVG_AXIS_SHARED_KV] = shared_kv_text, [KVG_AXIS_ROPE] = rope_text,   [KVG_AXIS_GROUP] = group_text,
-    [KVG_AXIS_QUERIES] = queries_text,     [KVG_AXIS_FILL] = fill_text,   [KVG_AXIS_SCALE] = scale_text,
+    [KVG_AXIS_POLICY] = policy_text, [KVG_AXIS_MODEL] = model_text, [KVG_AXIS_PADDING] = padding_text,
+    [KVG_AXIS_SHARED_KV] = shared_kv_text, [KVG_AXIS_ROPE] = rope_text, [KVG_AXIS_GROUP] = group_text,
+    [KVG_AXIS_QUERIES] = queries_text, [KVG_AXIS_FILL] = fill_text, [KVG_AXIS_SCALE] = scale_text,
     [KVG_AXIS_BACKEND] = backend_text,
 };
 
@@ -167,9 +167,8 @@ static void add_fill(kvg_json_text *t, const char *name, const kvg_case *c)
 static void add_scale(kvg_json_text *t, const char *name, const kvg_case *c)
 {
     if (!c->scale.given) kvg_json_add(t, ", \"%s\": \"P%d\"", name, (int)c->scale.convention);
-    else
-        kvg_json_add(t, ", \"%s\": {\"k\": %.9g, \"v\": %.9g}", name, (double)c->scale.value[KVG_K],
-                     (double)c->scale.value[KVG_V]);
+    else kvg_json_add(t, ", \"%s\": {\"k\": %.9g, \"v\": %.9g}", name, (double)c->scale.value[KVG_K],
+                      (double)c->scale.value[KVG_V]);
 }
 
 /* Axes that are not written as their kind of value is. */

@@ -64,7 +64,9 @@ void config_take_fallback(const kvg_value *value, const char *fallback, kvg_case
     case KVG_VALUE_COUNT: kvg_value_set_number(value, strtoull(fallback, NULL, 10), c); return;
     case KVG_VALUE_FLAG: kvg_value_set_number(value, strcmp(fallback, "true") == 0, c); return;
     case KVG_VALUE_FACTOR: kvg_value_set_factor(value, strtof(fallback, NULL), c); return;
-    case KVG_VALUE_CHOICE: kvg_value_set_number(value, value->least + find_name(value->names, fallback), c); return;
+    case KVG_VALUE_CHOICE:
+        kvg_value_set_number(value, value->least + find_name(value->names, fallback), c);
+        return;
     case KVG_VALUE_WORD:
     case KVG_VALUE_SIDES:
     case KVG_VALUE_OWN: return;

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "harness/config/config_axes.h"
+#include "harness/config/config_names.h"
 
 static const char *op_at(size_t index)
 {
@@ -204,6 +205,12 @@ const config_words *config_words_of(kvg_axis axis)
         [KVG_AXIS_PROFILE] = {profile_at, profile_get, profile_set},
     };
     return words[axis].at ? &words[axis] : NULL;
+}
+
+kvg_json_names kvg_config_names(kvg_axis axis)
+{
+    const config_words *words = config_words_of(axis);
+    return words ? words->at : NULL;
 }
 
 const config_words *config_key_words(const config_key *key)

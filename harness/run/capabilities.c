@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "golden/golden.h"
-#include "harness/support/json_layout.h"
+#include "harness/config/config_names.h"
 
 struct kvg_capabilities {
     kvg_json_doc *doc;
@@ -82,8 +82,8 @@ static void sm_words(const kvg_case *c, uint32_t sm, words *w)
 }
 
 static const char *const feature_names[] = {"window", "sinks", "softcap", "score_scale", "queries", "gqa", "mla",
-                                            "lse", "rope", "bias", "padding", "v_scale_swizzle"};
-enum { FEATURES = sizeof feature_names / sizeof feature_names[0] };
+                                            "lse", "rope", "bias", "padding", "v_scale_swizzle", NULL};
+enum { FEATURES = sizeof feature_names / sizeof feature_names[0] - 1 };
 
 static void feature_words(const kvg_case *c, uint32_t sm, words *w)
 {
@@ -177,100 +177,71 @@ static kvg_status check_feature(kvg_json value)
 
 /* --- an item of a list, as the schema describes it --- */
 
-static const char *op_name(size_t index)
-{
-    size_t count;
-    const kvg_op_info *table = kvg_op_table(&count);
-    return index < count ? table[index].name : NULL;
-}
+typedef struct claim_axis claim_axis;
 
-static const char *format_name(size_t index)
-{
-    size_t count;
-    const kvg_format_info *table = kvg_format_table(&count);
-    return index < count ? table[index].name : NULL;
-}
-
-static const char *layout_name(size_t index)
-{
-    size_t count;
-    const kvg_layout_info *table = kvg_layout_table(&count);
-    return index < count ? table[index].name : NULL;
-}
-
-static const char *dtype_name(size_t index)
-{
-    static const kvg_dtype types[] = {KVG_DTYPE_F16, KVG_DTYPE_BF16, KVG_DTYPE_F32};
-    return index < sizeof types / sizeof types[0] ? kvg_dtype_name(types[index]) : NULL;
-}
-
-static const char *profile_name(size_t index)
-{
-    size_t count;
-    const kvg_profile_info *table = kvg_profile_table(&count);
-    if (index == 0) return "exact";
-    return index <= count ? table[index - 1].name : NULL;
-}
-
-static const char *feature_name(size_t index)
-{
-    return index < FEATURES ? feature_names[index] : NULL;
-}
-
-static void add_names(const char *(*at)(size_t index), kvg_json_text *out)
-{
-    kvg_json_add(out, "{\"enum\": [");
-    for (size_t i = 0; at(i); i++) {
-        if (i) kvg_json_add(out, ", ");
-        kvg_json_add_string(out, at(i));
-    }
-    kvg_json_add(out, "]}");
-}
-
-/* A format's name, and a dialect's behind a dot. */
-static void add_dialects(const char *(*at)(size_t index), kvg_json_text *out)
-{
-    kvg_json_add(out, "{\"type\": \"string\", \"pattern\": \"^(");
-    for (size_t i = 0; at(i); i++) kvg_json_add(out, "%s%s", i ? "|" : "", at(i));
-    kvg_json_add(out, ")(\\\\.[a-z0-9_-]+)?$\"}");
-}
-
-static void add_range(unsigned most, kvg_json_text *out)
-{
-    kvg_json_add(out, "{\"type\": \"integer\", \"minimum\": 1, \"maximum\": %u}", most);
-}
+static void add_names(const claim_axis *axis, kvg_json_text *out);
+static void add_formats(const claim_axis *axis, kvg_json_text *out);
+static void add_integers(const claim_axis *axis, kvg_json_text *out);
+static void add_features(const claim_axis *axis, kvg_json_text *out);
 
 /* In the order in which a case is compared with claims. */
-static const struct axis {
+struct claim_axis {
     const char *key, *word;
     bool required; /* of every claim */
     bool limits;   /* left out: no limit; else: none of them */
     void (*words)(const kvg_case *c, uint32_t sm, words *out);
     kvg_status (*check)(kvg_json value);
-    const char *(*name)(size_t index);                           /* its names in turn; NULL: integers */
-    void (*item)(const char *(*at)(size_t), kvg_json_text *out); /* of names, for the schema */
-    unsigned most;                                               /* of integers */
+    void (*add_item)(const claim_axis *axis, kvg_json_text *out); /* for the schema */
+    kvg_axis names;                                         /* of a config: whose names an item is */
+    unsigned most;                                          /* of an item that is an integer */
     const char *meaning;
-} axes[] = {
-    {"ops", "op", true, true, op_words, check_op, op_name, add_names, 0, ""},
-    {"formats", "format", true, true, format_words, check_format, format_name, add_dialects, 0,
+};
+
+static const claim_axis axes[] = {
+    {"ops", "op", true, true, op_words, check_op, add_names, KVG_AXIS_OP, 0, ""},
+    {"formats", "format", true, true, format_words, check_format, add_formats, KVG_AXIS_FORMAT, 0,
      "A format with all of its dialects, or one dialect: nvfp4, nvfp4.vllm. K's and V's must both be here."},
-    {"layouts", "layout", false, true, layout_words, check_layout, layout_name, add_names, 0, "Left out: all."},
-    {"dtypes", "dtype", false, true, dtype_words, check_dtype, dtype_name, add_names, 0,
+    {"layouts", "layout", false, true, layout_words, check_layout, add_names, KVG_AXIS_LAYOUT, 0, "Left out: all."},
+    {"dtypes", "dtype", false, true, dtype_words, check_dtype, add_names, KVG_AXIS_DTYPE, 0,
      "Model types of K and V. Left out: all."},
-    {"head_dims", "head_dim", false, true, head_dim_words, check_head_dim, NULL, NULL, KVG_MAX_HEAD_DIM,
-     "Left out: all."},
-    {"profiles", "profile", false, true, profile_words, check_profile, profile_name, add_names, 0,
+    {"head_dims", "head_dim", false, true, head_dim_words, check_head_dim, add_integers, KVG_AXIS_COUNT,
+     KVG_MAX_HEAD_DIM, "Left out: all."},
+    {"profiles", "profile", false, true, profile_words, check_profile, add_names, KVG_AXIS_PROFILE, 0,
      "Whose bits ops decode and mma give: \"exact\" for an answer that is judged by its distance. Left out: all."},
-    {"sms", "sm", false, true, sm_words, check_sm, NULL, NULL, MAX_SM,
+    {"sms", "sm", false, true, sm_words, check_sm, add_integers, KVG_AXIS_COUNT, MAX_SM,
      "Compute capabilities, major * 10 + minor, of the GPUs that run it: compared with what kvg_backend.sm gives. "
      "Left out: any, and none."},
-    {"features", "feature", false, false, feature_words, check_feature, feature_name, add_names, 0,
+    {"features", "feature", false, false, feature_words, check_feature, add_features, KVG_AXIS_COUNT, 0,
      "What a case may ask beside. Left out: nothing."},
 };
 enum { AXES = sizeof axes / sizeof axes[0] };
 
-static void add_axis(const struct axis *axis, kvg_json_text *out)
+static void add_names(const claim_axis *axis, kvg_json_text *out)
+{
+    kvg_json_add_enum(out, kvg_config_names(axis->names), NULL);
+}
+
+/* A format's name, and a dialect's behind a dot. */
+static void add_formats(const claim_axis *axis, kvg_json_text *out)
+{
+    const kvg_json_names name = kvg_config_names(axis->names);
+    kvg_json_add(out, "{\"type\": \"string\", \"pattern\": \"^(");
+    for (size_t i = 0; name(i); i++) kvg_json_add(out, "%s%s", i ? "|" : "", name(i));
+    kvg_json_add(out, ")(\\\\.[a-z0-9_-]+)?$\"}");
+}
+
+static void add_integers(const claim_axis *axis, kvg_json_text *out)
+{
+    kvg_json_add(out, "{\"type\": \"integer\", \"minimum\": 1, \"maximum\": %u}", axis->most);
+}
+
+static void add_features(const claim_axis *axis, kvg_json_text *out)
+{
+    (void)axis;
+    kvg_json_add_enum(out, NULL, feature_names);
+}
+
+static void add_axis(const claim_axis *axis, kvg_json_text *out)
 {
     kvg_json_add(out, ", \"%s\": {\"type\": \"array\"", axis->key);
     if (axis->limits) kvg_json_add(out, ", \"minItems\": 1");
@@ -279,24 +250,20 @@ static void add_axis(const struct axis *axis, kvg_json_text *out)
         kvg_json_add_string(out, axis->meaning);
     }
     kvg_json_add(out, ", \"items\": ");
-    if (axis->name) axis->item(axis->name, out);
-    else add_range(axis->most, out);
+    axis->add_item(axis, out);
     kvg_json_add(out, "}");
 }
 
-/* JSON as it is written, as one string. */
-#define JSON(...) #__VA_ARGS__
-
 kvg_status kvg_capabilities_schema(kvg_json_text *out)
 {
-    static const char file[] = JSON(
+    static const char file[] = KVG_JSON(
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "kvgold capability file", "description": );
     static const char about[] =
         "What an implementation claims to do: libengine.json beside libengine.so, or `kvgold check --capabilities "
         "FILE`. docs/guide/plugin.md section 4 is the manual. The program checks more than this schema can: that a "
         "format has the dialect.";
-    static const char rest[] = JSON(
+    static const char rest[] = KVG_JSON(
         "type": "object",
         "required": ["kvgold_capabilities", "claims"],
         "additionalProperties": false,
@@ -330,7 +297,7 @@ kvg_status kvg_capabilities_schema(kvg_json_text *out)
 
 /* --- reading --- */
 
-static kvg_status check_list(kvg_json claim, const struct axis *axis)
+static kvg_status check_list(kvg_json claim, const claim_axis *axis)
 {
     kvg_json list;
     if (!axis->required && !kvg_json_has(claim, axis->key)) return KVG_OK;
@@ -433,7 +400,7 @@ static bool is_word(kvg_json value, const char *word, bool format)
 }
 
 /* The first of the words that the claim lacks; NULL: none. */
-static const char *lacks(kvg_json claim, const struct axis *axis, const words *w)
+static const char *lacks(kvg_json claim, const claim_axis *axis, const words *w)
 {
     kvg_json list = {0};
     const bool given = kvg_json_has(claim, axis->key) && kvg_json_get(claim, axis->key, &list) == KVG_OK;

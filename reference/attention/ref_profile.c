@@ -20,8 +20,8 @@
 enum {
     TILE = REF_PROFILE_TILE,
     LEAF = REF_PROFILE_LEAF,
-    MOST_ROWS = 256,       /* of a batch and a KV head: those of one token may be more */
-    MOST_FLOATS = 1 << 23, /* of a batch's nodes: those of one token may be more */
+    MOST_ROWS = 256,        /* of a batch and a KV head: those of one token may be more */
+    MOST_FLOATS = 1 << 23,  /* of a batch's nodes: those of one token may be more */
 };
 static const float LOG2_E = 0x1.715476p+0f, LN_2 = 0x1.62e43p-1f;
 static const float LEAST = -FLT_MAX; /* reference point of a row that has seen nothing */
@@ -36,8 +36,8 @@ typedef struct head {
 typedef struct desk {
     void *tile; /* the contract's */
     bool placed[TILE];
-    head *heads;   /* [tokens][group] */
-    void *queries; /* of the heads */
+    head *heads;    /* [tokens][group] */
+    void *queries;  /* of the heads */
 } desk;
 
 /* Query tokens of one sequence, and the leaves that their keys lie in. */

@@ -16,29 +16,21 @@
 #define APPEND "'op':'append','layout':'hnd','format':'nvfp4','fill':'random'," SHAPE
 #define QUANTISE "'op':'quantise','fill':'random'," SHAPE
 #define ODD "'op':'quantise','fill':'random','kv_heads':1,'head_dim':72"
-#define WINDOW                                                                                  \
-    "'op':'generate','model':'../golden/data/model','text':'../golden/data/model/heldout.txt'," \
+#define WINDOW "'op':'generate','model':'../golden/data/model','text':'../golden/data/model/heldout.txt'," \
     "'window':64,'windows':1,'bit_windows':1,'calibration':'../golden/data/model/README.md'"
 
-/* Parses a group, the text of its keys with ' for ". */
-static kvg_status parse(const char *group, kvg_config *config)
+/* The text of a list that holds one group: `group` is the text of its keys. */
+static const char *list_of(const char *group)
 {
-    char text[4096];
+    static char text[4096];
     assert_true(snprintf(text, sizeof text, "{%s}", group) < (int)sizeof text);
-    return config_of(text, config);
-}
-
-static kvg_config parsed(const char *group)
-{
-    kvg_config config;
-    if (parse(group, &config)) fail_msg("%s: %s", group, kvg_error_text());
-    return config;
+    return text;
 }
 
 /* Both groups give the same cases in the same order. */
 static void expect_same(const char *left, const char *right)
 {
-    kvg_config a = parsed(left), b = parsed(right);
+    kvg_config a = config_from(list_of(left)), b = config_from(list_of(right));
     if (a.case_count != b.case_count) fail_msg("%s: %zu cases, not %zu", left, a.case_count, b.case_count);
     for (size_t i = 0; i < a.case_count; i++) assert_string_equal(a.cases[i].id, b.cases[i].id);
     kvg_config_close(&a);
@@ -48,7 +40,7 @@ static void expect_same(const char *left, const char *right)
 static void expect_refused(const char *group, const char *text)
 {
     kvg_config config;
-    if (parse(group, &config) != KVG_ERR_INVALID) fail_msg("%s: not refused", group);
+    if (config_of(list_of(group), &config) != KVG_ERR_INVALID) fail_msg("%s: not refused", group);
     if (!strstr(kvg_error_text(), text)) fail_msg("%s: '%s' is not in '%s'", group, text, kvg_error_text());
 }
 
@@ -85,7 +77,7 @@ static void test_a_fallback_is_what_holds_without_it(void **state)
         if (a == KVG_AXIS_LAYOUT) base = QUANTISE ",'format':'nvfp4'";
         snprintf(group, sizeof group, is_plain(axis->fallback) ? "%s,'%s':%s" : "%s,'%s':'%s'", base, axis->name,
                  axis->fallback);
-        kvg_config with = parsed(group), without = parsed(base);
+        kvg_config with = config_from(list_of(group)), without = config_from(list_of(base));
         assert_string_equal(with.cases[0].id, without.cases[0].id);
         assert_int_equal(with.cases[0].relations, without.cases[0].relations);
         kvg_config_close(&with);
@@ -108,7 +100,7 @@ static void test_every_axis_can_be_excluded(void **state)
     };
     (void)state;
     for (size_t g = 0; g < sizeof groups / sizeof groups[0]; g++) {
-        kvg_config config = parsed(groups[g]);
+        kvg_config config = config_from(list_of(groups[g]));
         for (int a = 0; a < KVG_AXIS_COUNT; a++) {
             char text[KVG_POLICY_TEXT_SIZE], group[1024];
             if (!kvg_scope_holds(kvg_axis_get((kvg_axis)a)->scope, &config.cases[0].problem)) continue;
@@ -129,7 +121,7 @@ static void test_a_line_gives_its_case_back(void **state)
 {
     static const char *const groups[] = {
         APPEND ",'padding':{'row':3},'rope':{'dims':8,'pairing':'halves','scaling':{'kind':'linear','theta':1e4,"
-               "'factor':2}},'bias':true,'v_scale_swizzle':true",
+        "'factor':2}},'bias':true,'v_scale_swizzle':true",
         "'op':'flatten','layout':'mla','format':'bf16','kv_heads':1,'head_dim':64,'shared_kv':{'v_dim':8,'v_first':3},"
         "'fill':'codes'",
         DECODE ",'group':3,'queries':4,'window':9,'softcap':30,'score_scale':0.5,'sinks':true,'operands':'f16'",
@@ -140,7 +132,7 @@ static void test_a_line_gives_its_case_back(void **state)
     };
     (void)state;
     for (size_t g = 0; g < sizeof groups / sizeof groups[0]; g++) {
-        kvg_config config = parsed(groups[g]);
+        kvg_config config = config_from(list_of(groups[g]));
         kvg_json_text line = {0};
         char keys[1024];
         assert_int_equal(kvg_config_line(&config.cases[0], &line), KVG_OK);

@@ -171,7 +171,7 @@ static void test_all_is_every_dialect_of_each_format(void **state)
 {
     (void)state;
     kvg_config config = config_from("{'op':'quantise','format':['f16','mx16','nvfp4'],'dialect':'all',"
-                               "'fill':'random'," SHAPE "}");
+                                    "'fill':'random'," SHAPE "}");
     size_t expected = 0;
     for (kvg_format f = KVG_FORMAT_NONE; f < KVG_FORMAT_END; f++) {
         if (f != KVG_FORMAT_F16 && f != KVG_FORMAT_MX16 && f != KVG_FORMAT_NVFP4) continue;
@@ -192,7 +192,7 @@ static void test_sides_of_their_own(void **state)
     (void)state;
     kvg_config config = config_from(
         "{'op':'quantise','format':{'k':'e4m3','v':'nvfp4'},'dialect':{'k':'trtllm','v':'vllm'},"
-                               "'scale':{'k':0.5,'v':0.25},'fill':'random'," SHAPE "}");
+        "'scale':{'k':0.5,'v':0.25},'fill':'random'," SHAPE "}");
     const kvg_case *c = &config.cases[0];
     assert_string_equal(c->id, "quantise/e4m3.trtllm+nvfp4.vllm/rows/bf16/64x2x64/random/g0.5,0.25/reference");
     assert_int_equal(c->problem.storage[KVG_K].format, KVG_FORMAT_E4M3);
@@ -206,9 +206,9 @@ static void test_models(void **state)
 {
     (void)state;
     kvg_config config = config_from("{'op':'quantise','format':'int8','model':'gpt-oss-20b','fill':'random',"
-                               "'include':[{'kv_heads':3,'head_dim':80}]},"
-                               "{'op':'quantise','format':'mx16','kv_heads':3,'head_dim':80,'fill':'random',"
-                               "'include':[{'model':['gpt-oss-20b','models/llama-3-8b.json']},{'kv_heads':5}]}");
+                                    "'include':[{'kv_heads':3,'head_dim':80}]},"
+                                    "{'op':'quantise','format':'mx16','kv_heads':3,'head_dim':80,'fill':'random',"
+                                    "'include':[{'model':['gpt-oss-20b','models/llama-3-8b.json']},{'kv_heads':5}]}");
     static const char *const ids[] = {
         "quantise/int8.canonical/rows/bf16/64x8x64/random/-/reference",
         "quantise/int8.canonical/rows/bf16/64x3x80/random/-/reference",
@@ -229,7 +229,7 @@ static void test_captures_are_found_from_the_configs_folder(void **state)
     (void)state;
     kvg_config config = config_from(
         "{'op':'quantise','format':'mx16','fill':[{'capture':'a/b.safetensors','k':'x','v':'y'},"
-                               "{'capture':'/abs.safetensors','k':'x.1','v':'y'}]," SHAPE "}");
+        "{'capture':'/abs.safetensors','k':'x.1','v':'y'}]," SHAPE "}");
     assert_string_equal(config.cases[0].capture_file, KVG_SOURCE_DIR "/configs/a/b.safetensors");
     assert_string_equal(config.cases[1].capture_file, "/abs.safetensors");
     assert_string_equal(config.cases[0].id, "quantise/mx16.canonical/rows/bf16/64x2x64/capture:x,y/-/reference");
@@ -256,7 +256,7 @@ static void test_ids_are_stable_unique_and_name_no_position(void **state)
     /* the same case among others and in another order */
     kvg_config one = config_from("{'op':'quantise','format':['f16','mx16'],'fill':'zero'," SHAPE "}");
     kvg_config two = config_from("{'fill':['random','zero'],'format':['mx16','e4m3'],'op':['dequantise','quantise'],"
-                            SHAPE "}");
+                                 SHAPE "}");
     assert_true(has_case(&two, one.cases[1].id));
     kvg_config_close(&one);
     kvg_config_close(&two);
@@ -266,7 +266,7 @@ static void test_each_case_is_in_one_shard(void **state)
 {
     (void)state;
     kvg_config config = config_from("{'op':['quantise','dequantise'],'format':'mx16','fill':'random',"
-                               "'tokens':[1,2,3,4,5,6,7,8,9,10],'kv_heads':[1,2,3,4,5],'head_dim':64}");
+                                    "'tokens':[1,2,3,4,5,6,7,8,9,10],'kv_heads':[1,2,3,4,5],'head_dim':64}");
     for (uint32_t n = 1; n <= 7; n++) {
         size_t sizes[7] = {0};
         for (size_t i = 0; i < config.case_count; i++) {
@@ -290,7 +290,7 @@ static void test_another_backend_renames_and_merges(void **state)
 {
     (void)state;
     kvg_config config = config_from("{'op':'quantise','format':['f16','mx16'],'fill':'random',"
-                               "'backend':['reference','slowref']," SHAPE "}");
+                                    "'backend':['reference','slowref']," SHAPE "}");
     assert_int_equal(config.case_count, 4);
     assert_int_equal(kvg_config_use_backend(&config, "/x/liby.so"), KVG_OK);
     assert_int_equal(config.case_count, 2);
@@ -302,7 +302,7 @@ static void test_the_repro_line_survives_a_shell(void **state)
 {
     (void)state;
     kvg_config config = config_from("{'op':'quantise','format':'mx16',"
-                               "'fill':{'capture':'c','k':'it\\u0027s $k','v':'v'}," SHAPE "}");
+                                    "'fill':{'capture':'c','k':'it\\u0027s $k','v':'v'}," SHAPE "}");
     char repro[KVG_REPRO_SIZE], command[KVG_REPRO_SIZE + 32], line[512];
     kvg_case_repro(&config.cases[0], "my configs/a.json", "the claims.json", repro, sizeof repro);
     assert_int_equal(strncmp(repro, "kvgold ", 7), 0);
@@ -451,9 +451,9 @@ static void test_a_policys_blocks_are_those_of_the_pools(void **state)
 {
     (void)state;
     kvg_config config = config_from("{'policy':[{'number':0},{'number':4},{'number':8},{'number':16,'sm':90},"
-                               "{'number':16,'sm':100}],'layers':[1,5],'block_tokens':[8,64],"
-                               "'dtype':['f16','bf16']," POLICIES ",'include':[{'kv_heads':1,'head_dim':576,"
-                               "'shared_kv':{'v_dim':512},'policy':{'number':4}}]}");
+                                    "{'number':16,'sm':100}],'layers':[1,5],'block_tokens':[8,64],"
+                                    "'dtype':['f16','bf16']," POLICIES ",'include':[{'kv_heads':1,'head_dim':576,"
+                                    "'shared_kv':{'v_dim':512},'policy':{'number':4}}]}");
     assert_int_equal(config.case_count, 41);
     for (size_t i = 0; i < config.case_count; i++) {
         const kvg_case *c = &config.cases[i];
@@ -472,7 +472,7 @@ static void test_features_that_are_off_say_why(void **state)
 {
     (void)state;
     kvg_config config = config_from("{'policy':[{'number':16,'sm':90,'gating':'design','partial_kv':true,"
-                               "'prefix_cache':true},{'number':16,'sm':90,'prefix_cache':true}]," POLICIES "}");
+                                    "'prefix_cache':true},{'number':16,'sm':90,'prefix_cache':true}]," POLICIES "}");
     const kvg_case_policy *design = &config.cases[0].policy, *kvgold = &config.cases[1].policy;
     assert_non_null(strstr(design->partial_kv, "design gating"));
     assert_non_null(strstr(design->prefix_cache, "design gating"));
@@ -518,7 +518,7 @@ static void test_data_depends_on_seed_and_case_but_not_on_the_backend(void **sta
     (void)state;
     kvg_config config = config_from(
         "{'op':['quantise','dequantise'],'format':['f16','int8','nvfp4'],'dtype':['bf16','f16'],"
-                               "'fill':['exact','adversarial','random'],'scale':'P4','tokens':24," SHAPE "}");
+        "'fill':['exact','adversarial','random'],'scale':'P4','tokens':24," SHAPE "}");
     for (size_t i = 0; i < config.case_count; i++) {
         const kvg_case *c = &config.cases[i];
         if (!same_data(c, c->backend, c->seed)) fail_msg("%s: other data the second time", c->id);
@@ -603,9 +603,9 @@ static void test_adversarial_data_reaches_every_decision(void **state)
 {
     (void)state;
     kvg_config config = config_from("{'op':'quantise','format':['e4m3','e5m2','int8','int4','rowint4','rowfp4',"
-                               "'mx16','mxfp4','nvfp4'],"
-                               "'dtype':['bf16','f16'],'fill':'adversarial','scale':{'k':0.5,'v':1},'tokens':96,"
-                               "'kv_heads':2,'head_dim':128}");
+                                    "'mx16','mxfp4','nvfp4'],"
+                                    "'dtype':['bf16','f16'],'fill':'adversarial','scale':{'k':0.5,'v':1},'tokens':96,"
+                                    "'kv_heads':2,'head_dim':128}");
     for (size_t i = 0; i < config.case_count; i++) {
         const kvg_case *c = &config.cases[i];
         const kvg_format_info *f = kvg_format_get(c->problem.storage[KVG_K].format);
@@ -628,7 +628,7 @@ static void test_codes_holds_every_pattern(void **state)
 {
     (void)state;
     kvg_config config = config_from("{'op':'dequantise','format':['e4m3','int8','int4','mx16','mxfp4','nvfp4'],"
-                               "'fill':'codes','tokens':256,'kv_heads':8,'head_dim':64}");
+                                    "'fill':'codes','tokens':256,'kv_heads':8,'head_dim':64}");
     for (size_t i = 0; i < config.case_count; i++) {
         const kvg_case *c = &config.cases[i];
         kvg_tensor codes = kvg_problem_tensor(&c->problem, KVG_ROLE_CODES, KVG_K);
@@ -652,7 +652,7 @@ static void test_scales_follow_the_convention(void **state)
 {
     (void)state;
     kvg_config config = config_from("{'op':'quantise','format':'nvfp4','fill':'random',"
-                               "'scale':['P1','P2','P3','P4',{'k':0.3,'v':2}]," SHAPE "}");
+                                    "'scale':['P1','P2','P3','P4',{'k':0.3,'v':2}]," SHAPE "}");
     static const double divisors[] = {2688, 448, 6};
     float values[128], given[2];
     for (size_t i = 0; i < 128; i++) values[i] = (float)i - 100;

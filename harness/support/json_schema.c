@@ -1,7 +1,6 @@
-/* JSON for people: what fits stands on one line. */
-#include <string.h>
+#include "harness/support/json_schema.h"
 
-#include "harness/support/json_layout.h"
+#include <string.h>
 
 enum { WIDTH = 120, STEP = 2 };
 
@@ -92,4 +91,14 @@ void kvg_json_lay_out(kvg_json_text *out, const char *json)
     kvg_json_add(out, "\n");
     out->failed |= spaced.failed;
     kvg_json_text_free(&spaced);
+}
+
+void kvg_json_add_enum(kvg_json_text *out, kvg_json_names at, const char *const *names)
+{
+    kvg_json_add(out, "{\"enum\": [");
+    for (size_t i = 0; at ? at(i) != NULL : names[i] != NULL; i++) {
+        if (i) kvg_json_add(out, ", ");
+        kvg_json_add_string(out, at ? at(i) : names[i]);
+    }
+    kvg_json_add(out, "]}");
 }
