@@ -151,18 +151,20 @@ static slow_number capped(const slow_query *r, slow_number s)
 /* The score of a visible key before its scales: RN(S * r) or S. */
 static slow_number scaled_dot(const slow_query *r, size_t key)
 {
-    const slow_stored *stored = r->head->stored;
+    const slow_operands *k = &r->head->operands[KVG_K];
     const slow_number s = dot_of(r, key);
-    if (!r->head->operands[KVG_K].has_row_scale) return s;
-    return slow_f32_multiply(s, slow_row_scale(&stored->rows[KVG_K][key]));
+    if (!k->has_row_scale) return s;
+    return slow_f32_multiply(s, slow_row_scale(k, &r->head->stored->rows[KVG_K][key]));
 }
 
 static slow_number score_of(const slow_query *r, size_t key)
 {
     const slow_stored *stored = r->head->stored;
+    const slow_operands *k = &r->head->operands[KVG_K];
     if (stored->request->problem->attention.softcap > 0) return capped(r, scaled_dot(r, key));
-    if (wrong(r->head, SLOW_DECODE_ROW_SCALE_WITH_C) && r->head->operands[KVG_K].has_row_scale) {
-        return slow_f32_multiply(dot_of(r, key), slow_f32_multiply(slow_row_scale(&stored->rows[KVG_K][key]), r->c));
+    if (wrong(r->head, SLOW_DECODE_ROW_SCALE_WITH_C) && k->has_row_scale) {
+        const slow_number factor = slow_f32_multiply(slow_row_scale(k, &stored->rows[KVG_K][key]), r->c);
+        return slow_f32_multiply(dot_of(r, key), factor);
     }
     return slow_f32_multiply(scaled_dot(r, key), r->c);
 }
@@ -250,8 +252,9 @@ static bool must_rescale(const slow_query *r, slow_number top, slow_number m)
 /* p, with the scale of V's row where it is not part of the operands. */
 static slow_number scaled_weight(const slow_query *r, const tile *t, size_t i, slow_number p)
 {
-    if (t->key[i] < 0 || !r->head->operands[KVG_V].has_row_scale) return p;
-    return slow_f32_multiply(p, slow_row_scale(&r->head->stored->rows[KVG_V][t->key[i]]));
+    const slow_operands *v = &r->head->operands[KVG_V];
+    if (t->key[i] < 0 || !v->has_row_scale) return p;
+    return slow_f32_multiply(p, slow_row_scale(v, &r->head->stored->rows[KVG_V][t->key[i]]));
 }
 
 /* P' of a position: 0 where the row sees nothing. */

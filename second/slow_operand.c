@@ -71,9 +71,9 @@ slow_operands slow_operands_of(const slow_side *side, bool simt, slow_decode_fau
 
 /* --- rows --- */
 
-slow_number slow_row_scale(const slow_row_bytes *row)
+slow_number slow_row_scale(const slow_operands *o, const slow_row_bytes *row)
 {
-    return slow_get16(row->scales, &slow_f16);
+    return slow_element_of(o->side, row, 0).scale;
 }
 
 /* Of affine formats: what op dequantise gives before its last rounding. */

@@ -24,7 +24,7 @@ slow_operands slow_operands_of(const slow_side *side, bool simt, slow_decode_fau
 
 /* The codes, in X, of a row's elements in the order of dims. */
 void slow_operands_load(const slow_operands *o, const slow_row_bytes *row, uint32_t *codes);
-slow_number slow_row_scale(const slow_row_bytes *row);
+slow_number slow_row_scale(const slow_operands *o, const slow_row_bytes *row);
 
 /* The dim of product i of a score, i = 0 ... D - 1: sum after sum and place after place, or one after another. */
 size_t slow_dim_of_product(const slow_operands *o, bool simt, size_t i);

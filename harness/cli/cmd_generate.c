@@ -246,7 +246,8 @@ static kvg_status print_memory(const generate_options *o)
     printf("a request of %u tokens, model type %s, layout %s, blocks of %u tokens; a budget of %llu bytes\n",
            given->max_tokens, kvg_dtype_name(given->dtype), kvg_layout_get(given->layout)->name, given->block_tokens,
            (unsigned long long)o->budget);
-    kvg_status s = KVG_OK;
+    kvg_status first = KVG_OK;
+    char why[512] = ""; /* why the first row of the table does not fit: f16 asks for least */
     bool any = false;
     printf("%-8s %-9s %12s %12s %8s %14s %14s\n", "format", "mode", "bytes/token", "block bytes", "blocks",
            "request bytes", "requests fit");
@@ -258,15 +259,19 @@ static kvg_status print_memory(const generate_options *o)
             if (kvg_mode_format(modes[k].mode, given->dtype) == formats[i].format) mode = modes[k].name;
         }
         setup.storage[KVG_K].format = setup.storage[KVG_V].format = formats[i].format;
-        s = kvg_format_check_dim(formats[i].format, given->config->head_dim);
+        kvg_status s = kvg_format_check_dim(formats[i].format, given->config->head_dim);
         if (!s) s = kvg_generate_memory_of(&setup, given->max_tokens, o->budget, &m);
         if (s) printf("%-8s %-9s %s\n", formats[i].name, mode, kvg_error_text());
         else printf("%-8s %-9s %12.1f %12llu %8llu %14llu %14llu\n", formats[i].name, mode, m.token_bytes,
                     (unsigned long long)m.block_bytes, (unsigned long long)m.blocks,
                     (unsigned long long)m.request_bytes, (unsigned long long)m.requests);
         any = any || !s;
+        if (i == 0) {
+            first = s;
+            snprintf(why, sizeof why, "%s", kvg_error_text());
+        }
     }
-    return any ? KVG_OK : s;
+    return any ? KVG_OK : kvg_fail(first, "%s", why);
 }
 
 /* --- running --- */

@@ -168,7 +168,9 @@ void ref_affine_bound(const ref_row *row, const float *x, double *bound)
     const double range = (double)e.max - (double)e.min, scale = range / dialect->levels;
     const bool pytorch = dialect->rule == KVG_NUMBER_FROM_ZERO;
     const double offset = pytorch ? fabs((double)e.min) : 0;
-    const bool promised = range <= FLT_MAX && /* an infinite or empty row has no finite scale */
+    /* An infinite or empty row has no finite scale. x - min and q * scale are numbers of T, but in PyTorch's rule. */
+    const double widest = pytorch ? FLT_MAX : ref_largest(row->dtype) / (1 + 2 * h);
+    const bool promised = range <= widest &&
                           (!pytorch || (scale >= ref_smallest_normal(row->dtype) &&
                                         offset / scale <= ref_largest(row->dtype)));
     for (uint32_t i = 0; i < row->head_dim; i++) {

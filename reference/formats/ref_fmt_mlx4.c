@@ -107,6 +107,7 @@ static void bound(const ref_row *row, const float *x, double *bounds)
 {
     const mlx_dialect *dialect = row->dialect;
     const double n = dialect->affine.levels, h = ref_half_ulp(row->dtype), tiny = ref_half_step(row->dtype);
+    const bool twice = dialect->affine.rule == KVG_NUMBER_TWICE;
     for (uint32_t start = 0; start < row->head_dim; start += GROUP) {
         const group g = group_of(dialect, x + start);
         const double step = fabs((double)g.scale);
@@ -117,7 +118,8 @@ static void bound(const ref_row *row, const float *x, double *bounds)
             const double stored = product * h + n * tiny, decoded = product * (1 + h) * h + tiny;
             const double value = fabs((double)x[i]) + coded + stored + decoded;
             const double error = (coded + stored + decoded + value * h + tiny) * (1 + 0x1p-30);
-            bounds[i] = promised && isfinite(x[i]) && value <= ref_largest(row->dtype) ? error : INFINITY;
+            const double largest = twice ? ref_max(value, product + stored + decoded) : value; /* that T has to hold */
+            bounds[i] = promised && isfinite(x[i]) && largest <= ref_largest(row->dtype) ? error : INFINITY;
         }
     }
 }

@@ -47,8 +47,10 @@ void kvg_reference_row_bound(const kvg_problem *problem, kvg_side side, float te
         const bool shared = format->block || format->row_param_bytes; /* an Inf spoils the scale of its neighbours */
         const ref_range d = scaled ? codec->scale_range(&row, amax, has_nan) : (ref_range){1, 1};
         for (uint32_t i = start; i < start + block; i++) {
-            const bool promised = usual && isfinite(x[i]) && !(shared && isinf(amax)) && isfinite(d.high);
-            bound[i] = promised ? element_bound(row.dtype, grid_of(codec, &row), d, x[i]) : INFINITY;
+            const ref_grid *grid = grid_of(codec, &row);
+            const bool held = scaled || fabsf(x[i]) <= grid->high; /* f16, bf16: what is larger can become an Inf */
+            const bool promised = usual && held && isfinite(x[i]) && !(shared && isinf(amax)) && isfinite(d.high);
+            bound[i] = promised ? element_bound(row.dtype, grid, d, x[i]) : INFINITY;
         }
     }
 }

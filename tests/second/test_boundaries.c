@@ -36,23 +36,28 @@ static void compare_dialects(tally *t, kvg_format format, float g, probes *p, si
     for (size_t d = 0; d < kvg_reference_dialect_count(format); d++) compare_dialect(t, format, d, g, p, dim);
 }
 
-/* Every code value and midpoint between neighbours. */
+/* The values of E4M3 or E5M2 and the midpoints between neighbours, in steps of s. */
+static void add_fp8(probes *p, kvg_format format, double s, int ulps)
+{
+    const unsigned largest = format == KVG_FORMAT_E4M3 ? 0x7E : 0x7B;
+    for (unsigned code = 0; code <= largest; code++) {
+        const double low = value_of(format, code);
+        const double high = code == largest ? 2 * low - value_of(format, code - 1) : value_of(format, code + 1);
+        probes_add_near(p, low * s, ulps);
+        probes_add_near(p, (low + high) / 2 * s, ulps);
+    }
+}
+
 void test_boundaries_fp8(void **state)
 {
     (void)state;
     tally t = {0};
     for (kvg_format format = KVG_FORMAT_E4M3; format <= KVG_FORMAT_E5M2; format++) {
-        unsigned largest = format == KVG_FORMAT_E4M3 ? 0x7E : 0x7B;
         for (size_t s = 0; s < tensor_scale_count; s++) {
-            double g = kvg_f32_of_bits(tensor_scales[s]);
+            const float g = kvg_f32_of_bits(tensor_scales[s]);
             probes p = {0};
-            for (unsigned code = 0; code <= largest; code++) {
-                double low = value_of(format, code);
-                double high = code == largest ? 2 * low - value_of(format, code - 1) : value_of(format, code + 1);
-                probes_add_near(&p, low * g, 3);
-                probes_add_near(&p, (low + high) / 2 * g, 3);
-            }
-            compare_dialects(&t, format, (float)g, &p, 64);
+            add_fp8(&p, format, g, 3);
+            compare_dialects(&t, format, g, &p, 64);
             probes_free(&p);
         }
     }
@@ -176,30 +181,36 @@ void test_boundaries_symmetric(void **state)
     tally_close(&t, __func__);
 }
 
-/* One row: min and max, then all q and q + 1/2 in units of (max - min) / n, and their neighbours in the model type. */
+/* 15 for codes of 4 bits, 255 for those of 8. */
+static int largest_code(kvg_format format)
+{
+    return (1 << kvg_format_get(format)->element_bits) - 1;
+}
+
+/* One row. Every group begins with min and max. The other elements are all q and q + 1/2 in units of (max - min) / n,
+ * then the neighbours of these in the model type, as far as the row holds them. */
 static void compare_affine_row(tally *t, const storage_case *c, double min, double max)
 {
-    enum { DIM = 1024, NEIGHBOURS = 3 };
-    int n = c->format == KVG_FORMAT_INT8 ? 255 : 15;
-    float x[DIM];
-    uint16_t row[DIM];
-    size_t count = 0;
-    x[count++] = (float)min;
-    x[count++] = (float)max;
-    for (int q = 0; q < n; q++) {
-        for (int half = 0; half < 2; half++) x[count++] = (float)(min + (q + half / 2.0) * (max - min) / n);
-    }
-    kvg_reference_store(c->dtype, x, count, row);
-    for (size_t i = 2, end = count; i < end; i++) {
-        for (int step = -1; step <= 1; step += 2) {
-            if (count < DIM && (row[i] & 0x7FFF) != 0) row[count++] = (uint16_t)(row[i] + step);
+    enum { DIM = 1024, MARKS = 2 * 255 };
+    const int n = largest_code(c->format);
+    const size_t block = kvg_format_get(c->format)->block, group = block ? block : DIM;
+    float x[2 + MARKS] = {(float)min, (float)max};
+    uint16_t type[2 + MARKS], row[DIM];
+    const size_t marks = 2 * (size_t)n;
+    for (int mark = 0; mark < 2 * n; mark++) x[2 + mark] = (float)(min + mark / 2.0 * (max - min) / n);
+    kvg_reference_store(c->dtype, x, 2 + marks, type);
+    kvg_reference_load(c->dtype, type, 2, x);
+    for (size_t i = 0, next = 0; i < DIM; i++) {
+        uint16_t bits = type[i % group < 2 ? i % group : 0];
+        if (i % group >= 2 && next < 3 * marks) {
+            bits = type[2 + next % marks];
+            const uint16_t step[] = {0, UINT16_MAX, 1}; /* the mark, below it, above it */
+            if ((bits & 0x7FFF) != 0) bits = (uint16_t)(bits + step[next / marks]);
+            next++;
         }
-    }
-    while (count < DIM) row[count++] = row[0];
-    kvg_reference_load(c->dtype, row, DIM, x);
-    for (size_t i = 2; i < DIM; i++) { /* a neighbour outside would move the extremes */
-        if (x[i] < x[0]) row[i] = row[0];
-        if (x[i] > x[1]) row[i] = row[1];
+        float value;
+        kvg_reference_load(c->dtype, &bits, 1, &value);
+        row[i] = value < x[0] ? type[0] : value > x[1] ? type[1] : bits; /* one outside would move the extremes */
     }
     pair_quantise(t, c, row, 1, DIM);
 }
@@ -218,9 +229,9 @@ static void compare_affine(tally *t, const storage_case *c, const void *context)
     }
     /* Ranges that are n times a midpoint m between neighbouring scales: the order of the roundings decides. The upper
      * digits of n * m are the maximum and the rest is the minimum, so that both are of the type. */
-    int digits = c->dtype == KVG_DTYPE_F16 ? 11 : 8, n = c->format == KVG_FORMAT_INT8 ? 255 : 15;
+    int digits = c->dtype == KVG_DTYPE_F16 ? 11 : 8, n = largest_code(c->format);
     for (int i = 0; i < 1 << (digits - 1); i++) {
-        int range = n * ((1 << digits) + 2 * i + 1), low = range % (c->format == KVG_FORMAT_INT8 ? 256 : 32);
+        int range = n * ((1 << digits) + 2 * i + 1), low = range % (n == 255 ? 256 : 32);
         compare_affine_row(t, c, -low * power_of_two(-digits), (range - low) * power_of_two(-digits));
     }
     for (uint64_t i = 0; i < 200; i++) {
@@ -231,10 +242,15 @@ static void compare_affine(tally *t, const storage_case *c, const void *context)
     }
 }
 
+static bool is_affine(const kvg_format_info *format)
+{
+    return format->scales == KVG_SCALES_AFFINE;
+}
+
 void test_boundaries_affine(void **state)
 {
     (void)state;
     tally t = {0};
-    for_every_case(&t, KVG_FORMAT_INT8, KVG_FORMAT_INT4, compare_affine, NULL);
+    for_every_case(&t, is_affine, compare_affine, NULL);
     tally_close(&t, __func__);
 }

@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "core/rng.h"
+#include "tests/core/whole_blocks.h"
 #include "tests/second/probes.h"
 #include "tests/second/test_slowref.h"
 
@@ -34,12 +35,31 @@ static void decode_bytes(tally *t, const storage_case *c, const void *context)
     }
 }
 
+static bool has_tensor_scale(const kvg_format_info *format)
+{
+    return format->tensor_scale;
+}
+
+static bool has_powers_of_two(const kvg_format_info *format)
+{
+    return format->scales == KVG_SCALES_E8M0;
+}
+
+static bool has_f16_scales(const kvg_format_info *format)
+{
+    return format->scales == KVG_SCALES_F16;
+}
+
+static bool is_affine(const kvg_format_info *format)
+{
+    return format->scales == KVG_SCALES_AFFINE;
+}
+
 void test_decode_tensor_scale_formats(void **state)
 {
     (void)state;
     tally t = {0};
-    for_every_case(&t, KVG_FORMAT_E4M3, KVG_FORMAT_E5M2, decode_bytes, NULL);
-    for_every_case(&t, KVG_FORMAT_NVFP4, KVG_FORMAT_NVFP4, decode_bytes, NULL);
+    for_every_case(&t, has_tensor_scale, decode_bytes, NULL);
     tally_close(&t, __func__);
 }
 
@@ -47,7 +67,7 @@ void test_decode_mx(void **state)
 {
     (void)state;
     tally t = {0};
-    for_every_case(&t, KVG_FORMAT_MX16, KVG_FORMAT_MXFP4, decode_bytes, NULL);
+    for_every_case(&t, has_powers_of_two, decode_bytes, NULL);
     tally_close(&t, __func__);
 }
 
@@ -72,12 +92,12 @@ void test_decode_symmetric(void **state)
 {
     (void)state;
     tally t = {0};
-    for_every_case(&t, KVG_FORMAT_ROWINT4, KVG_FORMAT_ROWFP4, decode_symmetric, NULL);
+    for_every_case(&t, has_f16_scales, decode_symmetric, NULL);
     tally_close(&t, __func__);
 }
 
 /* Every q with pairs of parameters: the specials of the 16-bit types and random ones of related magnitude, where the
- * single rounding of q * scale + min and two roundings part. */
+ * single rounding of q * scale + min and two roundings part. The groups of a row have the same parameters. */
 static void decode_affine(tally *t, const storage_case *c, const void *context)
 {
     (void)context;
@@ -85,8 +105,11 @@ static void decode_affine(tally *t, const storage_case *c, const void *context)
                                         0xFBFF, 0x7C00, 0xFC00, 0x7C01, 0x7E00, 0xFE00, 0x7F7F, 0xFF7F, 0x7F80,
                                         0xFF80, 0x7F81, 0x7FFF, 0xFFFF, 0x3266, 0x2206, 0x0080, 0x0180};
     enum { SPECIALS = sizeof specials / sizeof specials[0], RANDOM = 1500, ROWS = SPECIALS * SPECIALS + RANDOM };
-    size_t dim = c->format == KVG_FORMAT_INT8 ? 256 : 16, code_bytes = kvg_format_code_bytes(c->format, dim);
-    uint8_t *codes = malloc(ROWS * code_bytes), *scales = malloc(ROWS * 4);
+    const uint32_t bits_of_code = kvg_format_get(c->format)->element_bits;
+    const uint32_t dim = whole_blocks(1u << bits_of_code, c->format);
+    const size_t code_bytes = kvg_format_code_bytes(c->format, dim);
+    const size_t scale_bytes = kvg_format_scale_bytes(c->format, dim);
+    uint8_t *codes = malloc(ROWS * code_bytes), *scales = malloc(ROWS * scale_bytes);
     assert_true(codes && scales);
     for (size_t r = 0; r < ROWS; r++) {
         uint64_t bits = kvg_rng_u64(SEED, 5, r);
@@ -97,12 +120,13 @@ static void decode_affine(tally *t, const storage_case *c, const void *context)
             scale = specials[r / SPECIALS];
             second = specials[r % SPECIALS];
         }
-        uint8_t *to = scales + 4 * r;
-        to[0] = (uint8_t)scale;
-        to[1] = (uint8_t)(scale >> 8);
-        to[2] = (uint8_t)second;
-        to[3] = (uint8_t)(second >> 8);
-        if (c->format == KVG_FORMAT_INT4) {
+        for (uint8_t *to = scales + scale_bytes * r; to < scales + scale_bytes * (r + 1); to += 4) {
+            to[0] = (uint8_t)scale;
+            to[1] = (uint8_t)(scale >> 8);
+            to[2] = (uint8_t)second;
+            to[3] = (uint8_t)(second >> 8);
+        }
+        if (bits_of_code == 4) {
             fill_nibbles(codes + r * code_bytes, code_bytes);
         } else {
             for (size_t i = 0; i < code_bytes; i++) codes[r * code_bytes + i] = (uint8_t)i;
@@ -117,6 +141,6 @@ void test_decode_affine(void **state)
 {
     (void)state;
     tally t = {0};
-    for_every_case(&t, KVG_FORMAT_INT8, KVG_FORMAT_INT4, decode_affine, NULL);
+    for_every_case(&t, is_affine, decode_affine, NULL);
     tally_close(&t, __func__);
 }

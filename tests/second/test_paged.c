@@ -10,6 +10,7 @@
 
 #include "core/bits.h"
 #include "second/slow_layout.h"
+#include "tests/core/whole_blocks.h"
 #include "tests/second/test_slowref.h"
 
 /* --- addresses --- */
@@ -227,14 +228,17 @@ void test_partition(void **state)
 {
     (void)state;
     static const kvg_format v_formats[] = {KVG_FORMAT_E4M3, KVG_FORMAT_INT4, KVG_FORMAT_ROWFP4, KVG_FORMAT_NVFP4};
+    size_t formats;
+    const kvg_format_info *table = kvg_format_table(&formats);
     for (kvg_layout layout = KVG_LAYOUT_TURBOMIND; layout < KVG_LAYOUT_END; layout++) {
         const kvg_layout_info *info = kvg_layout_get(layout);
-        for (kvg_format k = KVG_FORMAT_F16; k <= KVG_FORMAT_NVFP4; k++) {
+        for (size_t f = 0; f < formats; f++) {
+            const kvg_format k = table[f].format;
             for (size_t v = 0; v < 4; v++) {
                 kvg_problem p = {
                     .op = KVG_OP_PROBE, .layout = layout, .dtype = KVG_DTYPE_BF16,
                     .storage = {{k, "canonical"}, {layout == KVG_LAYOUT_MLA ? k : v_formats[v], "canonical"}},
-                    .tokens = 1, .kv_heads = layout == KVG_LAYOUT_MLA ? 1 : 3, .head_dim = 64,
+                    .tokens = 1, .kv_heads = layout == KVG_LAYOUT_MLA ? 1 : 3, .head_dim = whole_blocks(64, k),
                     .paging = {.layers = 2, .blocks = 3, .block_tokens = 8,
                                .row_padding = info->padding == KVG_PADDING_ALL ? 5 : 0,
                                .data_padding = info->padding != KVG_PADDING_NONE ? 11 : 0,

@@ -45,7 +45,9 @@ typedef struct coverage {
 
 static kvg_storage draw_storage(dice *d)
 {
-    kvg_format format = KVG_FORMAT_F16 + (kvg_format)roll(d, KVG_FORMAT_END - KVG_FORMAT_F16);
+    size_t formats;
+    const kvg_format_info *table = kvg_format_table(&formats);
+    const kvg_format format = table[roll(d, formats)].format;
     return (kvg_storage){format, kvg_reference_dialect(format, roll(d, kvg_reference_dialect_count(format)))->name};
 }
 
@@ -307,8 +309,11 @@ void test_paged_ops(void **state)
     enum { REPEATS = 2 };
     coverage c = {0};
     dice d = {STREAM, 0};
+    size_t formats;
+    const kvg_format_info *table = kvg_format_table(&formats);
     for (kvg_layout layout = KVG_LAYOUT_TURBOMIND; layout < KVG_LAYOUT_END; layout++) {
-        for (kvg_format format = KVG_FORMAT_F16; format < KVG_FORMAT_END; format++) {
+        for (size_t f = 0; f < formats; f++) {
+            const kvg_format format = table[f].format;
             for (size_t i = 0; i < REPEATS * kvg_reference_dialect_count(format); i++) {
                 kvg_storage k = {format, kvg_reference_dialect(format, i / REPEATS)->name};
                 kvg_problem p = draw_problem(&d, layout, k);

@@ -8,26 +8,28 @@
 #include <cmocka.h>
 
 #include "core/bits.h"
+#include "tests/core/whole_blocks.h"
 #include "tests/second/probes.h"
 #include "tests/second/test_slowref.h"
 
-static const kvg_format first_format = KVG_FORMAT_F16, last_format = KVG_FORMAT_NVFP4;
-
+/* Values in rows of `dim`, and of more where a format's block is larger. */
 typedef struct rows {
     probes p;
-    size_t count, dim;
+    uint32_t dim;
 } rows;
 
 static void compare_rows(tally *t, const storage_case *c, const void *context)
 {
     const rows *r = context;
-    pair_quantise_f32(t, c, r->p.x, r->count, r->dim);
+    const uint32_t dim = whole_blocks(r->dim, c->format);
+    pair_quantise_f32(t, c, r->p.x, r->p.count / dim, dim);
 }
 
+/* The zeros at the end fill the last row of any format, so that no value is left out. */
 static void compare_everywhere(tally *t, rows *r)
 {
-    r->count = probes_pad(&r->p, r->dim);
-    for_every_case(t, first_format, last_format, compare_rows, r);
+    for (size_t i = 0; i < KVG_MAX_HEAD_DIM; i++) probes_add(&r->p, 0);
+    for_every_case(t, NULL, compare_rows, r);
     probes_free(&r->p);
 }
 
@@ -51,13 +53,15 @@ void test_special_values(void **state)
 
 typedef struct raw_rows {
     const uint16_t *values;
-    size_t count, dim;
+    size_t count;
+    uint32_t dim;
 } raw_rows;
 
 static void compare_raw(tally *t, const storage_case *c, const void *context)
 {
     const raw_rows *r = context;
-    if (c->dtype != KVG_DTYPE_F32) pair_quantise(t, c, r->values, r->count, r->dim);
+    const uint32_t dim = whole_blocks(r->dim, c->format);
+    if (c->dtype != KVG_DTYPE_F32) pair_quantise(t, c, r->values, r->count / dim, dim);
 }
 
 /* Neighbouring codes in one row, so that a block shares its exponent; then codes far apart. */
@@ -70,8 +74,8 @@ void test_every_f16_and_bf16(void **state)
     tally t = {0};
     for (size_t s = 0; s < sizeof strides / sizeof strides[0]; s++) {
         for (unsigned i = 0; i < COUNT; i++) values[i] = (uint16_t)(i * strides[s] % COUNT);
-        raw_rows r = {values, COUNT / DIM, DIM};
-        for_every_case(&t, first_format, last_format, compare_raw, &r);
+        raw_rows r = {values, COUNT, DIM};
+        for_every_case(&t, NULL, compare_raw, &r);
     }
     tally_close(&t, __func__);
 }

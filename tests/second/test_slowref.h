@@ -53,8 +53,10 @@ void test_paged_ops(void **state);
 void test_paged_refusals_agree(void **state);
 void test_paged_addresses(void **state);
 
-/* Calls `visit` for every format in [first, last], dialect, model type and, if the format has one, tensor scale. */
+/* Calls `visit` for every format that is `wanted` (NULL: for all of the table), dialect, model type and, if the format
+ * has one, tensor scale. */
+typedef bool wanted_fn(const kvg_format_info *format);
 typedef void visit_fn(tally *t, const storage_case *c, const void *context);
-void for_every_case(tally *t, kvg_format first, kvg_format last, visit_fn *visit, const void *context);
+void for_every_case(tally *t, wanted_fn *wanted, visit_fn *visit, const void *context);
 
 #endif

@@ -17,6 +17,7 @@
 #include "harness/bench/device_bench.h"
 #include "harness/bench/device_case.h"
 #include "harness/support/interrupt.h"
+#include "tests/core/whole_blocks.h"
 
 /* --- the device --- */
 
@@ -153,8 +154,8 @@ static const kvg_bench_device device = {
 static kvg_case make_case(kvg_op op, kvg_layout layout, kvg_format format)
 {
     kvg_case c = {
-        .problem = {.op = op, .layout = layout, .dtype = KVG_DTYPE_BF16, .tokens = 210, .kv_heads = 2, .head_dim = 64,
-                    .storage = {{format, "canonical"}, {format, "canonical"}},
+        .problem = {.op = op, .layout = layout, .dtype = KVG_DTYPE_BF16, .tokens = 210, .kv_heads = 2,
+                    .head_dim = whole_blocks(64, format), .storage = {{format, "canonical"}, {format, "canonical"}},
                     .paging = {.layers = 2, .layer = 1, .blocks = 3 * 14 + 5, .block_tokens = 16, .sequences = 3}},
         .fill = KVG_FILL_RANDOM,
         .scale = {.given = true, .value = {0.3f, 1.5f}},

@@ -9,6 +9,8 @@ into a build folder."""
 import json
 
 DROP = object()
+# Every format that a tensor core has operands for.
+OPERANDS = ["f16", "bf16", "e4m3", "e5m2", "int8", "int4", "rowint4", "rowfp4", "mx16", "mxfp4", "nvfp4"]
 YARN = {"kind": "yarn", "theta": 150000, "factor": 32, "original_positions": 4096, "beta_fast": 32, "beta_slow": 1}
 
 
@@ -251,7 +253,7 @@ PROGRAM = {
     "scale_underflow": (group(scale=1e-60), "$.cases[0].scale: a tensor scale must be finite and above 0"),
     "all_twice": (group(format=["all", "f16", {"all_but": ["int4"]}]), "$.cases[0].format[2]: \"all\" or \"all_but\" stands in this list already"),
     "all_but_all": (group(dtype={"all_but": ["f16", "bf16", "f32"]}), "$.cases[0].dtype.all_but: leaves out every dtype: nothing is left"),
-    "all_but_fits": (group(head_dim=7, format={"all_but": ["f16", "bf16", "e4m3", "e5m2", "int8"]}), "$.cases[0]: no format of \"all\" fits head_dim and dtype"),
+    "all_but_fits": (decode(profile="sm90.mma16816.v1", format={"all_but": OPERANDS}), "$.cases[0]: no format of \"all\" fits head_dim and dtype"),
     "exclude_nothing": (group(exclude=[{"tokens": 5}]), "$.cases[0].exclude[0]: excludes no case: remove it or correct it"),
     "exclude_twice": (group(tokens=[4, 8], exclude=[{"tokens": 4}, {"tokens": 4}]), "$.cases[0].exclude[1]: excludes no case"),
     "exclude_all": (group(exclude=[{"op": "quantise"}]), "selects no case: an empty run proves nothing"),

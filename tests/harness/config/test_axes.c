@@ -152,24 +152,34 @@ static bool is_paged(const char *layout)
     return kvg_layout_get(found)->paged && found != KVG_LAYOUT_MLA;
 }
 
-static bool not_int4(const char *name)
+static bool fits(const char *name, kvg_dtype dtype, uint32_t dim)
 {
-    return strcmp(name, "int4") != 0;
-}
-
-static bool fits_72_in_f32(const char *name)
-{
-    kvg_problem p = {.op = KVG_OP_QUANTISE, .layout = KVG_LAYOUT_ROWS, .dtype = KVG_DTYPE_F32, .head_dim = 72};
+    kvg_problem p = {.op = KVG_OP_QUANTISE, .layout = KVG_LAYOUT_ROWS, .dtype = dtype, .head_dim = dim};
     assert_int_equal(kvg_format_find(name, &p.storage[KVG_K].format), KVG_OK);
     p.storage[KVG_V] = p.storage[KVG_K];
     return kvg_problem_check_rows(&p) == KVG_OK;
 }
 
-static void test_all_is_every_name(void **state)
+static bool fits_the_shape(const char *name)
+{
+    return fits(name, KVG_DTYPE_BF16, 64);
+}
+
+static bool fits_and_is_not_int4(const char *name)
+{
+    return fits_the_shape(name) && strcmp(name, "int4") != 0;
+}
+
+static bool fits_72_in_f32(const char *name)
+{
+    return fits(name, KVG_DTYPE_F32, 72);
+}
+
+static void test_all_is_every_name_that_fits(void **state)
 {
     char names[1024], group[2048];
     (void)state;
-    list_names(KVG_AXIS_FORMAT, NULL, names, sizeof names);
+    list_names(KVG_AXIS_FORMAT, fits_the_shape, names, sizeof names);
     snprintf(group, sizeof group, QUANTISE ",'tokens':[3,4],'format':[%s]", names);
     expect_same(QUANTISE ",'tokens':[3,4],'format':'all'", group);
     snprintf(group, sizeof group, QUANTISE ",'format':[{'k':'e4m3','v':'nvfp4'},%s]", names);
@@ -183,7 +193,7 @@ static void test_all_but_is_every_other_name(void **state)
 {
     char names[1024], group[2048];
     (void)state;
-    list_names(KVG_AXIS_FORMAT, not_int4, names, sizeof names);
+    list_names(KVG_AXIS_FORMAT, fits_and_is_not_int4, names, sizeof names);
     snprintf(group, sizeof group, QUANTISE ",'format':[%s]", names);
     expect_same(QUANTISE ",'format':{'all_but':['int4']}", group);
     list_names(KVG_AXIS_LAYOUT, is_paged, names, sizeof names);
@@ -208,7 +218,7 @@ static void test_all_in_a_group_of_op_generate(void **state)
 {
     char names[1024], group[2048];
     (void)state;
-    list_names(KVG_AXIS_FORMAT, not_int4, names, sizeof names);
+    list_names(KVG_AXIS_FORMAT, fits_and_is_not_int4, names, sizeof names);
     snprintf(group, sizeof group, WINDOW ",'format':[%s]", names);
     expect_same(WINDOW ",'format':{'all_but':['int4']}", group);
     expect_refused(WINDOW ",'format':['all','all']", "stands in this list already");
@@ -220,7 +230,7 @@ int main(void)
         cmocka_unit_test(test_a_fallback_is_what_holds_without_it),
         cmocka_unit_test(test_every_axis_can_be_excluded),
         cmocka_unit_test(test_a_line_gives_its_case_back),
-        cmocka_unit_test(test_all_is_every_name),
+        cmocka_unit_test(test_all_is_every_name_that_fits),
         cmocka_unit_test(test_all_but_is_every_other_name),
         cmocka_unit_test(test_all_leaves_out_what_does_not_fit),
         cmocka_unit_test(test_all_in_a_group_of_op_generate),

@@ -16,6 +16,7 @@
 #include "harness/data/decode_probes.h"
 #include "harness/judge/judge_decode.h"
 #include "reference/attention_profile.h"
+#include "tests/core/whole_blocks.h"
 
 static const char PROFILE[] = "sm90.mma16816.v1";
 
@@ -64,7 +65,7 @@ static kvg_case make_case(kvg_layout layout, kvg_format format, kvg_fill fill, b
 {
     kvg_case c = {
         .problem = {.op = KVG_OP_DECODE, .layout = layout, .dtype = KVG_DTYPE_BF16, .tokens = 40, .kv_heads = 2,
-                    .head_dim = 64, .storage = {{format, "canonical"}, {format, "canonical"}},
+                    .head_dim = whole_blocks(64, format), .storage = {{format, "canonical"}, {format, "canonical"}},
                     .paging = {.layers = 2, .layer = 1, .blocks = 18, .block_tokens = 8, .sequences = 3}},
         .fill = fill,
         .scale = {.given = true, .value = {0.5f, 2}},

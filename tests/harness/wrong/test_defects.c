@@ -12,11 +12,13 @@
 
 #include "harness/candidate/backends.h"
 #include "harness/judge/judge.h"
+#include "tests/core/whole_blocks.h"
 
 static kvg_case make_case(kvg_op op, kvg_format format, kvg_dtype dtype, kvg_fill fill, const char *backend)
 {
     kvg_case c = {
-        .problem = {.op = op, .layout = KVG_LAYOUT_ROWS, .dtype = dtype, .tokens = 24, .kv_heads = 2, .head_dim = 64},
+        .problem = {.op = op, .layout = KVG_LAYOUT_ROWS, .dtype = dtype, .tokens = 24, .kv_heads = 2,
+                    .head_dim = whole_blocks(64, format)},
         .fill = fill,
         .scale = {.given = true, .value = {0.3f, 0.0123f}},
         .backend = backend,

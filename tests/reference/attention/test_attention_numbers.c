@@ -14,6 +14,7 @@
 #include "core/rng.h"
 #include "reference/formats/ref_codec.h"
 #include "reference/numbers/ref_elementary.h"
+#include "tests/core/whole_blocks.h"
 #include "tests/reference/attention/test_attention.h"
 
 /* --- double-double: high + low, about 2^-104 --- */
@@ -166,7 +167,7 @@ void test_exact_numbers(void **state)
     size_t count;
     const kvg_format_info *formats = kvg_format_table(&count);
     for (size_t f = 0; f < count; f++) {
-        const uint32_t dim = formats[f].block > 64 ? formats[f].block : 64;
+        const uint32_t dim = whole_blocks(64, formats[f].format);
         for (size_t d = 0; d < kvg_reference_dialect_count(formats[f].format); d++, dialects++) {
             for (int t = 0; t < 3; t++) {
                 const kvg_storage storage = {formats[f].format, kvg_reference_dialect(formats[f].format, d)->name};

@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "core/rng.h"
+#include "tests/core/whole_blocks.h"
 #include "tests/reference/attention/attention_world.h"
 #include "tests/reference/attention/test_attention.h"
 
@@ -96,7 +97,7 @@ void test_values_of_one(void **state)
         world_open(&(world_plan){.layout = KVG_LAYOUT_HND,
                                  .storage = {{KVG_FORMAT_F16, NULL}, {formats[f].format, NULL}},
                                  .group = 3,
-                                 .head_dim = 64,
+                                 .head_dim = whole_blocks(64, formats[f].format),
                                  .fill = constant_values,
                                  .lengths = {1, 16, 17, 150},
                                  .queries = {1, 1, 1, 4},

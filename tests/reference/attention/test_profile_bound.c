@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "reference/attention_profile.h"
+#include "tests/core/whole_blocks.h"
 #include "tests/reference/attention/test_profile.h"
 
 typedef struct tally {
@@ -135,11 +136,12 @@ void test_profile_bound(void **state)
     for (size_t i = 0; i < CONTRACTS * formats; i++) {
         const kvg_profile profile = profile_of_contract[i / formats];
         const kvg_storage s = storage_at(KVG_DTYPE_F16, profile, i, 0);
-        const world_plan latent = {.layout = KVG_LAYOUT_MLA, .storage = {s, s}, .shared_kv = true, .head_dim = 576,
-                                   .group = 4, .lengths = {140}, .queries = {1}, .seed = i};
+        const world_plan latent = {.layout = KVG_LAYOUT_MLA, .storage = {s, s}, .shared_kv = true,
+                                   .head_dim = whole_blocks(576, s.format), .group = 4, .lengths = {140},
+                                   .queries = {1}, .seed = i};
         measure("latent", &latent, profile, &t);
     }
-    report("latent of 576", &t);
+    report("latent", &t);
 }
 
 /* Where numbers leave what the contract takes, nothing is promised, and nothing that is promised is broken: block
