@@ -63,6 +63,11 @@ def mlx_numbers(fmt: str, dialect: str, dtype: str, codes: np.ndarray, scales: n
     return (product + bias).reshape(len(codes), -1)
 
 
+def token_head_numbers(fmt: str, dialect: str, dtype: str, codes: np.ndarray, scales: np.ndarray,
+                       g: np.float32) -> np.ndarray:
+    return formats.TOKEN_HEAD[fmt][2](codes).astype(F64) * formats.token_head_scale(scales).astype(F64)
+
+
 NUMBERS = {
     "f16": wide_numbers,
     "bf16": wide_numbers,
@@ -76,6 +81,7 @@ NUMBERS = {
     "mxfp4": mx_numbers,
     "nvfp4": nvfp4_numbers,
     "mlx4": mlx_numbers,
+    **{fmt: token_head_numbers for fmt in formats.TOKEN_HEAD},
 }
 
 

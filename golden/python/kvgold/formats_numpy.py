@@ -432,6 +432,32 @@ def mlx_dequantise(fmt, dialect, dtype, codes, scales, g):
     return store(dtype, y.reshape(len(codes), -1))
 
 
+# ---- int8_token_head: section 12 ----
+
+def write_signed(y):
+    moved = np.clip(np.trunc(y + np.copysign(F32(0.5), y)), -128, 127)
+    return np.where(np.isnan(y), 0, moved).astype(np.int8).view(np.uint8)
+
+
+TOKEN_HEAD = {  # format: (what amax becomes, values to codes, codes to values)
+    "int8_token_head": (127, write_signed, lambda codes: codes.view(np.int8).astype(F32)),
+}
+
+
+def token_head_scale(scales):
+    return np.ascontiguousarray(scales).view("<f4").astype(F32)
+
+
+def token_head_quantise(fmt, dialect, dtype, x, g):
+    most, write, _ = TOKEN_HEAD[fmt]
+    scale = np.maximum(amax_of(x) / F32(most), F32(1e-6))
+    return write(x * (F32(1) / scale)[:, None]), scale.astype("<f4")[:, None].view(np.uint8)
+
+
+def token_head_dequantise(fmt, dialect, dtype, codes, scales, g):
+    return store(dtype, TOKEN_HEAD[fmt][2](codes) * token_head_scale(scales))
+
+
 # ---- All of them ----
 
 def _table():
@@ -450,6 +476,8 @@ def _table():
         table[fmt, dialect] = mx_quantise, mx_dequantise
     for dialect in ("canonical", "mlx-cpu", "mlx-metal"):
         table["mlx4", dialect] = mlx_quantise, mlx_dequantise
+    for fmt in TOKEN_HEAD:
+        table[fmt, "canonical"] = token_head_quantise, token_head_dequantise
     for dialect in NVFP4:
         table["nvfp4", dialect] = nvfp4_quantise, nvfp4_dequantise
     return table

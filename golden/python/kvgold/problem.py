@@ -22,6 +22,7 @@ FORMATS: Mapping[str, tuple[int, int, int, int, bool]] = {
     "mxfp4": (4, 32, 1, 0, False),
     "nvfp4": (4, 16, 1, 0, True),
     "mlx4": (4, 64, 4, 0, False),
+    "int8_token_head": (8, 0, 0, 4, False),
 }
 
 
