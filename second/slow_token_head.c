@@ -48,3 +48,21 @@ static const slow_codec int8_token_head[] = {
     {KVG_FORMAT_INT8_TOKEN_HEAD, "canonical", quantise, dequantise, &int8_rules, SLOW_PRODUCT, NULL},
 };
 const slow_codecs slow_of_int8_token_head = SLOW_CODECS(int8_token_head);
+
+/* --- fp8_token_head: section 13 --- */
+
+static unsigned write_fp8(slow_number y)
+{
+    return slow_fp8_encode(&slow_e4m3, y);
+}
+
+static slow_number read_fp8(uint8_t byte)
+{
+    return slow_decode(&slow_e4m3, byte);
+}
+
+static const token_head_rules fp8_rules = {448, write_fp8, read_fp8};
+static const slow_codec fp8_token_head[] = {
+    {KVG_FORMAT_FP8_TOKEN_HEAD, "canonical", quantise, dequantise, &fp8_rules, SLOW_PRODUCT, NULL},
+};
+const slow_codecs slow_of_fp8_token_head = SLOW_CODECS(fp8_token_head);

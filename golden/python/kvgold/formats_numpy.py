@@ -441,6 +441,7 @@ def write_signed(y):
 
 TOKEN_HEAD = {  # format: (what amax becomes, values to codes, codes to values)
     "int8_token_head": (127, write_signed, lambda codes: codes.view(np.int8).astype(F32)),
+    "fp8_token_head": (448, lambda y: fp8(y, E4M3), lambda codes: fp8_value(codes, E4M3)),  # section 13
 }
 
 

@@ -23,6 +23,7 @@ FORMATS: Mapping[str, tuple[int, int, int, int, bool]] = {
     "nvfp4": (4, 16, 1, 0, True),
     "mlx4": (4, 64, 4, 0, False),
     "int8_token_head": (8, 0, 0, 4, False),
+    "fp8_token_head": (8, 0, 0, 4, False),
 }
 
 
