@@ -1,10 +1,12 @@
-/* mlx4, two parameters per group of 64: docs/spec/formats.md section 11. */
+/* mlx4 and its kin, two parameters per group: docs/spec/formats.md section 11. */
 #include "second/slow_codec.h"
 
-enum { GROUP = 64, LARGEST = 15, PARAMS = 4 };
+enum { PARAMS = 4 };
 
 typedef struct mlx_rules {
     bool metal; /* ties go away from zero, and the largest element is at least 0 */
+    size_t group;
+    int largest; /* code */
 } mlx_rules;
 
 typedef struct parameters {
@@ -32,13 +34,13 @@ static slow_number nearest(const mlx_rules *rules, slow_number quotient)
 static parameters choose(const mlx_rules *rules, const slow_number *x)
 {
     slow_number low = slow_infinity(false), high = rules->metal ? slow_zero(false) : slow_infinity(true);
-    for (size_t i = 0; i < GROUP; i++) {
+    for (size_t i = 0; i < rules->group; i++) {
         if (x[i].kind == SLOW_NAN) continue;
         if (slow_compare(x[i], low) < 0) low = x[i];
         if (slow_compare(x[i], high) > 0) high = x[i];
     }
     const slow_number least = slow_rn(slow_divide(slow_scaled(1, 0), slow_scaled(10000000, 0))); /* 1e-7f */
-    slow_number step = slow_rn(slow_divide(slow_rn(slow_subtract(high, low)), slow_scaled(LARGEST, 0)));
+    slow_number step = slow_rn(slow_divide(slow_rn(slow_subtract(high, low)), slow_scaled(rules->largest, 0)));
     if (step.kind != SLOW_NAN && slow_compare(step, least) < 0) step = least;
     const bool from_low = slow_compare_magnitudes(low, high) > 0;
     const slow_number edge = from_low ? low : high;
@@ -48,19 +50,34 @@ static parameters choose(const mlx_rules *rules, const slow_number *x)
     return (parameters){slow_rn(slow_divide(edge, steps)), edge};
 }
 
+/* Codes of 8 bits are a byte each, those of 4 bits a nibble. */
+static void put_code(const mlx_rules *rules, uint8_t *codes, size_t j, int q)
+{
+    if (rules->largest == 255) {
+        codes[j] = (uint8_t)q;
+    } else {
+        slow_put_nibble(codes, j, (unsigned)q);
+    }
+}
+
+static slow_number get_code(const mlx_rules *rules, const uint8_t *codes, size_t j)
+{
+    return slow_scaled(rules->largest == 255 ? codes[j] : slow_get_nibble(codes, j), 0);
+}
+
 static void quantise(const slow_codec *codec, const slow_row *row, const slow_number *x, uint8_t *codes,
                      uint8_t *scales)
 {
     const mlx_rules *rules = codec->rules;
-    for (size_t start = 0; start < row->dim; start += GROUP, scales += PARAMS) {
+    for (size_t start = 0; start < row->dim; start += rules->group, scales += PARAMS) {
         const parameters p = choose(rules, x + start);
         slow_put16(scales, row->type, p.scale);
         slow_put16(scales + 2, row->type, p.bias);
-        for (size_t j = start; j < start + GROUP; j++) {
+        for (size_t j = start; j < start + rules->group; j++) {
             const slow_number steps = slow_rn(slow_divide(slow_rn(slow_subtract(x[j], p.bias)), p.scale));
             const bool none = steps.kind == SLOW_NAN || steps.negative;
             const slow_number whole = none ? slow_zero(false) : nearest(rules, steps);
-            slow_put_nibble(codes, j, (unsigned)slow_to_integer(whole, SLOW_TO_ZERO, 0, LARGEST));
+            put_code(rules, codes, j, slow_to_integer(whole, SLOW_TO_ZERO, 0, rules->largest));
         }
     }
 }
@@ -68,18 +85,23 @@ static void quantise(const slow_codec *codec, const slow_row *row, const slow_nu
 static void dequantise(const slow_codec *codec, const slow_row *row, const uint8_t *codes, const uint8_t *scales,
                        slow_number *x)
 {
+    const mlx_rules *rules = codec->rules;
     for (size_t j = 0; j < row->dim; j++) {
-        const uint8_t *at = scales + j / GROUP * PARAMS;
-        slow_number product = slow_multiply(slow_scaled(slow_get_nibble(codes, j), 0), slow_get16(at, row->type));
+        const uint8_t *at = scales + j / rules->group * PARAMS;
+        slow_number product = slow_multiply(get_code(rules, codes, j), slow_get16(at, row->type));
         if (codec->form == SLOW_AFFINE_TWICE) product = slow_round(row->type, product);
         x[j] = slow_add(product, slow_get16(at + 2, row->type));
     }
 }
 
-static const mlx_rules cpu = {false}, metal = {true};
-static const slow_codec mlx4[] = {
-    {KVG_FORMAT_MLX4, "canonical", quantise, dequantise, &cpu, SLOW_AFFINE, NULL},
-    {KVG_FORMAT_MLX4, "mlx-cpu", quantise, dequantise, &cpu, SLOW_AFFINE_TWICE, NULL},
-    {KVG_FORMAT_MLX4, "mlx-metal", quantise, dequantise, &metal, SLOW_AFFINE, NULL},
-};
-const slow_codecs slow_of_mlx4 = SLOW_CODECS(mlx4);
+/* One format: the size of its groups and its largest code. */
+#define MLX_FORMAT(ENUM, name, group, largest)                                                          \
+    static const mlx_rules name##_cpu = {false, group, largest}, name##_metal = {true, group, largest}; \
+    static const slow_codec name[] = {                                                                  \
+        {KVG_FORMAT_##ENUM, "canonical", quantise, dequantise, &name##_cpu, SLOW_AFFINE, NULL},         \
+        {KVG_FORMAT_##ENUM, "mlx-cpu", quantise, dequantise, &name##_cpu, SLOW_AFFINE_TWICE, NULL},     \
+        {KVG_FORMAT_##ENUM, "mlx-metal", quantise, dequantise, &name##_metal, SLOW_AFFINE, NULL},       \
+    };                                                                                                  \
+    const slow_codecs slow_of_##name = SLOW_CODECS(name);
+
+MLX_FORMAT(MLX4, mlx4, 64, 15)

@@ -1,22 +1,17 @@
-/* mlx4: docs/spec/formats.md section 11. */
+/* mlx4 and its kin: docs/spec/formats.md section 11. */
 #include <float.h>
 #include <math.h>
 
 #include "reference/formats/ref_affine.h"
 #include "reference/numbers/ref_round.h"
 
-enum { GROUP = 64, PARAMS = 4 };
+enum { PARAMS = 4 }; /* bytes of a group's scale and bias */
 
 typedef struct mlx_dialect {
     ref_affine_dialect affine;
-    bool metal; /* ties go away from zero, and the largest element is at least 0 */
+    uint32_t group; /* elements that share a scale and a bias */
+    bool metal;     /* ties go away from zero, and the largest element is at least 0 */
 } mlx_dialect;
-
-static const mlx_dialect dialects[] = {
-    {{{"canonical", "MLX's bytes, fma", KVG_DIALECT_BITS}, KVG_NUMBER_FUSED, 15, REF_PACK_ODD_EVEN}, false},
-    {{{"mlx-cpu", "MLX, CPU backend", KVG_DIALECT_BITS}, KVG_NUMBER_TWICE, 15, REF_PACK_ODD_EVEN}, false},
-    {{{"mlx-metal", "MLX, Metal and CUDA", KVG_DIALECT_BITS}, KVG_NUMBER_FUSED, 15, REF_PACK_ODD_EVEN}, true},
-};
 
 typedef struct group {
     float low, high, scale, bias;
@@ -26,7 +21,7 @@ static group group_of(const mlx_dialect *dialect, const float *x)
 {
     const float n = (float)dialect->affine.levels, least = 1e-7f;
     group g = {INFINITY, dialect->metal ? 0 : -INFINITY, 0, 0};
-    for (uint32_t i = 0; i < GROUP; i++) {
+    for (uint32_t i = 0; i < dialect->group; i++) {
         if (x[i] < g.low) g.low = x[i];
         if (x[i] > g.high) g.high = x[i];
     }
@@ -45,11 +40,12 @@ static group group_of(const mlx_dialect *dialect, const float *x)
 
 static void scale(const ref_row *row, const float *x, uint8_t *scales, double *v)
 {
-    for (uint32_t start = 0; start < row->head_dim; start += GROUP, scales += PARAMS) {
-        const group g = group_of(row->dialect, x + start);
+    const mlx_dialect *dialect = row->dialect;
+    for (uint32_t start = 0; start < row->head_dim; start += dialect->group, scales += PARAMS) {
+        const group g = group_of(dialect, x + start);
         ref_affine_write(row->dtype, g.scale, scales);
         ref_affine_write(row->dtype, g.bias, scales + 2);
-        for (uint32_t i = start; i < start + GROUP; i++) v[i] = (x[i] - g.bias) / g.scale;
+        for (uint32_t i = start; i < start + dialect->group; i++) v[i] = (x[i] - g.bias) / g.scale;
     }
 }
 
@@ -66,14 +62,14 @@ static uint16_t encode(const ref_row *row, float x, double v)
 static ref_row one_group(const ref_row *row)
 {
     ref_row one = *row;
-    one.head_dim = GROUP;
+    one.head_dim = ((const mlx_dialect *)row->dialect)->group;
     return one;
 }
 
 static void decode(const ref_row *row, const uint16_t *codes, const uint8_t *scales, float *y)
 {
     const ref_row one = one_group(row);
-    for (uint32_t i = 0; i < row->head_dim; i += GROUP, scales += PARAMS) {
+    for (uint32_t i = 0; i < row->head_dim; i += one.head_dim, scales += PARAMS) {
         ref_affine_decode(&one, codes + i, scales, y + i);
     }
 }
@@ -81,7 +77,7 @@ static void decode(const ref_row *row, const uint16_t *codes, const uint8_t *sca
 static double exact(const ref_row *row, const uint16_t *codes, const uint8_t *scales, double *y)
 {
     const ref_row one = one_group(row);
-    for (uint32_t i = 0; i < row->head_dim; i += GROUP, scales += PARAMS) {
+    for (uint32_t i = 0; i < row->head_dim; i += one.head_dim, scales += PARAMS) {
         ref_affine_exact(&one, codes + i, scales, y + i);
     }
     return 1;
@@ -90,7 +86,7 @@ static double exact(const ref_row *row, const uint16_t *codes, const uint8_t *sc
 static void operands(const ref_row *row, const uint16_t *codes, const uint8_t *scales, float *y)
 {
     const ref_row one = one_group(row);
-    for (uint32_t i = 0; i < row->head_dim; i += GROUP, scales += PARAMS) {
+    for (uint32_t i = 0; i < row->head_dim; i += one.head_dim, scales += PARAMS) {
         ref_affine_operands(&one, codes + i, scales, y + i);
     }
 }
@@ -108,11 +104,11 @@ static void bound(const ref_row *row, const float *x, double *bounds)
     const mlx_dialect *dialect = row->dialect;
     const double n = dialect->affine.levels, h = ref_half_ulp(row->dtype), tiny = ref_half_step(row->dtype);
     const bool twice = dialect->affine.rule == KVG_NUMBER_TWICE;
-    for (uint32_t start = 0; start < row->head_dim; start += GROUP) {
+    for (uint32_t start = 0; start < row->head_dim; start += dialect->group) {
         const group g = group_of(dialect, x + start);
         const double step = fabs((double)g.scale);
         const bool promised = isfinite(g.low) && isfinite(g.high) && step <= ref_largest(row->dtype);
-        for (uint32_t i = start; i < start + GROUP; i++) {
+        for (uint32_t i = start; i < start + dialect->group; i++) {
             const double reach = fabs((double)x[i] - (double)g.bias), product = ref_min(n * step, reach + 0.5 * step);
             const double coded = ref_max(0.5 * step, reach - n * step) + 0x1p-22 * reach;
             const double stored = product * h + n * tiny, decoded = product * (1 + h) * h + tiny;
@@ -124,17 +120,26 @@ static void bound(const ref_row *row, const float *x, double *bounds)
     }
 }
 
-const ref_codec ref_fmt_mlx4 = {
-    .format = KVG_FORMAT_MLX4,
-    REF_DIALECTS(dialects),
-    .grid = {.codes = 16, .low = 0, .high = 15, .absolute = 0.5},
-    .number = ref_affine_number,
-    .packing = ref_affine_packing,
-    .scale = scale,
-    .encode = encode,
-    .decode = decode,
-    .exact = exact,
-    .operands = operands,
-    .grid_value = grid_value,
-    .bound = bound,
-};
+/* One format: groups of `size` elements, codes 0 to `largest`, as they lie in bytes. */
+#define MLX_FORMAT(ENUM, name, size, largest, codes_lie)                                                              \
+    static const mlx_dialect name##_dialects[] = {                                                                    \
+        {{{"canonical", "MLX's bytes, fma", KVG_DIALECT_BITS}, KVG_NUMBER_FUSED, largest, codes_lie}, size, false},   \
+        {{{"mlx-cpu", "MLX, CPU backend", KVG_DIALECT_BITS}, KVG_NUMBER_TWICE, largest, codes_lie}, size, false},     \
+        {{{"mlx-metal", "MLX, Metal and CUDA", KVG_DIALECT_BITS}, KVG_NUMBER_FUSED, largest, codes_lie}, size, true}, \
+    };                                                                                                                \
+    const ref_codec ref_fmt_##name = {                                                                                \
+        .format = KVG_FORMAT_##ENUM,                                                                                  \
+        REF_DIALECTS(name##_dialects),                                                                                \
+        .grid = {.codes = (largest) + 1, .low = 0, .high = largest, .absolute = 0.5},                                 \
+        .number = ref_affine_number,                                                                                  \
+        .packing = ref_affine_packing,                                                                                \
+        .scale = scale,                                                                                               \
+        .encode = encode,                                                                                             \
+        .decode = decode,                                                                                             \
+        .exact = exact,                                                                                               \
+        .operands = operands,                                                                                         \
+        .grid_value = grid_value,                                                                                     \
+        .bound = bound,                                                                                               \
+    };
+
+MLX_FORMAT(MLX4, mlx4, 64, 15, REF_PACK_ODD_EVEN)

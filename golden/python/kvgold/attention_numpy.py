@@ -55,7 +55,7 @@ def nvfp4_numbers(fmt: str, dialect: str, dtype: str, codes: np.ndarray, scales:
 
 
 def mlx_numbers(fmt: str, dialect: str, dtype: str, codes: np.ndarray, scales: np.ndarray, g: np.float32) -> np.ndarray:
-    q = formats.unpack_pairs(codes).reshape(len(codes), -1, 64).astype(F64)
+    q = formats.mlx_codes(fmt, codes).astype(F64)
     scale, bias = (x[..., None].astype(F64) for x in formats.mlx_parameters(dtype, scales))
     product = q * scale
     if dialect == "mlx-cpu":
@@ -80,7 +80,7 @@ NUMBERS = {
     "mx16": mx_numbers,
     "mxfp4": mx_numbers,
     "nvfp4": nvfp4_numbers,
-    "mlx4": mlx_numbers,
+    **{fmt: mlx_numbers for fmt in formats.MLX},
     **{fmt: token_head_numbers for fmt in formats.TOKEN_HEAD},
 }
 

@@ -386,7 +386,18 @@ def nvfp4_dequantise(fmt, dialect, dtype, codes, scales, g):
     return store(dtype, value * sf * g)
 
 
-# ---- mlx4: section 11 ----
+# ---- mlx4 and its kin: section 11 ----
+
+MLX = {  # format: (elements of a group, largest code)
+    "mlx4": (64, 15),
+}
+
+
+def mlx_codes(fmt, codes):
+    """The codes of each group, [rows, groups, elements]."""
+    group, largest = MLX[fmt]
+    return (codes if largest == 255 else unpack_pairs(codes)).reshape(len(codes), -1, group)
+
 
 def mlx_parameters(dtype, scales):
     """Scale and bias of each group, [rows, groups] each."""
@@ -403,12 +414,13 @@ def mlx_round(x, dialect):
 
 
 def mlx_quantise(fmt, dialect, dtype, x, g):
-    x = x.reshape(len(x), -1, 64)
+    group, largest = MLX[fmt]
+    x = x.reshape(len(x), -1, group)
     low = np.where(np.isnan(x), F32(np.inf), x).min(-1)
     high = np.where(np.isnan(x), F32(-np.inf), x).max(-1)
     if dialect == "mlx-metal":
         high = np.maximum(high, F32(0))
-    step = (high - low) / F32(15)
+    step = (high - low) / F32(largest)
     step = np.where(step < F32(1e-7), F32(1e-7), step)
     from_low = np.abs(low) > np.abs(high)
     edge, step = np.where(from_low, low, high), np.where(from_low, step, -step)
@@ -416,13 +428,13 @@ def mlx_quantise(fmt, dialect, dtype, x, g):
     scale = np.where(steps == 0, step, edge / steps)
     bias = np.where(steps == 0, F32(0), edge)
     q = mlx_round((x - bias[..., None]) / scale[..., None], dialect)
-    q = np.where(np.isnan(q), 0, np.clip(q, 0, 15)).astype(np.uint8)
+    q = np.where(np.isnan(q), 0, np.clip(q, 0, largest)).astype(np.uint8).reshape(len(x), -1)
     words = np.stack([store(dtype, scale), store(dtype, bias)], -1)
-    return pack_pairs(q.reshape(len(x), -1)), words.astype("<u2").reshape(len(x), -1).view(np.uint8)
+    return q if largest == 255 else pack_pairs(q), words.astype("<u2").reshape(len(x), -1).view(np.uint8)
 
 
 def mlx_dequantise(fmt, dialect, dtype, codes, scales, g):
-    q = unpack_pairs(codes).reshape(len(codes), -1, 64)
+    q = mlx_codes(fmt, codes)
     scale, bias = (x[..., None] for x in mlx_parameters(dtype, scales))
     if dialect == "mlx-cpu":
         y = to_type(dtype, q.astype(F32) * scale) + bias
@@ -475,8 +487,9 @@ def _table():
         table[fmt, dialect] = row_quantise, row_dequantise
     for fmt, dialect in MX:
         table[fmt, dialect] = mx_quantise, mx_dequantise
-    for dialect in ("canonical", "mlx-cpu", "mlx-metal"):
-        table["mlx4", dialect] = mlx_quantise, mlx_dequantise
+    for fmt in MLX:
+        for dialect in ("canonical", "mlx-cpu", "mlx-metal"):
+            table[fmt, dialect] = mlx_quantise, mlx_dequantise
     for fmt in TOKEN_HEAD:
         table[fmt, "canonical"] = token_head_quantise, token_head_dequantise
     for dialect in NVFP4:
