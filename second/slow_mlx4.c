@@ -105,3 +105,8 @@ static void dequantise(const slow_codec *codec, const slow_row *row, const uint8
     const slow_codecs slow_of_##name = SLOW_CODECS(name);
 
 MLX_FORMAT(MLX4, mlx4, 64, 15)
+MLX_FORMAT(MLX4_G32, mlx4_g32, 32, 15)
+MLX_FORMAT(MLX4_G128, mlx4_g128, 128, 15)
+MLX_FORMAT(MLX8, mlx8, 64, 255)
+MLX_FORMAT(MLX8_G32, mlx8_g32, 32, 255)
+MLX_FORMAT(MLX8_G128, mlx8_g128, 128, 255)

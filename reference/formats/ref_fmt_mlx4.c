@@ -143,3 +143,8 @@ static void bound(const ref_row *row, const float *x, double *bounds)
     };
 
 MLX_FORMAT(MLX4, mlx4, 64, 15, REF_PACK_ODD_EVEN)
+MLX_FORMAT(MLX4_G32, mlx4_g32, 32, 15, REF_PACK_ODD_EVEN)
+MLX_FORMAT(MLX4_G128, mlx4_g128, 128, 15, REF_PACK_ODD_EVEN)
+MLX_FORMAT(MLX8, mlx8, 64, 255, REF_PACK_U8)
+MLX_FORMAT(MLX8_G32, mlx8_g32, 32, 255, REF_PACK_U8)
+MLX_FORMAT(MLX8_G128, mlx8_g128, 128, 255, REF_PACK_U8)

@@ -390,6 +390,11 @@ def nvfp4_dequantise(fmt, dialect, dtype, codes, scales, g):
 
 MLX = {  # format: (elements of a group, largest code)
     "mlx4": (64, 15),
+    "mlx4_g32": (32, 15),
+    "mlx4_g128": (128, 15),
+    "mlx8": (64, 255),
+    "mlx8_g32": (32, 255),
+    "mlx8_g128": (128, 255),
 }
 
 

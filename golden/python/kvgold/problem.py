@@ -24,6 +24,11 @@ FORMATS: Mapping[str, tuple[int, int, int, int, bool]] = {
     "mlx4": (4, 64, 4, 0, False),
     "int8_token_head": (8, 0, 0, 4, False),
     "fp8_token_head": (8, 0, 0, 4, False),
+    "mlx4_g32": (4, 32, 4, 0, False),
+    "mlx4_g128": (4, 128, 4, 0, False),
+    "mlx8": (8, 64, 4, 0, False),
+    "mlx8_g32": (8, 32, 4, 0, False),
+    "mlx8_g128": (8, 128, 4, 0, False),
 }
 
 
