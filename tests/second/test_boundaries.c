@@ -181,6 +181,40 @@ void test_boundaries_symmetric(void **state)
     tally_close(&t, __func__);
 }
 
+/* Scales of f32 from the least of a guard to the largest finite one, each with elements on the grid of the codes. */
+static void add_f32_rows(probes *p, const kvg_format_info *format, size_t dim)
+{
+    static const double maxima[] = {0x1p-149, 1e-7, 0.9e-6, 1e-6, 1.1e-6, 1.2e-4, 1.3e-4, 4.4e-4, 4.5e-4,
+                                    1e-3,     0.3,  1,      6.9,  127,    448,    1e5,    1e30,   3.4e38};
+    for (size_t i = 0; i < sizeof maxima / sizeof maxima[0]; i++) {
+        probes elements = {0};
+        if (format->codes == KVG_CODES_E4M3) {
+            add_fp8(&elements, KVG_FORMAT_E4M3, maxima[i] / 448, 2);
+        } else {
+            for (int q = 0; q < 255; q++) probes_add_near(&elements, q / 2.0 * maxima[i] / 127, 2);
+        }
+        probes_add_blocks(p, (float)maxima[i], &elements, dim);
+        probes_free(&elements);
+    }
+}
+
+void test_boundaries_f32_scales(void **state)
+{
+    (void)state;
+    enum { DIM = 64 };
+    tally t = {0};
+    size_t count;
+    const kvg_format_info *formats = kvg_format_table(&count);
+    for (size_t f = 0; f < count; f++) {
+        if (formats[f].scales != KVG_SCALES_F32) continue;
+        probes p = {0};
+        add_f32_rows(&p, &formats[f], DIM);
+        compare_dialects(&t, formats[f].format, 1, &p, DIM);
+        probes_free(&p);
+    }
+    tally_close(&t, __func__);
+}
+
 /* 15 for codes of 4 bits, 255 for those of 8. */
 static int largest_code(kvg_format format)
 {

@@ -50,6 +50,11 @@ static bool has_f16_scales(const kvg_format_info *format)
     return format->scales == KVG_SCALES_F16;
 }
 
+static bool has_f32_scales(const kvg_format_info *format)
+{
+    return format->scales == KVG_SCALES_F32;
+}
+
 static bool is_affine(const kvg_format_info *format)
 {
     return format->scales == KVG_SCALES_AFFINE;
@@ -93,6 +98,32 @@ void test_decode_symmetric(void **state)
     (void)state;
     tally t = {0};
     for_every_case(&t, has_f16_scales, decode_symmetric, NULL);
+    tally_close(&t, __func__);
+}
+
+/* Rows of all 256 codes: scales at the ends of the range of f32, and random ones. */
+static void decode_f32_scales(tally *t, const storage_case *c, const void *context)
+{
+    (void)context;
+    enum { RANDOM = 1000, DIM = 256 };
+    const size_t rows = special_count + RANDOM;
+    uint8_t *codes = malloc(rows * DIM), *scales = malloc(rows * 4);
+    assert_true(codes && scales);
+    for (size_t i = 0; i < rows * DIM; i++) codes[i] = (uint8_t)i;
+    for (size_t r = 0; r < rows; r++) {
+        uint32_t bits = r < special_count ? special_values[r] : (uint32_t)kvg_rng_u64(SEED, 15, r);
+        for (int byte = 0; byte < 4; byte++) scales[4 * r + byte] = (uint8_t)(bits >> 8 * byte);
+    }
+    pair_dequantise(t, c, codes, scales, rows, DIM);
+    free(codes);
+    free(scales);
+}
+
+void test_decode_f32_scales(void **state)
+{
+    (void)state;
+    tally t = {0};
+    for_every_case(&t, has_f32_scales, decode_f32_scales, NULL);
     tally_close(&t, __func__);
 }
 

@@ -21,6 +21,7 @@ void test_scale_conventions(void **state);
 void test_decode_tensor_scale_formats(void **state);
 void test_decode_mx(void **state);
 void test_decode_symmetric(void **state);
+void test_decode_f32_scales(void **state);
 void test_decode_affine(void **state);
 
 /* test_boundaries.c: every rounding boundary of every scale */
@@ -28,6 +29,7 @@ void test_boundaries_fp8(void **state);
 void test_boundaries_nvfp4(void **state);
 void test_boundaries_mx(void **state);
 void test_boundaries_symmetric(void **state);
+void test_boundaries_f32_scales(void **state);
 void test_boundaries_affine(void **state);
 
 /* test_rows.c: special values, every value of the 16-bit types, random rows */
