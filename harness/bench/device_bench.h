@@ -1,3 +1,14 @@
+/* Room bench: how long an op, or a step of a model, takes on a device.
+ *
+ *   device_bench           Cases of a config on a device, each in a process of its own.
+ *   device_case            A case whose tensors lie on the device.
+ *   device_judge, _slice   Samples of the device's answer against the reference.
+ *   device_report          The table and the JSON of these.
+ *   generate_bench, generate_bench_*
+ *                          Decode steps of whole models by format, batch and context.
+ *
+ * What is timed is judged before and after. harness/judge/ times the ops of the CPU. docs/results/performance.md has
+ * results. */
 /* `kvgold bench` on a device: measures the cases that name a device's backend, in processes of their own, so that a
  * kernel that faults or hangs costs its case alone. */
 #ifndef KVG_HARNESS_BENCH_DEVICE_BENCH_H

@@ -1,5 +1,5 @@
 /* The reference as a backend: its table of implementations. */
-#include "reference/ops/ops.h"
+#include "reference/ops/ref_ops.h"
 #include "reference/reference.h"
 
 static const kvg_impl impls[] = {

@@ -5,7 +5,7 @@
 #include "reference/attention_spec.h"
 #include "reference/formats/ref_codec.h"
 #include "reference/numbers/ref_round.h"
-#include "reference/ops/ops.h"
+#include "reference/ops/ref_ops.h"
 
 /* One rounding from binary64 to T. */
 static void store(kvg_dtype dtype, const double *from, size_t count, void *to)

@@ -1,5 +1,5 @@
 /* The op mma: the tensor core's instruction on tiles. */
-#include "reference/ops/ops.h"
+#include "reference/ops/ref_ops.h"
 #include "reference/tensor_core.h"
 
 kvg_status ref_mma(const kvg_problem *problem, const kvg_tensor *in, kvg_tensor *out, kvg_stream *stream)

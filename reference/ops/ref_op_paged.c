@@ -6,7 +6,7 @@
 #include "reference/formats/ref_codec.h"
 #include "reference/layout/ref_table.h"
 #include "reference/numbers/ref_round.h"
-#include "reference/ops/ops.h"
+#include "reference/ops/ref_ops.h"
 #include "reference/rope_table.h"
 
 /* A paged problem while it runs. Rows are reached through `map` alone. */

@@ -1,6 +1,6 @@
 /* The ops quantise and dequantise over layout `rows`, for every format. */
 #include "reference/formats/ref_codec.h"
-#include "reference/ops/ops.h"
+#include "reference/ops/ref_ops.h"
 
 static size_t row_count(const kvg_problem *p)
 {

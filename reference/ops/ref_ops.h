@@ -8,8 +8,8 @@
  *
  * An op is a loop over rows that the rooms above encode, decode and place. */
 /* The ops of the reference's backend, one function for each group of them. */
-#ifndef KVG_REFERENCE_OPS_OPS_H
-#define KVG_REFERENCE_OPS_OPS_H
+#ifndef KVG_REFERENCE_OPS_REF_OPS_H
+#define KVG_REFERENCE_OPS_REF_OPS_H
 
 #include "core/backend.h"
 
