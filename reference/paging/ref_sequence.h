@@ -5,10 +5,9 @@
  *   ref_prefix_index       Which block holds which tokens.
  *   ref_sequence_manager, ref_sequence_step
  *                          Sequences, and the planning of their steps.
- *   ref_contiguous         A contiguous cache and its ring buffer.
  *   ref_paging_memory      The memory of the managers.
  *
- * The public headers are reference/paging.h, paging_pool.h, paging_prefix.h and contiguous.h. The room includes no
+ * The public headers are reference/paging.h, paging_pool.h and paging_prefix.h. The room includes no
  * other room. docs/spec/paging.md is the contract. */
 /* What the two halves of the sequence manager share: ref_sequence_manager.c keeps sequences, ref_sequence_step.c plans
  * steps. */
