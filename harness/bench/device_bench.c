@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "harness/bench/device_case.h"
-#include "harness/support/apart.h"
-#include "harness/support/clock.h"
+#include "support/apart.h"
+#include "support/clock.h"
 
 /* --- one case --- */
 

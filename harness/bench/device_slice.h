@@ -4,7 +4,7 @@
 #define KVG_HARNESS_BENCH_DEVICE_SLICE_H
 
 #include "harness/bench/device_case.h"
-#include "harness/support/tensor_set.h"
+#include "support/tensor_set.h"
 
 enum { KVG_DEVICE_RUN = 64 }; /* tokens of a slice that is not decode's */
 

@@ -4,9 +4,9 @@
 #include <string.h>
 
 #include "harness/candidate/backends.h"
-#include "harness/support/apart.h"
-#include "harness/support/clock.h"
-#include "harness/support/exit_code.h"
+#include "support/apart.h"
+#include "support/clock.h"
+#include "support/exit_code.h"
 
 /* --- cells --- */
 

@@ -121,7 +121,7 @@ typedef struct kvg_generate_bench_options {
     bool progress;      /* a bar on stderr, which is a terminal */
 } kvg_generate_bench_options;
 
-/* Cells in processes of their own (harness/support/apart.h), a line of each on stdout, progress on stderr, an object
+/* Cells in processes of their own (support/apart.h), a line of each on stdout, progress on stderr, an object
  * of each into `list`. *exit_code as of the command. KVG_ERR_UNIMPLEMENTED: there is no such device here. */
 kvg_status kvg_generate_bench(const kvg_generate_bench_config *config, const kvg_generate_bench_device *device,
                               const kvg_generate_bench_options *options, cJSON *list, int *exit_code) KVG_CHECKED;

@@ -10,7 +10,7 @@
 #include "harness/generate/generate_memory.h"
 #include "harness/model/model_weights.h"
 #include "harness/model/random_weights.h"
-#include "harness/support/clock.h"
+#include "support/clock.h"
 #include "reference/rope_table.h"
 
 enum { STREAM_BLOCKS = 1, STREAM_TOKENS, STREAM_WEIGHTS, STREAM_POOLS };

@@ -7,7 +7,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "harness/support/guard.h"
+#include "support/guard.h"
 
 enum {
     FENCE = 1 << 20, /* unmapped bytes on each side of a piece in a view: a multiple of every page size in use */

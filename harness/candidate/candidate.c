@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "harness/candidate/candidate_call.h"
-#include "harness/support/child.h"
+#include "support/child.h"
 
 enum { DEVICE_MARGIN = 1 << 16 }; /* canary bytes on each side of a tensor in memory of a device: no page is unmapped */
 

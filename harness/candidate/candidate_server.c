@@ -10,7 +10,7 @@
 
 #include "harness/candidate/backends.h"
 #include "harness/candidate/candidate_call.h"
-#include "harness/support/clock.h"
+#include "support/clock.h"
 
 /* Whether this thread rounds to nearest and keeps subnormals, as every line of the reference relies on. */
 static bool float_mode_is_default(void)

@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "harness/config/config_axes.h"
-#include "harness/support/json_schema.h"
+#include "support/json_schema.h"
 
 enum { MOST_NAMES = 256 };
 

@@ -14,7 +14,7 @@
 #define KVG_HARNESS_DATA_CASE_DATA_H
 
 #include "harness/case/case.h"
-#include "harness/support/tensor_set.h"
+#include "support/tensor_set.h"
 
 /* A row of q: it sees `keys` neighbours of the case's live tokens, from `first` on. */
 typedef struct kvg_case_query {

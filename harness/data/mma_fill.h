@@ -3,7 +3,7 @@
 #define KVG_HARNESS_DATA_MMA_FILL_H
 
 #include "harness/case/case.h"
-#include "harness/support/tensor_set.h"
+#include "support/tensor_set.h"
 
 /* KVG_ERR_INVALID for a fill that tiles do not have. */
 kvg_status kvg_mma_fill_check(const kvg_case *c) KVG_CHECKED;

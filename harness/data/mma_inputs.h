@@ -8,7 +8,7 @@
 #include <stdint.h>
 
 #include "core/format.h"
-#include "harness/support/mma_tile.h"
+#include "support/mma_tile.h"
 
 typedef struct kvg_mma_class {
     const char *name;

@@ -2,14 +2,13 @@
  *
  *   generate, generate_*   Requests that join and leave a batch: schedule, drafts, one step, prompts, outputs.
  *   generate_memory        What one request holds of a cache.
- *   memory, memory_config  What the pools of a model weigh (`kvgold memory`).
  *   quality, quality_run   What a quantised cache costs, measured on the logits of texts.
  *   quality_hooks          Who answers ops append and decode inside a model.
  *   quality_check          The judge of cases of op generate; quality_session keeps models from case to case.
  *
  * The arithmetic of the model is reference/model/, or that of a GPU. */
 /* Generation: requests of different lengths that join a running batch and leave it, over the block and sequence
- * managers of reference/paging.h and one model runner. docs/spec/generate.md sections 5 to 7 are the contract. */
+ * managers of paging/paging.h and one model runner. docs/spec/generate.md sections 5 to 7 are the contract. */
 #ifndef KVG_HARNESS_GENERATE_GENERATE_H
 #define KVG_HARNESS_GENERATE_GENERATE_H
 

@@ -1,15 +1,16 @@
 #include "harness/generate/generate_memory.h"
 
-#include "harness/generate/memory.h"
-
 kvg_status kvg_generate_pool_bytes(const kvg_model_setup *setup, uint64_t *out)
 {
     const kvg_problem p = kvg_model_append(setup, 0, 1);
-    uint64_t data = 0, scales = 0;
+    const kvg_role pools[] = {KVG_ROLE_DATA_POOL, KVG_ROLE_SCALE_POOL};
     kvg_status s = kvg_problem_check(&p);
-    if (!s) s = kvg_memory_pool_bytes(&p, KVG_ROLE_DATA_POOL, &data);
-    if (!s) s = kvg_memory_pool_bytes(&p, KVG_ROLE_SCALE_POOL, &scales);
-    *out = data + scales;
+    *out = 0;
+    for (int i = 0; i < 4 && !s; i++) {
+        uint64_t bytes = 0;
+        s = kvg_problem_pool_bytes(&p, pools[i / 2], (kvg_side)(i % 2), &bytes);
+        *out += bytes;
+    }
     return s;
 }
 

@@ -6,8 +6,8 @@
 
 #include <cjson/cJSON.h>
 
-#include "harness/support/version.h"
-#include "harness/support/whole_file.h"
+#include "support/version.h"
+#include "support/whole_file.h"
 
 /* --- recording --- */
 

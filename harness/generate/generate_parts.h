@@ -3,7 +3,7 @@
 #define KVG_HARNESS_GENERATE_GENERATE_PARTS_H
 
 #include "harness/generate/generate.h"
-#include "reference/paging.h"
+#include "paging/paging.h"
 
 typedef enum kvg_generate_phase {
     KVG_GENERATE_WAITS, /* no place in the batch */

@@ -10,7 +10,7 @@
 #include "harness/generate/generate_memory.h"
 #include "harness/generate/quality_hooks.h"
 #include "harness/generate/quality_session.h"
-#include "harness/support/clock.h"
+#include "support/clock.h"
 #include "harness/wrong/defect_planted.h"
 #include "reference/model_run.h"
 

@@ -10,7 +10,7 @@
 #include "core/rng.h"
 #include "harness/judge/judge_parts.h"
 #include "harness/judge/relations.h"
-#include "harness/support/clock.h"
+#include "support/clock.h"
 
 /* An empty answer: an op that updates in place starts from the same bytes every time. */
 static kvg_status make_answer(const running_case *b, kvg_tensor_set *answer)

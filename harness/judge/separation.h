@@ -4,7 +4,7 @@
 #define KVG_HARNESS_JUDGE_SEPARATION_H
 
 #include "harness/case/result.h"
-#include "harness/support/tensor_set.h"
+#include "support/tensor_set.h"
 
 enum { KVG_SEPARATION_TEXT = 256 };
 

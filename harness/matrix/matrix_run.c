@@ -8,7 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "harness/support/child.h"
+#include "support/child.h"
 
 /* What a writer left, in shared memory. */
 typedef struct written {

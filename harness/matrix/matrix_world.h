@@ -4,7 +4,7 @@
 #define KVG_HARNESS_MATRIX_MATRIX_WORLD_H
 
 #include "harness/matrix/matrix_engine.h"
-#include "harness/support/tensor_set.h"
+#include "support/tensor_set.h"
 
 enum { KVG_MATRIX_LAYERS = 2, KVG_MATRIX_LAYER = 1, KVG_MATRIX_SEQUENCES = 3, KVG_MATRIX_POOLS = 4 };
 

@@ -3,7 +3,7 @@
 #include <cJSON.h>
 
 #include "harness/pack/compare_print.h"
-#include "harness/support/whole_file.h"
+#include "support/whole_file.h"
 
 /* Memory that lacks shows when the whole is printed: cJSON then leaves members out and returns NULL. */
 static void add_ratio(cJSON *object, const char *key, double x)

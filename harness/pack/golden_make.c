@@ -7,8 +7,8 @@
 
 #include "harness/pack/golden_parts.h"
 #include "harness/pack/golden_plan.h"
-#include "harness/support/commit.h"
-#include "harness/support/version.h"
+#include "support/commit.h"
+#include "support/version.h"
 
 /* --- computing the cases of a plan, one after the other --- */
 

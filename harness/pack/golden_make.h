@@ -9,7 +9,7 @@
  *
  * docs/spec/golden-pack.md and docs/guide/compare.md are the manuals. */
 /* Making packs and holding them against what they follow from. The commands of `kvgold golden`
- * (harness/cli/cmd_golden.c) print what these find. */
+ * (cli/cmd_golden.c) print what these find. */
 #ifndef KVG_HARNESS_PACK_GOLDEN_MAKE_H
 #define KVG_HARNESS_PACK_GOLDEN_MAKE_H
 

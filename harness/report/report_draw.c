@@ -6,7 +6,7 @@
 #include <sys/wait.h>
 
 #include "harness/report/report_data.h"
-#include "harness/support/child.h"
+#include "support/child.h"
 
 kvg_report_label_text kvg_report_label(const char *text, size_t length)
 {

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "harness/report/report_data.h"
-#include "harness/support/whole_file.h"
+#include "support/whole_file.h"
 
 typedef struct page {
     const kvg_report *report;

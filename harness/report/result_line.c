@@ -10,8 +10,8 @@
 
 #include "harness/judge/relations.h"
 #include "harness/report/result_record.h"
-#include "harness/support/json_out.h"
-#include "harness/support/version.h"
+#include "support/json_out.h"
+#include "support/version.h"
 
 static void add_part(cJSON *line, const char *key, kvg_record_id id, const void *record)
 {

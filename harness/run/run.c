@@ -13,8 +13,8 @@
 
 #include "harness/report/result_line.h"
 #include "harness/run/run_child.h"
-#include "harness/support/child.h"
-#include "harness/support/clock.h"
+#include "support/child.h"
+#include "support/clock.h"
 
 static volatile sig_atomic_t stop_signal;
 

@@ -14,8 +14,8 @@
 #include "harness/judge/judge.h"
 #include "harness/report/result_line.h"
 #include "harness/run/capabilities.h"
-#include "harness/support/child.h"
-#include "harness/support/clock.h"
+#include "support/child.h"
+#include "support/clock.h"
 
 static void send_text(int fd, kvg_run_message kind, const char *text)
 {

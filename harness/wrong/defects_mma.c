@@ -3,7 +3,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "harness/support/mma_tile.h"
+#include "support/mma_tile.h"
 
 bool kvg_mma_applies(const kvg_problem *p, kvg_side side)
 {

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "harness/support/tensor_set.h"
+#include "support/tensor_set.h"
 #include "reference/rope_table.h"
 
 /* --- which problems --- */

@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "gpu/inputs/gpu_inputs.h"
-#include "harness/support/tensor_set.h"
+#include "support/tensor_set.h"
 #include "reference/reference.h"
 
 enum { TOKENS = 20, BLOCK = 16, BLOCKS = 4, SEQUENCES = 3, POSITIONS = 32, HEADS = 2 };

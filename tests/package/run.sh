@@ -2,8 +2,8 @@
 # usage: tests/package/run.sh BUILD_DIR
 #
 # Installs a build into a temporary prefix and uses it as a stranger would: builds this folder's project against it, runs
-# it, compares the bytes with docs/spec/formats.md, compiles each installed header alone as C17 and C++17, and builds and
-# judges the plug-in of docs/guide/plugin.md.
+# it, compares the bytes with docs/spec/formats.md, asks whether every public header is installed, compiles each installed
+# header alone as C17 and C++17, and builds and judges the plug-in of docs/guide/plugin.md.
 set -euo pipefail
 [[ $# -eq 1 && -f $1/CMakeCache.txt ]] || { sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0" && exit 2; }
 here=$(dirname "$(realpath "$0")")
@@ -39,6 +39,18 @@ fi
 consume newer 1.0 >"$scratch/newer.log" 2>&1 && fail "a consumer that wants version 1.0 was given this one"
 tr -s ' \n' ' ' <"$scratch/newer.log" | grep -q 'compatible with requested version "1.0"' ||
     fail "the consumer that wants version 1.0 failed for another reason: $(grep -m 1 Error "$scratch/newer.log")"
+
+# Folders whose row of the table of rooms says that public headers alone lie there.
+public=0
+while read -r folder; do
+    [[ $folder != gpu || -d $scratch/prefix/include/kvgold/gpu ]] || continue
+    for header in "$here/../../$folder"/*.h; do
+        [[ -f $scratch/prefix/include/kvgold/$folder/${header##*/} ]] || fail "$folder/${header##*/} is not installed"
+        public=$((public + 1))
+    done
+done < <(sed -n "s,^| .\(\w*\)/. |.*its public headers alone.*,\1,p" "$here/../../docs/dev/architecture.md")
+[[ $public -gt 0 ]] || fail "no folder of public headers in the table of rooms"
+echo "package: $public public headers are installed"
 
 headers=0
 while read -r header; do

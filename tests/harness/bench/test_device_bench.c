@@ -16,7 +16,7 @@
 #include "core/rng.h"
 #include "harness/bench/device_bench.h"
 #include "harness/bench/device_case.h"
-#include "harness/support/interrupt.h"
+#include "support/interrupt.h"
 #include "tests/core/whole_blocks.h"
 
 /* --- the device --- */

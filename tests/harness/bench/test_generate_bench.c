@@ -15,7 +15,7 @@
 
 #include "core/rng.h"
 #include "harness/bench/generate_bench.h"
-#include "harness/cli/cli.h"
+#include "cli/cli.h"
 #include "reference/model_run.h"
 
 /* --- the device --- */

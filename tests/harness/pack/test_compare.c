@@ -15,7 +15,7 @@
 #include <cmocka.h>
 
 #include "core/bits.h"
-#include "harness/cli/cli.h"
+#include "cli/cli.h"
 #include "harness/pack/compare.h"
 #include "harness/pack/golden_case.h"
 #include "harness/pack/golden_make.h"

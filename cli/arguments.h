@@ -1,0 +1,92 @@
+/* Command lines, read by the one table of options (cli/options.def). */
+#ifndef KVG_CLI_ARGUMENTS_H
+#define KVG_CLI_ARGUMENTS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/status.h"
+
+typedef enum kvg_option_id {
+#define OPTION(command, id, letter, name, value, kind, actions, help) KVG_OPTION_##id,
+#include "cli/options.def"
+#undef OPTION
+    KVG_OPTION_COUNT
+} kvg_option_id;
+
+typedef enum kvg_value_kind {
+    KVG_VALUE_NONE, /* the option takes no value */
+    KVG_VALUE_TEXT,
+    KVG_VALUE_WHOLE,  /* a whole number from `min` to `max` */
+    KVG_VALUE_NUMBER, /* of 32 bits, decimal or 0x... */
+    KVG_VALUE_BYTES,  /* from 1 to 2^64 - 1 */
+    KVG_VALUE_SEED,
+    KVG_VALUE_SHARD,
+    KVG_VALUE_PADDING, /* three whole numbers */
+    KVG_VALUE_REAL,
+    KVG_VALUE_UP_TO,  /* a number above 0 and at most `max` */
+    KVG_VALUE_SCALES, /* "G" or "K,V" */
+    KVG_VALUE_WORDS,  /* one of two */
+    KVG_VALUE_FORMAT,
+    KVG_VALUE_MODEL_TYPE,
+    KVG_VALUE_LAYOUT,
+    KVG_VALUE_PROFILE,
+    KVG_VALUE_PRODUCTS,
+    KVG_VALUE_DOMAIN,
+    KVG_VALUE_KINDS
+} kvg_value_kind;
+
+/* A row of the table. */
+typedef struct kvg_option {
+    const char *command;
+    char letter; /* 0: none */
+    const char *name, *value;
+    kvg_value_kind kind;
+    uint32_t min, max;
+    const char *words[2];
+    bool repeats;
+    const char *actions, *help;
+} kvg_option;
+
+const kvg_option *kvg_option_get(kvg_option_id id);
+
+/* What a value may be, in words: "a whole number from 1 to 64". "" where there is nothing to say. */
+void kvg_option_limits(const kvg_option *option, char *out, size_t size);
+
+/* An option as it was given, and its value. */
+typedef struct kvg_argument {
+    kvg_option_id id;
+    char *text;          /* the command line's own; NULL: there is no value */
+    uint64_t numbers[3]; /* of kinds that are numbers; of names the enum's value; of words the word's index */
+    double reals[2];     /* of REAL, UP_TO and SCALES */
+} kvg_argument;
+
+typedef struct kvg_arguments {
+    const char *command;
+    kvg_argument *options; /* in the order of the command line */
+    size_t option_count;
+    char **files; /* what is no option */
+    int file_count;
+    bool help; /* it was asked for: what stands after it was not read */
+} kvg_arguments;
+
+/* argv[0] is the command's name; argv is put in another order. On an error *out is freed. */
+kvg_status kvg_arguments_read(int argc, char **argv, kvg_arguments *out) KVG_CHECKED;
+void kvg_arguments_free(kvg_arguments *a);
+
+/* The option as it was given last; NULL: it was not. */
+const kvg_argument *kvg_given(const kvg_arguments *a, kvg_option_id id);
+
+/* Its value, or `otherwise`. */
+const char *kvg_given_text(const kvg_arguments *a, kvg_option_id id, const char *otherwise);
+uint64_t kvg_given_number(const kvg_arguments *a, kvg_option_id id, uint64_t otherwise);
+double kvg_given_real(const kvg_arguments *a, kvg_option_id id, double otherwise);
+
+/* KVG_ERR_INVALID if an option is for other actions: it would do nothing, and nobody would notice. */
+kvg_status kvg_arguments_check_action(const kvg_arguments *a, const char *action) KVG_CHECKED;
+
+/* A failure about an option's value: its text begins with the option's name. KVG_OK stays. */
+kvg_status kvg_fail_option(kvg_status status, kvg_option_id id) KVG_CHECKED;
+
+#endif

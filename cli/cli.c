@@ -1,0 +1,52 @@
+#include "cli/cli.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "cli/command_help.h"
+#include "support/interrupt.h"
+#include "support/whole_file.h"
+
+int kvg_command_fail(const char *command, kvg_status status)
+{
+    fprintf(stderr, "kvgold %s: %s\n", command, kvg_error_text());
+    switch (status) {
+    case KVG_ERR_IO: case KVG_ERR_MEMORY: case KVG_ERR_DEVICE: case KVG_ERR_DEVICE_LOST: return KVG_EXIT_ENVIRONMENT;
+    default: return KVG_EXIT_USAGE;
+    }
+}
+
+int kvg_command_usage(const char *command, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    fprintf(stderr, "kvgold %s: ", command);
+    vfprintf(stderr, format, args);
+    fprintf(stderr, " (see `kvgold %s --help`)\n", command);
+    va_end(args);
+    return KVG_EXIT_USAGE;
+}
+
+kvg_status kvg_keep_measured(const char *path, const cJSON *list, kvg_status s)
+{
+    char why[1024];
+    kvg_interrupt_end();
+    if (!path || cJSON_GetArraySize(list) == 0) return s;
+    snprintf(why, sizeof why, "%s", kvg_error_text());
+    const kvg_status written = kvg_whole_file_write_json(path, list);
+    if (!s) return written;
+    return kvg_fail(s, "%s. What was measured %s %s", why, written ? "cannot be written to" : "is in", path);
+}
+
+int kvg_command_run(int argc, char **argv)
+{
+    const kvg_command *c = kvg_command_find(argv[0]);
+    kvg_arguments a;
+    int code = KVG_EXIT_PASS;
+    kvg_status s = kvg_arguments_read(argc, argv, &a);
+    if (s) return kvg_command_fail(c->name, s);
+    if (a.help) kvg_command_print_help(c, stdout);
+    else code = c->run(&a);
+    kvg_arguments_free(&a);
+    return code;
+}

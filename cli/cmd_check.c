@@ -1,0 +1,166 @@
+#define _DEFAULT_SOURCE
+#include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "cli/cli.h"
+#include "harness/report/report.h"
+#include "harness/run/capabilities.h"
+#include "harness/run/run.h"
+#include "support/used_files.h"
+#include "support/whole_file.h"
+
+typedef struct check_options {
+    const char *junit, *backend;
+    bool html, has_seed, secret_seed;
+    uint64_t seed;
+    kvg_run_options run;
+} check_options;
+
+static unsigned terminal_width(void)
+{
+    struct winsize size;
+    return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 40 ? size.ws_col : 0;
+}
+
+static kvg_status check_files(const char *config, const check_options *o)
+{
+    const char *folder = o->run.out_folder, *library = o->backend && strchr(o->backend, '/') ? o->backend : NULL;
+    const kvg_used_file files[] = {
+        {.name = config}, {.name = o->run.capabilities}, {.name = library},
+        {folder, "results.jsonl", true}, {folder, "candidate.log", true},
+        {folder, o->html ? "report.html" : NULL, true}, {.name = o->junit, .written = true},
+    };
+    return kvg_used_files_check(files, sizeof files / sizeof files[0]);
+}
+
+/* What belongs together, and a seed where it is to be drawn. */
+static kvg_status complete_options(check_options *o)
+{
+    kvg_capabilities *capabilities = NULL;
+    if (o->run.capabilities && !o->backend) {
+        return kvg_fail(KVG_ERR_INVALID, "--capabilities says what one implementation claims: name it by --backend");
+    }
+    kvg_status s = o->run.capabilities ? kvg_capabilities_open(o->run.capabilities, &capabilities) : KVG_OK;
+    kvg_capabilities_close(capabilities);
+    if (s || !o->secret_seed) return s;
+    if (o->has_seed) return kvg_fail(KVG_ERR_INVALID, "give --seed or --secret-seed, not both");
+    if (o->run.shards > 1) {
+        return kvg_fail(KVG_ERR_INVALID, "shards need one seed: draw it once, and give it to each by --seed");
+    }
+    if (getrandom(&o->seed, sizeof o->seed, 0) != (ssize_t)sizeof o->seed) {
+        return kvg_fail(KVG_ERR_IO, "the system gives no random seed");
+    }
+    o->has_seed = true;
+    fprintf(stderr, "kvgold check: secret seed 0x%" PRIx64 "\n", o->seed);
+    return KVG_OK;
+}
+
+/* Of this process's share alone: what other shards did is `kvgold report`'s to say. */
+static int exit_code_of(const kvg_run_summary *summary)
+{
+    for (int i = 0; i < KVG_VERDICT_COUNT; i++) {
+        if (kvg_verdict_fails((kvg_verdict)i) && summary->counts[i]) return KVG_EXIT_FAIL;
+    }
+    return summary->counts[KVG_VERDICT_PASS] ? KVG_EXIT_PASS : KVG_EXIT_NOTHING;
+}
+
+static kvg_status write_reports(const check_options *o)
+{
+    char results[PATH_MAX], page[PATH_MAX];
+    snprintf(results, sizeof results, "%s/results.jsonl", o->run.out_folder);
+    snprintf(page, sizeof page, "%s/report.html", o->run.out_folder);
+    const char *paths[] = {results};
+    kvg_report *report;
+    kvg_status s = kvg_report_open(paths, 1, &report);
+    if (s) return s;
+    kvg_report_table(report, stdout, terminal_width());
+    if (o->html) s = kvg_report_html(report, page);
+    if (!s && o->junit) s = kvg_report_junit(report, o->junit);
+    kvg_report_close(report);
+    if (!s) printf("\nresults: %s%s%s\n", results, o->html ? "\nreport:  " : "", o->html ? page : "");
+    return s;
+}
+
+static bool falls_back(const kvg_case *c, const check_options *o)
+{
+    return c->policy.fell_back && kvg_run_selects(&o->run, c);
+}
+
+/* One line for each reason: that a cache is not quantised must not wait for the report. */
+static void print_fallbacks(const kvg_config *config, const check_options *o)
+{
+    for (size_t i = 0; i < config->case_count; i++) {
+        const kvg_case *c = &config->cases[i];
+        bool told = !falls_back(c, o);
+        for (size_t j = i; !told && j-- > 0;) {
+            const kvg_case *earlier = &config->cases[j];
+            told = falls_back(earlier, o) && strcmp(earlier->policy.reason, c->policy.reason) == 0;
+        }
+        if (told) continue;
+        fprintf(stderr, "kvgold check: FELL BACK to %s: %s\n", kvg_mode_name(c->policy.effective), c->policy.reason);
+    }
+}
+
+/* Before the run: can the file be written? It may lie in the folder that the run is about to make. */
+static kvg_status check_junit(const check_options *o)
+{
+    const bool made = mkdir(o->run.out_folder, 0777) == 0;
+    kvg_status s = kvg_whole_file_check(o->junit);
+    if (s && made) rmdir(o->run.out_folder);
+    return s;
+}
+
+static kvg_status check(const char *path, const check_options *o, int *exit_code)
+{
+    kvg_config config;
+    kvg_run_summary summary;
+    kvg_status s = kvg_config_open(path, o->has_seed ? &o->seed : NULL, &config);
+    if (s) return s;
+    if (o->backend) s = kvg_config_use_backend(&config, o->backend);
+    if (!s) print_fallbacks(&config, o);
+    if (!s && o->junit) s = check_junit(o);
+    if (!s) s = kvg_run(&config, &o->run, &summary);
+    kvg_config_close(&config);
+    if (s) return s;
+    *exit_code = exit_code_of(&summary);
+    s = write_reports(o);
+    if (!s && summary.interrupted) {
+        s = kvg_fail(KVG_ERR_IO, "interrupted: %s/results.jsonl holds the cases that had finished", o->run.out_folder);
+    }
+    return s;
+}
+
+int kvg_command_check(const kvg_arguments *a)
+{
+    const long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    const uint64_t most = cores < 1 ? 1 : cores > KVG_MAX_JOBS ? KVG_MAX_JOBS : (uint64_t)cores;
+    const kvg_argument *shard = kvg_given(a, KVG_OPTION_CHECK_SHARD);
+    check_options o = {
+        .junit = kvg_given_text(a, KVG_OPTION_CHECK_JUNIT, NULL),
+        .backend = kvg_given_text(a, KVG_OPTION_CHECK_BACKEND, NULL),
+        .html = !kvg_given(a, KVG_OPTION_CHECK_NO_HTML),
+        .has_seed = kvg_given(a, KVG_OPTION_CHECK_SEED),
+        .secret_seed = kvg_given(a, KVG_OPTION_CHECK_SECRET_SEED),
+        .seed = kvg_given_number(a, KVG_OPTION_CHECK_SEED, 0),
+        .run = {.out_folder = kvg_given_text(a, KVG_OPTION_CHECK_OUTPUT, "kvgold-out"),
+                .only_case = kvg_given_text(a, KVG_OPTION_CHECK_CASE, NULL),
+                .capabilities = kvg_given_text(a, KVG_OPTION_CHECK_CAPABILITIES, NULL),
+                .jobs = (uint32_t)kvg_given_number(a, KVG_OPTION_CHECK_JOBS, most),
+                .shard = shard ? (uint32_t)shard->numbers[0] : 0,
+                .shards = shard ? (uint32_t)shard->numbers[1] : 1,
+                .progress = isatty(STDERR_FILENO) != 0},
+    };
+    if (a->file_count != 1) return kvg_command_usage("check", "give one config");
+    kvg_status s = check_files(a->files[0], &o);
+    if (!s) s = complete_options(&o);
+    if (s) return kvg_command_fail("check", s);
+    int exit_code = KVG_EXIT_FAIL;
+    s = check(a->files[0], &o, &exit_code);
+    return s ? kvg_command_fail("check", s) : exit_code;
+}

@@ -1,0 +1,185 @@
+#include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/cli.h"
+#include "harness/config/config.h"
+#include "harness/judge/relations.h"
+#include "harness/model/model.h"
+#include "paging/pool/pool_defects.h"
+#include "harness/run/capabilities.h"
+#include "harness/wrong/defects.h"
+
+static kvg_status list_formats(void)
+{
+    size_t count;
+    const kvg_format_info *formats = kvg_format_table(&count);
+    printf("%-8s %5s %6s %12s %11s %13s  %s\n", "format", "bits", "block", "block scale", "row params", "tensor scale",
+           "");
+    for (size_t i = 0; i < count; i++) {
+        const kvg_format_info *f = &formats[i];
+        printf("%-8s %5u %6u %10u B %9u B %13s  %s\n", f->name, f->element_bits, f->block, f->block_scale_bytes,
+               f->row_param_bytes, f->tensor_scale ? "f32" : "-", f->summary);
+    }
+    return KVG_OK;
+}
+
+static kvg_status list_dialects(void)
+{
+    size_t count;
+    const kvg_format_info *formats = kvg_format_table(&count);
+    printf("%-8s %-18s %-8s %s\n", "format", "dialect", "compare", "");
+    for (size_t i = 0; i < count; i++) {
+        for (size_t d = 0; d < kvg_reference_dialect_count(formats[i].format); d++) {
+            const kvg_dialect *dialect = kvg_reference_dialect(formats[i].format, d);
+            printf("%-8s %-18s %-8s %s\n", formats[i].name, dialect->name,
+                   dialect->compare == KVG_DIALECT_BITS ? "bits" : "value", dialect->source);
+        }
+    }
+    return KVG_OK;
+}
+
+static kvg_status list_ops(void)
+{
+    size_t count;
+    const kvg_op_info *ops = kvg_op_table(&count);
+    for (size_t i = 0; i < count; i++) printf("%-12s %s\n", ops[i].name, ops[i].summary);
+    return KVG_OK;
+}
+
+static kvg_status list_layouts(void)
+{
+    size_t count;
+    const kvg_layout_info *layouts = kvg_layout_table(&count);
+    for (size_t i = 0; i < count; i++) printf("%-12s %s\n", layouts[i].name, layouts[i].summary);
+    return KVG_OK;
+}
+
+static kvg_status list_profiles(void)
+{
+    size_t count;
+    const kvg_profile_info *profiles = kvg_profile_table(&count);
+    printf("%-18s the exact answer, rounded once (op decode)\n", "exact");
+    for (size_t i = 0; i < count; i++) printf("%-18s %s\n", profiles[i].name, profiles[i].summary);
+    return KVG_OK;
+}
+
+static kvg_status list_fills(void)
+{
+    for (int i = 0; kvg_fill_names[i]; i++) printf("%s\n", kvg_fill_names[i]);
+    return KVG_OK;
+}
+
+static kvg_status list_defects(void)
+{
+    size_t count;
+    const kvg_defect *defects = kvg_defect_table(&count);
+    printf("%-22s %-8s %s\n", "defect", "control", "");
+    for (size_t i = 0; i < count; i++) {
+        printf("%-22s %-8s %s%s%s%s\n", defects[i].id, defects[i].control ? "yes" : "", defects[i].summary,
+               defects[i].seen_in[0] ? " (" : "", defects[i].seen_in, defects[i].seen_in[0] ? ")" : "");
+    }
+    const kvg_pool_defect *managers = kvg_pool_defect_table(&count);
+    for (size_t i = 0; i < count; i++) {
+        printf("%-22s %-8s %s%s%s%s\n", managers[i].id, "pool", managers[i].summary, managers[i].seen_in[0] ? " (" : "",
+               managers[i].seen_in, managers[i].seen_in[0] ? ")" : "");
+    }
+    return KVG_OK;
+}
+
+static kvg_status list_relations(void)
+{
+    for (size_t i = 0; i < kvg_relation_count(); i++) {
+        printf("%-12s %s\n", kvg_relation_id(kvg_relation_get(i)), kvg_relation_summary(kvg_relation_get(i)));
+    }
+    return KVG_OK;
+}
+
+static kvg_status list_models(void)
+{
+    char folder[PATH_MAX], names[64][64];
+    size_t count = 0;
+    kvg_status s = kvg_model_folder(folder, sizeof folder);
+    if (!s) s = kvg_model_names(folder, names, 64, &count);
+    for (size_t i = 0; !s && i < count; i++) {
+        kvg_model m;
+        s = kvg_model_load(folder, names[i], &m);
+        if (s) break;
+        printf("%-18s %3u layers, %3u query heads, %2u KV heads, head_dim %3u  %s\n", m.name, m.layers, m.query_heads,
+               m.kv_heads, m.head_dim, m.title);
+    }
+    return s;
+}
+
+static kvg_status print_text(kvg_status (*write)(kvg_json_text *out))
+{
+    kvg_json_text text = {0};
+    kvg_status s = write(&text);
+    if (!s) fputs(text.text, stdout);
+    kvg_json_text_free(&text);
+    return s;
+}
+
+static kvg_status list_axes(void)
+{
+    return print_text(kvg_config_page);
+}
+
+static kvg_status list_schema(void)
+{
+    return print_text(kvg_config_schema);
+}
+
+static kvg_status list_capabilities(void)
+{
+    return print_text(kvg_capabilities_schema);
+}
+
+static const struct {
+    const char *name;
+    kvg_status (*print)(void);
+    bool asked; /* printed only where it is asked for */
+} lists[] = {{"formats", list_formats, false},     {"dialects", list_dialects, false},
+             {"ops", list_ops, false},             {"layouts", list_layouts, false},
+             {"profiles", list_profiles, false},   {"fills", list_fills, false},
+             {"relations", list_relations, false}, {"defects", list_defects, false},
+             {"models", list_models, false},       {"axes", list_axes, true},
+             {"schema", list_schema, true},        {"capabilities", list_capabilities, true}};
+
+static int unknown_word(const char *word)
+{
+    char words[256] = "";
+    for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++) {
+        const size_t used = strlen(words);
+        snprintf(words + used, sizeof words - used, "%s%s", used ? ", " : "", lists[i].name);
+    }
+    return kvg_command_usage("list", "'%s' is no file and none of %s", word, words);
+}
+
+static int list_config(const char *path)
+{
+    kvg_config config;
+    if (!strpbrk(path, "/.") && access(path, F_OK) != 0) return unknown_word(path);
+    kvg_status s = kvg_config_open(path, NULL, &config);
+    if (s) return kvg_command_fail("list", s);
+    for (size_t i = 0; i < config.case_count; i++) printf("%s\n", config.cases[i].id);
+    kvg_config_close(&config);
+    return KVG_EXIT_PASS;
+}
+
+int kvg_command_list(const kvg_arguments *a)
+{
+    const char *wanted = a->file_count ? a->files[0] : NULL;
+    if (a->file_count > 1) return kvg_command_usage("list", "give at most one argument");
+    for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++) {
+        if (wanted && strcmp(wanted, lists[i].name) != 0) continue;
+        if (!wanted && lists[i].asked) continue;
+        if (!wanted) printf("%s%s:\n", i ? "\n" : "", lists[i].name);
+        kvg_status s = lists[i].print();
+        if (s) return kvg_command_fail("list", s);
+        if (wanted) return KVG_EXIT_PASS;
+    }
+    return wanted ? list_config(wanted) : KVG_EXIT_PASS;
+}

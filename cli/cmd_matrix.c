@@ -1,0 +1,212 @@
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cjson/cJSON.h>
+
+#include "harness/candidate/backends.h"
+#include "cli/cli.h"
+#include "harness/matrix/matrix_files.h"
+#include "harness/matrix/matrix_print.h"
+#include "support/version.h"
+#include "support/whole_file.h"
+
+enum { MAX_FORMATS = KVG_FORMAT_END, MAX_BACKENDS = 8, NAME_SIZE = 1024 };
+
+typedef struct matrix_options {
+    kvg_matrix_shape shape;
+    bool formats[MAX_FORMATS], some_formats, markdown;
+    char backends[MAX_BACKENDS][NAME_SIZE];
+    const char *engines[MAX_BACKENDS]; /* NULL: all */
+    size_t backend_count;
+    const char *json, *prompt, *answers;
+    unsigned seconds;
+} matrix_options;
+
+/* Whether the table has the engine, in any format. */
+static bool is_engine(const char *name)
+{
+    size_t count;
+    const kvg_engine *engines = kvg_engine_table(&count);
+    for (size_t i = 0; i < count; i++) {
+        if (strcmp(engines[i].name, name) == 0) return true;
+    }
+    return false;
+}
+
+/* An engine's name has no '/': an '@' of a folder is none of ours. */
+static kvg_status read_backend(const char *text, matrix_options *o)
+{
+    const char *at = strrchr(text, '@');
+    if (at && strchr(at, '/')) at = NULL;
+    const size_t length = at ? (size_t)(at - text) : strlen(text);
+    if (o->backend_count == MAX_BACKENDS) return kvg_fail(KVG_ERR_INVALID, "more than %d backends", MAX_BACKENDS);
+    if (length == 0 || length >= NAME_SIZE) return kvg_fail(KVG_ERR_INVALID, "'%.60s' is no name of a backend", text);
+    char *name = o->backends[o->backend_count];
+    memcpy(name, text, length);
+    name[length] = 0;
+    o->engines[o->backend_count++] = at ? at + 1 : NULL;
+    if (at && !is_engine(at + 1)) {
+        return kvg_fail(KVG_ERR_NOT_FOUND, "no engine '%s' in the table: `kvgold matrix` without options shows them",
+                        at + 1);
+    }
+    if (!strchr(name, '/')) { /* our own: a wrong name is told at once */
+        const kvg_backend *backend;
+        return kvg_check_backend(name, &backend);
+    }
+    if (access(name, R_OK) == 0) return KVG_OK; /* others' libraries are opened where they run */
+    return kvg_fail(KVG_ERR_NOT_FOUND, "cannot read %s: %s", name, strerror(errno));
+}
+
+static kvg_status take_options(const kvg_arguments *a, matrix_options *o)
+{
+    kvg_status s = KVG_OK;
+    for (size_t i = 0; !s && i < a->option_count; i++) {
+        const kvg_argument *given = &a->options[i];
+        if (given->id == KVG_OPTION_MATRIX_FORMAT) o->formats[given->numbers[0]] = o->some_formats = true;
+        if (given->id == KVG_OPTION_MATRIX_BACKEND) s = kvg_fail_option(read_backend(given->text, o), given->id);
+    }
+    if (!s && o->answers && access(o->answers, R_OK | X_OK) != 0) {
+        return kvg_fail(KVG_ERR_IO, "--answers: cannot read the folder %s: %s", o->answers, strerror(errno));
+    }
+    if (!s && o->prompt && (o->backend_count || o->answers || o->markdown || o->json)) {
+        return kvg_fail(KVG_ERR_INVALID, "--prompt prints no table: it goes without --backend, --answers, --markdown "
+                        "and --json");
+    }
+    return s;
+}
+
+/* --- one format --- */
+
+/* Answers of the folder for this format; their paths live in `paths`. */
+static kvg_status add_answers(const matrix_options *o, kvg_format format, char paths[][KVG_MATRIX_PATH],
+                              kvg_matrix_party *parties, size_t *count)
+{
+    size_t engine_count;
+    const kvg_engine *engines = kvg_engine_table(&engine_count);
+    kvg_status s = KVG_OK;
+    for (size_t i = 0, n = 0; i < engine_count && !s && n < KVG_MATRIX_PARTIES; i++) {
+        if (engines[i].format != format) continue;
+        s = kvg_matrix_file_path(o->answers, &engines[i], KVG_MATRIX_FILE_ANSWER, paths[n]);
+        if (!s && access(paths[n], F_OK) == 0) s = kvg_matrix_add_answer(&engines[i], paths[n++], parties, count);
+    }
+    return s;
+}
+
+static kvg_status write_prompts(const kvg_matrix_shape *shape, const char *folder, const kvg_matrix_party *parties,
+                                size_t count, size_t *written)
+{
+    kvg_matrix_world world;
+    kvg_status s = kvg_matrix_world_make(shape, &world);
+    if (!s && mkdir(folder, 0777) != 0 && errno != EEXIST) {
+        s = kvg_fail(KVG_ERR_IO, "cannot make the folder %s: %s", folder, strerror(errno));
+    }
+    for (size_t i = 0; i < count && !s; i++) {
+        s = kvg_matrix_prompt(&world, parties[i].engine, folder);
+        if (s) s = kvg_fail_in(s, "%s", parties[i].name);
+        *written += !s;
+    }
+    kvg_matrix_world_free(&world);
+    return s;
+}
+
+/* What has been done: prompts; or tables, their cells that say anything about whom the command asks for, and those of
+ * them that should read and do not. */
+typedef struct matrix_totals {
+    size_t prompts, tables, cells, broken, answers;
+} matrix_totals;
+
+static bool is_asked(const kvg_matrix_party *party)
+{
+    return party->backend || party->answer;
+}
+
+static kvg_status print_table(const matrix_options *o, const kvg_matrix_shape *shape, const kvg_matrix_party *parties,
+                              size_t count, cJSON *json, matrix_totals *totals)
+{
+    kvg_matrix m;
+    const bool all = o->backend_count == 0 && !o->answers; /* the table is about the reference's engines alone */
+    kvg_status s = kvg_matrix_make(shape, parties, count, o->seconds, &m);
+    if (!s) {
+        if (totals->tables++) putchar('\n');
+        kvg_matrix_print(&m, o->markdown, stdout);
+        for (size_t i = 0; i < count * count; i++) {
+            const bool asked = all || is_asked(&parties[i / count]) || is_asked(&parties[i % count]);
+            totals->cells += asked && m.cells[i].verdict != KVG_MATRIX_ABSENT;
+        }
+        totals->broken += kvg_matrix_broken(&m);
+        s = kvg_matrix_json(&m, json);
+    }
+    kvg_matrix_free(&m);
+    return s;
+}
+
+/* A format without engines, or that the head_dim does not fit, is left out unless it was asked for. */
+static kvg_status take_format(const matrix_options *o, kvg_format format, cJSON *json, matrix_totals *totals)
+{
+    static char paths[KVG_MATRIX_PARTIES][KVG_MATRIX_PATH];
+    kvg_matrix_party parties[KVG_MATRIX_PARTIES];
+    kvg_matrix_shape shape = o->shape;
+    size_t count = 0;
+    shape.format = format;
+    kvg_status s = kvg_matrix_add(format, NULL, NULL, parties, &count);
+    const kvg_status fits = kvg_format_check_dim(format, shape.head_dim);
+    if (!s && (count == 0 || fits) && !o->some_formats) return KVG_OK;
+    if (!s && count == 0) {
+        s = kvg_fail(KVG_ERR_INVALID, "no engine of the table has format %s", kvg_format_get(format)->name);
+    }
+    if (!s) s = kvg_format_check_dim(format, shape.head_dim);
+    if (!s && o->prompt) return write_prompts(&shape, o->prompt, parties, count, &totals->prompts);
+    const size_t engines = count;
+    for (size_t i = 0; !s && i < o->backend_count; i++) {
+        s = kvg_matrix_add(format, o->backends[i], o->engines[i], parties, &count);
+        if (s == KVG_ERR_NOT_FOUND && !o->some_formats) s = KVG_OK; /* that engine has other formats */
+    }
+    const size_t with_backends = count;
+    if (!s && o->answers) s = add_answers(o, format, paths, parties, &count);
+    totals->answers += count - with_backends;
+    if (!s && o->answers && count == engines && !o->some_formats) return KVG_OK; /* nothing new about this one */
+    return s ? s : print_table(o, &shape, parties, count, json, totals);
+}
+
+int kvg_command_matrix(const kvg_arguments *a)
+{
+    matrix_options o = {
+        .shape = {.dtype = (kvg_dtype)kvg_given_number(a, KVG_OPTION_MATRIX_DTYPE, KVG_DTYPE_BF16),
+                  .kv_heads = (uint32_t)kvg_given_number(a, KVG_OPTION_MATRIX_KV_HEADS, 4),
+                  .head_dim = (uint32_t)kvg_given_number(a, KVG_OPTION_MATRIX_HEAD_DIM, 128),
+                  .block_tokens = (uint32_t)kvg_given_number(a, KVG_OPTION_MATRIX_BLOCK_TOKENS, 16),
+                  .tokens = (uint32_t)kvg_given_number(a, KVG_OPTION_MATRIX_TOKENS, 40),
+                  .seed = kvg_given_number(a, KVG_OPTION_MATRIX_SEED, 0x6b76676f6c64)},
+        .markdown = kvg_given(a, KVG_OPTION_MATRIX_MARKDOWN),
+        .json = kvg_given_text(a, KVG_OPTION_MATRIX_JSON, NULL),
+        .prompt = kvg_given_text(a, KVG_OPTION_MATRIX_PROMPT, NULL),
+        .answers = kvg_given_text(a, KVG_OPTION_MATRIX_ANSWERS, NULL),
+        .seconds = (unsigned)kvg_given_number(a, KVG_OPTION_MATRIX_TIMEOUT, 60),
+    };
+    matrix_totals totals = {0};
+    kvg_status s = take_options(a, &o);
+    if (s) return kvg_command_fail("matrix", s);
+    if (a->file_count) return kvg_command_usage("matrix", "'%s': it takes no arguments", a->files[0]);
+    cJSON *root = cJSON_CreateObject();
+    cJSON_AddStringToObject(root, "kvgold", KVG_VERSION);
+    cJSON *list = cJSON_AddArrayToObject(root, "matrices");
+    for (int format = 1; !s && format < KVG_FORMAT_END; format++) {
+        if (o.some_formats && !o.formats[format]) continue;
+        s = take_format(&o, (kvg_format)format, list, &totals);
+    }
+    if (!s && o.answers && !totals.answers) {
+        s = kvg_fail(KVG_ERR_NOT_FOUND, "%s has no file FORMAT.ENGINE.answer.safetensors of an engine in the table",
+                     o.answers);
+    }
+    if (!s && o.json) s = kvg_whole_file_write_json(o.json, root);
+    cJSON_Delete(root);
+    if (s) return kvg_command_fail("matrix", s);
+    if (o.prompt) printf("%zu engines: %s\n", totals.prompts, o.prompt);
+    if (totals.broken) {
+        fprintf(stderr, "kvgold matrix: %zu cells of one engine do not read as they are\n", totals.broken);
+    }
+    return totals.broken ? KVG_EXIT_FAIL : totals.cells || o.prompt ? KVG_EXIT_PASS : KVG_EXIT_NOTHING;
+}

@@ -1,0 +1,213 @@
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cjson/cJSON.h>
+
+#include "core/mode.h"
+#include "cli/cli.h"
+#include "cli/memory.h"
+#include "cli/memory_config.h"
+#include "support/json_out.h"
+
+enum { MAX_CONTEXTS = 8 };
+
+typedef struct memory_options {
+    kvg_memory_plan plan;
+    uint64_t contexts[MAX_CONTEXTS], budget;
+    size_t context_count;
+    bool json;
+} memory_options;
+
+/* The mode that stores K and V in a format, "" if there is none. */
+static const char *mode_of(kvg_format format, kvg_dtype dtype)
+{
+    size_t count;
+    const kvg_mode_info *modes = kvg_mode_table(&count);
+    for (size_t i = 0; i < count; i++) {
+        if (kvg_mode_format(modes[i].mode, dtype) == format) return modes[i].name;
+    }
+    return "";
+}
+
+static kvg_status measure(const kvg_model *m, const memory_options *o, kvg_format format, uint64_t tokens,
+                          kvg_memory_use *use)
+{
+    kvg_memory_plan plan = o->plan;
+    plan.format = format;
+    return kvg_memory_measure(m, &plan, tokens, use);
+}
+
+static double gib(uint64_t bytes)
+{
+    return (double)bytes / (1024.0 * 1024 * 1024);
+}
+
+static void print_head(const kvg_model *m, const memory_options *o)
+{
+    printf("%s: %u layers with KV, %u KV heads, head_dim %u%s\n", m->title, m->layers, m->kv_heads, m->head_dim,
+           m->shared_kv ? ", K and V share one row" : "");
+    if (m->other_layers) printf("%u layers hold no KV\n", m->other_layers);
+    printf("source: %s\nlayout %s, blocks of %u tokens, model type %s\n\n", m->source,
+           kvg_layout_get(o->plan.layout)->name, o->plan.block_tokens, kvg_dtype_name(o->plan.dtype));
+    printf("%-8s %-9s | bytes of a block, all layers: %-8s | %11s %7s %7s |", "", "", "", "bytes/token", "saving", "");
+    printf(" %s\n", o->budget ? "GiB of data, of scales; sequences that fit, at" : "GiB of data, of scales, at");
+    printf("%-8s %-9s | %11s %11s %15s | %11s %7s %7s |", "format", "mode", "data", "scales", "padding of both", "",
+           "f16", "e4m3");
+    for (size_t c = 0; c < o->context_count; c++) {
+        char title[32];
+        snprintf(title, sizeof title, "%llu", (unsigned long long)o->contexts[c]);
+        printf("  %*s tokens", o->budget ? 14 : 9, title);
+    }
+    printf("\n");
+}
+
+static kvg_status print_format(const kvg_model *m, const memory_options *o, const kvg_format_info *format)
+{
+    const double f16 = (double)kvg_memory_token_bytes(m, kvg_format_of_codes(KVG_CODES_F16));
+    const double e4m3 = (double)kvg_memory_token_bytes(m, kvg_format_of_codes(KVG_CODES_E4M3));
+    const uint64_t token = kvg_memory_token_bytes(m, format->format);
+    kvg_memory_use use[1 + MAX_CONTEXTS];
+    kvg_status s = measure(m, o, format->format, o->plan.block_tokens, &use[0]);
+    for (size_t c = 0; c < o->context_count && !s; c++) s = measure(m, o, format->format, o->contexts[c], &use[1 + c]);
+    if (s) return s;
+    printf("%-8s %-9s | %11llu %11llu %15llu | %11llu %6.3fx %6.3fx |", format->name,
+           mode_of(format->format, o->plan.dtype), (unsigned long long)use[0].data, (unsigned long long)use[0].scales,
+           (unsigned long long)use[0].padding, (unsigned long long)token, f16 / (double)token, e4m3 / (double)token);
+    for (size_t c = 1; c <= o->context_count; c++) {
+        printf("  %7.3f %8.4f", gib(use[c].data), gib(use[c].scales));
+        if (o->budget) printf(" %4llu", (unsigned long long)(o->budget / (use[c].data + use[c].scales)));
+    }
+    printf("\n");
+    return KVG_OK;
+}
+
+static kvg_status print_table(const kvg_model *m, const memory_options *o)
+{
+    size_t count;
+    const kvg_format_info *formats = kvg_format_table(&count);
+    kvg_memory_use any;
+    kvg_status first = KVG_OK; /* what no format can do is refused before anything is printed */
+    for (size_t i = 0; i < count && !first; i++) {
+        if (kvg_format_check_dim(formats[i].format, m->head_dim)) continue;
+        first = measure(m, o, formats[i].format, o->plan.block_tokens, &any);
+    }
+    if (first) return first;
+    print_head(m, o);
+    for (size_t i = 0; i < count; i++) {
+        if (kvg_format_check_dim(formats[i].format, m->head_dim)) {
+            printf("%-8s %s\n", formats[i].name, kvg_error_text());
+            continue;
+        }
+        kvg_status s = print_format(m, o, &formats[i]);
+        if (s) return s;
+    }
+    printf("\nIn every line what block managers allocate equals the pools' sizes and the formulas, to the byte.\n");
+    return KVG_OK;
+}
+
+static kvg_status add_json_format(const kvg_model *m, const memory_options *o, kvg_format format, cJSON *list)
+{
+    const uint64_t token = kvg_memory_token_bytes(m, format);
+    cJSON *item = cJSON_CreateObject();
+    cJSON_AddItemToArray(list, item);
+    cJSON_AddStringToObject(item, "format", kvg_format_get(format)->name);
+    cJSON_AddStringToObject(item, "mode", mode_of(format, o->plan.dtype));
+    cJSON_AddNumberToObject(item, "bytes_per_token", (double)token);
+    cJSON_AddNumberToObject(item, "saving_against_f16",
+                            (double)kvg_memory_token_bytes(m, kvg_format_of_codes(KVG_CODES_F16)) / (double)token);
+    cJSON_AddNumberToObject(item, "saving_against_e4m3",
+                            (double)kvg_memory_token_bytes(m, kvg_format_of_codes(KVG_CODES_E4M3)) / (double)token);
+    cJSON *contexts = cJSON_AddArrayToObject(item, "contexts");
+    for (size_t c = 0; c < o->context_count; c++) {
+        kvg_memory_use use;
+        kvg_status s = measure(m, o, format, o->contexts[c], &use);
+        if (s) return s;
+        cJSON *one = cJSON_CreateObject();
+        cJSON_AddNumberToObject(one, "tokens", (double)o->contexts[c]);
+        cJSON_AddNumberToObject(one, "blocks", (double)use.blocks);
+        cJSON_AddNumberToObject(one, "data_bytes", (double)use.data);
+        cJSON_AddNumberToObject(one, "scale_bytes", (double)use.scales);
+        cJSON_AddNumberToObject(one, "padding_bytes", (double)use.padding);
+        cJSON_AddNumberToObject(one, "tail_bytes", (double)use.tail);
+        if (o->budget) cJSON_AddNumberToObject(one, "fit", (double)(o->budget / (use.data + use.scales)));
+        cJSON_AddItemToArray(contexts, one);
+    }
+    return KVG_OK;
+}
+
+static kvg_status print_json(const kvg_model *m, const memory_options *o)
+{
+    size_t count;
+    const kvg_format_info *formats = kvg_format_table(&count);
+    cJSON *root = cJSON_CreateObject();
+    cJSON_AddStringToObject(root, "model", m->name);
+    cJSON_AddNumberToObject(root, "layers", m->layers);
+    cJSON_AddNumberToObject(root, "other_layers", m->other_layers);
+    cJSON_AddNumberToObject(root, "kv_heads", m->kv_heads);
+    cJSON_AddNumberToObject(root, "head_dim", m->head_dim);
+    cJSON_AddStringToObject(root, "layout", kvg_layout_get(o->plan.layout)->name);
+    cJSON_AddNumberToObject(root, "block_tokens", o->plan.block_tokens);
+    cJSON *list = cJSON_AddArrayToObject(root, "formats");
+    kvg_status s = KVG_OK;
+    for (size_t i = 0; i < count && !s; i++) {
+        if (kvg_format_check_dim(formats[i].format, m->head_dim) == KVG_OK)
+            s = add_json_format(m, o, formats[i].format, list);
+    }
+    if (!s) s = kvg_json_put(root, stdout);
+    cJSON_Delete(root);
+    return s;
+}
+
+static int require(const char *config)
+{
+    size_t met, count;
+    const kvg_status s = kvg_memory_require(config, &met, &count);
+    if (s) return kvg_command_fail("memory", s);
+    printf("%zu met, %zu not\n", met, count - met);
+    return met == count ? KVG_EXIT_PASS : KVG_EXIT_FAIL;
+}
+
+/* The contexts that are given, or three usual ones. */
+static kvg_status take_contexts(const kvg_arguments *a, memory_options *o)
+{
+    static const uint64_t usual[] = {4096, 32768, 131072};
+    for (size_t i = 0; i < a->option_count; i++) {
+        if (a->options[i].id != KVG_OPTION_MEMORY_CONTEXT) continue;
+        if (o->context_count == MAX_CONTEXTS) {
+            return kvg_fail_option(kvg_fail(KVG_ERR_INVALID, "at most %d contexts", MAX_CONTEXTS),
+                                   KVG_OPTION_MEMORY_CONTEXT);
+        }
+        o->contexts[o->context_count++] = a->options[i].numbers[0];
+    }
+    if (o->context_count) return KVG_OK;
+    memcpy(o->contexts, usual, sizeof usual);
+    o->context_count = sizeof usual / sizeof usual[0];
+    return KVG_OK;
+}
+
+int kvg_command_memory(const kvg_arguments *a)
+{
+    static const kvg_argument none = {.text = NULL};
+    const char *config = kvg_given_text(a, KVG_OPTION_MEMORY_REQUIRE, NULL);
+    const kvg_argument *given = kvg_given(a, KVG_OPTION_MEMORY_PADDING), *padding = given ? given : &none;
+    memory_options o = {
+        .plan = {.layout = (kvg_layout)kvg_given_number(a, KVG_OPTION_MEMORY_LAYOUT, KVG_LAYOUT_TURBOMIND),
+                 .dtype = (kvg_dtype)kvg_given_number(a, KVG_OPTION_MEMORY_DTYPE, KVG_DTYPE_BF16),
+                 .block_tokens = (uint32_t)kvg_given_number(a, KVG_OPTION_MEMORY_BLOCK_TOKENS, 64),
+                 .row_padding = (uint32_t)padding->numbers[0],
+                 .data_padding = (uint32_t)padding->numbers[1],
+                 .scale_padding = (uint32_t)padding->numbers[2]},
+        .budget = kvg_given_number(a, KVG_OPTION_MEMORY_BUDGET, 0),
+        .json = kvg_given(a, KVG_OPTION_MEMORY_JSON),
+    };
+    kvg_status s = take_contexts(a, &o);
+    if (s) return kvg_command_fail("memory", s);
+    if (a->file_count != (config ? 0 : 1)) return kvg_command_usage("memory", "give one model, or --require CONFIG");
+    if (config && a->option_count > 1) return kvg_command_usage("memory", "--require takes no other option");
+    if (config) return require(config);
+    kvg_model model;
+    s = kvg_model_load(NULL, a->files[0], &model);
+    if (!s) s = o.json ? print_json(&model, &o) : print_table(&model, &o);
+    return s ? kvg_command_fail("memory", s) : KVG_EXIT_PASS;
+}

@@ -1,0 +1,306 @@
+#define _DEFAULT_SOURCE
+#include <errno.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cjson/cJSON.h>
+
+#include "cli/cli.h"
+#include "paging/pool/pool_bench.h"
+#include "paging/pool/pool_campaign.h"
+#include "support/child.h"
+#include "support/interrupt.h"
+#include "support/used_files.h"
+#include "support/version.h"
+#include "support/whole_file.h"
+
+typedef struct pool_options {
+    const char *folder, *json;
+    bool defects, has_seed;
+    uint64_t seed;
+    kvg_pool_options run;
+} pool_options;
+
+static kvg_status make_folder(const char *path)
+{
+    if (mkdir(path, 0777) == 0 || errno == EEXIST) return KVG_OK;
+    return kvg_fail(KVG_ERR_IO, "cannot make the folder %s: %s", path, strerror(errno));
+}
+
+/* --- run --- */
+
+static uint64_t checks_of(const kvg_pool_totals *t)
+{
+    uint64_t sum = 0;
+    for (int i = 0; i < KVG_RULE_COUNT; i++) sum += t->evaluated[i];
+    return sum;
+}
+
+/* The columns of the table and the keys of the JSON. */
+#define COLUMN(field) #field, offsetof(kvg_pool_totals, field)
+static const struct column {
+    const char *name;
+    size_t offset;
+} columns[] = {
+    {COLUMN(traces)}, {COLUMN(operations)}, {COLUMN(refused)}, {COLUMN(faults)}, {COLUMN(evictions)},
+    {COLUMN(preemptions)}, {COLUMN(matches)}, {COLUMN(forks)}, {COLUMN(copies)}, {COLUMN(published)},
+    {COLUMN(windowed)},
+};
+enum { COLUMNS = sizeof columns / sizeof columns[0] };
+#undef COLUMN
+
+static uint64_t column_of(const kvg_pool_totals *t, int column)
+{
+    return *(const uint64_t *)((const char *)t + columns[column].offset);
+}
+
+static void print_row(const char *name, const kvg_pool_totals *t)
+{
+    printf("%-20s", name);
+    for (int i = 0; i < COLUMNS; i++) printf(" %11" PRIu64, column_of(t, i));
+    putchar('\n');
+}
+
+static kvg_pool_totals print_table(const kvg_pool_config *config, const kvg_pool_result *result)
+{
+    kvg_pool_totals sum = {0};
+    printf("%-20s", "scenario");
+    for (int i = 0; i < COLUMNS; i++) printf(" %11s", columns[i].name);
+    putchar('\n');
+    for (size_t i = 0; i <= config->scenario_count; i++) {
+        if (result->totals[i].traces == 0) continue;
+        print_row(i < config->scenario_count ? config->scenarios[i].name : "(scripted)", &result->totals[i]);
+        kvg_pool_totals_add(&sum, &result->totals[i]);
+    }
+    print_row("all", &sum);
+    puts("\nrule             evaluated");
+    for (int i = 0; i < KVG_RULE_COUNT; i++) {
+        if (i == KVG_RULE_CRASH) continue;
+        printf("%-12s %13" PRIu64 "  %s\n", kvg_pool_rules[i].name, sum.evaluated[i], kvg_pool_rules[i].text);
+    }
+    return sum;
+}
+
+static void add_totals(cJSON *object, const kvg_pool_totals *t)
+{
+    for (int i = 0; i < COLUMNS; i++) cJSON_AddNumberToObject(object, columns[i].name, (double)column_of(t, i));
+}
+
+static kvg_status write_result(const char *path, const kvg_pool_config *config, const kvg_pool_result *result,
+                               const kvg_pool_totals *sum, const kvg_pool_options *o)
+{
+    char seed[24];
+    snprintf(seed, sizeof seed, "0x%" PRIx64, config->seed);
+    cJSON *root = cJSON_CreateObject();
+    cJSON_AddNumberToObject(root, "kvgold", 1);
+    cJSON_AddStringToObject(root, "version", KVG_VERSION);
+    cJSON_AddStringToObject(root, "config", config->path);
+    cJSON_AddStringToObject(root, "name", config->name);
+    cJSON_AddStringToObject(root, "seed", seed);
+    cJSON_AddStringToObject(root, "backend", o->backend->name);
+    cJSON_AddStringToObject(root, "defect", o->defect ? o->defect->id : "");
+    cJSON_AddStringToObject(root, "status", result->verdict.failed ? "FAIL" : "PASS");
+    cJSON_AddNumberToObject(root, "seconds", result->seconds);
+    add_totals(root, sum);
+    cJSON *rules = cJSON_AddObjectToObject(root, "evaluated");
+    for (int i = 0; i < KVG_RULE_COUNT; i++) {
+        if (sum->evaluated[i]) cJSON_AddNumberToObject(rules, kvg_pool_rules[i].name, (double)sum->evaluated[i]);
+    }
+    cJSON *list = cJSON_AddArrayToObject(root, "scenarios");
+    for (size_t i = 0; i < config->scenario_count; i++) {
+        cJSON *item = cJSON_CreateObject();
+        cJSON_AddStringToObject(item, "name", config->scenarios[i].name);
+        add_totals(item, &result->totals[i]);
+        cJSON_AddItemToArray(list, item);
+    }
+    if (result->verdict.failed) {
+        cJSON_AddStringToObject(root, "rule", kvg_pool_rules[result->verdict.rule].name);
+        cJSON_AddStringToObject(root, "detail", result->verdict.text);
+    }
+    kvg_status s = kvg_whole_file_write_json(path, root);
+    cJSON_Delete(root);
+    return s;
+}
+
+static void print_verdict(const kvg_pool_trace *trace, const kvg_pool_verdict *v)
+{
+    printf("FAIL %s: rule %s (%s)\n", trace->name, kvg_pool_rules[v->rule].name, kvg_pool_rules[v->rule].text);
+    if (v->op < trace->op_count) {
+        printf("  operation %zu: ", v->op);
+        kvg_pool_op_print(&trace->ops[v->op], stdout);
+        putchar('\n');
+    }
+    printf("  %s\n", v->text);
+}
+
+static kvg_status report_failure(const char *folder, const kvg_pool_result *result)
+{
+    char path[PATH_MAX];
+    snprintf(path, sizeof path, "%s/pool_failure.json", folder);
+    print_verdict(&result->trace, &result->verdict);
+    printf("  smallest trace, after %" PRIu64 " attempts:\n\n", result->attempts);
+    kvg_pool_trace_print(&result->trace, stdout);
+    kvg_status s = kvg_pool_trace_save(&result->trace, path);
+    if (!s) printf("\nrepro: kvgold pool replay '%s'\n\n", path);
+    return s;
+}
+
+static kvg_status check_scenario(const kvg_pool_config *config, const char *name)
+{
+    for (size_t i = 0; name && i < config->scenario_count; i++) {
+        if (strcmp(config->scenarios[i].name, name) == 0) return KVG_OK;
+    }
+    if (!name) return KVG_OK;
+    return kvg_fail(KVG_ERR_NOT_FOUND, "%s: no scenario '%s'", config->path, name);
+}
+
+static kvg_status run(const kvg_pool_config *config, const pool_options *o, int *exit_code)
+{
+    kvg_pool_result result;
+    char path[PATH_MAX];
+    snprintf(path, sizeof path, "%s/pool.json", o->folder);
+    kvg_status s = make_folder(o->folder);
+    if (!s) s = kvg_whole_file_check(path);
+    if (s) return s;
+    s = kvg_pool_campaign(config, &o->run, &result);
+    if (!s && result.verdict.failed) s = report_failure(o->folder, &result);
+    if (!s) {
+        const kvg_pool_totals sum = print_table(config, &result);
+        printf("\n%" PRIu64 " operations, %" PRIu64 " checks, %" PRIu64 " faults injected, seed 0x%" PRIx64
+               ", %.1f s: %s\n", sum.operations, checks_of(&sum), sum.faults, config->seed, result.seconds,
+               result.verdict.failed ? "FAILED" : "all held");
+        s = write_result(path, config, &result, &sum, &o->run);
+    }
+    *exit_code = result.verdict.failed ? KVG_EXIT_FAIL : KVG_EXIT_PASS;
+    kvg_pool_result_free(&result);
+    return s;
+}
+
+static kvg_status run_defects(const kvg_pool_config *config, const pool_options *o, int *exit_code)
+{
+    size_t count, caught = 0;
+    const kvg_pool_defect *defects = kvg_pool_defect_table(&count);
+    printf("%-18s %-12s %10s  %-12s %-13s %s\n", "defect", "caught by", "operations", "unpredicted", "scenario",
+           "how it showed");
+    for (size_t i = 0; i < count; i++) {
+        kvg_pool_catch found, unpredicted;
+        kvg_status s = kvg_pool_catch_defect(config, &o->run, &defects[i], false, &found);
+        if (!s) s = kvg_pool_catch_defect(config, &o->run, &defects[i], true, &unpredicted);
+        if (s) return s;
+        printf("%-18s %-12s %10" PRIu64 "  %-12s %-13s %s\n", defects[i].id,
+               found.caught ? kvg_pool_rules[found.rule].name : "NOT CAUGHT", found.operations,
+               unpredicted.caught ? kvg_pool_rules[unpredicted.rule].name : "-", found.scenario,
+               found.caught ? found.text : defects[i].summary);
+        fflush(stdout);
+        caught += found.caught;
+    }
+    printf("\n%zu of %zu planted defects caught\n", caught, count);
+    *exit_code = caught == count ? KVG_EXIT_PASS : KVG_EXIT_FAIL;
+    return KVG_OK;
+}
+
+static kvg_status run_config(const char *path, const pool_options *o, int *exit_code)
+{
+    const kvg_used_file files[] = {{.name = path}, {o->folder, "pool.json", true},
+                                   {o->folder, "pool_failure.json", true}};
+    kvg_pool_config config;
+    kvg_status s = kvg_used_files_check(files, 3);
+    if (!s) s = kvg_pool_config_open(path, &config);
+    if (s) return s;
+    if (o->has_seed) config.seed = o->seed;
+    s = check_scenario(&config, o->run.scenario);
+    if (!s && config.scenario_count + config.trace_count == 0) {
+        s = kvg_fail(KVG_ERR_INVALID, "%s: no scenarios and no traces: this is for `kvgold pool bench`", path);
+    }
+    if (!s) s = o->defects ? run_defects(&config, o, exit_code) : run(&config, o, exit_code);
+    kvg_pool_config_close(&config);
+    return s;
+}
+
+/* --- replay and bench --- */
+
+static kvg_status replay(const char *path, const pool_options *o, int *exit_code)
+{
+    kvg_pool_trace trace;
+    kvg_pool_verdict verdict;
+    kvg_pool_totals totals = {0};
+    kvg_pool_trial trial = {.backend = o->run.backend, .defect = o->run.defect, .apart = true};
+    kvg_status s = kvg_pool_trace_open(path, &trace);
+    if (s) return s;
+    if (trace.defect[0] && !trial.defect) s = kvg_pool_defect_find(trace.defect, &trial.defect);
+    if (!s) s = kvg_pool_try(&trial, &trace, &totals, &verdict);
+    if (!s) {
+        if (verdict.failed) print_verdict(&trace, &verdict);
+        else printf("PASS %s: %" PRIu64 " operations, %" PRIu64 " checks\n", trace.name, totals.operations,
+                    checks_of(&totals));
+        *exit_code = verdict.failed ? KVG_EXIT_FAIL : KVG_EXIT_PASS;
+    }
+    kvg_pool_trace_free(&trace);
+    return s;
+}
+
+static kvg_status bench(const char *path, const pool_options *o, int *exit_code)
+{
+    kvg_pool_config config;
+    cJSON *list = cJSON_CreateArray();
+    bool logarithmic = false;
+    kvg_status s = kvg_used_files_check((const kvg_used_file[]){{.name = path}, {.name = o->json, .written = true}}, 2);
+    if (!s && o->json) s = kvg_whole_file_check(o->json);
+    if (!s) s = kvg_pool_config_open(path, &config);
+    if (!s) {
+        kvg_interrupt_catch();
+        s = config.bench_count ? kvg_pool_bench(&config, list, &logarithmic)
+                               : kvg_fail(KVG_ERR_INVALID, "%s: no \"bench\": give the sizes to measure", path);
+        kvg_pool_config_close(&config);
+    }
+    s = kvg_keep_measured(o->json, list, s);
+    cJSON_Delete(list);
+    *exit_code = logarithmic ? KVG_EXIT_PASS : KVG_EXIT_FAIL;
+    return s;
+}
+
+static const struct action {
+    const char *name;
+    kvg_status (*run)(const char *path, const pool_options *o, int *exit_code);
+} actions[] = {{"run", run_config}, {"replay", replay}, {"bench", bench}};
+
+static kvg_status check_options(const kvg_arguments *a, const pool_options *o)
+{
+    kvg_status s = kvg_arguments_check_action(a, a->files[0]);
+    if (s || !o->run.defect || !o->defects) return s;
+    return kvg_fail(KVG_ERR_INVALID, "give --defect or --defects, not both");
+}
+
+int kvg_command_pool(const kvg_arguments *a)
+{
+    const char *defect = kvg_given_text(a, KVG_OPTION_POOL_DEFECT, NULL);
+    const long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    const uint64_t most = cores < 1 ? 1 : cores > KVG_CHILDREN_MAX ? KVG_CHILDREN_MAX : (uint64_t)cores;
+    pool_options o = {
+        .folder = kvg_given_text(a, KVG_OPTION_POOL_OUTPUT, "kvgold-out"),
+        .json = kvg_given_text(a, KVG_OPTION_POOL_JSON, NULL),
+        .defects = kvg_given(a, KVG_OPTION_POOL_DEFECTS),
+        .has_seed = kvg_given(a, KVG_OPTION_POOL_SEED),
+        .seed = kvg_given_number(a, KVG_OPTION_POOL_SEED, 0),
+        .run = {.backend = kvg_pool_reference(),
+                .scenario = kvg_given_text(a, KVG_OPTION_POOL_SCENARIO, NULL),
+                .operations = kvg_given_number(a, KVG_OPTION_POOL_OPS, 0),
+                .jobs = (uint32_t)kvg_given_number(a, KVG_OPTION_POOL_JOBS, most)},
+    };
+    kvg_status s = defect ? kvg_pool_defect_find(defect, &o.run.defect) : KVG_OK;
+    if (s) return kvg_command_fail("pool", kvg_fail_option(s, KVG_OPTION_POOL_DEFECT));
+    if (a->file_count != 2) return kvg_command_usage("pool", "give run, replay or bench, and one file");
+    for (size_t i = 0; i < sizeof actions / sizeof actions[0]; i++) {
+        if (strcmp(a->files[0], actions[i].name) != 0) continue;
+        int exit_code = KVG_EXIT_FAIL;
+        s = check_options(a, &o);
+        if (!s) s = actions[i].run(a->files[1], &o, &exit_code);
+        return s ? kvg_command_fail("pool", s) : exit_code;
+    }
+    return kvg_command_usage("pool", "no action '%s'", a->files[0]);
+}

@@ -1,0 +1,55 @@
+#include <limits.h>
+#include <stdio.h>
+#include <sys/stat.h>
+
+#include "cli/cli.h"
+#include "harness/report/report.h"
+#include "support/used_files.h"
+
+/* A single file may be merged into its own place: it stays what it is. Of several, one would be all of them. */
+static kvg_status check_files(char **results, int count, const char *folder, const char *junit)
+{
+    kvg_used_file files[] = {
+        {folder, folder ? "results.jsonl" : NULL, true}, {folder, folder ? "report.html" : NULL, true},
+        {.name = junit, .written = true}, {0},
+    };
+    kvg_status s = kvg_used_files_check(files, 3);
+    if (count == 1) files[0].name = NULL;
+    for (int i = 0; i < count && !s; i++) {
+        files[3].name = results[i];
+        s = kvg_used_files_check(files, 4);
+    }
+    return s;
+}
+
+static kvg_status write_files(const kvg_report *report, const char *folder, const char *junit)
+{
+    char page[PATH_MAX], results[PATH_MAX];
+    kvg_status s = KVG_OK;
+    if (folder) {
+        mkdir(folder, 0777); /* if this fails, the writes below say so */
+        snprintf(page, sizeof page, "%s/report.html", folder);
+        snprintf(results, sizeof results, "%s/results.jsonl", folder);
+        s = kvg_report_merge(report, results);
+        if (!s) s = kvg_report_html(report, page);
+        if (!s) printf("\nresults: %s\nreport:  %s\n", results, page);
+    }
+    if (!s && junit) s = kvg_report_junit(report, junit);
+    return s;
+}
+
+int kvg_command_report(const kvg_arguments *a)
+{
+    const char *folder = kvg_given_text(a, KVG_OPTION_REPORT_OUTPUT, NULL);
+    const char *junit = kvg_given_text(a, KVG_OPTION_REPORT_JUNIT, NULL);
+    if (a->file_count == 0) return kvg_command_usage("report", "give at least one result file");
+    kvg_report *report;
+    kvg_status s = check_files(a->files, a->file_count, folder, junit);
+    if (!s) s = kvg_report_open((const char *const *)a->files, (size_t)a->file_count, &report);
+    if (s) return kvg_command_fail("report", s);
+    kvg_report_table(report, stdout, 0);
+    const int exit_code = kvg_report_exit_code(report);
+    s = write_files(report, folder, junit);
+    kvg_report_close(report);
+    return s ? kvg_command_fail("report", s) : exit_code;
+}

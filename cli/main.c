@@ -1,0 +1,57 @@
+/* kvgold: tells an engine team whether its quantised KV cache is right. */
+#define _POSIX_C_SOURCE 200809L
+#include <fcntl.h>
+#include <getopt.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/cli.h"
+#include "cli/command_help.h"
+#include "support/version.h"
+
+static bool is_help(const char *word)
+{
+    return strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0 || strcmp(word, "help") == 0;
+}
+
+static int run(int argc, char **argv)
+{
+    if (argc < 2) {
+        kvg_command_print_all(stderr);
+        return KVG_EXIT_USAGE;
+    }
+    if (is_help(argv[1])) {
+        if (argc == 3 && strcmp(argv[2], "--markdown") == 0) kvg_command_print_page(stdout);
+        else kvg_command_print_all(stdout);
+        return KVG_EXIT_PASS;
+    }
+    if (strcmp(argv[1], "--version") == 0) {
+        printf("kvgold %s\n", KVG_VERSION);
+        return KVG_EXIT_PASS;
+    }
+    if (kvg_command_find(argv[1])) return kvg_command_run(argc - 1, argv + 1);
+    fprintf(stderr, "kvgold: no command '%s'\n\n", argv[1]);
+    kvg_command_print_all(stderr);
+    return KVG_EXIT_USAGE;
+}
+
+/* A closed standard stream becomes one that fails: else the next file to be opened takes its number and its text. */
+static void hold_streams(void)
+{
+    int fd;
+    while ((fd = open("/dev/null", O_RDONLY)) >= 0 && fd <= STDERR_FILENO) {}
+    if (fd >= 0) close(fd);
+}
+
+int main(int argc, char **argv)
+{
+    opterr = 0; /* kvg_arguments_read says it */
+    signal(SIGXFSZ, SIG_IGN); /* a full quota is an error to report, not a death */
+    hold_streams();
+    const int code = run(argc, argv);
+    if (!ferror(stdout) && fflush(stdout) == 0) return code; /* ferror: an earlier flush has failed */
+    fprintf(stderr, "kvgold: cannot write the output: its disk or device is full, or it is closed\n");
+    return KVG_EXIT_ENVIRONMENT;
+}

@@ -1,0 +1,47 @@
+#include "support/tensor_set.h"
+
+#include <string.h>
+
+kvg_status kvg_set_alloc(const kvg_problem *p, const kvg_role *roles, kvg_tensor_set *set)
+{
+    set->roles = roles;
+    set->count = kvg_roles_tensors(roles);
+    for (size_t i = 0; i < set->count; i++) {
+        kvg_role role;
+        kvg_side side;
+        kvg_roles_at(roles, i, &role, &side);
+        set->tensors[i] = kvg_problem_tensor(p, role, side);
+        kvg_status s = kvg_guard_alloc(set->tensors[i].bytes, &set->guards[i]);
+        if (s) return s;
+        set->tensors[i].data = set->guards[i].data;
+    }
+    return KVG_OK;
+}
+
+void kvg_set_free(kvg_tensor_set *set)
+{
+    for (size_t i = 0; i < set->count; i++) kvg_guard_free(&set->guards[i]);
+}
+
+kvg_tensor *kvg_set_tensor(const kvg_tensor_set *set, kvg_role role, kvg_side side)
+{
+    const int i = kvg_roles_index(set->roles, role, side);
+    return i < 0 ? NULL : (kvg_tensor *)&set->tensors[i];
+}
+
+const char *kvg_set_name(const kvg_tensor_set *set, size_t index)
+{
+    kvg_role role;
+    kvg_side side;
+    kvg_roles_at(set->roles, index, &role, &side);
+    return kvg_tensor_name(role, side);
+}
+
+bool kvg_set_same_bytes(const kvg_tensor_set *a, const kvg_tensor_set *b)
+{
+    for (size_t i = 0; i < a->count; i++) {
+        const kvg_tensor *t = &a->tensors[i];
+        if (t->bytes && memcmp(t->data, b->tensors[i].data, t->bytes) != 0) return false;
+    }
+    return true;
+}
