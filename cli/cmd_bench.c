@@ -272,7 +272,7 @@ static kvg_status bench_cases(const kvg_config *config, const bench_options *o, 
 static kvg_status bench(const char *path, const bench_options *o, int *exit_code)
 {
     kvg_config config;
-    kvg_status s = kvg_config_open_ops(path, NULL, &config);
+    kvg_status s = kvg_config_open(path, NULL, NULL, &config);
     if (s) return s;
     if (o->backend) s = kvg_config_use_backend(&config, o->backend);
     cJSON *list = cJSON_CreateArray();

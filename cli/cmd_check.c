@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "cli/cli.h"
+#include "harness/generate/generate_guest.h"
 #include "harness/report/report.h"
 #include "harness/run/capabilities.h"
 #include "harness/run/run.h"
@@ -77,7 +78,7 @@ static kvg_status write_reports(const check_options *o)
     snprintf(page, sizeof page, "%s/report.html", o->run.out_folder);
     const char *paths[] = {results};
     kvg_report *report;
-    kvg_status s = kvg_report_open(paths, 1, &report);
+    kvg_status s = kvg_report_open(paths, 1, &kvg_generate_guest, &report);
     if (s) return s;
     kvg_report_table(report, stdout, terminal_width());
     if (o->html) s = kvg_report_html(report, page);
@@ -120,7 +121,7 @@ static kvg_status check(const char *path, const check_options *o, int *exit_code
 {
     kvg_config config;
     kvg_run_summary summary;
-    kvg_status s = kvg_config_open(path, o->has_seed ? &o->seed : NULL, &config);
+    kvg_status s = kvg_config_open(path, o->has_seed ? &o->seed : NULL, &kvg_generate_guest, &config);
     if (s) return s;
     if (o->backend) s = kvg_config_use_backend(&config, o->backend);
     if (!s) print_fallbacks(&config, o);

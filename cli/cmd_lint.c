@@ -81,7 +81,7 @@ static int lint(const char *path, const lint_options *o)
 {
     kvg_config config;
     lint_totals totals = {0};
-    kvg_status s = kvg_config_open_ops(path, o->has_seed ? &o->seed : NULL, &config);
+    kvg_status s = kvg_config_open(path, o->has_seed ? &o->seed : NULL, NULL, &config);
     if (s) return kvg_command_fail("lint", s);
     bool found = !o->only_case;
     for (size_t i = 0; i < config.case_count; i++) {

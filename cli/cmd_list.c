@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "cli/cli.h"
+#include "harness/generate/generate_guest.h"
 #include "harness/config/config.h"
 #include "harness/judge/relations.h"
 #include "harness/model/model.h"
@@ -113,28 +114,30 @@ static kvg_status list_models(void)
     return s;
 }
 
-static kvg_status print_text(kvg_status (*write)(kvg_json_text *out))
+/* Prints what was written, if it was, and frees it. */
+static kvg_status print_text(kvg_status s, kvg_json_text *text)
 {
-    kvg_json_text text = {0};
-    kvg_status s = write(&text);
-    if (!s) fputs(text.text, stdout);
-    kvg_json_text_free(&text);
+    if (!s) fputs(text->text, stdout);
+    kvg_json_text_free(text);
     return s;
 }
 
 static kvg_status list_axes(void)
 {
-    return print_text(kvg_config_page);
+    kvg_json_text text = {0};
+    return print_text(kvg_config_page(&kvg_generate_guest, &text), &text);
 }
 
 static kvg_status list_schema(void)
 {
-    return print_text(kvg_config_schema);
+    kvg_json_text text = {0};
+    return print_text(kvg_config_schema(&kvg_generate_guest, &text), &text);
 }
 
 static kvg_status list_capabilities(void)
 {
-    return print_text(kvg_capabilities_schema);
+    kvg_json_text text = {0};
+    return print_text(kvg_capabilities_schema(&text), &text);
 }
 
 static const struct {
@@ -162,7 +165,7 @@ static int list_config(const char *path)
 {
     kvg_config config;
     if (!strpbrk(path, "/.") && access(path, F_OK) != 0) return unknown_word(path);
-    kvg_status s = kvg_config_open(path, NULL, &config);
+    kvg_status s = kvg_config_open(path, NULL, &kvg_generate_guest, &config);
     if (s) return kvg_command_fail("list", s);
     for (size_t i = 0; i < config.case_count; i++) printf("%s\n", config.cases[i].id);
     kvg_config_close(&config);

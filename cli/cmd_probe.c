@@ -175,7 +175,7 @@ int kvg_command_probe(const kvg_arguments *a)
     kvg_config config;
     const kvg_case *c = NULL;
     if (a->file_count != 1) return kvg_command_usage("probe", "give one config");
-    kvg_status s = kvg_config_open_ops(a->files[0], o.has_seed ? &o.seed : NULL, &config);
+    kvg_status s = kvg_config_open(a->files[0], o.has_seed ? &o.seed : NULL, NULL, &config);
     if (s) return kvg_command_fail("probe", s);
     if (o.backend) s = kvg_config_use_backend(&config, o.backend);
     if (!s) s = find_case(&config, &o, &c);

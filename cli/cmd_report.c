@@ -3,6 +3,7 @@
 #include <sys/stat.h>
 
 #include "cli/cli.h"
+#include "harness/generate/generate_guest.h"
 #include "harness/report/report.h"
 #include "support/used_files.h"
 
@@ -45,7 +46,7 @@ int kvg_command_report(const kvg_arguments *a)
     if (a->file_count == 0) return kvg_command_usage("report", "give at least one result file");
     kvg_report *report;
     kvg_status s = check_files(a->files, a->file_count, folder, junit);
-    if (!s) s = kvg_report_open((const char *const *)a->files, (size_t)a->file_count, &report);
+    if (!s) s = kvg_report_open((const char *const *)a->files, (size_t)a->file_count, &kvg_generate_guest, &report);
     if (s) return kvg_command_fail("report", s);
     kvg_report_table(report, stdout, 0);
     const int exit_code = kvg_report_exit_code(report);

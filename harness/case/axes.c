@@ -27,9 +27,9 @@ bool kvg_scope_holds(kvg_axis_scope scope, const kvg_problem *p)
     return false;
 }
 
-uint64_t kvg_value_number(const kvg_value *value, const kvg_case *c)
+uint64_t kvg_value_number(const kvg_value *value, const void *object)
 {
-    const char *member = (const char *)c + value->offset;
+    const char *member = (const char *)object + value->offset;
     bool flag;
     uint32_t number;
     uint64_t wide;
@@ -38,16 +38,16 @@ uint64_t kvg_value_number(const kvg_value *value, const kvg_case *c)
     return memcpy(&wide, member, sizeof wide), wide;
 }
 
-float kvg_value_factor(const kvg_value *value, const kvg_case *c)
+float kvg_value_factor(const kvg_value *value, const void *object)
 {
     float factor;
-    memcpy(&factor, (const char *)c + value->offset, sizeof factor);
+    memcpy(&factor, (const char *)object + value->offset, sizeof factor);
     return factor;
 }
 
-void kvg_value_set_number(const kvg_value *value, uint64_t number, kvg_case *c)
+void kvg_value_set_number(const kvg_value *value, uint64_t number, void *object)
 {
-    char *member = (char *)c + value->offset;
+    char *member = (char *)object + value->offset;
     const bool flag = number;
     const uint32_t narrow = (uint32_t)number;
     const void *from = value->bytes == sizeof flag ? (const void *)&flag
@@ -55,18 +55,18 @@ void kvg_value_set_number(const kvg_value *value, uint64_t number, kvg_case *c)
     memcpy(member, from, value->bytes);
 }
 
-void kvg_value_set_factor(const kvg_value *value, float factor, kvg_case *c)
+void kvg_value_set_factor(const kvg_value *value, float factor, void *object)
 {
-    memcpy((char *)c + value->offset, &factor, sizeof factor);
+    memcpy((char *)object + value->offset, &factor, sizeof factor);
 }
 
-const char *kvg_value_name(const kvg_value *value, const kvg_case *c)
+const char *kvg_value_name(const kvg_value *value, const void *object)
 {
-    return value->names[kvg_value_number(value, c) - value->least];
+    return value->names[kvg_value_number(value, object) - value->least];
 }
 
-bool kvg_value_is_zero(const kvg_value *value, const kvg_case *c)
+bool kvg_value_is_zero(const kvg_value *value, const void *object)
 {
-    if (value->kind == KVG_VALUE_FACTOR) return !(kvg_value_factor(value, c) > 0);
-    return kvg_value_number(value, c) == (value->kind == KVG_VALUE_CHOICE ? value->least : 0);
+    if (value->kind == KVG_VALUE_FACTOR) return !(kvg_value_factor(value, object) > 0);
+    return kvg_value_number(value, object) == (value->kind == KVG_VALUE_CHOICE ? value->least : 0);
 }

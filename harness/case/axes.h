@@ -23,7 +23,8 @@ typedef enum kvg_value_kind {
     KVG_VALUE_CHOICE
 } kvg_value_kind;
 
-/* What a key of a config may hold, and which member of kvg_case holds it then. */
+/* What a key of a config may hold, and which member of an object holds it then: of a kvg_case, but for keys of a
+ * guest. */
 typedef struct kvg_value {
     kvg_value_kind kind;
     size_t offset, bytes;     /* of the member */
@@ -33,7 +34,8 @@ typedef struct kvg_value {
 
 /* A COUNT may be of 4 or 8 bytes. A CHOICE may be an enum that counts from `first`, or a bool: false is the first
  * name. */
-#define KVG_MEMBER(member) .offset = offsetof(kvg_case, member), .bytes = sizeof((kvg_case *)0)->member
+#define KVG_MEMBER_OF(type, member) .offset = offsetof(type, member), .bytes = sizeof((type *)0)->member
+#define KVG_MEMBER(member) KVG_MEMBER_OF(kvg_case, member)
 #define KVG_VALUE_OF_OWN {.kind = KVG_VALUE_OWN}
 #define KVG_VALUE_OF_WORD {.kind = KVG_VALUE_WORD}
 #define KVG_VALUE_OF_SIDES {.kind = KVG_VALUE_SIDES}
@@ -67,14 +69,15 @@ const kvg_axis_info *kvg_axis_get(kvg_axis axis);
 /* The op and the layout of the case have axes of that scope. */
 bool kvg_scope_holds(kvg_axis_scope scope, const kvg_problem *problem);
 
-/* Members of a case by the row of a table. A count, a flag or the value of a choice; a factor; the choice's name. */
-uint64_t kvg_value_number(const kvg_value *value, const kvg_case *c);
-float kvg_value_factor(const kvg_value *value, const kvg_case *c);
-const char *kvg_value_name(const kvg_value *value, const kvg_case *c);
-void kvg_value_set_number(const kvg_value *value, uint64_t number, kvg_case *c);
-void kvg_value_set_factor(const kvg_value *value, float factor, kvg_case *c);
+/* Members of an object by the row of a table. A count, a flag or the value of a choice; a factor; the choice's
+ * name. */
+uint64_t kvg_value_number(const kvg_value *value, const void *object);
+float kvg_value_factor(const kvg_value *value, const void *object);
+const char *kvg_value_name(const kvg_value *value, const void *object);
+void kvg_value_set_number(const kvg_value *value, uint64_t number, void *object);
+void kvg_value_set_factor(const kvg_value *value, float factor, void *object);
 
 /* The member says nothing: no count, no factor, a flag that is not set, the first choice. */
-bool kvg_value_is_zero(const kvg_value *value, const kvg_case *c);
+bool kvg_value_is_zero(const kvg_value *value, const void *object);
 
 #endif

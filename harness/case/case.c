@@ -9,7 +9,6 @@
 
 const char *const kvg_fill_names[] = {"exact", "adversarial", "random", "capture", "codes", "zero",
                                       "uniform", "ones", "needle", "cold", NULL};
-const char *const kvg_quantised_layers_names[] = {"all", "sliding", "full", NULL};
 const char *const kvg_operands_names[] = {"plain", "f16", "bf16", "e4m3", NULL};
 
 /* A text that grows at the end of a fixed buffer and remembers that it did not fit. */
@@ -151,22 +150,6 @@ uint32_t kvg_case_queries(const kvg_case *c, uint32_t sequence)
     return (const uint32_t[]){c->queries / 2, c->queries - 1, 0}[(sequence + c->queries) % 3];
 }
 
-/* "/heldout.txt:n2:s256:c64:b4:x1", then what is not as by default, ":g32", ":sliding",
- * ":before_rope". */
-static void append_generate(id_text *t, const kvg_generate_case *g)
-{
-    const char *slash = strrchr(g->text, '/');
-    append(t, "/", slash ? slash + 1 : g->text);
-    append_number(t, ":n", g->windows);
-    append_number(t, ":s", g->stride);
-    append_number(t, ":c", g->chunk);
-    append_number(t, ":b", g->batch);
-    append_number(t, ":x", g->bit_windows);
-    if (g->greedy) append_number(t, ":g", g->greedy);
-    if (g->layers != KVG_LAYERS_ALL) append(t, ":", kvg_quantised_layers_names[g->layers]);
-    if (g->before_rope) append(t, ":", "before_rope");
-}
-
 void kvg_case_policy_text(const kvg_case_policy *policy, char *out, size_t size)
 {
     const kvg_mode_request *r = &policy->request;
@@ -194,7 +177,7 @@ void kvg_case_policy_text(const kvg_case_policy *policy, char *out, size_t size)
 
 const char *kvg_case_op_name(const kvg_case *c)
 {
-    return c->generate.given ? "generate" : kvg_op_get(c->problem.op)->name;
+    return c->guest ? c->guest->name : kvg_op_get(c->problem.op)->name;
 }
 
 const char *kvg_case_scale_text(const kvg_case *c, char *out, size_t size)
@@ -214,7 +197,7 @@ const char *kvg_case_scale_text(const kvg_case *c, char *out, size_t size)
 kvg_status kvg_case_name(kvg_case *c)
 {
     const kvg_problem *p = &c->problem;
-    char policy[KVG_POLICY_TEXT_SIZE], scale[KVG_CASE_SCALE_SIZE];
+    char policy[KVG_POLICY_TEXT_SIZE], scale[KVG_CASE_SCALE_SIZE], filled[KVG_CASE_ID_SIZE];
     id_text t = {c->id, sizeof c->id, false};
     append(&t, "", kvg_case_op_name(c));
     for (int side = KVG_K; side <= KVG_V; side++) {
@@ -225,7 +208,7 @@ kvg_status kvg_case_name(kvg_case *c)
         append(&t, ".", p->storage[side].dialect);
     }
     append(&t, "/", kvg_layout_get(p->layout)->name);
-    if (c->generate.given) append_number(&t, ":B", p->paging.block_tokens);
+    if (c->guest) append_number(&t, ":B", p->paging.block_tokens);
     else append_options(&t, c);
     kvg_case_policy_text(&c->policy, policy, sizeof policy);
     if (c->policy.given) append(&t, ":", policy);
@@ -233,8 +216,9 @@ kvg_status kvg_case_name(kvg_case *c)
     char shape[48];
     snprintf(shape, sizeof shape, "%ux%ux%u", p->tokens, p->kv_heads, p->head_dim);
     append(&t, "/", shape);
-    if (c->generate.given) append_generate(&t, &c->generate);
-    else append(&t, "/", kvg_fill_names[c->fill]);
+    snprintf(filled, sizeof filled, "%s", kvg_fill_names[c->fill]);
+    if (c->guest) c->guest->id(c, filled, sizeof filled);
+    append(&t, "/", filled);
     if (c->fill == KVG_FILL_CAPTURE) {
         append(&t, ":", c->capture[KVG_K]);
         append(&t, ",", c->capture[KVG_V]);
@@ -244,6 +228,15 @@ kvg_status kvg_case_name(kvg_case *c)
     if (t.full)
         return kvg_fail(KVG_ERR_INVALID, "case id longer than %d characters: %s...", KVG_CASE_ID_SIZE - 1, c->id);
     return KVG_OK;
+}
+
+bool kvg_guest_is_known(const char *name)
+{
+    static const char *const names[] = {"generate"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        if (strcmp(names[i], name) == 0) return true;
+    }
+    return false;
 }
 
 bool kvg_case_by_value(const kvg_storage *storage)

@@ -2,9 +2,8 @@
  *
  *   case                   A case: a problem, a fill, a seed and the name of an implementation. Its id.
  *   axes                   The axes of a config: names, limits, words in ids, meanings; axes.def is the table.
- *   generate_case          What a case of op generate has besides: a model, a text, limits.
+ *   guest                  What is judged beside ops: a table of functions.
  *   result                 The verdict of a case and what was measured.
- *   quality_result         The same of op generate.
  *   result_fields          The table of what a result file holds of a case; records and page follow from it.
  *
  * The room reads no file and runs nothing. harness/config/ makes cases, harness/judge/ and harness/generate/ make
@@ -15,7 +14,7 @@
 
 #include "core/mode.h"
 #include "core/problem.h"
-#include "harness/case/generate_case.h"
+#include "harness/case/guest.h"
 #include "reference/reference.h"
 
 typedef enum kvg_fill {
@@ -65,8 +64,9 @@ typedef struct kvg_case_policy {
 enum { KVG_CASE_ID_SIZE = 256, KVG_REPRO_SIZE = 2688, KVG_POLICY_TEXT_SIZE = 160, KVG_CASE_SCALE_SIZE = 64 };
 
 typedef struct kvg_case {
-    kvg_problem problem;        /* op generate: decode of a window, as far as it is known before there is a step */
-    kvg_generate_case generate;
+    kvg_problem problem;        /* of a guest's case: what the candidate is asked most */
+    const kvg_guest *guest;     /* NULL: the case asks an op */
+    const void *guest_case;     /* what the guest knows of the case; owned by the config */
     kvg_case_policy policy;
     kvg_fill fill;
     const char *capture_file;   /* KVG_FILL_CAPTURE: path, and the two tensor names; owned by the config */
@@ -87,7 +87,7 @@ typedef struct kvg_case {
  * ":engine_kernels". "" where no policy is given. */
 void kvg_case_policy_text(const kvg_case_policy *policy, char *out, size_t size);
 
-/* The first word of the id: the op's name, or "generate". */
+/* The first word of the id: the op's name, or the guest's. */
 const char *kvg_case_op_name(const kvg_case *c);
 
 /* How the tensor scales are chosen: "P2", "g0.5,0.25"; "" where no format has any. Returns `out`. */

@@ -4,7 +4,7 @@
 
 #include "core/verdict.h"
 #include "harness/candidate/candidate.h"
-#include "harness/case/quality_result.h"
+#include "harness/case/result_fields.h"
 #include "harness/case/result_fields.h"
 #include "harness/wrong/defects.h"
 
@@ -58,7 +58,7 @@ typedef struct kvg_result {
     kvg_round_trip round_trip[2];
     kvg_decode_accuracy decode;
     kvg_separation separation; /* op decode */
-    kvg_quality_result quality; /* op generate */
+    const void *guest;         /* what a guest measured; its session owns it */
     uint64_t relations;        /* op decode: bit i: row i of harness/judge/relations.def was asked, and held */
     kvg_reference_reach reach[2];
     kvg_control_outcome controls[KVG_MAX_CONTROLS]; /* in the order of the control rows of harness/wrong/defects.def */

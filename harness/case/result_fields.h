@@ -17,6 +17,8 @@ typedef struct kvg_names {
     const char *name[KVG_FIELD_NAMES_MOST];
 } kvg_names;
 
+void kvg_names_add(kvg_names *names, const char *name);
+
 typedef enum kvg_field_type {
     KVG_FIELD_COUNT,   /* uint64_t: an integer */
     KVG_FIELD_NUMBER,  /* double: a number, or "inf", "-inf", "nan" */
@@ -46,16 +48,14 @@ typedef enum kvg_record_id {
     KVG_RECORDS
 } kvg_record_id;
 
-enum { KVG_RECORD_MOST = 64 };
-
-/* An object of the table with its fields. */
+/* An object of the table, or of a guest's, with its fields. */
 typedef struct kvg_record {
     const char *title, *meaning;
-    const kvg_field *fields[KVG_RECORD_MOST];
+    const kvg_field *fields;
     size_t count;
 } kvg_record;
 
-kvg_record kvg_record_get(kvg_record_id id);
+const kvg_record *kvg_record_get(kvg_record_id id);
 
 /* Members of a record's type, from its rows: #define TRIP(...) KVG_FIELD_MEMBER(__VA_ARGS__). */
 #define KVG_FIELD_MEMBER(type, name, ...) KVG_FIELD_MEMBER_##type(name)
@@ -67,5 +67,18 @@ kvg_record kvg_record_get(kvg_record_id id);
 #define KVG_FIELD_MEMBER_NAMES(name) kvg_names name;
 #define KVG_FIELD_MEMBER_VERDICT(name) kvg_verdict name;
 #define KVG_FIELD_MEMBER_PART(name)
+
+/* The rows of a record as a table of kvg_field: #define TRIP(...) KVG_FIELD_ROW(kvg_round_trip, __VA_ARGS__, ). */
+#define KVG_FIELD_OFFSET_COUNT(record, name) offsetof(record, name)
+#define KVG_FIELD_OFFSET_NUMBER KVG_FIELD_OFFSET_COUNT
+#define KVG_FIELD_OFFSET_FLAG KVG_FIELD_OFFSET_COUNT
+#define KVG_FIELD_OFFSET_TEXT KVG_FIELD_OFFSET_COUNT
+#define KVG_FIELD_OFFSET_SET KVG_FIELD_OFFSET_COUNT
+#define KVG_FIELD_OFFSET_NAMES KVG_FIELD_OFFSET_COUNT
+#define KVG_FIELD_OFFSET_VERDICT KVG_FIELD_OFFSET_COUNT
+#define KVG_FIELD_OFFSET_PART(record, name) 0
+
+#define KVG_FIELD_ROW(record, type, name, when, unit, meaning, ...) \
+    {#name, KVG_FIELD_##type, KVG_FIELD_##when, unit, meaning, KVG_FIELD_OFFSET_##type(record, name)},
 
 #endif

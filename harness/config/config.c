@@ -89,7 +89,19 @@ static kvg_status read_limits(kvg_config *config, kvg_json root)
     return s;
 }
 
-static kvg_status read_config(kvg_config *config, const uint64_t *seed)
+/* A group of ops, or of the guest. */
+static kvg_status add_group(kvg_config *config, const kvg_guest *guest, kvg_json group)
+{
+    kvg_json op;
+    const char *name;
+    const bool named = kvg_json_has(group, "op") && !kvg_json_get(group, "op", &op) && kvg_json_is_string(op) &&
+                       !kvg_json_string(op, &name) && kvg_guest_is_known(name);
+    if (!named) return config_group_add(config, group);
+    if (guest && strcmp(guest->name, name) == 0) return guest->add(config, group);
+    return kvg_fail(KVG_ERR_INVALID, "%s: cases of op %s are for `kvgold check` alone", config->path, name);
+}
+
+static kvg_status read_config(kvg_config *config, const uint64_t *seed, const kvg_guest *guest)
 {
     static const char *const keys[] = {"kvgold", "name", "comment", "seed", "limits", "cases"};
     const kvg_json root = kvg_json_root(config->data->doc);
@@ -111,8 +123,7 @@ static kvg_status read_config(kvg_config *config, const uint64_t *seed)
     if (!s) s = kvg_json_get(root, "cases", &value);
     if (!s && !kvg_json_is_array(value)) s = kvg_json_fail(value, "expected a list of case groups");
     for (size_t i = 0; !s && i < kvg_json_count(value); i++) {
-        const kvg_json object = kvg_json_at(value, i);
-        s = kvg_generate_is(object) ? kvg_generate_add(config, object) : config_group_add(config, object);
+        s = add_group(config, guest, kvg_json_at(value, i));
     }
     if (!s) s = drop_duplicates(config);
     if (!s && config->case_count == 0) s = kvg_json_fail(root, "selects no case: an empty run proves nothing");
@@ -128,28 +139,29 @@ static kvg_status config_init(const char *name, const char *folder, kvg_config *
     return s ? s : kvg_config_keep(out, name, &out->path);
 }
 
-static kvg_status finish(kvg_config *out, kvg_status s, const uint64_t *seed)
+static kvg_status finish(kvg_config *out, kvg_status s, const uint64_t *seed, const kvg_guest *guest)
 {
-    if (!s) s = read_config(out, seed);
+    if (!s) s = read_config(out, seed, guest);
     if (s) kvg_config_close(out);
     return s;
 }
 
-kvg_status kvg_config_parse(const char *name, const char *text, size_t size, const char *folder, kvg_config *out)
+kvg_status kvg_config_parse(const char *name, const char *text, size_t size, const char *folder,
+                            const kvg_guest *guest, kvg_config *out)
 {
     kvg_status s = config_init(name, folder, out);
     if (!s) s = kvg_json_parse(name, text, size, &out->data->doc);
-    return finish(out, s, NULL);
+    return finish(out, s, NULL, guest);
 }
 
-kvg_status kvg_config_open(const char *path, const uint64_t *seed, kvg_config *out)
+kvg_status kvg_config_open(const char *path, const uint64_t *seed, const kvg_guest *guest, kvg_config *out)
 {
     char folder[PATH_MAX];
     const char *slash = strrchr(path, '/');
     snprintf(folder, sizeof folder, "%.*s", slash ? (int)(slash - path) : 1, slash ? path : ".");
     kvg_status s = config_init(path, folder, out);
     if (!s) s = kvg_json_open(path, &out->data->doc);
-    return finish(out, s, seed);
+    return finish(out, s, seed, guest);
 }
 
 kvg_status kvg_config_use_backend(kvg_config *config, const char *backend)
@@ -161,24 +173,6 @@ kvg_status kvg_config_use_backend(kvg_config *config, const char *backend)
         if (s) return s;
     }
     return drop_duplicates(config);
-}
-
-kvg_status kvg_config_ops_alone(const kvg_config *config)
-{
-    for (size_t i = 0; i < config->case_count; i++) {
-        if (!config->cases[i].generate.given) continue;
-        return kvg_fail(KVG_ERR_INVALID, "%s: cases of op generate are for `kvgold check` alone", config->path);
-    }
-    return KVG_OK;
-}
-
-kvg_status kvg_config_open_ops(const char *path, const uint64_t *seed, kvg_config *out)
-{
-    kvg_status s = kvg_config_open(path, seed, out);
-    if (s) return s;
-    s = kvg_config_ops_alone(out);
-    if (s) kvg_config_close(out);
-    return s;
 }
 
 void kvg_config_close(kvg_config *config)

@@ -7,7 +7,6 @@
  *   config_names           Those names for other rooms.
  *   config_keys            The objects that axes take; config_keys.def is the table.
  *   config_rope, _policy, _attention  What these axes need besides.
- *   config_generate        The groups of op generate.
  *   config_text            What a case says of its axes.
  *   config_schema, _page   The tables as configs/schema.json and as docs/reference/config-keys.md.
  *
@@ -34,12 +33,13 @@ typedef struct kvg_config {
 } kvg_config;
 
 /* Reads a config. Everything is checked before anything runs: KVG_ERR_INVALID names file, JSON path and remedy; an
- * empty selection is an error. `seed` overrides the file's if not NULL. On success close it. */
-kvg_status kvg_config_open(const char *path, const uint64_t *seed, kvg_config *out) KVG_CHECKED;
+ * empty selection is an error. `seed` overrides the file's if not NULL. Without a guest (NULL) a group of a guest is
+ * refused. On success close it. */
+kvg_status kvg_config_open(const char *path, const uint64_t *seed, const kvg_guest *guest, kvg_config *out) KVG_CHECKED;
 
 /* The same from memory; relative paths in it are taken from `folder`. */
 kvg_status kvg_config_parse(const char *name, const char *text, size_t size, const char *folder,
-                            kvg_config *out) KVG_CHECKED;
+                            const kvg_guest *guest, kvg_config *out) KVG_CHECKED;
 
 /* Judges another implementation: every case gets this backend and a new id; cases that become equal are one.
  * `backend` must outlive the config. */
@@ -49,15 +49,11 @@ void kvg_config_close(kvg_config *config);
 /* The case group that gives the case back, on one line. KVG_ERR_INVALID: a capture. */
 kvg_status kvg_config_line(const kvg_case *c, kvg_json_text *out) KVG_CHECKED;
 
-/* configs/schema.json, and the tables of docs/reference/config-keys.md. */
-kvg_status kvg_config_schema(kvg_json_text *out) KVG_CHECKED;
-kvg_status kvg_config_page(kvg_json_text *out) KVG_CHECKED;
+/* configs/schema.json, and the tables of docs/reference/config-keys.md, with the guest's unless it is NULL. */
+kvg_status kvg_config_schema(const kvg_guest *guest, kvg_json_text *out) KVG_CHECKED;
+kvg_status kvg_config_page(const kvg_guest *guest, kvg_json_text *out) KVG_CHECKED;
 
 /* An optional "comment" of an object, for people; but a misplaced value must not pass for one. */
 kvg_status kvg_axis_comment(kvg_json object) KVG_CHECKED;
-
-/* For all but `kvgold check`, which alone runs op generate: KVG_ERR_INVALID if a case is of it. */
-kvg_status kvg_config_ops_alone(const kvg_config *config) KVG_CHECKED;
-kvg_status kvg_config_open_ops(const char *path, const uint64_t *seed, kvg_config *out) KVG_CHECKED;
 
 #endif

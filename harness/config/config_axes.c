@@ -9,16 +9,24 @@
 #include "harness/data/fill.h"
 #include "harness/model/model.h"
 
-kvg_status kvg_config_keep(kvg_config *config, const char *text, const char **out)
+kvg_status kvg_config_keep_bytes(kvg_config *config, const void *bytes, size_t size, const void **out)
 {
     struct kvg_config_data *d = config->data;
     char **grown = realloc(d->strings, (d->string_count + 1) * sizeof *grown);
     if (!grown) return kvg_fail(KVG_ERR_MEMORY, "cannot hold the strings of a config");
     d->strings = grown;
-    grown[d->string_count] = strdup(text);
+    grown[d->string_count] = malloc(size);
     if (!grown[d->string_count]) return kvg_fail(KVG_ERR_MEMORY, "cannot hold the strings of a config");
-    *out = grown[d->string_count++];
+    *out = memcpy(grown[d->string_count++], bytes, size);
     return KVG_OK;
+}
+
+kvg_status kvg_config_keep(kvg_config *config, const char *text, const char **out)
+{
+    const void *kept;
+    kvg_status s = kvg_config_keep_bytes(config, text, strlen(text) + 1, &kept);
+    if (!s) *out = kept;
+    return s;
 }
 
 /* A relative path in a config starts at the config's folder. */

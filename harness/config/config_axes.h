@@ -14,8 +14,9 @@ struct kvg_config_data {
     size_t capacity; /* of cases */
 };
 
-/* Copies a text that lives as long as the config. */
+/* Copies a text, or any bytes, that live as long as the config. */
 kvg_status kvg_config_keep(kvg_config *config, const char *text, const char **out) KVG_CHECKED;
+kvg_status kvg_config_keep_bytes(kvg_config *config, const void *bytes, size_t size, const void **out) KVG_CHECKED;
 
 kvg_status kvg_config_append(kvg_config *config, const kvg_case *c) KVG_CHECKED;
 
@@ -24,11 +25,6 @@ kvg_status kvg_config_keep_path(kvg_config *config, kvg_json value, const char *
 
 /* config_group.c: the cases of a group. */
 kvg_status config_group_add(kvg_config *config, kvg_json group) KVG_CHECKED;
-
-/* config_generate.c: whether a group is of op generate, and its cases. */
-bool kvg_generate_is(kvg_json group);
-kvg_axis config_generate_axis(size_t index); /* those that such a group has, in turn; KVG_AXIS_COUNT behind the last */
-kvg_status kvg_generate_add(kvg_config *config, kvg_json group) KVG_CHECKED;
 
 /* --- config_words.c: the names that keys of kind WORD and SIDES take --- */
 
@@ -45,11 +41,11 @@ kvg_status config_read_word(const config_words *words, kvg_side side, kvg_json v
 
 /* --- config_value.c: values whose kind says all --- */
 
-/* Reads a COUNT, FACTOR, FLAG or CHOICE; `name` is the key's. */
-kvg_status config_read_value(const kvg_value *value, const char *name, kvg_json json, kvg_case *c) KVG_CHECKED;
+/* Reads a COUNT, FACTOR, FLAG or CHOICE into its member of the object; `name` is the key's. */
+kvg_status config_read_value(const kvg_value *value, const char *name, kvg_json json, void *object) KVG_CHECKED;
 
 /* Gives the member what a table says for a key that is left out; other kinds, "required" and "": nothing. */
-void config_take_fallback(const kvg_value *value, const char *fallback, kvg_case *c);
+void config_take_fallback(const kvg_value *value, const char *fallback, void *object);
 
 /* A string for both sides, or {"k": ..., "v": ...}. */
 kvg_status config_read_sides(kvg_json value, kvg_json out[2]) KVG_CHECKED;
@@ -57,7 +53,7 @@ kvg_status config_read_sides(kvg_json value, kvg_json out[2]) KVG_CHECKED;
 /* --- config_keys.c: the keys of the objects that axes take, rows of config_keys.def --- */
 
 typedef enum config_object {
-    CONFIG_PADDING, CONFIG_SHARED_KV, CONFIG_ROPE, CONFIG_SCALING, CONFIG_POLICY, CONFIG_GENERATE, CONFIG_OBJECT_COUNT
+    CONFIG_OF_GUEST, CONFIG_PADDING, CONFIG_SHARED_KV, CONFIG_ROPE, CONFIG_SCALING, CONFIG_POLICY
 } config_object;
 
 typedef struct config_key {
@@ -65,20 +61,40 @@ typedef struct config_key {
     const char *name;
     kvg_value value;
     const char *fallback, *meaning; /* as in harness/case/axes.def */
+    const char *schema, *values;    /* OWN: what the key may hold, as JSON Schema and in words; else NULL */
 } config_key;
 
-/* The keys of all objects, those of one object side by side. */
-const config_key *config_key_table(size_t *count);
+/* The keys of an object. */
+typedef struct config_keys {
+    const config_key *key;
+    size_t count;
+} config_keys;
 
-/* Puts the names of an object's keys behind the `count` that `names` has; gives how many there are then. */
-size_t config_key_names(config_object object, const char **names, size_t count);
+config_keys config_keys_of(config_object object);
+
+/* Puts the names of the keys behind the `count` that `names` has; gives how many there are then. */
+size_t config_key_names(config_keys keys, const char **names, size_t count);
 
 /* The names that a key of kind WORD takes; NULL for another key. */
 const config_words *config_key_words(const config_key *key);
 
-/* Reads an object without a look at unknown keys, or with one. Keys of kind OWN are left to the caller. */
-kvg_status config_read_keys(config_object object, kvg_json value, kvg_case *c) KVG_CHECKED;
+/* Reads the keys of an object of a config into `object`, whose members they are. Unknown keys, and keys of kind OWN, are
+ * left to the caller. */
+kvg_status config_read_keys(config_keys keys, kvg_json value, void *object) KVG_CHECKED;
+
+/* Reads an object into a case, and refuses unknown keys. */
 kvg_status config_read_object(config_object object, kvg_json value, kvg_case *c) KVG_CHECKED;
+
+/* --- config_schema.c, config_page.c: what a guest's schema and page are made of --- */
+
+/* The keys, and an axis that the guest's group has too, as members of "properties", each with ", " behind it; the names
+ * of the required keys, each with ", " before it. */
+void config_schema_keys(kvg_json_text *t, config_keys keys);
+void config_schema_required(kvg_json_text *t, config_keys keys);
+void config_schema_axis(kvg_json_text *t, kvg_axis which);
+
+/* A heading and a table of keys. */
+void config_page_keys(kvg_json_text *t, const char *title, config_keys keys);
 
 /* --- config_axes.c --- */
 

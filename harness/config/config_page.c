@@ -22,20 +22,6 @@ static const char *const own_axes[KVG_AXIS_COUNT] = {
     [KVG_AXIS_BACKEND] = "a name, or a path",
 };
 
-static const struct {
-    config_object object;
-    const char *name, *values;
-} own_keys[] = {
-    {CONFIG_ROPE, "scaling", "[a scaling](#scaling)"},
-    {CONFIG_GENERATE, "model", "a folder"},
-    {CONFIG_GENERATE, "text", "a file"},
-    {CONFIG_GENERATE, "calibration", "a file"},
-    {CONFIG_GENERATE, "max_loss", "0 to 64"},
-    {CONFIG_GENERATE, "max_kl", "0 to 64"},
-    {CONFIG_GENERATE, "min_top1", "0 to 1"},
-    {CONFIG_GENERATE, "defects", "at most 16 of `kvgold list defects`"},
-};
-
 static void add_names(kvg_json_text *t, const char *(*at)(size_t index), const char *const *names)
 {
     for (size_t i = 0; at ? at(i) != NULL : names[i] != NULL; i++) {
@@ -83,10 +69,7 @@ static void add_key(kvg_json_text *t, const config_key *key)
 {
     kvg_json_add(t, "| `%s` | ", key->name);
     add_values(t, &key->value, config_key_words(key));
-    for (size_t i = 0; i < sizeof own_keys / sizeof own_keys[0]; i++) {
-        if (own_keys[i].object == key->object && strcmp(own_keys[i].name, key->name) == 0)
-            kvg_json_add(t, "%s", own_keys[i].values);
-    }
+    if (key->values) kvg_json_add(t, "%s", key->values);
     add_fallback(t, key->fallback);
     kvg_json_add(t, " | %s |\n", key->meaning);
 }
@@ -116,32 +99,27 @@ static void add_parameters(kvg_json_text *t)
     }
 }
 
-static void add_object(kvg_json_text *t, config_object object)
+void config_page_keys(kvg_json_text *t, const char *title, config_keys keys)
 {
-    size_t count;
-    const config_key *keys = config_key_table(&count);
-    for (size_t i = 0; i < count; i++) {
-        if (keys[i].object == object) add_key(t, &keys[i]);
-    }
-    if (object == CONFIG_SCALING) add_parameters(t);
+    kvg_json_add(t, "\n## %s\n\n", title);
+    kvg_json_add(t, "| key | values | default | meaning |\n| --- | --- | --- | --- |\n");
+    for (size_t i = 0; i < keys.count; i++) add_key(t, &keys.key[i]);
 }
 
-kvg_status kvg_config_page(kvg_json_text *t)
+kvg_status kvg_config_page(const kvg_guest *guest, kvg_json_text *t)
 {
     static const struct {
         config_object object;
         const char *title;
-    } objects[] = {
-        {CONFIG_POLICY, "policy"}, {CONFIG_PADDING, "padding"}, {CONFIG_SHARED_KV, "shared_kv"}, {CONFIG_ROPE, "rope"},
-        {CONFIG_SCALING, "scaling"}, {CONFIG_GENERATE, "A group of op generate"},
-    };
+    } objects[] = {{CONFIG_POLICY, "policy"}, {CONFIG_PADDING, "padding"}, {CONFIG_SHARED_KV, "shared_kv"},
+                   {CONFIG_ROPE, "rope"}, {CONFIG_SCALING, "scaling"}};
     kvg_json_add(t, "## Axes of a group\n\n| axis | for | values | default | meaning |\n"
                  "| --- | --- | --- | --- | --- |\n");
     for (int a = 0; a < KVG_AXIS_COUNT; a++) add_axis(t, (kvg_axis)a);
     for (size_t i = 0; i < sizeof objects / sizeof objects[0]; i++) {
-        kvg_json_add(t, "\n## %s\n\n", objects[i].title);
-        kvg_json_add(t, "| key | values | default | meaning |\n| --- | --- | --- | --- |\n");
-        add_object(t, objects[i].object);
+        config_page_keys(t, objects[i].title, config_keys_of(objects[i].object));
+        if (objects[i].object == CONFIG_SCALING) add_parameters(t);
     }
+    if (guest) guest->page(t);
     return kvg_json_text_check(t);
 }

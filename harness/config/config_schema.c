@@ -175,30 +175,12 @@ static void add_axes(kvg_json_text *t)
 
 /* --- objects --- */
 
-/* Keys of op generate whose readers have limits of their own, and the object that a key takes. */
-static const struct {
-    config_object object;
-    const char *name, *one;
-} own_keys[] = {
-    {CONFIG_ROPE, "scaling", KVG_JSON({"$ref": "#/$defs/rope_scaling"})},
-    {CONFIG_GENERATE, "model", KVG_JSON({"$ref": "#/$defs/name"})},
-    {CONFIG_GENERATE, "text", KVG_JSON({"$ref": "#/$defs/name"})},
-    {CONFIG_GENERATE, "calibration", KVG_JSON({"$ref": "#/$defs/name"})},
-    {CONFIG_GENERATE, "max_loss", KVG_JSON({"type": "number", "minimum": 0, "maximum": 64})},
-    {CONFIG_GENERATE, "max_kl", KVG_JSON({"type": "number", "minimum": 0, "maximum": 64})},
-    {CONFIG_GENERATE, "min_top1", KVG_JSON({"type": "number", "minimum": 0, "maximum": 1})},
-    {CONFIG_GENERATE, "defects", KVG_JSON({"type": "array", "maxItems": 16, "items": {"type": "string"}})},
-};
-
 /* The key's value with its description: the text of the value without its last bracket goes on. */
 static void add_key(kvg_json_text *t, const config_key *key)
 {
     kvg_json_text one = {0};
     add_kind(&one, &key->value, config_key_words(key));
-    for (size_t i = 0; i < sizeof own_keys / sizeof own_keys[0]; i++) {
-        if (own_keys[i].object == key->object && strcmp(own_keys[i].name, key->name) == 0)
-            kvg_json_add(&one, "%s", own_keys[i].one);
-    }
+    if (key->schema) kvg_json_add(&one, "%s", key->schema);
     kvg_json_add(t, "\"%s\": %.*s", key->name, one.size ? (int)one.size - 1 : 0, one.size ? one.text : "");
     add_default(t, key->fallback);
     kvg_json_add(t, ", \"description\": ");
@@ -222,67 +204,50 @@ static void add_parameters(kvg_json_text *t)
     }
 }
 
-/* The keys of an object, behind "properties". */
-static void add_keys(kvg_json_text *t, config_object object)
+static void add_keys(kvg_json_text *t, config_keys keys)
 {
-    size_t count;
-    const config_key *keys = config_key_table(&count);
-    const char *separator = "";
-    for (size_t i = 0; i < count; i++) {
-        if (keys[i].object != object) continue;
-        kvg_json_add(t, "%s", separator);
-        add_key(t, &keys[i]);
+    for (size_t i = 0; i < keys.count; i++) {
+        if (i) kvg_json_add(t, ", ");
+        add_key(t, &keys.key[i]);
+    }
+}
+
+void config_schema_keys(kvg_json_text *t, config_keys keys)
+{
+    add_keys(t, keys);
+    kvg_json_add(t, ", ");
+}
+
+static void add_required(kvg_json_text *t, config_keys keys, const char *separator)
+{
+    for (size_t i = 0; i < keys.count; i++) {
+        if (strcmp(keys.key[i].fallback, "required") != 0) continue;
+        kvg_json_add(t, "%s\"%s\"", separator, keys.key[i].name);
         separator = ", ";
     }
 }
 
-static void add_required(kvg_json_text *t, config_object object, const char *separator)
+void config_schema_required(kvg_json_text *t, config_keys keys)
 {
-    size_t count;
-    const config_key *keys = config_key_table(&count);
-    for (size_t i = 0; i < count; i++) {
-        if (keys[i].object != object || strcmp(keys[i].fallback, "required") != 0) continue;
-        kvg_json_add(t, "%s\"%s\"", separator, keys[i].name);
-        separator = ", ";
-    }
+    add_required(t, keys, ", ");
+}
+
+void config_schema_axis(kvg_json_text *t, kvg_axis which)
+{
+    add_reference(t, which);
+    kvg_json_add(t, ", ");
 }
 
 static void add_object(kvg_json_text *t, const char *name, config_object object)
 {
+    const config_keys keys = config_keys_of(object);
     kvg_json_add(t, ", \"%s\": {\"type\": \"object\", \"required\": [", name);
-    add_required(t, object, "");
+    add_required(t, keys, "");
     if (object == CONFIG_SCALING) kvg_json_add(t, ", \"theta\""); /* every kind takes it */
     kvg_json_add(t, "], \"additionalProperties\": false, \"properties\": {");
-    add_keys(t, object);
+    add_keys(t, keys);
     if (object == CONFIG_SCALING) add_parameters(t);
     kvg_json_add(t, "}}");
-}
-
-static void add_generate(kvg_json_text *t)
-{
-    static const char of_generate[] = KVG_JSON(
-        "type": "object",
-        "description": "A model reads a text through a cache of each format (docs/guide/config.md section 18).");
-    static const char first[] = KVG_JSON(
-        "op": {"const": "generate"}, "comment": {"type": "string", "description": "For people."});
-    static const char more[] = KVG_JSON(
-        "layers": {"description": "Layers that are quantised; the others keep the model type.", "default": "all",
-                   "anyOf": [{"$ref": "#/$defs/quantised_layers"},
-                             {"type": "array", "minItems": 1, "items": {"$ref": "#/$defs/quantised_layers"}}]},
-        "quantise_k": {"description": "Where K is quantised.", "default": "after_rope",
-                       "anyOf": [{"$ref": "#/$defs/quantise_k"},
-                                 {"type": "array", "minItems": 1, "items": {"$ref": "#/$defs/quantise_k"}}]});
-    kvg_json_add(t, "\"generate\": {%s, \"required\": [\"op\"", of_generate);
-    add_required(t, CONFIG_GENERATE, ", ");
-    kvg_json_add(t, ", \"format\"], \"additionalProperties\": false, \"properties\": {%s, ", first);
-    add_keys(t, CONFIG_GENERATE);
-    for (size_t i = 0; config_generate_axis(i) < KVG_AXIS_COUNT; i++) {
-        kvg_json_add(t, ", ");
-        add_reference(t, config_generate_axis(i));
-    }
-    kvg_json_add(t, ", %s}}, \"quantised_layers\": ", more);
-    kvg_json_add_enum(t, NULL, kvg_quantised_layers_names);
-    kvg_json_add(t, ", \"quantise_k\": {\"enum\": [\"after_rope\", \"before_rope\"]}, ");
 }
 
 /* --- names and the rest --- */
@@ -334,10 +299,7 @@ static const char head[] = KVG_JSON(
         "cases": {
             "type": "array", "minItems": 1,
             "description": "Case groups. Each is a product: one case for every combination of its values.",
-            "items": {"if": {"type": "object", "required": ["op"], "properties": {"op": {"const": "generate"}}},
-                      "then": {"$ref": "#/$defs/generate"}, "else": {"$ref": "#/$defs/group"}}
-        }
-    });
+            "items": );
 
 static const char rest[] = KVG_JSON(
     "one_shape": {
@@ -386,7 +348,19 @@ static const char rest[] = KVG_JSON(
         }
     });
 
-kvg_status kvg_config_schema(kvg_json_text *out)
+/* What stands in "cases": a group of ops, or of the guest, whose name is its op. */
+static void add_groups(kvg_json_text *t, const kvg_guest *guest)
+{
+    static const char ops[] = KVG_JSON({"$ref": "#/$defs/group"});
+    if (!guest) {
+        kvg_json_add(t, "%s", ops);
+        return;
+    }
+    kvg_json_add(t, "{\"if\": {\"type\": \"object\", \"required\": [\"op\"], \"properties\": {\"op\": {\"const\": "
+                 "\"%s\"}}}, \"then\": {\"$ref\": \"#/$defs/%s\"}, \"else\": %s}", guest->name, guest->name, ops);
+}
+
+kvg_status kvg_config_schema(const kvg_guest *guest, kvg_json_text *out)
 {
     static const struct {
         const char *name;
@@ -394,8 +368,10 @@ kvg_status kvg_config_schema(kvg_json_text *out)
     } objects[] = {{"policy", CONFIG_POLICY}, {"padding", CONFIG_PADDING}, {"shared_kv", CONFIG_SHARED_KV},
                    {"rope", CONFIG_ROPE}, {"rope_scaling", CONFIG_SCALING}};
     kvg_json_text t = {0};
-    kvg_json_add(&t, "{%s, \"$defs\": {", head);
-    add_generate(&t);
+    kvg_json_add(&t, "{%s", head);
+    add_groups(&t, guest);
+    kvg_json_add(&t, "}}, \"$defs\": {");
+    if (guest) guest->schema(&t);
     add_axes(&t);
     for (size_t i = 0; i < sizeof objects / sizeof objects[0]; i++) add_object(&t, objects[i].name, objects[i].object);
     add_values(&t);

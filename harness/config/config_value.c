@@ -5,12 +5,12 @@
 
 #include "harness/config/config_axes.h"
 
-static kvg_status read_factor(const kvg_value *value, kvg_json json, kvg_case *c)
+static kvg_status read_factor(const kvg_value *value, kvg_json json, void *object)
 {
     double x = 0;
     kvg_status s = kvg_json_double(json, &x);
     const float factor = (float)x;
-    kvg_value_set_factor(value, factor, c);
+    kvg_value_set_factor(value, factor, object);
     if (s || x == 0 || (factor > 0 && factor <= FLT_MAX)) return s;
     return kvg_json_fail(json, "expected an f32 above 0, or 0 for none");
 }
@@ -23,18 +23,18 @@ static size_t find_name(const char *const *names, const char *name)
     return i;
 }
 
-static kvg_status read_choice(const kvg_value *value, const char *what, kvg_json json, kvg_case *c)
+static kvg_status read_choice(const kvg_value *value, const char *what, kvg_json json, void *object)
 {
     const char *name;
     kvg_status s = kvg_json_string(json, &name);
     if (s) return s;
     const size_t index = find_name(value->names, name);
     if (!value->names[index]) return kvg_json_fail_name(json, what, name, value->names, index);
-    kvg_value_set_number(value, value->least + index, c);
+    kvg_value_set_number(value, value->least + index, object);
     return KVG_OK;
 }
 
-kvg_status config_read_value(const kvg_value *value, const char *name, kvg_json json, kvg_case *c)
+kvg_status config_read_value(const kvg_value *value, const char *name, kvg_json json, void *object)
 {
     uint64_t number = 0;
     bool flag = false;
@@ -42,14 +42,14 @@ kvg_status config_read_value(const kvg_value *value, const char *name, kvg_json 
     switch (value->kind) {
     case KVG_VALUE_COUNT:
         s = kvg_json_u64(json, value->least, value->most, &number);
-        if (!s) kvg_value_set_number(value, number, c);
+        if (!s) kvg_value_set_number(value, number, object);
         return s;
     case KVG_VALUE_FLAG:
         s = kvg_json_bool(json, &flag);
-        if (!s) kvg_value_set_number(value, flag, c);
+        if (!s) kvg_value_set_number(value, flag, object);
         return s;
-    case KVG_VALUE_FACTOR: return read_factor(value, json, c);
-    case KVG_VALUE_CHOICE: return read_choice(value, name, json, c);
+    case KVG_VALUE_FACTOR: return read_factor(value, json, object);
+    case KVG_VALUE_CHOICE: return read_choice(value, name, json, object);
     case KVG_VALUE_WORD:
     case KVG_VALUE_SIDES:
     case KVG_VALUE_OWN: break;
@@ -57,15 +57,15 @@ kvg_status config_read_value(const kvg_value *value, const char *name, kvg_json 
     return KVG_OK;
 }
 
-void config_take_fallback(const kvg_value *value, const char *fallback, kvg_case *c)
+void config_take_fallback(const kvg_value *value, const char *fallback, void *object)
 {
     if (!*fallback || strcmp(fallback, "required") == 0) return;
     switch (value->kind) {
-    case KVG_VALUE_COUNT: kvg_value_set_number(value, strtoull(fallback, NULL, 10), c); return;
-    case KVG_VALUE_FLAG: kvg_value_set_number(value, strcmp(fallback, "true") == 0, c); return;
-    case KVG_VALUE_FACTOR: kvg_value_set_factor(value, strtof(fallback, NULL), c); return;
+    case KVG_VALUE_COUNT: kvg_value_set_number(value, strtoull(fallback, NULL, 10), object); return;
+    case KVG_VALUE_FLAG: kvg_value_set_number(value, strcmp(fallback, "true") == 0, object); return;
+    case KVG_VALUE_FACTOR: kvg_value_set_factor(value, strtof(fallback, NULL), object); return;
     case KVG_VALUE_CHOICE:
-        kvg_value_set_number(value, value->least + find_name(value->names, fallback), c);
+        kvg_value_set_number(value, value->least + find_name(value->names, fallback), object);
         return;
     case KVG_VALUE_WORD:
     case KVG_VALUE_SIDES:

@@ -3,7 +3,7 @@
 #define KVG_HARNESS_GENERATE_GENERATE_MEMORY_H
 
 #include "core/transformer.h"
-#include "harness/case/quality_result.h"
+#include "harness/generate/quality_result.h"
 
 /* The bytes of all pools of a setup, all layers. KVG_ERR_INVALID if they make no cache. */
 kvg_status kvg_generate_pool_bytes(const kvg_model_setup *setup, uint64_t *out) KVG_CHECKED;

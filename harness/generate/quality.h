@@ -4,7 +4,7 @@
 #define KVG_HARNESS_GENERATE_QUALITY_H
 
 #include "core/status.h"
-#include "harness/case/quality_result.h"
+#include "harness/generate/quality_result.h"
 
 /* One row: the distribution after `position` of a text. NAN where either run has a logit that is NaN or +Inf, or all
  * of them are -Inf: nothing is known of such a row, and nothing passes with it. */

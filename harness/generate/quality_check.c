@@ -11,7 +11,7 @@
 #include "harness/generate/quality_hooks.h"
 #include "harness/generate/quality_session.h"
 #include "support/clock.h"
-#include "harness/wrong/defect_planted.h"
+#include "harness/generate/defect_planted.h"
 #include "reference/model_run.h"
 
 /* A case while it runs. */
@@ -19,6 +19,7 @@ typedef struct job {
     const kvg_case *c;
     kvg_candidate *candidate;
     kvg_result *r;
+    kvg_quality_result *q; /* of r */
     kvg_quality_session *session;
     const kvg_quality_texts *texts;
     kvg_model_setup setup; /* of the case's storage */
@@ -47,7 +48,7 @@ static kvg_status choose_backend(job *j)
 
 static kvg_status open_job(job *j)
 {
-    const kvg_generate_case *g = &j->c->generate;
+    const kvg_generate_case *g = kvg_generate_of(j->c);
     const kvg_model_config *model;
     j->setup = (kvg_model_setup){
         .dtype = j->c->problem.dtype,
@@ -87,7 +88,7 @@ typedef struct asking {
 /* The case's ablations stand before whoever answers. */
 static kvg_status run_asking(const job *j, const asking *how, kvg_quality_answer *out)
 {
-    const kvg_generate_case *g = &j->c->generate;
+    const kvg_generate_case *g = kvg_generate_of(j->c);
     const kvg_answerer reference = {kvg_answer_reference, NULL};
     kvg_model_setup setup = j->setup;
     kvg_answerer answerer = how->answerer.run ? how->answerer : reference;
@@ -122,7 +123,7 @@ static kvg_status run_asking(const job *j, const asking *how, kvg_quality_answer
 /* The candidate, as the config says: chunks, a batch, each window's second half over a first half from the cache. */
 static kvg_status run_own(const job *j, kvg_quality_answer *out)
 {
-    const kvg_generate_case *g = &j->c->generate;
+    const kvg_generate_case *g = kvg_generate_of(j->c);
     const double start = kvg_clock_seconds();
     const asking how = {j->runner, j->answerer, j->texts->texts, g->chunk, g->batch, g->greedy, true};
     kvg_status s = run_asking(j, &how, out);
@@ -133,7 +134,7 @@ static kvg_status run_own(const job *j, kvg_quality_answer *out)
 /* The reference's runner, each window alone, in one chunk, nothing shared: the bits that any other way must give. */
 static kvg_status run_cold(const job *j, kvg_quality_answer *out)
 {
-    const kvg_generate_case *g = &j->c->generate;
+    const kvg_generate_case *g = kvg_generate_of(j->c);
     const uint32_t length = j->texts->length, chunk = g->chunk < length ? length : (length + 1) / 2;
     const asking how = {kvg_reference_model_runner(), {0}, g->bit_windows, chunk, 1, g->greedy, false};
     return run_asking(j, &how, out);
@@ -142,7 +143,7 @@ static kvg_status run_cold(const job *j, kvg_quality_answer *out)
 /* As the candidate is run, on the reference with one thing wrong. */
 static kvg_status run_planted(const job *j, kvg_planted *planted, kvg_quality_answer *out)
 {
-    const kvg_generate_case *g = &j->c->generate;
+    const kvg_generate_case *g = kvg_generate_of(j->c);
     const asking how = {kvg_reference_model_runner(), {kvg_planted_run, planted}, g->bit_windows, g->chunk, g->batch, 0,
                         true};
     return run_asking(j, &how, out);
@@ -162,7 +163,7 @@ static void judge_bits(const kvg_quality_bits *b, kvg_result *r)
 static void judge(const job *j, const kvg_quality_answer *base, const kvg_quality_answer *own,
                   const kvg_quality_answer *cold)
 {
-    kvg_quality_result *q = &j->r->quality;
+    kvg_quality_result *q = j->q;
     char text[KVG_RESULT_TEXT];
     q->bits = kvg_quality_compare_bits(cold, own);
     q->greedy = kvg_quality_compare_greedy(base, own);
@@ -177,7 +178,7 @@ static bool planted_applies(const job *j, const kvg_planted *planted)
     const kvg_model_step step = {.rows = 2, .sequences = 1, .longest = j->texts->length};
     kvg_model_setup setup = j->setup;
     setup.blocks = j->c->problem.paging.blocks;
-    setup.max_tokens = j->texts->length + j->c->generate.greedy;
+    setup.max_tokens = j->texts->length + kvg_generate_of(j->c)->greedy;
     for (uint32_t l = 0; l < setup.config->layers; l++) {
         const kvg_problem append = kvg_model_append(&setup, l, 2), decode = kvg_model_decode(&setup, l, &step);
         if (j->quantised[l] && (kvg_planted_applies(planted, &append) || kvg_planted_applies(planted, &decode)))
@@ -210,14 +211,14 @@ static kvg_status try_planted(const job *j, const char *id, const kvg_quality_an
     d->loss = quality.loss.value;
     d->kl = quality.kl.value;
     d->by_bits = bits.differ > 0;
-    d->by_limits = kvg_quality_exceeds(&quality, &j->r->quality.limits, text, sizeof text);
+    d->by_limits = kvg_quality_exceeds(&quality, &j->q->limits, text, sizeof text);
     return KVG_OK;
 }
 
 static kvg_status try_defects(const job *j, const kvg_quality_answer *base, const kvg_quality_answer *cold)
 {
-    kvg_quality_result *q = &j->r->quality;
-    const kvg_generate_case *g = &j->c->generate;
+    kvg_quality_result *q = j->q;
+    const kvg_generate_case *g = kvg_generate_of(j->c);
     kvg_status s = KVG_OK;
     for (size_t i = 0; i < g->defect_count && !s; i++) {
         kvg_quality_defect *d = &q->defects[q->defect_count];
@@ -234,7 +235,7 @@ static kvg_status try_defects(const job *j, const kvg_quality_answer *base, cons
 /* What the case's backend cannot be asked. */
 static bool is_left_out(const job *j)
 {
-    const kvg_generate_case *g = &j->c->generate;
+    const kvg_generate_case *g = kvg_generate_of(j->c);
     kvg_result *r = j->r;
     if (strcmp(j->c->backend, "cuda") == 0 && (g->layers != KVG_LAYERS_ALL || g->before_rope)) {
         r->verdict = KVG_VERDICT_SKIP;
@@ -261,16 +262,16 @@ static kvg_status count_memory(const job *j, uint64_t tokens, kvg_generate_memor
         for (int side = KVG_K; side <= KVG_V; side++) {
             setup.storage[side] = j->quantised[l] ? j->setup.storage[side] : kvg_quality_plain_storage(setup.dtype);
         }
-        s = kvg_generate_memory_of(&setup, tokens, j->c->generate.budget, &layer);
+        s = kvg_generate_memory_of(&setup, tokens, kvg_generate_of(j->c)->budget, &layer);
         block_bytes += layer.block_bytes;
     }
-    return s ? s : kvg_generate_memory_count(block_bytes, setup.block_tokens, tokens, j->c->generate.budget, out);
+    return s ? s : kvg_generate_memory_count(block_bytes, setup.block_tokens, tokens, kvg_generate_of(j->c)->budget, out);
 }
 
 static kvg_status run_job(job *j)
 {
-    const kvg_generate_case *g = &j->c->generate;
-    kvg_quality_result *q = &j->r->quality;
+    const kvg_generate_case *g = kvg_generate_of(j->c);
+    kvg_quality_result *q = j->q;
     kvg_quality_answer own = {0}, cold = {0};
     const kvg_quality_answer *base = NULL;
     const uint64_t most = (uint64_t)j->texts->length + g->greedy;
@@ -308,7 +309,8 @@ static kvg_verdict verdict_of(const job *j, kvg_status s)
 void kvg_quality_check_case(kvg_quality_session *session, const kvg_case *c, kvg_candidate *candidate, kvg_result *out)
 {
     job j = {.c = c, .candidate = candidate, .r = out, .session = session};
-    *out = (kvg_result){.verdict = KVG_VERDICT_ERROR};
+    j.q = kvg_quality_session_result(session);
+    *out = (kvg_result){.verdict = KVG_VERDICT_ERROR, .guest = j.q};
     kvg_candidate_next_case(candidate);
     kvg_status s = open_job(&j);
     snprintf(out->impl, sizeof out->impl, "%s%s%s", j.runner ? j.runner->name : "", j.answerer.run ? " with " : "",

@@ -12,6 +12,7 @@ enum { KEY_SIZE = 8400 }; /* room for two paths */
 
 /* The last one of each: cases mostly follow each other with the same. Keys are "" where there is none. */
 struct kvg_quality_session {
+    kvg_quality_result result; /* of the last case */
     char model_key[KEY_SIZE], texts_key[KEY_SIZE], amax_key[KEY_SIZE], base_key[KEY_SIZE];
     kvg_model_config config;
     kvg_model_weights *weights;
@@ -29,6 +30,12 @@ kvg_status kvg_quality_session_open(kvg_quality_session **out)
 {
     *out = calloc(1, sizeof **out);
     return *out ? KVG_OK : kvg_fail(KVG_ERR_MEMORY, "no memory for a model's cases");
+}
+
+kvg_quality_result *kvg_quality_session_result(kvg_quality_session *session)
+{
+    session->result = (kvg_quality_result){0};
+    return &session->result;
 }
 
 static void drop_base(kvg_quality_session *session)
@@ -96,7 +103,7 @@ kvg_status kvg_quality_session_texts(kvg_quality_session *session, const char *p
 
 static kvg_status measure_amax(kvg_quality_session *session, const kvg_case *c, const kvg_model_setup *setup)
 {
-    const uint32_t tokens = c->generate.calibration_tokens, layers = setup->config->layers;
+    const uint32_t tokens = kvg_generate_of(c)->calibration_tokens, layers = setup->config->layers;
     kvg_quality_texts texts;
     kvg_quality_answer answer;
     session->amax = calloc(layers, sizeof *session->amax);
@@ -112,7 +119,7 @@ static kvg_status measure_amax(kvg_quality_session *session, const kvg_case *c, 
     plain.tensor_scale = NULL;
     plain.run = kvg_answer_amax;
     plain.run_context = &amax;
-    kvg_status s = kvg_quality_texts_read(c->generate.calibration, 1, tokens, tokens, &texts);
+    kvg_status s = kvg_quality_texts_read(kvg_generate_of(c)->calibration, 1, tokens, tokens, &texts);
     if (s) return s;
     const kvg_quality_plan plan = {.runner = kvg_reference_model_runner(), .setup = &plain, .chunk = tokens, .batch = 1,
                                    .texts = 1};
@@ -134,8 +141,8 @@ kvg_status kvg_quality_session_scales(kvg_quality_session *session, const kvg_ca
     }
     for (uint32_t l = 0; l < setup->config->layers; l++) out[l][KVG_K] = out[l][KVG_V] = 1;
     if (!scaled[KVG_K] && !scaled[KVG_V]) return KVG_OK;
-    snprintf(key, sizeof key, "%s %u %s %s", kvg_dtype_name(setup->dtype), c->generate.calibration_tokens,
-             c->generate.model, c->generate.calibration);
+    snprintf(key, sizeof key, "%s %u %s %s", kvg_dtype_name(setup->dtype), kvg_generate_of(c)->calibration_tokens,
+             kvg_generate_of(c)->model, kvg_generate_of(c)->calibration);
     if (strcmp(key, session->amax_key) != 0) {
         drop_amax(session);
         s = measure_amax(session, c, setup);
@@ -144,7 +151,7 @@ kvg_status kvg_quality_session_scales(kvg_quality_session *session, const kvg_ca
     }
     for (uint32_t l = 0; l < setup->config->layers && !s; l++) {
         for (int side = KVG_K; side <= KVG_V && !s; side++) {
-            const bool before = side == KVG_K && c->generate.before_rope;
+            const bool before = side == KVG_K && kvg_generate_of(c)->before_rope;
             if (!scaled[side]) continue;
             s = kvg_scale_from_amax(c->scale.convention,
                                     before ? session->amax_before_rope[l] : session->amax[l][side], &out[l][side]);
@@ -159,7 +166,7 @@ kvg_status kvg_quality_session_base(kvg_quality_session *session, const kvg_case
                                     const kvg_model_setup *setup, const kvg_quality_texts *texts,
                                     const kvg_quality_answer **out)
 {
-    const kvg_generate_case *g = &c->generate;
+    const kvg_generate_case *g = kvg_generate_of(c);
     char key[KEY_SIZE];
     snprintf(key, sizeof key, "%s %s %u %u %u %u %s %s", runner->name, kvg_dtype_name(setup->dtype), texts->texts,
              texts->length, texts->stride, g->greedy, g->model, g->text);

@@ -5,6 +5,9 @@
 #include "harness/generate/quality_check.h"
 #include "harness/generate/quality_run.h"
 
+/* Room for the result of the next case, all zero. */
+kvg_quality_result *kvg_quality_session_result(kvg_quality_session *session);
+
 /* The model type as a storage format. */
 kvg_storage kvg_quality_plain_storage(kvg_dtype dtype);
 

@@ -287,8 +287,7 @@ kvg_status kvg_golden_case_parse(const kvg_pack *pack, const kvg_pack_case *from
                  pack->seed, from->text);
     s = kvg_json_text_check(&t);
     snprintf(name, sizeof name, "pack %s, case %s", pack->name, from->key);
-    if (!s) s = kvg_config_parse(name, t.text, t.size, ".", &out->config);
-    if (!s) s = kvg_config_ops_alone(&out->config);
+    if (!s) s = kvg_config_parse(name, t.text, t.size, ".", NULL, &out->config);
     kvg_json_text_free(&t);
     if (s) return s;
     out->c = out->config.cases;

@@ -138,8 +138,7 @@ static kvg_status read_cases(const kvg_pack *pack, kvg_json object, const char *
                  pack->seed, cases);
     cJSON_free(cases);
     s = kvg_json_text_check(&t);
-    if (!s) s = kvg_config_parse(path, t.text, t.size, folder, out);
-    if (!s) s = kvg_config_ops_alone(out);
+    if (!s) s = kvg_config_parse(path, t.text, t.size, folder, NULL, out);
     if (!s) s = kvg_config_use_backend(out, "reference");
     kvg_json_text_free(&t);
     return s ? kvg_json_fail(object, "%s", kvg_error_text()) : KVG_OK;

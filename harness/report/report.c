@@ -170,11 +170,12 @@ static kvg_status open_report(kvg_report *r, const char *const *paths, size_t co
     return s ? s : kvg_report_summarise(r);
 }
 
-kvg_status kvg_report_open(const char *const *paths, size_t count, kvg_report **out)
+kvg_status kvg_report_open(const char *const *paths, size_t count, const kvg_guest *guest, kvg_report **out)
 {
     *out = NULL;
     kvg_report *r = calloc(1, sizeof *r);
     if (!r) return kvg_fail(KVG_ERR_MEMORY, "no memory for a report");
+    r->guest = guest;
     kvg_status s = open_report(r, paths, count);
     if (s) kvg_report_close(r);
     else *out = r;

@@ -9,10 +9,10 @@
 
 #include "core/problem.h"
 #include "core/verdict.h"
+#include "harness/case/guest.h"
 #include "harness/case/result.h"
 #include "harness/report/report.h"
 #include "harness/report/report_decode.h"
-#include "harness/report/report_quality.h"
 
 enum { KVG_REPORT_MAX_CONTROLS = 64 };
 
@@ -47,7 +47,7 @@ typedef struct kvg_report_case {
     kvg_result_compared bytes;
     kvg_round_trip trip[2]; /* no elements: nothing was judged */
     kvg_decode_accuracy decode;
-    kvg_report_quality quality; /* op generate */
+    void *guest; /* what the report's guest has read of the line; NULL: nothing */
     size_t relations;           /* that held */
     kvg_report_separation separation;
     kvg_result_reach reach;                 /* codes_of 0: absent */
@@ -56,7 +56,7 @@ typedef struct kvg_report_case {
     size_t line_size, file;                 /* file: index of the one it stands in */
 } kvg_report_case;
 
-/* Memory for texts of cases. */
+/* Memory for texts of cases, and for what a guest reads. */
 typedef struct kvg_report_texts {
     struct kvg_report_texts *next;
     size_t size, used;
@@ -100,6 +100,7 @@ typedef struct kvg_report_tally {
 } kvg_report_tally;
 
 struct kvg_report {
+    const kvg_guest *guest; /* NULL: none */
     kvg_report_file *files; /* by shard */
     size_t file_count;
     kvg_report_case *cases; /* by format, dialect and id */
@@ -126,6 +127,9 @@ struct kvg_report {
 kvg_status kvg_report_read(kvg_report *report, const char *path) KVG_CHECKED;
 
 kvg_status kvg_report_note(kvg_report *report, const char *format, ...) KVG_CHECKED KVG_PRINTF(2, 3);
+
+/* Room for `size` bytes, aligned for pointers and doubles, that lasts as long as the report; NULL without memory. */
+void *kvg_report_room(kvg_report *report, size_t size);
 
 /* A copy of the text that lasts as long as the report (a kvg_report *); NULL without memory. */
 const char *kvg_report_keep(void *report, const char *text);

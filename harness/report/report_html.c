@@ -159,8 +159,9 @@ static void write_failures(const kvg_report *r, FILE *out)
 
 static void write_plots(const kvg_report *r, FILE *out)
 {
-    for (size_t i = 0; i < kvg_report_plot_count; i++) {
-        const kvg_report_plot *plot = &kvg_report_plots[i];
+    const size_t own = kvg_report_plot_count, of_guest = r->guest ? r->guest->plot_count : 0;
+    for (size_t i = 0; i < own + of_guest; i++) {
+        const kvg_report_plot *plot = i < own ? &kvg_report_plots[i] : &r->guest->plots[i - own];
         char *svg;
         fprintf(out, "<h3>%s</h3>\n<p class=\"dim\">%s</p>\n", plot->title, plot->caption);
         if (kvg_report_draw(r, plot, (int)i + 1, &svg) != KVG_OK) {
@@ -402,14 +403,15 @@ static void write_glossary(const kvg_report *r, FILE *out)
 
 static void write_page(const kvg_report *r, FILE *out)
 {
-    static const struct {
-        const char *anchor, *title;
+    const kvg_guest none = {0}, *guest = r->guest ? r->guest : &none;
+    const struct {
+        const char *anchor, *title; /* no anchor: no section */
         void (*write)(const kvg_report *r, FILE *out);
     } sections[] = {
         {"failures", "Cases that did not pass", write_failures},
         {"plots", "Plots", write_plots},
         {"formats", "Formats and dialects", write_formats},
-        {"quality", "Quality of generation", kvg_report_quality_html},
+        {guest->section, guest->title, guest->html},
         {"layouts", "Layouts and ops", write_layouts},
         {"coverage", "Coverage", write_coverage},
         {"controls", "Known-wrong answers", write_controls},
@@ -425,10 +427,12 @@ static void write_page(const kvg_report *r, FILE *out)
     write_summary(r, out);
     fputs("<nav>", out);
     for (size_t i = 0; i < COUNT(sections); i++) {
+        if (!sections[i].anchor) continue;
         fprintf(out, "<a href=\"#%s\">%s</a>", sections[i].anchor, sections[i].title);
     }
     fputs("</nav>\n", out);
     for (size_t i = 0; i < COUNT(sections); i++) {
+        if (!sections[i].anchor) continue;
         fprintf(out, "<section id=\"%s\"><h2>%s</h2>\n", sections[i].anchor, sections[i].title);
         sections[i].write(r, out);
         fputs("</section>\n", out);

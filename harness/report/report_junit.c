@@ -1,6 +1,7 @@
 /* JUnit XML. */
 #include <inttypes.h>
 #include <math.h>
+#include <string.h>
 
 #include "harness/report/report_data.h"
 
@@ -43,7 +44,7 @@ static void write_outcome(FILE *out, const kvg_report_case *c)
     fprintf(out, "</%s>\n", element);
 }
 
-static void write_case(FILE *out, const char *suite, const kvg_report_case *c)
+static void write_case(FILE *out, const char *suite, const kvg_guest *guest, const kvg_report_case *c)
 {
     fputs("    <testcase classname=\"", out);
     kvg_report_escape(out, suite);
@@ -52,21 +53,22 @@ static void write_case(FILE *out, const char *suite, const kvg_report_case *c)
     putc('"', out);
     write_attribute(out, "name", c->asked.id);
     fprintf(out, " time=\"%.6f\"", isfinite(c->outcome.ms) ? c->outcome.ms / 1000 : 0);
-    char decode[256];
-    const char *what = c->quality.present ? "quality: " : "decode: ";
-    kvg_report_decode_line(c, 1, c->decode.bits, decode, sizeof decode);
-    if (c->quality.present) kvg_report_quality_line(c, decode, sizeof decode);
-    if (outcome_of(c) == PASSED && !c->mode[0] && !decode[0]) {
+    char about[256] = "decode: ";
+    const size_t headed = strlen(about);
+    kvg_report_decode_line(c, 1, c->decode.bits, about + headed, sizeof about - headed);
+    if (!about[headed]) about[0] = 0;
+    if (c->guest) guest->about(c, about, sizeof about);
+    if (outcome_of(c) == PASSED && !c->mode[0] && !about[0]) {
         fputs("/>\n", out);
         return;
     }
     fputs(">\n", out);
     if (outcome_of(c) != PASSED) write_outcome(out, c);
-    if (c->mode[0] || decode[0]) {
+    if (c->mode[0] || about[0]) {
         fputs("      <system-out>", out);
         if (c->mode[0]) fputs("mode: ", out);
         kvg_report_escape(out, c->mode);
-        fprintf(out, "%s%s%s</system-out>\n", c->mode[0] && decode[0] ? "\n" : "", decode[0] ? what : "", decode);
+        fprintf(out, "%s%s</system-out>\n", c->mode[0] && about[0] ? "\n" : "", about);
     }
     fputs("    </testcase>\n", out);
 }
@@ -102,7 +104,7 @@ static void write_suites(const kvg_report *r, FILE *out)
             r->files[0].seed);
     write_attribute(out, "value", r->files[0].version);
     fputs("/>\n    </properties>\n", out);
-    for (size_t i = 0; i < r->case_count; i++) write_case(out, suite, &r->cases[i]);
+    for (size_t i = 0; i < r->case_count; i++) write_case(out, suite, r->guest, &r->cases[i]);
     if (incomplete) write_incomplete(out, r);
     fputs("  </testsuite>\n</testsuites>\n", out);
 }

@@ -440,14 +440,5 @@ const kvg_report_plot kvg_report_plots[] = {
     {"SQNR by layer",
      "Captured tensors of a real model, canonical dialects of up to six formats.",
      write_layers},
-    {"KL divergence of generation",
-     "Op generate: mean, 99th percentile and worst row, one row per case, the nearest to the unquantised cache first.",
-     kvg_report_quality_plot_loss},
-    {"KL divergence by context",
-     "Op generate: the mean over the rows of each span of positions, canonical dialects of up to eight formats.",
-     kvg_report_quality_plot_positions},
-    {"KL divergence against memory",
-     "Op generate: the same cases, by what a token weighs in the pools.",
-     kvg_report_quality_plot_memory},
 };
 const size_t kvg_report_plot_count = sizeof kvg_report_plots / sizeof kvg_report_plots[0];

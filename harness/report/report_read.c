@@ -32,10 +32,10 @@ static kvg_status no_memory(const char *path)
 
 enum { TEXT_BLOCK = 1 << 16 };
 
-/* Room for `size` bytes; NULL without memory. */
-static char *take_room(kvg_report_texts **texts, size_t size)
+void *kvg_report_room(kvg_report *report, size_t wanted)
 {
-    kvg_report_texts *block = *texts;
+    const size_t size = (wanted + 7) / 8 * 8; /* whatever comes next is aligned */
+    kvg_report_texts **texts = &report->texts, *block = *texts;
     if (!block || block->size - block->used < size) {
         const size_t room = size > TEXT_BLOCK ? size : TEXT_BLOCK;
         block = malloc(sizeof *block + room);
@@ -50,7 +50,7 @@ static char *take_room(kvg_report_texts **texts, size_t size)
 const char *kvg_report_keep(void *report, const char *text)
 {
     const size_t size = strlen(text) + 1;
-    char *room = take_room(&((kvg_report *)report)->texts, size);
+    char *room = kvg_report_room(report, size);
     return room ? memcpy(room, text, size) : NULL;
 }
 
@@ -79,7 +79,7 @@ static kvg_status read_controls(kvg_report *report, kvg_json line, kvg_report_ca
         [KVG_REPORT_BY_BOUND] = &controls.by_bound,
     };
     bool given;
-    kvg_status s = kvg_record_read_part(KVG_RECORD_CONTROLS, line, "controls", &controls, &given);
+    kvg_status s = kvg_record_read_part(kvg_record_get(KVG_RECORD_CONTROLS), line, "controls", &controls, &given);
     if (!given) return KVG_OK;
     for (size_t k = 0; k < KVG_REPORT_CONTROLS; k++) {
         for (size_t i = 0; !s && i < lists[k]->count; i++) {
@@ -109,7 +109,7 @@ static kvg_status read_mode(kvg_report *report, kvg_json line, kvg_report_case *
     char text[MODE_SIZE];
     bool given;
     c->mode = "";
-    kvg_status s = kvg_record_read_part(KVG_RECORD_MODE, line, "mode", &mode, &given);
+    kvg_status s = kvg_record_read_part(kvg_record_get(KVG_RECORD_MODE), line, "mode", &mode, &given);
     if (s || !given) return s;
     const bool named = strcmp(mode.requested, kvg_mode_name(KVG_MODE_UNSUPPORTED)) != 0;
     const char *from[] = {named ? " from " : "", named ? mode.requested : ""};
@@ -127,7 +127,7 @@ static kvg_status read_mode(kvg_report *report, kvg_json line, kvg_report_case *
 static kvg_status read_separation(kvg_report *report, kvg_json line, kvg_report_separation *s)
 {
     kvg_result_separation record;
-    kvg_status status = kvg_record_read_part(KVG_RECORD_SEPARATION, line, "separation", &record, &s->measured);
+    kvg_status status = kvg_record_read_part(kvg_record_get(KVG_RECORD_SEPARATION), line, "separation", &record, &s->measured);
     if (status || !s->measured) return status;
     s->by_bits = isnan(record.least);
     s->least = s->by_bits ? record.bits : record.least;
@@ -140,7 +140,7 @@ static kvg_status read_separation(kvg_report *report, kvg_json line, kvg_report_
 static const char *storage_text(kvg_report *report, const kvg_result_asked *a)
 {
     const size_t size = strlen(a->k_format) + strlen(a->k_dialect) + strlen(a->v_format) + strlen(a->v_dialect) + 4;
-    char *text = take_room(&report->texts, size);
+    char *text = kvg_report_room(report, size);
     if (!text) return NULL;
     const int n = snprintf(text, size, "%s.%s", a->k_format, a->k_dialect);
     if (kvg_report_is_mixed(a)) snprintf(text + n, size - (size_t)n, "+%s.%s", a->v_format, a->v_dialect);
@@ -149,8 +149,8 @@ static const char *storage_text(kvg_report *report, const kvg_result_asked *a)
 
 static kvg_status read_asked(kvg_report *report, kvg_json line, kvg_report_case *c)
 {
-    kvg_status s = kvg_record_read(KVG_RECORD_ASKED, line, &c->asked);
-    if (!s) s = kvg_record_keep(KVG_RECORD_ASKED, &c->asked, kvg_report_keep, report);
+    kvg_status s = kvg_record_read(kvg_record_get(KVG_RECORD_ASKED), line, &c->asked);
+    if (!s) s = kvg_record_keep(kvg_record_get(KVG_RECORD_ASKED), &c->asked, kvg_report_keep, report);
     if (s) return s;
     c->storage = storage_text(report, &c->asked);
     return c->storage ? KVG_OK : kvg_fail(KVG_ERR_MEMORY, "no memory for the formats of a case");
@@ -238,11 +238,22 @@ static kvg_status add_case(reader *r, kvg_report_case **out)
     return KVG_OK;
 }
 
+/* The line has no fields but those of the records, and of the guest's first ones. */
+static kvg_status check_line(const kvg_report *report, kvg_json line, const kvg_record_id *ids, size_t count)
+{
+    enum { MOST = KVG_RECORDS + KVG_GUEST_LINE_RECORDS };
+    const kvg_record *kinds[MOST];
+    size_t n = 0;
+    for (; n < count; n++) kinds[n] = kvg_record_get(ids[n]);
+    for (size_t i = 0; report->guest && i < KVG_GUEST_LINE_RECORDS; i++) kinds[n++] = &report->guest->records[i];
+    return kvg_record_check_keys(line, kinds, n);
+}
+
 static kvg_status read_start(reader *r, kvg_json line)
 {
     static const kvg_record_id records[] = {KVG_RECORD_ASKED};
     kvg_report_case *c;
-    kvg_status s = kvg_record_check_keys(line, records, COUNT(records));
+    kvg_status s = check_line(r->report, line, records, COUNT(records));
     if (!s) s = add_case(r, &c);
     if (s) return s;
     c->started = true;
@@ -258,23 +269,23 @@ static kvg_status read_case(reader *r, kvg_json line)
     kvg_report *report = r->report;
     kvg_report_case *c;
     bool given;
-    kvg_status s = kvg_record_check_keys(line, records, COUNT(records));
+    kvg_status s = check_line(report, line, records, COUNT(records));
     if (!s) s = add_case(r, &c);
     if (!s) s = read_asked(report, line, c);
-    if (!s) s = kvg_record_read(KVG_RECORD_OUTCOME, line, &c->outcome);
-    if (!s) s = kvg_record_keep(KVG_RECORD_OUTCOME, &c->outcome, kvg_report_keep, report);
+    if (!s) s = kvg_record_read(kvg_record_get(KVG_RECORD_OUTCOME), line, &c->outcome);
+    if (!s) s = kvg_record_keep(kvg_record_get(KVG_RECORD_OUTCOME), &c->outcome, kvg_report_keep, report);
     if (!s) s = read_mode(report, line, c);
     if (s) return s;
     c->finished = true;
-    if (kvg_json_has(line, "compared")) s = kvg_record_read(KVG_RECORD_COMPARED, line, &c->bytes);
-    if (!s) s = kvg_record_read_part(KVG_RECORD_TRIP, line, "k", &c->trip[KVG_K], &given);
-    if (!s) s = kvg_record_read_part(KVG_RECORD_TRIP, line, "v", &c->trip[KVG_V], &given);
-    if (!s) s = kvg_record_read_part(KVG_RECORD_DECODE, line, "decode", &c->decode, &given);
+    if (kvg_json_has(line, "compared")) s = kvg_record_read(kvg_record_get(KVG_RECORD_COMPARED), line, &c->bytes);
+    if (!s) s = kvg_record_read_part(kvg_record_get(KVG_RECORD_TRIP), line, "k", &c->trip[KVG_K], &given);
+    if (!s) s = kvg_record_read_part(kvg_record_get(KVG_RECORD_TRIP), line, "v", &c->trip[KVG_V], &given);
+    if (!s) s = kvg_record_read_part(kvg_record_get(KVG_RECORD_DECODE), line, "decode", &c->decode, &given);
     if (!s) s = read_separation(report, line, &c->separation);
-    if (!s) s = kvg_record_read(KVG_RECORD_LISTS, line, &lists);
+    if (!s) s = kvg_record_read(kvg_record_get(KVG_RECORD_LISTS), line, &lists);
     if (!s) c->relations = lists.relations.count;
-    if (!s) s = kvg_record_read_part(KVG_RECORD_REACH, line, "reach", &c->reach, &given);
-    if (!s) s = kvg_report_quality_read(report, line, &c->quality);
+    if (!s) s = kvg_record_read_part(kvg_record_get(KVG_RECORD_REACH), line, "reach", &c->reach, &given);
+    if (!s && report->guest) s = report->guest->read(report, line, &c->guest);
     return s ? s : read_controls(report, line, c);
 }
 

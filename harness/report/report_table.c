@@ -211,6 +211,6 @@ void kvg_report_table(const kvg_report *report, FILE *out, unsigned width)
         print_layouts(report, out);
         putc('\n', out);
     }
-    kvg_report_quality_print(report, out);
+    if (report->guest) report->guest->print(report, out);
     print_totals(report, out);
 }

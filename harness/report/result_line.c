@@ -13,15 +13,9 @@
 #include "support/json_out.h"
 #include "support/version.h"
 
-static void add_part(cJSON *line, const char *key, kvg_record_id id, const void *record)
+static void add_part(cJSON *line, const char *key, const kvg_record *kind, const void *record)
 {
-    kvg_record_write(id, record, cJSON_AddObjectToObject(line, key));
-}
-
-static void add_name(kvg_names *names, const char *name)
-{
-    assert(names->count < KVG_FIELD_NAMES_MOST);
-    names->name[names->count++] = name;
+    kvg_record_write(kind, record, cJSON_AddObjectToObject(line, key));
 }
 
 /* --- what was asked --- */
@@ -46,15 +40,14 @@ static void add_asked(cJSON *line, const char *type, const kvg_case *c, const ch
         .tokens = p->tokens,
         .kv_heads = p->kv_heads,
         .head_dim = p->head_dim,
-        .fill = c->generate.given ? "" : kvg_fill_names[c->fill],
+        .fill = c->guest ? "" : kvg_fill_names[c->fill],
         .capture_k = captured ? c->capture[KVG_K] : "",
         .capture_v = captured ? c->capture[KVG_V] : "",
         .scale = kvg_case_scale_text(c, scale, sizeof scale),
-        .layers = c->generate.given ? kvg_quantised_layers_names[c->generate.layers] : "",
-        .quantise_k = !c->generate.given ? "" : c->generate.before_rope ? "before_rope" : "after_rope",
         .backend = c->backend,
     };
-    kvg_record_write(KVG_RECORD_ASKED, &asked, line);
+    kvg_record_write(kvg_record_get(KVG_RECORD_ASKED), &asked, line);
+    if (c->guest) c->guest->write_asked(c, line);
 }
 
 static void add_mode(cJSON *line, const kvg_case_policy *p)
@@ -67,7 +60,7 @@ static void add_mode(cJSON *line, const kvg_case_policy *p)
         .partial_kv = p->partial_kv,
         .prefix_cache = p->prefix_cache,
     };
-    add_part(line, "mode", KVG_RECORD_MODE, &mode);
+    add_part(line, "mode", kvg_record_get(KVG_RECORD_MODE), &mode);
 }
 
 /* --- what came of it --- */
@@ -83,18 +76,18 @@ static void add_separation(cJSON *line, const kvg_separation *s)
         .reached = s->reached,
     };
     for (size_t i = 0; i < count; i++) {
-        if (s->distance[i] < 0) add_name(&record.unreached, defects[i].id);
+        if (s->distance[i] < 0) kvg_names_add(&record.unreached, defects[i].id);
     }
-    add_part(line, "separation", KVG_RECORD_SEPARATION, &record);
+    add_part(line, "separation", kvg_record_get(KVG_RECORD_SEPARATION), &record);
 }
 
 static void add_relations(cJSON *line, uint64_t held)
 {
     kvg_result_lists lists = {0};
     for (size_t i = 0; i < kvg_relation_count(); i++) {
-        if (held >> i & 1) add_name(&lists.relations, kvg_relation_id(kvg_relation_get(i)));
+        if (held >> i & 1) kvg_names_add(&lists.relations, kvg_relation_id(kvg_relation_get(i)));
     }
-    kvg_record_write(KVG_RECORD_LISTS, &lists, line);
+    kvg_record_write(kvg_record_get(KVG_RECORD_LISTS), &lists, line);
 }
 
 /* How many of 256 counters are not 0, and which. */
@@ -121,46 +114,10 @@ static void add_reach(cJSON *line, const kvg_case *c, const kvg_reference_reach 
     };
     record.codes = hit(k->codes, v->codes, record.code_set);
     record.scales = hit(k->scales, v->scales, record.scale_set);
-    add_part(line, "reach", KVG_RECORD_REACH, &record);
+    add_part(line, "reach", kvg_record_get(KVG_RECORD_REACH), &record);
 }
 
-#define QUALITY_COUNT(name, value) .name = (value),
-#define QUALITY_NUMBER(name, value) .name = (double)(value),
-#define QUALITY_PART(name, value)
-
-static void add_quality(cJSON *line, const kvg_quality_result *q)
-{
-    const kvg_result_quality record = {
-#define QUALITY(type, name, when, unit, meaning, value) QUALITY_##type(name, value)
-#include "harness/case/result_fields.def"
-    };
-    cJSON *object = cJSON_AddObjectToObject(line, "quality");
-    kvg_record_write(KVG_RECORD_QUALITY, &record, object);
-    cJSON *positions = cJSON_AddArrayToObject(object, "positions");
-    for (unsigned b = 0; b < KVG_QUALITY_BUCKETS && !q->quality.unknown; b++) {
-        if (q->quality.buckets[b].rows == 0) continue;
-        cJSON *position = cJSON_CreateObject();
-        kvg_record_write(KVG_RECORD_POSITIONS, &q->quality.buckets[b], position);
-        cJSON_AddItemToArray(positions, position);
-    }
-    cJSON *list = cJSON_AddArrayToObject(object, "planted");
-    for (size_t i = 0; i < q->defect_count; i++) {
-        cJSON *planted = cJSON_CreateObject();
-        kvg_record_write(KVG_RECORD_PLANTED, &q->defects[i], planted);
-        cJSON_AddItemToArray(list, planted);
-    }
-}
-
-/* Op generate has controls of its own; how each was rejected stands under "quality". */
-static void name_planted(const kvg_quality_result *q, kvg_result_controls *out)
-{
-    for (size_t i = 0; i < q->defect_count; i++) {
-        const kvg_quality_defect *d = &q->defects[i];
-        if (d->applies) add_name(d->by_bits || d->by_limits ? &out->rejected : &out->accepted, d->id);
-    }
-}
-
-static void add_controls(cJSON *line, const kvg_result *r)
+static void add_controls(cJSON *line, const kvg_case *c, const kvg_result *r)
 {
     kvg_result_controls record = {0};
     kvg_names *const lists[] = {
@@ -176,11 +133,11 @@ static void add_controls(cJSON *line, const kvg_result *r)
         if (!defects[i].control) continue;
         const kvg_control_outcome outcome = r->controls[n++];
         if (outcome == KVG_CONTROL_ABSENT) continue;
-        add_name(lists[outcome], defects[i].id);
-        if (outcome == KVG_CONTROL_REJECTED_BY_BOUND) add_name(&record.by_bound, defects[i].id);
+        kvg_names_add(lists[outcome], defects[i].id);
+        if (outcome == KVG_CONTROL_REJECTED_BY_BOUND) kvg_names_add(&record.by_bound, defects[i].id);
     }
-    name_planted(&r->quality, &record);
-    add_part(line, "controls", KVG_RECORD_CONTROLS, &record);
+    if (c->guest) c->guest->controls(r, &record.rejected, &record.accepted);
+    add_part(line, "controls", kvg_record_get(KVG_RECORD_CONTROLS), &record);
 }
 
 /* --- lines --- */
@@ -212,20 +169,20 @@ char *kvg_result_line(const kvg_case *c, const kvg_result *r, const char *repro,
     };
     cJSON *line = cJSON_CreateObject();
     add_asked(line, "case", c, repro);
-    kvg_record_write(KVG_RECORD_OUTCOME, &outcome, line);
+    kvg_record_write(kvg_record_get(KVG_RECORD_OUTCOME), &outcome, line);
     if (c->policy.given) add_mode(line, &c->policy);
     const bool judged = r->impl[0] && (r->verdict == KVG_VERDICT_PASS || r->verdict == KVG_VERDICT_FAIL ||
                                     r->verdict == KVG_VERDICT_MISTRUSTED);
     if (!judged) return print(line);
-    kvg_record_write(KVG_RECORD_COMPARED, &r->bytes, line);
-    if (r->round_trip[KVG_K].elements) add_part(line, "k", KVG_RECORD_TRIP, &r->round_trip[KVG_K]);
-    if (r->round_trip[KVG_V].elements) add_part(line, "v", KVG_RECORD_TRIP, &r->round_trip[KVG_V]);
-    if (r->decode.elements) add_part(line, "decode", KVG_RECORD_DECODE, &r->decode);
+    kvg_record_write(kvg_record_get(KVG_RECORD_COMPARED), &r->bytes, line);
+    if (r->round_trip[KVG_K].elements) add_part(line, "k", kvg_record_get(KVG_RECORD_TRIP), &r->round_trip[KVG_K]);
+    if (r->round_trip[KVG_V].elements) add_part(line, "v", kvg_record_get(KVG_RECORD_TRIP), &r->round_trip[KVG_V]);
+    if (r->decode.elements) add_part(line, "decode", kvg_record_get(KVG_RECORD_DECODE), &r->decode);
     if (r->separation.measured) add_separation(line, &r->separation);
     if (r->relations) add_relations(line, r->relations);
     if (r->reach[KVG_K].elements) add_reach(line, c, r->reach);
-    if (r->quality.measured) add_quality(line, &r->quality);
-    add_controls(line, r);
+    if (c->guest) c->guest->write(r, line);
+    add_controls(line, c, r);
     return print(line);
 }
 

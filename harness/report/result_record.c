@@ -1,5 +1,6 @@
 #include "harness/report/result_record.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -187,34 +188,34 @@ static const field_type types[KVG_FIELD_TYPES] = {
     [KVG_FIELD_PART] = {0}, /* whoever has the part writes and reads it */
 };
 
-void kvg_record_write(kvg_record_id id, const void *record, cJSON *to)
+void kvg_record_write(const kvg_record *kind, const void *record, cJSON *to)
 {
-    const kvg_record r = kvg_record_get(id);
-    for (size_t i = 0; i < r.count; i++) {
-        const kvg_field *f = r.fields[i];
+    for (size_t i = 0; i < kind->count; i++) {
+        const kvg_field *f = &kind->fields[i];
         const void *member = (const char *)record + f->offset;
         if (f->type == KVG_FIELD_PART || (f->when == KVG_FIELD_GIVEN && !types[f->type].is_given(member))) continue;
         types[f->type].write(to, f->key, member);
     }
 }
 
-kvg_status kvg_record_check_keys(kvg_json object, const kvg_record_id *ids, size_t count)
+kvg_status kvg_record_check_keys(kvg_json object, const kvg_record *const *kinds, size_t count)
 {
-    const char *keys[KVG_RECORDS * KVG_RECORD_MOST];
+    const char *keys[256];
     size_t n = 0;
     for (size_t i = 0; i < count; i++) {
-        const kvg_record r = kvg_record_get(ids[i]);
-        for (size_t k = 0; k < r.count; k++) keys[n++] = r.fields[k]->key;
+        for (size_t k = 0; k < kinds[i]->count; k++) {
+            assert(n < COUNT(keys));
+            keys[n++] = kinds[i]->fields[k].key;
+        }
     }
     return kvg_json_check_keys(object, keys, n);
 }
 
-kvg_status kvg_record_read(kvg_record_id id, kvg_json object, void *record)
+kvg_status kvg_record_read(const kvg_record *kind, kvg_json object, void *record)
 {
-    const kvg_record r = kvg_record_get(id);
     kvg_status s = KVG_OK;
-    for (size_t i = 0; i < r.count && !s; i++) {
-        const kvg_field *f = r.fields[i];
+    for (size_t i = 0; i < kind->count && !s; i++) {
+        const kvg_field *f = &kind->fields[i];
         void *member = (char *)record + f->offset;
         if (f->type == KVG_FIELD_PART) continue;
         if (f->when == KVG_FIELD_GIVEN && !kvg_json_has(object, f->key)) types[f->type].clear(member);
@@ -223,23 +224,37 @@ kvg_status kvg_record_read(kvg_record_id id, kvg_json object, void *record)
     return s;
 }
 
-kvg_status kvg_record_read_part(kvg_record_id id, kvg_json object, const char *key, void *record, bool *given)
+kvg_status kvg_record_read_part(const kvg_record *kind, kvg_json object, const char *key, void *record, bool *given)
 {
     kvg_json part;
     *given = kvg_json_has(object, key);
     if (!*given) return KVG_OK;
     kvg_status s = kvg_json_get(object, key, &part);
-    if (!s) s = kvg_record_check_keys(part, &id, 1);
-    return s ? s : kvg_record_read(id, part, record);
+    if (!s) s = kvg_record_check_keys(part, &kind, 1);
+    return s ? s : kvg_record_read(kind, part, record);
 }
 
-kvg_status kvg_record_keep(kvg_record_id id, void *record, const char *(*keep)(void *context, const char *text),
+kvg_status kvg_record_read_list(const kvg_record *kind, kvg_json object, const char *key, size_t most, size_t size,
+                                void *records, size_t *count)
+{
+    kvg_json list;
+    kvg_status s = kvg_json_get(object, key, &list);
+    if (!s && !kvg_json_is_array(list)) s = kvg_json_fail(list, "expected a list");
+    if (!s && kvg_json_count(list) > most) s = kvg_json_fail(list, "more than %zu entries", most);
+    for (*count = 0; !s && *count < kvg_json_count(list); ++*count) {
+        const kvg_json entry = kvg_json_at(list, *count);
+        s = kvg_record_check_keys(entry, &kind, 1);
+        if (!s) s = kvg_record_read(kind, entry, (char *)records + *count * size);
+    }
+    return s;
+}
+
+kvg_status kvg_record_keep(const kvg_record *kind, void *record, const char *(*keep)(void *context, const char *text),
                            void *context)
 {
-    const kvg_record r = kvg_record_get(id);
-    for (size_t i = 0; i < r.count; i++) {
-        if (r.fields[i]->type != KVG_FIELD_TEXT) continue;
-        const char **text = (const char **)((char *)record + r.fields[i]->offset);
+    for (size_t i = 0; i < kind->count; i++) {
+        if (kind->fields[i].type != KVG_FIELD_TEXT) continue;
+        const char **text = (const char **)((char *)record + kind->fields[i].offset);
         *text = keep(context, *text);
         if (!*text) return kvg_fail(KVG_ERR_MEMORY, "no memory for the texts of a result");
     }

@@ -10,7 +10,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "harness/generate/quality_check.h"
 #include "harness/judge/judge.h"
 #include "harness/report/result_line.h"
 #include "harness/run/capabilities.h"
@@ -35,7 +34,8 @@ typedef struct session {
     bool tried;                        /* to open the backend */
     char why[KVG_CANDIDATE_TEXT_SIZE]; /* why it cannot be had; "": it is open */
     bool suspect;                      /* its device is to be asked first */
-    kvg_quality_session *quality;      /* NULL before the first case of op generate */
+    const kvg_guest *guest;            /* NULL before its first case, which opens its session */
+    void *guest_session;
 } session;
 
 /* Opens the backend at the first case. False, and a verdict, if it cannot be had. */
@@ -84,16 +84,17 @@ static bool device_answers(session *a, int fd, kvg_result *r)
     return true;
 }
 
-/* The one place that chooses who judges: an op, or a model. */
+/* The one place that chooses who judges: the judge of ops, or a guest. */
 static void check_case(session *a, const kvg_case *c, kvg_result *r)
 {
-    if (!c->generate.given) {
+    if (!c->guest) {
         kvg_check_case(c, a->candidate, r);
-    } else if (!a->quality && kvg_quality_session_open(&a->quality)) {
+    } else if (!a->guest && c->guest->open(&a->guest_session)) {
         r->verdict = KVG_VERDICT_ERROR;
         snprintf(r->detail, sizeof r->detail, "%s", kvg_error_text());
     } else {
-        kvg_quality_check_case(a->quality, c, a->candidate, r);
+        a->guest = c->guest;
+        a->guest->check(a->guest_session, c, a->candidate, r);
     }
 }
 
@@ -155,7 +156,7 @@ int kvg_run_child(const kvg_run_share *share)
         position += share->options->jobs;
     }
     if (fit && position < share->count) send_text(share->fd, KVG_RUN_LEAVE, "");
-    kvg_quality_session_close(a.quality);
+    if (a.guest) a.guest->close(a.guest_session);
     close(share->fd); /* from here on the parent waits for the end, but not for ever */
     const int left = kvg_candidate_end(a.candidate);
     return WIFSIGNALED(left) ? 128 + WTERMSIG(left) : WEXITSTATUS(left);

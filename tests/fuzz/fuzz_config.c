@@ -5,6 +5,7 @@
 
 #include "harness/config/config.h"
 #include "harness/data/fill.h"
+#include "harness/generate/generate_guest.h"
 #include "tests/fuzz/fuzz_require.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -59,7 +60,8 @@ static void check_config(kvg_config *config)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     kvg_config config;
-    kvg_status s = kvg_config_parse("fuzz.json", (const char *)data, size, "no-such-folder", &config);
+    kvg_status s = kvg_config_parse("fuzz.json", (const char *)data, size, "no-such-folder",
+                                    &kvg_generate_guest, &config);
     if (s == KVG_OK) {
         check_config(&config);
         kvg_config_close(&config);

@@ -315,7 +315,7 @@ static size_t check_lines(const char *path)
 {
     kvg_config config;
     size_t checked = 0;
-    if (kvg_config_open(path, NULL, &config)) fail_msg("%s", kvg_error_text());
+    if (kvg_config_open(path, NULL, NULL, &config)) fail_msg("%s", kvg_error_text());
     assert_int_equal(kvg_config_use_backend(&config, "reference"), KVG_OK);
     for (size_t i = 0; i < config.case_count; i++) {
         kvg_json_text line = {0}, whole = {0};
@@ -329,7 +329,7 @@ static size_t check_lines(const char *path)
         assert_int_equal(kvg_config_line(c, &line), KVG_OK);
         kvg_json_add(&whole, "{\"kvgold\": 1, \"name\": \"a\", \"seed\": \"0x1\", \"cases\": [%s]}",
                      line.text);
-        if (kvg_config_parse("line", whole.text, whole.size, ".", &again)) {
+        if (kvg_config_parse("line", whole.text, whole.size, ".", NULL, &again)) {
             fail_msg("%s: %s", c->id, kvg_error_text());
         }
         assert_int_equal(again.case_count, 1);

@@ -184,7 +184,7 @@ static void test_a_claim_covers_a_case_whole_or_not_at_all(void **state)
 {
     (void)state;
     kvg_config config;
-    assert_int_equal(kvg_config_open(PLANTED "fake_device.json", NULL, &config), KVG_OK);
+    assert_int_equal(kvg_config_open(PLANTED "fake_device.json", NULL, NULL, &config), KVG_OK);
     const kvg_case *quantise = &config.cases[0], *decode = &config.cases[config.case_count - 1];
     assert_int_equal(quantise->problem.op, KVG_OP_QUANTISE);
     assert_int_equal(decode->problem.op, KVG_OP_DECODE);
@@ -224,7 +224,7 @@ static void expect_unopened(const char *library, kvg_verdict verdict, const char
     const kvg_run_options options = {.out_folder = OUT, .shards = 1, .jobs = 1};
     char path[512], text[4096] = "";
     snprintf(path, sizeof path, "%s/bin/libkvgold_%s.so", KVG_BINARY_DIR, library);
-    assert_int_equal(kvg_config_open(PLANTED "fake_device.json", NULL, &config), KVG_OK);
+    assert_int_equal(kvg_config_open(PLANTED "fake_device.json", NULL, NULL, &config), KVG_OK);
     assert_int_equal(kvg_config_use_backend(&config, path), KVG_OK);
     config.hang_seconds = 1;
     assert_int_equal(kvg_run(&config, &options, &summary), KVG_OK);
@@ -312,7 +312,7 @@ static void test_the_search_for_the_answer_finds_one(void **state)
     kvg_config config;
     kvg_result r;
     const kvg_backend *backend;
-    assert_int_equal(kvg_config_open(PLANTED "planted_plugin.json", NULL, &config), KVG_OK);
+    assert_int_equal(kvg_config_open(PLANTED "planted_plugin.json", NULL, NULL, &config), KVG_OK);
     assert_int_equal(kvg_check_backend("planted_plugin", &backend), KVG_OK);
     kvg_check_run(&config.cases[13], backend, &r);
     kvg_config_close(&config);

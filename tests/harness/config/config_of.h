@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "harness/config/config.h"
+#include "harness/generate/generate_guest.h"
 
 /* Parses the text of the list "cases", with ' for ", in the folder of the repository's configs. The config is the
  * caller's to free if the status is KVG_OK. */
@@ -14,7 +15,7 @@ static inline kvg_status config_of(const char *cases, kvg_config *config)
     const int n = snprintf(text, sizeof text, "{'kvgold':1,'name':'t','seed':'0x5','cases':[%s]}", cases);
     assert_true(n > 0 && (size_t)n < sizeof text);
     for (char *c = text; *c; c++) *c = *c == '\'' ? '"' : *c;
-    return kvg_config_parse("t.json", text, (size_t)n, KVG_SOURCE_DIR "/configs", config);
+    return kvg_config_parse("t.json", text, (size_t)n, KVG_SOURCE_DIR "/configs", &kvg_generate_guest, config);
 }
 
 /* The same, of a list that is right and selects a case at least. */

@@ -13,6 +13,7 @@
 #include "harness/config/config.h"
 #include "harness/data/fill.h"
 #include "harness/data/paged_fill.h"
+#include "harness/generate/generate_guest.h"
 #include "harness/judge/judge.h"
 #include "tests/harness/config/config_of.h"
 #include "tests/made/made_files.h"
@@ -59,7 +60,7 @@ static void test_bad_configs_are_refused_with_their_reason(void **state)
         *end = '\0';
         text += 3;
         snprintf(path, sizeof path, "%s/%s", BAD, line);
-        if (kvg_config_open(path, NULL, &config) != KVG_ERR_INVALID) fail_msg("%s: not refused as invalid", line);
+        if (kvg_config_open(path, NULL, &kvg_generate_guest, &config) != KVG_ERR_INVALID) fail_msg("%s: not refused as invalid", line);
         if (!strstr(kvg_error_text(), text)) fail_msg("%s: '%s' is not in '%s'", line, text, kvg_error_text());
         if (!strstr(kvg_error_text(), line)) fail_msg("%s: the file is not named in: %s", line, kvg_error_text());
         assert_null(config.data);
@@ -91,9 +92,9 @@ static void test_files_that_cannot_be_read_are_io_errors(void **state)
 {
     (void)state;
     kvg_config config;
-    assert_int_equal(kvg_config_open(KVG_SOURCE_DIR "/configs/no-such.json", NULL, &config), KVG_ERR_IO);
+    assert_int_equal(kvg_config_open(KVG_SOURCE_DIR "/configs/no-such.json", NULL, NULL, &config), KVG_ERR_IO);
     assert_non_null(strstr(kvg_error_text(), "no-such.json"));
-    assert_int_equal(kvg_config_open(KVG_SOURCE_DIR "/configs", NULL, &config), KVG_ERR_IO);
+    assert_int_equal(kvg_config_open(KVG_SOURCE_DIR "/configs", NULL, NULL, &config), KVG_ERR_IO);
     assert_non_null(strstr(kvg_error_text(), "is a folder"));
 }
 
@@ -241,7 +242,7 @@ static void test_ids_are_stable_unique_and_name_no_position(void **state)
     (void)state;
     kvg_config config;
     const uint64_t seed = 0x77;
-    assert_int_equal(kvg_config_open(KVG_SOURCE_DIR "/configs/ci_formats.json", &seed, &config), KVG_OK);
+    assert_int_equal(kvg_config_open(KVG_SOURCE_DIR "/configs/ci_formats.json", &seed, NULL, &config), KVG_OK);
     assert_int_equal(config.seed, seed);
     assert_true(config.case_count > 500);
     const char **ids = malloc(config.case_count * sizeof *ids);

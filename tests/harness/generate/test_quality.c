@@ -14,7 +14,7 @@
 #include "harness/config/config.h"
 #include "harness/generate/generate_memory.h"
 #include "harness/generate/quality_run.h"
-#include "harness/wrong/defect_planted.h"
+#include "harness/generate/defect_planted.h"
 
 static bool near(double x, double y, double within)
 {

@@ -13,6 +13,10 @@
 #include <cmocka.h>
 
 #include "harness/config/config.h"
+#include "harness/generate/generate_case.h"
+#include "harness/generate/generate_guest.h"
+#include "harness/generate/quality_result.h"
+#include "harness/generate/report_quality.h"
 #include "harness/generate/quality_session.h"
 #include "harness/judge/judge.h"
 #include "harness/report/report.h"
@@ -34,13 +38,21 @@ static kvg_config parsed(const char *group)
     const int n = snprintf(text, sizeof text, "{'kvgold':1,'name':'t','seed':'0x5','cases':[%s]}", group);
     assert_true(n > 0 && (size_t)n < sizeof text);
     for (char *c = text; *c; c++) *c = *c == '\'' ? '"' : *c;
-    if (kvg_config_parse("t.json", text, (size_t)n, KVG_SOURCE_DIR "/configs", &config)) {
+    if (kvg_config_parse("t.json", text, (size_t)n, KVG_SOURCE_DIR "/configs", &kvg_generate_guest, &config)) {
         fail_msg("%s: %s", group, kvg_error_text());
     }
     return config;
 }
 
-static kvg_result judged(const char *group, const kvg_backend *backend)
+/* A result, and what the guest measured. */
+typedef struct judgement {
+    kvg_verdict verdict;
+    char detail[KVG_RESULT_TEXT], impl[KVG_IMPL_NAME_SIZE];
+    kvg_result_compared bytes;
+    kvg_quality_result quality;
+} judgement;
+
+static judgement judged(const char *group, const kvg_backend *backend)
 {
     kvg_config config = parsed(group);
     kvg_candidate *candidate;
@@ -49,14 +61,17 @@ static kvg_result judged(const char *group, const kvg_backend *backend)
     assert_int_equal(kvg_candidate_here(backend, &candidate), KVG_OK);
     kvg_quality_check_case(session, &config.cases[0], candidate, &r);
     kvg_candidate_end(candidate);
-    for (size_t i = 0; i < r.quality.defect_count; i++) r.quality.defects[i].id = ""; /* the config's */
+    judgement j = {.verdict = r.verdict, .bytes = r.bytes, .quality = *(const kvg_quality_result *)r.guest};
+    memcpy(j.detail, r.detail, sizeof j.detail);
+    memcpy(j.impl, r.impl, sizeof j.impl);
+    for (size_t i = 0; i < j.quality.defect_count; i++) j.quality.defects[i].id = ""; /* the config's */
     kvg_config_close(&config);
-    return r;
+    return j;
 }
 
 static void expect(const char *group, kvg_verdict verdict, const char *text)
 {
-    const kvg_result r = judged(group, kvg_reference_backend());
+    const judgement r = judged(group, kvg_reference_backend());
     if (r.verdict == verdict && strstr(r.detail, text)) return;
     fail_msg("%s: %s, '%s'; expected %s, '%s'", group, kvg_verdict_name(r.verdict), r.detail, kvg_verdict_name(verdict),
              text);
@@ -81,7 +96,6 @@ static void test_product(void **state)
         for (size_t i = 0; i < config.case_count; i++) found += strcmp(config.cases[i].id, ids[k]) == 0;
         if (found != 1) fail_msg("%s: %zu times", ids[k], found);
     }
-    assert_int_equal(kvg_config_ops_alone(&config), KVG_ERR_INVALID);
     kvg_config_close(&config);
     config = parsed(SMALL ",'format':'nvfp4','dialect':'all'}");
     assert_int_equal(config.case_count, kvg_reference_dialect_count(KVG_FORMAT_NVFP4));
@@ -118,7 +132,7 @@ static void test_ablations_together(void **state)
         char group[1024];
         snprintf(group, sizeof group, SMALL ",'format':{'k':'mxfp4','v':'bf16'},'quantise_k':'before_rope',"
                  "'layers':'%s'}", layers[i]);
-        const kvg_result r = judged(group, kvg_reference_backend());
+        const judgement r = judged(group, kvg_reference_backend());
         if (r.verdict != KVG_VERDICT_PASS) fail_msg("%s", r.detail);
         kl[i] = r.quality.quality.kl.value;
     }
@@ -133,10 +147,10 @@ static void test_each_layer_kind_and_side_is_a_part(void **state)
                                          SMALL ",'format':{'k':'mxfp4','v':'bf16'}}",
                                          SMALL ",'format':{'k':'bf16','v':'mxfp4'}}",
                                          SMALL ",'format':{'k':'mxfp4','v':'bf16'},'quantise_k':'before_rope'}"};
-    const kvg_result all = judged(SMALL ",'format':'mxfp4'}", kvg_reference_backend());
+    const judgement all = judged(SMALL ",'format':'mxfp4'}", kvg_reference_backend());
     double kl[5];
     for (size_t i = 0; i < 5; i++) {
-        const kvg_result r = judged(groups[i], kvg_reference_backend());
+        const judgement r = judged(groups[i], kvg_reference_backend());
         kl[i] = r.quality.quality.kl.value;
         assert_true(r.quality.measured && kl[i] > 0 && kl[i] != all.quality.quality.kl.value);
         assert_true(r.quality.memory.block_bytes > all.quality.memory.block_bytes);
@@ -179,7 +193,7 @@ static kvg_status run_spoilt(const kvg_problem *problem, const kvg_tensor *in, k
     return s;
 }
 
-static kvg_result judged_spoilt(const char *group, void (*how)(kvg_tensor *out))
+static judgement judged_spoilt(const char *group, void (*how)(kvg_tensor *out))
 {
     static const kvg_impl impls[] = {{"spoilt_append", KVG_OP_APPEND, KVG_FORMAT_NONE, 0, run_spoilt},
                                      {"spoilt_decode", KVG_OP_DECODE, KVG_FORMAT_NONE, 0, run_spoilt}};
@@ -194,7 +208,7 @@ static void test_a_plug_in(void **state)
     (void)state;
     static const char group[] = PLAIN ",'format':'int8','backend':'spoilt','windows':1,'bit_windows':1}";
     static const char unread[] = PLAIN ",'format':'int8','backend':'spoilt','windows':1,'max_kl':64}";
-    kvg_result r = judged_spoilt(group, NULL);
+    judgement r = judged_spoilt(group, NULL);
     if (r.verdict != KVG_VERDICT_PASS) fail_msg("%s", r.detail);
     assert_string_equal(r.impl, "reference with spoilt");
     assert_true(r.bytes.compared == 39u * 1024 + 1024 && r.bytes.mismatched == 0);
@@ -216,7 +230,7 @@ static void test_a_case_that_cannot_tell(void **state)
                                "'scales_shifted:k','prefix_scales_lost:v'],'max_kl':0.3}";
     expect(SMALL ",'format':'nvfp4','defects':['window_short']}", KVG_VERDICT_MISTRUSTED,
            "planted defect 'window_short'");
-    const kvg_result r = judged(four, kvg_reference_backend());
+    const judgement r = judged(four, kvg_reference_backend());
     if (r.verdict != KVG_VERDICT_PASS) fail_msg("%s", r.detail);
     for (size_t i = 0; i < 4; i++) assert_true(r.quality.defects[i].applies && r.quality.defects[i].by_bits);
     assert_true(r.quality.defects[2].by_limits && !r.quality.defects[1].by_limits);
@@ -247,7 +261,7 @@ static void test_scales(void **state)
         kvg_model_setup setup = {.dtype = KVG_DTYPE_BF16, .layout = KVG_LAYOUT_HND, .block_tokens = 8,
                                  .profile = KVG_PROFILE_SIMT_FMA_V1,
                                  .storage = {c->problem.storage[KVG_K], c->problem.storage[KVG_V]}};
-        assert_int_equal(kvg_quality_session_model(session, c->generate.model, &setup), KVG_OK);
+        assert_int_equal(kvg_quality_session_model(session, kvg_generate_of(c)->model, &setup), KVG_OK);
         assert_int_equal(kvg_quality_session_scales(session, c, &setup, g[i]), KVG_OK);
         kvg_config_close(&config);
     }
@@ -275,8 +289,11 @@ static void test_generate_is_no_op(void **state)
     kvg_config config = parsed(SMALL ",'format':'nvfp4'}");
     kvg_op op;
     assert_int_not_equal(kvg_op_find(kvg_case_op_name(&config.cases[0]), &op), KVG_OK);
-    assert_int_equal(kvg_config_ops_alone(&config), KVG_ERR_INVALID);
     kvg_config_close(&config);
+    static const char path[] = KVG_SOURCE_DIR "/configs/ci_generate.json";
+    assert_int_equal(kvg_config_open(path, NULL, NULL, &config), KVG_ERR_INVALID);
+    assert_string_equal(kvg_error_text(), KVG_SOURCE_DIR "/configs/ci_generate.json: cases of op generate are for "
+                        "`kvgold check` alone");
 }
 
 static void test_a_result_line_comes_back(void **state)
@@ -289,7 +306,9 @@ static void test_a_result_line_comes_back(void **state)
     kvg_report *report;
     assert_int_equal(kvg_candidate_here(kvg_reference_backend(), &candidate), KVG_OK);
     kvg_quality_check_case(session, &config.cases[0], candidate, &r);
-    r.quality.limits.loss = INFINITY;
+    kvg_quality_result had = *(const kvg_quality_result *)r.guest;
+    had.limits.loss = INFINITY;
+    r.guest = &had;
     char *line = kvg_result_line(&config.cases[0], &r, "repro", false);
     char *run = kvg_result_run_line("t.json", "t", 5, "1/1", 1);
     FILE *out = fopen(path, "w");
@@ -298,19 +317,19 @@ static void test_a_result_line_comes_back(void **state)
     assert_int_equal(fclose(out), 0);
     free(run);
     free(line);
-    if (kvg_report_open(&(const char *){path}, 1, &report)) fail_msg("%s", kvg_error_text());
+    if (kvg_report_open(&(const char *){path}, 1, &kvg_generate_guest, &report)) fail_msg("%s", kvg_error_text());
     const kvg_report_case *c = &report->cases[0];
-    const kvg_report_quality *q = &c->quality;
+    const kvg_report_quality *q = kvg_report_quality_of(c);
+    assert_non_null(q);
     const kvg_result_quality *m = &q->measures;
-    const kvg_quality_result *had = &r.quality;
-    assert_true(q->present && m->rows == 78 && m->kl == had->quality.kl.value && m->loss_low == had->quality.loss.low);
-    assert_true(isinf(m->max_loss) && m->budget == 1000000 && m->requests == (double)had->memory.requests);
-    assert_true(q->bucket_count == 1 && q->buckets[0].rows == 78 && q->buckets[0].kl == had->quality.buckets[0].kl);
+    assert_true(m->rows == 78 && m->kl == had.quality.kl.value && m->loss_low == had.quality.loss.low);
+    assert_true(isinf(m->max_loss) && m->budget == 1000000 && m->requests == (double)had.memory.requests);
+    assert_true(q->bucket_count == 1 && q->buckets[0].rows == 78 && q->buckets[0].kl == had.quality.buckets[0].kl);
     assert_true(q->planted_count == 1 && strcmp(q->planted[0].id, "sink_per_split") == 0 && q->planted[0].by_bits);
     assert_true(m->compared_rows == 82 && m->differing_rows == 0 && m->greedy_tokens == 2 && m->shared_tokens > 0);
     assert_string_equal(c->asked.op, "generate");
-    assert_string_equal(c->asked.layers, "all");
-    assert_string_equal(c->asked.quantise_k, "after_rope");
+    assert_string_equal(q->asked.layers, "all");
+    assert_string_equal(q->asked.quantise_k, "after_rope");
     assert_true(c->asked.fill[0] == 0 && c->asked.tokens == config.cases[0].problem.tokens);
     assert_int_equal(report->control_totals[KVG_REPORT_REJECTED], 1);
     kvg_report_close(report);

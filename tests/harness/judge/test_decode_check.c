@@ -401,7 +401,7 @@ static void test_axes_are_in_the_id(void **state)
         "\"plain\",\"exclude\":[{\"queries\":1,\"sinks\":true},{\"window\":128,\"softcap\":false},"
         "{\"profile\":\"exact\",\"group\":4,\"queries\":3}]}]}";
     kvg_config config;
-    if (kvg_config_parse("t.json", text, strlen(text), KVG_SOURCE_DIR "/configs", &config))
+    if (kvg_config_parse("t.json", text, strlen(text), KVG_SOURCE_DIR "/configs", NULL, &config))
         fail_msg("%s", kvg_error_text());
     assert_int_equal(config.case_count, 12);
     bool found = false;

@@ -1,6 +1,7 @@
 /* The table of a result's fields: docs/reference/results.md follows from it, and each record comes back as it was
  * written. With --print the program prints the page. */
 #define _POSIX_C_SOURCE 200809L
+#include "harness/generate/generate_guest.h"
 #include "harness/report/result_record.h"
 
 #include <math.h>
@@ -30,8 +31,9 @@ static const char introduction[] =
     "# The fields of a result\n"
     "\n"
     "`kvgold check` writes results.jsonl, one JSON object per line. The table\n"
-    "`harness/case/result_fields.def` has a row for each field of a case. The writer, the reader and this\n"
-    "page follow from it; the test `unit.result_fields` compares them with this page, and\n"
+    "`harness/case/result_fields.def` has a row for each field of a case, and\n"
+    "`harness/generate/quality_fields.def` for those that op generate has besides. The writer, the reader\n"
+    "and this page follow from them; the test `unit.result_fields` compares them with this page, and\n"
     "`test_result_fields --print` prints it again.\n"
     "\n"
     "| type | in the file |\n"
@@ -55,13 +57,20 @@ static const char introduction[] =
     "\n"
     "The number `kvgold` is the layout of the file. A reader refuses a layout that it does not know.\n";
 
-static void print_record(kvg_record_id id, FILE *out)
+/* The records of the judge, then those of its guest; NULL behind the last. */
+static const kvg_record *record_at(size_t index)
 {
-    const kvg_record r = kvg_record_get(id);
+    const kvg_guest *guest = &kvg_generate_guest;
+    if (index < KVG_RECORDS) return kvg_record_get((kvg_record_id)index);
+    return index - KVG_RECORDS < guest->record_count ? &guest->records[index - KVG_RECORDS] : NULL;
+}
+
+static void print_record(const kvg_record *r, FILE *out)
+{
     fprintf(out, "\n## %s\n\n%s\n\n| field | type | unit | written | meaning |\n| --- | --- | --- | --- | --- |\n",
-            r.title, r.meaning);
-    for (size_t i = 0; i < r.count; i++) {
-        const kvg_field *f = r.fields[i];
+            r->title, r->meaning);
+    for (size_t i = 0; i < r->count; i++) {
+        const kvg_field *f = &r->fields[i];
         fprintf(out, "| `%s` | %s | %s | %s | %s |\n", f->key, type_words[f->type], f->unit,
                 f->when == KVG_FIELD_ALWAYS ? "always" : "if there is one", f->meaning);
     }
@@ -70,7 +79,7 @@ static void print_record(kvg_record_id id, FILE *out)
 static void print_page(FILE *out)
 {
     fputs(introduction, out);
-    for (int id = 0; id < KVG_RECORDS; id++) print_record((kvg_record_id)id, out);
+    for (size_t i = 0; record_at(i); i++) print_record(record_at(i), out);
 }
 
 static void page_is_the_table(void **state)
@@ -95,32 +104,34 @@ static void page_is_the_table(void **state)
 
 /* --- what a table must be --- */
 
-/* Records whose fields stand in the line itself. */
-static const kvg_record_id of_line[] = {KVG_RECORD_ASKED, KVG_RECORD_OUTCOME, KVG_RECORD_PARTS, KVG_RECORD_COMPARED,
-                                        KVG_RECORD_LISTS};
-
-static void expect_once(const kvg_field *f, const kvg_record *r)
+static void expect_once(const char *key, const char *const *keys, size_t count, const char *title)
 {
     size_t found = 0;
-    for (size_t i = 0; i < r->count; i++) found += strcmp(r->fields[i]->key, f->key) == 0;
-    if (found > (size_t)1) fail_msg("field '%s' of '%s' has %zu rows", f->key, r->title, found);
+    for (size_t i = 0; i < count; i++) found += strcmp(keys[i], key) == 0;
+    if (found > (size_t)1) fail_msg("field '%s' of '%s' has %zu rows", key, title, found);
 }
 
 static void a_key_has_one_row(void **state)
 {
     (void)state;
-    kvg_record line = {.title = "the line"};
+    const kvg_record *const of_line[] = {
+        kvg_record_get(KVG_RECORD_ASKED), kvg_record_get(KVG_RECORD_OUTCOME), kvg_record_get(KVG_RECORD_PARTS),
+        kvg_record_get(KVG_RECORD_COMPARED), kvg_record_get(KVG_RECORD_LISTS), &kvg_generate_guest.records[0],
+        &kvg_generate_guest.records[1],
+    };
+    const char *keys[256];
+    size_t count = 0;
     for (size_t k = 0; k < sizeof of_line / sizeof of_line[0]; k++) {
-        const kvg_record r = kvg_record_get(of_line[k]);
-        for (size_t i = 0; i < r.count; i++) line.fields[line.count++] = r.fields[i];
+        for (size_t i = 0; i < of_line[k]->count; i++) keys[count++] = of_line[k]->fields[i].key;
     }
-    for (size_t i = 0; i < line.count; i++) expect_once(line.fields[i], &line);
-    for (int id = 0; id < KVG_RECORDS; id++) {
-        const kvg_record r = kvg_record_get((kvg_record_id)id);
-        assert_true(r.count > 0);
-        for (size_t i = 0; i < r.count; i++) {
-            expect_once(r.fields[i], &r);
-            assert_true(r.fields[i]->meaning[0]);
+    for (size_t i = 0; i < count; i++) expect_once(keys[i], keys, count, "the line");
+    for (size_t k = 0; record_at(k); k++) {
+        const kvg_record *r = record_at(k);
+        assert_true(r->count > 0);
+        for (count = 0; count < r->count; count++) keys[count] = r->fields[count].key;
+        for (size_t i = 0; i < count; i++) {
+            expect_once(keys[i], keys, count, r->title);
+            assert_true(r->fields[i].meaning[0]);
         }
     }
 }
@@ -152,10 +163,10 @@ static void fill_field(const kvg_field *f, size_t turn, bool given, void *record
 }
 
 /* The record as it stands in a file, to be freed. */
-static char *write_record(kvg_record_id id, const void *record)
+static char *write_record(const kvg_record *kind, const void *record)
 {
     cJSON *object = cJSON_CreateObject();
-    kvg_record_write(id, record, object);
+    kvg_record_write(kind, record, object);
     char *text = cJSON_PrintUnformatted(object);
     cJSON_Delete(object);
     assert_non_null(text);
@@ -163,15 +174,15 @@ static char *write_record(kvg_record_id id, const void *record)
 }
 
 /* The record of `text`, written once more, to be freed. */
-static char *read_and_write(kvg_record_id id, const char *text)
+static char *read_and_write(const kvg_record *kind, const char *text)
 {
     static char record[RECORD_BYTES];
     kvg_json_doc *doc;
     memset(record, 0xA5, sizeof record);
     assert_int_equal(kvg_json_parse("record", text, strlen(text), &doc), KVG_OK);
-    assert_int_equal(kvg_record_check_keys(kvg_json_root(doc), &id, 1), KVG_OK);
-    if (kvg_record_read(id, kvg_json_root(doc), record)) fail_msg("%s: %s", text, kvg_error_text());
-    char *again = write_record(id, record);
+    assert_int_equal(kvg_record_check_keys(kvg_json_root(doc), &kind, 1), KVG_OK);
+    if (kvg_record_read(kind, kvg_json_root(doc), record)) fail_msg("%s: %s", text, kvg_error_text());
+    char *again = write_record(kind, record);
     kvg_json_close(doc);
     return again;
 }
@@ -180,19 +191,19 @@ static void a_record_comes_back(void **state)
 {
     (void)state;
     static char record[RECORD_BYTES];
-    for (int id = 0; id < KVG_RECORDS; id++) {
-        const kvg_record r = kvg_record_get((kvg_record_id)id);
+    for (size_t k = 0; record_at(k); k++) {
+        const kvg_record *r = record_at(k);
         for (int given = 0; given < 2; given++) {
-            for (size_t i = 0; i < r.count; i++) {
-                fill_field(r.fields[i], i, given || r.fields[i]->when == KVG_FIELD_ALWAYS, record);
+            for (size_t i = 0; i < r->count; i++) {
+                fill_field(&r->fields[i], i, given || r->fields[i].when == KVG_FIELD_ALWAYS, record);
             }
-            char *text = write_record((kvg_record_id)id, record), *again = read_and_write((kvg_record_id)id, text);
+            char *text = write_record(r, record), *again = read_and_write(r, text);
             assert_string_equal(text, again);
-            for (size_t i = 0; i < r.count; i++) {
+            for (size_t i = 0; i < r->count; i++) {
                 char key[64];
-                snprintf(key, sizeof key, "\"%s\":", r.fields[i]->key);
-                const bool expected = r.fields[i]->type != KVG_FIELD_PART &&
-                                      (given || r.fields[i]->when == KVG_FIELD_ALWAYS);
+                snprintf(key, sizeof key, "\"%s\":", r->fields[i].key);
+                const bool expected = r->fields[i].type != KVG_FIELD_PART &&
+                                      (given || r->fields[i].when == KVG_FIELD_ALWAYS);
                 assert_int_equal(strstr(text, key) != NULL, expected);
             }
             free(text);
@@ -205,26 +216,26 @@ static void what_is_always_written_is_required(void **state)
 {
     (void)state;
     static char record[RECORD_BYTES];
-    for (int id = 0; id < KVG_RECORDS; id++) {
-        const kvg_record r = kvg_record_get((kvg_record_id)id);
-        for (size_t i = 0; i < r.count; i++) fill_field(r.fields[i], i, true, record);
-        for (size_t i = 0; i < r.count; i++) {
+    for (size_t k = 0; record_at(k); k++) {
+        const kvg_record *r = record_at(k);
+        for (size_t i = 0; i < r->count; i++) fill_field(&r->fields[i], i, true, record);
+        for (size_t i = 0; i < r->count; i++) {
             char said[96];
             kvg_json_doc *doc;
-            if (r.fields[i]->type == KVG_FIELD_PART || r.fields[i]->when != KVG_FIELD_ALWAYS) continue;
-            char *text = write_record((kvg_record_id)id, record);
+            if (r->fields[i].type == KVG_FIELD_PART || r->fields[i].when != KVG_FIELD_ALWAYS) continue;
+            char *text = write_record(r, record);
             cJSON *object = cJSON_Parse(text);
             free(text);
-            cJSON_DeleteItemFromObject(object, r.fields[i]->key);
+            cJSON_DeleteItemFromObject(object, r->fields[i].key);
             text = cJSON_PrintUnformatted(object);
             cJSON_Delete(object);
             assert_int_equal(kvg_json_parse("record", text, strlen(text), &doc), KVG_OK);
-            assert_int_equal(kvg_record_read((kvg_record_id)id, kvg_json_root(doc), record), KVG_ERR_INVALID);
-            snprintf(said, sizeof said, "missing key '%s'", r.fields[i]->key);
+            assert_int_equal(kvg_record_read(r, kvg_json_root(doc), record), KVG_ERR_INVALID);
+            snprintf(said, sizeof said, "missing key '%s'", r->fields[i].key);
             if (!strstr(kvg_error_text(), said)) fail_msg("'%s' is not in '%s'", said, kvg_error_text());
             kvg_json_close(doc);
             free(text);
-            for (size_t k = 0; k < r.count; k++) fill_field(r.fields[k], k, true, record);
+            for (size_t j = 0; j < r->count; j++) fill_field(&r->fields[j], j, true, record);
         }
     }
 }
@@ -235,13 +246,13 @@ static void what_is_always_written_is_required(void **state)
 static void expect_asked(const kvg_case *c)
 {
     char *line = kvg_result_start_line(c, "repro"), shape[64], first[KVG_CASE_ID_SIZE], last[KVG_CASE_ID_SIZE];
-    const kvg_record_id id = KVG_RECORD_ASKED;
+    const kvg_record *kind = kvg_record_get(KVG_RECORD_ASKED);
     kvg_result_asked a;
     kvg_json_doc *doc;
     assert_non_null(line);
     assert_int_equal(kvg_json_parse(c->id, line, strlen(line), &doc), KVG_OK);
-    assert_int_equal(kvg_record_check_keys(kvg_json_root(doc), &id, 1), KVG_OK);
-    assert_int_equal(kvg_record_read(id, kvg_json_root(doc), &a), KVG_OK);
+    assert_int_equal(kvg_record_check_keys(kvg_json_root(doc), &kind, 1), KVG_OK);
+    assert_int_equal(kvg_record_read(kind, kvg_json_root(doc), &a), KVG_OK);
     const bool same = strcmp(a.k_format, a.v_format) == 0 && strcmp(a.k_dialect, a.v_dialect) == 0;
     snprintf(first, sizeof first, "%s/%s.%s%s%s%s%s/%s", a.op, a.k_format, a.k_dialect, same ? "" : "+",
              same ? "" : a.v_format, same ? "" : ".", same ? "" : a.v_dialect, a.layout);
@@ -265,7 +276,7 @@ static void a_line_says_what_was_asked(void **state)
         char path[256];
         kvg_config config;
         snprintf(path, sizeof path, KVG_SOURCE_DIR "/configs/%s.json", configs[i]);
-        if (kvg_config_open(path, NULL, &config)) fail_msg("%s", kvg_error_text());
+        if (kvg_config_open(path, NULL, NULL, &config)) fail_msg("%s", kvg_error_text());
         for (size_t k = 0; k < config.case_count; k++) expect_asked(&config.cases[k]);
         kvg_case mixed = config.cases[0]; /* no config has two dialects in a case */
         mixed.problem.storage[KVG_K] = (kvg_storage){KVG_FORMAT_INT4, "canonical"};

@@ -1,4 +1,4 @@
-#include "harness/wrong/defect_planted.h"
+#include "harness/generate/defect_planted.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,52 +1,44 @@
 /* Op generate in reports: what result files say of it, and the tables of it. */
-#include "harness/report/report_quality.h"
+#include "harness/generate/report_quality.h"
 
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "harness/report/report_data.h"
 #include "harness/report/result_record.h"
 
 #define COUNT(array) (sizeof(array) / sizeof(array)[0])
 
-/* --- reading --- */
-
-/* A part that is a list of at most `most` records of `size` bytes. */
-static kvg_status read_list(kvg_record_id id, kvg_json object, const char *key, size_t most, size_t size, void *records,
-                            size_t *count)
+kvg_status kvg_report_quality_read(kvg_report *report, kvg_json line, void **out)
 {
-    kvg_json list;
-    kvg_status s = kvg_json_get(object, key, &list);
-    if (!s && !kvg_json_is_array(list)) s = kvg_json_fail(list, "expected a list");
-    if (!s && kvg_json_count(list) > most) s = kvg_json_fail(list, "more than %zu entries", most);
-    for (*count = 0; !s && *count < kvg_json_count(list); ++*count) {
-        const kvg_json entry = kvg_json_at(list, *count);
-        s = kvg_record_check_keys(entry, &id, 1);
-        if (!s) s = kvg_record_read(id, entry, (char *)records + *count * size);
-    }
-    return s;
-}
-
-kvg_status kvg_report_quality_read(kvg_report *report, kvg_json line, kvg_report_quality *q)
-{
+    const kvg_record *kinds = kvg_quality_records;
     kvg_json object;
-    kvg_status s = kvg_record_read_part(KVG_RECORD_QUALITY, line, "quality", &q->measures, &q->present);
-    if (s || !q->present) return s;
+    bool given;
+    kvg_report_quality read = {0}, *q;
+    *out = NULL;
+    kvg_status s = kvg_record_read_part(&kinds[KVG_QUALITY_QUALITY], line, "quality", &read.measures, &given);
+    if (s || !given) return s;
     s = kvg_json_get(line, "quality", &object);
     if (!s) {
-        s = read_list(KVG_RECORD_POSITIONS, object, "positions", COUNT(q->buckets), sizeof q->buckets[0], q->buckets,
-                      &q->bucket_count);
+        s = kvg_record_read_list(&kinds[KVG_QUALITY_POSITIONS], object, "positions", COUNT(read.buckets),
+                                 sizeof read.buckets[0], read.buckets, &read.bucket_count);
     }
     if (!s) {
-        s = read_list(KVG_RECORD_PLANTED, object, "planted", COUNT(q->planted), sizeof q->planted[0], q->planted,
-                      &q->planted_count);
+        s = kvg_record_read_list(&kinds[KVG_QUALITY_PLANTED], object, "planted", COUNT(read.planted),
+                                 sizeof read.planted[0], read.planted, &read.planted_count);
     }
-    for (size_t i = 0; !s && i < q->planted_count; i++) {
-        s = kvg_record_keep(KVG_RECORD_PLANTED, &q->planted[i], kvg_report_keep, report);
+    for (size_t i = 0; !s && i < read.planted_count; i++) {
+        s = kvg_record_keep(&kinds[KVG_QUALITY_PLANTED], &read.planted[i], kvg_report_keep, report);
     }
-    return s;
+    if (!s) s = kvg_record_read(&kinds[KVG_QUALITY_GENERATE], line, &read.asked);
+    if (!s) s = kvg_record_keep(&kinds[KVG_QUALITY_GENERATE], &read.asked, kvg_report_keep, report);
+    if (s) return s;
+    q = kvg_report_room(report, sizeof *q);
+    if (!q) return kvg_fail(KVG_ERR_MEMORY, "no memory for the measures of a case");
+    *q = read;
+    *out = q;
+    return KVG_OK;
 }
 
 /* --- the cases, in order --- */
@@ -54,8 +46,8 @@ kvg_status kvg_report_quality_read(kvg_report *report, kvg_json line, kvg_report
 static int compare_loss(const void *a, const void *b)
 {
     const kvg_report_case *x = *(const kvg_report_case *const *)a, *y = *(const kvg_report_case *const *)b;
-    const double left = isnan(x->quality.measures.kl) ? INFINITY : x->quality.measures.kl;
-    const double right = isnan(y->quality.measures.kl) ? INFINITY : y->quality.measures.kl;
+    const double kl[] = {kvg_report_quality_of(x)->measures.kl, kvg_report_quality_of(y)->measures.kl};
+    const double left = isnan(kl[0]) ? INFINITY : kl[0], right = isnan(kl[1]) ? INFINITY : kl[1];
     if (left != right) return left < right ? -1 : 1;
     return strcmp(x->asked.id, y->asked.id);
 }
@@ -65,7 +57,7 @@ const kvg_report_case **kvg_report_quality_cases(const kvg_report *r, size_t *co
     const kvg_report_case **list = malloc((r->case_count + 1) * sizeof *list);
     *count = 0;
     for (size_t i = 0; list && i < r->case_count; i++) {
-        if (r->cases[i].quality.present) list[(*count)++] = &r->cases[i];
+        if (r->cases[i].guest) list[(*count)++] = &r->cases[i];
     }
     if (*count) qsort(list, *count, sizeof list[0], compare_loss);
     if (*count) return list;
@@ -76,14 +68,15 @@ const kvg_report_case **kvg_report_quality_cases(const kvg_report *r, size_t *co
 void kvg_report_quality_name(const kvg_report_case *c, char *out, size_t size)
 {
     const kvg_result_asked *a = &c->asked;
+    const kvg_result_generate *g = &kvg_report_quality_of(c)->asked;
     const struct {
         bool said;
         const char *word;
     } words[] = {
         {true, a->dtype},
         {a->scale[0], a->scale},
-        {strcmp(a->layers, "all") != 0, a->layers},
-        {strcmp(a->quantise_k, "before_rope") == 0, a->quantise_k},
+        {strcmp(g->layers, "all") != 0, g->layers},
+        {strcmp(g->quantise_k, "before_rope") == 0, g->quantise_k},
         {strcmp(a->backend, "reference") != 0, a->backend},
     };
     size_t used = (size_t)snprintf(out, size, "%s", c->storage);
@@ -177,16 +170,15 @@ static const column columns[] = {
     {"requests", put_requests, NULL},
 };
 
-void kvg_report_quality_line(const struct kvg_report_case *c, char *out, size_t size)
+void kvg_report_quality_about(const kvg_report_case *c, char *out, size_t size)
 {
+    const kvg_result_quality *q = &kvg_report_quality_of(c)->measures;
     char loss[CELL], kl[CELL], top1[CELL], rows[CELL];
-    out[0] = 0;
-    if (!c->quality.present) return;
-    put_loss(&c->quality.measures, loss, sizeof loss);
-    put_kl(&c->quality.measures, kl, sizeof kl);
-    put_top1(&c->quality.measures, top1, sizeof top1);
-    put_compared(&c->quality.measures, rows, sizeof rows);
-    snprintf(out, size, "loss %s bits per token, KL %s bits, top-1 %s %%, rows wrong %s", loss, kl, top1, rows);
+    put_loss(q, loss, sizeof loss);
+    put_kl(q, kl, sizeof kl);
+    put_top1(q, top1, sizeof top1);
+    put_compared(q, rows, sizeof rows);
+    snprintf(out, size, "quality: loss %s bits per token, KL %s bits, top-1 %s %%, rows wrong %s", loss, kl, top1, rows);
 }
 
 static const char *how_rejected(const kvg_quality_defect *p)
@@ -210,7 +202,7 @@ static void print_measures(const kvg_report_case **cases, size_t count, FILE *ou
     for (size_t k = 0; k < COUNT(columns); k++) {
         widths[k] = strlen(columns[k].title);
         for (size_t i = 0; i < count; i++) {
-            columns[k].cell(&cases[i]->quality.measures, cell, sizeof cell);
+            columns[k].cell(&kvg_report_quality_of(cases[i])->measures, cell, sizeof cell);
             if (strlen(cell) > widths[k]) widths[k] = strlen(cell);
         }
     }
@@ -222,7 +214,7 @@ static void print_measures(const kvg_report_case **cases, size_t count, FILE *ou
         kvg_report_plain(out, name);
         fprintf(out, "%*s", (int)(first - strlen(name)), "");
         for (size_t k = 0; k < COUNT(columns); k++) {
-            columns[k].cell(&cases[i]->quality.measures, cell, sizeof cell);
+            columns[k].cell(&kvg_report_quality_of(cases[i])->measures, cell, sizeof cell);
             fprintf(out, "  %*s", (int)widths[k], cell);
         }
         putc('\n', out);
@@ -232,10 +224,11 @@ static void print_measures(const kvg_report_case **cases, size_t count, FILE *ou
 
 static void print_planted(const kvg_report_case *c, FILE *out)
 {
+    const kvg_report_quality *q = kvg_report_quality_of(c);
     char name[160];
     kvg_report_quality_name(c, name, sizeof name);
-    for (size_t i = 0; i < c->quality.planted_count; i++) {
-        const kvg_quality_defect *p = &c->quality.planted[i];
+    for (size_t i = 0; i < q->planted_count; i++) {
+        const kvg_quality_defect *p = &q->planted[i];
         fputs("planted    ", out);
         kvg_report_plain(out, name);
         fputs("  ", out);
@@ -277,7 +270,7 @@ static void write_measures(const kvg_report_case **cases, size_t count, FILE *ou
         kvg_report_quality_name(cases[i], name, sizeof name);
         write_text(out, "<tr><td>", name, "</td>");
         for (size_t k = 0; k < COUNT(columns); k++) {
-            const kvg_result_quality *q = &cases[i]->quality.measures;
+            const kvg_result_quality *q = &kvg_report_quality_of(cases[i])->measures;
             columns[k].cell(q, cell, sizeof cell);
             fputs(columns[k].is_bad && columns[k].is_bad(q) ? "<td class=\"bad\">" : "<td>", out);
             write_text(out, "", cell, "</td>");
@@ -293,7 +286,7 @@ static void write_positions(const kvg_report_case **cases, size_t count, FILE *o
     fputs("<h3>By position in the window: KL divergence, and loss, in bits</h3>\n"
           "<div class=\"wide\"><table><tbody>\n", out);
     for (size_t i = 0; i < count; i++) {
-        const kvg_report_quality *q = &cases[i]->quality;
+        const kvg_report_quality *q = kvg_report_quality_of(cases[i]);
         kvg_report_quality_name(cases[i], name, sizeof name);
         write_text(out, "<tr><td>", name, "</td>");
         for (size_t b = 0; b < q->bucket_count; b++) {
@@ -307,10 +300,11 @@ static void write_positions(const kvg_report_case **cases, size_t count, FILE *o
 
 static void write_planted(const kvg_report_case *c, FILE *out)
 {
+    const kvg_report_quality *q = kvg_report_quality_of(c);
     char name[160];
     kvg_report_quality_name(c, name, sizeof name);
-    for (size_t i = 0; i < c->quality.planted_count; i++) {
-        const kvg_quality_defect *p = &c->quality.planted[i];
+    for (size_t i = 0; i < q->planted_count; i++) {
+        const kvg_quality_defect *p = &q->planted[i];
         const char *class = !p->applies ? "dim" : p->by_bits || p->by_limits ? "good" : "bad";
         write_text(out, "<tr><td>", name, "</td>");
         write_text(out, "<td class=\"left\">", p->id, "</td>");
@@ -339,7 +333,7 @@ void kvg_report_quality_html(const kvg_report *report, FILE *out)
           "bit for bit, of those compared.</p>\n", out);
     write_measures(cases, count, out);
     write_positions(cases, count, out);
-    for (size_t i = 0; i < count; i++) planted += cases[i]->quality.planted_count;
+    for (size_t i = 0; i < count; i++) planted += kvg_report_quality_of(cases[i])->planted_count;
     if (planted) {
         fputs("<h3>Planted defects</h3>\n<div class=\"wide\"><table><thead><tr><th>format.dialect</th>"
               "<th class=\"left\">defect</th><th class=\"left\">outcome</th><th>rows changed</th><th>loss, bits</th>"

@@ -1,9 +1,9 @@
 /* What came of a case of op generate: measures against the same run with the model type for a cache, rows compared as
  * bits, bytes of a request, planted defects (docs/spec/generate.md section 8). */
-#ifndef KVG_HARNESS_CASE_QUALITY_RESULT_H
-#define KVG_HARNESS_CASE_QUALITY_RESULT_H
+#ifndef KVG_HARNESS_GENERATE_QUALITY_RESULT_H
+#define KVG_HARNESS_GENERATE_QUALITY_RESULT_H
 
-#include "harness/case/generate_case.h"
+#include "harness/generate/generate_case.h"
 #include "harness/case/result_fields.h"
 
 /* A mean over rows, and where 95% of the bootstrap's means lie. */
@@ -24,7 +24,7 @@ static inline uint32_t kvg_quality_bucket_from(unsigned bucket)
 
 typedef struct kvg_quality_bucket {
 #define POSITIONS(...) KVG_FIELD_MEMBER(__VA_ARGS__)
-#include "harness/case/result_fields.def"
+#include "harness/generate/quality_fields.def"
 } kvg_quality_bucket;
 
 typedef struct kvg_quality {
@@ -64,7 +64,7 @@ typedef struct kvg_generate_memory {
 /* What became of one planted defect. */
 typedef struct kvg_quality_defect {
 #define PLANTED(...) KVG_FIELD_MEMBER(__VA_ARGS__)
-#include "harness/case/result_fields.def"
+#include "harness/generate/quality_fields.def"
 } kvg_quality_defect;
 
 typedef struct kvg_quality_result {
@@ -79,10 +79,23 @@ typedef struct kvg_quality_result {
     size_t defect_count;
 } kvg_quality_result;
 
+/* The fields of its lines, by record; the first two stand in a line itself. */
+typedef enum kvg_quality_record {
+    KVG_QUALITY_GENERATE, KVG_QUALITY_PARTS, KVG_QUALITY_QUALITY, KVG_QUALITY_POSITIONS, KVG_QUALITY_PLANTED,
+    KVG_QUALITY_RECORDS
+} kvg_quality_record;
+
+extern const kvg_record kvg_quality_records[KVG_QUALITY_RECORDS];
+
+typedef struct kvg_result_generate {
+#define GENERATE(...) KVG_FIELD_MEMBER(__VA_ARGS__)
+#include "harness/generate/quality_fields.def"
+} kvg_result_generate;
+
 /* Its numbers in a result file. */
 typedef struct kvg_result_quality {
 #define QUALITY(...) KVG_FIELD_MEMBER(__VA_ARGS__)
-#include "harness/case/result_fields.def"
+#include "harness/generate/quality_fields.def"
 } kvg_result_quality;
 
 #endif

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "harness/report/report_data.h"
+#include "harness/generate/report_quality.h"
 
 enum { MOST_LINES = 8 };
 
@@ -40,12 +40,12 @@ static bool is_shown(const kvg_result_quality *q)
 }
 
 /* A row per case: its mean KL divergence with its interval, and the worst row. */
-bool kvg_report_quality_plot_loss(const kvg_report *report, FILE *out)
+static bool plot_loss(const kvg_report *report, FILE *out)
 {
     size_t count, shown = 0;
     const kvg_report_case **cases = kvg_report_quality_cases(report, &count);
     if (!cases) return false;
-    for (size_t i = 0; i < count; i++) shown += is_shown(&cases[i]->quality.measures);
+    for (size_t i = 0; i < count; i++) shown += is_shown(&kvg_report_quality_of(cases[i])->measures);
     if (shown == 0) {
         free(cases);
         return false;
@@ -55,14 +55,14 @@ bool kvg_report_quality_plot_loss(const kvg_report *report, FILE *out)
             shown);
     fputs("set ytics ()\nset grid x\nset format x '%g'\nset logscale x\n$data << END\n", out);
     for (size_t i = 0, y = 0; i < count; i++) {
-        const kvg_result_quality *q = &cases[i]->quality.measures;
+        const kvg_result_quality *q = &kvg_report_quality_of(cases[i])->measures;
         if (!is_shown(q)) continue;
         fprintf(out, "%zu %.6g %.6g %.6g %.6g %.6g\n", ++y, q->kl, fmax(q->kl_low, 1e-12), q->kl_high, q->kl_p99,
                 q->kl_worst);
     }
     fputs("END\n", out);
     for (size_t i = 0, y = 0; i < count; i++) {
-        if (!is_shown(&cases[i]->quality.measures)) continue;
+        if (!is_shown(&kvg_report_quality_of(cases[i])->measures)) continue;
         fprintf(out, "set ytics add ('%s' %zu)\n", name_of(cases[i]).text, ++y);
     }
     fprintf(out, "plot $data using 2:1:3:4 with xerrorbars pt 7 ps 0.8 lc rgb '%s' title 'mean', \\\n"
@@ -80,16 +80,17 @@ static size_t choose_lines(const kvg_report_case **cases, size_t count)
     for (size_t i = 0; i < count && kept < MOST_LINES; i++) {
         const kvg_report_case *c = cases[i];
         const kvg_result_asked *a = &c->asked;
-        const bool plain = strcmp(a->layers, "all") == 0 && strcmp(a->quantise_k, "after_rope") == 0;
+        const kvg_result_generate *g = &kvg_report_quality_of(c)->asked;
+        const bool plain = strcmp(g->layers, "all") == 0 && strcmp(g->quantise_k, "after_rope") == 0;
         const bool canonical = !kvg_report_is_mixed(a) && strcmp(a->k_dialect, "canonical") == 0;
-        if (!plain || !canonical || !(c->quality.measures.kl > 0)) continue;
+        if (!plain || !canonical || !(kvg_report_quality_of(c)->measures.kl > 0)) continue;
         cases[kept++] = c;
     }
     return kept;
 }
 
 /* A line per case over the positions of the window. */
-bool kvg_report_quality_plot_positions(const kvg_report *report, FILE *out)
+static bool plot_positions(const kvg_report *report, FILE *out)
 {
     size_t count, lines = 0;
     const kvg_report_case **cases = kvg_report_quality_cases(report, &count);
@@ -99,7 +100,7 @@ bool kvg_report_quality_plot_positions(const kvg_report *report, FILE *out)
         fputs("set logscale xy\nset format y '%g'\nset xlabel 'position in the window (start of the bucket; 0 at 32)'\n"
               "set ylabel 'KL divergence, bits'\nset key outside right\n", out);
         for (size_t i = 0; i < lines; i++) {
-            const kvg_report_quality *q = &cases[i]->quality;
+            const kvg_report_quality *q = kvg_report_quality_of(cases[i]);
             fprintf(out, "$line%zu << END\n", i);
             for (size_t b = 0; b < q->bucket_count; b++) {
                 fprintf(out, "%g %.6g\n", q->buckets[b].from ? (double)q->buckets[b].from : 32, q->buckets[b].kl);
@@ -117,7 +118,7 @@ bool kvg_report_quality_plot_positions(const kvg_report *report, FILE *out)
 }
 
 /* What a token weighs against what its format loses. */
-bool kvg_report_quality_plot_memory(const kvg_report *report, FILE *out)
+static bool plot_memory(const kvg_report *report, FILE *out)
 {
     size_t count, lines = 0;
     const kvg_report_case **cases = kvg_report_quality_cases(report, &count);
@@ -127,7 +128,7 @@ bool kvg_report_quality_plot_memory(const kvg_report *report, FILE *out)
         fputs("set logscale y\nset format y '%g'\nset xlabel 'bytes of the cache per token, all layers'\n"
               "set ylabel 'KL divergence, bits'\nset xrange [0:*]\nset offsets 0,60,0,0\nset key outside right\n", out);
         for (size_t i = 0; i < lines; i++) {
-            const kvg_result_quality *q = &cases[i]->quality.measures;
+            const kvg_result_quality *q = &kvg_report_quality_of(cases[i])->measures;
             fprintf(out, "$point%zu << END\n%g %.6g %.6g %.6g\nEND\n", i, q->token_bytes, q->kl,
                     fmax(q->kl_low, 1e-12), q->kl_high);
         }
@@ -140,3 +141,15 @@ bool kvg_report_quality_plot_memory(const kvg_report *report, FILE *out)
     free(cases);
     return lines > 0;
 }
+
+const kvg_report_plot kvg_report_quality_plots[KVG_REPORT_QUALITY_PLOTS] = {
+    {"KL divergence of generation",
+     "Op generate: mean, 99th percentile and worst row, one row per case, the nearest to the unquantised cache first.",
+     plot_loss},
+    {"KL divergence by context",
+     "Op generate: the mean over the rows of each span of positions, canonical dialects of up to eight formats.",
+     plot_positions},
+    {"KL divergence against memory",
+     "Op generate: the same cases, by what a token weighs in the pools.",
+     plot_memory},
+};

@@ -1,7 +1,7 @@
 /* Rows of harness/wrong/defects.def under a whole model: who answers ops append and decode wrongly in one way, all
  * else as the reference does. docs/spec/generate.md section 8 lists those that configs plant. */
-#ifndef KVG_HARNESS_WRONG_DEFECT_PLANTED_H
-#define KVG_HARNESS_WRONG_DEFECT_PLANTED_H
+#ifndef KVG_HARNESS_GENERATE_DEFECT_PLANTED_H
+#define KVG_HARNESS_GENERATE_DEFECT_PLANTED_H
 
 #include "harness/wrong/defect_run.h"
 

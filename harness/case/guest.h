@@ -1,0 +1,66 @@
+/* A guest: what `kvgold check` judges beside the cases of ops, as model/ does with whole models (op generate of
+ * docs/spec/generate.md). The judge knows guests by this table of functions alone. cli/ hands one to whoever reads a
+ * config, runs its cases, or reads a result file; NULL stands for no guest. */
+#ifndef KVG_HARNESS_CASE_GUEST_H
+#define KVG_HARNESS_CASE_GUEST_H
+
+#include <stdio.h>
+
+#include <cjson/cJSON.h>
+
+#include "golden/golden.h"
+#include "harness/case/result_fields.h"
+
+struct kvg_candidate;
+struct kvg_case;
+struct kvg_config;
+struct kvg_report;
+struct kvg_report_case;
+struct kvg_report_plot;
+struct kvg_result;
+
+enum { KVG_GUEST_LINE_RECORDS = 2 };
+
+typedef struct kvg_guest {
+    const char *name; /* stands where an op stands: in configs, at the head of ids, in the field `op` */
+
+    /* Configs. `add` appends the cases of a group, each with `guest` and `guest_case` set. `schema` writes the
+     * definition of the guest's name and those that it refers to, each with ", " behind it; `page` its section of
+     * docs/reference/config-keys.md. */
+    kvg_status (*add)(struct kvg_config *config, kvg_json group);
+    void (*schema)(kvg_json_text *out);
+    void (*page)(kvg_json_text *out);
+
+    /* The part of an id that stands where other cases have their fill. */
+    void (*id)(const struct kvg_case *c, char *out, size_t size);
+
+    /* A run. `check` never fails: what goes wrong is a verdict. What it leaves in the result's `guest` lives until the
+     * session's next check. */
+    kvg_status (*open)(void **session);
+    void (*check)(void *session, const struct kvg_case *c, struct kvg_candidate *candidate, struct kvg_result *out);
+    void (*close)(void *session);
+
+    /* Lines of a result file: fields of what was asked, parts of a judged case, and what became of the guest's own
+     * known-wrong answers. The first two of `records` are the fields that lines themselves have, asked and parts; the
+     * others are the fields of the parts. */
+    const kvg_record *records;
+    size_t record_count;
+    void (*write_asked)(const struct kvg_case *c, cJSON *line);
+    void (*write)(const struct kvg_result *r, cJSON *line);
+    void (*controls)(const struct kvg_result *r, kvg_names *rejected, kvg_names *accepted);
+
+    /* Reports. `read` puts what a line has of the guest's fields into room of the report, NULL if it has none. `about`
+     * is such a case in a few words for JUnit. */
+    kvg_status (*read)(struct kvg_report *report, kvg_json line, void **out);
+    void (*about)(const struct kvg_report_case *c, char *out, size_t size);
+    void (*print)(const struct kvg_report *report, FILE *out);
+    const char *section, *title; /* of the HTML page: id and heading */
+    void (*html)(const struct kvg_report *report, FILE *out);
+    const struct kvg_report_plot *plots;
+    size_t plot_count;
+} kvg_guest;
+
+/* Whether a name stands for a guest, at hand or not: a reader without guests refuses a group by it. */
+bool kvg_guest_is_known(const char *name);
+
+#endif
