@@ -12,7 +12,7 @@
 #include "harness/bench/device_bench.h"
 #include "harness/run/run.h"
 #include "support/child.h"
-#include "reference/model_run.h"
+#include "model/model_run.h"
 
 /* The kinds of a row. */
 #define FLAG .kind = KVG_VALUE_NONE

@@ -9,7 +9,7 @@
 
 #include "golden/golden.h"
 #include "harness/bench/device_bench.h"
-#include "harness/bench/generate_bench.h"
+#include "model/bench/generate_bench.h"
 #include "harness/candidate/backends.h"
 #include "cli/cli.h"
 #include "harness/config/config.h"

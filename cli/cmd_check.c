@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "cli/cli.h"
-#include "harness/generate/generate_guest.h"
+#include "model/guest/generate_guest.h"
 #include "harness/report/report.h"
 #include "harness/run/capabilities.h"
 #include "harness/run/run.h"

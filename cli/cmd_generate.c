@@ -9,16 +9,16 @@
 #include "harness/candidate/backends.h"
 #include "harness/candidate/candidate.h"
 #include "cli/cli.h"
-#include "harness/generate/generate_memory.h"
-#include "harness/generate/generate_output.h"
-#include "harness/generate/generate_prompts.h"
-#include "harness/model/model.h"
-#include "harness/model/model_weights.h"
+#include "model/generate/generate_memory.h"
+#include "model/generate/generate_output.h"
+#include "model/generate/generate_prompts.h"
+#include "harness/config/model.h"
+#include "model/checkpoint/model_weights.h"
 #include "support/clock.h"
 #include "support/interrupt.h"
 #include "support/used_files.h"
 #include "support/whole_file.h"
-#include "reference/model_run.h"
+#include "model/model_run.h"
 
 typedef struct generate_options {
     const char *model, *kv, *backend, *json, *logits;

@@ -5,10 +5,10 @@
 #include <unistd.h>
 
 #include "cli/cli.h"
-#include "harness/generate/generate_guest.h"
+#include "model/guest/generate_guest.h"
 #include "harness/config/config.h"
 #include "harness/judge/relations.h"
-#include "harness/model/model.h"
+#include "harness/config/model.h"
 #include "paging/pool/pool_defects.h"
 #include "harness/run/capabilities.h"
 #include "harness/wrong/defects.h"

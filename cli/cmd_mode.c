@@ -8,7 +8,7 @@
 
 #include "core/mode.h"
 #include "cli/cli.h"
-#include "harness/model/model.h"
+#include "harness/config/model.h"
 #include "support/json_out.h"
 
 static const char *const column_names[KVG_POLICY_COLUMNS] = {"fp4_mx_chip", "fp4_nv_chip", "fp4_nv_chip_held",

@@ -3,7 +3,7 @@
 #include <sys/stat.h>
 
 #include "cli/cli.h"
-#include "harness/generate/generate_guest.h"
+#include "model/guest/generate_guest.h"
 #include "harness/report/report.h"
 #include "support/used_files.h"
 

@@ -3,7 +3,7 @@
 #define KVG_CLI_MEMORY_H
 
 #include "core/problem.h"
-#include "harness/model/model.h"
+#include "harness/config/model.h"
 
 /* How a model's cache is kept. */
 typedef struct kvg_memory_plan {

@@ -1,6 +1,6 @@
 /* A transformer over a paged cache: its sizes, its weights, and one step of it. docs/spec/generate.md is the
  * contract. The reference and the GPU each give a kvg_model_runner, which computes; which rows a step has, and where
- * they lie in the cache, is the caller's (harness/generate/generate.h). */
+ * they lie in the cache, is the caller's (model/generate/generate.h). */
 #ifndef KVG_CORE_TRANSFORMER_H
 #define KVG_CORE_TRANSFORMER_H
 
@@ -50,7 +50,7 @@ typedef struct kvg_weight_view {
 } kvg_weight_view;
 
 /* Where a runner finds the weights: as bytes, or as numbers. Both may be called from several threads. `layer` is 0 for
- * tensors that come once. `row` is that of kvg_model_weights_row (harness/model/model_weights.h). */
+ * tensors that come once. `row` is that of kvg_model_weights_row (model/checkpoint/model_weights.h). */
 typedef struct kvg_model_source {
     const void *weights;
     kvg_weight_view (*view)(const void *weights, kvg_weight weight, uint32_t layer);

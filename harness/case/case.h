@@ -6,7 +6,7 @@
  *   result                 The verdict of a case and what was measured.
  *   result_fields          The table of what a result file holds of a case; records and page follow from it.
  *
- * The room reads no file and runs nothing. harness/config/ makes cases, harness/judge/ and harness/generate/ make
+ * The room reads no file and runs nothing. harness/config/ makes cases, harness/judge/ and model/generate/ make
  * results, harness/report/ writes and reads them. */
 /* A case: a problem, how its inputs are filled, a seed, and the implementation under test. */
 #ifndef KVG_HARNESS_CASE_CASE_H

@@ -24,10 +24,10 @@ enum { KVG_GUEST_LINE_RECORDS = 2 };
 typedef struct kvg_guest {
     const char *name; /* stands where an op stands: in configs, at the head of ids, in the field `op` */
 
-    /* Configs. `add` appends the cases of a group, each with `guest` and `guest_case` set. `schema` writes the
-     * definition of the guest's name and those that it refers to, each with ", " behind it; `page` its section of
+    /* Configs. `add` appends the cases of a group, each with itself as `guest` and with a `guest_case`. `schema` writes
+     * the definition of the guest's name and those that it refers to, each with ", " behind it; `page` its section of
      * docs/reference/config-keys.md. */
-    kvg_status (*add)(struct kvg_config *config, kvg_json group);
+    kvg_status (*add)(const struct kvg_guest *self, struct kvg_config *config, kvg_json group);
     void (*schema)(kvg_json_text *out);
     void (*page)(kvg_json_text *out);
 

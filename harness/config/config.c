@@ -97,7 +97,7 @@ static kvg_status add_group(kvg_config *config, const kvg_guest *guest, kvg_json
     const bool named = kvg_json_has(group, "op") && !kvg_json_get(group, "op", &op) && kvg_json_is_string(op) &&
                        !kvg_json_string(op, &name) && kvg_guest_is_known(name);
     if (!named) return config_group_add(config, group);
-    if (guest && strcmp(guest->name, name) == 0) return guest->add(config, group);
+    if (guest && strcmp(guest->name, name) == 0) return guest->add(guest, config, group);
     return kvg_fail(KVG_ERR_INVALID, "%s: cases of op %s are for `kvgold check` alone", config->path, name);
 }
 

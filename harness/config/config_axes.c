@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "harness/data/fill.h"
-#include "harness/model/model.h"
+#include "harness/config/model.h"
 
 kvg_status kvg_config_keep_bytes(kvg_config *config, const void *bytes, size_t size, const void **out)
 {

@@ -78,8 +78,8 @@ size_t config_key_names(config_keys keys, const char **names, size_t count);
 /* The names that a key of kind WORD takes; NULL for another key. */
 const config_words *config_key_words(const config_key *key);
 
-/* Reads the keys of an object of a config into `object`, whose members they are. Unknown keys, and keys of kind OWN, are
- * left to the caller. */
+/* Reads the keys of an object of a config into `object`, whose members they are. Unknown keys, and keys of kind OWN,
+ * are left to the caller. */
 kvg_status config_read_keys(config_keys keys, kvg_json value, void *object) KVG_CHECKED;
 
 /* Reads an object into a case, and refuses unknown keys. */

@@ -8,7 +8,7 @@
  *   separation             Op decode: how far known-wrong answers are from what a right one may be.
  *
  * The judge knows the right answer and the candidate never does. A case of generate, which is no op, has its judge in
- * harness/generate/. */
+ * model/generate/. */
 /* The one check loop: runs one case and judges what came back. Nothing here knows a format or an op by name. */
 #ifndef KVG_HARNESS_JUDGE_JUDGE_H
 #define KVG_HARNESS_JUDGE_JUDGE_H

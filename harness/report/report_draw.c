@@ -5,7 +5,7 @@
 #include <string.h>
 #include <sys/wait.h>
 
-#include "harness/report/report_data.h"
+#include "harness/report/report_plot.h"
 #include "support/child.h"
 
 kvg_report_label_text kvg_report_label(const char *text, size_t length)

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "harness/report/report_data.h"
+#include "harness/report/report_plot.h"
 
 #define COUNT(array) (sizeof(array) / sizeof(array)[0])
 

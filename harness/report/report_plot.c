@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "harness/report/report_data.h"
+#include "harness/report/report_plot.h"
 
 static const char k_colour[] = "#2a7de1", v_colour[] = "#e07b00", grid_colour[] = "#9a9a9a", bad_colour[] = "#d62728";
 

@@ -127,7 +127,8 @@ static kvg_status read_mode(kvg_report *report, kvg_json line, kvg_report_case *
 static kvg_status read_separation(kvg_report *report, kvg_json line, kvg_report_separation *s)
 {
     kvg_result_separation record;
-    kvg_status status = kvg_record_read_part(kvg_record_get(KVG_RECORD_SEPARATION), line, "separation", &record, &s->measured);
+    const kvg_record *kind = kvg_record_get(KVG_RECORD_SEPARATION);
+    kvg_status status = kvg_record_read_part(kind, line, "separation", &record, &s->measured);
     if (status || !s->measured) return status;
     s->by_bits = isnan(record.least);
     s->least = s->by_bits ? record.bits : record.least;

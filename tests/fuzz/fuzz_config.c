@@ -5,7 +5,7 @@
 
 #include "harness/config/config.h"
 #include "harness/data/fill.h"
-#include "harness/generate/generate_guest.h"
+#include "model/guest/generate_guest.h"
 #include "tests/fuzz/fuzz_require.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

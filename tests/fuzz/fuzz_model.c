@@ -1,8 +1,8 @@
-/* Any bytes as a model's config.json. What is read keeps the promises of harness/model/model_config.h: sizes that
+/* Any bytes as a model's config.json. What is read keeps the promises of model/checkpoint/model_config.h: sizes that
  * fit each other, a rope that has a table. What is refused leaves one line with the file's name. */
 #include <string.h>
 
-#include "harness/model/model_config.h"
+#include "model/checkpoint/model_config.h"
 #include "reference/rope_table.h"
 #include "tests/fuzz/fuzz_require.h"
 

@@ -5,7 +5,7 @@
 
 #include "core/bits.h"
 #include "core/rng.h"
-#include "harness/model/model_weights.h"
+#include "model/checkpoint/model_weights.h"
 #include "reference/reference.h"
 
 enum { MXFP4_BLOCK = 32, SEED = 0x6B76 };

@@ -12,9 +12,9 @@
 
 #include "core/rng.h"
 #include "gpu/gpu.h"
-#include "harness/model/model_config.h"
-#include "harness/model/model_weights.h"
-#include "reference/model_run.h"
+#include "model/checkpoint/model_config.h"
+#include "model/checkpoint/model_weights.h"
+#include "model/model_run.h"
 #include "reference/rope_table.h"
 #include "tests/gpu/codecs.h"
 #include "tests/gpu/random_model.h"

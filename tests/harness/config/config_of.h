@@ -5,7 +5,7 @@
 #include <stdio.h>
 
 #include "harness/config/config.h"
-#include "harness/generate/generate_guest.h"
+#include "model/guest/generate_guest.h"
 
 /* Parses the text of the list "cases", with ' for ", in the folder of the repository's configs. The config is the
  * caller's to free if the status is KVG_OK. */

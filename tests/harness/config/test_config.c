@@ -13,7 +13,7 @@
 #include "harness/config/config.h"
 #include "harness/data/fill.h"
 #include "harness/data/paged_fill.h"
-#include "harness/generate/generate_guest.h"
+#include "model/guest/generate_guest.h"
 #include "harness/judge/judge.h"
 #include "tests/harness/config/config_of.h"
 #include "tests/made/made_files.h"
@@ -60,7 +60,8 @@ static void test_bad_configs_are_refused_with_their_reason(void **state)
         *end = '\0';
         text += 3;
         snprintf(path, sizeof path, "%s/%s", BAD, line);
-        if (kvg_config_open(path, NULL, &kvg_generate_guest, &config) != KVG_ERR_INVALID) fail_msg("%s: not refused as invalid", line);
+        const kvg_status s = kvg_config_open(path, NULL, &kvg_generate_guest, &config);
+        if (s != KVG_ERR_INVALID) fail_msg("%s: not refused as invalid", line);
         if (!strstr(kvg_error_text(), text)) fail_msg("%s: '%s' is not in '%s'", line, text, kvg_error_text());
         if (!strstr(kvg_error_text(), line)) fail_msg("%s: the file is not named in: %s", line, kvg_error_text());
         assert_null(config.data);

@@ -1,7 +1,7 @@
 /* The table of a result's fields: docs/reference/results.md follows from it, and each record comes back as it was
  * written. With --print the program prints the page. */
 #define _POSIX_C_SOURCE 200809L
-#include "harness/generate/generate_guest.h"
+#include "model/guest/generate_guest.h"
 #include "harness/report/result_record.h"
 
 #include <math.h>
@@ -32,7 +32,7 @@ static const char introduction[] =
     "\n"
     "`kvgold check` writes results.jsonl, one JSON object per line. The table\n"
     "`harness/case/result_fields.def` has a row for each field of a case, and\n"
-    "`harness/generate/quality_fields.def` for those that op generate has besides. The writer, the reader\n"
+    "`model/generate/quality_fields.def` for those that op generate has besides. The writer, the reader\n"
     "and this page follow from them; the test `unit.result_fields` compares them with this page, and\n"
     "`test_result_fields --print` prints it again.\n"
     "\n"

@@ -1,0 +1,156 @@
+#define _DEFAULT_SOURCE /* readlink */
+#include "harness/config/model.h"
+
+#include <dirent.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "golden/golden.h"
+
+/* The folder of the running program, or "." if the system does not say. */
+static void program_folder(char *out, size_t size)
+{
+    ssize_t n = readlink("/proc/self/exe", out, size - 1);
+    if (n < 0) n = snprintf(out, size, "./kvgold");
+    out[n] = 0;
+    char *slash = strrchr(out, '/');
+    if (slash) *slash = 0;
+}
+
+/* A folder below the working directory, the repository of a build tree build/<preset>/bin, or an installation. */
+static kvg_status find_folder(const char *folder, char *out, size_t size)
+{
+    static const char *const places[] = {"", "/../../../", "/../share/kvgold/"};
+    char program[PATH_MAX];
+    struct stat info;
+    program_folder(program, sizeof program);
+    for (int i = 0; i < 3; i++) {
+        const int n = snprintf(out, size, "%s%s%s", i == 0 ? "" : program, places[i], folder);
+        if (n > 0 && (size_t)n < size && stat(out, &info) == 0 && S_ISDIR(info.st_mode)) return KVG_OK;
+    }
+    return kvg_fail(KVG_ERR_NOT_FOUND, "no folder %s here or beside the program: run from the repository", folder);
+}
+
+kvg_status kvg_model_folder(char *out, size_t size)
+{
+    return find_folder("configs/models", out, size);
+}
+
+kvg_status kvg_model_carried(char *out, size_t size)
+{
+    return find_folder("golden/data/model", out, size);
+}
+
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(a, b);
+}
+
+kvg_status kvg_model_names(const char *folder, char names[][64], size_t max, size_t *count)
+{
+    DIR *dir = opendir(folder);
+    if (!dir) return kvg_fail(KVG_ERR_NOT_FOUND, "cannot read the folder %s", folder);
+    *count = 0;
+    for (struct dirent *e; (e = readdir(dir)) != NULL && *count < max;) {
+        const size_t length = strlen(e->d_name);
+        if (length < 6 || length > 68 || strcmp(e->d_name + length - 5, ".json") != 0) continue;
+        snprintf(names[(*count)++], 64, "%.*s", (int)length - 5, e->d_name);
+    }
+    closedir(dir);
+    qsort(names, *count, 64, by_name);
+    return KVG_OK;
+}
+
+static kvg_status read_text(kvg_json object, const char *key, char *out, size_t size)
+{
+    kvg_json value;
+    const char *text;
+    kvg_status s = kvg_json_get(object, key, &value);
+    if (!s) s = kvg_json_string(value, &text);
+    if (!s && strlen(text) >= size) s = kvg_json_fail(value, "longer than %zu characters", size - 1);
+    if (!s) snprintf(out, size, "%s", text);
+    return s;
+}
+
+static kvg_status read_count(kvg_json object, const char *key, uint64_t min, uint64_t max, uint32_t *out)
+{
+    kvg_json value;
+    uint64_t number = 0;
+    kvg_status s = kvg_json_get(object, key, &value);
+    if (!s) s = kvg_json_u64(value, min, max, &number);
+    *out = (uint32_t)number;
+    return s;
+}
+
+static kvg_status read_model(kvg_json root, kvg_model *m)
+{
+    static const char *const keys[] = {"title",    "layers",   "other_layers", "query_heads",
+                                       "kv_heads", "head_dim", "shared_kv",    "source"};
+    bool shared = false;
+    kvg_json value;
+    kvg_status s = kvg_json_check_keys(root, keys, sizeof keys / sizeof keys[0]);
+    if (!s) s = read_text(root, "title", m->title, sizeof m->title);
+    if (!s) s = read_count(root, "layers", 1, 10000, &m->layers);
+    if (!s && kvg_json_has(root, "other_layers")) s = read_count(root, "other_layers", 1, 10000, &m->other_layers);
+    if (!s) s = read_count(root, "query_heads", 1, 1024, &m->query_heads);
+    if (!s) s = read_count(root, "kv_heads", 1, 1024, &m->kv_heads);
+    if (!s) s = read_count(root, "head_dim", 1, 1024, &m->head_dim);
+    if (!s) s = read_text(root, "source", m->source, sizeof m->source);
+    if (!s && kvg_json_has(root, "shared_kv")) {
+        s = kvg_json_get(root, "shared_kv", &value);
+        if (!s) s = kvg_json_bool(value, &shared);
+    }
+    m->shared_kv = shared;
+    if (!s && m->query_heads % m->kv_heads != 0) {
+        s = kvg_json_fail(root, "query_heads %u is not a multiple of kv_heads %u", m->query_heads, m->kv_heads);
+    }
+    return s;
+}
+
+static kvg_status unknown_model(const char *folder, const char *name)
+{
+    char names[64][64], list[64 * 66] = "";
+    size_t count = 0;
+    kvg_status s = kvg_model_names(folder, names, 64, &count);
+    if (s) return s;
+    for (size_t i = 0; i < count; i++) {
+        const size_t used = strlen(list);
+        snprintf(list + used, sizeof list - used, "%s%s", i ? ", " : "", names[i]);
+    }
+    return kvg_fail(KVG_ERR_NOT_FOUND, "no model '%s' in %s; known: %s", name, folder, list);
+}
+
+kvg_status kvg_model_load(const char *folder, const char *name, kvg_model *out)
+{
+    *out = (kvg_model){0};
+    char path[PATH_MAX + 80], default_folder[PATH_MAX];
+    const size_t length = strlen(name);
+    const bool is_path = length > 5 && strcmp(name + length - 5, ".json") == 0;
+    if (is_path) {
+        snprintf(path, sizeof path, "%s", name);
+    } else {
+        if (!folder) {
+            kvg_status s = kvg_model_folder(default_folder, sizeof default_folder);
+            if (s) return s;
+            folder = default_folder;
+        }
+        struct stat info;
+        snprintf(path, sizeof path, "%s/%s.json", folder, name);
+        if (length >= sizeof out->name || strchr(name, '/') || stat(path, &info) != 0)
+            return unknown_model(folder, name);
+    }
+    const char *slash = strrchr(path, '/');
+    snprintf(out->name, sizeof out->name, "%.63s", slash ? slash + 1 : path);
+    char *dot = strrchr(out->name, '.');
+    if (dot) *dot = 0;
+    kvg_json_doc *doc;
+    kvg_status s = kvg_json_open(path, &doc);
+    if (s) return s;
+    s = read_model(kvg_json_root(doc), out);
+    kvg_json_close(doc);
+    return s;
+}

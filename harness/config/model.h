@@ -1,0 +1,42 @@
+/* Room model: which models there are, and what is in their files.
+ *
+ *   model                  The geometry of a named model: configs/models/<name>.json.
+ *   model_config           What the config.json of a checkpoint says about its model.
+ *   model_weights          The weights of a checkpoint, from safetensors files, checked against its config.
+ *   random_weights         Weights without a checkpoint, for benches.
+ *
+ * The room computes nothing with a model. model/runner/ has the arithmetic and model/generate/ runs it. */
+/* Named model geometries: configs/models/<name>.json. */
+#ifndef KVG_HARNESS_CONFIG_MODEL_H
+#define KVG_HARNESS_CONFIG_MODEL_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/status.h"
+
+typedef struct kvg_model {
+    char name[64];       /* the file's name without .json */
+    char title[96];
+    uint32_t layers;       /* L: layers that hold KV */
+    uint32_t other_layers; /* layers that hold none: Mamba, linear attention */
+    uint32_t query_heads, kv_heads, head_dim;
+    uint32_t shared_kv;  /* 1: K and V share one row of head_dim elements (MLA latent), so V takes no room */
+    char source[256];    /* where the numbers come from */
+} kvg_model;
+
+/* Loads by name from the first folder that has it: `folder` if not NULL, else configs/models below the working
+ * directory, beside the build tree, or in the installed share folder. A name that ends in .json is a path.
+ * KVG_ERR_NOT_FOUND lists the known names. */
+kvg_status kvg_model_load(const char *folder, const char *name, kvg_model *out) KVG_CHECKED;
+
+/* The folder that a NULL `folder` means, or KVG_ERR_NOT_FOUND. */
+kvg_status kvg_model_folder(char *out, size_t size) KVG_CHECKED;
+
+/* The folder of the checkpoint that kvgold carries, golden/data/model, found as that one is. */
+kvg_status kvg_model_carried(char *out, size_t size) KVG_CHECKED;
+
+/* Names of the models in a folder, sorted; at most `max`. */
+kvg_status kvg_model_names(const char *folder, char names[][64], size_t max, size_t *count) KVG_CHECKED;
+
+#endif

@@ -1,0 +1,101 @@
+/* What came of a case of op generate: measures against the same run with the model type for a cache, rows compared as
+ * bits, bytes of a request, planted defects (docs/spec/generate.md section 8). */
+#ifndef KVG_MODEL_GENERATE_QUALITY_RESULT_H
+#define KVG_MODEL_GENERATE_QUALITY_RESULT_H
+
+#include "model/generate/generate_case.h"
+#include "harness/case/result_fields.h"
+
+/* A mean over rows, and where 95% of the bootstrap's means lie. */
+typedef struct kvg_quality_mean {
+    double value, low, high;
+} kvg_quality_mean;
+
+enum {
+    KVG_QUALITY_BUCKETS = 16,    /* positions 0 to 63, 64 to 127, 128 to 255, and so on; the last has all the rest */
+    KVG_QUALITY_FIRST = 64
+};
+
+/* The first position of a bucket. */
+static inline uint32_t kvg_quality_bucket_from(unsigned bucket)
+{
+    return bucket ? (uint32_t)KVG_QUALITY_FIRST << (bucket - 1) : 0;
+}
+
+typedef struct kvg_quality_bucket {
+#define POSITIONS(...) KVG_FIELD_MEMBER(__VA_ARGS__)
+#include "model/generate/quality_fields.def"
+} kvg_quality_bucket;
+
+typedef struct kvg_quality {
+    uint64_t rows, unknown;      /* rows, and those of them that are NAN: then so is every number below */
+    double base_bits;            /* bits per token of the base */
+    kvg_quality_mean bits, loss; /* bits per token; how many more than the base's */
+    kvg_quality_mean kl, top1;   /* top1: share of rows with the same top token */
+    double kl_p99, kl_worst;
+    kvg_quality_bucket buckets[KVG_QUALITY_BUCKETS];
+} kvg_quality;
+
+/* Rows of two runs, compared as bits. */
+typedef struct kvg_quality_bits {
+    uint64_t rows, differ;   /* rows; `bytes` of them */
+    uint64_t compared_bytes, bytes;
+    uint32_t text, row, token; /* of the first difference */
+    float expected, got;
+} kvg_quality_bits;
+
+/* Where generated text leaves the base's: `greedy` for a text that does not. */
+typedef struct kvg_quality_greedy {
+    uint32_t texts, tokens;  /* of each */
+    uint32_t same;           /* texts without a difference */
+    uint32_t first;          /* the earliest difference; tokens: none */
+    double median;           /* of the first differences */
+} kvg_quality_greedy;
+
+/* What one request holds of a model's cache, counted from its pools. */
+typedef struct kvg_generate_memory {
+    uint64_t block_bytes;   /* of a block of all layers: K and V, data and scales, padding */
+    uint64_t blocks;        /* of the request: the last one may be partly empty */
+    uint64_t request_bytes; /* of these */
+    uint64_t requests;      /* as large, that a budget has room for; none of them shares anything */
+    double token_bytes;     /* block_bytes / block_tokens */
+} kvg_generate_memory;
+
+/* What became of one planted defect. */
+typedef struct kvg_quality_defect {
+#define PLANTED(...) KVG_FIELD_MEMBER(__VA_ARGS__)
+#include "model/generate/quality_fields.def"
+} kvg_quality_defect;
+
+typedef struct kvg_quality_result {
+    bool measured;
+    kvg_quality quality;
+    kvg_quality_limits limits;
+    kvg_quality_bits bits;
+    kvg_quality_greedy greedy;
+    kvg_generate_memory memory; /* of a window */
+    uint64_t window, budget, shared_tokens;
+    kvg_quality_defect defects[KVG_GENERATE_DEFECTS];
+    size_t defect_count;
+} kvg_quality_result;
+
+/* The fields of its lines, by record; the first two stand in a line itself. */
+typedef enum kvg_quality_record {
+    KVG_QUALITY_GENERATE, KVG_QUALITY_PARTS, KVG_QUALITY_QUALITY, KVG_QUALITY_POSITIONS, KVG_QUALITY_PLANTED,
+    KVG_QUALITY_RECORDS
+} kvg_quality_record;
+
+extern const kvg_record kvg_quality_records[KVG_QUALITY_RECORDS];
+
+typedef struct kvg_result_generate {
+#define GENERATE(...) KVG_FIELD_MEMBER(__VA_ARGS__)
+#include "model/generate/quality_fields.def"
+} kvg_result_generate;
+
+/* Its numbers in a result file. */
+typedef struct kvg_result_quality {
+#define QUALITY(...) KVG_FIELD_MEMBER(__VA_ARGS__)
+#include "model/generate/quality_fields.def"
+} kvg_result_quality;
+
+#endif

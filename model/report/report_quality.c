@@ -1,0 +1,346 @@
+/* Op generate in reports: what result files say of it, and the tables of it. */
+#include "model/report/report_quality.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "harness/report/result_record.h"
+
+#define COUNT(array) (sizeof(array) / sizeof(array)[0])
+
+kvg_status kvg_report_quality_read(kvg_report *report, kvg_json line, void **out)
+{
+    const kvg_record *kinds = kvg_quality_records;
+    kvg_json object;
+    bool given;
+    kvg_report_quality read = {0}, *q;
+    *out = NULL;
+    kvg_status s = kvg_record_read_part(&kinds[KVG_QUALITY_QUALITY], line, "quality", &read.measures, &given);
+    if (s || !given) return s;
+    s = kvg_json_get(line, "quality", &object);
+    if (!s) {
+        s = kvg_record_read_list(&kinds[KVG_QUALITY_POSITIONS], object, "positions", COUNT(read.buckets),
+                                 sizeof read.buckets[0], read.buckets, &read.bucket_count);
+    }
+    if (!s) {
+        s = kvg_record_read_list(&kinds[KVG_QUALITY_PLANTED], object, "planted", COUNT(read.planted),
+                                 sizeof read.planted[0], read.planted, &read.planted_count);
+    }
+    for (size_t i = 0; !s && i < read.planted_count; i++) {
+        s = kvg_record_keep(&kinds[KVG_QUALITY_PLANTED], &read.planted[i], kvg_report_keep, report);
+    }
+    if (!s) s = kvg_record_read(&kinds[KVG_QUALITY_GENERATE], line, &read.asked);
+    if (!s) s = kvg_record_keep(&kinds[KVG_QUALITY_GENERATE], &read.asked, kvg_report_keep, report);
+    if (s) return s;
+    q = kvg_report_room(report, sizeof *q);
+    if (!q) return kvg_fail(KVG_ERR_MEMORY, "no memory for the measures of a case");
+    *q = read;
+    *out = q;
+    return KVG_OK;
+}
+
+/* --- the cases, in order --- */
+
+static int compare_loss(const void *a, const void *b)
+{
+    const kvg_report_case *x = *(const kvg_report_case *const *)a, *y = *(const kvg_report_case *const *)b;
+    const double kl[] = {kvg_report_quality_of(x)->measures.kl, kvg_report_quality_of(y)->measures.kl};
+    const double left = isnan(kl[0]) ? INFINITY : kl[0], right = isnan(kl[1]) ? INFINITY : kl[1];
+    if (left != right) return left < right ? -1 : 1;
+    return strcmp(x->asked.id, y->asked.id);
+}
+
+const kvg_report_case **kvg_report_quality_cases(const kvg_report *r, size_t *count)
+{
+    const kvg_report_case **list = malloc((r->case_count + 1) * sizeof *list);
+    *count = 0;
+    for (size_t i = 0; list && i < r->case_count; i++) {
+        if (r->cases[i].guest) list[(*count)++] = &r->cases[i];
+    }
+    if (*count) qsort(list, *count, sizeof list[0], compare_loss);
+    if (*count) return list;
+    free(list);
+    return NULL;
+}
+
+void kvg_report_quality_name(const kvg_report_case *c, char *out, size_t size)
+{
+    const kvg_result_asked *a = &c->asked;
+    const kvg_result_generate *g = &kvg_report_quality_of(c)->asked;
+    const struct {
+        bool said;
+        const char *word;
+    } words[] = {
+        {true, a->dtype},
+        {a->scale[0], a->scale},
+        {strcmp(g->layers, "all") != 0, g->layers},
+        {strcmp(g->quantise_k, "before_rope") == 0, g->quantise_k},
+        {strcmp(a->backend, "reference") != 0, a->backend},
+    };
+    size_t used = (size_t)snprintf(out, size, "%s", c->storage);
+    for (size_t i = 0; i < COUNT(words) && used < size; i++) {
+        if (words[i].said) used += (size_t)snprintf(out + used, size - used, " %s", words[i].word);
+    }
+}
+
+/* --- the columns, for every output --- */
+
+enum { CELL = 64 };
+
+typedef struct column {
+    const char *title;
+    void (*cell)(const kvg_result_quality *q, char *out, size_t size);
+    bool (*is_bad)(const kvg_result_quality *q); /* NULL: never */
+} column;
+
+static void put_mean(char *out, size_t size, const char *format, double value, double low, double high)
+{
+    if (isnan(value)) snprintf(out, size, "nan");
+    else snprintf(out, size, format, value, low, high); /* one of the literals below */
+}
+
+static void put_bits(const kvg_result_quality *q, char *out, size_t size) { snprintf(out, size, "%.4f", q->bits); }
+static void put_kl_p99(const kvg_result_quality *q, char *out, size_t size) { snprintf(out, size, "%.3g", q->kl_p99); }
+static void put_kl_worst(const kvg_result_quality *q, char *out, size_t size)
+{
+    snprintf(out, size, "%.3g", q->kl_worst);
+}
+
+static void put_loss(const kvg_result_quality *q, char *out, size_t size)
+{
+    put_mean(out, size, "%+.5f [%+.5f, %+.5f]", q->loss, q->loss_low, q->loss_high);
+}
+
+static void put_kl(const kvg_result_quality *q, char *out, size_t size)
+{
+    put_mean(out, size, "%.3g [%.3g, %.3g]", q->kl, q->kl_low, q->kl_high);
+}
+
+static void put_top1(const kvg_result_quality *q, char *out, size_t size)
+{
+    put_mean(out, size, "%.2f [%.2f, %.2f]", 100 * q->top1, 100 * q->top1_low, 100 * q->top1_high);
+}
+
+/* "24 (12) 3/8": median and earliest of the first differences, texts without one. */
+static void put_greedy(const kvg_result_quality *q, char *out, size_t size)
+{
+    if (!(q->greedy_tokens > 0)) snprintf(out, size, "-");
+    else snprintf(out, size, "%g (%g), %g/%g same", q->greedy_median, q->greedy_first, q->greedy_same, q->greedy_texts);
+}
+
+static void put_compared(const kvg_result_quality *q, char *out, size_t size)
+{
+    snprintf(out, size, "%.0f/%.0f", q->differing_rows, q->compared_rows);
+}
+
+static void put_token(const kvg_result_quality *q, char *out, size_t size)
+{
+    snprintf(out, size, "%g", q->token_bytes);
+}
+
+static void put_request(const kvg_result_quality *q, char *out, size_t size)
+{
+    snprintf(out, size, "%.0f", q->request_bytes);
+}
+
+static void put_requests(const kvg_result_quality *q, char *out, size_t size)
+{
+    if (q->budget > 0) snprintf(out, size, "%.0f", q->requests);
+    else snprintf(out, size, "-");
+}
+
+static bool loses_too_much(const kvg_result_quality *q) { return !(q->loss <= q->max_loss); }
+static bool strays_too_far(const kvg_result_quality *q) { return !(q->kl <= q->max_kl); }
+static bool agrees_too_little(const kvg_result_quality *q) { return !(q->top1 >= q->min_top1); }
+static bool has_wrong_bits(const kvg_result_quality *q) { return q->differing_rows > 0; }
+
+static const column columns[] = {
+    {"bits/token", put_bits, NULL},
+    {"loss, bits", put_loss, loses_too_much},
+    {"KL, bits", put_kl, strays_too_far},
+    {"KL p99", put_kl_p99, NULL},
+    {"worst", put_kl_worst, NULL},
+    {"top-1, %", put_top1, agrees_too_little},
+    {"greedy: first difference", put_greedy, NULL},
+    {"rows wrong", put_compared, has_wrong_bits},
+    {"B/token", put_token, NULL},
+    {"B/request", put_request, NULL},
+    {"requests", put_requests, NULL},
+};
+
+void kvg_report_quality_about(const kvg_report_case *c, char *out, size_t size)
+{
+    const kvg_result_quality *q = &kvg_report_quality_of(c)->measures;
+    char loss[CELL], kl[CELL], top1[CELL], rows[CELL];
+    put_loss(q, loss, sizeof loss);
+    put_kl(q, kl, sizeof kl);
+    put_top1(q, top1, sizeof top1);
+    put_compared(q, rows, sizeof rows);
+    snprintf(out, size, "quality: loss %s bits per token, KL %s bits, top-1 %s %%, rows wrong %s", loss, kl, top1,
+             rows);
+}
+
+static const char *how_rejected(const kvg_quality_defect *p)
+{
+    if (!p->applies) return "does not apply";
+    if (p->by_bits && p->by_limits) return "rejected by bits and by limits";
+    if (p->by_bits) return "rejected by bits";
+    return p->by_limits ? "rejected by limits" : "ACCEPTED";
+}
+
+/* --- for a terminal --- */
+
+static void print_measures(const kvg_report_case **cases, size_t count, FILE *out)
+{
+    size_t widths[COUNT(columns)], first = strlen("format");
+    char cell[CELL], name[160];
+    for (size_t i = 0; i < count; i++) {
+        kvg_report_quality_name(cases[i], name, sizeof name);
+        if (strlen(name) > first) first = strlen(name);
+    }
+    for (size_t k = 0; k < COUNT(columns); k++) {
+        widths[k] = strlen(columns[k].title);
+        for (size_t i = 0; i < count; i++) {
+            columns[k].cell(&kvg_report_quality_of(cases[i])->measures, cell, sizeof cell);
+            if (strlen(cell) > widths[k]) widths[k] = strlen(cell);
+        }
+    }
+    fprintf(out, "%-*s", (int)first, "format");
+    for (size_t k = 0; k < COUNT(columns); k++) fprintf(out, "  %*s", (int)widths[k], columns[k].title);
+    putc('\n', out);
+    for (size_t i = 0; i < count; i++) {
+        kvg_report_quality_name(cases[i], name, sizeof name);
+        kvg_report_plain(out, name);
+        fprintf(out, "%*s", (int)(first - strlen(name)), "");
+        for (size_t k = 0; k < COUNT(columns); k++) {
+            columns[k].cell(&kvg_report_quality_of(cases[i])->measures, cell, sizeof cell);
+            fprintf(out, "  %*s", (int)widths[k], cell);
+        }
+        putc('\n', out);
+    }
+    putc('\n', out);
+}
+
+static void print_planted(const kvg_report_case *c, FILE *out)
+{
+    const kvg_report_quality *q = kvg_report_quality_of(c);
+    char name[160];
+    kvg_report_quality_name(c, name, sizeof name);
+    for (size_t i = 0; i < q->planted_count; i++) {
+        const kvg_quality_defect *p = &q->planted[i];
+        fputs("planted    ", out);
+        kvg_report_plain(out, name);
+        fputs("  ", out);
+        kvg_report_plain(out, p->id);
+        fprintf(out, ": %s", how_rejected(p));
+        if (p->applies) {
+            fprintf(out, "; %" PRIu64 " of %" PRIu64 " rows, loss %+.5f, KL %.3g", p->differ, p->rows, p->loss, p->kl);
+        }
+        putc('\n', out);
+    }
+}
+
+void kvg_report_quality_print(const kvg_report *report, FILE *out)
+{
+    size_t count;
+    const kvg_report_case **cases = kvg_report_quality_cases(report, &count);
+    if (!cases) return;
+    print_measures(cases, count, out);
+    for (size_t i = 0; i < count; i++) print_planted(cases[i], out);
+    free(cases);
+}
+
+/* --- for the page --- */
+
+static void write_text(FILE *out, const char *open, const char *text, const char *close)
+{
+    fputs(open, out);
+    kvg_report_escape(out, text);
+    fputs(close, out);
+}
+
+static void write_measures(const kvg_report_case **cases, size_t count, FILE *out)
+{
+    char cell[CELL], name[160];
+    fputs("<div class=\"wide\"><table><thead><tr><th>format.dialect</th>", out);
+    for (size_t k = 0; k < COUNT(columns); k++) fprintf(out, "<th>%s</th>", columns[k].title);
+    fputs("</tr></thead><tbody>\n", out);
+    for (size_t i = 0; i < count; i++) {
+        kvg_report_quality_name(cases[i], name, sizeof name);
+        write_text(out, "<tr><td>", name, "</td>");
+        for (size_t k = 0; k < COUNT(columns); k++) {
+            const kvg_result_quality *q = &kvg_report_quality_of(cases[i])->measures;
+            columns[k].cell(q, cell, sizeof cell);
+            fputs(columns[k].is_bad && columns[k].is_bad(q) ? "<td class=\"bad\">" : "<td>", out);
+            write_text(out, "", cell, "</td>");
+        }
+        fputs("</tr>\n", out);
+    }
+    fputs("</tbody></table></div>\n", out);
+}
+
+static void write_positions(const kvg_report_case **cases, size_t count, FILE *out)
+{
+    char name[160];
+    fputs("<h3>By position in the window: KL divergence, and loss, in bits</h3>\n"
+          "<div class=\"wide\"><table><tbody>\n", out);
+    for (size_t i = 0; i < count; i++) {
+        const kvg_report_quality *q = kvg_report_quality_of(cases[i]);
+        kvg_report_quality_name(cases[i], name, sizeof name);
+        write_text(out, "<tr><td>", name, "</td>");
+        for (size_t b = 0; b < q->bucket_count; b++) {
+            fprintf(out, "<td><span class=\"dim\">from %" PRIu64 ":</span> %.3g, %+.4f</td>", q->buckets[b].from,
+                    q->buckets[b].kl, q->buckets[b].loss);
+        }
+        fputs("</tr>\n", out);
+    }
+    fputs("</tbody></table></div>\n", out);
+}
+
+static void write_planted(const kvg_report_case *c, FILE *out)
+{
+    const kvg_report_quality *q = kvg_report_quality_of(c);
+    char name[160];
+    kvg_report_quality_name(c, name, sizeof name);
+    for (size_t i = 0; i < q->planted_count; i++) {
+        const kvg_quality_defect *p = &q->planted[i];
+        const char *class = !p->applies ? "dim" : p->by_bits || p->by_limits ? "good" : "bad";
+        write_text(out, "<tr><td>", name, "</td>");
+        write_text(out, "<td class=\"left\">", p->id, "</td>");
+        fprintf(out, "<td class=\"left\"><span class=\"%s\">%s</span></td>", class, how_rejected(p));
+        if (p->applies) {
+            fprintf(out, "<td>%" PRIu64 " of %" PRIu64 "</td><td>%+.5f</td><td>%.3g</td>", p->differ, p->rows, p->loss,
+                    p->kl);
+        } else {
+            fputs("<td></td><td></td><td></td>", out);
+        }
+        fputs("</tr>\n", out);
+    }
+}
+
+void kvg_report_quality_html(const kvg_report *report, FILE *out)
+{
+    size_t count, planted = 0;
+    const kvg_report_case **cases = kvg_report_quality_cases(report, &count);
+    if (!cases) {
+        fputs("<p class=\"dim\">This run has no case of op generate.</p>\n", out);
+        return;
+    }
+    fputs("<p>A model reads held-out text through the cache: each token's distribution against the same run with the "
+          "model type for a cache (docs/spec/generate.md section 8). In brackets the middle 95% of a bootstrap over "
+          "blocks of 64 rows; the order is the one that was found. Rows wrong: logits that are not the reference's, "
+          "bit for bit, of those compared.</p>\n", out);
+    write_measures(cases, count, out);
+    write_positions(cases, count, out);
+    for (size_t i = 0; i < count; i++) planted += kvg_report_quality_of(cases[i])->planted_count;
+    if (planted) {
+        fputs("<h3>Planted defects</h3>\n<div class=\"wide\"><table><thead><tr><th>format.dialect</th>"
+              "<th class=\"left\">defect</th><th class=\"left\">outcome</th><th>rows changed</th><th>loss, bits</th>"
+              "<th>KL, bits</th></tr></thead><tbody>\n", out);
+        for (size_t i = 0; i < count; i++) write_planted(cases[i], out);
+        fputs("</tbody></table></div>\n", out);
+    }
+    free(cases);
+}
