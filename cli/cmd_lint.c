@@ -3,7 +3,6 @@
 
 #include "cli/cli.h"
 #include "harness/config/config.h"
-#include "harness/judge/judge_decode.h"
 #include "harness/judge/separation.h"
 
 typedef struct lint_options {
@@ -20,17 +19,13 @@ typedef struct lint_totals {
 
 static kvg_status measure(const kvg_case *c, kvg_separation *separation)
 {
-    kvg_case_data data;
-    kvg_decode_truth truth = {0};
-    kvg_tensor_set expected = {0};
-    kvg_status s = kvg_case_data_make(c, &data);
-    if (!s) s = kvg_decode_truth_make(&data, &truth);
-    if (!s) s = kvg_set_alloc(&c->problem, data.op->outputs, &expected);
-    if (!s) s = kvg_reference_run(&c->problem, data.in.tensors, expected.tensors);
-    if (!s) s = kvg_separation_measure(&truth, &expected, separation);
-    kvg_set_free(&expected);
-    kvg_decode_truth_free(&truth);
-    kvg_case_data_free(&data);
+    kvg_case_data question;
+    kvg_truth truth = {0};
+    kvg_status s = kvg_case_data_make(c, &question);
+    if (!s) s = kvg_know(&question, &truth);
+    if (!s) s = kvg_separation_measure(&truth, separation);
+    kvg_truth_free(&truth);
+    kvg_case_data_free(&question);
     return s;
 }
 

@@ -92,7 +92,7 @@ static kvg_status list_defects(void)
 
 static kvg_status list_relations(void)
 {
-    for (size_t i = 0; i < kvg_relation_count(); i++) {
+    for (size_t i = 0; i < KVG_RELATIONS; i++) {
         printf("%-12s %s\n", kvg_relation_id(kvg_relation_get(i)), kvg_relation_summary(kvg_relation_get(i)));
     }
     return KVG_OK;

@@ -63,6 +63,7 @@ typedef struct kvg_result {
     kvg_reference_reach reach[2];
     kvg_control_outcome controls[KVG_MAX_CONTROLS]; /* in the order of the control rows of harness/wrong/defects.def */
     double milliseconds;          /* of the candidate's run */
+    bool gone;                    /* its process or its device was lost in this case, whatever the verdict */
 } kvg_result;
 
 /* --- what a result file holds of a case beside the records above: harness/case/result_fields.def --- */

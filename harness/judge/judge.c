@@ -12,30 +12,6 @@
 #include "harness/judge/relations.h"
 #include "support/clock.h"
 
-/* An empty answer: an op that updates in place starts from the same bytes every time. */
-static kvg_status make_answer(const running_case *b, kvg_tensor_set *answer)
-{
-    kvg_status s = kvg_set_alloc(&b->c->problem, b->data.op->outputs, answer);
-    if (!s) kvg_case_data_prefill(&b->data, answer);
-    return s;
-}
-
-static kvg_status set_up(const kvg_case *c, running_case *b)
-{
-    b->c = c;
-    b->judge = judge_of(&c->problem);
-    kvg_status s = kvg_case_data_make(c, &b->data);
-    if (!s) s = make_answer(b, &b->expected);
-    if (!s) s = make_answer(b, &b->answer);
-    if (!s) s = kvg_reference_run(&c->problem, b->data.in.tensors, b->expected.tensors);
-    if (!s && b->judge->prepare) s = b->judge->prepare(b);
-    for (size_t i = 0; !s && i < b->expected.count; i++) {
-        b->output_bytes += b->expected.tensors[i].bytes;
-        s = kvg_guard_protect(&b->expected.guards[i], 0);
-    }
-    return s;
-}
-
 /* --- judging --- */
 
 void judge_give_up(kvg_result *r, const char *what)
@@ -44,63 +20,78 @@ void judge_give_up(kvg_result *r, const char *what)
     snprintf(r->detail, sizeof r->detail, "%s: %s", what, kvg_error_text());
 }
 
-/* Fills the judging fields of *r. */
-static void judge_answer(const running_case *b, const kvg_tensor *answer, kvg_result *r)
+static const judge *judge_for(const kvg_truth *t)
 {
-    if (b->judge->storage) b->judge->storage(b, answer, r);
-    if (b->judge->meaning) b->judge->meaning(b, answer, r);
+    return judge_of(&t->question->c->problem);
+}
+
+/* Fills the judging fields of *r. */
+static void judge_answer(const kvg_truth *t, const kvg_tensor *answer, kvg_result *r)
+{
+    const judge *j = judge_for(t);
+    if (j->storage) j->storage(t, answer, r);
+    if (j->meaning) j->meaning(t, answer, r);
 }
 
 /* --- controls --- */
 
 /* What becomes of a known-wrong answer that is offered to this check. */
-static kvg_control_outcome judge_wrong(const running_case *b, const kvg_tensor_set *wrong)
+static kvg_control_outcome judge_wrong(const kvg_truth *t, const kvg_tensor_set *wrong)
 {
+    const judge *j = judge_for(t);
     kvg_result storage = {.verdict = KVG_VERDICT_PASS}, decoded = {.verdict = KVG_VERDICT_PASS};
-    if (b->judge->is_right(b, &b->expected, wrong)) return KVG_CONTROL_UNREACHED;
-    if (b->judge->storage) b->judge->storage(b, wrong->tensors, &storage);
-    if (b->judge->meaning) b->judge->meaning(b, wrong->tensors, &decoded);
+    if (j->is_right(t, wrong)) return KVG_CONTROL_UNREACHED;
+    if (j->storage) j->storage(t, wrong->tensors, &storage);
+    if (j->meaning) j->meaning(t, wrong->tensors, &decoded);
     if (decoded.verdict == KVG_VERDICT_FAIL) return KVG_CONTROL_REJECTED_BY_BOUND;
     return storage.verdict == KVG_VERDICT_FAIL ? KVG_CONTROL_REJECTED : KVG_CONTROL_ACCEPTED;
 }
 
 /* Names the known-wrong variant whose answer is the candidate's. */
-static void diagnose(const running_case *b, const kvg_defect *defect, const kvg_tensor_set *wrong, kvg_result *r)
+static void diagnose(const kvg_truth *t, const kvg_defect *defect, const kvg_tensor_set *wrong,
+                     const kvg_tensor_set *answer, kvg_result *r)
 {
+    const judge *j = judge_for(t);
     const size_t used = strlen(r->detail);
-    if (b->judge->is_right(b, &b->expected, wrong) || !b->judge->explains(b, &b->answer, wrong)) return;
-    snprintf(r->detail + used, sizeof r->detail - used, "; %s defect %s (%s)", b->judge->explained, defect->id,
+    if (j->is_right(t, wrong) || !j->explains(t, answer, wrong)) return;
+    snprintf(r->detail + used, sizeof r->detail - used, "; %s defect %s (%s)", j->explained, defect->id,
              defect->summary);
 }
 
-/* Makes the wrong answer of a defect, for all that it is wanted for; a control that cannot run proves nothing. */
-static kvg_control_outcome try_defect(const running_case *b, const kvg_defect *defect, bool diagnoses, kvg_result *r)
+/* Makes the wrong answer of a defect, for all that it is wanted for; a control that cannot run proves nothing.
+ * `answer`: a wrong one that may be the defect's, or NULL. */
+static kvg_control_outcome try_defect(const kvg_truth *t, const kvg_defect *defect, const kvg_tensor_set *answer,
+                                      kvg_result *r)
 {
+    const kvg_case_data *q = t->question;
     kvg_tensor_set wrong = {0};
     kvg_control_outcome outcome = KVG_CONTROL_ACCEPTED;
-    if (!kvg_defect_applies(defect, &b->c->problem)) return KVG_CONTROL_ABSENT;
-    kvg_status s = make_answer(b, &wrong);
-    if (!s) s = kvg_defect_run(defect, &b->c->problem, b->data.in.tensors, wrong.tensors);
-    if (!s && diagnoses) diagnose(b, defect, &wrong, r);
-    if (!s && defect->control && !b->judge->outcome) outcome = judge_wrong(b, &wrong);
+    if (!kvg_defect_applies(defect, &q->c->problem)) return KVG_CONTROL_ABSENT;
+    kvg_status s = kvg_answer_alloc(q, &wrong);
+    if (!s) s = kvg_defect_run(defect, &q->c->problem, q->in.tensors, wrong.tensors);
+    if (!s && answer) diagnose(t, defect, &wrong, answer, r);
+    if (!s && defect->control && !judge_for(t)->outcome) outcome = judge_wrong(t, &wrong);
     kvg_set_free(&wrong);
     return outcome;
 }
 
 /* Tries the controls; of a wrong answer also names the defects that it comes from, unless it failed for something else
  * than its bytes. */
-static void run_controls(const running_case *b, kvg_result *r)
+static void run_controls(const kvg_truth *t, const kvg_tensor_set *answer, kvg_result *r)
 {
+    const judge *j = judge_for(t);
     size_t count, rejected = 0;
     const kvg_defect *defects = kvg_defect_table(&count);
-    const bool wrong = r->verdict == KVG_VERDICT_FAIL && !kvg_set_same_bytes(&b->expected, &b->answer);
+    const bool wrong = r->verdict == KVG_VERDICT_FAIL && !kvg_set_same_bytes(&t->expected, answer);
     for (size_t i = 0, n = 0; i < count; i++) {
         const bool diagnoses = wrong && !(r->separation.measured && r->separation.distance[i] < 0);
         kvg_control_outcome outcome = KVG_CONTROL_ABSENT;
-        if (diagnoses || (defects[i].control && !b->judge->outcome)) outcome = try_defect(b, &defects[i], diagnoses, r);
+        if (diagnoses || (defects[i].control && !j->outcome)) {
+            outcome = try_defect(t, &defects[i], diagnoses ? answer : NULL, r);
+        }
         if (!defects[i].control) continue;
         assert(n < KVG_MAX_CONTROLS);
-        r->controls[n] = b->judge->outcome ? b->judge->outcome(r, i) : outcome;
+        r->controls[n] = j->outcome ? j->outcome(r, i) : outcome;
         rejected += r->controls[n] == KVG_CONTROL_REJECTED || r->controls[n] == KVG_CONTROL_REJECTED_BY_BOUND;
         if (r->controls[n] == KVG_CONTROL_ACCEPTED && r->verdict == KVG_VERDICT_PASS) {
             r->verdict = KVG_VERDICT_MISTRUSTED;
@@ -115,17 +106,18 @@ static void run_controls(const running_case *b, kvg_result *r)
     }
 }
 
-static void count_reach(const running_case *b, kvg_result *r)
+static void count_reach(const kvg_truth *t, kvg_result *r)
 {
-    const kvg_problem *p = &b->data.rows;
+    const kvg_case_data *q = t->question;
+    const kvg_problem *p = &q->rows;
     const size_t bytes = p->head_dim * kvg_dtype_bytes(p->dtype);
     kvg_tensor_set rows = {0};
-    const bool patterns = b->c->fill == KVG_FILL_CODES; /* the bytes themselves are what the fill made */
-    if (patterns && kvg_case_data_codes(&b->data, b->expected.tensors, &rows)) judge_give_up(r, "rows of the fill");
-    for (int side = KVG_K; side < kvg_problem_sides(&b->c->problem) && r->verdict != KVG_VERDICT_ERROR; side++) {
+    const bool patterns = q->c->fill == KVG_FILL_CODES; /* the bytes themselves are what the fill made */
+    if (patterns && kvg_case_data_codes(q, t->expected.tensors, &rows)) judge_give_up(r, "rows of the fill");
+    for (int side = KVG_K; side < kvg_problem_sides(&q->c->problem) && r->verdict != KVG_VERDICT_ERROR; side++) {
         const kvg_tensor *c = patterns ? kvg_set_tensor(&rows, KVG_ROLE_CODES, (kvg_side)side) : NULL;
         const kvg_tensor *s = patterns ? kvg_set_tensor(&rows, KVG_ROLE_SCALES, (kvg_side)side) : NULL;
-        const uint8_t *values = kvg_set_tensor(&b->data.values, KVG_ROLE_VALUES, (kvg_side)side)->data;
+        const uint8_t *values = kvg_set_tensor(&q->values, KVG_ROLE_VALUES, (kvg_side)side)->data;
         for (size_t row = 0; row < (size_t)p->tokens * p->kv_heads; row++) {
             float x[KVG_MAX_HEAD_DIM];
             if (patterns) {
@@ -135,13 +127,13 @@ static void count_reach(const running_case *b, kvg_result *r)
                 continue;
             }
             kvg_reference_load(p->dtype, values + row * bytes, p->head_dim, x);
-            kvg_reference_row_reach(p, (kvg_side)side, b->data.tensor_scale[side], x, &r->reach[side]);
+            kvg_reference_row_reach(p, (kvg_side)side, q->tensor_scale[side], x, &r->reach[side]);
         }
     }
     kvg_set_free(&rows);
 }
 
-/* --- running the candidate --- */
+/* --- asking --- */
 
 /* The verdict of a case whose implementation returned that. */
 static kvg_verdict verdict_of(kvg_status s)
@@ -164,50 +156,89 @@ static bool refused(const kvg_outcome *o, kvg_result *r)
     return true;
 }
 
-static void run_candidate(running_case *b, kvg_candidate *candidate, kvg_result *r)
+/* The answer to a question that was asked in another way. */
+typedef struct related_answer {
+    bool asked;
+    kvg_status status; /* not KVG_OK: why there is no answer */
+    char why[KVG_CANDIDATE_TEXT_SIZE];
+    kvg_tensor_set tensors;
+} related_answer;
+
+/* All that the candidate says to a question, copied out of the memory that it sees. */
+typedef struct answers {
+    kvg_tensor_set first;
+    kvg_outcome outcome;
+    related_answer related[KVG_RELATIONS]; /* of each row of harness/judge/relations.def */
+} answers;
+
+static bool is_gone(kvg_status s)
 {
-    kvg_outcome o;
-    if (kvg_candidate_run(candidate, &b->c->problem, b->data.in.tensors, b->answer.tensors, &o)) {
-        judge_give_up(r, "the candidate");
-        return;
+    return s == KVG_ERR_DEVICE || s == KVG_ERR_DEVICE_LOST;
+}
+
+/* Not KVG_OK: the judge itself failed. A first answer that is none is not asked for again. */
+static kvg_status ask(const kvg_case_data *q, kvg_candidate *candidate, bool relations, answers *a)
+{
+    kvg_status s = kvg_answer_alloc(q, &a->first);
+    if (!s) s = kvg_candidate_run(candidate, &q->c->problem, q->in.tensors, a->first.tensors, &a->outcome);
+    if (s || a->outcome.status || a->outcome.fault[0] || !relations) return s;
+    for (size_t i = 0; i < KVG_RELATIONS; i++) {
+        related_answer *other = &a->related[i];
+        if (!kvg_relation_applies(kvg_relation_get(i), q, candidate)) continue;
+        other->asked = true;
+        other->status = kvg_relation_answer(kvg_relation_get(i), q, candidate, &other->tensors);
+        if (other->status) snprintf(other->why, sizeof other->why, "%s", kvg_error_text());
+        if (is_gone(other->status)) break;
     }
-    r->milliseconds = o.milliseconds;
-    memcpy(r->impl, o.impl, sizeof r->impl);
-    if (refused(&o, r)) return;
-    if (o.status) kvg_result_fail(r, "%s returned '%s': %s", o.impl, kvg_status_name(o.status), o.text);
-    if (o.fault[0]) kvg_result_fail(r, "%s", o.fault);
-    if (r->verdict == KVG_VERDICT_PASS) judge_answer(b, b->answer.tensors, r);
-    if (r->verdict == KVG_VERDICT_PASS && r->bytes.compared != b->output_bytes) {
+    return KVG_OK;
+}
+
+static void free_answers(answers *a)
+{
+    kvg_set_free(&a->first);
+    for (size_t i = 0; i < KVG_RELATIONS; i++) kvg_set_free(&a->related[i].tensors);
+}
+
+/* --- verdicts --- */
+
+static void judge_first(const kvg_truth *t, const answers *a, kvg_result *r)
+{
+    const kvg_outcome *o = &a->outcome;
+    if (o->status) kvg_result_fail(r, "%s returned '%s': %s", o->impl, kvg_status_name(o->status), o->text);
+    if (o->fault[0]) kvg_result_fail(r, "%s", o->fault);
+    if (r->verdict == KVG_VERDICT_PASS) judge_answer(t, a->first.tensors, r);
+    if (r->verdict == KVG_VERDICT_PASS && r->bytes.compared != t->bytes) {
         r->verdict = KVG_VERDICT_ERROR;
-        snprintf(r->detail, sizeof r->detail, "%" PRIu64 " bytes compared of %zu defined", r->bytes.compared,
-                 b->output_bytes);
+        snprintf(r->detail, sizeof r->detail, "%" PRIu64 " bytes compared of %zu defined", r->bytes.compared, t->bytes);
     }
 }
 
-/* The same questions in other ways (harness/judge/relations.def): each answer is judged like the first. */
-static void run_relations(const running_case *b, kvg_candidate *candidate, kvg_result *r)
+/* Each answer to the same question in another way is judged like the first, up to the first that is wrong. */
+static void judge_related(const kvg_truth *t, const answers *a, kvg_result *r)
 {
-    for (size_t i = 0; i < kvg_relation_count() && r->verdict == KVG_VERDICT_PASS; i++) {
+    for (size_t i = 0; i < KVG_RELATIONS && r->verdict == KVG_VERDICT_PASS; i++) {
         const kvg_relation *relation = kvg_relation_get(i);
+        const related_answer *answer = &a->related[i];
         kvg_result other = {.verdict = KVG_VERDICT_PASS};
-        kvg_tensor_set answer = {0};
-        if (!kvg_relation_applies(relation, &b->data, candidate)) continue;
-        const kvg_status s = kvg_relation_answer(relation, &b->data, candidate, &answer);
-        if (s && s != KVG_ERR_UNIMPLEMENTED) {
-            kvg_result_fail(&other, "%s", kvg_error_text());
-            other.verdict = verdict_of(s);
+        if (!answer->asked || answer->status == KVG_ERR_UNIMPLEMENTED) continue;
+        if (answer->status) {
+            kvg_result_fail(&other, "%s", answer->why);
+            other.verdict = verdict_of(answer->status);
+        } else {
+            judge_answer(t, answer->tensors.tensors, &other);
         }
-        if (!s) judge_answer(b, answer.tensors, &other);
-        if (other.verdict != KVG_VERDICT_PASS) {
-            r->verdict = other.verdict;
-            snprintf(r->detail, sizeof r->detail, "relation %s (%s): %.400s", kvg_relation_id(relation),
-                     kvg_relation_summary(relation), other.detail);
-        } else if (!s) {
+        if (other.verdict == KVG_VERDICT_PASS) {
             r->relations |= 1ull << i;
+            continue;
         }
-        kvg_set_free(&answer);
+        r->verdict = other.verdict;
+        snprintf(r->detail, sizeof r->detail, "relation %s (%s): %.400s", kvg_relation_id(relation),
+                 kvg_relation_summary(relation), other.detail);
     }
+    for (size_t i = 0; i < KVG_RELATIONS; i++) r->gone |= is_gone(a->related[i].status);
 }
+
+/* --- timing --- */
 
 static int by_time(const void *a, const void *b)
 {
@@ -215,7 +246,9 @@ static int by_time(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static void time_candidate(running_case *b, kvg_candidate *candidate, double seconds, kvg_result *r, kvg_timing *timing)
+/* Only what was judged is timed; the last answer is judged again. */
+static void time_candidate(const kvg_case_data *q, kvg_candidate *candidate, double seconds, kvg_tensor_set *answer,
+                           kvg_result *r, kvg_timing *timing)
 {
     enum { MAX_RUNS = 4096 };
     static double times[MAX_RUNS];
@@ -223,11 +256,11 @@ static void time_candidate(running_case *b, kvg_candidate *candidate, double sec
     size_t runs = 0;
     for (const double start = kvg_clock_seconds();
          runs < MAX_RUNS && (runs < 3 || kvg_clock_seconds() - start < seconds); runs++) {
-        for (size_t i = 0; i < b->answer.count; i++) { /* an answer that is not written again is not an answer */
-            if (b->answer.tensors[i].bytes) memset(b->answer.tensors[i].data, 0x5A, b->answer.tensors[i].bytes);
+        for (size_t i = 0; i < answer->count; i++) { /* an answer that is not written again is not an answer */
+            if (answer->tensors[i].bytes) memset(answer->tensors[i].data, 0x5A, answer->tensors[i].bytes);
         }
-        kvg_case_data_prefill(&b->data, &b->answer);
-        if (kvg_candidate_run(candidate, &b->c->problem, b->data.in.tensors, b->answer.tensors, &o)) {
+        kvg_case_data_prefill(q, answer);
+        if (kvg_candidate_run(candidate, &q->c->problem, q->in.tensors, answer->tensors, &o)) {
             judge_give_up(r, "the candidate");
             return;
         }
@@ -237,37 +270,61 @@ static void time_candidate(running_case *b, kvg_candidate *candidate, double sec
         }
         times[runs] = o.milliseconds;
     }
-    judge_answer(b, b->answer.tensors, r);
-    if (r->verdict != KVG_VERDICT_PASS) return;
     qsort(times, runs, sizeof *times, by_time);
     *timing = (kvg_timing){runs, times[runs / 2], times[0], times[runs - 1]};
 }
 
-/* The case from start to end; `timing` is NULL where it is only to be checked. */
+/* --- a case from start to end --- */
+
+typedef struct running_case {
+    kvg_case_data question;
+    answers answers;
+    kvg_truth truth;
+} running_case;
+
+/* Without controls where the case is timed. */
+static void judge_case(running_case *b, bool controls, kvg_result *out)
+{
+    const kvg_truth *t = &b->truth;
+    if (kvg_know(&b->question, &b->truth)) {
+        judge_give_up(out, "setting up");
+        return;
+    }
+    judge_first(t, &b->answers, out);
+    judge_related(t, &b->answers, out);
+    if (!controls || (out->verdict != KVG_VERDICT_PASS && out->verdict != KVG_VERDICT_FAIL)) return;
+    if (judge_for(t)->measure) judge_for(t)->measure(t, out);
+    run_controls(t, &b->answers.first, out);
+    count_reach(t, out);
+}
+
+/* `timing` is NULL where the case is only to be checked. The order is the point: ask, then know, then judge. */
 static void check_case(const kvg_case *c, kvg_candidate *candidate, double seconds, kvg_result *out, kvg_timing *timing)
 {
     *out = (kvg_result){.verdict = KVG_VERDICT_PASS};
     running_case *b = calloc(1, sizeof *b);
     kvg_candidate_next_case(candidate);
-    kvg_status s = b ? set_up(c, b) : kvg_fail(KVG_ERR_MEMORY, "cannot hold a case");
+    const kvg_status s = b ? kvg_case_data_make(c, &b->question) : kvg_fail(KVG_ERR_MEMORY, "cannot hold a case");
+    const bool relations = !timing && c->relations && judge_of(&c->problem)->has_relations;
     if (s) {
-        out->verdict = KVG_VERDICT_ERROR;
-        snprintf(out->detail, sizeof out->detail, "setting up: %s", kvg_error_text());
+        judge_give_up(out, "setting up");
+    } else if (ask(&b->question, candidate, relations, &b->answers)) {
+        judge_give_up(out, "the candidate");
     } else {
-        run_candidate(b, candidate, out);
-        if (!timing && b->judge->has_relations && c->relations) run_relations(b, candidate, out);
-        if (!timing && (out->verdict == KVG_VERDICT_PASS || out->verdict == KVG_VERDICT_FAIL)) {
-            if (b->judge->measure) b->judge->measure(b, out);
-            run_controls(b, out);
-            count_reach(b, out);
-        }
-        if (timing && out->verdict == KVG_VERDICT_PASS) time_candidate(b, candidate, seconds, out, timing);
+        out->milliseconds = b->answers.outcome.milliseconds;
+        memcpy(out->impl, b->answers.outcome.impl, sizeof out->impl);
+        if (!refused(&b->answers.outcome, out)) judge_case(b, !timing, out);
+    }
+    if (timing && out->verdict == KVG_VERDICT_PASS) {
+        kvg_timing measured = {0};
+        time_candidate(&b->question, candidate, seconds, &b->answers.first, out, &measured);
+        if (out->verdict == KVG_VERDICT_PASS) judge_answer(&b->truth, b->answers.first.tensors, out);
+        if (out->verdict == KVG_VERDICT_PASS) *timing = measured;
     }
     if (!b) return;
-    if (b->judge->forget) b->judge->forget(b);
-    kvg_case_data_free(&b->data);
-    kvg_set_free(&b->expected);
-    kvg_set_free(&b->answer);
+    kvg_truth_free(&b->truth);
+    free_answers(&b->answers);
+    kvg_case_data_free(&b->question);
     free(b);
 }
 

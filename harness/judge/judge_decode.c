@@ -65,9 +65,9 @@ static kvg_status spread_rows(const kvg_case_data *d, kvg_tensor flat[2])
     return KVG_OK;
 }
 
-static kvg_status measure_codec(kvg_decode_truth *t)
+static kvg_status measure_codec(kvg_truth *t)
 {
-    const kvg_case_data *d = t->data;
+    const kvg_case_data *d = t->question;
     kvg_tensor flat[2] = {{0}};
     kvg_attention_answer before = {0};
     kvg_attention_error out, lse;
@@ -98,9 +98,9 @@ static bool is_power_of_two(double x)
 
 /* A probe's answers, each with the bound of the exact answer. Under a profile, whose sums of weights go through the
  * same roundings as those of V, V = 1 must give exactly 1 (docs/spec/decode-contract.md section 7). */
-static kvg_status ask_probe(kvg_decode_truth *t)
+static kvg_status ask_probe(kvg_truth *t)
 {
-    const kvg_case_data *d = t->data;
+    const kvg_case_data *d = t->question;
     const kvg_problem *p = &d->c->problem;
     const size_t dims = t->outputs / t->rows;
     const bool all_ones = d->c->fill == KVG_FILL_ONES || d->c->fill == KVG_FILL_COLD;
@@ -120,10 +120,10 @@ static kvg_status ask_probe(kvg_decode_truth *t)
     return KVG_OK;
 }
 
-kvg_status kvg_decode_truth_make(const kvg_case_data *d, kvg_decode_truth *t)
+kvg_status judge_know_numbers(kvg_truth *t)
 {
+    const kvg_case_data *d = t->question;
     kvg_arithmetic arithmetic;
-    *t = (kvg_decode_truth){.data = d};
     const kvg_tensor out = kvg_problem_tensor(&d->c->problem, KVG_ROLE_OUT, KVG_K);
     t->outputs = out.bytes / kvg_dtype_bytes(out.dtype);
     t->rows = (size_t)out.shape[0] * out.shape[1];
@@ -132,12 +132,6 @@ kvg_status kvg_decode_truth_make(const kvg_case_data *d, kvg_decode_truth *t)
     if (!s) s = kvg_attention_spec(&d->c->problem, d->in.tensors, &arithmetic, &t->exact);
     if (!s) s = measure_codec(t);
     return s ? s : ask_probe(t);
-}
-
-void kvg_decode_truth_free(kvg_decode_truth *t)
-{
-    close_answer(&t->exact);
-    close_answer(&t->probe);
 }
 
 /* --- where --- */
@@ -180,10 +174,10 @@ static kvg_status score_keys(const kvg_case_data *d, size_t row, int64_t from, u
 }
 
 /* The position of the key that weighs most in a row; false where it sees none, or where finding it would take long. */
-static bool find_heaviest(const kvg_decode_truth *t, size_t row, uint32_t head, int64_t *position)
+static bool find_heaviest(const kvg_truth *t, size_t row, uint32_t head, int64_t *position)
 {
     enum { KEYS = 64 };
-    const kvg_case_data *d = t->data;
+    const kvg_case_data *d = t->question;
     const kvg_case_query *q = &d->queries[row];
     const size_t heads = d->c->problem.attention.query_heads, dims = t->outputs / t->rows;
     const int32_t *lengths = input(d, KVG_ROLE_LENGTHS)->data;
@@ -208,9 +202,9 @@ static bool find_heaviest(const kvg_decode_truth *t, size_t row, uint32_t head, 
 }
 
 /* "sequence 1, query 2 (position 40), head 5 (KV head 1)", then the key that weighs most and where it lies. */
-static void describe_row(const kvg_decode_truth *t, size_t index, char *out, size_t size)
+static void describe_row(const kvg_truth *t, size_t index, char *out, size_t size)
 {
-    const kvg_case_data *d = t->data;
+    const kvg_case_data *d = t->question;
     const kvg_problem *p = &d->c->problem;
     const size_t row = index / p->attention.query_heads;
     const uint32_t head = (uint32_t)(index % p->attention.query_heads);
@@ -243,15 +237,15 @@ static double *numbers_of(const kvg_tensor *t, size_t count)
 }
 
 /* One of the two outputs against what is right; `what` says what that is. */
-static void judge_numbers(const kvg_decode_truth *t, int which, const double *got, const kvg_attention_answer *right,
+static void judge_numbers(const kvg_truth *t, int which, const double *got, const kvg_attention_answer *right,
                           const char *what, kvg_attention_error *error, kvg_result *r)
 {
-    const size_t width = which == OUT ? kvg_dtype_bytes(t->data->c->problem.dtype) : sizeof(float);
+    const size_t width = which == OUT ? kvg_dtype_bytes(t->question->c->problem.dtype) : sizeof(float);
     const double *want = which == OUT ? right->out : right->lse;
     const double *bound = which == OUT ? right->out_bound : right->lse_bound;
     const size_t count = which == OUT ? t->outputs : t->rows, dims = t->outputs / t->rows;
     kvg_attention_measure(got, want, bound, count, error);
-    if (t->data->c->problem.profile == KVG_PROFILE_NONE) r->bytes.mismatched += error->outside * width;
+    if (t->question->c->problem.profile == KVG_PROFILE_NONE) r->bytes.mismatched += error->outside * width;
     if (error->outside == 0) return;
     const size_t at = error->worst_at;
     char row[320], dim[32] = "";
@@ -269,7 +263,7 @@ static int by_size(const void *a, const void *b)
 }
 
 /* The median ratio of the elements of out that have a bound; 0 if there are none. */
-static double median_ratio(const kvg_decode_truth *t, const double *got)
+static double median_ratio(const kvg_truth *t, const double *got)
 {
     double *ratios = malloc(t->outputs * sizeof *ratios), median = 0;
     size_t n = 0;
@@ -285,7 +279,7 @@ static double median_ratio(const kvg_decode_truth *t, const double *got)
     return median;
 }
 
-void kvg_decode_judge(const kvg_decode_truth *t, const kvg_tensor *answer, kvg_result *r)
+void kvg_decode_judge(const kvg_truth *t, const kvg_tensor *answer, kvg_result *r)
 {
     double *got[2] = {numbers_of(&answer[OUT], t->outputs), numbers_of(&answer[LSE], t->rows)};
     kvg_decode_accuracy *a = &r->decode;
@@ -296,11 +290,12 @@ void kvg_decode_judge(const kvg_decode_truth *t, const kvg_tensor *answer, kvg_r
     } else {
         judge_numbers(t, OUT, got[OUT], &t->exact, "the exact answer", &out, r);
         judge_numbers(t, LSE, got[LSE], &t->exact, "the exact answer", &lse, r);
-        if (t->data->c->problem.profile == KVG_PROFILE_NONE) r->bytes.compared += answer[OUT].bytes + answer[LSE].bytes;
+        const bool by_bits = t->question->c->problem.profile != KVG_PROFILE_NONE;
+        if (!by_bits) r->bytes.compared += answer[OUT].bytes + answer[LSE].bytes;
         *a = (kvg_decode_accuracy){
             .elements = t->outputs + t->rows,
             .unpromised = out.unpromised + lse.unpromised,
-            .bits = t->data->c->problem.profile != KVG_PROFILE_NONE,
+            .bits = by_bits,
             .worst_ratio = out.worst,
             .median_ratio = median_ratio(t, got[OUT]),
             .lse_ratio = lse.worst,
@@ -320,7 +315,7 @@ void kvg_decode_judge(const kvg_decode_truth *t, const kvg_tensor *answer, kvg_r
     free(got[LSE]);
 }
 
-bool kvg_decode_is_near(const kvg_decode_truth *t, const kvg_tensor *answer, const kvg_tensor *other)
+bool kvg_decode_is_near(const kvg_truth *t, const kvg_tensor *answer, const kvg_tensor *other)
 {
     bool near = true;
     for (int i = OUT; i <= LSE && near; i++) {
@@ -337,12 +332,11 @@ bool kvg_decode_is_near(const kvg_decode_truth *t, const kvg_tensor *answer, con
 
 /* --- bits --- */
 
-void kvg_decode_judge_bits(const kvg_decode_truth *t, const kvg_tensor *expected, const kvg_tensor *answer,
-                           kvg_result *r)
+void kvg_decode_judge_bits(const kvg_truth *t, const kvg_tensor *answer, kvg_result *r)
 {
-    const kvg_profile_info *profile = kvg_profile_get(t->data->c->problem.profile); /* NULL: the exact answer */
+    const kvg_profile_info *profile = kvg_profile_get(t->question->c->problem.profile); /* NULL: the exact answer */
     for (int i = OUT; i <= LSE; i++) {
-        const kvg_tensor *want = &expected[i], *have = &answer[i];
+        const kvg_tensor *want = &t->expected.tensors[i], *have = &answer[i];
         const size_t width = kvg_dtype_bytes(want->dtype), count = want->bytes / width, dims = t->outputs / t->rows;
         size_t wrong = 0, first = 0;
         for (size_t n = 0; n < count; n++) {
@@ -372,39 +366,27 @@ void kvg_decode_judge_bits(const kvg_decode_truth *t, const kvg_tensor *expected
 
 /* --- the rows of judges.def --- */
 
-kvg_status judge_prepare_truth(running_case *b)
+void judge_profile_bits(const kvg_truth *t, const kvg_tensor *answer, kvg_result *r)
 {
-    b->truth = calloc(1, sizeof(kvg_decode_truth));
-    return b->truth ? kvg_decode_truth_make(&b->data, b->truth) : kvg_fail(KVG_ERR_MEMORY, "cannot hold an answer");
+    kvg_decode_judge_bits(t, answer, r);
 }
 
-void judge_forget_truth(running_case *b)
+void judge_exact_numbers(const kvg_truth *t, const kvg_tensor *answer, kvg_result *r)
 {
-    if (b->truth) kvg_decode_truth_free(b->truth);
-    free(b->truth);
-}
-
-void judge_profile_bits(const running_case *b, const kvg_tensor *answer, kvg_result *r)
-{
-    kvg_decode_judge_bits(b->truth, b->expected.tensors, answer, r);
-}
-
-void judge_exact_numbers(const running_case *b, const kvg_tensor *answer, kvg_result *r)
-{
-    kvg_decode_judge(b->truth, answer, r);
+    kvg_decode_judge(t, answer, r);
 }
 
 /* Bit by bit, but that NaNs have no bits. */
-bool judge_same_numbers(const running_case *b, const kvg_tensor_set *right, const kvg_tensor_set *answer)
+bool judge_same_numbers(const kvg_truth *t, const kvg_tensor_set *answer)
 {
     kvg_result r = {.verdict = KVG_VERDICT_FAIL}; /* without words */
-    kvg_decode_judge_bits(b->truth, right->tensors, answer->tensors, &r);
+    kvg_decode_judge_bits(t, answer->tensors, &r);
     return r.bytes.mismatched == 0;
 }
 
-bool judge_near_numbers(const running_case *b, const kvg_tensor_set *answer, const kvg_tensor_set *wrong)
+bool judge_near_numbers(const kvg_truth *t, const kvg_tensor_set *answer, const kvg_tensor_set *wrong)
 {
-    return kvg_decode_is_near(b->truth, answer->tensors, wrong->tensors);
+    return kvg_decode_is_near(t, answer->tensors, wrong->tensors);
 }
 
 /* The plain kernel's defects start from its own right answer, whose bits are not the reference's: so an outcome follows
@@ -419,9 +401,9 @@ kvg_control_outcome judge_separated(const kvg_result *r, size_t defect)
     return s->by_bits ? KVG_CONTROL_REJECTED : KVG_CONTROL_REJECTED_BY_BOUND;
 }
 
-void judge_measure_separation(const running_case *b, kvg_result *r)
+void judge_measure_separation(const kvg_truth *t, kvg_result *r)
 {
-    if (kvg_separation_measure(b->truth, &b->expected, &r->separation)) {
+    if (kvg_separation_measure(t, &r->separation)) {
         if (r->verdict == KVG_VERDICT_PASS) judge_give_up(r, "separation");
     } else if (r->verdict == KVG_VERDICT_PASS && r->separation.nearest && !kvg_separation_suffices(&r->separation)) {
         char text[KVG_SEPARATION_TEXT];

@@ -8,9 +8,9 @@
 /* --- bytes --- */
 
 /* One output tensor, byte for byte. */
-static void compare_bytes(const running_case *b, size_t index, const kvg_tensor *answer, kvg_result *r)
+static void compare_bytes(const kvg_truth *truth, size_t index, const kvg_tensor *answer, kvg_result *r)
 {
-    const kvg_tensor *expected = &b->expected.tensors[index];
+    const kvg_tensor *expected = &truth->expected.tensors[index];
     const uint8_t *want = expected->data, *got = answer->data;
     size_t wrong = 0, first = 0;
     for (size_t i = 0; i < expected->bytes; i++) {
@@ -20,39 +20,44 @@ static void compare_bytes(const running_case *b, size_t index, const kvg_tensor 
     r->bytes.mismatched += wrong;
     if (wrong == 0) return;
     char where[256];
-    kvg_describe_byte(&b->data, index, expected, answer, first, where, sizeof where);
-    kvg_result_fail(r, "%s: %zu of %zu bytes differ, first at %s", kvg_set_name(&b->expected, index), wrong,
+    kvg_describe_byte(truth->question, index, expected, answer, first, where, sizeof where);
+    kvg_result_fail(r, "%s: %zu of %zu bytes differ, first at %s", kvg_set_name(&truth->expected, index), wrong,
                     expected->bytes, where);
 }
 
-void judge_bytes(const running_case *b, const kvg_tensor *answer, kvg_result *r)
+void judge_bytes(const kvg_truth *truth, const kvg_tensor *answer, kvg_result *r)
 {
-    for (size_t i = 0; i < b->expected.count; i++) compare_bytes(b, i, &answer[i], r);
+    for (size_t i = 0; i < truth->expected.count; i++) compare_bytes(truth, i, &answer[i], r);
 }
 
-bool judge_same_bytes(const running_case *b, const kvg_tensor_set *answer, const kvg_tensor_set *other)
+bool judge_same_answer(const kvg_truth *truth, const kvg_tensor_set *answer)
 {
-    (void)b;
+    return kvg_set_same_bytes(&truth->expected, answer);
+}
+
+bool judge_same_bytes(const kvg_truth *truth, const kvg_tensor_set *answer, const kvg_tensor_set *other)
+{
+    (void)truth;
     return kvg_set_same_bytes(answer, other);
 }
 
 /* --- codes --- */
 
 /* Codes and scales of one side under a dialect that is compared by value. */
-static void judge_side_by_value(const running_case *b, kvg_side side, const kvg_tensor_set *rows, kvg_result *r)
+static void judge_side_by_value(const kvg_truth *truth, kvg_side side, const kvg_tensor_set *rows, kvg_result *r)
 {
-    const kvg_problem *p = &b->data.rows;
+    const kvg_problem *p = &truth->question->rows;
     const kvg_tensor *codes = kvg_set_tensor(rows, KVG_ROLE_CODES, side);
     const kvg_tensor *scales = kvg_set_tensor(rows, KVG_ROLE_SCALES, side);
     const size_t code_bytes = (size_t)codes->shape[2], scale_bytes = (size_t)scales->shape[2];
     const size_t value_bytes = p->head_dim * kvg_dtype_bytes(p->dtype);
-    const kvg_tensor *values = kvg_set_tensor(&b->data.values, KVG_ROLE_VALUES, side);
+    const kvg_tensor *values = kvg_set_tensor(&truth->question->values, KVG_ROLE_VALUES, side);
     r->bytes.compared += codes->bytes + scales->bytes;
     for (size_t row = 0; row < (size_t)p->tokens * p->kv_heads; row++) {
         float x[KVG_MAX_HEAD_DIM];
         uint32_t steps, bad;
         kvg_reference_load(p->dtype, (const uint8_t *)values->data + row * value_bytes, p->head_dim, x);
-        const bool accepted = kvg_reference_row_accept(p, side, b->data.tensor_scale[side], x,
+        const bool accepted = kvg_reference_row_accept(p, side, truth->question->tensor_scale[side], x,
                                                        (const uint8_t *)codes->data + row * code_bytes,
                                                        (const uint8_t *)scales->data + row * scale_bytes, &steps, &bad);
         r->bytes.steps += steps;
@@ -64,23 +69,23 @@ static void judge_side_by_value(const running_case *b, kvg_side side, const kvg_
     }
 }
 
-void judge_codes(const running_case *b, const kvg_tensor *answer, kvg_result *r)
+void judge_codes(const kvg_truth *truth, const kvg_tensor *answer, kvg_result *r)
 {
-    const bool by_value[] = {[KVG_K] = kvg_case_by_value(&b->c->problem.storage[KVG_K]),
-                             [KVG_V] = kvg_case_by_value(&b->c->problem.storage[KVG_V])};
-    for (size_t i = 0; i < b->expected.count; i++) {
+    const bool by_value[] = {[KVG_K] = kvg_case_by_value(&truth->question->c->problem.storage[KVG_K]),
+                             [KVG_V] = kvg_case_by_value(&truth->question->c->problem.storage[KVG_V])};
+    for (size_t i = 0; i < truth->expected.count; i++) {
         kvg_role role;
         kvg_side side;
-        kvg_roles_at(b->expected.roles, i, &role, &side);
-        if (!by_value[side]) compare_bytes(b, i, &answer[i], r);
+        kvg_roles_at(truth->expected.roles, i, &role, &side);
+        if (!by_value[side]) compare_bytes(truth, i, &answer[i], r);
     }
     if (!by_value[KVG_K] && !by_value[KVG_V]) return;
     kvg_tensor_set rows = {0};
-    if (kvg_case_data_codes(&b->data, answer, &rows)) {
+    if (kvg_case_data_codes(truth->question, answer, &rows)) {
         judge_give_up(r, "rows of the answer");
     } else {
         for (int side = KVG_K; side <= KVG_V; side++) {
-            if (by_value[side]) judge_side_by_value(b, (kvg_side)side, &rows, r);
+            if (by_value[side]) judge_side_by_value(truth, (kvg_side)side, &rows, r);
         }
     }
     kvg_set_free(&rows);
@@ -100,11 +105,11 @@ static void finish_round_trip(const sums *sum, kvg_round_trip *t)
 }
 
 /* Decoded values against the rows, element by element within the derived bound; NaN never passes. */
-static void judge_side_round_trip(const running_case *b, kvg_side side, const kvg_tensor *decoded, kvg_result *r)
+static void judge_side_round_trip(const kvg_truth *truth, kvg_side side, const kvg_tensor *decoded, kvg_result *r)
 {
-    const kvg_problem *p = &b->data.rows;
+    const kvg_problem *p = &truth->question->rows;
     const size_t bytes = p->head_dim * kvg_dtype_bytes(p->dtype);
-    const kvg_tensor *values = kvg_set_tensor(&b->data.values, KVG_ROLE_VALUES, side);
+    const kvg_tensor *values = kvg_set_tensor(&truth->question->values, KVG_ROLE_VALUES, side);
     kvg_round_trip *t = &r->round_trip[side];
     sums sum = {0};
     for (size_t row = 0; row < (size_t)p->tokens * p->kv_heads; row++) {
@@ -112,7 +117,7 @@ static void judge_side_round_trip(const running_case *b, kvg_side side, const kv
         double bound[KVG_MAX_HEAD_DIM];
         kvg_reference_load(p->dtype, (const uint8_t *)values->data + row * bytes, p->head_dim, x);
         kvg_reference_load(p->dtype, (const uint8_t *)decoded->data + row * bytes, p->head_dim, y);
-        kvg_case_data_bound(&b->data, side, x, bound);
+        kvg_case_data_bound(truth->question, side, x, bound);
         for (uint32_t i = 0; i < p->head_dim; i++) {
             if (isinf(bound[i])) continue;
             const double error = fabs((double)y[i] - (double)x[i]);
@@ -131,16 +136,16 @@ static void judge_side_round_trip(const running_case *b, kvg_side side, const kv
     finish_round_trip(&sum, t);
 }
 
-void judge_round_trip(const running_case *b, const kvg_tensor *answer, kvg_result *r)
+void judge_round_trip(const kvg_truth *truth, const kvg_tensor *answer, kvg_result *r)
 {
-    if (b->c->fill == KVG_FILL_CODES) return; /* codes no encoder wrote have no original */
-    if (b->data.rows.tokens == 0) return;     /* nothing was stored */
+    if (truth->question->c->fill == KVG_FILL_CODES) return; /* codes no encoder wrote have no original */
+    if (truth->question->rows.tokens == 0) return;     /* nothing was stored */
     kvg_tensor_set decoded = {0};
-    if (kvg_case_data_values(&b->data, answer, &decoded)) {
+    if (kvg_case_data_values(truth->question, answer, &decoded)) {
         judge_give_up(r, "round trip");
     } else {
-        for (int side = KVG_K; side < kvg_problem_sides(&b->c->problem); side++) {
-            judge_side_round_trip(b, (kvg_side)side, &decoded.tensors[side], r);
+        for (int side = KVG_K; side < kvg_problem_sides(&truth->question->c->problem); side++) {
+            judge_side_round_trip(truth, (kvg_side)side, &decoded.tensors[side], r);
         }
     }
     kvg_set_free(&decoded);

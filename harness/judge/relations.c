@@ -256,7 +256,6 @@ static const kvg_relation relations[] = {
 #undef RELATION
 };
 
-size_t kvg_relation_count(void) { return sizeof relations / sizeof relations[0]; }
 const kvg_relation *kvg_relation_get(size_t index) { return &relations[index]; }
 const char *kvg_relation_id(const kvg_relation *relation) { return relation->id; }
 const char *kvg_relation_summary(const kvg_relation *relation) { return relation->summary; }

@@ -7,8 +7,14 @@
 
 typedef struct kvg_relation kvg_relation;
 
-/* The table; *count rows, reached by index. */
-size_t kvg_relation_count(void);
+/* The table: KVG_RELATIONS rows, reached by index. */
+enum {
+#define RELATION(id, ...) KVG_RELATION_##id,
+#include "harness/judge/relations.def"
+#undef RELATION
+    KVG_RELATIONS
+};
+
 const kvg_relation *kvg_relation_get(size_t index);
 const char *kvg_relation_id(const kvg_relation *relation);
 const char *kvg_relation_summary(const kvg_relation *relation);

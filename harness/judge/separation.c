@@ -9,8 +9,7 @@
 
 /* What the defects of one case are measured against. */
 typedef struct scene {
-    const kvg_decode_truth *truth;
-    const kvg_tensor_set *expected;
+    const kvg_truth *truth;
     kvg_attention_answer fine; /* the exact answer once more, with the bounds of a kernel in f32 throughout */
     kvg_tensor_set plain;      /* such a kernel's right answer: where the defects of harness/wrong/flash.h start */
     kvg_tensor_set wrong;
@@ -25,17 +24,17 @@ static kvg_status open_fine(scene *s, const kvg_flash *plain)
     if (!numbers) return kvg_fail(KVG_ERR_MEMORY, "cannot hold %zu bounds", outputs + rows);
     s->fine = (kvg_attention_answer){numbers, numbers + outputs, numbers + outputs + rows,
                                      numbers + 2 * outputs + rows};
-    const kvg_case_data *data = s->truth->data;
+    const kvg_case_data *data = s->truth->question;
     return kvg_attention_spec(&data->c->problem, data->in.tensors, &class, &s->fine);
 }
 
-static kvg_status open_scene(const kvg_decode_truth *truth, const kvg_tensor_set *expected, scene *s)
+static kvg_status open_scene(const kvg_truth *truth, scene *s)
 {
-    const kvg_case_data *data = truth->data;
+    const kvg_case_data *data = truth->question;
     const kvg_problem *p = &data->c->problem;
     kvg_flash right;
     kvg_flash_init(p, KVG_FLASH_RIGHT, &right);
-    *s = (scene){.truth = truth, .expected = expected};
+    *s = (scene){.truth = truth};
     kvg_status status = open_fine(s, &right);
     if (!status) status = kvg_set_alloc(p, data->op->outputs, &s->plain);
     if (!status) status = kvg_set_alloc(p, data->op->outputs, &s->wrong);
@@ -90,12 +89,12 @@ static double distance_from(const scene *s, const kvg_attention_answer *right)
 /* Below 0: the defect changes nothing. */
 static kvg_status measure_defect(scene *s, const kvg_defect *defect, bool by_bits, double *distance)
 {
-    const kvg_case_data *data = s->truth->data;
+    const kvg_case_data *data = s->truth->question;
     kvg_case_data_prefill(data, &s->wrong);
     kvg_status status = kvg_defect_run(defect, &data->c->problem, data->in.tensors, s->wrong.tensors);
     if (status) return status;
     if (by_bits) {
-        const uint64_t bits = changed_bits(&s->wrong, defect->flash ? &s->plain : s->expected);
+        const uint64_t bits = changed_bits(&s->wrong, defect->flash ? &s->plain : &s->truth->expected);
         *distance = bits ? (double)bits : -1;
         return KVG_OK;
     }
@@ -106,15 +105,15 @@ static kvg_status measure_defect(scene *s, const kvg_defect *defect, bool by_bit
     return KVG_OK;
 }
 
-kvg_status kvg_separation_measure(const kvg_decode_truth *truth, const kvg_tensor_set *expected, kvg_separation *out)
+kvg_status kvg_separation_measure(const kvg_truth *truth, kvg_separation *out)
 {
-    const kvg_problem *p = &truth->data->c->problem;
+    const kvg_problem *p = &truth->question->c->problem;
     size_t count;
     const kvg_defect *defects = kvg_defect_table(&count);
     scene s;
     assert(count <= KVG_MAX_DEFECTS);
     *out = (kvg_separation){.by_bits = p->profile != KVG_PROFILE_NONE, .least = INFINITY};
-    kvg_status status = open_scene(truth, expected, &s);
+    kvg_status status = open_scene(truth, &s);
     for (size_t i = 0; i < count && !status; i++) {
         out->distance[i] = NAN;
         if (!kvg_defect_applies(&defects[i], p)) continue;

@@ -4,15 +4,12 @@
 #define KVG_HARNESS_JUDGE_SEPARATION_H
 
 #include "harness/case/result.h"
-#include "support/tensor_set.h"
+#include "harness/judge/truth.h"
 
 enum { KVG_SEPARATION_TEXT = 256 };
 
-struct kvg_decode_truth; /* harness/judge/judge_decode.h */
-
-/* `expected`: the reference's answer to the case. The status is that of the defect that could not be run. */
-kvg_status kvg_separation_measure(const struct kvg_decode_truth *truth, const kvg_tensor_set *expected,
-                                  kvg_separation *out) KVG_CHECKED;
+/* The status is that of the defect that could not be run. */
+kvg_status kvg_separation_measure(const kvg_truth *truth, kvg_separation *out) KVG_CHECKED;
 
 /* A distance at which the check says FAIL. */
 bool kvg_separation_rejects(const kvg_separation *separation, double distance);

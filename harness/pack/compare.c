@@ -114,7 +114,7 @@ static kvg_status explain(const kvg_compare_options *o, const kvg_golden_case *g
     const bool by_number = golden->c->problem.op == KVG_OP_DECODE && !kvg_compare_by_bits(c, o->bits);
     const kvg_diagnosis_question q = {
         .data = &golden->data,
-        .expected = golden->expected.tensors,
+        .expected = golden->truth.expected.tensors,
         .answer = answer,
         .truth = by_number ? &golden->truth : NULL,
         .pairs = o->pairs,
@@ -137,8 +137,8 @@ static kvg_status explain(const kvg_compare_options *o, const kvg_golden_case *g
 static kvg_status align(const kvg_golden_case *golden, const kvg_compared_case *c,
                         const kvg_safetensors_entry *const *given, kvg_tensor answer[KVG_MAX_TENSORS])
 {
-    memcpy(answer, golden->expected.tensors, golden->expected.count * sizeof *answer);
-    for (size_t i = 0; i < golden->expected.count; i++) answer[i].data = NULL;
+    memcpy(answer, golden->truth.expected.tensors, golden->truth.expected.count * sizeof *answer);
+    for (size_t i = 0; i < golden->truth.expected.count; i++) answer[i].data = NULL;
     for (size_t i = 0; i < c->tensor_count; i++) {
         const int index = kvg_golden_case_output(golden, c->tensors[i].asked->short_name);
         if (index < 0 || !given[i]) continue;

@@ -39,7 +39,7 @@ static void fail(kvg_compared_tensor *t, const char *format, ...)
 static const void *expected_bytes(const kvg_pack_answer *asked, const kvg_golden_case *golden)
 {
     if (asked->expected && asked->expected->data) return asked->expected->data;
-    return golden->expected.tensors[kvg_golden_case_output(golden, asked->short_name)].data;
+    return golden->truth.expected.tensors[kvg_golden_case_output(golden, asked->short_name)].data;
 }
 
 static void judge_bytes(const kvg_pack_answer *asked, const uint8_t *want, const uint8_t *got, kvg_compared_tensor *t)

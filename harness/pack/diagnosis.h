@@ -14,7 +14,7 @@ typedef struct kvg_diagnosis_question {
     const kvg_case_data *data;
     const kvg_tensor *expected;    /* the op's outputs, right */
     const kvg_tensor *answer;      /* the same; data NULL where there is no answer */
-    const kvg_decode_truth *truth; /* op decode, judged by number; NULL: every bit counts */
+    const kvg_truth *truth; /* op decode, judged by number; NULL: every bit counts */
     size_t pairs;                  /* most pairs of defects to run */
 } kvg_diagnosis_question;
 

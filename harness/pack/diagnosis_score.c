@@ -110,7 +110,7 @@ static double kernel_limit(const kvg_scorer *c, size_t index, const double *row_
 static void score_numbers(const workspace *scene, size_t index, bool bounded, kvg_score *s)
 {
     const kvg_scorer *c = scene->c;
-    const kvg_decode_truth *t = c->q->truth;
+    const kvg_truth *t = c->q->truth;
     const double *exact = index ? t->exact.lse : t->exact.out;
     const double *bound = index ? t->exact.lse_bound : t->exact.out_bound;
     const double *out = index ? scene->number.lse : scene->number.out;
@@ -215,7 +215,7 @@ static kvg_status run_one(workspace *scene, kvg_score *s)
 
 static kvg_status open_scene(const kvg_scorer *c, workspace *scene)
 {
-    const kvg_decode_truth *t = c->q->truth;
+    const kvg_truth *t = c->q->truth;
     scene->c = c;
     kvg_status s = kvg_set_alloc(c->problem, c->q->data->op->outputs, &scene->wrong);
     if (s || !t) return s;
@@ -260,7 +260,7 @@ static void raise(kvg_kernel_bound *b, const kvg_kernel_bound *by)
 }
 
 /* The bounds of one row: those of the case's class and those of the harness's kernel. */
-static kvg_kernel_bound bound_of_row(const kvg_decode_truth *t, const kvg_attention_answer *fine, size_t row)
+static kvg_kernel_bound bound_of_row(const kvg_truth *t, const kvg_attention_answer *fine, size_t row)
 {
     const size_t dims = t->outputs / t->rows, at = row * dims;
     const double most = largest(t->exact.out + at, dims), lse = t->exact.lse_bound[row] + fine->lse_bound[row];
@@ -274,7 +274,7 @@ static kvg_kernel_bound bound_of_row(const kvg_decode_truth *t, const kvg_attent
  * be twice the largest of the rows of q that read the same keys; where those have none, of all. */
 static kvg_status bound_kernels(kvg_scorer *c, const kvg_attention_answer *fine)
 {
-    const kvg_decode_truth *t = c->q->truth;
+    const kvg_truth *t = c->q->truth;
     const uint32_t heads = c->problem->attention.query_heads, kv_heads = c->problem->kv_heads;
     const size_t groups = (size_t)c->problem->paging.sequences * kv_heads;
     kvg_kernel_bound all = {0}, *most = calloc(groups, sizeof *most);
@@ -317,7 +317,7 @@ static kvg_status open_kernel(kvg_scorer *c)
 
 static kvg_status open_numbers(kvg_scorer *c)
 {
-    const kvg_decode_truth *t = c->q->truth;
+    const kvg_truth *t = c->q->truth;
     kvg_status s = kvg_decode_arithmetic(c->q->data->c, &c->class);
     if (!s) s = open_kernel(c);
     for (size_t i = 0; i < 2 && !s; i++) {

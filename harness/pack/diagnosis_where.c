@@ -234,7 +234,7 @@ static void mark_bits(const kvg_tensor *want, const kvg_tensor *have, size_t wid
     }
 }
 
-static void mark_numbers(const kvg_decode_truth *t, size_t index, const kvg_tensor *have, uint8_t *wrong)
+static void mark_numbers(const kvg_truth *t, size_t index, const kvg_tensor *have, uint8_t *wrong)
 {
     const kvg_attention_answer *e = &t->exact;
     for (size_t i = 0; i < (index ? t->rows : t->outputs); i++) {

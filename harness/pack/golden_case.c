@@ -82,7 +82,7 @@ static size_t expected_items(const kvg_case *c, const kvg_golden_case *made, ite
     const kvg_attention_answer none = {0}, *exact = made ? &made->truth.exact : &none;
     size_t count = 0;
     if (c->problem.op != KVG_OP_DECODE || c->problem.profile != KVG_PROFILE_NONE) {
-        add_roles(c, kvg_op_get(c->problem.op)->outputs, made ? &made->expected : NULL, items, &count);
+        add_roles(c, kvg_op_get(c->problem.op)->outputs, made ? &made->truth.expected : NULL, items, &count);
     }
     if (c->problem.op == KVG_OP_DECODE) {
         items[count++] = numbers(c, KVG_ROLE_OUT, ".exact", exact->out);
@@ -216,10 +216,7 @@ kvg_status kvg_golden_case_make(const kvg_case *c, kvg_golden_case *out)
     }
     out->has_data = true;
     kvg_status s = kvg_case_data_make(c, &out->data);
-    if (!s) s = kvg_set_alloc(&c->problem, out->data.op->outputs, &out->expected);
-    if (!s) kvg_case_data_prefill(&out->data, &out->expected);
-    if (!s) s = kvg_reference_run(&c->problem, out->data.in.tensors, out->expected.tensors);
-    if (!s && c->problem.op == KVG_OP_DECODE) s = kvg_decode_truth_make(&out->data, &out->truth);
+    if (!s) s = kvg_know(&out->data, &out->truth);
     return s ? kvg_fail_in(s, "%s", c->id) : KVG_OK;
 }
 
@@ -228,7 +225,7 @@ kvg_status kvg_golden_separation(const kvg_golden_case *made, kvg_pack_separatio
     kvg_separation separation;
     *out = (kvg_pack_separation){0};
     if (made->c->problem.op != KVG_OP_DECODE) return KVG_OK;
-    kvg_status s = kvg_separation_measure(&made->truth, &made->expected, &separation);
+    kvg_status s = kvg_separation_measure(&made->truth, &separation);
     if (s) return kvg_fail_in(s, "%s", made->c->id);
     if (!separation.nearest || !kvg_separation_suffices(&separation)) {
         char text[KVG_SEPARATION_TEXT];
@@ -243,8 +240,7 @@ kvg_status kvg_golden_separation(const kvg_golden_case *made, kvg_pack_separatio
 void kvg_golden_case_free(kvg_golden_case *c)
 {
     if (c->has_data) {
-        kvg_decode_truth_free(&c->truth);
-        kvg_set_free(&c->expected);
+        kvg_truth_free(&c->truth);
         kvg_case_data_free(&c->data);
     }
     kvg_config_close(&c->config);

@@ -13,8 +13,7 @@ typedef struct kvg_golden_case {
     kvg_config config;       /* of this one case: owns what it points to */
     const kvg_case *c;       /* config.cases[0] */
     kvg_case_data data;      /* inputs, and what outputs hold before */
-    kvg_tensor_set expected; /* the reference's answer; op decode without a profile: from exact, rounded */
-    kvg_decode_truth truth;  /* op decode: exact and bounds */
+    kvg_truth truth;         /* op decode without a profile: the reference's answer is exact, rounded */
     bool has_data;
 } kvg_golden_case;
 

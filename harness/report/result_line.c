@@ -84,7 +84,7 @@ static void add_separation(cJSON *line, const kvg_separation *s)
 static void add_relations(cJSON *line, uint64_t held)
 {
     kvg_result_lists lists = {0};
-    for (size_t i = 0; i < kvg_relation_count(); i++) {
+    for (size_t i = 0; i < KVG_RELATIONS; i++) {
         if (held >> i & 1) kvg_names_add(&lists.relations, kvg_relation_id(kvg_relation_get(i)));
     }
     kvg_record_write(kvg_record_get(KVG_RECORD_LISTS), &lists, line);

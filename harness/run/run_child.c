@@ -117,7 +117,7 @@ static bool run_one(const kvg_run_share *share, const kvg_case *c, session *a)
     }
     const bool slow = kvg_clock_seconds() - start > share->config->slow_seconds;
     char *line = kvg_result_line(c, &r, repro, slow);
-    const bool broken = r.verdict == KVG_VERDICT_CRASH || r.verdict == KVG_VERDICT_DEVICE_LOST;
+    const bool broken = r.gone || r.verdict == KVG_VERDICT_CRASH || r.verdict == KVG_VERDICT_DEVICE_LOST;
     send_text(share->fd, lost ? KVG_RUN_LOST : broken ? KVG_RUN_BROKEN : KVG_RUN_RESULT, line ? line : "");
     free(line);
     return !broken;

@@ -411,9 +411,9 @@ static void test_cases(void **state)
             for (size_t a = 0; a < c->answer_count; a++) {
                 const kvg_pack_tensor *expected = c->answer[a].expected;
                 const int output = kvg_golden_case_output(&computed, c->answer[a].short_name);
-                assert_in_range(output, 0, computed.expected.count - 1);
+                assert_in_range(output, 0, computed.truth.expected.count - 1);
                 if (!expected || !expected->data) continue;
-                assert_memory_equal(expected->data, computed.expected.tensors[output].data, expected->bytes);
+                assert_memory_equal(expected->data, computed.truth.expected.tensors[output].data, expected->bytes);
             }
             kvg_golden_case_free(&computed);
         }

@@ -12,6 +12,7 @@
 
 #include "harness/candidate/backends.h"
 #include "harness/judge/judge.h"
+#include "harness/judge/truth.h"
 #include "harness/run/capabilities.h"
 #include "harness/run/run.h"
 #include "tests/planted/planted_run.h"
@@ -305,7 +306,8 @@ static void test_what_a_plugin_does_costs_its_case_alone(void **state)
     assert_false(is_left_behind());
 }
 
-/* The search is good: where judge and candidate share a process, it finds the answer. */
+/* The search is good: it finds an answer that lies in its process. Without one it finds none, even where judge and
+ * candidate share a process, because the judge asks before it knows. */
 static void test_the_search_for_the_answer_finds_one(void **state)
 {
     (void)state;
@@ -315,6 +317,14 @@ static void test_the_search_for_the_answer_finds_one(void **state)
     assert_int_equal(kvg_config_open(PLANTED "planted_plugin.json", NULL, NULL, &config), KVG_OK);
     assert_int_equal(kvg_check_backend("planted_plugin", &backend), KVG_OK);
     kvg_check_run(&config.cases[13], backend, &r);
+    assert_int_equal(r.verdict, KVG_VERDICT_PASS);
+    kvg_case_data question;
+    kvg_truth planted;
+    assert_int_equal(kvg_case_data_make(&config.cases[13], &question), KVG_OK);
+    assert_int_equal(kvg_know(&question, &planted), KVG_OK);
+    kvg_check_run(&config.cases[13], backend, &r);
+    kvg_truth_free(&planted);
+    kvg_case_data_free(&question);
     kvg_config_close(&config);
     assert_int_equal(r.verdict, KVG_VERDICT_FAIL);
     if (!strstr(r.detail, "found the answer at 0x")) fail_msg("%s", r.detail);

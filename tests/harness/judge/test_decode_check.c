@@ -92,19 +92,19 @@ static kvg_case make_case(kvg_layout layout, kvg_format format, kvg_fill fill, b
 typedef struct world {
     kvg_case c;
     kvg_case_data data;
-    kvg_decode_truth truth;
+    kvg_truth truth;
 } world;
 
 static void open_world(world *w, kvg_fill fill, bool profile)
 {
     w->c = make_case(KVG_LAYOUT_HND, KVG_FORMAT_NVFP4, fill, profile);
     if (kvg_case_data_make(&w->c, &w->data)) fail_msg("%s", kvg_error_text());
-    if (kvg_decode_truth_make(&w->data, &w->truth)) fail_msg("%s", kvg_error_text());
+    if (kvg_know(&w->data, &w->truth)) fail_msg("%s", kvg_error_text());
 }
 
 static void close_world(world *w)
 {
-    kvg_decode_truth_free(&w->truth);
+    kvg_truth_free(&w->truth);
     kvg_case_data_free(&w->data);
 }
 
@@ -122,17 +122,16 @@ static kvg_result judge(const kvg_case *c, change with)
     kvg_result r = {.verdict = KVG_VERDICT_PASS};
     kvg_tensor_set answer = {0};
     kvg_case_data data;
-    kvg_decode_truth truth = {0};
+    kvg_truth truth = {0};
     kvg_status s = kvg_case_data_make(c, &data);
-    if (!s) s = kvg_decode_truth_make(&data, &truth);
-    if (!s) s = kvg_set_alloc(&c->problem, data.op->outputs, &answer);
-    if (!s) kvg_case_data_prefill(&data, &answer);
+    if (!s) s = kvg_know(&data, &truth);
+    if (!s) s = kvg_answer_alloc(&data, &answer);
     made = with;
     if (!s) s = run_changed(&c->problem, data.in.tensors, answer.tensors, NULL);
     if (s) fail_msg("%s: %s", c->id, kvg_error_text());
     kvg_decode_judge(&truth, answer.tensors, &r);
     kvg_set_free(&answer);
-    kvg_decode_truth_free(&truth);
+    kvg_truth_free(&truth);
     kvg_case_data_free(&data);
     return r;
 }

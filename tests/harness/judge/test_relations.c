@@ -11,6 +11,7 @@
 
 #include "harness/judge/judge.h"
 #include "harness/judge/relations.h"
+#include "harness/judge/truth.h"
 
 enum { SEQUENCES = 4 };
 
@@ -25,7 +26,8 @@ typedef bool trigger(const call *first, const call *now);
 
 static trigger *wrong_when;
 static bool wrong_append;
-static unsigned calls;
+static unsigned calls, calls_before_knowing;
+static kvg_status last_words; /* of the last relation's call; KVG_OK: its answer */
 static call first_call;
 
 static call look(const kvg_problem *p, const kvg_tensor *in)
@@ -55,8 +57,9 @@ static kvg_status run_decode(const kvg_problem *p, const kvg_tensor *in, kvg_ten
     (void)stream;
     kvg_status s = kvg_reference_run(p, in, out);
     const call now = look(p, in);
+    if (calls > 0 && last_words) return last_words;
     if (calls++ == 0) first_call = now;
-    else if (wrong_when && wrong_when(&first_call, &now)) memset(out[0].data, 0x7F, out[0].bytes);
+    if (wrong_when && wrong_when(&first_call, &now)) memset(out[0].data, 0x7F, out[0].bytes);
     return s;
 }
 
@@ -168,6 +171,15 @@ static kvg_case make_case(kvg_profile profile)
     return c;
 }
 
+/* The judge's own calls come here (the linker's --wrap): when is the right answer known? */
+kvg_status __real_kvg_know(const kvg_case_data *question, kvg_truth *out);
+kvg_status __wrap_kvg_know(const kvg_case_data *question, kvg_truth *out);
+kvg_status __wrap_kvg_know(const kvg_case_data *question, kvg_truth *out)
+{
+    calls_before_knowing = calls;
+    return __real_kvg_know(question, out);
+}
+
 static void check(kvg_profile profile, trigger *when, bool append, kvg_result *r)
 {
     const kvg_case c = make_case(profile);
@@ -184,7 +196,7 @@ static void test_a_right_implementation_holds_all_relations(void **state)
         kvg_result r;
         check(profiles[i], NULL, false, &r);
         if (r.verdict != KVG_VERDICT_PASS) fail_msg("%s", r.detail);
-        assert_int_equal(r.relations, (1ull << kvg_relation_count()) - 1);
+        assert_int_equal(r.relations, (1ull << KVG_RELATIONS) - 1);
     }
 }
 
@@ -203,8 +215,8 @@ static void test_each_relation_can_fail(void **state)
         {"poisoned", poison, false},            {"zeroed", zeros, false},
         {"appended", NULL, true},
     };
-    assert_int_equal(sizeof rows / sizeof rows[0], kvg_relation_count());
-    for (size_t i = 0; i < 2 * kvg_relation_count(); i++) {
+    assert_int_equal(sizeof rows / sizeof rows[0], KVG_RELATIONS);
+    for (size_t i = 0; i < 2 * KVG_RELATIONS; i++) {
         char begin[64];
         kvg_result r;
         const size_t row = i / 2; /* without a profile, and with each in turn */
@@ -216,11 +228,50 @@ static void test_each_relation_can_fail(void **state)
     }
 }
 
+static bool first_call_of_all(const call *first, const call *now)
+{
+    (void)first, (void)now;
+    return calls == 1;
+}
+
+/* Every answer is copied out before anything right is computed, also where the first one is wrong. */
+static void test_the_judge_asks_before_it_knows(void **state)
+{
+    (void)state;
+    kvg_result r;
+    check(KVG_PROFILE_NONE, NULL, false, &r);
+    assert_int_equal(r.verdict, KVG_VERDICT_PASS);
+    assert_true(calls > KVG_RELATIONS);
+    assert_int_equal(calls_before_knowing, calls);
+    check(KVG_PROFILE_NONE, first_call_of_all, false, &r);
+    assert_int_equal(r.verdict, KVG_VERDICT_FAIL);
+    assert_true(calls > KVG_RELATIONS);
+    assert_int_equal(calls_before_knowing, calls);
+}
+
+/* Whoever dies when it is asked again leaves the verdict of the first answer, and says that nobody is there. */
+static void test_a_death_in_a_relation(void **state)
+{
+    (void)state;
+    kvg_result r;
+    last_words = KVG_ERR_DEVICE;
+    check(KVG_PROFILE_NONE, NULL, false, &r);
+    assert_int_equal(r.verdict, KVG_VERDICT_CRASH);
+    assert_true(r.gone && strncmp(r.detail, "relation repeated (", 19) == 0);
+    check(KVG_PROFILE_NONE, first_call_of_all, false, &r);
+    assert_int_equal(r.verdict, KVG_VERDICT_FAIL);
+    assert_true(r.gone && strncmp(r.detail, "out: ", 5) == 0);
+    assert_int_equal(calls, 1);
+    last_words = KVG_OK;
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_right_implementation_holds_all_relations),
         cmocka_unit_test(test_each_relation_can_fail),
+        cmocka_unit_test(test_the_judge_asks_before_it_knows),
+        cmocka_unit_test(test_a_death_in_a_relation),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -57,7 +57,7 @@ static void open_right_answers(void)
         if (kvg_golden_case_open(pack, &pack->cases[c], &golden)) fail_msg("%s", kvg_error_text());
         for (size_t i = 0; i < pack->cases[c].answer_count; i++) {
             const kvg_pack_answer *asked = &pack->cases[c].answer[i];
-            const kvg_tensor *t = &golden.expected.tensors[kvg_golden_case_output(&golden, asked->short_name)];
+            const kvg_tensor *t = &golden.truth.expected.tensors[kvg_golden_case_output(&golden, asked->short_name)];
             uint8_t *data = malloc(asked->bytes);
             assert_non_null(data);
             assert_int_equal(t->bytes, asked->bytes);

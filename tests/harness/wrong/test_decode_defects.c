@@ -99,8 +99,8 @@ typedef struct tally {
 typedef struct bench {
     kvg_case c;
     kvg_case_data data;
-    kvg_decode_truth truth;
-    kvg_tensor_set expected, wrong;
+    kvg_truth truth;
+    kvg_tensor_set wrong;
 } bench;
 
 static bool open_bench(bench *b)
@@ -109,25 +109,22 @@ static bool open_bench(bench *b)
         kvg_case_data_free(&b->data);
         return false;
     }
-    if (kvg_decode_truth_make(&b->data, &b->truth)) fail_msg("%s: %s", b->c.id, kvg_error_text());
-    assert_int_equal(kvg_set_alloc(&b->c.problem, b->data.op->outputs, &b->expected), KVG_OK);
+    if (kvg_know(&b->data, &b->truth)) fail_msg("%s: %s", b->c.id, kvg_error_text());
     assert_int_equal(kvg_set_alloc(&b->c.problem, b->data.op->outputs, &b->wrong), KVG_OK);
-    if (kvg_reference_run(&b->c.problem, b->data.in.tensors, b->expected.tensors)) fail_msg("%s", kvg_error_text());
     return true;
 }
 
 static void close_bench(bench *b)
 {
-    kvg_set_free(&b->expected);
     kvg_set_free(&b->wrong);
-    kvg_decode_truth_free(&b->truth);
+    kvg_truth_free(&b->truth);
     kvg_case_data_free(&b->data);
 }
 
 static kvg_result judge(const bench *b, const kvg_tensor *answer)
 {
     kvg_result r = {.verdict = KVG_VERDICT_PASS};
-    if (b->c.problem.profile) kvg_decode_judge_bits(&b->truth, b->expected.tensors, answer, &r);
+    if (b->c.problem.profile) kvg_decode_judge_bits(&b->truth, answer, &r);
     else kvg_decode_judge(&b->truth, answer, &r);
     return r;
 }
@@ -174,7 +171,7 @@ static void judge_case(bench *b, tally *tallies, size_t *refused)
     kvg_separation *separation = malloc(sizeof *separation);
     assert_non_null(separation);
     if (!b->c.problem.profile) judge_plain_kernel(b);
-    if (kvg_separation_measure(&b->truth, &b->expected, separation)) fail_msg("%s: %s", b->c.id, kvg_error_text());
+    if (kvg_separation_measure(&b->truth, separation)) fail_msg("%s: %s", b->c.id, kvg_error_text());
     if (!kvg_separation_suffices(separation)) {
         char text[KVG_SEPARATION_TEXT];
         kvg_separation_text(separation, text, sizeof text);
