@@ -41,13 +41,13 @@ struct kvg_decode_args {
     uint16_t *out;
     float *lse;
     kvg_decode_ranges ranges;
-    float4 *nodes; /* one for each CTA of decode_pieces.cuh */
+    float4 *nodes; /* of each CTA of decode_pieces.cuh: one for each of its query tokens */
     uint32_t query_heads, width, run;
     uint32_t piece_log; /* log2 of a piece's tokens */
     uint32_t ctas[KVG_DECODE_LEVELS + 1]; /* of whole pieces, of halves of those after them, of quarters */
     uint32_t ahead; /* tokens from a piece to one of the same row that is taken a round later */
     uint32_t group;     /* query heads per KV head */
-    kvg_fast_divisor queries, block_tokens;
+    kvg_fast_divisor teams, block_tokens; /* of query tokens that a CTA takes together */
     kvg_fast_divisor chunks, units; /* of 8 query heads of a KV head; kv_heads * chunks: what a warp works on */
     int32_t blocks;
     float score_scale, cap; /* RN(scale * log2 e); 0: none */
@@ -57,9 +57,10 @@ struct kvg_decode_args {
     uint8_t out_lane[2], out_sum[4];
     float k_base, v_base;            /* 2^base of section 3 */
     kvg_factors factors;
+    uint32_t team; /* query tokens of one */
 };
 
-/* A CTA's part of a piece: part `part` of 2^level. Pieces are numbered [pieces of a row, queries, units]. */
+/* A CTA's part of a piece: part `part` of 2^level. Pieces are numbered [pieces of a row, teams, units]. */
 struct kvg_decode_part {
     uint32_t piece, level, part;
 };
@@ -99,6 +100,13 @@ static __device__ int4 kvg_row_of(const kvg_decode_args &a, uint32_t query, int 
     if (a.ranges.sequences <= KVG_DECODE_FEW) return kvg_decode_range_of(a.ranges, query, lane);
     kvg_wait_for_kernel_before();
     return a.ranges.rows[query];
+}
+
+/* What query tokens of one sequence see: `row`, and another one, which may be of another sequence. */
+static __device__ __forceinline__ void kvg_widen(int4 &row, const int4 &other)
+{
+    if (other.x != row.x || other.y >= other.z) return;
+    row = row.y < row.z ? make_int4(row.x, min(row.y, other.y), max(row.z, other.z), 0) : other;
 }
 
 #endif

@@ -72,6 +72,7 @@ template <class K, class V, bool DENSE> struct kvg_lane {
     static __device__ uint32_t keep(uint32_t x) { return __shfl_sync(~0u, x, threadIdx.x % KVG_WARP); }
 };
 
+/* Of eight rows: heads of one query token. */
 template <class K> struct kvg_warp_state {
     kvg_node<K::DIM / 4> node;
     float l[4]; /* the sum of weights as the matrix instruction leaves it, twice */

@@ -70,14 +70,18 @@ static __global__ void __launch_bounds__(KVG_WARP *KVG_DECODE_MOST_WARPS, 1)
     const int lane = threadIdx.x % KVG_WARP, warp = threadIdx.x / KVG_WARP, warps = blockDim.x / KVG_WARP;
     const uint32_t slices = dim / 32, slice = blockIdx.x % slices;
     const uint32_t above = blockIdx.x / slices, query = a.units.into(above), unit = above - query * a.units.divisor;
-    const int4 row = kvg_row_of(a, query, lane);
+    const uint32_t team = query / a.team, nth = query - team * a.team;
+    int4 row = kvg_row_of(a, query, lane); /* and what its CTAs saw besides: EMPTY nodes of it change nothing */
+    for (uint32_t i = query - nth; i < min(query - nth + a.team, a.ranges.queries); i++) {
+        if (i != query) kvg_widen(row, kvg_row_of(a, i, lane));
+    }
     const float factor = a.v_scale ? __fmul_rn(*a.v_scale, a.v_base) : a.v_base;
     const uint32_t round = KVG_DECODE_BATCH * warps; /* pieces of one */
     const uint32_t first_piece = (uint32_t)row.y >> a.piece_log;
     const uint32_t end = max(((uint32_t)row.z + (1u << a.piece_log) - 1) >> a.piece_log, first_piece + 1);
     const uint32_t first_round = first_piece / round, last_round = (end - 1) / round;
-    const auto load = [&](uint32_t index) {
-        const float4 *from = a.nodes + (size_t)index * (dim * 2 + 4);
+    const auto load = [&](uint32_t cta) {
+        const float4 *from = a.nodes + ((size_t)cta * a.team + nth) * (dim * 2 + 4);
         return kvg_node_of(__ldcg(from + slice * 64 + lane), __ldcg(from + slice * 64 + KVG_WARP + lane),
                            __ldcg(from + dim * 2 + lane % 4));
     };
@@ -95,7 +99,7 @@ static __global__ void __launch_bounds__(KVG_WARP *KVG_DECODE_MOST_WARPS, 1)
             parts[j] = 0;
             if (first + j < first_piece || first + j >= end) continue;
             uint32_t level;
-            const uint32_t index = ((first + j - first_piece) * a.queries.divisor + query) * a.units.divisor + unit;
+            const uint32_t index = ((first + j - first_piece) * a.teams.divisor + team) * a.units.divisor + unit;
             const uint32_t cta = kvg_first_cta(a, index, &level);
             const uint32_t start = (first + j) << a.piece_log, keys = max((uint32_t)row.z, start + 1) - start;
             parts[j] = min(((keys - 1) >> (a.piece_log - level)) + 1, 1u << level);

@@ -13,20 +13,24 @@
 
 namespace {
 
+/* Of those whose teams fill the query tokens that a sequence has on the average, the one with the largest. A team that
+ * lies in two sequences takes longer than two CTAs of one token each. */
 const kvg_decode_kernel *kernel_of(const kvg_problem *p)
 {
+    const kvg_decode_kernel *best = nullptr;
     const kvg_decode_kernels *const families[] = {&kvg_decode_16bit, &kvg_decode_8bit, &kvg_decode_int4,
                                                   &kvg_decode_fp4};
     for (const auto *family : families) {
         for (int i = 0; i < family->count; i++) {
             const kvg_decode_kernel &k = family->rows[i];
             if (k.format[0] == kvg_decode_format(p->storage[0]) && k.format[1] == kvg_decode_format(p->storage[1]) &&
-                k.dim == p->head_dim && (k.any || k.dtype == p->dtype)) {
-                return &k;
+                k.dim == p->head_dim && (k.any || k.dtype == p->dtype) &&
+                (k.queries == 1 || p->attention.queries % ((uint64_t)k.queries * p->paging.sequences) == 0)) {
+                if (!best || k.queries > best->queries) best = &k;
             }
         }
     }
-    return nullptr;
+    return best;
 }
 
 } // namespace
@@ -111,9 +115,14 @@ kvg_status prepare(const kvg_problem *p, decode_chip *chip, kvg_decode_plan *pla
     if (!s) s = check_device(p, *kernel_of(p), chip);
     if (!s) s = kvg_decode_set_strides(p, a);
     if (s) return s;
-    kvg_decode_plan_of(p, chip->fit.levels, plan);
-    const uint64_t rows = (uint64_t)p->attention.queries * p->kv_heads * plan->chunks;
-    if (rows * plan->pieces > INT32_MAX || rows * p->head_dim / 32 > INT32_MAX) {
+    a->team = kernel_of(p)->queries;
+    kvg_decode_plan_of(p, chip->fit.levels, a->team, plan);
+    a->teams = kvg_divisor_of(plan->teams);
+    a->chunks = kvg_divisor_of(plan->chunks);
+    a->units = kvg_divisor_of(p->kv_heads * plan->chunks);
+    const uint64_t rows = (uint64_t)plan->teams * a->units.divisor; /* of CTAs */
+    if (rows * plan->pieces > INT32_MAX ||
+        (uint64_t)p->attention.queries * a->units.divisor * p->head_dim / 32 > INT32_MAX) {
         return kvg_decode_unimplemented("too many queries");
     }
     if (plan->pieces > KVG_MERGE_ROUNDS * KVG_DECODE_BATCH * plan->merge_warps)
@@ -126,7 +135,7 @@ kvg_status prepare(const kvg_problem *p, decode_chip *chip, kvg_decode_plan *pla
     return KVG_OK;
 }
 
-/* CTAs, each of which leaves a node. */
+/* CTAs, each of which leaves a node of each of its query tokens. */
 uint32_t ctas_of(const kvg_decode_args &a)
 {
     uint32_t all = 0;
@@ -153,8 +162,6 @@ kvg_status run_rows(const kvg_problem *p, const kvg_tensor *in, kvg_tensor *out,
     if (!s) s = kvg_decode_set_tensors(p, in, out, (int4 *)workspace, &a);
     if (s) return s;
     a.nodes = (float4 *)((uint8_t *)workspace + plan.rows_bytes);
-    a.chunks = kvg_divisor_of(plan.chunks);
-    a.units = kvg_divisor_of(p->kv_heads * plan.chunks);
     const auto kernel = kernel_of(p)->run;
     const uint64_t rows = (uint64_t)p->attention.queries * a.units.divisor;
     s = kvg_cuda_status(

@@ -17,6 +17,7 @@ struct kvg_decode_kernel {
     bool any;             /* of the model types; else dtype alone */
     kvg_dtype dtype;
     uint32_t dim;          /* head_dim */
+    uint32_t queries;      /* query tokens that a CTA takes together */
     kvg_decode_fit fit[2]; /* the second one on small chips (decode_shape.cuh) */
     void (*run)(const kvg_decode_args);
 };

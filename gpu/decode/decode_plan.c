@@ -3,47 +3,49 @@
 /* CTAs of a launch, and pieces of a row, that are many; warps that are resident at once; rounds of the last kernel. */
 enum { ENOUGH = 256, PIECES = 4, RESIDENT = 2048, ROUNDS = 4 };
 
-/* Most pieces that the keys of one row touch: with a window, or in a ring, they may begin anywhere. */
-static uint32_t pieces_of(const kvg_problem *p, uint32_t run)
+/* Most pieces that the keys of one team touch: with a window, or in a ring, they may begin anywhere. */
+static uint32_t pieces_of(const kvg_problem *p, uint32_t team, uint32_t run)
 {
     const uint32_t piece = KVG_DECODE_LEAF * KVG_DECODE_WARPS * run;
-    const uint32_t window = p->attention.window, ring = p->layout == KVG_LAYOUT_RING ? p->paging.block_tokens : 0;
+    const uint64_t window = p->attention.window ? p->attention.window + (uint64_t)team - 1 : 0;
+    const uint64_t ring = p->layout == KVG_LAYOUT_RING ? p->paging.block_tokens : 0;
     const uint64_t all = ring ? UINT32_MAX : p->tokens ? (p->tokens - 1) / piece + 1 : 1;
-    const uint32_t span = !ring ? window : !window || ring < window ? ring : window;
-    const uint64_t touched = span ? (uint64_t)(span - 1) / piece + 2 : all;
+    const uint64_t span = !ring ? window : !window || ring < window ? ring : window;
+    const uint64_t touched = span ? (span - 1) / piece + 2 : all;
     return (uint32_t)(touched < all ? touched : all);
 }
 
 /* Long pieces have fewer partial results and starts, short ones spread a small batch over the chip: the longest that
  * still makes ENOUGH CTAs, about two for each multiprocessor of an H200. Runs of more than two leaves are for rows of
  * many such pieces, all of whose warps have keys. */
-static uint32_t run_of(const kvg_problem *p, uint64_t rows, uint32_t levels)
+static uint32_t run_of(const kvg_problem *p, uint64_t rows, uint32_t team, uint32_t levels)
 {
     const bool spans = p->attention.window || p->layout == KVG_LAYOUT_RING;
     uint32_t run = 1u << levels;
     while (run > 2 && (spans || p->tokens / PIECES < KVG_DECODE_LEAF * KVG_DECODE_WARPS * run ||
-                       rows * pieces_of(p, run) < 2 * ENOUGH)) {
+                       rows * pieces_of(p, team, run) < 2 * ENOUGH)) {
         run /= 2;
     }
-    while (run > 1 && rows * pieces_of(p, run) < ENOUGH) run /= 2;
+    while (run > 1 && rows * pieces_of(p, team, run) < ENOUGH) run /= 2;
     return run;
 }
 
-void kvg_decode_plan_of(const kvg_problem *p, uint32_t levels, kvg_decode_plan *out)
+void kvg_decode_plan_of(const kvg_problem *p, uint32_t levels, uint32_t team, kvg_decode_plan *out)
 {
     const uint32_t group = p->attention.query_heads / p->kv_heads;
     out->chunks = (group - 1) / KVG_DECODE_HEADS + 1;
-    const uint64_t rows = (uint64_t)p->attention.queries * p->kv_heads * out->chunks;
-    out->run = run_of(p, rows, levels);
-    out->pieces = pieces_of(p, out->run);
+    out->teams = (uint32_t)(((uint64_t)p->attention.queries + team - 1) / team);
+    const uint64_t units = (uint64_t)p->kv_heads * out->chunks;
+    out->run = run_of(p, out->teams * units, team, levels);
+    out->pieces = pieces_of(p, team, out->run);
     /* Of a CTA of the last kernel: many where there are few CTAs, else as many as are resident at once, or as it takes
      * to be done in ROUNDS. */
-    const uint64_t slices = rows * (p->head_dim / 32);
+    const uint64_t slices = p->attention.queries * units * (p->head_dim / 32);
     out->merge_warps = 1;
     while (out->merge_warps < KVG_DECODE_MOST_WARPS && out->merge_warps * KVG_DECODE_BATCH < out->pieces &&
            (slices * out->merge_warps < RESIDENT || out->pieces > ROUNDS * KVG_DECODE_BATCH * out->merge_warps)) {
         out->merge_warps *= 2;
     }
     out->rows_bytes = ((uint64_t)p->attention.queries * 16 + 255) / 256 * 256; /* sequence and keys of each */
-    out->node_bytes = p->head_dim * 32ull + 64; /* f32: 8 heads of head_dim sums, m and l */
+    out->node_bytes = team * (p->head_dim * 32ull + 64); /* f32: 8 heads of head_dim sums, m and l */
 }

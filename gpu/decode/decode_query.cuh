@@ -2,7 +2,7 @@
 #ifndef KVG_GPU_DECODE_DECODE_QUERY_CUH
 #define KVG_GPU_DECODE_DECODE_QUERY_CUH
 
-#include "gpu/decode/decode_args.cuh"
+#include "gpu/decode/decode_shape.cuh"
 
 /* A pair of T as the operands' type, unit times as large. */
 template <bool BF16> static __device__ uint32_t kvg_convert_q(bool from_bf16, uint32_t pair, float unit)
@@ -93,6 +93,20 @@ static __device__ __forceinline__ void kvg_convert_query(const kvg_decode_args &
     }
 #pragma unroll
     for (int h = 0; h < 2; h++) factor[h] = kvg_score_factor(a, from.k_scale, __shfl_sync(~0u, e, (2 * c + h) * 4));
+}
+
+/* The rows of a warp before their first leaf. */
+template <class K, int QUERIES>
+static __device__ __forceinline__ void kvg_start_rows(const kvg_decode_args &a, kvg_warp_state<K> (&w)[QUERIES],
+                                                      const kvg_query_words<K> (&q)[QUERIES], int lane)
+{
+    kvg_convert_query<K>(a, q[0], lane, w[0].q, w[0].factor);
+    kvg_clear_leaf(w[0]);
+#pragma unroll
+    for (int i = 1; i < QUERIES; i++) {
+        kvg_convert_query<K>(a, q[i], lane, w[i].q, w[i].factor);
+        kvg_clear_leaf(w[i]);
+    }
 }
 
 #endif

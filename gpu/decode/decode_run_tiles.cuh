@@ -4,20 +4,22 @@
 #define KVG_GPU_DECODE_DECODE_RUN_TILES_CUH
 
 #include "gpu/decode/decode_load.cuh"
+#include "gpu/decode/decode_near_scales.cuh"
 #include "gpu/decode/decode_query.cuh"
 #include "gpu/decode/decode_scores.cuh"
 #include "gpu/decode/decode_shape.cuh"
 #include "gpu/decode/decode_values.cuh"
 
 /* Whether it was done: false where scales that were trusted are too far from 1; then nothing of it counts. */
-template <class K, class V, kvg_decode_rows ROWS>
-static __device__ __forceinline__ bool kvg_run_tiles(const kvg_decode_args &a, kvg_warp_state<K> &w,
-                                                     const kvg_decode_run &run,
+template <class K, class V, kvg_decode_rows ROWS, int QUERIES>
+static __device__ __forceinline__ bool kvg_run_tiles(const kvg_decode_args &a, kvg_warp_state<K> (&w)[QUERIES],
+                                                     const kvg_decode_run<QUERIES> &run,
                                                      const kvg_lane<K, V, ROWS == KVG_ROWS_DENSE> &at,
                                                      kvg_decode_source<K, V, ROWS> &source,
-                                                     const kvg_query_words<K> &q)
+                                                     const kvg_query_words<K> (&q)[QUERIES])
 {
-    constexpr uint32_t STAGE = kvg_decode_shape<K, V>::STAGE, V_CODES = K::CODES_STAGE;
+    typedef kvg_decode_shape<K, V, QUERIES> shape;
+    constexpr uint32_t STAGE = shape::STAGE, V_CODES = K::CODES_STAGE;
     constexpr uint32_t K_SCALES = V_CODES + V::CODES_STAGE, V_SCALES = K_SCALES + K::SCALES_STAGE;
     constexpr uint32_t PAIRS = V_SCALES + V::SCALES_STAGE;
     constexpr bool APART = kvg_has_leaf_loop<K, V> && ROWS == KVG_ROWS_DENSE, TRUST = kvg_trusts_scales<K, V>;
@@ -29,13 +31,12 @@ static __device__ __forceinline__ bool kvg_run_tiles(const kvg_decode_args &a, k
         kvg_copies_end();
     };
     copy(first_tile, true, stage);
-    kvg_convert_query<K>(a, q, lane, w.q, w.factor);
-    kvg_clear_leaf(w);
+    kvg_start_rows<K>(a, w, q, lane);
     /* Two bits a tile, the next one lowest: something is to be done besides; a leaf, or the run, ends. */
     const bool always = a.cap != 0 || (kvg_can_group<V> && a.v_swizzle);
     const auto special_of = [&](int leaf) {
         const uint32_t besides = always ? ~0u : run.partial(leaf) | source.groups_hidden(leaf);
-        const uint32_t ends = 0x8000 | (kvg_decode_run::two_bits(tiles - 1, leaf) & 0xAAAA);
+        const uint32_t ends = 0x8000 | (kvg_decode_run<QUERIES>::two_bits(tiles - 1, leaf) & 0xAAAA);
         return ((besides | besides >> 1) & 0x5555) | ends;
     };
     const int first_leaf = first_tile / KVG_LEAF_TILES;
@@ -52,18 +53,20 @@ static __device__ __forceinline__ bool kvg_run_tiles(const kvg_decode_args &a, k
     /* Tile t, which is there; the one after it is asked for in between, or has been. */
     const auto add = [&](auto wide, bool all, uint32_t holes, const auto &between) {
         constexpr bool WIDE = decltype(wide)::value;
-        float z[2][4], x[2][4];
+        float z[QUERIES][2][4], x[QUERIES][2][4];
         kvg_score_tile<K, V, WIDE>(a, w, at, stage, stage + K_SCALES, z, between);
         kvg_scale_scores(w, z);
         if (__builtin_expect(!all, 0)) {
             __syncwarp(); /* scales that are changed now have been read */
-            const uint32_t seen = run.seen(t, ROWS == KVG_ROWS_ANY ? holes : source.holes(t));
+            const kvg_seen<QUERIES> seen = run.seen(t, ROWS == KVG_ROWS_ANY ? holes : source.holes(t));
             kvg_ungroup_values<V>(a, stage + V_SCALES, lane);
-            kvg_mask_scores(w, a.cap, seen, lane, z);
-            kvg_hide_values<V>(seen, stage + V_CODES, stage + V_SCALES, lane);
+            kvg_mask_rows(w, a.cap, seen, lane, z);
+            kvg_hide_values<V>(seen.any(), stage + V_CODES, stage + V_SCALES, lane);
         }
         if (!WIDE) kvg_make_pairs<V>(stage + V_SCALES, stage + PAIRS, lane);
-        kvg_exponents<K, V>(w, z, run, t, x);
+        kvg_exponents<K, V>(w[0], z[0], run, t, x[0]);
+#pragma unroll
+        for (int i = 1; i < QUERIES; i++) kvg_exponents<K, V>(w[i], z[i], run, t, x[i]);
         kvg_add_tile_values<K, V, WIDE>(a.factors, w, at, stage + V_CODES, stage + V_SCALES, stage + PAIRS, x, lane);
     };
     const auto add_tile = [&] {
@@ -126,7 +129,7 @@ static __device__ __forceinline__ bool kvg_run_tiles(const kvg_decode_args &a, k
             source.look_further(a, leaf + 2, lane);
             special |= special_of(leaf + 2) << 16;
         }
-        kvg_end_leaf<kvg_decode_shape<K, V>::LEVELS>(w, leaf, first_leaf, last, run.slots, lane);
+        kvg_end_leaves<shape::LEVELS>(w, leaf, first_leaf, last, run.slots, lane);
     } while (!last);
     return true;
 }

@@ -31,18 +31,18 @@ template <class K, bool WIDE> struct kvg_k_scales {
     }
 };
 
-/* S' of a tile, seen or not: z[n] is tokens 16n + g (0, 1) and 16n + 8 + g (2, 3), heads 2c and 2c + 1. What else is to
- * be asked for of memory is asked for after the first loads, which the rest waits for. */
-template <class K, class V, bool WIDE, class LANE, class ASK>
-static __device__ __forceinline__ void kvg_score_tile(const kvg_decode_args &a, const kvg_warp_state<K> &w,
+/* S' of a tile, seen or not: z[i][n] is tokens 16n + g (0, 1) and 16n + 8 + g (2, 3), heads 2c and 2c + 1 of query
+ * token i. What else is to be asked for of memory is asked for after the first loads, which the rest waits for. */
+template <class K, class V, bool WIDE, int QUERIES, class LANE, class ASK>
+static __device__ __forceinline__ void kvg_score_tile(const kvg_decode_args &a, const kvg_warp_state<K> (&w)[QUERIES],
                                                       const LANE &at, uint32_t codes, uint32_t scales,
-                                                      float (*z)[4], const ASK &ask)
+                                                      float (&z)[QUERIES][2][4], const ASK &ask)
 {
     constexpr int LANE_BYTES = K::SEGMENT / 4 * K::BITS / 8;
 #pragma unroll
     for (int n = 0; n < 2; n++) {
 #pragma unroll
-        for (int i = 0; i < 4; i++) z[n][i] = 0;
+        for (int i = 0; i < 4 * QUERIES; i++) z[i / 4][n][i % 4] = 0;
 #pragma unroll
         for (int segment = 0; segment < K::SEGMENTS; segment++) {
             const uint32_t from = codes + at.k[segment % 2] + segment / 2 * 128 + n * KVG_GROUP * K::ROW;
@@ -56,20 +56,29 @@ static __device__ __forceinline__ void kvg_score_tile(const kvg_decode_args &a, 
             if (n == 0 && segment == 0) ask();
 #pragma unroll
             for (int j = 0; j < K::WORDS; j++) {
-                const uint32_t *q = w.q + (segment * K::WORDS + j) * 4;
+                const int first_q = (segment * K::WORDS + j) * 4;
                 uint32_t x[4], y[4];
                 kvg_unpack<K, false, WIDE>(a.factors, row_a + j * K::WORD_REGISTERS, scale_a.of(j), x);
                 kvg_unpack<K, false, WIDE>(a.factors, row_b + j * K::WORD_REGISTERS, scale_b.of(j), y);
-                kvg_multiply<K::BF16>(z[n], x[0], y[0], x[1], y[1], q[0], q[1]);
-                kvg_multiply<K::BF16>(z[n], x[2], y[2], x[3], y[3], q[2], q[3]);
+#pragma unroll
+                for (int k = 0; k < 4; k += 2) {
+#pragma unroll
+                    for (int i = 0; i < QUERIES; i++) {
+                        const uint32_t *q = w[i].q + first_q + k;
+                        kvg_multiply<K::BF16>(z[i][n], x[k], y[k], x[k + 1], y[k + 1], q[0], q[1]);
+                    }
+                }
             }
         }
         if constexpr (K::ROW_SCALE) {
 #pragma unroll
             for (int half = 0; half < 2; half++) {
                 const float r = kvg_row_scale(scales + at.k_scales + (n * KVG_GROUP + half * 8) * K::SCALES);
-                z[n][2 * half] = __fmul_rn(z[n][2 * half], r);
-                z[n][2 * half + 1] = __fmul_rn(z[n][2 * half + 1], r);
+#pragma unroll
+                for (int i = 0; i < 2 * QUERIES; i++) {
+                    float &score = z[i / 2][n][2 * half + i % 2];
+                    score = __fmul_rn(score, r);
+                }
             }
         }
     }
@@ -85,10 +94,15 @@ static __device__ __forceinline__ float kvg_cap_score(float u, float factor, flo
 }
 
 /* S' to z where all is seen and there is no cap; then what is left to do in general. */
-template <class K> static __device__ __forceinline__ void kvg_scale_scores(const kvg_warp_state<K> &w, float (*z)[4])
+template <class K, int QUERIES>
+static __device__ __forceinline__ void kvg_scale_scores(const kvg_warp_state<K> (&w)[QUERIES],
+                                                        float (&z)[QUERIES][2][4])
 {
 #pragma unroll
-    for (int i = 0; i < 8; i++) z[i / 4][i % 4] = __fmul_rn(z[i / 4][i % 4], w.factor[i % 2]);
+    for (int i = 0; i < 8 * QUERIES; i++) {
+        float &score = z[i / 8][i / 4 % 2][i % 4];
+        score = __fmul_rn(score, w[i / 8].factor[i % 2]);
+    }
 }
 template <class K>
 static __device__ __forceinline__ void kvg_mask_scores(const kvg_warp_state<K> &w, float cap, uint32_t seen, int lane,
@@ -102,6 +116,17 @@ static __device__ __forceinline__ void kvg_mask_scores(const kvg_warp_state<K> &
     for (int i = 0; i < 8; i++) {
         if (!(seen >> (i / 2 * 8 + lane / 4) & 1)) z[i / 4][i % 4] = -KVG_INF;
     }
+}
+
+/* The same by what each query token sees. */
+template <class K, int QUERIES>
+static __device__ __forceinline__ void kvg_mask_rows(const kvg_warp_state<K> (&w)[QUERIES], float cap,
+                                                     const kvg_seen<QUERIES> &seen, int lane,
+                                                     float (&z)[QUERIES][2][4])
+{
+    kvg_mask_scores(w[0], cap, seen.of[0], lane, z[0]);
+#pragma unroll
+    for (int i = 1; i < QUERIES; i++) kvg_mask_scores(w[i], cap, seen.of[i], lane, z[i]);
 }
 
 /* Section 7, step 2, for the rows of a warp of which one needs it. */
@@ -132,9 +157,9 @@ static __device__ __forceinline__ void kvg_rescale(kvg_warp_state<K> &w, const f
 
 /* x = RN(z - m), after steps 1 and 2. In a leaf's first tile m is EMPTY's, and l is 0: there, too, a row that does not
  * ask for step 2 is left as it is by it. */
-template <class K, class V>
-static __device__ __forceinline__ void kvg_exponents(kvg_warp_state<K> &w, const float (*z)[4],
-                                                     const kvg_decode_run &run, int t, float (*x)[4])
+template <class K, class V, class RUN>
+static __device__ __forceinline__ void kvg_exponents(kvg_warp_state<K> &w, const float (*z)[4], const RUN &run, int t,
+                                                     float (*x)[4])
 {
     constexpr float limit = V::ROW_SCALE ? 0.0f : 8.0f;
     const auto subtract = [&] {

@@ -156,7 +156,6 @@ kvg_status kvg_decode_set_tensors(const kvg_problem *p, const kvg_tensor *in, kv
                  ring ? 0 : most,
                  attention.window,
                  ring ? p->paging.block_tokens : 0};
-    a->queries = kvg_divisor_of(attention.queries);
     a->query_heads = attention.query_heads;
     a->width = kvg_layout_table_width(p->layout, &p->paging, p->tokens);
     a->block_tokens = kvg_divisor_of(p->paging.block_tokens);

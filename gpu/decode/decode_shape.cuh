@@ -21,18 +21,22 @@ constexpr bool KVG_SMALL_CHIP = false; /* the host asks for both */
 #endif
 
 /* How a warp's stages and a multiprocessor's memory are shared out. Where tiles of both sides are large, or too large
- * for the chip, a stage holds one side of a tile, and K's and V's take turns. */
-template <class K, class V, bool SMALL = KVG_SMALL_CHIP> struct kvg_decode_shape {
+ * for the chip, a stage holds one side of a tile, and K's and V's take turns. QUERIES: query tokens of a warp. */
+template <class K, class V, int QUERIES, bool SMALL = KVG_SMALL_CHIP> struct kvg_decode_shape {
     static constexpr int MEMORY = (SMALL ? 100 : 228) * 1024, OF_CTA = MEMORY - 1024; /* a CTA takes 1 KiB on top */
     static constexpr int K_STAGE = K::CODES_STAGE + K::SCALES_STAGE, V_STAGE = V::CODES_STAGE + V::SCALES_STAGE;
     static constexpr int BOTH = K_STAGE + V_STAGE, NODE = kvg_node_bytes<K::DIM / 4>();
-    static constexpr int fit(int stage) { return (OF_CTA / KVG_DECODE_WARPS - NODE) / stage; }
+    static constexpr int NODES = QUERIES * NODE; /* of a warp, on a level */
+    static constexpr int TEAM = QUERIES > 1 ? 128 : 0; /* for kvg_team */
+    static_assert(QUERIES == 1 || QUERIES * sizeof(int4) <= TEAM, "a team in its place");
+    static constexpr int fit(int stage) { return ((OF_CTA - TEAM) / KVG_DECODE_WARPS - NODES) / stage; }
     static constexpr bool SPLIT = BOTH > 10000 || fit(BOTH + V::PAIRS_STAGE) < 2;
     static constexpr int STAGE = !SPLIT ? BOTH + V::PAIRS_STAGE : K_STAGE > V_STAGE ? K_STAGE : V_STAGE;
-    static constexpr int BEST = SPLIT && K::DIM == 128 ? 3 : 2, STAGES = fit(STAGE) < BEST ? fit(STAGE) : BEST;
+    static constexpr int BEST = SPLIT && K::DIM == 128 && QUERIES == 1 ? 3 : 2;
+    static constexpr int STAGES = fit(STAGE) < BEST ? fit(STAGE) : BEST;
     /* A lane has 168 registers with 12 warps on a multiprocessor, 255 with 8. */
-    static constexpr int MOST = K::DIM == 256 || BOTH > 5000 ? 2 : 3;
-    static constexpr int shared_with(int levels) { return KVG_DECODE_WARPS * (STAGES * STAGE + levels * NODE); }
+    static constexpr int MOST = K::DIM == 256 || BOTH > 5000 || QUERIES > 1 ? 2 : 3;
+    static constexpr int shared_with(int levels) { return KVG_DECODE_WARPS * (STAGES * STAGE + levels * NODES) + TEAM; }
     static constexpr int ctas_with(int levels)
     {
         const int most = MEMORY / (shared_with(levels) + 1024);
@@ -47,12 +51,25 @@ template <class K, class V, bool SMALL = KVG_SMALL_CHIP> struct kvg_decode_shape
     static_assert(STAGE % 128 == 0, "offsets in a stage are changed by xor");
 };
 
-/* Positions of a tile that the row sees, as bits; keys: from ... to - 1. */
-static __device__ __forceinline__ uint32_t kvg_seen(int from, int to, uint32_t holes)
+/* Positions from ... to - 1 of a tile, at least one, without holes, as bits. */
+static __device__ __forceinline__ uint32_t kvg_positions(int from, int to, uint32_t holes)
 {
     const uint32_t before = from > 0 ? (1u << from) - 1 : 0, past = to < KVG_TILE ? ~0u << to : 0;
     return ~(before | past | holes);
 }
+
+/* Positions of a tile that each query token sees, as bits. */
+template <int QUERIES> struct kvg_seen {
+    uint32_t of[QUERIES];
+
+    __device__ __forceinline__ uint32_t any() const
+    {
+        uint32_t all = 0;
+#pragma unroll
+        for (int i = 0; i < QUERIES; i++) all |= of[i];
+        return all;
+    }
+};
 
 template <class K> static __device__ __forceinline__ void kvg_clear_leaf(kvg_warp_state<K> &w)
 {
@@ -80,36 +97,100 @@ static __device__ void kvg_end_leaf(kvg_warp_state<K> &w, int j, int first, bool
     if (!last) kvg_clear_leaf(w);
 }
 
-/* A run from position `first` on: keys begin ... end - 1 of it, at least one. Tile t is positions first + 32 t on. */
-struct kvg_decode_run {
+/* The same for each query token of a warp. Of one it is no loop: one of a single turn changes the code around it. */
+template <int LEVELS, class K, int QUERIES>
+static __device__ __forceinline__ void kvg_end_leaves(kvg_warp_state<K> (&w)[QUERIES], int j, int first, bool last,
+                                                      uint32_t slots, int lane)
+{
+    constexpr uint32_t SLOT = LEVELS * kvg_node_bytes<K::DIM / 4>();
+    kvg_end_leaf<LEVELS>(w[0], j, first, last, slots, lane);
+#pragma unroll
+    for (int i = 1; i < QUERIES; i++) kvg_end_leaf<LEVELS>(w[i], j, first, last, slots + i * SLOT, lane);
+}
+
+template <int QUERIES> static __device__ __forceinline__ kvg_seen<QUERIES> kvg_all_seen()
+{
+    kvg_seen<QUERIES> seen;
+#pragma unroll
+    for (int i = 0; i < QUERIES; i++) seen.of[i] = ~0u;
+    return seen;
+}
+
+/* What each query token of a team sees, as kvg_row_of says it: in shared memory, for it is seldom asked for. Of one
+ * alone a run's ends say it. */
+template <int QUERIES> struct kvg_team {
+    uint32_t rows;
+
+    __device__ __forceinline__ int4 row(int i) const
+    {
+        uint32_t v[4];
+        kvg_load_shared<16>(v, rows + i * sizeof(int4));
+        return make_int4(v[0], v[1], v[2], v[3]);
+    }
+    __device__ __forceinline__ void set(int i, const int4 &row) const
+    {
+        const uint32_t v[4] = {(uint32_t)row.x, (uint32_t)row.y, (uint32_t)row.z, 0};
+        kvg_store_shared<16>(rows + i * sizeof(int4), v);
+    }
+};
+template <> struct kvg_team<1> {};
+
+/* A run from position `first` on: keys begin ... end - 1 of it, at least one. Tile t is positions first + 32 t on.
+ * Query tokens query ... query + QUERIES - 1, of which those of other sequences see nothing here. */
+template <int QUERIES> struct kvg_decode_run {
     uint32_t query, unit, stages, slots; /* the last two: of the warp's shared memory */
     int sequence, keys, first, begin, end, lane;
+    kvg_team<QUERIES> team;
 
     __device__ int first_tile() const { return (begin - first) / KVG_TILE; }
     __device__ int tiles() const { return (end - first + KVG_TILE - 1) / KVG_TILE; }
-    __device__ uint32_t seen(int t, uint32_t holes) const
+    /* The keys of the run that query token i sees, from position `first` on: x ... y - 1. */
+    __device__ __forceinline__ int2 keys_of(int i) const
     {
-        return kvg_seen(begin - first - t * KVG_TILE, end - first - t * KVG_TILE, holes);
+        if constexpr (QUERIES == 1) {
+            return make_int2(begin - first, end - first);
+        } else {
+            const int4 row = team.row(i);
+            const int low = (int)max((uint32_t)row.y, (uint32_t)begin), high = (int)min((uint32_t)row.z, (uint32_t)end);
+            return row.x == sequence && low < high ? make_int2(low - first, high - first) : make_int2(0, 0);
+        }
+    }
+    /* What is seen of tile t. */
+    __device__ __forceinline__ kvg_seen<QUERIES> seen(int t, uint32_t holes) const
+    {
+        kvg_seen<QUERIES> seen;
+#pragma unroll
+        for (int i = 0; i < QUERIES; i++) {
+            const int2 keys = keys_of(i);
+            const int from = keys.x - t * KVG_TILE, to = keys.y - t * KVG_TILE;
+            const bool none = QUERIES > 1 && (from >= KVG_TILE || to <= 0);
+            seen.of[i] = none ? 0 : kvg_positions(from, to, holes);
+        }
+        return seen;
     }
     /* Two bits for tile t, of those of leaf `leaf`; 0 for others. */
     static __device__ uint32_t two_bits(int t, int leaf)
     {
         return t / KVG_LEAF_TILES == leaf ? 3u << 2 * (t % KVG_LEAF_TILES) : 0;
     }
-    /* The tiles of a leaf of which the row does not see all, for its ends alone. */
+    /* The tiles of a leaf of which a row does not see all, for its ends alone. */
     __device__ uint32_t partial(int leaf) const
     {
         const uint32_t low = begin % KVG_TILE ? two_bits(first_tile(), leaf) : 0;
-        return low | (end % KVG_TILE ? two_bits(tiles() - 1, leaf) : 0);
+        uint32_t ends = low | (end % KVG_TILE ? two_bits(tiles() - 1, leaf) : 0);
+        if constexpr (QUERIES > 1) {
+#pragma unroll
+            for (int i = 0; i < QUERIES; i++) { /* more than the ends where they see different keys */
+                const int2 seen = keys_of(i);
+                const int from = (seen.x + KVG_TILE - 1) / KVG_TILE - leaf * KVG_LEAF_TILES;
+                const int to = min(seen.y / KVG_TILE - leaf * KVG_LEAF_TILES, KVG_LEAF_TILES);
+                ends |= from < to ? ~kvg_positions(2 * from, 2 * to, 0) : ~0u;
+            }
+            ends &= 0xFFFF;
+        }
+        return ends;
     }
     __device__ bool is_fresh(int t) const { return (uint32_t)t % KVG_LEAF_TILES == 0 || t == first_tile(); }
-    template <int LEVELS, class K>
-    __device__ __forceinline__ void end_tile(kvg_warp_state<K> &w, int t, bool last) const
-    {
-        if ((uint32_t)t % KVG_LEAF_TILES == KVG_LEAF_TILES - 1 || last) {
-            kvg_end_leaf<LEVELS>(w, t / KVG_LEAF_TILES, first_tile() / KVG_LEAF_TILES, last, slots, lane);
-        }
-    }
 };
 static_assert(KVG_LEAF_TILES == 8, "16 bits for a leaf, 16 groups of tokens");
 

@@ -97,20 +97,25 @@ template <class V> struct kvg_made_pairs {
     __device__ __forceinline__ kvg_multiplier of(int block) const { return {pairs[block], 0}; }
 };
 
-/* l and o of one half of a tile, weights p: tokens g and g + 8, heads 2c and 2c + 1. */
-template <class K, class V, bool WIDE, class LANE>
-static __device__ __forceinline__ void kvg_add_values(const kvg_factors &k, kvg_warp_state<K> &w,
+/* l and o of half n of a tile, weights p[i][n]: tokens g and g + 8, heads 2c and 2c + 1 of query token i. */
+template <class K, class V, bool WIDE, int QUERIES, class LANE>
+static __device__ __forceinline__ void kvg_add_values(const kvg_factors &k, kvg_warp_state<K> (&w)[QUERIES],
                                                       const LANE &at, uint32_t codes, uint32_t scales, uint32_t pairs,
-                                                      const float *p, const float *r)
+                                                      const float (&p)[QUERIES][2][4], int n, const float *r)
 {
     const auto operand = [&](float x, float y) {
         return kvg_transpose(V::BF16 ? kvg_bits2(__floats2bfloat162_rn(x, y)) : kvg_bits2(__floats2half2_rn(x, y)));
     };
-    uint32_t b0 = operand(p[0], p[1]), b1 = operand(p[2], p[3]);
-    kvg_multiply<V::BF16>(w.l, at.ones[0], at.ones[1], at.ones[2], at.ones[3], b0, b1);
-    if constexpr (V::ROW_SCALE) {
-        b0 = operand(__fmul_rn(p[0], r[0]), __fmul_rn(p[1], r[0]));
-        b1 = operand(__fmul_rn(p[2], r[1]), __fmul_rn(p[3], r[1]));
+    uint32_t b[QUERIES][2];
+#pragma unroll
+    for (int i = 0; i < QUERIES; i++) {
+        const float *mine = p[i][n];
+        b[i][0] = operand(mine[0], mine[1]), b[i][1] = operand(mine[2], mine[3]);
+        kvg_multiply<V::BF16>(w[i].l, at.ones[0], at.ones[1], at.ones[2], at.ones[3], b[i][0], b[i][1]);
+        if constexpr (V::ROW_SCALE) {
+            b[i][0] = operand(__fmul_rn(mine[0], r[0]), __fmul_rn(mine[1], r[0]));
+            b[i][1] = operand(__fmul_rn(mine[2], r[1]), __fmul_rn(mine[3], r[1]));
+        }
     }
     constexpr bool MADE = V::PAIRS_STAGE > 0 && !WIDE;
     std::conditional_t<MADE, kvg_made_pairs<V>, kvg_v_scales<V, WIDE>> scale[2]; /* of tokens 2c, 2c + 1, and + 8 */
@@ -139,16 +144,20 @@ static __device__ __forceinline__ void kvg_add_values(const kvg_factors &k, kvg_
             uint32_t x[4], y[4];
             kvg_unpack<V, true, WIDE>(k, v[0] + i * BLOCK_WORDS, scale[0].of(block), x);
             kvg_unpack<V, true, WIDE>(k, v[1] + i * BLOCK_WORDS, scale[1].of(block), y);
-            kvg_multiply<V::BF16>(w.node.o + 8 * block, x[0], x[1], y[0], y[1], b0, b1);
-            kvg_multiply<V::BF16>(w.node.o + 8 * block + 4, x[2], x[3], y[2], y[3], b0, b1);
+#pragma unroll
+            for (int j = 0; j < QUERIES; j++) {
+                float *o = w[j].node.o + 8 * block;
+                kvg_multiply<V::BF16>(o, x[0], x[1], y[0], y[1], b[j][0], b[j][1]);
+                kvg_multiply<V::BF16>(o + 4, x[2], x[3], y[2], y[3], b[j][0], b[j][1]);
+            }
         }
     }
 }
 
-template <class K, class V, bool WIDE, class LANE>
-static __device__ __forceinline__ void kvg_add_tile_values(const kvg_factors &k, kvg_warp_state<K> &w,
+template <class K, class V, bool WIDE, int QUERIES, class LANE>
+static __device__ __forceinline__ void kvg_add_tile_values(const kvg_factors &k, kvg_warp_state<K> (&w)[QUERIES],
                                                            const LANE &at, uint32_t codes, uint32_t scales,
-                                                           uint32_t pairs, float (*x)[4], int lane)
+                                                           uint32_t pairs, float (&x)[QUERIES][2][4], int lane)
 {
 #pragma unroll
     for (int n = 0; n < 2; n++) {
@@ -160,39 +169,13 @@ static __device__ __forceinline__ void kvg_add_tile_values(const kvg_factors &k,
             }
         }
 #pragma unroll
-        for (int i = 0; i < 4; i++) x[n][i] = kvg_exp2(x[n][i], kvg_has_leaf_loop<K, V> ? 1u << 23 : k.by23);
+        for (int i = 0; i < 4 * QUERIES; i++) {
+            float &weight = x[i / 4][n][i % 4];
+            weight = kvg_exp2(weight, kvg_has_leaf_loop<K, V> ? 1u << 23 : k.by23);
+        }
         kvg_add_values<K, V, WIDE>(k, w, at, codes + n * KVG_GROUP * V::ROW, scales + n * KVG_GROUP * V::SCALES,
-                                   pairs + n * V::PAIRS_STAGE / 2, x[n], r);
+                                   pairs + n * V::PAIRS_STAGE / 2, x, n, r);
     }
-}
-
-/* Whether kvg_powers takes all of the lane's part of a tile's scales. Common ones are bytes of 112 ... 127, whose upper
- * four bits are 7; all that it takes are 103 ... 133: with 121 or 122 more the upper three bits are set, and a carry
- * comes only from a byte that is beyond. */
-template <int BYTES> static __device__ __forceinline__ bool kvg_are_common(uint32_t scales, int lane)
-{
-    uint32_t words[BYTES / 4], other = 0;
-    kvg_load_shared<BYTES>(words, scales + lane * BYTES);
-#pragma unroll
-    for (int i = 0; i < BYTES / 4; i++) other |= words[i] ^ 0x70707070u;
-    return (other & 0xF0F0F0F0u) == 0;
-}
-template <int BYTES> static __device__ __forceinline__ bool kvg_are_near(uint32_t scales, int lane)
-{
-    uint32_t words[BYTES / 4], all = ~0u;
-    kvg_load_shared<BYTES>(words, scales + lane * BYTES);
-#pragma unroll
-    for (int i = 0; i < BYTES / 4; i++) all &= (words[i] + 0x79797979u) & (words[i] + 0x7A7A7A7Au);
-    return (~all & 0xE0E0E0E0u) == 0;
-}
-/* Not 0 unless all bytes are 118 ... 133, those of scales of 2^-9 ... 2^6: with 122 more the upper four bits are set.
- * The lowest byte of a word that is beyond has no carry to hide it. */
-static __device__ __forceinline__ uint32_t kvg_far_scales(uint32_t scales, int lane)
-{
-    constexpr uint32_t more = 0x7A7A7A7Au;
-    uint32_t words[4];
-    kvg_load_shared<16>(words, scales + lane * 16);
-    return ~((words[0] + more) & (words[1] + more) & (words[2] + more) & (words[3] + more)) & 0xF0F0F0F0u;
 }
 
 #endif
