@@ -29,11 +29,9 @@ static kvg_status read_name(kvg_json object, const char *key, const char *fallba
 
 static kvg_status read_number(kvg_json object, const char *key, uint64_t fallback, uint64_t max, uint64_t *out)
 {
-    kvg_json value;
     *out = fallback;
     if (!kvg_json_has(object, key)) return KVG_OK;
-    kvg_status s = kvg_json_get(object, key, &value);
-    return s ? s : kvg_json_u64(value, 0, max, out);
+    return kvg_json_get_u64(object, key, 0, max, out);
 }
 
 /* "mode" (of modes.md) or "format". */
@@ -130,8 +128,7 @@ static kvg_status run(const char *path, kvg_json root, size_t *met, size_t *coun
     uint64_t version;
     const char *name;
     kvg_status s = kvg_json_check_keys(root, keys, sizeof keys / sizeof keys[0]);
-    if (!s) s = kvg_json_get(root, "kvgold", &value);
-    if (!s) s = kvg_json_u64(value, 1, 1, &version);
+    if (!s) s = kvg_json_get_u64(root, "kvgold", 1, 1, &version);
     if (!s) s = read_name(root, "name", NULL, &value, &name);
     if (!s) s = kvg_json_get(root, "memory", &list);
     if (!s && (!kvg_json_is_array(list) || kvg_json_count(list) == 0)) {

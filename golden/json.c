@@ -503,3 +503,38 @@ kvg_status kvg_json_hex64(kvg_json value, uint64_t *out)
     *out = strtoull(text + 2, NULL, 16);
     return KVG_OK;
 }
+
+kvg_status kvg_json_get_string(kvg_json object, const char *key, const char **out)
+{
+    kvg_json value;
+    kvg_status s = kvg_json_get(object, key, &value);
+    return s ? s : kvg_json_string(value, out);
+}
+
+kvg_status kvg_json_get_bool(kvg_json object, const char *key, bool *out)
+{
+    kvg_json value;
+    kvg_status s = kvg_json_get(object, key, &value);
+    return s ? s : kvg_json_bool(value, out);
+}
+
+kvg_status kvg_json_get_u64(kvg_json object, const char *key, uint64_t min, uint64_t max, uint64_t *out)
+{
+    kvg_json value;
+    kvg_status s = kvg_json_get(object, key, &value);
+    return s ? s : kvg_json_u64(value, min, max, out);
+}
+
+kvg_status kvg_json_get_double(kvg_json object, const char *key, double *out)
+{
+    kvg_json value;
+    kvg_status s = kvg_json_get(object, key, &value);
+    return s ? s : kvg_json_double(value, out);
+}
+
+kvg_status kvg_json_get_hex64(kvg_json object, const char *key, uint64_t *out)
+{
+    kvg_json value;
+    kvg_status s = kvg_json_get(object, key, &value);
+    return s ? s : kvg_json_hex64(value, out);
+}

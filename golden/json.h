@@ -60,6 +60,13 @@ kvg_status kvg_json_u64(kvg_json value, uint64_t min, uint64_t max, uint64_t *ou
 kvg_status kvg_json_double(kvg_json value, double *out) KVG_CHECKED; /* finite */
 kvg_status kvg_json_hex64(kvg_json value, uint64_t *out) KVG_CHECKED; /* "0x" and 1 to 16 hex digits */
 
+/* The same of an object's member, which must be there. */
+kvg_status kvg_json_get_string(kvg_json object, const char *key, const char **out) KVG_CHECKED;
+kvg_status kvg_json_get_bool(kvg_json object, const char *key, bool *out) KVG_CHECKED;
+kvg_status kvg_json_get_u64(kvg_json object, const char *key, uint64_t min, uint64_t max, uint64_t *out) KVG_CHECKED;
+kvg_status kvg_json_get_double(kvg_json object, const char *key, double *out) KVG_CHECKED;
+kvg_status kvg_json_get_hex64(kvg_json object, const char *key, uint64_t *out) KVG_CHECKED;
+
 /* "FILE: $.path" of a value, for errors of the caller's own: kvg_json_fail(v, "expected %s", ...). */
 kvg_status kvg_json_fail(kvg_json value, const char *format, ...) KVG_PRINTF(2, 3);
 

@@ -186,10 +186,8 @@ static kvg_status read_separations(kvg_pack *pack, kvg_json list)
         const char *unit = "", *nearest = "";
         kvg_json value;
         s = kvg_pack_find(pack, kvg_json_key(one), &c);
-        if (!s) s = kvg_json_get(one, "unit", &value);
-        if (!s) s = kvg_json_string(value, &unit);
-        if (!s) s = kvg_json_get(one, "nearest", &value);
-        if (!s) s = kvg_json_string(value, &nearest);
+        if (!s) s = kvg_json_get_string(one, "unit", &unit);
+        if (!s) s = kvg_json_get_string(one, "nearest", &nearest);
         if (!s) s = kvg_json_get(one, "least", &value);
         if (!s && !kvg_json_is_null(value)) s = kvg_json_double(value, &found.least);
         if (s == KVG_ERR_INVALID || s == KVG_ERR_NOT_FOUND) {

@@ -13,24 +13,10 @@ static const char tensor_name[] = "abcdefghijklmnopqrstuvwxyz0123456789_.";
 
 /* --- members --- */
 
-static kvg_status get_string(kvg_json object, const char *key, const char **out)
-{
-    kvg_json value;
-    kvg_status s = kvg_json_get(object, key, &value);
-    return s ? s : kvg_json_string(value, out);
-}
-
 static kvg_status get_text(kvg_json object, const char *key, const char **out)
 {
-    kvg_status s = get_string(object, key, out);
+    kvg_status s = kvg_json_get_string(object, key, out);
     return s || **out ? s : kvg_json_fail(object, "%s is empty", key);
-}
-
-static kvg_status get_number(kvg_json object, const char *key, uint64_t min, uint64_t max, uint64_t *out)
-{
-    kvg_json value;
-    kvg_status s = kvg_json_get(object, key, &value);
-    return s ? s : kvg_json_u64(value, min, max, out);
 }
 
 static kvg_status get_name(kvg_json object, const char *key, const char **out)
@@ -111,7 +97,7 @@ static kvg_status read_shape(const kvg_pack_case *c, kvg_json entry, kvg_pack_te
                !t->name[strlen(c->key) + 1])) {
         s = kvg_json_fail(name, "'%s' is no tensor of case %s: '%s.<tensor>'", t->name, c->key, c->key);
     }
-    if (!s) s = get_string(entry, "dtype", &t->dtype);
+    if (!s) s = kvg_json_get_string(entry, "dtype", &t->dtype);
     if (!s) s = get_list(entry, "shape", KVG_PACK_MAX_RANK, &shape);
     if (s) return s;
     t->short_name = t->name + strlen(c->key) + 1;
@@ -137,7 +123,7 @@ static kvg_status read_packing(kvg_json value, kvg_pack_packing *out)
         size_t known = 0;
         kvg_json word;
         if (!kvg_json_has(value, sides[side])) continue;
-        s = get_string(value, sides[side], &out->side[side]);
+        s = kvg_json_get_string(value, sides[side], &out->side[side]);
         if (!s) s = kvg_json_get(value, sides[side], &word);
         while (!s && kvg_pack_packings[known] && strcmp(kvg_pack_packings[known], out->side[side]) != 0) known++;
         if (!s && !kvg_pack_packings[known]) {
@@ -154,7 +140,7 @@ static kvg_status read_tensor(const kvg_pack_case *c, kvg_json entry, kvg_pack_t
     kvg_json packing;
     kvg_status s = kvg_json_check_keys(entry, keys, COUNT(keys));
     if (!s) s = read_shape(c, entry, t);
-    if (!s) s = get_number(entry, "bytes", 1, KVG_PACK_MAX_TENSOR_BYTES, &bytes);
+    if (!s) s = kvg_json_get_u64(entry, "bytes", 1, KVG_PACK_MAX_TENSOR_BYTES, &bytes);
     if (!s && bytes != t->bytes) {
         s = kvg_json_fail(entry, "dtype and shape take %zu bytes, not %llu", t->bytes, (unsigned long long)bytes);
     }
@@ -208,8 +194,8 @@ static kvg_status read_bound(const kvg_pack_case *c, kvg_json entry, kvg_pack_an
 {
     const size_t length = strlen(a->name);
     const char *exact, *bound;
-    kvg_status s = get_string(entry, "exact", &exact);
-    if (!s) s = get_string(entry, "bound", &bound);
+    kvg_status s = kvg_json_get_string(entry, "exact", &exact);
+    if (!s) s = kvg_json_get_string(entry, "bound", &bound);
     if (!s && (strncmp(exact, a->name, length) != 0 || strcmp(exact + length, ".exact") != 0 ||
                strncmp(bound, a->name, length) != 0 || strcmp(bound + length, ".bound") != 0)) {
         s = kvg_json_fail(entry, "is judged by '%s' and '%s', not by '%s' with .exact and .bound",
@@ -230,7 +216,7 @@ static kvg_status read_answer(const kvg_pack_case *c, kvg_json entry, kvg_pack_a
     size_t known = 0;
     kvg_status s = kvg_json_check_keys(entry, keys, COUNT(keys));
     if (!s) s = read_shape(c, entry, &t);
-    if (!s) s = get_string(entry, "compare", &compare);
+    if (!s) s = kvg_json_get_string(entry, "compare", &compare);
     if (s) return s;
     while (kvg_pack_compare_names[known] && strcmp(kvg_pack_compare_names[known], compare) != 0) known++;
     if (!kvg_pack_compare_names[known]) {
@@ -239,7 +225,7 @@ static kvg_status read_answer(const kvg_pack_case *c, kvg_json entry, kvg_pack_a
     *a = (kvg_pack_answer){.name = t.name, .short_name = t.short_name, .dtype = t.dtype, .rank = t.rank,
                            .bytes = t.bytes, .compare = (kvg_pack_compare)known};
     memcpy(a->shape, t.shape, sizeof a->shape);
-    if (kvg_json_has(entry, "profile")) s = get_string(entry, "profile", &a->profile);
+    if (kvg_json_has(entry, "profile")) s = kvg_json_get_string(entry, "profile", &a->profile);
     if (!s && a->compare == KVG_PACK_BOUND) {
         s = read_bound(c, entry, a);
     } else if (!s && (kvg_json_has(entry, "exact") || kvg_json_has(entry, "bound"))) {
@@ -293,22 +279,21 @@ static kvg_status read_case(kvg_pack *pack, kvg_json object, size_t index, kvg_p
     kvg_json value;
     uint64_t layer = 0;
     kvg_status s = kvg_json_check_keys(object, keys, COUNT(keys));
-    if (!s) s = get_string(object, "key", &c->key);
+    if (!s) s = kvg_json_get_string(object, "key", &c->key);
     if (s) return s;
     snprintf(key, sizeof key, "%04zu", index);
     if (strcmp(c->key, key) != 0) {
         return kvg_json_fail(object, "case %zu has the key '%s', not '%s'", index, kvg_input_quote(c->key).text, key);
     }
-    s = get_string(object, "id", &c->id);
+    s = kvg_json_get_string(object, "id", &c->id);
     if (!s && !c->id[0]) s = kvg_json_fail(object, "has an empty id");
     if (!s) s = kvg_json_get(object, "case", &value);
     if (!s && !kvg_json_is_object(value)) s = kvg_json_fail(value, "expected a case group");
     if (!s) c->text = kvg_pack_print(pack, value);
     if (!s && !c->text) s = KVG_ERR_MEMORY;
-    if (!s) s = get_number(object, "layer", 0, UINT32_MAX, &layer);
+    if (!s) s = kvg_json_get_u64(object, "layer", 0, UINT32_MAX, &layer);
     if (!s) s = read_flags(pack, object, c);
-    if (!s) s = kvg_json_get(object, "stored", &value);
-    if (!s) s = kvg_json_bool(value, &c->stored);
+    if (!s) s = kvg_json_get_bool(object, "stored", &c->stored);
     if (!s) s = read_list(pack, c, object, "prompt", &c->prompt, &c->prompt_count);
     if (!s) s = read_list(pack, c, object, "expected", &c->expected, &c->expected_count);
     if (!s) s = read_answers(pack, c, object);
@@ -392,7 +377,7 @@ static kvg_status read_erratum(kvg_pack *pack, kvg_json object, kvg_pack_erratum
     kvg_json list;
     kvg_status s = kvg_json_check_keys(object, keys, COUNT(keys));
     if (!s) s = get_text(object, "id", &e->id);
-    if (!s) s = get_string(object, "date", &e->date);
+    if (!s) s = kvg_json_get_string(object, "date", &e->date);
     if (!s && !is_date(e->date)) {
         s = kvg_json_fail(object, "date '%s' is not YYYY-MM-DD", kvg_input_quote(e->date).text);
     }
@@ -431,7 +416,7 @@ static kvg_status read_file_entry(kvg_json files, const char *name, uint64_t *by
     kvg_json object;
     kvg_status s = kvg_json_get(files, name, &object);
     if (!s) s = kvg_json_check_keys(object, keys, COUNT(keys));
-    if (!s) s = get_number(object, "bytes", 1, KVG_PACK_MAX_FILE_BYTES, bytes);
+    if (!s) s = kvg_json_get_u64(object, "bytes", 1, KVG_PACK_MAX_FILE_BYTES, bytes);
     return s ? s : get_digest(object, digest);
 }
 
@@ -530,8 +515,7 @@ kvg_status kvg_pack_read_manifest(kvg_pack *pack, kvg_json root)
     if (!s) s = kvg_json_check_keys(root, keys, COUNT(keys));
     if (!s) s = get_name(root, "name", &pack->name);
     if (!s) s = get_text(root, "licence", &pack->licence);
-    if (!s) s = kvg_json_get(root, "seed", &value);
-    if (!s) s = kvg_json_hex64(value, &pack->seed);
+    if (!s) s = kvg_json_get_hex64(root, "seed", &pack->seed);
     if (!s) s = kvg_json_get(root, "superseded_by", &value);
     if (!s && !kvg_json_is_null(value)) s = get_name(root, "superseded_by", &pack->superseded_by);
     if (!s) s = read_files(pack, root);

@@ -68,19 +68,17 @@ static kvg_status drop_duplicates(kvg_config *config)
 static kvg_status read_limits(kvg_config *config, kvg_json root)
 {
     static const char *const keys[] = {"slow_seconds", "hang_seconds"};
-    kvg_json limits, value;
+    kvg_json limits;
     config->slow_seconds = 10;
     config->hang_seconds = 60;
     if (!kvg_json_has(root, "limits")) return KVG_OK;
     kvg_status s = kvg_json_get(root, "limits", &limits);
     if (!s) s = kvg_json_check_keys(limits, keys, 2);
     if (!s && kvg_json_has(limits, keys[0])) {
-        s = kvg_json_get(limits, keys[0], &value);
-        if (!s) s = kvg_json_double(value, &config->slow_seconds);
+        s = kvg_json_get_double(limits, keys[0], &config->slow_seconds);
     }
     if (!s && kvg_json_has(limits, keys[1])) {
-        s = kvg_json_get(limits, keys[1], &value);
-        if (!s) s = kvg_json_double(value, &config->hang_seconds);
+        s = kvg_json_get_double(limits, keys[1], &config->hang_seconds);
     }
     if (!s &&
         !(config->slow_seconds > 0 && config->hang_seconds >= config->slow_seconds && config->hang_seconds < 1e6)) {
@@ -112,12 +110,9 @@ static kvg_status read_config(kvg_config *config, const uint64_t *seed, const kv
     }
     kvg_status s = kvg_json_check_keys(root, keys, sizeof keys / sizeof keys[0]);
     if (!s) s = kvg_axis_comment(root);
-    if (!s) s = kvg_json_get(root, "kvgold", &value);
-    if (!s) s = kvg_json_u64(value, 1, 1, &version);
-    if (!s) s = kvg_json_get(root, "name", &value);
-    if (!s) s = kvg_json_string(value, &config->name);
-    if (!s) s = kvg_json_get(root, "seed", &value);
-    if (!s) s = kvg_json_hex64(value, &config->seed);
+    if (!s) s = kvg_json_get_u64(root, "kvgold", 1, 1, &version);
+    if (!s) s = kvg_json_get_string(root, "name", &config->name);
+    if (!s) s = kvg_json_get_hex64(root, "seed", &config->seed);
     if (!s && seed) config->seed = *seed;
     if (!s) s = read_limits(config, root);
     if (!s) s = kvg_json_get(root, "cases", &value);

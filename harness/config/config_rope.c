@@ -8,11 +8,9 @@ static kvg_status read_parameters(kvg_json object, kvg_rope_scaling *scaling)
     size_t count;
     const kvg_rope_parameter *parameters = kvg_rope_parameter_table(&count);
     for (size_t i = 0; i < count; i++) {
-        kvg_json value;
         double number;
         if (!kvg_json_has(object, parameters[i].name)) continue;
-        kvg_status s = kvg_json_get(object, parameters[i].name, &value);
-        if (!s) s = kvg_json_double(value, &number);
+        kvg_status s = kvg_json_get_double(object, parameters[i].name, &number);
         if (s) return s;
         kvg_rope_parameter_set(scaling, &parameters[i], (float)number);
     }

@@ -75,11 +75,9 @@ void config_take_fallback(const kvg_value *value, const char *fallback, void *ob
 
 kvg_status kvg_axis_comment(kvg_json object)
 {
-    kvg_json value;
     const char *text;
     if (!kvg_json_has(object, "comment")) return KVG_OK;
-    kvg_status s = kvg_json_get(object, "comment", &value);
-    return s ? s : kvg_json_string(value, &text);
+    return kvg_json_get_string(object, "comment", &text);
 }
 
 kvg_status config_read_sides(kvg_json value, kvg_json out[2])

@@ -78,10 +78,8 @@ static kvg_status read_text(kvg_json object, const char *key, char *out, size_t 
 
 static kvg_status read_count(kvg_json object, const char *key, uint64_t min, uint64_t max, uint32_t *out)
 {
-    kvg_json value;
     uint64_t number = 0;
-    kvg_status s = kvg_json_get(object, key, &value);
-    if (!s) s = kvg_json_u64(value, min, max, &number);
+    kvg_status s = kvg_json_get_u64(object, key, min, max, &number);
     *out = (uint32_t)number;
     return s;
 }
@@ -91,7 +89,6 @@ static kvg_status read_model(kvg_json root, kvg_model *m)
     static const char *const keys[] = {"title",    "layers",   "other_layers", "query_heads",
                                        "kv_heads", "head_dim", "shared_kv",    "source"};
     bool shared = false;
-    kvg_json value;
     kvg_status s = kvg_json_check_keys(root, keys, sizeof keys / sizeof keys[0]);
     if (!s) s = read_text(root, "title", m->title, sizeof m->title);
     if (!s) s = read_count(root, "layers", 1, 10000, &m->layers);
@@ -101,8 +98,7 @@ static kvg_status read_model(kvg_json root, kvg_model *m)
     if (!s) s = read_count(root, "head_dim", 1, 1024, &m->head_dim);
     if (!s) s = read_text(root, "source", m->source, sizeof m->source);
     if (!s && kvg_json_has(root, "shared_kv")) {
-        s = kvg_json_get(root, "shared_kv", &value);
-        if (!s) s = kvg_json_bool(value, &shared);
+        s = kvg_json_get_bool(root, "shared_kv", &shared);
     }
     m->shared_kv = shared;
     if (!s && m->query_heads % m->kv_heads != 0) {

@@ -263,10 +263,8 @@ static kvg_status check_line(const kvg_pack *pack, const kvg_pack_case *from)
     kvg_status s = kvg_json_parse(name, from->text, strlen(from->text), &doc);
     if (!s) s = kvg_json_check_keys(kvg_json_root(doc), keys, sizeof keys / sizeof keys[0]);
     if (!s) {
-        kvg_json fill;
         const char *word;
-        s = kvg_json_get(kvg_json_root(doc), "fill", &fill);
-        if (!s) s = kvg_json_string(fill, &word);
+        s = kvg_json_get_string(kvg_json_root(doc), "fill", &word);
     }
     kvg_json_close(doc);
     return s;

@@ -68,10 +68,8 @@ typedef struct group {
 
 static kvg_status get_string(kvg_pack *pack, kvg_json object, const char *key, const char **out)
 {
-    kvg_json value;
     const char *text;
-    kvg_status s = kvg_json_get(object, key, &value);
-    if (!s) s = kvg_json_string(value, &text);
+    kvg_status s = kvg_json_get_string(object, key, &text);
     if (s) return s;
     *out = kvg_pack_keep(pack, text);
     return *out ? KVG_OK : KVG_ERR_MEMORY;
@@ -177,14 +175,12 @@ static kvg_status read_group(kvg_golden_plan *plan, kvg_json object, const char 
 {
     static const char *const keys[] = {"flags", "stored", "comment", "cases"};
     group g = {.stored = true};
-    kvg_json value;
     kvg_config *config = &plan->configs[plan->config_count];
     kvg_status s = kvg_json_check_keys(object, keys, COUNT(keys));
     if (!s) s = kvg_axis_comment(object);
     if (!s) s = read_flags(plan->pack, object, used, &g);
     if (!s && kvg_json_has(object, "stored")) {
-        s = kvg_json_get(object, "stored", &value);
-        if (!s) s = kvg_json_bool(value, &g.stored);
+        s = kvg_json_get_bool(object, "stored", &g.stored);
     }
     if (!s) s = read_cases(plan->pack, object, path, config);
     if (s) return s;
@@ -197,17 +193,14 @@ static kvg_status read_head(kvg_pack *pack, kvg_json root)
 {
     static const char *const keys[] = {"kvgold_golden", "name", "version", "licence", "seed", "comment", "notes",
                                        "groups"};
-    kvg_json value;
     uint64_t version;
     kvg_status s = kvg_json_check_keys(root, keys, COUNT(keys));
     if (!s) s = kvg_axis_comment(root);
-    if (!s) s = kvg_json_get(root, "kvgold_golden", &value);
-    if (!s) s = kvg_json_u64(value, 1, 1, &version);
+    if (!s) s = kvg_json_get_u64(root, "kvgold_golden", 1, 1, &version);
     if (!s) s = get_string(pack, root, "name", &pack->name);
     if (!s) s = get_string(pack, root, "version", &pack->version);
     if (!s) s = get_string(pack, root, "licence", &pack->licence);
-    if (!s) s = kvg_json_get(root, "seed", &value);
-    if (!s) s = kvg_json_hex64(value, &pack->seed);
+    if (!s) s = kvg_json_get_hex64(root, "seed", &pack->seed);
     if (!s && !kvg_pack_is_name(pack->name)) {
         s = kvg_json_fail(root, "name '%.80s' is not 1 to 64 of a-z 0-9 _ . -", pack->name);
     }

@@ -159,33 +159,12 @@ static kvg_status read_asked(kvg_report *report, kvg_json line, kvg_report_case 
 
 /* --- lines --- */
 
-static kvg_status get_string(kvg_json object, const char *key, const char **out)
-{
-    kvg_json value;
-    kvg_status s = kvg_json_get(object, key, &value);
-    return s ? s : kvg_json_string(value, out);
-}
-
-static kvg_status get_u64(kvg_json object, const char *key, uint64_t *out)
-{
-    kvg_json value;
-    kvg_status s = kvg_json_get(object, key, &value);
-    return s ? s : kvg_json_u64(value, 0, UINT64_MAX, out);
-}
-
-static kvg_status get_bool(kvg_json object, const char *key, bool *out)
-{
-    kvg_json value;
-    kvg_status s = kvg_json_get(object, key, &value);
-    return s ? s : kvg_json_bool(value, out);
-}
-
 static kvg_status parse_shard(kvg_json line, kvg_report_file *f)
 {
     const char *text;
     char rest;
     unsigned shard, count;
-    kvg_status s = get_string(line, "shard", &text);
+    kvg_status s = kvg_json_get_string(line, "shard", &text);
     if (s) return s;
     if (strspn(text, "0123456789/") != strlen(text) || sscanf(text, "%9u/%9u%c", &shard, &count, &rest) != 2 ||
         shard < 1 || shard > count) {
@@ -201,21 +180,19 @@ static kvg_status read_run(reader *r, kvg_json line)
     static const char *const keys[] = {"type", "kvgold", "version", "config", "name", "seed", "shard", "cases"};
     kvg_report_file *f = r->file;
     uint64_t layout;
-    kvg_json seed;
     const char *version, *config, *name;
     if (r->has_run) return kvg_json_fail(line, "a second run: give each run a file of its own");
     kvg_status s = kvg_json_check_keys(line, keys, COUNT(keys));
-    if (!s) s = get_u64(line, "kvgold", &layout);
+    if (!s) s = kvg_json_get_u64(line, "kvgold", 0, UINT64_MAX, &layout);
     if (!s && layout != KVG_RESULT_LAYOUT) {
         s = kvg_json_fail(line, "result files of layout %d are not known here", (int)layout);
     }
-    if (!s) s = get_string(line, "version", &version);
-    if (!s) s = get_string(line, "config", &config);
-    if (!s) s = get_string(line, "name", &name);
-    if (!s) s = kvg_json_get(line, "seed", &seed);
-    if (!s) s = kvg_json_hex64(seed, &f->seed);
+    if (!s) s = kvg_json_get_string(line, "version", &version);
+    if (!s) s = kvg_json_get_string(line, "config", &config);
+    if (!s) s = kvg_json_get_string(line, "name", &name);
+    if (!s) s = kvg_json_get_hex64(line, "seed", &f->seed);
     if (!s) s = parse_shard(line, f);
-    if (!s) s = get_u64(line, "cases", &f->cases);
+    if (!s) s = kvg_json_get_u64(line, "cases", 0, UINT64_MAX, &f->cases);
     if (s) return s;
     f->version = strdup(version);
     f->config = strdup(config);
@@ -295,7 +272,7 @@ static kvg_status read_end(reader *r, kvg_json line)
     const char *keys[3 + KVG_VERDICT_COUNT] = {"type", "interrupted", "seconds"};
     for (int i = 0; i < KVG_VERDICT_COUNT; i++) keys[3 + i] = kvg_verdict_name((kvg_verdict)i);
     kvg_status s = kvg_json_check_keys(line, keys, COUNT(keys));
-    if (!s) s = get_bool(line, "interrupted", &r->file->interrupted);
+    if (!s) s = kvg_json_get_bool(line, "interrupted", &r->file->interrupted);
     if (!s) s = kvg_result_get_number(line, "seconds", &r->file->seconds);
     r->file->ended = !s;
     return s;
@@ -306,7 +283,7 @@ static kvg_status read_line(reader *r, kvg_json line)
     static const char *const types[] = {"run", "start", "case", "end"};
     static kvg_status (*const readers[])(reader *r, kvg_json line) = {read_run, read_start, read_case, read_end};
     const char *type;
-    kvg_status s = get_string(line, "type", &type);
+    kvg_status s = kvg_json_get_string(line, "type", &type);
     if (s) return s;
     if (!r->has_run && strcmp(type, "run") != 0) return kvg_json_fail(line, "the first line must be the run's");
     if (r->file->ended) return kvg_json_fail(line, "a line after the end of the run");

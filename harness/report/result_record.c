@@ -65,9 +65,7 @@ static void write_count(cJSON *object, const char *key, const void *member)
 
 static kvg_status read_count(kvg_json object, const char *key, void *member)
 {
-    kvg_json value;
-    kvg_status s = kvg_json_get(object, key, &value);
-    return s ? s : kvg_json_u64(value, 0, UINT64_MAX, member);
+    return kvg_json_get_u64(object, key, 0, UINT64_MAX, member);
 }
 
 /* --- words --- */
@@ -79,9 +77,7 @@ static void write_flag(cJSON *object, const char *key, const void *member)
 
 static kvg_status read_flag(kvg_json object, const char *key, void *member)
 {
-    kvg_json value;
-    kvg_status s = kvg_json_get(object, key, &value);
-    return s ? s : kvg_json_bool(value, member);
+    return kvg_json_get_bool(object, key, member);
 }
 
 static bool is_text(const void *member) { return **(const char *const *)member != 0; }
@@ -94,9 +90,7 @@ static void write_text(cJSON *object, const char *key, const void *member)
 
 static kvg_status read_text(kvg_json object, const char *key, void *member)
 {
-    kvg_json value;
-    kvg_status s = kvg_json_get(object, key, &value);
-    return s ? s : kvg_json_string(value, member);
+    return kvg_json_get_string(object, key, member);
 }
 
 static void write_verdict(cJSON *object, const char *key, const void *member)

@@ -310,11 +310,9 @@ static kvg_status check_list(kvg_json claim, const claim_axis *axis)
 
 static kvg_status check_text(kvg_json object, const char *key)
 {
-    kvg_json value;
     const char *text;
     if (!kvg_json_has(object, key)) return KVG_OK;
-    kvg_status s = kvg_json_get(object, key, &value);
-    return s ? s : kvg_json_string(value, &text);
+    return kvg_json_get_string(object, key, &text);
 }
 
 static kvg_status check_claim(kvg_json claim)
@@ -331,11 +329,9 @@ static kvg_status check_file(kvg_capabilities *c)
 {
     static const char *const keys[] = {"kvgold_capabilities", "engine", "comment", "claims"};
     const kvg_json root = kvg_json_root(c->doc);
-    kvg_json version;
     uint64_t number;
     kvg_status s = kvg_json_check_keys(root, keys, sizeof keys / sizeof keys[0]);
-    if (!s) s = kvg_json_get(root, "kvgold_capabilities", &version);
-    if (!s) s = kvg_json_u64(version, 1, 1, &number);
+    if (!s) s = kvg_json_get_u64(root, "kvgold_capabilities", 1, 1, &number);
     if (!s) s = check_text(root, "engine");
     if (!s) s = check_text(root, "comment");
     if (!s) s = kvg_json_get(root, "claims", &c->claims);

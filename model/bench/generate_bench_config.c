@@ -140,8 +140,7 @@ static kvg_status read_cache(kvg_json object, kvg_generate_bench_config *out)
     if (!s) s = read_name(object, "dtype", "bf16", &value, &name);
     if (!s) s = kvg_json_locate(value, kvg_dtype_find(name, &out->dtype));
     if (!s && kvg_json_has(object, "block_tokens")) {
-        s = kvg_json_get(object, "block_tokens", &value);
-        if (!s) s = kvg_json_u64(value, 1, 4096, &number);
+        s = kvg_json_get_u64(object, "block_tokens", 1, 4096, &number);
     }
     out->block_tokens = (uint32_t)number;
     out->hang_seconds = 120;
@@ -183,10 +182,8 @@ kvg_status kvg_generate_bench_open(const char *path, kvg_generate_bench_config *
     if (s) return s;
     const kvg_json root = kvg_json_root(doc);
     s = kvg_json_check_keys(root, known, sizeof known / sizeof known[0]);
-    if (!s) s = kvg_json_get(root, "kvgold", &value);
-    if (!s) s = kvg_json_u64(value, 1, 1, &version);
-    if (!s) s = kvg_json_get(root, "seed", &value);
-    if (!s) s = kvg_json_hex64(value, &out->seed);
+    if (!s) s = kvg_json_get_u64(root, "kvgold", 1, 1, &version);
+    if (!s) s = kvg_json_get_hex64(root, "seed", &out->seed);
     if (!s) s = kvg_json_get(root, "generate", &value);
     if (!s) s = read_generate(value, path, out);
     kvg_json_close(doc);

@@ -126,11 +126,9 @@ static kvg_status read_weights(kvg_json object, kvg_pool_scenario *scenario)
     s = kvg_json_get(object, "weights", &weights);
     if (!s) s = kvg_json_check_keys(weights, names, count);
     for (int i = 0; !s && i < KVG_POOL_VERBS; i++) {
-        kvg_json value;
         uint64_t number;
         if (kvg_json_has(weights, kvg_pool_verb_name((kvg_pool_verb)i))) {
-            s = kvg_json_get(weights, kvg_pool_verb_name((kvg_pool_verb)i), &value);
-            if (!s) s = kvg_json_u64(value, 0, 10000, &number);
+            s = kvg_json_get_u64(weights, kvg_pool_verb_name((kvg_pool_verb)i), 0, 10000, &number);
             if (!s) scenario->weights[i] = (unsigned)number;
         }
         total += scenario->weights[i];
@@ -172,11 +170,9 @@ static kvg_status read_kind(kvg_json object, bool *blocks)
 
 static kvg_status read_comment(kvg_json object)
 {
-    kvg_json value;
     const char *text;
     if (!kvg_json_has(object, "comment")) return KVG_OK;
-    kvg_status s = kvg_json_get(object, "comment", &value);
-    return s ? s : kvg_json_string(value, &text);
+    return kvg_json_get_string(object, "comment", &text);
 }
 
 static kvg_status read_scenario(kvg_json object, kvg_pool_scenario *scenario)
@@ -191,8 +187,7 @@ static kvg_status read_scenario(kvg_json object, kvg_pool_scenario *scenario)
     if (!s) s = read_knobs(object, scenario);
     if (!s) s = read_weights(object, scenario);
     if (!s && kvg_json_has(object, "faults")) {
-        s = kvg_json_get(object, "faults", &value);
-        if (!s) s = kvg_json_bool(value, &scenario->faults);
+        s = kvg_json_get_bool(object, "faults", &scenario->faults);
     }
     if (!s) s = kvg_json_get(object, "pool", &value);
     if (!s) s = read_choices(value, scenario);
@@ -287,19 +282,16 @@ static kvg_status read_bench(kvg_json root, kvg_pool_config *config)
 static kvg_status read_file(kvg_json root, kvg_pool_config *config)
 {
     static const char *const known[] = {"kvgold", "name", "comment", "seed", "scenarios", "traces", "bench"};
-    kvg_json value;
     uint64_t version;
     if (kvg_json_has(root, "cases")) {
         return kvg_json_fail(root, "this is a config of `kvgold check`: a pool config has \"scenarios\" or \"traces\"");
     }
     if (kvg_json_has(root, "ops")) return kvg_json_fail(root, "this is a trace: run it by `kvgold pool replay`");
     kvg_status s = kvg_json_check_keys(root, known, sizeof known / sizeof known[0]);
-    if (!s) s = kvg_json_get(root, "kvgold", &value);
-    if (!s) s = kvg_json_u64(value, 1, 1, &version);
+    if (!s) s = kvg_json_get_u64(root, "kvgold", 1, 1, &version);
     if (!s) s = read_name(root, &config->name);
     if (!s) s = read_comment(root);
-    if (!s) s = kvg_json_get(root, "seed", &value);
-    if (!s) s = kvg_json_hex64(value, &config->seed);
+    if (!s) s = kvg_json_get_hex64(root, "seed", &config->seed);
     if (!s) s = read_scenarios(root, config);
     if (!s) s = read_traces(root, config);
     if (!s) s = read_bench(root, config);

@@ -281,8 +281,7 @@ static kvg_status read_fault(kvg_json object, kvg_pool_fault *fault)
         s = kvg_json_fail_name(value, "fault", name, kvg_pool_fault_names + 1, KVG_POOL_FAULT_KINDS - 1);
     }
     if (!s && kvg_json_has(member, "at")) {
-        s = kvg_json_get(member, "at", &value);
-        if (!s) s = kvg_json_u64(value, 0, UINT32_MAX, &at);
+        s = kvg_json_get_u64(member, "at", 0, UINT32_MAX, &at);
     }
     fault->at = (uint32_t)at;
     return s;
@@ -370,8 +369,7 @@ static kvg_status read_head(kvg_json root, kvg_pool_trace *trace)
     uint64_t version;
     if (kvg_json_has(root, "scenarios")) return kvg_json_fail(root, "this is a config: run it by `kvgold pool run`");
     kvg_status s = kvg_json_check_keys(root, known, sizeof known / sizeof known[0]);
-    if (!s) s = kvg_json_get(root, "kvgold", &value);
-    if (!s) s = kvg_json_u64(value, 1, 1, &version);
+    if (!s) s = kvg_json_get_u64(root, "kvgold", 1, 1, &version);
     if (!s) s = read_text(root, "name", true, trace->name, sizeof trace->name);
     if (!s) s = read_text(root, "comment", false, comment, sizeof comment);
     if (!s) s = read_text(root, "defect", false, trace->defect, sizeof trace->defect);
