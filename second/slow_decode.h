@@ -5,7 +5,7 @@
 #define KVG_SECOND_SLOW_DECODE_H
 
 #include "core/backend.h"
-#include "second/slow_decode_fault.h"
+#include "second/slow_fault.h"
 
 kvg_run_fn slow_decode_op;
 

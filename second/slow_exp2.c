@@ -55,12 +55,12 @@ slow_number slow_exp2(slow_number x, slow_decode_fault fault)
 {
     /* 1, 0x1.62d51cp-1, 0x1.ee587ep-3, 0x1.aa3fd8p-5, 0x1.bc31b2p-7 */
     uint32_t coefficients[] = {0x3F800000, 0x3F316A8E, 0x3E772C3F, 0x3D551FEC, 0x3C5E18D9};
-    const int least = fault == SLOW_DECODE_EXP2_FLUSHED ? -126 : -127;
+    const int least = slow_planted(fault == SLOW_DECODE_EXP2_FLUSHED) ? -126 : -127;
     if (x.kind == SLOW_NAN || slow_compare(x, slow_scaled(least, 0)) <= 0) return slow_zero(false);
-    if (fault == SLOW_DECODE_EXP2_LAST_BIT) coefficients[2]++;
+    if (slow_planted(fault == SLOW_DECODE_EXP2_LAST_BIT)) coefficients[2]++;
     slow_number f;
-    const int n = split(x, fault == SLOW_DECODE_EXP2_NEAREST, &f);
-    const slow_number p = polynomial(coefficients, 5, f, fault == SLOW_DECODE_EXP2_UNFUSED);
+    const int n = split(x, slow_planted(fault == SLOW_DECODE_EXP2_NEAREST), &f);
+    const slow_number p = polynomial(coefficients, 5, f, slow_planted(fault == SLOW_DECODE_EXP2_UNFUSED));
     return slow_f32_of((uint32_t)slow_encode(&slow_f32, p) + ((uint32_t)n << 23));
 }
 
@@ -71,7 +71,7 @@ slow_number slow_log2(slow_number l, slow_decode_fault fault)
                                             /* 0x1.26d394p-2, -0x1.e95c7ep-3, 0x1.b9c8aap-3, -0x1.a877c8p-3, */
                                             0x3E9369CA, 0xBE74AE3F, 0x3E5CE455, 0xBE543BE4,
                                             0x3E00D83E /* 0x1.01b07cp-3 */};
-    const uint32_t lowest = fault == SLOW_DECODE_LSE_LOG2_CUT ? 0x3F800000 : 0x3F3504F3;
+    const uint32_t lowest = slow_planted(fault == SLOW_DECODE_LSE_LOG2_CUT) ? 0x3F800000 : 0x3F3504F3;
     /* k = (bits - lowest) >> 23, downwards */
     const uint32_t bits = (uint32_t)slow_encode(&slow_f32, l);
     const int k = bits >= lowest ? (int)((bits - lowest) >> 23) : -(int)((lowest - bits + 0x7FFFFF) >> 23);

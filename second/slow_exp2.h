@@ -3,7 +3,7 @@
 #define KVG_SECOND_SLOW_EXP2_H
 
 #include "second/slow_convert.h"
-#include "second/slow_decode_fault.h"
+#include "second/slow_fault.h"
 
 slow_number slow_f32_add(slow_number a, slow_number b);
 slow_number slow_f32_subtract(slow_number a, slow_number b);

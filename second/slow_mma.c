@@ -5,24 +5,6 @@
 
 #include "second/slow_number.h"
 
-static const struct {
-    const char *name, *text;
-} fault_rows[] = {
-#define FAULT(ENUM, name, what) {name, what},
-#include "second/mma_faults.def"
-#undef FAULT
-};
-
-const char *slow_mma_fault_name(slow_mma_fault fault)
-{
-    return fault_rows[fault].name;
-}
-
-const char *slow_mma_fault_text(slow_mma_fault fault)
-{
-    return fault_rows[fault].text;
-}
-
 /* One chip's way to add up. */
 typedef struct rules {
     const slow_layout *operands;
@@ -32,7 +14,7 @@ typedef struct rules {
 
 static bool wrong(const rules *r, slow_mma_fault fault)
 {
-    return (r->faults >> fault & 1) != 0;
+    return slow_planted(r->faults >> fault & 1);
 }
 
 /* A term of a sum: its exact value and the exponent by which the page aligns it, if that counts. */

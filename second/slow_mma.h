@@ -7,16 +7,7 @@
 
 #include "core/format.h"
 #include "core/profile.h"
-
-typedef enum slow_mma_fault {
-#define FAULT(ENUM, name, what) SLOW_MMA_##ENUM,
-#include "second/mma_faults.def"
-#undef FAULT
-    SLOW_MMA_FAULTS /* how many there are */
-} slow_mma_fault;
-
-const char *slow_mma_fault_name(slow_mma_fault fault);
-const char *slow_mma_fault_text(slow_mma_fault fault);
+#include "second/slow_fault.h"
 
 /* The bits of one output of the instruction on the profile's chip: row a and column b of 16 codes (f16 or bf16), c as
  * bits. `faults`: 1 << fault for each rule to break, 0 for the right answer. */

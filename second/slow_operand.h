@@ -3,7 +3,7 @@
 #ifndef KVG_SECOND_SLOW_OPERAND_H
 #define KVG_SECOND_SLOW_OPERAND_H
 
-#include "second/slow_decode_fault.h"
+#include "second/slow_fault.h"
 #include "second/slow_element.h"
 
 /* How a contract has the operands of one side. */

@@ -1,4 +1,5 @@
-#include "second/slow_decode_fault.h"
+/* What the faults are called. */
+#include "second/slow_fault.h"
 
 enum { MMA = 1, SIMT = 2, BOTH = MMA | SIMT };
 
@@ -25,4 +26,22 @@ const char *slow_decode_fault_text(slow_decode_fault fault)
 bool slow_decode_fault_in(slow_decode_fault fault, bool simt)
 {
     return (fault_rows[fault].contracts & (simt ? SIMT : MMA)) != 0;
+}
+
+static const struct {
+    const char *name, *text;
+} mma_rows[] = {
+#define FAULT(ENUM, name, what) {name, what},
+#include "second/mma_faults.def"
+#undef FAULT
+};
+
+const char *slow_mma_fault_name(slow_mma_fault fault)
+{
+    return mma_rows[fault].name;
+}
+
+const char *slow_mma_fault_text(slow_mma_fault fault)
+{
+    return mma_rows[fault].text;
 }

@@ -1,0 +1,44 @@
+/* How the second reference is wrong on purpose, so that a test can show which fault it would see: decode_faults.def,
+ * mma_faults.def. Tests compile second/ with SLOW_FAULTS. The backend slowref is compiled without, so there is no fault
+ * in it. */
+#ifndef KVG_SECOND_SLOW_FAULT_H
+#define KVG_SECOND_SLOW_FAULT_H
+
+#include <stdbool.h>
+
+/* A question to the faults that a computation is to have: "is it this one?". */
+static inline bool slow_planted(bool asked_for)
+{
+#ifdef SLOW_FAULTS
+    return asked_for;
+#else
+    (void)asked_for;
+    return false;
+#endif
+}
+
+typedef enum slow_decode_fault {
+    SLOW_DECODE_RIGHT, /* no rule is broken */
+#define FAULT(ENUM, contracts, name, what) SLOW_DECODE_##ENUM,
+#include "second/decode_faults.def"
+#undef FAULT
+    SLOW_DECODE_FAULTS /* one past the last */
+} slow_decode_fault;
+
+typedef enum slow_mma_fault {
+#define FAULT(ENUM, name, what) SLOW_MMA_##ENUM,
+#include "second/mma_faults.def"
+#undef FAULT
+    SLOW_MMA_FAULTS /* how many there are */
+} slow_mma_fault;
+
+/* slow_faults.c, which is a part of tests alone. */
+const char *slow_mma_fault_name(slow_mma_fault fault);
+const char *slow_mma_fault_text(slow_mma_fault fault);
+const char *slow_decode_fault_name(slow_decode_fault fault);
+const char *slow_decode_fault_text(slow_decode_fault fault);
+
+/* Whether the contract (docs/spec/simt-contract.md or docs/spec/decode-contract.md) has the rule that is broken. */
+bool slow_decode_fault_in(slow_decode_fault fault, bool simt);
+
+#endif
