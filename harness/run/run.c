@@ -77,7 +77,7 @@ typedef struct worker {
     bool leaving;       /* it said that it ends: its device is broken for it, or another backend comes next */
     const char *suspect; /* backend whose device is to be asked before its next case; NULL: none */
     double since;       /* when it did, or when the child started */
-    char *text;         /* bytes of an unfinished line */
+    char *text;         /* bytes of an unfinished message */
     size_t length, capacity;
 } worker;
 
@@ -185,55 +185,38 @@ static kvg_status skip_lost(run_state *state, worker *w)
     return s;
 }
 
-/* The verdict is in the line as "status":"NAME": the parent reads nothing else from a child. */
-static kvg_verdict line_verdict(const char *line)
+/* `line`: the bytes behind the header. */
+static kvg_status handle_message(run_state *state, worker *w, const kvg_run_header *message, const char *line)
 {
-    static const char key[] = "\"status\":\"";
-    kvg_verdict verdict = KVG_VERDICT_ERROR;
-    char name[32] = "";
-    const char *at = strstr(line, key);
-    if (at) sscanf(at + sizeof key - 1, "%31[A-Z_]", name);
-    if (kvg_verdict_find(name, &verdict)) verdict = KVG_VERDICT_ERROR;
-    return verdict;
-}
-
-static kvg_status handle_line(run_state *state, worker *w, const char *line)
-{
-    if (line[0] == KVG_RUN_START) {
+    if (message->kind != KVG_RUN_OPEN) w->since = kvg_clock_seconds(); /* a case pays for the opening of its library */
+    switch (message->kind) {
+    case KVG_RUN_START: {
         const kvg_case *c = current_case(state, w);
         char repro[KVG_REPRO_SIZE];
         w->in_case = true;
-        w->since = kvg_clock_seconds();
         kvg_case_repro(c, state->config->path, state->options->capabilities, repro, sizeof repro);
         return write_line(&state->file, kvg_result_start_line(c, repro));
     }
-    if (line[0] == KVG_RUN_OPEN) {
-        w->opening = false;
+    case KVG_RUN_OPEN: w->opening = false; return KVG_OK;
+    case KVG_RUN_PROBE: w->probing = true; return KVG_OK;
+    case KVG_RUN_ALIVE:
+        w->probing = false;
+        w->suspect = NULL;
         return KVG_OK;
+    case KVG_RUN_LEAVE: w->leaving = true; return KVG_OK;
+    case KVG_RUN_BROKEN: w->suspect = current_case(state, w)->backend; break;
+    case KVG_RUN_LOST: lose_backend(state, w, message->verdict); break;
+    case KVG_RUN_RESULT: break;
     }
-    if (line[0] == KVG_RUN_LEAVE) {
-        w->leaving = true;
-        w->since = kvg_clock_seconds();
-        return KVG_OK;
-    }
-    if (line[0] == KVG_RUN_PROBE || line[0] == KVG_RUN_ALIVE) {
-        w->probing = line[0] == KVG_RUN_PROBE;
-        if (line[0] == KVG_RUN_ALIVE) w->suspect = NULL;
-        w->since = kvg_clock_seconds();
-        return KVG_OK;
-    }
-    w->leaving = line[0] == KVG_RUN_BROKEN || line[0] == KVG_RUN_LOST;
-    if (line[0] == KVG_RUN_BROKEN) w->suspect = current_case(state, w)->backend;
-    if ((line[0] != KVG_RUN_RESULT && !w->leaving) || line[1] != '{') {
+    w->leaving = message->kind != KVG_RUN_RESULT;
+    if (message->length == 0 || message->verdict >= KVG_VERDICT_COUNT) {
         return record_loss(state, w, KVG_VERDICT_ERROR, "the child sent no result");
     }
-    const kvg_verdict verdict = line_verdict(line);
-    if (line[0] == KVG_RUN_LOST) lose_backend(state, w, verdict);
-    const size_t length = strlen(line + 1);
-    char *copy = malloc(length + 1);
-    if (copy) memcpy(copy, line + 1, length + 1);
+    char *copy = malloc(message->length + 1);
+    if (copy) memcpy(copy, line, message->length);
+    if (copy) copy[message->length] = 0;
     kvg_status s = write_line(&state->file, copy);
-    case_done(state, w, verdict);
+    case_done(state, w, message->verdict);
     return s;
 }
 
@@ -246,21 +229,22 @@ static kvg_status read_worker(run_state *state, worker *w, bool *closed)
         w->text = grown;
         w->capacity += 65536;
     }
-    const ssize_t n = read(w->child.channel, w->text + w->length, w->capacity - w->length - 1);
+    const ssize_t n = read(w->child.channel, w->text + w->length, w->capacity - w->length);
     if (n < 0 && errno == EINTR) return KVG_OK;
     *closed = n <= 0;
     if (*closed) return KVG_OK;
     w->length += (size_t)n;
-    w->text[w->length] = 0;
     kvg_status s = KVG_OK;
-    char *line = w->text, *end;
-    while (!s && (end = memchr(line, '\n', w->length - (size_t)(line - w->text))) != NULL) {
-        *end = 0;
-        s = handle_line(state, w, line);
-        line = end + 1;
+    kvg_run_header message;
+    size_t at = 0;
+    while (!s && w->length - at >= sizeof message) {
+        memcpy(&message, w->text + at, sizeof message);
+        if (w->length - at - sizeof message < message.length) break; /* the rest is to come */
+        s = handle_message(state, w, &message, w->text + at + sizeof message);
+        at += sizeof message + message.length;
     }
-    w->length -= (size_t)(line - w->text);
-    memmove(w->text, line, w->length);
+    w->length -= at;
+    memmove(w->text, w->text + at, w->length);
     return s;
 }
 

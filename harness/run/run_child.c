@@ -16,14 +16,20 @@
 #include "support/child.h"
 #include "support/clock.h"
 
-static void send_text(int fd, kvg_run_message kind, const char *text)
+static void send_line(int fd, kvg_run_message kind, kvg_verdict verdict, const char *line)
 {
-    const size_t length = strlen(text);
-    char *message = malloc(length + 3);
+    const kvg_run_header header = {kind, verdict, strlen(line)};
+    char *message = malloc(sizeof header + header.length);
     if (!message) _exit(3);
-    snprintf(message, length + 3, "%c%s\n", (char)kind, text);
-    if (!kvg_child_send(fd, message, length + 2)) _exit(3); /* the parent is gone */
+    memcpy(message, &header, sizeof header);
+    memcpy(message + sizeof header, line, header.length);
+    if (!kvg_child_send(fd, message, sizeof header + header.length)) _exit(3); /* the parent is gone */
     free(message);
+}
+
+static void send_word(int fd, kvg_run_message kind)
+{
+    send_line(fd, kind, KVG_VERDICT_ERROR, "");
 }
 
 /* A child's candidate: one process, one backend. */
@@ -51,7 +57,7 @@ static bool backend_opens(session *a, const kvg_run_share *share, const kvg_case
             return false;
         }
         if (s) snprintf(a->why, sizeof a->why, "%s", kvg_error_text());
-        send_text(share->fd, KVG_RUN_OPEN, "");
+        send_word(share->fd, KVG_RUN_OPEN);
     }
     if (!a->why[0]) return true;
     r->verdict = KVG_VERDICT_ERROR;
@@ -74,13 +80,13 @@ static bool device_answers(session *a, int fd, kvg_result *r)
 {
     if (!a->suspect || !a->facts.has_ready) return true;
     a->suspect = false;
-    send_text(fd, KVG_RUN_PROBE, "");
+    send_word(fd, KVG_RUN_PROBE);
     if (kvg_candidate_ready(a->candidate)) {
         r->verdict = KVG_VERDICT_DEVICE_LOST;
         snprintf(r->detail, sizeof r->detail, "the device does not answer: %s", kvg_error_text());
         return false;
     }
-    send_text(fd, KVG_RUN_ALIVE, "");
+    send_word(fd, KVG_RUN_ALIVE);
     return true;
 }
 
@@ -104,7 +110,7 @@ static bool run_one(const kvg_run_share *share, const kvg_case *c, session *a)
     char repro[KVG_REPRO_SIZE];
     kvg_result r = {.verdict = KVG_VERDICT_PASS};
     kvg_case_repro(c, share->config->path, share->options->capabilities, repro, sizeof repro);
-    send_text(share->fd, KVG_RUN_START, "");
+    send_word(share->fd, KVG_RUN_START);
     const double start = kvg_clock_seconds();
     bool lost = false;
     if (!backend_opens(a, share, c, &r)) {
@@ -118,7 +124,7 @@ static bool run_one(const kvg_run_share *share, const kvg_case *c, session *a)
     const bool slow = kvg_clock_seconds() - start > share->config->slow_seconds;
     char *line = kvg_result_line(c, &r, repro, slow);
     const bool broken = r.gone || r.verdict == KVG_VERDICT_CRASH || r.verdict == KVG_VERDICT_DEVICE_LOST;
-    send_text(share->fd, lost ? KVG_RUN_LOST : broken ? KVG_RUN_BROKEN : KVG_RUN_RESULT, line ? line : "");
+    send_line(share->fd, lost ? KVG_RUN_LOST : broken ? KVG_RUN_BROKEN : KVG_RUN_RESULT, r.verdict, line ? line : "");
     free(line);
     return !broken;
 }
@@ -155,7 +161,7 @@ int kvg_run_child(const kvg_run_share *share)
         fit = run_one(share, case_at(share, position), &a);
         position += share->options->jobs;
     }
-    if (fit && position < share->count) send_text(share->fd, KVG_RUN_LEAVE, "");
+    if (fit && position < share->count) send_word(share->fd, KVG_RUN_LEAVE);
     if (a.guest) a.guest->close(a.guest_session);
     close(share->fd); /* from here on the parent waits for the end, but not for ever */
     const int left = kvg_candidate_end(a.candidate);

@@ -4,7 +4,7 @@
 
 #include "harness/run/run.h"
 
-/* What a child writes into its pipe, one line each. */
+/* What a child writes into its pipe. */
 typedef enum kvg_run_message {
     KVG_RUN_START = 'S',   /* before a case */
     KVG_RUN_OPEN = 'O',    /* its backend is open, or known not to open */
@@ -15,6 +15,13 @@ typedef enum kvg_run_message {
     KVG_RUN_LOST = 'L',    /* the same; nobody can run this backend any more */
     KVG_RUN_LEAVE = 'B'    /* between cases: it ends, as another backend comes next */
 } kvg_run_message;
+
+/* It stands before each message. The line of a case is `length` bytes behind it; other messages have none. */
+typedef struct kvg_run_header {
+    kvg_run_message kind;
+    kvg_verdict verdict; /* of the case */
+    size_t length;
+} kvg_run_header;
 
 /* Cases at `position`, `position` + jobs, ... of the selection, as long as they are of one backend. */
 typedef struct kvg_run_share {
