@@ -4,8 +4,8 @@
 #include <string.h>
 
 static const kvg_layout_info layouts[] = {
-#define LAYOUT(ENUM, name, id, paged, joined, padding, swizzle, shared, summary) \
-    {KVG_LAYOUT_##ENUM, #name, paged, joined, (kvg_padding)(padding), swizzle, shared, summary},
+#define LAYOUT(ENUM, name, id, paged, joined, whole, padding, swizzle, shared, summary) \
+    {KVG_LAYOUT_##ENUM, #name, paged, joined, whole, (kvg_padding)(padding), swizzle, shared, summary},
 #include "core/layouts.def"
 #undef LAYOUT
 };
@@ -41,6 +41,6 @@ kvg_status kvg_layout_find(const char *name, kvg_layout *out)
 
 uint32_t kvg_layout_table_width(kvg_layout layout, const kvg_paging *paging, uint32_t tokens)
 {
-    if (layout == KVG_LAYOUT_CONTIGUOUS || layout == KVG_LAYOUT_RING) return 1;
+    if (kvg_layout_get(layout)->whole) return 1;
     return (uint32_t)(((uint64_t)tokens + paging->block_tokens - 1) / paging->block_tokens);
 }

@@ -15,7 +15,7 @@ extern "C" {
 #endif
 
 typedef enum kvg_layout {
-#define LAYOUT(ENUM, name, id, paged, joined, padding, swizzle, shared, summary) KVG_LAYOUT_##ENUM = id,
+#define LAYOUT(ENUM, name, id, paged, joined, whole, padding, swizzle, shared, summary) KVG_LAYOUT_##ENUM = id,
 #include "core/layouts.def"
 #undef LAYOUT
     KVG_LAYOUT_END
@@ -28,6 +28,7 @@ typedef struct kvg_layout_info {
     const char *name;
     bool paged;          /* pools, blocks and slots; else plain rows */
     bool joined;         /* K's pools hold both sides */
+    bool whole;          /* a block holds a whole sequence */
     kvg_padding padding; /* what may be padded */
     bool swizzle;        /* V scales may lie in 4-token groups */
     bool shared;         /* K and V may be one row */
@@ -42,7 +43,7 @@ kvg_status kvg_layout_find(const char *name, kvg_layout *out) KVG_CHECKED;
 typedef struct kvg_paging {
     uint32_t layers;       /* L: layers that the pools hold */
     uint32_t layer;        /* the one that the op works on */
-    uint32_t blocks;       /* N: blocks of a pool; contiguous and ring: sequences */
+    uint32_t blocks;       /* N: blocks of a pool; of layouts of whole sequences: sequences */
     uint32_t block_tokens; /* B: tokens of a block; contiguous: max_seq_len; ring: the window */
     uint32_t sequences;    /* op flatten: rows of the block table */
     uint32_t row_padding;  /* bytes after the codes of a row */
@@ -53,7 +54,7 @@ typedef struct kvg_paging {
     uint32_t v_first, v_dim; /* 0, 0 unless shared_kv */
 } kvg_paging;
 
-/* Columns of a block table for sequences of up to `tokens` tokens. Contiguous and ring: 1. */
+/* Columns of a block table for sequences of up to `tokens` tokens. Layouts of whole sequences: 1. */
 uint32_t kvg_layout_table_width(kvg_layout layout, const kvg_paging *paging, uint32_t tokens);
 
 #ifdef __cplusplus

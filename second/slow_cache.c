@@ -50,15 +50,9 @@ void slow_cache_read(const slow_cache *c, kvg_side side, uint64_t slot, uint64_t
     }
 }
 
-/* One block per sequence, so one column of the block table. */
-static bool has_one_column(const kvg_problem *problem)
-{
-    return problem->layout == KVG_LAYOUT_CONTIGUOUS || problem->layout == KVG_LAYOUT_RING;
-}
-
 size_t slow_cache_columns(const kvg_problem *problem)
 {
-    return has_one_column(problem) ? 1 : (problem->tokens - 1) / problem->paging.block_tokens + 1;
+    return kvg_layout_get(problem->layout)->whole ? 1 : (problem->tokens - 1) / problem->paging.block_tokens + 1;
 }
 
 /* A ring takes any length, a contiguous cache no more than its capacity. */

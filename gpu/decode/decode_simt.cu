@@ -266,7 +266,7 @@ kvg_status run(const kvg_problem *p, const kvg_tensor *in, kvg_tensor *out, void
     a.score_scale = (p->attention.scale != 0 ? p->attention.scale : 1.0f / sqrtf((float)p->head_dim)) * 0x1.715476p+0f;
     a.softcap = p->attention.softcap;
     a.dtype = p->dtype;
-    a.one_block = ring || p->layout == KVG_LAYOUT_CONTIGUOUS;
+    a.one_block = kvg_layout_get(p->layout)->whole;
     kvg_decode_ranges ranges = {};
     ranges.lengths = (const int32_t *)input(KVG_ROLE_LENGTHS);
     ranges.query_lengths = (const int32_t *)input(KVG_ROLE_QUERY_LENGTHS);

@@ -10,11 +10,11 @@
 static kvg_status check_sizes(const kvg_model_setup *setup)
 {
     const kvg_model_config *c = setup->config;
-    const bool has_table = setup->layout != KVG_LAYOUT_CONTIGUOUS && setup->layout != KVG_LAYOUT_RING;
+    const kvg_layout_info *layout = kvg_layout_get(setup->layout);
     if (setup->dtype != KVG_DTYPE_F16 && setup->dtype != KVG_DTYPE_BF16) {
         return kvg_fail(KVG_ERR_INVALID, "a model's rows of type %s: use f16 or bf16", kvg_dtype_name(setup->dtype));
     }
-    if (!kvg_layout_get(setup->layout) || !kvg_layout_get(setup->layout)->paged || !has_table) {
+    if (!layout || !layout->paged || layout->whole) {
         return kvg_fail(KVG_ERR_INVALID, "a model's cache needs a layout with a block table");
     }
     if (setup->max_rows < 1 || setup->max_sequences < 1 || setup->max_tokens < 1) {

@@ -233,12 +233,6 @@ kvg_status kvg_axis_default(kvg_axis which, kvg_case *c)
 
 /* --- what follows from the axes --- */
 
-/* One block per sequence, as large as the sequence may become. */
-static bool has_capacity(kvg_layout layout)
-{
-    return layout == KVG_LAYOUT_CONTIGUOUS || layout == KVG_LAYOUT_RING;
-}
-
 /* Blocks of n neighbours in a sequence that start anywhere in a block, at worst. */
 static uint64_t worst_blocks(uint64_t n, uint32_t block_tokens)
 {
@@ -251,7 +245,7 @@ static uint64_t blocks_needed(const kvg_problem *p)
 {
     const kvg_paging *g = &p->paging;
     const uint64_t each = p->tokens / g->sequences, longer = p->tokens % g->sequences;
-    if (has_capacity(p->layout)) return g->sequences;
+    if (kvg_layout_get(p->layout)->whole) return g->sequences;
     if (kvg_op_reads_sequences(p->op)) {
         return (uint64_t)kvg_layout_table_width(p->layout, g, p->tokens) * (g->sequences - (g->sequences > 2));
     }

@@ -183,8 +183,7 @@ kvg_status kvg_paged_fill_make(const kvg_case *c, uint64_t seed, kvg_paged_fill 
 {
     const kvg_problem *p = &c->problem;
     const uint32_t sequences = p->paging.sequences;
-    spread s = {.c = c, .p = p, .seed = seed,
-                .single = p->layout == KVG_LAYOUT_CONTIGUOUS || p->layout == KVG_LAYOUT_RING};
+    spread s = {.c = c, .p = p, .seed = seed, .single = kvg_layout_get(p->layout)->whole};
     *out = (kvg_paged_fill){0};
     if (sequences < 1) return kvg_fail(KVG_ERR_INVALID, "a paged case needs at least 1 sequence");
     kvg_status status = allocate(p, &s, out);

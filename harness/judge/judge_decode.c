@@ -215,7 +215,7 @@ static void describe_row(const kvg_truth *t, size_t index, char *out, size_t siz
     if (n < 0 || (size_t)n >= size || !find_heaviest(t, row, head, &token)) return;
     const int32_t *table = input(d, KVG_ROLE_BLOCK_TABLE)->data;
     const uint32_t width = kvg_layout_table_width(p->layout, &p->paging, p->tokens);
-    const int64_t column = p->layout == KVG_LAYOUT_RING ? 0 : token / p->paging.block_tokens;
+    const int64_t column = kvg_layout_get(p->layout)->whole ? 0 : token / p->paging.block_tokens;
     snprintf(out + n, size - (size_t)n, ", whose largest weight is token %lld (block %d, tile %lld, leaf %lld)",
              (long long)token, table[q->sequence * (size_t)width + (size_t)column],
              (long long)token / KVG_ATTENTION_TILE, (long long)token / KVG_ATTENTION_LEAF);

@@ -74,7 +74,7 @@ bool kvg_decode_nan_tail(const kvg_problem *p, kvg_side side)
 
 bool kvg_decode_paged_table(const kvg_problem *p, kvg_side side)
 {
-    return kvg_decode_any(p, side) && p->layout != KVG_LAYOUT_RING && p->layout != KVG_LAYOUT_CONTIGUOUS;
+    return kvg_decode_any(p, side) && !kvg_layout_get(p->layout)->whole;
 }
 
 bool kvg_decode_latent(const kvg_problem *p, kvg_side side)

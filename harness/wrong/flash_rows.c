@@ -53,11 +53,6 @@ static bool is(const loading *l, kvg_flash_defect defect)
     return kvg_flash_has(l->how, defect);
 }
 
-static bool one_block(const kvg_problem *p)
-{
-    return p->layout == KVG_LAYOUT_CONTIGUOUS || p->layout == KVG_LAYOUT_RING;
-}
-
 /* The factor is a row's own, not a tensor's. */
 static bool row_scaled(const kvg_problem *p, kvg_side side)
 {
@@ -74,7 +69,7 @@ static int64_t slot_of(const loading *l, int64_t length, int64_t position)
     const uint32_t width = kvg_layout_table_width(l->p->layout, g, l->p->tokens);
     const int32_t *table = (const int32_t *)input(l, KVG_ROLE_BLOCK_TABLE, KVG_K)->data + (size_t)l->sequence * width;
     if (l->p->layout == KVG_LAYOUT_RING && (position + B < length || position >= length)) return -1;
-    int64_t block = table[one_block(l->p) ? 0 : position / B];
+    int64_t block = table[kvg_layout_get(l->p->layout)->whole ? 0 : position / B];
     if (is(l, KVG_FLASH_RING_NOT_WRAPPED)) block += position / B;
     const int32_t *lengths = input(l, KVG_ROLE_LENGTHS, KVG_K)->data;
     if (is(l, KVG_FLASH_EMPTY_UNDERFLOW) && lengths[l->sequence] == 0 && block < 0) block = 0; /* made a legal one */
