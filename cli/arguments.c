@@ -11,8 +11,8 @@
 #include "core/problem.h"
 #include "harness/bench/device_bench.h"
 #include "harness/run/run.h"
-#include "support/child.h"
 #include "model/model_run.h"
+#include "support/child.h"
 
 /* The kinds of a row. */
 #define FLAG .kind = KVG_VALUE_NONE

@@ -6,6 +6,7 @@
  *   arguments              Reads a command line by the table of options: values, limits, errors.
  *   command_help           --help, and docs/reference/commands.md.
  *   cmd_<command>          One file per command: what it does with its options, and its exit code.
+ *   memory, memory_config  What the pools of a model weigh, and savings that must be reached.
  *   cli                    What commands share: errors, and what a bench has measured.
  *
  * A command takes its options from `arguments` and calls one room below. Exit codes are in

@@ -7,14 +7,14 @@
 
 #include <cjson/cJSON.h>
 
+#include "cli/cli.h"
 #include "golden/golden.h"
 #include "harness/bench/device_bench.h"
-#include "model/bench/generate_bench.h"
 #include "harness/candidate/backends.h"
-#include "cli/cli.h"
 #include "harness/config/config.h"
 #include "harness/judge/judge.h"
 #include "harness/run/capabilities.h"
+#include "model/bench/generate_bench.h"
 #include "support/child.h"
 #include "support/interrupt.h"
 #include "support/used_files.h"

@@ -9,10 +9,10 @@
 #include <unistd.h>
 
 #include "cli/cli.h"
-#include "model/guest/generate_guest.h"
 #include "harness/report/report.h"
 #include "harness/run/capabilities.h"
 #include "harness/run/run.h"
+#include "model/guest/generate_guest.h"
 #include "support/used_files.h"
 #include "support/whole_file.h"
 

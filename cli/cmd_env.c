@@ -5,8 +5,8 @@
 #include <sys/utsname.h>
 #include <sys/wait.h>
 
-#include "harness/candidate/backends.h"
 #include "cli/cli.h"
+#include "harness/candidate/backends.h"
 #include "support/child.h"
 #include "support/version.h"
 

@@ -5,20 +5,20 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "cli/cli.h"
 #include "core/mode.h"
 #include "harness/candidate/backends.h"
 #include "harness/candidate/candidate.h"
-#include "cli/cli.h"
+#include "harness/config/model.h"
+#include "model/checkpoint/model_weights.h"
 #include "model/generate/generate_memory.h"
 #include "model/generate/generate_output.h"
 #include "model/generate/generate_prompts.h"
-#include "harness/config/model.h"
-#include "model/checkpoint/model_weights.h"
+#include "model/model_run.h"
 #include "support/clock.h"
 #include "support/interrupt.h"
 #include "support/used_files.h"
 #include "support/whole_file.h"
-#include "model/model_run.h"
 
 typedef struct generate_options {
     const char *model, *kv, *backend, *json, *logits;

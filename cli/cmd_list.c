@@ -5,13 +5,13 @@
 #include <unistd.h>
 
 #include "cli/cli.h"
-#include "model/guest/generate_guest.h"
 #include "harness/config/config.h"
-#include "harness/judge/relations.h"
 #include "harness/config/model.h"
-#include "paging/pool/pool_defects.h"
+#include "harness/judge/relations.h"
 #include "harness/run/capabilities.h"
 #include "harness/wrong/defects.h"
+#include "model/guest/generate_guest.h"
+#include "paging/pool/pool_defects.h"
 
 static kvg_status list_formats(void)
 {

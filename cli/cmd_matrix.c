@@ -6,8 +6,8 @@
 
 #include <cjson/cJSON.h>
 
-#include "harness/candidate/backends.h"
 #include "cli/cli.h"
+#include "harness/candidate/backends.h"
 #include "harness/matrix/matrix_files.h"
 #include "harness/matrix/matrix_print.h"
 #include "support/version.h"

@@ -4,10 +4,10 @@
 
 #include <cjson/cJSON.h>
 
-#include "core/mode.h"
 #include "cli/cli.h"
 #include "cli/memory.h"
 #include "cli/memory_config.h"
+#include "core/mode.h"
 #include "support/json_out.h"
 
 enum { MAX_CONTEXTS = 8 };

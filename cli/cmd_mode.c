@@ -6,8 +6,8 @@
 
 #include <cjson/cJSON.h>
 
-#include "core/mode.h"
 #include "cli/cli.h"
+#include "core/mode.h"
 #include "harness/config/model.h"
 #include "support/json_out.h"
 

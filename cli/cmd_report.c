@@ -3,8 +3,8 @@
 #include <sys/stat.h>
 
 #include "cli/cli.h"
-#include "model/guest/generate_guest.h"
 #include "harness/report/report.h"
+#include "model/guest/generate_guest.h"
 #include "support/used_files.h"
 
 /* A single file may be merged into its own place: it stays what it is. Of several, one would be all of them. */

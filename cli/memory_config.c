@@ -4,9 +4,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "cli/memory.h"
 #include "core/mode.h"
 #include "golden/golden.h"
-#include "cli/memory.h"
 
 /* One requirement: pools of `plan` for `context` tokens must be at least `at_least` times smaller than plain rows of
  * `against`. */

@@ -1,4 +1,4 @@
-/* Room support: what the other rooms of the harness stand on. It knows no format, no case and no command.
+/* Room support: what the program stands on. It knows no format, no case and no command.
  *
  *   child                  Child processes: all that starts, reads, limits, waits for and kills them.
  *   apart                  A list of items that are each done in a child.
@@ -10,8 +10,8 @@
  *   mma_tile               Where the operands of a tile of op mma lie.
  *   clock, exit_code, version, commit
  *
- * The room includes no other room of the harness. */
-/* Child processes: the one file of the harness that starts them, waits for them, reads what they say and kills them.
+ * The room includes no other room of the program. */
+/* Child processes: the one file of the program that starts them, waits for them, reads what they say and kills them.
  * ci/check-style refuses the system's calls for that elsewhere.
  *
  * Ownership. Whoever starts a child ends it, by kvg_child_wait, kvg_child_kill, or kvg_child_over until it is true.

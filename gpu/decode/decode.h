@@ -1,4 +1,4 @@
-/* Room decode: op decode for single query rows, and what all families of its kernels share.
+/* Room decode: op decode for one or two query tokens of a CTA, and what all families of its kernels share.
  *
  *   decode_mma*                On tensor cores (docs/spec/decode-contract.md): a file per group of formats.
  *   decode_simt*               In plain f32 (docs/spec/simt-contract.md).

@@ -6,6 +6,7 @@
 
 #include "core/rng.h"
 #include "harness/case/axes.h"
+#include "harness/case/guest.h"
 
 const char *const kvg_fill_names[] = {"exact", "adversarial", "random", "capture", "codes", "zero",
                                       "uniform", "ones", "needle", "cold", NULL};

@@ -14,7 +14,6 @@
 
 #include "core/mode.h"
 #include "core/problem.h"
-#include "harness/case/guest.h"
 #include "reference/reference.h"
 
 typedef enum kvg_fill {
@@ -65,8 +64,8 @@ enum { KVG_CASE_ID_SIZE = 256, KVG_REPRO_SIZE = 2688, KVG_POLICY_TEXT_SIZE = 160
 
 typedef struct kvg_case {
     kvg_problem problem;        /* of a guest's case: what the candidate is asked most */
-    const kvg_guest *guest;     /* NULL: the case asks an op */
-    const void *guest_case;     /* what the guest knows of the case; owned by the config */
+    const struct kvg_guest *guest; /* harness/case/guest.h; NULL: the case asks an op */
+    const void *guest_case;        /* what the guest knows of the case; owned by the config */
     kvg_case_policy policy;
     kvg_fill fill;
     const char *capture_file;   /* KVG_FILL_CAPTURE: path, and the two tensor names; owned by the config */

@@ -1,6 +1,6 @@
-/* A guest: what `kvgold check` judges beside the cases of ops, as model/ does with whole models (op generate of
- * docs/spec/generate.md). The judge knows guests by this table of functions alone. cli/ hands one to whoever reads a
- * config, runs its cases, or reads a result file; NULL stands for no guest. */
+/* A guest judges cases that ask no op: model/guest/ judges whole models (op generate of
+ * docs/spec/generate.md). The judge knows a guest by this table of functions alone. cli/ hands the
+ * guest to whoever reads a config or a result file; NULL stands for no guest. */
 #ifndef KVG_HARNESS_CASE_GUEST_H
 #define KVG_HARNESS_CASE_GUEST_H
 
@@ -49,7 +49,8 @@ typedef struct kvg_guest {
     void (*write)(const struct kvg_result *r, cJSON *line);
     void (*controls)(const struct kvg_result *r, kvg_names *rejected, kvg_names *accepted);
 
-    /* Reports. `read` puts what a line has of the guest's fields into room of the report, NULL if it has none. `about`
+    /* Reports. `read` checks what a line of the guest has of its fields. It puts what a judged one has into room of
+     * the report, and gives NULL for others. `about`
      * is such a case in a few words for JUnit. */
     kvg_status (*read)(struct kvg_report *report, kvg_json line, void **out);
     void (*about)(const struct kvg_report_case *c, char *out, size_t size);

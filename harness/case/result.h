@@ -5,7 +5,6 @@
 #include "core/verdict.h"
 #include "harness/candidate/candidate.h"
 #include "harness/case/result_fields.h"
-#include "harness/case/result_fields.h"
 #include "harness/wrong/defects.h"
 
 /* Round trip of one side. */
@@ -63,7 +62,7 @@ typedef struct kvg_result {
     kvg_reference_reach reach[2];
     kvg_control_outcome controls[KVG_MAX_CONTROLS]; /* in the order of the control rows of harness/wrong/defects.def */
     double milliseconds;          /* of the candidate's run */
-    bool gone;                    /* its process or its device was lost in this case, whatever the verdict */
+    kvg_status lost; /* KVG_ERR_DEVICE, KVG_ERR_DEVICE_LOST: nobody can be asked again, whatever the verdict */
 } kvg_result;
 
 /* --- what a result file holds of a case beside the records above: harness/case/result_fields.def --- */

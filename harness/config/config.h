@@ -8,6 +8,7 @@
  *   config_keys            The objects that axes take; config_keys.def is the table.
  *   config_rope, _policy, _attention  What these axes need besides.
  *   config_text            What a case says of its axes.
+ *   model                  The geometry of a named model: configs/models/<name>.json.
  *   config_schema, _page   The tables as configs/schema.json and as docs/reference/config-keys.md.
  *
  * The room stands below data and wrong, because a config is refused for a fill or a defect that does not exist for
@@ -19,6 +20,7 @@
 
 #include "golden/golden.h"
 #include "harness/case/case.h"
+#include "harness/case/guest.h"
 
 enum { KVG_CONFIG_MAX_CASES = 100000 };
 

@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "harness/data/fill.h"
 #include "harness/config/model.h"
+#include "harness/data/fill.h"
 
 kvg_status kvg_config_keep_bytes(kvg_config *config, const void *bytes, size_t size, const void **out)
 {

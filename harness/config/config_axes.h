@@ -1,4 +1,5 @@
-/* The axes of a config's case groups, and how one value of an axis goes into a case. Private to harness/config. */
+/* The axes of a config's case groups, and how one value of an axis goes into a case. Private to harness/config and to
+ * guests. */
 #ifndef KVG_HARNESS_CONFIG_CONFIG_AXES_H
 #define KVG_HARNESS_CONFIG_CONFIG_AXES_H
 

@@ -1,4 +1,5 @@
 /* The objects that axes take: config_keys.def as a table, and one way to read them and a guest's. */
+#include <assert.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -20,10 +21,12 @@ enum { KEYS = sizeof table / sizeof table[0] };
 
 config_keys config_keys_of(config_object object)
 {
-    config_keys keys = {table, 0};
-    while (keys.key->object != object) keys.key++;
-    while (keys.key + keys.count < table + KEYS && keys.key[keys.count].object == object) keys.count++;
-    return keys;
+    size_t first = 0, end;
+    while (first < KEYS && table[first].object != object) first++;
+    for (end = first; end < KEYS && table[end].object == object;) end++;
+    for (size_t i = end; i < KEYS; i++) assert(table[i].object != object); /* they stand side by side */
+    assert(first < end);
+    return (config_keys){table + first, end - first};
 }
 
 size_t config_key_names(config_keys keys, const char **names, size_t count)

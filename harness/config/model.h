@@ -1,11 +1,3 @@
-/* Room model: which models there are, and what is in their files.
- *
- *   model                  The geometry of a named model: configs/models/<name>.json.
- *   model_config           What the config.json of a checkpoint says about its model.
- *   model_weights          The weights of a checkpoint, from safetensors files, checked against its config.
- *   random_weights         Weights without a checkpoint, for benches.
- *
- * The room computes nothing with a model. model/runner/ has the arithmetic and model/generate/ runs it. */
 /* Named model geometries: configs/models/<name>.json. */
 #ifndef KVG_HARNESS_CONFIG_MODEL_H
 #define KVG_HARNESS_CONFIG_MODEL_H

@@ -2,12 +2,10 @@
 
 #include <assert.h>
 #include <inttypes.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/rng.h"
 #include "harness/judge/judge_parts.h"
 #include "harness/judge/relations.h"
 #include "support/clock.h"
@@ -176,6 +174,16 @@ static bool is_gone(kvg_status s)
     return s == KVG_ERR_DEVICE || s == KVG_ERR_DEVICE_LOST;
 }
 
+/* The status that says that the candidate is gone, or KVG_OK. */
+static kvg_status loss_of(const answers *a)
+{
+    if (is_gone(a->outcome.status)) return a->outcome.status;
+    for (size_t i = 0; i < KVG_RELATIONS; i++) {
+        if (is_gone(a->related[i].status)) return a->related[i].status;
+    }
+    return KVG_OK;
+}
+
 /* Not KVG_OK: the judge itself failed. A first answer that is none is not asked for again. */
 static kvg_status ask(const kvg_case_data *q, kvg_candidate *candidate, bool relations, answers *a)
 {
@@ -235,7 +243,6 @@ static void judge_related(const kvg_truth *t, const answers *a, kvg_result *r)
         snprintf(r->detail, sizeof r->detail, "relation %s (%s): %.400s", kvg_relation_id(relation),
                  kvg_relation_summary(relation), other.detail);
     }
-    for (size_t i = 0; i < KVG_RELATIONS; i++) r->gone |= is_gone(a->related[i].status);
 }
 
 /* --- timing --- */
@@ -246,7 +253,7 @@ static int by_time(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Only what was judged is timed; the last answer is judged again. */
+/* Only what was judged is timed, so here the judge asks after it knows. The last answer is judged again. */
 static void time_candidate(const kvg_case_data *q, kvg_candidate *candidate, double seconds, kvg_tensor_set *answer,
                            kvg_result *r, kvg_timing *timing)
 {
@@ -298,7 +305,7 @@ static void judge_case(running_case *b, bool controls, kvg_result *out)
     count_reach(t, out);
 }
 
-/* `timing` is NULL where the case is only to be checked. The order is the point: ask, then know, then judge. */
+/* `timing` is NULL where the case is only to be checked. The order is: ask, then know, then judge. */
 static void check_case(const kvg_case *c, kvg_candidate *candidate, double seconds, kvg_result *out, kvg_timing *timing)
 {
     *out = (kvg_result){.verdict = KVG_VERDICT_PASS};
@@ -313,6 +320,7 @@ static void check_case(const kvg_case *c, kvg_candidate *candidate, double secon
     } else {
         out->milliseconds = b->answers.outcome.milliseconds;
         memcpy(out->impl, b->answers.outcome.impl, sizeof out->impl);
+        out->lost = loss_of(&b->answers);
         if (!refused(&b->answers.outcome, out)) judge_case(b, !timing, out);
     }
     if (timing && out->verdict == KVG_VERDICT_PASS) {

@@ -1,6 +1,7 @@
 /* Room judge: it runs one case on a candidate and judges the answer.
  *
  *   judge                  The check loop: the answer, the relations, the controls. It times a case, too.
+ *   truth                  What is right: it is computed when the candidate has answered.
  *   judges                 Who judges what: judges.def, the one place of the room that names ops.
  *   judge_rows             Bytes, codes by the value rule of a dialect, the round trip.
  *   judge_decode           Numbers against the exact answer, bits under a profile, probes.

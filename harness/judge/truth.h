@@ -1,6 +1,7 @@
-/* What is right: the truth of a question. A question (harness/data/case_data.h) may be shown to a candidate, a truth
- * may not, and no function takes both. A truth is computed after the candidate's answers to its question have been
- * copied out. */
+/* A truth is what is right for a question (harness/data/case_data.h). A question may be shown to a
+ * candidate, a truth may not, and no function takes a candidate and a truth. A truth is computed
+ * after the candidate's answers have been copied out. Timing is exempt: only what was judged is
+ * timed. */
 #ifndef KVG_HARNESS_JUDGE_TRUTH_H
 #define KVG_HARNESS_JUDGE_TRUTH_H
 

@@ -6,8 +6,8 @@
  *   report_table, _text    The table for a terminal; report_summary has its totals.
  *   report_html, _plot     The page with its plots.
  *   report_junit           JUnit XML.
- *   report_decode, _quality, _unclaimed
- *                          The parts of one op, and what no claim covers.
+ *   report_decode, _unclaimed
+ *                          The part of one op, and what no claim covers.
  *
  * A report is made from fields of result files alone: the room runs no case and takes no id apart. */
 /* Reports of finished runs, made from their result files alone: results.jsonl, one JSON object per line, with the

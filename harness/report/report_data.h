@@ -1,4 +1,4 @@
-/* What the parts of a report share; private to harness/report. */
+/* What the parts of a report share; private to harness/report and to guests. */
 #ifndef KVG_HARNESS_REPORT_REPORT_DATA_H
 #define KVG_HARNESS_REPORT_REPORT_DATA_H
 

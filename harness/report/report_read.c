@@ -227,6 +227,14 @@ static kvg_status check_line(const kvg_report *report, kvg_json line, const kvg_
     return kvg_record_check_keys(line, kinds, n);
 }
 
+/* What a line has of the report's guest, if it is the guest's. */
+static kvg_status read_guest(kvg_report *report, kvg_json line, kvg_report_case *c)
+{
+    const kvg_guest *guest = report->guest;
+    if (!guest || strcmp(c->asked.op, guest->name) != 0) return KVG_OK;
+    return guest->read(report, line, &c->guest);
+}
+
 static kvg_status read_start(reader *r, kvg_json line)
 {
     static const kvg_record_id records[] = {KVG_RECORD_ASKED};
@@ -236,7 +244,8 @@ static kvg_status read_start(reader *r, kvg_json line)
     if (s) return s;
     c->started = true;
     c->mode = c->outcome.detail = c->outcome.impl = "";
-    return read_asked(r->report, line, c);
+    s = read_asked(r->report, line, c);
+    return s ? s : read_guest(r->report, line, c);
 }
 
 static kvg_status read_case(reader *r, kvg_json line)
@@ -263,7 +272,7 @@ static kvg_status read_case(reader *r, kvg_json line)
     if (!s) s = kvg_record_read(kvg_record_get(KVG_RECORD_LISTS), line, &lists);
     if (!s) c->relations = lists.relations.count;
     if (!s) s = kvg_record_read_part(kvg_record_get(KVG_RECORD_REACH), line, "reach", &c->reach, &given);
-    if (!s && report->guest) s = report->guest->read(report, line, &c->guest);
+    if (!s) s = read_guest(report, line, c);
     return s ? s : read_controls(report, line, c);
 }
 

@@ -8,6 +8,7 @@
 
 #include <cjson/cJSON.h>
 
+#include "harness/case/guest.h"
 #include "harness/judge/relations.h"
 #include "harness/report/result_record.h"
 #include "support/json_out.h"

@@ -188,9 +188,9 @@ static kvg_status skip_lost(run_state *state, worker *w)
 /* `line`: the bytes behind the header. */
 static kvg_status handle_message(run_state *state, worker *w, const kvg_run_header *message, const char *line)
 {
-    if (message->kind != KVG_RUN_OPEN) w->since = kvg_clock_seconds(); /* a case pays for the opening of its library */
     switch (message->kind) {
     case KVG_RUN_START: {
+        w->since = kvg_clock_seconds();
         const kvg_case *c = current_case(state, w);
         char repro[KVG_REPRO_SIZE];
         w->in_case = true;
@@ -198,20 +198,25 @@ static kvg_status handle_message(run_state *state, worker *w, const kvg_run_head
         return write_line(&state->file, kvg_result_start_line(c, repro));
     }
     case KVG_RUN_OPEN: w->opening = false; return KVG_OK;
-    case KVG_RUN_PROBE: w->probing = true; return KVG_OK;
+    case KVG_RUN_PROBE:
     case KVG_RUN_ALIVE:
-        w->probing = false;
-        w->suspect = NULL;
+        w->since = kvg_clock_seconds();
+        w->probing = message->kind == KVG_RUN_PROBE;
+        if (!w->probing) w->suspect = NULL;
         return KVG_OK;
-    case KVG_RUN_LEAVE: w->leaving = true; return KVG_OK;
-    case KVG_RUN_BROKEN: w->suspect = current_case(state, w)->backend; break;
-    case KVG_RUN_LOST: lose_backend(state, w, message->verdict); break;
-    case KVG_RUN_RESULT: break;
+    case KVG_RUN_LEAVE:
+        w->since = kvg_clock_seconds();
+        w->leaving = true;
+        return KVG_OK;
+    case KVG_RUN_BROKEN:
+    case KVG_RUN_LOST: w->leaving = true; break;
+    case KVG_RUN_RESULT: w->leaving = false; break;
     }
-    w->leaving = message->kind != KVG_RUN_RESULT;
+    if (message->kind == KVG_RUN_BROKEN) w->suspect = current_case(state, w)->backend;
     if (message->length == 0 || message->verdict >= KVG_VERDICT_COUNT) {
         return record_loss(state, w, KVG_VERDICT_ERROR, "the child sent no result");
     }
+    if (message->kind == KVG_RUN_LOST) lose_backend(state, w, message->verdict);
     char *copy = malloc(message->length + 1);
     if (copy) memcpy(copy, line, message->length);
     if (copy) copy[message->length] = 0;

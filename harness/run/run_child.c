@@ -1,6 +1,7 @@
 #define _DEFAULT_SOURCE
 #include "harness/run/run_child.h"
 
+#include <assert.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <omp.h>
@@ -10,6 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "harness/case/guest.h"
 #include "harness/judge/judge.h"
 #include "harness/report/result_line.h"
 #include "harness/run/capabilities.h"
@@ -99,6 +101,7 @@ static void check_case(session *a, const kvg_case *c, kvg_result *r)
         r->verdict = KVG_VERDICT_ERROR;
         snprintf(r->detail, sizeof r->detail, "%s", kvg_error_text());
     } else {
+        assert(!a->guest || a->guest == c->guest); /* there is one */
         a->guest = c->guest;
         a->guest->check(a->guest_session, c, a->candidate, r);
     }
@@ -118,12 +121,13 @@ static bool run_one(const kvg_run_share *share, const kvg_case *c, session *a)
     } else if (kvg_capabilities_claim(a->capabilities, c, a->facts.sm, &r)) {
         lost = !device_answers(a, share->fd, &r);
         if (!lost) check_case(a, c, &r);
-        if (r.verdict == KVG_VERDICT_DEVICE_LOST && !a->facts.has_ready) lost = true; /* taken at its word */
+        const bool said = r.verdict == KVG_VERDICT_DEVICE_LOST || r.lost == KVG_ERR_DEVICE_LOST;
+        if (said && !a->facts.has_ready) lost = true; /* taken at its word */
         blame_claim(a, &r);
     }
     const bool slow = kvg_clock_seconds() - start > share->config->slow_seconds;
     char *line = kvg_result_line(c, &r, repro, slow);
-    const bool broken = r.gone || r.verdict == KVG_VERDICT_CRASH || r.verdict == KVG_VERDICT_DEVICE_LOST;
+    const bool broken = r.lost || r.verdict == KVG_VERDICT_CRASH || r.verdict == KVG_VERDICT_DEVICE_LOST;
     send_line(share->fd, lost ? KVG_RUN_LOST : broken ? KVG_RUN_BROKEN : KVG_RUN_RESULT, r.verdict, line ? line : "");
     free(line);
     return !broken;

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "support/tensor_set.h"
 #include "reference/rope_table.h"
+#include "support/tensor_set.h"
 
 /* --- which problems --- */
 

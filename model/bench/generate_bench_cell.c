@@ -7,11 +7,11 @@
 #include "core/rng.h"
 #include "harness/bench/device_case.h"
 #include "model/bench/generate_bench.h"
-#include "model/generate/generate_memory.h"
 #include "model/checkpoint/model_weights.h"
 #include "model/checkpoint/random_weights.h"
-#include "support/clock.h"
+#include "model/generate/generate_memory.h"
 #include "reference/rope_table.h"
+#include "support/clock.h"
 
 enum { STREAM_BLOCKS = 1, STREAM_TOKENS, STREAM_WEIGHTS, STREAM_POOLS };
 

@@ -85,11 +85,6 @@ static const kvg_model_config defaults[FAMILIES] = {
                            .top_k = 4, .swiglu_limit = 7},
 };
 
-const char *kvg_model_family_name(kvg_model_family family)
-{
-    return family_names[family];
-}
-
 /* --- values --- */
 
 /* The member, if it is there and not null. */

@@ -10,6 +10,5 @@ kvg_status kvg_model_config_open(const char *path, kvg_model_config *out) KVG_CH
 /* The same from text in memory; `name` is used in error texts. */
 kvg_status kvg_model_config_parse(const char *name, const char *text, size_t size, kvg_model_config *out) KVG_CHECKED;
 
-const char *kvg_model_family_name(kvg_model_family family); /* as in `model_type` */
 
 #endif

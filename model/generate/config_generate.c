@@ -5,10 +5,10 @@
 #include <string.h>
 
 #include "harness/config/config_axes.h"
-#include "model/generate/generate_case.h"
-#include "support/json_schema.h"
 #include "model/checkpoint/model_config.h"
 #include "model/generate/defect_planted.h"
+#include "model/generate/generate_case.h"
+#include "support/json_schema.h"
 
 const char *const kvg_quantised_layers_names[] = {"all", "sliding", "full", NULL};
 const char *const kvg_quantised_k_names[] = {"after_rope", "before_rope", NULL};

@@ -4,6 +4,11 @@
  *   generate_memory        What one request holds of a cache.
  *   quality, quality_run   What a quantised cache costs, measured on the logits of texts.
  *   quality_hooks          Who answers ops append and decode inside a model.
+ *   config_generate, generate_case
+ *                          Groups of a config, and what a case of op generate has beside a problem.
+ *   quality_result, quality_fields
+ *                          What was measured, and its fields in a result file.
+ *   defect_planted         A known-wrong answer of ops, under a whole model.
  *   quality_check          The judge of cases of op generate; quality_session keeps models from case to case.
  *
  * The arithmetic of the model is model/runner/, or that of a GPU. */

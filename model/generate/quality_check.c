@@ -1,4 +1,3 @@
-#include "harness/candidate/backends.h"
 #include "model/generate/quality_check.h"
 
 #include <inttypes.h>
@@ -7,12 +6,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "harness/candidate/backends.h"
+#include "model/generate/defect_planted.h"
 #include "model/generate/generate_memory.h"
 #include "model/generate/quality_hooks.h"
 #include "model/generate/quality_session.h"
-#include "support/clock.h"
-#include "model/generate/defect_planted.h"
 #include "model/model_run.h"
+#include "support/clock.h"
 
 /* A case while it runs. */
 typedef struct job {

@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "harness/candidate/candidate.h"
-#include "support/tensor_set.h"
 #include "reference/reference.h"
+#include "support/tensor_set.h"
 
 kvg_status kvg_answer_reference(void *context, const kvg_problem *problem, const kvg_tensor *in, kvg_tensor *out)
 {

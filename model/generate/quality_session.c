@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "model/generate/quality_hooks.h"
 #include "model/checkpoint/model_weights.h"
+#include "model/generate/quality_hooks.h"
 #include "model/model_run.h"
 
 enum { KEY_SIZE = 8400 }; /* room for two paths */

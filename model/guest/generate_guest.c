@@ -3,11 +3,11 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "harness/report/result_record.h"
 #include "model/generate/generate_case.h"
 #include "model/generate/quality_check.h"
 #include "model/generate/quality_result.h"
 #include "model/report/report_quality.h"
-#include "harness/report/result_record.h"
 
 /* "heldout.txt:n2:s256:c64:b4:x1", then what is not as by default, ":g32", ":sliding", ":before_rope". */
 static void write_id(const kvg_case *c, char *out, size_t size)

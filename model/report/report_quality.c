@@ -17,7 +17,8 @@ kvg_status kvg_report_quality_read(kvg_report *report, kvg_json line, void **out
     bool given;
     kvg_report_quality read = {0}, *q;
     *out = NULL;
-    kvg_status s = kvg_record_read_part(&kinds[KVG_QUALITY_QUALITY], line, "quality", &read.measures, &given);
+    kvg_status s = kvg_record_read(&kinds[KVG_QUALITY_GENERATE], line, &read.asked);
+    if (!s) s = kvg_record_read_part(&kinds[KVG_QUALITY_QUALITY], line, "quality", &read.measures, &given);
     if (s || !given) return s;
     s = kvg_json_get(line, "quality", &object);
     if (!s) {
@@ -31,7 +32,6 @@ kvg_status kvg_report_quality_read(kvg_report *report, kvg_json line, void **out
     for (size_t i = 0; !s && i < read.planted_count; i++) {
         s = kvg_record_keep(&kinds[KVG_QUALITY_PLANTED], &read.planted[i], kvg_report_keep, report);
     }
-    if (!s) s = kvg_record_read(&kinds[KVG_QUALITY_GENERATE], line, &read.asked);
     if (!s) s = kvg_record_keep(&kinds[KVG_QUALITY_GENERATE], &read.asked, kvg_report_keep, report);
     if (s) return s;
     q = kvg_report_room(report, sizeof *q);

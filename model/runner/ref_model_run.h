@@ -1,4 +1,4 @@
-/* Room model: a transformer around its cache, bit for bit.
+/* Room runner: a transformer around its cache, bit for bit.
  *
  *   ref_model_math         Products, norms, activations, routing: f32, one rounding per operation.
  *   ref_model_sample       The next token from logits.

@@ -1,6 +1,6 @@
 /* One layer of docs/spec/generate.md section 4: attention through the cache, then the MLP. */
-#include "model/runner/ref_model_run.h"
 #include "model/model_math.h"
+#include "model/runner/ref_model_run.h"
 #include "reference/reference.h"
 
 void ref_norm_rows(const kvg_model_config *c, const float *weights, uint32_t rows, ref_rows x, float *y)

@@ -1,8 +1,8 @@
 /* The MLP of docs/spec/generate.md section 4: dense, or experts that a router chooses for each row. */
 #include <math.h> /* fmaf: correctly rounded in every C library */
 
-#include "model/runner/ref_model_run.h"
 #include "model/model_math.h"
+#include "model/runner/ref_model_run.h"
 
 static void dense(const ref_model *m, const ref_layer *l, uint32_t rows)
 {

@@ -1,4 +1,4 @@
-/* Room paging: who holds which block of a paged cache. It knows ids and no bytes.
+/* Room managers: who holds which block of a paged cache. It knows ids and no bytes.
  *
  *   ref_block_manager      The pool of blocks; ref_block_sets has its ordered sets.
  *   ref_block_pair         The data pool and the scale pool as one.

@@ -6,8 +6,8 @@
 #include <time.h>
 
 #include "core/rng.h"
-#include "support/interrupt.h"
 #include "paging/paging.h"
+#include "support/interrupt.h"
 
 enum { BATCH = 64, BLOCK_TOKENS = 16, SEQUENCE_BLOCKS = 8 };
 

@@ -15,7 +15,7 @@ typedef struct share {
     size_t scenario; /* it is at this trace */
     uint64_t number;
     bool failed, finished;
-    kvg_status status; /* of the harness */
+    kvg_status status; /* of the prover */
     kvg_pool_totals *totals; /* of each scenario, behind the shares */
 } share;
 

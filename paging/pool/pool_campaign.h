@@ -22,7 +22,7 @@ typedef struct kvg_pool_result {
     double seconds;
 } kvg_pool_result;
 
-/* The status tells of the harness alone; result->verdict of the managers. A child that dies is a verdict. */
+/* The status tells of the prover alone; result->verdict of the managers. A child that dies is a verdict. */
 kvg_status kvg_pool_campaign(const kvg_pool_config *config, const kvg_pool_options *options,
                              kvg_pool_result *result) KVG_CHECKED;
 void kvg_pool_result_free(kvg_pool_result *result);

@@ -9,8 +9,9 @@
  *   pool_generate, _run, _shrink, _fault, _campaign, _bench
  *                          Draws traces, runs them, shrinks what fails, and times managers.
  *
- * The room includes support and paging/managers*.h alone: it knows no format and no bytes. docs/guide/pool.md is the
- * manual. */
+ * The room includes core/, support/, golden/golden.h and the headers in paging/ itself alone. It knows no
+ * format and no bytes.
+ * docs/guide/pool.md is the manual. */
 /* One trace: every operation done by the managers, predicted by the model and checked. */
 #ifndef KVG_PAGING_POOL_POOL_RUN_H
 #define KVG_PAGING_POOL_POOL_RUN_H
@@ -55,7 +56,7 @@ kvg_status kvg_pool_runner_start(kvg_pool_runner *r, const kvg_pool_backend *bac
 bool kvg_pool_runner_step(kvg_pool_runner *r, const kvg_pool_op *op); /* false: the verdict says why */
 void kvg_pool_runner_stop(kvg_pool_runner *r);
 
-/* A whole trace. The status tells of the harness alone (no memory); the managers' failures are in the verdict. */
+/* A whole trace. The status tells of the prover alone (no memory); the managers' failures are in the verdict. */
 kvg_status kvg_pool_run_trace(const kvg_pool_trace *trace, const kvg_pool_backend *backend,
                               const kvg_pool_defect *defect, bool blind, kvg_pool_totals *totals,
                               kvg_pool_verdict *verdict) KVG_CHECKED;

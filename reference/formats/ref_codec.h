@@ -2,7 +2,7 @@
  *
  *   ref_fmt_<format>.c     One format: its table of dialects and its arithmetic.
  *   ref_codec              What a format's file gives to the rest, and the one way to use it.
- *   ref_float, _affine, _mx, _row_scale, _fp4_block, _e2m1
+ *   ref_float, _affine, _mx, _row_scale, _token_head, _fp4_block, _e2m1
  *                          What several formats share.
  *   ref_convention         Tensor scales by convention.
  *   ref_judge              Round-trip bounds, the value rule, and what a row reached.

@@ -4,6 +4,8 @@
 
 #include "core/backend.h"
 #include "golden/golden.h"
+#include "model/model_math.h"
+#include "paging/paging_pool.h"
 #include "reference/reference.h"
 
 int main(void)
@@ -44,7 +46,11 @@ int main(void)
     for (int i = 0; i < 8; i++) printf(" %02X", codes[KVG_K][i]);
     putchar('\n');
 
-    /* The golden library links too: it refuses what is not JSON. */
+    /* The other libraries link, too: one refuses what is not JSON, one a pool without blocks, one multiplies. */
     kvg_json_doc *doc;
-    return kvg_json_parse("inline", "{", 1, &doc) == KVG_ERR_INVALID ? 0 : 1;
+    kvg_block_manager *manager;
+    const kvg_block_config no_blocks = {0};
+    const bool refused = kvg_json_parse("inline", "{", 1, &doc) == KVG_ERR_INVALID &&
+                         kvg_block_manager_create(&no_blocks, &manager) == KVG_ERR_INVALID;
+    return refused && kvg_reference_dot(k, k, 2) == 0.125F ? 0 : 1;
 }
