@@ -132,14 +132,9 @@ static kvg_status probe_case(const kvg_case *c, const probe_options *o, bool *di
     if (!s) s = make_cache(&data, candidate, &cache);
     if (!s) {
         const kvg_role *inputs = kvg_op_get(KVG_OP_PROBE)->inputs;
-        const kvg_tensor_set *pools = cache.count ? &cache : &data.in;
-        for (size_t i = 0; i < kvg_roles_tensors(inputs); i++) {
-            kvg_role role;
-            kvg_side side;
-            kvg_roles_at(inputs, i, &role, &side);
-            row.in[i] = kvg_problem_tensor(&row.problem, role, side);
-            row.in[i].data = role == KVG_ROLE_SLOTS ? &row.slot : kvg_set_tensor(pools, role, side)->data;
-        }
+        const kvg_source sources[] = {{.set = cache.count ? &cache : &data.in},
+                                      {.role = KVG_ROLE_SLOTS, .data = {&row.slot}}};
+        kvg_gather(&row.problem, inputs, sources, 2, row.in);
         s = kvg_set_alloc(&row.problem, kvg_op_get(KVG_OP_PROBE)->outputs, &bytes);
     }
     if (!s) s = kvg_candidate_answer(candidate, &row.problem, row.in, bytes.tensors);

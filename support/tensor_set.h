@@ -22,6 +22,18 @@ kvg_tensor *kvg_set_tensor(const kvg_tensor_set *set, kvg_role role, kvg_side si
 /* The name of tensor `index`. */
 const char *kvg_set_name(const kvg_tensor_set *set, size_t index);
 
+/* Where tensors of a problem lie: in a set, or (set NULL) the two sides of one role. */
+typedef struct kvg_source {
+    const kvg_tensor_set *set;
+    kvg_role role;
+    const void *data[2]; /* of K, which roles without sides have, and of V */
+} kvg_source;
+
+/* Puts the problem's tensors into the order of `roles`. A tensor has the data of the last source that has it. Its data
+ * are NULL where it is empty, or where no source has it. */
+void kvg_gather(const kvg_problem *problem, const kvg_role *roles, const kvg_source *sources, size_t count,
+                kvg_tensor *out);
+
 bool kvg_set_same_bytes(const kvg_tensor_set *a, const kvg_tensor_set *b);
 
 #endif

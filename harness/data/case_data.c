@@ -23,23 +23,11 @@ static void copy_tensor(const kvg_tensor *from, kvg_tensor *to)
     if (from->bytes) memcpy(to->data, from->data, from->bytes);
 }
 
-/* Runs an op of the reference on tensors that are named by role: `from` holds the inputs (tensors it lacks are empty),
- * `to` the outputs. */
-static kvg_status run_reference(const kvg_problem *p, const kvg_tensor_set *const *from, size_t from_count,
-                                kvg_tensor *to)
+/* Runs an op of the reference: its inputs are in two sources, `to` has its outputs. */
+static kvg_status run_reference(const kvg_problem *p, const kvg_source from[2], kvg_tensor *to)
 {
-    const kvg_role *roles = kvg_op_get(p->op)->inputs;
     kvg_tensor in[KVG_MAX_TENSORS];
-    for (size_t i = 0; i < kvg_roles_tensors(roles); i++) {
-        kvg_role role;
-        kvg_side side;
-        kvg_roles_at(roles, i, &role, &side);
-        in[i] = kvg_problem_tensor(p, role, side);
-        for (size_t k = 0; k < from_count; k++) {
-            const kvg_tensor *t = kvg_set_tensor(from[k], role, side);
-            if (t) in[i] = *t;
-        }
-    }
+    kvg_gather(p, kvg_op_get(p->op)->inputs, from, 2, in);
     return kvg_reference_run(p, in, to);
 }
 
@@ -165,13 +153,8 @@ static kvg_status fill_pools(kvg_case_data *d)
             kvg_tensor *scale = kvg_set_tensor(&extra, KVG_ROLE_TENSOR_SCALE, (kvg_side)side);
             if (scale->bytes) memcpy(scale->data, &d->tensor_scale[side], sizeof d->tensor_scale[side]);
         }
-        for (size_t i = 0; i < kvg_roles_tensors(kvg_op_get(KVG_OP_APPEND)->outputs); i++) {
-            kvg_role role;
-            kvg_side side;
-            kvg_roles_at(kvg_op_get(KVG_OP_APPEND)->outputs, i, &role, &side);
-            out[i] = *input(d, role, side);
-        }
-        s = run_reference(&append, (const kvg_tensor_set *const[]){&d->values, &extra}, 2, out);
+        kvg_gather(&append, kvg_op_get(KVG_OP_APPEND)->outputs, &(kvg_source){.set = &d->in}, 1, out);
+        s = run_reference(&append, (kvg_source[]){{.set = &d->values}, {.set = &extra}}, out);
     }
     kvg_set_free(&extra);
     return s;
@@ -221,7 +204,7 @@ static kvg_status fill_plain(kvg_case_data *d)
         if (d->c->fill == KVG_FILL_CODES) kvg_fill_codes(d->c, (kvg_side)side, codes, &rows[2 + side]);
     }
     if (!input(d, KVG_ROLE_CODES, KVG_K) || d->c->fill == KVG_FILL_CODES) return KVG_OK;
-    return run_reference(&d->rows, (const kvg_tensor_set *const[]){&d->values, &d->in}, 2, rows);
+    return run_reference(&d->rows, (kvg_source[]){{.set = &d->values}, {.set = &d->in}}, rows);
 }
 
 kvg_status kvg_case_data_make(const kvg_case *c, kvg_case_data *out)
@@ -272,20 +255,10 @@ static kvg_status gather_pools(const kvg_case_data *d, const kvg_role *roles, co
                                kvg_tensor_set *rows)
 {
     const kvg_problem probe = kvg_case_data_other_op(&d->c->problem, KVG_OP_PROBE, d->rows.tokens);
-    const kvg_role *inputs = kvg_op_get(KVG_OP_PROBE)->inputs;
-    kvg_tensor in[KVG_MAX_TENSORS];
-    for (size_t i = 0; i < kvg_roles_tensors(inputs); i++) {
-        kvg_role role;
-        kvg_side side;
-        kvg_roles_at(inputs, i, &role, &side);
-        if (role == KVG_ROLE_SLOTS) {
-            in[i] = kvg_problem_tensor(&probe, role, side);
-            in[i].data = d->slots;
-        } else {
-            in[i] = tensors[kvg_roles_index(roles, role, side)];
-        }
-    }
-    return kvg_reference_run(&probe, in, rows->tensors);
+    kvg_tensor_set pools = {.roles = roles, .count = kvg_roles_tensors(roles)};
+    memcpy(pools.tensors, tensors, pools.count * sizeof *tensors);
+    return run_reference(&probe, (kvg_source[]){{.set = &pools}, {.role = KVG_ROLE_SLOTS, .data = {d->slots}}},
+                         rows->tensors);
 }
 
 /* Rows `source[i]` of a tensor whose rows are [token, head], one after the other. */
@@ -385,7 +358,7 @@ kvg_status kvg_case_data_values(const kvg_case_data *d, const kvg_tensor *answer
         codes.tensors[kvg_roles_index(rows_only, KVG_ROLE_SCALES, KVG_V)] =
             codes.tensors[kvg_roles_index(rows_only, KVG_ROLE_SCALES, KVG_K)];
     }
-    if (!s) s = run_reference(&decode, (const kvg_tensor_set *const[]){&codes, &scales}, 2, rows->tensors);
+    if (!s) s = run_reference(&decode, (kvg_source[]){{.set = &codes}, {.set = &scales}}, rows->tensors);
     kvg_set_free(&codes);
     kvg_set_free(&scales);
     return s;

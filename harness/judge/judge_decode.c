@@ -153,15 +153,11 @@ static kvg_status score_keys(const kvg_case_data *d, size_t row, int64_t from, u
     p.attention.window = 1;
     p.attention.sinks = false;
     p.attention.queries = count;
-    memcpy(in, d->in.tensors, sizeof in);
-    for (size_t i = 0; !s && i < d->in.count; i++) {
-        kvg_role role;
-        kvg_side side;
-        kvg_roles_at(d->in.roles, i, &role, &side);
-        if (role == KVG_ROLE_Q) in[i].data = rows;
-        if (role == KVG_ROLE_LENGTHS) in[i].data = memcpy(lengths, in[i].data, in[i].bytes);
-        if (role == KVG_ROLE_QUERY_LENGTHS) in[i].data = counts;
-    }
+    if (!s) memcpy(lengths, input(d, KVG_ROLE_LENGTHS)->data, input(d, KVG_ROLE_LENGTHS)->bytes);
+    const kvg_source sources[] = {{.set = &d->in}, {.role = KVG_ROLE_Q, .data = {rows}},
+                                  {.role = KVG_ROLE_LENGTHS, .data = {lengths}},
+                                  {.role = KVG_ROLE_QUERY_LENGTHS, .data = {counts}}};
+    kvg_gather(&p, d->op->inputs, sources, 4, in);
     for (uint32_t i = 0; !s && i < count; i++) memcpy(rows + i * bytes, (uint8_t *)q->data + row * bytes, bytes);
     if (!s) {
         counts[sequence] = (int32_t)count;

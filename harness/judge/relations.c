@@ -173,19 +173,14 @@ static kvg_status append_some(const kvg_case_data *d, kvg_candidate *candidate, 
     const kvg_problem p = kvg_case_data_writer(&d->c->problem, count);
     const kvg_op_info *op = kvg_op_get(p.op);
     kvg_tensor in[KVG_MAX_TENSORS], out[KVG_MAX_TENSORS];
+    kvg_source sources[] = {{.set = &d->in}, {.role = KVG_ROLE_SLOTS, .data = {slots + first}},
+                            {.role = KVG_ROLE_VALUES}};
     if (count == 0) return KVG_OK;
-    for (size_t i = 0; i < kvg_roles_tensors(op->inputs); i++) {
-        kvg_role role;
-        kvg_side side;
-        kvg_roles_at(op->inputs, i, &role, &side);
-        in[i] = kvg_problem_tensor(&p, role, side);
-        if (role == KVG_ROLE_SLOTS) in[i].data = slots + first;
-        if (role == KVG_ROLE_TENSOR_SCALE) in[i].data = kvg_set_tensor(&d->in, role, side)->data;
-        if (role == KVG_ROLE_VALUES && in[i].bytes) {
-            const kvg_tensor *values = kvg_set_tensor(&d->values, role, side);
-            in[i].data = (uint8_t *)values->data + values->bytes / d->rows.tokens * first;
-        }
+    for (int side = KVG_K; side < kvg_problem_sides(&p); side++) {
+        const kvg_tensor *values = kvg_set_tensor(&d->values, KVG_ROLE_VALUES, (kvg_side)side);
+        sources[2].data[side] = (const uint8_t *)values->data + values->bytes / d->rows.tokens * first;
     }
+    kvg_gather(&p, op->inputs, sources, 3, in);
     for (size_t i = 0; i < kvg_roles_tensors(op->outputs); i++) out[i] = to->copy.tensors[i];
     return ask(candidate, &p, in, out);
 }
@@ -294,21 +289,6 @@ static void fill_call(const kvg_case_data *d, const pool_set *pools, const reque
     }
 }
 
-/* The tensors of a call in the order of the op's inputs: its own, the pools, the rest of the case's. */
-static void gather_inputs(const kvg_case_data *d, const kvg_tensor_set *call, const pool_set *pools, kvg_tensor *in)
-{
-    const kvg_tensor_set *sets[] = {&d->in, &pools->copy, call};
-    for (size_t i = 0; i < kvg_roles_tensors(d->op->inputs); i++) {
-        kvg_role role;
-        kvg_side side;
-        kvg_roles_at(d->op->inputs, i, &role, &side);
-        for (size_t k = 0; k < 3; k++) {
-            const kvg_tensor *t = sets[k]->count ? kvg_set_tensor(sets[k], role, side) : NULL;
-            if (t) in[i] = *t;
-        }
-    }
-}
-
 /* Rows of a call's output to where the case has them. */
 static void scatter_rows(const request *requests, size_t count, const kvg_tensor *from, kvg_tensor *to)
 {
@@ -334,7 +314,7 @@ static kvg_status call(const kvg_case_data *d, kvg_candidate *candidate, const p
     if (!s) s = kvg_set_alloc(&p, d->op->outputs, &out);
     if (!s) {
         fill_call(d, pools, requests, count, &own);
-        gather_inputs(d, &own, pools, in);
+        kvg_gather(&p, d->op->inputs, (kvg_source[]){{.set = &d->in}, {.set = &pools->copy}, {.set = &own}}, 3, in);
         for (size_t i = 0; i < out.count; i++) memset(out.tensors[i].data, 0xFF, out.tensors[i].bytes);
         s = ask(candidate, &p, in, out.tensors);
     }

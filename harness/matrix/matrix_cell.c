@@ -42,21 +42,14 @@ static kvg_status make_sides(const kvg_matrix_world *w, const kvg_problem *p, co
 static void gather_inputs(const kvg_problem *p, const kvg_tensor_set *given, const kvg_tensor *pools, side_tensors *t,
                           kvg_tensor *in)
 {
-    const kvg_role *roles = kvg_op_get(p->op)->inputs;
-    for (size_t i = 0; i < kvg_roles_tensors(roles); i++) {
-        kvg_role role;
-        kvg_side side;
-        kvg_roles_at(roles, i, &role, &side);
-        in[i] = kvg_problem_tensor(p, role, side);
-        const kvg_tensor *from = given ? kvg_set_tensor(given, role, side) : NULL;
-        const int pool = kvg_roles_index(pools_only, role, side);
-        if (from) in[i].data = from->data;
-        else if (pools && pool >= 0) in[i].data = pools[pool].data;
-        else if (role == KVG_ROLE_TENSOR_SCALE) in[i].data = in[i].bytes ? &t->g[side] : NULL;
-        else if (role == KVG_ROLE_SLOTS) in[i].data = t->slots;
-        else if (role == KVG_ROLE_BLOCK_TABLE) in[i].data = t->table;
-        else if (role == KVG_ROLE_LENGTHS) in[i].data = t->lengths;
-    }
+    kvg_tensor_set set = {.roles = pools_only, .count = pools ? kvg_roles_tensors(pools_only) : 0};
+    if (pools) memcpy(set.tensors, pools, set.count * sizeof *pools);
+    const kvg_source sources[] = {{.role = KVG_ROLE_TENSOR_SCALE, .data = {&t->g[KVG_K], &t->g[KVG_V]}},
+                                  {.role = KVG_ROLE_SLOTS, .data = {t->slots}},
+                                  {.role = KVG_ROLE_BLOCK_TABLE, .data = {t->table}},
+                                  {.role = KVG_ROLE_LENGTHS, .data = {t->lengths}},
+                                  {.set = given ? given : &set}};
+    kvg_gather(p, kvg_op_get(p->op)->inputs, sources, sizeof sources / sizeof sources[0], in);
 }
 
 /* Runs an op on a candidate, or on the reference without one. What it did beside answering is a failure. */

@@ -90,12 +90,7 @@ static kvg_status prompt_part(const kvg_matrix_world *w, const kvg_engine *e, co
     kvg_status s = kvg_matrix_file_path(folder, e, file, path);
     if (!s) s = kvg_matrix_problem(w, e, op, &p);
     if (!s) s = kvg_set_alloc(&p, roles, &set);
-    for (size_t i = 0; !s && i < KVG_MATRIX_POOLS; i++) {
-        kvg_role role;
-        kvg_side side;
-        kvg_roles_at(pools_only, i, &role, &side);
-        pages.pools[i] = *kvg_set_tensor(&set, role, side);
-    }
+    if (!s) kvg_gather(&p, pools_only, &(kvg_source){.set = &set}, 1, pages.pools);
     if (!s) s = kvg_matrix_write(w, &reference, NULL, &pages);
     for (int side = KVG_K; side <= KVG_V && !s; side++) {
         kvg_tensor *scale = kvg_set_tensor(&set, KVG_ROLE_TENSOR_SCALE, (kvg_side)side);

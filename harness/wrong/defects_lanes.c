@@ -1,4 +1,5 @@
 #include "harness/wrong/defects_lanes.h"
+#include "support/tensor_set.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -32,18 +33,10 @@ void kvg_lanes_join(const kvg_defect_site *s)
     uint8_t *values = calloc(rows, to);
     bool got = values;
     for (size_t r = 0; got && r < rows; r++) memcpy(values + r * to, narrow + r * from, from);
-    for (size_t i = 0; i < kvg_roles_tensors(op->inputs); i++) {
-        kvg_role role;
-        kvg_side side;
-        kvg_roles_at(op->inputs, i, &role, &side);
-        in[i] = kvg_problem_tensor(&wide, role, side);
-        in[i].data = values; /* affine formats have no tensor scale */
-    }
+    /* affine formats have no tensor scale */
+    kvg_gather(&wide, op->inputs, &(kvg_source){.role = KVG_ROLE_VALUES, .data = {values, values}}, 1, in);
+    kvg_gather(&wide, op->outputs, NULL, 0, out);
     for (size_t i = 0; i < outputs; i++) {
-        kvg_role role;
-        kvg_side side;
-        kvg_roles_at(op->outputs, i, &role, &side);
-        out[i] = kvg_problem_tensor(&wide, role, side);
         out[i].data = malloc(out[i].bytes);
         got = got && out[i].data;
     }

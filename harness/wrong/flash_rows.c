@@ -1,4 +1,5 @@
 #include "harness/wrong/flash_rows.h"
+#include "support/tensor_set.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -150,15 +151,11 @@ static kvg_status dequantise(const loading *l, kvg_side side, uint32_t count, ui
     const kvg_problem rows = {.op = KVG_OP_DEQUANTISE, .layout = KVG_LAYOUT_ROWS,
                               .dtype = affine(storage) ? l->p->dtype : KVG_DTYPE_F32, .storage = {*storage, *storage},
                               .tokens = count, .kv_heads = 1, .head_dim = l->p->head_dim};
-    const kvg_op_info *op = kvg_op_get(rows.op);
+    const kvg_source sources[] = {{.role = KVG_ROLE_CODES, .data = {codes, codes}},
+                                  {.role = KVG_ROLE_SCALES, .data = {scales, scales}},
+                                  {.role = KVG_ROLE_TENSOR_SCALE, .data = {&one, &one}}};
     kvg_tensor in[KVG_MAX_TENSORS], out[2];
-    for (size_t i = 0; i < kvg_roles_tensors(op->inputs); i++) {
-        kvg_role role;
-        kvg_side from;
-        kvg_roles_at(op->inputs, i, &role, &from);
-        in[i] = kvg_problem_tensor(&rows, role, from);
-        in[i].data = role == KVG_ROLE_CODES ? codes : role == KVG_ROLE_SCALES ? scales : (void *)&one;
-    }
+    kvg_gather(&rows, kvg_op_get(rows.op)->inputs, sources, 3, in);
     kvg_status s = KVG_OK;
     for (int i = 0; i < 2; i++) {
         out[i] = kvg_problem_tensor(&rows, KVG_ROLE_VALUES, (kvg_side)i);
