@@ -362,16 +362,6 @@ void kvg_decode_judge_bits(const kvg_truth *t, const kvg_tensor *answer, kvg_res
 
 /* --- the rows of judges.def --- */
 
-void judge_profile_bits(const kvg_truth *t, const kvg_tensor *answer, kvg_result *r)
-{
-    kvg_decode_judge_bits(t, answer, r);
-}
-
-void judge_exact_numbers(const kvg_truth *t, const kvg_tensor *answer, kvg_result *r)
-{
-    kvg_decode_judge(t, answer, r);
-}
-
 /* Bit by bit, but that NaNs have no bits. */
 bool judge_same_numbers(const kvg_truth *t, const kvg_tensor_set *answer)
 {

@@ -34,8 +34,6 @@ bool judge_same_bytes(const kvg_truth *t, const kvg_tensor_set *answer, const kv
 bool judge_same_answer(const kvg_truth *t, const kvg_tensor_set *answer);
 
 kvg_status judge_know_numbers(kvg_truth *t);
-void judge_profile_bits(const kvg_truth *t, const kvg_tensor *answer, kvg_result *r);
-void judge_exact_numbers(const kvg_truth *t, const kvg_tensor *answer, kvg_result *r);
 bool judge_same_numbers(const kvg_truth *t, const kvg_tensor_set *answer);
 bool judge_near_numbers(const kvg_truth *t, const kvg_tensor_set *answer, const kvg_tensor_set *wrong);
 void judge_measure_separation(const kvg_truth *t, kvg_result *r);

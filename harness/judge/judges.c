@@ -1,5 +1,6 @@
 #include <assert.h>
 
+#include "harness/judge/judge_decode.h"
 #include "harness/judge/judge_parts.h"
 
 #define JUDGE(id, ...) static const judge row_##id = {__VA_ARGS__};
