@@ -23,11 +23,11 @@ static void copy_tensor(const kvg_tensor *from, kvg_tensor *to)
     if (from->bytes) memcpy(to->data, from->data, from->bytes);
 }
 
-/* Runs an op of the reference: its inputs are in two sources, `to` has its outputs. */
-static kvg_status run_reference(const kvg_problem *p, const kvg_source from[2], kvg_tensor *to)
+/* Runs an op of the reference: its inputs are in the sources `from`, `to` has its outputs. */
+static kvg_status run_reference(const kvg_problem *p, const kvg_source *from, size_t count, kvg_tensor *to)
 {
     kvg_tensor in[KVG_MAX_TENSORS];
-    kvg_gather(p, kvg_op_get(p->op)->inputs, from, 2, in);
+    kvg_gather(p, kvg_op_get(p->op)->inputs, from, count, in);
     return kvg_reference_run(p, in, to);
 }
 
@@ -137,27 +137,18 @@ static kvg_status fill_scales(kvg_case_data *d)
 /* The reference's append of the live rows into the pools, which hold noise everywhere else. */
 static kvg_status fill_pools(kvg_case_data *d)
 {
-    static const kvg_role more[KVG_MAX_ROLES] = {KVG_ROLE_TENSOR_SCALE, KVG_ROLE_SLOTS};
     for (int side = KVG_K; side <= KVG_V; side++) {
         kvg_fill_noise(d->c, (uint64_t)side, input(d, KVG_ROLE_DATA_POOL, (kvg_side)side));
         kvg_fill_noise(d->c, 2 + (uint64_t)side, input(d, KVG_ROLE_SCALE_POOL, (kvg_side)side));
     }
     if (d->c->fill == KVG_FILL_CODES) return d->queries ? kvg_query_fill_codes(d) : KVG_OK;
     const kvg_problem append = kvg_case_data_writer(&d->c->problem, d->rows.tokens);
-    kvg_tensor_set extra = {0};
+    const kvg_source from[] = {{.set = &d->values},
+                               {.role = KVG_ROLE_SLOTS, .data = {d->slots}},
+                               {.role = KVG_ROLE_TENSOR_SCALE, .data = {&d->tensor_scale[0], &d->tensor_scale[1]}}};
     kvg_tensor out[KVG_MAX_TENSORS];
-    kvg_status s = kvg_set_alloc(&append, more, &extra);
-    if (!s) {
-        memcpy(kvg_set_tensor(&extra, KVG_ROLE_SLOTS, KVG_K)->data, d->slots, d->rows.tokens * sizeof *d->slots);
-        for (int side = KVG_K; side <= KVG_V; side++) {
-            kvg_tensor *scale = kvg_set_tensor(&extra, KVG_ROLE_TENSOR_SCALE, (kvg_side)side);
-            if (scale->bytes) memcpy(scale->data, &d->tensor_scale[side], sizeof d->tensor_scale[side]);
-        }
-        kvg_gather(&append, kvg_op_get(KVG_OP_APPEND)->outputs, &(kvg_source){.set = &d->in}, 1, out);
-        s = run_reference(&append, (kvg_source[]){{.set = &d->values}, {.set = &extra}}, out);
-    }
-    kvg_set_free(&extra);
-    return s;
+    kvg_gather(&append, kvg_op_get(KVG_OP_APPEND)->outputs, &(kvg_source){.set = &d->in}, 1, out);
+    return run_reference(&append, from, 3, out);
 }
 
 static void copy_input_array(const kvg_case_data *d, kvg_role role, const void *from)
@@ -204,7 +195,7 @@ static kvg_status fill_plain(kvg_case_data *d)
         if (d->c->fill == KVG_FILL_CODES) kvg_fill_codes(d->c, (kvg_side)side, codes, &rows[2 + side]);
     }
     if (!input(d, KVG_ROLE_CODES, KVG_K) || d->c->fill == KVG_FILL_CODES) return KVG_OK;
-    return run_reference(&d->rows, (kvg_source[]){{.set = &d->values}, {.set = &d->in}}, rows);
+    return run_reference(&d->rows, (kvg_source[]){{.set = &d->values}, {.set = &d->in}}, 2, rows);
 }
 
 kvg_status kvg_case_data_make(const kvg_case *c, kvg_case_data *out)
@@ -257,7 +248,7 @@ static kvg_status gather_pools(const kvg_case_data *d, const kvg_role *roles, co
     const kvg_problem probe = kvg_case_data_other_op(&d->c->problem, KVG_OP_PROBE, d->rows.tokens);
     kvg_tensor_set pools = {.roles = roles, .count = kvg_roles_tensors(roles)};
     memcpy(pools.tensors, tensors, pools.count * sizeof *tensors);
-    return run_reference(&probe, (kvg_source[]){{.set = &pools}, {.role = KVG_ROLE_SLOTS, .data = {d->slots}}},
+    return run_reference(&probe, (kvg_source[]){{.set = &pools}, {.role = KVG_ROLE_SLOTS, .data = {d->slots}}}, 2,
                          rows->tensors);
 }
 
@@ -340,26 +331,22 @@ kvg_status kvg_case_data_values(const kvg_case_data *d, const kvg_tensor *answer
         }
         return KVG_OK;
     }
-    kvg_tensor_set codes = {0}, scales = {0};
-    static const kvg_role scale_only[KVG_MAX_ROLES] = {KVG_ROLE_TENSOR_SCALE};
+    kvg_tensor_set codes = {0};
     const bool expanded = p->op == KVG_OP_EXPAND;
     kvg_problem decode = d->rows;
     decode.op = KVG_OP_DEQUANTISE;
     const kvg_storage e4m3 = {kvg_format_of_codes(KVG_CODES_E4M3), "canonical"};
     if (expanded) decode.storage[KVG_K] = decode.storage[KVG_V] = e4m3;
     s = expanded ? expanded_codes(d, &decode, answer, &codes) : kvg_case_data_codes(d, answer, &codes);
-    if (!s) s = kvg_set_alloc(&decode, scale_only, &scales);
-    for (int side = KVG_K; !s && side <= KVG_V; side++) {
-        const float g = side < kvg_problem_sides(p) && !expanded ? d->tensor_scale[side] : 1;
-        if (scales.tensors[side].bytes) memcpy(scales.tensors[side].data, &g, sizeof g);
-    }
+    float g[2] = {1, 1};
+    if (!expanded) memcpy(g, d->tensor_scale, kvg_problem_sides(p) * sizeof *g);
     if (!s && kvg_problem_sides(p) == 1) { /* the decoder wants two sides: K's rows once more */
         codes.tensors[kvg_roles_index(rows_only, KVG_ROLE_CODES, KVG_V)] = codes.tensors[0];
         codes.tensors[kvg_roles_index(rows_only, KVG_ROLE_SCALES, KVG_V)] =
             codes.tensors[kvg_roles_index(rows_only, KVG_ROLE_SCALES, KVG_K)];
     }
-    if (!s) s = run_reference(&decode, (kvg_source[]){{.set = &codes}, {.set = &scales}}, rows->tensors);
+    const kvg_source from[] = {{.set = &codes}, {.role = KVG_ROLE_TENSOR_SCALE, .data = {&g[0], &g[1]}}};
+    if (!s) s = run_reference(&decode, from, 2, rows->tensors);
     kvg_set_free(&codes);
-    kvg_set_free(&scales);
     return s;
 }

@@ -42,6 +42,8 @@ typedef struct loading {
     uint32_t sequence, kv_head;
     int64_t earlier;
     kvg_layout_map map;
+    const int32_t *table; /* the sequence's row */
+    bool whole;           /* a block holds the whole sequence */
 } loading;
 
 static const kvg_tensor *input(const loading *l, kvg_role role, kvg_side side)
@@ -67,10 +69,8 @@ static int64_t slot_of(const loading *l, int64_t length, int64_t position)
 {
     const kvg_paging *g = &l->p->paging;
     const int64_t B = g->block_tokens;
-    const uint32_t width = kvg_layout_table_width(l->p->layout, g, l->p->tokens);
-    const int32_t *table = (const int32_t *)input(l, KVG_ROLE_BLOCK_TABLE, KVG_K)->data + (size_t)l->sequence * width;
     if (l->p->layout == KVG_LAYOUT_RING && (position + B < length || position >= length)) return -1;
-    int64_t block = table[kvg_layout_get(l->p->layout)->whole ? 0 : position / B];
+    int64_t block = l->table[l->whole ? 0 : position / B];
     if (is(l, KVG_FLASH_RING_NOT_WRAPPED)) block += position / B;
     const int32_t *lengths = input(l, KVG_ROLE_LENGTHS, KVG_K)->data;
     if (is(l, KVG_FLASH_EMPTY_UNDERFLOW) && lengths[l->sequence] == 0 && block < 0) block = 0; /* made a legal one */
@@ -249,6 +249,9 @@ kvg_status kvg_flash_rows_load(const kvg_problem *p, const kvg_tensor *in, const
     out->count = (out->length + B - 1) / B * B;
     if (out->count == 0) return KVG_OK;
     kvg_reference_layout_map(p, &l.map);
+    const size_t width = kvg_layout_table_width(p->layout, &p->paging, p->tokens);
+    l.table = (const int32_t *)input(&l, KVG_ROLE_BLOCK_TABLE, KVG_K)->data + sequence * width;
+    l.whole = kvg_layout_get(p->layout)->whole;
     const size_t count = (size_t)out->count;
     float *y = malloc(count * p->head_dim * sizeof *y);
     out->present = calloc(count, sizeof *out->present);
