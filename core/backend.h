@@ -10,6 +10,8 @@
 extern "C" {
 #endif
 
+enum { KVG_IMPL_NAME_SIZE = 128 }; /* of the name of an implementation, its 0 byte included */
+
 /* The first implementation of `problem->op` that stores both sides and whose needs are met.
  * KVG_ERR_UNIMPLEMENTED if there is none, or if the backend is older than what the problem asks. */
 kvg_status kvg_backend_choose(const kvg_backend *backend, const kvg_problem *problem, const kvg_impl **out) KVG_CHECKED;

@@ -20,7 +20,7 @@
 
 typedef struct kvg_candidate kvg_candidate;
 
-enum { KVG_IMPL_NAME_SIZE = 128, KVG_CANDIDATE_TEXT_SIZE = 512 };
+enum { KVG_CANDIDATE_TEXT_SIZE = 512 };
 
 /* What a backend says of itself once it is open. */
 typedef struct kvg_candidate_facts {

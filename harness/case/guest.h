@@ -40,18 +40,16 @@ typedef struct kvg_guest {
     void (*check)(void *session, const struct kvg_case *c, struct kvg_candidate *candidate, struct kvg_result *out);
     void (*close)(void *session);
 
-    /* Lines of a result file: fields of what was asked, parts of a judged case, and what became of the guest's own
-     * known-wrong answers. The first two of `records` are the fields that lines themselves have, asked and parts; the
-     * others are the fields of the parts. */
+    /* Lines of a result file: fields of what was asked, and parts of a judged case. The first two of `records` are the
+     * fields that lines themselves have, asked and parts; the others are the fields of the parts. Names of the guest's
+     * own known-wrong answers stand in the result's `controls`. */
     const kvg_record *records;
     size_t record_count;
     void (*write_asked)(const struct kvg_case *c, cJSON *line);
     void (*write)(const struct kvg_result *r, cJSON *line);
-    void (*controls)(const struct kvg_result *r, kvg_names *rejected, kvg_names *accepted);
 
     /* Reports. `read` checks what a line of the guest has of its fields. It puts what a judged one has into room of
-     * the report, and gives NULL for others. `about`
-     * is such a case in a few words for JUnit. */
+     * the report, and gives NULL for others. `about` is such a case in a few words for JUnit. */
     kvg_status (*read)(struct kvg_report *report, kvg_json line, void **out);
     void (*about)(const struct kvg_report_case *c, char *out, size_t size);
     void (*print)(const struct kvg_report *report, FILE *out);

@@ -12,3 +12,9 @@ void kvg_result_fail(kvg_result *r, const char *format, ...)
     vsnprintf(r->detail, sizeof r->detail, format, args);
     va_end(args);
 }
+
+bool kvg_result_is_judged(const kvg_result *r)
+{
+    return r->impl[0] && (r->verdict == KVG_VERDICT_PASS || r->verdict == KVG_VERDICT_FAIL ||
+                          r->verdict == KVG_VERDICT_MISTRUSTED);
+}

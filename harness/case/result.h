@@ -1,111 +1,103 @@
-/* What came of a case: the verdict, what was compared, and how far known-wrong answers are. */
+/* What came of a case: the verdict, what was compared, and how far known-wrong answers are. The judge fills a result, a
+ * line of results.jsonl holds it, and a report reads it back (harness/report/result_line.h). The fields of a line are
+ * the tables of harness/case/result_fields.c, which say what each member means. */
 #ifndef KVG_HARNESS_CASE_RESULT_H
 #define KVG_HARNESS_CASE_RESULT_H
 
-#include "core/verdict.h"
-#include "harness/candidate/candidate.h"
+#include "core/backend.h"
 #include "harness/case/result_fields.h"
-#include "harness/wrong/defects.h"
 
-/* Round trip of one side. */
-typedef struct kvg_round_trip {
-#define TRIP(...) KVG_FIELD_MEMBER(__VA_ARGS__)
-#include "harness/case/result_fields.def"
-} kvg_round_trip;
-
-/* Op decode: accuracy of the answer; no elements: not judged. */
-typedef struct kvg_decode_accuracy {
-#define DECODE(...) KVG_FIELD_MEMBER(__VA_ARGS__)
-#include "harness/case/result_fields.def"
-} kvg_decode_accuracy;
+enum { KVG_RESULT_TEXT = 640 };
 
 /* What was compared of an answer. */
 typedef struct kvg_result_compared {
-#define COMPARED(...) KVG_FIELD_MEMBER(__VA_ARGS__)
-#include "harness/case/result_fields.def"
+    uint64_t compared, mismatched, steps;
 } kvg_result_compared;
 
-enum { KVG_MAX_CONTROLS = 48, KVG_MAX_DEFECTS = 256, KVG_RESULT_TEXT = 640 };
+/* The parts of a result: each begins with whether it was measured. A line has those that were. */
 
-/* Op decode: how far known-wrong answers are from right ones (harness/judge/separation.h). Over the rows of
- * harness/wrong/defects.def that apply to the case and are reached: they change its answer by more than the
- * roundings of a kernel in f32 throughout may (its bits, where it is judged by bits). */
-typedef struct kvg_separation {
+/* Round trip of one side. */
+typedef struct kvg_round_trip {
     bool measured;
-    bool by_bits;              /* the case is judged by bits (a profile): distances count changed bits */
-    double least;              /* the smallest distance; +Inf where no row is reached */
-    const kvg_defect *nearest; /* its row; NULL where none is reached */
-    uint32_t reached, unreached;
-    double distance[KVG_MAX_DEFECTS]; /* by row of the table: the largest |wrong - exact| / bound over out and lse, or
-                                       * changed bits; NAN: does not apply; below 0: changes nothing here */
-} kvg_separation;
+    uint64_t elements;
+    double relative_l2, sqnr_db, gain, worst_ratio;
+} kvg_round_trip;
 
-typedef enum kvg_control_outcome {
-    KVG_CONTROL_ABSENT,    /* does not apply to this problem */
-    KVG_CONTROL_UNREACHED, /* does not change the exact answer of this case */
-    KVG_CONTROL_REJECTED,  /* changed it, and the check said FAIL: by bytes or by value */
-    KVG_CONTROL_REJECTED_BY_BOUND, /* the round-trip bound alone rejects it too */
-    KVG_CONTROL_WITHIN,    /* op decode without a profile: changed it by less than a right answer may be off */
-    KVG_CONTROL_ACCEPTED   /* changed it, and the check passed it: the case is MISTRUSTED */
-} kvg_control_outcome;
+/* Op decode: accuracy of the answer. */
+typedef struct kvg_decode_accuracy {
+    bool measured;
+    uint64_t elements, unpromised;
+    bool bits;
+    double worst_ratio, median_ratio, lse_ratio, relative_l2;
+    double codec_ratio, codec_l2, probe_ratio; /* NAN: none */
+} kvg_decode_accuracy;
+
+/* Op decode: how far known-wrong answers are from right ones (harness/judge/separation.h). */
+typedef struct kvg_result_separation {
+    bool measured;
+    double least, bits; /* one of them is NAN: a case that is judged by bits has `bits` */
+    const char *nearest;
+    uint64_t reached;
+    kvg_names unreached;
+} kvg_result_separation;
+
+/* What rows may meet in a codec besides codes. */
+typedef enum kvg_met {
+    KVG_MET_TIES, KVG_MET_SATURATIONS, KVG_MET_ZERO_BLOCKS, KVG_MET_NEGATIVE_ZEROS, KVG_MET_SUBNORMALS,
+    KVG_MET_SPECIALS, KVG_MET_SCALE_UNDERFLOWS, KVG_MET_KINDS
+} kvg_met;
+
+typedef struct kvg_result_reach {
+    bool measured;
+    uint64_t codes, codes_of, scales;
+    uint64_t met[KVG_MET_KINDS];
+    kvg_code_set code_set, scale_set;
+} kvg_result_reach;
+
+/* Names of known-wrong answers: rows of harness/wrong/defects.def that are controls, or those of a guest. */
+typedef struct kvg_result_controls {
+    bool measured;
+    kvg_names rejected, unreached, accepted, within, by_bound;
+} kvg_result_controls;
 
 typedef struct kvg_result {
     kvg_verdict verdict;
-    char detail[KVG_RESULT_TEXT]; /* empty if PASS; a FAIL that a row of harness/wrong/defects.def explains names it */
+    char detail[KVG_RESULT_TEXT];  /* empty if PASS; a FAIL that a row of harness/wrong/defects.def explains names it */
     char impl[KVG_IMPL_NAME_SIZE]; /* which implementation ran; "": none */
-    kvg_result_compared bytes;    /* as many are compared as the outputs have, or the case is an ERROR */
+    double milliseconds;           /* of the candidate's run */
+    bool slow;                     /* the case took longer than the config's slow_seconds */
+    kvg_result_compared bytes;     /* as many are compared as the outputs have, or the case is an ERROR */
     kvg_round_trip round_trip[2];
     kvg_decode_accuracy decode;
-    kvg_separation separation; /* op decode */
-    const void *guest;         /* what a guest measured; its session owns it */
-    uint64_t relations;        /* op decode: bit i: row i of harness/judge/relations.def was asked, and held */
-    kvg_reference_reach reach[2];
-    kvg_control_outcome controls[KVG_MAX_CONTROLS]; /* in the order of the control rows of harness/wrong/defects.def */
-    double milliseconds;          /* of the candidate's run */
-    kvg_status lost; /* KVG_ERR_DEVICE, KVG_ERR_DEVICE_LOST: nobody can be asked again, whatever the verdict */
+    kvg_result_separation separation;
+    kvg_names relations; /* op decode: the rows of harness/judge/relations.def that were asked, and held */
+    kvg_result_reach reach;
+    kvg_result_controls controls;
+    /* In no line: */
+    const void *guest; /* what a guest measured; its session owns it */
+    kvg_status lost;   /* KVG_ERR_DEVICE, KVG_ERR_DEVICE_LOST: nobody can be asked again, whatever the verdict */
 } kvg_result;
 
-/* --- what a result file holds of a case beside the records above: harness/case/result_fields.def --- */
-
+/* What was asked: what a line holds of a case beside its result. Its texts are those of the case, or of the line. */
 typedef struct kvg_result_asked {
-#define ASKED(...) KVG_FIELD_MEMBER(__VA_ARGS__)
-#include "harness/case/result_fields.def"
+    const char *type, *id, *repro, *op, *k_format, *k_dialect, *v_format, *v_dialect, *layout, *dtype;
+    uint64_t tokens, kv_heads, head_dim;
+    const char *fill, *capture_k, *capture_v, *scale, *backend;
 } kvg_result_asked;
 
-typedef struct kvg_result_outcome {
-#define OUTCOME(...) KVG_FIELD_MEMBER(__VA_ARGS__)
-#include "harness/case/result_fields.def"
-} kvg_result_outcome;
-
-typedef struct kvg_result_lists {
-#define LISTS(...) KVG_FIELD_MEMBER(__VA_ARGS__)
-#include "harness/case/result_fields.def"
-} kvg_result_lists;
-
 typedef struct kvg_result_mode {
-#define MODE(...) KVG_FIELD_MEMBER(__VA_ARGS__)
-#include "harness/case/result_fields.def"
+    const char *requested, *effective;
+    bool fell_back;
+    const char *reason, *partial_kv, *prefix_cache;
 } kvg_result_mode;
-
-typedef struct kvg_result_separation {
-#define SEPARATION(...) KVG_FIELD_MEMBER(__VA_ARGS__)
-#include "harness/case/result_fields.def"
-} kvg_result_separation;
-
-typedef struct kvg_result_reach {
-#define REACH(...) KVG_FIELD_MEMBER(__VA_ARGS__)
-#include "harness/case/result_fields.def"
-} kvg_result_reach;
-
-typedef struct kvg_result_controls {
-#define CONTROLS(...) KVG_FIELD_MEMBER(__VA_ARGS__)
-#include "harness/case/result_fields.def"
-} kvg_result_controls;
-
-/* The words that the detail of a SKIP starts with where no claim of the implementation covers the case. */
-#define KVG_UNCLAIMED "unclaimed: "
 
 /* A FAIL with this text; the first reason stays. */
 void kvg_result_fail(kvg_result *r, const char *format, ...) KVG_PRINTF(2, 3);
+
+/* An answer was judged: a line has what was compared, and parts. */
+bool kvg_result_is_judged(const kvg_result *r);
+
+/* The words that the detail of a SKIP starts with where no claim of the implementation covers the case. */
+#define KVG_UNCLAIMED "unclaimed: "
 
 #endif

@@ -1,8 +1,6 @@
-#include "harness/case/result_fields.h"
+#include "harness/case/result.h"
 
 #include <assert.h>
-
-#include "harness/case/result.h"
 
 void kvg_names_add(kvg_names *names, const char *name)
 {
@@ -10,67 +8,177 @@ void kvg_names_add(kvg_names *names, const char *name)
     names->name[names->count++] = name;
 }
 
-static const kvg_field fields_ASKED[] = {
-#define ASKED(...) KVG_FIELD_ROW(kvg_result_asked, __VA_ARGS__, )
-#include "harness/case/result_fields.def"
+static const kvg_field asked[] = {
+    KVG_FIELD(kvg_result_asked, TEXT, "type", type, ALWAYS, "", "`start`, written before the case runs, or `case`"),
+    KVG_FIELD(kvg_result_asked, TEXT, "id", id, ALWAYS, "", "name of the case: unique in a config, the same in every "
+              "run; no reader takes it apart"),
+    KVG_FIELD(kvg_result_asked, TEXT, "repro", repro, ALWAYS, "", "the command that runs this case alone, quoted for "
+              "a shell"),
+    KVG_FIELD(kvg_result_asked, TEXT, "op", op, ALWAYS, "", "a row of core/ops.def, or the name of a guest"),
+    KVG_FIELD(kvg_result_asked, TEXT, "k_format", k_format, ALWAYS, "", "how K is stored: a row of core/formats.def"),
+    KVG_FIELD(kvg_result_asked, TEXT, "k_dialect", k_dialect, ALWAYS, "", "the dialect of K's format"),
+    KVG_FIELD(kvg_result_asked, TEXT, "v_format", v_format, ALWAYS, "", "how V is stored"),
+    KVG_FIELD(kvg_result_asked, TEXT, "v_dialect", v_dialect, ALWAYS, "", "the dialect of V's format"),
+    KVG_FIELD(kvg_result_asked, TEXT, "layout", layout, ALWAYS, "", "a row of core/layouts.def"),
+    KVG_FIELD(kvg_result_asked, TEXT, "dtype", dtype, ALWAYS, "", "the model type"),
+    KVG_FIELD(kvg_result_asked, COUNT, "tokens", tokens, ALWAYS, "tokens", "tokens of the problem; of op generate, "
+              "of a window"),
+    KVG_FIELD(kvg_result_asked, COUNT, "kv_heads", kv_heads, ALWAYS, "heads", "KV heads"),
+    KVG_FIELD(kvg_result_asked, COUNT, "head_dim", head_dim, ALWAYS, "elements", "dimension of a head"),
+    KVG_FIELD(kvg_result_asked, TEXT, "fill", fill, GIVEN, "", "how the inputs are filled; op generate has no fill"),
+    KVG_FIELD(kvg_result_asked, TEXT, "capture_k", capture_k, GIVEN, "", "fill capture: the tensor that K is taken "
+              "from"),
+    KVG_FIELD(kvg_result_asked, TEXT, "capture_v", capture_v, GIVEN, "", "fill capture: the tensor that V is taken "
+              "from"),
+    KVG_FIELD(kvg_result_asked, TEXT, "scale", scale, GIVEN, "", "how the formats' tensor scales are chosen: P1 to "
+              "P4, or `gK,V` with the two scales"),
+    KVG_FIELD(kvg_result_asked, TEXT, "backend", backend, ALWAYS, "", "the implementation that was asked for"),
 };
 
-static const kvg_field fields_OUTCOME[] = {
-#define OUTCOME(...) KVG_FIELD_ROW(kvg_result_outcome, __VA_ARGS__, )
-#include "harness/case/result_fields.def"
+static const kvg_field outcome[] = {
+    KVG_FIELD(kvg_result, VERDICT, "status", verdict, ALWAYS, "", "the verdict; docs/guide/config.md explains the "
+              "words"),
+    KVG_FIELD_TEXT_IN(kvg_result, "detail", detail, ALWAYS, "why the verdict is no PASS; empty text for a PASS"),
+    KVG_FIELD_TEXT_IN(kvg_result, "impl", impl, ALWAYS, "the implementation that ran; empty text if none did"),
+    KVG_FIELD(kvg_result, NUMBER, "ms", milliseconds, ALWAYS, "ms", "time of the implementation's run"),
+    KVG_FIELD(kvg_result, FLAG, "slow", slow, ALWAYS, "", "the case took longer than `slow_seconds` of the config"),
 };
 
-static const kvg_field fields_PARTS[] = {
-#define PARTS(...) KVG_FIELD_ROW(, __VA_ARGS__, )
-#include "harness/case/result_fields.def"
+static const kvg_field parts[] = {
+    KVG_FIELD_OBJECT("mode", GIVEN, "what a policy chose; only where a policy chose the formats"),
+    KVG_FIELD_OBJECT("k", GIVEN, "round trip of K; only where its values were judged"),
+    KVG_FIELD_OBJECT("v", GIVEN, "round trip of V, likewise"),
+    KVG_FIELD_OBJECT("decode", GIVEN, "op decode: the answer against the exact one"),
+    KVG_FIELD_OBJECT("separation", GIVEN, "op decode: how far known-wrong answers are from right ones"),
+    KVG_FIELD_OBJECT("reach", GIVEN, "what the inputs met in the codec; only where rows were encoded or read"),
+    KVG_FIELD_OBJECT("controls", GIVEN, "the known-wrong answers that this check was offered; every judged case has "
+                     "it"),
 };
 
-static const kvg_field fields_COMPARED[] = {
-#define COMPARED(...) KVG_FIELD_ROW(kvg_result_compared, __VA_ARGS__, )
-#include "harness/case/result_fields.def"
+static const kvg_field compared[] = {
+    KVG_FIELD(kvg_result_compared, COUNT, "compared", compared, ALWAYS, "bytes", "bytes of the answer that were "
+              "compared"),
+    KVG_FIELD(kvg_result_compared, COUNT, "mismatched", mismatched, ALWAYS, "bytes", "bytes of these that are wrong; "
+              "by the value rule of a dialect, rows"),
+    KVG_FIELD(kvg_result_compared, COUNT, "steps", steps, ALWAYS, "bytes", "bytes that differ within the value rule "
+              "of a dialect"),
 };
 
-static const kvg_field fields_LISTS[] = {
-#define LISTS(...) KVG_FIELD_ROW(kvg_result_lists, __VA_ARGS__, )
-#include "harness/case/result_fields.def"
+static const kvg_field lists[] = {
+    KVG_FIELD(kvg_result, NAMES, "relations", relations, GIVEN, "", "op decode: relations that were asked and held "
+              "(harness/judge/relations.def)"),
 };
 
-static const kvg_field fields_MODE[] = {
-#define MODE(...) KVG_FIELD_ROW(kvg_result_mode, __VA_ARGS__, )
-#include "harness/case/result_fields.def"
+static const kvg_field mode[] = {
+    KVG_FIELD(kvg_result_mode, TEXT, "requested", requested, ALWAYS, "", "the mode that the policy number asks for"),
+    KVG_FIELD(kvg_result_mode, TEXT, "effective", effective, ALWAYS, "", "the mode that the case runs in"),
+    KVG_FIELD(kvg_result_mode, FLAG, "fell_back", fell_back, ALWAYS, "", "the effective mode is another than the "
+              "requested one"),
+    KVG_FIELD(kvg_result_mode, TEXT, "reason", reason, ALWAYS, "", "why it fell back; empty text if it did not"),
+    KVG_FIELD(kvg_result_mode, TEXT, "partial_kv", partial_kv, GIVEN, "", "`on`, or why partial KV is off though it "
+              "is wanted"),
+    KVG_FIELD(kvg_result_mode, TEXT, "prefix_cache", prefix_cache, GIVEN, "", "`on`, or why the prefix cache is off "
+              "though it is wanted"),
 };
 
-static const kvg_field fields_TRIP[] = {
-#define TRIP(...) KVG_FIELD_ROW(kvg_round_trip, __VA_ARGS__, )
-#include "harness/case/result_fields.def"
+static const kvg_field trip[] = {
+    KVG_FIELD(kvg_round_trip, COUNT, "elements", elements, ALWAYS, "elements", "judged elements: finite ones for "
+              "which the bound promises something"),
+    KVG_FIELD(kvg_round_trip, NUMBER, "relative_l2", relative_l2, ALWAYS, "", "norm of y - x over norm of x, both "
+              "Euclidean"),
+    KVG_FIELD(kvg_round_trip, NUMBER, "sqnr_db", sqnr_db, ALWAYS, "dB", "10 log10 of the squared norm of x over that "
+              "of y - x; inf if exact"),
+    KVG_FIELD(kvg_round_trip, NUMBER, "gain", gain, ALWAYS, "", "least-squares factor a of y = a x: 1 but for codec "
+              "noise"),
+    KVG_FIELD(kvg_round_trip, NUMBER, "worst_ratio", worst_ratio, ALWAYS, "bounds", "largest error, in units of its "
+              "bound"),
 };
 
-static const kvg_field fields_DECODE[] = {
-#define DECODE(...) KVG_FIELD_ROW(kvg_decode_accuracy, __VA_ARGS__, )
-#include "harness/case/result_fields.def"
+static const kvg_field decode[] = {
+    KVG_FIELD(kvg_decode_accuracy, COUNT, "elements", elements, ALWAYS, "numbers", "numbers of out and lse"),
+    KVG_FIELD(kvg_decode_accuracy, COUNT, "unpromised", unpromised, ALWAYS, "numbers", "numbers of these without a "
+              "bound"),
+    KVG_FIELD(kvg_decode_accuracy, FLAG, "bits", bits, ALWAYS, "", "judged by the bits of a profile: distances from "
+              "the exact answer are for information"),
+    KVG_FIELD(kvg_decode_accuracy, NUMBER, "worst_ratio", worst_ratio, ALWAYS, "bounds", "largest error of out"),
+    KVG_FIELD(kvg_decode_accuracy, NUMBER, "median_ratio", median_ratio, ALWAYS, "bounds", "median error of out"),
+    KVG_FIELD(kvg_decode_accuracy, NUMBER, "lse_ratio", lse_ratio, ALWAYS, "bounds", "largest error of lse"),
+    KVG_FIELD(kvg_decode_accuracy, NUMBER, "relative_l2", relative_l2, ALWAYS, "", "norm of out - exact over norm of "
+              "exact"),
+    KVG_FIELD(kvg_decode_accuracy, NUMBER, "codec_ratio", codec_ratio, GIVEN, "bounds", "largest distance of the "
+              "exact answer over the cache from that over K and V before; none for fill codes"),
+    KVG_FIELD(kvg_decode_accuracy, NUMBER, "codec_l2", codec_l2, GIVEN, "", "the same distance as a relative norm"),
+    KVG_FIELD(kvg_decode_accuracy, NUMBER, "probe_ratio", probe_ratio, GIVEN, "bounds", "largest error of out and "
+              "lse against what a probe must give; none for other fills"),
 };
 
-static const kvg_field fields_SEPARATION[] = {
-#define SEPARATION(...) KVG_FIELD_ROW(kvg_result_separation, __VA_ARGS__, )
-#include "harness/case/result_fields.def"
+static const kvg_field separation[] = {
+    KVG_FIELD(kvg_result_separation, NUMBER, "least", least, GIVEN, "bounds", "the smallest distance; inf if no "
+              "defect changes the answer. A case that is judged by bits has `bits` instead"),
+    KVG_FIELD(kvg_result_separation, NUMBER, "bits", bits, GIVEN, "bits", "the smallest number of changed bits"),
+    KVG_FIELD(kvg_result_separation, TEXT, "nearest", nearest, GIVEN, "", "the defect at that distance"),
+    KVG_FIELD(kvg_result_separation, COUNT, "reached", reached, ALWAYS, "defects", "defects that change the answer "
+              "by more than rounding may"),
+    KVG_FIELD(kvg_result_separation, NAMES, "unreached", unreached, ALWAYS, "", "defects that apply to the case and "
+              "do not"),
 };
 
-static const kvg_field fields_REACH[] = {
-#define REACH(...) KVG_FIELD_ROW(kvg_result_reach, __VA_ARGS__, )
-#include "harness/case/result_fields.def"
+static const kvg_field reach[] = {
+    KVG_FIELD(kvg_result_reach, COUNT, "codes", codes, ALWAYS, "codes", "different element codes that were seen"),
+    KVG_FIELD(kvg_result_reach, COUNT, "codes_of", codes_of, ALWAYS, "codes", "element codes that K's format has"),
+    KVG_FIELD(kvg_result_reach, COUNT, "scales", scales, ALWAYS, "codes", "different scale bytes that were seen"),
+    KVG_FIELD(kvg_result_reach, COUNT, "ties", met[KVG_MET_TIES], ALWAYS, "elements", "elements exactly between two "
+              "codes"),
+    KVG_FIELD(kvg_result_reach, COUNT, "saturations", met[KVG_MET_SATURATIONS], ALWAYS, "elements", "finite elements "
+              "beyond the largest code"),
+    KVG_FIELD(kvg_result_reach, COUNT, "zero_blocks", met[KVG_MET_ZERO_BLOCKS], ALWAYS, "blocks", "blocks, or rows "
+              "of formats without blocks, that are all zero"),
+    KVG_FIELD(kvg_result_reach, COUNT, "negative_zeros", met[KVG_MET_NEGATIVE_ZEROS], ALWAYS, "elements", "elements "
+              "that are -0"),
+    KVG_FIELD(kvg_result_reach, COUNT, "subnormals", met[KVG_MET_SUBNORMALS], ALWAYS, "elements", "elements that are "
+              "subnormal in the model type"),
+    KVG_FIELD(kvg_result_reach, COUNT, "specials", met[KVG_MET_SPECIALS], ALWAYS, "elements", "elements that are NaN "
+              "or infinite"),
+    KVG_FIELD(kvg_result_reach, COUNT, "scale_underflows", met[KVG_MET_SCALE_UNDERFLOWS], ALWAYS, "blocks", "blocks "
+              "that are not zero and whose scale became 0"),
+    KVG_FIELD(kvg_result_reach, SET, "code_set", code_set, ALWAYS, "", "the element codes that were seen"),
+    KVG_FIELD(kvg_result_reach, SET, "scale_set", scale_set, ALWAYS, "", "the scale bytes that were seen"),
 };
 
-static const kvg_field fields_CONTROLS[] = {
-#define CONTROLS(...) KVG_FIELD_ROW(kvg_result_controls, __VA_ARGS__, )
-#include "harness/case/result_fields.def"
+static const kvg_field controls[] = {
+    KVG_FIELD(kvg_result_controls, NAMES, "rejected", rejected, ALWAYS, "", "changed the answer, and the check said "
+              "FAIL"),
+    KVG_FIELD(kvg_result_controls, NAMES, "unreached", unreached, ALWAYS, "", "do not change the answer of this case"),
+    KVG_FIELD(kvg_result_controls, NAMES, "accepted", accepted, ALWAYS, "", "changed the answer, and the check "
+              "passed it: the case is MISTRUSTED"),
+    KVG_FIELD(kvg_result_controls, NAMES, "within", within, ALWAYS, "", "op decode: changed the answer by less than "
+              "a right one may be off"),
+    KVG_FIELD(kvg_result_controls, NAMES, "by_bound", by_bound, ALWAYS, "", "rejected ones that the round-trip bound "
+              "alone rejects too"),
 };
+
+#define RECORD(ID, title, meaning, fields) \
+    [KVG_RECORD_##ID] = {title, meaning, fields, sizeof fields / sizeof fields[0]}
 
 const kvg_record *kvg_record_get(kvg_record_id id)
 {
     static const kvg_record records[KVG_RECORDS] = {
-#define RECORD(OBJECT, type, title, meaning) \
-    {title, meaning, fields_##OBJECT, sizeof fields_##OBJECT / sizeof fields_##OBJECT[0]},
-#include "harness/case/result_fields.def"
+        RECORD(ASKED, "What is asked", "Lines of type `start` and `case` have these fields.", asked),
+        RECORD(OUTCOME, "What came of it", "Every line of type `case` has these fields.", outcome),
+        RECORD(PARTS, "Parts of a case", "A line of type `case` may have these objects; if no answer was judged, "
+               "`mode` alone.", parts),
+        RECORD(COMPARED, "What was compared", "A line of type `case` has these fields if an answer was judged.",
+               compared),
+        RECORD(LISTS, "Lists of a case", "A judged line of type `case` may have these lists.", lists),
+        RECORD(MODE, "mode", "What a policy chose (docs/spec/modes.md).", mode),
+        RECORD(TRIP, "k, v", "Decoded values y of one side against its inputs x, finite elements only.", trip),
+        RECORD(DECODE, "decode", "The answer of op decode against the exact one, in units of the bound of the case's "
+               "class; then what quantisation itself did, which is nobody's fault.", decode),
+        RECORD(SEPARATION, "separation", "Distances of known-wrong answers of op decode (rows of "
+               "harness/wrong/defects.def) from what is right.", separation),
+        RECORD(REACH, "reach", "What the rows of K and V together met in the codec.", reach),
+        RECORD(CONTROLS, "controls", "Known-wrong answers by name: rows of harness/wrong/defects.def, or those of a "
+               "guest.", controls),
     };
     return &records[id];
 }

@@ -1,6 +1,5 @@
 #include "harness/judge/judge.h"
 
-#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -68,40 +67,85 @@ static kvg_control_outcome try_defect(const kvg_truth *t, const kvg_defect *defe
     kvg_status s = kvg_answer_alloc(q, &wrong);
     if (!s) s = kvg_defect_run(defect, &q->c->problem, q->in.tensors, wrong.tensors);
     if (!s && answer) diagnose(t, defect, &wrong, answer, r);
-    if (!s && defect->control && !judge_for(t)->outcome) outcome = judge_wrong(t, &wrong);
+    if (!s && defect->control && !judge_for(t)->measure) outcome = judge_wrong(t, &wrong);
     kvg_set_free(&wrong);
     return outcome;
 }
 
-/* Tries the controls; of a wrong answer also names the defects that it comes from, unless it failed for something else
- * than its bytes. */
-static void run_controls(const kvg_truth *t, const kvg_tensor_set *answer, kvg_result *r)
+static void add_control(kvg_result_controls *to, const char *id, kvg_control_outcome outcome)
 {
-    const judge *j = judge_for(t);
-    size_t count, rejected = 0;
+    kvg_names *const lists[] = {
+        [KVG_CONTROL_UNREACHED] = &to->unreached, [KVG_CONTROL_REJECTED] = &to->rejected,
+        [KVG_CONTROL_REJECTED_BY_BOUND] = &to->rejected, [KVG_CONTROL_WITHIN] = &to->within,
+        [KVG_CONTROL_ACCEPTED] = &to->accepted,
+    };
+    if (outcome != KVG_CONTROL_ABSENT) kvg_names_add(lists[outcome], id);
+    if (outcome == KVG_CONTROL_REJECTED_BY_BOUND) kvg_names_add(&to->by_bound, id);
+}
+
+/* Tries the controls; of a wrong answer also names the defects that it comes from, unless it failed for something else
+ * than its bytes. `separation`: as it was measured, or NULL. */
+static void run_controls(const kvg_truth *t, const kvg_tensor_set *answer, const kvg_separation *separation,
+                         kvg_result *r)
+{
+    const bool offers = !judge_for(t)->measure;
+    size_t count;
     const kvg_defect *defects = kvg_defect_table(&count);
+    r->controls.measured = true;
     const bool wrong = r->verdict == KVG_VERDICT_FAIL && !kvg_set_same_bytes(&t->expected, answer);
-    for (size_t i = 0, n = 0; i < count; i++) {
-        const bool diagnoses = wrong && !(r->separation.measured && r->separation.distance[i] < 0);
+    for (size_t i = 0; i < count; i++) {
+        const bool diagnoses = wrong && !(separation && separation->distance[i] < 0);
         kvg_control_outcome outcome = KVG_CONTROL_ABSENT;
-        if (diagnoses || (defects[i].control && !j->outcome)) {
+        if (diagnoses || (defects[i].control && offers)) {
             outcome = try_defect(t, &defects[i], diagnoses ? answer : NULL, r);
         }
         if (!defects[i].control) continue;
-        assert(n < KVG_MAX_CONTROLS);
-        r->controls[n] = j->outcome ? j->outcome(r, i) : outcome;
-        rejected += r->controls[n] == KVG_CONTROL_REJECTED || r->controls[n] == KVG_CONTROL_REJECTED_BY_BOUND;
-        if (r->controls[n] == KVG_CONTROL_ACCEPTED && r->verdict == KVG_VERDICT_PASS) {
+        if (!offers) outcome = separation ? judge_separated(separation, i) : KVG_CONTROL_ABSENT;
+        add_control(&r->controls, defects[i].id, outcome);
+        if (outcome == KVG_CONTROL_ACCEPTED && r->verdict == KVG_VERDICT_PASS) {
             r->verdict = KVG_VERDICT_MISTRUSTED;
             snprintf(r->detail, sizeof r->detail, "the known-wrong answer '%s' passed this check", defects[i].id);
         }
-        n++;
     }
-    if (rejected == 0 && r->verdict == KVG_VERDICT_PASS) {
+    if (r->controls.rejected.count == 0 && r->verdict == KVG_VERDICT_PASS) {
         r->verdict = KVG_VERDICT_MISTRUSTED;
         snprintf(r->detail, sizeof r->detail,
                  "no known-wrong answer differs from the right one: the fill tells nothing");
     }
+}
+
+/* --- reach --- */
+
+/* How many of 256 counters are not 0, and which. */
+static unsigned hit(const uint64_t counters[KVG_FIELD_CODES], kvg_code_set set)
+{
+    unsigned count = 0;
+    for (unsigned code = 0; code < KVG_FIELD_CODES; code++) {
+        if (counters[code] == 0) continue;
+        set[code / 8] |= (uint8_t)(1u << code % 8);
+        count++;
+    }
+    return count;
+}
+
+static kvg_result_reach reach_of(const kvg_problem *p, const kvg_reference_reach *met)
+{
+    kvg_result_reach reach = {
+        .measured = met->elements > 0,
+        .codes_of = kvg_format_get(p->storage[KVG_K].format)->element_bits == 4 ? 16 : 256,
+        .met = {
+            [KVG_MET_TIES] = met->ties,
+            [KVG_MET_SATURATIONS] = met->saturations,
+            [KVG_MET_ZERO_BLOCKS] = met->zero_blocks,
+            [KVG_MET_NEGATIVE_ZEROS] = met->negative_zeros,
+            [KVG_MET_SUBNORMALS] = met->subnormals,
+            [KVG_MET_SPECIALS] = met->specials,
+            [KVG_MET_SCALE_UNDERFLOWS] = met->scale_underflows,
+        },
+    };
+    reach.codes = hit(met->codes, reach.code_set);
+    reach.scales = hit(met->scales, reach.scale_set);
+    return reach;
 }
 
 static void count_reach(const kvg_truth *t, kvg_result *r)
@@ -110,6 +154,7 @@ static void count_reach(const kvg_truth *t, kvg_result *r)
     const kvg_problem *p = &q->rows;
     const size_t bytes = p->head_dim * kvg_dtype_bytes(p->dtype);
     kvg_tensor_set rows = {0};
+    kvg_reference_reach met = {0}; /* of K and V together */
     const bool patterns = q->c->fill == KVG_FILL_CODES; /* the bytes themselves are what the fill made */
     if (patterns && kvg_case_data_codes(q, t->expected.tensors, &rows)) judge_give_up(r, "rows of the fill");
     for (int side = KVG_K; side < kvg_problem_sides(&q->c->problem) && r->verdict != KVG_VERDICT_ERROR; side++) {
@@ -121,13 +166,14 @@ static void count_reach(const kvg_truth *t, kvg_result *r)
             if (patterns) {
                 kvg_reference_codes_reach(p, (kvg_side)side, (const uint8_t *)c->data + row * (size_t)c->shape[2],
                                           s->bytes ? (const uint8_t *)s->data + row * (size_t)s->shape[2] : NULL,
-                                          &r->reach[side]);
+                                          &met);
                 continue;
             }
             kvg_reference_load(p->dtype, values + row * bytes, p->head_dim, x);
-            kvg_reference_row_reach(p, (kvg_side)side, q->tensor_scale[side], x, &r->reach[side]);
+            kvg_reference_row_reach(p, (kvg_side)side, q->tensor_scale[side], x, &met);
         }
     }
+    r->reach = reach_of(&q->c->problem, &met);
     kvg_set_free(&rows);
 }
 
@@ -236,7 +282,7 @@ static void judge_related(const kvg_truth *t, const answers *a, kvg_result *r)
             judge_answer(t, answer->tensors.tensors, &other);
         }
         if (other.verdict == KVG_VERDICT_PASS) {
-            r->relations |= 1ull << i;
+            kvg_names_add(&r->relations, kvg_relation_id(relation));
             continue;
         }
         r->verdict = other.verdict;
@@ -287,6 +333,7 @@ typedef struct running_case {
     kvg_case_data question;
     answers answers;
     kvg_truth truth;
+    kvg_separation separation;
 } running_case;
 
 /* Without controls where the case is timed. */
@@ -300,8 +347,9 @@ static void judge_case(running_case *b, bool controls, kvg_result *out)
     judge_first(t, &b->answers, out);
     judge_related(t, &b->answers, out);
     if (!controls || (out->verdict != KVG_VERDICT_PASS && out->verdict != KVG_VERDICT_FAIL)) return;
-    if (judge_for(t)->measure) judge_for(t)->measure(t, out);
-    run_controls(t, &b->answers.first, out);
+    const judge *j = judge_for(t);
+    const bool separated = j->measure && j->measure(t, &b->separation, out);
+    run_controls(t, &b->answers.first, separated ? &b->separation : NULL, out);
     count_reach(t, out);
 }
 

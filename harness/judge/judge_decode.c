@@ -9,7 +9,6 @@
 #include "harness/data/decode_probes.h"
 #include "harness/data/fill.h"
 #include "harness/judge/judge_parts.h"
-#include "harness/judge/separation.h"
 #include "reference/attention_profile.h"
 
 enum { OUT, LSE }; /* the op's outputs */
@@ -289,6 +288,7 @@ void kvg_decode_judge(const kvg_truth *t, const kvg_tensor *answer, kvg_result *
         const bool by_bits = t->question->c->problem.profile != KVG_PROFILE_NONE;
         if (!by_bits) r->bytes.compared += answer[OUT].bytes + answer[LSE].bytes;
         *a = (kvg_decode_accuracy){
+            .measured = t->outputs + t->rows > 0,
             .elements = t->outputs + t->rows,
             .unpromised = out.unpromised + lse.unpromised,
             .bits = by_bits,
@@ -377,9 +377,8 @@ bool judge_near_numbers(const kvg_truth *t, const kvg_tensor_set *answer, const 
 
 /* The plain kernel's defects start from its own right answer, whose bits are not the reference's: so an outcome follows
  * from its distance. */
-kvg_control_outcome judge_separated(const kvg_result *r, size_t defect)
+kvg_control_outcome judge_separated(const kvg_separation *s, size_t defect)
 {
-    const kvg_separation *s = &r->separation;
     const double distance = s->distance[defect];
     if (isnan(distance)) return KVG_CONTROL_ABSENT;
     if (distance < 0) return KVG_CONTROL_UNREACHED;
@@ -387,15 +386,30 @@ kvg_control_outcome judge_separated(const kvg_result *r, size_t defect)
     return s->by_bits ? KVG_CONTROL_REJECTED : KVG_CONTROL_REJECTED_BY_BOUND;
 }
 
-void judge_measure_separation(const kvg_truth *t, kvg_result *r)
+bool judge_measure_separation(const kvg_truth *t, kvg_separation *s, kvg_result *r)
 {
-    if (kvg_separation_measure(t, &r->separation)) {
+    size_t count;
+    const kvg_defect *defects = kvg_defect_table(&count);
+    if (kvg_separation_measure(t, s)) {
         if (r->verdict == KVG_VERDICT_PASS) judge_give_up(r, "separation");
-    } else if (r->verdict == KVG_VERDICT_PASS && r->separation.nearest && !kvg_separation_suffices(&r->separation)) {
+        return false;
+    }
+    r->separation = (kvg_result_separation){
+        .measured = true,
+        .least = s->by_bits ? NAN : s->least,
+        .bits = s->by_bits ? s->least : NAN,
+        .nearest = s->nearest ? s->nearest->id : "",
+        .reached = s->reached,
+    };
+    for (size_t i = 0; i < count; i++) {
+        if (s->distance[i] < 0) kvg_names_add(&r->separation.unreached, defects[i].id);
+    }
+    if (r->verdict == KVG_VERDICT_PASS && s->nearest && !kvg_separation_suffices(s)) {
         char text[KVG_SEPARATION_TEXT];
-        kvg_separation_text(&r->separation, text, sizeof text);
+        kvg_separation_text(s, text, sizeof text);
         r->verdict = KVG_VERDICT_MISTRUSTED;
         snprintf(r->detail, sizeof r->detail, "separation %s (%s): that wrong answer would pass", text,
-                 r->separation.nearest->summary);
+                 s->nearest->summary);
     }
+    return true;
 }

@@ -102,6 +102,7 @@ static void finish_round_trip(const sums *sum, kvg_round_trip *t)
     t->relative_l2 = sum->xx > 0 ? sqrt(sum->ee / sum->xx) : 0;
     t->sqnr_db = sum->ee > 0 ? 10 * log10(sum->xx / sum->ee) : INFINITY;
     t->gain = sum->xx > 0 ? sum->xy / sum->xx : 1;
+    t->measured = t->elements > 0;
 }
 
 /* Decoded values against the rows, element by element within the derived bound; NaN never passes. */

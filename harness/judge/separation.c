@@ -127,7 +127,6 @@ kvg_status kvg_separation_measure(const kvg_truth *truth, kvg_separation *out)
         out->nearest = &defects[i];
     }
     close_scene(&s);
-    out->measured = !status;
     return status;
 }
 

@@ -13,8 +13,8 @@
 #include "harness/report/result_line.h"
 
 const char *const kvg_report_control_names[KVG_REPORT_CONTROLS] = {
-#define CONTROLS(type, name, ...) #name,
-#include "harness/case/result_fields.def"
+    [KVG_REPORT_REJECTED] = "rejected", [KVG_REPORT_UNREACHED] = "unreached", [KVG_REPORT_ACCEPTED] = "accepted",
+    [KVG_REPORT_WITHIN] = "within", [KVG_REPORT_BY_BOUND] = "by_bound",
 };
 
 kvg_status kvg_report_note(kvg_report *report, const char *format, ...)

@@ -1,6 +1,6 @@
 /* Room report: the lines of a result file, and everything that is made of them.
  *
- *   result_record          The records of harness/case/result_fields.def as JSON objects, written and read by one loop.
+ *   result_record          The records of harness/case/result_fields.h as JSON objects, written and read by one loop.
  *   result_line            One result as one line of results.jsonl.
  *   report, report_read    Reads result files and merges shards.
  *   report_table, _text    The table for a terminal; report_summary has its totals.
@@ -11,7 +11,7 @@
  *
  * A report is made from fields of result files alone: the room runs no case and takes no id apart. */
 /* Reports of finished runs, made from their result files alone: results.jsonl, one JSON object per line, with the
- * fields of harness/case/result_fields.def (docs/reference/results.md). A `start` without a `case` is a case that
+ * fields of harness/case/result_fields.c (docs/reference/results.md). A `start` without a `case` is a case that
  * never finished. */
 #ifndef KVG_HARNESS_REPORT_REPORT_H
 #define KVG_HARNESS_REPORT_REPORT_H

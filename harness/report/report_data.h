@@ -28,29 +28,15 @@ typedef enum kvg_report_control {
 
 extern const char *const kvg_report_control_names[KVG_REPORT_CONTROLS];
 
-/* Separation of a case of op decode: harness/judge/separation.h. */
-typedef struct kvg_report_separation {
-    bool measured, by_bits;
-    double least;        /* +Inf where no defect is reached */
-    const char *nearest; /* "" likewise */
-    uint64_t reached;
-} kvg_report_separation;
-
 typedef struct kvg_report_case {
     kvg_result_asked asked;
     const char *storage; /* "nvfp4.canonical"; "int8.canonical+nvfp4.p1" where K and V differ */
     const char *mode;    /* "fp4_mx", "none (fell back from fp4_nv: ...)"; "" where no policy chose it */
     bool fell_back;
     bool started;  /* has a `start` line */
-    bool finished; /* has a `case` line; without one the fields below are 0 */
-    kvg_result_outcome outcome;
-    kvg_result_compared bytes;
-    kvg_round_trip trip[2]; /* no elements: nothing was judged */
-    kvg_decode_accuracy decode;
+    bool finished; /* has a `case` line; without one the result is 0 */
+    kvg_result result;
     void *guest; /* what the report's guest has read of the line; NULL: nothing */
-    size_t relations;           /* that held */
-    kvg_report_separation separation;
-    kvg_result_reach reach;                 /* codes_of 0: absent */
     uint64_t controls[KVG_REPORT_CONTROLS]; /* bit i: the report's control i */
     const char *line;                       /* its text in the file, for the merged one */
     size_t line_size, file;                 /* file: index of the one it stands in */

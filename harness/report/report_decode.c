@@ -17,7 +17,7 @@ static double codec_l2_of(const kvg_decode_accuracy *a) { return a->codec_l2; }
 
 static bool belongs(const kvg_decode_accuracy *a, bool bits)
 {
-    return a->elements && a->bits == bits;
+    return a->measured && a->bits == bits;
 }
 
 /* The largest of the cases; NAN where none has it. */
@@ -25,8 +25,8 @@ static double largest(const kvg_report_case *cases, size_t count, bool bits, dec
 {
     double most = NAN;
     for (size_t i = 0; i < count; i++) {
-        if (belongs(&cases[i].decode, bits) && !(figure(&cases[i].decode) <= most) && !isnan(figure(&cases[i].decode)))
-            most = figure(&cases[i].decode);
+        const kvg_decode_accuracy *a = &cases[i].result.decode;
+        if (belongs(a, bits) && !(figure(a) <= most) && !isnan(figure(a))) most = figure(a);
     }
     return most;
 }
@@ -35,7 +35,7 @@ static double median(const kvg_report_case *cases, size_t count, bool bits, deco
 {
     size_t n = 0;
     for (size_t i = 0; i < count; i++) {
-        const kvg_decode_accuracy *a = &cases[i].decode;
+        const kvg_decode_accuracy *a = &cases[i].result.decode;
         if (belongs(a, bits) && !isnan(figure(a))) scratch[n++] = figure(a);
     }
     return kvg_report_median(scratch, n);
@@ -47,9 +47,9 @@ void kvg_report_decode_line(const kvg_report_case *cases, size_t count, bool bit
     double *scratch = malloc((count + 1) * sizeof *scratch);
     out[0] = '\0';
     for (size_t i = 0; i < count; i++) {
-        if (!belongs(&cases[i].decode, bits)) continue;
-        elements += cases[i].decode.elements;
-        unpromised += cases[i].decode.unpromised;
+        if (!belongs(&cases[i].result.decode, bits)) continue;
+        elements += cases[i].result.decode.elements;
+        unpromised += cases[i].result.decode.unpromised;
     }
     if (!elements || !scratch) {
         free(scratch);
@@ -75,18 +75,18 @@ void kvg_report_separation_line(const kvg_report_case *cases, size_t count, char
     size_t measured = 0, by_bits = 0;
     int n = 0;
     for (size_t i = 0; i < count; i++) {
-        const kvg_report_separation *s = &cases[i].separation;
+        const kvg_result_separation *s = &cases[i].result.separation;
         measured += s->measured;
-        by_bits += s->measured && s->by_bits;
-        if (!s->measured || s->by_bits || !s->nearest[0]) continue;
-        if (!least || s->least < least->separation.least) least = &cases[i];
+        by_bits += s->measured && isnan(s->least);
+        if (!s->measured || isnan(s->least) || !s->nearest[0]) continue;
+        if (!least || s->least < least->result.separation.least) least = &cases[i];
     }
     out[0] = '\0';
     if (!measured) return;
     n = snprintf(out, size, "%zu case%s; %zu by bits", measured, measured == 1 ? "" : "s", by_bits);
     if (least && n > 0 && (size_t)n < size) {
-        snprintf(out + n, size - (size_t)n, "; least of the others %.2g (%s) in %s", least->separation.least,
-                 least->separation.nearest, least->asked.id);
+        snprintf(out + n, size - (size_t)n, "; least of the others %.2g (%s) in %s", least->result.separation.least,
+                 least->result.separation.nearest, least->asked.id);
     }
 }
 
@@ -94,8 +94,8 @@ void kvg_report_relations_line(const kvg_report_case *cases, size_t count, char 
 {
     size_t held = 0, asked = 0;
     for (size_t i = 0; i < count; i++) {
-        held += cases[i].relations;
-        asked += cases[i].relations > 0;
+        held += cases[i].result.relations.count;
+        asked += cases[i].result.relations.count > 0;
     }
     out[0] = '\0';
     if (asked) snprintf(out, size, "%zu held in %zu case%s", held, asked, asked == 1 ? "" : "s");

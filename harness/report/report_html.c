@@ -134,7 +134,7 @@ static void write_failure(FILE *out, const kvg_report_case *c)
     fprintf(out, "<div class=\"failure%s\"><div><strong class=\"%s\">%s</strong> ", fails ? "" : " skip",
             fails ? "bad" : "warn", kvg_report_status_name(c));
     write_text(out, "<code>", c->asked.id, "</code></div>\n");
-    if (c->outcome.detail[0]) write_text(out, "<div>", c->outcome.detail, "</div>\n");
+    if (c->result.detail[0]) write_text(out, "<div>", c->result.detail, "</div>\n");
     if (c->mode[0]) write_text(out, "<div class=\"dim\">mode: ", c->mode, "</div>\n");
     if (c->asked.repro[0]) write_text(out, "<pre>", c->asked.repro, "</pre>");
     fputs("</div>\n", out);
@@ -236,6 +236,11 @@ static void write_strip(FILE *out, const uint8_t *set, unsigned codes)
 
 static void write_coverage(const kvg_report *r, FILE *out)
 {
+    static const char *const headings[KVG_MET_KINDS] = {
+        [KVG_MET_TIES] = "ties", [KVG_MET_SATURATIONS] = "saturations", [KVG_MET_ZERO_BLOCKS] = "zero blocks",
+        [KVG_MET_NEGATIVE_ZEROS] = "negative zeros", [KVG_MET_SUBNORMALS] = "subnormals",
+        [KVG_MET_SPECIALS] = "NaN or Inf", [KVG_MET_SCALE_UNDERFLOWS] = "scales that became 0",
+    };
     fputs("<div class=\"wide\"><table><thead><tr><th>format.dialect</th>"
           "<th class=\"left\">element codes, 0 at the left</th><th>seen</th>"
           "<th class=\"left\">scale bytes, 00 to FF</th><th>seen</th></tr></thead><tbody>\n", out);
@@ -251,20 +256,15 @@ static void write_coverage(const kvg_report *r, FILE *out)
         else fputs("</td><td></td></tr>\n", out);
     }
     fputs("</tbody></table></div>\n<h3>Situations met</h3>\n"
-          "<div class=\"wide\"><table><thead><tr><th>format.dialect</th>"
-#define TALLY(type, name, when, unit, meaning, heading) "<th>" heading "</th>"
-#include "harness/case/result_fields.def"
-          "</tr></thead><tbody>\n", out);
+          "<div class=\"wide\"><table><thead><tr><th>format.dialect</th>", out);
+    for (int i = 0; i < KVG_MET_KINDS; i++) fprintf(out, "<th>%s</th>", headings[i]);
+    fputs("</tr></thead><tbody>\n", out);
     for (size_t i = 0; i < r->group_count; i++) {
         const kvg_result_reach *reach = &r->groups[i].reach;
-        const uint64_t counts[] = {
-#define TALLY(type, name, ...) reach->name,
-#include "harness/case/result_fields.def"
-        };
         if (!reach->codes_of) continue;
         write_text(out, "<tr><td>", r->groups[i].storage, "</td>");
-        for (size_t k = 0; k < COUNT(counts); k++) {
-            fprintf(out, counts[k] ? "<td>%" PRIu64 "</td>" : "<td class=\"dim\">%" PRIu64 "</td>", counts[k]);
+        for (int k = 0; k < KVG_MET_KINDS; k++) {
+            fprintf(out, reach->met[k] ? "<td>%" PRIu64 "</td>" : "<td class=\"dim\">%" PRIu64 "</td>", reach->met[k]);
         }
         fputs("</tr>\n", out);
     }
@@ -323,16 +323,16 @@ static void write_case(FILE *out, const kvg_report_case *c)
     const char *class = passed ? "good" : kvg_report_case_fails(c) ? "bad" : "warn";
     fprintf(out, "<tr><td class=\"%s\">%s</td>", class, kvg_report_status_name(c));
     write_text(out, "<td class=\"left case\">", c->asked.id, "");
-    if (c->outcome.detail[0]) write_text(out, "<br><span class=\"dim\">", c->outcome.detail, "</span>");
+    if (c->result.detail[0]) write_text(out, "<br><span class=\"dim\">", c->result.detail, "</span>");
     if (c->mode[0]) {
         fprintf(out, "<br><span class=\"%s\">mode: ", c->fell_back ? "warn" : "dim");
         write_text(out, "", c->mode, "</span>");
     }
-    write_text(out, "</td><td class=\"left\">", c->outcome.impl, "</td>");
-    fprintf(out, "<td>%.1f%s</td><td>%" PRIu64 "</td><td>%" PRIu64 "</td><td>%" PRIu64 "</td>", c->outcome.ms,
-            c->outcome.slow ? " slow" : "", c->bytes.compared, c->bytes.mismatched, c->bytes.steps);
-    write_trip(out, &c->trip[KVG_K]);
-    write_trip(out, &c->trip[KVG_V]);
+    write_text(out, "</td><td class=\"left\">", c->result.impl, "</td>");
+    fprintf(out, "<td>%.1f%s</td><td>%" PRIu64 "</td><td>%" PRIu64 "</td><td>%" PRIu64 "</td>", c->result.milliseconds,
+            c->result.slow ? " slow" : "", c->result.bytes.compared, c->result.bytes.mismatched, c->result.bytes.steps);
+    write_trip(out, &c->result.round_trip[KVG_K]);
+    write_trip(out, &c->result.round_trip[KVG_V]);
     fputs("</tr>\n", out);
 }
 

@@ -11,7 +11,7 @@ typedef enum outcome { PASSED, FAILURE, ERROR, SKIPPED } outcome;
 static outcome outcome_of(const kvg_report_case *c)
 {
     if (!c->finished) return ERROR;
-    switch (c->outcome.status) {
+    switch (c->result.verdict) {
     case KVG_VERDICT_PASS: return PASSED;
     case KVG_VERDICT_SKIP: return SKIPPED;
     case KVG_VERDICT_FAIL:
@@ -33,12 +33,12 @@ static void write_outcome(FILE *out, const kvg_report_case *c)
     static const char *const elements[] = {[FAILURE] = "failure", [ERROR] = "error", [SKIPPED] = "skipped"};
     const char *element = elements[outcome_of(c)];
     fprintf(out, "      <%s", element);
-    write_attribute(out, "message", c->finished ? c->outcome.detail : "started but never finished");
+    write_attribute(out, "message", c->finished ? c->result.detail : "started but never finished");
     if (outcome_of(c) != SKIPPED) write_attribute(out, "type", kvg_report_status_name(c));
     putc('>', out);
-    kvg_report_escape(out, c->outcome.detail);
+    kvg_report_escape(out, c->result.detail);
     if (c->asked.repro[0]) {
-        fputs(c->outcome.detail[0] ? "\n" : "", out);
+        fputs(c->result.detail[0] ? "\n" : "", out);
         kvg_report_escape(out, c->asked.repro);
     }
     fprintf(out, "</%s>\n", element);
@@ -52,10 +52,10 @@ static void write_case(FILE *out, const char *suite, const kvg_guest *guest, con
     kvg_report_escape(out, c->storage);
     putc('"', out);
     write_attribute(out, "name", c->asked.id);
-    fprintf(out, " time=\"%.6f\"", isfinite(c->outcome.ms) ? c->outcome.ms / 1000 : 0);
+    fprintf(out, " time=\"%.6f\"", isfinite(c->result.milliseconds) ? c->result.milliseconds / 1000 : 0);
     char about[256] = "decode: ";
     const size_t headed = strlen(about);
-    kvg_report_decode_line(c, 1, c->decode.bits, about + headed, sizeof about - headed);
+    kvg_report_decode_line(c, 1, c->result.decode.bits, about + headed, sizeof about - headed);
     if (!about[headed]) about[0] = 0;
     if (c->guest) guest->about(c, about, sizeof about);
     if (outcome_of(c) == PASSED && !c->mode[0] && !about[0]) {

@@ -154,7 +154,8 @@ static double case_ratio(const kvg_report_case *c)
     double ratio = NAN;
     if (!c->finished || kvg_report_has_fill(c, "exact")) return NAN;
     for (int side = KVG_K; side <= KVG_V; side++) {
-        if (c->trip[side].elements && !(c->trip[side].worst_ratio <= ratio)) ratio = c->trip[side].worst_ratio;
+        const kvg_round_trip *t = &c->result.round_trip[side];
+        if (t->measured && !(t->worst_ratio <= ratio)) ratio = t->worst_ratio;
     }
     return ratio;
 }
@@ -289,8 +290,8 @@ static size_t read_points(const kvg_report_case *c, size_t line, layer_point out
     const char *const names[] = {c->asked.capture_k, c->asked.capture_v};
     if (!kvg_report_has_fill(c, "capture")) return 0;
     for (int side = KVG_K; side <= KVG_V; side++) {
-        out[count] = (layer_point){.line = line, .sqnr_db = c->trip[side].sqnr_db};
-        if (!c->trip[side].elements || !isfinite(c->trip[side].sqnr_db)) continue;
+        out[count] = (layer_point){.line = line, .sqnr_db = c->result.round_trip[side].sqnr_db};
+        if (!c->result.round_trip[side].measured || !isfinite(c->result.round_trip[side].sqnr_db)) continue;
         count += read_tensor(names[side], &out[count]);
     }
     return count;

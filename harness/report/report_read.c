@@ -1,7 +1,6 @@
 /* Result files, line by line. */
 #define _POSIX_C_SOURCE 200809L
 #include <errno.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -70,17 +69,15 @@ static kvg_status find_control(kvg_report *report, kvg_json line, const char *na
     return KVG_OK;
 }
 
-static kvg_status read_controls(kvg_report *report, kvg_json line, kvg_report_case *c)
+static kvg_status count_controls(kvg_report *report, kvg_json line, kvg_report_case *c)
 {
-    kvg_result_controls controls;
+    const kvg_result_controls *controls = &c->result.controls;
     const kvg_names *const lists[KVG_REPORT_CONTROLS] = {
-        [KVG_REPORT_REJECTED] = &controls.rejected, [KVG_REPORT_UNREACHED] = &controls.unreached,
-        [KVG_REPORT_ACCEPTED] = &controls.accepted, [KVG_REPORT_WITHIN] = &controls.within,
-        [KVG_REPORT_BY_BOUND] = &controls.by_bound,
+        [KVG_REPORT_REJECTED] = &controls->rejected, [KVG_REPORT_UNREACHED] = &controls->unreached,
+        [KVG_REPORT_ACCEPTED] = &controls->accepted, [KVG_REPORT_WITHIN] = &controls->within,
+        [KVG_REPORT_BY_BOUND] = &controls->by_bound,
     };
-    bool given;
-    kvg_status s = kvg_record_read_part(kvg_record_get(KVG_RECORD_CONTROLS), line, "controls", &controls, &given);
-    if (!given) return KVG_OK;
+    kvg_status s = KVG_OK;
     for (size_t k = 0; k < KVG_REPORT_CONTROLS; k++) {
         for (size_t i = 0; !s && i < lists[k]->count; i++) {
             size_t index;
@@ -122,19 +119,6 @@ static kvg_status read_mode(kvg_report *report, kvg_json line, kvg_report_case *
     c->fell_back = mode.fell_back;
     c->mode = kvg_report_keep(report, text);
     return c->mode ? KVG_OK : kvg_fail(KVG_ERR_MEMORY, "no memory for the mode of a case");
-}
-
-static kvg_status read_separation(kvg_report *report, kvg_json line, kvg_report_separation *s)
-{
-    kvg_result_separation record;
-    const kvg_record *kind = kvg_record_get(KVG_RECORD_SEPARATION);
-    kvg_status status = kvg_record_read_part(kind, line, "separation", &record, &s->measured);
-    if (status || !s->measured) return status;
-    s->by_bits = isnan(record.least);
-    s->least = s->by_bits ? record.bits : record.least;
-    s->reached = record.reached;
-    s->nearest = kvg_report_keep(report, record.nearest);
-    return s->nearest ? KVG_OK : kvg_fail(KVG_ERR_MEMORY, "no memory for the name of a defect");
 }
 
 /* "nvfp4.canonical"; "int8.canonical+nvfp4.p1" where K and V differ. */
@@ -243,7 +227,7 @@ static kvg_status read_start(reader *r, kvg_json line)
     if (!s) s = add_case(r, &c);
     if (s) return s;
     c->started = true;
-    c->mode = c->outcome.detail = c->outcome.impl = "";
+    c->mode = "";
     s = read_asked(r->report, line, c);
     return s ? s : read_guest(r->report, line, c);
 }
@@ -252,28 +236,18 @@ static kvg_status read_case(reader *r, kvg_json line)
 {
     static const kvg_record_id records[] = {KVG_RECORD_ASKED, KVG_RECORD_OUTCOME, KVG_RECORD_PARTS,
                                             KVG_RECORD_COMPARED, KVG_RECORD_LISTS};
-    kvg_result_lists lists;
     kvg_report *report = r->report;
     kvg_report_case *c;
-    bool given;
     kvg_status s = check_line(report, line, records, COUNT(records));
     if (!s) s = add_case(r, &c);
     if (!s) s = read_asked(report, line, c);
-    if (!s) s = kvg_record_read(kvg_record_get(KVG_RECORD_OUTCOME), line, &c->outcome);
-    if (!s) s = kvg_record_keep(kvg_record_get(KVG_RECORD_OUTCOME), &c->outcome, kvg_report_keep, report);
     if (!s) s = read_mode(report, line, c);
+    if (!s) s = kvg_result_read(line, &c->result);
+    if (!s) s = count_controls(report, line, c);
+    if (!s) s = kvg_result_keep(&c->result, kvg_report_keep, report);
     if (s) return s;
     c->finished = true;
-    if (kvg_json_has(line, "compared")) s = kvg_record_read(kvg_record_get(KVG_RECORD_COMPARED), line, &c->bytes);
-    if (!s) s = kvg_record_read_part(kvg_record_get(KVG_RECORD_TRIP), line, "k", &c->trip[KVG_K], &given);
-    if (!s) s = kvg_record_read_part(kvg_record_get(KVG_RECORD_TRIP), line, "v", &c->trip[KVG_V], &given);
-    if (!s) s = kvg_record_read_part(kvg_record_get(KVG_RECORD_DECODE), line, "decode", &c->decode, &given);
-    if (!s) s = read_separation(report, line, &c->separation);
-    if (!s) s = kvg_record_read(kvg_record_get(KVG_RECORD_LISTS), line, &lists);
-    if (!s) c->relations = lists.relations.count;
-    if (!s) s = kvg_record_read_part(kvg_record_get(KVG_RECORD_REACH), line, "reach", &c->reach, &given);
-    if (!s) s = read_guest(report, line, c);
-    return s ? s : read_controls(report, line, c);
+    return read_guest(report, line, c);
 }
 
 static kvg_status read_end(reader *r, kvg_json line)

@@ -83,17 +83,17 @@ bool kvg_report_bit(const uint8_t set[KVG_FIELD_CODES / 8], unsigned code)
 
 const char *kvg_report_status_name(const kvg_report_case *c)
 {
-    return c->finished ? kvg_verdict_name(c->outcome.status) : "UNFINISHED";
+    return c->finished ? kvg_verdict_name(c->result.verdict) : "UNFINISHED";
 }
 
 bool kvg_report_case_passes(const kvg_report_case *c)
 {
-    return c->finished && c->outcome.status == KVG_VERDICT_PASS;
+    return c->finished && c->result.verdict == KVG_VERDICT_PASS;
 }
 
 bool kvg_report_case_fails(const kvg_report_case *c)
 {
-    return !c->finished || kvg_verdict_fails(c->outcome.status);
+    return !c->finished || kvg_verdict_fails(c->result.verdict);
 }
 
 /* --- one group --- */
@@ -101,8 +101,7 @@ bool kvg_report_case_fails(const kvg_report_case *c)
 static void add_reach(kvg_result_reach *sum, const kvg_result_reach *r)
 {
     if (r->codes_of > sum->codes_of) sum->codes_of = r->codes_of;
-#define TALLY(type, name, ...) sum->name += r->name;
-#include "harness/case/result_fields.def"
+    for (int i = 0; i < KVG_MET_KINDS; i++) sum->met[i] += r->met[i];
     for (size_t i = 0; i < sizeof sum->code_set; i++) {
         sum->code_set[i] |= r->code_set[i];
         sum->scale_set[i] |= r->scale_set[i];
@@ -121,7 +120,7 @@ static const char *choose_data(const kvg_report_case *cases, size_t count)
     for (size_t f = 0; f < 2; f++) {
         for (size_t i = 0; i < count; i++) {
             const kvg_report_case *c = &cases[i];
-            const bool has_trip = c->trip[KVG_K].elements || c->trip[KVG_V].elements;
+            const bool has_trip = c->result.round_trip[KVG_K].measured || c->result.round_trip[KVG_V].measured;
             if (kvg_report_has_fill(c, fills[f]) && has_trip) return fills[f];
         }
     }
@@ -135,7 +134,7 @@ static void summarise_side(kvg_report_group *g, const kvg_report_case *cases, kv
     size_t l2_count = 0, sqnr_count = 0;
     g->gain_error[side] = NAN;
     for (size_t i = 0; i < g->count; i++) {
-        const kvg_round_trip *t = &cases[i].trip[side];
+        const kvg_round_trip *t = &cases[i].result.round_trip[side];
         if (!t->elements) continue;
         if (!(t->worst_ratio <= g->worst_ratio)) g->worst_ratio = t->worst_ratio;
         if (!kvg_report_has_fill(&cases[i], g->data)) continue;
@@ -168,11 +167,11 @@ static void summarise_group(kvg_report_group *g, const kvg_report_case *cases, d
     for (size_t i = 0; i < g->count; i++) {
         const kvg_report_case *c = &cases[i];
         g->passed += kvg_report_case_passes(c);
-        g->skipped += c->finished && c->outcome.status == KVG_VERDICT_SKIP;
+        g->skipped += c->finished && c->result.verdict == KVG_VERDICT_SKIP;
         g->failed += kvg_report_case_fails(c);
-        g->compared += c->bytes.compared;
-        g->mismatched += c->bytes.mismatched;
-        add_reach(&g->reach, &c->reach);
+        g->compared += c->result.bytes.compared;
+        g->mismatched += c->result.bytes.mismatched;
+        add_reach(&g->reach, &c->result.reach);
         count_controls(g, c);
     }
     /* Of a mixed pair, codes_of is K's. */
@@ -228,8 +227,8 @@ static kvg_status tally(const kvg_report_case **sorted, size_t count, int (*comp
         t->count++;
         t->passed += kvg_report_case_passes(c);
         t->failed += kvg_report_case_fails(c);
-        t->compared += c->bytes.compared;
-        t->mismatched += c->bytes.mismatched;
+        t->compared += c->result.bytes.compared;
+        t->mismatched += c->result.bytes.mismatched;
     }
     return KVG_OK;
 }
@@ -255,7 +254,7 @@ static void count_totals(kvg_report *r)
     for (size_t i = 0; i < r->case_count; i++) {
         const kvg_report_case *c = &r->cases[i];
         r->unfinished += !c->finished;
-        if (c->finished) r->verdicts[c->outcome.status]++;
+        if (c->finished) r->verdicts[c->result.verdict]++;
     }
     for (int v = 0; v < KVG_VERDICT_COUNT; v++) r->failing += kvg_verdict_fails((kvg_verdict)v) ? r->verdicts[v] : 0;
     for (size_t i = 0; i < r->file_count; i++) r->seconds += r->files[i].seconds;
@@ -327,7 +326,11 @@ static void put_storage(const kvg_report_group *g, char *out, size_t size) { snp
 static void put_bits(const kvg_report_group *g, char *out, size_t size) { put_number(out, size, "%.2f", g->bits); }
 static void put_cases(const kvg_report_group *g, char *out, size_t size) { put_count(out, size, g->count); }
 static void put_passed(const kvg_report_group *g, char *out, size_t size) { put_count(out, size, g->passed); }
-static void put_ties(const kvg_report_group *g, char *out, size_t size) { put_count(out, size, g->reach.ties); }
+static void put_ties(const kvg_report_group *g, char *out, size_t size)
+{
+    put_count(out, size, g->reach.met[KVG_MET_TIES]);
+}
+
 static void put_wrong(const kvg_report_group *g, char *out, size_t size) { put_count(out, size, g->mismatched); }
 static void put_data(const kvg_report_group *g, char *out, size_t size)
 {

@@ -13,9 +13,9 @@ static void print_case(FILE *out, const kvg_report_case *c)
 {
     fprintf(out, "%-13s ", kvg_report_status_name(c));
     kvg_report_plain(out, c->asked.id);
-    if (c->outcome.detail[0]) {
+    if (c->result.detail[0]) {
         fputs("\n    ", out);
-        kvg_report_plain(out, c->outcome.detail);
+        kvg_report_plain(out, c->result.detail);
     }
     if (c->mode[0]) {
         fputs("\n    mode: ", out);

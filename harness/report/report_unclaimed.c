@@ -10,9 +10,9 @@
 static const char *unclaimed(const kvg_report_case *c)
 {
     const size_t length = strlen(KVG_UNCLAIMED);
-    const kvg_result_outcome *o = &c->outcome;
-    if (!c->finished || o->status != KVG_VERDICT_SKIP || strncmp(o->detail, KVG_UNCLAIMED, length) != 0) return NULL;
-    return o->detail + length;
+    const kvg_result *r = &c->result;
+    if (!c->finished || r->verdict != KVG_VERDICT_SKIP || strncmp(r->detail, KVG_UNCLAIMED, length) != 0) return NULL;
+    return r->detail + length;
 }
 
 static size_t count_of(const kvg_report *r, const char *why)

@@ -1,15 +1,12 @@
 #include "harness/report/result_line.h"
 
-#include <assert.h>
 #include <inttypes.h>
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #include <cjson/cJSON.h>
 
 #include "harness/case/guest.h"
-#include "harness/judge/relations.h"
 #include "harness/report/result_record.h"
 #include "support/json_out.h"
 #include "support/version.h"
@@ -66,79 +63,53 @@ static void add_mode(cJSON *line, const kvg_case_policy *p)
 
 /* --- what came of it --- */
 
-static void add_separation(cJSON *line, const kvg_separation *s)
+/* Where a part of a result stands. The part begins with a bool: it was measured. */
+static const struct {
+    const char *key;
+    kvg_record_id record;
+    size_t offset;
+} parts[] = {
+    {"k", KVG_RECORD_TRIP, offsetof(kvg_result, round_trip[KVG_K])},
+    {"v", KVG_RECORD_TRIP, offsetof(kvg_result, round_trip[KVG_V])},
+    {"decode", KVG_RECORD_DECODE, offsetof(kvg_result, decode)},
+    {"separation", KVG_RECORD_SEPARATION, offsetof(kvg_result, separation)},
+    {"reach", KVG_RECORD_REACH, offsetof(kvg_result, reach)},
+    {"controls", KVG_RECORD_CONTROLS, offsetof(kvg_result, controls)},
+};
+
+static void add_result(cJSON *line, const kvg_result *r)
 {
-    size_t count;
-    const kvg_defect *defects = kvg_defect_table(&count);
-    kvg_result_separation record = {
-        .least = s->by_bits ? NAN : s->least,
-        .bits = s->by_bits ? s->least : NAN,
-        .nearest = s->nearest ? s->nearest->id : "",
-        .reached = s->reached,
-    };
-    for (size_t i = 0; i < count; i++) {
-        if (s->distance[i] < 0) kvg_names_add(&record.unreached, defects[i].id);
+    kvg_record_write(kvg_record_get(KVG_RECORD_COMPARED), &r->bytes, line);
+    kvg_record_write(kvg_record_get(KVG_RECORD_LISTS), r, line);
+    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
+        const void *part = (const char *)r + parts[i].offset;
+        if (*(const bool *)part) add_part(line, parts[i].key, kvg_record_get(parts[i].record), part);
     }
-    add_part(line, "separation", kvg_record_get(KVG_RECORD_SEPARATION), &record);
 }
 
-static void add_relations(cJSON *line, uint64_t held)
+kvg_status kvg_result_read(kvg_json line, kvg_result *out)
 {
-    kvg_result_lists lists = {0};
-    for (size_t i = 0; i < KVG_RELATIONS; i++) {
-        if (held >> i & 1) kvg_names_add(&lists.relations, kvg_relation_id(kvg_relation_get(i)));
+    *out = (kvg_result){0};
+    kvg_status s = kvg_record_read(kvg_record_get(KVG_RECORD_OUTCOME), line, out);
+    if (!s) s = kvg_record_read(kvg_record_get(KVG_RECORD_LISTS), line, out);
+    if (!s && kvg_json_has(line, "compared")) {
+        s = kvg_record_read(kvg_record_get(KVG_RECORD_COMPARED), line, &out->bytes);
     }
-    kvg_record_write(kvg_record_get(KVG_RECORD_LISTS), &lists, line);
+    for (size_t i = 0; !s && i < sizeof parts / sizeof parts[0]; i++) {
+        void *part = (char *)out + parts[i].offset;
+        s = kvg_record_read_part(kvg_record_get(parts[i].record), line, parts[i].key, part, part);
+    }
+    return s;
 }
 
-/* How many of 256 counters are not 0, and which. */
-static unsigned hit(const uint64_t a[KVG_FIELD_CODES], const uint64_t b[KVG_FIELD_CODES],
-                    uint8_t set[KVG_FIELD_CODES / 8])
+kvg_status kvg_result_keep(kvg_result *r, const char *(*keep)(void *context, const char *text), void *context)
 {
-    unsigned count = 0;
-    for (unsigned code = 0; code < KVG_FIELD_CODES; code++) {
-        if (a[code] + b[code] == 0) continue;
-        set[code / 8] |= (uint8_t)(1u << code % 8);
-        count++;
+    kvg_status s = kvg_record_keep(kvg_record_get(KVG_RECORD_LISTS), r, keep, context);
+    for (size_t i = 0; !s && i < sizeof parts / sizeof parts[0]; i++) {
+        void *part = (char *)r + parts[i].offset;
+        if (*(const bool *)part) s = kvg_record_keep(kvg_record_get(parts[i].record), part, keep, context);
     }
-    return count;
-}
-
-static void add_reach(cJSON *line, const kvg_case *c, const kvg_reference_reach reach[2])
-{
-    const kvg_reference_reach *k = &reach[KVG_K], *v = &reach[KVG_V];
-    const uint32_t bits = kvg_format_get(c->problem.storage[KVG_K].format)->element_bits;
-    kvg_result_reach record = {
-        .codes_of = bits == 4 ? 16 : 256,
-#define TALLY(type, name, ...) .name = k->name + v->name,
-#include "harness/case/result_fields.def"
-    };
-    record.codes = hit(k->codes, v->codes, record.code_set);
-    record.scales = hit(k->scales, v->scales, record.scale_set);
-    add_part(line, "reach", kvg_record_get(KVG_RECORD_REACH), &record);
-}
-
-static void add_controls(cJSON *line, const kvg_case *c, const kvg_result *r)
-{
-    kvg_result_controls record = {0};
-    kvg_names *const lists[] = {
-        [KVG_CONTROL_UNREACHED] = &record.unreached,
-        [KVG_CONTROL_REJECTED] = &record.rejected,
-        [KVG_CONTROL_REJECTED_BY_BOUND] = &record.rejected,
-        [KVG_CONTROL_WITHIN] = &record.within,
-        [KVG_CONTROL_ACCEPTED] = &record.accepted,
-    };
-    size_t count;
-    const kvg_defect *defects = kvg_defect_table(&count);
-    for (size_t i = 0, n = 0; i < count; i++) {
-        if (!defects[i].control) continue;
-        const kvg_control_outcome outcome = r->controls[n++];
-        if (outcome == KVG_CONTROL_ABSENT) continue;
-        kvg_names_add(lists[outcome], defects[i].id);
-        if (outcome == KVG_CONTROL_REJECTED_BY_BOUND) kvg_names_add(&record.by_bound, defects[i].id);
-    }
-    if (c->guest) c->guest->controls(r, &record.rejected, &record.accepted);
-    add_part(line, "controls", kvg_record_get(KVG_RECORD_CONTROLS), &record);
+    return s;
 }
 
 /* --- lines --- */
@@ -159,31 +130,15 @@ static cJSON *start(const char *type)
     return line;
 }
 
-char *kvg_result_line(const kvg_case *c, const kvg_result *r, const char *repro, bool slow)
+char *kvg_result_line(const kvg_case *c, const kvg_result *r, const char *repro)
 {
-    const kvg_result_outcome outcome = {
-        .status = r->verdict,
-        .detail = r->detail,
-        .impl = r->impl,
-        .ms = r->milliseconds,
-        .slow = slow,
-    };
     cJSON *line = cJSON_CreateObject();
     add_asked(line, "case", c, repro);
-    kvg_record_write(kvg_record_get(KVG_RECORD_OUTCOME), &outcome, line);
+    kvg_record_write(kvg_record_get(KVG_RECORD_OUTCOME), r, line);
     if (c->policy.given) add_mode(line, &c->policy);
-    const bool judged = r->impl[0] && (r->verdict == KVG_VERDICT_PASS || r->verdict == KVG_VERDICT_FAIL ||
-                                    r->verdict == KVG_VERDICT_MISTRUSTED);
-    if (!judged) return print(line);
-    kvg_record_write(kvg_record_get(KVG_RECORD_COMPARED), &r->bytes, line);
-    if (r->round_trip[KVG_K].elements) add_part(line, "k", kvg_record_get(KVG_RECORD_TRIP), &r->round_trip[KVG_K]);
-    if (r->round_trip[KVG_V].elements) add_part(line, "v", kvg_record_get(KVG_RECORD_TRIP), &r->round_trip[KVG_V]);
-    if (r->decode.elements) add_part(line, "decode", kvg_record_get(KVG_RECORD_DECODE), &r->decode);
-    if (r->separation.measured) add_separation(line, &r->separation);
-    if (r->relations) add_relations(line, r->relations);
-    if (r->reach[KVG_K].elements) add_reach(line, c, r->reach);
+    if (!kvg_result_is_judged(r)) return print(line);
+    add_result(line, r);
     if (c->guest) c->guest->write(r, line);
-    add_controls(line, c, r);
     return print(line);
 }
 

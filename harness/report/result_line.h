@@ -1,15 +1,23 @@
-/* One case's result as one JSON line: harness/report/report.h has the format. */
+/* The lines of a result file: harness/report/report.h has the format. What is written here is read back here. */
 #ifndef KVG_HARNESS_REPORT_RESULT_LINE_H
 #define KVG_HARNESS_REPORT_RESULT_LINE_H
 
+#include "golden/golden.h"
 #include "harness/case/case.h"
 #include "harness/case/result.h"
 
 enum { KVG_RESULT_LAYOUT = 2 }; /* of the files that are written here, the only one that is read */
 
-/* The line without its newline, to be freed by the caller; NULL if out of memory. A result whose `impl` is empty was
- * not judged: the line says what was asked, what came of it and the mode alone. */
-char *kvg_result_line(const kvg_case *c, const kvg_result *r, const char *repro, bool slow);
+/* The line of a case without its newline, to be freed by the caller; NULL if out of memory. A result that was not
+ * judged has no parts. */
+char *kvg_result_line(const kvg_case *c, const kvg_result *r, const char *repro);
+
+/* Reads a result back from the line of a case. Its names live as long as the document. */
+kvg_status kvg_result_read(kvg_json line, kvg_result *out) KVG_CHECKED;
+
+/* Calls `keep` for each name of the result and puts what it gives in the name's place; NULL: no memory. */
+kvg_status kvg_result_keep(kvg_result *r, const char *(*keep)(void *context, const char *text),
+                           void *context) KVG_CHECKED;
 
 /* The other lines of a result file, to be freed; NULL if out of memory. */
 char *kvg_result_run_line(const char *config, const char *name, uint64_t seed, const char *shard, size_t cases);

@@ -13,7 +13,7 @@ enum { SET_BYTES = KVG_FIELD_CODES / 8 };
 typedef struct field_type {
     bool (*is_given)(const void *member); /* NULL: always */
     void (*write)(cJSON *object, const char *key, const void *member);
-    kvg_status (*read)(kvg_json object, const char *key, void *member);
+    kvg_status (*read)(kvg_json object, const kvg_field *f, void *member);
     void (*clear)(void *member); /* to what a field is that was left out; NULL: it never is */
 } field_type;
 
@@ -53,9 +53,9 @@ static void write_number(cJSON *object, const char *key, const void *member)
     kvg_result_add_number(object, key, *(const double *)member);
 }
 
-static kvg_status read_number(kvg_json object, const char *key, void *member)
+static kvg_status read_number(kvg_json object, const kvg_field *f, void *member)
 {
-    return kvg_result_get_number(object, key, member);
+    return kvg_result_get_number(object, f->key, member);
 }
 
 static void write_count(cJSON *object, const char *key, const void *member)
@@ -63,9 +63,9 @@ static void write_count(cJSON *object, const char *key, const void *member)
     cJSON_AddNumberToObject(object, key, (double)*(const uint64_t *)member);
 }
 
-static kvg_status read_count(kvg_json object, const char *key, void *member)
+static kvg_status read_count(kvg_json object, const kvg_field *f, void *member)
 {
-    return kvg_json_get_u64(object, key, 0, UINT64_MAX, member);
+    return kvg_json_get_u64(object, f->key, 0, UINT64_MAX, member);
 }
 
 /* --- words --- */
@@ -75,9 +75,9 @@ static void write_flag(cJSON *object, const char *key, const void *member)
     cJSON_AddBoolToObject(object, key, *(const bool *)member);
 }
 
-static kvg_status read_flag(kvg_json object, const char *key, void *member)
+static kvg_status read_flag(kvg_json object, const kvg_field *f, void *member)
 {
-    return kvg_json_get_bool(object, key, member);
+    return kvg_json_get_bool(object, f->key, member);
 }
 
 static bool is_text(const void *member) { return **(const char *const *)member != 0; }
@@ -88,9 +88,26 @@ static void write_text(cJSON *object, const char *key, const void *member)
     cJSON_AddStringToObject(object, key, *(const char *const *)member);
 }
 
-static kvg_status read_text(kvg_json object, const char *key, void *member)
+static kvg_status read_text(kvg_json object, const kvg_field *f, void *member)
 {
-    return kvg_json_get_string(object, key, member);
+    return kvg_json_get_string(object, f->key, member);
+}
+
+static bool has_words(const void *member) { return *(const char *)member != 0; }
+static void clear_words(void *member) { *(char *)member = 0; }
+
+static void write_words(cJSON *object, const char *key, const void *member)
+{
+    cJSON_AddStringToObject(object, key, member);
+}
+
+static kvg_status read_words(kvg_json object, const kvg_field *f, void *member)
+{
+    const char *text;
+    kvg_status s = kvg_json_get_string(object, f->key, &text);
+    if (!s && strlen(text) >= f->size) s = kvg_json_fail(object, "'%s' has more than %zu bytes", f->key, f->size - 1);
+    if (!s) memcpy(member, text, strlen(text) + 1);
+    return s;
 }
 
 static void write_verdict(cJSON *object, const char *key, const void *member)
@@ -98,11 +115,11 @@ static void write_verdict(cJSON *object, const char *key, const void *member)
     cJSON_AddStringToObject(object, key, kvg_verdict_name(*(const kvg_verdict *)member));
 }
 
-static kvg_status read_verdict(kvg_json object, const char *key, void *member)
+static kvg_status read_verdict(kvg_json object, const kvg_field *f, void *member)
 {
     const char *known[KVG_VERDICT_COUNT], *name;
     kvg_json value;
-    kvg_status s = kvg_json_get(object, key, &value);
+    kvg_status s = kvg_json_get(object, f->key, &value);
     if (!s) s = kvg_json_string(value, &name);
     if (s || kvg_verdict_find(name, member) == KVG_OK) return s;
     for (int i = 0; i < KVG_VERDICT_COUNT; i++) known[i] = kvg_verdict_name((kvg_verdict)i);
@@ -126,12 +143,12 @@ static int hex_digit(char c)
     return at ? (int)(at - digits) : -1;
 }
 
-static kvg_status read_set(kvg_json object, const char *key, void *member)
+static kvg_status read_set(kvg_json object, const kvg_field *f, void *member)
 {
     uint8_t *set = member;
     const char *text;
     kvg_json value;
-    kvg_status s = kvg_json_get(object, key, &value);
+    kvg_status s = kvg_json_get(object, f->key, &value);
     if (!s) s = kvg_json_string(value, &text);
     if (s) return s;
     if (strlen(text) != 2 * SET_BYTES) return kvg_json_fail(value, "expected %d hex digits", 2 * SET_BYTES);
@@ -153,12 +170,12 @@ static void write_names(cJSON *object, const char *key, const void *member)
     for (size_t i = 0; i < names->count; i++) cJSON_AddItemToArray(list, cJSON_CreateString(names->name[i]));
 }
 
-static kvg_status read_names(kvg_json object, const char *key, void *member)
+static kvg_status read_names(kvg_json object, const kvg_field *f, void *member)
 {
     kvg_names *names = member;
     kvg_json list;
     names->count = 0;
-    kvg_status s = kvg_json_get(object, key, &list);
+    kvg_status s = kvg_json_get(object, f->key, &list);
     if (!s && !kvg_json_is_array(list)) s = kvg_json_fail(list, "expected an array of names");
     if (!s && kvg_json_count(list) > KVG_FIELD_NAMES_MOST) {
         s = kvg_json_fail(list, "more than %d names", KVG_FIELD_NAMES_MOST);
@@ -176,6 +193,7 @@ static const field_type types[KVG_FIELD_TYPES] = {
     [KVG_FIELD_NUMBER] = {is_number, write_number, read_number, clear_number},
     [KVG_FIELD_FLAG] = {NULL, write_flag, read_flag, NULL},
     [KVG_FIELD_TEXT] = {is_text, write_text, read_text, clear_text},
+    [KVG_FIELD_WORDS] = {has_words, write_words, read_words, clear_words},
     [KVG_FIELD_SET] = {NULL, write_set, read_set, NULL},
     [KVG_FIELD_NAMES] = {has_names, write_names, read_names, clear_names},
     [KVG_FIELD_VERDICT] = {NULL, write_verdict, read_verdict, NULL},
@@ -213,7 +231,7 @@ kvg_status kvg_record_read(const kvg_record *kind, kvg_json object, void *record
         void *member = (char *)record + f->offset;
         if (f->type == KVG_FIELD_PART) continue;
         if (f->when == KVG_FIELD_GIVEN && !kvg_json_has(object, f->key)) types[f->type].clear(member);
-        else s = types[f->type].read(object, f->key, member);
+        else s = types[f->type].read(object, f, member);
     }
     return s;
 }
@@ -246,11 +264,16 @@ kvg_status kvg_record_read_list(const kvg_record *kind, kvg_json object, const c
 kvg_status kvg_record_keep(const kvg_record *kind, void *record, const char *(*keep)(void *context, const char *text),
                            void *context)
 {
+    bool kept = true;
     for (size_t i = 0; i < kind->count; i++) {
-        if (kind->fields[i].type != KVG_FIELD_TEXT) continue;
-        const char **text = (const char **)((char *)record + kind->fields[i].offset);
-        *text = keep(context, *text);
-        if (!*text) return kvg_fail(KVG_ERR_MEMORY, "no memory for the texts of a result");
+        void *member = (char *)record + kind->fields[i].offset;
+        const bool one = kind->fields[i].type == KVG_FIELD_TEXT;
+        kvg_names *names = kind->fields[i].type == KVG_FIELD_NAMES ? member : NULL;
+        const char **texts = names ? names->name : member;
+        for (size_t k = 0; kept && k < (names ? names->count : one); k++) {
+            texts[k] = keep(context, texts[k]);
+            kept = texts[k] != NULL;
+        }
     }
-    return KVG_OK;
+    return kept ? KVG_OK : kvg_fail(KVG_ERR_MEMORY, "no memory for the texts of a result");
 }

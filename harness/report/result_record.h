@@ -1,4 +1,4 @@
-/* Records of a result (harness/case/result_fields.def) as objects of a result file: one loop writes all of them, one
+/* Records of a result (harness/case/result_fields.h) as objects of a result file: one loop writes all of them, one
  * reads them. */
 #ifndef KVG_HARNESS_REPORT_RESULT_RECORD_H
 #define KVG_HARNESS_REPORT_RESULT_RECORD_H
@@ -30,7 +30,7 @@ kvg_status kvg_record_read_list(const kvg_record *kind, kvg_json object, const c
 kvg_status kvg_record_read_part(const kvg_record *kind, kvg_json object, const char *key, void *record,
                                 bool *given) KVG_CHECKED;
 
-/* Calls `keep` for each text of the record and puts what it gives in the text's place; NULL: no memory. */
+/* Calls `keep` for each text and name of the record and puts what it gives in the text's place; NULL: no memory. */
 kvg_status kvg_record_keep(const kvg_record *kind, void *record, const char *(*keep)(void *context, const char *text),
                            void *context) KVG_CHECKED;
 

@@ -163,8 +163,8 @@ static kvg_status record_loss(run_state *state, worker *w, kvg_verdict verdict, 
     kvg_result r = {.verdict = verdict, .milliseconds = 1e3 * (kvg_clock_seconds() - w->since)};
     kvg_case_repro(c, state->config->path, state->options->capabilities, repro, sizeof repro);
     snprintf(r.detail, sizeof r.detail, "%s", detail);
-    const bool slow = r.milliseconds > 1e3 * state->config->slow_seconds;
-    kvg_status s = write_line(&state->file, kvg_result_line(c, &r, repro, slow));
+    r.slow = r.milliseconds > 1e3 * state->config->slow_seconds;
+    kvg_status s = write_line(&state->file, kvg_result_line(c, &r, repro));
     case_done(state, w, verdict);
     return s;
 }

@@ -125,8 +125,8 @@ static bool run_one(const kvg_run_share *share, const kvg_case *c, session *a)
         if (said && !a->facts.has_ready) lost = true; /* taken at its word */
         blame_claim(a, &r);
     }
-    const bool slow = kvg_clock_seconds() - start > share->config->slow_seconds;
-    char *line = kvg_result_line(c, &r, repro, slow);
+    r.slow = kvg_clock_seconds() - start > share->config->slow_seconds;
+    char *line = kvg_result_line(c, &r, repro);
     const bool broken = r.lost || r.verdict == KVG_VERDICT_CRASH || r.verdict == KVG_VERDICT_DEVICE_LOST;
     send_line(share->fd, lost ? KVG_RUN_LOST : broken ? KVG_RUN_BROKEN : KVG_RUN_RESULT, r.verdict, line ? line : "");
     free(line);

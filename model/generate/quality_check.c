@@ -225,7 +225,10 @@ static kvg_status try_defects(const job *j, const kvg_quality_answer *base, cons
         s = try_planted(j, g->defects[i], base, cold, d);
         if (s) break;
         q->defect_count++;
-        if (!d->applies || d->by_bits || d->by_limits || j->r->verdict != KVG_VERDICT_PASS) continue;
+        if (!d->applies) continue;
+        const bool rejected = d->by_bits || d->by_limits;
+        kvg_names_add(rejected ? &j->r->controls.rejected : &j->r->controls.accepted, d->id);
+        if (rejected || j->r->verdict != KVG_VERDICT_PASS) continue;
         j->r->verdict = KVG_VERDICT_MISTRUSTED;
         snprintf(j->r->detail, sizeof j->r->detail, "the planted defect '%s' passed this check", d->id);
     }
@@ -311,7 +314,7 @@ void kvg_quality_check_case(kvg_quality_session *session, const kvg_case *c, kvg
 {
     job j = {.c = c, .candidate = candidate, .r = out, .session = session};
     j.q = kvg_quality_session_result(session);
-    *out = (kvg_result){.verdict = KVG_VERDICT_ERROR, .guest = j.q};
+    *out = (kvg_result){.verdict = KVG_VERDICT_ERROR, .controls = {.measured = true}, .guest = j.q};
     kvg_candidate_next_case(candidate);
     kvg_status s = open_job(&j);
     snprintf(out->impl, sizeof out->impl, "%s%s%s", j.runner ? j.runner->name : "", j.answerer.run ? " with " : "",

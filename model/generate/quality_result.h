@@ -23,8 +23,8 @@ static inline uint32_t kvg_quality_bucket_from(unsigned bucket)
 }
 
 typedef struct kvg_quality_bucket {
-#define POSITIONS(...) KVG_FIELD_MEMBER(__VA_ARGS__)
-#include "model/generate/quality_fields.def"
+    uint64_t from, rows; /* the first position */
+    double loss, kl, top1;
 } kvg_quality_bucket;
 
 typedef struct kvg_quality {
@@ -46,9 +46,9 @@ typedef struct kvg_quality_bits {
 
 /* Where generated text leaves the base's: `greedy` for a text that does not. */
 typedef struct kvg_quality_greedy {
-    uint32_t texts, tokens;  /* of each */
-    uint32_t same;           /* texts without a difference */
-    uint32_t first;          /* the earliest difference; tokens: none */
+    uint64_t texts, tokens;  /* of each */
+    uint64_t same;           /* texts without a difference */
+    uint64_t first;          /* the earliest difference; tokens: none */
     double median;           /* of the first differences */
 } kvg_quality_greedy;
 
@@ -63,8 +63,10 @@ typedef struct kvg_generate_memory {
 
 /* What became of one planted defect. */
 typedef struct kvg_quality_defect {
-#define PLANTED(...) KVG_FIELD_MEMBER(__VA_ARGS__)
-#include "model/generate/quality_fields.def"
+    const char *id;
+    bool applies, by_bits, by_limits;
+    uint64_t rows, differ;
+    double loss, kl;
 } kvg_quality_defect;
 
 typedef struct kvg_quality_result {
@@ -88,14 +90,7 @@ typedef enum kvg_quality_record {
 extern const kvg_record kvg_quality_records[KVG_QUALITY_RECORDS];
 
 typedef struct kvg_result_generate {
-#define GENERATE(...) KVG_FIELD_MEMBER(__VA_ARGS__)
-#include "model/generate/quality_fields.def"
+    const char *layers, *quantise_k;
 } kvg_result_generate;
-
-/* Its numbers in a result file. */
-typedef struct kvg_result_quality {
-#define QUALITY(...) KVG_FIELD_MEMBER(__VA_ARGS__)
-#include "model/generate/quality_fields.def"
-} kvg_result_quality;
 
 #endif

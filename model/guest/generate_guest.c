@@ -51,20 +51,12 @@ static void write_asked(const kvg_case *c, cJSON *line)
     kvg_record_write(&kvg_quality_records[KVG_QUALITY_GENERATE], &asked, line);
 }
 
-#define QUALITY_COUNT(name, value) .name = (value),
-#define QUALITY_NUMBER(name, value) .name = (double)(value),
-#define QUALITY_PART(name, value)
-
 static void write_quality(const kvg_result *r, cJSON *line)
 {
     const kvg_quality_result *q = r->guest;
     if (!q || !q->measured) return;
-    const kvg_result_quality record = {
-#define QUALITY(type, name, when, unit, meaning, value) QUALITY_##type(name, value)
-#include "model/generate/quality_fields.def"
-    };
     cJSON *object = cJSON_AddObjectToObject(line, "quality");
-    kvg_record_write(&kvg_quality_records[KVG_QUALITY_QUALITY], &record, object);
+    kvg_record_write(&kvg_quality_records[KVG_QUALITY_QUALITY], q, object);
     cJSON *positions = cJSON_AddArrayToObject(object, "positions");
     for (unsigned b = 0; b < KVG_QUALITY_BUCKETS && !q->quality.unknown; b++) {
         if (q->quality.buckets[b].rows == 0) continue;
@@ -77,16 +69,6 @@ static void write_quality(const kvg_result *r, cJSON *line)
         cJSON *planted = cJSON_CreateObject();
         kvg_record_write(&kvg_quality_records[KVG_QUALITY_PLANTED], &q->defects[i], planted);
         cJSON_AddItemToArray(list, planted);
-    }
-}
-
-/* How each was rejected stands under "quality". */
-static void name_controls(const kvg_result *r, kvg_names *rejected, kvg_names *accepted)
-{
-    const kvg_quality_result *q = r->guest;
-    for (size_t i = 0; q && i < q->defect_count; i++) {
-        const kvg_quality_defect *d = &q->defects[i];
-        if (d->applies) kvg_names_add(d->by_bits || d->by_limits ? rejected : accepted, d->id);
     }
 }
 
@@ -103,7 +85,6 @@ const kvg_guest kvg_generate_guest = {
     .record_count = KVG_QUALITY_RECORDS,
     .write_asked = write_asked,
     .write = write_quality,
-    .controls = name_controls,
     .read = kvg_report_quality_read,
     .about = kvg_report_quality_about,
     .print = kvg_report_quality_print,

@@ -14,23 +14,24 @@ kvg_status kvg_report_quality_read(kvg_report *report, kvg_json line, void **out
 {
     const kvg_record *kinds = kvg_quality_records;
     kvg_json object;
-    bool given;
+    size_t buckets;
     kvg_report_quality read = {0}, *q;
+    kvg_quality_result *m = &read.measures;
     *out = NULL;
     kvg_status s = kvg_record_read(&kinds[KVG_QUALITY_GENERATE], line, &read.asked);
-    if (!s) s = kvg_record_read_part(&kinds[KVG_QUALITY_QUALITY], line, "quality", &read.measures, &given);
-    if (s || !given) return s;
+    if (!s) s = kvg_record_read_part(&kinds[KVG_QUALITY_QUALITY], line, "quality", m, &m->measured);
+    if (s || !m->measured) return s;
     s = kvg_json_get(line, "quality", &object);
     if (!s) {
-        s = kvg_record_read_list(&kinds[KVG_QUALITY_POSITIONS], object, "positions", COUNT(read.buckets),
-                                 sizeof read.buckets[0], read.buckets, &read.bucket_count);
+        s = kvg_record_read_list(&kinds[KVG_QUALITY_POSITIONS], object, "positions", COUNT(m->quality.buckets),
+                                 sizeof m->quality.buckets[0], m->quality.buckets, &buckets);
     }
     if (!s) {
-        s = kvg_record_read_list(&kinds[KVG_QUALITY_PLANTED], object, "planted", COUNT(read.planted),
-                                 sizeof read.planted[0], read.planted, &read.planted_count);
+        s = kvg_record_read_list(&kinds[KVG_QUALITY_PLANTED], object, "planted", COUNT(m->defects),
+                                 sizeof m->defects[0], m->defects, &m->defect_count);
     }
-    for (size_t i = 0; !s && i < read.planted_count; i++) {
-        s = kvg_record_keep(&kinds[KVG_QUALITY_PLANTED], &read.planted[i], kvg_report_keep, report);
+    for (size_t i = 0; !s && i < m->defect_count; i++) {
+        s = kvg_record_keep(&kinds[KVG_QUALITY_PLANTED], &m->defects[i], kvg_report_keep, report);
     }
     if (!s) s = kvg_record_keep(&kinds[KVG_QUALITY_GENERATE], &read.asked, kvg_report_keep, report);
     if (s) return s;
@@ -46,7 +47,8 @@ kvg_status kvg_report_quality_read(kvg_report *report, kvg_json line, void **out
 static int compare_loss(const void *a, const void *b)
 {
     const kvg_report_case *x = *(const kvg_report_case *const *)a, *y = *(const kvg_report_case *const *)b;
-    const double kl[] = {kvg_report_quality_of(x)->measures.kl, kvg_report_quality_of(y)->measures.kl};
+    const double kl[] = {kvg_report_quality_of(x)->measures.quality.kl.value,
+                         kvg_report_quality_of(y)->measures.quality.kl.value};
     const double left = isnan(kl[0]) ? INFINITY : kl[0], right = isnan(kl[1]) ? INFINITY : kl[1];
     if (left != right) return left < right ? -1 : 1;
     return strcmp(x->asked.id, y->asked.id);
@@ -91,70 +93,80 @@ enum { CELL = 64 };
 
 typedef struct column {
     const char *title;
-    void (*cell)(const kvg_result_quality *q, char *out, size_t size);
-    bool (*is_bad)(const kvg_result_quality *q); /* NULL: never */
+    void (*cell)(const kvg_quality_result *q, char *out, size_t size);
+    bool (*is_bad)(const kvg_quality_result *q); /* NULL: never */
 } column;
 
-static void put_mean(char *out, size_t size, const char *format, double value, double low, double high)
+/* `format` is one of the literals below; a share of 1 counts as `one`. */
+static void put_mean(char *out, size_t size, const char *format, double one, const kvg_quality_mean *mean)
 {
-    if (isnan(value)) snprintf(out, size, "nan");
-    else snprintf(out, size, format, value, low, high); /* one of the literals below */
+    if (isnan(mean->value)) snprintf(out, size, "nan");
+    else snprintf(out, size, format, one * mean->value, one * mean->low, one * mean->high);
 }
 
-static void put_bits(const kvg_result_quality *q, char *out, size_t size) { snprintf(out, size, "%.4f", q->bits); }
-static void put_kl_p99(const kvg_result_quality *q, char *out, size_t size) { snprintf(out, size, "%.3g", q->kl_p99); }
-static void put_kl_worst(const kvg_result_quality *q, char *out, size_t size)
+static void put_bits(const kvg_quality_result *q, char *out, size_t size)
 {
-    snprintf(out, size, "%.3g", q->kl_worst);
+    snprintf(out, size, "%.4f", q->quality.bits.value);
 }
 
-static void put_loss(const kvg_result_quality *q, char *out, size_t size)
+static void put_kl_p99(const kvg_quality_result *q, char *out, size_t size)
 {
-    put_mean(out, size, "%+.5f [%+.5f, %+.5f]", q->loss, q->loss_low, q->loss_high);
+    snprintf(out, size, "%.3g", q->quality.kl_p99);
 }
 
-static void put_kl(const kvg_result_quality *q, char *out, size_t size)
+static void put_kl_worst(const kvg_quality_result *q, char *out, size_t size)
 {
-    put_mean(out, size, "%.3g [%.3g, %.3g]", q->kl, q->kl_low, q->kl_high);
+    snprintf(out, size, "%.3g", q->quality.kl_worst);
 }
 
-static void put_top1(const kvg_result_quality *q, char *out, size_t size)
+static void put_loss(const kvg_quality_result *q, char *out, size_t size)
 {
-    put_mean(out, size, "%.2f [%.2f, %.2f]", 100 * q->top1, 100 * q->top1_low, 100 * q->top1_high);
+    put_mean(out, size, "%+.5f [%+.5f, %+.5f]", 1, &q->quality.loss);
+}
+
+static void put_kl(const kvg_quality_result *q, char *out, size_t size)
+{
+    put_mean(out, size, "%.3g [%.3g, %.3g]", 1, &q->quality.kl);
+}
+
+static void put_top1(const kvg_quality_result *q, char *out, size_t size)
+{
+    put_mean(out, size, "%.2f [%.2f, %.2f]", 100, &q->quality.top1);
 }
 
 /* "24 (12) 3/8": median and earliest of the first differences, texts without one. */
-static void put_greedy(const kvg_result_quality *q, char *out, size_t size)
+static void put_greedy(const kvg_quality_result *q, char *out, size_t size)
 {
-    if (!(q->greedy_tokens > 0)) snprintf(out, size, "-");
-    else snprintf(out, size, "%g (%g), %g/%g same", q->greedy_median, q->greedy_first, q->greedy_same, q->greedy_texts);
+    if (!(q->greedy.tokens > 0)) snprintf(out, size, "-");
+    else snprintf(out, size, "%g (%" PRIu64 "), %" PRIu64 "/%" PRIu64 " same", q->greedy.median, q->greedy.first,
+                  q->greedy.same, q->greedy.texts);
 }
 
-static void put_compared(const kvg_result_quality *q, char *out, size_t size)
+static void put_compared(const kvg_quality_result *q, char *out, size_t size)
 {
-    snprintf(out, size, "%.0f/%.0f", q->differing_rows, q->compared_rows);
+    snprintf(out, size, "%" PRIu64 "/%" PRIu64, q->bits.differ, q->bits.rows);
 }
 
-static void put_token(const kvg_result_quality *q, char *out, size_t size)
+static void put_token(const kvg_quality_result *q, char *out, size_t size)
 {
-    snprintf(out, size, "%g", q->token_bytes);
+    snprintf(out, size, "%g", q->memory.token_bytes);
 }
 
-static void put_request(const kvg_result_quality *q, char *out, size_t size)
+static void put_request(const kvg_quality_result *q, char *out, size_t size)
 {
-    snprintf(out, size, "%.0f", q->request_bytes);
+    snprintf(out, size, "%" PRIu64, q->memory.request_bytes);
 }
 
-static void put_requests(const kvg_result_quality *q, char *out, size_t size)
+static void put_requests(const kvg_quality_result *q, char *out, size_t size)
 {
-    if (q->budget > 0) snprintf(out, size, "%.0f", q->requests);
+    if (q->budget > 0) snprintf(out, size, "%" PRIu64, q->memory.requests);
     else snprintf(out, size, "-");
 }
 
-static bool loses_too_much(const kvg_result_quality *q) { return !(q->loss <= q->max_loss); }
-static bool strays_too_far(const kvg_result_quality *q) { return !(q->kl <= q->max_kl); }
-static bool agrees_too_little(const kvg_result_quality *q) { return !(q->top1 >= q->min_top1); }
-static bool has_wrong_bits(const kvg_result_quality *q) { return q->differing_rows > 0; }
+static bool loses_too_much(const kvg_quality_result *q) { return !(q->quality.loss.value <= q->limits.loss); }
+static bool strays_too_far(const kvg_quality_result *q) { return !(q->quality.kl.value <= q->limits.kl); }
+static bool agrees_too_little(const kvg_quality_result *q) { return !(q->quality.top1.value >= q->limits.top1); }
+static bool has_wrong_bits(const kvg_quality_result *q) { return q->bits.differ > 0; }
 
 static const column columns[] = {
     {"bits/token", put_bits, NULL},
@@ -172,7 +184,7 @@ static const column columns[] = {
 
 void kvg_report_quality_about(const kvg_report_case *c, char *out, size_t size)
 {
-    const kvg_result_quality *q = &kvg_report_quality_of(c)->measures;
+    const kvg_quality_result *q = &kvg_report_quality_of(c)->measures;
     char loss[CELL], kl[CELL], top1[CELL], rows[CELL];
     put_loss(q, loss, sizeof loss);
     put_kl(q, kl, sizeof kl);
@@ -225,11 +237,11 @@ static void print_measures(const kvg_report_case **cases, size_t count, FILE *ou
 
 static void print_planted(const kvg_report_case *c, FILE *out)
 {
-    const kvg_report_quality *q = kvg_report_quality_of(c);
+    const kvg_quality_result *q = &kvg_report_quality_of(c)->measures;
     char name[160];
     kvg_report_quality_name(c, name, sizeof name);
-    for (size_t i = 0; i < q->planted_count; i++) {
-        const kvg_quality_defect *p = &q->planted[i];
+    for (size_t i = 0; i < q->defect_count; i++) {
+        const kvg_quality_defect *p = &q->defects[i];
         fputs("planted    ", out);
         kvg_report_plain(out, name);
         fputs("  ", out);
@@ -271,7 +283,7 @@ static void write_measures(const kvg_report_case **cases, size_t count, FILE *ou
         kvg_report_quality_name(cases[i], name, sizeof name);
         write_text(out, "<tr><td>", name, "</td>");
         for (size_t k = 0; k < COUNT(columns); k++) {
-            const kvg_result_quality *q = &kvg_report_quality_of(cases[i])->measures;
+            const kvg_quality_result *q = &kvg_report_quality_of(cases[i])->measures;
             columns[k].cell(q, cell, sizeof cell);
             fputs(columns[k].is_bad && columns[k].is_bad(q) ? "<td class=\"bad\">" : "<td>", out);
             write_text(out, "", cell, "</td>");
@@ -287,12 +299,12 @@ static void write_positions(const kvg_report_case **cases, size_t count, FILE *o
     fputs("<h3>By position in the window: KL divergence, and loss, in bits</h3>\n"
           "<div class=\"wide\"><table><tbody>\n", out);
     for (size_t i = 0; i < count; i++) {
-        const kvg_report_quality *q = kvg_report_quality_of(cases[i]);
+        const kvg_quality_bucket *buckets = kvg_report_quality_of(cases[i])->measures.quality.buckets;
         kvg_report_quality_name(cases[i], name, sizeof name);
         write_text(out, "<tr><td>", name, "</td>");
-        for (size_t b = 0; b < q->bucket_count; b++) {
-            fprintf(out, "<td><span class=\"dim\">from %" PRIu64 ":</span> %.3g, %+.4f</td>", q->buckets[b].from,
-                    q->buckets[b].kl, q->buckets[b].loss);
+        for (size_t b = 0; b < KVG_QUALITY_BUCKETS && buckets[b].rows; b++) {
+            fprintf(out, "<td><span class=\"dim\">from %" PRIu64 ":</span> %.3g, %+.4f</td>", buckets[b].from,
+                    buckets[b].kl, buckets[b].loss);
         }
         fputs("</tr>\n", out);
     }
@@ -301,11 +313,11 @@ static void write_positions(const kvg_report_case **cases, size_t count, FILE *o
 
 static void write_planted(const kvg_report_case *c, FILE *out)
 {
-    const kvg_report_quality *q = kvg_report_quality_of(c);
+    const kvg_quality_result *q = &kvg_report_quality_of(c)->measures;
     char name[160];
     kvg_report_quality_name(c, name, sizeof name);
-    for (size_t i = 0; i < q->planted_count; i++) {
-        const kvg_quality_defect *p = &q->planted[i];
+    for (size_t i = 0; i < q->defect_count; i++) {
+        const kvg_quality_defect *p = &q->defects[i];
         const char *class = !p->applies ? "dim" : p->by_bits || p->by_limits ? "good" : "bad";
         write_text(out, "<tr><td>", name, "</td>");
         write_text(out, "<td class=\"left\">", p->id, "</td>");
@@ -334,7 +346,7 @@ void kvg_report_quality_html(const kvg_report *report, FILE *out)
           "bit for bit, of those compared.</p>\n", out);
     write_measures(cases, count, out);
     write_positions(cases, count, out);
-    for (size_t i = 0; i < count; i++) planted += kvg_report_quality_of(cases[i])->planted_count;
+    for (size_t i = 0; i < count; i++) planted += kvg_report_quality_of(cases[i])->measures.defect_count;
     if (planted) {
         fputs("<h3>Planted defects</h3>\n<div class=\"wide\"><table><thead><tr><th>format.dialect</th>"
               "<th class=\"left\">defect</th><th class=\"left\">outcome</th><th>rows changed</th><th>loss, bits</th>"

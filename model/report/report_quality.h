@@ -9,11 +9,7 @@
 
 typedef struct kvg_report_quality {
     kvg_result_generate asked;
-    kvg_result_quality measures;
-    kvg_quality_bucket buckets[KVG_QUALITY_BUCKETS];
-    size_t bucket_count;
-    kvg_quality_defect planted[KVG_GENERATE_DEFECTS];
-    size_t planted_count;
+    kvg_quality_result measures; /* its buckets are those of the line, one after the other */
 } kvg_report_quality;
 
 /* What a judged line of op generate has, in room of the report; NULL for other lines. */

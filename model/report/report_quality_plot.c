@@ -34,9 +34,9 @@ static void write_header(FILE *out, unsigned width, unsigned height)
 }
 
 /* An axis of logarithms has no place for 0: a cache that loses nothing. */
-static bool is_shown(const kvg_result_quality *q)
+static bool is_shown(const kvg_quality_result *q)
 {
-    return q->kl > 0 && isfinite(q->kl_worst);
+    return q->quality.kl.value > 0 && isfinite(q->quality.kl_worst);
 }
 
 /* A row per case: its mean KL divergence with its interval, and the worst row. */
@@ -55,10 +55,11 @@ static bool plot_loss(const kvg_report *report, FILE *out)
             shown);
     fputs("set ytics ()\nset grid x\nset format x '%g'\nset logscale x\n$data << END\n", out);
     for (size_t i = 0, y = 0; i < count; i++) {
-        const kvg_result_quality *q = &kvg_report_quality_of(cases[i])->measures;
+        const kvg_quality_result *q = &kvg_report_quality_of(cases[i])->measures;
         if (!is_shown(q)) continue;
-        fprintf(out, "%zu %.6g %.6g %.6g %.6g %.6g\n", ++y, q->kl, fmax(q->kl_low, 1e-12), q->kl_high, q->kl_p99,
-                q->kl_worst);
+        const kvg_quality_mean *kl = &q->quality.kl;
+        fprintf(out, "%zu %.6g %.6g %.6g %.6g %.6g\n", ++y, kl->value, fmax(kl->low, 1e-12), kl->high,
+                q->quality.kl_p99, q->quality.kl_worst);
     }
     fputs("END\n", out);
     for (size_t i = 0, y = 0; i < count; i++) {
@@ -83,7 +84,7 @@ static size_t choose_lines(const kvg_report_case **cases, size_t count)
         const kvg_result_generate *g = &kvg_report_quality_of(c)->asked;
         const bool plain = strcmp(g->layers, "all") == 0 && strcmp(g->quantise_k, "after_rope") == 0;
         const bool canonical = !kvg_report_is_mixed(a) && strcmp(a->k_dialect, "canonical") == 0;
-        if (!plain || !canonical || !(kvg_report_quality_of(c)->measures.kl > 0)) continue;
+        if (!plain || !canonical || !(kvg_report_quality_of(c)->measures.quality.kl.value > 0)) continue;
         cases[kept++] = c;
     }
     return kept;
@@ -100,10 +101,10 @@ static bool plot_positions(const kvg_report *report, FILE *out)
         fputs("set logscale xy\nset format y '%g'\nset xlabel 'position in the window (start of the bucket; 0 at 32)'\n"
               "set ylabel 'KL divergence, bits'\nset key outside right\n", out);
         for (size_t i = 0; i < lines; i++) {
-            const kvg_report_quality *q = kvg_report_quality_of(cases[i]);
+            const kvg_quality_bucket *buckets = kvg_report_quality_of(cases[i])->measures.quality.buckets;
             fprintf(out, "$line%zu << END\n", i);
-            for (size_t b = 0; b < q->bucket_count; b++) {
-                fprintf(out, "%g %.6g\n", q->buckets[b].from ? (double)q->buckets[b].from : 32, q->buckets[b].kl);
+            for (size_t b = 0; b < KVG_QUALITY_BUCKETS && buckets[b].rows; b++) {
+                fprintf(out, "%g %.6g\n", buckets[b].from ? (double)buckets[b].from : 32, buckets[b].kl);
             }
             fputs("END\n", out);
         }
@@ -128,9 +129,9 @@ static bool plot_memory(const kvg_report *report, FILE *out)
         fputs("set logscale y\nset format y '%g'\nset xlabel 'bytes of the cache per token, all layers'\n"
               "set ylabel 'KL divergence, bits'\nset xrange [0:*]\nset offsets 0,60,0,0\nset key outside right\n", out);
         for (size_t i = 0; i < lines; i++) {
-            const kvg_result_quality *q = &kvg_report_quality_of(cases[i])->measures;
-            fprintf(out, "$point%zu << END\n%g %.6g %.6g %.6g\nEND\n", i, q->token_bytes, q->kl,
-                    fmax(q->kl_low, 1e-12), q->kl_high);
+            const kvg_quality_result *q = &kvg_report_quality_of(cases[i])->measures;
+            fprintf(out, "$point%zu << END\n%g %.6g %.6g %.6g\nEND\n", i, q->memory.token_bytes, q->quality.kl.value,
+                    fmax(q->quality.kl.low, 1e-12), q->quality.kl.high);
         }
         for (size_t i = 0; i < lines; i++) {
             fprintf(out, "%s$point%zu using 1:2:3:4 with yerrorbars lc rgb '%s' lw 1.8 pt 7 ps 0.9 title '%s'",

@@ -196,7 +196,7 @@ static void test_a_right_implementation_holds_all_relations(void **state)
         kvg_result r;
         check(profiles[i], NULL, false, &r);
         if (r.verdict != KVG_VERDICT_PASS) fail_msg("%s", r.detail);
-        assert_int_equal(r.relations, (1ull << KVG_RELATIONS) - 1);
+        assert_int_equal(r.relations.count, KVG_RELATIONS);
     }
 }
 

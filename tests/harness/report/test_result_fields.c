@@ -23,18 +23,18 @@ static const char page_path[] = KVG_SOURCE_DIR "/docs/reference/results.md";
 
 static const char *const type_words[KVG_FIELD_TYPES] = {
     [KVG_FIELD_COUNT] = "integer", [KVG_FIELD_NUMBER] = "number", [KVG_FIELD_FLAG] = "boolean",
-    [KVG_FIELD_TEXT] = "text",     [KVG_FIELD_SET] = "set",       [KVG_FIELD_NAMES] = "list of names",
-    [KVG_FIELD_VERDICT] = "verdict", [KVG_FIELD_PART] = "part",
+    [KVG_FIELD_TEXT] = "text", [KVG_FIELD_WORDS] = "text", [KVG_FIELD_SET] = "set",
+    [KVG_FIELD_NAMES] = "list of names", [KVG_FIELD_VERDICT] = "verdict", [KVG_FIELD_PART] = "part",
 };
 
 static const char introduction[] =
     "# The fields of a result\n"
     "\n"
-    "`kvgold check` writes results.jsonl, one JSON object per line. The table\n"
-    "`harness/case/result_fields.def` has a row for each field of a case, and\n"
-    "`model/generate/quality_fields.def` for those that op generate has besides. The writer, the reader\n"
-    "and this page follow from them; the test `unit.result_fields` compares them with this page, and\n"
-    "`test_result_fields --print` prints it again.\n"
+    "`kvgold check` writes results.jsonl, one JSON object per line. The tables of\n"
+    "`harness/case/result_fields.c` have a row for each field of a case, and those of\n"
+    "`model/generate/quality_fields.c` for the fields that op generate has besides. The writer, the\n"
+    "reader and this page follow from them; the test `unit.result_fields` compares them with this page,\n"
+    "and `test_result_fields --print` prints it again.\n"
     "\n"
     "| type | in the file |\n"
     "| --- | --- |\n"
@@ -151,6 +151,7 @@ static void fill_field(const kvg_field *f, size_t turn, bool given, void *record
     case KVG_FIELD_NUMBER: *(double *)member = !given ? NAN : turn % 2 ? INFINITY : 0.5 + (double)turn; break;
     case KVG_FIELD_FLAG: *(bool *)member = given; break;
     case KVG_FIELD_TEXT: *(const char **)member = given ? words[turn % 3] : ""; break;
+    case KVG_FIELD_WORDS: snprintf(member, f->size, "%s", given ? words[turn % 3] : ""); break;
     case KVG_FIELD_SET: memset(member, given ? 0x80 | (int)turn : 0, KVG_FIELD_CODES / 8); break;
     case KVG_FIELD_NAMES:
         names->count = given ? turn % 3 + 1 : 0;
@@ -240,6 +241,71 @@ static void what_is_always_written_is_required(void **state)
     }
 }
 
+/* --- a whole result: struct, line, struct --- */
+
+typedef struct piece {
+    kvg_record_id id;
+    void *record;
+    bool *measured; /* NULL: the piece is there wherever an answer was judged */
+} piece;
+
+enum { PIECES = 9 };
+
+static void pieces_of(kvg_result *r, piece out[PIECES])
+{
+    const piece pieces[PIECES] = {
+        {KVG_RECORD_OUTCOME, r, NULL}, {KVG_RECORD_COMPARED, &r->bytes, NULL}, {KVG_RECORD_LISTS, r, NULL},
+        {KVG_RECORD_TRIP, &r->round_trip[KVG_K], &r->round_trip[KVG_K].measured},
+        {KVG_RECORD_TRIP, &r->round_trip[KVG_V], &r->round_trip[KVG_V].measured},
+        {KVG_RECORD_DECODE, &r->decode, &r->decode.measured},
+        {KVG_RECORD_SEPARATION, &r->separation, &r->separation.measured},
+        {KVG_RECORD_REACH, &r->reach, &r->reach.measured},
+        {KVG_RECORD_CONTROLS, &r->controls, &r->controls.measured},
+    };
+    memcpy(out, pieces, sizeof pieces);
+}
+
+/* Fills all fields, writes and reads; of the pieces but the first three `only` alone is measured, PIECES: all are. */
+static void send_result(size_t only, bool judged)
+{
+    kvg_result sent = {0}, came;
+    piece mine[PIECES], theirs[PIECES];
+    kvg_config config;
+    kvg_json_doc *doc;
+    pieces_of(&sent, mine);
+    pieces_of(&came, theirs);
+    for (size_t i = 0; i < PIECES; i++) {
+        const kvg_record *kind = kvg_record_get(mine[i].id);
+        for (size_t k = 0; k < kind->count; k++) fill_field(&kind->fields[k], 7 * i + k, true, mine[i].record);
+        if (mine[i].measured) *mine[i].measured = only == PIECES || only == i;
+    }
+    sent.verdict = judged ? KVG_VERDICT_FAIL : KVG_VERDICT_ERROR;
+    assert_int_equal(kvg_config_open(KVG_SOURCE_DIR "/configs/ci_smoke.json", NULL, NULL, &config), KVG_OK);
+    char *line = kvg_result_line(&config.cases[0], &sent, "repro");
+    assert_int_equal(kvg_json_parse("line", line, strlen(line), &doc), KVG_OK);
+    if (kvg_result_read(kvg_json_root(doc), &came)) fail_msg("%s", kvg_error_text());
+    for (size_t i = 0; i < PIECES; i++) {
+        const bool expected = i == 0 || (judged && (!mine[i].measured || *mine[i].measured));
+        if (theirs[i].measured) assert_int_equal(*theirs[i].measured, expected);
+        if (!expected) continue;
+        char *given = write_record(kvg_record_get(mine[i].id), mine[i].record);
+        char *taken = write_record(kvg_record_get(theirs[i].id), theirs[i].record);
+        assert_string_equal(given, taken);
+        free(given);
+        free(taken);
+    }
+    kvg_json_close(doc);
+    free(line);
+    kvg_config_close(&config);
+}
+
+static void a_result_comes_back(void **state)
+{
+    (void)state;
+    for (size_t only = 3; only <= PIECES; only++) send_result(only, true);
+    send_result(PIECES, false);
+}
+
 /* --- what was asked is the case --- */
 
 /* The fields of a line, put together as an id puts them: a field that is another case's shows here. */
@@ -293,6 +359,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(page_is_the_table),
         cmocka_unit_test(a_key_has_one_row),
         cmocka_unit_test(a_record_comes_back),
+        cmocka_unit_test(a_result_comes_back),
         cmocka_unit_test(what_is_always_written_is_required),
         cmocka_unit_test(a_line_says_what_was_asked),
     };

@@ -12,6 +12,7 @@
 
 #include "harness/candidate/backends.h"
 #include "harness/judge/judge.h"
+#include "harness/wrong/defects.h"
 #include "tests/core/whole_blocks.h"
 
 static kvg_case make_case(kvg_op op, kvg_format format, kvg_dtype dtype, kvg_fill fill, const char *backend)
