@@ -12,17 +12,6 @@
 #include "golden/pack_parts.h"
 #include "golden/safetensors_write.h"
 
-const char *const kvg_pack_packings[] = {"low_first", "turbomind", "halves", NULL};
-
-const char *kvg_pack_print(kvg_pack *pack, kvg_json value)
-{
-    char *text = kvg_json_print(value);
-    const char *kept = text ? kvg_pack_keep(pack, text) : NULL;
-    if (!text) (void)kvg_fail(KVG_ERR_MEMORY, "no memory for a JSON text");
-    cJSON_free(text);
-    return kept;
-}
-
 /* --- texts --- */
 
 static void add_shape(kvg_json_text *t, uint32_t rank, const uint64_t *shape)

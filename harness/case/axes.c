@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+static const char *const operands_names[] = {"plain", "f16", "bf16", "e4m3", NULL}; /* in the order of the enum */
+
 const kvg_axis_info *kvg_axis_get(kvg_axis axis)
 {
     static const kvg_axis_info axes[KVG_AXIS_COUNT] = {

@@ -10,7 +10,6 @@
 
 const char *const kvg_fill_names[] = {"exact", "adversarial", "random", "capture", "codes", "zero",
                                       "uniform", "ones", "needle", "cold", NULL};
-const char *const kvg_operands_names[] = {"plain", "f16", "bf16", "e4m3", NULL};
 
 /* A text that grows at the end of a fixed buffer and remembers that it did not fit. */
 typedef struct id_text {

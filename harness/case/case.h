@@ -40,9 +40,6 @@ typedef enum kvg_operands {
     KVG_OPERANDS_E4M3
 } kvg_operands;
 
-/* Names as in configs; NULL-terminated in enum order. */
-extern const char *const kvg_operands_names[];
-
 /* How the tensor scales of K and V are chosen; formats without one have neither. */
 typedef struct kvg_case_scale {
     bool given;                      /* true: k and v below; false: by convention from the filled tensor */

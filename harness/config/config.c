@@ -7,24 +7,6 @@
 
 #include "harness/config/config_axes.h"
 
-kvg_status kvg_config_append(kvg_config *config, const kvg_case *c)
-{
-    struct kvg_config_data *d = config->data;
-    if (config->case_count == KVG_CONFIG_MAX_CASES) {
-        return kvg_fail(KVG_ERR_INVALID, "%s: more than %d cases: split the config", config->path,
-                        KVG_CONFIG_MAX_CASES);
-    }
-    if (config->case_count == d->capacity) {
-        const size_t capacity = d->capacity ? 2 * d->capacity : 64;
-        kvg_case *grown = realloc(config->cases, capacity * sizeof *grown);
-        if (!grown) return kvg_fail(KVG_ERR_MEMORY, "cannot hold %zu cases", capacity);
-        config->cases = grown;
-        d->capacity = capacity;
-    }
-    config->cases[config->case_count++] = *c;
-    return KVG_OK;
-}
-
 static int by_id(const void *a, const void *b)
 {
     const kvg_case *x = *(const kvg_case *const *)a, *y = *(const kvg_case *const *)b;

@@ -9,6 +9,24 @@
 #include "harness/config/model.h"
 #include "harness/data/fill.h"
 
+kvg_status kvg_config_append(kvg_config *config, const kvg_case *c)
+{
+    struct kvg_config_data *d = config->data;
+    if (config->case_count == KVG_CONFIG_MAX_CASES) {
+        return kvg_fail(KVG_ERR_INVALID, "%s: more than %d cases: split the config", config->path,
+                        KVG_CONFIG_MAX_CASES);
+    }
+    if (config->case_count == d->capacity) {
+        const size_t capacity = d->capacity ? 2 * d->capacity : 64;
+        kvg_case *grown = realloc(config->cases, capacity * sizeof *grown);
+        if (!grown) return kvg_fail(KVG_ERR_MEMORY, "cannot hold %zu cases", capacity);
+        config->cases = grown;
+        d->capacity = capacity;
+    }
+    config->cases[config->case_count++] = *c;
+    return KVG_OK;
+}
+
 kvg_status kvg_config_keep_bytes(kvg_config *config, const void *bytes, size_t size, const void **out)
 {
     struct kvg_config_data *d = config->data;
@@ -93,7 +111,9 @@ static kvg_status read_queries(kvg_config *config, kvg_json value, kvg_case *c)
 static kvg_status read_policy(kvg_config *config, kvg_json value, kvg_case *c)
 {
     (void)config;
-    return kvg_policy_read(value, c);
+    c->policy.given = true;
+    c->policy.request = (kvg_mode_request){.domain = KVG_POLICY_TURBOMIND, .has_flatten = true};
+    return config_read_object(CONFIG_POLICY, value, c);
 }
 
 static kvg_status read_padding(kvg_config *config, kvg_json value, kvg_case *c)

@@ -148,9 +148,7 @@ void config_axis_text(const kvg_case *c, kvg_axis which, char *out, size_t size)
 kvg_status kvg_rope_read(kvg_json value, kvg_case *c) KVG_CHECKED;
 void config_add_kinds(kvg_json_text *out, uint32_t kinds);
 
-/* config_policy.c: reads the request; chooses the formats of both sides for the case's type and
- * geometry. */
-kvg_status kvg_policy_read(kvg_json value, kvg_case *c) KVG_CHECKED;
+/* config_policy.c: the formats of both sides that a policy chooses for the case's type and geometry. */
 kvg_status kvg_policy_apply(kvg_config *config, kvg_json value, kvg_case *c) KVG_CHECKED;
 
 /* config_attention.c: what follows from the axes of op decode. Before it the case's query_heads are

@@ -1,13 +1,6 @@
 /* Axis "policy": the storage of both sides as a policy number means it on a chip (docs/spec/modes.md). */
 #include "harness/config/config_axes.h"
 
-kvg_status kvg_policy_read(kvg_json value, kvg_case *c)
-{
-    c->policy.given = true;
-    c->policy.request = (kvg_mode_request){.domain = KVG_POLICY_TURBOMIND, .has_flatten = true};
-    return config_read_object(CONFIG_POLICY, value, c);
-}
-
 /* Layout rows has neither layers nor blocks: one of each says all that a mode needs. */
 static void take_geometry(kvg_mode_request *r, const kvg_problem *p)
 {

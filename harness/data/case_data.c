@@ -134,6 +134,20 @@ static kvg_status fill_scales(kvg_case_data *d)
     return s;
 }
 
+/* KVG_FILL_CODES of op decode: the values are what the reference makes of the codes. */
+static kvg_status fill_codes(kvg_case_data *d)
+{
+    kvg_tensor_set rows = {0};
+    kvg_query_fill_codes(d);
+    kvg_status s = kvg_case_data_values(d, NULL, &rows);
+    for (int side = KVG_K; !s && side < kvg_problem_sides(&d->c->problem); side++) {
+        copy_tensor(kvg_set_tensor(&rows, KVG_ROLE_VALUES, (kvg_side)side),
+                    kvg_set_tensor(&d->values, KVG_ROLE_VALUES, (kvg_side)side));
+    }
+    kvg_set_free(&rows);
+    return s;
+}
+
 /* The reference's append of the live rows into the pools, which hold noise everywhere else. */
 static kvg_status fill_pools(kvg_case_data *d)
 {
@@ -141,7 +155,7 @@ static kvg_status fill_pools(kvg_case_data *d)
         kvg_fill_noise(d->c, (uint64_t)side, input(d, KVG_ROLE_DATA_POOL, (kvg_side)side));
         kvg_fill_noise(d->c, 2 + (uint64_t)side, input(d, KVG_ROLE_SCALE_POOL, (kvg_side)side));
     }
-    if (d->c->fill == KVG_FILL_CODES) return d->queries ? kvg_query_fill_codes(d) : KVG_OK;
+    if (d->c->fill == KVG_FILL_CODES) return d->queries ? fill_codes(d) : KVG_OK;
     const kvg_problem append = kvg_case_data_writer(&d->c->problem, d->rows.tokens);
     const kvg_source from[] = {{.set = &d->values},
                                {.role = KVG_ROLE_SLOTS, .data = {d->slots}},

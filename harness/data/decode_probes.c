@@ -38,6 +38,7 @@ kvg_status kvg_probe_check(const kvg_case *c)
     const char *name = kvg_fill_names[c->fill];
     const kvg_attention *a = &c->problem.attention;
     const bool scored = c->fill == KVG_FILL_NEEDLE || c->fill == KVG_FILL_COLD;
+    if (!kvg_fill_is_probe(c->fill)) return KVG_OK;
     if (c->problem.op != KVG_OP_DECODE) return kvg_fail(KVG_ERR_INVALID, "fill %s is for op decode", name);
     if (a->sinks) return kvg_fail(KVG_ERR_INVALID, "fill %s has no answer with sinks: leave them out", name);
     if (scored && a->softcap > 0) return kvg_fail(KVG_ERR_INVALID, "fill %s has no answer with a softcap", name);

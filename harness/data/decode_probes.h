@@ -12,7 +12,8 @@
 
 #include "harness/data/case_data.h"
 
-/* KVG_ERR_INVALID if the case's probe has no answer of that kind: another op, sinks, a cap, too many tokens. */
+/* KVG_ERR_INVALID if the case's fill is a probe and has no answer of that kind: another op, sinks, a cap, too many
+ * tokens. */
 kvg_status kvg_probe_check(const kvg_case *c) KVG_CHECKED;
 
 /* The row of q (head_dim numbers) of query `row`, head `head`; false where any will do. */

@@ -8,7 +8,6 @@
 #include "core/bits.h"
 #include "core/rng.h"
 #include "golden/golden.h"
-#include "harness/data/decode_probes.h"
 #include "harness/data/mma_fill.h"
 
 /* A source of numbers for one row of one side. */
@@ -420,10 +419,6 @@ kvg_status kvg_fill_check(const kvg_case *c)
                         kvg_op_get(c->problem.op)->name);
     }
     if (c->problem.op == KVG_OP_MMA) return kvg_mma_fill_check(c);
-    if (kvg_fill_is_probe(c->fill)) {
-        kvg_status s = kvg_probe_check(c);
-        if (s) return s;
-    }
     if (c->fill == KVG_FILL_EXACT && (c->problem.bias || c->problem.rope.dims)) {
         return kvg_fail(KVG_ERR_INVALID, "fill exact does not survive bias or rope: leave them out");
     }

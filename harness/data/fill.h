@@ -5,7 +5,8 @@
 
 #include "harness/case/case.h"
 
-/* KVG_ERR_INVALID if the fill does not exist for the case's format or op (docs/guide/config.md has the table). */
+/* KVG_ERR_INVALID if the fill does not exist for the case's format or op (docs/guide/config.md has the table). Of a
+ * probe, kvg_probe_check (harness/data/decode_probes.h) asks the rest. */
 kvg_status kvg_fill_check(const kvg_case *c) KVG_CHECKED;
 
 /* The fill is a probe of op decode (harness/data/decode_probes.h). */

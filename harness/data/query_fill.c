@@ -127,7 +127,7 @@ static void write_row(const kvg_case_data *d, const kvg_row_map *map, const byte
     }
 }
 
-kvg_status kvg_query_fill_codes(kvg_case_data *d)
+void kvg_query_fill_codes(kvg_case_data *d)
 {
     const kvg_problem *p = &d->c->problem;
     kvg_layout_map map;
@@ -141,14 +141,6 @@ kvg_status kvg_query_fill_codes(kvg_case_data *d)
             write_row(d, &map.scales[side], rule_of(p, (kvg_side)side, true), token, head, 2 * (uint64_t)side + 1);
         }
     }
-    kvg_tensor_set rows = {0};
-    kvg_status s = kvg_case_data_values(d, NULL, &rows);
-    for (int side = KVG_K; !s && side < kvg_problem_sides(p); side++) {
-        kvg_tensor *to = kvg_set_tensor(&d->values, KVG_ROLE_VALUES, (kvg_side)side);
-        memcpy(to->data, kvg_set_tensor(&rows, KVG_ROLE_VALUES, (kvg_side)side)->data, to->bytes);
-    }
-    kvg_set_free(&rows);
-    return s;
 }
 
 /* All bits set in one kind of bytes of a live token's rows. */

@@ -13,7 +13,7 @@ void kvg_query_fill_finite(kvg_case_data *data);
 
 /* KVG_FILL_CODES: bytes without a pattern in the live slots, but none that stands for NaN or Inf, nor a scale that
  * hides all other rows. */
-kvg_status kvg_query_fill_codes(kvg_case_data *data) KVG_CHECKED;
+void kvg_query_fill_codes(kvg_case_data *data);
 
 /* After everything else: the newest token of a sequence with several rows, which its last row alone sees, becomes NaN
  * in every format. For contracts under which no other row may notice. */

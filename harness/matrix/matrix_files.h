@@ -3,7 +3,7 @@
 #ifndef KVG_HARNESS_MATRIX_MATRIX_FILES_H
 #define KVG_HARNESS_MATRIX_MATRIX_FILES_H
 
-#include "harness/matrix/matrix_cell.h"
+#include "harness/matrix/matrix_world.h"
 
 enum { KVG_MATRIX_PATH = 4096 };
 
@@ -13,9 +13,9 @@ typedef enum kvg_matrix_file { KVG_MATRIX_FILE_WRITE, KVG_MATRIX_FILE_READ, KVG_
 kvg_status kvg_matrix_file_path(const char *folder, const kvg_engine *engine, kvg_matrix_file file,
                                 char path[KVG_MATRIX_PATH]) KVG_CHECKED;
 
-/* What an engine is to write (the bytes that the pools hold before included), and the reference's pages of that engine
- * for it to read. */
-kvg_status kvg_matrix_prompt(const kvg_matrix_world *world, const kvg_engine *engine, const char *folder) KVG_CHECKED;
+/* Tensors of a problem, named as in core/roles.def, and how the engine keeps them; those without bytes are left out. */
+kvg_status kvg_matrix_file_write(const char *path, const kvg_engine *engine, const kvg_problem *problem,
+                                 const kvg_role *roles, const kvg_tensor *tensors) KVG_CHECKED;
 
 /* The pools of an answer into pages->pools; its flat tensors into `flat` (roles FLAT). KVG_ERR_UNIMPLEMENTED if it has
  * none of them, KVG_ERR_INVALID if one has another dtype or shape, or is missing beside the others. */

@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "harness/matrix/matrix_files.h"
 #include "support/child.h"
 
 /* What a writer left, in shared memory. */
@@ -183,6 +184,52 @@ static kvg_status run_reader(const running_matrix *r, size_t party)
         }
     }
     return s;
+}
+
+/* --- engines that are not linked --- */
+
+static kvg_status prompt_part(const kvg_matrix_world *w, const kvg_engine *e, const char *folder, kvg_matrix_file file,
+                              kvg_op op)
+{
+    static const kvg_role write_roles[KVG_MAX_ROLES] = {KVG_ROLE_VALUES, KVG_ROLE_TENSOR_SCALE, KVG_ROLE_SLOTS,
+                                                        KVG_ROLE_DATA_POOL, KVG_ROLE_SCALE_POOL};
+    static const kvg_role read_roles[KVG_MAX_ROLES] = {KVG_ROLE_DATA_POOL, KVG_ROLE_SCALE_POOL, KVG_ROLE_TENSOR_SCALE,
+                                                       KVG_ROLE_BLOCK_TABLE, KVG_ROLE_LENGTHS};
+    const kvg_role *roles = op == KVG_OP_APPEND ? write_roles : read_roles;
+    const kvg_matrix_party reference = {.engine = e};
+    char path[KVG_MATRIX_PATH];
+    kvg_problem p;
+    kvg_tensor_set set = {0};
+    kvg_matrix_pages pages = {0};
+    kvg_status s = kvg_matrix_file_path(folder, e, file, path);
+    if (!s) s = kvg_matrix_problem(w, e, op, &p);
+    if (!s) s = kvg_set_alloc(&p, roles, &set);
+    if (!s) kvg_gather(&p, kvg_op_get(KVG_OP_APPEND)->outputs, &(kvg_source){.set = &set}, 1, pages.pools);
+    if (!s) s = kvg_matrix_write(w, &reference, NULL, &pages);
+    for (int side = KVG_K; side <= KVG_V && !s; side++) {
+        kvg_tensor *scale = kvg_set_tensor(&set, KVG_ROLE_TENSOR_SCALE, (kvg_side)side);
+        if (scale->bytes) memcpy(scale->data, &pages.number[side], sizeof pages.number[side]);
+        if (op == KVG_OP_APPEND) {
+            kvg_matrix_rows(w, e, (kvg_side)side, kvg_set_tensor(&set, KVG_ROLE_VALUES, (kvg_side)side));
+        }
+    }
+    if (!s && op == KVG_OP_APPEND) {
+        int64_t *slots = kvg_set_tensor(&set, KVG_ROLE_SLOTS, KVG_K)->data;
+        for (uint32_t i = 0; i < w->live; i++) slots[i] = kvg_matrix_slot(w, &p, i);
+        for (size_t i = 0; i < KVG_MATRIX_POOLS; i++) kvg_matrix_noise(w, i, &pages.pools[i]); /* as before writing */
+    } else if (!s) {
+        kvg_matrix_table(w, &p, kvg_set_tensor(&set, KVG_ROLE_BLOCK_TABLE, KVG_K)->data);
+        memcpy(kvg_set_tensor(&set, KVG_ROLE_LENGTHS, KVG_K)->data, w->lengths, sizeof w->lengths);
+    }
+    if (!s) s = kvg_matrix_file_write(path, e, &p, roles, set.tensors);
+    kvg_set_free(&set);
+    return s;
+}
+
+kvg_status kvg_matrix_prompt(const kvg_matrix_world *w, const kvg_engine *e, const char *folder)
+{
+    kvg_status s = prompt_part(w, e, folder, KVG_MATRIX_FILE_WRITE, KVG_OP_APPEND);
+    return s ? s : prompt_part(w, e, folder, KVG_MATRIX_FILE_READ, KVG_OP_FLATTEN);
 }
 
 /* --- the table --- */

@@ -3,8 +3,8 @@
  *   matrix_engine          The engines as writers and readers: engines.def.
  *   matrix_world           The K and V that everybody writes, and the pages they lie in.
  *   matrix_cell            One cell: a reader over the bytes of a writer.
- *   matrix_files           Cells of engines that are not linked: files go out, answers come back.
- *   matrix_run             All cells, each party in a process of its own.
+ *   matrix_files           The files of engines that are not linked: prompts go out, answers come back.
+ *   matrix_run             All cells, each party in a process of its own; prompts for engines that are not linked.
  *   matrix_print           The tables.
  *
  * docs/guide/matrix.md explains the tables. */
@@ -40,6 +40,10 @@ kvg_status kvg_matrix_add_answer(const kvg_engine *engine, const char *path, kvg
 kvg_status kvg_matrix_make(const kvg_matrix_shape *shape, const kvg_matrix_party *parties, size_t count,
                            unsigned seconds, kvg_matrix *out) KVG_CHECKED;
 void kvg_matrix_free(kvg_matrix *matrix);
+
+/* What an engine is to write (the bytes that the pools hold before included), and the reference's pages of that engine
+ * for it to read: files in a folder (harness/matrix/matrix_files.h). */
+kvg_status kvg_matrix_prompt(const kvg_matrix_world *world, const kvg_engine *engine, const char *folder) KVG_CHECKED;
 
 const kvg_matrix_cell *kvg_matrix_at(const kvg_matrix *matrix, size_t writer, size_t reader);
 

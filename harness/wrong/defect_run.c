@@ -223,3 +223,39 @@ kvg_status kvg_defect_run(const kvg_defect *defect, const kvg_problem *problem, 
 {
     return kvg_wrong_run(&(kvg_wrong){.defect = defect, .sides = KVG_BOTH_SIDES}, 1, problem, in, out);
 }
+
+/* --- the backend --- */
+
+static const kvg_defect *active; /* the defect of this process's defect backend: one per candidate process */
+
+static kvg_status run_active(const kvg_problem *problem, const kvg_tensor *in, kvg_tensor *out, kvg_stream *stream)
+{
+    (void)stream;
+    if (!kvg_defect_applies(active, problem)) {
+        return kvg_fail(KVG_ERR_UNIMPLEMENTED, "defect %s does not apply to this problem", active->id);
+    }
+    return kvg_defect_run(active, problem, in, out);
+}
+
+kvg_status kvg_defect_backend(const char *name, const kvg_backend **out)
+{
+    static const kvg_impl impls[] = {
+#define OP(ENUM, id, name, paged, inputs, outputs, summary) \
+    {"defect_" name, KVG_OP_##ENUM, KVG_FORMAT_NONE, 0, run_active},
+#include "core/ops.def"
+#undef OP
+    };
+    static const kvg_backend backend = {
+        .abi = KVG_BACKEND_ABI,
+        .struct_size = sizeof backend,
+        .name = "defect",
+        .impls = impls,
+        .impl_count = sizeof impls / sizeof impls[0],
+        .error_text = kvg_error_text,
+    };
+    const char *id = strchr(name, ':');
+    kvg_status s = kvg_defect_find(id ? id + 1 : "", &active);
+    if (s) return s;
+    *out = &backend;
+    return KVG_OK;
+}

@@ -124,7 +124,8 @@ void kvg_model_let_go(kvg_pool_model *m, kvg_model_sequence *q, bool at_once);  
 uint32_t kvg_model_take_match(kvg_pool_model *m, kvg_model_sequence *q, uint32_t context); /* blocks matched */
 void kvg_model_prune(kvg_pool_model *m);                                           /* the index, of what is dead */
 void kvg_model_commit(kvg_pool_model *m);
-void kvg_model_materialise(kvg_pool_model *m, const kvg_pool_op *op, kvg_pool_expectation *expect);
+
+/* The operations of pool_model_blocks.c and of pool_model_sequences.c; a materialise is pool_model_step.c's own. */
 void kvg_model_apply_blocks(kvg_pool_model *m, const kvg_pool_op *op, kvg_pool_expectation *expect);
 void kvg_model_apply_sequences(kvg_pool_model *m, const kvg_pool_op *op, kvg_pool_expectation *expect);
 

@@ -269,13 +269,3 @@ void kvg_pool_expectation_free(kvg_pool_expectation *expect)
     free(expect->grants);
     *expect = (kvg_pool_expectation){0};
 }
-
-void kvg_pool_model_apply(kvg_pool_model *model, const kvg_pool_op *op, kvg_pool_expectation *expect)
-{
-    expect->refusals = 0;
-    expect->number = expect->published = expect->preempted = expect->windowed = 0;
-    expect->ids.count = expect->evicted.count = 0;
-    model->changed.count = 0;
-    if (model->blocks_alone) kvg_model_apply_blocks(model, op, expect);
-    else kvg_model_apply_sequences(model, op, expect);
-}

@@ -362,7 +362,6 @@ void kvg_model_apply_sequences(kvg_pool_model *m, const kvg_pool_op *op, kvg_poo
     kvg_status s = KVG_OK;
     switch (op->verb) {
     case KVG_POOL_CREATE: s = create(m, op); break;
-    case KVG_POOL_MATERIALISE: kvg_model_materialise(m, op, expect); break;
     case KVG_POOL_COMMIT: kvg_model_commit(m); break;
     case KVG_POOL_READ: break;
     case KVG_POOL_EVICT:

@@ -1,4 +1,4 @@
-/* A materialise of the model, by docs/spec/paging.md section 4. */
+/* A materialise of the model, by docs/spec/paging.md section 4, and the one way to do any operation. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -197,7 +197,7 @@ static uint32_t *zeros(uint32_t count)
     return array;
 }
 
-void kvg_model_materialise(kvg_pool_model *m, const kvg_pool_op *op, kvg_pool_expectation *expect)
+static void materialise(kvg_pool_model *m, const kvg_pool_op *op, kvg_pool_expectation *expect)
 {
     step x = {.m = m, .count = op->item_count};
     expect->refusals = begin_step(m, op);
@@ -239,4 +239,17 @@ void kvg_model_materialise(kvg_pool_model *m, const kvg_pool_op *op, kvg_pool_ex
     free(x.part);
     free(x.given_up);
     free(x.copied);
+}
+
+/* --- any operation --- */
+
+void kvg_pool_model_apply(kvg_pool_model *model, const kvg_pool_op *op, kvg_pool_expectation *expect)
+{
+    expect->refusals = 0;
+    expect->number = expect->published = expect->preempted = expect->windowed = 0;
+    expect->ids.count = expect->evicted.count = 0;
+    model->changed.count = 0;
+    if (model->blocks_alone) kvg_model_apply_blocks(model, op, expect);
+    else if (op->verb == KVG_POOL_MATERIALISE) materialise(model, op, expect);
+    else kvg_model_apply_sequences(model, op, expect);
 }

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "harness/config/config.h"
+#include "harness/data/decode_probes.h"
 #include "harness/data/fill.h"
 #include "model/guest/generate_guest.h"
 #include "tests/fuzz/fuzz_require.h"
@@ -30,7 +31,7 @@ static void check_case(const kvg_config *config, const kvg_case *c)
     kvg_case named = *c;
     char repro[KVG_REPRO_SIZE];
     require(kvg_problem_check(&c->problem) == KVG_OK);
-    require(kvg_fill_check(c) == KVG_OK);
+    require(kvg_fill_check(c) == KVG_OK && kvg_probe_check(c) == KVG_OK);
     require(kvg_case_name(&named) == KVG_OK && strcmp(named.id, c->id) == 0);
     require(c->seed == config->seed && kvg_case_shard(c, 3) < 3);
     require((c->fill == KVG_FILL_CAPTURE) == (c->capture_file != NULL));

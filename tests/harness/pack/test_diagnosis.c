@@ -16,7 +16,6 @@
 #include <omp.h>
 
 #include "harness/data/decode_probes.h"
-#include "harness/data/fill.h"
 #include "harness/pack/diagnosis.h"
 #ifdef KVG_SECOND
 #include "second/slow_decode.h"
@@ -173,8 +172,7 @@ static bool open_bench(kvg_case c, bench *b)
     *b = (bench){.c = c};
     b->c.backend = "reference";
     b->c.seed = 11;
-    if (kvg_case_name(&b->c) || kvg_problem_check(&b->c.problem)) return false;
-    if (kvg_fill_is_probe(b->c.fill) && kvg_probe_check(&b->c)) return false;
+    if (kvg_case_name(&b->c) || kvg_problem_check(&b->c.problem) || kvg_probe_check(&b->c)) return false;
     if (kvg_case_data_make(&b->c, &b->data)) {
         close_bench(b);
         return false;
