@@ -13,6 +13,12 @@ void kvg_result_fail(kvg_result *r, const char *format, ...)
     va_end(args);
 }
 
+void kvg_result_give_up(kvg_result *r, const char *what)
+{
+    r->verdict = KVG_VERDICT_ERROR;
+    snprintf(r->detail, sizeof r->detail, "%s: %s", what, kvg_error_text());
+}
+
 bool kvg_result_is_judged(const kvg_result *r)
 {
     return r->impl[0] && (r->verdict == KVG_VERDICT_PASS || r->verdict == KVG_VERDICT_FAIL ||

@@ -94,6 +94,9 @@ typedef struct kvg_result_mode {
 /* A FAIL with this text; the first reason stays. */
 void kvg_result_fail(kvg_result *r, const char *format, ...) KVG_PRINTF(2, 3);
 
+/* An ERROR with the last error's text: "WHAT: TEXT". */
+void kvg_result_give_up(kvg_result *r, const char *what);
+
 /* An answer was judged: a line has what was compared, and parts. */
 bool kvg_result_is_judged(const kvg_result *r);
 

@@ -11,12 +11,6 @@
 
 /* --- judging --- */
 
-void judge_give_up(kvg_result *r, const char *what)
-{
-    r->verdict = KVG_VERDICT_ERROR;
-    snprintf(r->detail, sizeof r->detail, "%s: %s", what, kvg_error_text());
-}
-
 static const judge *judge_for(const kvg_truth *t)
 {
     return judge_of(&t->question->c->problem);
@@ -156,7 +150,7 @@ static void count_reach(const kvg_truth *t, kvg_result *r)
     kvg_tensor_set rows = {0};
     kvg_reference_reach met = {0}; /* of K and V together */
     const bool patterns = q->c->fill == KVG_FILL_CODES; /* the bytes themselves are what the fill made */
-    if (patterns && kvg_case_data_codes(q, t->expected.tensors, &rows)) judge_give_up(r, "rows of the fill");
+    if (patterns && kvg_case_data_codes(q, t->expected.tensors, &rows)) kvg_result_give_up(r, "rows of the fill");
     for (int side = KVG_K; side < kvg_problem_sides(&q->c->problem) && r->verdict != KVG_VERDICT_ERROR; side++) {
         const kvg_tensor *c = patterns ? kvg_set_tensor(&rows, KVG_ROLE_CODES, (kvg_side)side) : NULL;
         const kvg_tensor *s = patterns ? kvg_set_tensor(&rows, KVG_ROLE_SCALES, (kvg_side)side) : NULL;
@@ -314,7 +308,7 @@ static void time_candidate(const kvg_case_data *q, kvg_candidate *candidate, dou
         }
         kvg_case_data_prefill(q, answer);
         if (kvg_candidate_run(candidate, &q->c->problem, q->in.tensors, answer->tensors, &o)) {
-            judge_give_up(r, "the candidate");
+            kvg_result_give_up(r, "the candidate");
             return;
         }
         if (o.status || o.fault[0]) {
@@ -341,7 +335,7 @@ static void judge_case(running_case *b, bool controls, kvg_result *out)
 {
     const kvg_truth *t = &b->truth;
     if (kvg_know(&b->question, &b->truth)) {
-        judge_give_up(out, "setting up");
+        kvg_result_give_up(out, "setting up");
         return;
     }
     judge_first(t, &b->answers, out);
@@ -362,9 +356,9 @@ static void check_case(const kvg_case *c, kvg_candidate *candidate, double secon
     const kvg_status s = b ? kvg_case_data_make(c, &b->question) : kvg_fail(KVG_ERR_MEMORY, "cannot hold a case");
     const bool relations = !timing && c->relations && judge_of(&c->problem)->has_relations;
     if (s) {
-        judge_give_up(out, "setting up");
+        kvg_result_give_up(out, "setting up");
     } else if (ask(&b->question, candidate, relations, &b->answers)) {
-        judge_give_up(out, "the candidate");
+        kvg_result_give_up(out, "the candidate");
     } else {
         out->milliseconds = b->answers.outcome.milliseconds;
         memcpy(out->impl, b->answers.outcome.impl, sizeof out->impl);
@@ -394,7 +388,7 @@ void kvg_check_run(const kvg_case *c, const kvg_backend *backend, kvg_result *ou
     kvg_candidate *candidate;
     *out = (kvg_result){.verdict = KVG_VERDICT_ERROR};
     if (kvg_candidate_here(backend, &candidate)) {
-        judge_give_up(out, "the candidate");
+        kvg_result_give_up(out, "the candidate");
         return;
     }
     check_case(c, candidate, 0, out, NULL);

@@ -391,7 +391,7 @@ bool judge_measure_separation(const kvg_truth *t, kvg_separation *s, kvg_result 
     size_t count;
     const kvg_defect *defects = kvg_defect_table(&count);
     if (kvg_separation_measure(t, s)) {
-        if (r->verdict == KVG_VERDICT_PASS) judge_give_up(r, "separation");
+        if (r->verdict == KVG_VERDICT_PASS) kvg_result_give_up(r, "separation");
         return false;
     }
     r->separation = (kvg_result_separation){

@@ -32,9 +32,6 @@ typedef struct judge {
 /* The judge of a problem. */
 const judge *judge_of(const kvg_problem *problem);
 
-/* An ERROR with the last error's text. */
-void judge_give_up(kvg_result *r, const char *what);
-
 /* What the rows of the table are made of. */
 void judge_bytes(const kvg_truth *t, const kvg_tensor *answer, kvg_result *r);
 void judge_codes(const kvg_truth *t, const kvg_tensor *answer, kvg_result *r);

@@ -82,7 +82,7 @@ void judge_codes(const kvg_truth *truth, const kvg_tensor *answer, kvg_result *r
     if (!by_value[KVG_K] && !by_value[KVG_V]) return;
     kvg_tensor_set rows = {0};
     if (kvg_case_data_codes(truth->question, answer, &rows)) {
-        judge_give_up(r, "rows of the answer");
+        kvg_result_give_up(r, "rows of the answer");
     } else {
         for (int side = KVG_K; side <= KVG_V; side++) {
             if (by_value[side]) judge_side_by_value(truth, (kvg_side)side, &rows, r);
@@ -143,7 +143,7 @@ void judge_round_trip(const kvg_truth *truth, const kvg_tensor *answer, kvg_resu
     if (truth->question->rows.tokens == 0) return;     /* nothing was stored */
     kvg_tensor_set decoded = {0};
     if (kvg_case_data_values(truth->question, answer, &decoded)) {
-        judge_give_up(r, "round trip");
+        kvg_result_give_up(r, "round trip");
     } else {
         for (int side = KVG_K; side < kvg_problem_sides(&truth->question->c->problem); side++) {
             judge_side_round_trip(truth, (kvg_side)side, &decoded.tensors[side], r);

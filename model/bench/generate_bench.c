@@ -27,12 +27,6 @@ kvg_generate_bench_cell kvg_generate_bench_cell_at(const kvg_generate_bench_conf
         .first_of_model = first_of_format && format == 0, .first_of_format = first_of_format};
 }
 
-void kvg_generate_bench_id(const kvg_generate_bench_cell *cell, char *out, size_t size)
-{
-    snprintf(out, size, "%s %s %ux%u", cell->model->name, kvg_format_get(cell->format)->name, cell->batch,
-             cell->context);
-}
-
 /* --- all cells --- */
 
 typedef struct bench {

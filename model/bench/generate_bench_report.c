@@ -1,6 +1,12 @@
 /* What `kvgold bench` says about steps of models: a line of its table, and an object of its JSON. */
 #include "model/bench/generate_bench.h"
 
+void kvg_generate_bench_id(const kvg_generate_bench_cell *cell, char *out, size_t size)
+{
+    snprintf(out, size, "%s %s %ux%u", cell->model->name, kvg_format_get(cell->format)->name, cell->batch,
+             cell->context);
+}
+
 static const char *const part_names[KVG_BENCH_MODEL_PARTS] = {"step", "cache", "rest"};
 
 static const char *outcome_name(const kvg_generate_bench_measurement *m)
