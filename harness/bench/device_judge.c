@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "harness/bench/device_slice.h"
+#include "harness/judge/differences.h"
 
 enum {
     RUNS = 5,              /* of tokens */
@@ -20,16 +21,13 @@ static kvg_status compare(const kvg_device_case *d, const void *device, const ui
     uint8_t *got = malloc(bytes);
     if (!got) return kvg_fail(KVG_ERR_MEMORY, "cannot hold %zu bytes", bytes);
     kvg_status s = d->device->download(got, device, bytes);
-    size_t wrong = 0, first = 0;
-    for (size_t i = 0; i < bytes && !s; i++) {
-        if (got[i] != want[i] && wrong++ == 0) first = i;
-    }
-    if (wrong) {
-        kvg_result_fail(r, "%s: %zu of %zu bytes differ, first byte %zu is 0x%02X instead of 0x%02X", what, wrong,
-                        bytes, first, got[first], want[first]);
+    const kvg_difference off = s ? (kvg_difference){0} : kvg_differ_bytes(want, got, bytes);
+    if (off.wrong) {
+        kvg_result_fail(r, "%s: %zu of %zu bytes differ, first byte %zu is 0x%02X instead of 0x%02X", what, off.wrong,
+                        bytes, off.first, got[off.first], want[off.first]);
     }
     r->bytes.compared += bytes;
-    r->bytes.mismatched += wrong;
+    r->bytes.mismatched += off.wrong;
     free(got);
     return s;
 }

@@ -8,6 +8,7 @@
 
 #include "harness/data/decode_probes.h"
 #include "harness/data/fill.h"
+#include "harness/judge/differences.h"
 #include "harness/judge/judge_parts.h"
 #include "reference/attention_profile.h"
 
@@ -222,12 +223,7 @@ static void describe_row(const kvg_truth *t, size_t index, char *out, size_t siz
 static double *numbers_of(const kvg_tensor *t, size_t count)
 {
     double *numbers = malloc(count * sizeof *numbers);
-    const size_t width = kvg_dtype_bytes(t->dtype);
-    for (size_t i = 0; numbers && i < count; i++) {
-        float x;
-        kvg_reference_load(t->dtype, (const uint8_t *)t->data + i * width, 1, &x);
-        numbers[i] = x;
-    }
+    if (numbers) kvg_load_numbers(t, count, numbers);
     return numbers;
 }
 
@@ -334,28 +330,19 @@ void kvg_decode_judge_bits(const kvg_truth *t, const kvg_tensor *answer, kvg_res
     for (int i = OUT; i <= LSE; i++) {
         const kvg_tensor *want = &t->expected.tensors[i], *have = &answer[i];
         const size_t width = kvg_dtype_bytes(want->dtype), count = want->bytes / width, dims = t->outputs / t->rows;
-        size_t wrong = 0, first = 0;
-        for (size_t n = 0; n < count; n++) {
-            const uint8_t *a = (const uint8_t *)want->data + n * width, *b = (const uint8_t *)have->data + n * width;
-            float x, y;
-            if (memcmp(a, b, width) == 0) continue;
-            kvg_reference_load(want->dtype, a, 1, &x);
-            kvg_reference_load(want->dtype, b, 1, &y);
-            if (isnan(x) && isnan(y)) continue;
-            for (size_t k = 0; k < width; k++) r->bytes.mismatched += a[k] != b[k];
-            if (wrong++ == 0) first = n;
-        }
+        const kvg_difference d = kvg_differ_numbers(want->dtype, want->data, have->data, count);
         r->bytes.compared += want->bytes;
-        if (wrong == 0) continue;
+        r->bytes.mismatched += d.bytes;
+        if (d.wrong == 0) continue;
         char row[320], dim[32] = "";
         uint32_t codes[2] = {0};
-        memcpy(&codes[0], (const uint8_t *)want->data + first * width, width);
-        memcpy(&codes[1], (const uint8_t *)have->data + first * width, width);
-        if (i == OUT) snprintf(dim, sizeof dim, "dim %zu of ", first % dims);
-        if (r->verdict != KVG_VERDICT_FAIL) describe_row(t, i == OUT ? first / dims : first, row, sizeof row);
+        memcpy(&codes[0], (const uint8_t *)want->data + d.first * width, width);
+        memcpy(&codes[1], (const uint8_t *)have->data + d.first * width, width);
+        if (i == OUT) snprintf(dim, sizeof dim, "dim %zu of ", d.first % dims);
+        if (r->verdict != KVG_VERDICT_FAIL) describe_row(t, i == OUT ? d.first / dims : d.first, row, sizeof row);
         const char *whose = profile ? profile->name : "the exact answer";
         kvg_result_fail(r, "%s: %zu of %zu numbers have other bits than %s, first at %s%s: expected 0x%0*X, got 0x%0*X",
-                        i == OUT ? "out" : "lse", wrong, count, whose, dim, row, (int)(2 * width), codes[0],
+                        i == OUT ? "out" : "lse", d.wrong, count, whose, dim, row, (int)(2 * width), codes[0],
                         (int)(2 * width), codes[1]);
     }
 }

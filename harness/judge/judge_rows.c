@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "harness/data/describe.h"
+#include "harness/judge/differences.h"
 #include "harness/judge/judge_parts.h"
 
 /* --- bytes --- */
@@ -11,17 +12,13 @@
 static void compare_bytes(const kvg_truth *truth, size_t index, const kvg_tensor *answer, kvg_result *r)
 {
     const kvg_tensor *expected = &truth->expected.tensors[index];
-    const uint8_t *want = expected->data, *got = answer->data;
-    size_t wrong = 0, first = 0;
-    for (size_t i = 0; i < expected->bytes; i++) {
-        if (got[i] != want[i] && wrong++ == 0) first = i;
-    }
+    const kvg_difference d = kvg_differ_bytes(expected->data, answer->data, expected->bytes);
     r->bytes.compared += expected->bytes;
-    r->bytes.mismatched += wrong;
-    if (wrong == 0) return;
+    r->bytes.mismatched += d.wrong;
+    if (d.wrong == 0) return;
     char where[256];
-    kvg_describe_byte(truth->question, index, expected, answer, first, where, sizeof where);
-    kvg_result_fail(r, "%s: %zu of %zu bytes differ, first at %s", kvg_set_name(&truth->expected, index), wrong,
+    kvg_describe_byte(truth->question, index, expected, answer, d.first, where, sizeof where);
+    kvg_result_fail(r, "%s: %zu of %zu bytes differ, first at %s", kvg_set_name(&truth->expected, index), d.wrong,
                     expected->bytes, where);
 }
 
@@ -49,24 +46,16 @@ static void judge_side_by_value(const kvg_truth *truth, kvg_side side, const kvg
     const kvg_problem *p = &truth->question->rows;
     const kvg_tensor *codes = kvg_set_tensor(rows, KVG_ROLE_CODES, side);
     const kvg_tensor *scales = kvg_set_tensor(rows, KVG_ROLE_SCALES, side);
-    const size_t code_bytes = (size_t)codes->shape[2], scale_bytes = (size_t)scales->shape[2];
-    const size_t value_bytes = p->head_dim * kvg_dtype_bytes(p->dtype);
     const kvg_tensor *values = kvg_set_tensor(&truth->question->values, KVG_ROLE_VALUES, side);
+    const kvg_rule_difference d = kvg_differ_by_rule(p, side, truth->question->tensor_scale[side], values->data,
+                                                     codes->data, scales->data);
     r->bytes.compared += codes->bytes + scales->bytes;
-    for (size_t row = 0; row < (size_t)p->tokens * p->kv_heads; row++) {
-        float x[KVG_MAX_HEAD_DIM];
-        uint32_t steps, bad;
-        kvg_reference_load(p->dtype, (const uint8_t *)values->data + row * value_bytes, p->head_dim, x);
-        const bool accepted = kvg_reference_row_accept(p, side, truth->question->tensor_scale[side], x,
-                                                       (const uint8_t *)codes->data + row * code_bytes,
-                                                       (const uint8_t *)scales->data + row * scale_bytes, &steps, &bad);
-        r->bytes.steps += steps;
-        if (accepted) continue;
-        r->bytes.mismatched++;
-        kvg_result_fail(r, "%s: token %zu, head %zu, dim %u is outside the value rule of dialect %s (x = %a)",
-                        kvg_tensor_name(KVG_ROLE_CODES, side), row / p->kv_heads, row % p->kv_heads, bad,
-                        p->storage[side].dialect, (double)x[bad]);
-    }
+    r->bytes.steps += d.steps;
+    r->bytes.mismatched += d.wrong;
+    if (d.wrong == 0) return;
+    kvg_result_fail(r, "%s: token %zu, head %zu, dim %u is outside the value rule of dialect %s (x = %a)",
+                    kvg_tensor_name(KVG_ROLE_CODES, side), d.first / p->kv_heads, d.first % p->kv_heads, d.dim,
+                    p->storage[side].dialect, (double)d.value);
 }
 
 void judge_codes(const kvg_truth *truth, const kvg_tensor *answer, kvg_result *r)
@@ -93,48 +82,33 @@ void judge_codes(const kvg_truth *truth, const kvg_tensor *answer, kvg_result *r
 
 /* --- the round trip --- */
 
-typedef struct sums {
-    double xx, xy, ee;
-} sums;
-
-static void finish_round_trip(const sums *sum, kvg_round_trip *t)
-{
-    t->relative_l2 = sum->xx > 0 ? sqrt(sum->ee / sum->xx) : 0;
-    t->sqnr_db = sum->ee > 0 ? 10 * log10(sum->xx / sum->ee) : INFINITY;
-    t->gain = sum->xx > 0 ? sum->xy / sum->xx : 1;
-    t->measured = t->elements > 0;
-}
-
-/* Decoded values against the rows, element by element within the derived bound; NaN never passes. */
+/* Decoded values against the rows, element by element within the derived bound. */
 static void judge_side_round_trip(const kvg_truth *truth, kvg_side side, const kvg_tensor *decoded, kvg_result *r)
 {
     const kvg_problem *p = &truth->question->rows;
     const size_t bytes = p->head_dim * kvg_dtype_bytes(p->dtype);
     const kvg_tensor *values = kvg_set_tensor(&truth->question->values, KVG_ROLE_VALUES, side);
-    kvg_round_trip *t = &r->round_trip[side];
-    sums sum = {0};
+    kvg_loss loss = {0};
     for (size_t row = 0; row < (size_t)p->tokens * p->kv_heads; row++) {
         float x[KVG_MAX_HEAD_DIM], y[KVG_MAX_HEAD_DIM];
         double bound[KVG_MAX_HEAD_DIM];
         kvg_reference_load(p->dtype, (const uint8_t *)values->data + row * bytes, p->head_dim, x);
         kvg_reference_load(p->dtype, (const uint8_t *)decoded->data + row * bytes, p->head_dim, y);
         kvg_case_data_bound(truth->question, side, x, bound);
-        for (uint32_t i = 0; i < p->head_dim; i++) {
-            if (isinf(bound[i])) continue;
-            const double error = fabs((double)y[i] - (double)x[i]);
-            t->elements++;
-            if (!(error <= bound[i])) {
-                kvg_result_fail(r, "%s: round trip of token %zu, head %zu, dim %u: |%a - %a| = %g is not within %g",
-                     kvg_tensor_name(KVG_ROLE_VALUES, side), row / p->kv_heads, row % p->kv_heads, i, (double)y[i],
-                     (double)x[i], error, bound[i]);
-            }
-            if (bound[i] > 0 && !(error / bound[i] <= t->worst_ratio)) t->worst_ratio = error / bound[i];
-            sum.xx += (double)x[i] * x[i];
-            sum.xy += (double)x[i] * y[i];
-            sum.ee += error * error;
-        }
+        const uint32_t i = kvg_loss_add(&loss, x, y, bound, p->head_dim);
+        if (i == p->head_dim) continue;
+        kvg_result_fail(r, "%s: round trip of token %zu, head %zu, dim %u: |%a - %a| = %g is not within %g",
+                        kvg_tensor_name(KVG_ROLE_VALUES, side), row / p->kv_heads, row % p->kv_heads, i, (double)y[i],
+                        (double)x[i], fabs((double)y[i] - (double)x[i]), bound[i]);
     }
-    finish_round_trip(&sum, t);
+    r->round_trip[side] = (kvg_round_trip){
+        .measured = loss.elements > 0,
+        .elements = loss.elements,
+        .relative_l2 = kvg_loss_relative_l2(&loss),
+        .sqnr_db = loss.ee > 0 ? 10 * log10(loss.xx / loss.ee) : INFINITY,
+        .gain = loss.xx > 0 ? loss.xy / loss.xx : 1,
+        .worst_ratio = loss.worst_ratio,
+    };
 }
 
 void judge_round_trip(const kvg_truth *truth, const kvg_tensor *answer, kvg_result *r)

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "harness/judge/differences.h"
 #include "harness/matrix/matrix_files.h"
 #include "harness/wrong/defects.h"
 
@@ -140,36 +141,27 @@ static kvg_status flatten(const kvg_matrix_world *w, kvg_candidate *candidate, c
 
 /* --- judging --- */
 
-typedef struct judge_sums {
-    double xx, ee;
-} judge_sums;
-
 static double no_nan(double x)
 {
     return isnan(x) ? INFINITY : x;
 }
 
-/* One row: x in the order of checkpoints, y as the reader gave it. */
+/* Adds one row: x in the order of checkpoints, y as the reader gave it. */
 static void judge_row(const kvg_problem *written, kvg_side side, float g, const kvg_engine *writer,
-                      const kvg_engine *reader, const float *x, const float *y, judge_sums *sum,
-                      kvg_matrix_error *error)
+                      const kvg_engine *reader, const float *x, const float *y, kvg_loss *loss)
 {
     const uint32_t D = written->head_dim;
-    float stored[KVG_MAX_HEAD_DIM];
-    double bound[KVG_MAX_HEAD_DIM];
+    float stored[KVG_MAX_HEAD_DIM], read[KVG_MAX_HEAD_DIM];
+    double bound[KVG_MAX_HEAD_DIM], limit[KVG_MAX_HEAD_DIM];
     const kvg_pairing wrote = side == KVG_K ? writer->order : KVG_PAIRING_HALVES;
     const kvg_pairing reads = side == KVG_K ? reader->order : KVG_PAIRING_HALVES;
     for (uint32_t i = 0; i < D; i++) stored[kvg_element_place(wrote, D, i)] = x[i];
     kvg_reference_row_bound(written, side, g, stored, bound);
     for (uint32_t i = 0; i < D; i++) {
-        const double limit = bound[kvg_element_place(wrote, D, i)];
-        const double off = fabs((double)y[kvg_element_place(reads, D, i)] - (double)x[i]);
-        if (isinf(limit)) continue;
-        const double ratio = off <= limit ? limit > 0 ? off / limit : 0 : no_nan(limit > 0 ? off / limit : INFINITY);
-        if (ratio > error->ratio[side]) error->ratio[side] = ratio;
-        sum->xx += (double)x[i] * x[i];
-        sum->ee += off * off;
+        limit[i] = bound[kvg_element_place(wrote, D, i)];
+        read[i] = y[kvg_element_place(reads, D, i)];
     }
+    kvg_loss_add(loss, x, read, limit, D);
 }
 
 /* What the reader made of it against the K and V of the world. */
@@ -185,15 +177,16 @@ static kvg_matrix_error judge(const kvg_matrix_world *w, const kvg_engine *write
     for (int side = KVG_K; side <= KVG_V; side++) {
         const uint8_t *from = kvg_set_tensor(&w->values, KVG_ROLE_VALUES, (kvg_side)side)->data;
         const uint8_t *got = flat->tensors[side].data;
-        judge_sums sum = {0};
+        kvg_loss loss = {0};
         for (size_t r = 0; r < (size_t)w->live * H; r++) {
             const size_t row = ((size_t)w->sequence[r / H] * H + r % H) * T + w->position[r / H];
             float x[KVG_MAX_HEAD_DIM], y[KVG_MAX_HEAD_DIM];
             kvg_reference_load(rows.dtype, from + r * bytes, D, x);
             kvg_reference_load(rows.dtype, got + row * bytes, D, y);
-            judge_row(&rows, (kvg_side)side, g[side], writer, reader, x, y, &sum, &error);
+            judge_row(&rows, (kvg_side)side, g[side], writer, reader, x, y, &loss);
         }
-        error.relative_l2[side] = no_nan(sqrt(sum.ee / sum.xx));
+        error.ratio[side] = loss.inexact ? INFINITY : no_nan(loss.worst_ratio);
+        error.relative_l2[side] = no_nan(kvg_loss_relative_l2(&loss));
     }
     return error;
 }

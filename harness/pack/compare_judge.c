@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "harness/judge/differences.h"
+
 bool kvg_compare_needs_case(const kvg_pack_case *from)
 {
     bool rule = false;
@@ -45,7 +47,7 @@ static const void *expected_bytes(const kvg_pack_answer *asked, const kvg_golden
 static void judge_bytes(const kvg_pack_answer *asked, const uint8_t *want, const uint8_t *got, kvg_compared_tensor *t)
 {
     t->all = asked->bytes;
-    for (size_t i = 0; i < asked->bytes; i++) t->wrong += want[i] != got[i];
+    t->wrong = kvg_differ_bytes(want, got, asked->bytes).wrong;
     if (t->wrong) fail(t, "%" PRIu64 " of %" PRIu64 " bytes differ", t->wrong, t->all);
 }
 
@@ -68,24 +70,15 @@ static void judge_rule(const kvg_pack_answer *asked, const kvg_compared_case *c,
     const uint8_t *codes = of_role(c, given, kvg_tensor_name(KVG_ROLE_CODES, side));
     const uint8_t *scales = of_role(c, given, kvg_tensor_name(KVG_ROLE_SCALES, side));
     const uint8_t *values = kvg_set_tensor(&golden->data.values, KVG_ROLE_VALUES, side)->data;
-    const size_t code_bytes = kvg_format_code_bytes(p->storage[side].format, p->head_dim);
-    const size_t scale_bytes = kvg_format_scale_bytes(p->storage[side].format, p->head_dim);
-    const size_t value_bytes = p->head_dim * kvg_dtype_bytes(p->dtype), rows = (size_t)p->tokens * p->kv_heads;
-    t->all = rows;
-    if (!codes || (scale_bytes && !scales)) {
+    t->all = (size_t)p->tokens * p->kv_heads;
+    if (!codes || (kvg_format_scale_bytes(p->storage[side].format, p->head_dim) && !scales)) {
         fail(t, "cannot be judged without the other tensor of its rows");
         return;
     }
-    for (size_t row = 0; row < rows; row++) {
-        float x[KVG_MAX_HEAD_DIM];
-        uint32_t steps, bad;
-        kvg_reference_load(p->dtype, values + row * value_bytes, p->head_dim, x);
-        const bool right =
-            kvg_reference_row_accept(p, side, golden->data.tensor_scale[side], x, codes + row * code_bytes,
-                                     scale_bytes ? scales + row * scale_bytes : NULL, &steps, &bad);
-        t->steps += steps;
-        t->wrong += !right;
-    }
+    const kvg_rule_difference d =
+        kvg_differ_by_rule(p, side, golden->data.tensor_scale[side], values, codes, scales);
+    t->steps = d.steps;
+    t->wrong = d.wrong;
     if (t->wrong)
         fail(t, "%" PRIu64 " of %" PRIu64 " rows outside the value rule of dialect %s", t->wrong, t->all,
              p->storage[side].dialect);
@@ -133,12 +126,7 @@ static void judge_bound(const kvg_pack_answer *asked, kvg_dtype dtype, const uin
 static void judge_profile(const kvg_pack_answer *asked, kvg_dtype dtype, const uint8_t *want, const uint8_t *got,
                           kvg_compared_tensor *t)
 {
-    const size_t width = kvg_dtype_bytes(dtype);
-    uint64_t wrong = 0;
-    for (size_t i = 0; i < t->all; i++) {
-        const bool nans = isnan(number_at(dtype, want, i)) && isnan(number_at(dtype, got, i));
-        wrong += !nans && memcmp(want + i * width, got + i * width, width) != 0;
-    }
+    const uint64_t wrong = kvg_differ_numbers(dtype, want, got, t->all).wrong;
     if (wrong == 0) return;
     fail(t, "%" PRIu64 " of %" PRIu64 " numbers have other bits than %s", wrong, t->all, asked->profile);
     if (t->wrong == 0) t->wrong = wrong;

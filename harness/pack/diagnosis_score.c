@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "core/rng.h"
+#include "harness/judge/differences.h"
 
 /* What a thread holds while it runs a hypothesis. */
 typedef struct workspace {
@@ -135,16 +136,6 @@ static void score_numbers(const workspace *scene, size_t index, bool bounded, kv
     }
 }
 
-static void load_numbers(const kvg_tensor *t, size_t count, double *to)
-{
-    const size_t width = kvg_dtype_bytes(t->dtype);
-    for (size_t i = 0; i < count; i++) {
-        float x;
-        kvg_reference_load(t->dtype, (const uint8_t *)t->data + i * width, 1, &x);
-        to[i] = x;
-    }
-}
-
 /* The outputs in binary64: of an exact answer to the wrong question, with the bounds of the case's class, or of what a
  * wrong kernel gave, without. */
 static kvg_status run_numbers(workspace *scene, const kvg_explanation *e, bool *bounded)
@@ -168,8 +159,8 @@ static kvg_status run_numbers(workspace *scene, const kvg_explanation *e, bool *
     kvg_case_data_prefill(c->q->data, &scene->wrong);
     s = kvg_wrong_run(e->wrong, e->count, &exact, in, scene->wrong.tensors);
     if (s) return s;
-    load_numbers(&scene->wrong.tensors[0], c->q->truth->outputs, scene->number.out);
-    load_numbers(&scene->wrong.tensors[1], c->q->truth->rows, scene->number.lse);
+    kvg_load_numbers(&scene->wrong.tensors[0], c->q->truth->outputs, scene->number.out);
+    kvg_load_numbers(&scene->wrong.tensors[1], c->q->truth->rows, scene->number.lse);
     return KVG_OK;
 }
 
@@ -325,7 +316,7 @@ static kvg_status open_numbers(kvg_scorer *c)
         if (!c->q->answer[i].data) continue;
         c->got[i] = malloc(count * sizeof *c->got[i]);
         if (!c->got[i]) return kvg_fail(KVG_ERR_MEMORY, "cannot hold %zu numbers", count);
-        load_numbers(&c->q->answer[i], count, c->got[i]);
+        kvg_load_numbers(&c->q->answer[i], count, c->got[i]);
         for (size_t k = 0; k < count; k++) {
             const double exact = (i ? t->exact.lse : t->exact.out)[k];
             const double bound = (i ? t->exact.lse_bound : t->exact.out_bound)[k];
