@@ -10,10 +10,10 @@
 #include "cli/cli.h"
 #include "golden/golden.h"
 #include "harness/bench/device_bench.h"
-#include "harness/candidate/backends.h"
 #include "harness/config/config.h"
-#include "harness/judge/judge.h"
+#include "harness/run/backends.h"
 #include "harness/run/capabilities.h"
+#include "harness/trial/judge/judge.h"
 #include "model/bench/generate_bench.h"
 #include "support/child.h"
 #include "support/interrupt.h"
@@ -82,7 +82,7 @@ static void measure(void *context, int channel)
     kvg_candidate_facts facts;
     kvg_result r = {.verdict = KVG_VERDICT_ERROR};
     omp_set_num_threads((int)a->threads);
-    kvg_status s = kvg_candidate_start(channel, &candidate);
+    kvg_status s = kvg_candidate_start(channel, kvg_check_backend, &candidate);
     if (!s) s = kvg_candidate_open(candidate, a->c->backend, &facts);
     if (!s) s = kvg_capabilities_find(a->c->backend, NULL, &capabilities);
     if (s) snprintf(r.detail, sizeof r.detail, "%s", kvg_error_text());

@@ -6,7 +6,7 @@
 #include <sys/wait.h>
 
 #include "cli/cli.h"
-#include "harness/candidate/backends.h"
+#include "harness/run/backends.h"
 #include "support/child.h"
 #include "support/version.h"
 

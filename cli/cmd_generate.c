@@ -7,9 +7,9 @@
 
 #include "cli/cli.h"
 #include "core/mode.h"
-#include "harness/candidate/backends.h"
 #include "harness/candidate/candidate.h"
 #include "harness/config/model.h"
+#include "harness/run/backends.h"
 #include "model/checkpoint/model_weights.h"
 #include "model/generate/generate_memory.h"
 #include "model/generate/generate_output.h"
@@ -228,7 +228,7 @@ static kvg_status choose_backend(const char *name, kvg_generate_settings *g, gen
     if (graph || strcmp(name, "cuda") == 0) return kvg_check_gpu_runner(graph, &g->runner);
     g->runner = kvg_reference_model_runner();
     if (strcmp(name, "reference") == 0) return KVG_OK;
-    kvg_status s = kvg_candidate_start(-1, &job->candidate);
+    kvg_status s = kvg_candidate_start(-1, kvg_check_backend, &job->candidate);
     if (!s) s = kvg_candidate_open(job->candidate, name, &facts);
     g->setup.run = answer;
     g->setup.run_context = job->candidate;

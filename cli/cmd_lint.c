@@ -3,7 +3,7 @@
 
 #include "cli/cli.h"
 #include "harness/config/config.h"
-#include "harness/judge/separation.h"
+#include "harness/trial/judge/separation.h"
 
 typedef struct lint_options {
     const char *only_case;
@@ -19,13 +19,13 @@ typedef struct lint_totals {
 
 static kvg_status measure(const kvg_case *c, kvg_separation *separation)
 {
-    kvg_case_data question;
+    kvg_question question;
     kvg_truth truth = {0};
-    kvg_status s = kvg_case_data_make(c, &question);
+    kvg_status s = kvg_question_make(c, &question);
     if (!s) s = kvg_know(&question, &truth);
     if (!s) s = kvg_separation_measure(&truth, separation);
     kvg_truth_free(&truth);
-    kvg_case_data_free(&question);
+    kvg_question_free(&question);
     return s;
 }
 

@@ -7,9 +7,9 @@
 #include "cli/cli.h"
 #include "harness/config/config.h"
 #include "harness/config/model.h"
-#include "harness/judge/relations.h"
 #include "harness/run/capabilities.h"
-#include "harness/wrong/defects.h"
+#include "harness/trial/judge/relations.h"
+#include "harness/trial/wrong/defects.h"
 #include "model/guest/generate_guest.h"
 #include "paging/pool/pool_defects.h"
 

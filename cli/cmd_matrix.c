@@ -7,9 +7,9 @@
 #include <cjson/cJSON.h>
 
 #include "cli/cli.h"
-#include "harness/candidate/backends.h"
-#include "harness/matrix/matrix_files.h"
-#include "harness/matrix/matrix_print.h"
+#include "harness/pack/matrix_files.h"
+#include "harness/pack/matrix_print.h"
+#include "harness/run/backends.h"
 #include "support/version.h"
 #include "support/whole_file.h"
 

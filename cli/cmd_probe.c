@@ -4,8 +4,9 @@
 
 #include "cli/cli.h"
 #include "harness/config/config.h"
-#include "harness/data/case_data.h"
-#include "harness/judge/judge.h"
+#include "harness/run/backends.h"
+#include "harness/trial/judge/judge.h"
+#include "harness/trial/question/question.h"
 
 typedef struct probe_options {
     const char *only_case, *backend;
@@ -36,13 +37,13 @@ static kvg_status find_case(const kvg_config *config, const probe_options *o, co
 
 /* --- the row --- */
 
-static kvg_status find_row(const kvg_case_data *d, const probe_options *o, probed_row *row)
+static kvg_status find_row(const kvg_question *d, const probe_options *o, probed_row *row)
 {
     const kvg_problem *p = &d->c->problem;
     if (!kvg_layout_get(p->layout)->paged) return kvg_fail(KVG_ERR_INVALID, "layout rows has no pools to probe");
     const bool sequences = kvg_op_reads_sequences(p->op);
     const size_t source = sequences ? (size_t)o->sequence * p->tokens + o->token : o->token;
-    row->problem = kvg_case_data_other_op(p, KVG_OP_PROBE, 1);
+    row->problem = kvg_question_other_op(p, KVG_OP_PROBE, 1);
     row->head = o->head;
     row->slot = -1;
     if (o->has_layer) row->problem.paging.layer = o->layer;
@@ -63,12 +64,12 @@ static kvg_status find_row(const kvg_case_data *d, const probe_options *o, probe
 }
 
 /* The pools that hold the row: the case's own, or what the implementation appends. *written holds the latter. */
-static kvg_status make_cache(const kvg_case_data *d, kvg_candidate *candidate, kvg_tensor_set *written)
+static kvg_status make_cache(const kvg_question *d, kvg_candidate *candidate, kvg_tensor_set *written)
 {
     if (d->c->problem.op != KVG_OP_APPEND) return KVG_OK;
     kvg_status s = kvg_set_alloc(&d->c->problem, d->op->outputs, written);
     if (s) return s;
-    kvg_case_data_prefill(d, written);
+    kvg_question_prefill(d, written);
     return kvg_candidate_answer(candidate, &d->c->problem, d->in.tensors, written->tensors);
 }
 
@@ -122,12 +123,12 @@ static kvg_status probe_case(const kvg_case *c, const probe_options *o, bool *di
 {
     kvg_candidate *candidate = NULL;
     kvg_candidate_facts facts;
-    kvg_case_data data = {0};
+    kvg_question data = {0};
     kvg_tensor_set cache = {0}, bytes = {0}, expected = {0};
     probed_row row;
-    kvg_status s = kvg_candidate_start(-1, &candidate);
+    kvg_status s = kvg_candidate_start(-1, kvg_check_backend, &candidate);
     if (!s) s = kvg_candidate_open(candidate, c->backend, &facts);
-    if (!s) s = kvg_case_data_make(c, &data);
+    if (!s) s = kvg_question_make(c, &data);
     if (!s) s = find_row(&data, o, &row);
     if (!s) s = make_cache(&data, candidate, &cache);
     if (!s) {
@@ -148,7 +149,7 @@ static kvg_status probe_case(const kvg_case *c, const probe_options *o, bool *di
     kvg_set_free(&expected);
     kvg_set_free(&bytes);
     kvg_set_free(&cache);
-    kvg_case_data_free(&data);
+    kvg_question_free(&data);
     kvg_candidate_end(candidate);
     return s;
 }

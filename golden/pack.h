@@ -66,7 +66,7 @@ typedef struct kvg_pack_separation {
     bool measured;       /* op decode */
     bool bits;           /* unit: changed bits, else bounds */
     double least;        /* +Inf: an answer that is no number */
-    const char *nearest; /* a row of harness/wrong/defects.def */
+    const char *nearest; /* a row of harness/trial/wrong/defects.def */
 } kvg_pack_separation;
 
 typedef struct kvg_pack_case {

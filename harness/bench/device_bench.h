@@ -5,8 +5,8 @@
  *   device_judge, _slice   Samples of the device's answer against the reference.
  *   device_report          The table and the JSON of these.
  *
- * What is timed is judged before and after. harness/judge/ times the ops of the CPU. docs/results/performance.md has
- * results. */
+ * What is timed is judged before and after. harness/trial/judge/ times the ops of the CPU. docs/results/performance.md
+ * has results. */
 /* `kvgold bench` on a device: measures the cases that name a device's backend, in processes of their own, so that a
  * kernel that faults or hangs costs its case alone. */
 #ifndef KVG_HARNESS_BENCH_DEVICE_BENCH_H

@@ -6,7 +6,7 @@
 
 #include "core/rng.h"
 #include "harness/bench/device_slice.h"
-#include "harness/data/fill.h"
+#include "harness/trial/question/fill.h"
 #include "reference/attention_profile.h"
 #include "reference/rope_table.h"
 

@@ -5,7 +5,7 @@
 #define KVG_HARNESS_BENCH_DEVICE_CASE_H
 
 #include "core/bench_device.h"
-#include "harness/judge/judge.h"
+#include "harness/trial/judge/judge.h"
 
 typedef struct kvg_device_case {
     const kvg_bench_device *device;

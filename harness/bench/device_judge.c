@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "harness/bench/device_slice.h"
-#include "harness/judge/differences.h"
+#include "harness/trial/judge/differences.h"
 
 enum {
     RUNS = 5,              /* of tokens */

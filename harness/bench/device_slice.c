@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "harness/data/case_data.h"
+#include "harness/trial/question/question.h"
 
 /* Bytes [first, first + count) of what a recipe fills. */
 static void write_recipe(kvg_recipe r, uint64_t first, size_t count, uint8_t *to)
@@ -123,7 +123,7 @@ kvg_status kvg_device_slice_flat(const kvg_device_case *d, uint32_t sequence, ui
     const kvg_problem *p = &d->problem;
     const uint32_t tokens = tokens_from(position, p->tokens);
     *out = (kvg_device_slice){
-        .problem = kvg_case_data_other_op(p, p->op == KVG_OP_EXPAND ? KVG_OP_EXPAND : KVG_OP_FLATTEN, tokens)};
+        .problem = kvg_question_other_op(p, p->op == KVG_OP_EXPAND ? KVG_OP_EXPAND : KVG_OP_FLATTEN, tokens)};
     one_block(&out->problem.paging);
     kvg_status s = open_slice(out);
     if (s) return s;

@@ -27,21 +27,28 @@ struct kvg_candidate {
 
 /* --- the process --- */
 
+/* What a new process starts with. */
+typedef struct beginning {
+    int private_fd;
+    kvg_backend_opener *opener;
+} beginning;
+
 static int serve(void *context, int channel)
 {
-    const int *private_fd = context;
-    if (*private_fd >= 0) close(*private_fd);
-    kvg_server_main(channel);
+    const beginning *b = context;
+    if (b->private_fd >= 0) close(b->private_fd);
+    kvg_server_main(channel, b->opener);
 }
 
-kvg_status kvg_candidate_start(int private_fd, kvg_candidate **out)
+kvg_status kvg_candidate_start(int private_fd, kvg_backend_opener *opener, kvg_candidate **out)
 {
+    beginning b = {private_fd, opener};
     kvg_candidate *c = calloc(1, sizeof *c);
     *out = NULL;
     if (!c) return kvg_fail(KVG_ERR_MEMORY, "no memory for a candidate");
     c->apart = true;
     kvg_status s = kvg_child_start(
-        &(kvg_child_job){.work = serve, .context = &private_fd, .channel = KVG_CHANNEL_SOCKET}, &c->child);
+        &(kvg_child_job){.work = serve, .context = &b, .channel = KVG_CHANNEL_SOCKET}, &c->child);
     if (s) free(c);
     else *out = c;
     return s;

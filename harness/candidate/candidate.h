@@ -4,7 +4,6 @@
  *   candidate_server       The candidate's side, the only code of the harness that runs where a plug-in can reach it.
  *   candidate_call         What both sides know of the socket between them.
  *   arena                  Shared memory in which tensors go there and back.
- *   backends               Which implementation a name means.
  *
  * The room knows problems, not cases, and no room that computes a right answer stands above it. So no right answer can
  * get into the candidate's process. */
@@ -40,9 +39,12 @@ typedef struct kvg_outcome {
     double milliseconds; /* of the implementation alone */
 } kvg_outcome;
 
+/* Resolves the name of a backend: kvg_check_backend (harness/run/backends.h), or a test's own. */
+typedef kvg_status kvg_backend_opener(const char *name, const kvg_backend **out);
+
 /* A candidate in a new process, which must not be started once anything expected has been computed here. `private_fd`
- * (-1: none) is closed there. */
-kvg_status kvg_candidate_start(int private_fd, kvg_candidate **out) KVG_CHECKED;
+ * (-1: none) is closed there, and `opener` runs there. */
+kvg_status kvg_candidate_start(int private_fd, kvg_backend_opener *opener, kvg_candidate **out) KVG_CHECKED;
 
 /* A candidate in this process: functions of `backend`, without any isolation but the guards. */
 kvg_status kvg_candidate_here(const kvg_backend *backend, kvg_candidate **out) KVG_CHECKED;
@@ -50,7 +52,7 @@ kvg_status kvg_candidate_here(const kvg_backend *backend, kvg_candidate **out) K
 /* Ends it. Returns what its process left: 0, or the wait status of one that ended badly. NULL is allowed. */
 int kvg_candidate_end(kvg_candidate *candidate);
 
-/* Opens a backend by name (kvg_check_backend) in the candidate's process, which then serves it alone. The status and
+/* Opens a backend by name in the candidate's process, which then serves it alone. The status and
  * kvg_error_text are those of the opening; KVG_ERR_DEVICE: the process died of it. */
 kvg_status kvg_candidate_open(kvg_candidate *candidate, const char *name, kvg_candidate_facts *facts) KVG_CHECKED;
 

@@ -39,6 +39,7 @@ typedef struct kvg_reply {
 /* The candidate's side: a backend, and where its tensors are. */
 typedef struct kvg_server {
     const kvg_backend *backend;
+    kvg_backend_opener *opener;
     kvg_arena_view view;
     kvg_arena_plan plan;
 } kvg_server;
@@ -47,6 +48,6 @@ typedef struct kvg_server {
 void kvg_server_answer(kvg_server *server, kvg_call *call, int fd, kvg_reply *reply);
 
 /* The candidate's process: answers until the judge closes the socket, then exits. */
-_Noreturn void kvg_server_main(int socket);
+_Noreturn void kvg_server_main(int socket, kvg_backend_opener *opener);
 
 #endif

@@ -8,7 +8,6 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "harness/candidate/backends.h"
 #include "harness/candidate/candidate_call.h"
 #include "support/clock.h"
 
@@ -112,7 +111,7 @@ static void backend_text(const kvg_backend *b, kvg_reply *r)
 
 static void answer_open(kvg_server *s, const char *name, kvg_reply *r)
 {
-    r->status = kvg_check_backend(name, &s->backend);
+    r->status = s->opener(name, &s->backend);
     restore_float_mode(); /* its initialisation may have changed it */
     if (r->status) {
         s->backend = NULL;
@@ -193,13 +192,14 @@ static bool receive(int socket, kvg_call *call, int *fd)
     return true;
 }
 
-void kvg_server_main(int socket)
+void kvg_server_main(int socket, kvg_backend_opener *opener)
 {
     static kvg_server server;
     static kvg_call call;
     static kvg_reply reply;
     const pid_t pid = getpid();
     int fd;
+    server.opener = opener;
     while (receive(socket, &call, &fd)) {
         kvg_server_answer(&server, &call, fd, &reply);
         if (getpid() != pid) _exit(0); /* a copy that the candidate forked: nobody asked it */

@@ -6,7 +6,7 @@
  *   result                 The verdict of a case and what was measured.
  *   result_fields          The table of what a result file holds of a case; records and page follow from it.
  *
- * The room reads no file and runs nothing. harness/config/ makes cases, harness/judge/ and model/generate/ make
+ * The room reads no file and runs nothing. harness/config/ makes cases, harness/trial/judge/ and model/generate/ make
  * results, harness/report/ writes and reads them. */
 /* A case: a problem, how its inputs are filled, a seed, and the implementation under test. */
 #ifndef KVG_HARNESS_CASE_CASE_H
@@ -23,7 +23,7 @@ typedef enum kvg_fill {
     KVG_FILL_CAPTURE,     /* tensors of a real model, from a safetensors file */
     KVG_FILL_CODES,       /* op dequantise: every code and scale byte pattern, whether an encoder writes it or not */
     KVG_FILL_ZERO,        /* all +0: cannot tell anything, and shows as MISTRUSTED */
-    KVG_FILL_UNIFORM,     /* op decode: probes, whose answer is known (harness/data/decode_probes.h): q = 0 */
+    KVG_FILL_UNIFORM,     /* op decode: probes, whose answer is known (harness/trial/question/decode_probes.h): q = 0 */
     KVG_FILL_ONES,        /* V = 1 */
     KVG_FILL_NEEDLE,      /* one key has all the weight */
     KVG_FILL_COLD         /* equal logits far below those that kernels start their maxima from */
@@ -72,7 +72,7 @@ typedef struct kvg_case {
     uint32_t queries;           /* op decode: most rows of q that a sequence has; 0 for other ops */
     bool even_queries;          /* op decode: every sequence has all of them */
     kvg_operands operands;      /* op decode: the class that the answer is judged by; a profile has its own */
-    bool relations;             /* op decode: the same questions in other ways, too: harness/judge/relations.def */
+    bool relations;             /* op decode: the same questions in other ways, too (relations.def) */
     const char *backend;        /* "reference", "defect:<id>", a plug-in's name or path; owned by the config */
     uint64_t seed;              /* of the whole config; the fill mixes the case id in */
     char id[KVG_CASE_ID_SIZE];  /* unique in a config, and stable: every axis by name, never a position */

@@ -32,7 +32,7 @@ typedef struct kvg_decode_accuracy {
     double codec_ratio, codec_l2, probe_ratio; /* NAN: none */
 } kvg_decode_accuracy;
 
-/* Op decode: how far known-wrong answers are from right ones (harness/judge/separation.h). */
+/* Op decode: how far known-wrong answers are from right ones (harness/trial/judge/separation.h). */
 typedef struct kvg_result_separation {
     bool measured;
     double least, bits; /* one of them is NAN: a case that is judged by bits has `bits` */
@@ -54,7 +54,7 @@ typedef struct kvg_result_reach {
     kvg_code_set code_set, scale_set;
 } kvg_result_reach;
 
-/* Names of known-wrong answers: rows of harness/wrong/defects.def that are controls, or those of a guest. */
+/* Names of known-wrong answers: rows of harness/trial/wrong/defects.def that are controls, or those of a guest. */
 typedef struct kvg_result_controls {
     bool measured;
     kvg_names rejected, unreached, accepted, within, by_bound;
@@ -62,7 +62,7 @@ typedef struct kvg_result_controls {
 
 typedef struct kvg_result {
     kvg_verdict verdict;
-    char detail[KVG_RESULT_TEXT];  /* empty if PASS; a FAIL that a row of harness/wrong/defects.def explains names it */
+    char detail[KVG_RESULT_TEXT];  /* empty if PASS; a FAIL that known defects explain names them */
     char impl[KVG_IMPL_NAME_SIZE]; /* which implementation ran; "": none */
     double milliseconds;           /* of the candidate's run */
     bool slow;                     /* the case took longer than the config's slow_seconds */
@@ -70,7 +70,7 @@ typedef struct kvg_result {
     kvg_round_trip round_trip[2];
     kvg_decode_accuracy decode;
     kvg_result_separation separation;
-    kvg_names relations; /* op decode: the rows of harness/judge/relations.def that were asked, and held */
+    kvg_names relations; /* op decode: the rows of harness/trial/judge/relations.def that were asked, and held */
     kvg_result_reach reach;
     kvg_result_controls controls;
     /* In no line: */

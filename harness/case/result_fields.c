@@ -66,7 +66,7 @@ static const kvg_field compared[] = {
 
 static const kvg_field lists[] = {
     KVG_FIELD(kvg_result, NAMES, "relations", relations, GIVEN, "", "op decode: relations that were asked and held "
-              "(harness/judge/relations.def)"),
+              "(harness/trial/judge/relations.def)"),
 };
 
 static const kvg_field mode[] = {
@@ -175,10 +175,10 @@ const kvg_record *kvg_record_get(kvg_record_id id)
         RECORD(DECODE, "decode", "The answer of op decode against the exact one, in units of the bound of the case's "
                "class; then what quantisation itself did, which is nobody's fault.", decode),
         RECORD(SEPARATION, "separation", "Distances of known-wrong answers of op decode (rows of "
-               "harness/wrong/defects.def) from what is right.", separation),
+               "harness/trial/wrong/defects.def) from what is right.", separation),
         RECORD(REACH, "reach", "What the rows of K and V together met in the codec.", reach),
-        RECORD(CONTROLS, "controls", "Known-wrong answers by name: rows of harness/wrong/defects.def, or those of a "
-               "guest.", controls),
+        RECORD(CONTROLS, "controls", "Known-wrong answers by name: rows of harness/trial/wrong/defects.def, or those "
+               "of a guest.", controls),
     };
     return &records[id];
 }

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "harness/config/model.h"
-#include "harness/data/fill.h"
+#include "harness/trial/question/fill.h"
 
 kvg_status kvg_config_append(kvg_config *config, const kvg_case *c)
 {
@@ -259,8 +259,8 @@ static uint64_t worst_blocks(uint64_t n, uint32_t block_tokens)
     return n ? (n + block_tokens - 2) / block_tokens + 1 : 0;
 }
 
-/* The most that harness/data/paged_fill.h can need. New tokens are spread evenly and start anywhere; what flatten reads
- * starts at position 0, and the first of three or more sequences is empty. */
+/* The most that harness/trial/question/paged_fill.h can need. New tokens are spread evenly and start anywhere; what
+ * flatten reads starts at position 0, and the first of three or more sequences is empty. */
 static uint64_t blocks_needed(const kvg_problem *p)
 {
     const kvg_paging *g = &p->paging;

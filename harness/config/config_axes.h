@@ -107,11 +107,11 @@ kvg_status kvg_axis_read(kvg_axis which, kvg_config *config, kvg_json value, kvg
 kvg_status kvg_axis_default(kvg_axis which, kvg_case *c) KVG_CHECKED;
 
 /* What follows from the rest of the case: the op works on layer (tokens + block_tokens) mod layers; a pool has two
- * blocks more than harness/data/paged_fill.h can need. Op mma: the storage and the shape of its tiles. */
+ * blocks more than harness/trial/question/paged_fill.h can need. Op mma: the storage and the shape of its tiles. */
 void kvg_axis_derive(kvg_problem *problem);
 
-/* KVG_ERR_INVALID if a paged problem has fewer blocks, or a smaller capacity, than harness/data/paged_fill.h can
- * need with any seed. */
+/* KVG_ERR_INVALID if a paged problem has fewer blocks, or a smaller capacity, than harness/trial/question/paged_fill.h
+ * can need with any seed. */
 kvg_status kvg_axis_check_blocks(const kvg_problem *problem) KVG_CHECKED;
 
 /* --- config_list.c: the values of an axis in an object --- */

@@ -4,7 +4,7 @@
 
 #include "core/verdict.h"
 #include "golden/golden.h"
-#include "harness/pack/diagnosis.h"
+#include "harness/trial/explain/diagnosis.h"
 
 enum { KVG_COMPARE_TEXT = 320 };
 

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "harness/judge/differences.h"
+#include "harness/trial/judge/differences.h"
 
 bool kvg_compare_needs_case(const kvg_pack_case *from)
 {

@@ -4,8 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "harness/judge/separation.h"
 #include "harness/pack/golden_parts.h"
+#include "harness/trial/judge/separation.h"
 
 /* --- dtypes --- */
 
@@ -215,7 +215,7 @@ kvg_status kvg_golden_case_make(const kvg_case *c, kvg_golden_case *out)
                         "queries a number", c->id);
     }
     out->has_data = true;
-    kvg_status s = kvg_case_data_make(c, &out->data);
+    kvg_status s = kvg_question_make(c, &out->data);
     if (!s) s = kvg_know(&out->data, &out->truth);
     return s ? kvg_fail_in(s, "%s", c->id) : KVG_OK;
 }
@@ -241,7 +241,7 @@ void kvg_golden_case_free(kvg_golden_case *c)
 {
     if (c->has_data) {
         kvg_truth_free(&c->truth);
-        kvg_case_data_free(&c->data);
+        kvg_question_free(&c->data);
     }
     kvg_config_close(&c->config);
     *c = (kvg_golden_case){0};

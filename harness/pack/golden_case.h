@@ -5,14 +5,14 @@
 
 #include "golden/golden.h"
 #include "harness/config/config.h"
-#include "harness/data/case_data.h"
-#include "harness/judge/judge_decode.h"
+#include "harness/trial/judge/judge_decode.h"
+#include "harness/trial/question/question.h"
 
 /* A parsed case and its data. Nothing of it points into the pack. */
 typedef struct kvg_golden_case {
     kvg_config config;       /* of this one case: owns what it points to */
     const kvg_case *c;       /* config.cases[0] */
-    kvg_case_data data;      /* inputs, and what outputs hold before */
+    kvg_question data;      /* inputs, and what outputs hold before */
     kvg_truth truth;         /* op decode without a profile: the reference's answer is exact, rounded */
     bool has_data;
 } kvg_golden_case;

@@ -5,9 +5,14 @@
  *   golden_make            Makes a pack, verifies one, expands one.
  *   golden_show            Shows what is in a pack and how two packs differ.
  *   compare, compare_*     Judges an engine's answer file against a pack (`kvgold compare`).
- *   diagnosis, diagnosis_* Where an answer is wrong, and which defects explain it.
+ *   matrix_run             Whose pages can whom read (`kvgold matrix`): all cells, each party in a process of its own.
+ *   matrix_cell            One cell: a reader over the bytes of a writer.
+ *   matrix_world           The K and V that everybody writes, and the pages they lie in.
+ *   matrix_engine          The engines as writers and readers: engines.def.
+ *   matrix_files           The files of engines that are not linked: prompts go out, answers come back.
+ *   matrix_print           The tables.
  *
- * docs/spec/golden-pack.md and docs/guide/compare.md are the manuals. */
+ * docs/spec/golden-pack.md, docs/guide/compare.md and docs/guide/matrix.md are the manuals. */
 /* Making packs and holding them against what they follow from. The commands of `kvgold golden`
  * (cli/cmd_golden.c) print what these find. */
 #ifndef KVG_HARNESS_PACK_GOLDEN_MAKE_H

@@ -1,4 +1,4 @@
-#include "harness/candidate/backends.h"
+#include "harness/run/backends.h"
 #include "harness/run/capabilities.h"
 
 #include <stdio.h>

@@ -2,6 +2,7 @@
  *
  *   run                    The parent: it starts children, watches them and writes the result file.
  *   run_child              A child: it judges its share of the cases.
+ *   backends               Which implementation a name means.
  *   capabilities           What an implementation claims to do, and which cases that covers.
  *
  * The parent runs no candidate and opens no CUDA. */

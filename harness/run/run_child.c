@@ -12,9 +12,10 @@
 #include <unistd.h>
 
 #include "harness/case/guest.h"
-#include "harness/judge/judge.h"
 #include "harness/report/result_line.h"
+#include "harness/run/backends.h"
 #include "harness/run/capabilities.h"
+#include "harness/trial/judge/judge.h"
 #include "support/child.h"
 #include "support/clock.h"
 
@@ -157,7 +158,7 @@ int kvg_run_child(const kvg_run_share *share)
     const int threads = (int)(cores / (long)share->options->jobs);
     omp_set_num_threads(threads < 1 ? 1 : threads);
     session a = {.suspect = share->suspect};
-    if (kvg_candidate_start(share->fd, &a.candidate)) return 3;
+    if (kvg_candidate_start(share->fd, kvg_check_backend, &a.candidate)) return 3;
     size_t position = share->position;
     const char *backend = case_at(share, position)->backend;
     bool fit = true;

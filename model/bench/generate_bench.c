@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "harness/candidate/backends.h"
+#include "harness/run/backends.h"
 #include "support/apart.h"
 #include "support/clock.h"
 #include "support/exit_code.h"

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "harness/wrong/defect_cache.h"
-#include "harness/wrong/defects_rows.h"
+#include "harness/trial/wrong/defect_cache.h"
+#include "harness/trial/wrong/defects_rows.h"
 
 kvg_status kvg_planted_find(const char *name, kvg_planted *out)
 {

@@ -1,9 +1,9 @@
-/* Rows of harness/wrong/defects.def under a whole model: who answers ops append and decode wrongly in one way, all
- * else as the reference does. docs/spec/generate.md section 8 lists those that configs plant. */
+/* Rows of harness/trial/wrong/defects.def under a whole model: who answers ops append and decode wrongly in one way,
+ * all else as the reference does. docs/spec/generate.md section 8 lists those that configs plant. */
 #ifndef KVG_MODEL_GENERATE_DEFECT_PLANTED_H
 #define KVG_MODEL_GENERATE_DEFECT_PLANTED_H
 
-#include "harness/wrong/defect_run.h"
+#include "harness/trial/wrong/defect_run.h"
 
 /* A defect in one of the two ops: in decode where the row applies there, else in append. Both at once would agree with
  * each other, as a wrong scale does that writer and reader share. */

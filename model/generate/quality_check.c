@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "harness/candidate/backends.h"
+#include "harness/run/backends.h"
 #include "model/generate/defect_planted.h"
 #include "model/generate/generate_memory.h"
 #include "model/generate/quality_hooks.h"

@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "harness/config/config.h"
-#include "harness/data/decode_probes.h"
-#include "harness/data/fill.h"
+#include "harness/trial/question/decode_probes.h"
+#include "harness/trial/question/fill.h"
 #include "model/guest/generate_guest.h"
 #include "tests/fuzz/fuzz_require.h"
 

@@ -2,7 +2,7 @@
 #ifndef KVG_TESTS_GPU_MMA_COMPARE_H
 #define KVG_TESTS_GPU_MMA_COMPARE_H
 
-#include "harness/data/mma_inputs.h"
+#include "harness/trial/question/mma_inputs.h"
 #include "second/slow_mma.h"
 
 typedef struct mma_sample {

@@ -12,9 +12,9 @@
 
 #include "gpu/gpu.h"
 #include "gpu/ops.h"
-#include "harness/candidate/backends.h"
-#include "harness/data/mma_inputs.h"
-#include "harness/judge/judge.h"
+#include "harness/run/backends.h"
+#include "harness/trial/judge/judge.h"
+#include "harness/trial/question/mma_inputs.h"
 #include "reference/reference.h"
 #include "tests/gpu/codecs.h"
 

@@ -13,7 +13,7 @@
 
 #include "core/bits.h"
 #include "gpu/gpu.h"
-#include "harness/data/mma_inputs.h"
+#include "harness/trial/question/mma_inputs.h"
 #include "reference/tensor_core.h"
 #include "tests/gpu/mma_compare.h"
 #include "tests/gpu/wgmma_tiles.h"

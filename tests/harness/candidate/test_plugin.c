@@ -10,11 +10,11 @@
 
 #include <cmocka.h>
 
-#include "harness/candidate/backends.h"
-#include "harness/judge/judge.h"
-#include "harness/judge/truth.h"
+#include "harness/run/backends.h"
 #include "harness/run/capabilities.h"
 #include "harness/run/run.h"
+#include "harness/trial/judge/judge.h"
+#include "harness/trial/judge/truth.h"
 #include "tests/planted/planted_run.h"
 #include "tests/planted/scan.h"
 
@@ -318,13 +318,13 @@ static void test_the_search_for_the_answer_finds_one(void **state)
     assert_int_equal(kvg_check_backend("planted_plugin", &backend), KVG_OK);
     kvg_check_run(&config.cases[13], backend, &r);
     assert_int_equal(r.verdict, KVG_VERDICT_PASS);
-    kvg_case_data question;
+    kvg_question question;
     kvg_truth planted;
-    assert_int_equal(kvg_case_data_make(&config.cases[13], &question), KVG_OK);
+    assert_int_equal(kvg_question_make(&config.cases[13], &question), KVG_OK);
     assert_int_equal(kvg_know(&question, &planted), KVG_OK);
     kvg_check_run(&config.cases[13], backend, &r);
     kvg_truth_free(&planted);
-    kvg_case_data_free(&question);
+    kvg_question_free(&question);
     kvg_config_close(&config);
     assert_int_equal(r.verdict, KVG_VERDICT_FAIL);
     if (!strstr(r.detail, "found the answer at 0x")) fail_msg("%s", r.detail);

@@ -11,11 +11,11 @@
 #include <cmocka.h>
 
 #include "harness/config/config.h"
-#include "harness/data/case_data.h"
-#include "harness/data/fill.h"
-#include "harness/data/paged_fill.h"
+#include "harness/trial/judge/judge.h"
+#include "harness/trial/question/fill.h"
+#include "harness/trial/question/paged_fill.h"
+#include "harness/trial/question/question.h"
 #include "model/guest/generate_guest.h"
-#include "harness/judge/judge.h"
 #include "tests/harness/config/config_of.h"
 #include "tests/made/made_files.h"
 
@@ -563,14 +563,14 @@ static kvg_result_reach reached(const kvg_case *c)
 /* The elements that are -0 in the K and V of a case, whose model type has 16 bits. */
 static uint64_t negative_zeros(const kvg_case *c)
 {
-    kvg_case_data data;
+    kvg_question data;
     uint64_t count = 0;
-    assert_int_equal(kvg_case_data_make(c, &data), KVG_OK);
+    assert_int_equal(kvg_question_make(c, &data), KVG_OK);
     for (int side = KVG_K; side <= KVG_V; side++) {
         const kvg_tensor *values = kvg_set_tensor(&data.values, KVG_ROLE_VALUES, (kvg_side)side);
         for (size_t i = 0; i < values->bytes / 2; i++) count += ((const uint16_t *)values->data)[i] == 0x8000;
     }
-    kvg_case_data_free(&data);
+    kvg_question_free(&data);
     return count;
 }
 

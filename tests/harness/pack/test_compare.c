@@ -14,8 +14,8 @@
 
 #include <cmocka.h>
 
-#include "core/bits.h"
 #include "cli/cli.h"
+#include "core/bits.h"
 #include "harness/pack/compare.h"
 #include "harness/pack/golden_case.h"
 #include "harness/pack/golden_make.h"

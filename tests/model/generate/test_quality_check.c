@@ -13,15 +13,15 @@
 #include <cmocka.h>
 
 #include "harness/config/config.h"
-#include "model/generate/generate_case.h"
-#include "model/guest/generate_guest.h"
-#include "model/generate/quality_result.h"
-#include "model/report/report_quality.h"
-#include "model/generate/quality_session.h"
-#include "harness/judge/judge.h"
 #include "harness/report/report.h"
 #include "harness/report/report_data.h"
 #include "harness/report/result_line.h"
+#include "harness/trial/judge/judge.h"
+#include "model/generate/generate_case.h"
+#include "model/generate/quality_result.h"
+#include "model/generate/quality_session.h"
+#include "model/guest/generate_guest.h"
+#include "model/report/report_quality.h"
 
 #define MODEL "'model':'../golden/data/model','text':'../golden/data/model/heldout.txt'," \
               "'calibration':'../golden/data/model/README.md','calibration_tokens':32"

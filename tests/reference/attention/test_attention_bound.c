@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "core/rng.h"
-#include "harness/wrong/flash.h"
+#include "harness/trial/wrong/flash.h"
 #include "tests/reference/attention/attention_naive.h"
 #include "tests/reference/attention/test_attention.h"
 
@@ -207,7 +207,7 @@ static kvg_flash set_up(const world *w, int order, int type)
 static const char *const flash_names[] = {
     "right",
 #define FLASH_DEFECT(id, control, applies, ENUM, summary, seen_in) summary,
-#include "harness/wrong/flash_defects.def"
+#include "harness/trial/wrong/flash_defects.def"
 #undef FLASH_DEFECT
 };
 

@@ -13,7 +13,7 @@
 
 #include "core/bits.h"
 #include "core/rng.h"
-#include "harness/data/mma_inputs.h"
+#include "harness/trial/question/mma_inputs.h"
 #include "reference/tensor_core.h"
 #include "reference/tensor_core/ref_mma.h"
 #include "second/slow_mma.h"

@@ -1,0 +1,17 @@
+/* The producer x consumer table for people (text, Markdown) and for programs (JSON). */
+#ifndef KVG_HARNESS_PACK_MATRIX_PRINT_H
+#define KVG_HARNESS_PACK_MATRIX_PRINT_H
+
+#include <stdio.h>
+
+#include "harness/pack/matrix_run.h"
+
+typedef struct cJSON cJSON;
+
+/* The parties, the table of verdicts, the table of bytes read as they are, and notes; no empty line at either end. */
+void kvg_matrix_print(const kvg_matrix *matrix, bool markdown, FILE *out);
+
+/* Appends an object to the array: shape, parties, cells. KVG_ERR_MEMORY. */
+kvg_status kvg_matrix_json(const kvg_matrix *matrix, cJSON *array) KVG_CHECKED;
+
+#endif

@@ -1,0 +1,130 @@
+#define _DEFAULT_SOURCE /* readlink */
+#include "harness/run/backends.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "harness/trial/wrong/defects.h"
+#include "reference/reference.h"
+
+#ifdef KVG_HAS_GPU
+#include "gpu/gpu.h"
+#endif
+
+/* libkvgold_<name>.so beside the program, or in the library folder of an installation. */
+static kvg_status find_plugin(const char *name, char *path, size_t size)
+{
+    static const char *const places[] = {"", "/../lib/kvgold", "/../lib64/kvgold", "/../lib/x86_64-linux-gnu/kvgold",
+                                         "/../lib/aarch64-linux-gnu/kvgold"};
+    char folder[PATH_MAX];
+    const ssize_t n = readlink("/proc/self/exe", folder, sizeof folder - 1);
+    if (n < 0) return kvg_fail(KVG_ERR_IO, "cannot find the program's own folder: give the plug-in's path");
+    folder[n] = 0;
+    char *slash = strrchr(folder, '/');
+    if (slash) *slash = 0;
+    for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
+        snprintf(path, size, "%s%s/libkvgold_%s.so", folder, places[i], name);
+        if (access(path, R_OK) == 0) return KVG_OK;
+    }
+    return kvg_fail(KVG_ERR_NOT_FOUND, "no backend '%s': not reference, not defect:<id>, and no libkvgold_%s.so in %s",
+                    name, name, folder);
+}
+
+static bool is_built_in(const char *name)
+{
+    return strcmp(name, "reference") == 0 || strncmp(name, "defect:", 7) == 0 || strcmp(name, "cuda") == 0;
+}
+
+kvg_status kvg_check_backend_path(const char *name, char path[KVG_BACKEND_PATH_SIZE])
+{
+    if (is_built_in(name)) return kvg_fail(KVG_ERR_NOT_FOUND, "backend %s is built in", name);
+    if (!strchr(name, '/')) return find_plugin(name, path, KVG_BACKEND_PATH_SIZE);
+    if (strlen(name) >= KVG_BACKEND_PATH_SIZE) return kvg_fail(KVG_ERR_NOT_FOUND, "path too long: %.40s...", name);
+    strcpy(path, name);
+    return KVG_OK;
+}
+
+static kvg_status open_plugin(const char *name, const kvg_backend **out)
+{
+    char path[KVG_BACKEND_PATH_SIZE];
+    kvg_status s = kvg_check_backend_path(name, path);
+    return s ? s : kvg_backend_open(path, out);
+}
+
+#ifndef KVG_HAS_GPU
+static kvg_status fail_without_cuda(kvg_status status)
+{
+    return kvg_fail(status, "backend cuda is not in this build: configure with -DKVGOLD_CUDA=ON and nvcc on the PATH");
+}
+#endif
+
+/* Opens nothing: CUDA is for the process that runs a case. */
+static kvg_status open_cuda(const kvg_backend **out)
+{
+#ifdef KVG_HAS_GPU
+    *out = kvg_gpu_backend();
+    return KVG_OK;
+#else
+    *out = NULL;
+    return fail_without_cuda(KVG_ERR_NOT_FOUND);
+#endif
+}
+
+kvg_status kvg_check_gpu_runner(bool graph, const kvg_model_runner **out)
+{
+#ifdef KVG_HAS_GPU
+    *out = graph ? kvg_gpu_model_runner_graph() : kvg_gpu_model_runner();
+    return KVG_OK;
+#else
+    (void)graph;
+    *out = NULL;
+    return fail_without_cuda(KVG_ERR_NOT_FOUND);
+#endif
+}
+
+kvg_status kvg_check_backend(const char *name, const kvg_backend **out)
+{
+    static char last_name[PATH_MAX]; /* cases of one backend mostly follow each other */
+    static const kvg_backend *last;
+    if (last && strcmp(name, last_name) == 0) {
+        *out = last;
+        return KVG_OK;
+    }
+    kvg_status s = KVG_OK;
+    if (strcmp(name, "reference") == 0) *out = kvg_reference_backend();
+    else if (strncmp(name, "defect:", 7) == 0) s = kvg_defect_backend(name, out);
+    else if (strcmp(name, "cuda") == 0) s = open_cuda(out);
+    else s = open_plugin(name, out);
+    if (s) return s;
+    snprintf(last_name, sizeof last_name, "%s", name);
+    last = strlen(name) < sizeof last_name ? *out : NULL;
+    return KVG_OK;
+}
+
+const kvg_bench_device *kvg_bench_device_of(const char *backend)
+{
+#ifdef KVG_HAS_GPU
+    if (strcmp(backend, "cuda") == 0) return kvg_gpu_bench();
+#else
+    (void)backend;
+#endif
+    return NULL;
+}
+
+kvg_status kvg_bench_model_of_gpu(const kvg_bench_device **device, const kvg_bench_model **model,
+                                  const kvg_model_runner **runner)
+{
+#ifdef KVG_HAS_GPU
+    *device = kvg_gpu_bench();
+    *model = kvg_gpu_bench_model();
+    *runner = kvg_gpu_model_runner();
+    return KVG_OK;
+#else
+    *device = NULL;
+    *model = NULL;
+    *runner = NULL;
+    return fail_without_cuda(KVG_ERR_UNIMPLEMENTED);
+#endif
+}

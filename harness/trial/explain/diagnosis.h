@@ -1,0 +1,85 @@
+/* Room explain: what is wrong with an answer, and why.
+ *
+ *   diagnosis              The search, in parallel: single defects, sides, dialects, pairs.
+ *   diagnosis_score        How well a hypothesis explains an answer.
+ *   diagnosis_where        Which numbers differ, along the axes of their tensor.
+ *
+ * docs/guide/compare.md is the manual. */
+/* What is wrong with an answer, where, and why. Where: the numbers that differ, along the axes of their tensor. Why:
+ * the reference is run again under the rows of harness/trial/wrong/defects.def that apply to the case, alone, on one
+ * side, under other dialects, and two at a time; what gives the answer explains it. */
+#ifndef KVG_HARNESS_TRIAL_EXPLAIN_DIAGNOSIS_H
+#define KVG_HARNESS_TRIAL_EXPLAIN_DIAGNOSIS_H
+
+#include "harness/trial/judge/judge_decode.h"
+#include "harness/trial/question/places.h"
+#include "harness/trial/wrong/defect_run.h"
+
+enum { KVG_MAX_EXPLANATIONS = 8, KVG_DIAGNOSIS_TEXT = 480, KVG_DEFAULT_PAIRS = 4096 };
+
+typedef struct kvg_diagnosis_question {
+    const kvg_question *data;
+    const kvg_tensor *expected;    /* the op's outputs, right */
+    const kvg_tensor *answer;      /* the same; data NULL where there is no answer */
+    const kvg_truth *truth; /* op decode, judged by number; NULL: every bit counts */
+    size_t pairs;                  /* most pairs of defects to run */
+} kvg_diagnosis_question;
+
+/* --- where --- */
+
+/* The values that an axis takes among the units that are wrong. */
+typedef struct kvg_extent {
+    kvg_axis axis;
+    uint32_t first, last, count, step; /* step: 0 where they are not evenly spaced */
+} kvg_extent;
+
+typedef struct kvg_where {
+    size_t index;        /* of the op's outputs */
+    uint64_t wrong, all; /* units: bytes, or numbers */
+    uint64_t first;      /* unit */
+    uint64_t placeless;  /* wrong units in padding */
+    kvg_extent extents[KVG_MAX_AXES];
+    size_t extent_count;
+    bool tail_pages;                  /* all in the last page of a sequence that has several */
+    char at[320];                     /* the first one: place, expected, got */
+    char extent[KVG_DIAGNOSIS_TEXT];  /* "only V codes; heads 4 to 7 of 8; only in the last page"; "": everywhere */
+    char pattern[160];                /* "each is 0.5 times the right one"; "" if none is known */
+} kvg_where;
+
+/* What is wrong with output `index`, if anything (out->wrong = 0: nothing, or there is no answer): numbers outside
+ * their bound with `truth`, units whose bits differ without. */
+kvg_status kvg_diagnose_where(const kvg_diagnosis_question *question, const kvg_places *places, size_t index,
+                              kvg_where *out) KVG_CHECKED;
+
+/* --- why --- */
+
+typedef struct kvg_explanation {
+    kvg_wrong wrong[2];
+    size_t count;        /* defects at once */
+    bool exact;          /* gives the answer: every bit; of op decode every number within its bound */
+    bool same_bits;      /* every bit, whatever is asked for */
+    uint64_t explained;  /* wrong bits (of op decode numbers) in units that come out as in the answer */
+    uint64_t introduced; /* bits that come out otherwise than in the answer, where the answer is right */
+    uint64_t agreeing;   /* bits of the whole answer that come out as in it */
+    double distance;     /* op decode: largest |answer - this| / bound */
+    uint64_t hash;       /* of what comes out: equal for those that nobody could tell apart by this case */
+} kvg_explanation;
+
+typedef struct kvg_diagnosis {
+    kvg_explanation explanations[KVG_MAX_EXPLANATIONS]; /* best first: exact ones, then single ones, then by share */
+    size_t count;
+    uint64_t wrong_bits, all_bits; /* op decode: numbers */
+    size_t tried, reached, pairs;  /* hypotheses run; those that change this case's answer; pairs run */
+    bool all_pairs;                /* no pair was left out */
+} kvg_diagnosis;
+
+kvg_status kvg_diagnose(const kvg_diagnosis_question *question, const kvg_places *places,
+                        kvg_diagnosis *out) KVG_CHECKED;
+
+/* "nibbles_swapped", "nibbles_swapped (V)", "nibbles_swapped (V) and tensor_scale_lost (K)". */
+void kvg_explanation_name(const kvg_explanation *explanation, char *out, size_t size);
+
+/* What it says for people: "low and high nibble exchanged (LMDeploy FP4 fork)". */
+void kvg_explanation_text(const kvg_explanation *explanation, char *out, size_t size);
+
+#endif

@@ -1,0 +1,268 @@
+#include <float.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "harness/trial/explain/diagnosis.h"
+#include "harness/trial/question/describe.h"
+
+/* --- which values an axis takes --- */
+
+static void measure_extent(const uint8_t *seen, kvg_extent *e)
+{
+    uint32_t before = 0;
+    e->count = 0;
+    e->step = 1;
+    for (uint32_t i = 0; i < e->axis.of; i++) {
+        if (!seen[i]) continue;
+        if (e->count == 0) e->first = i;
+        if (e->count == 1) e->step = i - before;
+        if (e->count > 1 && i - before != e->step) e->step = 0;
+        before = e->last = i;
+        e->count++;
+    }
+}
+
+static kvg_status measure_extents(const kvg_places *places, const uint8_t *wrong, kvg_where *w)
+{
+    kvg_axis axes[KVG_MAX_AXES];
+    uint8_t *seen[KVG_MAX_AXES] = {0};
+    const size_t n = kvg_places_axes(places, w->index, axes);
+    bool got = true;
+    for (size_t a = 0; a < n; a++) {
+        seen[a] = calloc(axes[a].of ? axes[a].of : 1, 1);
+        got = got && seen[a];
+    }
+    w->tail_pages = got;
+    for (uint64_t i = 0; got && i < w->all; i++) {
+        uint32_t at[KVG_MAX_AXES];
+        if (!wrong[i]) continue;
+        kvg_places_at(places, w->index, i, at);
+        w->placeless += at[0] == KVG_NO_PLACE;
+        for (size_t a = 0; a < n; a++) {
+            if (at[a] < axes[a].of) seen[a][at[a]] = 1;
+        }
+        w->tail_pages = w->tail_pages && kvg_places_in_tail(places, w->index, i);
+    }
+    for (size_t a = 0; got && a < n; a++) {
+        kvg_extent *e = &w->extents[w->extent_count++];
+        e->axis = axes[a];
+        measure_extent(seen[a], e);
+    }
+    for (size_t a = 0; a < n; a++) free(seen[a]);
+    return got ? KVG_OK : kvg_fail(KVG_ERR_MEMORY, "no memory for the axes of a tensor");
+}
+
+static void append(char *out, size_t size, const char *format, ...) KVG_PRINTF(3, 4);
+static void append(char *out, size_t size, const char *format, ...)
+{
+    const size_t used = strlen(out);
+    va_list args;
+    va_start(args, format);
+    vsnprintf(out + used, size - used, format, args);
+    va_end(args);
+}
+
+static bool is_part(const kvg_extent *e)
+{
+    return strcmp(e->axis.name, "part") == 0;
+}
+
+/* "V codes and V scales": the axis of the parts of a pool. */
+static void print_parts(const kvg_extent *e, char *out, size_t size)
+{
+    if (e->count == 1) append(out, size, "; only %s", kvg_places_part(e->first));
+    else if (e->count == 2)
+        append(out, size, "; only %s and %s", kvg_places_part(e->first), kvg_places_part(e->last));
+}
+
+static void print_extent(const kvg_extent *e, char *out, size_t size)
+{
+    static const char *const ordinals[] = {"", "", "second", "third", "fourth"};
+    const kvg_axis *axis = &e->axis;
+    if (e->count == 0 || e->count == axis->of) return;
+    if (e->count == 1) append(out, size, "; %s %u of %u", axis->name, e->first, axis->of);
+    else if (e->step == 1) append(out, size, "; %s %u to %u of %u", axis->plural, e->first, e->last, axis->of);
+    else if (e->step > 1 && e->step < 5)
+        append(out, size, "; every %s of %s %u to %u of %u", ordinals[e->step], axis->plural, e->first, e->last,
+               axis->of);
+    else if (e->step)
+        append(out, size, "; every %uth of %s %u to %u of %u", e->step, axis->plural, e->first, e->last, axis->of);
+    else append(out, size, "; %u of %u %s, the first %u", e->count, axis->of, axis->plural, e->first);
+}
+
+static void print_extents(kvg_where *w)
+{
+    char text[KVG_DIAGNOSIS_TEXT] = "";
+    for (size_t i = 0; i < w->extent_count; i++) {
+        if (is_part(&w->extents[i])) print_parts(&w->extents[i], text, sizeof text);
+        else print_extent(&w->extents[i], text, sizeof text);
+    }
+    if (w->tail_pages) append(text, sizeof text, "; only in the last page of sequences");
+    if (w->placeless) append(text, sizeof text, "; %llu in padding", (unsigned long long)w->placeless);
+    snprintf(w->extent, sizeof w->extent, "%s", text[0] ? text + 2 : "");
+}
+
+/* --- what the wrong units have in common --- */
+
+typedef struct common {
+    bool zero, nan, ratio, difference, bits, untouched;
+    double first_ratio;
+    unsigned first_difference, first_bits, low, high;
+} common;
+
+static float number_at(const kvg_tensor *t, uint64_t unit)
+{
+    float x;
+    kvg_reference_load(t->dtype, (const uint8_t *)t->data + unit * kvg_dtype_bytes(t->dtype), 1, &x);
+    return x;
+}
+
+/* Two roundings of each of two numbers, of 24, 11 or 8 bits. */
+static double rounding_of(kvg_dtype dtype)
+{
+    return dtype == KVG_DTYPE_F32 ? 0x1p-22 : dtype == KVG_DTYPE_F16 ? 0x1p-9 : 0x1p-6;
+}
+
+static void see_number(const kvg_tensor *want, const kvg_tensor *have, uint64_t i, bool first, common *c)
+{
+    const double right = number_at(want, i), got = number_at(have, i), ratio = got / right;
+    c->zero = c->zero && got == 0;
+    c->nan = c->nan && isnan(got);
+    if (first) c->first_ratio = ratio;
+    c->ratio = c->ratio && isfinite(ratio) && ratio != 0 &&
+               fabs(ratio - c->first_ratio) <= rounding_of(want->dtype) * fabs(c->first_ratio);
+}
+
+static void see_byte(const kvg_tensor *want, const kvg_tensor *have, uint64_t i, bool first, common *c)
+{
+    const uint8_t right = ((const uint8_t *)want->data)[i], got = ((const uint8_t *)have->data)[i];
+    const unsigned difference = (unsigned)(got - right) & 0xFF, bits = (unsigned)(got ^ right);
+    if (first) c->first_difference = difference, c->first_bits = bits;
+    c->zero = c->zero && got == 0;
+    c->difference = c->difference && difference == c->first_difference;
+    c->bits = c->bits && bits == c->first_bits;
+    c->low |= bits & 0x0F;
+    c->high |= bits & 0xF0;
+}
+
+static bool is_number(const kvg_tensor *t)
+{
+    return t->dtype == KVG_DTYPE_F16 || t->dtype == KVG_DTYPE_BF16 || t->dtype == KVG_DTYPE_F32;
+}
+
+static void print_pattern(const kvg_tensor *want, const common *c, kvg_where *w)
+{
+    char *out = w->pattern;
+    const size_t size = sizeof w->pattern;
+    const bool bytes = !is_number(want);
+    if (w->wrong < 2) return;
+    if (c->untouched) snprintf(out, size, "each is what the tensor held before: not written");
+    else if (c->zero) snprintf(out, size, "each is 0");
+    else if (c->nan && !bytes) snprintf(out, size, "each is NaN");
+    else if (c->ratio && !bytes) snprintf(out, size, "each is %.6g times the right one", c->first_ratio);
+    else if (bytes && c->bits) snprintf(out, size, "each differs in the same bits: 0x%02X", c->first_bits);
+    else if (bytes && c->difference)
+        snprintf(out, size, "each is the right one %+d", (int)(c->first_difference ^ 0x80) - 0x80);
+    else if (bytes && !c->high) snprintf(out, size, "only in low nibbles");
+    else if (bytes && !c->low) snprintf(out, size, "only in high nibbles");
+}
+
+static void find_pattern(const kvg_diagnosis_question *q, const uint8_t *wrong, kvg_where *w)
+{
+    const kvg_tensor *want = &q->expected[w->index], *have = &q->answer[w->index];
+    const kvg_tensor_set *before = &q->data->before;
+    const size_t width = kvg_dtype_bytes(want->dtype);
+    common c = {.zero = true, .nan = true, .ratio = true, .difference = true, .bits = true};
+    c.untouched = before->count > 0;
+    bool first = true;
+    for (uint64_t i = 0; i < w->all; i++) {
+        if (!wrong[i]) continue;
+        if (is_number(want)) see_number(want, have, i, first, &c);
+        else see_byte(want, have, i, first, &c);
+        c.untouched = c.untouched && memcmp((const uint8_t *)have->data + i * width,
+                                            (const uint8_t *)before->tensors[w->index].data + i * width, width) == 0;
+        first = false;
+    }
+    print_pattern(want, &c, w);
+}
+
+/* --- the first of them, in words --- */
+
+static void describe_decoded(const kvg_diagnosis_question *q, const kvg_places *places, kvg_where *w)
+{
+    const kvg_question *d = q->data;
+    uint32_t at[KVG_MAX_AXES];
+    kvg_axis axes[KVG_MAX_AXES];
+    kvg_places_at(places, w->index, w->first, at);
+    const bool is_out = kvg_places_axes(places, w->index, axes) == 5;
+    char dim[32] = "", right[96];
+    const size_t row = w->first / (is_out ? (size_t)axes[4].of * axes[2].of : axes[2].of);
+    if (is_out) snprintf(dim, sizeof dim, ", dim %u", at[4]);
+    if (q->truth) {
+        const kvg_attention_answer *e = &q->truth->exact;
+        snprintf(right, sizeof right, "%.9g within %.3g", (is_out ? e->out : e->lse)[w->first],
+                 (is_out ? e->out_bound : e->lse_bound)[w->first]);
+    } else {
+        snprintf(right, sizeof right, "%.9g", (double)number_at(&q->expected[w->index], w->first));
+    }
+    snprintf(w->at, sizeof w->at,
+             "sequence %u, query %u (position %lld), head %u (KV head %u)%s: expected %s, got %.9g", at[0], at[1],
+             (long long)d->queries[row].position, at[2], at[3], dim, right,
+             (double)number_at(&q->answer[w->index], w->first));
+}
+
+static void describe_first(const kvg_diagnosis_question *q, const kvg_places *places, kvg_where *w)
+{
+    const kvg_tensor *want = &q->expected[w->index];
+    if (q->data->queries) {
+        describe_decoded(q, places, w);
+        return;
+    }
+    const size_t byte = w->first * kvg_places_unit(places, w->index);
+    kvg_describe_byte(q->data, w->index, want, &q->answer[w->index], byte, w->at, sizeof w->at);
+}
+
+/* --- the whole --- */
+
+static void mark_bits(const kvg_tensor *want, const kvg_tensor *have, size_t width, uint8_t *wrong)
+{
+    for (size_t i = 0; i < want->bytes / width; i++) {
+        wrong[i] = memcmp((const uint8_t *)want->data + i * width, (const uint8_t *)have->data + i * width, width) != 0;
+    }
+}
+
+static void mark_numbers(const kvg_truth *t, size_t index, const kvg_tensor *have, uint8_t *wrong)
+{
+    const kvg_attention_answer *e = &t->exact;
+    for (size_t i = 0; i < (index ? t->rows : t->outputs); i++) {
+        wrong[i] = kvg_attention_ratio(number_at(have, i), (index ? e->lse : e->out)[i],
+                                       (index ? e->lse_bound : e->out_bound)[i]) > 1;
+    }
+}
+
+kvg_status kvg_diagnose_where(const kvg_diagnosis_question *q, const kvg_places *places, size_t index, kvg_where *out)
+{
+    const kvg_tensor *want = &q->expected[index], *have = &q->answer[index];
+    *out = (kvg_where){.index = index};
+    if (!have->data || want->bytes == 0) return KVG_OK;
+    const size_t width = kvg_places_unit(places, index);
+    out->all = want->bytes / width;
+    uint8_t *wrong = malloc(out->all);
+    if (!wrong) return kvg_fail(KVG_ERR_MEMORY, "cannot mark %llu numbers", (unsigned long long)out->all);
+    if (q->truth) mark_numbers(q->truth, index, have, wrong);
+    else mark_bits(want, have, width, wrong);
+    for (uint64_t i = 0; i < out->all; i++) {
+        if (wrong[i] && out->wrong++ == 0) out->first = i;
+    }
+    kvg_status s = out->wrong ? measure_extents(places, wrong, out) : KVG_OK;
+    if (!s && out->wrong) {
+        print_extents(out);
+        find_pattern(q, wrong, out);
+        describe_first(q, places, out);
+    }
+    free(wrong);
+    return s;
+}

@@ -1,0 +1,402 @@
+#include "harness/trial/judge/judge.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "harness/trial/judge/judge_parts.h"
+#include "harness/trial/judge/relations.h"
+#include "support/clock.h"
+
+/* --- judging --- */
+
+static const judge *judge_for(const kvg_truth *t)
+{
+    return judge_of(&t->question->c->problem);
+}
+
+/* Fills the judging fields of *r. */
+static void judge_answer(const kvg_truth *t, const kvg_tensor *answer, kvg_result *r)
+{
+    const judge *j = judge_for(t);
+    if (j->storage) j->storage(t, answer, r);
+    if (j->meaning) j->meaning(t, answer, r);
+}
+
+/* --- controls --- */
+
+/* What becomes of a known-wrong answer that is offered to this check. */
+static kvg_control_outcome judge_wrong(const kvg_truth *t, const kvg_tensor_set *wrong)
+{
+    const judge *j = judge_for(t);
+    kvg_result storage = {.verdict = KVG_VERDICT_PASS}, decoded = {.verdict = KVG_VERDICT_PASS};
+    if (j->is_right(t, wrong)) return KVG_CONTROL_UNREACHED;
+    if (j->storage) j->storage(t, wrong->tensors, &storage);
+    if (j->meaning) j->meaning(t, wrong->tensors, &decoded);
+    if (decoded.verdict == KVG_VERDICT_FAIL) return KVG_CONTROL_REJECTED_BY_BOUND;
+    return storage.verdict == KVG_VERDICT_FAIL ? KVG_CONTROL_REJECTED : KVG_CONTROL_ACCEPTED;
+}
+
+/* Names the known-wrong variant whose answer is the candidate's. */
+static void diagnose(const kvg_truth *t, const kvg_defect *defect, const kvg_tensor_set *wrong,
+                     const kvg_tensor_set *answer, kvg_result *r)
+{
+    const judge *j = judge_for(t);
+    const size_t used = strlen(r->detail);
+    if (j->is_right(t, wrong) || !j->explains(t, answer, wrong)) return;
+    snprintf(r->detail + used, sizeof r->detail - used, "; %s defect %s (%s)", j->explained, defect->id,
+             defect->summary);
+}
+
+/* Makes the wrong answer of a defect, for all that it is wanted for; a control that cannot run proves nothing.
+ * `answer`: a wrong one that may be the defect's, or NULL. */
+static kvg_control_outcome try_defect(const kvg_truth *t, const kvg_defect *defect, const kvg_tensor_set *answer,
+                                      kvg_result *r)
+{
+    const kvg_question *q = t->question;
+    kvg_tensor_set wrong = {0};
+    kvg_control_outcome outcome = KVG_CONTROL_ACCEPTED;
+    if (!kvg_defect_applies(defect, &q->c->problem)) return KVG_CONTROL_ABSENT;
+    kvg_status s = kvg_answer_alloc(q, &wrong);
+    if (!s) s = kvg_defect_run(defect, &q->c->problem, q->in.tensors, wrong.tensors);
+    if (!s && answer) diagnose(t, defect, &wrong, answer, r);
+    if (!s && defect->control && !judge_for(t)->measure) outcome = judge_wrong(t, &wrong);
+    kvg_set_free(&wrong);
+    return outcome;
+}
+
+static void add_control(kvg_result_controls *to, const char *id, kvg_control_outcome outcome)
+{
+    kvg_names *const lists[] = {
+        [KVG_CONTROL_UNREACHED] = &to->unreached, [KVG_CONTROL_REJECTED] = &to->rejected,
+        [KVG_CONTROL_REJECTED_BY_BOUND] = &to->rejected, [KVG_CONTROL_WITHIN] = &to->within,
+        [KVG_CONTROL_ACCEPTED] = &to->accepted,
+    };
+    if (outcome != KVG_CONTROL_ABSENT) kvg_names_add(lists[outcome], id);
+    if (outcome == KVG_CONTROL_REJECTED_BY_BOUND) kvg_names_add(&to->by_bound, id);
+}
+
+/* Tries the controls; of a wrong answer also names the defects that it comes from, unless it failed for something else
+ * than its bytes. `separation`: as it was measured, or NULL. */
+static void run_controls(const kvg_truth *t, const kvg_tensor_set *answer, const kvg_separation *separation,
+                         kvg_result *r)
+{
+    const bool offers = !judge_for(t)->measure;
+    size_t count;
+    const kvg_defect *defects = kvg_defect_table(&count);
+    r->controls.measured = true;
+    const bool wrong = r->verdict == KVG_VERDICT_FAIL && !kvg_set_same_bytes(&t->expected, answer);
+    for (size_t i = 0; i < count; i++) {
+        const bool diagnoses = wrong && !(separation && separation->distance[i] < 0);
+        kvg_control_outcome outcome = KVG_CONTROL_ABSENT;
+        if (diagnoses || (defects[i].control && offers)) {
+            outcome = try_defect(t, &defects[i], diagnoses ? answer : NULL, r);
+        }
+        if (!defects[i].control) continue;
+        if (!offers) outcome = separation ? judge_separated(separation, i) : KVG_CONTROL_ABSENT;
+        add_control(&r->controls, defects[i].id, outcome);
+        if (outcome == KVG_CONTROL_ACCEPTED && r->verdict == KVG_VERDICT_PASS) {
+            r->verdict = KVG_VERDICT_MISTRUSTED;
+            snprintf(r->detail, sizeof r->detail, "the known-wrong answer '%s' passed this check", defects[i].id);
+        }
+    }
+    if (r->controls.rejected.count == 0 && r->verdict == KVG_VERDICT_PASS) {
+        r->verdict = KVG_VERDICT_MISTRUSTED;
+        snprintf(r->detail, sizeof r->detail,
+                 "no known-wrong answer differs from the right one: the fill tells nothing");
+    }
+}
+
+/* --- reach --- */
+
+/* How many of 256 counters are not 0, and which. */
+static unsigned hit(const uint64_t counters[KVG_FIELD_CODES], kvg_code_set set)
+{
+    unsigned count = 0;
+    for (unsigned code = 0; code < KVG_FIELD_CODES; code++) {
+        if (counters[code] == 0) continue;
+        set[code / 8] |= (uint8_t)(1u << code % 8);
+        count++;
+    }
+    return count;
+}
+
+static kvg_result_reach reach_of(const kvg_problem *p, const kvg_reference_reach *met)
+{
+    kvg_result_reach reach = {
+        .measured = met->elements > 0,
+        .codes_of = kvg_format_get(p->storage[KVG_K].format)->element_bits == 4 ? 16 : 256,
+        .met = {
+            [KVG_MET_TIES] = met->ties,
+            [KVG_MET_SATURATIONS] = met->saturations,
+            [KVG_MET_ZERO_BLOCKS] = met->zero_blocks,
+            [KVG_MET_NEGATIVE_ZEROS] = met->negative_zeros,
+            [KVG_MET_SUBNORMALS] = met->subnormals,
+            [KVG_MET_SPECIALS] = met->specials,
+            [KVG_MET_SCALE_UNDERFLOWS] = met->scale_underflows,
+        },
+    };
+    reach.codes = hit(met->codes, reach.code_set);
+    reach.scales = hit(met->scales, reach.scale_set);
+    return reach;
+}
+
+static void count_reach(const kvg_truth *t, kvg_result *r)
+{
+    const kvg_question *q = t->question;
+    const kvg_problem *p = &q->rows;
+    const size_t bytes = p->head_dim * kvg_dtype_bytes(p->dtype);
+    kvg_tensor_set rows = {0};
+    kvg_reference_reach met = {0}; /* of K and V together */
+    const bool patterns = q->c->fill == KVG_FILL_CODES; /* the bytes themselves are what the fill made */
+    if (patterns && kvg_question_codes(q, t->expected.tensors, &rows)) kvg_result_give_up(r, "rows of the fill");
+    for (int side = KVG_K; side < kvg_problem_sides(&q->c->problem) && r->verdict != KVG_VERDICT_ERROR; side++) {
+        const kvg_tensor *c = patterns ? kvg_set_tensor(&rows, KVG_ROLE_CODES, (kvg_side)side) : NULL;
+        const kvg_tensor *s = patterns ? kvg_set_tensor(&rows, KVG_ROLE_SCALES, (kvg_side)side) : NULL;
+        const uint8_t *values = kvg_set_tensor(&q->values, KVG_ROLE_VALUES, (kvg_side)side)->data;
+        for (size_t row = 0; row < (size_t)p->tokens * p->kv_heads; row++) {
+            float x[KVG_MAX_HEAD_DIM];
+            if (patterns) {
+                kvg_reference_codes_reach(p, (kvg_side)side, (const uint8_t *)c->data + row * (size_t)c->shape[2],
+                                          s->bytes ? (const uint8_t *)s->data + row * (size_t)s->shape[2] : NULL,
+                                          &met);
+                continue;
+            }
+            kvg_reference_load(p->dtype, values + row * bytes, p->head_dim, x);
+            kvg_reference_row_reach(p, (kvg_side)side, q->tensor_scale[side], x, &met);
+        }
+    }
+    r->reach = reach_of(&q->c->problem, &met);
+    kvg_set_free(&rows);
+}
+
+/* --- asking --- */
+
+/* The verdict of a case whose implementation returned that. */
+static kvg_verdict verdict_of(kvg_status s)
+{
+    switch (s) {
+    case KVG_OK: return KVG_VERDICT_PASS;
+    case KVG_ERR_UNIMPLEMENTED: return KVG_VERDICT_UNIMPLEMENTED;
+    case KVG_ERR_DEVICE: return KVG_VERDICT_CRASH;
+    case KVG_ERR_DEVICE_LOST: return KVG_VERDICT_DEVICE_LOST;
+    default: return KVG_VERDICT_FAIL;
+    }
+}
+
+/* An outcome that is no answer to judge: its verdict and why. */
+static bool refused(const kvg_outcome *o, kvg_result *r)
+{
+    if (o->status == KVG_OK || verdict_of(o->status) == KVG_VERDICT_FAIL) return false;
+    r->verdict = verdict_of(o->status);
+    snprintf(r->detail, sizeof r->detail, "%s", o->text);
+    return true;
+}
+
+/* The answer to a question that was asked in another way. */
+typedef struct related_answer {
+    bool asked;
+    kvg_status status; /* not KVG_OK: why there is no answer */
+    char why[KVG_CANDIDATE_TEXT_SIZE];
+    kvg_tensor_set tensors;
+} related_answer;
+
+/* All that the candidate says to a question, copied out of the memory that it sees. */
+typedef struct answers {
+    kvg_tensor_set first;
+    kvg_outcome outcome;
+    related_answer related[KVG_RELATIONS]; /* of each row of harness/trial/judge/relations.def */
+} answers;
+
+static bool is_gone(kvg_status s)
+{
+    return s == KVG_ERR_DEVICE || s == KVG_ERR_DEVICE_LOST;
+}
+
+/* The status that says that the candidate is gone, or KVG_OK. */
+static kvg_status loss_of(const answers *a)
+{
+    if (is_gone(a->outcome.status)) return a->outcome.status;
+    for (size_t i = 0; i < KVG_RELATIONS; i++) {
+        if (is_gone(a->related[i].status)) return a->related[i].status;
+    }
+    return KVG_OK;
+}
+
+/* Not KVG_OK: the judge itself failed. A first answer that is none is not asked for again. */
+static kvg_status ask(const kvg_question *q, kvg_candidate *candidate, bool relations, answers *a)
+{
+    kvg_status s = kvg_answer_alloc(q, &a->first);
+    if (!s) s = kvg_candidate_run(candidate, &q->c->problem, q->in.tensors, a->first.tensors, &a->outcome);
+    if (s || a->outcome.status || a->outcome.fault[0] || !relations) return s;
+    for (size_t i = 0; i < KVG_RELATIONS; i++) {
+        related_answer *other = &a->related[i];
+        if (!kvg_relation_applies(kvg_relation_get(i), q, candidate)) continue;
+        other->asked = true;
+        other->status = kvg_relation_answer(kvg_relation_get(i), q, candidate, &other->tensors);
+        if (other->status) snprintf(other->why, sizeof other->why, "%s", kvg_error_text());
+        if (is_gone(other->status)) break;
+    }
+    return KVG_OK;
+}
+
+static void free_answers(answers *a)
+{
+    kvg_set_free(&a->first);
+    for (size_t i = 0; i < KVG_RELATIONS; i++) kvg_set_free(&a->related[i].tensors);
+}
+
+/* --- verdicts --- */
+
+static void judge_first(const kvg_truth *t, const answers *a, kvg_result *r)
+{
+    const kvg_outcome *o = &a->outcome;
+    if (o->status) kvg_result_fail(r, "%s returned '%s': %s", o->impl, kvg_status_name(o->status), o->text);
+    if (o->fault[0]) kvg_result_fail(r, "%s", o->fault);
+    if (r->verdict == KVG_VERDICT_PASS) judge_answer(t, a->first.tensors, r);
+    if (r->verdict == KVG_VERDICT_PASS && r->bytes.compared != t->bytes) {
+        r->verdict = KVG_VERDICT_ERROR;
+        snprintf(r->detail, sizeof r->detail, "%" PRIu64 " bytes compared of %zu defined", r->bytes.compared, t->bytes);
+    }
+}
+
+/* Each answer to the same question in another way is judged like the first, up to the first that is wrong. */
+static void judge_related(const kvg_truth *t, const answers *a, kvg_result *r)
+{
+    for (size_t i = 0; i < KVG_RELATIONS && r->verdict == KVG_VERDICT_PASS; i++) {
+        const kvg_relation *relation = kvg_relation_get(i);
+        const related_answer *answer = &a->related[i];
+        kvg_result other = {.verdict = KVG_VERDICT_PASS};
+        if (!answer->asked || answer->status == KVG_ERR_UNIMPLEMENTED) continue;
+        if (answer->status) {
+            kvg_result_fail(&other, "%s", answer->why);
+            other.verdict = verdict_of(answer->status);
+        } else {
+            judge_answer(t, answer->tensors.tensors, &other);
+        }
+        if (other.verdict == KVG_VERDICT_PASS) {
+            kvg_names_add(&r->relations, kvg_relation_id(relation));
+            continue;
+        }
+        r->verdict = other.verdict;
+        snprintf(r->detail, sizeof r->detail, "relation %s (%s): %.400s", kvg_relation_id(relation),
+                 kvg_relation_summary(relation), other.detail);
+    }
+}
+
+/* --- timing --- */
+
+static int by_time(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* Only what was judged is timed, so here the judge asks after it knows. The last answer is judged again. */
+static void time_candidate(const kvg_question *q, kvg_candidate *candidate, double seconds, kvg_tensor_set *answer,
+                           kvg_result *r, kvg_timing *timing)
+{
+    enum { MAX_RUNS = 4096 };
+    static double times[MAX_RUNS];
+    kvg_outcome o;
+    size_t runs = 0;
+    for (const double start = kvg_clock_seconds();
+         runs < MAX_RUNS && (runs < 3 || kvg_clock_seconds() - start < seconds); runs++) {
+        for (size_t i = 0; i < answer->count; i++) { /* an answer that is not written again is not an answer */
+            if (answer->tensors[i].bytes) memset(answer->tensors[i].data, 0x5A, answer->tensors[i].bytes);
+        }
+        kvg_question_prefill(q, answer);
+        if (kvg_candidate_run(candidate, &q->c->problem, q->in.tensors, answer->tensors, &o)) {
+            kvg_result_give_up(r, "the candidate");
+            return;
+        }
+        if (o.status || o.fault[0]) {
+            kvg_result_fail(r, "%s failed while it was timed: %s", r->impl, o.status ? o.text : o.fault);
+            return;
+        }
+        times[runs] = o.milliseconds;
+    }
+    qsort(times, runs, sizeof *times, by_time);
+    *timing = (kvg_timing){runs, times[runs / 2], times[0], times[runs - 1]};
+}
+
+/* --- a case from start to end --- */
+
+typedef struct running_case {
+    kvg_question question;
+    answers answers;
+    kvg_truth truth;
+    kvg_separation separation;
+} running_case;
+
+/* Without controls where the case is timed. */
+static void judge_case(running_case *b, bool controls, kvg_result *out)
+{
+    const kvg_truth *t = &b->truth;
+    if (kvg_know(&b->question, &b->truth)) {
+        kvg_result_give_up(out, "setting up");
+        return;
+    }
+    judge_first(t, &b->answers, out);
+    judge_related(t, &b->answers, out);
+    if (!controls || (out->verdict != KVG_VERDICT_PASS && out->verdict != KVG_VERDICT_FAIL)) return;
+    const judge *j = judge_for(t);
+    const bool separated = j->measure && j->measure(t, &b->separation, out);
+    run_controls(t, &b->answers.first, separated ? &b->separation : NULL, out);
+    count_reach(t, out);
+}
+
+/* `timing` is NULL where the case is only to be checked. The order is: ask, then know, then judge. */
+static void check_case(const kvg_case *c, kvg_candidate *candidate, double seconds, kvg_result *out, kvg_timing *timing)
+{
+    *out = (kvg_result){.verdict = KVG_VERDICT_PASS};
+    running_case *b = calloc(1, sizeof *b);
+    kvg_candidate_next_case(candidate);
+    const kvg_status s = b ? kvg_question_make(c, &b->question) : kvg_fail(KVG_ERR_MEMORY, "cannot hold a case");
+    const bool relations = !timing && c->relations && judge_of(&c->problem)->has_relations;
+    if (s) {
+        kvg_result_give_up(out, "setting up");
+    } else if (ask(&b->question, candidate, relations, &b->answers)) {
+        kvg_result_give_up(out, "the candidate");
+    } else {
+        out->milliseconds = b->answers.outcome.milliseconds;
+        memcpy(out->impl, b->answers.outcome.impl, sizeof out->impl);
+        out->lost = loss_of(&b->answers);
+        if (!refused(&b->answers.outcome, out)) judge_case(b, !timing, out);
+    }
+    if (timing && out->verdict == KVG_VERDICT_PASS) {
+        kvg_timing measured = {0};
+        time_candidate(&b->question, candidate, seconds, &b->answers.first, out, &measured);
+        if (out->verdict == KVG_VERDICT_PASS) judge_answer(&b->truth, b->answers.first.tensors, out);
+        if (out->verdict == KVG_VERDICT_PASS) *timing = measured;
+    }
+    if (!b) return;
+    kvg_truth_free(&b->truth);
+    free_answers(&b->answers);
+    kvg_question_free(&b->question);
+    free(b);
+}
+
+void kvg_check_case(const kvg_case *c, kvg_candidate *candidate, kvg_result *out)
+{
+    check_case(c, candidate, 0, out, NULL);
+}
+
+void kvg_check_run(const kvg_case *c, const kvg_backend *backend, kvg_result *out)
+{
+    kvg_candidate *candidate;
+    *out = (kvg_result){.verdict = KVG_VERDICT_ERROR};
+    if (kvg_candidate_here(backend, &candidate)) {
+        kvg_result_give_up(out, "the candidate");
+        return;
+    }
+    check_case(c, candidate, 0, out, NULL);
+    kvg_candidate_end(candidate);
+}
+
+void kvg_check_time(const kvg_case *c, kvg_candidate *candidate, double seconds, kvg_result *out, kvg_timing *timing)
+{
+    *timing = (kvg_timing){0};
+    check_case(c, candidate, seconds, out, timing);
+}

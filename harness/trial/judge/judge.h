@@ -1,0 +1,38 @@
+/* Room judge: it runs one case on a candidate and judges the answer.
+ *
+ *   judge                  The check loop: the answer, the relations, the controls. It times a case, too.
+ *   truth                  What is right: it is computed when the candidate has answered.
+ *   judges                 Who judges what: judges.def, the one place of the room that names ops.
+ *   differences            How an answer differs from what is right, by each measure; all who compare ask here.
+ *   judge_rows             Bytes, codes by the value rule of a dialect, the round trip.
+ *   judge_decode           Numbers against the exact answer, bits under a profile, probes.
+ *   relations              Op decode: the same question asked in other ways (relations.def).
+ *   separation             Op decode: how far known-wrong answers are from what a right one may be.
+ *
+ * The judge knows the right answer and the candidate never does. A case of generate, which is no op, has its judge in
+ * model/generate/. */
+/* The one check loop: runs one case and judges what came back. Nothing here knows a format or an op by name. */
+#ifndef KVG_HARNESS_TRIAL_JUDGE_JUDGE_H
+#define KVG_HARNESS_TRIAL_JUDGE_JUDGE_H
+
+#include "harness/candidate/candidate.h"
+#include "harness/case/case.h"
+#include "harness/case/result.h"
+
+/* Runs a case on a candidate whose backend is open. Never fails: what goes wrong is a verdict with a detail. */
+void kvg_check_case(const kvg_case *c, kvg_candidate *candidate, kvg_result *out);
+
+/* The same on functions of this process. */
+void kvg_check_run(const kvg_case *c, const kvg_backend *backend, kvg_result *out);
+
+/* Times of a case's op on one implementation, inputs and outputs warm. */
+typedef struct kvg_timing {
+    uint64_t runs;
+    double median_ms, fastest_ms, slowest_ms;
+} kvg_timing;
+
+/* Judges the case, without its controls, and only if it passes runs the op again for at least `seconds` (3 runs or
+ * more) and judges the last answer once more. *timing is all zero where nothing was timed. */
+void kvg_check_time(const kvg_case *c, kvg_candidate *candidate, double seconds, kvg_result *out, kvg_timing *timing);
+
+#endif

@@ -1,0 +1,402 @@
+#include "harness/trial/judge/judge_decode.h"
+
+#include <float.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "harness/trial/judge/differences.h"
+#include "harness/trial/judge/judge_parts.h"
+#include "harness/trial/question/decode_probes.h"
+#include "harness/trial/question/fill.h"
+#include "reference/attention_profile.h"
+
+enum { OUT, LSE }; /* the op's outputs */
+
+kvg_status kvg_decode_arithmetic(const kvg_case *c, kvg_arithmetic *out)
+{
+    static const kvg_operand operands[] = {[KVG_OPERANDS_F16] = KVG_OPERAND_F16, [KVG_OPERANDS_BF16] = KVG_OPERAND_BF16,
+                                           [KVG_OPERANDS_E4M3] = KVG_OPERAND_E4M3};
+    if (c->problem.profile != KVG_PROFILE_NONE) return kvg_arithmetic_of_profile(&c->problem, out);
+    kvg_arithmetic_init(&c->problem, out);
+    if (c->operands != KVG_OPERANDS_PLAIN) out->q = out->p = operands[c->operands];
+    return KVG_OK;
+}
+
+/* --- what is right --- */
+
+static const kvg_tensor *input(const kvg_question *d, kvg_role role)
+{
+    return kvg_set_tensor(&d->in, role, KVG_K);
+}
+
+static kvg_status open_answer(size_t outputs, size_t rows, kvg_attention_answer *a)
+{
+    a->out = malloc(2 * (outputs + rows) * sizeof *a->out);
+    if (!a->out) return kvg_fail(KVG_ERR_MEMORY, "cannot hold %zu answers and their bounds", outputs + rows);
+    a->lse = a->out + outputs;
+    a->out_bound = a->lse + rows;
+    a->lse_bound = a->out_bound + outputs;
+    return KVG_OK;
+}
+
+static void close_answer(kvg_attention_answer *a)
+{
+    free(a->out);
+    *a = (kvg_attention_answer){0};
+}
+
+/* The case's rows before they were quantised, as op flatten would give them. */
+static kvg_status spread_rows(const kvg_question *d, kvg_tensor flat[2])
+{
+    const kvg_problem *p = &d->c->problem;
+    for (int side = KVG_K; side < kvg_problem_sides(p); side++) {
+        const uint8_t *rows = kvg_set_tensor(&d->values, KVG_ROLE_VALUES, (kvg_side)side)->data;
+        const size_t bytes = p->head_dim * kvg_dtype_bytes(p->dtype);
+        flat[side].data = calloc((size_t)p->paging.sequences * p->kv_heads * p->tokens, bytes);
+        if (!flat[side].data) return kvg_fail(KVG_ERR_MEMORY, "cannot hold the rows of %u tokens", p->tokens);
+        for (size_t i = 0; i < (size_t)d->rows.tokens * p->kv_heads; i++) {
+            const size_t source = d->source[i / p->kv_heads], head = i % p->kv_heads;
+            const size_t row = (source / p->tokens * p->kv_heads + head) * p->tokens + source % p->tokens;
+            memcpy((uint8_t *)flat[side].data + row * bytes, rows + i * bytes, bytes);
+        }
+    }
+    return KVG_OK;
+}
+
+static kvg_status measure_codec(kvg_truth *t)
+{
+    const kvg_question *d = t->question;
+    kvg_tensor flat[2] = {{0}};
+    kvg_attention_answer before = {0};
+    kvg_attention_error out, lse;
+    t->codec_ratio = t->codec_l2 = NAN;
+    if (d->c->fill == KVG_FILL_CODES) return KVG_OK;
+    kvg_status s = open_answer(t->outputs, t->rows, &before);
+    if (!s) s = spread_rows(d, flat);
+    if (!s) s = kvg_attention_unquantised(&d->c->problem, d->in.tensors, flat, &before);
+    if (!s) {
+        kvg_attention_measure(t->exact.out, before.out, before.out_bound, t->outputs, &out);
+        kvg_attention_measure(t->exact.lse, before.lse, before.lse_bound, t->rows, &lse);
+        t->codec_ratio = out.worst > lse.worst ? out.worst : lse.worst;
+        t->codec_l2 = out.relative_l2;
+        if (t->codec_ratio > 1)
+            s = kvg_fail(KVG_ERR_INVALID, "the codec's own error is %g times its bound", t->codec_ratio);
+    }
+    free(flat[KVG_K].data);
+    free(flat[KVG_V].data);
+    close_answer(&before);
+    return s;
+}
+
+static bool is_power_of_two(double x)
+{
+    int e;
+    return frexp(x, &e) == 0.5;
+}
+
+/* A probe's answers, each with the bound of the exact answer. Under a profile, whose sums of weights go through the
+ * same roundings as those of V, V = 1 must give exactly 1 (docs/spec/decode-contract.md section 7). */
+static kvg_status ask_probe(kvg_truth *t)
+{
+    const kvg_question *d = t->question;
+    const kvg_problem *p = &d->c->problem;
+    const size_t dims = t->outputs / t->rows;
+    const bool all_ones = d->c->fill == KVG_FILL_ONES || d->c->fill == KVG_FILL_COLD;
+    if (!kvg_fill_is_probe(d->c->fill)) return KVG_OK;
+    kvg_status s = open_answer(t->outputs, t->rows, &t->probe);
+    if (s) return s;
+    memcpy(t->probe.out_bound, t->exact.out_bound, t->outputs * sizeof *t->probe.out_bound);
+    memcpy(t->probe.lse_bound, t->exact.lse_bound, t->rows * sizeof *t->probe.lse_bound);
+    for (size_t row = 0; row < t->rows; row++) {
+        kvg_probe_answer(d, row / p->attention.query_heads, (uint32_t)(row % p->attention.query_heads),
+                         t->probe.out + row * dims, &t->probe.lse[row]);
+        if (isnan(t->probe.lse[row])) t->probe.lse_bound[row] = INFINITY;
+        for (size_t i = row * dims; all_ones && p->profile != KVG_PROFILE_NONE && i < (row + 1) * dims; i++) {
+            if (is_power_of_two(t->probe.out[i])) t->probe.out_bound[i] = 0;
+        }
+    }
+    return KVG_OK;
+}
+
+kvg_status judge_know_numbers(kvg_truth *t)
+{
+    const kvg_question *d = t->question;
+    kvg_arithmetic arithmetic;
+    const kvg_tensor out = kvg_problem_tensor(&d->c->problem, KVG_ROLE_OUT, KVG_K);
+    t->outputs = out.bytes / kvg_dtype_bytes(out.dtype);
+    t->rows = (size_t)out.shape[0] * out.shape[1];
+    kvg_status s = kvg_decode_arithmetic(d->c, &arithmetic);
+    if (!s) s = open_answer(t->outputs, t->rows, &t->exact);
+    if (!s) s = kvg_attention_spec(&d->c->problem, d->in.tensors, &arithmetic, &t->exact);
+    if (!s) s = measure_codec(t);
+    return s ? s : ask_probe(t);
+}
+
+/* --- where --- */
+
+/* The inputs of a problem whose row n of q is query `row` again, at position `from` + n of its sequence, and sees that
+ * key alone: its LSE is the score. */
+static kvg_status score_keys(const kvg_question *d, size_t row, int64_t from, uint32_t count, double *out, double *lse)
+{
+    kvg_problem p = d->c->problem;
+    const uint32_t sequence = d->queries[row].sequence;
+    kvg_tensor in[KVG_MAX_TENSORS];
+    int32_t *counts = calloc(2 * (size_t)p.paging.sequences, sizeof *counts);
+    int32_t *lengths = counts + p.paging.sequences;
+    const kvg_tensor *q = input(d, KVG_ROLE_Q);
+    const size_t bytes = q->bytes / p.attention.queries;
+    uint8_t *rows = malloc(count * bytes);
+    kvg_status s = counts && rows ? KVG_OK : kvg_fail(KVG_ERR_MEMORY, "cannot hold %u scores", count);
+    p.profile = KVG_PROFILE_NONE;
+    p.attention.window = 1;
+    p.attention.sinks = false;
+    p.attention.queries = count;
+    if (!s) memcpy(lengths, input(d, KVG_ROLE_LENGTHS)->data, input(d, KVG_ROLE_LENGTHS)->bytes);
+    const kvg_source sources[] = {{.set = &d->in}, {.role = KVG_ROLE_Q, .data = {rows}},
+                                  {.role = KVG_ROLE_LENGTHS, .data = {lengths}},
+                                  {.role = KVG_ROLE_QUERY_LENGTHS, .data = {counts}}};
+    kvg_gather(&p, d->op->inputs, sources, 4, in);
+    for (uint32_t i = 0; !s && i < count; i++) memcpy(rows + i * bytes, (uint8_t *)q->data + row * bytes, bytes);
+    if (!s) {
+        counts[sequence] = (int32_t)count;
+        if (p.layout != KVG_LAYOUT_RING) lengths[sequence] = (int32_t)(from + count); /* a ring's says where keys lie */
+        s = kvg_attention_spec(&p, in, NULL, &(kvg_attention_answer){.out = out, .lse = lse});
+    }
+    free(counts);
+    free(rows);
+    return s;
+}
+
+/* The position of the key that weighs most in a row; false where it sees none, or where finding it would take long. */
+static bool find_heaviest(const kvg_truth *t, size_t row, uint32_t head, int64_t *position)
+{
+    enum { KEYS = 64 };
+    const kvg_question *d = t->question;
+    const kvg_query_row *q = &d->queries[row];
+    const size_t heads = d->c->problem.attention.query_heads, dims = t->outputs / t->rows;
+    const int32_t *lengths = input(d, KVG_ROLE_LENGTHS)->data;
+    if (q->keys == 0 || (double)q->keys * (double)heads * d->c->problem.head_dim > 0x1p26) return false;
+    const int64_t first = (int64_t)(d->source[q->first] % d->c->problem.tokens);
+    int64_t end = d->c->problem.layout == KVG_LAYOUT_RING ? lengths[q->sequence] : first + q->keys;
+    const uint32_t most = d->c->problem.layout == KVG_LAYOUT_RING ? (uint32_t)(end - first) : KEYS;
+    double *out = malloc(most * heads * (dims + 1) * sizeof *out), *lse = out + most * heads * dims, best = -INFINITY;
+    bool found = false;
+    for (int64_t from = first; out && from < first + q->keys; from += most) {
+        const uint32_t count = end - from < most ? (uint32_t)(end - from) : most;
+        if (score_keys(d, row, from, count, out, lse)) break;
+        for (uint32_t i = 0; i < count && from + i < first + q->keys; i++) {
+            if (found && !(lse[i * heads + head] > best)) continue;
+            best = lse[i * heads + head];
+            *position = from + i;
+            found = true;
+        }
+    }
+    free(out);
+    return found;
+}
+
+/* "sequence 1, query 2 (position 40), head 5 (KV head 1)", then the key that weighs most and where it lies. */
+static void describe_row(const kvg_truth *t, size_t index, char *out, size_t size)
+{
+    const kvg_question *d = t->question;
+    const kvg_problem *p = &d->c->problem;
+    const size_t row = index / p->attention.query_heads;
+    const uint32_t head = (uint32_t)(index % p->attention.query_heads);
+    const kvg_query_row *q = &d->queries[row];
+    int64_t token;
+    int n = snprintf(out, size, "sequence %u, query %u (position %lld), head %u (KV head %u)", q->sequence, q->number,
+                     (long long)q->position, head, head / (p->attention.query_heads / p->kv_heads));
+    if (n < 0 || (size_t)n >= size || !find_heaviest(t, row, head, &token)) return;
+    const int32_t *table = input(d, KVG_ROLE_BLOCK_TABLE)->data;
+    const uint32_t width = kvg_layout_table_width(p->layout, &p->paging, p->tokens);
+    const int64_t column = kvg_layout_get(p->layout)->whole ? 0 : token / p->paging.block_tokens;
+    snprintf(out + n, size - (size_t)n, ", whose largest weight is token %lld (block %d, tile %lld, leaf %lld)",
+             (long long)token, table[q->sequence * (size_t)width + (size_t)column],
+             (long long)token / KVG_ATTENTION_TILE, (long long)token / KVG_ATTENTION_LEAF);
+}
+
+/* --- numbers --- */
+
+/* The numbers of one output, to be freed; NULL without memory. */
+static double *numbers_of(const kvg_tensor *t, size_t count)
+{
+    double *numbers = malloc(count * sizeof *numbers);
+    if (numbers) kvg_load_numbers(t, count, numbers);
+    return numbers;
+}
+
+/* One of the two outputs against what is right; `what` says what that is. */
+static void judge_numbers(const kvg_truth *t, int which, const double *got, const kvg_attention_answer *right,
+                          const char *what, kvg_attention_error *error, kvg_result *r)
+{
+    const size_t width = which == OUT ? kvg_dtype_bytes(t->question->c->problem.dtype) : sizeof(float);
+    const double *want = which == OUT ? right->out : right->lse;
+    const double *bound = which == OUT ? right->out_bound : right->lse_bound;
+    const size_t count = which == OUT ? t->outputs : t->rows, dims = t->outputs / t->rows;
+    kvg_attention_measure(got, want, bound, count, error);
+    if (t->question->c->problem.profile == KVG_PROFILE_NONE) r->bytes.mismatched += error->outside * width;
+    if (error->outside == 0) return;
+    const size_t at = error->worst_at;
+    char row[320], dim[32] = "";
+    if (which == OUT) snprintf(dim, sizeof dim, "dim %zu of ", at % dims);
+    if (r->verdict != KVG_VERDICT_FAIL) describe_row(t, which == OUT ? at / dims : at, row, sizeof row);
+    kvg_result_fail(r, "%s: %zu of %zu outside %s, worst %g times its bound, %s%s: %.9g, not %.9g within %.3g",
+                    which == OUT ? "out" : "lse", error->outside, count, what, error->worst, dim, row, got[at],
+                    want[at], bound[at]);
+}
+
+static int by_size(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* The median ratio of the elements of out that have a bound; 0 if there are none. */
+static double median_ratio(const kvg_truth *t, const double *got)
+{
+    double *ratios = malloc(t->outputs * sizeof *ratios), median = 0;
+    size_t n = 0;
+    for (size_t i = 0; ratios && i < t->outputs; i++) {
+        if (t->exact.out_bound[i] < INFINITY)
+            ratios[n++] = kvg_attention_ratio(got[i], t->exact.out[i], t->exact.out_bound[i]);
+    }
+    if (n) {
+        qsort(ratios, n, sizeof *ratios, by_size);
+        median = ratios[n / 2];
+    }
+    free(ratios);
+    return median;
+}
+
+void kvg_decode_judge(const kvg_truth *t, const kvg_tensor *answer, kvg_result *r)
+{
+    double *got[2] = {numbers_of(&answer[OUT], t->outputs), numbers_of(&answer[LSE], t->rows)};
+    kvg_decode_accuracy *a = &r->decode;
+    kvg_attention_error out, lse;
+    if (!got[OUT] || !got[LSE]) {
+        r->verdict = KVG_VERDICT_ERROR;
+        snprintf(r->detail, sizeof r->detail, "no memory for %zu numbers", t->outputs);
+    } else {
+        judge_numbers(t, OUT, got[OUT], &t->exact, "the exact answer", &out, r);
+        judge_numbers(t, LSE, got[LSE], &t->exact, "the exact answer", &lse, r);
+        const bool by_bits = t->question->c->problem.profile != KVG_PROFILE_NONE;
+        if (!by_bits) r->bytes.compared += answer[OUT].bytes + answer[LSE].bytes;
+        *a = (kvg_decode_accuracy){
+            .measured = t->outputs + t->rows > 0,
+            .elements = t->outputs + t->rows,
+            .unpromised = out.unpromised + lse.unpromised,
+            .bits = by_bits,
+            .worst_ratio = out.worst,
+            .median_ratio = median_ratio(t, got[OUT]),
+            .lse_ratio = lse.worst,
+            .relative_l2 = out.relative_l2,
+            .codec_ratio = t->codec_ratio,
+            .codec_l2 = t->codec_l2,
+            .probe_ratio = NAN,
+        };
+    }
+    if (got[OUT] && got[LSE] && t->probe.out) {
+        const char *what = "what the probe must give";
+        judge_numbers(t, OUT, got[OUT], &t->probe, what, &out, r);
+        judge_numbers(t, LSE, got[LSE], &t->probe, what, &lse, r);
+        a->probe_ratio = out.worst > lse.worst ? out.worst : lse.worst;
+    }
+    free(got[OUT]);
+    free(got[LSE]);
+}
+
+bool kvg_decode_is_near(const kvg_truth *t, const kvg_tensor *answer, const kvg_tensor *other)
+{
+    bool near = true;
+    for (int i = OUT; i <= LSE && near; i++) {
+        const size_t count = i == OUT ? t->outputs : t->rows;
+        double *a = numbers_of(&answer[i], count), *b = numbers_of(&other[i], count);
+        kvg_attention_error error = {.outside = 1};
+        if (a && b) kvg_attention_measure(a, b, i == OUT ? t->exact.out_bound : t->exact.lse_bound, count, &error);
+        near = error.outside == 0 && error.unpromised < count;
+        free(a);
+        free(b);
+    }
+    return near;
+}
+
+/* --- bits --- */
+
+void kvg_decode_judge_bits(const kvg_truth *t, const kvg_tensor *answer, kvg_result *r)
+{
+    const kvg_profile_info *profile = kvg_profile_get(t->question->c->problem.profile); /* NULL: the exact answer */
+    for (int i = OUT; i <= LSE; i++) {
+        const kvg_tensor *want = &t->expected.tensors[i], *have = &answer[i];
+        const size_t width = kvg_dtype_bytes(want->dtype), count = want->bytes / width, dims = t->outputs / t->rows;
+        const kvg_difference d = kvg_differ_numbers(want->dtype, want->data, have->data, count);
+        r->bytes.compared += want->bytes;
+        r->bytes.mismatched += d.bytes;
+        if (d.wrong == 0) continue;
+        char row[320], dim[32] = "";
+        uint32_t codes[2] = {0};
+        memcpy(&codes[0], (const uint8_t *)want->data + d.first * width, width);
+        memcpy(&codes[1], (const uint8_t *)have->data + d.first * width, width);
+        if (i == OUT) snprintf(dim, sizeof dim, "dim %zu of ", d.first % dims);
+        if (r->verdict != KVG_VERDICT_FAIL) describe_row(t, i == OUT ? d.first / dims : d.first, row, sizeof row);
+        const char *whose = profile ? profile->name : "the exact answer";
+        kvg_result_fail(r, "%s: %zu of %zu numbers have other bits than %s, first at %s%s: expected 0x%0*X, got 0x%0*X",
+                        i == OUT ? "out" : "lse", d.wrong, count, whose, dim, row, (int)(2 * width), codes[0],
+                        (int)(2 * width), codes[1]);
+    }
+}
+
+/* --- the rows of judges.def --- */
+
+/* Bit by bit, but that NaNs have no bits. */
+bool judge_same_numbers(const kvg_truth *t, const kvg_tensor_set *answer)
+{
+    kvg_result r = {.verdict = KVG_VERDICT_FAIL}; /* without words */
+    kvg_decode_judge_bits(t, answer->tensors, &r);
+    return r.bytes.mismatched == 0;
+}
+
+bool judge_near_numbers(const kvg_truth *t, const kvg_tensor_set *answer, const kvg_tensor_set *wrong)
+{
+    return kvg_decode_is_near(t, answer->tensors, wrong->tensors);
+}
+
+/* The plain kernel's defects start from its own right answer, whose bits are not the reference's: so an outcome follows
+ * from its distance. */
+kvg_control_outcome judge_separated(const kvg_separation *s, size_t defect)
+{
+    const double distance = s->distance[defect];
+    if (isnan(distance)) return KVG_CONTROL_ABSENT;
+    if (distance < 0) return KVG_CONTROL_UNREACHED;
+    if (!kvg_separation_rejects(s, distance)) return KVG_CONTROL_WITHIN;
+    return s->by_bits ? KVG_CONTROL_REJECTED : KVG_CONTROL_REJECTED_BY_BOUND;
+}
+
+bool judge_measure_separation(const kvg_truth *t, kvg_separation *s, kvg_result *r)
+{
+    size_t count;
+    const kvg_defect *defects = kvg_defect_table(&count);
+    if (kvg_separation_measure(t, s)) {
+        if (r->verdict == KVG_VERDICT_PASS) kvg_result_give_up(r, "separation");
+        return false;
+    }
+    r->separation = (kvg_result_separation){
+        .measured = true,
+        .least = s->by_bits ? NAN : s->least,
+        .bits = s->by_bits ? s->least : NAN,
+        .nearest = s->nearest ? s->nearest->id : "",
+        .reached = s->reached,
+    };
+    for (size_t i = 0; i < count; i++) {
+        if (s->distance[i] < 0) kvg_names_add(&r->separation.unreached, defects[i].id);
+    }
+    if (r->verdict == KVG_VERDICT_PASS && s->nearest && !kvg_separation_suffices(s)) {
+        char text[KVG_SEPARATION_TEXT];
+        kvg_separation_text(s, text, sizeof text);
+        r->verdict = KVG_VERDICT_MISTRUSTED;
+        snprintf(r->detail, sizeof r->detail, "separation %s (%s): that wrong answer would pass", text,
+                 s->nearest->summary);
+    }
+    return true;
+}

@@ -1,0 +1,344 @@
+#include "harness/trial/judge/relations.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Rows [first, first + rows) of q, asked of a sequence of the case that has `length` tokens. */
+typedef struct request {
+    uint32_t sequence, first, rows;
+    int32_t length;
+} request;
+
+/* The pools that a call reads: those of the case, or copies. */
+typedef struct pool_set {
+    kvg_tensor_set copy; /* empty: the case's own */
+    bool moved;          /* block b of the case is block N - 1 - b */
+} pool_set;
+
+struct kvg_relation {
+    const char *id;
+    size_t (*requests)(const kvg_question *d, request *out);
+    bool together;
+    kvg_status (*pools)(const kvg_question *d, kvg_candidate *candidate, pool_set *out);
+    bool (*applies)(const kvg_question *d, kvg_candidate *candidate);
+    const char *summary;
+};
+
+static const kvg_role pool_roles[KVG_MAX_ROLES] = {KVG_ROLE_DATA_POOL, KVG_ROLE_SCALE_POOL};
+static const kvg_role call_roles[KVG_MAX_ROLES] = {KVG_ROLE_Q, KVG_ROLE_BLOCK_TABLE, KVG_ROLE_LENGTHS,
+                                                   KVG_ROLE_QUERY_LENGTHS};
+
+static const int32_t *numbers(const kvg_question *d, kvg_role role)
+{
+    return kvg_set_tensor(&d->in, role, KVG_K)->data;
+}
+
+/* An answer without a fault, or why there is none. */
+static kvg_status ask(kvg_candidate *candidate, const kvg_problem *p, const kvg_tensor *in, kvg_tensor *out)
+{
+    kvg_outcome o;
+    kvg_status s = kvg_candidate_run(candidate, p, in, out, &o);
+    if (s) return s;
+    if (o.status) return kvg_fail(o.status, "%s", o.text);
+    return o.fault[0] ? kvg_fail(KVG_ERR_INVALID, "%s", o.fault) : KVG_OK;
+}
+
+/* --- requests --- */
+
+/* Rows of every sequence in pieces of at most `piece`; each piece sees the tokens up to its last row. */
+static size_t in_pieces(const kvg_question *d, uint32_t piece, request *out)
+{
+    const int32_t *rows = numbers(d, KVG_ROLE_QUERY_LENGTHS), *lengths = numbers(d, KVG_ROLE_LENGTHS);
+    size_t count = 0;
+    uint32_t first = 0;
+    for (uint32_t s = 0; s < d->c->problem.paging.sequences; s++) {
+        const uint32_t n = (uint32_t)rows[s];
+        for (uint32_t j = 0; j < n; j += piece) {
+            const uint32_t taken = n - j < piece ? n - j : piece;
+            const int64_t seen = (int64_t)lengths[s] - (n - j - taken);
+            out[count++] = (request){s, first + j, taken, seen > 0 ? (int32_t)seen : 0};
+        }
+        if (n == 0) out[count++] = (request){s, first, 0, lengths[s]};
+        first += n;
+    }
+    return count;
+}
+
+static size_t as_given(const kvg_question *d, request *out) { return in_pieces(d, UINT32_MAX, out); }
+static size_t single_rows(const kvg_question *d, request *out) { return in_pieces(d, 1, out); }
+static size_t chunks(const kvg_question *d, request *out) { return in_pieces(d, 2, out); }
+
+static size_t backwards(const kvg_question *d, request *out)
+{
+    const size_t n = as_given(d, out);
+    for (size_t i = 0; i < n / 2; i++) {
+        const request r = out[i];
+        out[i] = out[n - 1 - i];
+        out[n - 1 - i] = r;
+    }
+    return n;
+}
+
+/* Each request of as_given, and beside it the same or one without tokens. */
+static size_t beside(const kvg_question *d, bool same, request *out)
+{
+    const size_t n = as_given(d, out);
+    for (size_t i = n; i-- > 0;) {
+        const request r = out[i];
+        out[2 * i] = same ? r : (request){r.sequence, r.first, 0, 0};
+        out[2 * i + 1] = r;
+    }
+    return 2 * n;
+}
+
+static size_t twice(const kvg_question *d, request *out) { return beside(d, true, out); }
+static size_t with_empty(const kvg_question *d, request *out) { return beside(d, false, out); }
+
+/* --- pools --- */
+
+static kvg_status as_given_pools(const kvg_question *d, kvg_candidate *candidate, pool_set *out)
+{
+    (void)d, (void)candidate, (void)out;
+    return KVG_OK;
+}
+
+static uint32_t block_now(const kvg_question *d, const pool_set *p, uint32_t block)
+{
+    return p->moved ? d->c->problem.paging.blocks - 1 - block : block;
+}
+
+static kvg_status new_pools(const kvg_question *d, int byte, pool_set *out)
+{
+    kvg_status s = kvg_set_alloc(&d->c->problem, pool_roles, &out->copy);
+    for (size_t i = 0; !s && i < out->copy.count; i++) {
+        if (out->copy.tensors[i].bytes) memset(out->copy.tensors[i].data, byte, out->copy.tensors[i].bytes);
+    }
+    return s;
+}
+
+/* One kind of bytes of every live row. */
+static void copy_rows(const kvg_question *d, const kvg_row_map *map, const pool_set *to)
+{
+    const kvg_problem *p = &d->c->problem;
+    const kvg_paging *g = &p->paging;
+    const uint8_t *from = kvg_set_tensor(&d->in, map->pool, map->side)->data;
+    uint8_t *into = kvg_set_tensor(&to->copy, map->pool, map->side)->data;
+    for (size_t i = 0; i < (size_t)d->rows.tokens * p->kv_heads; i++) {
+        const int64_t slot = d->slots[i / p->kv_heads];
+        const uint32_t head = (uint32_t)(i % p->kv_heads), offset = (uint32_t)(slot % g->block_tokens);
+        const uint32_t block = (uint32_t)(slot / g->block_tokens), now = block_now(d, to, block);
+        for (uint32_t byte = 0; byte < map->bytes; byte++) {
+            into[kvg_reference_place(map, g->layer, now, head, offset, byte)] =
+                from[kvg_reference_place(map, g->layer, block, head, offset, byte)];
+        }
+    }
+}
+
+static kvg_status copied_pools(const kvg_question *d, int byte, pool_set *out)
+{
+    kvg_layout_map map;
+    kvg_status s = new_pools(d, byte, out);
+    if (s) return s;
+    kvg_reference_layout_map(&d->c->problem, &map);
+    for (int side = KVG_K; side < kvg_problem_sides(&d->c->problem); side++) {
+        copy_rows(d, &map.codes[side], out);
+        copy_rows(d, &map.scales[side], out);
+    }
+    return KVG_OK;
+}
+
+static kvg_status poisoned_pools(const kvg_question *d, kvg_candidate *candidate, pool_set *out)
+{
+    (void)candidate;
+    return copied_pools(d, 0xFF, out);
+}
+
+static kvg_status zeroed_pools(const kvg_question *d, kvg_candidate *candidate, pool_set *out)
+{
+    (void)candidate;
+    return copied_pools(d, 0, out);
+}
+
+static kvg_status moved_pools(const kvg_question *d, kvg_candidate *candidate, pool_set *out)
+{
+    (void)candidate;
+    out->moved = true;
+    return copied_pools(d, 0xA5, out);
+}
+
+/* Live tokens [first, first + count) of the case through the backend's append. */
+static kvg_status append_some(const kvg_question *d, kvg_candidate *candidate, uint32_t first, uint32_t count,
+                              int64_t *slots, pool_set *to)
+{
+    const kvg_problem p = kvg_question_writer(&d->c->problem, count);
+    const kvg_op_info *op = kvg_op_get(p.op);
+    kvg_tensor in[KVG_MAX_TENSORS], out[KVG_MAX_TENSORS];
+    kvg_source sources[] = {{.set = &d->in}, {.role = KVG_ROLE_SLOTS, .data = {slots + first}},
+                            {.role = KVG_ROLE_VALUES}};
+    if (count == 0) return KVG_OK;
+    for (int side = KVG_K; side < kvg_problem_sides(&p); side++) {
+        const kvg_tensor *values = kvg_set_tensor(&d->values, KVG_ROLE_VALUES, (kvg_side)side);
+        sources[2].data[side] = (const uint8_t *)values->data + values->bytes / d->rows.tokens * first;
+    }
+    kvg_gather(&p, op->inputs, sources, 3, in);
+    for (size_t i = 0; i < kvg_roles_tensors(op->outputs); i++) out[i] = to->copy.tensors[i];
+    return ask(candidate, &p, in, out);
+}
+
+static kvg_status appended_pools(const kvg_question *d, kvg_candidate *candidate, pool_set *out)
+{
+    const uint32_t tokens = d->rows.tokens, B = d->c->problem.paging.block_tokens;
+    int64_t *slots = malloc(tokens * sizeof *slots);
+    if (!slots) return kvg_fail(KVG_ERR_MEMORY, "no memory for %u slots", tokens);
+    out->moved = true;
+    for (uint32_t i = 0; i < tokens; i++) {
+        slots[i] = (int64_t)block_now(d, out, (uint32_t)(d->slots[i] / B)) * B + d->slots[i] % B;
+    }
+    kvg_status s = new_pools(d, 0xFF, out);
+    if (!s) s = append_some(d, candidate, 0, tokens / 2, slots, out);
+    if (!s) s = append_some(d, candidate, tokens / 2, tokens - tokens / 2, slots, out);
+    free(slots);
+    return s;
+}
+
+/* --- where a relation makes sense --- */
+
+static bool always(const kvg_question *d, kvg_candidate *candidate)
+{
+    (void)d, (void)candidate;
+    return true;
+}
+
+static bool many_requests(const kvg_question *d, kvg_candidate *candidate)
+{
+    (void)candidate;
+    return d->c->problem.paging.sequences > 1;
+}
+
+static bool many_blocks(const kvg_question *d, kvg_candidate *candidate)
+{
+    (void)candidate;
+    return d->c->problem.paging.blocks > 1;
+}
+
+/* In a ring the earlier queries of a chunk have lost the keys that the chunk itself overwrote. */
+static bool many_rows(const kvg_question *d, kvg_candidate *candidate)
+{
+    const int32_t *rows = numbers(d, KVG_ROLE_QUERY_LENGTHS);
+    (void)candidate;
+    for (uint32_t s = 0; d->c->problem.layout != KVG_LAYOUT_RING && s < d->c->problem.paging.sequences; s++) {
+        if (rows[s] > 1) return true;
+    }
+    return false;
+}
+
+/* An append that writes the very bytes of the case: there are values to write, and one right encoding of them. */
+static bool has_append(const kvg_question *d, kvg_candidate *candidate)
+{
+    const kvg_problem p = kvg_question_writer(&d->c->problem, d->rows.tokens);
+    if (d->c->fill == KVG_FILL_CODES) return false;
+    for (int side = KVG_K; side <= KVG_V; side++) {
+        if (kvg_case_by_value(&p.storage[side])) return false;
+    }
+    return kvg_candidate_has(candidate, &p);
+}
+
+/* --- the table --- */
+
+static const kvg_relation relations[] = {
+#define RELATION(id, requests, together, pools, applies, summary) {#id, requests, together, pools, applies, summary},
+#include "harness/trial/judge/relations.def"
+#undef RELATION
+};
+
+const kvg_relation *kvg_relation_get(size_t index) { return &relations[index]; }
+const char *kvg_relation_id(const kvg_relation *relation) { return relation->id; }
+const char *kvg_relation_summary(const kvg_relation *relation) { return relation->summary; }
+
+bool kvg_relation_applies(const kvg_relation *relation, const kvg_question *d, kvg_candidate *candidate)
+{
+    return relation->applies(d, candidate);
+}
+
+/* --- calls --- */
+
+/* The call's own tensors: q, tables and lengths of its requests. */
+static void fill_call(const kvg_question *d, const pool_set *pools, const request *requests, size_t count,
+                      kvg_tensor_set *in)
+{
+    const kvg_problem *p = &d->c->problem;
+    const uint32_t width = kvg_layout_table_width(p->layout, &p->paging, p->tokens);
+    const kvg_tensor *q = kvg_set_tensor(&d->in, KVG_ROLE_Q, KVG_K);
+    const int32_t *table = numbers(d, KVG_ROLE_BLOCK_TABLE);
+    const size_t row_bytes = q->bytes / p->attention.queries;
+    uint8_t *to = kvg_set_tensor(in, KVG_ROLE_Q, KVG_K)->data;
+    int32_t *blocks = kvg_set_tensor(in, KVG_ROLE_BLOCK_TABLE, KVG_K)->data;
+    int32_t *lengths = kvg_set_tensor(in, KVG_ROLE_LENGTHS, KVG_K)->data;
+    int32_t *rows = kvg_set_tensor(in, KVG_ROLE_QUERY_LENGTHS, KVG_K)->data;
+    for (size_t i = 0; i < count; i++) {
+        const request *r = &requests[i];
+        memcpy(to, (const uint8_t *)q->data + r->first * row_bytes, r->rows * row_bytes);
+        to += r->rows * row_bytes;
+        for (uint32_t c = 0; c < width; c++) {
+            const int32_t block = table[(size_t)r->sequence * width + c];
+            const bool real = block >= 0 && (uint32_t)block < p->paging.blocks;
+            blocks[i * width + c] = real ? (int32_t)block_now(d, pools, (uint32_t)block) : block;
+        }
+        lengths[i] = r->length;
+        rows[i] = (int32_t)r->rows;
+    }
+}
+
+/* Rows of a call's output to where the case has them. */
+static void scatter_rows(const request *requests, size_t count, const kvg_tensor *from, kvg_tensor *to)
+{
+    const size_t bytes = to->bytes / (size_t)to->shape[0];
+    const uint8_t *row = from->data;
+    for (size_t i = 0; i < count; i++) {
+        memcpy((uint8_t *)to->data + requests[i].first * bytes, row, requests[i].rows * bytes);
+        row += requests[i].rows * bytes;
+    }
+}
+
+static kvg_status call(const kvg_question *d, kvg_candidate *candidate, const pool_set *pools, const request *requests,
+                       size_t count, kvg_tensor_set *answer)
+{
+    kvg_problem p = d->c->problem;
+    kvg_tensor_set own = {0}, out = {0};
+    kvg_tensor in[KVG_MAX_TENSORS];
+    p.attention.queries = 0;
+    for (size_t i = 0; i < count; i++) p.attention.queries += requests[i].rows;
+    p.paging.sequences = (uint32_t)count;
+    if (p.attention.queries == 0) return KVG_OK;
+    kvg_status s = kvg_set_alloc(&p, call_roles, &own);
+    if (!s) s = kvg_set_alloc(&p, d->op->outputs, &out);
+    if (!s) {
+        fill_call(d, pools, requests, count, &own);
+        kvg_gather(&p, d->op->inputs, (kvg_source[]){{.set = &d->in}, {.set = &pools->copy}, {.set = &own}}, 3, in);
+        for (size_t i = 0; i < out.count; i++) memset(out.tensors[i].data, 0xFF, out.tensors[i].bytes);
+        s = ask(candidate, &p, in, out.tensors);
+    }
+    for (size_t i = 0; !s && i < out.count; i++) scatter_rows(requests, count, &out.tensors[i], &answer->tensors[i]);
+    kvg_set_free(&own);
+    kvg_set_free(&out);
+    return s;
+}
+
+kvg_status kvg_relation_answer(const kvg_relation *relation, const kvg_question *d, kvg_candidate *candidate,
+                               kvg_tensor_set *answer)
+{
+    const kvg_problem *p = &d->c->problem;
+    const size_t most = 2 * ((size_t)p->paging.sequences + p->attention.queries);
+    request *requests = malloc(most * sizeof *requests);
+    pool_set made = {0};
+    kvg_status s = kvg_set_alloc(p, d->op->outputs, answer);
+    if (!s && !requests) s = kvg_fail(KVG_ERR_MEMORY, "no memory for %zu requests", most);
+    if (!s) s = relation->pools(d, candidate, &made);
+    if (!s) {
+        const size_t count = relation->requests(d, requests), step = relation->together ? count : 1;
+        for (size_t i = 0; !s && i < count; i += step) s = call(d, candidate, &made, requests + i, step, answer);
+    }
+    kvg_set_free(&made.copy);
+    free(requests);
+    return s;
+}

@@ -1,0 +1,15 @@
+/* Inputs of op mma: the classes of harness/trial/question/mma_inputs.h as the fills of configs. */
+#ifndef KVG_HARNESS_TRIAL_QUESTION_MMA_FILL_H
+#define KVG_HARNESS_TRIAL_QUESTION_MMA_FILL_H
+
+#include "harness/case/case.h"
+#include "support/tensor_set.h"
+
+/* KVG_ERR_INVALID for a fill that tiles do not have. */
+kvg_status kvg_mma_fill_check(const kvg_case *c) KVG_CHECKED;
+
+/* Fills the op's inputs: random takes the classes of ordinary numbers, adversarial all of them, tile by tile in turn. A
+ * tile depends on the seed, the case and its index alone. */
+void kvg_mma_fill(const kvg_case *c, uint64_t seed, kvg_tensor_set *in);
+
+#endif

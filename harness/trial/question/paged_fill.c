@@ -1,0 +1,213 @@
+#include "harness/trial/question/paged_fill.h"
+
+#include <stdlib.h>
+
+#include "core/rng.h"
+
+enum { STREAM_BLOCKS = 1 << 20, STREAM_HISTORY, STREAM_DEAD, STREAM_GARBAGE, STREAM_ROWS };
+
+/* The generator while it works: physical blocks are handed out in random order, the pool's last one first. */
+typedef struct spread {
+    const kvg_case *c;
+    const kvg_problem *p;
+    uint64_t seed;
+    uint32_t *order;
+    uint32_t taken;
+    bool single; /* contiguous, ring: one block per sequence */
+} spread;
+
+static uint32_t below(const spread *s, uint64_t stream, uint64_t index, uint64_t n)
+{
+    return (uint32_t)kvg_rng_below(s->seed, stream, index, n);
+}
+
+static void shuffle_blocks(spread *s)
+{
+    const uint32_t n = s->p->paging.blocks;
+    for (uint32_t i = 0; i < n; i++) s->order[i] = n - 1 - i;
+    for (uint32_t i = n; i-- > 2;) {
+        const uint32_t j = 1 + below(s, STREAM_BLOCKS, i, i);
+        const uint32_t block = s->order[i];
+        s->order[i] = s->order[j];
+        s->order[j] = block;
+    }
+}
+
+static kvg_status take_block(spread *s, uint32_t *block)
+{
+    if (s->taken == s->p->paging.blocks) {
+        return kvg_fail(KVG_ERR_INVALID, "%u tokens in %u sequences need more than %u blocks of %u tokens",
+                        s->p->tokens, s->p->paging.sequences, s->p->paging.blocks, s->p->paging.block_tokens);
+    }
+    *block = s->order[s->taken++];
+    return KVG_OK;
+}
+
+static void add_live(kvg_paged_fill *out, int64_t slot, size_t source)
+{
+    out->live_slots[out->live] = slot;
+    out->live_source[out->live++] = source;
+}
+
+/* Tokens that existed before a sequence's first new one. A contiguous cache has to hold both. */
+static kvg_status choose_history(const spread *s, uint32_t sequence, uint32_t count, uint32_t *history)
+{
+    const uint32_t B = s->p->paging.block_tokens;
+    *history = below(s, STREAM_HISTORY, sequence, 2ull * B + 1);
+    if (s->p->layout != KVG_LAYOUT_CONTIGUOUS) return KVG_OK;
+    if (count > B) {
+        return kvg_fail(KVG_ERR_INVALID, "%u tokens of a sequence exceed the capacity %u (block_tokens)", count, B);
+    }
+    *history = below(s, STREAM_HISTORY, sequence, (uint64_t)B - count + 1);
+    return KVG_OK;
+}
+
+/* The row of the table of RoPE for a position. Sequences here are short: where the table follows from parameters, all
+ * but the first are moved along it, so that far rows are read too. */
+static uint32_t table_row(const spread *s, uint32_t sequence, uint32_t position)
+{
+    const kvg_rope *r = &s->p->rope;
+    const bool moved = r->scaling.kind != KVG_ROPE_TABLE && sequence > 0;
+    if (!r->positions) return position;
+    return (position + (moved ? below(s, STREAM_ROWS, sequence, r->positions) : 0)) % r->positions;
+}
+
+/* Tokens [first, first + count) of one sequence. Some have no slot, nor have those that a ring overwrites at once. */
+static kvg_status spread_new(spread *s, uint32_t sequence, uint32_t first, uint32_t count, kvg_paged_fill *out)
+{
+    const kvg_problem *p = s->p;
+    const uint32_t B = p->paging.block_tokens;
+    uint32_t history, block = 0, column = UINT32_MAX;
+    kvg_status status = choose_history(s, sequence, count, &history);
+    for (uint32_t i = 0; i < count && !status; i++) {
+        const uint32_t token = first + i, position = history + i;
+        const uint32_t here = s->single ? 0 : position / B;
+        if (here != column) status = take_block(s, &block);
+        if (status) break;
+        column = here;
+        const bool dead = token + 1 < p->tokens && below(s, STREAM_DEAD, token, 6) == 0; /* the last one never */
+        const bool overwritten = p->layout == KVG_LAYOUT_RING && count - i > B;
+        out->positions[token] = (int32_t)table_row(s, sequence, position);
+        out->slots[token] = dead || overwritten ? -1 - (int64_t)(token % 3) : (int64_t)block * B + position % B;
+        if (out->slots[token] >= 0) add_live(out, out->slots[token], token);
+    }
+    return status;
+}
+
+/* Length of a sequence to read back: the first is empty where there are several, the last fills the output; in a ring
+ * some have wrapped. Decode: the queries' own tokens are among them if that is possible. */
+static uint32_t choose_length(const spread *s, uint32_t sequence)
+{
+    const kvg_problem *p = s->p;
+    const uint32_t last = p->paging.sequences - 1;
+    uint32_t most = p->tokens;
+    if (p->layout == KVG_LAYOUT_CONTIGUOUS && most > p->paging.block_tokens) most = p->paging.block_tokens;
+    if (sequence == 0 && last >= 2) return 0;
+    if (sequence != last) {
+        const uint32_t queries = kvg_case_queries(s->c, sequence);
+        const uint32_t least = queries < 1 ? 1 : queries < most ? queries : most;
+        return least + below(s, STREAM_HISTORY, sequence, most - least + 1);
+    }
+    if (p->layout != KVG_LAYOUT_RING || p->op == KVG_OP_DECODE) return most;
+    return p->tokens + below(s, STREAM_HISTORY, sequence, p->paging.block_tokens);
+}
+
+/* What stands in a table where nobody may look. */
+static int32_t garbage(const spread *s, uint64_t index)
+{
+    const int32_t bad[] = {-1, INT32_MAX, INT32_MIN, (int32_t)s->p->paging.blocks};
+    const uint32_t kind = below(s, STREAM_GARBAGE, index, 8);
+    return kind < 4 ? bad[kind] : (int32_t)below(s, STREAM_GARBAGE, ~index, s->p->paging.blocks);
+}
+
+/* The first position that a query of the sequence sees; its length where it has none. */
+static uint32_t first_seen(const spread *s, uint32_t sequence, uint32_t length)
+{
+    const uint32_t queries = kvg_case_queries(s->c, sequence), window = s->p->attention.window;
+    if (s->p->op != KVG_OP_DECODE) return 0;
+    if (queries == 0) return length;
+    return window && length >= (uint64_t)queries + window ? length - queries - window + 1 : 0;
+}
+
+/* One sequence of op flatten. The second of three or more has lost its first block, as a sliding window does. */
+static kvg_status spread_old(spread *s, uint32_t sequence, kvg_paged_fill *out)
+{
+    const kvg_problem *p = s->p;
+    const uint32_t B = p->paging.block_tokens, width = kvg_layout_table_width(p->layout, &p->paging, p->tokens);
+    const uint32_t length = choose_length(s, sequence);
+    int32_t *table = out->table + (size_t)sequence * width;
+    out->lengths[sequence] = (int32_t)length;
+    out->query_lengths[sequence] = (int32_t)kvg_case_queries(s->c, sequence);
+    for (uint32_t column = 0; column < width; column++) table[column] = garbage(s, (uint64_t)sequence * width + column);
+    const bool hole = !s->single && sequence == 1 && p->paging.sequences > 2 && length > B;
+    if (hole) table[0] = -1;
+    const uint32_t end = length < p->tokens ? length : p->tokens;
+    const uint32_t seen = first_seen(s, sequence, length);
+    uint32_t first = hole ? B : 0, column = UINT32_MAX, block = 0;
+    if (p->layout == KVG_LAYOUT_RING && length > B) first = length - B;
+    for (uint32_t position = first; position < end; position++) {
+        const uint32_t here = s->single ? 0 : position / B;
+        if (here != column) {
+            kvg_status status = take_block(s, &block);
+            if (status) return status;
+            table[here] = (int32_t)block;
+            column = here;
+        }
+        if (position < seen) continue;
+        add_live(out, (int64_t)block * B + position % B, (size_t)sequence * p->tokens + position);
+    }
+    return KVG_OK;
+}
+
+static kvg_status allocate(const kvg_problem *p, spread *s, kvg_paged_fill *out)
+{
+    const size_t sequences = p->paging.sequences;
+    const size_t most = kvg_op_reads_sequences(p->op) ? sequences * p->tokens : p->tokens;
+    const size_t width = kvg_layout_table_width(p->layout, &p->paging, p->tokens);
+    s->order = calloc(p->paging.blocks, sizeof *s->order);
+    out->slots = calloc(p->tokens, sizeof *out->slots);
+    out->positions = calloc(p->tokens, sizeof *out->positions);
+    out->table = calloc(sequences * width, sizeof *out->table);
+    out->lengths = calloc(sequences, sizeof *out->lengths);
+    out->query_lengths = calloc(sequences, sizeof *out->query_lengths);
+    out->live_slots = calloc(most, sizeof *out->live_slots);
+    out->live_source = calloc(most, sizeof *out->live_source);
+    if (!s->order || !out->slots || !out->positions || !out->table || !out->lengths ||
+        !out->query_lengths || !out->live_slots || !out->live_source) {
+        return kvg_fail(KVG_ERR_MEMORY, "cannot hold the tables of %zu sequences", sequences);
+    }
+    return KVG_OK;
+}
+
+kvg_status kvg_paged_fill_make(const kvg_case *c, uint64_t seed, kvg_paged_fill *out)
+{
+    const kvg_problem *p = &c->problem;
+    const uint32_t sequences = p->paging.sequences;
+    spread s = {.c = c, .p = p, .seed = seed, .single = kvg_layout_get(p->layout)->whole};
+    *out = (kvg_paged_fill){0};
+    if (sequences < 1) return kvg_fail(KVG_ERR_INVALID, "a paged case needs at least 1 sequence");
+    kvg_status status = allocate(p, &s, out);
+    if (!status) shuffle_blocks(&s);
+    for (uint32_t i = 0; i < sequences && !status; i++) {
+        const uint32_t first = (uint32_t)((uint64_t)p->tokens * i / sequences);
+        const uint32_t next = (uint32_t)((uint64_t)p->tokens * (i + 1) / sequences);
+        status = kvg_op_reads_sequences(p->op) ? spread_old(&s, i, out) : spread_new(&s, i, first, next - first, out);
+    }
+    if (!status && out->live == 0) {
+        status = kvg_fail(KVG_ERR_INVALID, "no token of the case is in the cache: use more tokens");
+    }
+    free(s.order);
+    return status;
+}
+
+void kvg_paged_fill_free(kvg_paged_fill *fill)
+{
+    free(fill->slots);
+    free(fill->positions);
+    free(fill->table);
+    free(fill->lengths);
+    free(fill->query_lengths);
+    free(fill->live_slots);
+    free(fill->live_source);
+    *fill = (kvg_paged_fill){0};
+}

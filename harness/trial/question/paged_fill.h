@@ -1,0 +1,24 @@
+/* Who owns which block in a case on a paged layout: block tables, lengths, slots. Depends on the case's seed alone. */
+#ifndef KVG_HARNESS_TRIAL_QUESTION_PAGED_FILL_H
+#define KVG_HARNESS_TRIAL_QUESTION_PAGED_FILL_H
+
+#include "harness/case/case.h"
+
+typedef struct kvg_paged_fill {
+    int64_t *slots;       /* append, probe: [tokens], some of them negative */
+    int32_t *positions;   /* append, probe: [tokens] */
+    int32_t *table;       /* flatten: [sequences, width]; what no token needs is garbage: other ids, out of range, -1 */
+    int32_t *lengths;     /* flatten: [sequences]; the first is empty where there are three or more */
+    int32_t *query_lengths; /* decode: [sequences] */
+    int64_t *live_slots;  /* [live] slots that hold a token of the case */
+    size_t *live_source;  /* [live] append, probe: the token; flatten: sequence * tokens + position. Decode: tokens that
+                           * some query sees, those of a sequence in a row */
+    uint32_t live;
+} kvg_paged_fill;
+
+/* Spreads the tokens over paging.sequences sequences with histories of several lengths, on blocks in random order; the
+ * pool's last block is always used. KVG_ERR_INVALID says how many blocks are needed. Free with kvg_paged_fill_free. */
+kvg_status kvg_paged_fill_make(const kvg_case *c, uint64_t seed, kvg_paged_fill *out) KVG_CHECKED;
+void kvg_paged_fill_free(kvg_paged_fill *fill);
+
+#endif

@@ -1,0 +1,105 @@
+#include "harness/trial/wrong/defect_cache.h"
+
+#include <stdlib.h>
+
+const kvg_role kvg_cache_row_roles[KVG_MAX_ROLES] = {KVG_ROLE_CODES, KVG_ROLE_SCALES};
+
+bool kvg_cache_has_rows(kvg_op op)
+{
+    return op == KVG_OP_APPEND || kvg_op_reads_sequences(op);
+}
+
+static const kvg_tensor *pool_of(const kvg_problem *p, const kvg_row_map *map, const kvg_tensor *tensors)
+{
+    const kvg_op_info *op = kvg_op_get(p->op);
+    return &tensors[kvg_roles_index(p->op == KVG_OP_APPEND ? op->outputs : op->inputs, map->pool, map->side)];
+}
+
+/* Codes of K and V, then their scales. */
+static const kvg_row_map *part_of(const kvg_layout_map *map, int part)
+{
+    return part < 2 ? &map->codes[part] : &map->scales[part - 2];
+}
+
+static uint64_t place(const kvg_problem *p, const kvg_row_map *map, uint64_t slot, uint32_t head, uint32_t index)
+{
+    const uint32_t B = p->paging.block_tokens;
+    return kvg_reference_place(map, p->paging.layer, (uint32_t)(slot / B), head, (uint32_t)(slot % B), index);
+}
+
+static uint64_t slots_of(const kvg_problem *p)
+{
+    return (uint64_t)p->paging.blocks * p->paging.block_tokens;
+}
+
+void kvg_cache_remap(const kvg_problem *p, const kvg_layout_map *wrong, const kvg_tensor *from, kvg_tensor *to)
+{
+    kvg_layout_map right;
+    kvg_reference_layout_map(p, &right);
+    for (int part = 0; part < 4; part++) {
+        const kvg_row_map *source = part_of(wrong, part), *target = part_of(&right, part);
+        const uint8_t *read = pool_of(p, source, from)->data;
+        uint8_t *write = pool_of(p, target, to)->data;
+        for (uint64_t row = 0; row < slots_of(p) * p->kv_heads; row++) {
+            const uint32_t head = (uint32_t)(row % p->kv_heads);
+            const uint64_t slot = row / p->kv_heads;
+            for (uint32_t i = 0; i < target->bytes; i++)
+                write[place(p, target, slot, head, i)] = read[place(p, source, slot, head, i)];
+        }
+    }
+}
+
+/* Where the rows of copy_rows come from: the slots of append's tokens, or every slot. */
+static const int64_t *given_slots(const kvg_problem *p, const kvg_tensor *in)
+{
+    const int at = kvg_roles_index(kvg_op_get(p->op)->inputs, KVG_ROLE_SLOTS, KVG_K);
+    return at < 0 ? NULL : in[at].data;
+}
+
+/* Copies rows of the pools to `rows`, or back. */
+static void copy_rows(const kvg_problem *p, const int64_t *slots, const kvg_tensor *tensors, const kvg_tensor rows[4],
+                      bool back)
+{
+    kvg_layout_map map;
+    kvg_reference_layout_map(p, &map);
+    for (int part = 0; part < 4; part++) {
+        const kvg_row_map *m = part_of(&map, part);
+        if (rows[part].bytes == 0) continue;
+        uint8_t *pool = pool_of(p, m, tensors)->data, *bytes = rows[part].data;
+        for (uint64_t row = 0; row < rows[part].shape[0] * p->kv_heads; row++) {
+            const uint64_t token = row / p->kv_heads, slot = slots ? (uint64_t)slots[token] : token;
+            if (slot >= slots_of(p)) continue; /* negative: none */
+            for (uint32_t i = 0; i < m->bytes; i++) {
+                uint8_t *in_pool = pool + place(p, m, slot, (uint32_t)(row % p->kv_heads), i);
+                uint8_t *in_rows = bytes + row * m->bytes + i;
+                if (back) *in_pool = *in_rows;
+                else *in_rows = *in_pool;
+            }
+        }
+    }
+}
+
+kvg_status kvg_cache_rows(const kvg_problem *p, const kvg_tensor *in, const kvg_tensor *tensors, kvg_tensor rows[4])
+{
+    const int64_t *slots = given_slots(p, in);
+    kvg_problem all = *p;
+    all.op = KVG_OP_PROBE;
+    if (!slots) all.tokens = (uint32_t)slots_of(p);
+    bool got = true;
+    for (int part = 0; part < 4; part++) {
+        rows[part] = kvg_problem_tensor(&all, kvg_cache_row_roles[part / 2], (kvg_side)(part % 2));
+        rows[part].data = calloc(rows[part].bytes ? rows[part].bytes : 1, 1);
+        got = got && rows[part].data;
+    }
+    if (got) {
+        copy_rows(p, slots, tensors, rows, false);
+        return KVG_OK;
+    }
+    for (int part = 0; part < 4; part++) free(rows[part].data);
+    return kvg_fail(KVG_ERR_MEMORY, "no memory for the rows of %u slots", all.tokens);
+}
+
+void kvg_cache_store(const kvg_problem *p, const kvg_tensor *in, const kvg_tensor rows[4], kvg_tensor *tensors)
+{
+    copy_rows(p, given_slots(p, in), tensors, rows, true);
+}

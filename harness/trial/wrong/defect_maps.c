@@ -1,0 +1,93 @@
+#include "harness/trial/wrong/defect_maps.h"
+
+/* One past the last byte that a map reaches. */
+static uint64_t end_of(const kvg_problem *p, const kvg_row_map *m)
+{
+    const kvg_paging *g = &p->paging;
+    return m->base + (g->layers - 1) * m->layer + (g->blocks - 1) * m->block + (p->kv_heads - 1) * m->head +
+           (g->block_tokens - 1) * m->token + m->bytes;
+}
+
+static void replace(const kvg_problem *p, kvg_row_map *m, kvg_row_map by)
+{
+    uint64_t bytes;
+    if (m->bytes && kvg_problem_pool_bytes(p, by.pool, by.side, &bytes) == KVG_OK && end_of(p, &by) <= bytes) *m = by;
+}
+
+void kvg_map_lose_param_base(const kvg_problem *p, kvg_layout_map *map)
+{
+    for (int side = KVG_K; side <= KVG_V; side++) {
+        kvg_row_map wrong = map->scales[side];
+        if (wrong.pool != KVG_ROLE_DATA_POOL) continue;
+        wrong.base -= p->kv_heads * map->codes[KVG_K].head; /* the data region of all heads */
+        replace(p, &map->scales[side], wrong);
+    }
+}
+
+void kvg_map_data_strides(const kvg_problem *p, kvg_layout_map *map)
+{
+    for (int side = KVG_K; side <= KVG_V; side++) {
+        const kvg_row_map *codes = &map->codes[side];
+        kvg_row_map wrong = map->scales[side];
+        if (wrong.bytes == 0 || codes->bytes < wrong.bytes) continue;
+        const uint64_t ratio = codes->bytes / wrong.bytes;
+        wrong.layer = codes->layer / ratio;
+        wrong.block = codes->block / ratio;
+        wrong.head = codes->head / ratio;
+        wrong.token = codes->token / ratio;
+        replace(p, &map->scales[side], wrong);
+    }
+}
+
+void kvg_map_one_layer_stride(const kvg_problem *p, kvg_layout_map *map)
+{
+    kvg_row_map *all[] = {&map->codes[KVG_K], &map->codes[KVG_V], &map->scales[KVG_K], &map->scales[KVG_V]};
+    for (int i = 0; i < 4; i++) {
+        kvg_row_map wrong = *all[i];
+        wrong.block = wrong.layer;
+        replace(p, all[i], wrong);
+    }
+}
+
+void kvg_map_interleave(const kvg_problem *p, kvg_layout_map *map)
+{
+    for (int side = KVG_K; side <= KVG_V; side++) {
+        kvg_row_map codes = map->codes[side], scales = map->scales[side];
+        const uint64_t record = codes.bytes + scales.bytes;
+        codes.head = scales.head = record;
+        codes.token = scales.token = record * p->kv_heads;
+        scales.base = codes.base + codes.bytes;
+        replace(p, &map->codes[side], codes);
+        replace(p, &map->scales[side], scales);
+    }
+}
+
+static void swap(kvg_row_map pair[2])
+{
+    const kvg_row_map k = pair[KVG_K];
+    pair[KVG_K].base = pair[KVG_V].base;
+    pair[KVG_V].base = k.base;
+}
+
+void kvg_map_swap_rows(const kvg_problem *p, kvg_layout_map *map)
+{
+    (void)p;
+    kvg_row_map *parts[2] = {map->codes, map->scales};
+    for (int i = 0; i < 2; i++) {
+        const kvg_row_map k = parts[i][KVG_K];
+        parts[i][KVG_K] = parts[i][KVG_V];
+        parts[i][KVG_V] = k;
+    }
+}
+
+void kvg_map_swap_planes(const kvg_problem *p, kvg_layout_map *map)
+{
+    (void)p;
+    swap(map->codes);
+}
+
+void kvg_map_swap_scale_planes(const kvg_problem *p, kvg_layout_map *map)
+{
+    (void)p;
+    swap(map->scales);
+}

@@ -1,0 +1,25 @@
+/* K and V of one sequence and KV head, as the plain kernel loads them: through the public maps and op dequantise. */
+#ifndef KVG_HARNESS_TRIAL_WRONG_FLASH_ROWS_H
+#define KVG_HARNESS_TRIAL_WRONG_FLASH_ROWS_H
+
+#include "harness/trial/wrong/flash.h"
+#include "reference/reference.h"
+
+typedef struct kvg_flash_rows {
+    int64_t length, count;     /* tokens; positions that have a row below: whole blocks */
+    uint32_t dim[2];
+    float *operands[2];        /* [count][dim], rounded to their type */
+    float *factors[2];         /* [count], what a score (K) or P (V, rows with a scale of their own) is multiplied by */
+    float outside;             /* what the output is multiplied by */
+    bool *present;             /* the position has a place in the cache */
+} kvg_flash_rows;
+
+/* Rounds to an operand's type. */
+float kvg_flash_operand(kvg_operand type, float x);
+
+/* `earlier`: tokens before those of this call. On failure, and at the end, kvg_flash_rows_free. */
+kvg_status kvg_flash_rows_load(const kvg_problem *problem, const kvg_tensor *in, const kvg_flash *how,
+                               uint32_t sequence, uint32_t kv_head, int64_t earlier, kvg_flash_rows *out) KVG_CHECKED;
+void kvg_flash_rows_free(kvg_flash_rows *rows);
+
+#endif

@@ -1,0 +1,277 @@
+/* Every relation of harness/trial/judge/relations.def can fail: for each there is an implementation that is right about
+ * the case itself and wrong when the relation asks. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "harness/trial/judge/judge.h"
+#include "harness/trial/judge/relations.h"
+#include "harness/trial/judge/truth.h"
+
+enum { SEQUENCES = 4 };
+
+/* What a call looks like, and the first call of a case. */
+typedef struct call {
+    uint32_t sequences, queries;
+    int32_t lengths[2 * SEQUENCES], rows[2 * SEQUENCES], blocks[2 * SEQUENCES];
+    double ones, zeros; /* shares of bytes of the data pool that are FF, and 0 */
+} call;
+
+typedef bool trigger(const call *first, const call *now);
+
+static trigger *wrong_when;
+static bool wrong_append;
+static unsigned calls, calls_before_knowing;
+static kvg_status last_words; /* of the last relation's call; KVG_OK: its answer */
+static call first_call;
+
+static call look(const kvg_problem *p, const kvg_tensor *in)
+{
+    const kvg_role *roles = kvg_op_get(KVG_OP_DECODE)->inputs;
+    const kvg_tensor *table = &in[kvg_roles_index(roles, KVG_ROLE_BLOCK_TABLE, KVG_K)];
+    const kvg_tensor *pool = &in[kvg_roles_index(roles, KVG_ROLE_DATA_POOL, KVG_K)];
+    const int32_t *lengths = in[kvg_roles_index(roles, KVG_ROLE_LENGTHS, KVG_K)].data;
+    const int32_t *rows = in[kvg_roles_index(roles, KVG_ROLE_QUERY_LENGTHS, KVG_K)].data;
+    call c = {.sequences = p->paging.sequences, .queries = p->attention.queries};
+    for (uint32_t i = 0; i < c.sequences && i < 2 * SEQUENCES; i++) {
+        c.lengths[i] = lengths[i];
+        c.rows[i] = rows[i];
+        c.blocks[i] = ((const int32_t *)table->data)[(i + 1) * table->shape[1] - 1]; /* the last: not always garbage */
+    }
+    for (size_t i = 0; i < pool->bytes; i++) {
+        c.ones += ((const uint8_t *)pool->data)[i] == 0xFF;
+        c.zeros += ((const uint8_t *)pool->data)[i] == 0;
+    }
+    c.ones /= (double)pool->bytes;
+    c.zeros /= (double)pool->bytes;
+    return c;
+}
+
+static kvg_status run_decode(const kvg_problem *p, const kvg_tensor *in, kvg_tensor *out, kvg_stream *stream)
+{
+    (void)stream;
+    kvg_status s = kvg_reference_run(p, in, out);
+    const call now = look(p, in);
+    if (calls > 0 && last_words) return last_words;
+    if (calls++ == 0) first_call = now;
+    if (wrong_when && wrong_when(&first_call, &now)) memset(out[0].data, 0x7F, out[0].bytes);
+    return s;
+}
+
+static kvg_status run_append(const kvg_problem *p, const kvg_tensor *in, kvg_tensor *out, kvg_stream *stream)
+{
+    (void)stream;
+    kvg_status s = kvg_reference_run(p, in, out);
+    for (size_t i = 0; wrong_append && i < out[0].bytes; i++) ((uint8_t *)out[0].data)[i] ^= 8;
+    return s;
+}
+
+static const kvg_impl impls[] = {
+    {"fickle_decode", KVG_OP_DECODE, KVG_FORMAT_NONE, 0, run_decode},
+    {"fickle_append", KVG_OP_APPEND, KVG_FORMAT_NONE, 0, run_append},
+};
+static const kvg_backend fickle = {.abi = KVG_BACKEND_ABI, .struct_size = sizeof(kvg_backend), .name = "fickle",
+                                   .impls = impls, .impl_count = 2, .error_text = kvg_error_text};
+
+/* --- what each implementation cannot bear --- */
+
+static bool same_batch(const call *a, const call *b)
+{
+    return a->sequences == b->sequences && memcmp(a->lengths, b->lengths, sizeof a->lengths) == 0;
+}
+
+static bool second_call(const call *first, const call *now)
+{
+    (void)first, (void)now;
+    return calls == 2;
+}
+
+static bool other_order(const call *first, const call *now)
+{
+    return first->sequences == now->sequences && first->queries == now->queries && !same_batch(first, now);
+}
+
+static bool batch_of_one(const call *first, const call *now)
+{
+    (void)first;
+    return now->sequences == 1;
+}
+
+static bool same_pages_twice(const call *first, const call *now)
+{
+    return now->queries == 2 * first->queries;
+}
+
+static bool many_empty(const call *first, const call *now)
+{
+    return now->sequences == 2 * first->sequences && now->queries == first->queries && now->rows[0] == 0 &&
+           now->rows[2] == 0 && now->rows[4] == 0 && now->rows[6] == 0;
+}
+
+static bool no_chunks(const call *first, const call *now)
+{
+    for (uint32_t i = 0; i < now->sequences && i < 2 * SEQUENCES; i++) {
+        if (now->rows[i] > 1) return false;
+    }
+    return now->sequences > first->sequences && now->queries == first->queries;
+}
+
+/* A length that no sequence of the case has: one that was cut. */
+static bool cut_alone(const call *first, const call *now)
+{
+    for (uint32_t i = 0; i < first->sequences; i++) {
+        if (first->lengths[i] == now->lengths[0]) return false;
+    }
+    return now->sequences == 1;
+}
+
+static bool other_pages(const call *first, const call *now)
+{
+    return same_batch(first, now) && memcmp(first->blocks, now->blocks, sizeof first->blocks) != 0;
+}
+
+static bool poison(const call *first, const call *now)
+{
+    return same_batch(first, now) && now->ones > 0.2 && memcmp(first->blocks, now->blocks, sizeof first->blocks) == 0;
+}
+
+static bool zeros(const call *first, const call *now)
+{
+    return same_batch(first, now) && now->zeros > 0.2;
+}
+
+/* --- the test --- */
+
+static const kvg_profile profiles[] = {KVG_PROFILE_NONE, KVG_PROFILE_SM90_MMA16816_V1, KVG_PROFILE_SIMT_FMA_V1};
+enum { PROFILES = sizeof profiles / sizeof profiles[0] };
+
+static kvg_case make_case(kvg_profile profile)
+{
+    kvg_case c = {
+        .problem = {.op = KVG_OP_DECODE, .layout = KVG_LAYOUT_HND, .dtype = KVG_DTYPE_BF16, .tokens = 40, .kv_heads = 2,
+                    .head_dim = 64,
+                    .storage = {{KVG_FORMAT_NVFP4, "canonical"}, {KVG_FORMAT_NVFP4, "canonical"}},
+                    .paging = {.layers = 2, .layer = 1, .blocks = 40, .block_tokens = 8, .sequences = SEQUENCES},
+                    .profile = profile},
+        .fill = KVG_FILL_RANDOM,
+        .scale = {.given = true, .value = {0.3124f, 0.01318f}},
+        .queries = 5,
+        .relations = true,
+        .backend = "reference",
+        .seed = 5,
+    };
+    c.problem.attention.query_heads = 6;
+    for (uint32_t i = 0; i < SEQUENCES; i++) c.problem.attention.queries += kvg_case_queries(&c, i);
+    assert_int_equal(kvg_case_name(&c), KVG_OK);
+    return c;
+}
+
+/* The judge's own calls come here (the linker's --wrap): when is the right answer known? */
+kvg_status __real_kvg_know(const kvg_question *question, kvg_truth *out);
+kvg_status __wrap_kvg_know(const kvg_question *question, kvg_truth *out);
+kvg_status __wrap_kvg_know(const kvg_question *question, kvg_truth *out)
+{
+    calls_before_knowing = calls;
+    return __real_kvg_know(question, out);
+}
+
+static void check(kvg_profile profile, trigger *when, bool append, kvg_result *r)
+{
+    const kvg_case c = make_case(profile);
+    wrong_when = when;
+    wrong_append = append;
+    calls = 0;
+    kvg_check_run(&c, &fickle, r);
+}
+
+static void test_a_right_implementation_holds_all_relations(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < PROFILES; i++) {
+        kvg_result r;
+        check(profiles[i], NULL, false, &r);
+        if (r.verdict != KVG_VERDICT_PASS) fail_msg("%s", r.detail);
+        assert_int_equal(r.relations.count, KVG_RELATIONS);
+    }
+}
+
+static void test_each_relation_can_fail(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *relation;
+        trigger *when;
+        bool append;
+    } rows[] = {
+        {"repeated", second_call, false},       {"reversed", other_order, false},
+        {"alone", batch_of_one, false},         {"aliased", same_pages_twice, false},
+        {"with_empty", many_empty, false},      {"one_by_one", no_chunks, false},
+        {"in_chunks", cut_alone, false},        {"moved", other_pages, false},
+        {"poisoned", poison, false},            {"zeroed", zeros, false},
+        {"appended", NULL, true},
+    };
+    assert_int_equal(sizeof rows / sizeof rows[0], KVG_RELATIONS);
+    for (size_t i = 0; i < 2 * KVG_RELATIONS; i++) {
+        char begin[64];
+        kvg_result r;
+        const size_t row = i / 2; /* without a profile, and with each in turn */
+        check(profiles[i % 2 ? 1 + row % (PROFILES - 1) : 0], rows[row].when, rows[row].append, &r);
+        snprintf(begin, sizeof begin, "relation %s (", rows[row].relation);
+        if (r.verdict != KVG_VERDICT_FAIL || strncmp(r.detail, begin, strlen(begin)) != 0) {
+            fail_msg("%s: %s: %s", rows[row].relation, kvg_verdict_name(r.verdict), r.detail);
+        }
+    }
+}
+
+static bool first_call_of_all(const call *first, const call *now)
+{
+    (void)first, (void)now;
+    return calls == 1;
+}
+
+/* Every answer is copied out before anything right is computed, also where the first one is wrong. */
+static void test_the_judge_asks_before_it_knows(void **state)
+{
+    (void)state;
+    kvg_result r;
+    check(KVG_PROFILE_NONE, NULL, false, &r);
+    assert_int_equal(r.verdict, KVG_VERDICT_PASS);
+    assert_true(calls > KVG_RELATIONS);
+    assert_int_equal(calls_before_knowing, calls);
+    check(KVG_PROFILE_NONE, first_call_of_all, false, &r);
+    assert_int_equal(r.verdict, KVG_VERDICT_FAIL);
+    assert_true(calls > KVG_RELATIONS);
+    assert_int_equal(calls_before_knowing, calls);
+}
+
+/* Whoever dies when it is asked again leaves the verdict of the first answer, and says that nobody is there. */
+static void test_a_death_in_a_relation(void **state)
+{
+    (void)state;
+    kvg_result r;
+    last_words = KVG_ERR_DEVICE;
+    check(KVG_PROFILE_NONE, NULL, false, &r);
+    assert_int_equal(r.verdict, KVG_VERDICT_CRASH);
+    assert_true(r.lost == KVG_ERR_DEVICE && strncmp(r.detail, "relation repeated (", 19) == 0);
+    check(KVG_PROFILE_NONE, first_call_of_all, false, &r);
+    assert_int_equal(r.verdict, KVG_VERDICT_FAIL);
+    assert_true(r.lost == KVG_ERR_DEVICE && strncmp(r.detail, "out: ", 5) == 0);
+    assert_int_equal(calls, 1);
+    last_words = KVG_OK;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_right_implementation_holds_all_relations),
+        cmocka_unit_test(test_each_relation_can_fail),
+        cmocka_unit_test(test_the_judge_asks_before_it_knows),
+        cmocka_unit_test(test_a_death_in_a_relation),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,227 @@
+/* Paged cases: what the fill must contain for the checks to mean something, and stray writes that they must see. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "harness/trial/judge/judge.h"
+#include "harness/trial/question/paged_fill.h"
+
+static kvg_case make_case(kvg_op op, kvg_layout layout, uint64_t seed)
+{
+    kvg_case c = {
+        .problem = {.op = op, .layout = layout, .dtype = KVG_DTYPE_BF16, .tokens = 30, .kv_heads = 2, .head_dim = 64,
+                    .storage = {{KVG_FORMAT_NVFP4, "canonical"}, {KVG_FORMAT_NVFP4, "canonical"}},
+                    .paging = {.layers = 3, .layer = 1, .blocks = 24, .block_tokens = 4, .sequences = 4}},
+        .fill = KVG_FILL_RANDOM,
+        .scale = {.given = true, .value = {0.3f, 0.0123f}},
+        .backend = "stray",
+        .seed = seed,
+    };
+    if (layout == KVG_LAYOUT_HND) {
+        c.problem.paging.row_padding = 3;
+        c.problem.paging.data_padding = 64;
+        c.problem.paging.scale_padding = 32;
+    }
+    if (layout == KVG_LAYOUT_CONTIGUOUS) c.problem.paging.block_tokens = 32;
+    assert_int_equal(kvg_problem_check(&c.problem), KVG_OK);
+    assert_int_equal(kvg_case_name(&c), KVG_OK);
+    return c;
+}
+
+/* --- the fill --- */
+
+typedef struct seen {
+    bool last_block, hole, empty, wrapped, dead;
+    bool garbage[4]; /* -1 where nobody looks, too small, too large, another block */
+} seen;
+
+static void look_at_slots(const kvg_case *c, const kvg_paged_fill *f, seen *s)
+{
+    const kvg_problem *p = &c->problem;
+    bool used[24 * 32] = {false};
+    for (uint32_t i = 0; i < f->live; i++) {
+        const int64_t slot = f->live_slots[i];
+        assert_in_range(slot, 0, (int64_t)p->paging.blocks * p->paging.block_tokens - 1);
+        assert_false(used[slot]); /* two tokens in one place would make every answer wrong */
+        used[slot] = true;
+        if (slot / p->paging.block_tokens == p->paging.blocks - 1) s->last_block = true;
+    }
+    for (uint32_t t = 0; p->op == KVG_OP_APPEND && t < p->tokens; t++) s->dead |= f->slots[t] < 0;
+}
+
+static void look_at_tables(const kvg_case *c, const kvg_paged_fill *f, seen *s)
+{
+    const kvg_problem *p = &c->problem;
+    const uint32_t width = kvg_layout_table_width(p->layout, &p->paging, p->tokens), B = p->paging.block_tokens;
+    for (uint32_t q = 0; q < p->paging.sequences; q++) {
+        const uint32_t length = (uint32_t)f->lengths[q];
+        s->empty |= length == 0;
+        s->wrapped |= p->layout == KVG_LAYOUT_RING && length > B;
+        for (uint32_t column = 0; column < width; column++) {
+            const int32_t entry = f->table[q * width + column];
+            if (column * B < length && p->layout != KVG_LAYOUT_RING) {
+                s->hole |= entry == -1;
+            } else if (length == 0 || p->layout != KVG_LAYOUT_RING) {
+                s->garbage[entry == -1 ? 0 : entry < 0 ? 1 : entry >= (int32_t)p->paging.blocks ? 2 : 3] = true;
+            }
+        }
+    }
+}
+
+static seen look(kvg_op op, kvg_layout layout)
+{
+    seen s = {0};
+    for (uint64_t seed = 1; seed <= 20; seed++) {
+        const kvg_case c = make_case(op, layout, seed);
+        kvg_paged_fill f;
+        assert_int_equal(kvg_paged_fill_make(&c, seed, &f), KVG_OK);
+        seen once = {0};
+        look_at_slots(&c, &f, &once);
+        assert_true(once.last_block || op == KVG_OP_APPEND); /* append: the block's token may be a skipped one */
+        s.last_block |= once.last_block;
+        s.dead |= once.dead;
+        if (op == KVG_OP_FLATTEN) look_at_tables(&c, &f, &s);
+        kvg_paged_fill_free(&f);
+    }
+    return s;
+}
+
+static void test_the_fill_holds_what_the_manual_says(void **state)
+{
+    (void)state;
+    const seen append = look(KVG_OP_APPEND, KVG_LAYOUT_HND), paged = look(KVG_OP_FLATTEN, KVG_LAYOUT_HND);
+    const seen ring = look(KVG_OP_FLATTEN, KVG_LAYOUT_RING);
+    assert_true(append.last_block && append.dead);
+    assert_true(paged.hole && paged.empty);
+    for (int i = 0; i < 4; i++) assert_true(paged.garbage[i]);
+    assert_true(ring.wrapped && ring.empty);
+}
+
+/* --- stray writes --- */
+
+static void (*stray)(const kvg_problem *p, const kvg_tensor *in, kvg_tensor *out);
+
+static kvg_status run_and_stray(const kvg_problem *p, const kvg_tensor *in, kvg_tensor *out, kvg_stream *stream)
+{
+    (void)stream;
+    kvg_status s = kvg_reference_run(p, in, out);
+    if (!s && stray) stray(p, in, out);
+    return s;
+}
+
+/* Changes a byte of K's codes of (layer, block, offset), or of a byte `beyond` the row's end. */
+static void touch(const kvg_problem *p, kvg_tensor *out, uint32_t layer, uint32_t block, uint32_t offset,
+                  uint32_t beyond)
+{
+    kvg_layout_map map;
+    kvg_reference_layout_map(p, &map);
+    const uint64_t at = kvg_reference_place(&map.codes[KVG_K], layer, block, 1, offset, beyond);
+    ((uint8_t *)out[0].data)[at] ^= 1;
+}
+
+static bool slot_is_free(const kvg_problem *p, const kvg_tensor *in, int64_t slot)
+{
+    const int64_t *slots = in[kvg_roles_index(kvg_op_get(p->op)->inputs, KVG_ROLE_SLOTS, KVG_K)].data;
+    for (uint32_t t = 0; t < p->tokens; t++) {
+        if (slots[t] == slot) return false;
+    }
+    return true;
+}
+
+static void another_layer(const kvg_problem *p, const kvg_tensor *in, kvg_tensor *out)
+{
+    (void)in;
+    touch(p, out, 2, 23, 0, 0);
+}
+
+static void row_padding(const kvg_problem *p, const kvg_tensor *in, kvg_tensor *out)
+{
+    (void)in;
+    touch(p, out, p->paging.layer, 23, 0, 32); /* the first byte behind 64 elements of 4 bits */
+}
+
+static void last_byte(const kvg_problem *p, const kvg_tensor *in, kvg_tensor *out)
+{
+    (void)p, (void)in;
+    ((uint8_t *)out[0].data)[out[0].bytes - 1] ^= 1; /* padding of the last page */
+}
+
+static void scale_padding(const kvg_problem *p, const kvg_tensor *in, kvg_tensor *out)
+{
+    (void)in;
+    kvg_tensor *scales = &out[kvg_roles_index(kvg_op_get(p->op)->outputs, KVG_ROLE_SCALE_POOL, KVG_V)];
+    ((uint8_t *)scales->data)[scales->bytes - 1] ^= 1;
+}
+
+static void nobodys_slot(const kvg_problem *p, const kvg_tensor *in, kvg_tensor *out)
+{
+    const int64_t B = p->paging.block_tokens;
+    int64_t slot = 0;
+    while (!slot_is_free(p, in, slot)) slot++;
+    touch(p, out, p->paging.layer, (uint32_t)(slot / B), (uint32_t)(slot % B), 0);
+}
+
+static void test_stray_writes_are_seen_and_described(void **state)
+{
+    (void)state;
+    static const struct {
+        void (*stray)(const kvg_problem *p, const kvg_tensor *in, kvg_tensor *out);
+        const char *words;
+    } strays[] = {
+        {another_layer, "(another layer)"},  {row_padding, "padding, pool byte"},
+        {last_byte, "padding, pool byte"},   {scale_padding, "v_scale_pool: 1 of"},
+        {nobodys_slot, "no token of the case"},
+    };
+    static const kvg_impl impls[] = {{"stray", KVG_OP_APPEND, KVG_FORMAT_NONE, 0, run_and_stray}};
+    static const kvg_backend backend = {.abi = KVG_BACKEND_ABI, .struct_size = sizeof backend, .name = "stray",
+                                        .impls = impls, .impl_count = 1, .error_text = kvg_error_text};
+    const kvg_case c = make_case(KVG_OP_APPEND, KVG_LAYOUT_HND, 5);
+    kvg_result r;
+    stray = NULL;
+    kvg_check_run(&c, &backend, &r);
+    if (r.verdict != KVG_VERDICT_PASS) fail_msg("%s", r.detail);
+    for (size_t i = 0; i < sizeof strays / sizeof strays[0]; i++) {
+        stray = strays[i].stray;
+        kvg_check_run(&c, &backend, &r);
+        assert_int_equal(r.verdict, KVG_VERDICT_FAIL);
+        assert_int_equal(r.bytes.mismatched, 1);
+        if (!strstr(r.detail, strays[i].words)) fail_msg("'%s' is not in: %s", strays[i].words, r.detail);
+    }
+}
+
+/* A value outside a sequence's length, or of an empty sequence. */
+static void beyond_a_length(const kvg_problem *p, const kvg_tensor *in, kvg_tensor *out)
+{
+    (void)p, (void)in;
+    ((uint8_t *)out[0].data)[0] ^= 1; /* the first sequence of four is empty */
+}
+
+static void test_flatten_must_leave_what_is_not_there(void **state)
+{
+    (void)state;
+    static const kvg_impl impls[] = {{"stray", KVG_OP_FLATTEN, KVG_FORMAT_NONE, 0, run_and_stray}};
+    static const kvg_backend backend = {.abi = KVG_BACKEND_ABI, .struct_size = sizeof backend, .name = "stray",
+                                        .impls = impls, .impl_count = 1, .error_text = kvg_error_text};
+    const kvg_case c = make_case(KVG_OP_FLATTEN, KVG_LAYOUT_HND, 5);
+    kvg_result r;
+    stray = beyond_a_length;
+    kvg_check_run(&c, &backend, &r);
+    assert_int_equal(r.verdict, KVG_VERDICT_FAIL);
+    assert_non_null(strstr(r.detail, "sequence 0, token 0, head 0, dim 0"));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_the_fill_holds_what_the_manual_says),
+        cmocka_unit_test(test_stray_writes_are_seen_and_described),
+        cmocka_unit_test(test_flatten_must_leave_what_is_not_there),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
