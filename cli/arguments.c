@@ -15,24 +15,24 @@
 #include "support/child.h"
 
 /* The kinds of a row. */
-#define FLAG .kind = KVG_VALUE_NONE
-#define TEXT .kind = KVG_VALUE_TEXT
-#define WHOLE(least, most) .kind = KVG_VALUE_WHOLE, .min = (least), .max = (most)
-#define NUMBER .kind = KVG_VALUE_NUMBER
-#define BYTES .kind = KVG_VALUE_BYTES
-#define SEED .kind = KVG_VALUE_SEED
-#define SHARD .kind = KVG_VALUE_SHARD, .max = 10000
-#define PADDING .kind = KVG_VALUE_PADDING, .max = 1 << 20
-#define REAL .kind = KVG_VALUE_REAL
-#define REAL_UP_TO(most) .kind = KVG_VALUE_UP_TO, .max = (most)
-#define SCALES .kind = KVG_VALUE_SCALES
-#define WORDS(first, second) .kind = KVG_VALUE_WORDS, .words = {first, second}
-#define FORMAT .kind = KVG_VALUE_FORMAT
-#define MODEL_TYPE .kind = KVG_VALUE_MODEL_TYPE
-#define LAYOUT .kind = KVG_VALUE_LAYOUT
-#define PROFILE .kind = KVG_VALUE_PROFILE
-#define PRODUCTS .kind = KVG_VALUE_PRODUCTS
-#define DOMAIN .kind = KVG_VALUE_DOMAIN
+#define FLAG .kind = KVG_ARGUMENT_NONE
+#define TEXT .kind = KVG_ARGUMENT_TEXT
+#define WHOLE(least, most) .kind = KVG_ARGUMENT_WHOLE, .min = (least), .max = (most)
+#define NUMBER .kind = KVG_ARGUMENT_NUMBER
+#define BYTES .kind = KVG_ARGUMENT_BYTES
+#define SEED .kind = KVG_ARGUMENT_SEED
+#define SHARD .kind = KVG_ARGUMENT_SHARD, .max = 10000
+#define PADDING .kind = KVG_ARGUMENT_PADDING, .max = 1 << 20
+#define REAL .kind = KVG_ARGUMENT_REAL
+#define REAL_UP_TO(most) .kind = KVG_ARGUMENT_UP_TO, .max = (most)
+#define SCALES .kind = KVG_ARGUMENT_SCALES
+#define WORDS(first, second) .kind = KVG_ARGUMENT_WORDS, .words = {first, second}
+#define FORMAT .kind = KVG_ARGUMENT_FORMAT
+#define MODEL_TYPE .kind = KVG_ARGUMENT_MODEL_TYPE
+#define LAYOUT .kind = KVG_ARGUMENT_LAYOUT
+#define PROFILE .kind = KVG_ARGUMENT_PROFILE
+#define PRODUCTS .kind = KVG_ARGUMENT_PRODUCTS
+#define DOMAIN .kind = KVG_ARGUMENT_DOMAIN
 #define MANY(...) __VA_ARGS__, .repeats = true
 
 static const kvg_option table[] = {
@@ -205,36 +205,36 @@ static const struct kind {
     kvg_status (*read)(const kvg_option *o, const char *text, kvg_argument *out);
     const char *limits; /* of those without numbers and words of the row */
 } kinds[] = {
-    [KVG_VALUE_NONE] = {read_nothing, ""},
-    [KVG_VALUE_TEXT] = {read_nothing, ""},
-    [KVG_VALUE_WHOLE] = {read_whole, NULL},
-    [KVG_VALUE_NUMBER] = {read_number, "a number from 0 to 4294967295, decimal or 0x..."},
-    [KVG_VALUE_BYTES] = {read_bytes, "a number of bytes from 1 to 2^64 - 1"},
-    [KVG_VALUE_SEED] = {read_seed, "0x and 1 to 16 hex digits"},
-    [KVG_VALUE_SHARD] = {read_shard, NULL},
-    [KVG_VALUE_PADDING] = {read_padding, NULL},
-    [KVG_VALUE_REAL] = {read_real, "a number"},
-    [KVG_VALUE_UP_TO] = {read_up_to, NULL},
-    [KVG_VALUE_SCALES] = {read_scales, "a number above 0, or two with a comma"},
-    [KVG_VALUE_WORDS] = {read_word, NULL},
-    [KVG_VALUE_FORMAT] = {read_format, "a name of `kvgold list formats`"},
-    [KVG_VALUE_MODEL_TYPE] = {read_model_type, "f16 or bf16"},
-    [KVG_VALUE_LAYOUT] = {read_layout, "a name of `kvgold list layouts`"},
-    [KVG_VALUE_PROFILE] = {read_profile, "a name of `kvgold list profiles`"},
-    [KVG_VALUE_PRODUCTS] = {read_products, "fixed or library"},
-    [KVG_VALUE_DOMAIN] = {read_domain, "turbomind or lmdeploy_2026"},
+    [KVG_ARGUMENT_NONE] = {read_nothing, ""},
+    [KVG_ARGUMENT_TEXT] = {read_nothing, ""},
+    [KVG_ARGUMENT_WHOLE] = {read_whole, NULL},
+    [KVG_ARGUMENT_NUMBER] = {read_number, "a number from 0 to 4294967295, decimal or 0x..."},
+    [KVG_ARGUMENT_BYTES] = {read_bytes, "a number of bytes from 1 to 2^64 - 1"},
+    [KVG_ARGUMENT_SEED] = {read_seed, "0x and 1 to 16 hex digits"},
+    [KVG_ARGUMENT_SHARD] = {read_shard, NULL},
+    [KVG_ARGUMENT_PADDING] = {read_padding, NULL},
+    [KVG_ARGUMENT_REAL] = {read_real, "a number"},
+    [KVG_ARGUMENT_UP_TO] = {read_up_to, NULL},
+    [KVG_ARGUMENT_SCALES] = {read_scales, "a number above 0, or two with a comma"},
+    [KVG_ARGUMENT_WORDS] = {read_word, NULL},
+    [KVG_ARGUMENT_FORMAT] = {read_format, "a name of `kvgold list formats`"},
+    [KVG_ARGUMENT_MODEL_TYPE] = {read_model_type, "f16 or bf16"},
+    [KVG_ARGUMENT_LAYOUT] = {read_layout, "a name of `kvgold list layouts`"},
+    [KVG_ARGUMENT_PROFILE] = {read_profile, "a name of `kvgold list profiles`"},
+    [KVG_ARGUMENT_PRODUCTS] = {read_products, "fixed or library"},
+    [KVG_ARGUMENT_DOMAIN] = {read_domain, "turbomind or lmdeploy_2026"},
 };
-_Static_assert(sizeof kinds / sizeof kinds[0] == KVG_VALUE_KINDS, "every kind has a reader");
+_Static_assert(sizeof kinds / sizeof kinds[0] == KVG_ARGUMENT_KINDS, "every kind has a reader");
 
 void kvg_option_limits(const kvg_option *option, char *out, size_t size)
 {
     const char *limits = kinds[option->kind].limits;
     if (limits) snprintf(out, size, "%s", limits);
-    else if (option->kind == KVG_VALUE_WHOLE)
+    else if (option->kind == KVG_ARGUMENT_WHOLE)
         snprintf(out, size, "a whole number from %u to %u", option->min, option->max);
-    else if (option->kind == KVG_VALUE_SHARD) snprintf(out, size, "i/n with 1 <= i <= n <= %u", option->max);
-    else if (option->kind == KVG_VALUE_PADDING) snprintf(out, size, "three numbers up to %u", option->max);
-    else if (option->kind == KVG_VALUE_UP_TO) snprintf(out, size, "a number above 0 and at most %u", option->max);
+    else if (option->kind == KVG_ARGUMENT_SHARD) snprintf(out, size, "i/n with 1 <= i <= n <= %u", option->max);
+    else if (option->kind == KVG_ARGUMENT_PADDING) snprintf(out, size, "three numbers up to %u", option->max);
+    else if (option->kind == KVG_ARGUMENT_UP_TO) snprintf(out, size, "a number above 0 and at most %u", option->max);
     else snprintf(out, size, "%s or %s", option->words[0], option->words[1]);
 }
 

@@ -15,34 +15,34 @@ typedef enum kvg_option_id {
     KVG_OPTION_COUNT
 } kvg_option_id;
 
-typedef enum kvg_value_kind {
-    KVG_VALUE_NONE, /* the option takes no value */
-    KVG_VALUE_TEXT,
-    KVG_VALUE_WHOLE,  /* a whole number from `min` to `max` */
-    KVG_VALUE_NUMBER, /* of 32 bits, decimal or 0x... */
-    KVG_VALUE_BYTES,  /* from 1 to 2^64 - 1 */
-    KVG_VALUE_SEED,
-    KVG_VALUE_SHARD,
-    KVG_VALUE_PADDING, /* three whole numbers */
-    KVG_VALUE_REAL,
-    KVG_VALUE_UP_TO,  /* a number above 0 and at most `max` */
-    KVG_VALUE_SCALES, /* "G" or "K,V" */
-    KVG_VALUE_WORDS,  /* one of two */
-    KVG_VALUE_FORMAT,
-    KVG_VALUE_MODEL_TYPE,
-    KVG_VALUE_LAYOUT,
-    KVG_VALUE_PROFILE,
-    KVG_VALUE_PRODUCTS,
-    KVG_VALUE_DOMAIN,
-    KVG_VALUE_KINDS
-} kvg_value_kind;
+typedef enum kvg_argument_kind {
+    KVG_ARGUMENT_NONE, /* the option takes no value */
+    KVG_ARGUMENT_TEXT,
+    KVG_ARGUMENT_WHOLE,  /* a whole number from `min` to `max` */
+    KVG_ARGUMENT_NUMBER, /* of 32 bits, decimal or 0x... */
+    KVG_ARGUMENT_BYTES,  /* from 1 to 2^64 - 1 */
+    KVG_ARGUMENT_SEED,
+    KVG_ARGUMENT_SHARD,
+    KVG_ARGUMENT_PADDING, /* three whole numbers */
+    KVG_ARGUMENT_REAL,
+    KVG_ARGUMENT_UP_TO,  /* a number above 0 and at most `max` */
+    KVG_ARGUMENT_SCALES, /* "G" or "K,V" */
+    KVG_ARGUMENT_WORDS,  /* one of two */
+    KVG_ARGUMENT_FORMAT,
+    KVG_ARGUMENT_MODEL_TYPE,
+    KVG_ARGUMENT_LAYOUT,
+    KVG_ARGUMENT_PROFILE,
+    KVG_ARGUMENT_PRODUCTS,
+    KVG_ARGUMENT_DOMAIN,
+    KVG_ARGUMENT_KINDS
+} kvg_argument_kind;
 
 /* A row of the table. */
 typedef struct kvg_option {
     const char *command;
     char letter; /* 0: none */
     const char *name, *value;
-    kvg_value_kind kind;
+    kvg_argument_kind kind;
     uint32_t min, max;
     const char *words[2];
     bool repeats;

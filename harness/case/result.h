@@ -7,7 +7,7 @@
 #include "core/backend.h"
 #include "harness/case/result_fields.h"
 
-enum { KVG_RESULT_TEXT = 640 };
+enum { KVG_RESULT_TEXT = 640, KVG_UNCLAIMED_TEXT = 256 };
 
 /* What was compared of an answer. */
 typedef struct kvg_result_compared {
@@ -63,6 +63,7 @@ typedef struct kvg_result_controls {
 typedef struct kvg_result {
     kvg_verdict verdict;
     char detail[KVG_RESULT_TEXT];  /* empty if PASS; a FAIL that known defects explain names them */
+    char unclaimed[KVG_UNCLAIMED_TEXT]; /* of a SKIP: what no claim of the implementation covers; else "" */
     char impl[KVG_IMPL_NAME_SIZE]; /* which implementation ran; "": none */
     double milliseconds;           /* of the candidate's run */
     bool slow;                     /* the case took longer than the config's slow_seconds */
@@ -99,8 +100,5 @@ void kvg_result_give_up(kvg_result *r, const char *what);
 
 /* An answer was judged: a line has what was compared, and parts. */
 bool kvg_result_is_judged(const kvg_result *r);
-
-/* The words that the detail of a SKIP starts with where no claim of the implementation covers the case. */
-#define KVG_UNCLAIMED "unclaimed: "
 
 #endif

@@ -39,6 +39,8 @@ static const kvg_field outcome[] = {
     KVG_FIELD(kvg_result, VERDICT, "status", verdict, ALWAYS, "", "the verdict; docs/guide/config.md explains the "
               "words"),
     KVG_FIELD_TEXT_IN(kvg_result, "detail", detail, ALWAYS, "why the verdict is no PASS; empty text for a PASS"),
+    KVG_FIELD_TEXT_IN(kvg_result, "unclaimed", unclaimed, GIVEN, "a SKIP: the first thing that no claim of the "
+                      "implementation's capability file covers"),
     KVG_FIELD_TEXT_IN(kvg_result, "impl", impl, ALWAYS, "the implementation that ran; empty text if none did"),
     KVG_FIELD(kvg_result, NUMBER, "ms", milliseconds, ALWAYS, "ms", "time of the implementation's run"),
     KVG_FIELD(kvg_result, FLAG, "slow", slow, ALWAYS, "", "the case took longer than `slow_seconds` of the config"),

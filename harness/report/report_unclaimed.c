@@ -4,23 +4,12 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "harness/case/result.h"
-
-/* What a case was skipped for; NULL: it was run, or skipped for something else. */
-static const char *unclaimed(const kvg_report_case *c)
-{
-    const size_t length = strlen(KVG_UNCLAIMED);
-    const kvg_result *r = &c->result;
-    if (!c->finished || r->verdict != KVG_VERDICT_SKIP || strncmp(r->detail, KVG_UNCLAIMED, length) != 0) return NULL;
-    return r->detail + length;
-}
-
 static size_t count_of(const kvg_report *r, const char *why)
 {
     size_t count = 0;
     for (size_t i = 0; i < r->case_count; i++) {
-        const char *other = unclaimed(&r->cases[i]);
-        if (other) count += !why || strcmp(why, other) == 0;
+        const char *other = r->cases[i].result.unclaimed;
+        if (other[0]) count += !why || strcmp(why, other) == 0;
     }
     return count;
 }
@@ -28,8 +17,7 @@ static size_t count_of(const kvg_report *r, const char *why)
 static bool is_first(const kvg_report *r, size_t index, const char *why)
 {
     for (size_t i = 0; i < index; i++) {
-        const char *other = unclaimed(&r->cases[i]);
-        if (other && strcmp(why, other) == 0) return false;
+        if (strcmp(why, r->cases[i].result.unclaimed) == 0) return false;
     }
     return true;
 }
@@ -42,8 +30,8 @@ void kvg_report_unclaimed_line(const kvg_report *r, char *out, size_t size)
     size_t used = (size_t)snprintf(out, size, "%zu case%s", all, all == 1 ? "" : "s");
     const char *separator = ": ";
     for (size_t i = 0; i < r->case_count; i++) {
-        const char *why = unclaimed(&r->cases[i]);
-        if (!why || !is_first(r, i, why)) continue;
+        const char *why = r->cases[i].result.unclaimed;
+        if (!why[0] || !is_first(r, i, why)) continue;
         if (used + strlen(why) + 40 > size) {
             snprintf(out + used, size - used, ", and others");
             return;

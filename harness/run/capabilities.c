@@ -436,9 +436,10 @@ bool kvg_capabilities_cover(const kvg_capabilities *capabilities, const kvg_case
 
 bool kvg_capabilities_claim(const kvg_capabilities *capabilities, const kvg_case *c, uint32_t sm, kvg_result *r)
 {
-    char why[256];
+    char why[KVG_UNCLAIMED_TEXT];
     if (!capabilities || kvg_capabilities_cover(capabilities, c, sm, why, sizeof why)) return true;
     r->verdict = KVG_VERDICT_SKIP;
-    snprintf(r->detail, sizeof r->detail, KVG_UNCLAIMED "%s", why);
+    snprintf(r->unclaimed, sizeof r->unclaimed, "%s", why);
+    snprintf(r->detail, sizeof r->detail, "unclaimed: %s", why);
     return false;
 }

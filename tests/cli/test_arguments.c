@@ -39,7 +39,7 @@ static void test_rows(void **state)
         assert_non_null(kvg_command_find(o->command));
         assert_true(strcmp(o->name, "help") != 0 && o->letter != 'h');
         assert_true(o->help[0] != 0 && o->min <= o->max);
-        assert_int_equal(o->kind == KVG_VALUE_NONE, o->value == NULL);
+        assert_int_equal(o->kind == KVG_ARGUMENT_NONE, o->value == NULL);
         for (int k = 0; k < i; k++) {
             const kvg_option *other = kvg_option_get((kvg_option_id)k);
             if (strcmp(other->command, o->command) != 0) continue;
@@ -52,23 +52,23 @@ static void test_rows(void **state)
 /* What a kind refuses, whichever option has it. */
 static void test_limits(void **state)
 {
-    static const char *const wrong[KVG_VALUE_KINDS][4] = {
-        [KVG_VALUE_WHOLE] = {"", "-1", "1x", "99999999999999999999"},
-        [KVG_VALUE_NUMBER] = {"", "-1", "0x", "4294967296"},
-        [KVG_VALUE_BYTES] = {"", "0", "1k", "18446744073709551616"},
-        [KVG_VALUE_SEED] = {"", "12", "0x", "0x10000000000000000"},
-        [KVG_VALUE_SHARD] = {"", "0/1", "2/1", "1/10001"},
-        [KVG_VALUE_PADDING] = {"", "1,2", "1,2,3,4", "1,2,1048577"},
-        [KVG_VALUE_REAL] = {"", "one", "1e40", "1 "},
-        [KVG_VALUE_UP_TO] = {"", "0", "nan", "1e9"},
-        [KVG_VALUE_SCALES] = {"", "0", "1,", "1,2,3"},
-        [KVG_VALUE_WORDS] = {"", "neither", " ", "0"},
-        [KVG_VALUE_FORMAT] = {"", "none", "NVFP4", "0"},
-        [KVG_VALUE_MODEL_TYPE] = {"", "f32", "BF16", "u8"},
-        [KVG_VALUE_LAYOUT] = {"", "none", "HND", "0"},
-        [KVG_VALUE_PROFILE] = {"", "none", "simt", "0"},
-        [KVG_VALUE_PRODUCTS] = {"", "none", "Fixed", "0"},
-        [KVG_VALUE_DOMAIN] = {"", "none", "bits", "0"},
+    static const char *const wrong[KVG_ARGUMENT_KINDS][4] = {
+        [KVG_ARGUMENT_WHOLE] = {"", "-1", "1x", "99999999999999999999"},
+        [KVG_ARGUMENT_NUMBER] = {"", "-1", "0x", "4294967296"},
+        [KVG_ARGUMENT_BYTES] = {"", "0", "1k", "18446744073709551616"},
+        [KVG_ARGUMENT_SEED] = {"", "12", "0x", "0x10000000000000000"},
+        [KVG_ARGUMENT_SHARD] = {"", "0/1", "2/1", "1/10001"},
+        [KVG_ARGUMENT_PADDING] = {"", "1,2", "1,2,3,4", "1,2,1048577"},
+        [KVG_ARGUMENT_REAL] = {"", "one", "1e40", "1 "},
+        [KVG_ARGUMENT_UP_TO] = {"", "0", "nan", "1e9"},
+        [KVG_ARGUMENT_SCALES] = {"", "0", "1,", "1,2,3"},
+        [KVG_ARGUMENT_WORDS] = {"", "neither", " ", "0"},
+        [KVG_ARGUMENT_FORMAT] = {"", "none", "NVFP4", "0"},
+        [KVG_ARGUMENT_MODEL_TYPE] = {"", "f32", "BF16", "u8"},
+        [KVG_ARGUMENT_LAYOUT] = {"", "none", "HND", "0"},
+        [KVG_ARGUMENT_PROFILE] = {"", "none", "simt", "0"},
+        [KVG_ARGUMENT_PRODUCTS] = {"", "none", "Fixed", "0"},
+        [KVG_ARGUMENT_DOMAIN] = {"", "none", "bits", "0"},
     };
     (void)state;
     for (int i = 0; i < KVG_OPTION_COUNT; i++) {
@@ -85,7 +85,7 @@ static void test_ends_of_ranges(void **state)
         const uint64_t ends[] = {o->min, o->max};
         char text[32];
         kvg_arguments a;
-        if (o->kind != KVG_VALUE_WHOLE) continue;
+        if (o->kind != KVG_ARGUMENT_WHOLE) continue;
         for (int end = 0; end < 2; end++) {
             snprintf(text, sizeof text, "%llu", (unsigned long long)ends[end]);
             assert_int_equal(read_one(o, text, &a), KVG_OK);
