@@ -33,16 +33,6 @@ static const int32_t *numbers(const kvg_question *d, kvg_role role)
     return kvg_set_tensor(&d->in, role, KVG_K)->data;
 }
 
-/* An answer without a fault, or why there is none. */
-static kvg_status ask(kvg_candidate *candidate, const kvg_problem *p, const kvg_tensor *in, kvg_tensor *out)
-{
-    kvg_outcome o;
-    kvg_status s = kvg_candidate_run(candidate, p, in, out, &o);
-    if (s) return s;
-    if (o.status) return kvg_fail(o.status, "%s", o.text);
-    return o.fault[0] ? kvg_fail(KVG_ERR_INVALID, "%s", o.fault) : KVG_OK;
-}
-
 /* --- requests --- */
 
 /* Rows of every sequence in pieces of at most `piece`; each piece sees the tokens up to its last row. */
@@ -182,7 +172,7 @@ static kvg_status append_some(const kvg_question *d, kvg_candidate *candidate, u
     }
     kvg_gather(&p, op->inputs, sources, 3, in);
     for (size_t i = 0; i < kvg_roles_tensors(op->outputs); i++) out[i] = to->copy.tensors[i];
-    return ask(candidate, &p, in, out);
+    return kvg_candidate_answer(candidate, &p, in, out);
 }
 
 static kvg_status appended_pools(const kvg_question *d, kvg_candidate *candidate, pool_set *out)
@@ -316,7 +306,7 @@ static kvg_status call(const kvg_question *d, kvg_candidate *candidate, const po
         fill_call(d, pools, requests, count, &own);
         kvg_gather(&p, d->op->inputs, (kvg_source[]){{.set = &d->in}, {.set = &pools->copy}, {.set = &own}}, 3, in);
         for (size_t i = 0; i < out.count; i++) memset(out.tensors[i].data, 0xFF, out.tensors[i].bytes);
-        s = ask(candidate, &p, in, out.tensors);
+        s = kvg_candidate_answer(candidate, &p, in, out.tensors);
     }
     for (size_t i = 0; !s && i < out.count; i++) scatter_rows(requests, count, &out.tensors[i], &answer->tensors[i]);
     kvg_set_free(&own);

@@ -173,16 +173,15 @@ static kvg_status load_side(const loading *l, kvg_side side, kvg_flash_rows *r, 
 {
     const kvg_row_map *maps[2] = {&l->map.codes[side], &l->map.scales[side]};
     const size_t count = (size_t)r->count, D = l->p->head_dim;
-    uint8_t *codes = calloc(count, maps[0]->bytes), *scales = calloc(count, maps[1]->bytes ? maps[1]->bytes : 1);
     const kvg_storage *storage = &l->p->storage[side];
     size_t dialect = 0;
-    kvg_status found = kvg_reference_dialect_find(storage->format, storage->dialect, &dialect);
-    if (found) return found;
+    kvg_status s = kvg_reference_dialect_find(storage->format, storage->dialect, &dialect);
+    if (s) return s;
     const kvg_dialect_number number = kvg_reference_dialect_number(storage->format, dialect);
     const size_t span = span_of(l->p, side), row_params = 2 * (D / span);
+    uint8_t *codes = calloc(count, maps[0]->bytes), *scales = calloc(count, maps[1]->bytes ? maps[1]->bytes : 1);
     float *params = calloc(count, row_params * sizeof *params);
-    const bool got = codes && scales && params;
-    kvg_status s = got ? KVG_OK : kvg_fail(KVG_ERR_MEMORY, "no memory for %zu rows", count);
+    if (!codes || !scales || !params) s = kvg_fail(KVG_ERR_MEMORY, "no memory for %zu rows", count);
     for (size_t k = 0; k < count && !s; k++) {
         const int64_t slot = slot_of(l, r->length, source_of(l, side, (int64_t)k));
         uint8_t *row_scales = scales + k * maps[1]->bytes;
