@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "support/sort.h"
+
 #include "harness/report/report_data.h"
 
 /* --- order --- */
@@ -55,16 +57,10 @@ static double stored_bits(const char *name, uint64_t head_dim)
 
 /* --- numbers --- */
 
-static int compare_doubles(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 double kvg_report_median(double *values, size_t count)
 {
     if (!count) return NAN;
-    qsort(values, count, sizeof values[0], compare_doubles);
+    kvg_sort_doubles(values, count);
     const double low = values[(count - 1) / 2], high = values[count / 2];
     return low == high ? low : (low + high) / 2; /* equal infinities have no mean */
 }

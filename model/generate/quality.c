@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "core/rng.h"
+#include "support/sort.h"
 
 /* --- one row --- */
 
@@ -93,12 +94,6 @@ static void fill_buckets(const kvg_quality_row *rows, size_t count, kvg_quality 
 
 /* --- the bootstrap --- */
 
-static int compare_doubles(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 /* The value below which a share q of the sorted ones lies: the nearest rank. */
 static double quantile(const double *sorted, size_t count, double q)
 {
@@ -136,7 +131,7 @@ static void draw(const sums *blocks, size_t count, uint64_t seed, double (*means
         means[3][r] = s.same / s.rows;
     }
     for (size_t m = 0; m < 4; m++) {
-        qsort(means[m], KVG_QUALITY_REPLICATES, sizeof means[m][0], compare_doubles);
+        kvg_sort_doubles(means[m], KVG_QUALITY_REPLICATES);
         measures[m]->low = quantile(means[m], KVG_QUALITY_REPLICATES, 0.025);
         measures[m]->high = quantile(means[m], KVG_QUALITY_REPLICATES, 0.975);
     }
@@ -158,7 +153,7 @@ static void fill_means(const kvg_quality_row *rows, size_t count, double *kl, kv
         add_row(&s, &rows[i]);
         kl[i] = rows[i].kl;
     }
-    qsort(kl, count, sizeof *kl, compare_doubles);
+    kvg_sort_doubles(kl, count);
     out->base_bits = s.base_bits / s.rows;
     out->bits.value = s.bits / s.rows;
     out->loss.value = (s.bits - s.base_bits) / s.rows;

@@ -8,6 +8,7 @@
 #include "harness/trial/judge/judge_parts.h"
 #include "harness/trial/judge/relations.h"
 #include "support/clock.h"
+#include "support/sort.h"
 
 /* --- judging --- */
 
@@ -287,12 +288,6 @@ static void judge_related(const kvg_truth *t, const answers *a, kvg_result *r)
 
 /* --- timing --- */
 
-static int by_time(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 /* Only what was judged is timed, so here the judge asks after it knows. The last answer is judged again. */
 static void time_candidate(const kvg_question *q, kvg_candidate *candidate, double seconds, kvg_tensor_set *answer,
                            kvg_result *r, kvg_timing *timing)
@@ -317,7 +312,7 @@ static void time_candidate(const kvg_question *q, kvg_candidate *candidate, doub
         }
         times[runs] = o.milliseconds;
     }
-    qsort(times, runs, sizeof *times, by_time);
+    kvg_sort_doubles(times, runs);
     *timing = (kvg_timing){runs, times[runs / 2], times[0], times[runs - 1]};
 }
 

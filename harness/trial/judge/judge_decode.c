@@ -11,6 +11,7 @@
 #include "harness/trial/question/decode_probes.h"
 #include "harness/trial/question/fill.h"
 #include "reference/attention_profile.h"
+#include "support/sort.h"
 
 enum { OUT, LSE }; /* the op's outputs */
 
@@ -247,12 +248,6 @@ static void judge_numbers(const kvg_truth *t, int which, const double *got, cons
                     want[at], bound[at]);
 }
 
-static int by_size(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 /* The median ratio of the elements of out that have a bound; 0 if there are none. */
 static double median_ratio(const kvg_truth *t, const double *got)
 {
@@ -263,7 +258,7 @@ static double median_ratio(const kvg_truth *t, const double *got)
             ratios[n++] = kvg_attention_ratio(got[i], t->exact.out[i], t->exact.out_bound[i]);
     }
     if (n) {
-        qsort(ratios, n, sizeof *ratios, by_size);
+        kvg_sort_doubles(ratios, n);
         median = ratios[n / 2];
     }
     free(ratios);

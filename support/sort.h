@@ -1,0 +1,10 @@
+/* Numbers in order, for medians and quantiles. */
+#ifndef KVG_SUPPORT_SORT_H
+#define KVG_SUPPORT_SORT_H
+
+#include <stddef.h>
+
+/* Ascending, in place. Where NaNs come to stand is not defined. */
+void kvg_sort_doubles(double *numbers, size_t count);
+
+#endif
