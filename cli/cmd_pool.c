@@ -269,13 +269,6 @@ static const struct action {
     kvg_status (*run)(const char *path, const pool_options *o, int *exit_code);
 } actions[] = {{"run", run_config}, {"replay", replay}, {"bench", bench}};
 
-static kvg_status check_options(const kvg_arguments *a, const pool_options *o)
-{
-    kvg_status s = kvg_arguments_check_action(a, a->files[0]);
-    if (s || !o->run.defect || !o->defects) return s;
-    return kvg_fail(KVG_ERR_INVALID, "give --defect or --defects, not both");
-}
-
 int kvg_command_pool(const kvg_arguments *a)
 {
     const char *defect = kvg_given_text(a, KVG_OPTION_POOL_DEFECT, NULL);
@@ -298,7 +291,8 @@ int kvg_command_pool(const kvg_arguments *a)
     for (size_t i = 0; i < sizeof actions / sizeof actions[0]; i++) {
         if (strcmp(a->files[0], actions[i].name) != 0) continue;
         int exit_code = KVG_EXIT_FAIL;
-        s = check_options(a, &o);
+        s = kvg_arguments_check_action(a, a->files[0]);
+        if (!s && defect && o.defects) s = kvg_fail(KVG_ERR_INVALID, "give --defect or --defects, not both");
         if (!s) s = actions[i].run(a->files[1], &o, &exit_code);
         return s ? kvg_command_fail("pool", s) : exit_code;
     }
