@@ -1,11 +1,9 @@
 #define _DEFAULT_SOURCE
-#include <errno.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cjson/cJSON.h>
@@ -25,12 +23,6 @@ typedef struct pool_options {
     uint64_t seed;
     kvg_pool_options run;
 } pool_options;
-
-static kvg_status make_folder(const char *path)
-{
-    if (mkdir(path, 0777) == 0 || errno == EEXIST) return KVG_OK;
-    return kvg_fail(KVG_ERR_IO, "cannot make the folder %s: %s", path, strerror(errno));
-}
 
 /* --- run --- */
 
@@ -164,7 +156,7 @@ static kvg_status run(const kvg_pool_config *config, const pool_options *o, int 
     kvg_pool_result result;
     char path[PATH_MAX];
     snprintf(path, sizeof path, "%s/pool.json", o->folder);
-    kvg_status s = make_folder(o->folder);
+    kvg_status s = kvg_whole_file_folder(o->folder);
     if (!s) s = kvg_whole_file_check(path);
     if (s) return s;
     s = kvg_pool_campaign(config, &o->run, &result);
