@@ -33,12 +33,6 @@ static double elements_of(const kvg_problem *p)
     return kvg_op_reads_sequences(p->op) ? rows * p->paging.sequences : rows;
 }
 
-/* Rows of q: of op decode, the tokens that a step gives. */
-static double queries_of(const kvg_problem *p)
-{
-    return p->attention.queries;
-}
-
 /* The bytes that the op must move; of a pool, the rows of its tokens alone. */
 static double bytes_of(const kvg_problem *p)
 {
@@ -135,7 +129,8 @@ static bool print_measurement(const kvg_case *c, unsigned threads, const measure
                  megabytes = bytes_of(&c->problem) / t.median_ms / 1e3;
     printf("%-72s %2u %9.1f %9.1f %9.0f %7.1f%% %6llu", c->id, threads, elements, elements / threads, megabytes,
            100 * (t.slowest_ms - t.fastest_ms) / t.median_ms, (unsigned long long)t.runs);
-    const double per_second = 1e3 * queries_of(&c->problem) / t.median_ms;
+    /* Rows of q: of op decode, the tokens that a step gives. */
+    const double per_second = 1e3 * c->problem.attention.queries / t.median_ms;
     if (per_second > 0) printf("  %.1f ms, %.2f tokens/s", t.median_ms, per_second);
     putchar('\n');
     cJSON_AddNumberToObject(item, "median_ms", t.median_ms);

@@ -204,15 +204,6 @@ static kvg_status settle_scale(const generate_options *o, generate_job *job, kvg
     return KVG_OK;
 }
 
-static kvg_status settle(generate_options *o, generate_job *job)
-{
-    kvg_model_setup *s = &o->settings.setup;
-    s->config = &job->config;
-    kvg_status status = kvg_storage_parse(o->kv, s, o->sm, s->storage, job->dialects);
-    if (!status) status = settle_sizes(o, job);
-    return status ? status : settle_scale(o, job, s);
-}
-
 /* --- who computes --- */
 
 static kvg_status answer(void *candidate, const kvg_problem *problem, const kvg_tensor *in, kvg_tensor *out)
@@ -388,10 +379,14 @@ static kvg_status generate(generate_options *o, generate_job *job)
 
 static kvg_status run_options(generate_options *o, generate_job *job)
 {
+    kvg_model_setup *setup = &o->settings.setup;
     kvg_status s = check_options(o);
     if (!s && !o->memory) s = choose_backend(o->backend, &o->settings, job);
     if (!s) s = open_model(o, job);
-    if (!s) s = settle(o, job);
+    setup->config = &job->config;
+    if (!s) s = kvg_storage_parse(o->kv, setup, o->sm, setup->storage, job->dialects);
+    if (!s) s = settle_sizes(o, job);
+    if (!s) s = settle_scale(o, job, setup);
     if (s) return s;
     return o->memory ? print_memory(o) : generate(o, job);
 }

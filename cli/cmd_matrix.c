@@ -1,7 +1,6 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cjson/cJSON.h>
@@ -100,9 +99,7 @@ static kvg_status write_prompts(const kvg_matrix_shape *shape, const char *folde
 {
     kvg_matrix_world world;
     kvg_status s = kvg_matrix_world_make(shape, &world);
-    if (!s && mkdir(folder, 0777) != 0 && errno != EEXIST) {
-        s = kvg_fail(KVG_ERR_IO, "cannot make the folder %s: %s", folder, strerror(errno));
-    }
+    if (!s) s = kvg_whole_file_folder(folder);
     for (size_t i = 0; i < count && !s; i++) {
         s = kvg_matrix_prompt(&world, parties[i].engine, folder);
         if (s) s = kvg_fail_in(s, "%s", parties[i].name);

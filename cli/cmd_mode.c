@@ -14,11 +14,6 @@
 static const char *const column_names[KVG_POLICY_COLUMNS] = {"fp4_mx_chip", "fp4_nv_chip", "fp4_nv_chip_held",
                                                              "other_chip", "no_fp4_build"};
 
-static void policy_text(const kvg_policy *p, char *text, size_t size)
-{
-    snprintf(text, size, p->domain == KVG_POLICY_TURBOMIND ? "0x%02x" : "%u", p->number);
-}
-
 /* --- the tables --- */
 
 static void print_chips(kvg_policy_column column)
@@ -40,12 +35,11 @@ static void print_policies(void)
     for (int column = 0; column < KVG_POLICY_COLUMNS; column++) printf(" %-16s", column_names[column]);
     printf("\n");
     for (size_t i = 0; i < count; i++) {
+        const kvg_policy *p = &policies[i];
         char number[16];
-        policy_text(&policies[i], number, sizeof number);
-        printf("%-14s %-6s %-12s", kvg_policy_domain_name(policies[i].domain), number, policies[i].name);
-        for (int column = 0; column < KVG_POLICY_COLUMNS; column++) {
-            printf(" %-16s", kvg_mode_name(policies[i].modes[column]));
-        }
+        snprintf(number, sizeof number, p->domain == KVG_POLICY_TURBOMIND ? "0x%02x" : "%u", p->number);
+        printf("%-14s %-6s %-12s", kvg_policy_domain_name(p->domain), number, p->name);
+        for (int column = 0; column < KVG_POLICY_COLUMNS; column++) printf(" %-16s", kvg_mode_name(p->modes[column]));
         printf("\n");
     }
     print_chips(KVG_POLICY_FP4_MX_CHIP);

@@ -1,11 +1,9 @@
 #define _DEFAULT_SOURCE
-#include <errno.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cjson/cJSON.h>
@@ -25,12 +23,6 @@ typedef struct pool_options {
     uint64_t seed;
     kvg_pool_options run;
 } pool_options;
-
-static kvg_status make_folder(const char *path)
-{
-    if (mkdir(path, 0777) == 0 || errno == EEXIST) return KVG_OK;
-    return kvg_fail(KVG_ERR_IO, "cannot make the folder %s: %s", path, strerror(errno));
-}
 
 /* --- run --- */
 
@@ -164,7 +156,7 @@ static kvg_status run(const kvg_pool_config *config, const pool_options *o, int 
     kvg_pool_result result;
     char path[PATH_MAX];
     snprintf(path, sizeof path, "%s/pool.json", o->folder);
-    kvg_status s = make_folder(o->folder);
+    kvg_status s = kvg_whole_file_folder(o->folder);
     if (!s) s = kvg_whole_file_check(path);
     if (s) return s;
     s = kvg_pool_campaign(config, &o->run, &result);
@@ -269,13 +261,6 @@ static const struct action {
     kvg_status (*run)(const char *path, const pool_options *o, int *exit_code);
 } actions[] = {{"run", run_config}, {"replay", replay}, {"bench", bench}};
 
-static kvg_status check_options(const kvg_arguments *a, const pool_options *o)
-{
-    kvg_status s = kvg_arguments_check_action(a, a->files[0]);
-    if (s || !o->run.defect || !o->defects) return s;
-    return kvg_fail(KVG_ERR_INVALID, "give --defect or --defects, not both");
-}
-
 int kvg_command_pool(const kvg_arguments *a)
 {
     const char *defect = kvg_given_text(a, KVG_OPTION_POOL_DEFECT, NULL);
@@ -298,7 +283,8 @@ int kvg_command_pool(const kvg_arguments *a)
     for (size_t i = 0; i < sizeof actions / sizeof actions[0]; i++) {
         if (strcmp(a->files[0], actions[i].name) != 0) continue;
         int exit_code = KVG_EXIT_FAIL;
-        s = check_options(a, &o);
+        s = kvg_arguments_check_action(a, a->files[0]);
+        if (!s && defect && o.defects) s = kvg_fail(KVG_ERR_INVALID, "give --defect or --defects, not both");
         if (!s) s = actions[i].run(a->files[1], &o, &exit_code);
         return s ? kvg_command_fail("pool", s) : exit_code;
     }

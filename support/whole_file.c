@@ -71,3 +71,9 @@ kvg_status kvg_whole_file_check(const char *path)
     const bool is_folder = (slash && !slash[1]) || (stat(path, &st) == 0 && S_ISDIR(st.st_mode));
     return is_folder ? fail_write(path, EISDIR) : KVG_OK;
 }
+
+kvg_status kvg_whole_file_folder(const char *path)
+{
+    if (mkdir(path, 0777) == 0 || errno == EEXIST) return KVG_OK;
+    return kvg_fail(KVG_ERR_IO, "cannot make the folder %s: %s", path, strerror(errno));
+}

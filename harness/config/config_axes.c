@@ -135,13 +135,6 @@ static kvg_status read_rope(kvg_config *config, kvg_json value, kvg_case *c)
     return kvg_rope_read(value, c);
 }
 
-static size_t name_count(const char *const *names)
-{
-    size_t n = 0;
-    while (names[n]) n++;
-    return n;
-}
-
 /* {"capture": FILE, "k": TENSOR, "v": TENSOR} */
 static kvg_status read_capture(kvg_config *config, kvg_json value, kvg_case *c)
 {
@@ -175,13 +168,11 @@ static kvg_status read_fill(kvg_config *config, kvg_json value, kvg_case *c)
     if (strcmp(name, kvg_fill_names[KVG_FILL_CAPTURE]) == 0) {
         return kvg_json_fail(value, "a capture is written {\"capture\": FILE, \"k\": TENSOR, \"v\": TENSOR}");
     }
-    for (int i = 0; kvg_fill_names[i]; i++) {
-        if (strcmp(kvg_fill_names[i], name) == 0) {
-            c->fill = (kvg_fill)i;
-            return KVG_OK;
-        }
-    }
-    return kvg_json_fail_name(value, "fill", name, kvg_fill_names, name_count(kvg_fill_names));
+    size_t at = 0;
+    while (kvg_fill_names[at] && strcmp(kvg_fill_names[at], name) != 0) at++;
+    if (!kvg_fill_names[at]) return kvg_json_fail_name(value, "fill", name, kvg_fill_names, at);
+    c->fill = (kvg_fill)at;
+    return KVG_OK;
 }
 
 /* "P1" to "P4", or {"k": 0.5, "v": 0.25}. */

@@ -138,13 +138,6 @@ static kvg_status read_axes(kvg_config *config, const config_choice *given, kvg_
     return s;
 }
 
-/* A format that "all" stands for is left out where no row of the case's head_dim and type can have it, and where the
- * contract of the case's profile has no operands for it. */
-static bool is_left_out(const config_choice *format, const kvg_problem *p)
-{
-    return format->word && (kvg_problem_check_rows(p) != KVG_OK || !kvg_problem_has_operands(p));
-}
-
 /* A policy needs type and geometry first, a dialect the format that the policy chose. */
 static kvg_status add_combination(kvg_config *config, group *g, const config_choice *given)
 {
@@ -157,7 +150,9 @@ static kvg_status add_combination(kvg_config *config, group *g, const config_cho
     s = check_decode(given, &c);
     if (!s) s = kvg_attention_derive(&c);
     if (s) return kvg_json_locate(g->object, s);
-    if (is_left_out(&given[KVG_AXIS_FORMAT], &c.problem)) {
+    /* A format that "all" stands for is left out where no row of the case's head_dim and type can have it, and where
+     * the contract of the case's profile has no operands for it. */
+    if (given[KVG_AXIS_FORMAT].word && (kvg_problem_check_rows(&c.problem) || !kvg_problem_has_operands(&c.problem))) {
         g->left_out++;
         return KVG_OK;
     }

@@ -65,15 +65,6 @@ static void add_axis(kvg_json_text *t, kvg_axis which)
     kvg_json_add(t, " | %s |\n", axis->meaning);
 }
 
-static void add_key(kvg_json_text *t, const config_key *key)
-{
-    kvg_json_add(t, "| `%s` | ", key->name);
-    add_values(t, &key->value, config_key_words(key));
-    if (key->values) kvg_json_add(t, "%s", key->values);
-    add_fallback(t, key->fallback);
-    kvg_json_add(t, " | %s |\n", key->meaning);
-}
-
 /* A limit: a power of two beyond a million is written as one. */
 static void add_limit(kvg_json_text *t, double limit)
 {
@@ -103,7 +94,14 @@ void config_page_keys(kvg_json_text *t, const char *title, config_keys keys)
 {
     kvg_json_add(t, "\n## %s\n\n", title);
     kvg_json_add(t, "| key | values | default | meaning |\n| --- | --- | --- | --- |\n");
-    for (size_t i = 0; i < keys.count; i++) add_key(t, &keys.key[i]);
+    for (size_t i = 0; i < keys.count; i++) {
+        const config_key *key = &keys.key[i];
+        kvg_json_add(t, "| `%s` | ", key->name);
+        add_values(t, &key->value, config_key_words(key));
+        if (key->values) kvg_json_add(t, "%s", key->values);
+        add_fallback(t, key->fallback);
+        kvg_json_add(t, " | %s |\n", key->meaning);
+    }
 }
 
 kvg_status kvg_config_page(const kvg_guest *guest, kvg_json_text *t)

@@ -101,12 +101,6 @@ static bool collect(const kvg_pack_case *from, const kvg_safetensors *file, kvg_
     return true;
 }
 
-static void give_up(kvg_compared_case *c, const char *what)
-{
-    c->verdict = KVG_VERDICT_ERROR;
-    snprintf(c->reason, sizeof c->reason, "%s: %.240s", what, kvg_error_text());
-}
-
 /* Where and why, from a case computed anew. */
 static kvg_status explain(const kvg_compare_options *o, const kvg_golden_case *golden, const kvg_tensor *answer,
                           kvg_compared_case *c)
@@ -161,7 +155,10 @@ static void judge_case(const kvg_pack *pack, const kvg_compare_options *o, const
     }
     if (kvg_compare_needs_case(c->from)) {
         computed = kvg_golden_case_open(pack, c->from, &golden) == KVG_OK;
-        if (!computed) give_up(c, "the case cannot be computed");
+        if (!computed) {
+            c->verdict = KVG_VERDICT_ERROR;
+            snprintf(c->reason, sizeof c->reason, "the case cannot be computed: %.240s", kvg_error_text());
+        }
     }
     for (size_t i = 0; i < c->tensor_count && c->verdict != KVG_VERDICT_ERROR; i++) {
         if (given[i]) kvg_compare_judge(given, c, computed ? &golden : NULL, o->bits, &c->tensors[i]);

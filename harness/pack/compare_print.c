@@ -31,14 +31,6 @@ static void print_tensor(const kvg_compared_tensor *t, bool verbose, FILE *to)
 
 /* --- why --- */
 
-static void print_share(const kvg_diagnosis *d, const kvg_explanation *e, bool numbers, FILE *to)
-{
-    const char *what = numbers ? "numbers" : "bits";
-    fprintf(to, ": %.4g %% of the wrong %s, %.4g %% of all", percent(e->explained, d->wrong_bits), what,
-            percent(e->agreeing, d->all_bits));
-    if (e->introduced) fprintf(to, "; it would also change %" PRIu64 " right ones", e->introduced);
-}
-
 /* Others that give the same answer to this case: nobody could tell which it is. */
 static void print_ties(const kvg_diagnosis *d, FILE *to)
 {
@@ -67,7 +59,9 @@ static void print_why(const kvg_compared_case *c, FILE *to)
         kvg_explanation_name(e, name, sizeof name);
         kvg_explanation_text(e, text, sizeof text);
         fprintf(to, "      why: %s %s", !exact ? "partly" : e->same_bits ? "equals" : "near", name);
-        print_share(d, e, numbers, to);
+        fprintf(to, ": %.4g %% of the wrong %s, %.4g %% of all", percent(e->explained, d->wrong_bits),
+                numbers ? "numbers" : "bits", percent(e->agreeing, d->all_bits));
+        if (e->introduced) fprintf(to, "; it would also change %" PRIu64 " right ones", e->introduced);
         fprintf(to, "\n           %s\n", text);
     }
     if (exact) print_ties(d, to);

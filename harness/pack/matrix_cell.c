@@ -198,19 +198,15 @@ bool kvg_matrix_right(const kvg_matrix_error *error)
 
 /* --- conversions --- */
 
-static bool has_blocks(const kvg_engine *e)
-{
-    return kvg_format_get(e->format)->block > 0;
-}
-
 /* Those that make a difference between the two. Reordering K where blocks of elements share a scale is none: the blocks
  * hold other elements. */
 static unsigned possible_conversions(const kvg_engine *writer, const kvg_engine *reader)
 {
+    const kvg_format_info *f = kvg_format_get(writer->format);
     unsigned all = 0;
     if (writer->layout != reader->layout || writer->swizzle != reader->swizzle) all |= KVG_CONVERT_BYTES;
-    if (writer->order != reader->order && !has_blocks(writer)) all |= KVG_CONVERT_ORDER;
-    if (writer->number != reader->number && kvg_format_get(writer->format)->tensor_scale) all |= KVG_CONVERT_NUMBER;
+    if (writer->order != reader->order && f->block == 0) all |= KVG_CONVERT_ORDER;
+    if (writer->number != reader->number && f->tensor_scale) all |= KVG_CONVERT_NUMBER;
     return all;
 }
 

@@ -28,20 +28,14 @@ static int storage_rank(const kvg_result_asked *a)
     return (kvg_report_is_mixed(a) ? 4 * (int)KVG_FORMAT_END : 0) + 2 * (int)format + !is_canonical(a->k_dialect);
 }
 
-/* As core/formats.def has them, canonical dialects first, mixed pairs last; then by name. */
-static int compare_storage(const kvg_report_case *a, const kvg_report_case *b)
-{
-    const int order = strcmp(a->storage, b->storage);
-    if (!order) return 0;
-    const int x = storage_rank(&a->asked), y = storage_rank(&b->asked);
-    return x != y ? (x > y) - (x < y) : order;
-}
-
+/* As core/formats.def has them, canonical dialects first, mixed pairs last; then by name, of storage and of case. */
 static int compare_cases(const void *a, const void *b)
 {
     const kvg_report_case *x = a, *y = b;
-    const int order = compare_storage(x, y);
-    return order ? order : strcmp(x->asked.id, y->asked.id);
+    const int order = strcmp(x->storage, y->storage);
+    if (!order) return strcmp(x->asked.id, y->asked.id);
+    const int rank = storage_rank(&x->asked), other = storage_rank(&y->asked);
+    return rank != other ? (rank > other) - (rank < other) : order;
 }
 
 /* Per stored element, scales included; NAN for a format that is not known here. */

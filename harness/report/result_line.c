@@ -77,16 +77,6 @@ static const struct {
     {"controls", KVG_RECORD_CONTROLS, offsetof(kvg_result, controls)},
 };
 
-static void add_result(cJSON *line, const kvg_result *r)
-{
-    kvg_record_write(kvg_record_get(KVG_RECORD_COMPARED), &r->bytes, line);
-    kvg_record_write(kvg_record_get(KVG_RECORD_LISTS), r, line);
-    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
-        const void *part = (const char *)r + parts[i].offset;
-        if (*(const bool *)part) add_part(line, parts[i].key, kvg_record_get(parts[i].record), part);
-    }
-}
-
 kvg_status kvg_result_read(kvg_json line, kvg_result *out)
 {
     *out = (kvg_result){0};
@@ -137,7 +127,12 @@ char *kvg_result_line(const kvg_case *c, const kvg_result *r, const char *repro)
     kvg_record_write(kvg_record_get(KVG_RECORD_OUTCOME), r, line);
     if (c->policy.given) add_mode(line, &c->policy);
     if (!kvg_result_is_judged(r)) return print(line);
-    add_result(line, r);
+    kvg_record_write(kvg_record_get(KVG_RECORD_COMPARED), &r->bytes, line);
+    kvg_record_write(kvg_record_get(KVG_RECORD_LISTS), r, line);
+    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
+        const void *part = (const char *)r + parts[i].offset;
+        if (*(const bool *)part) add_part(line, parts[i].key, kvg_record_get(parts[i].record), part);
+    }
     if (c->guest) c->guest->write(r, line);
     return print(line);
 }

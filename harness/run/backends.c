@@ -46,13 +46,6 @@ kvg_status kvg_check_backend_path(const char *name, char path[KVG_BACKEND_PATH_S
     return KVG_OK;
 }
 
-static kvg_status open_plugin(const char *name, const kvg_backend **out)
-{
-    char path[KVG_BACKEND_PATH_SIZE];
-    kvg_status s = kvg_check_backend_path(name, path);
-    return s ? s : kvg_backend_open(path, out);
-}
-
 #ifndef KVG_HAS_GPU
 static kvg_status fail_without_cuda(kvg_status status)
 {
@@ -96,7 +89,11 @@ kvg_status kvg_check_backend(const char *name, const kvg_backend **out)
     if (strcmp(name, "reference") == 0) *out = kvg_reference_backend();
     else if (strncmp(name, "defect:", 7) == 0) s = kvg_defect_backend(name, out);
     else if (strcmp(name, "cuda") == 0) s = open_cuda(out);
-    else s = open_plugin(name, out);
+    else {
+        char path[KVG_BACKEND_PATH_SIZE];
+        s = kvg_check_backend_path(name, path);
+        if (!s) s = kvg_backend_open(path, out);
+    }
     if (s) return s;
     snprintf(last_name, sizeof last_name, "%s", name);
     last = strlen(name) < sizeof last_name ? *out : NULL;

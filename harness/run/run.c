@@ -8,13 +8,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "harness/report/result_line.h"
 #include "harness/run/run_child.h"
 #include "support/child.h"
 #include "support/clock.h"
+#include "support/whole_file.h"
 
 static volatile sig_atomic_t stop_signal;
 
@@ -52,9 +52,8 @@ static kvg_status write_line(result_file *f, char *line)
 
 static kvg_status open_results(const char *folder, result_file *f)
 {
-    if (mkdir(folder, 0777) != 0 && errno != EEXIST) {
-        return kvg_fail(KVG_ERR_IO, "cannot make the folder %s: %s", folder, strerror(errno));
-    }
+    kvg_status s = kvg_whole_file_folder(folder);
+    if (s) return s;
     snprintf(f->path, sizeof f->path, "%s/candidate.log", folder);
     if (unlink(f->path) != 0 && errno != ENOENT) { /* of an earlier run; children append */
         return kvg_fail(KVG_ERR_IO, "cannot remove %s: %s", f->path, strerror(errno));

@@ -19,14 +19,7 @@ static void add(kvg_score *s, unsigned group, uint64_t explained, uint64_t intro
     s->e.explained += explained;
     s->e.introduced += introduced;
     s->gain[group] += explained;
-    s->gain[group] -= introduced; /* wraps below 0; settled at the end */
-}
-
-static void settle(kvg_score *s)
-{
-    for (int i = 0; i < KVG_PLACE_GROUPS; i++) {
-        if (s->gain[i] >> 63) s->gain[i] = 0;
-    }
+    s->gain[group] -= introduced; /* wraps below 0; run_one settles it */
 }
 
 /* --- comparing as bits --- */
@@ -196,7 +189,9 @@ static kvg_status run_one(workspace *scene, kvg_score *s)
     /* two defects may make no problem, or one that the reference refuses: that says nothing about this case */
     if (status == KVG_ERR_UNIMPLEMENTED || status == KVG_ERR_INVALID) return KVG_OK;
     if (status) return status;
-    settle(s);
+    for (int i = 0; i < KVG_PLACE_GROUPS; i++) {
+        if (s->gain[i] >> 63) s->gain[i] = 0; /* below 0 */
+    }
     s->ran = true;
     s->e.hash = hash_of(scene);
     s->e.exact = s->e.exact && 2 * s->e.explained > c->wrong_bits;

@@ -65,11 +65,6 @@ static void append(char *out, size_t size, const char *format, ...)
     va_end(args);
 }
 
-static bool is_part(const kvg_extent *e)
-{
-    return strcmp(e->axis.name, "part") == 0;
-}
-
 /* "V codes and V scales": the axis of the parts of a pool. */
 static void print_parts(const kvg_extent *e, char *out, size_t size)
 {
@@ -97,8 +92,9 @@ static void print_extents(kvg_where *w)
 {
     char text[KVG_DIAGNOSIS_TEXT] = "";
     for (size_t i = 0; i < w->extent_count; i++) {
-        if (is_part(&w->extents[i])) print_parts(&w->extents[i], text, sizeof text);
-        else print_extent(&w->extents[i], text, sizeof text);
+        const kvg_extent *e = &w->extents[i];
+        if (strcmp(e->axis.name, "part") == 0) print_parts(e, text, sizeof text);
+        else print_extent(e, text, sizeof text);
     }
     if (w->tail_pages) append(text, sizeof text, "; only in the last page of sequences");
     if (w->placeless) append(text, sizeof text, "; %llu in padding", (unsigned long long)w->placeless);
