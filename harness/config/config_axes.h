@@ -74,14 +74,14 @@ typedef struct config_keys {
 config_keys config_keys_of(config_object object);
 
 /* Puts the names of the keys behind the `count` that `names` has; gives how many there are then. */
-size_t config_key_names(config_keys keys, const char **names, size_t count);
+size_t kvg_config_key_names(config_keys keys, const char **names, size_t count);
 
 /* The names that a key of kind WORD takes; NULL for another key. */
 const config_words *config_key_words(const config_key *key);
 
 /* Reads the keys of an object of a config into `object`, whose members they are. Unknown keys, and keys of kind OWN,
  * are left to the caller. */
-kvg_status config_read_keys(config_keys keys, kvg_json value, void *object) KVG_CHECKED;
+kvg_status kvg_config_read_keys(config_keys keys, kvg_json value, void *object) KVG_CHECKED;
 
 /* Reads an object into a case, and refuses unknown keys. */
 kvg_status config_read_object(config_object object, kvg_json value, kvg_case *c) KVG_CHECKED;
@@ -90,12 +90,12 @@ kvg_status config_read_object(config_object object, kvg_json value, kvg_case *c)
 
 /* The keys, and an axis that the guest's group has too, as members of "properties", each with ", " behind it; the names
  * of the required keys, each with ", " before it. */
-void config_schema_keys(kvg_json_text *t, config_keys keys);
-void config_schema_required(kvg_json_text *t, config_keys keys);
-void config_schema_axis(kvg_json_text *t, kvg_axis which);
+void kvg_config_schema_keys(kvg_json_text *t, config_keys keys);
+void kvg_config_schema_required(kvg_json_text *t, config_keys keys);
+void kvg_config_schema_axis(kvg_json_text *t, kvg_axis which);
 
 /* A heading and a table of keys. */
-void config_page_keys(kvg_json_text *t, const char *title, config_keys keys);
+void kvg_config_page_keys(kvg_json_text *t, const char *title, config_keys keys);
 
 /* --- config_axes.c --- */
 
@@ -124,18 +124,19 @@ typedef struct config_choice {
 } config_choice;
 
 /* KVG_ERR_INVALID if "all" is not where, or as, it may be; or if there is no value. */
-kvg_status config_list_check(kvg_json object, kvg_axis axis) KVG_CHECKED;
+kvg_status kvg_config_list_check(kvg_json object, kvg_axis axis) KVG_CHECKED;
 
 /* How many values there are; a scalar is a list of one. Value `index` of them. */
-size_t config_list_count(kvg_json object, kvg_axis axis);
-config_choice config_list_at(kvg_json object, kvg_axis axis, size_t index);
+size_t kvg_config_list_count(kvg_json object, kvg_axis axis);
+config_choice kvg_config_list_at(kvg_json object, kvg_axis axis, size_t index);
 
 /* Reads a choice into a case. */
-kvg_status config_list_read(kvg_axis axis, kvg_config *config, const config_choice *choice, kvg_case *c) KVG_CHECKED;
+kvg_status kvg_config_list_read(kvg_axis axis, kvg_config *config, const config_choice *choice,
+                                kvg_case *c) KVG_CHECKED;
 
 /* A checked value is "all" or {"all_but": [...]}; whether it stands for `name`. */
-bool config_is_all(kvg_json value);
-bool config_all_has(kvg_json value, const char *name);
+bool kvg_config_is_all(kvg_json value);
+bool kvg_config_all_has(kvg_json value, const char *name);
 
 /* --- config_text.c --- */
 

@@ -90,7 +90,7 @@ static kvg_status add_dialects(kvg_config *config, group *g, kvg_json value, con
         kvg_case one = *c;
         const char *name = kvg_reference_dialect(format, i)->name;
         one.problem.storage[KVG_K].dialect = one.problem.storage[KVG_V].dialect = name;
-        if (config_all_has(value, name)) s = finish_case(config, g, &one);
+        if (kvg_config_all_has(value, name)) s = finish_case(config, g, &one);
     }
     return s;
 }
@@ -133,7 +133,7 @@ static kvg_status read_axes(kvg_config *config, const config_choice *given, kvg_
     kvg_status s = KVG_OK;
     for (int a = 0; a < KVG_AXIS_COUNT && !s; a++) {
         if (a == KVG_AXIS_DIALECT) continue;
-        s = given[a].has ? config_list_read((kvg_axis)a, config, &given[a], c) : kvg_axis_default((kvg_axis)a, c);
+        s = given[a].has ? kvg_config_list_read((kvg_axis)a, config, &given[a], c) : kvg_axis_default((kvg_axis)a, c);
     }
     return s;
 }
@@ -159,7 +159,7 @@ static kvg_status add_combination(kvg_config *config, group *g, const config_cho
     if (c.policy.given && kvg_policy_apply(config, policy->value, &c)) {
         return is_excluded(g, &c) ? KVG_OK : kvg_policy_apply(config, policy->value, &c); /* for its text */
     }
-    if (dialect->has && config_is_all(dialect->value)) return add_dialects(config, g, dialect->value, &c);
+    if (dialect->has && kvg_config_is_all(dialect->value)) return add_dialects(config, g, dialect->value, &c);
     if (dialect->has) s = kvg_axis_read(KVG_AXIS_DIALECT, config, dialect->value, &c);
     return s ? s : finish_case(config, g, &c);
 }
@@ -224,9 +224,9 @@ static kvg_status count_values(kvg_json object, size_t counts[KVG_AXIS_COUNT], s
 {
     *total = 1;
     for (int a = 0; a < KVG_AXIS_COUNT; a++) {
-        kvg_status s = config_list_check(object, (kvg_axis)a);
+        kvg_status s = kvg_config_list_check(object, (kvg_axis)a);
         if (s) return s;
-        counts[a] = config_list_count(object, (kvg_axis)a);
+        counts[a] = kvg_config_list_count(object, (kvg_axis)a);
         if (counts[a]) *total *= counts[a];
         if (*total > KVG_CONFIG_MAX_CASES)
             return kvg_json_fail(object, "more than %d combinations", KVG_CONFIG_MAX_CASES);
@@ -249,10 +249,10 @@ static kvg_status add_product(kvg_config *config, group *g, kvg_json object, kvg
         size_t rest = i;
         for (int a = KVG_AXIS_COUNT - 1; a >= 0; a--) {
             if (counts[a]) {
-                given[a] = config_list_at(object, (kvg_axis)a, rest % counts[a]);
+                given[a] = kvg_config_list_at(object, (kvg_axis)a, rest % counts[a]);
                 rest /= counts[a];
             } else if (gives(fallback, (kvg_axis)a) && !replaces(object, (kvg_axis)a)) {
-                given[a] = config_list_at(fallback, (kvg_axis)a, 0);
+                given[a] = kvg_config_list_at(fallback, (kvg_axis)a, 0);
             }
         }
         s = check_choices(object, given);

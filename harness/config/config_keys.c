@@ -29,7 +29,7 @@ config_keys config_keys_of(config_object object)
     return (config_keys){table + first, end - first};
 }
 
-size_t config_key_names(config_keys keys, const char **names, size_t count)
+size_t kvg_config_key_names(config_keys keys, const char **names, size_t count)
 {
     for (size_t i = 0; i < keys.count; i++) names[count++] = keys.key[i].name;
     return count;
@@ -48,7 +48,7 @@ static kvg_status read_key(const config_key *key, kvg_json json, void *object)
     return config_read_value(&key->value, key->name, value, object);
 }
 
-kvg_status config_read_keys(config_keys keys, kvg_json value, void *object)
+kvg_status kvg_config_read_keys(config_keys keys, kvg_json value, void *object)
 {
     kvg_status s = KVG_OK;
     for (size_t i = 0; i < keys.count && !s; i++) s = read_key(&keys.key[i], value, object);
@@ -59,6 +59,6 @@ kvg_status config_read_object(config_object object, kvg_json value, kvg_case *c)
 {
     const char *names[KEYS];
     const config_keys keys = config_keys_of(object);
-    kvg_status s = kvg_json_check_keys(value, names, config_key_names(keys, names, 0));
-    return s ? s : config_read_keys(keys, value, c);
+    kvg_status s = kvg_json_check_keys(value, names, kvg_config_key_names(keys, names, 0));
+    return s ? s : kvg_config_read_keys(keys, value, c);
 }

@@ -9,7 +9,7 @@
 
 enum { MOST_NAMES = 256 };
 
-bool config_is_all(kvg_json value)
+bool kvg_config_is_all(kvg_json value)
 {
     const char *name;
     if (kvg_json_is_object(value)) return kvg_json_has(value, "all_but");
@@ -25,7 +25,7 @@ static bool list_has(kvg_json list, size_t count, const char *name)
     return false;
 }
 
-bool config_all_has(kvg_json value, const char *name)
+bool kvg_config_all_has(kvg_json value, const char *name)
 {
     kvg_json left_out;
     if (!kvg_json_is_object(value) || kvg_json_get(value, "all_but", &left_out)) return true;
@@ -65,7 +65,7 @@ static kvg_status check_all_but(kvg_json object, const kvg_axis_info *axis, cons
     return s;
 }
 
-kvg_status config_list_check(kvg_json object, kvg_axis which)
+kvg_status kvg_config_list_check(kvg_json object, kvg_axis which)
 {
     const kvg_axis_info *axis = kvg_axis_get(which);
     const config_words *words = config_words_of(which);
@@ -78,7 +78,7 @@ kvg_status config_list_check(kvg_json object, kvg_axis which)
     bool before = false;
     for (size_t i = 0; words && i < count && !s; i++) {
         const kvg_json one = is_list ? kvg_json_at(value, i) : value;
-        if (!config_is_all(one)) continue;
+        if (!kvg_config_is_all(one)) continue;
         if (before) return kvg_json_fail(one, "\"all\" or \"all_but\" stands in this list already");
         if (kvg_json_is_object(one)) s = check_all_but(one, axis, words);
         before = true;
@@ -98,9 +98,9 @@ static bool spreads(kvg_axis which)
 static const char *name_at(kvg_json value, kvg_axis which, size_t index)
 {
     const config_words *words = config_words_of(which);
-    if (!spreads(which) || !config_is_all(value)) return NULL;
+    if (!spreads(which) || !kvg_config_is_all(value)) return NULL;
     for (size_t i = 0; words->at(i); i++) {
-        if (config_all_has(value, words->at(i)) && index-- == 0) return words->at(i);
+        if (kvg_config_all_has(value, words->at(i)) && index-- == 0) return words->at(i);
     }
     return NULL;
 }
@@ -112,7 +112,7 @@ static size_t value_count(kvg_json value, kvg_axis which)
     return count ? count : 1;
 }
 
-size_t config_list_count(kvg_json object, kvg_axis which)
+size_t kvg_config_list_count(kvg_json object, kvg_axis which)
 {
     const char *key = kvg_axis_get(which)->name;
     kvg_json value;
@@ -124,7 +124,7 @@ size_t config_list_count(kvg_json object, kvg_axis which)
     return count;
 }
 
-config_choice config_list_at(kvg_json object, kvg_axis which, size_t index)
+config_choice kvg_config_list_at(kvg_json object, kvg_axis which, size_t index)
 {
     kvg_json value = object;
     if (kvg_json_get(object, kvg_axis_get(which)->name, &value)) return (config_choice){.value = object};
@@ -138,7 +138,7 @@ config_choice config_list_at(kvg_json object, kvg_axis which, size_t index)
     return (config_choice){true, value, name_at(value, which, index)};
 }
 
-kvg_status config_list_read(kvg_axis which, kvg_config *config, const config_choice *choice, kvg_case *c)
+kvg_status kvg_config_list_read(kvg_axis which, kvg_config *config, const config_choice *choice, kvg_case *c)
 {
     const config_words *words = config_words_of(which);
     if (!choice->word) return kvg_axis_read(which, config, choice->value, c);

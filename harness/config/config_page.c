@@ -90,7 +90,7 @@ static void add_parameters(kvg_json_text *t)
     }
 }
 
-void config_page_keys(kvg_json_text *t, const char *title, config_keys keys)
+void kvg_config_page_keys(kvg_json_text *t, const char *title, config_keys keys)
 {
     kvg_json_add(t, "\n## %s\n\n", title);
     kvg_json_add(t, "| key | values | default | meaning |\n| --- | --- | --- | --- |\n");
@@ -115,7 +115,7 @@ kvg_status kvg_config_page(const kvg_guest *guest, kvg_json_text *t)
                  "| --- | --- | --- | --- | --- |\n");
     for (int a = 0; a < KVG_AXIS_COUNT; a++) add_axis(t, (kvg_axis)a);
     for (size_t i = 0; i < sizeof objects / sizeof objects[0]; i++) {
-        config_page_keys(t, objects[i].title, config_keys_of(objects[i].object));
+        kvg_config_page_keys(t, objects[i].title, config_keys_of(objects[i].object));
         if (objects[i].object == CONFIG_SCALING) add_parameters(t);
     }
     if (guest) guest->page(t);

@@ -22,11 +22,11 @@ static kvg_status read_scaling(kvg_json object, kvg_case *c)
 {
     kvg_rope_scaling *scaling = &c->problem.rope.scaling;
     const char *keys[32];
-    size_t count, named = config_key_names(config_keys_of(CONFIG_SCALING), keys, 0);
+    size_t count, named = kvg_config_key_names(config_keys_of(CONFIG_SCALING), keys, 0);
     const kvg_rope_parameter *parameters = kvg_rope_parameter_table(&count);
     for (size_t i = 0; i < count && named < sizeof keys / sizeof keys[0]; i++) keys[named++] = parameters[i].name;
     kvg_status s = kvg_json_check_keys(object, keys, named);
-    if (!s) s = config_read_keys(config_keys_of(CONFIG_SCALING), object, c);
+    if (!s) s = kvg_config_read_keys(config_keys_of(CONFIG_SCALING), object, c);
     if (!kvg_json_has(object, "truncate")) scaling->truncate = scaling->kind == KVG_ROPE_YARN; /* as Hugging Face's */
     return s ? s : read_parameters(object, scaling);
 }

@@ -212,7 +212,7 @@ static void add_keys(kvg_json_text *t, config_keys keys)
     }
 }
 
-void config_schema_keys(kvg_json_text *t, config_keys keys)
+void kvg_config_schema_keys(kvg_json_text *t, config_keys keys)
 {
     add_keys(t, keys);
     kvg_json_add(t, ", ");
@@ -227,12 +227,12 @@ static void add_required(kvg_json_text *t, config_keys keys, const char *separat
     }
 }
 
-void config_schema_required(kvg_json_text *t, config_keys keys)
+void kvg_config_schema_required(kvg_json_text *t, config_keys keys)
 {
     add_required(t, keys, ", ");
 }
 
-void config_schema_axis(kvg_json_text *t, kvg_axis which)
+void kvg_config_schema_axis(kvg_json_text *t, kvg_axis which)
 {
     add_reference(t, which);
     kvg_json_add(t, ", ");

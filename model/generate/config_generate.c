@@ -71,7 +71,7 @@ static const char *product_key(size_t index)
 static kvg_status check_keys(kvg_json group)
 {
     const char *names[64] = {"op", "comment"};
-    size_t count = config_key_names(keys, names, 2);
+    size_t count = kvg_config_key_names(keys, names, 2);
     for (size_t i = 0; i < PRODUCT; i++) names[count++] = product_key(i);
     return kvg_json_check_keys(group, names, count);
 }
@@ -146,7 +146,7 @@ static kvg_status read_once(kvg_config *config, kvg_json group, kvg_generate_cas
     if (!s) s = read_path(config, group, "model", &g->model);
     if (!s) s = read_path(config, group, "text", &g->text);
     if (!s && kvg_json_has(group, "calibration")) s = read_path(config, group, "calibration", &g->calibration);
-    if (!s) s = config_read_keys(keys, group, g);
+    if (!s) s = kvg_config_read_keys(keys, group, g);
     if (!s) s = read_limit(group, "max_loss", 64, &g->limits.loss);
     if (!s) s = read_limit(group, "max_kl", 64, &g->limits.kl);
     if (!s) s = read_limit(group, "min_top1", 1, &g->limits.top1);
@@ -172,8 +172,8 @@ static kvg_status count_values(kvg_json group, size_t index, size_t *count)
     *count = 0;
     if (!kvg_json_has(group, key)) return KVG_OK;
     if (index < AXES) {
-        *count = config_list_count(group, axes[index]);
-        return config_list_check(group, axes[index]);
+        *count = kvg_config_list_count(group, axes[index]);
+        return kvg_config_list_check(group, axes[index]);
     }
     kvg_status s = kvg_json_get(group, key, &value);
     *count = kvg_json_is_array(value) ? kvg_json_count(value) : 1;
@@ -250,7 +250,7 @@ static kvg_status add_dialects(kvg_config *config, kvg_json group, kvg_json valu
         kvg_case one = *c;
         const char *name = kvg_reference_dialect(format, i)->name;
         one.problem.storage[KVG_K].dialect = one.problem.storage[KVG_V].dialect = name;
-        if (config_all_has(value, name)) s = finish(config, group, g, &one);
+        if (kvg_config_all_has(value, name)) s = finish(config, group, g, &one);
     }
     return s;
 }
@@ -265,12 +265,12 @@ static kvg_status add_combination(kvg_config *config, kvg_json group, const size
     kvg_status s = KVG_OK;
     for (size_t i = 0; i < PRODUCT && !s; i++) {
         if (!kvg_json_has(group, product_key(i))) continue;
-        if (i < AXES) given[i] = config_list_at(group, axes[i], at[i]);
-        if (i == DIALECT && config_is_all(dialect->value)) continue;
-        s = i < AXES ? config_list_read(axes[i], config, &given[i], &c) : read_own(group, i, at[i], &g);
+        if (i < AXES) given[i] = kvg_config_list_at(group, axes[i], at[i]);
+        if (i == DIALECT && kvg_config_is_all(dialect->value)) continue;
+        s = i < AXES ? kvg_config_list_read(axes[i], config, &given[i], &c) : read_own(group, i, at[i], &g);
     }
     if (s || (format->word && kvg_problem_check_rows(&c.problem))) return s;
-    if (dialect->has && config_is_all(dialect->value)) return add_dialects(config, group, dialect->value, &g, &c);
+    if (dialect->has && kvg_config_is_all(dialect->value)) return add_dialects(config, group, dialect->value, &g, &c);
     return finish(config, group, &g, &c);
 }
 
@@ -321,10 +321,10 @@ void kvg_generate_schema(kvg_json_text *t)
                        "anyOf": [{"$ref": "#/$defs/quantise_k"},
                                  {"type": "array", "minItems": 1, "items": {"$ref": "#/$defs/quantise_k"}}]});
     kvg_json_add(t, "\"generate\": {%s, \"required\": [\"op\"", of_generate);
-    config_schema_required(t, keys);
+    kvg_config_schema_required(t, keys);
     kvg_json_add(t, ", \"format\"], \"additionalProperties\": false, \"properties\": {%s, ", first);
-    config_schema_keys(t, keys);
-    for (size_t i = 0; i < AXES; i++) config_schema_axis(t, axes[i]);
+    kvg_config_schema_keys(t, keys);
+    for (size_t i = 0; i < AXES; i++) kvg_config_schema_axis(t, axes[i]);
     kvg_json_add(t, "%s}}, \"quantised_layers\": ", more);
     kvg_json_add_enum(t, NULL, kvg_quantised_layers_names);
     kvg_json_add(t, ", \"quantise_k\": ");
@@ -334,5 +334,5 @@ void kvg_generate_schema(kvg_json_text *t)
 
 void kvg_generate_page(kvg_json_text *t)
 {
-    config_page_keys(t, "A group of op generate", keys);
+    kvg_config_page_keys(t, "A group of op generate", keys);
 }
