@@ -147,11 +147,8 @@ static kvg_status judge_runs(const kvg_device_case *d, kvg_result *r)
 
 static bool has_nan(const kvg_tensor *t)
 {
-    const size_t width = kvg_dtype_bytes(t->dtype);
-    for (size_t i = 0; i < t->bytes / width; i++) {
-        float x;
-        kvg_reference_load(t->dtype, (const uint8_t *)t->data + i * width, 1, &x);
-        if (isnan(x)) return true;
+    for (size_t i = 0; i < t->bytes / kvg_dtype_bytes(t->dtype); i++) {
+        if (isnan(kvg_number_at(t->dtype, t->data, i))) return true;
     }
     return false;
 }

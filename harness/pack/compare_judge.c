@@ -86,13 +86,6 @@ static void judge_rule(const kvg_pack_answer *asked, const kvg_compared_case *c,
 
 /* --- numbers --- */
 
-static double number_at(kvg_dtype dtype, const uint8_t *data, size_t i)
-{
-    float x;
-    kvg_reference_load(dtype, data + i * kvg_dtype_bytes(dtype), 1, &x);
-    return x;
-}
-
 static double f64_at(const void *data, size_t i)
 {
     double x;
@@ -112,7 +105,8 @@ static void judge_bound(const kvg_pack_answer *asked, kvg_dtype dtype, const uin
     t->all = asked->bytes / kvg_dtype_bytes(dtype);
     t->worst_ratio = 0;
     for (size_t i = 0; i < t->all; i++) {
-        const double b = f64_at(bound, i), ratio = kvg_attention_ratio(number_at(dtype, got, i), f64_at(exact, i), b);
+        const double b = f64_at(bound, i);
+        const double ratio = kvg_attention_ratio(kvg_number_at(dtype, got, i), f64_at(exact, i), b);
         t->unpromised += b == INFINITY;
         t->wrong += !(ratio <= 1);
         if (!(ratio <= t->worst_ratio)) t->worst_ratio = ratio;

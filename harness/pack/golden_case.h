@@ -12,7 +12,7 @@
 typedef struct kvg_golden_case {
     kvg_config config;       /* of this one case: owns what it points to */
     const kvg_case *c;       /* config.cases[0] */
-    kvg_question data;      /* inputs, and what outputs hold before */
+    kvg_question data;       /* inputs, and what outputs hold before */
     kvg_truth truth;         /* op decode without a profile: the reference's answer is exact, rounded */
     bool has_data;
 } kvg_golden_case;

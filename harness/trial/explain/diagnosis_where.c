@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "harness/trial/explain/diagnosis.h"
+#include "harness/trial/judge/differences.h"
 #include "harness/trial/question/describe.h"
 
 /* --- which values an axis takes --- */
@@ -111,9 +112,7 @@ typedef struct common {
 
 static float number_at(const kvg_tensor *t, uint64_t unit)
 {
-    float x;
-    kvg_reference_load(t->dtype, (const uint8_t *)t->data + unit * kvg_dtype_bytes(t->dtype), 1, &x);
-    return x;
+    return kvg_number_at(t->dtype, t->data, unit);
 }
 
 /* Two roundings of each of two numbers, of 24, 11 or 8 bits. */

@@ -14,10 +14,10 @@ kvg_difference kvg_differ_bytes(const void *want, const void *got, size_t bytes)
     return d;
 }
 
-static float number_at(kvg_dtype dtype, const uint8_t *from)
+float kvg_number_at(kvg_dtype dtype, const void *data, size_t index)
 {
     float x;
-    kvg_reference_load(dtype, from, 1, &x);
+    kvg_reference_load(dtype, (const uint8_t *)data + index * kvg_dtype_bytes(dtype), 1, &x);
     return x;
 }
 
@@ -27,7 +27,8 @@ kvg_difference kvg_differ_numbers(kvg_dtype dtype, const void *want, const void 
     kvg_difference d = {0};
     for (size_t i = 0; i < count; i++) {
         const uint8_t *a = (const uint8_t *)want + i * width, *b = (const uint8_t *)got + i * width;
-        if (memcmp(a, b, width) == 0 || (isnan(number_at(dtype, a)) && isnan(number_at(dtype, b)))) continue;
+        if (memcmp(a, b, width) == 0) continue;
+        if (isnan(kvg_number_at(dtype, want, i)) && isnan(kvg_number_at(dtype, got, i))) continue;
         d.bytes += kvg_differ_bytes(a, b, width).wrong;
         if (d.wrong++ == 0) d.first = i;
     }
@@ -84,6 +85,5 @@ double kvg_loss_relative_l2(const kvg_loss *loss)
 
 void kvg_load_numbers(const kvg_tensor *t, size_t count, double *to)
 {
-    const size_t width = kvg_dtype_bytes(t->dtype);
-    for (size_t i = 0; i < count; i++) to[i] = number_at(t->dtype, (const uint8_t *)t->data + i * width);
+    for (size_t i = 0; i < count; i++) to[i] = kvg_number_at(t->dtype, t->data, i);
 }

@@ -45,7 +45,8 @@ uint32_t kvg_loss_add(kvg_loss *loss, const float *x, const float *y, const doub
 /* |y - x| / |x|, both Euclidean; 0 without a sum. */
 double kvg_loss_relative_l2(const kvg_loss *loss);
 
-/* The first `count` numbers of a tensor. */
+/* The number at that index of an array of a type; the first `count` numbers of a tensor. */
+float kvg_number_at(kvg_dtype dtype, const void *data, size_t index);
 void kvg_load_numbers(const kvg_tensor *tensor, size_t count, double *to);
 
 #endif

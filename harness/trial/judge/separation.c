@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "harness/trial/judge/differences.h"
 #include "harness/trial/judge/judge_decode.h"
 
 /* What the defects of one case are measured against. */
@@ -69,9 +70,8 @@ static void measure_numbers(const kvg_tensor *t, const double *exact, const doub
 {
     const size_t bytes = kvg_dtype_bytes(t->dtype);
     for (size_t i = 0; i < t->bytes / bytes; i++) {
-        float x;
         if (!(bound[i] < INFINITY)) continue; /* nothing is promised */
-        kvg_reference_load(t->dtype, (const uint8_t *)t->data + i * bytes, 1, &x);
+        const float x = kvg_number_at(t->dtype, t->data, i);
         const double ratio = kvg_attention_ratio(x, right[i], bound[i]);
         if (!(ratio > 1) && !(kvg_attention_ratio(x, exact[i], fine[i]) > 1)) continue;
         if (ratio > *distance) *distance = ratio;
