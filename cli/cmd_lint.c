@@ -3,7 +3,7 @@
 
 #include "cli/cli.h"
 #include "harness/config/config.h"
-#include "harness/trial/judge/separation.h"
+#include "harness/trial/judge/known_wrong.h"
 
 typedef struct lint_options {
     const char *only_case;
@@ -17,25 +17,25 @@ typedef struct lint_totals {
     const char *least_case;
 } lint_totals;
 
-static kvg_status measure(const kvg_case *c, kvg_separation *separation)
+static kvg_status measure(const kvg_case *c, kvg_known_wrong *known)
 {
     kvg_question question;
     kvg_truth truth = {0};
     kvg_status s = kvg_question_make(c, &question);
     if (!s) s = kvg_know(&question, &truth);
-    if (!s) s = kvg_separation_measure(&truth, separation);
+    if (!s) s = kvg_known_wrong_try(&truth, NULL, known);
     kvg_truth_free(&truth);
     kvg_question_free(&question);
     return s;
 }
 
-static void print_unreached(const kvg_separation *separation)
+static void print_unreached(const kvg_known_wrong *known)
 {
     size_t count;
     const kvg_defect *defects = kvg_defect_table(&count);
     const char *comma = "; not reached: ";
     for (size_t i = 0; i < count; i++) {
-        if (!(separation->distance[i] < 0)) continue;
+        if (!(known->distance[i] < 0)) continue;
         printf("%s%s", comma, defects[i].id);
         comma = ", ";
     }
@@ -43,31 +43,32 @@ static void print_unreached(const kvg_separation *separation)
 
 static void lint_case(const kvg_case *c, const lint_options *o, lint_totals *totals)
 {
-    kvg_separation separation = {0};
+    kvg_known_wrong known = {0};
+    const kvg_separation *separation = &known.separation;
     char text[KVG_SEPARATION_TEXT];
     totals->cases++;
-    if (measure(c, &separation)) {
+    if (measure(c, &known)) {
         totals->refused++;
         printf("%s: refused: %s\n", c->id, kvg_error_text());
         return;
     }
-    kvg_separation_text(&separation, text, sizeof text);
-    if (!separation.nearest) {
+    kvg_separation_text(separation, text, sizeof text);
+    if (!separation->nearest) {
         totals->refused++;
         printf("%s: refused: %s: use more tokens, or another fill\n", c->id, text);
-    } else if (!kvg_separation_suffices(&separation)) {
+    } else if (!kvg_separation_suffices(separation)) {
         totals->refused++;
         printf("%s: refused: separation %s (%s): that wrong answer passes; use more queries, other lengths, scales or "
-               "options\n", c->id, text, separation.nearest->summary);
+               "options\n", c->id, text, separation->nearest->summary);
     } else if (o->verbose) {
         printf("%s: separation %s", c->id, text);
-        print_unreached(&separation);
+        print_unreached(&known);
         printf("\n");
     }
     fflush(stdout);
-    const bool nearer = !totals->least_case || separation.least < totals->least.least;
-    if (separation.nearest && !separation.by_bits && nearer) {
-        totals->least = separation;
+    const bool nearer = !totals->least_case || separation->least < totals->least.least;
+    if (separation->nearest && !separation->by_bits && nearer) {
+        totals->least = *separation;
         totals->least_case = c->id;
     }
 }

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "harness/pack/golden_parts.h"
-#include "harness/trial/judge/separation.h"
+#include "harness/trial/judge/known_wrong.h"
 
 /* --- dtypes --- */
 
@@ -222,18 +222,19 @@ kvg_status kvg_golden_case_make(const kvg_case *c, kvg_golden_case *out)
 
 kvg_status kvg_golden_separation(const kvg_golden_case *made, kvg_pack_separation *out)
 {
-    kvg_separation separation;
+    kvg_known_wrong known;
+    const kvg_separation *separation = &known.separation;
     *out = (kvg_pack_separation){0};
     if (made->c->problem.op != KVG_OP_DECODE) return KVG_OK;
-    kvg_status s = kvg_separation_measure(&made->truth, &separation);
+    kvg_status s = kvg_known_wrong_try(&made->truth, NULL, &known);
     if (s) return kvg_fail_in(s, "%s", made->c->id);
-    if (!separation.nearest || !kvg_separation_suffices(&separation)) {
+    if (!separation->nearest || !kvg_separation_suffices(separation)) {
         char text[KVG_SEPARATION_TEXT];
-        kvg_separation_text(&separation, text, sizeof text);
+        kvg_separation_text(separation, text, sizeof text);
         return kvg_fail(KVG_ERR_INVALID, "%s: separation %s: a pack takes no case that a wrong answer passes",
                         made->c->id, text);
     }
-    *out = (kvg_pack_separation){true, separation.by_bits, separation.least, separation.nearest->id};
+    *out = (kvg_pack_separation){true, separation->by_bits, separation->least, separation->nearest->id};
     return KVG_OK;
 }
 

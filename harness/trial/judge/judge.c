@@ -1,11 +1,13 @@
 #include "harness/trial/judge/judge.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "harness/trial/judge/judge_parts.h"
+#include "harness/trial/judge/known_wrong.h"
 #include "harness/trial/judge/relations.h"
 #include "support/clock.h"
 #include "support/sort.h"
@@ -27,46 +29,6 @@ static void judge_answer(const kvg_truth *t, const kvg_tensor *answer, kvg_resul
 
 /* --- controls --- */
 
-/* What becomes of a known-wrong answer that is offered to this check. */
-static kvg_control_outcome judge_wrong(const kvg_truth *t, const kvg_tensor_set *wrong)
-{
-    const judge *j = judge_for(t);
-    kvg_result storage = {.verdict = KVG_VERDICT_PASS}, decoded = {.verdict = KVG_VERDICT_PASS};
-    if (j->is_right(t, wrong)) return KVG_CONTROL_UNREACHED;
-    if (j->storage) j->storage(t, wrong->tensors, &storage);
-    if (j->meaning) j->meaning(t, wrong->tensors, &decoded);
-    if (decoded.verdict == KVG_VERDICT_FAIL) return KVG_CONTROL_REJECTED_BY_BOUND;
-    return storage.verdict == KVG_VERDICT_FAIL ? KVG_CONTROL_REJECTED : KVG_CONTROL_ACCEPTED;
-}
-
-/* Names the known-wrong variant whose answer is the candidate's. */
-static void diagnose(const kvg_truth *t, const kvg_defect *defect, const kvg_tensor_set *wrong,
-                     const kvg_tensor_set *answer, kvg_result *r)
-{
-    const judge *j = judge_for(t);
-    const size_t used = strlen(r->detail);
-    if (j->is_right(t, wrong) || !j->explains(t, answer, wrong)) return;
-    snprintf(r->detail + used, sizeof r->detail - used, "; %s defect %s (%s)", j->explained, defect->id,
-             defect->summary);
-}
-
-/* Makes the wrong answer of a defect, for all that it is wanted for; a control that cannot run proves nothing.
- * `answer`: a wrong one that may be the defect's, or NULL. */
-static kvg_control_outcome try_defect(const kvg_truth *t, const kvg_defect *defect, const kvg_tensor_set *answer,
-                                      kvg_result *r)
-{
-    const kvg_question *q = t->question;
-    kvg_tensor_set wrong = {0};
-    kvg_control_outcome outcome = KVG_CONTROL_ACCEPTED;
-    if (!kvg_defect_applies(defect, &q->c->problem)) return KVG_CONTROL_ABSENT;
-    kvg_status s = kvg_answer_alloc(q, &wrong);
-    if (!s) s = kvg_defect_run(defect, &q->c->problem, q->in.tensors, wrong.tensors);
-    if (!s && answer) diagnose(t, defect, &wrong, answer, r);
-    if (!s && defect->control && !judge_for(t)->measure) outcome = judge_wrong(t, &wrong);
-    kvg_set_free(&wrong);
-    return outcome;
-}
-
 static void add_control(kvg_result_controls *to, const char *id, kvg_control_outcome outcome)
 {
     kvg_names *const lists[] = {
@@ -78,30 +40,60 @@ static void add_control(kvg_result_controls *to, const char *id, kvg_control_out
     if (outcome == KVG_CONTROL_REJECTED_BY_BOUND) kvg_names_add(&to->by_bound, id);
 }
 
-/* Tries the controls; of a wrong answer also names the defects that it comes from, unless it failed for something else
- * than its bytes. `separation`: as it was measured, or NULL. */
-static void run_controls(const kvg_truth *t, const kvg_tensor_set *answer, const kvg_separation *separation,
-                         kvg_result *r)
+static void report_separation(const kvg_known_wrong *known, kvg_result *r)
 {
-    const bool offers = !judge_for(t)->measure;
+    const kvg_separation *s = &known->separation;
     size_t count;
     const kvg_defect *defects = kvg_defect_table(&count);
-    r->controls.measured = true;
-    const bool wrong = r->verdict == KVG_VERDICT_FAIL && !kvg_set_same_bytes(&t->expected, answer);
+    r->separation = (kvg_result_separation){
+        .measured = true,
+        .least = s->by_bits ? NAN : s->least,
+        .bits = s->by_bits ? s->least : NAN,
+        .nearest = s->nearest ? s->nearest->id : "",
+        .reached = s->reached,
+    };
     for (size_t i = 0; i < count; i++) {
-        const bool diagnoses = wrong && !(separation && separation->distance[i] < 0);
-        kvg_control_outcome outcome = KVG_CONTROL_ABSENT;
-        if (diagnoses || (defects[i].control && offers)) {
-            outcome = try_defect(t, &defects[i], diagnoses ? answer : NULL, r);
-        }
-        if (!defects[i].control) continue;
-        if (!offers) outcome = separation ? judge_separated(separation, i) : KVG_CONTROL_ABSENT;
-        add_control(&r->controls, defects[i].id, outcome);
-        if (outcome == KVG_CONTROL_ACCEPTED && r->verdict == KVG_VERDICT_PASS) {
-            r->verdict = KVG_VERDICT_MISTRUSTED;
-            snprintf(r->detail, sizeof r->detail, "the known-wrong answer '%s' passed this check", defects[i].id);
-        }
+        if (known->distance[i] < 0) kvg_names_add(&r->separation.unreached, defects[i].id);
     }
+    if (r->verdict == KVG_VERDICT_PASS && s->nearest && !kvg_separation_suffices(s)) {
+        char text[KVG_SEPARATION_TEXT];
+        kvg_separation_text(s, text, sizeof text);
+        r->verdict = KVG_VERDICT_MISTRUSTED;
+        snprintf(r->detail, sizeof r->detail, "separation %s (%s): that wrong answer would pass", text,
+                 s->nearest->summary);
+    }
+}
+
+static void report_control(const judge *j, const kvg_defect *defect, kvg_control_outcome outcome, bool explains,
+                           kvg_result *r)
+{
+    const size_t used = strlen(r->detail);
+    if (explains) {
+        snprintf(r->detail + used, sizeof r->detail - used, "; %s defect %s (%s)", j->explained, defect->id,
+                 defect->summary);
+    }
+    add_control(&r->controls, defect->id, outcome);
+    if (outcome == KVG_CONTROL_ACCEPTED && r->verdict == KVG_VERDICT_PASS) {
+        r->verdict = KVG_VERDICT_MISTRUSTED;
+        snprintf(r->detail, sizeof r->detail, "the known-wrong answer '%s' passed this check", defect->id);
+    }
+}
+
+/* Tries the known-wrong answers. A candidate's wrong one is explained by those that it is, unless it failed for
+ * something else than its bytes. */
+static void try_known_wrong(const kvg_truth *t, const kvg_tensor_set *answer, kvg_known_wrong *known, kvg_result *r)
+{
+    const judge *j = judge_for(t);
+    const bool wrong = r->verdict == KVG_VERDICT_FAIL && !kvg_set_same_bytes(&t->expected, answer);
+    size_t count;
+    const kvg_defect *defects = kvg_defect_table(&count);
+    if (kvg_known_wrong_try(t, wrong ? answer : NULL, known)) {
+        if (r->verdict == KVG_VERDICT_PASS) kvg_result_give_up(r, "known-wrong answers");
+        return;
+    }
+    if (j->by_distance) report_separation(known, r);
+    r->controls.measured = true;
+    for (size_t i = 0; i < count; i++) report_control(j, &defects[i], known->outcome[i], known->explains[i], r);
     if (r->controls.rejected.count == 0 && r->verdict == KVG_VERDICT_PASS) {
         r->verdict = KVG_VERDICT_MISTRUSTED;
         snprintf(r->detail, sizeof r->detail,
@@ -322,7 +314,7 @@ typedef struct running_case {
     kvg_question question;
     answers answers;
     kvg_truth truth;
-    kvg_separation separation;
+    kvg_known_wrong known_wrong;
 } running_case;
 
 /* Without controls where the case is timed. */
@@ -336,9 +328,7 @@ static void judge_case(running_case *b, bool controls, kvg_result *out)
     judge_first(t, &b->answers, out);
     judge_related(t, &b->answers, out);
     if (!controls || (out->verdict != KVG_VERDICT_PASS && out->verdict != KVG_VERDICT_FAIL)) return;
-    const judge *j = judge_for(t);
-    const bool separated = j->measure && j->measure(t, &b->separation, out);
-    run_controls(t, &b->answers.first, separated ? &b->separation : NULL, out);
+    try_known_wrong(t, &b->answers.first, &b->known_wrong, out);
     count_reach(t, out);
 }
 

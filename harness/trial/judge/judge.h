@@ -7,7 +7,8 @@
  *   judge_rows             Bytes, codes by the value rule of a dialect, the round trip.
  *   judge_decode           Numbers against the exact answer, bits under a profile, probes.
  *   relations              Op decode: the same question asked in other ways (relations.def).
- *   separation             Op decode: how far known-wrong answers are from what a right one may be.
+ *   known_wrong            The one pass over the known-wrong answers to a question.
+ *   separation             Op decode: how far such answers are from what a right one may be.
  *
  * The judge knows the right answer and the candidate never does. A case of generate, which is no op, has its judge in
  * model/generate/. */

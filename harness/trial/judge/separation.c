@@ -1,6 +1,5 @@
 #include "harness/trial/judge/separation.h"
 
-#include <assert.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,15 +7,7 @@
 #include "harness/trial/judge/differences.h"
 #include "harness/trial/judge/judge_decode.h"
 
-/* What the defects of one case are measured against. */
-typedef struct scene {
-    const kvg_truth *truth;
-    kvg_attention_answer fine; /* the exact answer once more, with the bounds of a kernel in f32 throughout */
-    kvg_tensor_set plain;      /* such a kernel's right answer: where the defects of flash.h start */
-    kvg_tensor_set wrong;
-} scene;
-
-static kvg_status open_fine(scene *s, const kvg_flash *plain)
+static kvg_status open_fine(kvg_separation_scene *s, const kvg_flash *plain)
 {
     const size_t outputs = s->truth->outputs, rows = s->truth->rows;
     kvg_arithmetic class = plain->class;
@@ -29,24 +20,22 @@ static kvg_status open_fine(scene *s, const kvg_flash *plain)
     return kvg_attention_spec(&data->c->problem, data->in.tensors, &class, &s->fine);
 }
 
-static kvg_status open_scene(const kvg_truth *truth, scene *s)
+kvg_status kvg_separation_open(const kvg_truth *truth, kvg_separation_scene *s)
 {
     const kvg_question *data = truth->question;
     const kvg_problem *p = &data->c->problem;
     kvg_flash right;
     kvg_flash_init(p, KVG_FLASH_RIGHT, &right);
-    *s = (scene){.truth = truth};
+    *s = (kvg_separation_scene){.truth = truth};
     kvg_status status = open_fine(s, &right);
     if (!status) status = kvg_set_alloc(p, data->op->outputs, &s->plain);
-    if (!status) status = kvg_set_alloc(p, data->op->outputs, &s->wrong);
     return status ? status : kvg_flash_run(p, data->in.tensors, &right, s->plain.tensors);
 }
 
-static void close_scene(scene *s)
+void kvg_separation_close(kvg_separation_scene *s)
 {
     free(s->fine.out);
     kvg_set_free(&s->plain);
-    kvg_set_free(&s->wrong);
 }
 
 /* --- distances --- */
@@ -78,56 +67,39 @@ static void measure_numbers(const kvg_tensor *t, const double *exact, const doub
     }
 }
 
-static double distance_from(const scene *s, const kvg_attention_answer *right)
+static double distance_from(const kvg_separation_scene *s, const kvg_tensor_set *wrong,
+                            const kvg_attention_answer *right)
 {
     double distance = -1;
-    measure_numbers(&s->wrong.tensors[0], s->fine.out, s->fine.out_bound, right->out, right->out_bound, &distance);
-    measure_numbers(&s->wrong.tensors[1], s->fine.lse, s->fine.lse_bound, right->lse, right->lse_bound, &distance);
+    measure_numbers(&wrong->tensors[0], s->fine.out, s->fine.out_bound, right->out, right->out_bound, &distance);
+    measure_numbers(&wrong->tensors[1], s->fine.lse, s->fine.lse_bound, right->lse, right->lse_bound, &distance);
     return distance;
 }
 
-/* Below 0: the defect changes nothing. */
-static kvg_status measure_defect(scene *s, const kvg_defect *defect, bool by_bits, double *distance)
+static double distance_of(const kvg_separation_scene *s, const kvg_defect *defect, const kvg_tensor_set *wrong,
+                          bool by_bits)
 {
-    const kvg_question *data = s->truth->question;
-    kvg_question_prefill(data, &s->wrong);
-    kvg_status status = kvg_defect_run(defect, &data->c->problem, data->in.tensors, s->wrong.tensors);
-    if (status) return status;
     if (by_bits) {
-        const uint64_t bits = changed_bits(&s->wrong, defect->flash ? &s->plain : &s->truth->expected);
-        *distance = bits ? (double)bits : -1;
-        return KVG_OK;
+        const uint64_t bits = changed_bits(wrong, defect->flash ? &s->plain : &s->truth->expected);
+        return bits ? (double)bits : -1;
     }
-    *distance = distance_from(s, &s->truth->exact);
-    const double probe = s->truth->probe.out ? distance_from(s, &s->truth->probe) : -1;
-    if (probe > *distance) *distance = probe;
-    if (kvg_flash_only_rounds(defect->flash) && *distance <= 1) *distance = -1; /* as its class may round */
-    return KVG_OK;
+    double distance = distance_from(s, wrong, &s->truth->exact);
+    const double probe = s->truth->probe.out ? distance_from(s, wrong, &s->truth->probe) : -1;
+    if (probe > distance) distance = probe;
+    return kvg_flash_only_rounds(defect->flash) && distance <= 1 ? -1 : distance; /* as its class may round */
 }
 
-kvg_status kvg_separation_measure(const kvg_truth *truth, kvg_separation *out)
+double kvg_separation_add(const kvg_separation_scene *scene, const kvg_defect *defect, const kvg_tensor_set *wrong,
+                          kvg_separation *s)
 {
-    const kvg_problem *p = &truth->question->c->problem;
-    size_t count;
-    const kvg_defect *defects = kvg_defect_table(&count);
-    scene s;
-    assert(count <= KVG_MAX_DEFECTS);
-    *out = (kvg_separation){.by_bits = p->profile != KVG_PROFILE_NONE, .least = INFINITY};
-    kvg_status status = open_scene(truth, &s);
-    for (size_t i = 0; i < count && !status; i++) {
-        out->distance[i] = NAN;
-        if (!kvg_defect_applies(&defects[i], p)) continue;
-        status = measure_defect(&s, &defects[i], out->by_bits, &out->distance[i]);
-        if (status) break;
-        const bool reached = out->distance[i] >= 0;
-        out->reached += reached;
-        out->unreached += !reached;
-        if (!reached || (out->nearest && !(out->distance[i] < out->least))) continue;
-        out->least = out->distance[i];
-        out->nearest = &defects[i];
+    const double distance = distance_of(scene, defect, wrong, s->by_bits);
+    const bool reached = distance >= 0;
+    s->reached += reached;
+    if (reached && distance < s->least) {
+        s->least = distance;
+        s->nearest = defect;
     }
-    close_scene(&s);
-    return status;
+    return distance;
 }
 
 bool kvg_separation_rejects(const kvg_separation *s, double distance)

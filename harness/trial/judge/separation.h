@@ -6,7 +6,7 @@
 #include "harness/trial/judge/truth.h"
 #include "harness/trial/wrong/defects.h"
 
-enum { KVG_SEPARATION_TEXT = 256, KVG_MAX_DEFECTS = 256 };
+enum { KVG_SEPARATION_TEXT = 256 };
 
 /* Over the rows of harness/trial/wrong/defects.def that apply to the case and are reached: they change its answer by
  * more than the roundings of a kernel in f32 throughout may (its bits, where it is judged by bits). */
@@ -14,13 +14,24 @@ typedef struct kvg_separation {
     bool by_bits;              /* the case is judged by bits (a profile): distances count changed bits */
     double least;              /* the smallest distance; +Inf where no row is reached */
     const kvg_defect *nearest; /* its row; NULL where none is reached */
-    uint32_t reached, unreached;
-    double distance[KVG_MAX_DEFECTS]; /* by row of the table: the largest |wrong - exact| / bound over out and lse, or
-                                       * changed bits; NAN: does not apply; below 0: changes nothing here */
+    uint32_t reached;
 } kvg_separation;
 
-/* The status is that of the defect that could not be run. */
-kvg_status kvg_separation_measure(const kvg_truth *truth, kvg_separation *out) KVG_CHECKED;
+/* What the wrong answers of one case are measured against. */
+typedef struct kvg_separation_scene {
+    const kvg_truth *truth;
+    kvg_attention_answer fine; /* the exact answer once more, with the bounds of a kernel in f32 throughout */
+    kvg_tensor_set plain;      /* such a kernel's right answer: where the defects of flash.h start */
+} kvg_separation_scene;
+
+/* On failure, and at the end, kvg_separation_close. */
+kvg_status kvg_separation_open(const kvg_truth *truth, kvg_separation_scene *out) KVG_CHECKED;
+void kvg_separation_close(kvg_separation_scene *scene);
+
+/* Adds the answer of a defect to a separation that began empty (least +Inf). Returns its distance: the largest
+ * |wrong - exact| / bound over out and lse, or the number of changed bits; below 0: the defect changes nothing here. */
+double kvg_separation_add(const kvg_separation_scene *scene, const kvg_defect *defect, const kvg_tensor_set *wrong,
+                          kvg_separation *separation);
 
 /* A distance at which the check says FAIL. */
 bool kvg_separation_rejects(const kvg_separation *separation, double distance);

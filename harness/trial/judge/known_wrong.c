@@ -1,0 +1,56 @@
+#include "harness/trial/judge/known_wrong.h"
+
+#include <assert.h>
+#include <math.h>
+
+#include "harness/trial/judge/judge_parts.h"
+
+/* What the check says to a wrong answer. */
+static kvg_control_outcome offer(const judge *j, const kvg_truth *t, const kvg_tensor_set *wrong)
+{
+    kvg_result storage = {.verdict = KVG_VERDICT_PASS}, decoded = {.verdict = KVG_VERDICT_PASS};
+    if (j->is_right(t, wrong)) return KVG_CONTROL_UNREACHED;
+    if (j->storage) j->storage(t, wrong->tensors, &storage);
+    if (j->meaning) j->meaning(t, wrong->tensors, &decoded);
+    if (decoded.verdict == KVG_VERDICT_FAIL) return KVG_CONTROL_REJECTED_BY_BOUND;
+    return storage.verdict == KVG_VERDICT_FAIL ? KVG_CONTROL_REJECTED : KVG_CONTROL_ACCEPTED;
+}
+
+/* The plain kernel's defects start from its own right answer, whose bits are not the reference's: so an outcome follows
+ * from its distance. */
+static kvg_control_outcome outcome_at(const kvg_separation *s, double distance)
+{
+    if (distance < 0) return KVG_CONTROL_UNREACHED;
+    if (!kvg_separation_rejects(s, distance)) return KVG_CONTROL_WITHIN;
+    return s->by_bits ? KVG_CONTROL_REJECTED : KVG_CONTROL_REJECTED_BY_BOUND;
+}
+
+kvg_status kvg_known_wrong_try(const kvg_truth *t, const kvg_tensor_set *answer, kvg_known_wrong *out)
+{
+    const kvg_question *q = t->question;
+    const kvg_problem *p = &q->c->problem;
+    const judge *j = judge_of(p);
+    size_t count;
+    const kvg_defect *defects = kvg_defect_table(&count);
+    kvg_separation_scene scene = {0};
+    assert(count <= KVG_MAX_DEFECTS);
+    *out = (kvg_known_wrong){.separation = {.by_bits = p->profile != KVG_PROFILE_NONE, .least = INFINITY}};
+    kvg_status s = j->by_distance ? kvg_separation_open(t, &scene) : KVG_OK;
+    for (size_t i = 0; i < count; i++) {
+        const kvg_defect *defect = &defects[i];
+        kvg_tensor_set wrong = {0};
+        out->distance[i] = NAN;
+        if (s || !kvg_defect_applies(defect, p) || !(defect->control || j->by_distance || answer)) continue;
+        s = kvg_answer_alloc(q, &wrong);
+        if (!s) s = kvg_defect_run(defect, p, q->in.tensors, wrong.tensors);
+        if (!s && j->by_distance) out->distance[i] = kvg_separation_add(&scene, defect, &wrong, &out->separation);
+        if (!s && defect->control) {
+            out->outcome[i] = j->by_distance ? outcome_at(&out->separation, out->distance[i]) : offer(j, t, &wrong);
+        }
+        out->explains[i] = !s && answer && !(out->distance[i] < 0) && !j->is_right(t, &wrong) &&
+                           j->explains(t, answer, &wrong);
+        kvg_set_free(&wrong);
+    }
+    kvg_separation_close(&scene);
+    return s;
+}

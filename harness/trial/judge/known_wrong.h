@@ -1,0 +1,32 @@
+/* The known-wrong answers to a question: the one pass over the rows of harness/trial/wrong/defects.def. Each answer is
+ * made once. It is a control of the check, a distance of the separation, and may be what a candidate answered. */
+#ifndef KVG_HARNESS_TRIAL_JUDGE_KNOWN_WRONG_H
+#define KVG_HARNESS_TRIAL_JUDGE_KNOWN_WRONG_H
+
+#include "harness/trial/judge/separation.h"
+
+enum { KVG_MAX_DEFECTS = 256 };
+
+/* What becomes of a known-wrong answer that is offered to the check. */
+typedef enum kvg_control_outcome {
+    KVG_CONTROL_ABSENT,    /* does not apply to this problem, or is no control */
+    KVG_CONTROL_UNREACHED, /* does not change the exact answer of this case */
+    KVG_CONTROL_REJECTED,  /* changed it, and the check said FAIL: by bytes or by value */
+    KVG_CONTROL_REJECTED_BY_BOUND, /* the round-trip bound alone rejects it too */
+    KVG_CONTROL_WITHIN,    /* op decode without a profile: changed it by less than a right answer may be off */
+    KVG_CONTROL_ACCEPTED   /* changed it, and the check passed it: the case is MISTRUSTED */
+} kvg_control_outcome;
+
+/* Of each row of the table, and of all together. */
+typedef struct kvg_known_wrong {
+    kvg_control_outcome outcome[KVG_MAX_DEFECTS];
+    bool explains[KVG_MAX_DEFECTS];   /* it is the given answer */
+    double distance[KVG_MAX_DEFECTS]; /* as kvg_separation_add has it; NAN where it is not measured */
+    kvg_separation separation;        /* ops that are judged by distance; else empty */
+} kvg_known_wrong;
+
+/* `answer`: a wrong one that some row may explain, or NULL. The status is that of a defect that could not be run. */
+kvg_status kvg_known_wrong_try(const kvg_truth *truth, const kvg_tensor_set *answer,
+                               kvg_known_wrong *out) KVG_CHECKED;
+
+#endif
