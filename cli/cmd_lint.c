@@ -23,7 +23,7 @@ static kvg_status measure(const kvg_case *c, kvg_known_wrong *known)
     kvg_truth truth = {0};
     kvg_status s = kvg_question_make(c, &question);
     if (!s) s = kvg_know(&question, &truth);
-    if (!s) s = kvg_known_wrong_try(&truth, NULL, known);
+    if (!s) s = kvg_known_wrong_try(&truth, NULL, false, known);
     kvg_truth_free(&truth);
     kvg_question_free(&question);
     return s;

@@ -2,55 +2,41 @@
 
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "harness/pack/matrix_files.h"
 #include "harness/trial/judge/differences.h"
-#include "harness/trial/wrong/defects.h"
+#include "harness/trial/judge/known_wrong.h"
 
 static const kvg_role pools_only[KVG_MAX_ROLES] = {KVG_ROLE_DATA_POOL, KVG_ROLE_SCALE_POOL};
 static const kvg_role rows_only[KVG_MAX_ROLES] = {KVG_ROLE_CODES, KVG_ROLE_SCALES};
 static const kvg_role flat_only[KVG_MAX_ROLES] = {KVG_ROLE_FLAT};
 
-/* What an op of the matrix reads beside pools and rows. */
-typedef struct side_tensors {
-    float g[2];
-    int64_t *slots;
-    int32_t *table;
-    int32_t lengths[KVG_MATRIX_SEQUENCES];
-} side_tensors;
-
-static void free_sides(side_tensors *t)
+static void put(const kvg_tensor_set *in, kvg_role role, kvg_side side, const void *data)
 {
-    free(t->slots);
-    free(t->table);
+    kvg_tensor *to = kvg_set_tensor(in, role, side);
+    if (to && to->bytes) memcpy(to->data, data, to->bytes);
 }
 
-static kvg_status make_sides(const kvg_matrix_world *w, const kvg_problem *p, const float g[2], side_tensors *t)
+/* The inputs of the problem's op; `pools` is NULL where the op writes them. Values are left to the caller. */
+static kvg_status make_inputs(const kvg_matrix_world *w, const kvg_problem *p, const float g[2],
+                              const kvg_tensor *pools, kvg_tensor_set *in)
 {
-    *t = (side_tensors){.g = {g[0], g[1]}};
-    memcpy(t->lengths, w->lengths, sizeof t->lengths);
-    t->slots = malloc(w->live * sizeof *t->slots);
-    t->table = malloc(KVG_MATRIX_SEQUENCES * w->width * sizeof *t->table);
-    if (!t->slots || !t->table) return kvg_fail(KVG_ERR_MEMORY, "cannot hold a block table");
-    for (uint32_t i = 0; i < w->live; i++) t->slots[i] = kvg_matrix_slot(w, p, i);
-    if (kvg_op_reads_sequences(p->op)) kvg_matrix_table(w, p, t->table);
+    kvg_status s = kvg_set_alloc(p, kvg_op_get(p->op)->inputs, in);
+    if (s) return s;
+    for (int side = KVG_K; side <= KVG_V; side++) put(in, KVG_ROLE_TENSOR_SCALE, (kvg_side)side, &g[side]);
+    for (size_t i = 0; pools && i < kvg_roles_tensors(pools_only); i++) {
+        kvg_role role;
+        kvg_side side;
+        kvg_roles_at(pools_only, i, &role, &side);
+        put(in, role, side, pools[i].data);
+    }
+    put(in, KVG_ROLE_LENGTHS, KVG_K, w->lengths);
+    const kvg_tensor *slots = kvg_set_tensor(in, KVG_ROLE_SLOTS, KVG_K);
+    for (uint32_t i = 0; slots && i < w->live; i++) ((int64_t *)slots->data)[i] = kvg_matrix_slot(w, p, i);
+    const kvg_tensor *table = kvg_set_tensor(in, KVG_ROLE_BLOCK_TABLE, KVG_K);
+    if (table) kvg_matrix_table(w, p, table->data);
     return KVG_OK;
-}
-
-/* The inputs of the problem's op: `given` (a set, or NULL, then `pools`) and the small ones. */
-static void gather_inputs(const kvg_problem *p, const kvg_tensor_set *given, const kvg_tensor *pools, side_tensors *t,
-                          kvg_tensor *in)
-{
-    kvg_tensor_set set = {.roles = pools_only, .count = pools ? kvg_roles_tensors(pools_only) : 0};
-    if (pools) memcpy(set.tensors, pools, set.count * sizeof *pools);
-    const kvg_source sources[] = {{.role = KVG_ROLE_TENSOR_SCALE, .data = {&t->g[KVG_K], &t->g[KVG_V]}},
-                                  {.role = KVG_ROLE_SLOTS, .data = {t->slots}},
-                                  {.role = KVG_ROLE_BLOCK_TABLE, .data = {t->table}},
-                                  {.role = KVG_ROLE_LENGTHS, .data = {t->lengths}},
-                                  {.set = given ? given : &set}};
-    kvg_gather(p, kvg_op_get(p->op)->inputs, sources, sizeof sources / sizeof sources[0], in);
 }
 
 /* Runs an op on a candidate, or on the reference without one. What it did beside answering is a failure. */
@@ -85,32 +71,23 @@ static kvg_status choose_scales(const kvg_matrix_world *w, const kvg_engine *e, 
 kvg_status kvg_matrix_write(const kvg_matrix_world *w, const kvg_matrix_party *party, kvg_candidate *candidate,
                             kvg_matrix_pages *pages)
 {
-    static const kvg_role values_only[KVG_MAX_ROLES] = {KVG_ROLE_VALUES};
     kvg_problem p;
-    side_tensors sides = {0};
-    kvg_tensor_set values = {0}, pools = {0};
-    kvg_tensor in[KVG_MAX_TENSORS];
+    kvg_tensor_set in = {0}, pools = {0};
     kvg_status s = kvg_matrix_problem(w, party->engine, KVG_OP_APPEND, &p);
     if (!s) s = choose_scales(w, party->engine, pages);
     if (!s && party->answer) return kvg_matrix_answer_pools(party->answer, &p, pages->pools);
-    if (!s) s = make_sides(w, &p, pages->g, &sides);
-    if (!s) s = kvg_set_alloc(&p, values_only, &values);
+    if (!s) s = make_inputs(w, &p, pages->g, NULL, &in);
     if (!s) s = kvg_set_alloc(&p, pools_only, &pools);
     for (size_t i = 0; !s && i < pools.count; i++) kvg_matrix_noise(w, i, &pools.tensors[i]);
-    if (!s) {
-        for (int side = KVG_K; side <= KVG_V; side++) {
-            kvg_tensor *rows = kvg_set_tensor(&values, KVG_ROLE_VALUES, (kvg_side)side);
-            kvg_matrix_rows(w, party->engine, (kvg_side)side, rows);
-        }
-        gather_inputs(&p, &values, NULL, &sides, in);
-        s = run_op(candidate, &p, in, &pools);
+    for (int side = KVG_K; !s && side <= KVG_V; side++) {
+        kvg_matrix_rows(w, party->engine, (kvg_side)side, kvg_set_tensor(&in, KVG_ROLE_VALUES, (kvg_side)side));
     }
+    if (!s) s = run_op(candidate, &p, in.tensors, &pools);
     for (size_t i = 0; !s && i < pools.count; i++) {
         if (pools.tensors[i].bytes) memcpy(pages->pools[i].data, pools.tensors[i].data, pools.tensors[i].bytes);
     }
     kvg_set_free(&pools);
-    kvg_set_free(&values);
-    free_sides(&sides);
+    kvg_set_free(&in);
     return s;
 }
 
@@ -127,15 +104,11 @@ static kvg_status alloc_flat(const kvg_matrix_world *w, const kvg_problem *p, kv
 static kvg_status flatten(const kvg_matrix_world *w, kvg_candidate *candidate, const kvg_problem *p,
                           const kvg_tensor *pools, const float g[2], kvg_tensor_set *flat)
 {
-    side_tensors sides = {0};
-    kvg_tensor in[KVG_MAX_TENSORS];
-    kvg_status s = make_sides(w, p, g, &sides);
+    kvg_tensor_set in = {0};
+    kvg_status s = make_inputs(w, p, g, pools, &in);
     if (!s) s = alloc_flat(w, p, flat);
-    if (!s) {
-        gather_inputs(p, NULL, pools, &sides, in);
-        s = run_op(candidate, p, in, flat);
-    }
-    free_sides(&sides);
+    if (!s) s = run_op(candidate, p, in.tensors, flat);
+    kvg_set_free(&in);
     return s;
 }
 
@@ -253,19 +226,14 @@ static kvg_status convert_pages(const kvg_matrix_world *w, const kvg_engine *wri
                                 kvg_tensor_set *pools)
 {
     kvg_problem probe;
-    side_tensors sides = {0};
-    kvg_tensor_set rows = {0};
-    kvg_tensor in[KVG_MAX_TENSORS];
+    kvg_tensor_set in = {0}, rows = {0};
     kvg_layout_map map;
     kvg_status s = kvg_matrix_problem(w, writer, KVG_OP_PROBE, &probe);
-    if (!s) s = make_sides(w, &probe, pages->g, &sides);
+    if (!s) s = make_inputs(w, &probe, pages->g, pages->pools, &in);
     if (!s) s = kvg_set_alloc(&probe, rows_only, &rows);
     if (!s) s = kvg_set_alloc(to, pools_only, pools);
     for (size_t i = 0; !s && i < pools->count; i++) kvg_matrix_noise(w, 8 + i, &pools->tensors[i]);
-    if (!s) {
-        gather_inputs(&probe, NULL, pages->pools, &sides, in);
-        s = kvg_reference_run(&probe, in, rows.tensors);
-    }
+    if (!s) s = kvg_reference_run(&probe, in.tensors, rows.tensors);
     if (!s) kvg_reference_layout_map(to, &map);
     for (int i = 0; !s && i < 4; i++) {
         const kvg_side side = (kvg_side)(i / 2);
@@ -278,7 +246,7 @@ static kvg_status convert_pages(const kvg_matrix_world *w, const kvg_engine *wri
         put_rows(w, to, m, from, kvg_set_tensor(pools, m->pool, m->side)->data);
     }
     kvg_set_free(&rows);
-    free_sides(&sides);
+    kvg_set_free(&in);
     return s;
 }
 
@@ -313,27 +281,24 @@ static kvg_status explain(const kvg_matrix_world *w, const kvg_matrix_party *wri
     const bool reordered = writer->engine->order != reader->engine->order;
     size_t count;
     const kvg_defect *defects = kvg_defect_table(&count);
-    kvg_problem p;
-    side_tensors sides = {0};
-    kvg_tensor in[KVG_MAX_TENSORS];
-    kvg_tensor_set right = {0};
-    kvg_status s = kvg_matrix_problem(w, writer->engine, KVG_OP_FLATTEN, &p);
-    if (!s) s = make_sides(w, &p, pages->g, &sides);
-    if (!s) s = flatten(w, NULL, &p, pages->pools, pages->g, &right);
-    if (!s && reordered && kvg_set_same_bytes(got, &right)) snprintf(cell->defect, sizeof cell->defect, "rope_pairing");
-    gather_inputs(&p, NULL, pages->pools, &sides, in);
-    for (size_t i = 0; !s && i < count && !cell->defect[0]; i++) {
-        kvg_tensor_set wrong = {0};
-        if (!kvg_defect_applies(&defects[i], &p)) continue;
-        s = alloc_flat(w, &p, &wrong);
-        if (!s) s = kvg_defect_run(&defects[i], &p, in, wrong.tensors);
-        if (!s && !kvg_set_same_bytes(&wrong, &right) && kvg_set_same_bytes(got, &wrong)) {
-            snprintf(cell->defect, sizeof cell->defect, "%s%s", defects[i].id, reordered ? " + rope_pairing" : "");
-        }
-        kvg_set_free(&wrong);
+    kvg_case c = {0};
+    kvg_question q = {.c = &c, .op = kvg_op_get(KVG_OP_FLATTEN)};
+    kvg_truth t = {0};
+    kvg_known_wrong known;
+    kvg_status s = kvg_matrix_problem(w, writer->engine, KVG_OP_FLATTEN, &c.problem);
+    if (!s) s = make_inputs(w, &c.problem, pages->g, pages->pools, &q.in);
+    if (!s) s = alloc_flat(w, &c.problem, &q.before);
+    if (!s) s = kvg_know(&q, &t);
+    if (!s) s = kvg_known_wrong_try(&t, got, false, &known);
+    if (!s && reordered && kvg_set_same_bytes(got, &t.expected)) {
+        snprintf(cell->defect, sizeof cell->defect, "rope_pairing");
     }
-    kvg_set_free(&right);
-    free_sides(&sides);
+    for (size_t i = 0; !s && i < count && !cell->defect[0]; i++) {
+        if (!known.explains[i]) continue;
+        snprintf(cell->defect, sizeof cell->defect, "%s%s", defects[i].id, reordered ? " + rope_pairing" : "");
+    }
+    kvg_truth_free(&t);
+    kvg_question_free(&q);
     return s;
 }
 

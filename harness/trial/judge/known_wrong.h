@@ -25,8 +25,9 @@ typedef struct kvg_known_wrong {
     kvg_separation separation;        /* ops that are judged by distance; else empty */
 } kvg_known_wrong;
 
-/* `answer`: a wrong one that some row may explain, or NULL. The status is that of a defect that could not be run. */
-kvg_status kvg_known_wrong_try(const kvg_truth *truth, const kvg_tensor_set *answer,
+/* `answer`: a wrong one that some row may explain, or NULL. `controls`: whether rows that are controls are offered to
+ * the check. The status is that of a defect that could not be run. */
+kvg_status kvg_known_wrong_try(const kvg_truth *truth, const kvg_tensor_set *answer, bool controls,
                                kvg_known_wrong *out) KVG_CHECKED;
 
 #endif
