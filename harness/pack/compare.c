@@ -106,7 +106,7 @@ static kvg_status explain(const kvg_compare_options *o, const kvg_golden_case *g
                           kvg_compared_case *c)
 {
     const bool by_number = golden->c->problem.op == KVG_OP_DECODE && !kvg_compare_by_bits(c, o->bits);
-    const kvg_diagnosis_question q = {
+    const kvg_evidence evidence = {
         .data = &golden->data,
         .expected = golden->truth.expected.tensors,
         .answer = answer,
@@ -119,9 +119,9 @@ static kvg_status explain(const kvg_compare_options *o, const kvg_golden_case *g
     for (size_t i = 0; i < c->tensor_count && !s; i++) {
         const int index = kvg_golden_case_output(golden, c->tensors[i].asked->short_name);
         if (index >= 0 && c->tensors[i].verdict == KVG_VERDICT_FAIL)
-            s = kvg_diagnose_where(&q, &places, (size_t)index, &c->tensors[i].where);
+            s = kvg_diagnose_where(&evidence, &places, (size_t)index, &c->tensors[i].where);
     }
-    if (!s) s = kvg_diagnose(&q, &places, &c->diagnosis);
+    if (!s) s = kvg_diagnose(&evidence, &places, &c->diagnosis);
     c->diagnosed = !s;
     kvg_places_close(&places);
     return s;

@@ -12,42 +12,8 @@ static const kvg_role pools_only[KVG_MAX_ROLES] = {KVG_ROLE_DATA_POOL, KVG_ROLE_
 static const kvg_role rows_only[KVG_MAX_ROLES] = {KVG_ROLE_CODES, KVG_ROLE_SCALES};
 static const kvg_role flat_only[KVG_MAX_ROLES] = {KVG_ROLE_FLAT};
 
-static void put(const kvg_tensor_set *in, kvg_role role, kvg_side side, const void *data)
-{
-    kvg_tensor *to = kvg_set_tensor(in, role, side);
-    if (to && to->bytes) memcpy(to->data, data, to->bytes);
-}
-
-/* The inputs of the problem's op; `pools` is NULL where the op writes them. Values are left to the caller. */
-static kvg_status make_inputs(const kvg_matrix_world *w, const kvg_problem *p, const float g[2],
-                              const kvg_tensor *pools, kvg_tensor_set *in)
-{
-    kvg_status s = kvg_set_alloc(p, kvg_op_get(p->op)->inputs, in);
-    if (s) return s;
-    for (int side = KVG_K; side <= KVG_V; side++) put(in, KVG_ROLE_TENSOR_SCALE, (kvg_side)side, &g[side]);
-    for (size_t i = 0; pools && i < kvg_roles_tensors(pools_only); i++) {
-        kvg_role role;
-        kvg_side side;
-        kvg_roles_at(pools_only, i, &role, &side);
-        put(in, role, side, pools[i].data);
-    }
-    put(in, KVG_ROLE_LENGTHS, KVG_K, w->lengths);
-    const kvg_tensor *slots = kvg_set_tensor(in, KVG_ROLE_SLOTS, KVG_K);
-    for (uint32_t i = 0; slots && i < w->live; i++) ((int64_t *)slots->data)[i] = kvg_matrix_slot(w, p, i);
-    const kvg_tensor *table = kvg_set_tensor(in, KVG_ROLE_BLOCK_TABLE, KVG_K);
-    if (table) kvg_matrix_table(w, p, table->data);
-    return KVG_OK;
-}
-
-/* Runs an op on a candidate, or on the reference without one. What it did beside answering is a failure. */
-static kvg_status run_op(kvg_candidate *candidate, const kvg_problem *p, const kvg_tensor *in, kvg_tensor_set *out)
-{
-    return candidate ? kvg_candidate_answer(candidate, p, in, out->tensors) : kvg_reference_run(p, in, out->tensors);
-}
-
-/* --- writing --- */
-
-void kvg_matrix_rows(const kvg_matrix_world *w, const kvg_engine *e, kvg_side side, kvg_tensor *to)
+/* K and V of the live tokens, K in the order of elements that the engine has. */
+static void fill_rows(const kvg_matrix_world *w, const kvg_engine *e, kvg_side side, const kvg_tensor *to)
 {
     const kvg_tensor *from = kvg_set_tensor(&w->values, KVG_ROLE_VALUES, side);
     const kvg_pairing order = side == KVG_K ? e->order : KVG_PAIRING_HALVES;
@@ -57,6 +23,49 @@ void kvg_matrix_rows(const kvg_matrix_world *w, const kvg_engine *e, kvg_side si
         memcpy((uint8_t *)to->data + at * bytes, (const uint8_t *)from->data + i * bytes, bytes);
     }
 }
+
+kvg_status kvg_matrix_inputs(const kvg_matrix_world *w, const kvg_engine *e, const kvg_problem *p,
+                             const kvg_role *roles, kvg_tensor_set *in)
+{
+    const kvg_status s = kvg_set_alloc(p, roles, in);
+    if (s) return s;
+    const kvg_tensor *slots = kvg_set_tensor(in, KVG_ROLE_SLOTS, KVG_K);
+    const kvg_tensor *table = kvg_set_tensor(in, KVG_ROLE_BLOCK_TABLE, KVG_K);
+    const kvg_tensor *lengths = kvg_set_tensor(in, KVG_ROLE_LENGTHS, KVG_K);
+    for (int side = KVG_K; side <= KVG_V; side++) {
+        const kvg_tensor *values = kvg_set_tensor(in, KVG_ROLE_VALUES, (kvg_side)side);
+        if (values) fill_rows(w, e, (kvg_side)side, values);
+    }
+    for (uint32_t i = 0; slots && i < w->live; i++) ((int64_t *)slots->data)[i] = kvg_matrix_slot(w, p, i);
+    if (table) kvg_matrix_table(w, p, table->data);
+    if (lengths) memcpy(lengths->data, w->lengths, sizeof w->lengths);
+    return KVG_OK;
+}
+
+/* The inputs of the problem's op. `pools` is NULL where the op writes them. */
+static kvg_status make_inputs(const kvg_matrix_world *w, const kvg_engine *e, const kvg_problem *p, const float g[2],
+                              const kvg_tensor *pools, kvg_tensor_set *in)
+{
+    const kvg_role *roles = kvg_op_get(p->op)->inputs;
+    const kvg_status s = kvg_matrix_inputs(w, e, p, roles, in);
+    for (size_t i = 0; !s && i < in->count; i++) {
+        kvg_role role;
+        kvg_side side;
+        kvg_roles_at(roles, i, &role, &side);
+        const int pool = kvg_roles_index(pools_only, role, side);
+        const void *data = role == KVG_ROLE_TENSOR_SCALE ? &g[side] : pool >= 0 ? pools[pool].data : NULL;
+        if (data && in->tensors[i].bytes) memcpy(in->tensors[i].data, data, in->tensors[i].bytes);
+    }
+    return s;
+}
+
+/* Runs an op on a candidate, or on the reference without one. What it did beside answering is a failure. */
+static kvg_status run_op(kvg_candidate *candidate, const kvg_problem *p, const kvg_tensor *in, kvg_tensor_set *out)
+{
+    return candidate ? kvg_candidate_answer(candidate, p, in, out->tensors) : kvg_reference_run(p, in, out->tensors);
+}
+
+/* --- writing --- */
 
 static kvg_status choose_scales(const kvg_matrix_world *w, const kvg_engine *e, kvg_matrix_pages *pages)
 {
@@ -76,12 +85,9 @@ kvg_status kvg_matrix_write(const kvg_matrix_world *w, const kvg_matrix_party *p
     kvg_status s = kvg_matrix_problem(w, party->engine, KVG_OP_APPEND, &p);
     if (!s) s = choose_scales(w, party->engine, pages);
     if (!s && party->answer) return kvg_matrix_answer_pools(party->answer, &p, pages->pools);
-    if (!s) s = make_inputs(w, &p, pages->g, NULL, &in);
+    if (!s) s = make_inputs(w, party->engine, &p, pages->g, NULL, &in);
     if (!s) s = kvg_set_alloc(&p, pools_only, &pools);
     for (size_t i = 0; !s && i < pools.count; i++) kvg_matrix_noise(w, i, &pools.tensors[i]);
-    for (int side = KVG_K; !s && side <= KVG_V; side++) {
-        kvg_matrix_rows(w, party->engine, (kvg_side)side, kvg_set_tensor(&in, KVG_ROLE_VALUES, (kvg_side)side));
-    }
     if (!s) s = run_op(candidate, &p, in.tensors, &pools);
     for (size_t i = 0; !s && i < pools.count; i++) {
         if (pools.tensors[i].bytes) memcpy(pages->pools[i].data, pools.tensors[i].data, pools.tensors[i].bytes);
@@ -101,11 +107,11 @@ static kvg_status alloc_flat(const kvg_matrix_world *w, const kvg_problem *p, kv
     return s;
 }
 
-static kvg_status flatten(const kvg_matrix_world *w, kvg_candidate *candidate, const kvg_problem *p,
-                          const kvg_tensor *pools, const float g[2], kvg_tensor_set *flat)
+static kvg_status flatten(const kvg_matrix_world *w, const kvg_engine *e, kvg_candidate *candidate,
+                          const kvg_problem *p, const kvg_tensor *pools, const float g[2], kvg_tensor_set *flat)
 {
     kvg_tensor_set in = {0};
-    kvg_status s = make_inputs(w, p, g, pools, &in);
+    kvg_status s = make_inputs(w, e, p, g, pools, &in);
     if (!s) s = alloc_flat(w, p, flat);
     if (!s) s = run_op(candidate, p, in.tensors, flat);
     kvg_set_free(&in);
@@ -229,7 +235,7 @@ static kvg_status convert_pages(const kvg_matrix_world *w, const kvg_engine *wri
     kvg_tensor_set in = {0}, rows = {0};
     kvg_layout_map map;
     kvg_status s = kvg_matrix_problem(w, writer, KVG_OP_PROBE, &probe);
-    if (!s) s = make_inputs(w, &probe, pages->g, pages->pools, &in);
+    if (!s) s = make_inputs(w, writer, &probe, pages->g, pages->pools, &in);
     if (!s) s = kvg_set_alloc(&probe, rows_only, &rows);
     if (!s) s = kvg_set_alloc(to, pools_only, pools);
     for (size_t i = 0; !s && i < pools->count; i++) kvg_matrix_noise(w, 8 + i, &pools->tensors[i]);
@@ -266,7 +272,7 @@ static kvg_status read_after(const kvg_matrix_world *w, const kvg_matrix_party *
         s = kvg_matrix_problem(w, places, KVG_OP_PROBE, &to);
         if (!s) s = convert_pages(w, writer->engine, reader->engine, pages, conversions, &to, &pools);
     }
-    if (!s) s = flatten(w, candidate, &p, pools.count ? pools.tensors : pages->pools, g, flat);
+    if (!s) s = flatten(w, reader->engine, candidate, &p, pools.count ? pools.tensors : pages->pools, g, flat);
     kvg_set_free(&pools);
     return s;
 }
@@ -286,7 +292,7 @@ static kvg_status explain(const kvg_matrix_world *w, const kvg_matrix_party *wri
     kvg_truth t = {0};
     kvg_known_wrong known;
     kvg_status s = kvg_matrix_problem(w, writer->engine, KVG_OP_FLATTEN, &c.problem);
-    if (!s) s = make_inputs(w, &c.problem, pages->g, pages->pools, &q.in);
+    if (!s) s = make_inputs(w, writer->engine, &c.problem, pages->g, pages->pools, &q.in);
     if (!s) s = alloc_flat(w, &c.problem, &q.before);
     if (!s) s = kvg_know(&q, &t);
     if (!s) s = kvg_known_wrong_try(&t, got, false, &known);

@@ -56,8 +56,10 @@ typedef struct kvg_matrix_cell {
 kvg_status kvg_matrix_write(const kvg_matrix_world *world, const kvg_matrix_party *party, kvg_candidate *candidate,
                             kvg_matrix_pages *pages) KVG_CHECKED;
 
-/* The rows that an engine is given to write: K's elements in its order. */
-void kvg_matrix_rows(const kvg_matrix_world *world, const kvg_engine *engine, kvg_side side, kvg_tensor *to);
+/* Allocates tensors of a problem of the engine's, and fills those that the world gives: values (K's elements in the
+ * engine's order), slots, block table, lengths. On failure, and at the end, kvg_set_free. */
+kvg_status kvg_matrix_inputs(const kvg_matrix_world *world, const kvg_engine *engine, const kvg_problem *problem,
+                             const kvg_role *roles, kvg_tensor_set *out) KVG_CHECKED;
 
 /* Fills the cell; never fails: what goes wrong is a verdict with a note. `candidate` is the reader's. */
 void kvg_matrix_read(const kvg_matrix_world *world, const kvg_matrix_party *writer, const kvg_matrix_pages *pages,

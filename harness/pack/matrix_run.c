@@ -204,23 +204,15 @@ static kvg_status prompt_part(const kvg_matrix_world *w, const kvg_engine *e, co
     kvg_matrix_pages pages = {0};
     kvg_status s = kvg_matrix_file_path(folder, e, file, path);
     if (!s) s = kvg_matrix_problem(w, e, op, &p);
-    if (!s) s = kvg_set_alloc(&p, roles, &set);
+    if (!s) s = kvg_matrix_inputs(w, e, &p, roles, &set);
     if (!s) kvg_gather(&p, kvg_op_get(KVG_OP_APPEND)->outputs, &(kvg_source){.set = &set}, 1, pages.pools);
     if (!s) s = kvg_matrix_write(w, &reference, NULL, &pages);
     for (int side = KVG_K; side <= KVG_V && !s; side++) {
         kvg_tensor *scale = kvg_set_tensor(&set, KVG_ROLE_TENSOR_SCALE, (kvg_side)side);
         if (scale->bytes) memcpy(scale->data, &pages.number[side], sizeof pages.number[side]);
-        if (op == KVG_OP_APPEND) {
-            kvg_matrix_rows(w, e, (kvg_side)side, kvg_set_tensor(&set, KVG_ROLE_VALUES, (kvg_side)side));
-        }
     }
-    if (!s && op == KVG_OP_APPEND) {
-        int64_t *slots = kvg_set_tensor(&set, KVG_ROLE_SLOTS, KVG_K)->data;
-        for (uint32_t i = 0; i < w->live; i++) slots[i] = kvg_matrix_slot(w, &p, i);
-        for (size_t i = 0; i < KVG_MATRIX_POOLS; i++) kvg_matrix_noise(w, i, &pages.pools[i]); /* as before writing */
-    } else if (!s) {
-        kvg_matrix_table(w, &p, kvg_set_tensor(&set, KVG_ROLE_BLOCK_TABLE, KVG_K)->data);
-        memcpy(kvg_set_tensor(&set, KVG_ROLE_LENGTHS, KVG_K)->data, w->lengths, sizeof w->lengths);
+    for (size_t i = 0; !s && op == KVG_OP_APPEND && i < KVG_MATRIX_POOLS; i++) {
+        kvg_matrix_noise(w, i, &pages.pools[i]); /* as before writing */
     }
     if (!s) s = kvg_matrix_file_write(path, e, &p, roles, set.tensors);
     kvg_set_free(&set);

@@ -163,7 +163,7 @@ static kvg_status try_pairs(const kvg_scorer *c, const list *singles, kvg_diagno
 
 /* --- the whole --- */
 
-kvg_status kvg_diagnose(const kvg_diagnosis_question *q, const kvg_places *places, kvg_diagnosis *out)
+kvg_status kvg_diagnose(const kvg_evidence *q, const kvg_places *places, kvg_diagnosis *out)
 {
     kvg_scorer c;
     list singles = {0};

@@ -17,13 +17,13 @@
 
 enum { KVG_MAX_EXPLANATIONS = 8, KVG_DIAGNOSIS_TEXT = 480, KVG_DEFAULT_PAIRS = 4096 };
 
-typedef struct kvg_diagnosis_question {
+typedef struct kvg_evidence {
     const kvg_question *data;
     const kvg_tensor *expected;    /* the op's outputs, right */
     const kvg_tensor *answer;      /* the same; data NULL where there is no answer */
     const kvg_truth *truth; /* op decode, judged by number; NULL: every bit counts */
     size_t pairs;                  /* most pairs of defects to run */
-} kvg_diagnosis_question;
+} kvg_evidence;
 
 /* --- where --- */
 
@@ -48,7 +48,7 @@ typedef struct kvg_where {
 
 /* What is wrong with output `index`, if anything (out->wrong = 0: nothing, or there is no answer): numbers outside
  * their bound with `truth`, units whose bits differ without. */
-kvg_status kvg_diagnose_where(const kvg_diagnosis_question *question, const kvg_places *places, size_t index,
+kvg_status kvg_diagnose_where(const kvg_evidence *evidence, const kvg_places *places, size_t index,
                               kvg_where *out) KVG_CHECKED;
 
 /* --- why --- */
@@ -73,7 +73,7 @@ typedef struct kvg_diagnosis {
     bool all_pairs;                /* no pair was left out */
 } kvg_diagnosis;
 
-kvg_status kvg_diagnose(const kvg_diagnosis_question *question, const kvg_places *places,
+kvg_status kvg_diagnose(const kvg_evidence *evidence, const kvg_places *places,
                         kvg_diagnosis *out) KVG_CHECKED;
 
 /* "nibbles_swapped", "nibbles_swapped (V)", "nibbles_swapped (V) and tensor_scale_lost (K)". */

@@ -139,12 +139,12 @@ static kvg_status run_numbers(workspace *scene, const kvg_explanation *e, bool *
     *bounded = !kvg_wrong_is_flash(e->wrong, e->count) &&
                !kvg_wrong_changes_outputs(e->wrong, e->count, c->problem->op);
     if (*bounded) {
-        kvg_wrong_question question;
-        s = kvg_wrong_ask(e->wrong, e->count, c->problem, in, &question);
+        kvg_wrong_inputs wrong;
+        s = kvg_wrong_apply(e->wrong, e->count, c->problem, in, &wrong);
         if (s) return s;
-        question.problem.profile = KVG_PROFILE_NONE;
-        s = kvg_attention_spec(&question.problem, question.in, &c->class, &scene->number);
-        kvg_wrong_question_free(&question);
+        wrong.problem.profile = KVG_PROFILE_NONE;
+        s = kvg_attention_spec(&wrong.problem, wrong.in, &c->class, &scene->number);
+        kvg_wrong_inputs_free(&wrong);
         return s;
     }
     kvg_problem exact = *c->problem;
@@ -161,7 +161,7 @@ static kvg_status run_numbers(workspace *scene, const kvg_explanation *e, bool *
 
 static uint64_t hash_of(const workspace *scene)
 {
-    const kvg_diagnosis_question *q = scene->c->q;
+    const kvg_evidence *q = scene->c->q;
     uint64_t all[KVG_MAX_TENSORS] = {0};
     size_t n = 0;
     if (q->truth) return kvg_hash64(scene->number.out, (q->truth->outputs + q->truth->rows) * sizeof(double));
@@ -322,7 +322,7 @@ static kvg_status open_numbers(kvg_scorer *c)
     return s;
 }
 
-kvg_status kvg_scorer_open(const kvg_diagnosis_question *q, const kvg_places *places, kvg_scorer *out)
+kvg_status kvg_scorer_open(const kvg_evidence *q, const kvg_places *places, kvg_scorer *out)
 {
     *out = (kvg_scorer){.q = q, .places = places, .problem = &q->data->c->problem};
     if (q->truth) return open_numbers(out);

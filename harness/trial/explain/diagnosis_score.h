@@ -19,7 +19,7 @@ typedef struct kvg_kernel_bound {
 
 /* What is the same for all hypotheses. */
 typedef struct kvg_scorer {
-    const kvg_diagnosis_question *q;
+    const kvg_evidence *q;
     const kvg_places *places;
     const kvg_problem *problem;
     uint64_t wrong_bits, all_bits; /* of the answer; op decode by number: numbers */
@@ -29,7 +29,7 @@ typedef struct kvg_scorer {
 } kvg_scorer;
 
 /* On failure, and at the end, kvg_scorer_close. */
-kvg_status kvg_scorer_open(const kvg_diagnosis_question *question, const kvg_places *places,
+kvg_status kvg_scorer_open(const kvg_evidence *evidence, const kvg_places *places,
                            kvg_scorer *out) KVG_CHECKED;
 void kvg_scorer_close(kvg_scorer *scorer);
 

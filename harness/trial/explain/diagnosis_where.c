@@ -165,7 +165,7 @@ static void print_pattern(const kvg_tensor *want, const common *c, kvg_where *w)
     else if (bytes && !c->low) snprintf(out, size, "only in high nibbles");
 }
 
-static void find_pattern(const kvg_diagnosis_question *q, const uint8_t *wrong, kvg_where *w)
+static void find_pattern(const kvg_evidence *q, const uint8_t *wrong, kvg_where *w)
 {
     const kvg_tensor *want = &q->expected[w->index], *have = &q->answer[w->index];
     const kvg_tensor_set *before = &q->data->before;
@@ -186,7 +186,7 @@ static void find_pattern(const kvg_diagnosis_question *q, const uint8_t *wrong, 
 
 /* --- the first of them, in words --- */
 
-static void describe_decoded(const kvg_diagnosis_question *q, const kvg_places *places, kvg_where *w)
+static void describe_decoded(const kvg_evidence *q, const kvg_places *places, kvg_where *w)
 {
     const kvg_question *d = q->data;
     uint32_t at[KVG_MAX_AXES];
@@ -209,7 +209,7 @@ static void describe_decoded(const kvg_diagnosis_question *q, const kvg_places *
              (double)number_at(&q->answer[w->index], w->first));
 }
 
-static void describe_first(const kvg_diagnosis_question *q, const kvg_places *places, kvg_where *w)
+static void describe_first(const kvg_evidence *q, const kvg_places *places, kvg_where *w)
 {
     const kvg_tensor *want = &q->expected[w->index];
     if (q->data->queries) {
@@ -238,7 +238,7 @@ static void mark_numbers(const kvg_truth *t, size_t index, const kvg_tensor *hav
     }
 }
 
-kvg_status kvg_diagnose_where(const kvg_diagnosis_question *q, const kvg_places *places, size_t index, kvg_where *out)
+kvg_status kvg_diagnose_where(const kvg_evidence *q, const kvg_places *places, size_t index, kvg_where *out)
 {
     const kvg_tensor *want = &q->expected[index], *have = &q->answer[index];
     *out = (kvg_where){.index = index};

@@ -126,11 +126,11 @@ static kvg_status wrong_problem(const kvg_wrong *wrongs, size_t count, const kvg
     return KVG_OK;
 }
 
-kvg_status kvg_wrong_ask(const kvg_wrong *wrongs, size_t count, const kvg_problem *p, const kvg_tensor *in,
-                         kvg_wrong_question *out)
+kvg_status kvg_wrong_apply(const kvg_wrong *wrongs, size_t count, const kvg_problem *p, const kvg_tensor *in,
+                           kvg_wrong_inputs *out)
 {
     const kvg_op_info *op = kvg_op_get(p->op);
-    *out = (kvg_wrong_question){.inputs = kvg_roles_tensors(op->inputs)};
+    *out = (kvg_wrong_inputs){.inputs = kvg_roles_tensors(op->inputs)};
     kvg_status s = wrong_problem(wrongs, count, p, &out->problem);
     if (!s) s = copy_tensors(in, out->inputs, out->in);
     if (s) return s;
@@ -146,14 +146,14 @@ kvg_status kvg_wrong_ask(const kvg_wrong *wrongs, size_t count, const kvg_proble
         if (p->op != KVG_OP_APPEND && changes_cache(&wrongs[i], p))
             s = change_cache(&wrongs[i], p, in, out->in, out->in);
     }
-    if (s) kvg_wrong_question_free(out);
+    if (s) kvg_wrong_inputs_free(out);
     return s;
 }
 
-void kvg_wrong_question_free(kvg_wrong_question *q)
+void kvg_wrong_inputs_free(kvg_wrong_inputs *q)
 {
     free_tensors(q->in, q->inputs);
-    *q = (kvg_wrong_question){0};
+    *q = (kvg_wrong_inputs){0};
 }
 
 /* Gives a kernel the flash defects, which are two at most. */
@@ -170,7 +170,7 @@ static void add_defects(const kvg_wrong *wrongs, size_t count, kvg_flash *how)
     }
 }
 
-static kvg_status answer(const kvg_flash *kernel, const kvg_wrong *wrongs, size_t count, kvg_wrong_question *q,
+static kvg_status answer(const kvg_flash *kernel, const kvg_wrong *wrongs, size_t count, kvg_wrong_inputs *q,
                          kvg_tensor *out)
 {
     if (kernel) {
@@ -195,15 +195,15 @@ static kvg_status answer(const kvg_flash *kernel, const kvg_wrong *wrongs, size_
 static kvg_status run(const kvg_flash *kernel, const kvg_wrong *wrongs, size_t count, const kvg_problem *p,
                       const kvg_tensor *in, kvg_tensor *out)
 {
-    kvg_wrong_question q;
-    kvg_status s = kvg_wrong_ask(wrongs, count, p, in, &q);
+    kvg_wrong_inputs q;
+    kvg_status s = kvg_wrong_apply(wrongs, count, p, in, &q);
     if (s) return s;
     s = answer(kernel, wrongs, count, &q, out);
     for (size_t i = 0; i < count && !s; i++) {
         mutate_all(&wrongs[i], p, kvg_op_get(p->op)->outputs, out, in, q.in);
         if (changes_cache(&wrongs[i], p) && p->op == KVG_OP_APPEND) s = change_cache(&wrongs[i], p, in, q.in, out);
     }
-    kvg_wrong_question_free(&q);
+    kvg_wrong_inputs_free(&q);
     return s;
 }
 

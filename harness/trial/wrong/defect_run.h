@@ -14,17 +14,17 @@ typedef struct kvg_wrong {
 } kvg_wrong;
 
 /* What the reference runs on instead: a problem and inputs. */
-typedef struct kvg_wrong_question {
+typedef struct kvg_wrong_inputs {
     kvg_problem problem;
     kvg_tensor in[KVG_MAX_TENSORS]; /* copies */
     size_t inputs;
-} kvg_wrong_question;
+} kvg_wrong_inputs;
 
 /* `count` defects, each of which applies, in the order given. KVG_ERR_UNIMPLEMENTED: they make no problem together. On
- * success kvg_wrong_question_free. */
-kvg_status kvg_wrong_ask(const kvg_wrong *wrongs, size_t count, const kvg_problem *problem, const kvg_tensor *in,
-                         kvg_wrong_question *out) KVG_CHECKED;
-void kvg_wrong_question_free(kvg_wrong_question *question);
+ * success kvg_wrong_inputs_free. */
+kvg_status kvg_wrong_apply(const kvg_wrong *wrongs, size_t count, const kvg_problem *problem, const kvg_tensor *in,
+                           kvg_wrong_inputs *out) KVG_CHECKED;
+void kvg_wrong_inputs_free(kvg_wrong_inputs *inputs);
 
 /* Runs the reference under them. Inputs stay as they are; `out` must be allocated, and hold what an op that updates in
  * place starts from. */

@@ -183,9 +183,9 @@ static bool open_bench(kvg_case c, bench *b)
     return true;
 }
 
-static kvg_diagnosis_question question_of(const bench *b, size_t pairs)
+static kvg_evidence evidence_of(const bench *b, size_t pairs)
 {
-    return (kvg_diagnosis_question){
+    return (kvg_evidence){
         .data = &b->data,
         .expected = b->truth.expected.tensors,
         .answer = b->answer.tensors,
@@ -261,7 +261,7 @@ static void judge_single(bench *b, row *r)
         r->within++;
         return;
     }
-    const kvg_diagnosis_question q = question_of(b, 0);
+    const kvg_evidence q = evidence_of(b, 0);
     if (kvg_diagnose(&q, &b->places, &d)) fail_msg("%s: %s: %s", b->c.id, r->defect->id, kvg_error_text());
     bool named = false;
     for (size_t i = 0; i < d.count; i++) named = named || is_named(&d.explanations[i], r->defect);
@@ -341,7 +341,7 @@ static void judge_pair(bench *b, const kvg_wrong wrongs[2], size_t pairs, pair_t
 {
     kvg_diagnosis d;
     if (!plant(b, wrongs, 2) || !is_wrong(b)) return;
-    const kvg_diagnosis_question q = question_of(b, pairs);
+    const kvg_evidence q = evidence_of(b, pairs);
     if (kvg_diagnose(&q, &b->places, &d)) fail_msg("%s: %s", b->c.id, kvg_error_text());
     const bool exact = d.count && d.explanations[0].exact;
     t->planted++;
@@ -397,7 +397,7 @@ static void expect_first(bench *b, const char *id, unsigned sides)
 {
     kvg_diagnosis d;
     char name[256] = "nothing";
-    const kvg_diagnosis_question q = question_of(b, 0);
+    const kvg_evidence q = evidence_of(b, 0);
     if (kvg_diagnose(&q, &b->places, &d)) fail_msg("%s", kvg_error_text());
     if (d.count) kvg_explanation_name(&d.explanations[0], name, sizeof name);
     const bool right = d.count && d.explanations[0].exact && d.explanations[0].count == 1 &&
@@ -482,7 +482,7 @@ static void test_bytes_gone_wrong_are_named(void **state)
 static void expect_partly(bench *b, const char *id)
 {
     kvg_diagnosis d;
-    const kvg_diagnosis_question q = question_of(b, 0);
+    const kvg_evidence q = evidence_of(b, 0);
     if (kvg_diagnose(&q, &b->places, &d)) fail_msg("%s", kvg_error_text());
     assert_true(d.count > 0);
     printf("%s explains %.1f %% of the wrong numbers\n", d.explanations[0].wrong[0].defect->id,
@@ -572,7 +572,7 @@ static void test_what_has_no_name_gets_none(void **state)
         kvg_diagnosis d;
         assert_true(open_bench(families[families_of[f]].make(0), &b));
         copy_expected(&b);
-        kvg_diagnosis_question q = question_of(&b, 16);
+        kvg_evidence q = evidence_of(&b, 16);
         assert_int_equal(kvg_diagnose(&q, &b.places, &d), KVG_OK);
         assert_int_equal(d.wrong_bits, 0);
         assert_int_equal(d.count, 0);
