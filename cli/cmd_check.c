@@ -62,15 +62,6 @@ static kvg_status complete_options(check_options *o)
     return KVG_OK;
 }
 
-/* Of this process's share alone: what other shards did is `kvgold report`'s to say. */
-static int exit_code_of(const kvg_run_summary *summary)
-{
-    for (int i = 0; i < KVG_VERDICT_COUNT; i++) {
-        if (kvg_verdict_fails((kvg_verdict)i) && summary->counts[i]) return KVG_EXIT_FAIL;
-    }
-    return summary->counts[KVG_VERDICT_PASS] ? KVG_EXIT_PASS : KVG_EXIT_NOTHING;
-}
-
 static kvg_status write_reports(const check_options *o)
 {
     char results[PATH_MAX], page[PATH_MAX];
@@ -129,7 +120,7 @@ static kvg_status check(const char *path, const check_options *o, int *exit_code
     if (!s) s = kvg_run(&config, &o->run, &summary);
     kvg_config_close(&config);
     if (s) return s;
-    *exit_code = exit_code_of(&summary);
+    *exit_code = kvg_exit_of_verdicts(summary.counts);
     s = write_reports(o);
     if (!s && summary.interrupted) {
         s = kvg_fail(KVG_ERR_IO, "interrupted: %s/results.jsonl holds the cases that had finished", o->run.out_folder);

@@ -17,14 +17,6 @@ static void warn(void *context, const char *line)
     fprintf(context, "kvgold compare: %s\n", line);
 }
 
-static int exit_code_of(const kvg_comparison *c)
-{
-    for (int i = 0; i < KVG_VERDICT_COUNT; i++) {
-        if (kvg_verdict_fails((kvg_verdict)i) && c->counts[i]) return KVG_EXIT_FAIL;
-    }
-    return c->counts[KVG_VERDICT_PASS] ? KVG_EXIT_PASS : KVG_EXIT_NOTHING;
-}
-
 /* The report may replace neither the answer nor a file of the pack. */
 static kvg_status check_report(const char *pack, const char *answer, const char *report)
 {
@@ -48,7 +40,7 @@ static int compare(const char *pack_path, const char *answer, const options *o)
     }
     kvg_compare_printer printer = {stdout, o->verbose};
     if (!s) s = kvg_compare(pack, answer, &o->compare, kvg_compare_print_case, &printer, &c);
-    int code = exit_code_of(&c);
+    int code = kvg_exit_of_verdicts(c.counts);
     if (!s) kvg_compare_print_totals(&c, stdout);
     if (!s && o->json) s = kvg_compare_write_json(&c, o->json, code);
     kvg_comparison_free(&c);

@@ -66,6 +66,7 @@ typedef struct kvg_result {
     char unclaimed[KVG_UNCLAIMED_TEXT]; /* of a SKIP: what no claim of the implementation covers; else "" */
     char impl[KVG_IMPL_NAME_SIZE]; /* which implementation ran; "": none */
     double milliseconds;           /* of the candidate's run */
+    uint64_t redraws;              /* op: draws of the data before this one; none of them told right from wrong */
     bool slow;                     /* the case took longer than the config's slow_seconds */
     kvg_result_compared bytes;     /* as many are compared as the outputs have, or the case is an ERROR */
     kvg_round_trip round_trip[2];

@@ -43,6 +43,8 @@ static const kvg_field outcome[] = {
                       "implementation's capability file covers"),
     KVG_FIELD_TEXT_IN(kvg_result, "impl", impl, ALWAYS, "the implementation that ran; empty text if none did"),
     KVG_FIELD(kvg_result, NUMBER, "ms", milliseconds, ALWAYS, "ms", "time of the implementation's run"),
+    KVG_FIELD(kvg_result, COUNT, "redraws", redraws, GIVEN, "draws", "how often the case was asked before with other "
+              "data that could not tell right from wrong; the seed of these data stands in `repro`"),
     KVG_FIELD(kvg_result, FLAG, "slow", slow, ALWAYS, "", "the case took longer than `slow_seconds` of the config"),
 };
 

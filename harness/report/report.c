@@ -11,6 +11,7 @@
 
 #include "harness/report/report_data.h"
 #include "harness/report/result_line.h"
+#include "support/exit_code.h"
 
 const char *const kvg_report_control_names[KVG_REPORT_CONTROLS] = {
     [KVG_REPORT_REJECTED] = "rejected", [KVG_REPORT_UNREACHED] = "unreached", [KVG_REPORT_ACCEPTED] = "accepted",
@@ -208,9 +209,7 @@ void kvg_report_close(kvg_report *r)
 
 int kvg_report_exit_code(const kvg_report *r)
 {
-    enum { PASSED = 0, FAILED = 1, SKIPPED = 77 };
-    if (r->failing || r->unfinished || r->missing || r->lost_shards) return FAILED;
-    return r->verdicts[KVG_VERDICT_PASS] ? PASSED : SKIPPED;
+    return r->unfinished || r->missing || r->lost_shards ? KVG_EXIT_FAIL : kvg_exit_of_verdicts(r->verdicts);
 }
 
 void kvg_report_count_line(const kvg_report *r, char *out, size_t size)

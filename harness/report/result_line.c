@@ -159,7 +159,7 @@ char *kvg_result_start_line(const kvg_case *c, const char *repro)
     return print(line);
 }
 
-char *kvg_result_end_line(bool interrupted, double seconds, const size_t counts[KVG_VERDICT_COUNT])
+char *kvg_result_end_line(bool interrupted, double seconds, const uint64_t counts[KVG_VERDICT_COUNT])
 {
     cJSON *line = start("end");
     cJSON_AddBoolToObject(line, "interrupted", interrupted);

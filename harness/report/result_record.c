@@ -58,6 +58,9 @@ static kvg_status read_number(kvg_json object, const kvg_field *f, void *member)
     return kvg_result_get_number(object, f->key, member);
 }
 
+static bool is_count(const void *member) { return *(const uint64_t *)member != 0; }
+static void clear_count(void *member) { *(uint64_t *)member = 0; }
+
 static void write_count(cJSON *object, const char *key, const void *member)
 {
     cJSON_AddNumberToObject(object, key, (double)*(const uint64_t *)member);
@@ -189,7 +192,7 @@ static kvg_status read_names(kvg_json object, const kvg_field *f, void *member)
 /* --- records --- */
 
 static const field_type types[KVG_FIELD_TYPES] = {
-    [KVG_FIELD_COUNT] = {NULL, write_count, read_count, NULL},
+    [KVG_FIELD_COUNT] = {is_count, write_count, read_count, clear_count},
     [KVG_FIELD_NUMBER] = {is_number, write_number, read_number, clear_number},
     [KVG_FIELD_FLAG] = {NULL, write_flag, read_flag, NULL},
     [KVG_FIELD_TEXT] = {is_text, write_text, read_text, clear_text},

@@ -34,7 +34,7 @@ typedef struct kvg_run_options {
 } kvg_run_options;
 
 typedef struct kvg_run_summary {
-    size_t counts[KVG_VERDICT_COUNT];
+    uint64_t counts[KVG_VERDICT_COUNT];
     bool interrupted; /* SIGINT or SIGTERM arrived: the file holds what had finished */
 } kvg_run_summary;
 

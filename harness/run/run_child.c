@@ -16,6 +16,7 @@
 #include "harness/run/backends.h"
 #include "harness/run/capabilities.h"
 #include "harness/trial/judge/judge.h"
+#include "harness/trial/question/fill.h"
 #include "support/child.h"
 #include "support/clock.h"
 
@@ -112,8 +113,8 @@ static void check_case(session *a, const kvg_case *c, kvg_result *r)
 static bool run_one(const kvg_run_share *share, const kvg_case *c, session *a)
 {
     char repro[KVG_REPRO_SIZE];
+    kvg_case drawn = *c;
     kvg_result r = {.verdict = KVG_VERDICT_PASS};
-    kvg_case_repro(c, share->config->path, share->options->capabilities, repro, sizeof repro);
     send_word(share->fd, KVG_RUN_START);
     const double start = kvg_clock_seconds();
     bool lost = false;
@@ -127,6 +128,8 @@ static bool run_one(const kvg_run_share *share, const kvg_case *c, session *a)
         blame_claim(a, &r);
     }
     r.slow = kvg_clock_seconds() - start > share->config->slow_seconds;
+    if (r.verdict != KVG_VERDICT_MISTRUSTED) drawn.seed = kvg_fill_redraw(c, r.redraws);
+    kvg_case_repro(&drawn, share->config->path, share->options->capabilities, repro, sizeof repro);
     char *line = kvg_result_line(c, &r, repro);
     const bool broken = r.lost || r.verdict == KVG_VERDICT_CRASH || r.verdict == KVG_VERDICT_DEVICE_LOST;
     send_line(share->fd, lost ? KVG_RUN_LOST : broken ? KVG_RUN_BROKEN : KVG_RUN_RESULT, r.verdict, line ? line : "");

@@ -397,7 +397,7 @@ config capture.json '{"op": "quantise", "format": "nvfp4", "kv_heads": 2, "head_
 expect "a missing capture" 1 "no/such.safetensors" "$kvgold" check capture.json -o absent --no-html
 check "... is an ERROR" grep -q '"status":"ERROR"' absent/results.jsonl
 config zero.json "{${group/random/zero}, \"format\": \"mx16\"}"
-expect "data that can tell nothing" 1 "MISTRUSTED" "$kvgold" check zero.json -o zero --no-html
+expect "data that can tell nothing" 2 "MISTRUSTED" "$kvgold" check zero.json -o zero --no-html
 decode='"op": "decode", "format": "nvfp4", "layout": "hnd", "kv_heads": 2, "head_dim": 64, "tokens": 60, "group": 4,
     "scale": {"k": 0.3, "v": 0.0123}, "fill": "random"'
 config clear.json "{$decode, \"queries\": 8}"
@@ -406,8 +406,9 @@ expect "lint of cases that tell" 0 "1 cases of op decode, 0 refused" "$kvgold" l
 expect "lint -v names the unreached" 0 "; not reached: " "$kvgold" lint clear.json -v
 expect "lint of a case that cannot tell" 1 "refused: separation 0." "$kvgold" lint lax.json
 check "... names the defect" test "${output/nearest tensor_scale_rounded/}" != "$output"
-expect "... which is MISTRUSTED" 1 "nearest tensor_scale_rounded" "$kvgold" check lax.json -o lax --no-html
+expect "... which is MISTRUSTED" 2 "nearest tensor_scale_rounded" "$kvgold" check lax.json -o lax --no-html
 check "... in its result" grep -q '"status":"MISTRUSTED".*"separation":{"least":0.*"nearest":"tensor_scale_rounded"' lax/results.jsonl
+check "... in every draw" grep -q '"redraws":8' lax/results.jsonl
 expect "lint of no such case" 2 "no case 'nosuch'" "$kvgold" lint lax.json --case nosuch
 config noise.json '{"op": "quantise", "format": "nvfp4", "kv_heads": 12, "head_dim": 64, "tokens": 4, "fill": "random",
     "backend": "planted"}'

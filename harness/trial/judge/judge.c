@@ -9,6 +9,7 @@
 #include "harness/trial/judge/judge_parts.h"
 #include "harness/trial/judge/known_wrong.h"
 #include "harness/trial/judge/relations.h"
+#include "harness/trial/question/fill.h"
 #include "support/clock.h"
 #include "support/sort.h"
 
@@ -333,7 +334,7 @@ static void judge_case(running_case *b, bool controls, kvg_result *out)
 }
 
 /* `timing` is NULL where the case is only to be checked. The order is: ask, then know, then judge. */
-static void check_case(const kvg_case *c, kvg_candidate *candidate, double seconds, kvg_result *out, kvg_timing *timing)
+static void check_draw(const kvg_case *c, kvg_candidate *candidate, double seconds, kvg_result *out, kvg_timing *timing)
 {
     *out = (kvg_result){.verdict = KVG_VERDICT_PASS};
     running_case *b = calloc(1, sizeof *b);
@@ -361,6 +362,19 @@ static void check_case(const kvg_case *c, kvg_candidate *candidate, double secon
     free_answers(&b->answers);
     kvg_question_free(&b->question);
     free(b);
+}
+
+/* A case whose data cannot tell right from wrong is asked again with other data. What is wrong in any draw is wrong. */
+static void check_case(const kvg_case *c, kvg_candidate *candidate, double seconds, kvg_result *out, kvg_timing *timing)
+{
+    kvg_case drawn = *c;
+    uint64_t redraws = 0;
+    check_draw(c, candidate, seconds, out, timing);
+    while (out->verdict == KVG_VERDICT_MISTRUSTED && redraws < KVG_REDRAWS) {
+        drawn.seed = kvg_fill_redraw(c, ++redraws);
+        check_draw(&drawn, candidate, seconds, out, timing);
+        out->redraws = redraws;
+    }
 }
 
 void kvg_check_case(const kvg_case *c, kvg_candidate *candidate, kvg_result *out)

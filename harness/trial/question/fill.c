@@ -50,11 +50,19 @@ static double power_of_two(int e)
     return (double)kvg_f32_of_bits((uint32_t)(e + 127) << 23);
 }
 
+/* Of the complement of the case's seed. Noise takes 64 of them. */
+enum { STREAM_BIAS, STREAM_ROPE = 2, STREAM_NOISE, STREAM_REDRAW = 100 };
+
 /* The backend is the last word of the id: leaving it out gives every backend the same data. */
 uint64_t kvg_fill_seed(const kvg_case *c)
 {
     const size_t length = strlen(c->id), backend = strlen(c->backend);
     return c->seed ^ kvg_hash64(c->id, length > backend ? length - backend : length);
+}
+
+uint64_t kvg_fill_redraw(const kvg_case *c, uint64_t draw)
+{
+    return draw ? kvg_rng_u64(~kvg_fill_seed(c), STREAM_REDRAW, draw) : c->seed;
 }
 
 /* --- what a format's numbers look like, for inputs that lie on its grid or between two points of it --- */
@@ -534,8 +542,6 @@ void kvg_fill_codes(const kvg_case *c, kvg_side side, kvg_tensor *codes, kvg_ten
 }
 
 /* Streams under another key (the seed's complement) than the rows. */
-enum { STREAM_BIAS, STREAM_ROPE = 2, STREAM_NOISE };
-
 void kvg_fill_bias(const kvg_case *c, kvg_side side, kvg_tensor *bias)
 {
     const size_t width = kvg_dtype_bytes(bias->dtype);

@@ -15,6 +15,11 @@ bool kvg_fill_is_probe(kvg_fill fill);
 /* The seed of the case's data: its own seed and its id without the backend. */
 uint64_t kvg_fill_seed(const kvg_case *c);
 
+/* The seed of the config under which the case has other data: its own for draw 0, and one that follows from seed and id
+ * for each draw after it. */
+enum { KVG_REDRAWS = 8 };
+uint64_t kvg_fill_redraw(const kvg_case *c, uint64_t draw);
+
 /* K or V rows into `tensor` (role VALUES of `rows`: the case's problem or another with other tokens), in the model
  * type. */
 kvg_status kvg_fill_values(const kvg_case *c, const kvg_problem *rows, kvg_side side, kvg_tensor *tensor) KVG_CHECKED;

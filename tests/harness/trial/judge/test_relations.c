@@ -9,9 +9,11 @@
 
 #include <cmocka.h>
 
+#include "harness/config/config.h"
 #include "harness/trial/judge/judge.h"
 #include "harness/trial/judge/relations.h"
 #include "harness/trial/judge/truth.h"
+#include "harness/trial/question/fill.h"
 
 enum { SEQUENCES = 4 };
 
@@ -265,6 +267,42 @@ static void test_a_death_in_a_relation(void **state)
     last_words = KVG_OK;
 }
 
+/* Under this seed one case of the config cannot tell right from wrong by its first data. The redraw tells, and it is an
+ * answer like the first: an implementation that is wrong about the redraw alone fails. */
+static void test_data_that_tell_nothing_are_drawn_again(void **state)
+{
+    (void)state;
+    kvg_config config;
+    const uint64_t seed = 0x10;
+    size_t redrawn = 0;
+    const kvg_status s = kvg_config_open(KVG_SOURCE_DIR "/configs/ci_relations.json", &seed, NULL, &config);
+    if (s) fail_msg("%s", kvg_error_text());
+    for (size_t i = 0; i < config.case_count; i++) {
+        kvg_case c = config.cases[i];
+        kvg_result r;
+        if (!strstr(c.id, "/ring:")) continue; /* it is one of these */
+        c.relations = false;
+        wrong_when = NULL;
+        calls = 0;
+        kvg_check_run(&c, &fickle, &r);
+        if (r.verdict != KVG_VERDICT_PASS) fail_msg("%s: %s", c.id, r.detail);
+        assert_int_equal(calls, r.redraws + 1);
+        if (r.redraws == 0) continue;
+        redrawn++;
+        wrong_when = second_call;
+        calls = 0;
+        kvg_check_run(&c, &fickle, &r);
+        assert_int_equal(r.verdict, KVG_VERDICT_FAIL);
+        assert_int_equal(r.redraws, 1);
+        c.seed = kvg_fill_redraw(&c, 1); /* as the repro line has it */
+        wrong_when = NULL;
+        kvg_check_run(&c, &fickle, &r);
+        assert_true(r.verdict == KVG_VERDICT_PASS && r.redraws == 0);
+    }
+    assert_int_equal(redrawn, 1);
+    kvg_config_close(&config);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -272,6 +310,7 @@ int main(void)
         cmocka_unit_test(test_each_relation_can_fail),
         cmocka_unit_test(test_the_judge_asks_before_it_knows),
         cmocka_unit_test(test_a_death_in_a_relation),
+        cmocka_unit_test(test_data_that_tell_nothing_are_drawn_again),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
