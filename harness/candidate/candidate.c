@@ -23,6 +23,8 @@ struct kvg_candidate {
     kvg_arena arena;
     kvg_call call;
     kvg_reply reply;
+    kvg_candidate_claims *claims; /* NULL: everything */
+    const void *claims_context;
 };
 
 /* --- the process --- */
@@ -194,8 +196,15 @@ static kvg_status set_problem(kvg_candidate *c, const kvg_problem *problem)
     return KVG_OK;
 }
 
+void kvg_candidate_limit(kvg_candidate *c, kvg_candidate_claims *claims, const void *context)
+{
+    c->claims = claims;
+    c->claims_context = context;
+}
+
 bool kvg_candidate_has(kvg_candidate *c, const kvg_problem *problem)
 {
+    if (c->claims && !c->claims(c->claims_context, problem)) return false;
     return set_problem(c, problem) == KVG_OK && ask(c, KVG_CALL_HAS) == KVG_OK && c->reply.status == KVG_OK;
 }
 

@@ -59,7 +59,13 @@ kvg_status kvg_candidate_open(kvg_candidate *candidate, const char *name, kvg_ca
 /* kvg_backend.ready. */
 kvg_status kvg_candidate_ready(kvg_candidate *candidate) KVG_CHECKED;
 
-/* It has an implementation of the problem. */
+/* Whether the candidate claims to do a problem. */
+typedef bool kvg_candidate_claims(const void *context, const kvg_problem *problem);
+
+/* From here on the candidate has only what it claims. Without this call it claims everything. */
+void kvg_candidate_limit(kvg_candidate *candidate, kvg_candidate_claims *claims, const void *context);
+
+/* It claims the problem, and has an implementation of it. */
 bool kvg_candidate_has(kvg_candidate *candidate, const kvg_problem *problem);
 
 /* Runs the problem: `in` and `out` are the caller's, of the op's roles, and `out` receives what the candidate made of

@@ -44,6 +44,7 @@ typedef struct session {
     bool tried;                        /* to open the backend */
     char why[KVG_CANDIDATE_TEXT_SIZE]; /* why it cannot be had; "": it is open */
     bool suspect;                      /* its device is to be asked first */
+    const kvg_case *now;               /* the case that is asked */
     const kvg_guest *guest;            /* NULL before its first case, which opens its session */
     void *guest_session;
 } session;
@@ -94,9 +95,20 @@ static bool device_answers(session *a, int fd, kvg_result *r)
     return true;
 }
 
+/* Of the case that is asked, with another problem. */
+static bool claims(const void *context, const kvg_problem *problem)
+{
+    const session *a = context;
+    kvg_case c = *a->now;
+    kvg_result r;
+    c.problem = *problem;
+    return kvg_capabilities_claim(a->capabilities, &c, a->facts.sm, &r);
+}
+
 /* The one place that chooses who judges: the judge of ops, or a guest. */
 static void check_case(session *a, const kvg_case *c, kvg_result *r)
 {
+    a->now = c;
     if (!c->guest) {
         kvg_check_case(c, a->candidate, r);
     } else if (!a->guest && c->guest->open(&a->guest_session)) {
@@ -162,6 +174,7 @@ int kvg_run_child(const kvg_run_share *share)
     omp_set_num_threads(threads < 1 ? 1 : threads);
     session a = {.suspect = share->suspect};
     if (kvg_candidate_start(share->fd, kvg_check_backend, &a.candidate)) return 3;
+    kvg_candidate_limit(a.candidate, claims, &a);
     size_t position = share->position;
     const char *backend = case_at(share, position)->backend;
     bool fit = true;

@@ -267,6 +267,41 @@ static void test_a_death_in_a_relation(void **state)
     last_words = KVG_OK;
 }
 
+static bool claims_decode(const void *context, const kvg_problem *problem)
+{
+    (void)context;
+    return problem->op == KVG_OP_DECODE;
+}
+
+/* An append that nobody claims is not asked for, however wrong it would be. */
+static void test_an_unclaimed_append_is_not_asked(void **state)
+{
+    (void)state;
+    const kvg_case c = make_case(KVG_PROFILE_NONE);
+    kvg_candidate *candidate;
+    kvg_result r;
+    wrong_when = NULL;
+    wrong_append = true;
+    assert_int_equal(kvg_candidate_here(&fickle, &candidate), KVG_OK);
+    kvg_candidate_limit(candidate, claims_decode, NULL);
+    kvg_check_case(&c, candidate, &r);
+    kvg_candidate_end(candidate);
+    assert_int_equal(r.verdict, KVG_VERDICT_PASS);
+    assert_int_equal(r.relations.count, KVG_RELATIONS - 1);
+}
+
+/* Whoever answers a question answers it in every form. */
+static void test_a_refusal_in_a_relation(void **state)
+{
+    (void)state;
+    kvg_result r;
+    last_words = KVG_ERR_UNIMPLEMENTED;
+    check(KVG_PROFILE_NONE, NULL, false, &r);
+    assert_int_equal(r.verdict, KVG_VERDICT_UNIMPLEMENTED);
+    assert_true(!r.lost && strncmp(r.detail, "relation repeated (", 19) == 0);
+    last_words = KVG_OK;
+}
+
 /* Under this seed one case of the config cannot tell right from wrong by its first data. The redraw tells, and it is an
  * answer like the first: an implementation that is wrong about the redraw alone fails. */
 static void test_data_that_tell_nothing_are_drawn_again(void **state)
@@ -310,6 +345,8 @@ int main(void)
         cmocka_unit_test(test_each_relation_can_fail),
         cmocka_unit_test(test_the_judge_asks_before_it_knows),
         cmocka_unit_test(test_a_death_in_a_relation),
+        cmocka_unit_test(test_a_refusal_in_a_relation),
+        cmocka_unit_test(test_an_unclaimed_append_is_not_asked),
         cmocka_unit_test(test_data_that_tell_nothing_are_drawn_again),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
