@@ -188,9 +188,12 @@ static bool refused(const kvg_outcome *o, kvg_result *r)
     return true;
 }
 
-/* The answer to a question that was asked in another way. */
+/* The answer to a question that was asked in another way: of other rows of q, so that who remembers the first answer by
+ * its q must work again; relation `repeated` alone asks the very same. */
 typedef struct related_answer {
     bool asked;
+    const kvg_question *question; /* that of the case, or the next member */
+    kvg_question other_q;
     kvg_status status; /* not KVG_OK: why there is no answer */
     char why[KVG_CANDIDATE_TEXT_SIZE];
     kvg_tensor_set tensors;
@@ -228,7 +231,10 @@ static kvg_status ask(const kvg_question *q, kvg_candidate *candidate, bool rela
         related_answer *other = &a->related[i];
         if (!kvg_relation_applies(kvg_relation_get(i), q, candidate)) continue;
         other->asked = true;
-        other->status = kvg_relation_answer(kvg_relation_get(i), q, candidate, &other->tensors);
+        other->question = i == KVG_RELATION_repeated ? q : &other->other_q;
+        if (other->question != q) s = kvg_question_with_other_q(q, i, &other->other_q);
+        if (s) return s;
+        other->status = kvg_relation_answer(kvg_relation_get(i), other->question, candidate, &other->tensors);
         if (other->status) snprintf(other->why, sizeof other->why, "%s", kvg_error_text());
         if (is_gone(other->status)) break;
     }
@@ -238,7 +244,11 @@ static kvg_status ask(const kvg_question *q, kvg_candidate *candidate, bool rela
 static void free_answers(answers *a)
 {
     kvg_set_free(&a->first);
-    for (size_t i = 0; i < KVG_RELATIONS; i++) kvg_set_free(&a->related[i].tensors);
+    for (size_t i = 0; i < KVG_RELATIONS; i++) {
+        related_answer *other = &a->related[i];
+        if (other->question == &other->other_q) kvg_question_with_other_q_free(&other->other_q);
+        kvg_set_free(&other->tensors);
+    }
 }
 
 /* --- verdicts --- */
@@ -266,8 +276,13 @@ static void judge_related(const kvg_truth *t, const answers *a, kvg_result *r)
         if (answer->status) {
             kvg_result_fail(&other, "%s", answer->why);
             other.verdict = verdict_of(answer->status);
-        } else {
+        } else if (answer->question == t->question) {
             judge_answer(t, answer->tensors.tensors, &other);
+        } else {
+            kvg_truth of_other_q;
+            if (kvg_know(answer->question, &of_other_q)) kvg_result_give_up(&other, "setting up");
+            else judge_answer(&of_other_q, answer->tensors.tensors, &other);
+            kvg_truth_free(&of_other_q);
         }
         if (other.verdict == KVG_VERDICT_PASS) {
             kvg_names_add(&r->relations, kvg_relation_id(relation));

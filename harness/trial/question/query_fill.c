@@ -201,16 +201,6 @@ static double width_of_row(const kvg_question *d, uint64_t row, double spread)
     return width < 0x1p-12 ? 0x1p-12 : width > 4096 ? 4096 : width;
 }
 
-static void fill_sinks(const kvg_question *d)
-{
-    const kvg_tensor *sinks = input(d, KVG_ROLE_SINKS);
-    float *x = sinks->data;
-    const size_t heads = sinks->bytes / sizeof *x;
-    for (size_t i = 0; i < heads; i++) x[i] = (float)(kvg_rng_normal(d->seed, STREAM_SINKS, i) * 3);
-    if (heads > 1) x[heads - 1] = -INFINITY; /* none */
-    if (heads > 2) x[0] = 40;                /* nearly everything */
-}
-
 /* Row `row` of q under one head, where q = 1 spreads scores by `spread`. */
 static void fill_query(const kvg_question *d, size_t row, uint32_t head, double spread)
 {
@@ -235,7 +225,16 @@ void kvg_query_fill(kvg_question *d)
         for (size_t i = 0; i < (size_t)a->queries * group; i++)
             fill_query(d, i / group, kv_head * group + (uint32_t)(i % group), spread);
     }
-    fill_sinks(d);
+}
+
+void kvg_query_fill_sinks(kvg_question *d)
+{
+    const kvg_tensor *sinks = input(d, KVG_ROLE_SINKS);
+    float *x = sinks->data;
+    const size_t heads = sinks->bytes / sizeof *x;
+    for (size_t i = 0; i < heads; i++) x[i] = (float)(kvg_rng_normal(d->seed, STREAM_SINKS, i) * 3);
+    if (heads > 1) x[heads - 1] = -INFINITY; /* none */
+    if (heads > 2) x[0] = 40;                /* nearly everything */
 }
 
 void kvg_query_fill_poison(kvg_tensor_set *outputs)

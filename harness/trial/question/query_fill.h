@@ -19,8 +19,9 @@ void kvg_query_fill_codes(kvg_question *data);
  * in every format. For contracts under which no other row may notice. */
 void kvg_query_fill_own_keys(kvg_question *data);
 
-/* q and sinks. Scores of most rows spread by 1 to 10 over the keys; some rows are zero or have |q| up to 100. */
+/* q. Scores of most rows spread by 1 to 10 over the keys; some rows are zero or have |q| up to 100. */
 void kvg_query_fill(kvg_question *data);
+void kvg_query_fill_sinks(kvg_question *data);
 
 /* Every other number of each tensor becomes a NaN. */
 void kvg_query_fill_poison(kvg_tensor_set *outputs);

@@ -4,11 +4,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/rng.h"
 #include "harness/trial/question/fill.h"
 #include "harness/trial/question/mma_fill.h"
 #include "harness/trial/question/paged_fill.h"
 #include "harness/trial/question/query_fill.h"
 #include "reference/rope_table.h"
+
+enum { STREAM_OTHER_Q = 101 }; /* of the complement of a question's seed: beside those of fill.c */
 
 static const kvg_role values_only[KVG_MAX_ROLES] = {KVG_ROLE_VALUES};
 static const kvg_role rows_only[KVG_MAX_ROLES] = {KVG_ROLE_CODES, KVG_ROLE_SCALES};
@@ -187,6 +190,7 @@ static kvg_status fill_paged(kvg_question *d, const kvg_paged_fill *fill)
     if (!s) s = fill_scales(d);
     if (!s) s = fill_pools(d);
     if (!s && d->queries) kvg_query_fill(d);
+    if (!s && d->queries) kvg_query_fill_sinks(d);
     if (!s && d->queries && d->c->fill == KVG_FILL_CODES && d->c->problem.profile == KVG_PROFILE_SIMT_FMA_V1)
         kvg_query_fill_own_keys(d);
     return s;
@@ -246,6 +250,30 @@ void kvg_question_free(kvg_question *d)
     free(d->source);
     free(d->queries);
     *d = (kvg_question){0};
+}
+
+/* --- another q --- */
+
+static kvg_guard *guard_of_q(kvg_question *d)
+{
+    return &d->in.guards[kvg_roles_index(d->in.roles, KVG_ROLE_Q, KVG_K)];
+}
+
+kvg_status kvg_question_with_other_q(const kvg_question *question, uint64_t number, kvg_question *out)
+{
+    *out = *question;
+    *guard_of_q(out) = (kvg_guard){0};
+    out->seed = kvg_rng_u64(~question->seed, STREAM_OTHER_Q, number);
+    kvg_tensor *q = input(out, KVG_ROLE_Q, KVG_K);
+    const kvg_status s = kvg_guard_alloc(q->bytes, guard_of_q(out));
+    q->data = guard_of_q(out)->data;
+    if (!s) kvg_query_fill(out);
+    return s;
+}
+
+void kvg_question_with_other_q_free(kvg_question *d)
+{
+    kvg_guard_free(guard_of_q(d));
 }
 
 void kvg_question_prefill(const kvg_question *d, kvg_tensor_set *outputs)

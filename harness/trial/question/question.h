@@ -42,6 +42,11 @@ typedef struct kvg_question {
 kvg_status kvg_question_make(const kvg_case *c, kvg_question *out) KVG_CHECKED;
 void kvg_question_free(kvg_question *data);
 
+/* Op decode: the same question with other rows of q, which follow from a number. It shares everything else with
+ * `question`, which must outlive it. On failure, and at the end, kvg_question_with_other_q_free. */
+kvg_status kvg_question_with_other_q(const kvg_question *question, uint64_t number, kvg_question *out) KVG_CHECKED;
+void kvg_question_with_other_q_free(kvg_question *other);
+
 /* Outputs of an op that updates in place: the same bytes in every set. Other ops' outputs stay as they are. */
 void kvg_question_prefill(const kvg_question *data, kvg_tensor_set *outputs);
 

@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include "core/rng.h"
 #include "harness/config/config.h"
 #include "harness/trial/judge/judge.h"
 #include "harness/trial/judge/relations.h"
@@ -54,6 +55,34 @@ static call look(const kvg_problem *p, const kvg_tensor *in)
     return c;
 }
 
+/* Answers by row of q: whoever looks there first hides what is wrong with asking again. */
+static bool remembers;
+static size_t remembered;
+static struct {
+    uint64_t q;
+    uint8_t out[6 * 64 * sizeof(float)], lse[6 * sizeof(float)];
+} memory[1024];
+
+static void remember(const kvg_problem *p, const kvg_tensor *in, kvg_tensor *out)
+{
+    const kvg_tensor *q = &in[kvg_roles_index(kvg_op_get(KVG_OP_DECODE)->inputs, KVG_ROLE_Q, KVG_K)];
+    const size_t rows = p->attention.queries, bytes[] = {out[0].bytes / rows, out[1].bytes / rows};
+    for (size_t i = 0; i < rows; i++) {
+        uint8_t *at[] = {(uint8_t *)out[0].data + i * bytes[0], (uint8_t *)out[1].data + i * bytes[1]};
+        const uint64_t key = kvg_hash64((const uint8_t *)q->data + i * (q->bytes / rows), q->bytes / rows);
+        size_t found = 0;
+        while (found < remembered && memory[found].q != key) found++;
+        assert_true(found < sizeof memory / sizeof memory[0] && bytes[0] <= sizeof memory[0].out);
+        if (found == remembered) {
+            memory[remembered++].q = key;
+            memcpy(memory[found].out, at[0], bytes[0]);
+            memcpy(memory[found].lse, at[1], bytes[1]);
+        }
+        memcpy(at[0], memory[found].out, bytes[0]);
+        memcpy(at[1], memory[found].lse, bytes[1]);
+    }
+}
+
 static kvg_status run_decode(const kvg_problem *p, const kvg_tensor *in, kvg_tensor *out, kvg_stream *stream)
 {
     (void)stream;
@@ -62,6 +91,7 @@ static kvg_status run_decode(const kvg_problem *p, const kvg_tensor *in, kvg_ten
     if (calls > 0 && last_words) return last_words;
     if (calls++ == 0) first_call = now;
     if (wrong_when && wrong_when(&first_call, &now)) memset(out[0].data, 0x7F, out[0].bytes);
+    if (remembers) remember(p, in, out);
     return s;
 }
 
@@ -188,6 +218,7 @@ static void check(kvg_profile profile, trigger *when, bool append, kvg_result *r
     wrong_when = when;
     wrong_append = append;
     calls = 0;
+    remembered = 0;
     kvg_check_run(&c, &fickle, r);
 }
 
@@ -218,16 +249,18 @@ static void test_each_relation_can_fail(void **state)
         {"appended", NULL, true},
     };
     assert_int_equal(sizeof rows / sizeof rows[0], KVG_RELATIONS);
-    for (size_t i = 0; i < 2 * KVG_RELATIONS; i++) {
+    for (size_t i = 0; i < 4 * KVG_RELATIONS; i++) {
         char begin[64];
         kvg_result r;
-        const size_t row = i / 2; /* without a profile, and with each in turn */
+        const size_t row = i / 4; /* without a profile, and with each in turn */
+        remembers = i / 2 % 2 && row > 0; /* the same q is asked by the first relation alone */
         check(profiles[i % 2 ? 1 + row % (PROFILES - 1) : 0], rows[row].when, rows[row].append, &r);
         snprintf(begin, sizeof begin, "relation %s (", rows[row].relation);
         if (r.verdict != KVG_VERDICT_FAIL || strncmp(r.detail, begin, strlen(begin)) != 0) {
             fail_msg("%s: %s: %s", rows[row].relation, kvg_verdict_name(r.verdict), r.detail);
         }
     }
+    remembers = false;
 }
 
 static bool first_call_of_all(const call *first, const call *now)
