@@ -214,10 +214,10 @@ int kvg_report_exit_code(const kvg_report *r)
 
 void kvg_report_count_line(const kvg_report *r, char *out, size_t size)
 {
-    const uint64_t skipped = r->verdicts[KVG_VERDICT_SKIP];
-    const int n = snprintf(out, size, "%" PRIu64 " passed, %" PRIu64 " failed", r->verdicts[KVG_VERDICT_PASS],
-                           r->failing + r->unfinished + r->missing);
-    if (skipped) snprintf(out + n, size - (size_t)n, ", %" PRIu64 " skipped", skipped);
+    const uint64_t skipped = r->verdicts[KVG_VERDICT_SKIP], missing = r->unfinished + r->missing;
+    int n = snprintf(out, size, "%" PRIu64 " passed, %" PRIu64 " failed", r->verdicts[KVG_VERDICT_PASS], r->failing);
+    if (skipped) n += snprintf(out + n, size - (size_t)n, ", %" PRIu64 " skipped", skipped);
+    if (missing) snprintf(out + n, size - (size_t)n, ", %" PRIu64 " missing", missing);
 }
 
 /* --- the merged file --- */

@@ -139,7 +139,8 @@ unsigned kvg_report_bits_set(const uint8_t set[KVG_FIELD_CODES / 8]);
 bool kvg_report_bit(const uint8_t set[KVG_FIELD_CODES / 8], unsigned code);
 void kvg_report_format_bytes(uint64_t bytes, char *out, size_t size); /* "73.7 kB" */
 
-/* One line: "540 passed, 0 failed, 2 skipped". Cases that never finished or are missing count as failed. */
+/* One line: "540 passed, 0 failed, 2 skipped". Cases that never finished or never ran are missing: "443 passed,
+ * 3 failed, 492 missing". */
 void kvg_report_count_line(const kvg_report *report, char *out, size_t size);
 
 /* The columns of the summary, for every output. */

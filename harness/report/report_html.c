@@ -61,6 +61,10 @@ static void write_headline(const kvg_report *r, FILE *out)
         class = "bad";
         word = r->failing ? "FAILED" : "INCOMPLETE";
         break;
+    case 2:
+        class = "bad";
+        word = "MISTRUSTED";
+        break;
     default:
         class = "warn";
         word = "NOTHING WAS CHECKED";
