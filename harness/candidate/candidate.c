@@ -23,6 +23,8 @@ struct kvg_candidate {
     kvg_arena arena;
     kvg_call call;
     kvg_reply reply;
+    kvg_candidate_watch *watch; /* NULL: nobody is told */
+    const void *watch_context;
     kvg_candidate_claims *claims; /* NULL: everything */
     const void *claims_context;
 };
@@ -91,6 +93,7 @@ static kvg_status describe_end(const kvg_candidate *c)
 /* It is gone, or about to be: waits for its end, which whoever watches this process limits. */
 static kvg_status wait_for_end(kvg_candidate *c)
 {
+    if (c->watch) c->watch(c->watch_context, true); /* it may have closed the socket and live on */
     c->wait_status = kvg_child_wait(&c->child);
     return describe_end(c);
 }
@@ -124,18 +127,22 @@ static bool send_call(const kvg_candidate *c)
 static kvg_status receive_reply(kvg_candidate *c)
 {
     const kvg_child *child = &c->child;
-    for (;;) {
+    for (bool told = false;;) {
         bool ready;
         kvg_status s = kvg_child_poll(&child, 1, 100, &ready);
         if (s) return s;
         if (!ready) {
             if (kvg_child_over(&c->child, &c->wait_status)) return describe_end(c);
+            if (c->watch && !told) c->watch(c->watch_context, true);
+            told = true;
             continue;
         }
         const ssize_t n = recv(child->channel, &c->reply, sizeof c->reply, 0);
         if (n < 0 && errno == EINTR) continue;
         if (n <= 0) return wait_for_end(c);
-        if (n == (ssize_t)sizeof c->reply && c->reply.number == c->number) return KVG_OK;
+        if (n != (ssize_t)sizeof c->reply || c->reply.number != c->number) continue;
+        if (c->watch && told) c->watch(c->watch_context, false);
+        return KVG_OK;
     }
 }
 
@@ -194,6 +201,12 @@ static kvg_status set_problem(kvg_candidate *c, const kvg_problem *problem)
         snprintf(c->call.dialects[side], sizeof c->call.dialects[side], "%s", dialect);
     }
     return KVG_OK;
+}
+
+void kvg_candidate_set_watch(kvg_candidate *c, kvg_candidate_watch *watch, const void *context)
+{
+    c->watch = watch;
+    c->watch_context = context;
 }
 
 void kvg_candidate_limit(kvg_candidate *c, kvg_candidate_claims *claims, const void *context)

@@ -59,6 +59,10 @@ kvg_status kvg_candidate_open(kvg_candidate *candidate, const char *name, kvg_ca
 /* kvg_backend.ready. */
 kvg_status kvg_candidate_ready(kvg_candidate *candidate) KVG_CHECKED;
 
+/* `watch` is told (true) when a call has had no reply for a tenth of a second, and (false) when the reply comes. */
+typedef void kvg_candidate_watch(const void *context, bool waiting);
+void kvg_candidate_set_watch(kvg_candidate *candidate, kvg_candidate_watch *watch, const void *context);
+
 /* Whether the candidate claims to do a problem. */
 typedef bool kvg_candidate_claims(const void *context, const kvg_problem *problem);
 

@@ -72,6 +72,7 @@ typedef struct worker {
     size_t position;    /* of the case it runs or will run next */
     bool in_case;       /* it announced that case */
     bool probing;       /* it asks the case's device whether it answers */
+    bool waiting;       /* the candidate has a call of that case; else the judge computes */
     bool opening;       /* it has not opened the backend yet */
     bool leaving;       /* it said that it ends: its device is broken for it, or another backend comes next */
     const char *suspect; /* backend whose device is to be asked before its next case; NULL: none */
@@ -126,7 +127,7 @@ static kvg_status start_worker(run_state *state, worker *w)
     const kvg_child_job job = {.work = be_child, .context = &b, .channel = KVG_CHANNEL_PIPE, .group = true};
     kvg_status s = kvg_child_start(&job, &w->child);
     if (s) return s;
-    w->in_case = w->probing = w->leaving = false;
+    w->in_case = w->waiting = w->probing = w->leaving = false;
     w->opening = true;
     w->length = 0;
     w->since = kvg_clock_seconds();
@@ -138,7 +139,7 @@ static void case_done(run_state *state, worker *w, kvg_verdict verdict)
     state->summary->counts[verdict]++;
     state->finished++;
     w->position += state->options->jobs;
-    w->in_case = w->probing = false;
+    w->in_case = w->waiting = w->probing = false;
     w->since = kvg_clock_seconds();
 }
 
@@ -197,6 +198,11 @@ static kvg_status handle_message(run_state *state, worker *w, const kvg_run_head
         return write_line(&state->file, kvg_result_start_line(c, repro));
     }
     case KVG_RUN_OPEN: w->opening = false; return KVG_OK;
+    case KVG_RUN_WAIT:
+    case KVG_RUN_JUDGE:
+        w->since = kvg_clock_seconds();
+        w->waiting = message->kind == KVG_RUN_WAIT;
+        return KVG_OK;
     case KVG_RUN_PROBE:
     case KVG_RUN_ALIVE:
         w->since = kvg_clock_seconds();
@@ -286,6 +292,13 @@ static kvg_status child_ended(run_state *state, worker *w, int wait_status, cons
     return s;
 }
 
+/* The judge of a large case may compute for long, and it does so alone. */
+static double patience(const run_state *state, const worker *w)
+{
+    enum { JUDGE = 60 };
+    return (w->in_case && !w->waiting ? JUDGE : 1) * state->config->hang_seconds;
+}
+
 /* Kills a child that is over its budget, and takes note of one that ended. A child that closed its pipe may live on, so
  * it is never waited for without a deadline. */
 static kvg_status watch_worker(run_state *state, worker *w)
@@ -294,9 +307,9 @@ static kvg_status watch_worker(run_state *state, worker *w)
     const bool silent = w->child.channel < 0;
     if (silent && kvg_child_over(&w->child, &wait_status)) return child_ended(state, w, wait_status, NULL);
     if (!w->in_case && !w->leaving && !silent) return KVG_OK;
-    if (kvg_clock_seconds() - w->since <= state->config->hang_seconds) return KVG_OK;
+    if (kvg_clock_seconds() - w->since <= patience(state, w)) return KVG_OK;
     char detail[96];
-    snprintf(detail, sizeof detail, "no result after %g s: killed", state->config->hang_seconds);
+    snprintf(detail, sizeof detail, "no result after %g s: killed", patience(state, w));
     return child_ended(state, w, kvg_child_kill(&w->child), detail);
 }
 

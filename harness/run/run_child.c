@@ -95,6 +95,12 @@ static bool device_answers(session *a, int fd, kvg_result *r)
     return true;
 }
 
+static void tell_waiting(const void *context, bool waiting)
+{
+    const kvg_run_share *share = context;
+    send_word(share->fd, waiting ? KVG_RUN_WAIT : KVG_RUN_JUDGE);
+}
+
 /* Of the case that is asked, with another problem. */
 static bool claims(const void *context, const kvg_problem *problem)
 {
@@ -174,6 +180,7 @@ int kvg_run_child(const kvg_run_share *share)
     omp_set_num_threads(threads < 1 ? 1 : threads);
     session a = {.suspect = share->suspect};
     if (kvg_candidate_start(share->fd, kvg_check_backend, &a.candidate)) return 3;
+    kvg_candidate_set_watch(a.candidate, tell_waiting, share);
     kvg_candidate_limit(a.candidate, claims, &a);
     size_t position = share->position;
     const char *backend = case_at(share, position)->backend;

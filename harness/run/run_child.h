@@ -8,6 +8,8 @@
 typedef enum kvg_run_message {
     KVG_RUN_START = 'S',   /* before a case */
     KVG_RUN_OPEN = 'O',    /* its backend is open, or known not to open */
+    KVG_RUN_WAIT = 'W',    /* the candidate has had a call for a while */
+    KVG_RUN_JUDGE = 'J',   /* it has replied to that call, and the judge goes on */
     KVG_RUN_PROBE = 'P',   /* before it asks the device of the backend */
     KVG_RUN_ALIVE = 'A',   /* the device answered */
     KVG_RUN_RESULT = 'R',  /* and the case's line */
