@@ -244,6 +244,10 @@ void ref_model_add(const ref_model *m, double sum_error, const ref_key *key, dou
     if (key->apart) pull = v_error + fabs(v) + fabs(o);
     const double b = u * pull + (1 + u) * (v_error + sum_error * v_reach);
     e->moved += key->most * ref_min(key->error, 1) * distance; /* e^A - 1 <= e^A min(A, 1) */
+    /* o is a rounded number. Where a weight may become a small share of itself, what o lacks may become a large one
+     * of the sum. Example: o = 476 is one key's value, the others have e^-41 of its weight and move o by less than its
+     * last bit; if the weight of that key falls by e^95, all of the answer is theirs. */
+    if (key->error > 1) e->moved += key->most * 0x1p-48 * (fabs(v) + fabs(o));
     e->far = ref_max(e->far, distance);
     e->rounded += key->most * b;
     e->worst = ref_max(e->worst, b);
