@@ -62,7 +62,8 @@ static kvg_status complete_options(check_options *o)
     return KVG_OK;
 }
 
-static kvg_status write_reports(const check_options *o)
+/* Of a part of a config, the verdicts alone say how it went: other parts have their cells. */
+static kvg_status write_reports(const check_options *o, const kvg_run_summary *summary, int *exit_code)
 {
     char results[PATH_MAX], page[PATH_MAX];
     snprintf(results, sizeof results, "%s/results.jsonl", o->run.out_folder);
@@ -71,6 +72,8 @@ static kvg_status write_reports(const check_options *o)
     kvg_report *report;
     kvg_status s = kvg_report_open(paths, 1, &kvg_generate_guest, &report);
     if (s) return s;
+    const bool part = o->run.shards > 1 || o->run.only_case;
+    *exit_code = part ? kvg_exit_of_verdicts(summary->counts) : kvg_report_exit_code(report);
     kvg_report_table(report, stdout, terminal_width());
     if (o->html) s = kvg_report_html(report, page);
     if (!s && o->junit) s = kvg_report_junit(report, o->junit);
@@ -120,8 +123,7 @@ static kvg_status check(const char *path, const check_options *o, int *exit_code
     if (!s) s = kvg_run(&config, &o->run, &summary);
     kvg_config_close(&config);
     if (s) return s;
-    *exit_code = kvg_exit_of_verdicts(summary.counts);
-    s = write_reports(o);
+    s = write_reports(o, &summary, exit_code);
     if (!s && summary.interrupted) {
         s = kvg_fail(KVG_ERR_IO, "interrupted: %s/results.jsonl holds the cases that had finished", o->run.out_folder);
     }

@@ -26,6 +26,9 @@ typedef enum kvg_verdict {
 const char *kvg_verdict_name(kvg_verdict verdict); /* "PASS", "FAIL", ... */
 kvg_status kvg_verdict_find(const char *name, kvg_verdict *out) KVG_CHECKED;
 
+/* An answer was judged: PASS, FAIL, MISTRUSTED. */
+bool kvg_verdict_judges(kvg_verdict verdict);
+
 /* True for the verdicts that make a run exit with 1. */
 bool kvg_verdict_fails(kvg_verdict verdict);
 

@@ -4,6 +4,7 @@
  *   axes                   The axes of a config: names, limits, words in ids, meanings; axes.def is the table.
  *   guest                  What is judged beside ops: a table of functions.
  *   result                 The verdict of a case and what was measured.
+ *   cells                  The cells of a run: op, storage, layout; how many of them were judged.
  *   result_fields          The table of what a result file holds of a case; records and page follow from it.
  *
  * The room reads no file and runs nothing. harness/config/ makes cases, harness/trial/judge/ and model/generate/ make

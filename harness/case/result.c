@@ -21,6 +21,5 @@ void kvg_result_give_up(kvg_result *r, const char *what)
 
 bool kvg_result_is_judged(const kvg_result *r)
 {
-    return r->impl[0] && (r->verdict == KVG_VERDICT_PASS || r->verdict == KVG_VERDICT_FAIL ||
-                          r->verdict == KVG_VERDICT_MISTRUSTED);
+    return r->impl[0] && kvg_verdict_judges(r->verdict);
 }

@@ -64,6 +64,7 @@ typedef struct kvg_result {
     kvg_verdict verdict;
     char detail[KVG_RESULT_TEXT];  /* empty if PASS; a FAIL that known defects explain names them */
     char unclaimed[KVG_UNCLAIMED_TEXT]; /* of a SKIP: what no claim of the implementation covers; else "" */
+    bool cell_claimed; /* of such a SKIP: a claim covers its cell (harness/case/cells.h), but not the rest of it */
     char impl[KVG_IMPL_NAME_SIZE]; /* which implementation ran; "": none */
     double milliseconds;           /* of the candidate's run */
     uint64_t redraws;              /* op: draws of the data before this one; none of them told right from wrong */

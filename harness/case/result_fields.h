@@ -37,7 +37,7 @@ typedef enum kvg_field_type {
 
 typedef enum kvg_field_when {
     KVG_FIELD_ALWAYS,
-    KVG_FIELD_GIVEN /* left out where there is none: an empty text or list, a count of 0, a number that is NAN */
+    KVG_FIELD_GIVEN /* left out where there is none: an empty text or list, a count of 0, false, a number that is NAN */
 } kvg_field_when;
 
 typedef struct kvg_field {

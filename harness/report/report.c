@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "harness/report/report_data.h"
+#include "harness/report/report_unclaimed.h"
 #include "harness/report/result_line.h"
 #include "support/exit_code.h"
 
@@ -203,13 +204,23 @@ void kvg_report_close(kvg_report *r)
     free(r->groups);
     free(r->layouts);
     free(r->modes);
+    free(r->cells);
     free(r->notes);
     free(r);
 }
 
+static bool has_unjudged_claims(const kvg_report *r)
+{
+    for (size_t i = 0; i < r->cell_count; i++) {
+        if (kvg_report_is_unjudged(&r->cells[i])) return true;
+    }
+    return false;
+}
+
 int kvg_report_exit_code(const kvg_report *r)
 {
-    return r->unfinished || r->missing || r->lost_shards ? KVG_EXIT_FAIL : kvg_exit_of_verdicts(r->verdicts);
+    const bool holes = r->unfinished || r->missing || r->lost_shards || has_unjudged_claims(r);
+    return holes ? KVG_EXIT_FAIL : kvg_exit_of_verdicts(r->verdicts);
 }
 
 void kvg_report_count_line(const kvg_report *r, char *out, size_t size)
@@ -217,7 +228,9 @@ void kvg_report_count_line(const kvg_report *r, char *out, size_t size)
     const uint64_t skipped = r->verdicts[KVG_VERDICT_SKIP], missing = r->unfinished + r->missing;
     int n = snprintf(out, size, "%" PRIu64 " passed, %" PRIu64 " failed", r->verdicts[KVG_VERDICT_PASS], r->failing);
     if (skipped) n += snprintf(out + n, size - (size_t)n, ", %" PRIu64 " skipped", skipped);
-    if (missing) snprintf(out + n, size - (size_t)n, ", %" PRIu64 " missing", missing);
+    if (missing) n += snprintf(out + n, size - (size_t)n, ", %" PRIu64 " missing", missing);
+    snprintf(out + n, size - (size_t)n, "; %zu of %zu cell%s judged", kvg_cells_judged(r->cells, r->cell_count),
+             r->cell_count, r->cell_count == 1 ? "" : "s");
 }
 
 /* --- the merged file --- */
@@ -256,6 +269,7 @@ static void write_merged(const kvg_report *r, FILE *out)
     }
     fprintf(out, "{\"type\":\"end\",\"interrupted\":%s,\"seconds\":%.9g",
             r->missing || r->lost_shards ? "true" : "false", r->seconds);
+    fprintf(out, ",\"cells\":%zu,\"cells_judged\":%zu", r->cell_count, kvg_cells_judged(r->cells, r->cell_count));
     for (int i = 0; i < KVG_VERDICT_COUNT; i++) {
         if (r->verdicts[i]) fprintf(out, ",\"%s\":%" PRIu64, kvg_verdict_name((kvg_verdict)i), r->verdicts[i]);
     }

@@ -30,7 +30,8 @@ kvg_status kvg_report_open(const char *const *paths, size_t count, const kvg_gue
                            kvg_report **out) KVG_CHECKED;
 void kvg_report_close(kvg_report *report);
 
-/* 0: every case of every shard passed; 1: a case failed, or one never finished or is missing; 2: the only cases that
+/* 0: every case of every shard passed; 1: a case failed, or one never finished or is missing, or
+ * nothing was judged of a cell that the implementation claims; 2: the only cases that
  * fail are MISTRUSTED; 77: nothing but SKIP. */
 int kvg_report_exit_code(const kvg_report *report);
 

@@ -9,6 +9,7 @@
 
 #include "core/problem.h"
 #include "core/verdict.h"
+#include "harness/case/cells.h"
 #include "harness/case/guest.h"
 #include "harness/case/result.h"
 #include "harness/report/report.h"
@@ -96,6 +97,8 @@ struct kvg_report {
     kvg_report_tally *layouts; /* by layout and op, in the order of their tables */
     size_t layout_count;
     kvg_report_tally *modes; /* by mode; cases without one are in none */
+    kvg_cell *cells;
+    size_t cell_count;
     size_t mode_count, without_mode; /* cases that name their format: no policy */
     kvg_report_texts *texts;                       /* of all cases */
     const char *controls[KVG_REPORT_MAX_CONTROLS]; /* names, as they came */
@@ -139,8 +142,8 @@ unsigned kvg_report_bits_set(const uint8_t set[KVG_FIELD_CODES / 8]);
 bool kvg_report_bit(const uint8_t set[KVG_FIELD_CODES / 8], unsigned code);
 void kvg_report_format_bytes(uint64_t bytes, char *out, size_t size); /* "73.7 kB" */
 
-/* One line: "540 passed, 0 failed, 2 skipped". Cases that never finished or never ran are missing: "443 passed,
- * 3 failed, 492 missing". */
+/* One line: "540 passed, 0 failed, 2 skipped; 12 of 13 cells judged". Cases that never finished or never ran are
+ * missing: "443 passed, 3 failed, 492 missing; ...". */
 void kvg_report_count_line(const kvg_report *report, char *out, size_t size);
 
 /* The columns of the summary, for every output. */

@@ -252,8 +252,8 @@ static kvg_status read_case(reader *r, kvg_json line)
 
 static kvg_status read_end(reader *r, kvg_json line)
 {
-    const char *keys[3 + KVG_VERDICT_COUNT] = {"type", "interrupted", "seconds"};
-    for (int i = 0; i < KVG_VERDICT_COUNT; i++) keys[3 + i] = kvg_verdict_name((kvg_verdict)i);
+    const char *keys[5 + KVG_VERDICT_COUNT] = {"type", "interrupted", "seconds", "cells", "cells_judged"};
+    for (int i = 0; i < KVG_VERDICT_COUNT; i++) keys[5 + i] = kvg_verdict_name((kvg_verdict)i);
     kvg_status s = kvg_json_check_keys(line, keys, COUNT(keys));
     if (!s) s = kvg_json_get_bool(line, "interrupted", &r->file->interrupted);
     if (!s) s = kvg_result_get_number(line, "seconds", &r->file->seconds);

@@ -239,6 +239,22 @@ static kvg_status tally_cases(kvg_report *r)
     return s;
 }
 
+static kvg_status count_cells(kvg_report *r)
+{
+    r->cells = malloc((r->case_count + 1) * sizeof *r->cells);
+    if (!r->cells) return kvg_fail(KVG_ERR_MEMORY, "no memory for the summary of %zu cases", r->case_count);
+    for (size_t i = 0; i < r->case_count; i++) {
+        const kvg_result *result = &r->cases[i].result;
+        r->cells[i] = (kvg_cell){
+            .asked = &r->cases[i].asked,
+            .judged = r->cases[i].finished && kvg_verdict_judges(result->verdict),
+            .claimed = result->verdict != KVG_VERDICT_SKIP || result->cell_claimed,
+        };
+    }
+    r->cell_count = kvg_cells_merge(r->cells, r->case_count);
+    return KVG_OK;
+}
+
 static void count_totals(kvg_report *r)
 {
     for (size_t i = 0; i < r->case_count; i++) {
@@ -282,7 +298,8 @@ kvg_status kvg_report_summarise(kvg_report *r)
     }
     free(scratch);
     count_totals(r);
-    return tally_cases(r);
+    kvg_status s = count_cells(r);
+    return s ? s : tally_cases(r);
 }
 
 /* --- columns --- */

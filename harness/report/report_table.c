@@ -181,6 +181,12 @@ static void print_totals(const kvg_report *r, FILE *out)
         kvg_report_plain(out, decode);
         putc('\n', out);
     }
+    kvg_report_unjudged_line(r, decode, sizeof decode);
+    if (decode[0]) {
+        fputs("unjudged   ", out);
+        kvg_report_plain(out, decode);
+        putc('\n', out);
+    }
     fprintf(out, "time       %.1f s", r->seconds);
     if (r->file_count > 1) fprintf(out, " in %zu shards together", r->file_count);
     putc('\n', out);

@@ -1,4 +1,4 @@
-/* Cases that the candidate does not claim to do, by what it does not claim. */
+/* Cases that the candidate does not claim to do, by what it does not claim; claims of which nothing was judged. */
 #include "harness/report/report_unclaimed.h"
 
 #include <stdio.h>
@@ -37,6 +37,35 @@ void kvg_report_unclaimed_line(const kvg_report *r, char *out, size_t size)
             return;
         }
         used += (size_t)snprintf(out + used, size - used, "%s%s %zu", separator, why, count_of(r, why));
+        separator = ", ";
+    }
+}
+
+bool kvg_report_is_unjudged(const kvg_cell *cell)
+{
+    return cell->claimed && !cell->judged;
+}
+
+void kvg_report_unjudged_line(const kvg_report *r, char *out, size_t size)
+{
+    size_t all = 0;
+    for (size_t i = 0; i < r->cell_count; i++) all += kvg_report_is_unjudged(&r->cells[i]);
+    out[0] = 0;
+    if (all == 0) return;
+    size_t used = (size_t)snprintf(out, size, "%zu claimed cell%s", all, all == 1 ? "" : "s");
+    const char *separator = ": ";
+    for (size_t i = 0; i < r->cell_count; i++) {
+        char cell[256];
+        const kvg_result_asked *a = r->cells[i].asked;
+        if (!kvg_report_is_unjudged(&r->cells[i])) continue;
+        const bool mixed = kvg_report_is_mixed(a);
+        snprintf(cell, sizeof cell, "%s %s.%s%s%s%s%s %s", a->op, a->k_format, a->k_dialect, mixed ? "+" : "",
+                 mixed ? a->v_format : "", mixed ? "." : "", mixed ? a->v_dialect : "", a->layout);
+        if (used + strlen(cell) + 20 > size) {
+            snprintf(out + used, size - used, ", and others");
+            return;
+        }
+        used += (size_t)snprintf(out + used, size - used, "%s%s", separator, cell);
         separator = ", ";
     }
 }

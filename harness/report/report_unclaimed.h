@@ -8,4 +8,10 @@
  * where nothing was. */
 void kvg_report_unclaimed_line(const kvg_report *report, char *out, size_t size);
 
+/* The cells that the candidate claims and of which no case was judged: "1 claimed cell: flatten nvfp4.canonical hnd";
+ * "" where there is none. */
+void kvg_report_unjudged_line(const kvg_report *report, char *out, size_t size);
+
+bool kvg_report_is_unjudged(const kvg_cell *cell);
+
 #endif

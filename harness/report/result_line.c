@@ -18,16 +18,13 @@ static void add_part(cJSON *line, const char *key, const kvg_record *kind, const
 
 /* --- what was asked --- */
 
-static void add_asked(cJSON *line, const char *type, const kvg_case *c, const char *repro)
+kvg_result_asked kvg_result_ask(const kvg_case *c, char scale[KVG_CASE_SCALE_SIZE])
 {
     const kvg_problem *p = &c->problem;
     const kvg_storage *k = &p->storage[KVG_K], *v = &p->storage[KVG_V];
     const bool captured = c->fill == KVG_FILL_CAPTURE;
-    char scale[KVG_CASE_SCALE_SIZE];
-    kvg_result_asked asked = {
-        .type = type,
+    return (kvg_result_asked){
         .id = c->id,
-        .repro = repro,
         .op = kvg_case_op_name(c),
         .k_format = kvg_format_get(k->format)->name,
         .k_dialect = k->dialect,
@@ -41,9 +38,17 @@ static void add_asked(cJSON *line, const char *type, const kvg_case *c, const ch
         .fill = c->guest ? "" : kvg_fill_names[c->fill],
         .capture_k = captured ? c->capture[KVG_K] : "",
         .capture_v = captured ? c->capture[KVG_V] : "",
-        .scale = kvg_case_scale_text(c, scale, sizeof scale),
+        .scale = kvg_case_scale_text(c, scale, KVG_CASE_SCALE_SIZE),
         .backend = c->backend,
     };
+}
+
+static void add_asked(cJSON *line, const char *type, const kvg_case *c, const char *repro)
+{
+    char scale[KVG_CASE_SCALE_SIZE];
+    kvg_result_asked asked = kvg_result_ask(c, scale);
+    asked.type = type;
+    asked.repro = repro;
     kvg_record_write(kvg_record_get(KVG_RECORD_ASKED), &asked, line);
     if (c->guest) c->guest->write_asked(c, line);
 }
@@ -159,11 +164,14 @@ char *kvg_result_start_line(const kvg_case *c, const char *repro)
     return print(line);
 }
 
-char *kvg_result_end_line(bool interrupted, double seconds, const uint64_t counts[KVG_VERDICT_COUNT])
+char *kvg_result_end_line(bool interrupted, double seconds, const uint64_t counts[KVG_VERDICT_COUNT],
+                          const kvg_cell *cells, size_t cell_count)
 {
     cJSON *line = start("end");
     cJSON_AddBoolToObject(line, "interrupted", interrupted);
     kvg_result_add_number(line, "seconds", seconds);
+    cJSON_AddNumberToObject(line, "cells", (double)cell_count);
+    cJSON_AddNumberToObject(line, "cells_judged", (double)kvg_cells_judged(cells, cell_count));
     for (int i = 0; i < KVG_VERDICT_COUNT; i++) {
         if (counts[i]) cJSON_AddNumberToObject(line, kvg_verdict_name((kvg_verdict)i), (double)counts[i]);
     }

@@ -4,6 +4,7 @@
 
 #include "golden/golden.h"
 #include "harness/case/case.h"
+#include "harness/case/cells.h"
 #include "harness/case/result.h"
 
 enum { KVG_RESULT_LAYOUT = 2 }; /* of the files that are written here, the only one that is read */
@@ -11,6 +12,9 @@ enum { KVG_RESULT_LAYOUT = 2 }; /* of the files that are written here, the only 
 /* The line of a case without its newline, to be freed by the caller; NULL if out of memory. A result that was not
  * judged has no parts. */
 char *kvg_result_line(const kvg_case *c, const kvg_result *r, const char *repro);
+
+/* What is asked by a case, without type and repro line; `scale` holds one of its texts. */
+kvg_result_asked kvg_result_ask(const kvg_case *c, char scale[KVG_CASE_SCALE_SIZE]);
 
 /* Reads a result back from the line of a case. Its names live as long as the document. */
 kvg_status kvg_result_read(kvg_json line, kvg_result *out) KVG_CHECKED;
@@ -22,6 +26,7 @@ kvg_status kvg_result_keep(kvg_result *r, const char *(*keep)(void *context, con
 /* The other lines of a result file, to be freed; NULL if out of memory. */
 char *kvg_result_run_line(const char *config, const char *name, uint64_t seed, const char *shard, size_t cases);
 char *kvg_result_start_line(const kvg_case *c, const char *repro);
-char *kvg_result_end_line(bool interrupted, double seconds, const uint64_t counts[KVG_VERDICT_COUNT]);
+char *kvg_result_end_line(bool interrupted, double seconds, const uint64_t counts[KVG_VERDICT_COUNT],
+                          const kvg_cell *cells, size_t cell_count);
 
 #endif

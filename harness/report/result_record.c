@@ -73,6 +73,9 @@ static kvg_status read_count(kvg_json object, const kvg_field *f, void *member)
 
 /* --- words --- */
 
+static bool is_flag(const void *member) { return *(const bool *)member; }
+static void clear_flag(void *member) { *(bool *)member = false; }
+
 static void write_flag(cJSON *object, const char *key, const void *member)
 {
     cJSON_AddBoolToObject(object, key, *(const bool *)member);
@@ -194,7 +197,7 @@ static kvg_status read_names(kvg_json object, const kvg_field *f, void *member)
 static const field_type types[KVG_FIELD_TYPES] = {
     [KVG_FIELD_COUNT] = {is_count, write_count, read_count, clear_count},
     [KVG_FIELD_NUMBER] = {is_number, write_number, read_number, clear_number},
-    [KVG_FIELD_FLAG] = {NULL, write_flag, read_flag, NULL},
+    [KVG_FIELD_FLAG] = {is_flag, write_flag, read_flag, clear_flag},
     [KVG_FIELD_TEXT] = {is_text, write_text, read_text, clear_text},
     [KVG_FIELD_WORDS] = {has_words, write_words, read_words, clear_words},
     [KVG_FIELD_SET] = {NULL, write_set, read_set, NULL},

@@ -22,12 +22,9 @@ kvg_status kvg_capabilities_schema(kvg_json_text *out) KVG_CHECKED;
 
 const char *kvg_capabilities_path(const kvg_capabilities *capabilities);
 
-/* Whether a claim covers the case on a GPU of that compute capability (0: none). If not, `why` is the first thing that
- * those which cover what comes before it lack: "layout hnd", "format nvfp4.vllm", "feature sinks". */
-bool kvg_capabilities_cover(const kvg_capabilities *capabilities, const kvg_case *c, uint32_t sm, char *why,
-                            size_t size);
-
-/* The same as a verdict: SKIP, and what is not claimed, where no claim covers it. `capabilities` may be NULL. */
+/* Whether a claim covers the case on a GPU of that compute capability (0: none). If not, the verdict is SKIP, and
+ * `unclaimed` of the result is the first thing that those claims which cover what comes before it lack: "layout hnd",
+ * "format nvfp4.vllm", "feature sinks". No capabilities: all is claimed. */
 bool kvg_capabilities_claim(const kvg_capabilities *capabilities, const kvg_case *c, uint32_t sm, kvg_result *r);
 
 #endif

@@ -95,7 +95,8 @@ typedef struct run_state {
     result_file file;
     kvg_run_summary *summary;
     worker *workers;
-    loss *lost; /* of each position */
+    loss *lost;   /* of each position */
+    bool *judged; /* an answer to the case of each position was */
 } run_state;
 
 static const kvg_case *current_case(const run_state *state, const worker *w)
@@ -138,6 +139,7 @@ static void case_done(run_state *state, worker *w, kvg_verdict verdict)
 {
     state->summary->counts[verdict]++;
     state->finished++;
+    state->judged[w->position] = kvg_verdict_judges(verdict);
     w->position += state->options->jobs;
     w->in_case = w->waiting = w->probing = false;
     w->since = kvg_clock_seconds();
@@ -394,6 +396,26 @@ static kvg_status select_cases(const kvg_config *config, const kvg_run_options *
                     o->shards);
 }
 
+static kvg_status write_end(run_state *state, double seconds)
+{
+    char scale[KVG_CASE_SCALE_SIZE]; /* no part of a cell */
+    kvg_result_asked *asked = calloc(state->count, sizeof *asked);
+    kvg_cell *cells = calloc(state->count, sizeof *cells);
+    kvg_status s = asked && cells ? KVG_OK : kvg_fail(KVG_ERR_MEMORY, "cannot count cells of %zu cases", state->count);
+    for (size_t i = 0; !s && i < state->count; i++) {
+        asked[i] = kvg_result_ask(&state->config->cases[state->selection[i]], scale);
+        cells[i] = (kvg_cell){.asked = &asked[i], .judged = state->judged[i]};
+    }
+    if (!s) {
+        const size_t count = kvg_cells_merge(cells, state->count);
+        s = write_line(&state->file, kvg_result_end_line(state->summary->interrupted, seconds, state->summary->counts,
+                                                         cells, count));
+    }
+    free(asked);
+    free(cells);
+    return s;
+}
+
 static kvg_status run_selection(run_state *state)
 {
     char shard[32];
@@ -405,11 +427,7 @@ static kvg_status run_selection(run_state *state)
     s = write_line(&state->file, kvg_result_run_line(config->path, config->name, config->seed, shard, state->count));
     if (!s) s = run_all(state);
     state->summary->interrupted = stop_signal != 0;
-    if (!s) {
-        s = write_line(&state->file,
-                       kvg_result_end_line(state->summary->interrupted, kvg_clock_seconds() - start,
-                                           state->summary->counts));
-    }
+    if (!s) s = write_end(state, kvg_clock_seconds() - start);
     if (close(state->file.fd) != 0 && !s)
         s = kvg_fail(KVG_ERR_IO, "cannot write %s: %s", state->file.path, strerror(errno));
     return s;
@@ -421,13 +439,15 @@ kvg_status kvg_run(const kvg_config *config, const kvg_run_options *options, kvg
     size_t *selection = calloc(config->case_count, sizeof *selection);
     worker *workers = calloc(options->jobs, sizeof *workers);
     loss *lost = calloc(config->case_count, sizeof *lost);
+    bool *judged = calloc(config->case_count, sizeof *judged);
     run_state state = {.config = config,
                        .options = options,
                        .selection = selection,
                        .summary = summary,
                        .workers = workers,
-                       .lost = lost};
-    kvg_status s = selection && workers && lost
+                       .lost = lost,
+                       .judged = judged};
+    kvg_status s = selection && workers && lost && judged
                        ? KVG_OK : kvg_fail(KVG_ERR_MEMORY, "cannot hold %zu cases", config->case_count);
     if (!s) s = select_cases(config, options, selection, &state.count);
     if (!s) {
@@ -445,5 +465,6 @@ kvg_status kvg_run(const kvg_config *config, const kvg_run_options *options, kvg
     free(selection);
     free(workers);
     free(lost);
+    free(judged);
     return s;
 }

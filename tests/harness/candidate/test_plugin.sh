@@ -33,6 +33,16 @@ holds "... and the result lines" a/results.jsonl '"status":"SKIP","detail":"uncl
 holds "... and the end line" a/results.jsonl '"SKIP":11'
 expect "a merged report has it, too" 0 "unclaimed  11 cases: " "$kvgold" report a/results.jsonl
 
+holds "... and how many cells that is" <(echo "$output") "; 2 of 4 cells judged"
+claims little.json '{"ops": ["append", "quantise"], "formats": ["nvfp4"], "dtypes": ["f32"]},
+    {"ops": ["flatten"], "formats": ["nvfp4"]}'
+expect "a claimed cell of which nothing is asked" 1 "unjudged   2 claimed cells: append nvfp4.canonical hnd, quantise nvfp4.canonical rows" \
+    run --backend fake_device --capabilities little.json -o b
+expect "... fails a merged report, too" 1 "2 claimed cells" "$kvgold" report b/results.jsonl
+id=$(grep -m 1 '"status":"SKIP"' b/results.jsonl | grep -o '"id":"[^"]*"' | cut -d '"' -f 4)
+expect "... but not a part of a config" 77 "0 passed, 0 failed, 1 skipped; 0 of 1 cell judged" \
+    run --backend fake_device --capabilities little.json -o b --case "$id"
+
 claims none.json ''
 expect "nothing claimed: nothing could run" 77 "15 SKIP" run --backend fake_device --capabilities none.json -o b
 claims sm90.json '{"ops": ["append"], "formats": ["nvfp4"], "sms": [90]}'

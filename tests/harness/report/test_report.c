@@ -222,7 +222,7 @@ static void shards_equal_the_whole(void **state)
     end[strlen("\"seconds\":")] = '6'; /* three shards of two seconds */
     kvg_report *whole = open_text(text);
     assert_int_equal(kvg_report_exit_code(parts), 0);
-    expect_last_line(parts, "6 passed, 0 failed");
+    expect_last_line(parts, "6 passed, 0 failed; 4 of 4 cells judged");
     assert_int_equal(kvg_report_merge(parts, in_folder("parts.jsonl")), KVG_OK);
     assert_int_equal(kvg_report_merge(whole, in_folder("whole.jsonl")), KVG_OK);
     char *a = read_file(in_folder("parts.jsonl")), *b = read_file(in_folder("whole.jsonl"));
@@ -237,7 +237,7 @@ static void shards_equal_the_whole(void **state)
     const char *merged = in_folder("parts.jsonl");
     kvg_report *again = open_paths(&merged, 1);
     assert_int_equal(kvg_report_exit_code(again), 0);
-    expect_last_line(again, "6 passed, 0 failed");
+    expect_last_line(again, "6 passed, 0 failed; 4 of 4 cells judged");
     kvg_report_close(again);
 }
 
@@ -355,14 +355,14 @@ static void truncated_line_is_dropped(void **state)
     expect_table(report, "the last line was cut short");
     expect_table(report, "1 PASS, 1 UNFINISHED");
     expect_table(report, "UNFINISHED    quantise/int4.canonical");
-    expect_last_line(report, "1 passed, 0 failed, 1 missing");
+    expect_last_line(report, "1 passed, 0 failed, 1 missing; 1 of 2 cells judged");
 
     /* an unfinished case stays one */
     assert_int_equal(kvg_report_merge(report, in_folder("merged.jsonl")), KVG_OK);
     kvg_report_close(report);
     const char *merged = in_folder("merged.jsonl");
     report = open_paths(&merged, 1);
-    expect_last_line(report, "1 passed, 0 failed, 1 missing");
+    expect_last_line(report, "1 passed, 0 failed, 1 missing; 1 of 2 cells judged");
     kvg_report_close(report);
 
     /* the same bytes with an end of line are no crash but a wrong file */
@@ -380,7 +380,7 @@ static void missing_cases_fail(void **state)
     kvg_report *report = open_text(text);
     assert_int_equal(kvg_report_exit_code(report), 1);
     expect_table(report, "4 of 5 cases are missing");
-    expect_last_line(report, "1 passed, 0 failed, 4 missing");
+    expect_last_line(report, "1 passed, 0 failed, 4 missing; 1 of 1 cell judged");
     kvg_report_close(report);
 }
 
@@ -395,7 +395,7 @@ static void only_skips_is_77(void **state)
     append_end(text);
     kvg_report *report = open_text(text);
     assert_int_equal(kvg_report_exit_code(report), 77);
-    expect_last_line(report, "0 passed, 0 failed, 1 skipped");
+    expect_last_line(report, "0 passed, 0 failed, 1 skipped; 0 of 1 cell judged");
     kvg_report_close(report);
 }
 
@@ -445,7 +445,7 @@ static void failures_come_first(void **state)
     expect_text(table, "\nand 5 more\n");
     free(table);
     assert_int_equal(kvg_report_exit_code(report), 2); /* MISTRUSTED alone: the config is to blame */
-    expect_last_line(report, "1 passed, 25 failed");
+    expect_last_line(report, "1 passed, 25 failed; 2 of 2 cells judged");
     kvg_report_close(report);
 }
 

@@ -53,7 +53,7 @@ static const char introduction[] =
     "\n"
     "    {\"type\":\"run\",\"kvgold\":2,\"version\":\"0.1.0\",\"config\":\"configs/a.json\",\"name\":\"a\",\n"
     "     \"seed\":\"0x5eed\",\"shard\":\"1/2\",\"cases\":12}\n"
-    "    {\"type\":\"end\",\"interrupted\":false,\"seconds\":3.25,\"PASS\":12}\n"
+    "    {\"type\":\"end\",\"interrupted\":false,\"seconds\":3.25,\"cells\":3,\"cells_judged\":3,\"PASS\":12}\n"
     "\n"
     "The number `kvgold` is the layout of the file. A reader refuses a layout that it does not know.\n";
 
