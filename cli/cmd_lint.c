@@ -21,13 +21,12 @@ typedef struct lint_totals {
 /* Of the first draw that tells right from wrong, as `kvgold check` draws, or of the last one. */
 static kvg_status measure(const kvg_case *c, kvg_known_wrong *known)
 {
-    kvg_case drawn = *c;
     kvg_status s = KVG_OK;
     bool suffices = false;
     for (uint64_t draw = 0; draw <= KVG_REDRAWS && !s && !suffices; draw++) {
         kvg_question question;
         kvg_truth truth = {0};
-        drawn.seed = kvg_fill_redraw(c, draw);
+        const kvg_case drawn = kvg_fill_draw(c, draw);
         s = kvg_question_make(&drawn, &question);
         if (!s) s = kvg_know(&question, &truth);
         if (!s) s = kvg_known_wrong_try(&truth, NULL, false, known);

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "harness/config/config_axes.h"
+#include "harness/trial/question/fill.h"
 
 static int by_id(const void *a, const void *b)
 {
@@ -138,7 +139,9 @@ kvg_status kvg_config_open(const char *path, const uint64_t *seed, const kvg_gue
     snprintf(folder, sizeof folder, "%.*s", slash ? (int)(slash - path) : 1, slash ? path : ".");
     kvg_status s = config_init(path, folder, out);
     if (!s) s = kvg_json_open(path, &out->data->doc);
-    return finish(out, s, seed, guest);
+    s = finish(out, s, seed, guest);
+    for (size_t i = 0; !s && i < out->case_count; i++) kvg_fill_layer(&out->cases[i]);
+    return s;
 }
 
 kvg_status kvg_config_use_backend(kvg_config *config, const char *backend)

@@ -291,7 +291,7 @@ void kvg_axis_derive(kvg_problem *p)
         p->head_dim = KVG_MMA_K;
     }
     if (!kvg_layout_get(p->layout)->paged) return;
-    g->layer = (p->tokens + g->block_tokens) % g->layers; /* not always the last, nor the first */
+    g->layer = (p->tokens + g->block_tokens) % g->layers; /* kvg_config_open chooses another */
     if (g->blocks) return;
     const uint64_t needed = blocks_needed(p);
     g->blocks = needed + 2 < 1 << 24 ? (uint32_t)needed + 2 : 1 << 24;

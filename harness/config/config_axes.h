@@ -106,7 +106,7 @@ kvg_status kvg_axis_read(kvg_axis which, kvg_config *config, kvg_json value, kvg
  * stays as it is. */
 kvg_status kvg_axis_default(kvg_axis which, kvg_case *c) KVG_CHECKED;
 
-/* What follows from the rest of the case: the op works on layer (tokens + block_tokens) mod layers; a pool has two
+/* What follows from the rest of the case: a golden pack's layer, (tokens + block_tokens) mod layers; a pool has two
  * blocks more than harness/trial/question/paged_fill.h can need. Op mma: the storage and the shape of its tiles. */
 void kvg_axis_derive(kvg_problem *problem);
 

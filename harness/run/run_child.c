@@ -146,7 +146,7 @@ static bool run_one(const kvg_run_share *share, const kvg_case *c, session *a)
         blame_claim(a, &r);
     }
     r.slow = kvg_clock_seconds() - start > share->config->slow_seconds;
-    if (r.verdict != KVG_VERDICT_MISTRUSTED) drawn.seed = kvg_fill_redraw(c, r.redraws);
+    if (r.verdict != KVG_VERDICT_MISTRUSTED) drawn = kvg_fill_draw(c, r.redraws);
     kvg_case_repro(&drawn, share->config->path, share->options->capabilities, repro, sizeof repro);
     char *line = kvg_result_line(c, &r, repro);
     const bool broken = r.lost || r.verdict == KVG_VERDICT_CRASH || r.verdict == KVG_VERDICT_DEVICE_LOST;

@@ -382,11 +382,10 @@ static void check_draw(const kvg_case *c, kvg_candidate *candidate, double secon
 /* A case whose data cannot tell right from wrong is asked again with other data. What is wrong in any draw is wrong. */
 static void check_case(const kvg_case *c, kvg_candidate *candidate, double seconds, kvg_result *out, kvg_timing *timing)
 {
-    kvg_case drawn = *c;
     uint64_t redraws = 0;
     check_draw(c, candidate, seconds, out, timing);
     while (out->verdict == KVG_VERDICT_MISTRUSTED && redraws < KVG_REDRAWS) {
-        drawn.seed = kvg_fill_redraw(c, ++redraws);
+        const kvg_case drawn = kvg_fill_draw(c, ++redraws);
         check_draw(&drawn, candidate, seconds, out, timing);
         out->redraws = redraws;
     }

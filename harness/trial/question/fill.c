@@ -51,7 +51,7 @@ static double power_of_two(int e)
 }
 
 /* Of the complement of the case's seed. Noise takes 64 of them. */
-enum { STREAM_BIAS, STREAM_ROPE = 2, STREAM_NOISE, STREAM_REDRAW = 100 };
+enum { STREAM_BIAS, STREAM_ROPE = 2, STREAM_NOISE, STREAM_REDRAW = 100, STREAM_LAYER };
 
 /* The backend is the last word of the id: leaving it out gives every backend the same data. */
 uint64_t kvg_fill_seed(const kvg_case *c)
@@ -60,9 +60,21 @@ uint64_t kvg_fill_seed(const kvg_case *c)
     return c->seed ^ kvg_hash64(c->id, length > backend ? length - backend : length);
 }
 
-uint64_t kvg_fill_redraw(const kvg_case *c, uint64_t draw)
+void kvg_fill_layer(kvg_case *c)
 {
-    return draw ? kvg_rng_u64(~kvg_fill_seed(c), STREAM_REDRAW, draw) : c->seed;
+    kvg_paging *g = &c->problem.paging;
+    if (!kvg_layout_get(c->problem.layout)->paged) return;
+    g->layer = (uint32_t)(kvg_rng_u64(~kvg_fill_seed(c), STREAM_LAYER, 0) % g->layers);
+}
+
+kvg_case kvg_fill_draw(const kvg_case *c, uint64_t draw)
+{
+    kvg_case drawn = *c;
+    if (draw) {
+        drawn.seed = kvg_rng_u64(~kvg_fill_seed(c), STREAM_REDRAW, draw);
+        kvg_fill_layer(&drawn);
+    }
+    return drawn;
 }
 
 /* --- what a format's numbers look like, for inputs that lie on its grid or between two points of it --- */

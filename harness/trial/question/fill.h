@@ -15,10 +15,13 @@ bool kvg_fill_is_probe(kvg_fill fill);
 /* The seed of the case's data: its own seed and its id without the backend. */
 uint64_t kvg_fill_seed(const kvg_case *c);
 
-/* The seed of the config under which the case has other data: its own for draw 0, and one that follows from seed and id
- * for each draw after it. */
+/* Chooses the layer of the pools that the op works on: it follows from seed and id, and no other data follow from it. A
+ * case that kvg_config_open has read has gone through this; one of a golden pack keeps the layer of its pack. */
+void kvg_fill_layer(kvg_case *c);
+
+/* The case with other data: itself for draw 0, and for each draw after it with a seed that follows from seed and id. */
 enum { KVG_REDRAWS = 8 };
-uint64_t kvg_fill_redraw(const kvg_case *c, uint64_t draw);
+kvg_case kvg_fill_draw(const kvg_case *c, uint64_t draw);
 
 /* K or V rows into `tensor` (role VALUES of `rows`: the case's problem or another with other tokens), in the model
  * type. */

@@ -89,6 +89,12 @@ static bool padded(const kvg_problem *p, kvg_side side)
 }
 
 static bool layered(const kvg_problem *p, kvg_side side) { return first_side(p, side) && p->paging.layers > 1; }
+static bool after_first_layer(const kvg_problem *p, kvg_side side) { return layered(p, side) && p->paging.layer; }
+static bool before_last_layer(const kvg_problem *p, kvg_side side)
+{
+    return layered(p, side) && p->paging.layer < p->paging.layers - 1;
+}
+
 static bool many_blocks(const kvg_problem *p, kvg_side side) { return first_side(p, side) && p->paging.blocks > 1; }
 static bool reads_back(const kvg_problem *p, kvg_side side) { return side == KVG_K && kvg_op_reads_sequences(p->op); }
 static bool expands(const kvg_problem *p, kvg_side side) { return any(p, side) && p->op == KVG_OP_EXPAND; }
@@ -194,6 +200,18 @@ static void use_other_layer(kvg_problem *p, kvg_side side)
 {
     (void)side;
     p->paging.layer = (p->paging.layer + 1) % p->paging.layers;
+}
+
+static void use_first_layer(kvg_problem *p, kvg_side side)
+{
+    (void)side;
+    p->paging.layer = 0;
+}
+
+static void use_last_layer(kvg_problem *p, kvg_side side)
+{
+    (void)side;
+    p->paging.layer = p->paging.layers - 1;
 }
 
 static void move_latent(kvg_problem *p, kvg_side side)

@@ -671,6 +671,42 @@ static void test_scales_follow_the_convention(void **state)
     kvg_config_close(&config);
 }
 
+/* Whatever the seed, an implementation that always works on the first layer, or on the last, is asked for another one
+ * somewhere in every op and layout; for one seed, not in the same cases as for another. */
+static void test_the_layer_follows_from_the_seed(void **state)
+{
+    (void)state;
+    enum { SEEDS = 4 };
+    bool first[KVG_OP_END][KVG_LAYOUT_END] = {{0}}, last[KVG_OP_END][KVG_LAYOUT_END] = {{0}};
+    bool asked[KVG_OP_END][KVG_LAYOUT_END] = {{0}};
+    size_t moved = 0;
+    kvg_config config[SEEDS];
+    for (uint64_t seed = 0; seed < SEEDS; seed++) {
+        const char *path = KVG_SOURCE_DIR "/configs/ci_layouts.json";
+        if (kvg_config_open(path, &seed, NULL, &config[seed])) fail_msg("%s", kvg_error_text());
+        for (size_t i = 0; i < config[seed].case_count; i++) {
+            const kvg_problem *p = &config[seed].cases[i].problem;
+            const kvg_paging *g = &p->paging;
+            if (!kvg_layout_get(p->layout)->paged || g->layers < 2) continue;
+            assert_true(g->layer < g->layers);
+            asked[p->op][p->layout] = true;
+            first[p->op][p->layout] |= g->layer > 0;
+            last[p->op][p->layout] |= g->layer < g->layers - 1;
+            moved += g->layer != config[0].cases[i].problem.paging.layer;
+        }
+    }
+    assert_true(moved > 0);
+    size_t pairs = 0;
+    for (int op = 0; op < KVG_OP_END; op++) {
+        for (int layout = 0; layout < KVG_LAYOUT_END; layout++) {
+            pairs += asked[op][layout];
+            assert_true(first[op][layout] == asked[op][layout] && last[op][layout] == asked[op][layout]);
+        }
+    }
+    assert_true(pairs > 0);
+    for (uint64_t seed = 0; seed < SEEDS; seed++) kvg_config_close(&config[seed]);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -697,6 +733,7 @@ int main(void)
         cmocka_unit_test(test_adversarial_data_reaches_every_decision),
         cmocka_unit_test(test_codes_holds_every_pattern),
         cmocka_unit_test(test_scales_follow_the_convention),
+        cmocka_unit_test(test_the_layer_follows_from_the_seed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

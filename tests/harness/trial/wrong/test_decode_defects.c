@@ -54,7 +54,7 @@ static bool make_case(size_t i, kvg_profile profile, kvg_case *c)
         .problem = {.op = KVG_OP_DECODE, .layout = layout, .dtype = dtypes[i % COUNT(dtypes)], .tokens = 60,
                     .kv_heads = 2, .head_dim = 64, .profile = profile,
                     .storage = {{k, "canonical"}, {v, "canonical"}},
-                    .paging = {.layers = 2, .layer = 1, .blocks = 32, .block_tokens = 8, .sequences = 3}},
+                    .paging = {.layers = 3, .layer = 1, .blocks = 32, .block_tokens = 8, .sequences = 3}},
         .fill = fills[i % COUNT(fills)],
         .scale = {.given = true, .value = {0.3124f, 0.01318f}}, /* far from any bf16 */
         .queries = options[option].queries,

@@ -54,7 +54,7 @@ static kvg_case make_paged(kvg_op op, kvg_layout layout, kvg_format format, bool
     p->op = op;
     p->layout = layout;
     p->tokens = 30;
-    p->paging = (kvg_paging){.layers = 2, .layer = 1, .blocks = 16, .block_tokens = 8, .sequences = 3};
+    p->paging = (kvg_paging){.layers = 3, .layer = 1, .blocks = 16, .block_tokens = 8, .sequences = 3};
     if (layout == KVG_LAYOUT_CONTIGUOUS) p->paging.block_tokens = 32;
     if (options && info->padding >= KVG_PADDING_PAGES) p->paging.data_padding = 16;
     if (options && info->padding == KVG_PADDING_ALL) p->paging.scale_padding = 37;
