@@ -20,7 +20,8 @@ static void mutate_all(const kvg_wrong *w, const kvg_problem *p, const kvg_role 
         kvg_roles_at(roles, i, &role, &side);
         if ((w->defect->role != KVG_ROLE_NONE && w->defect->role != role) || tensors[i].bytes == 0) continue;
         if (!affects(w, p, side)) continue;
-        const int scales = kvg_roles_index(roles, KVG_ROLE_SCALES, side);
+        const int k_scales = kvg_roles_index(roles, KVG_ROLE_SCALES, KVG_K);
+        const int v_scales = kvg_roles_index(roles, KVG_ROLE_SCALES, KVG_V);
         w->defect->mutate(&(kvg_defect_site){
             .problem = p,
             .side = side,
@@ -29,7 +30,7 @@ static void mutate_all(const kvg_wrong *w, const kvg_problem *p, const kvg_role 
             .input = in[side].bytes ? &in[side] : &in[KVG_K],
             .in = in,
             .changed = changed,
-            .scales = scales < 0 ? NULL : &tensors[scales],
+            .scales = {k_scales < 0 ? NULL : &tensors[k_scales], v_scales < 0 ? NULL : &tensors[v_scales]},
         });
     }
 }

@@ -8,6 +8,7 @@
 #include "harness/trial/wrong/defect_cache.h"
 #include "harness/trial/wrong/defect_maps.h"
 #include "harness/trial/wrong/defects_decode.h"
+#include "harness/trial/wrong/defects_encode.h"
 #include "harness/trial/wrong/defects_lanes.h"
 #include "harness/trial/wrong/defects_mma.h"
 #include "harness/trial/wrong/defects_pages.h"
@@ -257,6 +258,11 @@ static void swap_sides(const kvg_defect_site *s)
         k[i] = v[i];
         v[i] = byte;
     }
+}
+
+static void copy_of_k(const kvg_defect_site *s)
+{
+    memcpy(s->tensor->data, s->other->data, s->tensor->bytes);
 }
 
 static void map_scale(const kvg_defect_site *s, float (*f)(float))

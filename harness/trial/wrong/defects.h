@@ -2,6 +2,8 @@
  *
  *   defects, defects.def   The table of defects, one row each, with the place where each was seen.
  *   defects_<kind>         What the rows of one kind do: to rows, pages, rope, lanes, op decode, op mma.
+ *   defects_encode         An encoder of the canonical dialects with one fault.
+ *   wrong_rounding         Rounding with ties by any rule.
  *   defect_maps, _cache    Wrong places of a layout, and the rows that a wrong map would read.
  *   defect_run             Runs the reference under one defect, or under several at once; the backend of defects.
  *   flash, flash_rows      A plain attention kernel in f32, right or with one of the defects of flash_defects.def.
@@ -23,7 +25,7 @@ typedef struct kvg_defect_site {
     const kvg_tensor *input; /* the op's first input of this side */
     const kvg_tensor *in;    /* all of its inputs, unchanged */
     kvg_tensor *changed;     /* and as the wrong run gets them; while outputs are changed, after it */
-    const kvg_tensor *scales; /* those of the same rows, where `tensor` is one of several; or NULL */
+    kvg_tensor *scales[2];    /* by side, those of the same rows, where `tensor` is one of several; or NULL */
 } kvg_defect_site;
 
 typedef struct kvg_defect {

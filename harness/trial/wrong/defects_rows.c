@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "core/bits.h"
+#include "harness/trial/wrong/wrong_rounding.h"
 
 /* --- which problems --- */
 
@@ -19,7 +20,7 @@ static bool writes(const kvg_problem *p)
 }
 
 /* What is stored is the input itself, so that its codes follow from it. */
-static bool writes_input(const kvg_problem *p, kvg_side side)
+bool kvg_rows_encodes(const kvg_problem *p, kvg_side side)
 {
     const bool prepared = p->op == KVG_OP_APPEND && (p->bias || (p->rope.dims && side == KVG_K));
     return writes(p) && !prepared;
@@ -33,6 +34,11 @@ static bool decodes(const kvg_problem *p)
 static bool is_canonical(const kvg_problem *p, kvg_side side)
 {
     return strcmp(p->storage[side].dialect, "canonical") == 0;
+}
+
+bool kvg_rows_encodes_canonical(const kvg_problem *p, kvg_side side)
+{
+    return kvg_rows_encodes(p, side) && is_canonical(p, side);
 }
 
 bool kvg_rows_has_dialect(const kvg_problem *p, kvg_side side, const char *name)
@@ -63,7 +69,7 @@ bool kvg_rows_writes_e5m2(const kvg_problem *p, kvg_side side)
 
 bool kvg_rows_encodes_e4m3(const kvg_problem *p, kvg_side side)
 {
-    return writes_input(p, side) && is_plain(p, side, KVG_CODES_E4M3) && is_canonical(p, side);
+    return kvg_rows_encodes_canonical(p, side) && is_plain(p, side, KVG_CODES_E4M3);
 }
 
 static bool has_e4m3_scales(const kvg_problem *p, kvg_side side)
@@ -78,7 +84,7 @@ bool kvg_rows_reads_e4m3_scales(const kvg_problem *p, kvg_side side)
 
 bool kvg_rows_encodes_blocks(const kvg_problem *p, kvg_side side)
 {
-    return writes_input(p, side) && has_e4m3_scales(p, side) && format_of(p, side)->codes == KVG_CODES_E2M1;
+    return kvg_rows_encodes(p, side) && has_e4m3_scales(p, side) && format_of(p, side)->codes == KVG_CODES_E2M1;
 }
 
 bool kvg_rows_reads_offsets(const kvg_problem *p, kvg_side side)
@@ -89,7 +95,7 @@ bool kvg_rows_reads_offsets(const kvg_problem *p, kvg_side side)
 bool kvg_rows_floors(const kvg_problem *p, kvg_side side)
 {
     const bool borrows = kvg_rows_has_dialect(p, side, KVG_ROWS_FLOOR);
-    return format_of(p, side)->scales == KVG_SCALES_E8M0 && (borrows ? writes(p) : writes_input(p, side));
+    return format_of(p, side)->scales == KVG_SCALES_E8M0 && (borrows ? writes(p) : kvg_rows_encodes(p, side));
 }
 
 bool kvg_rows_ceils(const kvg_problem *p, kvg_side side)
@@ -100,7 +106,36 @@ bool kvg_rows_ceils(const kvg_problem *p, kvg_side side)
 bool kvg_rows_encodes_symmetric(const kvg_problem *p, kvg_side side)
 {
     const kvg_format_info *f = format_of(p, side);
-    return writes_input(p, side) && f->row_param_bytes && f->scales != KVG_SCALES_AFFINE && is_canonical(p, side);
+    return kvg_rows_encodes_canonical(p, side) && f->row_param_bytes && f->scales != KVG_SCALES_AFFINE;
+}
+
+static bool has_factors(const kvg_format_info *f)
+{
+    return f->scales != KVG_SCALES_NONE && f->scales != KVG_SCALES_AFFINE;
+}
+
+bool kvg_rows_writes_factors(const kvg_problem *p, kvg_side side)
+{
+    return kvg_rows_encodes(p, side) && has_factors(format_of(p, side));
+}
+
+/* The smallest scale of the canonical dialect is 0, or that of zeros. */
+bool kvg_rows_writes_least(const kvg_problem *p, kvg_side side)
+{
+    const kvg_scales scales = format_of(p, side)->scales;
+    return kvg_rows_encodes(p, side) && (scales == KVG_SCALES_E4M3 || scales == KVG_SCALES_E8M0);
+}
+
+bool kvg_rows_zeros_have_scale(const kvg_problem *p, kvg_side side)
+{
+    const bool zero = is_canonical(p, side) && format_of(p, side)->scales != KVG_SCALES_F32;
+    return kvg_rows_writes_factors(p, side) && !zero;
+}
+
+bool kvg_rows_writes_two_scales(const kvg_problem *p, kvg_side side)
+{
+    return side == KVG_V && writes(p) && !p->paging.shared_kv && format_of(p, KVG_K)->tensor_scale &&
+           format_of(p, KVG_V)->tensor_scale;
 }
 
 /* --- bytes --- */
@@ -215,19 +250,24 @@ void kvg_rows_borrow(const kvg_defect_site *s)
 /* --- scales --- */
 
 /* The scale of a block or row that stands for 1, with no minimum. */
-void kvg_rows_scales_one(const kvg_defect_site *s)
+static void write_one(const kvg_defect_site *s, uint8_t bytes[4])
 {
     static const float neutral[2] = {1, 0};
-    const size_t size = scale_bytes(s);
-    uint8_t bytes[4] = {0};
     switch (format_of(s->problem, s->side)->scales) {
-    case KVG_SCALES_NONE: return;
+    case KVG_SCALES_NONE: break;
     case KVG_SCALES_E8M0: bytes[0] = 0x7F; break;
     case KVG_SCALES_E4M3: bytes[0] = 0x38; break;
     case KVG_SCALES_F16: kvg_reference_store(KVG_DTYPE_F16, neutral, 1, bytes); break;
     case KVG_SCALES_F32: kvg_reference_store(KVG_DTYPE_F32, neutral, 1, bytes); break;
     case KVG_SCALES_AFFINE: kvg_reference_store(s->problem->dtype, neutral, 2, bytes); break;
     }
+}
+
+void kvg_rows_scales_one(const kvg_defect_site *s)
+{
+    const size_t size = scale_bytes(s);
+    uint8_t bytes[4] = {0};
+    write_one(s, bytes);
     for (size_t i = 0; i < s->tensor->bytes; i++) ((uint8_t *)s->tensor->data)[i] = bytes[i % size];
 }
 
@@ -252,7 +292,7 @@ void kvg_rows_subnormal_scales(const kvg_defect_site *s)
 
 /* --- encoders gone wrong, from the values --- */
 
-static float tensor_scale(const kvg_defect_site *s)
+float kvg_rows_tensor_scale(const kvg_defect_site *s)
 {
     float g;
     const int at = kvg_roles_index(kvg_op_get(s->problem->op)->inputs, KVG_ROLE_TENSOR_SCALE, s->side);
@@ -260,15 +300,14 @@ static float tensor_scale(const kvg_defect_site *s)
     return g;
 }
 
-/* Row `row` of the op's input. */
-static void load_row(const kvg_defect_site *s, size_t row, float *x)
+void kvg_rows_load(const kvg_defect_site *s, size_t row, float *x)
 {
     const kvg_problem *p = s->problem;
     const uint8_t *from = s->in[s->side].data; /* VALUES come first */
     kvg_reference_load(p->dtype, from + row * p->head_dim * kvg_dtype_bytes(p->dtype), p->head_dim, x);
 }
 
-static size_t rows_of(const kvg_defect_site *s)
+size_t kvg_rows_count(const kvg_defect_site *s)
 {
     return (size_t)s->problem->tokens * s->problem->kv_heads;
 }
@@ -277,9 +316,9 @@ static size_t rows_of(const kvg_defect_site *s)
 static void change_rows(const kvg_defect_site *s, void (*change)(const kvg_defect_site *s, float *x))
 {
     const kvg_problem *p = s->problem;
-    for (size_t row = 0; row < rows_of(s); row++) {
+    for (size_t row = 0; row < kvg_rows_count(s); row++) {
         float x[KVG_MAX_HEAD_DIM];
-        load_row(s, row, x);
+        kvg_rows_load(s, row, x);
         change(s, x);
         kvg_reference_store(p->dtype, x, p->head_dim,
                             (uint8_t *)s->tensor->data + row * p->head_dim * kvg_dtype_bytes(p->dtype));
@@ -291,6 +330,37 @@ static float largest(const float *x, uint32_t n)
     float most = 0;
     for (uint32_t i = 0; i < n; i++) most = fabsf(x[i]) > most ? fabsf(x[i]) : most;
     return most;
+}
+
+static void scale_zeros(const kvg_defect_site *s, const uint8_t scale[4])
+{
+    const kvg_problem *p = s->problem;
+    const uint32_t block = format_of(p, s->side)->block, span = block ? block : p->head_dim;
+    const size_t size = scale_bytes(s);
+    uint8_t *to = s->tensor->data;
+    for (size_t row = 0; row < kvg_rows_count(s); row++) {
+        float x[KVG_MAX_HEAD_DIM];
+        kvg_rows_load(s, row, x);
+        for (uint32_t i = 0; i < p->head_dim; i += span, to += size) {
+            if (largest(x + i, span) == 0) memcpy(to, scale, size);
+        }
+    }
+}
+
+void kvg_rows_scale_zeros_by_0(const kvg_defect_site *s) { scale_zeros(s, (const uint8_t[4]){0}); }
+
+void kvg_rows_scale_zeros_by_1(const kvg_defect_site *s)
+{
+    uint8_t one[4] = {0};
+    write_one(s, one);
+    scale_zeros(s, one);
+}
+
+/* 2^-9, vLLM's; 2^-33, SGLang's. */
+void kvg_rows_scale_zeros_by_least(const kvg_defect_site *s)
+{
+    const bool power = format_of(s->problem, s->side)->scales == KVG_SCALES_E8M0;
+    scale_zeros(s, (const uint8_t[4]){power ? 0x5E : 0x01});
 }
 
 static void clip(float *x, uint32_t n, float limit)
@@ -326,7 +396,7 @@ void kvg_rows_amax_of_half(const kvg_defect_site *s) { change_rows(s, clip_half)
 
 static void divide_first(const kvg_defect_site *s, float *x)
 {
-    const float g = tensor_scale(s);
+    const float g = kvg_rows_tensor_scale(s);
     for (uint32_t i = 0; i < s->problem->head_dim; i++) x[i] /= g;
     uint16_t codes[KVG_MAX_HEAD_DIM];
     kvg_reference_store(KVG_DTYPE_BF16, x, s->problem->head_dim, codes);
@@ -336,35 +406,19 @@ static void divide_first(const kvg_defect_site *s, float *x)
 void kvg_rows_bf16_quotient(const kvg_defect_site *s)
 {
     change_rows(s, divide_first);
-    multiply_tensor_scale(s, 1 / tensor_scale(s));
-}
-
-static float e4m3(uint8_t byte)
-{
-    const int e = byte >> 3 & 15, m = byte & 7;
-    if ((byte & 0x7F) == 0x7F) return NAN;
-    return copysignf(e ? ldexpf((float)(8 + m), e - 10) : ldexpf((float)m, -9), byte & 0x80 ? -1.0f : 1.0f);
-}
-
-/* The nearest code, ties to even; NaN is 7. */
-static unsigned e2m1(float v)
-{
-    const float a = fabsf(v);
-    if (isnan(v)) return 7;
-    const int code = (a > 0.25f) + (a >= 0.75f) + (a > 1.25f) + (a >= 1.75f) + (a > 2.5f) + (a >= 3.5f) + (a > 5);
-    return (unsigned)code | (signbit(v) ? 8u : 0u);
+    multiply_tensor_scale(s, 1 / kvg_rows_tensor_scale(s));
 }
 
 /* Codes of E2M1 from x and the scale byte of its block. */
 static void recode(const kvg_defect_site *s, unsigned (*code_of)(float x, uint8_t scale, float g, unsigned code))
 {
     const uint32_t D = s->problem->head_dim, block = format_of(s->problem, s->side)->block;
-    const float g = tensor_scale(s);
-    for (size_t row = 0; row < rows_of(s); row++) {
+    const float g = kvg_rows_tensor_scale(s);
+    for (size_t row = 0; row < kvg_rows_count(s); row++) {
         float x[KVG_MAX_HEAD_DIM];
         uint8_t *codes = (uint8_t *)s->tensor->data + row * D / 2;
-        const uint8_t *scales = (const uint8_t *)s->scales->data + row * D / block;
-        load_row(s, row, x);
+        const uint8_t *scales = (const uint8_t *)s->scales[s->side]->data + row * D / block;
+        kvg_rows_load(s, row, x);
         for (uint32_t i = 0; i < D; i++) {
             const unsigned shift = i % 2 * 4, code = codes[i / 2] >> shift & 15u;
             const unsigned wrong = code_of(x[i], scales[i / block], g, code);
@@ -376,7 +430,8 @@ static void recode(const kvg_defect_site *s, unsigned (*code_of)(float x, uint8_
 static unsigned multiplied(float x, uint8_t scale, float g, unsigned code)
 {
     (void)code;
-    return e2m1(x * (e4m3(scale) * g));
+    const float factor = (float)kvg_float_value(KVG_CODES_E4M3, scale) * g;
+    return kvg_float_code(KVG_CODES_E2M1, x * factor, KVG_TIES_EVEN);
 }
 
 static unsigned divided_by_0(float x, uint8_t scale, float g, unsigned code)

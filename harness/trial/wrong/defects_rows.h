@@ -15,11 +15,22 @@ bool kvg_rows_ceils(const kvg_problem *problem, kvg_side side);  /* the same by 
 bool kvg_rows_encodes_blocks(const kvg_problem *problem, kvg_side side); /* E2M1 by an E4M3 scale and the tensor's */
 bool kvg_rows_encodes_e4m3(const kvg_problem *problem, kvg_side side);
 bool kvg_rows_encodes_symmetric(const kvg_problem *problem, kvg_side side); /* one factor per row */
+bool kvg_rows_encodes(const kvg_problem *problem, kvg_side side);
+bool kvg_rows_encodes_canonical(const kvg_problem *problem, kvg_side side);
+bool kvg_rows_writes_factors(const kvg_problem *problem, kvg_side side); /* of blocks or rows */
+bool kvg_rows_writes_least(const kvg_problem *problem, kvg_side side);   /* an engine has a smallest one above 0 */
+bool kvg_rows_zeros_have_scale(const kvg_problem *problem, kvg_side side); /* that is not 0 */
+bool kvg_rows_writes_two_scales(const kvg_problem *problem, kvg_side side); /* of tensors, for V */
 
 /* Dialects that defects borrow, and whether a side's format has one. */
 #define KVG_ROWS_FLOOR "ocp"
 #define KVG_ROWS_UNROUNDED "seed"
 bool kvg_rows_has_dialect(const kvg_problem *problem, kvg_side side, const char *name);
+
+/* What an encoder reads: rows, row `row` of the input, the side's tensor scale. */
+size_t kvg_rows_count(const kvg_defect_site *site);
+void kvg_rows_load(const kvg_defect_site *site, size_t row, float *x);
+float kvg_rows_tensor_scale(const kvg_defect_site *site);
 
 /* Mutations of any tensor. */
 void kvg_rows_roll(const kvg_defect_site *site); /* by a token; of one token by a head; of one row by an element */
@@ -42,6 +53,9 @@ void kvg_rows_saturate_to_nan(const kvg_defect_site *site);
 void kvg_rows_add_one(const kvg_defect_site *site);
 void kvg_rows_subtract_one(const kvg_defect_site *site);
 void kvg_rows_subnormal_scales(const kvg_defect_site *site);
+void kvg_rows_scale_zeros_by_0(const kvg_defect_site *site);
+void kvg_rows_scale_zeros_by_1(const kvg_defect_site *site);
+void kvg_rows_scale_zeros_by_least(const kvg_defect_site *site);
 
 /* Of values. */
 void kvg_rows_round_bf16(const kvg_defect_site *site);

@@ -65,7 +65,7 @@ static kvg_case paged_case(size_t i)
     p->dtype = dtypes[i % 2];
     p->tokens = 30;
     p->kv_heads = layout == KVG_LAYOUT_MLA ? 1 : 2;
-    p->paging = (kvg_paging){.layers = 2, .layer = 1, .blocks = 16, .block_tokens = 8, .sequences = 3};
+    p->paging = (kvg_paging){.layers = 3, .layer = 1, .blocks = 16, .block_tokens = 8, .sequences = 3};
     p->storage[KVG_K].format = p->storage[KVG_V].format = formats[i % COUNT(formats)];
     if (layout == KVG_LAYOUT_CONTIGUOUS) p->paging.block_tokens = 32;
     if (info->padding >= KVG_PADDING_PAGES) p->paging.data_padding = 16;
