@@ -209,17 +209,9 @@ void kvg_report_close(kvg_report *r)
     free(r);
 }
 
-static bool has_unjudged_claims(const kvg_report *r)
-{
-    for (size_t i = 0; i < r->cell_count; i++) {
-        if (kvg_report_is_unjudged(&r->cells[i])) return true;
-    }
-    return false;
-}
-
 int kvg_report_exit_code(const kvg_report *r)
 {
-    const bool holes = r->unfinished || r->missing || r->lost_shards || has_unjudged_claims(r);
+    const bool holes = r->unfinished || r->missing || r->lost_shards || kvg_report_unjudged_count(r);
     return holes ? KVG_EXIT_FAIL : kvg_exit_of_verdicts(r->verdicts);
 }
 

@@ -154,6 +154,14 @@ static void print_verdicts(const kvg_report *r, FILE *out)
     putc('\n', out);
 }
 
+/* The text comes from the files. */
+static void print_text(FILE *out, const char *head, const char *text)
+{
+    fputs(head, out);
+    kvg_report_plain(out, text);
+    putc('\n', out);
+}
+
 static void print_totals(const kvg_report *r, FILE *out)
 {
     char bytes[32], counts[128], decode[KVG_REPORT_LINE_SIZE];
@@ -176,17 +184,9 @@ static void print_totals(const kvg_report *r, FILE *out)
     kvg_report_relations_line(r->cases, r->case_count, decode, sizeof decode);
     if (decode[0]) fprintf(out, "relations  %s\n", decode);
     kvg_report_unclaimed_line(r, decode, sizeof decode);
-    if (decode[0]) {
-        fputs("unclaimed  ", out);
-        kvg_report_plain(out, decode);
-        putc('\n', out);
-    }
+    if (decode[0]) print_text(out, "unclaimed  ", decode);
     kvg_report_unjudged_line(r, decode, sizeof decode);
-    if (decode[0]) {
-        fputs("unjudged   ", out);
-        kvg_report_plain(out, decode);
-        putc('\n', out);
-    }
+    if (decode[0]) print_text(out, "unjudged   ", decode);
     fprintf(out, "time       %.1f s", r->seconds);
     if (r->file_count > 1) fprintf(out, " in %zu shards together", r->file_count);
     putc('\n', out);
@@ -199,11 +199,7 @@ static void print_totals(const kvg_report *r, FILE *out)
         fprintf(out, "policy     off: %zu case%s by name of format\n", r->without_mode,
                 r->without_mode == 1 ? "" : "s");
     }
-    for (size_t i = 0; i < r->note_count; i++) {
-        fputs("note       ", out);
-        kvg_report_plain(out, r->notes[i]);
-        putc('\n', out);
-    }
+    for (size_t i = 0; i < r->note_count; i++) print_text(out, "note       ", r->notes[i]);
     kvg_report_count_line(r, counts, sizeof counts);
     fprintf(out, "%s\n", counts);
 }

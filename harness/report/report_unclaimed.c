@@ -41,15 +41,21 @@ void kvg_report_unclaimed_line(const kvg_report *r, char *out, size_t size)
     }
 }
 
-bool kvg_report_is_unjudged(const kvg_cell *cell)
+static bool is_unjudged(const kvg_cell *cell)
 {
     return cell->claimed && !cell->judged;
 }
 
+size_t kvg_report_unjudged_count(const kvg_report *r)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < r->cell_count; i++) count += is_unjudged(&r->cells[i]);
+    return count;
+}
+
 void kvg_report_unjudged_line(const kvg_report *r, char *out, size_t size)
 {
-    size_t all = 0;
-    for (size_t i = 0; i < r->cell_count; i++) all += kvg_report_is_unjudged(&r->cells[i]);
+    const size_t all = kvg_report_unjudged_count(r);
     out[0] = 0;
     if (all == 0) return;
     size_t used = (size_t)snprintf(out, size, "%zu claimed cell%s", all, all == 1 ? "" : "s");
@@ -57,7 +63,7 @@ void kvg_report_unjudged_line(const kvg_report *r, char *out, size_t size)
     for (size_t i = 0; i < r->cell_count; i++) {
         char cell[256];
         const kvg_result_asked *a = r->cells[i].asked;
-        if (!kvg_report_is_unjudged(&r->cells[i])) continue;
+        if (!is_unjudged(&r->cells[i])) continue;
         const bool mixed = kvg_report_is_mixed(a);
         snprintf(cell, sizeof cell, "%s %s.%s%s%s%s%s %s", a->op, a->k_format, a->k_dialect, mixed ? "+" : "",
                  mixed ? a->v_format : "", mixed ? "." : "", mixed ? a->v_dialect : "", a->layout);

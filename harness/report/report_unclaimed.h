@@ -12,6 +12,6 @@ void kvg_report_unclaimed_line(const kvg_report *report, char *out, size_t size)
  * "" where there is none. */
 void kvg_report_unjudged_line(const kvg_report *report, char *out, size_t size);
 
-bool kvg_report_is_unjudged(const kvg_cell *cell);
+size_t kvg_report_unjudged_count(const kvg_report *report);
 
 #endif

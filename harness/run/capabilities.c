@@ -436,23 +436,22 @@ bool kvg_capabilities_claim(const kvg_capabilities *capabilities, const kvg_case
 {
     const size_t count = capabilities ? kvg_json_count(capabilities->claims) : 0;
     size_t best = 0; /* axes that the best claim covers */
+    char why[KVG_UNCLAIMED_TEXT] = "there is no claim";
+    bool cell_claimed = false;
     if (!capabilities) return true;
-    snprintf(r->unclaimed, sizeof r->unclaimed, "%s", "there is no claim");
     for (size_t i = 0; i < count; i++) {
         char missing[KVG_UNCLAIMED_TEXT];
         const kvg_json claim = kvg_json_at(capabilities->claims, i);
         size_t a = 0;
         while (a < AXES && covers(claim, a, c, sm, missing, sizeof missing)) a++;
-        if (a == AXES) {
-            r->unclaimed[0] = 0;
-            r->cell_claimed = false;
-            return true;
-        }
-        if (a > best || i == 0) memcpy(r->unclaimed, missing, strlen(missing) + 1);
+        if (a == AXES) return true;
+        if (a > best || i == 0) memcpy(why, missing, strlen(missing) + 1);
         if (a > best) best = a;
-        r->cell_claimed |= covers_cell(claim, c, sm);
+        cell_claimed |= covers_cell(claim, c, sm);
     }
     r->verdict = KVG_VERDICT_SKIP;
+    r->cell_claimed = cell_claimed;
+    memcpy(r->unclaimed, why, sizeof why);
     snprintf(r->detail, sizeof r->detail, "unclaimed: %s", r->unclaimed);
     return false;
 }

@@ -131,7 +131,6 @@ static void check_case(session *a, const kvg_case *c, kvg_result *r)
 static bool run_one(const kvg_run_share *share, const kvg_case *c, session *a)
 {
     char repro[KVG_REPRO_SIZE];
-    kvg_case drawn = *c;
     kvg_result r = {.verdict = KVG_VERDICT_PASS};
     send_word(share->fd, KVG_RUN_START);
     const double start = kvg_clock_seconds();
@@ -146,7 +145,7 @@ static bool run_one(const kvg_run_share *share, const kvg_case *c, session *a)
         blame_claim(a, &r);
     }
     r.slow = kvg_clock_seconds() - start > share->config->slow_seconds;
-    if (r.verdict != KVG_VERDICT_MISTRUSTED) drawn = kvg_fill_draw(c, r.redraws);
+    const kvg_case drawn = kvg_fill_draw(c, r.verdict == KVG_VERDICT_MISTRUSTED ? 0 : r.redraws);
     kvg_case_repro(&drawn, share->config->path, share->options->capabilities, repro, sizeof repro);
     char *line = kvg_result_line(c, &r, repro);
     const bool broken = r.lost || r.verdict == KVG_VERDICT_CRASH || r.verdict == KVG_VERDICT_DEVICE_LOST;
