@@ -25,6 +25,7 @@ typedef struct bench_options {
     double seconds;         /* 0: not given */
     unsigned threads, runs; /* 0: not given */
     bool quick;
+    kvg_confinement confinement;
 } bench_options;
 
 static double elements_of(const kvg_problem *p)
@@ -67,7 +68,7 @@ typedef struct measuring {
     measurement *out;
 } measuring;
 
-static void measure(void *context, int channel)
+static void measure(void *context)
 {
     const measuring *a = context;
     measurement *m = a->out;
@@ -76,7 +77,7 @@ static void measure(void *context, int channel)
     kvg_candidate_facts facts;
     kvg_result r = {.verdict = KVG_VERDICT_ERROR};
     omp_set_num_threads((int)a->threads);
-    kvg_status s = kvg_candidate_start(channel, kvg_check_backend, &candidate);
+    kvg_status s = kvg_candidate_start(a->options->confinement, NULL, kvg_check_backend, &candidate);
     if (!s) s = kvg_candidate_open(candidate, a->c->backend, &facts);
     if (!s) s = kvg_capabilities_find(a->c->backend, NULL, &capabilities);
     if (s) snprintf(r.detail, sizeof r.detail, "%s", kvg_error_text());
@@ -336,6 +337,7 @@ int kvg_command_bench(const kvg_arguments *a)
         .threads = (unsigned)kvg_given_number(a, KVG_OPTION_BENCH_THREADS, 0),
         .runs = (unsigned)kvg_given_number(a, KVG_OPTION_BENCH_RUNS, 0),
         .quick = kvg_given(a, KVG_OPTION_BENCH_QUICK),
+        .confinement = kvg_given(a, KVG_OPTION_BENCH_UNCONFINED) ? KVG_CONFINE_NOT : KVG_CONFINE_NAMESPACES,
     };
     if (a->file_count != 1) return kvg_command_usage("bench", "give one config");
     const char *path = a->files[0];

@@ -148,6 +148,7 @@ int kvg_command_check(const kvg_arguments *a)
                 .jobs = (uint32_t)kvg_given_number(a, KVG_OPTION_CHECK_JOBS, most),
                 .shard = shard ? (uint32_t)shard->numbers[0] : 0,
                 .shards = shard ? (uint32_t)shard->numbers[1] : 1,
+                .confinement = kvg_given(a, KVG_OPTION_CHECK_UNCONFINED) ? KVG_CONFINE_NOT : KVG_CONFINE_NAMESPACES,
                 .progress = isatty(STDERR_FILENO) != 0},
     };
     if (a->file_count != 1) return kvg_command_usage("check", "give one config");

@@ -126,7 +126,7 @@ static kvg_status probe_case(const kvg_case *c, const probe_options *o, bool *di
     kvg_question data = {0};
     kvg_tensor_set cache = {0}, bytes = {0}, expected = {0};
     probed_row row;
-    kvg_status s = kvg_candidate_start(-1, kvg_check_backend, &candidate);
+    kvg_status s = kvg_candidate_start(KVG_CONFINE_NAMESPACES, NULL, kvg_check_backend, &candidate);
     if (!s) s = kvg_candidate_open(candidate, c->backend, &facts);
     if (!s) s = kvg_question_make(c, &data);
     if (!s) s = find_row(&data, o, &row);

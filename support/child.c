@@ -39,41 +39,118 @@ static kvg_status open_channel(kvg_channel channel, int ends[2])
     return KVG_OK;
 }
 
-_Noreturn static void live(const kvg_child_job *job, pid_t parent, int channel)
+/* Ends this process as another one ended. */
+static int end_like(int wait_status)
+{
+    if (!WIFSIGNALED(wait_status)) return WEXITSTATUS(wait_status);
+    signal(WTERMSIG(wait_status), SIG_DFL);
+    raise(WTERMSIG(wait_status));
+    return 128 + WTERMSIG(wait_status);
+}
+
+/* The first process of a pid namespace, with which all others there end: it lives as long as its keeper. */
+static void be_first(int keeper)
+{
+    char byte;
+    signal(SIGCHLD, SIG_IGN); /* orphans come to it, and are reaped */
+    kvg_confine_drop(keeper);
+    kvg_confine_own_memory();
+    while (read(keeper, &byte, 1) < 0 && errno == EINTR) {}
+}
+
+/* Tells the parent why this child is not going to live. */
+static int refuse(int refusal)
+{
+    kvg_child_send(refusal, kvg_error_text(), strlen(kvg_error_text()));
+    return CANNOT_SAY;
+}
+
+/* The keeper of a child in namespaces: it stands outside of their pid namespace. */
+static int keep(const kvg_child_job *job, int channel, int refusal)
+{
+    int life[2], wait_status = 0;
+    kvg_status s = kvg_confine_enter(job->hidden);
+    prctl(PR_SET_PDEATHSIG, SIGKILL); /* new credentials may have cleared it */
+    if (!s && pipe2(life, O_CLOEXEC) != 0) s = kvg_fail(KVG_ERR_IO, "cannot make a pipe: %s", strerror(errno));
+    const pid_t first = s ? -1 : fork();
+    if (first == 0) {
+        be_first(life[0]); /* kvg_confine_drop closed life[1] */
+        _exit(0);
+    }
+    const pid_t child = first < 0 ? -1 : fork();
+    if (child == 0) {
+        if (kvg_confine_see_own()) _exit(refuse(refusal));
+        kvg_confine_drop(channel);
+        _exit(job->work(job->context, channel));
+    }
+    if (child < 0 && !s) s = kvg_fail(KVG_ERR_IO, "cannot start a process: %s", strerror(errno));
+    if (s) return refuse(refusal);
+    close(refusal);
+    close(channel);
+    while (waitpid(child, &wait_status, 0) < 0 && errno == EINTR) {}
+    kill(first, SIGKILL);
+    while (waitpid(first, NULL, 0) < 0 && errno == EINTR) {}
+    return end_like(wait_status);
+}
+
+static int own_channel = -1; /* this process's end of the channel to its parent */
+
+_Noreturn static void live(const kvg_child_job *job, pid_t parent, int channel, int refusal)
 {
     static const int fatal[] = {SIGALRM, SIGTERM, SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT};
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent) _exit(CANNOT_SAY); /* it ended before that */
     if (job->group) setpgid(0, 0);
+    if (own_channel >= 0) close(own_channel);
+    own_channel = channel;
     signal(SIGINT, SIG_IGN);
     for (size_t i = 0; i < sizeof fatal / sizeof fatal[0]; i++) signal(fatal[i], SIG_DFL);
     alarm(job->seconds);
+    if (job->confinement == KVG_CONFINE_NAMESPACES) _exit(keep(job, channel, refusal));
+    close(refusal);
+    if (job->confinement == KVG_CONFINE_RIGHTS) kvg_confine_drop(channel);
     _exit(job->work(job->context, channel));
+}
+
+/* What a child says that is not going to live; nothing where it is. */
+static kvg_status hear_refusal(int refusal)
+{
+    char text[256];
+    size_t length = 0;
+    ssize_t n;
+    while (length < sizeof text && (n = read(refusal, text + length, sizeof text - length)) != 0) {
+        if (n > 0) length += (size_t)n;
+        else if (errno != EINTR) break;
+    }
+    return length ? kvg_fail(KVG_ERR_IO, "%.*s", (int)length, text) : KVG_OK;
 }
 
 kvg_status kvg_child_start(const kvg_child_job *job, kvg_child *child)
 {
-    int ends[2];
+    int ends[2], refusal[2];
     const pid_t parent = getpid();
     *child = KVG_NO_CHILD;
-    kvg_status s = open_channel(job->channel, ends);
+    kvg_status s = open_channel(KVG_CHANNEL_PIPE, refusal);
     if (s) return s;
+    s = open_channel(job->channel, ends);
     fflush(NULL);
     signal(SIGCHLD, SIG_DFL); /* where it was ignored, there would be nothing to wait for */
-    const pid_t id = fork();
+    const pid_t id = s ? -1 : fork();
     if (id == 0) {
+        close(refusal[0]);
         if (ends[0] >= 0) close(ends[0]);
-        live(job, parent, ends[1]);
+        live(job, parent, ends[1], refusal[1]);
     }
-    if (id < 0) s = kvg_fail(KVG_ERR_IO, "cannot start a process: %s", strerror(errno));
+    if (id < 0 && !s) s = kvg_fail(KVG_ERR_IO, "cannot start a process: %s", strerror(errno));
+    close(refusal[1]);
     if (ends[1] >= 0) close(ends[1]);
-    if (s) {
-        if (ends[0] >= 0) close(ends[0]);
-        return s;
-    }
-    if (job->group) setpgid(id, id); /* whoever of the two is first */
-    *child = (kvg_child){id, ends[0], job->group};
-    return KVG_OK;
+    if (id > 0 && job->group) setpgid(id, id); /* whoever of the two is first */
+    *child = id > 0 ? (kvg_child){id, ends[0], job->group} : KVG_NO_CHILD;
+    if (!s) s = hear_refusal(refusal[0]);
+    close(refusal[0]);
+    if (s && id > 0) kvg_child_wait(child);
+    else if (s && ends[0] >= 0) close(ends[0]);
+    return s;
 }
 
 /* --- channels --- */
@@ -165,6 +242,30 @@ int kvg_child_kill(kvg_child *child)
     return wait_status;
 }
 
+void kvg_child_adopt(void)
+{
+    prctl(PR_SET_CHILD_SUBREAPER, 1);
+}
+
+/* The children of this thread, which is the only one that starts any. */
+static void kill_children(void)
+{
+    FILE *f = fopen("/proc/thread-self/children", "re");
+    for (int id; f && fscanf(f, "%d", &id) == 1;) kill(id, SIGKILL);
+    if (f) fclose(f);
+}
+
+bool kvg_child_end_adopted(void)
+{
+    for (const double start = kvg_clock_seconds(); kvg_clock_seconds() - start < 10;) {
+        kill_children();
+        const pid_t id = waitpid(-1, NULL, WNOHANG);
+        if (id < 0 && errno == ECHILD) return true;
+        if (id == 0) nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    }
+    return false;
+}
+
 bool kvg_child_timed_out(int wait_status)
 {
     return WIFSIGNALED(wait_status) && WTERMSIG(wait_status) == SIGALRM;
@@ -182,7 +283,7 @@ void kvg_child_describe(int wait_status, char *out, size_t size)
 /* --- one answer --- */
 
 typedef struct question {
-    void (*work)(void *context, int channel);
+    void (*work)(void *context);
     void *context;
     const void *answer;
     size_t bytes;
@@ -191,11 +292,11 @@ typedef struct question {
 static int answer_question(void *context, int channel)
 {
     const question *q = context;
-    q->work(q->context, channel);
+    q->work(q->context);
     return kvg_child_send(channel, q->answer, q->bytes) ? 0 : CANNOT_SAY;
 }
 
-kvg_status kvg_child_answer(void (*work)(void *context, int channel), void *context, void *answer, size_t bytes,
+kvg_status kvg_child_answer(void (*work)(void *context), void *context, void *answer, size_t bytes,
                             unsigned seconds, int *death)
 {
     question q = {work, context, answer, bytes};

@@ -1,6 +1,7 @@
 /* Room support: what the program stands on. It knows no format, no case and no command.
  *
  *   child                  Child processes: all that starts, reads, limits, waits for and kills them.
+ *   confine                What a process gives up before foreign code runs in it.
  *   apart                  A list of items that are each done in a child.
  *   interrupt              Ctrl-C and SIGTERM are noted, so that a command can keep what it has.
  *   guard, tensor_set      Tensors lie between canary bytes and unmapped pages, which show a stray write.
@@ -17,6 +18,12 @@
  * Ownership. Whoever starts a child ends it, by kvg_child_wait, kvg_child_kill, or kvg_child_over until it is true.
  * Then the process is reaped, the parent's end of the channel is closed, and the struct is KVG_NO_CHILD. A child is
  * killed when its parent ends, however that happens: no orphans.
+ *
+ * Descriptors. A child has those of its parent, but not the parent's end of the parent's own channel: whoever reads
+ * that one learns of the parent's end.
+ *
+ * Confinement. A confined child runs foreign code (support/confine.h). One in namespaces has a keeper, a process
+ * between it and its parent that ends as it did. All that the child has started ends with it.
  *
  * Errors. Starting fails with KVG_ERR_IO. How a child ended is the wait status of waitpid, for <sys/wait.h>'s macros.
  *
@@ -35,6 +42,7 @@
 #include <sys/types.h>
 
 #include "core/status.h"
+#include "support/confine.h"
 
 typedef enum kvg_channel {
     KVG_CHANNEL_NONE,
@@ -50,6 +58,8 @@ typedef struct kvg_child_job {
     kvg_channel channel;
     unsigned seconds; /* that it may take; 0: no limit */
     bool group;       /* it and all that it starts are one group, which ends when it ends and is killed with it */
+    kvg_confinement confinement;
+    const char *hidden; /* in namespaces: a file that it sees empty; NULL: none */
 } kvg_child_job;
 
 typedef struct kvg_child {
@@ -60,7 +70,8 @@ typedef struct kvg_child {
 
 #define KVG_NO_CHILD ((kvg_child){.channel = -1})
 
-/* Starts a child, after what was printed is written, so that the child has no copy of it. */
+/* Starts a child, after what was printed is written, so that the child has no copy of it. KVG_ERR_IO also where the
+ * machine refuses the job's confinement; the text says what. */
 kvg_status kvg_child_start(const kvg_child_job *job, kvg_child *child) KVG_CHECKED;
 
 /* In a child: writes all of it; false: nobody reads any more. */
@@ -81,6 +92,11 @@ void kvg_child_close(kvg_child *child); /* the parent's end of the channel */
 /* Closes the channel and waits for the child's end; 0 where there is no child. */
 int kvg_child_wait(kvg_child *child);
 
+/* Kills and reaps what this process has not started: processes whose parents have ended, which come to it once
+ * kvg_child_adopt was called. For where none of its own is left. False: some did not end within ten seconds. */
+void kvg_child_adopt(void);
+bool kvg_child_end_adopted(void);
+
 /* Whether it has ended by now. */
 bool kvg_child_over(kvg_child *child, int *wait_status);
 
@@ -94,8 +110,8 @@ void kvg_child_describe(int wait_status, char *out, size_t size);
 
 /* Runs `work` in a child and brings back what it left in answer[bytes], which holds no pointer to what the child makes.
  * *death: 0, or the wait status of a child that ended without an answer, which is then as it was. KVG_ERR_IO also after
- * a noted signal. `channel` is of no use to the work but to be closed in processes that it starts. */
-kvg_status kvg_child_answer(void (*work)(void *context, int channel), void *context, void *answer, size_t bytes,
+ * a noted signal. */
+kvg_status kvg_child_answer(void (*work)(void *context), void *context, void *answer, size_t bytes,
                             unsigned seconds, int *death) KVG_CHECKED;
 
 /* Runs a program found in PATH on three files, as its standard streams, and waits for its end. KVG_ERR_IO: it "is not

@@ -17,6 +17,7 @@ struct kvg_candidate {
     bool apart;      /* in a process of its own */
     kvg_child child; /* KVG_NO_CHILD: it is no more */
     int wait_status; /* how it ended */
+    char confinement[256];
     uint32_t number; /* of the last call */
     kvg_server here; /* the other side, where it is in this process */
     size_t margin;
@@ -31,31 +32,38 @@ struct kvg_candidate {
 
 /* --- the process --- */
 
-/* What a new process starts with. */
-typedef struct beginning {
-    int private_fd;
-    kvg_backend_opener *opener;
-} beginning;
-
 static int serve(void *context, int channel)
 {
-    const beginning *b = context;
-    if (b->private_fd >= 0) close(b->private_fd);
-    kvg_server_main(channel, b->opener);
+    kvg_backend_opener *const *opener = context;
+    kvg_server_main(channel, *opener);
 }
 
-kvg_status kvg_candidate_start(int private_fd, kvg_backend_opener *opener, kvg_candidate **out)
+kvg_status kvg_candidate_start(kvg_confinement most, const char *hidden, kvg_backend_opener *opener,
+                               kvg_candidate **out)
 {
-    beginning b = {private_fd, opener};
+    kvg_child_job job = {.work = serve, .context = &opener, .channel = KVG_CHANNEL_SOCKET, .confinement = most,
+                         .hidden = hidden};
     kvg_candidate *c = calloc(1, sizeof *c);
     *out = NULL;
     if (!c) return kvg_fail(KVG_ERR_MEMORY, "no memory for a candidate");
     c->apart = true;
-    kvg_status s = kvg_child_start(
-        &(kvg_child_job){.work = serve, .context = &b, .channel = KVG_CHANNEL_SOCKET}, &c->child);
+    if (most != KVG_CONFINE_NOT) kvg_confine_own_memory();
+    kvg_status s = kvg_child_start(&job, &c->child);
+    snprintf(c->confinement, sizeof c->confinement, "%s", kvg_confinement_name(most));
+    if (s && most == KVG_CONFINE_NAMESPACES) {
+        job.confinement = KVG_CONFINE_RIGHTS;
+        snprintf(c->confinement, sizeof c->confinement, "%s: %s", kvg_confinement_name(job.confinement),
+                 kvg_error_text());
+        s = kvg_child_start(&job, &c->child);
+    }
     if (s) free(c);
     else *out = c;
     return s;
+}
+
+const char *kvg_candidate_confinement(const kvg_candidate *c)
+{
+    return c->confinement;
 }
 
 kvg_status kvg_candidate_here(const kvg_backend *backend, kvg_candidate **out)
@@ -63,6 +71,7 @@ kvg_status kvg_candidate_here(const kvg_backend *backend, kvg_candidate **out)
     *out = calloc(1, sizeof **out);
     if (!*out) return kvg_fail(KVG_ERR_MEMORY, "no memory for a candidate");
     (*out)->child = KVG_NO_CHILD;
+    snprintf((*out)->confinement, sizeof (*out)->confinement, "%s", kvg_confinement_name(KVG_CONFINE_NOT));
     (*out)->here.backend = backend;
     (*out)->margin = backend->memory ? DEVICE_MARGIN : 0;
     return KVG_OK;

@@ -16,6 +16,7 @@
 #define KVG_HARNESS_CANDIDATE_CANDIDATE_H
 
 #include "core/backend.h"
+#include "support/confine.h"
 
 typedef struct kvg_candidate kvg_candidate;
 
@@ -42,9 +43,15 @@ typedef struct kvg_outcome {
 /* Resolves the name of a backend: kvg_check_backend (harness/run/backends.h), or a test's own. */
 typedef kvg_status kvg_backend_opener(const char *name, const kvg_backend **out);
 
-/* A candidate in a new process, which must not be started once anything expected has been computed here. `private_fd`
- * (-1: none) is closed there, and `opener` runs there. */
-kvg_status kvg_candidate_start(int private_fd, kvg_backend_opener *opener, kvg_candidate **out) KVG_CHECKED;
+/* A candidate in a new process, which must not be started once anything expected has been computed here. `opener`
+ * runs there. The process is confined as `most` says, or by rights alone where the machine refuses namespaces; `hidden`
+ * (NULL: none) is a file that it sees empty there. Unless `most` is KVG_CONFINE_NOT, this process keeps its memory to
+ * itself from here on. */
+kvg_status kvg_candidate_start(kvg_confinement most, const char *hidden, kvg_backend_opener *opener,
+                               kvg_candidate **out) KVG_CHECKED;
+
+/* The confinement that it has: a name of support/confine.h, with the reason where namespaces were refused. */
+const char *kvg_candidate_confinement(const kvg_candidate *candidate);
 
 /* A candidate in this process: functions of `backend`, without any isolation but the guards. */
 kvg_status kvg_candidate_here(const kvg_backend *backend, kvg_candidate **out) KVG_CHECKED;

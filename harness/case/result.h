@@ -7,7 +7,7 @@
 #include "core/backend.h"
 #include "harness/case/result_fields.h"
 
-enum { KVG_RESULT_TEXT = 640, KVG_UNCLAIMED_TEXT = 256 };
+enum { KVG_RESULT_TEXT = 640, KVG_UNCLAIMED_TEXT = 256, KVG_CONFINEMENT_TEXT = 256 };
 
 /* What was compared of an answer. */
 typedef struct kvg_result_compared {
@@ -66,6 +66,8 @@ typedef struct kvg_result {
     char unclaimed[KVG_UNCLAIMED_TEXT]; /* of a SKIP: what no claim of the implementation covers; else "" */
     bool cell_claimed; /* of such a SKIP: a claim covers its cell (harness/case/cells.h), but not the rest of it */
     char impl[KVG_IMPL_NAME_SIZE]; /* which implementation ran; "": none */
+    char confinement[KVG_CONFINEMENT_TEXT]; /* of the candidate's process (support/confine.h), with the reason where it
+                                             * is not the one that was asked for; "": nobody can say */
     double milliseconds;           /* of the candidate's run */
     uint64_t redraws;              /* op: draws of the data before this one; none of them told right from wrong */
     bool slow;                     /* the case took longer than the config's slow_seconds */

@@ -44,6 +44,9 @@ static const kvg_field outcome[] = {
     KVG_FIELD(kvg_result, FLAG, "cell_claimed", cell_claimed, GIVEN, "", "such a SKIP whose op, formats and layout "
               "are claimed: what is not is something else"),
     KVG_FIELD_TEXT_IN(kvg_result, "impl", impl, ALWAYS, "the implementation that ran; empty text if none did"),
+    KVG_FIELD_TEXT_IN(kvg_result, "confinement", confinement, GIVEN, "what the implementation's process had given up: "
+                      "`namespaces`, `rights` and why no namespaces, or `none` (docs/guide/plugin.md section 5); a "
+                      "case without an answer may have no such text"),
     KVG_FIELD(kvg_result, NUMBER, "ms", milliseconds, ALWAYS, "ms", "time of the implementation's run"),
     KVG_FIELD(kvg_result, COUNT, "redraws", redraws, GIVEN, "draws", "how often the case was asked before with other "
               "data that could not tell right from wrong; the seed of these data stands in `repro`"),

@@ -117,7 +117,7 @@ static kvg_status open_candidate(const kvg_matrix_party *party, kvg_candidate **
     kvg_candidate_facts facts;
     *out = NULL;
     if (!party->backend) return KVG_OK;
-    kvg_status s = kvg_candidate_start(-1, kvg_check_backend, out);
+    kvg_status s = kvg_candidate_start(KVG_CONFINE_NAMESPACES, NULL, kvg_check_backend, out);
     return s ? s : kvg_candidate_open(*out, party->backend, &facts);
 }
 

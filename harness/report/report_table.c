@@ -185,6 +185,8 @@ static void print_totals(const kvg_report *r, FILE *out)
     if (decode[0]) fprintf(out, "relations  %s\n", decode);
     kvg_report_unclaimed_line(r, decode, sizeof decode);
     if (decode[0]) print_text(out, "unclaimed  ", decode);
+    kvg_report_unconfined_line(r, decode, sizeof decode);
+    if (decode[0]) print_text(out, "unconfined ", decode);
     kvg_report_unjudged_line(r, decode, sizeof decode);
     if (decode[0]) print_text(out, "unjudged   ", decode);
     fprintf(out, "time       %.1f s", r->seconds);

@@ -118,7 +118,7 @@ static int be_child(void *context, int channel)
     close(state->file.fd);
     return kvg_run_child(&(kvg_run_share){
         .config = state->config, .options = state->options, .selection = state->selection, .count = state->count,
-        .position = b->w->position, .fd = channel,
+        .position = b->w->position, .fd = channel, .results = state->file.path,
         .suspect = b->w->suspect && strcmp(b->w->suspect, current_case(state, b->w)->backend) == 0});
 }
 
@@ -165,6 +165,9 @@ static kvg_status record_loss(run_state *state, worker *w, kvg_verdict verdict, 
     kvg_result r = {.verdict = verdict, .milliseconds = 1e3 * (kvg_clock_seconds() - w->since)};
     kvg_case_repro(c, state->config->path, state->options->capabilities, repro, sizeof repro);
     snprintf(r.detail, sizeof r.detail, "%s", detail);
+    if (state->options->confinement == KVG_CONFINE_NOT) {
+        snprintf(r.confinement, sizeof r.confinement, "%s", kvg_confinement_name(KVG_CONFINE_NOT));
+    }
     r.slow = r.milliseconds > 1e3 * state->config->slow_seconds;
     kvg_status s = write_line(&state->file, kvg_result_line(c, &r, repro));
     case_done(state, w, verdict);
@@ -366,12 +369,15 @@ static kvg_status run_all(run_state *state)
     kvg_status s = KVG_OK;
     size_t alive = 1;
     for (uint32_t i = 0; i < state->options->jobs; i++) state->workers[i].child = KVG_NO_CHILD;
+    if (state->options->confinement != KVG_CONFINE_NOT) kvg_confine_own_memory();
+    kvg_child_adopt();
     for (uint32_t i = 0; !s && i < state->options->jobs; i++) {
         state->workers[i].position = i;
         if (i < state->count) s = start_worker(state, &state->workers[i]);
     }
     while (!s && alive && !stop_signal) s = step(state, &alive);
     stop_workers(state);
+    if (!kvg_child_end_adopted() && !s) s = kvg_fail(KVG_ERR_IO, "a process that a candidate started does not end");
     return s;
 }
 

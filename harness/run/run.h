@@ -21,6 +21,7 @@
 
 #include "core/verdict.h"
 #include "harness/config/config.h"
+#include "support/confine.h"
 
 enum { KVG_MAX_JOBS = 64 };
 
@@ -30,6 +31,7 @@ typedef struct kvg_run_options {
     uint32_t shard, shards;  /* 0-based shard of `shards` */
     uint32_t jobs;           /* child processes at a time, 1 to KVG_MAX_JOBS; each uses cores / jobs threads */
     bool progress;           /* a status line on stderr */
+    kvg_confinement confinement; /* of candidates, where the machine allows */
     const char *capabilities; /* capability file of every backend; NULL: the one beside its library, if there is one */
 } kvg_run_options;
 

@@ -144,6 +144,7 @@ static bool run_one(const kvg_run_share *share, const kvg_case *c, session *a)
         if (said && !a->facts.has_ready) lost = true; /* taken at its word */
         blame_claim(a, &r);
     }
+    snprintf(r.confinement, sizeof r.confinement, "%s", kvg_candidate_confinement(a->candidate));
     r.slow = kvg_clock_seconds() - start > share->config->slow_seconds;
     const kvg_case drawn = kvg_fill_draw(c, r.verdict == KVG_VERDICT_MISTRUSTED ? 0 : r.redraws);
     kvg_case_repro(&drawn, share->config->path, share->options->capabilities, repro, sizeof repro);
@@ -178,7 +179,7 @@ int kvg_run_child(const kvg_run_share *share)
     const int threads = (int)(cores / (long)share->options->jobs);
     omp_set_num_threads(threads < 1 ? 1 : threads);
     session a = {.suspect = share->suspect};
-    if (kvg_candidate_start(share->fd, kvg_check_backend, &a.candidate)) return 3;
+    if (kvg_candidate_start(share->options->confinement, share->results, kvg_check_backend, &a.candidate)) return 3;
     kvg_candidate_set_watch(a.candidate, tell_waiting, share);
     kvg_candidate_limit(a.candidate, claims, &a);
     size_t position = share->position;

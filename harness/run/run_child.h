@@ -33,6 +33,7 @@ typedef struct kvg_run_share {
     size_t count, position;
     bool suspect; /* the backend's device must be asked first */
     int fd;      /* write end of the pipe */
+    const char *results; /* the file of the run, which no candidate sees */
 } kvg_run_share;
 
 /* The life of the child, and its exit status: it starts the candidate's process before it computes anything, and never

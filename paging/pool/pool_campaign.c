@@ -266,11 +266,10 @@ static kvg_status hunt_one(hunt *h, const kvg_pool_scenario *scenario, uint64_t 
 }
 
 /* A trace of each scenario in turn, until one catches it. */
-static void hunt_all(void *context, int channel)
+static void hunt_all(void *context)
 {
     hunt *h = context;
     bool more = true;
-    (void)channel;
     for (uint64_t n = 0; more; n++) {
         more = false;
         for (size_t i = 0; i < h->config->scenario_count; i++) {
@@ -291,7 +290,7 @@ kvg_status kvg_pool_catch_defect(const kvg_pool_config *config, const kvg_pool_o
     kvg_status s = kvg_child_answer(hunt_all, &h, &h, sizeof h, 0, &death);
     if (!s && death) { /* it kills: trace by trace then */
         h.trial.apart = true;
-        hunt_all(&h, -1);
+        hunt_all(&h);
     }
     *out = h.found;
     return s ? s : h.status;

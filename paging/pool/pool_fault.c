@@ -16,10 +16,9 @@ typedef struct answer {
     kvg_pool_verdict verdict;
 } answer;
 
-static void run_trial(void *context, int channel)
+static void run_trial(void *context)
 {
     answer *a = context;
-    (void)channel;
     a->status = kvg_pool_run_trace(a->trace, a->trial->backend, a->trial->defect, a->trial->blind, &a->totals,
                                    &a->verdict);
 }
@@ -42,7 +41,7 @@ kvg_status kvg_pool_try(kvg_pool_trial *trial, const kvg_pool_trace *trace, kvg_
     kvg_status s = KVG_OK;
     trial->attempts++;
     if (trial->apart) s = kvg_child_answer(run_trial, &a, &a, sizeof a, PATIENCE, &death);
-    else run_trial(&a, -1);
+    else run_trial(&a);
     if (death) judge_death(death, &a.verdict, trace->op_count);
     if (!s) s = a.status;
     if (totals) kvg_pool_totals_add(totals, &a.totals);

@@ -47,7 +47,8 @@ size_t planted_run(const char *path, const char *folder, unsigned jobs, const pl
     static char line[1 << 16];
     kvg_config config;
     kvg_run_summary summary;
-    const kvg_run_options options = {.out_folder = folder, .shards = 1, .jobs = jobs};
+    const kvg_run_options options = {.out_folder = folder, .shards = 1, .jobs = jobs,
+                                     .confinement = KVG_CONFINE_NAMESPACES};
     size_t cases = 0, starts = 0, counts[KVG_VERDICT_COUNT] = {0};
     assert_int_equal(kvg_config_open(path, NULL, NULL, &config), KVG_OK);
     assert_int_equal(config.case_count, count);

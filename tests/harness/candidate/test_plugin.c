@@ -1,5 +1,7 @@
 /* Plug-ins that are wrong in their tables, while they are opened, and with the process they run in; memory that the
  * harness cannot reach; and that no right answer lies where a plug-in could look. */
+#define _GNU_SOURCE
+#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -7,6 +9,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -15,6 +19,7 @@
 #include "harness/run/run.h"
 #include "harness/trial/judge/judge.h"
 #include "harness/trial/judge/truth.h"
+#include "tests/planted/attacks.h"
 #include "tests/planted/planted_run.h"
 #include "tests/planted/scan.h"
 
@@ -231,7 +236,7 @@ static void expect_unopened(const char *library, kvg_verdict verdict, const char
 {
     static kvg_config config;
     kvg_run_summary summary;
-    const kvg_run_options options = {.out_folder = OUT, .shards = 1, .jobs = 1};
+    const kvg_run_options options = {.out_folder = OUT, .shards = 1, .jobs = 1, .confinement = KVG_CONFINE_NAMESPACES};
     char path[512], text[4096] = "";
     snprintf(path, sizeof path, "%s/bin/libkvgold_%s.so", KVG_BINARY_DIR, library);
     assert_int_equal(kvg_config_open(PLANTED "fake_device.json", NULL, NULL, &config), KVG_OK);
@@ -269,22 +274,14 @@ static void test_libraries_that_do_not_open_cost_their_cases_alone(void **state)
 
 /* --- with its process --- */
 
-/* The process that the log names still runs; one that has ended may wait for its parent as a zombie. */
+/* A process that left_behind.c started still runs: it holds a lock. */
 static bool is_left_behind(void)
 {
-    char line[256], path[64], state = 0;
-    int pid = 0;
-    FILE *f = fopen(OUT "/candidate.log", "r");
-    assert_non_null(f);
-    while (fgets(line, sizeof line, f) && sscanf(line, "left behind: %d", &pid) != 1) {}
-    fclose(f);
-    assert_int_not_equal(pid, 0);
-    snprintf(path, sizeof path, "/proc/%d/stat", pid);
-    f = fopen(path, "r");
-    if (!f) return false;
-    if (fscanf(f, "%*d (%*[^)]) %c", &state) != 1) state = 'X';
-    fclose(f);
-    return state != 'Z' && state != 'X';
+    const int log = open(OUT "/candidate.log", O_WRONLY);
+    assert_true(log >= 0);
+    const bool locked = flock(log, LOCK_EX | LOCK_NB) != 0;
+    close(log);
+    return locked;
 }
 
 static void test_what_a_plugin_does_costs_its_case_alone(void **state)
@@ -313,6 +310,52 @@ static void test_what_a_plugin_does_costs_its_case_alone(void **state)
     };
     planted_run(PLANTED "planted_plugin.json", OUT, 1, expected, sizeof expected / sizeof expected[0], NULL);
     assert_false(is_left_behind());
+}
+
+static bool file_has(const char *path, const char *text)
+{
+    char line[1 << 16];
+    bool found = false;
+    FILE *f = fopen(path, "r");
+    assert_non_null(f);
+    while (fgets(line, sizeof line, f)) found |= strstr(line, text) != NULL;
+    fclose(f);
+    return found;
+}
+
+/* Runs the attacks on a candidate with that confinement. *succeeded: a bit for each. */
+static unsigned attack_with(kvg_confinement confinement)
+{
+    kvg_config config;
+    kvg_run_summary summary;
+    const kvg_run_options options = {.out_folder = OUT, .shards = 1, .jobs = 1, .confinement = confinement};
+    unsigned succeeded = 0;
+    char line[64];
+    assert_int_equal(kvg_config_open(PLANTED "attacker.json", NULL, NULL, &config), KVG_OK);
+    assert_int_equal(config.case_count, ATTACKS - 1);
+    const int inherited = open("/dev/null", O_RDONLY); /* into the candidate, too */
+    assert_int_equal(kvg_run(&config, &options, &summary), KVG_OK);
+    close(inherited);
+    kvg_config_close(&config);
+    assert_int_equal(summary.counts[KVG_VERDICT_PASS], ATTACKS - 1);
+    assert_true(file_has(OUT "/results.jsonl", kvg_confinement_name(confinement)));
+    for (attack a = ATTACK_NONE; a < ATTACKS; a++) {
+        snprintf(line, sizeof line, "attack %d succeeds", (int)a);
+        succeeded |= (unsigned)planted_logged(OUT, line) << a;
+    }
+    succeeded |= (unsigned)is_left_behind() << ATTACK_LEAVES_DAEMON;
+    succeeded |= (unsigned)file_has(OUT "/results.jsonl", "forged") << ATTACK_FORGES;
+    return succeeded;
+}
+
+/* What is not confined may do all that its user may. Only its daemons are ended: they come to the parent of the run. */
+static void test_a_confined_plugin_does_not_get_hold_of_its_judge(void **state)
+{
+    (void)state;
+    const unsigned all = (1u << ATTACKS) - (1u << ATTACK_READS), daemon = 1u << ATTACK_LEAVES_DAEMON;
+    assert_int_equal(attack_with(KVG_CONFINE_NAMESPACES), 0);
+    assert_int_equal(attack_with(KVG_CONFINE_RIGHTS), 1u << ATTACK_SIGNALS | 1u << ATTACK_FORGES);
+    assert_int_equal(attack_with(KVG_CONFINE_NOT), all & ~daemon);
 }
 
 /* The search is good: it finds an answer that lies in its process. Without one it finds none, even where judge and
@@ -372,6 +415,7 @@ int main(void)
         cmocka_unit_test(test_a_claim_covers_a_case_whole_or_not_at_all),
         cmocka_unit_test(test_libraries_that_do_not_open_cost_their_cases_alone),
         cmocka_unit_test(test_what_a_plugin_does_costs_its_case_alone),
+        cmocka_unit_test(test_a_confined_plugin_does_not_get_hold_of_its_judge),
         cmocka_unit_test(test_memory_that_the_host_cannot_reach),
         /* the last: it starts threads, which no fork survives */
         cmocka_unit_test(test_the_search_for_the_answer_finds_one),
