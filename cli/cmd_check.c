@@ -65,12 +65,12 @@ static kvg_status complete_options(check_options *o)
 /* Of a part of a config, the verdicts alone say how it went: other parts have their cells. */
 static kvg_status write_reports(const check_options *o, const kvg_run_summary *summary, int *exit_code)
 {
-    char results[PATH_MAX], page[PATH_MAX];
+    char results[PATH_MAX], page[PATH_MAX], digest[KVG_SHA256_TEXT];
     snprintf(results, sizeof results, "%s/results.jsonl", o->run.out_folder);
     snprintf(page, sizeof page, "%s/report.html", o->run.out_folder);
     const char *paths[] = {results};
     kvg_report *report;
-    kvg_status s = kvg_report_open(paths, 1, &kvg_generate_guest, &report);
+    kvg_status s = kvg_report_open(paths, &summary->digest, 1, &kvg_generate_guest, &report);
     if (s) return s;
     const bool part = o->run.shards > 1 || o->run.only_case;
     *exit_code = part ? kvg_exit_of_verdicts(summary->counts) : kvg_report_exit_code(report);
@@ -78,7 +78,9 @@ static kvg_status write_reports(const check_options *o, const kvg_run_summary *s
     if (o->html) s = kvg_report_html(report, page);
     if (!s && o->junit) s = kvg_report_junit(report, o->junit);
     kvg_report_close(report);
-    if (!s) printf("\nresults: %s%s%s\n", results, o->html ? "\nreport:  " : "", o->html ? page : "");
+    kvg_sha256_text(&summary->digest, digest);
+    if (!s) printf("\nresults: %s\nsha256:  %s\n", results, digest);
+    if (!s && o->html) printf("report:  %s\n", page);
     return s;
 }
 

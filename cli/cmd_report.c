@@ -1,5 +1,7 @@
 #include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 
 #include "cli/cli.h"
@@ -39,14 +41,39 @@ static kvg_status write_files(const kvg_report *report, const char *folder, cons
     return s;
 }
 
+/* What --sha256 gives: as many as there are files, or *out is NULL. */
+static kvg_status take_digests(const kvg_arguments *a, kvg_sha256_digest **out)
+{
+    size_t count = 0;
+    *out = NULL;
+    if (!kvg_given(a, KVG_OPTION_REPORT_SHA256)) return KVG_OK;
+    kvg_sha256_digest *digests = malloc(a->option_count * sizeof *digests);
+    if (!digests) return kvg_fail(KVG_ERR_MEMORY, "no memory for %zu digests", a->option_count);
+    *out = digests;
+    for (size_t i = 0; i < a->option_count; i++) {
+        const char *text = a->options[i].text;
+        if (a->options[i].id != KVG_OPTION_REPORT_SHA256) continue;
+        if (!kvg_sha256_parse(text, strlen(text), &digests[count++])) {
+            return kvg_fail(KVG_ERR_INVALID, "--sha256 '%s' is not 64 lower-case hex digits", text);
+        }
+    }
+    if (count == (size_t)a->file_count) return KVG_OK;
+    return kvg_fail(KVG_ERR_INVALID, "%zu --sha256 for %d files: give one for each file, in their order", count,
+                    a->file_count);
+}
+
 int kvg_command_report(const kvg_arguments *a)
 {
     const char *folder = kvg_given_text(a, KVG_OPTION_REPORT_OUTPUT, NULL);
     const char *junit = kvg_given_text(a, KVG_OPTION_REPORT_JUNIT, NULL);
     if (a->file_count == 0) return kvg_command_usage("report", "give at least one result file");
     kvg_report *report;
+    kvg_sha256_digest *digests = NULL;
     kvg_status s = check_files(a->files, a->file_count, folder, junit);
-    if (!s) s = kvg_report_open((const char *const *)a->files, (size_t)a->file_count, &kvg_generate_guest, &report);
+    if (!s) s = take_digests(a, &digests);
+    if (!s) s = kvg_report_open((const char *const *)a->files, digests, (size_t)a->file_count, &kvg_generate_guest,
+                                &report);
+    free(digests);
     if (s) return kvg_command_fail("report", s);
     kvg_report_table(report, stdout, 0);
     const int exit_code = kvg_report_exit_code(report);

@@ -97,6 +97,7 @@ static kvg_status read_config(kvg_config *config, const uint64_t *seed, const kv
     if (!s) s = kvg_json_get_string(root, "name", &config->name);
     if (!s) s = kvg_json_get_hex64(root, "seed", &config->seed);
     if (!s && seed) config->seed = *seed;
+    config->public_seed = !seed;
     if (!s) s = read_limits(config, root);
     if (!s) s = kvg_json_get(root, "cases", &value);
     if (!s && !kvg_json_is_array(value)) s = kvg_json_fail(value, "expected a list of case groups");

@@ -28,6 +28,7 @@ typedef struct kvg_config {
     const char *path;
     const char *name;
     uint64_t seed;
+    bool public_seed; /* it stands in the file: answers may have been prepared */
     double slow_seconds, hang_seconds; /* watchdog budgets of one case */
     kvg_case *cases;                   /* unique ids, in file order */
     size_t case_count;

@@ -159,11 +159,11 @@ static kvg_status check_shards(kvg_report *r)
                            shard_count, one ? "is" : "are");
 }
 
-static kvg_status open_report(kvg_report *r, const char *const *paths, size_t count)
+static kvg_status open_report(kvg_report *r, const char *const *paths, const kvg_sha256_digest *digests, size_t count)
 {
     kvg_status s = count ? KVG_OK : kvg_fail(KVG_ERR_INVALID, "a report needs at least one result file");
     for (size_t i = 0; i < count && !s; i++) {
-        s = kvg_report_read(r, paths[i]);
+        s = kvg_report_read(r, paths[i], digests ? &digests[i] : NULL);
         if (!s) s = check_same_run(&r->files[0], &r->files[i]);
     }
     if (!s) s = check_shards(r);
@@ -172,13 +172,14 @@ static kvg_status open_report(kvg_report *r, const char *const *paths, size_t co
     return s ? s : kvg_report_summarise(r);
 }
 
-kvg_status kvg_report_open(const char *const *paths, size_t count, const kvg_guest *guest, kvg_report **out)
+kvg_status kvg_report_open(const char *const *paths, const kvg_sha256_digest *digests, size_t count,
+                           const kvg_guest *guest, kvg_report **out)
 {
     *out = NULL;
     kvg_report *r = calloc(1, sizeof *r);
     if (!r) return kvg_fail(KVG_ERR_MEMORY, "no memory for a report");
     r->guest = guest;
-    kvg_status s = open_report(r, paths, count);
+    kvg_status s = open_report(r, paths, digests, count);
     if (s) kvg_report_close(r);
     else *out = r;
     return s;
@@ -215,6 +216,14 @@ int kvg_report_exit_code(const kvg_report *r)
     return holes ? KVG_EXIT_FAIL : kvg_exit_of_verdicts(r->verdicts);
 }
 
+static bool has_public_seed(const kvg_report *r)
+{
+    for (size_t i = 0; i < r->file_count; i++) {
+        if (r->files[i].public_seed) return true;
+    }
+    return false;
+}
+
 void kvg_report_count_line(const kvg_report *r, char *out, size_t size)
 {
     const uint64_t skipped = r->verdicts[KVG_VERDICT_SKIP], missing = r->unfinished + r->missing;
@@ -223,6 +232,7 @@ void kvg_report_count_line(const kvg_report *r, char *out, size_t size)
     if (missing) n += snprintf(out + n, size - (size_t)n, ", %" PRIu64 " missing", missing);
     snprintf(out + n, size - (size_t)n, "; %zu of %zu cell%s judged", kvg_cells_judged(r->cells, r->cell_count),
              r->cell_count, r->cell_count == 1 ? "" : "s");
+    if (has_public_seed(r)) snprintf(out + strlen(out), size - strlen(out), "; public seed");
 }
 
 /* --- the merged file --- */
@@ -254,7 +264,8 @@ static void write_merged(const kvg_report *r, FILE *out)
     write_json_string(out, r->files[0].config);
     fputs(",\"name\":", out);
     write_json_string(out, r->files[0].name);
-    fprintf(out, ",\"seed\":\"0x%" PRIx64 "\",\"shard\":\"1/1\",\"cases\":%" PRIu64 "}\n", r->files[0].seed, announced);
+    fprintf(out, ",\"seed\":\"0x%" PRIx64 "\",\"public_seed\":%s,\"shard\":\"1/1\",\"cases\":%" PRIu64 "}\n",
+            r->files[0].seed, has_public_seed(r) ? "true" : "false", announced);
     for (size_t i = 0; i < r->case_count; i++) {
         fwrite(r->cases[i].line, 1, r->cases[i].line_size, out);
         putc('\n', out);

@@ -19,15 +19,17 @@
 #include <stdio.h>
 
 #include "core/status.h"
+#include "golden/golden.h"
 #include "harness/case/guest.h"
 
 typedef struct kvg_report kvg_report;
 
 /* Reads and merges one or more result files. KVG_ERR_INVALID if a file is malformed, if two files disagree in config
  * name, seed or shard count, or if a case appears twice. A last line cut short by a crash is dropped, and said so in
- * the report. Missing shards are noted, never silent: see kvg_report_exit_code. Lines of a guest need the guest. */
-kvg_status kvg_report_open(const char *const *paths, size_t count, const kvg_guest *guest,
-                           kvg_report **out) KVG_CHECKED;
+ * the report. Missing shards are noted, never silent: see kvg_report_exit_code. Lines of a guest need the guest.
+ * `digests` (NULL: unknown) are what `kvgold check` printed of the files: another file is refused, too. */
+kvg_status kvg_report_open(const char *const *paths, const kvg_sha256_digest *digests, size_t count,
+                           const kvg_guest *guest, kvg_report **out) KVG_CHECKED;
 void kvg_report_close(kvg_report *report);
 
 /* 0: every case of every shard passed; 1: a case failed, or one never finished or is missing, or

@@ -54,6 +54,7 @@ typedef struct kvg_report_file {
     char *path, *text;
     char *version, *config, *name;
     uint64_t seed;
+    bool public_seed;
     uint64_t shard, shard_count; /* shard counts from 1 */
     uint64_t cases;              /* announced */
     uint64_t seen, finished;     /* at least started; finished */
@@ -113,7 +114,7 @@ struct kvg_report {
 };
 
 /* Appends the file's run and cases, as they stand. */
-kvg_status kvg_report_read(kvg_report *report, const char *path) KVG_CHECKED;
+kvg_status kvg_report_read(kvg_report *report, const char *path, const kvg_sha256_digest *digest) KVG_CHECKED;
 
 kvg_status kvg_report_note(kvg_report *report, const char *format, ...) KVG_CHECKED KVG_PRINTF(2, 3);
 
@@ -143,7 +144,7 @@ bool kvg_report_bit(const uint8_t set[KVG_FIELD_CODES / 8], unsigned code);
 void kvg_report_format_bytes(uint64_t bytes, char *out, size_t size); /* "73.7 kB" */
 
 /* One line: "540 passed, 0 failed, 2 skipped; 12 of 13 cells judged". Cases that never finished or never ran are
- * missing: "443 passed, 3 failed, 492 missing; ...". */
+ * missing: "443 passed, 3 failed, 492 missing; ...". A seed that stands in the config is told: "...; public seed". */
 void kvg_report_count_line(const kvg_report *report, char *out, size_t size);
 
 /* The columns of the summary, for every output. */

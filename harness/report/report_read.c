@@ -161,7 +161,8 @@ static kvg_status parse_shard(kvg_json line, kvg_report_file *f)
 
 static kvg_status read_run(reader *r, kvg_json line)
 {
-    static const char *const keys[] = {"type", "kvgold", "version", "config", "name", "seed", "shard", "cases"};
+    static const char *const keys[] = {"type", "kvgold", "version", "config", "name", "seed", "public_seed", "shard",
+                                       "cases"};
     kvg_report_file *f = r->file;
     uint64_t layout;
     const char *version, *config, *name;
@@ -175,6 +176,7 @@ static kvg_status read_run(reader *r, kvg_json line)
     if (!s) s = kvg_json_get_string(line, "config", &config);
     if (!s) s = kvg_json_get_string(line, "name", &name);
     if (!s) s = kvg_json_get_hex64(line, "seed", &f->seed);
+    if (!s && kvg_json_has(line, "public_seed")) s = kvg_json_get_bool(line, "public_seed", &f->public_seed);
     if (!s) s = parse_shard(line, f);
     if (!s) s = kvg_json_get_u64(line, "cases", 0, UINT64_MAX, &f->cases);
     if (s) return s;
@@ -326,7 +328,19 @@ static kvg_status read_lines(reader *r)
     return s;
 }
 
-kvg_status kvg_report_read(kvg_report *report, const char *path)
+static kvg_status check_digest(const kvg_report_file *f, const kvg_sha256_digest *wanted)
+{
+    char texts[2][KVG_SHA256_TEXT];
+    kvg_sha256_digest own;
+    kvg_sha256_of(f->text, f->size, &own);
+    if (kvg_sha256_same(&own, wanted)) return KVG_OK;
+    kvg_sha256_text(&own, texts[0]);
+    kvg_sha256_text(wanted, texts[1]);
+    return kvg_fail(KVG_ERR_INVALID, "%s is not as its run wrote it, so nothing in it counts: its SHA-256 is %s, not %s",
+                    f->path, texts[0], texts[1]);
+}
+
+kvg_status kvg_report_read(kvg_report *report, const char *path, const kvg_sha256_digest *digest)
 {
     kvg_report_file *grown = realloc(report->files, (report->file_count + 1) * sizeof *grown);
     if (!grown) return no_memory(path);
@@ -336,5 +350,6 @@ kvg_status kvg_report_read(kvg_report *report, const char *path)
     reader r = {.report = report, .file = f, .file_index = report->file_count++};
     if (!f->path) return no_memory(path);
     kvg_status s = load(f);
+    if (!s && digest) s = check_digest(f, digest);
     return s ? s : read_lines(&r);
 }

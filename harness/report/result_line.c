@@ -142,7 +142,8 @@ char *kvg_result_line(const kvg_case *c, const kvg_result *r, const char *repro)
     return print(line);
 }
 
-char *kvg_result_run_line(const char *config, const char *name, uint64_t seed, const char *shard, size_t cases)
+char *kvg_result_run_line(const char *config, const char *name, uint64_t seed, bool public_seed, const char *shard,
+                          size_t cases)
 {
     char hex[24];
     snprintf(hex, sizeof hex, "0x%" PRIx64, seed);
@@ -152,6 +153,7 @@ char *kvg_result_run_line(const char *config, const char *name, uint64_t seed, c
     cJSON_AddStringToObject(line, "config", config);
     cJSON_AddStringToObject(line, "name", name);
     cJSON_AddStringToObject(line, "seed", hex);
+    cJSON_AddBoolToObject(line, "public_seed", public_seed);
     cJSON_AddStringToObject(line, "shard", shard);
     cJSON_AddNumberToObject(line, "cases", (double)cases);
     return print(line);

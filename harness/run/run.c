@@ -27,6 +27,7 @@ static void on_stop(int number)
 
 typedef struct result_file {
     int fd;
+    kvg_sha256 sum; /* of what was written */
     char path[PATH_MAX];
 } result_file;
 
@@ -44,6 +45,7 @@ static kvg_status write_line(result_file *f, char *line)
         if (n >= 0) done += (size_t)n;
         else if (errno != EINTR) error = errno;
     }
+    if (!error) kvg_sha256_add(&f->sum, line, length + 1);
     free(line);
     if (!error) return KVG_OK;
     if (ftruncate(f->fd, start) != 0) error = errno;
@@ -61,6 +63,7 @@ static kvg_status open_results(const char *folder, result_file *f)
     snprintf(f->path, sizeof f->path, "%s/results.jsonl", folder);
     f->fd = open(f->path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
     if (f->fd < 0) return kvg_fail(KVG_ERR_IO, "cannot write %s: %s", f->path, strerror(errno));
+    kvg_sha256_init(&f->sum);
     return KVG_OK;
 }
 
@@ -430,12 +433,14 @@ static kvg_status run_selection(run_state *state)
     snprintf(shard, sizeof shard, "%u/%u", state->options->shard + 1, state->options->shards);
     kvg_status s = open_results(state->options->out_folder, &state->file);
     if (s) return s;
-    s = write_line(&state->file, kvg_result_run_line(config->path, config->name, config->seed, shard, state->count));
+    s = write_line(&state->file, kvg_result_run_line(config->path, config->name, config->seed, config->public_seed,
+                                                      shard, state->count));
     if (!s) s = run_all(state);
     state->summary->interrupted = stop_signal != 0;
     if (!s) s = write_end(state, kvg_clock_seconds() - start);
     if (close(state->file.fd) != 0 && !s)
         s = kvg_fail(KVG_ERR_IO, "cannot write %s: %s", state->file.path, strerror(errno));
+    kvg_sha256_end(&state->file.sum, &state->summary->digest);
     return s;
 }
 

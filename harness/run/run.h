@@ -10,7 +10,9 @@
  *
  * Each child runs its share of the cases in order. Before a case it announces it, so that a crash, a hang or an exit
  * costs that case alone: the parent records CRASH or HANG with the repro line and starts a new child for the rest.
- * Results are written one line at a time and flushed; whatever happens, the lines of finished cases stay valid.
+ * Results are written one line at a time and flushed; whatever happens, the lines of finished cases stay valid. The
+ * parent keeps their SHA-256 in its own memory: whoever reads the file after the run, when all its processes have
+ * ended, can tell whether one of them changed it.
  *
  * A kernel that faults leaves its process without a device: the implementation returns KVG_ERR_DEVICE, the case is a
  * CRASH, and the child ends in favour of a new one. After a CRASH, a HANG or a lost device the next child first asks
@@ -20,6 +22,7 @@
 #define KVG_HARNESS_RUN_RUN_H
 
 #include "core/verdict.h"
+#include "golden/golden.h"
 #include "harness/config/config.h"
 #include "support/confine.h"
 
@@ -37,6 +40,7 @@ typedef struct kvg_run_options {
 
 typedef struct kvg_run_summary {
     uint64_t counts[KVG_VERDICT_COUNT];
+    kvg_sha256_digest digest; /* of results.jsonl as this process wrote it */
     bool interrupted; /* SIGINT or SIGTERM arrived: the file holds what had finished */
 } kvg_run_summary;
 

@@ -14,6 +14,7 @@
 
 #include <cmocka.h>
 
+#include "harness/report/report.h"
 #include "harness/run/backends.h"
 #include "harness/run/capabilities.h"
 #include "harness/run/run.h"
@@ -331,11 +332,19 @@ static unsigned attack_with(kvg_confinement confinement)
     const kvg_run_options options = {.out_folder = OUT, .shards = 1, .jobs = 1, .confinement = confinement};
     unsigned succeeded = 0;
     char line[64];
+    kvg_report *report;
     assert_int_equal(kvg_config_open(PLANTED "attacker.json", NULL, NULL, &config), KVG_OK);
     assert_int_equal(config.case_count, ATTACKS - 1);
     const int inherited = open("/dev/null", O_RDONLY); /* into the candidate, too */
     assert_int_equal(kvg_run(&config, &options, &summary), KVG_OK);
     close(inherited);
+    const bool forged = file_has(OUT "/results.jsonl", "forged");
+    const kvg_status as_written = kvg_report_open(&(const char *){OUT "/results.jsonl"}, &summary.digest, 1, NULL,
+                                                  &report);
+    if (forged) assert_int_equal(as_written, KVG_ERR_INVALID);
+    if (forged) assert_non_null(strstr(kvg_error_text(), "not as its run wrote it"));
+    if (!forged) assert_int_equal(as_written, KVG_OK);
+    if (!forged) kvg_report_close(report);
     kvg_config_close(&config);
     assert_int_equal(summary.counts[KVG_VERDICT_PASS], ATTACKS - 1);
     assert_true(file_has(OUT "/results.jsonl", kvg_confinement_name(confinement)));
@@ -344,7 +353,7 @@ static unsigned attack_with(kvg_confinement confinement)
         succeeded |= (unsigned)planted_logged(OUT, line) << a;
     }
     succeeded |= (unsigned)is_left_behind() << ATTACK_LEAVES_DAEMON;
-    succeeded |= (unsigned)file_has(OUT "/results.jsonl", "forged") << ATTACK_FORGES;
+    succeeded |= (unsigned)forged << ATTACK_FORGES;
     return succeeded;
 }
 

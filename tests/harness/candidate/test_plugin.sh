@@ -90,5 +90,24 @@ report "... with other data" $?
 expect "not with --seed" 2 "not both" run --secret-seed --seed 0x1 -o f
 expect "not with --shard" 2 "shards need one seed" run --secret-seed --shard 1/2 -o f
 
+# The result file is what its run wrote.
+attacker=(check "$source_dir/tests/planted/attacker.json" --no-html -j 1 -o g)
+expect "a plug-in that attacks its judge" 0 "9 passed, 0 failed; 1 of 1 cell judged; public seed" "$kvgold" "${attacker[@]}"
+[[ $output != *unconfined* ]]
+report "... is confined" $? "this machine refuses namespaces"
+sum=$(grep '^sha256: ' <<<"$output" | tr -s ' ' | cut -d ' ' -f 2)
+[[ $sum == "$(sha256sum <g/results.jsonl | cut -d ' ' -f 1)" ]]
+report "... and the SHA-256 of its results is printed" $? "'$sum'"
+expect "a report of that file" 0 "9 passed" "$kvgold" report g/results.jsonl --sha256 "$sum"
+expect "... of two" 2 "1 --sha256 for 2 files" "$kvgold" report g/results.jsonl g/results.jsonl --sha256 "$sum"
+expect "... with half a digest" 2 "'$(cut -c 1-32 <<<"$sum")' is not 64" "$kvgold" report g/results.jsonl --sha256 "$(cut -c 1-32 <<<"$sum")"
+sed -i 's/"seconds":/&1/' g/results.jsonl
+expect "... that somebody changed" 2 "not as its run wrote it" "$kvgold" report g/results.jsonl --sha256 "$sum"
+expect "... which nobody notices without the digest" 0 "9 passed" "$kvgold" report g/results.jsonl
+expect "a plug-in that may write into the results" 2 "not as its run wrote it" "$kvgold" "${attacker[@]}" --unconfined
+expect "no public seed" 0 "3 cells judged" run --backend fake_device --capabilities right.json -o h --seed 0x7 --shard 1/2
+[[ $output != *"public seed"* ]]
+report "... is not told as one" $?
+
 echo "$passed passed, $failed failed"
 [[ $passed -gt 0 && $failed -eq 0 ]]

@@ -144,7 +144,7 @@ static char text[1 << 16];
 static kvg_report *open_paths(const char *const *paths, size_t count)
 {
     kvg_report *report = NULL;
-    if (kvg_report_open(paths, count, NULL, &report)) fail_msg("%s", kvg_error_text());
+    if (kvg_report_open(paths, NULL, count, NULL, &report)) fail_msg("%s", kvg_error_text());
     return report;
 }
 
@@ -158,7 +158,7 @@ static kvg_report *open_text(const char *content)
 static void expect_invalid(const char *const *paths, size_t count, const char *said)
 {
     kvg_report *report = NULL;
-    assert_int_equal(kvg_report_open(paths, count, NULL, &report), KVG_ERR_INVALID);
+    assert_int_equal(kvg_report_open(paths, NULL, count, NULL, &report), KVG_ERR_INVALID);
     assert_null(report);
     if (!strstr(kvg_error_text(), said)) fail_msg("'%s' is not in '%s'", said, kvg_error_text());
 }
@@ -336,9 +336,9 @@ static void other_runs_are_refused(void **state)
     expect_invalid(&none, 1, "is empty");
     const char *nowhere = in_folder("nowhere.jsonl");
     kvg_report *report = NULL;
-    assert_int_equal(kvg_report_open(&nowhere, 1, NULL, &report), KVG_ERR_IO);
+    assert_int_equal(kvg_report_open(&nowhere, NULL, 1, NULL, &report), KVG_ERR_IO);
     const char *no_file = folder;
-    assert_int_equal(kvg_report_open(&no_file, 1, NULL, &report), KVG_ERR_IO);
+    assert_int_equal(kvg_report_open(&no_file, NULL, 1, NULL, &report), KVG_ERR_IO);
 }
 
 static void truncated_line_is_dropped(void **state)

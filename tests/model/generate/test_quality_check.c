@@ -310,14 +310,14 @@ static void test_a_result_line_comes_back(void **state)
     had.limits.loss = INFINITY;
     r.guest = &had;
     char *line = kvg_result_line(&config.cases[0], &r, "repro");
-    char *run = kvg_result_run_line("t.json", "t", 5, "1/1", 1);
+    char *run = kvg_result_run_line("t.json", "t", 5, true, "1/1", 1);
     FILE *out = fopen(path, "w");
     assert_non_null(out);
     fprintf(out, "%s\n%s\n{\"type\":\"end\",\"interrupted\":false,\"seconds\":1,\"PASS\":1}\n", run, line);
     assert_int_equal(fclose(out), 0);
     free(run);
     free(line);
-    if (kvg_report_open(&(const char *){path}, 1, &kvg_generate_guest, &report)) fail_msg("%s", kvg_error_text());
+    if (kvg_report_open(&(const char *){path}, NULL, 1, &kvg_generate_guest, &report)) fail_msg("%s", kvg_error_text());
     const kvg_report_case *c = &report->cases[0];
     const kvg_report_quality *q = kvg_report_quality_of(c);
     assert_non_null(q);
