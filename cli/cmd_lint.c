@@ -12,11 +12,34 @@ typedef struct lint_options {
     uint64_t seed;
 } lint_options;
 
+/* Of each known-wrong answer, the most that a case made of it. */
+typedef enum catch { NOWHERE, APPLIES, CAUGHT } catch;
+
 typedef struct lint_totals {
-    size_t cases, refused, other_ops;
-    kvg_separation least; /* of the cases that are not judged by bits */
+    size_t cases, refused;
+    kvg_separation least; /* of the cases that are judged by distance, and not by bits */
     const char *least_case;
+    catch defects[KVG_MAX_DEFECTS];
 } lint_totals;
+
+static bool is_caught(kvg_control_outcome outcome)
+{
+    return outcome == KVG_CONTROL_REJECTED || outcome == KVG_CONTROL_REJECTED_BY_BOUND;
+}
+
+static bool any_caught(const kvg_known_wrong *known)
+{
+    for (size_t i = 0; i < KVG_MAX_DEFECTS; i++) {
+        if (is_caught(known->outcome[i])) return true;
+    }
+    return false;
+}
+
+/* As `kvgold check` has it: such a case is not MISTRUSTED. An op that is judged by distance has a nearest answer. */
+static bool tells(const kvg_known_wrong *known)
+{
+    return known->separation.nearest ? kvg_separation_suffices(&known->separation) : any_caught(known);
+}
 
 /* Of the first draw that tells right from wrong, as `kvgold check` draws, or of the last one. */
 static kvg_status measure(const kvg_case *c, kvg_known_wrong *known)
@@ -29,8 +52,8 @@ static kvg_status measure(const kvg_case *c, kvg_known_wrong *known)
         const kvg_case drawn = kvg_fill_draw(c, draw);
         s = kvg_question_make(&drawn, &question);
         if (!s) s = kvg_know(&question, &truth);
-        if (!s) s = kvg_known_wrong_try(&truth, NULL, false, known);
-        suffices = !s && kvg_separation_suffices(&known->separation);
+        if (!s) s = kvg_known_wrong_try(&truth, NULL, KVG_OFFER_ALL, known);
+        suffices = !s && tells(known);
         kvg_truth_free(&truth);
         kvg_question_free(&question);
     }
@@ -43,7 +66,7 @@ static void print_unreached(const kvg_known_wrong *known)
     const kvg_defect *defects = kvg_defect_table(&count);
     const char *comma = "; not reached: ";
     for (size_t i = 0; i < count; i++) {
-        if (!(known->distance[i] < 0)) continue;
+        if (known->outcome[i] != KVG_CONTROL_UNREACHED) continue;
         printf("%s%s", comma, defects[i].id);
         comma = ", ";
     }
@@ -53,31 +76,53 @@ static void lint_case(const kvg_case *c, const lint_options *o, lint_totals *tot
 {
     kvg_known_wrong known = {0};
     const kvg_separation *separation = &known.separation;
-    char text[KVG_SEPARATION_TEXT];
+    char text[KVG_SEPARATION_TEXT] = "compared as bytes";
     totals->cases++;
-    if (measure(c, &known)) {
-        totals->refused++;
+    const kvg_status s = measure(c, &known);
+    if (separation->nearest) kvg_separation_text(separation, text, sizeof text);
+    if (s || !tells(&known)) totals->refused++;
+    if (s) {
         printf("%s: refused: %s\n", c->id, kvg_error_text());
         return;
     }
-    kvg_separation_text(separation, text, sizeof text);
-    if (!separation->nearest) {
-        totals->refused++;
-        printf("%s: refused: %s: use more tokens, or another fill\n", c->id, text);
-    } else if (!kvg_separation_suffices(separation)) {
-        totals->refused++;
+    if (!tells(&known) && separation->nearest) {
         printf("%s: refused: separation %s (%s): that wrong answer passes; use more queries, other lengths, scales or "
                "options\n", c->id, text, separation->nearest->summary);
+    } else if (!tells(&known)) {
+        printf("%s: refused: no defect changes the answer: use more tokens, or another fill\n", c->id);
     } else if (o->verbose) {
-        printf("%s: separation %s", c->id, text);
+        printf("%s: %s%s", c->id, separation->nearest ? "separation " : "", text);
         print_unreached(&known);
         printf("\n");
     }
     fflush(stdout);
+    for (size_t i = 0; i < KVG_MAX_DEFECTS; i++) {
+        if (known.outcome[i] != KVG_CONTROL_ABSENT && !totals->defects[i]) totals->defects[i] = APPLIES;
+        if (is_caught(known.outcome[i])) totals->defects[i] = CAUGHT;
+    }
     const bool nearer = !totals->least_case || separation->least < totals->least.least;
     if (separation->nearest && !separation->by_bits && nearer) {
         totals->least = *separation;
         totals->least_case = c->id;
+    }
+}
+
+/* The defects that some case catches, and by name those that none does. */
+static void print_catches(const lint_totals *totals)
+{
+    static const char *const words[] = {"applying to no case", "applying to some, caught by none"};
+    size_t count, caught = 0;
+    const kvg_defect *defects = kvg_defect_table(&count);
+    for (size_t i = 0; i < count; i++) caught += totals->defects[i] == CAUGHT;
+    printf("%zu of %zu defects are caught\n", caught, count);
+    for (catch state = NOWHERE; state < CAUGHT; state++) {
+        const char *comma = ": ";
+        for (size_t i = 0; i < count; i++) {
+            if (totals->defects[i] != state) continue;
+            printf("%s%s%s", *comma == ':' ? words[state] : "", comma, defects[i].id);
+            comma = ", ";
+        }
+        if (*comma == ',') printf("\n");
     }
 }
 
@@ -87,20 +132,17 @@ static int lint(const char *path, const lint_options *o)
     lint_totals totals = {0};
     kvg_status s = kvg_config_open(path, o->has_seed ? &o->seed : NULL, NULL, &config);
     if (s) return kvg_command_fail("lint", s);
-    bool found = !o->only_case;
     for (size_t i = 0; i < config.case_count; i++) {
         const kvg_case *c = &config.cases[i];
-        if (o->only_case && strcmp(o->only_case, c->id) != 0) continue;
-        found = true;
-        if (c->problem.op == KVG_OP_DECODE) lint_case(c, o, &totals);
-        else totals.other_ops++;
+        if (!o->only_case || strcmp(o->only_case, c->id) == 0) lint_case(c, o, &totals);
     }
-    if (found) {
-        printf("%zu cases of op decode, %zu refused", totals.cases, totals.refused);
+    if (totals.cases) {
         char text[KVG_SEPARATION_TEXT];
+        printf("%zu cases, %zu refused", totals.cases, totals.refused);
         kvg_separation_text(&totals.least, text, sizeof text);
         if (totals.least_case) printf("; least separation %s, in %s", text, totals.least_case);
-        printf("; %zu cases of other ops, whose answers are compared as bytes\n", totals.other_ops);
+        printf("\n");
+        print_catches(&totals);
     } else {
         s = kvg_fail(KVG_ERR_INVALID, "no case '%s' in %s: `kvgold list %s` shows them", o->only_case, path, path);
     }

@@ -226,7 +226,7 @@ kvg_status kvg_golden_separation(const kvg_golden_case *made, kvg_pack_separatio
     const kvg_separation *separation = &known.separation;
     *out = (kvg_pack_separation){0};
     if (made->c->problem.op != KVG_OP_DECODE) return KVG_OK;
-    kvg_status s = kvg_known_wrong_try(&made->truth, NULL, false, &known);
+    kvg_status s = kvg_known_wrong_try(&made->truth, NULL, KVG_OFFER_NONE, &known);
     if (s) return kvg_fail_in(s, "%s", made->c->id);
     if (!separation->nearest || !kvg_separation_suffices(separation)) {
         char text[KVG_SEPARATION_TEXT];

@@ -295,7 +295,7 @@ static kvg_status explain(const kvg_matrix_world *w, const kvg_matrix_party *wri
     if (!s) s = make_inputs(w, writer->engine, &c.problem, pages->g, pages->pools, &q.in);
     if (!s) s = alloc_flat(w, &c.problem, &q.before);
     if (!s) s = kvg_know(&q, &t);
-    if (!s) s = kvg_known_wrong_try(&t, got, false, &known);
+    if (!s) s = kvg_known_wrong_try(&t, got, KVG_OFFER_NONE, &known);
     if (!s && reordered && kvg_set_same_bytes(got, &t.expected)) {
         snprintf(cell->defect, sizeof cell->defect, "rope_pairing");
     }

@@ -336,8 +336,8 @@ static kvg_status check_digest(const kvg_report_file *f, const kvg_sha256_digest
     if (kvg_sha256_same(&own, wanted)) return KVG_OK;
     kvg_sha256_text(&own, texts[0]);
     kvg_sha256_text(wanted, texts[1]);
-    return kvg_fail(KVG_ERR_INVALID, "%s is not as its run wrote it, so nothing in it counts: its SHA-256 is %s, not %s",
-                    f->path, texts[0], texts[1]);
+    return kvg_fail(KVG_ERR_INVALID, "%s is not as its run wrote it: its SHA-256 is %s, not %s", f->path,
+                    texts[0], texts[1]);
 }
 
 kvg_status kvg_report_read(kvg_report *report, const char *path, const kvg_sha256_digest *digest)

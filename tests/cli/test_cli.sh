@@ -405,7 +405,7 @@ config lax.json "{$decode, \"queries\": [4, 8], \"operands\": \"e4m3\"}"
 config large.json "{${decode/60/400}, \"queries\": 12}" '{"slow_seconds": 1, "hang_seconds": 1}'
 expect "a judge that takes longer than hang_seconds" 0 "1 passed" "$kvgold" check large.json -o large --no-html
 check "... is slow and no HANG" grep -q '"slow":true' large/results.jsonl
-expect "lint of cases that tell" 0 "1 cases of op decode, 0 refused" "$kvgold" lint clear.json
+expect "lint of cases that tell" 0 "1 cases, 0 refused; least separation " "$kvgold" lint clear.json
 expect "lint -v names the unreached" 0 "; not reached: " "$kvgold" lint clear.json -v
 expect "lint of a case that cannot tell" 1 "refused: separation 0." "$kvgold" lint lax.json
 check "... names the defect" test "${output/nearest tensor_scale_rounded/}" != "$output"

@@ -88,7 +88,7 @@ static void try_known_wrong(const kvg_truth *t, const kvg_tensor_set *answer, kv
     const bool wrong = r->verdict == KVG_VERDICT_FAIL && !kvg_set_same_bytes(&t->expected, answer);
     size_t count;
     const kvg_defect *defects = kvg_defect_table(&count);
-    if (kvg_known_wrong_try(t, wrong ? answer : NULL, true, known)) {
+    if (kvg_known_wrong_try(t, wrong ? answer : NULL, KVG_OFFER_CONTROLS, known)) {
         if (r->verdict == KVG_VERDICT_PASS) kvg_result_give_up(r, "known-wrong answers");
         return;
     }

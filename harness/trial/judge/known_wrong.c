@@ -6,7 +6,7 @@
 #include "harness/trial/judge/judge_parts.h"
 
 /* What the check says to a wrong answer. */
-static kvg_control_outcome offer(const judge *j, const kvg_truth *t, const kvg_tensor_set *wrong)
+static kvg_control_outcome judged(const judge *j, const kvg_truth *t, const kvg_tensor_set *wrong)
 {
     kvg_result storage = {.verdict = KVG_VERDICT_PASS}, decoded = {.verdict = KVG_VERDICT_PASS};
     if (j->is_right(t, wrong)) return KVG_CONTROL_UNREACHED;
@@ -25,7 +25,7 @@ static kvg_control_outcome outcome_at(const kvg_separation *s, double distance)
     return s->by_bits ? KVG_CONTROL_REJECTED : KVG_CONTROL_REJECTED_BY_BOUND;
 }
 
-kvg_status kvg_known_wrong_try(const kvg_truth *t, const kvg_tensor_set *answer, bool controls, kvg_known_wrong *out)
+kvg_status kvg_known_wrong_try(const kvg_truth *t, const kvg_tensor_set *answer, kvg_offer offer, kvg_known_wrong *out)
 {
     const kvg_question *q = t->question;
     const kvg_problem *p = &q->c->problem;
@@ -38,7 +38,7 @@ kvg_status kvg_known_wrong_try(const kvg_truth *t, const kvg_tensor_set *answer,
     kvg_status s = j->by_distance ? kvg_separation_open(t, &scene) : KVG_OK;
     for (size_t i = 0; i < count; i++) {
         const kvg_defect *defect = &defects[i];
-        const bool offered = controls && defect->control;
+        const bool offered = offer == KVG_OFFER_ALL || (offer == KVG_OFFER_CONTROLS && defect->control);
         kvg_tensor_set wrong = {0};
         out->distance[i] = NAN;
         if (s || !kvg_defect_applies(defect, p) || !(offered || j->by_distance || answer)) continue;
@@ -46,7 +46,7 @@ kvg_status kvg_known_wrong_try(const kvg_truth *t, const kvg_tensor_set *answer,
         if (!s) s = kvg_defect_run(defect, p, q->in.tensors, wrong.tensors);
         if (!s && j->by_distance) out->distance[i] = kvg_separation_add(&scene, defect, &wrong, &out->separation);
         if (!s && offered) {
-            out->outcome[i] = j->by_distance ? outcome_at(&out->separation, out->distance[i]) : offer(j, t, &wrong);
+            out->outcome[i] = j->by_distance ? outcome_at(&out->separation, out->distance[i]) : judged(j, t, &wrong);
         }
         out->explains[i] = !s && answer && !(out->distance[i] < 0) && !j->is_right(t, &wrong) &&
                            j->explains(t, answer, &wrong);

@@ -9,7 +9,7 @@ enum { KVG_MAX_DEFECTS = 256 };
 
 /* What becomes of a known-wrong answer that is offered to the check. */
 typedef enum kvg_control_outcome {
-    KVG_CONTROL_ABSENT,    /* does not apply to this problem, or is no control */
+    KVG_CONTROL_ABSENT,    /* does not apply to this problem, or was not offered */
     KVG_CONTROL_UNREACHED, /* does not change the exact answer of this case */
     KVG_CONTROL_REJECTED,  /* changed it, and the check said FAIL: by bytes or by value */
     KVG_CONTROL_REJECTED_BY_BOUND, /* the round-trip bound alone rejects it too */
@@ -25,9 +25,11 @@ typedef struct kvg_known_wrong {
     kvg_separation separation;        /* ops that are judged by distance; else empty */
 } kvg_known_wrong;
 
-/* `answer`: a wrong one that some row may explain, or NULL. `controls`: whether rows that are controls are offered to
- * the check. The status is that of a defect that could not be run. */
-kvg_status kvg_known_wrong_try(const kvg_truth *truth, const kvg_tensor_set *answer, bool controls,
+/* Which rows are offered to the check. */
+typedef enum kvg_offer { KVG_OFFER_NONE, KVG_OFFER_CONTROLS, KVG_OFFER_ALL } kvg_offer;
+
+/* `answer`: a wrong one that some row may explain, or NULL. The status is that of a defect that could not be run. */
+kvg_status kvg_known_wrong_try(const kvg_truth *truth, const kvg_tensor_set *answer, kvg_offer offer,
                                kvg_known_wrong *out) KVG_CHECKED;
 
 #endif

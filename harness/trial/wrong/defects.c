@@ -109,11 +109,6 @@ static bool long_blocks(const kvg_problem *p, kvg_side side)
 }
 
 /* Of op decode by ring_not_wrapped. */
-static bool ring(const kvg_problem *p, kvg_side side)
-{
-    return reads_back(p, side) && p->layout == KVG_LAYOUT_RING && p->op != KVG_OP_DECODE;
-}
-
 static bool many_sequences(const kvg_problem *p, kvg_side side)
 {
     return first_side(p, side) && p->paging.sequences > 1;
@@ -165,7 +160,6 @@ static void use_canonical(kvg_problem *p, kvg_side side) { p->storage[side].dial
 static void use_unrounded(kvg_problem *p, kvg_side side) { p->storage[side].dialect = KVG_ROWS_UNROUNDED; }
 static void use_f32(kvg_problem *p, kvg_side side) { (void)side, p->dtype = KVG_DTYPE_F32; }
 static void flip_swizzle(kvg_problem *p, kvg_side side) { (void)side, p->paging.v_scale_swizzle ^= true; }
-static void use_contiguous(kvg_problem *p, kvg_side side) { (void)side, p->layout = KVG_LAYOUT_CONTIGUOUS; }
 static void drop_bias(kvg_problem *p, kvg_side side) { (void)side, p->bias = false; }
 static void drop_rope(kvg_problem *p, kvg_side side) { (void)side, p->rope.dims = 0; }
 
