@@ -188,6 +188,7 @@ kvg_status kvg_candidate_open(kvg_candidate *c, const char *name, kvg_candidate_
     if (!s) s = replied(c);
     if (s) return s;
     *facts = c->reply.facts;
+    facts->reference_in[sizeof facts->reference_in - 1] = 0;
     c->margin = facts->device_memory ? DEVICE_MARGIN : 0;
     return KVG_OK;
 }

@@ -28,6 +28,7 @@ typedef struct kvg_candidate_facts {
     uint32_t sm;        /* of its GPU; 0: none */
     bool device_memory; /* tensors lie in memory of its own */
     bool has_ready;     /* it can be asked whether its device answers */
+    char reference_in[KVG_IMPL_NAME_SIZE]; /* a library of its process that exports kvgold's reference; "": none */
 } kvg_candidate_facts;
 
 /* What became of a call. */

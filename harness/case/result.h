@@ -68,6 +68,7 @@ typedef struct kvg_result {
     char impl[KVG_IMPL_NAME_SIZE]; /* which implementation ran; "": none */
     char confinement[KVG_CONFINEMENT_TEXT]; /* of the candidate's process (support/confine.h), with the reason where it
                                              * is not the one that was asked for; "": nobody can say */
+    char reference_in[KVG_IMPL_NAME_SIZE]; /* a library in that process that exports kvgold's reference; "": none */
     double milliseconds;           /* of the candidate's run */
     uint64_t redraws;              /* op: draws of the data before this one; none of them told right from wrong */
     bool slow;                     /* the case took longer than the config's slow_seconds */

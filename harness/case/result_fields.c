@@ -47,6 +47,8 @@ static const kvg_field outcome[] = {
     KVG_FIELD_TEXT_IN(kvg_result, "confinement", confinement, GIVEN, "what the implementation's process had given up: "
                       "`namespaces`, `rights` and why no namespaces, or `none` (docs/guide/plugin.md section 5); a "
                       "case without an answer may have no such text"),
+    KVG_FIELD_TEXT_IN(kvg_result, "reference_in", reference_in, GIVEN, "a library in the implementation's process that "
+                      "exports kvgold's reference: the answer may be the reference's own"),
     KVG_FIELD(kvg_result, NUMBER, "ms", milliseconds, ALWAYS, "ms", "time of the implementation's run"),
     KVG_FIELD(kvg_result, COUNT, "redraws", redraws, GIVEN, "draws", "how often the case was asked before with other "
               "data that could not tell right from wrong; the seed of these data stands in `repro`"),

@@ -187,6 +187,8 @@ static void print_totals(const kvg_report *r, FILE *out)
     if (decode[0]) print_text(out, "unclaimed  ", decode);
     kvg_report_unconfined_line(r, decode, sizeof decode);
     if (decode[0]) print_text(out, "unconfined ", decode);
+    kvg_report_reference_line(r, decode, sizeof decode);
+    if (decode[0]) print_text(out, "reference  ", decode);
     kvg_report_unjudged_line(r, decode, sizeof decode);
     if (decode[0]) print_text(out, "unjudged   ", decode);
     fprintf(out, "time       %.1f s", r->seconds);

@@ -1,5 +1,5 @@
 /* Cases that the candidate does not claim to do, by what it does not claim; claims of which nothing was judged; cases
- * whose candidate was not confined by namespaces. */
+ * whose candidate was not confined by namespaces, or had kvgold's reference in its process. */
 #include "harness/report/report_unclaimed.h"
 
 #include <stdio.h>
@@ -18,6 +18,11 @@ static const char *unclaimed(const kvg_result *r)
 static const char *unconfined(const kvg_result *r)
 {
     return strcmp(r->confinement, kvg_confinement_name(KVG_CONFINE_NAMESPACES)) == 0 ? "" : r->confinement;
+}
+
+static const char *reference_in(const kvg_result *r)
+{
+    return r->reference_in;
 }
 
 static size_t count_of(const kvg_report *r, reason *of, const char *why)
@@ -65,6 +70,11 @@ void kvg_report_unclaimed_line(const kvg_report *r, char *out, size_t size)
 void kvg_report_unconfined_line(const kvg_report *r, char *out, size_t size)
 {
     list_reasons(r, unconfined, out, size);
+}
+
+void kvg_report_reference_line(const kvg_report *r, char *out, size_t size)
+{
+    list_reasons(r, reference_in, out, size);
 }
 
 static bool is_unjudged(const kvg_cell *cell)

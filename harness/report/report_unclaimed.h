@@ -11,6 +11,9 @@ void kvg_report_unclaimed_line(const kvg_report *report, char *out, size_t size)
 /* Cases whose candidate was not confined by namespaces: "12 cases: none 12"; "" where all were, or nobody can say. */
 void kvg_report_unconfined_line(const kvg_report *report, char *out, size_t size);
 
+/* Cases whose candidate's process held kvgold's reference: "12 cases: libengine.so 12"; "" where none did. */
+void kvg_report_reference_line(const kvg_report *report, char *out, size_t size);
+
 /* The cells that the candidate claims and of which no case was judged: "1 claimed cell: flatten nvfp4.canonical hnd";
  * "" where there is none. */
 void kvg_report_unjudged_line(const kvg_report *report, char *out, size_t size);

@@ -60,6 +60,9 @@ print(next(l["repro"] for l in map(json.loads, open("c/results.jsonl")) if l.get
 expect "... its repro line has the claims" 1 "claimed in lying.json, but: " \
     bash -c "${repro/kvgold/\"\$0\"} -o again --no-html" "$kvgold"
 expect "without a file everything is claimed" 1 "5 UNIMPLEMENTED" run --backend lazy -o c
+expect "kvgold's own reference" 0 "15 passed" run --backend reference -o c
+[[ $output != *"reference  "* ]]
+report "... is no copy of it" $?
 
 cp "$library_folder/libkvgold_fake_device.so" libengine.so
 claims libengine.json '{"ops": ["flatten"], "formats": ["nvfp4.canonical"]}'
@@ -95,6 +98,7 @@ attacker=(check "$source_dir/tests/planted/attacker.json" --no-html -j 1 -o g)
 expect "a plug-in that attacks its judge" 0 "9 passed, 0 failed; 1 of 1 cell judged; public seed" "$kvgold" "${attacker[@]}"
 [[ $output != *unconfined* ]]
 report "... is confined" $? "this machine refuses namespaces"
+holds "... and answers by the reference" <(echo "$output") "reference  9 cases: libkvgold_attacker.so 9"
 sum=$(grep '^sha256: ' <<<"$output" | tr -s ' ' | cut -d ' ' -f 2)
 [[ $sum == "$(sha256sum <g/results.jsonl | cut -d ' ' -f 1)" ]]
 report "... and the SHA-256 of its results is printed" $? "'$sum'"
