@@ -73,6 +73,14 @@ static void append_shared_kv(id_text *t, const kvg_case *c, const char *tag)
     append_number(t, "@", g->v_first);
 }
 
+/* ":layer2"; nothing where the seed chooses */
+static void append_layer(id_text *t, const kvg_case *c, const char *tag)
+{
+    if (!c->layer) return;
+    append(t, ":", tag);
+    append_number(t, "", c->layer - 1);
+}
+
 /* ":rope64a256", then its scaling */
 static void append_rope(id_text *t, const kvg_case *c, const char *tag)
 {
@@ -108,6 +116,7 @@ static void append_profile(id_text *t, const kvg_case *c, const char *tag)
 
 /* The words of axes that are not written as their kind of value is. */
 static void (*const own_words[KVG_AXIS_COUNT])(id_text *t, const kvg_case *c, const char *tag) = {
+    [KVG_AXIS_LAYER] = append_layer,
     [KVG_AXIS_PADDING] = append_padding, [KVG_AXIS_SHARED_KV] = append_shared_kv, [KVG_AXIS_ROPE] = append_rope,
     [KVG_AXIS_GROUP] = append_group, [KVG_AXIS_QUERIES] = append_queries, [KVG_AXIS_PROFILE] = append_profile,
 };

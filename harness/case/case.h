@@ -70,6 +70,7 @@ typedef struct kvg_case {
     const char *capture[2];
     kvg_case_scale scale;
     const char *model;          /* that kv_heads and head_dim are of, as the config names it; NULL: it gives them */
+    uint32_t layer;             /* paged ops: 1 + the layer that the config names; 0: it follows from the seed */
     uint32_t queries;           /* op decode: most rows of q that a sequence has; 0 for other ops */
     bool even_queries;          /* op decode: every sequence has all of them */
     kvg_operands operands;      /* op decode: the class that the answer is judged by; a profile has its own */

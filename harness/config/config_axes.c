@@ -108,6 +108,25 @@ static kvg_status read_queries(kvg_config *config, kvg_json value, kvg_case *c)
     return kvg_json_fail(value, "is '%s': give a number, or one with 'each': \"8 each\"", text);
 }
 
+/* A number, or "seed". */
+static kvg_status read_layer(kvg_config *config, kvg_json value, kvg_case *c)
+{
+    const char *text;
+    uint64_t layer;
+    (void)config;
+    c->layer = 0;
+    if (!kvg_json_is_string(value)) {
+        kvg_status s = kvg_json_u64(value, 0, UINT32_MAX, &layer);
+        if (!s && layer >= c->problem.paging.layers) {
+            s = kvg_json_fail(value, "is no layer of %u, which count from 0", c->problem.paging.layers);
+        }
+        if (!s) c->layer = (uint32_t)layer + 1;
+        return s;
+    }
+    kvg_status s = kvg_json_string(value, &text);
+    return s || strcmp(text, "seed") == 0 ? s : kvg_json_fail(value, "is '%s': give a number or \"seed\"", text);
+}
+
 static kvg_status read_policy(kvg_config *config, kvg_json value, kvg_case *c)
 {
     (void)config;
@@ -213,6 +232,7 @@ static kvg_status (*const own_readers[KVG_AXIS_COUNT])(kvg_config *config, kvg_j
     [KVG_AXIS_POLICY] = read_policy,   [KVG_AXIS_MODEL] = read_model, [KVG_AXIS_PADDING] = read_padding,
     [KVG_AXIS_SHARED_KV] = read_shared_kv, [KVG_AXIS_ROPE] = read_rope, [KVG_AXIS_QUERIES] = read_queries,
     [KVG_AXIS_FILL] = read_fill,       [KVG_AXIS_SCALE] = read_scale, [KVG_AXIS_BACKEND] = read_backend,
+    [KVG_AXIS_LAYER] = read_layer,
 };
 
 static kvg_status read_both(const config_words *words, kvg_json value, kvg_case *c)

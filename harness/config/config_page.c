@@ -16,6 +16,7 @@ static const char *const own_axes[KVG_AXIS_COUNT] = {
     [KVG_AXIS_PADDING] = "[a padding](#padding)",
     [KVG_AXIS_SHARED_KV] = "[a shared_kv](#shared_kv)",
     [KVG_AXIS_ROPE] = "[a rope](#rope)",
+    [KVG_AXIS_LAYER] = "an integer from 0 on, or `\"seed\"`",
     [KVG_AXIS_QUERIES] = "or `\"N each\"`",
     [KVG_AXIS_FILL] = "`kvgold list fills`; of a capture `{\"capture\": FILE, \"k\": TENSOR, \"v\": TENSOR}`",
     [KVG_AXIS_SCALE] = "`P1` to `P4`, an f32 above 0, or `{\"k\": 0.3, \"v\": 2}`",

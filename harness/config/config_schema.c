@@ -56,6 +56,8 @@ static const struct {
     [KVG_AXIS_SHARED_KV] = {KVG_JSON({"$ref": "#/$defs/shared_kv"}), "flags", "Whether V is a part of K's row."},
     [KVG_AXIS_ROPE] = {KVG_JSON({"$ref": "#/$defs/rope"}), "flags", "Whether elements turn."},
     [KVG_AXIS_QUERIES] = {KVG_JSON({"type": "string", "pattern": "^[1-9][0-9]{0,4} each$"}), "integers_or_words", NULL},
+    [KVG_AXIS_LAYER] = {KVG_JSON({"anyOf": [{"type": "integer", "minimum": 0, "maximum": 1023}, {"const": "seed"}]}),
+                        "integers_or_words", NULL},
     [KVG_AXIS_SOFTCAP] = {.note = "Whether there is one."},
     [KVG_AXIS_SCORE_SCALE] = {.note = "Whether one is given."},
     [KVG_AXIS_FILL] = {KVG_JSON({"anyOf": [{"$ref": "#/$defs/fill"}, {"$ref": "#/$defs/capture"}]}), "words",

@@ -30,6 +30,12 @@ static void shared_kv_text(const kvg_case *c, char *out, size_t size)
     snprintf(out, size, "%s", flags[c->problem.paging.shared_kv]);
 }
 
+static void layer_text(const kvg_case *c, char *out, size_t size)
+{
+    if (c->layer) snprintf(out, size, "%u", c->layer - 1);
+    else snprintf(out, size, "seed");
+}
+
 static void rope_text(const kvg_case *c, char *out, size_t size)
 {
     snprintf(out, size, "%s", flags[c->problem.rope.dims != 0]);
@@ -70,7 +76,7 @@ static void (*const own_texts[KVG_AXIS_COUNT])(const kvg_case *c, char *out, siz
     [KVG_AXIS_POLICY] = policy_text, [KVG_AXIS_MODEL] = model_text, [KVG_AXIS_PADDING] = padding_text,
     [KVG_AXIS_SHARED_KV] = shared_kv_text, [KVG_AXIS_ROPE] = rope_text, [KVG_AXIS_GROUP] = group_text,
     [KVG_AXIS_QUERIES] = queries_text, [KVG_AXIS_FILL] = fill_text, [KVG_AXIS_SCALE] = scale_text,
-    [KVG_AXIS_BACKEND] = backend_text,
+    [KVG_AXIS_BACKEND] = backend_text, [KVG_AXIS_LAYER] = layer_text,
 };
 
 /* "nvfp4", or "e4m3+nvfp4" where K and V differ. */
@@ -225,6 +231,9 @@ kvg_status kvg_config_line(const kvg_case *c, kvg_json_text *t)
     static const kvg_axis tiles[] = {KVG_AXIS_PROFILE, KVG_AXIS_DTYPE, KVG_AXIS_TOKENS, KVG_AXIS_FILL};
     if (c->fill == KVG_FILL_CAPTURE) {
         return kvg_fail(KVG_ERR_INVALID, "%s: a golden pack follows from its manifest alone: no captures", c->id);
+    }
+    if (c->layer) {
+        return kvg_fail(KVG_ERR_INVALID, "%s: the manifest of a golden pack says the layer: leave the axis out", c->id);
     }
     kvg_json_add(t, "{\"op\": \"%s\"", kvg_op_get(c->problem.op)->name);
     if (c->problem.op == KVG_OP_MMA) {

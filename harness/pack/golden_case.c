@@ -286,9 +286,18 @@ kvg_status kvg_golden_case_parse(const kvg_pack *pack, const kvg_pack_case *from
     kvg_json_text_free(&t);
     if (s) return s;
     out->c = out->config.cases;
-    if (out->config.case_count == 1 && strcmp(out->c->id, from->id) == 0) return KVG_OK;
-    return kvg_fail(KVG_ERR_INVALID, "%s: its config line gives %zu cases, the first %s, not %s", name,
-                    out->config.case_count, out->c->id, from->id);
+    if (out->config.case_count != 1 || strcmp(out->c->id, from->id) != 0) {
+        return kvg_fail(KVG_ERR_INVALID, "%s: its config line gives %zu cases, the first %s, not %s", name,
+                        out->config.case_count, out->c->id, from->id);
+    }
+    kvg_paging *g = &out->config.cases[0].problem.paging;
+    const uint32_t layers = kvg_layout_get(out->c->problem.layout)->paged ? g->layers : 1;
+    if (from->layer >= layers) {
+        return kvg_fail(KVG_ERR_INVALID, "%s: layer %u is none of its %u, which count from 0", name, from->layer,
+                        layers);
+    }
+    g->layer = from->layer;
+    return KVG_OK;
 }
 
 static kvg_status compare_list(const kvg_pack *pack, const kvg_pack_tensor *stored, size_t stored_count,

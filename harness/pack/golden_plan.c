@@ -120,9 +120,21 @@ static kvg_status read_flags(kvg_pack *pack, kvg_json object, bool *used, group 
     return s;
 }
 
-/* The cases of a group, as a config of `kvgold check` has them. */
-static kvg_status read_cases(const kvg_pack *pack, kvg_json object, const char *path, kvg_config *out)
+/* Of all cases, where the config gives it; else each keeps its own. */
+static kvg_status set_layer(const kvg_golden_plan *plan, kvg_case *c)
 {
+    if (!plan->has_layer) return KVG_OK;
+    if (!kvg_layout_get(c->problem.layout)->paged || plan->layer >= c->problem.paging.layers) {
+        return kvg_fail(KVG_ERR_INVALID, "%s has no layer %llu", c->id, (unsigned long long)plan->layer);
+    }
+    c->problem.paging.layer = (uint32_t)plan->layer;
+    return KVG_OK;
+}
+
+/* The cases of a group, as a config of `kvgold check` has them. */
+static kvg_status read_cases(const kvg_golden_plan *plan, kvg_json object, const char *path, kvg_config *out)
+{
+    const kvg_pack *pack = plan->pack;
     char folder[PATH_MAX];
     const char *slash = strrchr(path, '/');
     kvg_json list;
@@ -138,6 +150,7 @@ static kvg_status read_cases(const kvg_pack *pack, kvg_json object, const char *
     s = kvg_json_text_check(&t);
     if (!s) s = kvg_config_parse(path, t.text, t.size, folder, NULL, out);
     if (!s) s = kvg_config_use_backend(out, "reference");
+    for (size_t i = 0; !s && i < out->case_count; i++) s = set_layer(plan, &out->cases[i]);
     kvg_json_text_free(&t);
     return s ? kvg_json_fail(object, "%s", kvg_error_text()) : KVG_OK;
 }
@@ -182,17 +195,18 @@ static kvg_status read_group(kvg_golden_plan *plan, kvg_json object, const char 
     if (!s && kvg_json_has(object, "stored")) {
         s = kvg_json_get_bool(object, "stored", &g.stored);
     }
-    if (!s) s = read_cases(plan->pack, object, path, config);
+    if (!s) s = read_cases(plan, object, path, config);
     if (s) return s;
     plan->config_count++;
     for (size_t i = 0; i < config->case_count && !s; i++) s = take_case(plan, &config->cases[i], &g, room);
     return s;
 }
 
-static kvg_status read_head(kvg_pack *pack, kvg_json root)
+static kvg_status read_head(kvg_golden_plan *plan, kvg_json root)
 {
-    static const char *const keys[] = {"kvgold_golden", "name", "version", "licence", "seed", "comment", "notes",
-                                       "groups"};
+    kvg_pack *pack = plan->pack;
+    static const char *const keys[] = {"kvgold_golden", "name", "version", "licence", "seed", "layer", "comment",
+                                       "notes", "groups"};
     uint64_t version;
     kvg_status s = kvg_json_check_keys(root, keys, COUNT(keys));
     if (!s) s = kvg_axis_comment(root);
@@ -200,6 +214,8 @@ static kvg_status read_head(kvg_pack *pack, kvg_json root)
     if (!s) s = get_string(pack, root, "name", &pack->name);
     if (!s) s = get_string(pack, root, "version", &pack->version);
     if (!s) s = get_string(pack, root, "licence", &pack->licence);
+    plan->has_layer = kvg_json_has(root, "layer");
+    if (!s && plan->has_layer) s = kvg_json_get_u64(root, "layer", 0, UINT32_MAX, &plan->layer);
     if (!s) s = kvg_json_get_hex64(root, "seed", &pack->seed);
     if (!s && !kvg_pack_is_name(pack->name)) {
         s = kvg_json_fail(root, "name '%.80s' is not 1 to 64 of a-z 0-9 _ . -", pack->name);
@@ -216,7 +232,7 @@ static kvg_status read_plan(kvg_golden_plan *plan, kvg_json root, const char *pa
     kvg_pack *pack = plan->pack;
     kvg_json groups;
     size_t room = 0;
-    kvg_status s = read_head(pack, root);
+    kvg_status s = read_head(plan, root);
     if (!s) s = kvg_json_get(root, "groups", &groups);
     if (!s && !kvg_json_is_array(groups)) s = kvg_json_fail(groups, "expected a list of groups");
     if (s) return s;

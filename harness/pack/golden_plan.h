@@ -11,6 +11,8 @@ typedef struct kvg_golden_plan {
     const kvg_case **cases; /* in the order of the pack's */
     kvg_config *configs;   /* own the cases */
     size_t config_count;
+    bool has_layer; /* a config gives one for all its cases; else it is (tokens + block_tokens) mod layers */
+    uint64_t layer;
 } kvg_golden_plan;
 
 /* Reads a config of packs: docs/spec/golden-pack.md section 12. On failure, and at the end, kvg_golden_plan_free. */

@@ -634,7 +634,7 @@ computed("wrong-seed", "0000.k differs when computed")(lambda p: p.manifest.upda
 computed("wrong-recipe", "another SHA-256 when computed")(lambda p: p.recipe["expected"][0].update(sha256="0" * 64))
 computed("wrong-config-key", "unknown key 'colour'")(lambda p: (p.bits["case"].update(colour="red"), p.card(p.bits)))
 computed("wrong-config-value", "unknown fill 'easy'")(lambda p: (p.bits["case"].update(fill="easy"), p.card(p.bits)))
-computed("wrong-layer", "manifest.json")(lambda p: (p.bound.update(layer=p.bound["layer"] + 1), p.card(p.bound)))
+computed("wrong-layer", "layer 1 is none of its 1")(lambda p: (p.bound.update(layer=p.bound["layer"] + 1), p.card(p.bound)))
 computed("wrong-packing", "manifest.json")(lambda p: p.bits["expected"][0].update(packing={"k": "halves"}))
 computed("wrong-compare", "manifest.json")(lambda p: p.bits["answer"][0].update(compare="rule"))
 computed("wrong-white-space", "manifest.json")(lambda p: p.before.update({MANIFEST: lambda d: d + b"\n"}))

@@ -64,7 +64,8 @@ void kvg_fill_layer(kvg_case *c)
 {
     kvg_paging *g = &c->problem.paging;
     if (!kvg_layout_get(c->problem.layout)->paged) return;
-    g->layer = (uint32_t)(kvg_rng_u64(~kvg_fill_seed(c), STREAM_LAYER, 0) % g->layers);
+    if (c->layer) g->layer = c->layer - 1;
+    else g->layer = (uint32_t)(kvg_rng_u64(~kvg_fill_seed(c), STREAM_LAYER, 0) % g->layers);
 }
 
 kvg_case kvg_fill_draw(const kvg_case *c, uint64_t draw)

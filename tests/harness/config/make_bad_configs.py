@@ -184,6 +184,7 @@ SCHEMA = {
     "backend_number": (group(backend=1), "$.cases[0].backend: expected a string, got a number"),
     "block_tokens_zero": (paged(block_tokens=0), "$.cases[0].block_tokens: expected an integer from 1 to 1048576, got 0"),
     "blocks_large": (paged(blocks=2**24 + 1), "$.cases[0].blocks: expected an integer from 1 to 16777216, got 16777217"),
+    "layer_word": (paged(layer="last"), "$.cases[0].layer: is 'last': give a number or \"seed\""),
     "layers_zero": (paged(layers=0), "$.cases[0].layers: expected an integer from 1 to 1024, got 0"),
     "sequences_large": (paged(sequences=2**16 + 1), "$.cases[0].sequences: expected an integer from 1 to 65536, got 65537"),
     "padding_number": (paged(padding=3), "$.cases[0].padding: expected an object, got a number"),
@@ -237,6 +238,7 @@ SCHEMA = {
 }
 
 PROGRAM = {
+    "layer_missing": (paged(layers=3, layer=3), "$.cases[0].layer: is no layer of 3, which count from 0"),
     "dialect_of_another": (group(format="mxfp4", dialect="sglang"), "$.cases[0].dialect: format mxfp4 has no dialect 'sglang'"),
     "dialect_all_mixed": (group(format={"k": "e4m3", "v": "nvfp4"}, dialect="all"), "\"all\" needs one format for K and V"),
     "model_unknown": (group(kv_heads=DROP, head_dim=DROP, model="llama"), "$.cases[0].model: no model 'llama'"),

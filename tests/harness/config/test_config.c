@@ -357,6 +357,35 @@ static void test_paged_ids_name_every_option(void **state)
     kvg_config_close(&config);
 }
 
+/* The config names it, in the id and for all draws; or the seed chooses. */
+static void test_the_layer_of_a_case(void **state)
+{
+    (void)state;
+    static const char path[] = KVG_BINARY_DIR "/layers.json";
+    static const char text[] =
+        "{\"kvgold\": 1, \"name\": \"a\", \"seed\": \"0x1\", \"cases\": [{\"op\": \"append\", \"format\": \"nvfp4\", "
+        "\"layout\": \"hnd\", \"layers\": 5, \"layer\": [\"seed\", 0, 4], \"kv_heads\": 2, \"head_dim\": 64, "
+        "\"fill\": \"random\"}]}";
+    kvg_config config;
+    FILE *f = fopen(path, "w");
+    assert_non_null(f);
+    fputs(text, f);
+    assert_int_equal(fclose(f), 0);
+    if (kvg_config_open(path, NULL, NULL, &config)) fail_msg("%s", kvg_error_text());
+    assert_int_equal(config.case_count, 3);
+    assert_null(strstr(config.cases[0].id, ":layer"));
+    assert_non_null(strstr(config.cases[1].id, ":L5:layer0:S3/"));
+    assert_non_null(strstr(config.cases[2].id, ":L5:layer4:S3/"));
+    bool moves = false;
+    for (uint64_t draw = 0; draw <= KVG_REDRAWS; draw++) {
+        assert_int_equal(kvg_fill_draw(&config.cases[1], draw).problem.paging.layer, 0);
+        assert_int_equal(kvg_fill_draw(&config.cases[2], draw).problem.paging.layer, 4);
+        moves |= kvg_fill_draw(&config.cases[0], draw).problem.paging.layer != config.cases[0].problem.paging.layer;
+    }
+    assert_true(moves);
+    kvg_config_close(&config);
+}
+
 /* Geometry number i of many, with a number of blocks or (0) the default. */
 static kvg_status parse_spread(uint32_t i, uint32_t blocks, kvg_config *config)
 {
@@ -710,6 +739,7 @@ static void test_the_layer_follows_from_the_seed(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_the_layer_of_a_case),
         cmocka_unit_test(test_bad_configs_are_refused_with_their_reason),
         cmocka_unit_test(test_an_error_is_one_line_without_control_bytes),
         cmocka_unit_test(test_files_that_cannot_be_read_are_io_errors),

@@ -29,7 +29,7 @@ static bool whole, each; /* --all, --each */
 
 static const kvg_format formats[] = {KVG_FORMAT_NVFP4,   KVG_FORMAT_E4M3,  KVG_FORMAT_MXFP4,  KVG_FORMAT_INT4,
                                      KVG_FORMAT_ROWINT4, KVG_FORMAT_E5M2,  KVG_FORMAT_MX16,   KVG_FORMAT_INT8,
-                                     KVG_FORMAT_ROWFP4,  KVG_FORMAT_BF16,  KVG_FORMAT_F16};
+                                     KVG_FORMAT_ROWFP4,  KVG_FORMAT_BF16,  KVG_FORMAT_F16,   KVG_FORMAT_MLX4};
 static const kvg_layout layouts[] = {KVG_LAYOUT_HND,  KVG_LAYOUT_TURBOMIND, KVG_LAYOUT_VLLM, KVG_LAYOUT_NHD,
                                      KVG_LAYOUT_RING, KVG_LAYOUT_TRTLLM,    KVG_LAYOUT_MLA,  KVG_LAYOUT_VLLM_HND,
                                      KVG_LAYOUT_SLOT, KVG_LAYOUT_CONTIGUOUS};
@@ -47,6 +47,7 @@ static kvg_case plain_case(size_t i)
         .fill = fills[i / 2 % 2],
         .scale = {.given = true, .value = {0.3124f, 0.01318f}}, /* far from any bf16, not alike */
     };
+    if (i % 4 == 2) c.scale.value[KVG_K] = c.scale.value[KVG_V] = 1; /* block scales can be ties */
     const char *name = kvg_reference_dialect(format, dialect)->name;
     c.problem.storage[KVG_K] = c.problem.storage[KVG_V] = (kvg_storage){format, name};
     if (format == KVG_FORMAT_INT8 && i % 2 == 0) c.problem.head_dim = 6; /* some rows of one sign */
