@@ -71,6 +71,8 @@ typedef struct kvg_case {
     kvg_case_scale scale;
     const char *model;          /* that kv_heads and head_dim are of, as the config names it; NULL: it gives them */
     uint32_t layer;             /* paged ops: 1 + the layer that the config names; 0: it follows from the seed */
+    bool shuffled;              /* which sequence is empty and which is longest follows from the seed; in golden packs
+                                 * the first and the last ones are */
     uint32_t queries;           /* op decode: most rows of q that a sequence has; 0 for other ops */
     bool even_queries;          /* op decode: every sequence has all of them */
     kvg_operands operands;      /* op decode: the class that the answer is judged by; a profile has its own */
@@ -94,10 +96,10 @@ const char *kvg_case_scale_text(const kvg_case *c, char *out, size_t size);
 /* Writes case->id from the other fields. KVG_ERR_INVALID if it would not fit. */
 kvg_status kvg_case_name(kvg_case *c) KVG_CHECKED;
 
-/* Number of query tokens of a sequence in op decode. With `even_queries` every sequence has
- * `queries`. Else the last one has them, and the others have, in turn, half of it, one less, and
- * zero. Example: 6 query tokens, 5 sequences: 3, 5, 0, 3, 6. If `queries` is 1, every sequence has
- * one. */
+/* Number of query tokens of a sequence in op decode, where cases are not shuffled. With
+ * `even_queries` every sequence has `queries`. Else the last one has them, and the others have, in
+ * turn, half of it, one less, and zero. Example: 6 query tokens, 5 sequences: 3, 5, 0, 3, 6. If
+ * `queries` is 1, every sequence has one. */
 uint32_t kvg_case_queries(const kvg_case *c, uint32_t sequence);
 
 /* A known dialect whose bytes are judged by the value rule (KVG_DIALECT_VALUE), where an op may be. */

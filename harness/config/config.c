@@ -141,7 +141,7 @@ kvg_status kvg_config_open(const char *path, const uint64_t *seed, const kvg_gue
     kvg_status s = config_init(path, folder, out);
     if (!s) s = kvg_json_open(path, &out->data->doc);
     s = finish(out, s, seed, guest);
-    for (size_t i = 0; !s && i < out->case_count; i++) kvg_fill_layer(&out->cases[i]);
+    for (size_t i = 0; !s && i < out->case_count; i++) kvg_fill_shuffle(&out->cases[i]);
     return s;
 }
 

@@ -60,8 +60,9 @@ uint64_t kvg_fill_seed(const kvg_case *c)
     return c->seed ^ kvg_hash64(c->id, length > backend ? length - backend : length);
 }
 
-void kvg_fill_layer(kvg_case *c)
+void kvg_fill_shuffle(kvg_case *c)
 {
+    c->shuffled = true;
     kvg_paging *g = &c->problem.paging;
     if (!kvg_layout_get(c->problem.layout)->paged) return;
     if (c->layer) g->layer = c->layer - 1;
@@ -73,7 +74,7 @@ kvg_case kvg_fill_draw(const kvg_case *c, uint64_t draw)
     kvg_case drawn = *c;
     if (draw) {
         drawn.seed = kvg_rng_u64(~kvg_fill_seed(c), STREAM_REDRAW, draw);
-        kvg_fill_layer(&drawn);
+        kvg_fill_shuffle(&drawn);
     }
     return drawn;
 }

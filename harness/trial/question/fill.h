@@ -15,10 +15,10 @@ bool kvg_fill_is_probe(kvg_fill fill);
 /* The seed of the case's data: its own seed and its id without the backend. */
 uint64_t kvg_fill_seed(const kvg_case *c);
 
-/* Chooses the layer of the pools that the op works on: the config names it, or it follows from seed and id. No other
- * data follow from it. A case that kvg_config_open has read has gone through this; one of a golden pack has the layer
- * of its manifest. */
-void kvg_fill_layer(kvg_case *c);
+/* Leaves to seed and id what is fixed in the cases of golden packs: the order of the sequences' parts, and the layer of
+ * the pools that the op works on, unless the config names it. A case that kvg_config_open has read has gone through
+ * this; one of a golden pack has the layer of its manifest. */
+void kvg_fill_shuffle(kvg_case *c);
 
 /* The case with other data: itself for draw 0, and for each draw after it with a seed that follows from seed and id. */
 enum { KVG_REDRAWS = 8 };

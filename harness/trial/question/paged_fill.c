@@ -4,7 +4,7 @@
 
 #include "core/rng.h"
 
-enum { STREAM_BLOCKS = 1 << 20, STREAM_HISTORY, STREAM_DEAD, STREAM_GARBAGE, STREAM_ROWS };
+enum { STREAM_BLOCKS = 1 << 20, STREAM_HISTORY, STREAM_DEAD, STREAM_GARBAGE, STREAM_ROWS, STREAM_PARTS };
 
 /* The generator while it works: physical blocks are handed out in random order, the pool's last one first. */
 typedef struct spread {
@@ -14,6 +14,8 @@ typedef struct spread {
     uint32_t *order;
     uint32_t taken;
     bool single; /* contiguous, ring: one block per sequence */
+    uint32_t *part; /* of each sequence: 0 may be empty, 1 may have lost its first block, the last may be longest */
+    bool full;      /* the last part fills the output */
 } spread;
 
 static uint32_t below(const spread *s, uint64_t stream, uint64_t index, uint64_t n)
@@ -30,6 +32,19 @@ static void shuffle_blocks(spread *s)
         const uint32_t block = s->order[i];
         s->order[i] = s->order[j];
         s->order[j] = block;
+    }
+}
+
+/* In a case that is not shuffled a sequence's part is its number, and the last one is full. */
+static void choose_parts(spread *s)
+{
+    const uint32_t n = s->p->paging.sequences;
+    for (uint32_t i = 0; i < n; i++) s->part[i] = i;
+    s->full = !s->c->shuffled || n < 3 || below(s, STREAM_PARTS, 0, 2) == 0;
+    for (uint32_t i = n; s->c->shuffled && i-- > 1;) {
+        const uint32_t j = below(s, STREAM_PARTS, i, i + 1), part = s->part[i];
+        s->part[i] = s->part[j];
+        s->part[j] = part;
     }
 }
 
@@ -63,11 +78,11 @@ static kvg_status choose_history(const spread *s, uint32_t sequence, uint32_t co
 }
 
 /* The row of the table of RoPE for a position. Sequences here are short: where the table follows from parameters, all
- * but the first are moved along it, so that far rows are read too. */
+ * but one are moved along it, so that far rows are read too. */
 static uint32_t table_row(const spread *s, uint32_t sequence, uint32_t position)
 {
     const kvg_rope *r = &s->p->rope;
-    const bool moved = r->scaling.kind != KVG_ROPE_TABLE && sequence > 0;
+    const bool moved = r->scaling.kind != KVG_ROPE_TABLE && s->part[sequence] > 0;
     if (!r->positions) return position;
     return (position + (moved ? below(s, STREAM_ROWS, sequence, r->positions) : 0)) % r->positions;
 }
@@ -94,17 +109,18 @@ static kvg_status spread_new(spread *s, uint32_t sequence, uint32_t first, uint3
     return status;
 }
 
-/* Length of a sequence to read back: the first is empty where there are several, the last fills the output; in a ring
- * some have wrapped. Decode: the queries' own tokens are among them if that is possible. */
+/* Length of a sequence to read back: part 0 is empty where there are several, the last part may fill the output; in a
+ * ring some have wrapped. Decode: the queries' own tokens are among them if that is possible. */
 static uint32_t choose_length(const spread *s, uint32_t sequence)
 {
+    const uint32_t part = s->part[sequence];
     const kvg_problem *p = s->p;
     const uint32_t last = p->paging.sequences - 1;
     uint32_t most = p->tokens;
     if (p->layout == KVG_LAYOUT_CONTIGUOUS && most > p->paging.block_tokens) most = p->paging.block_tokens;
-    if (sequence == 0 && last >= 2) return 0;
-    if (sequence != last) {
-        const uint32_t queries = kvg_case_queries(s->c, sequence);
+    if (part == 0 && last >= 2) return 0;
+    if (part != last || !s->full) {
+        const uint32_t queries = kvg_case_queries(s->c, part);
         const uint32_t least = queries < 1 ? 1 : queries < most ? queries : most;
         return least + below(s, STREAM_HISTORY, sequence, most - least + 1);
     }
@@ -123,13 +139,13 @@ static int32_t garbage(const spread *s, uint64_t index)
 /* The first position that a query of the sequence sees; its length where it has none. */
 static uint32_t first_seen(const spread *s, uint32_t sequence, uint32_t length)
 {
-    const uint32_t queries = kvg_case_queries(s->c, sequence), window = s->p->attention.window;
+    const uint32_t queries = kvg_case_queries(s->c, s->part[sequence]), window = s->p->attention.window;
     if (s->p->op != KVG_OP_DECODE) return 0;
     if (queries == 0) return length;
     return window && length >= (uint64_t)queries + window ? length - queries - window + 1 : 0;
 }
 
-/* One sequence of op flatten. The second of three or more has lost its first block, as a sliding window does. */
+/* One sequence of op flatten. Part 1 of three or more has lost its first block, as a sliding window does. */
 static kvg_status spread_old(spread *s, uint32_t sequence, kvg_paged_fill *out)
 {
     const kvg_problem *p = s->p;
@@ -137,9 +153,9 @@ static kvg_status spread_old(spread *s, uint32_t sequence, kvg_paged_fill *out)
     const uint32_t length = choose_length(s, sequence);
     int32_t *table = out->table + (size_t)sequence * width;
     out->lengths[sequence] = (int32_t)length;
-    out->query_lengths[sequence] = (int32_t)kvg_case_queries(s->c, sequence);
+    out->query_lengths[sequence] = (int32_t)kvg_case_queries(s->c, s->part[sequence]);
     for (uint32_t column = 0; column < width; column++) table[column] = garbage(s, (uint64_t)sequence * width + column);
-    const bool hole = !s->single && sequence == 1 && p->paging.sequences > 2 && length > B;
+    const bool hole = !s->single && s->part[sequence] == 1 && p->paging.sequences > 2 && length > B;
     if (hole) table[0] = -1;
     const uint32_t end = length < p->tokens ? length : p->tokens;
     const uint32_t seen = first_seen(s, sequence, length);
@@ -165,6 +181,7 @@ static kvg_status allocate(const kvg_problem *p, spread *s, kvg_paged_fill *out)
     const size_t most = kvg_op_reads_sequences(p->op) ? sequences * p->tokens : p->tokens;
     const size_t width = kvg_layout_table_width(p->layout, &p->paging, p->tokens);
     s->order = calloc(p->paging.blocks, sizeof *s->order);
+    s->part = calloc(sequences, sizeof *s->part);
     out->slots = calloc(p->tokens, sizeof *out->slots);
     out->positions = calloc(p->tokens, sizeof *out->positions);
     out->table = calloc(sequences * width, sizeof *out->table);
@@ -172,7 +189,7 @@ static kvg_status allocate(const kvg_problem *p, spread *s, kvg_paged_fill *out)
     out->query_lengths = calloc(sequences, sizeof *out->query_lengths);
     out->live_slots = calloc(most, sizeof *out->live_slots);
     out->live_source = calloc(most, sizeof *out->live_source);
-    if (!s->order || !out->slots || !out->positions || !out->table || !out->lengths ||
+    if (!s->order || !s->part || !out->slots || !out->positions || !out->table || !out->lengths ||
         !out->query_lengths || !out->live_slots || !out->live_source) {
         return kvg_fail(KVG_ERR_MEMORY, "cannot hold the tables of %zu sequences", sequences);
     }
@@ -188,6 +205,7 @@ kvg_status kvg_paged_fill_make(const kvg_case *c, uint64_t seed, kvg_paged_fill 
     if (sequences < 1) return kvg_fail(KVG_ERR_INVALID, "a paged case needs at least 1 sequence");
     kvg_status status = allocate(p, &s, out);
     if (!status) shuffle_blocks(&s);
+    if (!status) choose_parts(&s);
     for (uint32_t i = 0; i < sequences && !status; i++) {
         const uint32_t first = (uint32_t)((uint64_t)p->tokens * i / sequences);
         const uint32_t next = (uint32_t)((uint64_t)p->tokens * (i + 1) / sequences);
@@ -197,6 +215,7 @@ kvg_status kvg_paged_fill_make(const kvg_case *c, uint64_t seed, kvg_paged_fill 
         status = kvg_fail(KVG_ERR_INVALID, "no token of the case is in the cache: use more tokens");
     }
     free(s.order);
+    free(s.part);
     return status;
 }
 

@@ -8,7 +8,7 @@ typedef struct kvg_paged_fill {
     int64_t *slots;       /* append, probe: [tokens], some of them negative */
     int32_t *positions;   /* append, probe: [tokens] */
     int32_t *table;       /* flatten: [sequences, width]; what no token needs is garbage: other ids, out of range, -1 */
-    int32_t *lengths;     /* flatten: [sequences]; the first is empty where there are three or more */
+    int32_t *lengths;     /* flatten: [sequences]; one is empty where there are three or more */
     int32_t *query_lengths; /* decode: [sequences] */
     int64_t *live_slots;  /* [live] slots that hold a token of the case */
     size_t *live_source;  /* [live] append, probe: the token; flatten: sequence * tokens + position. Decode: tokens that

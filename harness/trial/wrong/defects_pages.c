@@ -77,6 +77,20 @@ void kvg_pages_round_up(const kvg_defect_site *s)
     }
 }
 
+void kvg_pages_first_empty(const kvg_defect_site *s)
+{
+    *(int32_t *)s->tensor->data = 0;
+}
+
+void kvg_pages_last_for_longest(const kvg_defect_site *s)
+{
+    int32_t *lengths = s->tensor->data;
+    const int32_t last = lengths[s->tensor->shape[0] - 1];
+    for (uint64_t i = 0; i < s->tensor->shape[0]; i++) {
+        if (lengths[i] > last) lengths[i] = last;
+    }
+}
+
 static void add_to_all(const kvg_defect_site *s, int32_t least, int32_t step, int32_t most)
 {
     int32_t *numbers = s->tensor->data;

@@ -19,6 +19,8 @@ void kvg_pages_first_table(const kvg_defect_site *site);
 
 /* Of lengths and positions. */
 void kvg_pages_round_up(const kvg_defect_site *site);
+void kvg_pages_first_empty(const kvg_defect_site *site);
+void kvg_pages_last_for_longest(const kvg_defect_site *site);
 void kvg_pages_token_less(const kvg_defect_site *site);
 void kvg_pages_position_late(const kvg_defect_site *site);
 

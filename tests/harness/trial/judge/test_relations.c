@@ -341,14 +341,14 @@ static void test_data_that_tell_nothing_are_drawn_again(void **state)
 {
     (void)state;
     kvg_config config;
-    const uint64_t seed = 0x10;
+    const uint64_t seed = 0x4;
     size_t redrawn = 0;
     const kvg_status s = kvg_config_open(KVG_SOURCE_DIR "/configs/ci_relations.json", &seed, NULL, &config);
     if (s) fail_msg("%s", kvg_error_text());
     for (size_t i = 0; i < config.case_count; i++) {
         kvg_case c = config.cases[i];
         kvg_result r;
-        if (!strstr(c.id, "/ring:")) continue; /* it is one of these */
+        if (!strstr(c.id, "/slot:")) continue; /* it is one of these */
         c.relations = false;
         wrong_when = NULL;
         calls = 0;

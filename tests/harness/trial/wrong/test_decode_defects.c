@@ -83,6 +83,7 @@ static bool make_case(size_t i, kvg_profile profile, kvg_case *c)
         c->scale.value[KVG_K] = c->scale.value[KVG_V] = 1;
     }
     for (uint32_t s = 0; s < p->paging.sequences; s++) p->attention.queries += kvg_case_queries(c, s);
+    c->shuffled = true;
     if (profile && kvg_profile_is_chip(kvg_profile_get(profile)) && p->dtype == KVG_DTYPE_F32) return false;
     if (c->fill == KVG_FILL_ONES && p->paging.shared_kv) return false; /* K's rows are not all ones */
     return kvg_case_name(c) == KVG_OK && kvg_problem_check(p) == KVG_OK && kvg_probe_check(c) == KVG_OK;

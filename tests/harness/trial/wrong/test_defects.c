@@ -51,6 +51,7 @@ static kvg_case make_paged(kvg_op op, kvg_layout layout, kvg_format format, bool
     kvg_case c = make_case(KVG_OP_QUANTISE, format, KVG_DTYPE_BF16, KVG_FILL_RANDOM, backend);
     const kvg_layout_info *info = kvg_layout_get(layout);
     kvg_problem *p = &c.problem;
+    c.shuffled = true;
     p->op = op;
     p->layout = layout;
     p->tokens = 30;
