@@ -176,8 +176,7 @@ static const kvg_case *case_at(const kvg_run_share *share, size_t position)
 int kvg_run_child(const kvg_run_share *share)
 {
     redirect_output(share->options->out_folder);
-    const long cores = sysconf(_SC_NPROCESSORS_ONLN);
-    const int threads = (int)(cores / (long)share->options->jobs);
+    const int threads = omp_get_max_threads() / (int)share->options->jobs;
     omp_set_num_threads(threads < 1 ? 1 : threads);
     session a = {.suspect = share->suspect};
     if (kvg_candidate_start(share->options->confinement, share->results, kvg_check_backend, &a.candidate)) return 3;

@@ -501,7 +501,7 @@ assert slot == 4 * block + offset' "$output"
 check "probe: 32 bytes of codes in a row, scales in groups of 4 tokens one by one" \
     test "$(grep -c 'byte .*:\( [0-9a-f][0-9a-f]\)\{32\}$' <<<"$output") $(grep -c 'byte .*: [0-9a-f][0-9a-f]$' <<<"$output")" == "2 4"
 second expect "probe: another implementation reads the same" 0 "$(tail -n +2 <<<"$output")" "$kvgold" probe paged.json --token 1 --head 1 --backend slowref
-expect "probe: a sequence" 0 "flatten/mx16" "$kvgold" probe paged.json --sequence 2 --case "$("$kvgold" list paged.json | tail -n 1)"
+expect "probe: a sequence" 0 "flatten/mx16" "$kvgold" probe paged.json --sequence 1 --case "$("$kvgold" list paged.json | tail -n 1)"
 expect "probe: wrong bytes are shown beside the right ones" 1 "the reference reads the bytes after 'but'" \
     "$kvgold" probe paged.json --token 1 --backend defect:hnd_as_nhd --case "$("$kvgold" list paged.json | sed -n '2s/reference$/defect:hnd_as_nhd/p')"
 expect "probe: a token that is not there" 2 "token 12 of sequence 0 has no place" "$kvgold" probe paged.json --token 12

@@ -29,11 +29,15 @@ same() {
 }
 
 while read -r case; do
-    where=()
-    [[ $case != flatten* ]] || where=(--sequence 2)
-    same "$case" "${where[@]}" --token 11 --layer 1 # append has not written there
+    where=(--token 11)
+    for ((n = 36; n-- > 0;)); do # of op flatten the last token that some sequence has
+        [[ $case == flatten* ]] || break
+        where=(--token $((n / 3)) --sequence $((n % 3)))
+        ! "$kvgold" probe "$config" --case "$case" "${where[@]}" >/dev/null 2>&1 || break
+    done
+    same "$case" "${where[@]}" --layer 1 # append has not written there
     [[ $case == */mla:* ]] || where+=(--head 1)
-    same "$case" "${where[@]}" --token 11
+    same "$case" "${where[@]}"
 done < <("$kvgold" list "$config")
 
 echo "$passed passed, $failed failed"
