@@ -19,6 +19,7 @@
 #include "support/interrupt.h"
 
 enum { CANNOT_SAY = 3, NOT_FOUND = 127 }; /* exit statuses: nobody reads the child; a shell's for a program */
+enum { REFUSAL = 256 };                   /* bytes of a refusal, its NUL among them */
 
 /* --- start --- */
 
@@ -61,7 +62,9 @@ static void be_first(int keeper)
 /* Tells the parent why this child is not going to live. */
 static int refuse(int refusal)
 {
-    kvg_child_send(refusal, kvg_error_text(), strlen(kvg_error_text()));
+    char text[REFUSAL];
+    snprintf(text, sizeof text, "%s", kvg_error_text());
+    kvg_child_send(refusal, text, sizeof text);
     return CANNOT_SAY;
 }
 
@@ -115,14 +118,9 @@ _Noreturn static void live(const kvg_child_job *job, pid_t parent, int channel, 
 /* What a child says that is not going to live; nothing where it is. */
 static kvg_status hear_refusal(int refusal)
 {
-    char text[256];
-    size_t length = 0;
-    ssize_t n;
-    while (length < sizeof text && (n = read(refusal, text + length, sizeof text - length)) != 0) {
-        if (n > 0) length += (size_t)n;
-        else if (errno != EINTR) break;
-    }
-    return length ? kvg_fail(KVG_ERR_IO, "%.*s", (int)length, text) : KVG_OK;
+    char text[REFUSAL];
+    const kvg_child pipe = {.channel = refusal};
+    return kvg_child_receive(&pipe, 0, text, sizeof text) == KVG_CAME ? kvg_fail(KVG_ERR_IO, "%s", text) : KVG_OK;
 }
 
 kvg_status kvg_child_start(const kvg_child_job *job, kvg_child *child)

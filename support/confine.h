@@ -20,9 +20,9 @@ const char *kvg_confinement_name(kvg_confinement confinement);
  * (PR_SET_DUMPABLE): not by ptrace, /proc/PID/mem or process_vm_readv. */
 void kvg_confine_own_memory(void);
 
-/* Enters new user, pid and mount namespaces, as which this process and those that it starts cannot be traced; the pid
- * namespace begins with its next child. `hidden` (NULL: none) is a file that is /dev/null there. The status says which
- * step the machine refuses: some containers and some distributions do. */
+/* Enters new user, pid and mount namespaces; the pid namespace begins with the next child of this process. `hidden`
+ * (NULL: none) is a file that is /dev/null there. The status says which step the machine refuses: some containers and
+ * some distributions do. */
 kvg_status kvg_confine_enter(const char *hidden) KVG_CHECKED;
 
 /* In the new pid namespace, before its rights are given up: /proc shows that namespace. A driver of CUDA does not start

@@ -7,7 +7,7 @@
  *   report_html, _plot     The page with its plots.
  *   report_junit           JUnit XML.
  *   report_decode, _unclaimed
- *                          The part of one op, and what no claim covers.
+ *                          The part of one op, what no claim covers, and what a candidate was not kept from.
  *
  * A report is made from fields of result files alone: the room runs no case and takes no id apart. */
 /* Reports of finished runs, made from their result files alone: results.jsonl, one JSON object per line, with the

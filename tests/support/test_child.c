@@ -247,6 +247,20 @@ static void test_poll(void **state)
     assert_int_equal(kvg_child_wait(&children[2]), 0);
 }
 
+/* A machine that refuses namespaces is planted: by a file that cannot be hidden. */
+static void test_refused_confinement(void **state)
+{
+    int exit_code = 0;
+    kvg_child child;
+    const kvg_child_job job = {.work = end_with, .context = &exit_code, .channel = KVG_CHANNEL_PIPE,
+                               .confinement = KVG_CONFINE_NAMESPACES, .hidden = "/no/such/file"};
+    (void)state;
+    assert_int_equal(kvg_child_start(&job, &child), KVG_ERR_IO);
+    assert_non_null(strstr(kvg_error_text(), "the machine "));
+    assert_int_equal(child.id, 0);
+    assert_int_equal(child.channel, -1);
+}
+
 static void test_no_program(void **state)
 {
     char name[] = "kvgold-is-not-there";
@@ -264,7 +278,7 @@ int main(void)
         cmocka_unit_test(test_end), cmocka_unit_test(test_signals), cmocka_unit_test(test_ignored_ends),
         cmocka_unit_test(test_limits), cmocka_unit_test(test_half_a_message), cmocka_unit_test(test_answer),
         cmocka_unit_test(test_group), cmocka_unit_test(test_no_orphans), cmocka_unit_test(test_poll),
-        cmocka_unit_test(test_no_program),
+        cmocka_unit_test(test_no_program), cmocka_unit_test(test_refused_confinement),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -23,16 +23,21 @@ static uint32_t below(const spread *s, uint64_t stream, uint64_t index, uint64_t
     return (uint32_t)kvg_rng_below(s->seed, stream, index, n);
 }
 
+/* Numbers[first, n) in another order. */
+static void shuffle(const spread *s, uint64_t stream, uint32_t *numbers, uint32_t first, uint32_t n)
+{
+    for (uint32_t i = n; i-- > first + 1;) {
+        const uint32_t j = first + below(s, stream, i, i - first + 1), number = numbers[i];
+        numbers[i] = numbers[j];
+        numbers[j] = number;
+    }
+}
+
 static void shuffle_blocks(spread *s)
 {
     const uint32_t n = s->p->paging.blocks;
     for (uint32_t i = 0; i < n; i++) s->order[i] = n - 1 - i;
-    for (uint32_t i = n; i-- > 2;) {
-        const uint32_t j = 1 + below(s, STREAM_BLOCKS, i, i);
-        const uint32_t block = s->order[i];
-        s->order[i] = s->order[j];
-        s->order[j] = block;
-    }
+    shuffle(s, STREAM_BLOCKS, s->order, 1, n);
 }
 
 /* In a case that is not shuffled a sequence's part is its number, and the last one is full. */
@@ -41,11 +46,7 @@ static void choose_parts(spread *s)
     const uint32_t n = s->p->paging.sequences;
     for (uint32_t i = 0; i < n; i++) s->part[i] = i;
     s->full = !s->c->shuffled || n < 3 || below(s, STREAM_PARTS, 0, 2) == 0;
-    for (uint32_t i = n; s->c->shuffled && i-- > 1;) {
-        const uint32_t j = below(s, STREAM_PARTS, i, i + 1), part = s->part[i];
-        s->part[i] = s->part[j];
-        s->part[j] = part;
-    }
+    if (s->c->shuffled) shuffle(s, STREAM_PARTS, s->part, 0, n);
 }
 
 static kvg_status take_block(spread *s, uint32_t *block)
