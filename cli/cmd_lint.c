@@ -126,6 +126,29 @@ static void print_catches(const lint_totals *totals)
     }
 }
 
+static size_t missing_tuples; /* of all groups that were told */
+
+static void print_cover(const kvg_cover *cover)
+{
+    const size_t possible = cover->covered + cover->missing;
+    printf("cases[%zu]: %zu rows cover %zu of %zu tuples of %u values; %zu more need more work than \"most_work\"\n",
+           cover->group, cover->rows, cover->covered, possible, cover->strength, cover->dearer);
+    if (cover->missing) printf("no row has %s%s\n", cover->text.text, cover->missing > KVG_COVER_TOLD ? "; ..." : "");
+    missing_tuples += cover->missing;
+    fflush(stdout);
+}
+
+static int lint_covers(const char *path)
+{
+    kvg_config config;
+    kvg_status s = kvg_config_open(path, NULL, NULL, &config);
+    if (s) return kvg_command_fail("lint", s);
+    s = kvg_config_cover(&config, print_cover);
+    kvg_config_close(&config);
+    if (s) return kvg_command_fail("lint", s);
+    return missing_tuples ? KVG_EXIT_FAIL : KVG_EXIT_PASS;
+}
+
 static int lint(const char *path, const lint_options *o)
 {
     kvg_config config;
@@ -160,5 +183,5 @@ int kvg_command_lint(const kvg_arguments *a)
         .seed = kvg_given_number(a, KVG_OPTION_LINT_SEED, 0),
     };
     if (a->file_count != 1) return kvg_command_usage("lint", "give one config");
-    return lint(a->files[0], &o);
+    return kvg_given(a, KVG_OPTION_LINT_COVERS) ? lint_covers(a->files[0]) : lint(a->files[0], &o);
 }

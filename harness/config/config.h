@@ -2,6 +2,7 @@
  *
  *   config                 The file, its groups and the product of their axes.
  *   config_group           A group: the product of its axes, less what it excludes.
+ *   config_cover           What the rows of a group cover of the values that they are made of.
  *   config_axes            Values of axes into a case; harness/case/axes.def is the table.
  *   config_value           Values whose kind says all; config_words: names of tables; config_list: lists and "all".
  *   config_names           Those names for other rooms.
@@ -22,7 +23,7 @@
 #include "harness/case/case.h"
 #include "harness/case/guest.h"
 
-enum { KVG_CONFIG_MAX_CASES = 100000 };
+enum { KVG_CONFIG_MAX_CASES = 100000, KVG_COVER_TOLD = 10 };
 
 typedef struct kvg_config {
     const char *path;
@@ -43,6 +44,19 @@ kvg_status kvg_config_open(const char *path, const uint64_t *seed, const kvg_gue
 /* The same from memory; relative paths in it are taken from `folder`. */
 kvg_status kvg_config_parse(const char *name, const char *text, size_t size, const char *folder,
                             const kvg_guest *guest, kvg_config *out) KVG_CHECKED;
+
+/* What the rows of one group cover of its "covers" (docs/guide/config.md section 3): how many tuples of values stand
+ * in some row; in none though a case has them; in none because every case that has them is more work than "most_work".
+ * Tuples that no case has are not counted. `text` names the first missing ones. */
+typedef struct kvg_cover {
+    size_t group; /* its place in "cases" */
+    unsigned strength;
+    size_t rows, covered, missing, dearer;
+    kvg_json_text text;
+} kvg_cover;
+
+/* Tells each group that has "covers". */
+kvg_status kvg_config_cover(const kvg_config *config, void (*tell)(const kvg_cover *cover)) KVG_CHECKED;
 
 /* Judges another implementation: every case gets this backend and a new id; cases that become equal are one.
  * `backend` must outlive the config. */

@@ -24,8 +24,30 @@ kvg_status kvg_config_append(kvg_config *config, const kvg_case *c) KVG_CHECKED;
 /* The path that a value names, kept: a relative one starts at the config's folder. */
 kvg_status kvg_config_keep_path(kvg_config *config, kvg_json value, const char **out) KVG_CHECKED;
 
-/* config_group.c: the cases of a group. */
+/* One value: of the file, or a name that "all" stands for. */
+typedef struct config_choice {
+    bool has; /* false: the object does not give the axis */
+    kvg_json value;
+    const char *word; /* of an "all", NULL otherwise */
+} config_choice;
+
+/* --- config_group.c: the cases of a group --- */
+
 kvg_status config_group_add(kvg_config *config, kvg_json group) KVG_CHECKED;
+
+/* KVG_ERR_INVALID unless the value is an object of axes, or a list of them, none of them empty. */
+kvg_status config_check_axis_object(kvg_json object) KVG_CHECKED;
+kvg_status config_check_axis_objects(kvg_json list) KVG_CHECKED;
+
+/* Value `index` of an axis in an object of a group, or the first that the group gives in its place. */
+config_choice config_group_choice(kvg_json object, kvg_json group, kvg_axis axis, size_t index);
+
+/* The case that a value of each axis makes in a group without "exclude". The config keeps its cases. */
+kvg_status config_group_case(kvg_config *config, kvg_json group, const config_choice given[KVG_AXIS_COUNT],
+                             kvg_case *out) KVG_CHECKED;
+
+/* config_cover.c: refuses a "covers" of a group that cannot be counted. */
+kvg_status config_cover_check(const kvg_config *config, kvg_json group) KVG_CHECKED;
 
 /* --- config_words.c: the names that keys of kind WORD and SIDES take --- */
 
@@ -115,13 +137,6 @@ void kvg_axis_derive(kvg_problem *problem);
 kvg_status kvg_axis_check_blocks(const kvg_problem *problem) KVG_CHECKED;
 
 /* --- config_list.c: the values of an axis in an object --- */
-
-/* One value: of the file, or a name that "all" stands for. */
-typedef struct config_choice {
-    bool has; /* false: the object does not give the axis */
-    kvg_json value;
-    const char *word; /* of an "all", NULL otherwise */
-} config_choice;
 
 /* KVG_ERR_INVALID if "all" is not where, or as, it may be; or if there is no value. */
 kvg_status kvg_config_list_check(kvg_json object, kvg_axis axis) KVG_CHECKED;

@@ -234,6 +234,26 @@ static kvg_status count_values(kvg_json object, size_t counts[KVG_AXIS_COUNT], s
     return KVG_OK;
 }
 
+config_choice config_group_choice(kvg_json object, kvg_json fallback, kvg_axis a, size_t index)
+{
+    if (gives(object, a)) return kvg_config_list_at(object, a, index);
+    if (gives(fallback, a) && !replaces(object, a)) return kvg_config_list_at(fallback, a, 0);
+    return (config_choice){.value = object};
+}
+
+kvg_status config_group_case(kvg_config *config, kvg_json object, const config_choice given[KVG_AXIS_COUNT],
+                             kvg_case *out)
+{
+    group g = {.object = object};
+    const size_t before = config->case_count;
+    kvg_status s = check_choices(object, given);
+    if (!s) s = add_combination(config, &g, given);
+    if (!s && config->case_count == before) s = kvg_json_fail(object, "a format that \"all\" stands for does not fit");
+    if (!s) *out = config->cases[before];
+    config->case_count = before;
+    return s;
+}
+
 /* Every combination of the values that `object` gives; axes it lacks come from `fallback`'s first value. */
 static kvg_status add_product(kvg_config *config, group *g, kvg_json object, kvg_json fallback)
 {
@@ -248,12 +268,8 @@ static kvg_status add_product(kvg_config *config, group *g, kvg_json object, kvg
         config_choice given[KVG_AXIS_COUNT] = {{0}};
         size_t rest = i;
         for (int a = KVG_AXIS_COUNT - 1; a >= 0; a--) {
-            if (counts[a]) {
-                given[a] = kvg_config_list_at(object, (kvg_axis)a, rest % counts[a]);
-                rest /= counts[a];
-            } else if (gives(fallback, (kvg_axis)a) && !replaces(object, (kvg_axis)a)) {
-                given[a] = kvg_config_list_at(fallback, (kvg_axis)a, 0);
-            }
+            given[a] = config_group_choice(object, fallback, (kvg_axis)a, counts[a] ? rest % counts[a] : 0);
+            if (counts[a]) rest /= counts[a];
         }
         s = check_choices(object, given);
         if (!s) s = add_combination(config, g, given);
@@ -272,25 +288,27 @@ static size_t axis_names(const char **names, const char *const *more, size_t cou
     return KVG_AXIS_COUNT + count;
 }
 
-static kvg_status check_axis_objects(kvg_json list)
+kvg_status config_check_axis_object(kvg_json object)
 {
     const char *names[KVG_AXIS_COUNT];
-    const size_t count = axis_names(names, NULL, 0);
+    kvg_status s = kvg_json_check_keys(object, names, axis_names(names, NULL, 0));
+    if (!s && kvg_json_count(object) == 0) s = kvg_json_fail(object, "an empty object means nothing here");
+    return s;
+}
+
+kvg_status config_check_axis_objects(kvg_json list)
+{
+    kvg_status s = KVG_OK;
     if (!kvg_json_is_array(list)) return kvg_json_fail(list, "expected a list of objects");
-    for (size_t i = 0; i < kvg_json_count(list); i++) {
-        const kvg_json object = kvg_json_at(list, i);
-        kvg_status s = kvg_json_check_keys(object, names, count);
-        if (!s && kvg_json_count(object) == 0) s = kvg_json_fail(object, "an empty object means nothing here");
-        if (s) return s;
-    }
-    return KVG_OK;
+    for (size_t i = 0; i < kvg_json_count(list) && !s; i++) s = config_check_axis_object(kvg_json_at(list, i));
+    return s;
 }
 
 static kvg_status read_exclude(kvg_json object, group *g)
 {
     if (!kvg_json_has(object, "exclude")) return KVG_OK;
     kvg_status s = kvg_json_get(object, "exclude", &g->exclude);
-    if (!s) s = check_axis_objects(g->exclude);
+    if (!s) s = config_check_axis_objects(g->exclude);
     if (s) return s;
     g->exclude_count = kvg_json_count(g->exclude);
     g->exclude_used = calloc(g->exclude_count + 1, sizeof *g->exclude_used);
@@ -302,7 +320,7 @@ static kvg_status add_includes(kvg_config *config, group *g)
     kvg_json include;
     if (!kvg_json_has(g->object, "include")) return KVG_OK;
     kvg_status s = kvg_json_get(g->object, "include", &include);
-    if (!s) s = check_axis_objects(include);
+    if (!s) s = config_check_axis_objects(include);
     for (size_t i = 0; !s && i < kvg_json_count(include); i++) {
         s = add_product(config, g, kvg_json_at(include, i), g->object);
     }
@@ -311,7 +329,7 @@ static kvg_status add_includes(kvg_config *config, group *g)
 
 kvg_status config_group_add(kvg_config *config, kvg_json object)
 {
-    static const char *const more[] = {"include", "exclude", "comment"};
+    static const char *const more[] = {"include", "exclude", "covers", "comment"};
     enum { MORE = sizeof more / sizeof more[0] };
     const char *names[KVG_AXIS_COUNT + MORE];
     group g = {.object = object};
@@ -325,5 +343,5 @@ kvg_status config_group_add(kvg_config *config, kvg_json object)
             s = kvg_json_fail(kvg_json_at(g.exclude, i), "excludes no case: remove it or correct it");
     }
     free(g.exclude_used);
-    return s;
+    return s || !kvg_json_has(object, "covers") ? s : config_cover_check(config, object);
 }

@@ -157,7 +157,14 @@ static void add_axes(kvg_json_text *t)
         "include": {"type": "array", "items": {"$ref": "#/$defs/axes"},
                     "description": "Further products. An axis that one leaves out has the group's first value."},
         "exclude": {"type": "array", "items": {"$ref": "#/$defs/exclude"},
-                    "description": "A case of the group, included ones too, is left out if all keys of one match it."});
+                    "description": "A case of the group, included ones too, is left out if all keys of one match it."},
+        "covers": {"type": "object", "required": ["strength", "most_work", "values"], "additionalProperties": false,
+                   "description": "What the rows of the group are a covering array of: `kvgold lint` counts it.",
+                   "properties": {
+                       "strength": {"type": "integer", "minimum": 1, "maximum": 3},
+                       "most_work": {"type": "integer", "minimum": 1},
+                       "values": {"$ref": "#/$defs/axes"},
+                       "without": {"type": "array", "items": {"$ref": "#/$defs/axes"}}}});
     static const char of_axes[] = KVG_JSON(
         "type": "object", "minProperties": 1,
         "allOf": [{"$ref": "#/$defs/one_shape"}, {"$ref": "#/$defs/one_storage"}],

@@ -413,6 +413,10 @@ expect "... which is MISTRUSTED" 2 "nearest tensor_scale_rounded" "$kvgold" chec
 check "... in its result" grep -q '"status":"MISTRUSTED".*"separation":{"least":0.*"nearest":"tensor_scale_rounded"' lax/results.jsonl
 check "... in every draw" grep -q '"redraws":8' lax/results.jsonl
 expect "lint of no such case" 2 "no case 'nosuch'" "$kvgold" lint lax.json --case nosuch
+config covered.json '{"op": "quantise", "format": "f16", "kv_heads": 1, "head_dim": 64, "tokens": 4, "fill": "random",
+    "covers": {"strength": 2, "most_work": 1, "values": {"head_dim": [64, 80], "tokens": [4, 5]}},
+    "include": [{"head_dim": 80}, {"tokens": 5}]}'
+expect "lint of a pair that no row has" 1 "no row has head_dim 80, tokens 5" "$kvgold" lint covered.json --covers
 config noise.json '{"op": "quantise", "format": "nvfp4", "kv_heads": 12, "head_dim": 64, "tokens": 4, "fill": "random",
     "backend": "planted"}'
 expect "a candidate that prints" 0 "1 passed" "$kvgold" check noise.json -o noise --no-html

@@ -48,6 +48,12 @@ def policy(**changes):
     return group(**{"format": DROP, "policy": {"number": 16, "sm": 90}, **changes})
 
 
+def covering(covers, **changes):
+    """A group that says what it covers."""
+    base = {"strength": 2, "most_work": 1000, "values": {"tokens": [4, 8], "dtype": ["f16", "bf16"]}}
+    return group(**{"tokens": 4, "dtype": "f16", "covers": changed(base, covers), **changes})
+
+
 def tiles(**changes):
     """Op mma."""
     return root(cases=[changed({"op": "mma", "profile": "sm90.mma16816.v1", "fill": "random"}, changes)])
@@ -234,6 +240,12 @@ SCHEMA = {
     "exclude_object": (group(exclude={"tokens": 4}), "$.cases[0].exclude: expected a list of objects"),
     "exclude_key": (group(exclude=[{"token": 4}]), "$.cases[0].exclude[0]: unknown key 'token'"),
     "exclude_empty": (group(tokens=[4, 8], exclude=[{}]), "$.cases[0].exclude[0]: an empty object means nothing here"),
+    "covers_list": (group(covers=[]), "$.cases[0].covers"),
+    "covers_strength": (covering({"strength": 4}), "$.cases[0].covers.strength"),
+    "covers_work": (covering({"most_work": DROP}), "$.cases[0].covers: missing key 'most_work'"),
+    "covers_key": (covering({"without_": []}), "$.cases[0].covers: unknown key 'without_' (did you mean 'without'?)"),
+    "covers_nothing": (covering({"values": {}}), "$.cases[0].covers.values: an empty object means nothing here"),
+    "covers_axis": (covering({"values": {"token": [4]}}), "$.cases[0].covers.values: unknown key 'token' (did you mean 'tokens'?)"),
     "exclude_sides": (group(exclude=[{"format": {"k": "nvfp4", "v": "nvfp4"}}]), "$.cases[0].exclude[0]: excludes no case"),
 }
 
@@ -256,6 +268,10 @@ PROGRAM = {
     "all_twice": (group(format=["all", "f16", {"all_but": ["int4"]}]), "$.cases[0].format[2]: \"all\" or \"all_but\" stands in this list already"),
     "all_but_all": (group(dtype={"all_but": ["f16", "bf16", "f32"]}), "$.cases[0].dtype.all_but: leaves out every dtype: nothing is left"),
     "all_but_fits": (decode(profile="sm90.mma16816.v1", format={"all_but": OPERANDS}), "$.cases[0]: no format of \"all\" fits head_dim and dtype"),
+    "covers_exclude": (covering({}, exclude=[{"tokens": 4}], include=[{"tokens": 8}]), "$.cases[0]: \"exclude\" beside \"covers\""),
+    "covers_list_of_rows": (covering({}, include=[{"tokens": [4, 8]}]), "$.cases[0].include[0]: \"tokens\" has several values: a row of a group that covers has one"),
+    "covers_without_unlisted": (covering({"without": [{"tokens": 5}]}), "$.cases[0].covers.without[0].tokens: \"values\" does not list it"),
+    "covers_barred": (covering({"without": [{"tokens": 4}]}), "$.cases[0]: \"without\" says that this cannot be judged"),
     "exclude_nothing": (group(exclude=[{"tokens": 5}]), "$.cases[0].exclude[0]: excludes no case: remove it or correct it"),
     "exclude_twice": (group(tokens=[4, 8], exclude=[{"tokens": 4}, {"tokens": 4}]), "$.cases[0].exclude[1]: excludes no case"),
     "exclude_all": (group(exclude=[{"op": "quantise"}]), "selects no case: an empty run proves nothing"),
