@@ -77,7 +77,10 @@ static kvg_status add_group(kvg_config *config, const kvg_guest *guest, kvg_json
     const char *name;
     const bool named = kvg_json_has(group, "op") && !kvg_json_get(group, "op", &op) && kvg_json_is_string(op) &&
                        !kvg_json_string(op, &name) && kvg_guest_is_known(name);
-    if (!named) return config_group_add(config, group);
+    if (!named) {
+        kvg_status s = config_group_add(config, group);
+        return s || !kvg_json_has(group, "covers") ? s : config_cover_check(config, group);
+    }
     if (guest && strcmp(guest->name, name) == 0) return guest->add(guest, config, group);
     return kvg_fail(KVG_ERR_INVALID, "%s: cases of op %s are for `kvgold check` alone", config->path, name);
 }
@@ -154,17 +157,4 @@ kvg_status kvg_config_use_backend(kvg_config *config, const char *backend)
         if (s) return s;
     }
     return drop_duplicates(config);
-}
-
-void kvg_config_close(kvg_config *config)
-{
-    struct kvg_config_data *d = config->data;
-    if (d) {
-        for (size_t i = 0; i < d->string_count; i++) free(d->strings[i]);
-        free(d->strings);
-        kvg_json_close(d->doc);
-    }
-    free(d);
-    free(config->cases);
-    *config = (kvg_config){0};
 }

@@ -27,6 +27,19 @@ kvg_status kvg_config_append(kvg_config *config, const kvg_case *c)
     return KVG_OK;
 }
 
+void kvg_config_close(kvg_config *config)
+{
+    struct kvg_config_data *d = config->data;
+    if (d) {
+        for (size_t i = 0; i < d->string_count; i++) free(d->strings[i]);
+        free(d->strings);
+        kvg_json_close(d->doc);
+    }
+    free(d);
+    free(config->cases);
+    *config = (kvg_config){0};
+}
+
 kvg_status kvg_config_keep_bytes(kvg_config *config, const void *bytes, size_t size, const void **out)
 {
     struct kvg_config_data *d = config->data;

@@ -343,5 +343,5 @@ kvg_status config_group_add(kvg_config *config, kvg_json object)
             s = kvg_json_fail(kvg_json_at(g.exclude, i), "excludes no case: remove it or correct it");
     }
     free(g.exclude_used);
-    return s || !kvg_json_has(object, "covers") ? s : config_cover_check(config, object);
+    return s;
 }
