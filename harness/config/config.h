@@ -56,7 +56,8 @@ typedef struct kvg_cover {
 } kvg_cover;
 
 /* Tells each group that has "covers". */
-kvg_status kvg_config_cover(const kvg_config *config, void (*tell)(const kvg_cover *cover)) KVG_CHECKED;
+kvg_status kvg_config_cover(const kvg_config *config, void (*tell)(const kvg_cover *cover, void *context),
+                            void *context) KVG_CHECKED;
 
 /* Judges another implementation: every case gets this backend and a new id; cases that become equal are one.
  * `backend` must outlive the config. */

@@ -1,9 +1,10 @@
 /* What the rows of a group cover: its key "covers" lists values of axes, and every tuple of `strength` values of
  * different axes should stand in some row. A tuple that no row has is tried: a row with the tuple's values in place of
  * its own may be a case. If no row becomes one, the values cannot stand together. */
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include <cjson/cJSON.h>
 
 #include "harness/config/config_axes.h"
 
@@ -55,7 +56,7 @@ static kvg_status text_of(kvg_config *keeper, const config_choice *choice, const
     char *text = kvg_json_print(choice->value);
     if (!text) return kvg_fail(KVG_ERR_MEMORY, "cannot hold a value as text");
     kvg_status s = kvg_config_keep(keeper, text, out);
-    free(text);
+    cJSON_free(text);
     return s;
 }
 
@@ -346,7 +347,8 @@ static kvg_status count_tuples(config_cover *v, kvg_cover *cover)
     return s;
 }
 
-kvg_status kvg_config_cover(const kvg_config *config, void (*tell)(const kvg_cover *cover))
+kvg_status kvg_config_cover(const kvg_config *config, void (*tell)(const kvg_cover *cover, void *context),
+                            void *context)
 {
     kvg_json groups;
     kvg_status s = kvg_json_get(kvg_json_root(config->data->doc), "cases", &groups);
@@ -359,7 +361,8 @@ kvg_status kvg_config_cover(const kvg_config *config, void (*tell)(const kvg_cov
         if (s) return s;
         s = count_tuples(v, &cover);
         close_cover(v);
-        if (!s) tell(&cover);
+        if (!s) s = kvg_json_text_check(&cover.text);
+        if (!s) tell(&cover, context);
         kvg_json_text_free(&cover.text);
     }
     return s;
