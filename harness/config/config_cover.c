@@ -14,6 +14,7 @@ typedef struct value {
     kvg_axis axis;
     config_choice choice;
     const char *text;
+    bool stands; /* in some row */
 } value;
 
 typedef struct row {
@@ -119,8 +120,15 @@ static bool is_barred(const config_cover *v, const row *r)
     return false;
 }
 
+/* Multiplications of one side of op decode; of another op 0. */
+static uint64_t work_of(const kvg_problem *p)
+{
+    return (uint64_t)p->attention.queries * p->attention.query_heads * p->tokens * p->head_dim;
+}
+
 static kvg_status read_row(config_cover *v, kvg_json object, row *out)
 {
+    kvg_case made;
     kvg_status s = KVG_OK;
     for (int a = 0; a < KVG_AXIS_COUNT && !s; a++) {
         if (kvg_config_list_count(object, (kvg_axis)a) > 1)
@@ -129,8 +137,15 @@ static kvg_status read_row(config_cover *v, kvg_json object, row *out)
         out->given[a] = config_group_choice(object, v->group, (kvg_axis)a, 0);
         out->values[a] = NO_VALUE;
         if (out->given[a].has) s = find_value(v, (kvg_axis)a, &out->given[a], &out->values[a]);
+        if (out->values[a] != NO_VALUE) v->values[out->values[a]].stands = true;
     }
-    return !s && is_barred(v, out) ? kvg_json_fail(object, "\"without\" says that this cannot be judged") : s;
+    if (!s && is_barred(v, out)) s = kvg_json_fail(object, "\"without\" says that this cannot be judged");
+    if (!s) s = config_group_case(&v->scratch, v->group, out->given, &made);
+    if (!s && work_of(&made.problem) > v->most_work) {
+        s = kvg_json_fail(object, "needs %llu products, more than \"most_work\"",
+                          (unsigned long long)work_of(&made.problem));
+    }
+    return s;
 }
 
 /* The member of the object, if it has one, as a list of objects of axes. */
@@ -245,12 +260,6 @@ static bool row_has(const row *r, const config_cover *v, const tuple *t)
     return true;
 }
 
-/* Multiplications of one side of op decode; of another op 0. */
-static uint64_t work_of(const kvg_problem *p)
-{
-    return (uint64_t)p->attention.queries * p->attention.query_heads * p->tokens * p->head_dim;
-}
-
 /* The row with the tuple's values is a case; how much work it is. */
 static bool admits(config_cover *v, const row *r, const tuple *t, uint64_t *work)
 {
@@ -279,14 +288,16 @@ static bool part_is_impossible(const config_cover *v, const tuple *t, const uint
     return false;
 }
 
+/* A value that stands in no row may need values of other axes that no row has: the tuple is not called impossible. */
 static state state_of(config_cover *v, const tuple *t, const uint8_t *parts)
 {
     uint64_t work;
     state found = IMPOSSIBLE;
+    for (unsigned i = 0; i < t->size; i++) found = v->values[t->at[i]].stands ? found : MISSING;
     for (size_t i = 0; i < v->row_count; i++) {
         if (row_has(&v->rows[i], v, t)) return COVERED;
     }
-    if (part_is_impossible(v, t, parts)) return IMPOSSIBLE;
+    if (found == IMPOSSIBLE && part_is_impossible(v, t, parts)) return IMPOSSIBLE;
     for (size_t i = 0; i < v->row_count; i++) {
         if (!admits(v, &v->rows[i], t, &work)) continue;
         if (work <= v->most_work) return MISSING;

@@ -271,6 +271,7 @@ PROGRAM = {
     "covers_exclude": (covering({}, exclude=[{"tokens": 4}], include=[{"tokens": 8}]), "$.cases[0]: \"exclude\" beside \"covers\""),
     "covers_list_of_rows": (covering({}, include=[{"tokens": [4, 8]}]), "$.cases[0].include[0]: \"tokens\" has several values: a row of a group that covers has one"),
     "covers_without_unlisted": (covering({"without": [{"tokens": 5}]}), "$.cases[0].covers.without[0].tokens: \"values\" does not list it"),
+    "covers_work_above": (decode(tokens=64, covers={"strength": 1, "most_work": 1000, "values": {"tokens": [64]}}), "products, more than \"most_work\""),
     "covers_barred": (covering({"without": [{"tokens": 4}]}), "$.cases[0]: \"without\" says that this cannot be judged"),
     "exclude_nothing": (group(exclude=[{"tokens": 5}]), "$.cases[0].exclude[0]: excludes no case: remove it or correct it"),
     "exclude_twice": (group(tokens=[4, 8], exclude=[{"tokens": 4}, {"tokens": 4}]), "$.cases[0].exclude[1]: excludes no case"),
