@@ -126,27 +126,33 @@ static void print_catches(const lint_totals *totals)
     }
 }
 
-/* `missing`: the tuples of all groups that are told. */
-static void print_cover(const kvg_cover *cover, void *missing)
+typedef struct lint_covered {
+    size_t groups, missing; /* tuples of all groups */
+} lint_covered;
+
+static void print_cover(const kvg_cover *cover, void *covered)
 {
+    lint_covered *const sums = covered;
     const size_t possible = cover->covered + cover->missing;
     printf("cases[%zu]: %zu rows cover %zu of %zu tuples of %u values; %zu more need more work than \"most_work\"\n",
            cover->group, cover->rows, cover->covered, possible, cover->strength, cover->dearer);
     if (cover->missing) printf("no row has %s%s\n", cover->text.text, cover->missing > KVG_COVER_TOLD ? "; ..." : "");
-    *(size_t *)missing += cover->missing;
+    sums->groups++;
+    sums->missing += cover->missing;
     fflush(stdout);
 }
 
 static int lint_covers(const char *path)
 {
     kvg_config config;
-    size_t missing = 0;
+    lint_covered sums = {0};
     kvg_status s = kvg_config_open(path, NULL, NULL, &config);
     if (s) return kvg_command_fail("lint", s);
-    s = kvg_config_cover(&config, print_cover, &missing);
+    s = kvg_config_cover(&config, print_cover, &sums);
+    if (!s && sums.groups == 0) s = kvg_fail(KVG_ERR_INVALID, "no group of %s has \"covers\"", path);
     kvg_config_close(&config);
     if (s) return kvg_command_fail("lint", s);
-    return missing ? KVG_EXIT_FAIL : KVG_EXIT_PASS;
+    return sums.missing ? KVG_EXIT_FAIL : KVG_EXIT_PASS;
 }
 
 static int lint(const char *path, const lint_options *o)
