@@ -274,7 +274,7 @@ for signal in TERM KILL; do
     check "SIG$signal: bench leaves no child" childless $signal "$kvgold" bench five.json --seconds 20
 done
 config large.json "{${group/\"tokens\": 4/\"tokens\": 4096}, \"format\": [\"e4m3\", \"int8\", \"mx16\", \"mxfp4\"]}"
-# stopped SIGNAL: a bench of four cases, a second each, gets it in the third.
+# stopped SIGNAL: a bench of four cases, a second each, gets it after the second one.
 stopped() {
     "$kvgold" bench large.json --seconds 1 --threads 1 --json stopped.json >stopped.txt 2>&1 &
     local pid=$!
@@ -289,7 +289,8 @@ for signal in INT TERM; do
     check "SIG$signal: ... says what it keeps" grep -q "interrupted by a signal. What was measured is in stopped.json" stopped.txt
     check "SIG$signal: ... keeps what it measured" python3 -c '
 import json
-assert [case["status"] for case in json.load(open("stopped.json"))] == ["TIMED"] * 2'
+kept = [case["status"] for case in json.load(open("stopped.json"))]
+assert kept in (["TIMED"] * 2, ["TIMED"] * 3), kept # two before the signal was sent, and a third on a busy machine'
 done
 head -n -1 good/results.jsonl | head -c -200 >cut.jsonl
 expect "a last line cut short is left out and said so" 1 "cut short" "$kvgold" report cut.jsonl
