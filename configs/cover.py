@@ -113,10 +113,7 @@ def dearer(group, factors, most):
     def holds(row):
         sequences, queries, heads, kv_heads, tokens, dim = (
             factors[n][row[n]] if n in factors else group[n] for n in names)
-        if isinstance(queries, str):
-            rows = sequences * int(queries.split()[0])
-        else:  # one sequence has them all, the others in turn half of them, one less, and none
-            rows = queries * sequences
+        rows = sequences * int(str(queries).split()[0])  # at most: 3 and "3 each" are 3 for each sequence here
         return rows * heads * kv_heads * tokens * dim <= most
 
     return {"operator": "fn", "requires": [n for n in names if n in factors], "evaluate": holds}
@@ -150,11 +147,11 @@ def write(path):
         # The group itself is a row, and the others say what they have in its place. A row cannot take back an
         # optional axis, so the first row has none.
         first = next(r for r in rows if not OPTIONAL & set(r))
-        for name in names:
+        covers = group["covers"]
+        for name in [*names, "covers", "include"]:
             group.pop(name, None)
-        kept = {n: group.pop(n) for n in ("covers", "include") if n in group}
         group.update({n: first[n] for n in names if n in first})
-        group["covers"] = kept["covers"]
+        group["covers"] = covers
         group["include"] = [
             {n: r[n] for n in names if n in r and not same(r[n], first.get(n))} for r in rows if r is not first]
         print(f"{path}: op {group['op']}: {len(rows)} rows", file=sys.stderr)
