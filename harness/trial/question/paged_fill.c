@@ -4,9 +4,9 @@
 
 #include "core/rng.h"
 
-enum { STREAM_BLOCKS = 1 << 20, STREAM_HISTORY, STREAM_DEAD, STREAM_GARBAGE, STREAM_ROWS, STREAM_PARTS };
+enum { STREAM_BLOCKS = 1 << 20, STREAM_HISTORY, STREAM_DEAD, STREAM_GARBAGE, STREAM_ROWS, STREAM_PARTS, STREAM_LAST };
 
-/* The generator while it works: physical blocks are handed out in random order, the pool's last one first. */
+/* The generator while it works: physical blocks are handed out in random order, the pool's last one among them. */
 typedef struct spread {
     const kvg_case *c;
     const kvg_problem *p;
@@ -38,6 +38,14 @@ static void shuffle_blocks(spread *s)
     const uint32_t n = s->p->paging.blocks;
     for (uint32_t i = 0; i < n; i++) s->order[i] = n - 1 - i;
     shuffle(s, STREAM_BLOCKS, s->order, 1, n);
+}
+
+/* The pool's last block, which is taken first, changes places with one of those that were taken. */
+static void move_last_block(spread *s)
+{
+    const uint32_t place = below(s, STREAM_LAST, 0, s->taken), block = s->order[place];
+    s->order[place] = s->order[0];
+    s->order[0] = block;
 }
 
 /* In a case that is not shuffled a sequence's part is its number, and the last one is full. */
@@ -197,23 +205,38 @@ static kvg_status allocate(const kvg_problem *p, spread *s, kvg_paged_fill *out)
     return KVG_OK;
 }
 
-kvg_status kvg_paged_fill_make(const kvg_case *c, uint64_t seed, kvg_paged_fill *out)
+static kvg_status spread_all(spread *s, kvg_paged_fill *out)
 {
-    const kvg_problem *p = &c->problem;
+    const kvg_problem *p = s->p;
     const uint32_t sequences = p->paging.sequences;
-    spread s = {.c = c, .p = p, .seed = seed, .single = kvg_layout_get(p->layout)->whole};
-    *out = (kvg_paged_fill){0};
-    if (sequences < 1) return kvg_fail(KVG_ERR_INVALID, "a paged case needs at least 1 sequence");
-    kvg_status status = allocate(p, &s, out);
-    if (!status) shuffle_blocks(&s);
-    if (!status) choose_parts(&s);
+    kvg_status status = KVG_OK;
+    s->taken = 0;
+    out->live = 0;
     for (uint32_t i = 0; i < sequences && !status; i++) {
         const uint32_t first = (uint32_t)((uint64_t)p->tokens * i / sequences);
         const uint32_t next = (uint32_t)((uint64_t)p->tokens * (i + 1) / sequences);
-        status = kvg_op_reads_sequences(p->op) ? spread_old(&s, i, out) : spread_new(&s, i, first, next - first, out);
+        status = kvg_op_reads_sequences(p->op) ? spread_old(s, i, out) : spread_new(s, i, first, next - first, out);
     }
     if (!status && out->live == 0) {
         status = kvg_fail(KVG_ERR_INVALID, "no token of the case is in the cache: use more tokens");
+    }
+    return status;
+}
+
+/* How many blocks are taken is known when all are, so a case that is shuffled is spread twice. */
+kvg_status kvg_paged_fill_make(const kvg_case *c, uint64_t seed, kvg_paged_fill *out)
+{
+    const kvg_problem *p = &c->problem;
+    spread s = {.c = c, .p = p, .seed = seed, .single = kvg_layout_get(p->layout)->whole};
+    *out = (kvg_paged_fill){0};
+    if (p->paging.sequences < 1) return kvg_fail(KVG_ERR_INVALID, "a paged case needs at least 1 sequence");
+    kvg_status status = allocate(p, &s, out);
+    if (!status) shuffle_blocks(&s);
+    if (!status) choose_parts(&s);
+    if (!status) status = spread_all(&s, out);
+    if (!status && c->shuffled) {
+        move_last_block(&s);
+        status = spread_all(&s, out);
     }
     free(s.order);
     free(s.part);

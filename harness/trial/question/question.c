@@ -11,7 +11,14 @@
 #include "harness/trial/question/query_fill.h"
 #include "reference/rope_table.h"
 
-enum { STREAM_OTHER_Q = 101 }; /* of the complement of a question's seed: beside those of fill.c */
+enum { STREAM_OTHER_Q = 101, STREAM_OLD = 102 }; /* of the complement of a question's seed: beside those of fill.c */
+
+/* What memory holds before a case uses it. */
+typedef enum old_data {
+    OLD_NOISE, /* bytes without a pattern */
+    OLD_NAN,   /* all bits set: a NaN in every format and scale that has one */
+    OLD_ROWS,  /* in pools: rows of other tokens; elsewhere as OLD_NOISE */
+} old_data;
 
 static const kvg_role values_only[KVG_MAX_ROLES] = {KVG_ROLE_VALUES};
 static const kvg_role rows_only[KVG_MAX_ROLES] = {KVG_ROLE_CODES, KVG_ROLE_SCALES};
@@ -151,21 +158,61 @@ static kvg_status fill_codes(kvg_question *d)
     return s;
 }
 
-/* The reference's append of the live rows into the pools, which hold noise everywhere else. */
+/* Golden packs, whose cases are not shuffled, have noise; with KVG_FILL_CODES the noise is the data. Op decode has NaN in
+ * relation `poisoned`: here they would be all that the diagnosis of a wrong answer has. */
+static old_data old_data_of(const kvg_question *d)
+{
+    if (!d->c->shuffled || d->c->fill == KVG_FILL_CODES) return OLD_NOISE;
+    const bool decode = d->c->problem.op == KVG_OP_DECODE;
+    const old_data kinds[] = {OLD_NOISE, OLD_NOISE, OLD_ROWS, decode ? OLD_NOISE : OLD_NAN};
+    return kinds[kvg_rng_below(~d->seed, STREAM_OLD, 0, 4)];
+}
+
+static void fill_old(const kvg_question *d, uint64_t stream, kvg_tensor *tensor)
+{
+    if (old_data_of(d) != OLD_NAN) kvg_fill_noise(d->c, stream, tensor);
+    else if (tensor->bytes) memset(tensor->data, 0xFF, tensor->bytes);
+}
+
+/* The reference's append of the live rows to `slots` of the pools in `to`. */
+static kvg_status write_rows(const kvg_question *d, const int64_t *slots, const kvg_tensor_set *to)
+{
+    const kvg_problem append = kvg_question_writer(&d->c->problem, d->rows.tokens);
+    const kvg_source from[] = {{.set = &d->values},
+                               {.role = KVG_ROLE_SLOTS, .data = {slots}},
+                               {.role = KVG_ROLE_TENSOR_SCALE, .data = {&d->tensor_scale[0], &d->tensor_scale[1]}}};
+    kvg_tensor out[KVG_MAX_TENSORS];
+    kvg_gather(&append, kvg_op_get(KVG_OP_APPEND)->outputs, &(kvg_source){.set = to}, 1, out);
+    return run_reference(&append, from, 3, out);
+}
+
+/* OLD_ROWS: the live rows in the opposite order, each moved by the same number of slots. Of 3 tokens in slots 4, 5, 6
+ * of 8, moved by 3, slot 7 gets the last one's row, slot 0 the second one's, and slot 1 the first one's. */
+static kvg_status fill_old_rows(const kvg_question *d, const kvg_tensor_set *to)
+{
+    const kvg_paging *g = &d->c->problem.paging;
+    const uint64_t all = (uint64_t)g->blocks * g->block_tokens;
+    const uint32_t n = d->rows.tokens;
+    if (old_data_of(d) != OLD_ROWS || all < 2) return KVG_OK;
+    int64_t *slots = malloc(n * sizeof *slots);
+    if (!slots) return kvg_fail(KVG_ERR_MEMORY, "cannot hold %u slots", n);
+    const uint64_t moved = 1 + kvg_rng_below(~d->seed, STREAM_OLD, 1, all - 1);
+    for (uint32_t i = 0; i < n; i++) slots[i] = (int64_t)(((uint64_t)d->slots[n - 1 - i] + moved) % all);
+    const kvg_status s = write_rows(d, slots, to);
+    free(slots);
+    return s;
+}
+
+/* The live rows in pools that hold old data everywhere else. */
 static kvg_status fill_pools(kvg_question *d)
 {
     for (int side = KVG_K; side <= KVG_V; side++) {
-        kvg_fill_noise(d->c, (uint64_t)side, input(d, KVG_ROLE_DATA_POOL, (kvg_side)side));
-        kvg_fill_noise(d->c, 2 + (uint64_t)side, input(d, KVG_ROLE_SCALE_POOL, (kvg_side)side));
+        fill_old(d, (uint64_t)side, input(d, KVG_ROLE_DATA_POOL, (kvg_side)side));
+        fill_old(d, 2 + (uint64_t)side, input(d, KVG_ROLE_SCALE_POOL, (kvg_side)side));
     }
     if (d->c->fill == KVG_FILL_CODES) return d->queries ? fill_codes(d) : KVG_OK;
-    const kvg_problem append = kvg_question_writer(&d->c->problem, d->rows.tokens);
-    const kvg_source from[] = {{.set = &d->values},
-                               {.role = KVG_ROLE_SLOTS, .data = {d->slots}},
-                               {.role = KVG_ROLE_TENSOR_SCALE, .data = {&d->tensor_scale[0], &d->tensor_scale[1]}}};
-    kvg_tensor out[KVG_MAX_TENSORS];
-    kvg_gather(&append, kvg_op_get(KVG_OP_APPEND)->outputs, &(kvg_source){.set = &d->in}, 1, out);
-    return run_reference(&append, from, 3, out);
+    kvg_status s = fill_old_rows(d, &d->in);
+    return s ? s : write_rows(d, d->slots, &d->in);
 }
 
 static void copy_input_array(const kvg_question *d, kvg_role role, const void *from)
@@ -178,7 +225,8 @@ static kvg_status fill_paged(kvg_question *d, const kvg_paged_fill *fill)
 {
     if (d->c->problem.op == KVG_OP_APPEND) {
         kvg_status s = fill_append(d, fill);
-        return s ? s : fill_scales(d);
+        if (!s) s = fill_scales(d);
+        return s ? s : fill_old_rows(d, &d->before);
     }
     copy_input_array(d, KVG_ROLE_SLOTS, fill->slots);
     copy_input_array(d, KVG_ROLE_BLOCK_TABLE, fill->table);
@@ -232,7 +280,7 @@ kvg_status kvg_question_make(const kvg_case *c, kvg_question *out)
         s = kvg_set_alloc(p, out->op->inputs, &out->in);
     }
     if (!s && out->op->paged) s = kvg_set_alloc(p, out->op->outputs, &out->before);
-    for (size_t i = 0; !s && i < out->before.count; i++) kvg_fill_noise(c, 16 + i, &out->before.tensors[i]);
+    for (size_t i = 0; !s && i < out->before.count; i++) fill_old(out, 16 + i, &out->before.tensors[i]);
     if (!s && p->op == KVG_OP_DECODE) kvg_query_fill_poison(&out->before);
     if (!s) s = kvg_set_alloc(&out->rows, values_only, &out->values);
     if (!s && p->op == KVG_OP_MMA) kvg_mma_fill(c, out->seed, &out->in);

@@ -11,6 +11,7 @@
 
 #include "harness/trial/judge/judge.h"
 #include "harness/trial/question/paged_fill.h"
+#include "harness/trial/question/question.h"
 
 static kvg_case make_case(kvg_op op, kvg_layout layout, uint64_t seed)
 {
@@ -38,6 +39,7 @@ static kvg_case make_case(kvg_op op, kvg_layout layout, uint64_t seed)
 
 typedef struct seen {
     bool last_block, hole, empty, wrapped, dead;
+    bool other_first; /* the first block that is taken is not the pool's last */
     bool garbage[4]; /* -1 where nobody looks, too small, too large, another block */
 } seen;
 
@@ -52,6 +54,7 @@ static void look_at_slots(const kvg_case *c, const kvg_paged_fill *f, seen *s)
         used[slot] = true;
         if (slot / p->paging.block_tokens == p->paging.blocks - 1) s->last_block = true;
     }
+    s->other_first = f->live_slots[0] / p->paging.block_tokens != p->paging.blocks - 1;
     for (uint32_t t = 0; p->op == KVG_OP_APPEND && t < p->tokens; t++) s->dead |= f->slots[t] < 0;
 }
 
@@ -74,18 +77,20 @@ static void look_at_tables(const kvg_case *c, const kvg_paged_fill *f, seen *s)
     }
 }
 
-static seen look(kvg_op op, kvg_layout layout)
+static seen look(kvg_op op, kvg_layout layout, bool shuffled)
 {
     seen s = {0};
     for (uint64_t seed = 1; seed <= 20; seed++) {
-        const kvg_case c = make_case(op, layout, seed);
+        kvg_case c = make_case(op, layout, seed);
         kvg_paged_fill f;
+        c.shuffled = shuffled;
         assert_int_equal(kvg_paged_fill_make(&c, seed, &f), KVG_OK);
         seen once = {0};
         look_at_slots(&c, &f, &once);
         assert_true(once.last_block || op == KVG_OP_APPEND); /* append: the block's token may be a skipped one */
         s.last_block |= once.last_block;
         s.dead |= once.dead;
+        s.other_first |= once.other_first;
         if (op == KVG_OP_FLATTEN) look_at_tables(&c, &f, &s);
         kvg_paged_fill_free(&f);
     }
@@ -95,12 +100,65 @@ static seen look(kvg_op op, kvg_layout layout)
 static void test_the_fill_holds_what_the_manual_says(void **state)
 {
     (void)state;
-    const seen append = look(KVG_OP_APPEND, KVG_LAYOUT_HND), paged = look(KVG_OP_FLATTEN, KVG_LAYOUT_HND);
-    const seen ring = look(KVG_OP_FLATTEN, KVG_LAYOUT_RING);
+    const seen append = look(KVG_OP_APPEND, KVG_LAYOUT_HND, false);
+    const seen paged = look(KVG_OP_FLATTEN, KVG_LAYOUT_HND, false), ring = look(KVG_OP_FLATTEN, KVG_LAYOUT_RING, false);
+    const seen shuffled = look(KVG_OP_FLATTEN, KVG_LAYOUT_HND, true);
     assert_true(append.last_block && append.dead);
     assert_true(paged.hole && paged.empty);
     for (int i = 0; i < 4; i++) assert_true(paged.garbage[i]);
     assert_true(ring.wrapped && ring.empty);
+    assert_true(!paged.other_first && shuffled.other_first && shuffled.hole && shuffled.empty);
+}
+
+/* How many rows of K's codes in the pool have all bits set, and how many, of those that no token owns, are rows of
+ * tokens of the case. */
+typedef struct old_rows {
+    unsigned all_set, of_tokens;
+} old_rows;
+
+static old_rows find_old_rows(const kvg_question *d)
+{
+    const kvg_problem *p = &d->c->problem;
+    const uint32_t B = p->paging.block_tokens;
+    kvg_layout_map map;
+    kvg_reference_layout_map(p, &map);
+    const kvg_row_map *m = &map.codes[KVG_K];
+    const uint8_t *pool = kvg_set_tensor(&d->in, KVG_ROLE_DATA_POOL, KVG_K)->data;
+    old_rows found = {0};
+    for (uint32_t slot = 0; slot < p->paging.blocks * B; slot++) {
+        const uint8_t *row = pool + kvg_reference_place(m, p->paging.layer, slot / B, 0, slot % B, 0);
+        bool all_set = true, owned = false, like = false;
+        for (uint32_t i = 0; i < m->bytes; i++) all_set = all_set && row[i] == 0xFF;
+        for (uint32_t i = 0; i < d->rows.tokens; i++) {
+            const uint32_t live = (uint32_t)d->slots[i];
+            const uint64_t at = kvg_reference_place(m, p->paging.layer, live / B, 0, live % B, 0);
+            owned = owned || live == slot;
+            like = like || memcmp(row, pool + at, m->bytes) == 0;
+        }
+        found.all_set += all_set;
+        found.of_tokens += like && !owned;
+    }
+    return found;
+}
+
+static void test_what_pools_held_before(void **state)
+{
+    (void)state;
+    enum { SEEDS = 40 };
+    unsigned noise = 0, nan = 0, rows = 0;
+    for (uint64_t seed = 1; seed <= SEEDS; seed++) {
+        kvg_case c = make_case(KVG_OP_FLATTEN, KVG_LAYOUT_HND, seed);
+        kvg_question d;
+        c.shuffled = true;
+        assert_int_equal(kvg_question_make(&c, &d), KVG_OK);
+        const old_rows found = find_old_rows(&d);
+        noise += found.all_set == 0 && found.of_tokens == 0;
+        nan += found.all_set > 0;
+        rows += found.of_tokens > 0;
+        kvg_question_free(&d);
+    }
+    assert_true(noise && nan && rows);
+    assert_int_equal(noise + nan + rows, SEEDS);
 }
 
 /* --- stray writes --- */
@@ -220,6 +278,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_the_fill_holds_what_the_manual_says),
+        cmocka_unit_test(test_what_pools_held_before),
         cmocka_unit_test(test_stray_writes_are_seen_and_described),
         cmocka_unit_test(test_flatten_must_leave_what_is_not_there),
     };
