@@ -158,8 +158,8 @@ static kvg_status fill_codes(kvg_question *d)
     return s;
 }
 
-/* Golden packs, whose cases are not shuffled, have noise; with KVG_FILL_CODES the noise is the data. Op decode has NaN in
- * relation `poisoned`: here they would be all that the diagnosis of a wrong answer has. */
+/* Golden packs, whose cases are not shuffled, have noise; with KVG_FILL_CODES the noise is the data. Op decode has NaN
+ * in relation `poisoned`: here they would be all that the diagnosis of a wrong answer has. */
 static old_data old_data_of(const kvg_question *d)
 {
     if (!d->c->shuffled || d->c->fill == KVG_FILL_CODES) return OLD_NOISE;
