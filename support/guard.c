@@ -14,9 +14,9 @@ static uint8_t canary(size_t i)
     return (uint8_t)(0xA5u ^ (i * 0x9Du));
 }
 
-void kvg_guard_fill(uint8_t *piece, size_t size)
+void kvg_guard_fill(uint8_t *piece, size_t begin, size_t end)
 {
-    for (size_t i = 0; i < size; i++) piece[i] = canary(i);
+    for (size_t i = begin; i < end; i++) piece[i] = canary(i);
 }
 
 kvg_status kvg_guard_find(const uint8_t *piece, size_t size, size_t begin, size_t end)
@@ -52,7 +52,7 @@ kvg_status kvg_guard_alloc(size_t bytes, kvg_guard *out)
     /* The end of the data is as near to the unmapped page as alignment and the canary allow. */
     size_t offset = (FENCE + inner - KVG_GUARD_CANARY - bytes) / 64 * 64;
     out->data = out->mapping + offset;
-    kvg_guard_fill(out->mapping + FENCE, inner);
+    kvg_guard_fill(out->mapping + FENCE, 0, inner);
     return KVG_OK;
 }
 

@@ -24,9 +24,9 @@ void kvg_guard_free(kvg_guard *guard);
 /* KVG_ERR_INVALID says how many canary bytes changed and where: "3 bytes written past the end, first at +0". */
 kvg_status kvg_guard_check(const kvg_guard *guard) KVG_CHECKED;
 
-/* The same for any piece of memory: fills `piece[0 .. size - 1]` with the pattern; finds what changed of it outside of
- * `piece[begin .. end - 1]`. */
-void kvg_guard_fill(uint8_t *piece, size_t size);
+/* The same for any piece of memory: fills `piece[begin .. end - 1]` with the pattern; finds what changed of a piece of
+ * `size` bytes outside of `piece[begin .. end - 1]`. */
+void kvg_guard_fill(uint8_t *piece, size_t begin, size_t end);
 kvg_status kvg_guard_find(const uint8_t *piece, size_t size, size_t begin, size_t end) KVG_CHECKED;
 
 /* Makes the buffer read-only (a write is a crash) or writable again. */

@@ -1,4 +1,4 @@
-#define _GNU_SOURCE /* memfd_create, seals */
+#define _GNU_SOURCE /* memfd_create, seals, SEEK_DATA */
 #include "harness/candidate/arena.h"
 
 #include <errno.h>
@@ -24,6 +24,7 @@ void kvg_arena_plan_make(const kvg_tensor *tensors, size_t count, size_t margin,
         kvg_arena_place *p = &plan->places[i];
         p->bytes = tensors[i].bytes;
         if (p->bytes == 0) continue;
+        p->hole = tensors[i].data == NULL;
         p->at = plan->bytes;
         p->size = (p->bytes + 2 * least + 63 + page - 1) / page * page;
         p->data = margin ? margin : (p->size - least - p->bytes) / 64 * 64;
@@ -49,7 +50,11 @@ kvg_status kvg_arena_make(const kvg_arena_plan *plan, kvg_arena *out)
     }
     out->fd = fd;
     out->file = file;
-    for (size_t i = 0; i < plan->count; i++) kvg_guard_fill(out->file + plan->places[i].at, plan->places[i].size);
+    for (size_t i = 0; i < plan->count; i++) {
+        const kvg_arena_place *p = &plan->places[i];
+        kvg_guard_fill(out->file + p->at, 0, p->hole ? p->data : p->size);
+        if (p->hole) kvg_guard_fill(out->file + p->at, p->data + p->bytes, p->size);
+    }
     return KVG_OK;
 }
 
@@ -73,6 +78,28 @@ kvg_status kvg_arena_check(const kvg_arena *arena, size_t index)
     const kvg_arena_place *p = &arena->plan.places[index];
     if (p->bytes == 0) return KVG_OK;
     return kvg_guard_find(arena->file + p->at, p->size, p->data, p->data + p->bytes);
+}
+
+uint64_t kvg_arena_first_nonzero(const kvg_arena *arena, size_t index)
+{
+    static const uint8_t zeros[4096];
+    const kvg_arena_place *p = &arena->plan.places[index];
+    const off_t begin = (off_t)(p->at + p->data), end = begin + (off_t)p->bytes;
+    for (off_t at = begin; at < end;) {
+        off_t touched = lseek(arena->fd, at, SEEK_DATA);
+        if (touched < 0 || touched > end) touched = end;
+        off_t hole = touched < end ? lseek(arena->fd, touched, SEEK_HOLE) : end;
+        if (hole < 0 || hole > end) hole = end;
+        for (at = touched; at < hole;) {
+            const size_t n = hole - at < (off_t)sizeof zeros ? (size_t)(hole - at) : sizeof zeros;
+            if (memcmp(arena->file + at, zeros, n) != 0) {
+                while (arena->file[at] == 0) at++;
+                return (uint64_t)(at - begin);
+            }
+            at += (off_t)n;
+        }
+    }
+    return p->bytes;
 }
 
 kvg_status kvg_arena_view_open(const kvg_arena_plan *plan, int fd, kvg_arena_view *out)

@@ -11,6 +11,7 @@ enum { KVG_ARENA_TENSORS = 2 * KVG_MAX_TENSORS };
 typedef struct kvg_arena_place {
     uint64_t at, size;    /* of the piece in the file */
     uint64_t data, bytes; /* of the tensor in the piece */
+    uint64_t hole;        /* 1: zeros that take no memory until somebody touches them */
 } kvg_arena_place;
 
 typedef struct kvg_arena_plan {
@@ -20,8 +21,8 @@ typedef struct kvg_arena_plan {
     kvg_arena_place places[KVG_ARENA_TENSORS];
 } kvg_arena_plan;
 
-/* Margin 0: KVG_GUARD_CANARY bytes and data near the end of their pages, where an unmapped one follows; else data right
- * behind the margin, a multiple of 256. */
+/* A tensor without data is a hole. Margin 0: KVG_GUARD_CANARY bytes and data near the end of their pages, where an
+ * unmapped one follows; else data right behind the margin, a multiple of 256. */
 void kvg_arena_plan_make(const kvg_tensor *tensors, size_t count, size_t margin, kvg_arena_plan *plan);
 
 /* The judge's side. */
@@ -31,7 +32,7 @@ typedef struct kvg_arena {
     uint8_t *file; /* mapped */
 } kvg_arena;
 
-/* Every byte holds the canary pattern. */
+/* Every byte holds the canary pattern, but for holes. */
 kvg_status kvg_arena_make(const kvg_arena_plan *plan, kvg_arena *out) KVG_CHECKED;
 void kvg_arena_free(kvg_arena *arena);
 
@@ -40,6 +41,10 @@ void *kvg_arena_data(const kvg_arena *arena, size_t index);
 
 /* KVG_ERR_INVALID says what was written around the tensor, as kvg_guard_check does. */
 kvg_status kvg_arena_check(const kvg_arena *arena, size_t index) KVG_CHECKED;
+
+/* The offset of a tensor's first byte that is not 0; its size if all are 0. Pages of a hole that nobody touched are not
+ * read. */
+uint64_t kvg_arena_first_nonzero(const kvg_arena *arena, size_t index);
 
 /* The candidate's side. */
 typedef struct kvg_arena_view {

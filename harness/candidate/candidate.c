@@ -280,30 +280,37 @@ static void find_faults(const kvg_candidate *c, const kvg_op_info *op, const kvg
         else note_fault(o, "output", tensor_name(op->outputs, i - inputs), text);
     }
     for (size_t i = 0; i < inputs; i++) {
-        if (in[i].bytes == 0 || memcmp(kvg_arena_data(&c->arena, i), in[i].data, in[i].bytes) == 0) continue;
+        if (!in[i].bytes || !in[i].data) continue; /* of a hole its owner knows what it held */
+        if (memcmp(kvg_arena_data(&c->arena, i), in[i].data, in[i].bytes) == 0) continue;
         note_fault(o, "input", tensor_name(op->inputs, i), " was written");
     }
 }
 
-kvg_status kvg_candidate_run(kvg_candidate *c, const kvg_problem *problem, const kvg_tensor *in, kvg_tensor *out,
-                             kvg_outcome *o)
+kvg_status kvg_candidate_put(kvg_candidate *c, const kvg_problem *problem, const kvg_tensor *in, const kvg_tensor *out,
+                             kvg_tensor *shared)
 {
     const kvg_op_info *op = kvg_op_get(problem->op);
+    const size_t inputs = kvg_roles_tensors(op->inputs), count = inputs + kvg_roles_tensors(op->outputs);
+    for (size_t i = 0; i < count; i++) c->call.tensors[i] = i < inputs ? in[i] : out[i - inputs];
+    kvg_status s = set_problem(c, problem);
+    if (!s) s = put_tensors(c, count);
+    for (size_t i = 0; i < count && !s; i++) {
+        const void *from = c->call.tensors[i].data;
+        c->call.tensors[i].data = NULL;
+        shared[i] = c->call.tensors[i];
+        shared[i].data = kvg_arena_data(&c->arena, i);
+        if (from && shared[i].bytes) memcpy(shared[i].data, from, shared[i].bytes);
+    }
+    return s;
+}
+
+kvg_status kvg_candidate_run_put(kvg_candidate *c, const kvg_tensor *in, kvg_tensor *out, kvg_outcome *o)
+{
+    const kvg_op_info *op = kvg_op_get(c->call.problem.op);
     const size_t inputs = kvg_roles_tensors(op->inputs), outputs = kvg_roles_tensors(op->outputs);
     memset(o, 0, sizeof *o);
     memset(&c->reply, 0, sizeof c->reply);
-    for (size_t i = 0; i < inputs + outputs; i++) {
-        c->call.tensors[i] = i < inputs ? in[i] : out[i - inputs];
-        c->call.tensors[i].data = NULL;
-    }
-    kvg_status s = set_problem(c, problem);
-    if (!s) s = put_tensors(c, inputs + outputs);
-    if (s) return s;
-    for (size_t i = 0; i < inputs + outputs; i++) {
-        const kvg_tensor *from = i < inputs ? &in[i] : &out[i - inputs];
-        if (from->bytes) memcpy(kvg_arena_data(&c->arena, i), from->data, from->bytes);
-    }
-    s = ask(c, KVG_CALL_RUN);
+    const kvg_status s = ask(c, KVG_CALL_RUN);
     if (s && s != KVG_ERR_DEVICE) return s;
     o->status = s ? s : c->reply.status;
     o->milliseconds = c->reply.milliseconds;
@@ -311,17 +318,35 @@ kvg_status kvg_candidate_run(kvg_candidate *c, const kvg_problem *problem, const
     snprintf(o->text, sizeof o->text, "%s", s ? kvg_error_text() : c->reply.text);
     if (s) return KVG_OK;
     for (size_t i = 0; i < outputs; i++) {
-        if (out[i].bytes) memcpy(out[i].data, kvg_arena_data(&c->arena, inputs + i), out[i].bytes);
+        if (out[i].bytes && out[i].data) memcpy(out[i].data, kvg_arena_data(&c->arena, inputs + i), out[i].bytes);
     }
     find_faults(c, op, in, inputs, o);
     return KVG_OK;
 }
 
+kvg_status kvg_candidate_run(kvg_candidate *c, const kvg_problem *problem, const kvg_tensor *in, kvg_tensor *out,
+                             kvg_outcome *o)
+{
+    kvg_tensor shared[KVG_ARENA_TENSORS];
+    *o = (kvg_outcome){0};
+    const kvg_status s = kvg_candidate_put(c, problem, in, out, shared);
+    return s ? s : kvg_candidate_run_put(c, in, out, o);
+}
+
+uint64_t kvg_candidate_first_nonzero(const kvg_candidate *c, size_t index)
+{
+    return kvg_arena_first_nonzero(&c->arena, index);
+}
+
+kvg_status kvg_outcome_status(const kvg_outcome *o)
+{
+    if (o->status) return kvg_fail(o->status, "%s%s%s", o->impl, o->impl[0] ? ": " : "", o->text);
+    return o->fault[0] ? kvg_fail(KVG_ERR_INVALID, "%s: %s", o->impl, o->fault) : KVG_OK;
+}
+
 kvg_status kvg_candidate_answer(kvg_candidate *c, const kvg_problem *problem, const kvg_tensor *in, kvg_tensor *out)
 {
     kvg_outcome o;
-    kvg_status s = kvg_candidate_run(c, problem, in, out, &o);
-    if (s) return s;
-    if (o.status) return kvg_fail(o.status, "%s%s%s", o.impl, o.impl[0] ? ": " : "", o.text);
-    return o.fault[0] ? kvg_fail(KVG_ERR_INVALID, "%s: %s", o.impl, o.fault) : KVG_OK;
+    const kvg_status s = kvg_candidate_run(c, problem, in, out, &o);
+    return s ? s : kvg_outcome_status(&o);
 }

@@ -85,8 +85,21 @@ bool kvg_candidate_has(kvg_candidate *candidate, const kvg_problem *problem);
 kvg_status kvg_candidate_run(kvg_candidate *candidate, const kvg_problem *problem, const kvg_tensor *in,
                              kvg_tensor *out, kvg_outcome *outcome) KVG_CHECKED;
 
-/* The same where any failure is one: KVG_OK is an answer, and nothing else was done. Otherwise kvg_error_text has the
- * implementation's name. */
+/* The same in two steps, for tensors larger than memory. A tensor with bytes and without data is a hole: zeros that
+ * take no memory until somebody touches them. kvg_candidate_put gives in `shared` the candidate's own tensors, inputs
+ * and then outputs; the caller may write them until kvg_candidate_run_put, and read them until the next call. */
+kvg_status kvg_candidate_put(kvg_candidate *candidate, const kvg_problem *problem, const kvg_tensor *in,
+                             const kvg_tensor *out, kvg_tensor *shared) KVG_CHECKED;
+kvg_status kvg_candidate_run_put(kvg_candidate *candidate, const kvg_tensor *in, kvg_tensor *out,
+                                 kvg_outcome *outcome) KVG_CHECKED;
+
+/* The offset of the first byte that is not 0 in tensor `index` of `shared`; its size if all are 0. */
+uint64_t kvg_candidate_first_nonzero(const kvg_candidate *candidate, size_t index);
+
+/* KVG_OK: the call gave an answer, and nothing else was done. Else kvg_error_text has the implementation's name. */
+kvg_status kvg_outcome_status(const kvg_outcome *outcome) KVG_CHECKED;
+
+/* kvg_candidate_run where any failure is one: the status of its outcome. */
 kvg_status kvg_candidate_answer(kvg_candidate *candidate, const kvg_problem *problem, const kvg_tensor *in,
                                 kvg_tensor *out) KVG_CHECKED;
 

@@ -76,6 +76,7 @@ typedef struct kvg_case {
     uint32_t queries;           /* op decode: most rows of q that a sequence has; 0 for other ops */
     bool even_queries;          /* op decode: every sequence has all of them */
     kvg_operands operands;      /* op decode: the class that the answer is judged by; a profile has its own */
+    uint32_t far_blocks;        /* paged ops: the question is asked again in pools of so many blocks; 0: it is not */
     bool relations;             /* op decode: the same questions in other ways, too (relations.def) */
     const char *backend;        /* "reference", "defect:<id>", a plug-in's name or path; owned by the config */
     uint64_t seed;              /* of the whole config; the fill mixes the case id in */

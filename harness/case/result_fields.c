@@ -76,8 +76,8 @@ static const kvg_field compared[] = {
 };
 
 static const kvg_field lists[] = {
-    KVG_FIELD(kvg_result, NAMES, "relations", relations, GIVEN, "", "op decode: relations that were asked and held "
-              "(harness/trial/judge/relations.def)"),
+    KVG_FIELD(kvg_result, NAMES, "relations", relations, GIVEN, "", "relations that were asked and held: of op decode "
+              "those of harness/trial/judge/relations.def; with far_blocks `far`"),
 };
 
 static const kvg_field mode[] = {

@@ -297,8 +297,9 @@ static uint64_t blocks_needed(const kvg_problem *p)
            (g->sequences - longer) * worst_blocks(each, g->block_tokens);
 }
 
-kvg_status kvg_axis_check_blocks(const kvg_problem *p)
+kvg_status kvg_axis_check_blocks(const kvg_case *c)
 {
+    const kvg_problem *p = &c->problem;
     const kvg_paging *g = &p->paging;
     if (!kvg_layout_get(p->layout)->paged) return KVG_OK;
     const uint64_t needed = blocks_needed(p), longest = ((uint64_t)p->tokens + g->sequences - 1) / g->sequences;
@@ -306,6 +307,9 @@ kvg_status kvg_axis_check_blocks(const kvg_problem *p)
         return kvg_fail(KVG_ERR_INVALID,
                         "%u tokens in %u sequences need %llu or more as capacity (block_tokens), not %u", p->tokens,
                         g->sequences, (unsigned long long)longest, g->block_tokens);
+    }
+    if (c->far_blocks && c->far_blocks < g->blocks) {
+        return kvg_fail(KVG_ERR_INVALID, "the case has %u blocks: %u far_blocks are too few", g->blocks, c->far_blocks);
     }
     if (g->blocks < needed) {
         return kvg_fail(KVG_ERR_INVALID, "%u tokens in %u sequences can need %llu blocks of %u tokens: %u are too few",

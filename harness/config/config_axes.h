@@ -132,9 +132,9 @@ kvg_status kvg_axis_default(kvg_axis which, kvg_case *c) KVG_CHECKED;
  * blocks more than harness/trial/question/paged_fill.h can need. Op mma: the storage and the shape of its tiles. */
 void kvg_axis_derive(kvg_problem *problem);
 
-/* KVG_ERR_INVALID if a paged problem has fewer blocks, or a smaller capacity, than harness/trial/question/paged_fill.h
- * can need with any seed. */
-kvg_status kvg_axis_check_blocks(const kvg_problem *problem) KVG_CHECKED;
+/* KVG_ERR_INVALID if a paged case has fewer blocks, or a smaller capacity, than harness/trial/question/paged_fill.h can
+ * need with any seed, or fewer far blocks than blocks. */
+kvg_status kvg_axis_check_blocks(const kvg_case *c) KVG_CHECKED;
 
 /* --- config_list.c: the values of an axis in an object --- */
 

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "harness/trial/judge/far_pools.h"
 #include "harness/trial/judge/judge_parts.h"
 #include "harness/trial/judge/known_wrong.h"
 #include "harness/trial/judge/relations.h"
@@ -204,6 +205,7 @@ typedef struct answers {
     kvg_tensor_set first;
     kvg_outcome outcome;
     related_answer related[KVG_RELATIONS]; /* of each row of harness/trial/judge/relations.def */
+    related_answer far;                    /* in far pools */
 } answers;
 
 static bool is_gone(kvg_status s)
@@ -218,16 +220,22 @@ static kvg_status loss_of(const answers *a)
     for (size_t i = 0; i < KVG_RELATIONS; i++) {
         if (is_gone(a->related[i].status)) return a->related[i].status;
     }
-    return KVG_OK;
+    return is_gone(a->far.status) ? a->far.status : KVG_OK;
+}
+
+static void note_why(related_answer *other)
+{
+    if (other->status) snprintf(other->why, sizeof other->why, "%s", kvg_error_text());
 }
 
 /* Not KVG_OK: the judge itself failed. A first answer that is none is not asked for again. */
-static kvg_status ask(const kvg_question *q, kvg_candidate *candidate, bool relations, answers *a)
+static kvg_status ask(const kvg_question *q, kvg_candidate *candidate, bool again, answers *a)
 {
+    const bool relations = q->c->relations && judge_of(&q->c->problem)->has_relations;
     kvg_status s = kvg_answer_alloc(q, &a->first);
     if (!s) s = kvg_candidate_run(candidate, &q->c->problem, q->in.tensors, a->first.tensors, &a->outcome);
-    if (s || a->outcome.status || a->outcome.fault[0] || !relations) return s;
-    for (size_t i = 0; i < KVG_RELATIONS; i++) {
+    if (s || a->outcome.status || a->outcome.fault[0] || !again) return s;
+    for (size_t i = 0; relations && i < KVG_RELATIONS; i++) {
         related_answer *other = &a->related[i];
         if (!kvg_relation_applies(kvg_relation_get(i), q, candidate)) continue;
         other->asked = true;
@@ -235,8 +243,13 @@ static kvg_status ask(const kvg_question *q, kvg_candidate *candidate, bool rela
         if (other->question != q) s = kvg_question_with_other_q(q, i, &other->other_q);
         if (s) return s;
         other->status = kvg_relation_answer(kvg_relation_get(i), other->question, candidate, &other->tensors);
-        if (other->status) snprintf(other->why, sizeof other->why, "%s", kvg_error_text());
-        if (is_gone(other->status)) break;
+        note_why(other);
+        if (is_gone(other->status)) return KVG_OK;
+    }
+    if (q->c->far_blocks) {
+        a->far = (related_answer){.asked = true, .question = q};
+        a->far.status = kvg_far_answer(q, candidate, &a->far.tensors);
+        note_why(&a->far);
     }
     return KVG_OK;
 }
@@ -249,6 +262,7 @@ static void free_answers(answers *a)
         if (other->question == &other->other_q) kvg_question_with_other_q_free(&other->other_q);
         kvg_set_free(&other->tensors);
     }
+    kvg_set_free(&a->far.tensors);
 }
 
 /* --- verdicts --- */
@@ -265,33 +279,38 @@ static void judge_first(const kvg_truth *t, const answers *a, kvg_result *r)
     }
 }
 
-/* Each answer to the same question in another way is judged like the first, up to the first that is wrong. */
+/* An answer to the same question in another way is judged like the first, unless something was wrong before. */
+static void judge_other(const kvg_truth *t, const related_answer *answer, const char *id, const char *summary,
+                        kvg_result *r)
+{
+    kvg_result other = {.verdict = KVG_VERDICT_PASS};
+    if (!answer->asked || r->verdict != KVG_VERDICT_PASS) return;
+    if (answer->status) {
+        kvg_result_fail(&other, "%s", answer->why);
+        other.verdict = verdict_of(answer->status);
+    } else if (answer->question == t->question) {
+        judge_answer(t, answer->tensors.tensors, &other);
+    } else {
+        kvg_truth of_other_q;
+        if (kvg_know(answer->question, &of_other_q)) kvg_result_give_up(&other, "setting up");
+        else judge_answer(&of_other_q, answer->tensors.tensors, &other);
+        kvg_truth_free(&of_other_q);
+    }
+    if (other.verdict == KVG_VERDICT_PASS) {
+        kvg_names_add(&r->relations, id);
+        return;
+    }
+    r->verdict = other.verdict;
+    snprintf(r->detail, sizeof r->detail, "relation %s (%s): %.400s", id, summary, other.detail);
+}
+
 static void judge_related(const kvg_truth *t, const answers *a, kvg_result *r)
 {
-    for (size_t i = 0; i < KVG_RELATIONS && r->verdict == KVG_VERDICT_PASS; i++) {
+    for (size_t i = 0; i < KVG_RELATIONS; i++) {
         const kvg_relation *relation = kvg_relation_get(i);
-        const related_answer *answer = &a->related[i];
-        kvg_result other = {.verdict = KVG_VERDICT_PASS};
-        if (!answer->asked) continue;
-        if (answer->status) {
-            kvg_result_fail(&other, "%s", answer->why);
-            other.verdict = verdict_of(answer->status);
-        } else if (answer->question == t->question) {
-            judge_answer(t, answer->tensors.tensors, &other);
-        } else {
-            kvg_truth of_other_q;
-            if (kvg_know(answer->question, &of_other_q)) kvg_result_give_up(&other, "setting up");
-            else judge_answer(&of_other_q, answer->tensors.tensors, &other);
-            kvg_truth_free(&of_other_q);
-        }
-        if (other.verdict == KVG_VERDICT_PASS) {
-            kvg_names_add(&r->relations, kvg_relation_id(relation));
-            continue;
-        }
-        r->verdict = other.verdict;
-        snprintf(r->detail, sizeof r->detail, "relation %s (%s): %.400s", kvg_relation_id(relation),
-                 kvg_relation_summary(relation), other.detail);
+        judge_other(t, &a->related[i], kvg_relation_id(relation), kvg_relation_summary(relation), r);
     }
+    judge_other(t, &a->far, "far", "every page far from the others in a pool of far_blocks blocks", r);
 }
 
 /* --- timing --- */
@@ -355,10 +374,9 @@ static void check_draw(const kvg_case *c, kvg_candidate *candidate, double secon
     running_case *b = calloc(1, sizeof *b);
     kvg_candidate_next_case(candidate);
     const kvg_status s = b ? kvg_question_make(c, &b->question) : kvg_fail(KVG_ERR_MEMORY, "cannot hold a case");
-    const bool relations = !timing && c->relations && judge_of(&c->problem)->has_relations;
     if (s) {
         kvg_result_give_up(out, "setting up");
-    } else if (ask(&b->question, candidate, relations, &b->answers)) {
+    } else if (ask(&b->question, candidate, !timing, &b->answers)) {
         kvg_result_give_up(out, "the candidate");
     } else {
         out->milliseconds = b->answers.outcome.milliseconds;

@@ -7,6 +7,7 @@
  *   judge_rows             Bytes, codes by the value rule of a dialect, the round trip.
  *   judge_decode           Numbers against the exact answer, bits under a profile, probes.
  *   relations              Op decode: the same question asked in other ways (relations.def).
+ *   far_pools              The same question in pools that leave 32 bits.
  *   known_wrong            The one pass over the known-wrong answers to a question.
  *   separation             Op decode: how far such answers are from what a right one may be.
  *
