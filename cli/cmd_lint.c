@@ -189,5 +189,8 @@ int kvg_command_lint(const kvg_arguments *a)
         .seed = kvg_given_number(a, KVG_OPTION_LINT_SEED, 0),
     };
     if (a->file_count != 1) return kvg_command_usage("lint", "give one config");
+    if (kvg_given(a, KVG_OPTION_LINT_COVERS) && (o.only_case || o.has_seed || o.verbose)) {
+        return kvg_command_usage("lint", "--covers counts rows of a config: it takes no --case, --seed or --verbose");
+    }
     return kvg_given(a, KVG_OPTION_LINT_COVERS) ? lint_covers(a->files[0]) : lint(a->files[0], &o);
 }

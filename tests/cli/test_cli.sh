@@ -419,6 +419,7 @@ config covered.json '{"op": "quantise", "format": "f16", "kv_heads": 1, "head_di
     "include": [{"head_dim": 80}, {"tokens": 5}]}'
 expect "lint of a pair that no row has" 1 "no row has head_dim 80, tokens 5" "$kvgold" lint covered.json --covers
 expect "lint of no covering group" 2 'no group of clear.json has "covers"' "$kvgold" lint clear.json --covers
+expect "lint of rows with a case" 2 "takes no --case" "$kvgold" lint covered.json --covers --case x
 config noise.json '{"op": "quantise", "format": "nvfp4", "kv_heads": 12, "head_dim": 64, "tokens": 4, "fill": "random",
     "backend": "planted"}'
 expect "a candidate that prints" 0 "1 passed" "$kvgold" check noise.json -o noise --no-html

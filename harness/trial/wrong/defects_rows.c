@@ -1,5 +1,6 @@
 #include "harness/trial/wrong/defects_rows.h"
 
+#include <float.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -132,6 +133,13 @@ bool kvg_rows_zeros_have_scale(const kvg_problem *p, kvg_side side)
     return kvg_rows_writes_factors(p, side) && !zero;
 }
 
+bool kvg_rows_gives_values(const kvg_problem *p, kvg_side side)
+{
+    const kvg_codes codes = format_of(p, side)->codes;
+    return (p->op == KVG_OP_DEQUANTISE || p->op == KVG_OP_FLATTEN) && codes != KVG_CODES_F16 &&
+           codes != KVG_CODES_BF16 && codes != KVG_CODES_E5M2;
+}
+
 bool kvg_rows_writes_two_scales(const kvg_problem *p, kvg_side side)
 {
     return side == KVG_V && writes(p) && !p->paging.shared_kv && format_of(p, KVG_K)->tensor_scale &&
@@ -220,6 +228,20 @@ void kvg_rows_round_bf16(const kvg_defect_site *s)
         kvg_reference_load(s->tensor->dtype, (uint8_t *)s->tensor->data + i, 1, &x);
         kvg_reference_store(KVG_DTYPE_BF16, &x, 1, &code);
         kvg_reference_load(KVG_DTYPE_BF16, &code, 1, &x);
+        kvg_reference_store(s->tensor->dtype, &x, 1, (uint8_t *)s->tensor->data + i);
+    }
+}
+
+/* Inf becomes the largest finite number of its type. */
+void kvg_rows_saturate_overflows(const kvg_defect_site *s)
+{
+    const float largest[] = {[KVG_DTYPE_F16] = 65504, [KVG_DTYPE_BF16] = 0x1.FEp127f, [KVG_DTYPE_F32] = FLT_MAX};
+    const size_t size = kvg_dtype_bytes(s->tensor->dtype);
+    for (size_t i = 0; i < s->tensor->bytes; i += size) {
+        float x;
+        kvg_reference_load(s->tensor->dtype, (uint8_t *)s->tensor->data + i, 1, &x);
+        if (!isinf(x)) continue;
+        x = copysignf(largest[s->tensor->dtype], x);
         kvg_reference_store(s->tensor->dtype, &x, 1, (uint8_t *)s->tensor->data + i);
     }
 }

@@ -20,6 +20,7 @@ bool kvg_rows_encodes_canonical(const kvg_problem *problem, kvg_side side);
 bool kvg_rows_writes_factors(const kvg_problem *problem, kvg_side side); /* of blocks or rows */
 bool kvg_rows_writes_least(const kvg_problem *problem, kvg_side side);   /* an engine has a smallest one above 0 */
 bool kvg_rows_zeros_have_scale(const kvg_problem *problem, kvg_side side); /* that is not 0 */
+bool kvg_rows_gives_values(const kvg_problem *problem, kvg_side side); /* of a format whose codes have no Inf */
 bool kvg_rows_writes_two_scales(const kvg_problem *problem, kvg_side side); /* of tensors, for V */
 
 /* Dialects that defects borrow, and whether a side's format has one. */
@@ -59,6 +60,7 @@ void kvg_rows_scale_zeros_by_least(const kvg_defect_site *site);
 
 /* Of values. */
 void kvg_rows_round_bf16(const kvg_defect_site *site);
+void kvg_rows_saturate_overflows(const kvg_defect_site *site);
 void kvg_rows_floor(const kvg_defect_site *site); /* where no dialect has that rule */
 void kvg_rows_amax_of_half(const kvg_defect_site *site);
 void kvg_rows_bf16_quotient(const kvg_defect_site *site);

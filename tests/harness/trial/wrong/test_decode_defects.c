@@ -82,6 +82,10 @@ static bool make_case(size_t i, kvg_profile profile, kvg_case *c)
         p->attention.softcap = 0;
         c->scale.value[KVG_K] = c->scale.value[KVG_V] = 1;
     }
+    if (profile && c->fill == KVG_FILL_CODES) { /* answers beyond f16 */
+        p->dtype = KVG_DTYPE_F16;
+        c->scale.value[KVG_V] = 1000;
+    }
     for (uint32_t s = 0; s < p->paging.sequences; s++) p->attention.queries += kvg_case_queries(c, s);
     c->shuffled = true;
     if (profile && kvg_profile_is_chip(kvg_profile_get(profile)) && p->dtype == KVG_DTYPE_F32) return false;
