@@ -5,7 +5,7 @@ Writes the rows of every group of a config that has "covers": a covering array o
 "covers" lists, made by covertable (pip install covertable==3.2.0). The rules below say which values
 cannot stand together. `kvgold check` refuses a config whose rows break a rule that is missing here;
 `kvgold lint --covers` counts what the rows cover by trying, and so finds a rule that says too much.
-The same config gives the same rows.
+The same config gives the same rows. Triples of an op on pages take a minute with PyPy.
 """
 import json
 import math
