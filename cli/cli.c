@@ -2,8 +2,11 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "cli/command_help.h"
+#include "harness/candidate/candidate.h"
+#include "harness/run/backends.h"
 #include "support/interrupt.h"
 #include "support/whole_file.h"
 
@@ -25,6 +28,17 @@ int kvg_command_usage(const char *command, const char *format, ...)
     fprintf(stderr, " (see `kvgold %s --help`)\n", command);
     va_end(args);
     return KVG_EXIT_USAGE;
+}
+
+void kvg_command_note_confinement(const char *command)
+{
+    kvg_candidate *candidate;
+    if (kvg_candidate_start(KVG_CONFINE_NAMESPACES, NULL, kvg_check_backend, &candidate)) return;
+    const char *has = kvg_candidate_confinement(candidate);
+    if (strcmp(has, kvg_confinement_name(KVG_CONFINE_NAMESPACES)) != 0) {
+        fprintf(stderr, "kvgold %s: unconfined by namespaces: %s\n", command, has);
+    }
+    kvg_candidate_end(candidate);
 }
 
 kvg_status kvg_keep_measured(const char *path, const cJSON *list, kvg_status s)

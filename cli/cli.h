@@ -31,6 +31,10 @@ int kvg_command_fail(const char *command, kvg_status status);
 /* Prints "kvgold COMMAND: <text>" and a hint at --help; returns KVG_EXIT_USAGE. */
 int kvg_command_usage(const char *command, const char *format, ...) KVG_PRINTF(2, 3);
 
+/* Prints a line on stderr where this machine cannot confine a candidate by namespaces: how it confines one, and why. To
+ * be called before anything expected is computed. `kvgold check` has that in its report instead. */
+void kvg_command_note_confinement(const char *command);
+
 /* Reads the command line of a command, argv[0], and runs it, or prints its help. */
 int kvg_command_run(int argc, char **argv);
 

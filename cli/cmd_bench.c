@@ -347,6 +347,7 @@ int kvg_command_bench(const kvg_arguments *a)
     if (!s) s = check_options(&o, pools, models);
     if (s) return kvg_command_fail("bench", s);
     if (pools) return bench_pools(path, o.json);
+    if (!models && o.confinement != KVG_CONFINE_NOT) kvg_command_note_confinement("bench");
     if (!(o.seconds > 0)) o.seconds = 0.5;
     if (!o.threads) o.threads = (unsigned)omp_get_num_procs();
     int exit_code = KVG_EXIT_FAIL;

@@ -219,6 +219,7 @@ static kvg_status choose_backend(const char *name, kvg_generate_settings *g, gen
     if (graph || strcmp(name, "cuda") == 0) return kvg_check_gpu_runner(graph, &g->runner);
     g->runner = kvg_reference_model_runner();
     if (strcmp(name, "reference") == 0) return KVG_OK;
+    kvg_command_note_confinement("generate");
     kvg_status s = kvg_candidate_start(KVG_CONFINE_NAMESPACES, NULL, kvg_check_backend, &job->candidate);
     if (!s) s = kvg_candidate_open(job->candidate, name, &facts);
     g->setup.run = answer;

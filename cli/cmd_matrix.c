@@ -187,6 +187,7 @@ int kvg_command_matrix(const kvg_arguments *a)
     kvg_status s = take_options(a, &o);
     if (s) return kvg_command_fail("matrix", s);
     if (a->file_count) return kvg_command_usage("matrix", "'%s': it takes no arguments", a->files[0]);
+    if (o.backend_count) kvg_command_note_confinement("matrix");
     cJSON *root = cJSON_CreateObject();
     cJSON_AddStringToObject(root, "kvgold", KVG_VERSION);
     cJSON *list = cJSON_AddArrayToObject(root, "matrices");

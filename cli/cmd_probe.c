@@ -175,6 +175,7 @@ int kvg_command_probe(const kvg_arguments *a)
     if (s) return kvg_command_fail("probe", s);
     if (o.backend) s = kvg_config_use_backend(&config, o.backend);
     if (!s) s = find_case(&config, &o, &c);
+    if (!s) kvg_command_note_confinement("probe");
     if (!s) s = probe_case(c, &o, &differ);
     kvg_config_close(&config);
     if (s) return kvg_command_fail("probe", s);

@@ -511,6 +511,14 @@ second expect "probe: another implementation reads the same" 0 "$(tail -n +2 <<<
 expect "probe: a sequence" 0 "flatten/mx16" "$kvgold" probe paged.json --sequence 1 --case "$("$kvgold" list paged.json | tail -n 1)"
 expect "probe: wrong bytes are shown beside the right ones" 1 "the reference reads the bytes after 'but'" \
     "$kvgold" probe paged.json --token 1 --backend defect:hnd_as_nhd --case "$("$kvgold" list paged.json | sed -n '2s/reference$/defect:hnd_as_nhd/p')"
+refusing=(unshare -Ur sh -c 'echo 0 > /proc/sys/user/max_user_namespaces && exec "$@"' sh) # namespaces in this one
+"${refusing[@]}" true 2>/dev/null || refusing=() # this machine refuses them itself
+for command in "probe paged.json --token 1 --head 1" "bench one.json --seconds 0.01" \
+    "matrix --backend reference --format nvfp4"; do
+    read -ra words <<<"$command"
+    expect "${words[0]} without namespaces" 0 "kvgold ${words[0]}: unconfined by namespaces: rights: the machine refuses" \
+        "${refusing[@]}" "$kvgold" "${words[@]}"
+done
 expect "probe: a token that is not there" 2 "token 12 of sequence 0 has no place" "$kvgold" probe paged.json --token 12
 expect "probe: a head that is not there" 2 "the case has 2 KV heads" "$kvgold" probe paged.json --head 2
 expect "probe: plain rows" 2 "no case on a paged layout" "$kvgold" probe one.json
