@@ -65,7 +65,7 @@ static kvg_status writes_astray(const kvg_problem *p, const kvg_tensor *in, kvg_
     return kvg_reference_run(p, in, out);
 }
 
-/* The last block is one of the case's. */
+/* A row of V that the case owns: the first one of its last sequence. */
 static kvg_status writes_a_row(const kvg_problem *p, const kvg_tensor *in, kvg_tensor *out)
 {
     const kvg_status s = kvg_reference_run(p, in, out);
