@@ -8,6 +8,7 @@
 #include "harness/config/config.h"
 #include "harness/config/model.h"
 #include "harness/run/capabilities.h"
+#include "harness/trial/judge/far_pools.h"
 #include "harness/trial/judge/relations.h"
 #include "harness/trial/wrong/defects.h"
 #include "model/guest/generate_guest.h"
@@ -95,6 +96,7 @@ static kvg_status list_relations(void)
     for (size_t i = 0; i < KVG_RELATIONS; i++) {
         printf("%-12s %s\n", kvg_relation_id(kvg_relation_get(i)), kvg_relation_summary(kvg_relation_get(i)));
     }
+    printf("%-12s %s\n", KVG_FAR_ID, KVG_FAR_SUMMARY);
     return KVG_OK;
 }
 

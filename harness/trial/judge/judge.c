@@ -310,7 +310,7 @@ static void judge_related(const kvg_truth *t, const answers *a, kvg_result *r)
         const kvg_relation *relation = kvg_relation_get(i);
         judge_other(t, &a->related[i], kvg_relation_id(relation), kvg_relation_summary(relation), r);
     }
-    judge_other(t, &a->far, "far", "every page far from the others in a pool of far_blocks blocks", r);
+    judge_other(t, &a->far, KVG_FAR_ID, KVG_FAR_SUMMARY, r);
 }
 
 /* --- timing --- */

@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "harness/trial/judge/elsewhere.h"
+
 /* Rows [first, first + rows) of q, asked of a sequence of the case that has `length` tokens. */
 typedef struct request {
     uint32_t sequence, first, rows;
@@ -12,7 +14,7 @@ typedef struct request {
 /* The pools that a call reads: those of the case, or copies. */
 typedef struct pool_set {
     kvg_tensor_set copy; /* empty: the case's own */
-    bool moved;          /* block b of the case is block N - 1 - b */
+    kvg_elsewhere where;
 } pool_set;
 
 struct kvg_relation {
@@ -92,11 +94,6 @@ static kvg_status as_given_pools(const kvg_question *d, kvg_candidate *candidate
     return KVG_OK;
 }
 
-static uint32_t block_now(const kvg_question *d, const pool_set *p, uint32_t block)
-{
-    return p->moved ? d->c->problem.paging.blocks - 1 - block : block;
-}
-
 static kvg_status new_pools(const kvg_question *d, int byte, pool_set *out)
 {
     kvg_status s = kvg_set_alloc(&d->c->problem, pool_roles, &out->copy);
@@ -106,24 +103,6 @@ static kvg_status new_pools(const kvg_question *d, int byte, pool_set *out)
     return s;
 }
 
-/* One kind of bytes of every live row. */
-static void copy_rows(const kvg_question *d, const kvg_row_map *map, const pool_set *to)
-{
-    const kvg_problem *p = &d->c->problem;
-    const kvg_paging *g = &p->paging;
-    const uint8_t *from = kvg_set_tensor(&d->in, map->pool, map->side)->data;
-    uint8_t *into = kvg_set_tensor(&to->copy, map->pool, map->side)->data;
-    for (size_t i = 0; i < (size_t)d->rows.tokens * p->kv_heads; i++) {
-        const int64_t slot = d->slots[i / p->kv_heads];
-        const uint32_t head = (uint32_t)(i % p->kv_heads), offset = (uint32_t)(slot % g->block_tokens);
-        const uint32_t block = (uint32_t)(slot / g->block_tokens), now = block_now(d, to, block);
-        for (uint32_t byte = 0; byte < map->bytes; byte++) {
-            into[kvg_reference_place(map, g->layer, now, head, offset, byte)] =
-                from[kvg_reference_place(map, g->layer, block, head, offset, byte)];
-        }
-    }
-}
-
 static kvg_status copied_pools(const kvg_question *d, int byte, pool_set *out)
 {
     kvg_layout_map map;
@@ -131,8 +110,12 @@ static kvg_status copied_pools(const kvg_question *d, int byte, pool_set *out)
     if (s) return s;
     kvg_reference_layout_map(&d->c->problem, &map);
     for (int side = KVG_K; side < kvg_problem_sides(&d->c->problem); side++) {
-        copy_rows(d, &map.codes[side], out);
-        copy_rows(d, &map.scales[side], out);
+        for (int kind = 0; kind < 2; kind++) {
+            const kvg_row_map *rows = kind ? &map.scales[side] : &map.codes[side];
+            (void)kvg_elsewhere_rows(&out->where, KVG_PUT, rows, rows,
+                                     kvg_set_tensor(&d->in, rows->pool, rows->side)->data,
+                                     kvg_set_tensor(&out->copy, rows->pool, rows->side)->data);
+        }
     }
     return KVG_OK;
 }
@@ -152,7 +135,7 @@ static kvg_status zeroed_pools(const kvg_question *d, kvg_candidate *candidate, 
 static kvg_status moved_pools(const kvg_question *d, kvg_candidate *candidate, pool_set *out)
 {
     (void)candidate;
-    out->moved = true;
+    out->where.backwards = true;
     return copied_pools(d, 0xA5, out);
 }
 
@@ -177,13 +160,11 @@ static kvg_status append_some(const kvg_question *d, kvg_candidate *candidate, u
 
 static kvg_status appended_pools(const kvg_question *d, kvg_candidate *candidate, pool_set *out)
 {
-    const uint32_t tokens = d->rows.tokens, B = d->c->problem.paging.block_tokens;
+    const uint32_t tokens = d->rows.tokens;
     int64_t *slots = malloc(tokens * sizeof *slots);
     if (!slots) return kvg_fail(KVG_ERR_MEMORY, "no memory for %u slots", tokens);
-    out->moved = true;
-    for (uint32_t i = 0; i < tokens; i++) {
-        slots[i] = (int64_t)block_now(d, out, (uint32_t)(d->slots[i] / B)) * B + d->slots[i] % B;
-    }
+    out->where.backwards = true;
+    for (uint32_t i = 0; i < tokens; i++) slots[i] = kvg_elsewhere_slot(&out->where, d->slots[i]);
     kvg_status s = new_pools(d, 0xFF, out);
     if (!s) s = append_some(d, candidate, 0, tokens / 2, slots, out);
     if (!s) s = append_some(d, candidate, tokens / 2, tokens - tokens / 2, slots, out);
@@ -270,9 +251,7 @@ static void fill_call(const kvg_question *d, const pool_set *pools, const reques
         memcpy(to, (const uint8_t *)q->data + r->first * row_bytes, r->rows * row_bytes);
         to += r->rows * row_bytes;
         for (uint32_t c = 0; c < width; c++) {
-            const int32_t block = table[(size_t)r->sequence * width + c];
-            const bool real = block >= 0 && (uint32_t)block < p->paging.blocks;
-            blocks[i * width + c] = real ? (int32_t)block_now(d, pools, (uint32_t)block) : block;
+            blocks[i * width + c] = kvg_elsewhere_entry(&pools->where, table[(size_t)r->sequence * width + c]);
         }
         lengths[i] = r->length;
         rows[i] = (int32_t)r->rows;
@@ -320,7 +299,7 @@ kvg_status kvg_relation_answer(const kvg_relation *relation, const kvg_question 
     const kvg_problem *p = &d->c->problem;
     const size_t most = 2 * ((size_t)p->paging.sequences + p->attention.queries);
     request *requests = malloc(most * sizeof *requests);
-    pool_set made = {0};
+    pool_set made = {.where = {.question = d, .blocks = p->paging.blocks}};
     kvg_status s = kvg_set_alloc(p, d->op->outputs, answer);
     if (!s && !requests) s = kvg_fail(KVG_ERR_MEMORY, "no memory for %zu requests", most);
     if (!s) s = relation->pools(d, candidate, &made);
