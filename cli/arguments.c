@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "core/mode.h"
+#include "core/name.h"
 #include "core/problem.h"
 #include "harness/bench/device_bench.h"
 #include "harness/run/run.h"
@@ -271,13 +272,21 @@ static int from_letter(const char *command, int found)
 }
 
 /* getopt_long itself prints nothing: main has set opterr to 0. */
-static kvg_status wrong_option(const char *command, int error, char **argv)
+static kvg_status wrong_option(const char *command, int error, const known_options *known, char **argv)
 {
     const char letter[] = {'-', (char)optopt, '\0'};
-    const char *option = argv[optind - 1], *wrong = "is unknown, or begins more than one";
+    const char *option = argv[optind - 1], *wrong = "is unknown";
     const bool is_long = strncmp(option, "--", 2) == 0;
+    char name[64];
+    size_t count = 0, begun = 0;
+    snprintf(name, sizeof name, "%.*s", is_long ? (int)strcspn(option + 2, "=") : 0, option + 2);
+    while (known->names[count].name) begun += strncmp(known->names[count++].name, name, strlen(name)) == 0;
+    const char *nearest = kvg_name_nearest(name, &known->names[0].name, sizeof known->names[0], count);
     if (error == ':') wrong = "needs a value";
     else if (is_long && optopt) wrong = "takes no value";
+    else if (is_long && begun > 1) wrong = "begins more than one";
+    else if (is_long && nearest)
+        return kvg_fail(KVG_ERR_INVALID, "no option --%s (did you mean --%s?)", name, nearest);
     return kvg_fail(KVG_ERR_INVALID, "option %s %s (see `kvgold %s --help`)", is_long ? option : letter, wrong,
                     command);
 }
@@ -301,7 +310,7 @@ kvg_status kvg_arguments_read(int argc, char **argv, kvg_arguments *out)
     optind = 0; /* getopt_long starts again */
     for (int found; !s && !out->help && (found = getopt_long(argc, argv, known.letters, known.names, NULL)) != -1;) {
         found = from_letter(out->command, found);
-        if (found < FIRST) s = wrong_option(out->command, found, argv);
+        if (found < FIRST) s = wrong_option(out->command, found, &known, argv);
         else if (found == HELP) out->help = true;
         else s = take_option(out, (kvg_option_id)(found - FIRST));
     }

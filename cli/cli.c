@@ -54,9 +54,13 @@ kvg_status kvg_keep_measured(const char *path, const cJSON *list, kvg_status s)
 
 int kvg_command_run(int argc, char **argv)
 {
-    const kvg_command *c = kvg_command_find(argv[0]);
+    const kvg_command *c;
     kvg_arguments a;
     int code = KVG_EXIT_PASS;
+    if (kvg_command_find(argv[0], &c)) {
+        fprintf(stderr, "kvgold: %s\n", kvg_error_text());
+        return KVG_EXIT_USAGE;
+    }
     kvg_status s = kvg_arguments_read(argc, argv, &a);
     if (s) return kvg_command_fail(c->name, s);
     if (a.help) kvg_command_print_help(c, stdout);

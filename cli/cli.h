@@ -35,7 +35,8 @@ int kvg_command_usage(const char *command, const char *format, ...) KVG_PRINTF(2
  * be called before anything expected is computed. `kvgold check` has that in its report instead. */
 void kvg_command_note_confinement(const char *command);
 
-/* Reads the command line of a command, argv[0], and runs it, or prints its help. */
+/* Reads the command line of a command, argv[0], and runs it, or prints its help. An unknown command is named on
+ * stderr, with the one that was most likely meant. */
 int kvg_command_run(int argc, char **argv);
 
 /* The end of a bench, of status `s`: writes what it has measured, whatever came after. A path of NULL, or nothing

@@ -10,6 +10,7 @@
 
 #include "cli/cli.h"
 #include "harness/report/report.h"
+#include "harness/run/backends.h"
 #include "harness/run/capabilities.h"
 #include "harness/run/run.h"
 #include "model/guest/generate_guest.h"
@@ -104,6 +105,20 @@ static void print_fallbacks(const kvg_config *config, const check_options *o)
     }
 }
 
+/* Before the run: are there the backends that it asks? */
+static kvg_status check_backends(const kvg_config *config, const check_options *o)
+{
+    const char *last = "";
+    kvg_status s = KVG_OK;
+    for (size_t i = 0; !s && i < config->case_count; i++) {
+        const kvg_case *c = &config->cases[i];
+        if (!kvg_run_selects(&o->run, c) || strcmp(c->backend, last) == 0) continue;
+        s = kvg_check_backend_exists(c->backend);
+        last = c->backend;
+    }
+    return s;
+}
+
 /* Before the run: can the file be written? It may lie in the folder that the run is about to make. */
 static kvg_status check_junit(const check_options *o)
 {
@@ -120,6 +135,7 @@ static kvg_status check(const char *path, const check_options *o, int *exit_code
     kvg_status s = kvg_config_open(path, o->has_seed ? &o->seed : NULL, &kvg_generate_guest, &config);
     if (s) return s;
     if (o->backend) s = kvg_config_use_backend(&config, o->backend);
+    if (!s) s = check_backends(&config, o);
     if (!s) print_fallbacks(&config, o);
     if (!s && o->junit) s = check_junit(o);
     if (!s) s = kvg_run(&config, &o->run, &summary);

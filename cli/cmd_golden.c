@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "cli/cli.h"
+#include "core/name.h"
 #include "harness/pack/golden_make.h"
 #include "harness/pack/golden_show.h"
 #include "support/used_files.h"
@@ -128,6 +129,7 @@ static const struct action {
     {"make", 1, true, make}, {"verify", 1, false, verify}, {"inspect", 1, false, inspect},
     {"diff", 2, false, diff}, {"expand", 1, true, expand}, {"erratum", 1, false, add_erratum},
 };
+enum { ACTION_COUNT = sizeof actions / sizeof actions[0] };
 
 static kvg_status check_options(const struct action *a, const golden_options *o)
 {
@@ -154,18 +156,15 @@ int kvg_command_golden(const kvg_arguments *a)
         .paths = (const char *const *)a->files + 1,
     };
     const char *name = a->file_count ? a->files[0] : "";
-    for (size_t i = 0; i < sizeof actions / sizeof actions[0]; i++) {
-        const struct action *action = &actions[i];
-        int code = KVG_EXIT_PASS;
-        if (strcmp(action->name, name) != 0) continue;
-        if (a->file_count - 1 != action->paths) {
-            return kvg_command_usage("golden", "%s takes %d path%s", name, action->paths,
-                                     action->paths > 1 ? "s" : "");
-        }
-        kvg_status s = check_options(action, &o);
-        if (!s) s = kvg_arguments_check_action(a, name);
-        if (!s) s = action->run(&o, &code);
-        return s ? kvg_command_fail("golden", s) : code;
+    size_t i;
+    int code = KVG_EXIT_PASS;
+    kvg_status s = kvg_name_find("action", name, &actions[0].name, sizeof actions[0], ACTION_COUNT, &i);
+    if (!s && a->file_count - 1 != actions[i].paths) {
+        return kvg_command_usage("golden", "%s takes %d path%s", name, actions[i].paths,
+                                 actions[i].paths > 1 ? "s" : "");
     }
-    return kvg_command_usage("golden", "give make, verify, inspect, diff, expand or erratum");
+    if (!s) s = check_options(&actions[i], &o);
+    if (!s) s = kvg_arguments_check_action(a, name);
+    if (!s) s = actions[i].run(&o, &code);
+    return s ? kvg_command_fail("golden", s) : code;
 }

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "cli/cli.h"
+#include "core/name.h"
 #include "harness/config/config.h"
 #include "harness/config/model.h"
 #include "harness/run/capabilities.h"
@@ -152,22 +153,14 @@ static const struct {
              {"relations", list_relations, false}, {"defects", list_defects, false},
              {"models", list_models, false},       {"axes", list_axes, true},
              {"schema", list_schema, true},        {"capabilities", list_capabilities, true}};
-
-static int unknown_word(const char *word)
-{
-    char words[256] = "";
-    for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++) {
-        const size_t used = strlen(words);
-        snprintf(words + used, sizeof words - used, "%s%s", used ? ", " : "", lists[i].name);
-    }
-    return kvg_command_usage("list", "'%s' is no file and none of %s", word, words);
-}
+enum { LIST_COUNT = sizeof lists / sizeof lists[0] };
 
 static int list_config(const char *path)
 {
     kvg_config config;
-    if (!strpbrk(path, "/.") && access(path, F_OK) != 0) return unknown_word(path);
-    kvg_status s = kvg_config_open(path, NULL, &kvg_generate_guest, &config);
+    const bool is_word = !strpbrk(path, "/.") && access(path, F_OK) != 0;
+    kvg_status s = is_word ? kvg_name_fail("list", path, &lists[0].name, sizeof lists[0], LIST_COUNT)
+                           : kvg_config_open(path, NULL, &kvg_generate_guest, &config);
     if (s) return kvg_command_fail("list", s);
     for (size_t i = 0; i < config.case_count; i++) printf("%s\n", config.cases[i].id);
     kvg_config_close(&config);
@@ -178,7 +171,7 @@ int kvg_command_list(const kvg_arguments *a)
 {
     const char *wanted = a->file_count ? a->files[0] : NULL;
     if (a->file_count > 1) return kvg_command_usage("list", "give at most one argument");
-    for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++) {
+    for (size_t i = 0; i < LIST_COUNT; i++) {
         if (wanted && strcmp(wanted, lists[i].name) != 0) continue;
         if (!wanted && lists[i].asked) continue;
         if (!wanted) printf("%s%s:\n", i ? "\n" : "", lists[i].name);

@@ -6,6 +6,7 @@
 #include <cjson/cJSON.h>
 
 #include "cli/cli.h"
+#include "core/name.h"
 #include "harness/pack/matrix_files.h"
 #include "harness/pack/matrix_print.h"
 #include "harness/run/backends.h"
@@ -25,15 +26,6 @@ typedef struct matrix_options {
 } matrix_options;
 
 /* Whether the table has the engine, in any format. */
-static bool is_engine(const char *name)
-{
-    size_t count;
-    const kvg_engine *engines = kvg_engine_table(&count);
-    for (size_t i = 0; i < count; i++) {
-        if (strcmp(engines[i].name, name) == 0) return true;
-    }
-    return false;
-}
 
 /* An engine's name has no '/': an '@' of a folder is none of ours. */
 static kvg_status read_backend(const char *text, matrix_options *o)
@@ -47,16 +39,10 @@ static kvg_status read_backend(const char *text, matrix_options *o)
     memcpy(name, text, length);
     name[length] = 0;
     o->engines[o->backend_count++] = at ? at + 1 : NULL;
-    if (at && !is_engine(at + 1)) {
-        return kvg_fail(KVG_ERR_NOT_FOUND, "no engine '%s' in the table: `kvgold matrix` without options shows them",
-                        at + 1);
-    }
-    if (!strchr(name, '/')) { /* our own: a wrong name is told at once */
-        const kvg_backend *backend;
-        return kvg_check_backend(name, &backend);
-    }
-    if (access(name, R_OK) == 0) return KVG_OK; /* others' libraries are opened where they run */
-    return kvg_fail(KVG_ERR_NOT_FOUND, "cannot read %s: %s", name, strerror(errno));
+    size_t count, row;
+    const kvg_engine *engines = kvg_engine_table(&count);
+    kvg_status s = at ? kvg_name_find("engine", at + 1, &engines[0].name, sizeof engines[0], count, &row) : KVG_OK;
+    return s ? s : kvg_check_backend_exists(name); /* a library is opened where it runs */
 }
 
 static kvg_status take_options(const kvg_arguments *a, matrix_options *o)

@@ -9,6 +9,7 @@
 #include <cjson/cJSON.h>
 
 #include "cli/cli.h"
+#include "core/name.h"
 #include "paging/pool/pool_bench.h"
 #include "paging/pool/pool_campaign.h"
 #include "support/child.h"
@@ -144,11 +145,11 @@ static kvg_status report_failure(const char *folder, const kvg_pool_result *resu
 
 static kvg_status check_scenario(const kvg_pool_config *config, const char *name)
 {
-    for (size_t i = 0; name && i < config->scenario_count; i++) {
-        if (strcmp(config->scenarios[i].name, name) == 0) return KVG_OK;
-    }
+    size_t i;
     if (!name) return KVG_OK;
-    return kvg_fail(KVG_ERR_NOT_FOUND, "%s: no scenario '%s'", config->path, name);
+    kvg_status s = kvg_name_find("scenario", name, &config->scenarios[0].name, sizeof config->scenarios[0],
+                                 config->scenario_count, &i);
+    return s ? kvg_fail_in(s, "%s", config->path) : KVG_OK;
 }
 
 static kvg_status run(const kvg_pool_config *config, const pool_options *o, int *exit_code)
@@ -260,6 +261,7 @@ static const struct action {
     const char *name;
     kvg_status (*run)(const char *path, const pool_options *o, int *exit_code);
 } actions[] = {{"run", run_config}, {"replay", replay}, {"bench", bench}};
+enum { ACTION_COUNT = sizeof actions / sizeof actions[0] };
 
 int kvg_command_pool(const kvg_arguments *a)
 {
@@ -280,13 +282,11 @@ int kvg_command_pool(const kvg_arguments *a)
     kvg_status s = defect ? kvg_pool_defect_find(defect, &o.run.defect) : KVG_OK;
     if (s) return kvg_command_fail("pool", kvg_fail_option(s, KVG_OPTION_POOL_DEFECT));
     if (a->file_count != 2) return kvg_command_usage("pool", "give run, replay or bench, and one file");
-    for (size_t i = 0; i < sizeof actions / sizeof actions[0]; i++) {
-        if (strcmp(a->files[0], actions[i].name) != 0) continue;
-        int exit_code = KVG_EXIT_FAIL;
-        s = kvg_arguments_check_action(a, a->files[0]);
-        if (!s && defect && o.defects) s = kvg_fail(KVG_ERR_INVALID, "give --defect or --defects, not both");
-        if (!s) s = actions[i].run(a->files[1], &o, &exit_code);
-        return s ? kvg_command_fail("pool", s) : exit_code;
-    }
-    return kvg_command_usage("pool", "no action '%s'", a->files[0]);
+    size_t i;
+    int exit_code = KVG_EXIT_FAIL;
+    s = kvg_name_find("action", a->files[0], &actions[0].name, sizeof actions[0], ACTION_COUNT, &i);
+    if (!s) s = kvg_arguments_check_action(a, a->files[0]);
+    if (!s && defect && o.defects) s = kvg_fail(KVG_ERR_INVALID, "give --defect or --defects, not both");
+    if (!s) s = actions[i].run(a->files[1], &o, &exit_code);
+    return s ? kvg_command_fail("pool", s) : exit_code;
 }

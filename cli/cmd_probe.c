@@ -25,14 +25,12 @@ typedef struct probed_row {
 
 static kvg_status find_case(const kvg_config *config, const probe_options *o, const kvg_case **out)
 {
+    if (o->only_case) return kvg_config_find(config, o->only_case, out);
     for (size_t i = 0; i < config->case_count; i++) {
-        const kvg_case *c = &config->cases[i];
-        *out = c;
-        if (o->only_case ? strcmp(o->only_case, c->id) == 0 : kvg_layout_get(c->problem.layout)->paged) return KVG_OK;
+        *out = &config->cases[i];
+        if (kvg_layout_get((*out)->problem.layout)->paged) return KVG_OK;
     }
-    if (!o->only_case) return kvg_fail(KVG_ERR_INVALID, "%s has no case on a paged layout", config->path);
-    return kvg_fail(KVG_ERR_INVALID, "%s has no case '%s': `kvgold list %s` shows them", config->path, o->only_case,
-                    config->path);
+    return kvg_fail(KVG_ERR_INVALID, "%s has no case on a paged layout", config->path);
 }
 
 /* --- the row --- */

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "cli/cli.h"
+#include "core/name.h"
 #include "support/version.h"
 
 static const kvg_command commands[] = {
@@ -12,12 +13,12 @@ static const kvg_command commands[] = {
 };
 enum { COMMAND_COUNT = sizeof commands / sizeof commands[0] };
 
-const kvg_command *kvg_command_find(const char *name)
+kvg_status kvg_command_find(const char *name, const kvg_command **out)
 {
-    for (int i = 0; i < COMMAND_COUNT; i++) {
-        if (strcmp(name, commands[i].name) == 0) return &commands[i];
-    }
-    return NULL;
+    size_t i;
+    kvg_status s = kvg_name_find("command", name, &commands[0].name, sizeof commands[0], COMMAND_COUNT, &i);
+    *out = s ? NULL : &commands[i];
+    return s;
 }
 
 void kvg_command_print_all(FILE *out)

@@ -13,7 +13,7 @@ typedef struct kvg_command {
     int (*run)(const kvg_arguments *a);
 } kvg_command;
 
-const kvg_command *kvg_command_find(const char *name); /* NULL: there is none */
+kvg_status kvg_command_find(const char *name, const kvg_command **out) KVG_CHECKED; /* KVG_ERR_NOT_FOUND */
 
 void kvg_command_print_all(FILE *out);                        /* `kvgold --help` */
 void kvg_command_print_help(const kvg_command *c, FILE *out); /* its --help */

@@ -31,10 +31,7 @@ static int run(int argc, char **argv)
         printf("kvgold %s\n", KVG_VERSION);
         return KVG_EXIT_PASS;
     }
-    if (kvg_command_find(argv[1])) return kvg_command_run(argc - 1, argv + 1);
-    fprintf(stderr, "kvgold: no command '%s'\n\n", argv[1]);
-    kvg_command_print_all(stderr);
-    return KVG_EXIT_USAGE;
+    return kvg_command_run(argc - 1, argv + 1);
 }
 
 /* A closed standard stream becomes one that fails: else the next file to be opened takes its number and its text. */

@@ -3,6 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/name.h"
+
 static const kvg_format_info formats[] = {
 #define FORMAT(ENUM, name, id, bits, codes, block, scale_bytes, param_bytes, scales, tensor_scale, summary) \
     {KVG_FORMAT_##ENUM, #name, bits, block, scale_bytes, param_bytes, tensor_scale, summary, KVG_CODES_##codes,        \
@@ -28,16 +30,10 @@ const kvg_format_info *kvg_format_get(kvg_format format)
 
 kvg_status kvg_format_find(const char *name, kvg_format *out)
 {
-    char known[256] = "";
-    for (size_t i = 0; i < FORMAT_COUNT; i++) {
-        if (strcmp(formats[i].name, name) == 0) {
-            *out = formats[i].format;
-            return KVG_OK;
-        }
-        size_t used = strlen(known);
-        snprintf(known + used, sizeof known - used, "%s%s", i ? ", " : "", formats[i].name);
-    }
-    return kvg_fail(KVG_ERR_NOT_FOUND, "no format '%s'; known: %s", name, known);
+    size_t i;
+    kvg_status s = kvg_name_find("format", name, &formats[0].name, sizeof formats[0], FORMAT_COUNT, &i);
+    if (!s) *out = formats[i].format;
+    return s;
 }
 
 kvg_format kvg_format_of_codes(kvg_codes codes)
@@ -117,11 +113,8 @@ const char *kvg_dtype_name(kvg_dtype dtype)
 
 kvg_status kvg_dtype_find(const char *name, kvg_dtype *out)
 {
-    for (size_t i = 0; i < DTYPE_COUNT; i++) {
-        if (strcmp(dtypes[i].name, name) == 0) {
-            *out = dtypes[i].dtype;
-            return KVG_OK;
-        }
-    }
-    return kvg_fail(KVG_ERR_NOT_FOUND, "no element type '%s'; known: u8, f16, bf16, f32, i32, i64", name);
+    size_t i;
+    kvg_status s = kvg_name_find("element type", name, &dtypes[0].name, sizeof dtypes[0], DTYPE_COUNT, &i);
+    if (!s) *out = dtypes[i].dtype;
+    return s;
 }

@@ -3,6 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/name.h"
+
 static const kvg_layout_info layouts[] = {
 #define LAYOUT(ENUM, name, id, paged, joined, whole, padding, swizzle, shared, summary) \
     {KVG_LAYOUT_##ENUM, #name, paged, joined, whole, (kvg_padding)(padding), swizzle, shared, summary},
@@ -27,16 +29,10 @@ const kvg_layout_info *kvg_layout_get(kvg_layout layout)
 
 kvg_status kvg_layout_find(const char *name, kvg_layout *out)
 {
-    char known[256] = "";
-    for (size_t i = 0; i < LAYOUT_COUNT; i++) {
-        if (strcmp(layouts[i].name, name) == 0) {
-            *out = layouts[i].layout;
-            return KVG_OK;
-        }
-        const size_t used = strlen(known);
-        snprintf(known + used, sizeof known - used, "%s%s", i ? ", " : "", layouts[i].name);
-    }
-    return kvg_fail(KVG_ERR_NOT_FOUND, "no layout '%s'; known: %s", name, known);
+    size_t i;
+    kvg_status s = kvg_name_find("layout", name, &layouts[0].name, sizeof layouts[0], LAYOUT_COUNT, &i);
+    if (!s) *out = layouts[i].layout;
+    return s;
 }
 
 uint32_t kvg_layout_table_width(kvg_layout layout, const kvg_paging *paging, uint32_t tokens)

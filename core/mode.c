@@ -3,6 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/name.h"
+
 static const kvg_mode_info modes[] = {
     {KVG_MODE_NONE, "none", KVG_FORMAT_NONE, true},
     {KVG_MODE_INT4, "int4", KVG_FORMAT_INT4, true},
@@ -89,16 +91,10 @@ const char *kvg_mode_name(kvg_mode mode)
 
 kvg_status kvg_mode_find(const char *name, kvg_mode *out)
 {
-    char known[128] = "";
-    for (size_t i = 0; i < MODE_COUNT; i++) {
-        if (strcmp(modes[i].name, name) == 0) {
-            *out = modes[i].mode;
-            return KVG_OK;
-        }
-        const size_t used = strlen(known);
-        snprintf(known + used, sizeof known - used, "%s%s", i ? ", " : "", modes[i].name);
-    }
-    return kvg_fail(KVG_ERR_NOT_FOUND, "no mode '%s'; known: %s", name, known);
+    size_t i;
+    kvg_status s = kvg_name_find("mode", name, &modes[0].name, sizeof modes[0], MODE_COUNT, &i);
+    if (!s) *out = modes[i].mode;
+    return s;
 }
 
 kvg_format kvg_mode_format(kvg_mode mode, kvg_dtype dtype)

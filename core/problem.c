@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/name.h"
+
 #define ROLES(...) {ROLE_LIST(__VA_ARGS__, NONE, NONE, NONE, NONE, NONE, NONE, NONE, NONE)}
 #define ROLE_LIST(a, b, c, d, e, f, g, h, ...) \
     KVG_ROLE_##a, KVG_ROLE_##b, KVG_ROLE_##c, KVG_ROLE_##d, KVG_ROLE_##e, KVG_ROLE_##f, KVG_ROLE_##g, KVG_ROLE_##h
@@ -42,16 +44,10 @@ const kvg_op_info *kvg_op_get(kvg_op op)
 
 kvg_status kvg_op_find(const char *name, kvg_op *out)
 {
-    char known[128] = "";
-    for (size_t i = 0; i < OP_COUNT; i++) {
-        if (strcmp(ops[i].name, name) == 0) {
-            *out = ops[i].op;
-            return KVG_OK;
-        }
-        const size_t used = strlen(known);
-        snprintf(known + used, sizeof known - used, "%s%s", i ? ", " : "", ops[i].name);
-    }
-    return kvg_fail(KVG_ERR_NOT_FOUND, "no op '%s'; known: %s", name, known);
+    size_t i;
+    kvg_status s = kvg_name_find("op", name, &ops[0].name, sizeof ops[0], OP_COUNT, &i);
+    if (!s) *out = ops[i].op;
+    return s;
 }
 
 bool kvg_op_reads_sequences(kvg_op op)

@@ -3,6 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/name.h"
+
 static const struct {
     kvg_rope_kind kind;
     const char *name;
@@ -69,16 +71,10 @@ const char *kvg_rope_kind_name(kvg_rope_kind kind)
 
 kvg_status kvg_rope_kind_find(const char *name, kvg_rope_kind *out)
 {
-    char known[128] = "";
-    for (size_t i = 0; i < KIND_COUNT; i++) {
-        if (strcmp(kinds[i].name, name) == 0) {
-            *out = kinds[i].kind;
-            return KVG_OK;
-        }
-        const size_t used = strlen(known);
-        snprintf(known + used, sizeof known - used, "%s%s", i ? ", " : "", kinds[i].name);
-    }
-    return kvg_fail(KVG_ERR_NOT_FOUND, "no rope kind '%s'; known: %s", name, known);
+    size_t i;
+    kvg_status s = kvg_name_find("rope kind", name, &kinds[0].name, sizeof kinds[0], KIND_COUNT, &i);
+    if (!s) *out = kinds[i].kind;
+    return s;
 }
 
 /* --- checks --- */

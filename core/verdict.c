@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "core/name.h"
+
 static const struct {
     const char *name;
     bool judges, fails;
@@ -24,13 +26,10 @@ const char *kvg_verdict_name(kvg_verdict verdict)
 
 kvg_status kvg_verdict_find(const char *name, kvg_verdict *out)
 {
-    for (int i = 0; i < KVG_VERDICT_COUNT; i++) {
-        if (strcmp(verdicts[i].name, name) == 0) {
-            *out = (kvg_verdict)i;
-            return KVG_OK;
-        }
-    }
-    return kvg_fail(KVG_ERR_NOT_FOUND, "no verdict '%s'", name);
+    size_t i;
+    kvg_status s = kvg_name_find("verdict", name, &verdicts[0].name, sizeof verdicts[0], KVG_VERDICT_COUNT, &i);
+    if (!s) *out = (kvg_verdict)i;
+    return s;
 }
 
 bool kvg_verdict_judges(kvg_verdict verdict)

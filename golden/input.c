@@ -10,7 +10,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { QUOTE_BYTES = 60, NAME_BYTES = 160, NEAREST_BYTES = 128 };
+#include "core/name.h"
+
+enum { QUOTE_BYTES = 60, NAME_BYTES = 160 };
 
 static kvg_status check_regular(const char *path, int fd, size_t *size)
 {
@@ -31,6 +33,7 @@ static kvg_status check_regular(const char *path, int fd, size_t *size)
 kvg_status kvg_input_open(const char *path, int *fd, size_t *size)
 {
     int opened = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY); /* a FIFO must not make us wait */
+    if (opened < 0 && errno == ENOENT) return kvg_name_fail_file(path);
     if (opened < 0) {
         return kvg_fail(KVG_ERR_IO, "%s: cannot open: %s", kvg_input_name(path).text, strerror(errno));
     }
@@ -121,47 +124,4 @@ kvg_input_text kvg_input_name(const char *path)
     }
     kvg_input_printable(out.text);
     return out;
-}
-
-static char lower(char c)
-{
-    return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
-}
-
-/* Insertions, deletions and substitutions that make b from a, case aside. Both are at most NEAREST_BYTES long. */
-static size_t edit_distance(const char *a, size_t a_length, const char *b, size_t b_length)
-{
-    size_t row[NEAREST_BYTES + 1];
-    for (size_t j = 0; j <= b_length; j++) row[j] = j;
-    for (size_t i = 1; i <= a_length; i++) {
-        size_t diagonal = row[0];
-        row[0] = i;
-        for (size_t j = 1; j <= b_length; j++) {
-            size_t best = diagonal + (lower(a[i - 1]) != lower(b[j - 1]));
-            if (best > row[j] + 1) best = row[j] + 1;
-            if (best > row[j - 1] + 1) best = row[j - 1] + 1;
-            diagonal = row[j];
-            row[j] = best;
-        }
-    }
-    return row[b_length];
-}
-
-const char *kvg_input_nearest(const char *name, const char *const *known, size_t count)
-{
-    size_t length = strnlen(name, NEAREST_BYTES + 1);
-    if (length > NEAREST_BYTES) return NULL;
-    size_t limit = length / 3 > 2 ? length / 3 : 2;
-    const char *nearest = NULL;
-    for (size_t i = 0; i < count; i++) {
-        size_t known_length = strnlen(known[i], NEAREST_BYTES + 1);
-        size_t apart = known_length > length ? known_length - length : length - known_length;
-        if (known_length > NEAREST_BYTES || apart > limit) continue;
-        size_t distance = edit_distance(name, length, known[i], known_length);
-        if (distance > limit || distance >= length) continue; /* nothing of a short name is left: not near */
-        nearest = known[i];
-        if (distance == 0) break;
-        limit = distance - 1; /* from here on only a nearer one counts */
-    }
-    return nearest;
 }

@@ -7,8 +7,9 @@
 
 #include "core/status.h"
 
-/* Opens a regular file for reading and never blocks. KVG_ERR_IO for anything else (a folder, a FIFO, a missing file),
- * KVG_ERR_INVALID for an empty file. On success *fd must be closed. */
+/* Opens a regular file for reading and never blocks. KVG_ERR_NOT_FOUND if there is none
+ * (kvg_name_fail_file), KVG_ERR_IO for a folder, a FIFO and what may not be read, KVG_ERR_INVALID for an empty
+ * file. On success *fd must be closed. */
 kvg_status kvg_input_open(const char *path, int *fd, size_t *size) KVG_CHECKED;
 
 /* A file's bytes, mapped read-only. */
@@ -33,9 +34,5 @@ kvg_input_text kvg_input_quote(const char *text); /* a key, a value: keeps the f
 kvg_input_text kvg_input_name(const char *path);  /* a file's name: keeps the last 160 bytes */
 
 void kvg_input_printable(char *text); /* in place: control bytes become '?' */
-
-/* The known name that was most likely meant: equal but for case, or at an edit distance of at most 2 or a third of the
- * length. NULL if none is near. */
-const char *kvg_input_nearest(const char *name, const char *const *known, size_t count);
 
 #endif

@@ -11,6 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/name.h"
 #include "golden/input.h"
 #include "golden/json_scan.h"
 
@@ -110,7 +111,7 @@ kvg_status kvg_json_fail_name(kvg_json value, const char *what, const char *name
                               size_t count)
 {
     kvg_input_text shown = kvg_input_quote(name);
-    const char *nearest = kvg_input_nearest(name, known, count);
+    const char *nearest = kvg_name_nearest(name, known, sizeof known[0], count);
     if (nearest) {
         return kvg_json_fail(value, "unknown %s '%s' (did you mean '%s'?)", what, shown.text,
                              kvg_input_quote(nearest).text);

@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "core/name.h"
 #include "golden/pack_parts.h"
 #include "golden/pack_write.h"
 
@@ -28,6 +29,7 @@ static kvg_status open_folder(const char *path, int *folder)
     memcpy(name, path, length);
     name[length] = 0;
     if (fstatat(AT_FDCWD, name, &st, AT_SYMLINK_NOFOLLOW) != 0) {
+        if (errno == ENOENT) return kvg_name_fail_file(name);
         return kvg_fail(KVG_ERR_IO, "%s: cannot open: %s", shown.text, strerror(errno));
     }
     if (S_ISLNK(st.st_mode)) {

@@ -10,6 +10,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "core/name.h"
 #include "golden/input.h"
 #include "golden/json.h"
 
@@ -312,7 +313,7 @@ kvg_status kvg_safetensors_find(const kvg_safetensors *file, const char *name, c
     const char **names = cJSON_malloc((file->count + 1) * sizeof names[0]);
     if (!names) return kvg_fail(KVG_ERR_MEMORY, "%s: no memory for %zu names", file->name.text, file->count);
     for (size_t i = 0; i < file->count; i++) names[i] = file->entries[i].name;
-    const char *nearest = kvg_input_nearest(name, names, file->count);
+    const char *nearest = kvg_name_nearest(name, names, sizeof names[0], file->count);
     cJSON_free(names);
     kvg_input_text shown = kvg_input_quote(name);
     if (nearest) {

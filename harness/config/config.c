@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/name.h"
 #include "harness/config/config_axes.h"
 #include "harness/trial/question/fill.h"
 
@@ -146,6 +147,24 @@ kvg_status kvg_config_open(const char *path, const uint64_t *seed, const kvg_gue
     s = finish(out, s, seed, guest);
     for (size_t i = 0; !s && i < out->case_count; i++) kvg_fill_shuffle(&out->cases[i]);
     return s;
+}
+
+kvg_status kvg_config_find(const kvg_config *config, const char *id, const kvg_case **out)
+{
+    const char **ids = malloc(config->case_count * sizeof *ids);
+    if (!ids) return kvg_fail(KVG_ERR_MEMORY, "no memory for the ids of %s", config->path);
+    *out = NULL;
+    for (size_t i = 0; i < config->case_count; i++) {
+        ids[i] = config->cases[i].id;
+        if (strcmp(ids[i], id) == 0) *out = &config->cases[i];
+    }
+    const char *nearest = *out ? NULL : kvg_name_nearest(id, ids, sizeof ids[0], config->case_count);
+    free(ids);
+    if (*out) return KVG_OK;
+    if (nearest) {
+        return kvg_fail(KVG_ERR_NOT_FOUND, "%s: no case '%s' (did you mean '%s'?)", config->path, id, nearest);
+    }
+    return kvg_fail(KVG_ERR_NOT_FOUND, "%s: no case '%s': `kvgold list %s` shows them", config->path, id, config->path);
 }
 
 kvg_status kvg_config_use_backend(kvg_config *config, const char *backend)

@@ -62,6 +62,9 @@ kvg_status kvg_config_cover(const kvg_config *config, void (*tell)(const kvg_cov
 /* Judges another implementation: every case gets this backend and a new id; cases that become equal are one.
  * `backend` must outlive the config. */
 kvg_status kvg_config_use_backend(kvg_config *config, const char *backend) KVG_CHECKED;
+/* The case of an id. KVG_ERR_NOT_FOUND names the id that was most likely meant. */
+kvg_status kvg_config_find(const kvg_config *config, const char *id, const kvg_case **out) KVG_CHECKED;
+
 void kvg_config_close(kvg_config *config);
 
 /* The case group that gives the case back, on one line. KVG_ERR_INVALID: a capture. */

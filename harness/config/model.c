@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "core/name.h"
 #include "golden/golden.h"
 
 /* The folder of the running program, or "." if the system does not say. */
@@ -109,15 +110,13 @@ static kvg_status read_model(kvg_json root, kvg_model *m)
 
 static kvg_status unknown_model(const char *folder, const char *name)
 {
-    char names[64][64], list[64 * 66] = "";
+    char names[64][64];
+    const char *known[64];
     size_t count = 0;
     kvg_status s = kvg_model_names(folder, names, 64, &count);
     if (s) return s;
-    for (size_t i = 0; i < count; i++) {
-        const size_t used = strlen(list);
-        snprintf(list + used, sizeof list - used, "%s%s", i ? ", " : "", names[i]);
-    }
-    return kvg_fail(KVG_ERR_NOT_FOUND, "no model '%s' in %s; known: %s", name, folder, list);
+    for (size_t i = 0; i < count; i++) known[i] = names[i];
+    return kvg_fail_in(kvg_name_fail("model", name, known, sizeof known[0], count), "%s", folder);
 }
 
 kvg_status kvg_model_load(const char *folder, const char *name, kvg_model *out)

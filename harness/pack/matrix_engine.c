@@ -3,6 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/name.h"
+
 static const kvg_engine engines[] = {
 #define ENGINE(name, FORMAT, LAYOUT, dialect, convention, NUMBER, swizzle, ORDER, source)                        \
     {name, KVG_FORMAT_##FORMAT, KVG_LAYOUT_##LAYOUT, dialect, KVG_SCALE_##convention, KVG_NUMBER_##NUMBER, swizzle, \
@@ -20,16 +22,17 @@ const kvg_engine *kvg_engine_table(size_t *count)
 
 kvg_status kvg_engine_find(kvg_format format, const char *name, const kvg_engine **out)
 {
-    char known[400] = "";
+    const char *known[ENGINE_COUNT];
+    char what[64];
+    size_t count = 0;
     for (size_t i = 0; i < ENGINE_COUNT; i++) {
         if (engines[i].format != format) continue;
         *out = &engines[i];
         if (strcmp(engines[i].name, name) == 0) return KVG_OK;
-        const size_t used = strlen(known);
-        snprintf(known + used, sizeof known - used, "%s%s", used ? ", " : "", engines[i].name);
+        known[count++] = engines[i].name;
     }
-    return kvg_fail(KVG_ERR_NOT_FOUND, "format %s has no engine '%s'; known: %s", kvg_format_get(format)->name, name,
-                    known);
+    snprintf(what, sizeof what, "%s engine", kvg_format_get(format)->name);
+    return kvg_name_fail(what, name, known, sizeof known[0], count);
 }
 
 const char *kvg_scale_number_name(kvg_scale_number number)

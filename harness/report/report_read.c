@@ -7,6 +7,7 @@
 
 #include "core/mode.h"
 #include "golden/golden.h"
+#include "core/name.h"
 #include "harness/report/report_data.h"
 #include "harness/report/result_line.h"
 #include "harness/report/result_record.h"
@@ -283,6 +284,7 @@ static kvg_status read_line(reader *r, kvg_json line)
 static kvg_status load(kvg_report_file *f)
 {
     FILE *in = fopen(f->path, "r");
+    if (!in && errno == ENOENT) return kvg_name_fail_file(f->path);
     if (!in) return kvg_fail(KVG_ERR_IO, "%s: cannot open: %s", f->path, strerror(errno));
     kvg_status s = KVG_OK;
     size_t capacity = 0;

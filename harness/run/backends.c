@@ -1,11 +1,13 @@
 #define _DEFAULT_SOURCE /* readlink */
 #include "harness/run/backends.h"
 
+#include <dirent.h>
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "core/name.h"
 #include "harness/trial/wrong/defects.h"
 #include "reference/reference.h"
 
@@ -13,12 +15,16 @@
 #include "gpu/gpu.h"
 #endif
 
+enum { MOST_PLUGINS = 64 };
+
 /* libkvgold_<name>.so beside the program, or in the library folder of an installation. */
 static kvg_status find_plugin(const char *name, char *path, size_t size)
 {
     static const char *const places[] = {"", "/../lib/kvgold", "/../lib64/kvgold", "/../lib/x86_64-linux-gnu/kvgold",
                                          "/../lib/aarch64-linux-gnu/kvgold"};
-    char folder[PATH_MAX];
+    char folder[PATH_MAX], names[MOST_PLUGINS][64];
+    const char *known[MOST_PLUGINS + 2] = {"reference", "cuda"};
+    size_t count = 2;
     const ssize_t n = readlink("/proc/self/exe", folder, sizeof folder - 1);
     if (n < 0) return kvg_fail(KVG_ERR_IO, "cannot find the program's own folder: give the plug-in's path");
     folder[n] = 0;
@@ -27,9 +33,16 @@ static kvg_status find_plugin(const char *name, char *path, size_t size)
     for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
         snprintf(path, size, "%s%s/libkvgold_%s.so", folder, places[i], name);
         if (access(path, R_OK) == 0) return KVG_OK;
+        snprintf(path, size, "%s%s", folder, places[i]);
+        DIR *dir = opendir(path);
+        for (const struct dirent *e; dir && count < MOST_PLUGINS + 2 && (e = readdir(dir));) {
+            if (sscanf(e->d_name, "libkvgold_%63[^.].so", names[count - 2]) != 1) continue;
+            known[count] = names[count - 2];
+            count++;
+        }
+        if (dir) closedir(dir);
     }
-    return kvg_fail(KVG_ERR_NOT_FOUND, "no backend '%s': not reference, not defect:<id>, and no libkvgold_%s.so in %s",
-                    name, name, folder);
+    return kvg_name_fail("backend", name, known, sizeof known[0], count);
 }
 
 static bool is_built_in(const char *name)
@@ -98,6 +111,15 @@ kvg_status kvg_check_backend(const char *name, const kvg_backend **out)
     snprintf(last_name, sizeof last_name, "%s", name);
     last = strlen(name) < sizeof last_name ? *out : NULL;
     return KVG_OK;
+}
+
+kvg_status kvg_check_backend_exists(const char *name)
+{
+    const kvg_backend *backend;
+    char path[KVG_BACKEND_PATH_SIZE];
+    if (is_built_in(name)) return kvg_check_backend(name, &backend);
+    kvg_status s = kvg_check_backend_path(name, path);
+    return s || access(path, R_OK) == 0 ? s : kvg_name_fail_file(path);
 }
 
 const kvg_bench_device *kvg_bench_device_of(const char *backend)

@@ -11,6 +11,9 @@
 enum { KVG_BACKEND_PATH_SIZE = 8192 };
 kvg_status kvg_check_backend_path(const char *name, char path[KVG_BACKEND_PATH_SIZE]) KVG_CHECKED;
 
+/* Fails with the name that was most likely meant where there is no such backend. Opens no plug-in. */
+kvg_status kvg_check_backend_exists(const char *name) KVG_CHECKED;
+
 /* Resolves a backend's name: "reference", "defect:<id>", "cuda" where it is built in, a path with a '/', or the name of
  * a plug-in libkvgold_<name>.so beside the program or in its library folder. Plug-ins are opened at most once, and in
  * this process: the judge leaves it to the candidate's (kvg_candidate_open). */

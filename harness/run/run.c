@@ -392,15 +392,13 @@ bool kvg_run_selects(const kvg_run_options *o, const kvg_case *c)
 
 static kvg_status select_cases(const kvg_config *config, const kvg_run_options *o, size_t *selection, size_t *count)
 {
+    const kvg_case *only;
+    kvg_status s = o->only_case ? kvg_config_find(config, o->only_case, &only) : KVG_OK;
     *count = 0;
-    for (size_t i = 0; i < config->case_count; i++) {
+    for (size_t i = 0; !s && i < config->case_count; i++) {
         if (kvg_run_selects(o, &config->cases[i])) selection[(*count)++] = i;
     }
-    if (*count) return KVG_OK;
-    if (o->only_case) {
-        return kvg_fail(KVG_ERR_INVALID, "%s has no case '%s': `kvgold list %s` shows them", config->path, o->only_case,
-                        config->path);
-    }
+    if (s || *count) return s;
     return kvg_fail(KVG_ERR_INVALID, "%s: shard %u of %u has no case: use fewer shards", config->path, o->shard + 1,
                     o->shards);
 }

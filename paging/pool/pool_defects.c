@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "core/name.h"
 #include "paging/pool/pool_defects_blocks.h"
 
 /* --- prefix cache --- */
@@ -383,10 +384,8 @@ const kvg_pool_defect *kvg_pool_defect_table(size_t *count)
 
 kvg_status kvg_pool_defect_find(const char *id, const kvg_pool_defect **out)
 {
-    for (size_t i = 0; i < DEFECT_COUNT; i++) {
-        if (strcmp(defects[i].id, id) != 0) continue;
-        *out = &defects[i];
-        return KVG_OK;
-    }
-    return kvg_fail(KVG_ERR_NOT_FOUND, "no planted defect '%s': `kvgold pool run --defects CONFIG` runs all", id);
+    size_t i;
+    kvg_status s = kvg_name_find("planted defect", id, &defects[0].id, sizeof defects[0], DEFECT_COUNT, &i);
+    if (!s) *out = &defects[i];
+    return s;
 }

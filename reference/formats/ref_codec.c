@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/bits.h"
+#include "core/name.h"
 #include "reference/numbers/ref_round.h"
 
 /* One codec per line of core/formats.def, named ref_fmt_<name>. */
@@ -46,18 +47,11 @@ kvg_dialect_number kvg_reference_dialect_number(kvg_format format, size_t index)
 
 kvg_status kvg_reference_dialect_find(kvg_format format, const char *name, size_t *index)
 {
-    char known[320] = "";
-    for (size_t i = 0; i < kvg_reference_dialect_count(format); i++) {
-        const char *candidate = kvg_reference_dialect(format, i)->name;
-        if (strcmp(candidate, name) == 0) {
-            *index = i;
-            return KVG_OK;
-        }
-        size_t used = strlen(known);
-        snprintf(known + used, sizeof known - used, "%s%s", i ? ", " : "", candidate);
-    }
-    return kvg_fail(KVG_ERR_NOT_FOUND, "format %s has no dialect '%s'; known: %s", kvg_format_get(format)->name, name,
-                    known);
+    const ref_codec *codec = ref_codec_get(format);
+    char what[64];
+    snprintf(what, sizeof what, "%s dialect", kvg_format_get(format)->name);
+    return kvg_name_find(what, name, &kvg_reference_dialect(format, 0)->name, codec->dialect_size, codec->dialect_count,
+                         index);
 }
 
 kvg_status ref_row_init(const kvg_problem *problem, kvg_side side, float tensor_scale, ref_row *row)

@@ -136,7 +136,7 @@ static void test_a_config_can_demand_a_saving(void **state)
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         if (require(bad[i]) != KVG_EXIT_USAGE) fail_msg("must be refused: %s", bad[i]);
     }
-    assert_int_equal(require_file(KVG_BINARY_DIR "/no such file.json"), KVG_EXIT_ENVIRONMENT);
+    assert_int_equal(require_file(KVG_BINARY_DIR "/no such file.json"), KVG_EXIT_USAGE);
 }
 
 int main(void)

@@ -65,10 +65,34 @@ static void test_every_format_is_found_by_its_name(void **state)
         assert_ptr_equal(kvg_format_get(found), &formats[i]);
     }
     kvg_format none = KVG_FORMAT_NONE;
-    assert_int_equal(kvg_format_find("NVFP4", &none), KVG_ERR_NOT_FOUND);
+    assert_int_equal(kvg_format_find("float", &none), KVG_ERR_NOT_FOUND);
     assert_non_null(strstr(kvg_error_text(), "known: f16, bf16"));
     assert_null(kvg_format_get(KVG_FORMAT_NONE));
     assert_null(kvg_format_get(KVG_FORMAT_END));
+}
+
+/* A name that is near is named; the near ones of JSON keys are in test_json. */
+static void test_names(void **state)
+{
+    static const struct {
+        const char *name, *text;
+    } rows[] = {
+        {"NVFP4", "no format 'NVFP4' (did you mean 'nvfp4'?)"},
+        {"nvpf4", "no format 'nvpf4' (did you mean 'nvfp4'?)"},
+        {"fp8_to", "no format 'fp8_to' (did you mean 'fp8_token_head'?)"}, /* the only one that begins so */
+        {"mlx4_", "(did you mean 'mlx4'?)"},
+        {"m", "known: f16, bf16"}, /* begins several, and nothing of it is left */
+        {"", "no format ''; known: f16, bf16"},
+    };
+    kvg_profile profile;
+    kvg_format format;
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        assert_int_equal(kvg_format_find(rows[i].name, &format), KVG_ERR_NOT_FOUND);
+        if (!strstr(kvg_error_text(), rows[i].text)) fail_msg("%s: %s", rows[i].name, kvg_error_text());
+    }
+    assert_int_equal(kvg_profile_find("sm90", &profile), KVG_ERR_NOT_FOUND);
+    assert_non_null(strstr(kvg_error_text(), "did you mean 'sm90.mma16816.v1'"));
 }
 
 /* Bytes of one row, worked by hand from docs/spec/formats.md. */
@@ -218,6 +242,7 @@ int main(void)
         cmocka_unit_test(test_rng_normal_has_mean_0_and_variance_1),
         cmocka_unit_test(test_hash_gives_the_published_answers),
         cmocka_unit_test(test_every_format_is_found_by_its_name),
+        cmocka_unit_test(test_names),
         cmocka_unit_test(test_row_sizes_are_those_of_the_page),
         cmocka_unit_test(test_head_dims_that_do_not_fit_are_refused),
         cmocka_unit_test(test_tensors_follow_from_the_problem),

@@ -161,12 +161,12 @@ config bad.json one 0x1 "$append" '{"flags": ["a"], "cases": [{"op": "append", "
 expect "a capture" 2 "no captures" golden make bad.json -o bad
 check "nothing was made" test ! -e bad
 check "nothing is left behind" bash -c '! ls -d .*.tmp-* 2>/dev/null'
-expect "no such config" 3 "none.json" golden make none.json -o bad
-expect "no such pack" 3 "none" golden verify none
+expect "no such config" 2 "none.json" golden make none.json -o bad
+expect "no such pack" 2 "none" golden verify none
 expect "a pack that is a file" 3 "is not a folder" golden verify one.json
 ln -s one link
 expect "a link to a pack" 3 "is a symbolic link" golden verify link/
-expect "no action" 2 "give make" golden frobnicate
+expect "no action" 2 "no action 'frobnicate'; known: make, verify" golden frobnicate
 expect "make without a folder" 2 "-o DIR" golden make one.json
 expect "an option of another action" 2 "an option is not for diff" golden diff one two --no-regenerate
 expect "one path for diff" 2 "diff takes 2 paths" golden diff one

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "core/bits.h"
+#include "core/name.h"
 #include "harness/trial/wrong/defect_cache.h"
 #include "harness/trial/wrong/defect_maps.h"
 #include "harness/trial/wrong/defects_decode.h"
@@ -374,7 +375,9 @@ kvg_status kvg_defect_find(const char *id, const kvg_defect **out)
         *out = d;
         return KVG_OK;
     }
-    return kvg_fail(KVG_ERR_NOT_FOUND, "no defect '%s': `kvgold list defects` shows them", id);
+    const char *nearest = kvg_name_nearest(id, &defects[0].id, sizeof defects[0], DEFECT_COUNT);
+    return kvg_fail(KVG_ERR_NOT_FOUND, nearest ? "no defect '%s' (did you mean '%s'?)"
+                                               : "no defect '%s': `kvgold list defects` shows them", id, nearest);
 }
 
 bool kvg_defect_applies_to(const kvg_defect *defect, const kvg_problem *p, kvg_side side)

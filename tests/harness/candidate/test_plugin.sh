@@ -72,7 +72,7 @@ expect "... malformed costs its cases" 1 "15 ERROR" run --backend ./libengine.so
 holds "... with the place" <(echo "$output") 'libengine.json: $.claims[0].ops[0]'
 expect "a given one that is malformed stops the run" 2 'libengine.json: $.claims[0].ops[0]' \
     run --backend fake_device --capabilities libengine.json -o d
-expect "a given one that is missing" 3 "no.json" run --backend fake_device --capabilities no.json -o d
+expect "a given one that is missing" 2 "no.json" run --backend fake_device --capabilities no.json -o d
 expect "one needs --backend" 2 "name it by --backend" run --capabilities right.json -o d
 claims libengine.json '{"ops": ["flatten"], "formats": ["nvfp4"]}'
 expect "bench asks what is claimed" 1 "SKIP: unclaimed: op quantise" "$kvgold" bench "$config" --backend ./libengine.so \

@@ -90,11 +90,11 @@ static void test_an_error_is_one_line_without_control_bytes(void **state)
     }
 }
 
-static void test_files_that_cannot_be_read_are_io_errors(void **state)
+static void test_files_that_cannot_be_read(void **state)
 {
     (void)state;
     kvg_config config;
-    assert_int_equal(kvg_config_open(KVG_SOURCE_DIR "/configs/no-such.json", NULL, NULL, &config), KVG_ERR_IO);
+    assert_int_equal(kvg_config_open(KVG_SOURCE_DIR "/configs/no-such.json", NULL, NULL, &config), KVG_ERR_NOT_FOUND);
     assert_non_null(strstr(kvg_error_text(), "no-such.json"));
     assert_int_equal(kvg_config_open(KVG_SOURCE_DIR "/configs", NULL, NULL, &config), KVG_ERR_IO);
     assert_non_null(strstr(kvg_error_text(), "is a folder"));
@@ -742,7 +742,7 @@ int main(void)
         cmocka_unit_test(test_the_layer_of_a_case),
         cmocka_unit_test(test_bad_configs_are_refused_with_their_reason),
         cmocka_unit_test(test_an_error_is_one_line_without_control_bytes),
-        cmocka_unit_test(test_files_that_cannot_be_read_are_io_errors),
+        cmocka_unit_test(test_files_that_cannot_be_read),
         cmocka_unit_test(test_defaults),
         cmocka_unit_test(test_products_includes_and_excludes),
         cmocka_unit_test(test_all_is_every_dialect_of_each_format),

@@ -336,7 +336,7 @@ static void other_runs_are_refused(void **state)
     expect_invalid(&none, 1, "is empty");
     const char *nowhere = in_folder("nowhere.jsonl");
     kvg_report *report = NULL;
-    assert_int_equal(kvg_report_open(&nowhere, NULL, 1, NULL, &report), KVG_ERR_IO);
+    assert_int_equal(kvg_report_open(&nowhere, NULL, 1, NULL, &report), KVG_ERR_NOT_FOUND);
     const char *no_file = folder;
     assert_int_equal(kvg_report_open(&no_file, NULL, 1, NULL, &report), KVG_ERR_IO);
 }

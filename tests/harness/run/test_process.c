@@ -82,7 +82,7 @@ static void test_an_empty_selection_is_an_error(void **state)
     kvg_run_summary summary;
     const kvg_run_options options = {.out_folder = OUT "_empty", .shards = 1, .jobs = 1, .only_case = "no/such/case"};
     assert_int_equal(kvg_config_open(CONFIG, NULL, NULL, &config), KVG_OK);
-    assert_int_equal(kvg_run(&config, &options, &summary), KVG_ERR_INVALID);
+    assert_int_equal(kvg_run(&config, &options, &summary), KVG_ERR_NOT_FOUND);
     assert_non_null(strstr(kvg_error_text(), "no case 'no/such/case'"));
     kvg_config_close(&config);
 }

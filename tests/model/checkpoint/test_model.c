@@ -157,7 +157,7 @@ static void test_bad_configs(void **state)
         assert_non_null(strstr(kvg_error_text(), "config.json"));
     }
     kvg_model_config c;
-    assert_int_equal(kvg_model_config_open(FOLDER "/nowhere/config.json", &c), KVG_ERR_IO);
+    assert_int_equal(kvg_model_config_open(FOLDER "/nowhere/config.json", &c), KVG_ERR_NOT_FOUND);
 }
 
 /* --- checkpoints: 2 layers, hidden 64, 4 and 2 heads of 16, MLP of 96, 2 experts, 32 tokens --- */

@@ -102,7 +102,7 @@ fails "no such file" 3 "missing: cannot read" generate --prompt-file missing
 fails "ids that are none" 2 "no token id at character 3" generate --ids 1,,2
 fails "an id beyond the vocabulary" 2 "token 2 of its prompt is 256: the model has ids 0 to 255" generate --ids 1,2,256
 bad "a format that is none" "'fp3' is no format" --kv fp3
-bad "a dialect that is none" "no dialect 'x'" --kv nvfp4:x
+bad "a dialect that is none" "no nvfp4 dialect 'x'" --kv nvfp4:x
 bad "a policy on no chip" "give --sm N: policy fp4 is not supported on SM 0: use one of 89 (fp4_mx)" --kv 16
 expect "a policy that is the same on all" 0 "new token" generate --prompt a --new 1 --kv 0
 bad "a chip without a policy" "--sm goes with a policy number: --kv nvfp4" --kv nvfp4 --sm 90
@@ -147,7 +147,7 @@ bad_model() {
     fails "$name" "$code" "$text" "$kvgold" generate --model model --prompt a --new 2 --json left.json
 }
 copy() { rm -rf model && cp -r "$carried" model && chmod -R u+w model; }
-fails "no such folder" 3 "nowhere/config.json: cannot open" "$kvgold" generate --model nowhere --prompt a
+fails "no such folder" 2 "nowhere/config.json: no such file" "$kvgold" generate --model nowhere --prompt a
 copy && rm model/model.safetensors
 bad_model "no weights" 2 "model"
 copy && sed -i 's/"gpt_oss"/"mamba"/' ./model/config.json

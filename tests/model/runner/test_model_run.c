@@ -419,7 +419,7 @@ static void test_bad_setups(void **state)
         {KVG_ERR_INVALID, "0 rows"},
         {KVG_ERR_INVALID, "0 blocks"},
         {KVG_ERR_INVALID, "the table of cos and sin is missing"},
-        {KVG_ERR_NOT_FOUND, "no dialect"},
+        {KVG_ERR_NOT_FOUND, "no nvfp4 dialect"},
         {KVG_ERR_INVALID, "head_dim"},
     };
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {

@@ -571,7 +571,7 @@ static void test_exit_codes(void **state)
         {"run " KVG_SOURCE_DIR "/configs/bench_pool.json", 2},
         {"bench " CI, 2},
         {"replay " CI, 2},
-        {"run " OUT "/nosuch.json", 3},
+        {"run " OUT "/nosuch.json", 2},
         {"run " CI " --ops 200 -o " OUT "/no/such", 3},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
