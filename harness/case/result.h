@@ -77,6 +77,7 @@ typedef struct kvg_result {
     kvg_decode_accuracy decode;
     kvg_result_separation separation;
     kvg_names relations; /* op decode: the rows of harness/trial/judge/relations.def that were asked, and held */
+    kvg_names explained; /* a FAIL: known-wrong answers that the answer is, as its op compares */
     kvg_result_reach reach;
     kvg_result_controls controls;
     /* In no line: */

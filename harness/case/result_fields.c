@@ -78,6 +78,8 @@ static const kvg_field compared[] = {
 static const kvg_field lists[] = {
     KVG_FIELD(kvg_result, NAMES, "relations", relations, GIVEN, "", "relations that were asked and held: of op decode "
               "those of harness/trial/judge/relations.def; with far_blocks `far`"),
+    KVG_FIELD(kvg_result, NAMES, "explained", explained, GIVEN, "", "a FAIL: known-wrong answers that this answer "
+              "equals; of op decode without a profile, is near to"),
 };
 
 static const kvg_field mode[] = {

@@ -37,6 +37,7 @@ typedef struct kvg_report_case {
     bool started;  /* has a `start` line */
     bool finished; /* has a `case` line; without one the result is 0 */
     kvg_result result;
+    size_t cause; /* the id of its cause; SIZE_MAX: it passed */
     void *guest; /* what the report's guest has read of the line; NULL: nothing */
     uint64_t controls[KVG_REPORT_CONTROLS]; /* bit i: the report's control i */
     const char *line;                       /* its text in the file, for the merged one */
@@ -57,6 +58,7 @@ typedef struct kvg_report_file {
     bool public_seed;
     uint64_t shard, shard_count; /* shard counts from 1 */
     uint64_t cases;              /* announced */
+    uint64_t config_cases;       /* of the whole config; 0: the file does not say */
     uint64_t seen, finished;     /* at least started; finished */
     size_t size;
     bool truncated, ended, interrupted;
@@ -87,6 +89,14 @@ typedef struct kvg_report_tally {
     uint64_t compared, mismatched;
 } kvg_report_tally;
 
+/* Cases that did not pass for the same reason: answers that one known-wrong answer explains; else a verdict and a
+ * `detail` that begins alike, up to the first number or colon. */
+typedef struct kvg_report_cause {
+    const kvg_report_case *first; /* by format, dialect and id */
+    const char *explained;        /* the known-wrong answer; NULL: none */
+    size_t id, count;
+} kvg_report_cause;
+
 struct kvg_report {
     const kvg_guest *guest; /* NULL: none */
     kvg_report_file *files; /* by shard */
@@ -100,6 +110,8 @@ struct kvg_report {
     kvg_report_tally *modes; /* by mode; cases without one are in none */
     kvg_cell *cells;
     size_t cell_count;
+    kvg_report_cause *causes; /* FAIL first, SKIP last; the frequent ones first */
+    size_t cause_count;
     size_t mode_count, without_mode; /* cases that name their format: no policy */
     kvg_report_texts *texts;                       /* of all cases */
     const char *controls[KVG_REPORT_MAX_CONTROLS]; /* names, as they came */
@@ -126,6 +138,9 @@ const char *kvg_report_keep(void *report, const char *text);
 
 /* Sorts the cases and fills groups and totals. */
 kvg_status kvg_report_summarise(kvg_report *report) KVG_CHECKED;
+
+/* Fills causes, and the cause of each case. */
+kvg_status kvg_report_find_causes(kvg_report *report) KVG_CHECKED;
 
 /* "PASS", ..., or "UNFINISHED". */
 const char *kvg_report_status_name(const kvg_report_case *c);

@@ -163,7 +163,7 @@ static kvg_status parse_shard(kvg_json line, kvg_report_file *f)
 static kvg_status read_run(reader *r, kvg_json line)
 {
     static const char *const keys[] = {"type", "kvgold", "version", "config", "name", "seed", "public_seed", "shard",
-                                       "cases"};
+                                       "cases", "config_cases"};
     kvg_report_file *f = r->file;
     uint64_t layout;
     const char *version, *config, *name;
@@ -180,6 +180,9 @@ static kvg_status read_run(reader *r, kvg_json line)
     if (!s && kvg_json_has(line, "public_seed")) s = kvg_json_get_bool(line, "public_seed", &f->public_seed);
     if (!s) s = parse_shard(line, f);
     if (!s) s = kvg_json_get_u64(line, "cases", 0, UINT64_MAX, &f->cases);
+    if (!s && kvg_json_has(line, "config_cases")) {
+        s = kvg_json_get_u64(line, "config_cases", f->cases, UINT64_MAX, &f->config_cases);
+    }
     if (s) return s;
     f->version = strdup(version);
     f->config = strdup(config);

@@ -28,20 +28,60 @@ static void print_case(FILE *out, const kvg_report_case *c)
     putc('\n', out);
 }
 
-/* Those that fail first, then those that were skipped. */
-static void print_cases(const kvg_report *r, FILE *out)
+/* "op append, flatten": the words of a cause's cases, the first ones by name. */
+static void print_words(const kvg_report *r, const kvg_report_cause *cause, const char *what,
+                        const char *(*word)(const kvg_report_case *c), FILE *out)
 {
-    enum { LIMIT = 20 };
-    size_t count = 0;
-    for (int fails = 1; fails >= 0; fails--) {
-        for (size_t i = 0; i < r->case_count; i++) {
-            const kvg_report_case *c = &r->cases[i];
-            if (kvg_report_case_fails(c) != (fails == 1) || kvg_report_case_passes(c)) continue;
-            if (count++ < LIMIT) print_case(out, c);
-        }
+    enum { MOST = 6 };
+    const char *seen[MOST];
+    size_t count = 0, more = 0;
+    const char *last = "";
+    for (size_t i = 0; i < r->case_count; i++) {
+        const char *w = word(&r->cases[i]);
+        bool known = r->cases[i].cause != cause->id || strcmp(w, last) == 0;
+        for (size_t k = 0; !known && k < count; k++) known = strcmp(seen[k], w) == 0;
+        if (known) continue;
+        last = w;
+        if (count < MOST) seen[count++] = w;
+        else more++;
     }
-    if (count > LIMIT) fprintf(out, "and %zu more\n", count - LIMIT);
-    if (count) putc('\n', out);
+    fputs(what, out);
+    for (size_t k = 0; k < count; k++) {
+        fputs(k ? ", " : " ", out);
+        kvg_report_plain(out, seen[k]);
+    }
+    if (more) fputs(" and others", out);
+}
+
+static const char *op_of(const kvg_report_case *c) { return c->asked.op; }
+static const char *layout_of(const kvg_report_case *c) { return c->asked.layout; }
+static const char *storage_of(const kvg_report_case *c) { return c->storage; }
+
+static void print_cause(const kvg_report *r, const kvg_report_cause *cause, FILE *out)
+{
+    const char *status = kvg_report_status_name(cause->first);
+    if (cause->count > 1) {
+        fprintf(out, "%zu cases %s", cause->count, status);
+        if (cause->explained) {
+            fputs(": their answers are those of defect ", out);
+            kvg_report_plain(out, cause->explained);
+        }
+        print_words(r, cause, "\n    op", op_of, out);
+        print_words(r, cause, "; layout", layout_of, out);
+        print_words(r, cause, "; format", storage_of, out);
+        fputs("; the first one is\n", out);
+    }
+    print_case(out, cause->first);
+}
+
+static void print_causes(const kvg_report *r, FILE *out)
+{
+    enum { LIMIT = 10 };
+    size_t shown = 0, left = 0;
+    for (; shown < r->cause_count && shown < LIMIT; shown++) print_cause(r, &r->causes[shown], out);
+    for (size_t i = shown; i < r->cause_count; i++) left += r->causes[i].count;
+    if (left) fprintf(out, "and %zu more cases, for other reasons: the HTML report has them\n", left);
+    if (shown) putc('\n', out);
 }
 
 /* --- formats --- */
@@ -164,7 +204,7 @@ static void print_text(FILE *out, const char *head, const char *text)
 
 static void print_totals(const kvg_report *r, FILE *out)
 {
-    char bytes[32], counts[128], decode[KVG_REPORT_LINE_SIZE];
+    char bytes[32], decode[KVG_REPORT_LINE_SIZE];
     print_verdicts(r, out);
     kvg_report_format_bytes(r->compared, bytes, sizeof bytes);
     fprintf(out, "compared   %s (%" PRIu64 " bytes), %" PRIu64 " mismatched\n", bytes, r->compared, r->mismatched);
@@ -204,13 +244,23 @@ static void print_totals(const kvg_report *r, FILE *out)
                 r->without_mode == 1 ? "" : "s");
     }
     for (size_t i = 0; i < r->note_count; i++) print_text(out, "note       ", r->notes[i]);
-    kvg_report_count_line(r, counts, sizeof counts);
-    fprintf(out, "%s\n", counts);
+}
+
+/* "1 of 1303 cases was judged: this proves almost nothing". Of a config's cases, those that were not selected count. */
+static void print_share(const kvg_report *r, FILE *out)
+{
+    uint64_t judged = 0, all = r->case_count + r->missing;
+    for (int v = 0; v < KVG_VERDICT_COUNT; v++) judged += kvg_verdict_judges((kvg_verdict)v) ? r->verdicts[v] : 0;
+    for (size_t i = 0; i < r->file_count; i++) all = r->files[i].config_cases > all ? r->files[i].config_cases : all;
+    if (2 * judged >= all) return;
+    const char *what = judged == 0 ? "nothing" : 100 * judged < all ? "almost nothing" : "little";
+    fprintf(out, "%" PRIu64 " of %" PRIu64 " cases %s judged: this proves %s\n", judged, all,
+            judged == 1 ? "was" : "were", what);
 }
 
 void kvg_report_table(const kvg_report *report, FILE *out, unsigned width)
 {
-    print_cases(report, out);
+    char counts[128];
     if (report->group_count) {
         print_groups(report, out, width ? width : 120);
         putc('\n', out);
@@ -219,4 +269,9 @@ void kvg_report_table(const kvg_report *report, FILE *out, unsigned width)
     }
     if (report->guest) report->guest->print(report, out);
     print_totals(report, out);
+    if (report->cause_count) putc('\n', out);
+    print_causes(report, out);
+    print_share(report, out);
+    kvg_report_count_line(report, counts, sizeof counts);
+    fprintf(out, "%s\n", counts);
 }

@@ -143,7 +143,7 @@ char *kvg_result_line(const kvg_case *c, const kvg_result *r, const char *repro)
 }
 
 char *kvg_result_run_line(const char *config, const char *name, uint64_t seed, bool public_seed, const char *shard,
-                          size_t cases)
+                          size_t cases, size_t config_cases)
 {
     char hex[24];
     snprintf(hex, sizeof hex, "0x%" PRIx64, seed);
@@ -156,6 +156,7 @@ char *kvg_result_run_line(const char *config, const char *name, uint64_t seed, b
     cJSON_AddBoolToObject(line, "public_seed", public_seed);
     cJSON_AddStringToObject(line, "shard", shard);
     cJSON_AddNumberToObject(line, "cases", (double)cases);
+    cJSON_AddNumberToObject(line, "config_cases", (double)config_cases);
     return print(line);
 }
 

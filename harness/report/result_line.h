@@ -25,7 +25,7 @@ kvg_status kvg_result_keep(kvg_result *r, const char *(*keep)(void *context, con
 
 /* The other lines of a result file, to be freed; NULL if out of memory. */
 char *kvg_result_run_line(const char *config, const char *name, uint64_t seed, bool public_seed, const char *shard,
-                          size_t cases);
+                          size_t cases, size_t config_cases);
 char *kvg_result_start_line(const kvg_case *c, const char *repro);
 char *kvg_result_end_line(bool interrupted, double seconds, const uint64_t counts[KVG_VERDICT_COUNT],
                           const kvg_cell *cells, size_t cell_count);

@@ -432,7 +432,7 @@ static kvg_status run_selection(run_state *state)
     kvg_status s = open_results(state->options->out_folder, &state->file);
     if (s) return s;
     s = write_line(&state->file, kvg_result_run_line(config->path, config->name, config->seed, config->public_seed,
-                                                      shard, state->count));
+                                                      shard, state->count, config->case_count));
     if (!s) s = run_all(state);
     state->summary->interrupted = stop_signal != 0;
     if (!s) s = write_end(state, kvg_clock_seconds() - start);

@@ -66,9 +66,10 @@ static void unload(void)
     for (int i = 0; self && i < 8; i++) dlclose(self);
 }
 
-static void unmap_code(void)
+/* The page of the caller, to which it returns. */
+__attribute__((noinline)) static void unmap_code(void)
 {
-    const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), here = (uintptr_t)&unmap_code;
+    const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), here = (uintptr_t)__builtin_return_address(0);
     munmap((void *)(here / page * page), page);
 }
 

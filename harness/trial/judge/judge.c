@@ -71,6 +71,7 @@ static void report_control(const judge *j, const kvg_defect *defect, kvg_control
 {
     const size_t used = strlen(r->detail);
     if (explains) {
+        kvg_names_add(&r->explained, defect->id);
         snprintf(r->detail + used, sizeof r->detail - used, "; %s defect %s (%s)", j->explained, defect->id,
                  defect->summary);
     }

@@ -57,16 +57,17 @@ static char *read_file(const char *path)
 typedef struct sample {
     const char *format, *dialect, *fill, *capture[2], *status, *detail;
     double relative_l2;
+    const char *explained; /* names in quotation marks */
 } sample;
 
 /* In the order of a report: formats.def, then id. */
 static const sample samples[] = {
-    {"f16", "canonical", "random", {"", ""}, "PASS", "", 0.001},
-    {"int4", "canonical", "capture", {"layers.0.k_post", "layers.0.v"}, "PASS", "", 0.25},
-    {"int4", "canonical", "capture", {"layers.1.k_post", "layers.1.v"}, "PASS", "", 0.75},
-    {"int4", "canonical", "random", {"", ""}, "PASS", "", 0.125},
-    {"int4", "pytorch", "random", {"", ""}, "PASS", "", 0.125},
-    {"nvfp4", "canonical", "random", {"", ""}, "PASS", "", 0.0625},
+    {"f16", "canonical", "random", {"", ""}, "PASS", "", 0.001, ""},
+    {"int4", "canonical", "capture", {"layers.0.k_post", "layers.0.v"}, "PASS", "", 0.25, ""},
+    {"int4", "canonical", "capture", {"layers.1.k_post", "layers.1.v"}, "PASS", "", 0.75, ""},
+    {"int4", "canonical", "random", {"", ""}, "PASS", "", 0.125, ""},
+    {"int4", "pytorch", "random", {"", ""}, "PASS", "", 0.125, ""},
+    {"nvfp4", "canonical", "random", {"", ""}, "PASS", "", 0.0625, ""},
 };
 
 static void append(char *text, const char *format, ...)
@@ -116,6 +117,7 @@ static void append_case(char *text, const sample *s)
     append(text, "\"reach\":{\"codes\":8,\"codes_of\":16,\"scales\":0,\"ties\":5,\"saturations\":0,\"zero_blocks\":2,"
            "\"negative_zeros\":3,\"subnormals\":0,\"specials\":0,\"scale_underflows\":0,\"code_set\":\"%s%060d\","
            "\"scale_set\":\"%064d\"},", strcmp(s->fill, "random") == 0 ? "01f0" : "fe0f", 0, 0);
+    if (s->explained[0]) append(text, "\"explained\":[%s],", s->explained);
     append(text, "\"controls\":{\"rejected\":[\"zeros\"],\"unreached\":[\"copy_input\"],\"accepted\":[],\"within\":[],"
            "\"by_bound\":[]}}\n");
 }
@@ -183,6 +185,13 @@ static void expect_table(const kvg_report *report, const char *part)
 {
     char *table = table_of(report, 0);
     expect_text(table, part);
+    free(table);
+}
+
+static void expect_no_table(const kvg_report *report, const char *part)
+{
+    char *table = table_of(report, 0);
+    if (strstr(table, part)) fail_msg("'%s' is in:\n%s", part, table);
     free(table);
 }
 
@@ -422,31 +431,97 @@ static void table_has_the_numbers(void **state)
     kvg_report_close(report);
 }
 
-static void failures_come_first(void **state)
+static void causes_come_last_and_failures_first(void **state)
 {
     (void)state;
-    sample bad = {"int4", "canonical", "", {"", ""}, "MISTRUSTED", "accepted\\u001b[31m\\nzeros", 0.5};
-    char fill[24];
+    static const sample bad[] = {
+        {"int4", "canonical", "random01", {"", ""}, "UNIMPLEMENTED", "not here", 0.5, ""},
+        {"int4", "canonical", "random02", {"", ""}, "UNIMPLEMENTED", "not here", 0.5, ""},
+        {"int4", "canonical", "random03", {"", ""}, "FAIL", "k_codes: 3 of 9 bytes differ", 0.5, "\"one\",\"two\""},
+        {"int4", "canonical", "random04", {"", ""}, "FAIL", "k_codes: 5 of 9 bytes differ", 0.5, ""},
+        {"int4", "canonical", "random05", {"", ""}, "CRASH", "signal\\u001b[31m\\n11", 0.5, ""},
+        {"int4", "pytorch", "random06", {"", ""}, "FAIL", "v_codes: 1 of 9 bytes differ", 0.5, "\"two\""},
+        {"mx16", "canonical", "random07", {"", ""}, "FAIL", "k_codes: 7 of 9 bytes differ", 0.5, ""},
+        {"mx16", "canonical", "random08", {"", ""}, "FAIL", "k_codes: 7 of 9 bytes differ", 0.5, "\"one\""},
+        {"mx16", "canonical", "random09", {"", ""}, "FAIL", "k_codes: 2 of 9 bytes differ", 0.5, ""},
+    };
+    static const char *const order[] = {
+        "\n3 cases FAIL\n    op quantise; layout rows; format int4.canonical, mx16.canonical; the first one is\n"
+        "FAIL          quantise/int4.canonical/rows/bf16/64x8x128/random04/-/slow\n"
+        "    k_codes: 5 of 9 bytes differ\n    kvgold check int4.canonical\n",
+        "\n2 cases FAIL: their answers are those of defect two\n"
+        "    op quantise; layout rows; format int4.canonical, int4.pytorch; the first one is\n",
+        "\nFAIL          quantise/mx16.canonical/rows/bf16/64x8x128/random08/-/slow\n",
+        "\nCRASH         quantise/int4.canonical/rows/bf16/64x8x128/random05/-/slow\n    signal?[31m 11\n",
+        "\n2 cases UNIMPLEMENTED\n",
+        "\n1 passed, 9 failed; ",
+    };
+    text[0] = '\0';
+    append_run(text, "1/1", COUNT(bad) + 1);
+    append_case(text, &samples[0]);
+    for (size_t i = 0; i < COUNT(bad); i++) append_case(text, &bad[i]);
+    append_end(text);
+    kvg_report *report = open_text(text);
+    char *table = table_of(report, 0), *at = strstr(table, "\ntime ");
+    for (size_t i = 0; i < COUNT(order); i++) {
+        char *next = at ? strstr(at, order[i]) : NULL;
+        if (!next) fail_msg("'%s' is not in its place in\n%s", order[i], table);
+        at = next;
+    }
+    free(table);
+    kvg_report_close(report);
+}
+
+static void many_causes_are_cut(void **state)
+{
+    (void)state;
+    sample bad = {"int4", "canonical", "", {"", ""}, "MISTRUSTED", "", 0.5, ""};
+    char fill[24], detail[24];
     text[0] = '\0';
     append_run(text, "1/1", 26);
     append_case(text, &samples[0]);
     for (int i = 0; i < 25; i++) {
         snprintf(fill, sizeof fill, "random%02d", i);
+        snprintf(detail, sizeof detail, "detail %c: text", 'a' + i / 2); /* two cases for each but the last */
         bad.fill = fill;
+        bad.detail = detail;
         append_case(text, &bad);
     }
     append_end(text);
     kvg_report *report = open_text(text);
-    char *table = table_of(report, 0);
-    assert_ptr_equal(strstr(table, "MISTRUSTED    quantise/int4.canonical/rows/bf16/64x8x128/random00/-/slow\n"
-                                   "    accepted?[31m zeros\n    kvgold check int4.canonical\n"), table);
-    assert_non_null(strstr(table, "random19"));
-    assert_null(strstr(table, "random20"));
-    expect_text(table, "\nand 5 more\n");
-    free(table);
+    expect_table(report, "detail j: text");
+    expect_table(report, "\nand 5 more cases, for other reasons: the HTML report has them\n");
     assert_int_equal(kvg_report_exit_code(report), 2); /* MISTRUSTED alone: the config is to blame */
     expect_last_line(report, "1 passed, 25 failed; 2 of 2 cells judged");
     kvg_report_close(report);
+}
+
+static void a_run_that_judged_little_says_so(void **state)
+{
+    static const struct {
+        size_t config_cases;
+        const char *status, *says;
+    } rows[] = {
+        {2, "PASS", NULL}, /* half of them */
+        {3, "PASS", "\n1 of 3 cases was judged: this proves little\n"},
+        {1303, "PASS", "\n1 of 1303 cases was judged: this proves almost nothing\n"},
+        {1, "SKIP", "\n0 of 1 cases were judged: this proves nothing\n"},
+    };
+    (void)state;
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        sample one = samples[0];
+        one.status = rows[i].status;
+        text[0] = '\0';
+        append_run(text, "1/1", 1);
+        text[strlen(text) - 2] = '\0';
+        append(text, ",\"config_cases\":%zu}\n", rows[i].config_cases);
+        append_case(text, &one);
+        append_end(text);
+        kvg_report *report = open_text(text);
+        if (rows[i].says) expect_table(report, rows[i].says);
+        else expect_no_table(report, "this proves");
+        kvg_report_close(report);
+    }
 }
 
 /* --- layouts, ops and modes --- */
@@ -541,9 +616,9 @@ static kvg_report *open_hostile(void)
 {
     static const sample hostile[] = {
         {"int4", "<b>&'`touch x`", "capture", {"layers.0.k<i>", "layers.0.v\\\"'"}, "FAIL",
-         "<script>&amp;\\\"'\\u0001\\uffff\\n]]>", 0.5},
-        {"'", "canonical\\nEND\\n", "random", {"", ""}, "CRASH", "", 0.5},
-        {"int4", "skipped", "random", {"", ""}, "SKIP", "<none>", 0.5},
+         "<script>&amp;\\\"'\\u0001\\uffff\\n]]>", 0.5, ""},
+        {"'", "canonical\\nEND\\n", "random", {"", ""}, "CRASH", "", 0.5, ""},
+        {"int4", "skipped", "random", {"", ""}, "SKIP", "<none>", 0.5, ""},
     };
     text[0] = '\0';
     append_run(text, "1/1", 5);
@@ -761,7 +836,9 @@ int main(void)
         cmocka_unit_test(missing_cases_fail),
         cmocka_unit_test(only_skips_is_77),
         cmocka_unit_test(table_has_the_numbers),
-        cmocka_unit_test(failures_come_first),
+        cmocka_unit_test(causes_come_last_and_failures_first),
+        cmocka_unit_test(many_causes_are_cut),
+        cmocka_unit_test(a_run_that_judged_little_says_so),
         cmocka_unit_test(layouts_and_ops_have_a_table),
         cmocka_unit_test(modes_are_in_every_report),
         cmocka_unit_test(page_is_closed),

@@ -52,7 +52,7 @@ static const char introduction[] =
     "A file begins with a line of type `run` and ends with one of type `end`:\n"
     "\n"
     "    {\"type\":\"run\",\"kvgold\":2,\"version\":\"0.1.0\",\"config\":\"configs/a.json\",\"name\":\"a\",\n"
-    "     \"seed\":\"0x5eed\",\"public_seed\":true,\"shard\":\"1/2\",\"cases\":12}\n"
+    "     \"seed\":\"0x5eed\",\"public_seed\":true,\"shard\":\"1/2\",\"cases\":12,\"config_cases\":25}\n"
     "    {\"type\":\"end\",\"interrupted\":false,\"seconds\":3.25,\"cells\":3,\"cells_judged\":3,\"PASS\":12}\n"
     "\n"
     "The number `kvgold` is the layout of the file. A reader refuses a layout that it does not know.\n"

@@ -1,0 +1,110 @@
+/* Why cases did not pass. */
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "harness/report/report_data.h"
+
+/* --- which cases belong together --- */
+
+/* Verdicts in the order of a report; UNFINISHED stands before UNIMPLEMENTED, which says the least. */
+static int rank(const kvg_report_case *c)
+{
+    static const int ranks[KVG_VERDICT_COUNT] = {
+        [KVG_VERDICT_FAIL] = 0, [KVG_VERDICT_CRASH] = 1, [KVG_VERDICT_HANG] = 2, [KVG_VERDICT_DEVICE_LOST] = 3,
+        [KVG_VERDICT_ERROR] = 4, [KVG_VERDICT_MISTRUSTED] = 5, [KVG_VERDICT_UNIMPLEMENTED] = 7, [KVG_VERDICT_SKIP] = 8,
+    };
+    return c->finished ? ranks[c->result.verdict] : 6;
+}
+
+/* What `detail` says before its first number or colon: "k_codes" of "k_codes: 3 of 64 bytes differ". */
+static size_t head(const char *detail)
+{
+    size_t length = 0;
+    while (detail[length] && detail[length] != ':' && !isdigit((unsigned char)detail[length])) length++;
+    return length;
+}
+
+static bool has_name(const kvg_names *names, const char *name)
+{
+    for (size_t i = 0; i < names->count; i++) {
+        if (strcmp(names->name[i], name) == 0) return true;
+    }
+    return false;
+}
+
+static bool belongs(const kvg_report_case *c, const kvg_report_cause *cause)
+{
+    const char *detail = c->result.detail, *other = cause->first->result.detail;
+    if (cause->explained) return has_name(&c->result.explained, cause->explained);
+    return rank(c) == rank(cause->first) && head(detail) == head(other) && strncmp(detail, other, head(detail)) == 0;
+}
+
+static bool is_open(const kvg_report_case *c)
+{
+    return c->cause == SIZE_MAX && !kvg_report_case_passes(c);
+}
+
+/* Gives a cause all open cases that belong to it. */
+static void settle(kvg_report *r, kvg_report_cause cause)
+{
+    cause.id = r->cause_count;
+    for (size_t i = 0; i < r->case_count; i++) {
+        kvg_report_case *c = &r->cases[i];
+        if (!is_open(c) || !belongs(c, &cause)) continue;
+        if (!cause.count++) cause.first = c;
+        c->cause = cause.id;
+    }
+    r->causes[r->cause_count++] = cause;
+}
+
+/* --- explanations --- */
+
+enum { MOST_NAMES = 512 };
+
+typedef struct tally {
+    const char *name;
+    size_t count;
+} tally;
+
+/* The known-wrong answer that explains most of the open cases; NULL: none explains one. */
+static const char *best_explanation(const kvg_report *r, tally tallies[MOST_NAMES])
+{
+    size_t count = 0, best = 0;
+    for (size_t i = 0; i < r->case_count; i++) {
+        const kvg_names *names = &r->cases[i].result.explained;
+        for (size_t k = 0; is_open(&r->cases[i]) && k < names->count; k++) {
+            size_t at = 0;
+            while (at < count && strcmp(tallies[at].name, names->name[k]) != 0) at++;
+            if (at == MOST_NAMES) continue;
+            if (at == count) tallies[count++] = (tally){names->name[k], 0};
+            tallies[at].count++;
+            if (tallies[at].count > tallies[best].count) best = at;
+        }
+    }
+    return count ? tallies[best].name : NULL;
+}
+
+static int compare_causes(const void *a, const void *b)
+{
+    const kvg_report_cause *x = a, *y = b;
+    const int order = rank(x->first) - rank(y->first);
+    if (order) return order;
+    return x->count != y->count ? (x->count < y->count) - (x->count > y->count) : (x->id > y->id) - (x->id < y->id);
+}
+
+kvg_status kvg_report_find_causes(kvg_report *r)
+{
+    tally tallies[MOST_NAMES];
+    r->causes = kvg_report_room(r, r->case_count * sizeof *r->causes);
+    if (r->case_count && !r->causes) {
+        return kvg_fail(KVG_ERR_MEMORY, "no memory for the causes of %zu cases", r->case_count);
+    }
+    for (size_t i = 0; i < r->case_count; i++) r->cases[i].cause = SIZE_MAX;
+    for (const char *name; (name = best_explanation(r, tallies));) settle(r, (kvg_report_cause){.explained = name});
+    for (size_t i = 0; i < r->case_count; i++) {
+        if (is_open(&r->cases[i])) settle(r, (kvg_report_cause){.first = &r->cases[i]});
+    }
+    qsort(r->causes, r->cause_count, sizeof *r->causes, compare_causes);
+    return KVG_OK;
+}
