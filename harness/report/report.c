@@ -169,7 +169,8 @@ static kvg_status open_report(kvg_report *r, const char *const *paths, const kvg
     if (!s) s = check_shards(r);
     if (!s) s = join_cases(r);
     if (!s) s = count_cases(r);
-    return s ? s : kvg_report_summarise(r);
+    if (!s) s = kvg_report_summarise(r);
+    return s ? s : kvg_report_find_causes(r);
 }
 
 kvg_status kvg_report_open(const char *const *paths, const kvg_sha256_digest *digests, size_t count,

@@ -299,7 +299,6 @@ kvg_status kvg_report_summarise(kvg_report *r)
     free(scratch);
     count_totals(r);
     kvg_status s = count_cells(r);
-    if (!s) s = kvg_report_find_causes(r);
     return s ? s : tally_cases(r);
 }
 
