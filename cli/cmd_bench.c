@@ -300,8 +300,7 @@ static int bench_pools(const char *path, const char *json)
 
 static kvg_status bench_models(const char *path, const bench_options *o, int *exit_code)
 {
-    const kvg_generate_bench_options options = {.runs = o->runs, .filter = o->filter,
-                                                .progress = isatty(STDERR_FILENO) != 0};
+    const kvg_generate_bench_options options = {.runs = o->runs, .filter = o->filter};
     kvg_generate_bench_device device;
     kvg_generate_bench_config *config = malloc(sizeof *config);
     cJSON *list = cJSON_CreateArray();

@@ -3,7 +3,6 @@
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -14,6 +13,7 @@
 #include "harness/run/capabilities.h"
 #include "harness/run/run.h"
 #include "model/guest/generate_guest.h"
+#include "support/terminal.h"
 #include "support/used_files.h"
 #include "support/whole_file.h"
 
@@ -23,12 +23,6 @@ typedef struct check_options {
     uint64_t seed;
     kvg_run_options run;
 } check_options;
-
-static unsigned terminal_width(void)
-{
-    struct winsize size;
-    return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 40 ? size.ws_col : 0;
-}
 
 static kvg_status check_files(const char *config, const check_options *o)
 {
@@ -75,7 +69,7 @@ static kvg_status write_reports(const check_options *o, const kvg_run_summary *s
     if (s) return s;
     const bool part = o->run.shards > 1 || o->run.only_case;
     *exit_code = part ? kvg_exit_of_verdicts(summary->counts) : kvg_report_exit_code(report);
-    kvg_report_table(report, stdout, terminal_width());
+    kvg_report_table(report, stdout, kvg_terminal_width(STDOUT_FILENO), kvg_terminal_has_colour(STDOUT_FILENO));
     if (o->html) s = kvg_report_html(report, page);
     if (!s && o->junit) s = kvg_report_junit(report, o->junit);
     kvg_report_close(report);
@@ -166,8 +160,7 @@ int kvg_command_check(const kvg_arguments *a)
                 .jobs = (uint32_t)kvg_given_number(a, KVG_OPTION_CHECK_JOBS, most),
                 .shard = shard ? (uint32_t)shard->numbers[0] : 0,
                 .shards = shard ? (uint32_t)shard->numbers[1] : 1,
-                .confinement = kvg_given(a, KVG_OPTION_CHECK_UNCONFINED) ? KVG_CONFINE_NOT : KVG_CONFINE_NAMESPACES,
-                .progress = isatty(STDERR_FILENO) != 0},
+                .confinement = kvg_given(a, KVG_OPTION_CHECK_UNCONFINED) ? KVG_CONFINE_NOT : KVG_CONFINE_NAMESPACES},
     };
     if (a->file_count != 1) return kvg_command_usage("check", "give one config");
     kvg_status s = check_files(a->files[0], &o);

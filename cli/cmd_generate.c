@@ -17,6 +17,7 @@
 #include "model/model_run.h"
 #include "support/clock.h"
 #include "support/interrupt.h"
+#include "support/terminal.h"
 #include "support/used_files.h"
 #include "support/whole_file.h"
 
@@ -276,7 +277,7 @@ static kvg_status make_records(const generate_options *o, generate_job *job)
     all->count = o->prompts.count;
     all->vocab = job->config.vocab;
     all->wanted = o->prompts.count * o->new_tokens;
-    all->progress = isatty(STDERR_FILENO) && all->wanted > 0;
+    all->start = kvg_clock_seconds();
     for (size_t i = 0; i < all->count; i++) {
         kvg_generate_record *r = &all->list[i];
         kvg_sha256_init(&r->sum);
@@ -332,7 +333,7 @@ static kvg_status run(const generate_options *o, generate_job *job)
     kvg_status s = submit(o, job);
     while (busy && !s && !kvg_interrupted()) s = kvg_generation_step(job->generation, &busy);
     kvg_interrupt_end();
-    if (job->records.progress && (s || kvg_interrupted())) fputc('\n', stderr);
+    kvg_terminal_clear();
     if (!s && kvg_interrupted()) s = kvg_fail(KVG_ERR_IO, "interrupted by a signal: nothing is written");
     return s ? s : collect(o, job);
 }

@@ -3,10 +3,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "cli/cli.h"
 #include "harness/report/report.h"
 #include "model/guest/generate_guest.h"
+#include "support/terminal.h"
 #include "support/used_files.h"
 
 /* A single file may be merged into its own place: it stays what it is. Of several, one would be all of them. */
@@ -75,7 +77,7 @@ int kvg_command_report(const kvg_arguments *a)
                                 &report);
     free(digests);
     if (s) return kvg_command_fail("report", s);
-    kvg_report_table(report, stdout, 0);
+    kvg_report_table(report, stdout, kvg_terminal_width(STDOUT_FILENO), kvg_terminal_has_colour(STDOUT_FILENO));
     const int exit_code = kvg_report_exit_code(report);
     s = write_files(report, folder, junit);
     kvg_report_close(report);

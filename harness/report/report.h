@@ -37,10 +37,10 @@ void kvg_report_close(kvg_report *report);
  * fail are MISTRUSTED; 77: nothing but SKIP. */
 int kvg_report_exit_code(const kvg_report *report);
 
-/* A table for people: failures first with their repro lines, then one row per format and dialect, one per
- * layout and op, then totals and the modes that policies chose. `width`
- * is the terminal's (0: 120). */
-void kvg_report_table(const kvg_report *report, FILE *out, unsigned width);
+/* A table for people: a row per format and dialect, a row per layout and op, totals and the modes that policies chose,
+ * then the causes of what did not pass, with a repro line each, and the counts. `width` is the terminal's: lines are
+ * broken there, but for repro lines. 0: it is no terminal, rows have at most 120 columns and no line is broken. */
+void kvg_report_table(const kvg_report *report, FILE *out, unsigned width, bool colour);
 
 /* One self-contained HTML page with inline SVG plots by gnuplot. Without gnuplot the page says so and has its
  * tables. */

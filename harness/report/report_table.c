@@ -1,5 +1,6 @@
 /* The table for people. */
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "harness/report/report_data.h"
@@ -11,7 +12,9 @@ enum { CELL_SIZE = 512, MAX_COLUMNS = 32, GAP = 2 };
 
 static void print_case(FILE *out, const kvg_report_case *c)
 {
-    fprintf(out, "%-13s ", kvg_report_status_name(c));
+    const char *colour = kvg_report_case_fails(c) ? KVG_REPORT_RED : KVG_REPORT_GREEN;
+    const char *status = kvg_report_status_name(c);
+    fprintf(out, "%s%s%s%*s", colour, status, KVG_REPORT_PLAIN, 14 - (int)strlen(status), "");
     kvg_report_plain(out, c->asked.id);
     if (c->result.detail[0]) {
         fputs("\n    ", out);
@@ -61,7 +64,7 @@ static void print_cause(const kvg_report *r, const kvg_report_cause *cause, FILE
 {
     const char *status = kvg_report_status_name(cause->first);
     if (cause->count > 1) {
-        fprintf(out, "%zu cases %s", cause->count, status);
+        fprintf(out, "%zu cases " KVG_REPORT_RED "%s" KVG_REPORT_PLAIN, cause->count, status);
         if (cause->explained) {
             fputs(": their answers are those of defect ", out);
             kvg_report_plain(out, cause->explained);
@@ -258,11 +261,11 @@ static void print_share(const kvg_report *r, FILE *out)
             judged == 1 ? "was" : "were", what);
 }
 
-void kvg_report_table(const kvg_report *report, FILE *out, unsigned width)
+static void print_table(const kvg_report *report, FILE *out, size_t width)
 {
     char counts[128];
     if (report->group_count) {
-        print_groups(report, out, width ? width : 120);
+        print_groups(report, out, width);
         putc('\n', out);
         print_layouts(report, out);
         putc('\n', out);
@@ -273,5 +276,20 @@ void kvg_report_table(const kvg_report *report, FILE *out, unsigned width)
     print_causes(report, out);
     print_share(report, out);
     kvg_report_count_line(report, counts, sizeof counts);
-    fprintf(out, "%s\n", counts);
+    fprintf(out, "%s%s%s\n", kvg_report_exit_code(report) ? KVG_REPORT_RED : KVG_REPORT_GREEN, counts,
+            KVG_REPORT_PLAIN);
+}
+
+void kvg_report_table(const kvg_report *report, FILE *out, unsigned width, bool colour)
+{
+    char *text = NULL;
+    size_t size;
+    FILE *lines = open_memstream(&text, &size);
+    if (lines) {
+        print_table(report, lines, width ? width : 120);
+        fclose(lines);
+    }
+    if (text) kvg_report_lay_out(out, text, width, colour);
+    else fputs("no memory for the table of this report\n", out);
+    free(text);
 }

@@ -14,6 +14,7 @@
 #include "harness/run/run_child.h"
 #include "support/child.h"
 #include "support/clock.h"
+#include "support/terminal.h"
 #include "support/whole_file.h"
 
 static volatile sig_atomic_t stop_signal;
@@ -100,6 +101,7 @@ typedef struct run_state {
     worker *workers;
     loss *lost;   /* of each position */
     bool *judged; /* an answer to the case of each position was */
+    double start; /* kvg_clock_seconds */
 } run_state;
 
 static const kvg_case *current_case(const run_state *state, const worker *w)
@@ -331,14 +333,15 @@ static void stop_workers(run_state *state)
 
 static void show_progress(const run_state *state, const worker *w)
 {
-    if (!state->options->progress) return;
+    char rest[KVG_CASE_ID_SIZE + 32];
     size_t failed = 0;
     for (int i = 0; i < KVG_VERDICT_COUNT; i++) {
         if (kvg_verdict_fails((kvg_verdict)i)) failed += state->summary->counts[i];
     }
-    fprintf(stderr, "\r\033[K[%zu/%zu] %zu failed  %.90s", state->finished, state->count, failed,
-            w->position < state->count ? current_case(state, w)->id : "");
-    if (state->finished == state->count) fprintf(stderr, "\r\033[K");
+    snprintf(rest, sizeof rest, "%zu failed  %s", failed,
+             w->position < state->count ? current_case(state, w)->id : "");
+    kvg_terminal_progress(state->start, state->finished, state->count, "cases", rest);
+    if (state->finished == state->count) kvg_terminal_clear();
 }
 
 /* Waits for news of any child, at most 50 ms, and handles it. */
@@ -426,8 +429,8 @@ static kvg_status write_end(run_state *state, double seconds)
 static kvg_status run_selection(run_state *state)
 {
     char shard[32];
-    const double start = kvg_clock_seconds();
     const kvg_config *config = state->config;
+    state->start = kvg_clock_seconds();
     snprintf(shard, sizeof shard, "%u/%u", state->options->shard + 1, state->options->shards);
     kvg_status s = open_results(state->options->out_folder, &state->file);
     if (s) return s;
@@ -435,7 +438,7 @@ static kvg_status run_selection(run_state *state)
                                                       shard, state->count, config->case_count));
     if (!s) s = run_all(state);
     state->summary->interrupted = stop_signal != 0;
-    if (!s) s = write_end(state, kvg_clock_seconds() - start);
+    if (!s) s = write_end(state, kvg_clock_seconds() - state->start);
     if (close(state->file.fd) != 0 && !s)
         s = kvg_fail(KVG_ERR_IO, "cannot write %s: %s", state->file.path, strerror(errno));
     kvg_sha256_end(&state->file.sum, &state->summary->digest);

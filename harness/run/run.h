@@ -33,7 +33,6 @@ typedef struct kvg_run_options {
     const char *only_case;   /* run this id alone; NULL: all */
     uint32_t shard, shards;  /* 0-based shard of `shards` */
     uint32_t jobs;           /* child processes at a time, 1 to KVG_MAX_JOBS; each uses its share of OpenMP's threads */
-    bool progress;           /* a status line on stderr */
     kvg_confinement confinement; /* of candidates, where the machine allows */
     const char *capabilities; /* capability file of every backend; NULL: the one beside its library, if there is one */
 } kvg_run_options;

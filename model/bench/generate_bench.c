@@ -7,6 +7,7 @@
 #include "support/apart.h"
 #include "support/clock.h"
 #include "support/exit_code.h"
+#include "support/terminal.h"
 
 /* --- cells --- */
 
@@ -35,7 +36,6 @@ typedef struct bench {
     kvg_generate_bench_cell *cells;
     size_t count;
     uint32_t runs;
-    bool progress;
     cJSON *list;
     double start;
     kvg_generate_bench_work *work;        /* of a cells' process */
@@ -62,13 +62,10 @@ static bool measure_cell(void *context, size_t item, void *answer)
 /* What is under way, after `item` cells. */
 static void show_progress(const bench *b, size_t item)
 {
-    enum { WIDTH = 40 };
-    const int done = (int)(item * WIDTH / b->count);
     char id[128];
-    if (!b->progress || item >= b->count) return;
+    if (item >= b->count) return;
     kvg_generate_bench_id(&b->cells[item], id, sizeof id);
-    fprintf(stderr, "\r\033[K[%.*s%*s] %zu of %zu, %.0f s  %s", done, "########################################",
-            WIDTH - done, "", item, b->count, kvg_clock_seconds() - b->start, id);
+    kvg_terminal_progress(b->start, item, b->count, "cells", id);
 }
 
 /* The same cell in bf16, if it was timed. */
@@ -90,7 +87,7 @@ static void report_cell(void *context, size_t item, const void *answer)
         b->plain_cell = *cell;
         b->plain = *m;
     }
-    if (b->progress) fprintf(stderr, "\r\033[K");
+    kvg_terminal_clear();
     if (item == 0) kvg_generate_bench_print_header(stdout);
     kvg_generate_bench_print(cell, m, plain_of(b, cell), stdout);
     fflush(stdout);
@@ -138,7 +135,7 @@ kvg_status kvg_generate_bench(const kvg_generate_bench_config *config, const kvg
                               const kvg_generate_bench_options *options, cJSON *list, int *exit_code)
 {
     bench b = {.config = config, .device = device, .list = list, .start = kvg_clock_seconds(),
-               .runs = options->runs ? options->runs : KVG_GENERATE_BENCH_RUNS, .progress = options->progress};
+               .runs = options->runs ? options->runs : KVG_GENERATE_BENCH_RUNS};
     b.cells = malloc(kvg_generate_bench_cells(config) * sizeof *b.cells);
     if (!b.cells) return kvg_fail(KVG_ERR_MEMORY, "cannot hold the cells of a bench");
     choose_cells(&b, options->filter);
@@ -149,7 +146,7 @@ kvg_status kvg_generate_bench(const kvg_generate_bench_config *config, const kvg
     kvg_status s = b.count ? KVG_OK : kvg_fail(KVG_ERR_INVALID, "no cell's id contains '%s'", options->filter);
     if (!s) show_progress(&b, 0);
     if (!s) s = kvg_apart_run(&job);
-    if (s && b.progress) fprintf(stderr, "\r\033[K");
+    if (s) kvg_terminal_clear();
     if (!s) *exit_code = sum_up(&b);
     free(b.cells);
     return s;

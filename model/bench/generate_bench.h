@@ -118,7 +118,6 @@ cJSON *kvg_generate_bench_json(const kvg_generate_bench_config *config, const kv
 typedef struct kvg_generate_bench_options {
     uint32_t runs;      /* of each cell */
     const char *filter; /* only cells whose id contains this; NULL: all */
-    bool progress;      /* a bar on stderr, which is a terminal */
 } kvg_generate_bench_options;
 
 /* Cells in processes of their own (support/apart.h), a line of each on stdout, progress on stderr, an object

@@ -6,19 +6,11 @@
 
 #include <cjson/cJSON.h>
 
+#include "support/terminal.h"
 #include "support/version.h"
 #include "support/whole_file.h"
 
 /* --- recording --- */
-
-static void show_progress(const kvg_generate_records *r)
-{
-    enum { WIDTH = 40 };
-    const int done = (int)(r->rows * WIDTH / r->wanted);
-    fprintf(stderr, "\r[%.*s%*s] %" PRIu64 " of %" PRIu64 " tokens", done, "########################################",
-            WIDTH - done, "", r->rows, r->wanted);
-    if (r->rows == r->wanted) fputc('\n', stderr);
-}
 
 kvg_status kvg_generate_record_row(void *records, const kvg_generate_row *row)
 {
@@ -30,7 +22,7 @@ kvg_status kvg_generate_record_row(void *records, const kvg_generate_row *row)
     if (r->logits) memcpy(r->logits + (size_t)r->rows * all->vocab, row->logits, bytes);
     r->rows++;
     all->rows++;
-    if (all->progress) show_progress(all);
+    kvg_terminal_progress(all->start, all->rows, all->wanted, "tokens", "");
     return KVG_OK;
 }
 

@@ -22,7 +22,7 @@ typedef struct kvg_generate_records {
     size_t count;
     uint32_t vocab;
     uint64_t rows, wanted; /* tokens drawn, of how many */
-    bool progress;         /* a line on stderr while it runs */
+    double start;          /* kvg_clock_seconds, for the line that says how far it is */
 } kvg_generate_records;
 
 /* What is said of a run beside its records. */

@@ -396,6 +396,23 @@ check "... in its result" grep -q '"status":"CRASH".*"mode":{"requested":"fp4_mx
 config refused.json '{"op": "append", "layout": "nhd", "kv_heads": 2, "head_dim": 64, "fill": "random", "policy": {"number": 16, "sm": 80}}'
 expect "a policy that is refused" 2 '$.cases[0].policy: policy fp4 is not supported on SM 80' "$kvgold" check refused.json -o bad
 
+# --- a terminal -------------------------------------------------------------------------------------------------------
+
+# on_terminal COMMAND: what it writes where standard output and error are a terminal of 60 columns.
+on_terminal() {
+    TERM=xterm script -qec "stty cols 60; $*" /dev/null
+}
+output=$(on_terminal "'$kvgold' check five.json -o tty --no-html --backend defect:nibbles_swapped")
+check "a terminal: FAIL is red" grep -q $'\033\\[1;31mFAIL\033\\[0m' <<<"$output"
+check "... a line says how far the run is" grep -q "5 of 5 cases" <<<"$output"
+lines=$(tr '\r' '\n' <<<"$output" | sed 's/\x1b\[[0-9;]*[mK]//g')
+check "... no line of words is wider" test -z "$(grep -v '/\|sha256' <<<"$lines" | grep -E '.{61}')"
+check "... nor a line of progress" test -z "$(grep '^\[' <<<"$lines" | grep -E '.{60}')"
+output=$(on_terminal "NO_COLOR=1 '$kvgold' check five.json -o tty --no-html --backend defect:nibbles_swapped")
+check "NO_COLOR: no colour" test -z "$(grep $'\033\\[[0-9;]*m' <<<"$output")"
+"$kvgold" check five.json -o tty --no-html --backend defect:nibbles_swapped >piped.txt 2>&1
+check "a pipe: no escapes, no progress" test -z "$(grep $'\033' piped.txt)"
+
 # --- backends and inputs that are not there ---------------------------------------------------------------------------
 
 expect "an unknown backend" 2 "no backend 'nosuch'; known: reference, cuda" "$kvgold" check one.json -o absent --backend nosuch

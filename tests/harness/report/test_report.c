@@ -17,6 +17,8 @@
 
 #include <cmocka.h>
 
+#include "harness/report/report_data.h"
+
 #define COUNT(array) (sizeof(array) / sizeof(array)[0])
 
 static char folder[] = "/tmp/kvgold-report-XXXXXX";
@@ -171,7 +173,7 @@ static char *table_of(const kvg_report *report, unsigned width)
     size_t size;
     FILE *stream = open_memstream(&out, &size);
     assert_non_null(stream);
-    kvg_report_table(report, stream, width);
+    kvg_report_table(report, stream, width, false);
     assert_int_equal(fclose(stream), 0);
     return out;
 }
@@ -470,6 +472,34 @@ static void causes_come_last_and_failures_first(void **state)
     }
     free(table);
     kvg_report_close(report);
+}
+
+static void lines_fit_a_terminal(void **state)
+{
+    static const struct {
+        const char *line, *laid;
+    } rows[] = {
+        {"short", "short"},
+        {"words      one two three", "words      one two\n           three"},
+        {"    one two three four five", "    one two three\n    four five"},
+        {"one wwwwwwwwwwwwwwwwwwwwwwwwwwwwwwww two", "one wwwwwwwwwwwwwwwwwwwwwwwwwwwwwwww\n           two"},
+        {"    kvgold check configs/a.json --case b", "    kvgold check configs/a.json --case b"},
+        {KVG_REPORT_RED "FAIL" KVG_REPORT_PLAIN "          one two", "FAIL          one two"}, /* 21: marks have none */
+        {"\303\274\303\274\303\274 is wide: 21", "\303\274\303\274\303\274 is wide: 21"}, /* bytes are not columns */
+    };
+    (void)state;
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        char laid[256] = "";
+        FILE *out = fmemopen(laid, sizeof laid, "w");
+        kvg_report_lay_out(out, rows[i].line, 21, false);
+        fclose(out);
+        assert_string_equal(laid, rows[i].laid);
+    }
+    char coloured[64] = "";
+    FILE *out = fmemopen(coloured, sizeof coloured, "w");
+    kvg_report_lay_out(out, KVG_REPORT_RED "FAIL" KVG_REPORT_PLAIN, 0, true);
+    fclose(out);
+    assert_string_equal(coloured, "\033[1;31mFAIL\033[0m");
 }
 
 static void many_causes_are_cut(void **state)
@@ -837,6 +867,7 @@ int main(void)
         cmocka_unit_test(only_skips_is_77),
         cmocka_unit_test(table_has_the_numbers),
         cmocka_unit_test(causes_come_last_and_failures_first),
+        cmocka_unit_test(lines_fit_a_terminal),
         cmocka_unit_test(many_causes_are_cut),
         cmocka_unit_test(a_run_that_judged_little_says_so),
         cmocka_unit_test(layouts_and_ops_have_a_table),
