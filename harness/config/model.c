@@ -22,8 +22,7 @@ static void program_folder(char *out, size_t size)
     if (slash) *slash = 0;
 }
 
-/* A folder below the working directory, the repository of a build tree build/<preset>/bin, or an installation. */
-static kvg_status find_folder(const char *folder, char *out, size_t size)
+kvg_status kvg_data_folder(const char *folder, char *out, size_t size)
 {
     static const char *const places[] = {"", "/../../../", "/../share/kvgold/"};
     char program[PATH_MAX];
@@ -38,12 +37,12 @@ static kvg_status find_folder(const char *folder, char *out, size_t size)
 
 kvg_status kvg_model_folder(char *out, size_t size)
 {
-    return find_folder("configs/models", out, size);
+    return kvg_data_folder("configs/models", out, size);
 }
 
 kvg_status kvg_model_carried(char *out, size_t size)
 {
-    return find_folder("golden/data/model", out, size);
+    return kvg_data_folder("golden/data/model", out, size);
 }
 
 static int by_name(const void *a, const void *b)

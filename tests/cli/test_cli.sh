@@ -112,7 +112,7 @@ config planted.json '{"op": "quantise", "format": "nvfp4", "kv_heads": [1, 19, 3
 
 # --- help and usage ---------------------------------------------------------------------------------------------------
 
-for command in check lint list probe report bench compare golden generate matrix memory mode pool env; do
+for command in check lint list probe report bench compare golden generate matrix memory mode pool doctor; do
     expect "$command --help" 0 "usage: kvgold $command" "$kvgold" "$command" --help
     check "$command --help is on stdout" test -z "$("$kvgold" "$command" --help 2>&1 >/dev/null)"
     expect "$command --wrong is a usage error" 2 "kvgold $command: " "$kvgold" "$command" --wrong
@@ -229,9 +229,9 @@ expect "--junit on a full device" 3 "No space left" "$kvgold" check one.json -o 
 to_full() { "$@" >/dev/full; }
 to_nowhere() { "$@" >&-; }
 cd_source() { (cd "$source_dir" && "$@"); }
-commands=("list formats" "mode --json" "memory llama-3-8b --json" --help "bench --help" --version env)
-"$kvgold" env --ctest-resources >/dev/null 2>&1 && # of a build with CUDA
-    commands+=("env --ctest-resources")
+commands=("list formats" "mode --json" "memory llama-3-8b --json" --help "bench --help" --version doctor)
+"$kvgold" doctor --ctest-resources >/dev/null 2>&1 && # of a build with CUDA
+    commands+=("doctor --ctest-resources")
 for what in "${commands[@]}"; do
     for to in to_full to_nowhere; do
         # shellcheck disable=SC2086 # a command and its options
@@ -417,7 +417,7 @@ check "a pipe: no escapes, no progress" test -z "$(grep $'\033' piped.txt)"
 
 expect "an unknown backend" 2 "no backend 'nosuch'; known: reference, cuda" "$kvgold" check one.json -o absent --backend nosuch
 check "... leaves no folder" test ! -e absent
-if "$kvgold" env | grep -q '^gpu: *not built'; then
+if "$kvgold" doctor | grep -q '^gpu: *not built'; then
     config tiles.json '{"op": "mma", "profile": "sm90.mma16816.v1", "tokens": 1, "fill": "random", "backend": "cuda"}'
     expect "cuda where it is not built" 2 "configure with -DKVGOLD_CUDA=ON" "$kvgold" check tiles.json -o absent --no-html
 fi
@@ -559,8 +559,12 @@ expect "probe: a token that is not there" 2 "token 12 of sequence 0 has no place
 expect "probe: a head that is not there" 2 "the case has 2 KV heads" "$kvgold" probe paged.json --head 2
 expect "probe: plain rows" 2 "no case on a paged layout" "$kvgold" probe one.json
 expect "probe: no such case" 2 "no case 'x'" "$kvgold" probe paged.json --case x
-expect "env" 0 "backends:  reference, defect:<id>" "$kvgold" env
-second expect "env: the second reference" 0 "backends:  reference, defect:<id>, slowref" "$kvgold" env
+expect "doctor" 0 "backends:    reference, defect:<id>" "$kvgold" doctor
+check "... finds the configs" grep -q "^configs: *[0-9]* in " <<<"$output"
+check "... says what confines a candidate" grep -q "^candidates: *confined by" <<<"$output"
+second expect "doctor: the second reference" 0 "backends:    reference, defect:<id>, slowref" "$kvgold" doctor
+output=$(PATH=/nowhere "$kvgold" doctor)
+check "doctor: what is missing, and what mends it" grep -q "^gnuplot: *missing: .*apt-get install gnuplot-nox" <<<"$output"
 for what in formats dialects ops fills defects; do
     expect "list $what" 0 "" "$kvgold" list "$what"
     check "list $what has lines" test "$(wc -l <<<"$output")" -ge 2
@@ -686,7 +690,7 @@ fi
 
 cat >fake_kvgold <<'EOF'
 #!/bin/sh
-[ "$1" = env ] && echo "gpu:       NVIDIA Some, sm_90, 132 multiprocessors, of ${CUDA_VISIBLE_DEVICES:-all}"
+[ "$1" = doctor ] && echo "gpu:         NVIDIA Some, sm_90, 132 multiprocessors, of ${CUDA_VISIBLE_DEVICES:-all}"
 EOF
 chmod +x fake_kvgold
 on_chip() { # CHIP COMMAND...

@@ -38,7 +38,7 @@ case $given in
     ;;
 esac
 
-gpu=$("$kvgold" env | sed -n '/^gpu:/{s/^gpu: *//p;q}')
+gpu=$("$kvgold" doctor | sed -n '/^gpu:/{s/^gpu: *//p;q}')
 case $gpu in
 *", sm_${chip#sm},"*) echo "$gpu" ;;
 *) skip "needs an $chip; the first GPU is: $gpu" ;;
