@@ -5,6 +5,7 @@
  *   main                   Finds the command, reads its command line, runs it.
  *   arguments              Reads a command line by the table of options: values, limits, errors.
  *   command_help           --help, and docs/reference/commands.md.
+ *   command_shells         The man page, and completion for shells.
  *   cmd_<command>          One file per command: what it does with its options, and its exit code.
  *   memory, memory_config  What the pools of a model weigh, and savings that must be reached.
  *   cli                    What commands share: errors, and what a bench has measured.

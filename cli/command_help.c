@@ -25,12 +25,18 @@ void kvg_command_print_all(FILE *out)
 {
     fprintf(out, "kvgold %s: judges quantised KV caches\n\nusage: kvgold COMMAND [ARGUMENTS]\n\n", KVG_VERSION);
     for (int i = 0; i < COMMAND_COUNT; i++) fprintf(out, "  %-8s %s\n", commands[i].name, commands[i].summary);
-    fputs("\n`kvgold COMMAND --help` explains each. Exit codes: 0 all passed, 1 a case failed, 2 bad usage or config,\n"
+    fputs("\n`kvgold COMMAND --help` explains each; `kvgold help --man` is the man page, and --bash, --zsh and --fish\n"
+          "print completion for these shells. Exit codes: 0 all passed, 1 a case failed, 2 bad usage or config,\n"
           "3 environment, 77 nothing could run.\n", out);
 }
 
-/* The option of `c` at or after `id`; KVG_OPTION_COUNT: no more. */
-static int next_option(const kvg_command *c, int id)
+const kvg_command *kvg_command_table(size_t *count)
+{
+    *count = COMMAND_COUNT;
+    return commands;
+}
+
+int kvg_command_next_option(const kvg_command *c, int id)
 {
     while (id < KVG_OPTION_COUNT && strcmp(kvg_option_get((kvg_option_id)id)->command, c->name) != 0) id++;
     return id;
@@ -59,9 +65,9 @@ static void print_option(const kvg_option *o, int column, FILE *out)
 void kvg_command_print_help(const kvg_command *c, FILE *out)
 {
     fprintf(out, "%s\n%s", c->usage, c->about);
-    int id = next_option(c, 0);
+    int id = kvg_command_next_option(c, 0);
     if (id < KVG_OPTION_COUNT) putc('\n', out);
-    for (; id < KVG_OPTION_COUNT; id = next_option(c, id + 1)) {
+    for (; id < KVG_OPTION_COUNT; id = kvg_command_next_option(c, id + 1)) {
         print_option(kvg_option_get((kvg_option_id)id), c->column, out);
     }
 }
@@ -102,14 +108,19 @@ void kvg_command_print_page(FILE *out)
     fputs("# Commands\n\n"
           "`kvgold help --markdown` prints this page from cli/commands.def and\n"
           "cli/options.def, and the test `unit.commands_page` compares them. A long option may be\n"
-          "shortened as long as it begins no other one. Every command has `-h`, `--help`.\n", out);
+          "shortened as long as it begins no other one. Every command has `-h`, `--help`.\n\n"
+          "`kvgold help --man` prints the man page. `kvgold help --bash`, `--zsh` and `--fish` print\n"
+          "completion for these shells, as in `source <(kvgold help --bash)`. `cmake --install` puts all\n"
+          "four in place.\n", out);
     for (int i = 0; i < COMMAND_COUNT; i++) {
         const kvg_command *c = &commands[i];
-        int id = next_option(c, 0);
+        int id = kvg_command_next_option(c, 0);
         fprintf(out, "\n## kvgold %s\n\n%c%s.\n\n```\n%s```\n\n%s", c->name, c->summary[0] & ~0x20, c->summary + 1,
                 c->usage, c->about);
         if (id == KVG_OPTION_COUNT) continue;
         fputs("\n| option | value | given twice | actions | meaning |\n| --- | --- | --- | --- | --- |\n", out);
-        for (; id < KVG_OPTION_COUNT; id = next_option(c, id + 1)) print_row(kvg_option_get((kvg_option_id)id), out);
+        for (; id < KVG_OPTION_COUNT; id = kvg_command_next_option(c, id + 1)) {
+            print_row(kvg_option_get((kvg_option_id)id), out);
+        }
     }
 }

@@ -15,8 +15,19 @@ typedef struct kvg_command {
 
 kvg_status kvg_command_find(const char *name, const kvg_command **out) KVG_CHECKED; /* KVG_ERR_NOT_FOUND */
 
+const kvg_command *kvg_command_table(size_t *count);
+
+/* The option of `c` at or after `id`; KVG_OPTION_COUNT: there is no more. */
+int kvg_command_next_option(const kvg_command *c, int id);
+
 void kvg_command_print_all(FILE *out);                        /* `kvgold --help` */
 void kvg_command_print_help(const kvg_command *c, FILE *out); /* its --help */
 void kvg_command_print_page(FILE *out);                       /* docs/reference/commands.md */
+
+/* What an installation has beside the program: the man page kvgold(1), and completion for shells. */
+void kvg_command_print_man(FILE *out);
+void kvg_command_print_bash(FILE *out);
+void kvg_command_print_zsh(FILE *out);
+void kvg_command_print_fish(FILE *out);
 
 #endif

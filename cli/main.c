@@ -9,11 +9,31 @@
 
 #include "cli/cli.h"
 #include "cli/command_help.h"
+#include "core/name.h"
 #include "support/version.h"
 
 static bool is_help(const char *word)
 {
     return strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0 || strcmp(word, "help") == 0;
+}
+
+/* `kvgold help --man` and so on. */
+static int print_help(const char *form)
+{
+    static const struct {
+        const char *name;
+        void (*print)(FILE *out);
+    } forms[] = {
+        {"--all", kvg_command_print_all}, {"--markdown", kvg_command_print_page}, {"--man", kvg_command_print_man},
+        {"--bash", kvg_command_print_bash}, {"--zsh", kvg_command_print_zsh}, {"--fish", kvg_command_print_fish},
+    };
+    size_t i;
+    if (kvg_name_find("form of help", form, &forms[0].name, sizeof forms[0], sizeof forms / sizeof forms[0], &i)) {
+        fprintf(stderr, "kvgold: %s\n", kvg_error_text());
+        return KVG_EXIT_USAGE;
+    }
+    forms[i].print(stdout);
+    return KVG_EXIT_PASS;
 }
 
 static int run(int argc, char **argv)
@@ -23,9 +43,7 @@ static int run(int argc, char **argv)
         return KVG_EXIT_USAGE;
     }
     if (is_help(argv[1])) {
-        if (argc == 3 && strcmp(argv[2], "--markdown") == 0) kvg_command_print_page(stdout);
-        else kvg_command_print_all(stdout);
-        return KVG_EXIT_PASS;
+        return print_help(argc > 2 ? argv[2] : "--all");
     }
     if (strcmp(argv[1], "--version") == 0) {
         printf("kvgold %s\n", KVG_VERSION);

@@ -133,6 +133,26 @@ refused "--s begins more than one" check --s one.json
 refused "--cases needs a value" golden erratum pack --cases
 expect "--help" 0 "Exit codes: 0 all passed" "$kvgold" --help
 check "... has every action of golden" grep -q "make, verify, inspect, diff, expand, erratum$" <<<"$output"
+expect "help in a form that is none" 2 "no form of help '--mann' (did you mean '--man'?)" "$kvgold" help --mann
+for form in man bash zsh fish; do "$kvgold" help --$form >"completion.$form"; done
+for command in check memory; do
+    check "man page: $command" grep -q "^.SS kvgold $command" completion.man
+done
+# shellcheck disable=SC1091 # made above
+completes() { # WANTED WORD...: what bash offers for the last word
+    local found
+    found=$(source completion.bash && COMP_WORDS=("${@:2}") && COMP_CWORD=$(($# - 2)) && _kvgold && echo "${COMPREPLY[*]}")
+    check "bash completes: ${*:2}" test "$found" == "$1"
+}
+PATH=$(dirname "$kvgold"):$PATH completes "--seed --secret-seed" kvgold check --se
+PATH=$(dirname "$kvgold"):$PATH completes "nvfp4" kvgold matrix --format nvf
+completes matrix kvgold ma
+for shell in zsh fish; do
+    if command -v $shell >/dev/null; then check "$shell reads its completion" $shell -n "completion.$shell"; fi
+done
+if command -v groff >/dev/null; then
+    check "groff has nothing to say of the man page" test -z "$(groff -man -ww -Tutf8 completion.man 2>&1 >/dev/null)"
+fi
 expect "no command" 2 "usage: kvgold COMMAND" "$kvgold"
 expect "--version" 0 "kvgold 0." "$kvgold" --version
 # meant TEXT COMMAND...: the nearest right word in one line, before anything starts.
