@@ -80,7 +80,8 @@ void kvg_command_print_man(FILE *out)
                  ".SH SYNOPSIS\n\\fBkvgold\\fR \\fICOMMAND\\fR [\\fIARGUMENTS\\fR]\n.SH COMMANDS\n", KVG_VERSION);
     each_command(man_command, out);
     fputs(".SH EXIT STATUS\n.TP\n0\nall passed\n.TP\n1\na case failed\n"
-          ".TP\n2\nbad usage or config, or a name that does not exist\n.TP\n3\nthe environment: a file or the memory\n.TP\n77\nnothing could run\n"
+          ".TP\n2\nbad usage or config, or a name that does not exist\n"
+          ".TP\n3\nthe environment: a file or the memory\n.TP\n77\nnothing could run\n"
           ".SH ENVIRONMENT\n.TP\nNO_COLOR\nno colour, also on a terminal\n", out);
 }
 
