@@ -112,7 +112,7 @@ config planted.json '{"op": "quantise", "format": "nvfp4", "kv_heads": [1, 19, 3
 
 # --- help and usage ---------------------------------------------------------------------------------------------------
 
-for command in check lint list probe report bench compare golden generate matrix memory mode pool doctor; do
+for command in check lint list explain probe report bench compare golden generate matrix memory mode pool doctor; do
     expect "$command --help" 0 "usage: kvgold $command" "$kvgold" "$command" --help
     check "$command --help is on stdout" test -z "$("$kvgold" "$command" --help 2>&1 >/dev/null)"
     expect "$command --wrong is a usage error" 2 "kvgold $command: " "$kvgold" "$command" --wrong
@@ -611,6 +611,14 @@ not_number --seconds 0 "a number above 0 and at most 60" bench one.json
 not_number --token -1 "a whole number from 0 to 2147483647" probe one.json
 not_number --pairs -1 "a whole number from 0 to 1048576" compare pack answer
 expect "compare takes no pairs" 2 "pack: no such file" "$kvgold" compare pack answer --pairs 0
+case_of_one=$("$kvgold" list one.json)
+expect "explain" 0 "asks       quantise: " "$kvgold" explain one.json "$case_of_one"
+check "... the tensors" grep -q "^  k_codes  *u8  *\[" <<<"$output"
+check "... what is right" grep -q "^  every byte, or where its dialect" <<<"$output"
+check "... known-wrong answers" grep -q "^  nibbles_swapped  *rejected  " <<<"$output"
+check "... those alone that apply" test -z "$(grep "^  lse_base_2" <<<"$output")"
+expect "explain: the case that was meant" 2 "(did you mean '$case_of_one'?)" "$kvgold" explain one.json "${case_of_one}x"
+expect "explain: no case" 2 "give a config and a case" "$kvgold" explain one.json
 expect "lint: a seed" 2 "kvgold lint: --seed: seed '5'" "$kvgold" lint one.json --seed 5
 expect "matrix: answers of a folder that is not there" 3 "kvgold matrix: --answers: cannot read the folder nodir: No such file" \
     "$kvgold" matrix --answers nodir

@@ -27,6 +27,9 @@ void kvg_check_case(const kvg_case *c, kvg_candidate *candidate, kvg_result *out
 /* The same on functions of this process. */
 void kvg_check_run(const kvg_case *c, const kvg_backend *backend, kvg_result *out);
 
+/* What an answer to a problem must be to be right, in words. */
+const char *kvg_judge_right(const kvg_problem *problem);
+
 /* Times of a case's op on one implementation, inputs and outputs warm. */
 typedef struct kvg_timing {
     uint64_t runs;

@@ -15,6 +15,7 @@ typedef struct judge {
     const char *explained; /* how the answer then is to the wrong one: "equals", "near" */
     bool by_distance;   /* a wrong answer is rejected by its distance; else it is offered to the check */
     bool has_relations; /* harness/trial/judge/relations.def is for these ops */
+    const char *right;  /* what is right, in words */
 } judge;
 
 /* The judge of a problem. */

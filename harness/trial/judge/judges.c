@@ -1,5 +1,6 @@
 #include <assert.h>
 
+#include "harness/trial/judge/judge.h"
 #include "harness/trial/judge/judge_decode.h"
 #include "harness/trial/judge/judge_parts.h"
 
@@ -21,6 +22,11 @@ enum {
 #define OP(ENUM, ...) _Static_assert(JUDGED_##ENUM >= 0, "harness/trial/judge/judges.def has a row for each op");
 #include "core/ops.def"
 #undef OP
+
+const char *kvg_judge_right(const kvg_problem *problem)
+{
+    return judge_of(problem)->right;
+}
 
 const judge *judge_of(const kvg_problem *p)
 {
