@@ -195,7 +195,7 @@ static void print_folder(const char *label, const char *folder, const char *endi
 {
     char path[PATH_MAX];
     size_t count = 0;
-    if (kvg_data_folder(folder, path, sizeof path)) {
+    if (kvg_data_path(folder, path, sizeof path)) {
         printf("%-12s missing: %s\n", label, kvg_error_text());
         return;
     }

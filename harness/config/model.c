@@ -22,27 +22,27 @@ static void program_folder(char *out, size_t size)
     if (slash) *slash = 0;
 }
 
-kvg_status kvg_data_folder(const char *folder, char *out, size_t size)
+kvg_status kvg_data_path(const char *name, char *out, size_t size)
 {
-    static const char *const places[] = {"", "/../../../", "/../share/kvgold/"};
+    static const char *const places[] = {"", "/../../../", "/../share/kvgold/", "/../include/kvgold/"};
     char program[PATH_MAX];
     struct stat info;
     program_folder(program, sizeof program);
-    for (int i = 0; i < 3; i++) {
-        const int n = snprintf(out, size, "%s%s%s", i == 0 ? "" : program, places[i], folder);
-        if (n > 0 && (size_t)n < size && stat(out, &info) == 0 && S_ISDIR(info.st_mode)) return KVG_OK;
+    for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
+        const int n = snprintf(out, size, "%s%s%s", i == 0 ? "" : program, places[i], name);
+        if (n > 0 && (size_t)n < size && stat(out, &info) == 0) return KVG_OK;
     }
-    return kvg_fail(KVG_ERR_NOT_FOUND, "no folder %s here or beside the program: run from the repository", folder);
+    return kvg_fail(KVG_ERR_NOT_FOUND, "no %s here or beside the program: run from the repository", name);
 }
 
 kvg_status kvg_model_folder(char *out, size_t size)
 {
-    return kvg_data_folder("configs/models", out, size);
+    return kvg_data_path("configs/models", out, size);
 }
 
 kvg_status kvg_model_carried(char *out, size_t size)
 {
-    return kvg_data_folder("golden/data/model", out, size);
+    return kvg_data_path("golden/data/model", out, size);
 }
 
 static int by_name(const void *a, const void *b)

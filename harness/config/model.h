@@ -22,9 +22,9 @@ typedef struct kvg_model {
  * KVG_ERR_NOT_FOUND lists the known names. */
 kvg_status kvg_model_load(const char *folder, const char *name, kvg_model *out) KVG_CHECKED;
 
-/* A folder of kvgold's own files: below the working directory, in the repository of a build tree build/<preset>/bin, or
- * in the installed share folder. */
-kvg_status kvg_data_folder(const char *folder, char *out, size_t size) KVG_CHECKED;
+/* A file or folder of kvgold's own: below the working directory, in the repository of a build tree build/<preset>/bin,
+ * or in the folders share/kvgold and include/kvgold of an installation. */
+kvg_status kvg_data_path(const char *name, char *out, size_t size) KVG_CHECKED;
 
 /* The folder that a NULL `folder` means, or KVG_ERR_NOT_FOUND. */
 kvg_status kvg_model_folder(char *out, size_t size) KVG_CHECKED;

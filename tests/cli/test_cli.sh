@@ -112,7 +112,7 @@ config planted.json '{"op": "quantise", "format": "nvfp4", "kv_heads": [1, 19, 3
 
 # --- help and usage ---------------------------------------------------------------------------------------------------
 
-for command in check lint list explain probe report bench compare golden generate matrix memory mode pool doctor; do
+for command in check lint list new explain probe report bench compare golden generate matrix memory mode pool doctor; do
     expect "$command --help" 0 "usage: kvgold $command" "$kvgold" "$command" --help
     check "$command --help is on stdout" test -z "$("$kvgold" "$command" --help 2>&1 >/dev/null)"
     expect "$command --wrong is a usage error" 2 "kvgold $command: " "$kvgold" "$command" --wrong
@@ -611,6 +611,19 @@ not_number --seconds 0 "a number above 0 and at most 60" bench one.json
 not_number --token -1 "a whole number from 0 to 2147483647" probe one.json
 not_number --pairs -1 "a whole number from 0 to 1048576" compare pack answer
 expect "compare takes no pairs" 2 "pack: no such file" "$kvgold" compare pack answer --pairs 0
+mkdir begun
+cd begun || exit 1
+expect "new plugin" 0 "cc -std=c11 -shared -fPIC -I '" "$kvgold" new plugin mine
+check "... its files" test "$(echo *)" == "libmine.json mine.c mine.json"
+check "... build by the line that it prints" sh -c "$(grep '^cc ' <<<"$output")"
+expect "... and pass" 0 "4 passed, 0 failed, 12 skipped" "$kvgold" check mine.json --no-html --backend ./libmine.so
+expect "... and are not written over" 2 "mine.c is there" "$kvgold" new plugin mine
+expect "new config" 0 "kvgold check asked.json" "$kvgold" new config asked
+expect "... passes" 0 "16 passed, 0 failed" "$kvgold" check asked.json --no-html --backend reference
+check "... has its name" grep -q '"name": "asked"' asked.json
+expect "new: a kind that is none" 2 "no kind of start 'plugn' (did you mean 'plugin'?)" "$kvgold" new plugn mine
+expect "new: a name that is none" 2 "'../mine': a name has lower-case letters" "$kvgold" new plugin ../mine
+cd .. || exit 1
 case_of_one=$("$kvgold" list one.json)
 expect "explain" 0 "asks       quantise: " "$kvgold" explain one.json "$case_of_one"
 check "... the tensors" grep -q "^  k_codes  *u8  *\[" <<<"$output"
