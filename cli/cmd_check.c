@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sys/random.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "cli/cli.h"
@@ -13,6 +14,7 @@
 #include "harness/run/capabilities.h"
 #include "harness/run/run.h"
 #include "model/guest/generate_guest.h"
+#include "support/interrupt.h"
 #include "support/terminal.h"
 #include "support/used_files.h"
 #include "support/whole_file.h"
@@ -122,7 +124,7 @@ static kvg_status check_junit(const check_options *o)
     return s;
 }
 
-static kvg_status check(const char *path, const check_options *o, int *exit_code)
+static kvg_status check(const char *path, const check_options *o, int *exit_code, bool *interrupted)
 {
     kvg_config config;
     kvg_run_summary summary;
@@ -135,11 +137,68 @@ static kvg_status check(const char *path, const check_options *o, int *exit_code
     if (!s) s = kvg_run(&config, &o->run, &summary);
     kvg_config_close(&config);
     if (s) return s;
+    *interrupted = summary.interrupted;
     s = write_reports(o, &summary, exit_code);
     if (!s && summary.interrupted) {
         s = kvg_fail(KVG_ERR_IO, "interrupted: %s/results.jsonl holds the cases that had finished", o->run.out_folder);
     }
     return s;
+}
+
+/* --- again when a file changes --- */
+
+enum { WATCHED = 3 };
+
+/* What tells that a file has changed; all zero: it is not there. */
+typedef struct watched_files {
+    char library[KVG_BACKEND_PATH_SIZE];
+    const char *paths[WATCHED]; /* the config, the library and the capability file; NULL: there is none */
+    struct stat seen[WATCHED];
+} watched_files;
+
+static bool has_changed(watched_files *w)
+{
+    bool changed = false;
+    for (size_t i = 0; i < WATCHED; i++) {
+        struct stat now = {0};
+        if (w->paths[i] && stat(w->paths[i], &now) != 0) now = (struct stat){0};
+        changed |= now.st_ino != w->seen[i].st_ino || now.st_size != w->seen[i].st_size ||
+                   now.st_mtim.tv_sec != w->seen[i].st_mtim.tv_sec || now.st_mtim.tv_nsec != w->seen[i].st_mtim.tv_nsec;
+        w->seen[i] = now;
+    }
+    return changed;
+}
+
+/* A file that a linker or an editor still writes goes on changing: the run begins when it has stood still for a while.
+ * false: interrupted. */
+static bool wait_for_change(watched_files *w)
+{
+    const struct timespec moment = {.tv_nsec = 300000000};
+    bool changed = false;
+    fprintf(stderr, "kvgold check: waiting for a change of %s%s%s (Ctrl-C ends it)\n", w->paths[0],
+            w->paths[1] ? ", " : "", w->paths[1] ? w->paths[1] : "");
+    while (!kvg_interrupted()) {
+        if (has_changed(w)) changed = true;
+        else if (changed) return true;
+        nanosleep(&moment, NULL);
+    }
+    return false;
+}
+
+static int watch(const char *path, const check_options *o)
+{
+    watched_files w = {.paths = {path, NULL, o->run.capabilities}};
+    int exit_code = KVG_EXIT_FAIL;
+    bool interrupted = false;
+    if (o->backend && kvg_check_backend_path(o->backend, w.library) == KVG_OK) w.paths[1] = w.library;
+    kvg_interrupt_catch();
+    do {
+        (void)has_changed(&w);
+        kvg_status s = check(path, o, &exit_code, &interrupted);
+        if (s) exit_code = kvg_command_fail("check", s);
+        fflush(stdout);
+    } while (!interrupted && wait_for_change(&w));
+    return exit_code;
 }
 
 int kvg_command_check(const kvg_arguments *a)
@@ -166,7 +225,9 @@ int kvg_command_check(const kvg_arguments *a)
     kvg_status s = check_files(a->files[0], &o);
     if (!s) s = complete_options(&o);
     if (s) return kvg_command_fail("check", s);
+    if (kvg_given(a, KVG_OPTION_CHECK_WATCH)) return watch(a->files[0], &o);
     int exit_code = KVG_EXIT_FAIL;
-    s = check(a->files[0], &o, &exit_code);
+    bool interrupted;
+    s = check(a->files[0], &o, &exit_code, &interrupted);
     return s ? kvg_command_fail("check", s) : exit_code;
 }

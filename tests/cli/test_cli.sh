@@ -623,6 +623,28 @@ expect "... passes" 0 "16 passed, 0 failed" "$kvgold" check asked.json --no-html
 check "... has its name" grep -q '"name": "asked"' asked.json
 expect "new: a kind that is none" 2 "no kind of start 'plugn' (did you mean 'plugin'?)" "$kvgold" new plugn mine
 expect "new: a name that is none" 2 "'../mine': a name has lower-case letters" "$kvgold" new plugin ../mine
+sed -e 's/memcpy(out/if (0) memcpy(out/' mine.c >wrong.c
+cc -std=c11 -shared -fPIC -I "$source_dir" wrong.c -o wrong.so
+"$kvgold" check mine.json --no-html --backend ./libmine.so --watch -o watched >watched.txt 2>&1 &
+watcher=$!
+# until_runs COUNT: until so many runs have ended and the next change is waited for.
+until_runs() {
+    for _ in $(seq 300); do
+        [[ $(grep -c "waiting for a change" watched.txt) -ge $1 ]] && return
+        sleep 0.1
+    done
+}
+until_runs 1
+check "watch: a run" grep -q "^4 passed, 0 failed" watched.txt
+cp wrong.so libmine.so
+until_runs 2
+check "... another when the library changes" grep -q "^0 passed, 4 failed" watched.txt
+echo "{" >mine.json
+until_runs 3
+check "... a config that is broken is said" grep -q "^kvgold check: mine.json:" watched.txt
+kill -INT $watcher
+wait $watcher
+check "... ends with the last run's code" test $? == 2
 cd .. || exit 1
 case_of_one=$("$kvgold" list one.json)
 expect "explain" 0 "asks       quantise: " "$kvgold" explain one.json "$case_of_one"
