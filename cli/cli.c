@@ -2,12 +2,15 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cli/command_help.h"
 #include "harness/candidate/candidate.h"
 #include "harness/run/backends.h"
 #include "support/interrupt.h"
+#include "support/terminal.h"
 #include "support/whole_file.h"
 
 int kvg_command_fail(const char *command, kvg_status status)
@@ -52,6 +55,30 @@ kvg_status kvg_keep_measured(const char *path, const cJSON *list, kvg_status s)
     return kvg_fail(s, "%s. What was measured %s %s", why, written ? "cannot be written to" : "is in", path);
 }
 
+int kvg_command_lay_out(int (*body)(const kvg_arguments *a), const kvg_arguments *a)
+{
+    const unsigned width = kvg_terminal_width(STDOUT_FILENO);
+    char *text = NULL;
+    size_t size;
+    FILE *const terminal = stdout, *lines = width ? open_memstream(&text, &size) : NULL;
+    if (!lines) return body(a);
+    stdout = lines;
+    const int code = body(a);
+    stdout = terminal;
+    fclose(lines);
+    if (text) kvg_terminal_lay_out(stdout, text, width, kvg_terminal_has_colour(STDOUT_FILENO));
+    free(text);
+    return code;
+}
+
+static int print_help(const kvg_arguments *a)
+{
+    const kvg_command *c;
+    kvg_status s = kvg_command_find(a->command, &c);
+    if (!s) kvg_command_print_help(c, stdout);
+    return s ? KVG_EXIT_USAGE : KVG_EXIT_PASS;
+}
+
 int kvg_command_run(int argc, char **argv)
 {
     const kvg_command *c;
@@ -63,7 +90,7 @@ int kvg_command_run(int argc, char **argv)
     }
     kvg_status s = kvg_arguments_read(argc, argv, &a);
     if (s) return kvg_command_fail(c->name, s);
-    if (a.help) kvg_command_print_help(c, stdout);
+    if (a.help) code = kvg_command_lay_out(print_help, &a);
     else code = c->run(&a);
     kvg_arguments_free(&a);
     return code;

@@ -36,6 +36,9 @@ int kvg_command_usage(const char *command, const char *format, ...) KVG_PRINTF(2
  * be called before anything expected is computed. `kvgold check` has that in its report instead. */
 void kvg_command_note_confinement(const char *command);
 
+/* Runs the body of a command that prints text. On a terminal its lines are broken at the terminal's width. */
+int kvg_command_lay_out(int (*body)(const kvg_arguments *a), const kvg_arguments *a);
+
 /* Reads the command line of a command, argv[0], and runs it, or prints its help. An unknown command is named on
  * stderr, with the one that was most likely meant. */
 int kvg_command_run(int argc, char **argv);

@@ -150,7 +150,7 @@ static kvg_status explain(const kvg_case *c, const char *path)
     return s;
 }
 
-int kvg_command_explain(const kvg_arguments *a)
+static int run_explain(const kvg_arguments *a)
 {
     const bool has_seed = kvg_given(a, KVG_OPTION_EXPLAIN_SEED);
     const uint64_t seed = kvg_given_number(a, KVG_OPTION_EXPLAIN_SEED, 0);
@@ -163,4 +163,9 @@ int kvg_command_explain(const kvg_arguments *a)
     if (!s) s = explain(c, a->files[0]);
     kvg_config_close(&config);
     return s ? kvg_command_fail("explain", s) : KVG_EXIT_PASS;
+}
+
+int kvg_command_explain(const kvg_arguments *a)
+{
+    return kvg_command_lay_out(run_explain, a);
 }

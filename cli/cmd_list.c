@@ -167,7 +167,7 @@ static int list_config(const char *path)
     return KVG_EXIT_PASS;
 }
 
-int kvg_command_list(const kvg_arguments *a)
+static int print_list(const kvg_arguments *a)
 {
     const char *wanted = a->file_count ? a->files[0] : NULL;
     if (a->file_count > 1) return kvg_command_usage("list", "give at most one argument");
@@ -180,4 +180,9 @@ int kvg_command_list(const kvg_arguments *a)
         if (wanted) return KVG_EXIT_PASS;
     }
     return wanted ? list_config(wanted) : KVG_EXIT_PASS;
+}
+
+int kvg_command_list(const kvg_arguments *a)
+{
+    return kvg_command_lay_out(print_list, a);
 }

@@ -126,7 +126,7 @@ void kvg_command_print_bash(FILE *out)
           "    if ((COMP_CWORD == 1)); then\n        words='help", out);
     each_command(bash_name, out);
     fputs("'\n    elif [[ $list ]]; then\n"
-          "        words=$(kvgold list \"$list\" 2>/dev/null | awk 'NR > 1 { print $1 }')\n"
+          "        words=$(kvgold list \"$list\" 2>/dev/null | grep -v '^format ' | cut -d' ' -f1)\n"
           "    elif [[ $now == -* ]]; then\n        case $command in\n", out);
     each_command(bash_options, out);
     fputs("        *) ;;\n        esac\n    fi\n"
@@ -153,7 +153,7 @@ static void zsh_option(const kvg_command *c, const kvg_option *o, FILE *out)
     if (o->value) {
         putc(':', out);
         quote(o->value, ":\\", out);
-        if (list_of(o)) fprintf(out, ":($(kvgold list %s | tail -n +2 | cut -d\" \" -f1))", list_of(o));
+        if (list_of(o)) fprintf(out, ":($(kvgold list %s | grep -v \"^format \" | cut -d\" \" -f1))", list_of(o));
         else fputs(":_files", out);
     }
     putc('\'', out);
@@ -184,7 +184,7 @@ static void fish_option(const kvg_command *c, const kvg_option *o, FILE *out)
     fprintf(out, "complete -c kvgold -n '__fish_seen_subcommand_from %s' -l %s ", c->name, o->name);
     if (o->letter) fprintf(out, "-s %c ", o->letter);
     if (o->value) fputs("-r ", out);
-    if (list_of(o)) fprintf(out, "-f -a '(kvgold list %s | tail -n +2 | cut -d\" \" -f1)' ", list_of(o));
+    if (list_of(o)) fprintf(out, "-f -a '(kvgold list %s | grep -v \"^format \" | cut -d\" \" -f1)' ", list_of(o));
     fputs("-d '", out);
     quote(o->help, "\\", out);
     fputs("'\n", out);

@@ -4,6 +4,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdio.h>
 
 /* Columns of the terminal behind a descriptor; 0: it is no terminal, or does not say. */
 unsigned kvg_terminal_width(int fd);
@@ -18,5 +19,14 @@ void kvg_terminal_progress(double start, size_t done, size_t of, const char *uni
 
 /* Takes that line away. */
 void kvg_terminal_clear(void);
+
+/* Marks in a text. What stands between a colour and KVG_TERMINAL_PLAIN has that colour. */
+#define KVG_TERMINAL_RED "\001"
+#define KVG_TERMINAL_GREEN "\002"
+#define KVG_TERMINAL_PLAIN "\003"
+
+/* Lines of text on a terminal of `width` columns (0: no line is broken), marks as colours or left out. A line that is
+ * broken goes on below its last column. A line "    kvgold ..." is not broken: it is to be pasted. */
+void kvg_terminal_lay_out(FILE *out, const char *text, unsigned width, bool colour);
 
 #endif

@@ -182,15 +182,6 @@ kvg_status kvg_report_write(const kvg_report *report, const char *path,
 /* Text for HTML and XML, elements and attributes alike: markup is escaped, what XML cannot hold becomes U+FFFD. */
 void kvg_report_escape(FILE *out, const char *text);
 
-/* Marks in the text of a table. What stands between a colour and KVG_REPORT_PLAIN has that colour. */
-#define KVG_REPORT_RED "\001"
-#define KVG_REPORT_GREEN "\002"
-#define KVG_REPORT_PLAIN "\003"
-
-/* The text of a table on a terminal of `width` columns (0: no line is broken), its marks as colours or left out. Repro
- * lines are not broken. */
-void kvg_report_lay_out(FILE *out, const char *text, unsigned width, bool colour);
-
 /* Text for a terminal: control bytes become '?', so that a result file cannot steer it. */
 void kvg_report_plain(FILE *out, const char *text);
 

@@ -5,6 +5,7 @@
 
 #include "harness/report/report_data.h"
 #include "harness/report/report_unclaimed.h"
+#include "support/terminal.h"
 
 enum { CELL_SIZE = 512, MAX_COLUMNS = 32, GAP = 2 };
 
@@ -12,9 +13,9 @@ enum { CELL_SIZE = 512, MAX_COLUMNS = 32, GAP = 2 };
 
 static void print_case(FILE *out, const kvg_report_case *c)
 {
-    const char *colour = kvg_report_case_fails(c) ? KVG_REPORT_RED : KVG_REPORT_GREEN;
+    const char *colour = kvg_report_case_fails(c) ? KVG_TERMINAL_RED : KVG_TERMINAL_GREEN;
     const char *status = kvg_report_status_name(c);
-    fprintf(out, "%s%s%s%*s", colour, status, KVG_REPORT_PLAIN, 14 - (int)strlen(status), "");
+    fprintf(out, "%s%s%s%*s", colour, status, KVG_TERMINAL_PLAIN, 14 - (int)strlen(status), "");
     kvg_report_plain(out, c->asked.id);
     if (c->result.detail[0]) {
         fputs("\n    ", out);
@@ -64,7 +65,7 @@ static void print_cause(const kvg_report *r, const kvg_report_cause *cause, FILE
 {
     const char *status = kvg_report_status_name(cause->first);
     if (cause->count > 1) {
-        fprintf(out, "%zu cases " KVG_REPORT_RED "%s" KVG_REPORT_PLAIN, cause->count, status);
+        fprintf(out, "%zu cases " KVG_TERMINAL_RED "%s" KVG_TERMINAL_PLAIN, cause->count, status);
         if (cause->explained) {
             fputs(": their answers are those of defect ", out);
             kvg_report_plain(out, cause->explained);
@@ -276,8 +277,8 @@ static void print_table(const kvg_report *report, FILE *out, size_t width)
     print_causes(report, out);
     print_share(report, out);
     kvg_report_count_line(report, counts, sizeof counts);
-    fprintf(out, "%s%s%s\n", kvg_report_exit_code(report) ? KVG_REPORT_RED : KVG_REPORT_GREEN, counts,
-            KVG_REPORT_PLAIN);
+    fprintf(out, "%s%s%s\n", kvg_report_exit_code(report) ? KVG_TERMINAL_RED : KVG_TERMINAL_GREEN, counts,
+            KVG_TERMINAL_PLAIN);
 }
 
 void kvg_report_table(const kvg_report *report, FILE *out, unsigned width, bool colour)
@@ -289,7 +290,7 @@ void kvg_report_table(const kvg_report *report, FILE *out, unsigned width, bool 
         print_table(report, lines, width ? width : 120);
         fclose(lines);
     }
-    if (text) kvg_report_lay_out(out, text, width, colour);
+    if (text) kvg_terminal_lay_out(out, text, width, colour);
     else fputs("no memory for the table of this report\n", out);
     free(text);
 }

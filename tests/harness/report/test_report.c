@@ -17,8 +17,6 @@
 
 #include <cmocka.h>
 
-#include "harness/report/report_data.h"
-
 #define COUNT(array) (sizeof(array) / sizeof(array)[0])
 
 static char folder[] = "/tmp/kvgold-report-XXXXXX";
@@ -448,11 +446,11 @@ static void causes_come_last_and_failures_first(void **state)
         {"mx16", "canonical", "random09", {"", ""}, "FAIL", "k_codes: 2 of 9 bytes differ", 0.5, ""},
     };
     static const char *const order[] = {
-        "\n3 cases FAIL\n    op quantise; layout rows; format int4.canonical, mx16.canonical; the first one is\n"
+        ("\n3 cases FAIL\n    op quantise; layout rows; format int4.canonical, mx16.canonical; the first one is\n"
         "FAIL          quantise/int4.canonical/rows/bf16/64x8x128/random04/-/slow\n"
-        "    k_codes: 5 of 9 bytes differ\n    kvgold check int4.canonical\n",
-        "\n2 cases FAIL: their answers are those of defect two\n"
-        "    op quantise; layout rows; format int4.canonical, int4.pytorch; the first one is\n",
+        "    k_codes: 5 of 9 bytes differ\n    kvgold check int4.canonical\n"),
+        ("\n2 cases FAIL: their answers are those of defect two\n"
+         "    op quantise; layout rows; format int4.canonical, int4.pytorch; the first one is\n"),
         "\nFAIL          quantise/mx16.canonical/rows/bf16/64x8x128/random08/-/slow\n",
         "\nCRASH         quantise/int4.canonical/rows/bf16/64x8x128/random05/-/slow\n    signal?[31m 11\n",
         "\n2 cases UNIMPLEMENTED\n",
@@ -472,34 +470,6 @@ static void causes_come_last_and_failures_first(void **state)
     }
     free(table);
     kvg_report_close(report);
-}
-
-static void lines_fit_a_terminal(void **state)
-{
-    static const struct {
-        const char *line, *laid;
-    } rows[] = {
-        {"short", "short"},
-        {"words      one two three", "words      one two\n           three"},
-        {"    one two three four five", "    one two three\n    four five"},
-        {"one wwwwwwwwwwwwwwwwwwwwwwwwwwwwwwww two", "one wwwwwwwwwwwwwwwwwwwwwwwwwwwwwwww\n           two"},
-        {"    kvgold check configs/a.json --case b", "    kvgold check configs/a.json --case b"},
-        {KVG_REPORT_RED "FAIL" KVG_REPORT_PLAIN "          one two", "FAIL          one two"}, /* 21: marks have none */
-        {"\303\274\303\274\303\274 is wide: 21", "\303\274\303\274\303\274 is wide: 21"}, /* bytes are not columns */
-    };
-    (void)state;
-    for (size_t i = 0; i < COUNT(rows); i++) {
-        char laid[256] = "";
-        FILE *out = fmemopen(laid, sizeof laid, "w");
-        kvg_report_lay_out(out, rows[i].line, 21, false);
-        fclose(out);
-        assert_string_equal(laid, rows[i].laid);
-    }
-    char coloured[64] = "";
-    FILE *out = fmemopen(coloured, sizeof coloured, "w");
-    kvg_report_lay_out(out, KVG_REPORT_RED "FAIL" KVG_REPORT_PLAIN, 0, true);
-    fclose(out);
-    assert_string_equal(coloured, "\033[1;31mFAIL\033[0m");
 }
 
 static void many_causes_are_cut(void **state)
@@ -867,7 +837,6 @@ int main(void)
         cmocka_unit_test(only_skips_is_77),
         cmocka_unit_test(table_has_the_numbers),
         cmocka_unit_test(causes_come_last_and_failures_first),
-        cmocka_unit_test(lines_fit_a_terminal),
         cmocka_unit_test(many_causes_are_cut),
         cmocka_unit_test(a_run_that_judged_little_says_so),
         cmocka_unit_test(layouts_and_ops_have_a_table),
