@@ -3,7 +3,7 @@
  *   result_record          The records of harness/case/result_fields.h as JSON objects, written and read by one loop.
  *   result_line            One result as one line of results.jsonl.
  *   report, report_read    Reads result files and merges shards.
- *   report_table, _text    The table for a terminal; report_summary has its totals.
+ *   report_table, _text    The table for a terminal; report_summary has its totals, report_causes what did not pass.
  *   report_html, _plot     The page with its plots.
  *   report_junit           JUnit XML.
  *   report_decode, _unclaimed
