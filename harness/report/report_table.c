@@ -82,8 +82,15 @@ static void print_causes(const kvg_report *r, FILE *out)
 {
     enum { LIMIT = 10 };
     size_t shown = 0, left = 0;
-    for (; shown < r->cause_count && shown < LIMIT; shown++) print_cause(r, &r->causes[shown], out);
-    for (size_t i = shown; i < r->cause_count; i++) left += r->causes[i].count;
+    for (size_t i = 0; i < r->cause_count; i++) {
+        if (r->causes[i].first->result.unclaimed[0]) continue; /* the line `unclaimed` has them */
+        if (shown == LIMIT) {
+            left += r->causes[i].count;
+            continue;
+        }
+        if (shown++ == 0) putc('\n', out);
+        print_cause(r, &r->causes[i], out);
+    }
     if (left) fprintf(out, "and %zu more cases, for other reasons: the HTML report has them\n", left);
     if (shown) putc('\n', out);
 }
@@ -273,7 +280,6 @@ static void print_table(const kvg_report *report, FILE *out, size_t width)
     }
     if (report->guest) report->guest->print(report, out);
     print_totals(report, out);
-    if (report->cause_count) putc('\n', out);
     print_causes(report, out);
     print_share(report, out);
     kvg_report_count_line(report, counts, sizeof counts);
