@@ -35,8 +35,8 @@ static bool has_name(const kvg_names *names, const char *name)
 
 static bool belongs(const kvg_report_case *c, const kvg_report_cause *cause)
 {
-    const char *detail = c->result.detail, *other = cause->first->result.detail;
     if (cause->explained) return has_name(&c->result.explained, cause->explained);
+    const char *detail = c->result.detail, *other = cause->first->result.detail;
     return rank(c) == rank(cause->first) && head(detail) == head(other) && strncmp(detail, other, head(detail)) == 0;
 }
 
