@@ -20,7 +20,8 @@ const char *kvg_confinement_name(kvg_confinement confinement);
  * (PR_SET_DUMPABLE): not by ptrace, /proc/PID/mem or process_vm_readv. */
 void kvg_confine_own_memory(void);
 
-/* Enters new user, pid and mount namespaces; the pid namespace begins with the next child of this process. `hidden`
+/* Enters new user, pid and mount namespaces; the pid namespace begins with the next child of this process. /dev/shm is
+ * empty there, because names in it have pids that other namespaces have, too. `hidden`
  * (NULL: none) is a file that is /dev/null there. The status says which step the machine refuses: some containers and
  * some distributions do. */
 kvg_status kvg_confine_enter(const char *hidden) KVG_CHECKED;

@@ -261,6 +261,34 @@ static void test_refused_confinement(void **state)
     assert_int_equal(child.channel, -1);
 }
 
+static int sees_file(void *context, int channel)
+{
+    (void)channel;
+    return access(context, F_OK) == 0;
+}
+
+/* Pids begin again in each namespace: what a candidate left in /dev/shm under its pid is not there for the next one. */
+static void test_shared_memory_of_its_own(void **state)
+{
+    char path[64];
+    kvg_child child;
+    snprintf(path, sizeof path, "/dev/shm/kvgold-test-%d", (int)getpid());
+    FILE *f = fopen(path, "w");
+    assert_non_null(f);
+    fclose(f);
+    const kvg_child_job outside = {.work = sees_file, .context = path, .channel = KVG_CHANNEL_PIPE};
+    kvg_child_job inside = outside;
+    inside.confinement = KVG_CONFINE_NAMESPACES;
+    (void)state;
+    assert_int_equal(kvg_child_start(&outside, &child), KVG_OK);
+    assert_int_equal(WEXITSTATUS(kvg_child_wait(&child)), 1);
+    const kvg_status s = kvg_child_start(&inside, &child);
+    const int status = s ? 0 : kvg_child_wait(&child);
+    unlink(path);
+    if (s) skip(); /* this machine has no namespaces */
+    assert_int_equal(WEXITSTATUS(status), 0);
+}
+
 static void test_no_program(void **state)
 {
     char name[] = "kvgold-is-not-there";
@@ -278,6 +306,7 @@ int main(void)
         cmocka_unit_test(test_end), cmocka_unit_test(test_signals), cmocka_unit_test(test_ignored_ends),
         cmocka_unit_test(test_limits), cmocka_unit_test(test_half_a_message), cmocka_unit_test(test_answer),
         cmocka_unit_test(test_group), cmocka_unit_test(test_no_orphans), cmocka_unit_test(test_poll),
+        cmocka_unit_test(test_shared_memory_of_its_own),
         cmocka_unit_test(test_no_program), cmocka_unit_test(test_refused_confinement),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
