@@ -61,7 +61,7 @@ kvg_status kvg_confine_enter(const char *hidden)
     /* Names in /dev/shm have pids in them, and pids begin again: libomp aborts where it finds what an earlier candidate
      * left under its own pid. A machine that refuses this mount is as it was. */
     (void)mount("tmpfs", "/dev/shm", "tmpfs", MS_NOSUID | MS_NODEV, NULL);
-    if (hidden && mount("/dev/null", hidden, NULL, MS_BIND, NULL) != 0) {
+    if (hidden && mount("/dev/null", hidden, "", MS_BIND, NULL) != 0) {
         return kvg_fail(KVG_ERR_IO, "the machine does not let %s be hidden: %s", hidden, strerror(errno));
     }
     return KVG_OK;
