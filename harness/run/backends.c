@@ -15,34 +15,45 @@
 #include "gpu/gpu.h"
 #endif
 
-enum { MOST_PLUGINS = 64 };
+/* Where plug-ins lie: beside the program, or in the library folder of an installation. */
+static const char *const places[] = {"", "/../lib/kvgold", "/../lib64/kvgold", "/../lib/x86_64-linux-gnu/kvgold",
+                                     "/../lib/aarch64-linux-gnu/kvgold"};
+enum { PLACES = sizeof places / sizeof places[0] };
 
-/* libkvgold_<name>.so beside the program, or in the library folder of an installation. */
+/* Names the backend that was meant, of those that there are. */
+static kvg_status fail_unknown(const char *name, const char *folder)
+{
+    enum { BUILT_IN = 2, MOST = 64 };
+    char names[MOST][64], path[KVG_BACKEND_PATH_SIZE];
+    const char *known[BUILT_IN + MOST] = {"reference", "cuda"};
+    size_t count = 0;
+    for (size_t i = 0; i < PLACES; i++) {
+        snprintf(path, sizeof path, "%s%s", folder, places[i]);
+        DIR *dir = opendir(path);
+        for (const struct dirent *e; dir && count < MOST && (e = readdir(dir));) {
+            if (sscanf(e->d_name, "libkvgold_%63[^.].so", names[count]) != 1) continue;
+            known[BUILT_IN + count] = names[count];
+            count++;
+        }
+        if (dir) closedir(dir);
+    }
+    return kvg_name_fail("backend", name, known, sizeof known[0], BUILT_IN + count);
+}
+
+/* The library libkvgold_<name>.so. */
 static kvg_status find_plugin(const char *name, char *path, size_t size)
 {
-    static const char *const places[] = {"", "/../lib/kvgold", "/../lib64/kvgold", "/../lib/x86_64-linux-gnu/kvgold",
-                                         "/../lib/aarch64-linux-gnu/kvgold"};
-    char folder[PATH_MAX], names[MOST_PLUGINS][64];
-    const char *known[MOST_PLUGINS + 2] = {"reference", "cuda"};
-    size_t count = 2;
+    char folder[PATH_MAX];
     const ssize_t n = readlink("/proc/self/exe", folder, sizeof folder - 1);
     if (n < 0) return kvg_fail(KVG_ERR_IO, "cannot find the program's own folder: give the plug-in's path");
     folder[n] = 0;
     char *slash = strrchr(folder, '/');
     if (slash) *slash = 0;
-    for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
+    for (size_t i = 0; i < PLACES; i++) {
         snprintf(path, size, "%s%s/libkvgold_%s.so", folder, places[i], name);
         if (access(path, R_OK) == 0) return KVG_OK;
-        snprintf(path, size, "%s%s", folder, places[i]);
-        DIR *dir = opendir(path);
-        for (const struct dirent *e; dir && count < MOST_PLUGINS + 2 && (e = readdir(dir));) {
-            if (sscanf(e->d_name, "libkvgold_%63[^.].so", names[count - 2]) != 1) continue;
-            known[count] = names[count - 2];
-            count++;
-        }
-        if (dir) closedir(dir);
     }
-    return kvg_name_fail("backend", name, known, sizeof known[0], count);
+    return fail_unknown(name, folder);
 }
 
 static bool is_built_in(const char *name)
