@@ -244,7 +244,6 @@ int kvg_command_doctor(const kvg_arguments *a)
     print_folder("models:", "configs/models", ".json");
     print_folder("packs:", "golden/data/packs", NULL);
     print_folder("captures:", "golden/data/captures", ".safetensors");
-    print_tool("gnuplot:", "gnuplot", "reports have no plots: apt-get install gnuplot-nox");
     print_tool("python3:", "python3", "no adapters of golden packs: apt-get install python3");
     return KVG_EXIT_PASS;
 }

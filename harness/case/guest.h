@@ -16,7 +16,6 @@ struct kvg_case;
 struct kvg_config;
 struct kvg_report;
 struct kvg_report_case;
-struct kvg_report_plot;
 struct kvg_result;
 
 enum { KVG_GUEST_LINE_RECORDS = 2 };
@@ -53,10 +52,6 @@ typedef struct kvg_guest {
     kvg_status (*read)(struct kvg_report *report, kvg_json line, void **out);
     void (*about)(const struct kvg_report_case *c, char *out, size_t size);
     void (*print)(const struct kvg_report *report, FILE *out);
-    const char *section, *title; /* of the HTML page: id and heading */
-    void (*html)(const struct kvg_report *report, FILE *out);
-    const struct kvg_report_plot *plots;
-    size_t plot_count;
 } kvg_guest;
 
 /* Whether a name stands for a guest, at hand or not: a reader without guests refuses a group by it. */

@@ -42,8 +42,8 @@ int kvg_report_exit_code(const kvg_report *report);
  * broken there, but for repro lines. 0: it is no terminal, rows have at most 120 columns and no line is broken. */
 void kvg_report_table(const kvg_report *report, FILE *out, unsigned width, bool colour);
 
-/* One self-contained HTML page with inline SVG plots by gnuplot. Without gnuplot the page says so and has its
- * tables. */
+/* One HTML page with all of its data, styles and scripts: a browser loads nothing else. Its data are a summary and the
+ * lines of the result files. */
 kvg_status kvg_report_html(const kvg_report *report, const char *path) KVG_CHECKED;
 
 /* JUnit XML: one testsuite per config, one testcase per case. */

@@ -162,6 +162,15 @@ void kvg_report_format_bytes(uint64_t bytes, char *out, size_t size); /* "73.7 k
  * missing: "443 passed, 3 failed, 492 missing; ...". A seed that stands in the config is told: "...; public seed". */
 void kvg_report_count_line(const kvg_report *report, char *out, size_t size);
 
+/* "1 of 1303 cases was judged: this proves almost nothing"; empty where at least half were. Of a config's cases, those
+ * that were not selected count. */
+void kvg_report_share_line(const kvg_report *report, char *out, size_t size);
+
+/* Calls `tell` for each thing that the report says of all cases together: tell(context, "compared", "1.5 kB (...)").
+ * The text may come from the files. */
+void kvg_report_tell_totals(const kvg_report *report, void (*tell)(void *context, const char *what, const char *text),
+                            void *context);
+
 /* The columns of the summary, for every output. */
 typedef struct kvg_report_column {
     const char *title;   /* short, for the terminal */
@@ -179,7 +188,7 @@ extern const size_t kvg_report_column_count;
 kvg_status kvg_report_write(const kvg_report *report, const char *path,
                             void (*write)(const kvg_report *report, FILE *out)) KVG_CHECKED;
 
-/* Text for HTML and XML, elements and attributes alike: markup is escaped, what XML cannot hold becomes U+FFFD. */
+/* Text for XML, elements and attributes alike: markup is escaped, what XML cannot hold becomes U+FFFD. */
 void kvg_report_escape(FILE *out, const char *text);
 
 /* Text for a terminal: control bytes become '?', so that a result file cannot steer it. */

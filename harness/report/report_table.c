@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "harness/report/report_data.h"
-#include "harness/report/report_unclaimed.h"
 #include "support/terminal.h"
 
 enum { CELL_SIZE = 512, MAX_COLUMNS = 32, GAP = 2 };
@@ -190,83 +189,12 @@ static void print_layouts(const kvg_report *r, FILE *out)
 
 /* --- totals --- */
 
-static void print_verdicts(const kvg_report *r, FILE *out)
+static void print_total(void *context, const char *what, const char *text)
 {
-    const char *separator = "";
-    fputs("cases      ", out);
-    for (int v = 0; v < KVG_VERDICT_COUNT; v++) {
-        if (!r->verdicts[v]) continue;
-        fprintf(out, "%s%" PRIu64 " %s", separator, r->verdicts[v], kvg_verdict_name((kvg_verdict)v));
-        separator = ", ";
-    }
-    if (r->unfinished) fprintf(out, "%s%" PRIu64 " UNFINISHED", separator, r->unfinished);
-    if (!r->case_count) fputs("none", out);
-    if (r->missing) fprintf(out, " (%" PRIu64 " missing)", r->missing);
+    FILE *out = context;
+    fprintf(out, "%-10s ", what);
+    kvg_report_plain(out, text); /* it comes from the files */
     putc('\n', out);
-}
-
-/* The text comes from the files. */
-static void print_text(FILE *out, const char *head, const char *text)
-{
-    fputs(head, out);
-    kvg_report_plain(out, text);
-    putc('\n', out);
-}
-
-static void print_totals(const kvg_report *r, FILE *out)
-{
-    char bytes[32], decode[KVG_REPORT_LINE_SIZE];
-    print_verdicts(r, out);
-    kvg_report_format_bytes(r->compared, bytes, sizeof bytes);
-    fprintf(out, "compared   %s (%" PRIu64 " bytes), %" PRIu64 " mismatched\n", bytes, r->compared, r->mismatched);
-    fputs("controls   ", out);
-    for (size_t k = 0; k < KVG_REPORT_CONTROLS; k++) {
-        if (k == KVG_REPORT_BY_BOUND) continue;
-        fprintf(out, "%s%" PRIu64 " %s", k ? ", " : "", r->control_totals[k], kvg_report_control_names[k]);
-    }
-    fprintf(out, "; %" PRIu64 " of the rejected fail the round-trip bound too", r->control_totals[KVG_REPORT_BY_BOUND]);
-    putc('\n', out);
-    for (int bits = 0; bits < 2; bits++) {
-        kvg_report_decode_line(r->cases, r->case_count, bits, decode, sizeof decode);
-        if (decode[0]) fprintf(out, "decode     %s\n", decode);
-    }
-    kvg_report_separation_line(r->cases, r->case_count, decode, sizeof decode);
-    if (decode[0]) fprintf(out, "separation %s\n", decode);
-    kvg_report_relations_line(r->cases, r->case_count, decode, sizeof decode);
-    if (decode[0]) fprintf(out, "relations  %s\n", decode);
-    kvg_report_unclaimed_line(r, decode, sizeof decode);
-    if (decode[0]) print_text(out, "unclaimed  ", decode);
-    kvg_report_unconfined_line(r, decode, sizeof decode);
-    if (decode[0]) print_text(out, "unconfined ", decode);
-    kvg_report_reference_line(r, decode, sizeof decode);
-    if (decode[0]) print_text(out, "reference  ", decode);
-    kvg_report_unjudged_line(r, decode, sizeof decode);
-    if (decode[0]) print_text(out, "unjudged   ", decode);
-    fprintf(out, "time       %.1f s", r->seconds);
-    if (r->file_count > 1) fprintf(out, " in %zu shards together", r->file_count);
-    putc('\n', out);
-    for (size_t i = 0; i < r->mode_count; i++) {
-        fprintf(out, "mode       %zu case%s: ", r->modes[i].count, r->modes[i].count == 1 ? "" : "s");
-        kvg_report_plain(out, r->modes[i].first->mode);
-        putc('\n', out);
-    }
-    if (r->without_mode) {
-        fprintf(out, "policy     off: %zu case%s by name of format\n", r->without_mode,
-                r->without_mode == 1 ? "" : "s");
-    }
-    for (size_t i = 0; i < r->note_count; i++) print_text(out, "note       ", r->notes[i]);
-}
-
-/* "1 of 1303 cases was judged: this proves almost nothing". Of a config's cases, those that were not selected count. */
-static void print_share(const kvg_report *r, FILE *out)
-{
-    uint64_t judged = 0, all = r->case_count + r->missing;
-    for (int v = 0; v < KVG_VERDICT_COUNT; v++) judged += kvg_verdict_judges((kvg_verdict)v) ? r->verdicts[v] : 0;
-    for (size_t i = 0; i < r->file_count; i++) all = r->files[i].config_cases > all ? r->files[i].config_cases : all;
-    if (2 * judged >= all) return;
-    const char *what = judged == 0 ? "nothing" : 100 * judged < all ? "almost nothing" : "little";
-    fprintf(out, "%" PRIu64 " of %" PRIu64 " cases %s judged: this proves %s\n", judged, all,
-            judged == 1 ? "was" : "were", what);
 }
 
 static void print_table(const kvg_report *report, FILE *out, size_t width)
@@ -279,9 +207,10 @@ static void print_table(const kvg_report *report, FILE *out, size_t width)
         putc('\n', out);
     }
     if (report->guest) report->guest->print(report, out);
-    print_totals(report, out);
+    kvg_report_tell_totals(report, print_total, out);
     print_causes(report, out);
-    print_share(report, out);
+    kvg_report_share_line(report, counts, sizeof counts);
+    if (counts[0]) fprintf(out, "%s\n", counts);
     kvg_report_count_line(report, counts, sizeof counts);
     fprintf(out, "%s%s%s\n", kvg_report_exit_code(report) ? KVG_TERMINAL_RED : KVG_TERMINAL_GREEN, counts,
             KVG_TERMINAL_PLAIN);

@@ -88,9 +88,4 @@ const kvg_guest kvg_generate_guest = {
     .read = kvg_report_quality_read,
     .about = kvg_report_quality_about,
     .print = kvg_report_quality_print,
-    .section = "quality",
-    .title = "Quality of generation",
-    .html = kvg_report_quality_html,
-    .plots = kvg_report_quality_plots,
-    .plot_count = KVG_REPORT_QUALITY_PLOTS,
 };

@@ -54,7 +54,8 @@ static int compare_loss(const void *a, const void *b)
     return strcmp(x->asked.id, y->asked.id);
 }
 
-const kvg_report_case **kvg_report_quality_cases(const kvg_report *r, size_t *count)
+/* The cases of a report that have measures, in a new array, the smallest KL divergence first; NULL: none. */
+static const kvg_report_case **judged_cases(const kvg_report *r, size_t *count)
 {
     const kvg_report_case **list = malloc((r->case_count + 1) * sizeof *list);
     *count = 0;
@@ -67,7 +68,8 @@ const kvg_report_case **kvg_report_quality_cases(const kvg_report *r, size_t *co
     return NULL;
 }
 
-void kvg_report_quality_name(const kvg_report_case *c, char *out, size_t size)
+/* What tells them apart: "nvfp4.canonical bf16 P2 sliding cuda". */
+static void put_name(const kvg_report_case *c, char *out, size_t size)
 {
     const kvg_result_asked *a = &c->asked;
     const kvg_result_generate *g = &kvg_report_quality_of(c)->asked;
@@ -94,7 +96,6 @@ enum { CELL = 64 };
 typedef struct column {
     const char *title;
     void (*cell)(const kvg_quality_result *q, char *out, size_t size);
-    bool (*is_bad)(const kvg_quality_result *q); /* NULL: never */
 } column;
 
 /* `format` is one of the literals below; a share of 1 counts as `one`. */
@@ -163,23 +164,18 @@ static void put_requests(const kvg_quality_result *q, char *out, size_t size)
     else snprintf(out, size, "-");
 }
 
-static bool loses_too_much(const kvg_quality_result *q) { return !(q->quality.loss.value <= q->limits.loss); }
-static bool strays_too_far(const kvg_quality_result *q) { return !(q->quality.kl.value <= q->limits.kl); }
-static bool agrees_too_little(const kvg_quality_result *q) { return !(q->quality.top1.value >= q->limits.top1); }
-static bool has_wrong_bits(const kvg_quality_result *q) { return q->bits.differ > 0; }
-
 static const column columns[] = {
-    {"bits/token", put_bits, NULL},
-    {"loss, bits", put_loss, loses_too_much},
-    {"KL, bits", put_kl, strays_too_far},
-    {"KL p99", put_kl_p99, NULL},
-    {"worst", put_kl_worst, NULL},
-    {"top-1, %", put_top1, agrees_too_little},
-    {"greedy: first difference", put_greedy, NULL},
-    {"rows wrong", put_compared, has_wrong_bits},
-    {"B/token", put_token, NULL},
-    {"B/request", put_request, NULL},
-    {"requests", put_requests, NULL},
+    {"bits/token", put_bits},
+    {"loss, bits", put_loss},
+    {"KL, bits", put_kl},
+    {"KL p99", put_kl_p99},
+    {"worst", put_kl_worst},
+    {"top-1, %", put_top1},
+    {"greedy: first difference", put_greedy},
+    {"rows wrong", put_compared},
+    {"B/token", put_token},
+    {"B/request", put_request},
+    {"requests", put_requests},
 };
 
 void kvg_report_quality_about(const kvg_report_case *c, char *out, size_t size)
@@ -209,7 +205,7 @@ static void print_measures(const kvg_report_case **cases, size_t count, FILE *ou
     size_t widths[COUNT(columns)], first = strlen("format");
     char cell[CELL], name[160];
     for (size_t i = 0; i < count; i++) {
-        kvg_report_quality_name(cases[i], name, sizeof name);
+        put_name(cases[i], name, sizeof name);
         if (strlen(name) > first) first = strlen(name);
     }
     for (size_t k = 0; k < COUNT(columns); k++) {
@@ -223,7 +219,7 @@ static void print_measures(const kvg_report_case **cases, size_t count, FILE *ou
     for (size_t k = 0; k < COUNT(columns); k++) fprintf(out, "  %*s", (int)widths[k], columns[k].title);
     putc('\n', out);
     for (size_t i = 0; i < count; i++) {
-        kvg_report_quality_name(cases[i], name, sizeof name);
+        put_name(cases[i], name, sizeof name);
         kvg_report_plain(out, name);
         fprintf(out, "%*s", (int)(first - strlen(name)), "");
         for (size_t k = 0; k < COUNT(columns); k++) {
@@ -239,7 +235,7 @@ static void print_planted(const kvg_report_case *c, FILE *out)
 {
     const kvg_quality_result *q = &kvg_report_quality_of(c)->measures;
     char name[160];
-    kvg_report_quality_name(c, name, sizeof name);
+    put_name(c, name, sizeof name);
     for (size_t i = 0; i < q->defect_count; i++) {
         const kvg_quality_defect *p = &q->defects[i];
         fputs("planted    ", out);
@@ -257,102 +253,9 @@ static void print_planted(const kvg_report_case *c, FILE *out)
 void kvg_report_quality_print(const kvg_report *report, FILE *out)
 {
     size_t count;
-    const kvg_report_case **cases = kvg_report_quality_cases(report, &count);
+    const kvg_report_case **cases = judged_cases(report, &count);
     if (!cases) return;
     print_measures(cases, count, out);
     for (size_t i = 0; i < count; i++) print_planted(cases[i], out);
-    free(cases);
-}
-
-/* --- for the page --- */
-
-static void write_text(FILE *out, const char *open, const char *text, const char *close)
-{
-    fputs(open, out);
-    kvg_report_escape(out, text);
-    fputs(close, out);
-}
-
-static void write_measures(const kvg_report_case **cases, size_t count, FILE *out)
-{
-    char cell[CELL], name[160];
-    fputs("<div class=\"wide\"><table><thead><tr><th>format.dialect</th>", out);
-    for (size_t k = 0; k < COUNT(columns); k++) fprintf(out, "<th>%s</th>", columns[k].title);
-    fputs("</tr></thead><tbody>\n", out);
-    for (size_t i = 0; i < count; i++) {
-        kvg_report_quality_name(cases[i], name, sizeof name);
-        write_text(out, "<tr><td>", name, "</td>");
-        for (size_t k = 0; k < COUNT(columns); k++) {
-            const kvg_quality_result *q = &kvg_report_quality_of(cases[i])->measures;
-            columns[k].cell(q, cell, sizeof cell);
-            fputs(columns[k].is_bad && columns[k].is_bad(q) ? "<td class=\"bad\">" : "<td>", out);
-            write_text(out, "", cell, "</td>");
-        }
-        fputs("</tr>\n", out);
-    }
-    fputs("</tbody></table></div>\n", out);
-}
-
-static void write_positions(const kvg_report_case **cases, size_t count, FILE *out)
-{
-    char name[160];
-    fputs("<h3>By position in the window: KL divergence, and loss, in bits</h3>\n"
-          "<div class=\"wide\"><table><tbody>\n", out);
-    for (size_t i = 0; i < count; i++) {
-        const kvg_quality_bucket *buckets = kvg_report_quality_of(cases[i])->measures.quality.buckets;
-        kvg_report_quality_name(cases[i], name, sizeof name);
-        write_text(out, "<tr><td>", name, "</td>");
-        for (size_t b = 0; b < KVG_QUALITY_BUCKETS && buckets[b].rows; b++) {
-            fprintf(out, "<td><span class=\"dim\">from %" PRIu64 ":</span> %.3g, %+.4f</td>", buckets[b].from,
-                    buckets[b].kl, buckets[b].loss);
-        }
-        fputs("</tr>\n", out);
-    }
-    fputs("</tbody></table></div>\n", out);
-}
-
-static void write_planted(const kvg_report_case *c, FILE *out)
-{
-    const kvg_quality_result *q = &kvg_report_quality_of(c)->measures;
-    char name[160];
-    kvg_report_quality_name(c, name, sizeof name);
-    for (size_t i = 0; i < q->defect_count; i++) {
-        const kvg_quality_defect *p = &q->defects[i];
-        const char *class = !p->applies ? "dim" : p->by_bits || p->by_limits ? "good" : "bad";
-        write_text(out, "<tr><td>", name, "</td>");
-        write_text(out, "<td class=\"left\">", p->id, "</td>");
-        fprintf(out, "<td class=\"left\"><span class=\"%s\">%s</span></td>", class, how_rejected(p));
-        if (p->applies) {
-            fprintf(out, "<td>%" PRIu64 " of %" PRIu64 "</td><td>%+.5f</td><td>%.3g</td>", p->differ, p->rows, p->loss,
-                    p->kl);
-        } else {
-            fputs("<td></td><td></td><td></td>", out);
-        }
-        fputs("</tr>\n", out);
-    }
-}
-
-void kvg_report_quality_html(const kvg_report *report, FILE *out)
-{
-    size_t count, planted = 0;
-    const kvg_report_case **cases = kvg_report_quality_cases(report, &count);
-    if (!cases) {
-        fputs("<p class=\"dim\">This run has no case of op generate.</p>\n", out);
-        return;
-    }
-    fputs("<p>A model reads held-out text through the cache: each token's distribution against the same run with the "
-          "model type for a cache (docs/spec/generate.md section 8). In brackets the middle 95% of a bootstrap over "
-          "blocks of 64 rows; the order is the one that was found. Rows wrong: logits that are not the reference's, "
-          "bit for bit, of those compared.</p>\n", out);
-    write_measures(cases, count, out);
-    write_positions(cases, count, out);
-    for (size_t i = 0; i < count; i++) planted += kvg_report_quality_of(cases[i])->measures.defect_count;
-    if (planted) {
-        fputs("<h3>Planted defects</h3>\n<div class=\"wide\"><table><thead><tr><th>format.dialect</th>"
-              "<th class=\"left\">defect</th><th class=\"left\">outcome</th><th>rows changed</th><th>loss, bits</th>"
-              "<th>KL, bits</th></tr></thead><tbody>\n", out);
-        for (size_t i = 0; i < count; i++) write_planted(cases[i], out);
-        fputs("</tbody></table></div>\n", out);
-    }
     free(cases);
 }

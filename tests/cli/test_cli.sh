@@ -584,7 +584,7 @@ check "... finds the configs" grep -q "^configs: *[0-9]* in " <<<"$output"
 check "... says what confines a candidate" grep -q "^candidates: *confined by" <<<"$output"
 second expect "doctor: the second reference" 0 "backends:    reference, defect:<id>, slowref" "$kvgold" doctor
 output=$(PATH=/nowhere "$kvgold" doctor)
-check "doctor: what is missing, and what mends it" grep -q "^gnuplot: *missing: .*apt-get install gnuplot-nox" <<<"$output"
+check "doctor: what is missing, and what mends it" grep -q "^python3: *missing: .*apt-get install python3" <<<"$output"
 for what in formats dialects ops fills defects; do
     expect "list $what" 0 "" "$kvgold" list "$what"
     check "list $what has lines" test "$(wc -l <<<"$output")" -ge 2
