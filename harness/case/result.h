@@ -54,6 +54,21 @@ typedef struct kvg_result_reach {
     kvg_code_set code_set, scale_set;
 } kvg_result_reach;
 
+/* Where in a page the bytes of an answer are wrong: of the first tensor that has wrong bytes. */
+typedef struct kvg_result_page {
+    bool measured;
+    const char *tensor;
+    uint64_t bytes, wrong;
+    kvg_code_set cells; /* bit i: in some page, a byte of cell i is wrong: kvg_result_cell */
+} kvg_result_page;
+
+/* The cell of a byte of a page: pages are cut into KVG_FIELD_CODES equal cells, smaller ones into one per byte. Byte 50
+ * of 1,024 lies in cell 12, byte 50 of 64 in cell 50. */
+static inline unsigned kvg_result_cell(uint64_t byte, uint64_t page_bytes)
+{
+    return (unsigned)(page_bytes > KVG_FIELD_CODES ? byte * KVG_FIELD_CODES / page_bytes : byte);
+}
+
 /* Names of known-wrong answers: rows of harness/trial/wrong/defects.def that are controls, or those of a guest. */
 typedef struct kvg_result_controls {
     bool measured;
@@ -78,6 +93,7 @@ typedef struct kvg_result {
     kvg_result_separation separation;
     kvg_names relations; /* op decode: the rows of harness/trial/judge/relations.def that were asked, and held */
     kvg_names explained; /* a FAIL: known-wrong answers that the answer is, as its op compares */
+    kvg_result_page page;
     kvg_result_reach reach;
     kvg_result_controls controls;
     /* In no line: */

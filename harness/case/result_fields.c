@@ -61,6 +61,7 @@ static const kvg_field parts[] = {
     KVG_FIELD_OBJECT("v", GIVEN, "round trip of V, likewise"),
     KVG_FIELD_OBJECT("decode", GIVEN, "op decode: the answer against the exact one"),
     KVG_FIELD_OBJECT("separation", GIVEN, "op decode: how far known-wrong answers are from right ones"),
+    KVG_FIELD_OBJECT("page", GIVEN, "where in a page bytes are wrong; only where bytes are"),
     KVG_FIELD_OBJECT("reach", GIVEN, "what the inputs met in the codec; only where rows were encoded or read"),
     KVG_FIELD_OBJECT("controls", GIVEN, "the known-wrong answers that this check was offered; every judged case has "
                      "it"),
@@ -136,6 +137,15 @@ static const kvg_field separation[] = {
               "do not"),
 };
 
+static const kvg_field page[] = {
+    KVG_FIELD(kvg_result_page, TEXT, "tensor", tensor, ALWAYS, "", "the first tensor of the answer with wrong bytes"),
+    KVG_FIELD(kvg_result_page, COUNT, "bytes", bytes, ALWAYS, "bytes", "size of a page of the tensor: all bytes of a "
+              "block in a layer, padding too; of a tensor that is no pool, of a row"),
+    KVG_FIELD(kvg_result_page, COUNT, "wrong", wrong, ALWAYS, "bytes", "wrong bytes of the tensor"),
+    KVG_FIELD(kvg_result_page, SET, "cells", cells, ALWAYS, "", "the cells with a wrong byte in any page. A page has "
+              "256 cells of equal size; a page of fewer bytes has a cell for each byte"),
+};
+
 static const kvg_field reach[] = {
     KVG_FIELD(kvg_result_reach, COUNT, "codes", codes, ALWAYS, "codes", "different element codes that were seen"),
     KVG_FIELD(kvg_result_reach, COUNT, "codes_of", codes_of, ALWAYS, "codes", "element codes that K's format has"),
@@ -189,6 +199,7 @@ const kvg_record *kvg_record_get(kvg_record_id id)
                "class; then what quantisation itself did, which is nobody's fault.", decode),
         RECORD(SEPARATION, "separation", "Distances of known-wrong answers of op decode (rows of "
                "harness/trial/wrong/defects.def) from what is right.", separation),
+        RECORD(PAGE, "page", "Where in a page the bytes of an answer are wrong.", page),
         RECORD(REACH, "reach", "What the rows of K and V together met in the codec.", reach),
         RECORD(CONTROLS, "controls", "Known-wrong answers by name: rows of harness/trial/wrong/defects.def, or those "
                "of a guest.", controls),

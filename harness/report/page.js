@@ -114,6 +114,12 @@ function drawCases() {
   draw();
 }
 
+// --- codes ---
+
+const hasCode = (set, code) => parseInt(set.substr(2 * (code >> 3), 2), 16) >> (code & 7) & 1;
+const countCodes = (set) => [...Array(256).keys()].filter((code) => hasCode(set, code)).length;
+const hex = (code) => code.toString(16).toUpperCase().padStart(2, "0");
+
 // --- head and causes ---
 
 function drawHead() {
@@ -128,6 +134,34 @@ function drawHead() {
   for (const [what, text] of facts) {
     find("totals").append(element("dt", {}, what), element("dd", what === "note" ? { class: "warn" } : {}, text));
   }
+}
+
+const groupBy = (list, of) => {
+  const groups = new Map();
+  for (const x of list) groups.set(of(x), [...groups.get(of(x)) ?? [], x]);
+  return [...groups].sort((a, b) => b[1].length - a[1].length);
+};
+
+// Where in a page bytes are wrong, for cases whose pages have one size. A tensor that is no pool has rows for pages.
+function pageMap(tensor, bytes, list) {
+  const cells = Math.min(256, bytes), what = /_(data|pool)$/.test(tensor) ? "page" : "row";
+  const map = element("div", { class: "map", role: "img", "aria-label": `Wrong bytes of ${tensor}` });
+  for (let i = 0; i < cells; i++) {
+    const wrong = list.filter((c) => hasCode(c.page.cells, i)).length;
+    const first = Math.ceil(i * bytes / cells), last = Math.ceil((i + 1) * bytes / cells) - 1;
+    map.append(element("span", { style: `--share:${wrong / list.length}`, ...wrong && { class: "wrong" },
+      title: `bytes ${first} to ${last} of a ${what}: wrong in ${wrong} of ${list.length} cases` }));
+  }
+  return element("figure", {}, map, element("figcaption", { class: "dim" },
+    `A ${what} of ${tensor}, ${bytes} bytes, from the upper left corner on. The more of ${list.length} cases have a wrong ` +
+    "byte in a cell, the redder is the cell."));
+}
+
+// For the tensors that are wrong most often, a map of the pages of the size that most cases have.
+function pageMaps(list) {
+  const MOST = 3;
+  return groupBy(list.filter((c) => c.page), (c) => c.page.tensor).slice(0, MOST).map(([tensor, mine]) =>
+    pageMap(tensor, ...groupBy(mine, (c) => c.page.bytes)[0]));
 }
 
 function drawCauses() {
@@ -149,7 +183,7 @@ function drawCauses() {
       article.append(element("div", { class: "dim" },
         [words("op", (c) => c.op), words("layout", (c) => c.layout), words("format", storage)].join("; ")));
     }
-    article.append(describe(first));
+    article.append(describe(first), element("div", { class: "maps" }, ...pageMaps(mine)));
     find("causes").append(article);
   }
   return summary.causes.length;
@@ -168,10 +202,6 @@ function drawLayouts() {
       { text: l.mismatched, kind: l.mismatched ? "bad" : "" }]), 2));
   return summary.layouts.length;
 }
-
-const hasCode = (set, code) => parseInt(set.substr(2 * (code >> 3), 2), 16) >> (code & 7) & 1;
-const countCodes = (set) => [...Array(256).keys()].filter((code) => hasCode(set, code)).length;
-const hex = (code) => code.toString(16).toUpperCase().padStart(2, "0");
 
 // A strip of `codes` cells. Where they are many, one cell stands for each run of equal ones.
 function strip(set, codes) {

@@ -78,6 +78,7 @@ static const struct {
     {"v", KVG_RECORD_TRIP, offsetof(kvg_result, round_trip[KVG_V])},
     {"decode", KVG_RECORD_DECODE, offsetof(kvg_result, decode)},
     {"separation", KVG_RECORD_SEPARATION, offsetof(kvg_result, separation)},
+    {"page", KVG_RECORD_PAGE, offsetof(kvg_result, page)},
     {"reach", KVG_RECORD_REACH, offsetof(kvg_result, reach)},
     {"controls", KVG_RECORD_CONTROLS, offsetof(kvg_result, controls)},
 };

@@ -8,6 +8,36 @@
 
 /* --- bytes --- */
 
+/* Bytes after which output `index` begins again: a block of a layer in a pool, a row of another tensor. */
+static size_t page_bytes(const kvg_truth *truth, size_t index)
+{
+    const kvg_paging *g = &truth->question->c->problem.paging;
+    const kvg_tensor *t = &truth->expected.tensors[index];
+    kvg_role role;
+    kvg_side side;
+    kvg_roles_at(truth->expected.roles, index, &role, &side);
+    if (role == KVG_ROLE_DATA_POOL || role == KVG_ROLE_SCALE_POOL) return t->bytes / g->layers / g->blocks;
+    return (size_t)t->shape[t->rank - 1] * kvg_dtype_bytes(t->dtype);
+}
+
+static void map_page(const kvg_truth *truth, size_t index, const kvg_tensor *answer, size_t wrong,
+                     kvg_result_page *page)
+{
+    const kvg_tensor *expected = &truth->expected.tensors[index];
+    const uint8_t *want = expected->data, *got = answer->data;
+    *page = (kvg_result_page){
+        .measured = true,
+        .tensor = kvg_set_name(&truth->expected, index),
+        .bytes = page_bytes(truth, index),
+        .wrong = wrong,
+    };
+    for (size_t i = 0; i < expected->bytes; i++) {
+        if (want[i] == got[i]) continue;
+        const unsigned cell = kvg_result_cell(i % page->bytes, page->bytes);
+        page->cells[cell / 8] |= (uint8_t)(1u << cell % 8);
+    }
+}
+
 /* One output tensor, byte for byte. */
 static void compare_bytes(const kvg_truth *truth, size_t index, const kvg_tensor *answer, kvg_result *r)
 {
@@ -16,6 +46,7 @@ static void compare_bytes(const kvg_truth *truth, size_t index, const kvg_tensor
     r->bytes.compared += expected->bytes;
     r->bytes.mismatched += d.wrong;
     if (d.wrong == 0) return;
+    if (!r->page.measured) map_page(truth, index, answer, d.wrong, &r->page);
     char where[256];
     kvg_describe_byte(truth->question, index, expected, answer, d.first, where, sizeof where);
     kvg_result_fail(r, "%s: %zu of %zu bytes differ, first at %s", kvg_set_name(&truth->expected, index), d.wrong,

@@ -6,7 +6,10 @@ reader finds there: by structure and by keyboard, no pixels. What a page must sh
 Each check then has to fail on a page that is broken on purpose. Prints a line per check that fails; the last line is
 "N passed, N failed". Exit status: 0 all passed, 1 otherwise.
 """
+import collections
+import functools
 import json
+import operator
 import os
 import shutil
 import subprocess
@@ -99,6 +102,22 @@ def check_causes(page):
         assert repro in repros, repro
 
 
+def check_maps(page):
+    """A cause whose cases have wrong bytes has maps, with as many coloured cells as have a wrong byte in any case."""
+    causes = page.run("return summary.causes.map((cause) => cases.filter((_, i) => summary.cause_of[i] === cause.id))")
+    wanted = []
+    for mine in causes:
+        sizes = collections.defaultdict(lambda: collections.defaultdict(list))
+        for case in mine:
+            if "page" in case:
+                sizes[case["page"]["tensor"]][case["page"]["bytes"]].append(int(case["page"]["cells"], 16))
+        tensors = sorted(sizes.values(), key=lambda by_size: -sum(map(len, by_size.values())))
+        wanted += [functools.reduce(operator.or_, max(by_size.values(), key=len)).bit_count() for by_size in tensors[:3]]
+    shown = page.run("""return [...document.querySelectorAll("#causes .map")].map((map) =>
+        map.querySelectorAll(".wrong").length)""")
+    assert shown == wanted, (shown, wanted)
+
+
 def check_search(page):
     """`/` goes to the search, words choose the cases that have them all, Escape shows all again."""
     Select(page.all("#status")[0]).select_by_value("all")
@@ -176,7 +195,7 @@ def check_dark(page):
             Chart.defaults.color]""") == look)
 
 
-CHECKS = [check_silence, check_sections, check_head, check_causes, check_search, check_more, check_filter, check_plots,
+CHECKS = [check_silence, check_sections, check_head, check_causes, check_maps, check_search, check_more, check_filter, check_plots,
           check_coverage, check_phone, check_dark]
 
 # Ways to break a page: a text of it, what stands there instead, and the check that must notice.
@@ -186,6 +205,7 @@ BROKEN = [
      check_sections),
     ('<section id="causes">', '<section id="before"><h2>x</h2><p>x</p></section><section id="causes">', check_head),
     ("for (const cause of summary.causes) {", "for (const cause of summary.causes.slice(1)) {", check_causes),
+    ("hasCode(c.page.cells, i)", "hasCode(c.page.cells, i) && i > 0", check_maps),
     ("words.every(", "words.some(", check_search),
     ("limit += STEP; draw();", "draw();", check_more),
     ("|| status(c) === value ||", "|| status(c) !== value ||", check_filter),

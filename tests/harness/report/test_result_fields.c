@@ -250,7 +250,7 @@ typedef struct piece {
     bool *measured; /* NULL: the piece is there wherever an answer was judged */
 } piece;
 
-enum { PIECES = 9 };
+enum { PIECES = 10 };
 
 static void pieces_of(kvg_result *r, piece out[PIECES])
 {
@@ -260,6 +260,7 @@ static void pieces_of(kvg_result *r, piece out[PIECES])
         {KVG_RECORD_TRIP, &r->round_trip[KVG_V], &r->round_trip[KVG_V].measured},
         {KVG_RECORD_DECODE, &r->decode, &r->decode.measured},
         {KVG_RECORD_SEPARATION, &r->separation, &r->separation.measured},
+        {KVG_RECORD_PAGE, &r->page, &r->page.measured},
         {KVG_RECORD_REACH, &r->reach, &r->reach.measured},
         {KVG_RECORD_CONTROLS, &r->controls, &r->controls.measured},
     };
