@@ -4,6 +4,7 @@
 
 #include "cli/cli.h"
 #include "core/name.h"
+#include "support/exit_code.h"
 #include "support/version.h"
 
 static const kvg_command commands[] = {
@@ -26,8 +27,11 @@ void kvg_command_print_all(FILE *out)
     fprintf(out, "kvgold %s: judges quantised KV caches\n\nusage: kvgold COMMAND [ARGUMENTS]\n\n", KVG_VERSION);
     for (int i = 0; i < COMMAND_COUNT; i++) fprintf(out, "  %-8s %s\n", commands[i].name, commands[i].summary);
     fputs("\n`kvgold COMMAND --help` explains each; `kvgold help --man` is the man page, and --bash, --zsh and --fish\n"
-          "print completion for these shells. Exit codes: 0 all passed, 1 a case failed, 2 bad usage or config,\n"
-          "3 environment, 77 nothing could run.\n", out);
+          "print completion for these shells.\n\nExit codes:", out);
+    size_t count;
+    const kvg_exit_code *codes = kvg_exit_code_table(&count);
+    for (size_t i = 0; i < count; i++) fprintf(out, "%s %d %s", i ? "," : "", codes[i].number, codes[i].in_short);
+    fputs(".\n", out);
 }
 
 const kvg_command *kvg_command_table(size_t *count)
@@ -111,7 +115,11 @@ void kvg_command_print_page(FILE *out)
           "shortened as long as it begins no other one. Every command has `-h`, `--help`.\n\n"
           "`kvgold help --man` prints the man page. `kvgold help --bash`, `--zsh` and `--fish` print\n"
           "completion for these shells, as in `source <(kvgold help --bash)`. `cmake --install` puts all\n"
-          "four in place.\n", out);
+          "four in place.\n"
+          "\n## Exit codes\n\n| exit code | means |\n| --- | --- |\n", out);
+    size_t count;
+    const kvg_exit_code *codes = kvg_exit_code_table(&count);
+    for (size_t i = 0; i < count; i++) fprintf(out, "| %d | %s |\n", codes[i].number, codes[i].meaning);
     for (int i = 0; i < COMMAND_COUNT; i++) {
         const kvg_command *c = &commands[i];
         int id = kvg_command_next_option(c, 0);

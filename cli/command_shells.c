@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "cli/command_help.h"
+#include "support/exit_code.h"
 #include "support/version.h"
 
 /* Calls `print` for each option of a command. */
@@ -79,10 +80,11 @@ void kvg_command_print_man(FILE *out)
     fprintf(out, ".TH KVGOLD 1 \"\" \"kvgold %s\" \"\"\n.SH NAME\nkvgold \\- judges quantised KV caches\n"
                  ".SH SYNOPSIS\n\\fBkvgold\\fR \\fICOMMAND\\fR [\\fIARGUMENTS\\fR]\n.SH COMMANDS\n", KVG_VERSION);
     each_command(man_command, out);
-    fputs(".SH EXIT STATUS\n.TP\n0\nall passed\n.TP\n1\na case failed\n"
-          ".TP\n2\nbad usage or config, or a name that does not exist\n"
-          ".TP\n3\nthe environment: a file or the memory\n.TP\n77\nnothing could run\n"
-          ".SH ENVIRONMENT\n.TP\nNO_COLOR\nno colour, also on a terminal\n", out);
+    size_t count;
+    const kvg_exit_code *codes = kvg_exit_code_table(&count);
+    fputs(".SH EXIT STATUS\n", out);
+    for (size_t i = 0; i < count; i++) fprintf(out, ".TP\n%d\n%s\n", codes[i].number, codes[i].meaning);
+    fputs(".SH ENVIRONMENT\n.TP\nNO_COLOR\nno colour, also on a terminal\n", out);
 }
 
 /* --- bash --- */
