@@ -84,9 +84,10 @@ kvg_format kvg_format_of_dtype(kvg_dtype dtype);
 size_t kvg_format_code_bytes(kvg_format format, size_t head_dim);
 size_t kvg_format_scale_bytes(kvg_format format, size_t head_dim);
 
+enum { KVG_MAX_HEAD_DIM = 1024 };
+
 /* KVG_ERR_INVALID unless a row of head_dim elements is whole: a multiple of the block, whole uint32 words for 4-bit
  * elements (multiple of 8), at least 1 and at most KVG_MAX_HEAD_DIM. */
-enum { KVG_MAX_HEAD_DIM = 1024 };
 kvg_status kvg_format_check_dim(kvg_format format, size_t head_dim) KVG_CHECKED;
 
 size_t kvg_dtype_bytes(kvg_dtype dtype);      /* 0 for an unknown value */

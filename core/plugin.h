@@ -84,6 +84,7 @@ typedef struct kvg_device_memory {
     kvg_status (*synchronise)(kvg_stream *stream); /* waits for all work; NULL: `run` and the copies wait themselves */
 } kvg_device_memory;
 
+/* What a plug-in is: facts and functions. */
 typedef struct kvg_backend {
     uint32_t abi;          /* KVG_BACKEND_ABI */
     uint32_t struct_size;  /* sizeof(kvg_backend) */
@@ -109,16 +110,17 @@ typedef struct kvg_backend {
 /* Bytes of kvg_problem at the start of this ABI, on machines with pointers of 8 bytes. */
 enum { KVG_PROBLEM_FIRST_SIZE = 208 };
 
-/* Stands before the definition of kvg_backend_export, in C and in C++:
- *
- *     KVG_PLUGIN_EXPORT const kvg_backend *kvg_backend_export(void) { return &backend; }
- *
- * Called once, in the process that then runs the cases. The struct and all that it points to stay as they are. */
 #if defined(__GNUC__)
 #define KVG_PLUGIN_VISIBLE __attribute__((visibility("default")))
 #else
 #define KVG_PLUGIN_VISIBLE
 #endif
+
+/* Stands before the definition of kvg_backend_export, in C and in C++:
+ *
+ *     KVG_PLUGIN_EXPORT const kvg_backend *kvg_backend_export(void) { return &backend; }
+ *
+ * Called once, in the process that then runs the cases. The struct and all that it points to stay as they are. */
 #ifdef __cplusplus
 #define KVG_PLUGIN_EXPORT extern "C" KVG_PLUGIN_VISIBLE
 #else

@@ -38,6 +38,7 @@ typedef struct kvg_storage {
     const char *dialect; /* name in the format's dialect table; "canonical" unless an engine is named */
 } kvg_storage;
 
+/* What defines one computation. */
 typedef struct kvg_problem {
     kvg_op op;
     kvg_layout layout;
