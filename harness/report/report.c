@@ -238,46 +238,29 @@ void kvg_report_count_line(const kvg_report *r, char *out, size_t size)
 
 /* --- the merged file --- */
 
-static void write_json_string(FILE *out, const char *text)
+/* Without memory the file lacks the line, and no report reads it. */
+static void put_line(FILE *out, char *line)
 {
-    putc('"', out);
-    for (; *text; text++) {
-        const unsigned char c = (unsigned char)*text;
-        if (c < 0x20 || c == 0x7f) {
-            fprintf(out, "\\u%04x", (unsigned)c);
-        } else {
-            if (c == '"' || c == '\\') putc('\\', out);
-            putc(c, out);
-        }
-    }
-    putc('"', out);
+    if (line) fprintf(out, "%s\n", line);
+    free(line);
 }
 
 /* Unfinished cases keep their start line, and a run with holes ends as interrupted: a merged file never looks better
  * than its parts. */
 static void write_merged(const kvg_report *r, FILE *out)
 {
-    uint64_t announced = 0;
-    for (size_t i = 0; i < r->file_count; i++) announced += r->files[i].cases;
-    fprintf(out, "{\"type\":\"run\",\"kvgold\":%d,\"version\":", KVG_RESULT_LAYOUT);
-    write_json_string(out, r->files[0].version);
-    fputs(",\"config\":", out);
-    write_json_string(out, r->files[0].config);
-    fputs(",\"name\":", out);
-    write_json_string(out, r->files[0].name);
-    fprintf(out, ",\"seed\":\"0x%" PRIx64 "\",\"public_seed\":%s,\"shard\":\"1/1\",\"cases\":%" PRIu64 "}\n",
-            r->files[0].seed, has_public_seed(r) ? "true" : "false", announced);
+    const kvg_report_file *f = &r->files[0];
+    kvg_result_run run = {f->version, f->config, f->name, "1/1", .seed = f->seed, .public_seed = has_public_seed(r)};
+    for (size_t i = 0; i < r->file_count; i++) {
+        run.cases += r->files[i].cases;
+        if (r->files[i].config_cases > run.config_cases) run.config_cases = r->files[i].config_cases;
+    }
+    put_line(out, kvg_result_run_line(&run));
     for (size_t i = 0; i < r->case_count; i++) {
         fwrite(r->cases[i].line, 1, r->cases[i].line_size, out);
         putc('\n', out);
     }
-    fprintf(out, "{\"type\":\"end\",\"interrupted\":%s,\"seconds\":%.9g",
-            r->missing || r->lost_shards ? "true" : "false", r->seconds);
-    fprintf(out, ",\"cells\":%zu,\"cells_judged\":%zu", r->cell_count, kvg_cells_judged(r->cells, r->cell_count));
-    for (int i = 0; i < KVG_VERDICT_COUNT; i++) {
-        if (r->verdicts[i]) fprintf(out, ",\"%s\":%" PRIu64, kvg_verdict_name((kvg_verdict)i), r->verdicts[i]);
-    }
-    fputs("}\n", out);
+    put_line(out, kvg_result_end_line(r->missing || r->lost_shards, r->seconds, r->verdicts, r->cells, r->cell_count));
 }
 
 kvg_status kvg_report_merge(const kvg_report *report, const char *path)

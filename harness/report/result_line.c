@@ -9,7 +9,6 @@
 #include "harness/case/guest.h"
 #include "harness/report/result_record.h"
 #include "support/json_out.h"
-#include "support/version.h"
 
 static void add_part(cJSON *line, const char *key, const kvg_record *kind, const void *record)
 {
@@ -143,21 +142,20 @@ char *kvg_result_line(const kvg_case *c, const kvg_result *r, const char *repro)
     return print(line);
 }
 
-char *kvg_result_run_line(const char *config, const char *name, uint64_t seed, bool public_seed, const char *shard,
-                          size_t cases, size_t config_cases)
+char *kvg_result_run_line(const kvg_result_run *run)
 {
     char hex[24];
-    snprintf(hex, sizeof hex, "0x%" PRIx64, seed);
+    snprintf(hex, sizeof hex, "0x%" PRIx64, run->seed);
     cJSON *line = start("run");
     cJSON_AddNumberToObject(line, "kvgold", KVG_RESULT_LAYOUT);
-    cJSON_AddStringToObject(line, "version", KVG_VERSION);
-    cJSON_AddStringToObject(line, "config", config);
-    cJSON_AddStringToObject(line, "name", name);
+    cJSON_AddStringToObject(line, "version", run->version);
+    cJSON_AddStringToObject(line, "config", run->config);
+    cJSON_AddStringToObject(line, "name", run->name);
     cJSON_AddStringToObject(line, "seed", hex);
-    cJSON_AddBoolToObject(line, "public_seed", public_seed);
-    cJSON_AddStringToObject(line, "shard", shard);
-    cJSON_AddNumberToObject(line, "cases", (double)cases);
-    cJSON_AddNumberToObject(line, "config_cases", (double)config_cases);
+    cJSON_AddBoolToObject(line, "public_seed", run->public_seed);
+    cJSON_AddStringToObject(line, "shard", run->shard);
+    cJSON_AddNumberToObject(line, "cases", (double)run->cases);
+    if (run->config_cases) cJSON_AddNumberToObject(line, "config_cases", (double)run->config_cases);
     return print(line);
 }
 

@@ -23,9 +23,15 @@ kvg_status kvg_result_read(kvg_json line, kvg_result *out) KVG_CHECKED;
 kvg_status kvg_result_keep(kvg_result *r, const char *(*keep)(void *context, const char *text),
                            void *context) KVG_CHECKED;
 
+/* What the first line of a result file says of its run. */
+typedef struct kvg_result_run {
+    const char *version, *config, *name, *shard; /* shard: "2/4" */
+    uint64_t seed, cases, config_cases;          /* cases of the run; of the whole config */
+    bool public_seed;
+} kvg_result_run;
+
 /* The other lines of a result file, to be freed; NULL if out of memory. */
-char *kvg_result_run_line(const char *config, const char *name, uint64_t seed, bool public_seed, const char *shard,
-                          size_t cases, size_t config_cases);
+char *kvg_result_run_line(const kvg_result_run *run);
 char *kvg_result_start_line(const kvg_case *c, const char *repro);
 char *kvg_result_end_line(bool interrupted, double seconds, const uint64_t counts[KVG_VERDICT_COUNT],
                           const kvg_cell *cells, size_t cell_count);

@@ -16,6 +16,7 @@
 #include "support/clock.h"
 #include "support/terminal.h"
 #include "support/whole_file.h"
+#include "support/version.h"
 
 static volatile sig_atomic_t stop_signal;
 
@@ -434,8 +435,17 @@ static kvg_status run_selection(run_state *state)
     snprintf(shard, sizeof shard, "%u/%u", state->options->shard + 1, state->options->shards);
     kvg_status s = open_results(state->options->out_folder, &state->file);
     if (s) return s;
-    s = write_line(&state->file, kvg_result_run_line(config->path, config->name, config->seed, config->public_seed,
-                                                      shard, state->count, config->case_count));
+    const kvg_result_run run = {
+        .version = KVG_VERSION,
+        .config = config->path,
+        .name = config->name,
+        .shard = shard,
+        .seed = config->seed,
+        .public_seed = config->public_seed,
+        .cases = state->count,
+        .config_cases = config->case_count,
+    };
+    s = write_line(&state->file, kvg_result_run_line(&run));
     if (!s) s = run_all(state);
     state->summary->interrupted = stop_signal != 0;
     if (!s) s = write_end(state, kvg_clock_seconds() - state->start);
