@@ -10,6 +10,7 @@
 #include "harness/pack/matrix_files.h"
 #include "harness/pack/matrix_print.h"
 #include "harness/run/backends.h"
+#include "support/terminal.h"
 #include "support/version.h"
 #include "support/whole_file.h"
 
@@ -114,7 +115,7 @@ static kvg_status print_table(const matrix_options *o, const kvg_matrix_shape *s
     kvg_status s = kvg_matrix_make(shape, parties, count, o->seconds, &m);
     if (!s) {
         if (totals->tables++) putchar('\n');
-        kvg_matrix_print(&m, o->markdown, stdout);
+        kvg_matrix_print(&m, o->markdown, kvg_terminal_width(STDOUT_FILENO), stdout);
         for (size_t i = 0; i < count * count; i++) {
             const bool asked = all || is_asked(&parties[i / count]) || is_asked(&parties[i % count]);
             totals->cells += asked && m.cells[i].verdict != KVG_MATRIX_ABSENT;
@@ -154,7 +155,7 @@ static kvg_status take_format(const matrix_options *o, kvg_format format, cJSON 
     return s ? s : print_table(o, &shape, parties, count, json, totals);
 }
 
-int kvg_command_matrix(const kvg_arguments *a)
+static int run_matrix(const kvg_arguments *a)
 {
     matrix_options o = {
         .shape = {.dtype = (kvg_dtype)kvg_given_number(a, KVG_OPTION_MATRIX_DTYPE, KVG_DTYPE_BF16),
@@ -193,4 +194,9 @@ int kvg_command_matrix(const kvg_arguments *a)
         fprintf(stderr, "kvgold matrix: %zu cells of one engine do not read as they are\n", totals.broken);
     }
     return totals.broken ? KVG_EXIT_FAIL : totals.cells || o.prompt ? KVG_EXIT_PASS : KVG_EXIT_NOTHING;
+}
+
+int kvg_command_matrix(const kvg_arguments *a)
+{
+    return kvg_command_lay_out(run_matrix, a);
 }

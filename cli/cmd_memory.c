@@ -1,3 +1,4 @@
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -48,35 +49,85 @@ static void print_head(const kvg_model *m, const memory_options *o)
     printf("%s: %u layers with KV, %u KV heads, head_dim %u%s\n", m->title, m->layers, m->kv_heads, m->head_dim,
            m->shared_kv ? ", K and V share one row" : "");
     if (m->other_layers) printf("%u layers hold no KV\n", m->other_layers);
-    printf("source: %s\nlayout %s, blocks of %u tokens, model type %s\n\n", m->source,
+    printf("source: %s\nlayout %s, blocks of %u tokens, model type %s\n", m->source,
            kvg_layout_get(o->plan.layout)->name, o->plan.block_tokens, kvg_dtype_name(o->plan.dtype));
-    printf("%-8s %-9s | bytes of a block, all layers: %-8s | %11s %7s %7s |", "", "", "", "bytes/token", "saving", "");
-    printf(" %s\n", o->budget ? "GiB of data, of scales; sequences that fit, at" : "GiB of data, of scales, at");
-    printf("%-8s %-9s | %11s %11s %15s | %11s %7s %7s |", "format", "mode", "data", "scales", "padding of both", "",
-           "f16", "e4m3");
-    for (size_t c = 0; c < o->context_count; c++) {
+}
+
+/* A part of the table: a line per format. */
+typedef struct part {
+    void (*head)(const memory_options *o, size_t first);
+    kvg_status (*row)(const kvg_model *m, const memory_options *o, const kvg_format_info *format, size_t first);
+    size_t first; /* context */
+} part;
+
+static kvg_status print_part(const kvg_model *m, const memory_options *o, part p)
+{
+    size_t count;
+    const kvg_format_info *formats = kvg_format_table(&count);
+    printf("\n");
+    p.head(o, p.first);
+    for (size_t i = 0; i < count; i++) {
+        if (kvg_format_check_dim(formats[i].format, m->head_dim)) {
+            printf("%-16s%s\n", formats[i].name, kvg_error_text());
+            continue;
+        }
+        kvg_status s = p.row(m, o, &formats[i], p.first);
+        if (s) return s;
+    }
+    return KVG_OK;
+}
+
+static void print_block_head(const memory_options *o, size_t first)
+{
+    (void)o, (void)first;
+    printf("%-24s bytes of a block, all layers   bytes per  saving over\n", "");
+    printf("%-16s%-8s %10s %8s %8s %9s %7s %7s\n", "format", "mode", "data", "scales", "padding", "token", "f16",
+           "e4m3");
+}
+
+static kvg_status print_block(const kvg_model *m, const memory_options *o, const kvg_format_info *format, size_t first)
+{
+    (void)first;
+    const double f16 = (double)kvg_memory_token_bytes(m, kvg_format_of_codes(KVG_CODES_F16));
+    const double e4m3 = (double)kvg_memory_token_bytes(m, kvg_format_of_codes(KVG_CODES_E4M3));
+    const uint64_t token = kvg_memory_token_bytes(m, format->format);
+    kvg_memory_use use;
+    kvg_status s = measure(m, o, format->format, o->plan.block_tokens, &use);
+    if (s) return s;
+    printf("%-16s%-8s %10" PRIu64 " %8" PRIu64 " %8" PRIu64 " %9" PRIu64 " %6.3fx %6.3fx\n", format->name,
+           mode_of(format->format, o->plan.dtype), use.data, use.scales, use.padding, token, f16 / (double)token,
+           e4m3 / (double)token);
+    return KVG_OK;
+}
+
+enum { BESIDE = 3 }; /* contexts */
+
+static size_t end_of(const memory_options *o, size_t first)
+{
+    return first + BESIDE < o->context_count ? first + BESIDE : o->context_count;
+}
+
+static void print_context_head(const memory_options *o, size_t first)
+{
+    printf("GiB of data and of scales%s\n%-16s", o->budget ? ", and how many sequences fit" : "", "at");
+    for (size_t c = first; c < end_of(o, first); c++) {
         char title[32];
-        snprintf(title, sizeof title, "%llu", (unsigned long long)o->contexts[c]);
-        printf("  %*s tokens", o->budget ? 14 : 9, title);
+        snprintf(title, sizeof title, "%" PRIu64 " tokens", o->contexts[c]);
+        printf(" %*s", o->budget ? 20 : 15, title);
     }
     printf("\n");
 }
 
-static kvg_status print_format(const kvg_model *m, const memory_options *o, const kvg_format_info *format)
+static kvg_status print_contexts(const kvg_model *m, const memory_options *o, const kvg_format_info *format,
+                                 size_t first)
 {
-    const double f16 = (double)kvg_memory_token_bytes(m, kvg_format_of_codes(KVG_CODES_F16));
-    const double e4m3 = (double)kvg_memory_token_bytes(m, kvg_format_of_codes(KVG_CODES_E4M3));
-    const uint64_t token = kvg_memory_token_bytes(m, format->format);
-    kvg_memory_use use[1 + MAX_CONTEXTS];
-    kvg_status s = measure(m, o, format->format, o->plan.block_tokens, &use[0]);
-    for (size_t c = 0; c < o->context_count && !s; c++) s = measure(m, o, format->format, o->contexts[c], &use[1 + c]);
-    if (s) return s;
-    printf("%-8s %-9s | %11llu %11llu %15llu | %11llu %6.3fx %6.3fx |", format->name,
-           mode_of(format->format, o->plan.dtype), (unsigned long long)use[0].data, (unsigned long long)use[0].scales,
-           (unsigned long long)use[0].padding, (unsigned long long)token, f16 / (double)token, e4m3 / (double)token);
-    for (size_t c = 1; c <= o->context_count; c++) {
-        printf("  %7.3f %8.4f", gib(use[c].data), gib(use[c].scales));
-        if (o->budget) printf(" %4llu", (unsigned long long)(o->budget / (use[c].data + use[c].scales)));
+    printf("%-16s", format->name);
+    for (size_t c = first; c < end_of(o, first); c++) {
+        kvg_memory_use use;
+        kvg_status s = measure(m, o, format->format, o->contexts[c], &use);
+        if (s) return s;
+        printf(" %7.3f %7.4f", gib(use.data), gib(use.scales));
+        if (o->budget) printf(" %4" PRIu64, o->budget / (use.data + use.scales));
     }
     printf("\n");
     return KVG_OK;
@@ -87,23 +138,19 @@ static kvg_status print_table(const kvg_model *m, const memory_options *o)
     size_t count;
     const kvg_format_info *formats = kvg_format_table(&count);
     kvg_memory_use any;
-    kvg_status first = KVG_OK; /* what no format can do is refused before anything is printed */
-    for (size_t i = 0; i < count && !first; i++) {
+    kvg_status s = KVG_OK; /* what no format can do is refused before anything is printed */
+    for (size_t i = 0; i < count && !s; i++) {
         if (kvg_format_check_dim(formats[i].format, m->head_dim)) continue;
-        first = measure(m, o, formats[i].format, o->plan.block_tokens, &any);
+        s = measure(m, o, formats[i].format, o->plan.block_tokens, &any);
     }
-    if (first) return first;
+    if (s) return s;
     print_head(m, o);
-    for (size_t i = 0; i < count; i++) {
-        if (kvg_format_check_dim(formats[i].format, m->head_dim)) {
-            printf("%-8s %s\n", formats[i].name, kvg_error_text());
-            continue;
-        }
-        kvg_status s = print_format(m, o, &formats[i]);
-        if (s) return s;
+    s = print_part(m, o, (part){print_block_head, print_block, 0});
+    for (size_t first = 0; first < o->context_count && !s; first += BESIDE) {
+        s = print_part(m, o, (part){print_context_head, print_contexts, first});
     }
-    printf("\nIn every line what block managers allocate equals the pools' sizes and the formulas, to the byte.\n");
-    return KVG_OK;
+    if (!s) printf("\nIn every line block managers allocate what the formulas say, to the byte.\n");
+    return s;
 }
 
 static kvg_status add_json_format(const kvg_model *m, const memory_options *o, kvg_format format, cJSON *list)

@@ -11,8 +11,16 @@
 #include "harness/config/model.h"
 #include "support/json_out.h"
 
-static const char *const column_names[KVG_POLICY_COLUMNS] = {"fp4_mx_chip", "fp4_nv_chip", "fp4_nv_chip_held",
-                                                             "other_chip", "no_fp4_build"};
+/* The columns: their keys in JSON, their headings on two lines. */
+static const struct {
+    const char *key, *first, *second;
+} columns[KVG_POLICY_COLUMNS] = {
+    {"fp4_mx_chip", "fp4_mx", "chip"},
+    {"fp4_nv_chip", "fp4_nv", "chip"},
+    {"fp4_nv_chip_held", "fp4_nv", "chip, held"},
+    {"other_chip", "other", "chip"},
+    {"no_fp4_build", "no FP4", "build"},
+};
 
 /* --- the tables --- */
 
@@ -20,7 +28,7 @@ static void print_chips(kvg_policy_column column)
 {
     size_t count;
     const kvg_sm *sms = kvg_sm_table(&count);
-    printf("  %-17s SM", column_names[column]);
+    printf("%s %s: SM", columns[column].first, columns[column].second);
     for (size_t i = 0; i < count; i++) {
         if (sms[i].column == column) printf(" %u", sms[i].sm);
     }
@@ -31,21 +39,26 @@ static void print_policies(void)
 {
     size_t count;
     const kvg_policy *policies = kvg_policy_table(&count);
-    printf("%-14s %-6s %-12s", "domain", "policy", "");
-    for (int column = 0; column < KVG_POLICY_COLUMNS; column++) printf(" %-16s", column_names[column]);
-    printf("\n");
     for (size_t i = 0; i < count; i++) {
         const kvg_policy *p = &policies[i];
         char number[16];
+        if (i == 0 || p->domain != p[-1].domain) {
+            printf("%-19s", "policies of");
+            for (int column = 0; column < KVG_POLICY_COLUMNS; column++) printf(" %-11s", columns[column].first);
+            printf("\n%-19s", kvg_policy_domain_name(p->domain));
+            for (int column = 0; column < KVG_POLICY_COLUMNS; column++) printf(" %-11s", columns[column].second);
+            printf("\n");
+        }
         snprintf(number, sizeof number, p->domain == KVG_POLICY_TURBOMIND ? "0x%02x" : "%u", p->number);
-        printf("%-14s %-6s %-12s", kvg_policy_domain_name(p->domain), number, p->name);
-        for (int column = 0; column < KVG_POLICY_COLUMNS; column++) printf(" %-16s", kvg_mode_name(p->modes[column]));
+        printf("  %-5s%-12s", number, p->name);
+        for (int column = 0; column < KVG_POLICY_COLUMNS; column++) printf(" %-11s", kvg_mode_name(p->modes[column]));
         printf("\n");
     }
+    printf("\n");
     print_chips(KVG_POLICY_FP4_MX_CHIP);
     print_chips(KVG_POLICY_FP4_NV_CHIP);
-    printf("  %-17s the same, fp4_nv not rolled out: reported as a fallback\n", column_names[KVG_POLICY_FP4_NV_HELD]);
-    printf("  %-17s refused, or an unquantised cache with --on-unsupported fallback\n\n",
+    printf("chip, held: the same chips, but fp4_nv is not rolled out: a fallback is reported\n"
+           "%s: refused, or an unquantised cache with --on-unsupported fallback\n\n",
            kvg_mode_name(KVG_MODE_UNSUPPORTED));
 }
 
@@ -89,7 +102,7 @@ static cJSON *policies_json(void)
         cJSON_AddNumberToObject(row, "policy", policies[i].number);
         cJSON_AddStringToObject(row, "name", policies[i].name);
         for (int column = 0; column < KVG_POLICY_COLUMNS; column++) {
-            cJSON_AddStringToObject(row, column_names[column], kvg_mode_name(policies[i].modes[column]));
+            cJSON_AddStringToObject(row, columns[column].key, kvg_mode_name(policies[i].modes[column]));
         }
         cJSON *chips = cJSON_AddObjectToObject(row, "sm");
         for (size_t k = 0; k < sm_count; k++) {

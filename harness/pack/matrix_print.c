@@ -76,7 +76,30 @@ static void print_rule(size_t columns, FILE *out)
     fputc('\n', out);
 }
 
-static void print_grid(const kvg_matrix *m, bool markdown, cell_text *text, legend *l, FILE *out)
+/* The columns of readers `first` to `end` - 1; each cell has `width` columns, the writers' names have `head`. */
+static void print_readers(const kvg_matrix *m, bool markdown, cell_text *text, legend *l, int head, int width,
+                          size_t first, size_t end, FILE *out)
+{
+    char cell[CELL_TEXT];
+    if (markdown) fputs("| writer, reader |", out);
+    else fprintf(out, "%-*s", head, "writer, reader");
+    for (size_t k = first; k < end; k++) fprintf(out, markdown ? " %*zu |" : "  %*zu", markdown ? 1 : width, k + 1);
+    fputc('\n', out);
+    if (markdown) print_rule(end - first, out);
+    for (size_t i = 0; i < m->count; i++) {
+        if (markdown) fprintf(out, "| %zu %s |", i + 1, m->parties[i].name);
+        else fprintf(out, "%2zu  %-*s", i + 1, head - 4, m->parties[i].name);
+        for (size_t k = first; k < end; k++) {
+            text(kvg_matrix_at(m, i, k), l, cell);
+            fprintf(out, markdown ? " %*s |" : "  %*s", markdown ? 1 : width, cell);
+        }
+        fputc('\n', out);
+    }
+}
+
+/* In `columns` columns, 0: in as many as it takes. Where the readers do not fit beside each other, further ones follow
+ * below. */
+static void print_grid(const kvg_matrix *m, bool markdown, unsigned columns, cell_text *text, legend *l, FILE *out)
 {
     char cell[CELL_TEXT];
     int head = 0, width = 0;
@@ -88,19 +111,15 @@ static void print_grid(const kvg_matrix *m, bool markdown, cell_text *text, lege
         text(&m->cells[i], l, cell);
         if ((int)strlen(cell) > width) width = (int)strlen(cell);
     }
-    if (markdown) fputs("| writer, reader |", out);
-    else fprintf(out, "%-*s", head, "writer, reader");
-    for (size_t i = 0; i < m->count; i++) fprintf(out, markdown ? " %*zu |" : "  %*zu", markdown ? 1 : width, i + 1);
-    fputc('\n', out);
-    if (markdown) print_rule(m->count, out);
-    for (size_t i = 0; i < m->count; i++) {
-        if (markdown) fprintf(out, "| %zu %s |", i + 1, m->parties[i].name);
-        else fprintf(out, "%2zu  %-*s", i + 1, head - 4, m->parties[i].name);
-        for (size_t k = 0; k < m->count; k++) {
-            text(kvg_matrix_at(m, i, k), l, cell);
-            fprintf(out, markdown ? " %*s |" : "  %*s", markdown ? 1 : width, cell);
-        }
-        fputc('\n', out);
+    size_t beside = m->count;
+    if (columns && !markdown) {
+        const int fit = ((int)columns - head) / (width + 2);
+        beside = fit < 1 ? 1 : (size_t)fit;
+    }
+    for (size_t first = 0; first < m->count; first += beside) {
+        const size_t end = first + beside < m->count ? first + beside : m->count;
+        if (first) fputc('\n', out);
+        print_readers(m, markdown, text, l, head, width, first, end, out);
     }
 }
 
@@ -169,7 +188,7 @@ static void print_notes(const kvg_matrix *m, FILE *out)
     }
 }
 
-void kvg_matrix_print(const kvg_matrix *m, bool markdown, FILE *out)
+void kvg_matrix_print(const kvg_matrix *m, bool markdown, unsigned columns, FILE *out)
 {
     legend l = {0};
     fprintf(out, "%s%s, K and V in %s: %u KV heads, head_dim %u, blocks of %u tokens, up to %u tokens, seed 0x%" PRIx64
@@ -181,9 +200,9 @@ void kvg_matrix_print(const kvg_matrix *m, bool markdown, FILE *out)
           "moved to the reader's places, O K's elements reordered, N the tensor scale told as the reader means it.\n"
           "!: not even then, only by decoding and quantising again (relative error). -: does not apply.\n\n",
           out);
-    print_grid(m, markdown, verdict_text, &l, out);
+    print_grid(m, markdown, columns, verdict_text, &l, out);
     fputs("\nRead as they are. =: right. sizes: the pools have other sizes. Else the relative error and why.\n\n", out);
-    print_grid(m, markdown, as_is_text, &l, out);
+    print_grid(m, markdown, columns, as_is_text, &l, out);
     for (size_t i = 0; i < l.count; i++) {
         fprintf(out, "%s%s%c: as if the reader had the defect %s\n", i ? "" : "\n", markdown ? "* " : "",
                 (char)('a' + i), l.defects[i]);
