@@ -519,7 +519,7 @@ for want in sys.argv[1].split(","):
     key, value = want.split("=")
     assert str(choice[key]) == value, (key, choice)' "$1"
 }
-expect "mode: the table" 0 "turbomind      0x10   fp4          fp4_mx           fp4_nv" "$kvgold" mode
+expect "mode: the table" 0 "  0x10 fp4          fp4_mx      fp4_nv" "$kvgold" mode
 check "mode: FP4 on SM 90" mode_is effective=fp4_mx,fell_back=False,format=mx16,data_block_bytes=2097152,scale_block_bytes=262144 \
     --policy 16 --sm 90
 check "mode: FP4 on SM 120, of a model" mode_is effective=fp4_nv,data_block_bytes=1124352,shared_kv=True \
