@@ -114,6 +114,19 @@ function drawCases() {
   draw();
 }
 
+// --- lists ---
+
+const median = (list) => [...list].sort((a, b) => a - b)[list.length >> 1];
+
+// [[key, members], ...] in the order of the keys' first members.
+function groupBy(list, key) {
+  const groups = new Map();
+  for (const x of list) groups.has(key(x)) ? groups.get(key(x)).push(x) : groups.set(key(x), [x]);
+  return [...groups];
+}
+
+const largestFirst = (groups) => groups.sort((a, b) => b[1].length - a[1].length);
+
 // --- codes ---
 
 const hasCode = (set, code) => parseInt(set.substr(2 * (code >> 3), 2), 16) >> (code & 7) & 1;
@@ -136,12 +149,6 @@ function drawHead() {
   }
 }
 
-const groupBy = (list, of) => {
-  const groups = new Map();
-  for (const x of list) groups.set(of(x), [...groups.get(of(x)) ?? [], x]);
-  return [...groups].sort((a, b) => b[1].length - a[1].length);
-};
-
 // Where in a page bytes are wrong, for cases whose pages have one size. A tensor that is no pool has rows for pages.
 function pageMap(tensor, bytes, list) {
   const cells = Math.min(256, bytes), what = /_(data|pool)$/.test(tensor) ? "page" : "row";
@@ -160,8 +167,8 @@ function pageMap(tensor, bytes, list) {
 // For the tensors that are wrong most often, a map of the pages of the size that most cases have.
 function pageMaps(list) {
   const MOST = 3;
-  return groupBy(list.filter((c) => c.page), (c) => c.page.tensor).slice(0, MOST).map(([tensor, mine]) =>
-    pageMap(tensor, ...groupBy(mine, (c) => c.page.bytes)[0]));
+  return largestFirst(groupBy(list.filter((c) => c.page), (c) => c.page.tensor)).slice(0, MOST).map(([tensor, mine]) =>
+    pageMap(tensor, ...largestFirst(groupBy(mine, (c) => c.page.bytes))[0]));
 }
 
 function drawCauses() {
@@ -315,26 +322,24 @@ function plotNoise() {
   });
 }
 
-// What a case has to say about its bound. Fill exact has none, because its round trip must be exact.
-const ratio = (c) => Math.max(...[c.k, c.v].filter((t) => t).map((t) => number(t.worst_ratio)));
+// The largest error of a case as a share of its bound; NaN: it has no round trip, or its round trip must be exact.
+const ratio = (c) => c.fill === "exact" || !(c.k || c.v) ? NaN
+  : Math.max(...[c.k, c.v].filter((t) => t).map((t) => number(t.worst_ratio)));
+const formatOf = (c) => storage(c).includes("+") ? "mixed" : c.k_format;
 
 function plotBounds() {
-  const MOST = 150, LANES = 7, byFormat = new Map();
-  for (const c of cases) {
-    if (c.fill === "exact" || !Number.isFinite(ratio(c)) && ratio(c) !== Infinity || !(c.k || c.v)) continue;
-    const name = c.k_format === c.v_format && c.k_dialect === c.v_dialect ? c.k_format : "mixed";
-    byFormat.set(name, [...byFormat.get(name) ?? [], ratio(c)]);
-  }
-  if (!byFormat.size) return;
-  const names = [...byFormat.keys()], dots = [], medians = [];
-  const end = [...byFormat.values()].some((list) => list.some((x) => x > 1)) ? 1.3 : 1.05;
-  names.forEach((name, y) => {
-    const sorted = byFormat.get(name).sort((a, b) => a - b), shown = Math.min(sorted.length, MOST);
+  const MOST = 150, LANES = 7;
+  const rows = groupBy(cases.filter((c) => !Number.isNaN(ratio(c))), formatOf);
+  if (!rows.length) return;
+  const names = rows.map(([name]) => name), dots = [], medians = [];
+  const end = cases.some((c) => ratio(c) > 1) ? 1.3 : 1.05;
+  rows.forEach(([, mine], y) => {
+    const sorted = mine.map(ratio).sort((a, b) => a - b), shown = Math.min(sorted.length, MOST);
     for (let i = 0; i < shown; i++) {
       const x = sorted[shown > 1 ? Math.floor(i * (sorted.length - 1) / (shown - 1)) : 0];
       dots.push({ x: Math.min(x, end), y: y + 0.5 * ((i * 3 % LANES) / (LANES - 1) - 0.5) });
     }
-    medians.push({ x: Math.min(sorted[sorted.length >> 1], end), y });
+    medians.push({ x: Math.min(median(sorted), end), y });
   });
   plot("plots", "Error against its bound", "The largest error of each case as a share of what the format allows. Each dot " +
     `is a case, at most ${MOST} per format. Right of the red line an answer is wrong. Cases of fill exact are left out.`, {
@@ -348,26 +353,20 @@ function plotBounds() {
   }, names.length);
 }
 
-const median = (list) => { const s = [...list].sort((a, b) => a - b); return s.length ? s[s.length >> 1] : NaN; };
-
 // SQNR by layer of captured tensors: a plot per kind of tensor, a line per format.
 function plotLayers() {
   const KINDS = { k_pre: "K before RoPE", k_post: "K after RoPE", k: "K after RoPE", v: "V" };
-  const spots = {}; // kind, format, layer: the values
-  for (const c of cases) {
-    if (c.fill !== "capture" || c.k_format !== c.v_format || c.k_dialect !== "canonical") continue;
-    for (const [tensor, trip] of [[c.capture_k, c.k], [c.capture_v, c.v]]) {
+  const spots = cases.filter((c) => c.fill === "capture" && storage(c) === `${c.k_format}.canonical`)
+    .flatMap((c) => [[c, c.capture_k, c.k], [c, c.capture_v, c.v]]).map(([c, tensor, trip]) => {
       const [, layer, suffix] = /^layers\.(\d+)\.(\w+)$/.exec(tensor ?? "") ?? [];
-      if (!KINDS[suffix] || !trip || !Number.isFinite(number(trip.sqnr_db))) continue;
-      const lines = spots[KINDS[suffix]] ??= {}, line = lines[c.k_format] ??= {};
-      (line[layer] ??= []).push(number(trip.sqnr_db));
-    }
-  }
-  for (const [kind, lines] of Object.entries(spots)) {
+      return { kind: KINDS[suffix], format: c.k_format, layer: Number(layer), sqnr: number(trip?.sqnr_db) };
+    }).filter((spot) => spot.kind && Number.isFinite(spot.sqnr));
+  for (const [kind, mine] of groupBy(spots, (spot) => spot.kind)) {
     plot("plots", `SQNR by layer: ${kind}`, "Captured tensors of a real model, canonical dialects.", {
       type: "scatter",
-      data: { datasets: Object.entries(lines).map(([format, line], i) => points(format, COLOURS[i % COLOURS.length],
-        Object.entries(line).map(([layer, values]) => ({ x: Number(layer), y: median(values) })),
+      data: { datasets: groupBy(mine, (spot) => spot.format).map(([format, line], i) =>
+        points(format, COLOURS[i % COLOURS.length], groupBy(line, (spot) => spot.layer).map(([layer, values]) =>
+          ({ x: layer, y: median(values.map((spot) => spot.sqnr)) })).sort((a, b) => a.x - b.x),
         { showLine: true, pointRadius: 3 })) },
       options: { scales: { x: axis("layer", { ticks: { stepSize: 1 } }), y: axis("SQNR (dB)") } },
     });
