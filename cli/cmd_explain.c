@@ -154,12 +154,14 @@ static int run_explain(const kvg_arguments *a)
 {
     const bool has_seed = kvg_given(a, KVG_OPTION_EXPLAIN_SEED);
     const uint64_t seed = kvg_given_number(a, KVG_OPTION_EXPLAIN_SEED, 0);
+    const char *backend = kvg_given_text(a, KVG_OPTION_EXPLAIN_BACKEND, NULL);
     kvg_config config;
     const kvg_case *c;
     if (a->file_count != 2) return kvg_command_usage("explain", "give a config and a case");
     kvg_status s = kvg_config_open(a->files[0], has_seed ? &seed : NULL, &kvg_generate_guest, &config);
     if (s) return kvg_command_fail("explain", s);
-    s = kvg_config_find(&config, a->files[1], &c);
+    if (backend) s = kvg_config_use_backend(&config, backend);
+    if (!s) s = kvg_config_find(&config, a->files[1], &c);
     if (!s) s = explain(c, a->files[0]);
     kvg_config_close(&config);
     return s ? kvg_command_fail("explain", s) : KVG_EXIT_PASS;

@@ -275,7 +275,7 @@ typedef slow_place place_fn(const cache *c, const slow_byte *b);
 
 static const struct {
     place_fn *code, *scale;
-} layouts[KVG_LAYOUT_END] = {
+} layouts[] = {
     [KVG_LAYOUT_TURBOMIND] = {turbomind_code, turbomind_scale},
     [KVG_LAYOUT_TRTLLM] = {trtllm_code, trtllm_scale},
     [KVG_LAYOUT_NHD] = {nhd_code, nhd_scale},
@@ -287,6 +287,7 @@ static const struct {
     [KVG_LAYOUT_RING] = {sequence_code, sequence_scale},
     [KVG_LAYOUT_MLA] = {mla_code, mla_scale},
 };
+_Static_assert(sizeof layouts / sizeof layouts[0] == KVG_LAYOUT_END, "a layout of core/layouts.def has no row here");
 
 slow_place slow_place_of_code(const kvg_problem *problem, slow_byte byte)
 {

@@ -2,6 +2,7 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 void kvg_result_fail(kvg_result *r, const char *format, ...)
 {
@@ -10,6 +11,17 @@ void kvg_result_fail(kvg_result *r, const char *format, ...)
     va_list args;
     va_start(args, format);
     vsnprintf(r->detail, sizeof r->detail, format, args);
+    va_end(args);
+}
+
+void kvg_result_add(kvg_result *r, const char *format, ...)
+{
+    const size_t used = strlen(r->detail);
+    const int n = snprintf(r->detail + used, sizeof r->detail - used, "; ");
+    if (n < 0 || used + (size_t)n >= sizeof r->detail) return;
+    va_list args;
+    va_start(args, format);
+    vsnprintf(r->detail + used + n, sizeof r->detail - used - (size_t)n, format, args);
     va_end(args);
 }
 

@@ -117,6 +117,9 @@ typedef struct kvg_result_mode {
 /* A FAIL with this text; the first reason stays. */
 void kvg_result_fail(kvg_result *r, const char *format, ...) KVG_PRINTF(2, 3);
 
+/* Adds "; TEXT" to the reason of a FAIL, as far as there is room. */
+void kvg_result_add(kvg_result *r, const char *format, ...) KVG_PRINTF(2, 3);
+
 /* An ERROR with the last error's text: "WHAT: TEXT". */
 void kvg_result_give_up(kvg_result *r, const char *what);
 

@@ -108,6 +108,7 @@ static void add_causes(const kvg_report *r, cJSON *run, cJSON *meanings)
     cJSON *causes = cJSON_AddArrayToObject(run, "causes"), *cause_of = cJSON_AddArrayToObject(run, "cause_of");
     for (size_t i = 0; i < r->cause_count; i++) {
         const kvg_report_cause *cause = &r->causes[i];
+        if (cause->first->result.unclaimed[0]) continue; /* the total `unclaimed` has them */
         cJSON *object = cJSON_CreateObject();
         cJSON_AddNumberToObject(object, "id", (double)cause->id);
         cJSON_AddNumberToObject(object, "first", (double)(cause->first - r->cases));

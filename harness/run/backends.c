@@ -53,6 +53,9 @@ static kvg_status find_plugin(const char *name, char *path, size_t size)
         snprintf(path, size, "%s%s/libkvgold_%s.so", folder, places[i], name);
         if (access(path, R_OK) == 0) return KVG_OK;
     }
+    if (access(name, R_OK) == 0) {
+        return kvg_fail(KVG_ERR_NOT_FOUND, "no backend '%s': for the file of this name give ./%s", name, name);
+    }
     return fail_unknown(name, folder);
 }
 

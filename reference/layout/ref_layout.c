@@ -140,6 +140,13 @@ static const struct {
     {KVG_LAYOUT_SLOT, tokens_first},   {KVG_LAYOUT_CONTIGUOUS, heads_first}, {KVG_LAYOUT_RING, heads_first},
     {KVG_LAYOUT_MLA, tokens_first},
 };
+enum {
+    PAGED = 0
+#define LAYOUT(ENUM, name, id, paged, ...) + (paged)
+#include "core/layouts.def"
+#undef LAYOUT
+};
+_Static_assert(sizeof layouts / sizeof layouts[0] == PAGED, "a paged layout of core/layouts.def has no row here");
 
 void kvg_reference_layout_map(const kvg_problem *problem, kvg_layout_map *out)
 {

@@ -1,6 +1,7 @@
 """The packs of the repository: this package and the safetensors library open them, and numpy gives their answers."""
 
 import os
+import re
 
 import pytest
 import safetensors
@@ -15,6 +16,14 @@ PACKS = sorted(name for name in os.listdir(FOLDER) if os.path.isdir(f"{FOLDER}/{
 
 def test_there_are_packs():
     assert PACKS
+
+
+def test_every_layout_is_in_a_pack():
+    """Otherwise no answer of kvgold.layouts_numpy would be compared for it."""
+    with open(f"{ROOT}/core/layouts.def", encoding="utf-8") as table:
+        layouts = set(re.findall(r"^LAYOUT\(\w+, +(\w+),", table.read(), re.M))
+    assert layouts
+    assert not layouts - {case.problem.get("layout") for name in PACKS for case in kvgold.load(f"{FOLDER}/{name}")}
 
 
 @pytest.mark.parametrize("name", PACKS)

@@ -69,11 +69,9 @@ static void report_separation(const kvg_known_wrong *known, kvg_result *r)
 static void report_control(const judge *j, const kvg_defect *defect, kvg_control_outcome outcome, bool explains,
                            kvg_result *r)
 {
-    const size_t used = strlen(r->detail);
     if (explains) {
         kvg_names_add(&r->explained, defect->id);
-        snprintf(r->detail + used, sizeof r->detail - used, "; %s defect %s (%s)", j->explained, defect->id,
-                 defect->summary);
+        kvg_result_add(r, "%s defect %s (%s)", j->explained, defect->id, defect->summary);
     }
     add_control(&r->controls, defect->id, outcome);
     if (outcome == KVG_CONTROL_ACCEPTED && r->verdict == KVG_VERDICT_PASS) {

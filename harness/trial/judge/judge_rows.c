@@ -46,7 +46,11 @@ static void compare_bytes(const kvg_truth *truth, size_t index, const kvg_tensor
     r->bytes.compared += expected->bytes;
     r->bytes.mismatched += d.wrong;
     if (d.wrong == 0) return;
-    if (!r->page.measured) map_page(truth, index, answer, d.wrong, &r->page);
+    if (r->page.measured) {
+        kvg_result_add(r, "%s: %zu of %zu", kvg_set_name(&truth->expected, index), d.wrong, expected->bytes);
+        return;
+    }
+    map_page(truth, index, answer, d.wrong, &r->page);
     char where[256];
     kvg_describe_byte(truth->question, index, expected, answer, d.first, where, sizeof where);
     kvg_result_fail(r, "%s: %zu of %zu bytes differ, first at %s", kvg_set_name(&truth->expected, index), d.wrong,

@@ -65,6 +65,11 @@ def status(case):
     return case.get("status", "UNFINISHED")
 
 
+def told(case):
+    """The page says why the case did not pass. What a candidate does not claim stands in one line of the totals."""
+    return status(case) != "PASS" and "unclaimed" not in case
+
+
 def check_silence(page):
     """The page loads nothing, and its script ends without an error."""
     assert page.run("return performance.getEntriesByType('resource').length") == 0
@@ -88,13 +93,13 @@ def check_head(page):
     count = sum(status(c) == "PASS" for c in page.cases)
     assert f"{count} passed" in page.texts("#headline")[0], page.texts("#headline")
     first = page.all("main section")[0].get_attribute("id")
-    assert (first == "causes") == (count < len(page.cases)), first
+    assert (first == "causes") == any(map(told, page.cases)), first
 
 
 def check_causes(page):
     """Every status but PASS is among the causes, FAIL first, and each cause has a command to paste."""
     statuses = page.texts("#causes article strong")
-    assert set(statuses) == {status(c) for c in page.cases} - {"PASS"}, statuses
+    assert set(statuses) == {status(c) for c in page.cases if told(c)}, statuses
     assert "FAIL" not in statuses or statuses[0] == "FAIL"
     repros = {c["repro"] for c in page.cases}
     assert len(page.all("#causes article")) == len(statuses)
