@@ -1,4 +1,4 @@
-/* The outcome of a case: a closed set. docs/guide/config.md explains each. */
+/* The outcome of a case: a closed set. docs/guide/report.md section 3 explains each. */
 #ifndef KVG_CORE_VERDICT_H
 #define KVG_CORE_VERDICT_H
 

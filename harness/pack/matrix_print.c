@@ -196,7 +196,7 @@ void kvg_matrix_print(const kvg_matrix *m, bool markdown, unsigned columns, FILE
             markdown ? "### " : "", kvg_format_get(m->shape.format)->name, kvg_dtype_name(m->shape.dtype),
             m->shape.kv_heads, m->shape.head_dim, m->shape.block_tokens, m->shape.tokens, m->shape.seed);
     print_parties(m, markdown, out);
-    fputs("Who reads whose pages. A number: the bytes are read as they are (worst error / bound).\n"
+    fputs("Which engines read which pages. A number: the bytes are read as they are (worst error / bound).\n"
           "Letters: after a conversion. B moves rows to the reader's places, O reorders K's elements,\n"
           "N gives the tensor scale as the reader means it.\n"
           "!: only by decoding and quantising again (relative error). -: does not apply.\n\n",
