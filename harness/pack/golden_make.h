@@ -5,7 +5,7 @@
  *   golden_make            Makes a pack, verifies one, expands one.
  *   golden_show            Shows what is in a pack and how two packs differ.
  *   compare, compare_*     Judges an engine's answer file against a pack (`kvgold compare`).
- *   matrix_run             Which engines can read which engines' pages (`kvgold matrix`). Each party has its own process.
+ *   matrix_run             Which engines read which engines' pages (`kvgold matrix`). Each party has its own process.
  *   matrix_cell            One cell: a reader over the bytes of a writer.
  *   matrix_world           The K and V that everybody writes, and the pages they lie in.
  *   matrix_engine          The engines as writers and readers: engines.def.
