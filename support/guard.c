@@ -9,26 +9,26 @@
 enum { FENCE = 1 << 20 }; /* unmapped bytes on each side: a multiple of every page size in use */
 
 /* A canary byte depends on its place, so that a shifted copy of canaries is seen too. */
-static uint8_t canary(size_t i)
+uint8_t kvg_guard_byte(size_t place)
 {
-    return (uint8_t)(0xA5u ^ (i * 0x9Du));
+    return (uint8_t)(0xA5u ^ (place * 0x9Du));
 }
 
 void kvg_guard_fill(uint8_t *piece, size_t begin, size_t end)
 {
-    for (size_t i = begin; i < end; i++) piece[i] = canary(i);
+    for (size_t i = begin; i < end; i++) piece[i] = kvg_guard_byte(i);
 }
 
 kvg_status kvg_guard_find(const uint8_t *piece, size_t size, size_t begin, size_t end)
 {
     size_t before = 0, after = 0, first_after = 0, last_before = 0;
     for (size_t i = 0; i < begin; i++) {
-        if (piece[i] == canary(i)) continue;
+        if (piece[i] == kvg_guard_byte(i)) continue;
         before++;
         last_before = begin - i;
     }
     for (size_t i = end; i < size; i++) {
-        if (piece[i] != canary(i) && after++ == 0) first_after = i - end;
+        if (piece[i] != kvg_guard_byte(i) && after++ == 0) first_after = i - end;
     }
     if (after) return kvg_fail(KVG_ERR_INVALID, "%zu bytes written past the end, first at +%zu", after, first_after);
     if (before) {

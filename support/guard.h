@@ -29,6 +29,9 @@ kvg_status kvg_guard_check(const kvg_guard *guard) KVG_CHECKED;
 void kvg_guard_fill(uint8_t *piece, size_t begin, size_t end);
 kvg_status kvg_guard_find(const uint8_t *piece, size_t size, size_t begin, size_t end) KVG_CHECKED;
 
+/* The pattern's byte at a place; it repeats after 256 places, and these 256 bytes are different. */
+uint8_t kvg_guard_byte(size_t place);
+
 /* Makes the buffer read-only (a write is a crash) or writable again. */
 kvg_status kvg_guard_protect(kvg_guard *guard, int writable) KVG_CHECKED;
 

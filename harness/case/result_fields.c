@@ -140,7 +140,7 @@ static const kvg_field separation[] = {
 static const kvg_field page[] = {
     KVG_FIELD(kvg_result_page, TEXT, "tensor", tensor, ALWAYS, "", "the first tensor of the answer with wrong bytes"),
     KVG_FIELD(kvg_result_page, COUNT, "bytes", bytes, ALWAYS, "bytes", "size of a page of the tensor: all bytes of a "
-              "block in a layer, padding too; of a tensor that is no pool, of a row"),
+              "block in a layer, padding too. A tensor that is no pool is one page"),
     KVG_FIELD(kvg_result_page, COUNT, "wrong", wrong, ALWAYS, "bytes", "wrong bytes of the tensor"),
     KVG_FIELD(kvg_result_page, SET, "cells", cells, ALWAYS, "", "the cells with a wrong byte in any page. A page has "
               "256 cells of equal size; a page of fewer bytes has a cell for each byte"),

@@ -149,19 +149,19 @@ function drawHead() {
   }
 }
 
-// Where in a page bytes are wrong, for cases whose pages have one size. A tensor that is no pool has rows for pages.
+// Where in a page bytes are wrong, for cases whose pages have one size. A tensor that is no pool is one page.
 function pageMap(tensor, bytes, list) {
-  const cells = Math.min(256, bytes), what = /_(data|pool)$/.test(tensor) ? "page" : "row";
+  const cells = Math.min(256, bytes), what = /_(data|pool)$/.test(tensor) ? `A page of ${tensor}` : tensor;
   const map = element("div", { class: "map", role: "img", "aria-label": `Wrong bytes of ${tensor}` });
   for (let i = 0; i < cells; i++) {
     const wrong = list.filter((c) => hasCode(c.page.cells, i)).length;
     const first = Math.ceil(i * bytes / cells), last = Math.ceil((i + 1) * bytes / cells) - 1;
     map.append(element("span", { style: `--share:${wrong / list.length}`, ...wrong && { class: "wrong" },
-      title: `bytes ${first} to ${last} of a ${what}: wrong in ${wrong} of ${list.length} cases` }));
+      title: `bytes ${first} to ${last}: wrong in ${wrong} of ${list.length} cases` }));
   }
   return element("figure", {}, map, element("figcaption", { class: "dim" },
-    `A ${what} of ${tensor}, ${bytes} bytes, from the upper left corner on. The more of ${list.length} cases have a wrong ` +
-    "byte in a cell, the redder is the cell."));
+    `${what}, ${bytes} bytes, from the upper left corner on. The more of ${list.length} cases have a wrong byte in a cell, ` +
+    "the redder is the cell."));
 }
 
 // For the tensors that are wrong most often, a map of the pages of the size that most cases have.
