@@ -54,9 +54,12 @@ static void flush_subnormals(void)
 static kvg_status run(const kvg_problem *p, const kvg_tensor *in, kvg_tensor *out, kvg_stream *stream)
 {
     (void)stream;
+    uint8_t *bytes = out[0].data, held[256];
+    const size_t row = (size_t)out[0].shape[2];
+    if (row > sizeof held) return kvg_fail(KVG_ERR_UNIMPLEMENTED, "rows of more than %zu bytes", sizeof held);
+    memcpy(held, bytes + out[0].bytes - row, row);
     kvg_status s = kvg_reference_run(p, in, out);
     if (s) return s;
-    uint8_t *bytes = out[0].data;
     switch ((enum planted)p->kv_heads) {
     case GOOD: case LAST: break;
     case CRASHES: raise(SIGSEGV); break;
@@ -73,7 +76,7 @@ static kvg_status run(const kvg_problem *p, const kvg_tensor *in, kvg_tensor *ou
         printf("noise \"on\" stdout {\"type\":\"case\"}\n");
         fprintf(stderr, "noise on stderr\n");
         break;
-    case SKIPS_LAST_ROW: memset(bytes + out[0].bytes - out[0].shape[2], 0x5A, (size_t)out[0].shape[2]); break;
+    case SKIPS_LAST_ROW: memcpy(bytes + out[0].bytes - row, held, row); break;
     case SLOW: usleep(1200000); break;
     case CLOSES_PIPES:
         close_all();

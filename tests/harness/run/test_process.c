@@ -29,7 +29,7 @@ static const planted_case expected[] = {
     {10, KVG_VERDICT_FAIL, "'invalid': planted failure"},
     {11, KVG_VERDICT_UNIMPLEMENTED, "planted refusal"},
     {12, KVG_VERDICT_PASS, ""},
-    {13, KVG_VERDICT_FAIL, "token 3, head 12"},
+    {13, KVG_VERDICT_FAIL, "k_codes: 32 of 1664 bytes were never written, first at token 3, head 12"},
     {14, KVG_VERDICT_PASS, ""},
     {15, KVG_VERDICT_CRASH, ""},
     {16, KVG_VERDICT_HANG, "no result after 4 s"},
