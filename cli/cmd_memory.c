@@ -53,36 +53,22 @@ static void print_head(const kvg_model *m, const memory_options *o)
            kvg_layout_get(o->plan.layout)->name, o->plan.block_tokens, kvg_dtype_name(o->plan.dtype));
 }
 
-/* A part of the table: a line per format. */
-typedef struct part {
-    void (*head)(const memory_options *o, size_t first);
-    kvg_status (*row)(const kvg_model *m, const memory_options *o, const kvg_format_info *format, size_t first);
-    size_t first; /* context */
-} part;
-
-static kvg_status print_part(const kvg_model *m, const memory_options *o, part p)
+/* A line for each format. */
+static kvg_status print_rows(const kvg_model *m, const memory_options *o, size_t first,
+                             kvg_status (*print)(const kvg_model *m, const memory_options *o,
+                                                 const kvg_format_info *format, size_t first))
 {
     size_t count;
     const kvg_format_info *formats = kvg_format_table(&count);
-    printf("\n");
-    p.head(o, p.first);
-    for (size_t i = 0; i < count; i++) {
+    kvg_status s = KVG_OK;
+    for (size_t i = 0; i < count && !s; i++) {
         if (kvg_format_check_dim(formats[i].format, m->head_dim)) {
             printf("%-16s%s\n", formats[i].name, kvg_error_text());
-            continue;
+        } else {
+            s = print(m, o, &formats[i], first);
         }
-        kvg_status s = p.row(m, o, &formats[i], p.first);
-        if (s) return s;
     }
-    return KVG_OK;
-}
-
-static void print_block_head(const memory_options *o, size_t first)
-{
-    (void)o, (void)first;
-    printf("%-24s bytes of a block, all layers   bytes per  saving over\n", "");
-    printf("%-16s%-8s %10s %8s %8s %9s %7s %7s\n", "format", "mode", "data", "scales", "padding", "token", "f16",
-           "e4m3");
+    return s;
 }
 
 static kvg_status print_block(const kvg_model *m, const memory_options *o, const kvg_format_info *format, size_t first)
@@ -109,7 +95,7 @@ static size_t end_of(const memory_options *o, size_t first)
 
 static void print_context_head(const memory_options *o, size_t first)
 {
-    printf("GiB of data and of scales%s\n%-16s", o->budget ? ", and how many sequences fit" : "", "at");
+    printf("\nGiB of data and of scales%s\n%-16s", o->budget ? ", and how many sequences fit" : "", "at");
     for (size_t c = first; c < end_of(o, first); c++) {
         char title[32];
         snprintf(title, sizeof title, "%" PRIu64 " tokens", o->contexts[c]);
@@ -145,9 +131,13 @@ static kvg_status print_table(const kvg_model *m, const memory_options *o)
     }
     if (s) return s;
     print_head(m, o);
-    s = print_part(m, o, (part){print_block_head, print_block, 0});
+    printf("\n%-24s bytes of a block, all layers   bytes per  saving over\n", "");
+    printf("%-16s%-8s %10s %8s %8s %9s %7s %7s\n", "format", "mode", "data", "scales", "padding", "token", "f16",
+           "e4m3");
+    s = print_rows(m, o, 0, print_block);
     for (size_t first = 0; first < o->context_count && !s; first += BESIDE) {
-        s = print_part(m, o, (part){print_context_head, print_contexts, first});
+        print_context_head(o, first);
+        s = print_rows(m, o, first, print_contexts);
     }
     if (!s) printf("\nIn every line block managers allocate what the formulas say, to the byte.\n");
     return s;

@@ -97,6 +97,7 @@ typedef struct kvg_result {
     kvg_result_reach reach;
     kvg_result_controls controls;
     /* In no line: */
+    bool verdict_only; /* of a known-wrong answer: nobody reads why it fails, nor where */
     const void *guest; /* what a guest measured; its session owns it */
     kvg_status lost;   /* KVG_ERR_DEVICE, KVG_ERR_DEVICE_LOST: nobody can be asked again, whatever the verdict */
 } kvg_result;

@@ -36,13 +36,12 @@ const short = (x) => Number.isFinite(number(x)) ? String(Number(number(x).toPrec
 
 // --- cases ---
 
-const FAILING = ["FAIL", "CRASH", "HANG", "DEVICE_LOST", "ERROR", "UNIMPLEMENTED", "MISTRUSTED", "UNFINISHED"];
 const status = (c) => c.type === "case" ? c.status : "UNFINISHED";
-const kindOf = (c) => status(c) === "PASS" ? "good" : FAILING.includes(status(c)) ? "bad" : "warn";
-const storage = (c) => {
-  const [k, v] = [`${c.k_format}.${c.k_dialect}`, `${c.v_format}.${c.v_dialect}`];
-  return k === v ? k : `${k}+${v}`;
-};
+const fails = (c) => c.type !== "case" || summary.failing.includes(c.status);
+const kindOf = (c) => status(c) === "PASS" ? "good" : fails(c) ? "bad" : "warn";
+// "nvfp4.canonical" of each case, "int8.canonical+nvfp4.vllm" where K and V differ: the cases stand in order of groups.
+const storages = summary.groups.flatMap((g) => Array(g.cases).fill(g.storage));
+cases.forEach((c, i) => { c.storage = storages[i]; });
 const modeOf = (c) => c.mode
   ? c.mode.fell_back ? `${c.mode.effective} (fell back from ${c.mode.requested}: ${c.mode.reason})` : c.mode.effective
   : "";
@@ -188,7 +187,7 @@ function drawCauses() {
     const article = element("article", { class: kindOf(first) }, head);
     if (mine.length > 1) {
       article.append(element("div", { class: "dim" },
-        [words("op", (c) => c.op), words("layout", (c) => c.layout), words("format", storage)].join("; ")));
+        [words("op", (c) => c.op), words("layout", (c) => c.layout), words("format", (c) => c.storage)].join("; ")));
     }
     article.append(describe(first), element("div", { class: "maps" }, ...pageMaps(mine)));
     find("causes").append(article);
@@ -325,7 +324,7 @@ function plotNoise() {
 // The largest error of a case as a share of its bound; NaN: it has no round trip, or its round trip must be exact.
 const ratio = (c) => c.fill === "exact" || !(c.k || c.v) ? NaN
   : Math.max(...[c.k, c.v].filter((t) => t).map((t) => number(t.worst_ratio)));
-const formatOf = (c) => storage(c).includes("+") ? "mixed" : c.k_format;
+const formatOf = (c) => c.storage.includes("+") ? "mixed" : c.k_format;
 
 function plotBounds() {
   const MOST = 150, LANES = 7;
@@ -356,7 +355,7 @@ function plotBounds() {
 // SQNR by layer of captured tensors: a plot per kind of tensor, a line per format.
 function plotLayers() {
   const KINDS = { k_pre: "K before RoPE", k_post: "K after RoPE", k: "K after RoPE", v: "V" };
-  const spots = cases.filter((c) => c.fill === "capture" && storage(c) === `${c.k_format}.canonical`)
+  const spots = cases.filter((c) => c.fill === "capture" && c.storage === `${c.k_format}.canonical`)
     .flatMap((c) => [[c, c.capture_k, c.k], [c, c.capture_v, c.v]]).map(([c, tensor, trip]) => {
       const [, layer, suffix] = /^layers\.(\d+)\.(\w+)$/.exec(tensor ?? "") ?? [];
       return { kind: KINDS[suffix], format: c.k_format, layer: Number(layer), sqnr: number(trip?.sqnr_db) };
@@ -384,7 +383,7 @@ function drawPlots() {
 // --- op generate ---
 
 // What tells the cases apart: "nvfp4.canonical bf16 P2 sliding cuda".
-const nameOf = (c) => [storage(c), c.dtype, c.scale, c.layers === "all" ? "" : c.layers,
+const nameOf = (c) => [c.storage, c.dtype, c.scale, c.layers === "all" ? "" : c.layers,
   c.quantise_k === "before_rope" ? c.quantise_k : "", c.backend === "reference" ? "" : c.backend].filter((w) => w).join(" ");
 
 function drawGenerate() {

@@ -40,9 +40,10 @@ static bool belongs(const kvg_report_case *c, const kvg_report_cause *cause)
     return rank(c) == rank(cause->first) && head(detail) == head(other) && strncmp(detail, other, head(detail)) == 0;
 }
 
+/* The total `unclaimed` tells of cases that the candidate does not claim to do. */
 static bool is_open(const kvg_report_case *c)
 {
-    return c->cause == SIZE_MAX && !kvg_report_case_passes(c);
+    return c->cause == SIZE_MAX && !kvg_report_case_passes(c) && !c->result.unclaimed[0];
 }
 
 /* Gives a cause all open cases that belong to it. */

@@ -37,7 +37,7 @@ typedef struct kvg_report_case {
     bool started;  /* has a `start` line */
     bool finished; /* has a `case` line; without one the result is 0 */
     kvg_result result;
-    size_t cause; /* the id of its cause; SIZE_MAX: it passed */
+    size_t cause; /* the id of its cause; SIZE_MAX: it passed, or the candidate does not claim to do it */
     void *guest; /* what the report's guest has read of the line; NULL: nothing */
     uint64_t controls[KVG_REPORT_CONTROLS]; /* bit i: the report's control i */
     const char *line;                       /* its text in the file, for the merged one */

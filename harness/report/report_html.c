@@ -70,7 +70,6 @@ static cJSON *describe_group(const kvg_report *r, const kvg_report_group *g)
     kvg_result_add_number(group, "bits", g->bits);
     add_sides(group, "relative_l2", g->relative_l2);
     add_sides(group, "sqnr_db", g->sqnr_db);
-    cJSON_AddStringToObject(group, "data", g->data);
     if (g->reach.codes_of) {
         kvg_record_write(kvg_record_get(KVG_RECORD_REACH), &g->reach, cJSON_AddObjectToObject(group, "reach"));
     }
@@ -102,13 +101,12 @@ static void add_meaning(cJSON *to, const char *name)
     if (!cJSON_HasObjectItem(to, name)) cJSON_AddStringToObject(to, name, text);
 }
 
-/* The causes, and of each case the index of its cause, -1 for those that passed. */
+/* The causes, and of each case the id of its cause, -1: it has none. */
 static void add_causes(const kvg_report *r, cJSON *run, cJSON *meanings)
 {
     cJSON *causes = cJSON_AddArrayToObject(run, "causes"), *cause_of = cJSON_AddArrayToObject(run, "cause_of");
     for (size_t i = 0; i < r->cause_count; i++) {
         const kvg_report_cause *cause = &r->causes[i];
-        if (cause->first->result.unclaimed[0]) continue; /* the total `unclaimed` has them */
         cJSON *object = cJSON_CreateObject();
         cJSON_AddNumberToObject(object, "id", (double)cause->id);
         cJSON_AddNumberToObject(object, "first", (double)(cause->first - r->cases));
@@ -140,6 +138,11 @@ static cJSON *describe(const kvg_report *r)
     kvg_report_share_line(r, text, sizeof text);
     cJSON_AddStringToObject(run, "share", text);
     kvg_report_tell_totals(r, add_total, cJSON_AddArrayToObject(run, "totals"));
+    cJSON *failing = cJSON_AddArrayToObject(run, "failing");
+    for (int v = 0; v < KVG_VERDICT_COUNT; v++) {
+        if (!kvg_verdict_fails((kvg_verdict)v)) continue;
+        cJSON_AddItemToArray(failing, cJSON_CreateString(kvg_verdict_name((kvg_verdict)v)));
+    }
     cJSON *meanings = cJSON_AddObjectToObject(run, "meanings");
     add_causes(r, run, meanings);
     for (size_t i = 0; i < r->control_count; i++) add_meaning(meanings, r->controls[i]);

@@ -81,15 +81,9 @@ static void print_causes(const kvg_report *r, FILE *out)
 {
     enum { LIMIT = 10 };
     size_t shown = 0, left = 0;
-    for (size_t i = 0; i < r->cause_count; i++) {
-        if (r->causes[i].first->result.unclaimed[0]) continue; /* the line `unclaimed` has them */
-        if (shown == LIMIT) {
-            left += r->causes[i].count;
-            continue;
-        }
-        if (shown++ == 0) putc('\n', out);
-        print_cause(r, &r->causes[i], out);
-    }
+    if (r->cause_count) putc('\n', out);
+    for (; shown < r->cause_count && shown < LIMIT; shown++) print_cause(r, &r->causes[shown], out);
+    for (size_t i = shown; i < r->cause_count; i++) left += r->causes[i].count;
     if (left) fprintf(out, "and %zu more cases, for other reasons: the HTML report has them\n", left);
     if (shown) putc('\n', out);
 }

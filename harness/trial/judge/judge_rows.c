@@ -66,6 +66,10 @@ static void compare_bytes(const kvg_truth *truth, size_t index, const kvg_tensor
     r->bytes.compared += expected->bytes;
     r->bytes.mismatched += d.wrong;
     if (d.wrong == 0) return;
+    if (r->verdict_only) {
+        r->verdict = KVG_VERDICT_FAIL;
+        return;
+    }
     if (r->page.measured) {
         kvg_result_add(r, "%s: %zu of %zu", kvg_set_name(&truth->expected, index), d.wrong, expected->bytes);
         return;

@@ -8,7 +8,7 @@
 /* What the check says to a wrong answer. */
 static kvg_control_outcome judged(const judge *j, const kvg_truth *t, const kvg_tensor_set *wrong)
 {
-    kvg_result storage = {.verdict = KVG_VERDICT_PASS}, decoded = {.verdict = KVG_VERDICT_PASS};
+    kvg_result storage = {.verdict = KVG_VERDICT_PASS, .verdict_only = true}, decoded = storage;
     if (j->is_right(t, wrong)) return KVG_CONTROL_UNREACHED;
     if (j->storage) j->storage(t, wrong->tensors, &storage);
     if (j->meaning) j->meaning(t, wrong->tensors, &decoded);
