@@ -13,7 +13,7 @@ nothing else.
 
 Sections: A price of invariance in decode; B prefill of the last tokens of 32 Ki; C several query tokens; D decode of
 three models. --only keeps the rows whose id (--plan prints them) matches. --quick: five runs, one layout. --seconds:
-no row starts later than that (480). Writes peers.json, peers.txt, peers.log and what kvgold measured into the folder
+no row starts later than that (480). Writes peers.json, peers.md (a page of docs/results), peers.log and what kvgold measured into the folder
 of --out. --plan prints rows, bytes and memory, and needs no GPU; --check loads every library of the packs. Exit status:
 0; 1 a row is WRONG; 2 usage; 3 no packs, or no row could run.
 """
@@ -240,7 +240,7 @@ def run_kvgold(program, path, quick, log):
 
 
 def kvgold_cell(row, cases):
-    """Microseconds of kvgold on the case of `row`, by format: {"nvfp4": [before, after], ...}."""
+    """What kvgold measured on the case of `row`, by format: {"nvfp4": [before, after], ...}, each (us, share)."""
     g, found = row.geometry, collections.defaultdict(list)
     for c in cases:
         if c.get("status") != "TIMED" or c.get("op") != "decode" or c.get("window") or c["sinks"] != g.sinks:
@@ -248,7 +248,7 @@ def kvgold_cell(row, cases):
         if (c["query_heads"], c["kv_heads"], c["head_dim"]) != (g.query_heads, g.kv_heads, g.head_dim):
             continue
         if (c["batch"], c["tokens"], c.get("queries", 1)) == (row.batch, row.tokens, row.queries):
-            found[c["format"]].append(c["cold"]["median_us"])
+            found[c["format"]].append((c["cold"]["median_us"], c["share_of_plain"]))
     return found
 
 
@@ -276,44 +276,121 @@ def cell(row, result):
         return ""
     if result["status"] != "TIMED":
         return result["status"].lower()
-    return f"{number(result['us'])}, {rate(row, result)}"
+    return f"{number(result['us'])} ({rate(row, result)})"
 
 
-TITLES = {"A": "decode, price of invariance: us, share of a plain read of the same bytes",
-          "B": "prefill of the last tokens: us, TFLOP/s (T)", "C": "several query tokens: us, share of a plain read",
-          "D": "decode: us, share of a plain read"}
+def kvgold_text(row, runs):
+    times = "/".join(number(us) for us, _ in runs)
+    return times if row.section == "B" else f"{times} ({100 * runs[0][1]:.0f} %)"
+
+
+TITLES = {"A": "Decode, and the price of invariance", "B": "Prefill of the last tokens",
+          "C": "Several query tokens", "D": "Decode of three models"}
+UNITS = {"B": "us (T: TFLOP/s; a product counts if its key is seen)"}
+UNIT = "us (share of a plain read of the same bytes)"
+
+
+def table(heads, lines):
+    return ["| " + " | ".join(line) + " |" for line in [heads, ["---"] * len(heads), *lines]]
+
+
+def section_table(section, chosen, results, kvgold):
+    """Cases one below another: every peer, kvgold before and after the peers, and the best of both sides."""
+    names = [p for p in PEERS if any(r.peer == p for _, r in chosen)]
+    cases = list(dict.fromkeys(r._replace(peer="") for _, r in chosen))
+    by_case = {(r._replace(peer=""), r.peer): n for n, r in chosen}
+    own = {c: kvgold_cell(c, kvgold) for c in cases}
+    formats = [f for f in BYTES if any(f in o for o in own.values())]
+    lines = []
+    for c in cases:
+        timed = {p: results[by_case[c, p]] for p in names if (c, p) in by_case}
+        cells = [cell(c._replace(peer=p), timed.get(p)) for p in names]
+        cells += [kvgold_text(c, own[c][f]) if f in own[c] else "" for f in formats]
+        peers = [(r["us"], p) for p, r in timed.items() if r["status"] == "TIMED"]
+        ours = [(max(runs)[0], f) for f, runs in own[c].items()]
+        if peers and ours:
+            (theirs, peer), (us, kind) = min(peers), min(ours)
+            cells.append(f"{peer} / {kind}: {theirs / us:.2f}")
+        else:
+            cells.append("")
+        lines.append([f"{c.geometry.name} {c.batch} × {c.tokens // KI} Ki, q {c.queries}"] + cells)
+    return table(["case"] + names + [f"kvgold {f}" for f in formats] + ["fastest peer / fastest kvgold"], lines)
+
+
+def peer_table(chosen, results):
+    """What is known of each peer beside its times."""
+    lines = []
+    for p in PEERS:
+        timed = [results[n] for n, r in chosen if r.peer == p and results[n]["status"] == "TIMED"]
+        if timed:
+            asked = sum(r.get("tokens_alone", 0) for r in timed)
+            differ = sum(r.get("tokens_alone_differ", 0) for r in timed)
+            lines.append([p, f"{max(r['error'] for r in timed):.1e}", f"{differ} of {asked}" if asked else ""])
+    return table(["peer", "largest relative error", "query tokens with other bits when asked alone"], lines)
 
 
 def tables(rows, results, kvgold):
     lines = []
     for section, title in TITLES.items():
         chosen = [(n, rows[n]) for n in sorted(results) if rows[n].section == section]
-        if not chosen:
-            continue
-        names = [p for p in PEERS if any(r.peer == p for _, r in chosen)]
-        cases = list(dict.fromkeys(r._replace(peer="") for _, r in chosen))
-        by_case = {(r._replace(peer=""), r.peer): (n, r) for n, r in chosen}
-        own = {c: kvgold_cell(c, kvgold) for c in cases}
-        formats = [f for f in ("bf16", "e4m3", "nvfp4") if any(f in o for o in own.values())]
-        lines += [f"{section}. {title}", "| case | " + " | ".join(names + [f"kvgold {f}" for f in formats]) + " |"]
-        for c in cases:
-            cells = []
-            for p in names:
-                n, r = by_case.get((c, p), (None, None))
-                cells.append(cell(r, results[n]) if r else "")
-            cells += ["/".join(number(us) for us in own[c].get(f, [])) for f in formats]
-            case = f"{c.geometry.name} {c.batch} x {c.tokens // KI} Ki, q {c.queries}"
-            lines.append(f"| {case} | " + " | ".join(cells) + " |")
-        worst = [(p, max((results[n]["error"] for n, r in chosen if r.peer == p and results[n]["status"] == "TIMED"),
-                         default=None)) for p in names]
-        lines += ["largest relative error: " + ", ".join(f"{p} {e:.1e}" for p, e in worst if e is not None), ""]
+        if chosen:
+            lines += [f"## {section}. {title}", f"In {UNITS.get(section, UNIT)}; kvgold before/after the peers.", ""]
+            lines += section_table(section, chosen, results, kvgold) + [""] + peer_table(chosen, results) + [""]
     failed = collections.OrderedDict()
     for n in sorted(results):
         if results[n]["status"] != "TIMED":
             failed.setdefault((results[n]["status"], results[n]["why"]), []).append(row_id(rows[n]))
+        elif "alone_not_run" in results[n]:
+            failed.setdefault(("NOT ASKED ALONE", results[n]["alone_not_run"]), []).append(row_id(rows[n]))
     for (status, why), ids in failed.items():
-        lines.append(f"{status}: {len(ids)} rows, {ids[0]}{' to ' + ids[-1] if len(ids) > 1 else ''}: {why}")
+        lines.append(f"* {status}: {len(ids)} rows, {ids[0]}{' to ' + ids[-1] if len(ids) > 1 else ''}: {why}")
     return lines
+
+
+INTRODUCTION = """# kvgold beside other projects' kernels on an {gpu}, {date}
+
+`ci/peers.py` made this page from one run. "fa3" is FlashAttention-3, "fi" is FlashInfer, "fi-fa3"
+its backend of that name, and "xqa" its XQA kernel. All kernels get the same inputs, in pages of 16
+tokens in random order where nothing else is said. The L2 cache is cold and clean before each run.
+Outputs of peers are compared with a float64 reference on a sample of rows. Outputs of kvgold are
+compared with its reference bit for bit.
+
+*Asked alone*: up to 8 query tokens of each case are asked again, each as a decode step of its
+sequence alone. A kernel whose bits depend neither on the batch nor on the number of query tokens
+gives the same bits.
+
+<!-- not run: GPU -->
+
+    ci/peers gpu --out DIR
+    python3 ci/peers.py --packs DIR --kvgold build/cuda/bin/kvgold --out OUT{options}
+
+* kvgold {kvgold}. PyTorch {torch}, driver {driver}. Wheels: {wheels}.
+* SM clock {clocks} MHz. An empty kernel takes {empty:.1f} us. Plain reads above 2 GB: {plains} GB/s.
+* {counts}, {seconds:.0f} s.
+"""
+
+
+def span(values):
+    return f"{min(values, default=0):.0f} to {max(values, default=0):.0f}"
+
+
+def introduction(options, about, rows, results, seconds):
+    """The page's words above its tables."""
+    counts = collections.Counter(r["status"] for r in results.values())
+    used = (" --quick" if options.quick else "") + (f" --only {shlex.quote(options.only)}" if options.only else "")
+    doctor = shlex.split(options.kvgold or "false") + ["doctor"]
+    lines = subprocess.run(doctor, stdout=subprocess.PIPE, text=True, check=False).stdout.splitlines()
+    said = {key: value.strip() for key, _, value in (line.partition(":") for line in lines)}
+    with open(os.path.join(options.packs, "packs.json"), encoding="utf-8") as f:
+        wheels = ["-".join(name.split("-")[:2]) for name in json.load(f)["wheels"]]
+    return INTRODUCTION.format(
+        gpu=about.get("gpu", "unknown GPU"), date=time.strftime("%Y-%m-%d"), options=used,
+        kvgold=said.get("kvgold", "was not run"), torch=about.get("torch", "?"), driver=said.get("driver", "?"),
+        wheels=", ".join(wheels), empty=about.get("empty_us", 0), seconds=seconds,
+        clocks=span([r["sm_mhz"] for r in results.values() if r.get("sm_mhz")]),
+        plains=span([row_bytes(rows[n]) / r["plain_us"] / 1e3 for n, r in results.items()
+                     if r["status"] == "TIMED" and row_bytes(rows[n]) > 2e9]),
+        counts=", ".join(f"{n} rows {s}" for s, n in sorted(counts.items())) or "no rows")
 
 
 def plan(rows, chosen):
@@ -382,18 +459,10 @@ def run(rows, chosen, options):
         if kvgold:
             kvgold += run_kvgold(options.kvgold, os.path.join(options.out, "kvgold_after.json"), options.quick, log)
     counts = collections.Counter(r["status"] for r in results.values())
-    lines = tables(rows, results, kvgold)
-    clocks = [r["sm_mhz"] for r in results.values() if r.get("sm_mhz")]
-    plains = [row_bytes(rows[n]) / r["plain_us"] / 1e3 for n, r in results.items()
-              if r["status"] == "TIMED" and row_bytes(rows[n]) > 2e9]
-    lines.append(f"{about.get('gpu', 'no GPU')}, torch {about.get('torch', '?')}, an empty kernel "
-                 f"{about.get('empty_us', 0):.1f} us, SM clock {min(clocks, default=0)} to {max(clocks, default=0)} "
-                 f"MHz, plain reads above 2 GB {min(plains, default=0):.0f} to {max(plains, default=0):.0f} GB/s, "
-                 f"packs {', '.join(os.path.basename(n) for n in names)}, {time.monotonic() - begin:.0f} s")
-    lines.append(", ".join(f"{n} {s}" for s, n in sorted(counts.items())) or "no rows")
-    text = "\n".join(lines)
-    with open(os.path.join(options.out, "peers.txt"), "w", encoding="utf-8") as f:
-        f.write(text + "\n")
+    text = "\n".join([introduction(options, about, rows, results, time.monotonic() - begin),
+                      *tables(rows, results, kvgold)])
+    with open(os.path.join(options.out, "peers.md"), "w", encoding="utf-8") as f:
+        f.write(text.rstrip() + "\n")
     with open(os.path.join(options.out, "peers.json"), "w", encoding="utf-8") as f:
         made = [dict(results[n], id=row_id(rows[n]), bytes=row_bytes(rows[n]), flops=row_flops(rows[n]),
                      sinks=has_sinks(rows[n])) for n in sorted(results)]

@@ -7,6 +7,7 @@ on stdin; each is answered by a line of JSON on stdout, [number, result], after 
 the machine. --loads loads every library and says what it cannot load, which needs no GPU. Exit status: 0; 1 a library
 cannot be loaded; 2 usage; 9 the device is broken, and the last row that was answered did it.
 """
+import copy
 import glob
 import json
 import math
@@ -21,6 +22,7 @@ SEED = 20261123
 WRONG_ABOVE = 0.15  # fp8 arithmetic errs by about 0.05, a wrong kernel by about 1
 FLUSH_BYTES = 256 << 20  # more than four times the L2 of an H200
 WORKSPACE_BYTES = 3 << 30  # partial results of a prefill of 8 Ki tokens in eight chunks: 2 GiB
+PROBES = 8  # query tokens of a row that are asked again alone
 FIXED_SPLIT = {False: 2048, True: 4096}  # tokens, by "is a prefill": what SGLang's deterministic mode takes
 
 
@@ -189,6 +191,23 @@ class Inputs:
         logits = math.log(self.tokens) + 2 + torch.randn(g.query_heads, device=DEVICE)  # as heavy as all keys
         self.sinks = logits.to(torch.bfloat16).float()
         self.answers = {}
+
+    def alone(self, sequence, query):
+        """Inputs of one query token as a decode step of its sequence alone. The token sees whole pages."""
+        seen = self.tokens - self.queries + query + 1
+        one = copy.copy(self)
+        one.batch, one.tokens, one.queries = 1, seen, 1
+        one.table = self.table[sequence:sequence + 1, :seen // PAGE].contiguous()
+        one.lengths = self.torch.full((1,), seen, dtype=self.torch.int32, device=DEVICE)
+        at = sequence * self.queries + query
+        one.q, one.q8 = self.q[at:at + 1], self.q8[at:at + 1]
+        return one
+
+    def probes(self):
+        """Up to 8 query tokens that see whole pages, in different sequences: (sequence, query)."""
+        whole = range(self.queries - 1, -1, -PAGE)
+        count = min(PROBES, self.batch * len(whole))
+        return [(n * self.batch // count, whole[n * len(whole) // count]) for n in range(count)]
 
     def fill(self, part):
         torch = self.torch
@@ -364,11 +383,28 @@ def xqa_ways(m, row, x):
 WAYS = {"fa3": fa3_ways, "fi-fa2": flashinfer_ways, "fi-fa3": flashinfer_ways, "xqa": xqa_ways}
 
 
+def bits_alone(m, row, x, name, out):
+    """How many query tokens of out were asked again, each as a decode step of its sequence alone, and how many of
+    these got other bits. (0, 0): the row is a decode step of one sequence, or its K and V are not in pages."""
+    if row.batch * row.queries == 1 or PEERS[row.peer].contiguous:
+        return 0, 0
+    whole, differ = out.reshape(row.batch, row.queries, *out.shape[-2:]), 0
+    for sequence, query in x.probes():
+        one = x.alone(sequence, query)
+        asked = row._replace(batch=1, queries=1, tokens=one.tokens)
+        make = next(w[-1] for w in WAYS[PEERS[row.peer].kind](m, asked, one) if w[0] == name)
+        op, answer = make()
+        op()
+        got, want = (t.reshape(-1).view(m.torch.int16) for t in (answer, whole[sequence, query].contiguous()))
+        differ += not bool((got == want).all())
+    return len(x.probes()), differ
+
+
 def run_row(m, row):
     """What is known of a row: {"status": TIMED, WRONG or NOT RUN, ...}."""
     x = m.inputs_of(row)
     assert x.bytes == row_bytes(row), f"{x.bytes} bytes of inputs, {row_bytes(row)} planned"
-    found, ways, why = None, {}, []
+    found, best, ways, why = None, None, {}, []
     for name, layout, contiguous, make in WAYS[PEERS[row.peer].kind](m, row, x):
         try:
             op, out = make()
@@ -390,10 +426,15 @@ def run_row(m, row):
             continue
         ways[name] = timed["us"]
         if found is None or timed["us"] < found["us"]:
-            found = dict(timed, way=name, error=error)
+            found, best = dict(timed, way=name, error=error), out
     if found is None:
         wrong = [w for w in ways.values() if str(w).startswith("WRONG")]
         return {"status": "WRONG" if wrong else "NOT RUN", "why": (wrong + why + ["no way to run it"])[0], "ways": ways}
+    try:
+        found["tokens_alone"], found["tokens_alone_differ"] = bits_alone(m, row, x, found["way"], best)
+    except Exception as e:
+        found["alone_not_run"] = last_line(e)
+        m.torch.cuda.synchronize()
     return dict(found, status="TIMED", ways=ways)
 
 

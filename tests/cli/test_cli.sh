@@ -583,6 +583,8 @@ expect "doctor" 0 "backends:    reference, defect:<id>" "$kvgold" doctor
 check "... finds the configs" grep -q "^configs: *[0-9]* in " <<<"$output"
 check "... says what confines a candidate" grep -q "^candidates: *confined by" <<<"$output"
 second expect "doctor: the second reference" 0 "backends:    reference, defect:<id>, slowref" "$kvgold" doctor
+check "doctor: the commit of the source" grep -qE "^kvgold: +[0-9.]+, commit ([0-9a-f]{7}|unknown)( with changes)?$" \
+    <(exec "$kvgold" doctor)
 output=$(PATH=/nowhere "$kvgold" doctor)
 check "doctor: what is missing, and what mends it" grep -q "^python3: *missing: .*apt-get install python3" <<<"$output"
 for what in formats dialects ops fills defects; do
