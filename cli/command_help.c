@@ -111,7 +111,7 @@ void kvg_command_print_page(FILE *out)
 {
     fputs("# Commands\n\n"
           "`kvgold help --markdown` prints this page from cli/commands.def and\n"
-          "cli/options.def, and the test `unit.commands_page` compares them. A long option may be\n"
+          "cli/options.def, and the test `unit.printed_files` compares them. A long option may be\n"
           "shortened as long as it begins no other one. Every command has `-h`, `--help`.\n\n"
           "`kvgold help --man` prints the man page. `kvgold help --bash`, `--zsh` and `--fish` print\n"
           "completion for these shells, as in `source <(kvgold help --bash)`. `cmake --install` puts all\n"

@@ -1,4 +1,4 @@
-/* Configs of `kvgold memory --require`: savings that must be reached (docs/guide/config.md section 14). */
+/* Configs of `kvgold memory --require`: savings that must be reached (docs/guide/config.md section 11). */
 #ifndef KVG_CLI_MEMORY_CONFIG_H
 #define KVG_CLI_MEMORY_CONFIG_H
 

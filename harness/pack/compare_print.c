@@ -75,6 +75,7 @@ static void print_why(const kvg_compared_case *c, FILE *to)
 void kvg_compare_print_case(void *context, const kvg_compared_case *c)
 {
     const kvg_compare_printer *p = context;
+    if (c->verdict == KVG_VERDICT_SKIP && !p->verbose) return; /* unanswered: the totals count it */
     fprintf(p->to, "%-5s %s %s%s%s%s\n", kvg_verdict_name(c->verdict), c->from->key, c->from->id,
             c->reason[0] ? ": " : "", c->reason, c->from->has_erratum ? " (an erratum names this case)" : "");
     for (size_t i = 0; i < c->tensor_count; i++) print_tensor(&c->tensors[i], p->verbose, p->to);

@@ -1,4 +1,4 @@
-/* Groups of op generate: a model over a text, through a cache of each format (docs/guide/config.md section 18). */
+/* Groups of op generate: a model over a text, through a cache of each format (docs/guide/config.md section 15). */
 #include <limits.h>
 #include <math.h>
 #include <stdio.h>
@@ -310,7 +310,7 @@ void kvg_generate_schema(kvg_json_text *t)
 {
     static const char of_generate[] = KVG_JSON(
         "type": "object",
-        "description": "A model reads a text through a cache of each format (docs/guide/config.md section 18).");
+        "description": "A model reads a text through a cache of each format (docs/guide/config.md section 15).");
     static const char first[] = KVG_JSON(
         "op": {"const": "generate"}, "comment": {"type": "string", "description": "For people."});
     static const char more[] = KVG_JSON(

@@ -1,5 +1,5 @@
 /* What a case of op generate is beside its problem: a model, a text, how it is read, and what it may lose
- * (docs/spec/generate.md section 8, docs/guide/config.md section 18). */
+ * (docs/spec/generate.md section 8, docs/guide/config.md section 15). */
 #ifndef KVG_MODEL_GENERATE_GENERATE_CASE_H
 #define KVG_MODEL_GENERATE_GENERATE_CASE_H
 
