@@ -52,7 +52,8 @@ typedef struct kvg_problem {
     kvg_rope rope;           /* op append */
     bool bias;               /* op append */
     kvg_attention attention; /* op decode; else zero */
-    kvg_profile profile;     /* ops decode and mma: whose bits are asked for; decode: NONE is the exact answer */
+    kvg_profile profile;     /* ops decode and mma: the arithmetic whose bits are wanted; NONE (decode): the exact
+                              * answer */
 } kvg_problem;
 
 /* A dense row-major tensor. `bytes` is the size of `data`, which the caller owns. A tensor that the

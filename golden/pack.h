@@ -66,7 +66,7 @@ typedef struct kvg_pack_answer {
 typedef struct kvg_pack_separation {
     bool measured;       /* op decode */
     bool bits;           /* true: `least` counts changed bits; false: it is in units of the bound */
-    double least;        /* +Inf: an answer that is no number */
+    double least;        /* +Inf: the wrong answer is no number */
     const char *nearest; /* a row of harness/trial/wrong/defects.def */
 } kvg_pack_separation;
 

@@ -41,9 +41,9 @@ kvg_status kvg_gpu_ready(void) KVG_CHECKED;
 enum {
     KVG_GPU_SM80 = 1 << 0, /* mma.m16n8k16 with f16 and bf16 operands, bf16 arithmetic: from SM 80 on */
     KVG_GPU_SM90 = 1 << 1, /* conversions from e4m3, kernels that start before the last one ends: from SM 90 on */
-    KVG_GPU_FP4 = 1 << 2,  /* conversions to and from E2M1 and E8M0 in hardware: from SM 100 on; the backend has the bit
-                              where its code uses them. tests/gpu/test_gpu_convert.cu proves them equal to those in
-                              software */
+    KVG_GPU_FP4 = 1 << 2,  /* conversions to and from E2M1 and E8M0 in hardware: from SM 100 on. The backend has the bit
+                            * if its code uses them. tests/gpu/test_gpu_convert.cu proves them equal to those in
+                            * software */
 };
 uint32_t kvg_gpu_caps(uint32_t sm);
 

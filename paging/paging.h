@@ -37,7 +37,7 @@ typedef struct kvg_sequence_info {
                          * resume */
     uint32_t blocks;    /* entries of the block table, holes included */
     uint32_t holes;     /* leading entries that are KVG_BLOCK_NONE: blocks that the window has passed */
-    uint32_t granted;   /* tokens of the running step whose writing has not been reported; 0: no step */
+    uint32_t granted;   /* tokens of the running step that were not reported as written yet; 0: no step runs */
 } kvg_sequence_info;
 
 typedef struct kvg_sequence_request {

@@ -75,7 +75,7 @@ double kvg_attention_ratio(double got, double exact, double bound);
 /* How far numbers are from the exact ones. */
 typedef struct kvg_attention_error {
     double worst;       /* largest ratio, 0 to +Inf */
-    size_t worst_at;    /* its index */
+    size_t worst_at;    /* index of the worst element */
     size_t outside;     /* elements with a ratio above 1 */
     size_t unpromised;  /* elements without a bound */
     double relative_l2; /* |got - exact|_2 / |exact|_2 over finite pairs; 0 if exact is zero */

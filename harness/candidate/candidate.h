@@ -103,7 +103,8 @@ kvg_status kvg_candidate_run_put(kvg_candidate *candidate, const kvg_tensor *in,
 /* The offset of the first byte that is not 0 in tensor `index` of `shared`; its size if all are 0. */
 uint64_t kvg_candidate_first_nonzero(const kvg_candidate *candidate, size_t index);
 
-/* KVG_OK: the call gave an answer, and nothing else was done. Else kvg_error_text has the implementation's name. */
+/* KVG_OK if the call gave an answer and had no fault. Else kvg_error_text begins with the
+ * implementation's name. */
 kvg_status kvg_outcome_status(const kvg_outcome *outcome) KVG_CHECKED;
 
 /* As kvg_candidate_run, and returns every failure as one status: the harness's, or that of

@@ -44,7 +44,8 @@ kvg_status config_check_axis_objects(kvg_json list) KVG_CHECKED;
  * value that the group gives. */
 config_choice config_group_choice(kvg_json object, kvg_json group, kvg_axis axis, size_t index);
 
-/* The case that a value of each axis makes in a group without "exclude". The config keeps its cases. */
+/* Makes the case of one value per axis, in a group without "exclude". The config keeps its
+ * cases. */
 kvg_status config_group_case(kvg_config *config, kvg_json group, const config_choice given[KVG_AXIS_COUNT],
                              kvg_case *out) KVG_CHECKED;
 

@@ -17,9 +17,10 @@ typedef struct kvg_model {
     char source[256];    /* origin of the numbers */
 } kvg_model;
 
-/* Loads by name from the first folder that has it: `folder` if not NULL, else configs/models below the working
- * directory, beside the build tree, or in the installed share folder. A name that ends in .json is a path.
- * KVG_ERR_NOT_FOUND lists the known names. */
+/* Loads a model by its name. It is looked for in `folder`. If this is NULL, the folder is
+ * configs/models below the working directory, beside the build tree, or in the installed share
+ * folder: the first that exists. A name that ends in .json is a path. KVG_ERR_NOT_FOUND lists the
+ * known names. */
 kvg_status kvg_model_load(const char *folder, const char *name, kvg_model *out) KVG_CHECKED;
 
 /* Finds a file or folder that belongs to kvgold: below the working directory, in the repository of

@@ -23,9 +23,10 @@ kvg_status kvg_prompts_add_file(kvg_prompts *p, const char *path) KVG_CHECKED;
 kvg_status kvg_prompts_add_ids(kvg_prompts *p, const char *text) KVG_CHECKED;
 void kvg_prompts_free(kvg_prompts *p);
 
-/* "NAME[:DIALECT]" for both sides, or "K,V" with one for each. A name is one of a format, of a mode, or a policy number
- * (decimal or 0x..., of TurboMind's) on a chip `sm` (0: not given, as it must be where no side is a policy number); the
- * rest of the setup is there already. */
+/* Parses "NAME[:DIALECT]" for both sides, or "K,V" with one such word for each. NAME is a format, a
+ * mode, or one of TurboMind's policy numbers (decimal or 0x...) on chip `sm`. sm is 0 if it was not
+ * given, and must be 0 if no side is a policy number (KVG_ERR_INVALID). The other fields of the
+ * setup are set before the call. */
 kvg_status kvg_storage_parse(const char *text, const kvg_model_setup *setup, uint32_t sm, kvg_storage storage[2],
                              char dialects[2][64]) KVG_CHECKED;
 

@@ -13,7 +13,8 @@ typedef struct kvg_answerer {
     void *context;
 } kvg_answerer;
 
-/* The reference's own ops. Each of the others gives its setup to whoever it names as `next`. */
+/* The reference's own ops. The three wrappers at the end of this header pass their questions on to
+ * their member `next`. */
 kvg_answer_fn kvg_answer_reference; /* no context */
 
 /* A candidate of harness/candidate/candidate.h. */

@@ -39,15 +39,16 @@ typedef struct kvg_quality {
 
 /* Rows of two runs, compared as bits. */
 typedef struct kvg_quality_bits {
-    uint64_t rows, differ;   /* rows; `bytes` of them */
+    uint64_t rows, differ;   /* rows compared; rows that differ */
     uint64_t compared_bytes, bytes;
     uint32_t text, row, token; /* place of the first difference */
     float expected, got;
 } kvg_quality_bits;
 
-/* Where generated text leaves the base's: `greedy` for a text that does not. */
+/* Where generated text first differs from the base's. A text without a difference counts as
+ * `tokens`. */
 typedef struct kvg_quality_greedy {
-    uint64_t texts, tokens;  /* tokens generated after each text */
+    uint64_t texts, tokens;  /* tokens: number that is generated after each text */
     uint64_t same;           /* texts without a difference */
     uint64_t first;          /* the earliest difference; equal to `tokens` if there is none */
     double median;           /* median of the first differences */
