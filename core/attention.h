@@ -1,4 +1,5 @@
-/* The part of a problem that only paged attention has. The contract is docs/spec/attention.md. */
+/* The fields of a problem that only paged attention (op decode) uses. The contract is
+ * docs/spec/attention.md. */
 #ifndef KVG_CORE_ATTENTION_H
 #define KVG_CORE_ATTENTION_H
 
@@ -9,17 +10,18 @@
 extern "C" {
 #endif
 
-/* Positions that the decode contract takes together (docs/spec/decode-contract.md section 1). */
+/* Positions of a tile and of a leaf: the units in which the decode contract works
+ * (docs/spec/decode-contract.md section 1). */
 enum { KVG_ATTENTION_TILE = 32, KVG_ATTENTION_LEAF = 256 };
 
-/* All zero where a problem is no attention. */
+/* All fields are zero in a problem of any other op. */
 typedef struct kvg_attention {
-    uint32_t query_heads; /* Hq: G = Hq / Hkv query heads read one KV head; any G */
-    uint32_t queries;     /* rows of q, of all sequences together */
-    uint32_t window;      /* keys that a query sees, its own included; 0: all before it */
-    float softcap;        /* scores become cap * tanh(score / cap); 0: they stay */
-    float scale;          /* of the scores; 0: 1 / sqrt(D) */
-    bool sinks;           /* one more logit per query head, in the denominator only */
+    uint32_t query_heads; /* Hq. Each group of G = Hq / Hkv query heads reads one KV head; G may be any whole number */
+    uint32_t queries;     /* query tokens: rows of q of all sequences together */
+    uint32_t window;      /* keys that a query sees, its own included; 0: all keys up to its own */
+    float softcap;        /* a score s becomes softcap * tanh(s / softcap); 0: scores stay as they are */
+    float scale;          /* factor of the scores; 0: 1 / sqrt(D) */
+    bool sinks;           /* each query head has one more logit, which is added to the denominator only */
 } kvg_attention;
 
 #ifdef __cplusplus

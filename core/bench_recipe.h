@@ -1,5 +1,6 @@
-/* Bytes without a pattern that any machine can make again from anywhere in a buffer: what `kvgold bench` fills caches
- * with that are too large for the host. Byte i of a buffer depends on the recipe and on i alone. */
+/* A generator of bytes without a pattern. Byte i of a buffer depends only on the recipe and on i,
+ * so any machine can make any part of a buffer again. `kvgold bench` fills caches with it that are
+ * too large for the host. */
 #ifndef KVG_CORE_BENCH_RECIPE_H
 #define KVG_CORE_BENCH_RECIPE_H
 
@@ -12,12 +13,14 @@
 #define KVG_RECIPE_FUNCTION static inline
 #endif
 
-/* Word w, bytes 8w to 8w + 7 (little-endian), is (noise & keep) | set: so bytes are numbers of the wanted size. */
+/* Word w (bytes 8w to 8w + 7, little-endian) is (noise & keep) | set. The masks force bits, so that
+ * the bytes are numbers of the wanted size. */
 typedef struct kvg_recipe {
     uint64_t seed, keep, set;
 } kvg_recipe;
 
-/* Noise: SplitMix64 (Steele, Lea, Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014) by counter. */
+/* The noise is SplitMix64 (Steele, Lea, Flood, "Fast splittable pseudorandom number generators",
+ * OOPSLA 2014) with a counter as its state. */
 KVG_RECIPE_FUNCTION uint64_t kvg_recipe_word(kvg_recipe r, uint64_t w)
 {
     uint64_t z = r.seed + (w + 1) * 0x9E3779B97F4A7C15u;

@@ -30,26 +30,26 @@ typedef enum kvg_format {
     KVG_FORMAT_END /* one past the largest id */
 } kvg_format;
 
-/* Which numbers the codes of elements are. */
+/* The kind of number that an element's code is. */
 typedef enum kvg_codes {
     KVG_CODES_F16,
     KVG_CODES_BF16,
     KVG_CODES_E4M3,
     KVG_CODES_E5M2,
     KVG_CODES_E2M1,
-    KVG_CODES_UNSIGNED, /* integers from 0 on */
-    KVG_CODES_OFFSET,   /* integers plus half the number of codes */
+    KVG_CODES_UNSIGNED, /* integers, 0 is code 0 */
+    KVG_CODES_OFFSET,   /* integers, stored as the integer plus half the number of codes: 4 bits store -8 as 0 */
     KVG_CODES_SIGNED    /* integers in two's complement */
 } kvg_codes;
 
-/* What the scale of a block, or the parameters of a row, are. */
+/* The type of a block's scale, or of a row's parameters. */
 typedef enum kvg_scales {
     KVG_SCALES_NONE,
     KVG_SCALES_E8M0,
     KVG_SCALES_E4M3,
     KVG_SCALES_F16,
     KVG_SCALES_F32,
-    KVG_SCALES_AFFINE /* two numbers of a 16-bit model type: a factor, then what is added or subtracted */
+    KVG_SCALES_AFFINE /* two numbers of the 16-bit model type: a factor, then a number to add or subtract */
 } kvg_scales;
 
 typedef struct kvg_format_info {
@@ -59,10 +59,10 @@ typedef struct kvg_format_info {
     uint32_t block;             /* elements per block scale, 0 if none */
     uint32_t block_scale_bytes; /* bytes per block scale */
     uint32_t row_param_bytes;   /* bytes of parameters per row */
-    bool tensor_scale;          /* an FP32 scale per tensor goes with it */
+    bool tensor_scale;          /* each tensor also has one f32 scale */
     const char *summary;
     kvg_codes codes;
-    kvg_scales scales; /* of blocks or of rows: no format has both */
+    kvg_scales scales; /* scales of blocks or parameters of rows: no format has both */
 } kvg_format_info;
 
 /* The table, in id order; *count rows. */
@@ -74,8 +74,9 @@ const kvg_format_info *kvg_format_get(kvg_format format);
 /* Looks up a name exactly as in the table. KVG_ERR_NOT_FOUND lists the known names. */
 kvg_status kvg_format_find(const char *name, kvg_format *out) KVG_CHECKED;
 
-/* The format whose elements are such codes, without scales of blocks or rows; KVG_FORMAT_NONE if there is none. And
- * the one that holds values of a model type as they are: KVG_FORMAT_NONE for f32. */
+/* kvg_format_of_codes: the format with such codes and without scales of blocks or rows;
+ * KVG_FORMAT_NONE if there is none. kvg_format_of_dtype: the format that stores values of a model
+ * type as they are; KVG_FORMAT_NONE for f32. */
 kvg_format kvg_format_of_codes(kvg_codes codes);
 kvg_format kvg_format_of_dtype(kvg_dtype dtype);
 
@@ -86,8 +87,8 @@ size_t kvg_format_scale_bytes(kvg_format format, size_t head_dim);
 
 enum { KVG_MAX_HEAD_DIM = 1024 };
 
-/* KVG_ERR_INVALID unless a row of head_dim elements is whole: a multiple of the block, whole uint32 words for 4-bit
- * elements (multiple of 8), at least 1 and at most KVG_MAX_HEAD_DIM. */
+/* KVG_ERR_INVALID unless head_dim is a multiple of the format's block, and for 4-bit elements of 8
+ * (whole uint32 words), at least 1 and at most KVG_MAX_HEAD_DIM. */
 kvg_status kvg_format_check_dim(kvg_format format, size_t head_dim) KVG_CHECKED;
 
 size_t kvg_dtype_bytes(kvg_dtype dtype);      /* 0 for an unknown value */

@@ -1,6 +1,6 @@
-/* Layouts: where the rows of a paged cache lie. The table is core/layouts.def, the contract docs/spec/layouts.md.
- * This layer knows names, geometry and sizes; addresses are computed by the reference and by each backend on its
- * own. */
+/* Layouts: where the rows of a paged cache lie. The table is core/layouts.def, the contract
+ * docs/spec/layouts.md. core/ knows names, geometry and sizes. The reference and each backend
+ * compute addresses on their own. */
 #ifndef KVG_CORE_LAYOUT_H
 #define KVG_CORE_LAYOUT_H
 
@@ -26,11 +26,11 @@ typedef enum kvg_padding { KVG_PADDING_NONE, KVG_PADDING_PAGES, KVG_PADDING_ALL 
 typedef struct kvg_layout_info {
     kvg_layout layout;
     const char *name;
-    bool paged;          /* pools, blocks and slots; else plain rows */
-    bool joined;         /* K's pools hold both sides */
+    bool paged;          /* has pools, blocks and slots; else plain rows */
+    bool joined;         /* K's pools hold the rows of both sides */
     bool whole;          /* a block holds a whole sequence */
-    kvg_padding padding; /* what may be padded */
-    bool swizzle;        /* V scales may lie in 4-token groups */
+    kvg_padding padding; /* where padding is allowed */
+    bool swizzle;        /* V's scales may lie in groups of 4 tokens */
     bool shared;         /* K and V may be one row */
     const char *summary;
 } kvg_layout_info;
@@ -42,10 +42,10 @@ kvg_status kvg_layout_find(const char *name, kvg_layout *out) KVG_CHECKED;
 /* The geometry of a paged cache; all zero for layout rows. */
 typedef struct kvg_paging {
     uint32_t layers;       /* L: layers that the pools hold */
-    uint32_t layer;        /* the one that the op works on */
-    uint32_t blocks;       /* N: blocks of a pool; of layouts of whole sequences: sequences */
-    uint32_t block_tokens; /* B: tokens of a block; contiguous: max_seq_len; ring: the window */
-    uint32_t sequences;    /* op flatten: rows of the block table */
+    uint32_t layer;        /* the layer that the op works on, below layers */
+    uint32_t blocks;       /* N: blocks of a pool; in layouts of whole sequences: sequences of a pool */
+    uint32_t block_tokens; /* B: tokens of a block; layout contiguous: max_seq_len; layout ring: the window */
+    uint32_t sequences;    /* ops flatten, expand, decode: rows of the block table */
     uint32_t row_padding;  /* bytes after the codes of a row */
     uint32_t data_padding; /* bytes after a page of a data pool */
     uint32_t scale_padding; /* bytes after a page of a scale pool */
@@ -54,7 +54,8 @@ typedef struct kvg_paging {
     uint32_t v_first, v_dim; /* 0, 0 unless shared_kv */
 } kvg_paging;
 
-/* Columns of a block table for sequences of up to `tokens` tokens. Layouts of whole sequences: 1. */
+/* Columns of a block table for sequences of up to `tokens` tokens; 1 in layouts of whole
+ * sequences. */
 uint32_t kvg_layout_table_width(kvg_layout layout, const kvg_paging *paging, uint32_t tokens);
 
 #ifdef __cplusplus

@@ -1,5 +1,5 @@
-/* Modes of a quantised KV cache: which storage a policy number means on a chip, and what a block of it weighs.
- * docs/spec/modes.md is the contract. */
+/* Modes of a quantised KV cache: which storage a policy number means on a chip, and how many bytes
+ * a block has. The contract is docs/spec/modes.md. */
 #ifndef KVG_CORE_MODE_H
 #define KVG_CORE_MODE_H
 
@@ -17,14 +17,14 @@ typedef enum kvg_mode {
     KVG_MODE_INT8 = 3,
     KVG_MODE_FP4_MX = 4,
     KVG_MODE_FP4_NV = 5,
-    KVG_MODE_FP8_E4M3 = 6, /* of LMDeploy's other engine: TurboMind has no such mode */
+    KVG_MODE_FP8_E4M3 = 6, /* exists in LMDeploy's other engine only, not in TurboMind */
     KVG_MODE_FP8_E5M2 = 7
 } kvg_mode;
 
 typedef struct kvg_mode_info {
     kvg_mode mode;
     const char *name;
-    kvg_format format; /* of K and of V; KVG_FORMAT_NONE: that of the model type */
+    kvg_format format; /* format of K and of V; KVG_FORMAT_NONE: the model type's */
     bool turbomind;    /* TurboMind has kernels for it */
 } kvg_mode_info;
 
@@ -39,15 +39,16 @@ kvg_status kvg_mode_find(const char *name, kvg_mode *out) KVG_CHECKED;
  * other model types. */
 kvg_format kvg_mode_format(kvg_mode mode, kvg_dtype dtype);
 
-/* Bits of one stored element; bits of each of the two parameters that a row keeps in the data block (0: it keeps none);
- * and whether block scales lie in a second pool, under the same block ids. All follow from the mode's format and the
- * model type, never from a policy number. 0, false where kvg_mode_format is KVG_FORMAT_NONE. */
+/* q_bits: bits of one stored element. t_bits: bits of each of the two parameters that a row keeps
+ * in the data block; 0 if it keeps none. scale_pool: block scales lie in a second pool, under the
+ * same block ids. All three follow from the mode's format and the model type, never from a policy
+ * number. 0 and false if kvg_mode_format gives KVG_FORMAT_NONE. */
 uint32_t kvg_mode_q_bits(kvg_mode mode, kvg_dtype dtype);
 uint32_t kvg_mode_t_bits(kvg_mode mode, kvg_dtype dtype);
 bool kvg_mode_scale_pool(kvg_mode mode);
 
 typedef struct kvg_block_geometry {
-    uint32_t layers; /* those that hold KV */
+    uint32_t layers; /* layers that hold KV */
     uint32_t kv_heads, head_dim;
     uint32_t block_tokens;
     bool shared_kv; /* K and V are one row (MLA) */
@@ -63,10 +64,11 @@ typedef struct kvg_block_geometry {
 kvg_status kvg_mode_block_bytes(kvg_mode mode, kvg_dtype dtype, const kvg_block_geometry *geometry, uint64_t *data,
                                 uint64_t *scale) KVG_CHECKED;
 
-/* What a policy number means depends on who wrote it. Ids are stored in reports. */
+/* The engine whose policy numbers are meant: the same number means different things in each. Ids
+ * are stored in reports. */
 typedef enum kvg_policy_domain {
-    KVG_POLICY_TURBOMIND = 1,    /* bits: 0x04 int4, 0x08 int8, 0x10 FP4 */
-    KVG_POLICY_LMDEPLOY_2026 = 2 /* numbers: 16 and 17 are FP8 there */
+    KVG_POLICY_TURBOMIND = 1,    /* bit sets: 0x04 int4, 0x08 int8, 0x10 FP4 */
+    KVG_POLICY_LMDEPLOY_2026 = 2 /* plain numbers: 16 and 17 are FP8 */
 } kvg_policy_domain;
 
 const char *kvg_policy_domain_name(kvg_policy_domain domain); /* "?" for a value outside the enum */
@@ -100,7 +102,7 @@ typedef struct kvg_sm {
 /* The chips with an FP4 mode, ascending; *count rows. Every other SM is KVG_POLICY_OTHER_CHIP. */
 const kvg_sm *kvg_sm_table(size_t *count);
 
-/* K and V share one row at this head_dim: MLA, 64 RoPE and 512 latent elements. */
+/* The head_dim of MLA, where K and V share one row: 64 RoPE elements and 512 latent elements. */
 enum { KVG_MLA_HEAD_DIM = 576 };
 
 typedef struct kvg_mode_request {
@@ -108,38 +110,39 @@ typedef struct kvg_mode_request {
     uint32_t policy;
     uint32_t sm;           /* 90, 100, ...; 0: unknown */
     bool fp4_build;        /* FP4 is built in */
-    bool fp4_nv_enabled;   /* rollout switch of fp4_nv; off: an unquantised cache instead, reported */
+    bool fp4_nv_enabled;   /* rollout switch of fp4_nv; off: an unquantised cache instead, which is reported */
     kvg_dtype dtype;       /* model type: f16 or bf16 */
     uint32_t layers, kv_heads, head_dim, block_tokens;
-    bool shared_kv;        /* K and V are one row; head_dim KVG_MLA_HEAD_DIM means it too */
+    bool shared_kv;        /* K and V are one row; implied by head_dim KVG_MLA_HEAD_DIM */
     uint32_t kernel_block; /* block_tokens must be a multiple of it; 0: any */
-    bool engine_kernels;   /* TurboMind's compiled kernels must be able to do it */
-    bool partial_kv;       /* wanted: speculative decoding that flattens a part of the cache (SpecPV) */
+    bool engine_kernels;   /* true: refuse what TurboMind's compiled kernels cannot do */
+    bool partial_kv;       /* wanted: speculative decoding that flattens part of the cache (SpecPV) */
     bool has_flatten;      /* the implementation flattens the mode's format; kvgold's reference flattens every one */
     bool prefix_cache;     /* wanted */
     bool design_gating;    /* keep the source designs' bans (docs/spec/modes.md section 5) */
-    bool fall_back;        /* "on_unsupported": "fallback": an unquantised cache where the mode cannot be had */
+    bool fall_back;        /* "on_unsupported": "fallback": take an unquantised cache if the mode is not possible */
 } kvg_mode_request;
 
 enum { KVG_MODE_REASON_SIZE = 512 };
 
 typedef struct kvg_mode_choice {
-    kvg_mode requested; /* by policy and chip alone; KVG_MODE_UNSUPPORTED: they name no mode */
+    kvg_mode requested; /* the mode that policy and chip name; KVG_MODE_UNSUPPORTED: they name none */
     kvg_mode effective;
-    bool fell_back;                    /* effective is KVG_MODE_NONE and something else was asked for */
+    bool fell_back;                    /* another mode was requested, and effective is KVG_MODE_NONE */
     char reason[KVG_MODE_REASON_SIZE]; /* why it fell back; "" otherwise */
     kvg_format format;                 /* what K and V are stored in */
     uint32_t q_bits, t_bits;
     bool shared_kv; /* as requested, or because head_dim is KVG_MLA_HEAD_DIM */
     uint64_t data_block_bytes, scale_block_bytes;
     bool partial_kv, prefix_cache; /* wanted and allowed */
-    const char *partial_kv_reason; /* why it is off though wanted; "" otherwise */
+    const char *partial_kv_reason; /* why it is off although it was wanted; "" otherwise */
     const char *prefix_cache_reason;
 } kvg_mode_choice;
 
-/* Chooses the mode. KVG_ERR_INVALID with the reason, *choice untouched: the policy is unknown, conflicting or without a
- * format in kvgold, or the chip, build, kernels or geometry cannot do the mode, and fall_back is off; or the request
- * cannot be an unquantised cache either (docs/spec/modes.md section 3 has the checks in order). */
+/* Chooses the mode. KVG_ERR_INVALID gives the reason and leaves *choice untouched. With fall_back
+ * off that happens if the policy is unknown, conflicting or without a format in kvgold, or if the
+ * chip, build, kernels or geometry cannot do the mode. In any case it happens if the request cannot
+ * be an unquantised cache either. docs/spec/modes.md section 3 has the checks in order. */
 kvg_status kvg_mode_select(const kvg_mode_request *request, kvg_mode_choice *choice) KVG_CHECKED;
 
 #ifdef __cplusplus

@@ -1,5 +1,6 @@
-/* A problem: everything that defines one computation. A config line, a CLI argument, a golden pack entry and a
- * kernel launch all mean the same struct. Its tensors follow from it alone (kvg_problem_tensor). */
+/* A problem: everything that defines one computation. A config line, a CLI argument, an entry of a
+ * golden pack and a kernel launch all become this struct. Its tensors follow from it alone
+ * (kvg_problem_tensor). */
 #ifndef KVG_CORE_PROBLEM_H
 #define KVG_CORE_PROBLEM_H
 
@@ -35,7 +36,7 @@ typedef enum kvg_side { KVG_K = 0, KVG_V = 1 } kvg_side;
 /* How one side (K or V) is stored. */
 typedef struct kvg_storage {
     kvg_format format;
-    const char *dialect; /* name in the format's dialect table; "canonical" unless an engine is named */
+    const char *dialect; /* a name of the format's dialect table; "canonical" unless an engine is named */
 } kvg_storage;
 
 /* What defines one computation. */
@@ -44,18 +45,19 @@ typedef struct kvg_problem {
     kvg_layout layout;
     kvg_dtype dtype;         /* model type T of K and V rows: f16, bf16 or f32 */
     kvg_storage storage[2];  /* indexed by kvg_side */
-    uint32_t tokens;         /* T: rows of the op; flatten, expand: tokens of the longest sequence that it gives */
+    uint32_t tokens;         /* rows of K and V per head; flatten, expand, decode: tokens of the longest sequence */
     uint32_t kv_heads;       /* Hkv */
     uint32_t head_dim;       /* D */
     kvg_paging paging;       /* ops on paged layouts; else zero */
     kvg_rope rope;           /* op append */
     bool bias;               /* op append */
     kvg_attention attention; /* op decode; else zero */
-    kvg_profile profile;     /* ops decode and mma: whose bits are asked for; decode: NONE is the exact answer */
+    kvg_profile profile;     /* ops decode and mma: the arithmetic whose bits are wanted; NONE (decode): the exact
+                              * answer */
 } kvg_problem;
 
-/* A dense row-major tensor. `bytes` is the size of `data`; a tensor that the problem does not have (the scales of f16)
- * has 0 bytes and data may be NULL. The caller owns data. */
+/* A dense row-major tensor. `bytes` is the size of `data`, which the caller owns. A tensor that the
+ * problem does not have (the scales of f16) has 0 bytes, and its data may be NULL. */
 typedef struct kvg_tensor {
     kvg_dtype dtype;
     uint32_t rank;
@@ -69,7 +71,7 @@ enum { KVG_MAX_ROLES = 8, KVG_MAX_TENSORS = 2 * KVG_MAX_ROLES };
 typedef struct kvg_op_info {
     kvg_op op;
     const char *name;
-    bool paged; /* works on pools, and updates its outputs in place: what it does not address keeps its bytes */
+    bool paged; /* works on pools and updates its outputs in place: bytes that it does not address stay as they were */
     kvg_role inputs[KVG_MAX_ROLES]; /* ended by KVG_ROLE_NONE unless full */
     kvg_role outputs[KVG_MAX_ROLES];
     const char *summary;
@@ -79,16 +81,18 @@ const kvg_op_info *kvg_op_table(size_t *count);
 const kvg_op_info *kvg_op_get(kvg_op op); /* NULL for a value outside the table */
 kvg_status kvg_op_find(const char *name, kvg_op *out) KVG_CHECKED;
 
-/* Whether an op of the table works on whole sequences, by block table and lengths: flatten, expand, decode. */
+/* Whether the op reads whole sequences, by block table and lengths: flatten, expand, decode. */
 bool kvg_op_reads_sequences(kvg_op op);
 
-/* Number of tensors in a role list: one of each shared role, two (K and V) of every other. */
+/* Number of tensors of a role list: one per shared role, two (K and V) per other role. */
 size_t kvg_roles_tensors(const kvg_role roles[KVG_MAX_ROLES]);
 
-/* Index of the tensor of (role, side) in a role list, for a shared role with any side; -1 if the list lacks it. */
+/* Index of the tensor (role, side) in a role list; -1 if the list lacks it. `side` does not matter
+ * for a shared role. */
 int kvg_roles_index(const kvg_role roles[KVG_MAX_ROLES], kvg_role role, kvg_side side);
 
-/* The other way round: role and side of tensor `index` (KVG_K for a shared role). index < kvg_roles_tensors(roles). */
+/* The inverse: role and side of tensor `index`, which is below kvg_roles_tensors(roles). The side
+ * of a shared role is KVG_K. */
 void kvg_roles_at(const kvg_role roles[KVG_MAX_ROLES], size_t index, kvg_role *role, kvg_side *side);
 
 bool kvg_role_is_shared(kvg_role role); /* one tensor for K and V */
@@ -96,21 +100,24 @@ bool kvg_role_is_shared(kvg_role role); /* one tensor for K and V */
 /* "k", "v_codes", "slots", ...: names as in core/roles.def. */
 const char *kvg_tensor_name(kvg_role role, kvg_side side);
 
-/* Checks sizes, types, formats, geometry and options (not the dialect's name: its table belongs to an
- * implementation). KVG_ERR_INVALID names the field. */
+/* Checks sizes, types, formats, geometry and options. KVG_ERR_INVALID names the field. The
+ * dialect's name is not checked here, because its table belongs to an implementation. */
 kvg_status kvg_problem_check(const kvg_problem *problem) KVG_CHECKED;
 
-/* The part of it that says whether the formats can hold rows of that head_dim and model type. */
+/* The part of kvg_problem_check that asks whether both formats can hold rows of this head_dim and
+ * model type. */
 kvg_status kvg_problem_check_rows(const kvg_problem *problem) KVG_CHECKED;
 
-/* The dtype, shape and byte count of the tensor of (role, side); data is set to NULL. The problem must be checked. */
+/* The dtype, shape and byte count of the tensor (role, side), with data NULL. The problem must have
+ * passed kvg_problem_check. */
 kvg_tensor kvg_problem_tensor(const kvg_problem *problem, kvg_role role, kvg_side side);
 
-/* Bytes of a pool of a paged problem by the formulas of docs/spec/layouts.md section 6, padding included; 0 where
- * the layout keeps the side in K's pool or the format has no scales. KVG_ERR_INVALID if it exceeds 2^63 - 1. */
+/* Bytes of a pool of a paged problem by the formulas of docs/spec/layouts.md section 6, padding
+ * included. 0 if the layout keeps the side in K's pool, or if the format has no scales.
+ * KVG_ERR_INVALID if the size exceeds 2^63 - 1. */
 kvg_status kvg_problem_pool_bytes(const kvg_problem *problem, kvg_role pool, kvg_side side, uint64_t *out) KVG_CHECKED;
 
-/* Sides that have rows of their own: 2, or 1 where K and V share a row. */
+/* Number of sides with rows of their own: 2, or 1 if K and V share a row. */
 int kvg_problem_sides(const kvg_problem *problem);
 
 #ifdef __cplusplus

@@ -1,6 +1,6 @@
-/* Profiles: which arithmetic gives an answer bit for bit. The table is core/profiles.def; the contracts are
- * docs/spec/numerics.md section 5 for the tensor cores of chips, docs/spec/simt-contract.md for the one that needs
- * none. */
+/* Profiles: the arithmetic that fixes an answer bit for bit. The table is core/profiles.def. The
+ * contracts are docs/spec/numerics.md section 5 for tensor cores, and docs/spec/simt-contract.md
+ * for the profile that needs none. */
 #ifndef KVG_CORE_PROFILE_H
 #define KVG_CORE_PROFILE_H
 
@@ -31,7 +31,7 @@ typedef struct kvg_profile_info {
     uint32_t sm;            /* compute capability, major * 10 + minor; 0: no tensor core, and the rest is 0 */
     uint32_t sum_terms;     /* products of one fused sum; divides KVG_MMA_K */
     uint32_t fraction_bits; /* F: bits that a term keeps below the largest exponent of its sum */
-    int32_t least_exponent; /* that largest exponent is never taken to be lower */
+    int32_t least_exponent; /* this largest exponent is never taken to be lower */
     const char *summary;
 } kvg_profile_info;
 
@@ -41,7 +41,7 @@ const kvg_profile_info *kvg_profile_table(size_t *count);
 /* The row of `profile`; NULL for values outside the table. */
 const kvg_profile_info *kvg_profile_get(kvg_profile profile);
 
-/* Whether a row of the table says how a tensor core adds; the others hold on every chip. */
+/* True for the profile of a chip's tensor core. The other profiles hold on every chip. */
 static inline bool kvg_profile_is_chip(const kvg_profile_info *info)
 {
     return info->sm != 0;

@@ -18,8 +18,9 @@ uint64_t kvg_rng_u64(uint64_t seed, uint64_t stream, uint64_t index);
 /* Uniform in [0, n), n > 0; the bias is below n / 2^64. */
 uint64_t kvg_rng_below(uint64_t seed, uint64_t stream, uint64_t index, uint64_t n);
 
-/* Nearly normal, mean 0, variance 1: the sum of the block's eight 16-bit halves, centred and scaled; |x| < 4.9.
- * No logarithm or cosine: the same bits on every machine. */
+/* A nearly normal number of mean 0 and variance 1, |x| < 4.9: the sum of the block's eight 16-bit
+ * halves, centred and scaled. No logarithm or cosine is used, so the bits are the same on every
+ * machine. */
 double kvg_rng_normal(uint64_t seed, uint64_t stream, uint64_t index);
 
 /* FNV-1a, 64 bits: stable ids of cases. Not for untrusted data. */

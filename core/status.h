@@ -16,7 +16,7 @@ typedef enum kvg_status {
     KVG_ERR_MEMORY = 3,        /* an allocation failed */
     KVG_ERR_IO = 4,            /* the operating system refused: file, pipe, process */
     KVG_ERR_NOT_FOUND = 5,     /* a name that does not exist */
-    KVG_ERR_EXHAUSTED = 6,     /* a pool has too few blocks: nothing is wrong with the request */
+    KVG_ERR_EXHAUSTED = 6,     /* a pool has too few blocks; the request itself is right */
     KVG_ERR_DEVICE = 7,        /* a kernel broke the device for this process; a new process may go on */
     KVG_ERR_DEVICE_LOST = 8    /* the device does not answer any more */
 } kvg_status;

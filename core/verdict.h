@@ -13,7 +13,7 @@ extern "C" {
 typedef enum kvg_verdict {
     KVG_VERDICT_PASS,
     KVG_VERDICT_FAIL,
-    KVG_VERDICT_MISTRUSTED,    /* the case could not have told right from wrong */
+    KVG_VERDICT_MISTRUSTED,    /* the case cannot tell a right answer from a wrong one */
     KVG_VERDICT_SKIP,          /* with a reason; never a pass */
     KVG_VERDICT_UNIMPLEMENTED, /* the candidate does not do this problem */
     KVG_VERDICT_CRASH,
@@ -26,7 +26,7 @@ typedef enum kvg_verdict {
 const char *kvg_verdict_name(kvg_verdict verdict); /* "PASS", "FAIL", ... */
 kvg_status kvg_verdict_find(const char *name, kvg_verdict *out) KVG_CHECKED;
 
-/* An answer was judged: PASS, FAIL, MISTRUSTED. */
+/* True if an answer was judged: PASS, FAIL, MISTRUSTED. */
 bool kvg_verdict_judges(kvg_verdict verdict);
 
 /* True for the verdicts that make a run exit with 1. */

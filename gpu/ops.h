@@ -1,14 +1,18 @@
-/* The ops on a GPU, for engines: tensors whose data lie on the device, in the order of the op's roles (core/ops.def).
+/* The ops on a GPU, for engines. Tensors have their data on the device, in the order of the op's
+ * roles (core/ops.def).
  *
- * Every function checks the problem on the host, queues its kernels on `stream` (NULL: the default stream) and returns;
- * it allocates nothing and reads nothing back, so a CUDA graph can capture it. Rows of values and of bias and the table
- * of RoPE start at multiples of 16 bytes, pools anywhere. Where the reference refuses an op for what its tensors hold
- * (a slot beyond the pool, one that comes twice, a position outside the table), nothing is promised here but that no
- * byte outside of the tensors is touched: check such things where they are made.
+ * Every function checks the problem on the host, queues its kernels on `stream` (NULL: the default
+ * stream) and returns. It allocates nothing and reads nothing back, so a CUDA graph can capture it.
+ * Rows of values, rows of bias and the RoPE table start at multiples of 16 bytes. Pools start
+ * anywhere.
  *
- * KVG_ERR_UNIMPLEMENTED: no kernel for the dialect, the geometry or the chip, with the reason; KVG_ERR_INVALID: the
- * problem is none; KVG_ERR_IO, KVG_ERR_DEVICE, KVG_ERR_DEVICE_LOST: CUDA failed, now or in work queued before
- * (gpu/gpu.h). */
+ * The reference refuses an op for some contents of its tensors: a slot beyond the pool, a slot that
+ * occurs twice, a position outside the table. The GPU does not check contents. For such contents it
+ * promises only that no byte outside of the tensors is touched, so check them where you make them.
+ *
+ * KVG_ERR_UNIMPLEMENTED, with the reason: no kernel for the dialect, the geometry or the chip.
+ * KVG_ERR_INVALID: the problem breaks its contract. KVG_ERR_IO, KVG_ERR_DEVICE,
+ * KVG_ERR_DEVICE_LOST: CUDA failed, now or in work queued before (gpu/gpu.h). */
 #ifndef KVG_GPU_OPS_H
 #define KVG_GPU_OPS_H
 
@@ -18,8 +22,9 @@
 extern "C" {
 #endif
 
-/* docs/spec/layouts.md section 7, in every dialect of docs/spec/formats.md; those of engines with an approximate
- * reciprocal give the bytes of section 1's stand-in for it. At most 2^26 - 1 rows (tokens times heads) at once. */
+/* Op append (docs/spec/layouts.md section 7), in every dialect of docs/spec/formats.md. Dialects of
+ * engines with an approximate reciprocal give the bytes of the stand-in that section 1 of that page
+ * defines. At most 2^26 - 1 rows (tokens times heads) per call. */
 kvg_status kvg_gpu_append(const kvg_problem *problem, const kvg_tensor *in, kvg_tensor *out, kvg_stream *stream)
     KVG_CHECKED;
 
@@ -30,27 +35,33 @@ kvg_status kvg_gpu_flatten(const kvg_problem *problem, const kvg_tensor *in, kvg
 kvg_status kvg_gpu_probe(const kvg_problem *problem, const kvg_tensor *in, kvg_tensor *out, kvg_stream *stream)
     KVG_CHECKED;
 
-/* docs/spec/attention.md. The problem's profile says which bits: a chip's those of docs/spec/decode-contract.md on
- * tensor cores, from sm_80 on; simt.fma.v1 those of docs/spec/simt-contract.md. NONE: the first where it has a kernel,
- * else the second. `workspace`: as many bytes of device memory as kvg_gpu_decode_workspace says for the problem, at a
- * multiple of 256, of no other use until the work is done.
+/* Op decode (docs/spec/attention.md). The problem's profile fixes the bits. A chip's profile has
+ * those of docs/spec/decode-contract.md on tensor cores, from sm_80 on. simt.fma.v1 has those of
+ * docs/spec/simt-contract.md. NONE means the chip's profile if there is a kernel for it, else
+ * simt.fma.v1. `workspace` is device memory at a multiple of 256, of as many bytes as
+ * kvg_gpu_decode_workspace gives for the problem. Nothing else may use it until the work is done.
  *
- * On tensor cores: f16 and bf16 models; K and V of one format, or e4m3 and nvfp4; head_dim 64, 128 or 256; any number
- * of query heads and queries, windows, soft-cap and sinks; any layout but shared rows, with pools and rows of codes at
- * multiples of 16 bytes and rows of scales at multiples of their size; int8 and int4 in the canonical dialect, the rest
- * in all. A call with many query tokens for each sequence, a prefill for instance, has kernels of its own, and the same
- * bits. A prefill may be cut into several calls.
+ * The kernels for tensor cores take f16 and bf16 models; K and V of one format, or e4m3 and nvfp4;
+ * head_dim 64, 128 or 256; any number of query heads and queries, windows, soft-cap and sinks; and
+ * any layout except shared rows. Pools and rows of codes must be at multiples of 16 bytes, rows of
+ * scales at multiples of their size. int8 and int4 work in the canonical dialect, other formats in
+ * all dialects. A call with many query tokens per sequence, such as a prefill, has kernels of its
+ * own with the same bits. A prefill may be cut into several calls.
  *
- * The workspace holds 32 head_dim + 64 bytes for each query, KV head, 8 query heads and piece of 1024, 2048 or 4096
- * tokens, long ones where there are many, and for as many again as pieces are cut into more: less than twice the CTAs
- * that are resident on the GPU, the current one in both calls. With many query tokens it holds the sums of up to 192
- * query rows several times for each resident CTA, and once for each part of what is cut: tens to hundreds of megabytes.
- * It does not grow with each of a problem's numbers: for many shapes take the most that any of them needs. */
+ * Size of the workspace. Tokens are cut into pieces of 1024, 2048 or 4096, long ones if there are
+ * many tokens. Some pieces are cut further into parts. The workspace holds 32 head_dim + 64 bytes
+ * for each query, KV head, 8 query heads and piece, and the same again for each part. There are
+ * fewer than twice as many parts as CTAs that are resident on the current GPU, which must be the
+ * same in both calls. With many query tokens the workspace holds the sums of up to 192 query rows
+ * several times for each resident CTA, and once for each part: tens to hundreds of megabytes. A
+ * larger problem does not always need more: for many shapes allocate the most that any of them
+ * needs. */
 kvg_status kvg_gpu_decode_workspace(const kvg_problem *problem, size_t *bytes) KVG_CHECKED;
 kvg_status kvg_gpu_decode(const kvg_problem *problem, const kvg_tensor *in, kvg_tensor *out, void *workspace,
                           kvg_stream *stream) KVG_CHECKED;
 
-/* KVG_ERR_UNIMPLEMENTED unless append (flatten, expand) has a kernel for the problem's dialects and head_dim. */
+/* KVG_OK if append (flatten, expand) has a kernel for the problem's dialects and head_dim, else
+ * KVG_ERR_UNIMPLEMENTED. */
 kvg_status kvg_gpu_check_rows(const kvg_problem *problem) KVG_CHECKED;
 
 #ifdef __cplusplus

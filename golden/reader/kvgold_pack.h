@@ -39,7 +39,7 @@ extern "C" {
 
 enum { KVGOLD_ERROR_SIZE = 512, KVGOLD_MAX_RANK = 4 };
 
-/* Strings and bytes belong to the pack and live as long. */
+/* Strings and bytes belong to the pack and live as long as it does. */
 typedef struct kvgold_tensor {
     const char *name;       /* "0003.k_data" */
     const char *short_name; /* "k_data": the name in core/roles.def, in `expected` with its suffix */
@@ -47,17 +47,17 @@ typedef struct kvgold_tensor {
     uint32_t rank;
     uint64_t shape[KVGOLD_MAX_RANK];
     uint64_t bytes;
-    const char *packing[2]; /* where the 4-bit codes of K and of V lie: a word of section 2, NULL: there are none */
-    const void *data;       /* aligned to 256 bytes; NULL: a recipe's, in no file */
+    const char *packing[2]; /* where the 4-bit codes of K and of V lie: a word of section 2; NULL: not in this tensor */
+    const void *data;       /* aligned to 256 bytes; NULL: the case is a recipe, and no file has the bytes */
 } kvgold_tensor;
 
 typedef enum kvgold_rule {
-    KVGOLD_BITS,   /* every byte as in `expected` */
+    KVGOLD_BITS,   /* every byte equals that of `expected` */
     KVGOLD_BY_RULE, /* only `kvgold compare` can tell */
     KVGOLD_BOUND   /* |y - exact| <= bound for every number y */
 } kvgold_rule;
 
-/* What an engine gives, and what it is judged by. */
+/* An answer that an engine gives, and what it is judged by. */
 typedef struct kvgold_answer {
     const char *name, *short_name, *dtype;
     uint32_t rank;
@@ -65,15 +65,15 @@ typedef struct kvgold_answer {
     uint64_t bytes;
     kvgold_rule rule;
     const char *profile; /* NULL: none */
-    const kvgold_tensor *expected, *exact, *bound; /* NULL where the rule has none */
+    const kvgold_tensor *expected, *exact, *bound; /* NULL if the rule does not use it */
 } kvgold_answer;
 
 typedef struct kvgold_case {
     const char *key;     /* "0003" */
     const char *id;
     const char *config;  /* the case, as JSON text: docs/guide/config.md section 3 */
-    const char *erratum; /* text of an erratum that names the case: tell the user; NULL: none */
-    uint32_t layer;      /* of the pools, that the op works on */
+    const char *erratum; /* text of an erratum that names the case, which you must tell the user; NULL: there is none */
+    uint32_t layer;      /* layer of the pools on which the op works */
     bool stored;         /* false: a recipe without tensors; `kvgold golden expand` computes them */
     const char *const *flags;
     size_t flag_count;
@@ -84,7 +84,7 @@ typedef struct kvgold_case {
 
 typedef struct kvgold_pack {
     const char *name, *version, *licence;
-    const char *superseded_by; /* tell the user; NULL: it is not */
+    const char *superseded_by; /* a pack that replaces this one, which you must tell the user; NULL: there is none */
     uint64_t seed;
     const kvgold_case *cases;
     size_t case_count;
@@ -97,7 +97,7 @@ typedef struct kvgold_file {
     size_t size;
 } kvgold_file;
 
-/* The six files, in the order that kvgold_pack_parse wants them. */
+/* The six files of a pack, in the order of kvgold_pack_parse. */
 enum {
     KVGOLD_MANIFEST,
     KVGOLD_MANIFEST_SUM,
@@ -108,10 +108,12 @@ enum {
     KVGOLD_FILES
 };
 
-/* Opens and checks a folder. NULL with one line in `error` if any check fails. */
+/* Opens a folder and checks every byte of it. If a check fails, returns NULL and writes one line to
+ * `error`. */
 kvgold_pack *kvgold_pack_open(const char *folder, char error[KVGOLD_ERROR_SIZE]);
 
-/* The same over bytes that outlive the pack; tensors are as aligned as the files are. */
+/* As kvgold_pack_open, from files in memory. The bytes must outlive the pack. Tensors are as
+ * aligned as the files are. */
 kvgold_pack *kvgold_pack_parse(const kvgold_file files[KVGOLD_FILES], char error[KVGOLD_ERROR_SIZE]);
 void kvgold_pack_close(kvgold_pack *pack); /* NULL is allowed */
 
@@ -121,20 +123,20 @@ const kvgold_tensor *kvgold_tensor_find(const kvgold_tensor *list, size_t count,
 typedef enum kvgold_result {
     KVGOLD_PASS,
     KVGOLD_FAIL,
-    KVGOLD_SKIP /* could not be judged: never a pass */
+    KVGOLD_SKIP /* could not be judged; this is never a pass */
 } kvgold_result;
 
 typedef struct kvgold_report {
     kvgold_result result;
-    uint64_t wrong;      /* bytes (BITS) or numbers (BOUND) */
-    uint64_t first;      /* index of the first wrong one */
+    uint64_t wrong;      /* number of wrong bytes (BITS) or wrong numbers (BOUND) */
+    uint64_t first;      /* index of the first wrong byte or number */
     uint64_t unpromised; /* numbers whose bound is +Inf */
     char text[KVGOLD_ERROR_SIZE]; /* one line */
 } kvgold_report;
 
-/* Judges what an engine gave for an answer: dense, row-major, of the answer's dtype and shape. `bits`: an answer with a
- * profile must have its very bits. NaN never passes, unless the profile itself gives one there. A recipe and
- * KVGOLD_BY_RULE are SKIP. */
+/* Judges an engine's answer: `data` is dense and row-major, of the answer's dtype and shape. With
+ * `bits`, an answer that has a profile must equal `expected` bit for bit. NaN never passes, except
+ * where the profile's own answer is NaN. A recipe and KVGOLD_BY_RULE give KVGOLD_SKIP. */
 kvgold_result kvgold_compare(const kvgold_answer *answer, const void *data, uint64_t bytes, bool bits,
                              kvgold_report *report);
 

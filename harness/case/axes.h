@@ -1,4 +1,5 @@
-/* The axes of a config's case groups: harness/case/axes.def as a table, and what one value of an axis may be. */
+/* The axes of a config's case groups: harness/case/axes.def as a table, and the values that an axis
+ * may have. */
 #ifndef KVG_HARNESS_CASE_AXES_H
 #define KVG_HARNESS_CASE_AXES_H
 
@@ -23,17 +24,17 @@ typedef enum kvg_value_kind {
     KVG_VALUE_CHOICE
 } kvg_value_kind;
 
-/* What a key of a config may hold, and which member of an object holds it then: of a kvg_case, but for keys of a
- * guest. */
+/* The values that a key of a config may hold, and the member of an object that holds the value. The
+ * object is a kvg_case, except for keys of a guest. */
 typedef struct kvg_value {
     kvg_value_kind kind;
     size_t offset, bytes;     /* of the member */
-    uint64_t least, most;     /* COUNT; CHOICE: least is what the first name stands for */
+    uint64_t least, most;     /* COUNT: the range; CHOICE: least is the number of the first name */
     const char *const *names; /* CHOICE: NULL-terminated */
 } kvg_value;
 
-/* A COUNT may be of 4 or 8 bytes. A CHOICE may be an enum that counts from `first`, or a bool: false is the first
- * name. */
+/* The member of a COUNT has 4 or 8 bytes. The member of a CHOICE is an enum that counts from
+ * `first`, or a bool, where the first name means false. */
 #define KVG_MEMBER_OF(type, member) .offset = offsetof(type, member), .bytes = sizeof((type *)0)->member
 #define KVG_MEMBER(member) KVG_MEMBER_OF(kvg_case, member)
 #define KVG_VALUE_OF_OWN {.kind = KVG_VALUE_OWN}
@@ -66,18 +67,19 @@ typedef struct kvg_axis_info {
 
 const kvg_axis_info *kvg_axis_get(kvg_axis axis);
 
-/* The op and the layout of the case have axes of that scope. */
+/* True if the case's op and layout have the axes of this scope. */
 bool kvg_scope_holds(kvg_axis_scope scope, const kvg_problem *problem);
 
-/* Members of an object by the row of a table. A count, a flag or the value of a choice; a factor; the choice's
- * name. */
+/* Read and write a member of an object. Number: a count, a flag, or the value of a choice. Factor:
+ * a float. Name: the name of a choice. */
 uint64_t kvg_value_number(const kvg_value *value, const void *object);
 float kvg_value_factor(const kvg_value *value, const void *object);
 const char *kvg_value_name(const kvg_value *value, const void *object);
 void kvg_value_set_number(const kvg_value *value, uint64_t number, void *object);
 void kvg_value_set_factor(const kvg_value *value, float factor, void *object);
 
-/* The member says nothing: no count, no factor, a flag that is not set, the first choice. */
+/* True if the member has its zero value: no count, no factor, a flag that is not set, the first
+ * choice. */
 bool kvg_value_is_zero(const kvg_value *value, const void *object);
 
 #endif

@@ -18,80 +18,83 @@
 #include "reference/reference.h"
 
 typedef enum kvg_fill {
-    KVG_FILL_EXACT,       /* every element lies on the format's grid: the round trip must be exact */
-    KVG_FILL_ADVERSARIAL, /* ties, binade edges, outliers, subnormals, zeros, NaN and Inf: data/fill.c lists them */
+    KVG_FILL_EXACT,       /* every element lies on the format's grid, so the round trip must be exact */
+    KVG_FILL_ADVERSARIAL, /* ties, binade edges, outliers, subnormals, zeros, NaN, Inf: harness/trial/question/fill.c */
     KVG_FILL_RANDOM,      /* nearly normal values, K with outlier channels */
     KVG_FILL_CAPTURE,     /* tensors of a real model, from a safetensors file */
-    KVG_FILL_CODES,       /* op dequantise: every code and scale byte pattern, whether an encoder writes it or not */
-    KVG_FILL_ZERO,        /* all +0: cannot tell anything, and shows as MISTRUSTED */
+    KVG_FILL_CODES,       /* op dequantise: every byte of codes and scales, also those that no encoder writes */
+    KVG_FILL_ZERO,        /* all +0: cannot tell right from wrong, and gives MISTRUSTED */
     KVG_FILL_UNIFORM,     /* op decode: probes, whose answer is known (harness/trial/question/decode_probes.h): q = 0 */
     KVG_FILL_ONES,        /* V = 1 */
     KVG_FILL_NEEDLE,      /* one key has all the weight */
-    KVG_FILL_COLD         /* equal logits far below those that kernels start their maxima from */
+    KVG_FILL_COLD         /* equal logits, far below the value from which kernels start their maxima */
 } kvg_fill;
 
-/* Names as in configs; NULL-terminated in enum order. */
+/* Names as in configs, in enum order; NULL-terminated. */
 extern const char *const kvg_fill_names[];
 
 /* The class of arithmetic that an implementation of op decode claims (docs/spec/attention.md section 5). */
 typedef enum kvg_operands {
     KVG_OPERANDS_PLAIN, /* operands of the storage format: kvg_arithmetic_init */
-    KVG_OPERANDS_F16,   /* the same with q and the weights in f16, bf16, e4m3 */
+    KVG_OPERANDS_F16,   /* as PLAIN, but q and the weights are f16 (below: bf16, e4m3) */
     KVG_OPERANDS_BF16,
     KVG_OPERANDS_E4M3
 } kvg_operands;
 
-/* How the tensor scales of K and V are chosen; formats without one have neither. */
+/* How the tensor scales of K and V are chosen. Formats without a tensor scale ignore it. */
 typedef struct kvg_case_scale {
-    bool given;                      /* true: k and v below; false: by convention from the filled tensor */
+    bool given;                      /* true: `value` has them; false: by `convention` from the filled tensor */
     kvg_scale_convention convention;
     float value[2];
 } kvg_case_scale;
 
-/* What a policy chose for a case (docs/spec/modes.md); all zero where the config names formats. */
+/* The mode that a policy chose for a case (docs/spec/modes.md). All fields are zero if the config
+ * names formats. */
 typedef struct kvg_case_policy {
     bool given;
     kvg_mode_request request;
     kvg_mode requested, effective;
     bool fell_back;
     const char *reason;                     /* why it fell back; "" otherwise; owned by the config */
-    const char *partial_kv, *prefix_cache;  /* "on", why it is off though wanted, or "" where nobody wants it */
+    const char *partial_kv, *prefix_cache;  /* "on"; why it is off although it was wanted; "" if it was not wanted */
 } kvg_case_policy;
 
 enum { KVG_CASE_ID_SIZE = 256, KVG_REPRO_SIZE = 2688, KVG_POLICY_TEXT_SIZE = 160, KVG_CASE_SCALE_SIZE = 64 };
 
 typedef struct kvg_case {
-    kvg_problem problem;        /* of a guest's case: what the candidate is asked most */
+    kvg_problem problem;        /* in a guest's case: the problem that the candidate is asked most often */
     const struct kvg_guest *guest; /* harness/case/guest.h; NULL: the case asks an op */
-    const void *guest_case;        /* what the guest knows of the case; owned by the config */
+    const void *guest_case;        /* the guest's own data of the case; owned by the config */
     kvg_case_policy policy;
     kvg_fill fill;
-    const char *capture_file;   /* KVG_FILL_CAPTURE: path, and the two tensor names; owned by the config */
+    const char *capture_file;   /* KVG_FILL_CAPTURE: the file's path, and two tensor names below; owned by the config */
     const char *capture[2];
     kvg_case_scale scale;
-    const char *model;          /* that kv_heads and head_dim are of, as the config names it; NULL: it gives them */
-    uint32_t layer;             /* paged ops: 1 + the layer that the config names; 0: it follows from the seed */
-    bool shuffled;              /* which sequence is empty and which is longest follows from the seed; in golden packs
-                                 * the first and the last ones are */
-    uint32_t queries;           /* op decode: most rows of q that a sequence has; 0 for other ops */
-    bool even_queries;          /* op decode: every sequence has all of them */
-    kvg_operands operands;      /* op decode: the class that the answer is judged by; a profile has its own */
-    uint32_t far_blocks;        /* paged ops: the question is asked again in pools of so many blocks; 0: it is not */
-    bool relations;             /* op decode: the same questions in other ways, too (relations.def) */
+    const char *model;          /* the config's name for the model that gives kv_heads and head_dim; NULL: the config
+                                 * gives them */
+    uint32_t layer;             /* paged ops: 1 + the layer that the config names; 0: the layer follows from the seed */
+    bool shuffled;              /* true: the seed decides which sequence is empty and which is longest; false (golden
+                                 * packs): the first and the last */
+    uint32_t queries;           /* op decode: most query tokens of a sequence; 0 for other ops */
+    bool even_queries;          /* op decode: every sequence has `queries` query tokens */
+    kvg_operands operands;      /* op decode: the class that judges the answer; a profile has its own */
+    uint32_t far_blocks;        /* paged ops: the question is asked again in pools of this many blocks; 0: it is not */
+    bool relations;             /* op decode: the question is also asked in other ways (relations.def) */
     const char *backend;        /* "reference", "defect:<id>", a plug-in's name or path; owned by the config */
-    uint64_t seed;              /* of the whole config; the fill mixes the case id in */
-    char id[KVG_CASE_ID_SIZE];  /* unique in a config, and stable: every axis by name, never a position */
+    uint64_t seed;              /* seed of the whole config; the fill mixes the case's id into it */
+    char id[KVG_CASE_ID_SIZE];  /* unique in a config, and stable: it names every axis and never a position in a list */
 } kvg_case;
 
-/* "policy16@sm90", ".lmdeploy_2026" before the '@' in that domain, ">none" after it where the policy fell back, then
- * what is not as by default: ":no_fp4_build", ":no_fp4_nv", ":design", ":prefix_cache", ":partial_kv",
- * ":engine_kernels". "" where no policy is given. */
+/* Writes the policy as the id has it: "policy16@sm90"; ".lmdeploy_2026" before the '@' in that
+ * domain; ">none" at the end if the policy fell back; then every setting that differs from its
+ * default: ":no_fp4_build", ":no_fp4_nv", ":design", ":prefix_cache", ":partial_kv",
+ * ":engine_kernels". "" if no policy is given. */
 void kvg_case_policy_text(const kvg_case_policy *policy, char *out, size_t size);
 
 /* The first word of the id: the op's name, or the guest's. */
 const char *kvg_case_op_name(const kvg_case *c);
 
-/* How the tensor scales are chosen: "P2", "g0.5,0.25"; "" where no format has any. Returns `out`. */
+/* How the tensor scales are chosen: "P2", "g0.5,0.25"; "" if no format has one. Returns `out`. */
 const char *kvg_case_scale_text(const kvg_case *c, char *out, size_t size);
 
 /* Writes case->id from the other fields. KVG_ERR_INVALID if it would not fit. */
@@ -103,14 +106,14 @@ kvg_status kvg_case_name(kvg_case *c) KVG_CHECKED;
  * `queries` is 1, every sequence has one. */
 uint32_t kvg_case_queries(const kvg_case *c, uint32_t sequence);
 
-/* A known dialect whose bytes are judged by the value rule (KVG_DIALECT_VALUE), where an op may be. */
+/* True for a known dialect whose bytes may be judged by the value rule (KVG_DIALECT_VALUE). */
 bool kvg_case_by_value(const kvg_storage *storage);
 
-/* Which of `shard_count` shards runs the case: depends on the id alone. */
+/* The shard, of `shard_count` shards, that runs the case. It depends on the id alone. */
 uint32_t kvg_case_shard(const kvg_case *c, uint32_t shard_count);
 
-/* The command that runs this case alone: "kvgold check CONFIG --backend NAME --case ID --seed 0x...", with
- * --capabilities FILE if one was given (else NULL). */
+/* Writes the command that runs this case alone: "kvgold check CONFIG --backend NAME --case ID
+ * --seed 0x...", with --capabilities FILE unless `capabilities` is NULL. */
 void kvg_case_repro(const kvg_case *c, const char *config_path, const char *capabilities, char *out, size_t size);
 
 #endif

@@ -1,5 +1,6 @@
-/* Cells: what a run is about, by op, storage of K and of V, and layout. A run that judged some of them says how many of
- * all, so that a little is not taken for everything. */
+/* Cells of a run: one for each combination of op, storage of K and of V, and layout that its cases
+ * have. A report of a run tells how many of all cells were judged, so that nobody takes a small
+ * part for the whole. */
 #ifndef KVG_HARNESS_CASE_CELLS_H
 #define KVG_HARNESS_CASE_CELLS_H
 
@@ -9,13 +10,14 @@
 #include "harness/case/result.h"
 
 typedef struct kvg_cell {
-    const kvg_result_asked *asked; /* by one of its cases, whose texts must stay */
-    bool judged;                   /* an answer to one of its cases was */
-    bool claimed;                  /* the implementation claims some of it */
+    const kvg_result_asked *asked; /* asked of one of its cases, whose texts must stay valid */
+    bool judged;                   /* an answer to one of its cases was judged */
+    bool claimed;                  /* the implementation claims some of its cases */
 } kvg_cell;
 
-/* Cells of one case each, in any order: puts the different ones first, each with what holds of any of its cases, and
- * returns how many they are. */
+/* Merges equal cells. On input every cell stands for one case, in any order. Afterwards the
+ * different cells come first, with flags that are true if they are true for any of their cases.
+ * Returns the number of different cells. */
 size_t kvg_cells_merge(kvg_cell *cells, size_t count);
 
 size_t kvg_cells_judged(const kvg_cell *cells, size_t count);

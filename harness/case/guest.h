@@ -21,40 +21,44 @@ struct kvg_result;
 enum { KVG_GUEST_LINE_RECORDS = 2 };
 
 typedef struct kvg_guest {
-    const char *name; /* stands where an op stands: in configs, at the head of ids, in the field `op` */
+    const char *name; /* the name that takes an op's place: in configs, at the head of ids, in the field `op` */
 
-    /* Configs. `add` appends the cases of a group, each with itself as `guest` and with a `guest_case`. `schema` writes
-     * the definition of the guest's name and those that it refers to, each with ", " behind it; `page` its section of
+    /* Configs. `add` appends the cases of a group, each with this guest as `guest` and with a
+     * `guest_case`. `schema` writes the definition of the guest's name and the definitions that it
+     * refers to, each followed by ", ". `page` writes the guest's section of
      * docs/reference/config-keys.md. */
     kvg_status (*add)(const struct kvg_guest *self, struct kvg_config *config, kvg_json group);
     void (*schema)(kvg_json_text *out);
     void (*page)(kvg_json_text *out);
 
-    /* The part of an id that stands where other cases have their fill. */
+    /* The part of an id that takes the place of other cases' fill. */
     void (*id)(const struct kvg_case *c, char *out, size_t size);
 
-    /* A run. `check` never fails: what goes wrong is a verdict. What it leaves in the result's `guest` lives until the
-     * session's next check. */
+    /* A run. `check` never fails: every error becomes a verdict. The `guest` that it puts into the
+     * result is valid until the session's next check. */
     kvg_status (*open)(void **session);
     void (*check)(void *session, const struct kvg_case *c, struct kvg_candidate *candidate, struct kvg_result *out);
     void (*close)(void *session);
 
-    /* Lines of a result file: fields of what was asked, and parts of a judged case. The first two of `records` are the
-     * fields that lines themselves have, asked and parts; the others are the fields of the parts. Names of the guest's
-     * own known-wrong answers stand in the result's `controls`. */
+    /* Lines of a result file: fields of what was asked, and parts of a judged case. The first two
+     * of `records` are the fields of the line itself: asked, and parts. The other records are the
+     * fields of the parts. Names of the guest's own known-wrong answers stand in the result's
+     * `controls`. */
     const kvg_record *records;
     size_t record_count;
     void (*write_asked)(const struct kvg_case *c, cJSON *line);
     void (*write)(const struct kvg_result *r, cJSON *line);
 
-    /* Reports. `read` checks what a line of the guest has of its fields. It puts what a judged one has into room of
-     * the report, and gives NULL for others. `about` is such a case in a few words for JUnit. */
+    /* Reports. `read` checks the guest's fields of a line. Of a judged case it puts them into room
+     * of the report; of others it gives NULL. `about` describes a judged case in a few words for
+     * JUnit. */
     kvg_status (*read)(struct kvg_report *report, kvg_json line, void **out);
     void (*about)(const struct kvg_report_case *c, char *out, size_t size);
     void (*print)(const struct kvg_report *report, FILE *out);
 } kvg_guest;
 
-/* Whether a name stands for a guest, at hand or not: a reader without guests refuses a group by it. */
+/* Whether a name is that of a known guest, even if this program has none. A reader without guests
+ * refuses such a group by its name. */
 bool kvg_guest_is_known(const char *name);
 
 #endif

@@ -1,6 +1,7 @@
-/* What came of a case: the verdict, what was compared, and how far known-wrong answers are. The judge fills a result, a
- * line of results.jsonl holds it, and a report reads it back (harness/report/result_line.h). The fields of a line are
- * the tables of harness/case/result_fields.c, which say what each member means. */
+/* The result of a case: the verdict, what was compared, and how far known-wrong answers are from
+ * the right one. The judge fills a result, a line of results.jsonl holds it, and a report reads it
+ * back (harness/report/result_line.h). The tables of harness/case/result_fields.c are the fields of
+ * a line and say what each member means. */
 #ifndef KVG_HARNESS_CASE_RESULT_H
 #define KVG_HARNESS_CASE_RESULT_H
 
@@ -9,12 +10,13 @@
 
 enum { KVG_RESULT_TEXT = 640, KVG_UNCLAIMED_TEXT = 256, KVG_CONFINEMENT_TEXT = 256 };
 
-/* What was compared of an answer. */
+/* Bytes or numbers of an answer that were compared. */
 typedef struct kvg_result_compared {
     uint64_t compared, mismatched, steps;
 } kvg_result_compared;
 
-/* The parts of a result: each begins with whether it was measured. A line has those that were. */
+/* Parts of a result. Each begins with a flag that says whether it was measured. A line has only the
+ * measured parts. */
 
 /* Round trip of one side. */
 typedef struct kvg_round_trip {
@@ -32,16 +34,17 @@ typedef struct kvg_decode_accuracy {
     double codec_ratio, codec_l2, probe_ratio; /* NAN: none */
 } kvg_decode_accuracy;
 
-/* Op decode: how far known-wrong answers are from right ones (harness/trial/judge/separation.h). */
+/* Op decode: the distance of known-wrong answers from right ones
+ * (harness/trial/judge/separation.h). */
 typedef struct kvg_result_separation {
     bool measured;
-    double least, bits; /* one of them is NAN: a case that is judged by bits has `bits` */
+    double least, bits; /* one of the two is NAN: a case that is judged by bits has `bits`, another has `least` */
     const char *nearest;
     uint64_t reached;
     kvg_names unreached;
 } kvg_result_separation;
 
-/* What rows may meet in a codec besides codes. */
+/* Special cases that a row may meet in a codec. */
 typedef enum kvg_met {
     KVG_MET_TIES, KVG_MET_SATURATIONS, KVG_MET_ZERO_BLOCKS, KVG_MET_NEGATIVE_ZEROS, KVG_MET_SUBNORMALS,
     KVG_MET_SPECIALS, KVG_MET_SCALE_UNDERFLOWS, KVG_MET_KINDS
@@ -54,16 +57,17 @@ typedef struct kvg_result_reach {
     kvg_code_set code_set, scale_set;
 } kvg_result_reach;
 
-/* Where in a page the bytes of an answer are wrong: of the first tensor that has wrong bytes. */
+/* Where in a page the wrong bytes of an answer lie. Only the first tensor with wrong bytes
+ * counts. */
 typedef struct kvg_result_page {
     bool measured;
     const char *tensor;
     uint64_t bytes, wrong;
-    kvg_code_set cells; /* bit i: in some page, a byte of cell i is wrong: kvg_result_cell */
+    kvg_code_set cells; /* bit i: cell i (kvg_result_cell) has a wrong byte in some page */
 } kvg_result_page;
 
-/* The cell of a byte of a page: pages are cut into KVG_FIELD_CODES equal cells, smaller ones into one per byte. Byte 50
- * of 1,024 lies in cell 12, byte 50 of 64 in cell 50. */
+/* The cell of a byte of a page. A page is cut into KVG_FIELD_CODES equal cells; a smaller page has
+ * one cell per byte. Byte 50 of 1,024 lies in cell 12, byte 50 of 64 in cell 50. */
 static inline unsigned kvg_result_cell(uint64_t byte, uint64_t page_bytes)
 {
     return (unsigned)(page_bytes > KVG_FIELD_CODES ? byte * KVG_FIELD_CODES / page_bytes : byte);
@@ -77,32 +81,34 @@ typedef struct kvg_result_controls {
 
 typedef struct kvg_result {
     kvg_verdict verdict;
-    char detail[KVG_RESULT_TEXT];  /* empty if PASS; a FAIL that known defects explain names them */
-    char unclaimed[KVG_UNCLAIMED_TEXT]; /* of a SKIP: what no claim of the implementation covers; else "" */
-    bool cell_claimed; /* of such a SKIP: a claim covers its cell (harness/case/cells.h), but not the rest of it */
-    char impl[KVG_IMPL_NAME_SIZE]; /* which implementation ran; "": none */
-    char confinement[KVG_CONFINEMENT_TEXT]; /* of the candidate's process (support/confine.h), with the reason where it
-                                             * is not the one that was asked for; "": nobody can say */
-    char reference_in[KVG_IMPL_NAME_SIZE]; /* a library in that process that exports kvgold's reference; "": none */
-    double milliseconds;           /* of the candidate's run */
-    uint64_t redraws;              /* op: draws of the data before this one; none of them told right from wrong */
+    char detail[KVG_RESULT_TEXT];  /* empty if PASS; a FAIL that known defects explain names these defects */
+    char unclaimed[KVG_UNCLAIMED_TEXT]; /* for a SKIP: the part of the problem that no claim of the implementation
+                                         * covers; else "" */
+    bool cell_claimed; /* for such a SKIP: a claim covers the case's cell (harness/case/cells.h), not all of it */
+    char impl[KVG_IMPL_NAME_SIZE]; /* the implementation that ran; "": none */
+    char confinement[KVG_CONFINEMENT_TEXT]; /* confinement of the candidate's process (support/confine.h), with the
+                                             * reason if it is not the one that was asked for; "": unknown */
+    char reference_in[KVG_IMPL_NAME_SIZE]; /* a library in this process that exports kvgold's reference; "": none */
+    double milliseconds;           /* duration of the candidate's run */
+    uint64_t redraws;              /* ops: earlier draws of the data; none of them could tell right from wrong */
     bool slow;                     /* the case took longer than the config's slow_seconds */
-    kvg_result_compared bytes;     /* as many are compared as the outputs have, or the case is an ERROR */
+    kvg_result_compared bytes;     /* a judged case compares all bytes of the outputs, or it is an ERROR */
     kvg_round_trip round_trip[2];
     kvg_decode_accuracy decode;
     kvg_result_separation separation;
-    kvg_names relations; /* op decode: the rows of harness/trial/judge/relations.def that were asked, and held */
-    kvg_names explained; /* a FAIL: known-wrong answers that the answer is, as its op compares */
+    kvg_names relations; /* op decode: the rows of harness/trial/judge/relations.def that were asked and held */
+    kvg_names explained; /* a FAIL: known-wrong answers that equal this answer, by the comparison of its op */
     kvg_result_page page;
     kvg_result_reach reach;
     kvg_result_controls controls;
-    /* In no line: */
-    bool verdict_only; /* of a known-wrong answer: nobody reads why it fails, nor where */
-    const void *guest; /* what a guest measured; its session owns it */
-    kvg_status lost;   /* KVG_ERR_DEVICE, KVG_ERR_DEVICE_LOST: nobody can be asked again, whatever the verdict */
+    /* The members below are in no line. */
+    bool verdict_only; /* only the verdict is wanted, not why or where the answer fails: set for known-wrong answers */
+    const void *guest; /* measurements of a guest; owned by its session */
+    kvg_status lost;   /* KVG_ERR_DEVICE, KVG_ERR_DEVICE_LOST: the candidate cannot be asked again; else KVG_OK */
 } kvg_result;
 
-/* What was asked: what a line holds of a case beside its result. Its texts are those of the case, or of the line. */
+/* What was asked: the fields of a line that describe the case, not the result. Its texts belong to
+ * the case, or to the line. */
 typedef struct kvg_result_asked {
     const char *type, *id, *repro, *op, *k_format, *k_dialect, *v_format, *v_dialect, *layout, *dtype;
     uint64_t tokens, kv_heads, head_dim;
@@ -115,16 +121,16 @@ typedef struct kvg_result_mode {
     const char *reason, *partial_kv, *prefix_cache;
 } kvg_result_mode;
 
-/* A FAIL with this text; the first reason stays. */
+/* Makes the result a FAIL with this text. If it is a FAIL already, the first text stays. */
 void kvg_result_fail(kvg_result *r, const char *format, ...) KVG_PRINTF(2, 3);
 
 /* Adds "; TEXT" to the reason of a FAIL, as far as there is room. */
 void kvg_result_add(kvg_result *r, const char *format, ...) KVG_PRINTF(2, 3);
 
-/* An ERROR with the last error's text: "WHAT: TEXT". */
+/* Makes the result an ERROR with the text "WHAT: TEXT", where TEXT is the last error's text. */
 void kvg_result_give_up(kvg_result *r, const char *what);
 
-/* An answer was judged: a line has what was compared, and parts. */
+/* True if an answer was judged. The line then has what was compared, and parts. */
 bool kvg_result_is_judged(const kvg_result *r);
 
 #endif

@@ -14,7 +14,7 @@ enum { KVG_FIELD_CODES = 256, KVG_FIELD_NAMES_MOST = 96 };
 /* A bit for each of 256 codes: bit i of byte i/8 is code i. */
 typedef uint8_t kvg_code_set[KVG_FIELD_CODES / 8];
 
-/* A list of words; whoever fills it owns them. */
+/* A list of words. The words belong to whoever fills the list. */
 typedef struct kvg_names {
     size_t count;
     const char *name[KVG_FIELD_NAMES_MOST];
@@ -37,7 +37,7 @@ typedef enum kvg_field_type {
 
 typedef enum kvg_field_when {
     KVG_FIELD_ALWAYS,
-    KVG_FIELD_GIVEN /* left out where there is none: an empty text or list, a count of 0, false, a number that is NAN */
+    KVG_FIELD_GIVEN /* left out if it has no value: an empty text or list, a count of 0, false, a number that is NAN */
 } kvg_field_when;
 
 typedef struct kvg_field {
@@ -48,8 +48,9 @@ typedef struct kvg_field {
     size_t offset, size;        /* of the member; PART: 0 */
 } kvg_field;
 
-/* A field of a struct, the types of both compared: KVG_FIELD(kvg_round_trip, COUNT, "elements", elements, ALWAYS, ...).
- * A member of another type than the field's makes the comparison of two pointers an error. */
+/* KVG_FIELD(kvg_round_trip, COUNT, "elements", elements, ALWAYS, ...) makes a field from a struct's
+ * member. If the member has another type than the field, the comparison of two pointers does not
+ * compile. */
 #define KVG_FIELD(record, type, key, member, when, unit, meaning) \
     {key, KVG_FIELD_##type, KVG_FIELD_##when, unit, meaning, \
      offsetof(record, member) + 0 * sizeof((KVG_FIELD_C_##type *)0 == &((record *)0)->member), \
@@ -69,7 +70,7 @@ typedef struct kvg_field {
 /* A field of type PART. */
 #define KVG_FIELD_OBJECT(key, when, meaning) {key, KVG_FIELD_PART, KVG_FIELD_##when, "", meaning, 0, 0}
 
-/* An object, or fields that stand together in one, with its fields in the order of a file. */
+/* An object, or fields that stand together in one object, in the order of the file. */
 typedef struct kvg_record {
     const char *title, *meaning;
     const kvg_field *fields;

@@ -29,52 +29,56 @@ typedef struct kvg_config {
     const char *path;
     const char *name;
     uint64_t seed;
-    bool public_seed; /* it stands in the file: answers may have been prepared */
+    bool public_seed; /* true: the run uses the file's seed, so answers may have been prepared */
     double slow_seconds, hang_seconds; /* watchdog budgets of one case */
     kvg_case *cases;                   /* unique ids, in file order */
     size_t case_count;
     struct kvg_config_data *data;      /* owns strings and the document */
 } kvg_config;
 
-/* Reads a config. Everything is checked before anything runs: KVG_ERR_INVALID names file, JSON path and remedy; an
- * empty selection is an error. `seed` overrides the file's if not NULL. Without a guest (NULL) a group of a guest is
- * refused. On success close it. */
+/* Reads a config. Everything is checked before anything runs. KVG_ERR_INVALID names file, JSON path
+ * and remedy. A selection without cases is an error. `seed`, unless NULL, overrides the file's
+ * seed. Without a guest (NULL) a guest's group is refused. Close *out after success. */
 kvg_status kvg_config_open(const char *path, const uint64_t *seed, const kvg_guest *guest, kvg_config *out) KVG_CHECKED;
 
-/* The same from memory; relative paths in it are taken from `folder`. */
+/* Parses a config from memory. Relative paths in it start at `folder`. */
 kvg_status kvg_config_parse(const char *name, const char *text, size_t size, const char *folder,
                             const kvg_guest *guest, kvg_config *out) KVG_CHECKED;
 
-/* What the rows of one group cover of its "covers" (docs/guide/config.md section 3): how many tuples of values stand
- * in some row; in none though a case has them; in none because every case that has them is more work than "most_work".
- * Tuples that no case has are not counted. `text` names the first missing ones. */
+/* Coverage of one group that has "covers" (docs/guide/config.md section 3). Counts tuples of
+ * values: `covered` stand in some row; `missing` stand in no row, although a case has them;
+ * `dearer` stand in no row because every case that has them is more work than "most_work". Tuples
+ * that no case has are not counted. `text` names the first missing tuples. */
 typedef struct kvg_cover {
-    size_t group; /* its place in "cases" */
+    size_t group; /* index of the group in "cases" */
     unsigned strength;
     size_t rows, covered, missing, dearer;
     kvg_json_text text;
 } kvg_cover;
 
-/* Tells each group that has "covers". */
+/* Calls `tell` for each group that has "covers". */
 kvg_status kvg_config_cover(const kvg_config *config, void (*tell)(const kvg_cover *cover, void *context),
                             void *context) KVG_CHECKED;
 
-/* Judges another implementation: every case gets this backend and a new id; cases that become equal are one.
- * `backend` must outlive the config. */
+/* Makes the config judge another implementation. Every case gets this backend and a new id; cases
+ * that become equal are merged. `backend` must outlive the config. */
 kvg_status kvg_config_use_backend(kvg_config *config, const char *backend) KVG_CHECKED;
-/* The case of an id. KVG_ERR_NOT_FOUND names the id that was most likely meant. */
+/* Finds a case by its id. KVG_ERR_NOT_FOUND names the id that was most likely meant. */
 kvg_status kvg_config_find(const kvg_config *config, const char *id, const kvg_case **out) KVG_CHECKED;
 
 void kvg_config_close(kvg_config *config);
 
-/* The case group that gives the case back, on one line. KVG_ERR_INVALID: a capture. */
+/* Writes the case group, on one line, that gives this case again. KVG_ERR_INVALID: the case is a
+ * capture. */
 kvg_status kvg_config_line(const kvg_case *c, kvg_json_text *out) KVG_CHECKED;
 
-/* configs/schema.json, and the tables of docs/reference/config-keys.md, with the guest's unless it is NULL. */
+/* kvg_config_schema writes configs/schema.json, kvg_config_page the tables of
+ * docs/reference/config-keys.md. Both include the guest's part unless `guest` is NULL. */
 kvg_status kvg_config_schema(const kvg_guest *guest, kvg_json_text *out) KVG_CHECKED;
 kvg_status kvg_config_page(const kvg_guest *guest, kvg_json_text *out) KVG_CHECKED;
 
-/* An optional "comment" of an object, for people; but a misplaced value must not pass for one. */
+/* Accepts an optional "comment" of an object, which is for people. KVG_ERR_INVALID if it holds a
+ * misplaced value. */
 kvg_status kvg_axis_comment(kvg_json object) KVG_CHECKED;
 
 #endif

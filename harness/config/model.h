@@ -11,25 +11,27 @@ typedef struct kvg_model {
     char name[64];       /* the file's name without .json */
     char title[96];
     uint32_t layers;       /* L: layers that hold KV */
-    uint32_t other_layers; /* layers that hold none: Mamba, linear attention */
+    uint32_t other_layers; /* layers that hold no KV: Mamba, linear attention */
     uint32_t query_heads, kv_heads, head_dim;
-    uint32_t shared_kv;  /* 1: K and V share one row of head_dim elements (MLA latent), so V takes no room */
-    char source[256];    /* where the numbers come from */
+    uint32_t shared_kv;  /* 1: K and V share one row of head_dim elements (MLA latent), so V takes no memory */
+    char source[256];    /* origin of the numbers */
 } kvg_model;
 
-/* Loads by name from the first folder that has it: `folder` if not NULL, else configs/models below the working
- * directory, beside the build tree, or in the installed share folder. A name that ends in .json is a path.
- * KVG_ERR_NOT_FOUND lists the known names. */
+/* Loads a model by its name. It is looked for in `folder`. If this is NULL, the folder is
+ * configs/models below the working directory, beside the build tree, or in the installed share
+ * folder: the first that exists. A name that ends in .json is a path. KVG_ERR_NOT_FOUND lists the
+ * known names. */
 kvg_status kvg_model_load(const char *folder, const char *name, kvg_model *out) KVG_CHECKED;
 
-/* A file or folder of kvgold's own: below the working directory, in the repository of a build tree build/<preset>/bin,
- * or in the folders share/kvgold and include/kvgold of an installation. */
+/* Finds a file or folder that belongs to kvgold: below the working directory, in the repository of
+ * a build tree build/<preset>/bin, or in the folders share/kvgold and include/kvgold of an
+ * installation. */
 kvg_status kvg_data_path(const char *name, char *out, size_t size) KVG_CHECKED;
 
-/* The folder that a NULL `folder` means, or KVG_ERR_NOT_FOUND. */
+/* The folder that kvg_model_load uses for a NULL `folder`. KVG_ERR_NOT_FOUND. */
 kvg_status kvg_model_folder(char *out, size_t size) KVG_CHECKED;
 
-/* The folder of the checkpoint that kvgold carries, golden/data/model, found as that one is. */
+/* The folder of the checkpoint that kvgold carries: golden/data/model, found by kvg_data_path. */
 kvg_status kvg_model_carried(char *out, size_t size) KVG_CHECKED;
 
 /* Names of the models in a folder, sorted; at most `max`. */

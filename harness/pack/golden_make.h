@@ -13,8 +13,8 @@
  *   matrix_print           The tables.
  *
  * docs/spec/golden-pack.md, docs/guide/compare.md and docs/guide/matrix.md are the manuals. */
-/* Making packs and holding them against what they follow from. The commands of `kvgold golden`
- * (cli/cmd_golden.c) print what these find. */
+/* Makes packs, and compares them with what they follow from. The commands of `kvgold golden`
+ * (cli/cmd_golden.c) print the findings. */
 #ifndef KVG_HARNESS_PACK_GOLDEN_MAKE_H
 #define KVG_HARNESS_PACK_GOLDEN_MAKE_H
 
@@ -22,19 +22,22 @@
 
 #include "golden/golden.h"
 
-/* Computes the pack of a config and puts it in the place of `folder`: docs/spec/golden-pack.md section 9.
- * `measured`: says in provenance.json how far known-wrong answers are, and refuses a case that one of them passes. */
+/* Computes the pack of a config and replaces `folder` by it: docs/spec/golden-pack.md section 9.
+ * `measured`: provenance.json tells the distance of known-wrong answers, and a case that a
+ * known-wrong answer passes is refused. */
 kvg_status kvg_golden_make(const char *config, const char *folder, bool measured) KVG_CHECKED;
 
-/* The pack again, with every recipe's tensors stored. KVG_ERR_INVALID if one has not the digest that the pack says. */
+/* Writes the pack again, with the tensors of every recipe stored. KVG_ERR_INVALID if a tensor has
+ * another digest than the pack says. */
 kvg_status kvg_golden_expand(const kvg_pack *pack, const char *folder) KVG_CHECKED;
 
-/* Computes every case again that no erratum names; a line on `out` for each that differs. *failures: how many, the
- * manifest and the files as wholes among them. *computed: cases. */
+/* Computes every case again, except those that an erratum names. Writes a line to `out` for each
+ * difference. *failures: number of differences, those of the manifest and of whole files included.
+ * *computed: number of cases. */
 kvg_status kvg_golden_regenerate(const kvg_pack *pack, FILE *out, size_t *computed, size_t *failures) KVG_CHECKED;
 
-/* Adds an erratum to a pack, in its place; nothing else of it changes but `superseded_by`, if that is not NULL. `keys`:
- * cases, ascending. */
+/* Adds an erratum to a pack, in place. Nothing else changes, except `superseded_by` unless it is
+ * NULL. `keys`: cases, ascending. */
 kvg_status kvg_golden_add_erratum(const kvg_pack *pack, const kvg_pack_erratum *erratum,
                                   const char *superseded_by) KVG_CHECKED;
 

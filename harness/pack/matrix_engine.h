@@ -4,8 +4,8 @@
 
 #include "reference/reference.h"
 
-/* Which number an engine calls the tensor scale of its pages; g is the decode scale (docs/spec/formats.md section
- * 9). */
+/* The number that an engine stores as the tensor scale of its pages. g is the decode scale
+ * (docs/spec/formats.md section 9). */
 typedef enum kvg_scale_number {
     KVG_NUMBER_DECODE, /* g */
     KVG_NUMBER_ENCODE, /* 1 / g */
@@ -20,11 +20,11 @@ typedef struct kvg_engine {
     kvg_scale_convention convention;
     kvg_scale_number number;
     bool swizzle;
-    kvg_pairing order; /* of the elements of a row of K: those that RoPE turns together */
+    kvg_pairing order; /* order of the elements of a row of K, by the pairs that RoPE rotates together */
     const char *source;
 } kvg_engine;
 
-/* Rows of one format follow each other; one name comes at most once per format. */
+/* The table. Rows of one format follow each other. A name occurs at most once per format. */
 const kvg_engine *kvg_engine_table(size_t *count);
 
 /* KVG_ERR_NOT_FOUND lists the engines of the format. */
@@ -33,7 +33,7 @@ kvg_status kvg_engine_find(kvg_format format, const char *name, const kvg_engine
 const char *kvg_scale_number_name(kvg_scale_number number);
 const char *kvg_engine_order_name(kvg_pairing order); /* "halves", "adjacent" */
 
-/* The number that stands for g beside an engine's pages, and back: one rounding each. */
+/* The number that stands for g beside an engine's pages, and the inverse. Each is rounded once. */
 float kvg_scale_to_number(kvg_scale_number number, float g);
 float kvg_scale_of_number(kvg_scale_number number, float n);
 

@@ -8,8 +8,9 @@
 
 typedef struct cJSON cJSON;
 
-/* The parties, the table of verdicts, the table of bytes read as they are, and notes; no empty line at either end. The
- * tables are cut into parts of at most `columns` columns; 0: they are not cut. */
+/* Prints the parties, the table of verdicts, the table of bytes read as they are, and notes,
+ * without an empty line at either end. Tables are cut into parts of at most `columns` columns; 0:
+ * they are not cut. */
 void kvg_matrix_print(const kvg_matrix *matrix, bool markdown, unsigned columns, FILE *out);
 
 /* Appends an object to the array: shape, parties, cells. KVG_ERR_MEMORY. */

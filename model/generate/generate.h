@@ -12,8 +12,9 @@
  *   quality_check          The judge of cases of op generate; quality_session keeps models from case to case.
  *
  * The arithmetic of the model is model/runner/, or that of a GPU. */
-/* Generation: requests of different lengths that join a running batch and leave it, over the block and sequence
- * managers of paging/paging.h and one model runner. docs/spec/generate.md sections 5 to 7 are the contract. */
+/* Generation: requests of different lengths join a running batch and leave it. It uses the block
+ * and sequence managers of paging/paging.h and one model runner. docs/spec/generate.md sections 5
+ * to 7 are the contract. */
 #ifndef KVG_MODEL_GENERATE_GENERATE_H
 #define KVG_MODEL_GENERATE_GENERATE_H
 
@@ -23,74 +24,78 @@
 typedef struct kvg_generate_settings {
     const kvg_model_runner *runner;
     kvg_model_setup setup;  /* max_rows, max_sequences and max_wanted are set from the numbers below */
-    uint32_t chunk;         /* rows of one prompt in a step, at least 1 */
-    uint32_t batch;         /* sequences that run at once, at least 1 */
-    uint32_t drafts;        /* the most that a request may have */
-    bool share_prefixes;    /* full blocks of equal tokens are taken from the cache of earlier requests; a request whose
-                               prompt starts with the whole prompt that another one is still reading waits for it,
-                               then shares all of its blocks, the partial one, too, until one of them writes there */
+    uint32_t chunk;         /* most rows of one prompt in a step, at least 1 */
+    uint32_t batch;         /* most sequences that run at once, at least 1 */
+    uint32_t drafts;        /* most drafts of a request */
+    bool share_prefixes;    /* full blocks of equal tokens come from the cache of earlier requests. If another request
+                             * is still reading a prompt with which this prompt begins, this request waits for it. It
+                             * then shares all of its blocks, the partial one too, until one of the two writes there */
 } kvg_generate_settings;
 
 typedef struct kvg_generate_request {
-    uint64_t id;            /* of no other request, finished ones included */
+    uint64_t id;            /* no other request has this id, not even a finished one */
     const int32_t *prompt;  /* copied */
     uint32_t prompt_tokens; /* at least 1 */
-    uint32_t new_tokens;    /* tokens to generate; 0: the prompt is only read (its rows go to `see`) */
+    uint32_t new_tokens;    /* tokens to generate; 0: the prompt is only read, and its rows go to `see` */
     kvg_sampling sampling;
     uint64_t priority;      /* smaller goes first, and is preempted last */
-    uint64_t joins;         /* the step before which the request is not known */
-    uint32_t drafts;        /* rows of a step beside the first, proposed and verified at once; 0: one by one */
-    const int32_t *draft;   /* drafts > 0: [new_tokens], what is proposed for each new token; copied. NULL: what
-                               followed the last earlier place of the request's last two tokens, if there is one */
+    uint64_t joins;         /* no step before this one knows the request */
+    uint32_t drafts;        /* further rows of a step, proposed and verified at once; 0: one row per step */
+    const int32_t *draft;   /* drafts > 0: [new_tokens], the proposal for each new token; copied. NULL: the proposal is
+                             * what followed the last earlier place of the request's last two tokens, if there is one */
 } kvg_generate_request;
 
-/* A row that was computed. A row that is computed again after a preemption is seen again; rows that a shared prefix
- * spared are not seen; rows of rejected drafts are not seen. */
+/* A computed row. A row that is computed again after a preemption is seen again. Rows that a shared
+ * prefix spared and rows of rejected drafts are not seen. */
 typedef struct kvg_generate_row {
     uint64_t request, step;
-    uint32_t position;   /* of the row's token */
-    int32_t token;       /* that the row read */
+    uint32_t position;   /* position of the row's token */
+    int32_t token;       /* the token that the row read */
     int32_t next;        /* the token after it; -1: the last of a prompt that is only read */
-    bool drawn;          /* from this row, now: its logits are there */
-    const float *logits; /* [vocab]; NULL: nobody wanted them */
+    bool drawn;          /* `next` was drawn from this row now: its logits are given */
+    const float *logits; /* [vocab]; NULL: they were not wanted */
 } kvg_generate_row;
 
 typedef struct kvg_generate_observer {
     void *context;
-    bool all_rows; /* logits of rows of prompts, too, not only of those that a token is drawn from */
-    kvg_status (*see)(void *context, const kvg_generate_row *row); /* anything but KVG_OK ends the run with it */
+    bool all_rows; /* true: also logits of all rows of prompts; false: only of rows from which a token is drawn */
+    kvg_status (*see)(void *context, const kvg_generate_row *row); /* another status than KVG_OK ends the run with it */
 } kvg_generate_observer;
 
 typedef struct kvg_generate_counts {
-    uint64_t steps, rows;        /* rows computed, those of rejected drafts included */
+    uint64_t steps, rows;        /* computed rows, those of rejected drafts included */
     uint64_t shared_tokens;      /* tokens of prompts that were taken from the cache */
     uint64_t copies, preemptions;
     uint64_t drafted, accepted;
-    uint32_t blocks, peak_blocks; /* in use now, and most */
+    uint32_t blocks, peak_blocks; /* blocks in use now, and the most so far */
 } kvg_generate_counts;
 
 typedef struct kvg_generation kvg_generation;
 
-/* Opens runner, pools and managers. What the settings point to outlives the generation, but for setup.cos_sin: NULL is
- * the table of config.rope, made here. KVG_ERR_INVALID for numbers out of range. */
+/* Opens runner, pools and managers. Everything that the settings point to must outlive the
+ * generation. setup.cos_sin may be NULL: the table of config.rope is then made here.
+ * KVG_ERR_INVALID for numbers out of range. */
 kvg_status kvg_generation_open(const kvg_generate_settings *settings, const kvg_generate_observer *observer,
                                kvg_generation **out) KVG_CHECKED;
 void kvg_generation_close(kvg_generation *generation); /* NULL is allowed */
 
-/* The token at `position` of a request is drawn with this position. KVG_ERR_INVALID: an id twice, a token that is no
- * id, drafts beyond the settings', a sampling that kvg_reference_sample refuses, prompt and new tokens beyond
- * setup.max_tokens, or more blocks than the pool has. */
+/* Submits a request. The token at a position is drawn with this position as counter.
+ * KVG_ERR_INVALID: an id that exists, a token that is no id, more drafts than the settings allow, a
+ * sampling that kvg_reference_sample refuses, more prompt and new tokens than setup.max_tokens, or
+ * more blocks than the pool has. */
 kvg_status kvg_generation_submit(kvg_generation *generation, const kvg_generate_request *request) KVG_CHECKED;
 
-/* One step of the batch; *busy: there is more to do. One that fails leaves every request with the tokens that it had
- * before: it can be tried again, and computes again what the running requests had in the cache. */
+/* Runs one step of the batch. *busy: there is more to do. A step that fails leaves every request
+ * with the tokens that it had before. It can be tried again, and then computes again what the
+ * running requests had in the cache. */
 kvg_status kvg_generation_step(kvg_generation *generation, bool *busy) KVG_CHECKED;
 
-/* Takes a running request's blocks away between two steps; it is resumed by the manager's own order. One that holds
- * none stays as it is. KVG_ERR_NOT_FOUND. */
+/* Takes the blocks of a running request away, between two steps. The manager resumes it in its own
+ * order. A request without blocks stays as it is. KVG_ERR_NOT_FOUND. */
 kvg_status kvg_generation_preempt(kvg_generation *generation, uint64_t request) KVG_CHECKED;
 
-/* Tokens of a request, its prompt first; *count is in: room, out: how many there are. */
+/* Copies the tokens of a request, its prompt first. *count is the room on entry, and the number of
+ * tokens on return. */
 kvg_status kvg_generation_tokens(const kvg_generation *generation, uint64_t request, int32_t *tokens,
                                  uint32_t *count) KVG_CHECKED;
 

@@ -1,19 +1,19 @@
-/* What one request holds of a model's cache, counted from its pools. */
+/* The memory that one request holds of a model's cache, counted from its pools. */
 #ifndef KVG_MODEL_GENERATE_GENERATE_MEMORY_H
 #define KVG_MODEL_GENERATE_GENERATE_MEMORY_H
 
 #include "core/transformer.h"
 #include "model/generate/quality_result.h"
 
-/* The bytes of all pools of a setup, all layers. KVG_ERR_INVALID if they make no cache. */
+/* Bytes of all pools of a setup, for all layers. KVG_ERR_INVALID if the setup gives no cache. */
 kvg_status kvg_generate_pool_bytes(const kvg_model_setup *setup, uint64_t *out) KVG_CHECKED;
 
-/* A request of `tokens` tokens under the setup's storage, layout and block size, and a budget in bytes. KVG_ERR_INVALID
- * if they make no cache. */
+/* Counts a request of `tokens` tokens under the setup's storage, layout and block size, with a
+ * budget in bytes. KVG_ERR_INVALID if they give no cache. */
 kvg_status kvg_generate_memory_of(const kvg_model_setup *setup, uint64_t tokens, uint64_t budget,
                                   kvg_generate_memory *out) KVG_CHECKED;
 
-/* The same of blocks that weigh so much. */
+/* As kvg_generate_memory_of, for blocks of `block_bytes` bytes. */
 kvg_status kvg_generate_memory_count(uint64_t block_bytes, uint32_t block_tokens, uint64_t tokens, uint64_t budget,
                                      kvg_generate_memory *out) KVG_CHECKED;
 

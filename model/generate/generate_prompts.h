@@ -1,4 +1,4 @@
-/* Prompts of the command line, and how K and V are stored. */
+/* Reads prompts and storage formats from the command line. */
 #ifndef KVG_MODEL_GENERATE_GENERATE_PROMPTS_H
 #define KVG_MODEL_GENERATE_GENERATE_PROMPTS_H
 
@@ -8,7 +8,7 @@ typedef struct kvg_prompt {
     int32_t *tokens;
     uint32_t count;
     bool text; /* its tokens are bytes */
-    const char *file; /* that it is from; NULL: of the command line */
+    const char *file; /* the file it is from; NULL: the command line */
 } kvg_prompt;
 
 typedef struct kvg_prompts {
@@ -16,16 +16,17 @@ typedef struct kvg_prompts {
     size_t count;
 } kvg_prompts;
 
-/* One more prompt: bytes of a text, of a file, or ids as "1,2,3". KVG_ERR_INVALID for an empty one, and for what is no
- * id; KVG_ERR_IO names the file. */
+/* Add one prompt: the bytes of a text, the bytes of a file, or ids as "1,2,3". KVG_ERR_INVALID for
+ * an empty prompt and for a wrong id. KVG_ERR_IO names the file. */
 kvg_status kvg_prompts_add_text(kvg_prompts *p, const char *text, size_t size) KVG_CHECKED;
 kvg_status kvg_prompts_add_file(kvg_prompts *p, const char *path) KVG_CHECKED;
 kvg_status kvg_prompts_add_ids(kvg_prompts *p, const char *text) KVG_CHECKED;
 void kvg_prompts_free(kvg_prompts *p);
 
-/* "NAME[:DIALECT]" for both sides, or "K,V" with one for each. A name is one of a format, of a mode, or a policy number
- * (decimal or 0x..., of TurboMind's) on a chip `sm` (0: not given, as it must be where no side is a policy number); the
- * rest of the setup is there already. */
+/* Parses "NAME[:DIALECT]" for both sides, or "K,V" with one such word for each. NAME is a format, a
+ * mode, or one of TurboMind's policy numbers (decimal or 0x...) on chip `sm`. sm is 0 if it was not
+ * given, and must be 0 if no side is a policy number (KVG_ERR_INVALID). The other fields of the
+ * setup are set before the call. */
 kvg_status kvg_storage_parse(const char *text, const kvg_model_setup *setup, uint32_t sm, kvg_storage storage[2],
                              char dialects[2][64]) KVG_CHECKED;
 

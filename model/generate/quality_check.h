@@ -1,5 +1,6 @@
-/* Cases of op generate: a model over a text through a cache, judged by the bits of its logits and by what it loses
- * against the same run with the model type for a cache (docs/spec/generate.md section 8). */
+/* Judges cases of op generate: a model reads a text through a cache. The case is judged by the bits
+ * of its logits, and by its loss against the same run with a cache of the model type
+ * (docs/spec/generate.md section 8). */
 #ifndef KVG_MODEL_GENERATE_QUALITY_CHECK_H
 #define KVG_MODEL_GENERATE_QUALITY_CHECK_H
 
@@ -13,8 +14,9 @@ typedef struct kvg_quality_session kvg_quality_session;
 kvg_status kvg_quality_session_open(kvg_quality_session **out) KVG_CHECKED;
 void kvg_quality_session_close(kvg_quality_session *session); /* NULL is allowed */
 
-/* Judges a case of op generate. `candidate` answers append and decode where the case's backend is neither the
- * reference, a defect nor cuda, whose runner is opened in this process. Never fails: what goes wrong is a verdict. */
+/* Judges a case of op generate. `candidate` answers append and decode, unless the case's backend is
+ * the reference, a defect or cuda. The runner of cuda is opened in this process. Never fails: every
+ * error becomes a verdict. */
 void kvg_quality_check_case(kvg_quality_session *session, const kvg_case *c, kvg_candidate *candidate,
                             kvg_result *out);
 

@@ -1,5 +1,6 @@
-/* Who answers ops append and decode of a model's steps (`run` of kvg_model_setup): wrappers that pass a question on,
- * changed, and what they keep. Each one's address is the run_context that goes with its function. */
+/* Functions that answer ops append and decode of a model's steps (`run` of kvg_model_setup):
+ * wrappers that change a question and pass it on, and their data. The run_context of each function
+ * is the address of its struct. */
 #ifndef KVG_MODEL_GENERATE_QUALITY_HOOKS_H
 #define KVG_MODEL_GENERATE_QUALITY_HOOKS_H
 
@@ -12,16 +13,17 @@ typedef struct kvg_answerer {
     void *context;
 } kvg_answerer;
 
-/* The reference's own ops. Each of the others gives its setup to whoever it names as `next`. */
+/* The reference's own ops. The three wrappers at the end of this header pass their questions on to
+ * their member `next`. */
 kvg_answer_fn kvg_answer_reference; /* no context */
 
 /* A candidate of harness/candidate/candidate.h. */
 kvg_answer_fn kvg_answer_candidate;
 
-/* Some layers as if nothing were quantised: their rows go to pools of the model type beside the runner's, which keep
- * what they held. For runs that copy no blocks. */
+/* Runs some layers as if nothing were quantised. Their rows go to pools of the model type beside
+ * the runner's pools, which stay unchanged. For runs that copy no blocks. */
 typedef struct kvg_shadow {
-    kvg_answerer next, plain; /* of layers that are quantised, of the others */
+    kvg_answerer next, plain; /* next: of quantised layers; plain: of the others */
     const bool *quantised;    /* [layers] */
     kvg_dtype dtype;
     void *pools[2];           /* of K and V; allocated at the first append */
@@ -31,17 +33,17 @@ typedef struct kvg_shadow {
 kvg_answer_fn kvg_answer_shadow;
 void kvg_shadow_close(kvg_shadow *shadow);
 
-/* K quantised before RoPE: its rows, bias added, go through op quantise and dequantise and then into an append that has
- * no bias for them. The setup's own storage of K is the model type. */
+/* Quantises K before RoPE. Rows of K with bias added go through ops quantise and dequantise, then
+ * to an append without bias for K. The setup must store K in the model type. */
 typedef struct kvg_before_rope {
     kvg_answerer next;
     kvg_storage storage;
-    const float (*tensor_scale)[2]; /* [layers]: K's is the first */
+    const float (*tensor_scale)[2]; /* [layers]: [0] is K's */
 } kvg_before_rope;
 
 kvg_answer_fn kvg_answer_before_rope;
 
-/* The largest magnitudes of what is stored, by layer. */
+/* Records the largest magnitudes of stored values, by layer. */
 typedef struct kvg_amax {
     kvg_answerer next;
     float (*stored)[2]; /* [layers]: of K after RoPE, of V */

@@ -13,15 +13,15 @@
 
 #include "harness/trial/question/question.h"
 
-/* KVG_ERR_INVALID if the case's fill is a probe and has no answer of that kind: another op, sinks, a cap, too many
- * tokens. */
+/* KVG_ERR_INVALID if the case's fill is a probe without an answer for this case: another op, sinks,
+ * a cap, too many tokens. */
 kvg_status kvg_probe_check(const kvg_case *c) KVG_CHECKED;
 
-/* The row of q (head_dim numbers) of query `row`, head `head`; false where any will do. */
+/* Writes the row of q (head_dim numbers) of query `row`, head `head`. False if any q will do. */
 bool kvg_probe_query(const kvg_question *data, size_t row, uint32_t head, float *q);
 
-/* The answer of query `row`, head `head`: `out` as many numbers as the op gives for it; *lse NAN where nothing is
- * expected of it. The case's fill must be a probe. */
+/* Writes the answer of query `row`, head `head`: as many numbers of `out` as the op gives, and
+ * *lse, which is NAN if any LSE will do. The case's fill must be a probe. */
 void kvg_probe_answer(const kvg_question *data, size_t row, uint32_t head, double *out, double *lse);
 
 #endif

@@ -4,9 +4,10 @@
 
 #include "harness/trial/question/question.h"
 
-/* "token 3, head 1, dim 17: expected 0x3F80, got 0x3F81", for output tensor `index` of the case. In a pool: layer,
- * block, offset and head of the row, or that the byte belongs to no row; with the case's token where one owns the
- * slot. */
+/* Writes where a byte is and how it differs, for output tensor `index` of the case: "token 3, head
+ * 1, dim 17: expected 0x3F80, got 0x3F81". For a pool: layer, block, offset and head of the row, or
+ * that the byte belongs to no row. If a token of the case owns the slot, the text names the
+ * token. */
 void kvg_describe_byte(const kvg_question *data, size_t index, const kvg_tensor *expected, const kvg_tensor *got,
                        size_t byte, char *out, size_t size);
 

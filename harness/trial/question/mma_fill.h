@@ -5,11 +5,12 @@
 #include "harness/case/case.h"
 #include "support/tensor_set.h"
 
-/* KVG_ERR_INVALID for a fill that tiles do not have. */
+/* KVG_ERR_INVALID for a fill that op mma does not have. */
 kvg_status kvg_mma_fill_check(const kvg_case *c) KVG_CHECKED;
 
-/* Fills the op's inputs: random takes the classes of ordinary numbers, adversarial all of them, tile by tile in turn. A
- * tile depends on the seed, the case and its index alone. */
+/* Fills the op's inputs. Fill random takes the classes of ordinary numbers, fill adversarial takes
+ * all classes, tile by tile in turn. A tile depends only on the seed, the case and the tile's
+ * index. */
 void kvg_mma_fill(const kvg_case *c, uint64_t seed, kvg_tensor_set *in);
 
 #endif

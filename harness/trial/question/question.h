@@ -9,60 +9,65 @@
  *   places, describe       To which coordinates a byte of an answer belongs; the same in words.
  *
  * The question of a case depends on its seed and its id alone. */
-/* What the tensors of a case hold, and what an answer says about K and V rows, whatever the op and the layout. */
+/* The tensors of a case, and the rows of K and V that an answer stands for, for any op and
+ * layout. */
 #ifndef KVG_HARNESS_TRIAL_QUESTION_QUESTION_H
 #define KVG_HARNESS_TRIAL_QUESTION_QUESTION_H
 
 #include "harness/case/case.h"
 #include "support/tensor_set.h"
 
-/* A row of q: it sees `keys` neighbours of the case's live tokens, from `first` on. */
+/* A row of q. It sees `keys` neighbouring live tokens of the case, from live token `first` on. */
 typedef struct kvg_query_row {
-    uint32_t sequence, number; /* row `number` of that sequence's */
-    int64_t position;          /* below 0: sees nothing */
+    uint32_t sequence, number; /* the row is number `number` of that sequence */
+    int64_t position;          /* below 0: the row sees nothing */
     size_t first;
     uint32_t keys;
 } kvg_query_row;
 
 typedef struct kvg_question {
     const kvg_case *c;
-    uint64_t seed; /* of its data */
+    uint64_t seed; /* seed of the case's data */
     const kvg_op_info *op;
     kvg_tensor_set in;
-    kvg_tensor_set before; /* what the outputs of an op that updates in place hold before it runs; else empty */
-    kvg_problem rows;      /* the rows that the case is about, as quantise of layout rows: live tokens; mma: 0 */
-    kvg_tensor_set values; /* those rows (role VALUES): what is stored, after bias and RoPE, or should come back */
+    kvg_tensor_set before; /* the bytes that the outputs of an op hold before it updates them in place; else empty */
+    kvg_problem rows;      /* the rows of the case (its live tokens) as op quantise of layout rows; mma: 0 */
+    kvg_tensor_set values; /* these rows (role VALUES): to store, after bias and RoPE, or to get back */
     float tensor_scale[2];
     int64_t *slots;        /* paged ops: the slot of each live token */
-    size_t *source;        /* paged ops: append, probe: its token; flatten: sequence * tokens + position */
+    size_t *source;        /* paged ops, for each live token: append, probe: the token; flatten: sequence * tokens +
+                            * position */
     kvg_query_row *queries; /* op decode: rows of q */
 } kvg_question;
 
-/* Allocates and fills; on failure, and at the end, kvg_question_free. */
+/* Allocates and fills. Call kvg_question_free at the end, also on failure. */
 kvg_status kvg_question_make(const kvg_case *c, kvg_question *out) KVG_CHECKED;
 void kvg_question_free(kvg_question *data);
 
-/* Op decode: the same question with other rows of q, which follow from a number. It shares everything else with
- * `question`, which must outlive it. On failure, and at the end, kvg_question_with_other_q_free. */
+/* Op decode: the same question with other rows of q, which follow from `number`. It shares
+ * everything else with `question`, which must outlive it. Call kvg_question_with_other_q_free at
+ * the end, also on failure. */
 kvg_status kvg_question_with_other_q(const kvg_question *question, uint64_t number, kvg_question *out) KVG_CHECKED;
 void kvg_question_with_other_q_free(kvg_question *other);
 
-/* Outputs of an op that updates in place: the same bytes in every set. Other ops' outputs stay as they are. */
+/* Fills the outputs of an op that updates in place with the same bytes in every set. Outputs of
+ * other ops stay as they are. */
 void kvg_question_prefill(const kvg_question *data, kvg_tensor_set *outputs);
 
-/* Rows of codes and scales: of an answer (`tensors` in the order of the op's outputs) where the op gives codes, else of
- * the inputs. *rows is allocated here (roles CODES, SCALES). */
+/* Rows of codes and scales. They are from an answer (`tensors` in the order of the op's outputs) if
+ * the op writes codes, else from the inputs. *rows is allocated here (roles CODES, SCALES). */
 kvg_status kvg_question_codes(const kvg_question *data, const kvg_tensor *tensors, kvg_tensor_set *rows) KVG_CHECKED;
 
-/* The round-trip bound (docs/spec/numerics.md section 2) of one of the case's rows x: +Inf where nothing is promised, 0
- * where nothing may be lost. */
+/* The round-trip bound (docs/spec/numerics.md section 2) of one of the case's rows x. +Inf: nothing
+ * is promised. 0: no error is allowed. */
 void kvg_question_bound(const kvg_question *data, kvg_side side, const float *x, double *bound);
 
-/* The decoded rows that an answer stands for: codes through the reference's decoder, values as they are. *rows is
+/* The rows that an answer stands for: codes decoded by the reference, values as they are. *rows is
  * allocated here (role VALUES). */
 kvg_status kvg_question_values(const kvg_question *data, const kvg_tensor *answer, kvg_tensor_set *rows) KVG_CHECKED;
 
-/* A case's problem for another op over other tokens: without what only its own op has. */
+/* The case's problem for another op over other tokens, without the fields that only its own op
+ * has. */
 kvg_problem kvg_question_other_op(const kvg_problem *p, kvg_op op, uint32_t tokens);
 
 /* The op that writes `tokens` tokens into the cache that p reads: append. */
