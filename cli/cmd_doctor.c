@@ -58,13 +58,14 @@ static void print_memory(void)
     printf("\n");
 }
 
+/* The version is the first word with a digit in front: "... Kernel Module for x86_64  580.159.04  Release Build ...". */
 static void print_driver(void)
 {
-    char line[256], version[64] = "none: nothing runs on a GPU here";
+    char line[256];
     first_line("/proc/driver/nvidia/version", line, sizeof line);
-    const char *at = strstr(line, "Module");
-    if (at) sscanf(at, "Module %63s", version);
-    printf("driver:      %s\n", version);
+    const char *word = strtok(line, " ");
+    while (word && !(*word >= '0' && *word <= '9')) word = strtok(NULL, " ");
+    printf("driver:      %s\n", word ? word : "none: nothing runs on a GPU here");
 }
 
 #ifdef KVG_HAS_GPU
