@@ -80,8 +80,8 @@ def all_rows():
         for batch in (1, 4, 16, 64):
             cases.append(("A", LLAMA_70B, batch, tokens, 1,
                           ["fa3 bf16", "fa3 bf16 1 split", "fi bf16", "fi bf16 fixed split", "fi bf16 no split"]))
-    for queries in (2 * KI, 8 * KI):
-        cases.append(("B", LLAMA_70B, 1, 32 * KI, queries,
+    for tokens, queries in ((4 * KI, 4 * KI), (32 * KI, 2 * KI), (32 * KI, 8 * KI)):
+        cases.append(("B", LLAMA_70B, 1, tokens, queries,
                       ["fa3 bf16", "fa3 bf16 contiguous", "fa3 bf16 1 split", "fi-fa3 bf16", "fi bf16",
                        "fi bf16 fixed split", "fi bf16 no split", "fa3 e4m3", "fi-fa3 e4m3", "fi e4m3", "fi nvfp4"]))
     for queries in (1, 2, 4, 8):
@@ -364,8 +364,10 @@ gives the same bits.
     ci/peers gpu --out DIR
     python3 ci/peers.py --packs DIR --kvgold build/cuda/bin/kvgold --out OUT{options}
 
-* kvgold {kvgold}. PyTorch {torch}, driver {driver}. Wheels: {wheels}.
-* SM clock {clocks} MHz. An empty kernel takes {empty:.1f} us. Plain reads above 2 GB: {plains} GB/s.
+* kvgold {kvgold}; PyTorch {torch}; driver {driver}; wheels
+  {wheels}.
+* SM clock {clocks} MHz. An empty kernel takes {empty:.1f} us.
+* Plain reads above 2 GB: {plains} GB/s.
 * {counts}, {seconds:.0f} s.
 """
 
@@ -386,7 +388,7 @@ def introduction(options, about, rows, results, seconds):
     return INTRODUCTION.format(
         gpu=about.get("gpu", "unknown GPU"), date=time.strftime("%Y-%m-%d"), options=used,
         kvgold=said.get("kvgold", "was not run"), torch=about.get("torch", "?"), driver=said.get("driver", "?"),
-        wheels=", ".join(wheels), empty=about.get("empty_us", 0), seconds=seconds,
+        wheels=",\n  ".join(wheels), empty=about.get("empty_us", 0), seconds=seconds,
         clocks=span([r["sm_mhz"] for r in results.values() if r.get("sm_mhz")]),
         plains=span([row_bytes(rows[n]) / r["plain_us"] / 1e3 for n, r in results.items()
                      if r["status"] == "TIMED" and row_bytes(rows[n]) > 2e9]),

@@ -58,7 +58,7 @@ static void print_memory(void)
     printf("\n");
 }
 
-/* The version is the first word with a digit in front: "... Kernel Module for x86_64  580.159.04  Release Build ...". */
+/* The version is the first word with a digit in front: "... Module for x86_64  580.159.04  Release Build ...". */
 static void print_driver(void)
 {
     char line[256];

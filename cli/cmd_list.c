@@ -79,7 +79,7 @@ static kvg_status list_defects(void)
 {
     size_t count;
     const kvg_defect *defects = kvg_defect_table(&count);
-    printf("%-22s %-8s %s\n", "defect", "control", "");
+    printf("%-22s %-8s %s\n", "defect", "control", "what it does (where it was seen)");
     for (size_t i = 0; i < count; i++) {
         printf("%-22s %-8s %s%s%s%s\n", defects[i].id, defects[i].control ? "yes" : "", defects[i].summary,
                defects[i].seen_in[0] ? " (" : "", defects[i].seen_in, defects[i].seen_in[0] ? ")" : "");
