@@ -192,13 +192,19 @@ static bool open_bench(kvg_case c, bench *b)
     return true;
 }
 
+/* Op decode without a profile. Everything else is judged by its bits. */
+static bool by_number(const bench *b)
+{
+    return b->c.problem.op == KVG_OP_DECODE && b->c.problem.profile == KVG_PROFILE_NONE;
+}
+
 static kvg_evidence evidence_of(const bench *b, size_t pairs)
 {
     return (kvg_evidence){
         .data = &b->data,
         .expected = b->truth.expected.tensors,
         .answer = b->answer.tensors,
-        .truth = b->c.problem.op == KVG_OP_DECODE ? &b->truth : NULL,
+        .truth = by_number(b) ? &b->truth : NULL,
         .pairs = pairs,
     };
 }
@@ -207,13 +213,13 @@ static kvg_evidence evidence_of(const bench *b, size_t pairs)
 static bool is_wrong(const bench *b)
 {
     kvg_result r = {.verdict = KVG_VERDICT_PASS};
-    if (b->c.problem.op != KVG_OP_DECODE) return !kvg_set_same_bytes(&b->truth.expected, &b->answer);
+    if (!by_number(b)) return !kvg_set_same_bytes(&b->truth.expected, &b->answer);
     kvg_decode_judge(&b->truth, b->answer.tensors, &r);
     return r.verdict == KVG_VERDICT_FAIL;
 }
 
-/* The answer of an engine with these defects. Of op decode without a profile it is a kernel's of another arithmetic
- * than the diagnosis knows: operands of 16 bits, other tiles and splits. */
+/* The answer of an engine with these defects. Where numbers judge it is a kernel's of another arithmetic than the
+ * diagnosis knows: operands of 16 bits, other tiles and splits. */
 static bool plant(bench *b, const kvg_wrong *wrongs, size_t count)
 {
     const kvg_problem *p = &b->c.problem;
@@ -223,9 +229,8 @@ static bool plant(bench *b, const kvg_wrong *wrongs, size_t count)
     kvg_question_prefill(&b->data, &b->answer);
     const int threads = omp_get_max_threads();
     omp_set_num_threads(1); /* where wrong places overlap, the last row written is there */
-    const bool bounded = p->op == KVG_OP_DECODE && p->profile == KVG_PROFILE_NONE;
-    const kvg_status s = bounded ? kvg_wrong_run_on(&kernel, wrongs, count, p, in, b->answer.tensors)
-                                 : kvg_wrong_run(wrongs, count, p, in, b->answer.tensors);
+    const kvg_status s = by_number(b) ? kvg_wrong_run_on(&kernel, wrongs, count, p, in, b->answer.tensors)
+                                      : kvg_wrong_run(wrongs, count, p, in, b->answer.tensors);
     omp_set_num_threads(threads);
     return s == KVG_OK;
 }
