@@ -88,10 +88,17 @@ static kvg_status new_plugin(const char *name)
     return KVG_OK;
 }
 
+/* Descriptions of a format or a layout check each other, so each is written by hand. */
+static kvg_status new_description(const char *name)
+{
+    return kvg_fail(KVG_ERR_UNIMPLEMENTED, "%s is added by hand, in the files that docs/guide/add.md lists", name);
+}
+
 static const struct {
     const char *name;
     kvg_status (*begin)(const char *name);
-} kinds[] = {{"plugin", new_plugin}, {"config", new_config}};
+} kinds[] = {{"plugin", new_plugin},       {"config", new_config},       {"format", new_description},
+             {"dialect", new_description}, {"layout", new_description}};
 
 int kvg_command_new(const kvg_arguments *a)
 {

@@ -620,6 +620,7 @@ check "... its files" test "$(echo *)" == "libmine.json mine.c mine.json"
 check "... build by the line that it prints" sh -c "$(grep '^cc ' <<<"$output")"
 expect "... and pass" 0 "4 passed, 0 failed, 12 skipped" "$kvgold" check mine.json --no-html --backend ./libmine.so
 expect "... and are not written over" 2 "mine.c is there" "$kvgold" new plugin mine
+expect "new layout" 2 "new: dhn is added by hand, in the files that docs/guide/add.md lists" "$kvgold" new layout dhn
 expect "new config" 0 "kvgold check asked.json" "$kvgold" new config asked
 expect "... passes" 0 "16 passed, 0 failed" "$kvgold" check asked.json --no-html --backend reference
 check "... has its name" grep -q '"name": "asked"' asked.json
