@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <getopt.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +15,7 @@
 #include "harness/run/run.h"
 #include "model/model_run.h"
 #include "support/child.h"
+#include "support/shipped.h"
 
 /* The kinds of a row. */
 #define FLAG .kind = KVG_ARGUMENT_NONE
@@ -324,6 +326,17 @@ void kvg_arguments_free(kvg_arguments *a)
 {
     free(a->options);
     *a = (kvg_arguments){0};
+}
+
+kvg_status kvg_arguments_find(const kvg_arguments *a, int i, const char *shipped)
+{
+    char found[PATH_MAX];
+    kvg_status s = kvg_shipped_find(shipped, a->files[i], found, sizeof found);
+    if (s || strcmp(found, a->files[i]) == 0) return s;
+    char *kept = strdup(found);
+    if (!kept) return kvg_fail(KVG_ERR_MEMORY, "no memory for %s", found);
+    a->files[i] = kept;
+    return KVG_OK;
 }
 
 const kvg_argument *kvg_given(const kvg_arguments *a, kvg_option_id id)

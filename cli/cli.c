@@ -79,6 +79,27 @@ static int print_help(const kvg_arguments *a)
     return s ? KVG_EXIT_USAGE : KVG_EXIT_PASS;
 }
 
+/* Of a line "usage: kvgold golden make CONFIG -o DIR" the words behind the command's name are those of a->files. Where
+ * the line says CONFIG or PACK, an argument may be the name of a shipped one. */
+static kvg_status find_shipped(const char *line, const kvg_arguments *a)
+{
+    static const char *const folders[][2] = {{"CONFIG", "configs"}, {"PACK", "golden/data/packs"}};
+    char word[64];
+    int length;
+    kvg_status s = KVG_OK;
+    line = strstr(line, a->command);
+    if (line) line += strlen(a->command);
+    for (int i = 0; !s && line && i < a->file_count; i++, line += length) {
+        if (sscanf(line, "%63s%n", word, &length) != 1) break;
+        const bool action = i == 0 && word[0] >= 'a' && word[0] <= 'z';
+        if (word[0] == '-' || word[0] == '[' || (action && strcmp(word, a->files[0]) != 0)) break;
+        for (size_t k = 0; !s && k < sizeof folders / sizeof folders[0]; k++) {
+            if (strcmp(word, folders[k][0]) == 0) s = kvg_arguments_find(a, i, folders[k][1]);
+        }
+    }
+    return s;
+}
+
 int kvg_command_run(int argc, char **argv)
 {
     const kvg_command *c;
@@ -89,6 +110,7 @@ int kvg_command_run(int argc, char **argv)
         return KVG_EXIT_USAGE;
     }
     kvg_status s = kvg_arguments_read(argc, argv, &a);
+    for (const char *line = c->usage; !s && !a.help && *line; line = strchr(line, '\n') + 1) s = find_shipped(line, &a);
     if (s) return kvg_command_fail(c->name, s);
     if (a.help) code = kvg_command_lay_out(print_help, &a);
     else code = c->run(&a);

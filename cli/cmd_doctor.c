@@ -12,10 +12,10 @@
 
 #include "cli/cli.h"
 #include "harness/candidate/candidate.h"
-#include "harness/config/model.h"
 #include "harness/run/backends.h"
 #include "support/child.h"
 #include "support/commit.h"
+#include "support/shipped.h"
 #include "support/version.h"
 
 #ifdef KVG_HAS_GPU
@@ -197,7 +197,7 @@ static void print_folder(const char *label, const char *folder, const char *endi
 {
     char path[PATH_MAX];
     size_t count = 0;
-    if (kvg_data_path(folder, path, sizeof path)) {
+    if (kvg_shipped_path(folder, path, sizeof path)) {
         printf("%-12s missing: %s\n", label, kvg_error_text());
         return;
     }

@@ -2,7 +2,6 @@
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "cli/cli.h"
 #include "core/name.h"
@@ -14,6 +13,7 @@
 #include "harness/trial/wrong/defects.h"
 #include "model/guest/generate_guest.h"
 #include "paging/pool/pool_defects.h"
+#include "support/shipped.h"
 
 static kvg_status list_formats(void)
 {
@@ -158,9 +158,10 @@ enum { LIST_COUNT = sizeof lists / sizeof lists[0] };
 static int list_config(const char *path)
 {
     kvg_config config;
-    const bool is_word = !strpbrk(path, "/.") && access(path, F_OK) != 0;
-    kvg_status s = is_word ? kvg_name_fail("list", path, &lists[0].name, sizeof lists[0], LIST_COUNT)
-                           : kvg_config_open(path, NULL, &kvg_generate_guest, &config);
+    char found[PATH_MAX];
+    kvg_status s = kvg_shipped_find("configs", path, found, sizeof found);
+    if (!s) s = kvg_config_open(found, NULL, &kvg_generate_guest, &config);
+    else if (!strchr(path, '.')) s = kvg_name_fail("list", path, &lists[0].name, sizeof lists[0], LIST_COUNT);
     if (s) return kvg_command_fail("list", s);
     for (size_t i = 0; i < config.case_count; i++) printf("%s\n", config.cases[i].id);
     kvg_config_close(&config);

@@ -1,4 +1,5 @@
 #include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,6 +11,7 @@
 #include "cli/memory_config.h"
 #include "core/mode.h"
 #include "support/json_out.h"
+#include "support/shipped.h"
 
 enum { MAX_CONTEXTS = 8 };
 
@@ -199,7 +201,9 @@ static kvg_status print_json(const kvg_model *m, const memory_options *o)
 static int require(const char *config)
 {
     size_t met, count;
-    const kvg_status s = kvg_memory_require(config, &met, &count);
+    char found[PATH_MAX];
+    kvg_status s = kvg_shipped_find("configs/memory", config, found, sizeof found);
+    if (!s) s = kvg_memory_require(found, &met, &count);
     if (s) return kvg_command_fail("memory", s);
     printf("%zu met, %zu not\n", met, count - met);
     return met == count ? KVG_EXIT_PASS : KVG_EXIT_FAIL;

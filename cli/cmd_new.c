@@ -8,7 +8,7 @@
 
 #include "cli/cli.h"
 #include "core/name.h"
-#include "harness/config/model.h"
+#include "support/shipped.h"
 #include "support/whole_file.h"
 
 /* docs/guide/plugin.md. Its first three blocks of code are a plug-in, what it claims, and a config. */
@@ -76,7 +76,7 @@ static kvg_status new_plugin(const char *name)
     snprintf(source, sizeof source, "%s.c", name);
     snprintf(claims, sizeof claims, "lib%s.json", name);
     snprintf(config, sizeof config, "%s.json", name);
-    kvg_status s = kvg_data_path("core/plugin.h", found, sizeof found);
+    kvg_status s = kvg_shipped_path("core/plugin.h", found, sizeof found);
     if (!s && !realpath(found, headers)) s = kvg_fail(KVG_ERR_IO, "%s: %s", found, strerror(errno));
     if (!s) s = begin(source, 1, "engine", name);
     if (!s) s = begin(claims, 2, "example 1.0", name);

@@ -95,23 +95,39 @@ kvg_status kvg_name_find(const char *what, const char *name, const char *const *
     return kvg_name_fail(what, name, first, stride, count);
 }
 
-kvg_status kvg_name_fail_file(const char *path)
+enum { MOST_FILES = 512, FILE_BYTES = 128 };
+
+typedef struct file_names {
+    char text[MOST_FILES][FILE_BYTES];
+    const char *at[MOST_FILES];
+    size_t count;
+} file_names;
+
+/* Without `ending` where they have it. */
+static void add_files(const char *folder, const char *ending, file_names *names)
 {
-    enum { MOST = 512, LENGTH = 128 };
-    char folder[4096] = ".", names[MOST][LENGTH];
-    const char *known[MOST], *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
-    const size_t length = (size_t)(name - path);
-    size_t count = 0;
-    if (length > 0 && length < sizeof folder) snprintf(folder, sizeof folder, "%.*s", (int)length, path);
     DIR *dir = opendir(folder);
-    for (const struct dirent *e; dir && count < MOST && (e = readdir(dir));) {
-        if (e->d_name[0] == '.' || strlen(e->d_name) >= LENGTH) continue;
-        strcpy(names[count], e->d_name);
-        known[count] = names[count];
-        count++;
+    for (const struct dirent *e; dir && names->count < MOST_FILES && (e = readdir(dir));) {
+        if (e->d_name[0] == '.' || strlen(e->d_name) >= FILE_BYTES) continue;
+        strcpy(names->text[names->count], e->d_name);
+        char *end = strstr(names->text[names->count], ending);
+        if (end && strcmp(end, ending) == 0) *end = 0;
+        names->at[names->count] = names->text[names->count];
+        names->count++;
     }
     if (dir) closedir(dir);
-    const char *nearest = kvg_name_nearest(name, known, sizeof known[0], count);
+}
+
+kvg_status kvg_name_fail_file(const char *path, const char *shipped)
+{
+    char folder[4096] = ".";
+    file_names names = {.count = 0};
+    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+    const size_t length = (size_t)(name - path);
+    if (length > 0 && length < sizeof folder) snprintf(folder, sizeof folder, "%.*s", (int)length, path);
+    add_files(folder, "", &names);
+    if (shipped) add_files(shipped, ".json", &names);
+    const char *nearest = kvg_name_nearest(name, names.at, sizeof names.at[0], names.count);
     if (!nearest) return kvg_fail(KVG_ERR_NOT_FOUND, "%s: no such file", path);
     return kvg_fail(KVG_ERR_NOT_FOUND, "%s: no such file (did you mean '%.*s%s'?)", path, (int)length, path, nearest);
 }

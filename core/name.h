@@ -21,8 +21,9 @@ kvg_status kvg_name_find(const char *what, const char *name, const char *const *
 kvg_status kvg_name_fail(const char *what, const char *name, const char *const *first, size_t stride, size_t count);
 
 /* Fails with KVG_ERR_NOT_FOUND for a file or folder that does not exist. The text proposes the
- * nearest name in the same folder. */
-kvg_status kvg_name_fail_file(const char *path);
+ * nearest name in the same folder, or in the folder `shipped` if this is not NULL. Names in
+ * `shipped` are proposed without .json. */
+kvg_status kvg_name_fail_file(const char *path, const char *shipped);
 
 /* The name that was most likely meant: one that is equal except for case, or at an edit distance of
  * at most 2 or a third of the length, or the only name that begins with `name`. NULL if none is

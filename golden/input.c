@@ -33,7 +33,7 @@ static kvg_status check_regular(const char *path, int fd, size_t *size)
 kvg_status kvg_input_open(const char *path, int *fd, size_t *size)
 {
     int opened = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY); /* a FIFO must not make us wait */
-    if (opened < 0 && errno == ENOENT) return kvg_name_fail_file(path);
+    if (opened < 0 && errno == ENOENT) return kvg_name_fail_file(path, NULL);
     if (opened < 0) {
         return kvg_fail(KVG_ERR_IO, "%s: cannot open: %s", kvg_input_name(path).text, strerror(errno));
     }

@@ -29,7 +29,7 @@ static kvg_status open_folder(const char *path, int *folder)
     memcpy(name, path, length);
     name[length] = 0;
     if (fstatat(AT_FDCWD, name, &st, AT_SYMLINK_NOFOLLOW) != 0) {
-        if (errno == ENOENT) return kvg_name_fail_file(name);
+        if (errno == ENOENT) return kvg_name_fail_file(name, NULL);
         return kvg_fail(KVG_ERR_IO, "%s: cannot open: %s", shown.text, strerror(errno));
     }
     if (S_ISLNK(st.st_mode)) {

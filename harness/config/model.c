@@ -1,4 +1,3 @@
-#define _DEFAULT_SOURCE /* readlink */
 #include "harness/config/model.h"
 
 #include <dirent.h>
@@ -11,38 +10,16 @@
 
 #include "core/name.h"
 #include "golden/golden.h"
-
-/* The folder of the running program, or "." if the system does not say. */
-static void program_folder(char *out, size_t size)
-{
-    ssize_t n = readlink("/proc/self/exe", out, size - 1);
-    if (n < 0) n = snprintf(out, size, "./kvgold");
-    out[n] = 0;
-    char *slash = strrchr(out, '/');
-    if (slash) *slash = 0;
-}
-
-kvg_status kvg_data_path(const char *name, char *out, size_t size)
-{
-    static const char *const places[] = {"", "/../../../", "/../share/kvgold/", "/../include/kvgold/"};
-    char program[PATH_MAX];
-    struct stat info;
-    program_folder(program, sizeof program);
-    for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
-        const int n = snprintf(out, size, "%s%s%s", i == 0 ? "" : program, places[i], name);
-        if (n > 0 && (size_t)n < size && stat(out, &info) == 0) return KVG_OK;
-    }
-    return kvg_fail(KVG_ERR_NOT_FOUND, "no %s here or beside the program: run from the repository", name);
-}
+#include "support/shipped.h"
 
 kvg_status kvg_model_folder(char *out, size_t size)
 {
-    return kvg_data_path("configs/models", out, size);
+    return kvg_shipped_path("configs/models", out, size);
 }
 
 kvg_status kvg_model_carried(char *out, size_t size)
 {
-    return kvg_data_path("golden/data/model", out, size);
+    return kvg_shipped_path("golden/data/model", out, size);
 }
 
 static int by_name(const void *a, const void *b)

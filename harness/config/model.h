@@ -23,15 +23,10 @@ typedef struct kvg_model {
  * known names. */
 kvg_status kvg_model_load(const char *folder, const char *name, kvg_model *out) KVG_CHECKED;
 
-/* Finds a file or folder that belongs to kvgold: below the working directory, in the repository of
- * a build tree build/<preset>/bin, or in the folders share/kvgold and include/kvgold of an
- * installation. */
-kvg_status kvg_data_path(const char *name, char *out, size_t size) KVG_CHECKED;
-
 /* The folder that kvg_model_load uses for a NULL `folder`. KVG_ERR_NOT_FOUND. */
 kvg_status kvg_model_folder(char *out, size_t size) KVG_CHECKED;
 
-/* The folder of the checkpoint that kvgold carries: golden/data/model, found by kvg_data_path. */
+/* The folder of the checkpoint that kvgold carries: golden/data/model, found by kvg_shipped_path. */
 kvg_status kvg_model_carried(char *out, size_t size) KVG_CHECKED;
 
 /* Names of the models in a folder, sorted; at most `max`. */

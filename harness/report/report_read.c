@@ -287,7 +287,7 @@ static kvg_status read_line(reader *r, kvg_json line)
 static kvg_status load(kvg_report_file *f)
 {
     FILE *in = fopen(f->path, "r");
-    if (!in && errno == ENOENT) return kvg_name_fail_file(f->path);
+    if (!in && errno == ENOENT) return kvg_name_fail_file(f->path, NULL);
     if (!in) return kvg_fail(KVG_ERR_IO, "%s: cannot open: %s", f->path, strerror(errno));
     kvg_status s = KVG_OK;
     size_t capacity = 0;

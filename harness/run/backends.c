@@ -1,4 +1,3 @@
-#define _DEFAULT_SOURCE /* readlink */
 #include "harness/run/backends.h"
 
 #include <dirent.h>
@@ -10,6 +9,7 @@
 #include "core/name.h"
 #include "harness/trial/wrong/defects.h"
 #include "reference/reference.h"
+#include "support/shipped.h"
 
 #ifdef KVG_HAS_GPU
 #include "gpu/gpu.h"
@@ -44,11 +44,7 @@ static kvg_status fail_unknown(const char *name, const char *folder)
 static kvg_status find_plugin(const char *name, char *path, size_t size)
 {
     char folder[PATH_MAX];
-    const ssize_t n = readlink("/proc/self/exe", folder, sizeof folder - 1);
-    if (n < 0) return kvg_fail(KVG_ERR_IO, "cannot find the program's own folder: give the plug-in's path");
-    folder[n] = 0;
-    char *slash = strrchr(folder, '/');
-    if (slash) *slash = 0;
+    kvg_shipped_program_folder(folder, sizeof folder);
     for (size_t i = 0; i < PLACES; i++) {
         snprintf(path, size, "%s%s/libkvgold_%s.so", folder, places[i], name);
         if (access(path, R_OK) == 0) return KVG_OK;
@@ -133,7 +129,7 @@ kvg_status kvg_check_backend_exists(const char *name)
     char path[KVG_BACKEND_PATH_SIZE];
     if (is_built_in(name)) return kvg_check_backend(name, &backend);
     kvg_status s = kvg_check_backend_path(name, path);
-    return s || access(path, R_OK) == 0 ? s : kvg_name_fail_file(path);
+    return s || access(path, R_OK) == 0 ? s : kvg_name_fail_file(path, NULL);
 }
 
 const kvg_bench_device *kvg_bench_device_of(const char *backend)

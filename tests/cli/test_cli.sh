@@ -170,6 +170,16 @@ meant "no defect 'nibble_swapped' (did you mean 'nibbles_swapped'?)" check one.j
 meant "/libkvgold_planted_plugn.so: no such file (did you mean '" check one.json -o bad \
     --backend "$library_folder/libkvgold_planted_plugn.so"
 meant "fiv.json: no such file (did you mean 'five.json'?)" check fiv.json -o bad
+meant "ci_smok: no such file (did you mean 'ci_smoke'?)" check ci_smok -o bad
+meant "compare: hn: no such file (did you mean 'hnd'?)" compare hn answer.safetensors
+meant "golden: hn: no such file (did you mean 'hnd'?)" golden diff hnd hn
+meant "memory: ci_memor: no such file (did you mean 'ci_memory'?)" memory --require ci_memor
+expect "a shipped config by its name" 0 "mma/" "$kvgold" list ci_mma
+expect "a shipped pack by its name" 0 "hnd 1.0.0, format 1.0.0" "$kvgold" golden inspect hnd
+mkdir hnd
+expect "... and a folder of the user that has that name goes before it" 3 "hnd/manifest.sha256: cannot open" \
+    "$kvgold" golden inspect hnd
+rmdir hnd
 meant "one.json: no case 'quantise/nvpf4" check one.json -o bad --case quantise/nvpf4
 meant "no format 'nvpf4' (did you mean 'nvfp4'?)" matrix --format nvpf4
 meant "no layout 'hdn' (did you mean 'hnd'?)" memory llama-3-8b --layout hdn

@@ -67,6 +67,19 @@ echo "package: $headers headers compile alone as C17 and C++17"
 # block NUMBER: a block of code of docs/guide/plugin.md.
 block() { awk -v wanted="$1" '/^```/ { inside = !inside; n += inside; next } inside && n == wanted' "$here/../../docs/guide/plugin.md"; }
 
+mkdir "$scratch/empty"
+cd "$scratch/empty"
+for config in "$here"/../../configs/{ci,nightly,sm90,bench,pack}_*.json; do
+    name=$(basename "$config" .json)
+    case $name in
+        *_pool | bench_gpu_generate | pack_*) ;; # not of cases
+        *) "$scratch/prefix/bin/kvgold" list "$name" >cases.txt || fail "the installed kvgold does not read $name: $(<cases.txt)" ;;
+    esac
+done
+"$scratch/prefix/bin/kvgold" check ci_smoke --no-html >out.txt || fail "ci_smoke by its name: $(<out.txt)"
+"$scratch/prefix/bin/kvgold" pool run ci_pool >out.txt || fail "ci_pool by its name: $(<out.txt)"
+"$scratch/prefix/bin/kvgold" golden verify hnd >out.txt || fail "pack hnd by its name: $(<out.txt)"
+echo "package: shipped configs and packs are found by their names"
 (cd / && "$scratch/prefix/bin/kvgold" generate --prompt "SQLite" --new 4) >"$scratch/text.txt" 2>&1 ||
     fail "the carried model is not found: $(<"$scratch/text.txt")"
 mkdir "$scratch/plugin"

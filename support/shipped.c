@@ -1,0 +1,48 @@
+#define _DEFAULT_SOURCE /* readlink, realpath */
+#include "support/shipped.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/name.h"
+
+void kvg_shipped_program_folder(char *out, size_t size)
+{
+    ssize_t n = readlink("/proc/self/exe", out, size - 1);
+    if (n < 0) n = snprintf(out, size, "./kvgold");
+    out[n] = 0;
+    char *slash = strrchr(out, '/');
+    if (slash) *slash = 0;
+}
+
+kvg_status kvg_shipped_path(const char *name, char *out, size_t size)
+{
+    static const char *const places[] = {"", "/../../../", "/../share/kvgold/", "/../include/kvgold/"};
+    char program[PATH_MAX], path[2 * PATH_MAX], real[PATH_MAX];
+    kvg_shipped_program_folder(program, sizeof program);
+    for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
+        snprintf(path, sizeof path, "%s%s%s", i == 0 ? "" : program, places[i], name);
+        if (!realpath(path, real)) continue;
+        const int n = snprintf(out, size, "%s", i == 0 ? name : real);
+        if (n > 0 && (size_t)n < size) return KVG_OK;
+    }
+    return kvg_fail(KVG_ERR_NOT_FOUND, "no %s here or beside the program: run from the repository", name);
+}
+
+kvg_status kvg_shipped_find(const char *folder, const char *argument, char *out, size_t size)
+{
+    static const char *const endings[] = {"", ".json"};
+    char name[PATH_MAX];
+    if (strchr(argument, '/') || access(argument, F_OK) == 0) {
+        const int n = snprintf(out, size, "%s", argument);
+        return n >= 0 && (size_t)n < size ? KVG_OK : kvg_fail(KVG_ERR_INVALID, "path too long: %.40s...", argument);
+    }
+    for (size_t i = 0; i < sizeof endings / sizeof endings[0]; i++) {
+        const int n = snprintf(name, sizeof name, "%s/%s%s", folder, argument, endings[i]);
+        if (n > 0 && (size_t)n < sizeof name && kvg_shipped_path(name, out, size) == KVG_OK) return KVG_OK;
+    }
+    return kvg_name_fail_file(argument, kvg_shipped_path(folder, name, sizeof name) == KVG_OK ? name : NULL);
+}
