@@ -17,4 +17,22 @@ from .testing import pytest_cases
 
 __all__ = ["Answer", "Case", "ErratumWarning", "Pack", "PackError", "Prompt", "Unjudged", "assert_matches", "floats",
            "load", "load_prompt", "pytest_cases", "save_answer", "typed", "unpack_nibbles"]
-__version__ = "1.0.0"
+
+
+def _version() -> str:
+    """Of the installed package, else of the checkout's CMakeLists.txt, which is the one place of the number."""
+    import importlib.metadata
+    import os
+    import re
+
+    from .program import ROOTS
+
+    path = os.path.join(ROOTS[1], "CMakeLists.txt")
+    if not os.path.isfile(path):
+        return importlib.metadata.version("kvgold")
+    with open(path, encoding="utf-8") as file:
+        found = re.search(r"project\(kvgold VERSION ([0-9.]+)", file.read())
+    return found.group(1) if found else "unknown"
+
+
+__version__ = _version()

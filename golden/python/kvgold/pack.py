@@ -25,8 +25,9 @@ import numpy as np
 
 from . import manifest as _manifest
 from .container import Container, PackError, Tensor, map_file, open_regular, parse, parse_json, quote
-from .program import Missing, run_program
+from .program import Missing, find_shipped, run_program
 
+PACKS = "golden/data/packs"  # where shipped packs are
 MAX_MANIFEST = 16 << 20  # and of provenance.json
 FORMAT_VERSION = re.compile(r"1\.0\.(0|[1-9][0-9]*)")
 
@@ -190,8 +191,9 @@ def _matches(problem: Mapping[str, Any], axis: str, wanted: Any) -> bool:
 # ---- Loading ----
 
 def load(path: str | os.PathLike[str]) -> Pack:
-    """A pack, checked whole: the refusals of docs/spec/golden-pack.md section 11, each with its own line."""
-    path = os.fspath(path).rstrip("/") or "/"
+    """A pack, checked whole: the refusals of docs/spec/golden-pack.md section 11, each with its own line. `path` is a
+    folder, or the name of a shipped pack: "hnd"."""
+    path = find_shipped(PACKS, path).rstrip("/") or "/"
     try:
         folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError as error:
@@ -310,9 +312,9 @@ def _check_metadata(value: Mapping[str, Any], parts: tuple[Container, ...]) -> N
 
 
 def load_prompt(path: str | os.PathLike[str]) -> list[Prompt]:
-    """The questions alone, of a pack's folder or of a prompt.safetensors file: what an adapter reads. Never opens the
-    answers. Recipes, whose tensors are in no file, are left out."""
-    path = os.fspath(path)
+    """The questions alone, of a pack's folder (or of a shipped pack, by its name) or of a prompt.safetensors file: what
+    an adapter reads. Never opens the answers. Recipes, whose tensors are in no file, are left out."""
+    path = find_shipped(PACKS, path)
     if os.path.isdir(path):
         path = os.path.join(path, _manifest.FILES[0])
     data = map_file(open_regular(path, path)[0])

@@ -1,12 +1,18 @@
-"""The program kvgold, where something needs it: $KVGOLD, else what is on the PATH."""
+"""The program kvgold, where something needs it, and the files that come with it."""
 
 from __future__ import annotations
 
+import difflib
 import os
 import shutil
 import subprocess
+import sys
 
 from .container import PackError
+
+HOME = os.path.dirname(os.path.abspath(__file__))
+# Where configs/ and golden/data/ lie: in an installed package, or in a checkout.
+ROOTS = (os.path.join(HOME, "share", "kvgold"), os.path.dirname(os.path.dirname(os.path.dirname(HOME))))
 
 
 class Missing(RuntimeError):
@@ -14,11 +20,30 @@ class Missing(RuntimeError):
 
 
 def find_program() -> str | None:
-    return os.environ.get("KVGOLD") or shutil.which("kvgold")
+    """$KVGOLD, else the package's own program, else the one on the PATH."""
+    own = os.path.join(HOME, "bin", "kvgold")
+    return os.environ.get("KVGOLD") or (own if os.path.isfile(own) else shutil.which("kvgold"))
 
 
-def run_program(*arguments: str) -> str:
-    """Its output; raises Missing if there is no program, PackError if it does not exit with 0."""
+def find_shipped(folder: str, name: str | os.PathLike[str]) -> str:
+    """The path that a user means by `name`: itself if it exists or has a "/", else the shipped one of that name, as for
+    the program. find_shipped("golden/data/packs", "hnd")."""
+    path = os.fspath(name)
+    if os.sep in path or os.path.exists(path):
+        return path
+    known: list[str] = []
+    for root in ROOTS:
+        shipped = os.path.join(root, folder)
+        for ending in ("", ".json"):
+            if path and os.path.exists(os.path.join(shipped, path + ending)):
+                return os.path.join(shipped, path + ending)
+        known += [entry.removesuffix(".json") for entry in (os.listdir(shipped) if os.path.isdir(shipped) else ())]
+    nearest = difflib.get_close_matches(path, known, 1)
+    raise PackError(f"{path}: no such file" + (f" (did you mean {nearest[0]!r}?)" if nearest else ""))
+
+
+def run_program(*arguments: str, statuses: tuple[int, ...] = (0,)) -> str:
+    """Its output; raises Missing if there is no program, PackError if it ends with another exit status."""
     program = find_program()
     if program is None:
         raise Missing(f"put the program kvgold on the PATH or its path into KVGOLD (for: kvgold {' '.join(arguments)})")
@@ -26,8 +51,16 @@ def run_program(*arguments: str) -> str:
         done = subprocess.run([program, *arguments], capture_output=True, text=True, check=False)
     except OSError as error:
         raise Missing(f"{program}: {error.strerror}") from None
-    if done.returncode:
+    if done.returncode not in statuses:
         lines = (done.stderr or done.stdout).strip().splitlines()
         last = lines[-1] if lines else "no message"
         raise PackError(f"{program} {arguments[0]} exited with {done.returncode}: {last}")
     return done.stdout
+
+
+def main() -> None:
+    """The command `kvgold` of an installed package: becomes the package's program."""
+    program = find_program()
+    if program is None or os.path.realpath(program) == os.path.realpath(sys.argv[0]):
+        sys.exit("kvgold: this package has no program: install a wheel for this system, or set KVGOLD")
+    os.execv(program, [program, *sys.argv[1:]])

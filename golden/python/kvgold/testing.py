@@ -2,7 +2,7 @@
 
     import kvgold, pytest
 
-    @pytest.mark.parametrize("case", kvgold.pytest_cases("golden/data/packs/hnd", op="append", format="nvfp4"))
+    @pytest.mark.parametrize("case", kvgold.pytest_cases("hnd", op="append", format="nvfp4"))
     def test_append(case):
         kvgold.assert_matches(case, my_append(case.inputs))
 
@@ -13,7 +13,8 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from .pack import Pack, load
+from .pack import PACKS, Pack, load
+from .program import find_shipped
 
 _loaded: dict[str, Pack] = {}
 
@@ -24,7 +25,7 @@ def pytest_cases(pack: Pack | str | os.PathLike[str], **axes: Any) -> list[Any]:
     import pytest
 
     if not isinstance(pack, Pack):
-        path = os.path.abspath(pack)
+        path = os.path.abspath(find_shipped(PACKS, pack))
         pack = _loaded[path] if path in _loaded else _loaded.setdefault(path, load(path))
     cases = pack.select(**axes)
     if not cases:

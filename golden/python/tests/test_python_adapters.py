@@ -3,7 +3,6 @@ program ($KVGOLD). A planted defect must fail."""
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 from unittest import mock
@@ -140,16 +139,3 @@ def test_recipes_are_expanded(name):
     assert recipes
     for case in recipes:
         kvgold.assert_matches(case, adapter.answer(case))
-
-
-def test_it_installs(tmp_path):
-    """pip installs it from the repository, with numpy as its only dependency."""
-    shutil.copytree(PYTHON, tmp_path / "source", ignore=shutil.ignore_patterns("__pycache__"))
-    subprocess.run([sys.executable, "-m", "pip", "install", "-q", "--disable-pip-version-check", "--no-deps", "--no-index",
-                    "--no-build-isolation", "--target", tmp_path / "site", tmp_path / "source"], check=True)
-    environment = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
-    code = ("import sys; sys.path.insert(0, sys.argv[1]); import kvgold, kvgold.adapters.command, importlib.metadata as m; "
-            "print(kvgold.__file__, m.requires('kvgold'))")
-    out = subprocess.run([sys.executable, "-P", "-c", code, tmp_path / "site"], capture_output=True, text=True, check=True,
-                         env=environment).stdout
-    assert out.startswith(str(tmp_path / "site")) and "'numpy>=" in out and (tmp_path / "site/kvgold/py.typed").exists()

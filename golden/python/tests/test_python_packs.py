@@ -59,3 +59,13 @@ def test_numpy_gives_its_answers(name):
             continue
         judged += 1
     assert judged
+
+
+def test_a_shipped_pack_is_found_by_its_name(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert kvgold.load("hnd").path == f"{FOLDER}/hnd"
+    with pytest.raises(kvgold.PackError, match=r"^hndd: no such file \(did you mean 'hnd'\?\)$"):
+        kvgold.load("hndd")
+    (tmp_path / "hnd").mkdir()  # a folder of the user goes before it
+    with pytest.raises(kvgold.PackError, match="^hnd: manifest.json"):
+        kvgold.load("hnd")
