@@ -5,18 +5,22 @@
     unpack_nibbles, typed, floats
     assert_matches           is this tensor right?
     save_answer              a file for `kvgold compare`
+    explain                  where an answer is wrong, and why
+    check                    a callable asked about a config
     pytest_cases             a pack's cases as pytest parameters
 
 docs/spec/golden-pack.md is the format, docs/guide/adapters.md the manual. The package needs numpy alone; adapters need what their
 names say."""
 
+from .ask import Report, Verdict, check, explain
 from .container import PackError
 from .judge import assert_matches, save_answer
 from .pack import Answer, Case, ErratumWarning, Pack, Prompt, Unjudged, floats, load, load_prompt, typed, unpack_nibbles
 from .testing import pytest_cases
 
-__all__ = ["Answer", "Case", "ErratumWarning", "Pack", "PackError", "Prompt", "Unjudged", "assert_matches", "floats",
-           "load", "load_prompt", "pytest_cases", "save_answer", "typed", "unpack_nibbles"]
+__all__ = ["Answer", "Case", "ErratumWarning", "Pack", "PackError", "Prompt", "Report", "Unjudged", "Verdict",
+           "assert_matches", "check", "explain", "floats", "load", "load_prompt", "pytest_cases", "save_answer", "typed",
+           "unpack_nibbles"]
 
 
 def _version() -> str:

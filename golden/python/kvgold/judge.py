@@ -35,7 +35,8 @@ def raw(value: Any, answer: Answer, where: str) -> np.ndarray:
     if name not in SAME_BITS[answer.dtype] or shape != answer.shape:
         wanted = f"{answer.dtype} of shape {list(answer.shape)}"
         raise AssertionError(f"{where} is {name} of shape {list(shape)}, not {wanted}")
-    return value.view(DTYPES[answer.dtype]).reshape(shape)
+    array: np.ndarray = value.view(DTYPES[answer.dtype]).reshape(shape)
+    return array
 
 
 def assert_matches(case: Case, name: str | Mapping[str, Any], value: Any = None, *, bits: bool = False) -> None:

@@ -1,0 +1,135 @@
+"""kvgold.explain, kvgold.check and the pytest plug-in, with the program ($KVGOLD). Each must fail on a planted defect."""
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import kvgold
+from kvgold.adapters import numpy as adapter
+
+GROUP = {"op": "append", "format": ["nvfp4", "e4m3"], "layout": ["hnd", "nhd"], "kv_heads": 2, "head_dim": 64,
+         "tokens": 10, "block_tokens": 4, "fill": "adversarial", "scale": {"k": 0.3, "v": 0.0123}}
+
+
+def engine(problem, tensors):
+    pools = {name: tensor for name, tensor in tensors.items() if name.endswith(("_data", "_pool"))}
+    with np.errstate(all="ignore"):
+        adapter.append(problem, tensors, pools)
+    return pools
+
+
+def swapped(problem, tensors):
+    given = dict(engine(problem, tensors))
+    if problem.layout == "hnd" and problem.sides[0].format == "nvfp4":
+        given["k_data"] = (given["k_data"] >> 4) | (given["k_data"] << 4)
+    return given
+
+
+def test_a_right_callable_passes():
+    report = kvgold.check(engine, GROUP)
+    assert report.passed and len(report.cases) == 4
+    assert "the callable ran uncontained, in the process that asked" in str(report)
+
+
+def test_a_wrong_callable_fails_and_the_reason_is_named():
+    report = kvgold.check(swapped, GROUP, seed="0x1")
+    assert not report.passed and report.seed == "0x1"
+    assert [case.verdict for case in report.cases].count("FAIL") == 1
+    wrong = next(case for case in report.cases if not case.passed)
+    assert wrong.details["diagnosis"]["explanations"][0]["name"].startswith("nibbles_swapped")
+    assert "nibbles_swapped" in str(report) and "<pre>" in report._repr_html_()
+
+
+def test_an_exception_and_a_refusal_are_no_pass():
+    def lazy(problem, tensors):
+        if problem.layout == "nhd":
+            return "no nhd here"
+        if problem.sides[0].format == "e4m3":
+            raise RuntimeError("a crash")
+        return engine(problem, tensors)
+    report = kvgold.check(lazy, GROUP)
+    assert not report.passed and [c.verdict for c in report.cases].count("SKIP") == 3
+    assert "RuntimeError: a crash" in str(report) and "no nhd here" in str(report)
+    with pytest.raises(kvgold.PackError, match="^no case is answered: never$"):
+        kvgold.check(lambda problem, tensors: "never", GROUP)
+
+
+def test_no_answer_is_at_hand_while_the_callable_runs(tmp_path, monkeypatch):
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr("tempfile.tempdir", None)
+
+    def look(problem, tensors):
+        assert not [name for _, _, names in os.walk(tmp_path) for name in names if "expected" in name or "prompt" in name]
+        with open("/proc/self/maps", encoding="utf-8") as maps:
+            ours = [line for line in maps if str(tmp_path) in line]
+        assert ours and not any("expected" in line for line in ours)
+        return engine(problem, tensors)
+    assert kvgold.check(look, GROUP).passed
+
+
+def test_seeds_are_drawn_anew():
+    seen = []
+
+    def remember(problem, tensors):
+        seen.append(tensors["k"].tobytes())
+        return engine(problem, tensors)
+    one, two = (kvgold.check(remember, {**GROUP, "format": "e4m3", "layout": "hnd", "fill": "random"}) for _ in range(2))
+    assert one.seed != two.seed and seen[0] != seen[1]
+
+
+def test_a_bad_group_is_refused_in_one_line():
+    with pytest.raises(kvgold.PackError, match=r"no format 'nvpf4' \(did you mean 'nvfp4'\?\)"):
+        kvgold.check(engine, {**GROUP, "format": "nvpf4"})
+
+
+def test_explain():
+    case = kvgold.load("hnd")["0000"]
+    answer = {a.name: case.expected[a.name].copy() for a in case.answers}
+    assert kvgold.explain(case, answer).passed
+    answer["k_data"] = (answer["k_data"] >> 4) | (answer["k_data"] << 4)
+    verdict = kvgold.explain(case, answer)
+    assert verdict.verdict == "FAIL" and "where:" in str(verdict) and "&lt;" not in str(verdict)
+    assert verdict.details["tensors"][0]["wrong"] > 0
+
+
+PLUGIN_TEST = '''
+import kvgold, pytest
+from kvgold.adapters import numpy as adapter
+
+@pytest.mark.kvgold("hnd", "nhd", op="append", format="nvfp4")
+def test_append(kvgold_case):
+    kvgold.assert_matches(kvgold_case, adapter.answer(kvgold_case))
+
+@pytest.mark.kvgold(op="append", format="nvfp4", layout="slot")
+def test_wrong(kvgold_case):
+    given = {name: array.copy() for name, array in adapter.answer(kvgold_case).items()}
+    given[next(iter(given))].reshape(-1)[:] ^= 1
+    kvgold.assert_matches(kvgold_case, given)
+'''
+
+
+def run_pytest(folder, text):
+    (folder / "test_mine.py").write_text(text)
+    done = subprocess.run([sys.executable, "-m", "pytest", "-q", "--tb=line", "-p", "kvgold.pytest_plugin", "-p", "no:cacheprovider",
+                           "--strict-markers", folder], capture_output=True, text=True, check=False)
+    return done.returncode, done.stdout + done.stderr
+
+
+def test_the_pytest_plugin(tmp_path):
+    code, text = run_pytest(tmp_path, PLUGIN_TEST)
+    packs = [kvgold.load(name) for name in ("hnd", "nhd")]
+    right = sum(len(pack.select(op="append", format="nvfp4")) for pack in packs)
+    assert code == 1 and f"{right} passed" in text and "test_wrong[append/nvfp4" in text, text
+
+
+@pytest.mark.parametrize("marker,why", [
+    ('"hnd", format="int3"', "pack hnd has no case with format='int3'"),
+    ('"hndd"', r"hndd: no such file (did you mean 'hnd'?)"),
+    (None, "kvgold_case needs @pytest.mark.kvgold(pack, ..., axis=value)")])
+def test_a_marker_without_cases_is_an_error(tmp_path, marker, why):
+    mark = f"@pytest.mark.kvgold({marker})\n" if marker else ""
+    code, text = run_pytest(tmp_path, f"import pytest\n{mark}def test_x(kvgold_case): pass\n")
+    assert code not in (0, 1) and why in text, text
