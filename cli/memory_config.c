@@ -123,7 +123,7 @@ static bool judge(const requirement *r, const kvg_memory_use *use)
 
 static kvg_status run(const char *path, kvg_json root, size_t *met, size_t *count)
 {
-    static const char *const keys[] = {"kvgold", "name", "comment", "memory"};
+    static const char *const keys[] = {"$schema", "kvgold", "name", "comment", "memory"};
     kvg_json list, value;
     uint64_t version;
     const char *name;

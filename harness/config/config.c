@@ -88,7 +88,7 @@ static kvg_status add_group(kvg_config *config, const kvg_guest *guest, kvg_json
 
 static kvg_status read_config(kvg_config *config, const uint64_t *seed, const kvg_guest *guest)
 {
-    static const char *const keys[] = {"kvgold", "name", "comment", "seed", "limits", "cases"};
+    static const char *const keys[] = {"$schema", "kvgold", "name", "comment", "seed", "limits", "cases"};
     const kvg_json root = kvg_json_root(config->data->doc);
     kvg_json value;
     uint64_t version;

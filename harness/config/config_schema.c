@@ -290,6 +290,7 @@ static const char head[] = KVG_JSON(
     "required": ["kvgold", "name", "seed", "cases"],
     "additionalProperties": false,
     "properties": {
+        "$schema": {"type": "string", "description": "For editors: this file."},
         "kvgold": {"const": 1, "description": "Version of this layout."},
         "name": {"type": "string", "description": "Files of one name, seed and number of shards are merged."},
         "comment": {"type": "string", "description": "For people."},

@@ -205,8 +205,8 @@ static kvg_status read_group(kvg_golden_plan *plan, kvg_json object, const char 
 static kvg_status read_head(kvg_golden_plan *plan, kvg_json root)
 {
     kvg_pack *pack = plan->pack;
-    static const char *const keys[] = {"kvgold_golden", "name", "version", "licence", "seed", "layer", "comment",
-                                       "notes", "groups"};
+    static const char *const keys[] = {"$schema", "kvgold_golden", "name",    "version", "licence",
+                                       "seed",    "layer",         "comment", "notes",   "groups"};
     uint64_t version;
     kvg_status s = kvg_json_check_keys(root, keys, COUNT(keys));
     if (!s) s = kvg_axis_comment(root);

@@ -270,6 +270,7 @@ kvg_status kvg_capabilities_schema(kvg_json_text *out)
         "required": ["kvgold_capabilities", "claims"],
         "additionalProperties": false,
         "properties": {
+            "$schema": {"type": "string", "description": "For editors: this file."},
             "kvgold_capabilities": {"const": 1, "description": "Version of this layout."},
             "engine": {"type": "string", "description": "Name and version, for people."},
             "comment": {"type": "string", "description": "For people."},
@@ -329,11 +330,12 @@ static kvg_status check_claim(kvg_json claim)
 
 static kvg_status check_file(kvg_capabilities *c)
 {
-    static const char *const keys[] = {"kvgold_capabilities", "engine", "comment", "claims"};
+    static const char *const keys[] = {"$schema", "kvgold_capabilities", "engine", "comment", "claims"};
     const kvg_json root = kvg_json_root(c->doc);
     uint64_t number;
     kvg_status s = kvg_json_check_keys(root, keys, sizeof keys / sizeof keys[0]);
     if (!s) s = kvg_json_get_u64(root, "kvgold_capabilities", 1, 1, &number);
+    if (!s) s = check_text(root, "$schema");
     if (!s) s = check_text(root, "engine");
     if (!s) s = check_text(root, "comment");
     if (!s) s = kvg_json_get(root, "claims", &c->claims);

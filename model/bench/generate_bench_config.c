@@ -173,7 +173,7 @@ static kvg_status read_generate(kvg_json object, const char *path, kvg_generate_
 
 kvg_status kvg_generate_bench_open(const char *path, kvg_generate_bench_config *out)
 {
-    static const char *const known[] = {"kvgold", "name", "comment", "seed", "generate"};
+    static const char *const known[] = {"$schema", "kvgold", "name", "comment", "seed", "generate"};
     kvg_json_doc *doc;
     kvg_json value;
     uint64_t version;

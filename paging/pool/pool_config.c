@@ -170,9 +170,13 @@ static kvg_status read_kind(kvg_json object, bool *blocks)
 
 static kvg_status read_comment(kvg_json object)
 {
+    static const char *const keys[] = {"comment", "$schema"};
     const char *text;
-    if (!kvg_json_has(object, "comment")) return KVG_OK;
-    return kvg_json_get_string(object, "comment", &text);
+    kvg_status s = KVG_OK;
+    for (size_t i = 0; !s && i < sizeof keys / sizeof keys[0]; i++) {
+        if (kvg_json_has(object, keys[i])) s = kvg_json_get_string(object, keys[i], &text);
+    }
+    return s;
 }
 
 static kvg_status read_scenario(kvg_json object, kvg_pool_scenario *scenario)
@@ -281,7 +285,7 @@ static kvg_status read_bench(kvg_json root, kvg_pool_config *config)
 
 static kvg_status read_file(kvg_json root, kvg_pool_config *config)
 {
-    static const char *const known[] = {"kvgold", "name", "comment", "seed", "scenarios", "traces", "bench"};
+    static const char *const known[] = {"$schema", "kvgold", "name", "comment", "seed", "scenarios", "traces", "bench"};
     uint64_t version;
     if (kvg_json_has(root, "cases")) {
         return kvg_json_fail(root, "this is a config of `kvgold check`: a pool config has \"scenarios\" or \"traces\"");

@@ -17,6 +17,7 @@ import sys
 import tempfile
 
 from jsonschema import Draft202012Validator
+from referencing import Registry, Resource
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
@@ -302,6 +303,37 @@ def check_capabilities(kvgold):
             check(taken == ("none.json: no such file" in error), f"capabilities {value}: the schema {'takes' if taken else 'refuses'} it: {error}")
 
 
+def schema_of(path):
+    """The validator that the "$schema" of a shipped config names, relative to the config, as an editor takes it."""
+    def retrieve(uri):
+        return Resource.from_contents(read(uri.removeprefix("file://")))
+    name = read(path)["$schema"]
+    uri = "file://" + os.path.normpath(os.path.join(os.path.dirname(path), name.partition("#")[0]))
+    reference = uri + "".join(name.partition("#")[1:])
+    return Draft202012Validator({"$ref": reference}, registry=Registry(retrieve=retrieve))
+
+
+def check_shipped(kvgold):
+    """Every shipped config names a schema that takes it, and that refuses it with an unknown key; the program too."""
+    commands = {"memory": ["memory", "--require"], "generate": ["bench"], "kvgold_golden": ["golden", "make"]}
+    paths = sorted(glob.glob(f"{ROOT}/configs/*.json") + glob.glob(f"{ROOT}/configs/memory/*.json"))
+    for path in (path for path in paths if not path.endswith("schema.json")):
+        value, schema = read(path), schema_of(path)
+        errors = [f"{error.json_path}: {error.message}" for error in schema.iter_errors(value)]
+        check(not errors, f"{path}: its schema refuses it: {errors[:3]}")
+        for wrong in ({**value, "nmae": 1}, {**value, "$schema": 1}, {k: v for k, v in value.items() if k != "name"}):
+            check(not schema.is_valid(wrong), f"{path}: its schema takes it with other keys: {sorted(wrong)}")
+        command = next((words for key, words in commands.items() if key in value), None)
+        if command is None or value.get("generate"):
+            continue  # check_good and check_pool ask the program; a bench of models needs a GPU
+        with tempfile.NamedTemporaryFile("w", suffix=".json", encoding="utf-8") as f:
+            json.dump({**value, "nmae": 1}, f)
+            f.flush()
+            options = ["-o", f.name + ".out"] if "kvgold_golden" in value else []
+            code, _, text = run(kvgold, *command, f.name, *options)
+            check(code == 2 and "unknown key 'nmae'" in text, f"{path}: the program takes an unknown key: {code}: {text}")
+
+
 def main():
     if len(sys.argv) != 3:
         print(__doc__)
@@ -318,6 +350,7 @@ def main():
     check_pool(kvgold, pool)
     check_packs(kvgold, schema)
     check_capabilities(kvgold)
+    check_shipped(kvgold)
     print(f"{counts[True]} passed, {counts[False]} failed")
     return 1 if counts[False] or not counts[True] else 0
 
