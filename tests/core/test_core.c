@@ -1,4 +1,5 @@
 /* core/: tables, sizes, error texts, random numbers. */
+#include <ctype.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -9,6 +10,7 @@
 #include <cmocka.h>
 
 #include "core/backend.h"
+#include "core/plugin_tensors.h"
 #include "core/rng.h"
 #include "core/verdict.h"
 
@@ -222,6 +224,49 @@ static void test_error_texts_keep_their_context(void **state)
     assert_string_equal(kvg_error_text(), "outer x: inner 7");
 }
 
+/* The constants of core/plugin_tensors.h of an op, as text and as values: in the same order. */
+#define ROLES(...) __VA_ARGS__
+#define TEXT_OF(...) #__VA_ARGS__
+#define TEXT(...) TEXT_OF(__VA_ARGS__)
+#define OP(ENUM, id, name, paged, inputs, outputs, summary)                                                    \
+    {KVG_OP_##ENUM, {TEXT(KVG_TENSORS_OF(KVG_##ENUM##_IN, inputs)), TEXT(KVG_TENSORS_OF(KVG_##ENUM##_OUT, outputs))}, \
+     {KVG_##ENUM##_IN_COUNT, KVG_##ENUM##_OUT_COUNT}},
+static const struct {
+    kvg_op op;
+    const char *names[2];
+    size_t counts[2];
+} constants[] = {
+#include "core/ops.def"
+};
+#undef OP
+
+/* Constants count from 0 in their order, so the n-th name must be that of tensor n. */
+static void test_constants_of_plugins_are_the_places_of_tensors(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof constants / sizeof constants[0]; i++) {
+        const kvg_op_info *op = kvg_op_get(constants[i].op);
+        for (int out = 0; out < 2; out++) {
+            const kvg_role *roles = out ? op->outputs : op->inputs;
+            char text[1024], wanted[64], prefix[64];
+            snprintf(text, sizeof text, "%s", constants[i].names[out]);
+            snprintf(prefix, sizeof prefix, "kvg_%s_%s_", op->name, out ? "out" : "in");
+            assert_int_equal(constants[i].counts[out], kvg_roles_tensors(roles));
+            size_t n = 0;
+            for (char *name = strtok(text, ", "); name; name = strtok(NULL, ", "), n++) {
+                kvg_role role;
+                kvg_side side;
+                kvg_roles_at(roles, n, &role, &side);
+                snprintf(wanted, sizeof wanted, "%s%s", prefix, kvg_tensor_name(role, side));
+                for (char *c = name; *c; c++) *c = (char)tolower((unsigned char)*c);
+                assert_string_equal(name, wanted);
+            }
+            assert_int_equal(n, constants[i].counts[out]);
+        }
+    }
+    assert_int_equal(KVG_APPEND_IN_SLOTS, kvg_roles_index(kvg_op_get(KVG_OP_APPEND)->inputs, KVG_ROLE_SLOTS, KVG_K));
+}
+
 static void test_verdicts_have_unique_names(void **state)
 {
     (void)state;
@@ -250,6 +295,7 @@ int main(void)
         cmocka_unit_test(test_the_first_implementation_that_fits_is_chosen),
         cmocka_unit_test(test_a_missing_or_foreign_library_is_refused),
         cmocka_unit_test(test_error_texts_keep_their_context),
+        cmocka_unit_test(test_constants_of_plugins_are_the_places_of_tensors),
         cmocka_unit_test(test_verdicts_have_unique_names),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
