@@ -3,6 +3,7 @@
     load, load_prompt        a pack, checked whole; its questions alone
     Pack, Case, Prompt       what they give
     unpack_nibbles, typed, floats
+    pages                    the pages of a cache as strided views
     assert_matches           is this tensor right?
     save_answer              a file for `kvgold compare`
     explain                  where an answer is wrong, and why
@@ -16,10 +17,11 @@ from .ask import Report, Verdict, check, explain
 from .container import PackError
 from .judge import assert_matches, save_answer
 from .pack import Answer, Case, ErratumWarning, Pack, Prompt, Unjudged, floats, load, load_prompt, typed, unpack_nibbles
+from .pages import pages
 from .testing import pytest_cases
 
 __all__ = ["Answer", "Case", "ErratumWarning", "Pack", "PackError", "Prompt", "Report", "Unjudged", "Verdict",
-           "assert_matches", "check", "explain", "floats", "load", "load_prompt", "pytest_cases", "save_answer", "typed",
+           "assert_matches", "check", "explain", "floats", "load", "load_prompt", "pages", "pytest_cases", "save_answer", "typed",
            "unpack_nibbles"]
 
 

@@ -3,11 +3,14 @@
 import os
 import re
 
+import numpy as np
 import pytest
 import safetensors
 
 import kvgold
+from kvgold import layouts_numpy
 from kvgold.adapters.numpy import answer
+from kvgold.problem import problem_of
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
 FOLDER = os.path.join(ROOT, "golden", "data", "packs")
@@ -69,3 +72,41 @@ def test_a_shipped_pack_is_found_by_its_name(tmp_path, monkeypatch):
     (tmp_path / "hnd").mkdir()  # a folder of the user goes before it
     with pytest.raises(kvgold.PackError, match="^hnd: manifest.json"):
         kvgold.load("hnd")
+
+
+def paged_cases():
+    cases = [case for name in PACKS for case in kvgold.load(f"{FOLDER}/{name}") if case.stored]
+    return [case for case in cases if case.problem.get("layout") not in (None, "rows")]
+
+
+def test_views_of_pages_are_the_bytes_that_the_layout_says():
+    """Against the index arrays of kvgold.layouts_numpy, whose answers are compared with the reference's."""
+    seen = set()
+    for case in paged_cases():
+        problem = problem_of(case.id, case.problem, case.layer)
+        slots = np.arange(problem.blocks * problem.block_tokens)
+        tensors = {name: array.copy() for name, array in (case.inputs if "k_data" in case.inputs else case.expected).items()}
+        for i, side in enumerate(problem.names):
+            for part, index in (("codes", layouts_numpy.code_index), ("scales", layouts_numpy.scale_index)):
+                if part == "scales" and (problem.sides[i].scales == 0 or problem.swizzle and side == "v"):
+                    with pytest.raises(ValueError):
+                        kvgold.pages(problem, side, part, tensors)
+                    continue
+                name, at = index(problem, i, slots)
+                view = kvgold.pages(problem, side, part, tensors)[problem.layer]
+                rows = view.swapaxes(1, 2).reshape(len(slots), problem.heads, -1)
+                assert np.array_equal(rows, tensors[name][at]), (case.id, side, part)
+                view[...] = 0xA5  # a view: the pool changes, and nothing but these bytes
+                assert (tensors[name][at] == 0xA5).all()
+                seen.add((problem.layout, part))
+    assert {layout for layout, _ in seen} >= {"hnd", "nhd", "vllm", "vllm_hnd", "trtllm", "turbomind", "slot", "ring"}
+
+
+def test_views_that_there_are_not():
+    case = next(case for case in paged_cases() if case.problem["op"] == "decode" and case.problem["layout"] == "hnd")
+    problem = problem_of(case.id, case.problem, case.layer)
+    assert not kvgold.pages(case, "k").flags.writeable
+    for arguments in ((case, "q"), (case, "k", "pages"), (problem, "k"), (problem, "k", "codes", {}),
+                      (problem, "k", "codes", {"k_data": np.zeros(7, np.uint8)})):
+        with pytest.raises(ValueError):
+            kvgold.pages(*arguments)

@@ -1,0 +1,49 @@
+"""Paged caches as strided views: what an engine calls k_cache[layer, block, head, token]."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any, Mapping
+
+import numpy as np
+
+from .layouts_numpy import data_place, scale_place
+from .pack import Prompt
+from .problem import Problem, problem_of
+
+PARTS = ("codes", "scales")
+
+
+def pages(question: Prompt | Problem, side: str, part: str = "codes", tensors: Mapping[str, Any] | None = None) -> Any:
+    """The rows of `side` ("k" or "v") in its pool, as a view [layers, blocks, KV heads, tokens of a block, bytes].
+
+    `part` is "codes" or "scales" (block scales, or the parameters of rows). `question` is a case, a prompt or a Problem;
+    `tensors` has the pools by name ("k_data"), numpy arrays or torch tensors of bytes (default: those of the question,
+    which are read-only). Writing into the view writes into the pool. With the block table of a sequence,
+    `pages(case, "k")[case.layer, table[i]]` is its page i: [KV heads, tokens, bytes]. A view of two bytes an element:
+    `.view(np.uint16)`, in torch `.view(torch.bfloat16)`.
+
+    ValueError: the layout has no such rows (layout rows; V's scales in groups of four tokens; a side without scales),
+    or a pool is too small."""
+    problem = question if isinstance(question, Problem) else problem_of(question.id, question.problem, question.layer)
+    if tensors is None:
+        if isinstance(question, Problem):
+            raise ValueError("a Problem has no tensors: give them")
+        tensors = question.inputs
+    if side not in problem.names or part not in PARTS or problem.layout == "rows":
+        raise ValueError(f"no {part} of {side!r} in pages of layout {problem.layout}")
+    index = problem.names.index(side)
+    if part == "scales" and problem.swizzle and side == "v":
+        raise ValueError("V's scales lie in groups of four tokens: they have no view by rows")
+    place = (data_place, scale_place)[PARTS.index(part)](problem, index)
+    size = (problem.sides[index].codes, problem.sides[index].scales)[PARTS.index(part)]
+    shape = problem.layers, problem.blocks, problem.heads, problem.block_tokens, size
+    strides = place.layer, place.block, place.head, place.token, 1
+    pool = tensors.get(place.pool)
+    last = place.base + sum((n - 1) * stride for n, stride in zip(shape, strides))
+    if pool is None or size == 0 or pool.itemsize != 1 or pool.ndim != 1 or last >= len(pool):
+        raise ValueError(f"no {part} of {side!r}: {place.pool} is {'missing' if pool is None else 'too small'}")
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(pool, torch.Tensor):
+        return pool.as_strided(shape, strides, pool.storage_offset() + place.base)
+    return np.lib.stride_tricks.as_strided(pool[place.base:], shape, strides, writeable=pool.flags.writeable)
