@@ -81,7 +81,7 @@ static void print_bytes(const probed_row *row, const kvg_row_map *map, const cha
     const uint32_t block = (uint32_t)(row->slot / g->block_tokens), offset = (uint32_t)(row->slot % g->block_tokens);
     uint64_t next = 0;
     for (uint32_t i = 0, used = 0; i < map->bytes; i++, used++) {
-        const uint64_t at = kvg_reference_place(map, g->layer, block, row->head, offset, i);
+        const uint64_t at = kvg_rows_place(map, g->layer, block, row->head, offset, i);
         if (i == 0 || at != next || used == LINE) {
             printf("%s%-8s  %-14s byte %12" PRIu64 ":", i ? "\n" : "", i ? "" : what,
                    i ? "" : kvg_tensor_name(map->pool, map->side), at);
@@ -99,7 +99,7 @@ static void print_row(const probed_row *row, const kvg_tensor_set *bytes, const 
     static const char *const words[2][2] = {{"K codes", "K scales"}, {"V codes", "V scales"}};
     const kvg_paging *g = &row->problem.paging;
     kvg_layout_map map;
-    kvg_reference_layout_map(&row->problem, &map);
+    kvg_rows_map(&row->problem, &map);
     printf("slot %" PRId64 ": block %" PRId64 ", offset %" PRId64 ", layer %u, head %u\n", row->slot,
            row->slot / g->block_tokens, row->slot % g->block_tokens, g->layer, row->head);
     for (int i = 0; i < 2 * kvg_problem_sides(&row->problem); i++) {

@@ -8,6 +8,7 @@
 #define KVG_REFERENCE_REFERENCE_H
 
 #include "core/backend.h"
+#include "reference/rows.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -18,29 +19,7 @@ const kvg_backend *kvg_reference_backend(void);
 /* Runs the problem's op on the reference: kvg_backend_choose and its run in one step. */
 kvg_status kvg_reference_run(const kvg_problem *problem, const kvg_tensor *in, kvg_tensor *out) KVG_CHECKED;
 
-/* --- paged layouts: docs/spec/layouts.md --- */
-
-/* Where one kind of bytes (codes or scales) of one side's rows lies. In the pool tensor (pool,
- * side) the row of (layer, block, head, offset) starts at base + layer * .layer + block * .block +
- * head * .head + offset * .token. */
-typedef struct kvg_row_map {
-    kvg_role pool; /* KVG_ROLE_DATA_POOL or KVG_ROLE_SCALE_POOL */
-    kvg_side side; /* the side whose pool tensor is meant: K for both sides if the layout joins them */
-    uint64_t base, layer, block, head, token;
-    uint32_t bytes;   /* bytes of a row; 0: the side has no such bytes */
-    uint32_t swizzle; /* scale bytes per row, if they lie in groups of 4 tokens (section 4); 0: linear */
-} kvg_row_map;
-
-typedef struct kvg_layout_map {
-    kvg_row_map codes[2], scales[2]; /* by kvg_side */
-} kvg_layout_map;
-
-/* The map of a checked problem on a paged layout. */
-void kvg_reference_layout_map(const kvg_problem *problem, kvg_layout_map *out);
-
-/* The byte of its pool that holds byte `index` of a row. */
-uint64_t kvg_reference_place(const kvg_row_map *map, uint32_t layer, uint32_t block, uint32_t head, uint32_t offset,
-                             uint32_t index);
+/* --- paged layouts: reference/rows.h has the map of each --- */
 
 /* Runs a paged op with another map than the layout's own. Every place of the map must lie inside
  * the pools. */

@@ -395,7 +395,7 @@ kvg_status kvg_device_case_make(const kvg_case *c, const kvg_problem *problem, c
                              .seed = kvg_fill_seed(c)};
     kvg_status s = kvg_problem_check(problem);
     if (s) return s;
-    kvg_reference_layout_map(problem, &out->map);
+    kvg_rows_map(problem, &out->map);
     s = fill_host(out);
     return s ? s : fill_device(out);
 }

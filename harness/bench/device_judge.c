@@ -48,15 +48,15 @@ static kvg_status compare_rows(const row_check *c, kvg_device_place from, uint32
 {
     const kvg_row_map *map = c->map;
     const uint32_t layer = c->d->problem.paging.layer;
-    const uint64_t begin = kvg_reference_place(map, layer, from.block, head, from.offset, 0);
-    const uint64_t last = kvg_reference_place(map, layer, from.block, head, from.offset + count - 1, 0);
+    const uint64_t begin = kvg_rows_place(map, layer, from.block, head, from.offset, 0);
+    const uint64_t last = kvg_rows_place(map, layer, from.block, head, from.offset + count - 1, 0);
     const size_t bytes = last - begin + map->bytes;
     uint8_t *got = malloc(bytes);
     if (!got) return kvg_fail(KVG_ERR_MEMORY, "cannot hold %zu bytes", bytes);
     kvg_status s = c->d->device->download(got, c->pool + begin, bytes);
     for (uint32_t i = 0; i < count && !s; i++) {
-        const uint8_t *have = got + (kvg_reference_place(map, layer, from.block, head, from.offset + i, 0) - begin);
-        const uint8_t *want = c->expected + kvg_reference_place(c->small, 0, 0, head, token + i, 0);
+        const uint8_t *have = got + (kvg_rows_place(map, layer, from.block, head, from.offset + i, 0) - begin);
+        const uint8_t *want = c->expected + kvg_rows_place(c->small, 0, 0, head, token + i, 0);
         c->r->bytes.compared += map->bytes;
         if (memcmp(have, want, map->bytes) == 0) continue;
         c->r->bytes.mismatched += map->bytes;

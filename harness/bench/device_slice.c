@@ -40,8 +40,8 @@ static void copy_rows(const kvg_device_case *d, const extent *e, kvg_role role, 
         const uint32_t i = position - e->origin;
         for (uint32_t h = 0; h < e->heads; h++) {
             const uint32_t layer = d->problem.paging.layer;
-            write_recipe(recipe, kvg_reference_place(from, layer, at.block, e->head + h, at.offset, 0), from->bytes,
-                         pool + kvg_reference_place(to, 0, i / B, h, i % B, 0));
+            write_recipe(recipe, kvg_rows_place(from, layer, at.block, e->head + h, at.offset, 0), from->bytes,
+                         pool + kvg_rows_place(to, 0, i / B, h, i % B, 0));
         }
     }
 }
@@ -86,7 +86,7 @@ static kvg_status open_slice(kvg_device_slice *slice)
     const kvg_op_info *op = kvg_op_get(slice->problem.op);
     kvg_status s = kvg_problem_check(&slice->problem);
     if (s) return s;
-    kvg_reference_layout_map(&slice->problem, &slice->map);
+    kvg_rows_map(&slice->problem, &slice->map);
     s = kvg_set_alloc(&slice->problem, op->inputs, &slice->in);
     return s ? s : kvg_set_alloc(&slice->problem, op->outputs, &slice->out);
 }

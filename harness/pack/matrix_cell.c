@@ -219,7 +219,7 @@ static void put_rows(const kvg_matrix_world *w, const kvg_problem *to, const kvg
     for (uint32_t r = 0; r < w->live * H; r++) {
         const int64_t slot = kvg_matrix_slot(w, to, r / H);
         for (uint32_t i = 0; i < map->bytes; i++) {
-            const uint64_t at = kvg_reference_place(map, to->paging.layer, (uint32_t)(slot / B), r % H,
+            const uint64_t at = kvg_rows_place(map, to->paging.layer, (uint32_t)(slot / B), r % H,
                                                     (uint32_t)(slot % B), i);
             pool[at] = rows[(size_t)r * map->bytes + i];
         }
@@ -240,7 +240,7 @@ static kvg_status convert_pages(const kvg_matrix_world *w, const kvg_engine *wri
     if (!s) s = kvg_set_alloc(to, pools_only, pools);
     for (size_t i = 0; !s && i < pools->count; i++) kvg_matrix_noise(w, 8 + i, &pools->tensors[i]);
     if (!s) s = kvg_reference_run(&probe, in.tensors, rows.tensors);
-    if (!s) kvg_reference_layout_map(to, &map);
+    if (!s) kvg_rows_map(to, &map);
     for (int i = 0; !s && i < 4; i++) {
         const kvg_side side = (kvg_side)(i / 2);
         const kvg_row_map *m = i % 2 ? &map.scales[side] : &map.codes[side];

@@ -234,7 +234,7 @@ static kvg_status fill_cache(const kvg_generate_bench_work *w, const kvg_model_s
     kvg_layout_map map;
     kvg_status s = KVG_OK;
     const kvg_problem p = kvg_model_append(setup, 0, 1);
-    kvg_reference_layout_map(&p, &map);
+    kvg_rows_map(&p, &map);
     for (uint32_t layer = 0; layer < setup->config->layers && !s; layer++) {
         for (int side = KVG_K; side <= KVG_V && !s; side++) {
             s = fill_rows(w, model, &p, layer, &map.codes[side], KVG_ROLE_CODES, (kvg_side)side);

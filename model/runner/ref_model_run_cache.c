@@ -61,7 +61,7 @@ void ref_cache_copy(const ref_cache *cache, uint32_t from, uint32_t to)
 {
     const kvg_problem p = kvg_model_append(cache->setup, 0, 1);
     kvg_layout_map map;
-    kvg_reference_layout_map(&p, &map);
+    kvg_rows_map(&p, &map);
     for (int i = 0; i < 4; i++) {
         uint8_t *pool = cache->pools[i / 2][i % 2];
         if (!pool) continue;

@@ -17,7 +17,7 @@ static kvg_side stored_side(const ref_kv *kv, kvg_side side)
 kvg_status ref_kv_init(const kvg_problem *p, const kvg_tensor *in, const kvg_tensor *flat, ref_kv *out)
 {
     *out = (ref_kv){.p = p, .flat = flat};
-    kvg_reference_layout_map(p, &out->map);
+    kvg_rows_map(p, &out->map);
     kvg_status s = ref_table_init(p, input(in, KVG_ROLE_BLOCK_TABLE, KVG_K), input(in, KVG_ROLE_LENGTHS, KVG_K),
                                   &out->table);
     for (int side = KVG_K; side <= KVG_V && !s; side++) {
@@ -41,11 +41,11 @@ static void read_bytes(const ref_kv *kv, const kvg_row_map *map, int64_t slot, u
     const uint32_t block = (uint32_t)(slot / g->block_tokens), offset = (uint32_t)(slot % g->block_tokens);
     if (map->bytes == 0) return; /* nor is there a pool */
     if (!map->swizzle) {         /* all together */
-        memcpy(bytes, pool + kvg_reference_place(map, g->layer, block, head, offset, 0), map->bytes);
+        memcpy(bytes, pool + kvg_rows_place(map, g->layer, block, head, offset, 0), map->bytes);
         return;
     }
     for (uint32_t i = 0; i < map->bytes; i++) {
-        bytes[i] = pool[kvg_reference_place(map, g->layer, block, head, offset, i)];
+        bytes[i] = pool[kvg_rows_place(map, g->layer, block, head, offset, i)];
     }
 }
 

@@ -47,7 +47,7 @@ static place place_of(const kvg_problem *p, int64_t slot, uint32_t head)
 
 static uint64_t byte_at(const paged_run *run, const kvg_row_map *map, place at, uint32_t index)
 {
-    return kvg_reference_place(map, run->p->paging.layer, at.block, at.head, at.offset, index);
+    return kvg_rows_place(map, run->p->paging.layer, at.block, at.head, at.offset, index);
 }
 
 static void write_row(const paged_run *run, const kvg_row_map *map, place at, const uint8_t *bytes)
@@ -277,6 +277,6 @@ kvg_status ref_paged(const kvg_problem *problem, const kvg_tensor *in, kvg_tenso
 {
     (void)stream;
     kvg_layout_map map;
-    kvg_reference_layout_map(problem, &map);
+    kvg_rows_map(problem, &map);
     return kvg_reference_run_mapped(problem, &map, in, out);
 }

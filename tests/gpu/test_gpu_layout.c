@@ -66,7 +66,7 @@ static void compare(const kvg_problem *p, uint64_t i, const kvg_gpu_rows *ours, 
         const uint32_t block = n ? below(i, 20 + 4 * n, p->paging.blocks) : p->paging.blocks - 1;
         const uint32_t head = below(i, 21 + 4 * n, p->kv_heads);
         const uint32_t offset = below(i, 22 + 4 * n, p->paging.block_tokens), byte = below(i, 23 + 4 * n, ours->bytes);
-        const uint64_t right = kvg_reference_place(theirs, p->paging.layer, block, head, offset, byte);
+        const uint64_t right = kvg_rows_place(theirs, p->paging.layer, block, head, offset, byte);
         const uint64_t got = place(ours, block, head, offset, byte);
         if (got != right) {
             fail_msg("layout %s, block %u, head %u, offset %u, byte %u: %llu, not %llu",
@@ -88,7 +88,7 @@ static void test_kernels_address_what_the_reference_addresses(void **state)
         kvg_layout_map theirs;
         if (kvg_problem_check(&p)) continue;
         kvg_gpu_layout_of(&p, &ours);
-        kvg_reference_layout_map(&p, &theirs);
+        kvg_rows_map(&p, &theirs);
         for (int side = KVG_K; side < kvg_problem_sides(&p); side++) {
             compare(&p, i, &ours.codes[side], &theirs.codes[side]);
             compare(&p, i, &ours.scales[side], &theirs.scales[side]);

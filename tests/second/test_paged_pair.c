@@ -452,7 +452,7 @@ static kvg_problem draw_large(dice *d, kvg_layout layout)
 
 static bool same_place(const kvg_problem *p, const kvg_row_map *map, slow_place place, const slow_byte *b)
 {
-    uint64_t at = kvg_reference_place(map, p->paging.layer, (uint32_t)b->block, (uint32_t)b->head, (uint32_t)b->offset,
+    uint64_t at = kvg_rows_place(map, p->paging.layer, (uint32_t)b->block, (uint32_t)b->head, (uint32_t)b->offset,
                                       (uint32_t)b->index);
     return map->pool == place.pool && map->side == place.side && at == place.at;
 }
@@ -468,7 +468,7 @@ void test_paged_addresses(void **state)
             dice d = {2 * STREAM * (uint64_t)layout + i / BYTES, 0};
             kvg_problem p = draw_large(&d, layout);
             kvg_layout_map map;
-            kvg_reference_layout_map(&p, &map);
+            kvg_rows_map(&p, &map);
             d.next += i % BYTES * 8;
             kvg_side side = kvg_problem_sides(&p) == 2 && roll(&d, 2) ? KVG_V : KVG_K;
             bool scales = map.scales[side].bytes > 0 && roll(&d, 2);

@@ -31,8 +31,8 @@ size_t kvg_elsewhere_rows(const kvg_elsewhere *e, kvg_way how, const kvg_row_map
         const uint32_t head = (uint32_t)(i % p->kv_heads), offset = (uint32_t)(slot % B);
         const uint32_t block = (uint32_t)(slot / B), other = kvg_elsewhere_block(e, block);
         for (uint32_t byte = 0; byte < near->bytes; byte++) {
-            uint8_t *a = &here[kvg_reference_place(near, layer, block, head, offset, byte)];
-            uint8_t *b = &there[kvg_reference_place(far, layer, other, head, offset, byte)];
+            uint8_t *a = &here[kvg_rows_place(near, layer, block, head, offset, byte)];
+            uint8_t *b = &there[kvg_rows_place(far, layer, other, head, offset, byte)];
             different += *a != *b;
             if (how == KVG_PUT) *b = *a;
             if (how == KVG_TAKE_AND_CLEAR) *a = *b;

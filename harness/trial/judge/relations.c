@@ -108,7 +108,7 @@ static kvg_status copied_pools(const kvg_question *d, int byte, pool_set *out)
     kvg_layout_map map;
     kvg_status s = new_pools(d, byte, out);
     if (s) return s;
-    kvg_reference_layout_map(&d->c->problem, &map);
+    kvg_rows_map(&d->c->problem, &map);
     for (int side = KVG_K; side < kvg_problem_sides(&d->c->problem); side++) {
         for (int kind = 0; kind < 2; kind++) {
             const kvg_row_map *rows = kind ? &map.scales[side] : &map.codes[side];

@@ -52,7 +52,7 @@ static bool find_in_map(const kvg_problem *p, const kvg_row_map *m, uint64_t byt
         *at = (pool_byte){(uint32_t)(row / p->kv_heads / g->blocks), (uint32_t)(row / p->kv_heads % g->blocks),
                           (uint32_t)(row % p->kv_heads), (uint32_t)(i % g->block_tokens), 0};
         for (; at->index < m->bytes; at->index++) {
-            if (kvg_reference_place(m, at->layer, at->block, at->head, at->offset, at->index) == byte) return true;
+            if (kvg_rows_place(m, at->layer, at->block, at->head, at->offset, at->index) == byte) return true;
         }
     }
     return false;
@@ -63,7 +63,7 @@ static void describe_pool_byte(const kvg_question *d, kvg_role pool, kvg_side po
 {
     const kvg_problem *p = &d->c->problem;
     kvg_layout_map map;
-    kvg_reference_layout_map(p, &map);
+    kvg_rows_map(p, &map);
     for (int side = KVG_K; side <= KVG_V; side++) {
         const kvg_row_map *maps[2] = {&map.codes[side], &map.scales[side]};
         for (int part = 0; part < 2; part++) {

@@ -30,7 +30,7 @@ static void enter_map(const kvg_problem *p, const kvg_row_map *m, uint8_t part, 
     for (uint64_t row = 0; row < rows; row++) {
         const uint64_t above = row / g->block_tokens;
         for (uint32_t i = 0; i < m->bytes; i++) {
-            const uint64_t byte = kvg_reference_place(m, (uint32_t)(above / p->kv_heads / g->blocks),
+            const uint64_t byte = kvg_rows_place(m, (uint32_t)(above / p->kv_heads / g->blocks),
                                                       (uint32_t)(above / p->kv_heads % g->blocks),
                                                       (uint32_t)(above % p->kv_heads),
                                                       (uint32_t)(row % g->block_tokens), i);
@@ -44,7 +44,7 @@ static kvg_status open_pools(kvg_places *l)
     const kvg_problem *p = &l->data->c->problem;
     kvg_layout_map map;
     if (p->op != KVG_OP_APPEND) return KVG_OK; /* no other op gives pools */
-    kvg_reference_layout_map(p, &map);
+    kvg_rows_map(p, &map);
     const kvg_row_map *maps[PARTS] = {&map.codes[KVG_K], &map.scales[KVG_K], &map.codes[KVG_V], &map.scales[KVG_V]};
     for (size_t i = 0; i < l->outputs; i++) {
         kvg_role role;

@@ -122,7 +122,7 @@ static void write_row(const kvg_question *d, const kvg_row_map *map, const byte_
             b = (uint8_t)((b & rule->keep) | rule->set);
             if ((b & rule->hole) == rule->hole) b ^= rule->flip;
         }
-        pool[kvg_reference_place(map, g->layer, (uint32_t)(slot / g->block_tokens), head,
+        pool[kvg_rows_place(map, g->layer, (uint32_t)(slot / g->block_tokens), head,
                                  (uint32_t)(slot % g->block_tokens), i)] = b;
     }
 }
@@ -131,7 +131,7 @@ void kvg_query_fill_codes(kvg_question *d)
 {
     const kvg_problem *p = &d->c->problem;
     kvg_layout_map map;
-    kvg_reference_layout_map(p, &map);
+    kvg_rows_map(p, &map);
     for (int side = KVG_K; side < kvg_problem_sides(p); side++) {
         for (size_t row = 0; row < (size_t)d->rows.tokens * p->kv_heads; row++) {
             const size_t token = row / p->kv_heads;
@@ -150,7 +150,7 @@ static void set_bits(const kvg_question *d, const kvg_row_map *map, size_t token
     const uint64_t slot = (uint64_t)d->slots[token];
     uint8_t *pool = kvg_set_tensor(&d->in, map->pool, map->side)->data;
     for (uint32_t i = 0; i < d->c->problem.kv_heads * map->bytes; i++)
-        pool[kvg_reference_place(map, g->layer, (uint32_t)(slot / g->block_tokens), i / map->bytes,
+        pool[kvg_rows_place(map, g->layer, (uint32_t)(slot / g->block_tokens), i / map->bytes,
                                  (uint32_t)(slot % g->block_tokens), i % map->bytes)] = 0xFF;
 }
 
@@ -158,7 +158,7 @@ void kvg_query_fill_own_keys(kvg_question *d)
 {
     const kvg_problem *p = &d->c->problem;
     kvg_layout_map map;
-    kvg_reference_layout_map(p, &map);
+    kvg_rows_map(p, &map);
     for (size_t row = 1; row < p->attention.queries; row++) {
         const kvg_query_row *before = &d->queries[row - 1], *q = &d->queries[row];
         const bool newest = row + 1 == p->attention.queries || d->queries[row + 1].sequence != q->sequence;

@@ -24,7 +24,7 @@ static const kvg_row_map *part_of(const kvg_layout_map *map, int part)
 static uint64_t place(const kvg_problem *p, const kvg_row_map *map, uint64_t slot, uint32_t head, uint32_t index)
 {
     const uint32_t B = p->paging.block_tokens;
-    return kvg_reference_place(map, p->paging.layer, (uint32_t)(slot / B), head, (uint32_t)(slot % B), index);
+    return kvg_rows_place(map, p->paging.layer, (uint32_t)(slot / B), head, (uint32_t)(slot % B), index);
 }
 
 static uint64_t slots_of(const kvg_problem *p)
@@ -35,7 +35,7 @@ static uint64_t slots_of(const kvg_problem *p)
 void kvg_cache_remap(const kvg_problem *p, const kvg_layout_map *wrong, const kvg_tensor *from, kvg_tensor *to)
 {
     kvg_layout_map right;
-    kvg_reference_layout_map(p, &right);
+    kvg_rows_map(p, &right);
     for (int part = 0; part < 4; part++) {
         const kvg_row_map *source = part_of(wrong, part), *target = part_of(&right, part);
         const uint8_t *read = pool_of(p, source, from)->data;
@@ -61,7 +61,7 @@ static void copy_rows(const kvg_problem *p, const int64_t *slots, const kvg_tens
                       bool back)
 {
     kvg_layout_map map;
-    kvg_reference_layout_map(p, &map);
+    kvg_rows_map(p, &map);
     for (int part = 0; part < 4; part++) {
         const kvg_row_map *m = part_of(&map, part);
         if (rows[part].bytes == 0) continue;

@@ -104,7 +104,7 @@ bool kvg_wrong_changes_outputs(const kvg_wrong *wrongs, size_t count, kvg_op op)
 
 static void wrong_map(const kvg_wrong *wrongs, size_t count, const kvg_problem *p, kvg_layout_map *map)
 {
-    kvg_reference_layout_map(p, map);
+    kvg_rows_map(p, map);
     for (size_t i = 0; i < count; i++) {
         if (wrongs[i].defect->remap) wrongs[i].defect->remap(p, map);
     }

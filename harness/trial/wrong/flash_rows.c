@@ -89,7 +89,7 @@ static void read_row(const loading *l, const kvg_row_map *map, int64_t slot, uin
     const kvg_paging *g = &l->p->paging;
     const uint8_t *pool = input(l, map->pool, map->side)->data;
     for (uint32_t i = 0; i < map->bytes; i++) {
-        to[i] = pool[kvg_reference_place(map, g->layer, (uint32_t)(slot / g->block_tokens), l->kv_head,
+        to[i] = pool[kvg_rows_place(map, g->layer, (uint32_t)(slot / g->block_tokens), l->kv_head,
                                          (uint32_t)(slot % g->block_tokens), i)];
     }
 }
@@ -247,7 +247,7 @@ kvg_status kvg_flash_rows_load(const kvg_problem *p, const kvg_tensor *in, const
     if (out->length == 0 && is(&l, KVG_FLASH_EMPTY_UNDERFLOW)) out->length = B;
     out->count = (out->length + B - 1) / B * B;
     if (out->count == 0) return KVG_OK;
-    kvg_reference_layout_map(p, &l.map);
+    kvg_rows_map(p, &l.map);
     const size_t width = kvg_layout_table_width(p->layout, &p->paging, p->tokens);
     l.table = (const int32_t *)input(&l, KVG_ROLE_BLOCK_TABLE, KVG_K)->data + sequence * width;
     l.whole = kvg_layout_get(p->layout)->whole;

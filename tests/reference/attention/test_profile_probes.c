@@ -205,9 +205,9 @@ static void spoil_scale(world *w)
     uint8_t *pool = w->in[kvg_roles_index(inputs, KVG_ROLE_SCALE_POOL, KVG_V)].data;
     const kvg_paging *g = &w->p.paging;
     kvg_layout_map map;
-    kvg_reference_layout_map(&w->p, &map);
+    kvg_rows_map(&w->p, &map);
     for (uint32_t i = 0; i < 2; i++) {
-        pool[kvg_reference_place(&map.scales[KVG_V], g->layer, (uint32_t)blocks[60 / g->block_tokens], 1,
+        pool[kvg_rows_place(&map.scales[KVG_V], g->layer, (uint32_t)blocks[60 / g->block_tokens], 1,
                                  60 % g->block_tokens, i)] = 0xFF;
     }
 }

@@ -20,8 +20,8 @@ static const kvg_role pool_roles[2] = {KVG_ROLE_DATA_POOL, KVG_ROLE_SCALE_POOL};
 
 claim claim_of_reference(const kvg_problem *p)
 {
-    claim c = {.place = kvg_reference_place};
-    kvg_reference_layout_map(p, &c.map);
+    claim c = {.place = kvg_rows_place};
+    kvg_rows_map(p, &c.map);
     for (int i = 0; i < 4; i++) {
         const kvg_status s = kvg_problem_pool_bytes(p, pool_roles[i / 2], (kvg_side)(i % 2), &c.pools[i / 2][i % 2]);
         assert(s == KVG_OK);

@@ -65,21 +65,21 @@ static void scales_with_data_strides(const kvg_problem *p, claim *c)
 static void strides_from_shape(const kvg_problem *p, claim *c)
 {
     const kvg_problem q = without_padding(p);
-    kvg_reference_layout_map(&q, &c->map);
+    kvg_rows_map(&q, &c->map);
 }
 
 static void block_of_one_layer(const kvg_problem *p, claim *c)
 {
     kvg_problem q = *p;
     q.paging.layers = 1;
-    kvg_reference_layout_map(&q, &c->map);
+    kvg_rows_map(&q, &c->map);
 }
 
 static void layer_of_one_block(const kvg_problem *p, claim *c)
 {
     kvg_problem q = *p;
     q.paging.blocks = 1;
-    kvg_reference_layout_map(&q, &c->map);
+    kvg_rows_map(&q, &c->map);
 }
 
 static void heads_and_tokens_exchanged(const kvg_problem *p, claim *c)
@@ -147,7 +147,7 @@ static uint64_t place_unswizzled(const kvg_row_map *m, uint32_t layer, uint32_t 
         index = byte / 4;
         linear.swizzle = 0;
     }
-    return kvg_reference_place(&linear, layer, block, head, offset, index);
+    return kvg_rows_place(&linear, layer, block, head, offset, index);
 }
 
 static void swizzle_inverted(const kvg_problem *p, claim *c)
@@ -203,7 +203,7 @@ static void v_sized_like_k(const kvg_problem *p, claim *c)
     kvg_problem q = *p;
     q.storage[KVG_V] = q.storage[KVG_K];
     q.paging.v_scale_swizzle = q.paging.v_scale_swizzle && kvg_format_get(q.storage[KVG_K].format)->block == 16;
-    kvg_reference_layout_map(&q, &c->map);
+    kvg_rows_map(&q, &c->map);
 }
 
 static void layer_ignored(const kvg_problem *p, claim *c)
@@ -254,7 +254,7 @@ static void shared_row_twice(const kvg_problem *p, claim *c)
 {
     kvg_problem q = *p;
     q.paging.shared_kv = false;
-    kvg_reference_layout_map(&q, &c->map);
+    kvg_rows_map(&q, &c->map);
     c->map.codes[KVG_V].bytes = p->paging.shared_kv ? 0 : c->map.codes[KVG_V].bytes;
     c->map.scales[KVG_V].bytes = p->paging.shared_kv ? 0 : c->map.scales[KVG_V].bytes;
 }

@@ -216,13 +216,13 @@ static void check_tile(const kvg_problem *p, const kvg_row_map *swizzled, page_r
     assert_true(B * S <= MAX_TILE && swizzled->swizzle == S);
     for (uint32_t t = 0; t < B; t++) {
         for (uint32_t s = 0; s < S; s++) {
-            const uint64_t at = kvg_reference_place(swizzled, r.layer, r.block, r.head, t, s);
+            const uint64_t at = kvg_rows_place(swizzled, r.layer, r.block, r.head, t, s);
             const uint32_t tile = t / 4 * 4 * S + 4 * s + t % 4;
             assert_true(tile < B * S && !taken[tile]);
             taken[tile] = true;
-            assert_int_equal(at, kvg_reference_place(&linear, r.layer, r.block, r.head, tile / S, tile % S));
+            assert_int_equal(at, kvg_rows_place(&linear, r.layer, r.block, r.head, tile / S, tile % S));
             if (p->layout == KVG_LAYOUT_HND) {
-                assert_int_equal(at, kvg_reference_place(&linear, r.layer, r.block, r.head, 0, 0) + tile);
+                assert_int_equal(at, kvg_rows_place(&linear, r.layer, r.block, r.head, 0, 0) + tile);
             }
         }
     }

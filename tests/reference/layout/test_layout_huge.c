@@ -23,13 +23,13 @@ static const kvg_role pool_roles[2] = {KVG_ROLE_DATA_POOL, KVG_ROLE_SCALE_POOL};
 static uint64_t place_int32(const kvg_row_map *m, uint32_t layer, uint32_t block, uint32_t head, uint32_t offset,
                             uint32_t index)
 {
-    return (uint64_t)(int64_t)(int32_t)(uint32_t)kvg_reference_place(m, layer, block, head, offset, index);
+    return (uint64_t)(int64_t)(int32_t)(uint32_t)kvg_rows_place(m, layer, block, head, offset, index);
 }
 
 static uint64_t place_uint32(const kvg_row_map *m, uint32_t layer, uint32_t block, uint32_t head, uint32_t offset,
                              uint32_t index)
 {
-    return (uint32_t)kvg_reference_place(m, layer, block, head, offset, index);
+    return (uint32_t)kvg_rows_place(m, layer, block, head, offset, index);
 }
 
 /* Only the product of the outermost index overflows. */
@@ -39,7 +39,7 @@ static uint64_t place_int32_product(const kvg_row_map *m, uint32_t layer, uint32
     kvg_row_map rest = *m;
     rest.block = 0;
     const int32_t product = (int32_t)(block * (uint32_t)m->block);
-    return kvg_reference_place(&rest, layer, block, head, offset, index) + (uint64_t)(int64_t)product;
+    return kvg_rows_place(&rest, layer, block, head, offset, index) + (uint64_t)(int64_t)product;
 }
 
 /* --- what is checked --- */
@@ -244,7 +244,7 @@ void test_top_of_huge_pools(void **state)
         kvg_problem p;
         if (!huge_problem(i / COUNT(targets), targets[i % COUNT(targets)].of, &p)) continue;
         p = sized(p, targets[i % COUNT(targets)].bytes);
-        const tally t = check_pools(&p, kvg_reference_place, small_pages);
+        const tally t = check_pools(&p, kvg_rows_place, small_pages);
         if (t.wrong) print_error("  %s: %llu wrong\n", layout_grid_name(&p).text, (unsigned long long)t.wrong);
         assert_int_equal(t.wrong, 0);
         all.pools += t.pools;
@@ -288,7 +288,7 @@ void test_largest_pools(void **state)
         assert_true(most < INT32_MAX);
         p.paging.blocks = (uint32_t)most;
         assert_int_equal(kvg_problem_check(&p), KVG_OK);
-        assert_int_equal(check_pools(&p, kvg_reference_place, false).wrong, 0);
+        assert_int_equal(check_pools(&p, kvg_rows_place, false).wrong, 0);
         p.paging.blocks++;
         expect_too_large(&p);
         p.paging.blocks = INT32_MAX;

@@ -71,10 +71,10 @@ static kvg_status writes_a_row(const kvg_problem *p, const kvg_tensor *in, kvg_t
     const kvg_status s = kvg_reference_run(p, in, out);
     const int32_t *table = input(p, in, KVG_ROLE_BLOCK_TABLE);
     kvg_layout_map map;
-    kvg_reference_layout_map(p, &map);
+    kvg_rows_map(p, &map);
     const uint32_t width = kvg_layout_table_width(p->layout, &p->paging, p->tokens), last = p->paging.sequences - 1;
     const uint32_t block = (uint32_t)table[last * width];
-    ((uint8_t *)pool(p, in, out)->data)[kvg_reference_place(&map.codes[KVG_V], p->paging.layer, block, 0, 0, 0)] ^= 1;
+    ((uint8_t *)pool(p, in, out)->data)[kvg_rows_place(&map.codes[KVG_V], p->paging.layer, block, 0, 0, 0)] ^= 1;
     return s;
 }
 

@@ -121,17 +121,17 @@ static old_rows find_old_rows(const kvg_question *d)
     const kvg_problem *p = &d->c->problem;
     const uint32_t B = p->paging.block_tokens;
     kvg_layout_map map;
-    kvg_reference_layout_map(p, &map);
+    kvg_rows_map(p, &map);
     const kvg_row_map *m = &map.codes[KVG_K];
     const uint8_t *pool = kvg_set_tensor(&d->in, KVG_ROLE_DATA_POOL, KVG_K)->data;
     old_rows found = {0};
     for (uint32_t slot = 0; slot < p->paging.blocks * B; slot++) {
-        const uint8_t *row = pool + kvg_reference_place(m, p->paging.layer, slot / B, 0, slot % B, 0);
+        const uint8_t *row = pool + kvg_rows_place(m, p->paging.layer, slot / B, 0, slot % B, 0);
         bool all_set = true, owned = false, like = false;
         for (uint32_t i = 0; i < m->bytes; i++) all_set = all_set && row[i] == 0xFF;
         for (uint32_t i = 0; i < d->rows.tokens; i++) {
             const uint32_t live = (uint32_t)d->slots[i];
-            const uint64_t at = kvg_reference_place(m, p->paging.layer, live / B, 0, live % B, 0);
+            const uint64_t at = kvg_rows_place(m, p->paging.layer, live / B, 0, live % B, 0);
             owned = owned || live == slot;
             like = like || memcmp(row, pool + at, m->bytes) == 0;
         }
@@ -178,8 +178,8 @@ static void touch(const kvg_problem *p, kvg_tensor *out, uint32_t layer, uint32_
                   uint32_t beyond)
 {
     kvg_layout_map map;
-    kvg_reference_layout_map(p, &map);
-    const uint64_t at = kvg_reference_place(&map.codes[KVG_K], layer, block, 1, offset, beyond);
+    kvg_rows_map(p, &map);
+    const uint64_t at = kvg_rows_place(&map.codes[KVG_K], layer, block, 1, offset, beyond);
     ((uint8_t *)out[0].data)[at] ^= 1;
 }
 
