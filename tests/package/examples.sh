@@ -1,0 +1,46 @@
+#!/usr/bin/env bash
+# usage: tests/package/examples.sh PREFIX
+#
+# Copies each folder of examples/ away from the checkout, and runs the first block of code of its README.md against the
+# kvgold that is installed in PREFIX. Then plants a defect in the copy, with which the same commands must fail.
+set -euo pipefail
+[[ $# -eq 1 && -x $1/bin/kvgold ]] || { sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0" && exit 2; }
+PREFIX=$(realpath "$1")
+export PREFIX CMAKE_GENERATOR=Ninja
+here=$(dirname "$(realpath "$0")")
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+
+fail() {
+    echo "examples: $1" >&2
+    exit 1
+}
+
+# run EXAMPLE: the commands of its README.md, in its copy.
+run() {
+    awk '/^```/ { if (inside) exit; inside = 1; next } inside' "$scratch/$1/README.md" >"$scratch/commands"
+    (cd "$scratch/$1" && bash -euo pipefail "$scratch/commands") >"$scratch/out.txt" 2>&1
+}
+
+# says EXAMPLE TEXT: the last run printed TEXT.
+says() { grep -qF -- "$2" "$scratch/out.txt" || fail "$1 does not print '$2': $(<"$scratch/out.txt")"; }
+
+# works EXAMPLE TEXT
+works() {
+    cp -r "$here/../../examples/$1" "$scratch/$1"
+    run "$1" || fail "$1: $(<"$scratch/out.txt")"
+    says "$1" "$2"
+}
+
+# fails EXAMPLE FILE SED TEXT: fails with TEXT when SED has changed FILE.
+fails() {
+    cp "$scratch/$1/$2" "$scratch/right"
+    sed -i "$3" "$scratch/$1/$2"
+    cmp -s "$scratch/$1/$2" "$scratch/right" && fail "$1: '$3' changes nothing"
+    run "$1" && fail "$1 passes with '$3'"
+    says "$1" "$4"
+    echo "examples: $1 works, and fails with a planted defect"
+}
+
+works plugin-c "4 passed, 0 failed, 28 skipped"
+fails plugin-c append_engine.c 's/KVG_APPEND_IN_V\]/KVG_APPEND_IN_K]/' "0 passed, 4 failed, 28 skipped"
