@@ -44,3 +44,6 @@ fails() {
 
 works plugin-c "4 passed, 0 failed, 28 skipped"
 fails plugin-c append_engine.c 's/KVG_APPEND_IN_V\]/KVG_APPEND_IN_K]/' "0 passed, 4 failed, 28 skipped"
+
+works plugin-cpp "8 passed, 0 failed, 8 skipped"
+fails plugin-cpp decode_engine.cpp 's/position <= last/position < last/' "0 passed, 8 failed, 8 skipped"
