@@ -3,6 +3,7 @@
 #
 # Copies each folder of examples/ away from the checkout, and runs the first block of code of its README.md against the
 # kvgold that is installed in PREFIX. Then plants a defect in the copy, with which the same commands must fail.
+# The Python package is that of the checkout, run by PYTHON (default: the Python of build/venv, if it is there).
 set -euo pipefail
 [[ $# -eq 1 && -x $1/bin/kvgold ]] || { sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0" && exit 2; }
 PREFIX=$(realpath "$1")
@@ -10,6 +11,16 @@ export PREFIX CMAKE_GENERATOR=Ninja
 here=$(dirname "$(realpath "$0")")
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
+
+python=${PYTHON:-$here/../../build/venv/bin/python}
+mkdir "$scratch/bin"
+cat >"$scratch/bin/pytest" <<END
+#!/bin/sh
+export KVGOLD=$PREFIX/bin/kvgold PYTHONPATH=$here/../../golden/python PYTHONDONTWRITEBYTECODE=1
+exec "$python" -m pytest -p kvgold.pytest_plugin "\$@"
+END
+chmod +x "$scratch/bin/pytest"
+export PATH=$scratch/bin:$PATH
 
 fail() {
     echo "examples: $1" >&2
@@ -57,3 +68,10 @@ fi
 
 works packs-ctest "100% tests passed, 0 tests failed out of 2"
 fails packs-ctest nvfp4_rows.c 's/(i % 2)/(1 - i % 2)/' "FAIL v of dequantise/nvfp4.modelopt/rows/bf16"
+
+if [[ -x $python ]]; then
+    works packs-pytest "2 passed"
+    fails packs-pytest numpy_engine.py 's/codes & 15, codes >> 4/codes >> 4, codes \& 15/' "equals nibbles_swapped"
+else
+    echo "examples: packs-pytest skipped: no $python"
+fi
