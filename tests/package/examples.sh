@@ -75,3 +75,6 @@ if [[ -x $python ]]; then
 else
     echo "examples: packs-pytest skipped: no $python"
 fi
+
+works engine-reference "same bytes"
+fails engine-reference quantise_row.c 's/here == there && i % 2 == 0/here == there/' DIFFERENT
