@@ -92,7 +92,7 @@ KVG_PLUGIN_EXPORT const kvg_backend *kvg_backend_export(void)
     backend.impls = impls;
     backend.impl_count = sizeof impls / sizeof impls[0];
     backend.error_text = [] { return why; };
-    backend.ready = [] { return status_of(cudaFree(nullptr)); }; // a new process cannot do even this on a lost GPU
+    backend.ready = [] { return status_of(cudaFree(nullptr)); }; // makes a context, for which the GPU must answer
     backend.memory = &memory;
     return &backend;
 }
