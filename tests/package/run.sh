@@ -3,7 +3,7 @@
 #
 # Installs a build into a temporary prefix and uses it as a stranger would: builds this folder's project against it, runs
 # it, compares the bytes with docs/spec/formats.md, asks whether every public header is installed, compiles each installed
-# header alone as C17 and C++17, and builds and judges the plug-in of docs/guide/plugin.md.
+# header alone as C17 and C++17, builds and judges the plug-in of docs/guide/plugin.md, and runs examples/ (examples.sh).
 set -euo pipefail
 [[ $# -eq 1 && -f $1/CMakeCache.txt ]] || { sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0" && exit 2; }
 here=$(dirname "$(realpath "$0")")
@@ -101,3 +101,5 @@ gcc -std=c11 -shared -fPIC -I "$scratch/prefix/include/kvgold" engine.c -o liben
 "$scratch/prefix/bin/kvgold" check mine.json --backend ./libengine.so --no-html >out.txt && fail "a wrong plug-in passed"
 grep -q "^0 passed, 4 failed, 12 skipped" out.txt || fail "a wrong plug-in: $(<out.txt)"
 echo "package: the plug-in of docs/guide/plugin.md passes as C11 and as C++17, and fails with a byte unwritten"
+
+"$here/examples.sh" "$scratch/prefix"

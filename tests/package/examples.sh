@@ -1,0 +1,80 @@
+#!/usr/bin/env bash
+# usage: tests/package/examples.sh PREFIX
+#
+# Copies each folder of examples/ away from the checkout, and runs the first block of code of its README.md against the
+# kvgold that is installed in PREFIX. Then plants a defect in the copy, with which the same commands must fail.
+# The Python package is that of the checkout, run by PYTHON (default: the Python of build/venv, if it is there).
+set -euo pipefail
+[[ $# -eq 1 && -x $1/bin/kvgold ]] || { sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0" && exit 2; }
+PREFIX=$(realpath "$1")
+export PREFIX CMAKE_GENERATOR=Ninja
+here=$(dirname "$(realpath "$0")")
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+
+python=${PYTHON:-$here/../../build/venv/bin/python}
+mkdir "$scratch/bin"
+cat >"$scratch/bin/pytest" <<END
+#!/bin/sh
+export KVGOLD=$PREFIX/bin/kvgold PYTHONPATH=$here/../../golden/python PYTHONDONTWRITEBYTECODE=1
+exec "$python" -m pytest -p kvgold.pytest_plugin "\$@"
+END
+chmod +x "$scratch/bin/pytest"
+export PATH=$scratch/bin:$PATH
+
+fail() {
+    echo "examples: $1" >&2
+    exit 1
+}
+
+# run EXAMPLE: the commands of its README.md, in its copy.
+run() {
+    awk '/^```/ { if (inside) exit; inside = 1; next } inside' "$scratch/$1/README.md" >"$scratch/commands"
+    (cd "$scratch/$1" && bash -euo pipefail "$scratch/commands") >"$scratch/out.txt" 2>&1
+}
+
+# says EXAMPLE TEXT: the last run printed TEXT.
+says() { grep -qF -- "$2" "$scratch/out.txt" || fail "$1 does not print '$2': $(<"$scratch/out.txt")"; }
+
+# works EXAMPLE [TEXT]
+works() {
+    cp -r "$here/../../examples/$1" "$scratch/$1"
+    run "$1" || fail "$1: $(<"$scratch/out.txt")"
+    [[ $# -eq 1 ]] || says "$1" "$2"
+}
+
+# fails EXAMPLE FILE SED TEXT: fails with TEXT when SED has changed FILE.
+fails() {
+    cp "$scratch/$1/$2" "$scratch/right"
+    sed -i "$3" "$scratch/$1/$2"
+    cmp -s "$scratch/$1/$2" "$scratch/right" && fail "$1: '$3' changes nothing"
+    run "$1" && fail "$1 passes with '$3'"
+    says "$1" "$4"
+    echo "examples: $1 works, and fails with a planted defect"
+}
+
+works plugin-c "4 passed, 0 failed, 28 skipped"
+fails plugin-c append_engine.c 's/KVG_APPEND_IN_V\]/KVG_APPEND_IN_K]/' "0 passed, 4 failed, 28 skipped"
+
+works plugin-cpp "8 passed, 0 failed, 8 skipped"
+fails plugin-cpp decode_engine.cpp 's/position <= last/position < last/' "0 passed, 8 failed, 8 skipped"
+
+if command -v nvcc >/dev/null; then
+    works plugin-cuda
+    echo "examples: plugin-cuda compiles; it was not run"
+else
+    echo "examples: plugin-cuda skipped: no nvcc"
+fi
+
+works packs-ctest "100% tests passed, 0 tests failed out of 2"
+fails packs-ctest nvfp4_rows.c 's/(i % 2)/(1 - i % 2)/' "FAIL v of dequantise/nvfp4.modelopt/rows/bf16"
+
+if [[ -x $python ]]; then
+    works packs-pytest "2 passed"
+    fails packs-pytest numpy_engine.py 's/codes & 15, codes >> 4/codes >> 4, codes \& 15/' "equals nibbles_swapped"
+else
+    echo "examples: packs-pytest skipped: no $python"
+fi
+
+works engine-reference "same bytes"
+fails engine-reference quantise_row.c 's/here == there && i % 2 == 0/here == there/' DIFFERENT
