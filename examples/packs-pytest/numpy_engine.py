@@ -1,10 +1,10 @@
 """The engine under test: reads sequences of NVFP4 pages back as bf16, in numpy."""
 
+import kvgold
 import numpy as np
 
 MAGNITUDES = np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6], np.float32)
 E2M1 = np.concatenate([MAGNITUDES, -MAGNITUDES])
-AXES = {"nhd": (0, 1, 2, 3), "hnd": (0, 2, 1, 3)}  # between a layer's pages and [block, offset, head, byte]
 
 
 def e4m3(codes):
@@ -28,17 +28,15 @@ def decode(codes, scales, tensor_scale):
 
 def flatten(problem, tensors):
     """Writes into the arrays k_flat and v_flat, [sequence, head, position, dim]. A text says why it refuses."""
-    if problem.layout not in AXES or problem.dtype != "bf16" or problem.swizzle or problem.data_padding:
-        return "only plain pages of bf16 models on the layouts nhd and hnd"
-    page, axes = problem.block_tokens, AXES[problem.layout]
-    shape = [(problem.blocks, page, problem.heads, -1)[axis] for axis in axes]
+    if problem.dtype != "bf16" or problem.swizzle:
+        return "only bf16 models, and scales by rows"
+    page = problem.block_tokens
     for side in "kv":
-        codes, scales = (tensors[f"{side}_{pool}"].reshape(problem.layers, *shape)[problem.layer].transpose(axes)
-                         for pool in ("data", "scale_pool"))
+        codes, scales = (kvgold.pages(problem, side, part, tensors)[problem.layer] for part in ("codes", "scales"))
         rows = decode(codes, scales, tensors[f"{side}_tensor_scale"])
         for flat, table, length in zip(tensors[f"{side}_flat"], tensors["block_table"], tensors["lengths"]):
             for position in range(length):
                 block = table[position // page]
                 if 0 <= block < problem.blocks:
-                    flat[:, position] = rows[block, position % page]
+                    flat[:, position] = rows[block, :, position % page]
     return {"k_flat": tensors["k_flat"], "v_flat": tensors["v_flat"]}

@@ -1,15 +1,13 @@
 import kvgold
 import pytest
-from kvgold.problem import problem_of
 
 from numpy_engine import flatten
 
 
 @pytest.mark.kvgold("nhd", op="flatten", format="nvfp4")
 def test_pack(kvgold_case):
-    problem = problem_of(kvgold_case.id, kvgold_case.problem, kvgold_case.layer)
     tensors = {name: array.copy() for name, array in kvgold_case.inputs.items()}
-    kvgold.assert_matches(kvgold_case, flatten(problem, tensors))
+    kvgold.assert_matches(kvgold_case, flatten(kvgold_case.parsed, tensors))
 
 
 def test_fresh_data():

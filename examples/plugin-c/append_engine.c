@@ -1,8 +1,9 @@
-/* A plug-in for kvgold: it appends bf16 rows to pages of layout nhd, [layer][block][offset][head][dim]. */
+/* A plug-in for kvgold: it appends bf16 rows to pages of any layout. */
 #include <string.h>
 
 #include "core/plugin.h"
 #include "core/plugin_tensors.h"
+#include "reference/rows.h"
 
 static const char *why = "";
 
@@ -11,26 +12,30 @@ static const char *error_text(void)
     return why;
 }
 
+/* A layout that joins K and V has the rows of both in K's pool: map.codes[side].side says whose pool it is. */
 static kvg_status append(const kvg_problem *p, const kvg_tensor *in, kvg_tensor *out, kvg_stream *stream)
 {
     (void)stream;
-    const kvg_paging *g = &p->paging;
-    if (p->layout != KVG_LAYOUT_NHD || p->dtype != KVG_DTYPE_BF16 || p->bias || p->rope.dims || g->row_padding ||
-        g->data_padding) {
-        why = "engine: only bf16 models on layout nhd, without bias, RoPE and padding";
+    if (p->dtype != KVG_DTYPE_BF16 || p->bias || p->rope.dims || p->paging.shared_kv) {
+        why = "engine: only bf16 models, without bias and RoPE, with rows of K and of V";
         return KVG_ERR_UNIMPLEMENTED;
     }
     const int64_t *slots = in[KVG_APPEND_IN_SLOTS].data;
-    const int64_t slots_of_layer = (int64_t)g->blocks * g->block_tokens;
-    const size_t token_bytes = (size_t)p->kv_heads * p->head_dim * 2; /* the rows of all heads lie side by side */
-    for (uint32_t t = 0; t < p->tokens; t++) {
-        if (slots[t] < 0) continue; /* the token is not stored */
-        const int64_t block = slots[t] / g->block_tokens, offset = slots[t] % g->block_tokens;
-        const size_t at = (size_t)(g->layer * slots_of_layer + block * g->block_tokens + offset) * token_bytes;
-        memcpy((char *)out[KVG_APPEND_OUT_K_DATA].data + at, (const char *)in[KVG_APPEND_IN_K].data + t * token_bytes,
-               token_bytes);
-        memcpy((char *)out[KVG_APPEND_OUT_V_DATA].data + at, (const char *)in[KVG_APPEND_IN_V].data + t * token_bytes,
-               token_bytes);
+    const uint32_t block_tokens = p->paging.block_tokens;
+    kvg_layout_map map;
+    kvg_rows_map(p, &map);
+    for (int side = KVG_K; side <= KVG_V; side++) {
+        const kvg_row_map *rows = &map.codes[side];
+        const char *from = in[KVG_APPEND_IN_K + side].data;
+        char *pool = out[KVG_APPEND_OUT_K_DATA + rows->side].data;
+        for (uint32_t t = 0; t < p->tokens; t++) {
+            if (slots[t] < 0) continue; /* the token is not stored */
+            const uint32_t block = (uint32_t)(slots[t] / block_tokens), offset = (uint32_t)(slots[t] % block_tokens);
+            for (uint32_t h = 0; h < p->kv_heads; h++) {
+                memcpy(pool + kvg_rows_place(rows, p->paging.layer, block, h, offset, 0),
+                       from + (size_t)(t * p->kv_heads + h) * rows->bytes, rows->bytes);
+            }
+        }
     }
     return KVG_OK;
 }

@@ -24,7 +24,7 @@ from typing import Any, Callable, Mapping
 from .container import PackError
 from .judge import save_answer
 from .pack import Case, Prompt, load_prompt
-from .problem import Problem, problem_of
+from .problem import Problem
 from .program import run_program
 
 # Takes the problem and the question's arrays by name (its own copies, BF16 as uint16 bits). Gives the answer's arrays by
@@ -34,7 +34,7 @@ Engine = Callable[[Problem, "dict[str, Any]"], "Mapping[str, Any] | str"]
 JUDGED = (0, 1, 77)  # exit statuses of `kvgold compare` that come with a report
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Verdict:
     """What `kvgold compare` says of a case."""
 
@@ -51,11 +51,14 @@ class Verdict:
     def __str__(self) -> str:
         return self.text or f"{self.verdict} {self.id}" + (f": {self.reason}" if self.reason else "")
 
+    def __repr__(self) -> str:
+        return f"<kvgold.Verdict {self.verdict} {self.id}>"
+
     def _repr_html_(self) -> str:
         return f"<pre>{html.escape(str(self))}</pre>"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Report:
     """What `kvgold compare` says of all answers of a callable."""
 
@@ -70,6 +73,9 @@ class Report:
 
     def __str__(self) -> str:
         return f"{self.text}seed {self.seed}; the callable ran uncontained, in the process that asked"
+
+    def __repr__(self) -> str:
+        return f"<kvgold.Report: {sum(case.passed for case in self.cases)} of {len(self.cases)} cases pass>"
 
     def _repr_html_(self) -> str:
         return f"<pre>{html.escape(str(self))}</pre>"
@@ -115,9 +121,8 @@ def check(engine: Engine, *groups: Mapping[str, Any], seed: str | None = None) -
 
 
 def _ask(engine: Engine, prompt: Prompt) -> Mapping[str, Any] | str:
-    problem = problem_of(prompt.id, prompt.problem, prompt.layer)
     try:
-        return engine(problem, {name: tensor.array.copy() for name, tensor in prompt.tensors.items()})
+        return engine(prompt.parsed, {name: tensor.array.copy() for name, tensor in prompt.tensors.items()})
     except Exception as error:  # noqa: BLE001: whatever an engine throws
         return f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}"
 

@@ -25,6 +25,7 @@ import numpy as np
 
 from . import manifest as _manifest
 from .container import Container, PackError, Tensor, map_file, open_regular, parse, parse_json, quote
+from .problem import Problem, problem_of
 from .program import Missing, find_shipped, run_program
 
 PACKS = "golden/data/packs"  # where shipped packs are
@@ -64,6 +65,11 @@ class Prompt:
 
     def __str__(self) -> str:
         return f"{self.key} {self.id}"
+
+    @property
+    def parsed(self) -> Problem:
+        """The problem as numbers, as `check` hands it to a callable."""
+        return problem_of(self.id, self.problem, self.layer)
 
     @property
     def tensors(self) -> Mapping[str, Tensor]:

@@ -9,7 +9,7 @@ import numpy as np
 
 from .layouts_numpy import data_place, scale_place
 from .pack import Prompt
-from .problem import Problem, problem_of
+from .problem import Problem
 
 PARTS = ("codes", "scales")
 
@@ -25,7 +25,7 @@ def pages(question: Prompt | Problem, side: str, part: str = "codes", tensors: M
 
     ValueError: the layout has no such rows (layout rows; V's scales in groups of four tokens; a side without scales),
     or a pool is too small."""
-    problem = question if isinstance(question, Problem) else problem_of(question.id, question.problem, question.layer)
+    problem = question if isinstance(question, Problem) else question.parsed
     if tensors is None:
         if isinstance(question, Problem):
             raise ValueError("a Problem has no tensors: give them")

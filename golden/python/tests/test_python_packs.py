@@ -10,7 +10,6 @@ import safetensors
 import kvgold
 from kvgold import layouts_numpy
 from kvgold.adapters.numpy import answer
-from kvgold.problem import problem_of
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
 FOLDER = os.path.join(ROOT, "golden", "data", "packs")
@@ -83,7 +82,7 @@ def test_views_of_pages_are_the_bytes_that_the_layout_says():
     """Against the index arrays of kvgold.layouts_numpy, whose answers are compared with the reference's."""
     seen = set()
     for case in paged_cases():
-        problem = problem_of(case.id, case.problem, case.layer)
+        problem = case.parsed
         slots = np.arange(problem.blocks * problem.block_tokens)
         tensors = {name: array.copy() for name, array in (case.inputs if "k_data" in case.inputs else case.expected).items()}
         for i, side in enumerate(problem.names):
@@ -104,7 +103,7 @@ def test_views_of_pages_are_the_bytes_that_the_layout_says():
 
 def test_views_that_there_are_not():
     case = next(case for case in paged_cases() if case.problem["op"] == "decode" and case.problem["layout"] == "hnd")
-    problem = problem_of(case.id, case.problem, case.layer)
+    problem = case.parsed
     assert not kvgold.pages(case, "k").flags.writeable
     for arguments in ((case, "q"), (case, "k", "pages"), (problem, "k"), (problem, "k", "codes", {}),
                       (problem, "k", "codes", {"k_data": np.zeros(7, np.uint8)})):

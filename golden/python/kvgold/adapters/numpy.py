@@ -17,7 +17,7 @@ from .. import layouts_numpy as layouts
 from ..attention_numpy import attend, numbers
 from ..formats_numpy import F32, F64
 from ..pack import Prompt
-from ..problem import Problem, problem_of
+from ..problem import Problem
 from .command import answer_all
 
 Arrays = Mapping[str, np.ndarray]
@@ -182,7 +182,7 @@ def answer(prompt: Prompt) -> Mapping[str, Any] | str:
     """The answer to a question, or why there is none."""
     if prompt.problem["op"] == "mma":
         return "op mma is a tensor core's"
-    p = problem_of(prompt.id, prompt.problem, prompt.layer)
+    p = prompt.parsed
     with np.errstate(all="ignore"):
         if p.op == "decode":
             return decode(p, prompt)

@@ -23,7 +23,7 @@ except ModuleNotFoundError as missing:
     raise SystemExit(2) from None
 
 from ..pack import Prompt
-from ..problem import Problem, problem_of
+from ..problem import Problem
 from .command import answer_all
 
 Engine = Callable[[Problem, "dict[str, torch.Tensor]"], "Mapping[str, torch.Tensor] | str"]
@@ -43,7 +43,7 @@ def implementation(engine: Engine, device: str) -> Callable[[Prompt], Mapping[st
     def answer(prompt: Prompt) -> Mapping[str, Any] | str:
         if prompt.problem["op"] == "mma":
             return "op mma is a tensor core's"
-        given = engine(problem_of(prompt.id, prompt.problem, prompt.layer), tensors_of(prompt, device))
+        given = engine(prompt.parsed, tensors_of(prompt, device))
         return given if isinstance(given, str) else {name: tensor.cpu() for name, tensor in given.items()}
     return answer
 
