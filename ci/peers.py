@@ -461,14 +461,14 @@ def run(rows, chosen, options):
         if kvgold:
             kvgold += run_kvgold(options.kvgold, os.path.join(options.out, "kvgold_after.json"), options.quick, log)
     counts = collections.Counter(r["status"] for r in results.values())
-    text = "\n".join([introduction(options, about, rows, results, time.monotonic() - begin),
-                      *tables(rows, results, kvgold)])
-    with open(os.path.join(options.out, "peers.md"), "w", encoding="utf-8") as f:
-        f.write(text.rstrip() + "\n")
     with open(os.path.join(options.out, "peers.json"), "w", encoding="utf-8") as f:
         made = [dict(results[n], id=row_id(rows[n]), bytes=row_bytes(rows[n]), flops=row_flops(rows[n]),
                      sinks=has_sinks(rows[n])) for n in sorted(results)]
         json.dump({"machine": about, "rows": made}, f, indent=1)
+    text = "\n".join([introduction(options, about, rows, results, time.monotonic() - begin),
+                      *tables(rows, results, kvgold)])
+    with open(os.path.join(options.out, "peers.md"), "w", encoding="utf-8") as f:
+        f.write(text.rstrip() + "\n")
     print(text)
     if not counts["TIMED"]:
         return 3

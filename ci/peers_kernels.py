@@ -200,7 +200,7 @@ class Inputs:
         one.table = self.table[sequence:sequence + 1, :seen // PAGE].contiguous()
         one.lengths = self.torch.full((1,), seen, dtype=self.torch.int32, device=DEVICE)
         at = sequence * self.queries + query
-        one.q, one.q8 = self.q[at:at + 1], self.q8[at:at + 1]
+        one.q, one.q8, one.answers = self.q[at:at + 1], self.q8[at:at + 1], {}
         return one
 
     def probes(self):
@@ -395,6 +395,9 @@ def bits_alone(m, row, x, name, out):
         make = next(w[-1] for w in WAYS[PEERS[row.peer].kind](m, asked, one) if w[0] == name)
         op, answer = make()
         op()
+        error = one.error(answer, name.partition(",")[0], False, has_sinks(row))
+        if not error <= WRONG_ABOVE:
+            raise RuntimeError(f"a query token that is asked alone is wrong, relative error {error:.3g}")
         got, want = (t.reshape(-1).view(m.torch.int16) for t in (answer, whole[sequence, query].contiguous()))
         differ += not bool((got == want).all())
     return len(x.probes()), differ

@@ -328,10 +328,10 @@ void kvg_arguments_free(kvg_arguments *a)
     *a = (kvg_arguments){0};
 }
 
-kvg_status kvg_arguments_find(const kvg_arguments *a, int i, const char *shipped)
+kvg_status kvg_arguments_find(const kvg_arguments *a, int i, const char *folder, const char *ending)
 {
     char found[PATH_MAX];
-    kvg_status s = kvg_shipped_find(shipped, a->files[i], found, sizeof found);
+    kvg_status s = kvg_shipped_find(folder, ending, a->files[i], found, sizeof found);
     if (s || strcmp(found, a->files[i]) == 0) return s;
     char *kept = strdup(found);
     if (!kept) return kvg_fail(KVG_ERR_MEMORY, "no memory for %s", found);

@@ -75,9 +75,9 @@ typedef struct kvg_arguments {
 kvg_status kvg_arguments_read(int argc, char **argv, kvg_arguments *out) KVG_CHECKED;
 void kvg_arguments_free(kvg_arguments *a);
 
-/* Puts the shipped file of that name, in the folder `shipped` of the repository, in the place of files[i] where no file
- * of the user has that name: kvg_shipped_find. The new name stays until the program ends. */
-kvg_status kvg_arguments_find(const kvg_arguments *a, int i, const char *shipped) KVG_CHECKED;
+/* Puts the shipped file of that name in the place of files[i], where no file of the user has that name:
+ * kvg_shipped_find. The new name stays until the program ends. */
+kvg_status kvg_arguments_find(const kvg_arguments *a, int i, const char *folder, const char *ending) KVG_CHECKED;
 
 /* The option as it was given last; NULL: it was not. */
 const kvg_argument *kvg_given(const kvg_arguments *a, kvg_option_id id);

@@ -83,7 +83,9 @@ static int print_help(const kvg_arguments *a)
  * the line says CONFIG or PACK, an argument may be the name of a shipped one. */
 static kvg_status find_shipped(const char *line, const kvg_arguments *a)
 {
-    static const char *const folders[][2] = {{"CONFIG", "configs"}, {"PACK", "golden/data/packs"}};
+    static const struct {
+        const char *word, *folder, *ending;
+    } shipped[] = {{"CONFIG", "configs", ".json"}, {"PACK", "golden/data/packs", ""}};
     char word[64];
     int length;
     kvg_status s = KVG_OK;
@@ -93,8 +95,8 @@ static kvg_status find_shipped(const char *line, const kvg_arguments *a)
         if (sscanf(line, "%63s%n", word, &length) != 1) break;
         const bool action = i == 0 && word[0] >= 'a' && word[0] <= 'z';
         if (word[0] == '-' || word[0] == '[' || (action && strcmp(word, a->files[0]) != 0)) break;
-        for (size_t k = 0; !s && k < sizeof folders / sizeof folders[0]; k++) {
-            if (strcmp(word, folders[k][0]) == 0) s = kvg_arguments_find(a, i, folders[k][1]);
+        for (size_t k = 0; !s && k < sizeof shipped / sizeof shipped[0]; k++) {
+            if (strcmp(word, shipped[k].word) == 0) s = kvg_arguments_find(a, i, shipped[k].folder, shipped[k].ending);
         }
     }
     return s;
@@ -111,8 +113,8 @@ int kvg_command_run(int argc, char **argv)
     }
     kvg_status s = kvg_arguments_read(argc, argv, &a);
     for (const char *line = c->usage; !s && !a.help && *line; line = strchr(line, '\n') + 1) s = find_shipped(line, &a);
-    if (s) return kvg_command_fail(c->name, s);
-    if (a.help) code = kvg_command_lay_out(print_help, &a);
+    if (s) code = kvg_command_fail(c->name, s);
+    else if (a.help) code = kvg_command_lay_out(print_help, &a);
     else code = c->run(&a);
     kvg_arguments_free(&a);
     return code;

@@ -229,7 +229,7 @@ int kvg_command_doctor(const kvg_arguments *a)
     if (a->file_count) return kvg_command_usage("doctor", "takes no argument but --ctest-resources");
     if (kvg_given(a, KVG_OPTION_DOCTOR_CTEST_RESOURCES)) return list_resources();
     struct utsname system;
-    bool modified = strcmp(KVG_MODIFIED, "true") == 0;
+    const bool modified = strcmp(KVG_MODIFIED, "true") == 0;
     printf("kvgold:      %s, commit %.7s%s\n", KVG_VERSION, KVG_COMMIT, modified ? " with changes" : "");
 #ifdef __clang__
     printf("compiler:    %s\n", __VERSION__);

@@ -159,9 +159,11 @@ static int list_config(const char *path)
 {
     kvg_config config;
     char found[PATH_MAX];
-    kvg_status s = kvg_shipped_find("configs", path, found, sizeof found);
+    kvg_status s = kvg_shipped_find("configs", ".json", path, found, sizeof found);
     if (!s) s = kvg_config_open(found, NULL, &kvg_generate_guest, &config);
-    else if (!strchr(path, '.')) s = kvg_name_fail("list", path, &lists[0].name, sizeof lists[0], LIST_COUNT);
+    else if (!strchr(path, '.') && !strstr(kvg_error_text(), "(did you mean")) {
+        s = kvg_name_fail("list", path, &lists[0].name, sizeof lists[0], LIST_COUNT);
+    }
     if (s) return kvg_command_fail("list", s);
     for (size_t i = 0; i < config.case_count; i++) printf("%s\n", config.cases[i].id);
     kvg_config_close(&config);

@@ -202,7 +202,7 @@ static int require(const char *config)
 {
     size_t met, count;
     char found[PATH_MAX];
-    kvg_status s = kvg_shipped_find("configs/memory", config, found, sizeof found);
+    kvg_status s = kvg_shipped_find("configs/memory", ".json", config, found, sizeof found);
     if (!s) s = kvg_memory_require(found, &met, &count);
     if (s) return kvg_command_fail("memory", s);
     printf("%zu met, %zu not\n", met, count - met);

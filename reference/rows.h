@@ -158,7 +158,7 @@ static inline void kvg_rows_one_page(const kvg_problem *p, bool head_first, cons
     }
 }
 
-/* The map of a checked problem on a paged layout; of layout rows all is 0. */
+/* The map of a checked problem on a paged layout; of layout rows all strides are 0. */
 static inline void kvg_rows_map(const kvg_problem *p, kvg_layout_map *out)
 {
     static const kvg_row_map no_rows = {(kvg_role)0, KVG_K, 0, 0, 0, 0, 0, 0, 0};

@@ -2,9 +2,11 @@
 #include "support/shipped.h"
 
 #include <limits.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "core/name.h"
@@ -32,17 +34,22 @@ kvg_status kvg_shipped_path(const char *name, char *out, size_t size)
     return kvg_fail(KVG_ERR_NOT_FOUND, "no %s here or beside the program: run from the repository", name);
 }
 
-kvg_status kvg_shipped_find(const char *folder, const char *argument, char *out, size_t size)
+static kvg_status take(const char *path, char *out, size_t size)
 {
-    static const char *const endings[] = {"", ".json"};
+    const int n = snprintf(out, size, "%s", path);
+    return n >= 0 && (size_t)n < size ? KVG_OK : kvg_fail(KVG_ERR_INVALID, "path too long: %.40s...", path);
+}
+
+kvg_status kvg_shipped_find(const char *folder, const char *ending, const char *argument, char *out, size_t size)
+{
     char name[PATH_MAX];
-    if (strchr(argument, '/') || access(argument, F_OK) == 0) {
-        const int n = snprintf(out, size, "%s", argument);
-        return n >= 0 && (size_t)n < size ? KVG_OK : kvg_fail(KVG_ERR_INVALID, "path too long: %.40s...", argument);
-    }
-    for (size_t i = 0; i < sizeof endings / sizeof endings[0]; i++) {
-        const int n = snprintf(name, sizeof name, "%s/%s%s", folder, argument, endings[i]);
-        if (n > 0 && (size_t)n < sizeof name && kvg_shipped_path(name, out, size) == KVG_OK) return KVG_OK;
-    }
+    struct stat own;
+    const bool is_there = stat(argument, &own) == 0, folders = !*ending;
+    if (strchr(argument, '/') || (is_there && (S_ISDIR(own.st_mode) != 0) == folders)) return take(argument, out, size);
+    const size_t length = strlen(argument), tail = strlen(ending);
+    const bool ends = length > tail && strcmp(argument + length - tail, ending) == 0;
+    const int n = snprintf(name, sizeof name, "%s/%s%s", folder, argument, ends ? "" : ending);
+    if (length && n > 0 && (size_t)n < sizeof name && kvg_shipped_path(name, out, size) == KVG_OK) return KVG_OK;
+    if (is_there) return take(argument, out, size); /* its reader says what is wrong with it */
     return kvg_name_fail_file(argument, kvg_shipped_path(folder, name, sizeof name) == KVG_OK ? name : NULL);
 }

@@ -14,9 +14,11 @@ void kvg_shipped_program_folder(char *out, size_t size);
  * share/kvgold and include/kvgold of an installation. KVG_ERR_NOT_FOUND. */
 kvg_status kvg_shipped_path(const char *name, char *out, size_t size) KVG_CHECKED;
 
-/* The file or folder that a user means by `argument`. If it exists, or has a '/', it is itself.
- * Otherwise it is the name of a shipped one: in the folder "configs" the argument "ci_smoke" means
- * configs/ci_smoke.json. KVG_ERR_NOT_FOUND proposes the nearest name. */
-kvg_status kvg_shipped_find(const char *folder, const char *argument, char *out, size_t size) KVG_CHECKED;
+/* The file that a user means by `argument`, or the folder if `ending` is "". If there is one, or the
+ * argument has a '/', it is itself. Otherwise it is the name of a shipped one: in the folder
+ * "configs", with the ending ".json", the argument "ci_smoke" means configs/ci_smoke.json.
+ * KVG_ERR_NOT_FOUND proposes the nearest name. */
+kvg_status kvg_shipped_find(const char *folder, const char *ending, const char *argument, char *out,
+                            size_t size) KVG_CHECKED;
 
 #endif

@@ -180,6 +180,10 @@ mkdir hnd
 expect "... and a folder of the user that has that name goes before it" 3 "hnd/manifest.sha256: cannot open" \
     "$kvgold" golden inspect hnd
 rmdir hnd
+mkdir ci_mma
+expect "... but a folder is no config" 0 "mma/" "$kvgold" list ci_mma
+rmdir ci_mma
+meant "list: ci_smok: no such file (did you mean 'ci_smoke'?)" list ci_smok
 meant "one.json: no case 'quantise/nvpf4" check one.json -o bad --case quantise/nvpf4
 meant "no format 'nvpf4' (did you mean 'nvfp4'?)" matrix --format nvpf4
 meant "no layout 'hdn' (did you mean 'hnd'?)" memory llama-3-8b --layout hdn

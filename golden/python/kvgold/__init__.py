@@ -26,19 +26,21 @@ __all__ = ["Answer", "Case", "ErratumWarning", "Pack", "PackError", "Prompt", "R
 
 
 def _version() -> str:
-    """Of the installed package, else of the checkout's CMakeLists.txt, which is the one place of the number."""
+    """Of the installed package; of a checkout's CMakeLists.txt, which is the one place of the number; else "unknown"."""
     import importlib.metadata
     import os
     import re
 
     from .program import ROOTS
 
-    path = os.path.join(ROOTS[1], "CMakeLists.txt")
-    if not os.path.isfile(path):
+    if not os.path.isdir(ROOTS[0]) and os.path.isfile(path := os.path.join(ROOTS[1], "CMakeLists.txt")):
+        with open(path, encoding="utf-8") as file:
+            found = re.search(r"project\(kvgold VERSION ([0-9.]+)", file.read())
+        return found.group(1) if found else "unknown"
+    try:
         return importlib.metadata.version("kvgold")
-    with open(path, encoding="utf-8") as file:
-        found = re.search(r"project\(kvgold VERSION ([0-9.]+)", file.read())
-    return found.group(1) if found else "unknown"
+    except importlib.metadata.PackageNotFoundError:
+        return "unknown"
 
 
 __version__ = _version()

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from typing import Any, Callable, Mapping
 
 from .container import PackError
-from .judge import save_answer
+from .judge import raw, save_answer
 from .pack import Case, Prompt, load_prompt
 from .problem import Problem
 from .program import run_program
@@ -121,9 +121,17 @@ def check(engine: Engine, *groups: Mapping[str, Any], seed: str | None = None) -
 
 
 def _ask(engine: Engine, prompt: Prompt) -> Mapping[str, Any] | str:
+    """The answer, fit for a file; or why there is none."""
+    wanted = {answer.name: answer for answer in prompt.answers}
     try:
-        return engine(prompt.parsed, {name: tensor.array.copy() for name, tensor in prompt.tensors.items()})
-    except Exception as error:  # noqa: BLE001: whatever an engine throws
+        given = engine(prompt.parsed, {name: tensor.array.copy() for name, tensor in prompt.tensors.items()})
+        if isinstance(given, str):
+            return given
+        unknown = [name for name in given if name not in wanted]
+        if unknown or not given:
+            return f"{unknown[0] if unknown else 'nothing'} is given; {', '.join(wanted)} are asked for"
+        return {name: raw(value, wanted[name], name) for name, value in given.items()}
+    except Exception as error:  # noqa: BLE001: whatever an engine throws, or gives
         return f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}"
 
 

@@ -41,8 +41,11 @@ def pages(question: Prompt | Problem, side: str, part: str = "codes", tensors: M
     strides = place.layer, place.block, place.head, place.token, 1
     pool = tensors.get(place.pool)
     last = place.base + sum((n - 1) * stride for n, stride in zip(shape, strides))
-    if pool is None or size == 0 or pool.itemsize != 1 or pool.ndim != 1 or last >= len(pool):
-        raise ValueError(f"no {part} of {side!r}: {place.pool} is {'missing' if pool is None else 'too small'}")
+    if pool is None or size == 0:
+        raise ValueError(f"no {part} of {side!r}" + (f": {place.pool} is missing" if size else ""))
+    stride = pool.strides[0] if isinstance(pool, np.ndarray) else pool.stride(0) if pool.ndim else 0
+    if pool.itemsize != 1 or pool.ndim != 1 or stride != 1 or last >= len(pool):
+        raise ValueError(f"{place.pool} is not {last + 1} bytes or more, one after another: {pool.dtype} {tuple(pool.shape)}")
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(pool, torch.Tensor):
         return pool.as_strided(shape, strides, pool.storage_offset() + place.base)

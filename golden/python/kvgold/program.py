@@ -26,18 +26,17 @@ def find_program() -> str | None:
 
 
 def find_shipped(folder: str, name: str | os.PathLike[str]) -> str:
-    """The path that a user means by `name`: itself if it exists or has a "/", else the shipped one of that name, as for
-    the program. find_shipped("golden/data/packs", "hnd")."""
+    """The folder that a user means by `name`, as for the program: itself if it exists or has a "/", else the shipped
+    one of that name. find_shipped("golden/data/packs", "hnd")."""
     path = os.fspath(name)
     if os.sep in path or os.path.exists(path):
         return path
     known: list[str] = []
     for root in ROOTS:
         shipped = os.path.join(root, folder)
-        for ending in ("", ".json"):
-            if path and os.path.exists(os.path.join(shipped, path + ending)):
-                return os.path.join(shipped, path + ending)
-        known += [entry.removesuffix(".json") for entry in (os.listdir(shipped) if os.path.isdir(shipped) else ())]
+        if path and os.path.exists(os.path.join(shipped, path)):
+            return os.path.join(shipped, path)
+        known += os.listdir(shipped) if os.path.isdir(shipped) else []
     nearest = difflib.get_close_matches(path, known, 1)
     raise PackError(f"{path}: no such file" + (f" (did you mean {nearest[0]!r}?)" if nearest else ""))
 

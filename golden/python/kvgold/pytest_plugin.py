@@ -13,6 +13,7 @@ import os
 import pytest
 
 from . import testing  # a name that begins with pytest_ would be taken for a hook
+from .container import PackError
 from .pack import PACKS
 from .program import ROOTS
 
@@ -39,7 +40,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         try:
             cases += testing.pytest_cases(pack, **marker.kwargs)
         except ValueError as error:
-            if marker.args:
+            if marker.args or isinstance(error, PackError):
                 raise pytest.UsageError(f"{metafunc.definition.nodeid}: {error}") from None
             last = error
     if not cases:

@@ -1,6 +1,7 @@
 """kvgold.explain, kvgold.check and the pytest plug-in, with the program ($KVGOLD). Each must fail on a planted defect."""
 
 import os
+import shutil
 import subprocess
 import sys
 
@@ -10,6 +11,7 @@ import pytest
 import kvgold
 from kvgold.adapters import numpy as adapter
 
+PYTHON = os.path.dirname(os.path.dirname(os.path.abspath(kvgold.__file__)))
 GROUP = {"op": "append", "format": ["nvfp4", "e4m3"], "layout": ["hnd", "nhd"], "kv_heads": 2, "head_dim": 64,
          "tokens": 10, "block_tokens": 4, "fill": "adversarial", "scale": {"k": 0.3, "v": 0.0123}}
 
@@ -55,6 +57,19 @@ def test_an_exception_and_a_refusal_are_no_pass():
     assert "RuntimeError: a crash" in str(report) and "no nhd here" in str(report)
     with pytest.raises(kvgold.PackError, match="^no case is answered: never$"):
         kvgold.check(lambda problem, tensors: "never", GROUP)
+
+
+@pytest.mark.parametrize("wrong,why", [
+    (lambda pools: None, "TypeError"), (lambda pools: {}, "nothing is given; k_data"),
+    (lambda pools: {**pools, "k_dat": pools["k_data"]}, "k_dat is given; k_data"),
+    (lambda pools: {**pools, "k_data": pools["k_data"][1:]}, "AssertionError: k_data is uint8 of shape"),
+    (lambda pools: {**pools, "k_data": pools["k_data"].astype("f4")}, "AssertionError: k_data is float32")])
+def test_a_malformed_answer_costs_its_case_alone(wrong, why):
+    def some(problem, tensors):
+        given = engine(problem, tensors)
+        return wrong(given) if problem.layout == "nhd" else given
+    report = kvgold.check(some, GROUP)
+    assert [case.verdict for case in report.cases].count("PASS") == 2 and why in str(report), str(report)
 
 
 def test_no_answer_is_at_hand_while_the_callable_runs(tmp_path, monkeypatch):
@@ -114,7 +129,7 @@ def test_wrong(kvgold_case):
 def run_pytest(folder, text):
     (folder / "test_mine.py").write_text(text)
     done = subprocess.run([sys.executable, "-m", "pytest", "-q", "--tb=line", "-p", "kvgold.pytest_plugin", "-p", "no:cacheprovider",
-                           "--strict-markers", folder], capture_output=True, text=True, check=False)
+                           "--strict-markers", "."], cwd=folder, env={**os.environ, "PYTHONPATH": PYTHON}, capture_output=True, text=True, check=False)
     return done.returncode, done.stdout + done.stderr
 
 
@@ -123,6 +138,16 @@ def test_the_pytest_plugin(tmp_path):
     packs = [kvgold.load(name) for name in ("hnd", "nhd")]
     right = sum(len(pack.select(op="append", format="nvfp4")) for pack in packs)
     assert code == 1 and f"{right} passed" in text and "test_wrong[append/nvfp4" in text, text
+
+
+def test_a_damaged_pack_is_an_error(tmp_path):
+    shutil.copytree(kvgold.load("hnd").path, tmp_path / "packs/hnd")
+    with open(tmp_path / "packs/hnd/expected.safetensors", "r+b") as file:
+        file.write(b"x")
+    test = ("import kvgold.pytest_plugin as p, pytest\np.shipped_packs = lambda: ['packs/hnd']\n"
+            "@pytest.mark.kvgold(op='append')\ndef test_x(kvgold_case): pass\n")
+    code, text = run_pytest(tmp_path, test)
+    assert code not in (0, 1) and "expected.safetensors" in text, text
 
 
 @pytest.mark.parametrize("marker,why", [

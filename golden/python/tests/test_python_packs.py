@@ -106,6 +106,8 @@ def test_views_that_there_are_not():
     problem = case.parsed
     assert not kvgold.pages(case, "k").flags.writeable
     for arguments in ((case, "q"), (case, "k", "pages"), (problem, "k"), (problem, "k", "codes", {}),
-                      (problem, "k", "codes", {"k_data": np.zeros(7, np.uint8)})):
+                      (problem, "k", "codes", {"k_data": np.zeros(7, np.uint8)}),
+                      (problem, "k", "codes", {"k_data": np.zeros((1 << 20, 2), np.uint8)[:, 0]}),
+                      (problem, "k", "codes", {"k_data": np.zeros(1 << 20, np.uint16)})):
         with pytest.raises(ValueError):
             kvgold.pages(*arguments)
