@@ -18,7 +18,7 @@ import os
 import secrets
 import shutil
 import tempfile
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Callable, Mapping
 
 from .container import PackError
@@ -43,13 +43,15 @@ class Verdict:
     reason: str
     details: Mapping[str, Any]  # the case in the report for machines: docs/guide/compare.md section 5
     text: str = ""  # the report in words
+    contained: bool | None = None  # of `check`: False, for the callable runs in the process that asks; else not known
 
     @property
     def passed(self) -> bool:
         return self.verdict == "PASS"
 
     def __str__(self) -> str:
-        return self.text or f"{self.verdict} {self.id}" + (f": {self.reason}" if self.reason else "")
+        where = " (uncontained)" if self.contained is False else ""
+        return self.text or f"{self.verdict} {self.id}{where}" + (f": {self.reason}" if self.reason else "")
 
     def __repr__(self) -> str:
         return f"<kvgold.Verdict {self.verdict} {self.id}>"
@@ -91,16 +93,19 @@ def explain(case: Case, answer: Mapping[str, Any]) -> Verdict:
     return verdict
 
 
-def check(engine: Engine, *groups: Mapping[str, Any], seed: str | None = None) -> Report:
-    """Asks `engine` the cases of case groups of a config (docs/guide/config.md section 3, without `backend`). Each call
-    draws a seed that nobody knows before, unless `seed` ("0x...") is given. An exception of the engine costs its case.
-    Raises PackError if the groups are wrong, with the line of `kvgold golden make`."""
+def check(engine: Engine, *configs: Mapping[str, Any], seed: str | None = None) -> Report:
+    """Asks `engine` the cases of configs (docs/guide/config.md), or of single case groups of one (section 3). Keys of a
+    config beside `cases`, and `backend`, have no effect. Each call draws a seed that nobody knows before, unless `seed`
+    ("0x...") is given. An exception of the engine, or an answer of another form, costs its case. Raises PackError if
+    the groups are wrong, with the line of `kvgold golden make`."""
+    groups = [{key: value for key, value in group.items() if key != "backend"}
+              for config in configs for group in config.get("cases", [config])]
     seed = seed or f"0x{secrets.randbits(64):x}"
     with tempfile.TemporaryDirectory(prefix="kvgold-") as folder:
         config, pack, answers = (os.path.join(folder, name) for name in ("config.json", "pack", "answer.safetensors"))
         with open(config, "w", encoding="utf-8") as file:
             json.dump({"kvgold_golden": 1, "name": "check", "version": "1.0.0", "licence": "Apache-2.0", "seed": seed,
-                       "notes": {}, "groups": [{"flags": [], "stored": True, "cases": list(groups)}]}, file)
+                       "notes": {}, "groups": [{"flags": [], "stored": True, "cases": groups}]}, file)
         run_program("golden", "make", config, "-o", pack)
         prompts = load_prompt(pack)
         shutil.rmtree(pack)  # the questions stay mapped
@@ -117,7 +122,7 @@ def check(engine: Engine, *groups: Mapping[str, Any], seed: str | None = None) -
         run_program("golden", "make", config, "-o", pack)
         cases, text = _compare(pack, answers, folder, "--verbose")
     unanswered = "".join(f"not answered: {name}: {reason}\n" for name, reason in reasons.items())
-    return Report(seed, tuple(cases), text + unanswered)
+    return Report(seed, tuple(replace(case, contained=False) for case in cases), text + unanswered)
 
 
 def _ask(engine: Engine, prompt: Prompt) -> Mapping[str, Any] | str:

@@ -36,6 +36,13 @@ def test_a_right_callable_passes():
     assert "the callable ran uncontained, in the process that asked" in str(report)
 
 
+def test_a_config_is_asked_as_its_groups_are():
+    config = {"$schema": "schema.json", "kvgold": 1, "name": "mine", "seed": "0x1", "cases": [{**GROUP, "backend": "slowref"}]}
+    report, groups = kvgold.check(engine, config, seed="0x7"), kvgold.check(engine, GROUP, seed="0x7")
+    assert report.passed and [case.id for case in report.cases] == [case.id for case in groups.cases]
+    assert all(case.contained is False and "(uncontained)" in str(case) for case in report.cases)
+
+
 def test_a_wrong_callable_fails_and_the_reason_is_named():
     report = kvgold.check(swapped, GROUP, seed="0x1")
     assert not report.passed and report.seed == "0x1"
