@@ -512,6 +512,17 @@ kvg_status kvg_json_get_string(kvg_json object, const char *key, const char **ou
     return s ? s : kvg_json_string(value, out);
 }
 
+kvg_status kvg_json_check_notes(kvg_json object)
+{
+    static const char *const keys[] = {"comment", "$schema"};
+    const char *text;
+    kvg_status s = KVG_OK;
+    for (size_t i = 0; !s && i < sizeof keys / sizeof keys[0]; i++) {
+        if (kvg_json_has(object, keys[i])) s = kvg_json_get_string(object, keys[i], &text);
+    }
+    return s;
+}
+
 kvg_status kvg_json_get_bool(kvg_json object, const char *key, bool *out)
 {
     kvg_json value;

@@ -67,6 +67,10 @@ kvg_status kvg_json_get_u64(kvg_json object, const char *key, uint64_t min, uint
 kvg_status kvg_json_get_double(kvg_json object, const char *key, double *out) KVG_CHECKED;
 kvg_status kvg_json_get_hex64(kvg_json object, const char *key, uint64_t *out) KVG_CHECKED;
 
+/* Accepts an optional "comment" of an object, which is for people, and "$schema", which is for
+ * editors. KVG_ERR_INVALID if one is no text. */
+kvg_status kvg_json_check_notes(kvg_json object) KVG_CHECKED;
+
 /* "FILE: $.path" of a value, for errors of the caller's own: kvg_json_fail(v, "expected %s", ...). */
 kvg_status kvg_json_fail(kvg_json value, const char *format, ...) KVG_PRINTF(2, 3);
 

@@ -96,7 +96,7 @@ static kvg_status read_config(kvg_config *config, const uint64_t *seed, const kv
         return kvg_json_fail(root, "this is a config of `kvgold pool`: one of `kvgold check` has \"cases\"");
     }
     kvg_status s = kvg_json_check_keys(root, keys, sizeof keys / sizeof keys[0]);
-    if (!s) s = kvg_axis_comment(root);
+    if (!s) s = kvg_json_check_notes(root);
     if (!s) s = kvg_json_get_u64(root, "kvgold", 1, 1, &version);
     if (!s) s = kvg_json_get_string(root, "name", &config->name);
     if (!s) s = kvg_json_get_hex64(root, "seed", &config->seed);

@@ -77,8 +77,4 @@ kvg_status kvg_config_line(const kvg_case *c, kvg_json_text *out) KVG_CHECKED;
 kvg_status kvg_config_schema(const kvg_guest *guest, kvg_json_text *out) KVG_CHECKED;
 kvg_status kvg_config_page(const kvg_guest *guest, kvg_json_text *out) KVG_CHECKED;
 
-/* Accepts an optional "comment" of an object, which is for people, and "$schema", which is for
- * editors. KVG_ERR_INVALID if one is no text. */
-kvg_status kvg_axis_comment(kvg_json object) KVG_CHECKED;
-
 #endif

@@ -334,7 +334,7 @@ kvg_status config_group_add(kvg_config *config, kvg_json object)
     const char *names[KVG_AXIS_COUNT + MORE];
     group g = {.object = object};
     kvg_status s = kvg_json_check_keys(object, names, axis_names(names, more, MORE));
-    if (!s) s = kvg_axis_comment(object);
+    if (!s) s = kvg_json_check_notes(object);
     if (!s) s = read_exclude(object, &g);
     if (!s) s = add_product(config, &g, object, object);
     if (!s) s = add_includes(config, &g);

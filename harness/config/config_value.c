@@ -73,17 +73,6 @@ void config_take_fallback(const kvg_value *value, const char *fallback, void *ob
     }
 }
 
-kvg_status kvg_axis_comment(kvg_json object)
-{
-    static const char *const keys[] = {"comment", "$schema"};
-    const char *text;
-    kvg_status s = KVG_OK;
-    for (size_t i = 0; !s && i < sizeof keys / sizeof keys[0]; i++) {
-        if (kvg_json_has(object, keys[i])) s = kvg_json_get_string(object, keys[i], &text);
-    }
-    return s;
-}
-
 kvg_status config_read_sides(kvg_json value, kvg_json out[2])
 {
     static const char *const keys[] = {"k", "v"};

@@ -190,7 +190,7 @@ static kvg_status read_group(kvg_golden_plan *plan, kvg_json object, const char 
     group g = {.stored = true};
     kvg_config *config = &plan->configs[plan->config_count];
     kvg_status s = kvg_json_check_keys(object, keys, COUNT(keys));
-    if (!s) s = kvg_axis_comment(object);
+    if (!s) s = kvg_json_check_notes(object);
     if (!s) s = read_flags(plan->pack, object, used, &g);
     if (!s && kvg_json_has(object, "stored")) {
         s = kvg_json_get_bool(object, "stored", &g.stored);
@@ -209,7 +209,7 @@ static kvg_status read_head(kvg_golden_plan *plan, kvg_json root)
                                        "seed",    "layer",         "comment", "notes",   "groups"};
     uint64_t version;
     kvg_status s = kvg_json_check_keys(root, keys, COUNT(keys));
-    if (!s) s = kvg_axis_comment(root);
+    if (!s) s = kvg_json_check_notes(root);
     if (!s) s = kvg_json_get_u64(root, "kvgold_golden", 1, 1, &version);
     if (!s) s = get_string(pack, root, "name", &pack->name);
     if (!s) s = get_string(pack, root, "version", &pack->version);

@@ -311,19 +311,12 @@ static kvg_status check_list(kvg_json claim, const claim_axis *axis)
     return s;
 }
 
-static kvg_status check_text(kvg_json object, const char *key)
-{
-    const char *text;
-    if (!kvg_json_has(object, key)) return KVG_OK;
-    return kvg_json_get_string(object, key, &text);
-}
-
 static kvg_status check_claim(kvg_json claim)
 {
     const char *keys[AXES + 1] = {"comment"};
     for (size_t i = 0; i < AXES; i++) keys[i + 1] = axes[i].key;
     kvg_status s = kvg_json_check_keys(claim, keys, AXES + 1);
-    if (!s) s = check_text(claim, "comment");
+    if (!s) s = kvg_json_check_notes(claim);
     for (size_t i = 0; !s && i < AXES; i++) s = check_list(claim, &axes[i]);
     return s;
 }
@@ -332,12 +325,12 @@ static kvg_status check_file(kvg_capabilities *c)
 {
     static const char *const keys[] = {"$schema", "kvgold_capabilities", "engine", "comment", "claims"};
     const kvg_json root = kvg_json_root(c->doc);
+    const char *engine;
     uint64_t number;
     kvg_status s = kvg_json_check_keys(root, keys, sizeof keys / sizeof keys[0]);
     if (!s) s = kvg_json_get_u64(root, "kvgold_capabilities", 1, 1, &number);
-    if (!s) s = check_text(root, "$schema");
-    if (!s) s = check_text(root, "engine");
-    if (!s) s = check_text(root, "comment");
+    if (!s) s = kvg_json_check_notes(root);
+    if (!s && kvg_json_has(root, "engine")) s = kvg_json_get_string(root, "engine", &engine);
     if (!s) s = kvg_json_get(root, "claims", &c->claims);
     if (!s && !kvg_json_is_array(c->claims)) s = kvg_json_fail(c->claims, "expected a list of claims");
     for (size_t i = 0; !s && i < kvg_json_count(c->claims); i++) s = check_claim(kvg_json_at(c->claims, i));

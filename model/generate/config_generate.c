@@ -142,7 +142,7 @@ static kvg_status read_model(kvg_json group, const kvg_generate_case *g, kvg_cas
 static kvg_status read_once(kvg_config *config, kvg_json group, kvg_generate_case *g, kvg_case *c)
 {
     kvg_status s = check_keys(group);
-    if (!s) s = kvg_axis_comment(group);
+    if (!s) s = kvg_json_check_notes(group);
     if (!s) s = read_path(config, group, "model", &g->model);
     if (!s) s = read_path(config, group, "text", &g->text);
     if (!s && kvg_json_has(group, "calibration")) s = read_path(config, group, "calibration", &g->calibration);

@@ -168,17 +168,6 @@ static kvg_status read_kind(kvg_json object, bool *blocks)
     return *blocks || strcmp(name, kinds[0]) == 0 ? KVG_OK : kvg_json_fail_name(value, "kind of trace", name, kinds, 2);
 }
 
-static kvg_status read_comment(kvg_json object)
-{
-    static const char *const keys[] = {"comment", "$schema"};
-    const char *text;
-    kvg_status s = KVG_OK;
-    for (size_t i = 0; !s && i < sizeof keys / sizeof keys[0]; i++) {
-        if (kvg_json_has(object, keys[i])) s = kvg_json_get_string(object, keys[i], &text);
-    }
-    return s;
-}
-
 static kvg_status read_scenario(kvg_json object, kvg_pool_scenario *scenario)
 {
     const char *known[KNOBS + 6] = {"name", "comment", "kind", "pool", "weights", "faults"};
@@ -186,7 +175,7 @@ static kvg_status read_scenario(kvg_json object, kvg_pool_scenario *scenario)
     kvg_json value;
     kvg_status s = kvg_json_check_keys(object, known, KNOBS + 6);
     if (!s) s = read_name(object, &scenario->name);
-    if (!s) s = read_comment(object);
+    if (!s) s = kvg_json_check_notes(object);
     if (!s) s = read_kind(object, &scenario->blocks);
     if (!s) s = read_knobs(object, scenario);
     if (!s) s = read_weights(object, scenario);
@@ -294,7 +283,7 @@ static kvg_status read_file(kvg_json root, kvg_pool_config *config)
     kvg_status s = kvg_json_check_keys(root, known, sizeof known / sizeof known[0]);
     if (!s) s = kvg_json_get_u64(root, "kvgold", 1, 1, &version);
     if (!s) s = read_name(root, &config->name);
-    if (!s) s = read_comment(root);
+    if (!s) s = kvg_json_check_notes(root);
     if (!s) s = kvg_json_get_hex64(root, "seed", &config->seed);
     if (!s) s = read_scenarios(root, config);
     if (!s) s = read_traces(root, config);
