@@ -35,13 +35,20 @@ const kvg_decode_kernel *kernel_of(const kvg_problem *p)
 
 } // namespace
 
-kvg_status kvg_decode_check(const kvg_problem *p)
+kvg_status kvg_decode_check_common(const kvg_problem *p)
 {
     kvg_status s = kvg_problem_check(p);
     if (s) return s;
     if (p->dtype != KVG_DTYPE_F16 && p->dtype != KVG_DTYPE_BF16) {
         return kvg_decode_unimplemented("rows must be f16 or bf16");
     }
+    return KVG_OK;
+}
+
+kvg_status kvg_decode_check(const kvg_problem *p)
+{
+    kvg_status s = kvg_decode_check_common(p);
+    if (s) return s;
     if (p->paging.shared_kv) return kvg_decode_unimplemented("K and V must have rows of their own");
     for (const kvg_storage &side : p->storage) {
         const bool affine = side.format == KVG_FORMAT_INT8 || side.format == KVG_FORMAT_INT4;

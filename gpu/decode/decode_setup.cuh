@@ -52,7 +52,9 @@ kvg_status kvg_decode_set_tensors(const kvg_problem *problem, const kvg_tensor *
                                   kvg_decode_args *args);
 
 /* KVG_ERR_UNIMPLEMENTED, with the reason, if no kernel on tensor cores answers the problem on any
- * chip. */
+ * chip: for reasons that all kernels have; and for those of kernels that have K and V in rows of
+ * their own. */
+kvg_status kvg_decode_check_common(const kvg_problem *problem);
 kvg_status kvg_decode_check(const kvg_problem *problem);
 
 /* A chip gives the bits of its own profile alone: KVG_ERR_UNIMPLEMENTED where the problem asks for

@@ -18,7 +18,7 @@ const prefill_kernel *kernel_of(const kvg_problem *p, uint32_t groups)
     const bool affine = p->storage[KVG_K].format == KVG_FORMAT_INT8 || p->storage[KVG_K].format == KVG_FORMAT_INT4;
     const bool bf16 = p->storage[KVG_K].format == KVG_FORMAT_BF16 || (affine && p->dtype == KVG_DTYPE_BF16);
     const bool row_scales = k->row_param_bytes == 2;
-    for (const auto *kernels : {&prefill_64, &prefill_128, &prefill_256}) {
+    for (const auto *kernels : {&prefill_64, &prefill_128, &prefill_256, &prefill_shared}) {
         for (int i = 0; i < kernels->count; i++) {
             const prefill_kernel &row = kernels->rows[i];
             if (row.dim == p->head_dim && row.bf16 == bf16 && row.row_scales == row_scales && row.groups == groups) {
@@ -48,15 +48,34 @@ kvg_status ask_chip(const kvg_problem *p, prefill_chip *chip, bool *chains)
     ask(cudaDevAttrMaxSharedMemoryPerMultiprocessor, &shared_all);
     ask(cudaDevAttrMaxRegistersPerMultiprocessor, &registers);
     if (!s) s = kvg_decode_check_profile(p, device);
-    if (!s) s = kvg_cuda_status("decode", cudaFuncGetAttributes(&one, kernel_of(p, 1)->run));
-    const prefill_kernel *wide = kernel_of(p, PREFILL_MOST_GROUPS);
+    const bool one_row = p->paging.shared_kv;
+    const uint32_t least = one_row ? (uint32_t)PREFILL_SHARED_GROUPS : 1;
+    const uint32_t most = one_row ? least : (uint32_t)PREFILL_MOST_GROUPS;
+    if (!s) s = kvg_cuda_status("decode", cudaFuncGetAttributes(&one, kernel_of(p, least)->run));
+    const prefill_kernel *wide = kernel_of(p, most);
     if (!s && wide) s = kvg_cuda_status("decode", cudaFuncGetAttributes(&many, wide->run));
     if (s) return s;
     *chains = one.ptxVersion >= 90;
-    const int ctas = registers / (one.numRegs * prefill_threads(1));
-    const bool has_wide = many.maxThreadsPerBlock >= prefill_threads(PREFILL_MOST_GROUPS); /* else it is empty */
+    const int ctas = registers / (one.numRegs * prefill_threads(least));
+    const bool has_wide = many.maxThreadsPerBlock >= prefill_threads(most); /* else it is empty */
     *chip = {(uint32_t)multiprocessors, (uint32_t)shared, (uint32_t)shared_all, (uint32_t)(ctas > 0 ? ctas : 1),
-             has_wide ? (uint32_t)PREFILL_MOST_GROUPS : 1u};
+             has_wide ? most : one_row ? 0u : 1u};
+    return KVG_OK;
+}
+
+/* V is whole parts of 64 columns, and whole segments of K's order
+ * (docs/spec/decode-contract.md section 4). */
+kvg_status check_shared(const kvg_problem *p)
+{
+    kvg_status s = kvg_decode_check_common(p);
+    if (s) return s;
+    const kvg_format_info *f = kvg_format_get(p->storage[KVG_K].format);
+    const kvg_paging &g = p->paging;
+    if (f->row_param_bytes || p->storage[KVG_K].format == KVG_FORMAT_MXFP4 || p->head_dim != PREFILL_SHARED_DIM ||
+        g.v_dim != PREFILL_SHARED_V_DIM || g.v_first % (f->element_bits == 4 ? 128 : 64)) {
+        return kvg_decode_unimplemented("rows that K and V share: f16, bf16, e4m3, e5m2, nvfp4 or mx16, head_dim 576, "
+                                        "v_dim 512, v_first 0 or, without block scales, 64");
+    }
     return KVG_OK;
 }
 
@@ -64,7 +83,7 @@ kvg_status ask_chip(const kvg_problem *p, prefill_chip *chip, bool *chains)
 kvg_status prepare(const kvg_problem *p, prefill_plan *plan, prefill_args *a, bool *chains)
 {
     prefill_chip chip;
-    kvg_status s = kvg_decode_check(p);
+    kvg_status s = p->paging.shared_kv ? check_shared(p) : kvg_decode_check(p);
     if (!s) s = ask_chip(p, &chip, chains);
     if (!s) s = kvg_decode_set_strides(p, &a->d);
     if (!s) s = prefill_plan_of(p, &chip, plan);
@@ -82,7 +101,10 @@ kvg_status prepare(const kvg_problem *p, prefill_plan *plan, prefill_args *a, bo
                                     : PREFILL_ORDER_16;
     a->format[KVG_K] = k, a->format[KVG_V] = v;
     a->group = kvg_divisor_of(p->attention.query_heads / p->kv_heads);
-    a->kv_heads = p->kv_heads, a->head_dim = p->head_dim, a->groups = plan->shape.groups;
+    a->kv_heads = p->kv_heads, a->groups = plan->shape.groups;
+    a->band_rows = plan->shape.rows, a->columns = plan->shape.columns;
+    a->shared_row = p->paging.shared_kv, a->v_first = p->paging.v_first;
+    a->out_dim = p->paging.shared_kv ? p->paging.v_dim : p->head_dim;
     a->cut = plan->cut;
     a->stages = plan->shape.stages, a->depth = plan->shape.depth, a->raw = plan->shape.raw,
     a->slots = plan->shape.slots;
@@ -120,7 +142,7 @@ kvg_status run(const kvg_problem *p, const kvg_tensor *in, kvg_tensor *out, void
                                             chains, stream, a);
     if (!s && plan.node_bytes) {
         const uint64_t cut = (uint64_t)plan.bands * p->kv_heads - plan.cut.whole;
-        const uint64_t warps = cut * a.groups * 4 * (p->head_dim / PREFILL_SLICE);
+        const uint64_t warps = cut * a.groups * 4 * (a.columns / PREFILL_SLICE);
         s = kvg_decode_launch<prefill_args>(kvg_prefill_merge,
                                             (uint32_t)((warps + PREFILL_MERGE_WARPS - 1) / PREFILL_MERGE_WARPS),
                                             KVG_WARP * PREFILL_MERGE_WARPS, 0, chains, stream, a);

@@ -20,7 +20,7 @@ struct prefill_args;
 struct prefill_kernel {
     uint32_t dim;
     bool bf16, row_scales; /* operands; else f16. K and V have row scales */
-    uint32_t groups;       /* of 64 rows */
+    uint32_t groups;       /* of four warps (prefill_shape) */
     void (*run)(const prefill_args);
 };
 
@@ -29,6 +29,6 @@ struct prefill_kernels {
     int count;
 };
 
-extern const prefill_kernels prefill_64, prefill_128, prefill_256;
+extern const prefill_kernels prefill_64, prefill_128, prefill_256, prefill_shared;
 
 #endif

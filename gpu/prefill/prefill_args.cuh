@@ -14,7 +14,11 @@ struct prefill_args {
     prefill_order order;    /* of K */
     uint8_t dims[8];        /* column i of eight of V in shared memory is dim dims[i] of the eight */
     kvg_fast_divisor group; /* query heads of a KV head */
-    uint32_t kv_heads, head_dim, groups;
+    uint32_t kv_heads, groups;
+    uint32_t band_rows;        /* 64, or 64 for each group */
+    uint32_t columns, out_dim; /* of V that a group has; of an output row */
+    uint32_t v_first;          /* of a row that K and V share: the first element of V */
+    bool shared_row;           /* K and V share rows */
     prefill_cut cut;
     uint32_t stages, depth, raw, slots; /* prefill_shape */
     uint32_t waiting;                   /* nodes on the stack of a group */
@@ -24,7 +28,7 @@ struct prefill_args {
 
 enum : uint32_t { PREFILL_NO_ROW = ~0u };
 
-/* A band: rows `first` ... `first` + 63 or + 127 of a sequence, as far as it has them. */
+/* A band: the rows of a sequence from `first` on, as many as a band has and the sequence. */
 struct prefill_band {
     int sequence;     /* -1: queries that no sequence has; they see nothing */
     uint32_t first;   /* row */
@@ -63,7 +67,7 @@ static __device__ prefill_item prefill_find_item(const prefill_args &a, const pr
     const bool is = band.x >= 0;
     item.length = is ? a.d.ranges.lengths[band.x] : 0;
     item.given = is ? a.d.ranges.query_lengths[band.x] : 0;
-    const uint32_t last_row = min(item.band.first + a.groups * PREFILL_GROUP_ROWS, item.band.queries * a.d.group) - 1;
+    const uint32_t last_row = min(item.band.first + a.band_rows, item.band.queries * a.d.group) - 1;
     item.band_low = prefill_keys(a, item, a.group.into(item.band.first)).x;
     item.band_high = max(item.band_low, prefill_keys(a, item, a.group.into(last_row)).y);
     /* In 64 bits: in a ring positions come near to 2^31. */
@@ -95,6 +99,11 @@ static __device__ __forceinline__ void prefill_barrier_arrive(uint32_t at)
 {
     asm volatile("{\n.reg .b64 state;\nmbarrier.arrive.shared.b64 state, [%0];\n}" ::"r"(at) : "memory");
 }
+/* Arrives when the lane's copies until here are done. */
+static __device__ __forceinline__ void prefill_barrier_arrive_with_copies(uint32_t at)
+{
+    asm volatile("cp.async.mbarrier.arrive.noinc.shared.b64 [%0];" ::"r"(at) : "memory");
+}
 /* Until the phase of that parity is over; that of 1 is at the start. */
 static __device__ __forceinline__ void prefill_barrier_wait(uint32_t at, uint32_t parity)
 {
@@ -122,8 +131,8 @@ static __device__ __forceinline__ void prefill_fence()
 }
 
 /* Shared memory of a CTA: barriers; for each stage the tokens of its tile that are there, as bits,
- * and row scales of K and V; stages of K and of V; q of the groups; raw tiles; slots of waiting
- * nodes. */
+ * and row scales of K and V; stages of K and of V, or of rows that K and V share; q of a band; raw
+ * tiles; slots of waiting nodes. */
 enum {
     PREFILL_PRESENT = 2 * PREFILL_MOST_STAGES * 8,
     PREFILL_ROW_SCALES = PREFILL_PRESENT + PREFILL_MOST_STAGES * 8,
@@ -131,7 +140,10 @@ enum {
 static_assert(PREFILL_ROW_SCALES + 2 * PREFILL_MOST_STAGES * KVG_TILE * 4 <= PREFILL_HEADER, "what the plan counts");
 
 template <int DIM> struct prefill_memory {
+    static constexpr bool SHARED_ROW = DIM == PREFILL_SHARED_DIM;
+    static constexpr int COLUMNS = SHARED_ROW ? PREFILL_SHARED_COLUMNS : DIM;              /* of V that a group has */
     static constexpr uint32_t SIDE = KVG_TILE * DIM * 2, Q = PREFILL_GROUP_ROWS * DIM * 2; /* bytes */
+    static constexpr uint32_t SIDES = SHARED_ROW ? 1 : 2;
     uint32_t start; /* its address, a multiple of 1,024 */
 
     __device__ uint32_t full(uint32_t stage) const
@@ -152,15 +164,21 @@ template <int DIM> struct prefill_memory {
     }
     __device__ uint32_t tile(const prefill_args &a, int side, uint32_t stage) const
     {
-        return start + PREFILL_HEADER + (side * a.stages + stage) * SIDE;
+        return start + PREFILL_HEADER + (side % SIDES * a.stages + stage) * SIDE;
+    }
+    /* Where group `group` finds its columns of V. */
+    __device__ uint32_t values(const prefill_args &a, uint32_t stage, uint32_t group) const
+    {
+        const uint32_t first = SHARED_ROW ? a.v_first + group * COLUMNS : 0;
+        return tile(a, KVG_V, stage) + first / 64 * KVG_TILE * 128;
     }
     __device__ uint32_t q(const prefill_args &a, uint32_t group) const
     {
-        return start + PREFILL_HEADER + 2 * a.stages * SIDE + group * Q;
+        return start + PREFILL_HEADER + SIDES * a.stages * SIDE + (SHARED_ROW ? 0 : group * Q);
     }
     __device__ uint32_t raw(const prefill_args &a, uint32_t filler) const
     {
-        return q(a, a.groups) + filler * a.depth * a.raw;
+        return q(a, 0) + a.band_rows * DIM * 2 + filler * a.depth * a.raw;
     }
     __device__ uint32_t slots(const prefill_args &a) const
     {

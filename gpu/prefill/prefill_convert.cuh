@@ -82,27 +82,29 @@ static __device__ __forceinline__ void prefill_put_v(const kvg_factors &k, uint3
     }
 }
 
-/* A raw tile to a stage. */
-template <class SIDE, int WHICH>
-static __device__ __forceinline__ void prefill_convert(const prefill_args &a, uint32_t raw, uint32_t to,
+/* A part of a raw tile to a stage. `is`: whether the lane's token is there. */
+template <class PART, int WHICH, bool SHARED_ROW>
+static __device__ __forceinline__ void prefill_convert(const prefill_args &a, bool is, uint32_t raw, uint32_t to,
                                                        uint32_t row_scales, int lane)
 {
-    uint32_t present;
-    kvg_load_shared<4>(&present, raw + prefill_raw<SIDE>::PRESENT);
-    const bool is = present >> lane & 1;
+    typedef typename PART::SIDE SIDE;
     const auto put = [&](auto wide, const uint32_t *words) {
         constexpr bool WIDE = decltype(wide)::value;
         prefill_scales<SIDE, WIDE> scales;
 #pragma unroll
         for (int i = 0; i < prefill_scales<SIDE, WIDE>::WORDS; i++) scales.words[i] = words[i];
-        if constexpr (WHICH == KVG_K) prefill_put_k<SIDE, WIDE>(a.d.factors, raw, to, scales, lane);
-        else prefill_put_v<SIDE, WIDE>(a.d.factors, raw, to, scales, lane);
+        const uint32_t codes = raw + PART::RAW, operands = to + PART::STAGE;
+        if constexpr (WHICH == KVG_K || SHARED_ROW) {
+            prefill_put_k<SIDE, WIDE>(a.d.factors, codes, operands, scales, lane);
+        } else {
+            prefill_put_v<SIDE, WIDE>(a.d.factors, codes, operands, scales, lane);
+        }
     };
     if constexpr (SIDE::SCALES == 0) {
         const uint32_t none[1] = {};
         put(std::false_type(), none);
     } else {
-        const uint32_t at = raw + prefill_raw<SIDE>::SCALES;
+        const uint32_t at = raw + PART::RAW_SCALES;
         constexpr int WORDS = prefill_scales<SIDE, false>::WORDS;
         uint32_t words[WORDS];
         if constexpr (WHICH == KVG_V && kvg_can_group<SIDE>) {

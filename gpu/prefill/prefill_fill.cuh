@@ -1,7 +1,8 @@
 /* The warps that fill stages: they copy a side's rows as they are stored, tiles of 32 keys, and
  * make operands of them (docs/spec/decode-contract.md section 2) in the places that
- * prefill_multiply.cuh describes. A warp has one side and every other tile; its lane i has token i
- * of the tile. Rows may lie anywhere: their places are found token by token. */
+ * prefill_multiply.cuh describes. Codes of 16 bits are operands, which are copied to their places. A
+ * warp has one side, or a part of a row that K and V share, and every other tile; its lane i has token
+ * i of the tile. Rows may lie anywhere: their places are found token by token. */
 #ifndef KVG_GPU_PREFILL_PREFILL_FILL_CUH
 #define KVG_GPU_PREFILL_PREFILL_FILL_CUH
 
@@ -17,48 +18,63 @@ static __device__ __forceinline__ void prefill_next(const prefill_args &a, prefi
 }
 
 /* All tiles of an item that are the warp's. */
-template <class SIDE, int WHICH>
-static __device__ __forceinline__ void prefill_fill(const prefill_args &a, const prefill_memory<SIDE::DIM> &memory,
+template <class PARTS, int WHICH, int DIM>
+static __device__ __forceinline__ void prefill_fill(const prefill_args &a, const prefill_memory<DIM> &memory,
                                                     const prefill_item &item, prefill_turn &turn, uint32_t filler,
                                                     int lane)
 {
+    constexpr bool SHARED_ROW = prefill_memory<DIM>::SHARED_ROW;
     const uint32_t first = prefill_first_tile(item), end = prefill_end_tile(item), depth = a.depth;
     const uint32_t which = prefill_first_of(&turn, filler), raws = memory.raw(a, filler);
     uint32_t to = 0, from = 0;      /* raw tiles of the next copy, of the next read */
     uint32_t asked = first + which; /* tile of the next copy */
     if (asked < end) {
-        prefill_source<SIDE, WHICH> source(a, item, asked * KVG_TILE, lane);
+        prefill_source<PARTS, WHICH, SHARED_ROW> source(a, item, asked * KVG_TILE, lane);
+        prefill_turn mine = turn;
+        prefill_turn_by(&mine, a.stages, which);
+        const auto put_present = [&](uint32_t present) {
+            if (WHICH == KVG_K && lane == 0) kvg_store_shared<4>(memory.present(mine.stage), &present);
+        };
         const auto ask = [&] {
-            if (asked < end) source.copy(a.d, raws + to * a.raw, lane);
-            else source.settle();
+            if (asked < end) {
+                const uint32_t raw = raws + to * a.raw, present = source.copy(a.d, raw, lane);
+                if (lane == 0) kvg_store_shared<4>(raw + PARTS::PRESENT, &present);
+            } else {
+                source.settle();
+            }
             kvg_copies_end();
             asked += PREFILL_SIDE_FILLERS;
             if (++to == depth) to = 0;
         };
-        for (uint32_t i = 1; i < depth; i++) ask();
-        prefill_turn mine = turn;
-        prefill_turn_by(&mine, a.stages, which);
+        for (uint32_t i = 1; i < depth && !PARTS::DIRECT; i++) ask();
 #pragma unroll 1
         for (uint32_t tile = first + which; tile < end; tile += PREFILL_SIDE_FILLERS) {
-            ask();
-            if (depth == 1) kvg_copies_wait<0>();
-            else if (depth == 2) kvg_copies_wait<1>();
-            else if (depth == 3) kvg_copies_wait<2>();
-            else kvg_copies_wait<3>();
-            prefill_barrier_wait(memory.empty(mine.stage), mine.odd ^ 1);
-            const uint32_t raw = raws + from * a.raw;
-            prefill_convert<SIDE, WHICH>(a, raw, memory.tile(a, WHICH, mine.stage),
-                                         memory.row_scales(WHICH, mine.stage), lane);
-            if (WHICH == KVG_K && lane == 0) {
+            if constexpr (PARTS::DIRECT) {
+                prefill_barrier_wait(memory.empty(mine.stage), mine.odd ^ 1);
+                put_present(source.copy(a.d, memory.tile(a, WHICH, mine.stage), lane));
+                prefill_barrier_arrive_with_copies(memory.full(mine.stage));
+            } else {
+                ask();
+                if (depth == 1) kvg_copies_wait<0>();
+                else if (depth == 2) kvg_copies_wait<1>();
+                else if (depth == 3) kvg_copies_wait<2>();
+                else kvg_copies_wait<3>();
+                prefill_barrier_wait(memory.empty(mine.stage), mine.odd ^ 1);
+                const uint32_t raw = raws + from * a.raw;
                 uint32_t present;
-                kvg_load_shared<4>(&present, raw + prefill_raw<SIDE>::PRESENT);
-                kvg_store_shared<4>(memory.present(mine.stage), &present);
+                kvg_load_shared<4>(&present, raw + PARTS::PRESENT);
+                PARTS::each([&](auto part) {
+                    prefill_convert<decltype(part), WHICH, SHARED_ROW>(a, present >> lane & 1, raw,
+                                                                       memory.tile(a, WHICH, mine.stage),
+                                                                       memory.row_scales(WHICH, mine.stage), lane);
+                });
+                put_present(present);
+                if (++from == depth) from = 0;
+                prefill_fence();
             }
-            prefill_fence();
             prefill_barrier_arrive(memory.full(mine.stage));
             __syncwarp(); /* all lanes have read the raw tile, which the next copy may overwrite */
             prefill_next(a, mine), prefill_next(a, mine);
-            if (++from == depth) from = 0;
         }
         kvg_copies_wait<0>();
     }
@@ -70,7 +86,8 @@ template <kvg_format... FORMATS> struct prefill_formats {
     template <kvg_dtype T, int DIM, int WHICH, class... ARGS>
     static __device__ __forceinline__ void fill(const prefill_args &a, ARGS &...args)
     {
-        (void)((a.format[WHICH] == FORMATS && (prefill_fill<kvg_side_of<FORMATS, T, DIM>, WHICH>(a, args...), true)) ||
+        (void)((a.format[WHICH] == FORMATS &&
+                (prefill_fill<typename prefill_row<FORMATS, T, DIM, WHICH>::parts, WHICH, DIM>(a, args...), true)) ||
                ...);
     }
 };
@@ -79,5 +96,9 @@ typedef prefill_formats<KVG_FORMAT_F16, KVG_FORMAT_E4M3, KVG_FORMAT_E5M2, KVG_FO
                         KVG_FORMAT_MX16, KVG_FORMAT_MXFP4, KVG_FORMAT_NVFP4>
     prefill_f16_formats;
 typedef prefill_formats<KVG_FORMAT_ROWINT4, KVG_FORMAT_ROWFP4> prefill_row_scale_formats;
+/* Of rows that K and V share. */
+typedef prefill_formats<KVG_FORMAT_BF16> prefill_shared_bf16_formats;
+typedef prefill_formats<KVG_FORMAT_F16, KVG_FORMAT_E4M3, KVG_FORMAT_E5M2, KVG_FORMAT_MX16, KVG_FORMAT_NVFP4>
+    prefill_shared_f16_formats;
 
 #endif

@@ -12,10 +12,11 @@
  * others. Only so are there enough for three groups, or for two CTAs of one: elsewhere the kernels
  * of three groups are empty, which their THREADS tell the host. */
 template <int DIM, int GROUPS> struct prefill_registers {
-    static constexpr bool MOVED = KVG_HAS_WGMMA && DIM <= 128, EMPTY = GROUPS > 1 && !MOVED;
+    static constexpr bool SHARED_ROW = prefill_memory<DIM>::SHARED_ROW;
+    static constexpr bool MOVED = KVG_HAS_WGMMA && (DIM <= 128 || SHARED_ROW), EMPTY = GROUPS > 1 && !MOVED;
     static constexpr int CTAS = MOVED && GROUPS == 1 ? 2 : 1;
     static constexpr int THREADS = EMPTY ? KVG_WARP : KVG_WARP * (PREFILL_FILLERS + 4 * GROUPS);
-    static constexpr int FILL = 104, ROWS = GROUPS == 1 ? 152 : 136;
+    static constexpr int FILL = 104, ROWS = SHARED_ROW ? 200 : GROUPS == 1 ? 152 : 136;
 };
 
 template <bool FEWER, int REGISTERS> static __device__ __forceinline__ void prefill_set_registers()
@@ -49,7 +50,8 @@ static __global__ void __launch_bounds__(prefill_registers<DIM, GROUPS>::THREADS
     const int lane = threadIdx.x % KVG_WARP, warp = __shfl_sync(~0u, threadIdx.x / KVG_WARP, 0);
     if (threadIdx.x == 0) {
         for (uint32_t i = 0; i < a.stages; i++) {
-            prefill_barrier_open(memory.full(i), 2 * KVG_WARP);
+            /* A lane's arrival, and that of its copies into the stage. */
+            prefill_barrier_open(memory.full(i), (a.raw ? 1 : 2) * 2 * KVG_WARP);
             prefill_barrier_open(memory.empty(i), 4 * GROUPS * KVG_WARP);
         }
         prefill_fence();
@@ -61,8 +63,10 @@ static __global__ void __launch_bounds__(prefill_registers<DIM, GROUPS>::THREADS
     if (warp < PREFILL_FILLERS) {
         if constexpr (registers::MOVED) prefill_set_registers<true, registers::FILL>();
         constexpr kvg_dtype T = BF16 ? KVG_DTYPE_BF16 : KVG_DTYPE_F16;
-        typedef std::conditional_t<ROW_SCALES, prefill_row_scale_formats,
-                                   std::conditional_t<BF16, prefill_bf16_formats, prefill_f16_formats>>
+        typedef std::conditional_t<BF16, prefill_bf16_formats, prefill_f16_formats> own_row_formats;
+        typedef std::conditional_t<BF16, prefill_shared_bf16_formats, prefill_shared_f16_formats> shared_row_formats;
+        typedef std::conditional_t<registers::SHARED_ROW, shared_row_formats,
+                                   std::conditional_t<ROW_SCALES, prefill_row_scale_formats, own_row_formats>>
             formats;
         prefill_each_item(a, [&](const prefill_piece &, const prefill_item &item) {
             const uint32_t filler = warp;

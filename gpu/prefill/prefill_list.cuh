@@ -27,7 +27,7 @@ static __device__ uint2 prefill_sum_to_thread(uint2 x, uint2 *all)
  * of no sequence. */
 static __global__ void __launch_bounds__(PREFILL_LIST_THREADS) kvg_prefill_list(const __grid_constant__ prefill_args a)
 {
-    const uint32_t rows = a.groups * PREFILL_GROUP_ROWS, group = a.d.group, queries = a.d.ranges.queries;
+    const uint32_t rows = a.band_rows, group = a.d.group, queries = a.d.ranges.queries;
     const auto put = [&](uint32_t at, int sequence, uint32_t query, uint32_t count) {
         for (uint32_t row = 0; row < count * group; row += rows) {
             a.list[++at] = make_int4(sequence, (int)row, (int)query, (int)count);

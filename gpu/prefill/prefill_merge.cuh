@@ -17,7 +17,7 @@ static __global__ void __launch_bounds__(KVG_WARP *PREFILL_MERGE_WARPS)
                                        PREFILL_MERGE_WAITING * NODE;
     const prefill_waiting waiting = {mine, NODE, 0, 0, 0};
     kvg_wait_for_kernel_before();
-    const uint32_t bands = (uint32_t)a.list[0].x, slices = a.head_dim / PREFILL_SLICE, warps = a.groups * 4;
+    const uint32_t bands = (uint32_t)a.list[0].x, slices = a.columns / PREFILL_SLICE, warps = a.groups * 4;
     const uint32_t all = bands * a.kv_heads;
     uint32_t index = blockIdx.x * PREFILL_MERGE_WARPS + threadIdx.x / KVG_WARP;
     const uint32_t slice = index % slices;
@@ -29,22 +29,23 @@ static __global__ void __launch_bounds__(KVG_WARP *PREFILL_MERGE_WARPS)
     const uint32_t last = max(item.band_high, item.band_low + 1) - 1;
     const uint32_t last_piece = last / KVG_DECODE_LEAF >> a.cut.leaves_log;
     uint32_t tokens[2], rows[2], count = 0;
-    prefill_find_rows(a, item, warp, lane, tokens, rows);
+    prefill_find_rows(a, item, warp % (a.band_rows / 16), lane, tokens, rows);
     if (__shfl_sync(~0u, rows[0], 0) == PREFILL_NO_ROW) return;
     prefill_node<PREFILL_SLICE> x;
     for (uint32_t piece = first; piece <= last_piece; piece++) {
         const size_t node = (size_t)prefill_node_of(&a.cut, all, band, piece - first) * warps + warp;
-        const float4 *from = a.nodes + node * ((a.head_dim / 8 + 1) * KVG_WARP) + lane;
+        const float4 *from = a.nodes + node * ((a.columns / 8 + 1) * KVG_WARP) + lane;
 #pragma unroll
         for (int i = 0; i < PREFILL_SLICE / 8; i++) {
             const float4 v = from[(slice * (PREFILL_SLICE / 8) + i) * KVG_WARP];
             x.o[4 * i] = v.x, x.o[4 * i + 1] = v.y, x.o[4 * i + 2] = v.z, x.o[4 * i + 3] = v.w;
         }
-        const float4 h = from[a.head_dim / 8 * KVG_WARP];
+        const float4 h = from[a.columns / 8 * KVG_WARP];
         x.m[0] = h.x, x.m[1] = h.y, x.l[0] = h.z, x.l[1] = h.w;
         prefill_end_leaf<PREFILL_SLICE>(waiting, x, piece, first, piece == last_piece, &count, lane);
     }
-    prefill_finish<PREFILL_SLICE>(a, x, rows, (int)(slice * PREFILL_SLICE), lane);
+    const uint32_t first_column = warp / (a.band_rows / 16) * a.columns + slice * PREFILL_SLICE;
+    prefill_finish<PREFILL_SLICE>(a, x, rows, (int)first_column, a.shared_row, lane);
 }
 
 #endif

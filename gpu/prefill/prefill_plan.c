@@ -13,16 +13,19 @@ static uint64_t round_up(uint64_t x, uint64_t unit)
     return (x + unit - 1) / unit * unit;
 }
 
-/* A side's tile as it is stored: codes, scales, a word. */
+/* A filler's tile as it is stored: codes, scales, a word. Of a row that K and V share the fillers of V
+ * have the larger part: all but 256 elements. */
 static uint32_t raw_bytes(const kvg_problem *p, int side)
 {
     const kvg_format format = p->storage[side].format;
-    const uint64_t row = kvg_format_code_bytes(format, p->head_dim) + kvg_format_scale_bytes(format, p->head_dim);
+    const uint32_t elements = p->paging.shared_kv ? PREFILL_SHARED_DIM - 256 : p->head_dim;
+    const uint64_t row = kvg_format_code_bytes(format, elements) + kvg_format_scale_bytes(format, elements);
     return (uint32_t)round_up(KVG_ATTENTION_TILE * row + 16, 128);
 }
 
 /* The first of the shapes that fits into `limit` bytes. A slot keeps half of what is left of the
- * waiting nodes' traffic out of L2; tiles on their way hide the memory's latency; so do stages. */
+ * waiting nodes' traffic out of L2; tiles on their way hide the memory's latency; so do stages. Codes
+ * of 16 bits are copied into stages. */
 static bool find_shape(const kvg_problem *p, uint32_t groups, uint32_t limit, prefill_shape *out)
 {
     static const prefill_shape shapes[] = {
@@ -32,30 +35,37 @@ static bool find_shape(const kvg_problem *p, uint32_t groups, uint32_t limit, pr
         {.stages = 3, .depth = 3, .slots = 0}, {.stages = 3, .depth = 2, .slots = 0},
         {.stages = 2, .depth = 2, .slots = 0}, {.stages = 2, .depth = 1, .slots = 0},
     };
-    const uint32_t k = raw_bytes(p, KVG_K), v = raw_bytes(p, KVG_V), row = p->head_dim * 2;
+    const bool one_row = p->paging.shared_kv, direct = kvg_format_get(p->storage[KVG_K].format)->element_bits == 16;
+    const uint32_t k = raw_bytes(p, KVG_K), v = raw_bytes(p, KVG_V), row = p->head_dim * 2, sides = one_row ? 1 : 2;
     for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
         *out = shapes[i];
         out->groups = groups;
-        out->raw = k > v ? k : v;
-        out->shared = 1024 + PREFILL_HEADER + out->stages * 2 * KVG_ATTENTION_TILE * row +
-                      groups * PREFILL_GROUP_ROWS * row + PREFILL_FILLERS * out->depth * out->raw +
-                      out->slots * groups * (uint32_t)prefill_node_bytes(p->head_dim);
+        out->rows = one_row ? PREFILL_GROUP_ROWS : groups * PREFILL_GROUP_ROWS;
+        out->columns = one_row ? PREFILL_SHARED_COLUMNS : p->head_dim;
+        out->raw = direct ? 0 : k > v ? k : v;
+        out->shared = 1024 + PREFILL_HEADER + out->stages * sides * KVG_ATTENTION_TILE * row + out->rows * row +
+                      PREFILL_FILLERS * out->depth * out->raw +
+                      out->slots * groups * (uint32_t)prefill_node_bytes(out->columns);
         if (out->shared <= limit) return true;
     }
     return false;
 }
 
-/* Many groups of rows where a band has more than one; else as many CTAs of one group as
- * there is room for. */
+/* All groups where K and V share rows, or where a band has more than one; else as many CTAs of one
+ * group as there is room for. */
 static kvg_status choose_shape(const kvg_problem *p, const prefill_chip *chip, prefill_shape *out)
 {
     const uint64_t rows = (uint64_t)p->attention.queries * (p->attention.query_heads / p->kv_heads);
-    const bool many = chip->most_groups > 1 && rows > (uint64_t)PREFILL_GROUP_ROWS * p->paging.sequences;
-    if (many && find_shape(p, chip->most_groups, chip->shared, out)) {
+    const bool one_row = p->paging.shared_kv;
+    const bool many = one_row || rows > (uint64_t)PREFILL_GROUP_ROWS * p->paging.sequences;
+    if (one_row && !chip->most_groups) {
+        return kvg_fail(KVG_ERR_UNIMPLEMENTED, "decode on tensor cores: rows that K and V share need an sm_90");
+    }
+    if (many && chip->most_groups > 1 && find_shape(p, chip->most_groups, chip->shared, out)) {
         out->resident = 1;
         return KVG_OK;
     }
-    for (uint32_t ctas = chip->most_ctas; ctas > 0; ctas--) {
+    for (uint32_t ctas = one_row ? 0 : chip->most_ctas; ctas > 0; ctas--) {
         const uint32_t share = chip->shared_all / ctas - 1024;
         if (!find_shape(p, 1, share < chip->shared ? share : chip->shared, out)) continue;
         out->resident = ctas;
@@ -107,7 +117,7 @@ static prefill_cut choose_cut(uint64_t bands, uint64_t leaves, bool anywhere, ui
 bool prefill_is_worth_it(const kvg_problem *p)
 {
     const uint64_t chunks = (p->attention.query_heads / p->kv_heads - 1) / ROW_CHUNK + 1;
-    return p->attention.queries * chunks > (uint64_t)WORTH_CHUNKS * p->paging.sequences;
+    return p->paging.shared_kv || p->attention.queries * chunks > (uint64_t)WORTH_CHUNKS * p->paging.sequences;
 }
 
 kvg_status prefill_plan_of(const kvg_problem *p, const prefill_chip *chip, prefill_plan *out)
@@ -117,7 +127,7 @@ kvg_status prefill_plan_of(const kvg_problem *p, const prefill_chip *chip, prefi
     prefill_shape *shape = &out->shape;
     kvg_status s = choose_shape(p, chip, shape);
     if (s) return s;
-    const uint64_t rows = (uint64_t)shape->groups * PREFILL_GROUP_ROWS;
+    const uint64_t rows = shape->rows;
     bool anywhere;
     const uint64_t leaves = leaves_of(p, (uint32_t)rows, &anywhere);
     /* A band more for each sequence whose rows do not fill their last one, and for queries that no
@@ -134,12 +144,12 @@ kvg_status prefill_plan_of(const kvg_problem *p, const prefill_chip *chip, prefi
     out->bands = (uint32_t)bands;
     out->waiting = 2; /* one for each bit of the leaves, and one */
     while (1ull << (out->waiting - 1) < leaves) out->waiting++;
-    const uint64_t node = prefill_node_bytes(p->head_dim) * shape->groups;
+    const uint64_t node = prefill_node_bytes(shape->columns) * shape->groups;
     out->ctas = (uint32_t)(items < ctas ? items : ctas);
     out->list_bytes = round_up((bands + 1) * 16, 256);
     /* The kernel that merges pieces has stacks, too: of nodes of 32 dims, each with m and l of its
      * own. */
-    const uint64_t slices = p->head_dim / PREFILL_SLICE * prefill_node_bytes(PREFILL_SLICE) * shape->groups;
+    const uint64_t slices = shape->columns / PREFILL_SLICE * prefill_node_bytes(PREFILL_SLICE) * shape->groups;
     const uint64_t stacks = out->ctas * out->waiting * node, merged = cut * PREFILL_MERGE_WAITING * slices;
     out->stack_bytes = round_up(merged > stacks ? merged : stacks, 256);
     out->node_bytes = round_up(cut * out->cut.pieces * node, 256);

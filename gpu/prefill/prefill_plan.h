@@ -24,12 +24,16 @@ extern "C" {
 #endif
 
 enum {
-    PREFILL_GROUP_ROWS = 64,   /* rows of a group of four warps that multiply */
-    PREFILL_MOST_GROUPS = 3,   /* of a CTA */
-    PREFILL_FILLERS = 4,       /* warps that copy and dequantise */
-    PREFILL_SIDE_FILLERS = 2,  /* of K, and as many of V */
-    PREFILL_MOST_STAGES = 4,   /* of a tile of 32 keys, K and V; at least 2 */
-    PREFILL_HEADER = 2048,     /* bytes of a CTA's shared memory that are not tiles */
+    PREFILL_GROUP_ROWS = 64,  /* rows of a group of four warps that multiply */
+    PREFILL_MOST_GROUPS = 3,  /* of a CTA */
+    PREFILL_FILLERS = 4,      /* warps that copy and dequantise */
+    PREFILL_SIDE_FILLERS = 2, /* of K, and as many of V */
+    PREFILL_MOST_STAGES = 4,  /* of a tile of 32 keys, K and V; at least 2 */
+    PREFILL_HEADER = 2048,    /* bytes of a CTA's shared memory that are not tiles */
+    PREFILL_SHARED_DIM = 576, /* elements of rows that K and V share (MLA), V_DIM of them V */
+    PREFILL_SHARED_V_DIM = 512,
+    PREFILL_SHARED_GROUPS = 2, /* of a CTA there: both have the same rows, each has a half of V */
+    PREFILL_SHARED_COLUMNS = PREFILL_SHARED_V_DIM / PREFILL_SHARED_GROUPS,
     PREFILL_SLICE = 32,        /* dims that a warp takes in the tree over a band's pieces */
     PREFILL_MERGE_WAITING = 7, /* nodes that wait there */
 };
@@ -128,15 +132,17 @@ typedef struct prefill_chip {
     uint32_t shared;      /* bytes of shared memory that a CTA may have */
     uint32_t shared_all;  /* of a multiprocessor; a CTA takes 1 KiB on top of its own */
     uint32_t most_ctas;   /* CTAs of one group of rows that the registers of a multiprocessor allow */
-    uint32_t most_groups; /* that the kernels' code has */
+    uint32_t most_groups; /* that the kernels' code has; 0: it has none for the problem */
 } prefill_chip;
 
 /* How a CTA uses its shared memory. */
 typedef struct prefill_shape {
-    uint32_t groups;   /* of 64 rows: 1 or 3 */
+    uint32_t groups;   /* of four warps: 1 or 3, each with 64 rows; 2 where K and V share rows */
+    uint32_t rows;     /* of a band */
+    uint32_t columns;  /* of V that a group has */
     uint32_t stages;   /* of a tile of K and of V */
     uint32_t depth;    /* tiles of a filler that are on their way */
-    uint32_t raw;      /* bytes of a tile of one side as it is stored, codes and scales */
+    uint32_t raw;      /* bytes of a filler's tile as it is stored, codes and scales; 0: it goes into its stage */
     uint32_t slots;    /* levels of the tree whose waiting nodes are in shared memory */
     uint32_t shared;   /* bytes in all */
     uint32_t resident; /* CTAs on a multiprocessor */
@@ -152,18 +158,18 @@ typedef struct prefill_plan {
         node_bytes; /* workspace: bands, waiting nodes, nodes of pieces; 256-byte multiples */
 } prefill_plan;
 
-/* Bytes of a node of 64 rows: f32 sums of `head_dim` dims; m and l four times. */
-static inline uint64_t prefill_node_bytes(uint32_t head_dim)
+/* Bytes of a node of 64 rows: f32 sums of `columns` dims; m and l four times. */
+static inline uint64_t prefill_node_bytes(uint32_t columns)
 {
-    return PREFILL_GROUP_ROWS * (head_dim + 8ull) * 4;
+    return PREFILL_GROUP_ROWS * (columns + 8ull) * 4;
 }
 
 /* Whether so many rows share a KV head's keys that these kernels are faster than a CTA for each
- * query token. */
+ * query token. They alone have rows that K and V share. */
 bool prefill_is_worth_it(const kvg_problem *problem);
 
-/* A problem that op decode's check has passed, with head_dim 64, 128 or 256. KVG_ERR_UNIMPLEMENTED:
- * no shape fits into the chip, or there are too many queries. */
+/* A problem that op decode's check has passed, with head_dim 64, 128 or 256, or 576 where K and V
+ * share rows. KVG_ERR_UNIMPLEMENTED: no shape fits into the chip, or there are too many queries. */
 kvg_status prefill_plan_of(const kvg_problem *problem, const prefill_chip *chip, prefill_plan *out) KVG_CHECKED;
 
 #ifdef __cplusplus

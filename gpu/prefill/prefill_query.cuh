@@ -14,12 +14,13 @@ static __device__ __forceinline__ void prefill_load_row(const prefill_args &a, u
     constexpr int WORDS = DIM / 32;
     const kvg_decode_args &d = a.d;
     const uint32_t c = lane % 4;
-    /* Section 4: words of a segment's lane, 8 elements each. */
-    const uint32_t words = a.order == PREFILL_ORDER_16 ? 1 : a.order == PREFILL_ORDER_8 ? 2 : DIM < 128 ? DIM / 32 : 4;
+    /* Section 4: words of a segment's lane, 8 elements each; a last segment may have fewer. */
+    const uint32_t widest = a.order == PREFILL_ORDER_16 ? 1 : a.order == PREFILL_ORDER_8 ? 2 : 4;
     uint4 v[WORDS];
 #pragma unroll
     for (uint32_t j = 0; j < WORDS; j++) {
-        const uint32_t element = j / words * (words * 32) + c * (words * 8) + j % words * 8;
+        const uint32_t first = j / widest * widest, words = DIM % 128 ? min(widest, WORDS - first) : widest;
+        const uint32_t element = first * 32 + c * (words * 8) + (j - first) * 8;
         v[j] = row == PREFILL_NO_ROW ? make_uint4(0, 0, 0, 0) : *(const uint4 *)(d.q + (size_t)row * DIM + element);
     }
     const int e = d.bf16 && !BF16 ? kvg_exponent_of_q<WORDS>(v) : 0;
@@ -42,17 +43,17 @@ static __device__ __forceinline__ void prefill_load_row(const prefill_args &a, u
     *factor = kvg_score_factor(d, d.k_scale ? *d.k_scale : 1.0f, e);
 }
 
-/* Rows g and g + 8 of the warp's 16 to their places. */
+/* Rows g and g + 8 of the warp's 16 to their places, unless another warp does it: not `put`. */
 template <int DIM, bool BF16>
 static __device__ __forceinline__ void prefill_put_q(const prefill_args &a, const uint32_t *rows, uint32_t warp,
-                                                     int lane, uint32_t q, float *factor)
+                                                     int lane, bool put, uint32_t q, float *factor)
 {
 #pragma unroll
     for (int row = 0; row < 2; row++) {
         uint32_t part[DIM / 8]; /* of a sum: places 2 c, 2 c + 1, and 2 c + 8, 2 c + 9 */
         prefill_load_row<DIM, BF16>(a, rows[row], lane, part, factor + row);
 #pragma unroll
-        for (int i = 0; i < DIM / 8; i++) {
+        for (int i = 0; i < DIM / 8 && put; i++) {
             kvg_store_shared<4>(q + i / 8 * PREFILL_Q_PART_BYTES + lane % 4 * 4 +
                                     prefill_place(warp % 4 * 16 + row * 8 + lane / 4, i % 8),
                                 part + i);

@@ -8,9 +8,10 @@
 #include "gpu/prefill/prefill_tree.cuh"
 #include "gpu/prefill/prefill_weights.cuh"
 
-template <int DIM>
+template <int COLUMNS>
 static __device__ __forceinline__ void prefill_see(const prefill_args &a, const prefill_item &item,
-                                                   const uint32_t *tokens, const uint32_t *rows, prefill_state<DIM> &w)
+                                                   const uint32_t *tokens, const uint32_t *rows,
+                                                   prefill_state<COLUMNS> &w)
 {
     w.all_from = 0, w.all_to = ~0u;
 #pragma unroll
@@ -44,7 +45,7 @@ template <int DIM>
 static __device__ prefill_waiting prefill_waiting_of(const prefill_args &a, const prefill_memory<DIM> &memory,
                                                      uint32_t warp)
 {
-    constexpr uint32_t NODE = prefill_warp_node<DIM>();
+    constexpr uint32_t NODE = prefill_warp_node<prefill_memory<DIM>::COLUMNS>();
     float4 *const stack = a.stack + ((size_t)blockIdx.x * a.groups + warp / 4) * a.waiting * 4 * NODE + warp % 4 * NODE;
     constexpr uint32_t BYTES = NODE * (uint32_t)sizeof(float4);
     return {stack, 4 * NODE, a.slots, memory.slots(a) + warp * BYTES, a.groups * 4 * BYTES};
@@ -57,26 +58,34 @@ static __device__ __forceinline__ void prefill_add_item(const prefill_args &a, c
                                                         const prefill_item &item, const prefill_piece &piece,
                                                         prefill_turn &turn, uint32_t warp, int lane)
 {
-    const uint32_t first = prefill_first_tile(item), end = prefill_end_tile(item), q = memory.q(a, warp / 4);
-    prefill_state<DIM> w;
+    /* Groups have rows of their own; if K and V share rows, the same rows and columns of their own. */
+    constexpr bool SHARED_ROW = prefill_memory<DIM>::SHARED_ROW;
+    constexpr int COLUMNS = prefill_memory<DIM>::COLUMNS, MEET = SHARED_ROW ? PREFILL_SHARED_GROUPS * 128 : 128;
+    const uint32_t first = prefill_first_tile(item), end = prefill_end_tile(item), group = warp / 4;
+    const uint32_t row_warp = SHARED_ROW ? warp % 4 : warp;
+    const uint32_t q = memory.q(a, group);
+    prefill_state<COLUMNS> w;
     uint32_t tokens[2], rows[2], waiting = 0;
-    prefill_find_rows(a, item, warp, lane, tokens, rows);
+    prefill_find_rows(a, item, row_warp, lane, tokens, rows);
     const bool has_rows = __shfl_sync(~0u, rows[0], 0) != PREFILL_NO_ROW;
-    const auto meet = [&] { asm volatile("barrier.sync %0, 128;" ::"r"(1 + warp / 4) : "memory"); }; /* the group */
+    const auto meet = [&] { /* those that have the same q */
+                            asm volatile("barrier.sync %0, %1;" ::"r"(SHARED_ROW ? 1 : 1 + group), "n"(MEET)
+                                         : "memory");
+    };
     meet(); /* all have done with the q before */
-    prefill_put_q<DIM, BF16>(a, rows, warp, lane, q, w.factor);
+    prefill_put_q<DIM, BF16>(a, rows, warp, lane, !SHARED_ROW || group == 0, q, w.factor);
     prefill_fence();
     meet();
     prefill_see(a, item, tokens, rows, w);
     w.node.m[0] = w.node.m[1] = KVG_EMPTY;
     w.node.l[0] = w.node.l[1] = 0;
 #pragma unroll
-    for (int i = 0; i < DIM / 2; i++) w.node.o[i] = 0;
+    for (int i = 0; i < COLUMNS / 2; i++) w.node.o[i] = 0;
     uint32_t p[8] = {};
     /* Waits until the products are done. */
     const auto settle = [&] {
         prefill_wait();
-        prefill_hold<DIM / 2>(w.node.o);
+        prefill_hold<COLUMNS / 2>(w.node.o);
         prefill_hold<8>(p);
     };
 #pragma unroll 1
@@ -90,6 +99,7 @@ static __device__ __forceinline__ void prefill_add_item(const prefill_args &a, c
             float z[KVG_TILE / 2];
             uint32_t present;
             prefill_barrier_wait(memory.full(at), turn.odd);
+            if (!a.raw) prefill_fence(); /* copies into stages: their lanes do not wait for them */
             prefill_scores<DIM, BF16>(q, memory.tile(a, KVG_K, at), lane, z);
             kvg_load_shared<4>(&present, memory.present(at));
             settle();
@@ -98,9 +108,9 @@ static __device__ __forceinline__ void prefill_add_item(const prefill_args &a, c
             if (has_rows) {
                 if (ROW_SCALES) prefill_scale_keys(memory.row_scales(KVG_K, at), lane, z);
                 prefill_scale(a, w, tile * KVG_TILE, present, lane, z);
-                prefill_weigh<DIM, BF16, ROW_SCALES>(w, z, memory.row_scales(KVG_V, at), fresh, lane, p);
+                prefill_weigh<COLUMNS, BF16, ROW_SCALES>(w, z, memory.row_scales(KVG_V, at), fresh, lane, p);
             }
-            prefill_values<DIM, BF16>(p, memory.tile(a, KVG_V, at), fresh, lane, w.node.o);
+            prefill_values<COLUMNS, BF16>(p, memory.values(a, at, group), fresh, lane, w.node.o);
             fresh = false;
             prefill_next(a, turn);
         } while (++tile < leaf_end);
@@ -108,19 +118,19 @@ static __device__ __forceinline__ void prefill_add_item(const prefill_args &a, c
         prefill_barrier_arrive(memory.empty(turn.stage ? turn.stage - 1 : a.stages - 1));
         w.node.l[0] = w.l[0], w.node.l[1] = w.l[2];
         if (has_rows) {
-            prefill_end_leaf<DIM>(prefill_waiting_of(a, memory, warp), w.node, leaf, first / KVG_LEAF_TILES,
-                                  tile == end, &waiting, lane);
+            prefill_end_leaf<COLUMNS>(prefill_waiting_of(a, memory, warp), w.node, leaf, first / KVG_LEAF_TILES,
+                                      tile == end, &waiting, lane);
         }
     }
     if (!has_rows) return;
     if (piece.node == PREFILL_NO_NODE) {
         const uint32_t bands = (uint32_t)a.list[0].x; /* found again, so that no registers hold it through the loop */
-        prefill_find_rows(a, prefill_find_item(a, piece, bands), warp, lane, tokens, rows);
-        prefill_finish<DIM>(a, w.node, rows, 0, lane);
+        prefill_find_rows(a, prefill_find_item(a, piece, bands), row_warp, lane, tokens, rows);
+        prefill_finish<COLUMNS>(a, w.node, rows, SHARED_ROW ? group * COLUMNS : 0, SHARED_ROW, lane);
     } else {
         const size_t node = (size_t)piece.node * a.groups * 4 + warp;
-        float4 *to = a.nodes + node * prefill_warp_node<DIM>() + lane;
-        prefill_put<DIM>(w.node, [&](int i, float4 v) { __stcg(to + i * KVG_WARP, v); });
+        float4 *to = a.nodes + node * prefill_warp_node<COLUMNS>() + lane;
+        prefill_put<COLUMNS>(w.node, [&](int i, float4 v) { __stcg(to + i * KVG_WARP, v); });
     }
 }
 
