@@ -41,9 +41,11 @@ kvg_status kvg_gpu_probe(const kvg_problem *problem, const kvg_tensor *in, kvg_t
  * simt.fma.v1. `workspace` is device memory at a multiple of 256, of as many bytes as
  * kvg_gpu_decode_workspace gives for the problem. Nothing else may use it until the work is done.
  *
- * The kernels for tensor cores take f16 and bf16 models; K and V of one format, or e4m3 and nvfp4;
- * head_dim 64, 128 or 256; any number of query heads and queries, windows, soft-cap and sinks; and
- * any layout except shared rows. Pools and rows of codes must be at multiples of 16 bytes, rows of
+ * The kernels for tensor cores take f16 and bf16 models; K and V of one format of section 2 of that
+ * contract, or e4m3 and nvfp4; head_dim 64, 128 or 256; any number of query heads and queries,
+ * windows, soft-cap and sinks; and any layout. Rows that K and V share (MLA) have head_dim 576 and
+ * v_dim 512, on sm_90 alone (docs/dev/prefill-kernels.md section 7). Plain f32 takes all formats but
+ * MLX's. Pools and rows of codes must be at multiples of 16 bytes, rows of
  * scales at multiples of their size. int8 and int4 work in the canonical dialect, other formats in
  * all dialects. A call with many query tokens per sequence, such as a prefill, has kernels of its
  * own with the same bits. A prefill may be cut into several calls.

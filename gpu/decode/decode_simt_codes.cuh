@@ -13,7 +13,8 @@
 template <kvg_format FORMAT> struct kvg_simt_numbers;
 #define FORMAT(ENUM, name, id, bits, codes, block, scale_bytes, param_bytes, scales, tensor_scale, summary) \
     template <> struct kvg_simt_numbers<KVG_FORMAT_##ENUM> {                                \
-        enum { BITS = bits, SCALED = block > 0, BLOCK = SCALED ? block : KVG_MAX_HEAD_DIM, PARAMS = param_bytes }; \
+        enum { BITS = bits, SCALED = block > 0, BLOCK = SCALED ? block : KVG_MAX_HEAD_DIM, PARAMS = param_bytes, \
+               F32_SCALE = KVG_SCALES_##scales == KVG_SCALES_F32 };                         \
     };
 #include "core/formats.def"
 #undef FORMAT

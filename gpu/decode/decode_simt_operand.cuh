@@ -40,6 +40,9 @@ template <kvg_format FORMAT> static __device__ float2 kvg_simt_params(const uint
     constexpr uint32_t PARAMS = kvg_simt_numbers<FORMAT>::PARAMS;
     if (PARAMS == 0) return make_float2(1, 0);
     const uint32_t scale = row[0] | row[1] << 8;
+    if (kvg_simt_numbers<FORMAT>::F32_SCALE) {
+        return make_float2(__uint_as_float(scale | row[2] << 16 | (uint32_t)row[3] << 24), 0);
+    }
     if (PARAMS == 2) return make_float2(kvg_simt_widen(scale, false), 0);
     return make_float2(kvg_simt_widen(scale, bf16), kvg_simt_widen(row[2] | row[3] << 8, bf16));
 }
@@ -85,12 +88,16 @@ static __device__ __forceinline__ void kvg_simt_values(uint2 codes, float2 scale
         x[2] = __uint_as_float(codes.y << 16), x[3] = __uint_as_float(codes.y & 0xFFFF0000u);
         return;
     }
-    if (FORMAT == KVG_FORMAT_E4M3 || FORMAT == KVG_FORMAT_E5M2) {
-        const __nv_fp8_interpretation_t kind = FORMAT == KVG_FORMAT_E4M3 ? __NV_E4M3 : __NV_E5M2;
+    if (FORMAT == KVG_FORMAT_E4M3 || FORMAT == KVG_FORMAT_E5M2 || FORMAT == KVG_FORMAT_FP8_TOKEN_HEAD) {
+        const __nv_fp8_interpretation_t kind = FORMAT == KVG_FORMAT_E5M2 ? __NV_E5M2 : __NV_E4M3;
 #pragma unroll
         for (int i = 0; i < 2; i++) {
             const __half2_raw pair = __nv_cvt_fp8x2_to_halfraw2((__nv_fp8x2_storage_t)(codes.x >> 16 * i), kind);
             kvg_simt_halves(pair.x | (uint32_t)pair.y << 16, x + 2 * i);
+        }
+        if (FORMAT == KVG_FORMAT_FP8_TOKEN_HEAD) {
+#pragma unroll
+            for (int i = 0; i < 4; i++) x[i] = __fmul_rn(x[i], scale.x);
         }
         return;
     }
@@ -101,6 +108,9 @@ static __device__ __forceinline__ void kvg_simt_values(uint2 codes, float2 scale
             const uint32_t code = FORMAT == KVG_FORMAT_INT8 ? codes.x >> 8 * i & 0xFF : codes.x >> 4 * i & 0xF;
             x[i] = kvg_simt_count(code, AFFINE ? 0 : 8);
         }
+    } else if (FORMAT == KVG_FORMAT_INT8_TOKEN_HEAD) { /* two's complement as offset binary */
+#pragma unroll
+        for (int i = 0; i < 4; i++) x[i] = kvg_simt_count((codes.x ^ 0x80808080u) >> 8 * i & 0xFF, 128);
     } else if (FORMAT == KVG_FORMAT_ROWFP4 && dialect.linear) {
 #pragma unroll
         for (int i = 0; i < 4; i++) x[i] = __fmul_rn(kvg_simt_count(codes.x >> 4 * i & 0xF, 8), 0.5f);

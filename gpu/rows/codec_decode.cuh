@@ -1,4 +1,4 @@
-/* Stored rows back to the model type, eight codes at a time (docs/spec/formats.md sections 3 to 8): what flatten and
+/* Stored rows back to the model type, eight codes at a time (docs/spec/formats.md sections 3 to 8, 11 to 13): what flatten and
  * expand do with an octet of a row.
  *
  *   BITS, BLOCK, PARAMS   of a code; elements of a block scale, 0 for none; bytes of row parameters
@@ -8,6 +8,7 @@
 #define KVG_GPU_ROWS_CODEC_DECODE_CUH
 
 #include "gpu/numbers/convert_fp4.cuh"
+#include "gpu/rows/codec_piece.cuh"
 #include "gpu/rows/row_rules.h"
 
 enum { KVG_OCTET = 8 };
@@ -63,10 +64,15 @@ static __device__ __forceinline__ void kvg_floats_of_nibbles(uint32_t word, floa
     for (int i = 0; i < KVG_OCTET; i++) q[i] = kvg_float_of_byte(i % 2 ? odd : even, i / 2);
 }
 
-/* Affine: two parameters in T. Where TurboMind packs int4, nibble n holds element 0 2 4 6 1 3 5 7 of eight; PyTorch's
- * halves come as bytes, as int8 does. */
-template <int LARGEST, kvg_dtype T> struct kvg_decoder_affine {
-    enum { BITS = LARGEST == 15 ? 4 : 8, BLOCK = 0, PARAMS = 4, SIGNED = false };
+/* Affine: two numbers in T, of a row or, as MLX has it, of a group. Where TurboMind packs int4, nibble n holds element
+ * 0 2 4 6 1 3 5 7 of eight; PyTorch's halves come as bytes, as int8 does. */
+template <int LARGEST, bool GROUPS, kvg_dtype T> struct kvg_decoder_affine {
+    enum {
+        BITS = LARGEST == 15 ? 4 : 8,
+        BLOCK = GROUPS ? (int)KVG_BLOCK_OF_RULE : 0,
+        PARAMS = GROUPS ? 0 : 4,
+        SIGNED = false
+    };
     typedef kvg_scalar<T> model;
     typedef typename model::bits bits;
 
@@ -74,7 +80,9 @@ template <int LARGEST, kvg_dtype T> struct kvg_decoder_affine {
     {
         const bits first = (bits)scale, second = (bits)(scale >> 16);
         float q[KVG_OCTET];
-        if (BITS == 4 && rule.affine != KVG_AFFINE_PYTORCH) {
+        if (BITS == 4 && GROUPS) {
+            kvg_floats_of_nibbles(words[0], q);
+        } else if (BITS == 4 && rule.affine != KVG_AFFINE_PYTORCH) {
             float n[KVG_OCTET];
             kvg_floats_of_nibbles(words[0], n);
             for (int i = 0; i < KVG_OCTET; i++) q[i] = n[i % 2 * 4 + i / 2];
@@ -96,8 +104,10 @@ template <int LARGEST, kvg_dtype T> struct kvg_decoder_affine {
         }
     }
 };
-template <kvg_dtype T> struct kvg_decoder<KVG_FORMAT_INT8, T> : kvg_decoder_affine<255, T> {};
-template <kvg_dtype T> struct kvg_decoder<KVG_FORMAT_INT4, T> : kvg_decoder_affine<15, T> {};
+template <kvg_dtype T> struct kvg_decoder<KVG_FORMAT_INT8, T> : kvg_decoder_affine<255, false, T> {};
+template <kvg_dtype T> struct kvg_decoder<KVG_FORMAT_INT4, T> : kvg_decoder_affine<15, false, T> {};
+template <kvg_dtype T> struct kvg_decoder<KVG_FORMAT_MLX8, T> : kvg_decoder_affine<255, true, T> {};
+template <kvg_dtype T> struct kvg_decoder<KVG_FORMAT_MLX4, T> : kvg_decoder_affine<15, true, T> {};
 
 /* One f16 scale per row. */
 template <bool E2M1, kvg_dtype T> struct kvg_decoder_symmetric {
@@ -120,6 +130,28 @@ template <bool E2M1, kvg_dtype T> struct kvg_decoder_symmetric {
 };
 template <kvg_dtype T> struct kvg_decoder<KVG_FORMAT_ROWINT4, T> : kvg_decoder_symmetric<false, T> {};
 template <kvg_dtype T> struct kvg_decoder<KVG_FORMAT_ROWFP4, T> : kvg_decoder_symmetric<true, T> {};
+
+/* One f32 scale per row: integers in two's complement, or E4M3. */
+template <bool E4M3, kvg_dtype T> struct kvg_decoder_token_head {
+    enum { BITS = 8, BLOCK = 0, PARAMS = 4, SIGNED = false };
+    typedef typename kvg_scalar<T>::bits bits;
+
+    static __device__ void decode(const kvg_row_rule &rule, const uint32_t *words, uint32_t scale, float, bits *y)
+    {
+        const float s = __uint_as_float(scale);
+        if constexpr (E4M3) {
+            kvg_decoder<KVG_FORMAT_E4M3, T>::decode(rule, words, 0, s, y);
+        } else {
+            float f[KVG_OCTET];
+            for (int i = 0; i < KVG_OCTET; i++) {
+                f[i] = __fmul_rn(kvg_float_of_byte(words[i / 4] ^ 0x80808080u, i % 4) - 128, s); /* from offset binary */
+            }
+            kvg_narrow<T>(f, y);
+        }
+    }
+};
+template <kvg_dtype T> struct kvg_decoder<KVG_FORMAT_INT8_TOKEN_HEAD, T> : kvg_decoder_token_head<false, T> {};
+template <kvg_dtype T> struct kvg_decoder<KVG_FORMAT_FP8_TOKEN_HEAD, T> : kvg_decoder_token_head<true, T> {};
 
 /* --- E2M1 in blocks --- */
 

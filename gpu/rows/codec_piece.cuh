@@ -6,6 +6,8 @@
 #include "gpu/numbers/convert.cuh"
 
 enum { KVG_PIECE = 16 };
+/* As BLOCK of a codec: its blocks are groups of kvg_row_rule.block elements with two numbers of T each. */
+enum { KVG_BLOCK_OF_RULE = -1 };
 
 template <kvg_dtype T> struct kvg_piece {
     typedef kvg_scalar<T> scalar;

@@ -1,5 +1,5 @@
 /* What append stores of sixteen elements of a row, for formats whose parameters belong to a row (docs/spec/formats.md
- * sections 5 and 6). The lanes of a row agree on `extremes`; `row` is what follows from them. The rest is as
+ * sections 5, 6, 12 and 13). The lanes of a row agree on `extremes`; `row` is what follows from them. The rest is as
  * codec_block.cuh says. */
 #ifndef KVG_GPU_ROWS_CODEC_ROW_CUH
 #define KVG_GPU_ROWS_CODEC_ROW_CUH
@@ -114,20 +114,31 @@ private:
 template <kvg_dtype T> struct kvg_encoder<KVG_FORMAT_INT8, T> : kvg_encoder_affine<255, T> {};
 template <kvg_dtype T> struct kvg_encoder<KVG_FORMAT_INT4, T> : kvg_encoder_affine<15, T> {};
 
-/* --- one f16 scale per row --- */
+/* --- one scale per row --- */
 
+template <kvg_dtype T> struct kvg_row_amax {
+    float amax = 0; /* NaN is left out */
+
+    __device__ void add(const kvg_piece<T> &x) { amax = fmaxf(amax, x.amax()); }
+    __device__ void share(uint32_t lanes) { amax = kvg_among(lanes, amax, fmaxf); }
+
+    /* Of a row that lies in the pieces of `lanes` lanes. NaN is left out only where there is one. */
+    static __device__ __forceinline__ kvg_row_amax of_pieces(uint32_t lanes, const kvg_piece<T> &x)
+    {
+        kvg_row_amax of = {kvg_among(lanes, x.amax_or_nan(), kvg_larger_or_nan)};
+        if (__any_sync(0xFFFFFFFFu, of.amax != of.amax)) of.amax = kvg_among(lanes, x.amax(), fmaxf);
+        return of;
+    }
+};
+
+/* In f16. */
 template <bool E2M1, kvg_dtype T> struct kvg_encoder_symmetric {
     enum { BITS = 4, BLOCK = 0, PARAMS = 2 };
     typedef kvg_scalar<KVG_DTYPE_F16> half;
+    typedef kvg_row_amax<T> extremes;
 
     static __device__ kvg_tensor_scale tensor(float g) { return kvg_plain_scale(g); }
 
-    struct extremes {
-        float amax = 0; /* NaN is left out */
-
-        __device__ void add(const kvg_piece<T> &x) { amax = fmaxf(amax, x.amax()); }
-        __device__ void share(uint32_t lanes) { amax = kvg_among(lanes, amax, fmaxf); }
-    };
     struct row {
         uint32_t params;
         float scale;
@@ -140,12 +151,9 @@ template <bool E2M1, kvg_dtype T> struct kvg_encoder_symmetric {
         return {params, half::widen((uint16_t)params)};
     }
 
-    /* NaN is left out only where there is one. */
     static __device__ __forceinline__ row row_of_pieces(const kvg_row_rule &rule, uint32_t lanes, const kvg_piece<T> &x)
     {
-        extremes of = {kvg_among(lanes, x.amax_or_nan(), kvg_larger_or_nan)};
-        if (__any_sync(0xFFFFFFFFu, of.amax != of.amax)) of.amax = kvg_among(lanes, x.amax(), fmaxf);
-        return row_of(rule, of);
+        return row_of(rule, extremes::of_pieces(lanes, x));
     }
 
     static __device__ __forceinline__ void encode(const kvg_row_rule &rule, const row &r, const kvg_piece<T> &x,
@@ -192,5 +200,50 @@ private:
 };
 template <kvg_dtype T> struct kvg_encoder<KVG_FORMAT_ROWINT4, T> : kvg_encoder_symmetric<false, T> {};
 template <kvg_dtype T> struct kvg_encoder<KVG_FORMAT_ROWFP4, T> : kvg_encoder_symmetric<true, T> {};
+
+/* In f32, as vLLM has it: integers, or E4M3. */
+template <bool E4M3, kvg_dtype T> struct kvg_encoder_token_head {
+    enum { BITS = 8, BLOCK = 0, PARAMS = 4 };
+    typedef kvg_row_amax<T> extremes;
+
+    static __device__ kvg_tensor_scale tensor(float g) { return kvg_plain_scale(g); }
+
+    struct row {
+        uint32_t params;
+        float inverse;
+    };
+    static __device__ row row_of(const kvg_row_rule &, const extremes &of)
+    {
+        const float scale = fmaxf(__fdiv_rn(of.amax, E4M3 ? 448 : 127), 1e-6f);
+        return {__float_as_uint(scale), __fdiv_rn(1, scale)};
+    }
+    static __device__ __forceinline__ row row_of_pieces(const kvg_row_rule &rule, uint32_t lanes, const kvg_piece<T> &x)
+    {
+        return row_of(rule, extremes::of_pieces(lanes, x));
+    }
+
+    static __device__ __forceinline__ void encode(const kvg_row_rule &, const row &r, const kvg_piece<T> &x,
+                                                  const kvg_tensor_scale &, uint32_t *codes, uint32_t *)
+    {
+#pragma unroll
+        for (int i = 0; i < KVG_PIECE / 4; i++) codes[i] = pair(r, x.two(2 * i)) | pair(r, x.two(2 * i + 1)) << 16;
+    }
+
+private:
+    static __device__ __forceinline__ uint32_t pair(const row &r, float2 x)
+    {
+        const float a = __fmul_rn(x.x, r.inverse), b = __fmul_rn(x.y, r.inverse);
+        if (E4M3) return kvg_fp8_codes<__NV_E4M3>(a, b);
+        return integer(a) | integer(b) << 8;
+    }
+    /* Halves go away from zero; NaN: 0. */
+    static __device__ __forceinline__ uint32_t integer(float y)
+    {
+        const int q = __float2int_rz(__fadd_rn(y, copysignf(0.5f, y)));
+        return (uint32_t)min(max(q, -128), 127) & 0xFF;
+    }
+};
+template <kvg_dtype T> struct kvg_encoder<KVG_FORMAT_INT8_TOKEN_HEAD, T> : kvg_encoder_token_head<false, T> {};
+template <kvg_dtype T> struct kvg_encoder<KVG_FORMAT_FP8_TOKEN_HEAD, T> : kvg_encoder_token_head<true, T> {};
 
 #endif

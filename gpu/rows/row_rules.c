@@ -11,6 +11,12 @@ enum { M_1_5 = 0x400000, M_1_75 = 0x600000, M_2 = 0x7FFFFF };
 #define EVEN (M_1_75 - 1), -2, -127
 #define TRUNC6 (M_1_5 - 1), -3, -127
 
+/* The dialects of MLX's formats. */
+#define MLX(ENUM)                                                                   \
+    {KVG_FORMAT_##ENUM, "canonical", {.canonical = true}},                          \
+    {KVG_FORMAT_##ENUM, "mlx-cpu", {.canonical = true, .affine = KVG_AFFINE_MULADD}}, \
+    {KVG_FORMAT_##ENUM, "mlx-metal", {.metal = true}}
+
 static const struct {
     kvg_format format;
     const char *dialect;
@@ -68,6 +74,9 @@ static const struct {
      .nvfp4 = {KVG_Q_MINIMAX, KVG_V_DIVIDE, KVG_GUARD_NONE, true, false, false}}},
     {KVG_FORMAT_NVFP4, "seed", {.e2m1 = HARDWARE,
      .nvfp4 = {KVG_Q_DIVIDE, KVG_V_UNROUNDED, KVG_GUARD_SIGNED_ZERO, false, false, false}}},
+    {KVG_FORMAT_INT8_TOKEN_HEAD, "canonical", {.canonical = true}},
+    {KVG_FORMAT_FP8_TOKEN_HEAD, "canonical", {.canonical = true}},
+    MLX(MLX4), MLX(MLX4_G32), MLX(MLX4_G128), MLX(MLX8), MLX(MLX8_G32), MLX(MLX8_G128),
 };
 
 kvg_status kvg_row_rule_of(const kvg_storage *storage, kvg_row_rule *out)
@@ -75,6 +84,7 @@ kvg_status kvg_row_rule_of(const kvg_storage *storage, kvg_row_rule *out)
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         if (rows[i].format != storage->format || strcmp(rows[i].dialect, storage->dialect) != 0) continue;
         *out = rows[i].rule;
+        out->block = kvg_format_get(storage->format)->block;
         return KVG_OK;
     }
     return kvg_fail(KVG_ERR_UNIMPLEMENTED, "no kernel for %s.%s", kvg_format_get(storage->format)->name,

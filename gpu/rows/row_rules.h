@@ -59,6 +59,8 @@ typedef struct kvg_row_rule {
     bool encode_scale;       /* e4m3, e5m2: x times RN(1 / g) */
     bool linear;             /* rowfp4: half steps, no E2M1 */
     bool decode_scale_first; /* nvfp4: e2m1 times RN(sf g), and code 8 is +0 */
+    bool metal;              /* mlx: halves go away from zero, and the largest element starts at 0 */
+    uint32_t block;          /* of the format: elements of a block, or of a group of mlx */
 } kvg_row_rule;
 
 /* KVG_ERR_UNIMPLEMENTED for a dialect that is not in the table. */

@@ -1,4 +1,4 @@
-/* The formats that gpu/ has a codec for. */
+/* The formats that gpu/ decodes, and those of them that tensor cores know. */
 #ifndef KVG_TESTS_GPU_CODECS_H
 #define KVG_TESTS_GPU_CODECS_H
 
@@ -15,6 +15,12 @@ static inline bool has_codec(kvg_format format)
         if (codecs[i] == format) return true;
     }
     return false;
+}
+
+/* docs/spec/decode-contract.md section 2 has no rows with scales in f32. */
+static inline bool has_operands(kvg_format format)
+{
+    return has_codec(format) && kvg_format_get(format)->scales != KVG_SCALES_F32;
 }
 
 #endif

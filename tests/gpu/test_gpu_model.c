@@ -211,17 +211,19 @@ static void run_steps(const kvg_model_setup *setup, void *const *opened, float *
 }
 
 /* By rule: rows are whole blocks of their format (head_dim 16 is half of one of mxfp4); a GPU has kernels for the
- * formats of its codecs, and tensor cores for three head_dims (gpu/ops.h), the reference for all. */
+ * formats of its codecs, and tensor cores for those with operands and three head_dims (gpu/ops.h), the reference for
+ * all. */
 static bool must_refuse(const kvg_model_setup *setup)
 {
     const uint32_t dim = setup->config->head_dim;
     const bool on_gpu = runners[1] != runners[0];
+    const bool on_tensor_cores = setup->profile != KVG_PROFILE_SIMT_FMA_V1 && on_gpu;
     for (int side = KVG_K; side <= KVG_V; side++) {
         const uint32_t block = kvg_format_get(setup->storage[side].format)->block;
         if (block && dim % block) return true;
         if (on_gpu && !has_codec(setup->storage[side].format)) return true;
+        if (on_tensor_cores && !has_operands(setup->storage[side].format)) return true;
     }
-    const bool on_tensor_cores = setup->profile != KVG_PROFILE_SIMT_FMA_V1 && on_gpu;
     return on_tensor_cores && dim != 64 && dim != 128 && dim != 256;
 }
 
