@@ -6,6 +6,7 @@
 #include "gpu/rows/append_values.cuh"
 #include "gpu/rows/cache_rows.cuh"
 #include "gpu/rows/codec_group.cuh"
+#include "gpu/rows/codec_row_scale.cuh"
 #include "gpu/device/cuda_status.cuh"
 #include "gpu/rows/dispatch.cuh"
 #include "gpu/ops.h"
@@ -167,25 +168,15 @@ template <kvg_format FORMAT, kvg_dtype T, mode MODE> struct row_writer {
             if (pieces == 1 || at.piece % pieces == 0) target.scales[scale_place] = (uint8_t)byte;
         } else if constexpr (codec::BLOCK == KVG_BLOCK_OF_RULE) {
             const uint32_t pieces = s.rule.block / KVG_PIECE;
-            if (at.piece % pieces == 0) put_numbers<4>(target.scales + at.piece / pieces * 4, byte);
+            if (at.piece % pieces == 0) kvg_put_scale<4>(target.scales + at.piece / pieces * 4, byte, s.scales.align);
         }
     }
 
-    template <int BYTES> __device__ __forceinline__ void put_numbers(uint8_t *to, uint32_t numbers)
-    {
-        if (BYTES == 4 && s.scales.align >= 4) {
-            *(uint32_t *)to = numbers;
-        } else if (BYTES == 2 && s.scales.align >= 2) {
-            *(uint16_t *)to = (uint16_t)numbers;
-        } else {
-            for (int k = 0; k < BYTES; k++) to[k] = (uint8_t)(numbers >> 8 * k);
-        }
-    }
     /* The parameters of the row, by its first lane. */
     __device__ __forceinline__ void put_params(const kvg_row_target &target, const typename codec::row &state,
                                                bool mine)
     {
-        if (mine) put_numbers<codec::PARAMS>(target.scales, state.params);
+        if (mine) kvg_put_scale<codec::PARAMS>(target.scales, state.params, s.scales.align);
     }
 
     /* A row with parameters in more than one round. Pass 0 looks at it, pass 1 writes it. */
@@ -392,9 +383,9 @@ kvg_status kvg_gpu_append(const kvg_problem *p, const kvg_tensor *in, kvg_tensor
         for (int i = 0; i < count; i++) {
             append_side &side = one.side[i] = a.side[first + i];
             const kvg_append_values &values = side.values;
-            const bool in_order = kvg_format_get(format)->scales == KVG_SCALES_AFFINE && side.rule.block; /* of a group */
-            const bool pairs =
-                values.halves && values.rope_dims % (4 * KVG_PIECE) == 0 && one.log_lanes >= 2 && !in_order;
+            const bool groups = kvg_format_get(format)->block_scale_bytes == 4; /* whose lanes lie side by side */
+            const bool turns = values.halves && values.rope_dims % (4 * KVG_PIECE) == 0;
+            const bool pairs = turns && one.log_lanes >= 2 && !groups;
             side.paired = pairs && side.width == KVG_PIECE ? values.rope_dims / KVG_PIECE : 0;
             side.partners = values.halves && values.whole_octets && side.second == values.rope_dims / 2;
             one.finishes = one.finishes || values.bias || values.cos_sin;

@@ -84,6 +84,25 @@ struct kvg_slots {
     }
 };
 
+/* A scale, or two, of 2 or 4 bytes: between a register and its row. */
+template <int BYTES> __device__ __forceinline__ void kvg_put_scale(uint8_t *to, uint32_t scale, uint32_t align)
+{
+    if (BYTES == 4 && align >= 4) {
+        *(uint32_t *)to = scale;
+    } else if (BYTES == 2 && align >= 2) {
+        *(uint16_t *)to = (uint16_t)scale;
+    } else {
+        for (int k = 0; k < BYTES; k++) to[k] = (uint8_t)(scale >> 8 * k);
+    }
+}
+template <int BYTES> __device__ __forceinline__ uint32_t kvg_get_scale(const uint8_t *from, uint32_t align)
+{
+    uint32_t scale = 0;
+    if (BYTES == 4 && align >= 4) return *(const uint32_t *)from;
+    for (int k = 0; k < BYTES; k++) scale |= (uint32_t)from[k] << 8 * k;
+    return scale;
+}
+
 /* N bytes, a power of two from 4 to 16, between registers and a row. */
 template <int N> __device__ __forceinline__ void kvg_store(uint8_t *to, const uint32_t *words, uint32_t align)
 {

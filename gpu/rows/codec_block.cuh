@@ -1,6 +1,6 @@
-/* What append stores of sixteen elements of a row, for formats without row parameters (docs/spec/formats.md sections 3,
- * 4, 7 and 8; codec_row.cuh has the others). All lanes of a warp come together; what a fast way cannot do for one of
- * them, a NaN, an infinity, a dialect, all do the slow way.
+/* What append stores of sixteen elements of a row, for formats without parameters of rows or groups
+ * (docs/spec/formats.md sections 3, 4, 7 and 8). All lanes of a warp come together; what a fast way cannot do for one
+ * of them, a NaN, an infinity, a dialect, all do the slow way.
  *
  *   BITS, BLOCK, PARAMS   of a code; elements of a block scale, 0 for none; bytes of row parameters
  *   tensor                what follows from the tensor scale alone

@@ -1,5 +1,5 @@
-/* Stored rows back to the model type, eight codes at a time (docs/spec/formats.md sections 3 to 8, 11 to 13): what flatten and
- * expand do with an octet of a row.
+/* Stored rows back to the model type, eight codes at a time (docs/spec/formats.md sections 3 to 8 and 11 to 13): what
+ * flatten and expand do with an octet of a row.
  *
  *   BITS, BLOCK, PARAMS   of a code; elements of a block scale, 0 for none; bytes of row parameters
  *   SIGNED                codes are a sign and one of eight magnitudes, unless the dialect says otherwise
@@ -144,7 +144,8 @@ template <bool E4M3, kvg_dtype T> struct kvg_decoder_token_head {
         } else {
             float f[KVG_OCTET];
             for (int i = 0; i < KVG_OCTET; i++) {
-                f[i] = __fmul_rn(kvg_float_of_byte(words[i / 4] ^ 0x80808080u, i % 4) - 128, s); /* from offset binary */
+                const uint32_t offset_binary = words[i / 4] ^ 0x80808080u;
+                f[i] = __fmul_rn(kvg_float_of_byte(offset_binary, i % 4) - 128, s);
             }
             kvg_narrow<T>(f, y);
         }

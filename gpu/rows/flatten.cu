@@ -88,16 +88,10 @@ __device__ __forceinline__ void fetch(const flatten_side &s, const kvg_row_targe
         for (int i = 0; i < piece::BYTES / 4; i++) words[i * piece::WORDS / (piece::BYTES / 4)] = packed[i];
     }
     if constexpr (CODEC::BLOCK > 0) *scale = *s.scales.scale(from.scales, at / (CODEC::BLOCK / piece::ELEMENTS));
-    const auto numbers = [&](const uint8_t *at, int bytes) {
-        if (bytes == 4 && s.scales.align >= 4) {
-            *scale = *(const uint32_t *)at;
-        } else {
-            *scale = 0;
-            for (int i = 0; i < bytes; i++) *scale |= (uint32_t)at[i] << 8 * i;
-        }
-    };
-    if constexpr (CODEC::PARAMS > 0) numbers(from.scales, CODEC::PARAMS);
-    if constexpr (CODEC::BLOCK == KVG_BLOCK_OF_RULE) numbers(from.scales + at * piece::ELEMENTS / s.rule.block * 4, 4);
+    if constexpr (CODEC::PARAMS > 0) *scale = kvg_get_scale<CODEC::PARAMS>(from.scales, s.scales.align);
+    if constexpr (CODEC::BLOCK == KVG_BLOCK_OF_RULE) {
+        *scale = kvg_get_scale<4>(from.scales + at * piece::ELEMENTS / s.rule.block * 4, s.scales.align);
+    }
 }
 
 /* An octet of codes as OUT: as T, or after RN_T as E4M3. */
