@@ -3,8 +3,8 @@
        ci/peers.py --plan [--only REGEX]
        ci/peers.py --check --packs DIR
 
-Times attention kernels of other projects (FlashAttention-3, FlashInfer and its XQA), packed by `ci/peers gpu`, on the
-first GPU and without a network, and kvgold's before and after them (PROGRAM: a command, in one word if it has several).
+Times attention kernels of other projects (FlashAttention-3, FlashInfer and its XQA, FlashMLA), packed by `ci/peers
+gpu`, on the first GPU and without a network, and kvgold's before and after them (PROGRAM: a command, in one word if it has several).
 Every row: a cold, clean L2 (four times its size is read before), work queued ahead of the GPU, medians between two
 events, a plain read of the same bytes in turn with the peer. Where a peer takes several layouts or modes, all are timed
 and the fastest counts. Its output is compared with a float64 reference on a sample of rows: relative error, the largest
@@ -12,7 +12,7 @@ of the sample; NaN or more than 0.15 is WRONG. What fails is listed as NOT RUN w
 nothing else.
 
 Sections: A price of invariance in decode; B prefill of the last tokens of 32 Ki; C several query tokens; D decode of
-three models. --only keeps the rows whose id (--plan prints them) matches. --quick: five runs, one layout. --seconds:
+three models; E decode of rows that K and V share. --only keeps the rows whose id (--plan prints them) matches. --quick: five runs, one layout. --seconds:
 no row starts later than that (480). Writes peers.json, peers.md (a page of docs/results), peers.log and what kvgold measured into the folder
 of --out. --plan prints rows, bytes and memory, and needs no GPU; --check loads every library of the packs. Exit status:
 0; 1 a row is WRONG; 2 usage; 3 no packs, or no row could run.
@@ -36,7 +36,8 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 CONFIG = os.path.join(ROOT, "configs", "bench_gpu_peers.json")
 KERNELS = os.path.join(ROOT, "ci", "peers_kernels.py")
 PYTHON = (3, 12)  # of the machine with the GPU
-PAGE = 16
+PACKS = "fa3.tar.xz", "flashinfer.tar.xz", "flashmla.tar.xz"
+PAGE, MLA_PAGE = 16, 64  # FlashMLA takes no other
 KI = 1024
 FATAL = 9  # exit status of a process whose device is broken
 START_SECONDS, ROW_SECONDS = 180, 60  # until a worker is held to hang
@@ -46,6 +47,8 @@ Geometry = collections.namedtuple("Geometry", "name query_heads kv_heads head_di
 LLAMA_8B = Geometry("llama-3-8b", 32, 8, 128, False)
 LLAMA_70B = Geometry("llama-3-70b", 64, 8, 128, False)
 GPT_OSS = Geometry("gpt-oss", 64, 8, 64, True)
+MLA_DIM, MLA_V_DIM = 576, 512  # of a row that K and V share, the first elements are V
+MLA = [Geometry(f"mla-{heads}", heads, 1, MLA_DIM, False) for heads in (16, 64, 128)]
 
 Peer = collections.namedtuple("Peer", "kind format splits contiguous")
 PEERS = {
@@ -62,6 +65,7 @@ PEERS = {
     "fi-fa3 e4m3": Peer("fi-fa3", "e4m3", "auto", False),
     "xqa bf16": Peer("xqa", "bf16", "auto", False),
     "xqa e4m3": Peer("xqa", "e4m3", "auto", False),
+    "flashmla bf16": Peer("flashmla", "bf16", "auto", False),
 }
 BYTES = {"bf16": 2.0, "e4m3": 1.0, "nvfp4": 0.5625}  # of an element, scales included
 DECODE_PEERS = ["fa3 bf16", "fa3 bf16 contiguous", "fi bf16", "xqa bf16", "fa3 e4m3", "fi e4m3", "xqa e4m3", "fi nvfp4"]
@@ -91,6 +95,8 @@ def all_rows():
     for geometry in (LLAMA_8B, LLAMA_70B, GPT_OSS):
         for batch, tokens in ((1, 4 * KI), (1, 32 * KI), (16, 32 * KI), (64, 32 * KI)):
             cases.append(("D", geometry, batch, tokens, 1, DECODE_PEERS))
+    for geometry in MLA:
+        cases.append(("E", geometry, 16, 32 * KI, 1, ["flashmla bf16"]))
     rows = []
     for section, geometry, batch, tokens, queries, peers in cases:
         for kind in BYTES:
@@ -110,7 +116,8 @@ def row_flops(row):
 
 def row_bytes(row):
     """K and V and their scales, once."""
-    elements = 2 * row.batch * row.tokens * row.geometry.kv_heads * row.geometry.head_dim
+    sides = 1 if row.geometry in MLA else 2
+    elements = sides * row.batch * row.tokens * row.geometry.kv_heads * row.geometry.head_dim
     return int(elements * BYTES[PEERS[row.peer].format])
 
 
@@ -129,7 +136,7 @@ def last_line(error):
 
 def unpack(packs, folder):
     """The packs that are there, unpacked into folder."""
-    names = [n for n in (os.path.join(packs, p) for p in ("fa3.tar.xz", "flashinfer.tar.xz")) if os.path.isfile(n)]
+    names = [n for n in (os.path.join(packs, p) for p in PACKS) if os.path.isfile(n)]
     for name in names:
         with tarfile.open(name, "r:xz") as archive:
             archive.extractall(folder, filter="data")
@@ -285,7 +292,8 @@ def kvgold_text(row, runs):
 
 
 TITLES = {"A": "Decode, and the price of invariance", "B": "Prefill of the last tokens",
-          "C": "Several query tokens", "D": "Decode of three models"}
+          "C": "Several query tokens", "D": "Decode of three models",
+          "E": "Decode of rows that K and V share (MLA)"}
 UNITS = {"B": "us (T: TFLOP/s; a product counts if its key is seen)"}
 UNIT = "us (share of a plain read of the same bytes)"
 
@@ -350,8 +358,9 @@ def tables(rows, results, kvgold):
 INTRODUCTION = """# kvgold beside other projects' kernels on an {gpu}, {date}
 
 `ci/peers.py` made this page from one run. "fa3" is FlashAttention-3, "fi" is FlashInfer, "fi-fa3"
-its backend of that name, and "xqa" its XQA kernel. All kernels get the same inputs, in pages of 16
-tokens in random order where nothing else is said. The L2 cache is cold and clean before each run.
+its backend of that name, "xqa" its XQA kernel, and "flashmla" FlashMLA as SGLang builds it. All
+kernels get the same inputs, in pages of 16 tokens (MLA: 64) in random order where nothing else is
+said. The L2 cache is cold and clean before each run.
 Outputs of peers are compared with a float64 reference on a sample of rows. Outputs of kvgold are
 compared with its reference bit for bit.
 

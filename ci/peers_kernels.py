@@ -15,7 +15,7 @@ import os
 import sys
 import time
 
-from peers import FATAL, PAGE, PEERS, all_rows, has_sinks, last_line, row_bytes
+from peers import FATAL, MLA, MLA_PAGE, MLA_V_DIM, PAGE, PEERS, all_rows, has_sinks, last_line, row_bytes
 
 DEVICE = "cuda"
 SEED = 20261123
@@ -170,11 +170,13 @@ class Inputs:
         self.key = key
         self.geometry, self.batch, self.tokens, self.queries, self.kind = key
         g = self.geometry
-        self.pages = self.batch * self.tokens // PAGE
-        rows = self.pages * PAGE * g.kv_heads
+        self.one_row = g in MLA
+        self.page = MLA_PAGE if self.one_row else PAGE
+        self.pages = self.batch * self.tokens // self.page
+        rows = self.pages * self.page * g.kv_heads
         torch.manual_seed(SEED + hash(key[1:4]) % 1000)
         width = {"bf16": 2 * g.head_dim, "e4m3": g.head_dim, "nvfp4": g.head_dim // 2}[self.kind]
-        sizes = [rows * width] * 2 + ([rows * g.head_dim // 16] * 2 if self.kind == "nvfp4" else [])
+        sizes = [rows * width] * (1 if self.one_row else 2) + ([rows * g.head_dim // 16] * 2 if self.kind == "nvfp4" else [])
         parts, at = [], 0
         for size in sizes:
             parts.append(machine.pool[at:at + size])
@@ -197,7 +199,7 @@ class Inputs:
         seen = self.tokens - self.queries + query + 1
         one = copy.copy(self)
         one.batch, one.tokens, one.queries = 1, seen, 1
-        one.table = self.table[sequence:sequence + 1, :seen // PAGE].contiguous()
+        one.table = self.table[sequence:sequence + 1, :seen // self.page].contiguous()
         one.lengths = self.torch.full((1,), seen, dtype=self.torch.int32, device=DEVICE)
         at = sequence * self.queries + query
         one.q, one.q8, one.answers = self.q[at:at + 1], self.q8[at:at + 1], {}
@@ -205,7 +207,7 @@ class Inputs:
 
     def probes(self):
         """Up to 8 query tokens that see whole pages, in different sequences: (sequence, query)."""
-        whole = range(self.queries - 1, -1, -PAGE)
+        whole = range(self.queries - 1, -1, -self.page)
         count = min(PROBES, self.batch * len(whole))
         return [(n * self.batch // count, whole[n * len(whole) // count]) for n in range(count)]
 
@@ -222,7 +224,7 @@ class Inputs:
     def paged(self, flat, layout):
         """[page, token, head, element], or with head and token exchanged in memory and in the shape: hnd."""
         heads = self.geometry.kv_heads
-        return flat.view(self.pages, *((heads, PAGE) if layout == "hnd" else (PAGE, heads)), -1)
+        return flat.view(self.pages, *((heads, self.page) if layout == "hnd" else (self.page, heads)), -1)
 
     def logical(self, flat, layout, contiguous=False):
         """[page, token, head, element] whatever the layout; contiguous: [sequence, token, head, element]."""
@@ -244,7 +246,9 @@ class Inputs:
                 return made[sequence, :, head]
             return made[self.table[sequence].long(), :, head].reshape(self.tokens, -1)
 
-        got = rows_of(self.sides[side])
+        got = rows_of(self.sides[0 if self.one_row else side])
+        if self.one_row and side:
+            got = got[:, :MLA_V_DIM]
         if self.kind != "nvfp4":
             return got.float().double()
         e2m1 = torch.tensor([0, .5, 1, 1.5, 2, 3, 4, 6], dtype=torch.float64, device=DEVICE)
@@ -380,7 +384,28 @@ def xqa_ways(m, row, x):
         yield layout, layout, False, lambda a=layout: make(a)
 
 
-WAYS = {"fa3": fa3_ways, "fi-fa2": flashinfer_ways, "fi-fa3": flashinfer_ways, "xqa": xqa_ways}
+def flashmla_ways(m, row, x):
+    """Its schedule is made by the first call; engines make it once for all layers."""
+    torch, g = m.torch, row.geometry
+
+    def make():
+        q = x.q.view(row.batch, row.queries, g.query_heads, g.head_dim)
+        out = poisoned(m, (row.batch, row.queries, g.query_heads, MLA_V_DIM))
+        plan = [None, None]
+
+        def op():
+            answer, _, *plan[:] = torch.ops.flash_mla_legacy.dense_decode_fwd(
+                q, x.paged(x.sides[0], "nhd"), MLA_V_DIM, x.lengths, x.table, g.head_dim ** -0.5, row.queries > 1,
+                *plan)
+            out.set_(answer)
+
+        return op, out
+
+    yield "nhd", "nhd", False, make
+
+
+WAYS = {"fa3": fa3_ways, "fi-fa2": flashinfer_ways, "fi-fa3": flashinfer_ways, "xqa": xqa_ways,
+        "flashmla": flashmla_ways}
 
 
 def bits_alone(m, row, x, name, out):
@@ -444,10 +469,11 @@ def run_row(m, row):
 def load_libraries(torch, folder):
     """A line of the error for each pack that cannot be loaded."""
     faults = {}
-    try:
-        torch.ops.load_library(os.path.join(folder, "fa3", "_C.abi3.so"))
-    except Exception as e:
-        faults["fa3"] = last_line(e)
+    for pack, library in (("fa3", "_C.abi3.so"), ("flashmla", "_C_legacy.abi3.so")):
+        try:
+            torch.ops.load_library(os.path.join(folder, pack, library))
+        except Exception as e:
+            faults[pack] = last_line(e)
     try:
         import flashinfer  # noqa: F401
     except Exception as e:
@@ -468,7 +494,8 @@ def worker(folder, quick, answers):
     m = Machine(torch, max(row_bytes(rows[n]) for n in numbers), quick)
     say(-1, {"gpu": torch.cuda.get_device_name(), "torch": torch.__version__, "empty_us": m.empty(), "faults": faults})
     for n in numbers:
-        pack = "fa3" if PEERS[rows[n].peer].kind == "fa3" else "flashinfer"
+        kind = PEERS[rows[n].peer].kind
+        pack = kind if kind in ("fa3", "flashmla") else "flashinfer"
         if pack in faults:
             say(n, {"status": "NOT RUN", "why": faults[pack]})
             continue
@@ -502,7 +529,7 @@ def loads(folder):
                 faults[name] = last_line(e)
     for name, why in faults.items():
         print(f"peers: {name}: {why}", file=sys.stderr)
-    print(f"FlashAttention-3 and {len(libraries)} libraries of FlashInfer: "
+    print(f"FlashAttention-3, FlashMLA and {len(libraries)} libraries of FlashInfer: "
           + (f"{len(faults)} faults" if faults else "each can be loaded"))
     return 1 if faults or not libraries else 0
 

@@ -2,8 +2,8 @@
 """usage: ci/peers_pack.py WHEELS WORK OUT
 
 Makes the packs of ci/peers.py; run by `ci/peers gpu`, in an environment with torch and what FlashInfer imports. WHEELS:
-the folder with the pinned wheels; WORK: what is unpacked and compiled, kept between runs; OUT: fa3.tar.xz (the library
-of FlashAttention-3, without its debugging information), flashinfer.tar.xz (Python of FlashInfer and of tvm-ffi, and the
+the folder with the pinned wheels; WORK: what is unpacked and compiled, kept between runs; OUT: fa3.tar.xz and
+flashmla.tar.xz (a library of each, without its debugging information), flashinfer.tar.xz (Python of FlashInfer and of tvm-ffi, and the
 libraries that ci/peers.py asks FlashInfer for, compiled for sm_90a) and packs.json (names, sizes, SHA-256). Compiles as
 many files at once as MAX_JOBS says. Exit status: 0; 3 a wheel is missing or a library does not compile.
 """
@@ -144,7 +144,8 @@ def main():
     wheels, work, out = map(os.path.abspath, sys.argv[1:])
     os.makedirs(out, exist_ok=True)
     names = {part: wheel(wheels, name) for part, name in
-             (("fa3", "tokenspeed_fa3"), ("site", "flashinfer_python"), ("tvm_ffi", "apache_tvm_ffi"))}
+             (("fa3", "tokenspeed_fa3"), ("flashmla", "sgl_flash_mla"), ("site", "flashinfer_python"),
+              ("tvm_ffi", "apache_tvm_ffi"))}
     for part, path in names.items():
         unpack(path, os.path.join(work, part))
 
@@ -160,15 +161,15 @@ def main():
         members[f"flashinfer/data/aot/{name[:-3]}/{name}"] = path
     pack(os.path.join(out, "flashinfer.tar.xz"), {"site/" + n: p for n, p in members.items()})
 
-    stripped, archive = os.path.join(work, "fa3", "stripped.so"), os.path.join(out, "fa3.tar.xz")
-    if not os.path.isfile(stripped):
-        library = os.path.join(work, "fa3", "flash_attn_3", "_C.abi3.so")
-        subprocess.run(["strip", "--strip-debug", "-o", stripped, library], check=True)
-    if not os.path.isfile(archive) or os.path.getmtime(archive) < os.path.getmtime(stripped):
-        pack(archive, {"fa3/_C.abi3.so": stripped})
+    for part, library in (("fa3", "flash_attn_3/_C.abi3.so"), ("flashmla", "flash_mla/_C_legacy.abi3.so")):
+        stripped, archive = os.path.join(work, part, "stripped.so"), os.path.join(out, part + ".tar.xz")
+        if not os.path.isfile(stripped):
+            subprocess.run(["strip", "--strip-debug", "-o", stripped, os.path.join(work, part, library)], check=True)
+        if not os.path.isfile(archive) or os.path.getmtime(archive) < os.path.getmtime(stripped):
+            pack(archive, {f"{part}/{os.path.basename(library)}": stripped})
 
     made = {}
-    for name in ("fa3.tar.xz", "flashinfer.tar.xz"):
+    for name in peers.PACKS:
         with open(os.path.join(out, name), "rb") as f:
             data = f.read()
         made[name] = {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
