@@ -69,10 +69,14 @@ kvg_status check_shared(const kvg_problem *p)
 {
     kvg_status s = kvg_decode_check_common(p);
     if (s) return s;
-    const kvg_format_info *f = kvg_format_get(p->storage[KVG_K].format);
+    static const kvg_format formats[] = {KVG_FORMAT_F16,  KVG_FORMAT_BF16,  KVG_FORMAT_E4M3,
+                                         KVG_FORMAT_E5M2, KVG_FORMAT_NVFP4, KVG_FORMAT_MX16};
+    const kvg_format format = p->storage[KVG_K].format;
     const kvg_paging &g = p->paging;
-    if (f->row_param_bytes || p->storage[KVG_K].format == KVG_FORMAT_MXFP4 || p->head_dim != PREFILL_SHARED_DIM ||
-        g.v_dim != PREFILL_SHARED_V_DIM || g.v_first % (f->element_bits == 4 ? 128 : 64)) {
+    bool known = false;
+    for (kvg_format f : formats) known |= f == format;
+    if (!known || p->head_dim != PREFILL_SHARED_DIM || g.v_dim != PREFILL_SHARED_V_DIM ||
+        g.v_first % (kvg_format_get(format)->element_bits == 4 ? 128 : 64)) {
         return kvg_decode_unimplemented("rows that K and V share: f16, bf16, e4m3, e5m2, nvfp4 or mx16, head_dim 576, "
                                         "v_dim 512, v_first 0 or, without block scales, 64");
     }

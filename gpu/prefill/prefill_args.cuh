@@ -166,12 +166,6 @@ template <int DIM> struct prefill_memory {
     {
         return start + PREFILL_HEADER + (side % SIDES * a.stages + stage) * SIDE;
     }
-    /* Where group `group` finds its columns of V. */
-    __device__ uint32_t values(const prefill_args &a, uint32_t stage, uint32_t group) const
-    {
-        const uint32_t first = SHARED_ROW ? a.v_first + group * COLUMNS : 0;
-        return tile(a, KVG_V, stage) + first / 64 * KVG_TILE * 128;
-    }
     __device__ uint32_t q(const prefill_args &a, uint32_t group) const
     {
         return start + PREFILL_HEADER + SIDES * a.stages * SIDE + (SHARED_ROW ? 0 : group * Q);

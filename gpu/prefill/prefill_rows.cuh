@@ -63,14 +63,15 @@ static __device__ __forceinline__ void prefill_add_item(const prefill_args &a, c
     constexpr int COLUMNS = prefill_memory<DIM>::COLUMNS, MEET = SHARED_ROW ? PREFILL_SHARED_GROUPS * 128 : 128;
     const uint32_t first = prefill_first_tile(item), end = prefill_end_tile(item), group = warp / 4;
     const uint32_t row_warp = SHARED_ROW ? warp % 4 : warp;
+    const uint32_t own_columns = SHARED_ROW ? (a.v_first + group * COLUMNS) / 64 * PREFILL_PART_BYTES : 0;
     const uint32_t q = memory.q(a, group);
     prefill_state<COLUMNS> w;
     uint32_t tokens[2], rows[2], waiting = 0;
     prefill_find_rows(a, item, row_warp, lane, tokens, rows);
     const bool has_rows = __shfl_sync(~0u, rows[0], 0) != PREFILL_NO_ROW;
-    const auto meet = [&] { /* those that have the same q */
-                            asm volatile("barrier.sync %0, %1;" ::"r"(SHARED_ROW ? 1 : 1 + group), "n"(MEET)
-                                         : "memory");
+    /* Those that have the same q. */
+    const auto meet = [&] {
+        asm volatile("barrier.sync %0, %1;" ::"r"(SHARED_ROW ? 1 : 1 + group), "n"(MEET) : "memory");
     };
     meet(); /* all have done with the q before */
     prefill_put_q<DIM, BF16>(a, rows, warp, lane, !SHARED_ROW || group == 0, q, w.factor);
@@ -110,7 +111,7 @@ static __device__ __forceinline__ void prefill_add_item(const prefill_args &a, c
                 prefill_scale(a, w, tile * KVG_TILE, present, lane, z);
                 prefill_weigh<COLUMNS, BF16, ROW_SCALES>(w, z, memory.row_scales(KVG_V, at), fresh, lane, p);
             }
-            prefill_values<COLUMNS, BF16>(p, memory.values(a, at, group), fresh, lane, w.node.o);
+            prefill_values<COLUMNS, BF16>(p, memory.tile(a, KVG_V, at) + own_columns, fresh, lane, w.node.o);
             fresh = false;
             prefill_next(a, turn);
         } while (++tile < leaf_end);

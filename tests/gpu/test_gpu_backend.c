@@ -135,10 +135,18 @@ static void test_other_ops_are_not_there(void **state)
 
 /* --- op decode: what is refused for its formats, before CUDA is asked for anything --- */
 
-/* The op's status for that storage. */
-static kvg_status ask_decode(kvg_profile profile, kvg_dtype dtype, uint32_t dim, kvg_storage k, kvg_storage v)
+static kvg_status ask(const kvg_problem *p)
 {
-    const kvg_problem p = {
+    size_t bytes = 0;
+    assert_int_equal(kvg_problem_check(p), KVG_OK);
+    const kvg_status s = kvg_gpu_decode_workspace(p, &bytes);
+    assert_true(s || bytes > 0);
+    return s;
+}
+
+static kvg_problem decode_of(kvg_profile profile, kvg_dtype dtype, uint32_t dim, kvg_storage k, kvg_storage v)
+{
+    return (kvg_problem){
         .op = KVG_OP_DECODE,
         .layout = KVG_LAYOUT_HND,
         .dtype = dtype,
@@ -150,11 +158,13 @@ static kvg_status ask_decode(kvg_profile profile, kvg_dtype dtype, uint32_t dim,
         .attention = {.query_heads = 8, .queries = 1},
         .profile = profile,
     };
-    size_t bytes = 0;
-    assert_int_equal(kvg_problem_check(&p), KVG_OK);
-    const kvg_status s = kvg_gpu_decode_workspace(&p, &bytes);
-    assert_true(s || bytes > 0);
-    return s;
+}
+
+/* The op's status for that storage. */
+static kvg_status ask_decode(kvg_profile profile, kvg_dtype dtype, uint32_t dim, kvg_storage k, kvg_storage v)
+{
+    const kvg_problem p = decode_of(profile, dtype, dim, k, v);
+    return ask(&p);
 }
 
 static void expect_refusal(kvg_status s, const char *first, const char *second)
@@ -246,6 +256,34 @@ static void test_decode_is_for_dialects(void **state)
     expect_answer(PLAIN_F32, ask_decode(PLAIN_F32, KVG_DTYPE_F16, 64, codes, linear));
 }
 
+/* Rows that K and V share: tensor cores know formats without scales of rows, in blocks of 16 or none, and V that begins
+ * where a segment does. */
+static void test_decode_is_for_shared_rows(void **state)
+{
+    (void)state;
+    uint32_t known = 0, refused = 0;
+    for (uint32_t f = 1; f < KVG_FORMAT_END; f++) {
+        const kvg_format_info *info = kvg_format_get((kvg_format)f);
+        const kvg_storage storage = {info->format, "canonical"};
+        if (kvg_format_check_dim(info->format, KVG_MLA_HEAD_DIM)) continue;
+        for (uint32_t first = 0; first <= 64; first += 32) {
+            kvg_problem p = decode_of(TENSOR_CORES, KVG_DTYPE_BF16, KVG_MLA_HEAD_DIM, storage, storage);
+            p.layout = KVG_LAYOUT_MLA;
+            p.kv_heads = 1;
+            p.paging.shared_kv = true;
+            p.paging.v_first = first, p.paging.v_dim = 512;
+            const bool knows = has_operands(info->format) && !info->row_param_bytes && info->block <= 16;
+            if (knows && (first == 0 || (first == 64 && !info->block))) {
+                if (ask(&p)) assert_null(strstr(kvg_error_text(), "v_dim 512")); /* a chip's refusal says nothing of it */
+                known++;
+            } else {
+                expect_refusal(ask(&p), "rows that K and V share", "nvfp4 or mx16"), refused++;
+            }
+        }
+    }
+    assert_true(known > 1 && refused > known);
+}
+
 /* Tensor cores know three head_dims. */
 static void test_decode_is_for_dims(void **state)
 {
@@ -270,6 +308,7 @@ int main(void)
         cmocka_unit_test(test_decode_is_for_pairs_of_formats),
         cmocka_unit_test(test_decode_is_for_dialects),
         cmocka_unit_test(test_decode_is_for_dims),
+        cmocka_unit_test(test_decode_is_for_shared_rows),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
