@@ -274,7 +274,7 @@ static void test_decode_is_for_shared_rows(void **state)
             p.paging.v_first = first, p.paging.v_dim = 512;
             const bool knows = has_operands(info->format) && !info->row_param_bytes && info->block <= 16;
             if (knows && (first == 0 || (first == 64 && !info->block))) {
-                if (ask(&p)) assert_null(strstr(kvg_error_text(), "v_dim 512")); /* a chip's refusal says nothing of it */
+                if (ask(&p)) assert_null(strstr(kvg_error_text(), "v_dim 512"));
                 known++;
             } else {
                 expect_refusal(ask(&p), "rows that K and V share", "nvfp4 or mx16"), refused++;
