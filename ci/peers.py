@@ -4,7 +4,8 @@
        ci/peers.py --check --packs DIR
 
 Times attention kernels of other projects (FlashAttention-3, FlashInfer and its XQA, FlashMLA), packed by `ci/peers
-gpu`, on the first GPU and without a network, and kvgold's before and after them (PROGRAM: a command, in one word if it has several).
+gpu`, on the first GPU and without a network, and kvgold's before and after them (PROGRAM: a command, in one word if it
+has several).
 Every row: a cold, clean L2 (four times its size is read before), work queued ahead of the GPU, medians between two
 events, a plain read of the same bytes in turn with the peer. Where a peer takes several layouts or modes, all are timed
 and the fastest counts. Its output is compared with a float64 reference on a sample of rows: relative error, the largest
@@ -12,9 +13,9 @@ of the sample; NaN or more than 0.15 is WRONG. What fails is listed as NOT RUN w
 nothing else.
 
 Sections: A price of invariance in decode; B prefill of the last tokens of 32 Ki; C several query tokens; D decode of
-three models; E decode of rows that K and V share. --only keeps the rows whose id (--plan prints them) matches. --quick: five runs, one layout. --seconds:
-no row starts later than that (480). Writes peers.json, peers.md (a page of docs/results), peers.log and what kvgold measured into the folder
-of --out. --plan prints rows, bytes and memory, and needs no GPU; --check loads every library of the packs. Exit status:
+three models; E decode of rows that K and V share. --only keeps the rows whose id (--plan prints them) matches.
+--quick: five runs, one layout. --seconds: no row starts later than that (480). Writes peers.json, peers.md (a page of
+docs/results), peers.log and what kvgold measured into the folder of --out. --plan prints rows, bytes and memory, and needs no GPU; --check loads every library of the packs. Exit status:
 0; 1 a row is WRONG; 2 usage; 3 no packs, or no row could run.
 """
 import argparse

@@ -3,9 +3,10 @@
 
 Makes the packs of ci/peers.py; run by `ci/peers gpu`, in an environment with torch and what FlashInfer imports. WHEELS:
 the folder with the pinned wheels; WORK: what is unpacked and compiled, kept between runs; OUT: fa3.tar.xz and
-flashmla.tar.xz (a library of each, without its debugging information), flashinfer.tar.xz (Python of FlashInfer and of tvm-ffi, and the
-libraries that ci/peers.py asks FlashInfer for, compiled for sm_90a) and packs.json (names, sizes, SHA-256). Compiles as
-many files at once as MAX_JOBS says. Exit status: 0; 3 a wheel is missing or a library does not compile.
+flashmla.tar.xz (a library of each, without its debugging information), flashinfer.tar.xz (Python of FlashInfer and of
+tvm-ffi, and the libraries that ci/peers.py asks FlashInfer for, compiled for sm_90a) and packs.json (names, sizes,
+SHA-256). Compiles as many files at once as MAX_JOBS says. Exit status: 0; 3 a wheel is missing or a library does not
+compile.
 """
 import glob
 import hashlib

@@ -38,7 +38,7 @@ int prefill_threads(uint32_t groups)
 kvg_status ask_chip(const kvg_problem *p, prefill_chip *chip, bool *chains)
 {
     int device = 0, multiprocessors = 0, shared = 0, shared_all = 0, registers = 0;
-    cudaFuncAttributes one = {}, many = {};
+    cudaFuncAttributes code = {}, wide_code = {};
     kvg_status s = kvg_cuda_status("decode", cudaGetDevice(&device));
     const auto ask = [&](cudaDeviceAttr what, int *value) {
         if (!s) s = kvg_cuda_status("decode", cudaDeviceGetAttribute(value, what, device));
@@ -48,18 +48,18 @@ kvg_status ask_chip(const kvg_problem *p, prefill_chip *chip, bool *chains)
     ask(cudaDevAttrMaxSharedMemoryPerMultiprocessor, &shared_all);
     ask(cudaDevAttrMaxRegistersPerMultiprocessor, &registers);
     if (!s) s = kvg_decode_check_profile(p, device);
-    const bool one_row = p->paging.shared_kv;
-    const uint32_t least = one_row ? (uint32_t)PREFILL_SHARED_GROUPS : 1;
-    const uint32_t most = one_row ? least : (uint32_t)PREFILL_MOST_GROUPS;
-    if (!s) s = kvg_cuda_status("decode", cudaFuncGetAttributes(&one, kernel_of(p, least)->run));
+    const bool shared_row = p->paging.shared_kv;
+    const uint32_t least = shared_row ? (uint32_t)PREFILL_SHARED_GROUPS : 1;
+    const uint32_t most = shared_row ? least : (uint32_t)PREFILL_MOST_GROUPS;
+    if (!s) s = kvg_cuda_status("decode", cudaFuncGetAttributes(&code, kernel_of(p, least)->run));
     const prefill_kernel *wide = kernel_of(p, most);
-    if (!s && wide) s = kvg_cuda_status("decode", cudaFuncGetAttributes(&many, wide->run));
+    if (!s && wide) s = kvg_cuda_status("decode", cudaFuncGetAttributes(&wide_code, wide->run));
     if (s) return s;
-    *chains = one.ptxVersion >= 90;
-    const int ctas = registers / (one.numRegs * prefill_threads(least));
-    const bool has_wide = many.maxThreadsPerBlock >= prefill_threads(most); /* else it is empty */
+    *chains = code.ptxVersion >= 90;
+    const int ctas = registers / (code.numRegs * prefill_threads(least));
+    const bool has_wide = wide_code.maxThreadsPerBlock >= prefill_threads(most); /* else it is empty */
     *chip = {(uint32_t)multiprocessors, (uint32_t)shared, (uint32_t)shared_all, (uint32_t)(ctas > 0 ? ctas : 1),
-             has_wide ? most : one_row ? 0u : 1u};
+             has_wide ? most : shared_row ? 0u : 1u};
     return KVG_OK;
 }
 

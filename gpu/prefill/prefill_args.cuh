@@ -28,7 +28,7 @@ struct prefill_args {
 
 enum : uint32_t { PREFILL_NO_ROW = ~0u };
 
-/* A band: the rows of a sequence from `first` on, as many as a band has and the sequence. */
+/* A band: rows of a sequence from `first` on, as many as fit in a band and the sequence has. */
 struct prefill_band {
     int sequence;     /* -1: queries that no sequence has; they see nothing */
     uint32_t first;   /* row */

@@ -76,7 +76,7 @@ static __device__ __forceinline__ void prefill_fill(const prefill_args &a, const
             __syncwarp(); /* all lanes have read the raw tile, which the next copy may overwrite */
             prefill_next(a, mine), prefill_next(a, mine);
         }
-        kvg_copies_wait<0>();
+        if constexpr (!PARTS::DIRECT) kvg_copies_wait<0>();
     }
     prefill_turn_by(&turn, a.stages, end - first);
 }
@@ -96,7 +96,7 @@ typedef prefill_formats<KVG_FORMAT_F16, KVG_FORMAT_E4M3, KVG_FORMAT_E5M2, KVG_FO
                         KVG_FORMAT_MX16, KVG_FORMAT_MXFP4, KVG_FORMAT_NVFP4>
     prefill_f16_formats;
 typedef prefill_formats<KVG_FORMAT_ROWINT4, KVG_FORMAT_ROWFP4> prefill_row_scale_formats;
-/* Of rows that K and V share. */
+/* Of rows that K and V share: those that check_shared of prefill.cu lets through. */
 typedef prefill_formats<KVG_FORMAT_BF16> prefill_shared_bf16_formats;
 typedef prefill_formats<KVG_FORMAT_F16, KVG_FORMAT_E4M3, KVG_FORMAT_E5M2, KVG_FORMAT_MX16, KVG_FORMAT_NVFP4>
     prefill_shared_f16_formats;

@@ -1,6 +1,6 @@
 /* Op decode for many query rows: a CTA takes item after item. Four warps fill stages with
- * operands of K and V; one group of four warps multiplies, or three: the rows of a group are 64
- * of a band. */
+ * operands of K and V. One group of four warps multiplies, or three, each with 64 rows of a band;
+ * where K and V share rows, two with the same rows. */
 #ifndef KVG_GPU_PREFILL_PREFILL_KERNEL_CUH
 #define KVG_GPU_PREFILL_PREFILL_KERNEL_CUH
 
@@ -10,7 +10,7 @@
 
 /* Registers of a lane that fills and of one that multiplies: on Hopper the ones give theirs to the
  * others. Only so are there enough for three groups, or for two CTAs of one: elsewhere the kernels
- * of three groups are empty, which their THREADS tell the host. */
+ * of several groups are empty, which their THREADS tell the host. */
 template <int DIM, int GROUPS> struct prefill_registers {
     static constexpr bool SHARED_ROW = prefill_memory<DIM>::SHARED_ROW;
     static constexpr bool MOVED = KVG_HAS_WGMMA && (DIM <= 128 || SHARED_ROW), EMPTY = GROUPS > 1 && !MOVED;

@@ -6,7 +6,8 @@
  * parts; a part is 32 rows, one per key, of 128 bytes, 64 elements, whose 16-byte chunks are
  * exchanged as gpu/prefill/wgmma.cuh has it. K's elements are in the order of docs/spec/decode-contract.md
  * section 4: sum s has elements 16 s ... 16 s + 15. V's are dims, in the order in which codes are
- * unpacked. q lies as K does, 64 rows of it. */
+ * unpacked. Of rows that K and V share a stage holds one side, K's, and V is some of its parts. q lies
+ * as K does, 64 rows of it. */
 #ifndef KVG_GPU_PREFILL_PREFILL_MULTIPLY_CUH
 #define KVG_GPU_PREFILL_PREFILL_MULTIPLY_CUH
 

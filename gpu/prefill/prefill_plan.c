@@ -28,20 +28,24 @@ static uint32_t raw_bytes(const kvg_problem *p, int side)
  * of 16 bits are copied into stages. */
 static bool find_shape(const kvg_problem *p, uint32_t groups, uint32_t limit, prefill_shape *out)
 {
-    static const prefill_shape shapes[] = {
+    static const prefill_shape own_rows[] = {
         {.stages = 4, .depth = 4, .slots = 2}, {.stages = 3, .depth = 3, .slots = 2},
         {.stages = 4, .depth = 4, .slots = 1}, {.stages = 3, .depth = 3, .slots = 1},
         {.stages = 3, .depth = 2, .slots = 1}, {.stages = 2, .depth = 2, .slots = 1},
         {.stages = 3, .depth = 3, .slots = 0}, {.stages = 3, .depth = 2, .slots = 0},
         {.stages = 2, .depth = 2, .slots = 0}, {.stages = 2, .depth = 1, .slots = 0},
     };
-    const bool one_row = p->paging.shared_kv, direct = kvg_format_get(p->storage[KVG_K].format)->element_bits == 16;
-    const uint32_t k = raw_bytes(p, KVG_K), v = raw_bytes(p, KVG_V), row = p->head_dim * 2, sides = one_row ? 1 : 2;
-    for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
+    static const prefill_shape shared_rows[] = {
+        {.stages = 4, .depth = 2}, {.stages = 3, .depth = 2}, {.stages = 3, .depth = 1}, {.stages = 2, .depth = 1}};
+    const bool shared_row = p->paging.shared_kv, direct = kvg_format_get(p->storage[KVG_K].format)->element_bits == 16;
+    const uint32_t k = raw_bytes(p, KVG_K), v = raw_bytes(p, KVG_V), row = p->head_dim * 2, sides = shared_row ? 1 : 2;
+    const prefill_shape *shapes = shared_row ? shared_rows : own_rows;
+    const size_t count = shared_row ? sizeof shared_rows / sizeof *shapes : sizeof own_rows / sizeof *shapes;
+    for (size_t i = 0; i < count; i++) {
         *out = shapes[i];
         out->groups = groups;
-        out->rows = one_row ? PREFILL_GROUP_ROWS : groups * PREFILL_GROUP_ROWS;
-        out->columns = one_row ? PREFILL_SHARED_COLUMNS : p->head_dim;
+        out->rows = shared_row ? PREFILL_GROUP_ROWS : groups * PREFILL_GROUP_ROWS;
+        out->columns = shared_row ? PREFILL_SHARED_COLUMNS : p->head_dim;
         out->raw = direct ? 0 : k > v ? k : v;
         out->shared = 1024 + PREFILL_HEADER + out->stages * sides * KVG_ATTENTION_TILE * row + out->rows * row +
                       PREFILL_FILLERS * out->depth * out->raw +
@@ -56,16 +60,16 @@ static bool find_shape(const kvg_problem *p, uint32_t groups, uint32_t limit, pr
 static kvg_status choose_shape(const kvg_problem *p, const prefill_chip *chip, prefill_shape *out)
 {
     const uint64_t rows = (uint64_t)p->attention.queries * (p->attention.query_heads / p->kv_heads);
-    const bool one_row = p->paging.shared_kv;
-    const bool many = one_row || rows > (uint64_t)PREFILL_GROUP_ROWS * p->paging.sequences;
-    if (one_row && !chip->most_groups) {
+    const bool shared_row = p->paging.shared_kv;
+    const bool many = shared_row || rows > (uint64_t)PREFILL_GROUP_ROWS * p->paging.sequences;
+    if (shared_row && !chip->most_groups) {
         return kvg_fail(KVG_ERR_UNIMPLEMENTED, "decode on tensor cores: rows that K and V share need an sm_90");
     }
     if (many && chip->most_groups > 1 && find_shape(p, chip->most_groups, chip->shared, out)) {
         out->resident = 1;
         return KVG_OK;
     }
-    for (uint32_t ctas = one_row ? 0 : chip->most_ctas; ctas > 0; ctas--) {
+    for (uint32_t ctas = chip->most_ctas; ctas > 0 && !shared_row; ctas--) {
         const uint32_t share = chip->shared_all / ctas - 1024;
         if (!find_shape(p, 1, share < chip->shared ? share : chip->shared, out)) continue;
         out->resident = ctas;

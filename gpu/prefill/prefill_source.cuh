@@ -135,7 +135,7 @@ template <class PARTS, int WHICH, bool SHARED_ROW> class prefill_source
     {
         const uint64_t first = codes_of<PART>(lane);
         const uint32_t piece = lane % ROW_LANES;
-        const uint32_t chunk = K_ORDER ? piece / 16 * 4 + piece % 4 / 2 * 2 + piece % 2 : piece;
+        const uint32_t chunk = K_ORDER ? piece / 16 * 4 + piece % 4 : piece;
         const uint32_t in_chunk = K_ORDER ? piece % 16 / 4 * 4 : 0, my_row = lane / ROW_LANES;
         const uint32_t to = stage + PART::STAGE + prefill_place(my_row, chunk) + in_chunk;
 #pragma unroll 8

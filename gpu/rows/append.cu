@@ -154,8 +154,8 @@ template <kvg_format FORMAT, kvg_dtype T, mode MODE> struct row_writer {
                                         const kvg_piece<T> &x, const typename codec::row &state)
     {
         enum { BYTES = KVG_PIECE * codec::BITS / 8 };
-        uint32_t codes[BYTES / 4], byte = 0;
-        codec::encode(s.rule, state, x, tensor, codes, &byte);
+        uint32_t codes[BYTES / 4], scale = 0;
+        codec::encode(s.rule, state, x, tensor, codes, &scale);
         if (!mine) return;
         if constexpr (codec::BITS == 16) { /* where it was loaded */
             kvg_store<16>(target.codes + 2 * at.first, codes, s.codes.align);
@@ -165,10 +165,10 @@ template <kvg_format FORMAT, kvg_dtype T, mode MODE> struct row_writer {
         }
         if constexpr (codec::BLOCK > 0) {
             constexpr uint32_t pieces = codec::BLOCK / KVG_PIECE; /* of a block */
-            if (pieces == 1 || at.piece % pieces == 0) target.scales[scale_place] = (uint8_t)byte;
+            if (pieces == 1 || at.piece % pieces == 0) target.scales[scale_place] = (uint8_t)scale;
         } else if constexpr (codec::BLOCK == KVG_BLOCK_OF_RULE) {
             const uint32_t pieces = s.rule.block / KVG_PIECE;
-            if (at.piece % pieces == 0) kvg_put_scale<4>(target.scales + at.piece / pieces * 4, byte, s.scales.align);
+            if (at.piece % pieces == 0) kvg_put_scale<4>(target.scales + at.piece / pieces * 4, scale, s.scales.align);
         }
     }
 

@@ -2,9 +2,10 @@
  * (docs/spec/formats.md sections 3, 4, 7 and 8). All lanes of a warp come together; what a fast way cannot do for one
  * of them, a NaN, an infinity, a dialect, all do the slow way.
  *
- *   BITS, BLOCK, PARAMS   of a code; elements of a block scale, 0 for none; bytes of row parameters
+ *   BITS, BLOCK, PARAMS   of a code; elements of a block scale, 0 for none, or KVG_BLOCK_OF_RULE; bytes of row
+ *                         parameters
  *   tensor                what follows from the tensor scale alone
- *   encode                the codes, and the byte of the block scale */
+ *   encode                the codes, and the byte of the block scale, or the two numbers of a group */
 #ifndef KVG_GPU_ROWS_CODEC_BLOCK_CUH
 #define KVG_GPU_ROWS_CODEC_BLOCK_CUH
 

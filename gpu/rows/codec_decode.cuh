@@ -1,9 +1,9 @@
 /* Stored rows back to the model type, eight codes at a time (docs/spec/formats.md sections 3 to 8 and 11 to 13): what
  * flatten and expand do with an octet of a row.
  *
- *   BITS, BLOCK, PARAMS   of a code; elements of a block scale, 0 for none; bytes of row parameters
+ *   BITS, BLOCK, PARAMS   as codec_block.cuh has them
  *   SIGNED                codes are a sign and one of eight magnitudes, unless the dialect says otherwise
- *   decode                `words` are the octet's codes, `scale` its block's byte or the row's parameters */
+ *   decode                `words` are the octet's codes, `scale` its block's byte or its group's or row's numbers */
 #ifndef KVG_GPU_ROWS_CODEC_DECODE_CUH
 #define KVG_GPU_ROWS_CODEC_DECODE_CUH
 

@@ -6,8 +6,8 @@
  *   cache_rows.cuh             The same on the device, for one row.
  *   row_rules.h, gpu_rows.c    Which dialects and head_dims have kernels.
  *   dispatch.cuh               From a problem's format to the template of its kernel. */
-/* What the dialects of the storage formats differ in (docs/spec/formats.md sections 4 to 8), as numbers for a
- * kernel. */
+/* What the dialects of the storage formats differ in (docs/spec/formats.md sections 4 to 8 and 11 to 13), as numbers
+ * for a kernel. */
 #ifndef KVG_GPU_ROWS_ROW_RULES_H
 #define KVG_GPU_ROWS_ROW_RULES_H
 

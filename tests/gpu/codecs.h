@@ -1,10 +1,10 @@
-/* The formats that gpu/ decodes, and those of them that tensor cores know. */
+/* The formats that op decode of gpu/ takes, and those of them that tensor cores know. */
 #ifndef KVG_TESTS_GPU_CODECS_H
 #define KVG_TESTS_GPU_CODECS_H
 
 #include "core/format.h"
 
-static inline bool has_codec(kvg_format format)
+static inline bool gpu_decodes(kvg_format format)
 {
     static const kvg_format codecs[] = {
 #define CODEC(ENUM) KVG_FORMAT_##ENUM,
@@ -20,7 +20,7 @@ static inline bool has_codec(kvg_format format)
 /* docs/spec/decode-contract.md section 2 has no rows with scales in f32. */
 static inline bool has_operands(kvg_format format)
 {
-    return has_codec(format) && kvg_format_get(format)->scales != KVG_SCALES_F32;
+    return gpu_decodes(format) && kvg_format_get(format)->scales != KVG_SCALES_F32;
 }
 
 #endif

@@ -192,11 +192,11 @@ static const struct {
 /* K and V of one format that the profile knows, or e4m3 and nvfp4. */
 static bool is_known_pair(kvg_profile profile, kvg_format k, kvg_format v)
 {
-    const bool known = profile == TENSOR_CORES ? has_operands(k) : has_codec(k);
+    const bool known = profile == TENSOR_CORES ? has_operands(k) : gpu_decodes(k);
     return (k == v && known) || (k == KVG_FORMAT_E4M3 && v == KVG_FORMAT_NVFP4);
 }
 
-/* Every other pair is refused, for every head_dim: by both names, or by that of a format without a codec. */
+/* Every other pair is refused, for every head_dim: by both names, or by that of a format that no kernel decodes. */
 static void test_decode_is_for_pairs_of_formats(void **state)
 {
     (void)state;
@@ -214,7 +214,7 @@ static void test_decode_is_for_pairs_of_formats(void **state)
                                                 (kvg_storage){formats[1], "canonical"});
                 snprintf(k_text, sizeof k_text, "K in %s", kvg_format_get(formats[0])->name);
                 snprintf(v_text, sizeof v_text, "V in %s", kvg_format_get(formats[1])->name);
-                const int lacking = !has_codec(formats[0]) ? 0 : !has_codec(formats[1]) ? 1 : -1;
+                const int lacking = !gpu_decodes(formats[0]) ? 0 : !gpu_decodes(formats[1]) ? 1 : -1;
                 if (is_known_pair(profile, formats[0], formats[1])) {
                     expect_answer(profile, s), known++;
                 } else if (lacking >= 0) {

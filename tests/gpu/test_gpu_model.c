@@ -210,9 +210,9 @@ static void run_steps(const kvg_model_setup *setup, void *const *opened, float *
     }
 }
 
-/* By rule: rows are whole blocks of their format (head_dim 16 is half of one of mxfp4); a GPU has kernels for the
- * formats of its codecs, and tensor cores for those with operands and three head_dims (gpu/ops.h), the reference for
- * all. */
+/* By rule: rows are whole blocks of their format (head_dim 16 is half of one of mxfp4). A GPU decodes the formats that
+ * have operands of plain f32; tensor cores those with operands of their own, and three head_dims (gpu/ops.h). The
+ * reference decodes all. */
 static bool must_refuse(const kvg_model_setup *setup)
 {
     const uint32_t dim = setup->config->head_dim;
@@ -221,7 +221,7 @@ static bool must_refuse(const kvg_model_setup *setup)
     for (int side = KVG_K; side <= KVG_V; side++) {
         const uint32_t block = kvg_format_get(setup->storage[side].format)->block;
         if (block && dim % block) return true;
-        if (on_gpu && !has_codec(setup->storage[side].format)) return true;
+        if (on_gpu && !gpu_decodes(setup->storage[side].format)) return true;
         if (on_tensor_cores && !has_operands(setup->storage[side].format)) return true;
     }
     return on_tensor_cores && dim != 64 && dim != 128 && dim != 256;
