@@ -32,12 +32,6 @@ kvg_status kvg_decode_check_profile(const kvg_problem *p, int device)
 
 namespace {
 
-/* Whose rows hold a side. */
-kvg_side own_side(const kvg_problem *p, int side)
-{
-    return p->paging.shared_kv ? KVG_K : (kvg_side)side;
-}
-
 /* The strides of a kind of rows that starts at multiples of `align` bytes of its pool. */
 kvg_status find_strides(const kvg_problem *p, const kvg_gpu_rows &rows, uint32_t align, kvg_decode_pool *out)
 {
@@ -68,7 +62,8 @@ kvg_status open_pools(const kvg_problem *p, const kvg_tensor *in, kvg_decode_arg
     kvg_gpu_layout layout;
     kvg_gpu_layout_of(p, &layout);
     for (int side = 0; side < 2; side++) {
-        const kvg_gpu_rows &codes = layout.codes[own_side(p, side)], &scales = layout.scales[own_side(p, side)];
+        const kvg_side own = kvg_gpu_own_side(p, side);
+        const kvg_gpu_rows &codes = layout.codes[own], &scales = layout.scales[own];
         kvg_status s = open_pool(p, codes, in, &a->codes[side]);
         if (!s && scales.bytes) s = open_pool(p, scales, in, &a->scales[side]);
         if (s) return s;
@@ -125,7 +120,8 @@ kvg_status kvg_decode_set_strides(const kvg_problem *p, kvg_decode_args *a)
     kvg_gpu_layout layout;
     kvg_gpu_layout_of(p, &layout);
     for (int side = 0; side < 2; side++) {
-        const kvg_gpu_rows &codes = layout.codes[own_side(p, side)], &scales = layout.scales[own_side(p, side)];
+        const kvg_side own = kvg_gpu_own_side(p, side);
+        const kvg_gpu_rows &codes = layout.codes[own], &scales = layout.scales[own];
         kvg_status s = find_strides(p, codes, 16, &a->codes[side]);
         if (!s && scales.bytes) s = find_strides(p, scales, scales.bytes & (0 - scales.bytes), &a->scales[side]);
         if (s) return s;
@@ -141,7 +137,7 @@ kvg_status kvg_decode_set_tensors(const kvg_problem *p, const kvg_tensor *in, kv
     const auto output = [&](kvg_role role) { return out[kvg_roles_index(op->outputs, role, KVG_K)].data; };
     const auto tensor_scale = [&](kvg_side side) {
         const bool has = kvg_format_get(p->storage[side].format)->tensor_scale;
-        return has ? (const float *)input(KVG_ROLE_TENSOR_SCALE, own_side(p, side)) : nullptr;
+        return has ? (const float *)input(KVG_ROLE_TENSOR_SCALE, kvg_gpu_own_side(p, side)) : nullptr;
     };
     kvg_status s = open_pools(p, in, a);
     if (s) return s;

@@ -220,7 +220,7 @@ void open_pools(const kvg_problem *p, const kvg_tensor *in, kvg_simt_args *a)
     kvg_gpu_layout layout;
     kvg_gpu_layout_of(p, &layout);
     for (int side = KVG_K; side <= KVG_V; side++) {
-        const kvg_side own = p->paging.shared_kv ? KVG_K : (kvg_side)side; /* whose rows hold this side */
+        const kvg_side own = kvg_gpu_own_side(p, side);
         const kvg_format_info *f = kvg_format_get(p->storage[own].format);
         const kvg_tensor &scale = in[kvg_roles_index(inputs, KVG_ROLE_TENSOR_SCALE, own)];
         /* V's rows are read by fours; TurboMind's int4 by eights; halves of a row and a last part of four by ones. */

@@ -209,7 +209,7 @@ kvg_status side_of(const kvg_problem *p, const kvg_gpu_layout *layout, int side,
                    kvg_tensor *out, flatten_side *to)
 {
     const kvg_role *inputs = kvg_op_get(p->op)->inputs;
-    const kvg_side rows = p->paging.shared_kv ? KVG_K : (kvg_side)side; /* whose rows hold this side */
+    const kvg_side rows = kvg_gpu_own_side(p, side);
     const bool part = side == KVG_V && p->paging.shared_kv;
     const kvg_tensor &scale = in[kvg_roles_index(inputs, KVG_ROLE_TENSOR_SCALE, rows)];
     to->codes = kvg_cache_rows_of(layout->codes[rows], inputs, in);

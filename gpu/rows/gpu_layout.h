@@ -23,6 +23,12 @@ typedef struct kvg_gpu_layout {
     kvg_gpu_rows codes[2], scales[2]; /* by kvg_side; V in K's row has none */
 } kvg_gpu_layout;
 
+/* Whose rows hold a side: V's elements may be in K's. */
+static inline kvg_side kvg_gpu_own_side(const kvg_problem *problem, int side)
+{
+    return problem->paging.shared_kv ? KVG_K : (kvg_side)side;
+}
+
 /* Of a checked problem on a paged layout. */
 void kvg_gpu_layout_of(const kvg_problem *problem, kvg_gpu_layout *out);
 
