@@ -42,13 +42,14 @@ kvg_status kvg_gpu_probe(const kvg_problem *problem, const kvg_tensor *in, kvg_t
  * kvg_gpu_decode_workspace gives for the problem. Nothing else may use it until the work is done.
  *
  * The kernels for tensor cores take f16 and bf16 models; K and V of one format of section 2 of that
- * contract, or e4m3 and nvfp4; head_dim 64, 128 or 256; any number of query heads and queries,
- * windows, soft-cap and sinks; and any layout. Rows that K and V share (MLA) have head_dim 576 and
- * v_dim 512, on sm_90 alone (docs/dev/prefill-kernels.md section 7). Pools and rows of codes must be
- * at multiples of 16 bytes, rows of scales at multiples of the largest power of two that divides
- * their size. int8 and int4 work in the canonical dialect, other formats in all dialects. A call
- * with many query tokens per sequence, such as a prefill, has kernels of its own with the same bits.
- * A prefill may be cut into several calls. Plain f32 takes all formats except MLX's.
+ * contract, or e4m3 and nvfp4; head_dim a multiple of 16 up to 320; any number of query heads and
+ * queries, windows, soft-cap and sinks; and any layout. Rows that K and V share (MLA) have head_dim 576
+ * and v_dim 512, on sm_90 alone (docs/dev/prefill-kernels.md section 7). Pools must be at multiples of
+ * 16 bytes, rows of codes too, or of 8 where a row is no multiple of 16, and rows of scales at multiples
+ * of the largest power of two that divides their size. int8 and int4 work in the canonical dialect,
+ * other formats in all dialects. A call with many query tokens per sequence, such as a prefill, has
+ * kernels of its own with the same bits. A prefill may be cut into several calls. Plain f32 takes all
+ * formats except MLX's.
  *
  * Size of the workspace. Tokens are cut into pieces of 1024, 2048 or 4096, long ones if there are
  * many tokens. Some pieces are cut further into parts. The workspace holds 32 head_dim + 64 bytes

@@ -13,23 +13,30 @@
 
 namespace {
 
+/* Every kernel, to `work`. */
+template <class WORK> void each_kernel(const WORK &work)
+{
+    for (const auto *family : {&kvg_decode_16bit, &kvg_decode_8bit, &kvg_decode_int4, &kvg_decode_fp4}) {
+        for (int i = 0; i < family->count; i++) work(family->rows[i]);
+    }
+}
+
+bool takes_formats(const kvg_decode_kernel &k, const kvg_problem *p)
+{
+    return k.format[0] == kvg_decode_format(p->storage[0]) && k.format[1] == kvg_decode_format(p->storage[1]) &&
+           (k.any || k.dtype == p->dtype);
+}
+
 /* Of those whose teams fill the query tokens that a sequence has on the average, the one with the largest. A team that
  * lies in two sequences takes longer than two CTAs of one token each. */
 const kvg_decode_kernel *kernel_of(const kvg_problem *p)
 {
     const kvg_decode_kernel *best = nullptr;
-    const kvg_decode_kernels *const families[] = {&kvg_decode_16bit, &kvg_decode_8bit, &kvg_decode_int4,
-                                                  &kvg_decode_fp4};
-    for (const auto *family : families) {
-        for (int i = 0; i < family->count; i++) {
-            const kvg_decode_kernel &k = family->rows[i];
-            if (k.format[0] == kvg_decode_format(p->storage[0]) && k.format[1] == kvg_decode_format(p->storage[1]) &&
-                k.dim == p->head_dim && (k.any || k.dtype == p->dtype) &&
-                (k.queries == 1 || p->attention.queries % ((uint64_t)k.queries * p->paging.sequences) == 0)) {
-                if (!best || k.queries > best->queries) best = &k;
-            }
-        }
-    }
+    each_kernel([&](const kvg_decode_kernel &k) {
+        if (!takes_formats(k, p) || k.dim != p->head_dim) return;
+        if (k.queries > 1 && p->attention.queries % ((uint64_t)k.queries * p->paging.sequences)) return;
+        if (!best || k.queries > best->queries) best = &k;
+    });
     return best;
 }
 
@@ -60,11 +67,12 @@ kvg_status kvg_decode_check(const kvg_problem *p)
     if (kvg_decode_is_linear(p->storage[0]) != kvg_decode_is_linear(p->storage[1])) {
         return kvg_decode_unimplemented("K and V must have one dialect");
     }
-    if (!kernel_of(p)) {
-        return kvg_decode_unimplemented("no kernel for K in %s, V in %s with head_dim %u: one format for both, or e4m3 "
-                                        "and nvfp4, and head_dim 64, 128 or 256",
+    bool takes = false;
+    each_kernel([&](const kvg_decode_kernel &k) { takes |= takes_formats(k, p); });
+    if (!takes) {
+        return kvg_decode_unimplemented("no kernel for K in %s, V in %s: one format for both, or e4m3 and nvfp4",
                                         kvg_format_get(p->storage[0].format)->name,
-                                        kvg_format_get(p->storage[1].format)->name, p->head_dim);
+                                        kvg_format_get(p->storage[1].format)->name);
     }
     return KVG_OK;
 }
@@ -119,6 +127,9 @@ void cut(uint32_t pieces, uint32_t resident, uint32_t run, uint32_t *ctas)
 kvg_status prepare(const kvg_problem *p, decode_chip *chip, kvg_decode_plan *plan, kvg_decode_args *a)
 {
     kvg_status s = kvg_decode_check(p);
+    if (!s && !kernel_of(p)) {
+        s = kvg_decode_unimplemented("no kernel of one query token with head_dim %u: 64, 128 or 256", p->head_dim);
+    }
     if (!s) s = check_device(p, *kernel_of(p), chip);
     if (!s) s = kvg_decode_set_strides(p, a);
     if (s) return s;

@@ -122,7 +122,7 @@ kvg_status kvg_decode_set_strides(const kvg_problem *p, kvg_decode_args *a)
     for (int side = 0; side < 2; side++) {
         const kvg_side own = kvg_gpu_own_side(p, side);
         const kvg_gpu_rows &codes = layout.codes[own], &scales = layout.scales[own];
-        kvg_status s = find_strides(p, codes, 16, &a->codes[side]);
+        kvg_status s = find_strides(p, codes, codes.bytes % 16 ? 8 : 16, &a->codes[side]);
         if (!s && scales.bytes) s = find_strides(p, scales, scales.bytes & (0 - scales.bytes), &a->scales[side]);
         if (s) return s;
     }

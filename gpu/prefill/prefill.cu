@@ -18,10 +18,13 @@ const prefill_kernel *kernel_of(const kvg_problem *p, uint32_t groups)
     const bool affine = p->storage[KVG_K].format == KVG_FORMAT_INT8 || p->storage[KVG_K].format == KVG_FORMAT_INT4;
     const bool bf16 = p->storage[KVG_K].format == KVG_FORMAT_BF16 || (affine && p->dtype == KVG_DTYPE_BF16);
     const bool row_scales = k->row_param_bytes == 2;
-    for (const auto *kernels : {&prefill_64, &prefill_128, &prefill_256, &prefill_shared}) {
+    const uint32_t width = prefill_width(p);
+    for (const auto *kernels : {&prefill_64, &prefill_128, &prefill_256, &prefill_shared, &prefill_padded_128,
+                                &prefill_padded_256, &prefill_padded_320}) {
+        if (kernels->padded != prefill_is_padded(p)) continue;
         for (int i = 0; i < kernels->count; i++) {
             const prefill_kernel &row = kernels->rows[i];
-            if (row.dim == p->head_dim && row.bf16 == bf16 && row.row_scales == row_scales && row.groups == groups) {
+            if (row.dim == width && row.bf16 == bf16 && row.row_scales == row_scales && row.groups == groups) {
                 return &row;
             }
         }
@@ -83,11 +86,23 @@ kvg_status check_shared(const kvg_problem *p)
     return KVG_OK;
 }
 
+kvg_status check(const kvg_problem *p)
+{
+    if (p->paging.shared_kv) return check_shared(p);
+    kvg_status s = kvg_decode_check(p);
+    if (s) return s;
+    if (p->head_dim % 16 || p->head_dim > PREFILL_MOST_DIM) {
+        return kvg_decode_unimplemented("no kernel with head_dim %u: multiples of 16 up to %u", p->head_dim,
+                                        (unsigned)PREFILL_MOST_DIM);
+    }
+    return KVG_OK;
+}
+
 /* All that can be known before there are tensors. */
 kvg_status prepare(const kvg_problem *p, prefill_plan *plan, prefill_args *a, bool *chains)
 {
     prefill_chip chip;
-    kvg_status s = p->paging.shared_kv ? check_shared(p) : kvg_decode_check(p);
+    kvg_status s = check(p);
     if (!s) s = ask_chip(p, &chip, chains);
     if (!s) s = kvg_decode_set_strides(p, &a->d);
     if (!s) s = prefill_plan_of(p, &chip, plan);

@@ -3,8 +3,8 @@
  *   prefill_plan       How rows and keys are cut into work; what host and device both compute.
  *   prefill.cu         The host's side: kernels in a chain.
  *   prefill_list       On the device: bands of rows, by the lengths of the sequences.
- *   prefill_kernel     What a CTA does: fillers (prefill_fill, _source, _convert) and row warps
- *                      (prefill_rows, _query, _multiply, _weights, _tree).
+ *   prefill_kernel     What a CTA does: fillers (prefill_fill, _tokens, _source, _convert, _padded) and
+ *                      row warps (prefill_rows, _query, _multiply, _order, _weights, _tree).
  *   prefill_merge      The tree above several pieces.
  *   wgmma.cuh          Hopper's instructions for groups of four warps.
  *
@@ -27,8 +27,10 @@ struct prefill_kernel {
 struct prefill_kernels {
     const prefill_kernel *rows;
     int count;
+    bool padded; /* rows of any head_dim up to `dim` */
 };
 
 extern const prefill_kernels prefill_64, prefill_128, prefill_256, prefill_shared;
+extern const prefill_kernels prefill_padded_128, prefill_padded_256, prefill_padded_320;
 
 #endif

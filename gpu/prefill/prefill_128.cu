@@ -14,4 +14,4 @@ const prefill_kernel rows[] = {
 
 } // namespace
 
-const prefill_kernels prefill_128 = {rows, sizeof rows / sizeof rows[0]};
+const prefill_kernels prefill_128 = {rows, sizeof rows / sizeof rows[0], false};

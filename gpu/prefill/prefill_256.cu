@@ -12,4 +12,4 @@ const prefill_kernel rows[] = {
 
 } // namespace
 
-const prefill_kernels prefill_256 = {rows, sizeof rows / sizeof rows[0]};
+const prefill_kernels prefill_256 = {rows, sizeof rows / sizeof rows[0], false};

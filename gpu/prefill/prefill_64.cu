@@ -11,4 +11,4 @@ const prefill_kernel rows[] = {
 
 } // namespace
 
-const prefill_kernels prefill_64 = {rows, sizeof rows / sizeof rows[0]};
+const prefill_kernels prefill_64 = {rows, sizeof rows / sizeof rows[0], false};

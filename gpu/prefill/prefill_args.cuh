@@ -16,7 +16,7 @@ struct prefill_args {
     kvg_fast_divisor group; /* query heads of a KV head */
     uint32_t kv_heads, groups;
     uint32_t band_rows;        /* 64, or 64 for each group */
-    uint32_t columns, out_dim; /* of V that a group has; of an output row */
+    uint32_t columns, out_dim; /* of V that a group has; of an output row, which is V's head_dim */
     uint32_t v_first;          /* of a row that K and V share: the first element of V */
     bool shared_row;           /* K and V share rows */
     prefill_cut cut;

@@ -27,9 +27,24 @@ template <class SIDE, bool WIDE> struct prefill_scales {
     }
 };
 
-/* A row of K: sum s has place k of docs/spec/decode-contract.md section 4 at element 16 s + k. A
- * segment's lanes 0 ... 3 of that section are this lane's four turns: each gives four elements, in
- * two pairs, to either of two sums. */
+/* The pairs of lanes 0 ... 3 of docs/spec/decode-contract.md section 4 to sum `sum` of a row: each
+ * lane's from pair `first` on. */
+template <int PAIRS>
+static __device__ __forceinline__ void prefill_put_sum(uint32_t to, uint32_t row, uint32_t sum,
+                                                       const uint32_t (&pairs)[4][PAIRS], int first)
+{
+#pragma unroll
+    for (uint32_t i = 0; i < 8; i += 4) {
+        const uint32_t chunk = 2 * sum + i / 4;
+        uint32_t four[4];
+#pragma unroll
+        for (uint32_t j = 0; j < 4; j++) four[j] = pairs[prefill_lane_of(i + j)][first + prefill_pair_of(i + j)];
+        kvg_store_shared<16>(to + chunk / 8 * PREFILL_PART_BYTES + prefill_place(row, chunk % 8), four);
+    }
+}
+
+/* A row of K. A segment's lanes 0 ... 3 of docs/spec/decode-contract.md section 4 are this lane's four
+ * turns: each gives four elements, in two pairs, to either of two sums. */
 template <class SIDE, bool WIDE>
 static __device__ __forceinline__ void prefill_put_k(const kvg_factors &k, uint32_t raw, uint32_t to,
                                                      const prefill_scales<SIDE, WIDE> &scales, int lane)
@@ -53,10 +68,8 @@ static __device__ __forceinline__ void prefill_put_k(const kvg_factors &k, uint3
                 kvg_unpack<SIDE, false, WIDE>(k, codes[c] + j * SIDE::WORD_REGISTERS, scales.of(first), pairs[c]);
             }
 #pragma unroll
-            for (int i = 0; i < 4; i++) { /* sums 2 (segment WORDS + j) and + 1, places 0 ... 7 and 8 ... 15 */
-                const int chunk = (segment * SIDE::WORDS + j) * 4 + i;
-                const uint32_t eight[4] = {pairs[0][i], pairs[1][i], pairs[2][i], pairs[3][i]};
-                kvg_store_shared<16>(to + chunk / 8 * PREFILL_PART_BYTES + prefill_place(lane, chunk % 8), eight);
+            for (int i = 0; i < 2; i++) {
+                prefill_put_sum(to, lane, (segment * SIDE::WORDS + j) * 2 + i, pairs, 2 * i);
             }
         }
     }
@@ -83,11 +96,11 @@ static __device__ __forceinline__ void prefill_put_v(const kvg_factors &k, uint3
 }
 
 /* A part of a raw tile to a stage. `is`: whether the lane's token is there. */
-template <class PART, int WHICH, bool SHARED_ROW>
-static __device__ __forceinline__ void prefill_convert(const prefill_args &a, bool is, uint32_t raw, uint32_t to,
-                                                       uint32_t row_scales, int lane)
+template <int WHICH, bool SHARED_ROW, class SIDE, int FROM, int FIRST>
+static __device__ __forceinline__ void prefill_convert(prefill_part<SIDE, FROM, FIRST>, const prefill_args &a, bool is,
+                                                       uint32_t raw, uint32_t to, uint32_t row_scales, int lane)
 {
-    typedef typename PART::SIDE SIDE;
+    typedef prefill_part<SIDE, FROM, FIRST> PART;
     const auto put = [&](auto wide, const uint32_t *words) {
         constexpr bool WIDE = decltype(wide)::value;
         prefill_scales<SIDE, WIDE> scales;

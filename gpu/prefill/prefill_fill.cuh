@@ -8,8 +8,7 @@
 
 #include <type_traits>
 
-#include "gpu/prefill/prefill_convert.cuh"
-#include "gpu/prefill/prefill_source.cuh"
+#include "gpu/prefill/prefill_padded_convert.cuh"
 
 /* The next stage. */
 static __device__ __forceinline__ void prefill_next(const prefill_args &a, prefill_turn &turn)
@@ -37,24 +36,26 @@ static __device__ __forceinline__ void prefill_fill(const prefill_args &a, const
         };
         const auto ask = [&] {
             if (asked < end) {
-                const uint32_t raw = raws + to * a.raw, present = source.copy(a.d, raw, lane);
+                const uint32_t raw = raws + to * a.raw, present = source.copy(a, raw, lane);
                 if (lane == 0) kvg_store_shared<4>(raw + PARTS::PRESENT, &present);
             } else {
-                source.settle();
+                source.settle(a);
             }
             kvg_copies_end();
             asked += PREFILL_SIDE_FILLERS;
             if (++to == depth) to = 0;
         };
-        for (uint32_t i = 1; i < depth && !PARTS::DIRECT; i++) ask();
+        uint32_t ahead = 1; /* copies that were asked for before the first tile is read */
 #pragma unroll 1
         for (uint32_t tile = first + which; tile < end; tile += PREFILL_SIDE_FILLERS) {
             if constexpr (PARTS::DIRECT) {
                 prefill_barrier_wait(memory.empty(mine.stage), mine.odd ^ 1);
-                put_present(source.copy(a.d, memory.tile(a, WHICH, mine.stage), lane));
+                put_present(source.copy(a, memory.tile(a, WHICH, mine.stage), lane));
                 prefill_barrier_arrive_with_copies(memory.full(mine.stage));
             } else {
-                ask();
+#pragma unroll 1
+                do ask();
+                while (ahead++ < depth);
                 if (depth == 1) kvg_copies_wait<0>();
                 else if (depth == 2) kvg_copies_wait<1>();
                 else if (depth == 3) kvg_copies_wait<2>();
@@ -64,9 +65,9 @@ static __device__ __forceinline__ void prefill_fill(const prefill_args &a, const
                 uint32_t present;
                 kvg_load_shared<4>(&present, raw + PARTS::PRESENT);
                 PARTS::each([&](auto part) {
-                    prefill_convert<decltype(part), WHICH, SHARED_ROW>(a, present >> lane & 1, raw,
-                                                                       memory.tile(a, WHICH, mine.stage),
-                                                                       memory.row_scales(WHICH, mine.stage), lane);
+                    prefill_convert<WHICH, SHARED_ROW>(part, a, present >> lane & 1, raw,
+                                                       memory.tile(a, WHICH, mine.stage),
+                                                       memory.row_scales(WHICH, mine.stage), lane);
                 });
                 put_present(present);
                 if (++from == depth) from = 0;
@@ -83,11 +84,12 @@ static __device__ __forceinline__ void prefill_fill(const prefill_args &a, const
 
 /* The formats whose operands are of a type. */
 template <kvg_format... FORMATS> struct prefill_formats {
-    template <kvg_dtype T, int DIM, int WHICH, class... ARGS>
+    template <kvg_dtype T, int DIM, bool PADDED, int WHICH, class... ARGS>
     static __device__ __forceinline__ void fill(const prefill_args &a, ARGS &...args)
     {
         (void)((a.format[WHICH] == FORMATS &&
-                (prefill_fill<typename prefill_row<FORMATS, T, DIM, WHICH>::parts, WHICH, DIM>(a, args...), true)) ||
+                (prefill_fill<typename prefill_row<FORMATS, T, DIM, WHICH, PADDED>::parts, WHICH, DIM>(a, args...),
+                 true)) ||
                ...);
     }
 };

@@ -10,10 +10,12 @@
 
 /* Registers of a lane that fills and of one that multiplies: on Hopper the ones give theirs to the
  * others. Only so are there enough for three groups, or for two CTAs of one: elsewhere the kernels
- * of several groups are empty, which their THREADS tell the host. */
+ * of several groups are empty, which their THREADS tell the host. So are those that no small chip has
+ * shared memory for. */
 template <int DIM, int GROUPS> struct prefill_registers {
     static constexpr bool SHARED_ROW = prefill_memory<DIM>::SHARED_ROW;
-    static constexpr bool MOVED = KVG_HAS_WGMMA && (DIM <= 128 || SHARED_ROW), EMPTY = GROUPS > 1 && !MOVED;
+    static constexpr bool MOVED = KVG_HAS_WGMMA && (DIM <= 128 || SHARED_ROW);
+    static constexpr bool EMPTY = (GROUPS > 1 && !MOVED) || (DIM == PREFILL_MOST_DIM && KVG_SMALL_CHIP);
     static constexpr int CTAS = MOVED && GROUPS == 1 ? 2 : 1;
     static constexpr int THREADS = EMPTY ? KVG_WARP : KVG_WARP * (PREFILL_FILLERS + 4 * GROUPS);
     static constexpr int FILL = 104, ROWS = SHARED_ROW ? 200 : GROUPS == 1 ? 152 : 136;
@@ -39,7 +41,8 @@ template <class WORK> static __device__ __forceinline__ void prefill_each_item(c
     }
 }
 
-template <int DIM, bool BF16, bool ROW_SCALES, int GROUPS>
+/* PADDED: head_dim may be any multiple of 16 up to DIM (prefill_padded.cuh). */
+template <int DIM, bool BF16, bool ROW_SCALES, int GROUPS, bool PADDED = false>
 static __global__ void __launch_bounds__(prefill_registers<DIM, GROUPS>::THREADS, prefill_registers<DIM, GROUPS>::CTAS)
     kvg_prefill(const __grid_constant__ prefill_args a)
 {
@@ -53,6 +56,13 @@ static __global__ void __launch_bounds__(prefill_registers<DIM, GROUPS>::THREADS
             /* A lane's arrival, and that of its copies into the stage. */
             prefill_barrier_open(memory.full(i), (a.raw ? 1 : 2) * 2 * KVG_WARP);
             prefill_barrier_open(memory.empty(i), 4 * GROUPS * KVG_WARP);
+        }
+        prefill_fence();
+    }
+    if constexpr (PADDED) {
+        static const uint32_t zeros[4] = {};
+        for (uint32_t i = threadIdx.x * 16; i < a.stages * memory.SIDE; i += blockDim.x * 16) {
+            kvg_store_shared<16>(memory.tile(a, KVG_K, 0) + i, zeros);
         }
         prefill_fence();
     }
@@ -70,13 +80,14 @@ static __global__ void __launch_bounds__(prefill_registers<DIM, GROUPS>::THREADS
             formats;
         prefill_each_item(a, [&](const prefill_piece &, const prefill_item &item) {
             const uint32_t filler = warp;
-            if (warp < PREFILL_FILLERS / 2) formats::template fill<T, DIM, KVG_K>(a, memory, item, turn, filler, lane);
-            else formats::template fill<T, DIM, KVG_V>(a, memory, item, turn, filler, lane);
+            if (warp < PREFILL_FILLERS / 2)
+                formats::template fill<T, DIM, PADDED, KVG_K>(a, memory, item, turn, filler, lane);
+            else formats::template fill<T, DIM, PADDED, KVG_V>(a, memory, item, turn, filler, lane);
         });
     } else {
         if constexpr (registers::MOVED) prefill_set_registers<false, registers::ROWS>();
         prefill_each_item(a, [&](const prefill_piece &piece, const prefill_item &item) {
-            prefill_add_item<DIM, BF16, ROW_SCALES>(a, memory, item, piece, turn, warp - PREFILL_FILLERS, lane);
+            prefill_add_item<DIM, BF16, ROW_SCALES, PADDED>(a, memory, item, piece, turn, warp - PREFILL_FILLERS, lane);
         });
     }
 }

@@ -23,7 +23,8 @@ static __global__ void __launch_bounds__(KVG_WARP *PREFILL_MERGE_WARPS)
     const uint32_t slice = index % slices;
     index /= slices;
     const uint32_t warp = index % warps, band = a.cut.whole + index / warps;
-    if (band >= all) return;
+    const uint32_t first_column = warp / (a.band_rows / 16) * a.columns + slice * PREFILL_SLICE;
+    if (band >= all || first_column >= a.out_dim) return;
     const prefill_item item = prefill_find_item(a, {band, 0, a.cut.leaves_log, 0}, bands);
     const uint32_t first = item.band_low / KVG_DECODE_LEAF >> a.cut.leaves_log;
     const uint32_t last = max(item.band_high, item.band_low + 1) - 1;
@@ -44,8 +45,7 @@ static __global__ void __launch_bounds__(KVG_WARP *PREFILL_MERGE_WARPS)
         x.m[0] = h.x, x.m[1] = h.y, x.l[0] = h.z, x.l[1] = h.w;
         prefill_end_leaf<PREFILL_SLICE>(waiting, x, piece, first, piece == last_piece, &count, lane);
     }
-    const uint32_t first_column = warp / (a.band_rows / 16) * a.columns + slice * PREFILL_SLICE;
-    prefill_finish<PREFILL_SLICE>(a, x, rows, (int)first_column, a.shared_row, lane);
+    prefill_finish<PREFILL_SLICE>(a, x, rows, first_column, a.out_dim - first_column, a.shared_row, lane);
 }
 
 #endif

@@ -18,34 +18,47 @@ static uint64_t round_up(uint64_t x, uint64_t unit)
 static uint32_t raw_bytes(const kvg_problem *p, int side)
 {
     const kvg_format format = p->storage[side].format;
-    const uint32_t elements = p->paging.shared_kv ? PREFILL_SHARED_DIM - 256 : p->head_dim;
-    const uint64_t row = kvg_format_code_bytes(format, elements) + kvg_format_scale_bytes(format, elements);
-    return (uint32_t)round_up(KVG_ATTENTION_TILE * row + 16, 128);
+    const uint32_t elements = p->paging.shared_kv ? PREFILL_SHARED_DIM - 256 : prefill_width(p);
+    const uint32_t codes = (uint32_t)kvg_format_code_bytes(format, elements);
+    const uint64_t row = prefill_is_padded(p) ? prefill_pitch(codes) : codes;
+    return (uint32_t)round_up(KVG_ATTENTION_TILE * (row + kvg_format_scale_bytes(format, elements)) + 16, 128);
+}
+
+/* Scales of padded rows come by registers, and a filler keeps them until its next copy. */
+static bool keeps_scales(const kvg_problem *p)
+{
+    const bool has = kvg_format_scale_bytes(p->storage[KVG_K].format, p->head_dim) ||
+                     kvg_format_scale_bytes(p->storage[KVG_V].format, p->head_dim);
+    return has && prefill_is_padded(p);
 }
 
 /* The first of the shapes that fits into `limit` bytes. A slot keeps half of what is left of the
- * waiting nodes' traffic out of L2; tiles on their way hide the memory's latency; so do stages. Codes
- * of 16 bits are copied into stages. */
+ * waiting nodes' traffic out of L2; tiles on their way hide the memory's latency; so do stages, of which
+ * a third one is worth more than a slot. Codes of 16 bits are copied into stages. */
 static bool find_shape(const kvg_problem *p, uint32_t groups, uint32_t limit, prefill_shape *out)
 {
     static const prefill_shape own_rows[] = {
         {.stages = 4, .depth = 4, .slots = 2}, {.stages = 3, .depth = 3, .slots = 2},
         {.stages = 4, .depth = 4, .slots = 1}, {.stages = 3, .depth = 3, .slots = 1},
-        {.stages = 3, .depth = 2, .slots = 1}, {.stages = 2, .depth = 2, .slots = 1},
-        {.stages = 3, .depth = 3, .slots = 0}, {.stages = 3, .depth = 2, .slots = 0},
+        {.stages = 3, .depth = 2, .slots = 1}, {.stages = 4, .depth = 4, .slots = 0},
+        {.stages = 4, .depth = 3, .slots = 0}, {.stages = 3, .depth = 3, .slots = 0},
+        {.stages = 3, .depth = 2, .slots = 0}, {.stages = 2, .depth = 2, .slots = 1},
         {.stages = 2, .depth = 2, .slots = 0}, {.stages = 2, .depth = 1, .slots = 0},
     };
     static const prefill_shape shared_rows[] = {
         {.stages = 4, .depth = 2}, {.stages = 3, .depth = 2}, {.stages = 3, .depth = 1}, {.stages = 2, .depth = 1}};
     const bool shared_row = p->paging.shared_kv, direct = kvg_format_get(p->storage[KVG_K].format)->element_bits == 16;
-    const uint32_t k = raw_bytes(p, KVG_K), v = raw_bytes(p, KVG_V), row = p->head_dim * 2, sides = shared_row ? 1 : 2;
+    const uint32_t k = raw_bytes(p, KVG_K), v = raw_bytes(p, KVG_V), sides = shared_row ? 1 : 2;
+    const uint32_t width = prefill_width(p), row = width * 2;
     const prefill_shape *shapes = shared_row ? shared_rows : own_rows;
     const size_t count = shared_row ? sizeof shared_rows / sizeof *shapes : sizeof own_rows / sizeof *shapes;
     for (size_t i = 0; i < count; i++) {
         *out = shapes[i];
+        if (out->depth == 1 && keeps_scales(p)) continue;
+        out->width = width;
         out->groups = groups;
         out->rows = shared_row ? PREFILL_GROUP_ROWS : groups * PREFILL_GROUP_ROWS;
-        out->columns = shared_row ? PREFILL_SHARED_COLUMNS : p->head_dim;
+        out->columns = shared_row ? PREFILL_SHARED_COLUMNS : width;
         out->raw = direct ? 0 : k > v ? k : v;
         out->shared = 1024 + PREFILL_HEADER + out->stages * sides * KVG_ATTENTION_TILE * row + out->rows * row +
                       PREFILL_FILLERS * out->depth * out->raw +
@@ -118,10 +131,15 @@ static prefill_cut choose_cut(uint64_t bands, uint64_t leaves, bool anywhere, ui
     return cut;
 }
 
+bool prefill_is_alone(const kvg_problem *p)
+{
+    return p->paging.shared_kv || prefill_is_padded(p);
+}
+
 bool prefill_is_worth_it(const kvg_problem *p)
 {
     const uint64_t chunks = (p->attention.query_heads / p->kv_heads - 1) / ROW_CHUNK + 1;
-    return p->paging.shared_kv || p->attention.queries * chunks > (uint64_t)WORTH_CHUNKS * p->paging.sequences;
+    return prefill_is_alone(p) || p->attention.queries * chunks > (uint64_t)WORTH_CHUNKS * p->paging.sequences;
 }
 
 kvg_status prefill_plan_of(const kvg_problem *p, const prefill_chip *chip, prefill_plan *out)

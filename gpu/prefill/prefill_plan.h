@@ -14,7 +14,7 @@
 #include "core/problem.h"
 
 #ifdef __CUDACC__
-#define PREFILL_BOTH static __host__ __device__ inline
+#define PREFILL_BOTH static __host__ __device__ constexpr inline
 #else
 #define PREFILL_BOTH static inline
 #endif
@@ -34,6 +34,7 @@ enum {
     PREFILL_SHARED_V_DIM = 512,
     PREFILL_SHARED_GROUPS = 2, /* of a CTA there: both have the same rows, each has a half of V */
     PREFILL_SHARED_COLUMNS = PREFILL_SHARED_V_DIM / PREFILL_SHARED_GROUPS,
+    PREFILL_MOST_DIM = 320,    /* of rows that K and V do not share */
     PREFILL_SLICE = 32,        /* dims that a warp takes in the tree over a band's pieces */
     PREFILL_MERGE_WAITING = 7, /* nodes that wait there */
 };
@@ -54,7 +55,6 @@ typedef struct prefill_piece {
 } prefill_piece;
 
 #define PREFILL_NO_NODE UINT32_MAX
-
 PREFILL_BOTH uint32_t prefill_items(const prefill_cut *cut, uint32_t bands)
 {
     return bands <= cut->whole ? bands : cut->whole + (bands - cut->whole) * cut->pieces;
@@ -124,6 +124,26 @@ PREFILL_BOTH prefill_step prefill_step_of(uint32_t leaf, uint32_t level, uint32_
     return last ? PREFILL_STANDS : PREFILL_WAITS;
 }
 
+/* --- rows in shared memory --- */
+
+/* Rows with a head_dim that no kernel is made for are padded to the width of one. */
+static inline bool prefill_is_padded(const kvg_problem *p)
+{
+    return !p->paging.shared_kv && p->head_dim != 64 && p->head_dim != 128 && p->head_dim != 256;
+}
+static inline uint32_t prefill_width(const kvg_problem *p)
+{
+    if (!prefill_is_padded(p)) return p->head_dim;
+    return p->head_dim <= 128 ? 128 : p->head_dim <= 256 ? 256 : PREFILL_MOST_DIM;
+}
+
+/* Bytes from one row of padded codes to the next in a raw tile: an odd number of 16-byte chunks, so that
+ * eight lanes, each with a row, meet in no bank. Example: 64 bytes get a fifth chunk. */
+PREFILL_BOTH uint32_t prefill_pitch(uint32_t bytes)
+{
+    return bytes / 16 % 2 ? bytes : bytes + 16;
+}
+
 /* --- the plan --- */
 
 /* What the GPU has, and the kernels' code needs. */
@@ -139,7 +159,8 @@ typedef struct prefill_chip {
 typedef struct prefill_shape {
     uint32_t groups;   /* of four warps: 1 or 3, each with 64 rows; 2 where K and V share rows */
     uint32_t rows;     /* of a band */
-    uint32_t columns;  /* of V that a group has */
+    uint32_t width;    /* elements of a row in a stage: head_dim and padding */
+    uint32_t columns;  /* of V that a group has, with padding */
     uint32_t stages;   /* of a tile of K and of V */
     uint32_t depth;    /* tiles of a filler that are on their way */
     uint32_t raw;      /* bytes of a filler's tile as it is stored, codes and scales; 0: it goes into its stage */
@@ -164,12 +185,13 @@ static inline uint64_t prefill_node_bytes(uint32_t columns)
     return PREFILL_GROUP_ROWS * (columns + 8ull) * 4;
 }
 
-/* Whether so many rows share a KV head's keys that these kernels are faster than a CTA for each
- * query token. They alone have rows that K and V share. */
+/* Whether these kernels alone have the problem's rows: those that K and V share, and padded ones. */
+bool prefill_is_alone(const kvg_problem *problem);
+/* Or so many rows share a KV head's keys that these kernels are faster than a CTA for each query token. */
 bool prefill_is_worth_it(const kvg_problem *problem);
 
-/* A problem that op decode's check has passed, with head_dim 64, 128 or 256, or 576 where K and V
- * share rows. KVG_ERR_UNIMPLEMENTED: no shape fits into the chip, or there are too many queries. */
+/* A problem that op decode's check has passed, with head_dim a multiple of 16 up to 320, or 576 where
+ * K and V share rows. KVG_ERR_UNIMPLEMENTED: no shape fits into the chip, or there are too many queries. */
 kvg_status prefill_plan_of(const kvg_problem *problem, const prefill_chip *chip, prefill_plan *out) KVG_CHECKED;
 
 #ifdef __cplusplus

@@ -3,11 +3,25 @@
 #define KVG_GPU_PREFILL_PREFILL_QUERY_CUH
 
 #include "gpu/decode/decode_query.cuh"
-#include "gpu/prefill/prefill_multiply.cuh"
+#include "gpu/prefill/prefill_order.cuh"
+
+/* What lane c' has of sums `sum` and sum + 1 of a row: their pairs; 0 beyond the row. */
+static __device__ __noinline__ uint4 prefill_gather_q(const prefill_args &a, uint32_t row, uint32_t sum, uint32_t c)
+{
+    uint32_t pairs[4] = {};
+#pragma unroll
+    for (uint32_t i = 0; i < 4; i++) {
+        const uint32_t at = (sum + i / 2) * PREFILL_SUM + prefill_word(c, i % 2) * 2;
+        if (row == PREFILL_NO_ROW || at >= a.out_dim) break;
+        const uint16_t *const from = a.d.q + (size_t)row * a.out_dim;
+        pairs[i] = from[prefill_dim_of<true>(a, at)] | (uint32_t)from[prefill_dim_of<true>(a, at + 1)] << 16;
+    }
+    return make_uint4(pairs[0], pairs[1], pairs[2], pairs[3]);
+}
 
 /* The lane's part of a row of q as operands: four words of eight elements, or as many as D has, in
  * the order of K's places; *factor is the row's. */
-template <int DIM, bool BF16>
+template <int DIM, bool BF16, bool PADDED>
 static __device__ __forceinline__ void prefill_load_row(const prefill_args &a, uint32_t row, int lane, uint32_t *q,
                                                         float *factor)
 {
@@ -19,6 +33,10 @@ static __device__ __forceinline__ void prefill_load_row(const prefill_args &a, u
     uint4 v[WORDS];
 #pragma unroll
     for (uint32_t j = 0; j < WORDS; j++) {
+        if constexpr (PADDED) {
+            v[j] = prefill_gather_q(a, row, j * 2, c);
+            continue;
+        }
         const uint32_t first = j / widest * widest, words = DIM % 128 ? min(widest, WORDS - first) : widest;
         const uint32_t element = first * 32 + c * (words * 8) + (j - first) * 8;
         v[j] = row == PREFILL_NO_ROW ? make_uint4(0, 0, 0, 0) : *(const uint4 *)(d.q + (size_t)row * DIM + element);
@@ -31,7 +49,11 @@ static __device__ __forceinline__ void prefill_load_row(const prefill_args &a, u
         for (int i = 0; i < 4; i++) {
             x[i] = kvg_convert_q<BF16>(d.bf16, (&v[j].x)[i], __int_as_float((127 - e) << 23));
         }
-        uint32_t *to = q + 4 * j; /* sums 2 j and 2 j + 1, places 2 c, 2 c + 1 and 2 c + 8, 2 c + 9 */
+        uint32_t *to = q + 4 * j; /* of sums 2 j and 2 j + 1 the pairs 0 and 1 */
+        if constexpr (PADDED) {
+            to[0] = x[0], to[1] = x[1], to[2] = x[2], to[3] = x[3];
+            continue;
+        }
         const uint32_t even[2] = {__byte_perm(x[0], x[2], 0x5410), __byte_perm(x[1], x[3], 0x5410)};
         const uint32_t odd[2] = {__byte_perm(x[0], x[2], 0x7632), __byte_perm(x[1], x[3], 0x7632)};
         const bool four = a.order == PREFILL_ORDER_4, mixed = a.order == PREFILL_ORDER_4_INTERLEAVED;
@@ -44,19 +66,23 @@ static __device__ __forceinline__ void prefill_load_row(const prefill_args &a, u
 }
 
 /* Rows g and g + 8 of the warp's 16 to their places, unless another warp does it: not `put`. */
-template <int DIM, bool BF16>
+template <int DIM, bool BF16, bool PADDED>
 static __device__ __forceinline__ void prefill_put_q(const prefill_args &a, const uint32_t *rows, uint32_t warp,
                                                      int lane, bool put, uint32_t q, float *factor)
 {
 #pragma unroll
     for (int row = 0; row < 2; row++) {
-        uint32_t part[DIM / 8]; /* of a sum: places 2 c, 2 c + 1, and 2 c + 8, 2 c + 9 */
-        prefill_load_row<DIM, BF16>(a, rows[row], lane, part, factor + row);
+        uint32_t part[DIM / 8]; /* of each sum its two pairs */
+        prefill_load_row<DIM, BF16, PADDED>(a, rows[row], lane, part, factor + row);
 #pragma unroll
-        for (int i = 0; i < DIM / 8 && put; i++) {
-            kvg_store_shared<4>(q + i / 8 * PREFILL_Q_PART_BYTES + lane % 4 * 4 +
-                                    prefill_place(warp % 4 * 16 + row * 8 + lane / 4, i % 8),
-                                part + i);
+        for (uint32_t pair = 0; pair < 2 && put; pair++) {
+            const uint32_t word = prefill_word(lane % 4, pair);
+            const uint32_t place = prefill_place(warp % 4 * 16 + row * 8 + lane / 4, word / 4) + word % 4 * 4;
+#pragma unroll
+            for (uint32_t s = 0; s < DIM / PREFILL_SUM; s++) { /* two chunks each */
+                const uint32_t of_part = q + s / PREFILL_PART_SUMS * PREFILL_Q_PART_BYTES;
+                kvg_store_shared<4>(of_part + (place ^ s % PREFILL_PART_SUMS * 32), part + 2 * s + pair);
+            }
         }
     }
 }

@@ -53,7 +53,7 @@ static __device__ prefill_waiting prefill_waiting_of(const prefill_args &a, cons
 
 /* All keys of an item for the warp's rows; then its node, or outputs. `warp`: of the CTA's that
  * multiply. */
-template <int DIM, bool BF16, bool ROW_SCALES>
+template <int DIM, bool BF16, bool ROW_SCALES, bool PADDED>
 static __device__ __forceinline__ void prefill_add_item(const prefill_args &a, const prefill_memory<DIM> &memory,
                                                         const prefill_item &item, const prefill_piece &piece,
                                                         prefill_turn &turn, uint32_t warp, int lane)
@@ -74,7 +74,7 @@ static __device__ __forceinline__ void prefill_add_item(const prefill_args &a, c
         asm volatile("barrier.sync %0, %1;" ::"r"(SHARED_ROW ? 1 : 1 + group), "n"(MEET) : "memory");
     };
     meet(); /* all have done with the q before */
-    prefill_put_q<DIM, BF16>(a, rows, warp, lane, !SHARED_ROW || group == 0, q, w.factor);
+    prefill_put_q<DIM, BF16, PADDED>(a, rows, warp, lane, !SHARED_ROW || group == 0, q, w.factor);
     prefill_fence();
     meet();
     prefill_see(a, item, tokens, rows, w);
@@ -127,7 +127,8 @@ static __device__ __forceinline__ void prefill_add_item(const prefill_args &a, c
     if (piece.node == PREFILL_NO_NODE) {
         const uint32_t bands = (uint32_t)a.list[0].x; /* found again, so that no registers hold it through the loop */
         prefill_find_rows(a, prefill_find_item(a, piece, bands), row_warp, lane, tokens, rows);
-        prefill_finish<COLUMNS>(a, w.node, rows, SHARED_ROW ? group * COLUMNS : 0, SHARED_ROW, lane);
+        prefill_finish<COLUMNS>(a, w.node, rows, SHARED_ROW ? group * COLUMNS : 0, PADDED ? a.out_dim : COLUMNS,
+                                SHARED_ROW, lane);
     } else {
         const size_t node = (size_t)piece.node * a.groups * 4 + warp;
         float4 *to = a.nodes + node * prefill_warp_node<COLUMNS>() + lane;

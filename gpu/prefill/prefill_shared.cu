@@ -13,4 +13,4 @@ const prefill_kernel rows[] = {
 
 } // namespace
 
-const prefill_kernels prefill_shared = {rows, sizeof rows / sizeof rows[0]};
+const prefill_kernels prefill_shared = {rows, sizeof rows / sizeof rows[0], false};

@@ -1,13 +1,11 @@
-/* A tile of 32 rows of a side as they are stored: where its rows lie, and their copies into shared
- * memory. */
+/* A tile of 32 rows of a side as they are stored: its copies into shared memory. */
 #ifndef KVG_GPU_PREFILL_PREFILL_SOURCE_CUH
 #define KVG_GPU_PREFILL_PREFILL_SOURCE_CUH
 
 #include <algorithm>
 
-#include "gpu/decode/decode_copy.cuh"
-#include "gpu/prefill/prefill_args.cuh"
-#include "gpu/prefill/prefill_multiply.cuh"
+#include "gpu/prefill/prefill_order.cuh"
+#include "gpu/prefill/prefill_tokens.cuh"
 
 /* A part of a row: elements FIRST ... FIRST + SIDE::DIM - 1 of it. The filler's parts begin with
  * element FROM. */
@@ -46,33 +44,28 @@ template <class FIRST_PART, class... OTHERS> struct prefill_parts {
 /* What the fillers of side WHICH take of a row: all of it. Of a row that K and V share the fillers of
  * K take elements 0 ... 255, those of V the others. Parts end where segments of
  * docs/spec/decode-contract.md section 4 end. */
-template <kvg_format FORMAT, kvg_dtype T, int DIM, int WHICH> struct prefill_row {
+template <kvg_format FORMAT, kvg_dtype T, int DIM, int WHICH, bool PADDED> struct prefill_row {
     typedef prefill_parts<prefill_part<kvg_side_of<FORMAT, T, DIM>>> parts;
 };
-template <kvg_format FORMAT, kvg_dtype T> struct prefill_row<FORMAT, T, PREFILL_SHARED_DIM, KVG_K> {
+template <kvg_format FORMAT, kvg_dtype T> struct prefill_row<FORMAT, T, PREFILL_SHARED_DIM, KVG_K, false> {
     typedef prefill_parts<prefill_part<kvg_side_of<FORMAT, T, 256>>> parts;
 };
-template <kvg_format FORMAT, kvg_dtype T> struct prefill_row<FORMAT, T, PREFILL_SHARED_DIM, KVG_V> {
+template <kvg_format FORMAT, kvg_dtype T> struct prefill_row<FORMAT, T, PREFILL_SHARED_DIM, KVG_V, false> {
     typedef prefill_parts<prefill_part<kvg_side_of<FORMAT, T, 256>, 256>,
                           prefill_part<kvg_side_of<FORMAT, T, 64>, 256, 512>>
         parts;
 };
 
-/* Where a lane's token of a tile lies, and the copies of the tile. */
-template <class PARTS, int WHICH, bool SHARED_ROW> class prefill_source
+/* The copies of a tile. */
+template <class PARTS, int WHICH, bool SHARED_ROW> class prefill_source : prefill_tokens
 {
-    const int32_t *table;
     uint64_t codes, scales; /* what the lane has of the first part of a row */
-    uint32_t low, high;     /* positions outside are not read */
-    uint32_t position;      /* of the lane in the tile that is looked up next */
-    int32_t entry;          /* of the table */
-    uint32_t in_page;
-    uint32_t small; /* a scale of two bytes on its way, and where to */
+    uint32_t small;         /* a scale of two bytes on its way, and where to */
     uint32_t small_to;
 
     static constexpr bool K_ORDER = WHICH == KVG_K || SHARED_ROW;
     /* What a lane copies of a row of operands at once, and the lanes of 128 bytes. */
-    static constexpr int BYTES = K_ORDER ? 4 : 16, ROW_LANES = PREFILL_ROW_BYTES / BYTES;
+    static constexpr int BYTES = K_ORDER ? PREFILL_K_PIECE : 16, ROW_LANES = PREFILL_ROW_BYTES / BYTES;
 
     /* Where in a row the lane's first bytes of a part are. */
     template <class PART> static __device__ __forceinline__ uint32_t mine(int lane)
@@ -82,13 +75,6 @@ template <class PARTS, int WHICH, bool SHARED_ROW> class prefill_source
     template <class PART> __device__ __forceinline__ uint64_t codes_of(int lane) const
     {
         return codes + (int)(mine<PART>(lane) - mine<typename PARTS::first>(lane));
-    }
-
-    __device__ void look_up(const kvg_decode_args &a)
-    {
-        uint32_t page;
-        in_page = kvg_offset_of(a, (int)min(max(position, low), high - 1), (int)high, &page);
-        entry = table[page];
     }
 
     /* The codes of a part to a raw tile, as they are. */
@@ -114,7 +100,7 @@ template <class PARTS, int WHICH, bool SHARED_ROW> class prefill_source
     {
         constexpr int AT_ONCE = SHARED_ROW ? 4 : PART::SCALES; /* a shared row's scales start at multiples of 4 bytes */
         /* V's scales in groups of four tokens are the four's together: all are read. */
-        const bool go = is || (WHICH == KVG_V && a.v_swizzle && entry >= 0 && entry < a.blocks);
+        const bool go = is || (WHICH == KVG_V && a.v_swizzle && has_block(a));
         const uint32_t at = raw + PART::RAW_SCALES + lane * PART::SCALES;
         const uint32_t scale = (go ? (uint32_t)entry : 0) * a.scales[WHICH].block + in_page * a.scales[WHICH].token;
         const uint64_t from = kvg_row_at(scales, scale, a.scales[WHICH].unit) + PART::scale_bytes(PART::FIRST);
@@ -126,18 +112,15 @@ template <class PARTS, int WHICH, bool SHARED_ROW> class prefill_source
         }
     }
 
-    /* A part of 16-bit codes to its places in a stage. V's lie as they are stored. Of K a lane copies two
-     * elements, which section 4 of the contract keeps together. Example: lane 5 has elements 10 and 11
-     * of each 64. Of their segment c' is 1, and they are i = 2 and 3 of sum 0: places 10 and 11. */
+    /* A part of 16-bit codes to its places in a stage. V's lie as they are stored. */
     template <class PART>
     __device__ __forceinline__ void copy_operands(const kvg_decode_args &a, uint32_t index, uint32_t present,
                                                   uint32_t stage, int lane) const
     {
         const uint64_t first = codes_of<PART>(lane);
-        const uint32_t piece = lane % ROW_LANES;
-        const uint32_t chunk = K_ORDER ? piece / 16 * 4 + piece % 4 : piece;
-        const uint32_t in_chunk = K_ORDER ? piece % 16 / 4 * 4 : 0, my_row = lane / ROW_LANES;
-        const uint32_t to = stage + PART::STAGE + prefill_place(my_row, chunk) + in_chunk;
+        const uint32_t my_row = lane / ROW_LANES, piece = lane % ROW_LANES * BYTES;
+        const uint32_t place = K_ORDER ? prefill_k_place(piece, 32) : piece;
+        const uint32_t to = stage + PART::STAGE + prefill_place_of(my_row, place);
 #pragma unroll 8
         for (int i = 0; i < KVG_TILE; i += KVG_WARP / ROW_LANES) {
             const uint32_t row = i + my_row, at = (to ^ i % 8 * 16) + i * PREFILL_ROW_BYTES; /* prefill_place(row) */
@@ -152,10 +135,9 @@ template <class PARTS, int WHICH, bool SHARED_ROW> class prefill_source
 
   public:
     __device__ prefill_source(const prefill_args &a, const prefill_item &item, uint32_t first, int lane)
-        : low(item.low), high(item.high), position(first + lane), small_to(0)
+        : prefill_tokens(a.d, item, first, lane), small_to(0)
     {
         const kvg_decode_args &d = a.d;
-        table = d.table + (size_t)item.band.sequence * d.width;
         codes = (uint64_t)(d.codes[WHICH].start + item.kv_head * d.codes[WHICH].head +
                            mine<typename PARTS::first>(lane));
         scales = (uint64_t)(d.scales[WHICH].start + item.kv_head * d.scales[WHICH].head);
@@ -164,12 +146,13 @@ template <class PARTS, int WHICH, bool SHARED_ROW> class prefill_source
 
     /* The next tile to `to`, a raw tile or a stage, with nothing but zeros for tokens that are not
      * there. Those that are there, as bits. */
-    __device__ uint32_t copy(const kvg_decode_args &a, uint32_t to, int lane)
+    __device__ uint32_t copy(const prefill_args &args, uint32_t to, int lane)
     {
+        const kvg_decode_args &a = args.d;
         /* Places that depend on the lane are found again for each tile: all of them do not fit into registers. */
         if constexpr (SHARED_ROW) asm volatile("" : "+r"(lane));
-        settle();
-        const bool is = position >= low && position < high && entry >= 0 && entry < a.blocks;
+        settle(args);
+        const bool is = is_there(a);
         const uint32_t present = __ballot_sync(~0u, is), block = is ? (uint32_t)entry : 0;
         const uint32_t index = block * a.codes[WHICH].block + in_page * a.codes[WHICH].token;
         PARTS::each([&](auto part) {
@@ -178,12 +161,11 @@ template <class PARTS, int WHICH, bool SHARED_ROW> class prefill_source
             else copy_codes<PART>(a, index, present, to, lane);
             if constexpr (PART::SCALES > 0) copy_scales<PART>(a, is, to, lane);
         });
-        position += PREFILL_SIDE_FILLERS * KVG_TILE;
-        if (position - lane < high) look_up(a);
+        look_further(a, lane);
         return present;
     }
     /* What came by registers goes to its tile: before that is read. */
-    __device__ void settle()
+    __device__ void settle(const prefill_args &)
     {
         if constexpr (PARTS::SMALL_SCALES) {
             if (small_to) kvg_store_shared16(small_to, (uint16_t)small);

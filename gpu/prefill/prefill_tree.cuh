@@ -4,7 +4,7 @@
 #ifndef KVG_GPU_PREFILL_PREFILL_TREE_CUH
 #define KVG_GPU_PREFILL_PREFILL_TREE_CUH
 
-#include "gpu/prefill/prefill_args.cuh"
+#include "gpu/prefill/prefill_order.cuh"
 
 template <int DIM> using prefill_node = kvg_node<DIM / 2, 2, 2>;
 
@@ -85,21 +85,13 @@ static __device__ __forceinline__ void prefill_end_leaf(const prefill_waiting &w
     }
 }
 
-/* Which dim of V column `column` is, where K and V share rows: columns have K's order. Column 16 s + k
- * is place k of sum s of docs/spec/decode-contract.md section 4. */
-static __device__ uint32_t prefill_dim_of(const prefill_args &a, uint32_t column)
-{
-    const uint32_t widest = a.order == PREFILL_ORDER_16 ? 32 : a.order == PREFILL_ORDER_8 ? 64 : 128;
-    const uint32_t segment = column / widest * widest, s = (column - segment) / 16, k = column % 16;
-    const uint32_t lane = segment + widest / 4 * (k % 8 / 2), i = k / 8 * 2 + k % 2;
-    return widest < 128 ? lane + 4 * s + i : lane + s / 2 * 8 + s % 2 + 4 * (i % 2) + 2 * (i / 2);
-}
-
 /* Outputs and LSE of a warp's rows. `rows`: where row g and g + 8 of the band lie, as indexes of
- * [queries, query heads]; those that are not there are PREFILL_NO_ROW. */
+ * [queries, query heads]; those that are not there are PREFILL_NO_ROW. `columns`: of V, from
+ * first_column on; others are padding. */
 template <int DIM>
 static __device__ __forceinline__ void prefill_finish(const prefill_args &a, prefill_node<DIM> &x, const uint32_t *rows,
-                                                      int first_column, bool shared_row, int lane)
+                                                      uint32_t first_column, uint32_t columns, bool shared_row,
+                                                      int lane)
 {
     const kvg_decode_args &d = a.d;
     const float factor = d.v_scale ? __fmul_rn(*d.v_scale, d.v_base) : d.v_base;
@@ -113,11 +105,11 @@ static __device__ __forceinline__ void prefill_finish(const prefill_args &a, pre
 #pragma unroll
     for (int i = 0; i < DIM / 2; i++) {
         const int row = i / 2 % 2;
-        if (rows[row] == PREFILL_NO_ROW) continue;
+        if (rows[row] == PREFILL_NO_ROW || i / 4 * 8u >= columns) continue;
         const float y = kvg_output(x.o[i], x.l[row], factor);
-        const uint32_t eight = (uint32_t)(first_column + i / 4 * 8);
+        const uint32_t eight = first_column + i / 4 * 8;
         uint16_t *to = d.out + (size_t)rows[row] * a.out_dim +
-                       (shared_row ? prefill_dim_of(a, eight + 2 * c + i % 2) : eight + dim[i % 2]);
+                       (shared_row ? prefill_dim_of<false>(a, eight + 2 * c + i % 2) : eight + dim[i % 2]);
         if (d.bf16) *(__nv_bfloat16 *)to = __float2bfloat16_rn(y);
         else *(__half *)to = __float2half_rn(y);
     }
