@@ -51,7 +51,7 @@ kvg_status kvg_gpu_probe(const kvg_problem *problem, const kvg_tensor *in, kvg_t
  * kernels of its own with the same bits. A prefill may be cut into several calls. Plain f32 takes all
  * formats except MLX's.
  *
- * Size of the workspace. Tokens are cut into pieces of 1024, 2048 or 4096, long ones if there are
+ * Size of the workspace. Tokens are cut into pieces of 256, 1024, 2048 or 4096, long ones if there are
  * many tokens. Some pieces are cut further into parts. The workspace holds 32 head_dim + 64 bytes
  * for each query, KV head, 8 query heads and piece, and the same again for each part. There are
  * fewer than twice as many parts as CTAs that are resident on the current GPU, which must be the

@@ -4,6 +4,7 @@
  *   decode_simt*               In plain f32 (docs/spec/simt-contract.md).
  *   decode_setup               What the host makes of a problem and its tensors.
  *   decode_plan                How rows and keys are cut into work.
+ *   decode_pieces, decode_leaf What a CTA does: a leaf or more for each warp; a leaf for all of them.
  *   decode_range, decode_rows  Which keys a query sees.
  *   decode_node, decode_merge, decode_scalar     Nodes of the tree, exponentials, merges, the root.
  *

@@ -9,8 +9,8 @@
 #include "gpu/decode/decode_lane.cuh"
 #include "gpu/decode/decode_places.cuh"
 
-/* A lane's part of the source. */
-template <class K, class V, kvg_decode_rows ROWS>
+/* A lane's part of the source. POLICY: whether copies have one (decode_copy.cuh). */
+template <class K, class V, kvg_decode_rows ROWS, bool POLICY = true>
 class kvg_decode_source : public kvg_decode_places<K, V, ROWS> {
     typedef kvg_decode_places<K, V, ROWS> places;
     using places::INDEXES, places::GROUPED, places::code_index, places::scale_index;
@@ -23,6 +23,11 @@ class kvg_decode_source : public kvg_decode_places<K, V, ROWS> {
     uint32_t code_row[INDEXES], scale_row[INDEXES];
     uint32_t small[2]; /* scales of two bytes on their way */
 
+    template <int BYTES> static __device__ __forceinline__ void copy_piece(uint32_t to, uint64_t from, bool go)
+    {
+        if constexpr (POLICY) kvg_copy<BYTES>(to, from, go, kvg_streaming());
+        else kvg_copy<BYTES>(to, from, go);
+    }
     /* Of the rows that the lane has parts of. */
     template <class SIDE, int I>
     __device__ __forceinline__ void code_indexes(const kvg_decode_args &a, int t, int lane, uint32_t *index) const
@@ -54,14 +59,13 @@ class kvg_decode_source : public kvg_decode_places<K, V, ROWS> {
                                                const uint32_t *to) const
     {
         constexpr int ROWS_ON = HALVES ? SIDE::COPY_ROWS / 2 : SIDE::COPY_ROWS; /* from one copy to the next */
-        const uint64_t once = kvg_streaming();
 #pragma unroll
         for (int i = 0; i < SIDE::COPIES; i++) {
             const uint64_t from = kvg_row_at(codes[WHICH], index[i], a.codes[WHICH].unit) +
                                   (TOGETHER ? i * ROWS_ON % KVG_GROUP * SIDE::ROW : 0);
             const uint32_t row = stage + to[SIDE::ROW == 64 && !HALVES ? 0 : i % 2] + i * ROWS_ON * SIDE::ROW;
 #pragma unroll
-            for (int part = 0; part < SIDE::ROW; part += SIDE::PART) kvg_copy<16>(row + part, from + part, go, once);
+            for (int part = 0; part < SIDE::ROW; part += SIDE::PART) copy_piece<16>(row + part, from + part, go);
         }
     }
     template <class SIDE, int WHICH>
@@ -70,7 +74,7 @@ class kvg_decode_source : public kvg_decode_places<K, V, ROWS> {
     {
         const uint64_t from = kvg_row_at(scales[WHICH], index, a.scales[WHICH].unit);
         if constexpr (SIDE::SCALES == 2) small[WHICH] = go ? __ldg((const uint16_t *)from) : 0;
-        else kvg_copy<SIDE::SCALES>(stage + to, from, go, kvg_streaming());
+        else copy_piece<SIDE::SCALES>(stage + to, from, go);
     }
 
 public:
@@ -128,7 +132,7 @@ public:
             if constexpr (DENSE) {
                 const uint64_t from = kvg_row_at(scales[0], scale_at, a.scales[0].unit);
                 const bool has = (HALVES ? lane % 16 : lane / 2) < SIDE_CHUNKS;
-                if (has) kvg_copy<16>(k_scales + k_to[2], from, go, kvg_streaming());
+                if (has) copy_piece<16>(k_scales + k_to[2], from, go);
             } else if constexpr (K::SCALES > 0) {
                 copy_scales<K, 0>(a, scale_at, go, k_scales, k_to[2]);
                 copy_scales<V, 1>(a, scale_at, go, v_scales, v_to[2]);

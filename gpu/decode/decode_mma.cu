@@ -83,6 +83,7 @@ namespace {
 struct decode_chip {
     kvg_decode_fit fit;
     int multiprocessors;
+    bool shares_leaf; /* it has room for a kernel whose CTAs have a leaf each */
     bool chains; /* a kernel may begin before the one before it has ended */
 };
 
@@ -103,6 +104,7 @@ kvg_status check_device(const kvg_problem *p, const kvg_decode_kernel &kernel, d
     if (s) return s;
     chip->fit = kernel.fit[kvg_is_small_chip(code.ptxVersion)];
     chip->chains = code.ptxVersion >= 90;
+    chip->shares_leaf = kernel.leaf && kernel.leaf_shared <= (uint32_t)most;
     if (chip->fit.shared > (uint32_t)most) {
         return kvg_decode_unimplemented("a CTA needs %u bytes of shared memory and this GPU gives %d", chip->fit.shared,
                                         most);
@@ -134,7 +136,7 @@ kvg_status prepare(const kvg_problem *p, decode_chip *chip, kvg_decode_plan *pla
     if (!s) s = kvg_decode_set_strides(p, a);
     if (s) return s;
     a->team = kernel_of(p)->queries;
-    kvg_decode_plan_of(p, chip->fit.levels, a->team, plan);
+    kvg_decode_plan_of(p, chip->fit.levels, a->team, chip->shares_leaf, plan);
     a->teams = kvg_divisor_of(plan->teams);
     a->chunks = kvg_divisor_of(plan->chunks);
     a->units = kvg_divisor_of(p->kv_heads * plan->chunks);
@@ -146,9 +148,10 @@ kvg_status prepare(const kvg_problem *p, decode_chip *chip, kvg_decode_plan *pla
     if (plan->pieces > KVG_MERGE_ROUNDS * KVG_DECODE_BATCH * plan->merge_warps)
         return kvg_decode_unimplemented("too many tokens");
     const uint32_t resident = chip->fit.resident * (uint32_t)chip->multiprocessors;
-    cut((uint32_t)(rows * plan->pieces), resident, plan->run, a->ctas);
+    if (plan->run) cut((uint32_t)(rows * plan->pieces), resident, plan->run, a->ctas);
+    else a->ctas[0] = (uint32_t)(rows * plan->pieces);
     a->run = plan->run;
-    while (1u << a->piece_log < KVG_DECODE_LEAF * KVG_DECODE_WARPS * a->run) a->piece_log++;
+    while (1u << a->piece_log < plan->piece) a->piece_log++;
     a->ahead = (uint32_t)std::min<uint64_t>((resident / rows + 1) << a->piece_log, INT32_MAX);
     return KVG_OK;
 }
@@ -180,17 +183,19 @@ kvg_status run_rows(const kvg_problem *p, const kvg_tensor *in, kvg_tensor *out,
     if (!s) s = kvg_decode_set_tensors(p, in, out, (int4 *)workspace, &a);
     if (s) return s;
     a.nodes = (float4 *)((uint8_t *)workspace + plan.rows_bytes);
-    const auto kernel = kernel_of(p)->run;
+    const kvg_decode_kernel &code = *kernel_of(p);
+    const auto kernel = plan.run ? code.run : code.leaf;
+    const uint32_t shared = plan.run ? chip.fit.shared : code.leaf_shared;
     const uint64_t rows = (uint64_t)p->attention.queries * a.units.divisor;
-    s = kvg_cuda_status(
-        "decode", cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)chip.fit.shared));
+    s = kvg_cuda_status("decode",
+                        cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)shared));
     const bool many = a.ranges.sequences > KVG_DECODE_FEW;
     if (!s && many) {
         s = kvg_decode_launch<kvg_decode_ranges>(kvg_decode_rows, 1, KVG_DECODE_ROWS_THREADS, 0, false, stream,
                                                  a.ranges);
     }
     if (!s)
-        s = kvg_decode_launch<kvg_decode_args>(kernel, ctas_of(a), KVG_WARP * KVG_DECODE_WARPS, chip.fit.shared,
+        s = kvg_decode_launch<kvg_decode_args>(kernel, ctas_of(a), KVG_WARP * KVG_DECODE_WARPS, shared,
                                                many && chip.chains, stream, a);
     if (!s) {
         const bool one_round = !a.ring && !p->attention.window && plan.pieces <= KVG_DECODE_BATCH * plan.merge_warps;

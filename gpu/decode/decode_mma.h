@@ -20,6 +20,8 @@ struct kvg_decode_kernel {
     uint32_t queries;      /* query tokens that a CTA takes together */
     kvg_decode_fit fit[2]; /* the second one on small chips (decode_shape.cuh) */
     void (*run)(const kvg_decode_args);
+    void (*leaf)(const kvg_decode_args); /* whose CTAs have a leaf each (decode_leaf.cuh); null: there is none */
+    uint32_t leaf_shared;                /* bytes of shared memory */
 };
 
 struct kvg_decode_kernels {

@@ -8,6 +8,7 @@
 #ifndef KVG_GPU_DECODE_DECODE_PIECES_CUH
 #define KVG_GPU_DECODE_DECODE_PIECES_CUH
 
+#include "gpu/decode/decode_leaf.cuh"
 #include "gpu/decode/decode_mma.h"
 #include "gpu/decode/decode_run.cuh"
 
@@ -110,8 +111,11 @@ constexpr kvg_decode_kernel kvg_decode_kernel_of()
     constexpr bool any = K::OPERAND != KVG_OPERAND_AFFINE;
     typedef kvg_decode_shape<K, V, QUERIES, false> large;
     typedef kvg_decode_shape<K, V, QUERIES, true> small;
+    constexpr uint32_t leaf_shared = kvg_leaf_shape<K, V>::SHARED;
+    void (*leaf)(const kvg_decode_args) = nullptr;
+    if constexpr (QUERIES == 1 && kvg_can_share_leaf<K, V>) leaf = kvg_decode_leaf<K, V, leaf_shared>;
     return {{K_FORMAT, V_FORMAT}, any, T, DIM, QUERIES, {kvg_decode_fit_of<large>(), kvg_decode_fit_of<small>()},
-            kvg_decode_pieces<K, V, QUERIES, large::SHARED, small::SHARED>};
+            kvg_decode_pieces<K, V, QUERIES, large::SHARED, small::SHARED>, leaf, leaf_shared};
 }
 
 #endif

@@ -21,15 +21,17 @@ enum {
 
 typedef struct kvg_decode_plan {
     uint32_t chunks; /* of 8 query heads, per KV head */
-    uint32_t run;    /* leaves of a warp */
+    uint32_t run;    /* leaves of a warp; 0: the warps of a CTA share one */
+    uint32_t piece;  /* tokens of a CTA */
     uint32_t pieces; /* most that a row touches: one CTA per piece, team, KV head and chunk */
     uint32_t merge_warps; /* a power of two */
     uint32_t teams;        /* of query tokens that a CTA takes together */
     uint64_t rows_bytes, node_bytes; /* workspace: of all queries' ranges of keys; of a CTA's partial results */
 } kvg_decode_plan;
 
-/* levels: runs of up to 2^levels leaves are what the kernel takes. team: query tokens that its CTAs take together. */
-void kvg_decode_plan_of(const kvg_problem *problem, uint32_t levels, uint32_t team, kvg_decode_plan *out);
+/* levels: runs of up to 2^levels leaves are what the kernel takes. team: query tokens that its CTAs take together.
+ * shares: whether there is a kernel whose warps share a leaf. */
+void kvg_decode_plan_of(const kvg_problem *problem, uint32_t levels, uint32_t team, bool shares, kvg_decode_plan *out);
 
 #ifdef __cplusplus
 }
