@@ -80,7 +80,8 @@ uint32_t longest_of(const kvg_model_setup &setup, uint32_t tokens)
     return (uint32_t)std::min<uint64_t>(longest, setup.max_tokens);
 }
 
-/* The largest workspace of op decode over all shapes of steps: it does not grow with each of their numbers. */
+/* The largest workspace of op decode over shapes of steps: it does not grow with each of their numbers. Of sequences
+ * there are one and as many as rows allow: model_step.cu refuses a step between that takes more. */
 kvg_status workspace_bytes(const kvg_model_setup &setup, uint64_t *out)
 {
     const kvg_model_config &c = *setup.config;
@@ -90,11 +91,11 @@ kvg_status workspace_bytes(const kvg_model_setup &setup, uint64_t *out)
         for (uint32_t k = 0; k < layer; k++) is_new = is_new && c.sliding[k] != c.sliding[layer];
         for (uint32_t tokens = 1, longest = 0; is_new && longest < setup.max_tokens; tokens = longest + 1) {
             longest = longest_of(setup, tokens);
-            for (uint32_t rows = 1; rows <= setup.max_rows; rows++) {
+            for (uint32_t i = 0; i < 2 * setup.max_rows; i++) {
                 kvg_model_step step = {};
                 size_t bytes = 0;
-                step.rows = rows;
-                step.sequences = 1;
+                step.rows = i / 2 + 1;
+                step.sequences = i % 2 ? std::min(step.rows, setup.max_sequences) : 1;
                 step.longest = longest;
                 const kvg_problem p = kvg_model_decode(&setup, layer, &step);
                 kvg_status s = kvg_gpu_decode_workspace(&p, &bytes);
@@ -125,7 +126,7 @@ kvg_status place(kvg_gpu_model *m, kvg_model_arena *arena, void *scratch, cudaSt
     m->places = places_of(m->setup);
     m->inputs = (uint8_t *)arena->take(m->places.bytes);
     m->a = place_activations(m->setup, arena);
-    m->workspace = arena->take(workspace);
+    m->workspace = arena->take(workspace), m->workspace_bytes = workspace;
     return s;
 }
 

@@ -34,7 +34,8 @@ struct kvg_gpu_model {
     kvg_model_activations a;
     void *pools[2][2];      /* [data, scales][side] */
     uint64_t pool_bytes[2][2];
-    void *workspace;
+    void *workspace; /* of op decode */
+    uint64_t workspace_bytes;
     kvg_model_copy copy;
     kvg_library *library;   /* null: products in their fixed order */
 };

@@ -141,8 +141,14 @@ kvg_status cache_op(const position &at, const kvg_problem &p)
     if (s) return s;
     tensors_of(at, p, op->inputs, in);
     tensors_of(at, p, op->outputs, out);
-    return p.op == KVG_OP_APPEND ? kvg_gpu_append(&p, in, out, stream)
-                                 : kvg_gpu_decode(&p, in, out, at.m->workspace, stream);
+    if (p.op == KVG_OP_APPEND) return kvg_gpu_append(&p, in, out, stream);
+    size_t bytes = 0;
+    s = kvg_gpu_decode_workspace(&p, &bytes);
+    if (!s && bytes > at.m->workspace_bytes) {
+        s = kvg_fail(KVG_ERR_UNIMPLEMENTED, "a step of %u rows and %u sequences takes %zu bytes of workspace, not %zu",
+                     p.attention.queries, p.paging.sequences, bytes, (size_t)at.m->workspace_bytes);
+    }
+    return s ? s : kvg_gpu_decode(&p, in, out, at.m->workspace, stream);
 }
 
 kvg_status attention(const position &at, uint32_t layer)

@@ -211,8 +211,8 @@ static void run_steps(const kvg_model_setup *setup, void *const *opened, float *
 }
 
 /* By rule: rows are whole blocks of their format (head_dim 16 is half of one of mxfp4). A GPU decodes the formats that
- * have operands of plain f32; tensor cores those with operands of their own, and three head_dims (gpu/ops.h). The
- * reference decodes all. */
+ * have operands of plain f32; tensor cores those with operands of their own, and multiples of 16 up to 320 (gpu/ops.h).
+ * The reference decodes all. */
 static bool must_refuse(const kvg_model_setup *setup)
 {
     const uint32_t dim = setup->config->head_dim;
@@ -224,7 +224,7 @@ static bool must_refuse(const kvg_model_setup *setup)
         if (on_gpu && !gpu_decodes(setup->storage[side].format)) return true;
         if (on_tensor_cores && !has_operands(setup->storage[side].format)) return true;
     }
-    return on_tensor_cores && dim != 64 && dim != 128 && dim != 256;
+    return on_tensor_cores && (dim % 16 || dim > 320);
 }
 
 /* Opens the runner that may refuse; it must do so where a rule says it, and nowhere else. */
