@@ -42,7 +42,8 @@ kvg_status kvg_gpu_probe(const kvg_problem *problem, const kvg_tensor *in, kvg_t
  * kvg_gpu_decode_workspace gives for the problem. Nothing else may use it until the work is done.
  *
  * The kernels for tensor cores take f16 and bf16 models; K and V of one format of section 2 of that
- * contract, or e4m3 and nvfp4; head_dim a multiple of 16 up to 320; any number of query heads and
+ * contract, or e4m3 and nvfp4; head_dim a multiple of 16 up to 320 (where a CTA has 99 KiB of shared
+ * memory up to 128, 256, and in f16 and bf16 what is between); any number of query heads and
  * queries, windows, soft-cap and sinks; and any layout. Rows that K and V share (MLA) have head_dim 576
  * and v_dim 512, on sm_90 alone (docs/dev/prefill-kernels.md section 7). Pools must be at multiples of
  * 16 bytes, rows of codes too, or of 8 where a row is no multiple of 16, and rows of scales at multiples

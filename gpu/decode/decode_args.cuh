@@ -41,8 +41,8 @@ struct kvg_decode_args {
     uint16_t *out;
     float *lse;
     kvg_decode_ranges ranges;
-    float4 *nodes; /* of each CTA of decode_pieces.cuh: one for each of its query tokens */
-    uint32_t query_heads, width, run;
+    float4 *nodes; /* of each CTA of decode_pieces.cuh, or decode_leaf.cuh: one for each of its query tokens */
+    uint32_t query_heads, width, run; /* run: 0 in decode_leaf.cuh */
     uint32_t piece_log; /* log2 of a piece's tokens */
     uint32_t ctas[KVG_DECODE_LEVELS + 1]; /* of whole pieces, of halves of those after them, of quarters */
     uint32_t ahead; /* tokens from a piece to one of the same row that is taken a round later */

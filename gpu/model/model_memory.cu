@@ -80,8 +80,8 @@ uint32_t longest_of(const kvg_model_setup &setup, uint32_t tokens)
     return (uint32_t)std::min<uint64_t>(longest, setup.max_tokens);
 }
 
-/* The largest workspace of op decode over shapes of steps: it does not grow with each of their numbers. Of sequences
- * there are one and as many as rows allow: model_step.cu refuses a step between that takes more. */
+/* The largest workspace of op decode over shapes of steps of one sequence, and of as many as their rows allow. It does
+ * not grow with each of their numbers: model_step.cu refuses a step between these that takes more. */
 kvg_status workspace_bytes(const kvg_model_setup &setup, uint64_t *out)
 {
     const kvg_model_config &c = *setup.config;

@@ -55,6 +55,9 @@ kvg_status ask_chip(const kvg_problem *p, prefill_chip *chip, bool *chains)
     const uint32_t least = shared_row ? (uint32_t)PREFILL_SHARED_GROUPS : 1;
     const uint32_t most = shared_row ? least : (uint32_t)PREFILL_MOST_GROUPS;
     if (!s) s = kvg_cuda_status("decode", cudaFuncGetAttributes(&code, kernel_of(p, least)->run));
+    if (!s && !shared_row && code.maxThreadsPerBlock < prefill_threads(least)) { /* an empty kernel */
+        return kvg_decode_unimplemented("this GPU's kernels have no head_dim %u", p->head_dim);
+    }
     const prefill_kernel *wide = kernel_of(p, most);
     if (!s && wide) s = kvg_cuda_status("decode", cudaFuncGetAttributes(&wide_code, wide->run));
     if (s) return s;

@@ -60,7 +60,7 @@ static __global__ void __launch_bounds__(prefill_registers<DIM, GROUPS>::THREADS
         prefill_fence();
     }
     if constexpr (PADDED) {
-        static const uint32_t zeros[4] = {};
+        const uint32_t zeros[4] = {};
         for (uint32_t i = threadIdx.x * 16; i < a.stages * memory.SIDE; i += blockDim.x * 16) {
             kvg_store_shared<16>(memory.tile(a, KVG_K, 0) + i, zeros);
         }

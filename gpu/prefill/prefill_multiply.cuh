@@ -2,11 +2,11 @@
  * on Hopper by wgmma, elsewhere by mma.sync. Fragments of results, and every bit, are the same
  * (gpu/prefill/wgmma.cuh).
  *
- * A stage holds a tile of 32 keys of K and of V as 16-bit operands. A side of it is head_dim / 64
+ * A stage holds a tile of 32 keys of K and of V as 16-bit operands. A side of it is width / 64
  * parts; a part is 32 rows, one per key, of 128 bytes, 64 elements, whose 16-byte chunks are
- * exchanged as gpu/prefill/wgmma.cuh has it. K's elements are in the order of docs/spec/decode-contract.md
- * section 4: sum s has elements 16 s ... 16 s + 15. V's are dims, in the order in which codes are
- * unpacked. Of rows that K and V share a stage holds one side, K's, and V is some of its parts. q lies
+ * exchanged as gpu/prefill/wgmma.cuh has it. Sum s of docs/spec/decode-contract.md section 4 has K's
+ * elements 16 s ... 16 s + 15, in the order of prefill_order.cuh. V's are dims, in the order in which
+ * codes are unpacked. Of rows that K and V share a stage holds one side, K's, and V is some of its parts. q lies
  * as K does, 64 rows of it. */
 #ifndef KVG_GPU_PREFILL_PREFILL_MULTIPLY_CUH
 #define KVG_GPU_PREFILL_PREFILL_MULTIPLY_CUH
