@@ -94,6 +94,12 @@ static __device__ void kvg_start_kernel_after()
 #endif
 }
 
+/* From lane 0, so that the compiler knows that no loop over them parts the lanes. */
+static __device__ __forceinline__ int kvg_uniform(int x)
+{
+    return __shfl_sync(~0u, x, 0);
+}
+
 /* What query `query` sees: for a few sequences the warp finds it itself, which is faster than a kernel before. */
 static __device__ int4 kvg_row_of(const kvg_decode_args &a, uint32_t query, int lane)
 {

@@ -79,11 +79,11 @@ static __global__ void __launch_bounds__(KVG_WARP *KVG_DECODE_WARPS)
     typedef kvg_leaf_shape<K, V> shape;
     typedef kvg_leaf_share<K> share;
     extern __shared__ __align__(128) uint8_t shared[];
-    const int lane = threadIdx.x % KVG_WARP, warp = __shfl_sync(~0u, threadIdx.x / KVG_WARP, 0);
+    const int lane = threadIdx.x % KVG_WARP, warp = kvg_uniform(threadIdx.x / KVG_WARP);
     const uint32_t rest = a.units.into(blockIdx.x), unit = blockIdx.x - rest * a.units.divisor;
     const uint32_t leaf = a.teams.into(rest), query = rest - leaf * a.teams.divisor;
     int4 row = kvg_row_of(a, query, lane);
-    row.x = __shfl_sync(~0u, row.x, 0), row.y = __shfl_sync(~0u, row.y, 0), row.z = __shfl_sync(~0u, row.z, 0);
+    row.x = kvg_uniform(row.x), row.y = kvg_uniform(row.y), row.z = kvg_uniform(row.z);
     kvg_start_kernel_after();
     const uint32_t first = ((uint32_t)row.y / KVG_DECODE_LEAF + leaf) * KVG_DECODE_LEAF;
     const uint32_t begin = max((uint32_t)row.y, first), end = min((uint32_t)row.z, first + KVG_DECODE_LEAF);

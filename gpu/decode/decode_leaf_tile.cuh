@@ -68,9 +68,7 @@ static __device__ __forceinline__ void kvg_add_scored_tile(const kvg_decode_args
         z[n][0] = v.x, z[n][1] = v.y, z[n][2] = v.z, z[n][3] = v.w;
     }
     kvg_exponents<share, V>(w, z, run, t, x);
-    const auto operand = [&](float p, float q) {
-        return kvg_transpose(V::BF16 ? kvg_bits2(__floats2bfloat162_rn(p, q)) : kvg_bits2(__floats2half2_rn(p, q)));
-    };
+    const auto operand = kvg_weight_operand<V>;
 #pragma unroll
     for (int n = 0; n < 2; n++) {
         float *p = x[n];
@@ -106,7 +104,7 @@ static __device__ __forceinline__ void kvg_add_scored_tile(const kvg_decode_args
 #pragma unroll
                 for (int i = 0; i < CHUNKS; i++) codes[i] = v[i][2 * n + half];
                 kvg_unpack<V, true, false>(a.factors, codes, kvg_leaf_multiplier<K>(at, stage, 2 * n + half, block),
-                                             pairs[half]);
+                                           pairs[half]);
             }
             const uint32_t *p = pairs[0], *q = pairs[1];
             kvg_multiply<V::BF16>(o, p[0], p[1], q[0], q[1], b[n][0], b[n][1]);

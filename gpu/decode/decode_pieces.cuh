@@ -12,9 +12,6 @@
 #include "gpu/decode/decode_mma.h"
 #include "gpu/decode/decode_run.cuh"
 
-/* From lane 0, so that the compiler knows that no loop over them parts the lanes. */
-static __device__ __forceinline__ int kvg_uniform(int x) { return __shfl_sync(~0u, x, 0); }
-
 /* SHARED, SMALL_SHARED: bytes of dynamic shared memory, on small chips (decode_shape.cuh) the latter; there for
  * reports, which see a kernel's name. */
 template <class K, class V, int QUERIES, int SHARED, int SMALL_SHARED>

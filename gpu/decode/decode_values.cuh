@@ -97,15 +97,19 @@ template <class V> struct kvg_made_pairs {
     __device__ __forceinline__ kvg_multiplier of(int block) const { return {pairs[block], 0}; }
 };
 
+/* Two weights, of neighbouring heads, as V's operand b. */
+template <class V> static __device__ __forceinline__ uint32_t kvg_weight_operand(float x, float y)
+{
+    return kvg_transpose(V::BF16 ? kvg_bits2(__floats2bfloat162_rn(x, y)) : kvg_bits2(__floats2half2_rn(x, y)));
+}
+
 /* l and o of half n of a tile, weights p[i][n]: tokens g and g + 8, heads 2c and 2c + 1 of query token i. */
 template <class K, class V, bool WIDE, int QUERIES, class LANE>
 static __device__ __forceinline__ void kvg_add_values(const kvg_factors &k, kvg_warp_state<K> (&w)[QUERIES],
                                                       const LANE &at, uint32_t codes, uint32_t scales, uint32_t pairs,
                                                       const float (&p)[QUERIES][2][4], int n, const float *r)
 {
-    const auto operand = [&](float x, float y) {
-        return kvg_transpose(V::BF16 ? kvg_bits2(__floats2bfloat162_rn(x, y)) : kvg_bits2(__floats2half2_rn(x, y)));
-    };
+    const auto operand = kvg_weight_operand<V>;
     uint32_t b[QUERIES][2];
 #pragma unroll
     for (int i = 0; i < QUERIES; i++) {
