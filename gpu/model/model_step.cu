@@ -141,24 +141,40 @@ kvg_status cache_op(const position &at, const kvg_problem &p)
     if (s) return s;
     tensors_of(at, p, op->inputs, in);
     tensors_of(at, p, op->outputs, out);
-    if (p.op == KVG_OP_APPEND) return kvg_gpu_append(&p, in, out, stream);
-    size_t bytes = 0;
-    s = kvg_gpu_decode_workspace(&p, &bytes);
-    if (!s && bytes > at.m->workspace_bytes) {
-        s = kvg_fail(KVG_ERR_UNIMPLEMENTED, "a step of %u rows and %u sequences takes %zu bytes of workspace, not %zu",
-                     p.attention.queries, p.paging.sequences, bytes, (size_t)at.m->workspace_bytes);
-    }
-    return s ? s : kvg_gpu_decode(&p, in, out, at.m->workspace, stream);
+    return p.op == KVG_OP_APPEND ? kvg_gpu_append(&p, in, out, stream)
+                                 : kvg_gpu_decode(&p, in, out, at.m->workspace, stream);
 }
 
-kvg_status attention(const position &at, uint32_t layer)
+kvg_problem decode_of(const position &at, uint32_t layer)
 {
     kvg_model_step step = {};
     step.rows = at.shape->rows;
     step.sequences = at.shape->sequences;
     step.longest = at.shape->longest;
-    kvg_status s = cache_op(at, kvg_model_append(&at.m->setup, layer, step.rows));
-    return s ? s : cache_op(at, kvg_model_decode(&at.m->setup, layer, &step));
+    return kvg_model_decode(&at.m->setup, layer, &step);
+}
+
+/* Before anything of a step is done: the workspace is for one sequence, or for as many as there are rows. */
+kvg_status check_workspace(const position &at)
+{
+    for (uint32_t i = 0; i < at.m->setup.config->layers; i++) {
+        const kvg_problem p = decode_of(at, i);
+        size_t bytes = 0;
+        kvg_status s = kvg_gpu_decode_workspace(&p, &bytes);
+        if (s) return s;
+        if (bytes > at.m->workspace_bytes) {
+            return kvg_fail(KVG_ERR_UNIMPLEMENTED,
+                            "a step of %u rows and %u sequences takes %zu bytes of workspace, not %zu",
+                            at.shape->rows, at.shape->sequences, bytes, (size_t)at.m->workspace_bytes);
+        }
+    }
+    return KVG_OK;
+}
+
+kvg_status attention(const position &at, uint32_t layer)
+{
+    kvg_status s = cache_op(at, kvg_model_append(&at.m->setup, layer, at.shape->rows));
+    return s ? s : cache_op(at, decode_of(at, layer));
 }
 
 kvg_status swiglu(const position &at, uint32_t rows, kvg_dtype act)
@@ -246,7 +262,8 @@ kvg_status kvg_gpu_model_queue(kvg_gpu_model *m, const kvg_gpu_model_shape *shap
 {
     const bool cache = parts & KVG_GPU_MODEL_CACHE, rest = parts & KVG_GPU_MODEL_REST;
     position at = {m, shape, nullptr, (cudaStream_t)stream};
-    kvg_status s = rest ? begin(at) : KVG_OK;
+    kvg_status s = cache ? check_workspace(at) : KVG_OK;
+    if (!s && rest) s = begin(at);
     for (uint32_t i = 0; i < m->setup.config->layers && !s; i++) {
         at.layer = &m->tensors.layers[i];
         if (rest) s = before_attention(at);
