@@ -331,6 +331,14 @@ static kvg_status fill_host(kvg_device_case *d)
 
 /* --- the device --- */
 
+/* After so many bytes a mask of a recipe repeats: those of one of its numbers. */
+static uint32_t period_of(uint64_t mask)
+{
+    uint32_t bytes = 1;
+    while (bytes < 8 && (mask >> 8 * bytes | mask << (64 - 8 * bytes)) != mask) bytes *= 2;
+    return bytes;
+}
+
 static kvg_status fill_rows(const kvg_device_case *d, const kvg_row_map *map, kvg_role role, kvg_side side)
 {
     const kvg_paging *g = &d->problem.paging;
@@ -341,11 +349,14 @@ static kvg_status fill_rows(const kvg_device_case *d, const kvg_row_map *map, kv
         .count = {g->blocks, d->problem.kv_heads, g->block_tokens},
         .bytes = map->bytes,
     };
+    const kvg_recipe recipe = kvg_device_case_recipe(d, role, side);
+    const uint32_t keep = period_of(recipe.keep), set = period_of(recipe.set), number = keep > set ? keep : set;
     if (map->bytes == 0) return KVG_OK;
-    if ((rows.base | map->block | map->head | map->token) % 2) {
-        return kvg_fail(KVG_ERR_INVALID, "bench: rows of a cache must start at even bytes: change the padding");
+    if ((rows.base | map->block | map->head | map->token) & (number - 1)) {
+        return kvg_fail(KVG_ERR_INVALID, "bench: rows of %s must start at multiples of %u bytes: change the padding",
+                        kvg_format_get(d->problem.storage[side].format)->name, number);
     }
-    return d->device->fill(d->in[pool].data, &rows, kvg_device_case_recipe(d, role, side));
+    return d->device->fill(d->in[pool].data, &rows, recipe);
 }
 
 static kvg_status fill_values(const kvg_device_case *d, kvg_side side)

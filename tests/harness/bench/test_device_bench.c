@@ -266,6 +266,26 @@ static void test_bytes(void **state)
     assert_int_equal((int)m.writes, 3 * 210 * 2 * 2 * 128);
 }
 
+/* A number of a fill must begin where a number of its row does. */
+static void test_odd_rows(void **state)
+{
+    (void)state;
+    kvg_case c = make_case(KVG_OP_DECODE, KVG_LAYOUT_HND, KVG_FORMAT_NVFP4);
+    c.problem.head_dim = 80; /* five scales of a byte a row */
+    assert_int_equal(kvg_case_name(&c), KVG_OK);
+    expect_timed(&c);
+    c = make_case(KVG_OP_DECODE, KVG_LAYOUT_HND, KVG_FORMAT_INT8);
+    c.problem.paging.row_padding = 2;
+    assert_int_equal(kvg_case_name(&c), KVG_OK);
+    expect_timed(&c);
+    c.problem.storage[KVG_K].format = c.problem.storage[KVG_V].format = KVG_FORMAT_BF16;
+    c.problem.paging.row_padding = 1;
+    assert_int_equal(kvg_case_name(&c), KVG_OK);
+    const kvg_device_measurement m = measure(&c, NONE);
+    assert_int_equal(m.verdict, KVG_VERDICT_ERROR);
+    assert_string_equal(m.detail, "bench: rows of bf16 must start at multiples of 2 bytes: change the padding");
+}
+
 static void test_wrong_answers(void **state)
 {
     (void)state;
@@ -408,6 +428,7 @@ int main(void)
         cmocka_unit_test(test_processes), /* first: no OpenMP thread may be there when it forks */
         cmocka_unit_test(test_interrupted),
         cmocka_unit_test(test_recipe),     cmocka_unit_test(test_every_case), cmocka_unit_test(test_bytes),
+        cmocka_unit_test(test_odd_rows),
         cmocka_unit_test(test_wrong_answers), cmocka_unit_test(test_no_answers), cmocka_unit_test(test_json),
     };
     opened = mmap(NULL, sizeof *opened, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
