@@ -154,7 +154,8 @@ kvg_problem decode_of(const position &at, uint32_t layer)
     return kvg_model_decode(&at.m->setup, layer, &step);
 }
 
-/* Before anything of a step is done: the workspace is for one sequence, or for as many as there are rows. */
+/* Comes before the kernels of a step, so that a step that is refused has written no row of the cache. The workspace is
+ * for one sequence, and for as many as max_rows and max_sequences allow: others may take more (model_memory.cu). */
 kvg_status check_workspace(const position &at)
 {
     for (uint32_t i = 0; i < at.m->setup.config->layers; i++) {

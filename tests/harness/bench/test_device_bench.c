@@ -278,10 +278,15 @@ static void test_odd_rows(void **state)
     c.problem.paging.row_padding = 2;
     assert_int_equal(kvg_case_name(&c), KVG_OK);
     expect_timed(&c);
-    c.problem.storage[KVG_K].format = c.problem.storage[KVG_V].format = KVG_FORMAT_BF16;
+    c.problem.paging.scale_padding = 2;
+    assert_int_equal(kvg_case_name(&c), KVG_OK);
+    kvg_device_measurement m = measure(&c, NONE);
+    assert_int_equal(m.verdict, KVG_VERDICT_ERROR);
+    assert_string_equal(m.detail, "bench: rows of int8 must start at multiples of 4 bytes: change the padding");
+    c = make_case(KVG_OP_DECODE, KVG_LAYOUT_HND, KVG_FORMAT_BF16);
     c.problem.paging.row_padding = 1;
     assert_int_equal(kvg_case_name(&c), KVG_OK);
-    const kvg_device_measurement m = measure(&c, NONE);
+    m = measure(&c, NONE);
     assert_int_equal(m.verdict, KVG_VERDICT_ERROR);
     assert_string_equal(m.detail, "bench: rows of bf16 must start at multiples of 2 bytes: change the padding");
 }
