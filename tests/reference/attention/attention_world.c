@@ -332,9 +332,3 @@ void world_spec(const world *w, const kvg_arithmetic *arithmetic, kvg_attention_
 {
     if (kvg_attention_spec(&w->p, w->in, arithmetic, out)) fail_msg("spec: %s", kvg_error_text());
 }
-
-bool answers_equal(const world *w, const kvg_attention_answer *a, const kvg_attention_answer *b)
-{
-    return memcmp(a->out, b->out, w->outputs * sizeof *a->out) == 0 &&
-           memcmp(a->lse, b->lse, w->rows * sizeof *a->lse) == 0;
-}

@@ -71,7 +71,4 @@ void answer_close(kvg_attention_answer *a);
 /* The spec tier; fails the test on a status. */
 void world_spec(const world *w, const kvg_arithmetic *arithmetic, kvg_attention_answer *out);
 
-/* Bytes of a and b's out and lse are equal. */
-bool answers_equal(const world *w, const kvg_attention_answer *a, const kvg_attention_answer *b);
-
 #endif

@@ -16,13 +16,8 @@ void test_two_shards(void **state);
 void test_measure(void **state);
 void test_refusals(void **state);
 
-/* test_attention_relations.c: problems that must have the same bits. */
+/* test_attention_naive.c: the definition in long double. */
 void test_naive_agrees(void **state);
-void test_pages_do_not_matter(void **state);
-void test_unowned_bytes_do_not_matter(void **state);
-void test_batch_does_not_matter(void **state);
-void test_chunks_do_not_matter(void **state);
-void test_aliased_prefix(void **state);
 
 /* test_attention_bound.c: right kernels stay within the bound, wrong ones do not. */
 void test_right_kernels(void **state);

@@ -26,16 +26,16 @@ void test_profile_without_keys(void **state);
 void test_profile_nan(void **state);
 void test_profile_nan_scale(void **state);
 
-/* test_profile_relations.c: problems that must have the same bits. */
-void test_profile_pages(void **state);
-void test_profile_unowned_bytes(void **state);
-void test_profile_batch(void **state);
-void test_profile_chunks(void **state);
-void test_profile_window(void **state);
-void test_profile_old_ring(void **state);
-void test_profile_empty_leaves(void **state);
-void test_profile_aliased(void **state);
-void test_profile_threads(void **state);
+/* test_attention_relations.c: problems that must have the same bits, under the spec tier, too. */
+void test_same_pages(void **state);
+void test_same_unowned_bytes(void **state);
+void test_same_batch(void **state);
+void test_same_chunks(void **state);
+void test_same_window(void **state);
+void test_same_old_ring(void **state);
+void test_same_empty_leaves(void **state);
+void test_same_aliased(void **state);
+void test_same_threads(void **state);
 
 /* test_profile_naive.c: the contract read literally; and with one thing different. */
 void test_profile_naive(void **state);
