@@ -36,7 +36,7 @@ JUDGED = (0, 1, 77)  # exit statuses of `kvgold compare` that come with a report
 
 @dataclass(frozen=True, repr=False)
 class Verdict:
-    """What `kvgold compare` says of a case."""
+    """What `kvgold compare` says of a case. It is true if the case passed: `assert kvgold.explain(case, answer)`."""
 
     id: str
     verdict: str  # "PASS", "FAIL", "SKIP" (not answered), "ERROR"
@@ -48,6 +48,9 @@ class Verdict:
     @property
     def passed(self) -> bool:
         return self.verdict == "PASS"
+
+    def __bool__(self) -> bool:
+        return self.passed
 
     def __str__(self) -> str:
         where = " (uncontained)" if self.contained is False else ""
@@ -62,7 +65,7 @@ class Verdict:
 
 @dataclass(frozen=True, repr=False)
 class Report:
-    """What `kvgold compare` says of all answers of a callable."""
+    """What `kvgold compare` says of all answers of a callable. It is true if it passed: `assert kvgold.check(...)`."""
 
     seed: str  # with it, the same questions again
     cases: tuple[Verdict, ...]
@@ -71,13 +74,16 @@ class Report:
     @property
     def passed(self) -> bool:
         """Every case is answered and right. A case without an answer is no pass."""
-        return bool(self.cases) and all(case.passed for case in self.cases)
+        return bool(self.cases) and all(self.cases)
+
+    def __bool__(self) -> bool:
+        return self.passed
 
     def __str__(self) -> str:
         return f"{self.text}seed {self.seed}; the callable ran uncontained, in the process that asked"
 
     def __repr__(self) -> str:
-        return f"<kvgold.Report: {sum(case.passed for case in self.cases)} of {len(self.cases)} cases pass>"
+        return f"<kvgold.Report: {sum(map(bool, self.cases))} of {len(self.cases)} cases pass>"
 
     def _repr_html_(self) -> str:
         return f"<pre>{html.escape(str(self))}</pre>"
