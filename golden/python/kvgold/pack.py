@@ -12,13 +12,14 @@ line if one fails. Arrays are read-only numpy arrays over the files' bytes; BF16
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import re
 import tempfile
 import unittest
 import warnings
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any, Iterator, Mapping
 
 import numpy as np
@@ -26,7 +27,7 @@ import numpy as np
 from . import manifest as _manifest
 from .container import Container, PackError, Tensor, map_file, open_regular, parse, parse_json, quote
 from .problem import Problem, problem_of
-from .program import Missing, find_shipped, run_program
+from .program import Missing, find_shipped, nearest, run_program, shipped
 
 PACKS = "golden/data/packs"  # where shipped packs are
 MAX_MANIFEST = 16 << 20  # and of provenance.json
@@ -155,9 +156,27 @@ class Pack:
                 return case
         raise KeyError(f"pack {self.name} has no case {name}")
 
-    def select(self, **axes: Any) -> list[Case]:
-        """Cases whose problem has these values, e.g. op="decode", format="nvfp4", layout=("nhd", "hnd")."""
-        return [case for case in self.cases if all(_matches(case.problem, k, v) for k, v in axes.items())]
+    def select(self, *, allow_empty: bool = False, **axes: Any) -> list[Case]:
+        """Cases whose problem has these values, e.g. op="decode", format="nvfp4", layout=("nhd", "hnd"). Raises
+        ValueError for an axis or a word that neither the pack nor a config knows, and, unless `allow_empty`, if no case
+        has the values."""
+        for axis, wanted in axes.items():
+            self._check_known(axis, _choices(wanted))
+        found = [case for case in self.cases if all(_matches(case.problem, k, v) for k, v in axes.items())]
+        if not found and not allow_empty:
+            raise ValueError(f"pack {self.name} has no case with {', '.join(f'{k}={v!r}' for k, v in axes.items())}")
+        return found
+
+    def _check_known(self, axis: str, choices: tuple[Any, ...]) -> None:
+        words = _words_of_axes()
+        axes = {*words, *(name for case in self.cases for name in case.problem)}
+        if axis not in axes:
+            raise ValueError(f"pack {self.name}: no axis {axis!r}{nearest(axis, axes)}")
+        if words.get(axis):  # an axis of words
+            known = {*words[axis], *(case.problem[axis] for case in self.cases if type(case.problem.get(axis)) is str)}
+            for choice in choices:
+                if type(choice) is str and choice not in known:
+                    raise ValueError(f"pack {self.name} has no case with {axis}={choice!r}{nearest(choice, known)}")
 
     def stored(self, entry: Mapping[str, Any], part: str) -> Mapping[str, Tensor]:
         """Tensors of a stored case by name without its key: of its "prompt" or of what is "expected"."""
@@ -187,11 +206,23 @@ class Pack:
                               f"{erratum['text']}", ErratumWarning, stacklevel=4)
 
 
+def _choices(wanted: Any) -> tuple[Any, ...]:
+    return tuple(wanted) if isinstance(wanted, (tuple, list, set, frozenset)) else (wanted,)
+
+
 def _matches(problem: Mapping[str, Any], axis: str, wanted: Any) -> bool:
-    if axis not in problem:
-        return False
-    choices = wanted if isinstance(wanted, (tuple, set, frozenset)) else (wanted,)
-    return any(problem[axis] == choice for choice in choices)
+    return axis in problem and any(problem[axis] == choice for choice in _choices(wanted))
+
+
+@cache
+def _words_of_axes() -> Mapping[str, list[str]]:
+    """The axes of a config's group, each with the words of its table: none for an axis of numbers."""
+    path = shipped("configs/schema.json")
+    if path is None:
+        return {}
+    with open(path, encoding="utf-8") as file:
+        parts = json.load(file)["$defs"]
+    return {axis: parts.get(axis, {}).get("enum", []) for axis in parts["axes"]["properties"]}
 
 
 # ---- Loading ----

@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+from typing import Iterable
 
 from .container import PackError
 
@@ -25,20 +26,28 @@ def find_program() -> str | None:
     return os.environ.get("KVGOLD") or (own if os.path.isfile(own) else shutil.which("kvgold"))
 
 
+def shipped(path: str) -> str | None:
+    """The file or folder that comes with the package: shipped("configs/schema.json")."""
+    return next((found for root in ROOTS if os.path.exists(found := os.path.join(root, path))), None)
+
+
+def nearest(word: str, known: Iterable[str]) -> str:
+    """The end of a message about an unknown word: the known one that is meant, if one is near."""
+    found = difflib.get_close_matches(word, known, 1)
+    return f" (did you mean {found[0]!r}?)" if found else ""
+
+
 def find_shipped(folder: str, name: str | os.PathLike[str]) -> str:
     """The folder that a user means by `name`, as for the program: itself if it exists or has a "/", else the shipped
     one of that name. find_shipped("golden/data/packs", "hnd")."""
     path = os.fspath(name)
     if os.sep in path or os.path.exists(path):
         return path
-    known: list[str] = []
-    for root in ROOTS:
-        shipped = os.path.join(root, folder)
-        if path and os.path.exists(os.path.join(shipped, path)):
-            return os.path.join(shipped, path)
-        known += os.listdir(shipped) if os.path.isdir(shipped) else []
-    nearest = difflib.get_close_matches(path, known, 1)
-    raise PackError(f"{path}: no such file" + (f" (did you mean {nearest[0]!r}?)" if nearest else ""))
+    found = shipped(os.path.join(folder, path)) if path else None
+    if found is None:
+        home = shipped(folder)
+        raise PackError(f"{path}: no such file{nearest(path, os.listdir(home) if home else [])}")
+    return found
 
 
 def run_program(*arguments: str, statuses: tuple[int, ...] = (0,)) -> str:

@@ -15,7 +15,7 @@ import pytest
 from . import testing  # a name that begins with pytest_ would be taken for a hook
 from .container import PackError
 from .pack import PACKS
-from .program import ROOTS
+from .program import shipped
 
 FIXTURE = "kvgold_case"
 
@@ -25,8 +25,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def shipped_packs() -> list[str]:
-    folder = next(path for path in (os.path.join(root, PACKS) for root in ROOTS) if os.path.isdir(path))
-    return sorted(entry.path for entry in os.scandir(folder) if entry.is_dir())
+    return sorted(entry.path for entry in os.scandir(shipped(PACKS) or PACKS) if entry.is_dir())
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

@@ -145,6 +145,26 @@ def test_answer_file(pack, tmp_path):
             kvgold.save_answer(path, {pack["0000"]: tensors})
 
 
+@pytest.mark.parametrize("axes,why", [
+    ({"formatt": "nvfp4"}, r"pack fixture: no axis 'formatt' \(did you mean 'format'\?\)"),
+    ({"format": "nvpf4"}, r"pack fixture has no case with format='nvpf4' \(did you mean 'nvfp4'\?\)"),
+    ({"op": ["append", "quantize"]}, r"no case with op='quantize' \(did you mean 'quantise'\?\)")])
+def test_an_unknown_word_is_refused(pack, axes, why):
+    for select in (pack.select, lambda **given: pack.select(allow_empty=True, **given),
+                   lambda **given: kvgold.pytest_cases(pack, **given)):
+        with pytest.raises(ValueError, match=f"{why}$"):
+            select(**axes)
+
+
+def test_an_empty_selection(pack):
+    """Words that a config knows, and numbers: nothing is misspelt."""
+    for axes in ({"format": "int4"}, {"tokens": 7}, {"op": "append", "layout": ["nhd"]}):
+        with pytest.raises(ValueError, match=f"^pack fixture has no case with {next(iter(axes))}="):
+            pack.select(**axes)
+        assert pack.select(allow_empty=True, **axes) == []
+    assert [case.key for case in pack.select(layout=["hnd", "nhd"])] == ["0000", "0001"]
+
+
 def test_parameters(folder, pack):
     assert [p.id for p in kvgold.pytest_cases(pack, op="append")] == ["append/0000"]
     assert len(kvgold.pytest_cases(folder)) == 2
