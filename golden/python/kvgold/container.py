@@ -35,7 +35,7 @@ class PackError(ValueError):
     """A pack or an answer that must not be used. The text is one line: file, place, reason."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Tensor:
     """A tensor of a file: `array` is read-only and has the dtype of DTYPES."""
 
@@ -43,6 +43,9 @@ class Tensor:
     dtype: str
     shape: tuple[int, ...]
     array: np.ndarray
+
+    def __repr__(self) -> str:
+        return f"<kvgold.Tensor {self.name} {self.dtype} {list(self.shape)}>"
 
 
 @dataclass(frozen=True)

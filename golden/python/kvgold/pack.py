@@ -67,6 +67,9 @@ class Prompt:
     def __str__(self) -> str:
         return f"{self.key} {self.id}"
 
+    def __repr__(self) -> str:
+        return f"<kvgold.{type(self).__name__} {self}>"
+
     @property
     def parsed(self) -> Problem:
         """The problem as numbers, as `check` hands it to a callable."""
@@ -142,6 +145,9 @@ class Pack:
         self.version: str = value["version"]
         self.cases = tuple(Case(self, entry) for entry in value["cases"])
         self._expanded: Pack | None = None
+
+    def __repr__(self) -> str:
+        return f"<kvgold.Pack {self.name} {self.version}: {len(self)} cases>"
 
     def __len__(self) -> int:
         return len(self.cases)

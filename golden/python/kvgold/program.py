@@ -39,14 +39,16 @@ def nearest(word: str, known: Iterable[str]) -> str:
 
 def find_shipped(folder: str, name: str | os.PathLike[str]) -> str:
     """The folder that a user means by `name`, as for the program: itself if it exists or has a "/", else the shipped
-    one of that name. find_shipped("golden/data/packs", "hnd")."""
+    one of that name. find_shipped("golden/data/packs", "hnd"). The error lists those that there are, the nearest first."""
     path = os.fspath(name)
     if os.sep in path or os.path.exists(path):
         return path
     found = shipped(os.path.join(folder, path)) if path else None
     if found is None:
         home = shipped(folder)
-        raise PackError(f"{path}: no such file{nearest(path, os.listdir(home) if home else [])}")
+        known = sorted(entry for entry in os.listdir(home) if entry[0] != ".") if home else []
+        listed = ", ".join(difflib.get_close_matches(path, known, len(known) or 1, 0))
+        raise PackError(f"{path}: no such file{nearest(path, known)}" + (f"; shipped: {listed}" if listed else ""))
     return found
 
 

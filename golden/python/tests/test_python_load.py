@@ -38,6 +38,13 @@ def test_what_is_in_it(pack):
     assert pack["decode/0001"].answers[0].profile == "sm90.mma16816.v1"
 
 
+def test_what_it_says_of_itself(pack):
+    assert repr(pack) == "<kvgold.Pack fixture 1.0.0: 2 cases>"
+    assert repr(pack["0001"]) == "<kvgold.Case 0001 decode/0001>"
+    assert repr(kvgold.load_prompt(pack.path)) == "[<kvgold.Prompt 0000 append/0000>, <kvgold.Prompt 0001 decode/0001>]"
+    assert repr(pack["0000"].tensors["k"]) == "<kvgold.Tensor 0000.k BF16 [1, 1, 16]>"
+
+
 def test_ml_dtypes_view(pack):
     assert pack["0000"].typed("k").dtype.name == "bfloat16"
 

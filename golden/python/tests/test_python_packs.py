@@ -66,8 +66,12 @@ def test_numpy_gives_its_answers(name):
 def test_a_shipped_pack_is_found_by_its_name(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert kvgold.load("hnd").path == f"{FOLDER}/hnd"
-    with pytest.raises(kvgold.PackError, match=r"^hndd: no such file \(did you mean 'hnd'\?\)$"):
-        kvgold.load("hndd")
+    for name, near in (("hndd", " (did you mean 'hnd'?)"), ("nosuch", "")):
+        with pytest.raises(kvgold.PackError) as raised:
+            kvgold.load(name)
+        said, _, listed = str(raised.value).partition("; shipped: ")
+        assert said == f"{name}: no such file{near}" and sorted(listed.split(", ")) == PACKS
+        assert not near or listed.startswith("hnd, ")
     (tmp_path / "hnd").mkdir()  # a folder of the user goes before it
     with pytest.raises(kvgold.PackError, match="^hnd: manifest.json"):
         kvgold.load("hnd")
