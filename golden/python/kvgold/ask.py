@@ -2,6 +2,7 @@
 
     print(kvgold.explain(case, {"k_data": a, "v_data": b}))   # where the answer is wrong, and which defect it equals
 
+    report = kvgold.check(my_engine, "ci_smoke")              # a shipped config
     report = kvgold.check(my_engine, {"op": "append", "format": "nvfp4", "layout": "hnd", "kv_heads": 2, "head_dim": 64,
                                       "tokens": 10, "fill": "adversarial"})
     print(report); assert report.passed
@@ -21,15 +22,18 @@ import tempfile
 from dataclasses import dataclass, replace
 from typing import Any, Callable, Mapping
 
-from .container import PackError
+from .container import PackError, parse_json
 from .judge import raw, save_answer
 from .pack import Case, Prompt, load_prompt
 from .problem import Problem
-from .program import run_program
+from .program import find_shipped, run_program
 
 # Takes the problem and the question's arrays by name (its own copies, BF16 as uint16 bits). Gives the answer's arrays by
 # name, or a text: why it does not answer.
 Engine = Callable[[Problem, "dict[str, Any]"], "Mapping[str, Any] | str"]
+
+# A config of `kvgold check`: the name of a shipped one, the path of a file, or its object; or one case group.
+Config = Mapping[str, Any] | str | os.PathLike[str]
 
 JUDGED = (0, 1, 77)  # exit statuses of `kvgold compare` that come with a report
 
@@ -99,13 +103,15 @@ def explain(case: Case, answer: Mapping[str, Any]) -> Verdict:
     return verdict
 
 
-def check(engine: Engine, *configs: Mapping[str, Any], seed: str | None = None) -> Report:
-    """Asks `engine` the cases of configs (docs/guide/config.md), or of single case groups of one (section 3). Keys of a
-    config beside `cases`, and `backend`, have no effect. Each call draws a seed that nobody knows before, unless `seed`
+def check(engine: Engine, *configs: Config, seed: str | None = None) -> Report:
+    """Asks `engine` the cases of configs (docs/guide/config.md): names of shipped ones ("ci_smoke"), paths of files, or
+    mappings, of a whole config or of one case group (section 3). A path of a model starts at the config's file, of a
+    mapping at the working folder. Keys of a config beside `cases`, and the axes `backend`, `far_blocks` and `relations`,
+    have no effect. Each call draws a seed that nobody knows before, unless `seed`
     ("0x...") is given. An exception of the engine, or an answer of another form, costs its case. Raises PackError if
-    the groups are wrong, with the line of `kvgold golden make`."""
-    groups = [{key: value for key, value in group.items() if key != "backend"}
-              for config in configs for group in config.get("cases", [config])]
+    the groups are wrong or have what no pack holds (captures, `layer`, op generate), with the line of `kvgold golden
+    make`."""
+    groups = [group for config in configs for group in _groups(config)]
     seed = seed or f"0x{secrets.randbits(64):x}"
     with tempfile.TemporaryDirectory(prefix="kvgold-") as folder:
         config, pack, answers = (os.path.join(folder, name) for name in ("config.json", "pack", "answer.safetensors"))
@@ -129,6 +135,41 @@ def check(engine: Engine, *configs: Mapping[str, Any], seed: str | None = None) 
         cases, text = _compare(pack, answers, folder, "--verbose")
     unanswered = "".join(f"not answered: {name}: {reason}\n" for name, reason in reasons.items())
     return Report(seed, tuple(replace(case, contained=False) for case in cases), text + unanswered)
+
+
+def _groups(config: Config) -> list[Any]:
+    """The case groups of a config, fit for a config in another folder."""
+    folder = os.getcwd()
+    if not isinstance(config, Mapping):
+        path = os.path.abspath(find_shipped("configs", config, ".json"))
+        folder = os.path.dirname(path)
+        try:
+            with open(path, "rb") as file:
+                config = parse_json(file.read(), path)
+        except OSError as error:
+            raise PackError(f"{path}: {error.strerror}") from None
+        if not isinstance(config, dict) or "cases" not in config:
+            raise PackError(f"{path}: no list 'cases': not a config of `kvgold check`")
+    groups = config.get("cases", [config])
+    return [_asked(group, folder) for group in groups] if isinstance(groups, list) else [groups]
+
+
+def _asked(group: Any, folder: str) -> Any:
+    """A group, or an object that it includes, without its backend and with its models as seen from any folder."""
+    if not isinstance(group, Mapping):
+        return group  # `kvgold golden make` says what is wrong
+    asked = {key: value for key, value in group.items() if key != "backend"}
+    if "model" in asked:
+        names = asked["model"]
+        asked["model"] = [_model(n, folder) for n in names] if isinstance(names, list) else _model(names, folder)
+    if isinstance(asked.get("include"), list):
+        asked["include"] = [_asked(value, folder) for value in asked["include"]]
+    return asked
+
+
+def _model(name: Any, folder: str) -> Any:
+    beside = os.path.join(folder, name if str(name).endswith(".json") else f"models/{name}.json")
+    return beside if os.path.isfile(beside) else name
 
 
 def _ask(engine: Engine, prompt: Prompt) -> Mapping[str, Any] | str:

@@ -37,16 +37,18 @@ def nearest(word: str, known: Iterable[str]) -> str:
     return f" (did you mean {found[0]!r}?)" if found else ""
 
 
-def find_shipped(folder: str, name: str | os.PathLike[str]) -> str:
-    """The folder that a user means by `name`, as for the program: itself if it exists or has a "/", else the shipped
-    one of that name. find_shipped("golden/data/packs", "hnd"). The error lists those that there are, the nearest first."""
+def find_shipped(folder: str, name: str | os.PathLike[str], ending: str = "") -> str:
+    """The file or folder that a user means by `name`, as for the program: itself if it exists or has a "/", else the
+    shipped one of that name. find_shipped("golden/data/packs", "hnd"), find_shipped("configs", "ci_smoke", ".json").
+    The error lists those that there are, the nearest first."""
     path = os.fspath(name)
     if os.sep in path or os.path.exists(path):
         return path
-    found = shipped(os.path.join(folder, path)) if path else None
+    found = shipped(os.path.join(folder, path.removesuffix(ending) + ending)) if path else None
     if found is None:
         home = shipped(folder)
-        known = sorted(entry for entry in os.listdir(home) if entry[0] != ".") if home else []
+        entries = sorted(os.listdir(home)) if home else []
+        known = [entry.removesuffix(ending) for entry in entries if entry.endswith(ending) and entry[0] != "."]
         listed = ", ".join(difflib.get_close_matches(path, known, len(known) or 1, 0))
         raise PackError(f"{path}: no such file{nearest(path, known)}" + (f"; shipped: {listed}" if listed else ""))
     return found

@@ -1,5 +1,6 @@
 """kvgold.explain, kvgold.check and the pytest plug-in, with the program ($KVGOLD). Each must fail on a planted defect."""
 
+import json
 import os
 import shutil
 import subprocess
@@ -41,6 +42,42 @@ def test_a_config_is_asked_as_its_groups_are():
     report, groups = kvgold.check(engine, config, seed="0x7"), kvgold.check(engine, GROUP, seed="0x7")
     assert report.passed and [case.id for case in report.cases] == [case.id for case in groups.cases]
     assert all(case.contained is False and "(uncontained)" in str(case) for case in report.cases)
+
+
+def test_a_config_by_its_name_and_by_its_path(tmp_path, monkeypatch):
+    def ops(problem, tensors):
+        return "seen"
+    with pytest.raises(kvgold.PackError, match="^no case is answered: seen$"):
+        kvgold.check(ops, "ci_smoke")
+    with pytest.raises(kvgold.PackError, match=r"^ci_smok: no such file \(did you mean 'ci_smoke'\?\); shipped: ci_smoke, "):
+        kvgold.check(ops, "ci_smok")
+    with open(f"{PYTHON}/../../configs/models/llama-3-8b.json", encoding="utf-8") as file:
+        model = {**json.load(file), "kv_heads": 2, "query_heads": 2, "head_dim": 64}
+    own = tmp_path / "own"
+    (own / "models").mkdir(parents=True)
+    for name in ("near.json", "models/far.json"):
+        (own / name).write_text(json.dumps(model))
+    group = {key: value for key, value in GROUP.items() if key not in ("kv_heads", "head_dim")}
+    config = {"kvgold": 1, "cases": [{**group, "layout": "hnd", "model": "near.json", "backend": "cuda",
+                                      "include": [{"layout": "nhd", "model": "far", "backend": "slowref"}]}]}
+    (own / "mine.json").write_text(json.dumps(config))
+    report = kvgold.check(engine, own / "mine.json", seed="0x7")
+    assert report and [c.id for c in report.cases] == [c.id for c in kvgold.check(engine, str(own / "mine.json")).cases]
+    assert {case.id.split("/")[2].split(":")[0] for case in report.cases} == {"hnd", "nhd"}
+    monkeypatch.chdir(own)  # where the paths of a mapping start
+    assert kvgold.check(engine, config) and kvgold.check(engine, "mine.json")
+
+
+@pytest.mark.parametrize("text,why", [
+    ('{"kvgold": 1, "kind": "blocks"}', "no list 'cases': not a config of `kvgold check`"),
+    ('{"cases": 5}', "cases"), ('{"cases": [5]}', "cases"), ("{", "not JSON"),
+    (json.dumps({"cases": [{**GROUP, "layer": 1}]}), "leave the axis out"),
+    (json.dumps({"cases": [{**GROUP, "fill": {"capture": "x", "k": "k", "v": "v"}}]}), "no captures")])
+def test_a_file_that_is_no_config_of_check(tmp_path, text, why):
+    (tmp_path / "mine.json").write_text(text)
+    with pytest.raises(kvgold.PackError, match=why) as raised:
+        kvgold.check(engine, tmp_path / "mine.json")
+    assert "\n" not in str(raised.value)
 
 
 def test_a_wrong_callable_fails_and_the_reason_is_named():
