@@ -28,7 +28,7 @@ def decode(codes, scales, tensor_scale):
 
 def flatten(problem, tensors):
     """Writes into the arrays k_flat and v_flat, [sequence, head, position, dim]. A text says why it refuses."""
-    if problem.dtype != "bf16" or problem.swizzle:
+    if problem.dtype != "bf16" or problem.v_scale_swizzle:
         return "only bf16 models, and scales by rows"
     page = problem.block_tokens
     for side in "kv":

@@ -7,7 +7,7 @@ from numpy_engine import flatten
 @pytest.mark.kvgold("nhd", op="flatten", format="nvfp4")
 def test_pack(kvgold_case):
     tensors = {name: array.copy() for name, array in kvgold_case.inputs.items()}
-    kvgold.assert_matches(kvgold_case, flatten(kvgold_case.parsed, tensors))
+    kvgold.assert_matches(kvgold_case, flatten(kvgold_case.problem, tensors))
 
 
 def test_fresh_data():

@@ -176,7 +176,7 @@ def _ask(engine: Engine, prompt: Prompt) -> Mapping[str, Any] | str:
     """The answer, fit for a file; or why there is none."""
     wanted = {answer.name: answer for answer in prompt.answers}
     try:
-        given = engine(prompt.parsed, {name: tensor.array.copy() for name, tensor in prompt.tensors.items()})
+        given = engine(prompt.problem, {name: tensor.array.copy() for name, tensor in prompt.tensors.items()})
         if isinstance(given, str):
             return given
         unknown = [name for name in given if name not in wanted]

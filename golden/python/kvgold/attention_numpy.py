@@ -94,8 +94,8 @@ def attend(p: Problem, q: np.ndarray, k: np.ndarray, v: np.ndarray, at: np.ndarr
     """Section 4 for one sequence: q [rows, Hq, D] at positions first, first + 1, ...; k, v [tokens, Hkv, D] at `at`.
     (out [rows, Hq, Dv], lse [rows, Hq])."""
     rows, query_heads, _ = q.shape
-    scale = F64(F32(p.scale)) if p.scale else 1 / np.sqrt(F64(p.dim))
-    k, v = (np.repeat(x, query_heads // p.heads, 1) for x in (k, v))
+    scale = F64(F32(p.score_scale)) if p.score_scale else 1 / np.sqrt(F64(p.head_dim))
+    k, v = (np.repeat(x, query_heads // p.kv_heads, 1) for x in (k, v))
     score = np.einsum("ihd,khd->ihk", q, k) * scale
     if p.softcap:
         cap = F64(F32(p.softcap))

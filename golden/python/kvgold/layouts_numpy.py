@@ -26,13 +26,13 @@ class Place:
 def _split(p: Problem, row: int, gap: int, page: int, by_head: bool, base: int = 0, pool: str = "") -> Place:
     """[layer][block] of pages of `page` bytes, with [head][offset] or [offset][head] rows of row + gap bytes."""
     step = row + gap
-    head, token = (p.block_tokens * step, step) if by_head else (step, p.heads * step)
+    head, token = (p.block_tokens * step, step) if by_head else (step, p.kv_heads * step)
     return Place(pool, base, p.blocks * page, page, head, token)
 
 
 def data_place(p: Problem, side: int) -> Place:
     """Where codes are (section 2)."""
-    codes, rows = [s.codes for s in p.sides], p.heads * p.block_tokens
+    codes, rows = [s.codes for s in p.sides], p.kv_heads * p.block_tokens
     own = f"{p.names[side]}_data"
     if p.layout == "turbomind":
         layer = rows * sum(codes) + rows * sum(s.row_params for s in p.sides)
@@ -43,14 +43,14 @@ def data_place(p: Problem, side: int) -> Place:
     if p.layout in ("vllm", "vllm_hnd"):
         return _vllm(p, side, 0)
     if p.layout in ("nhd", "hnd"):
-        page = rows * (codes[side] + p.row_padding) + p.data_padding
-        return _split(p, codes[side], p.row_padding, page, p.layout == "hnd", pool=own)
+        page = rows * (codes[side] + p.padding.row) + p.padding.data
+        return _split(p, codes[side], p.padding.row, page, p.layout == "hnd", pool=own)
     return _split(p, codes[side], 0, rows * codes[side], p.layout in ("contiguous", "ring"), pool=own)
 
 
 def scale_place(p: Problem, side: int) -> Place:
     """Where block scales or row parameters are (section 2)."""
-    scales, rows = [s.scales for s in p.sides], p.heads * p.block_tokens
+    scales, rows = [s.scales for s in p.sides], p.kv_heads * p.block_tokens
     own = f"{p.names[side]}_scale_pool"
     if p.layout == "turbomind":
         params, blocks = [s.row_params for s in p.sides], [s.block_scales for s in p.sides]
@@ -66,20 +66,20 @@ def scale_place(p: Problem, side: int) -> Place:
     if p.layout in ("vllm", "vllm_hnd"):
         return _vllm(p, side, 1)
     if p.layout in ("nhd", "hnd"):
-        return _split(p, scales[side], 0, rows * scales[side] + p.scale_padding, p.layout == "hnd", pool=own)
+        return _split(p, scales[side], 0, rows * scales[side] + p.padding.scales, p.layout == "hnd", pool=own)
     return _split(p, scales[side], 0, rows * scales[side], p.layout in ("contiguous", "ring"), pool=own)
 
 
 def _trtllm(p: Problem, pool: str, sizes: list[int], side: int) -> Place:
-    rows = p.heads * p.block_tokens
+    rows = p.kv_heads * p.block_tokens
     layer = rows * sum(sizes)
     return Place(pool, rows * sum(sizes[:side]), layer, p.layers * layer, p.block_tokens * sizes[side], sizes[side])
 
 
 def _vllm(p: Problem, side: int, part: int) -> Place:
     parts = [size for s in p.sides for size in (s.codes, s.scales)]
-    rows = p.heads * p.block_tokens
-    page = rows * sum(parts) + p.data_padding
+    rows = p.kv_heads * p.block_tokens
+    page = rows * sum(parts) + p.padding.data
     at = 2 * side + part
     return _split(p, parts[at], 0, page, p.layout == "vllm_hnd", rows * sum(parts[:at]), "k_data")
 
@@ -88,7 +88,7 @@ def _index(p: Problem, place: Place, slots: np.ndarray) -> np.ndarray:
     """First byte of the rows of slots, [slots, heads]."""
     block, offset = np.divmod(slots.astype(np.int64), p.block_tokens)
     rows = place.base + p.layer * place.layer + block * place.block + offset * place.token
-    return rows[:, None] + np.arange(p.heads) * place.head
+    return rows[:, None] + np.arange(p.kv_heads) * place.head
 
 
 def code_index(p: Problem, side: int, slots: np.ndarray) -> tuple[str, np.ndarray]:
@@ -101,7 +101,7 @@ def scale_index(p: Problem, side: int, slots: np.ndarray) -> tuple[str, np.ndarr
     """The same of scale bytes, [slots, heads, scales], in the order of the row's blocks (section 4: V swizzled)."""
     place, count = scale_place(p, side), p.sides[side].scales
     s = np.arange(count)
-    if not (p.swizzle and side == 1):
+    if not (p.v_scale_swizzle and side == 1):
         return place.pool, _index(p, place, slots)[..., None] + s
     block, t = np.divmod(slots.astype(np.int64)[:, None], p.block_tokens)
     moved = t - t % 4 + s // (count // 4)

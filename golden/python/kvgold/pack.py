@@ -59,7 +59,7 @@ class Prompt:
     def __init__(self, key: str, name: str, problem: Mapping[str, Any], layer: int, answers: tuple[Answer, ...],
                  tensors: Mapping[str, Tensor]) -> None:
         self.key, self.id = key, name
-        self.problem = problem  # a case group of docs/guide/config.md, every axis with one value
+        self._problem = problem
         self.layer = layer      # the layer of the pools that the op works on
         self.answers = answers
         self._tensors = tensors
@@ -70,10 +70,15 @@ class Prompt:
     def __repr__(self) -> str:
         return f"<kvgold.{type(self).__name__} {self}>"
 
+    @cached_property
+    def problem(self) -> Problem:
+        """The axes of a case group of docs/guide/config.md, each with one value: what `check` hands to a callable."""
+        return problem_of(self.id, self._problem, self.layer)
+
     @property
     def parsed(self) -> Problem:
-        """The problem as numbers, as `check` hands it to a callable."""
-        return problem_of(self.id, self.problem, self.layer)
+        warnings.warn("case.parsed is now case.problem", DeprecationWarning, stacklevel=2)
+        return self.problem
 
     @property
     def tensors(self) -> Mapping[str, Tensor]:
@@ -168,18 +173,19 @@ class Pack:
         has the values."""
         for axis, wanted in axes.items():
             self._check_known(axis, _choices(wanted))
-        found = [case for case in self.cases if all(_matches(case.problem, k, v) for k, v in axes.items())]
+        found = [case for case in self.cases if all(_matches(case.entry["case"], k, v) for k, v in axes.items())]
         if not found and not allow_empty:
             raise ValueError(f"pack {self.name} has no case with {', '.join(f'{k}={v!r}' for k, v in axes.items())}")
         return found
 
     def _check_known(self, axis: str, choices: tuple[Any, ...]) -> None:
         words = _words_of_axes()
-        axes = {*words, *(name for case in self.cases for name in case.problem)}
+        groups = [case.entry["case"] for case in self.cases]
+        axes = {*words, *(name for group in groups for name in group)}
         if axis not in axes:
             raise ValueError(f"pack {self.name}: no axis {axis!r}{nearest(axis, axes)}")
         if words.get(axis):  # an axis of words
-            known = {*words[axis], *(case.problem[axis] for case in self.cases if type(case.problem.get(axis)) is str)}
+            known = {*words[axis], *(group[axis] for group in groups if type(group.get(axis)) is str)}
             for choice in choices:
                 if type(choice) is str and choice not in known:
                     raise ValueError(f"pack {self.name} has no case with {axis}={choice!r}{nearest(choice, known)}")

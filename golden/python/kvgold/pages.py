@@ -25,7 +25,7 @@ def pages(question: Prompt | Problem, side: str, part: str = "codes", tensors: M
 
     ValueError: the layout has no such rows (layout rows; V's scales in groups of four tokens; a side without scales),
     or a pool is too small."""
-    problem = question if isinstance(question, Problem) else question.parsed
+    problem = question if isinstance(question, Problem) else question.problem
     if tensors is None:
         if isinstance(question, Problem):
             raise ValueError("a Problem has no tensors: give them")
@@ -33,11 +33,11 @@ def pages(question: Prompt | Problem, side: str, part: str = "codes", tensors: M
     if side not in problem.names or part not in PARTS or problem.layout == "rows":
         raise ValueError(f"no {part} of {side!r} in pages of layout {problem.layout}")
     index = problem.names.index(side)
-    if part == "scales" and problem.swizzle and side == "v":
+    if part == "scales" and problem.v_scale_swizzle and side == "v":
         raise ValueError("V's scales lie in groups of four tokens: they have no view by rows")
     place = (data_place, scale_place)[PARTS.index(part)](problem, index)
     size = (problem.sides[index].codes, problem.sides[index].scales)[PARTS.index(part)]
-    shape = problem.layers, problem.blocks, problem.heads, problem.block_tokens, size
+    shape = problem.layers, problem.blocks, problem.kv_heads, problem.block_tokens, size
     strides = place.layer, place.block, place.head, place.token, 1
     pool = tensors.get(place.pool)
     last = place.base + sum((n - 1) * stride for n, stride in zip(shape, strides))

@@ -1,11 +1,13 @@
-"""A case's problem as numbers: sides with formats and bytes per row, geometry of the cache, options of the op.
+"""A case's problem: the axes of its case group by the names of configs, and the bytes of its rows.
 
-From the case group of docs/guide/config.md that a pack holds, every axis with one value."""
+docs/reference/config-keys.md lists the axes. The group is the one that a pack holds, every axis with one value."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, Mapping
+import warnings
+from dataclasses import dataclass, field
+from operator import attrgetter
+from typing import Any, Iterator, Mapping, NamedTuple
 
 # docs/spec/formats.md: bits of an element, elements of a block (0: none), bytes of a block scale, parameter bytes of a
 # row, whether a tensor scale.
@@ -54,38 +56,95 @@ class Rope:
     pairing: str
 
 
+class Padding(NamedTuple):
+    row: int
+    data: int
+    scales: int
+
+
+class SharedKv(NamedTuple):
+    v_first: int
+    v_dim: int
+
+    @property
+    def v(self) -> slice:
+        """V's elements of K's row."""
+        return slice(self.v_first, self.v_first + self.v_dim)
+
+
+def _renamed(old: str, new: str) -> property:
+    def value(problem: "Problem") -> Any:
+        warnings.warn(f"Problem.{old} is now Problem.{new}", DeprecationWarning, stacklevel=2)
+        return attrgetter(new)(problem)
+    return property(value)
+
+
 @dataclass(frozen=True)
-class Problem:
+class Problem(Mapping[str, Any]):
+    """What a question asks. An attribute is an axis, with its default where the group leaves it out:
+    `problem.window`. As a mapping a problem holds what the group holds: `problem["fill"]`, `problem.get("policy")`."""
+
+    axes: Mapping[str, Any] = field(repr=False, hash=False)
     op: str
-    dtype: str          # "f16", "bf16", "f32"
+    dtype: str               # "f16", "bf16", "f32"
     layout: str
-    sides: tuple[Side, ...]  # K, and V unless both share a row
-    heads: int
-    dim: int
+    sides: tuple[Side, ...]  # K, and V unless both share a row; none of op mma
+    kv_heads: int
+    head_dim: int
+    tokens: int
     block_tokens: int
     blocks: int
     layers: int
-    layer: int
+    layer: int               # the layer of the pools that the op works on; the group does not hold it
     sequences: int
-    row_padding: int
-    data_padding: int
-    scale_padding: int
-    swizzle: bool
-    shared: tuple[int, int] | None  # v_first, v_dim of the K row
+    padding: Padding
+    v_scale_swizzle: bool
+    shared_kv: SharedKv | None
     rope: Rope | None
     bias: bool
     group: int
+    queries: int | str       # "8 each"
     window: int
     softcap: float
-    scale: float
+    score_scale: float
+    sinks: bool
+    profile: str
+    operands: str
+
+    heads, dim = _renamed("heads", "kv_heads"), _renamed("dim", "head_dim")
+    row_padding, data_padding = _renamed("row_padding", "padding.row"), _renamed("data_padding", "padding.data")
+    scale_padding, swizzle = _renamed("scale_padding", "padding.scales"), _renamed("swizzle", "v_scale_swizzle")
+    shared, scale = _renamed("shared", "shared_kv"), _renamed("scale", "score_scale")
+
+    def __getitem__(self, axis: str) -> Any:
+        return self.axes[axis]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.axes)
+
+    def __len__(self) -> int:
+        return len(self.axes)
 
     @property
     def names(self) -> tuple[str, ...]:
         return ("k", "v")[:len(self.sides)]
 
     @property
+    def format(self) -> str | dict[str, str]:
+        """Of both sides, or of each, as in a config; also where a policy chose it."""
+        return self._of_sides("format")
+
+    @property
+    def dialect(self) -> str | dict[str, str]:
+        return self._of_sides("dialect")
+
+    @property
     def v_dim(self) -> int:
-        return self.shared[1] if self.shared else self.dim
+        return self.shared_kv.v_dim if self.shared_kv else self.head_dim
+
+    def _of_sides(self, what: str) -> str | dict[str, str]:
+        values = [getattr(side, what) for side in self.sides]
+        return values[0] if len({*values}) == 1 else dict(zip(self.names, values))
 
 
 def side_of(fmt: str, dialect: str, dim: int) -> Side:
@@ -107,16 +166,18 @@ def problem_of(name: str, case: Mapping[str, Any], layer: int) -> Problem:
         value = case.get(axis)
         return default if value is None else value
 
-    dim = case["head_dim"]
-    sides = sides_of(name, dim)
+    dim = optional("head_dim", 0)
+    sides = sides_of(name, dim) if dim else ()
     shared, rope, padding = optional("shared_kv", None), optional("rope", None), optional("padding", {})
     return Problem(
-        op=case["op"], dtype=case["dtype"], layout=case["layout"], sides=sides[:1] if shared else sides,
-        heads=case["kv_heads"], dim=dim, block_tokens=optional("block_tokens", 1), blocks=optional("blocks", 1),
+        axes=case, op=case["op"], dtype=optional("dtype", "bf16"), layout=optional("layout", "rows"),
+        sides=sides[:1] if shared else sides, kv_heads=optional("kv_heads", 0), head_dim=dim,
+        tokens=optional("tokens", 64), block_tokens=optional("block_tokens", 1), blocks=optional("blocks", 1),
         layers=optional("layers", 1), layer=layer, sequences=optional("sequences", 1),
-        row_padding=padding.get("row", 0), data_padding=padding.get("data", 0), scale_padding=padding.get("scales", 0),
-        swizzle=optional("v_scale_swizzle", False),
-        shared=(shared.get("v_first", 0), shared["v_dim"]) if shared else None,
+        padding=Padding(*(padding.get(part, 0) for part in Padding._fields)),
+        v_scale_swizzle=optional("v_scale_swizzle", False),
+        shared_kv=SharedKv(shared.get("v_first", 0), shared["v_dim"]) if shared else None,
         rope=Rope(rope["dims"], rope.get("pairing", "adjacent")) if rope and rope["dims"] else None,
-        bias=optional("bias", False), group=optional("group", 1), window=optional("window", 0),
-        softcap=optional("softcap", 0.0), scale=optional("score_scale", 0.0))
+        bias=optional("bias", False), group=optional("group", 1), queries=optional("queries", 1),
+        window=optional("window", 0), softcap=optional("softcap", 0.0), score_scale=optional("score_scale", 0.0),
+        sinks=optional("sinks", False), profile=optional("profile", "exact"), operands=optional("operands", "plain"))

@@ -67,7 +67,7 @@ def test_a_case_that_is_not_there(pack, tmp_path, capsys):
 
 
 def nibbles_swapped(prompt):
-    if prompt.problem["op"] != "append" or prompt.problem["format"] != "nvfp4":
+    if prompt.problem.op != "append" or prompt.problem.format != "nvfp4":
         return adapter.answer(prompt)
     with mock.patch.object(adapter.formats, "pack_pairs", lambda code: code[:, 0::2] << 4 | code[:, 1::2]):
         return adapter.answer(prompt)
@@ -75,12 +75,12 @@ def nibbles_swapped(prompt):
 
 def lse_in_base_2(prompt):
     given = adapter.answer(prompt)
-    return {**given, "lse": given["lse"] * np.float32(1 / np.log(2))} if prompt.problem["op"] == "decode" else given
+    return {**given, "lse": given["lse"] * np.float32(1 / np.log(2))} if prompt.problem.op == "decode" else given
 
 
 def tensor_lost(prompt):
     given = adapter.answer(prompt)
-    return {"k_flat": given["k_flat"]} if prompt.problem["op"] == "flatten" else given
+    return {"k_flat": given["k_flat"]} if prompt.problem.op == "flatten" else given
 
 
 @pytest.mark.parametrize("defect,op,reason", [
@@ -104,9 +104,9 @@ def test_planted_defects_fail(pack, tmp_path, defect, op, reason):
 def test_unanswered_and_failing_cases(pack, tmp_path, capsys):
     """A reason or an exception costs its case; nothing at all is no answer file."""
     def mostly(prompt):
-        if prompt.problem["op"] != "append":
+        if prompt.problem.op != "append":
             return "not mine"
-        if prompt.problem["format"] == "int8":
+        if prompt.problem.format == "int8":
             raise ValueError("boom\nsecond line")
         return adapter.answer(prompt)
     path = tmp_path / "answer.safetensors"

@@ -130,10 +130,10 @@ def flatten(p: Problem, t: Tensors) -> dict[str, torch.Tensor]:
         at, slots = layouts.positions(p, table[sequence], length)
         for i, name in enumerate(("k_flat", "v_flat")):
             here = at < t[name].shape[2]
-            side = 0 if p.shared else i
+            side = 0 if p.shared_kv else i
             rows = dequantised(p, p.sides[side], *gather(p, t, side, slots[here]), scale_of(p, t, side))
-            if p.shared and i == 1:
-                rows = rows[..., p.shared[0]:p.shared[0] + p.shared[1]]
+            if p.shared_kv and i == 1:
+                rows = rows[..., p.shared_kv.v]
             t[name][sequence, :, torch.from_numpy(at[here]).to(rows.device)] = rows.transpose(0, 1)
     return {name: t[name] for name in ("k_flat", "v_flat")}
 
@@ -148,7 +148,7 @@ def decode(p: Problem, t: Tensors) -> dict[str, torch.Tensor]:
             continue
         at, slots = layouts.positions(p, table[sequence], length)
         rows = [decoded(side, *gather(p, t, i, slots), scale_of(p, t, i)) for i, side in enumerate(p.sides)]
-        k, v = rows[0], rows[0][..., p.shared[0]:p.shared[0] + p.shared[1]] if p.shared else rows[1]
+        k, v = rows[0], rows[0][..., p.shared_kv.v] if p.shared_kv else rows[1]
         mine = slice(row, row + count)
         positions = torch.from_numpy(at).to(q.device)
         out[mine], lse[mine] = attend(p, q[mine], k, v, positions, length - count, t.get("sinks"))
@@ -159,8 +159,8 @@ def decode(p: Problem, t: Tensors) -> dict[str, torch.Tensor]:
 def attend(p: Problem, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, at: torch.Tensor, first: int,
            sinks: torch.Tensor | None) -> tuple[torch.Tensor, torch.Tensor]:
     """docs/spec/attention.md section 4 for one sequence."""
-    k, v = (x.repeat_interleave(q.shape[1] // p.heads, 1) for x in (k, v))
-    score = torch.einsum("ihd,khd->ihk", q, k) * (p.scale or 1 / math.sqrt(p.dim))
+    k, v = (x.repeat_interleave(q.shape[1] // p.kv_heads, 1) for x in (k, v))
+    score = torch.einsum("ihd,khd->ihk", q, k) * (p.score_scale or 1 / math.sqrt(p.head_dim))
     if p.softcap:
         score = p.softcap * torch.tanh(score / p.softcap)
     behind = (first + torch.arange(len(q), device=q.device)).unsqueeze(1) - at

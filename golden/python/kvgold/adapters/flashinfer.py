@@ -29,13 +29,13 @@ def refusal(p: Problem, t: Mapping[str, torch.Tensor]) -> str | None:
     formats = {side.format for side in p.sides}
     if p.op != "decode" or p.layout not in ("nhd", "hnd"):
         return f"op {p.op} on layout {p.layout}"
-    if len(formats) != 1 or not formats <= {"bf16", "nvfp4"} or p.shared:
+    if len(formats) != 1 or not formats <= {"bf16", "nvfp4"} or p.shared_kv:
         return f"format {'+'.join(side.format for side in p.sides)}"
     if p.dtype == "f32" or (formats == {"bf16"} and p.dtype != "bf16"):
         return f"model type {p.dtype}"
     if any(side.dialect not in ("canonical", "flashinfer-kv", "flashinfer-page") for side in p.sides):
         return f"dialect {p.sides[0].dialect}"
-    if p.row_padding or p.data_padding or p.scale_padding or p.swizzle:
+    if any(p.padding) or p.v_scale_swizzle:
         return "padded pages or swizzled scales"
     if "sinks" in t:
         return "sinks"
@@ -58,7 +58,7 @@ def pages_of(p: Problem, t: Mapping[str, torch.Tensor]) -> tuple[list[torch.Tens
 
 def layer_view(p: Problem, pool: torch.Tensor) -> torch.Tensor:
     """The op's layer of a pool, [pages, ...] as FlashInfer has it."""
-    rows = (p.block_tokens, p.heads) if p.layout == "nhd" else (p.heads, p.block_tokens)
+    rows = (p.block_tokens, p.kv_heads) if p.layout == "nhd" else (p.kv_heads, p.block_tokens)
     return pool.view(p.layers, p.blocks, *rows, -1)[p.layer]
 
 
@@ -86,8 +86,8 @@ def attend(p: Problem, t: dict[str, torch.Tensor]) -> tuple[torch.Tensor, torch.
     counts = torch.tensor([len(table) for table in tables])
     last = torch.tensor(lengths) - (counts - 1).clamp(min=0) * p.block_tokens
     pages = (starts(counts).to(q.device), torch.cat(tables).int().to(q.device), last.int().to(q.device))
-    geometry = (p.heads * p.group, p.heads, p.dim, p.block_tokens)
-    options = {"window_left": p.window - 1, "logits_soft_cap": p.softcap or None, "sm_scale": p.scale or None,
+    geometry = (p.kv_heads * p.group, p.kv_heads, p.head_dim, p.block_tokens)
+    options = {"window_left": p.window - 1, "logits_soft_cap": p.softcap or None, "sm_scale": p.score_scale or None,
                "q_data_type": q.dtype, "kv_data_type": cache[0].dtype}
     workspace = torch.zeros(WORKSPACE, dtype=torch.uint8, device=q.device)
     if bool((t["query_lengths"] == 1).all()):

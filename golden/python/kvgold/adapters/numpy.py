@@ -57,7 +57,7 @@ def dequantise(p: Problem, t: Arrays) -> dict[str, np.ndarray]:
         scales = t[f"{name}_scales"].reshape(-1, side.scales) if side.scales else None
         raw = formats.dequantise(side.format, side.dialect, p.dtype, codes.reshape(-1, side.codes), scales,
                                  tensor_scale(p, i, t))
-        out[name] = shaped(p, raw, (*codes.shape[:2], p.dim))
+        out[name] = shaped(p, raw, (*codes.shape[:2], p.head_dim))
     return out
 
 
@@ -98,7 +98,7 @@ def append(p: Problem, t: Arrays, out: dict[str, np.ndarray]) -> None:
         if p.rope and name == "k":
             x = rotated(p, x, t["cos_sin"][t["positions"]])
         x = x[there]
-        rows = x.reshape(-1, p.dim)
+        rows = x.reshape(-1, p.head_dim)
         codes, scales = formats.quantise(side.format, side.dialect, p.dtype, rows, tensor_scale(p, i, t))
         pool, index = layouts.code_index(p, i, t["slots"][there])
         out[pool][index] = codes.reshape(index.shape)
@@ -126,14 +126,14 @@ def flatten(p: Problem, t: Arrays, out: dict[str, np.ndarray]) -> None:
             here = at < out[target].shape[2]
             if not here.any():
                 continue
-            side = 0 if p.shared else i
+            side = 0 if p.shared_kv else i
             codes, scales = stored_rows(p, t, side, slots[here])
             stored = p.sides[side]
             raw = formats.dequantise(stored.format, stored.dialect, p.dtype, codes.reshape(-1, stored.codes),
-                                     scales.reshape(len(codes) * p.heads, stored.scales), tensor_scale(p, side, t))
-            raw = raw.reshape(len(codes), p.heads, p.dim)
-            if p.shared and name == "v":
-                raw = raw[..., p.shared[0]:p.shared[0] + p.shared[1]]
+                                     scales.reshape(len(codes) * p.kv_heads, stored.scales), tensor_scale(p, side, t))
+            raw = raw.reshape(len(codes), p.kv_heads, p.head_dim)
+            if p.shared_kv and name == "v":
+                raw = raw[..., p.shared_kv.v]
             if p.op == "expand":
                 rows = formats.fp8(formats.load(p.dtype, np.ascontiguousarray(raw)), formats.E4M3)
             else:
@@ -167,11 +167,11 @@ def decode(p: Problem, prompt: Prompt) -> dict[str, np.ndarray]:
         rows = []
         for i, side in enumerate(p.sides):
             codes, scales = stored_rows(p, t, i, slots)
-            scales = scales.reshape(len(slots) * p.heads, side.scales)
+            scales = scales.reshape(len(slots) * p.kv_heads, side.scales)
             values = numbers(side, p.dtype, codes.reshape(-1, side.codes), scales, tensor_scale(p, i, t))
-            rows.append(values.reshape(len(slots), p.heads, p.dim))
+            rows.append(values.reshape(len(slots), p.kv_heads, p.head_dim))
         k = rows[0]
-        v = k[..., p.shared[0]:p.shared[0] + p.shared[1]] if p.shared else rows[1]
+        v = k[..., p.shared_kv.v] if p.shared_kv else rows[1]
         out[mine], lse[mine] = attend(p, q[mine], k, v, at, length - count, t.get("sinks"))
     # Through a rounding to odd, so that f64 -> f32 -> T rounds once.
     narrow = out.astype(F32) if p.dtype == "f32" else formats.odd(out)
@@ -180,9 +180,9 @@ def decode(p: Problem, prompt: Prompt) -> dict[str, np.ndarray]:
 
 def answer(prompt: Prompt) -> Mapping[str, Any] | str:
     """The answer to a question, or why there is none."""
-    if prompt.problem["op"] == "mma":
+    if prompt.problem.op == "mma":
         return "op mma is a tensor core's"
-    p = prompt.parsed
+    p = prompt.problem
     with np.errstate(all="ignore"):
         if p.op == "decode":
             return decode(p, prompt)

@@ -41,9 +41,9 @@ def tensors_of(prompt: Prompt, device: str) -> dict[str, torch.Tensor]:
 def implementation(engine: Engine, device: str) -> Callable[[Prompt], Mapping[str, Any] | str]:
     """An engine as `answer_all` wants it."""
     def answer(prompt: Prompt) -> Mapping[str, Any] | str:
-        if prompt.problem["op"] == "mma":
+        if prompt.problem.op == "mma":
             return "op mma is a tensor core's"
-        given = engine(prompt.parsed, tensors_of(prompt, device))
+        given = engine(prompt.problem, tensors_of(prompt, device))
         return given if isinstance(given, str) else {name: tensor.cpu() for name, tensor in given.items()}
     return answer
 
