@@ -19,14 +19,15 @@ import os
 import secrets
 import shutil
 import tempfile
-from dataclasses import dataclass, replace
+import traceback
+from dataclasses import dataclass, field, replace
 from typing import Any, Callable, Mapping
 
 from .container import PackError, parse_json
 from .judge import raw, save_answer
 from .pack import Case, Prompt, load_prompt
 from .problem import Problem
-from .program import find_shipped, run_program
+from .program import HOME, find_shipped, run_program
 
 # Takes the problem and the question's arrays by name (its own copies, BF16 as uint16 bits). Gives the answer's arrays by
 # name, or a text: why it does not answer.
@@ -48,6 +49,7 @@ class Verdict:
     details: Mapping[str, Any]  # the case in the report for machines: docs/guide/compare.md section 5
     text: str = ""  # the report in words
     contained: bool | None = None  # of `check`: False, for the callable runs in the process that asks; else not known
+    exception: Exception | None = field(default=None, compare=False)  # of the callable, with its traceback
 
     @property
     def passed(self) -> bool:
@@ -87,7 +89,9 @@ class Report:
         return f"{self.text}seed {self.seed}; the callable ran uncontained, in the process that asked"
 
     def __repr__(self) -> str:
-        return f"<kvgold.Report: {sum(map(bool, self.cases))} of {len(self.cases)} cases pass>"
+        bad = sorted((case for case in self.cases if not case), key=lambda case: case.exception is None)
+        first = f"; {bad[0].verdict} {bad[0].id}" + (f": {bad[0].reason}" if bad[0].reason else "") if bad else ""
+        return f"<kvgold.Report: {len(self.cases) - len(bad)} of {len(self.cases)} cases pass{first}>"
 
     def _repr_html_(self) -> str:
         return f"<pre>{html.escape(str(self))}</pre>"
@@ -107,10 +111,11 @@ def check(engine: Engine, *configs: Config, seed: str | None = None) -> Report:
     """Asks `engine` the cases of configs (docs/guide/config.md): names of shipped ones ("ci_smoke"), paths of files, or
     mappings, of a whole config or of one case group (section 3). A path of a model starts at the config's file, of a
     mapping at the working folder. Keys of a config beside `cases`, and the axes `backend`, `far_blocks` and `relations`,
-    have no effect. Each call draws a seed that nobody knows before, unless `seed`
-    ("0x...") is given. An exception of the engine, or an answer of another form, costs its case. Raises PackError if
-    the groups are wrong or have what no pack holds (captures, `layer`, op generate), with the line of `kvgold golden
-    make`."""
+    have no effect. Each call draws a seed that nobody knows before, unless `seed` ("0x...") is given.
+
+    An exception of the engine, or an answer of another form, costs its case: its Verdict has the exception. Raises
+    PackError if no case is answered, from the first exception, and if the groups are wrong or have what no pack holds
+    (captures, `layer`, op generate), with the line of `kvgold golden make`."""
     groups = [group for config in configs for group in _groups(config)]
     seed = seed or f"0x{secrets.randbits(64):x}"
     with tempfile.TemporaryDirectory(prefix="kvgold-") as folder:
@@ -121,20 +126,27 @@ def check(engine: Engine, *configs: Config, seed: str | None = None) -> Report:
         run_program("golden", "make", config, "-o", pack)
         prompts = load_prompt(pack)
         shutil.rmtree(pack)  # the questions stay mapped
-        given, reasons = {}, {}
+        given: dict[Prompt, Mapping[str, Any]] = {}
+        reasons: dict[str, str] = {}
+        exceptions: dict[str, Exception] = {}
         for prompt in prompts:
             answer = _ask(engine, prompt)
-            if isinstance(answer, str):
-                reasons[prompt.id] = answer
-            else:
+            if isinstance(answer, Mapping):
                 given[prompt] = answer
+                continue
+            if isinstance(answer, Exception):
+                exceptions[prompt.id] = answer
+            reasons[prompt.id] = answer if isinstance(answer, str) else reason_of(answer)
         if not given:
-            raise PackError("no case is answered: " + next(iter(reasons.values()), "the config has none"))
+            name, reason = next(iter(reasons.items()), ("", "the config has none"))
+            raise PackError(f"no case is answered: {reason}") from exceptions.get(name)
         save_answer(answers, given)
         run_program("golden", "make", config, "-o", pack)
         cases, text = _compare(pack, answers, folder, "--verbose")
     unanswered = "".join(f"not answered: {name}: {reason}\n" for name, reason in reasons.items())
-    return Report(seed, tuple(replace(case, contained=False) for case in cases), text + unanswered)
+    verdicts = (replace(case, contained=False, reason=reasons.get(case.id, case.reason), exception=exceptions.get(case.id))
+                for case in cases)
+    return Report(seed, tuple(verdicts), text + unanswered)
 
 
 def _groups(config: Config) -> list[Any]:
@@ -172,7 +184,14 @@ def _model(name: Any, folder: str) -> Any:
     return beside if os.path.isfile(beside) else name
 
 
-def _ask(engine: Engine, prompt: Prompt) -> Mapping[str, Any] | str:
+def reason_of(error: Exception) -> str:
+    """An exception of an engine in one line: its type, the first line of its text, and the engine's line of code."""
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not frame.filename.startswith(HOME)]
+    place = f" ({os.path.basename(frames[-1].filename)}:{frames[-1].lineno})" if frames else ""
+    return f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}{place}"
+
+
+def _ask(engine: Engine, prompt: Prompt) -> Mapping[str, Any] | str | Exception:
     """The answer, fit for a file; or why there is none."""
     wanted = {answer.name: answer for answer in prompt.answers}
     try:
@@ -184,7 +203,7 @@ def _ask(engine: Engine, prompt: Prompt) -> Mapping[str, Any] | str:
             return f"{unknown[0] if unknown else 'nothing'} is given; {', '.join(wanted)} are asked for"
         return {name: raw(value, wanted[name], name) for name, value in given.items()}
     except Exception as error:  # noqa: BLE001: whatever an engine throws, or gives
-        return f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}"
+        return error
 
 
 def _compare(pack: str, answer: str, folder: str, *options: str) -> tuple[list[Verdict], str]:

@@ -112,7 +112,7 @@ def test_unanswered_and_failing_cases(pack, tmp_path, capsys):
     path = tmp_path / "answer.safetensors"
     assert command.answer_all(pack, path, mostly) == 0
     out, err = capsys.readouterr()
-    assert "unanswered 3: ValueError: boom\n" in out and "answered 3 of 26 cases" in out and "boom" in err
+    assert "unanswered 3: ValueError: boom (test_python_adapters.py:" in out and "answered 3 of 26 cases" in out and "boom" in err
     assert compare(pack, path).returncode == 0
     assert command.answer_all(pack, tmp_path / "none", lambda prompt: "not mine") == 77
     assert not (tmp_path / "none").exists()

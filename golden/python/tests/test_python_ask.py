@@ -98,9 +98,21 @@ def test_an_exception_and_a_refusal_are_no_pass():
         return engine(problem, tensors)
     report = kvgold.check(lazy, GROUP)
     assert not report.passed and [c.verdict for c in report.cases].count("SKIP") == 3
-    assert "RuntimeError: a crash" in str(report) and "no nhd here" in str(report)
+    assert "RuntimeError: a crash (test_python_ask.py:" in str(report) and "no nhd here" in str(report)
+    crash = next(case for case in report.cases if case.exception)
+    assert crash.reason in str(crash) and crash.reason.startswith("RuntimeError: a crash (test_python_ask.py:")
+    assert isinstance(crash.exception, RuntimeError) and crash.exception.__traceback__.tb_next.tb_frame.f_code.co_name == "lazy"
+    assert len([case for case in report.cases if case.exception]) == 1 and "1 of 4 cases pass; SKIP append/" in repr(report)
     with pytest.raises(kvgold.PackError, match="^no case is answered: never$"):
         kvgold.check(lambda problem, tensors: "never", GROUP)
+
+
+def test_an_engine_that_always_raises_is_the_cause():
+    def broken(problem, tensors):
+        return tensors["no such"]
+    with pytest.raises(kvgold.PackError, match=r"^no case is answered: KeyError: 'no such' \(test_python_ask.py:\d+\)$") as raised:
+        kvgold.check(broken, GROUP)
+    assert isinstance(raised.value.__cause__, KeyError)
 
 
 @pytest.mark.parametrize("wrong,why", [
@@ -154,6 +166,28 @@ def test_explain():
     assert verdict.details["tensors"][0]["wrong"] > 0
 
 
+RAISING_TEST = '''
+import kvgold
+
+def engine(problem, tensors):
+    raise RuntimeError("a crash")
+
+def test_raising():
+    assert kvgold.check(engine, %r)
+
+def test_raising_once():
+    assert kvgold.check(lambda p, t: {"k_codes": t["k_codes"]} if p.layout == "hnd" else engine(p, t), %r)
+'''
+
+
+def test_pytest_shows_the_exception(tmp_path):
+    flat = {"op": "probe", "format": "e4m3", "layout": ["hnd", "nhd"], "kv_heads": 1, "head_dim": 16, "tokens": 4, "fill": "random"}
+    code, text = run_pytest(tmp_path, RAISING_TEST % (flat, flat), "--tb=short")
+    assert code == 1 and "2 failed" in text, text
+    assert 'raise RuntimeError("a crash")' in text and "The above exception was the direct cause" in text, text
+    assert "0 of 2 cases pass; SKIP probe/" in text and "RuntimeError: a crash (test_mine.py:5)" in text, text
+
+
 PLUGIN_TEST = '''
 import kvgold, pytest
 from kvgold.adapters import numpy as adapter
@@ -170,9 +204,9 @@ def test_wrong(kvgold_case):
 '''
 
 
-def run_pytest(folder, text):
+def run_pytest(folder, text, traceback="--tb=line"):
     (folder / "test_mine.py").write_text(text)
-    done = subprocess.run([sys.executable, "-m", "pytest", "-q", "--tb=line", "-p", "kvgold.pytest_plugin", "-p", "no:cacheprovider",
+    done = subprocess.run([sys.executable, "-m", "pytest", "-q", traceback, "-p", "kvgold.pytest_plugin", "-p", "no:cacheprovider",
                            "--strict-markers", "."], cwd=folder, env={**os.environ, "PYTHONPATH": PYTHON}, capture_output=True, text=True, check=False)
     return done.returncode, done.stdout + done.stderr
 

@@ -6,6 +6,7 @@ import sys
 from collections import Counter
 from typing import Any, Callable, Mapping
 
+from ..ask import reason_of
 from ..container import PackError
 from ..judge import save_answer
 from ..pack import Prompt, load_prompt
@@ -34,7 +35,7 @@ def answer_all(path: str, output: str, implement: Implementation, only: str | No
         try:
             given = implement(prompt)
         except Exception as error:  # noqa: BLE001: whatever an engine throws
-            given = f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}"
+            given = reason_of(error)
             print(f"{prompt}: {given}", file=sys.stderr)
         if isinstance(given, str):
             reasons[given] += 1
