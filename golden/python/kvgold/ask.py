@@ -29,8 +29,8 @@ from .pack import Case, Prompt, load_prompt
 from .problem import Problem
 from .program import HOME, find_shipped, run_program
 
-# Takes the problem and the question's arrays by name (its own copies, BF16 as uint16 bits). Gives the answer's arrays by
-# name, or a text: why it does not answer.
+# Takes the problem and the question's arrays by name (its own copies; `check` has their shapes). Gives the answer's arrays
+# by name, or a text: why it does not answer.
 Engine = Callable[[Problem, "dict[str, Any]"], "Mapping[str, Any] | str"]
 
 # A config of `kvgold check`: the name of a shipped one, the path of a file, or its object; or one case group.
@@ -115,7 +115,29 @@ def check(engine: Engine, *configs: Config, seed: str | None = None) -> Report:
 
     An exception of the engine, or an answer of another form, costs its case: its Verdict has the exception. Raises
     PackError if no case is answered, from the first exception, and if the groups are wrong or have what no pack holds
-    (captures, `layer`, op generate), with the line of `kvgold golden make`."""
+    (captures, `layer`, op generate), with the line of `kvgold golden make`.
+
+    An engine gets the problem and a dict of arrays, by op and after -> what it gives. X is the model type (bf16 as
+    uint16), `rows` the query tokens of all sequences, `pages` the blocks of the longest sequence. The pools are k_data,
+    v_data, k_scale_pool, v_scale_pool: uint8 [bytes], as many as the layout and the format have (kvgold.pages gives
+    views of them); formats with a tensor scale have k_tensor_scale, v_tensor_scale: float32 [1].
+
+        append      k, v: X [tokens, kv_heads, head_dim]; slots: int64 [tokens], negative: not stored; the pools
+                    with bias k_bias, v_bias: X [kv_heads, head_dim]
+                    with rope positions: int32 [tokens]; cos_sin: float32 [positions, pairs, 2]
+                    -> the pools
+        flatten     the pools; block_table: int32 [sequences, pages]; lengths: int32 [sequences]
+                    k_flat: X [sequences, kv_heads, tokens, head_dim]; v_flat: X [sequences, kv_heads, tokens, v_dim]
+                    -> k_flat, v_flat, with what they held where no token is
+        decode      q: X [rows, kv_heads * group, head_dim]; the pools, block_table and lengths as of flatten;
+                    query_lengths: int32 [sequences], how many rows of q each has, its last tokens
+                    with sinks sinks: float32 [kv_heads * group]
+                    -> out: X [rows, kv_heads * group, v_dim]; lse: float32 [rows, kv_heads * group]
+        quantise    k, v: X [tokens, kv_heads, head_dim]
+                    -> k_codes, v_codes: uint8 [tokens, kv_heads, codes]; k_scales, v_scales: uint8 [tokens, kv_heads, scales]
+        dequantise  what quantise gives -> k, v
+        expand      as flatten -> k_flat_e4m3, v_flat_e4m3: uint8 [sequences, kv_heads, tokens, head_dim]
+        probe       the pools; slots: int64 [tokens] -> the codes and scales of quantise"""
     groups = [group for config in configs for group in _groups(config)]
     seed = seed or f"0x{secrets.randbits(64):x}"
     with tempfile.TemporaryDirectory(prefix="kvgold-") as folder:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Any, Mapping
+from typing import Any, Callable, Mapping
 
 import numpy as np
 
 from .container import DTYPES, PackError, write
 from .pack import Answer, Case, Prompt, Unjudged
 
-WHY = "for the reason: kvgold compare PACK ANSWER.safetensors, with the file that kvgold.save_answer writes"
+WHY = "for the reason: kvgold.explain(case, answer), or kvgold compare with the file that kvgold.save_answer writes"
+ROW = 8  # elements of a row that a message shows
 
 # Other dtypes that hold the same bits: raw integers, and those of ml_dtypes and torch.
 SAME_BITS: Mapping[str, tuple[str, ...]] = {
@@ -23,6 +24,7 @@ SAME_BITS: Mapping[str, tuple[str, ...]] = {
 
 def raw(value: Any, answer: Answer, where: str) -> np.ndarray:
     """An engine's tensor (numpy, ml_dtypes, torch on any device) in the dtype of DTYPES, bits unchanged."""
+    __tracebackhide__ = True
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(value, torch.Tensor):
         name, shape = str(value.dtype).removeprefix("torch."), tuple(value.shape)
@@ -47,7 +49,10 @@ def assert_matches(case: Case, name: str | Mapping[str, Any], value: Any = None,
 
     Storage and flattened values must be equal as bytes; out and lse of op decode must satisfy |y - exact| <= bound, so
     NaN never passes; with `bits` they must be the bits of the case's profile. What only `kvgold compare` can judge (the
-    value rule of dialects with an approximate reciprocal) raises Unjudged, which test runners count as a skip."""
+    value rule of dialects with an approximate reciprocal) raises Unjudged, which test runners count as a skip.
+
+    The message has the tensor, the index of its first wrong element, and the elements around it, given and expected."""
+    __tracebackhide__ = True
     answers = {answer.name: answer for answer in case.answers}
     given = {name: value} if isinstance(name, str) else dict(name)
     unknown = [n for n in given if n not in answers]
@@ -72,6 +77,7 @@ def assert_matches(case: Case, name: str | Mapping[str, Any], value: Any = None,
 
 
 def _check_bits(case: Case, answer: Answer, array: np.ndarray) -> None:
+    __tracebackhide__ = True
     expected = case.expected.get(answer.name)
     if expected is None:
         raise AssertionError(f"{case}: {answer.name} has no profile, so there are no bits to be equal to")
@@ -81,10 +87,12 @@ def _check_bits(case: Case, answer: Answer, array: np.ndarray) -> None:
     if answer.compare == "bound":  # the profile's NaN stands for any NaN
         different &= ~(_is_nan(array, answer.dtype) & _is_nan(expected, answer.dtype))
     width = _digits(array)
-    _report(case, answer, different, lambda at: f"{ours[at]:#0{width}x}, expected {theirs[at]:#0{width}x}")
+    _report(case, answer, different, lambda at: f"{ours[at]:#0{width}x}, expected {theirs[at]:#0{width}x}",
+            lambda part: [[f"{x:#0{width}x}" for x in array[part]] for array in (ours, theirs)])
 
 
 def _check_bound(case: Case, answer: Answer, array: np.ndarray) -> None:
+    __tracebackhide__ = True
     exact, bound = case.expected[f"{answer.name}.exact"], case.expected[f"{answer.name}.bound"]
     y = (array.astype(np.uint32) << 16).view(np.float32) if answer.dtype == "BF16" else array
     y = y.astype(np.float64)
@@ -99,7 +107,7 @@ def _check_bound(case: Case, answer: Answer, array: np.ndarray) -> None:
         return (f"{y[at]:.9g} ({unsigned[at]:#0{width}x}), exactly {exact[at]:.17g} ({shown:#0{width}x}), "
                 f"off by {distance[at] / bound[at] if bound[at] else np.inf:.3g} bounds")
     with np.errstate(all="ignore"):
-        _report(case, answer, ~good, describe)
+        _report(case, answer, ~good, describe, lambda part: [[f"{x:.6g}" for x in array[part]] for array in (y, exact)])
 
 
 def _is_nan(array: np.ndarray, dtype: str) -> np.ndarray:
@@ -112,14 +120,26 @@ def _digits(array: np.ndarray) -> int:
     return 2 + 2 * array.dtype.itemsize
 
 
-def _report(case: Case, answer: Answer, bad: np.ndarray, describe: Any) -> None:
+def _report(case: Case, answer: Answer, bad: np.ndarray, describe: Callable[[tuple[int, ...]], str],
+            rows: Callable[[tuple[Any, ...]], list[list[str]]]) -> None:
+    """`rows`: a part of the answer in words, given and expected."""
+    __tracebackhide__ = True
     count = int(np.count_nonzero(bad))
     if count == 0:
         return
     at = tuple(int(i) for i in np.unravel_index(int(np.argmax(bad)), bad.shape))
     what = "numbers are outside their bound" if answer.compare == "bound" else "elements differ"
     first = f"the first at {list(at)}: {describe(at)}"
-    raise AssertionError(f"{case}: {answer.name}: {count} of {bad.size} {what}, {first}; {WHY}")
+    around = ""
+    if at:
+        begin = at[-1] // ROW * ROW
+        end = min(begin + ROW, bad.shape[-1])
+        given, expected = rows((*at[:-1], slice(begin, end)))
+        width = max(map(len, given + expected))
+        place = ", ".join([*map(str, at[:-1]), f"{begin}:{end}"])
+        around = "".join(f"\n  {who:8} [{place}]  {' '.join(x.rjust(width) for x in row)}"
+                         for who, row in (("given", given), ("expected", expected)))
+    raise AssertionError(f"{case}: {answer.name}: {count} of {bad.size} {what}, {first}; {WHY}{around}")
 
 
 def save_answer(path: str | os.PathLike[str], answers: Mapping[Prompt, Mapping[str, Any]]) -> None:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -66,6 +67,32 @@ def test_a_config_by_its_name_and_by_its_path(tmp_path, monkeypatch):
     assert {case.id.split("/")[2].split(":")[0] for case in report.cases} == {"hnd", "nhd"}
     monkeypatch.chdir(own)  # where the paths of a mapping start
     assert kvgold.check(engine, config) and kvgold.check(engine, "mine.json")
+
+
+def test_the_shapes_that_the_docstring_says():
+    """Of every array that a callable gets or gives, by op."""
+    text = kvgold.check.__doc__.split("An engine gets the problem")[1]
+    said = {name: (dtype, [dim.strip() for dim in dims.split(",")]) for names, dtype, dims in
+            re.findall(r"((?:\w+,\s+)*\w+): (\w+) \[([^\]]+)\]", text) for name in re.findall(r"\w+", names)}
+    seen, wrong = set(), []
+
+    def look(problem, tensors):
+        sizes = {axis: getattr(problem, axis) for axis in ("tokens", "kv_heads", "head_dim", "sequences", "v_dim", "group")}
+        for name, array in tensors.items():
+            dtype, dims = said.get(name, ("", []))
+            known = [size if re.search("rows|pages|bytes|codes|scales|positions|pairs", dim) else eval(dim, {}, sizes)
+                     for dim, size in zip(dims, array.shape)]
+            if array.dtype.name != ("uint16" if dtype == "X" else dtype) or array.shape != (*known,):
+                wrong.append((problem.op, name))
+            seen.add(name)
+        return f"{problem.op} is seen"
+    group = {"format": "nvfp4", "kv_heads": 2, "head_dim": 64, "tokens": 10, "fill": "random"}
+    paged = {**group, "layout": "hnd", "sequences": 3}
+    for asked in ({**group, "op": ["quantise", "dequantise"]}, {**paged, "op": ["append", "flatten", "expand", "probe"]},
+                  {**paged, "op": "append", "rope": {"dims": 32}, "bias": True}, {**paged, "op": "decode", "group": 4, "sinks": True}):
+        with pytest.raises(kvgold.PackError, match=f"^no case is answered: {np.ravel(asked['op'])[0]} is seen$"):
+            kvgold.check(look, asked)
+    assert not wrong and seen == {*said} - {"out", "lse"}
 
 
 @pytest.mark.parametrize("text,why", [
@@ -186,6 +213,13 @@ def test_pytest_shows_the_exception(tmp_path):
     assert code == 1 and "2 failed" in text, text
     assert 'raise RuntimeError("a crash")' in text and "The above exception was the direct cause" in text, text
     assert "0 of 2 cases pass; SKIP probe/" in text and "RuntimeError: a crash (test_mine.py:5)" in text, text
+
+
+def test_pytest_shows_the_place_and_no_frame_of_the_package(tmp_path):
+    code, text = run_pytest(tmp_path, PLUGIN_TEST, "--tb=short")
+    failed = text.count("E   AssertionError: ")
+    assert code == 1 and failed and "judge.py" not in text, text
+    assert text.count("E     given    [") == text.count("E     expected [") == failed and "kvgold.explain(case, answer)" in text, text
 
 
 PLUGIN_TEST = '''

@@ -72,6 +72,10 @@ def test_storage(pack):
     wrong[[7, 9]] ^= 0x80
     with pytest.raises(AssertionError, match=r"2 of 16 elements differ, the first at \[7\]: 0x87, expected 0x07; .*compare"):
         kvgold.assert_matches(case, "k_data", wrong)
+    with pytest.raises(AssertionError, match=r"""
+  given    \[0:8\]  0x00 0x01 0x02 0x03 0x04 0x05 0x06 0x87
+  expected \[0:8\]  0x00 0x01 0x02 0x03 0x04 0x05 0x06 0x07$"""):
+        kvgold.assert_matches(case, "k_data", wrong)
     with pytest.raises(AssertionError, match="lacks k_data"):
         kvgold.assert_matches(case, {})
     with pytest.raises(AssertionError, match="v_data is not asked for"):
@@ -98,6 +102,13 @@ def test_outside_bound(pack, place, value):
     answer[place] = value
     with pytest.raises(AssertionError, match=rf"1 of 5 numbers are outside their bound, the first at \[{place}\].*0x"):
         kvgold.assert_matches(pack["0001"], "out", answer)
+
+
+def test_the_row_of_a_number(pack):
+    with pytest.raises(AssertionError, match=r"""
+  given    \[0:5\]    1   2   9 inf nan
+  expected \[0:5\]    1   2   3 inf nan$"""):
+        kvgold.assert_matches(pack["0001"], "out", numbers(1, 2, 9, np.inf, np.nan))
 
 
 def test_profile_bits(pack):

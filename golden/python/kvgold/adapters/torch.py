@@ -2,8 +2,8 @@
 
     python -m kvgold.adapters.torch PACK --callable module:function -o ANSWER.safetensors [--device cuda] [--case KEY]
 
-The callable takes a kvgold.problem.Problem and the question's tensors by name (on the device, of torch's dtypes, its
-own copies: ops that update pools in place may do just that). It returns tensors by the names that the answer has, or a
+The callable takes a kvgold.problem.Problem and the question's tensors by name (with the shapes of kvgold.check's
+docstring, on the device, of torch's dtypes, its own copies: ops that update pools in place may do just that). It returns tensors by the names that the answer has, or a
 text: why it does not answer. kvgold.adapters.eager:answer is one in plain PyTorch, kvgold.adapters.flashinfer:answer
 another."""
 
