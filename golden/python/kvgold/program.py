@@ -7,6 +7,8 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
+import time
 from typing import Iterable
 
 from .container import PackError
@@ -14,6 +16,8 @@ from .container import PackError
 HOME = os.path.dirname(os.path.abspath(__file__))
 # Where configs/ and golden/data/ lie: in an installed package, or in a checkout.
 ROOTS = (os.path.join(HOME, "share", "kvgold"), os.path.dirname(os.path.dirname(os.path.dirname(HOME))))
+
+QUIET = 10.0  # seconds for which a run shows nothing: then its lines on stderr, which are its progress, go to ours
 
 
 class Missing(RuntimeError):
@@ -55,19 +59,33 @@ def find_shipped(folder: str, name: str | os.PathLike[str], ending: str = "") ->
 
 
 def run_program(*arguments: str, statuses: tuple[int, ...] = (0,)) -> str:
-    """Its output; raises Missing if there is no program, PackError if it ends with another exit status."""
+    """Its output; raises Missing if there is no program, PackError if it ends with another exit status. What a run of
+    more than QUIET seconds writes on stderr goes through to sys.stderr, line by line."""
     program = find_program()
     if program is None:
         raise Missing(f"put the program kvgold on the PATH or its path into KVGOLD (for: kvgold {' '.join(arguments)})")
-    try:
-        done = subprocess.run([program, *arguments], capture_output=True, text=True, check=False)
-    except OSError as error:
-        raise Missing(f"{program}: {error.strerror}") from None
-    if done.returncode not in statuses:
-        lines = (done.stderr or done.stdout).strip().splitlines()
+    said, begin = "", time.monotonic()
+    with tempfile.TemporaryFile("w+") as out:
+        try:
+            process = subprocess.Popen([program, *arguments], stdout=out, stderr=subprocess.PIPE, text=True)
+        except OSError as error:
+            raise Missing(f"{program}: {error.strerror}") from None
+        with process:
+            try:
+                for line in process.stderr or ():
+                    said += line
+                    if time.monotonic() - begin >= QUIET:
+                        print(line, end="", file=sys.stderr, flush=True)
+            except BaseException:
+                process.kill()
+                raise
+        out.seek(0)
+        text = out.read()
+    if process.returncode not in statuses:
+        lines = (said or text).strip().splitlines()
         last = lines[-1] if lines else "no message"
-        raise PackError(f"{program} {arguments[0]} exited with {done.returncode}: {last}")
-    return done.stdout
+        raise PackError(f"{program} {arguments[0]} exited with {process.returncode}: {last}")
+    return text
 
 
 def main() -> None:

@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 import stat
+import sys
 import unittest
 
 import numpy as np
@@ -12,7 +13,7 @@ import safetensors.numpy
 
 import kvgold
 import pack_writer
-from kvgold import container
+from kvgold import container, program
 from pack_writer import append_case, decode_case
 
 
@@ -137,6 +138,46 @@ def test_a_recipe_without_the_program(folder, monkeypatch):
     with pytest.raises(kvgold.PackError, match="false golden exited with 1"):
         pack["0000"].inputs["k"]
     assert [p.key for p in kvgold.load_prompt(folder)] == ["0001"]
+
+
+class Screen:
+    """A stderr that leaves a mark when something is written."""
+
+    def __init__(self, mark):
+        self.mark, self.text = mark, ""
+
+    def write(self, text):
+        self.text += text
+        self.mark.touch()
+
+    def flush(self):
+        pass
+
+
+@pytest.mark.parametrize("status", [0, 2])
+def test_the_progress_of_a_long_run_is_shown_while_it_runs(tmp_path, monkeypatch, status):
+    """The program waits, for 5 s at most, until its line is on the screen."""
+    mark = tmp_path / "mark"
+    tool = tmp_path / "kvgold"
+    tool.write_text(f"#!/bin/sh\necho working >&2\nfor i in $(seq 50); do [ -e {mark} ] && break; sleep 0.1; done\n"
+                    f"[ -e {mark} ] && echo seen\necho failed >&2\nexit {status}\n")
+    tool.chmod(0o755)
+    monkeypatch.setenv("KVGOLD", str(tool))
+    monkeypatch.setattr("kvgold.program.QUIET", 0)
+    monkeypatch.setattr("sys.stderr", Screen(mark))
+    if status:
+        with pytest.raises(kvgold.PackError, match=f"{tool} compare exited with 2: failed$"):
+            program.run_program("compare")
+    else:
+        assert program.run_program("compare") == "seen\n"
+    assert sys.stderr.text == "working\nfailed\n" and mark.exists()
+
+
+def test_a_short_run_shows_nothing(monkeypatch, capfd):
+    monkeypatch.setenv("KVGOLD", "ls")
+    with pytest.raises(kvgold.PackError, match="no such file"):
+        program.run_program("no such file")
+    assert capfd.readouterr() == ("", "")
 
 
 def test_errata_are_shown(folder):
