@@ -145,7 +145,10 @@ def check(engine: Engine, *configs: Config, seed: str | None = None) -> Report:
         with open(config, "w", encoding="utf-8") as file:
             json.dump({"kvgold_golden": 1, "name": "check", "version": "1.0.0", "licence": "Apache-2.0", "seed": seed,
                        "notes": {}, "groups": [{"flags": [], "stored": True, "cases": groups}]}, file)
-        run_program("golden", "make", config, "-o", pack)
+        try:
+            run_program("golden", "make", config, "-o", pack)
+        except PackError as error:  # as places in the caller's config, not in ours
+            raise PackError(str(error).replace(f"{config}: ", "").replace("$.groups[0]: ", "")) from None
         prompts = load_prompt(pack)
         shutil.rmtree(pack)  # the questions stay mapped
         given: dict[Prompt, Mapping[str, Any]] = {}

@@ -17,6 +17,7 @@ HOME = os.path.dirname(os.path.abspath(__file__))
 # Where configs/ and golden/data/ lie: in an installed package, or in a checkout.
 ROOTS = (os.path.join(HOME, "share", "kvgold"), os.path.dirname(os.path.dirname(os.path.dirname(HOME))))
 
+LISTED = 20  # names that a message lists, at most
 QUIET = 10.0  # seconds for which a run shows nothing: then its lines on stderr, which are its progress, go to ours
 
 
@@ -44,7 +45,7 @@ def nearest(word: str, known: Iterable[str]) -> str:
 def find_shipped(folder: str, name: str | os.PathLike[str], ending: str = "") -> str:
     """The file or folder that a user means by `name`, as for the program: itself if it exists or has a "/", else the
     shipped one of that name. find_shipped("golden/data/packs", "hnd"), find_shipped("configs", "ci_smoke", ".json").
-    The error lists those that there are, the nearest first."""
+    The error lists shipped ones, the nearest first."""
     path = os.fspath(name)
     if os.sep in path or os.path.exists(path):
         return path
@@ -53,7 +54,7 @@ def find_shipped(folder: str, name: str | os.PathLike[str], ending: str = "") ->
         home = shipped(folder)
         entries = sorted(os.listdir(home)) if home else []
         known = [entry.removesuffix(ending) for entry in entries if entry.endswith(ending) and entry[0] != "."]
-        listed = ", ".join(difflib.get_close_matches(path, known, len(known) or 1, 0))
+        listed = ", ".join(difflib.get_close_matches(path, known, LISTED, 0))
         raise PackError(f"{path}: no such file{nearest(path, known)}" + (f"; shipped: {listed}" if listed else ""))
     return found
 

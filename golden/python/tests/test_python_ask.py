@@ -97,14 +97,15 @@ def test_the_shapes_that_the_docstring_says():
 
 @pytest.mark.parametrize("text,why", [
     ('{"kvgold": 1, "kind": "blocks"}', "no list 'cases': not a config of `kvgold check`"),
-    ('{"cases": 5}', "cases"), ('{"cases": [5]}', "cases"), ("{", "not JSON"),
+    ('{"cases": 5}', r"kvgold golden: \$\.cases"), ('{"cases": [5]}', r"kvgold golden: \$\.cases\[0\]"), ("{", "not JSON"),
+    (json.dumps({"cases": [GROUP, {"op": "generate"}]}), "op generate"),
     (json.dumps({"cases": [{**GROUP, "layer": 1}]}), "leave the axis out"),
     (json.dumps({"cases": [{**GROUP, "fill": {"capture": "x", "k": "k", "v": "v"}}]}), "no captures")])
 def test_a_file_that_is_no_config_of_check(tmp_path, text, why):
     (tmp_path / "mine.json").write_text(text)
     with pytest.raises(kvgold.PackError, match=why) as raised:
         kvgold.check(engine, tmp_path / "mine.json")
-    assert "\n" not in str(raised.value)
+    assert "\n" not in str(raised.value) and "/config.json" not in str(raised.value)
 
 
 def test_a_wrong_callable_fails_and_the_reason_is_named():
