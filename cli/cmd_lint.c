@@ -22,15 +22,10 @@ typedef struct lint_totals {
     catch defects[KVG_MAX_DEFECTS];
 } lint_totals;
 
-static bool is_caught(kvg_control_outcome outcome)
-{
-    return outcome == KVG_CONTROL_REJECTED || outcome == KVG_CONTROL_REJECTED_BY_BOUND;
-}
-
 static bool any_caught(const kvg_known_wrong *known)
 {
     for (size_t i = 0; i < KVG_MAX_DEFECTS; i++) {
-        if (is_caught(known->outcome[i])) return true;
+        if (kvg_control_rejects(known->outcome[i])) return true;
     }
     return false;
 }
@@ -38,6 +33,7 @@ static bool any_caught(const kvg_known_wrong *known)
 /* As `kvgold check` has it: such a case is not MISTRUSTED. An op that is judged by distance has a nearest answer. */
 static bool tells(const kvg_known_wrong *known)
 {
+    if (known->unseen) return false;
     return known->separation.nearest ? kvg_separation_suffices(&known->separation) : any_caught(known);
 }
 
@@ -85,7 +81,10 @@ static void lint_case(const kvg_case *c, const lint_options *o, lint_totals *tot
         printf("%s: refused: %s\n", c->id, kvg_error_text());
         return;
     }
-    if (!tells(&known) && separation->nearest) {
+    if (!tells(&known) && known.unseen) {
+        printf("%s: refused: %s is asked for and never seen: defect %s passes; %s\n", c->id, known.unseen->axis,
+               known.unseen->defects[0], known.unseen->remedy);
+    } else if (!tells(&known) && separation->nearest) {
         printf("%s: refused: separation %s (%s): that wrong answer passes; use more queries, other lengths, scales or "
                "options\n", c->id, text, separation->nearest->summary);
     } else if (!tells(&known)) {
@@ -98,7 +97,7 @@ static void lint_case(const kvg_case *c, const lint_options *o, lint_totals *tot
     fflush(stdout);
     for (size_t i = 0; i < KVG_MAX_DEFECTS; i++) {
         if (known.outcome[i] != KVG_CONTROL_ABSENT && !totals->defects[i]) totals->defects[i] = APPLIES;
-        if (is_caught(known.outcome[i])) totals->defects[i] = CAUGHT;
+        if (kvg_control_rejects(known.outcome[i])) totals->defects[i] = CAUGHT;
     }
     const bool nearer = !totals->least_case || separation->least < totals->least.least;
     if (separation->nearest && !separation->by_bits && nearer) {

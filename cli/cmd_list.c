@@ -10,6 +10,7 @@
 #include "harness/run/capabilities.h"
 #include "harness/trial/judge/far_pools.h"
 #include "harness/trial/judge/relations.h"
+#include "harness/trial/judge/witnesses.h"
 #include "harness/trial/wrong/defects.h"
 #include "model/guest/generate_guest.h"
 #include "paging/pool/pool_defects.h"
@@ -92,6 +93,20 @@ static kvg_status list_defects(void)
     return KVG_OK;
 }
 
+static kvg_status list_witnesses(void)
+{
+    size_t count;
+    const kvg_witness *rows = kvg_witness_table(&count);
+    printf("%-16s %s\n", "axis", "one of these defects must be rejected");
+    for (size_t row = 0; row < count; row++) {
+        printf("%-16s ", rows[row].axis);
+        for (size_t i = 0; i < KVG_WITNESSES_OF_ROW && rows[row].defects[i]; i++)
+            printf("%s%s", i ? ", " : "", rows[row].defects[i]);
+        printf("\n");
+    }
+    return KVG_OK;
+}
+
 static kvg_status list_relations(void)
 {
     for (size_t i = 0; i < KVG_RELATIONS; i++) {
@@ -151,8 +166,9 @@ static const struct {
              {"ops", list_ops, false},             {"layouts", list_layouts, false},
              {"profiles", list_profiles, false},   {"fills", list_fills, false},
              {"relations", list_relations, false}, {"defects", list_defects, false},
-             {"models", list_models, false},       {"axes", list_axes, true},
-             {"schema", list_schema, true},        {"capabilities", list_capabilities, true}};
+             {"witnesses", list_witnesses, false}, {"models", list_models, false},
+             {"axes", list_axes, true},            {"schema", list_schema, true},
+             {"capabilities", list_capabilities, true}};
 enum { LIST_COUNT = sizeof lists / sizeof lists[0] };
 
 static int list_config(const char *path)

@@ -80,6 +80,7 @@ typedef struct kvg_case {
     kvg_operands operands;      /* op decode: the class that judges the answer; a profile has its own */
     uint32_t far_blocks;        /* paged ops: the question is asked again in pools of this many blocks; 0: it is not */
     bool relations;             /* op decode: the question is also asked in other ways (relations.def) */
+    bool unseen;                /* the data need not show what the case asks for (harness/trial/judge/witnesses.def) */
     const char *backend;        /* "reference", "defect:<id>", a plug-in's name or path; owned by the config */
     uint64_t seed;              /* seed of the whole config; the fill mixes the case's id into it */
     char id[KVG_CASE_ID_SIZE];  /* unique in a config, and stable: it names every axis and never a position in a list */

@@ -311,6 +311,18 @@ kvg_status kvg_axis_check_blocks(const kvg_case *c)
     if (c->far_blocks && c->far_blocks < g->blocks) {
         return kvg_fail(KVG_ERR_INVALID, "the case has %u blocks: %u far_blocks are too few", g->blocks, c->far_blocks);
     }
+    if (c->far_blocks) {
+        kvg_problem far = *p;
+        uint64_t bytes;
+        far.paging.blocks = c->far_blocks;
+        const kvg_status s = kvg_problem_pool_bytes(&far, KVG_ROLE_DATA_POOL, KVG_K, &bytes);
+        if (s) return s;
+        if (bytes <= INT32_MAX) {
+            return kvg_fail(KVG_ERR_INVALID,
+                            "%u far_blocks make a pool of %llu bytes, where no offset overflows 31 bits: use more",
+                            c->far_blocks, (unsigned long long)bytes);
+        }
+    }
     if (g->blocks < needed) {
         return kvg_fail(KVG_ERR_INVALID, "%u tokens in %u sequences can need %llu blocks of %u tokens: %u are too few",
                         p->tokens, g->sequences, (unsigned long long)needed, g->block_tokens, g->blocks);

@@ -15,7 +15,7 @@
 #include "harness/report/report.h"
 #include "harness/report/report_decode.h"
 
-enum { KVG_REPORT_MAX_CONTROLS = 64 };
+enum { KVG_REPORT_MAX_CONTROLS = 128 };
 
 /* In the order of the fields of "controls". */
 typedef enum kvg_report_control {

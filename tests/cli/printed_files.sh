@@ -1,6 +1,6 @@
 #!/bin/bash
 # usage: printed_files.sh KVGOLD ROOT [--print]
-# Files of the repository that kvgold prints are what it prints. --print writes them again. Three pages of docs/reference
+# Files of the repository that kvgold prints are what it prints. --print writes them again. Pages of docs/reference
 # have a line "<!-- kvgold COMMAND -->", and end with what that command prints, perhaps between two lines "```".
 set -u
 kvgold=$1
@@ -32,7 +32,7 @@ compare()
     rm "$new"
 }
 
-for name in config-keys defects matrix-tables; do
+for name in config-keys defects witnesses matrix-tables; do
     page=$root/docs/reference/$name.md
     read -r line mark < <(grep -n '^<!-- kvgold .* -->$' "$page" | sed 's/:<!-- kvgold \(.*\) -->/ \1/')
     if [ -z "${mark-}" ]; then

@@ -92,6 +92,11 @@ static void try_known_wrong(const kvg_truth *t, const kvg_tensor_set *answer, kv
         if (r->verdict == KVG_VERDICT_PASS) kvg_result_give_up(r, "known-wrong answers");
         return;
     }
+    if (known->unseen && r->verdict == KVG_VERDICT_PASS) {
+        r->verdict = KVG_VERDICT_MISTRUSTED;
+        snprintf(r->detail, sizeof r->detail, "%s is asked for and never seen: defect %s would pass; %s",
+                 known->unseen->axis, known->unseen->defects[0], known->unseen->remedy);
+    }
     if (j->by_distance) report_separation(known, r);
     r->controls.measured = true;
     for (size_t i = 0; i < count; i++) report_control(j, &defects[i], known->outcome[i], known->explains[i], r);

@@ -9,6 +9,7 @@
  *   relations              Op decode: the same question asked in other ways (relations.def).
  *   far_pools              The same question in pools that leave 32 bits.
  *   known_wrong            The one pass over the known-wrong answers to a question.
+ *   witnesses              Which of them show that an axis, for which a case asks, is seen (witnesses.def).
  *   separation             Op decode: how far such answers are from what a right one may be.
  *
  * The judge knows the right answer and the candidate never does. A case of generate, which is no op, has its judge in

@@ -25,6 +25,37 @@ static kvg_control_outcome outcome_at(const kvg_separation *s, double distance)
     return s->by_bits ? KVG_CONTROL_REJECTED : KVG_CONTROL_REJECTED_BY_BOUND;
 }
 
+bool kvg_control_rejects(kvg_control_outcome outcome)
+{
+    return outcome == KVG_CONTROL_REJECTED || outcome == KVG_CONTROL_REJECTED_BY_BOUND;
+}
+
+/* A row of witnesses for which the case asks and that has the defect. */
+static bool is_witness(const kvg_defect *defect, const kvg_question *q)
+{
+    size_t rows;
+    const kvg_witness *table = kvg_witness_table(&rows);
+    for (size_t i = 0; i < rows; i++) {
+        if (kvg_witness_is(&table[i], defect) && kvg_witness_asked(&table[i], q)) return true;
+    }
+    return false;
+}
+
+/* The first row for which the case asks and of which nothing was rejected. */
+static const kvg_witness *find_unseen(const kvg_question *q, const kvg_known_wrong *known)
+{
+    size_t rows, count;
+    const kvg_witness *table = kvg_witness_table(&rows);
+    const kvg_defect *defects = kvg_defect_table(&count);
+    for (size_t row = 0; row < rows; row++) {
+        bool seen = !kvg_witness_asked(&table[row], q);
+        for (size_t i = 0; i < count && !seen; i++)
+            seen = kvg_witness_is(&table[row], &defects[i]) && kvg_control_rejects(known->outcome[i]);
+        if (!seen) return &table[row];
+    }
+    return NULL;
+}
+
 kvg_status kvg_known_wrong_try(const kvg_truth *t, const kvg_tensor_set *answer, kvg_offer offer, kvg_known_wrong *out)
 {
     const kvg_question *q = t->question;
@@ -38,7 +69,8 @@ kvg_status kvg_known_wrong_try(const kvg_truth *t, const kvg_tensor_set *answer,
     kvg_status s = j->by_distance ? kvg_separation_open(t, &scene) : KVG_OK;
     for (size_t i = 0; i < count; i++) {
         const kvg_defect *defect = &defects[i];
-        const bool offered = offer == KVG_OFFER_ALL || (offer == KVG_OFFER_CONTROLS && defect->control);
+        const bool offered = offer == KVG_OFFER_ALL ||
+                             (offer == KVG_OFFER_CONTROLS && (defect->control || is_witness(defect, q)));
         kvg_tensor_set wrong = {0};
         out->distance[i] = NAN;
         if (s || !kvg_defect_applies(defect, p) || !(offered || j->by_distance || answer)) continue;
@@ -53,5 +85,6 @@ kvg_status kvg_known_wrong_try(const kvg_truth *t, const kvg_tensor_set *answer,
         kvg_set_free(&wrong);
     }
     kvg_separation_close(&scene);
+    if (!s && offer != KVG_OFFER_NONE && !q->c->unseen) out->unseen = find_unseen(q, out);
     return s;
 }

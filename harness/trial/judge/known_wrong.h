@@ -4,6 +4,7 @@
 #define KVG_HARNESS_TRIAL_JUDGE_KNOWN_WRONG_H
 
 #include "harness/trial/judge/separation.h"
+#include "harness/trial/judge/witnesses.h"
 
 enum { KVG_MAX_DEFECTS = 256 };
 
@@ -17,15 +18,18 @@ typedef enum kvg_control_outcome {
     KVG_CONTROL_ACCEPTED   /* changed it, and the check passed it: the case is MISTRUSTED */
 } kvg_control_outcome;
 
+bool kvg_control_rejects(kvg_control_outcome outcome);
+
 /* Of each row of the table, and of all together. */
 typedef struct kvg_known_wrong {
     kvg_control_outcome outcome[KVG_MAX_DEFECTS];
     bool explains[KVG_MAX_DEFECTS];   /* it is the given answer */
     double distance[KVG_MAX_DEFECTS]; /* as kvg_separation_add has it; NAN where it is not measured */
     kvg_separation separation;        /* ops that are judged by distance; else empty */
+    const kvg_witness *unseen;        /* what the case asks for and its data do not show; or NULL */
 } kvg_known_wrong;
 
-/* Which rows are offered to the check. */
+/* Which rows are offered to the check. CONTROLS: also the witnesses of what the case asks for. */
 typedef enum kvg_offer { KVG_OFFER_NONE, KVG_OFFER_CONTROLS, KVG_OFFER_ALL } kvg_offer;
 
 /* `answer`: a wrong one that some row may explain, or NULL. The status is that of a defect that could not be run. */

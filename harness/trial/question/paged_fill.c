@@ -14,8 +14,9 @@ typedef struct spread {
     uint32_t *order;
     uint32_t taken;
     bool single; /* contiguous, ring: one block per sequence */
-    uint32_t *part; /* of each sequence: 0 may be empty, 1 may have lost its first block, the last may be longest */
-    bool full;      /* the last part fills the output */
+    uint32_t *part;       /* of each sequence: a number below `sequences` */
+    uint32_t empty, tail; /* of three parts or more one is empty, one may have lost its first block, */
+    bool full;            /* and the last part may be the longest and fill the output */
 } spread;
 
 static uint32_t below(const spread *s, uint64_t stream, uint64_t index, uint64_t n)
@@ -48,13 +49,17 @@ static void move_last_block(spread *s)
     s->order[0] = block;
 }
 
-/* In a case that is not shuffled a sequence's part is its number, and the last one is full. */
+/* In a case that is not shuffled a sequence's part is its number, part 0 is empty and the last one is full. In a case
+ * that is, the empty part is one without queries. Example: with 4 query tokens in 3 sequences part 0 has 3 queries,
+ * part 1 none and part 2 all 4, so part 1 is empty. */
 static void choose_parts(spread *s)
 {
     const uint32_t n = s->p->paging.sequences;
     for (uint32_t i = 0; i < n; i++) s->part[i] = i;
-    s->full = !s->c->shuffled || n < 3 || below(s, STREAM_PARTS, 0, 2) == 0;
+    s->full = !s->c->shuffled || n < 3 || s->p->attention.window || below(s, STREAM_PARTS, 0, 2) == 0;
     if (s->c->shuffled) shuffle(s, STREAM_PARTS, s->part, 0, n);
+    s->empty = s->c->shuffled && s->p->op == KVG_OP_DECODE && kvg_case_queries(s->c, 1) == 0;
+    s->tail = n > 2 ? 1 - s->empty : 0;
 }
 
 static kvg_status take_block(spread *s, uint32_t *block)
@@ -118,7 +123,18 @@ static kvg_status spread_new(spread *s, uint32_t sequence, uint32_t first, uint3
     return status;
 }
 
-/* Length of a sequence to read back: part 0 is empty where there are several, the last part may fill the output; in a
+/* The length of a shuffled case's part that ends within a page: shorter than the longest sequence, and beyond its first
+ * block, which it may have lost. Both hold only if there are tokens enough. */
+static uint32_t choose_tail(const spread *s, uint32_t sequence, uint32_t least, uint32_t most)
+{
+    const uint32_t B = s->p->paging.block_tokens, top = most > least ? most - 1 : most;
+    if (s->p->paging.sequences > 2 && least <= B && B < top) least = B + 1;
+    const uint32_t length = least + below(s, STREAM_HISTORY, sequence, top - least + 1);
+    if (length % B) return length;
+    return length < top ? length + 1 : length > least ? length - 1 : length;
+}
+
+/* Length of a sequence to read back: one part is empty where there are several, the last part may fill the output; in a
  * ring some have wrapped. Decode: the queries' own tokens are among them if that is possible. */
 static uint32_t choose_length(const spread *s, uint32_t sequence)
 {
@@ -127,10 +143,12 @@ static uint32_t choose_length(const spread *s, uint32_t sequence)
     const uint32_t last = p->paging.sequences - 1;
     uint32_t most = p->tokens;
     if (p->layout == KVG_LAYOUT_CONTIGUOUS && most > p->paging.block_tokens) most = p->paging.block_tokens;
-    if (part == 0 && last >= 2) return 0;
+    if (part == s->empty && last >= 2) return 0;
     if (part != last || !s->full) {
         const uint32_t queries = kvg_case_queries(s->c, part);
         const uint32_t least = queries < 1 ? 1 : queries < most ? queries : most;
+        const bool tail = s->c->shuffled && !s->single && part == s->tail && part != last;
+        if (tail) return choose_tail(s, sequence, least, most);
         return least + below(s, STREAM_HISTORY, sequence, most - least + 1);
     }
     if (p->layout != KVG_LAYOUT_RING || p->op == KVG_OP_DECODE) return most;
@@ -154,7 +172,7 @@ static uint32_t first_seen(const spread *s, uint32_t sequence, uint32_t length)
     return window && length >= (uint64_t)queries + window ? length - queries - window + 1 : 0;
 }
 
-/* One sequence of op flatten. Part 1 of three or more has lost its first block, as a sliding window does. */
+/* One sequence of op flatten. One part of three or more has lost its first block, as a sliding window does. */
 static kvg_status spread_old(spread *s, uint32_t sequence, kvg_paged_fill *out)
 {
     const kvg_problem *p = s->p;
@@ -164,7 +182,7 @@ static kvg_status spread_old(spread *s, uint32_t sequence, kvg_paged_fill *out)
     out->lengths[sequence] = (int32_t)length;
     out->query_lengths[sequence] = (int32_t)kvg_case_queries(s->c, s->part[sequence]);
     for (uint32_t column = 0; column < width; column++) table[column] = garbage(s, (uint64_t)sequence * width + column);
-    const bool hole = !s->single && s->part[sequence] == 1 && p->paging.sequences > 2 && length > B;
+    const bool hole = !s->single && s->part[sequence] == s->tail && p->paging.sequences > 2 && length > B;
     if (hole) table[0] = -1;
     const uint32_t end = length < p->tokens ? length : p->tokens;
     const uint32_t seen = first_seen(s, sequence, length);

@@ -201,6 +201,44 @@ static double width_of_row(const kvg_question *d, uint64_t row, double spread)
     return width < 0x1p-12 ? 0x1p-12 : width > 4096 ? 4096 : width;
 }
 
+static double score_of(const kvg_question *d, const float *q, size_t token, uint32_t kv_head, float *k)
+{
+    const kvg_problem *p = &d->c->problem;
+    const size_t bytes = p->head_dim * kvg_dtype_bytes(p->dtype);
+    const uint8_t *rows = kvg_set_tensor(&d->values, KVG_ROLE_VALUES, KVG_K)->data;
+    double sum = 0;
+    kvg_reference_load(p->dtype, rows + (token * p->kv_heads + kv_head) * bytes, p->head_dim, k);
+    for (uint32_t i = 0; i < p->head_dim; i++) sum += (double)q[i] * k[i];
+    return sum;
+}
+
+/* Lets the first key that a window shows weigh as much as the heaviest one, so that a window of another length is seen.
+ * q is moved along the difference of the two keys. Example in two dims: q (1, 0), first key (0, 1), heaviest (2, 0).
+ * The scores are 0 and 2, the difference is (-2, 1), and q becomes (1, 0) + 2/5 (-2, 1) = (0.2, 0.4). Both scores are
+ * then 0.4. */
+static void aim_at_edge(const kvg_question *d, const kvg_query_row *row, uint32_t kv_head, float *q)
+{
+    const uint32_t n = d->c->problem.head_dim;
+    float edge[KVG_MAX_HEAD_DIM], key[KVG_MAX_HEAD_DIM], heaviest[KVG_MAX_HEAD_DIM];
+    const double first = score_of(d, q, row->first, kv_head, edge);
+    double most = first, square = 0, largest = 0;
+    for (size_t i = 1; i < row->keys; i++) {
+        const double score = score_of(d, q, row->first + i, kv_head, key);
+        if (!(score > most)) continue;
+        most = score;
+        memcpy(heaviest, key, n * sizeof *key);
+    }
+    if (!(most > first)) return;
+    for (uint32_t i = 0; i < n; i++) {
+        const double step = (double)edge[i] - heaviest[i];
+        square += step * step;
+        largest = fmax(largest, fabs(step));
+    }
+    const double by = (most - first) / square;
+    if (!(by * largest < 0x1p12)) return; /* q stays a number of f16 */
+    for (uint32_t i = 0; i < n; i++) q[i] += (float)(by * ((double)edge[i] - heaviest[i]));
+}
+
 /* Row `row` of q under one head, where q = 1 spreads scores by `spread`. */
 static void fill_query(const kvg_question *d, size_t row, uint32_t head, double spread)
 {
@@ -209,7 +247,11 @@ static void fill_query(const kvg_question *d, size_t row, uint32_t head, double 
     const double width = width_of_row(d, index, spread);
     float q[KVG_MAX_HEAD_DIM];
     for (uint32_t i = 0; i < p->head_dim; i++) q[i] = (float)(kvg_rng_normal(d->seed, STREAM_Q + index, i) * width);
-    kvg_probe_query(d, row, head, q);
+    const bool probe = kvg_probe_query(d, row, head, q);
+    const bool cut = p->attention.window && d->queries[row].keys == p->attention.window; /* it may hide keys */
+    const uint32_t group = p->attention.query_heads / p->kv_heads;
+    if (d->c->shuffled && cut && !probe && head % group % 2 == 0)
+        aim_at_edge(d, &d->queries[row], head / group, q);
     const size_t bytes = p->head_dim * kvg_dtype_bytes(p->dtype);
     kvg_reference_store(p->dtype, q, p->head_dim, (uint8_t *)input(d, KVG_ROLE_Q)->data + index * bytes);
 }

@@ -321,6 +321,7 @@ PROGRAM = {
     "blocks_flatten": (paged(op="flatten", tokens=40, blocks=5), "40 tokens in 3 sequences can need 6 blocks of 16 tokens: 5 are too few"),
     "blocks_ring": (paged(layout="ring", blocks=2), "4 tokens in 3 sequences can need 3 blocks of 16 tokens: 2 are too few"),
     "far_blocks_few": (paged(tokens=40, blocks=20, far_blocks=19), "the case has 20 blocks: 19 far_blocks are too few"),
+    "far_blocks_near": (paged(tokens=40, blocks=20, far_blocks=400), "400 far_blocks make a pool of 819200 bytes, where no offset overflows 31 bits: use more"),
     "pool_large": (paged(layout="vllm", blocks=2**24, layers=1024, block_tokens=2**20, kv_heads=1024, head_dim=1024), "exceeds 2^63 - 1 bytes"),
     # op decode
     "decode_rows": (decode(layout="rows"), "op decode works on a paged layout, not on layout rows"),

@@ -166,7 +166,8 @@ static void judge_defect(bench *b, const kvg_defect *defect, double distance, co
     if (!b->c.problem.profile && distance < t->least) t->least = distance;
 }
 
-static kvg_case mistrusted; /* a case that cannot tell right from wrong */
+static kvg_case mistrusted; /* the case that tells right from wrong the least */
+static double least_separation = INFINITY;
 
 static void judge_case(bench *b, tally *tallies, size_t *refused)
 {
@@ -180,7 +181,11 @@ static void judge_case(bench *b, tally *tallies, size_t *refused)
         char text[KVG_SEPARATION_TEXT];
         kvg_separation_text(separation, text, sizeof text);
         printf("refused: %s: %s\n", b->c.id, text);
-        if (++*refused == 1) mistrusted = b->c;
+        ++*refused;
+        if (separation->least < least_separation) {
+            least_separation = separation->least;
+            mistrusted = b->c;
+        }
     }
     for (size_t d = 0; d < count; d++) {
         if (b->c.problem.profile && defects[d].flash) continue; /* its arithmetic alone gives other bits */
