@@ -49,6 +49,8 @@ static const kvg_field outcome[] = {
                       "case without an answer may have no such text"),
     KVG_FIELD_TEXT_IN(kvg_result, "reference_in", reference_in, GIVEN, "a library in the implementation's process that "
                       "exports kvgold's reference: the answer may be the reference's own"),
+    KVG_FIELD(kvg_result, NAMES, "printed", printed, GIVEN, "", "a CRASH, a HANG, a lost device: the last lines that "
+              "the implementation printed in this case, on stdout and stderr; at most ten, each cut to 200 bytes"),
     KVG_FIELD(kvg_result, NUMBER, "ms", milliseconds, ALWAYS, "ms", "time of the implementation's run"),
     KVG_FIELD(kvg_result, COUNT, "redraws", redraws, GIVEN, "draws", "how often the case was asked before with other "
               "data that could not tell right from wrong; the seed of these data stands in `repro`"),

@@ -59,6 +59,7 @@ function command(text) {
 function describe(c) {
   const parts = [element("code", {}, c.id)];
   if (c.detail) parts.push(element("div", { class: "dim" }, c.detail));
+  if (c.printed) parts.push(element("pre", { class: "printed" }, c.printed.join("\n")));
   if (modeOf(c)) parts.push(element("div", { class: c.mode.fell_back ? "warn" : "dim" }, `mode: ${modeOf(c)}`));
   if (status(c) !== "PASS" && c.repro) parts.push(command(c.repro));
   return element("div", {}, ...parts);

@@ -52,4 +52,7 @@ kvg_status kvg_report_junit(const kvg_report *report, const char *path) KVG_CHEC
 /* The merged result file: one run line (shard "1/1"), every case once, one end line. */
 kvg_status kvg_report_merge(const kvg_report *report, const char *path) KVG_CHECKED;
 
+/* Writes text for a terminal. Control bytes become '?', so a result file cannot steer it. */
+void kvg_report_plain(FILE *out, const char *text);
+
 #endif

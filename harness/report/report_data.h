@@ -194,7 +194,4 @@ kvg_status kvg_report_write(const kvg_report *report, const char *path,
  * cannot hold become U+FFFD. */
 void kvg_report_escape(FILE *out, const char *text);
 
-/* Writes text for a terminal. Control bytes become '?', so a result file cannot steer it. */
-void kvg_report_plain(FILE *out, const char *text);
-
 #endif

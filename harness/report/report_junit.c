@@ -37,6 +37,10 @@ static void write_outcome(FILE *out, const kvg_report_case *c)
     if (outcome_of(c) != SKIPPED) write_attribute(out, "type", kvg_report_status_name(c));
     putc('>', out);
     kvg_report_escape(out, c->result.detail);
+    for (size_t i = 0; i < c->result.printed.count; i++) {
+        fputs("\n| ", out);
+        kvg_report_escape(out, c->result.printed.name[i]);
+    }
     if (c->asked.repro[0]) {
         fputs(c->result.detail[0] ? "\n" : "", out);
         kvg_report_escape(out, c->asked.repro);

@@ -20,6 +20,10 @@ static void print_case(FILE *out, const kvg_report_case *c)
         fputs("\n    ", out);
         kvg_report_plain(out, c->result.detail);
     }
+    for (size_t i = 0; i < c->result.printed.count; i++) {
+        fputs("\n    | ", out);
+        kvg_report_plain(out, c->result.printed.name[i]);
+    }
     if (c->mode[0]) {
         fputs("\n    mode: ", out);
         kvg_report_plain(out, c->mode);

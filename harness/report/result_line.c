@@ -99,7 +99,8 @@ kvg_status kvg_result_read(kvg_json line, kvg_result *out)
 
 kvg_status kvg_result_keep(kvg_result *r, const char *(*keep)(void *context, const char *text), void *context)
 {
-    kvg_status s = kvg_record_keep(kvg_record_get(KVG_RECORD_LISTS), r, keep, context);
+    kvg_status s = kvg_record_keep(kvg_record_get(KVG_RECORD_OUTCOME), r, keep, context);
+    if (!s) s = kvg_record_keep(kvg_record_get(KVG_RECORD_LISTS), r, keep, context);
     for (size_t i = 0; !s && i < sizeof parts / sizeof parts[0]; i++) {
         void *part = (char *)r + parts[i].offset;
         if (*(const bool *)part) s = kvg_record_keep(kvg_record_get(parts[i].record), part, keep, context);

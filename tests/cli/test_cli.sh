@@ -494,7 +494,23 @@ config noise.json '{"op": "quantise", "format": "nvfp4", "kv_heads": 12, "head_d
     "backend": "planted"}'
 expect "a candidate that prints" 0 "1 passed" "$kvgold" check noise.json -o noise --no-html
 check "... does not disturb the table" test "$output" == "${output/noise on/}"
-check "... and has a log" grep -q "noise on stderr" noise/candidate.log
+check "... and has a log" grep -q "noise on stderr" noise/candidate.1.planted.log
+cp "$(dirname "$kvgold")/libkvgold_planted.so" other.so
+noises='"op": "quantise", "format": "nvfp4", "kv_heads": 12, "head_dim": [64, 80], "tokens": 4, "fill": "random"'
+config noises.json "{$noises, \"backend\": \"planted\"}, {$noises, \"backend\": \"./other.so\"}"
+expect "two candidates that print, in four children" 0 "4 passed" "$kvgold" check noises.json -o noise --no-html -j 4
+check "... into a log of each child" test "$(grep -c "noise on stderr" noise/*.log | cut -d . -f 2- | tr '\n' ' ')" == \
+    "1.planted.log:1 2.planted.log:1 3.other.so.log:1 4.other.so.log:1 "
+expect "... and one child" 0 "4 passed" "$kvgold" check noises.json -o noise --no-html -j 1
+check "... into a log of each candidate" test "$(grep -c "noise on stderr" noise/*.log | cut -d . -f 2- | tr '\n' ' ')" == \
+    "1.planted.log:2 2.other.so.log:2 "
+config crashes.json '{"op": "quantise", "format": "nvfp4", "kv_heads": 2, "head_dim": 64, "tokens": 4, "fill": "random",
+    "backend": "planted"}'
+expect "a candidate that prints and crashes" 1 $'\n    | line 2\n    | line 3\n' \
+    "$kvgold" check crashes.json -o crashes --junit crashes.xml
+check "... and does not steer the terminal" grep -qF "    | ?[31mred byte ?" <(echo "$output")
+check "... as JUnit says, too" grep -q "^| line 8$" crashes.xml
+check "... and the page's data" grep -qF '"printed":["line 2","line 3",' crashes/report.html
 config refuses.json '{"op": "quantise", "format": "nvfp4", "kv_heads": 11, "head_dim": 64, "tokens": 4, "fill": "random",
     "backend": "planted"}'
 expect "a case that the candidate does not do" 1 "UNIMPLEMENTED" "$kvgold" check refuses.json -o refuses --no-html

@@ -103,8 +103,14 @@ def check_causes(page):
     assert "FAIL" not in statuses or statuses[0] == "FAIL"
     repros = {c["repro"] for c in page.cases}
     assert len(page.all("#causes article")) == len(statuses)
-    for repro in page.texts("#causes article pre"):
+    for repro in page.texts("#causes article .command pre"):
         assert repro in repros, repro
+
+
+def check_printed(page):
+    """A cause shows what the candidate printed in its first case, a line as a line."""
+    firsts = page.run("return summary.causes.map((cause) => cases[cause.first].printed ?? [])")
+    assert page.texts("#causes article .printed") == ["\n".join(lines) for lines in firsts if lines]
 
 
 def check_maps(page):
@@ -200,7 +206,7 @@ def check_dark(page):
             Chart.defaults.color]""") == look)
 
 
-CHECKS = [check_silence, check_sections, check_head, check_causes, check_maps, check_search, check_more, check_filter, check_plots,
+CHECKS = [check_silence, check_sections, check_head, check_causes, check_printed, check_maps, check_search, check_more, check_filter, check_plots,
           check_coverage, check_phone, check_dark]
 
 # Ways to break a page: a text of it, what stands there instead, and the check that must notice.
@@ -210,6 +216,7 @@ BROKEN = [
      check_sections),
     ('<section id="causes">', '<section id="before"><h2>x</h2><p>x</p></section><section id="causes">', check_head),
     ("for (const cause of summary.causes) {", "for (const cause of summary.causes.slice(1)) {", check_causes),
+    ('c.printed.join("\\n")', "c.printed[0]", check_printed),
     ("hasCode(c.page.cells, i)", "hasCode(c.page.cells, i) && i > 0", check_maps),
     ("words.every(", "words.some(", check_search),
     ("limit += STEP; draw();", "draw();", check_more),
@@ -254,20 +261,21 @@ def main():
         hostile = os.path.join(folder, "hostile.jsonl"), os.path.join(folder, "hostile")
         with open(wrong[1], encoding="utf-8") as lines, open(hostile[0], "w", encoding="utf-8") as out:
             for line in lines:  # a name that would run a script, break a selector, or end the element that it stands in
+                line = line.replace('"slow":', r'"printed":["canonical <b>","2nd\u2028 line"],"slow":')
                 out.write(line.replace("canonical", r"</script><script>hacked = 1<!--\"'&\u2028"))
         subprocess.run([kvgold, "report", hostile[0], "-o", hostile[1]], stdout=subprocess.DEVNULL, check=False)
         hostile = os.path.join(hostile[1], "report.html"), hostile[0]
         for page, results in (wrong, right, text, hostile):
             for check in CHECKS:
                 expect(True, check, Page(browser, page, results))
-        with open(wrong[0], encoding="utf-8") as page:
+        with open(hostile[0], encoding="utf-8") as page:
             good = page.read()
         broken = os.path.join(folder, "broken.html")
         for old, new, check in BROKEN:
             assert good.count(old) == 1, old
             with open(broken, "w", encoding="utf-8") as page:
                 page.write(good.replace(old, new))
-            expect(False, check, Page(browser, broken, wrong[1]))
+            expect(False, check, Page(browser, broken, hostile[1]))
     browser.quit()
     print(f"{counts[True]} passed, {counts[False]} failed")
     return counts[False] > 0

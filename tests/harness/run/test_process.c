@@ -39,12 +39,32 @@ static const planted_case expected[] = {
 };
 enum { EXPECTED_COUNT = sizeof expected / sizeof expected[0] };
 
+/* The last lines that the case printed, each with a '\n'. */
+static void expect_printed(kvg_json line, const char *wanted)
+{
+    char text[4096] = "";
+    kvg_json lines;
+    const char *one;
+    const bool has = kvg_json_has(line, "printed");
+    if (has) assert_int_equal(kvg_json_get(line, "printed", &lines), KVG_OK);
+    for (size_t i = 0; has && i < kvg_json_count(lines); i++) {
+        assert_int_equal(kvg_json_string(kvg_json_at(lines, i), &one), KVG_OK);
+        snprintf(text + strlen(text), sizeof text - strlen(text), "%s\n", one);
+    }
+    assert_string_equal(text, wanted);
+}
+
 static void check_line(kvg_json line, const planted_case *e)
 {
+    char crashed[1024];
     bool slow = false;
     kvg_json value;
     /* a right answer that failed for another reason equals no defect */
     if (e->kv_heads != 13) assert_null(strstr(planted_text(line, "detail"), "equals defect"));
+    snprintf(crashed, sizeof crashed, "line 2\nline 3\nline 4\nline 5\nline 6\nline 7\nline 8\n%0200d...\n"
+             "?[31mred byte ?\nno end\n", 0);
+    if (e->verdict != KVG_VERDICT_CRASH) expect_printed(line, e->kv_heads == 3 ? "it hangs\n" : "");
+    if (e->kv_heads == 2) expect_printed(line, crashed);
     assert_int_equal(kvg_json_get(line, "slow", &value), KVG_OK);
     assert_int_equal(kvg_json_bool(value, &slow), KVG_OK);
     /* others may be slow on a busy machine */
@@ -68,11 +88,11 @@ static void test_several_children_give_every_case_its_own_verdict(void **state)
     run_and_check(4);
 }
 
-static void test_candidate_output_is_kept_in_the_log(void **state)
+static void test_candidate_output_is_kept_in_a_log(void **state)
 {
     (void)state;
-    assert_true(planted_logged(OUT, "noise \"on\" stdout {\"type\":\"case\"}"));
-    assert_true(planted_logged(OUT, "noise on stderr"));
+    assert_int_equal(planted_logged(OUT, "noise \"on\" stdout {\"type\":\"case\"}"), 1);
+    assert_int_equal(planted_logged(OUT, "noise on stderr"), 1);
 }
 
 static void test_an_empty_selection_is_an_error(void **state)
@@ -89,11 +109,10 @@ static void test_an_empty_selection_is_an_error(void **state)
 
 int main(void)
 {
-    remove(OUT "/candidate.log");
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_one_child_gives_every_case_its_own_verdict),
         cmocka_unit_test(test_several_children_give_every_case_its_own_verdict),
-        cmocka_unit_test(test_candidate_output_is_kept_in_the_log),
+        cmocka_unit_test(test_candidate_output_is_kept_in_a_log),
         cmocka_unit_test(test_an_empty_selection_is_an_error),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
