@@ -137,8 +137,8 @@ static kvg_status choose_log(run_state *state, worker *w)
 {
     const char *backend = current_case(state, w)->backend;
     if (w->log.backend && strcmp(w->log.backend, backend) == 0) return KVG_OK;
-    run_log_close(&w->log);
-    return run_log_open(state->options->out_folder, ++state->logs, backend, &w->log);
+    kvg_status s = run_log_end(&w->log);
+    return s ? s : run_log_open(state->options->out_folder, ++state->logs, backend, &w->log);
 }
 
 static kvg_status start_worker(run_state *state, worker *w)
@@ -345,7 +345,6 @@ static void stop_workers(run_state *state)
 {
     for (uint32_t i = 0; i < state->options->jobs; i++) {
         kvg_child_kill(&state->workers[i].child);
-        run_log_close(&state->workers[i].log);
         free(state->workers[i].text);
     }
 }
@@ -383,6 +382,7 @@ static kvg_status step(run_state *state, size_t *alive)
         bool closed = false;
         if (ready[i]) s = read_worker(state, w, &closed);
         if (closed) kvg_child_close(&w->child);
+        run_log_limit(&w->log);
         if (!s) s = watch_worker(state, w);
         if (ready[i]) show_progress(state, w);
     }
@@ -403,6 +403,10 @@ static kvg_status run_all(run_state *state)
     while (!s && alive && !stop_signal) s = step(state, &alive);
     stop_workers(state);
     if (!kvg_child_end_adopted() && !s) s = kvg_fail(KVG_ERR_IO, "a process that a candidate started does not end");
+    for (uint32_t i = 0; i < state->options->jobs; i++) {
+        const kvg_status ended = run_log_end(&state->workers[i].log);
+        if (!s) s = ended;
+    }
     return s;
 }
 

@@ -511,6 +511,20 @@ expect "a candidate that prints and crashes" 1 $'\n    | line 2\n    | line 3\n'
 check "... and does not steer the terminal" grep -qF "    | ?[31mred byte ?" <(echo "$output")
 check "... as JUnit says, too" grep -q "^| line 8$" crashes.xml
 check "... and the page's data" grep -qF '"printed":["line 2","line 3",' crashes/report.html
+config floods.json '{"op": "quantise", "format": "nvfp4", "kv_heads": 20, "head_dim": 64, "tokens": 4, "fill": "random",
+    "backend": "planted"}'
+expect "a candidate that prints more than a log holds" 1 $'\n    | the end\n' "$kvgold" check floods.json -o floods --no-html
+log=floods/candidate.1.planted.log
+hole="the log has a hole"
+: >empty && fallocate -p -l 1 empty 2>/dev/null || hole="the log has no hole" # of a file system without
+check "... does not fill the disk" grep -qF "| $hole" <(echo "$output")
+check "... keeps its first line" test "$(head -n 1 $log)" == "the beginning"
+check "... and its last one" test "$(tail -n 1 $log)" == "the end"
+line=$(grep -aFn "... kvgold cut " $log)
+whole=$((80 * 1024 * 1024 + ${#hole} + 23))
+check "... and says what is missing" test "$line" == "524290:... kvgold cut $((whole - 64 * 1024 * 1024)) bytes here ..."
+check "... of 64 MiB and that line" test "$(stat -c %s $log)" == $((64 * 1024 * 1024 + ${#line} - 7 + 2))
+rm -r floods
 config refuses.json '{"op": "quantise", "format": "nvfp4", "kv_heads": 11, "head_dim": 64, "tokens": 4, "fill": "random",
     "backend": "planted"}'
 expect "a case that the candidate does not do" 1 "UNIMPLEMENTED" "$kvgold" check refuses.json -o refuses --no-html

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #ifdef __SSE__
@@ -34,7 +35,8 @@ enum planted {
     CLOSES_AND_HANGS = 16,
     ROUNDS_UP = 17,     /* leaves the rounding mode changed */
     FLUSHES = 18,       /* leaves subnormals flushed, as a fast-math library does */
-    LAST = 19           /* right: shows that the run went on */
+    LAST = 19,          /* right: shows that the run went on */
+    FLOODS = 20         /* prints 80 MiB between a first and a last line, sees whether its log is cut, and crashes */
 };
 
 static void close_all(void)
@@ -46,6 +48,23 @@ static void print_and_crash(void)
 {
     for (int i = 1; i <= 8; i++) fprintf(stderr, "line %d\n", i);
     fprintf(stderr, "%0300d\n\n\033[31mred\tbyte \xff\r\nno end", 7);
+    raise(SIGSEGV);
+}
+
+static void flood_and_crash(void)
+{
+    static char lines[1 << 16];
+    struct stat info;
+    memset(lines, '.', sizeof lines);
+    for (size_t i = 63; i < sizeof lines; i += 64) lines[i] = '\n';
+    fprintf(stderr, "the beginning\n");
+    for (int i = 0; i < 80 << 4; i++) fwrite(lines, 1, sizeof lines, stderr);
+    bool cut = false;
+    for (int i = 0; i < 300 && !cut; i++) {
+        usleep(10000);
+        cut = fstat(STDERR_FILENO, &info) == 0 && info.st_blocks < 66 << 11;
+    }
+    fprintf(stderr, "%s\nthe end\n", cut ? "the log has a hole" : "the log has no hole");
     raise(SIGSEGV);
 }
 
@@ -69,6 +88,7 @@ static kvg_status run(const kvg_problem *p, const kvg_tensor *in, kvg_tensor *ou
     if (s) return s;
     switch ((enum planted)p->kv_heads) {
     case GOOD: case LAST: break;
+    case FLOODS: flood_and_crash(); break;
     case CRASHES: print_and_crash(); break;
     case HANGS:
         fprintf(stderr, "it hangs\n");
