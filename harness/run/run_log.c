@@ -11,7 +11,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "harness/report/report.h"
 #include "harness/run/run.h"
 
 bool kvg_run_is_log(const char *name)
@@ -116,19 +115,6 @@ uint64_t run_log_size(int fd)
     return fstat(fd, &info) == 0 ? (uint64_t)info.st_size : 0;
 }
 
-/* `line` as a line of a tail. */
-static void show(const char *line, char out[RUN_LOG_WIDTH + 4])
-{
-    char cut[RUN_LOG_WIDTH + 4];
-    const bool whole = strlen(line) <= RUN_LOG_WIDTH;
-    snprintf(cut, sizeof cut, "%.*s%s", RUN_LOG_WIDTH, line, whole ? "" : "...");
-    FILE *to = fmemopen(out, sizeof cut, "w");
-    out[0] = 0;
-    if (!to) return;
-    kvg_report_plain(to, cut);
-    fclose(to);
-}
-
 void run_log_read_tail(int fd, uint64_t start, run_log_tail *tail, kvg_names *out)
 {
     enum { READ = 1 << 14 }; /* lines of eight times the width */
@@ -144,7 +130,9 @@ void run_log_read_tail(int fd, uint64_t start, run_log_tail *tail, kvg_names *ou
         lines[count++ % RUN_LOG_LINES] = line;
     }
     for (size_t i = count > RUN_LOG_LINES ? count - RUN_LOG_LINES : 0, k = 0; i < count; i++, k++) {
-        show(lines[i % RUN_LOG_LINES], tail->lines[k]);
+        const char *line = lines[i % RUN_LOG_LINES];
+        snprintf(tail->lines[k], sizeof tail->lines[k], "%.*s%s", RUN_LOG_WIDTH, line,
+                 strlen(line) > RUN_LOG_WIDTH ? "..." : "");
         kvg_names_add(out, tail->lines[k]);
     }
 }

@@ -42,8 +42,8 @@ typedef struct run_log_tail {
     char lines[RUN_LOG_LINES][RUN_LOG_WIDTH + 4];
 } run_log_tail;
 
-/* Adds the last lines behind byte `start` to the names, which then point into the tail: as text that no terminal obeys,
- * cut to RUN_LOG_WIDTH bytes and "...". Empty lines are left out. */
+/* Adds the last lines behind byte `start` to the names, which then point into the tail: bytes of the candidate, cut to
+ * RUN_LOG_WIDTH and "...". Empty lines are left out. */
 void run_log_read_tail(int fd, uint64_t start, run_log_tail *tail, kvg_names *out);
 
 #endif

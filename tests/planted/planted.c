@@ -26,7 +26,7 @@ enum planted {
     WRITES_INPUT = 7,
     WRITES_FAR = 8,     /* 64 KiB behind the output: the process dies */
     ABORTS = 9,
-    FAILS = 10,         /* returns an error */
+    FAILS = 10,         /* returns an error, whose text is no text */
     REFUSES = 11,       /* KVG_ERR_UNIMPLEMENTED */
     PRINTS = 12,        /* noise on stdout and stderr, right answer */
     SKIPS_LAST_ROW = 13,
@@ -99,7 +99,7 @@ static kvg_status run(const kvg_problem *p, const kvg_tensor *in, kvg_tensor *ou
     case WRITES_INPUT: ((volatile uint8_t *)in[0].data)[3] ^= 0x10; break;
     case WRITES_FAR: ((volatile uint8_t *)bytes)[out[0].bytes + 65536] = 1; break;
     case ABORTS: abort();
-    case FAILS: return kvg_fail(KVG_ERR_INVALID, "planted failure");
+    case FAILS: return kvg_fail(KVG_ERR_INVALID, "planted \xff failure");
     case REFUSES: return kvg_fail(KVG_ERR_UNIMPLEMENTED, "planted refusal");
     case PRINTS:
         printf("noise \"on\" stdout {\"type\":\"case\"}\n");
