@@ -51,6 +51,8 @@ static const kvg_field outcome[] = {
                       "exports kvgold's reference: the answer may be the reference's own"),
     KVG_FIELD(kvg_result, NAMES, "printed", printed, GIVEN, "", "a CRASH, a HANG, a lost device: the last lines that "
               "the implementation printed in this case, on stdout and stderr; at most ten, each cut to 200 bytes"),
+    KVG_FIELD(kvg_result, NAMES, "broken", broken, GIVEN, "", "the first relation that did not hold; the answer to the "
+              "question itself was right"),
     KVG_FIELD(kvg_result, NUMBER, "ms", milliseconds, ALWAYS, "ms", "time of the implementation's run"),
     KVG_FIELD(kvg_result, COUNT, "redraws", redraws, GIVEN, "draws", "how often the case was asked before with other "
               "data that could not tell right from wrong; the seed of these data stands in `repro`"),

@@ -185,6 +185,7 @@ function drawCauses() {
       head.append(": the answers equal those of ", element("a", { href: `#control-${cause.explained}` }, cause.explained));
       if (summary.meanings[cause.explained]) head.append(`, ${summary.meanings[cause.explained]}`);
     }
+    if (cause.consequence) head.append(`: ${cause.consequence}`);
     const article = element("article", { class: kindOf(first) }, head);
     if (mine.length > 1) {
       article.append(element("div", { class: "dim" },

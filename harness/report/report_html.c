@@ -104,6 +104,7 @@ static void add_meaning(cJSON *to, const char *name)
 /* The causes, and of each case the id of its cause, -1: it has none. */
 static void add_causes(const kvg_report *r, cJSON *run, cJSON *meanings)
 {
+    char why[KVG_REPORT_LINE_SIZE];
     cJSON *causes = cJSON_AddArrayToObject(run, "causes"), *cause_of = cJSON_AddArrayToObject(run, "cause_of");
     for (size_t i = 0; i < r->cause_count; i++) {
         const kvg_report_cause *cause = &r->causes[i];
@@ -112,6 +113,8 @@ static void add_causes(const kvg_report *r, cJSON *run, cJSON *meanings)
         cJSON_AddNumberToObject(object, "first", (double)(cause->first - r->cases));
         if (cause->explained) cJSON_AddStringToObject(object, "explained", cause->explained);
         if (cause->explained) add_meaning(meanings, cause->explained);
+        kvg_report_consequence_line(r, cause->first, cause->count, why, sizeof why);
+        cJSON_AddStringToObject(object, "consequence", why);
         cJSON_AddItemToArray(causes, object);
     }
     for (size_t i = 0; i < r->case_count; i++) {

@@ -67,8 +67,13 @@ static const char *storage_of(const kvg_report_case *c) { return c->storage; }
 static void print_cause(const kvg_report *r, const kvg_report_cause *cause, FILE *out)
 {
     const char *status = kvg_report_status_name(cause->first);
-    if (cause->count > 1) {
-        fprintf(out, "%zu cases " KVG_TERMINAL_RED "%s" KVG_TERMINAL_PLAIN, cause->count, status);
+    char why[KVG_REPORT_LINE_SIZE];
+    kvg_report_consequence_line(r, cause->first, cause->count, why, sizeof why);
+    if (cause->count > 1 || why[0]) {
+        const char *s = cause->count == 1 ? "" : "s";
+        fprintf(out, "%zu case%s " KVG_TERMINAL_RED "%s" KVG_TERMINAL_PLAIN "%s", cause->count, s, status,
+                why[0] ? ": " : "");
+        kvg_report_plain(out, why);
         if (cause->explained) {
             fputs(": their answers are those of defect ", out);
             kvg_report_plain(out, cause->explained);

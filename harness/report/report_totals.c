@@ -1,5 +1,6 @@
 /* What the report says of all cases together. */
 #include <inttypes.h>
+#include <string.h>
 
 #include "harness/report/report_data.h"
 #include "harness/report/report_unclaimed.h"
@@ -54,7 +55,11 @@ static void describe_separation(const kvg_report *r, char *out, size_t size)
 
 static void describe_relations(const kvg_report *r, char *out, size_t size)
 {
+    char broken[KVG_REPORT_LINE_SIZE];
     kvg_report_relations_line(r->cases, r->case_count, out, size);
+    kvg_report_broken_line(r, broken, sizeof broken);
+    const size_t used = strlen(out);
+    if (broken[0]) snprintf(out + used, size - used, "%sbroken in %s", used ? "; " : "", broken);
 }
 
 static void describe_time(const kvg_report *r, char *out, size_t size)

@@ -607,6 +607,57 @@ static void modes_are_in_every_report(void **state)
     kvg_report_close(report);
 }
 
+/* --- what follows from other failures --- */
+
+static void append_broken(char *out, const char *op, const char *rest, const char *relation)
+{
+    append_paged(out, op, "ring", rest, "FAIL", 0, "");
+    out[strlen(out) - 2] = '\0';
+    append(out, ",\"relations\":[\"repeated\",\"alone\"],\"broken\":[\"%s\"]}\n", relation);
+}
+
+/* Three answers are right and one append is wrong: the append stands first, wherever its id stands. */
+static void consequences_come_after_causes(void **state)
+{
+    (void)state;
+    static const char why[] = "right, and the pages that slow wrote are wrong: see "
+                              "append/mx16.canonical/ring:a/bf16/40x2x64/random/-/slow";
+    static const char *const order[] = {
+        "\nrelations  8 held in 4 cases; broken in 4 cases: appended 3, moved 1\n",
+        "\n3 cases FAIL\n    op append, decode, probe; layout ring;",
+        "\n3 cases FAIL: these answers are right, and the pages that slow wrote", "\n    op decode;",
+        "\nFAIL          decode/mx16.canonical/ring:a/", "\nCRASH ",
+    };
+    text[0] = '\0';
+    append_run(text, "1/1", 7);
+    append_paged(text, "append", "ring", ":a", "FAIL", 3, "");
+    append_broken(text, "decode", ":a", "appended");
+    append_broken(text, "decode", ":b", "appended");
+    append_broken(text, "decode", ":c", "appended");
+    append_broken(text, "decode", ":d", "moved");
+    append_paged(text, "flatten", "ring", ":a", "CRASH", 0, "");
+    append_paged(text, "probe", "ring", ":a", "FAIL", 3, "");
+    append_end(text);
+    kvg_report *report = open_text(text);
+    char *table = table_of(report, 0), *at = table;
+    for (size_t i = 0; i < COUNT(order); i++) {
+        char *next = strstr(at, order[i]);
+        if (!next) fail_msg("'%s' is not in its place in\n%s", order[i], table);
+        at = next;
+    }
+    expect_text(table, why);
+    assert_int_equal(kvg_report_html(report, in_folder("report.html")), KVG_OK);
+    assert_int_equal(kvg_report_junit(report, in_folder("junit.xml")), KVG_OK);
+    char *page = read_file(in_folder("report.html")), *xml = read_file(in_folder("junit.xml"));
+    expect_text(page, why);
+    expect_text(xml, why);
+    assert_true(strstr(xml, "\"probe/") < strstr(xml, "\"decode/mx16.canonical/ring:a"));
+    free(table);
+    free(page);
+    free(xml);
+    kvg_report_close(report);
+}
+
 /* --- the page and JUnit --- */
 
 /* A run whose names would break out of a script element, an attribute or XML. */
@@ -811,6 +862,7 @@ int main(void)
         cmocka_unit_test(table_has_the_numbers),
         cmocka_unit_test(causes_come_last_and_failures_first),
         cmocka_unit_test(many_causes_are_cut),
+        cmocka_unit_test(consequences_come_after_causes),
         cmocka_unit_test(a_run_that_judged_little_says_so),
         cmocka_unit_test(layouts_and_ops_have_a_table),
         cmocka_unit_test(modes_are_in_every_report),
