@@ -125,9 +125,10 @@ static kvg_status check_backends(const kvg_config *config, const check_options *
 /* Before the run: can the file be written? It may lie in the folder that the run is about to make. */
 static kvg_status check_junit(const check_options *o)
 {
-    const bool made = mkdir(o->run.out_folder, 0777) == 0;
-    kvg_status s = kvg_whole_file_check(o->junit);
-    if (s && made) rmdir(o->run.out_folder);
+    const bool there = access(o->run.out_folder, F_OK) == 0;
+    kvg_status s = kvg_whole_file_folder(o->run.out_folder);
+    if (!s) s = kvg_whole_file_check(o->junit);
+    if (s && !there) rmdir(o->run.out_folder);
     return s;
 }
 

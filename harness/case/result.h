@@ -86,6 +86,7 @@ typedef struct kvg_result {
                                          * covers; else "" */
     bool cell_claimed; /* for such a SKIP: a claim covers the case's cell (harness/case/cells.h), not all of it */
     char impl[KVG_IMPL_NAME_SIZE]; /* the implementation that ran; "": none */
+    char engine[KVG_IMPL_NAME_SIZE]; /* the name that its library gives itself; "": none was opened */
     char confinement[KVG_CONFINEMENT_TEXT]; /* confinement of the candidate's process (support/confine.h), with the
                                              * reason if it is not the one that was asked for; "": unknown */
     char reference_in[KVG_IMPL_NAME_SIZE]; /* a library in this process that exports kvgold's reference; "": none */
@@ -122,6 +123,14 @@ typedef struct kvg_result_mode {
     bool fell_back;
     const char *reason, *partial_kv, *prefix_cache;
 } kvg_result_mode;
+
+/* Where the results of a run come from. */
+typedef struct kvg_result_origin {
+    const char *version, *commit, *date, *host, *cpu, *gpu;
+    kvg_names libraries, capabilities; /* files: KVG_ORIGIN_HASH hex digits of SHA-256, two blanks, the path */
+} kvg_result_origin;
+
+enum { KVG_ORIGIN_HASH = 64 };
 
 /* Makes the result a FAIL with this text. If it is a FAIL already, the first text stays. */
 void kvg_result_fail(kvg_result *r, const char *format, ...) KVG_PRINTF(2, 3);

@@ -126,7 +126,7 @@ static void add_causes(const kvg_report *r, cJSON *run, cJSON *meanings)
 static cJSON *describe(const kvg_report *r)
 {
     const kvg_report_file *f = &r->files[0];
-    char text[128];
+    char text[KVG_REPORT_LINE_SIZE];
     cJSON *run = cJSON_CreateObject();
     cJSON_AddStringToObject(run, "name", f->name);
     cJSON_AddStringToObject(run, "config", f->config);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "harness/report/report_data.h"
+#include "harness/report/report_unclaimed.h"
 #include "support/terminal.h"
 
 enum { CELL_SIZE = 512, MAX_COLUMNS = 32, GAP = 2 };
@@ -202,7 +203,7 @@ static void print_total(void *context, const char *what, const char *text)
 
 static void print_table(const kvg_report *report, FILE *out, size_t width)
 {
-    char counts[128];
+    char counts[KVG_REPORT_LINE_SIZE];
     if (report->group_count) {
         print_groups(report, out, width);
         putc('\n', out);
@@ -215,8 +216,8 @@ static void print_table(const kvg_report *report, FILE *out, size_t width)
     kvg_report_share_line(report, counts, sizeof counts);
     if (counts[0]) fprintf(out, "%s\n", counts);
     kvg_report_count_line(report, counts, sizeof counts);
-    fprintf(out, "%s%s%s\n", kvg_report_exit_code(report) ? KVG_TERMINAL_RED : KVG_TERMINAL_GREEN, counts,
-            KVG_TERMINAL_PLAIN);
+    fprintf(out, "%s%s%s%s\n", kvg_report_exit_code(report) ? KVG_TERMINAL_RED : KVG_TERMINAL_GREEN,
+            kvg_report_is_incomplete(report) ? "INCOMPLETE: " : "", counts, KVG_TERMINAL_PLAIN);
 }
 
 void kvg_report_table(const kvg_report *report, FILE *out, unsigned width, bool colour)

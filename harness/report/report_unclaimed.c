@@ -26,6 +26,11 @@ static const char *reference_in(const kvg_result *r)
     return r->reference_in;
 }
 
+static const char *engine(const kvg_result *r)
+{
+    return r->engine;
+}
+
 static const char *broken(const kvg_result *r)
 {
     return r->broken.count ? r->broken.name[0] : "";
@@ -76,6 +81,11 @@ void kvg_report_unclaimed_line(const kvg_report *r, char *out, size_t size)
 void kvg_report_unconfined_line(const kvg_report *r, char *out, size_t size)
 {
     list_reasons(r, unconfined, out, size);
+}
+
+void kvg_report_engine_line(const kvg_report *r, char *out, size_t size)
+{
+    list_reasons(r, engine, out, size);
 }
 
 void kvg_report_broken_line(const kvg_report *r, char *out, size_t size)

@@ -157,6 +157,12 @@ char *kvg_result_run_line(const kvg_result_run *run)
     cJSON_AddStringToObject(line, "shard", run->shard);
     cJSON_AddNumberToObject(line, "cases", (double)run->cases);
     if (run->config_cases) cJSON_AddNumberToObject(line, "config_cases", (double)run->config_cases);
+    cJSON *origins = run->origin_count ? cJSON_AddArrayToObject(line, "origins") : NULL;
+    for (size_t i = 0; i < run->origin_count; i++) {
+        cJSON *origin = cJSON_CreateObject();
+        kvg_record_write(kvg_record_get(KVG_RECORD_ORIGIN), &run->origins[i], origin);
+        cJSON_AddItemToArray(origins, origin);
+    }
     return print(line);
 }
 

@@ -13,6 +13,7 @@
 #include "harness/report/result_line.h"
 #include "harness/run/run_child.h"
 #include "harness/run/run_log.h"
+#include "harness/run/run_origin.h"
 #include "support/child.h"
 #include "support/clock.h"
 #include "support/terminal.h"
@@ -55,16 +56,32 @@ static kvg_status write_line(result_file *f, char *line)
     return kvg_fail(KVG_ERR_IO, "cannot write %s: %s. What had finished is kept there", f->path, strerror(error));
 }
 
+/* One run at a time writes into a folder. The lock ends with this process, or when it closes the file; children do not
+ * have it. A file system without locks locks nothing. */
+static kvg_status lock_results(const result_file *f, const char *folder)
+{
+    struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+    char since[32];
+    if (fcntl(f->fd, F_SETLK, &lock) == 0 || (errno != EACCES && errno != EAGAIN)) return KVG_OK;
+    if (fcntl(f->fd, F_GETLK, &lock) != 0 || lock.l_type == F_UNLCK) return lock_results(f, folder); /* it has ended */
+    run_origin_read_date(f->path, since, sizeof since);
+    return kvg_fail(KVG_ERR_IO, "another run (process %ld, since %s) writes into %s: wait for it, or name another "
+                    "folder by -o", (long)lock.l_pid, since, folder);
+}
+
 static kvg_status open_results(const char *folder, result_file *f)
 {
     kvg_status s = kvg_whole_file_folder(folder);
-    if (!s) s = run_log_remove_all(folder);
     if (s) return s;
     snprintf(f->path, sizeof f->path, "%s/results.jsonl", folder);
-    f->fd = open(f->path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    f->fd = open(f->path, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
     if (f->fd < 0) return kvg_fail(KVG_ERR_IO, "cannot write %s: %s", f->path, strerror(errno));
+    s = lock_results(f, folder);
+    if (!s && ftruncate(f->fd, 0) != 0) s = kvg_fail(KVG_ERR_IO, "cannot write %s: %s", f->path, strerror(errno));
+    if (!s) s = run_log_remove_all(folder);
+    if (s) close(f->fd);
     kvg_sha256_init(&f->sum);
-    return KVG_OK;
+    return s;
 }
 
 /* --- children --- */
@@ -452,11 +469,13 @@ static kvg_status write_end(run_state *state, double seconds)
 static kvg_status run_selection(run_state *state)
 {
     char shard[32];
+    run_origin origin;
     const kvg_config *config = state->config;
     state->start = kvg_clock_seconds();
     snprintf(shard, sizeof shard, "%u/%u", state->options->shard + 1, state->options->shards);
     kvg_status s = open_results(state->options->out_folder, &state->file);
     if (s) return s;
+    s = run_origin_find(config, state->options, &origin);
     const kvg_result_run run = {
         .version = KVG_VERSION,
         .config = config->path,
@@ -466,8 +485,11 @@ static kvg_status run_selection(run_state *state)
         .public_seed = config->public_seed,
         .cases = state->count,
         .config_cases = config->case_count,
+        .origins = &origin.origin,
+        .origin_count = 1,
     };
-    s = write_line(&state->file, kvg_result_run_line(&run));
+    if (!s) s = write_line(&state->file, kvg_result_run_line(&run));
+    run_origin_free(&origin);
     if (!s) s = run_all(state);
     state->summary->interrupted = stop_signal != 0;
     if (!s) s = write_end(state, kvg_clock_seconds() - state->start);

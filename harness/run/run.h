@@ -3,6 +3,7 @@
  *   run                    The parent: it starts children, watches them and writes the result file.
  *   run_child              A child: it judges its share of the cases.
  *   run_log                What candidates print.
+ *   run_origin             Where the results come from.
  *   backends               Which implementation a name means.
  *   capabilities           What an implementation claims to do, and which cases that covers.
  *
@@ -51,7 +52,8 @@ bool kvg_run_selects(const kvg_run_options *options, const kvg_case *c);
 bool kvg_run_is_log(const char *name);
 
 /* Runs the selected cases. KVG_ERR_INVALID if none is selected, KVG_ERR_IO if the folder or the file cannot be written
- * (lines already written stay) or if a child ends badly after its last case (a memory checker's verdict, say). */
+ * (lines already written stay), if another run writes there, or if a child ends badly after its last
+ * case (a memory checker's verdict, say). */
 kvg_status kvg_run(const kvg_config *config, const kvg_run_options *options, kvg_run_summary *summary) KVG_CHECKED;
 
 #endif

@@ -146,6 +146,7 @@ static bool run_one(const kvg_run_share *share, const kvg_case *c, session *a)
         blame_claim(a, &r);
     }
     snprintf(r.confinement, sizeof r.confinement, "%s", kvg_candidate_confinement(a->candidate));
+    memcpy(r.engine, a->facts.name, sizeof r.engine);
     memcpy(r.reference_in, a->facts.reference_in, sizeof r.reference_in);
     r.slow = kvg_clock_seconds() - start > share->config->slow_seconds;
     const kvg_case drawn = kvg_fill_draw(c, r.verdict == KVG_VERDICT_MISTRUSTED ? 0 : r.redraws);

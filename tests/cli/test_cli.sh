@@ -219,6 +219,10 @@ check "the JUnit file is XML with one case" python3 -c \
 expect "list CONFIG" 0 "quantise/nvfp4.canonical/rows/bf16/4x2x64/random/P2/reference" "$kvgold" list one.json
 second expect "another backend than the config's" 0 "1 passed" "$kvgold" check one.json -o other --backend slowref
 second check "... is in the id" grep -q 'random/P2/slowref"' other/results.jsonl
+second check "... its library is in the run's line" grep -qF "$(sha256sum "$library_folder/libkvgold_slowref.so" | cut -c-64)" \
+    <(grep '"type":"run"' other/results.jsonl)
+expect "an output folder in a folder that is not there" 0 "1 passed" "$kvgold" check one.json -o deep/er/out --junit deep/er/out/x.xml
+expect "... of a report" 0 "1 passed" "$kvgold" report deep/er/out/results.jsonl -o deep/as/well
 "$kvgold" check one.json -o piped >piped.txt 2>&1
 check "no colour and no progress in a pipe" test -z "$(grep "[$esc"$'\r]' piped.txt)"
 

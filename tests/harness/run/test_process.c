@@ -1,12 +1,16 @@
 /* The process model on a backend that crashes, hangs, exits and writes where it must not: every case gets its own
  * verdict, and the run goes on. */
+#include <fcntl.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -109,6 +113,48 @@ static void test_an_empty_selection_is_an_error(void **state)
     kvg_config_close(&config);
 }
 
+/* Another process that writes results into the folder, until it is killed. */
+static pid_t start_other_run(const char *results, const char *line)
+{
+    int ready[2];
+    char byte;
+    assert_int_equal(pipe(ready), 0);
+    const pid_t pid = fork();
+    if (pid == 0) {
+        struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+        const int fd = open(results, O_WRONLY | O_CREAT | O_TRUNC, 0666);
+        if (fcntl(fd, F_SETLK, &lock) == 0 && write(fd, line, strlen(line)) > 0 && write(ready[1], "", 1) == 1) pause();
+        _exit(1);
+    }
+    close(ready[1]);
+    assert_int_equal(read(ready[0], &byte, 1), 1);
+    close(ready[0]);
+    return pid;
+}
+
+static void test_two_runs_do_not_share_a_folder(void **state)
+{
+    (void)state;
+    static const char line[] = "{\"type\":\"run\",\"origins\":[{\"date\":\"2026-01-02T03:04:05Z\"}]}\n";
+    char said[128], held[256];
+    kvg_config config;
+    kvg_run_summary summary;
+    const kvg_run_options options = {.out_folder = OUT, .shards = 1, .jobs = 1};
+    const pid_t other = start_other_run(OUT "/results.jsonl", line);
+    assert_int_equal(kvg_config_open(CONFIG, NULL, NULL, &config), KVG_OK);
+    assert_int_equal(kvg_run(&config, &options, &summary), KVG_ERR_IO);
+    kvg_config_close(&config);
+    snprintf(said, sizeof said, "another run (process %ld, since 2026-01-02T03:04:05Z) writes into ", (long)other);
+    assert_non_null(strstr(kvg_error_text(), said));
+    FILE *f = fopen(OUT "/results.jsonl", "r");
+    assert_non_null(f);
+    assert_non_null(fgets(held, sizeof held, f));
+    fclose(f);
+    assert_string_equal(held, line);
+    kill(other, SIGKILL);
+    assert_int_equal(waitpid(other, NULL, 0), other);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -116,6 +162,7 @@ int main(void)
         cmocka_unit_test(test_several_children_give_every_case_its_own_verdict),
         cmocka_unit_test(test_candidate_output_is_kept_in_a_log),
         cmocka_unit_test(test_an_empty_selection_is_an_error),
+        cmocka_unit_test(test_two_runs_do_not_share_a_folder),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
