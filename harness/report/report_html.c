@@ -65,6 +65,7 @@ static cJSON *describe_group(const kvg_report *r, const kvg_report_group *g)
         cJSON_AddItemToArray(cells, object);
     }
     cJSON_AddStringToObject(group, "storage", g->storage);
+    cJSON_AddStringToObject(group, "data", g->data);
     cJSON_AddNumberToObject(group, "cases", (double)g->count);
     cJSON_AddBoolToObject(group, "plain", g->canonical && !g->mixed);
     kvg_result_add_number(group, "bits", g->bits);

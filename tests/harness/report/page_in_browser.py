@@ -129,6 +129,28 @@ def check_maps(page):
     assert shown == wanted, (shown, wanted)
 
 
+def check_words(page):
+    """Words of the head that the page explains say under the pointer what the place says to which they lead."""
+    words = page.run("""return [...document.querySelectorAll("header a.word")].map((a) => [a.textContent, a.title,
+        document.querySelector(a.getAttribute("href")).nextElementSibling.textContent])""")
+    assert {"cells", "public seed", "controls"} <= {word for word, _, _ in words}, words
+    assert all(title and title == " ".join(text.split()) for _, title, text in words), words
+
+
+def check_sources(page):
+    """A plot over groups of captured and of random data says which is which."""
+    for label, names in page.run("""return charts.map((chart) => [chart.canvas.getAttribute("aria-label"),
+            chart.data.labels?.length ? chart.data.labels : chart.scales.y.ticks.map((tick) => tick.label)])"""):
+        if label not in ("Relative L2 error", "SQNR of K and V"):
+            continue
+        key = "relative_l2" if label.startswith("Rel") else "sqnr_db"
+        shown = page.run(f"""return summary.groups.filter((g) => ["k", "v"].some((side) => {"number(g.relative_l2[side]) > 0"
+            if key == "relative_l2" else "g.plain && Number.isFinite(number(g.sqnr_db[side]))"})).map((g) => g.data)""")
+        for data in set(shown):
+            count = sum(f"({data})" in name for name in names)
+            assert count == (shown.count(data) if len(set(shown)) > 1 else 0), (label, data, names)
+
+
 def check_search(page):
     """`/` goes to the search, words choose the cases that have them all, Escape shows all again."""
     Select(page.all("#status")[0]).select_by_value("all")
@@ -197,17 +219,20 @@ def check_phone(page):
 
 
 def check_dark(page):
-    """A dark scheme makes the page dark, and the plots' text bright."""
-    looks = {"dark": ["rgb(20, 23, 27)", "#e6e9ed"], "light": ["rgb(255, 255, 255)", "#1c2128"]}
+    """A dark scheme makes the page dark, and the plots' text bright, with that of their axes; lines get its colour."""
+    looks = {"dark": ["rgb(20, 23, 27)", "#e6e9ed", []], "light": ["rgb(255, 255, 255)", "#1c2128", []]}
     for scheme, look in looks.items():
         page.browser.execute_cdp_cmd("Emulation.setEmulatedMedia",
                                      {"features": [{"name": "prefers-color-scheme", "value": scheme}]})
         page.eventually(lambda: page.run("""return [getComputedStyle(document.body).backgroundColor,
-            Chart.defaults.color]""") == look)
+            Chart.defaults.color, charts.flatMap((chart) => Object.values(chart.scales).map((scale) => scale.options))
+                .filter(({ticks, title, grid}) => ticks.color !== Chart.defaults.color || title.color !== ticks.color ||
+                    grid.color !== getComputedStyle(document.documentElement).getPropertyValue("--line").trim())
+                .map(({ticks, title, grid}) => [ticks.color, title.color, grid.color])]""") == look)
 
 
-CHECKS = [check_silence, check_sections, check_head, check_causes, check_printed, check_maps, check_search, check_more, check_filter, check_plots,
-          check_coverage, check_phone, check_dark]
+CHECKS = [check_silence, check_sections, check_head, check_causes, check_printed, check_maps, check_words, check_sources, check_search, check_more,
+          check_filter, check_plots, check_coverage, check_phone, check_dark]
 
 # Ways to break a page: a text of it, what stands there instead, and the check that must notice.
 BROKEN = [
@@ -218,12 +243,15 @@ BROKEN = [
     ("for (const cause of summary.causes) {", "for (const cause of summary.causes.slice(1)) {", check_causes),
     ('c.printed.join("\\n")', "c.printed[0]", check_printed),
     ("hasCode(c.page.cells, i)", "hasCode(c.page.cells, i) && i > 0", check_maps),
+    ("title, class: ", 'title: "?", class: ', check_words),
+    ("mixed && g.data ?", "false ?", check_sources),
     ("words.every(", "words.some(", check_search),
     ("limit += STEP; draw();", "draw();", check_more),
     ("|| status(c) === value ||", "|| status(c) !== value ||", check_filter),
     ('points("K", K_COLOUR, side("k"))', 'points("K", K_COLOUR, side("k").slice(1))', check_plots),
     ('class: hit ? "hit" : "miss"', 'class: "miss"', check_coverage),
     (".wide { overflow-x: auto }", "", check_phone),
+    ('scale.grid.color = colour("--line");', "", check_dark),
     ('addEventListener("change", colourCharts)', 'addEventListener("change", () => 0)', check_dark),
 ]
 
