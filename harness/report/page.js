@@ -340,7 +340,7 @@ function plotNoise() {
     type: "bar",
     data: { labels: namesOf(bars, (g) => g.storage.replace(".canonical", "")),
       datasets: [side("K", K_COLOUR, "k"), side("V", V_COLOUR, "v")] },
-    options: { scales: { y: axis("SQNR (dB), more is better") } },
+    options: { scales: { x: { ticks: { autoSkip: false } }, y: axis("SQNR (dB), more is better") } },
   });
 }
 
