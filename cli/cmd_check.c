@@ -26,12 +26,19 @@ typedef struct check_options {
     kvg_run_options run;
 } check_options;
 
+/* The last name of a path, if it is one of a log; else NULL. */
+static const char *log_name(const char *path)
+{
+    const char *slash = path ? strrchr(path, '/') : NULL, *name = slash ? slash + 1 : path;
+    return name && kvg_run_is_log(name) ? name : NULL;
+}
+
 static kvg_status check_files(const char *config, const check_options *o)
 {
     const char *folder = o->run.out_folder, *library = o->backend && strchr(o->backend, '/') ? o->backend : NULL;
     const kvg_used_file files[] = {
         {.name = config}, {.name = o->run.capabilities}, {.name = library},
-        {folder, "results.jsonl", true}, {folder, "candidate.log", true},
+        {folder, "results.jsonl", true}, {folder, log_name(config), true}, {folder, log_name(o->junit), true},
         {folder, o->html ? "report.html" : NULL, true}, {.name = o->junit, .written = true},
     };
     return kvg_used_files_check(files, sizeof files / sizeof files[0]);
@@ -118,9 +125,10 @@ static kvg_status check_backends(const kvg_config *config, const check_options *
 /* Before the run: can the file be written? It may lie in the folder that the run is about to make. */
 static kvg_status check_junit(const check_options *o)
 {
-    const bool made = mkdir(o->run.out_folder, 0777) == 0;
-    kvg_status s = kvg_whole_file_check(o->junit);
-    if (s && made) rmdir(o->run.out_folder);
+    const bool there = access(o->run.out_folder, F_OK) == 0;
+    kvg_status s = kvg_whole_file_folder(o->run.out_folder);
+    if (!s) s = kvg_whole_file_check(o->junit);
+    if (s && !there) rmdir(o->run.out_folder);
     return s;
 }
 

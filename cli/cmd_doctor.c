@@ -15,6 +15,7 @@
 #include "harness/run/backends.h"
 #include "support/child.h"
 #include "support/commit.h"
+#include "support/machine.h"
 #include "support/shipped.h"
 #include "support/version.h"
 
@@ -24,12 +25,8 @@
 
 static void print_cpu(void)
 {
-    char line[256], model[200] = "unknown";
-    FILE *f = fopen("/proc/cpuinfo", "r");
-    while (f && fgets(line, sizeof line, f)) {
-        if (sscanf(line, "model name : %199[^\n]", model) == 1) break;
-    }
-    if (f) fclose(f);
+    char model[200];
+    kvg_machine_cpu(model, sizeof model);
     printf("cpu:         %s, %d cores\n", model, omp_get_num_procs());
 }
 

@@ -2,7 +2,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "cli/cli.h"
@@ -10,6 +9,7 @@
 #include "model/guest/generate_guest.h"
 #include "support/terminal.h"
 #include "support/used_files.h"
+#include "support/whole_file.h"
 
 /* A single file may be merged into its own place: it stays what it is. Of several, one would be all of them. */
 static kvg_status check_files(char **results, int count, const char *folder, const char *junit)
@@ -32,10 +32,10 @@ static kvg_status write_files(const kvg_report *report, const char *folder, cons
     char page[PATH_MAX], results[PATH_MAX];
     kvg_status s = KVG_OK;
     if (folder) {
-        mkdir(folder, 0777); /* if this fails, the writes below say so */
+        s = kvg_whole_file_folder(folder);
         snprintf(page, sizeof page, "%s/report.html", folder);
         snprintf(results, sizeof results, "%s/results.jsonl", folder);
-        s = kvg_report_merge(report, results);
+        if (!s) s = kvg_report_merge(report, results);
         if (!s) s = kvg_report_html(report, page);
         if (!s) printf("\nresults: %s\nreport:  %s\n", results, page);
     }

@@ -74,6 +74,12 @@ kvg_status kvg_whole_file_check(const char *path)
 
 kvg_status kvg_whole_file_folder(const char *path)
 {
+    char *outer = strdup(path);
+    for (char *slash = outer; slash && (slash = strchr(slash, '/')); *slash++ = '/') {
+        *slash = 0;
+        mkdir(outer, 0777); /* if this fails, the last one does */
+    }
+    free(outer);
     if (mkdir(path, 0777) == 0 || errno == EEXIST) return KVG_OK;
     return kvg_fail(KVG_ERR_IO, "cannot make the folder %s: %s", path, strerror(errno));
 }

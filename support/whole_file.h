@@ -20,7 +20,7 @@ kvg_status kvg_whole_file_write_json(const char *path, const cJSON *value) KVG_C
  * before long work. */
 kvg_status kvg_whole_file_check(const char *path) KVG_CHECKED;
 
-/* Makes a folder for files to be written; one that is there stays. KVG_ERR_IO names it. */
+/* Makes a folder for files to be written, and those that it lies in; what is there stays. KVG_ERR_IO names it. */
 kvg_status kvg_whole_file_folder(const char *path) KVG_CHECKED;
 
 #endif

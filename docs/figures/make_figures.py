@@ -340,7 +340,7 @@ def containment(_):
             d.line((middle, y), (left, y))
             d.line((middle, y), (right, y))
     d.text(554, 362, "It reads the files of its user and uses the GPU.")
-    d.text(554, 384, "What it prints goes to candidate.log.")
+    d.text(554, 384, "What it prints goes to its own log.")
     d.text(12, 368, "The candidate can neither read nor write the memory of judge")
     d.text(12, 388, "and parent, nor use their descriptors, nor signal them.")
     return d.done()

@@ -86,9 +86,11 @@ typedef struct kvg_result {
                                          * covers; else "" */
     bool cell_claimed; /* for such a SKIP: a claim covers the case's cell (harness/case/cells.h), not all of it */
     char impl[KVG_IMPL_NAME_SIZE]; /* the implementation that ran; "": none */
+    char engine[KVG_IMPL_NAME_SIZE]; /* the name that its library gives itself; "": none was opened */
     char confinement[KVG_CONFINEMENT_TEXT]; /* confinement of the candidate's process (support/confine.h), with the
                                              * reason if it is not the one that was asked for; "": unknown */
     char reference_in[KVG_IMPL_NAME_SIZE]; /* a library in this process that exports kvgold's reference; "": none */
+    kvg_names printed;             /* a case that cost the candidate's process: the last lines that it printed in it */
     double milliseconds;           /* duration of the candidate's run */
     uint64_t redraws;              /* ops: earlier draws of the data; none of them could tell right from wrong */
     bool slow;                     /* the case took longer than the config's slow_seconds */
@@ -97,6 +99,7 @@ typedef struct kvg_result {
     kvg_decode_accuracy decode;
     kvg_result_separation separation;
     kvg_names relations; /* op decode: the rows of harness/trial/judge/relations.def that were asked and held */
+    kvg_names broken;    /* the one of them that did not hold, of a right answer: no other is judged after it */
     kvg_names explained; /* a FAIL: known-wrong answers that equal this answer, by the comparison of its op */
     kvg_result_page page;
     kvg_result_reach reach;
@@ -120,6 +123,14 @@ typedef struct kvg_result_mode {
     bool fell_back;
     const char *reason, *partial_kv, *prefix_cache;
 } kvg_result_mode;
+
+/* Where the results of a run come from. */
+typedef struct kvg_result_origin {
+    const char *version, *commit, *date, *host, *cpu, *gpu;
+    kvg_names libraries, capabilities; /* files: KVG_ORIGIN_HASH hex digits of SHA-256, two blanks, the path */
+} kvg_result_origin;
+
+enum { KVG_ORIGIN_HASH = 64 };
 
 /* Makes the result a FAIL with this text. If it is a FAIL already, the first text stays. */
 void kvg_result_fail(kvg_result *r, const char *format, ...) KVG_PRINTF(2, 3);

@@ -8,6 +8,19 @@ void kvg_names_add(kvg_names *names, const char *name)
     names->name[names->count++] = name;
 }
 
+static const kvg_field origin[] = {
+    KVG_FIELD(kvg_result_origin, TEXT, "version", version, ALWAYS, "", "version of kvgold"),
+    KVG_FIELD(kvg_result_origin, TEXT, "commit", commit, ALWAYS, "", "commit that kvgold was built of, `with changes` "
+              "if the source had others; `unknown` without a repository"),
+    KVG_FIELD(kvg_result_origin, TEXT, "date", date, ALWAYS, "", "start of the run, UTC: `2026-11-26T13:53:02Z`"),
+    KVG_FIELD(kvg_result_origin, TEXT, "host", host, ALWAYS, "", "name of the machine"),
+    KVG_FIELD(kvg_result_origin, TEXT, "cpu", cpu, ALWAYS, "", "model of its processor"),
+    KVG_FIELD(kvg_result_origin, TEXT, "gpu", gpu, GIVEN, "", "models of its NVIDIA GPUs"),
+    KVG_FIELD(kvg_result_origin, NAMES, "libraries", libraries, GIVEN, "", "SHA-256 and path of each plug-in's library "
+              "when the run began, as sha256sum prints them"),
+    KVG_FIELD(kvg_result_origin, NAMES, "capabilities", capabilities, GIVEN, "", "the same of capability files"),
+};
+
 static const kvg_field asked[] = {
     KVG_FIELD(kvg_result_asked, TEXT, "type", type, ALWAYS, "", "`start`, written before the case runs, or `case`"),
     KVG_FIELD(kvg_result_asked, TEXT, "id", id, ALWAYS, "", "name of the case: unique in a config, the same in every "
@@ -44,11 +57,16 @@ static const kvg_field outcome[] = {
     KVG_FIELD(kvg_result, FLAG, "cell_claimed", cell_claimed, GIVEN, "", "such a SKIP whose op, formats and layout "
               "are claimed: what is not is something else"),
     KVG_FIELD_TEXT_IN(kvg_result, "impl", impl, ALWAYS, "the implementation that ran; empty text if none did"),
+    KVG_FIELD_TEXT_IN(kvg_result, "engine", engine, GIVEN, "the name that its library gives itself"),
     KVG_FIELD_TEXT_IN(kvg_result, "confinement", confinement, GIVEN, "what the implementation's process had given up: "
                       "`namespaces`, `rights` and why no namespaces, or `none` (docs/guide/plugin.md section 5); a "
                       "case without an answer may have no such text"),
     KVG_FIELD_TEXT_IN(kvg_result, "reference_in", reference_in, GIVEN, "a library in the implementation's process that "
                       "exports kvgold's reference: the answer may be the reference's own"),
+    KVG_FIELD(kvg_result, NAMES, "printed", printed, GIVEN, "", "a CRASH, a HANG, a lost device: the last lines that "
+              "the implementation printed in this case, on stdout and stderr; at most ten, each cut to 200 bytes"),
+    KVG_FIELD(kvg_result, NAMES, "broken", broken, GIVEN, "", "the first relation that did not hold; the answer to the "
+              "question itself was right"),
     KVG_FIELD(kvg_result, NUMBER, "ms", milliseconds, ALWAYS, "ms", "time of the implementation's run"),
     KVG_FIELD(kvg_result, COUNT, "redraws", redraws, GIVEN, "draws", "how often the case was asked before with other "
               "data that could not tell right from wrong; the seed of these data stands in `repro`"),
@@ -186,6 +204,8 @@ static const kvg_field controls[] = {
 const kvg_record *kvg_record_get(kvg_record_id id)
 {
     static const kvg_record records[KVG_RECORDS] = {
+        RECORD(ORIGIN, "origins", "Where the results come from: a line of type `run` has a list of these objects, one "
+               "for each run that was merged into the file.", origin),
         RECORD(ASKED, "What is asked", "Lines of type `start` and `case` have these fields.", asked),
         RECORD(OUTCOME, "What came of it", "Every line of type `case` has these fields.", outcome),
         RECORD(PARTS, "Parts of a case", "A line of type `case` may have these objects; if no answer was judged, "

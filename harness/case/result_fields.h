@@ -78,6 +78,7 @@ typedef struct kvg_record {
 } kvg_record;
 
 typedef enum kvg_record_id {
+    KVG_RECORD_ORIGIN,   /* kvg_result_origin */
     KVG_RECORD_ASKED,    /* kvg_result_asked */
     KVG_RECORD_OUTCOME,  /* kvg_result */
     KVG_RECORD_PARTS,

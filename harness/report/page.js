@@ -59,6 +59,7 @@ function command(text) {
 function describe(c) {
   const parts = [element("code", {}, c.id)];
   if (c.detail) parts.push(element("div", { class: "dim" }, c.detail));
+  if (c.printed) parts.push(element("pre", { class: "printed" }, c.printed.join("\n")));
   if (modeOf(c)) parts.push(element("div", { class: c.mode.fell_back ? "warn" : "dim" }, `mode: ${modeOf(c)}`));
   if (status(c) !== "PASS" && c.repro) parts.push(command(c.repro));
   return element("div", {}, ...parts);
@@ -134,17 +135,27 @@ const hex = (code) => code.toString(16).toUpperCase().padStart(2, "0");
 
 // --- head and causes ---
 
+// Words that the page explains are links to where it does; what they mean shows under the pointer, too.
+function withWords(text) {
+  const words = [...document.querySelectorAll("#words dt[id]")].map((dt) => dt.textContent);
+  return text.split(new RegExp(`\\b(${words.join("|")})\\b`)).map((part, i) => {
+    if (i % 2 === 0) return part;
+    const id = `word-${part.replace(" ", "-")}`, title = find(id).nextElementSibling.textContent.replace(/\s+/g, " ");
+    return element("a", { href: `#${id}`, title, class: "word" }, part);
+  });
+}
+
 function drawHead() {
   document.title = `kvgold: ${summary.name}`;
   document.querySelector("h1").textContent = `kvgold report: ${summary.name}`;
   const kinds = { PASSED: "good", "NOTHING WAS CHECKED": "warn" };
   find("headline").classList.add(kinds[summary.headline] ?? "bad");
-  find("headline").textContent = `${summary.headline}: ${summary.counts}`;
+  find("headline").replaceChildren(`${summary.headline}: `, ...withWords(summary.counts));
   find("share").textContent = summary.share;
   const facts = [["config", summary.config], ["seed", summary.seed], ["kvgold", summary.version],
     ["shards", `${summary.shards} of ${summary.shard_count}`], ...summary.totals];
   for (const [what, text] of facts) {
-    find("totals").append(element("dt", {}, what), element("dd", what === "note" ? { class: "warn" } : {}, text));
+    find("totals").append(element("dt", {}, ...withWords(what)), element("dd", what === "note" ? { class: "warn" } : {}, text));
   }
 }
 
@@ -184,6 +195,7 @@ function drawCauses() {
       head.append(": the answers equal those of ", element("a", { href: `#control-${cause.explained}` }, cause.explained));
       if (summary.meanings[cause.explained]) head.append(`, ${summary.meanings[cause.explained]}`);
     }
+    if (cause.consequence) head.append(`: ${cause.consequence}`);
     const article = element("article", { class: kindOf(first) }, head);
     if (mine.length > 1) {
       article.append(element("div", { class: "dim" },
@@ -279,8 +291,13 @@ function plot(section, title, caption, config, rows = 0) {
 function colourCharts() {
   const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
   Chart.defaults.color = colour("--fg");
-  Chart.defaults.borderColor = colour("--line");
-  for (const chart of charts) chart.update();
+  for (const chart of charts) {
+    for (const scale of Object.values(chart.options.scales)) {
+      scale.ticks.color = scale.title.color = colour("--fg");
+      scale.grid.color = colour("--line");
+    }
+    chart.update();
+  }
 }
 
 const axis = (text, more = {}) => ({ title: { display: true, text }, ...more });
@@ -292,14 +309,20 @@ const rowScale = (names) => ({ type: "linear", min: -0.6, max: names.length - 0.
   afterBuildTicks: (scale) => { scale.ticks = names.map((_, value) => ({ value })); } });
 const named = (names) => ({ tooltip: { callbacks: { label: (p) => `${names[Math.round(p.parsed.y)]}: ${p.parsed.x}` } } });
 
+// What the figures of a group were measured on is part of its name where groups differ in it.
+function namesOf(groups, name) {
+  const mixed = new Set(groups.map((g) => g.data)).size > 1;
+  return groups.map((g) => mixed && g.data ? `${name(g)} (${g.data})` : name(g));
+}
+
 function plotError() {
   const rows = summary.groups.filter((g) => number(g.relative_l2.k) > 0 || number(g.relative_l2.v) > 0)
     .sort((a, b) => (number(b.bits) || 0) - (number(a.bits) || 0));
   if (!rows.length) return;
-  const names = rows.map((g) => `${g.storage}  ${fixed(g.bits, 2)} bits`);
+  const names = namesOf(rows, (g) => `${g.storage}  ${fixed(g.bits, 2)} bits`);
   const side = (key) => rows.map((g, y) => ({ x: number(g.relative_l2[key]), y })).filter((p) => p.x > 0);
-  plot("plots", "Relative L2 error", "Median over the cases on captured data, or on random data where there is none. One " +
-    "row per format and dialect, largest storage first. Left is better. Exact formats have no row.", {
+  plot("plots", "Relative L2 error", "Median over the cases on captured data, or on random data where there is none: a name " +
+    "says which if the plot has both. One row per format and dialect, largest storage first. Left is better. Exact formats have no row.", {
     type: "scatter",
     data: { datasets: [points("K", K_COLOUR, side("k")),
       points("V", V_COLOUR, side("v"), { pointStyle: "rectRot", pointRadius: 5, backgroundColor: "transparent" })] },
@@ -315,9 +338,9 @@ function plotNoise() {
   const side = (label, colour, key) => ({ label, backgroundColor: colour, data: bars.map((g) => number(g.sqnr_db[key])) });
   plot("plots", "SQNR of K and V", "Median over the same cases, canonical dialects. Six dB are half the error.", {
     type: "bar",
-    data: { labels: bars.map((g) => g.storage.replace(".canonical", "")),
+    data: { labels: namesOf(bars, (g) => g.storage.replace(".canonical", "")),
       datasets: [side("K", K_COLOUR, "k"), side("V", V_COLOUR, "v")] },
-    options: { scales: { y: axis("SQNR (dB), more is better") } },
+    options: { scales: { x: { ticks: { autoSkip: false } }, y: axis("SQNR (dB), more is better") } },
   });
 }
 

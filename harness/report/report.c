@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "harness/report/report_data.h"
+#include "harness/report/report_origin.h"
 #include "harness/report/report_unclaimed.h"
 #include "harness/report/result_line.h"
 #include "support/exit_code.h"
@@ -167,6 +168,7 @@ static kvg_status open_report(kvg_report *r, const char *const *paths, const kvg
         if (!s) s = check_same_run(&r->files[0], &r->files[i]);
     }
     if (!s) s = check_shards(r);
+    if (!s) s = kvg_report_compare_origins(r);
     if (!s) s = join_cases(r);
     if (!s) s = count_cases(r);
     if (!s) s = kvg_report_summarise(r);
@@ -207,14 +209,19 @@ void kvg_report_close(kvg_report *r)
     free(r->layouts);
     free(r->modes);
     free(r->cells);
+    free(r->origins);
     free(r->notes);
     free(r);
 }
 
+bool kvg_report_is_incomplete(const kvg_report *r)
+{
+    return r->unfinished || r->missing || r->lost_shards || kvg_report_unjudged_count(r);
+}
+
 int kvg_report_exit_code(const kvg_report *r)
 {
-    const bool holes = r->unfinished || r->missing || r->lost_shards || kvg_report_unjudged_count(r);
-    return holes ? KVG_EXIT_FAIL : kvg_exit_of_verdicts(r->verdicts);
+    return kvg_report_is_incomplete(r) ? KVG_EXIT_FAIL : kvg_exit_of_verdicts(r->verdicts);
 }
 
 static bool has_public_seed(const kvg_report *r)
@@ -231,9 +238,15 @@ void kvg_report_count_line(const kvg_report *r, char *out, size_t size)
     int n = snprintf(out, size, "%" PRIu64 " passed, %" PRIu64 " failed", r->verdicts[KVG_VERDICT_PASS], r->failing);
     if (skipped) n += snprintf(out + n, size - (size_t)n, ", %" PRIu64 " skipped", skipped);
     if (missing) n += snprintf(out + n, size - (size_t)n, ", %" PRIu64 " missing", missing);
-    snprintf(out + n, size - (size_t)n, "; %zu of %zu cell%s judged", kvg_cells_judged(r->cells, r->cell_count),
-             r->cell_count, r->cell_count == 1 ? "" : "s");
-    if (has_public_seed(r)) snprintf(out + strlen(out), size - strlen(out), "; public seed");
+    n += snprintf(out + n, size - (size_t)n, "; %zu of %zu cell%s judged", kvg_cells_judged(r->cells, r->cell_count),
+                  r->cell_count, r->cell_count == 1 ? "" : "s");
+    if (r->lost_shards) {
+        n += snprintf(out + n, size - (size_t)n, "; %" PRIu64 " of %" PRIu64 " shards missing", r->lost_shards,
+                      r->files[0].shard_count);
+    }
+    if (has_public_seed(r)) n += snprintf(out + n, size - (size_t)n, "; public seed");
+    const size_t libraries = kvg_report_library_count(r);
+    if (libraries > 1) snprintf(out + n, size - (size_t)n, "; of %zu different libraries", libraries);
 }
 
 /* --- the merged file --- */
@@ -250,7 +263,8 @@ static void put_line(FILE *out, char *line)
 static void write_merged(const kvg_report *r, FILE *out)
 {
     const kvg_report_file *f = &r->files[0];
-    kvg_result_run run = {f->version, f->config, f->name, "1/1", .seed = f->seed, .public_seed = has_public_seed(r)};
+    kvg_result_run run = {f->version, f->config, f->name, "1/1", .seed = f->seed, .public_seed = has_public_seed(r),
+                          .origins = r->origins, .origin_count = r->origin_count};
     for (size_t i = 0; i < r->file_count; i++) {
         run.cases += r->files[i].cases;
         if (r->files[i].config_cases > run.config_cases) run.config_cases = r->files[i].config_cases;

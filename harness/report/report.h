@@ -6,6 +6,7 @@
  *   report_table, _text    The table for a terminal; report_summary has its totals, report_causes what did not pass.
  *   report_html, _plot     The page with its plots.
  *   report_junit           JUnit XML.
+ *   report_origin          Where the results come from.
  *   report_decode, _unclaimed
  *                          The part of one op, what no claim covers, and what a candidate was not kept from.
  *
@@ -51,5 +52,8 @@ kvg_status kvg_report_junit(const kvg_report *report, const char *path) KVG_CHEC
 
 /* The merged result file: one run line (shard "1/1"), every case once, one end line. */
 kvg_status kvg_report_merge(const kvg_report *report, const char *path) KVG_CHECKED;
+
+/* Writes text for a terminal. Control bytes become '?', so a result file cannot steer it. */
+void kvg_report_plain(FILE *out, const char *text);
 
 #endif

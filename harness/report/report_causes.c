@@ -4,17 +4,34 @@
 #include <string.h>
 
 #include "harness/report/report_data.h"
+#include "harness/trial/judge/relations.h"
 
 /* --- which cases belong together --- */
+
+static bool has_name(const kvg_names *names, const char *name)
+{
+    for (size_t i = 0; i < names->count; i++) {
+        if (strcmp(names->name[i], name) == 0) return true;
+    }
+    return false;
+}
+
+bool kvg_report_is_consequence(const kvg_report_case *c)
+{
+    const char *appended = kvg_relation_id(kvg_relation_get(KVG_RELATION_appended));
+    return c->finished && c->result.verdict == KVG_VERDICT_FAIL && has_name(&c->result.broken, appended);
+}
 
 /* Verdicts in the order of a report; UNFINISHED stands before UNIMPLEMENTED, which says the least. */
 static int rank(const kvg_report_case *c)
 {
+    enum { CONSEQUENCE = 1, UNFINISHED = 7 };
     static const int ranks[KVG_VERDICT_COUNT] = {
-        [KVG_VERDICT_FAIL] = 0, [KVG_VERDICT_CRASH] = 1, [KVG_VERDICT_HANG] = 2, [KVG_VERDICT_DEVICE_LOST] = 3,
-        [KVG_VERDICT_ERROR] = 4, [KVG_VERDICT_MISTRUSTED] = 5, [KVG_VERDICT_UNIMPLEMENTED] = 7, [KVG_VERDICT_SKIP] = 8,
+        [KVG_VERDICT_FAIL] = 0, [KVG_VERDICT_CRASH] = 2, [KVG_VERDICT_HANG] = 3, [KVG_VERDICT_DEVICE_LOST] = 4,
+        [KVG_VERDICT_ERROR] = 5, [KVG_VERDICT_MISTRUSTED] = 6, [KVG_VERDICT_UNIMPLEMENTED] = 8, [KVG_VERDICT_SKIP] = 9,
     };
-    return c->finished ? ranks[c->result.verdict] : 6;
+    if (kvg_report_is_consequence(c)) return CONSEQUENCE;
+    return c->finished ? ranks[c->result.verdict] : UNFINISHED;
 }
 
 /* What `detail` says before its first number or colon: "k_codes" of "k_codes: 3 of 64 bytes differ". */
@@ -25,17 +42,10 @@ static size_t head(const char *detail)
     return length;
 }
 
-static bool has_name(const kvg_names *names, const char *name)
-{
-    for (size_t i = 0; i < names->count; i++) {
-        if (strcmp(names->name[i], name) == 0) return true;
-    }
-    return false;
-}
-
 static bool belongs(const kvg_report_case *c, const kvg_report_cause *cause)
 {
     if (cause->explained) return has_name(&c->result.explained, cause->explained);
+    if (kvg_report_is_consequence(c)) return kvg_report_is_consequence(cause->first);
     const char *detail = c->result.detail, *other = cause->first->result.detail;
     return rank(c) == rank(cause->first) && head(detail) == head(other) && strncmp(detail, other, head(detail)) == 0;
 }
@@ -57,6 +67,37 @@ static void settle(kvg_report *r, kvg_report_cause cause)
         c->cause = cause.id;
     }
     r->causes[r->cause_count++] = cause;
+}
+
+/* --- consequences --- */
+
+/* A failing append, of the case's formats and layout if there is one; NULL: none failed. */
+static const kvg_report_case *failing_append(const kvg_report *r, const kvg_report_case *c)
+{
+    const kvg_report_case *found = NULL;
+    for (size_t i = 0; i < r->case_count; i++) {
+        const kvg_report_case *other = &r->cases[i];
+        if (!other->finished || other->result.verdict != KVG_VERDICT_FAIL) continue;
+        if (strcmp(other->asked.op, kvg_op_get(KVG_OP_APPEND)->name) != 0) continue;
+        const bool alike = strcmp(other->storage, c->storage) == 0 && strcmp(other->asked.layout, c->asked.layout) == 0;
+        if (alike) return other;
+        if (!found) found = other;
+    }
+    return found;
+}
+
+void kvg_report_consequence_line(const kvg_report *r, const kvg_report_case *c, size_t count, char *out, size_t size)
+{
+    out[0] = 0;
+    if (!kvg_report_is_consequence(c)) return;
+    const kvg_report_case *append = failing_append(r, c);
+    const char *answers = count == 1 ? "this answer is" : "these answers are";
+    if (append) {
+        snprintf(out, size, "%s right, and the pages that %s wrote are wrong: see %s", answers, append->result.impl,
+                 append->asked.id);
+    } else {
+        snprintf(out, size, "%s right, but not over pages that the implementation's own append wrote", answers);
+    }
 }
 
 /* --- explanations --- */

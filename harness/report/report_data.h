@@ -101,6 +101,8 @@ struct kvg_report {
     const kvg_guest *guest; /* NULL: none */
     kvg_report_file *files; /* by shard */
     size_t file_count;
+    kvg_result_origin *origins; /* of all files, in the order in which they were given */
+    size_t origin_count;
     kvg_report_case *cases; /* by format, dialect and id */
     size_t case_count, case_capacity;
     kvg_report_group *groups;
@@ -159,9 +161,9 @@ unsigned kvg_report_bits_set(const uint8_t set[KVG_FIELD_CODES / 8]);
 bool kvg_report_bit(const uint8_t set[KVG_FIELD_CODES / 8], unsigned code);
 void kvg_report_format_bytes(uint64_t bytes, char *out, size_t size); /* "73.7 kB" */
 
-/* Writes one line: "540 passed, 0 failed, 2 skipped; 12 of 13 cells judged". Cases that never
- * finished or never ran are missing: "443 passed, 3 failed, 492 missing; ...". If the seed is the
- * config's, the line ends with "; public seed". */
+/* Writes one line: "540 passed, 0 failed, 2 skipped; 12 of 13 cells judged". Cases that never finished or never ran are
+ * missing: "443 passed, 3 failed, 492 missing; ...; 1 of 3 shards missing". It ends with "; public seed" if the seed is
+ * the config's, and with "; of 2 different libraries". */
 void kvg_report_count_line(const kvg_report *report, char *out, size_t size);
 
 /* Writes "1 of 1303 cases was judged: this proves almost nothing", or "" if at least half were
@@ -193,8 +195,5 @@ kvg_status kvg_report_write(const kvg_report *report, const char *path,
 /* Writes text for XML, for elements and attributes alike. Markup is escaped. Characters that XML
  * cannot hold become U+FFFD. */
 void kvg_report_escape(FILE *out, const char *text);
-
-/* Writes text for a terminal. Control bytes become '?', so a result file cannot steer it. */
-void kvg_report_plain(FILE *out, const char *text);
 
 #endif

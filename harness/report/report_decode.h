@@ -6,6 +6,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "harness/report/report.h"
+
 struct kvg_report_case;
 
 enum { KVG_REPORT_LINE_SIZE = 640 }; /* room for any line below */
@@ -20,5 +22,14 @@ void kvg_report_separation_line(const struct kvg_report_case *cases, size_t coun
 
 /* One line: relations that held, over how many cases; empty where none was asked. */
 void kvg_report_relations_line(const struct kvg_report_case *cases, size_t count, char *out, size_t size);
+
+/* A FAIL of a right answer, because the rows that the implementation's own append wrote gave a wrong one (relation
+ * `appended`). All of them are one cause, which stands behind those of wrong answers. */
+bool kvg_report_is_consequence(const struct kvg_report_case *c);
+
+/* "these answers are right, and the pages that NAME wrote are wrong: see ID", of `count` such cases, one of which is c:
+ * ID is a case of append that failed, of c's formats and layout if there is one. "" for another case. */
+void kvg_report_consequence_line(const kvg_report *report, const struct kvg_report_case *c, size_t count,
+                                 char *out, size_t size);
 
 #endif

@@ -65,6 +65,7 @@ static cJSON *describe_group(const kvg_report *r, const kvg_report_group *g)
         cJSON_AddItemToArray(cells, object);
     }
     cJSON_AddStringToObject(group, "storage", g->storage);
+    cJSON_AddStringToObject(group, "data", g->data);
     cJSON_AddNumberToObject(group, "cases", (double)g->count);
     cJSON_AddBoolToObject(group, "plain", g->canonical && !g->mixed);
     kvg_result_add_number(group, "bits", g->bits);
@@ -104,6 +105,7 @@ static void add_meaning(cJSON *to, const char *name)
 /* The causes, and of each case the id of its cause, -1: it has none. */
 static void add_causes(const kvg_report *r, cJSON *run, cJSON *meanings)
 {
+    char why[KVG_REPORT_LINE_SIZE];
     cJSON *causes = cJSON_AddArrayToObject(run, "causes"), *cause_of = cJSON_AddArrayToObject(run, "cause_of");
     for (size_t i = 0; i < r->cause_count; i++) {
         const kvg_report_cause *cause = &r->causes[i];
@@ -112,6 +114,8 @@ static void add_causes(const kvg_report *r, cJSON *run, cJSON *meanings)
         cJSON_AddNumberToObject(object, "first", (double)(cause->first - r->cases));
         if (cause->explained) cJSON_AddStringToObject(object, "explained", cause->explained);
         if (cause->explained) add_meaning(meanings, cause->explained);
+        kvg_report_consequence_line(r, cause->first, cause->count, why, sizeof why);
+        cJSON_AddStringToObject(object, "consequence", why);
         cJSON_AddItemToArray(causes, object);
     }
     for (size_t i = 0; i < r->case_count; i++) {
@@ -123,7 +127,7 @@ static void add_causes(const kvg_report *r, cJSON *run, cJSON *meanings)
 static cJSON *describe(const kvg_report *r)
 {
     const kvg_report_file *f = &r->files[0];
-    char text[128];
+    char text[KVG_REPORT_LINE_SIZE];
     cJSON *run = cJSON_CreateObject();
     cJSON_AddStringToObject(run, "name", f->name);
     cJSON_AddStringToObject(run, "config", f->config);

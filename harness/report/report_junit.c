@@ -28,15 +28,23 @@ static void write_attribute(FILE *out, const char *name, const char *value)
     putc('"', out);
 }
 
-static void write_outcome(FILE *out, const kvg_report_case *c)
+static void write_outcome(FILE *out, const kvg_report *r, const kvg_report_case *c)
 {
     static const char *const elements[] = {[FAILURE] = "failure", [ERROR] = "error", [SKIPPED] = "skipped"};
     const char *element = elements[outcome_of(c)];
+    char why[KVG_REPORT_LINE_SIZE];
     fprintf(out, "      <%s", element);
     write_attribute(out, "message", c->finished ? c->result.detail : "started but never finished");
     if (outcome_of(c) != SKIPPED) write_attribute(out, "type", kvg_report_status_name(c));
     putc('>', out);
     kvg_report_escape(out, c->result.detail);
+    kvg_report_consequence_line(r, c, 1, why, sizeof why);
+    fputs(why[0] ? "\n" : "", out);
+    kvg_report_escape(out, why);
+    for (size_t i = 0; i < c->result.printed.count; i++) {
+        fputs("\n| ", out);
+        kvg_report_escape(out, c->result.printed.name[i]);
+    }
     if (c->asked.repro[0]) {
         fputs(c->result.detail[0] ? "\n" : "", out);
         kvg_report_escape(out, c->asked.repro);
@@ -44,10 +52,10 @@ static void write_outcome(FILE *out, const kvg_report_case *c)
     fprintf(out, "</%s>\n", element);
 }
 
-static void write_case(FILE *out, const char *suite, const kvg_guest *guest, const kvg_report_case *c)
+static void write_case(FILE *out, const kvg_report *r, const kvg_report_case *c)
 {
     fputs("    <testcase classname=\"", out);
-    kvg_report_escape(out, suite);
+    kvg_report_escape(out, r->files[0].name);
     putc('.', out);
     kvg_report_escape(out, c->storage);
     putc('"', out);
@@ -57,13 +65,13 @@ static void write_case(FILE *out, const char *suite, const kvg_guest *guest, con
     const size_t headed = strlen(about);
     kvg_report_decode_line(c, 1, c->result.decode.bits, about + headed, sizeof about - headed);
     if (!about[headed]) about[0] = 0;
-    if (c->guest) guest->about(c, about, sizeof about);
+    if (c->guest) r->guest->about(c, about, sizeof about);
     if (outcome_of(c) == PASSED && !c->mode[0] && !about[0]) {
         fputs("/>\n", out);
         return;
     }
     fputs(">\n", out);
-    if (outcome_of(c) != PASSED) write_outcome(out, c);
+    if (outcome_of(c) != PASSED) write_outcome(out, r, c);
     if (c->mode[0] || about[0]) {
         fputs("      <system-out>", out);
         if (c->mode[0]) fputs("mode: ", out);
@@ -104,7 +112,11 @@ static void write_suites(const kvg_report *r, FILE *out)
             r->files[0].seed);
     write_attribute(out, "value", r->files[0].version);
     fputs("/>\n    </properties>\n", out);
-    for (size_t i = 0; i < r->case_count; i++) write_case(out, suite, r->guest, &r->cases[i]);
+    for (int last = 0; last < 2; last++) { /* what follows from other failures comes last */
+        for (size_t i = 0; i < r->case_count; i++) {
+            if (kvg_report_is_consequence(&r->cases[i]) == last) write_case(out, r, &r->cases[i]);
+        }
+    }
     if (incomplete) write_incomplete(out, r);
     fputs("  </testsuite>\n</testsuites>\n", out);
 }

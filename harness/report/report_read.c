@@ -160,10 +160,27 @@ static kvg_status parse_shard(kvg_json line, kvg_report_file *f)
     return KVG_OK;
 }
 
+static kvg_status read_origins(kvg_report *report, kvg_json line)
+{
+    const kvg_record *kind = kvg_record_get(KVG_RECORD_ORIGIN);
+    kvg_json list;
+    size_t count;
+    kvg_status s = kvg_json_get(line, "origins", &list);
+    if (s) return s;
+    const size_t had = report->origin_count, most = kvg_json_count(list);
+    kvg_result_origin *grown = realloc(report->origins, (had + most + 1) * sizeof *grown);
+    if (!grown) return kvg_fail(KVG_ERR_MEMORY, "no memory for the origins of a run");
+    report->origins = grown;
+    s = kvg_record_read_list(kind, line, "origins", most, sizeof *grown, grown + had, &count);
+    for (size_t i = had; !s && i < had + count; i++) s = kvg_record_keep(kind, &grown[i], kvg_report_keep, report);
+    if (!s) report->origin_count += count;
+    return s;
+}
+
 static kvg_status read_run(reader *r, kvg_json line)
 {
     static const char *const keys[] = {"type", "kvgold", "version", "config", "name", "seed", "public_seed", "shard",
-                                       "cases", "config_cases"};
+                                       "cases", "config_cases", "origins"};
     kvg_report_file *f = r->file;
     uint64_t layout;
     const char *version, *config, *name;
@@ -183,6 +200,7 @@ static kvg_status read_run(reader *r, kvg_json line)
     if (!s && kvg_json_has(line, "config_cases")) {
         s = kvg_json_get_u64(line, "config_cases", f->cases, UINT64_MAX, &f->config_cases);
     }
+    if (!s && kvg_json_has(line, "origins")) s = read_origins(r->report, line);
     if (s) return s;
     f->version = strdup(version);
     f->config = strdup(config);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "harness/report/report_data.h"
+#include "harness/report/report_unclaimed.h"
 #include "support/terminal.h"
 
 enum { CELL_SIZE = 512, MAX_COLUMNS = 32, GAP = 2 };
@@ -19,6 +20,10 @@ static void print_case(FILE *out, const kvg_report_case *c)
     if (c->result.detail[0]) {
         fputs("\n    ", out);
         kvg_report_plain(out, c->result.detail);
+    }
+    for (size_t i = 0; i < c->result.printed.count; i++) {
+        fputs("\n    | ", out);
+        kvg_report_plain(out, c->result.printed.name[i]);
     }
     if (c->mode[0]) {
         fputs("\n    mode: ", out);
@@ -63,8 +68,13 @@ static const char *storage_of(const kvg_report_case *c) { return c->storage; }
 static void print_cause(const kvg_report *r, const kvg_report_cause *cause, FILE *out)
 {
     const char *status = kvg_report_status_name(cause->first);
-    if (cause->count > 1) {
-        fprintf(out, "%zu cases " KVG_TERMINAL_RED "%s" KVG_TERMINAL_PLAIN, cause->count, status);
+    char why[KVG_REPORT_LINE_SIZE];
+    kvg_report_consequence_line(r, cause->first, cause->count, why, sizeof why);
+    if (cause->count > 1 || why[0]) {
+        const char *s = cause->count == 1 ? "" : "s";
+        fprintf(out, "%zu case%s " KVG_TERMINAL_RED "%s" KVG_TERMINAL_PLAIN "%s", cause->count, s, status,
+                why[0] ? ": " : "");
+        kvg_report_plain(out, why);
         if (cause->explained) {
             fputs(": their answers are those of defect ", out);
             kvg_report_plain(out, cause->explained);
@@ -193,7 +203,7 @@ static void print_total(void *context, const char *what, const char *text)
 
 static void print_table(const kvg_report *report, FILE *out, size_t width)
 {
-    char counts[128];
+    char counts[KVG_REPORT_LINE_SIZE];
     if (report->group_count) {
         print_groups(report, out, width);
         putc('\n', out);
@@ -206,8 +216,8 @@ static void print_table(const kvg_report *report, FILE *out, size_t width)
     kvg_report_share_line(report, counts, sizeof counts);
     if (counts[0]) fprintf(out, "%s\n", counts);
     kvg_report_count_line(report, counts, sizeof counts);
-    fprintf(out, "%s%s%s\n", kvg_report_exit_code(report) ? KVG_TERMINAL_RED : KVG_TERMINAL_GREEN, counts,
-            KVG_TERMINAL_PLAIN);
+    fprintf(out, "%s%s%s%s\n", kvg_report_exit_code(report) ? KVG_TERMINAL_RED : KVG_TERMINAL_GREEN,
+            kvg_report_is_incomplete(report) ? "INCOMPLETE: " : "", counts, KVG_TERMINAL_PLAIN);
 }
 
 void kvg_report_table(const kvg_report *report, FILE *out, unsigned width, bool colour)

@@ -1,7 +1,9 @@
 /* What the report says of all cases together. */
 #include <inttypes.h>
+#include <string.h>
 
 #include "harness/report/report_data.h"
+#include "harness/report/report_origin.h"
 #include "harness/report/report_unclaimed.h"
 
 static void describe_verdicts(const kvg_report *r, char *out, size_t size)
@@ -54,7 +56,11 @@ static void describe_separation(const kvg_report *r, char *out, size_t size)
 
 static void describe_relations(const kvg_report *r, char *out, size_t size)
 {
+    char broken[KVG_REPORT_LINE_SIZE];
     kvg_report_relations_line(r->cases, r->case_count, out, size);
+    kvg_report_broken_line(r, broken, sizeof broken);
+    const size_t used = strlen(out);
+    if (broken[0]) snprintf(out + used, size - used, "%sbroken in %s", used ? "; " : "", broken);
 }
 
 static void describe_time(const kvg_report *r, char *out, size_t size)
@@ -78,6 +84,7 @@ void kvg_report_tell_totals(const kvg_report *r, void (*tell)(void *context, con
         {"separation", describe_separation},
         {"relations", describe_relations},
         {"unclaimed", kvg_report_unclaimed_line},
+        {"engine", kvg_report_engine_line},
         {"unconfined", kvg_report_unconfined_line},
         {"reference", kvg_report_reference_line},
         {"unjudged", kvg_report_unjudged_line},
@@ -89,6 +96,7 @@ void kvg_report_tell_totals(const kvg_report *r, void (*tell)(void *context, con
         totals[i].describe(r, text, sizeof text);
         if (text[0]) tell(context, totals[i].what, text);
     }
+    kvg_report_tell_origins(r, tell, context);
     for (size_t i = 0; i < r->mode_count; i++) {
         const size_t count = r->modes[i].count;
         snprintf(text, sizeof text, "%zu case%s: %s", count, count == 1 ? "" : "s", r->modes[i].first->mode);

@@ -1,5 +1,6 @@
 /* Cases that the candidate does not claim to do, by what it does not claim; claims of which nothing was judged; cases
- * whose candidate was not confined by namespaces, or had kvgold's reference in its process. */
+ * whose candidate was not confined by namespaces, or had kvgold's reference in its process; relations that did not
+ * hold. */
 #include "harness/report/report_unclaimed.h"
 
 #include <stdio.h>
@@ -23,6 +24,16 @@ static const char *unconfined(const kvg_result *r)
 static const char *reference_in(const kvg_result *r)
 {
     return r->reference_in;
+}
+
+static const char *engine(const kvg_result *r)
+{
+    return r->engine;
+}
+
+static const char *broken(const kvg_result *r)
+{
+    return r->broken.count ? r->broken.name[0] : "";
 }
 
 static size_t count_of(const kvg_report *r, reason *of, const char *why)
@@ -70,6 +81,16 @@ void kvg_report_unclaimed_line(const kvg_report *r, char *out, size_t size)
 void kvg_report_unconfined_line(const kvg_report *r, char *out, size_t size)
 {
     list_reasons(r, unconfined, out, size);
+}
+
+void kvg_report_engine_line(const kvg_report *r, char *out, size_t size)
+{
+    list_reasons(r, engine, out, size);
+}
+
+void kvg_report_broken_line(const kvg_report *r, char *out, size_t size)
+{
+    list_reasons(r, broken, out, size);
 }
 
 void kvg_report_reference_line(const kvg_report *r, char *out, size_t size)

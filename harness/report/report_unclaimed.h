@@ -11,6 +11,12 @@ void kvg_report_unclaimed_line(const kvg_report *report, char *out, size_t size)
 /* Cases whose candidate was not confined by namespaces: "12 cases: none 12"; "" where all were, or nobody can say. */
 void kvg_report_unconfined_line(const kvg_report *report, char *out, size_t size);
 
+/* Names that libraries give themselves: "12 cases: mine 12". */
+void kvg_report_engine_line(const kvg_report *report, char *out, size_t size);
+
+/* Relations that did not hold: "16 cases: appended 12, moved 4"; "" where all did. */
+void kvg_report_broken_line(const kvg_report *report, char *out, size_t size);
+
 /* Cases whose candidate's process held kvgold's reference: "12 cases: libengine.so 12"; "" where none did. */
 void kvg_report_reference_line(const kvg_report *report, char *out, size_t size);
 
@@ -19,5 +25,8 @@ void kvg_report_reference_line(const kvg_report *report, char *out, size_t size)
 void kvg_report_unjudged_line(const kvg_report *report, char *out, size_t size);
 
 size_t kvg_report_unjudged_count(const kvg_report *report);
+
+/* Cases or shards are missing, or nothing was judged of a cell that the implementation claims. */
+bool kvg_report_is_incomplete(const kvg_report *report);
 
 #endif

@@ -99,7 +99,8 @@ kvg_status kvg_result_read(kvg_json line, kvg_result *out)
 
 kvg_status kvg_result_keep(kvg_result *r, const char *(*keep)(void *context, const char *text), void *context)
 {
-    kvg_status s = kvg_record_keep(kvg_record_get(KVG_RECORD_LISTS), r, keep, context);
+    kvg_status s = kvg_record_keep(kvg_record_get(KVG_RECORD_OUTCOME), r, keep, context);
+    if (!s) s = kvg_record_keep(kvg_record_get(KVG_RECORD_LISTS), r, keep, context);
     for (size_t i = 0; !s && i < sizeof parts / sizeof parts[0]; i++) {
         void *part = (char *)r + parts[i].offset;
         if (*(const bool *)part) s = kvg_record_keep(kvg_record_get(parts[i].record), part, keep, context);
@@ -156,6 +157,12 @@ char *kvg_result_run_line(const kvg_result_run *run)
     cJSON_AddStringToObject(line, "shard", run->shard);
     cJSON_AddNumberToObject(line, "cases", (double)run->cases);
     if (run->config_cases) cJSON_AddNumberToObject(line, "config_cases", (double)run->config_cases);
+    cJSON *origins = run->origin_count ? cJSON_AddArrayToObject(line, "origins") : NULL;
+    for (size_t i = 0; i < run->origin_count; i++) {
+        cJSON *origin = cJSON_CreateObject();
+        kvg_record_write(kvg_record_get(KVG_RECORD_ORIGIN), &run->origins[i], origin);
+        cJSON_AddItemToArray(origins, origin);
+    }
     return print(line);
 }
 

@@ -28,6 +28,8 @@ typedef struct kvg_result_run {
     const char *version, *config, *name, *shard; /* shard: "2/4" */
     uint64_t seed, cases, config_cases;          /* cases of the run; of the whole config */
     bool public_seed;
+    const kvg_result_origin *origins;
+    size_t origin_count;
 } kvg_result_run;
 
 /* The other lines of a result file, to be freed; NULL if out of memory. */

@@ -3,7 +3,10 @@
 #include <assert.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+
+#include "harness/report/report.h"
 
 #define COUNT(array) (sizeof(array) / sizeof(array)[0])
 
@@ -102,9 +105,22 @@ static kvg_status read_text(kvg_json object, const kvg_field *f, void *member)
 static bool has_words(const void *member) { return *(const char *)member != 0; }
 static void clear_words(void *member) { *(char *)member = 0; }
 
+/* What a candidate says may be no text, or be cut within a character. NULL without memory: cJSON drops that. */
+static cJSON *plain_text(const char *said)
+{
+    char *text = NULL;
+    size_t size;
+    FILE *out = open_memstream(&text, &size);
+    if (out) kvg_report_plain(out, said);
+    if (out) fclose(out);
+    cJSON *value = cJSON_CreateString(text);
+    free(text);
+    return value;
+}
+
 static void write_words(cJSON *object, const char *key, const void *member)
 {
-    cJSON_AddStringToObject(object, key, member);
+    cJSON_AddItemToObject(object, key, plain_text(member));
 }
 
 static kvg_status read_words(kvg_json object, const kvg_field *f, void *member)
@@ -173,7 +189,7 @@ static void write_names(cJSON *object, const char *key, const void *member)
 {
     const kvg_names *names = member;
     cJSON *list = cJSON_AddArrayToObject(object, key);
-    for (size_t i = 0; i < names->count; i++) cJSON_AddItemToArray(list, cJSON_CreateString(names->name[i]));
+    for (size_t i = 0; i < names->count; i++) cJSON_AddItemToArray(list, plain_text(names->name[i]));
 }
 
 static kvg_status read_names(kvg_json object, const kvg_field *f, void *member)

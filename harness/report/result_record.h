@@ -12,7 +12,8 @@
 void kvg_result_add_number(cJSON *object, const char *key, double x);
 kvg_status kvg_result_get_number(kvg_json object, const char *key, double *out) KVG_CHECKED;
 
-/* Adds the fields of `record` to the object. cJSON drops what it cannot allocate. */
+/* Adds the fields of `record` to the object. WORDS and NAMES may be a candidate's: as text, each in one line
+ * (kvg_report_plain). cJSON drops what it cannot allocate. */
 void kvg_record_write(const kvg_record *kind, const void *record, cJSON *to);
 
 /* KVG_ERR_INVALID if the object has a key that none of the records has. */

@@ -12,6 +12,8 @@
 
 #include "harness/report/result_line.h"
 #include "harness/run/run_child.h"
+#include "harness/run/run_log.h"
+#include "harness/run/run_origin.h"
 #include "support/child.h"
 #include "support/clock.h"
 #include "support/terminal.h"
@@ -54,19 +56,32 @@ static kvg_status write_line(result_file *f, char *line)
     return kvg_fail(KVG_ERR_IO, "cannot write %s: %s. What had finished is kept there", f->path, strerror(error));
 }
 
+/* One run at a time writes into a folder. The lock ends with this process, or when it closes the file; children do not
+ * have it. A file system without locks locks nothing. */
+static kvg_status lock_results(const result_file *f, const char *folder)
+{
+    struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+    char since[32];
+    if (fcntl(f->fd, F_SETLK, &lock) == 0 || (errno != EACCES && errno != EAGAIN)) return KVG_OK;
+    if (fcntl(f->fd, F_GETLK, &lock) != 0 || lock.l_type == F_UNLCK) return lock_results(f, folder); /* it has ended */
+    run_origin_read_date(f->path, since, sizeof since);
+    return kvg_fail(KVG_ERR_IO, "another run (process %ld, since %s) writes into %s: wait for it, or name another "
+                    "folder by -o", (long)lock.l_pid, since, folder);
+}
+
 static kvg_status open_results(const char *folder, result_file *f)
 {
     kvg_status s = kvg_whole_file_folder(folder);
     if (s) return s;
-    snprintf(f->path, sizeof f->path, "%s/candidate.log", folder);
-    if (unlink(f->path) != 0 && errno != ENOENT) { /* of an earlier run; children append */
-        return kvg_fail(KVG_ERR_IO, "cannot remove %s: %s", f->path, strerror(errno));
-    }
     snprintf(f->path, sizeof f->path, "%s/results.jsonl", folder);
-    f->fd = open(f->path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    f->fd = open(f->path, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
     if (f->fd < 0) return kvg_fail(KVG_ERR_IO, "cannot write %s: %s", f->path, strerror(errno));
+    s = lock_results(f, folder);
+    if (!s && ftruncate(f->fd, 0) != 0) s = kvg_fail(KVG_ERR_IO, "cannot write %s: %s", f->path, strerror(errno));
+    if (!s) s = run_log_remove_all(folder);
+    if (s) close(f->fd);
     kvg_sha256_init(&f->sum);
-    return KVG_OK;
+    return s;
 }
 
 /* --- children --- */
@@ -81,6 +96,8 @@ typedef struct worker {
     bool opening;       /* it has not opened the backend yet */
     bool leaving;       /* it said that it ends: its device is broken for it, or another backend comes next */
     const char *suspect; /* backend whose device is to be asked before its next case; NULL: none */
+    run_log log;
+    uint64_t logged;    /* bytes of the log before that case */
     double since;       /* when it did, or when the child started */
     char *text;         /* bytes of an unfinished message */
     size_t length, capacity;
@@ -96,7 +113,7 @@ typedef struct run_state {
     const kvg_config *config;
     const kvg_run_options *options;
     const size_t *selection; /* case indices */
-    size_t count, finished;
+    size_t count, finished, logs;
     result_file file;
     kvg_run_summary *summary;
     worker *workers;
@@ -120,7 +137,11 @@ static int be_child(void *context, int channel)
 {
     const birth *b = context;
     run_state *state = b->state;
-    for (uint32_t i = 0; i < state->options->jobs; i++) kvg_child_close(&state->workers[i].child);
+    run_log_take_output(&b->w->log);
+    for (uint32_t i = 0; i < state->options->jobs; i++) {
+        kvg_child_close(&state->workers[i].child);
+        run_log_close(&state->workers[i].log);
+    }
     close(state->file.fd);
     return kvg_run_child(&(kvg_run_share){
         .config = state->config, .options = state->options, .selection = state->selection, .count = state->count,
@@ -128,11 +149,21 @@ static int be_child(void *context, int channel)
         .suspect = b->w->suspect && strcmp(b->w->suspect, current_case(state, b->w)->backend) == 0});
 }
 
+/* A child of another backend has another log. */
+static kvg_status choose_log(run_state *state, worker *w)
+{
+    const char *backend = current_case(state, w)->backend;
+    if (w->log.backend && strcmp(w->log.backend, backend) == 0) return KVG_OK;
+    kvg_status s = run_log_end(&w->log);
+    return s ? s : run_log_open(state->options->out_folder, ++state->logs, backend, &w->log);
+}
+
 static kvg_status start_worker(run_state *state, worker *w)
 {
     birth b = {state, w};
     const kvg_child_job job = {.work = be_child, .context = &b, .channel = KVG_CHANNEL_PIPE, .group = true};
-    kvg_status s = kvg_child_start(&job, &w->child);
+    kvg_status s = choose_log(state, w);
+    if (!s) s = kvg_child_start(&job, &w->child);
     if (s) return s;
     w->in_case = w->waiting = w->probing = w->leaving = false;
     w->opening = true;
@@ -168,9 +199,11 @@ static kvg_status record_loss(run_state *state, worker *w, kvg_verdict verdict, 
 {
     const kvg_case *c = current_case(state, w);
     char repro[KVG_REPRO_SIZE];
+    run_log_tail tail;
     kvg_result r = {.verdict = verdict, .milliseconds = 1e3 * (kvg_clock_seconds() - w->since)};
     kvg_case_repro(c, state->config->path, state->options->capabilities, repro, sizeof repro);
     snprintf(r.detail, sizeof r.detail, "%s", detail);
+    if (w->in_case) run_log_read_tail(w->log.fd, w->logged, &tail, &r.printed);
     if (state->options->confinement == KVG_CONFINE_NOT) {
         snprintf(r.confinement, sizeof r.confinement, "%s", kvg_confinement_name(KVG_CONFINE_NOT));
     }
@@ -205,6 +238,7 @@ static kvg_status handle_message(run_state *state, worker *w, const kvg_run_head
         const kvg_case *c = current_case(state, w);
         char repro[KVG_REPRO_SIZE];
         w->in_case = true;
+        w->logged = message->logged;
         kvg_case_repro(c, state->config->path, state->options->capabilities, repro, sizeof repro);
         return write_line(&state->file, kvg_result_start_line(c, repro));
     }
@@ -365,6 +399,7 @@ static kvg_status step(run_state *state, size_t *alive)
         bool closed = false;
         if (ready[i]) s = read_worker(state, w, &closed);
         if (closed) kvg_child_close(&w->child);
+        run_log_limit(&w->log);
         if (!s) s = watch_worker(state, w);
         if (ready[i]) show_progress(state, w);
     }
@@ -385,6 +420,10 @@ static kvg_status run_all(run_state *state)
     while (!s && alive && !stop_signal) s = step(state, &alive);
     stop_workers(state);
     if (!kvg_child_end_adopted() && !s) s = kvg_fail(KVG_ERR_IO, "a process that a candidate started does not end");
+    for (uint32_t i = 0; i < state->options->jobs; i++) {
+        const kvg_status ended = run_log_end(&state->workers[i].log);
+        if (!s) s = ended;
+    }
     return s;
 }
 
@@ -430,11 +469,13 @@ static kvg_status write_end(run_state *state, double seconds)
 static kvg_status run_selection(run_state *state)
 {
     char shard[32];
+    run_origin origin;
     const kvg_config *config = state->config;
     state->start = kvg_clock_seconds();
     snprintf(shard, sizeof shard, "%u/%u", state->options->shard + 1, state->options->shards);
     kvg_status s = open_results(state->options->out_folder, &state->file);
     if (s) return s;
+    s = run_origin_find(config, state->options, &origin);
     const kvg_result_run run = {
         .version = KVG_VERSION,
         .config = config->path,
@@ -444,8 +485,11 @@ static kvg_status run_selection(run_state *state)
         .public_seed = config->public_seed,
         .cases = state->count,
         .config_cases = config->case_count,
+        .origins = &origin.origin,
+        .origin_count = 1,
     };
-    s = write_line(&state->file, kvg_result_run_line(&run));
+    if (!s) s = write_line(&state->file, kvg_result_run_line(&run));
+    run_origin_free(&origin);
     if (!s) s = run_all(state);
     state->summary->interrupted = stop_signal != 0;
     if (!s) s = write_end(state, kvg_clock_seconds() - state->start);

@@ -2,6 +2,8 @@
  *
  *   run                    The parent: it starts children, watches them and writes the result file.
  *   run_child              A child: it judges its share of the cases.
+ *   run_log                What candidates print.
+ *   run_origin             Where the results come from.
  *   backends               Which implementation a name means.
  *   capabilities           What an implementation claims to do, and which cases that covers.
  *
@@ -29,7 +31,7 @@
 enum { KVG_MAX_JOBS = 64 };
 
 typedef struct kvg_run_options {
-    const char *out_folder;  /* made if missing; receives results.jsonl and candidate.log */
+    const char *out_folder;  /* made if missing; receives results.jsonl and logs */
     const char *only_case;   /* run this id alone; NULL: all */
     uint32_t shard, shards;  /* 0-based shard of `shards` */
     uint32_t jobs;           /* child processes at a time, 1 to KVG_MAX_JOBS; each uses its share of OpenMP's threads */
@@ -46,8 +48,12 @@ typedef struct kvg_run_summary {
 /* The options select the case: the one id that they name, their shard. */
 bool kvg_run_selects(const kvg_run_options *options, const kvg_case *c);
 
+/* Whether a file of that name in the run's folder is a log of a candidate. A run removes those of an earlier one. */
+bool kvg_run_is_log(const char *name);
+
 /* Runs the selected cases. KVG_ERR_INVALID if none is selected, KVG_ERR_IO if the folder or the file cannot be written
- * (lines already written stay) or if a child ends badly after its last case (a memory checker's verdict, say). */
+ * (lines already written stay), if another run writes there, or if a child ends badly after its last
+ * case (a memory checker's verdict, say). */
 kvg_status kvg_run(const kvg_config *config, const kvg_run_options *options, kvg_run_summary *summary) KVG_CHECKED;
 
 #endif

@@ -2,8 +2,6 @@
 #include "harness/run/run_child.h"
 
 #include <assert.h>
-#include <fcntl.h>
-#include <limits.h>
 #include <omp.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,14 +13,15 @@
 #include "harness/report/result_line.h"
 #include "harness/run/backends.h"
 #include "harness/run/capabilities.h"
+#include "harness/run/run_log.h"
 #include "harness/trial/judge/judge.h"
 #include "harness/trial/question/fill.h"
 #include "support/child.h"
 #include "support/clock.h"
 
-static void send_line(int fd, kvg_run_message kind, kvg_verdict verdict, const char *line)
+static void send_message(int fd, kvg_run_header header, const char *line)
 {
-    const kvg_run_header header = {kind, verdict, strlen(line)};
+    header.length = strlen(line);
     char *message = malloc(sizeof header + header.length);
     if (!message) _exit(3);
     memcpy(message, &header, sizeof header);
@@ -33,7 +32,7 @@ static void send_line(int fd, kvg_run_message kind, kvg_verdict verdict, const c
 
 static void send_word(int fd, kvg_run_message kind)
 {
-    send_line(fd, kind, KVG_VERDICT_ERROR, "");
+    send_message(fd, (kvg_run_header){.kind = kind}, "");
 }
 
 /* A child's candidate: one process, one backend. */
@@ -131,8 +130,10 @@ static void check_case(session *a, const kvg_case *c, kvg_result *r)
 static bool run_one(const kvg_run_share *share, const kvg_case *c, session *a)
 {
     char repro[KVG_REPRO_SIZE];
+    run_log_tail tail;
     kvg_result r = {.verdict = KVG_VERDICT_PASS};
-    send_word(share->fd, KVG_RUN_START);
+    const uint64_t logged = run_log_size(STDERR_FILENO);
+    send_message(share->fd, (kvg_run_header){.kind = KVG_RUN_START, .logged = logged}, "");
     const double start = kvg_clock_seconds();
     bool lost = false;
     if (!backend_opens(a, share, c, &r)) {
@@ -145,27 +146,18 @@ static bool run_one(const kvg_run_share *share, const kvg_case *c, session *a)
         blame_claim(a, &r);
     }
     snprintf(r.confinement, sizeof r.confinement, "%s", kvg_candidate_confinement(a->candidate));
+    memcpy(r.engine, a->facts.name, sizeof r.engine);
     memcpy(r.reference_in, a->facts.reference_in, sizeof r.reference_in);
     r.slow = kvg_clock_seconds() - start > share->config->slow_seconds;
     const kvg_case drawn = kvg_fill_draw(c, r.verdict == KVG_VERDICT_MISTRUSTED ? 0 : r.redraws);
     kvg_case_repro(&drawn, share->config->path, share->options->capabilities, repro, sizeof repro);
-    char *line = kvg_result_line(c, &r, repro);
     const bool broken = r.lost || r.verdict == KVG_VERDICT_CRASH || r.verdict == KVG_VERDICT_DEVICE_LOST;
-    send_line(share->fd, lost ? KVG_RUN_LOST : broken ? KVG_RUN_BROKEN : KVG_RUN_RESULT, r.verdict, line ? line : "");
+    if (broken) run_log_read_tail(STDERR_FILENO, logged, &tail, &r.printed);
+    char *line = kvg_result_line(c, &r, repro);
+    const kvg_run_message kind = lost ? KVG_RUN_LOST : broken ? KVG_RUN_BROKEN : KVG_RUN_RESULT;
+    send_message(share->fd, (kvg_run_header){.kind = kind, .verdict = r.verdict}, line ? line : "");
     free(line);
     return !broken;
-}
-
-/* What a candidate prints goes to candidate.log, so that it can neither disturb the table nor get lost. */
-static void redirect_output(const char *folder)
-{
-    char path[PATH_MAX];
-    snprintf(path, sizeof path, "%s/candidate.log", folder);
-    const int log = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
-    if (log < 0) return; /* unwritable: then it prints where the parent does */
-    dup2(log, STDOUT_FILENO);
-    dup2(log, STDERR_FILENO);
-    if (log > STDERR_FILENO) close(log);
 }
 
 static const kvg_case *case_at(const kvg_run_share *share, size_t position)
@@ -175,7 +167,6 @@ static const kvg_case *case_at(const kvg_run_share *share, size_t position)
 
 int kvg_run_child(const kvg_run_share *share)
 {
-    redirect_output(share->options->out_folder);
     const int threads = omp_get_max_threads() / (int)share->options->jobs;
     omp_set_num_threads(threads < 1 ? 1 : threads);
     session a = {.suspect = share->suspect};

@@ -22,6 +22,7 @@ typedef enum kvg_run_message {
 typedef struct kvg_run_header {
     kvg_run_message kind;
     kvg_verdict verdict; /* of the case */
+    uint64_t logged;     /* before a case: bytes of the child's log */
     size_t length;
 } kvg_run_header;
 

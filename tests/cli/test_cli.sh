@@ -219,6 +219,10 @@ check "the JUnit file is XML with one case" python3 -c \
 expect "list CONFIG" 0 "quantise/nvfp4.canonical/rows/bf16/4x2x64/random/P2/reference" "$kvgold" list one.json
 second expect "another backend than the config's" 0 "1 passed" "$kvgold" check one.json -o other --backend slowref
 second check "... is in the id" grep -q 'random/P2/slowref"' other/results.jsonl
+second check "... its library is in the run's line" grep -qF "$(sha256sum "$library_folder/libkvgold_slowref.so" | cut -c-64)" \
+    <(grep '"type":"run"' other/results.jsonl)
+expect "an output folder in a folder that is not there" 0 "1 passed" "$kvgold" check one.json -o deep/er/out --junit deep/er/out/x.xml
+expect "... of a report" 0 "1 passed" "$kvgold" report deep/er/out/results.jsonl -o deep/as/well
 "$kvgold" check one.json -o piped >piped.txt 2>&1
 check "no colour and no progress in a pipe" test -z "$(grep "[$esc"$'\r]' piped.txt)"
 
@@ -494,7 +498,37 @@ config noise.json '{"op": "quantise", "format": "nvfp4", "kv_heads": 12, "head_d
     "backend": "planted"}'
 expect "a candidate that prints" 0 "1 passed" "$kvgold" check noise.json -o noise --no-html
 check "... does not disturb the table" test "$output" == "${output/noise on/}"
-check "... and has a log" grep -q "noise on stderr" noise/candidate.log
+check "... and has a log" grep -q "noise on stderr" noise/candidate.1.planted.log
+cp "$(dirname "$kvgold")/libkvgold_planted.so" other.so
+noises='"op": "quantise", "format": "nvfp4", "kv_heads": 12, "head_dim": [64, 80], "tokens": 4, "fill": "random"'
+config noises.json "{$noises, \"backend\": \"planted\"}, {$noises, \"backend\": \"./other.so\"}"
+expect "two candidates that print, in four children" 0 "4 passed" "$kvgold" check noises.json -o noise --no-html -j 4
+check "... into a log of each child" test "$(grep -c "noise on stderr" noise/*.log | cut -d . -f 2- | tr '\n' ' ')" == \
+    "1.planted.log:1 2.planted.log:1 3.other.so.log:1 4.other.so.log:1 "
+expect "... and one child" 0 "4 passed" "$kvgold" check noises.json -o noise --no-html -j 1
+check "... into a log of each candidate" test "$(grep -c "noise on stderr" noise/*.log | cut -d . -f 2- | tr '\n' ' ')" == \
+    "1.planted.log:2 2.other.so.log:2 "
+config crashes.json '{"op": "quantise", "format": "nvfp4", "kv_heads": 2, "head_dim": 64, "tokens": 4, "fill": "random",
+    "backend": "planted"}'
+expect "a candidate that prints and crashes" 1 $'\n    | line 2\n    | line 3\n' \
+    "$kvgold" check crashes.json -o crashes --junit crashes.xml
+check "... and does not steer the terminal" grep -qF "    | ?[31mred byte ?" <(echo "$output")
+check "... as JUnit says, too" grep -q "^| line 8$" crashes.xml
+check "... and the page's data" grep -qF '"printed":["line 2","line 3",' crashes/report.html
+config floods.json '{"op": "quantise", "format": "nvfp4", "kv_heads": 20, "head_dim": 64, "tokens": 4, "fill": "random",
+    "backend": "planted"}'
+expect "a candidate that prints more than a log holds" 1 $'\n    | the end\n' "$kvgold" check floods.json -o floods --no-html
+log=floods/candidate.1.planted.log
+hole="the log has a hole"
+: >empty && fallocate -p -l 1 empty 2>/dev/null || hole="the log has no hole" # of a file system without
+check "... does not fill the disk" grep -qF "| $hole" <(echo "$output")
+check "... keeps its first line" test "$(head -n 1 $log)" == "the beginning"
+check "... and its last one" test "$(tail -n 1 $log)" == "the end"
+line=$(grep -aFn "... kvgold cut " $log)
+whole=$((80 * 1024 * 1024 + ${#hole} + 23))
+check "... and says what is missing" test "$line" == "524290:... kvgold cut $((whole - 64 * 1024 * 1024)) bytes here ..."
+check "... of 64 MiB and that line" test "$(stat -c %s $log)" == $((64 * 1024 * 1024 + ${#line} - 7 + 2))
+rm -r floods
 config refuses.json '{"op": "quantise", "format": "nvfp4", "kv_heads": 11, "head_dim": 64, "tokens": 4, "fill": "random",
     "backend": "planted"}'
 expect "a case that the candidate does not do" 1 "UNIMPLEMENTED" "$kvgold" check refuses.json -o refuses --no-html

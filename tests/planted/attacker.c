@@ -1,4 +1,4 @@
-/* A plug-in that answers right and tries to get hold of its judge; an attack that succeeds is told in candidate.log. It
+/* A plug-in that answers right and tries to get hold of its judge; an attack that succeeds is told in its log. It
  * knows its case by the number of KV heads. */
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -97,7 +97,7 @@ static bool has_rights(void)
     return rights || !none_new;
 }
 
-/* A line in results.jsonl, which lies beside candidate.log. */
+/* A line in results.jsonl, which lies beside the log. */
 static void forge_result(void)
 {
     char path[512];

@@ -4,7 +4,7 @@
 
 #include <stdbool.h>
 
-/* In a plug-in: starts it, and returns when it holds a lock of candidate.log. A daemon has left session and parent. */
+/* In a plug-in: starts it, and returns when it holds a lock of its log. A daemon has left session and parent. */
 void leave_behind(bool daemon);
 
 #endif

@@ -1,5 +1,6 @@
 #include "tests/planted/planted_run.h"
 
+#include <glob.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
@@ -78,17 +79,23 @@ size_t planted_run(const char *path, const char *folder, unsigned jobs, const pl
     return starts;
 }
 
-bool planted_logged(const char *folder, const char *wanted)
+size_t planted_logged(const char *folder, const char *wanted)
 {
-    char line[512];
-    bool found = false;
-    snprintf(line, sizeof line, "%s/candidate.log", folder);
-    FILE *f = fopen(line, "r");
-    assert_non_null(f);
-    while (fgets(line, sizeof line, f)) {
-        line[strcspn(line, "\n")] = 0;
-        found |= strcmp(line, wanted) == 0;
+    char path[512];
+    size_t found = 0;
+    glob_t logs;
+    snprintf(path, sizeof path, "%s/candidate.*.log", folder);
+    assert_int_equal(glob(path, 0, NULL, &logs), 0);
+    for (size_t i = 0; i < logs.gl_pathc; i++) {
+        char line[512];
+        FILE *f = fopen(logs.gl_pathv[i], "r");
+        assert_non_null(f);
+        while (fgets(line, sizeof line, f)) {
+            line[strcspn(line, "\n")] = 0;
+            found += strcmp(line, wanted) == 0;
+        }
+        fclose(f);
     }
-    fclose(f);
+    globfree(&logs);
     return found;
 }

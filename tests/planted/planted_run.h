@@ -2,7 +2,6 @@
 #ifndef KVG_TESTS_PLANTED_PLANTED_RUN_H
 #define KVG_TESTS_PLANTED_PLANTED_RUN_H
 
-#include <stdbool.h>
 #include <stddef.h>
 
 #include "core/verdict.h"
@@ -25,7 +24,7 @@ size_t planted_run(const char *config, const char *folder, unsigned jobs, const 
 /* The text of a key that a result line must have. */
 const char *planted_text(kvg_json line, const char *key);
 
-/* Whether a line of FOLDER/candidate.log is `line`. */
-bool planted_logged(const char *folder, const char *line);
+/* How many lines of the logs in FOLDER are `line`. */
+size_t planted_logged(const char *folder, const char *line);
 
 #endif

@@ -85,7 +85,8 @@ static void report_control(const judge *j, const kvg_defect *defect, kvg_control
 static void try_known_wrong(const kvg_truth *t, const kvg_tensor_set *answer, kvg_known_wrong *known, kvg_result *r)
 {
     const judge *j = judge_for(t);
-    const bool wrong = r->verdict == KVG_VERDICT_FAIL && !kvg_set_same_bytes(&t->expected, answer);
+    const bool fails = r->verdict == KVG_VERDICT_FAIL && r->broken.count == 0;
+    const bool wrong = fails && !kvg_set_same_bytes(&t->expected, answer);
     size_t count;
     const kvg_defect *defects = kvg_defect_table(&count);
     if (kvg_known_wrong_try(t, wrong ? answer : NULL, KVG_OFFER_CONTROLS, known)) {
@@ -305,6 +306,7 @@ static void judge_other(const kvg_truth *t, const related_answer *answer, const 
         return;
     }
     r->verdict = other.verdict;
+    if (r->verdict != KVG_VERDICT_ERROR) kvg_names_add(&r->broken, id);
     snprintf(r->detail, sizeof r->detail, "relation %s (%s): %.400s", id, summary, other.detail);
 }
 

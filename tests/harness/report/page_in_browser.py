@@ -103,8 +103,14 @@ def check_causes(page):
     assert "FAIL" not in statuses or statuses[0] == "FAIL"
     repros = {c["repro"] for c in page.cases}
     assert len(page.all("#causes article")) == len(statuses)
-    for repro in page.texts("#causes article pre"):
+    for repro in page.texts("#causes article .command pre"):
         assert repro in repros, repro
+
+
+def check_printed(page):
+    """A cause shows what the candidate printed in its first case, a line as a line."""
+    firsts = page.run("return summary.causes.map((cause) => cases[cause.first].printed ?? [])")
+    assert page.texts("#causes article .printed") == ["\n".join(lines) for lines in firsts if lines]
 
 
 def check_maps(page):
@@ -121,6 +127,28 @@ def check_maps(page):
     shown = page.run("""return [...document.querySelectorAll("#causes .map")].map((map) =>
         map.querySelectorAll(".wrong").length)""")
     assert shown == wanted, (shown, wanted)
+
+
+def check_words(page):
+    """Words of the head that the page explains say under the pointer what the place says to which they lead."""
+    words = page.run("""return [...document.querySelectorAll("header a.word")].map((a) => [a.textContent, a.title,
+        document.querySelector(a.getAttribute("href")).nextElementSibling.textContent])""")
+    assert {"cells", "public seed", "controls"} <= {word for word, _, _ in words}, words
+    assert all(title and title == " ".join(text.split()) for _, title, text in words), words
+
+
+def check_sources(page):
+    """A plot over groups of captured and of random data says which is which."""
+    for label, names in page.run("""return charts.map((chart) => [chart.canvas.getAttribute("aria-label"),
+            chart.data.labels?.length ? chart.data.labels : chart.scales.y.ticks.map((tick) => tick.label)])"""):
+        if label not in ("Relative L2 error", "SQNR of K and V"):
+            continue
+        key = "relative_l2" if label.startswith("Rel") else "sqnr_db"
+        shown = page.run(f"""return summary.groups.filter((g) => ["k", "v"].some((side) => {"number(g.relative_l2[side]) > 0"
+            if key == "relative_l2" else "g.plain && Number.isFinite(number(g.sqnr_db[side]))"})).map((g) => g.data)""")
+        for data in set(shown):
+            count = sum(f"({data})" in name for name in names)
+            assert count == (shown.count(data) if len(set(shown)) > 1 else 0), (label, data, names)
 
 
 def check_search(page):
@@ -181,27 +209,32 @@ def check_coverage(page):
 
 
 def check_phone(page):
-    """On a phone nothing is wider than the screen, but for tables that scroll by themselves."""
+    """On a phone nothing is wider than the screen, but for tables that scroll by themselves, and plots name each bar."""
     page.browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride",
                                  {"width": PHONE, "height": 740, "deviceScaleFactor": 1, "mobile": True})
     try:
         page.eventually(lambda: page.run("return document.documentElement.scrollWidth") <= PHONE)
+        page.eventually(lambda: page.run("""return charts.filter((chart) => chart.data.labels?.length &&
+            chart.scales.x.ticks.length !== chart.data.labels.length).length""") == 0)
     finally:
         page.browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
 
 
 def check_dark(page):
-    """A dark scheme makes the page dark, and the plots' text bright."""
-    looks = {"dark": ["rgb(20, 23, 27)", "#e6e9ed"], "light": ["rgb(255, 255, 255)", "#1c2128"]}
+    """A dark scheme makes the page dark, and the plots' text bright, with that of their axes; lines get its colour."""
+    looks = {"dark": ["rgb(20, 23, 27)", "#e6e9ed", []], "light": ["rgb(255, 255, 255)", "#1c2128", []]}
     for scheme, look in looks.items():
         page.browser.execute_cdp_cmd("Emulation.setEmulatedMedia",
                                      {"features": [{"name": "prefers-color-scheme", "value": scheme}]})
         page.eventually(lambda: page.run("""return [getComputedStyle(document.body).backgroundColor,
-            Chart.defaults.color]""") == look)
+            Chart.defaults.color, charts.flatMap((chart) => Object.values(chart.scales).map((scale) => scale.options))
+                .filter(({ticks, title, grid}) => ticks.color !== Chart.defaults.color || title.color !== ticks.color ||
+                    grid.color !== getComputedStyle(document.documentElement).getPropertyValue("--line").trim())
+                .map(({ticks, title, grid}) => [ticks.color, title.color, grid.color])]""") == look)
 
 
-CHECKS = [check_silence, check_sections, check_head, check_causes, check_maps, check_search, check_more, check_filter, check_plots,
-          check_coverage, check_phone, check_dark]
+CHECKS = [check_silence, check_sections, check_head, check_causes, check_printed, check_maps, check_words, check_sources, check_search, check_more,
+          check_filter, check_plots, check_coverage, check_phone, check_dark]
 
 # Ways to break a page: a text of it, what stands there instead, and the check that must notice.
 BROKEN = [
@@ -210,15 +243,22 @@ BROKEN = [
      check_sections),
     ('<section id="causes">', '<section id="before"><h2>x</h2><p>x</p></section><section id="causes">', check_head),
     ("for (const cause of summary.causes) {", "for (const cause of summary.causes.slice(1)) {", check_causes),
+    ('c.printed.join("\\n")', "c.printed[0]", check_printed),
     ("hasCode(c.page.cells, i)", "hasCode(c.page.cells, i) && i > 0", check_maps),
+    ("title, class: ", 'title: "?", class: ', check_words),
+    ("mixed && g.data ?", "false ?", check_sources),
     ("words.every(", "words.some(", check_search),
     ("limit += STEP; draw();", "draw();", check_more),
     ("|| status(c) === value ||", "|| status(c) !== value ||", check_filter),
     ('points("K", K_COLOUR, side("k"))', 'points("K", K_COLOUR, side("k").slice(1))', check_plots),
     ('class: hit ? "hit" : "miss"', 'class: "miss"', check_coverage),
     (".wide { overflow-x: auto }", "", check_phone),
+    ('scale.grid.color = colour("--line");', "", check_dark),
     ('addEventListener("change", colourCharts)', 'addEventListener("change", () => 0)', check_dark),
 ]
+
+# The same of a page with plots of many formats.
+BROKEN_PLOTS = [("x: { ticks: { autoSkip: false } }, y: axis", "y: axis", check_phone)]
 
 
 def main():
@@ -254,20 +294,22 @@ def main():
         hostile = os.path.join(folder, "hostile.jsonl"), os.path.join(folder, "hostile")
         with open(wrong[1], encoding="utf-8") as lines, open(hostile[0], "w", encoding="utf-8") as out:
             for line in lines:  # a name that would run a script, break a selector, or end the element that it stands in
+                line = line.replace('"slow":', r'"printed":["canonical <b>","2nd\u2028 line"],"slow":')
                 out.write(line.replace("canonical", r"</script><script>hacked = 1<!--\"'&\u2028"))
         subprocess.run([kvgold, "report", hostile[0], "-o", hostile[1]], stdout=subprocess.DEVNULL, check=False)
         hostile = os.path.join(hostile[1], "report.html"), hostile[0]
         for page, results in (wrong, right, text, hostile):
             for check in CHECKS:
                 expect(True, check, Page(browser, page, results))
-        with open(wrong[0], encoding="utf-8") as page:
-            good = page.read()
         broken = os.path.join(folder, "broken.html")
-        for old, new, check in BROKEN:
-            assert good.count(old) == 1, old
-            with open(broken, "w", encoding="utf-8") as page:
-                page.write(good.replace(old, new))
-            expect(False, check, Page(browser, broken, wrong[1]))
+        for (path, results), changes in ((hostile, BROKEN), (right, BROKEN_PLOTS)):
+            with open(path, encoding="utf-8") as page:
+                good = page.read()
+            for old, new, check in changes:
+                assert good.count(old) == 1, old
+                with open(broken, "w", encoding="utf-8") as page:
+                    page.write(good.replace(old, new))
+                expect(False, check, Page(browser, broken, results))
     browser.quit()
     print(f"{counts[True]} passed, {counts[False]} failed")
     return counts[False] > 0

@@ -259,6 +259,7 @@ static void missing_shard_fails(void **state)
     kvg_report *report = open_paths(two, 2);
     assert_int_equal(kvg_report_exit_code(report), 1);
     expect_table(report, "Shard 2 of 3 is not in this report.");
+    expect_last_line(report, "INCOMPLETE: 4 passed, 0 failed; 3 of 3 cells judged; 1 of 3 shards missing");
 
     /* nor does merging hide it */
     assert_int_equal(kvg_report_merge(report, in_folder("merged.jsonl")), KVG_OK);
@@ -267,6 +268,64 @@ static void missing_shard_fails(void **state)
     report = open_paths(&merged, 1);
     assert_int_equal(kvg_report_exit_code(report), 1);
     kvg_report_close(report);
+}
+
+/* Shards 1 and 2 of the samples, each with an origin. */
+static kvg_report *open_origins(const char *const origins[2])
+{
+    const char *paths[2] = {in_folder("o1.jsonl"), in_folder("o2.jsonl")};
+    for (size_t i = 0; i < 2; i++) {
+        static char with[1 << 16];
+        make_shard(text, i + 1, 2);
+        const size_t run = strcspn(text, "\n") - 1;
+        snprintf(with, sizeof with, "%.*s,\"origins\":[{\"version\":\"0.1.0\",\"commit\":\"abc\",%s}]%s", (int)run,
+                 text, origins[i], text + run);
+        write_file(i ? "o2.jsonl" : "o1.jsonl", with);
+    }
+    return open_paths(paths, 2);
+}
+
+#define ELEVEN "11111111111111111111111111111111"
+#define TWELVE "22222222222222222222222222222222"
+#define ON_HOST(host, date, library) \
+    "\"date\":\"" date "\",\"host\":\"" host "\",\"cpu\":\"Z80\",\"gpu\":\"H200\",\"libraries\":[\"" library "\"]," \
+    "\"capabilities\":[\"" ELEVEN TWELVE "  a.json\"]"
+
+static void runs_of_one_library_are_told_once(void **state)
+{
+    (void)state;
+    kvg_report *report = open_origins((const char *const[]){
+        ON_HOST("here", "2026-02-01T00:00:00Z", ELEVEN ELEVEN "  b/lib.so"),
+        ON_HOST("here", "2026-01-01T00:00:00Z", ELEVEN ELEVEN "  c/lib.so")});
+    expect_table(report, "\nmachine    here, Z80, H200; kvgold 0.1.0, commit abc; 2026-01-01T00:00:00Z to "
+                         "2026-02-01T00:00:00Z\nlibrary    " ELEVEN ELEVEN "  b/lib.so\ncapability " ELEVEN TWELVE
+                         "  a.json\npolicy ");
+    expect_last_line(report, "6 passed, 0 failed; 4 of 4 cells judged");
+    kvg_report_close(report);
+}
+
+/* Nor does merging hide it. */
+static void runs_of_two_libraries_say_so(void **state)
+{
+    (void)state;
+    kvg_report *report = open_origins((const char *const[]){
+        ON_HOST("here", "2026-02-01T00:00:00Z", ELEVEN ELEVEN "  lib.so"),
+        ON_HOST("there", "2026-01-01T00:00:00Z", ELEVEN TWELVE "  lib.so")});
+    assert_int_equal(kvg_report_merge(report, in_folder("merged.jsonl")), KVG_OK);
+    assert_int_equal(kvg_report_html(report, in_folder("report.html")), KVG_OK);
+    const char *merged = in_folder("merged.jsonl");
+    kvg_report *both[] = {report, open_paths(&merged, 1)};
+    for (size_t i = 0; i < COUNT(both); i++) {
+        expect_table(both[i], "\nmachine    there, Z80, H200; kvgold 0.1.0, commit abc; 2026-01-01T00:00:00Z\n");
+        expect_table(both[i], "\nnote       The runs of this report had different libraries: " ELEVEN ELEVEN
+                              "  lib.so and " ELEVEN TWELVE "  lib.so.\n");
+        expect_last_line(both[i], "6 passed, 0 failed; 4 of 4 cells judged; of 2 different libraries");
+        kvg_report_close(both[i]);
+    }
+    char *page = read_file(in_folder("report.html"));
+    expect_text(page, "4 cells judged; of 2 different libraries\"");
+    expect_text(page, "[\"library\",\"" ELEVEN TWELVE "  lib.so\"]");
+    free(page);
 }
 
 static void duplicates_are_refused(void **state)
@@ -364,14 +423,14 @@ static void truncated_line_is_dropped(void **state)
     expect_table(report, "the last line was cut short");
     expect_table(report, "1 PASS, 1 UNFINISHED");
     expect_table(report, "UNFINISHED    quantise/int4.canonical");
-    expect_last_line(report, "1 passed, 0 failed, 1 missing; 1 of 2 cells judged");
+    expect_last_line(report, "INCOMPLETE: 1 passed, 0 failed, 1 missing; 1 of 2 cells judged");
 
     /* an unfinished case stays one */
     assert_int_equal(kvg_report_merge(report, in_folder("merged.jsonl")), KVG_OK);
     kvg_report_close(report);
     const char *merged = in_folder("merged.jsonl");
     report = open_paths(&merged, 1);
-    expect_last_line(report, "1 passed, 0 failed, 1 missing; 1 of 2 cells judged");
+    expect_last_line(report, "INCOMPLETE: 1 passed, 0 failed, 1 missing; 1 of 2 cells judged");
     kvg_report_close(report);
 
     /* the same bytes with an end of line are no crash but a wrong file */
@@ -389,7 +448,7 @@ static void missing_cases_fail(void **state)
     kvg_report *report = open_text(text);
     assert_int_equal(kvg_report_exit_code(report), 1);
     expect_table(report, "4 of 5 cases are missing");
-    expect_last_line(report, "1 passed, 0 failed, 4 missing; 1 of 1 cell judged");
+    expect_last_line(report, "INCOMPLETE: 1 passed, 0 failed, 4 missing; 1 of 1 cell judged");
     kvg_report_close(report);
 }
 
@@ -607,6 +666,57 @@ static void modes_are_in_every_report(void **state)
     kvg_report_close(report);
 }
 
+/* --- what follows from other failures --- */
+
+static void append_broken(char *out, const char *op, const char *rest, const char *relation)
+{
+    append_paged(out, op, "ring", rest, "FAIL", 0, "");
+    out[strlen(out) - 2] = '\0';
+    append(out, ",\"relations\":[\"repeated\",\"alone\"],\"broken\":[\"%s\"]}\n", relation);
+}
+
+/* Three answers are right and one append is wrong: the append stands first, wherever its id stands. */
+static void consequences_come_after_causes(void **state)
+{
+    (void)state;
+    static const char why[] = "right, and the pages that slow wrote are wrong: see "
+                              "append/mx16.canonical/ring:a/bf16/40x2x64/random/-/slow";
+    static const char *const order[] = {
+        "\nrelations  8 held in 4 cases; broken in 4 cases: appended 3, moved 1\n",
+        "\n3 cases FAIL\n    op append, decode, probe; layout ring;",
+        "\n3 cases FAIL: these answers are right, and the pages that slow wrote", "\n    op decode;",
+        "\nFAIL          decode/mx16.canonical/ring:a/", "\nCRASH ",
+    };
+    text[0] = '\0';
+    append_run(text, "1/1", 7);
+    append_paged(text, "append", "ring", ":a", "FAIL", 3, "");
+    append_broken(text, "decode", ":a", "appended");
+    append_broken(text, "decode", ":b", "appended");
+    append_broken(text, "decode", ":c", "appended");
+    append_broken(text, "decode", ":d", "moved");
+    append_paged(text, "flatten", "ring", ":a", "CRASH", 0, "");
+    append_paged(text, "probe", "ring", ":a", "FAIL", 3, "");
+    append_end(text);
+    kvg_report *report = open_text(text);
+    char *table = table_of(report, 0), *at = table;
+    for (size_t i = 0; i < COUNT(order); i++) {
+        char *next = strstr(at, order[i]);
+        if (!next) fail_msg("'%s' is not in its place in\n%s", order[i], table);
+        at = next;
+    }
+    expect_text(table, why);
+    assert_int_equal(kvg_report_html(report, in_folder("report.html")), KVG_OK);
+    assert_int_equal(kvg_report_junit(report, in_folder("junit.xml")), KVG_OK);
+    char *page = read_file(in_folder("report.html")), *xml = read_file(in_folder("junit.xml"));
+    expect_text(page, why);
+    expect_text(xml, why);
+    assert_true(strstr(xml, "\"probe/") < strstr(xml, "\"decode/mx16.canonical/ring:a"));
+    free(table);
+    free(page);
+    free(xml);
+    kvg_report_close(report);
+}
+
 /* --- the page and JUnit --- */
 
 /* A run whose names would break out of a script element, an attribute or XML. */
@@ -803,6 +913,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(shards_equal_the_whole),
         cmocka_unit_test(missing_shard_fails),
+        cmocka_unit_test(runs_of_one_library_are_told_once),
+        cmocka_unit_test(runs_of_two_libraries_say_so),
         cmocka_unit_test(duplicates_are_refused),
         cmocka_unit_test(other_runs_are_refused),
         cmocka_unit_test(truncated_line_is_dropped),
@@ -811,6 +923,7 @@ int main(void)
         cmocka_unit_test(table_has_the_numbers),
         cmocka_unit_test(causes_come_last_and_failures_first),
         cmocka_unit_test(many_causes_are_cut),
+        cmocka_unit_test(consequences_come_after_causes),
         cmocka_unit_test(a_run_that_judged_little_says_so),
         cmocka_unit_test(layouts_and_ops_have_a_table),
         cmocka_unit_test(modes_are_in_every_report),

@@ -52,7 +52,8 @@ static const char introduction[] =
     "A file begins with a line of type `run` and ends with one of type `end`:\n"
     "\n"
     "    {\"type\":\"run\",\"kvgold\":2,\"version\":\"0.1.0\",\"config\":\"configs/a.json\",\"name\":\"a\",\n"
-    "     \"seed\":\"0x5eed\",\"public_seed\":true,\"shard\":\"1/2\",\"cases\":12,\"config_cases\":25}\n"
+    "     \"seed\":\"0x5eed\",\"public_seed\":true,\"shard\":\"1/2\",\"cases\":12,\"config_cases\":25,\n"
+    "     \"origins\":[{...}]}\n"
     "    {\"type\":\"end\",\"interrupted\":false,\"seconds\":3.25,\"cells\":3,\"cells_judged\":3,\"PASS\":12}\n"
     "\n"
     "The number `kvgold` is the layout of the file. A reader refuses a layout that it does not know.\n"
@@ -308,6 +309,25 @@ static void a_result_comes_back(void **state)
     send_result(PIECES, false);
 }
 
+/* Bytes that are no UTF-8, a control character, a character that was cut: the line can be read. */
+static void what_a_candidate_says_becomes_text(void **state)
+{
+    (void)state;
+    kvg_result sent = {.verdict = KVG_VERDICT_CRASH, .detail = "\xff and\n\x1b[31m, \xc3\xa9, cut \xc3"}, came;
+    kvg_config config;
+    kvg_json_doc *doc;
+    kvg_names_add(&sent.printed, "\xe2\x82");
+    assert_int_equal(kvg_config_open(KVG_SOURCE_DIR "/configs/ci_smoke.json", NULL, NULL, &config), KVG_OK);
+    char *line = kvg_result_line(&config.cases[0], &sent, "repro");
+    if (kvg_json_parse("line", line, strlen(line), &doc)) fail_msg("%s", kvg_error_text());
+    assert_int_equal(kvg_result_read(kvg_json_root(doc), &came), KVG_OK);
+    assert_string_equal(came.detail, "? and ?[31m, \xc3\xa9, cut ?");
+    assert_string_equal(came.printed.name[0], "??");
+    kvg_json_close(doc);
+    free(line);
+    kvg_config_close(&config);
+}
+
 /* --- what was asked is the case --- */
 
 /* The fields of a line, put together as an id puts them: a field that is another case's shows here. */
@@ -362,6 +382,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_key_has_one_row),
         cmocka_unit_test(a_record_comes_back),
         cmocka_unit_test(a_result_comes_back),
+        cmocka_unit_test(what_a_candidate_says_becomes_text),
         cmocka_unit_test(what_is_always_written_is_required),
         cmocka_unit_test(a_line_says_what_was_asked),
     };

@@ -1,12 +1,16 @@
 /* The process model on a backend that crashes, hangs, exits and writes where it must not: every case gets its own
  * verdict, and the run goes on. */
+#include <fcntl.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -26,7 +30,7 @@ static const planted_case expected[] = {
     {7, KVG_VERDICT_FAIL, "input k was written"},
     {8, KVG_VERDICT_CRASH, "signal 11"},
     {9, KVG_VERDICT_CRASH, "signal 6"},
-    {10, KVG_VERDICT_FAIL, "'invalid': planted failure"},
+    {10, KVG_VERDICT_FAIL, "'invalid': planted ? failure"},
     {11, KVG_VERDICT_UNIMPLEMENTED, "planted refusal"},
     {12, KVG_VERDICT_PASS, ""},
     {13, KVG_VERDICT_FAIL, "k_codes: 32 of 1664 bytes were never written, first at token 3, head 12"},
@@ -39,12 +43,34 @@ static const planted_case expected[] = {
 };
 enum { EXPECTED_COUNT = sizeof expected / sizeof expected[0] };
 
+/* The last lines that the case printed, each with a '\n'. */
+static void expect_printed(kvg_json line, const char *wanted)
+{
+    char text[4096] = "";
+    kvg_json lines;
+    const char *one;
+    const bool has = kvg_json_has(line, "printed");
+    if (has) assert_int_equal(kvg_json_get(line, "printed", &lines), KVG_OK);
+    for (size_t i = 0; has && i < kvg_json_count(lines); i++) {
+        assert_int_equal(kvg_json_string(kvg_json_at(lines, i), &one), KVG_OK);
+        snprintf(text + strlen(text), sizeof text - strlen(text), "%s\n", one);
+    }
+    assert_string_equal(text, wanted);
+}
+
 static void check_line(kvg_json line, const planted_case *e)
 {
+    char crashed[1024];
     bool slow = false;
     kvg_json value;
     /* a right answer that failed for another reason equals no defect */
     if (e->kv_heads != 13) assert_null(strstr(planted_text(line, "detail"), "equals defect"));
+    snprintf(crashed, sizeof crashed, "line 2\nline 3\nline 4\nline 5\nline 6\nline 7\nline 8\n%0200d...\n"
+             "?[31mred byte ?\nno end\n", 0);
+    if (e->verdict != KVG_VERDICT_CRASH || e->kv_heads == 9) { /* of other crashes a sanitizer prints a report */
+        expect_printed(line, e->kv_heads == 3 ? "it hangs\n" : "");
+    }
+    if (e->kv_heads == 2) expect_printed(line, crashed);
     assert_int_equal(kvg_json_get(line, "slow", &value), KVG_OK);
     assert_int_equal(kvg_json_bool(value, &slow), KVG_OK);
     /* others may be slow on a busy machine */
@@ -68,11 +94,11 @@ static void test_several_children_give_every_case_its_own_verdict(void **state)
     run_and_check(4);
 }
 
-static void test_candidate_output_is_kept_in_the_log(void **state)
+static void test_candidate_output_is_kept_in_a_log(void **state)
 {
     (void)state;
-    assert_true(planted_logged(OUT, "noise \"on\" stdout {\"type\":\"case\"}"));
-    assert_true(planted_logged(OUT, "noise on stderr"));
+    assert_int_equal(planted_logged(OUT, "noise \"on\" stdout {\"type\":\"case\"}"), 1);
+    assert_int_equal(planted_logged(OUT, "noise on stderr"), 1);
 }
 
 static void test_an_empty_selection_is_an_error(void **state)
@@ -87,14 +113,56 @@ static void test_an_empty_selection_is_an_error(void **state)
     kvg_config_close(&config);
 }
 
+/* Another process that writes results into the folder, until it is killed. */
+static pid_t start_other_run(const char *results, const char *line)
+{
+    int ready[2];
+    char byte;
+    assert_int_equal(pipe(ready), 0);
+    const pid_t pid = fork();
+    if (pid == 0) {
+        struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+        const int fd = open(results, O_WRONLY | O_CREAT | O_TRUNC, 0666);
+        if (fcntl(fd, F_SETLK, &lock) == 0 && write(fd, line, strlen(line)) > 0 && write(ready[1], "", 1) == 1) pause();
+        _exit(1);
+    }
+    close(ready[1]);
+    assert_int_equal(read(ready[0], &byte, 1), 1);
+    close(ready[0]);
+    return pid;
+}
+
+static void test_two_runs_do_not_share_a_folder(void **state)
+{
+    (void)state;
+    static const char line[] = "{\"type\":\"run\",\"origins\":[{\"date\":\"2026-01-02T03:04:05Z\"}]}\n";
+    char said[128], held[256];
+    kvg_config config;
+    kvg_run_summary summary;
+    const kvg_run_options options = {.out_folder = OUT, .shards = 1, .jobs = 1};
+    const pid_t other = start_other_run(OUT "/results.jsonl", line);
+    assert_int_equal(kvg_config_open(CONFIG, NULL, NULL, &config), KVG_OK);
+    assert_int_equal(kvg_run(&config, &options, &summary), KVG_ERR_IO);
+    kvg_config_close(&config);
+    snprintf(said, sizeof said, "another run (process %ld, since 2026-01-02T03:04:05Z) writes into ", (long)other);
+    assert_non_null(strstr(kvg_error_text(), said));
+    FILE *f = fopen(OUT "/results.jsonl", "r");
+    assert_non_null(f);
+    assert_non_null(fgets(held, sizeof held, f));
+    fclose(f);
+    assert_string_equal(held, line);
+    kill(other, SIGKILL);
+    assert_int_equal(waitpid(other, NULL, 0), other);
+}
+
 int main(void)
 {
-    remove(OUT "/candidate.log");
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_one_child_gives_every_case_its_own_verdict),
         cmocka_unit_test(test_several_children_give_every_case_its_own_verdict),
-        cmocka_unit_test(test_candidate_output_is_kept_in_the_log),
+        cmocka_unit_test(test_candidate_output_is_kept_in_a_log),
         cmocka_unit_test(test_an_empty_selection_is_an_error),
+        cmocka_unit_test(test_two_runs_do_not_share_a_folder),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

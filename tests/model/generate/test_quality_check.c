@@ -310,7 +310,7 @@ static void test_a_result_line_comes_back(void **state)
     had.limits.loss = INFINITY;
     r.guest = &had;
     char *line = kvg_result_line(&config.cases[0], &r, "repro");
-    char *run = kvg_result_run_line(&(kvg_result_run){"0", "t.json", "t", "1/1", 5, 1, 1, true});
+    char *run = kvg_result_run_line(&(kvg_result_run){"0", "t.json", "t", "1/1", 5, 1, 1, true, NULL, 0});
     FILE *out = fopen(path, "w");
     assert_non_null(out);
     fprintf(out, "%s\n%s\n{\"type\":\"end\",\"interrupted\":false,\"seconds\":1,\"PASS\":1}\n", run, line);

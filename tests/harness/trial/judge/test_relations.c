@@ -258,6 +258,8 @@ static void test_each_relation_can_fail(void **state)
         if (r.verdict != KVG_VERDICT_FAIL || strncmp(r.detail, begin, strlen(begin)) != 0) {
             fail_msg("%s: %s: %s", rows[row].relation, kvg_verdict_name(r.verdict), r.detail);
         }
+        assert_true(r.broken.count == 1 && strcmp(r.broken.name[0], rows[row].relation) == 0);
+        assert_int_equal(r.explained.count, 0); /* the answer itself is right */
     }
     remembers = false;
 }

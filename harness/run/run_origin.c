@@ -1,0 +1,105 @@
+#define _POSIX_C_SOURCE 200809L
+#include "harness/run/run_origin.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "harness/run/backends.h"
+#include "harness/run/capabilities.h"
+#include "support/commit.h"
+#include "support/machine.h"
+#include "support/version.h"
+
+static bool hash_file(const char *path, char text[KVG_SHA256_TEXT])
+{
+    char bytes[1 << 14];
+    kvg_sha256 sum;
+    kvg_sha256_digest digest;
+    FILE *f = fopen(path, "r");
+    kvg_sha256_init(&sum);
+    for (size_t n; f && (n = fread(bytes, 1, sizeof bytes, f)) > 0;) kvg_sha256_add(&sum, bytes, n);
+    kvg_sha256_end(&sum, &digest);
+    kvg_sha256_text(&digest, text);
+    const bool whole = f && !ferror(f);
+    if (f) fclose(f);
+    return whole;
+}
+
+/* Adds "HASH  PATH" unless it is there. */
+static kvg_status add_file(const char *path, kvg_names *names)
+{
+    char hash[KVG_SHA256_TEXT];
+    if (names->count == KVG_FIELD_NAMES_MOST || !hash_file(path, hash)) return KVG_OK;
+    const size_t size = sizeof hash + 2 + strlen(path);
+    char *text = malloc(size);
+    if (!text) return kvg_fail(KVG_ERR_MEMORY, "no memory for the name of %s", path);
+    snprintf(text, size, "%s  %s", hash, path);
+    for (size_t i = 0; i < names->count; i++) {
+        if (strcmp(names->name[i], text) != 0) continue;
+        free(text);
+        return KVG_OK;
+    }
+    kvg_names_add(names, text);
+    return KVG_OK;
+}
+
+static kvg_status add_files(const char *backend, const kvg_run_options *options, kvg_result_origin *origin)
+{
+    char path[KVG_BACKEND_PATH_SIZE];
+    kvg_capabilities *capabilities;
+    kvg_status s = KVG_OK;
+    if (kvg_check_backend_path(backend, path) == KVG_OK) s = add_file(path, &origin->libraries);
+    if (s || kvg_capabilities_find(backend, options->capabilities, &capabilities) || !capabilities) return s;
+    s = add_file(kvg_capabilities_path(capabilities), &origin->capabilities);
+    kvg_capabilities_close(capabilities);
+    return s;
+}
+
+kvg_status run_origin_find(const kvg_config *config, const kvg_run_options *options, run_origin *out)
+{
+    const time_t now = time(NULL);
+    struct tm utc;
+    *out = (run_origin){.origin = {.version = KVG_VERSION, .commit = out->commit, .date = out->date,
+                                   .host = out->host, .cpu = out->cpu, .gpu = out->gpu}};
+    snprintf(out->commit, sizeof out->commit, "%s%s", KVG_COMMIT,
+             strcmp(KVG_MODIFIED, "true") == 0 ? " with changes" : "");
+    if (gmtime_r(&now, &utc)) strftime(out->date, sizeof out->date, "%Y-%m-%dT%H:%M:%SZ", &utc);
+    kvg_machine_host(out->host, sizeof out->host);
+    kvg_machine_cpu(out->cpu, sizeof out->cpu);
+    kvg_machine_gpus(out->gpu, sizeof out->gpu);
+    kvg_status s = KVG_OK;
+    for (size_t i = 0; i < config->case_count && !s; i++) {
+        const char *backend = config->cases[i].backend;
+        if (i && strcmp(backend, config->cases[i - 1].backend) == 0) continue;
+        s = add_files(backend, options, &out->origin);
+    }
+    return s;
+}
+
+void run_origin_free(run_origin *o)
+{
+    kvg_names *const lists[] = {&o->origin.libraries, &o->origin.capabilities};
+    for (size_t k = 0; k < sizeof lists / sizeof lists[0]; k++) {
+        while (lists[k]->count) free((void *)lists[k]->name[--lists[k]->count]);
+    }
+}
+
+void run_origin_read_date(const char *path, char *out, size_t size)
+{
+    char *line = NULL;
+    size_t room = 0;
+    FILE *f = fopen(path, "r");
+    const ssize_t length = f ? getline(&line, &room, f) : -1;
+    kvg_json_doc *doc = NULL;
+    kvg_json list;
+    const char *date = "a moment";
+    kvg_status s = length < 0 ? KVG_ERR_NOT_FOUND : kvg_json_parse(path, line, (size_t)length, &doc);
+    if (!s) s = kvg_json_get(kvg_json_root(doc), "origins", &list);
+    if (!s && kvg_json_count(list)) s = kvg_json_get_string(kvg_json_at(list, 0), "date", &date);
+    snprintf(out, size, "%s", date);
+    if (doc) kvg_json_close(doc);
+    free(line);
+    if (f) fclose(f);
+}
