@@ -21,6 +21,29 @@ about() { sed -n "s/^[a-z]*_$1() { # //p" "$self"; }
 # has_test BUILD NAME: whether the build has that test.
 has_test() { [[ $(ctest --test-dir "$1" -N -R "^${2//./\\.}\$") == *"Total Tests: 1"* ]]; }
 
+# logged NAME LOG COMMAND...: runs the command, adds its output to LOG, and ends with its status. Whoever waits is told
+# how far it is: on a terminal the last line of LOG stands on the screen, elsewhere it is printed every $pause seconds.
+pause=20
+logged() {
+    { "${@:3}" >>"$2" 2>&1 </dev/null || exit; } | tell_last_line "$1" "$2"
+}
+
+# tell_last_line NAME LOG: as `logged` says, until stdin ends.
+tell_last_line() {
+    local begin=$SECONDS every=$pause width line status
+    [[ ! -t 1 ]] || every=1
+    width=$(tput cols 2>/dev/null || echo 80)
+    while status=0 && { read -r -t "$every" || status=$?; } && [[ $status -gt 128 ]]; do
+        line=$(tail -n 1 "$2")
+        line=${line/Building * object /} # of CMake's lines the source file alone
+        line=${line/CMakeFiles\/*.dir\//}
+        line="   $1, $((SECONDS - begin)) s: ${line%.o}"
+        if [[ -t 1 ]]; then printf '\r\033[K%s' "${line:0:$((width - 1))}"; else echo "$line"; fi
+    done
+    [[ ! -t 1 ]] || printf '\r\033[K'
+}
+export NINJA_STATUS="%f of %t built, now "
+
 # OpenMP threads that spin while they wait starve what runs beside them: on a busy machine a check of seconds takes
 # minutes.
 export OMP_WAIT_POLICY=passive

@@ -34,6 +34,7 @@
 #define MODEL_TYPE .kind = KVG_ARGUMENT_MODEL_TYPE
 #define LAYOUT .kind = KVG_ARGUMENT_LAYOUT
 #define PROFILE .kind = KVG_ARGUMENT_PROFILE
+#define MODEL .kind = KVG_ARGUMENT_MODEL
 #define PRODUCTS .kind = KVG_ARGUMENT_PRODUCTS
 #define DOMAIN .kind = KVG_ARGUMENT_DOMAIN
 #define MANY(...) __VA_ARGS__, .repeats = true
@@ -224,6 +225,7 @@ static const struct kind {
     [KVG_ARGUMENT_MODEL_TYPE] = {read_model_type, "f16 or bf16"},
     [KVG_ARGUMENT_LAYOUT] = {read_layout, "a name of `kvgold list layouts`"},
     [KVG_ARGUMENT_PROFILE] = {read_profile, "a name of `kvgold list profiles`"},
+    [KVG_ARGUMENT_MODEL] = {read_nothing, "a name of `kvgold list models`, or a .json file"},
     [KVG_ARGUMENT_PRODUCTS] = {read_products, "fixed or library"},
     [KVG_ARGUMENT_DOMAIN] = {read_domain, "turbomind or lmdeploy_2026"},
 };

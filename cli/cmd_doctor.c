@@ -1,5 +1,3 @@
-#define _DEFAULT_SOURCE
-#include <dirent.h>
 #include <limits.h>
 #include <omp.h>
 #include <stdio.h>
@@ -23,6 +21,17 @@
 #include "gpu/gpu.h"
 #endif
 
+/* Reads the first line of a file that has the scanf format into `out`; else `out` stays. */
+static void scan_line(const char *path, const char *format, void *out)
+{
+    char line[256];
+    FILE *f = fopen(path, "r");
+    while (f && fgets(line, sizeof line, f)) {
+        if (sscanf(line, format, out) == 1) break;
+    }
+    if (f) fclose(f);
+}
+
 static void print_cpu(void)
 {
     char model[200];
@@ -43,10 +52,12 @@ static const char *first_line(const char *path, char *out, int size)
 static void print_memory(void)
 {
     char line[256];
-    const double gib = (double)(1 << 30), page = (double)sysconf(_SC_PAGESIZE);
+    const double gib = (double)(1 << 30), kib = 1024;
+    double total = 0, available = 0; /* the system's caches count as available */
     struct rlimit space;
-    printf("memory:      %.1f GiB, %.1f free", (double)sysconf(_SC_PHYS_PAGES) * page / gib,
-           (double)sysconf(_SC_AVPHYS_PAGES) * page / gib);
+    scan_line("/proc/meminfo", "MemTotal: %lf kB", &total);
+    scan_line("/proc/meminfo", "MemAvailable: %lf kB", &available);
+    printf("memory:      %.1f GiB available of %.1f", available * kib / gib, total * kib / gib);
     if (getrlimit(RLIMIT_AS, &space) == 0 && space.rlim_cur != RLIM_INFINITY) {
         printf("; ulimit -v allows %.1f: `ulimit -v unlimited` mends that", (double)space.rlim_cur / gib);
     }
@@ -189,21 +200,21 @@ static void print_confinement(void)
     kvg_candidate_end(candidate);
 }
 
-/* Files of a folder of kvgold's own that end in `ending`, or NULL: folders in it. */
+static void count_name(const char *name, void *count)
+{
+    (void)name;
+    ++*(size_t *)count;
+}
+
+/* Files of a folder of kvgold's own that end in `ending`, or "": folders in it. */
 static void print_folder(const char *label, const char *folder, const char *ending)
 {
     char path[PATH_MAX];
     size_t count = 0;
-    if (kvg_shipped_path(folder, path, sizeof path)) {
+    if (kvg_shipped_path(folder, path, sizeof path) || kvg_shipped_each(folder, ending, count_name, &count)) {
         printf("%-12s missing: %s\n", label, kvg_error_text());
         return;
     }
-    DIR *dir = opendir(path);
-    for (const struct dirent *e; dir && (e = readdir(dir));) {
-        const char *at = ending ? strstr(e->d_name, ending) : NULL;
-        count += ending ? at && at[strlen(ending)] == 0 : e->d_type == DT_DIR && e->d_name[0] != '.';
-    }
-    if (dir) closedir(dir);
     printf("%-12s %zu in %s\n", label, count, path);
 }
 
@@ -242,7 +253,7 @@ int kvg_command_doctor(const kvg_arguments *a)
     print_confinement();
     print_folder("configs:", "configs", ".json");
     print_folder("models:", "configs/models", ".json");
-    print_folder("packs:", "golden/data/packs", NULL);
+    print_folder("packs:", "golden/data/packs", "");
     print_folder("captures:", "golden/data/captures", ".safetensors");
     print_tool("python3:", "python3", "no adapters of golden packs: apt-get install python3");
     return KVG_EXIT_PASS;

@@ -132,6 +132,29 @@ static kvg_status list_models(void)
     return s;
 }
 
+/* Every name that the word CONFIG may be: schemas are none. */
+static void print_config_name(const char *name, void *context)
+{
+    (void)context;
+    if (!strstr(name, "schema")) puts(name);
+}
+
+static void print_name(const char *name, void *context)
+{
+    (void)context;
+    puts(name);
+}
+
+static kvg_status list_configs(void)
+{
+    return kvg_shipped_each("configs", ".json", print_config_name, NULL);
+}
+
+static kvg_status list_packs(void)
+{
+    return kvg_shipped_each("golden/data/packs", "", print_name, NULL);
+}
+
 /* Prints what was written, if it was, and frees it. */
 static kvg_status print_text(kvg_status s, kvg_json_text *text)
 {
@@ -167,6 +190,7 @@ static const struct {
              {"profiles", list_profiles, false},   {"fills", list_fills, false},
              {"relations", list_relations, false}, {"defects", list_defects, false},
              {"witnesses", list_witnesses, false}, {"models", list_models, false},
+             {"configs", list_configs, true},      {"packs", list_packs, true},
              {"axes", list_axes, true},            {"schema", list_schema, true},
              {"capabilities", list_capabilities, true}};
 enum { LIST_COUNT = sizeof lists / sizeof lists[0] };

@@ -37,8 +37,41 @@ static const char *list_of(const kvg_option *o)
 {
     static const char *const lists[KVG_ARGUMENT_KINDS] = {
         [KVG_ARGUMENT_FORMAT] = "formats", [KVG_ARGUMENT_LAYOUT] = "layouts", [KVG_ARGUMENT_PROFILE] = "profiles",
+        [KVG_ARGUMENT_MODEL] = "models",
     };
     return lists[o->kind];
+}
+
+/* Words of usage lines whose values `kvgold list` prints. */
+static const struct {
+    const char *word, *list;
+} arguments[] = {{"CONFIG", "configs"}, {"PACK", "packs"}, {"MODEL", "models"}};
+enum { ARGUMENTS = sizeof arguments / sizeof arguments[0] };
+
+/* Whether a usage line has the word right behind the command's name, or behind its action: "golden verify PACK". */
+static bool takes(const kvg_command *c, const char *word)
+{
+    for (const char *line = c->usage; *line; line = strchr(line, '\n') + 1) {
+        char first[64] = "", second[64] = "";
+        const char *at = strstr(line, c->name);
+        if (at) sscanf(at + strlen(c->name), "%63s %63s", first, second);
+        if (strcmp(first[0] >= 'a' && first[0] <= 'z' ? second : first, word) == 0) return true;
+    }
+    return false;
+}
+
+/* Prints the lists of the words that the command takes, with blanks before them, between two texts; whether it takes
+ * any. */
+static bool print_lists(const kvg_command *c, const char *before, const char *after, FILE *out)
+{
+    bool any = false;
+    for (size_t i = 0; i < ARGUMENTS; i++) {
+        if (!takes(c, arguments[i].word)) continue;
+        fprintf(out, "%s %s", any ? "" : before, arguments[i].list);
+        any = true;
+    }
+    if (any) fputs(after, out);
+    return any;
 }
 
 /* --- man --- */
@@ -109,7 +142,7 @@ static void bash_options(const kvg_command *c, FILE *out)
 
 static void bash_value(const kvg_command *c, const kvg_option *o, FILE *out)
 {
-    if (list_of(o)) fprintf(out, "        '%s --%s') list=%s ;;\n", c->name, o->name, list_of(o));
+    if (list_of(o)) fprintf(out, "        '%s --%s') lists=%s ;;\n", c->name, o->name, list_of(o));
 }
 
 static void bash_values(const kvg_command *c, FILE *out)
@@ -117,23 +150,31 @@ static void bash_values(const kvg_command *c, FILE *out)
     each_option(c, bash_value, out);
 }
 
+static void bash_arguments(const kvg_command *c, FILE *out)
+{
+    char before[64];
+    snprintf(before, sizeof before, "        %s) lists='", c->name);
+    print_lists(c, before, "' ;;\n", out);
+}
+
 void kvg_command_print_bash(FILE *out)
 {
     fputs("# bash completion for kvgold: `kvgold help --bash`\n"
           "_kvgold() {\n"
-          "    local now=${COMP_WORDS[COMP_CWORD]} command=${COMP_WORDS[1]} words='' list=''\n"
+          "    local now=${COMP_WORDS[COMP_CWORD]} command=${COMP_WORDS[1]} words='' lists='' list files=()\n"
           "    case \"$command ${COMP_WORDS[COMP_CWORD - 1]}\" in\n", out);
     each_command(bash_values, out);
     fputs("        *) ;;\n    esac\n"
           "    if ((COMP_CWORD == 1)); then\n        words='help", out);
     each_command(bash_name, out);
-    fputs("'\n    elif [[ $list ]]; then\n"
-          "        words=$(kvgold list \"$list\" 2>/dev/null | grep -v '^format ' | cut -d' ' -f1)\n"
-          "    elif [[ $now == -* ]]; then\n        case $command in\n", out);
+    fputs("'\n    elif [[ ! $lists && $now == -* ]]; then\n        case $command in\n", out);
     each_command(bash_options, out);
-    fputs("        *) ;;\n        esac\n    fi\n"
-          "    if [[ $words ]]; then mapfile -t COMPREPLY < <(compgen -W \"$words\" -- \"$now\")\n"
-          "    else mapfile -t COMPREPLY < <(compgen -f -- \"$now\"); fi\n}\n"
+    fputs("        *) ;;\n        esac\n"
+          "    elif [[ ! $lists ]]; then\n        files=(-f)\n        case $command in\n", out);
+    each_command(bash_arguments, out);
+    fputs("        *) ;;\n        esac\n    fi\n    for list in $lists; do\n"
+          "        words+=\" $(kvgold list \"$list\" 2>/dev/null | grep -v '^format ' | cut -d' ' -f1)\"\n    done\n"
+          "    mapfile -t COMPREPLY < <(compgen \"${files[@]}\" -W \"$words\" -- \"$now\")\n}\n"
           "complete -o filenames -F _kvgold kvgold\n", out);
 }
 
@@ -165,7 +206,10 @@ static void zsh_options(const kvg_command *c, FILE *out)
 {
     fprintf(out, "        %s) _arguments '--help[what it does]'", c->name);
     each_option(c, zsh_option, out);
-    fputs(" \\\n            '*:file:_files' ;;\n", out);
+    if (!print_lists(c, " \\\n            '*:file:{_files; for list in",
+                     "; do compadd -- $(kvgold list $list | cut -d\" \" -f1); done}' ;;\n", out)) {
+        fputs(" \\\n            '*:file:_files' ;;\n", out);
+    }
 }
 
 void kvg_command_print_zsh(FILE *out)
@@ -198,6 +242,9 @@ static void fish_command(const kvg_command *c, FILE *out)
     quote(c->summary, "\\", out);
     fputs("'\n", out);
     each_option(c, fish_option, out);
+    char before[96];
+    snprintf(before, sizeof before, "complete -c kvgold -n '__fish_seen_subcommand_from %s' -a '(for list in", c->name);
+    print_lists(c, before, "; kvgold list $list | cut -d\" \" -f1; end)'\n", out);
 }
 
 void kvg_command_print_fish(FILE *out)

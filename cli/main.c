@@ -17,8 +17,8 @@ static bool is_help(const char *word)
     return strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0 || strcmp(word, "help") == 0;
 }
 
-/* `kvgold help --man` and so on. */
-static int print_help(const char *form)
+/* `kvgold help --man` and so on; `kvgold help check` is `kvgold check --help`. */
+static int print_help(char *form)
 {
     static const struct {
         const char *name;
@@ -28,6 +28,8 @@ static int print_help(const char *form)
         {"--bash", kvg_command_print_bash}, {"--zsh", kvg_command_print_zsh}, {"--fish", kvg_command_print_fish},
     };
     size_t i;
+    char option[] = "--help", *command[] = {form, option, NULL};
+    if (form[0] != '-') return kvg_command_run(2, command);
     if (kvg_name_find("form of help", form, &forms[0].name, sizeof forms[0], sizeof forms / sizeof forms[0], &i)) {
         fprintf(stderr, "kvgold: %s\n", kvg_error_text());
         return KVG_EXIT_USAGE;
@@ -43,7 +45,8 @@ static int run(int argc, char **argv)
         return KVG_EXIT_USAGE;
     }
     if (is_help(argv[1])) {
-        return print_help(argc > 2 ? argv[2] : "--all");
+        char all[] = "--all";
+        return print_help(argc > 2 ? argv[2] : all);
     }
     if (strcmp(argv[1], "--version") == 0) {
         printf("kvgold %s\n", KVG_VERSION);

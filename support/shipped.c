@@ -1,6 +1,7 @@
-#define _DEFAULT_SOURCE /* readlink, realpath */
+#define _DEFAULT_SOURCE /* readlink, realpath, d_type */
 #include "support/shipped.h"
 
+#include <dirent.h>
 #include <limits.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -52,4 +53,27 @@ kvg_status kvg_shipped_find(const char *folder, const char *ending, const char *
     if (length && n > 0 && (size_t)n < sizeof name && kvg_shipped_path(name, out, size) == KVG_OK) return KVG_OK;
     if (is_there) return take(argument, out, size); /* its reader says what is wrong with it */
     return kvg_name_fail_file(argument, kvg_shipped_path(folder, name, sizeof name) == KVG_OK ? name : NULL);
+}
+
+kvg_status kvg_shipped_each(const char *folder, const char *ending, void (*each)(const char *name, void *context),
+                            void *context)
+{
+    char path[PATH_MAX];
+    struct dirent **entries;
+    kvg_status s = kvg_shipped_path(folder, path, sizeof path);
+    if (s) return s;
+    const int count = scandir(path, &entries, NULL, alphasort);
+    if (count < 0) return kvg_fail(KVG_ERR_IO, "cannot read the folder %s", path);
+    for (int i = 0; i < count; i++) {
+        char *name = entries[i]->d_name, *end = name + strlen(name) - strlen(ending);
+        const bool taken = *ending ? end > name && strcmp(end, ending) == 0
+                                   : entries[i]->d_type == DT_DIR && name[0] != '.';
+        if (taken) {
+            *end = 0;
+            each(name, context);
+        }
+        free(entries[i]);
+    }
+    free(entries);
+    return KVG_OK;
 }

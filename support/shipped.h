@@ -21,4 +21,9 @@ kvg_status kvg_shipped_path(const char *name, char *out, size_t size) KVG_CHECKE
 kvg_status kvg_shipped_find(const char *folder, const char *ending, const char *argument, char *out,
                             size_t size) KVG_CHECKED;
 
+/* Calls `each` for the name of every shipped file in a folder that has the ending, without the ending, or if
+ * `ending` is "" for the name of every folder in the folder, in the order of the names. */
+kvg_status kvg_shipped_each(const char *folder, const char *ending, void (*each)(const char *name, void *context),
+                            void *context) KVG_CHECKED;
+
 #endif

@@ -133,6 +133,8 @@ refused "--s begins more than one" check --s one.json
 refused "--cases needs a value" golden erratum pack --cases
 expect "--help" 0 "Exit codes: 0 all passed" "$kvgold" --help
 check "... has every action of golden" grep -q "make, verify, inspect, diff, expand, erratum$" <<<"$output"
+check "help check is check --help" cmp <("$kvgold" help check) <("$kvgold" check --help)
+expect "help of no command" 2 "no command 'chekc' (did you mean 'check'?)" "$kvgold" help chekc
 expect "help in a form that is none" 2 "no form of help '--mann' (did you mean '--man'?)" "$kvgold" help --mann
 for form in man bash zsh fish; do "$kvgold" help --$form >"completion.$form"; done
 for command in check memory; do
@@ -146,6 +148,12 @@ completes() { # WANTED WORD...: what bash offers for the last word
 }
 PATH=$(dirname "$kvgold"):$PATH completes "--seed --secret-seed" kvgold check --se
 PATH=$(dirname "$kvgold"):$PATH completes "nvfp4" kvgold matrix --format nvf
+PATH=$(dirname "$kvgold"):$PATH completes "ci_smoke" kvgold check ci_sm
+PATH=$(dirname "$kvgold"):$PATH completes "hnd" kvgold golden verify hn
+PATH=$(dirname "$kvgold"):$PATH completes "pack_hnd" kvgold golden make pack_hn
+PATH=$(dirname "$kvgold"):$PATH completes "llama-3-8b" kvgold memory llama-3-8
+PATH=$(dirname "$kvgold"):$PATH completes "llama-3-8b" kvgold mode --model llama-3-8
+completes one.json kvgold check one.js
 completes matrix kvgold ma
 for shell in zsh fish; do
     if command -v $shell >/dev/null; then check "$shell reads its completion" $shell -n "completion.$shell"; fi
@@ -633,6 +641,11 @@ check "... says what confines a candidate" grep -q "^candidates: *confined by" <
 second expect "doctor: the second reference" 0 "backends:    reference, defect:<id>, slowref" "$kvgold" doctor
 check "doctor: the commit of the source" grep -qE "^kvgold: +[0-9.]+, commit ([0-9a-f]{7}|unknown)( with changes)?$" \
     <(exec "$kvgold" doctor)
+# shellcheck disable=SC2016 # of awk
+check "doctor: the memory that is available" awk -v said="$("$kvgold" doctor | sed -n 's/^memory: *//p')" '
+    /^MemTotal/ { total = $2 / 2^20 }
+    /^MemAvailable/ { off = $2 / 2^20 - said }
+    END { exit !(said ~ /GiB available of/ && off^2 < (total / 10)^2) }' /proc/meminfo
 output=$(PATH=/nowhere "$kvgold" doctor)
 check "doctor: what is missing, and what mends it" grep -q "^python3: *missing: .*apt-get install python3" <<<"$output"
 for what in formats dialects ops fills defects; do

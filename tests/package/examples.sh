@@ -2,8 +2,9 @@
 # usage: tests/package/examples.sh PREFIX
 #
 # Copies each folder of examples/ away from the checkout, and runs the first block of code of its README.md against the
-# kvgold that is installed in PREFIX. Then plants a defect in the copy, with which the same commands must fail.
-# The Python package is that of the checkout, run by PYTHON (default: the Python of build/venv, if it is there).
+# kvgold that is installed in PREFIX; of examples/ci also the steps of the workflows. Then plants a defect in the copy, with
+# which the same commands must fail. The Python package is that of the checkout, run by PYTHON (default: the Python of
+# build/venv, if it is there).
 set -euo pipefail
 [[ $# -eq 1 && -x $1/bin/kvgold ]] || { sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0" && exit 2; }
 PREFIX=$(realpath "$1")
@@ -20,7 +21,17 @@ export KVGOLD=$PREFIX/bin/kvgold PYTHONPATH=$here/../../golden/python PYTHONDONT
 exec "$python" -m pytest -p kvgold.pytest_plugin "\$@"
 END
 chmod +x "$scratch/bin/pytest"
-export PATH=$scratch/bin:$PATH
+# In place of Slurm: runs a job of --wrap, or the tasks of an array one after the other.
+cat >"$scratch/bin/sbatch" <<'END'
+#!/bin/bash
+while [[ $1 == --* && $1 != --wrap ]]; do shift; done
+if [[ $1 == --wrap ]]; then exec bash -c "$2"; fi
+last=$(sed -n 's/^#SBATCH .*--array=1-\([0-9]*\).*/\1/p' "$1")
+for ((i = 1; i <= last; i++)); do SLURM_ARRAY_TASK_ID=$i SLURM_ARRAY_TASK_COUNT=$last bash "$@" >&2; done
+echo 1
+END
+chmod +x "$scratch/bin/sbatch"
+export PATH=$scratch/bin:$PREFIX/bin:$PATH
 
 fail() {
     echo "examples: $1" >&2
@@ -31,6 +42,28 @@ fail() {
 run() {
     awk '/^```/ { if (inside) exit; inside = 1; next } inside' "$scratch/$1/README.md" >"$scratch/commands"
     (cd "$scratch/$1" && bash -euo pipefail "$scratch/commands") >"$scratch/out.txt" 2>&1
+}
+
+# steps FILE JOB SHARE: what a job of a workflow runs, but for the installation of kvgold, after the workflow's variables.
+steps() {
+    sed -n 's/^  \([A-Z]*\): \([^ ]*\).*/export \1=\2/p' "$1"
+    awk -v job="$2:" '/^ *(judge|report):$/ { inside = $1 == job } inside && sub(/^ *- (run: )?/, "") && !/^(uses|pip)/' "$1" |
+        sed "s/\${{ matrix.shard }}/$3/g"
+}
+
+# workflow FILE: its job judge once for each share, then its job report, each whatever the others say.
+workflow() {
+    local status=0 shares i
+    export CI_NODE_INDEX CI_NODE_TOTAL
+    shares=$(sed -n 's/.*shard: \[.*\([0-9]\)\].*/\1/p; s/^  parallel: //p' "$1")
+    rm -rf "$scratch/empty" && mkdir "$scratch/empty" && cd "$scratch/empty"
+    for ((i = 1; i <= shares; i++)); do
+        CI_NODE_INDEX=$i CI_NODE_TOTAL=$shares
+        bash -euo pipefail <(steps "$1" judge "$i") || status=1
+    done
+    bash -euo pipefail <(steps "$1" report 0) || status=1
+    ls report/report.html report/junit.xml || status=1
+    return "$status"
 }
 
 # says EXAMPLE TEXT: the last run printed TEXT.
@@ -78,3 +111,16 @@ fi
 
 works engine-reference "same bytes"
 fails engine-reference quantise_row.c 's/here == there && i % 2 == 0/here == there/' DIFFERENT
+
+works ci "106 passed, 0 failed; 106 of 106 cells judged"
+# shellcheck disable=SC2016 # of slurm.sh
+fails ci slurm.sh 's/"$SLURM_ARRAY_TASK_ID\//"1\//' "shard"
+for file in github.yml gitlab.yml; do
+    (workflow "$scratch/ci/$file") >"$scratch/out.txt" 2>&1 || fail "$file: $(<"$scratch/out.txt")"
+    says "$file" "106 passed, 0 failed; 106 of 106 cells judged"
+    sed -i 's/BACKEND: reference/BACKEND: defect:v_scales_of_k/' "$scratch/ci/$file"
+    (workflow "$scratch/ci/$file") >"$scratch/out.txt" 2>&1 && fail "$file passes with a wrong backend"
+    says "$file" "0 passed, 106 failed"
+    says "$file" "report/report.html"
+    echo "examples: $file works, and fails with a wrong backend"
+done

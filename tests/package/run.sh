@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # usage: tests/package/run.sh BUILD_DIR
 #
-# Installs a build into a temporary prefix and uses it as a stranger would: builds this folder's project against it, runs
-# it, compares the bytes with docs/spec/formats.md, asks whether every public header is installed, compiles each installed
-# header alone as C17 and C++17, builds and judges the plug-in of docs/guide/plugin.md, and runs examples/ (examples.sh).
+# Installs a build into a temporary prefix, asks whether target kvgold builds all of that, and uses it as a stranger would:
+# builds this folder's project against it, runs it, compares the bytes with docs/spec/formats.md, asks whether every public
+# header is installed, compiles each installed header alone as C17 and C++17, builds and judges the plug-in of
+# docs/guide/plugin.md, and runs examples/ (examples.sh).
 set -euo pipefail
 [[ $# -eq 1 && -f $1/CMakeCache.txt ]] || { sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0" && exit 2; }
 here=$(dirname "$(realpath "$0")")
@@ -18,6 +19,12 @@ fail() {
 
 cmake --install "$1" --prefix "$scratch/first"
 mv "$scratch/first" "$scratch/prefix" # the package must not know where it was installed
+
+# After ci/quickstart, which builds target kvgold alone, nothing is missing that the install step wants.
+ninja -C "$1" -t inputs kvgold >"$scratch/built.txt"
+while read -r library; do
+    grep -q "\(^\|/\)$library\$" "$scratch/built.txt" || fail "target kvgold does not build $library, which is installed"
+done < <(find "$scratch/prefix" -type f -name 'lib*' -printf '%f\n')
 
 consume() { cmake -S "$here" -B "$scratch/$1" -G Ninja -DCMAKE_PREFIX_PATH="$scratch/prefix" -DWANTED_VERSION="$2"; }
 
