@@ -8,6 +8,7 @@
 
 #include "cli/cli.h"
 #include "core/name.h"
+#include "harness/run/claims_config.h"
 #include "support/shipped.h"
 #include "support/whole_file.h"
 
@@ -61,17 +62,53 @@ static kvg_status begin(const char *path, int block, const char *old, const char
     return status;
 }
 
-static kvg_status new_config(const char *name)
+static kvg_status write_text(void *text, FILE *out)
 {
-    char path[64];
-    snprintf(path, sizeof path, "%s.json", name);
-    kvg_status s = begin(path, 3, "mine", name);
-    if (!s) printf("\nkvgold check %s --backend reference\n", path);
+    fputs(((const kvg_json_text *)text)->text, out);
+    return KVG_OK;
+}
+
+static kvg_status tell_unasked(void *context, const char *text)
+{
+    (void)context;
+    fprintf(stderr, "kvgold new: no case can ask %s\n", text);
+    return KVG_OK;
+}
+
+/* The config asks what the capability file claims. */
+static kvg_status begin_from(const char *path, const char *name, const char *from)
+{
+    kvg_capabilities *capabilities;
+    kvg_json_text text = {0};
+    kvg_config config;
+    if (access(path, F_OK) == 0) return kvg_fail(KVG_ERR_INVALID, "%s is there: give another name, or move it", path);
+    kvg_status s = kvg_capabilities_open(from, &capabilities);
+    if (s) return s;
+    s = kvg_claims_config(capabilities, name, &text);
+    if (!s) s = kvg_whole_file_write(path, write_text, &text);
+    if (!s) s = kvg_config_open(path, NULL, NULL, &config);
+    if (!s) {
+        printf("%s: %zu cases\n", path, config.case_count);
+        s = kvg_capabilities_unasked(capabilities, &config, config.cases[0].backend, tell_unasked, NULL);
+        kvg_config_close(&config);
+    }
+    kvg_json_text_free(&text);
+    kvg_capabilities_close(capabilities);
     return s;
 }
 
-static kvg_status new_plugin(const char *name)
+static kvg_status new_config(const char *name, const char *from)
 {
+    char path[64];
+    snprintf(path, sizeof path, "%s.json", name);
+    kvg_status s = from ? begin_from(path, name, from) : begin(path, 3, "mine", name);
+    if (!s) printf("\nkvgold check %s --backend %s\n", path, from ? "NAME" : "reference");
+    return s;
+}
+
+static kvg_status new_plugin(const char *name, const char *from)
+{
+    if (from) return kvg_fail(KVG_ERR_INVALID, "--from is for a config: kvgold new config %s --from %s", name, from);
     char found[PATH_MAX], headers[PATH_MAX], source[64], claims[64], config[64];
     snprintf(source, sizeof source, "%s.c", name);
     snprintf(claims, sizeof claims, "lib%s.json", name);
@@ -89,14 +126,15 @@ static kvg_status new_plugin(const char *name)
 }
 
 /* Descriptions of a format or a layout check each other, so each is written by hand. */
-static kvg_status new_description(const char *name)
+static kvg_status new_description(const char *name, const char *from)
 {
+    (void)from;
     return kvg_fail(KVG_ERR_UNIMPLEMENTED, "%s is added by hand, in the files that docs/guide/add.md lists", name);
 }
 
 static const struct {
     const char *name;
-    kvg_status (*begin)(const char *name);
+    kvg_status (*begin)(const char *name, const char *from);
 } kinds[] = {{"plugin", new_plugin},       {"config", new_config},       {"format", new_description},
              {"dialect", new_description}, {"layout", new_description}};
 
@@ -111,6 +149,6 @@ int kvg_command_new(const kvg_arguments *a)
     if (!s && (name[length] || length < 1 || length > 40)) {
         s = kvg_fail(KVG_ERR_INVALID, "'%s': a name has lower-case letters, digits and _, at most 40", name);
     }
-    if (!s) s = kinds[i].begin(name);
+    if (!s) s = kinds[i].begin(name, kvg_given_text(a, KVG_OPTION_NEW_FROM, NULL));
     return s ? kvg_command_fail("new", s) : KVG_EXIT_PASS;
 }

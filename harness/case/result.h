@@ -128,6 +128,7 @@ typedef struct kvg_result_mode {
 typedef struct kvg_result_origin {
     const char *version, *commit, *date, *host, *cpu, *gpu;
     kvg_names libraries, capabilities; /* files: KVG_ORIGIN_HASH hex digits of SHA-256, two blanks, the path */
+    kvg_names unasked; /* what capability files claim and no case of the config asks: "feature padding (claims[0])" */
 } kvg_result_origin;
 
 enum { KVG_ORIGIN_HASH = 64 };

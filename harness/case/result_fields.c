@@ -19,6 +19,8 @@ static const kvg_field origin[] = {
     KVG_FIELD(kvg_result_origin, NAMES, "libraries", libraries, GIVEN, "", "SHA-256 and path of each plug-in's library "
               "when the run began, as sha256sum prints them"),
     KVG_FIELD(kvg_result_origin, NAMES, "capabilities", capabilities, GIVEN, "", "the same of capability files"),
+    KVG_FIELD(kvg_result_origin, NAMES, "unasked", unasked, GIVEN, "", "what capability files claim and no case of the "
+              "config asks: `feature padding (claims[0])`"),
 };
 
 static const kvg_field asked[] = {

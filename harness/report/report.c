@@ -216,7 +216,8 @@ void kvg_report_close(kvg_report *r)
 
 bool kvg_report_is_incomplete(const kvg_report *r)
 {
-    return r->unfinished || r->missing || r->lost_shards || kvg_report_unjudged_count(r);
+    return r->unfinished || r->missing || r->lost_shards || kvg_report_unjudged_count(r) ||
+           kvg_report_unasked_count(r);
 }
 
 int kvg_report_exit_code(const kvg_report *r)
@@ -244,6 +245,9 @@ void kvg_report_count_line(const kvg_report *r, char *out, size_t size)
         n += snprintf(out + n, size - (size_t)n, "; %" PRIu64 " of %" PRIu64 " shards missing", r->lost_shards,
                       r->files[0].shard_count);
     }
+    const size_t unasked = kvg_report_unasked_count(r);
+    if (unasked) n += snprintf(out + n, size - (size_t)n, "; %zu claimed value%s unasked", unasked,
+                               unasked == 1 ? "" : "s");
     if (has_public_seed(r)) n += snprintf(out + n, size - (size_t)n, "; public seed");
     const size_t libraries = kvg_report_library_count(r);
     if (libraries > 1) snprintf(out + n, size - (size_t)n, "; of %zu different libraries", libraries);

@@ -8,6 +8,7 @@ typedef const kvg_names *files_of(const kvg_result_origin *o);
 
 static const kvg_names *libraries_of(const kvg_result_origin *o) { return &o->libraries; }
 static const kvg_names *capabilities_of(const kvg_result_origin *o) { return &o->capabilities; }
+static const kvg_names *unasked_of(const kvg_result_origin *o) { return &o->unasked; }
 
 static const struct {
     const char *what, *noun;
@@ -67,6 +68,15 @@ size_t kvg_report_library_count(const kvg_report *r)
     return count;
 }
 
+size_t kvg_report_unasked_count(const kvg_report *r)
+{
+    size_t most = 0; /* runs of one config and one file have equal lists */
+    for (size_t i = 0; i < r->origin_count; i++) {
+        if (r->origins[i].unasked.count > most) most = r->origins[i].unasked.count;
+    }
+    return most;
+}
+
 /* --- what is told --- */
 
 /* The same machine and the same kvgold. */
@@ -108,5 +118,16 @@ void kvg_report_tell_origins(const kvg_report *r, void (*tell)(void *context, co
             const bool told = !is_new(r, i, kinds[k].files);
             for (size_t n = 0; n < files->count && !told; n++) tell(context, kinds[k].what, files->name[n]);
         }
+    }
+    for (size_t i = 0; i < r->origin_count; i++) {
+        const kvg_names *unasked = &r->origins[i].unasked;
+        size_t used = (size_t)snprintf(text, sizeof text, "%zu claimed, and no case asks: ", unasked->count);
+        for (size_t n = 0; n < unasked->count; n++) {
+            const bool fits = used + strlen(unasked->name[n]) + 20 < sizeof text;
+            used += (size_t)snprintf(text + used, sizeof text - used, "%s%s", n ? ", " : "",
+                                     fits ? unasked->name[n] : "and others");
+            if (!fits) break;
+        }
+        if (unasked->count && is_new(r, i, unasked_of)) tell(context, "unasked", text);
     }
 }

@@ -118,6 +118,11 @@ void kvg_report_share_line(const kvg_report *r, char *out, size_t size)
     const char *what = judged == 0 ? "nothing" : 100 * judged < all ? "almost nothing" : "little";
     out[0] = '\0';
     if (2 * judged >= all) return;
-    snprintf(out, size, "%" PRIu64 " of %" PRIu64 " cases %s judged: this proves %s", judged, all,
-             judged == 1 ? "was" : "were", what);
+    const int n = snprintf(out, size, "%" PRIu64 " of %" PRIu64 " cases %s judged: this proves %s", judged, all,
+                           judged == 1 ? "was" : "were", what);
+    const kvg_names *claims = r->origin_count ? &r->origins[0].capabilities : NULL;
+    if (claims && claims->count) {
+        snprintf(out + n, size - (size_t)n, "; kvgold new config mine --from %s asks what is claimed",
+                 claims->name[0] + KVG_ORIGIN_HASH + 2);
+    }
 }

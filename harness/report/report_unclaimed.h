@@ -26,7 +26,8 @@ void kvg_report_unjudged_line(const kvg_report *report, char *out, size_t size);
 
 size_t kvg_report_unjudged_count(const kvg_report *report);
 
-/* Cases or shards are missing, or nothing was judged of a cell that the implementation claims. */
+/* Cases or shards are missing, nothing was judged of a cell that the implementation claims, or no case asks something
+ * that it claims. */
 bool kvg_report_is_incomplete(const kvg_report *report);
 
 #endif

@@ -375,6 +375,11 @@ const char *kvg_capabilities_path(const kvg_capabilities *c)
     return c->path;
 }
 
+kvg_json kvg_capabilities_claims(const kvg_capabilities *c)
+{
+    return c->claims;
+}
+
 /* --- asking --- */
 
 static bool is_word(kvg_json value, const char *word, bool format)
@@ -449,4 +454,63 @@ bool kvg_capabilities_claim(const kvg_capabilities *capabilities, const kvg_case
     memcpy(r->unclaimed, why, sizeof why);
     snprintf(r->detail, sizeof r->detail, "unclaimed: %s", r->unclaimed);
     return false;
+}
+
+/* --- what nobody asks --- */
+
+/* The claim covers the case on some GPU, and the case has that value. */
+static bool asks(kvg_json claim, const claim_axis *axis, kvg_json value, const kvg_case *c)
+{
+    char missing[KVG_UNCLAIMED_TEXT];
+    words w = {0};
+    bool found = false;
+    for (size_t a = 0; a < AXES; a++) {
+        if (axes[a].words != sm_words && !covers(claim, a, c, 0, missing, sizeof missing)) return false;
+    }
+    axis->words(c, 0, &w);
+    for (size_t i = 0; i < w.count; i++) found |= is_word(value, w.text[i], axis->check == check_format);
+    return found;
+}
+
+/* A guest asks what it likes. */
+static bool is_asked(kvg_json claim, const claim_axis *axis, kvg_json value, const kvg_config *config,
+                     const char *backend)
+{
+    for (size_t i = 0; i < config->case_count; i++) {
+        const kvg_case *c = &config->cases[i];
+        if (strcmp(c->backend, backend) == 0 && (c->guest || asks(claim, axis, value, c))) return true;
+    }
+    return false;
+}
+
+/* "feature padding (claims[0])" */
+static void name_value(size_t claim, const claim_axis *axis, kvg_json value, char *out, size_t size)
+{
+    const char *text = "";
+    uint64_t number = 0;
+    if (kvg_json_is_number(value) ? kvg_json_u64(value, 0, UINT32_MAX, &number) : kvg_json_string(value, &text)) return;
+    if (number) snprintf(out, size, "%s %llu (claims[%zu])", axis->word, (unsigned long long)number, claim);
+    else snprintf(out, size, "%s %s (claims[%zu])", axis->word, text, claim);
+}
+
+kvg_status kvg_capabilities_unasked(const kvg_capabilities *capabilities, const kvg_config *config, const char *backend,
+                                    kvg_status (*put)(void *context, const char *text), void *context)
+{
+    kvg_status s = KVG_OK;
+    for (size_t i = 0; i < kvg_json_count(capabilities->claims); i++) {
+        const kvg_json claim = kvg_json_at(capabilities->claims, i);
+        for (const claim_axis *axis = axes; axis < axes + AXES; axis++) {
+            kvg_json list;
+            if (axis->words == sm_words || !kvg_json_has(claim, axis->key)) continue;
+            if (!s) s = kvg_json_get(claim, axis->key, &list);
+            for (size_t k = 0; !s && k < kvg_json_count(list); k++) {
+                char text[KVG_UNCLAIMED_TEXT] = "";
+                const kvg_json value = kvg_json_at(list, k);
+                if (is_asked(claim, axis, value, config, backend)) continue;
+                name_value(i, axis, value, text, sizeof text);
+                s = put(context, text);
+            }
+        }
+    }
+    return s;
 }

@@ -6,6 +6,7 @@
 #include "golden/golden.h"
 #include "harness/case/case.h"
 #include "harness/case/result.h"
+#include "harness/config/config.h"
 
 typedef struct kvg_capabilities kvg_capabilities;
 
@@ -20,7 +21,15 @@ void kvg_capabilities_close(kvg_capabilities *capabilities); /* NULL is allowed 
 /* Adds the JSON Schema of such a file, configs/capabilities_schema.json. */
 kvg_status kvg_capabilities_schema(kvg_json_text *out) KVG_CHECKED;
 
+/* What the file claims and no case of the config asks of the backend, on whatever GPU: each value of a list that no case
+ * has which the claim covers. `put` gets it as "feature padding (claims[0])"; it ends the search if it fails. */
+kvg_status kvg_capabilities_unasked(const kvg_capabilities *capabilities, const kvg_config *config, const char *backend,
+                                    kvg_status (*put)(void *context, const char *text), void *context) KVG_CHECKED;
+
 const char *kvg_capabilities_path(const kvg_capabilities *capabilities);
+
+/* The list of claims, which has been checked. */
+kvg_json kvg_capabilities_claims(const kvg_capabilities *capabilities);
 
 /* Whether a claim covers the case on a GPU of that compute capability (0: none). If not, the verdict is SKIP, and
  * `unclaimed` of the result is the first thing that those claims which cover what comes before it lack: "layout hnd",

@@ -6,6 +6,7 @@
  *   run_origin             Where the results come from.
  *   backends               Which implementation a name means.
  *   capabilities           What an implementation claims to do, and which cases that covers.
+ *   claims_config          A config that asks what an implementation claims.
  *
  * The parent runs no candidate and opens no CUDA. */
 /* The process model: a parent that never runs a candidate, and child processes that do.

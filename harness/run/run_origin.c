@@ -1,6 +1,7 @@
 #define _POSIX_C_SOURCE 200809L
 #include "harness/run/run_origin.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,25 +28,31 @@ static bool hash_file(const char *path, char text[KVG_SHA256_TEXT])
     return whole;
 }
 
-/* Adds "HASH  PATH" unless it is there. */
-static kvg_status add_file(const char *path, kvg_names *names)
+/* Adds a copy of the text to the names, unless it is there. */
+static kvg_status add_name(void *names, const char *text)
 {
-    char hash[KVG_SHA256_TEXT];
-    if (names->count == KVG_FIELD_NAMES_MOST || !hash_file(path, hash)) return KVG_OK;
-    const size_t size = sizeof hash + 2 + strlen(path);
-    char *text = malloc(size);
-    if (!text) return kvg_fail(KVG_ERR_MEMORY, "no memory for the name of %s", path);
-    snprintf(text, size, "%s  %s", hash, path);
-    for (size_t i = 0; i < names->count; i++) {
-        if (strcmp(names->name[i], text) != 0) continue;
-        free(text);
-        return KVG_OK;
+    kvg_names *const to = names;
+    for (size_t i = 0; i < to->count; i++) {
+        if (strcmp(to->name[i], text) == 0) return KVG_OK;
     }
-    kvg_names_add(names, text);
+    if (to->count == KVG_FIELD_NAMES_MOST) return KVG_OK;
+    char *copy = malloc(strlen(text) + 1);
+    if (!copy) return kvg_fail(KVG_ERR_MEMORY, "no memory for '%s'", text);
+    kvg_names_add(to, strcpy(copy, text));
     return KVG_OK;
 }
 
-static kvg_status add_files(const char *backend, const kvg_run_options *options, kvg_result_origin *origin)
+/* Adds "HASH  PATH". */
+static kvg_status add_file(const char *path, kvg_names *names)
+{
+    char hash[KVG_SHA256_TEXT], text[KVG_SHA256_TEXT + PATH_MAX + 2];
+    if (!hash_file(path, hash)) return KVG_OK;
+    snprintf(text, sizeof text, "%s  %s", hash, path);
+    return add_name(names, text);
+}
+
+static kvg_status add_files(const kvg_config *config, const char *backend, const kvg_run_options *options,
+                            kvg_result_origin *origin)
 {
     char path[KVG_BACKEND_PATH_SIZE];
     kvg_capabilities *capabilities;
@@ -53,6 +60,9 @@ static kvg_status add_files(const char *backend, const kvg_run_options *options,
     if (kvg_check_backend_path(backend, path) == KVG_OK) s = add_file(path, &origin->libraries);
     if (s || kvg_capabilities_find(backend, options->capabilities, &capabilities) || !capabilities) return s;
     s = add_file(kvg_capabilities_path(capabilities), &origin->capabilities);
+    if (!s && !options->only_case) {
+        s = kvg_capabilities_unasked(capabilities, config, backend, add_name, &origin->unasked);
+    }
     kvg_capabilities_close(capabilities);
     return s;
 }
@@ -73,14 +83,14 @@ kvg_status run_origin_find(const kvg_config *config, const kvg_run_options *opti
     for (size_t i = 0; i < config->case_count && !s; i++) {
         const char *backend = config->cases[i].backend;
         if (i && strcmp(backend, config->cases[i - 1].backend) == 0) continue;
-        s = add_files(backend, options, &out->origin);
+        s = add_files(config, backend, options, &out->origin);
     }
     return s;
 }
 
 void run_origin_free(run_origin *o)
 {
-    kvg_names *const lists[] = {&o->origin.libraries, &o->origin.capabilities};
+    kvg_names *const lists[] = {&o->origin.libraries, &o->origin.capabilities, &o->origin.unasked};
     for (size_t k = 0; k < sizeof lists / sizeof lists[0]; k++) {
         while (lists[k]->count) free((void *)lists[k]->name[--lists[k]->count]);
     }

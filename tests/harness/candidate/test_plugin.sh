@@ -43,6 +43,38 @@ id=$(grep -m 1 '"status":"SKIP"' b/results.jsonl | grep -o '"id":"[^"]*"' | cut 
 expect "... but not a part of a config" 77 "0 passed, 0 failed, 1 skipped; 0 of 1 cell judged" \
     run --backend fake_device --capabilities little.json -o b --case "$id"
 
+claims wide.json '{"ops": ["append"], "formats": ["nvfp4", "nvfp4.vllm"], "dtypes": ["bf16", "f32"], "head_dims": [64, 96],
+    "features": ["padding"]}'
+expect "a claimed value that no case asks" 1 "INCOMPLETE: 2 passed, 0 failed, 13 skipped; 1 of 4 cells judged; 4 claimed values unasked" \
+    run --backend fake_device --capabilities wide.json -o b
+holds "... is named" <(echo "$output") \
+    "claimed, and no case asks: format nvfp4.vllm (claims[0]), dtype f32 (claims[0]), head_dim 96 (claims[0]), feature padding (claims[0])"
+expect "... and fails a merged report, too" 1 "feature padding (claims[0])" "$kvgold" report b/results.jsonl
+
+claims serving.json '{"ops": ["append", "decode"], "formats": ["nvfp4", "int4.pytorch"], "layouts": ["hnd", "contiguous"],
+    "features": ["lse", "gqa", "window", "padding"]}, {"ops": ["quantise"], "formats": ["mlx4_g128"], "head_dims": [64, 256]}'
+expect "a config that asks what is claimed" 0 "serving_config.json: " "$kvgold" new config serving_config --from serving.json
+holds "... and says what no case can ask" <(echo "$output") "no case can ask head_dim 64 (claims[1])"
+expect "... which is not written over" 2 "serving_config.json is there" "$kvgold" new config serving_config --from serving.json
+claims serving.json '{"ops": ["append", "decode"], "formats": ["nvfp4", "int4.pytorch"], "layouts": ["hnd", "contiguous"],
+    "features": ["lse", "gqa", "window", "padding"]}, {"ops": ["quantise"], "formats": ["mlx4_g128"], "head_dims": [256]}'
+expect "... asks all of it, and the reference is right" 0 " passed, 0 failed; 9 of 9 cells judged" \
+    "$kvgold" check serving_config.json --backend reference --capabilities serving.json --no-html -o f
+python3 - <<'END'
+import itertools, json, sys
+rows = [r for r in json.load(open("serving_config.json"))["cases"] if r["op"] == "decode"]
+axes = {"format": ["nvfp4", "int4"], "layout": ["hnd", "contiguous"], "group": [4, None], "window": [33, None],
+        "padding": [{"data": 16}, None]}
+for (a, b) in itertools.combinations(axes, 2):
+    for x, y in itertools.product(axes[a], axes[b]):
+        if (x, y) == ("contiguous", {"data": 16}):
+            continue  # that layout has no padding
+        if not any(r.get(a) == x and r.get(b) == y for r in rows):
+            sys.exit(f"{a} {x} never meets {b} {y}")
+END
+report "... in which every two values meet" $? "see above"
+expect "a config for another of a kind" 2 "--from is for a config" "$kvgold" new plugin other --from serving.json
+
 claims none.json ''
 expect "nothing claimed: nothing could run" 77 "15 SKIP" run --backend fake_device --capabilities none.json -o b
 claims sm90.json '{"ops": ["append"], "formats": ["nvfp4"], "sms": [90]}'
