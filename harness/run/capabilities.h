@@ -21,8 +21,8 @@ void kvg_capabilities_close(kvg_capabilities *capabilities); /* NULL is allowed 
 /* Adds the JSON Schema of such a file, configs/capabilities_schema.json. */
 kvg_status kvg_capabilities_schema(kvg_json_text *out) KVG_CHECKED;
 
-/* What the file claims and no case of the config asks of the backend, on whatever GPU: each value of a list that no case
- * has which the claim covers. `put` gets it as "feature padding (claims[0])"; it ends the search if it fails. */
+/* What the file claims and no case of the config asks of the backend, on whatever GPU: each value of a list that no
+ * case has which the claim covers. `put` gets "feature padding (claims[0])", and ends the search if it fails. */
 kvg_status kvg_capabilities_unasked(const kvg_capabilities *capabilities, const kvg_config *config, const char *backend,
                                     kvg_status (*put)(void *context, const char *text), void *context) KVG_CHECKED;
 
