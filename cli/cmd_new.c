@@ -12,6 +12,11 @@
 #include "support/shipped.h"
 #include "support/whole_file.h"
 
+/* examples/plugin-pages/pages_engine.c. A section "--- OP ---" is there for an op alone. */
+static const char pages[] = {
+#include "cli/plugin_pages.inc"
+    0};
+
 /* docs/guide/plugin.md. Its first three blocks of code are a plug-in, what it claims, and a config. */
 static const char page[] = {
 #include "cli/plugin_page.inc"
@@ -53,11 +58,17 @@ static kvg_status write_block(void *context, FILE *out)
 }
 
 /* Nothing that is there is written over. */
+static kvg_status refuse_present(const char *path)
+{
+    if (access(path, F_OK) != 0) return KVG_OK;
+    return kvg_fail(KVG_ERR_INVALID, "%s is there: give another name, or move it", path);
+}
+
 static kvg_status begin(const char *path, int block, const char *old, const char *word)
 {
     start s = {block, old, word};
-    if (access(path, F_OK) == 0) return kvg_fail(KVG_ERR_INVALID, "%s is there: give another name, or move it", path);
-    kvg_status status = kvg_whole_file_write(path, write_block, &s);
+    kvg_status status = refuse_present(path);
+    if (!status) status = kvg_whole_file_write(path, write_block, &s);
     if (!status) printf("%s\n", path);
     return status;
 }
@@ -81,8 +92,8 @@ static kvg_status begin_from(const char *path, const char *name, const char *fro
     kvg_capabilities *capabilities;
     kvg_json_text text = {0};
     kvg_config config;
-    if (access(path, F_OK) == 0) return kvg_fail(KVG_ERR_INVALID, "%s is there: give another name, or move it", path);
-    kvg_status s = kvg_capabilities_open(from, &capabilities);
+    kvg_status s = refuse_present(path);
+    if (!s) s = kvg_capabilities_open(from, &capabilities);
     if (s) return s;
     s = kvg_claims_config(capabilities, name, &text);
     if (!s) s = kvg_whole_file_write(path, write_text, &text);
@@ -97,44 +108,260 @@ static kvg_status begin_from(const char *path, const char *name, const char *fro
     return s;
 }
 
-static kvg_status new_config(const char *name, const char *from)
+/* The word by which a shell finds this program: "kvgold", or its path. */
+static const char *program_word(void)
+{
+    static char path[PATH_MAX + 8];
+    char own[PATH_MAX], other[PATH_MAX], folder[PATH_MAX];
+    kvg_shipped_program_folder(folder, sizeof folder);
+    snprintf(path, sizeof path, "%s/kvgold", folder);
+    if (!realpath(path, own)) return "kvgold";
+    for (const char *at = getenv("PATH"); at && *at;) {
+        const size_t length = strcspn(at, ":");
+        char candidate[2 * PATH_MAX];
+        snprintf(candidate, sizeof candidate, "%.*s/kvgold", (int)length, at);
+        if (access(candidate, X_OK) == 0) {
+            return realpath(candidate, other) && strcmp(own, other) == 0 ? "kvgold" : path;
+        }
+        at += length + (at[length] == ':');
+    }
+    return path;
+}
+
+static kvg_status new_config(const char *name, const kvg_arguments *a)
 {
     char path[64];
+    const char *from = kvg_given_text(a, KVG_OPTION_NEW_FROM, NULL);
     snprintf(path, sizeof path, "%s.json", name);
     kvg_status s = from ? begin_from(path, name, from) : begin(path, 3, "mine", name);
-    if (!s) printf("\nkvgold check %s --backend %s\n", path, from ? "NAME" : "reference");
+    if (!s) printf("\n%s check %s --backend %s\n", program_word(), path, from ? "NAME" : "reference");
     return s;
 }
 
-static kvg_status new_plugin(const char *name, const char *from)
+/* --- a plug-in over pages --- */
+
+typedef struct pages_plan {
+    const char *name, *format, *layout, *ops; /* ops: "append,decode" */
+    kvg_layout id;                            /* of the layout */
+} pages_plan;
+
+/* The name is one of a list with commas. */
+static bool has_word(const char *list, const char *word, size_t length)
 {
-    if (from) return kvg_fail(KVG_ERR_INVALID, "--from is for a config: kvgold new config %s --from %s", name, from);
+    for (const char *at = list; *at; at += strcspn(at, ",") + (at[strcspn(at, ",")] == ',')) {
+        if (strcspn(at, ",") == length && strncmp(at, word, length) == 0) return true;
+    }
+    return false;
+}
+
+static bool is_op(const char *word, size_t length)
+{
+    size_t count;
+    const kvg_op_info *ops = kvg_op_table(&count);
+    for (size_t i = 0; i < count; i++) {
+        if (strlen(ops[i].name) == length && strncmp(ops[i].name, word, length) == 0) return true;
+    }
+    return false;
+}
+
+/* Ends the word at a character that belongs to no name. */
+static size_t name_length(const char *at)
+{
+    return strspn(at, "abcdefghijklmnopqrstuvwxyz0123456789_");
+}
+
+/* Whether a line of the template is left out: it belongs to an op that nobody wants. *wanted: so far. */
+static bool is_left_out(const pages_plan *s, const char *line, bool *wanted)
+{
+    static const char heading[] = "/* --- ", implementation[] = "    {\"engine_";
+    if (strncmp(line, heading, strlen(heading)) == 0) {
+        const char *word = line + strlen(heading);
+        *wanted = !is_op(word, name_length(word)) || has_word(s->ops, word, name_length(word));
+    }
+    if (strncmp(line, implementation, strlen(implementation)) == 0) {
+        const char *word = line + strlen(implementation);
+        return !has_word(s->ops, word, name_length(word));
+    }
+    return !*wanted;
+}
+
+static void put_upper(const char *word, FILE *out)
+{
+    for (; *word; word++) putc(*word >= 'a' && *word <= 'z' ? *word - 'a' + 'A' : *word, out);
+}
+
+/* The template with the format, the layout and the name of the plug-in. */
+static kvg_status write_pages(void *context, FILE *out)
+{
+    const pages_plan *s = context;
+    bool wanted = true;
+    for (const char *line = pages; *line; line += strcspn(line, "\n") + 1) {
+        const size_t length = strcspn(line, "\n");
+        if (is_left_out(s, line, &wanted)) continue;
+        for (size_t i = 0; i <= length;) {
+            static const char FORMAT[] = "KVG_FORMAT_NVFP4", LAYOUT[] = "KVG_LAYOUT_HND";
+            if (strncmp(line + i, FORMAT, strlen(FORMAT)) == 0) {
+                fputs("KVG_FORMAT_", out);
+                put_upper(s->format, out);
+                i += strlen(FORMAT);
+            } else if (strncmp(line + i, LAYOUT, strlen(LAYOUT)) == 0) {
+                fputs("KVG_LAYOUT_", out);
+                put_upper(s->layout, out);
+                i += strlen(LAYOUT);
+            } else if (strncmp(line + i, "nvfp4", 5) == 0) {
+                fputs(s->format, out);
+                i += 5;
+            } else if (strncmp(line + i, "layout hnd", 10) == 0) {
+                fprintf(out, "layout %s", s->layout);
+                i += 10;
+            } else if (strncmp(line + i, "engine", 6) == 0) {
+                fputs(s->name, out);
+                i += 6;
+            } else {
+                putc(line[i++], out);
+            }
+        }
+    }
+    return KVG_OK;
+}
+
+/* A claim of the ops that are on pages, or of the others. */
+static void add_claim(const pages_plan *s, bool paged, kvg_json_text *out)
+{
+    size_t count;
+    const kvg_op_info *ops = kvg_op_table(&count);
+    const char *comma = "";
+    bool decodes = false;
+    kvg_json_text claim = {0};
+    for (size_t i = 0; i < count; i++) {
+        if (ops[i].paged != paged || !has_word(s->ops, ops[i].name, strlen(ops[i].name))) continue;
+        kvg_json_add(&claim, "%s\"%s\"", comma, ops[i].name);
+        decodes |= ops[i].op == KVG_OP_DECODE;
+        comma = ", ";
+    }
+    if (claim.text) {
+        const char *more = strstr(out->text, "{\"ops\"") ? ",\n" : "";
+        kvg_json_add(out, "%s    {\"ops\": [%s], \"formats\": [\"%s.canonical\"], \"layouts\": [\"%s\"]", more,
+                     claim.text, s->format, paged ? s->layout : "rows");
+        const kvg_layout_info *layout = kvg_layout_get(s->id);
+        kvg_json_add(out, ",\n     \"features\": [");
+        if (paged && layout->padding) kvg_json_add(out, "\"padding\"%s", decodes ? ", " : "");
+        if (decodes) {
+            kvg_json_add(out, "\"lse\", \"gqa\", \"queries\", \"window\", \"sinks\", \"softcap\", "
+                              "\"score_scale\"");
+        }
+        kvg_json_add(out, "]%s}", decodes ? ", \"profiles\": [\"exact\"]" : "");
+    }
+    kvg_json_text_free(&claim);
+}
+
+static kvg_status begin_text(const char *path, kvg_json_text *text)
+{
+    kvg_status s = kvg_json_text_check(text);
+    if (!s) s = refuse_present(path);
+    if (!s) s = kvg_whole_file_write(path, write_text, text);
+    if (!s) printf("%s\n", path);
+    return s;
+}
+
+/* What the template has. */
+static kvg_status check_pages(pages_plan *s)
+{
+    const kvg_status status = kvg_layout_find(s->layout, &s->id);
+    if (status) return status;
+    if (!kvg_layout_get(s->id)->paged || s->id == KVG_LAYOUT_MLA) {
+        return kvg_fail(KVG_ERR_INVALID, "a start has no layout %s, which has no rows of K and of V in pages",
+                        s->layout);
+    }
+    for (const char *at = s->ops; *at; at += strcspn(at, ",") + (at[strcspn(at, ",")] == ',')) {
+        char heading[64];
+        const int length = (int)strcspn(at, ",");
+        snprintf(heading, sizeof heading, "/* --- %.*s --- */", length, at);
+        if (length && is_op(at, (size_t)length) && strstr(pages, heading)) continue;
+        return kvg_fail(KVG_ERR_INVALID, "a start has no op '%.*s': quantise, dequantise, append, flatten, decode",
+                        length, at);
+    }
+    return KVG_OK;
+}
+
+/* The folder of libkvgold.so: beside the program, or beside its folder. */
+static void find_library(char *out, size_t size)
+{
+    char program[PATH_MAX], path[PATH_MAX + 32];
+    kvg_shipped_program_folder(program, sizeof program);
+    snprintf(path, sizeof path, "%s/libkvgold.so", program);
+    snprintf(out, size, "%s%s", program, access(path, F_OK) == 0 ? "" : "/../lib");
+}
+
+static kvg_status new_pages(const pages_plan *plan, const char *headers)
+{
+    char source[64], claims[64], config[64], library[PATH_MAX + 8];
+    kvg_json_text text = {0}, cmake = {0};
+    snprintf(source, sizeof source, "%s.c", plan->name);
+    snprintf(claims, sizeof claims, "lib%s.json", plan->name);
+    snprintf(config, sizeof config, "%s.json", plan->name);
+    kvg_json_add(&text, "{\n  \"kvgold_capabilities\": 1,\n  \"engine\": \"%s\",\n  \"claims\": [\n", plan->name);
+    add_claim(plan, false, &text);
+    add_claim(plan, true, &text);
+    kvg_json_add(&text, "\n  ]\n}\n");
+    kvg_json_add(&cmake, "cmake_minimum_required(VERSION 3.25)\nproject(%s LANGUAGES C)\n"
+                         "find_package(kvgold 0.1 REQUIRED COMPONENTS shared) # -DCMAKE_PREFIX_PATH=PREFIX\n"
+                         "add_library(%s MODULE %s)\ntarget_link_libraries(%s PRIVATE kvgold::shared m)\n"
+                         "configure_file(%s %s COPYONLY) # beside the library\n",
+                 plan->name, plan->name, source, plan->name, claims, claims);
+    kvg_status s = refuse_present(source);
+    if (!s) s = begin_text(claims, &text);
+    if (!s) s = begin_text("CMakeLists.txt", &cmake);
+    if (!s) s = kvg_whole_file_write(source, write_pages, (void *)plan);
+    if (!s) printf("%s\n", source);
+    if (!s) s = begin_from(config, plan->name, claims);
+    kvg_json_text_free(&text);
+    kvg_json_text_free(&cmake);
+    if (s) return s;
+    find_library(library, sizeof library);
+    printf("\ncc -std=c11 -O2 -shared -fPIC -I '%s' %s -o lib%s.so -L '%s' -lkvgold -Wl,-rpath,'%s' -lm\n"
+           "%s check %s --backend ./lib%s.so\n", headers, source, plan->name, library, library, program_word(), config,
+           plan->name);
+    return KVG_OK;
+}
+
+static kvg_status new_plugin(const char *name, const kvg_arguments *a)
+{
     char found[PATH_MAX], headers[PATH_MAX], source[64], claims[64], config[64];
+    pages_plan plan = {name, kvg_given_text(a, KVG_OPTION_NEW_FORMAT, NULL),
+                       kvg_given_text(a, KVG_OPTION_NEW_LAYOUT, NULL), kvg_given_text(a, KVG_OPTION_NEW_OPS, NULL),
+                       KVG_LAYOUT_END};
+    const int given = (plan.format != NULL) + (plan.layout != NULL) + (plan.ops != NULL);
     snprintf(source, sizeof source, "%s.c", name);
     snprintf(claims, sizeof claims, "lib%s.json", name);
     snprintf(config, sizeof config, "%s.json", name);
     kvg_status s = kvg_shipped_path("core/plugin.h", found, sizeof found);
     if (!s && !realpath(found, headers)) s = kvg_fail(KVG_ERR_IO, "%s: %s", found, strerror(errno));
-    if (!s) s = begin(source, 1, "engine", name);
+    if (s) return s;
+    headers[strlen(headers) - strlen("/core/plugin.h")] = 0;
+    if (given == 3) s = check_pages(&plan);
+    if (s) return s;
+    if (given == 3) return new_pages(&plan, headers);
+    if (given) return kvg_fail(KVG_ERR_INVALID, "give --ops, --format and --layout together");
+    s = begin(source, 1, "engine", name);
     if (!s) s = begin(claims, 2, "example 1.0", name);
     if (!s) s = begin(config, 3, "mine", name);
     if (s) return s;
-    headers[strlen(headers) - strlen("/core/plugin.h")] = 0;
-    printf("\ncc -std=c11 -shared -fPIC -I '%s' %s -o lib%s.so\nkvgold check %s --backend ./lib%s.so\n", headers,
-           source, name, config, name);
+    printf("\ncc -std=c11 -shared -fPIC -I '%s' %s -o lib%s.so\n%s check %s --backend ./lib%s.so\n", headers, source,
+           name, program_word(), config, name);
     return KVG_OK;
 }
 
 /* Descriptions of a format or a layout check each other, so each is written by hand. */
-static kvg_status new_description(const char *name, const char *from)
+static kvg_status new_description(const char *name, const kvg_arguments *a)
 {
-    (void)from;
+    (void)a;
     return kvg_fail(KVG_ERR_UNIMPLEMENTED, "%s is added by hand, in the files that docs/guide/add.md lists", name);
 }
 
 static const struct {
     const char *name;
-    kvg_status (*begin)(const char *name, const char *from);
+    kvg_status (*begin)(const char *name, const kvg_arguments *a);
 } kinds[] = {{"plugin", new_plugin},       {"config", new_config},       {"format", new_description},
              {"dialect", new_description}, {"layout", new_description}};
 
@@ -149,6 +376,7 @@ int kvg_command_new(const kvg_arguments *a)
     if (!s && (name[length] || length < 1 || length > 40)) {
         s = kvg_fail(KVG_ERR_INVALID, "'%s': a name has lower-case letters, digits and _, at most 40", name);
     }
-    if (!s) s = kinds[i].begin(name, kvg_given_text(a, KVG_OPTION_NEW_FROM, NULL));
+    if (!s) s = kvg_arguments_check_action(a, kinds[i].name);
+    if (!s) s = kinds[i].begin(name, a);
     return s ? kvg_command_fail("new", s) : KVG_EXIT_PASS;
 }

@@ -685,6 +685,17 @@ expect "new layout" 2 "new: dhn is added by hand, in the files that docs/guide/a
 expect "new config" 0 "kvgold check asked.json" "$kvgold" new config asked
 expect "... passes" 0 "16 passed, 0 failed" "$kvgold" check asked.json --no-html --backend reference
 check "... has its name" grep -q '"name": "asked"' asked.json
+for start in "append,decode nvfp4 hnd" "quantise,flatten int4 turbomind" "decode mlx4_g128 ring"; do
+    read -r ops format layout <<<"$start"
+    rm -rf start && mkdir start && cd start || exit 2
+    expect "a start over pages: $start" 0 "./libpaged.so" "$kvgold" new plugin paged --ops "$ops" --format "$format" --layout "$layout"
+    expect "... works as its commands are printed" 0 " passed, 0 failed; " bash -ec "$(grep '^cc\|check' <<<"$output")"
+    cd .. || exit 2
+done
+expect "... of an op that it lacks" 2 "a start has no op 'expand'" "$kvgold" new plugin more --ops append,expand --format nvfp4 --layout hnd
+expect "... of plain rows" 2 "a start has no layout rows" "$kvgold" new plugin more --ops append --format nvfp4 --layout rows
+expect "... without a layout" 2 "give --ops, --format and --layout together" "$kvgold" new plugin more --ops append
+expect "... in a config" 2 "an option is not for config" "$kvgold" new config more --ops append
 expect "new: a kind that is none" 2 "no kind of start 'plugn' (did you mean 'plugin'?)" "$kvgold" new plugn mine
 expect "new: a name that is none" 2 "'../mine': a name has lower-case letters" "$kvgold" new plugin ../mine
 sed -e 's/memcpy(out/if (0) memcpy(out/' mine.c >wrong.c

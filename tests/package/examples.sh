@@ -92,6 +92,10 @@ fails plugin-c append_engine.c 's/KVG_APPEND_IN_K + side/KVG_APPEND_IN_K/' "0 pa
 works plugin-cpp "8 passed, 0 failed, 8 skipped"
 fails plugin-cpp decode_engine.cpp 's/position <= last/position < last/' "0 passed, 8 failed, 8 skipped"
 
+works plugin-pages " passed, 0 failed; 5 of 5 cells judged"
+rm "$scratch/plugin-pages/pages.json"
+fails plugin-pages pages_engine.c 's/key <= position/key < position/' "10 passed, 10 failed; 5 of 5 cells judged"
+
 if command -v nvcc >/dev/null; then
     works plugin-cuda
     echo "examples: plugin-cuda compiles; it was not run"
