@@ -451,6 +451,24 @@ check "NO_COLOR: no colour" test -z "$(grep $'\033\\[[0-9;]*m' <<<"$output")"
 "$kvgold" check five.json -o tty --no-html --backend defect:nibbles_swapped >piped.txt 2>&1
 check "a pipe: no escapes, no progress" test -z "$(grep $'\033' piped.txt)"
 
+# --- a log of a command that is busy ------------------------------------------------------------------------------------
+
+# 14 KV heads: the planted backend takes 1.2 s. A line comes every 20 s, here every 0.05 s.
+config slow.json '{"op": "quantise", "format": "nvfp4", "kv_heads": [14, 19], "head_dim": 64, "tokens": 4, "fill": "random",
+    "backend": "planted"}'
+config busy.json '{"op": "decode", "format": "nvfp4", "layout": "hnd", "kv_heads": 2, "head_dim": 64, "tokens": 400, "group": 4,
+    "scale": {"k": 0.3, "v": 0.0123}, "fill": "random", "queries": 12}'
+busy=(env KVGOLD_PROGRESS_SECONDS=0.05)
+"${busy[@]}" "$kvgold" check slow.json -o slow -j 1 --no-html >slow.txt 2>slow.log
+check "check: the slow case is named while it runs" grep -qx \
+    "kvgold check: 0 of 2 cases, 0 failed; 1 s in quantise/nvfp4.canonical/rows/bf16/4x14x64/random/P2/planted" slow.log
+check "... by stderr alone" test -z "$(grep "of 2 cases," slow.txt)"
+"${busy[@]}" "$kvgold" lint busy.json >busy.txt 2>busy.log
+check "lint: the parts of a long case are counted" grep -qE \
+    "^kvgold lint: 0 of 1 cases, 0 failed; 0 s in decode/.*: [0-9]+ of [0-9]+ known-wrong answers$" busy.log
+"$kvgold" lint busy.json >short.txt 2>short.log
+check "a short run has no such line" test ! -s short.log
+
 # --- backends and inputs that are not there ---------------------------------------------------------------------------
 
 expect "an unknown backend" 2 "no backend 'nosuch'; known: reference, cuda" "$kvgold" check one.json -o absent --backend nosuch
