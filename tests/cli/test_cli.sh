@@ -456,8 +456,14 @@ check "a pipe: no escapes, no progress" test -z "$(grep $'\033' piped.txt)"
 # 14 KV heads: the planted backend takes 1.2 s. A line comes every 20 s, here every 0.05 s.
 config slow.json '{"op": "quantise", "format": "nvfp4", "kv_heads": [14, 19], "head_dim": 64, "tokens": 4, "fill": "random",
     "backend": "planted"}'
-config busy.json '{"op": "decode", "format": "nvfp4", "layout": "hnd", "kv_heads": 2, "head_dim": 64, "tokens": 400, "group": 4,
+group_of_busy='{"op": "decode", "format": "nvfp4", "layout": "hnd", "kv_heads": 2, "head_dim": 64, "tokens": 400, "group": 4,
     "scale": {"k": 0.3, "v": 0.0123}, "fill": "random", "queries": 12}'
+config busy.json "$group_of_busy"
+busy_pack() {
+    echo '{"kvgold_golden": 1, "name": "busy", "version": "1.0.0", "licence": "Apache-2.0", "seed": "0x5", "comment": "Busy.",
+        "notes": {"large": "Takes long."}, "groups": [{"flags": ["large"], "stored": false, "cases": ['"$1"']}]}'
+}
+busy_pack "$group_of_busy" >busy_pack.json
 busy=(env KVGOLD_PROGRESS_SECONDS=0.05)
 "${busy[@]}" "$kvgold" check slow.json -o slow -j 1 --no-html >slow.txt 2>slow.log
 check "check: the slow case is named while it runs" grep -qx \
@@ -465,7 +471,16 @@ check "check: the slow case is named while it runs" grep -qx \
 check "... by stderr alone" test -z "$(grep "of 2 cases," slow.txt)"
 "${busy[@]}" "$kvgold" lint busy.json >busy.txt 2>busy.log
 check "lint: the parts of a long case are counted" grep -qE \
-    "^kvgold lint: 0 of 1 cases, 0 failed; 0 s in decode/.*: [0-9]+ of [0-9]+ known-wrong answers$" busy.log
+    "^kvgold lint: 0 of 1 cases, 0 failed; [0-9]+ s in decode/.*: [0-9]+ of [0-9]+ known-wrong answers$" busy.log
+busy_id=$("$kvgold" list busy.json)
+"${busy[@]}" "$kvgold" explain busy.json "$busy_id" >busy.txt 2>busy.log
+check "explain: so they are" grep -qE "^kvgold explain: 0 of 1 cases; [0-9]+ s in decode/.*: [0-9]+ of [0-9]+ known-wrong answers$" busy.log
+"${busy[@]}" "$kvgold" golden make busy_pack.json -o busy >busy.txt 2>busy.log
+check "golden make: so they are" grep -qE "^kvgold golden: 0 of 1 cases; [0-9]+ s in decode/.*: [0-9]+ of [0-9]+ known-wrong answers$" busy.log
+"${busy[@]}" "$kvgold" golden expand busy -o busy_expanded >busy.txt 2>busy.log
+check "golden expand: the case is named" grep -qE "^kvgold golden: 0 of 1 cases; [0-9]+ s in decode/" busy.log
+env KVGOLD_PROGRESS_SECONDS=0.001 "$kvgold" matrix --format nvfp4 >busy.txt 2>busy.log
+check "matrix: the engines are named" grep -qE "^kvgold matrix: [0-9]+ of [0-9]+ writes and reads, .*; [0-9]+ s in flashinfer" busy.log
 "$kvgold" lint busy.json >short.txt 2>short.log
 check "a short run has no such line" test ! -s short.log
 
