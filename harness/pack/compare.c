@@ -114,6 +114,7 @@ static kvg_status explain(const kvg_compare_options *o, const kvg_golden_case *g
         .answer = answer,
         .truth = by_number ? &golden->truth : NULL,
         .pairs = o->pairs,
+        .seconds = o->seconds,
     };
     kvg_places places;
     kvg_status s = kvg_places_open(&golden->data, &places);
