@@ -40,9 +40,9 @@ static void write_line(void)
         const double rate = (double)state.done / seconds;
         snprintf(speed, sizeof speed, ", %.3g/s, %.0f s left", rate, (double)(state.total - state.done) / rate);
     }
-    if (state.parts) snprintf(part, sizeof part, ": %zu of %zu %s", state.part, state.parts, state.part_noun);
+    if (state.parts) snprintf(part, sizeof part, "%zu of %zu %s after ", state.part, state.parts, state.part_noun);
     if (state.current[0]) {
-        snprintf(current, sizeof current, "; %.0f s in %s%s", now - state.since, state.current, part);
+        snprintf(current, sizeof current, "; %s%.0f s in %s", part, now - state.since, state.current);
     }
     snprintf(line, sizeof line, "%zu of %zu %s%s%s%s", state.done, state.total, state.noun, failed, speed, current);
     if (!state.width) {

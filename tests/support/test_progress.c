@@ -74,7 +74,8 @@ static void test_a_long_call_is_no_silence(void **state)
     assert_string_equal(next_line(), "kvgold lint: 12 of 40 cases, 1 failed; 41 s in append/slow");
     kvg_progress_part(17, 90, "known-wrong answers");
     assert_string_equal(next_line(),
-                        "kvgold lint: 12 of 40 cases, 1 failed; 41 s in append/slow: 17 of 90 known-wrong answers");
+                        "kvgold lint: 12 of 40 cases, 1 failed; "
+                        "17 of 90 known-wrong answers after 41 s in append/slow");
     kvg_progress_at(13, KVG_PROGRESS_NOT_JUDGED, "", 0);
     assert_string_equal(next_line(), "kvgold lint: 13 of 40 cases");
     kvg_progress_end();
