@@ -50,11 +50,13 @@ static int compare(const char *pack_path, const char *answer, const options *o)
 
 int kvg_command_compare(const kvg_arguments *a)
 {
+    const bool limited = kvg_given(a, KVG_OPTION_COMPARE_WHY_SECONDS);
     const options o = {
         .compare = {.bits = kvg_given(a, KVG_OPTION_COMPARE_BITS),
                     .why = !kvg_given(a, KVG_OPTION_COMPARE_NO_WHY),
                     .only = kvg_given_text(a, KVG_OPTION_COMPARE_CASE, NULL),
-                    .pairs = kvg_given_number(a, KVG_OPTION_COMPARE_PAIRS, KVG_DEFAULT_PAIRS)},
+                    .pairs = limited ? SIZE_MAX : KVG_DEFAULT_PAIRS,
+                    .seconds = (double)kvg_given_number(a, KVG_OPTION_COMPARE_WHY_SECONDS, KVG_DEFAULT_WHY_SECONDS)},
         .json = kvg_given_text(a, KVG_OPTION_COMPARE_JSON, NULL),
         .verbose = kvg_given(a, KVG_OPTION_COMPARE_VERBOSE),
     };

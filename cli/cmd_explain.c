@@ -9,6 +9,8 @@
 #include "harness/trial/judge/known_wrong.h"
 #include "harness/trial/question/fill.h"
 #include "model/guest/generate_guest.h"
+#include "support/clock.h"
+#include "support/progress.h"
 
 /* --- what the case asks --- */
 
@@ -130,6 +132,8 @@ static kvg_status explain(const kvg_case *c, const char *path)
     if (c->guest) {
         return kvg_fail(KVG_ERR_UNIMPLEMENTED, "%s asks no op: `kvgold generate` runs what it asks", c->id);
     }
+    kvg_progress_begin("explain", 1, "cases");
+    kvg_progress_at(0, KVG_PROGRESS_NOT_JUDGED, c->id, kvg_clock_seconds());
     kvg_status s = kvg_question_make(c, &question);
     if (!s) {
         print_asked(c, &question);
@@ -144,6 +148,7 @@ static kvg_status explain(const kvg_case *c, const char *path)
         print_bounds(&truth);
         s = kvg_known_wrong_try(&truth, NULL, KVG_OFFER_ALL, &known);
     }
+    kvg_progress_end();
     if (!s) print_known_wrong(&known);
     kvg_truth_free(&truth);
     kvg_question_free(&question);

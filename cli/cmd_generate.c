@@ -17,7 +17,7 @@
 #include "model/model_run.h"
 #include "support/clock.h"
 #include "support/interrupt.h"
-#include "support/terminal.h"
+#include "support/progress.h"
 #include "support/used_files.h"
 #include "support/whole_file.h"
 
@@ -276,8 +276,6 @@ static kvg_status make_records(const generate_options *o, generate_job *job)
     if (!all->list) return kvg_fail(KVG_ERR_MEMORY, "cannot hold %zu requests", o->prompts.count);
     all->count = o->prompts.count;
     all->vocab = job->config.vocab;
-    all->wanted = o->prompts.count * o->new_tokens;
-    all->start = kvg_clock_seconds();
     for (size_t i = 0; i < all->count; i++) {
         kvg_generate_record *r = &all->list[i];
         kvg_sha256_init(&r->sum);
@@ -330,10 +328,11 @@ static kvg_status run(const generate_options *o, generate_job *job)
 {
     kvg_interrupt_catch();
     bool busy = true;
+    kvg_progress_begin("generate", o->prompts.count * o->new_tokens, "tokens");
     kvg_status s = submit(o, job);
     while (busy && !s && !kvg_interrupted()) s = kvg_generation_step(job->generation, &busy);
     kvg_interrupt_end();
-    kvg_terminal_clear();
+    kvg_progress_end();
     if (!s && kvg_interrupted()) s = kvg_fail(KVG_ERR_IO, "interrupted by a signal: nothing is written");
     return s ? s : collect(o, job);
 }

@@ -5,6 +5,8 @@
 #include "harness/config/config.h"
 #include "harness/trial/judge/known_wrong.h"
 #include "harness/trial/question/fill.h"
+#include "support/clock.h"
+#include "support/progress.h"
 
 typedef struct lint_options {
     const char *only_case;
@@ -73,8 +75,9 @@ static void lint_case(const kvg_case *c, const lint_options *o, lint_totals *tot
     kvg_known_wrong known = {0};
     const kvg_separation *separation = &known.separation;
     char text[KVG_SEPARATION_TEXT] = "compared as bytes";
-    totals->cases++;
+    kvg_progress_at(totals->cases++, totals->refused, c->id, kvg_clock_seconds());
     const kvg_status s = measure(c, &known);
+    kvg_progress_pause();
     if (separation->nearest) kvg_separation_text(separation, text, sizeof text);
     if (s || !tells(&known)) totals->refused++;
     if (s) {
@@ -162,10 +165,12 @@ static int lint(const char *path, const lint_options *o)
     kvg_status s = kvg_config_open(path, o->has_seed ? &o->seed : NULL, NULL, &config);
     if (s) return kvg_command_fail("lint", s);
     if (o->only_case) s = kvg_config_find(&config, o->only_case, &only);
+    kvg_progress_begin("lint", o->only_case ? 1 : config.case_count, "cases");
     for (size_t i = 0; !s && i < config.case_count; i++) {
         const kvg_case *c = &config.cases[i];
         if (!o->only_case || strcmp(o->only_case, c->id) == 0) lint_case(c, o, &totals);
     }
+    kvg_progress_end();
     if (!s) {
         char text[KVG_SEPARATION_TEXT];
         printf("%zu cases, %zu refused", totals.cases, totals.refused);

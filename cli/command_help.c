@@ -116,6 +116,9 @@ void kvg_command_print_page(FILE *out)
           "`kvgold help --man` prints the man page. `kvgold help --bash`, `--zsh` and `--fish` print\n"
           "completion for these shells, as in `source <(kvgold help --bash)`. `cmake --install` puts all\n"
           "four in place.\n"
+          "\nA command that takes long says on stderr how far it is: what is done of all, what failed, how\n"
+          "fast, and the case that is under way. On a terminal this is one line. Elsewhere a line comes every\n"
+          "20 s, or every `KVGOLD_PROGRESS_SECONDS` of the environment.\n"
           "\n## Exit codes\n\n| exit code | means |\n| --- | --- |\n", out);
     size_t count;
     const kvg_exit_code *codes = kvg_exit_code_table(&count);

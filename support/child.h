@@ -8,6 +8,7 @@
  *   json_out               The text of a JSON value, for a line, a file or stdout.
  *   json_schema            What the printers of JSON Schemas share: lists of names, lines for people.
  *   whole_file, used_files A file appears whole or not at all. No file is written that a command also reads.
+ *   progress               How far a command is, for whoever waits. Its thread survives no fork.
  *   mma_tile               Where the operands of a tile of op mma lie.
  *   clock, exit_code, version, commit
  *

@@ -12,14 +12,6 @@ unsigned kvg_terminal_width(int fd);
 /* Colour is wanted there: a terminal that is not dumb, and no NO_COLOR in the environment (https://no-color.org). */
 bool kvg_terminal_has_colour(int fd);
 
-/* A line on standard error that says how far a command is: "[####    ] 120 of 1303 cases, 60/s, 20 s left  REST". It
- * takes the place of the last one, and is cut where the terminal ends. Writes nothing where that is no terminal.
- * `start` is the command's start (kvg_clock_seconds). */
-void kvg_terminal_progress(double start, size_t done, size_t of, const char *unit, const char *rest);
-
-/* Takes that line away. */
-void kvg_terminal_clear(void);
-
 /* Marks in a text. What stands between a colour and KVG_TERMINAL_PLAIN has that colour. */
 #define KVG_TERMINAL_RED "\001"
 #define KVG_TERMINAL_GREEN "\002"

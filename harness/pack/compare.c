@@ -8,6 +8,8 @@
 #include <string.h>
 
 #include "harness/pack/compare_judge.h"
+#include "support/clock.h"
+#include "support/progress.h"
 
 /* --- the file as a whole --- */
 
@@ -112,6 +114,7 @@ static kvg_status explain(const kvg_compare_options *o, const kvg_golden_case *g
         .answer = answer,
         .truth = by_number ? &golden->truth : NULL,
         .pairs = o->pairs,
+        .seconds = o->seconds,
     };
     kvg_places places;
     kvg_status s = kvg_places_open(&golden->data, &places);
@@ -181,6 +184,7 @@ kvg_status kvg_compare(const kvg_pack *pack, const char *path, const kvg_compare
 {
     const kvg_pack_case *only = NULL;
     kvg_safetensors *file = NULL;
+    size_t failed = 0;
     *out = (kvg_comparison){.pack = pack, .answer = path, .bits = o->bits};
     kvg_status s = o->only ? kvg_pack_find(pack, o->only, &only) : KVG_OK;
     if (!s) s = kvg_safetensors_open(path, &file);
@@ -189,16 +193,21 @@ kvg_status kvg_compare(const kvg_pack *pack, const char *path, const kvg_compare
         out->cases = calloc(pack->case_count, sizeof *out->cases);
         if (!out->cases) s = kvg_fail(KVG_ERR_MEMORY, "cannot hold the verdicts of %zu cases", pack->case_count);
     }
+    kvg_progress_begin("compare", only ? 1 : pack->case_count, "cases");
     for (size_t i = 0; !s && i < pack->case_count; i++) {
         const kvg_safetensors_entry *given[KVG_PACK_MAX_TENSORS];
         kvg_compared_case *c = &out->cases[out->case_count];
         if (only && only != &pack->cases[i]) continue;
+        kvg_progress_at(out->case_count, failed, pack->cases[i].id, kvg_clock_seconds());
         if (collect(&pack->cases[i], file, c, given)) judge_case(pack, o, given, c);
         out->case_count++;
         out->counts[c->verdict]++;
+        failed += kvg_verdict_fails(c->verdict);
         out->unanswered += c->verdict == KVG_VERDICT_SKIP;
+        kvg_progress_pause();
         if (report) report(context, c);
     }
+    kvg_progress_end();
     kvg_safetensors_close(file);
     return s;
 }

@@ -12,7 +12,8 @@ enum { KVG_COMPARE_TEXT = 320 };
 typedef struct kvg_compare_options {
     bool bits;        /* judge answers with a profile by their bits */
     bool why;         /* diagnose wrong answers */
-    size_t pairs;     /* most pairs of defects to try */
+    size_t pairs;     /* most pairs of defects to try for a wrong case */
+    double seconds;   /* after which no pair is begun; 0: no limit */
     const char *only; /* a case's key or id; NULL: all */
 } kvg_compare_options;
 

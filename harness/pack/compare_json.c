@@ -88,7 +88,7 @@ static cJSON *diagnosis_of(const kvg_diagnosis *d)
     cJSON_AddNumberToObject(diagnosis, "tried", (double)d->tried);
     cJSON_AddNumberToObject(diagnosis, "reached", (double)d->reached);
     cJSON_AddNumberToObject(diagnosis, "pairs", (double)d->pairs);
-    cJSON_AddBoolToObject(diagnosis, "all_pairs", d->all_pairs);
+    cJSON_AddBoolToObject(diagnosis, "all_pairs", d->pairs == d->all_pairs);
     cJSON *list = cJSON_AddArrayToObject(diagnosis, "explanations");
     for (size_t i = 0; i < d->count; i++) cJSON_AddItemToArray(list, explanation_of(d, &d->explanations[i]));
     return diagnosis;

@@ -45,6 +45,19 @@ static void print_ties(const kvg_diagnosis *d, FILE *to)
     if (before[0] == ',') fprintf(to, ": this case cannot tell %s apart\n", d->count > 2 ? "them" : "the two");
 }
 
+/* What was searched in vain. */
+static void print_search(const kvg_diagnosis *d, FILE *to)
+{
+    char time[40] = "";
+    if (d->pairs == d->all_pairs) {
+        fprintf(to, "      why: no known defect explains all of it (%zu tried, %zu pairs)\n", d->tried, d->pairs);
+        return;
+    }
+    if (d->seconds > 0) snprintf(time, sizeof time, " in %.3g s", d->seconds);
+    fprintf(to, "      why: nothing found explains all of it: searched %zu defects and %zu of %zu pairs%s; "
+            "--why-seconds 0 searches all\n", d->tried, d->pairs, d->all_pairs, time);
+}
+
 static void print_why(const kvg_compared_case *c, FILE *to)
 {
     enum { PARTIAL = 3 };
@@ -65,9 +78,7 @@ static void print_why(const kvg_compared_case *c, FILE *to)
         fprintf(to, "\n           %s\n", text);
     }
     if (exact) print_ties(d, to);
-    else
-        fprintf(to, "      why: no known defect explains all of it (%zu tried, %zu pairs%s)\n", d->tried, d->pairs,
-                d->all_pairs ? "" : ", the most promising");
+    else print_search(d, to);
 }
 
 /* --- cases and totals --- */

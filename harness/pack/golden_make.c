@@ -7,7 +7,9 @@
 
 #include "harness/pack/golden_parts.h"
 #include "harness/pack/golden_plan.h"
+#include "support/clock.h"
 #include "support/commit.h"
+#include "support/progress.h"
 #include "support/version.h"
 
 /* --- computing the cases of a plan, one after the other --- */
@@ -33,6 +35,7 @@ static void take_stored(const kvg_pack_case *from, kvg_pack_case *c)
 static kvg_status load(void *context, size_t index, kvg_pack_case *c)
 {
     maker *m = context;
+    kvg_progress_at(index, KVG_PROGRESS_NOT_JUDGED, c->id, kvg_clock_seconds());
     kvg_golden_case_free(&m->current);
     if (m->pack && c->has_erratum) {
         take_stored(&m->pack->cases[index], c);
@@ -50,6 +53,16 @@ static kvg_status load(void *context, size_t index, kvg_pack_case *c)
     m->failures++;
     fprintf(m->out, "FAIL %s %s: %s\n", c->key, c->id, kvg_error_text());
     return KVG_OK;
+}
+
+/* Every case of the plan, into the pack's folder; fd -1: nowhere. */
+static kvg_status compute(maker *m, int fd)
+{
+    kvg_progress_begin("golden", m->plan->pack->case_count, "cases");
+    const kvg_status s = kvg_pack_write_tensors(m->plan->pack, fd, load, m);
+    kvg_golden_case_free(&m->current);
+    kvg_progress_end();
+    return s;
 }
 
 /* --- provenance --- */
@@ -114,8 +127,7 @@ static kvg_status write_pack(maker *m, const char *path)
     kvg_status s = check_unmarked(path);
     if (!s) s = kvg_pack_folder_open(path, &folder);
     if (s) return s;
-    s = kvg_pack_write_tensors(pack, folder.fd, load, m);
-    kvg_golden_case_free(&m->current);
+    s = compute(m, folder.fd);
     if (!s) s = kvg_pack_write_manifest(pack, folder.fd);
     if (!s) s = write_provenance(pack, folder.fd);
     if (!s) s = kvg_pack_folder_commit(&folder);
@@ -165,8 +177,7 @@ kvg_status kvg_golden_regenerate(const kvg_pack *pack, FILE *out, size_t *comput
     kvg_golden_plan plan;
     maker m = {.plan = &plan, .pack = pack, .out = out};
     kvg_status s = kvg_golden_plan_of(pack, &plan);
-    if (!s) s = kvg_pack_write_tensors(plan.pack, -1, load, &m);
-    kvg_golden_case_free(&m.current);
+    if (!s) s = compute(&m, -1);
     if (!s) s = compare_manifest(pack, plan.pack, out, &m.failures);
     kvg_golden_plan_free(&plan);
     *computed = m.computed;

@@ -11,6 +11,8 @@
 #include "harness/pack/matrix_files.h"
 #include "harness/run/backends.h"
 #include "support/child.h"
+#include "support/clock.h"
+#include "support/progress.h"
 
 /* What a writer left, in shared memory. */
 typedef struct written {
@@ -267,8 +269,13 @@ kvg_status kvg_matrix_make(const kvg_matrix_shape *shape, const kvg_matrix_party
     running_matrix r = {.m = out, .world = &world, .seconds = seconds};
     kvg_status s = kvg_matrix_world_make(shape, &world);
     if (!s) s = map_shared(&world, out, &r.written);
-    for (size_t i = 0; !s && i < count; i++) s = run_writer(&r, i);
-    for (size_t i = 0; !s && i < count; i++) s = run_reader(&r, i);
+    kvg_progress_begin("matrix", 2 * count, "writes and reads");
+    for (size_t i = 0; !s && i < 2 * count; i++) {
+        const size_t party = i % count;
+        kvg_progress_at(i, KVG_PROGRESS_NOT_JUDGED, parties[party].name, kvg_clock_seconds());
+        s = i < count ? run_writer(&r, party) : run_reader(&r, party);
+    }
+    kvg_progress_end();
     kvg_matrix_world_free(&world);
     return s;
 }

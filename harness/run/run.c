@@ -16,7 +16,7 @@
 #include "harness/run/run_origin.h"
 #include "support/child.h"
 #include "support/clock.h"
-#include "support/terminal.h"
+#include "support/progress.h"
 #include "support/whole_file.h"
 #include "support/version.h"
 
@@ -366,17 +366,20 @@ static void stop_workers(run_state *state)
     }
 }
 
-static void show_progress(const run_state *state, const worker *w)
+/* Of the cases under way, the one that has taken longest is named. */
+static void show_progress(const run_state *state)
 {
-    char rest[KVG_CASE_ID_SIZE + 32];
+    const worker *slowest = NULL;
     size_t failed = 0;
     for (int i = 0; i < KVG_VERDICT_COUNT; i++) {
         if (kvg_verdict_fails((kvg_verdict)i)) failed += state->summary->counts[i];
     }
-    snprintf(rest, sizeof rest, "%zu failed  %s", failed,
-             w->position < state->count ? current_case(state, w)->id : "");
-    kvg_terminal_progress(state->start, state->finished, state->count, "cases", rest);
-    if (state->finished == state->count) kvg_terminal_clear();
+    for (uint32_t i = 0; i < state->options->jobs; i++) {
+        const worker *w = &state->workers[i];
+        if (w->position < state->count && (!slowest || w->since < slowest->since)) slowest = w;
+    }
+    kvg_progress_at(state->finished, failed, slowest ? current_case(state, slowest)->id : "",
+                    slowest ? slowest->since : 0);
 }
 
 /* Waits for news of any child, at most 50 ms, and handles it. */
@@ -394,6 +397,7 @@ static kvg_status step(run_state *state, size_t *alive)
     *alive = n;
     if (n == 0) return KVG_OK;
     kvg_status s = kvg_child_poll(children, n, 50, ready);
+    bool news = false;
     for (size_t i = 0; !s && i < n; i++) {
         worker *w = polled[i];
         bool closed = false;
@@ -401,8 +405,9 @@ static kvg_status step(run_state *state, size_t *alive)
         if (closed) kvg_child_close(&w->child);
         run_log_limit(&w->log);
         if (!s) s = watch_worker(state, w);
-        if (ready[i]) show_progress(state, w);
+        news |= ready[i];
     }
+    if (news) show_progress(state);
     return s;
 }
 
@@ -490,7 +495,9 @@ static kvg_status run_selection(run_state *state)
     };
     if (!s) s = write_line(&state->file, kvg_result_run_line(&run));
     run_origin_free(&origin);
+    kvg_progress_begin("check", state->count, "cases");
     if (!s) s = run_all(state);
+    kvg_progress_end();
     state->summary->interrupted = stop_signal != 0;
     if (!s) s = write_end(state, kvg_clock_seconds() - state->start);
     if (close(state->file.fd) != 0 && !s)

@@ -7,7 +7,7 @@
 #include "support/apart.h"
 #include "support/clock.h"
 #include "support/exit_code.h"
-#include "support/terminal.h"
+#include "support/progress.h"
 
 /* --- cells --- */
 
@@ -65,7 +65,7 @@ static void show_progress(const bench *b, size_t item)
     char id[128];
     if (item >= b->count) return;
     kvg_generate_bench_id(&b->cells[item], id, sizeof id);
-    kvg_terminal_progress(b->start, item, b->count, "cells", id);
+    kvg_progress_at(item, KVG_PROGRESS_NOT_JUDGED, id, kvg_clock_seconds());
 }
 
 /* The same cell in bf16, if it was timed. */
@@ -87,7 +87,7 @@ static void report_cell(void *context, size_t item, const void *answer)
         b->plain_cell = *cell;
         b->plain = *m;
     }
-    kvg_terminal_clear();
+    kvg_progress_pause();
     if (item == 0) kvg_generate_bench_print_header(stdout);
     kvg_generate_bench_print(cell, m, plain_of(b, cell), stdout);
     fflush(stdout);
@@ -144,9 +144,10 @@ kvg_status kvg_generate_bench(const kvg_generate_bench_config *config, const kvg
                            .patience = config->hang_seconds, .open = open_work, .work = measure_cell,
                            .report = report_cell, .lost = report_lost};
     kvg_status s = b.count ? KVG_OK : kvg_fail(KVG_ERR_INVALID, "no cell's id contains '%s'", options->filter);
+    kvg_progress_begin("bench", b.count, "cells");
     if (!s) show_progress(&b, 0);
     if (!s) s = kvg_apart_run(&job);
-    if (s) kvg_terminal_clear();
+    kvg_progress_end();
     if (!s) *exit_code = sum_up(&b);
     free(b.cells);
     return s;

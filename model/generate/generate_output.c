@@ -6,7 +6,7 @@
 
 #include <cjson/cJSON.h>
 
-#include "support/terminal.h"
+#include "support/progress.h"
 #include "support/version.h"
 #include "support/whole_file.h"
 
@@ -22,7 +22,7 @@ kvg_status kvg_generate_record_row(void *records, const kvg_generate_row *row)
     if (r->logits) memcpy(r->logits + (size_t)r->rows * all->vocab, row->logits, bytes);
     r->rows++;
     all->rows++;
-    kvg_terminal_progress(all->start, all->rows, all->wanted, "tokens", "");
+    kvg_progress_at(all->rows, KVG_PROGRESS_NOT_JUDGED, "", 0);
     return KVG_OK;
 }
 

@@ -22,8 +22,7 @@ typedef struct kvg_generate_records {
     kvg_generate_record *list; /* request i is entry i */
     size_t count;
     uint32_t vocab;
-    uint64_t rows, wanted; /* rows: tokens drawn so far; wanted: tokens to draw */
-    double start;          /* kvg_clock_seconds at the start, for the line of progress */
+    uint64_t rows; /* tokens drawn so far */
 } kvg_generate_records;
 
 /* Facts about a run besides its records. */

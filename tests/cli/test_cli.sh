@@ -459,6 +459,56 @@ check "NO_COLOR: no colour" test -z "$(grep $'\033\\[[0-9;]*m' <<<"$output")"
 "$kvgold" check five.json -o tty --no-html --backend defect:nibbles_swapped >piped.txt 2>&1
 check "a pipe: no escapes, no progress" test -z "$(grep $'\033' piped.txt)"
 
+# --- a log of a command that is busy ------------------------------------------------------------------------------------
+
+# 14 KV heads: the planted backend takes 1.2 s. A line comes every 20 s, here every 0.05 s.
+config slow.json '{"op": "quantise", "format": "nvfp4", "kv_heads": [14, 19], "head_dim": 64, "tokens": 4, "fill": "random",
+    "backend": "planted"}'
+group_of_busy='{"op": "decode", "format": "nvfp4", "layout": "hnd", "kv_heads": 2, "head_dim": 64, "tokens": 400, "group": 4,
+    "scale": {"k": 0.3, "v": 0.0123}, "fill": "random", "queries": 12}'
+config busy.json "$group_of_busy"
+busy_pack() {
+    echo '{"kvgold_golden": 1, "name": "busy", "version": "1.0.0", "licence": "Apache-2.0", "seed": "0x5", "comment": "Busy.",
+        "notes": {"large": "Takes long."}, "groups": [{"flags": ["large"], "stored": false, "cases": ['"$1"']}]}'
+}
+busy_pack "$group_of_busy" >busy_pack.json
+busy_pack '{"op": "append", "format": "nvfp4", "layout": "hnd", "kv_heads": 8, "head_dim": 128, "tokens": 100,
+    "fill": "random"}' >busy_append.json
+busy=(env KVGOLD_PROGRESS_SECONDS=0.05)
+"${busy[@]}" "$kvgold" check slow.json -o slow -j 1 --no-html >slow.txt 2>slow.log
+check "check: the slow case is named while it runs" grep -qx \
+    "kvgold check: 0 of 2 cases, 0 failed; 1 s in quantise/nvfp4.canonical/rows/bf16/4x14x64/random/P2/planted" slow.log
+check "... by stderr alone" test -z "$(grep "of 2 cases," slow.txt)"
+"${busy[@]}" "$kvgold" lint busy.json >busy.txt 2>busy.log
+check "lint: the parts of a long case are counted" grep -qE \
+    "^kvgold lint: 0 of 1 cases, 0 failed; [0-9]+ of [0-9]+ known-wrong answers after [0-9]+ s in decode/" busy.log
+busy_id=$("$kvgold" list busy.json)
+"${busy[@]}" "$kvgold" explain busy.json "$busy_id" >busy.txt 2>busy.log
+check "explain: so they are" grep -qE "^kvgold explain: 0 of 1 cases; [0-9]+ of [0-9]+ known-wrong answers after [0-9]+ s in decode/" busy.log
+"${busy[@]}" "$kvgold" golden make busy_pack.json -o busy >busy.txt 2>busy.log
+check "golden make: so they are" grep -qE "^kvgold golden: 0 of 1 cases; [0-9]+ of [0-9]+ known-wrong answers after [0-9]+ s in decode/" busy.log
+"${busy[@]}" "$kvgold" golden expand busy -o busy_expanded >busy.txt 2>busy.log
+check "golden expand: the case is named" grep -qE "^kvgold golden: 0 of 1 cases; [0-9]+ s in decode/" busy.log
+"$kvgold" golden make busy_append.json -o busy_append --no-separation >busy.txt
+"$kvgold" golden expand busy_append -o busy_answers >busy.txt
+python3 - busy_answers/expected.safetensors <<'END' >busy.safetensors # every 50th byte of the data is another
+import sys
+data = bytearray(open(sys.argv[1], "rb").read())
+for i in range(2000, len(data), 50):
+    data[i] ^= i // 50 * 37 % 255 + 1
+sys.stdout.buffer.write(data)
+END
+"${busy[@]}" "$kvgold" compare busy_append busy.safetensors --why-seconds 1 >busy.txt 2>busy.log
+check "compare: the parts of a search are counted" grep -qE \
+    "^kvgold compare: 0 of 1 cases, 0 failed; [0-9]+ of [0-9]+ single defects after [0-9]+ s in append/" busy.log
+check "... and it says where its limit of time has ended it" grep -qE \
+    "^ *why: nothing found explains all of it: searched [0-9]+ defects and [0-9]+ of [0-9]+ pairs in [0-9.]+ s; --why-seconds 0 searches all$" \
+    busy.txt
+env KVGOLD_PROGRESS_SECONDS=0.001 "$kvgold" matrix --format nvfp4 >busy.txt 2>busy.log
+check "matrix: the engines are named" grep -qE "^kvgold matrix: [0-9]+ of [0-9]+ writes and reads, .*; [0-9]+ s in flashinfer" busy.log
+"$kvgold" lint busy.json >short.txt 2>short.log
+check "a short run has no such line" test ! -s short.log
+
 # --- backends and inputs that are not there ---------------------------------------------------------------------------
 
 expect "an unknown backend" 2 "no backend 'nosuch'; known: reference, cuda" "$kvgold" check one.json -o absent --backend nosuch
@@ -672,8 +722,8 @@ not_number --ops 0 "a whole number from 1 to" pool run "$pools"
 not_number --threads 0 "a whole number from 1 to 1024" bench one.json
 not_number --seconds 0 "a number above 0 and at most 60" bench one.json
 not_number --token -1 "a whole number from 0 to 2147483647" probe one.json
-not_number --pairs -1 "a whole number from 0 to 1048576" compare pack answer
-expect "compare takes no pairs" 2 "pack: no such file" "$kvgold" compare pack answer --pairs 0
+not_number --why-seconds -1 "a whole number from 0 to 1000000" compare pack answer
+expect "compare takes no limit of time" 2 "pack: no such file" "$kvgold" compare pack answer --why-seconds 0
 mkdir begun
 cd begun || exit 1
 expect "new plugin" 0 "cc -std=c11 -shared -fPIC -I '" "$kvgold" new plugin mine

@@ -97,7 +97,7 @@ def test_planted_defects_fail(pack, tmp_path, defect, op, reason):
     for case in cases:
         with pytest.raises(AssertionError):
             kvgold.assert_matches(case, defect(case))
-    verdict = compare(pack, path, "--case", cases[0].key, "--pairs", "0")
+    verdict = compare(pack, path, "--case", cases[0].key, "--why-seconds", "1")
     assert verdict.returncode == 1 and reason in verdict.stdout, verdict.stdout
 
 

@@ -1,8 +1,10 @@
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "harness/trial/explain/diagnosis_score.h"
+#include "support/clock.h"
 
 /* A list of hypotheses and what they explain. */
 typedef struct list {
@@ -67,7 +69,7 @@ static kvg_status try_singles(const kvg_scorer *c, list *l)
     kvg_status s = KVG_OK;
     for (size_t i = 0; i < rows && !s; i++) s = push_row(c->problem, &row[i], l);
     for (size_t i = 0; i < dialects && !s; i++) s = push_row(c->problem, &dialect[i], l);
-    return s ? s : kvg_scorer_run(c, l->scores, l->count);
+    return s ? s : kvg_scorer_run(c, l->scores, l->count, "single defects", INFINITY);
 }
 
 /* --- the best of them --- */
@@ -139,23 +141,26 @@ static size_t list_pairs(const list *singles, pair *pairs)
     return n;
 }
 
-static kvg_status try_pairs(const kvg_scorer *c, const list *singles, kvg_diagnosis *out)
+/* From the most promising pair on. A diagnosis that ends early has what was found until then. */
+static kvg_status try_pairs(const kvg_scorer *c, const list *singles, double start, kvg_diagnosis *out)
 {
     pair *pairs = malloc((singles->count * singles->count / 2 + 1) * sizeof *pairs);
     list both = {0};
     if (!pairs) return kvg_fail(KVG_ERR_MEMORY, "cannot hold the pairs of %zu defects", singles->count);
     const size_t n = list_pairs(singles, pairs);
     const kvg_explanation best = out->explanations[0]; /* of one defect, if there is any: a pair must do better */
-    out->pairs = n < c->q->pairs ? n : c->q->pairs;
-    out->all_pairs = n <= c->q->pairs;
+    const double until = c->q->seconds > 0 ? start + c->q->seconds : INFINITY;
     kvg_status s = KVG_OK;
-    for (size_t i = 0; i < out->pairs && !s; i++)
+    out->all_pairs = n;
+    for (size_t i = 0; i < n && i < c->q->pairs && !s; i++)
         s = push(&both, singles->scores[pairs[i].a].e.wrong[0], &singles->scores[pairs[i].b].e.wrong[0]);
-    if (!s) s = kvg_scorer_run(c, both.scores, both.count);
+    if (!s) s = kvg_scorer_run(c, both.scores, both.count, "pairs of defects", until);
     for (size_t i = 0; i < both.count && !s; i++) {
         const kvg_explanation *e = &both.scores[i].e;
+        out->pairs += both.scores[i].tried;
         if (both.scores[i].ran && (!best.count || compare(e, &best) < 0)) keep_best(out, e);
     }
+    if (out->pairs < both.count) out->seconds = kvg_clock_seconds() - start;
     free(both.scores);
     free(pairs);
     return s;
@@ -165,9 +170,10 @@ static kvg_status try_pairs(const kvg_scorer *c, const list *singles, kvg_diagno
 
 kvg_status kvg_diagnose(const kvg_evidence *q, const kvg_places *places, kvg_diagnosis *out)
 {
+    const double start = kvg_clock_seconds();
     kvg_scorer c;
     list singles = {0};
-    *out = (kvg_diagnosis){.all_pairs = true};
+    *out = (kvg_diagnosis){0};
     kvg_status s = kvg_scorer_open(q, places, &c);
     out->wrong_bits = c.wrong_bits;
     out->all_bits = c.all_bits;
@@ -178,7 +184,7 @@ kvg_status kvg_diagnose(const kvg_evidence *q, const kvg_places *places, kvg_dia
         out->reached = singles.count;
         for (size_t i = 0; i < singles.count; i++) keep_best(out, &singles.scores[i].e);
     }
-    if (!s && out->wrong_bits && !(out->count && out->explanations[0].exact)) s = try_pairs(&c, &singles, out);
+    if (!s && out->wrong_bits && !(out->count && out->explanations[0].exact)) s = try_pairs(&c, &singles, start, out);
     free(singles.scores);
     kvg_scorer_close(&c);
     return s;

@@ -15,7 +15,7 @@
 #include "harness/trial/question/places.h"
 #include "harness/trial/wrong/defect_run.h"
 
-enum { KVG_MAX_EXPLANATIONS = 8, KVG_DIAGNOSIS_TEXT = 480, KVG_DEFAULT_PAIRS = 4096 };
+enum { KVG_MAX_EXPLANATIONS = 8, KVG_DIAGNOSIS_TEXT = 480, KVG_DEFAULT_PAIRS = 4096, KVG_DEFAULT_WHY_SECONDS = 20 };
 
 typedef struct kvg_evidence {
     const kvg_question *data;
@@ -23,6 +23,7 @@ typedef struct kvg_evidence {
     const kvg_tensor *answer;      /* the same; data NULL where there is no answer */
     const kvg_truth *truth; /* op decode, judged by number; NULL: every bit counts */
     size_t pairs;                  /* most pairs of defects to run */
+    double seconds;                /* after which no pair begins; 0: no limit. Single defects are all run */
 } kvg_evidence;
 
 /* --- where --- */
@@ -69,8 +70,9 @@ typedef struct kvg_diagnosis {
     kvg_explanation explanations[KVG_MAX_EXPLANATIONS]; /* best first: exact ones, then single ones, then by share */
     size_t count;
     uint64_t wrong_bits, all_bits; /* op decode: numbers */
-    size_t tried, reached, pairs;  /* hypotheses run; those that change this case's answer; pairs run */
-    bool all_pairs;                /* no pair was left out */
+    size_t tried, reached;         /* hypotheses run; those that change this case's answer */
+    size_t pairs, all_pairs;       /* pairs run, the most promising ones first, and all that would have been */
+    double seconds;                /* that it took, where its limit of time ended it; else 0 */
 } kvg_diagnosis;
 
 kvg_status kvg_diagnose(const kvg_evidence *evidence, const kvg_places *places,

@@ -6,6 +6,8 @@
 
 #include "core/rng.h"
 #include "harness/trial/judge/differences.h"
+#include "support/clock.h"
+#include "support/progress.h"
 
 /* What a thread holds while it runs a hypothesis. */
 typedef struct workspace {
@@ -218,10 +220,10 @@ static void close_scene(workspace *scene)
     kvg_set_free(&scene->wrong);
 }
 
-kvg_status kvg_scorer_run(const kvg_scorer *c, kvg_score *scores, size_t count)
+kvg_status kvg_scorer_run(const kvg_scorer *c, kvg_score *scores, size_t count, const char *noun, double until)
 {
     bool failed = false;
-    size_t dialects;
+    size_t dialects, begun = 0;
     kvg_defect_dialects(&dialects); /* is made on first use, which must not be in several threads at once */
 #pragma omp parallel reduction(|| : failed)
     {
@@ -229,7 +231,12 @@ kvg_status kvg_scorer_run(const kvg_scorer *c, kvg_score *scores, size_t count)
         failed = open_scene(c, &scene) != KVG_OK;
 #pragma omp for schedule(dynamic)
         for (size_t i = 0; i < count; i++) {
-            if (!failed) failed = run_one(&scene, &scores[i]) != KVG_OK;
+            size_t before;
+#pragma omp atomic capture
+            before = begun++;
+            kvg_progress_part(before, count, noun);
+            scores[i].tried = !failed && kvg_clock_seconds() < until;
+            if (scores[i].tried) failed = run_one(&scene, &scores[i]) != KVG_OK;
         }
         close_scene(&scene);
     }

@@ -8,6 +8,7 @@
 typedef struct kvg_score {
     kvg_explanation e;
     uint64_t gain[KVG_PLACE_GROUPS]; /* explained wrong bits less those introduced; 0 at least */
+    bool tried;                      /* there was time for it */
     bool ran;                        /* the hypothesis makes a problem that the reference answers */
     bool reached;                    /* and gives something else than the right answer */
 } kvg_score;
@@ -34,7 +35,8 @@ kvg_status kvg_scorer_open(const kvg_evidence *evidence, const kvg_places *place
 void kvg_scorer_close(kvg_scorer *scorer);
 
 /* Scores[i] of the hypothesis whose defects are scores[i].e.wrong: in parallel, each by one thread, the same whatever
- * their number. */
-kvg_status kvg_scorer_run(const kvg_scorer *scorer, kvg_score *scores, size_t count) KVG_CHECKED;
+ * their number, in their order. None begins after `until` (kvg_clock_seconds). noun: what they are, for progress. */
+kvg_status kvg_scorer_run(const kvg_scorer *scorer, kvg_score *scores, size_t count, const char *noun,
+                          double until) KVG_CHECKED;
 
 #endif

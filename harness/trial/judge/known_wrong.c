@@ -4,6 +4,7 @@
 #include <math.h>
 
 #include "harness/trial/judge/judge_parts.h"
+#include "support/progress.h"
 
 /* What the check says to a wrong answer. */
 static kvg_control_outcome judged(const judge *j, const kvg_truth *t, const kvg_tensor_set *wrong)
@@ -73,6 +74,7 @@ kvg_status kvg_known_wrong_try(const kvg_truth *t, const kvg_tensor_set *answer,
                              (offer == KVG_OFFER_CONTROLS && (defect->control || is_witness(defect, q)));
         kvg_tensor_set wrong = {0};
         out->distance[i] = NAN;
+        kvg_progress_part(i, count, "known-wrong answers");
         if (s || !kvg_defect_applies(defect, p) || !(offered || j->by_distance || answer)) continue;
         s = kvg_answer_alloc(q, &wrong);
         if (!s) s = kvg_defect_run(defect, p, q->in.tensors, wrong.tensors);

@@ -375,7 +375,8 @@ static void judge_pair(bench *b, const kvg_wrong wrongs[2], size_t pairs, pair_t
     if (d.count) kvg_explanation_name(&d.explanations[0], name, sizeof name);
     printf("missed: %s and %s in %s; first %s, %.1f %% of the wrong; all pairs: %s\n", wrongs[0].defect->id,
            wrongs[1].defect->id, b->c.id, name,
-           d.count ? 100 * (double)d.explanations[0].explained / (double)d.wrong_bits : 0, d.all_pairs ? "yes" : "no");
+           d.count ? 100 * (double)d.explanations[0].explained / (double)d.wrong_bits : 0,
+           d.pairs == d.all_pairs ? "yes" : "no");
 }
 
 /* Every `rare`-th row that applies to a case, with later ones `step` apart. */
@@ -610,6 +611,34 @@ static void test_what_has_no_name_gets_none(void **state)
     }
 }
 
+/* Time that is over at once leaves the pairs out, and nothing of what single defects say. */
+static void test_a_limit_of_time_ends_the_search(void **state)
+{
+    bench b;
+    kvg_diagnosis all, limited;
+    (void)state;
+    assert_true(open_bench(families[0].make(0), &b));
+    copy_expected(&b);
+    uint8_t *x = b.answer.tensors[0].data;
+    for (size_t k = 0; k < b.answer.tensors[0].bytes; k++) x[k] = (uint8_t)(x[k] ^ (k * 37 + k / 256 * 11) % 61);
+    kvg_evidence q = evidence_of(&b, 16);
+    assert_int_equal(kvg_diagnose(&q, &b.places, &all), KVG_OK);
+    assert_true(all.pairs == 16 && all.pairs < all.all_pairs);
+    assert_true(!(all.seconds > 0)); /* a count ended it */
+    q.seconds = 1e-9;
+    assert_int_equal(kvg_diagnose(&q, &b.places, &limited), KVG_OK);
+    assert_int_equal(limited.tried, all.tried);
+    assert_int_equal(limited.reached, all.reached);
+    assert_int_equal(limited.pairs, 0);
+    assert_int_equal(limited.all_pairs, all.all_pairs);
+    assert_true(limited.seconds > 0);
+    q.seconds = 1e9;
+    assert_int_equal(kvg_diagnose(&q, &b.places, &limited), KVG_OK);
+    assert_int_equal(limited.pairs, 16);
+    assert_true(!(limited.seconds > 0));
+    close_bench(&b);
+}
+
 int main(int argc, char **argv)
 {
     whole = argc > 1 && strcmp(argv[1], "--all") == 0;
@@ -618,6 +647,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_every_defect_is_named),
         cmocka_unit_test(test_pairs_are_named),
         cmocka_unit_test(test_bytes_gone_wrong_are_named),
+        cmocka_unit_test(test_a_limit_of_time_ends_the_search),
         cmocka_unit_test(test_faults_of_the_second_reference_are_named),
         cmocka_unit_test(test_wrong_questions_to_the_second_reference_are_named),
         cmocka_unit_test(test_what_has_no_name_gets_none),
