@@ -5,7 +5,6 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,24 +18,6 @@ const char *const kvg_report_control_names[KVG_REPORT_CONTROLS] = {
     [KVG_REPORT_REJECTED] = "rejected", [KVG_REPORT_UNREACHED] = "unreached", [KVG_REPORT_ACCEPTED] = "accepted",
     [KVG_REPORT_WITHIN] = "within", [KVG_REPORT_BY_BOUND] = "by_bound",
 };
-
-kvg_status kvg_report_note(kvg_report *report, const char *format, ...)
-{
-    enum { NOTE_SIZE = 1024 };
-    char **grown = realloc(report->notes, (report->note_count + 1) * sizeof *grown);
-    if (grown) report->notes = grown;
-    char *text = malloc(NOTE_SIZE);
-    if (!grown || !text) {
-        free(text);
-        return kvg_fail(KVG_ERR_MEMORY, "no memory for the report's notes");
-    }
-    va_list args;
-    va_start(args, format);
-    vsnprintf(text, NOTE_SIZE, format, args);
-    va_end(args);
-    grown[report->note_count++] = text;
-    return KVG_OK;
-}
 
 /* --- one run from several files --- */
 

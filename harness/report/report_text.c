@@ -1,4 +1,6 @@
-/* Text that cannot break the format around it. */
+/* Text that cannot break the format around it, and notes. */
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -73,4 +75,22 @@ void kvg_report_plain(FILE *out, const char *text)
         else putc('?', out);
         text += c.length;
     }
+}
+
+kvg_status kvg_report_note(kvg_report *report, const char *format, ...)
+{
+    enum { NOTE_SIZE = 1024 };
+    char **grown = realloc(report->notes, (report->note_count + 1) * sizeof *grown);
+    if (grown) report->notes = grown;
+    char *text = malloc(NOTE_SIZE);
+    if (!grown || !text) {
+        free(text);
+        return kvg_fail(KVG_ERR_MEMORY, "no memory for the report's notes");
+    }
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, NOTE_SIZE, format, args);
+    va_end(args);
+    grown[report->note_count++] = text;
+    return KVG_OK;
 }
