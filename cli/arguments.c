@@ -382,7 +382,8 @@ kvg_status kvg_arguments_check_action(const kvg_arguments *a, const char *action
     for (size_t i = 0; i < a->option_count; i++) {
         const kvg_option_id id = a->options[i].id;
         if (is_for(&table[id], action)) continue;
-        return kvg_fail(KVG_ERR_INVALID, "--%s is not for %s: see `kvgold %s --help`", table[id].name, action, a->command);
+        return kvg_fail(KVG_ERR_INVALID, "--%s is not for %s: see `kvgold %s --help`", table[id].name, action,
+                        a->command);
     }
     return KVG_OK;
 }
