@@ -380,8 +380,10 @@ static bool is_for(const kvg_option *o, const char *action)
 kvg_status kvg_arguments_check_action(const kvg_arguments *a, const char *action)
 {
     for (size_t i = 0; i < a->option_count; i++) {
-        if (is_for(&table[a->options[i].id], action)) continue;
-        return kvg_fail(KVG_ERR_INVALID, "an option is not for %s (see `kvgold %s --help`)", action, a->command);
+        const kvg_option_id id = a->options[i].id;
+        if (is_for(&table[id], action)) continue;
+        return kvg_fail(KVG_ERR_INVALID, "--%s is not for %s: see `kvgold %s --help`", table[id].name, action,
+                        a->command);
     }
     return KVG_OK;
 }

@@ -27,7 +27,7 @@ DIALECTS = {  # beside canonical
     **{f: "mlx-cpu mlx-metal" for f in MLX}}
 CHIPS_LACK = {"int8_token_head", "fp8_token_head"} | MLX  # no operands in profiles of chips
 ON_GRID = {"exact", "uniform", "ones", "needle", "cold"}
-PROBES = ON_GRID - {"exact"}
+SCORED = {"needle", "cold"}  # probes whose scores are not 0
 OPTIONAL = {"padding", "shared_kv", "rope"}  # a row without one of these axes has none
 
 
@@ -74,8 +74,8 @@ RULES = [
     lambda fill, format, scale: fill not in ON_GRID or not any_of(format, TENSOR_SCALE) or powers_of_two(scale),
     lambda fill, rope: fill != "exact" or rope is None,
     lambda fill, bias: fill != "exact" or not bias,
-    lambda fill, sinks: fill not in PROBES or not sinks,
-    lambda fill, softcap: fill not in ("needle", "cold") or not softcap,
+    lambda fill, sinks: fill not in SCORED or not sinks,
+    lambda fill, softcap: fill not in SCORED or not softcap,
 ]
 
 

@@ -1,6 +1,7 @@
 #include "harness/config/config.h"
 
 #include <limits.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -58,15 +59,16 @@ static kvg_status read_limits(kvg_config *config, kvg_json root)
     if (!kvg_json_has(root, "limits")) return KVG_OK;
     kvg_status s = kvg_json_get(root, "limits", &limits);
     if (!s) s = kvg_json_check_keys(limits, keys, 2);
+    if (!s && kvg_json_has(limits, keys[1])) {
+        s = kvg_json_get_double(limits, keys[1], &config->hang_seconds);
+        config->slow_seconds = fmin(config->slow_seconds, config->hang_seconds);
+    }
     if (!s && kvg_json_has(limits, keys[0])) {
         s = kvg_json_get_double(limits, keys[0], &config->slow_seconds);
     }
-    if (!s && kvg_json_has(limits, keys[1])) {
-        s = kvg_json_get_double(limits, keys[1], &config->hang_seconds);
-    }
     if (!s &&
         !(config->slow_seconds > 0 && config->hang_seconds >= config->slow_seconds && config->hang_seconds < 1e6)) {
-        s = kvg_json_fail(limits, "0 < slow_seconds <= hang_seconds is required");
+        s = kvg_json_fail(limits, "0 < slow_seconds <= hang_seconds is required; hang_seconds is 60 unless given");
     }
     return s;
 }

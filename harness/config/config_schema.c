@@ -301,7 +301,7 @@ static const char head[] = KVG_JSON(
             "additionalProperties": false,
             "properties": {
                 "slow_seconds": {"$ref": "#/$defs/seconds", "default": 10,
-                                 "description": "Above it a case is marked slow."},
+                                 "description": "Above it a case is marked slow. At most hang_seconds."},
                 "hang_seconds": {"$ref": "#/$defs/seconds", "default": 60,
                                  "description": "Above it a case is a HANG."}
             }

@@ -26,6 +26,7 @@ typedef struct kvg_pool_checker {
     kvg_pool_stack *stack;
     const kvg_pool_model *model;
     kvg_block *before[KVG_POOL_SIDES], *now[KVG_POOL_SIDES]; /* as they were at the last check, and are */
+    uint32_t total[KVG_POOL_SIDES];                          /* blocks that exist, as the pools say */
     uint64_t newest[KVG_POOL_SIDES];                         /* the largest unique id seen */
     uint64_t *tags[KVG_POOL_SIDES];                          /* of slots, rank by rank */
     uint32_t *holders;

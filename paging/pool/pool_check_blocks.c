@@ -145,37 +145,40 @@ static bool check_block(kvg_pool_checker *c, int side, uint32_t id, bool calm)
                      b->unique_id, c->newest[side]);
 }
 
-static bool check_counts(kvg_pool_checker *c, int side, bool full)
+/* How many blocks exist is the pool's own to say. What the model expects is a doubt: a wrong match changes the number
+ * too, and then the match is what is wrong in itself. */
+static bool check_counts(kvg_pool_checker *c, int side, kvg_block_counts *n)
 {
     const kvg_block_pool *view = &c->stack->view[side];
     const char *name = side_name(side);
-    kvg_block_counts n;
+    const uint32_t known = c->model->pool.total, capacity = c->model->pool.capacity;
+    view->ops->counts(view->self, n);
+    if (!KVG_HOLDS(c, KVG_RULE_COUNTS, (uint64_t)n->free + n->cached + n->active == n->total &&
+                   n->total <= n->capacity && n->capacity == capacity,
+                   "%s pool: %u free + %u cached + %u active, total %u of %u; made for %u", name, n->free, n->cached,
+                   n->active, n->total, n->capacity, capacity)) return false;
+    c->total[side] = n->total;
+    return KVG_HOLDS(c, KVG_RULE_MODEL, n->total == known || (c->failing && n->total > known),
+                     "%s pool has %u blocks of %u, expected %u", name, n->total, capacity, known);
+}
+
+static bool check_tally(kvg_pool_checker *c, int side, const kvg_block_counts *n)
+{
     uint32_t tally[3] = {0};
-    view->ops->counts(view->self, &n);
-    if (!KVG_HOLDS(c, KVG_RULE_COUNTS, (uint64_t)n.free + n.cached + n.active == n.total && n.total <= n.capacity,
-                   "%s pool: %u free + %u cached + %u active, total %u of %u", name, n.free, n.cached, n.active,
-                   n.total, n.capacity)) return false;
-    const uint32_t known = c->model->pool.total;
-    const bool right = n.capacity == c->model->pool.capacity && (n.total == known || (c->failing && n.total > known));
-    const kvg_pool_rule rule = c->blind ? KVG_RULE_STATUS : KVG_RULE_MODEL; /* either way nothing more can be said */
-    (void)KVG_HOLDS(c, rule, right, "%s pool has %u blocks of %u, expected %u of %u", name, n.total, n.capacity, known,
-                    c->model->pool.capacity);
-    if (!right || !full) return right;
-    tally[0] = n.total - known; /* grown by an operation that then failed */
-    for (uint32_t id = 0; id < known; id++) {
+    for (uint32_t id = 0; id < c->total[side]; id++) {
         const kvg_block *b = &c->now[side][id];
         tally[b->use_count ? 2 : b->timestamp ? 1 : 0]++;
     }
-    return KVG_HOLDS(c, KVG_RULE_COUNTS, tally[0] == n.free && tally[1] == n.cached && tally[2] == n.active,
-                     "%s pool counts %u free, %u cached, %u active; its blocks are %u, %u, %u", name, n.free, n.cached,
-                     n.active, tally[0], tally[1], tally[2]);
+    return KVG_HOLDS(c, KVG_RULE_COUNTS, tally[0] == n->free && tally[1] == n->cached && tally[2] == n->active,
+                     "%s pool counts %u free, %u cached, %u active; its blocks are %u, %u, %u", side_name(side),
+                     n->free, n->cached, n->active, tally[0], tally[1], tally[2]);
 }
 
 /* No two of the blocks share what `of` gives, 0 left out. */
 static bool check_distinct(kvg_pool_checker *c, int side, kvg_pool_rule rule, bool stamps)
 {
     memset(c->set, 0, c->set_room * sizeof *c->set);
-    for (uint32_t id = 0; id < c->model->pool.total; id++) {
+    for (uint32_t id = 0; id < c->total[side]; id++) {
         const kvg_block *b = &c->now[side][id];
         const uint64_t x = stamps ? b->timestamp : b->unique_id;
         if (!KVG_HOLDS(c, rule, x == 0 || insert(c, x), "%s block %u: another block has %s %" PRIu64 " too",
@@ -189,7 +192,7 @@ static bool check_evicted(kvg_pool_checker *c, int side)
 {
     uint64_t newest_gone = 0, oldest_kept = UINT64_MAX;
     uint32_t gone = 0, kept = 0;
-    for (uint32_t id = 0; id < c->model->pool.total; id++) {
+    for (uint32_t id = 0; id < c->total[side]; id++) {
         const kvg_block *was = &c->before[side][id], *is = &c->now[side][id];
         if (was->timestamp && was->unique_id != is->unique_id && was->timestamp > newest_gone) {
             newest_gone = was->timestamp;
@@ -209,7 +212,7 @@ static bool check_evicted(kvg_pool_checker *c, int side)
 static bool check_lowest(kvg_pool_checker *c, int side)
 {
     uint32_t lowest_free = KVG_BLOCK_NONE, highest_new = 0;
-    for (uint32_t id = c->model->pool.total; id-- > 0;) {
+    for (uint32_t id = c->total[side]; id-- > 0;) {
         const kvg_block *was = &c->before[side][id], *is = &c->now[side][id];
         if (!is->timestamp) lowest_free = id;
         else if (was->unique_id != is->unique_id && id > highest_new) highest_new = id;
@@ -219,20 +222,31 @@ static bool check_lowest(kvg_pool_checker *c, int side)
                      lowest_free);
 }
 
-static bool check_side(kvg_pool_checker *c, int side, const kvg_pool_op *op, const kvg_id_list *scope, bool full,
-                       bool calm)
+/* The blocks of a pool that are checked: all, or those that the model changed. */
+static kvg_id_list scope_of(kvg_pool_checker *c, int side, bool full)
+{
+    if (!full) return c->model->changed;
+    while (c->all.count < c->total[side]) kvg_id_list_add(&c->all, c->all.count);
+    return (kvg_id_list){c->all.ids, c->total[side], 0};
+}
+
+static bool check_side(kvg_pool_checker *c, int side, const kvg_pool_op *op, bool full, bool calm)
 {
     uint64_t newest = c->newest[side];
-    for (uint32_t i = 0; i < scope->count; i++) {
-        if (!check_block(c, side, scope->ids[i], calm)) return false;
-        const uint64_t unique_id = c->now[side][scope->ids[i]].unique_id;
+    kvg_block_counts counts;
+    if (!check_counts(c, side, &counts)) return false;
+    const kvg_id_list scope = scope_of(c, side, full);
+    for (uint32_t i = 0; i < scope.count; i++) {
+        if (scope.ids[i] >= c->total[side]) continue;
+        if (!check_block(c, side, scope.ids[i], calm)) return false;
+        const uint64_t unique_id = c->now[side][scope.ids[i]].unique_id;
         if (unique_id > newest) newest = unique_id;
     }
     c->newest[side] = calm ? 0 : newest;
-    if (!check_counts(c, side, full)) return false;
     if (!full) return true;
+    if (!check_tally(c, side, &counts)) return false;
     if (!check_distinct(c, side, KVG_RULE_LIVES, false) || !check_distinct(c, side, KVG_RULE_AGES, true)) return false;
-    if (c->model->pool.total > KVG_POOL_SMALL || c->failing) return true; /* `before` may be older than the operation */
+    if (c->total[side] > KVG_POOL_SMALL || c->failing) return true; /* `before` may be older than the operation */
     const bool takes = op->verb == KVG_POOL_MATERIALISE || op->verb == KVG_POOL_ALLOCATE;
     if (takes && !check_lowest(c, side)) return false;
     return !(takes || op->verb == KVG_POOL_EVICT) || calm || check_evicted(c, side);
@@ -263,12 +277,11 @@ static bool check_predicted(kvg_pool_checker *c, uint32_t id)
 
 bool kvg_pool_check_blocks(kvg_pool_checker *c, const kvg_pool_op *op, bool full, bool calm)
 {
-    while (c->all.count < c->model->pool.total) kvg_id_list_add(&c->all, c->all.count);
-    const kvg_id_list scope = full ? (kvg_id_list){c->all.ids, c->model->pool.total, 0} : c->model->changed;
     const bool both = c->stack->view[KVG_POOL_SCALE].ops != NULL;
     for (int side = 0; side <= (both ? KVG_POOL_SCALE : KVG_POOL_DATA); side++) {
-        if (!check_side(c, side, op, &scope, full, calm)) return false;
+        if (!check_side(c, side, op, full, calm)) return false;
     }
+    const kvg_id_list scope = scope_of(c, KVG_POOL_DATA, full);
     for (uint32_t i = 0; i < scope.count; i++) {
         if (both && !check_lockstep(c, scope.ids[i])) return false;
         if (!check_predicted(c, scope.ids[i])) return false;
@@ -278,8 +291,8 @@ bool kvg_pool_check_blocks(kvg_pool_checker *c, const kvg_pool_op *op, bool full
 
 void kvg_pool_check_next(kvg_pool_checker *c, bool full)
 {
-    const kvg_id_list scope = full ? (kvg_id_list){c->all.ids, c->model->pool.total, 0} : c->model->changed;
     for (int side = 0; side < KVG_POOL_SIDES; side++) {
+        const kvg_id_list scope = scope_of(c, side, full);
         for (uint32_t i = 0; i < scope.count; i++) c->before[side][scope.ids[i]] = c->now[side][scope.ids[i]];
     }
 }

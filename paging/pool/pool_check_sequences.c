@@ -26,9 +26,9 @@ static bool read_table(kvg_pool_checker *c, uint64_t id, const kvg_sequence_info
         const uint32_t block = c->scratch_ids[i];
         const bool hole = i < info->holes;
         if (!KVG_HOLDS(c, KVG_RULE_PLACES, hole ? block == KVG_BLOCK_NONE && c->scratch_unique[i] == 0
-                                                : block < c->model->pool.total,
+                                                : block < c->total[KVG_POOL_DATA],
                        "sequence %" PRIu64 ", entry %u of its table: block %u, %u holes, %u blocks exist", id, i, block,
-                       info->holes, c->model->pool.total)) return false;
+                       info->holes, c->total[KVG_POOL_DATA])) return false;
     }
     return true;
 }
@@ -56,7 +56,7 @@ static bool check_use_counts(kvg_pool_checker *c)
     kvg_sequence_counts n;
     uint64_t waiting = 0;
     p->ops->counts(p->self, &n);
-    for (uint32_t id = 0; id < c->model->pool.total; id++) {
+    for (uint32_t id = 0; id < c->total[KVG_POOL_DATA]; id++) {
         const uint32_t use = c->now[KVG_POOL_DATA][id].use_count;
         if (!KVG_HOLDS(c, KVG_RULE_HOLDERS, use >= c->holders[id], "block %u: use count %u, %u sequences hold it", id,
                        use, c->holders[id])) return false;
@@ -189,7 +189,7 @@ static bool see_node(void *context, const kvg_prefix_node *node)
 {
     index_walk *walk = context;
     kvg_pool_checker *c = walk->c;
-    const uint32_t id = node->block.id, total = c->model->pool.total;
+    const uint32_t id = node->block.id, total = c->total[KVG_POOL_DATA];
     const bool root = node->parent_block == KVG_BLOCK_NONE;
     if (!KVG_HOLDS(c, KVG_RULE_PLACES, id < total && root == (node->depth == 0) && (root || node->parent_block < total),
                    "the index has block %u below block %u at depth %u", id, node->parent_block, node->depth)) {
@@ -216,7 +216,7 @@ static bool check_index(kvg_pool_checker *c)
     const kvg_prefix_pool *p = &c->stack->prefix;
     index_walk walk = {.c = c};
     if (!p->ops) return true;
-    memset(c->node_seen, 0, c->model->pool.total * sizeof *c->node_seen);
+    memset(c->node_seen, 0, c->total[KVG_POOL_DATA] * sizeof *c->node_seen);
     p->ops->visit(p->self, see_node, &walk);
     if (c->broken) return false;
     for (uint32_t i = 0; i < c->model->node_count; i++) {
@@ -231,7 +231,7 @@ static bool check_index(kvg_pool_checker *c)
 bool kvg_pool_check_sequences(kvg_pool_checker *c, const kvg_pool_op *op, bool full)
 {
     const kvg_pool_model *m = c->model;
-    if (full) memset(c->holders, 0, m->pool.total * sizeof *c->holders);
+    if (full) memset(c->holders, 0, c->total[KVG_POOL_DATA] * sizeof *c->holders);
     for (uint32_t i = 0; i < m->sequence_count; i++) {
         if ((full || concerns(op, m->sequences[i]->id)) && !check_sequence(c, m->sequences[i])) return false;
     }
@@ -282,7 +282,7 @@ static bool walk_slots(kvg_pool_checker *c, const kvg_model_sequence *q, const k
 void kvg_pool_copy(kvg_pool_checker *c, const kvg_sequence_grant *grant)
 {
     const uint32_t ranks = (uint32_t)c->model->geometry.cp_size, size = (uint32_t)c->model->geometry.block_tokens;
-    if (grant->copy_from >= c->model->pool.total || grant->copy_to >= c->model->pool.total) return;
+    if (grant->copy_from >= c->total[KVG_POOL_DATA] || grant->copy_to >= c->total[KVG_POOL_DATA]) return;
     for (uint32_t t = 0; t < grant->copy_tokens && t < c->model->span; t++) {
         const int64_t offset = t / ranks;
         for (int side = 0; side < KVG_POOL_SIDES; side++) {
@@ -339,7 +339,7 @@ bool kvg_pool_check_slots(kvg_pool_checker *c, const kvg_model_sequence *q, uint
 static bool count_all_holders(kvg_pool_checker *c)
 {
     const kvg_sequence_pool *p = &c->stack->sequences;
-    memset(c->holders, 0, c->model->pool.total * sizeof *c->holders);
+    memset(c->holders, 0, c->total[KVG_POOL_DATA] * sizeof *c->holders);
     for (uint32_t i = 0; i < c->model->sequence_count; i++) {
         kvg_sequence_info info;
         if (p->ops->get(p->self, c->model->sequences[i]->id, &info)) continue;

@@ -822,15 +822,16 @@ for option in "--backend nope" "--seconds 1" "--threads 1"; do
     # shellcheck disable=SC2086
     unused "steps of models are timed without" bench "$source_dir/configs/bench_gpu_generate.json" $option
 done
-for option in "--seed 0x1" "--ops 5" "--scenario chat" "-j 1" "-o x" --defects "--json x"; do
+for option in "--seed 0x1" "--ops 5" "--scenario chat" "--jobs 1" "--output x" --defects "--json x"; do
     # shellcheck disable=SC2086
-    unused "an option is not for replay" pool replay "$source_dir/configs/traces/pool_window.json" $option
+    unused "${option%% *} is not for replay: see" pool replay "$source_dir/configs/traces/pool_window.json" $option
 done
-for option in "--seed 0x1" "--ops 5" "--scenario chat" "-j 1" "-o x" --defects "--defect window_late"; do
+for option in "--seed 0x1" "--ops 5" "--scenario chat" "--jobs 1" "--output x" --defects "--defect window_late"; do
     # shellcheck disable=SC2086
-    unused "an option is not for bench" pool bench "$pools" $option
+    unused "${option%% *} is not for bench: see" pool bench "$pools" $option
 done
-unused "an option is not for run" pool run "$source_dir/configs/ci_pool.json" --ops 5 --json x
+unused "--output is not for replay" pool replay "$source_dir/configs/traces/pool_window.json" -o x
+unused "--json is not for run" pool run "$source_dir/configs/ci_pool.json" --ops 5 --json x
 unused "give --defect or --defects, not both" pool run "$source_dir/configs/ci_pool.json" --ops 5 --defects --defect window_late
 for option in "--json x" "--answers ." "--backend reference" --markdown; do
     # shellcheck disable=SC2086

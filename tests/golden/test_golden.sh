@@ -168,7 +168,7 @@ ln -s one link
 expect "a link to a pack" 3 "is a symbolic link" golden verify link/
 expect "no action" 2 "no action 'frobnicate'; known: make, verify" golden frobnicate
 expect "make without a folder" 2 "-o DIR" golden make one.json
-expect "an option of another action" 2 "an option is not for diff" golden diff one two --no-regenerate
+expect "an option of another action" 2 "--no-regenerate is not for diff" golden diff one two --no-regenerate
 expect "one path for diff" 2 "diff takes 2 paths" golden diff one
 expect help 0 "usage: kvgold golden make" golden --help
 

@@ -113,7 +113,6 @@ static kvg_status ask_probe(kvg_truth *t)
     for (size_t row = 0; row < t->rows; row++) {
         kvg_probe_answer(d, row / p->attention.query_heads, (uint32_t)(row % p->attention.query_heads),
                          t->probe.out + row * dims, &t->probe.lse[row]);
-        if (isnan(t->probe.lse[row])) t->probe.lse_bound[row] = INFINITY;
         for (size_t i = row * dims; all_ones && p->profile != KVG_PROFILE_NONE && i < (row + 1) * dims; i++) {
             if (is_power_of_two(t->probe.out[i])) t->probe.out_bound[i] = 0;
         }

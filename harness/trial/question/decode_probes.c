@@ -40,7 +40,7 @@ kvg_status kvg_probe_check(const kvg_case *c)
     const bool scored = c->fill == KVG_FILL_NEEDLE || c->fill == KVG_FILL_COLD;
     if (!kvg_fill_is_probe(c->fill)) return KVG_OK;
     if (c->problem.op != KVG_OP_DECODE) return kvg_fail(KVG_ERR_INVALID, "fill %s is for op decode", name);
-    if (a->sinks) return kvg_fail(KVG_ERR_INVALID, "fill %s has no answer with sinks: leave them out", name);
+    if (scored && a->sinks) return kvg_fail(KVG_ERR_INVALID, "fill %s has no answer with sinks: leave them out", name);
     if (scored && a->softcap > 0) return kvg_fail(KVG_ERR_INVALID, "fill %s has no answer with a softcap", name);
     if (c->fill == KVG_FILL_NEEDLE && kvg_fill_needle_step(c) == 0) {
         return kvg_fail(KVG_ERR_INVALID, "fill needle cannot tell %u tokens of %u sequences apart with head_dim %u",
@@ -90,19 +90,6 @@ bool kvg_probe_query(const kvg_question *d, size_t row, uint32_t head, float *q)
 
 /* --- answers --- */
 
-/* ln n by the series of the area tangent: n = 2^e m, 1 <= m < 2. */
-static double log_of(double n)
-{
-    double e = 0, sum = 0, ln2 = 0;
-    for (; n >= 2; n /= 2) e++;
-    const double y = (n - 1) / (n + 1), third = 1.0 / 3;
-    for (int k = 41; k > 0; k -= 2) {
-        sum = sum * y * y + 2.0 / k;
-        ln2 = ln2 * third * third + 2.0 / k; /* 2 = (1 + 1/3) / (1 - 1/3) */
-    }
-    return sum * y + ln2 * third * e;
-}
-
 static void read_row(const kvg_question *d, kvg_side side, size_t token, uint32_t kv_head, float *x)
 {
     const kvg_problem *p = &d->c->problem;
@@ -111,17 +98,30 @@ static void read_row(const kvg_question *d, kvg_side side, size_t token, uint32_
     kvg_reference_load(p->dtype, rows + (token * p->kv_heads + kv_head) * bytes, p->head_dim, x);
 }
 
+/* t_k of docs/spec/attention.md section 4. K is on its format's grid, so the cache holds these numbers. */
 static double score_of(const kvg_question *d, size_t row, uint32_t head, size_t token, uint32_t kv_head)
 {
     const kvg_problem *p = &d->c->problem;
+    const size_t bytes = p->head_dim * kvg_dtype_bytes(p->dtype), at = row * p->attention.query_heads + head;
+    const double cap = (double)p->attention.softcap;
     float q[KVG_MAX_HEAD_DIM], k[KVG_MAX_HEAD_DIM];
     double sum = 0;
-    kvg_probe_query(d, row, head, q);
+    kvg_reference_load(p->dtype, (const uint8_t *)kvg_set_tensor(&d->in, KVG_ROLE_Q, KVG_K)->data + at * bytes,
+                       p->head_dim, q);
     read_row(d, KVG_K, token, kv_head, k);
-    for (uint32_t i = 0; i < p->head_dim; i++) sum += (double)q[i] * k[i]; /* exact: small numbers, powers of two */
-    return sum * score_scale(p);
+    for (uint32_t i = 0; i < p->head_dim; i++) sum += (double)q[i] * k[i];
+    sum *= score_scale(p);
+    return cap > 0 ? cap * tanh(sum / cap) : sum;
 }
 
+/* ln(e^a + e^b); one of them is finite. */
+static double log_of_sum(double a, double b)
+{
+    return fmax(a, b) + log1p(exp(-fabs(a - b)));
+}
+
+/* Every visible V is the same or has the same weight, so keys and sink share out the mean of V. In f64, with functions
+ * of the C library that are off by some 2^-52; a bound allows a rounding to f32 and more. */
 void kvg_probe_answer(const kvg_question *d, size_t row, uint32_t head, double *out, double *lse)
 {
     const kvg_problem *p = &d->c->problem;
@@ -130,15 +130,22 @@ void kvg_probe_answer(const kvg_question *d, size_t row, uint32_t head, double *
     const kvg_side side = shared ? KVG_K : KVG_V;
     const uint32_t first = shared ? p->paging.v_first : 0, n = shared ? p->paging.v_dim : p->head_dim;
     const uint32_t kv_head = head / (p->attention.query_heads / p->kv_heads);
+    const float *sinks = p->attention.sinks ? kvg_set_tensor(&d->in, KVG_ROLE_SINKS, KVG_K)->data : NULL;
+    const double sink = sinks ? (double)sinks[head] : -INFINITY;
     for (uint32_t i = 0; i < n; i++) out[i] = 0;
-    *lse = -INFINITY;
+    *lse = sink;
     if (q->keys == 0) return;
     const size_t token = needle ? needle_of(d, row, head) : q->first, keys = needle ? 1 : q->keys;
+    double most = -INFINITY, weights = 0; /* of e^(t - most) */
     for (size_t k = 0; k < keys; k++) {
+        const double score = score_of(d, row, head, token + k, kv_head), larger = fmax(most, score);
         float v[KVG_MAX_HEAD_DIM];
         read_row(d, side, token + k, kv_head, v);
         for (uint32_t i = 0; i < n; i++) out[i] += v[first + i]; /* exact: multiples of a power of two */
+        weights = weights * exp(most - larger) + exp(score - larger);
+        most = larger;
     }
-    for (uint32_t i = 0; i < n; i++) out[i] /= (double)keys;
-    *lse = d->c->fill == KVG_FILL_ONES ? NAN : score_of(d, row, head, token, kv_head) + log_of((double)keys);
+    const double of_keys = most + log(weights);
+    for (uint32_t i = 0; i < n; i++) out[i] = out[i] / (double)keys / (1 + exp(sink - of_keys));
+    *lse = log_of_sum(of_keys, sink);
 }

@@ -333,7 +333,7 @@ PROGRAM = {
     "decode_rope": (decode(rope={"dims": 8}), "rope and bias are for op append only"),
     "decode_scale_underflow": (decode(score_scale=1e-60), "$.cases[0].score_scale: expected an f32 above 0, or 0 for none"),
     "probe_op": (paged(op="flatten", fill="uniform", scale=1), "fill uniform is for op decode"),
-    "probe_sinks": (decode(fill="ones", scale=1, sinks=True), "fill ones has no answer with sinks: leave them out"),
+    "probe_sinks": (decode(fill="cold", scale=1, sinks=True), "fill cold has no answer with sinks: leave them out"),
     "probe_softcap": (decode(fill="cold", scale=1, softcap=30), "fill cold has no answer with a softcap"),
     "probe_scale": (decode(fill="uniform"), "fill uniform needs powers of two as tensor scales, or P4"),
     "probe_marlin": (decode(format="rowfp4", dialect="marlin-linear", fill="ones"), "fill ones does not exist for rowfp4.marlin-linear"),

@@ -118,6 +118,20 @@ static void test_defaults(void **state)
     assert_null(config.cases);
 }
 
+/* A default gives way to what is set. */
+static void test_a_short_hang_is_no_slower_than_slow(void **state)
+{
+    (void)state;
+    char text[] = "{'kvgold':1,'name':'t','seed':'0x5','limits':{'hang_seconds':3},"
+                  "'cases':[{'op':'quantise','format':'f16','fill':'random'," SHAPE "}]}";
+    for (char *c = text; *c; c++) *c = *c == '\'' ? '"' : *c;
+    kvg_config config;
+    if (kvg_config_parse("t.json", text, sizeof text - 1, KVG_SOURCE_DIR "/configs", &kvg_generate_guest, &config))
+        fail_msg("%s", kvg_error_text());
+    assert_true(config.slow_seconds == 3 && config.hang_seconds == 3);
+    kvg_config_close(&config);
+}
+
 static const struct {
     const char *cases;
     size_t count;
@@ -744,6 +758,7 @@ int main(void)
         cmocka_unit_test(test_an_error_is_one_line_without_control_bytes),
         cmocka_unit_test(test_files_that_cannot_be_read),
         cmocka_unit_test(test_defaults),
+        cmocka_unit_test(test_a_short_hang_is_no_slower_than_slow),
         cmocka_unit_test(test_products_includes_and_excludes),
         cmocka_unit_test(test_all_is_every_dialect_of_each_format),
         cmocka_unit_test(test_sides_of_their_own),

@@ -59,7 +59,8 @@ static const struct {
     {"takes_then_fails", KVG_RULE_FAILURE, false},   {"short_unique_id", KVG_RULE_MODEL, false},
     {"unlock_lost", KVG_RULE_HOLDERS, true},         {"unique_ids_fall", KVG_RULE_LIVES, true},
     {"wrong_reason", KVG_RULE_FAILURE, false},       {"coarse_clock", KVG_RULE_AGES, false},
-    {"stale_hash", KVG_RULE_PUBLISHED, false},
+    {"stale_hash", KVG_RULE_PUBLISHED, false},       {"not_lowest", KVG_RULE_LOWEST, false},
+    {"match_dead", KVG_RULE_TAGS, true},
 };
 enum { EXPECTED = sizeof expected / sizeof expected[0] };
 
@@ -572,7 +573,7 @@ static void test_exit_codes(void **state)
         {"bench " CI, 2},
         {"replay " CI, 2},
         {"run " OUT "/nosuch.json", 2},
-        {"run " CI " --ops 200 -o " OUT "/no/such", 3},
+        {"run " CI " --ops 200 -o " OUT "/pool.json/such", 3}, /* no folder lies in a file */
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         const int code = command(rows[i].line);

@@ -182,10 +182,34 @@ static void test_probes_agree_with_the_reference_on_every_layout(void **state)
     for (size_t i = 0; i < layouts * 4 * 2; i++) {
         const kvg_fill fill = (kvg_fill)(KVG_FILL_UNIFORM + i / 2 % 4);
         if (!layout[i / 8].paged) continue;
-        const kvg_case c = make_case(layout[i / 8].layout, KVG_FORMAT_INT4, fill, i % 2);
-        const kvg_result r = judge(&c, (change){0});
-        assert_verdict(&r, KVG_VERDICT_PASS, c.id);
-        assert_true(r.decode.probe_ratio <= 1);
+        kvg_case c = make_case(layout[i / 8].layout, KVG_FORMAT_INT4, fill, i % 2);
+        for (int sinks = 0; sinks < 2 && kvg_probe_check(&c) == KVG_OK; sinks++) {
+            const kvg_result r = judge(&c, (change){0});
+            assert_verdict(&r, KVG_VERDICT_PASS, c.id);
+            assert_true(r.decode.probe_ratio <= 1);
+            c.problem.attention.sinks = true;
+        }
+    }
+}
+
+/* A sink takes its share of the weights, which a probe knows without the reference. */
+static void test_a_probe_convicts_a_lost_sink(void **state)
+{
+    (void)state;
+    static const kvg_fill fills[] = {KVG_FILL_UNIFORM, KVG_FILL_ONES};
+    static const float caps[] = {0, 2};
+    const kvg_backend *backend;
+    assert_int_equal(kvg_check_backend("defect:sink_lost", &backend), KVG_OK);
+    for (size_t i = 0; i < 4; i++) {
+        kvg_case c = make_case(KVG_LAYOUT_HND, KVG_FORMAT_NVFP4, fills[i % 2], false);
+        kvg_result r;
+        c.problem.attention.sinks = true;
+        c.problem.attention.softcap = caps[i / 2];
+        assert_int_equal(kvg_case_name(&c), KVG_OK);
+        assert_true(judge(&c, (change){0}).decode.probe_ratio <= 1);
+        kvg_check_run(&c, backend, &r);
+        assert_verdict(&r, KVG_VERDICT_FAIL, c.id);
+        assert_true(r.decode.probe_ratio > 1);
     }
 }
 
@@ -448,6 +472,7 @@ int main(void)
         cmocka_unit_test(test_one_bit_fails_under_a_profile),
         cmocka_unit_test(test_nan_and_infinity_fail),
         cmocka_unit_test(test_what_nobody_wrote_fails),
+        cmocka_unit_test(test_a_probe_convicts_a_lost_sink),
         cmocka_unit_test(test_a_probe_convicts_a_wrong_reference),
         cmocka_unit_test(test_the_heaviest_key_is_named),
         cmocka_unit_test(test_a_defect_explains_a_failure),
