@@ -22,11 +22,28 @@ static const char page[] = {
 #include "cli/plugin_page.inc"
     0};
 
-/* A file that is begun: a block of the page, with one word of it in the place of another. */
+/* A word of a template, and what stands in its place. */
+typedef struct replacement {
+    const char *old, *word;
+} replacement;
+
+/* A file that is begun: a block of the page. */
 typedef struct start {
     int block;
-    const char *old, *word;
+    replacement name;
 } start;
+
+/* The first `length` characters of a text, with the replacements that come first winning. */
+static void put_replaced(const char *text, size_t length, const replacement *replacements, size_t count, FILE *out)
+{
+    for (const char *at = text, *end = text + length; at < end;) {
+        size_t i = 0;
+        while (i < count && strncmp(at, replacements[i].old, strlen(replacements[i].old)) != 0) i++;
+        if (i < count) fputs(replacements[i].word, out);
+        else putc(*at, out);
+        at += i < count ? strlen(replacements[i].old) : 1;
+    }
+}
 
 /* The text of a block and its length. */
 static const char *find_block(int block, size_t *length)
@@ -45,15 +62,8 @@ static kvg_status write_block(void *context, FILE *out)
     const start *s = context;
     size_t left;
     const char *at = find_block(s->block, &left);
-    const size_t old = strlen(s->old);
     if (!at) return kvg_fail(KVG_ERR_INVALID, "docs/guide/plugin.md has no block %d", s->block);
-    while (left) {
-        const bool found = left >= old && memcmp(at, s->old, old) == 0;
-        if (found) fputs(s->word, out);
-        else putc(*at, out);
-        at += found ? old : 1;
-        left -= found ? old : 1;
-    }
+    put_replaced(at, left, &s->name, 1, out);
     return KVG_OK;
 }
 
@@ -66,7 +76,7 @@ static kvg_status refuse_present(const char *path)
 
 static kvg_status begin(const char *path, int block, const char *old, const char *word)
 {
-    start s = {block, old, word};
+    start s = {block, {old, word}};
     kvg_status status = refuse_present(path);
     if (!status) status = kvg_whole_file_write(path, write_block, &s);
     if (!status) printf("%s\n", path);
@@ -185,42 +195,29 @@ static bool is_left_out(const pages_plan *s, const char *line, bool *wanted)
     return !*wanted;
 }
 
-static void put_upper(const char *word, FILE *out)
+/* "KVG_FORMAT_NVFP4" of "KVG_FORMAT_" and "nvfp4". */
+static void write_constant(const char *prefix, const char *name, char *out, size_t size)
 {
-    for (; *word; word++) putc(*word >= 'a' && *word <= 'z' ? *word - 'a' + 'A' : *word, out);
+    snprintf(out, size, "%s%s", prefix, name);
+    for (; *out; out++) {
+        if (*out >= 'a' && *out <= 'z') *out = (char)(*out - 'a' + 'A');
+    }
 }
 
 /* The template with the format, the layout and the name of the plug-in. */
 static kvg_status write_pages(void *context, FILE *out)
 {
     const pages_plan *s = context;
+    char format[64], layout[64], in_words[64];
+    write_constant("KVG_FORMAT_", s->format, format, sizeof format);
+    write_constant("KVG_LAYOUT_", s->layout, layout, sizeof layout);
+    snprintf(in_words, sizeof in_words, "layout %s", s->layout);
+    const replacement replacements[] = {{"KVG_FORMAT_NVFP4", format}, {"KVG_LAYOUT_HND", layout}, {"nvfp4", s->format},
+                                        {"layout hnd", in_words}, {"engine", s->name}};
     bool wanted = true;
     for (const char *line = pages; *line; line += strcspn(line, "\n") + 1) {
-        const size_t length = strcspn(line, "\n");
         if (is_left_out(s, line, &wanted)) continue;
-        for (size_t i = 0; i <= length;) {
-            static const char FORMAT[] = "KVG_FORMAT_NVFP4", LAYOUT[] = "KVG_LAYOUT_HND";
-            if (strncmp(line + i, FORMAT, strlen(FORMAT)) == 0) {
-                fputs("KVG_FORMAT_", out);
-                put_upper(s->format, out);
-                i += strlen(FORMAT);
-            } else if (strncmp(line + i, LAYOUT, strlen(LAYOUT)) == 0) {
-                fputs("KVG_LAYOUT_", out);
-                put_upper(s->layout, out);
-                i += strlen(LAYOUT);
-            } else if (strncmp(line + i, "nvfp4", 5) == 0) {
-                fputs(s->format, out);
-                i += 5;
-            } else if (strncmp(line + i, "layout hnd", 10) == 0) {
-                fprintf(out, "layout %s", s->layout);
-                i += 10;
-            } else if (strncmp(line + i, "engine", 6) == 0) {
-                fputs(s->name, out);
-                i += 6;
-            } else {
-                putc(line[i++], out);
-            }
-        }
+        put_replaced(line, strcspn(line, "\n") + 1, replacements, sizeof replacements / sizeof replacements[0], out);
     }
     return KVG_OK;
 }
