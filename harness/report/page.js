@@ -26,10 +26,19 @@ function cell(content) {
 function table(headings, rows, left = 1) {
   const aligned = (e, i) => { if (i > 0 && i < left) e.classList.add("left"); return e; };
   const row = (cells) => element("tr", {}, ...cells.map(cell).map(aligned));
-  return element("div", { class: "wide", tabindex: 0 }, element("table", {},
+  const wide = element("div", { class: "wide", tabindex: 0 }, element("table", {},
     element("thead", {}, element("tr", {}, ...headings.map((h) => element("th", { scope: "col" }, h)).map(aligned))),
     element("tbody", {}, ...rows.map(row))));
+  widths.observe(wide);
+  return wide;
 }
+
+// A table that is wider than its place says so (page.css).
+const widths = new ResizeObserver((entries) => entries.forEach(({ target }) =>
+  target.classList.toggle("cut", target.querySelector("table").offsetWidth > target.clientWidth)));
+
+// How much of a list is shown, where it is not all: " 3 of 5 tensors are shown."
+const shownOf = (shown, all, what) => shown < all ? ` ${shown} of ${all} ${what} are shown.` : "";
 
 const fixed = (x, digits) => Number.isFinite(number(x)) ? number(x).toFixed(digits) : x ?? "";
 const short = (x) => Number.isFinite(number(x)) ? String(Number(number(x).toPrecision(3))) : x ?? "";
@@ -174,11 +183,15 @@ function pageMap(tensor, bytes, list) {
     "the redder is the cell."));
 }
 
-// For the tensors that are wrong most often, a map of the pages of the size that most cases have.
+// For the tensors that are wrong most often, a map of the pages of the size that most cases have; and what is left out.
 function pageMaps(list) {
-  const MOST = 3;
-  return largestFirst(groupBy(list.filter((c) => c.page), (c) => c.page.tensor)).slice(0, MOST).map(([tensor, mine]) =>
-    pageMap(tensor, ...largestFirst(groupBy(mine, (c) => c.page.bytes))[0]));
+  const MOST = 3, tensors = largestFirst(groupBy(list.filter((c) => c.page), (c) => c.page.tensor));
+  const sizes = tensors.slice(0, MOST).map(([tensor, mine]) =>
+    [tensor, mine.length, largestFirst(groupBy(mine, (c) => c.page.bytes))[0]]);
+  const left = shownOf(sizes.length, tensors.length, "tensors") + sizes.map(([tensor, all, [, mine]]) =>
+    shownOf(mine.length, all, `cases of ${tensor}, those with the commonest size,`)).join("");
+  return [element("div", { class: "maps" }, ...sizes.map(([tensor, , [bytes, mine]]) => pageMap(tensor, bytes, mine))),
+    element("p", { class: "dim left-out" }, left)];
 }
 
 function drawCauses() {
@@ -187,7 +200,7 @@ function drawCauses() {
     const mine = cases.filter((_, i) => summary.cause_of[i] === cause.id), first = cases[cause.first];
     const words = (what, of) => {
       const all = [...new Set(mine.map(of))];
-      return `${what} ${all.slice(0, MOST).join(", ")}${all.length > MOST ? " and others" : ""}`;
+      return `${what} ${all.slice(0, MOST).join(", ")}${all.length > MOST ? ` and ${all.length - MOST} others` : ""}`;
     };
     const head = element("div", {}, element("strong", { class: kindOf(first) }, status(first)));
     if (mine.length > 1) head.prepend(`${mine.length} cases `);
@@ -201,7 +214,7 @@ function drawCauses() {
       article.append(element("div", { class: "dim" },
         [words("op", (c) => c.op), words("layout", (c) => c.layout), words("format", (c) => c.storage)].join("; ")));
     }
-    article.append(describe(first), element("div", { class: "maps" }, ...pageMaps(mine)));
+    article.append(describe(first), ...pageMaps(mine));
     find("causes").append(article);
   }
   return summary.causes.length;
@@ -272,14 +285,28 @@ function drawControls() {
 
 // --- plots ---
 
-const COLOURS = ["#2a7de1", "#e07b00", "#0f9d72", "#c2569b", "#8f7a00", "#7d6bd6", "#d62728", "#5b6570"];
-const [K_COLOUR, V_COLOUR] = COLOURS, BAD_COLOUR = COLOURS[6];
+const K_COLOUR = "#2a7de1", V_COLOUR = "#e07b00", BAD_COLOUR = "#d62728";
+// The looks of series that stand in one plot: each has a colour and a shape of its own, so that none is told by its
+// colour alone. The colours have a contrast of 3 at least on the bright and on the dark page.
+const CLOSED = [["circle", 0], ["rect", 0], ["rectRot", 0], ["triangle", 0], ["triangle", 180], ["triangle", 90],
+  ["triangle", 270]];
+const OPEN = [["cross", 0], ["crossRot", 0], ["star", 0], ["line", 90], ["line", 45]];
+const SHAPES = [...CLOSED.map((shape) => [...shape, true]), ...OPEN.map((shape) => [...shape, false]),
+  ...CLOSED.map((shape) => [...shape, false])];
+const LOOKS = ["#046bac", "#e7711b", "#037817", "#e560c5", "#7a650f", "#638efc", "#c31f65", "#22a583", "#684fd8", "#aa9118",
+  "#1b736b", "#fc5879", "#a336ae", "#19aa2b", "#b34200", "#04a0c4", "#6b6b6b", "#b274fe", "#959595"].map((colour, i) => {
+  const [pointStyle, rotation, filled] = SHAPES[i];
+  return { borderColor: colour, backgroundColor: filled ? colour : "transparent", pointStyle, rotation, pointRadius: 5,
+    borderWidth: 1.5, pointBorderWidth: 1.5, borderDash: filled ? [] : [6, 3] };
+});
+const look = (i) => LOOKS[i % LOOKS.length];
 const charts = [];
 
-// `config` is Chart.js's; `rows` sets the height of plots with a row per format.
-function plot(section, title, caption, config, rows = 0) {
+// `config` is Chart.js's. `names` are those of a plot with rows.
+function plot(section, title, caption, config, names = []) {
   const canvas = element("canvas", { role: "img", "aria-label": title });
-  const box = element("div", { class: "plot", style: `height:${rows ? 110 + 24 * rows : 380}px` }, canvas);
+  const height = names.length ? `calc(110px + ${names.length} * var(--${beside(names) ? "row" : "named-row"}))` : "";
+  const box = element("div", { class: "plot", style: height && `height:${height}` }, canvas);
   find(section).append(element("figure", {}, element("figcaption", {}, element("h3", {}, title),
     element("p", { class: "dim" }, caption)), box));
   config.options = { animation: false, maintainAspectRatio: false, ...config.options };
@@ -301,12 +328,31 @@ function colourCharts() {
 }
 
 const axis = (text, more = {}) => ({ title: { display: true, text }, ...more });
+const LOGARITHMIC = { type: "logarithmic", ticks: { maxRotation: 0 } };
 const points = (label, colour, data, more = {}) =>
   ({ label, data, showLine: false, borderColor: colour, backgroundColor: colour, pointRadius: 4, ...more });
+// Where the names of rows stand: beside the rows, but on a phone long ones stand above them.
+const phone = matchMedia("(max-width: 40rem)");
+const beside = (names) => Math.max(...names.map((name) => name.length)) <= 16;
+// The text, without its middle if it is wider than `room`.
+function fitted(text, room, context) {
+  const fits = (kept) => context.measureText(kept).width <= room;
+  let kept = text;
+  for (let n = text.length - 1; n > 1 && !fits(kept); n--) kept = `${text.slice(0, n >> 1)}\u2026${text.slice(-(n - (n >> 1)))}`;
+  return kept;
+}
 // A scale whose whole numbers are the rows of `names`, the first at the top.
-const rowScale = (names) => ({ type: "linear", min: -0.6, max: names.length - 0.4, reverse: true,
-  ticks: { stepSize: 1, autoSkip: false, callback: (y) => names[y] ?? "" },
-  afterBuildTicks: (scale) => { scale.ticks = names.map((_, value) => ({ value })); } });
+function rowScale(names) {
+  const above = () => phone.matches && !beside(names), MARGIN = 60;
+  return { type: "linear", min: -0.6, max: names.length - 0.4, reverse: true,
+    ticks: { stepSize: 1, autoSkip: false, mirror: above, labelOffset: () => above() ? -12 : 0,
+      callback(y) {
+        const { ctx, width } = this.chart;
+        ctx.font = Chart.helpers.toFont(Chart.defaults.font).string;
+        return fitted(names[y] ?? "", (above() ? width : width / 2) - MARGIN, ctx);
+      } },
+    afterBuildTicks: (scale) => { scale.ticks = names.map((_, value) => ({ value })); } };
+}
 const named = (names) => ({ tooltip: { callbacks: { label: (p) => `${names[Math.round(p.parsed.y)]}: ${p.parsed.x}` } } });
 
 // What the figures of a group were measured on is part of its name where groups differ in it.
@@ -327,20 +373,22 @@ function plotError() {
     data: { datasets: [points("K", K_COLOUR, side("k")),
       points("V", V_COLOUR, side("v"), { pointStyle: "rectRot", pointRadius: 5, backgroundColor: "transparent" })] },
     options: { plugins: named(names), scales: { y: rowScale(names),
-      x: axis("relative L2 error (logarithmic)", { type: "logarithmic" }) } },
-  }, rows.length);
+      x: axis("relative L2 error (logarithmic)", LOGARITHMIC) } },
+  }, names);
 }
 
 function plotNoise() {
-  const bars = summary.groups.filter((g) => g.plain &&
+  const plain = summary.groups.filter((g) => g.plain), bars = plain.filter((g) =>
     (Number.isFinite(number(g.sqnr_db.k)) || Number.isFinite(number(g.sqnr_db.v))));
   if (!bars.length) return;
   const side = (label, colour, key) => ({ label, backgroundColor: colour, data: bars.map((g) => number(g.sqnr_db[key])) });
-  plot("plots", "SQNR of K and V", "Median over the same cases, canonical dialects. Six dB are half the error.", {
+  plot("plots", "SQNR of K and V", "Median over the same cases, canonical dialects. Six dB are half the error." +
+    (bars.length < plain.length
+      ? `${shownOf(bars.length, plain.length, "formats")} The others are exact or have no round trip.` : ""), {
     type: "bar",
     data: { labels: namesOf(bars, (g) => g.storage.replace(".canonical", "")),
       datasets: [side("K", K_COLOUR, "k"), side("V", V_COLOUR, "v")] },
-    options: { scales: { x: { ticks: { autoSkip: false } }, y: axis("SQNR (dB), more is better") } },
+    options: { scales: { x: { ticks: { autoSkip: false, maxRotation: 90 } }, y: axis("SQNR (dB), more is better") } },
   });
 }
 
@@ -354,7 +402,7 @@ function plotBounds() {
   const rows = groupBy(cases.filter((c) => !Number.isNaN(ratio(c))), formatOf);
   if (!rows.length) return;
   const names = rows.map(([name]) => name), dots = [], medians = [];
-  const end = cases.some((c) => ratio(c) > 1) ? 1.3 : 1.05;
+  const end = cases.some((c) => ratio(c) > 1) ? 1.3 : 1.1, all = rows.reduce((sum, [, mine]) => sum + mine.length, 0);
   rows.forEach(([, mine], y) => {
     const sorted = mine.map(ratio).sort((a, b) => a - b), shown = Math.min(sorted.length, MOST);
     for (let i = 0; i < shown; i++) {
@@ -364,32 +412,40 @@ function plotBounds() {
     medians.push({ x: Math.min(median(sorted), end), y });
   });
   plot("plots", "Error against its bound", "The largest error of each case as a share of what the format allows. Each dot " +
-    `is a case, at most ${MOST} per format. Right of the red line an answer is wrong. Cases of fill exact are left out.`, {
+    `is a case, at most ${MOST} per format.${shownOf(dots.length, all, "cases")} Right of the red line an answer is wrong. ` +
+    `Cases of fill exact are left out.${end > 1.1 ? ` What is above ${end} stands at ${end}.` : ""}`, {
     type: "scatter",
     data: { datasets: [points("case", dots.map((p) => p.x > 1 ? BAD_COLOUR : "#9a9a9a"), dots, { pointRadius: 2 }),
-      points("median", K_COLOUR, medians, { pointStyle: "line", rotation: 90, pointRadius: 9, borderWidth: 3 }),
+      points("median", K_COLOUR, medians, { pointStyle: "line", rotation: 90, pointRadius: 9, borderWidth: 3, order: -1 }),
       points("bound", BAD_COLOUR, [{ x: 1, y: -0.6 }, { x: 1, y: names.length - 0.4 }],
         { showLine: true, pointRadius: 0, borderWidth: 1.5 })] },
     options: { plugins: named(names), scales: { y: rowScale(names), x: axis("largest error / bound of a case",
       { min: 0, max: end }) } },
-  }, names.length);
+  }, names);
 }
 
-// SQNR by layer of captured tensors: a plot per kind of tensor, a line per format.
+// SQNR by layer of captured tensors: a plot per kind of tensor, a line per format, the best one first. Above MOST a format
+// is all but exact: the error is 1/100000 of the tensor; its line would press the others together.
 function plotLayers() {
-  const KINDS = { k_pre: "K before RoPE", k_post: "K after RoPE", k: "K after RoPE", v: "V" };
+  const KINDS = { k_pre: "K before RoPE", k_post: "K after RoPE", k: "K after RoPE", v: "V" }, MOST = 100;
+  const formats = [...new Set(cases.map((c) => c.k_format))];
   const spots = cases.filter((c) => c.fill === "capture" && c.storage === `${c.k_format}.canonical`)
     .flatMap((c) => [[c, c.capture_k, c.k], [c, c.capture_v, c.v]]).map(([c, tensor, trip]) => {
       const [, layer, suffix] = /^layers\.(\d+)\.(\w+)$/.exec(tensor ?? "") ?? [];
       return { kind: KINDS[suffix], format: c.k_format, layer: Number(layer), sqnr: number(trip?.sqnr_db) };
-    }).filter((spot) => spot.kind && Number.isFinite(spot.sqnr));
+    }).filter((spot) => spot.kind && !Number.isNaN(spot.sqnr));
   for (const [kind, mine] of groupBy(spots, (spot) => spot.kind)) {
-    plot("plots", `SQNR by layer: ${kind}`, "Captured tensors of a real model, canonical dialects.", {
+    const best = (line) => median(line.map((spot) => spot.sqnr));
+    const lines = groupBy(mine, (spot) => spot.format).sort((a, b) => best(b[1]) - best(a[1]));
+    const shown = lines.filter(([, line]) => line.every((spot) => spot.sqnr <= MOST));
+    const exact = lines.filter((line) => !shown.includes(line)).map(([format]) => format);
+    if (!shown.length) continue;
+    plot("plots", `SQNR by layer: ${kind}`, "Captured tensors of a real model, canonical dialects." +
+      shownOf(shown.length, lines.length, "formats") + (exact.length ? ` Above ${MOST} dB: ${exact.join(", ")}.` : ""), {
       type: "scatter",
-      data: { datasets: groupBy(mine, (spot) => spot.format).map(([format, line], i) =>
-        points(format, COLOURS[i % COLOURS.length], groupBy(line, (spot) => spot.layer).map(([layer, values]) =>
-          ({ x: layer, y: median(values.map((spot) => spot.sqnr)) })).sort((a, b) => a.x - b.x),
-        { showLine: true, pointRadius: 3 })) },
+      data: { datasets: shown.map(([format, line]) => points(format, "", groupBy(line, (spot) => spot.layer)
+        .map(([layer, values]) => ({ x: layer, y: median(values.map((spot) => spot.sqnr)) })).sort((a, b) => a.x - b.x),
+      { ...look(formats.indexOf(format)), showLine: true })) },
       options: { scales: { x: axis("layer", { ticks: { stepSize: 1 } }), y: axis("SQNR (dB)") } },
     });
   }
@@ -435,15 +491,17 @@ function drawGenerate() {
     find("generate").append(element("h3", {}, "Planted defects"),
       table(["format.dialect", "defect", "outcome", "rows changed", "loss, bits", "KL, bits"], planted, 3));
   }
-  plotGenerate(judged.filter((c) => number(c.quality.kl) > 0));
+  plotGenerate(judged);
   return judged.length;
 }
 
-function plotGenerate(judged) {
+function plotGenerate(all) {
+  const judged = all.filter((c) => number(c.quality.kl) > 0);
   if (!judged.length) return;
-  const MOST = COLOURS.length, names = judged.map(nameOf);
+  const names = judged.map(nameOf);
   const column = (key) => judged.map((c, y) => ({ x: number(c.quality[key]), y })).filter((p) => p.x > 0);
-  plot("generate", "KL divergence", "Mean with its interval, 99th percentile and worst row. One row per case.", {
+  plot("generate", "KL divergence", "Mean with its interval, 99th percentile and worst row. One row per case." +
+    (judged.length < all.length ? `${shownOf(judged.length, all.length, "cases")} The others have a divergence of 0.` : ""), {
     type: "scatter",
     data: { datasets: [points("mean", K_COLOUR, column("kl")),
       points("95 % interval", K_COLOUR, [...column("kl_low"), ...column("kl_high")],
@@ -451,26 +509,27 @@ function plotGenerate(judged) {
       points("p99", V_COLOUR, column("kl_p99"), { pointStyle: "rectRot" }),
       points("worst", BAD_COLOUR, column("kl_worst"), { pointStyle: "crossRot" })] },
     options: { plugins: named(names), scales: { y: rowScale(names),
-      x: axis("KL divergence, bits (logarithmic)", { type: "logarithmic" }) } },
-  }, names.length);
+      x: axis("KL divergence, bits (logarithmic)", LOGARITHMIC) } },
+  }, names);
   const plain = judged.filter((c) => c.layers === "all" && c.quantise_k === "after_rope" && c.k_format === c.v_format &&
-    c.k_dialect === "canonical" && c.v_dialect === "canonical").slice(0, MOST);
+    c.k_dialect === "canonical" && c.v_dialect === "canonical").slice(0, LOOKS.length);
   if (!plain.length) return;
+  const left = shownOf(plain.length, all.length, "cases");
   const label = (c) => nameOf(c).replace(".canonical", "");
-  plot("generate", "KL divergence by context", `Mean over the rows of each span of positions, at most ${MOST} cases. The ` +
-    "first span, positions 0 to 63, stands at 32.", {
+  plot("generate", "KL divergence by context", "Mean over the rows of each span of positions. The first span, positions 0 " +
+    `to 63, stands at 32. The nearest ${LOOKS.length} cases of canonical dialects over all layers have a line.${left}`, {
     type: "scatter",
-    data: { datasets: plain.map((c, i) => points(label(c), COLOURS[i], c.quality.positions.map((p) =>
-      ({ x: p.from || 32, y: number(p.kl) })), { showLine: true, pointRadius: 3 })) },
-    options: { scales: { x: axis("position in the window", { type: "logarithmic" }),
-      y: axis("KL divergence, bits", { type: "logarithmic" }) } },
+    data: { datasets: plain.map((c, i) => points(label(c), "", c.quality.positions.map((p) =>
+      ({ x: p.from || 32, y: number(p.kl) })), { ...look(i), showLine: true })) },
+    options: { scales: { x: axis("position in the window", LOGARITHMIC),
+      y: axis("KL divergence, bits", LOGARITHMIC) } },
   });
-  plot("generate", "KL divergence against memory", "The same cases, by the bytes of a token in all layers.", {
+  plot("generate", "KL divergence against memory", `The same cases, by the bytes of a token in all layers.${left}`, {
     type: "scatter",
-    data: { datasets: plain.map((c, i) => points(label(c), COLOURS[i],
-      [{ x: c.quality.token_bytes, y: number(c.quality.kl) }], { pointRadius: 5 })) },
+    data: { datasets: plain.map((c, i) => points(label(c), "",
+      [{ x: c.quality.token_bytes, y: number(c.quality.kl) }], look(i))) },
     options: { scales: { x: axis("bytes of the cache per token", { min: 0 }),
-      y: axis("KL divergence, bits", { type: "logarithmic" }) } },
+      y: axis("KL divergence, bits", LOGARITHMIC) } },
   });
 }
 

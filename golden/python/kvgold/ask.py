@@ -27,7 +27,7 @@ from .container import PackError, parse_json
 from .judge import raw, save_answer
 from .pack import Case, Prompt, load_prompt
 from .problem import Problem
-from .program import HOME, find_shipped, run_program
+from .program import HOME, Progress, find_shipped, run_program
 
 # Takes the problem and the question's arrays by name (its own copies; `check` has their shapes). Gives the answer's arrays
 # by name, or a text: why it does not answer.
@@ -100,10 +100,11 @@ class Report:
 def explain(case: Case, answer: Mapping[str, Any]) -> Verdict:
     """Where the tensors of an answer to a pack's case are wrong, and why. Tensors as in `assert_matches`. Raises
     PackError if the program cannot judge them, Missing if there is no program."""
-    with tempfile.TemporaryDirectory(prefix="kvgold-") as folder:
+    with tempfile.TemporaryDirectory(prefix="kvgold-") as folder, \
+            Progress(f"kvgold.explain: judging {case.id}") as progress:
         path = os.path.join(folder, "answer.safetensors")
         save_answer(path, {case: answer})
-        (verdict,) = _compare(case.pack.path, path, folder, "--case", case.key)[0]
+        (verdict,) = _compare(case.pack.path, path, folder, progress, "--case", case.key)[0]
     return verdict
 
 
@@ -115,7 +116,8 @@ def check(engine: Engine, *configs: Config, seed: str | None = None) -> Report:
 
     An exception of the engine, or an answer of another form, costs its case: its Verdict has the exception. Raises
     PackError if no case is answered, from the first exception, and if the groups are wrong or have what no pack holds
-    (captures, `layer`, op generate), with the line of `kvgold golden make`.
+    (captures, `layer`, op generate), with the line of `kvgold golden make`. A line on stderr says how far it is, every
+    20 s or KVGOLD_PROGRESS_SECONDS.
 
     An engine gets the problem and a dict of arrays, by op and after -> what it gives. X is the model type (bf16 as
     uint16), `rows` the query tokens of all sequences, `pages` the blocks of the longest sequence. The pools are k_data,
@@ -140,13 +142,13 @@ def check(engine: Engine, *configs: Config, seed: str | None = None) -> Report:
         probe       the pools; slots: int64 [tokens] -> the codes and scales of quantise"""
     groups = [group for config in configs for group in _groups(config)]
     seed = seed or f"0x{secrets.randbits(64):x}"
-    with tempfile.TemporaryDirectory(prefix="kvgold-") as folder:
+    with tempfile.TemporaryDirectory(prefix="kvgold-") as folder, Progress("kvgold.check: making the questions") as progress:
         config, pack, answers = (os.path.join(folder, name) for name in ("config.json", "pack", "answer.safetensors"))
         with open(config, "w", encoding="utf-8") as file:
             json.dump({"kvgold_golden": 1, "name": "check", "version": "1.0.0", "licence": "Apache-2.0", "seed": seed,
                        "notes": {}, "groups": [{"flags": [], "stored": True, "cases": groups}]}, file)
         try:
-            run_program("golden", "make", config, "-o", pack)
+            run_program("golden", "make", config, "-o", pack, progress=progress)
         except PackError as error:  # as places in the caller's config, not in ours
             raise PackError(str(error).replace(f"{config}: ", "").replace("$.groups[0]: ", "")) from None
         prompts = load_prompt(pack)
@@ -154,7 +156,8 @@ def check(engine: Engine, *configs: Config, seed: str | None = None) -> Report:
         given: dict[Prompt, Mapping[str, Any]] = {}
         reasons: dict[str, str] = {}
         exceptions: dict[str, Exception] = {}
-        for prompt in prompts:
+        for done, prompt in enumerate(prompts):
+            progress.what = f"kvgold.check: {done} of {len(prompts)} cases asked, now {prompt.id}"
             answer = _ask(engine, prompt)
             if isinstance(answer, Mapping):
                 given[prompt] = answer
@@ -165,9 +168,11 @@ def check(engine: Engine, *configs: Config, seed: str | None = None) -> Report:
         if not given:
             name, reason = next(iter(reasons.items()), ("", "the config has none"))
             raise PackError(f"no case is answered: {reason}") from exceptions.get(name)
+        progress.what = f"kvgold.check: judging the answers of {len(given)} cases"
         save_answer(answers, given)
-        run_program("golden", "make", config, "-o", pack, "--no-separation")  # the first run has refused what it refuses
-        cases, text = _compare(pack, answers, folder, "--verbose")
+        # the first run has refused what it refuses
+        run_program("golden", "make", config, "-o", pack, "--no-separation", progress=progress)
+        cases, text = _compare(pack, answers, folder, progress, "--verbose")
     unanswered = "".join(f"not answered: {name}: {reason}\n" for name, reason in reasons.items())
     verdicts = (replace(case, contained=False, reason=reasons.get(case.id, case.reason), exception=exceptions.get(case.id))
                 for case in cases)
@@ -231,10 +236,10 @@ def _ask(engine: Engine, prompt: Prompt) -> Mapping[str, Any] | str | Exception:
         return error
 
 
-def _compare(pack: str, answer: str, folder: str, *options: str) -> tuple[list[Verdict], str]:
+def _compare(pack: str, answer: str, folder: str, progress: Progress, *options: str) -> tuple[list[Verdict], str]:
     """The cases of a report, the first with its text, and the text of all."""
     report = os.path.join(folder, "report.json")
-    text = run_program("compare", pack, answer, "--json", report, *options, statuses=JUDGED)
+    text = run_program("compare", pack, answer, "--json", report, *options, statuses=JUDGED, progress=progress)
     with open(report, encoding="utf-8") as file:
         cases = json.load(file)["cases"]
     alone = text if len(cases) == 1 else ""

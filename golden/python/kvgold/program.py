@@ -8,8 +8,9 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 import time
-from typing import Iterable
+from typing import Any, Iterable
 
 from .container import PackError
 
@@ -23,6 +24,41 @@ QUIET = 10.0  # seconds for which a run shows nothing: then its lines on stderr,
 
 class Missing(RuntimeError):
     """The program is not there. One line."""
+
+
+def show_line(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
+
+
+class Progress:
+    """While it is entered, a line on stderr, `what`, whenever none was shown for 20 s or KVGOLD_PROGRESS_SECONDS, as of
+    the program. A callable that holds Python's lock all the time holds the line back."""
+
+    def __init__(self, what: str):
+        try:
+            given = float(os.environ.get("KVGOLD_PROGRESS_SECONDS", ""))
+        except ValueError:
+            given = 0.0
+        self.what, self._period = what, given if 0 < given <= threading.TIMEOUT_MAX else 20.0
+        self._last, self._ended = time.monotonic(), threading.Event()
+        self._writer = threading.Thread(target=self._write, daemon=True)
+
+    def __enter__(self) -> Progress:
+        self._writer.start()
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self._ended.set()
+        self._writer.join()
+
+    def show(self, line: str) -> None:
+        self._last = time.monotonic()
+        show_line(line)
+
+    def _write(self) -> None:
+        while not self._ended.wait(max(0.0, left := self._last + self._period - time.monotonic())):
+            if left <= 0:
+                self.show(self.what)
 
 
 def find_program() -> str | None:
@@ -59,12 +95,13 @@ def find_shipped(folder: str, name: str | os.PathLike[str], ending: str = "") ->
     return found
 
 
-def run_program(*arguments: str, statuses: tuple[int, ...] = (0,)) -> str:
+def run_program(*arguments: str, statuses: tuple[int, ...] = (0,), progress: Progress | None = None) -> str:
     """Its output; raises Missing if there is no program, PackError if it ends with another exit status. What a run of
-    more than QUIET seconds writes on stderr goes through to sys.stderr, line by line."""
+    more than QUIET seconds writes on stderr goes through to sys.stderr, line by line, by `progress` if there is one."""
     program = find_program()
     if program is None:
         raise Missing(f"put the program kvgold on the PATH or its path into KVGOLD (for: kvgold {' '.join(arguments)})")
+    show = progress.show if progress else show_line
     said, begin = "", time.monotonic()
     with tempfile.TemporaryFile("w+") as out:
         try:
@@ -76,7 +113,7 @@ def run_program(*arguments: str, statuses: tuple[int, ...] = (0,)) -> str:
                 for line in process.stderr or ():
                     said += line
                     if time.monotonic() - begin >= QUIET:
-                        print(line, end="", file=sys.stderr, flush=True)
+                        show(line.removesuffix("\n"))
             except BaseException:
                 process.kill()
                 raise

@@ -1,11 +1,14 @@
 """kvgold.explain, kvgold.check and the pytest plug-in, with the program ($KVGOLD). Each must fail on a planted defect."""
 
+import io
 import json
 import os
 import re
 import shutil
 import subprocess
 import sys
+import threading
+import time
 
 import numpy as np
 import pytest
@@ -36,6 +39,37 @@ def test_a_right_callable_passes():
     report = kvgold.check(engine, GROUP)
     assert report and report.passed and all(report.cases) and len(report.cases) == 4
     assert "the callable ran uncontained, in the process that asked" in str(report)
+
+
+def test_a_slow_callable_is_said_to_be_asked(monkeypatch):
+    """Each call waits, for 5 s at most, until two lines name its case: the second says that the call goes on."""
+    monkeypatch.setenv("KVGOLD_PROGRESS_SECONDS", "0.02")
+    lines, threads = io.StringIO(), threading.active_count()
+    monkeypatch.setattr("sys.stderr", lines)
+    asked = []
+
+    def slow(problem, tensors):
+        end = time.monotonic() + 5
+        named = re.compile(rf"^kvgold\.check: {len(asked)} of 4 cases asked, now (\S+)$", re.MULTILINE)
+        while len(named.findall(lines.getvalue())) < 2 and time.monotonic() < end:
+            time.sleep(0.01)
+        asked.append(set(named.findall(lines.getvalue())))
+        return engine(problem, tensors)
+    report = kvgold.check(slow, GROUP)
+    assert report and asked == [{case.id} for case in report.cases]
+    assert threading.active_count() == threads
+
+
+def test_explain_says_that_it_runs(tmp_path, monkeypatch, capfd):
+    monkeypatch.setenv("KVGOLD_PROGRESS_SECONDS", "0.02")
+    case = kvgold.load("hnd")["0000"]
+    tool = tmp_path / "kvgold"
+    tool.write_text("#!/bin/sh\nsleep 1\nexit 3\n")
+    tool.chmod(0o755)
+    monkeypatch.setenv("KVGOLD", str(tool))
+    with pytest.raises(kvgold.PackError, match="exited with 3"):
+        kvgold.explain(case, case.expected)
+    assert f"kvgold.explain: judging {case.id}\n" in capfd.readouterr().err
 
 
 def test_a_config_is_asked_as_its_groups_are():

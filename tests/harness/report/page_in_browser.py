@@ -7,10 +7,12 @@ Each check then has to fail on a page that is broken on purpose. Prints a line p
 "N passed, N failed". Exit status: 0 all passed, 1 otherwise.
 """
 import collections
+import contextlib
 import functools
 import json
 import operator
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -23,10 +25,13 @@ from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import Select
 
 WIDTH, PHONE = 1240, 360
+BACKGROUNDS = {"dark": "rgb(20, 23, 27)", "light": "rgb(255, 255, 255)"}
 
 
 class Page:
     """An open report, and the cases of its result file."""
+
+    formats = 0  # that kvgold has
 
     def __init__(self, browser, path, results):
         self.browser = browser
@@ -50,12 +55,12 @@ class Page:
     def key(self, *keys):
         self.browser.switch_to.active_element.send_keys(*keys)
 
-    def eventually(self, holds):
+    def eventually(self, holds, why=lambda: ""):
         """Within two seconds: Chart.js notices a new width by and by."""
         end = time.monotonic() + 2
         while not holds() and time.monotonic() < end:
             time.sleep(0.05)
-        assert holds()
+        assert holds(), why()
 
     def rows(self):
         return self.texts("#table tbody tr")
@@ -208,21 +213,134 @@ def check_coverage(page):
         assert strips == [seen], (group["storage"], strips, seen)
 
 
-def check_phone(page):
-    """On a phone nothing is wider than the screen, but for tables that scroll by themselves, and plots name each bar."""
+def check_looks(page):
+    """There is a look for each format. Each has its colour, which can be told on both backgrounds, and its shape; series
+    of one plot have different shapes, and the legend shows them."""
+    def light(colour):
+        parts = bytes.fromhex(colour[1:]) if colour[0] == "#" else [int(x) for x in re.findall(r"\d+", colour)]
+        return sum(w * (x / 3294.6 if x <= 10 else ((x / 255 + 0.055) / 1.055) ** 2.4)
+                   for w, x in zip((0.2126, 0.7152, 0.0722), parts))
+
+    shape = "(set) => [set.pointStyle ?? 'circle', set.rotation ?? 0, set.backgroundColor === 'transparent']"
+    looks = page.run(f"return LOOKS.map((look) => [look.borderColor, ({shape})(look)])")
+    assert len(looks) >= Page.formats, len(looks)
+    for of in (0, 1):
+        assert len({str(look[of]) for look in looks}) == len(looks), of
+    for colour, _ in looks:
+        for background in BACKGROUNDS.values():
+            dark, bright = sorted((light(colour), light(background)))
+            assert (bright + 0.05) / (dark + 0.05) >= 2.95, (colour, background)  # 3, and the rounding of a colour
+    for label, sets, legend in page.run(f"""return charts.filter((chart) => chart.config.type === "scatter").map((chart) =>
+            [chart.canvas.getAttribute("aria-label"), chart.data.datasets.filter((set) => set.pointRadius).map({shape}),
+             chart.legend.legendItems.filter((item) => chart.data.datasets[item.datasetIndex].pointRadius)
+                 .sort((a, b) => a.datasetIndex - b.datasetIndex)
+                 .map((item) => [item.pointStyle ?? "circle", item.rotation ?? 0, item.fillStyle === "transparent"])])"""):
+        assert len(set(map(str, sets))) == len(sets), (label, sets)
+        assert legend == sets, (label, legend, sets)
+
+
+def check_left_out(page):
+    """Where a plot, a list or the maps of a cause are not all, a sentence says how many of how many are shown."""
+    said = dict(page.run("""return charts.map((chart) => [chart.canvas.getAttribute("aria-label"),
+        chart.canvas.closest("figure").querySelector("figcaption p").textContent])"""))
+    shown = dict(page.run("""return charts.map((chart) => [chart.canvas.getAttribute("aria-label"),
+        {sets: chart.data.datasets.length, dots: chart.data.datasets[0].data.length}])"""))
+    measured = sum(c.get("fill") != "exact" and ("k" in c or "v" in c) for c in page.cases)
+    texts, plain = sum("quality" in c for c in page.cases), page.run("return summary.groups.filter((g) => g.plain).length")
+    captured = collections.defaultdict(set)
+    for case in page.cases:
+        for side in "kv":
+            if (side in case and case["k_format"] == case["v_format"] and
+                    case["k_dialect"] == case["v_dialect"] == "canonical"):
+                captured[case.get(f"capture_{side}", "").split(".")[-1]].add(case["k_format"])
+    wanted = {"Error against its bound": ("dots", measured, "cases"), "SQNR of K and V": ("dots", plain, "formats"),
+              "KL divergence": ("dots", texts, "cases"), "KL divergence by context": ("sets", texts, "cases"),
+              "KL divergence against memory": ("sets", texts, "cases"),
+              "SQNR by layer: V": ("sets", len(captured["v"]), "formats"),
+              "SQNR by layer: K before RoPE": ("sets", len(captured["k_pre"]), "formats"),
+              "SQNR by layer: K after RoPE": ("sets", len(captured["k_post"] | captured["k"]), "formats")}
+    for label in said.keys() & wanted.keys():
+        of, count, noun = wanted[label]
+        sentences = re.findall(r"(\d+) of (\d+) (\w+) are shown\.", said[label])
+        assert sentences == ([(str(shown[label][of]), str(count), noun)] if shown[label][of] < count else []), (
+            label, sentences, shown[label], count)
+    for lists, ops, layouts, formats in page.run("""return summary.causes.map((cause, i) => {
+            const mine = cases.filter((_, i) => summary.cause_of[i] === cause.id);
+            return [document.querySelectorAll("#causes article")[i].querySelector(":scope > .dim")?.textContent,
+                ...["op", "layout", "storage"].map((key) => new Set(mine.map((c) => c[key])).size)]; })"""):
+        for part, count in zip((lists or "").split("; "), (ops, layouts, formats)):
+            more = re.search(r" and (\d+) others$", part)
+            assert not lists or part.count(", ") + 1 + int(more[1] if more else 0) == count, (part, count)
+    for left, tensors, maps in page.run("""return summary.causes.map((cause, i) => {
+            const mine = cases.filter((c, i) => summary.cause_of[i] === cause.id && c.page);
+            const article = document.querySelectorAll("#causes article")[i];
+            return [article.querySelector(".left-out").textContent, new Set(mine.map((c) => c.page.tensor)).size,
+                article.querySelectorAll(".map").length]; })"""):
+        assert (f"{maps} of {tensors} tensors are shown." in left) == (maps < tensors), (left, maps, tensors)
+
+
+def check_tables(page):
+    """A table that is wider than its place says so, on a phone and on a wide screen."""
+    def holds():
+        return page.run("""return [...document.querySelectorAll(".wide")].filter((wide) =>
+            (wide.scrollWidth > wide.clientWidth) !== (getComputedStyle(wide, "::before").content !== "none")).length""") == 0
+    page.eventually(holds)
+    with phone(page):
+        page.eventually(holds)
+
+
+@contextlib.contextmanager
+def phone(page):
     page.browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride",
                                  {"width": PHONE, "height": 740, "deviceScaleFactor": 1, "mobile": True})
     try:
-        page.eventually(lambda: page.run("return document.documentElement.scrollWidth") <= PHONE)
-        page.eventually(lambda: page.run("""return charts.filter((chart) => chart.data.labels?.length &&
-            chart.scales.x.ticks.length !== chart.data.labels.length).length""") == 0)
+        yield
     finally:
         page.browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
 
 
+def check_phone(page):
+    """On a phone nothing is wider than the screen, but for tables that scroll by themselves, and plots name each bar."""
+    with phone(page):
+        page.eventually(lambda: page.run("return document.documentElement.scrollWidth") <= PHONE)
+        page.eventually(lambda: page.run("""return charts.filter((chart) => chart.data.labels?.length &&
+            chart.scales.x.ticks.length !== chart.data.labels.length).length""") == 0)
+
+
+def check_labels(page):
+    """On a phone the labels of plots have room and do not overlap, the legend stands above the plot and within it, and
+    half of the width is left for the plot itself."""
+    script = """
+        const bad = [];
+        for (const chart of charts) {
+          const { ctx, width, chartArea: area, legend } = chart, { x, y } = chart.scales;
+          const say = (what) => bad.push([chart.canvas.getAttribute("aria-label"), what]);
+          const wide = (scale) => {
+            ctx.font = Chart.helpers.toFont(scale.options.ticks.font).string;
+            return scale.ticks.map((tick) => ctx.measureText(tick.label).width);
+          };
+          const near = (scale) => {
+            const at = scale.ticks.map((tick, i) => [tick.label, scale.getPixelForTick(i)]).filter(([label]) => label !== "");
+            return Math.min(...at.slice(1).map(([, pixel], i) => Math.abs(pixel - at[i][1])));
+          };
+          const { mirror } = y.options.ticks;
+          if (Math.max(...wide(y)) > (mirror ? width - y.right : y.width)) say("names are cut");
+          if (near(y) < (mirror ? 30 : 12)) say("names overlap");
+          const turned = Math.abs(Math.sin(x.labelRotation * Math.PI / 180));
+          if (near(x) < (turned ? 11 / turned : Math.max(...wide(x)))) say("labels of x overlap");
+          if (legend.legendHitBoxes.some((box) => box.left < 0 || box.left + box.width > width)) say("the legend is cut");
+          if (legend.bottom > area.top) say("the legend covers the plot");
+          if (area.right - area.left < width / 2) say("the plot is narrow");
+          if (area.bottom - area.top < (y.options.afterBuildTicks ? 24 * y.ticks.length : 200)) say("the plot is low");
+        }
+        return bad;"""
+    with phone(page):
+        page.eventually(lambda: page.run(script) == [], lambda: page.run(script))
+
+
 def check_dark(page):
     """A dark scheme makes the page dark, and the plots' text bright, with that of their axes; lines get its colour."""
-    looks = {"dark": ["rgb(20, 23, 27)", "#e6e9ed", []], "light": ["rgb(255, 255, 255)", "#1c2128", []]}
+    looks = {"dark": [BACKGROUNDS["dark"], "#e6e9ed", []], "light": [BACKGROUNDS["light"], "#1c2128", []]}
     for scheme, look in looks.items():
         page.browser.execute_cdp_cmd("Emulation.setEmulatedMedia",
                                      {"features": [{"name": "prefers-color-scheme", "value": scheme}]})
@@ -233,8 +351,9 @@ def check_dark(page):
                 .map(({ticks, title, grid}) => [ticks.color, title.color, grid.color])]""") == look)
 
 
-CHECKS = [check_silence, check_sections, check_head, check_causes, check_printed, check_maps, check_words, check_sources, check_search, check_more,
-          check_filter, check_plots, check_coverage, check_phone, check_dark]
+CHECKS = [check_silence, check_sections, check_head, check_causes, check_printed, check_maps, check_words, check_sources,
+          check_search, check_more, check_filter, check_plots, check_looks, check_left_out, check_coverage, check_tables, check_phone, check_labels,
+          check_dark]
 
 # Ways to break a page: a text of it, what stands there instead, and the check that must notice.
 BROKEN = [
@@ -257,8 +376,37 @@ BROKEN = [
     ('addEventListener("change", colourCharts)', 'addEventListener("change", () => 0)', check_dark),
 ]
 
-# The same of a page with plots of many formats.
-BROKEN_PLOTS = [("x: { ticks: { autoSkip: false } }, y: axis", "y: axis", check_phone)]
+BROKEN += [
+    ("target.classList.toggle(", "0 && target.classList.toggle(", check_tables),
+    ("` and ${all.length - MOST} others`", '" and others"', check_left_out),
+    ('shownOf(sizes.length, tensors.length, "tensors")', '""', check_left_out),
+]
+
+# The same of a page with plots of many formats, of which the plot of bounds shows few cases.
+FEW = ("MOST = 150", "MOST = 5")
+BROKEN_PLOTS = [
+    ("ticks: { autoSkip: false, maxRotation: 90 } }, y: axis", "}, y: axis", check_phone),
+    ("autoSkip: false, maxRotation: 90", "autoSkip: false, maxRotation: 0", check_labels),
+    ("mirror: above, labelOffset", "labelOffset", check_labels),
+    ("? width : width / 2) - MARGIN", "? width : width / 2)", check_labels),
+    ("--named-row: 36px", "--named-row: 20px", check_labels),
+    ("usePointStyle: true", "usePointStyle: true, font: { size: 60 }", check_labels),
+    ("36px; height: 520px", "36px; height: 220px", check_labels),
+    ('"#046bac", "#e7711b"', '"#046bac", "#046bac"', check_looks),
+    ('"#046bac", "#e7711b"', '"#046bac", "#f7f711"', check_looks),
+    ('["rectRot", 0], ["triangle", 0], ', '["rect", 0], ["triangle", 0], ', check_looks),
+    ('"#b274fe", "#959595"]', "]", check_looks),
+    ("...look(formats.indexOf(format)), ", "borderColor: look(formats.indexOf(format)).borderColor, ", check_looks),
+    ('${shownOf(dots.length, all, "cases")}', "", check_left_out),
+    ('shownOf(shown.length, lines.length, "formats")', '""', check_left_out),
+    ('${shownOf(bars.length, plain.length, "formats")}', "", check_left_out),
+]
+
+# The same of a page with generated text.
+BROKEN_TEXT = [
+    ('${shownOf(judged.length, all.length, "cases")}', "", check_left_out),
+    ('shownOf(plain.length, all.length, "cases")', '""', check_left_out),
+]
 
 
 def main():
@@ -282,6 +430,8 @@ def main():
         if not good:
             print(f"FAILED: {check.__name__} on {page.browser.current_url}: {why or 'a broken page passes'}")
 
+    listed = subprocess.run([kvgold, "list", "formats"], capture_output=True, text=True, check=True).stdout
+    Page.formats = len(listed.splitlines()) - 1  # without the headings
     with tempfile.TemporaryDirectory() as folder:
         def report(name, config, *words):
             subprocess.run([kvgold, "check", os.path.join(configs, config), *words, "-o", os.path.join(folder, name)],
@@ -298,11 +448,14 @@ def main():
                 out.write(line.replace("canonical", r"</script><script>hacked = 1<!--\"'&\u2028"))
         subprocess.run([kvgold, "report", hostile[0], "-o", hostile[1]], stdout=subprocess.DEVNULL, check=False)
         hostile = os.path.join(hostile[1], "report.html"), hostile[0]
-        for page, results in (wrong, right, text, hostile):
+        few = os.path.join(folder, "few.html"), right[1]
+        with open(right[0], encoding="utf-8") as page, open(few[0], "w", encoding="utf-8") as out:
+            out.write(page.read().replace(*FEW))
+        for page, results in (wrong, right, few, text, hostile):
             for check in CHECKS:
                 expect(True, check, Page(browser, page, results))
         broken = os.path.join(folder, "broken.html")
-        for (path, results), changes in ((hostile, BROKEN), (right, BROKEN_PLOTS)):
+        for (path, results), changes in ((hostile, BROKEN), (few, BROKEN_PLOTS), (text, BROKEN_TEXT)):
             with open(path, encoding="utf-8") as page:
                 good = page.read()
             for old, new, check in changes:
