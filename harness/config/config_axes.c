@@ -99,9 +99,10 @@ static kvg_status read_model(kvg_config *config, kvg_json value, kvg_case *c)
     s = kvg_json_locate(value, s);
     if (s) return s;
     c->model = name;
-    c->problem.kv_heads = model.kv_heads;
-    c->problem.head_dim = model.head_dim;
-    if (c->problem.op == KVG_OP_DECODE) c->problem.attention.query_heads = model.query_heads / model.kv_heads;
+    const kvg_model_group whole = kvg_model_whole(&model);
+    c->problem.kv_heads = whole.kv_heads;
+    c->problem.head_dim = whole.head_dim;
+    if (c->problem.op == KVG_OP_DECODE) c->problem.attention.query_heads = model.query_heads / whole.kv_heads;
     return KVG_OK;
 }
 

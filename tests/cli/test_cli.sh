@@ -553,7 +553,9 @@ assert table["model"] == sys.argv[1]
 assert row["bytes_per_token"] == int(sys.argv[3]), row
 context = row["contexts"][0]
 used = context["data_bytes"] + context["scale_bytes"] - context["padding_bytes"] - context["tail_bytes"]
-assert context["tokens"] == 1000 and used == 1000 * int(sys.argv[3]), row' "$1" "$2" "$3"
+layers = sum(group["layers"] for group in table["groups"])
+kept = sum(group["layers"] * min(1000, group["window"] or 1000) for group in table["groups"])
+assert context["tokens"] == 1000 and used * layers == kept * int(sys.argv[3]), row' "$1" "$2" "$3"
 }
 cd "$source_dir" || exit 2
 check "memory: llama-3-8b in nvfp4" memory_is llama-3-8b nvfp4 36864
