@@ -59,8 +59,8 @@ static void print_head(const kvg_model *m, const memory_options *o)
     printf("%s\n", m->title);
     for (size_t i = 0; i < m->group_count; i++) {
         const kvg_model_group *g = &m->groups[i];
-        printf("%u layers with KV: %u KV heads, head_dim %u%s", g->layers, g->kv_heads, g->head_dim,
-               g->shared_kv ? ", K and V share one row" : "");
+        printf("%u layer%s with KV: %u KV heads, head_dim %u%s", g->layers, g->layers == 1 ? "" : "s", g->kv_heads,
+               g->head_dim, g->shared_kv ? ", K and V share one row" : "");
         if (g->window) printf(", a window of %u tokens", g->window);
         printf("\n");
     }

@@ -195,9 +195,10 @@ static kvg_status print_json(cJSON *root)
 static kvg_status parse_model(const char *name, kvg_mode_request *r)
 {
     kvg_model m;
+    kvg_model_group whole;
     kvg_status s = kvg_model_load(NULL, name, &m);
+    if (!s) s = kvg_model_whole(&m, &whole);
     if (s) return s;
-    const kvg_model_group whole = kvg_model_whole(&m);
     r->layers = whole.layers;
     r->kv_heads = whole.kv_heads;
     r->head_dim = whole.head_dim;

@@ -367,7 +367,9 @@ static const char rest[] = KVG_JSON(
         "properties": {
             "layers": {"type": "integer", "minimum": 1, "maximum": 10000},
             "window": {"type": "integer", "minimum": 1, "maximum": 1073741824,
-                       "description": "The tokens that a query sees, itself included; without it, all."}
+                       "description": "The tokens that a query sees, itself included; without it, all."},
+            "kv_heads": {"type": "integer", "minimum": 1, "maximum": 1024, "description": "In place of the model's."},
+            "head_dim": {"type": "integer", "minimum": 1, "maximum": 1024, "description": "In place of the model's."}
         }
     });
 

@@ -33,8 +33,9 @@ typedef struct kvg_model {
  * known names. */
 kvg_status kvg_model_load(const char *folder, const char *name, kvg_model *out) KVG_CHECKED;
 
-/* All layers that hold KV as one group without a window. */
-kvg_model_group kvg_model_whole(const kvg_model *model);
+/* All layers that hold KV as one group without a window, of the first group's geometry. KVG_ERR_INVALID if a group
+ * has another geometry; *out is set even so. */
+kvg_status kvg_model_whole(const kvg_model *model, kvg_model_group *out) KVG_CHECKED;
 
 /* The folder that kvg_model_load uses for a NULL `folder`. KVG_ERR_NOT_FOUND. */
 kvg_status kvg_model_folder(char *out, size_t size) KVG_CHECKED;

@@ -567,6 +567,16 @@ expect "memory: an unknown model" 2 "no model 'llama'" "$kvgold" memory llama
 expect "memory: a bad context" 2 "kvgold memory: " "$kvgold" memory llama-3-8b --context 0
 expect "list models" 0 "llama-3-8b" "$kvgold" list models
 cd - >/dev/null || exit 2
+cat >two.json <<'EOF'
+{"title": "two geometries", "query_heads": 8, "kv_heads": 4, "head_dim": 64, "source": "a test",
+ "groups": [{"layers": 5, "window": 32}, {"layers": 1, "head_dim": 128}]}
+EOF
+echo '{"kvgold": 1, "name": "two", "seed": "0x1", "cases": [{"op": "quantise", "format": "nvfp4", "fill": "random", "tokens": 4,
+    "model": "two.json", "backend": "slowref"}]}' >of_two.json
+expect "memory: groups of layers" 0 "5 layers with KV: 4 KV heads, head_dim 64, a window of 32 tokens" "$kvgold" memory two.json
+expect "memory: a format that fits one group" 0 "head_dim 64 does not fit format mlx4_g128" "$kvgold" memory two.json
+expect "mode: a model of two geometries" 2 "the layers of model two differ" "$kvgold" mode --model two.json
+expect "list: a model of two geometries" 2 "$.cases[0].model: the layers of model two differ" "$kvgold" list of_two.json
 expect "memory: a missing file" 2 "missing.json" "$kvgold" memory ./missing.json
 # mode_is KEY=VALUE,... OPTION...: the choice as JSON has these values.
 mode_is() {

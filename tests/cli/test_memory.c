@@ -149,6 +149,8 @@ static void test_bad_groups_are_refused(void **state)
         {", \"groups\": [{\"layers\": 2}, {\"window\": 8}]", "$.groups[1]: missing key 'layers'"},
         {", \"groups\": [{\"layers\": 2, \"windows\": 8}]", "$.groups[0]: unknown key 'windows'"},
         {", \"groups\": [{\"layers\": 2, \"window\": 0}]", "$.groups[0].window"},
+        {", \"groups\": [{\"layers\": 2, \"kv_heads\": 3}]", "$.groups[0]: query_heads 8 is not a multiple"},
+        {", \"groups\": [{\"layers\": 2, \"head_dim\": 1025}]", "$.groups[0].head_dim"},
         {", \"layers\": 2, \"window\": 8", "$: unknown key 'window'"},
     };
     kvg_model m;
@@ -156,10 +158,35 @@ static void test_bad_groups_are_refused(void **state)
         if (load_text(bad[i].fields, &m) != KVG_ERR_INVALID) fail_msg("must be refused: %s", bad[i].fields);
         if (!strstr(kvg_error_text(), bad[i].error)) fail_msg("%s, not %s", kvg_error_text(), bad[i].error);
     }
+    kvg_model_group whole;
     assert_int_equal(load_text(", \"groups\": [{\"layers\": 2, \"window\": 8}, {\"layers\": 3}]", &m), KVG_OK);
-    const kvg_model_group whole = kvg_model_whole(&m);
+    assert_int_equal(kvg_model_whole(&m, &whole), KVG_OK);
     assert_int_equal(whole.layers, 5);
     assert_int_equal(whole.window, 0);
+}
+
+static void test_groups_have_their_own_geometry(void **state)
+{
+    (void)state;
+    kvg_model m;
+    kvg_model_group whole;
+    kvg_memory_use use;
+    const kvg_memory_plan plan = {.layout = KVG_LAYOUT_HND, .format = KVG_FORMAT_NVFP4, .dtype = KVG_DTYPE_BF16,
+                                  .block_tokens = 16};
+    static const char *const fields[] = {
+        ", \"groups\": [{\"layers\": 5, \"window\": 32}, {\"layers\": 1, \"head_dim\": 128}]",
+        ", \"groups\": [{\"layers\": 5, \"window\": 32}, {\"layers\": 1, \"kv_heads\": 8}]",
+    };
+    for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++) {
+        if (load_text(fields[i], &m)) fail_msg("%s", kvg_error_text());
+        if (kvg_memory_measure(&m, &plan, 160, &use)) fail_msg("%s", kvg_error_text());
+        assert_int_equal(use.blocks, 3 + 10);
+        assert_int_equal(use.data, 2 * (5 * 4 * 48 + 2 * 4 * 160) * 32); /* twice the heads, or rows twice as long */
+        assert_int_equal(use.scales, 2 * (5 * 4 * 48 + 2 * 4 * 160) * 4);
+        assert_int_equal(kvg_model_whole(&m, &whole), KVG_ERR_INVALID);
+        assert_non_null(strstr(kvg_error_text(), "test_memory_model differ in kv_heads or head_dim"));
+        assert_int_equal(whole.layers, 6);
+    }
 }
 
 /* The exit code of `kvgold memory --require PATH`. */
@@ -227,6 +254,7 @@ int main(void)
         cmocka_unit_test(test_a_window_holds_the_blocks_that_it_spans),
         cmocka_unit_test(test_groups_of_layers_are_added),
         cmocka_unit_test(test_bad_groups_are_refused),
+        cmocka_unit_test(test_groups_have_their_own_geometry),
         cmocka_unit_test(test_a_config_can_demand_a_saving),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
