@@ -64,7 +64,7 @@ static void print_head(const kvg_model *m, const memory_options *o)
         if (g->window) printf(", a window of %u tokens", g->window);
         printf("\n");
     }
-    if (m->other_layers) printf("%u layers hold no KV\n", m->other_layers);
+    if (m->other_layers) printf("not counted: the states of %u layers that hold no KV\n", m->other_layers);
     printf("source: %s\nlayout %s, blocks of %u tokens, model type %s\n", m->source,
            kvg_layout_get(o->plan.layout)->name, o->plan.block_tokens, kvg_dtype_name(o->plan.dtype));
 }

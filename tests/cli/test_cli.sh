@@ -563,6 +563,8 @@ check "memory: gpt-oss-20b in nvfp4" memory_is gpt-oss-20b nvfp4 13824
 check "memory: deepseek-v3-mla in nvfp4" memory_is deepseek-v3-mla nvfp4 19764
 check "memory: qwen3-8b in int8" memory_is qwen3-8b int8 76032
 expect "memory: a table" 0 "131072 tokens" "$kvgold" memory llama-3-8b
+expect "memory: states are not counted" 0 "not counted: the states of 28 layers that hold no KV" \
+    "$kvgold" memory jamba-v0.1
 expect "memory: an unknown model" 2 "no model 'llama'" "$kvgold" memory llama
 expect "memory: a bad context" 2 "kvgold memory: " "$kvgold" memory llama-3-8b --context 0
 expect "list models" 0 "llama-3-8b" "$kvgold" list models
