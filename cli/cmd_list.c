@@ -126,8 +126,10 @@ static kvg_status list_models(void)
         kvg_model m;
         s = kvg_model_load(folder, names[i], &m);
         if (s) break;
-        printf("%-18s %3u layers, %3u query heads, %2u KV heads, head_dim %3u  %s\n", m.name, m.layers, m.query_heads,
-               m.kv_heads, m.head_dim, m.title);
+        kvg_model_group whole;
+        const char *others = kvg_model_whole(&m, &whole) ? ", and others" : "";
+        printf("%-18s %3u layers, %3u query heads, %2u KV heads, head_dim %3u%s  %s\n", m.name, whole.layers,
+               m.query_heads, whole.kv_heads, whole.head_dim, others, m.title);
     }
     return s;
 }

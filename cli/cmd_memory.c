@@ -41,6 +41,14 @@ static kvg_status measure(const kvg_model *m, const memory_options *o, kvg_forma
     return kvg_memory_measure(m, &plan, tokens, use);
 }
 
+/* Whether a format fits the rows of every group. */
+static kvg_status check_dims(const kvg_model *m, kvg_format format)
+{
+    kvg_status s = KVG_OK;
+    for (size_t i = 0; i < m->group_count && !s; i++) s = kvg_format_check_dim(format, m->groups[i].head_dim);
+    return s;
+}
+
 static double gib(uint64_t bytes)
 {
     return (double)bytes / (1024.0 * 1024 * 1024);
@@ -48,9 +56,15 @@ static double gib(uint64_t bytes)
 
 static void print_head(const kvg_model *m, const memory_options *o)
 {
-    printf("%s: %u layers with KV, %u KV heads, head_dim %u%s\n", m->title, m->layers, m->kv_heads, m->head_dim,
-           m->shared_kv ? ", K and V share one row" : "");
-    if (m->other_layers) printf("%u layers hold no KV\n", m->other_layers);
+    printf("%s\n", m->title);
+    for (size_t i = 0; i < m->group_count; i++) {
+        const kvg_model_group *g = &m->groups[i];
+        printf("%u layer%s with KV: %u KV heads, head_dim %u%s", g->layers, g->layers == 1 ? "" : "s", g->kv_heads,
+               g->head_dim, g->shared_kv ? ", K and V share one row" : "");
+        if (g->window) printf(", a window of %u tokens", g->window);
+        printf("\n");
+    }
+    if (m->other_layers) printf("not counted: the states of %u layers that hold no KV\n", m->other_layers);
     printf("source: %s\nlayout %s, blocks of %u tokens, model type %s\n", m->source,
            kvg_layout_get(o->plan.layout)->name, o->plan.block_tokens, kvg_dtype_name(o->plan.dtype));
 }
@@ -64,7 +78,7 @@ static kvg_status print_rows(const kvg_model *m, const memory_options *o, size_t
     const kvg_format_info *formats = kvg_format_table(&count);
     kvg_status s = KVG_OK;
     for (size_t i = 0; i < count && !s; i++) {
-        if (kvg_format_check_dim(formats[i].format, m->head_dim)) {
+        if (check_dims(m, formats[i].format)) {
             printf("%-16s%s\n", formats[i].name, kvg_error_text());
         } else {
             s = print(m, o, &formats[i], first);
@@ -76,9 +90,9 @@ static kvg_status print_rows(const kvg_model *m, const memory_options *o, size_t
 static kvg_status print_block(const kvg_model *m, const memory_options *o, const kvg_format_info *format, size_t first)
 {
     (void)first;
-    const double f16 = (double)kvg_memory_token_bytes(m, kvg_format_of_codes(KVG_CODES_F16));
-    const double e4m3 = (double)kvg_memory_token_bytes(m, kvg_format_of_codes(KVG_CODES_E4M3));
-    const uint64_t token = kvg_memory_token_bytes(m, format->format);
+    const double f16 = (double)kvg_memory_row_bytes(m, kvg_format_of_codes(KVG_CODES_F16), 1);
+    const double e4m3 = (double)kvg_memory_row_bytes(m, kvg_format_of_codes(KVG_CODES_E4M3), 1);
+    const uint64_t token = kvg_memory_row_bytes(m, format->format, 1);
     kvg_memory_use use;
     kvg_status s = measure(m, o, format->format, o->plan.block_tokens, &use);
     if (s) return s;
@@ -128,7 +142,7 @@ static kvg_status print_table(const kvg_model *m, const memory_options *o)
     kvg_memory_use any;
     kvg_status s = KVG_OK; /* what no format can do is refused before anything is printed */
     for (size_t i = 0; i < count && !s; i++) {
-        if (kvg_format_check_dim(formats[i].format, m->head_dim)) continue;
+        if (check_dims(m, formats[i].format)) continue;
         s = measure(m, o, formats[i].format, o->plan.block_tokens, &any);
     }
     if (s) return s;
@@ -147,16 +161,16 @@ static kvg_status print_table(const kvg_model *m, const memory_options *o)
 
 static kvg_status add_json_format(const kvg_model *m, const memory_options *o, kvg_format format, cJSON *list)
 {
-    const uint64_t token = kvg_memory_token_bytes(m, format);
+    const uint64_t token = kvg_memory_row_bytes(m, format, 1);
     cJSON *item = cJSON_CreateObject();
     cJSON_AddItemToArray(list, item);
     cJSON_AddStringToObject(item, "format", kvg_format_get(format)->name);
     cJSON_AddStringToObject(item, "mode", mode_of(format, o->plan.dtype));
     cJSON_AddNumberToObject(item, "bytes_per_token", (double)token);
     cJSON_AddNumberToObject(item, "saving_against_f16",
-                            (double)kvg_memory_token_bytes(m, kvg_format_of_codes(KVG_CODES_F16)) / (double)token);
+                            (double)kvg_memory_row_bytes(m, kvg_format_of_codes(KVG_CODES_F16), 1) / (double)token);
     cJSON_AddNumberToObject(item, "saving_against_e4m3",
-                            (double)kvg_memory_token_bytes(m, kvg_format_of_codes(KVG_CODES_E4M3)) / (double)token);
+                            (double)kvg_memory_row_bytes(m, kvg_format_of_codes(KVG_CODES_E4M3), 1) / (double)token);
     cJSON *contexts = cJSON_AddArrayToObject(item, "contexts");
     for (size_t c = 0; c < o->context_count; c++) {
         kvg_memory_use use;
@@ -181,16 +195,22 @@ static kvg_status print_json(const kvg_model *m, const memory_options *o)
     const kvg_format_info *formats = kvg_format_table(&count);
     cJSON *root = cJSON_CreateObject();
     cJSON_AddStringToObject(root, "model", m->name);
-    cJSON_AddNumberToObject(root, "layers", m->layers);
     cJSON_AddNumberToObject(root, "other_layers", m->other_layers);
-    cJSON_AddNumberToObject(root, "kv_heads", m->kv_heads);
-    cJSON_AddNumberToObject(root, "head_dim", m->head_dim);
+    cJSON *groups = cJSON_AddArrayToObject(root, "groups");
+    for (size_t i = 0; i < m->group_count; i++) {
+        cJSON *group = cJSON_CreateObject();
+        cJSON_AddItemToArray(groups, group);
+        cJSON_AddNumberToObject(group, "layers", m->groups[i].layers);
+        cJSON_AddNumberToObject(group, "window", m->groups[i].window);
+        cJSON_AddNumberToObject(group, "kv_heads", m->groups[i].kv_heads);
+        cJSON_AddNumberToObject(group, "head_dim", m->groups[i].head_dim);
+    }
     cJSON_AddStringToObject(root, "layout", kvg_layout_get(o->plan.layout)->name);
     cJSON_AddNumberToObject(root, "block_tokens", o->plan.block_tokens);
     cJSON *list = cJSON_AddArrayToObject(root, "formats");
     kvg_status s = KVG_OK;
     for (size_t i = 0; i < count && !s; i++) {
-        if (kvg_format_check_dim(formats[i].format, m->head_dim) == KVG_OK)
+        if (check_dims(m, formats[i].format) == KVG_OK)
             s = add_json_format(m, o, formats[i].format, list);
     }
     if (!s) s = kvg_json_put(root, stdout);

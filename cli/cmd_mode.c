@@ -195,12 +195,14 @@ static kvg_status print_json(cJSON *root)
 static kvg_status parse_model(const char *name, kvg_mode_request *r)
 {
     kvg_model m;
+    kvg_model_group whole;
     kvg_status s = kvg_model_load(NULL, name, &m);
+    if (!s) s = kvg_model_whole(&m, &whole);
     if (s) return s;
-    r->layers = m.layers;
-    r->kv_heads = m.kv_heads;
-    r->head_dim = m.head_dim;
-    r->shared_kv = m.shared_kv;
+    r->layers = whole.layers;
+    r->kv_heads = whole.kv_heads;
+    r->head_dim = whole.head_dim;
+    r->shared_kv = whole.shared_kv;
     return KVG_OK;
 }
 

@@ -6,13 +6,37 @@
 #include "core/mode.h"
 #include "paging/paging.h"
 
-uint64_t kvg_memory_token_bytes(const kvg_model *m, kvg_format format)
+/* Tokens that a group keeps of a sequence. */
+static uint64_t kept_tokens(const kvg_model_group *g, uint64_t tokens)
 {
-    const uint64_t row = kvg_format_code_bytes(format, m->head_dim) + kvg_format_scale_bytes(format, m->head_dim);
-    return row * m->layers * m->kv_heads * (m->shared_kv ? 1 : 2);
+    return g->window && g->window < tokens ? g->window : tokens;
 }
 
-static kvg_problem problem_of(const kvg_model *m, const kvg_memory_plan *plan, uint64_t blocks)
+static uint64_t token_bytes(const kvg_model_group *g, kvg_format format)
+{
+    const uint64_t row = kvg_format_code_bytes(format, g->head_dim) + kvg_format_scale_bytes(format, g->head_dim);
+    return row * g->layers * g->kv_heads * (g->shared_kv ? 1 : 2);
+}
+
+uint64_t kvg_memory_row_bytes(const kvg_model *m, kvg_format format, uint64_t tokens)
+{
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < m->group_count; i++) {
+        bytes += token_bytes(&m->groups[i], format) * kept_tokens(&m->groups[i], tokens);
+    }
+    return bytes;
+}
+
+/* The most blocks that a group holds while a sequence grows to `tokens` tokens: docs/guide/config.md section 9. */
+static uint64_t held_blocks(const kvg_model_group *g, uint64_t block_tokens, uint64_t tokens)
+{
+    const uint64_t all = (tokens + block_tokens - 1) / block_tokens;
+    if (!g->window) return all;
+    const uint64_t span = (g->window - 1 + block_tokens - 1) / block_tokens + 1;
+    return span < all ? span : all;
+}
+
+static kvg_problem problem_of(const kvg_model_group *g, const kvg_memory_plan *plan, uint64_t blocks)
 {
     kvg_problem p = {
         .op = KVG_OP_PROBE,
@@ -20,13 +44,13 @@ static kvg_problem problem_of(const kvg_model *m, const kvg_memory_plan *plan, u
         .dtype = plan->dtype,
         .storage = {{plan->format, "canonical"}, {plan->format, "canonical"}},
         .tokens = 1,
-        .kv_heads = m->kv_heads,
-        .head_dim = m->head_dim,
-        .paging = {.layers = m->layers, .blocks = (uint32_t)blocks, .block_tokens = plan->block_tokens,
+        .kv_heads = g->kv_heads,
+        .head_dim = g->head_dim,
+        .paging = {.layers = g->layers, .blocks = (uint32_t)blocks, .block_tokens = plan->block_tokens,
                    .row_padding = plan->row_padding, .data_padding = plan->data_padding,
-                   .scale_padding = plan->scale_padding, .shared_kv = m->shared_kv},
+                   .scale_padding = plan->scale_padding, .shared_kv = g->shared_kv},
     };
-    if (m->shared_kv) p.paging.v_dim = m->head_dim;
+    if (g->shared_kv) p.paging.v_dim = g->head_dim;
     return p;
 }
 
@@ -78,25 +102,25 @@ static kvg_status reserve_pool(uint64_t blocks, uint64_t block_bytes, uint64_t *
 }
 
 /* Padding by its own formula: docs/spec/layouts.md section 3. */
-static uint64_t padding_bytes(const kvg_model *m, const kvg_memory_plan *plan, uint64_t blocks)
+static uint64_t padding_bytes(const kvg_model_group *g, const kvg_memory_plan *plan, uint64_t blocks)
 {
     const bool joined = kvg_layout_get(plan->layout)->joined;
-    const bool scales = kvg_format_scale_bytes(plan->format, m->head_dim) > 0;
-    const uint64_t pools = joined || m->shared_kv ? 1 : 2, pages = blocks * m->layers * pools;
+    const bool scales = kvg_format_scale_bytes(plan->format, g->head_dim) > 0;
+    const uint64_t pools = joined || g->shared_kv ? 1 : 2, pages = blocks * g->layers * pools;
     return pages * plan->data_padding + (scales && !joined ? pages * plan->scale_padding : 0) +
-           pages * plan->block_tokens * m->kv_heads * plan->row_padding;
+           pages * plan->block_tokens * g->kv_heads * plan->row_padding;
 }
 
 /* A mode's own block formula, where one has this storage in this layout. */
-static kvg_status check_modes(const kvg_model *m, const kvg_memory_plan *plan, const kvg_memory_use *use)
+static kvg_status check_modes(const kvg_model_group *g, const kvg_memory_plan *plan, const kvg_memory_use *use)
 {
     size_t count;
     const kvg_mode_info *modes = kvg_mode_table(&count);
-    const kvg_block_geometry g = {m->layers, m->kv_heads, m->head_dim, plan->block_tokens, m->shared_kv};
+    const kvg_block_geometry geometry = {g->layers, g->kv_heads, g->head_dim, plan->block_tokens, g->shared_kv};
     for (size_t i = 0; i < count && plan->layout == KVG_LAYOUT_TURBOMIND; i++) {
         uint64_t data, scale;
         if (kvg_mode_format(modes[i].mode, plan->dtype) != plan->format) continue;
-        kvg_status s = kvg_mode_block_bytes(modes[i].mode, plan->dtype, &g, &data, &scale);
+        kvg_status s = kvg_mode_block_bytes(modes[i].mode, plan->dtype, &geometry, &data, &scale);
         if (s) return s;
         if (data * use->blocks != use->data || scale * use->blocks != use->scales) {
             return kvg_fail(KVG_ERR_INVALID, "mode %s: blocks of %llu + %llu bytes, but the pools have %llu + %llu",
@@ -108,9 +132,10 @@ static kvg_status check_modes(const kvg_model *m, const kvg_memory_plan *plan, c
     return KVG_OK;
 }
 
-kvg_status kvg_memory_measure(const kvg_model *m, const kvg_memory_plan *plan, uint64_t tokens, kvg_memory_use *out)
+static kvg_status measure_group(const kvg_model_group *g, const kvg_memory_plan *plan, uint64_t tokens,
+                                kvg_memory_use *out)
 {
-    const uint64_t B = plan->block_tokens, blocks = (tokens + B - 1) / B;
+    const uint64_t B = plan->block_tokens, blocks = held_blocks(g, B, tokens);
     enum { MOST = 1 << 24 };
     if (blocks < 1 || blocks > MOST) {
         return kvg_fail(KVG_ERR_INVALID, "%llu tokens are not 1 to %d blocks of %u: use longer blocks",
@@ -120,7 +145,7 @@ kvg_status kvg_memory_measure(const kvg_model *m, const kvg_memory_plan *plan, u
         return kvg_fail(KVG_ERR_INVALID, "layout %s has no pools: choose a paged one of `kvgold list layouts`",
                         kvg_layout_get(plan->layout)->name);
     }
-    const kvg_problem one = problem_of(m, plan, 1), all = problem_of(m, plan, blocks);
+    const kvg_problem one = problem_of(g, plan, 1), all = problem_of(g, plan, blocks);
     uint64_t data_block = 0, scale_block = 0;
     *out = (kvg_memory_use){.blocks = blocks};
     kvg_status s = kvg_problem_check(&all);
@@ -132,9 +157,9 @@ kvg_status kvg_memory_measure(const kvg_model *m, const kvg_memory_plan *plan, u
     if (!s) s = reserve_pool(blocks, data_block, &data_reserved);
     if (!s) s = reserve_pool(blocks, scale_block, &scale_reserved);
     if (s) return s;
-    const uint64_t token = kvg_memory_token_bytes(m, plan->format);
-    out->padding = padding_bytes(m, plan, blocks);
-    out->tail = (blocks * B - tokens) * token;
+    const uint64_t token = token_bytes(g, plan->format);
+    out->padding = padding_bytes(g, plan, blocks);
+    out->tail = (blocks * B - kept_tokens(g, tokens)) * token;
     if (data_reserved != out->data || scale_reserved != out->scales ||
         out->data + out->scales != token * blocks * B + out->padding) {
         return kvg_fail(KVG_ERR_INVALID, "layout %s, format %s: %llu + %llu bytes allocated, the pools have %llu + "
@@ -143,5 +168,22 @@ kvg_status kvg_memory_measure(const kvg_model *m, const kvg_memory_plan *plan, u
                         (unsigned long long)scale_reserved, (unsigned long long)out->data,
                         (unsigned long long)out->scales, (unsigned long long)(token * blocks * B + out->padding));
     }
-    return check_modes(m, plan, out);
+    return check_modes(g, plan, out);
+}
+
+kvg_status kvg_memory_measure(const kvg_model *m, const kvg_memory_plan *plan, uint64_t tokens, kvg_memory_use *out)
+{
+    kvg_status s = KVG_OK;
+    *out = (kvg_memory_use){0};
+    for (size_t i = 0; i < m->group_count && !s; i++) {
+        kvg_memory_use use;
+        s = measure_group(&m->groups[i], plan, tokens, &use);
+        if (s) break;
+        out->blocks += use.blocks;
+        out->data += use.data;
+        out->scales += use.scales;
+        out->padding += use.padding;
+        out->tail += use.tail;
+    }
+    return s;
 }

@@ -15,20 +15,20 @@ typedef struct kvg_memory_plan {
 } kvg_memory_plan;
 
 typedef struct kvg_memory_use {
-    uint64_t blocks;
+    uint64_t blocks;       /* of all groups of layers */
     uint64_t data, scales; /* bytes of the pools of K and V, padding included */
     uint64_t padding;      /* bytes of these that hold nothing */
-    uint64_t tail;         /* bytes of these in the last block, behind the last token */
+    uint64_t tail;         /* bytes of these for tokens that no layer keeps: behind the last one, before a window */
 } kvg_memory_use;
 
-/* The pools for `tokens` tokens of one sequence, counted as a block manager allocates them: address space is reserved
- * for every block, data and scales apart. KVG_ERR_INVALID if these bytes are not what kvg_problem_pool_bytes, the
- * format table's bytes per token and (where a mode has this storage) kvg_mode_block_bytes say, or if the layout cannot
- * hold the model. */
+/* The most that the pools of one sequence take while it grows to `tokens` tokens, one by one. It is counted as a block
+ * manager allocates it: address space is reserved for every block, data and scales apart. KVG_ERR_INVALID if these
+ * bytes are not what kvg_problem_pool_bytes, the format table's bytes per token and (where a mode has this storage)
+ * kvg_mode_block_bytes say, or if the layout cannot hold the model. */
 kvg_status kvg_memory_measure(const kvg_model *model, const kvg_memory_plan *plan, uint64_t tokens,
                               kvg_memory_use *out) KVG_CHECKED;
 
-/* Bytes of all layers for one token, K and V, without padding. */
-uint64_t kvg_memory_token_bytes(const kvg_model *model, kvg_format format);
+/* Bytes of the rows that all layers keep of a sequence of `tokens` tokens, K and V, without padding. */
+uint64_t kvg_memory_row_bytes(const kvg_model *model, kvg_format format, uint64_t tokens);
 
 #endif

@@ -104,7 +104,7 @@ static kvg_status read_requirement(const char *config, kvg_json object, requirem
 /* Prints the verdict; false on a shortfall. */
 static bool judge(const requirement *r, const kvg_memory_use *use)
 {
-    const uint64_t plain = kvg_memory_token_bytes(&r->model, r->against) * r->context, held = use->data + use->scales;
+    const uint64_t plain = kvg_memory_row_bytes(&r->model, r->against, r->context), held = use->data + use->scales;
     const double saving = (double)plain / (double)held;
     const bool met = saving >= r->at_least;
     const char *layout = kvg_layout_get(r->plan.layout)->name;
@@ -114,7 +114,7 @@ static bool judge(const requirement *r, const kvg_memory_use *use)
            (unsigned long long)plain, saving, r->at_least);
     if (!met) {
         const uint64_t allowed = (uint64_t)((double)plain / r->at_least);
-        printf("     %llu bytes too many: data %llu, scales %llu; of both padding %llu, the last block's tail %llu\n",
+        printf("     %llu bytes too many: data %llu, scales %llu; of both padding %llu, tails of blocks %llu\n",
                (unsigned long long)(held - allowed), (unsigned long long)use->data, (unsigned long long)use->scales,
                (unsigned long long)use->padding, (unsigned long long)use->tail);
     }

@@ -84,6 +84,7 @@ static kvg_status read_model(kvg_config *config, kvg_json value, kvg_case *c)
     const char *name;
     char path[2 * PATH_MAX];
     kvg_model model;
+    kvg_model_group whole;
     kvg_status s = kvg_json_string(value, &name);
     if (s) return s;
     const size_t length = strlen(name);
@@ -96,12 +97,13 @@ static kvg_status read_model(kvg_config *config, kvg_json value, kvg_case *c)
         s = kvg_model_load(path, name, &model);
         if (s == KVG_ERR_NOT_FOUND) s = kvg_model_load(NULL, name, &model);
     }
+    if (!s) s = kvg_model_whole(&model, &whole);
     s = kvg_json_locate(value, s);
     if (s) return s;
     c->model = name;
-    c->problem.kv_heads = model.kv_heads;
-    c->problem.head_dim = model.head_dim;
-    if (c->problem.op == KVG_OP_DECODE) c->problem.attention.query_heads = model.query_heads / model.kv_heads;
+    c->problem.kv_heads = whole.kv_heads;
+    c->problem.head_dim = whole.head_dim;
+    if (c->problem.op == KVG_OP_DECODE) c->problem.attention.query_heads = model.query_heads / whole.kv_heads;
     return KVG_OK;
 }
 

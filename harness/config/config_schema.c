@@ -342,11 +342,14 @@ static const char rest[] = KVG_JSON(
         "title": "kvgold model",
         "description": "The geometry of a model's KV cache: configs/models/<name>.json.",
         "type": "object",
-        "required": ["title", "layers", "query_heads", "kv_heads", "head_dim", "source"],
+        "required": ["title", "query_heads", "kv_heads", "head_dim", "source"],
+        "oneOf": [{"required": ["layers"]}, {"required": ["groups"]}],
         "additionalProperties": false,
         "properties": {
             "title": {"type": "string", "maxLength": 95},
             "layers": {"type": "integer", "minimum": 1, "maximum": 10000, "description": "Layers that hold KV."},
+            "groups": {"type": "array", "minItems": 1, "maxItems": 8, "items": {"$ref": "#/$defs/layer_group"},
+                       "description": "Layers that hold KV, where they differ."},
             "other_layers": {"type": "integer", "minimum": 1, "maximum": 10000,
                              "description": "Layers that hold none: Mamba, linear attention."},
             "query_heads": {"type": "integer", "minimum": 1, "maximum": 1024, "description": "A multiple of kv_heads."},
@@ -355,6 +358,18 @@ static const char rest[] = KVG_JSON(
             "shared_kv": {"type": "boolean", "default": false,
                           "description": "K and V are one row (MLA): V takes no room."},
             "source": {"type": "string", "maxLength": 255, "description": "Where the numbers come from."}
+        }
+    },
+    "layer_group": {
+        "type": "object",
+        "required": ["layers"],
+        "additionalProperties": false,
+        "properties": {
+            "layers": {"type": "integer", "minimum": 1, "maximum": 10000},
+            "window": {"type": "integer", "minimum": 1, "maximum": 1073741824,
+                       "description": "The tokens that a query sees, itself included; without it, all."},
+            "kv_heads": {"type": "integer", "minimum": 1, "maximum": 1024, "description": "In place of the model's."},
+            "head_dim": {"type": "integer", "minimum": 1, "maximum": 1024, "description": "In place of the model's."}
         }
     });
 

@@ -61,27 +61,81 @@ static kvg_status read_count(kvg_json object, const char *key, uint64_t min, uin
     return s;
 }
 
+static kvg_status check_heads(kvg_json object, uint32_t query_heads, uint32_t kv_heads)
+{
+    if (query_heads % kv_heads == 0) return KVG_OK;
+    return kvg_json_fail(object, "query_heads %u is not a multiple of kv_heads %u", query_heads, kv_heads);
+}
+
+/* *g has the geometry of the model, which a group may replace. */
+static kvg_status read_group(kvg_json object, uint32_t query_heads, kvg_model_group *g)
+{
+    static const char *const keys[] = {"layers", "window", "kv_heads", "head_dim"};
+    kvg_status s = kvg_json_check_keys(object, keys, sizeof keys / sizeof keys[0]);
+    if (!s) s = read_count(object, "layers", 1, 10000, &g->layers);
+    if (!s && kvg_json_has(object, "window")) s = read_count(object, "window", 1, 1 << 30, &g->window);
+    if (!s && kvg_json_has(object, "kv_heads")) s = read_count(object, "kv_heads", 1, 1024, &g->kv_heads);
+    if (!s && kvg_json_has(object, "head_dim")) s = read_count(object, "head_dim", 1, 1024, &g->head_dim);
+    return s ? s : check_heads(object, query_heads, g->kv_heads);
+}
+
+/* "layers", or "groups" of layers. */
+static kvg_status read_groups(kvg_json root, const kvg_model_group *geometry, kvg_model *m)
+{
+    kvg_json list;
+    if (kvg_json_has(root, "layers") == kvg_json_has(root, "groups")) {
+        return kvg_json_fail(root, "give \"layers\" or \"groups\", one of them");
+    }
+    m->groups[0] = *geometry;
+    m->group_count = 1;
+    if (kvg_json_has(root, "layers")) return read_count(root, "layers", 1, 10000, &m->groups[0].layers);
+    kvg_status s = kvg_json_get(root, "groups", &list);
+    if (s) return s;
+    m->group_count = kvg_json_count(list);
+    if (!kvg_json_is_array(list) || m->group_count < 1 || m->group_count > KVG_MODEL_GROUPS) {
+        return kvg_json_fail(list, "expected a list of 1 to %d groups of layers", KVG_MODEL_GROUPS);
+    }
+    for (size_t i = 0; i < m->group_count && !s; i++) {
+        m->groups[i] = *geometry;
+        s = read_group(kvg_json_at(list, i), m->query_heads, &m->groups[i]);
+    }
+    return s;
+}
+
 static kvg_status read_model(kvg_json root, kvg_model *m)
 {
-    static const char *const keys[] = {"title",    "layers",   "other_layers", "query_heads",
-                                       "kv_heads", "head_dim", "shared_kv",    "source"};
+    static const char *const keys[] = {"title",    "layers",   "groups",    "other_layers", "query_heads",
+                                       "kv_heads", "head_dim", "shared_kv", "source"};
+    kvg_model_group geometry = {0};
     bool shared = false;
     kvg_status s = kvg_json_check_keys(root, keys, sizeof keys / sizeof keys[0]);
     if (!s) s = read_text(root, "title", m->title, sizeof m->title);
-    if (!s) s = read_count(root, "layers", 1, 10000, &m->layers);
     if (!s && kvg_json_has(root, "other_layers")) s = read_count(root, "other_layers", 1, 10000, &m->other_layers);
     if (!s) s = read_count(root, "query_heads", 1, 1024, &m->query_heads);
-    if (!s) s = read_count(root, "kv_heads", 1, 1024, &m->kv_heads);
-    if (!s) s = read_count(root, "head_dim", 1, 1024, &m->head_dim);
+    if (!s) s = read_count(root, "kv_heads", 1, 1024, &geometry.kv_heads);
+    if (!s) s = read_count(root, "head_dim", 1, 1024, &geometry.head_dim);
     if (!s) s = read_text(root, "source", m->source, sizeof m->source);
     if (!s && kvg_json_has(root, "shared_kv")) {
         s = kvg_json_get_bool(root, "shared_kv", &shared);
     }
-    m->shared_kv = shared;
-    if (!s && m->query_heads % m->kv_heads != 0) {
-        s = kvg_json_fail(root, "query_heads %u is not a multiple of kv_heads %u", m->query_heads, m->kv_heads);
+    geometry.shared_kv = shared;
+    if (!s) s = check_heads(root, m->query_heads, geometry.kv_heads);
+    return s ? s : read_groups(root, &geometry, m);
+}
+
+kvg_status kvg_model_whole(const kvg_model *m, kvg_model_group *out)
+{
+    bool same = true;
+    *out = m->groups[0];
+    out->window = 0;
+    for (size_t i = 1; i < m->group_count; i++) {
+        const kvg_model_group *g = &m->groups[i];
+        out->layers += g->layers;
+        same = same && g->kv_heads == out->kv_heads && g->head_dim == out->head_dim;
     }
-    return s;
+    if (same) return KVG_OK;
+    return kvg_fail(KVG_ERR_INVALID, "the layers of model %s differ in kv_heads or head_dim: give those of one group "
+                    "in place of the model", m->name);
 }
 
 static kvg_status unknown_model(const char *folder, const char *name)

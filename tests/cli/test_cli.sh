@@ -603,7 +603,9 @@ assert table["model"] == sys.argv[1]
 assert row["bytes_per_token"] == int(sys.argv[3]), row
 context = row["contexts"][0]
 used = context["data_bytes"] + context["scale_bytes"] - context["padding_bytes"] - context["tail_bytes"]
-assert context["tokens"] == 1000 and used == 1000 * int(sys.argv[3]), row' "$1" "$2" "$3"
+layers = sum(group["layers"] for group in table["groups"])
+kept = sum(group["layers"] * min(1000, group["window"] or 1000) for group in table["groups"])
+assert context["tokens"] == 1000 and used * layers == kept * int(sys.argv[3]), row' "$1" "$2" "$3"
 }
 cd "$source_dir" || exit 2
 check "memory: llama-3-8b in nvfp4" memory_is llama-3-8b nvfp4 36864
@@ -611,10 +613,22 @@ check "memory: gpt-oss-20b in nvfp4" memory_is gpt-oss-20b nvfp4 13824
 check "memory: deepseek-v3-mla in nvfp4" memory_is deepseek-v3-mla nvfp4 19764
 check "memory: qwen3-8b in int8" memory_is qwen3-8b int8 76032
 expect "memory: a table" 0 "131072 tokens" "$kvgold" memory llama-3-8b
+expect "memory: states are not counted" 0 "not counted: the states of 28 layers that hold no KV" \
+    "$kvgold" memory jamba-v0.1
 expect "memory: an unknown model" 2 "no model 'llama'" "$kvgold" memory llama
 expect "memory: a bad context" 2 "kvgold memory: " "$kvgold" memory llama-3-8b --context 0
 expect "list models" 0 "llama-3-8b" "$kvgold" list models
 cd - >/dev/null || exit 2
+cat >two.json <<'EOF'
+{"title": "two geometries", "query_heads": 8, "kv_heads": 4, "head_dim": 64, "source": "a test",
+ "groups": [{"layers": 5, "window": 32}, {"layers": 1, "head_dim": 128}]}
+EOF
+echo '{"kvgold": 1, "name": "two", "seed": "0x1", "cases": [{"op": "quantise", "format": "nvfp4", "fill": "random", "tokens": 4,
+    "model": "two.json", "backend": "slowref"}]}' >of_two.json
+expect "memory: groups of layers" 0 "5 layers with KV: 4 KV heads, head_dim 64, a window of 32 tokens" "$kvgold" memory two.json
+expect "memory: a format that fits one group" 0 "head_dim 64 does not fit format mlx4_g128" "$kvgold" memory two.json
+expect "mode: a model of two geometries" 2 "the layers of model two differ" "$kvgold" mode --model two.json
+expect "list: a model of two geometries" 2 "$.cases[0].model: the layers of model two differ" "$kvgold" list of_two.json
 expect "memory: a missing file" 2 "missing.json" "$kvgold" memory ./missing.json
 # mode_is KEY=VALUE,... OPTION...: the choice as JSON has these values.
 mode_is() {

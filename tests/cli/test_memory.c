@@ -83,6 +83,112 @@ static void test_what_cannot_be_held_is_refused(void **state)
     assert_int_equal(kvg_memory_measure(&m, &plan, 0, &use), KVG_ERR_INVALID);
 }
 
+static void test_a_window_holds_the_blocks_that_it_spans(void **state)
+{
+    (void)state;
+    kvg_model m = load("llama-3-8b");
+    for (uint32_t window = 1; window <= 12; window++) {
+        for (uint32_t block = 1; block <= 5; block++) {
+            const kvg_memory_plan plan = {.layout = KVG_LAYOUT_HND, .format = KVG_FORMAT_F16,
+                                          .dtype = KVG_DTYPE_BF16, .block_tokens = block};
+            uint64_t most = 0; /* blocks, of all lengths so far */
+            m.groups[0].window = window;
+            for (uint64_t tokens = 1; tokens <= 24; tokens++) {
+                const uint64_t first = tokens > window ? tokens - window : 0;
+                const uint64_t held = (tokens - 1) / block - first / block + 1;
+                kvg_memory_use use;
+                if (held > most) most = held;
+                if (kvg_memory_measure(&m, &plan, tokens, &use)) fail_msg("%s", kvg_error_text());
+                assert_int_equal(use.blocks, most);
+                assert_int_equal(use.data, most * block * 131072);
+                assert_int_equal(use.tail, (most * block - (tokens - first)) * 131072);
+                assert_int_equal(kvg_memory_row_bytes(&m, KVG_FORMAT_F16, tokens), (tokens - first) * 131072);
+            }
+        }
+    }
+}
+
+static void test_groups_of_layers_are_added(void **state)
+{
+    (void)state;
+    const kvg_model m = load("gpt-oss-120b");
+    const kvg_memory_plan plan = {.layout = KVG_LAYOUT_TURBOMIND, .format = KVG_FORMAT_NVFP4, .dtype = KVG_DTYPE_BF16,
+                                  .block_tokens = 64};
+    const uint64_t tokens = 131072, slots = tokens + 192, rows = 18 * 8 * 2; /* of K and V, for a token of a group */
+    kvg_memory_use use;
+    if (kvg_memory_measure(&m, &plan, tokens, &use)) fail_msg("%s", kvg_error_text());
+    assert_int_equal(use.blocks, slots / 64);
+    assert_int_equal(use.data, rows * slots * 32);
+    assert_int_equal(use.scales, rows * slots * 4);
+    assert_int_equal(use.tail, rows * 64 * 36);
+    assert_int_equal(kvg_memory_row_bytes(&m, KVG_FORMAT_NVFP4, tokens), rows * (tokens + 128) * 36);
+}
+
+/* Loads a model that has `fields`; the status. */
+static kvg_status load_text(const char *fields, kvg_model *m)
+{
+    const char *path = KVG_BINARY_DIR "/test_memory_model.json";
+    FILE *f = fopen(path, "w");
+    assert_non_null(f);
+    fprintf(f, "{\"title\": \"t\", \"query_heads\": 8, \"kv_heads\": 4, \"head_dim\": 64, \"source\": \"s\"%s}",
+            fields);
+    fclose(f);
+    return kvg_model_load(NULL, path, m);
+}
+
+static void test_bad_groups_are_refused(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *fields, *error;
+    } bad[] = {
+        {"", "$: give \"layers\" or \"groups\", one of them"},
+        {", \"layers\": 2, \"groups\": [{\"layers\": 2}]", "$: give \"layers\" or \"groups\", one of them"},
+        {", \"groups\": []", "$.groups: expected a list of 1 to 8 groups of layers"},
+        {", \"groups\": {\"layers\": 2}", "$.groups: expected a list of 1 to 8 groups of layers"},
+        {", \"groups\": [{\"layers\": 2}, {\"window\": 8}]", "$.groups[1]: missing key 'layers'"},
+        {", \"groups\": [{\"layers\": 2, \"windows\": 8}]", "$.groups[0]: unknown key 'windows'"},
+        {", \"groups\": [{\"layers\": 2, \"window\": 0}]", "$.groups[0].window"},
+        {", \"groups\": [{\"layers\": 2, \"kv_heads\": 3}]", "$.groups[0]: query_heads 8 is not a multiple"},
+        {", \"groups\": [{\"layers\": 2, \"head_dim\": 1025}]", "$.groups[0].head_dim"},
+        {", \"layers\": 2, \"window\": 8", "$: unknown key 'window'"},
+    };
+    kvg_model m;
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        if (load_text(bad[i].fields, &m) != KVG_ERR_INVALID) fail_msg("must be refused: %s", bad[i].fields);
+        if (!strstr(kvg_error_text(), bad[i].error)) fail_msg("%s, not %s", kvg_error_text(), bad[i].error);
+    }
+    kvg_model_group whole;
+    assert_int_equal(load_text(", \"groups\": [{\"layers\": 2, \"window\": 8}, {\"layers\": 3}]", &m), KVG_OK);
+    assert_int_equal(kvg_model_whole(&m, &whole), KVG_OK);
+    assert_int_equal(whole.layers, 5);
+    assert_int_equal(whole.window, 0);
+}
+
+static void test_groups_have_their_own_geometry(void **state)
+{
+    (void)state;
+    kvg_model m;
+    kvg_model_group whole;
+    kvg_memory_use use;
+    const kvg_memory_plan plan = {.layout = KVG_LAYOUT_HND, .format = KVG_FORMAT_NVFP4, .dtype = KVG_DTYPE_BF16,
+                                  .block_tokens = 16};
+    static const char *const fields[] = {
+        ", \"groups\": [{\"layers\": 5, \"window\": 32}, {\"layers\": 1, \"head_dim\": 128}]",
+        ", \"groups\": [{\"layers\": 5, \"window\": 32}, {\"layers\": 1, \"kv_heads\": 8}]",
+    };
+    for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++) {
+        if (load_text(fields[i], &m)) fail_msg("%s", kvg_error_text());
+        if (kvg_memory_measure(&m, &plan, 160, &use)) fail_msg("%s", kvg_error_text());
+        assert_int_equal(use.blocks, 3 + 10);
+        assert_int_equal(use.data, 2 * (5 * 4 * 48 + 2 * 4 * 160) * 32); /* twice the heads, or rows twice as long */
+        assert_int_equal(use.scales, 2 * (5 * 4 * 48 + 2 * 4 * 160) * 4);
+        assert_int_equal(kvg_model_whole(&m, &whole), KVG_ERR_INVALID);
+        assert_non_null(strstr(kvg_error_text(), "test_memory_model differ in kv_heads or head_dim"));
+        assert_int_equal(whole.layers, 6);
+    }
+}
+
 /* The exit code of `kvgold memory --require PATH`. */
 static int require_file(const char *path)
 {
@@ -145,6 +251,10 @@ int main(void)
         cmocka_unit_test(test_pools_weigh_what_the_engines_formulas_say),
         cmocka_unit_test(test_padding_and_the_last_blocks_tail_are_counted),
         cmocka_unit_test(test_what_cannot_be_held_is_refused),
+        cmocka_unit_test(test_a_window_holds_the_blocks_that_it_spans),
+        cmocka_unit_test(test_groups_of_layers_are_added),
+        cmocka_unit_test(test_bad_groups_are_refused),
+        cmocka_unit_test(test_groups_have_their_own_geometry),
         cmocka_unit_test(test_a_config_can_demand_a_saving),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
