@@ -759,7 +759,7 @@ done
 expect "... of an op that it lacks" 2 "a start has no op 'expand'" "$kvgold" new plugin more --ops append,expand --format nvfp4 --layout hnd
 expect "... of plain rows" 2 "a start has no layout rows" "$kvgold" new plugin more --ops append --format nvfp4 --layout rows
 expect "... without a layout" 2 "give --ops, --format and --layout together" "$kvgold" new plugin more --ops append
-expect "... in a config" 2 "an option is not for config" "$kvgold" new config more --ops append
+expect "... in a config" 2 "--ops is not for config" "$kvgold" new config more --ops append
 expect "new: a kind that is none" 2 "no kind of start 'plugn' (did you mean 'plugin'?)" "$kvgold" new plugn mine
 expect "new: a name that is none" 2 "'../mine': a name has lower-case letters" "$kvgold" new plugin ../mine
 sed -e 's/memcpy(out/if (0) memcpy(out/' mine.c >wrong.c

@@ -73,7 +73,7 @@ for (a, b) in itertools.combinations(axes, 2):
             sys.exit(f"{a} {x} never meets {b} {y}")
 END
 report "... in which every two values meet" $? "see above"
-expect "a config for another of a kind" 2 "--from is for a config" "$kvgold" new plugin other --from serving.json
+expect "a config for another of a kind" 2 "--from is not for plugin" "$kvgold" new plugin other --from serving.json
 
 claims none.json ''
 expect "nothing claimed: nothing could run" 77 "15 SKIP" run --backend fake_device --capabilities none.json -o b
