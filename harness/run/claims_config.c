@@ -10,7 +10,7 @@
 
 enum { MOST_FACTORS = 20, MOST_VALUES = 256, MEMBERS_SIZE = 96, TRIES = 24, ROW_SIZE = 1024 };
 
-/* An axis of a row: each value is written as members of a case group; "" is the value that writes none. */
+/* An axis or a feature: each value is written as members of a case group; "" is the value that writes none. */
 typedef struct factor {
     size_t first, count; /* of the values of all factors */
     bool head_dim, layout;
@@ -45,7 +45,7 @@ static char *add_value(covering *v, factor *f)
     return v->members[v->value_count++];
 }
 
-/* The texts of a list of the claim, each through `format`; without the list `otherwise` alone, unless it is NULL. */
+/* The texts of a list of the claim, each through `format`; without the list `otherwise` alone. */
 static kvg_status add_names(covering *v, kvg_json claim, const char *key, const char *format, const char *otherwise,
                             factor *f)
 {
@@ -53,7 +53,8 @@ static kvg_status add_names(covering *v, kvg_json claim, const char *key, const 
     kvg_status s = KVG_OK;
     if (!kvg_json_has(claim, key)) {
         char *members = otherwise ? add_value(v, f) : NULL;
-        if (members) snprintf(members, MEMBERS_SIZE, format, otherwise);
+        if (!members) return kvg_json_fail(claim, "more than %d values of all lists", MOST_VALUES);
+        snprintf(members, MEMBERS_SIZE, format, otherwise);
         return KVG_OK;
     }
     s = kvg_json_get(claim, key, &list);
@@ -83,7 +84,7 @@ static kvg_status add_head_dims(covering *v, kvg_json claim)
     for (size_t i = 0; !s && i < (given ? kvg_json_count(list) : 1); i++) {
         uint64_t dim = 128;
         char *members = add_value(v, f);
-        if (!members) return kvg_json_fail(list, "more than %d values of all lists", MOST_VALUES);
+        if (!members) return kvg_json_fail(claim, "more than %d values of all lists", MOST_VALUES);
         if (given) s = kvg_json_u64(kvg_json_at(list, i), 1, KVG_MAX_HEAD_DIM, &dim);
         snprintf(members, MEMBERS_SIZE, "\"head_dim\": %llu", (unsigned long long)dim);
     }
@@ -109,26 +110,6 @@ static const struct {
 };
 enum { FEATURES = sizeof features / sizeof features[0] };
 
-static kvg_status add_features(covering *v, kvg_json claim)
-{
-    kvg_json list;
-    if (!kvg_json_has(claim, "features")) return KVG_OK;
-    kvg_status s = kvg_json_get(claim, "features", &list);
-    for (size_t i = 0; !s && i < kvg_json_count(list); i++) {
-        const char *name;
-        s = kvg_json_string(kvg_json_at(list, i), &name);
-        for (size_t k = 0; !s && k < FEATURES; k++) {
-            if (strcmp(features[k].name, name) != 0) continue;
-            factor *f = add_factor(v);
-            char *without = add_value(v, f), *with = add_value(v, f);
-            if (!without || !with) return kvg_json_fail(list, "more than %d values of all lists", MOST_VALUES);
-            without[0] = 0;
-            snprintf(with, MEMBERS_SIZE, "%s", features[k].members);
-        }
-    }
-    return s;
-}
-
 static bool lists(kvg_json claim, const char *key, const char *wanted)
 {
     kvg_json list;
@@ -140,6 +121,20 @@ static bool lists(kvg_json claim, const char *key, const char *wanted)
     return false;
 }
 
+/* A feature that is listed twice is one factor. */
+static kvg_status add_features(covering *v, kvg_json claim)
+{
+    for (size_t i = 0; i < FEATURES; i++) {
+        if (!lists(claim, "features", features[i].name)) continue;
+        factor *f = add_factor(v);
+        char *without = add_value(v, f), *with = add_value(v, f);
+        if (!without || !with) return kvg_json_fail(claim, "more than %d values of all lists", MOST_VALUES);
+        without[0] = 0;
+        snprintf(with, MEMBERS_SIZE, "%s", features[i].members);
+    }
+    return KVG_OK;
+}
+
 static kvg_status read_claim(covering *v, kvg_json claim, const char *op)
 {
     kvg_op id = KVG_OP_END;
@@ -147,7 +142,7 @@ static kvg_status read_claim(covering *v, kvg_json claim, const char *op)
     kvg_status s = kvg_op_find(op, &id);
     if (s) return s;
     const bool paged = kvg_op_get(id)->paged, profiled = id == KVG_OP_DECODE || id == KVG_OP_MMA;
-    s = add_names(v, claim, "formats", "\"format\": \"%s\"", NULL, add_factor(v));
+    s = add_names(v, claim, "formats", "\"format\": \"%s\"", NULL, add_factor(v)); /* required */
     factor *layouts = add_factor(v);
     layouts->layout = true;
     const char *layout = !paged ? "rows" : lists(claim, "features", "mla") ? "mla" : "hnd";
