@@ -66,7 +66,7 @@ static kvg_status complete_options(check_options *o)
     return KVG_OK;
 }
 
-/* Of a part of a config, the verdicts alone say how it went: other parts have their cells. */
+/* Of a part of a config, the verdicts alone say how it went: other parts have their cells. A shard may have no case. */
 static kvg_status write_reports(const check_options *o, const kvg_run_summary *summary, int *exit_code)
 {
     char results[PATH_MAX], page[PATH_MAX], digest[KVG_SHA256_TEXT];
@@ -77,7 +77,12 @@ static kvg_status write_reports(const check_options *o, const kvg_run_summary *s
     kvg_status s = kvg_report_open(paths, &summary->digest, 1, &kvg_generate_guest, &report);
     if (s) return s;
     const bool part = o->run.shards > 1 || o->run.only_case;
-    *exit_code = part ? kvg_exit_of_verdicts(summary->counts) : kvg_report_exit_code(report);
+    *exit_code = summary->cases == 0 ? KVG_EXIT_PASS
+                 : part              ? kvg_exit_of_verdicts(summary->counts)
+                                     : kvg_report_exit_code(report);
+    if (summary->cases == 0) {
+        printf("shard %u of %u has no case: its file says so to kvgold report\n\n", o->run.shard + 1, o->run.shards);
+    }
     kvg_report_table(report, stdout, kvg_terminal_width(STDOUT_FILENO), kvg_terminal_has_colour(STDOUT_FILENO));
     if (o->html) s = kvg_report_html(report, page);
     if (!s && o->junit) s = kvg_report_junit(report, o->junit);

@@ -24,34 +24,19 @@ typedef struct lint_totals {
     catch defects[KVG_MAX_DEFECTS];
 } lint_totals;
 
-static bool any_caught(const kvg_known_wrong *known)
-{
-    for (size_t i = 0; i < KVG_MAX_DEFECTS; i++) {
-        if (kvg_control_rejects(known->outcome[i])) return true;
-    }
-    return false;
-}
-
-/* As `kvgold check` has it: such a case is not MISTRUSTED. An op that is judged by distance has a nearest answer. */
-static bool tells(const kvg_known_wrong *known)
-{
-    if (known->unseen) return false;
-    return known->separation.nearest ? kvg_separation_suffices(&known->separation) : any_caught(known);
-}
-
 /* Of the first draw that tells right from wrong, as `kvgold check` draws, or of the last one. */
-static kvg_status measure(const kvg_case *c, kvg_known_wrong *known)
+static kvg_status measure(const kvg_case *c, kvg_known_wrong *known, char doubt[KVG_DOUBT_TEXT])
 {
     kvg_status s = KVG_OK;
-    bool suffices = false;
-    for (uint64_t draw = 0; draw <= KVG_REDRAWS && !s && !suffices; draw++) {
+    bool tells = false;
+    for (uint64_t draw = 0; draw <= KVG_REDRAWS && !s && !tells; draw++) {
         kvg_question question;
         kvg_truth truth = {0};
         const kvg_case drawn = kvg_fill_draw(c, draw);
         s = kvg_question_make(&drawn, &question);
         if (!s) s = kvg_know(&question, &truth);
         if (!s) s = kvg_known_wrong_try(&truth, NULL, KVG_OFFER_ALL, known);
-        suffices = !s && tells(known);
+        tells = !s && kvg_known_wrong_tells(known, doubt);
         kvg_truth_free(&truth);
         kvg_question_free(&question);
     }
@@ -74,25 +59,15 @@ static void lint_case(const kvg_case *c, const lint_options *o, lint_totals *tot
 {
     kvg_known_wrong known = {0};
     const kvg_separation *separation = &known.separation;
-    char text[KVG_SEPARATION_TEXT] = "compared as bytes";
+    char doubt[KVG_DOUBT_TEXT] = "", text[KVG_SEPARATION_TEXT] = "compared as bytes";
     kvg_progress_at(totals->cases++, totals->refused, c->id, kvg_clock_seconds());
-    const kvg_status s = measure(c, &known);
+    const kvg_status s = measure(c, &known, doubt);
     kvg_progress_pause();
-    if (separation->nearest) kvg_separation_text(separation, text, sizeof text);
-    if (s || !tells(&known)) totals->refused++;
-    if (s) {
-        printf("%s: refused: %s\n", c->id, kvg_error_text());
-        return;
-    }
-    if (!tells(&known) && known.unseen) {
-        printf("%s: refused: %s is asked for and never seen: defect %s passes; %s\n", c->id, known.unseen->axis,
-               known.unseen->defects[0], known.unseen->remedy);
-    } else if (!tells(&known) && separation->nearest) {
-        printf("%s: refused: separation %s (%s): that wrong answer passes; use more queries, other lengths, scales or "
-               "options\n", c->id, text, separation->nearest->summary);
-    } else if (!tells(&known)) {
-        printf("%s: refused: no defect changes the answer: use more tokens, or another fill\n", c->id);
+    if (s || *doubt) {
+        totals->refused++;
+        printf("%s: refused: %s\n", c->id, s ? kvg_error_text() : doubt);
     } else if (o->verbose) {
+        if (separation->nearest) kvg_separation_text(separation, text, sizeof text);
         printf("%s: %s%s", c->id, separation->nearest ? "separation " : "", text);
         print_unreached(&known);
         printf("\n");

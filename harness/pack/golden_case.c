@@ -224,17 +224,17 @@ kvg_status kvg_golden_separation(const kvg_golden_case *made, kvg_pack_separatio
 {
     kvg_known_wrong known;
     const kvg_separation *separation = &known.separation;
-    *out = (kvg_pack_separation){0};
-    if (made->c->problem.op != KVG_OP_DECODE) return KVG_OK;
-    kvg_status s = kvg_known_wrong_try(&made->truth, NULL, KVG_OFFER_NONE, &known);
+    char doubt[KVG_DOUBT_TEXT];
+    kvg_status s = kvg_known_wrong_try(&made->truth, NULL, KVG_OFFER_CONTROLS, &known);
     if (s) return kvg_fail_in(s, "%s", made->c->id);
-    if (!separation->nearest || !kvg_separation_suffices(separation)) {
-        char text[KVG_SEPARATION_TEXT];
-        kvg_separation_text(separation, text, sizeof text);
-        return kvg_fail(KVG_ERR_INVALID, "%s: separation %s: a pack takes no case that a wrong answer passes",
-                        made->c->id, text);
+    if (!kvg_known_wrong_tells(&known, doubt)) {
+        return kvg_fail(KVG_ERR_INVALID, "%s: a pack takes no case that a wrong answer passes: %s", made->c->id,
+                        doubt);
     }
-    *out = (kvg_pack_separation){true, separation->by_bits, separation->least, separation->nearest->id};
+    *out = (kvg_pack_separation){0};
+    if (separation->nearest) {
+        *out = (kvg_pack_separation){true, separation->by_bits, separation->least, separation->nearest->id};
+    }
     return KVG_OK;
 }
 

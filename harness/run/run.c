@@ -446,16 +446,16 @@ static kvg_status select_cases(const kvg_config *config, const kvg_run_options *
     for (size_t i = 0; !s && i < config->case_count; i++) {
         if (kvg_run_selects(o, &config->cases[i])) selection[(*count)++] = i;
     }
-    if (s || *count) return s;
-    return kvg_fail(KVG_ERR_INVALID, "%s: shard %u of %u has no case: use fewer shards", config->path, o->shard + 1,
+    if (s || *count || !o->only_case) return s;
+    return kvg_fail(KVG_ERR_INVALID, "%s: case %s is not in shard %u of %u", config->path, o->only_case, o->shard + 1,
                     o->shards);
 }
 
 static kvg_status write_end(run_state *state, double seconds)
 {
     char scale[KVG_CASE_SCALE_SIZE]; /* no part of a cell */
-    kvg_result_asked *asked = calloc(state->count, sizeof *asked);
-    kvg_cell *cells = calloc(state->count, sizeof *cells);
+    kvg_result_asked *asked = calloc(state->count + 1, sizeof *asked);
+    kvg_cell *cells = calloc(state->count + 1, sizeof *cells);
     kvg_status s = asked && cells ? KVG_OK : kvg_fail(KVG_ERR_MEMORY, "cannot count cells of %zu cases", state->count);
     for (size_t i = 0; !s && i < state->count; i++) {
         asked[i] = kvg_result_ask(&state->config->cases[state->selection[i]], scale);
@@ -523,6 +523,7 @@ kvg_status kvg_run(const kvg_config *config, const kvg_run_options *options, kvg
     kvg_status s = selection && workers && lost && judged
                        ? KVG_OK : kvg_fail(KVG_ERR_MEMORY, "cannot hold %zu cases", config->case_count);
     if (!s) s = select_cases(config, options, selection, &state.count);
+    summary->cases = state.count;
     if (!s) {
         struct sigaction action = {.sa_handler = on_stop}, old_int, old_term, old_pipe;
         struct sigaction ignore = {.sa_handler = SIG_IGN};

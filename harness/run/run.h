@@ -41,6 +41,7 @@ typedef struct kvg_run_options {
 } kvg_run_options;
 
 typedef struct kvg_run_summary {
+    size_t cases; /* selected; 0 of a shard without a case */
     uint64_t counts[KVG_VERDICT_COUNT];
     kvg_sha256_digest digest; /* of results.jsonl as this process wrote it */
     bool interrupted; /* SIGINT or SIGTERM arrived: the file holds what had finished */
@@ -52,8 +53,8 @@ bool kvg_run_selects(const kvg_run_options *options, const kvg_case *c);
 /* Whether a file of that name in the run's folder is a log of a candidate. A run removes those of an earlier one. */
 bool kvg_run_is_log(const char *name);
 
-/* Runs the selected cases. KVG_ERR_INVALID if none is selected, KVG_ERR_IO if the folder or the file cannot be written
- * (lines already written stay), if another run writes there, or if a child ends badly after its last
+/* Runs the selected cases. KVG_ERR_INVALID if `only_case` is in another shard, KVG_ERR_IO if the folder or the file
+ * cannot be written (lines already written stay), if another run writes there, or if a child ends badly after its last
  * case (a memory checker's verdict, say). */
 kvg_status kvg_run(const kvg_config *config, const kvg_run_options *options, kvg_run_summary *summary) KVG_CHECKED;
 

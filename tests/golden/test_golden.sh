@@ -157,6 +157,10 @@ config bad.json one 0x1 "${append/adversarial/noise}"
 expect "no such fill" 2 "unknown fill 'noise'" golden make bad.json -o bad
 config bad.json one 0x1 "$append" '{"flags": ["a"], "cases": [{"op": "decode", "format": "bf16", "operands": "e4m3", "fill": "random", '"$small"'}]}'
 expect "a case that tells nothing" 2 "that a wrong answer passes" golden make bad.json -o bad
+config bad.json one 0x1 "$append" '{"flags": ["a"], "cases": [{"op": "decode", "format": "bf16", "window": 99, "fill": "random", '"$small"'}]}'
+expect "a window that no query reaches" 2 "window is asked for and never seen" golden make bad.json -o bad
+config bad.json one 0x1 "$append" '{"flags": ["a"], "cases": [{"op": "quantise", "format": "int8", "kv_heads": 2, "head_dim": 64, "tokens": 2, "fill": "zero"}]}'
+expect "a fill that tells nothing" 2 "no known-wrong answer differs" golden make bad.json -o bad
 config bad.json one 0x1 "$append" '{"flags": ["a"], "cases": [{"op": "append", "format": "int8", "fill": {"capture": "x.safetensors", "k": "k", "v": "v"}, '"$small"'}]}'
 expect "a capture" 2 "no captures" golden make bad.json -o bad
 check "nothing was made" test ! -e bad

@@ -115,9 +115,9 @@ def check(engine: Engine, *configs: Config, seed: str | None = None) -> Report:
     have no effect. Each call draws a seed that nobody knows before, unless `seed` ("0x...") is given.
 
     An exception of the engine, or an answer of another form, costs its case: its Verdict has the exception. Raises
-    PackError if no case is answered, from the first exception, and if the groups are wrong or have what no pack holds
-    (captures, `layer`, op generate), with the line of `kvgold golden make`. A line on stderr says how far it is, every
-    20 s or KVGOLD_PROGRESS_SECONDS.
+    PackError if no case is answered, from the first exception, and if the groups are wrong, cannot tell right from wrong
+    or have what no pack holds (captures, `layer`, op generate), with the line of `kvgold golden make`. A line on stderr
+    says how far it is, every 20 s or KVGOLD_PROGRESS_SECONDS.
 
     An engine gets the problem and a dict of arrays, by op and after -> what it gives. X is the model type (bf16 as
     uint16), `rows` the query tokens of all sequences, `pages` the blocks of the longest sequence. The pools are k_data,

@@ -218,6 +218,12 @@ def test_a_bad_group_is_refused_in_one_line():
         kvgold.check(engine, {**GROUP, "format": "nvpf4"})
 
 
+def test_a_window_that_no_query_reaches_is_refused():
+    with pytest.raises(kvgold.PackError, match="window is asked for and never seen"):
+        kvgold.check(engine, {"op": "decode", "format": "bf16", "layout": "hnd", "kv_heads": 1, "head_dim": 64,
+                              "tokens": 10, "window": 99, "fill": "random"})
+
+
 def test_explain():
     case = kvgold.load("hnd")["0000"]
     answer = {a.name: case.expected[a.name].copy() for a in case.answers}

@@ -57,13 +57,6 @@ static void report_separation(const kvg_known_wrong *known, kvg_result *r)
     for (size_t i = 0; i < count; i++) {
         if (known->distance[i] < 0) kvg_names_add(&r->separation.unreached, defects[i].id);
     }
-    if (r->verdict == KVG_VERDICT_PASS && s->nearest && !kvg_separation_suffices(s)) {
-        char text[KVG_SEPARATION_TEXT];
-        kvg_separation_text(s, text, sizeof text);
-        r->verdict = KVG_VERDICT_MISTRUSTED;
-        snprintf(r->detail, sizeof r->detail, "separation %s (%s): that wrong answer would pass", text,
-                 s->nearest->summary);
-    }
 }
 
 static void report_control(const judge *j, const kvg_defect *defect, kvg_control_outcome outcome, bool explains,
@@ -74,10 +67,6 @@ static void report_control(const judge *j, const kvg_defect *defect, kvg_control
         kvg_result_add(r, "%s defect %s (%s)", j->explained, defect->id, defect->summary);
     }
     add_control(&r->controls, defect->id, outcome);
-    if (outcome == KVG_CONTROL_ACCEPTED && r->verdict == KVG_VERDICT_PASS) {
-        r->verdict = KVG_VERDICT_MISTRUSTED;
-        snprintf(r->detail, sizeof r->detail, "the known-wrong answer '%s' passed this check", defect->id);
-    }
 }
 
 /* Tries the known-wrong answers. A candidate's wrong one is explained by those that it is, unless it failed for
@@ -93,19 +82,14 @@ static void try_known_wrong(const kvg_truth *t, const kvg_tensor_set *answer, kv
         if (r->verdict == KVG_VERDICT_PASS) kvg_result_give_up(r, "known-wrong answers");
         return;
     }
-    if (known->unseen && r->verdict == KVG_VERDICT_PASS) {
+    char doubt[KVG_DOUBT_TEXT];
+    if (r->verdict == KVG_VERDICT_PASS && !kvg_known_wrong_tells(known, doubt)) {
         r->verdict = KVG_VERDICT_MISTRUSTED;
-        snprintf(r->detail, sizeof r->detail, "%s is asked for and never seen: defect %s would pass; %s",
-                 known->unseen->axis, known->unseen->defects[0], known->unseen->remedy);
+        snprintf(r->detail, sizeof r->detail, "%s", doubt);
     }
     if (j->by_distance) report_separation(known, r);
     r->controls.measured = true;
     for (size_t i = 0; i < count; i++) report_control(j, &defects[i], known->outcome[i], known->explains[i], r);
-    if (r->controls.rejected.count == 0 && r->verdict == KVG_VERDICT_PASS) {
-        r->verdict = KVG_VERDICT_MISTRUSTED;
-        snprintf(r->detail, sizeof r->detail,
-                 "no known-wrong answer differs from the right one: the fill tells nothing");
-    }
 }
 
 /* --- reach --- */

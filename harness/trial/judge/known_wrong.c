@@ -2,6 +2,7 @@
 
 #include <assert.h>
 #include <math.h>
+#include <stdio.h>
 
 #include "harness/trial/judge/judge_parts.h"
 #include "support/progress.h"
@@ -31,11 +32,12 @@ bool kvg_control_rejects(kvg_control_outcome outcome)
     return outcome == KVG_CONTROL_REJECTED || outcome == KVG_CONTROL_REJECTED_BY_BOUND;
 }
 
-/* A row of witnesses for which the case asks and that has the defect. */
-static bool is_witness(const kvg_defect *defect, const kvg_question *q)
+/* Also a defect of a witness's row for which the case asks. */
+static bool is_control(const kvg_defect *defect, const kvg_question *q)
 {
     size_t rows;
     const kvg_witness *table = kvg_witness_table(&rows);
+    if (defect->control) return true;
     for (size_t i = 0; i < rows; i++) {
         if (kvg_witness_is(&table[i], defect) && kvg_witness_asked(&table[i], q)) return true;
     }
@@ -70,8 +72,8 @@ kvg_status kvg_known_wrong_try(const kvg_truth *t, const kvg_tensor_set *answer,
     kvg_status s = j->by_distance ? kvg_separation_open(t, &scene) : KVG_OK;
     for (size_t i = 0; i < count; i++) {
         const kvg_defect *defect = &defects[i];
-        const bool offered = offer == KVG_OFFER_ALL ||
-                             (offer == KVG_OFFER_CONTROLS && (defect->control || is_witness(defect, q)));
+        const bool control = offer != KVG_OFFER_NONE && is_control(defect, q);
+        const bool offered = control || offer == KVG_OFFER_ALL;
         kvg_tensor_set wrong = {0};
         out->distance[i] = NAN;
         kvg_progress_part(i, count, "known-wrong answers");
@@ -82,6 +84,7 @@ kvg_status kvg_known_wrong_try(const kvg_truth *t, const kvg_tensor_set *answer,
         if (!s && offered) {
             out->outcome[i] = j->by_distance ? outcome_at(&out->separation, out->distance[i]) : judged(j, t, &wrong);
         }
+        if (control && !out->accepted && out->outcome[i] == KVG_CONTROL_ACCEPTED) out->accepted = defect;
         out->explains[i] = !s && answer && !(out->distance[i] < 0) && !j->is_right(t, &wrong) &&
                            j->explains(t, answer, &wrong);
         kvg_set_free(&wrong);
@@ -89,4 +92,35 @@ kvg_status kvg_known_wrong_try(const kvg_truth *t, const kvg_tensor_set *answer,
     kvg_separation_close(&scene);
     if (!s && offer != KVG_OFFER_NONE && !q->c->unseen) out->unseen = find_unseen(q, out);
     return s;
+}
+
+static bool any_rejected(const kvg_known_wrong *known)
+{
+    for (size_t i = 0; i < KVG_MAX_DEFECTS; i++) {
+        if (kvg_control_rejects(known->outcome[i])) return true;
+    }
+    return false;
+}
+
+bool kvg_known_wrong_tells(const kvg_known_wrong *known, char doubt[KVG_DOUBT_TEXT])
+{
+    const kvg_separation *separation = &known->separation;
+    *doubt = '\0';
+    if (known->unseen) {
+        snprintf(doubt, KVG_DOUBT_TEXT, "%s is asked for and never seen: defect %s would pass; %s", known->unseen->axis,
+                 known->unseen->defects[0], known->unseen->remedy);
+    } else if (separation->nearest && !kvg_separation_suffices(separation)) {
+        char text[KVG_SEPARATION_TEXT];
+        kvg_separation_text(separation, text, sizeof text);
+        snprintf(doubt, KVG_DOUBT_TEXT, "separation %s (%s): that wrong answer would pass; use more queries, other "
+                 "lengths, scales or options", text, separation->nearest->summary);
+    } else if (known->accepted) {
+        snprintf(doubt, KVG_DOUBT_TEXT, "the known-wrong answer '%s' passed this check", known->accepted->id);
+    } else if (!any_rejected(known)) {
+        snprintf(doubt, KVG_DOUBT_TEXT, "no known-wrong answer differs from the right one: use more tokens, or another "
+                 "fill");
+    } else {
+        return true;
+    }
+    return false;
 }

@@ -27,7 +27,10 @@ typedef struct kvg_known_wrong {
     double distance[KVG_MAX_DEFECTS]; /* as kvg_separation_add has it; NAN where it is not measured */
     kvg_separation separation;        /* ops that are judged by distance; else empty */
     const kvg_witness *unseen;        /* what the case asks for and its data do not show; or NULL */
+    const kvg_defect *accepted;       /* the first control that the check passed; or NULL */
 } kvg_known_wrong;
+
+enum { KVG_DOUBT_TEXT = 512 };
 
 /* Which rows are offered to the check. CONTROLS: also the witnesses of what the case asks for. */
 typedef enum kvg_offer { KVG_OFFER_NONE, KVG_OFFER_CONTROLS, KVG_OFFER_ALL } kvg_offer;
@@ -35,5 +38,8 @@ typedef enum kvg_offer { KVG_OFFER_NONE, KVG_OFFER_CONTROLS, KVG_OFFER_ALL } kvg
 /* `answer`: a wrong one that some row may explain, or NULL. The status is that of a defect that could not be run. */
 kvg_status kvg_known_wrong_try(const kvg_truth *truth, const kvg_tensor_set *answer, kvg_offer offer,
                                kvg_known_wrong *out) KVG_CHECKED;
+
+/* The case can tell right from wrong: `doubt` says why not and what to do, or is empty; `known` has controls. */
+bool kvg_known_wrong_tells(const kvg_known_wrong *known, char doubt[KVG_DOUBT_TEXT]);
 
 #endif

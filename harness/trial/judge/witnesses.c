@@ -41,12 +41,12 @@ static bool v_is_a_part(const kvg_question *q)
     return q->c->problem.paging.v_dim < q->c->problem.head_dim;
 }
 
-/* As harness/trial/question/paged_fill.c draws lengths: one sequence is shorter than the longest, and ends within a
- * page if it can. */
+/* As harness/trial/question/paged_fill.c draws lengths of a shuffled case: one sequence is shorter than the longest,
+ * and ends within a page if it can. */
 static bool has_tails(const kvg_question *q)
 {
     const kvg_problem *p = &q->c->problem;
-    return !kvg_layout_get(p->layout)->whole && p->paging.sequences > 1 && p->tokens > 1;
+    return q->c->shuffled && !kvg_layout_get(p->layout)->whole && p->paging.sequences > 1 && p->tokens > 1;
 }
 
 /* One of three sequences or more has lost its first block. A window may hide it. */
