@@ -464,6 +464,12 @@ check "NO_COLOR: no colour" test -z "$(grep $'\033\\[[0-9;]*m' <<<"$output")"
 "$kvgold" check five.json -o tty --no-html --backend defect:nibbles_swapped >piped.txt 2>&1
 check "a pipe: no escapes, no progress" test -z "$(grep $'\033' piped.txt)"
 
+# --- values that are no numbers ---------------------------------------------------------------------------------------
+
+config nan.json '{"op": "quantise", "format": "e4m3", "kv_heads": 2, "head_dim": 64, "tokens": 12, "fill": "random"}'
+"$kvgold" check nan.json -o nan --no-html --backend defect:copy_input >nan.txt 2>&1
+check "NaN has neither a relative error nor an SQNR" grep -qE "^e4m3.canonical  .* 3067( +-){5}$" nan.txt
+
 # --- a log of a command that is busy ------------------------------------------------------------------------------------
 
 # 14 KV heads: the planted backend takes 1.2 s. A line comes every 20 s, here every 0.05 s.
