@@ -551,6 +551,8 @@ expect "a judge that takes longer than hang_seconds" 0 "1 passed" "$kvgold" chec
 check "... is slow and no HANG" grep -q '"slow":true' large/results.jsonl
 expect "lint of cases that tell" 0 "1 cases, 0 refused; least separation " "$kvgold" lint clear.json
 expect "lint -v names the unreached" 0 "; not reached: " "$kvgold" lint clear.json -v
+config blind.json "{$group, \"format\": \"nvfp4\"}"
+expect "lint says what is not caught" 0 "caught by none (an engine with one of them passes): " "$kvgold" lint blind.json
 expect "lint of a case that cannot tell" 1 "refused: separation 0." "$kvgold" lint lax.json
 check "... names the defect" test "${output/nearest tensor_scale_rounded/}" != "$output"
 expect "... which is MISTRUSTED" 2 "nearest tensor_scale_rounded" "$kvgold" check lax.json -o lax --no-html
