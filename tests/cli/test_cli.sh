@@ -775,6 +775,9 @@ expect "... without a layout" 2 "give --ops, --format and --layout together" "$k
 expect "... in a config" 2 "--ops is not for config" "$kvgold" new config more --ops append
 expect "new: a kind that is none" 2 "no kind of start 'plugn' (did you mean 'plugin'?)" "$kvgold" new plugn mine
 expect "new: a name that is none" 2 "'../mine': a name has lower-case letters" "$kvgold" new plugin ../mine
+expect "new: a name that is no identifier of C" 2 "'3foo': functions in C have the name of a plug-in" "$kvgold" new plugin 3foo
+check "... writes nothing" test -z "$(compgen -G '*3foo*')"
+expect "... names a config" 0 "3foo.json" "$kvgold" new config 3foo
 sed -e 's/memcpy(out/if (0) memcpy(out/' mine.c >wrong.c
 cc -std=c11 -shared -fPIC -I "$source_dir" wrong.c -o wrong.so
 "$kvgold" check mine.json --no-html --backend ./libmine.so --watch -o watched >watched.txt 2>&1 &
