@@ -98,6 +98,7 @@ def find_shipped(folder: str, name: str | os.PathLike[str], ending: str = "") ->
 def run_program(*arguments: str, statuses: tuple[int, ...] = (0,), progress: Progress | None = None) -> str:
     """Its output; raises Missing if there is no program, PackError if it ends with another exit status. What a run of
     more than QUIET seconds writes on stderr goes through to sys.stderr, line by line, by `progress` if there is one."""
+    __tracebackhide__ = True
     program = find_program()
     environment = {"OMP_WAIT_POLICY": "passive", **os.environ}  # threads that spin starve each other on a busy machine
     if program is None:
