@@ -1,7 +1,7 @@
 """Golden packs: load one and use its cases.
 
     pack = kvgold.load("golden/data/packs/hnd")
-    for case in pack.select(op="append", format="nvfp4"):
+    for case in pack.select(op="append", format="nvfp4", dialect="canonical"):
         k_data, v_data = my_engine(case.inputs)
         kvgold.assert_matches(case, {"k_data": k_data, "v_data": v_data})
 
@@ -167,9 +167,9 @@ class Pack:
         raise KeyError(f"pack {self.name} has no case {name}")
 
     def select(self, *, allow_empty: bool = False, **axes: Any) -> list[Case]:
-        """Cases whose problem has these values, e.g. op="decode", format="nvfp4", layout=("nhd", "hnd"). Raises
-        ValueError for an axis or a word that neither the pack nor a config knows, and, unless `allow_empty`, if no case
-        has the values."""
+        """Cases whose problem has these values, e.g. op="decode", format="nvfp4", layout=("nhd", "hnd"). Without
+        `dialect` all dialects are selected, while a config means "canonical". Raises ValueError for an axis
+        or a word that neither the pack nor a config knows, and, unless `allow_empty`, if no case has the values."""
         for axis, wanted in axes.items():
             self._check_known(axis, _choices(wanted))
         found = [case for case in self.cases if all(_matches(case.entry["case"], k, v) for k, v in axes.items())]
