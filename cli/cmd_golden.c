@@ -48,12 +48,14 @@ static kvg_status expand(const golden_options *o, int *code)
 {
     const kvg_used_file folders[] = {{.name = o->paths[0]}, {.name = o->output, .written = true}};
     kvg_pack *pack;
+    const kvg_pack_case *only = NULL;
     (void)code;
     kvg_status s = kvg_used_files_check(folders, 2);
     if (!s) s = kvg_pack_open(o->paths[0], &pack);
     if (s) return s;
     kvg_pack_warnings(pack, NULL, warn, NULL);
-    s = kvg_golden_expand(pack, o->output);
+    if (o->only_case) s = kvg_pack_find(pack, o->only_case, &only);
+    if (!s) s = kvg_golden_expand(pack, only, o->output);
     kvg_pack_close(pack);
     return s ? s : summarise("expanded", o->output);
 }

@@ -87,7 +87,8 @@ static void lint_case(const kvg_case *c, const lint_options *o, lint_totals *tot
 /* The defects that some case catches, and by name those that none does. */
 static void print_catches(const lint_totals *totals)
 {
-    static const char *const words[] = {"applying to no case", "applying to some, caught by none"};
+    static const char *const words[] = {"applying to no case",
+                                        "applying to some, caught by none (an engine with one of them passes)"};
     size_t count, caught = 0;
     const kvg_defect *defects = kvg_defect_table(&count);
     for (size_t i = 0; i < count; i++) caught += totals->defects[i] == CAUGHT;

@@ -332,6 +332,10 @@ static kvg_status new_plugin(const char *name, const kvg_arguments *a)
     snprintf(source, sizeof source, "%s.c", name);
     snprintf(claims, sizeof claims, "lib%s.json", name);
     snprintf(config, sizeof config, "%s.json", name);
+    if (name[0] >= '0' && name[0] <= '9') {
+        return kvg_fail(KVG_ERR_INVALID, "'%s': functions in C have the name of a plug-in: give one that begins with a "
+                        "letter or _", name);
+    }
     kvg_status s = kvg_shipped_path("core/plugin.h", found, sizeof found);
     if (!s && !realpath(found, headers)) s = kvg_fail(KVG_ERR_IO, "%s: %s", found, strerror(errno));
     if (s) return s;

@@ -2,7 +2,15 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+
+void kvg_result_write_separation(double least, char out[KVG_RESULT_NUMBER])
+{
+    int digits = 2;
+    do snprintf(out, KVG_RESULT_NUMBER, "%.*g", digits, least);
+    while (least != 1 && strtod(out, NULL) == 1 && digits++ < 17); /* 17 digits tell any two numbers apart */
+}
 
 void kvg_result_fail(kvg_result *r, const char *format, ...)
 {

@@ -133,6 +133,11 @@ typedef struct kvg_result_origin {
 
 enum { KVG_ORIGIN_HASH = 64 };
 
+/* A distance in units of the bound, with so many digits that it reads as 1 only if it is 1: a case
+ * tells right from wrong above 1. */
+enum { KVG_RESULT_NUMBER = 32 };
+void kvg_result_write_separation(double least, char out[KVG_RESULT_NUMBER]);
+
 /* Makes the result a FAIL with this text. If it is a FAIL already, the first text stays. */
 void kvg_result_fail(kvg_result *r, const char *format, ...) KVG_PRINTF(2, 3);
 

@@ -35,6 +35,7 @@ static void take_stored(const kvg_pack_case *from, kvg_pack_case *c)
 static kvg_status load(void *context, size_t index, kvg_pack_case *c)
 {
     maker *m = context;
+    if (m->pack && !m->out && !c->stored) return KVG_OK; /* expanding another case: the digests are the pack's */
     kvg_progress_at(index, KVG_PROGRESS_NOT_JUDGED, c->id, kvg_clock_seconds());
     kvg_golden_case_free(&m->current);
     if (m->pack && c->has_erratum) {
@@ -144,12 +145,14 @@ kvg_status kvg_golden_make(const char *config, const char *path, bool measured)
     return s;
 }
 
-kvg_status kvg_golden_expand(const kvg_pack *pack, const char *path)
+kvg_status kvg_golden_expand(const kvg_pack *pack, const kvg_pack_case *only, const char *path)
 {
     kvg_golden_plan plan;
     kvg_status s = kvg_golden_plan_of(pack, &plan);
-    for (size_t i = 0; i < pack->case_count && !s; i++) plan.pack->cases[i].stored = true;
-    if (!s) s = write_pack(&(maker){.plan = &plan, .pack = pack, .measured = true}, path);
+    for (size_t i = 0; i < pack->case_count && !s; i++) {
+        plan.pack->cases[i].stored = !only || only == &pack->cases[i];
+    }
+    if (!s) s = write_pack(&(maker){.plan = &plan, .pack = pack}, path);
     kvg_golden_plan_free(&plan);
     return s;
 }

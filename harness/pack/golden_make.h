@@ -27,9 +27,9 @@
  * known-wrong answer passes is refused. */
 kvg_status kvg_golden_make(const char *config, const char *folder, bool measured) KVG_CHECKED;
 
-/* Writes the pack again, with the tensors of every recipe stored. KVG_ERR_INVALID if a tensor has
- * another digest than the pack says. */
-kvg_status kvg_golden_expand(const kvg_pack *pack, const char *folder) KVG_CHECKED;
+/* Writes the pack again, with the tensors of every case stored, or of the case `only`: then every
+ * other case is a recipe. KVG_ERR_INVALID if a tensor has another digest than the pack says. */
+kvg_status kvg_golden_expand(const kvg_pack *pack, const kvg_pack_case *only, const char *folder) KVG_CHECKED;
 
 /* Computes every case again, except those that an erratum names. Writes a line to `out` for each
  * difference. *failures: number of differences, those of the manifest and of whole files included.

@@ -160,7 +160,7 @@ function drawHead() {
   const kinds = { PASSED: "good", "NOTHING WAS CHECKED": "warn" };
   find("headline").classList.add(kinds[summary.headline] ?? "bad");
   find("headline").replaceChildren(`${summary.headline}: `, ...withWords(summary.counts));
-  find("share").textContent = summary.share;
+  find("proof").textContent = summary.proof;
   const facts = [["config", summary.config], ["seed", summary.seed], ["kvgold", summary.version],
     ["shards", `${summary.shards} of ${summary.shard_count}`], ...summary.totals];
   for (const [what, text] of facts) {

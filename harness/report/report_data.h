@@ -166,9 +166,10 @@ void kvg_report_format_bytes(uint64_t bytes, char *out, size_t size); /* "73.7 k
  * the config's, and with "; of 2 different libraries". */
 void kvg_report_count_line(const kvg_report *report, char *out, size_t size);
 
-/* Writes "1 of 1303 cases was judged: this proves almost nothing", or "" if at least half were
- * judged. The total is that of the config: cases that were not selected count. */
-void kvg_report_share_line(const kvg_report *report, char *out, size_t size);
+/* Writes what the run does not prove, and the remedy: "1 of 1303 cases was judged: this proves almost
+ * nothing" if less than half were judged, of the config's cases, selected or not; the config that asks
+ * what the implementation claims, unless cases were selected; and that the reference judged itself. */
+void kvg_report_proof_line(const kvg_report *report, char *out, size_t size);
 
 /* Calls `tell` for each statement about all cases together: tell(context, "compared", "1.5 kB
  * (...)"). The text may come from the files. */

@@ -85,7 +85,9 @@ void kvg_report_separation_line(const kvg_report_case *cases, size_t count, char
     if (!measured) return;
     n = snprintf(out, size, "%zu case%s; %zu by bits", measured, measured == 1 ? "" : "s", by_bits);
     if (least && n > 0 && (size_t)n < size) {
-        snprintf(out + n, size - (size_t)n, "; least of the others %.2g (%s) in %s", least->result.separation.least,
+        char number[KVG_RESULT_NUMBER];
+        kvg_result_write_separation(least->result.separation.least, number);
+        snprintf(out + n, size - (size_t)n, "; least of the others %s (%s) in %s", number,
                  least->result.separation.nearest, least->asked.id);
     }
 }

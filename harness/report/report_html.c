@@ -139,8 +139,8 @@ static cJSON *describe(const kvg_report *r)
     cJSON_AddStringToObject(run, "headline", headline(r));
     kvg_report_count_line(r, text, sizeof text);
     cJSON_AddStringToObject(run, "counts", text);
-    kvg_report_share_line(r, text, sizeof text);
-    cJSON_AddStringToObject(run, "share", text);
+    kvg_report_proof_line(r, text, sizeof text);
+    cJSON_AddStringToObject(run, "proof", text);
     kvg_report_tell_totals(r, add_total, cJSON_AddArrayToObject(run, "totals"));
     cJSON *failing = cJSON_AddArrayToObject(run, "failing");
     for (int v = 0; v < KVG_VERDICT_COUNT; v++) {

@@ -213,7 +213,7 @@ static void print_table(const kvg_report *report, FILE *out, size_t width)
     if (report->guest) report->guest->print(report, out);
     kvg_report_tell_totals(report, print_total, out);
     print_causes(report, out);
-    kvg_report_share_line(report, counts, sizeof counts);
+    kvg_report_proof_line(report, counts, sizeof counts);
     if (counts[0]) fprintf(out, "%s\n", counts);
     kvg_report_count_line(report, counts, sizeof counts);
     fprintf(out, "%s%s%s%s\n", kvg_report_exit_code(report) ? KVG_TERMINAL_RED : KVG_TERMINAL_GREEN,

@@ -1,6 +1,8 @@
 /* What the report says of all cases together. */
+#define _POSIX_C_SOURCE 200809L
 #include <inttypes.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "harness/report/report_data.h"
 #include "harness/report/report_origin.h"
@@ -110,19 +112,49 @@ void kvg_report_tell_totals(const kvg_report *r, void (*tell)(void *context, con
     for (size_t i = 0; i < r->note_count; i++) tell(context, "note", r->notes[i]);
 }
 
-void kvg_report_share_line(const kvg_report *r, char *out, size_t size)
+/* A config's name that no file of this folder has. */
+static void find_free_name(char *name, size_t size)
 {
-    uint64_t judged = 0, all = r->case_count + r->missing;
+    char path[64];
+    unsigned n = 1;
+    do {
+        snprintf(name, size, n == 1 ? "claimed" : "claimed%u", n);
+        snprintf(path, sizeof path, "%s.json", name);
+        n++;
+    } while (access(path, F_OK) == 0);
+}
+
+static bool judges_itself(const kvg_report *r)
+{
+    for (size_t i = 0; i < r->case_count; i++) {
+        if (strcmp(r->cases[i].asked.backend, "reference") != 0) return false;
+    }
+    return r->case_count > 0;
+}
+
+void kvg_report_proof_line(const kvg_report *r, char *out, size_t size)
+{
+    const uint64_t chosen = r->case_count + r->missing;
+    uint64_t judged = 0, all = chosen;
     for (int v = 0; v < KVG_VERDICT_COUNT; v++) judged += kvg_verdict_judges((kvg_verdict)v) ? r->verdicts[v] : 0;
     for (size_t i = 0; i < r->file_count; i++) all = r->files[i].config_cases > all ? r->files[i].config_cases : all;
     const char *what = judged == 0 ? "nothing" : 100 * judged < all ? "almost nothing" : "little";
-    out[0] = '\0';
-    if (2 * judged >= all) return;
-    const int n = snprintf(out, size, "%" PRIu64 " of %" PRIu64 " cases %s judged: this proves %s", judged, all,
-                           judged == 1 ? "was" : "were", what);
     const kvg_names *claims = r->origin_count ? &r->origins[0].capabilities : NULL;
-    if (claims && claims->count) {
-        snprintf(out + n, size - (size_t)n, "; kvgold new config mine --from %s asks what is claimed",
-                 claims->name[0] + KVG_ORIGIN_HASH + 2);
+    const bool is_little = 2 * judged < all;
+    int n = 0;
+    out[0] = '\0';
+    if (is_little) {
+        n = snprintf(out, size, "%" PRIu64 " of %" PRIu64 " cases %s judged: this proves %s", judged, all,
+                     judged == 1 ? "was" : "were", what);
+    }
+    if (judges_itself(r)) {
+        n += snprintf(out + n, size - (size_t)n, "%sthe reference judged itself: name an implementation by --backend",
+                      n ? "; " : "");
+    }
+    if (chosen == all && claims && claims->count && (is_little || kvg_report_unasked_count(r))) {
+        char name[32];
+        find_free_name(name, sizeof name);
+        snprintf(out + n, size - (size_t)n, "%skvgold new config %s --from %s asks what is claimed", n ? "; " : "",
+                 name, claims->name[0] + KVG_ORIGIN_HASH + 2);
     }
 }

@@ -464,6 +464,12 @@ check "NO_COLOR: no colour" test -z "$(grep $'\033\\[[0-9;]*m' <<<"$output")"
 "$kvgold" check five.json -o tty --no-html --backend defect:nibbles_swapped >piped.txt 2>&1
 check "a pipe: no escapes, no progress" test -z "$(grep $'\033' piped.txt)"
 
+# --- values that are no numbers ---------------------------------------------------------------------------------------
+
+config nan.json '{"op": "quantise", "format": "e4m3", "kv_heads": 2, "head_dim": 64, "tokens": 12, "fill": "random"}'
+"$kvgold" check nan.json -o nan --no-html --backend defect:copy_input >nan.txt 2>&1
+check "NaN has neither a relative error nor an SQNR" grep -qE "^e4m3.canonical  .* 3067( +-){5}$" nan.txt
+
 # --- a log of a command that is busy ------------------------------------------------------------------------------------
 
 # 14 KV heads: the planted backend takes 1.2 s. A line comes every 20 s, here every 0.05 s.
@@ -545,6 +551,8 @@ expect "a judge that takes longer than hang_seconds" 0 "1 passed" "$kvgold" chec
 check "... is slow and no HANG" grep -q '"slow":true' large/results.jsonl
 expect "lint of cases that tell" 0 "1 cases, 0 refused; least separation " "$kvgold" lint clear.json
 expect "lint -v names the unreached" 0 "; not reached: " "$kvgold" lint clear.json -v
+config blind.json "{$group, \"format\": \"nvfp4\"}"
+expect "lint says what is not caught" 0 "caught by none (an engine with one of them passes): " "$kvgold" lint blind.json
 expect "lint of a case that cannot tell" 1 "refused: separation 0." "$kvgold" lint lax.json
 check "... names the defect" test "${output/nearest tensor_scale_rounded/}" != "$output"
 expect "... which is MISTRUSTED" 2 "nearest tensor_scale_rounded" "$kvgold" check lax.json -o lax --no-html
@@ -767,6 +775,9 @@ expect "... without a layout" 2 "give --ops, --format and --layout together" "$k
 expect "... in a config" 2 "--ops is not for config" "$kvgold" new config more --ops append
 expect "new: a kind that is none" 2 "no kind of start 'plugn' (did you mean 'plugin'?)" "$kvgold" new plugn mine
 expect "new: a name that is none" 2 "'../mine': a name has lower-case letters" "$kvgold" new plugin ../mine
+expect "new: a name that is no identifier of C" 2 "'3foo': functions in C have the name of a plug-in" "$kvgold" new plugin 3foo
+check "... writes nothing" test -z "$(compgen -G '*3foo*')"
+expect "... names a config" 0 "3foo.json" "$kvgold" new config 3foo
 sed -e 's/memcpy(out/if (0) memcpy(out/' mine.c >wrong.c
 cc -std=c11 -shared -fPIC -I "$source_dir" wrong.c -o wrong.so
 "$kvgold" check mine.json --no-html --backend ./libmine.so --watch -o watched >watched.txt 2>&1 &

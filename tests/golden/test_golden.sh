@@ -49,6 +49,12 @@ expect "inspect a case by id" 0 "K: turbomind" golden inspect one --case "$("$kv
 expect "inspect no case" 2 "no case '0009'" golden inspect one --case 0009
 expect expand 0 "expanded one: 5 cases" golden expand one -o wide
 expect "verify what was expanded" 0 "5 of 5 cases computed again, 0 differences" golden verify wide
+separations() { grep -o '"separations": .*' "$1/provenance.json"; }
+check "... its separations are those that were measured" test -n "$(separations one)" -a "$(separations one)" = "$(separations wide)"
+expect "expand a case" 0 "expanded one: 5 cases" golden expand one -o narrow --case 0002
+check "... it alone is stored" test "$(golden inspect narrow | grep -c '(recipe)')" = 4
+expect "... and it is the recipe" 0 "5 of 5 cases computed again, 0 differences" golden verify narrow
+expect "expand no case" 2 "no case '0009'" golden expand one -o none --case 0009
 expect "int4 as PyTorch packs it" 0 "K: halves" golden inspect "$packs/rows" --case quantise/int4.pytorch/rows/bf16/12x1x64/adversarial/-/reference
 expect "nvfp4's packing" 0 "V: low_first" golden inspect "$packs/hnd" --case 0000
 expect "what expanding changed" 1 "no case's bytes" golden diff one wide
@@ -112,6 +118,7 @@ expect "inspect shows it" 0 "(ERRATUM)" golden inspect one
 expect "inspect shows it with its case" 0 "erratum E1" golden inspect one --case 0002
 expect "a case without one" 0 "pack one is superseded" golden inspect one --case 0001
 expect "expand cannot" 2 "case 0002 has an erratum" golden expand one -o wider
+expect "expand can for another case" 0 "expanded one" golden expand one -o narrow --case 0003
 stays() { # NAME COMMAND...: refused; the pack stays marked
     expect "$1" 2 "one: the pack there has errata or a successor, and stays: give another folder" "${@:2}"
     expect "... is still marked" 0 "erratum E1" golden inspect one
@@ -157,6 +164,8 @@ config bad.json one 0x1 "${append/adversarial/noise}"
 expect "no such fill" 2 "unknown fill 'noise'" golden make bad.json -o bad
 config bad.json one 0x1 "$append" '{"flags": ["a"], "cases": [{"op": "decode", "format": "bf16", "operands": "e4m3", "fill": "random", '"$small"'}]}'
 expect "a case that tells nothing" 2 "that a wrong answer passes" golden make bad.json -o bad
+expect "... is made unmeasured" 0 "made one" golden make bad.json -o blind --no-separation
+expect "... and expanded, which makes no wrong answer" 0 "expanded one" golden expand blind -o seen
 config bad.json one 0x1 "$append" '{"flags": ["a"], "cases": [{"op": "decode", "format": "bf16", "window": 99, "fill": "random", '"$small"'}]}'
 expect "a window that no query reaches" 2 "window is asked for and never seen" golden make bad.json -o bad
 config bad.json one 0x1 "$append" '{"flags": ["a"], "cases": [{"op": "quantise", "format": "int8", "kv_heads": 2, "head_dim": 64, "tokens": 2, "fill": "zero"}]}'

@@ -100,6 +100,7 @@ class Report:
 def explain(case: Case, answer: Mapping[str, Any]) -> Verdict:
     """Where the tensors of an answer to a pack's case are wrong, and why. Tensors as in `assert_matches`. Raises
     PackError if the program cannot judge them, Missing if there is no program."""
+    __tracebackhide__ = True
     with tempfile.TemporaryDirectory(prefix="kvgold-") as folder, \
             Progress(f"kvgold.explain: judging {case.id}") as progress:
         path = os.path.join(folder, "answer.safetensors")
@@ -140,6 +141,7 @@ def check(engine: Engine, *configs: Config, seed: str | None = None) -> Report:
         dequantise  what quantise gives -> k, v
         expand      as flatten -> k_flat_e4m3, v_flat_e4m3: uint8 [sequences, kv_heads, tokens, head_dim]
         probe       the pools; slots: int64 [tokens] -> the codes and scales of quantise"""
+    __tracebackhide__ = True
     groups = [group for config in configs for group in _groups(config)]
     seed = seed or f"0x{secrets.randbits(64):x}"
     with tempfile.TemporaryDirectory(prefix="kvgold-") as folder, Progress("kvgold.check: making the questions") as progress:
@@ -181,6 +183,7 @@ def check(engine: Engine, *configs: Config, seed: str | None = None) -> Report:
 
 def _groups(config: Config) -> list[Any]:
     """The case groups of a config, fit for a config in another folder."""
+    __tracebackhide__ = True
     folder = os.getcwd()
     if not isinstance(config, Mapping):
         path = os.path.abspath(find_shipped("configs", config, ".json"))
@@ -223,6 +226,7 @@ def reason_of(error: Exception) -> str:
 
 def _ask(engine: Engine, prompt: Prompt) -> Mapping[str, Any] | str | Exception:
     """The answer, fit for a file; or why there is none."""
+    __tracebackhide__ = True
     wanted = {answer.name: answer for answer in prompt.answers}
     try:
         given = engine(prompt.problem, {name: tensor.array.copy() for name, tensor in prompt.tensors.items()})
@@ -238,6 +242,7 @@ def _ask(engine: Engine, prompt: Prompt) -> Mapping[str, Any] | str | Exception:
 
 def _compare(pack: str, answer: str, folder: str, progress: Progress, *options: str) -> tuple[list[Verdict], str]:
     """The cases of a report, the first with its text, and the text of all."""
+    __tracebackhide__ = True
     report = os.path.join(folder, "report.json")
     text = run_program("compare", pack, answer, "--json", report, *options, statuses=JUDGED, progress=progress)
     with open(report, encoding="utf-8") as file:

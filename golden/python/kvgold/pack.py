@@ -1,7 +1,7 @@
 """Golden packs: load one and use its cases.
 
     pack = kvgold.load("golden/data/packs/hnd")
-    for case in pack.select(op="append", format="nvfp4"):
+    for case in pack.select(op="append", format="nvfp4", dialect="canonical"):
         k_data, v_data = my_engine(case.inputs)
         kvgold.assert_matches(case, {"k_data": k_data, "v_data": v_data})
 
@@ -116,7 +116,7 @@ class Case(Prompt):
     @cached_property
     def _parts(self) -> tuple[Mapping[str, Tensor], Mapping[str, Tensor]]:
         self.pack.warn(self)
-        source = self if self.stored else self.pack.expanded().cases[int(self.key)]
+        source = self if self.stored else self.pack.expand(self)
         return source.pack.stored(source.entry, "prompt"), source.pack.stored(source.entry, "expected")
 
     @property
@@ -149,7 +149,6 @@ class Pack:
         self.name: str = value["name"]
         self.version: str = value["version"]
         self.cases = tuple(Case(self, entry) for entry in value["cases"])
-        self._expanded: Pack | None = None
 
     def __repr__(self) -> str:
         return f"<kvgold.Pack {self.name} {self.version}: {len(self)} cases>"
@@ -168,9 +167,9 @@ class Pack:
         raise KeyError(f"pack {self.name} has no case {name}")
 
     def select(self, *, allow_empty: bool = False, **axes: Any) -> list[Case]:
-        """Cases whose problem has these values, e.g. op="decode", format="nvfp4", layout=("nhd", "hnd"). Raises
-        ValueError for an axis or a word that neither the pack nor a config knows, and, unless `allow_empty`, if no case
-        has the values."""
+        """Cases whose problem has these values, e.g. op="decode", format="nvfp4", layout=("nhd", "hnd"). Without
+        `dialect` all dialects are selected, while a config means "canonical". Raises ValueError for an axis
+        or a word that neither the pack nor a config knows, and, unless `allow_empty`, if no case has the values."""
         for axis, wanted in axes.items():
             self._check_known(axis, _choices(wanted))
         found = [case for case in self.cases if all(_matches(case.entry["case"], k, v) for k, v in axes.items())]
@@ -195,20 +194,18 @@ class Pack:
         file = self._files[part == "expected"].tensors
         return {t["name"][5:]: file[t["name"]] for t in entry[part]}
 
-    def expanded(self) -> "Pack":
-        """The same pack with its recipes computed by `kvgold golden expand`, which must be at hand."""
-        if self._expanded is None:
-            with tempfile.TemporaryDirectory(prefix="kvgold-") as folder:
-                try:
-                    run_program("golden", "expand", self.path, "-o", os.path.join(folder, "pack"))
-                except Missing as error:
-                    raise Unjudged(f"pack {self.name} has recipes, and they are not expanded: {error}") from None
-                pack = load(os.path.join(folder, "pack"))  # maps its files: they may go
-            for ours, theirs in zip(self.manifest["cases"], pack.manifest["cases"], strict=True):
-                if any(ours[part] != theirs[part] for part in ("id", "case", "prompt", "expected", "answer")):
-                    raise PackError(f"{self.path}: kvgold golden expand gave another case {ours['key']}")
-            self._expanded = pack
-        return self._expanded
+    def expand(self, case: Case) -> Case:
+        """A recipe of this pack as a stored case, computed by `kvgold golden expand`, which must be at hand."""
+        with tempfile.TemporaryDirectory(prefix="kvgold-") as folder:
+            path = os.path.join(folder, "pack")
+            try:
+                run_program("golden", "expand", self.path, "--case", case.key, "-o", path)
+            except Missing as error:
+                raise Unjudged(f"pack {self.name} has recipes, and they are not expanded: {error}") from None
+            expanded = load(path)[case.key]  # maps its files: they may go
+        if any(case.entry[part] != expanded.entry[part] for part in ("id", "case", "prompt", "expected", "answer")):
+            raise PackError(f"{self.path}: kvgold golden expand gave another case {case.key}")
+        return expanded
 
     def warn(self, case: Case) -> None:
         """One line for every erratum that names a case."""

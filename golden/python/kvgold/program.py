@@ -98,14 +98,17 @@ def find_shipped(folder: str, name: str | os.PathLike[str], ending: str = "") ->
 def run_program(*arguments: str, statuses: tuple[int, ...] = (0,), progress: Progress | None = None) -> str:
     """Its output; raises Missing if there is no program, PackError if it ends with another exit status. What a run of
     more than QUIET seconds writes on stderr goes through to sys.stderr, line by line, by `progress` if there is one."""
+    __tracebackhide__ = True
     program = find_program()
+    environment = {"OMP_WAIT_POLICY": "passive", **os.environ}  # threads that spin starve each other on a busy machine
     if program is None:
         raise Missing(f"put the program kvgold on the PATH or its path into KVGOLD (for: kvgold {' '.join(arguments)})")
     show = progress.show if progress else show_line
     said, begin = "", time.monotonic()
     with tempfile.TemporaryFile("w+") as out:
         try:
-            process = subprocess.Popen([program, *arguments], stdout=out, stderr=subprocess.PIPE, text=True)
+            process = subprocess.Popen([program, *arguments], stdout=out, stderr=subprocess.PIPE, text=True,
+                                       env=environment)
         except OSError as error:
             raise Missing(f"{program}: {error.strerror}") from None
         with process:

@@ -1,6 +1,7 @@
 """The pytest plug-in of an installed kvgold: cases of packs as a parameter.
 
-    @pytest.mark.kvgold("hnd", "nhd", op="append", format=("nvfp4", "mx16"))   # names or paths of packs, and axes
+    # names or paths of packs, and axes
+    @pytest.mark.kvgold("hnd", "trtllm", op="append", format=("nvfp4", "e4m3"), dialect="canonical")
     def test_append(kvgold_case):
         kvgold.assert_matches(kvgold_case, my_append(kvgold_case.inputs))
 

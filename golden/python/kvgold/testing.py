@@ -2,7 +2,7 @@
 
     import kvgold, pytest
 
-    @pytest.mark.parametrize("case", kvgold.pytest_cases("hnd", op="append", format="nvfp4"))
+    @pytest.mark.parametrize("case", kvgold.pytest_cases("hnd", op="append", format="nvfp4", dialect="canonical"))
     def test_append(case):
         kvgold.assert_matches(case, my_append(case.inputs))
 

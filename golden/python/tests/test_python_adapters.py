@@ -3,6 +3,7 @@ program ($KVGOLD). A planted defect must fail."""
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from unittest import mock
@@ -130,6 +131,15 @@ def test_answers_that_cannot_be_written(pack, tmp_path, capsys):
         assert err.count("\n") == 1 and f"{tmp_path / name}: cannot write: {why}" in err
     assert sorted(p.name for p in tmp_path.iterdir()) == ["folder", "pipe"]
     assert (tmp_path / "pipe").is_fifo()
+
+
+def test_a_recipe_is_expanded_alone(tmp_path):
+    """Another one that cannot be computed is no matter."""
+    pack = shutil.copytree(f"{ROOT}/golden/data/packs/turbomind", tmp_path / "pack")
+    bad, good, *_ = [case.key for case in kvgold.load(pack) if not case.stored]
+    kvgold_program("golden", "erratum", pack, "--id", "E1", "--date", "2026-11-21", "--cases", bad, "--text", "wrong")
+    case = kvgold.load(pack)[good]
+    kvgold.assert_matches(case, adapter.answer(case))
 
 
 @pytest.mark.parametrize("name", ["bad/packs/good", "data/packs/turbomind"])

@@ -253,6 +253,7 @@ def test_pytest_shows_the_exception(tmp_path):
     code, text = run_pytest(tmp_path, RAISING_TEST % (flat, flat), "--tb=short")
     assert code == 1 and "2 failed" in text, text
     assert 'raise RuntimeError("a crash")' in text and "The above exception was the direct cause" in text, text
+    assert "ask.py" not in text and "program.py" not in text, text
     assert "0 of 2 cases pass; SKIP probe/" in text and "RuntimeError: a crash (test_mine.py:5)" in text, text
 
 

@@ -173,6 +173,15 @@ def test_the_progress_of_a_long_run_is_shown_while_it_runs(tmp_path, monkeypatch
     assert sys.stderr.text == "working\nfailed\n" and mark.exists()
 
 
+@pytest.mark.parametrize("given", [None, "active"])
+def test_threads_that_wait_sleep_unless_the_user_decides(monkeypatch, given):
+    monkeypatch.delenv("OMP_WAIT_POLICY", raising=False)
+    if given:
+        monkeypatch.setenv("OMP_WAIT_POLICY", given)
+    monkeypatch.setenv("KVGOLD", "printenv")
+    assert program.run_program("OMP_WAIT_POLICY") == f"{given or 'passive'}\n"
+
+
 def test_a_short_run_shows_nothing(monkeypatch, capfd):
     monkeypatch.setenv("KVGOLD", "ls")
     with pytest.raises(kvgold.PackError, match="no such file"):

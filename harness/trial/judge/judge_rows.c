@@ -165,7 +165,7 @@ static void judge_side_round_trip(const kvg_truth *truth, kvg_side side, const k
         .measured = loss.elements > 0,
         .elements = loss.elements,
         .relative_l2 = kvg_loss_relative_l2(&loss),
-        .sqnr_db = loss.ee > 0 ? 10 * log10(loss.xx / loss.ee) : INFINITY,
+        .sqnr_db = loss.ee == 0 ? INFINITY : 10 * log10(loss.xx / loss.ee),
         .gain = loss.xx > 0 ? loss.xy / loss.xx : 1,
         .worst_ratio = loss.worst_ratio,
     };

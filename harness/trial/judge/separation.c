@@ -114,7 +114,9 @@ bool kvg_separation_suffices(const kvg_separation *s)
 
 void kvg_separation_text(const kvg_separation *s, char *out, size_t size)
 {
+    char number[KVG_RESULT_NUMBER];
+    kvg_result_write_separation(s->least, number);
     if (!s->nearest) snprintf(out, size, "no defect changes the answer");
     else if (s->by_bits) snprintf(out, size, "%.0f bits, nearest %s", s->least, s->nearest->id);
-    else snprintf(out, size, "%.2g, nearest %s", s->least, s->nearest->id);
+    else snprintf(out, size, "%s, nearest %s", number, s->nearest->id);
 }

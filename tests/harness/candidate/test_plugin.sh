@@ -50,6 +50,15 @@ expect "a claimed value that no case asks" 1 "INCOMPLETE: 2 passed, 0 failed, 13
 holds "... is named" <(echo "$output") \
     "claimed, and no case asks: format nvfp4.vllm (claims[0]), dtype f32 (claims[0]), head_dim 96 (claims[0]), feature padding (claims[0])"
 expect "... and fails a merged report, too" 1 "feature padding (claims[0])" "$kvgold" report b/results.jsonl
+holds "... with the remedy" <(echo "$output") "this proves little; kvgold new config claimed --from wide.json asks what is claimed"
+expect "... which works" 0 "claimed.json: " "$kvgold" new config claimed --from wide.json
+expect "... once: then another name is free" 1 "kvgold new config claimed2 --from wide.json" "$kvgold" report b/results.jsonl
+run --backend fake_device --capabilities wide.json -o b --case "$id" >part.txt 2>&1
+report "... and is not told of a part" "$(grep -c "new config" part.txt)" "$(tail -n 5 part.txt)"
+claims most.json '{"ops": ["quantise", "append", "flatten"], "formats": ["nvfp4"], "layouts": ["rows", "hnd"], "features": ["padding"]}'
+expect "the remedy where most is judged" 1 "kvgold new config claimed2 --from most.json asks what is claimed" \
+    run --backend reference --capabilities most.json -o b
+report "... and most is" "$(grep -c "this proves" <<<"$output")" "$output"
 
 claims serving.json '{"ops": ["append", "decode"], "formats": ["nvfp4", "int4.pytorch"], "layouts": ["hnd", "contiguous"],
     "features": ["lse", "gqa", "window", "padding"]}, {"ops": ["quantise"], "formats": ["mlx4_g128"], "head_dims": [64, 256]}'

@@ -583,6 +583,53 @@ static void a_run_that_judged_little_says_so(void **state)
     }
 }
 
+static void a_reference_that_judged_itself_is_named(void **state)
+{
+    static const char says[] = "\nthe reference judged itself: name an implementation by --backend\n1 passed, ";
+    (void)state;
+    for (int itself = 0; itself < 2; itself++) {
+        char *backend;
+        text[0] = '\0';
+        append_run(text, "1/1", 1);
+        append_case(text, &samples[0]);
+        append_end(text);
+        backend = strstr(text, "\"backend\":\"slow\"");
+        if (itself) {
+            char rest[sizeof text];
+            strcpy(rest, backend + strlen("\"backend\":\"slow\""));
+            strcpy(backend, "\"backend\":\"reference\"");
+            strcat(backend, rest);
+        }
+        kvg_report *report = open_text(text);
+        if (itself) expect_table(report, says);
+        else expect_no_table(report, "judged itself");
+        kvg_report_close(report);
+    }
+}
+
+static void a_separation_reads_as_1_only_if_it_is(void **state)
+{
+    static const struct {
+        const char *least, *says;
+    } rows[] = {{"1.00004", "1.00004 ("}, {"1.004", "1.004 ("}, {"1.04", "1.04 ("}, {"0.9999", "0.9999 ("},
+                {"1", "1 ("}, {"1.26", "1.3 ("}, {"320.5", "3.2e+02 ("}};
+    (void)state;
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        char says[64];
+        text[0] = '\0';
+        append_run(text, "1/1", 1);
+        append_case(text, &samples[0]);
+        text[strlen(text) - 2] = '\0';
+        append(text, ",\"separation\":{\"least\":%s,\"nearest\":\"sink_scaled\",\"reached\":1,\"unreached\":[]}}\n",
+               rows[i].least);
+        append_end(text);
+        kvg_report *report = open_text(text);
+        snprintf(says, sizeof says, "; least of the others %s", rows[i].says);
+        expect_table(report, says);
+        kvg_report_close(report);
+    }
+}
+
 /* --- layouts, ops and modes --- */
 
 static void append_paged(char *out, const char *op, const char *layout, const char *rest, const char *status,
@@ -925,6 +972,8 @@ int main(void)
         cmocka_unit_test(many_causes_are_cut),
         cmocka_unit_test(consequences_come_after_causes),
         cmocka_unit_test(a_run_that_judged_little_says_so),
+        cmocka_unit_test(a_reference_that_judged_itself_is_named),
+        cmocka_unit_test(a_separation_reads_as_1_only_if_it_is),
         cmocka_unit_test(layouts_and_ops_have_a_table),
         cmocka_unit_test(modes_are_in_every_report),
         cmocka_unit_test(page_holds_any_name),
