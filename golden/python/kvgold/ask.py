@@ -36,6 +36,9 @@ Engine = Callable[[Problem, "dict[str, Any]"], "Mapping[str, Any] | str"]
 # A config of `kvgold check`: the name of a shipped one, the path of a file, or its object; or one case group.
 Config = Mapping[str, Any] | str | os.PathLike[str]
 
+DRAWS = 9  # as often as `kvgold check` draws a case that cannot tell right from wrong
+TELLS_NOTHING = "a pack takes no case that a wrong answer passes"  # of `kvgold golden make`
+
 JUDGED = (0, 1, 77)  # exit statuses of `kvgold compare` that come with a report
 
 
@@ -113,7 +116,8 @@ def check(engine: Engine, *configs: Config, seed: str | None = None) -> Report:
     """Asks `engine` the cases of configs (docs/guide/config.md): names of shipped ones ("ci_smoke"), paths of files, or
     mappings, of a whole config or of one case group (section 3). A path of a model starts at the config's file, of a
     mapping at the working folder. Keys of a config beside `cases`, and the axes `backend`, `far_blocks` and `relations`,
-    have no effect. Each call draws a seed that nobody knows before, unless `seed` ("0x...") is given.
+    have no effect. Each call draws a seed that nobody knows before, unless `seed` ("0x...") is given, and
+    another one if its data cannot tell right from wrong.
 
     An exception of the engine, or an answer of another form, costs its case: its Verdict has the exception. Raises
     PackError if no case is answered, from the first exception, and if the groups are wrong, cannot tell right from wrong
@@ -143,16 +147,19 @@ def check(engine: Engine, *configs: Config, seed: str | None = None) -> Report:
         probe       the pools; slots: int64 [tokens] -> the codes and scales of quantise"""
     __tracebackhide__ = True
     groups = [group for config in configs for group in _groups(config)]
-    seed = seed or f"0x{secrets.randbits(64):x}"
+    draws = [seed] if seed else [f"0x{secrets.randbits(64):x}" for _ in range(DRAWS)]
     with tempfile.TemporaryDirectory(prefix="kvgold-") as folder, Progress("kvgold.check: making the questions") as progress:
         config, pack, answers = (os.path.join(folder, name) for name in ("config.json", "pack", "answer.safetensors"))
-        with open(config, "w", encoding="utf-8") as file:
-            json.dump({"kvgold_golden": 1, "name": "check", "version": "1.0.0", "licence": "Apache-2.0", "seed": seed,
-                       "notes": {}, "groups": [{"flags": [], "stored": True, "cases": groups}]}, file)
-        try:
-            run_program("golden", "make", config, "-o", pack, progress=progress)
-        except PackError as error:  # as places in the caller's config, not in ours
-            raise PackError(str(error).replace(f"{config}: ", "").replace("$.groups[0]: ", "")) from None
+        for seed in draws:
+            with open(config, "w", encoding="utf-8") as file:
+                json.dump({"kvgold_golden": 1, "name": "check", "version": "1.0.0", "licence": "Apache-2.0", "seed": seed,
+                           "notes": {}, "groups": [{"flags": [], "stored": True, "cases": groups}]}, file)
+            try:
+                run_program("golden", "make", config, "-o", pack, progress=progress)
+                break
+            except PackError as error:
+                if seed == draws[-1] or TELLS_NOTHING not in str(error):  # as places in the caller's config, not in ours
+                    raise PackError(str(error).replace(f"{config}: ", "").replace("$.groups[0]: ", "")) from None
         prompts = load_prompt(pack)
         shutil.rmtree(pack)  # the questions stay mapped
         given: dict[Prompt, Mapping[str, Any]] = {}
