@@ -59,7 +59,7 @@ static void print_asked(const kvg_case *c, const kvg_question *q)
     }
     if (p->storage[KVG_K].format != KVG_FORMAT_NONE) {
         for (int side = KVG_K; side <= KVG_V; side++) print_storage(c, (kvg_side)side);
-        printf("layout     %s: %s\n", kvg_layout_get(p->layout)->name, kvg_layout_get(p->layout)->summary);
+        printf("layout     %s: %s\n", kvg_problem_layout_name(p), kvg_layout_get(p->layout)->summary);
     }
     printf("model      %s, %u tokens, %u KV heads of %u elements\n", kvg_dtype_name(p->dtype), p->tokens, p->kv_heads,
            p->head_dim);

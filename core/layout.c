@@ -21,6 +21,9 @@ const kvg_layout_info *kvg_layout_table(size_t *count)
 
 const kvg_layout_info *kvg_layout_get(kvg_layout layout)
 {
+    static const kvg_layout_info text = {KVG_LAYOUT_TEXT, "text", true, false, false, KVG_PADDING_ALL, false, true,
+                                         "a text of the config (docs/spec/layouts.md section 8)"};
+    if (layout == KVG_LAYOUT_TEXT) return &text;
     for (size_t i = 0; i < LAYOUT_COUNT; i++) {
         if (layouts[i].layout == layout) return &layouts[i];
     }

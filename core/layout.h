@@ -18,8 +18,14 @@ typedef enum kvg_layout {
 #define LAYOUT(ENUM, name, id, paged, joined, whole, padding, swizzle, shared, summary) KVG_LAYOUT_##ENUM = id,
 #include "core/layouts.def"
 #undef LAYOUT
-    KVG_LAYOUT_END
+    KVG_LAYOUT_END,
+    KVG_LAYOUT_TEXT = 1000 /* none of the table: problem.text says where bytes lie */
 } kvg_layout;
+
+/* A layout of the user's own: a name for people, and docs/spec/layouts.md section 8. */
+typedef struct kvg_layout_text {
+    const char *name, *text;
+} kvg_layout_text;
 
 typedef enum kvg_padding { KVG_PADDING_NONE, KVG_PADDING_PAGES, KVG_PADDING_ALL } kvg_padding;
 
@@ -36,7 +42,7 @@ typedef struct kvg_layout_info {
 } kvg_layout_info;
 
 const kvg_layout_info *kvg_layout_table(size_t *count);
-const kvg_layout_info *kvg_layout_get(kvg_layout layout); /* NULL for a value outside the table */
+const kvg_layout_info *kvg_layout_get(kvg_layout layout); /* also of TEXT; NULL for another value outside the table */
 kvg_status kvg_layout_find(const char *name, kvg_layout *out) KVG_CHECKED;
 
 /* The geometry of a paged cache; all zero for layout rows. */

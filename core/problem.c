@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/layout_text.h"
 #include "core/name.h"
 
 #define ROLES(...) {ROLE_LIST(__VA_ARGS__, NONE, NONE, NONE, NONE, NONE, NONE, NONE, NONE)}
@@ -90,6 +91,18 @@ const char *kvg_tensor_name(kvg_role role, kvg_side side)
     return roles[role].names[side];
 }
 
+const char *kvg_problem_layout_name(const kvg_problem *p)
+{
+    return p->layout == KVG_LAYOUT_TEXT ? p->text->name : kvg_layout_get(p->layout)->name;
+}
+
+kvg_status kvg_problem_lay_out(kvg_problem *p)
+{
+    if (p->layout != KVG_LAYOUT_TEXT) return KVG_OK;
+    kvg_status s = kvg_problem_check_rows(p);
+    return s ? s : kvg_layout_text_read(p, &p->map, p->pool_bytes);
+}
+
 int kvg_problem_sides(const kvg_problem *p)
 {
     return p->paging.shared_kv ? 1 : 2;
@@ -122,6 +135,20 @@ static kvg_status check_swizzle(const kvg_problem *p, const kvg_layout_info *lay
                         p->paging.block_tokens, p->head_dim);
     }
     return KVG_OK;
+}
+
+/* The map of a text is what the text says, and other layouts have none. */
+static kvg_status check_map(const kvg_problem *p)
+{
+    kvg_layout_map map = {.codes = {{.bytes = 0}}};
+    uint64_t pools[2][2] = {{0, 0}, {0, 0}};
+    if ((p->text != NULL) != (p->layout == KVG_LAYOUT_TEXT)) {
+        return kvg_fail(KVG_ERR_INVALID, "a text of a layout goes with layout TEXT, and only with it");
+    }
+    kvg_status s = p->text ? kvg_layout_text_read(p, &map, pools) : KVG_OK;
+    if (s || (memcmp(&map, &p->map, sizeof map) == 0 && memcmp(pools, p->pool_bytes, sizeof pools) == 0)) return s;
+    return kvg_fail(KVG_ERR_INVALID, "the map of layout %s is not that of its text: call kvg_problem_lay_out",
+                    kvg_problem_layout_name(p));
 }
 
 static kvg_status check_shared(const kvg_problem *p, const kvg_layout_info *layout)
@@ -172,7 +199,10 @@ static kvg_status check_paging(const kvg_problem *p)
         return kvg_fail(KVG_ERR_INVALID, "op %s works on %s, not on layout %s", op->name,
                         op->paged ? "a paged layout" : "layout rows", layout->name);
     }
-    if (!layout->paged) return check_unpaged(g);
+    if (!layout->paged) {
+        kvg_status s = check_unpaged(g);
+        return s ? s : check_map(p);
+    }
     if (g->blocks > INT32_MAX) {
         return kvg_fail(KVG_ERR_INVALID, "%u blocks: block tables are i32, so at most %d", g->blocks, INT32_MAX);
     }
@@ -189,7 +219,8 @@ static kvg_status check_paging(const kvg_problem *p)
     }
     kvg_status s = check_padding(layout, g);
     if (!s) s = check_swizzle(p, layout);
-    return s ? s : check_shared(p, layout);
+    if (!s) s = check_shared(p, layout);
+    return s ? s : check_map(p);
 }
 
 static kvg_status check_attention(const kvg_problem *p)
@@ -313,6 +344,10 @@ kvg_status kvg_problem_pool_bytes(const kvg_problem *p, kvg_role pool, kvg_side 
 {
     const kvg_layout_info *layout = kvg_layout_get(p->layout);
     const kvg_paging *g = &p->paging;
+    if (p->layout == KVG_LAYOUT_TEXT) {
+        *out = p->pool_bytes[side][pool == KVG_ROLE_SCALE_POOL];
+        return KVG_OK;
+    }
     uint64_t row = row_bytes(p, pool, side), bytes;
     if (layout->joined) row = side == KVG_K ? row + row_bytes(p, pool, KVG_V) : 0;
     *out = 0;

@@ -7,6 +7,7 @@
 #include "core/attention.h"
 #include "core/format.h"
 #include "core/layout.h"
+#include "core/layout_map.h"
 #include "core/profile.h"
 #include "core/rope.h"
 
@@ -20,18 +21,6 @@ typedef enum kvg_op {
 #undef OP
     KVG_OP_END
 } kvg_op;
-
-typedef enum kvg_role {
-    KVG_ROLE_NONE = 0,
-#define ROLE(ENUM, k_name, v_name) KVG_ROLE_##ENUM,
-#define SHARED(ENUM, name) KVG_ROLE_##ENUM,
-#include "core/roles.def"
-#undef ROLE
-#undef SHARED
-    KVG_ROLE_END
-} kvg_role;
-
-typedef enum kvg_side { KVG_K = 0, KVG_V = 1 } kvg_side;
 
 /* How one side (K or V) is stored. */
 typedef struct kvg_storage {
@@ -54,6 +43,9 @@ typedef struct kvg_problem {
     kvg_attention attention; /* op decode; else zero */
     kvg_profile profile;     /* ops decode and mma: the arithmetic whose bits are wanted; NONE (decode): the exact
                               * answer */
+    const kvg_layout_text *text; /* layout TEXT; else NULL */
+    kvg_layout_map map;          /* layout TEXT: where the text puts rows; else zero */
+    uint64_t pool_bytes[2][2];   /* layout TEXT: by kvg_side, of the data pool and the scale pool; else zero */
 } kvg_problem;
 
 /* A dense row-major tensor. `bytes` is the size of `data`, which the caller owns. A tensor that the
@@ -99,6 +91,13 @@ bool kvg_role_is_shared(kvg_role role); /* one tensor for K and V */
 
 /* "k", "v_codes", "slots", ...: names as in core/roles.def. */
 const char *kvg_tensor_name(kvg_role role, kvg_side side);
+
+/* Of layout TEXT, the map and the sizes of the pools, which follow from the text, the formats and the geometry: call it
+ * whenever one of these has changed. KVG_ERR_INVALID names the column of the text. Of other layouts it does nothing. */
+kvg_status kvg_problem_lay_out(kvg_problem *problem) KVG_CHECKED;
+
+/* The name of the layout: of its table, or its own. */
+const char *kvg_problem_layout_name(const kvg_problem *problem);
 
 /* Checks sizes, types, formats, geometry and options. KVG_ERR_INVALID names the field. The
  * dialect's name is not checked here, because its table belongs to an implementation. */

@@ -4,8 +4,7 @@
  *     kvg_layout_map map;
  *     kvg_rows_map(problem, &map);
  *     const kvg_row_map *k = &map.codes[KVG_K];
- *     uint8_t *row = pool + kvg_rows_place(k, problem->paging.layer, block, head, offset, 0); // k->bytes bytes
- */
+ *     uint8_t *row = pool + kvg_rows_place(k, problem->paging.layer, block, head, offset, 0); // k->bytes bytes */
 #ifndef KVG_REFERENCE_ROWS_H
 #define KVG_REFERENCE_ROWS_H
 
@@ -15,31 +14,32 @@
 extern "C" {
 #endif
 
-/* Where one kind of bytes (codes or scales) of one side's rows lies. In the pool tensor (pool,
- * side) the row of (layer, block, head, offset) starts at base + layer * .layer + block * .block +
- * head * .head + offset * .token. */
-typedef struct kvg_row_map {
-    kvg_role pool; /* KVG_ROLE_DATA_POOL or KVG_ROLE_SCALE_POOL */
-    kvg_side side; /* the side whose pool tensor is meant: K for both sides if the layout joins them */
-    uint64_t base, layer, block, head, token;
-    uint32_t bytes;   /* bytes of a row; 0: the side has no such bytes */
-    uint32_t swizzle; /* scale bytes per row, if they lie in groups of 4 tokens (section 4); 0: linear */
-} kvg_row_map;
-
-typedef struct kvg_layout_map {
-    kvg_row_map codes[2], scales[2]; /* by kvg_side */
-} kvg_layout_map;
-
-/* The byte of its pool that holds byte `index` of a row. */
-static inline uint64_t kvg_rows_place(const kvg_row_map *m, uint32_t layer, uint32_t block, uint32_t head,
-                                      uint32_t offset, uint32_t index)
+/* Rows `pitch` bytes from one another. With `group` above 0 four neighbours lie in groups (section 4), `group` bytes of
+ * each in what would be a row. */
+static inline void kvg_rows_set_tokens(uint64_t pitch, uint32_t group, kvg_row_map *m)
 {
-    if (m->swizzle) {
-        const uint32_t group = m->swizzle / 4, t = offset % 4;
-        offset = offset - t + index / group;
-        index = index % group * 4 + t;
-    }
-    return m->base + layer * m->layer + block * m->block + head * m->head + offset * m->token + index;
+    m->token[0].size = group ? 4 : 0;
+    m->token[0].stride = group ? 1 : pitch;
+    m->token[1].stride = group ? 4 * pitch : 0;
+    m->byte[0].size = group;
+    m->byte[0].stride = group ? 4 : 1;
+    m->byte[1].stride = group ? pitch : 0;
+}
+
+/* The inverse, of a map of a named layout. */
+static inline uint64_t kvg_rows_pitch(const kvg_row_map *m)
+{
+    return m->token[0].size ? m->byte[1].stride : m->token[0].stride;
+}
+
+static inline uint32_t kvg_rows_group(const kvg_row_map *m)
+{
+    return (uint32_t)m->byte[0].size;
+}
+
+static inline void kvg_rows_set_pitch(uint64_t pitch, kvg_row_map *m)
+{
+    kvg_rows_set_tokens(pitch, kvg_rows_group(m), m);
 }
 
 /* Bytes of a row's codes, block scales and row parameters, K and V. */
@@ -73,7 +73,7 @@ static inline kvg_row_sizes kvg_rows_sizes(const kvg_problem *p)
 static inline void kvg_rows_set_page(const kvg_problem *p, bool head_first, uint64_t row, kvg_row_map *m)
 {
     m->head = head_first ? row * p->paging.block_tokens : row;
-    m->token = head_first ? row : row * p->kv_heads;
+    kvg_rows_set_tokens(head_first ? row : row * p->kv_heads, 0, m);
 }
 
 /* [layer][block] pages of `page` bytes. */
@@ -91,7 +91,7 @@ static inline void kvg_rows_put(kvg_role pool, uint64_t base, uint64_t block, ui
     m->block = block;
     m->layer = layer;
     m->head = head;
-    m->token = token;
+    kvg_rows_set_tokens(token, 0, m);
 }
 
 /* [block][layer]{ [head][K rows, V rows] [head][K parameters, V parameters] } and [block][layer][head][offset][K, V] */
@@ -161,7 +161,7 @@ static inline void kvg_rows_one_page(const kvg_problem *p, bool head_first, cons
 /* The map of a checked problem on a paged layout; of layout rows all strides are 0. */
 static inline void kvg_rows_map(const kvg_problem *p, kvg_layout_map *out)
 {
-    static const kvg_row_map no_rows = {(kvg_role)0, KVG_K, 0, 0, 0, 0, 0, 0, 0};
+    static const kvg_row_map no_rows = {(kvg_role)0, KVG_K, 0, 0, 0, 0, {{0, 0}}, {{0, 0}}, 0, 0};
     const kvg_row_sizes z = kvg_rows_sizes(p);
     const uint64_t scales[2] = {z.scales[KVG_K] + z.params[KVG_K], z.scales[KVG_V] + z.params[KVG_V]};
     const uint64_t codes[2] = {z.codes[KVG_K] + p->paging.row_padding, z.codes[KVG_V] + p->paging.row_padding};
@@ -180,6 +180,7 @@ static inline void kvg_rows_map(const kvg_problem *p, kvg_layout_map *out)
     case KVG_LAYOUT_NHD:
     case KVG_LAYOUT_SLOT:
     case KVG_LAYOUT_MLA: kvg_rows_apart(p, false, codes, scales, out); break;
+    case KVG_LAYOUT_TEXT: *out = p->map; return;
     case KVG_LAYOUT_ROWS:
     case KVG_LAYOUT_END: break;
     }
@@ -187,7 +188,10 @@ static inline void kvg_rows_map(const kvg_problem *p, kvg_layout_map *out)
         out->codes[side].bytes = (uint32_t)z.codes[side];
         out->scales[side].bytes = (uint32_t)scales[side];
     }
-    if (p->paging.v_scale_swizzle) out->scales[KVG_V].swizzle = out->scales[KVG_V].bytes;
+    if (p->paging.v_scale_swizzle) {
+        kvg_row_map *v = &out->scales[KVG_V];
+        kvg_rows_set_tokens(kvg_rows_pitch(v), v->bytes / 4, v);
+    }
 }
 
 #ifdef __cplusplus

@@ -1,5 +1,7 @@
 #include "second/slow_layout.h"
 
+#include "second/slow_text.h"
+
 /* The numbers of a problem under the letters of docs/spec/layouts.md section 1. A side without rows has 0 bytes. */
 typedef struct cache {
     uint64_t L, layer, N, B, H;
@@ -291,12 +293,14 @@ _Static_assert(sizeof layouts / sizeof layouts[0] == KVG_LAYOUT_END, "a layout o
 
 slow_place slow_place_of_code(const kvg_problem *problem, slow_byte byte)
 {
+    if (problem->layout == KVG_LAYOUT_TEXT) return slow_text_place(problem, byte, false);
     cache c = cache_of(problem);
     return layouts[problem->layout].code(&c, &byte);
 }
 
 slow_place slow_place_of_scale(const kvg_problem *problem, slow_byte byte)
 {
+    if (problem->layout == KVG_LAYOUT_TEXT) return slow_text_place(problem, byte, true);
     cache c = cache_of(problem);
     return layouts[problem->layout].scale(&c, &byte);
 }

@@ -117,6 +117,7 @@ void kvg_gpu_layout_of(const kvg_problem *p, kvg_gpu_layout *out)
         apart(p, false, codes, KVG_ROLE_DATA_POOL, out->codes);
         apart(p, false, scales, KVG_ROLE_SCALE_POOL, out->scales);
         break;
+    case KVG_LAYOUT_TEXT: /* the backend does not know that field of a problem */
     case KVG_LAYOUT_ROWS: /* no pools */
     case KVG_LAYOUT_END: break;
     }

@@ -345,14 +345,14 @@ static kvg_status fill_rows(const kvg_device_case *d, const kvg_row_map *map, kv
     const int pool = kvg_roles_index(d->op->inputs, map->pool, map->side);
     const kvg_bench_rows rows = {
         .base = map->base + g->layer * map->layer,
-        .stride = {map->block, map->head, map->token},
+        .stride = {map->block, map->head, kvg_rows_pitch(map)},
         .count = {g->blocks, d->problem.kv_heads, g->block_tokens},
         .bytes = map->bytes,
     };
     const kvg_recipe recipe = kvg_device_case_recipe(d, role, side);
     const uint32_t keep = period_of(recipe.keep), set = period_of(recipe.set), number = keep > set ? keep : set;
     if (map->bytes == 0) return KVG_OK;
-    if ((rows.base | map->block | map->head | map->token) & (number - 1)) {
+    if ((rows.base | map->block | map->head | rows.stride[2]) & (number - 1)) {
         return kvg_fail(KVG_ERR_INVALID, "bench: rows of %s must start at multiples of %u bytes: change the padding",
                         kvg_format_get(d->problem.storage[side].format)->name, number);
     }

@@ -118,7 +118,7 @@ static void add_shape(cJSON *to, const kvg_case *c)
     else snprintf(format, sizeof format, "%s+%s", kvg_format_get(k)->name, kvg_format_get(v)->name);
     cJSON_AddStringToObject(to, "op", kvg_op_get(p->op)->name);
     cJSON_AddStringToObject(to, "format", format);
-    cJSON_AddStringToObject(to, "layout", kvg_layout_get(p->layout)->name);
+    cJSON_AddStringToObject(to, "layout", kvg_problem_layout_name(p));
     cJSON_AddStringToObject(to, "dtype", kvg_dtype_name(p->dtype));
     add_number(to, "batch", p->paging.sequences);
     add_number(to, "tokens", p->tokens);

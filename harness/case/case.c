@@ -216,7 +216,7 @@ kvg_status kvg_case_name(kvg_case *c)
         append(&t, side == KVG_K ? "/" : "+", kvg_format_get(p->storage[side].format)->name);
         append(&t, ".", p->storage[side].dialect);
     }
-    append(&t, "/", kvg_layout_get(p->layout)->name);
+    append(&t, "/", kvg_problem_layout_name(p));
     if (c->guest) append_number(&t, ":B", p->paging.block_tokens);
     else append_options(&t, c);
     kvg_case_policy_text(&c->policy, policy, sizeof policy);

@@ -107,6 +107,50 @@ static kvg_status read_model(kvg_config *config, kvg_json value, kvg_case *c)
     return KVG_OK;
 }
 
+/* A text whose name stands in the config already is that one. */
+static kvg_status keep_layout(kvg_config *config, kvg_json value, const kvg_layout_text *text, kvg_case *c)
+{
+    const void *kept;
+    for (size_t i = config->case_count; i-- > 0;) {
+        const kvg_layout_text *other = config->cases[i].problem.text;
+        if (!other || strcmp(other->name, text->name) != 0) continue;
+        if (strcmp(other->text, text->text) != 0) {
+            return kvg_json_fail(value, "'%s' is another text earlier in this config: rename one of them", text->name);
+        }
+        c->problem.text = other;
+        return KVG_OK;
+    }
+    kvg_status s = kvg_config_keep_bytes(config, text, sizeof *text, &kept);
+    if (!s) c->problem.text = kept;
+    return s;
+}
+
+/* A name of core/layouts.def, or {"name": "mine", "text": "[L B N H]{ ... }"}. */
+static kvg_status read_layout(kvg_config *config, kvg_json value, kvg_case *c)
+{
+    static const char *const keys[] = {"name", "text"};
+    kvg_layout_text text;
+    kvg_json members[2];
+    kvg_layout shipped;
+    c->problem.text = NULL;
+    if (!kvg_json_is_object(value)) return config_read_word(config_words_of(KVG_AXIS_LAYOUT), KVG_K, value, c);
+    kvg_status s = kvg_json_check_keys(value, keys, 2);
+    if (!s) s = kvg_json_get(value, keys[0], &members[0]);
+    if (!s) s = kvg_json_get(value, keys[1], &members[1]);
+    if (!s) s = kvg_json_string(members[0], &text.name);
+    if (!s) s = kvg_json_string(members[1], &text.text);
+    if (s) return s;
+    const size_t length = strlen(text.name);
+    if (length < 1 || length > 32 || strspn(text.name, "abcdefghijklmnopqrstuvwxyz0123456789_") != length) {
+        return kvg_json_fail(members[0], "is '%s': a name is 1 to 32 of a to z, 0 to 9 and _", text.name);
+    }
+    if (kvg_layout_find(text.name, &shipped) == KVG_OK || strcmp(text.name, "text") == 0) {
+        return kvg_json_fail(members[0], "'%s' is a layout of kvgold: give yours another name", text.name);
+    }
+    c->problem.layout = KVG_LAYOUT_TEXT;
+    return keep_layout(config, value, &text, c);
+}
+
 /* A number, or "8 each". */
 static kvg_status read_queries(kvg_config *config, kvg_json value, kvg_case *c)
 {
@@ -247,7 +291,7 @@ static kvg_status (*const own_readers[KVG_AXIS_COUNT])(kvg_config *config, kvg_j
     [KVG_AXIS_POLICY] = read_policy,   [KVG_AXIS_MODEL] = read_model, [KVG_AXIS_PADDING] = read_padding,
     [KVG_AXIS_SHARED_KV] = read_shared_kv, [KVG_AXIS_ROPE] = read_rope, [KVG_AXIS_QUERIES] = read_queries,
     [KVG_AXIS_FILL] = read_fill,       [KVG_AXIS_SCALE] = read_scale, [KVG_AXIS_BACKEND] = read_backend,
-    [KVG_AXIS_LAYER] = read_layer,
+    [KVG_AXIS_LAYER] = read_layer,     [KVG_AXIS_LAYOUT] = read_layout,
 };
 
 static kvg_status read_both(const config_words *words, kvg_json value, kvg_case *c)
@@ -317,7 +361,8 @@ kvg_status kvg_axis_check_blocks(const kvg_case *c)
         kvg_problem far = *p;
         uint64_t bytes;
         far.paging.blocks = c->far_blocks;
-        const kvg_status s = kvg_problem_pool_bytes(&far, KVG_ROLE_DATA_POOL, KVG_K, &bytes);
+        kvg_status s = kvg_problem_lay_out(&far);
+        if (!s) s = kvg_problem_pool_bytes(&far, KVG_ROLE_DATA_POOL, KVG_K, &bytes);
         if (s) return s;
         if (bytes <= INT32_MAX) {
             return kvg_fail(KVG_ERR_INVALID,

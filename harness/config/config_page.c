@@ -12,6 +12,7 @@ static const char *const scopes[] = {
 /* Values that no kind says. */
 static const char *const own_axes[KVG_AXIS_COUNT] = {
     [KVG_AXIS_POLICY] = "[a policy](#policy)",
+    [KVG_AXIS_LAYOUT] = "or `{\"name\": \"mine\", \"text\": \"[L B N H]{ ... }\"}`",
     [KVG_AXIS_MODEL] = "the name of a model, or a path that ends in .json",
     [KVG_AXIS_PADDING] = "[a padding](#padding)",
     [KVG_AXIS_SHARED_KV] = "[a shared_kv](#shared_kv)",

@@ -51,6 +51,7 @@ static const struct {
     [KVG_AXIS_FORMAT] = {.note = "\"e4m3+nvfp4\" where K and V differ."},
     [KVG_AXIS_POLICY] = {KVG_JSON({"$ref": "#/$defs/policy"}), "words", "\"policy16@sm90\", \"policy16@sm80>none\"."},
     [KVG_AXIS_DIALECT] = {.note = "\"trtllm+vllm\" where K and V differ."},
+    [KVG_AXIS_LAYOUT] = {.one = KVG_JSON({"$ref": "#/$defs/layout_text"})},
     [KVG_AXIS_MODEL] = {KVG_JSON({"$ref": "#/$defs/name"}), "words", NULL},
     [KVG_AXIS_PADDING] = {KVG_JSON({"$ref": "#/$defs/padding"}), "flags", "Whether there is any."},
     [KVG_AXIS_SHARED_KV] = {KVG_JSON({"$ref": "#/$defs/shared_kv"}), "flags", "Whether V is a part of K's row."},
@@ -324,6 +325,12 @@ static const char rest[] = KVG_JSON(
         "type": "object", "required": ["capture", "k", "v"], "additionalProperties": false,
         "description": "Tensors [tokens, heads, head_dim] of a safetensors file, from the config's folder.",
         "properties": {"capture": {"$ref": "#/$defs/name"}, "k": {"type": "string"}, "v": {"type": "string"}}
+    },
+    "layout_text": {
+        "type": "object", "required": ["name", "text"], "additionalProperties": false,
+        "description": "A layout of your own: docs/spec/layouts.md section 8.",
+        "properties": {"name": {"type": "string", "pattern": "^[a-z0-9_]{1,32}$"},
+                       "text": {"type": "string", "maxLength": 1024}}
     },
     "scale": {"enum": ["P1", "P2", "P3", "P4"]},
     "tensor_scale": {"type": "number", "exclusiveMinimum": 0, "maximum": 3.4e38,

@@ -130,6 +130,14 @@ static void add_padding(kvg_json_text *t, const char *name, const kvg_case *c)
                  g->scale_padding);
 }
 
+static void add_layout(kvg_json_text *t, const char *name, const kvg_case *c)
+{
+    const kvg_layout_text *text = c->problem.text;
+    kvg_json_add(t, ", \"%s\": ", name);
+    if (text) kvg_json_add(t, "{\"name\": \"%s\", \"text\": \"%s\"}", text->name, text->text);
+    else kvg_json_add(t, "\"%s\"", kvg_problem_layout_name(&c->problem));
+}
+
 static void add_shared_kv(kvg_json_text *t, const char *name, const kvg_case *c)
 {
     const kvg_paging *g = &c->problem.paging;
@@ -181,7 +189,7 @@ static void add_scale(kvg_json_text *t, const char *name, const kvg_case *c)
 static void (*const own_lines[KVG_AXIS_COUNT])(kvg_json_text *t, const char *name, const kvg_case *c) = {
     [KVG_AXIS_POLICY] = add_policy, [KVG_AXIS_PADDING] = add_padding, [KVG_AXIS_SHARED_KV] = add_shared_kv,
     [KVG_AXIS_ROPE] = add_rope,     [KVG_AXIS_GROUP] = add_group,     [KVG_AXIS_FILL] = add_fill,
-    [KVG_AXIS_SCALE] = add_scale,
+    [KVG_AXIS_SCALE] = add_scale,   [KVG_AXIS_LAYOUT] = add_layout,
 };
 
 /* `"key": "name"`, or an object where K and V differ. */

@@ -95,7 +95,7 @@ static const char *layout_at(size_t index)
 static const char *layout_get(const kvg_case *c, kvg_side side)
 {
     (void)side;
-    return kvg_layout_get(c->problem.layout)->name;
+    return kvg_problem_layout_name(&c->problem);
 }
 
 static kvg_status layout_set(kvg_case *c, kvg_side side, const char *name)

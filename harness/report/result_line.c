@@ -29,7 +29,7 @@ kvg_result_asked kvg_result_ask(const kvg_case *c, char scale[KVG_CASE_SCALE_SIZ
         .k_dialect = k->dialect,
         .v_format = kvg_format_get(v->format)->name,
         .v_dialect = v->dialect,
-        .layout = kvg_layout_get(p->layout)->name,
+        .layout = kvg_problem_layout_name(p),
         .dtype = kvg_dtype_name(p->dtype),
         .tokens = p->tokens,
         .kv_heads = p->kv_heads,

@@ -52,7 +52,7 @@ static void format_words(const kvg_case *c, uint32_t sm, words *w)
 static void layout_words(const kvg_case *c, uint32_t sm, words *w)
 {
     (void)sm;
-    add(w, "%s", kvg_layout_get(c->problem.layout)->name);
+    add(w, "%s", kvg_problem_layout_name(&c->problem));
 }
 
 static void dtype_words(const kvg_case *c, uint32_t sm, words *w)

@@ -219,7 +219,7 @@ static kvg_status fill_rows(const kvg_generate_bench_work *w, void *model, const
 {
     const kvg_bench_rows rows = {
         .base = map->base + layer * map->layer,
-        .stride = {map->block, map->head, map->token},
+        .stride = {map->block, map->head, kvg_rows_pitch(map)},
         .count = {p->paging.blocks, p->kv_heads, p->paging.block_tokens},
         .bytes = map->bytes,
     };

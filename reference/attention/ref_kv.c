@@ -40,7 +40,7 @@ static void read_bytes(const ref_kv *kv, const kvg_row_map *map, int64_t slot, u
     const uint8_t *pool = kv->pools[map->side][map->pool == KVG_ROLE_SCALE_POOL];
     const uint32_t block = (uint32_t)(slot / g->block_tokens), offset = (uint32_t)(slot % g->block_tokens);
     if (map->bytes == 0) return; /* nor is there a pool */
-    if (!map->swizzle) {         /* all together */
+    if (kvg_rows_together(map)) {
         memcpy(bytes, pool + kvg_rows_place(map, g->layer, block, head, offset, 0), map->bytes);
         return;
     }

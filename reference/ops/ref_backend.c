@@ -20,6 +20,7 @@ static const kvg_backend backend = {
     .impls = impls,
     .impl_count = sizeof impls / sizeof impls[0],
     .error_text = kvg_error_text,
+    .problem_size = sizeof(kvg_problem),
 };
 
 const kvg_backend *kvg_reference_backend(void)

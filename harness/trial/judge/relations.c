@@ -112,6 +112,7 @@ static kvg_status copied_pools(const kvg_question *d, int byte, pool_set *out)
     for (int side = KVG_K; side < kvg_problem_sides(&d->c->problem); side++) {
         for (int kind = 0; kind < 2; kind++) {
             const kvg_row_map *rows = kind ? &map.scales[side] : &map.codes[side];
+            if (rows->bytes == 0) continue;
             (void)kvg_elsewhere_rows(&out->where, KVG_PUT, rows, rows,
                                      kvg_set_tensor(&d->in, rows->pool, rows->side)->data,
                                      kvg_set_tensor(&out->copy, rows->pool, rows->side)->data);

@@ -66,6 +66,9 @@ static kvg_problem rows_problem(const kvg_problem *p, uint32_t tokens)
     kvg_problem rows = kvg_question_other_op(p, KVG_OP_QUANTISE, tokens);
     rows.layout = KVG_LAYOUT_ROWS;
     rows.paging = (kvg_paging){0};
+    rows.text = NULL;
+    rows.map = (kvg_layout_map){.codes = {{.bytes = 0}}};
+    memset(rows.pool_bytes, 0, sizeof rows.pool_bytes);
     return rows;
 }
 

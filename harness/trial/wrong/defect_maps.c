@@ -4,8 +4,7 @@
 static uint64_t end_of(const kvg_problem *p, const kvg_row_map *m)
 {
     const kvg_paging *g = &p->paging;
-    return m->base + (g->layers - 1) * m->layer + (g->blocks - 1) * m->block + (p->kv_heads - 1) * m->head +
-           (g->block_tokens - 1) * m->token + m->bytes;
+    return kvg_rows_place(m, g->layers - 1, g->blocks - 1, p->kv_heads - 1, g->block_tokens - 1, m->bytes - 1) + 1;
 }
 
 static void replace(const kvg_problem *p, kvg_row_map *m, kvg_row_map by)
@@ -34,7 +33,7 @@ void kvg_map_data_strides(const kvg_problem *p, kvg_layout_map *map)
         wrong.layer = codes->layer / ratio;
         wrong.block = codes->block / ratio;
         wrong.head = codes->head / ratio;
-        wrong.token = codes->token / ratio;
+        kvg_rows_set_pitch(kvg_rows_pitch(codes) / ratio, &wrong);
         replace(p, &map->scales[side], wrong);
     }
 }
@@ -55,7 +54,8 @@ void kvg_map_interleave(const kvg_problem *p, kvg_layout_map *map)
         kvg_row_map codes = map->codes[side], scales = map->scales[side];
         const uint64_t record = codes.bytes + scales.bytes;
         codes.head = scales.head = record;
-        codes.token = scales.token = record * p->kv_heads;
+        kvg_rows_set_pitch(record * p->kv_heads, &codes);
+        kvg_rows_set_pitch(record * p->kv_heads, &scales);
         scales.base = codes.base + codes.bytes;
         replace(p, &map->codes[side], codes);
         replace(p, &map->scales[side], scales);

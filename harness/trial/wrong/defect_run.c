@@ -120,7 +120,8 @@ static kvg_status wrong_problem(const kvg_wrong *wrongs, size_t count, const kvg
             wrongs[i].defect->change(out, (kvg_side)side);
         }
     }
-    if (count == 1) return KVG_OK;
+    const kvg_status s = kvg_problem_lay_out(out);
+    if (s || count == 1) return s;
     const bool moved = out->layout != p->layout || memcmp(&out->paging, &p->paging, sizeof p->paging) != 0;
     if ((moved && is_remapped(wrongs, count)) || kvg_problem_check(out))
         return kvg_fail(KVG_ERR_UNIMPLEMENTED, "%s and %s make no problem", wrongs[0].defect->id, wrongs[1].defect->id);
@@ -253,6 +254,7 @@ kvg_status kvg_defect_backend(const char *name, const kvg_backend **out)
         .impls = impls,
         .impl_count = sizeof impls / sizeof impls[0],
         .error_text = kvg_error_text,
+        .problem_size = sizeof(kvg_problem),
     };
     const char *id = strchr(name, ':');
     kvg_status s = kvg_defect_find(id ? id + 1 : "", &active);

@@ -71,6 +71,7 @@ GROUP = {"op": "quantise", "format": "nvfp4", "kv_heads": 2, "head_dim": 64, "to
 GOOD = root()
 REQUIRED = "$.cases[0]: \"op\", \"format\" (or \"policy\") and \"fill\" are required"
 POOL = root(scenarios=[], cases=DROP)
+MINE = "[L B H N]{ K.codes K.scales V.codes V.scales }"
 BOTH = "give \"format\" or \"policy\", not both"
 CAPTURE = {"capture": "a.safetensors", "k": "k", "v": "v"}
 
@@ -96,6 +97,18 @@ SCHEMA = {
     "generate_loss": (generate(max_loss=-1), "$.cases[0].max_loss: expected a number from 0 to 64"),
     "generate_layers": (generate(layers="slidin"), "$.cases[0].layers: unknown choice of layers 'slidin'"),
     "generate_rope": (generate(quantise_k=[]), "$.cases[0]: \"quantise_k\" is an empty list: the product has no case"),
+    # a layout of one's own
+    "layout_no_text": (paged(layout={"name": "mine"}), "$.cases[0].layout: missing key 'text'"),
+    "layout_key": (paged(layout={"name": "mine", "text": MINE, "id": 1}), "$.cases[0].layout: unknown key 'id'"),
+    "layout_name": (paged(layout={"name": "My one", "text": MINE}), "a name is 1 to 32 of a to z, 0 to 9 and _"),
+    "layout_taken": (paged(layout={"name": "hnd", "text": MINE}), "'hnd' is a layout of kvgold"),
+    "layout_twice": (paged(layout=[{"name": "mine", "text": MINE}, {"name": "mine", "text": MINE + " +4"}]),
+                     "'mine' is another text earlier in this config"),
+    "layout_syntax": (paged(layout={"name": "mine", "text": "[L B H N]{ K.code"}),
+                      "layout mine, column 12: a nest holds K.codes"),
+    "layout_axis": (paged(layout={"name": "mine", "text": MINE.replace("N", "X")}), "column 8: an axis is L layer"),
+    "layout_swizzle": (paged(layout={"name": "mine", "text": MINE}, v_scale_swizzle=True), "layout text keeps V scales linear"),
+    "layout_rows": (group(layout={"name": "mine", "text": MINE}), "op quantise works on layout rows, not on layout text"),
     # the file as a whole
     "root_array": ("[]", "$: expected an object, got an array"),
     "root_key_unknown": (root(limit={}), "$: unknown key 'limit' (did you mean 'limits'?)"),

@@ -103,6 +103,7 @@ page_place page_first(const page *g, page_row row)
     case KVG_LAYOUT_CONTIGUOUS:
     case KVG_LAYOUT_RING:
     case KVG_LAYOUT_MLA:
+    case KVG_LAYOUT_TEXT:
     case KVG_LAYOUT_END: break;
     }
     return apart(g, row);
@@ -154,6 +155,7 @@ wide page_pool_bytes(const page *g, kvg_role pool, kvg_side side)
     case KVG_LAYOUT_CONTIGUOUS:
     case KVG_LAYOUT_RING:
     case KVG_LAYOUT_MLA:
+    case KVG_LAYOUT_TEXT:
     case KVG_LAYOUT_END: break;
     }
     return (int)side < g->sides ? g->N * g->L * page_page_bytes(g, pool, side) : 0;

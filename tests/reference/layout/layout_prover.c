@@ -110,7 +110,7 @@ static void walk_row(walk *w, page_row r)
     for (r.part = PAGE_CODES; r.part < PAGE_PARTS; r.part++) {
         const kvg_row_map *m = claim_row_map(w->c, r.side, r.part);
         if (m->bytes == 0) continue;
-        const bool swizzled = m->swizzle || (w->g.swizzle && r.side == KVG_V && r.part == PAGE_SCALES);
+        const bool swizzled = !kvg_rows_together(m) || (w->g.swizzle && r.side == KVG_V && r.part == PAGE_SCALES);
         (swizzled ? walk_scattered : walk_whole)(w, r, m);
         w->out.bytes += m->bytes;
         if (r.part == PAGE_CODES && w->g.row_padding) {

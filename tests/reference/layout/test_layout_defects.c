@@ -58,7 +58,7 @@ static void scales_with_data_strides(const kvg_problem *p, claim *c)
         s->layer = d.layer * s->bytes / d.bytes;
         s->block = d.block * s->bytes / d.bytes;
         s->head = d.head * s->bytes / d.bytes;
-        s->token = d.token * s->bytes / d.bytes;
+        kvg_rows_set_pitch(kvg_rows_pitch(&d) * s->bytes / d.bytes, s);
     }
 }
 
@@ -87,13 +87,13 @@ static void heads_and_tokens_exchanged(const kvg_problem *p, claim *c)
     const uint64_t B = p->paging.block_tokens, H = p->kv_heads;
     for (int i = 0; i < 4; i++) {
         kvg_row_map *m = row_map(c, i);
-        const uint64_t head = m->head, token = m->token;
+        const uint64_t head = m->head, token = kvg_rows_pitch(m);
         if (token == head * H) {
-            m->token = head;
+            kvg_rows_set_pitch(head, m);
             m->head = head * B;
         } else if (head == token * B) {
             m->head = token;
-            m->token = token * H;
+            kvg_rows_set_pitch(token * H, m);
         }
     }
 }
@@ -102,7 +102,8 @@ static void tokens_from_head_axis(const kvg_problem *p, claim *c)
 {
     for (int i = 0; i < 4; i++) {
         kvg_row_map *m = row_map(c, i);
-        if (m->head == m->token * p->paging.block_tokens) m->head = m->token * p->kv_heads;
+        const uint64_t pitch = kvg_rows_pitch(m);
+        if (m->head == pitch * p->paging.block_tokens) m->head = pitch * p->kv_heads;
     }
 }
 
@@ -127,13 +128,13 @@ static bool may_swizzle(const kvg_problem *p, kvg_side side)
 static void v_scales_the_other_way(const kvg_problem *p, claim *c)
 {
     kvg_row_map *m = &c->map.scales[KVG_V];
-    if (may_swizzle(p, KVG_V)) m->swizzle = m->swizzle ? 0 : m->bytes;
+    if (may_swizzle(p, KVG_V)) kvg_rows_set_tokens(kvg_rows_pitch(m), kvg_rows_group(m) ? 0 : m->bytes / 4, m);
 }
 
 static void k_scales_like_v(const kvg_problem *p, claim *c)
 {
     kvg_row_map *m = &c->map.scales[KVG_K];
-    if (p->paging.v_scale_swizzle && may_swizzle(p, KVG_K)) m->swizzle = m->bytes;
+    if (p->paging.v_scale_swizzle && may_swizzle(p, KVG_K)) kvg_rows_set_tokens(kvg_rows_pitch(m), m->bytes / 4, m);
 }
 
 /* The permutation of a 4-token group, the other way round. */
@@ -141,11 +142,11 @@ static uint64_t place_unswizzled(const kvg_row_map *m, uint32_t layer, uint32_t 
                                  uint32_t index)
 {
     kvg_row_map linear = *m;
-    if (m->swizzle) {
-        const uint32_t byte = offset % 4 * m->swizzle + index;
+    if (kvg_rows_group(m)) {
+        const uint32_t byte = offset % 4 * m->bytes + index;
         offset = offset - offset % 4 + byte % 4;
         index = byte / 4;
-        linear.swizzle = 0;
+        kvg_rows_set_tokens(kvg_rows_pitch(m), 0, &linear);
     }
     return kvg_rows_place(&linear, layer, block, head, offset, index);
 }
@@ -164,11 +165,11 @@ static void records_for_planes(const kvg_problem *p, claim *c)
         kvg_row_map *d = &c->map.codes[side], *s = &c->map.scales[side];
         if (s->pool != KVG_ROLE_DATA_POOL || s->bytes == 0) continue;
         const uint64_t record = (uint64_t)d->bytes + s->bytes;
-        d->token = d->token / d->bytes * record;
+        kvg_rows_set_pitch(kvg_rows_pitch(d) / d->bytes * record, d);
         d->head = p->layout == KVG_LAYOUT_TURBOMIND ? d->head + s->head : d->head / d->bytes * record;
         d->base = base;
         s->base = base + d->bytes;
-        s->token = d->token;
+        kvg_rows_set_pitch(kvg_rows_pitch(d), s);
         s->head = d->head;
         base += record * p->paging.block_tokens * (p->layout == KVG_LAYOUT_TURBOMIND ? 1 : p->kv_heads);
     }
@@ -182,7 +183,7 @@ static void sides_interleaved(const kvg_problem *p, claim *c)
     for (int side = KVG_K; side <= KVG_V; side++) {
         kvg_row_map *d = &c->map.codes[side];
         d->base = side == KVG_V ? c->map.codes[KVG_K].bytes : 0;
-        d->token = row;
+        kvg_rows_set_pitch(row, d);
         d->head = row * p->paging.block_tokens;
     }
 }
@@ -194,7 +195,7 @@ static void scale_planes_for_records(const kvg_problem *p, claim *c)
         kvg_row_map *s = &c->map.scales[side];
         if (p->layout != KVG_LAYOUT_TURBOMIND || s->pool != KVG_ROLE_SCALE_POOL || s->bytes == 0) continue;
         s->base *= p->paging.block_tokens;
-        s->token = s->bytes;
+        kvg_rows_set_pitch(s->bytes, s);
     }
 }
 
@@ -247,7 +248,7 @@ static void v_over_k(const kvg_problem *p, claim *c)
 static void one_token_late(const kvg_problem *p, claim *c)
 {
     (void)p;
-    for (int i = 0; i < 4; i++) row_map(c, i)->base += row_map(c, i)->token;
+    for (int i = 0; i < 4; i++) row_map(c, i)->base += kvg_rows_pitch(row_map(c, i));
 }
 
 static void shared_row_twice(const kvg_problem *p, claim *c)
@@ -264,7 +265,7 @@ static void half_the_scales(const kvg_problem *p, claim *c)
     (void)p;
     for (int i = 2; i < 4; i++) {
         kvg_row_map *m = row_map(c, i);
-        if (!m->swizzle) m->bytes /= 2;
+        if (!kvg_rows_group(m)) m->bytes /= 2;
     }
 }
 

@@ -1,0 +1,454 @@
+/* A text is parsed into a tree of nests, the nests are measured from the inside, and a walk from the outside adds up
+ * where each field begins and how far each axis steps. */
+#include "core/layout_text.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_TEXT = 1024, MAX_NESTS = 64, MAX_AXES = 128, MAX_DEPTH = 16, NONE = -1 };
+
+/* What a field holds, K then V. The scales of a text that names no parameters are both. */
+typedef enum part { CODES, SCALES, PARAMS, PARTS } part;
+enum { FIELDS = 2 * PARTS };
+static const char *const field_names[FIELDS] = {"K.codes", "K.scales", "K.params", "V.codes", "V.scales", "V.params"};
+
+/* `letter` of the index, or a digit of it: index / divisor % modulus; modulus 0: the rest. */
+typedef struct axis {
+    const char *at;
+    char letter;
+    uint64_t divisor, modulus;
+} axis;
+
+typedef struct nest {
+    const char *at;
+    int first_axis, axes;
+    int field;             /* NONE: the nest holds other nests */
+    int child, next;       /* NONE: no more */
+    uint64_t padding, multiple; /* behind the product: bytes, then up to a multiple */
+    uint64_t bytes;        /* measured: all of it */
+} nest;
+
+typedef struct reader {
+    const kvg_problem *p;
+    const char *text, *at;
+    nest nests[MAX_NESTS];
+    axis axes[MAX_AXES];
+    int nest_count, axis_count;
+    const char *fields[FIELDS]; /* where a field stands; NULL: nowhere */
+} reader;
+
+/* --- errors --- */
+
+static kvg_status refuse(const reader *r, const char *at, const char *why)
+{
+    const int column = (int)(at - r->text), before = column < 60 ? column : 60;
+    return kvg_fail(KVG_ERR_INVALID, "layout %s, column %d: %s: %.*s^%.20s", r->p->text->name, column + 1, why, before,
+                    at - before, at);
+}
+
+/* --- parsing --- */
+
+static void skip_space(reader *r)
+{
+    while (*r->at == ' ') r->at++;
+}
+
+static bool take(reader *r, char c)
+{
+    skip_space(r);
+    if (*r->at != c) return false;
+    r->at++;
+    return true;
+}
+
+/* A number of 1 to 2^32 - 1. */
+static kvg_status read_number(reader *r, uint64_t *out)
+{
+    const char *const at = r->at;
+    *out = 0;
+    while (isdigit((unsigned char)*r->at) && *out <= UINT32_MAX) *out = *out * 10 + (uint64_t)(*r->at++ - '0');
+    return *out >= 1 && *out <= UINT32_MAX ? KVG_OK : refuse(r, at, "a number from 1 to 4294967295 is missing");
+}
+
+/* L, N/4, N%4, N/32%4 */
+static kvg_status read_axis(reader *r)
+{
+    kvg_status s = KVG_OK;
+    if (r->axis_count == MAX_AXES) return refuse(r, r->at, "more than 128 axes");
+    axis *const a = &r->axes[r->axis_count++];
+    *a = (axis){.at = r->at, .letter = *r->at, .divisor = 1};
+    if (!*r->at || !strchr("LBHNGC", *r->at)) {
+        return refuse(r, r->at, "an axis is L layer, B block, H head, N token, G group of a scale or C byte of a row");
+    }
+    r->at++;
+    if (*r->at == '/') {
+        r->at++;
+        s = read_number(r, &a->divisor);
+    }
+    if (!s && *r->at == '%') {
+        r->at++;
+        s = read_number(r, &a->modulus);
+    }
+    return s;
+}
+
+static kvg_status read_field(reader *r, nest *n)
+{
+    for (int i = 0; i < FIELDS; i++) {
+        const size_t length = strlen(field_names[i]);
+        if (strncmp(r->at, field_names[i], length) != 0 || isalnum((unsigned char)r->at[length])) continue;
+        if (r->fields[i]) return refuse(r, r->at, "this field stands twice");
+        n->field = i;
+        r->fields[i] = r->at;
+        r->at += length;
+        return KVG_OK;
+    }
+    return refuse(r, r->at, "a nest holds K.codes, K.scales, K.params, those of V, or nests in braces");
+}
+
+/* +64, +row, +data, +scale, +%128 */
+static kvg_status read_padding(reader *r, nest *n)
+{
+    const kvg_paging *g = &r->p->paging;
+    const struct {
+        const char *word;
+        uint32_t bytes;
+    } words[] = {{"row", g->row_padding}, {"data", g->data_padding}, {"scale", g->scale_padding}};
+    uint64_t number;
+    skip_space(r);
+    if (n->multiple != 1) return refuse(r, r->at, "a multiple is the last padding of its nest");
+    for (int i = 0; i < 3; i++) {
+        const size_t length = strlen(words[i].word);
+        if (strncmp(r->at, words[i].word, length) != 0) continue;
+        n->padding += words[i].bytes;
+        r->at += length;
+        return KVG_OK;
+    }
+    const bool up = *r->at == '%';
+    if (up) r->at++;
+    kvg_status s = read_number(r, &number);
+    if (!s && up) n->multiple = number;
+    else if (!s) n->padding += number;
+    return s;
+}
+
+static kvg_status read_nest(reader *r, int depth, int *out);
+
+static kvg_status read_nests(reader *r, int depth, int *first)
+{
+    int *link = first;
+    kvg_status s;
+    do {
+        s = read_nest(r, depth, link);
+        if (!s) link = &r->nests[*link].next;
+    } while (!s && !take(r, '}'));
+    return s;
+}
+
+static kvg_status read_nest(reader *r, int depth, int *out)
+{
+    kvg_status s = KVG_OK;
+    skip_space(r);
+    if (r->nest_count == MAX_NESTS) return refuse(r, r->at, "more than 64 nests");
+    if (depth > MAX_DEPTH) return refuse(r, r->at, "nests deeper than 16");
+    nest *const n = &r->nests[*out = r->nest_count++];
+    *n = (nest){.at = r->at, .first_axis = r->axis_count, .field = NONE, .child = NONE, .next = NONE, .multiple = 1};
+    if (take(r, '[')) {
+        while (!s && !take(r, ']')) s = read_axis(r);
+        n->axes = r->axis_count - n->first_axis;
+        skip_space(r);
+    }
+    if (!s && take(r, '{')) s = read_nests(r, depth + 1, &n->child);
+    else if (!s) s = read_field(r, n);
+    while (!s && take(r, '+')) s = read_padding(r, n);
+    return s;
+}
+
+/* --- measuring --- */
+
+static uint64_t field_bytes(const reader *r, int field)
+{
+    const kvg_side side = field / PARTS;
+    const kvg_storage *storage = &r->p->storage[side];
+    const uint64_t params = kvg_format_get(storage->format)->row_param_bytes;
+    const uint64_t scales = kvg_format_scale_bytes(storage->format, r->p->head_dim);
+    const bool apart = r->fields[side * PARTS + PARAMS];
+    switch ((part)(field % PARTS)) {
+    case CODES: return kvg_format_code_bytes(storage->format, r->p->head_dim);
+    case SCALES: return apart ? scales - params : scales;
+    case PARAMS: return params;
+    case PARTS: break;
+    }
+    return 0;
+}
+
+/* The values of an index. Letters G and C cut a field's row: into groups that share a scale, or into bytes. */
+static uint64_t letter_size(const reader *r, char letter, int field)
+{
+    const kvg_paging *g = &r->p->paging;
+    const uint32_t block = kvg_format_get(r->p->storage[field / PARTS].format)->block;
+    switch (letter) {
+    case 'L': return g->layers;
+    case 'B': return g->blocks;
+    case 'H': return r->p->kv_heads;
+    case 'N': return g->block_tokens;
+    case 'G': return block ? r->p->head_dim / block : 1;
+    default: return field_bytes(r, field);
+    }
+}
+
+/* The values of a digit. A size that the digit does not divide is refused. */
+static kvg_status digit_size(const reader *r, const axis *a, int field, uint64_t *out)
+{
+    const uint64_t all = letter_size(r, a->letter, field);
+    *out = a->modulus ? a->modulus : all / a->divisor;
+    if (all % (a->divisor * (a->modulus ? a->modulus : 1)) == 0) return KVG_OK;
+    return refuse(r, a->at, "this digit does not divide its axis");
+}
+
+/* The letter by which a nest, or one around it, cuts rows; 0: none does. */
+static char cut_of(const reader *r, const nest *n, char outer)
+{
+    for (int i = 0; i < n->axes; i++) {
+        const char letter = r->axes[n->first_axis + i].letter;
+        if (letter == 'G' || letter == 'C') outer = letter;
+    }
+    return outer;
+}
+
+/* Of a nest's axes, which must count the same for every field in it, the product by which `bytes` grows. */
+static kvg_status multiply(const reader *r, const nest *n, const nest *in, uint64_t *bytes)
+{
+    kvg_status s = KVG_OK;
+    if (in->field == NONE) {
+        for (int i = in->child; !s && i != NONE; i = r->nests[i].next) s = multiply(r, n, &r->nests[i], bytes);
+        return s;
+    }
+    uint64_t product = 1, size;
+    for (int i = 0; !s && i < n->axes; i++) {
+        s = digit_size(r, &r->axes[n->first_axis + i], in->field, &size);
+        if (!s && __builtin_mul_overflow(product, size, &product)) s = refuse(r, n->at, "more than 2^63 - 1 bytes");
+    }
+    if (!s && *bytes != UINT64_MAX && *bytes != product) s = refuse(r, n->at, "fields with rows of other sizes");
+    *bytes = product;
+    return s;
+}
+
+static kvg_status measure(reader *r, nest *n, char cut)
+{
+    kvg_status s = KVG_OK;
+    uint64_t inner = 0, product = UINT64_MAX;
+    cut = cut_of(r, n, cut);
+    if (n->field != NONE) {
+        const uint64_t pieces = cut ? letter_size(r, cut, n->field) : 1;
+        inner = pieces ? field_bytes(r, n->field) / pieces : 0;
+        if (pieces && field_bytes(r, n->field) % pieces) s = refuse(r, n->at, "groups do not divide this field");
+    }
+    for (int i = n->child; !s && i != NONE; i = r->nests[i].next) {
+        s = measure(r, &r->nests[i], cut);
+        if (!s && __builtin_add_overflow(inner, r->nests[i].bytes, &inner)) {
+            s = refuse(r, n->at, "more than 2^63 - 1 bytes");
+        }
+    }
+    if (!s) s = multiply(r, n, n, &product);
+    if (s) return s;
+    bool over = __builtin_mul_overflow(inner, product, &n->bytes);
+    over |= n->bytes && __builtin_add_overflow(n->bytes, n->padding, &n->bytes);
+    over |= __builtin_add_overflow(n->bytes, (n->multiple - n->bytes % n->multiple) % n->multiple, &n->bytes);
+    return over || n->bytes > INT64_MAX ? refuse(r, n->at, "more than 2^63 - 1 bytes") : KVG_OK;
+}
+
+/* --- places --- */
+
+/* A step of an axis on the way to a field. */
+typedef struct step {
+    const axis *a;
+    uint64_t size, stride;
+} step;
+
+typedef struct way {
+    step steps[MAX_AXES];
+    int count;
+    uint64_t base;
+    char cut;
+} way;
+
+static int by_divisor(const void *a, const void *b)
+{
+    const step *x = a, *y = b;
+    return (x->a->divisor > y->a->divisor) - (x->a->divisor < y->a->divisor);
+}
+
+/* The digits of one letter, the lowest first, behind `low` digits that are there: each goes on where the one before it
+ * ends, and together they are the index. Neighbours that step alike are one. */
+static kvg_status put_digits(const reader *r, const way *w, char letter, int field, kvg_digit *digits, int low)
+{
+    step mine[MAX_AXES];
+    int count = 0, made = low;
+    uint64_t reached = 1;
+    const uint64_t all = letter_size(r, letter, field);
+    for (int i = 0; i < w->count; i++) {
+        if (w->steps[i].a->letter == letter) mine[count++] = w->steps[i];
+    }
+    qsort(mine, (size_t)count, sizeof *mine, by_divisor);
+    for (int i = 0; i < count; i++) {
+        kvg_digit *const before = made ? &digits[made - 1] : NULL;
+        if (mine[i].a->divisor < reached) {
+            return refuse(r, mine[i].a->at, "this axis, or this digit of it, stands twice");
+        }
+        if (mine[i].a->divisor > reached) return refuse(r, mine[i].a->at, "a lower digit of this axis is missing");
+        reached *= mine[i].size;
+        if (before && before->size * before->stride == mine[i].stride) {
+            before->size *= mine[i].size;
+        } else if (made == KVG_MAP_DIGITS) {
+            return refuse(r, mine[i].a->at, "an index has at most 3 digits");
+        } else {
+            digits[made++] = (kvg_digit){mine[i].size, mine[i].stride};
+        }
+    }
+    if (reached != all) {
+        char why[96];
+        const char *const what = count ? "a higher digit of axis %c is missing" : "axis %c, of %llu, is missing";
+        snprintf(why, sizeof why, what, letter, (unsigned long long)all);
+        return refuse(r, r->fields[field], why);
+    }
+    if (made) digits[made - 1].size = 0; /* takes the rest */
+    return KVG_OK;
+}
+
+static kvg_status put_stride(const reader *r, const way *w, char letter, int field, uint64_t *stride)
+{
+    kvg_digit digits[KVG_MAP_DIGITS] = {{0, 0}};
+    kvg_status s = put_digits(r, w, letter, field, digits, 0);
+    if (!s && digits[0].size) s = refuse(r, r->fields[field], "only axes N, G and C may lie in digits that are apart");
+    *stride = digits[0].stride;
+    return s;
+}
+
+static kvg_status put_field(const reader *r, const way *w, int field, kvg_row_map *m)
+{
+    const uint64_t bytes = field_bytes(r, field);
+    *m = (kvg_row_map){.base = w->base, .bytes = (uint32_t)bytes};
+    kvg_status s = put_stride(r, w, 'L', field, &m->layer);
+    if (!s) s = put_stride(r, w, 'B', field, &m->block);
+    if (!s) s = put_stride(r, w, 'H', field, &m->head);
+    if (!s) s = put_digits(r, w, 'N', field, m->token, 0);
+    m->byte[0] = (kvg_digit){0, 1};
+    if (s || !w->cut) return s;
+    const uint64_t unit = bytes / letter_size(r, w->cut, field);
+    m->byte[0].size = unit;
+    return put_digits(r, w, w->cut, field, m->byte, unit > 1);
+}
+
+/* Adds up the way to each field in a nest. */
+static kvg_status walk(const reader *r, const nest *n, const way *outer, kvg_row_map maps[FIELDS])
+{
+    way w = *outer;
+    kvg_status s = KVG_OK;
+    uint64_t inner = n->bytes, size;
+    int first = n->child == NONE ? n->field : NONE;
+    w.cut = cut_of(r, n, w.cut);
+    if (n->field != NONE) {
+        const uint64_t pieces = w.cut ? letter_size(r, w.cut, n->field) : 1;
+        inner = pieces ? field_bytes(r, n->field) / pieces : 0;
+    } else {
+        inner = 0;
+        for (int i = n->child; i != NONE; i = r->nests[i].next) inner += r->nests[i].bytes;
+        const nest *in = n;
+        while (in->field == NONE) in = &r->nests[in->child];
+        first = in->field;
+    }
+    for (int i = n->axes; i-- > 0;) {
+        const axis *a = &r->axes[n->first_axis + i];
+        s = digit_size(r, a, first, &size);
+        if (s) return s;
+        if (w.count == MAX_AXES) return refuse(r, a->at, "more than 128 axes on the way to a field");
+        w.steps[w.count++] = (step){a, size, inner};
+        inner *= size;
+    }
+    if (n->field != NONE) return field_bytes(r, n->field) ? put_field(r, &w, n->field, &maps[n->field]) : KVG_OK;
+    for (int i = n->child; !s && i != NONE; i = r->nests[i].next) {
+        s = walk(r, &r->nests[i], &w, maps);
+        w.base += r->nests[i].bytes;
+    }
+    return s;
+}
+
+/* --- pools --- */
+
+static bool holds(const reader *r, const nest *n, int field)
+{
+    if (n->field != NONE) return n->field == field;
+    for (int i = n->child; i != NONE; i = r->nests[i].next) {
+        if (holds(r, &r->nests[i], field)) return true;
+    }
+    return false;
+}
+
+/* The tensor that a pool is follows from the text alone: a data pool if it names codes, else a scale pool; K's if it
+ * names such bytes of K. */
+static kvg_status place_pool(const reader *r, const nest *pool, kvg_row_map maps[FIELDS], uint64_t pools[2][2])
+{
+    const way start = {.base = 0};
+    bool held[FIELDS], codes = false;
+    kvg_side side = KVG_V;
+    kvg_status s = walk(r, pool, &start, maps);
+    if (s || pool->bytes == 0) return s;
+    for (int field = 0; field < FIELDS; field++) {
+        held[field] = holds(r, pool, field);
+        codes |= held[field] && field % PARTS == CODES;
+    }
+    for (int field = 0; field < FIELDS; field++) {
+        if (held[field] && codes == (field % PARTS == CODES) && field / PARTS == KVG_K) side = KVG_K;
+    }
+    for (int field = 0; field < FIELDS; field++) {
+        if (!held[field]) continue;
+        maps[field].pool = codes ? KVG_ROLE_DATA_POOL : KVG_ROLE_SCALE_POOL;
+        maps[field].side = side;
+    }
+    if (pools[side][!codes]) return refuse(r, pool->at, "a second pool of scales of this side");
+    pools[side][!codes] = pool->bytes;
+    return KVG_OK;
+}
+
+static kvg_status check_fields(const reader *r)
+{
+    for (int field = 0; field < FIELDS; field++) {
+        const bool wanted = field / PARTS < kvg_problem_sides(r->p);
+        if (r->fields[field] && !wanted) return refuse(r, r->fields[field], "V is a part of K's rows (shared_kv)");
+        if (r->fields[field] || !wanted || field % PARTS == PARAMS || field_bytes(r, field) == 0) continue;
+        return kvg_fail(KVG_ERR_INVALID, "layout %s: %s has no place: %s", r->p->text->name, field_names[field],
+                        r->text);
+    }
+    return KVG_OK;
+}
+
+kvg_status kvg_layout_text_read(const kvg_problem *p, kvg_layout_map *map, uint64_t pools[2][2])
+{
+    reader r = {.p = p, .text = p->text->text, .at = p->text->text};
+    kvg_row_map maps[FIELDS] = {{.bytes = 0}};
+    int first[MAX_NESTS], count = 0;
+    kvg_status s = KVG_OK;
+    *map = (kvg_layout_map){.codes = {{.bytes = 0}}};
+    memset(pools, 0, sizeof(uint64_t[2][2]));
+    if (strlen(r.text) > MAX_TEXT) {
+        return kvg_fail(KVG_ERR_INVALID, "layout %s: more than %d bytes of text", p->text->name, MAX_TEXT);
+    }
+    do s = read_nest(&r, 1, &first[count++]);
+    while (!s && take(&r, ';'));
+    skip_space(&r);
+    if (!s && *r.at) s = refuse(&r, r.at, "nothing more is expected here");
+    if (!s) s = check_fields(&r);
+    for (int i = 0; !s && i < count; i++) {
+        s = measure(&r, &r.nests[first[i]], 0);
+        if (!s) s = place_pool(&r, &r.nests[first[i]], maps, pools);
+    }
+    for (int side = KVG_K; !s && side <= KVG_V; side++) {
+        const kvg_row_map *parts = &maps[side * PARTS];
+        map->codes[side] = parts[CODES];
+        map->scales[side] = parts[PARAMS].bytes ? parts[PARAMS] : parts[SCALES]; /* no format has both */
+    }
+    return s;
+}

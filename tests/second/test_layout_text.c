@@ -1,0 +1,367 @@
+/* The two derivations of a layout's text: the strides of core/layout_text.c, and the walk of second/slow_text.c. They
+ * agree on every byte of the named layouts, which are also texts, and of random ones; and each byte has a place of its
+ * own in its pool. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "core/layout_text.h"
+#include "core/rng.h"
+#include "reference/rows.h"
+#include "second/slow_text.h"
+
+enum { SEED = 60, RANDOM_TEXTS = 10000, TEXT = 1024 };
+
+/* --- every byte of a problem --- */
+
+typedef void visit_fn(const kvg_problem *p, const kvg_row_map *m, slow_byte byte, bool scales, void *context);
+
+static void each_byte(const kvg_problem *problem, const kvg_layout_map *map, visit_fn *visit, void *context)
+{
+    kvg_problem p = *problem;
+    for (p.paging.layer = 0; p.paging.layer < p.paging.layers; p.paging.layer++) {
+        for (int part = 0; part < 4; part++) {
+            const kvg_row_map *m = part % 2 ? &map->scales[part / 2] : &map->codes[part / 2];
+            const uint64_t rows = (uint64_t)p.paging.blocks * p.kv_heads * p.paging.block_tokens;
+            for (uint64_t i = 0; i < rows * m->bytes; i++) {
+                const uint64_t row = i / m->bytes, head = row / p.paging.block_tokens;
+                const slow_byte byte = {(kvg_side)(part / 2), head / p.kv_heads, head % p.kv_heads,
+                                        row % p.paging.block_tokens, i % m->bytes};
+                visit(&p, m, byte, part % 2, context);
+            }
+        }
+    }
+}
+
+static slow_place place_by(const kvg_problem *p, const kvg_row_map *m, slow_byte b)
+{
+    return (slow_place){m->pool, m->side, kvg_rows_place(m, p->paging.layer, (uint32_t)b.block, (uint32_t)b.head,
+                                                         (uint32_t)b.offset, (uint32_t)b.index)};
+}
+
+static bool same_place(slow_place a, slow_place b)
+{
+    return a.pool == b.pool && a.side == b.side && a.at == b.at;
+}
+
+/* --- random texts: each byte where the walk finds it, and no two at one place --- */
+
+typedef struct pools {
+    uint8_t *taken[2][2];
+    uint64_t bytes[2][2], count;
+} pools;
+
+static void check_byte(const kvg_problem *p, const kvg_row_map *m, slow_byte byte, bool scales, void *context)
+{
+    pools *const all = context;
+    const slow_place at = place_by(p, m, byte);
+    const bool scale_pool = at.pool == KVG_ROLE_SCALE_POOL;
+    if (!same_place(at, slow_text_place(p, byte, scales))) fail_msg("the walk of %s differs", p->text->text);
+    if (at.at >= all->bytes[at.side][scale_pool]) fail_msg("%s leaves its pool", p->text->text);
+    if (all->taken[at.side][scale_pool][at.at]++) fail_msg("%s has two bytes at one place", p->text->text);
+    all->count++;
+}
+
+static uint64_t check_places(const kvg_problem *p)
+{
+    pools all = {.count = 0};
+    for (int i = 0; i < 4; i++) {
+        const kvg_role role = i % 2 ? KVG_ROLE_SCALE_POOL : KVG_ROLE_DATA_POOL;
+        all.bytes[i / 2][i % 2] = p->pool_bytes[i / 2][i % 2];
+        assert_int_equal(p->pool_bytes[i / 2][i % 2], slow_text_pool_bytes(p, role, (kvg_side)(i / 2)));
+        all.taken[i / 2][i % 2] = calloc(p->pool_bytes[i / 2][i % 2] + 1, 1);
+        assert_non_null(all.taken[i / 2][i % 2]);
+    }
+    each_byte(p, &p->map, check_byte, &all);
+    for (int i = 0; i < 4; i++) free(all.taken[i / 2][i % 2]);
+    return all.count;
+}
+
+typedef struct draw {
+    uint64_t stream, index;
+    char text[TEXT];
+} draw;
+
+static uint64_t below(draw *d, uint64_t n)
+{
+    return kvg_rng_below(SEED, d->stream, d->index++, n);
+}
+
+static void put(draw *d, const char *word)
+{
+    const size_t used = strlen(d->text);
+    snprintf(d->text + used, sizeof d->text - used, " %s", word);
+}
+
+enum { MOST_AXES = 8 };
+
+/* Writes `count` of the axes, in any order, and takes them from the list. */
+static void put_axes(draw *d, const char *axes[], size_t *left, size_t count)
+{
+    put(d, "[");
+    for (; count > 0; count--) {
+        const size_t i = below(d, *left);
+        put(d, axes[i]);
+        axes[i] = axes[--*left];
+    }
+    put(d, "]");
+}
+
+/* A nest of the fields, with all of the axes in it. */
+static void put_nest(draw *d, const char *const fields[], size_t count, const char *const axes[], size_t axis_count)
+{
+    static const char *const paddings[] = {"+row", "+data", "+scale", "+3", "+%8"};
+    static const char *const cuts[][2] = {{"G", NULL}, {"C/2", "C%2"}, {"C", NULL}};
+    const char *mine[MOST_AXES];
+    memcpy(mine, axes, axis_count * sizeof *mine);
+    if (count == 1) {
+        const size_t cut = below(d, 6);
+        for (int i = 0; cut < 3 && i < 2 && cuts[cut][i]; i++) mine[axis_count++] = cuts[cut][i];
+        put_axes(d, mine, &axis_count, axis_count);
+        put(d, fields[0]);
+    } else {
+        const size_t first = 1 + below(d, count - 1);
+        put_axes(d, mine, &axis_count, below(d, axis_count + 1));
+        put(d, "{");
+        put_nest(d, fields, first, mine, axis_count);
+        put_nest(d, fields + first, count - first, mine, axis_count);
+        put(d, "}");
+    }
+    if (below(d, 3) == 0) put(d, paddings[below(d, 5)]);
+}
+
+static void draw_text(draw *d)
+{
+    const char *fields[] = {"K.codes", "K.scales", "V.codes", "V.scales"};
+    const char *const whole[] = {"L", "B", "H", "N"}, *const digits[] = {"L", "B", "H", "N/4", "N%4"};
+    for (size_t i = 3; i > 0; i--) {
+        const size_t other = below(d, i + 1);
+        const char *const kept = fields[i];
+        fields[i] = fields[other];
+        fields[other] = kept;
+    }
+    for (size_t at = 0, count; at < 4; at += count) {
+        const bool cut = below(d, 2);
+        count = 1 + below(d, 4 - at);
+        if (at) put(d, ";");
+        put_nest(d, fields + at, count, cut ? digits : whole, cut ? 5 : 4);
+    }
+}
+
+static void test_random_texts(void **state)
+{
+    static const kvg_format formats[] = {KVG_FORMAT_NVFP4, KVG_FORMAT_INT8, KVG_FORMAT_BF16, KVG_FORMAT_MLX4};
+    uint64_t bytes = 0, texts = 0;
+    (void)state;
+    for (uint64_t i = 0; i < RANDOM_TEXTS; i++) {
+        draw d = {.stream = i};
+        const kvg_layout_text text = {"random", d.text};
+        kvg_problem p = {.op = KVG_OP_PROBE, .layout = KVG_LAYOUT_TEXT, .dtype = KVG_DTYPE_BF16, .tokens = 1,
+                         .kv_heads = 1 + (uint32_t)below(&d, 2), .head_dim = 64, .text = &text,
+                         .paging = {.layers = 1 + (uint32_t)below(&d, 2), .blocks = 1 + (uint32_t)below(&d, 2),
+                                    .block_tokens = 4 << below(&d, 2), .row_padding = 5, .data_padding = 7,
+                                    .scale_padding = 9}};
+        for (int side = 0; side < 2; side++) p.storage[side] = (kvg_storage){formats[below(&d, 4)], "canonical"};
+        draw_text(&d);
+        if (kvg_problem_lay_out(&p)) { /* too many digits, or two pools of one kind */
+            const char *why = kvg_error_text();
+            if (!strstr(why, "at most 3 digits") && !strstr(why, "a second pool")) fail_msg("%s", why);
+            continue;
+        }
+        if (kvg_problem_check(&p)) fail_msg("%s: %s", d.text, kvg_error_text());
+        bytes += check_places(&p);
+        texts++;
+    }
+    assert_true(texts > RANDOM_TEXTS / 2);
+    printf("%llu texts, %llu bytes\n", (unsigned long long)texts, (unsigned long long)bytes);
+}
+
+/* --- the named layouts as texts --- */
+
+static const struct {
+    kvg_layout layout;
+    const char *text;
+} named[] = {
+    {KVG_LAYOUT_TURBOMIND, "[B L]{ [H]{ [N] K.codes [N] V.codes } [H]{ [N] K.params [N] V.params } } ; "
+                           "[B L H N]{ K.scales V.scales }"},
+    {KVG_LAYOUT_TRTLLM, "[B L]{ [H N] K.codes [H N] V.codes } ; [B L]{ [H N] K.scales [H N] V.scales }"},
+    {KVG_LAYOUT_NHD, "[L B]{ [N H]{ K.codes +row } +data } ; [L B]{ [N H]{ V.codes +row } +data } ; "
+                     "[L B]{ [N H] K.scales +scale } ; [L B]{ [N H] V.scales +scale }"},
+    {KVG_LAYOUT_HND, "[L B]{ [H N]{ K.codes +row } +data } ; [L B]{ [H N]{ V.codes +row } +data } ; "
+                     "[L B]{ [H N] K.scales +scale } ; [L B]{ [H N] V.scales +scale }"},
+    {KVG_LAYOUT_VLLM, "[L B]{ { [N H] K.codes [N H] K.scales [N H] V.codes [N H] V.scales } +data }"},
+    {KVG_LAYOUT_VLLM_HND, "[L B]{ { [H N] K.codes [H N] K.scales [H N] V.codes [H N] V.scales } +data }"},
+    {KVG_LAYOUT_SLOT, "[L B N H] K.codes ; [L B N H] V.codes ; [L B N H] K.scales ; [L B N H] V.scales"},
+    {KVG_LAYOUT_CONTIGUOUS, "[L B H N] K.codes ; [L B H N] V.codes ; [L B H N] K.scales ; [L B H N] V.scales"},
+    {KVG_LAYOUT_RING, "[L B H N] K.codes ; [L B H N] V.codes ; [L B H N] K.scales ; [L B H N] V.scales"},
+    {KVG_LAYOUT_MLA, "[L B N] K.codes ; [L B N] K.scales"},
+};
+
+/* V's scales in groups of four tokens. */
+static const struct {
+    kvg_layout layout;
+    const char *linear, *groups;
+} swizzled[] = {
+    {KVG_LAYOUT_TRTLLM, "[H N] V.scales", "[H N/4 G N%4] V.scales"},
+    {KVG_LAYOUT_HND, "[H N] V.scales", "[H N/4 G N%4] V.scales"},
+    {KVG_LAYOUT_VLLM_HND, "[H N] V.scales", "[H N/4 G N%4] V.scales"},
+    {KVG_LAYOUT_NHD, "[N H] V.scales", "[N/4 G/2 H G%2 N%4] V.scales"},
+    {KVG_LAYOUT_VLLM, "[N H] V.scales", "[N/4 G/2 H G%2 N%4] V.scales"},
+};
+
+static void replace(char *text, const char *from, const char *to)
+{
+    char *at = strstr(text, from), rest[TEXT];
+    assert_non_null(at);
+    snprintf(rest, sizeof rest, "%s", at + strlen(from));
+    snprintf(at, TEXT - (size_t)(at - text), "%s%s", to, rest);
+}
+
+static void compare_byte(const kvg_problem *p, const kvg_row_map *m, slow_byte byte, bool scales, void *context)
+{
+    const kvg_layout_map *map = context;
+    const kvg_row_map *other = scales ? &map->scales[byte.side] : &map->codes[byte.side];
+    if (!same_place(place_by(p, m, byte), place_by(p, other, byte))) {
+        fail_msg("%s is not %s", kvg_layout_get(p->layout)->name, p->text->text);
+    }
+}
+
+/* The map and the pools of a named layout are those of its text. */
+static void compare(const kvg_problem *p, const char *text)
+{
+    const kvg_layout_text mine = {"mine", text};
+    kvg_problem q = *p;
+    kvg_layout_map map;
+    q.layout = KVG_LAYOUT_TEXT;
+    q.text = &mine;
+    q.paging.v_scale_swizzle = false;
+    if (kvg_problem_lay_out(&q) || kvg_problem_check(&q)) fail_msg("%s: %s", text, kvg_error_text());
+    kvg_rows_map(p, &map);
+    for (int i = 0; i < 4; i++) {
+        uint64_t bytes;
+        assert_int_equal(kvg_problem_pool_bytes(p, i % 2 ? KVG_ROLE_SCALE_POOL : KVG_ROLE_DATA_POOL, (kvg_side)(i / 2),
+                                                &bytes), KVG_OK);
+        if (bytes != q.pool_bytes[i / 2][i % 2]) fail_msg("%s: pool %d of another size", text, i);
+    }
+    kvg_problem named_text = *p;
+    named_text.text = &mine;
+    each_byte(&named_text, &map, compare_byte, &q.map);
+    if (p->storage[KVG_K].format == p->storage[KVG_V].format) check_places(&q);
+}
+
+/* Every pair of formats, with and without padding and groups. */
+static void test_named_layouts(void **state)
+{
+    size_t formats, compared = 0;
+    const kvg_format_info *f = kvg_format_table(&formats);
+    (void)state;
+    for (size_t i = 0; i < sizeof named / sizeof named[0] * formats * formats * 4; i++) {
+        const size_t row = i / 4 / formats / formats;
+        const kvg_layout_info *layout = kvg_layout_get(named[row].layout);
+        const bool padded = i & 1, groups = i & 2, mla = named[row].layout == KVG_LAYOUT_MLA;
+        char text[TEXT];
+        kvg_problem p = {.op = KVG_OP_PROBE, .layout = named[row].layout, .dtype = KVG_DTYPE_BF16, .tokens = 1,
+                         .kv_heads = mla ? 1 : 2, .head_dim = 128,
+                         .storage = {{f[i / 4 % formats].format, "canonical"},
+                                     {f[i / 4 / formats % formats].format, "canonical"}},
+                         .paging = {.layers = 2, .blocks = 2, .block_tokens = 4, .shared_kv = mla,
+                                    .v_dim = mla ? 64 : 0, .v_scale_swizzle = groups}};
+        if (padded && layout->padding == KVG_PADDING_ALL) p.paging.row_padding = 3, p.paging.scale_padding = 9;
+        if (padded && layout->padding != KVG_PADDING_NONE) p.paging.data_padding = 7;
+        if (kvg_problem_check(&p)) continue;
+        snprintf(text, sizeof text, "%s", named[row].text);
+        for (size_t j = 0; groups && j < sizeof swizzled / sizeof swizzled[0]; j++) {
+            if (swizzled[j].layout == p.layout) replace(text, swizzled[j].linear, swizzled[j].groups);
+        }
+        compare(&p, text);
+        compared++;
+    }
+    printf("%zu problems of named layouts are those of their texts\n", compared);
+    assert_true(compared > 0);
+}
+
+/* --- what is refused, and where --- */
+
+static void test_refusals(void **state)
+{
+    static const struct {
+        const char *text, *error;
+    } rows[] = {
+        {"[L B H N H]{ K.codes V.codes } ; K.scales", "V.scales has no place"},
+        {"[L B H N H]{ K.codes V.codes K.scales V.scales }", "or this digit of it, stands twice: [L B ^H N H]"},
+        {"[L B H]{ K.codes V.codes K.scales V.scales }", "axis N, of 4, is missing: [L B H]{ ^K.codes"},
+        {"[L B H N/3 N%3]{ K.codes V.codes K.scales V.scales }", "this digit does not divide its axis: [L B H ^N/3"},
+        {"[L B H N%2]{ K.codes V.codes K.scales V.scales }", "a higher digit of axis N is missing"},
+        {"[L B H N/2]{ K.codes V.codes K.scales V.scales }", "a lower digit of this axis is missing: [L B H ^N/2]"},
+        {"[B/2 L B%2 H N]{ K.codes V.codes K.scales V.scales }", "only axes N, G and C may lie in digits"},
+        {"[L B H N]{ K.codes K.codes }", "column 20: this field stands twice: [L B H N]{ K.codes ^K.codes }"},
+        {"[L B H N]{ K.codes V.codes K.scales V.scales", "column 45: a nest holds K.codes"},
+        {"[L B H N]{ K.codes V.codes K.scales V.scales } }", "nothing more is expected here"},
+        {"[L B H X]{ K.codes", "column 8: an axis is L layer"},
+        {"[L B H N]{ K.code", "a nest holds K.codes"},
+        {"[L B H N]{ K.codes +-1 }", "column 21: a number from 1 to 4294967295 is missing"},
+        {"[L B H N]{ K.codes +99999999999 }", "a number from 1 to 4294967295 is missing"},
+        {"[L B H N]{ K.codes +%8 +4 }", "a multiple is the last padding of its nest"},
+        {"[L B H N C]{ K.codes K.scales } ; [L B H N]{ V.codes V.scales }", "fields with rows of other sizes"},
+        {"{{{{{{{{{{{{{{{{{ K.codes", "nests deeper than 16"},
+        {"[L B N%2 H N/2%1 C%2 C/16 N/2 C/2%8] K.codes ; [L B H N]{ K.scales V.scales V.codes }", "stands twice"},
+        {"[L B H N] K.codes ; [L B H N] K.scales ; [L B H N]{ V.codes V.scales } +4294967295", NULL},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        const kvg_layout_text text = {"mine", rows[i].text};
+        kvg_problem p = {.op = KVG_OP_PROBE, .layout = KVG_LAYOUT_TEXT, .dtype = KVG_DTYPE_BF16, .tokens = 1,
+                         .kv_heads = 2, .head_dim = 64, .text = &text,
+                         .storage = {{KVG_FORMAT_NVFP4, "canonical"}, {KVG_FORMAT_NVFP4, "canonical"}},
+                         .paging = {.layers = 2, .blocks = 4, .block_tokens = 4}};
+        const kvg_status s = kvg_problem_lay_out(&p);
+        if (!rows[i].error && s) fail_msg("%s", kvg_error_text());
+        if (!rows[i].error) continue;
+        if (s != KVG_ERR_INVALID || !strstr(kvg_error_text(), rows[i].error)) {
+            fail_msg("%s: wanted '%s', got '%s'", rows[i].text, rows[i].error, s ? kvg_error_text() : "no failure");
+        }
+    }
+}
+
+/* A map that is not the text's is refused: a stride a byte short, a pool a byte short, a geometry that has changed. */
+static void test_other_maps(void **state)
+{
+    const kvg_layout_text text = {"mine", "[L B H N]{ K.codes V.codes K.scales V.scales }"};
+    kvg_problem p = {.op = KVG_OP_PROBE, .layout = KVG_LAYOUT_TEXT, .dtype = KVG_DTYPE_BF16, .tokens = 1,
+                     .kv_heads = 2, .head_dim = 64, .text = &text,
+                     .storage = {{KVG_FORMAT_NVFP4, "canonical"}, {KVG_FORMAT_NVFP4, "canonical"}},
+                     .paging = {.layers = 2, .blocks = 4, .block_tokens = 4}};
+    (void)state;
+    assert_int_equal(kvg_problem_lay_out(&p), KVG_OK);
+    assert_int_equal(kvg_problem_check(&p), KVG_OK);
+    kvg_problem q = p;
+    q.map.codes[KVG_V].token[0].stride--;
+    assert_int_equal(kvg_problem_check(&q), KVG_ERR_INVALID);
+    q = p;
+    q.pool_bytes[KVG_K][0]--;
+    assert_int_equal(kvg_problem_check(&q), KVG_ERR_INVALID);
+    q = p;
+    q.paging.blocks = 5;
+    assert_int_equal(kvg_problem_check(&q), KVG_ERR_INVALID);
+    assert_non_null(strstr(kvg_error_text(), "call kvg_problem_lay_out"));
+    q = p;
+    q.layout = KVG_LAYOUT_HND;
+    assert_int_equal(kvg_problem_check(&q), KVG_ERR_INVALID);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_random_texts),
+        cmocka_unit_test(test_named_layouts),
+        cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_other_maps),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
