@@ -416,7 +416,7 @@ static kvg_status place_pool(const reader *r, const nest *pool, kvg_row_map maps
 static kvg_status check_fields(const reader *r)
 {
     for (int field = 0; field < FIELDS; field++) {
-        const bool wanted = field / PARTS < kvg_problem_sides(r->p);
+        const bool wanted = field < PARTS || !r->p->paging.shared_kv;
         if (r->fields[field] && !wanted) return refuse(r, r->fields[field], "V is a part of K's rows (shared_kv)");
         if (r->fields[field] || !wanted || field % PARTS == PARAMS || field_bytes(r, field) == 0) continue;
         return kvg_fail(KVG_ERR_INVALID, "layout %s: %s has no place: %s", r->p->text->name, field_names[field],
