@@ -45,7 +45,7 @@ static const char *list_of(const kvg_option *o)
 /* Words of usage lines whose values `kvgold list` prints. */
 static const struct {
     const char *word, *list;
-} arguments[] = {{"CONFIG", "configs"}, {"PACK", "packs"}, {"MODEL", "models"}};
+} arguments[] = {{"CONFIG", "configs"}, {"PACK", "packs"}, {"MODEL", "models"}, {"LAYOUT", "layouts"}};
 enum { ARGUMENTS = sizeof arguments / sizeof arguments[0] };
 
 /* Whether a usage line has the word right behind the command's name, or behind its action: "golden verify PACK". */

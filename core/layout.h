@@ -15,7 +15,7 @@ extern "C" {
 #endif
 
 typedef enum kvg_layout {
-#define LAYOUT(ENUM, name, id, paged, joined, whole, padding, swizzle, shared, summary) KVG_LAYOUT_##ENUM = id,
+#define LAYOUT(ENUM, name, id, paged, joined, whole, padding, swizzle, shared, summary, text) KVG_LAYOUT_##ENUM = id,
 #include "core/layouts.def"
 #undef LAYOUT
     KVG_LAYOUT_END,
@@ -39,6 +39,7 @@ typedef struct kvg_layout_info {
     bool swizzle;        /* V's scales may lie in groups of 4 tokens */
     bool shared;         /* K and V may be one row */
     const char *summary;
+    const char *text;    /* docs/spec/layouts.md section 8; "" of layout rows */
 } kvg_layout_info;
 
 const kvg_layout_info *kvg_layout_table(size_t *count);

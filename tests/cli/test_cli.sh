@@ -362,6 +362,20 @@ done
 head -n -1 good/results.jsonl | head -c -200 >cut.jsonl
 expect "a last line cut short is left out and said so" 1 "cut short" "$kvgold" report cut.jsonl
 
+# --- layouts ----------------------------------------------------------------------------------------------------------
+
+mine='[L B H N/4 G N%4] K.scales ; [L B H N]{ K.codes +7 }'
+expect "the texts of layouts" 0 "mla         [L B N] K.codes ; [L B N] K.scales" "$kvgold" layout
+expect "a layout's map" 0 "k_scale_pool      8          0        512        128        128  4 x 1, 32        4" "$kvgold" layout "$mine"
+expect "a place" 0 "byte 38 of k_scale_pool" "$kvgold" layout "$mine" --at token=6,dim=16
+expect "... and back" 0 "K.scales of layer 0, block 0, head 0, token 6, byte 1 of the row" "$kvgold" layout "$mine" --byte 38
+expect "padding" 0 "byte 64 of k_data: padding" "$kvgold" layout "$mine" --byte 64
+expect "a place of a name" 0 "byte 57672 of k_data = 0 + layer 1 x 32768" "$kvgold" layout hnd --at layer=1,block=3,token=5,dim=17
+expect "a place that is none" 2 "token is a number from 0 to 15, not '16'" "$kvgold" layout hnd --at token=16
+expect "an axis that is none" 2 "'slot=3': layer, block, head, token or dim" "$kvgold" layout hnd --at slot=3
+expect "a layout that is none" 2 "did you mean 'hnd'" "$kvgold" layout hdn
+expect "a text that is none" 2 "column 10: an axis is L layer" "$kvgold" layout '[L B H N K.codes'
+
 # --- shards, order, seeds ---------------------------------------------------------------------------------------------
 
 expect "the whole run" 0 "0 failed" "$kvgold" check many.json -o whole -j 1 --no-html

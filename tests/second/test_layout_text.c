@@ -184,25 +184,6 @@ static void test_random_texts(void **state)
 
 /* --- the named layouts as texts --- */
 
-static const struct {
-    kvg_layout layout;
-    const char *text;
-} named[] = {
-    {KVG_LAYOUT_TURBOMIND, "[B L]{ [H]{ [N] K.codes [N] V.codes } [H]{ [N] K.params [N] V.params } } ; "
-                           "[B L H N]{ K.scales V.scales }"},
-    {KVG_LAYOUT_TRTLLM, "[B L]{ [H N] K.codes [H N] V.codes } ; [B L]{ [H N] K.scales [H N] V.scales }"},
-    {KVG_LAYOUT_NHD, "[L B]{ [N H]{ K.codes +row } +data } ; [L B]{ [N H]{ V.codes +row } +data } ; "
-                     "[L B]{ [N H] K.scales +scale } ; [L B]{ [N H] V.scales +scale }"},
-    {KVG_LAYOUT_HND, "[L B]{ [H N]{ K.codes +row } +data } ; [L B]{ [H N]{ V.codes +row } +data } ; "
-                     "[L B]{ [H N] K.scales +scale } ; [L B]{ [H N] V.scales +scale }"},
-    {KVG_LAYOUT_VLLM, "[L B]{ { [N H] K.codes [N H] K.scales [N H] V.codes [N H] V.scales } +data }"},
-    {KVG_LAYOUT_VLLM_HND, "[L B]{ { [H N] K.codes [H N] K.scales [H N] V.codes [H N] V.scales } +data }"},
-    {KVG_LAYOUT_SLOT, "[L B N H] K.codes ; [L B N H] V.codes ; [L B N H] K.scales ; [L B N H] V.scales"},
-    {KVG_LAYOUT_CONTIGUOUS, "[L B H N] K.codes ; [L B H N] V.codes ; [L B H N] K.scales ; [L B H N] V.scales"},
-    {KVG_LAYOUT_RING, "[L B H N] K.codes ; [L B H N] V.codes ; [L B H N] K.scales ; [L B H N] V.scales"},
-    {KVG_LAYOUT_MLA, "[L B N] K.codes ; [L B N] K.scales"},
-};
-
 /* V's scales in groups of four tokens. */
 static const struct {
     kvg_layout layout;
@@ -258,15 +239,15 @@ static void compare(const kvg_problem *p, const char *text)
 /* Every pair of formats, with and without padding and groups. */
 static void test_named_layouts(void **state)
 {
-    size_t formats, compared = 0;
+    size_t formats, layouts, compared = 0;
     const kvg_format_info *f = kvg_format_table(&formats);
+    const kvg_layout_info *l = kvg_layout_table(&layouts);
     (void)state;
-    for (size_t i = 0; i < sizeof named / sizeof named[0] * formats * formats * 4; i++) {
-        const size_t row = i / 4 / formats / formats;
-        const kvg_layout_info *layout = kvg_layout_get(named[row].layout);
-        const bool padded = i & 1, groups = i & 2, mla = named[row].layout == KVG_LAYOUT_MLA;
+    for (size_t i = 0; i < layouts * formats * formats * 4; i++) {
+        const kvg_layout_info *layout = &l[i / 4 / formats / formats];
+        const bool padded = i & 1, groups = i & 2, mla = layout->layout == KVG_LAYOUT_MLA;
         char text[TEXT];
-        kvg_problem p = {.op = KVG_OP_PROBE, .layout = named[row].layout, .dtype = KVG_DTYPE_BF16, .tokens = 1,
+        kvg_problem p = {.op = KVG_OP_PROBE, .layout = layout->layout, .dtype = KVG_DTYPE_BF16, .tokens = 1,
                          .kv_heads = mla ? 1 : 2, .head_dim = 128,
                          .storage = {{f[i / 4 % formats].format, "canonical"},
                                      {f[i / 4 / formats % formats].format, "canonical"}},
@@ -275,7 +256,7 @@ static void test_named_layouts(void **state)
         if (padded && layout->padding == KVG_PADDING_ALL) p.paging.row_padding = 3, p.paging.scale_padding = 9;
         if (padded && layout->padding != KVG_PADDING_NONE) p.paging.data_padding = 7;
         if (kvg_problem_check(&p)) continue;
-        snprintf(text, sizeof text, "%s", named[row].text);
+        snprintf(text, sizeof text, "%s", layout->text);
         for (size_t j = 0; groups && j < sizeof swizzled / sizeof swizzled[0]; j++) {
             if (swizzled[j].layout == p.layout) replace(text, swizzled[j].linear, swizzled[j].groups);
         }

@@ -1,0 +1,206 @@
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/cli.h"
+#include "core/problem.h"
+#include "reference/rows.h"
+
+/* Where one byte of a row is asked for: `dim` is the element whose code it holds, or whose scale. */
+typedef struct place {
+    uint32_t layer, block, head, token, dim;
+} place;
+
+static const char *const kinds[] = {"codes", "scales"};
+
+static const kvg_row_map *map_at(const kvg_layout_map *map, int i)
+{
+    return i % 2 ? &map->scales[i / 2] : &map->codes[i / 2];
+}
+
+static const char *pool_name(const kvg_row_map *m)
+{
+    return kvg_tensor_name(m->pool, m->side);
+}
+
+/* "4 x 1, 32": digits of 4 values 1 byte apart, then the rest, 32 bytes apart. */
+static const char *digits_text(const kvg_digit *digit, char *out, size_t size)
+{
+    size_t used = 0;
+    for (; digit->size; digit++) {
+        used += (size_t)snprintf(out + used, size - used, "%" PRIu64 " x %" PRIu64 ", ", digit->size, digit->stride);
+    }
+    snprintf(out + used, size - used, "%" PRIu64, digit->stride);
+    return out;
+}
+
+static void print_map(const kvg_problem *p, const kvg_layout_map *map)
+{
+    printf("%-9s %-12s %6s %10s %10s %10s %10s  %-16s %s\n", "field", "pool", "bytes", "base", "layer", "block", "head",
+           "token", "byte");
+    for (int i = 0; i < 2 * kvg_problem_sides(p); i++) {
+        const kvg_row_map *m = map_at(map, i);
+        char token[80], byte[80];
+        if (m->bytes == 0) continue;
+        printf("%c.%-7s %-12s %6u %10" PRIu64 " %10" PRIu64 " %10" PRIu64 " %10" PRIu64 "  %-16s %s\n", "KV"[i / 2],
+               kinds[i % 2], pool_name(m), m->bytes, m->base, m->layer, m->block, m->head,
+               digits_text(m->token, token, sizeof token), digits_text(m->byte, byte, sizeof byte));
+    }
+    for (int i = 0; i < 4; i++) {
+        const kvg_role pool = i % 2 ? KVG_ROLE_SCALE_POOL : KVG_ROLE_DATA_POOL;
+        const size_t bytes = kvg_problem_tensor(p, pool, (kvg_side)(i / 2)).bytes;
+        if (bytes) printf("pool %-12s %zu bytes\n", kvg_tensor_name(pool, (kvg_side)(i / 2)), bytes);
+    }
+}
+
+/* --- from a place to its bytes --- */
+
+static kvg_status read_place(const kvg_problem *p, const char *text, place *out)
+{
+    const struct {
+        const char *word;
+        uint32_t *to, count;
+    } words[] = {{"layer", &out->layer, p->paging.layers}, {"block", &out->block, p->paging.blocks},
+                 {"head", &out->head, p->kv_heads}, {"token", &out->token, p->paging.block_tokens},
+                 {"dim", &out->dim, p->head_dim}};
+    *out = (place){.layer = 0};
+    while (*text) {
+        size_t i = 0;
+        char *end;
+        const size_t length = strcspn(text, "=");
+        while (i < 5 && (strlen(words[i].word) != length || strncmp(text, words[i].word, length) != 0)) i++;
+        if (i == 5) {
+            return kvg_fail(KVG_ERR_INVALID, "--at: '%.40s': layer, block, head, token or dim and its number, as in "
+                            "layer=1,token=5", text);
+        }
+        text += length + (text[length] == '=');
+        const unsigned long number = strtoul(text, &end, 10);
+        if (end == text || (*end && *end != ',') || number >= words[i].count) {
+            return kvg_fail(KVG_ERR_INVALID, "--at: %s is a number from 0 to %u, not '%.20s'", words[i].word,
+                            words[i].count - 1, text);
+        }
+        *words[i].to = (uint32_t)number;
+        text = *end ? end + 1 : end;
+    }
+    return KVG_OK;
+}
+
+static void print_place(const kvg_problem *p, const kvg_layout_map *map, const place *at)
+{
+    for (int i = 0; i < 2 * kvg_problem_sides(p); i++) {
+        const kvg_row_map *m = map_at(map, i);
+        const kvg_format_info *f = kvg_format_get(p->storage[i / 2].format);
+        const uint32_t block = f->block ? at->dim / f->block * f->block_scale_bytes : 0;
+        const uint32_t index = i % 2 ? block : at->dim * f->element_bits / 8;
+        if (m->bytes == 0) continue;
+        const uint64_t byte = kvg_rows_place(m, at->layer, at->block, at->head, at->token, index);
+        printf("%c.%-7s byte %" PRIu64 " of %s = %" PRIu64 " + layer %u x %" PRIu64 " + block %u x %" PRIu64
+               " + head %u x %" PRIu64 " + token %u: %" PRIu64 " + byte %u of the row: %" PRIu64 "\n", "KV"[i / 2],
+               kinds[i % 2], byte, pool_name(m), m->base, at->layer, m->layer, at->block, m->block, at->head, m->head,
+               at->token, kvg_digits_place(m->token, at->token), index, kvg_digits_place(m->byte, index));
+    }
+}
+
+/* --- from a byte to its place --- */
+
+static bool find_byte(const kvg_problem *p, const kvg_row_map *m, uint64_t byte, place *at, uint32_t *index)
+{
+    const kvg_paging *g = &p->paging;
+    for (uint64_t i = 0; i < (uint64_t)g->layers * g->blocks * p->kv_heads * g->block_tokens; i++) {
+        const uint64_t head = i / g->block_tokens, block = head / p->kv_heads;
+        *at = (place){(uint32_t)(block / g->blocks), (uint32_t)(block % g->blocks), (uint32_t)(head % p->kv_heads),
+                      (uint32_t)(i % g->block_tokens), 0};
+        for (*index = 0; *index < m->bytes; ++*index) {
+            if (kvg_rows_place(m, at->layer, at->block, at->head, at->token, *index) == byte) return true;
+        }
+    }
+    return false;
+}
+
+static void print_byte(const kvg_problem *p, const kvg_layout_map *map, uint64_t byte)
+{
+    for (int i = 0; i < 4; i++) {
+        const kvg_role pool = i % 2 ? KVG_ROLE_SCALE_POOL : KVG_ROLE_DATA_POOL;
+        const char *const name = kvg_tensor_name(pool, (kvg_side)(i / 2));
+        bool found = false;
+        place at;
+        uint32_t index;
+        if (byte >= kvg_problem_tensor(p, pool, (kvg_side)(i / 2)).bytes) continue;
+        for (int part = 0; part < 2 * kvg_problem_sides(p) && !found; part++) {
+            const kvg_row_map *m = map_at(map, part);
+            found = m->bytes && m->pool == pool && (int)m->side == i / 2 && find_byte(p, m, byte, &at, &index);
+            if (!found) continue;
+            printf("byte %" PRIu64 " of %s: %c.%s of layer %u, block %u, head %u, token %u, byte %u of the row\n", byte,
+                   name, "KV"[part / 2], kinds[part % 2], at.layer, at.block, at.head, at.token, index);
+        }
+        if (!found) printf("byte %" PRIu64 " of %s: padding\n", byte, name);
+    }
+}
+
+/* --- the command --- */
+
+static void print_all(void)
+{
+    size_t count;
+    const kvg_layout_info *layouts = kvg_layout_table(&count);
+    for (size_t i = 0; i < count; i++) {
+        if (layouts[i].paged) printf("%-11s %s\n", layouts[i].name, layouts[i].text);
+    }
+}
+
+static uint32_t number(const kvg_arguments *a, kvg_option_id id, uint32_t fallback)
+{
+    return (uint32_t)kvg_given_number(a, id, fallback);
+}
+
+/* The problem of a cache with that layout: a name, or a text. */
+static kvg_status open_cache(const kvg_arguments *a, kvg_layout_text *text, kvg_problem *p)
+{
+    const char *const layout = a->files[0];
+    kvg_format format;
+    kvg_status s = kvg_format_find(kvg_given_text(a, KVG_OPTION_LAYOUT_FORMAT, "nvfp4"), &format);
+    if (s) return s;
+    *text = (kvg_layout_text){"text", layout};
+    *p = (kvg_problem){.op = KVG_OP_PROBE, .layout = KVG_LAYOUT_TEXT, .text = text, .dtype = KVG_DTYPE_BF16,
+                       .storage = {{format, "canonical"}, {format, "canonical"}}, .tokens = 1,
+                       .kv_heads = number(a, KVG_OPTION_LAYOUT_HEADS, 8),
+                       .head_dim = number(a, KVG_OPTION_LAYOUT_DIM, 128),
+                       .paging = {.layers = number(a, KVG_OPTION_LAYOUT_LAYERS, 2),
+                                  .blocks = number(a, KVG_OPTION_LAYOUT_BLOCKS, 4),
+                                  .block_tokens = number(a, KVG_OPTION_LAYOUT_TOKENS, 16), .sequences = 1}};
+    if (!strpbrk(layout, " [{.")) {
+        p->text = NULL;
+        s = kvg_layout_find(layout, &p->layout);
+    }
+    if (!s && !(strstr(layout, "V.") || (p->layout != KVG_LAYOUT_TEXT && p->layout != KVG_LAYOUT_MLA))) {
+        p->paging.shared_kv = true;
+        p->paging.v_dim = p->head_dim;
+        p->kv_heads = 1;
+    }
+    if (!s) s = kvg_problem_lay_out(p);
+    return s ? s : kvg_problem_check(p);
+}
+
+int kvg_command_layout(const kvg_arguments *a)
+{
+    kvg_layout_text text;
+    kvg_problem p;
+    kvg_layout_map map;
+    place at;
+    const char *const where = kvg_given_text(a, KVG_OPTION_LAYOUT_AT, NULL);
+    if (a->file_count > 1) return kvg_command_usage("layout", "give one layout, a text in quotes");
+    if (a->file_count == 0) {
+        print_all();
+        return KVG_EXIT_PASS;
+    }
+    kvg_status s = open_cache(a, &text, &p);
+    if (!s && where) s = read_place(&p, where, &at);
+    if (s) return kvg_command_fail("layout", s);
+    kvg_rows_map(&p, &map);
+    const kvg_argument *const byte = kvg_given(a, KVG_OPTION_LAYOUT_BYTE);
+    if (where) print_place(&p, &map, &at);
+    if (byte) print_byte(&p, &map, byte->numbers[0]);
+    if (!where && !byte) print_map(&p, &map);
+    return KVG_EXIT_PASS;
+}
