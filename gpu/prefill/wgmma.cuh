@@ -97,5 +97,23 @@ static __device__ __forceinline__ void kvg_wgmma_rows(float *d, const uint32_t *
     else KVG_WGMMA_ROWS("f16");
 }
 
+/* The instruction for 8 columns. */
+#define KVG_WGMMA_EIGHT(TYPE)                                                       \
+    asm volatile("{\n.reg .pred add;\nsetp.eq.b32 add, 0, 0;\n"                    \
+                 "wgmma.mma_async.sync.aligned.m64n8k16.f32." TYPE "." TYPE " "     \
+                 "{%0, %1, %2, %3}, {%4, %5, %6, %7}, %8, add, 1, 1, 0;\n}"         \
+                 : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])                   \
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b))
+
+/* d += a b, for 8 columns: d[4]. a[4] is a fragment of 16 elements of each row; b is [8][16], in two blocks
+ * of eight rows of 16 bytes each, one behind the other. */
+template <bool BF16> static __device__ __forceinline__ void kvg_wgmma_eight(float *d, const uint32_t *a, uint32_t b_at)
+{
+    constexpr uint64_t block = 128 >> 4; /* bytes of a block; chunks are not exchanged */
+    const uint64_t b = (uint64_t)(b_at >> 4 & 0x3FFF) | block << 16 | block << 32;
+    if constexpr (BF16) KVG_WGMMA_EIGHT("bf16");
+    else KVG_WGMMA_EIGHT("f16");
+}
+
 #endif
 #endif
