@@ -74,14 +74,16 @@ template <int DIM, bool BF16>
 static __device__ __forceinline__ void prefill_values(const uint32_t *p, const uint32_t *weights, uint32_t values,
                                                       uint32_t ones, bool fresh, int lane, float *o, float *l)
 {
-    const uint64_t first = kvg_wgmma_tile(values);
+    constexpr int COLUMNS = DIM % 128 ? 64 : 128; /* of an instruction */
+    const uint64_t first = kvg_wgmma_tile(values, PREFILL_PART_BYTES);
     kvg_wgmma_begin();
 #pragma unroll
     for (int step = 0; step < 2; step++) {
 #pragma unroll
-        for (int part = 0; part < DIM / 64; part++) {
-            const uint32_t at = part * PREFILL_PART_BYTES + step * PREFILL_STEP_BYTES;
-            kvg_wgmma_rows<BF16>(o + 32 * part, p + 4 * step, kvg_wgmma_further(first, at), step > 0 || !fresh);
+        for (int column = 0; column < DIM; column += COLUMNS) {
+            const uint32_t at = column / 64 * PREFILL_PART_BYTES + step * PREFILL_STEP_BYTES;
+            kvg_wgmma_rows<BF16, COLUMNS>(o + column / 2, p + 4 * step, kvg_wgmma_further(first, at),
+                                          step > 0 || !fresh);
         }
         if constexpr (prefill_l_beside<DIM>) kvg_wgmma_eight<BF16>(l, weights + 4 * step, ones);
     }

@@ -10,10 +10,11 @@ extern "C" {
 #endif
 
 typedef enum wgmma_way {
-    WGMMA_COLUMNS, /* as op decode multiplies q and K, both from shared memory by rows of 64 elements, of which 16
-                    * are multiplied */
-    WGMMA_ROWS,    /* as weights and V, a from registers and b by rows of 64 columns */
-    WGMMA_EIGHT,   /* as weights and ones, a from registers and b of 8 columns; never fresh */
+    WGMMA_COLUMNS,  /* as op decode multiplies q and K, both from shared memory by rows of 64 elements, of which 16
+                     * are multiplied */
+    WGMMA_ROWS,     /* as weights and V, a from registers and b by rows of 64 columns */
+    WGMMA_ROWS_128, /* the same by rows of 128 columns */
+    WGMMA_EIGHT,    /* as weights and ones, a from registers and b of 8 columns; never fresh */
 } wgmma_way;
 
 /* As kvg_gpu_mma (gpu/gpu.h), with `tiles` a multiple of 4. A warpgroup takes four tiles: their a's
