@@ -3,6 +3,7 @@
 #define KVG_GPU_PREFILL_PREFILL_ARGS_CUH
 
 #include "gpu/decode/decode_args.cuh"
+#include "gpu/prefill/prefill_multiply.cuh"
 #include "gpu/prefill/prefill_plan.h"
 
 /* Orders of places (docs/spec/decode-contract.md section 4), by which q is read. */
@@ -131,13 +132,14 @@ static __device__ __forceinline__ void prefill_fence()
 }
 
 /* Shared memory of a CTA: barriers; for each stage the tokens of its tile that are there, as bits,
- * and row scales of K and V; stages of K and of V, or of rows that K and V share; q of a band; raw
- * tiles; slots of waiting nodes. */
+ * and row scales of K and V; ones of prefill_put_ones; stages of K and of V, or of rows that K and V
+ * share; q of a band; raw tiles; slots of waiting nodes. */
 enum {
     PREFILL_PRESENT = 2 * PREFILL_MOST_STAGES * 8,
     PREFILL_ROW_SCALES = PREFILL_PRESENT + PREFILL_MOST_STAGES * 8,
+    PREFILL_ONES = PREFILL_ROW_SCALES + 2 * PREFILL_MOST_STAGES * KVG_TILE * 4,
 };
-static_assert(PREFILL_ROW_SCALES + 2 * PREFILL_MOST_STAGES * KVG_TILE * 4 <= PREFILL_HEADER, "what the plan counts");
+static_assert(PREFILL_ONES + PREFILL_ONES_BYTES <= PREFILL_HEADER && PREFILL_ONES % 16 == 0, "what the plan counts");
 
 template <int DIM> struct prefill_memory {
     static constexpr bool SHARED_ROW = DIM == PREFILL_SHARED_DIM;
@@ -161,6 +163,10 @@ template <int DIM> struct prefill_memory {
     __device__ uint32_t row_scales(int side, uint32_t stage) const
     {
         return start + PREFILL_ROW_SCALES + (side * PREFILL_MOST_STAGES + stage) * KVG_TILE * 4;
+    }
+    __device__ uint32_t ones() const
+    {
+        return start + PREFILL_ONES;
     }
     __device__ uint32_t tile(const prefill_args &a, int side, uint32_t stage) const
     {

@@ -18,7 +18,8 @@ template <int DIM, int GROUPS> struct prefill_registers {
     static constexpr bool EMPTY = (GROUPS > 1 && !MOVED) || (DIM == PREFILL_MOST_DIM && KVG_SMALL_CHIP);
     static constexpr int CTAS = MOVED && GROUPS == 1 ? 2 : 1;
     static constexpr int THREADS = EMPTY ? KVG_WARP : KVG_WARP * (PREFILL_FILLERS + 4 * GROUPS);
-    static constexpr int FILL = 104, ROWS = SHARED_ROW ? 200 : GROUPS == 1 ? 152 : 136;
+    static constexpr int FILL = GROUPS == 3 && DIM == 128 ? 80 : 104,
+                         ROWS = SHARED_ROW ? 200 : GROUPS == 1 ? 152 : DIM == 128 ? 144 : 136;
 };
 
 template <bool FEWER, int REGISTERS> static __device__ __forceinline__ void prefill_set_registers()
@@ -29,15 +30,14 @@ template <bool FEWER, int REGISTERS> static __device__ __forceinline__ void pref
 #endif
 }
 
-/* The items of a CTA: `work` is given each that has keys or outputs. */
+/* The items of a CTA: `work` is given each that has keys or outputs, and its index. */
 template <class WORK> static __device__ __forceinline__ void prefill_each_item(const prefill_args &a, const WORK &work)
 {
     const uint32_t bands = (uint32_t)a.list[0].x, all = bands * a.kv_heads, items = prefill_items(&a.cut, all);
 #pragma unroll 1
     for (uint32_t index = blockIdx.x; index < items; index += gridDim.x) {
-        const prefill_piece piece = prefill_piece_of(&a.cut, all, index);
-        const prefill_item item = prefill_find_item(a, piece, bands);
-        if (!item.skipped) work(piece, item);
+        const prefill_item item = prefill_find_item(a, prefill_piece_of(&a.cut, all, index), bands);
+        if (!item.skipped) work(index, item);
     }
 }
 
@@ -59,6 +59,10 @@ static __global__ void __launch_bounds__(prefill_registers<DIM, GROUPS>::THREADS
         }
         prefill_fence();
     }
+    if constexpr (prefill_l_beside<prefill_memory<DIM>::COLUMNS>) {
+        prefill_put_ones<BF16>(memory.ones());
+        prefill_fence();
+    }
     if constexpr (PADDED) {
         const uint32_t zeros[4] = {};
         for (uint32_t i = threadIdx.x * 16; i < a.stages * memory.SIDE; i += blockDim.x * 16) {
@@ -78,7 +82,7 @@ static __global__ void __launch_bounds__(prefill_registers<DIM, GROUPS>::THREADS
         typedef std::conditional_t<registers::SHARED_ROW, shared_row_formats,
                                    std::conditional_t<ROW_SCALES, prefill_row_scale_formats, own_row_formats>>
             formats;
-        prefill_each_item(a, [&](const prefill_piece &, const prefill_item &item) {
+        prefill_each_item(a, [&](uint32_t, const prefill_item &item) {
             const uint32_t filler = warp;
             if (warp < PREFILL_FILLERS / 2)
                 formats::template fill<T, DIM, PADDED, KVG_K>(a, memory, item, turn, filler, lane);
@@ -86,8 +90,8 @@ static __global__ void __launch_bounds__(prefill_registers<DIM, GROUPS>::THREADS
         });
     } else {
         if constexpr (registers::MOVED) prefill_set_registers<false, registers::ROWS>();
-        prefill_each_item(a, [&](const prefill_piece &piece, const prefill_item &item) {
-            prefill_add_item<DIM, BF16, ROW_SCALES, PADDED>(a, memory, item, piece, turn, warp - PREFILL_FILLERS, lane);
+        prefill_each_item(a, [&](uint32_t index, const prefill_item &item) {
+            prefill_add_item<DIM, BF16, ROW_SCALES, PADDED>(a, memory, item, index, turn, warp - PREFILL_FILLERS, lane);
         });
     }
 }

@@ -22,12 +22,27 @@ enum {
     PREFILL_SUM = 16,                                              /* elements of a sum */
     PREFILL_PART_SUMS = 4,
     PREFILL_STEP_BYTES = PREFILL_SUM * PREFILL_ROW_BYTES, /* of a part: 16 rows */
+    PREFILL_ONES_BYTES = PREFILL_SUM * 8 * 2,
 };
 
 /* Where 16-byte chunk `chunk` (0 ... 7) of row `row` lies in a part. */
 static __device__ __forceinline__ uint32_t prefill_place(uint32_t row, uint32_t chunk)
 {
     return row * PREFILL_ROW_BYTES + (chunk ^ row % 8) * 16;
+}
+
+/* l is summed like one more dim of V, which is 1. */
+template <bool BF16> static constexpr uint32_t prefill_ones = BF16 ? 0x3F803F80u : 0x3C003C00u; /* two */
+
+/* Whether wgmma sums l beside the warp, together with o: a larger o, and rows that K and V share, leave no registers
+ * for it. */
+template <int COLUMNS> static constexpr bool prefill_l_beside = KVG_HAS_WGMMA && COLUMNS <= 128;
+
+/* Its 16 keys of 8 equal dims for wgmma, by the first threads of a CTA. */
+template <bool BF16> static __device__ __forceinline__ void prefill_put_ones(uint32_t to)
+{
+    const uint32_t ones[4] = {prefill_ones<BF16>, prefill_ones<BF16>, prefill_ones<BF16>, prefill_ones<BF16>};
+    if (threadIdx.x < PREFILL_ONES_BYTES / 16) kvg_store_shared<16>(to + threadIdx.x * 16, ones);
 }
 
 #if KVG_HAS_WGMMA
@@ -53,20 +68,24 @@ static __device__ __forceinline__ void prefill_scores(uint32_t q, uint32_t keys,
     kvg_wgmma_end();
 }
 
-/* o += p V; o = p V if `fresh`. p: two fragments of 16 keys each. */
+/* o += p V; o = p V if `fresh`. p: two fragments of 16 keys each. With prefill_l_beside l += weights, which are
+ * fragments as p is. `ones`: where prefill_put_ones has put them. */
 template <int DIM, bool BF16>
-static __device__ __forceinline__ void prefill_values(const uint32_t *p, uint32_t values, bool fresh, int lane,
-                                                      float *o)
+static __device__ __forceinline__ void prefill_values(const uint32_t *p, const uint32_t *weights, uint32_t values,
+                                                      uint32_t ones, bool fresh, int lane, float *o, float *l)
 {
-    const uint64_t first = kvg_wgmma_tile(values);
+    constexpr int COLUMNS = DIM % 128 ? 64 : 128; /* of an instruction */
+    const uint64_t first = kvg_wgmma_tile(values, PREFILL_PART_BYTES);
     kvg_wgmma_begin();
 #pragma unroll
     for (int step = 0; step < 2; step++) {
 #pragma unroll
-        for (int part = 0; part < DIM / 64; part++) {
-            const uint32_t at = part * PREFILL_PART_BYTES + step * PREFILL_STEP_BYTES;
-            kvg_wgmma_rows<BF16>(o + 32 * part, p + 4 * step, kvg_wgmma_further(first, at), step > 0 || !fresh);
+        for (int column = 0; column < DIM; column += COLUMNS) {
+            const uint32_t at = column / 64 * PREFILL_PART_BYTES + step * PREFILL_STEP_BYTES;
+            kvg_wgmma_rows<BF16, COLUMNS>(o + column / 2, p + 4 * step, kvg_wgmma_further(first, at),
+                                          step > 0 || !fresh);
         }
+        if constexpr (prefill_l_beside<DIM>) kvg_wgmma_eight<BF16>(l, weights + 4 * step, ones);
     }
     kvg_wgmma_end();
 }
@@ -108,8 +127,8 @@ static __device__ __forceinline__ void prefill_scores(uint32_t q, uint32_t keys,
 }
 
 template <int DIM, bool BF16>
-static __device__ __forceinline__ void prefill_values(const uint32_t *p, uint32_t values, bool fresh, int lane,
-                                                      float *o)
+static __device__ __forceinline__ void prefill_values(const uint32_t *p, const uint32_t *, uint32_t values, uint32_t,
+                                                      bool fresh, int lane, float *o, float *)
 {
     if (fresh) {
 #pragma unroll

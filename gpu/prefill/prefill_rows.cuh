@@ -40,7 +40,7 @@ static __device__ __forceinline__ void prefill_scale_keys(uint32_t scales, int l
     }
 }
 
-/* Where the nodes of the CTA's warp `warp` wait. */
+/* Where the nodes of the CTA's warp `warp` wait. No shape of rows that K and V share has slots. */
 template <int DIM>
 static __device__ prefill_waiting prefill_waiting_of(const prefill_args &a, const prefill_memory<DIM> &memory,
                                                      uint32_t warp)
@@ -48,14 +48,15 @@ static __device__ prefill_waiting prefill_waiting_of(const prefill_args &a, cons
     constexpr uint32_t NODE = prefill_warp_node<prefill_memory<DIM>::COLUMNS>();
     float4 *const stack = a.stack + ((size_t)blockIdx.x * a.groups + warp / 4) * a.waiting * 4 * NODE + warp % 4 * NODE;
     constexpr uint32_t BYTES = NODE * (uint32_t)sizeof(float4);
-    return {stack, 4 * NODE, a.slots, memory.slots(a) + warp * BYTES, a.groups * 4 * BYTES};
+    const uint32_t slots = prefill_memory<DIM>::SHARED_ROW ? 0 : a.slots;
+    return {stack, 4 * NODE, slots, memory.slots(a) + warp * BYTES, a.groups * 4 * BYTES};
 }
 
-/* All keys of an item for the warp's rows; then its node, or outputs. `warp`: of the CTA's that
- * multiply. */
+/* All keys of an item for the warp's rows; then its node, or outputs. `index`: the item's. `warp`: of
+ * the CTA's that multiply. */
 template <int DIM, bool BF16, bool ROW_SCALES, bool PADDED>
 static __device__ __forceinline__ void prefill_add_item(const prefill_args &a, const prefill_memory<DIM> &memory,
-                                                        const prefill_item &item, const prefill_piece &piece,
+                                                        const prefill_item &item, uint32_t index,
                                                         prefill_turn &turn, uint32_t warp, int lane)
 {
     /* Groups have rows of their own; if K and V share rows, the same rows and columns of their own. */
@@ -82,12 +83,18 @@ static __device__ __forceinline__ void prefill_add_item(const prefill_args &a, c
     w.node.l[0] = w.node.l[1] = 0;
 #pragma unroll
     for (int i = 0; i < COLUMNS / 2; i++) w.node.o[i] = 0;
-    uint32_t p[8] = {};
+#pragma unroll
+    for (int i = 0; i < 4; i++) w.l[i] = 0;
+    prefill_fragments<ROW_SCALES> p = {};
     /* Waits until the products are done. */
     const auto settle = [&] {
         prefill_wait();
         prefill_hold<COLUMNS / 2>(w.node.o);
-        prefill_hold<8>(p);
+        prefill_hold<8>(p.of_values());
+        if constexpr (prefill_l_beside<COLUMNS>) {
+            prefill_hold<4>(w.l);
+            prefill_hold<8>(p.weights);
+        }
     };
 #pragma unroll 1
     for (uint32_t tile = first; tile < end;) { /* leaves */
@@ -111,7 +118,8 @@ static __device__ __forceinline__ void prefill_add_item(const prefill_args &a, c
                 prefill_scale(a, w, tile * KVG_TILE, present, lane, z);
                 prefill_weigh<COLUMNS, BF16, ROW_SCALES>(w, z, memory.row_scales(KVG_V, at), fresh, lane, p);
             }
-            prefill_values<COLUMNS, BF16>(p, memory.tile(a, KVG_V, at) + own_columns, fresh, lane, w.node.o);
+            prefill_values<COLUMNS, BF16>(p.of_values(), p.weights, memory.tile(a, KVG_V, at) + own_columns,
+                                          memory.ones(), fresh, lane, w.node.o, w.l);
             fresh = false;
             prefill_next(a, turn);
         } while (++tile < leaf_end);
@@ -124,13 +132,14 @@ static __device__ __forceinline__ void prefill_add_item(const prefill_args &a, c
         }
     }
     if (!has_rows) return;
-    if (piece.node == PREFILL_NO_NODE) {
+    if (item.node == PREFILL_NO_NODE) {
         const uint32_t bands = (uint32_t)a.list[0].x; /* found again, so that no registers hold it through the loop */
+        const prefill_piece piece = prefill_piece_of(&a.cut, bands * a.kv_heads, index);
         prefill_find_rows(a, prefill_find_item(a, piece, bands), row_warp, lane, tokens, rows);
         prefill_finish<COLUMNS>(a, w.node, rows, SHARED_ROW ? group * COLUMNS : 0, PADDED ? a.out_dim : COLUMNS,
                                 SHARED_ROW, lane);
     } else {
-        const size_t node = (size_t)piece.node * a.groups * 4 + warp;
+        const size_t node = (size_t)item.node * a.groups * 4 + warp;
         float4 *to = a.nodes + node * prefill_warp_node<COLUMNS>() + lane;
         prefill_put<COLUMNS>(w.node, [&](int i, float4 v) { __stcg(to + i * KVG_WARP, v); });
     }

@@ -87,34 +87,43 @@ static __device__ __forceinline__ void prefill_raise(prefill_state<DIM> &w, cons
     }
 }
 
-/* From exponents to fragments of two sums of 16 keys: weights, times V's row scales if it has such.
- * The weights themselves are added to l. */
+/* Fragments of two sums of 16 keys: weights, of which l is the sum, and with row scales of V those times the
+ * scales. */
+template <bool ROW_SCALES> struct prefill_fragments {
+    uint32_t weights[8], scaled[ROW_SCALES ? 8 : 1];
+
+    __device__ __forceinline__ uint32_t *of_values()
+    {
+        return ROW_SCALES ? scaled : weights;
+    }
+};
+
+/* From exponents to fragments; the weights are added to l, unless wgmma does that. */
 template <bool BF16> static __device__ __forceinline__ uint32_t prefill_pair(float x, float y)
 {
     return BF16 ? kvg_bits2(__floats2bfloat162_rn(x, y)) : kvg_bits2(__floats2half2_rn(x, y));
 }
-template <bool BF16, bool ROW_SCALES>
-static __device__ __forceinline__ void prefill_weights(const float *x, uint32_t scales, int lane, float *l, uint32_t *p)
+template <int DIM, bool BF16, bool ROW_SCALES>
+static __device__ __forceinline__ void prefill_weights(const float *x, uint32_t scales, int lane, float *l,
+                                                       prefill_fragments<ROW_SCALES> &p)
 {
-    constexpr uint32_t ones = BF16 ? 0x3F803F80u : 0x3C003C00u;
+    constexpr uint32_t ones = prefill_ones<BF16>;
 #pragma unroll
     for (int step = 0; step < 2; step++) {
-        uint32_t plain[4];
 #pragma unroll
         for (int i = 0; i < 4; i++) { /* row g + 8 (i % 2), keys 16 step + 8 (i / 2) + 2 c and + 1 */
             const float *y = x + 8 * step + 2 * i;
             const float first = kvg_exp2(y[0]), second = kvg_exp2(y[1]);
-            plain[i] = prefill_pair<BF16>(first, second);
+            p.weights[4 * step + i] = prefill_pair<BF16>(first, second);
             if constexpr (ROW_SCALES) {
                 uint32_t r[2];
                 kvg_load_shared<8>(r, scales + (step * 16 + i / 2 * 8 + lane % 4 * 2) * 4);
-                p[4 * step + i] = prefill_pair<BF16>(__fmul_rn(first, __uint_as_float(r[0])),
-                                                     __fmul_rn(second, __uint_as_float(r[1])));
-            } else {
-                p[4 * step + i] = plain[i];
+                p.scaled[4 * step + i] = prefill_pair<BF16>(__fmul_rn(first, __uint_as_float(r[0])),
+                                                            __fmul_rn(second, __uint_as_float(r[1])));
             }
         }
-        kvg_multiply<BF16>(l, plain[0], plain[1], plain[2], plain[3], ones, ones);
+        const uint32_t *y = p.weights + 4 * step;
+        if constexpr (!prefill_l_beside<DIM>) kvg_multiply<BF16>(l, y[0], y[1], y[2], y[3], ones, ones);
     }
 }
 
@@ -122,7 +131,7 @@ static __device__ __forceinline__ void prefill_weights(const float *x, uint32_t 
  * leaf's first tile. */
 template <int DIM, bool BF16, bool ROW_SCALES>
 static __device__ __forceinline__ void prefill_weigh(prefill_state<DIM> &w, float *z, uint32_t scales, bool fresh,
-                                                     int lane, uint32_t *p)
+                                                     int lane, prefill_fragments<ROW_SCALES> &p)
 {
     constexpr float limit = ROW_SCALES ? 0.0f : 8.0f;
     float x[16];
@@ -150,7 +159,7 @@ static __device__ __forceinline__ void prefill_weigh(prefill_state<DIM> &w, floa
         }
         subtract();
     }
-    prefill_weights<BF16, ROW_SCALES>(x, scales, lane, w.l, p);
+    prefill_weights<DIM, BF16, ROW_SCALES>(x, scales, lane, w.l, p);
 }
 
 #endif

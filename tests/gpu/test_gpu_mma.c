@@ -219,19 +219,31 @@ static void tiles_close(tile_set *t)
 static kvg_status by_wgmma(kvg_dtype dtype, size_t tiles, const uint16_t *a, const uint16_t *b, const float *c,
                            float *d, kvg_stream *stream)
 {
-    return wgmma_tiles(dtype, false, false, tiles, a, b, c, d, stream);
+    return wgmma_tiles(dtype, WGMMA_COLUMNS, false, tiles, a, b, c, d, stream);
 }
 
 static kvg_status by_wgmma_rows(kvg_dtype dtype, size_t tiles, const uint16_t *a, const uint16_t *b, const float *c,
                                   float *d, kvg_stream *stream)
 {
-    return wgmma_tiles(dtype, true, false, tiles, a, b, c, d, stream);
+    return wgmma_tiles(dtype, WGMMA_ROWS, false, tiles, a, b, c, d, stream);
+}
+
+static kvg_status by_wgmma_rows_128(kvg_dtype dtype, size_t tiles, const uint16_t *a, const uint16_t *b, const float *c,
+                                    float *d, kvg_stream *stream)
+{
+    return wgmma_tiles(dtype, WGMMA_ROWS_128, false, tiles, a, b, c, d, stream);
+}
+
+static kvg_status by_wgmma_eight(kvg_dtype dtype, size_t tiles, const uint16_t *a, const uint16_t *b, const float *c,
+                                 float *d, kvg_stream *stream)
+{
+    return wgmma_tiles(dtype, WGMMA_EIGHT, false, tiles, a, b, c, d, stream);
 }
 
 static kvg_status by_wgmma_fresh(kvg_dtype dtype, size_t tiles, const uint16_t *a, const uint16_t *b, const float *c,
                                  float *d, kvg_stream *stream)
 {
-    return wgmma_tiles(dtype, false, true, tiles, a, b, c, d, stream);
+    return wgmma_tiles(dtype, WGMMA_COLUMNS, true, tiles, a, b, c, d, stream);
 }
 
 /* The ways in which the device makes a tile. */
@@ -247,6 +259,8 @@ static const instruction instructions[] = {
     {"mma.sync", 0, false, kvg_gpu_mma},
     {"wgmma as of q and K", 90, false, by_wgmma},
     {"wgmma as of weights and V", 90, false, by_wgmma_rows},
+    {"wgmma as of weights and V, 128 columns", 90, false, by_wgmma_rows_128},
+    {"wgmma as of weights and ones", 90, false, by_wgmma_eight},
     {"wgmma that begins with nothing", 90, true, by_wgmma_fresh},
 };
 
