@@ -40,7 +40,7 @@ static __device__ __forceinline__ void prefill_scale_keys(uint32_t scales, int l
     }
 }
 
-/* Where the nodes of the CTA's warp `warp` wait. No shape of rows that K and V share has slots. */
+/* Where the nodes of the CTA's warp `warp` wait. */
 template <int DIM>
 static __device__ prefill_waiting prefill_waiting_of(const prefill_args &a, const prefill_memory<DIM> &memory,
                                                      uint32_t warp)
@@ -48,8 +48,7 @@ static __device__ prefill_waiting prefill_waiting_of(const prefill_args &a, cons
     constexpr uint32_t NODE = prefill_warp_node<prefill_memory<DIM>::COLUMNS>();
     float4 *const stack = a.stack + ((size_t)blockIdx.x * a.groups + warp / 4) * a.waiting * 4 * NODE + warp % 4 * NODE;
     constexpr uint32_t BYTES = NODE * (uint32_t)sizeof(float4);
-    const uint32_t slots = prefill_memory<DIM>::SHARED_ROW ? 0 : a.slots;
-    return {stack, 4 * NODE, slots, memory.slots(a) + warp * BYTES, a.groups * 4 * BYTES};
+    return {stack, 4 * NODE, a.slots, memory.slots(a) + warp * BYTES, a.groups * 4 * BYTES};
 }
 
 /* All keys of an item for the warp's rows; then its node, or outputs. `index`: the item's. `warp`: of
