@@ -39,7 +39,7 @@ typedef struct kvg_report_case {
     kvg_result result;
     size_t cause; /* id of its cause; SIZE_MAX: it passed, or the candidate does not claim it */
     void *guest; /* data that the report's guest read from the line; NULL: none */
-    uint64_t controls[KVG_REPORT_CONTROLS]; /* bit i: the report's control i */
+    uint64_t controls[KVG_REPORT_CONTROLS][KVG_REPORT_MAX_CONTROLS / 64]; /* bit i: the report's control i */
     const char *line;                       /* text of its line in the file, for the merged file */
     size_t line_size, file;                 /* file: index of its file */
 } kvg_report_case;

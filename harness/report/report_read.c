@@ -83,7 +83,7 @@ static kvg_status count_controls(kvg_report *report, kvg_json line, kvg_report_c
         for (size_t i = 0; !s && i < lists[k]->count; i++) {
             size_t index;
             s = find_control(report, line, lists[k]->name[i], &index);
-            if (!s) c->controls[k] |= UINT64_C(1) << index;
+            if (!s) c->controls[k][index / 64] |= UINT64_C(1) << index % 64;
         }
     }
     return s;

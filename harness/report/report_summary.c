@@ -140,7 +140,7 @@ static void summarise_side(kvg_report_group *g, const kvg_report_case *cases, kv
 static void count_controls(kvg_report_group *g, const kvg_report_case *c)
 {
     for (size_t k = 0; k < KVG_REPORT_CONTROLS; k++) {
-        for (size_t i = 0; i < KVG_REPORT_MAX_CONTROLS; i++) g->controls[k][i] += c->controls[k] >> i & 1;
+        for (size_t i = 0; i < KVG_REPORT_MAX_CONTROLS; i++) g->controls[k][i] += c->controls[k][i / 64] >> i % 64 & 1;
     }
 }
 

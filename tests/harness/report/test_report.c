@@ -630,6 +630,25 @@ static void a_separation_reads_as_1_only_if_it_is(void **state)
     }
 }
 
+/* The controls of a report are bits of more than one word. */
+static void controls_beyond_64_are_counted(void **state)
+{
+    (void)state;
+    text[0] = '\0';
+    append_run(text, "1/1", 1);
+    append_case(text, &samples[0]);
+    char *const list = strstr(text, "\"zeros\"");
+    char rest[256];
+    snprintf(rest, sizeof rest, "%s", list + strlen("\"zeros\""));
+    *list = '\0';
+    for (int i = 0; i < 90; i++) append(text, "%s\"defect_%d\"", i ? "," : "", i);
+    append(text, "%s", rest);
+    append_end(text);
+    kvg_report *report = open_text(text);
+    expect_table(report, "controls   90 rejected, 1 unreached, 0 accepted");
+    kvg_report_close(report);
+}
+
 /* --- layouts, ops and modes --- */
 
 static void append_paged(char *out, const char *op, const char *layout, const char *rest, const char *status,
@@ -974,6 +993,7 @@ int main(void)
         cmocka_unit_test(a_run_that_judged_little_says_so),
         cmocka_unit_test(a_reference_that_judged_itself_is_named),
         cmocka_unit_test(a_separation_reads_as_1_only_if_it_is),
+        cmocka_unit_test(controls_beyond_64_are_counted),
         cmocka_unit_test(layouts_and_ops_have_a_table),
         cmocka_unit_test(modes_are_in_every_report),
         cmocka_unit_test(page_holds_any_name),
