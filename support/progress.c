@@ -17,9 +17,9 @@ static const double TERMINAL = 1, LOG = 20;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of all below */
 static struct {
-    bool on, paused, drawn;
+    bool on, started, paused, drawn;
     pthread_t writer;
-    pthread_cond_t ended;
+    pthread_cond_t changed; /* on or started */
     unsigned width; /* of the terminal; 0: none */
     double period, start, since;
     const char *command, *noun, *part_noun;
@@ -68,29 +68,34 @@ static void *write_lines(void *unused)
 {
     (void)unused;
     pthread_mutex_lock(&lock);
+    state.started = true;
+    pthread_cond_signal(&state.changed);
     while (state.on) {
         const double next = kvg_clock_seconds() + state.period;
         const time_t seconds = (time_t)next;
         const struct timespec until = {seconds, (long)((next - (double)seconds) * 1e9)};
-        if (pthread_cond_timedwait(&state.ended, &lock, &until) && state.on) write_line();
+        if (pthread_cond_timedwait(&state.changed, &lock, &until) && state.on) write_line();
     }
     pthread_mutex_unlock(&lock);
     return NULL;
 }
 
-/* A signal is for the thread that waits for children. */
+/* A signal is for the thread that waits for children. Returns when the writer waits, for a child that is forked while
+ * a thread begins would inherit locks of the C library or of a sanitizer that nobody gives back. */
 static bool start_writer(void)
 {
     pthread_condattr_t clock;
     sigset_t all, before;
     pthread_condattr_init(&clock);
     pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
-    pthread_cond_init(&state.ended, &clock);
+    pthread_cond_init(&state.changed, &clock);
     pthread_condattr_destroy(&clock);
+    state.started = false;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     const int error = pthread_create(&state.writer, NULL, write_lines, NULL);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
+    while (!error && !state.started) pthread_cond_wait(&state.changed, &lock);
     return error == 0;
 }
 
@@ -132,6 +137,7 @@ void kvg_progress_begin(const char *command, size_t total, const char *noun)
     state.failed = KVG_PROGRESS_NOT_JUDGED;
     state.current[0] = 0;
     state.paused = false;
+    state.on = forks_known; /* before the writer looks */
     state.on = forks_known && start_writer();
     pthread_mutex_unlock(&lock);
 }
@@ -176,9 +182,9 @@ void kvg_progress_end(void)
     const bool on = state.on;
     if (on) clear_line();
     state.on = false;
-    if (on) pthread_cond_signal(&state.ended);
+    if (on) pthread_cond_signal(&state.changed);
     pthread_mutex_unlock(&lock);
     if (!on) return;
     pthread_join(state.writer, NULL);
-    pthread_cond_destroy(&state.ended);
+    pthread_cond_destroy(&state.changed);
 }
