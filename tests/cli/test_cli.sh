@@ -780,7 +780,9 @@ for start in "append,decode nvfp4 hnd" "quantise,flatten int4 turbomind" "decode
     read -r ops format layout <<<"$start"
     rm -rf start && mkdir start && cd start || exit 2
     expect "a start over pages: $start" 0 "./libpaged.so" "$kvgold" new plugin paged --ops "$ops" --format "$format" --layout "$layout"
-    expect "... works as its commands are printed" 0 " passed, 0 failed; " bash -ec "$(grep '^cc\|check' <<<"$output")"
+    if [[ -e $(sed -n "s/^cc .* -L '\([^']*\)'.*/\1/p" <<<"$output")/libkvgold.so ]]; then # not in a build with sanitizers
+        expect "... works as its commands are printed" 0 " passed, 0 failed; " bash -ec "$(grep '^cc\|check' <<<"$output")"
+    fi
     cd .. || exit 2
 done
 expect "... of an op that it lacks" 2 "a start has no op 'expand'" "$kvgold" new plugin more --ops append,expand --format nvfp4 --layout hnd
