@@ -77,10 +77,9 @@ static kvg_status write_reports(const check_options *o, const kvg_run_summary *s
     kvg_status s = kvg_report_open(paths, &summary->digest, 1, &kvg_generate_guest, &report);
     if (s) return s;
     const bool part = o->run.shards > 1 || o->run.only_case;
-    *exit_code = summary->cases == 0 ? KVG_EXIT_PASS
-                 : part              ? kvg_exit_of_verdicts(summary->counts)
-                                     : kvg_report_exit_code(report);
+    *exit_code = part ? kvg_exit_of_verdicts(summary->counts) : kvg_report_exit_code(report);
     if (summary->cases == 0) {
+        *exit_code = KVG_EXIT_PASS;
         printf("shard %u of %u has no case: its file says so to kvgold report\n\n", o->run.shard + 1, o->run.shards);
     }
     kvg_report_table(report, stdout, kvg_terminal_width(STDOUT_FILENO), kvg_terminal_has_colour(STDOUT_FILENO));

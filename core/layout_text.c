@@ -27,7 +27,7 @@ typedef struct nest {
     int field;             /* NONE: the nest holds other nests */
     int child, next;       /* NONE: no more */
     uint64_t padding, multiple; /* behind the product: bytes, then up to a multiple */
-    uint64_t bytes;        /* measured: all of it */
+    uint64_t inner, bytes; /* measured: of one repetition, and all of it */
 } nest;
 
 typedef struct reader {
@@ -239,22 +239,22 @@ static kvg_status multiply(const reader *r, const nest *n, const nest *in, uint6
 static kvg_status measure(reader *r, nest *n, char cut)
 {
     kvg_status s = KVG_OK;
-    uint64_t inner = 0, product = UINT64_MAX;
+    uint64_t product = UINT64_MAX;
     cut = cut_of(r, n, cut);
     if (n->field != NONE) {
         const uint64_t pieces = cut ? letter_size(r, cut, n->field) : 1;
-        inner = pieces ? field_bytes(r, n->field) / pieces : 0;
+        n->inner = pieces ? field_bytes(r, n->field) / pieces : 0;
         if (pieces && field_bytes(r, n->field) % pieces) s = refuse(r, n->at, "groups do not divide this field");
     }
     for (int i = n->child; !s && i != NONE; i = r->nests[i].next) {
         s = measure(r, &r->nests[i], cut);
-        if (!s && __builtin_add_overflow(inner, r->nests[i].bytes, &inner)) {
+        if (!s && __builtin_add_overflow(n->inner, r->nests[i].bytes, &n->inner)) {
             s = refuse(r, n->at, "more than 2^63 - 1 bytes");
         }
     }
     if (!s) s = multiply(r, n, n, &product);
     if (s) return s;
-    bool over = __builtin_mul_overflow(inner, product, &n->bytes);
+    bool over = __builtin_mul_overflow(n->inner, product, &n->bytes);
     over |= n->bytes && __builtin_add_overflow(n->bytes, n->padding, &n->bytes);
     over |= __builtin_add_overflow(n->bytes, (n->multiple - n->bytes % n->multiple) % n->multiple, &n->bytes);
     return over || n->bytes > INT64_MAX ? refuse(r, n->at, "more than 2^63 - 1 bytes") : KVG_OK;
@@ -347,26 +347,17 @@ static kvg_status walk(const reader *r, const nest *n, const way *outer, kvg_row
 {
     way w = *outer;
     kvg_status s = KVG_OK;
-    uint64_t inner = n->bytes, size;
-    int first = n->child == NONE ? n->field : NONE;
+    uint64_t repeated = n->inner, size;
+    const nest *first = n; /* axes count the same for every field */
+    while (first->field == NONE) first = &r->nests[first->child];
     w.cut = cut_of(r, n, w.cut);
-    if (n->field != NONE) {
-        const uint64_t pieces = w.cut ? letter_size(r, w.cut, n->field) : 1;
-        inner = pieces ? field_bytes(r, n->field) / pieces : 0;
-    } else {
-        inner = 0;
-        for (int i = n->child; i != NONE; i = r->nests[i].next) inner += r->nests[i].bytes;
-        const nest *in = n;
-        while (in->field == NONE) in = &r->nests[in->child];
-        first = in->field;
-    }
     for (int i = n->axes; i-- > 0;) {
         const axis *a = &r->axes[n->first_axis + i];
-        s = digit_size(r, a, first, &size);
+        s = digit_size(r, a, first->field, &size);
         if (s) return s;
         if (w.count == MAX_AXES) return refuse(r, a->at, "more than 128 axes on the way to a field");
-        w.steps[w.count++] = (step){a, size, inner};
-        inner *= size;
+        w.steps[w.count++] = (step){a, size, repeated};
+        repeated *= size;
     }
     if (n->field != NONE) return field_bytes(r, n->field) ? put_field(r, &w, n->field, &maps[n->field]) : KVG_OK;
     for (int i = n->child; !s && i != NONE; i = r->nests[i].next) {

@@ -138,7 +138,7 @@ void kvg_progress_begin(const char *command, size_t total, const char *noun)
     state.current[0] = 0;
     state.paused = false;
     state.on = forks_known; /* before the writer looks */
-    state.on = forks_known && start_writer();
+    if (state.on) state.on = start_writer();
     pthread_mutex_unlock(&lock);
 }
 
