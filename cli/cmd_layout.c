@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "cli/cli.h"
-#include "core/problem.h"
+#include "harness/trial/question/describe.h"
 #include "reference/rows.h"
 
 /* Where one byte of a row is asked for: `dim` is the element whose code it holds, or whose scale. */
@@ -104,35 +104,20 @@ static void print_place(const kvg_problem *p, const kvg_layout_map *map, const p
 
 /* --- from a byte to its place --- */
 
-static bool find_byte(const kvg_problem *p, const kvg_row_map *m, uint64_t byte, place *at, uint32_t *index)
-{
-    const kvg_paging *g = &p->paging;
-    for (uint64_t i = 0; i < (uint64_t)g->layers * g->blocks * p->kv_heads * g->block_tokens; i++) {
-        const uint64_t head = i / g->block_tokens, block = head / p->kv_heads;
-        *at = (place){(uint32_t)(block / g->blocks), (uint32_t)(block % g->blocks), (uint32_t)(head % p->kv_heads),
-                      (uint32_t)(i % g->block_tokens), 0};
-        for (*index = 0; *index < m->bytes; ++*index) {
-            if (kvg_rows_place(m, at->layer, at->block, at->head, at->token, *index) == byte) return true;
-        }
-    }
-    return false;
-}
-
 static void print_byte(const kvg_problem *p, const kvg_layout_map *map, uint64_t byte)
 {
     for (int i = 0; i < 4; i++) {
         const kvg_role pool = i % 2 ? KVG_ROLE_SCALE_POOL : KVG_ROLE_DATA_POOL;
         const char *const name = kvg_tensor_name(pool, (kvg_side)(i / 2));
         bool found = false;
-        place at;
-        uint32_t index;
+        kvg_pool_byte at;
         if (byte >= kvg_problem_tensor(p, pool, (kvg_side)(i / 2)).bytes) continue;
         for (int part = 0; part < 2 * kvg_problem_sides(p) && !found; part++) {
             const kvg_row_map *m = map_at(map, part);
-            found = m->bytes && m->pool == pool && (int)m->side == i / 2 && find_byte(p, m, byte, &at, &index);
+            found = m->bytes && m->pool == pool && (int)m->side == i / 2 && kvg_pool_byte_find(p, m, byte, &at);
             if (!found) continue;
             printf("byte %" PRIu64 " of %s: %c.%s of layer %u, block %u, head %u, token %u, byte %u of the row\n", byte,
-                   name, "KV"[part / 2], kinds[part % 2], at.layer, at.block, at.head, at.token, index);
+                   name, "KV"[part / 2], kinds[part % 2], at.layer, at.block, at.head, at.offset, at.index);
         }
         if (!found) printf("byte %" PRIu64 " of %s: padding\n", byte, name);
     }

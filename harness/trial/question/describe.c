@@ -39,17 +39,12 @@ static void describe_owner(const kvg_question *d, uint32_t block, uint32_t offse
     snprintf(out, size, " (no token of the case: must stay as it was)");
 }
 
-typedef struct pool_byte {
-    uint32_t layer, block, head, offset, index;
-} pool_byte;
-
-/* Searches all rows of one map for a byte of its pool. */
-static bool find_in_map(const kvg_problem *p, const kvg_row_map *m, uint64_t byte, pool_byte *at)
+bool kvg_pool_byte_find(const kvg_problem *p, const kvg_row_map *m, uint64_t byte, kvg_pool_byte *at)
 {
     const kvg_paging *g = &p->paging;
     for (uint64_t i = 0; i < (uint64_t)g->layers * g->blocks * p->kv_heads * g->block_tokens; i++) {
         const uint64_t row = i / g->block_tokens;
-        *at = (pool_byte){(uint32_t)(row / p->kv_heads / g->blocks), (uint32_t)(row / p->kv_heads % g->blocks),
+        *at = (kvg_pool_byte){(uint32_t)(row / p->kv_heads / g->blocks), (uint32_t)(row / p->kv_heads % g->blocks),
                           (uint32_t)(row % p->kv_heads), (uint32_t)(i % g->block_tokens), 0};
         for (; at->index < m->bytes; at->index++) {
             if (kvg_rows_place(m, at->layer, at->block, at->head, at->offset, at->index) == byte) return true;
@@ -67,10 +62,10 @@ static void describe_pool_byte(const kvg_question *d, kvg_role pool, kvg_side po
     for (int side = KVG_K; side <= KVG_V; side++) {
         const kvg_row_map *maps[2] = {&map.codes[side], &map.scales[side]};
         for (int part = 0; part < 2; part++) {
-            pool_byte at;
+            kvg_pool_byte at;
             char what[48], owner[64];
             if (maps[part]->pool != pool || maps[part]->side != pool_side || maps[part]->bytes == 0) continue;
-            if (!find_in_map(p, maps[part], byte, &at)) continue;
+            if (!kvg_pool_byte_find(p, maps[part], byte, &at)) continue;
             describe_code(p, part ? KVG_ROLE_SCALES : KVG_ROLE_CODES, (kvg_side)side, at.index, changed, what,
                           sizeof what);
             describe_owner(d, at.block, at.offset, owner, sizeof owner);
