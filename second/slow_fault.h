@@ -1,6 +1,6 @@
 /* How the second reference is wrong on purpose, so that a test can show which fault it would see: decode_faults.def,
- * mma_faults.def. Tests compile second/ with SLOW_FAULTS. The backend slowref is compiled without, so there is no fault
- * in it. */
+ * mma_faults.def, special_faults.def. Tests compile second/ with SLOW_FAULTS. The backend slowref is compiled without,
+ * so there is no fault in it. */
 #ifndef KVG_SECOND_SLOW_FAULT_H
 #define KVG_SECOND_SLOW_FAULT_H
 
@@ -31,6 +31,13 @@ typedef enum slow_mma_fault {
 #undef FAULT
     SLOW_MMA_FAULTS /* how many there are */
 } slow_mma_fault;
+
+typedef enum slow_special_fault {
+#define FAULT(ENUM, what) SLOW_SPECIAL_##ENUM,
+#include "second/special_faults.def"
+#undef FAULT
+    SLOW_SPECIAL_FAULTS /* how many there are */
+} slow_special_fault;
 
 /* slow_faults.c, which is a part of tests alone. */
 const char *slow_mma_fault_name(slow_mma_fault fault);

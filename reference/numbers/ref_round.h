@@ -3,6 +3,7 @@
  *   ref_round              Conversions between f32 and the small formats.
  *   ref_fused, ref_chains  Fused multiply-adds, one and in chains.
  *   ref_exp2               exp2 and log2 of the decode contract, in f32.
+ *   ref_special            ex2, rcp and div.full of sm_90, bit for bit.
  *   ref_elementary         exp, log and tanh in double.
  *   ref_double_double      About 106 bits, for the table of RoPE.
  *

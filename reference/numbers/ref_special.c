@@ -1,0 +1,92 @@
+#include "reference/numbers/ref_special.h"
+
+#include <math.h>
+
+#include "core/bits.h"
+
+enum { FRACTION = 23, FRACTION_MASK = (1 << FRACTION) - 1 };
+static const uint32_t sign_bit = 0x80000000, infinity = 0x7F800000, nan_bits = 0x7FFFFFFF, one = 0x3F800000,
+                      least_normal = 0x00800000;
+
+typedef struct piece {
+    int32_t k, m, c;
+} piece;
+
+typedef struct function {
+    const piece *pieces;
+    int rest_bits; /* of r */
+    int32_t bias;
+} function;
+
+static const piece ex2_pieces[] = {
+#define EX2(k, m, c) {k, m, c},
+#define RCP(k, m, c)
+#include "reference/numbers/special_sm90.def"
+#undef EX2
+#undef RCP
+};
+static const piece rcp_pieces[] = {
+#define EX2(k, m, c)
+#define RCP(k, m, c) {k, m, c},
+#include "reference/numbers/special_sm90.def"
+#undef EX2
+#undef RCP
+};
+static const function ex2 = {ex2_pieces, 17, 6114}, rcp = {rcp_pieces, 16, 2023};
+
+/* S of the upper 15 bits of r. Bit i has 2^(15 - i) there. Its partial products with the bits below it are these bits,
+ * moved down by i - 1 places, where the last ones fall off. From i = 8 on nothing is left. */
+static int32_t cut_square(int32_t r)
+{
+    int32_t sum = 0;
+    for (int i = 1; i <= 7; i++) {
+        const int32_t bit = 1 << (15 - i), lower = r & (bit - 1);
+        if (r & bit) sum += (1 << (15 - 2 * i)) + (lower >> (i - 1));
+    }
+    return sum;
+}
+
+static uint32_t value(const function *of, uint32_t fraction)
+{
+    const piece *p = &of->pieces[fraction >> of->rest_bits];
+    const int32_t r = (int32_t)(fraction & ((1u << of->rest_bits) - 1));
+    const int64_t square = cut_square(r >> (of->rest_bits - 15));
+    return (uint32_t)((INT64_C(8192) * p->k + (int64_t)p->m * r + p->c * square + of->bias) >> 15);
+}
+
+float ref_ex2_approx(float x)
+{
+    if (isnan(x)) return kvg_f32_of_bits(nan_bits);
+    if (x >= 128) return kvg_f32_of_bits(infinity);
+    if (x < -126) return 0;
+    const int32_t toward_zero = (int32_t)(x * 0x1p23f); /* the product is exact, and below 2^30 */
+    const int32_t q = toward_zero - (toward_zero < 0 && (toward_zero & FRACTION_MASK) != 0);
+    const uint32_t bits = (uint32_t)q + one; /* q's integer part, added to the exponent field of 1 */
+    return kvg_f32_of_bits((bits & ~(uint32_t)FRACTION_MASK) + value(&ex2, bits & FRACTION_MASK));
+}
+
+float ref_rcp_approx(float x)
+{
+    const uint32_t sign = kvg_bits_of_f32(x) & sign_bit, magnitude = kvg_bits_of_f32(x) & ~sign_bit;
+    if (magnitude > infinity) return kvg_f32_of_bits(nan_bits);
+    if (magnitude == infinity) return kvg_f32_of_bits(sign);
+    if (magnitude < least_normal) return kvg_f32_of_bits(sign | infinity);
+    /* The leading bit of the value adds one to the exponent field, or two where the value is 2^24. */
+    const int32_t field = 252 - (int32_t)(magnitude >> FRACTION);
+    const int32_t bits = field * (1 << FRACTION) + (int32_t)value(&rcp, magnitude & FRACTION_MASK);
+    return kvg_f32_of_bits(bits < (int32_t)least_normal ? sign : sign | (uint32_t)bits);
+}
+
+/* Below 2^-126 (1 - 2^-25), which is a tie, 24 bits do not reach 2^-126. */
+static float product(float a, float b, bool ftz)
+{
+    const double exact = (double)a * b, least = 0x1p-126 - 0x1p-151;
+    if (isnan(exact)) return kvg_f32_of_bits(nan_bits);
+    return ftz && fabs(exact) < least ? copysignf(0, (float)exact) : (float)exact;
+}
+
+float ref_div_full(float a, float b, bool ftz)
+{
+    const float s = fabsf(b) > 0x1p126f ? 0x1p-2f : !ftz && fabsf(b) < 0x1p-126f ? 0x1p24f : 1;
+    return product(product(a, s, ftz), ref_rcp_approx(product(b, s, ftz)), ftz);
+}
