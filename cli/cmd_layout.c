@@ -5,7 +5,7 @@
 
 #include "cli/cli.h"
 #include "harness/trial/question/describe.h"
-#include "reference/rows.h"
+#include "core/problem.h"
 
 /* Where one byte of a row is asked for: `dim` is the element whose code it holds, or whose scale. */
 typedef struct place {
@@ -163,7 +163,6 @@ static kvg_status open_cache(const kvg_arguments *a, kvg_layout_text *text, kvg_
         p->paging.v_dim = p->head_dim;
         p->kv_heads = 1;
     }
-    if (!s) s = kvg_problem_lay_out(p);
     return s ? s : kvg_problem_check(p);
 }
 

@@ -6,8 +6,8 @@
 #include "core/name.h"
 
 static const kvg_layout_info layouts[] = {
-#define LAYOUT(ENUM, name, id, paged, joined, whole, padding, swizzle, shared, summary, text) \
-    {KVG_LAYOUT_##ENUM, #name, paged, joined, whole, (kvg_padding)(padding), swizzle, shared, summary, text},
+#define LAYOUT(ENUM, name, id, paged, joined, whole, padding, shared, summary, text, groups) \
+    {KVG_LAYOUT_##ENUM, #name, paged, joined, whole, (kvg_padding)(padding), shared, summary, text, groups},
 #include "core/layouts.def"
 #undef LAYOUT
 };
@@ -21,8 +21,8 @@ const kvg_layout_info *kvg_layout_table(size_t *count)
 
 const kvg_layout_info *kvg_layout_get(kvg_layout layout)
 {
-    static const kvg_layout_info text = {KVG_LAYOUT_TEXT, "text", true, false, false, KVG_PADDING_ALL, false, true,
-                                         "a text of the config (docs/spec/layouts.md section 8)", ""};
+    static const kvg_layout_info text = {KVG_LAYOUT_TEXT, "text", true, false, false, KVG_PADDING_ALL, true,
+                                         "a text of the config (docs/spec/layouts.md section 8)", "", NULL};
     if (layout == KVG_LAYOUT_TEXT) return &text;
     for (size_t i = 0; i < LAYOUT_COUNT; i++) {
         if (layouts[i].layout == layout) return &layouts[i];

@@ -15,7 +15,7 @@ extern "C" {
 #endif
 
 typedef enum kvg_layout {
-#define LAYOUT(ENUM, name, id, paged, joined, whole, padding, swizzle, shared, summary, text) KVG_LAYOUT_##ENUM = id,
+#define LAYOUT(ENUM, name, id, paged, joined, whole, padding, shared, summary, text, groups) KVG_LAYOUT_##ENUM = id,
 #include "core/layouts.def"
 #undef LAYOUT
     KVG_LAYOUT_END,
@@ -36,10 +36,10 @@ typedef struct kvg_layout_info {
     bool joined;         /* K's pools hold the rows of both sides */
     bool whole;          /* a block holds a whole sequence */
     kvg_padding padding; /* where padding is allowed */
-    bool swizzle;        /* V's scales may lie in groups of 4 tokens */
     bool shared;         /* K and V may be one row */
     const char *summary;
     const char *text;    /* docs/spec/layouts.md section 8; "" of layout rows */
+    const char *groups;  /* the same with V's scales in groups of 4 tokens; NULL: there is no such order */
 } kvg_layout_info;
 
 const kvg_layout_info *kvg_layout_table(size_t *count);

@@ -1,5 +1,8 @@
 /* A map: where the rows of a paged cache lie in its pools. Every layout has one, be it a name of core/layouts.def or a
- * text of the user's own (docs/spec/layouts.md section 8). reference/rows.h has those of names. */
+ * text of the user's own (docs/spec/layouts.md section 8). kvg_rows_map gives it. A plug-in finds it in its problem:
+ *
+ *     const kvg_row_map *k = &problem->map.codes[KVG_K];
+ *     uint8_t *row = pool + kvg_rows_place(k, problem->paging.layer, block, head, offset, 0); // k->bytes bytes */
 #ifndef KVG_CORE_LAYOUT_MAP_H
 #define KVG_CORE_LAYOUT_MAP_H
 
@@ -40,7 +43,7 @@ typedef struct kvg_row_map {
     kvg_side side; /* the side whose pool tensor is meant: K for both sides if the layout joins them */
     uint64_t base, layer, block, head;
     kvg_digit token[KVG_MAP_DIGITS], byte[KVG_MAP_DIGITS]; /* the lowest digit first */
-    uint32_t bytes;    /* bytes of a row; 0: the side has no such bytes */
+    uint32_t bytes;    /* bytes of a row; 0: the side has no such bytes, and the pool is K's data pool */
     uint32_t reserved; /* 0 */
 } kvg_row_map;
 
@@ -70,6 +73,34 @@ static inline uint64_t kvg_rows_place(const kvg_row_map *m, uint32_t layer, uint
 static inline bool kvg_rows_together(const kvg_row_map *m)
 {
     return m->byte[0].size == 0 && m->byte[0].stride == 1;
+}
+
+/* Rows `pitch` bytes from one another. With `group` above 0 four neighbours lie in groups (docs/spec/layouts.md section
+ * 4), `group` bytes of each in what would be a row. */
+static inline void kvg_rows_set_tokens(uint64_t pitch, uint32_t group, kvg_row_map *m)
+{
+    m->token[0].size = group ? 4 : 0;
+    m->token[0].stride = group ? 1 : pitch;
+    m->token[1].stride = group ? 4 * pitch : 0;
+    m->byte[0].size = group;
+    m->byte[0].stride = group ? 4 : 1;
+    m->byte[1].stride = group ? pitch : 0;
+}
+
+/* The inverse, of a map of a named layout. */
+static inline uint64_t kvg_rows_pitch(const kvg_row_map *m)
+{
+    return m->token[0].size ? m->token[1].stride / 4 : m->token[0].stride;
+}
+
+static inline uint32_t kvg_rows_group(const kvg_row_map *m)
+{
+    return m->token[0].size ? m->bytes / 4 : 0;
+}
+
+static inline void kvg_rows_set_pitch(uint64_t pitch, kvg_row_map *m)
+{
+    kvg_rows_set_tokens(pitch, kvg_rows_group(m), m);
 }
 
 #ifdef __cplusplus

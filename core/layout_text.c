@@ -14,11 +14,13 @@ typedef enum part { CODES, SCALES, PARAMS, PARTS } part;
 enum { FIELDS = 2 * PARTS };
 static const char *const field_names[FIELDS] = {"K.codes", "K.scales", "K.params", "V.codes", "V.scales", "V.params"};
 
-/* `letter` of the index, or a digit of it: index / divisor % modulus; modulus 0: the rest. */
+/* `letter` of the index, or a digit of it: index / divisor % modulus; modulus 0: the rest. With `parts` the axis is cut
+ * into so many equal parts, and the digit is the part or, with `inner`, the place in it. */
 typedef struct axis {
     const char *at;
     char letter;
-    uint64_t divisor, modulus;
+    uint64_t divisor, modulus, parts;
+    bool inner;
 } axis;
 
 typedef struct nest {
@@ -37,15 +39,30 @@ typedef struct reader {
     axis axes[MAX_AXES];
     int nest_count, axis_count;
     const char *fields[FIELDS]; /* where a field stands; NULL: nowhere */
+    uint64_t bytes[FIELDS], groups[2]; /* of a row: bytes of a field, groups that share a scale by kvg_side */
 } reader;
+
+/* --- texts --- */
+
+const char *kvg_problem_layout_name(const kvg_problem *p)
+{
+    return p->layout == KVG_LAYOUT_TEXT ? p->text->name : kvg_layout_get(p->layout)->name;
+}
+
+const char *kvg_problem_layout_text(const kvg_problem *p)
+{
+    const kvg_layout_info *const layout = kvg_layout_get(p->layout);
+    if (p->layout == KVG_LAYOUT_TEXT) return p->text->text;
+    return p->paging.v_scale_swizzle && layout->groups ? layout->groups : layout->text;
+}
 
 /* --- errors --- */
 
 static kvg_status refuse(const reader *r, const char *at, const char *why)
 {
     const int column = (int)(at - r->text), before = column < 60 ? column : 60;
-    return kvg_fail(KVG_ERR_INVALID, "layout %s, column %d: %s: %.*s^%.20s", r->p->text->name, column + 1, why, before,
-                    at - before, at);
+    return kvg_fail(KVG_ERR_INVALID, "layout %s, column %d: %s: %.*s^%.20s", kvg_problem_layout_name(r->p), column + 1,
+                    why, before, at - before, at);
 }
 
 /* --- parsing --- */
@@ -72,10 +89,9 @@ static kvg_status read_number(reader *r, uint64_t *out)
     return *out >= 1 && *out <= UINT32_MAX ? KVG_OK : refuse(r, at, "a number from 1 to 4294967295 is missing");
 }
 
-/* L, N/4, N%4, N/32%4 */
+/* L, N/4, N%4, N/32%4, G//4, G%%4 */
 static kvg_status read_axis(reader *r)
 {
-    kvg_status s = KVG_OK;
     if (r->axis_count == MAX_AXES) return refuse(r, r->at, "more than 128 axes");
     axis *const a = &r->axes[r->axis_count++];
     *a = (axis){.at = r->at, .letter = *r->at, .divisor = 1};
@@ -83,15 +99,19 @@ static kvg_status read_axis(reader *r)
         return refuse(r, r->at, "an axis is L layer, B block, H head, N token, G group of a scale or C byte of a row");
     }
     r->at++;
+    a->inner = r->at[0] == '%';
+    if (r->at[0] && strchr("/%", r->at[0]) && r->at[1] == r->at[0]) {
+        r->at += 2;
+        return read_number(r, &a->parts);
+    }
     if (*r->at == '/') {
         r->at++;
-        s = read_number(r, &a->divisor);
+        kvg_status s = read_number(r, &a->divisor);
+        if (s) return s;
     }
-    if (!s && *r->at == '%') {
-        r->at++;
-        s = read_number(r, &a->modulus);
-    }
-    return s;
+    if (*r->at != '%') return KVG_OK;
+    r->at++;
+    return read_number(r, &a->modulus);
 }
 
 static kvg_status read_field(reader *r, nest *n)
@@ -168,44 +188,49 @@ static kvg_status read_nest(reader *r, int depth, int *out)
 
 /* --- measuring --- */
 
-static uint64_t field_bytes(const reader *r, int field)
+static void measure_rows(reader *r)
 {
-    const kvg_side side = field / PARTS;
-    const kvg_storage *storage = &r->p->storage[side];
-    const uint64_t params = kvg_format_get(storage->format)->row_param_bytes;
-    const uint64_t scales = kvg_format_scale_bytes(storage->format, r->p->head_dim);
-    const bool apart = r->fields[side * PARTS + PARAMS];
-    switch ((part)(field % PARTS)) {
-    case CODES: return kvg_format_code_bytes(storage->format, r->p->head_dim);
-    case SCALES: return apart ? scales - params : scales;
-    case PARAMS: return params;
-    case PARTS: break;
+    for (int side = KVG_K; side <= KVG_V; side++) {
+        const kvg_format_info *const f = kvg_format_get(r->p->storage[side].format);
+        const bool own = side == KVG_K || !r->p->paging.shared_kv; /* else V is a part of K's rows */
+        const bool apart = r->fields[side * PARTS + PARAMS];
+        const uint64_t scales = own ? kvg_format_scale_bytes(f->format, r->p->head_dim) : 0;
+        r->groups[side] = f->block ? r->p->head_dim / f->block : 1;
+        r->bytes[side * PARTS + CODES] = own ? kvg_format_code_bytes(f->format, r->p->head_dim) : 0;
+        r->bytes[side * PARTS + PARAMS] = own ? f->row_param_bytes : 0;
+        r->bytes[side * PARTS + SCALES] = scales - (apart && own ? f->row_param_bytes : 0);
     }
-    return 0;
 }
 
 /* The values of an index. Letters G and C cut a field's row: into groups that share a scale, or into bytes. */
 static uint64_t letter_size(const reader *r, char letter, int field)
 {
     const kvg_paging *g = &r->p->paging;
-    const uint32_t block = kvg_format_get(r->p->storage[field / PARTS].format)->block;
     switch (letter) {
     case 'L': return g->layers;
     case 'B': return g->blocks;
     case 'H': return r->p->kv_heads;
     case 'N': return g->block_tokens;
-    case 'G': return block ? r->p->head_dim / block : 1;
-    default: return field_bytes(r, field);
+    case 'G': return r->groups[field / PARTS];
+    default: return r->bytes[field];
     }
 }
 
-/* The values of a digit. A size that the digit does not divide is refused. */
-static kvg_status digit_size(const reader *r, const axis *a, int field, uint64_t *out)
+/* A digit of an index: index / divisor % size. */
+typedef struct digit {
+    uint64_t divisor, size;
+} digit;
+
+/* What an axis is for a field. A digit that does not divide the axis is refused. Worked example: of an axis of 8 values
+ * G//4 is its 4 parts, index / 2, and G%%4 one of the 2 places in a part. */
+static kvg_status digit_of(const reader *r, const axis *a, int field, digit *out)
 {
     const uint64_t all = letter_size(r, a->letter, field);
-    *out = a->modulus ? a->modulus : all / a->divisor;
-    if (all % (a->divisor * (a->modulus ? a->modulus : 1)) == 0) return KVG_OK;
-    return refuse(r, a->at, "this digit does not divide its axis");
+    const uint64_t unit = a->parts ? a->parts : a->divisor * (a->modulus ? a->modulus : 1);
+    if (all % unit) return refuse(r, a->at, "this digit does not divide its axis");
+    if (!a->parts) *out = (digit){a->divisor, a->modulus ? a->modulus : all / a->divisor};
+    else *out = a->inner ? (digit){1, all / a->parts} : (digit){all / a->parts, a->parts};
+    return KVG_OK;
 }
 
 /* The letter by which a nest, or one around it, cuts rows; 0: none does. */
@@ -226,10 +251,11 @@ static kvg_status multiply(const reader *r, const nest *n, const nest *in, uint6
         for (int i = in->child; !s && i != NONE; i = r->nests[i].next) s = multiply(r, n, &r->nests[i], bytes);
         return s;
     }
-    uint64_t product = 1, size;
+    uint64_t product = 1;
     for (int i = 0; !s && i < n->axes; i++) {
-        s = digit_size(r, &r->axes[n->first_axis + i], in->field, &size);
-        if (!s && __builtin_mul_overflow(product, size, &product)) s = refuse(r, n->at, "more than 2^63 - 1 bytes");
+        digit d;
+        s = digit_of(r, &r->axes[n->first_axis + i], in->field, &d);
+        if (!s && __builtin_mul_overflow(product, d.size, &product)) s = refuse(r, n->at, "more than 2^63 - 1 bytes");
     }
     if (!s && *bytes != UINT64_MAX && *bytes != product) s = refuse(r, n->at, "fields with rows of other sizes");
     *bytes = product;
@@ -243,8 +269,8 @@ static kvg_status measure(reader *r, nest *n, char cut)
     cut = cut_of(r, n, cut);
     if (n->field != NONE) {
         const uint64_t pieces = cut ? letter_size(r, cut, n->field) : 1;
-        n->inner = pieces ? field_bytes(r, n->field) / pieces : 0;
-        if (pieces && field_bytes(r, n->field) % pieces) s = refuse(r, n->at, "groups do not divide this field");
+        n->inner = pieces ? r->bytes[n->field] / pieces : 0;
+        if (pieces && r->bytes[n->field] % pieces) s = refuse(r, n->at, "groups do not divide this field");
     }
     for (int i = n->child; !s && i != NONE; i = r->nests[i].next) {
         s = measure(r, &r->nests[i], cut);
@@ -265,7 +291,8 @@ static kvg_status measure(reader *r, nest *n, char cut)
 /* A step of an axis on the way to a field. */
 typedef struct step {
     const axis *a;
-    uint64_t size, stride;
+    digit digit; /* of the field that is placed */
+    uint64_t stride;
 } step;
 
 typedef struct way {
@@ -275,10 +302,12 @@ typedef struct way {
     char cut;
 } way;
 
+/* A digit of one value comes before the digit that begins where it ends. */
 static int by_divisor(const void *a, const void *b)
 {
-    const step *x = a, *y = b;
-    return (x->a->divisor > y->a->divisor) - (x->a->divisor < y->a->divisor);
+    const digit *x = &((const step *)a)->digit, *y = &((const step *)b)->digit;
+    if (x->divisor != y->divisor) return x->divisor > y->divisor ? 1 : -1;
+    return (x->size > y->size) - (x->size < y->size);
 }
 
 /* The digits of one letter, the lowest first, behind `low` digits that are there: each goes on where the one before it
@@ -290,22 +319,26 @@ static kvg_status put_digits(const reader *r, const way *w, char letter, int fie
     uint64_t reached = 1;
     const uint64_t all = letter_size(r, letter, field);
     for (int i = 0; i < w->count; i++) {
-        if (w->steps[i].a->letter == letter) mine[count++] = w->steps[i];
+        if (w->steps[i].a->letter != letter) continue;
+        mine[count] = w->steps[i];
+        kvg_status s = digit_of(r, mine[count].a, field, &mine[count].digit);
+        if (s) return s;
+        count++;
     }
     qsort(mine, (size_t)count, sizeof *mine, by_divisor);
     for (int i = 0; i < count; i++) {
         kvg_digit *const before = made ? &digits[made - 1] : NULL;
-        if (mine[i].a->divisor < reached) {
+        if (mine[i].digit.divisor < reached) {
             return refuse(r, mine[i].a->at, "this axis, or this digit of it, stands twice");
         }
-        if (mine[i].a->divisor > reached) return refuse(r, mine[i].a->at, "a lower digit of this axis is missing");
-        reached *= mine[i].size;
+        if (mine[i].digit.divisor > reached) return refuse(r, mine[i].a->at, "a lower digit of this axis is missing");
+        reached *= mine[i].digit.size;
         if (before && before->size * before->stride == mine[i].stride) {
-            before->size *= mine[i].size;
+            before->size *= mine[i].digit.size;
         } else if (made == KVG_MAP_DIGITS) {
             return refuse(r, mine[i].a->at, "an index has at most 3 digits");
         } else {
-            digits[made++] = (kvg_digit){mine[i].size, mine[i].stride};
+            digits[made++] = (kvg_digit){mine[i].digit.size, mine[i].stride};
         }
     }
     if (reached != all) {
@@ -329,7 +362,7 @@ static kvg_status put_stride(const reader *r, const way *w, char letter, int fie
 
 static kvg_status put_field(const reader *r, const way *w, int field, kvg_row_map *m)
 {
-    const uint64_t bytes = field_bytes(r, field);
+    const uint64_t bytes = r->bytes[field];
     *m = (kvg_row_map){.base = w->base, .bytes = (uint32_t)bytes};
     kvg_status s = put_stride(r, w, 'L', field, &m->layer);
     if (!s) s = put_stride(r, w, 'B', field, &m->block);
@@ -342,28 +375,34 @@ static kvg_status put_field(const reader *r, const way *w, int field, kvg_row_ma
     return put_digits(r, w, w->cut, field, m->byte, unit > 1);
 }
 
-/* Adds up the way to each field in a nest. */
-static kvg_status walk(const reader *r, const nest *n, const way *outer, kvg_row_map maps[FIELDS])
+/* Adds up the way to each field in a nest, and goes back. */
+static kvg_status walk(const reader *r, const nest *n, way *w, kvg_row_map maps[FIELDS])
 {
-    way w = *outer;
+    const int outer_count = w->count;
+    const uint64_t outer_base = w->base;
+    const char outer_cut = w->cut;
     kvg_status s = KVG_OK;
-    uint64_t repeated = n->inner, size;
+    uint64_t repeated = n->inner;
     const nest *first = n; /* axes count the same for every field */
     while (first->field == NONE) first = &r->nests[first->child];
-    w.cut = cut_of(r, n, w.cut);
+    w->cut = cut_of(r, n, outer_cut);
     for (int i = n->axes; i-- > 0;) {
         const axis *a = &r->axes[n->first_axis + i];
-        s = digit_size(r, a, first->field, &size);
+        digit d;
+        s = digit_of(r, a, first->field, &d);
         if (s) return s;
-        if (w.count == MAX_AXES) return refuse(r, a->at, "more than 128 axes on the way to a field");
-        w.steps[w.count++] = (step){a, size, repeated};
-        repeated *= size;
+        if (w->count == MAX_AXES) return refuse(r, a->at, "more than 128 axes on the way to a field");
+        w->steps[w->count++] = (step){.a = a, .stride = repeated};
+        repeated *= d.size;
     }
-    if (n->field != NONE) return field_bytes(r, n->field) ? put_field(r, &w, n->field, &maps[n->field]) : KVG_OK;
+    if (n->field != NONE && r->bytes[n->field]) s = put_field(r, w, n->field, &maps[n->field]);
     for (int i = n->child; !s && i != NONE; i = r->nests[i].next) {
-        s = walk(r, &r->nests[i], &w, maps);
-        w.base += r->nests[i].bytes;
+        s = walk(r, &r->nests[i], w, maps);
+        w->base += r->nests[i].bytes;
     }
+    w->count = outer_count;
+    w->base = outer_base;
+    w->cut = outer_cut;
     return s;
 }
 
@@ -382,10 +421,12 @@ static bool holds(const reader *r, const nest *n, int field)
  * names such bytes of K. */
 static kvg_status place_pool(const reader *r, const nest *pool, kvg_row_map maps[FIELDS], uint64_t pools[2][2])
 {
-    const way start = {.base = 0};
+    way w;
     bool held[FIELDS], codes = false;
     kvg_side side = KVG_V;
-    kvg_status s = walk(r, pool, &start, maps);
+    w.count = w.cut = 0;
+    w.base = 0;
+    kvg_status s = walk(r, pool, &w, maps);
     if (s || pool->bytes == 0) return s;
     for (int field = 0; field < FIELDS; field++) {
         held[field] = holds(r, pool, field);
@@ -407,30 +448,38 @@ static kvg_status place_pool(const reader *r, const nest *pool, kvg_row_map maps
 static kvg_status check_fields(const reader *r)
 {
     for (int field = 0; field < FIELDS; field++) {
-        const bool wanted = field < PARTS || !r->p->paging.shared_kv;
-        if (r->fields[field] && !wanted) return refuse(r, r->fields[field], "V is a part of K's rows (shared_kv)");
-        if (r->fields[field] || !wanted || field % PARTS == PARAMS || field_bytes(r, field) == 0) continue;
-        return kvg_fail(KVG_ERR_INVALID, "layout %s: %s has no place: %s", r->p->text->name, field_names[field],
-                        r->text);
+        const bool own = field < PARTS || !r->p->paging.shared_kv;
+        if (r->fields[field] && !own && r->p->text) {
+            return refuse(r, r->fields[field], "V is a part of K's rows (shared_kv)");
+        }
+        if (r->fields[field] || field % PARTS == PARAMS || r->bytes[field] == 0) continue;
+        return kvg_fail(KVG_ERR_INVALID, "layout %s: %s has no place: %s", kvg_problem_layout_name(r->p),
+                        field_names[field], r->text);
     }
     return KVG_OK;
 }
 
 kvg_status kvg_layout_text_read(const kvg_problem *p, kvg_layout_map *map, uint64_t pools[2][2])
 {
-    reader r = {.p = p, .text = p->text->text, .at = p->text->text};
+    const char *const text = kvg_problem_layout_text(p);
+    reader r;
     kvg_row_map maps[FIELDS] = {{.bytes = 0}};
     int first[MAX_NESTS], count = 0;
     kvg_status s = KVG_OK;
+    r.p = p;
+    r.text = r.at = text;
+    r.nest_count = r.axis_count = 0;
+    memset(r.fields, 0, sizeof r.fields);
     *map = (kvg_layout_map){.codes = {{.bytes = 0}}};
     memset(pools, 0, sizeof(uint64_t[2][2]));
     if (strlen(r.text) > MAX_TEXT) {
-        return kvg_fail(KVG_ERR_INVALID, "layout %s: more than %d bytes of text", p->text->name, MAX_TEXT);
+        return kvg_fail(KVG_ERR_INVALID, "layout %s: more than %d bytes of text", kvg_problem_layout_name(p), MAX_TEXT);
     }
     do s = read_nest(&r, 1, &first[count++]);
     while (!s && take(&r, ';'));
     skip_space(&r);
     if (!s && *r.at) s = refuse(&r, r.at, "nothing more is expected here");
+    if (!s) measure_rows(&r);
     if (!s) s = check_fields(&r);
     for (int i = 0; !s && i < count; i++) {
         s = measure(&r, &r.nests[first[i]], 0);
@@ -440,6 +489,8 @@ kvg_status kvg_layout_text_read(const kvg_problem *p, kvg_layout_map *map, uint6
         const kvg_row_map *parts = &maps[side * PARTS];
         map->codes[side] = parts[CODES];
         map->scales[side] = parts[PARAMS].bytes ? parts[PARAMS] : parts[SCALES]; /* no format has both */
+        if (!map->codes[side].bytes) map->codes[side].pool = KVG_ROLE_DATA_POOL;
+        if (!map->scales[side].bytes) map->scales[side].pool = KVG_ROLE_DATA_POOL;
     }
     return s;
 }

@@ -6,6 +6,7 @@
 
 #include "core/layout_text.h"
 #include "core/name.h"
+#include "core/rng.h"
 
 #define ROLES(...) {ROLE_LIST(__VA_ARGS__, NONE, NONE, NONE, NONE, NONE, NONE, NONE, NONE)}
 #define ROLE_LIST(a, b, c, d, e, f, g, h, ...) \
@@ -91,16 +92,46 @@ const char *kvg_tensor_name(kvg_role role, kvg_side side)
     return roles[role].names[side];
 }
 
-const char *kvg_problem_layout_name(const kvg_problem *p)
+/* What the layout says of a problem. A named layout has one way to fail. */
+static kvg_status read_layout(const kvg_problem *p, kvg_layout_map *map, uint64_t pools[2][2])
 {
-    return p->layout == KVG_LAYOUT_TEXT ? p->text->name : kvg_layout_get(p->layout)->name;
+    const kvg_paging *g = &p->paging;
+    kvg_status s = kvg_problem_check_rows(p);
+    if (!s) s = kvg_layout_text_read(p, map, pools);
+    if (!s || p->layout == KVG_LAYOUT_TEXT) return s;
+    return kvg_fail(KVG_ERR_INVALID, "a pool of %u blocks, %u layers, %u tokens, %u heads exceeds 2^63 - 1 bytes",
+                    g->blocks, g->layers, g->block_tokens, p->kv_heads);
+}
+
+/* What a map follows from, as one number that is not 0. */
+static uint64_t key_of(const kvg_problem *p)
+{
+    const kvg_paging *g = &p->paging;
+    const uint64_t from[] = {p->layout, (uintptr_t)p->text, p->storage[KVG_K].format, p->storage[KVG_V].format,
+                             p->kv_heads, p->head_dim, g->layers, g->blocks, g->block_tokens, g->row_padding,
+                             g->data_padding, g->scale_padding, g->v_scale_swizzle, g->shared_kv};
+    return kvg_hash64(from, sizeof from) | 1;
+}
+
+/* Has a map that is still its own. */
+static bool is_laid_out(const kvg_problem *p)
+{
+    return p->laid_out && p->laid_out == key_of(p);
 }
 
 kvg_status kvg_problem_lay_out(kvg_problem *p)
 {
-    if (p->layout != KVG_LAYOUT_TEXT) return KVG_OK;
-    kvg_status s = kvg_problem_check_rows(p);
-    return s ? s : kvg_layout_text_read(p, &p->map, p->pool_bytes);
+    if (!kvg_layout_get(p->layout)->paged || is_laid_out(p)) return KVG_OK;
+    kvg_status s = read_layout(p, &p->map, p->pool_bytes);
+    p->laid_out = s ? 0 : key_of(p);
+    return s;
+}
+
+void kvg_rows_map(const kvg_problem *p, kvg_layout_map *out)
+{
+    kvg_problem q = *p;
+    *out = (kvg_layout_map){.codes = {{.bytes = 0}}};
+    if (kvg_layout_get(p->layout)->paged && kvg_problem_lay_out(&q) == KVG_OK) *out = q.map;
 }
 
 int kvg_problem_sides(const kvg_problem *p)
@@ -125,7 +156,7 @@ static kvg_status check_swizzle(const kvg_problem *p, const kvg_layout_info *lay
 {
     const kvg_format_info *v = kvg_format_get(p->storage[KVG_V].format);
     if (!p->paging.v_scale_swizzle) return KVG_OK;
-    if (!layout->swizzle) return kvg_fail(KVG_ERR_INVALID, "layout %s keeps V scales linear", layout->name);
+    if (!layout->groups) return kvg_fail(KVG_ERR_INVALID, "layout %s keeps V scales linear", layout->name);
     if (v->block != 16 || v->block_scale_bytes != 1) {
         return kvg_fail(KVG_ERR_INVALID, "v_scale_swizzle needs one scale byte per 16 elements; %s has none", v->name);
     }
@@ -135,20 +166,6 @@ static kvg_status check_swizzle(const kvg_problem *p, const kvg_layout_info *lay
                         p->paging.block_tokens, p->head_dim);
     }
     return KVG_OK;
-}
-
-/* The map of a text is what the text says, and other layouts have none. */
-static kvg_status check_map(const kvg_problem *p)
-{
-    kvg_layout_map map = {.codes = {{.bytes = 0}}};
-    uint64_t pools[2][2] = {{0, 0}, {0, 0}};
-    if ((p->text != NULL) != (p->layout == KVG_LAYOUT_TEXT)) {
-        return kvg_fail(KVG_ERR_INVALID, "a text of a layout goes with layout TEXT, and only with it");
-    }
-    kvg_status s = p->text ? kvg_layout_text_read(p, &map, pools) : KVG_OK;
-    if (s || (memcmp(&map, &p->map, sizeof map) == 0 && memcmp(pools, p->pool_bytes, sizeof pools) == 0)) return s;
-    return kvg_fail(KVG_ERR_INVALID, "the map of layout %s is not that of its text: call kvg_problem_lay_out",
-                    kvg_problem_layout_name(p));
 }
 
 static kvg_status check_shared(const kvg_problem *p, const kvg_layout_info *layout)
@@ -199,10 +216,10 @@ static kvg_status check_paging(const kvg_problem *p)
         return kvg_fail(KVG_ERR_INVALID, "op %s works on %s, not on layout %s", op->name,
                         op->paged ? "a paged layout" : "layout rows", layout->name);
     }
-    if (!layout->paged) {
-        kvg_status s = check_unpaged(g);
-        return s ? s : check_map(p);
+    if ((p->text != NULL) != (p->layout == KVG_LAYOUT_TEXT)) {
+        return kvg_fail(KVG_ERR_INVALID, "a text of a layout goes with layout TEXT, and only with it");
     }
+    if (!layout->paged) return check_unpaged(g);
     if (g->blocks > INT32_MAX) {
         return kvg_fail(KVG_ERR_INVALID, "%u blocks: block tables are i32, so at most %d", g->blocks, INT32_MAX);
     }
@@ -220,7 +237,8 @@ static kvg_status check_paging(const kvg_problem *p)
     kvg_status s = check_padding(layout, g);
     if (!s) s = check_swizzle(p, layout);
     if (!s) s = check_shared(p, layout);
-    return s ? s : check_map(p);
+    kvg_problem q = *p;
+    return s ? s : kvg_problem_lay_out(&q);
 }
 
 static kvg_status check_attention(const kvg_problem *p)
@@ -267,7 +285,7 @@ static kvg_status check_profile(const kvg_problem *p)
     return KVG_OK;
 }
 
-/* Every tensor, and every pool whatever the op, must be countable in bytes. */
+/* Every tensor must be countable in bytes. What measures a map has asked that of the pools. */
 static kvg_status check_sizes(const kvg_problem *p)
 {
     const kvg_op_info *op = kvg_op_get(p->op);
@@ -275,11 +293,8 @@ static kvg_status check_sizes(const kvg_problem *p)
     for (size_t i = 0; i < 2 * KVG_MAX_ROLES; i++) {
         const kvg_role role = lists[i / KVG_MAX_ROLES][i % KVG_MAX_ROLES];
         for (int side = KVG_K; role != KVG_ROLE_NONE && side <= KVG_V; side++) {
-            uint64_t pool;
-            if (role == KVG_ROLE_DATA_POOL || role == KVG_ROLE_SCALE_POOL) {
-                kvg_status s = kvg_problem_pool_bytes(p, role, (kvg_side)side, &pool);
-                if (s) return s;
-            } else if (kvg_problem_tensor(p, role, (kvg_side)side).bytes > INT64_MAX) {
+            if (role == KVG_ROLE_DATA_POOL || role == KVG_ROLE_SCALE_POOL) continue;
+            if (kvg_problem_tensor(p, role, (kvg_side)side).bytes > INT64_MAX) {
                 return kvg_fail(KVG_ERR_INVALID, "tensor %s would have more than 2^63 - 1 bytes",
                                 kvg_tensor_name(role, (kvg_side)side));
             }
@@ -326,42 +341,12 @@ kvg_status kvg_problem_check(const kvg_problem *p)
 
 /* --- tensors --- */
 
-/* Bytes that the rows of one side take in the pool: codes or scales, without padding. TurboMind keeps row parameters
- * in the data pool. */
-static uint64_t row_bytes(const kvg_problem *p, kvg_role pool, kvg_side side)
-{
-    const kvg_format format = p->storage[side].format;
-    const bool inline_scales = p->layout == KVG_LAYOUT_VLLM || p->layout == KVG_LAYOUT_VLLM_HND ||
-                               (p->layout == KVG_LAYOUT_TURBOMIND && kvg_format_get(format)->row_param_bytes);
-    const uint64_t codes = kvg_format_code_bytes(format, p->head_dim);
-    const uint64_t scales = kvg_format_scale_bytes(format, p->head_dim);
-    if (side == KVG_V && p->paging.shared_kv) return 0;
-    if (pool == KVG_ROLE_SCALE_POOL) return inline_scales ? 0 : scales;
-    return codes + p->paging.row_padding + (inline_scales ? scales : 0);
-}
-
 kvg_status kvg_problem_pool_bytes(const kvg_problem *p, kvg_role pool, kvg_side side, uint64_t *out)
 {
-    const kvg_layout_info *layout = kvg_layout_get(p->layout);
-    const kvg_paging *g = &p->paging;
-    if (p->layout == KVG_LAYOUT_TEXT) {
-        *out = p->pool_bytes[side][pool == KVG_ROLE_SCALE_POOL];
-        return KVG_OK;
-    }
-    uint64_t row = row_bytes(p, pool, side), bytes;
-    if (layout->joined) row = side == KVG_K ? row + row_bytes(p, pool, KVG_V) : 0;
-    *out = 0;
-    if (row == 0) return KVG_OK;
-    const uint64_t padding = pool == KVG_ROLE_DATA_POOL ? g->data_padding : g->scale_padding;
-    bool over = __builtin_mul_overflow(row, (uint64_t)g->block_tokens * p->kv_heads, &bytes);
-    over |= __builtin_add_overflow(bytes, padding, &bytes);
-    over |= __builtin_mul_overflow(bytes, (uint64_t)g->blocks * g->layers, &bytes);
-    if (over || bytes > INT64_MAX) {
-        return kvg_fail(KVG_ERR_INVALID, "a pool of %u blocks, %u layers, %u tokens, %u heads exceeds 2^63 - 1 bytes",
-                        g->blocks, g->layers, g->block_tokens, p->kv_heads);
-    }
-    *out = bytes;
-    return KVG_OK;
+    kvg_problem q = *p;
+    kvg_status s = kvg_problem_lay_out(&q);
+    *out = s || !kvg_layout_get(p->layout)->paged ? 0 : q.pool_bytes[side][pool == KVG_ROLE_SCALE_POOL];
+    return s;
 }
 
 /* A size that does not fit is SIZE_MAX: kvg_problem_check refuses it. */

@@ -44,8 +44,9 @@ typedef struct kvg_problem {
     kvg_profile profile;     /* ops decode and mma: the arithmetic whose bits are wanted; NONE (decode): the exact
                               * answer */
     const kvg_layout_text *text; /* layout TEXT; else NULL */
-    kvg_layout_map map;          /* layout TEXT: where the text puts rows; else zero */
-    uint64_t pool_bytes[2][2];   /* layout TEXT: by kvg_side, of the data pool and the scale pool; else zero */
+    kvg_layout_map map;          /* where rows lie, if laid_out is not 0: a plug-in is given it */
+    uint64_t pool_bytes[2][2];   /* with it: by kvg_side, of the data pool and the scale pool */
+    uint64_t laid_out;           /* of kvg_problem_lay_out: what its map and pool_bytes were made from */
 } kvg_problem;
 
 /* A dense row-major tensor. `bytes` is the size of `data`, which the caller owns. A tensor that the
@@ -92,9 +93,16 @@ bool kvg_role_is_shared(kvg_role role); /* one tensor for K and V */
 /* "k", "v_codes", "slots", ...: names as in core/roles.def. */
 const char *kvg_tensor_name(kvg_role role, kvg_side side);
 
-/* Of layout TEXT, the map and the sizes of the pools, which follow from the text, the formats and the geometry: call it
- * whenever one of these has changed. KVG_ERR_INVALID names the column of the text. Of other layouts it does nothing. */
+/* The text that says where rows lie (docs/spec/layouts.md section 8): of the table, or its own. */
+const char *kvg_problem_layout_text(const kvg_problem *problem);
+
+/* Puts the map and the sizes of the pools into a problem on a paged layout, so that who is given the problem need not
+ * read the layout's text. They follow from text, formats and geometry: kvgold's functions notice when one of these has
+ * changed, and read the text again. KVG_ERR_INVALID names the column of a text of one's own. */
 kvg_status kvg_problem_lay_out(kvg_problem *problem) KVG_CHECKED;
+
+/* Where the rows of a checked problem lie, whether it is laid out or not; of layout rows all is 0. */
+void kvg_rows_map(const kvg_problem *problem, kvg_layout_map *out);
 
 /* The name of the layout: of its table, or its own. */
 const char *kvg_problem_layout_name(const kvg_problem *problem);
@@ -111,9 +119,8 @@ kvg_status kvg_problem_check_rows(const kvg_problem *problem) KVG_CHECKED;
  * passed kvg_problem_check. */
 kvg_tensor kvg_problem_tensor(const kvg_problem *problem, kvg_role role, kvg_side side);
 
-/* Bytes of a pool of a paged problem by the formulas of docs/spec/layouts.md section 6, padding
- * included. 0 if the layout keeps the side in K's pool, or if the format has no scales.
- * KVG_ERR_INVALID if the size exceeds 2^63 - 1. */
+/* Bytes of a pool of a paged problem (docs/spec/layouts.md section 6), padding included. 0 if the layout keeps the side
+ * in K's pool, or if the format has no scales. KVG_ERR_INVALID if the size exceeds 2^63 - 1. */
 kvg_status kvg_problem_pool_bytes(const kvg_problem *problem, kvg_role pool, kvg_side side, uint64_t *out) KVG_CHECKED;
 
 /* Number of sides with rows of their own: 2, or 1 if K and V share a row. */

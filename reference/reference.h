@@ -8,7 +8,7 @@
 #define KVG_REFERENCE_REFERENCE_H
 
 #include "core/backend.h"
-#include "reference/rows.h"
+#include "core/problem.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -19,7 +19,7 @@ const kvg_backend *kvg_reference_backend(void);
 /* Runs the problem's op on the reference: kvg_backend_choose and its run in one step. */
 kvg_status kvg_reference_run(const kvg_problem *problem, const kvg_tensor *in, kvg_tensor *out) KVG_CHECKED;
 
-/* --- paged layouts: reference/rows.h has the map of each --- */
+/* --- paged layouts --- */
 
 /* Runs a paged op with another map than the layout's own. Every place of the map must lie inside
  * the pools. */

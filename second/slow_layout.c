@@ -1,306 +1,224 @@
 #include "second/slow_layout.h"
 
-#include "second/slow_text.h"
+#include <stdlib.h>
+#include <string.h>
 
-/* The numbers of a problem under the letters of docs/spec/layouts.md section 1. A side without rows has 0 bytes. */
-typedef struct cache {
-    uint64_t L, layer, N, B, H;
-    uint64_t C[2], Z[2];
-    uint64_t block_scales[2], row_params[2]; /* what Z consists of */
-    uint64_t row_padding, data_padding, scale_padding;
-    bool groups; /* V scales lie in 4-token groups */
-} cache;
+/* What is looked for, and what was found in the nest that was read last. */
+typedef struct walker {
+    const kvg_problem *p;
+    const char *text;
+    slow_byte byte;
+    bool scales;
+    const char *found; /* the field that holds the byte; NULL: none of the nest's */
+    uint64_t at;       /* where in the nest the byte is */
+} walker;
 
-static cache cache_of(const kvg_problem *p)
+static const char *past_spaces(const char *s)
 {
-    cache c = {
-        .L = p->paging.layers,
-        .layer = p->paging.layer,
-        .N = p->paging.blocks,
-        .B = p->paging.block_tokens,
-        .H = p->kv_heads,
-        .row_padding = p->paging.row_padding,
-        .data_padding = p->paging.data_padding,
-        .scale_padding = p->paging.scale_padding,
-        .groups = p->paging.v_scale_swizzle,
-    };
-    for (int side = 0; side < kvg_problem_sides(p); side++) {
-        const kvg_format_info *f = kvg_format_get(p->storage[side].format);
-        c.C[side] = (uint64_t)p->head_dim * f->element_bits / 8;
-        c.row_params[side] = f->row_param_bytes;
-        c.block_scales[side] = f->block ? p->head_dim / f->block * f->block_scale_bytes : 0;
-        c.Z[side] = c.block_scales[side] + c.row_params[side];
+    return s + strspn(s, " ");
+}
+
+static bool begins(const char *s, const char *word)
+{
+    return strncmp(s, word, strlen(word)) == 0;
+}
+
+/* --- fields: "K.codes" and so on --- */
+
+static kvg_side side_of(const char *field)
+{
+    return *field == 'K' ? KVG_K : KVG_V;
+}
+
+static bool is_codes(const char *field)
+{
+    return begins(field + 1, ".codes");
+}
+
+static uint64_t row_bytes(const walker *w, const char *field)
+{
+    const kvg_format_info *f = kvg_format_get(w->p->storage[side_of(field)].format);
+    const uint64_t blocks = f->block ? w->p->head_dim / f->block : 0;
+    if (side_of(field) == KVG_V && w->p->paging.shared_kv) return 0; /* V is a part of K's rows */
+    if (is_codes(field)) return (uint64_t)w->p->head_dim * f->element_bits / 8;
+    if (begins(field + 1, ".params")) return f->row_param_bytes;
+    const bool apart = strstr(w->text, side_of(field) == KVG_K ? "K.params" : "V.params");
+    return blocks * f->block_scale_bytes + (apart ? 0 : f->row_param_bytes);
+}
+
+static bool is_wanted(const walker *w, const char *field)
+{
+    return side_of(field) == w->byte.side && is_codes(field) != w->scales && row_bytes(w, field) > 0;
+}
+
+static const char *first_field(const char *s)
+{
+    while (!((*s == 'K' || *s == 'V') && s[1] == '.')) s++;
+    return s;
+}
+
+/* --- axes --- */
+
+/* Into how many pieces letter G or C cuts a row; 1 without such a letter. */
+static uint64_t pieces(const walker *w, char cut, const char *field)
+{
+    const kvg_format_info *f = kvg_format_get(w->p->storage[side_of(field)].format);
+    if (cut == 'G') return f->block ? w->p->head_dim / f->block : 1;
+    return cut == 'C' ? row_bytes(w, field) : 1;
+}
+
+static uint64_t count_of(const walker *w, char letter, const char *field)
+{
+    switch (letter) {
+    case 'L': return w->p->paging.layers;
+    case 'B': return w->p->paging.blocks;
+    case 'H': return w->p->kv_heads;
+    case 'N': return w->p->paging.block_tokens;
+    default: return pieces(w, letter, field);
     }
-    return c;
 }
 
-static slow_place in_data(kvg_side pool_of, uint64_t at)
+/* The byte's own value on the axis. */
+static uint64_t value_of(const walker *w, char letter)
 {
-    return (slow_place){KVG_ROLE_DATA_POOL, pool_of, at};
-}
-
-static slow_place in_scales(kvg_side pool_of, uint64_t at)
-{
-    return (slow_place){KVG_ROLE_SCALE_POOL, pool_of, at};
-}
-
-static bool in_groups(const cache *c, const slow_byte *b)
-{
-    return c->groups && b->side == KVG_V;
-}
-
-/* [head][offset][row], the last with 4-token groups: a tile [B][S] has byte (t div 4) * 4S + 4s + t mod 4. */
-static uint64_t by_head(const cache *c, const slow_byte *b, uint64_t row, bool groups)
-{
-    uint64_t tile = b->head * (c->B * row), t = b->offset, s = b->index;
-    return groups ? tile + t / 4 * (4 * row) + 4 * s + t % 4 : tile + t * row + s;
-}
-
-/* [offset][head][row], the last with 4-token groups: byte s' of offset t' instead. */
-static uint64_t by_token(const cache *c, const slow_byte *b, uint64_t row, bool groups)
-{
-    uint64_t t = b->offset, s = b->index;
-    if (groups) {
-        t = b->offset - b->offset % 4 + b->index / (row / 4);
-        s = b->index % (row / 4) * 4 + b->offset % 4;
+    switch (letter) {
+    case 'L': return w->p->paging.layer;
+    case 'B': return w->byte.block;
+    case 'H': return w->byte.head;
+    case 'N': return w->byte.offset;
+    default: return w->byte.index / (row_bytes(w, w->found) / pieces(w, letter, w->found));
     }
-    return (t * c->H + b->head) * row + s;
 }
 
-/* --- turbomind: the engine's own quantities, with K and V apart because their formats may differ --- */
-
-typedef struct engine {
-    uint64_t token_data[2], token_param[2], head_data[2], head_param[2];
-    uint64_t both_data, both_param; /* 2 * head_data, 2 * head_param of one format */
-    uint64_t layer_size;
-} engine;
-
-static engine engine_of(const cache *c)
+/* What stands behind a letter of `all` values: "", "/4", "%4", "/32%4", "//4", "%%4". The value on the axis is the
+ * index div *divisor mod *count. */
+static void read_digit(const char *s, uint64_t all, uint64_t *divisor, uint64_t *count)
 {
-    engine e = {0};
-    for (int side = KVG_K; side <= KVG_V; side++) {
-        e.token_data[side] = c->C[side];
-        e.token_param[side] = c->row_params[side];
-        e.head_data[side] = c->B * e.token_data[side];
-        e.head_param[side] = c->B * e.token_param[side];
-        e.both_data += e.head_data[side];
-        e.both_param += e.head_param[side];
+    char *rest = (char *)s;
+    const bool part = begins(s, "//"), place = begins(s, "%%");
+    const uint64_t parts = part || place ? strtoull(s + 2, NULL, 10) : 1;
+    *divisor = part ? all / parts : 1;
+    *count = part ? parts : all / parts;
+    if (part || place) return;
+    if (*s == '/') *divisor = strtoull(s + 1, &rest, 10);
+    *count = *rest == '%' ? strtoull(rest + 1, NULL, 10) : all / *divisor;
+}
+
+/* Repeats what has `bytes` bytes along the axes between `axes` and `end`, the last one first. */
+static uint64_t repeat(walker *w, const char *axes, const char *end, const char *field, uint64_t bytes)
+{
+    while (end-- > axes) {
+        uint64_t divisor, count;
+        if (*end < 'A' || *end > 'Z') continue;
+        read_digit(end + 1, count_of(w, *end, w->found ? w->found : field), &divisor, &count);
+        if (w->found) w->at += value_of(w, *end) / divisor % count * bytes;
+        bytes *= count;
     }
-    e.layer_size = c->H * (e.both_data + e.both_param);
-    return e;
+    return bytes;
 }
 
-static uint64_t turbomind_layer(const cache *c, const engine *e, const slow_byte *b)
+/* --- nests --- */
+
+/* Adds what stands behind a nest: "+row", "+64", "+%128". */
+static uint64_t pad(const walker *w, const char **s, uint64_t bytes)
 {
-    uint64_t block_size = c->L * e->layer_size;
-    return b->block * block_size + c->layer * e->layer_size;
-}
-
-static slow_place turbomind_code(const cache *c, const slow_byte *b)
-{
-    engine e = engine_of(c);
-    uint64_t k_data = b->head * e.both_data, v_data = k_data + e.head_data[KVG_K];
-    uint64_t data = (b->side == KVG_K ? k_data : v_data) + b->offset * e.token_data[b->side];
-    return in_data(KVG_K, turbomind_layer(c, &e, b) + data + b->index);
-}
-
-static slow_place turbomind_param(const cache *c, const slow_byte *b)
-{
-    engine e = engine_of(c);
-    uint64_t k_param = c->H * e.both_data + b->head * e.both_param, v_param = k_param + e.head_param[KVG_K];
-    uint64_t param = (b->side == KVG_K ? k_param : v_param) + b->offset * e.token_param[b->side];
-    return in_data(KVG_K, turbomind_layer(c, &e, b) + param + b->index);
-}
-
-/* [block][layer][head][offset][Z(K) + Z(V)], of block scales only. */
-static slow_place turbomind_scale(const cache *c, const slow_byte *b)
-{
-    if (c->row_params[b->side] > 0) return turbomind_param(c, b);
-    uint64_t token = ((b->block * c->L + c->layer) * c->H + b->head) * c->B + b->offset;
-    uint64_t k_scale = token * (c->block_scales[KVG_K] + c->block_scales[KVG_V]);
-    uint64_t v_scale = k_scale + c->block_scales[KVG_K];
-    return in_scales(KVG_K, (b->side == KVG_K ? k_scale : v_scale) + b->index);
-}
-
-/* --- trtllm: a list of pages, K V K V ... --- */
-
-/* The engine's block index in layer 0, then moved by `layer` K pages and V pages. */
-static uint64_t trtllm_page(const cache *c, const slow_byte *b, const uint64_t row[2])
-{
-    uint64_t index = b->block * c->L * 2 + (b->side == KVG_V);
-    uint64_t k_pages = (index + 1) / 2 + c->layer, v_pages = index / 2 + c->layer;
-    return c->H * c->B * (k_pages * row[KVG_K] + v_pages * row[KVG_V]);
-}
-
-static slow_place trtllm_code(const cache *c, const slow_byte *b)
-{
-    return in_data(KVG_K, trtllm_page(c, b, c->C) + by_head(c, b, c->C[b->side], false));
-}
-
-static slow_place trtllm_scale(const cache *c, const slow_byte *b)
-{
-    return in_scales(KVG_K, trtllm_page(c, b, c->Z) + by_head(c, b, c->Z[b->side], in_groups(c, b)));
-}
-
-/* --- [layer][block]: pages with padding --- */
-
-static uint64_t page_start(const cache *c, const slow_byte *b, uint64_t page_bytes)
-{
-    return (c->layer * c->N + b->block) * page_bytes;
-}
-
-static uint64_t data_page(const cache *c, const slow_byte *b)
-{
-    return page_start(c, b, c->B * c->H * (c->C[b->side] + c->row_padding) + c->data_padding);
-}
-
-static uint64_t scale_page(const cache *c, const slow_byte *b)
-{
-    return page_start(c, b, c->B * c->H * c->Z[b->side] + c->scale_padding);
-}
-
-static slow_place nhd_code(const cache *c, const slow_byte *b)
-{
-    return in_data(b->side, data_page(c, b) + by_token(c, b, c->C[b->side] + c->row_padding, false));
-}
-
-static slow_place nhd_scale(const cache *c, const slow_byte *b)
-{
-    return in_scales(b->side, scale_page(c, b) + by_token(c, b, c->Z[b->side], in_groups(c, b)));
-}
-
-static slow_place hnd_code(const cache *c, const slow_byte *b)
-{
-    return in_data(b->side, data_page(c, b) + by_head(c, b, c->C[b->side] + c->row_padding, false));
-}
-
-static slow_place hnd_scale(const cache *c, const slow_byte *b)
-{
-    return in_scales(b->side, scale_page(c, b) + by_head(c, b, c->Z[b->side], in_groups(c, b)));
-}
-
-/* --- vllm: K codes, K scales, V codes, V scales in one page --- */
-
-typedef enum part { K_CODES, K_SCALES, V_CODES, V_SCALES, PARTS } part;
-
-static part part_of(const slow_byte *b, bool scales)
-{
-    return (b->side == KVG_K ? K_CODES : V_CODES) + (scales ? 1 : 0);
-}
-
-static uint64_t vllm_part(const cache *c, const slow_byte *b, part which)
-{
-    const uint64_t rows = c->B * c->H;
-    const uint64_t size[PARTS] = {rows * c->C[KVG_K], rows * c->Z[KVG_K], rows * c->C[KVG_V], rows * c->Z[KVG_V]};
-    uint64_t before = 0, page_bytes = c->data_padding;
-    for (int i = 0; i < PARTS; i++) {
-        if (i < (int)which) before += size[i];
-        page_bytes += size[i];
+    const kvg_paging *g = &w->p->paging;
+    while (*(*s = past_spaces(*s)) == '+') {
+        const char *what = *s = past_spaces(*s + 1);
+        const uint64_t number = strtoull(what + (*what == '%'), NULL, 10);
+        *s += strspn(what, "%0123456789abcdefghijklmnopqrstuvwxyz");
+        if (bytes == 0) continue;
+        if (*what == '%') bytes = (bytes + number - 1) / number * number;
+        else if (begins(what, "row")) bytes += g->row_padding;
+        else if (begins(what, "data")) bytes += g->data_padding;
+        else if (begins(what, "scale")) bytes += g->scale_padding;
+        else bytes += number;
     }
-    return page_start(c, b, page_bytes) + before;
+    return bytes;
 }
 
-static slow_place vllm_code(const cache *c, const slow_byte *b)
+/* The bytes of the nest at *s, which then points behind it. `cut`: the letter that cuts rows outside of it. */
+static uint64_t read_nest(walker *w, const char **s, char cut)
 {
-    return in_data(KVG_K, vllm_part(c, b, part_of(b, false)) + by_token(c, b, c->C[b->side], false));
+    const char *const axes = *s = past_spaces(*s), *end = axes, *field;
+    uint64_t bytes = 0;
+    if (*axes == '[') {
+        for (end = axes; *end != ']'; end++) {
+            if (*end == 'G' || *end == 'C') cut = *end;
+        }
+        *s = past_spaces(end + 1);
+    }
+    field = first_field(*s);
+    if (**s == '{') {
+        const char *found = NULL;
+        uint64_t at = 0;
+        for (*s = past_spaces(*s + 1); **s != '}'; *s = past_spaces(*s)) {
+            const uint64_t more = read_nest(w, s, cut);
+            if (w->found) at = bytes + w->at;
+            if (w->found) found = w->found;
+            bytes += more;
+        }
+        ++*s;
+        w->found = found;
+        w->at = at;
+    } else {
+        const uint64_t parts = pieces(w, cut, field);
+        bytes = parts ? row_bytes(w, field) / parts : 0;
+        w->found = is_wanted(w, field) ? field : NULL;
+        w->at = w->found ? w->byte.index % bytes : 0;
+        *s = field + 2 + strspn(field + 2, "abcdefghijklmnopqrstuvwxyz");
+    }
+    return pad(w, s, repeat(w, axes, end, field, bytes));
 }
 
-static slow_place vllm_scale(const cache *c, const slow_byte *b)
+/* --- pools --- */
+
+/* The tensor that the pool between `s` and `end` is: of data if it names codes, K's if it names such bytes of K. */
+static slow_place tensor_of(const char *s, const char *end)
 {
-    return in_data(KVG_K, vllm_part(c, b, part_of(b, true)) + by_token(c, b, c->Z[b->side], in_groups(c, b)));
+    bool codes = false, of_k = false;
+    for (int pass = 0; pass < 2; pass++) {
+        for (const char *field = s; field < end; field++) {
+            if ((*field != 'K' && *field != 'V') || field[1] != '.') continue;
+            if (pass == 0) codes |= is_codes(field);
+            else of_k |= *field == 'K' && is_codes(field) == codes;
+        }
+    }
+    return (slow_place){codes ? KVG_ROLE_DATA_POOL : KVG_ROLE_SCALE_POOL, of_k ? KVG_K : KVG_V, 0};
 }
 
-static slow_place vllm_hnd_code(const cache *c, const slow_byte *b)
+static slow_place place_of(const kvg_problem *p, slow_byte byte, bool scales)
 {
-    return in_data(KVG_K, vllm_part(c, b, part_of(b, false)) + by_head(c, b, c->C[b->side], false));
+    walker w = {.p = p, .text = kvg_problem_layout_text(p), .byte = byte, .scales = scales};
+    const char *s = w.text, *start = s;
+    for (;; s++) { /* behind the ';' of the pool before */
+        start = s;
+        read_nest(&w, &s, 0);
+        if (w.found) break;
+    }
+    slow_place place = tensor_of(start, s);
+    place.at = w.at;
+    return place;
 }
-
-static slow_place vllm_hnd_scale(const cache *c, const slow_byte *b)
-{
-    return in_data(KVG_K, vllm_part(c, b, part_of(b, true)) + by_head(c, b, c->Z[b->side], in_groups(c, b)));
-}
-
-/* --- dense arrays --- */
-
-/* [layer][slot][head][row] */
-static uint64_t slot_at(const cache *c, const slow_byte *b, uint64_t row)
-{
-    uint64_t slots = c->N * c->B, slot = b->block * c->B + b->offset;
-    return ((c->layer * slots + slot) * c->H + b->head) * row + b->index;
-}
-
-static slow_place slot_code(const cache *c, const slow_byte *b)
-{
-    return in_data(b->side, slot_at(c, b, c->C[b->side]));
-}
-
-static slow_place slot_scale(const cache *c, const slow_byte *b)
-{
-    return in_scales(b->side, slot_at(c, b, c->Z[b->side]));
-}
-
-/* [layer][sequence][head][position][row] */
-static uint64_t sequence_at(const cache *c, const slow_byte *b, uint64_t row)
-{
-    return (((c->layer * c->N + b->block) * c->H + b->head) * c->B + b->offset) * row + b->index;
-}
-
-static slow_place sequence_code(const cache *c, const slow_byte *b)
-{
-    return in_data(b->side, sequence_at(c, b, c->C[b->side]));
-}
-
-static slow_place sequence_scale(const cache *c, const slow_byte *b)
-{
-    return in_scales(b->side, sequence_at(c, b, c->Z[b->side]));
-}
-
-/* [layer][block][offset][row] */
-static uint64_t mla_at(const cache *c, const slow_byte *b, uint64_t row)
-{
-    return ((c->layer * c->N + b->block) * c->B + b->offset) * row + b->index;
-}
-
-static slow_place mla_code(const cache *c, const slow_byte *b)
-{
-    return in_data(KVG_K, mla_at(c, b, c->C[KVG_K]));
-}
-
-static slow_place mla_scale(const cache *c, const slow_byte *b)
-{
-    return in_scales(KVG_K, mla_at(c, b, c->Z[KVG_K]));
-}
-
-/* --- the table --- */
-
-typedef slow_place place_fn(const cache *c, const slow_byte *b);
-
-static const struct {
-    place_fn *code, *scale;
-} layouts[] = {
-    [KVG_LAYOUT_TURBOMIND] = {turbomind_code, turbomind_scale},
-    [KVG_LAYOUT_TRTLLM] = {trtllm_code, trtllm_scale},
-    [KVG_LAYOUT_NHD] = {nhd_code, nhd_scale},
-    [KVG_LAYOUT_HND] = {hnd_code, hnd_scale},
-    [KVG_LAYOUT_VLLM] = {vllm_code, vllm_scale},
-    [KVG_LAYOUT_VLLM_HND] = {vllm_hnd_code, vllm_hnd_scale},
-    [KVG_LAYOUT_SLOT] = {slot_code, slot_scale},
-    [KVG_LAYOUT_CONTIGUOUS] = {sequence_code, sequence_scale},
-    [KVG_LAYOUT_RING] = {sequence_code, sequence_scale},
-    [KVG_LAYOUT_MLA] = {mla_code, mla_scale},
-};
-_Static_assert(sizeof layouts / sizeof layouts[0] == KVG_LAYOUT_END, "a layout of core/layouts.def has no row here");
 
 slow_place slow_place_of_code(const kvg_problem *problem, slow_byte byte)
 {
-    if (problem->layout == KVG_LAYOUT_TEXT) return slow_text_place(problem, byte, false);
-    cache c = cache_of(problem);
-    return layouts[problem->layout].code(&c, &byte);
+    return place_of(problem, byte, false);
 }
 
 slow_place slow_place_of_scale(const kvg_problem *problem, slow_byte byte)
 {
-    if (problem->layout == KVG_LAYOUT_TEXT) return slow_text_place(problem, byte, true);
-    cache c = cache_of(problem);
-    return layouts[problem->layout].scale(&c, &byte);
+    return place_of(problem, byte, true);
+}
+
+uint64_t slow_pool_bytes(const kvg_problem *p, kvg_role pool, kvg_side side)
+{
+    walker w = {.p = p, .text = kvg_problem_layout_text(p)};
+    uint64_t found = 0;
+    for (const char *s = w.text, *start = s; *start; start = s += *s == ';') {
+        const uint64_t bytes = read_nest(&w, &s, 0);
+        const slow_place place = tensor_of(start, s);
+        if (bytes && place.pool == pool && place.side == side) found = bytes;
+    }
+    return found;
 }

@@ -1,4 +1,5 @@
-/* Where a byte of a row lies: the arrays of docs/spec/layouts.md section 2, one formula per array. */
+/* Where a byte of a row lies by the text of its layout (docs/spec/layouts.md section 8): a walk that counts bytes, nest
+ * by nest, and reads each nest as often as it is asked for. */
 #ifndef KVG_SECOND_SLOW_LAYOUT_H
 #define KVG_SECOND_SLOW_LAYOUT_H
 
@@ -19,6 +20,9 @@ typedef struct slow_place {
 
 /* The problem must be checked and its layout paged, the byte inside its geometry. */
 slow_place slow_place_of_code(const kvg_problem *problem, slow_byte byte);
-slow_place slow_place_of_scale(const kvg_problem *problem, slow_byte byte);
+slow_place slow_place_of_scale(const kvg_problem *problem, slow_byte byte); /* also of a row's parameters */
+
+/* Bytes of a pool tensor, padding included. */
+uint64_t slow_pool_bytes(const kvg_problem *problem, kvg_role pool, kvg_side side);
 
 #endif

@@ -3,7 +3,7 @@
 
 #include "core/plugin.h"
 #include "core/plugin_tensors.h"
-#include "reference/rows.h"
+#include "core/problem.h"
 
 static const char *why = "";
 
@@ -12,7 +12,7 @@ static const char *error_text(void)
     return why;
 }
 
-/* A layout that joins K and V has the rows of both in K's pool: map.codes[side].side says whose pool it is. */
+/* A layout that joins K and V has the rows of both in K's pool: problem.map.codes[side].side says whose pool it is. */
 static kvg_status append(const kvg_problem *p, const kvg_tensor *in, kvg_tensor *out, kvg_stream *stream)
 {
     (void)stream;
@@ -22,10 +22,8 @@ static kvg_status append(const kvg_problem *p, const kvg_tensor *in, kvg_tensor 
     }
     const int64_t *slots = in[KVG_APPEND_IN_SLOTS].data;
     const uint32_t block_tokens = p->paging.block_tokens;
-    kvg_layout_map map;
-    kvg_rows_map(p, &map);
     for (int side = KVG_K; side <= KVG_V; side++) {
-        const kvg_row_map *rows = &map.codes[side];
+        const kvg_row_map *rows = &p->map.codes[side];
         const char *from = in[KVG_APPEND_IN_K + side].data;
         char *pool = out[KVG_APPEND_OUT_K_DATA + rows->side].data;
         for (uint32_t t = 0; t < p->tokens; t++) {

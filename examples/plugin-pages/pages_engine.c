@@ -7,7 +7,7 @@
 #include "core/plugin.h"
 #include "core/plugin_tensors.h"
 #include "reference/reference.h"
-#include "reference/rows.h"
+#include "core/problem.h"
 
 enum { MOST_ROW_BYTES = 4096, MOST_DIM = 1024 };
 
@@ -103,11 +103,9 @@ static void copy_row(const kvg_problem *p, const kvg_tensor *pools, const kvg_ro
 
 static void copy_rows(const kvg_problem *p, const kvg_tensor *pools, int64_t slot, uint32_t head, rows *r, bool store)
 {
-    kvg_layout_map map;
-    kvg_rows_map(p, &map);
     for (int side = KVG_K; side <= KVG_V; side++) {
-        copy_row(p, pools, &map.codes[side], slot, head, r->codes[side], store);
-        copy_row(p, pools, &map.scales[side], slot, head, r->scales[side], store);
+        copy_row(p, pools, &p->map.codes[side], slot, head, r->codes[side], store);
+        copy_row(p, pools, &p->map.scales[side], slot, head, r->scales[side], store);
     }
 }
 

@@ -1,5 +1,4 @@
-/* Where the rows of a paged cache lie, as every kernel addresses them. Written from docs/spec/layouts.md sections 2
- * to 5, on its own: the reference has another. */
+/* Where the rows of a paged cache lie, as every kernel addresses them: the map of the problem, of one layer. */
 #ifndef KVG_GPU_ROWS_GPU_LAYOUT_H
 #define KVG_GPU_ROWS_GPU_LAYOUT_H
 

@@ -161,6 +161,11 @@ static void answer_run(kvg_server *s, kvg_call *call, int fd, kvg_reply *r)
     }
     const kvg_impl *impl = choose(s, &call->problem, r);
     if (!impl) return;
+    r->status = kvg_problem_lay_out(&call->problem);
+    if (r->status) {
+        own_text(r);
+        return;
+    }
     const size_t inputs = kvg_roles_tensors(kvg_op_get(call->problem.op)->inputs);
     restore_float_mode();
     r->status = s->backend->memory ? run_on_device(s, impl, call, inputs, &r->milliseconds)

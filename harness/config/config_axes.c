@@ -361,8 +361,7 @@ kvg_status kvg_axis_check_blocks(const kvg_case *c)
         kvg_problem far = *p;
         uint64_t bytes;
         far.paging.blocks = c->far_blocks;
-        kvg_status s = kvg_problem_lay_out(&far);
-        if (!s) s = kvg_problem_pool_bytes(&far, KVG_ROLE_DATA_POOL, KVG_K, &bytes);
+        kvg_status s = kvg_problem_pool_bytes(&far, KVG_ROLE_DATA_POOL, KVG_K, &bytes);
         if (s) return s;
         if (bytes <= INT32_MAX) {
             return kvg_fail(KVG_ERR_INVALID,

@@ -70,8 +70,7 @@ static kvg_status finish_case(kvg_config *config, group *g, kvg_case *c)
 {
     if (is_excluded(g, c)) return KVG_OK;
     c->seed = config->seed;
-    kvg_status s = kvg_problem_lay_out(&c->problem);
-    if (!s) s = kvg_problem_check(&c->problem);
+    kvg_status s = kvg_problem_check(&c->problem);
     if (!s) s = kvg_attention_check_profile(&c->problem);
     if (!s) s = kvg_case_name(c);
     if (!s) s = kvg_fill_check(c);

@@ -1,6 +1,5 @@
-/* The two derivations of a layout's text: the strides of core/layout_text.c, and the walk of second/slow_text.c. They
- * agree on every byte of the named layouts, which are also texts, and of random ones; and each byte has a place of its
- * own in its pool. */
+/* The two derivations of a layout's text: the strides of core/layout_text.c, and the walk of second/slow_layout.c. They
+ * agree on every byte of the named layouts and of random texts, and each byte has a place of its own in its pool. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -13,8 +12,8 @@
 
 #include "core/layout_text.h"
 #include "core/rng.h"
-#include "reference/rows.h"
-#include "second/slow_text.h"
+#include "core/problem.h"
+#include "second/slow_layout.h"
 
 enum { SEED = 60, RANDOM_TEXTS = 10000, TEXT = 1024 };
 
@@ -45,12 +44,7 @@ static slow_place place_by(const kvg_problem *p, const kvg_row_map *m, slow_byte
                                                          (uint32_t)b.offset, (uint32_t)b.index)};
 }
 
-static bool same_place(slow_place a, slow_place b)
-{
-    return a.pool == b.pool && a.side == b.side && a.at == b.at;
-}
-
-/* --- random texts: each byte where the walk finds it, and no two at one place --- */
+/* --- each byte where the walk finds it, and no two at one place --- */
 
 typedef struct pools {
     uint8_t *taken[2][2];
@@ -62,9 +56,11 @@ static void check_byte(const kvg_problem *p, const kvg_row_map *m, slow_byte byt
     pools *const all = context;
     const slow_place at = place_by(p, m, byte);
     const bool scale_pool = at.pool == KVG_ROLE_SCALE_POOL;
-    if (!same_place(at, slow_text_place(p, byte, scales))) fail_msg("the walk of %s differs", p->text->text);
-    if (at.at >= all->bytes[at.side][scale_pool]) fail_msg("%s leaves its pool", p->text->text);
-    if (all->taken[at.side][scale_pool][at.at]++) fail_msg("%s has two bytes at one place", p->text->text);
+    const char *const text = kvg_problem_layout_text(p);
+    const slow_place there = scales ? slow_place_of_scale(p, byte) : slow_place_of_code(p, byte);
+    if (at.pool != there.pool || at.side != there.side || at.at != there.at) fail_msg("the walk of %s differs", text);
+    if (at.at >= all->bytes[at.side][scale_pool]) fail_msg("%s leaves its pool", text);
+    if (all->taken[at.side][scale_pool][at.at]++) fail_msg("%s has two bytes at one place", text);
     all->count++;
 }
 
@@ -74,7 +70,7 @@ static uint64_t check_places(const kvg_problem *p)
     for (int i = 0; i < 4; i++) {
         const kvg_role role = i % 2 ? KVG_ROLE_SCALE_POOL : KVG_ROLE_DATA_POOL;
         all.bytes[i / 2][i % 2] = p->pool_bytes[i / 2][i % 2];
-        assert_int_equal(p->pool_bytes[i / 2][i % 2], slow_text_pool_bytes(p, role, (kvg_side)(i / 2)));
+        assert_int_equal(p->pool_bytes[i / 2][i % 2], slow_pool_bytes(p, role, (kvg_side)(i / 2)));
         all.taken[i / 2][i % 2] = calloc(p->pool_bytes[i / 2][i % 2] + 1, 1);
         assert_non_null(all.taken[i / 2][i % 2]);
     }
@@ -82,6 +78,8 @@ static uint64_t check_places(const kvg_problem *p)
     for (int i = 0; i < 4; i++) free(all.taken[i / 2][i % 2]);
     return all.count;
 }
+
+/* --- random texts --- */
 
 typedef struct draw {
     uint64_t stream, index;
@@ -117,12 +115,12 @@ static void put_axes(draw *d, const char *axes[], size_t *left, size_t count)
 static void put_nest(draw *d, const char *const fields[], size_t count, const char *const axes[], size_t axis_count)
 {
     static const char *const paddings[] = {"+row", "+data", "+scale", "+3", "+%8"};
-    static const char *const cuts[][2] = {{"G", NULL}, {"C/2", "C%2"}, {"C", NULL}};
+    static const char *const cuts[][2] = {{"G", NULL}, {"C/2", "C%2"}, {"C", NULL}, {"C//4", "C%%4"}};
     const char *mine[MOST_AXES];
     memcpy(mine, axes, axis_count * sizeof *mine);
     if (count == 1) {
-        const size_t cut = below(d, 6);
-        for (int i = 0; cut < 3 && i < 2 && cuts[cut][i]; i++) mine[axis_count++] = cuts[cut][i];
+        const size_t cut = below(d, 8);
+        for (int i = 0; cut < 4 && i < 2 && cuts[cut][i]; i++) mine[axis_count++] = cuts[cut][i];
         put_axes(d, mine, &axis_count, axis_count);
         put(d, fields[0]);
     } else {
@@ -182,89 +180,39 @@ static void test_random_texts(void **state)
     printf("%llu texts, %llu bytes\n", (unsigned long long)texts, (unsigned long long)bytes);
 }
 
-/* --- the named layouts as texts --- */
+/* --- the named layouts --- */
 
-/* V's scales in groups of four tokens. */
-static const struct {
-    kvg_layout layout;
-    const char *linear, *groups;
-} swizzled[] = {
-    {KVG_LAYOUT_TRTLLM, "[H N] V.scales", "[H N/4 G N%4] V.scales"},
-    {KVG_LAYOUT_HND, "[H N] V.scales", "[H N/4 G N%4] V.scales"},
-    {KVG_LAYOUT_VLLM_HND, "[H N] V.scales", "[H N/4 G N%4] V.scales"},
-    {KVG_LAYOUT_NHD, "[N H] V.scales", "[N/4 G/2 H G%2 N%4] V.scales"},
-    {KVG_LAYOUT_VLLM, "[N H] V.scales", "[N/4 G/2 H G%2 N%4] V.scales"},
-};
-
-static void replace(char *text, const char *from, const char *to)
-{
-    char *at = strstr(text, from), rest[TEXT];
-    assert_non_null(at);
-    snprintf(rest, sizeof rest, "%s", at + strlen(from));
-    snprintf(at, TEXT - (size_t)(at - text), "%s%s", to, rest);
-}
-
-static void compare_byte(const kvg_problem *p, const kvg_row_map *m, slow_byte byte, bool scales, void *context)
-{
-    const kvg_layout_map *map = context;
-    const kvg_row_map *other = scales ? &map->scales[byte.side] : &map->codes[byte.side];
-    if (!same_place(place_by(p, m, byte), place_by(p, other, byte))) {
-        fail_msg("%s is not %s", kvg_layout_get(p->layout)->name, p->text->text);
-    }
-}
-
-/* The map and the pools of a named layout are those of its text. */
-static void compare(const kvg_problem *p, const char *text)
-{
-    const kvg_layout_text mine = {"mine", text};
-    kvg_problem q = *p;
-    kvg_layout_map map;
-    q.layout = KVG_LAYOUT_TEXT;
-    q.text = &mine;
-    q.paging.v_scale_swizzle = false;
-    if (kvg_problem_lay_out(&q) || kvg_problem_check(&q)) fail_msg("%s: %s", text, kvg_error_text());
-    kvg_rows_map(p, &map);
-    for (int i = 0; i < 4; i++) {
-        uint64_t bytes;
-        assert_int_equal(kvg_problem_pool_bytes(p, i % 2 ? KVG_ROLE_SCALE_POOL : KVG_ROLE_DATA_POOL, (kvg_side)(i / 2),
-                                                &bytes), KVG_OK);
-        if (bytes != q.pool_bytes[i / 2][i % 2]) fail_msg("%s: pool %d of another size", text, i);
-    }
-    kvg_problem named_text = *p;
-    named_text.text = &mine;
-    each_byte(&named_text, &map, compare_byte, &q.map);
-    if (p->storage[KVG_K].format == p->storage[KVG_V].format) check_places(&q);
-}
-
-/* Every pair of formats, with and without padding and groups. */
+/* Every pair of formats; with groups, one row for K and V and, where K's format is V's, padding. */
 static void test_named_layouts(void **state)
 {
-    size_t formats, layouts, compared = 0;
+    size_t formats, layouts;
     const kvg_format_info *f = kvg_format_table(&formats);
     const kvg_layout_info *l = kvg_layout_table(&layouts);
+    uint64_t bytes = 0, problems = 0, grouped = 0, shared = 0;
     (void)state;
-    for (size_t i = 0; i < layouts * formats * formats * 4; i++) {
-        const kvg_layout_info *layout = &l[i / 4 / formats / formats];
-        const bool padded = i & 1, groups = i & 2, mla = layout->layout == KVG_LAYOUT_MLA;
-        char text[TEXT];
+    for (size_t i = 0; i < layouts * formats * formats * 8; i++) {
+        const kvg_layout_info *layout = &l[i / 8 / formats / formats];
+        const bool padded = i & 1, groups = i & 2, one = i & 4;
         kvg_problem p = {.op = KVG_OP_PROBE, .layout = layout->layout, .dtype = KVG_DTYPE_BF16, .tokens = 1,
-                         .kv_heads = mla ? 1 : 2, .head_dim = 128,
-                         .storage = {{f[i / 4 % formats].format, "canonical"},
-                                     {f[i / 4 / formats % formats].format, "canonical"}},
-                         .paging = {.layers = 2, .blocks = 2, .block_tokens = 4, .shared_kv = mla,
-                                    .v_dim = mla ? 64 : 0, .v_scale_swizzle = groups}};
+                         .kv_heads = layout->layout == KVG_LAYOUT_MLA ? 1 : 2, .head_dim = 64,
+                         .storage = {{f[i / 8 % formats].format, "canonical"},
+                                     {f[i / 8 / formats % formats].format, "canonical"}},
+                         .paging = {.layers = 2, .blocks = 2, .block_tokens = 4, .shared_kv = one,
+                                    .v_dim = one ? 32 : 0, .v_scale_swizzle = groups}};
         if (padded && layout->padding == KVG_PADDING_ALL) p.paging.row_padding = 3, p.paging.scale_padding = 9;
         if (padded && layout->padding != KVG_PADDING_NONE) p.paging.data_padding = 7;
-        if (kvg_problem_check(&p)) continue;
-        snprintf(text, sizeof text, "%s", layout->text);
-        for (size_t j = 0; groups && j < sizeof swizzled / sizeof swizzled[0]; j++) {
-            if (swizzled[j].layout == p.layout) replace(text, swizzled[j].linear, swizzled[j].groups);
-        }
-        compare(&p, text);
-        compared++;
+        if ((padded && p.storage[KVG_K].format != p.storage[KVG_V].format) || kvg_problem_check(&p)) continue;
+        assert_int_equal(kvg_problem_lay_out(&p), KVG_OK);
+        assert_int_equal(kvg_problem_check(&p), KVG_OK);
+        bytes += check_places(&p);
+        problems++;
+        grouped += groups;
+        shared += one;
     }
-    printf("%zu problems of named layouts are those of their texts\n", compared);
-    assert_true(compared > 0);
+    printf("%llu problems of named layouts, %llu bytes; %llu with groups, %llu with one row\n",
+           (unsigned long long)problems, (unsigned long long)bytes, (unsigned long long)grouped,
+           (unsigned long long)shared);
+    assert_true(grouped > 0 && shared > 0);
 }
 
 /* --- what is refused, and where --- */
@@ -278,6 +226,9 @@ static void test_refusals(void **state)
         {"[L B H N H]{ K.codes V.codes K.scales V.scales }", "or this digit of it, stands twice: [L B ^H N H]"},
         {"[L B H]{ K.codes V.codes K.scales V.scales }", "axis N, of 4, is missing: [L B H]{ ^K.codes"},
         {"[L B H N/3 N%3]{ K.codes V.codes K.scales V.scales }", "this digit does not divide its axis: [L B H ^N/3"},
+        {"[L B H N//3 N%%3]{ K.codes V.codes K.scales V.scales }", "this digit does not divide its axis: [L B H ^N//3"},
+        {"[L B H N//4]{ K.codes V.codes K.scales V.scales }", NULL},
+        {"[L B H N//2]{ K.codes V.codes K.scales V.scales }", "a lower digit of this axis is missing: [L B H ^N//2]"},
         {"[L B H N%2]{ K.codes V.codes K.scales V.scales }", "a higher digit of axis N is missing"},
         {"[L B H N/2]{ K.codes V.codes K.scales V.scales }", "a lower digit of this axis is missing: [L B H ^N/2]"},
         {"[B/2 L B%2 H N]{ K.codes V.codes K.scales V.scales }", "only axes N, G and C may lie in digits"},
@@ -291,7 +242,7 @@ static void test_refusals(void **state)
         {"[L B H N]{ K.codes +%8 +4 }", "a multiple is the last padding of its nest"},
         {"[L B H N C]{ K.codes K.scales } ; [L B H N]{ V.codes V.scales }", "fields with rows of other sizes"},
         {"{{{{{{{{{{{{{{{{{ K.codes", "nests deeper than 16"},
-        {"[L B N%2 H N/2%1 C%2 C/16 N/2 C/2%8] K.codes ; [L B H N]{ K.scales V.scales V.codes }", "stands twice"},
+        {"[L B N%2 H N/2%2 C%2 C/16 N/2 C/2%8] K.codes ; [L B H N]{ K.scales V.scales V.codes }", "stands twice"},
         {"[L B H N] K.codes ; [L B H N] K.scales ; [L B H N]{ V.codes V.scales } +4294967295", NULL},
     };
     (void)state;
@@ -310,30 +261,46 @@ static void test_refusals(void **state)
     }
 }
 
-/* A map that is not the text's is refused: a stride a byte short, a pool a byte short, a geometry that has changed. */
+/* A map that was made for another problem is not used: each field that a map follows from is changed alone. */
 static void test_other_maps(void **state)
 {
-    const kvg_layout_text text = {"mine", "[L B H N]{ K.codes V.codes K.scales V.scales }"};
-    kvg_problem p = {.op = KVG_OP_PROBE, .layout = KVG_LAYOUT_TEXT, .dtype = KVG_DTYPE_BF16, .tokens = 1,
-                     .kv_heads = 2, .head_dim = 64, .text = &text,
-                     .storage = {{KVG_FORMAT_NVFP4, "canonical"}, {KVG_FORMAT_NVFP4, "canonical"}},
-                     .paging = {.layers = 2, .blocks = 4, .block_tokens = 4}};
+    const kvg_layout_text texts[] = {{"mine", "[L B H N]{ K.codes +row V.codes K.scales V.scales +scale } +data"},
+                                     {"yours", "[B L H N]{ V.codes +row K.codes K.scales V.scales +scale } +data"}};
+    const kvg_problem first = {.op = KVG_OP_PROBE, .layout = KVG_LAYOUT_TEXT, .dtype = KVG_DTYPE_BF16, .tokens = 1,
+                               .kv_heads = 2, .head_dim = 64, .text = texts,
+                               .storage = {{KVG_FORMAT_NVFP4, "canonical"}, {KVG_FORMAT_NVFP4, "canonical"}},
+                               .paging = {.layers = 2, .blocks = 4, .block_tokens = 4}};
+    kvg_problem p = first, q[12];
     (void)state;
     assert_int_equal(kvg_problem_lay_out(&p), KVG_OK);
-    assert_int_equal(kvg_problem_check(&p), KVG_OK);
-    kvg_problem q = p;
-    q.map.codes[KVG_V].token[0].stride--;
-    assert_int_equal(kvg_problem_check(&q), KVG_ERR_INVALID);
-    q = p;
-    q.pool_bytes[KVG_K][0]--;
-    assert_int_equal(kvg_problem_check(&q), KVG_ERR_INVALID);
-    q = p;
-    q.paging.blocks = 5;
-    assert_int_equal(kvg_problem_check(&q), KVG_ERR_INVALID);
-    assert_non_null(strstr(kvg_error_text(), "call kvg_problem_lay_out"));
-    q = p;
-    q.layout = KVG_LAYOUT_HND;
-    assert_int_equal(kvg_problem_check(&q), KVG_ERR_INVALID);
+    for (size_t i = 0; i < 12; i++) q[i] = p;
+    q[0].text = &texts[1];
+    q[1].layout = KVG_LAYOUT_NHD, q[1].text = NULL;
+    q[2].storage[KVG_K].format = KVG_FORMAT_E4M3;
+    q[3].storage[KVG_V].format = KVG_FORMAT_E4M3;
+    q[4].kv_heads = 3;
+    q[5].head_dim = 128;
+    q[6].paging.layers = 3;
+    q[7].paging.blocks = 5;
+    q[8].paging.block_tokens = 8;
+    q[9].paging.row_padding = 1;
+    q[10].paging.data_padding = 1;
+    q[11].paging.scale_padding = 1;
+    for (size_t i = 0; i < 12; i++) {
+        kvg_problem fresh = q[i];
+        kvg_layout_map map;
+        fresh.laid_out = 0;
+        assert_int_equal(kvg_problem_check(&q[i]), KVG_OK);
+        assert_int_equal(kvg_problem_lay_out(&fresh), KVG_OK);
+        kvg_rows_map(&q[i], &map);
+        assert_memory_equal(&map, &fresh.map, sizeof map);
+        assert_int_equal(kvg_problem_tensor(&q[i], KVG_ROLE_DATA_POOL, KVG_K).bytes, fresh.pool_bytes[KVG_K][0]);
+        if (memcmp(&map, &p.map, sizeof map) == 0 && memcmp(fresh.pool_bytes, p.pool_bytes, sizeof p.pool_bytes) == 0) {
+            fail_msg("change %zu changes nothing", i);
+        }
+    }
+    p.layout = KVG_LAYOUT_HND; /* with a text */
+    assert_int_equal(kvg_problem_check(&p), KVG_ERR_INVALID);
 }
 
 int main(void)

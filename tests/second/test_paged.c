@@ -243,7 +243,7 @@ void test_partition(void **state)
                                .row_padding = info->padding == KVG_PADDING_ALL ? 5 : 0,
                                .data_padding = info->padding != KVG_PADDING_NONE ? 11 : 0,
                                .scale_padding = info->padding == KVG_PADDING_ALL ? 3 : 0,
-                               .v_scale_swizzle = info->swizzle && v_formats[v] == KVG_FORMAT_NVFP4,
+                               .v_scale_swizzle = info->groups && v_formats[v] == KVG_FORMAT_NVFP4,
                                .shared_kv = layout == KVG_LAYOUT_MLA, .v_dim = layout == KVG_LAYOUT_MLA ? 48 : 0},
                 };
                 assert_int_equal(kvg_problem_check(&p), KVG_OK);

@@ -57,7 +57,7 @@ static void draw_options(dice *d, const kvg_layout_info *layout, kvg_problem *p)
     if (layout->padding == KVG_PADDING_ALL && roll(d, 2)) g->row_padding = (uint32_t)roll(d, 20);
     if (layout->padding != KVG_PADDING_NONE && roll(d, 2)) g->data_padding = (uint32_t)roll(d, 70);
     if (layout->padding == KVG_PADDING_ALL && roll(d, 2)) g->scale_padding = (uint32_t)roll(d, 40);
-    g->v_scale_swizzle = layout->swizzle && roll(d, 2);
+    g->v_scale_swizzle = layout->groups && roll(d, 2);
     g->shared_kv = layout->shared && (layout->layout == KVG_LAYOUT_MLA || roll(d, 3) == 0);
     if (layout->layout == KVG_LAYOUT_MLA) p->kv_heads = 1;
     if (!g->shared_kv) return;

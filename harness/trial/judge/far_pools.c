@@ -111,10 +111,9 @@ kvg_status kvg_far_answer(const kvg_question *d, kvg_candidate *candidate, kvg_t
     const kvg_tensor *slots = kvg_set_tensor(&d->in, KVG_ROLE_SLOTS, KVG_K);
     const kvg_tensor *table = kvg_set_tensor(&d->in, KVG_ROLE_BLOCK_TABLE, KVG_K);
     f.p.paging.blocks = d->c->far_blocks;
-    kvg_status s = kvg_problem_lay_out(&f.p);
     kvg_rows_map(&d->c->problem, &f.near);
     kvg_rows_map(&f.p, &f.far);
-    if (!s) s = kvg_set_alloc(&d->c->problem, d->op->outputs, answer);
+    kvg_status s = kvg_set_alloc(&d->c->problem, d->op->outputs, answer);
     void *ids = s ? NULL : far_ids(&f, slots, table);
     if (!s && !ids) s = kvg_fail(KVG_ERR_MEMORY, "no memory for the blocks of a far pool");
     if (!s) {

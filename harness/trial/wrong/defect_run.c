@@ -120,8 +120,7 @@ static kvg_status wrong_problem(const kvg_wrong *wrongs, size_t count, const kvg
             wrongs[i].defect->change(out, (kvg_side)side);
         }
     }
-    const kvg_status s = kvg_problem_lay_out(out);
-    if (s || count == 1) return s;
+    if (count == 1) return KVG_OK;
     const bool moved = out->layout != p->layout || memcmp(&out->paging, &p->paging, sizeof p->paging) != 0;
     if ((moved && is_remapped(wrongs, count)) || kvg_problem_check(out))
         return kvg_fail(KVG_ERR_UNIMPLEMENTED, "%s and %s make no problem", wrongs[0].defect->id, wrongs[1].defect->id);

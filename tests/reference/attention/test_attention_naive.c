@@ -21,7 +21,7 @@ static world_plan plan_of(kvg_layout layout, kvg_format k, kvg_format v)
     world_plan plan = {.layout = layout, .storage = {{k, NULL}, {mla ? k : v, NULL}}, .shared_kv = mla, .padded = true,
                        .head_dim = 128, .block_tokens = 16, .lengths = {0, 1, 15, 16, 17, 45},
                        .queries = {1, 1, 2, 1, 1, 3}, .seed = layout};
-    plan.v_scale_swizzle = info->swizzle && (v == KVG_FORMAT_NVFP4 || v == KVG_FORMAT_MX16);
+    plan.v_scale_swizzle = info->groups && (v == KVG_FORMAT_NVFP4 || v == KVG_FORMAT_MX16);
     return plan;
 }
 

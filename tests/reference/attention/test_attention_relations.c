@@ -143,7 +143,7 @@ static world_plan plan_of(kvg_layout layout, kvg_format k, kvg_format v)
     const bool mla = layout == KVG_LAYOUT_MLA;
     return (world_plan){.layout = layout, .storage = {{k, NULL}, {mla ? k : v, NULL}}, .shared_kv = mla, .padded = true,
                         .head_dim = 128, .group = 2, .lengths = {0, 1, 31, 33, 170}, .queries = {1, 1, 2, 1, 3},
-                        .v_scale_swizzle = kvg_layout_get(layout)->swizzle &&
+                        .v_scale_swizzle = kvg_layout_get(layout)->groups &&
                                            (v == KVG_FORMAT_NVFP4 || v == KVG_FORMAT_MX16)};
 }
 

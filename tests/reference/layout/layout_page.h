@@ -1,5 +1,5 @@
 /* docs/spec/layouts.md as closed formulas: arrays indexed by Horner's rule in 128 bits, no strides, nothing of
- * reference/rows.h. What the proofs of this folder measure every map against. */
+ * a text. What the proofs of this folder measure every map against. */
 #ifndef KVG_TESTS_REFERENCE_LAYOUT_LAYOUT_PAGE_H
 #define KVG_TESTS_REFERENCE_LAYOUT_LAYOUT_PAGE_H
 

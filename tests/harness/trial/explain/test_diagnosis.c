@@ -89,7 +89,7 @@ static kvg_case paged_case(size_t i)
         p->paging.v_first = 16;
         p->paging.v_dim = 48;
     }
-    p->paging.v_scale_swizzle = info->swizzle && p->storage[KVG_V].format == KVG_FORMAT_NVFP4 && i % 4 == 0;
+    p->paging.v_scale_swizzle = info->groups && p->storage[KVG_V].format == KVG_FORMAT_NVFP4 && i % 4 == 0;
     return c;
 }
 
