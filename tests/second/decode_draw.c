@@ -97,8 +97,8 @@ static void draw_attention(dice *d, const decode_wish *wish, kvg_problem *p)
     if (roll(d, 3) == 0) a->softcap = caps[roll(d, roll(d, 3) ? 5 : 7)];
     if (roll(d, 2)) a->scale = scales[roll(d, roll(d, 3) ? 4 : 6)];
     a->sinks = roll(d, 2);
-    if (wish->small && wish->longest > 1000) { /* all leaves count, for many rows */
-        a->window = 0;
+    if (wish->small && wish->longest > 1000) { /* all leaves count, or those from the second on, for many rows */
+        a->window = PICK(d, 0, 600);
         a->queries += 8;
     }
 }
