@@ -319,12 +319,7 @@ static void spoil_unseen(dice *d, kit *k)
     }
     kvg_tensor pools[KVG_MAX_TENSORS];
     const kvg_role *roles = kvg_op_get(KVG_OP_PROBE)->inputs; /* the pools come first */
-    for (size_t i = 0; i < kvg_roles_tensors(roles); i++) {
-        kvg_role role;
-        kvg_side side;
-        kvg_roles_at(roles, i, &role, &side);
-        pools[i] = k->tensor[role][side];
-    }
+    kit_list(k, roles, pools);
     const slow_cache cache = slow_cache_of(p, pools, roles);
     for (size_t slot = 0; slot < slots; slot++) {
         for (uint32_t head = 0; !seen[slot] && head < p->kv_heads; head++) {
