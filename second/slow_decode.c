@@ -73,7 +73,8 @@ static void run_node(const slow_query *r, int level, int64_t index, int64_t low,
         slow_state_clear(s);
     } else if (level == 0) {
         slow_leaf_run(r, index, s);
-        if (index == r->sink_leaf && !s->absent) add_sink(r, s);
+        const bool joins = index == r->sink_leaf || wrong(r->head, SLOW_DECODE_SINK_PER_LEAF);
+        if (joins && !s->absent) add_sink(r, s);
     } else {
         slow_state right;
         run_node(r, level - 1, 2 * index, low, high, s);
@@ -98,7 +99,9 @@ static void run_tree(slow_query *r, slow_state *s)
     slow_state_clear(s);
     if (stored->keys == 0) return;
     if (wrong(r->head, SLOW_DECODE_LEAVES_FROM_WINDOW)) r->origin = first_seen(r);
-    r->sink_leaf = wrong(r->head, SLOW_DECODE_SINK_BEFORE_MERGE) ? first_seen(r) / size : -1;
+    if (wrong(r->head, SLOW_DECODE_TREE_FROM_WINDOW)) r->origin = first_seen(r) / size * size;
+    const bool early = wrong(r->head, SLOW_DECODE_SINK_BEFORE_MERGE) || wrong(r->head, SLOW_DECODE_SINK_PER_LEAF);
+    r->sink_leaf = early ? first_seen(r) / size : -1;
     const int64_t low = r->origin > stored->first ? 0 : (stored->first - r->origin) / size;
     const int64_t high = (last_key - r->origin) / size;
     int level = 0;
@@ -166,6 +169,8 @@ static void load_operands(slow_head *h)
     uint32_t codes[KVG_MAX_HEAD_DIM];
     for (int side = KVG_K; side <= KVG_V; side++) {
         h->operands[side] = slow_operands_of(&r->sides[side], h->simt, h->fault);
+        const bool inside = wrong(h, side == KVG_K ? SLOW_DECODE_K_SCALE_INSIDE : SLOW_DECODE_V_SCALE_INSIDE);
+        if (inside) h->operands[side].has_row_scale = false;
     }
     for (size_t n = 0; n < h->stored->keys; n++) {
         slow_operands_load(&h->operands[KVG_K], &h->stored->rows[KVG_K][n], h->k + n * dim);
@@ -199,6 +204,10 @@ static kvg_status run_head(const slow_stored *stored, void *context)
                    .v = malloc((stored->keys + 1) * r->v_dim * sizeof *h.v),
                    .dims = malloc(p->head_dim * sizeof *h.dims)};
     kvg_status status = KVG_OK;
+    if (wrong(&h, SLOW_DECODE_OTHER_CHIP)) {
+        const bool sm90 = p->profile == KVG_PROFILE_SM90_MMA16816_V1;
+        h.profile = kvg_profile_get(sm90 ? KVG_PROFILE_SM89_MMA16816_V1 : KVG_PROFILE_SM90_MMA16816_V1);
+    }
     if (!h.k || !h.v || !h.dims) {
         status = kvg_fail(KVG_ERR_MEMORY, "no memory for the operands of %zu keys", stored->keys);
     } else {

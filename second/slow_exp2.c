@@ -66,11 +66,12 @@ slow_number slow_exp2(slow_number x, slow_decode_fault fault)
 
 slow_number slow_log2(slow_number l, slow_decode_fault fault)
 {
-    static const uint32_t coefficients[] = {/* 0x1.715476p+0, -0x1.71547p-1, 0x1.ec73d6p-2, -0x1.715c4ep-2, */
-                                            0x3FB8AA3B, 0xBF38AA38, 0x3EF639EB, 0xBEB8AE27,
-                                            /* 0x1.26d394p-2, -0x1.e95c7ep-3, 0x1.b9c8aap-3, -0x1.a877c8p-3, */
-                                            0x3E9369CA, 0xBE74AE3F, 0x3E5CE455, 0xBE543BE4,
-                                            0x3E00D83E /* 0x1.01b07cp-3 */};
+    uint32_t coefficients[] = {/* 0x1.715476p+0, -0x1.71547p-1, 0x1.ec73d6p-2, -0x1.715c4ep-2, */
+                               0x3FB8AA3B, 0xBF38AA38, 0x3EF639EB, 0xBEB8AE27,
+                               /* 0x1.26d394p-2, -0x1.e95c7ep-3, 0x1.b9c8aap-3, -0x1.a877c8p-3, */
+                               0x3E9369CA, 0xBE74AE3F, 0x3E5CE455, 0xBE543BE4,
+                               0x3E00D83E /* 0x1.01b07cp-3 */};
+    if (slow_planted(fault == SLOW_DECODE_LSE_LAST_BIT)) coefficients[1]++;
     const uint32_t lowest = slow_planted(fault == SLOW_DECODE_LSE_LOG2_CUT) ? 0x3F800000 : 0x3F3504F3;
     /* k = (bits - lowest) >> 23, downwards */
     const uint32_t bits = (uint32_t)slow_encode(&slow_f32, l);

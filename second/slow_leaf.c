@@ -117,9 +117,10 @@ static slow_number dot_of_sums(const slow_query *r, const uint32_t *row)
 static slow_number chain_of(const slow_query *r, const uint32_t *row, size_t first, size_t step)
 {
     const slow_head *h = r->head;
+    const slow_layout *type = slow_layout_of(h->operands[KVG_K].type);
     slow_number s = slow_zero(false);
     for (size_t i = first; i < problem_of(h)->head_dim; i += step) {
-        const slow_number q = slow_f32_of(r->q[h->dims[i]]), k = slow_f32_of(row[h->dims[i]]);
+        const slow_number q = slow_decode(type, r->q[h->dims[i]]), k = slow_decode(type, row[h->dims[i]]);
         s = multiply_add(h, SLOW_DECODE_DIMS_UNFUSED, q, k, s);
     }
     return s;
@@ -129,7 +130,7 @@ static slow_number dot_of(const slow_query *r, size_t key)
 {
     const slow_head *h = r->head;
     const uint32_t *row = h->k + key * problem_of(h)->head_dim;
-    if (!h->simt) return dot_of_sums(r, row);
+    if (!h->simt && !wrong(h, SLOW_DECODE_DOT_BY_FMA)) return dot_of_sums(r, row);
     if (!wrong(h, SLOW_DECODE_DIMS_IN_TWO_SUMS)) return chain_of(r, row, 0, 1);
     return slow_f32_add(chain_of(r, row, 0, 2), chain_of(r, row, 1, 2));
 }
@@ -140,10 +141,13 @@ static slow_number capped(const slow_query *r, slow_number s)
     slow_number u = slow_f32_multiply(s, r->capped_c), cap;
     if (u.kind == SLOW_NAN) return u;
     slow_load(KVG_DTYPE_F32, (const uint8_t *)&problem_of(r->head)->attention.softcap, 1, &cap);
-    if (!wrong(r->head, SLOW_DECODE_CAP_NO_LOG2)) cap = slow_f32_multiply(cap, slow_f32_of(LOG2_E));
+    const bool last = wrong(r->head, SLOW_DECODE_CAP_LOG2_LAST);
+    const bool in_exp2 = wrong(r->head, SLOW_DECODE_CAP_EXP2_LAST_BIT);
+    if (!last && !wrong(r->head, SLOW_DECODE_CAP_NO_LOG2)) cap = slow_f32_multiply(cap, slow_f32_of(LOG2_E));
     u.negative = true;
-    const slow_number t = slow_exp2(u, r->head->fault);
+    const slow_number t = slow_exp2(u, in_exp2 ? SLOW_DECODE_EXP2_LAST_BIT : r->head->fault);
     slow_number z = slow_f32_multiply(slow_f32_divide(slow_f32_subtract(one, t), slow_f32_add(one, t)), cap);
+    if (last) z = slow_f32_multiply(z, slow_f32_of(LOG2_E));
     z.negative = s.negative;
     return z;
 }
@@ -193,6 +197,7 @@ int64_t slow_seen_key(const slow_query *r, int64_t position)
     if (n < 0) return -1;
     /* One step behind its last key, the window shows one more. */
     if (wrong(r->head, SLOW_DECODE_WINDOW_WIDER) && position < viewpoint) viewpoint--;
+    if (wrong(r->head, SLOW_DECODE_WINDOW_NARROWER) && position <= viewpoint) viewpoint++;
     return slow_sees(s, viewpoint, (size_t)n) ? n : -1;
 }
 
@@ -243,10 +248,25 @@ static bool must_rescale(const slow_query *r, slow_number top, slow_number m)
     if (lag.kind == SLOW_NAN) return true;
     if (wrong(r->head, SLOW_DECODE_RESCALE_ALWAYS)) return slow_compare(lag, slow_zero(false)) > 0;
     const bool row_scales = slow_has_row_scale(r->head->stored->request->sides[KVG_V].codec->format);
-    const bool at_once = row_scales && (!r->head->simt || wrong(r->head, SLOW_DECODE_RESCALE_BY_FORMAT));
+    const bool at_once = row_scales && r->head->simt == wrong(r->head, SLOW_DECODE_RESCALE_BY_FORMAT);
     const int limit = (at_once ? 0 : 8) + (wrong(r->head, SLOW_DECODE_RESCALE_LATE) ? 1 : 0);
     const int order = slow_compare(lag, limit ? slow_scaled(limit, 0) : slow_zero(false));
     return order > 0 || (order == 0 && wrong(r->head, SLOW_DECODE_RESCALE_AT_LIMIT));
+}
+
+/* Whether this row's m would make any head of the group rescale. */
+static bool group_must_rescale(const slow_query *r, int64_t first, size_t size, slow_number m)
+{
+    const slow_stored *stored = r->head->stored;
+    const size_t query = stored->first_query + (size_t)(r->position - slow_position(stored, 0));
+    slow_query other = *r;
+    tile t = {.size = size};
+    for (size_t g = 0; g < stored->request->group; g++) {
+        other.query_head = stored->kv_head * stored->request->group + g;
+        slow_query_load(&other, query);
+        if (load_tile(&other, first, &t) && must_rescale(&other, top_of(&other, first, &t), m)) return true;
+    }
+    return false;
 }
 
 /* p, with the scale of V's row where it is not part of the operands. */
@@ -257,12 +277,21 @@ static slow_number scaled_weight(const slow_query *r, const tile *t, size_t i, s
     return slow_f32_multiply(p, slow_row_scale(v, &r->head->stored->rows[KVG_V][t->key[i]]));
 }
 
+/* The nearest number of a type, or the next one toward zero if that is what is wrong. */
+static uint16_t code_of_weight(const slow_query *r, slow_number p)
+{
+    const slow_layout *type = slow_layout_of(r->head->operands[KVG_V].type);
+    const uint16_t code = (uint16_t)slow_encode(type, p);
+    if (!wrong(r->head, SLOW_DECODE_WEIGHTS_TRUNCATED) || p.kind != SLOW_FINITE) return code;
+    return slow_compare_magnitudes(slow_decode(type, code), p) > 0 ? code - 1 : code;
+}
+
 /* P' of a position: 0 where the row sees nothing. */
 static uint16_t weight_of(const slow_query *r, const tile *t, size_t i)
 {
     const slow_layout *type = slow_layout_of(r->head->operands[KVG_V].type);
     const slow_number p = wrong(r->head, SLOW_DECODE_WEIGHTS_TWICE) ? slow_round(type, t->p[i]) : t->p[i];
-    return (uint16_t)slow_encode(type, scaled_weight(r, t, i, p));
+    return code_of_weight(r, scaled_weight(r, t, i, p));
 }
 
 /* The row of V at a position of the tile, or NULL: +0 everywhere. */
@@ -282,12 +311,16 @@ static void add_half(const slow_query *r, const tile *t, int64_t first, size_t h
     const slow_layout *type = slow_layout_of(dtype);
     uint16_t ones[SUM], p[SUM], scaled[SUM], v[SUM];
     const uint32_t *values[SUM];
+    if (wrong(h, SLOW_DECODE_POSITIONS_SHIFTED)) {
+        for (size_t i = 0; t->key[i] < 0; i++) half++;
+    }
     for (size_t k = 0; k < SUM; k++) {
+        const size_t i = (half + k) % t->size;
         ones[k] = (uint16_t)slow_encode(type, slow_scaled(1, 0));
-        p[k] = (uint16_t)slow_encode(type, t->p[half + k]);
-        scaled[k] = weight_of(r, t, half + k);
-        values[k] = values_at(r, t, first, half + k);
-        if (wrong(h, SLOW_DECODE_WEIGHTS_UNROUNDED)) s->l = slow_f32_add(s->l, t->p[half + k]);
+        p[k] = code_of_weight(r, t->p[i]);
+        scaled[k] = weight_of(r, t, i);
+        values[k] = values_at(r, t, first, i);
+        if (wrong(h, SLOW_DECODE_WEIGHTS_UNROUNDED)) s->l = slow_f32_add(s->l, t->p[i]);
     }
     if (!wrong(h, SLOW_DECODE_WEIGHTS_UNROUNDED)) {
         s->l = sum16(h, dtype, ones, wrong(h, SLOW_DECODE_WEIGHTS_SCALED) ? scaled : p, s->l);
@@ -324,6 +357,7 @@ static void add_positions(const slow_query *r, const tile *t, int64_t first, slo
         }
         if (wrong(h, SLOW_DECODE_WEIGHTS_NARROW_IN_O)) p = slow_round(narrow, p);
         p = scaled_weight(r, t, i, p);
+        if (wrong(h, SLOW_DECODE_WEIGHTLESS_SKIPPED) && slow_is_zero(p)) continue;
         for (size_t d = 0; v && d < h->stored->request->v_dim; d++) {
             s->o[d] = multiply_add(h, SLOW_DECODE_VALUES_UNFUSED, p, slow_f32_of(v[d]), s->o[d]);
         }
@@ -338,7 +372,11 @@ static void add_tile(const slow_query *r, int64_t first, size_t size, slow_state
     const bool start = s->absent && wrong(r->head, SLOW_DECODE_FIRST_NOT_RESCALED);
     if (start) s->m = slow_zero(false);
     s->absent = false;
-    if (must_rescale(r, top, s->m)) rescale(r, top, s);
+    if (must_rescale(r, top, s->m)) {
+        rescale(r, top, s);
+    } else if (wrong(r->head, SLOW_DECODE_RESCALE_BY_GROUP) && slow_compare(top, s->m) > 0) {
+        if (group_must_rescale(r, first, size, s->m)) rescale(r, top, s);
+    }
     for (size_t i = 0; i < size; i++) {
         slow_number x = slow_f32_subtract(t.z[i], s->m), minus_m = s->m;
         if (wrong(r->head, SLOW_DECODE_EXPONENT_FUSED) && t.key[i] >= 0) {
@@ -364,7 +402,7 @@ void slow_state_clear(slow_state *s)
 
 int64_t slow_leaf_size(const slow_head *h)
 {
-    return wrong(h, SLOW_DECODE_LEAF_128) ? 128 : 256;
+    return wrong(h, SLOW_DECODE_LEAF_128) ? 128 : wrong(h, SLOW_DECODE_LEAF_512) ? 512 : 256;
 }
 
 void slow_leaf_run(const slow_query *r, int64_t index, slow_state *s)

@@ -176,6 +176,7 @@ static size_t dim_at(const slow_side *side, size_t place)
 static size_t dim_in_sums(const slow_operands *o, size_t i)
 {
     if (o->fault == SLOW_DECODE_PLACES_IN_ORDER) return i;
+    if (o->fault == SLOW_DECODE_SUMS_REVERSED) i = o->side->row.dim - KVG_MMA_K - i + 2 * (i % KVG_MMA_K);
     const size_t bits = kvg_format_get(o->side->codec->format)->element_bits;
     const size_t place = place_of_sum(o->side->row.dim, bits, o->fault, i / KVG_MMA_K, i % KVG_MMA_K);
     return o->fault == SLOW_DECODE_INT4_BY_DIM ? place : dim_at(o->side, place);

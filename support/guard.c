@@ -6,7 +6,10 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-enum { FENCE = 1 << 20 }; /* unmapped bytes on each side: a multiple of every page size in use */
+enum {
+    FENCE = 1 << 20, /* unmapped bytes on each side: a multiple of every page size in use */
+    PERIOD = 256,    /* of the pattern, kvg_guard_byte */
+};
 
 /* A canary byte depends on its place, so that a shifted copy of canaries is seen too. */
 uint8_t kvg_guard_byte(size_t place)
@@ -16,23 +19,43 @@ uint8_t kvg_guard_byte(size_t place)
 
 void kvg_guard_fill(uint8_t *piece, size_t begin, size_t end)
 {
-    for (size_t i = begin; i < end; i++) piece[i] = kvg_guard_byte(i);
+    size_t i = begin;
+    for (; i < end && i - begin < PERIOD; i++) piece[i] = kvg_guard_byte(i);
+    for (; i < end; i += PERIOD) memcpy(piece + i, piece + i - PERIOD, end - i < PERIOD ? end - i : PERIOD);
+}
+
+/* What changed of the pattern: how many bytes, and the places of two of them. */
+typedef struct damage {
+    size_t count, first, last;
+} damage;
+
+static damage find_damage(const uint8_t *piece, size_t begin, size_t end)
+{
+    uint8_t pattern[PERIOD];
+    damage d = {0};
+    kvg_guard_fill(pattern, 0, PERIOD);
+    for (size_t block = begin, next; block < end; block = next) {
+        next = end - block < PERIOD - block % PERIOD ? end : block + PERIOD - block % PERIOD;
+        if (memcmp(piece + block, pattern + block % PERIOD, next - block) == 0) continue;
+        for (size_t i = block; i < next; i++) {
+            if (piece[i] == pattern[i % PERIOD]) continue;
+            if (d.count++ == 0) d.first = i;
+            d.last = i;
+        }
+    }
+    return d;
 }
 
 kvg_status kvg_guard_find(const uint8_t *piece, size_t size, size_t begin, size_t end)
 {
-    size_t before = 0, after = 0, first_after = 0, last_before = 0;
-    for (size_t i = 0; i < begin; i++) {
-        if (piece[i] == kvg_guard_byte(i)) continue;
-        before++;
-        last_before = begin - i;
+    const damage before = find_damage(piece, 0, begin), after = find_damage(piece, end, size);
+    if (after.count) {
+        return kvg_fail(KVG_ERR_INVALID, "%zu bytes written past the end, first at +%zu", after.count,
+                        after.first - end);
     }
-    for (size_t i = end; i < size; i++) {
-        if (piece[i] != kvg_guard_byte(i) && after++ == 0) first_after = i - end;
-    }
-    if (after) return kvg_fail(KVG_ERR_INVALID, "%zu bytes written past the end, first at +%zu", after, first_after);
-    if (before) {
-        return kvg_fail(KVG_ERR_INVALID, "%zu bytes written before the start, first at -%zu", before, last_before);
+    if (before.count) {
+        return kvg_fail(KVG_ERR_INVALID, "%zu bytes written before the start, first at -%zu", before.count,
+                        begin - before.last);
     }
     return KVG_OK;
 }

@@ -9,7 +9,7 @@
 #include "reference/reference.h"
 #include "core/problem.h"
 
-enum { MOST_ROW_BYTES = 4096, MOST_DIM = 1024 };
+enum { MOST_DIM = 1024, MOST_ROW_BYTES = 4 * MOST_DIM };
 
 static const char *why = "";
 
@@ -34,8 +34,21 @@ static kvg_status check(const kvg_problem *p)
 
 /* A K row and a V row as numbers of the model type, as codes, and as scales. */
 typedef struct rows {
-    uint8_t values[2][4 * MOST_DIM], codes[2][MOST_ROW_BYTES], scales[2][MOST_ROW_BYTES];
+    uint8_t values[2][MOST_ROW_BYTES], codes[2][MOST_ROW_BYTES], scales[2][MOST_ROW_BYTES];
 } rows;
+
+/* Row `row` of the `count` rows that K's tensor has, and V's after it, to or from a member of `rows`. */
+static void copy_sides(const kvg_tensor *tensors, size_t count, size_t row, uint8_t sides[2][MOST_ROW_BYTES],
+                       bool store)
+{
+    for (int side = KVG_K; side <= KVG_V; side++) {
+        const size_t bytes = tensors[side].bytes / count;
+        if (bytes == 0) continue; /* a format without scales */
+        uint8_t *at = (uint8_t *)tensors[side].data + bytes * row;
+        if (store) memcpy(at, sides[side], bytes);
+        else memcpy(sides[side], at, bytes);
+    }
+}
 
 /* The problem of one token under one head, without a cache. */
 static kvg_problem row_problem(const kvg_problem *p, kvg_op op, kvg_dtype dtype)
@@ -128,20 +141,12 @@ static kvg_status engine_quantise(const kvg_problem *p, const kvg_tensor *in, kv
     static rows r;
     kvg_status s = check(p);
     (void)stream;
-    for (size_t row = 0; !s && row < (size_t)p->tokens * p->kv_heads; row++) {
-        const size_t all = (size_t)p->tokens * p->kv_heads;
-        for (int side = KVG_K; side <= KVG_V; side++) {
-            const kvg_tensor *from = &in[KVG_QUANTISE_IN_K + side];
-            memcpy(r.values[side], (uint8_t *)from->data + from->bytes / all * row, from->bytes / all);
-        }
+    for (size_t row = 0, all = (size_t)p->tokens * p->kv_heads; !s && row < all; row++) {
+        copy_sides(&in[KVG_QUANTISE_IN_K], all, row, r.values, false);
         s = encode(p, &in[KVG_QUANTISE_IN_K_TENSOR_SCALE], &r);
-        for (int side = KVG_K; !s && side <= KVG_V; side++) {
-            const kvg_tensor *codes = &out[KVG_QUANTISE_OUT_K_CODES + side];
-            const kvg_tensor *scales = &out[KVG_QUANTISE_OUT_K_SCALES + side];
-            memcpy((uint8_t *)codes->data + codes->bytes / all * row, r.codes[side], codes->bytes / all);
-            if (scales->bytes)
-                memcpy((uint8_t *)scales->data + scales->bytes / all * row, r.scales[side], scales->bytes / all);
-        }
+        if (s) break;
+        copy_sides(&out[KVG_QUANTISE_OUT_K_CODES], all, row, r.codes, true);
+        copy_sides(&out[KVG_QUANTISE_OUT_K_SCALES], all, row, r.scales, true);
     }
     return s;
 }
@@ -153,20 +158,11 @@ static kvg_status engine_dequantise(const kvg_problem *p, const kvg_tensor *in, 
     static rows r;
     kvg_status s = check(p);
     (void)stream;
-    for (size_t row = 0; !s && row < (size_t)p->tokens * p->kv_heads; row++) {
-        const size_t all = (size_t)p->tokens * p->kv_heads;
-        for (int side = KVG_K; side <= KVG_V; side++) {
-            const kvg_tensor *codes = &in[KVG_DEQUANTISE_IN_K_CODES + side];
-            const kvg_tensor *scales = &in[KVG_DEQUANTISE_IN_K_SCALES + side];
-            memcpy(r.codes[side], (uint8_t *)codes->data + codes->bytes / all * row, codes->bytes / all);
-            if (scales->bytes)
-                memcpy(r.scales[side], (uint8_t *)scales->data + scales->bytes / all * row, scales->bytes / all);
-        }
+    for (size_t row = 0, all = (size_t)p->tokens * p->kv_heads; !s && row < all; row++) {
+        copy_sides(&in[KVG_DEQUANTISE_IN_K_CODES], all, row, r.codes, false);
+        copy_sides(&in[KVG_DEQUANTISE_IN_K_SCALES], all, row, r.scales, false);
         s = decode(p, &in[KVG_DEQUANTISE_IN_K_TENSOR_SCALE], p->dtype, &r);
-        for (int side = KVG_K; !s && side <= KVG_V; side++) {
-            const kvg_tensor *to = &out[KVG_DEQUANTISE_OUT_K + side];
-            memcpy((uint8_t *)to->data + to->bytes / all * row, r.values[side], to->bytes / all);
-        }
+        if (!s) copy_sides(&out[KVG_DEQUANTISE_OUT_K], all, row, r.values, true);
     }
     return s;
 }
@@ -181,11 +177,8 @@ static kvg_status engine_append(const kvg_problem *p, const kvg_tensor *in, kvg_
     (void)stream;
     for (uint32_t token = 0; !s && token < p->tokens; token++) {
         for (uint32_t head = 0; !s && slots[token] >= 0 && head < p->kv_heads; head++) {
-            for (int side = KVG_K; side <= KVG_V; side++) {
-                const kvg_tensor *from = &in[KVG_APPEND_IN_K + side];
-                const size_t bytes = from->bytes / p->tokens / p->kv_heads;
-                memcpy(r.values[side], (uint8_t *)from->data + bytes * (token * p->kv_heads + head), bytes);
-            }
+            const size_t all = (size_t)p->tokens * p->kv_heads, row = (size_t)token * p->kv_heads + head;
+            copy_sides(&in[KVG_APPEND_IN_K], all, row, r.values, false);
             s = encode(p, &in[KVG_APPEND_IN_K_TENSOR_SCALE], &r);
             if (!s) copy_rows(p, &out[KVG_APPEND_OUT_K_DATA], slots[token], head, &r, true);
         }
@@ -208,12 +201,9 @@ static kvg_status engine_flatten(const kvg_problem *p, const kvg_tensor *in, kvg
             for (uint32_t head = 0; !s && slot >= 0 && head < p->kv_heads; head++) {
                 copy_rows(p, &in[KVG_FLATTEN_IN_K_DATA], slot, head, &r, false);
                 s = decode(p, &in[KVG_FLATTEN_IN_K_TENSOR_SCALE], p->dtype, &r);
-                for (int side = KVG_K; !s && side <= KVG_V; side++) {
-                    const kvg_tensor *to = &out[KVG_FLATTEN_OUT_K_FLAT + side];
-                    const size_t row = ((size_t)sequence * p->kv_heads + head) * p->tokens + (size_t)position;
-                    const size_t bytes = to->bytes / p->paging.sequences / p->kv_heads / p->tokens;
-                    memcpy((uint8_t *)to->data + bytes * row, r.values[side], bytes);
-                }
+                const size_t all = (size_t)p->paging.sequences * p->kv_heads * p->tokens;
+                const size_t row = ((size_t)sequence * p->kv_heads + head) * p->tokens + (size_t)position;
+                if (!s) copy_sides(&out[KVG_FLATTEN_OUT_K_FLAT], all, row, r.values, true);
             }
         }
     }

@@ -51,8 +51,8 @@ typedef struct kvg_matrix_cell {
     kvg_matrix_error as_is; /* if same_sizes */
     unsigned conversions;   /* the fewest conversions that help; WRONG: every possible conversion */
     kvg_matrix_error after; /* error after these conversions */
-    char defect[64];        /* row of wrong/defects.def by which this reader differs from this writer, read as it is; or
-                             * "" */
+    char defect[64];        /* row of harness/trial/wrong/defects.def by which this reader differs from this
+                             * writer, read as it is; or "" */
     char note[200];
 } kvg_matrix_cell;
 

@@ -216,53 +216,30 @@ static void tiles_close(tile_set *t)
     for (size_t i = 0; i < sizeof device / sizeof device[0]; i++) kvg_gpu_free(device[i]);
 }
 
-static kvg_status by_wgmma(kvg_dtype dtype, size_t tiles, const uint16_t *a, const uint16_t *b, const float *c,
-                           float *d, kvg_stream *stream)
-{
-    return wgmma_tiles(dtype, WGMMA_COLUMNS, false, tiles, a, b, c, d, stream);
-}
-
-static kvg_status by_wgmma_rows(kvg_dtype dtype, size_t tiles, const uint16_t *a, const uint16_t *b, const float *c,
-                                  float *d, kvg_stream *stream)
-{
-    return wgmma_tiles(dtype, WGMMA_ROWS, false, tiles, a, b, c, d, stream);
-}
-
-static kvg_status by_wgmma_rows_128(kvg_dtype dtype, size_t tiles, const uint16_t *a, const uint16_t *b, const float *c,
-                                    float *d, kvg_stream *stream)
-{
-    return wgmma_tiles(dtype, WGMMA_ROWS_128, false, tiles, a, b, c, d, stream);
-}
-
-static kvg_status by_wgmma_eight(kvg_dtype dtype, size_t tiles, const uint16_t *a, const uint16_t *b, const float *c,
-                                 float *d, kvg_stream *stream)
-{
-    return wgmma_tiles(dtype, WGMMA_EIGHT, false, tiles, a, b, c, d, stream);
-}
-
-static kvg_status by_wgmma_fresh(kvg_dtype dtype, size_t tiles, const uint16_t *a, const uint16_t *b, const float *c,
-                                 float *d, kvg_stream *stream)
-{
-    return wgmma_tiles(dtype, WGMMA_COLUMNS, true, tiles, a, b, c, d, stream);
-}
-
 /* The ways in which the device makes a tile. */
 typedef struct instruction {
     const char *name;
-    uint32_t sm;      /* the chip that has it; 0: all have */
-    bool without_c;   /* c is +0 */
-    kvg_status (*run)(kvg_dtype dtype, size_t tiles, const uint16_t *a, const uint16_t *b, const float *c, float *d,
-                      kvg_stream *stream);
+    uint32_t sm;    /* the chip that has it; 0: mma.sync, which all have */
+    wgmma_way way;
+    bool without_c; /* c is +0 */
 } instruction;
 
 static const instruction instructions[] = {
-    {"mma.sync", 0, false, kvg_gpu_mma},
-    {"wgmma as of q and K", 90, false, by_wgmma},
-    {"wgmma as of weights and V", 90, false, by_wgmma_rows},
-    {"wgmma as of weights and V, 128 columns", 90, false, by_wgmma_rows_128},
-    {"wgmma as of weights and ones", 90, false, by_wgmma_eight},
-    {"wgmma that begins with nothing", 90, true, by_wgmma_fresh},
+    {"mma.sync", 0, 0, false},
+    {"wgmma as of q and K", 90, WGMMA_COLUMNS, false},
+    {"wgmma as of weights and V", 90, WGMMA_ROWS, false},
+    {"wgmma as of weights and V, 128 columns", 90, WGMMA_ROWS_128, false},
+    {"wgmma as of weights and ones", 90, WGMMA_EIGHT, false},
+    {"wgmma that begins with nothing", 90, WGMMA_COLUMNS, true},
 };
+
+static kvg_status run_tiles(const instruction *how, kvg_dtype dtype, const tile_set *t)
+{
+    const uint16_t *a = t->device_a, *b = t->device_b;
+    float *c = t->device_c;
+    if (how->sm == 0) return kvg_gpu_mma(dtype, t->count, a, b, c, c, NULL);
+    return wgmma_tiles(dtype, how->way, how->without_c, t->count, a, b, c, c, NULL);
+}
 
 static void run_class(tile_set *t, const kvg_profile_info *profile, kvg_dtype dtype, const kvg_mma_class *class,
                       const instruction *how)
@@ -280,7 +257,7 @@ static void run_class(tile_set *t, const kvg_profile_info *profile, kvg_dtype dt
     check(kvg_gpu_upload(t->device_a, t->a, t->count * KVG_TILE_A * sizeof *t->a, NULL));
     check(kvg_gpu_upload(t->device_b, t->b, t->count * KVG_TILE_B * sizeof *t->b, NULL));
     check(kvg_gpu_upload(t->device_c, t->c, t->count * KVG_TILE_C * sizeof *t->c, NULL));
-    check(how->run(dtype, t->count, t->device_a, t->device_b, t->device_c, t->device_c, NULL));
+    check(run_tiles(how, dtype, t));
     memset(t->got, 0xA5, t->count * KVG_TILE_C * sizeof *t->got);
     check(kvg_gpu_download(t->got, t->device_c, t->count * KVG_TILE_C * sizeof *t->got, NULL));
 }

@@ -97,16 +97,6 @@ void decode_show(coverage *c, const kit *k, uint64_t stream, kvg_role role, size
                 (unsigned long long)golden, (unsigned long long)slow);
 }
 
-static void list_of(const kit *k, const kvg_role *roles, kvg_tensor *list)
-{
-    for (size_t i = 0; i < kvg_roles_tensors(roles); i++) {
-        kvg_role role;
-        kvg_side side;
-        kvg_roles_at(roles, i, &role, &side);
-        list[i] = k->tensor[role][side];
-    }
-}
-
 void decode_golden(kit *k, uint64_t stream)
 {
     if (!kit_run(k, golden_backend(), KVG_OP_DECODE)) return;
@@ -120,8 +110,8 @@ kit decode_slow(const kit *golden, slow_decode_fault fault)
     kit slow = kit_open_problem(&golden->problem);
     kvg_tensor in[KVG_MAX_TENSORS], out[KVG_MAX_TENSORS];
     kit_copy(golden, &slow);
-    list_of(&slow, kvg_op_get(KVG_OP_DECODE)->inputs, in);
-    list_of(&slow, kvg_op_get(KVG_OP_DECODE)->outputs, out);
+    kit_list(&slow, kvg_op_get(KVG_OP_DECODE)->inputs, in);
+    kit_list(&slow, kvg_op_get(KVG_OP_DECODE)->outputs, out);
     for (size_t i = 0; i < 2; i++) memset(out[i].data, 0xA5, out[i].bytes);
     kvg_status status = fault ? slow_decode_faulty(&slow.problem, in, out, fault)
                                : kit_run(&slow, slow_backend(), KVG_OP_DECODE);
@@ -134,8 +124,8 @@ kit decode_end(const kit *golden, int direction)
     kit end = kit_open_problem(&golden->problem);
     kvg_tensor in[KVG_MAX_TENSORS], out[KVG_MAX_TENSORS];
     kit_copy(golden, &end);
-    list_of(&end, kvg_op_get(KVG_OP_DECODE)->inputs, in);
-    list_of(&end, kvg_op_get(KVG_OP_DECODE)->outputs, out);
+    kit_list(&end, kvg_op_get(KVG_OP_DECODE)->inputs, in);
+    kit_list(&end, kvg_op_get(KVG_OP_DECODE)->outputs, out);
     if (slow_attention(&end.problem, in, out, direction)) fail_msg("slow: %s", kvg_error_text());
     return end;
 }

@@ -97,8 +97,8 @@ static void draw_attention(dice *d, const decode_wish *wish, kvg_problem *p)
     if (roll(d, 3) == 0) a->softcap = caps[roll(d, roll(d, 3) ? 5 : 7)];
     if (roll(d, 2)) a->scale = scales[roll(d, roll(d, 3) ? 4 : 6)];
     a->sinks = roll(d, 2);
-    if (wish->small && wish->longest > 1000) { /* all leaves count, for many rows */
-        a->window = 0;
+    if (wish->small && wish->longest > 1000) { /* all leaves count, or those from the second on, for many rows */
+        a->window = PICK(d, 0, 600);
         a->queries += 8;
     }
 }
@@ -319,12 +319,7 @@ static void spoil_unseen(dice *d, kit *k)
     }
     kvg_tensor pools[KVG_MAX_TENSORS];
     const kvg_role *roles = kvg_op_get(KVG_OP_PROBE)->inputs; /* the pools come first */
-    for (size_t i = 0; i < kvg_roles_tensors(roles); i++) {
-        kvg_role role;
-        kvg_side side;
-        kvg_roles_at(roles, i, &role, &side);
-        pools[i] = k->tensor[role][side];
-    }
+    kit_list(k, roles, pools);
     const slow_cache cache = slow_cache_of(p, pools, roles);
     for (size_t slot = 0; slot < slots; slot++) {
         for (uint32_t head = 0; !seen[slot] && head < p->kv_heads; head++) {

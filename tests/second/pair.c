@@ -100,7 +100,7 @@ void kit_copy(const kit *from, kit *to)
     }
 }
 
-static void list_tensors(const kit *k, const kvg_role *roles, kvg_tensor *list)
+void kit_list(const kit *k, const kvg_role *roles, kvg_tensor *list)
 {
     for (size_t i = 0; i < kvg_roles_tensors(roles); i++) {
         kvg_role role;
@@ -114,8 +114,8 @@ kvg_status kit_run(kit *k, const kvg_backend *backend, kvg_op op)
 {
     k->problem.op = op;
     kvg_tensor in[KVG_MAX_TENSORS], out[KVG_MAX_TENSORS];
-    list_tensors(k, kvg_op_get(op)->inputs, in);
-    list_tensors(k, kvg_op_get(op)->outputs, out);
+    kit_list(k, kvg_op_get(op)->inputs, in);
+    kit_list(k, kvg_op_get(op)->outputs, out);
     const kvg_impl *impl;
     kvg_status status = kvg_backend_choose(backend, &k->problem, &impl);
     return status ? status : impl->run(&k->problem, in, out, NULL);

@@ -35,6 +35,9 @@ kit kit_open_problem(const kvg_problem *problem);
 void kit_close(kit *k);
 void kit_copy(const kit *from, kit *to); /* the bytes of every tensor, between kits of one problem */
 
+/* The kit's tensors in the order of an op's inputs or outputs. */
+void kit_list(const kit *k, const kvg_role *roles, kvg_tensor *list);
+
 /* Runs an op on the kit's tensors. */
 kvg_status kit_run(kit *k, const kvg_backend *backend, kvg_op op);
 

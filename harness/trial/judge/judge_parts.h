@@ -1,4 +1,4 @@
-/* What the files of harness/judge share: what a judge is. Private to the room. */
+/* What the files of harness/trial/judge share: what a judge is. Private to the room. */
 #ifndef KVG_HARNESS_TRIAL_JUDGE_JUDGE_PARTS_H
 #define KVG_HARNESS_TRIAL_JUDGE_JUDGE_PARTS_H
 

@@ -342,8 +342,8 @@ const kvg_defect *kvg_defect_dialects(size_t *count)
     static kvg_defect list[DIALECTS];
     static char ids[DIALECTS][DIALECT_ID];
     static size_t made;
-    size_t formats;
-    const kvg_format_info *table = kvg_format_table(&formats);
+    size_t formats = 0;
+    const kvg_format_info *table = made ? NULL : kvg_format_table(&formats); /* the list is made once */
     for (size_t f = 0; f < formats && made < DIALECTS; f++) {
         for (size_t d = 0; d < kvg_reference_dialect_count(table[f].format) && made < DIALECTS; d++) {
             const kvg_dialect *dialect = kvg_reference_dialect(table[f].format, d);

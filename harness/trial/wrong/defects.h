@@ -36,7 +36,7 @@ typedef struct kvg_defect {
     kvg_role role;
     void (*mutate)(const kvg_defect_site *site);
     void (*remap)(const kvg_problem *problem, kvg_layout_map *map); /* paged ops; NULL: the layout's own map */
-    kvg_flash_defect flash; /* op decode by the plain kernel of wrong/flash.h; KVG_FLASH_RIGHT: by the reference */
+    kvg_flash_defect flash; /* op decode by the plain kernel of flash.h; KVG_FLASH_RIGHT: by the reference */
     const char *summary, *seen_in;
     const char *dialect; /* not NULL: that of the sides whose format has it and that are stored in another */
 } kvg_defect;

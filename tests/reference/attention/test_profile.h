@@ -1,8 +1,9 @@
-/* The tests of the profile tier, one file each; and problems that between them meet every rule of the contract. */
+/* The tests of the profile tier, one file each, and what they share. second/ has the contracts a second time:
+ * tests/second/test_decode_pair.c. */
 #ifndef KVG_TESTS_REFERENCE_ATTENTION_TEST_PROFILE_H
 #define KVG_TESTS_REFERENCE_ATTENTION_TEST_PROFILE_H
 
-#include "tests/reference/attention/decode_naive.h"
+#include "tests/reference/attention/attention_world.h"
 
 /* A profile of each contract: sm90, which 0 means below, and simt. */
 enum { CONTRACTS = 2 };
@@ -11,6 +12,17 @@ void for_contracts(void (*test)(kvg_profile profile));
 
 /* world_open with a profile; 0: sm90. */
 void decode_world_open(const world_plan *plan, kvg_profile profile, world *w);
+
+/* Numbers of T, widened, and lse. */
+typedef struct decode_answer {
+    float *out, *lse;
+} decode_answer;
+
+decode_answer decode_open(const world *w);
+void decode_close(decode_answer *a);
+
+/* The profile tier; fails the test on a status. */
+void decode_profile(const world *w, decode_answer *out);
 
 /* test_profile_parts.c: exp2, log2, the order of dims, refusals. */
 void test_exp2(void **state);
@@ -36,10 +48,6 @@ void test_same_old_ring(void **state);
 void test_same_empty_leaves(void **state);
 void test_same_aliased(void **state);
 void test_same_threads(void **state);
-
-/* test_profile_naive.c: the contract read literally; and with one thing different. */
-void test_profile_naive(void **state);
-void test_profile_defects(void **state);
 
 /* test_profile_bound.c: attention.v1 of the profile's class. */
 void test_profile_bound(void **state);
