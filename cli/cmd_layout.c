@@ -130,7 +130,9 @@ static void print_all(void)
     size_t count;
     const kvg_layout_info *layouts = kvg_layout_table(&count);
     for (size_t i = 0; i < count; i++) {
-        if (layouts[i].paged) printf("%-11s %s\n", layouts[i].name, layouts[i].text);
+        const kvg_layout_info *const layout = &layouts[i];
+        if (layout->paged) printf("%-11s %s\n", layout->name, layout->text);
+        if (layout->groups) printf("%-11s v_scale_swizzle %s\n", layout->name, layout->groups);
     }
 }
 

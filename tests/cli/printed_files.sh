@@ -46,4 +46,5 @@ done
 compare "$root/docs/reference/commands.md" 0 "" help --markdown
 compare "$root/configs/schema.json" 0 "" list schema
 compare "$root/configs/capabilities_schema.json" 0 "" list capabilities
+compare "$root/golden/python/kvgold/layouts.txt" 0 "" layout
 exit $status

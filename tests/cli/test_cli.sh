@@ -366,6 +366,7 @@ expect "a last line cut short is left out and said so" 1 "cut short" "$kvgold" r
 
 mine='[L B H N/4 G N%4] K.scales ; [L B H N]{ K.codes +7 }'
 expect "the texts of layouts" 0 "mla         [L B N] K.codes ; [L B N] K.scales" "$kvgold" layout
+expect "... and of V's scales in groups" 0 "trtllm      v_scale_swizzle [B L]{ [H N] K.codes" "$kvgold" layout
 expect "a layout's map" 0 "k_scale_pool      8          0        512        128        128  4 x 1, 32        4" "$kvgold" layout "$mine"
 expect "a place" 0 "byte 38 of k_scale_pool" "$kvgold" layout "$mine" --at token=6,dim=16
 expect "... and back" 0 "K.scales of layer 0, block 0, head 0, token 6, byte 1 of the row" "$kvgold" layout "$mine" --byte 38

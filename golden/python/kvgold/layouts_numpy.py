@@ -1,112 +1,181 @@
 """docs/spec/layouts.md in numpy: which byte of which pool holds code byte c, or scale byte z, of a token's row.
 
-Every function gives index arrays, so the same code reads with `pool[index]` and writes with `pool[index] = bytes`."""
+A layout is a text (section 8), which `read` reads. `kvgold layout` prints those of named layouts, here in layouts.txt.
+Functions give index arrays, so the same code reads with `pool[index]` and writes with `pool[index] = bytes`."""
 
 from __future__ import annotations
 
+import functools
+import math
+import os
+import re
 from dataclasses import dataclass
+from typing import Any, Callable, NamedTuple, NoReturn
 
 import numpy as np
 
-from .problem import Problem
+from .problem import FORMATS, Problem
+
+NUMBER = r"([1-9]\d*)"
+AXIS = re.compile(rf"([LBHNGCE])(?:(?<=[NGCE])(?:(//|%%){NUMBER}|(?:/{NUMBER})?(?:%{NUMBER})?))?")
+FIELD = re.compile(r"[KV]\.(?:codes|scales|params)\b")
+PADDING = re.compile(rf"\+ *(?:(row|data|scale)|(%)?{NUMBER})")
+END = re.compile(";")  # of a pool
+WORD = re.compile(rf"{AXIS.pattern}|{FIELD.pattern}|{PADDING.pattern}|[][{{}};]")
+
+with open(os.path.join(os.path.dirname(__file__), "layouts.txt"), encoding="utf-8") as _file:
+    TEXTS = {(name, bool(swizzle)): text
+             for name, swizzle, text in re.findall(r"^(\w+) +(v_scale_swizzle )?(.*)$", _file.read(), re.M)}
 
 
-@dataclass(frozen=True)
-class Place:
-    """base + layer x s_layer + block x s_block + head x s_head + offset x s_token, in a pool of k or v."""
+class Place(NamedTuple):
+    """base + layer[l] + block[b] + head[h] + token[offset] + byte[c], in a pool of k or v."""
 
     pool: str
     base: int
-    layer: int
-    block: int
-    head: int
-    token: int
+    layer: np.ndarray
+    block: np.ndarray
+    head: np.ndarray
+    token: np.ndarray
+    byte: np.ndarray
 
 
-def _split(p: Problem, row: int, gap: int, page: int, by_head: bool, base: int = 0, pool: str = "") -> Place:
-    """[layer][block] of pages of `page` bytes, with [head][offset] or [offset][head] rows of row + gap bytes."""
-    step = row + gap
-    head, token = (p.block_tokens * step, step) if by_head else (step, p.kv_heads * step)
-    return Place(pool, base, p.blocks * page, page, head, token)
+@dataclass
+class _Field:
+    """A field while the nests around it are read: by the letter of an axis, "" for bytes of the row."""
+
+    name: str
+    values: dict[str, np.ndarray]  # that the digits of the axis count
+    at: dict[str, np.ndarray]      # how far each value lies behind the first one
+    placed: int                    # bytes that the axes read so far count
+    base: int = 0
 
 
-def data_place(p: Problem, side: int) -> Place:
-    """Where codes are (section 2)."""
-    codes, rows = [s.codes for s in p.sides], p.kv_heads * p.block_tokens
-    own = f"{p.names[side]}_data"
-    if p.layout == "turbomind":
-        layer = rows * sum(codes) + rows * sum(s.row_params for s in p.sides)
-        return Place("k_data", p.block_tokens * sum(codes[:side]), layer, p.layers * layer,
-                     p.block_tokens * sum(codes), codes[side])
-    if p.layout == "trtllm":
-        return _trtllm(p, "k_data", codes, side)
-    if p.layout in ("vllm", "vllm_hnd"):
-        return _vllm(p, side, 0)
-    if p.layout in ("nhd", "hnd"):
-        page = rows * (codes[side] + p.padding.row) + p.padding.data
-        return _split(p, codes[side], p.padding.row, page, p.layout == "hnd", pool=own)
-    return _split(p, codes[side], 0, rows * codes[side], p.layout in ("contiguous", "ring"), pool=own)
+class _Reader:
+    def __init__(self, text: str, p: Problem):
+        self.text, self.words = text, [word.group() for word in WORD.finditer(f"{text};")]
+        self.padding = dict(zip(("row", "data", "scale"), p.padding))
+        self.counts = {"L": p.layers, "B": p.blocks, "H": p.kv_heads, "N": p.block_tokens}
+        self.pieces: dict[str, dict[str, int]] = {}  # of a field's row, by letter
+        if junk := WORD.sub(" ", text).split():
+            self.refuse(f"{junk[0]!r} is no word of it")
+        for side, stored in zip("KV", p.sides):
+            block, params = FORMATS[stored.format][1], stored.row_params if f"{side}.params" in self.words else 0
+            for part, size in (("codes", stored.codes), ("scales", stored.scales - params), ("params", params)):
+                name = f"{side}.{part}"
+                self.pieces[name] = {"": 1, "C": size, "E": p.head_dim, "G": p.head_dim // block if block else 1}
+                if (times := self.words.count(name)) != 1 and (size or times):
+                    self.refuse(f"{name} stands {times} times")
+
+    def refuse(self, why: str) -> NoReturn:
+        raise ValueError(f"layout: {why}: {self.text}")
+
+    def take(self, word: str) -> bool:
+        return self.words[0] == word and bool(self.words.pop(0))
+
+    def match(self, pattern: re.Pattern[str], what: str) -> re.Match[str]:
+        if not (found := pattern.fullmatch(self.words[0])):
+            self.refuse(f"{what} is missing before {' '.join(self.words)!r}")
+        self.words.pop(0)
+        return found
+
+    def several(self, one: Callable[[], Any], end: str) -> list[Any]:
+        found = [one()]
+        while not self.take(end):
+            found.append(one())
+        return found
+
+    def nest(self, cut: str = "") -> tuple[int, list[_Field]]:
+        """Its bytes, and its fields that have bytes. `cut`: the letter by which nests around it cut rows."""
+        axes = self.several(lambda: self.match(AXIS, "an axis"), "]") if self.take("[") else []
+        for letter in {axis.group(1) for axis in axes} & {*"GCE"}:
+            if cut not in ("", letter):
+                self.refuse(f"rows are cut by {cut} and by {letter}")
+            cut = letter
+        size = 0
+        fields: list[_Field] = []
+        if self.take("{"):
+            for inner, held in self.several(lambda: self.nest(cut), "}"):
+                for field in held:
+                    field.base += size
+                size, fields = size + inner, fields + held
+        else:
+            name = self.match(FIELD, "a field").group()
+            if row := self.pieces.get(name, {"C": 0})["C"]:
+                size, rest = divmod(row, self.pieces[name][cut])
+                if rest:
+                    self.refuse(f"{name} has {row} bytes, which {cut} does not divide")
+                values = {letter: np.arange(count) for letter, count in self.counts.items()}
+                at = {letter: np.zeros_like(index) for letter, index in values.items()}
+                values[""], at[""] = np.divmod(np.arange(row), size)
+                fields.append(_Field(name, values, at, size))
+        for axis in reversed(axes):
+            counts = {self.step(field, axis, size) for field in fields}
+            if len(counts) > 1:
+                self.refuse(f"{axis.group()} counts fields of other sizes")
+            size *= max(counts, default=0)
+        while self.words[0][0] == "+":
+            word, up, number = self.match(PADDING, "a padding").groups()
+            more = self.padding[word] if word else int(number)
+            size += -size % more if up else more if size else 0
+            if up and self.words[0][0] == "+":
+                self.refuse("a multiple is the last padding of its nest")
+        return size, fields
+
+    def step(self, field: _Field, axis: re.Match[str], stride: int) -> int:
+        """Places a field by a digit, which is value // low % count; its count."""
+        letter, parts, number, divisor, modulus = axis.groups()
+        whole = self.counts.get(letter) or self.pieces[field.name][letter]
+        unit = math.prod(int(factor or 1) for factor in (number, divisor, modulus))
+        if whole % unit:
+            self.refuse(f"{axis.group()} does not divide {whole}")
+        low, count = {"//": (whole // unit, unit), "%%": (1, whole // unit)}.get(
+            parts, (int(divisor or 1), int(modulus or whole // unit)))
+        letter = letter if letter in self.counts else ""
+        field.at[letter] += field.values[letter] // low % count * stride
+        field.placed *= count
+        return count
 
 
-def scale_place(p: Problem, side: int) -> Place:
-    """Where block scales or row parameters are (section 2)."""
-    scales, rows = [s.scales for s in p.sides], p.kv_heads * p.block_tokens
-    own = f"{p.names[side]}_scale_pool"
-    if p.layout == "turbomind":
-        params, blocks = [s.row_params for s in p.sides], [s.block_scales for s in p.sides]
-        if params[side]:
-            data, codes = data_place(p, side), sum(s.codes for s in p.sides)
-            return Place("k_data", rows * codes + p.block_tokens * sum(params[:side]), data.layer, data.block,
-                         p.block_tokens * sum(params), params[side])
-        layer = rows * sum(blocks)
-        return Place("k_scale_pool", sum(blocks[:side]), layer, p.layers * layer, p.block_tokens * sum(blocks),
-                     sum(blocks))
-    if p.layout == "trtllm":
-        return _trtllm(p, "k_scale_pool", scales, side)
-    if p.layout in ("vllm", "vllm_hnd"):
-        return _vllm(p, side, 1)
-    if p.layout in ("nhd", "hnd"):
-        return _split(p, scales[side], 0, rows * scales[side] + p.padding.scales, p.layout == "hnd", pool=own)
-    return _split(p, scales[side], 0, rows * scales[side], p.layout in ("contiguous", "ring"), pool=own)
+def read(text: str, problem: Problem) -> dict[str, Place]:
+    """Where the fields that have bytes lie: "K.codes", and "K.scales" (the block scales or the row parameters).
+    ValueError: the text is no layout, or none for this problem."""
+    reader = _Reader(text, problem)
+    places: dict[str, Place] = {}
+    while reader.words:
+        names = [word for word in reader.words[:reader.words.index(";")] if FIELD.fullmatch(word)]
+        _, fields = reader.nest()
+        reader.match(END, "';'")
+        codes = [name for name in names if name.endswith("codes")]
+        pool = ("k" if any(name[0] == "K" for name in codes or names) else "v") + ("_data" if codes else "_scale_pool")
+        for field in fields:
+            apart = all(len(np.unique(at)) == len(at) for at in field.at.values())
+            if not apart or field.placed != math.prod(map(len, field.at.values())):
+                reader.refuse(f"the axes of {field.name} do not count each of its bytes once")
+            places[field.name.replace("params", "scales")] = Place(pool, field.base, *field.at.values())
+    return places
 
 
-def _trtllm(p: Problem, pool: str, sizes: list[int], side: int) -> Place:
-    rows = p.kv_heads * p.block_tokens
-    layer = rows * sum(sizes)
-    return Place(pool, rows * sum(sizes[:side]), layer, p.layers * layer, p.block_tokens * sizes[side], sizes[side])
+@functools.lru_cache(maxsize=256)
+def places(p: Problem) -> dict[str, Place]:
+    """Of the problem's layout."""
+    return read(TEXTS[p.layout, p.v_scale_swizzle], p)
 
 
-def _vllm(p: Problem, side: int, part: int) -> Place:
-    parts = [size for s in p.sides for size in (s.codes, s.scales)]
-    rows = p.kv_heads * p.block_tokens
-    page = rows * sum(parts) + p.padding.data
-    at = 2 * side + part
-    return _split(p, parts[at], 0, page, p.layout == "vllm_hnd", rows * sum(parts[:at]), "k_data")
-
-
-def _index(p: Problem, place: Place, slots: np.ndarray) -> np.ndarray:
-    """First byte of the rows of slots, [slots, heads]."""
+def _index(p: Problem, place: Place, slots: np.ndarray) -> tuple[str, np.ndarray]:
     block, offset = np.divmod(slots.astype(np.int64), p.block_tokens)
-    rows = place.base + p.layer * place.layer + block * place.block + offset * place.token
-    return rows[:, None] + np.arange(p.kv_heads) * place.head
+    rows = (place.base + place.layer[p.layer] + place.block[block] + place.token[offset])[:, None] + place.head
+    return place.pool, rows[..., None] + place.byte
 
 
 def code_index(p: Problem, side: int, slots: np.ndarray) -> tuple[str, np.ndarray]:
     """(pool, indices [slots, heads, codes]) of slots >= 0."""
-    place = data_place(p, side)
-    return place.pool, _index(p, place, slots)[..., None] + np.arange(p.sides[side].codes)
+    return _index(p, places(p)[f"{'KV'[side]}.codes"], slots)
 
 
 def scale_index(p: Problem, side: int, slots: np.ndarray) -> tuple[str, np.ndarray]:
-    """The same of scale bytes, [slots, heads, scales], in the order of the row's blocks (section 4: V swizzled)."""
-    place, count = scale_place(p, side), p.sides[side].scales
-    s = np.arange(count)
-    if not (p.v_scale_swizzle and side == 1):
-        return place.pool, _index(p, place, slots)[..., None] + s
-    block, t = np.divmod(slots.astype(np.int64)[:, None], p.block_tokens)
-    moved = t - t % 4 + s // (count // 4)
-    first = np.stack([_index(p, place, (block * p.block_tokens + moved)[:, i]) for i in range(count)], -1)
-    return place.pool, first + ((s % (count // 4)) * 4 + t % 4)[:, None, :]
+    """The same of scale bytes, [slots, heads, scales], in the order of the row's blocks."""
+    return _index(p, places(p)[f"{'KV'[side]}.scales"], slots)
 
 
 def positions(p: Problem, table: np.ndarray, length: int) -> tuple[np.ndarray, np.ndarray]:

@@ -7,7 +7,7 @@ from typing import Any, Mapping
 
 import numpy as np
 
-from .layouts_numpy import data_place, scale_place
+from .layouts_numpy import places
 from .pack import Prompt
 from .problem import Problem
 
@@ -23,8 +23,8 @@ def pages(question: Prompt | Problem, side: str, part: str = "codes", tensors: M
     `pages(case, "k")[case.layer, table[i]]` is its page i: [KV heads, tokens, bytes]. A view of two bytes an element:
     `.view(np.uint16)`, in torch `.view(torch.bfloat16)`.
 
-    ValueError: the layout has no such rows (layout rows; V's scales in groups of four tokens; a side without scales),
-    or a pool is too small."""
+    ValueError: the layout has no such rows (layout rows; a side without scales), their tokens or bytes lie in groups (V's
+    scales in groups of four tokens), or a pool is too small."""
     problem = question if isinstance(question, Problem) else question.problem
     if tensors is None:
         if isinstance(question, Problem):
@@ -32,17 +32,16 @@ def pages(question: Prompt | Problem, side: str, part: str = "codes", tensors: M
         tensors = question.inputs
     if side not in problem.names or part not in PARTS or problem.layout == "rows":
         raise ValueError(f"no {part} of {side!r} in pages of layout {problem.layout}")
-    index = problem.names.index(side)
-    if part == "scales" and problem.v_scale_swizzle and side == "v":
-        raise ValueError("V's scales lie in groups of four tokens: they have no view by rows")
-    place = (data_place, scale_place)[PARTS.index(part)](problem, index)
-    size = (problem.sides[index].codes, problem.sides[index].scales)[PARTS.index(part)]
-    shape = problem.layers, problem.blocks, problem.kv_heads, problem.block_tokens, size
-    strides = place.layer, place.block, place.head, place.token, 1
-    pool = tensors.get(place.pool)
-    last = place.base + sum((n - 1) * stride for n, stride in zip(shape, strides))
-    if pool is None or size == 0:
-        raise ValueError(f"no {part} of {side!r}" + (f": {place.pool} is missing" if size else ""))
+    place = places(problem).get(f"{side.upper()}.{part}")
+    pool = tensors.get(place.pool) if place else None
+    if place is None or pool is None:
+        raise ValueError(f"no {part} of {side!r}" + (f": {place.pool} is missing" if place else ""))
+    axes = place.layer, place.block, place.head, place.token, place.byte
+    steps = [{*np.diff(at).tolist()} or {0} for at in axes]
+    if any(len(step) > 1 for step in steps):
+        raise ValueError(f"{part} of {side!r} lie in groups of tokens or bytes: they have no view by rows")
+    shape, strides = tuple(map(len, axes)), tuple(step.pop() for step in steps)
+    last = place.base + sum(int(at[-1]) for at in axes)
     stride = pool.strides[0] if isinstance(pool, np.ndarray) else pool.stride(0) if pool.ndim else 0
     if pool.itemsize != 1 or pool.ndim != 1 or stride != 1 or last >= len(pool):
         raise ValueError(f"{place.pool} is not {last + 1} bytes or more, one after another: {pool.dtype} {tuple(pool.shape)}")

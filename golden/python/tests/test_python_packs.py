@@ -10,6 +10,7 @@ import safetensors
 import kvgold
 from kvgold import layouts_numpy
 from kvgold.adapters.numpy import answer
+from kvgold.problem import problem_of
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
 FOLDER = os.path.join(ROOT, "golden", "data", "packs")
@@ -121,7 +122,7 @@ def test_views_of_pages_are_the_bytes_that_the_layout_says():
         tensors = {name: array.copy() for name, array in (case.inputs if "k_data" in case.inputs else case.expected).items()}
         for i, side in enumerate(problem.names):
             for part, index in (("codes", layouts_numpy.code_index), ("scales", layouts_numpy.scale_index)):
-                if part == "scales" and (problem.sides[i].scales == 0 or problem.v_scale_swizzle and side == "v"):
+                if part == "scales" and problem.sides[i].scales == 0:
                     with pytest.raises(ValueError):
                         kvgold.pages(problem, side, part, tensors)
                     continue
@@ -135,6 +136,46 @@ def test_views_of_pages_are_the_bytes_that_the_layout_says():
     assert {layout for layout, _ in seen} >= {"hnd", "nhd", "vllm", "vllm_hnd", "trtllm", "turbomind", "slot", "ring"}
 
 
+def pages_of(formats, **axes):
+    return problem_of(f"probe/{formats}/pages", {"op": "probe", "kv_heads": 2, "head_dim": 32, "block_tokens": 4, "blocks": 2, **axes}, 0)
+
+
+@pytest.mark.parametrize("row", ["[H C/16 N C%16]", "[H C//2 N C%%2]"])
+def test_a_text_with_digits_of_the_row(row):
+    """Pages of 812 bytes: K's 256, 44 of padding, V's 512; each head has half. Of block 1, head 1, token 2:
+
+    K's byte 17 = 16 x 1 + 1 at 812 + 128 + 1 x 64 + 2 x 16 + 1 = 1037
+    V's byte 35 = 2 x 17 + 1 at 812 + 300 + 256 + 17 x 8 + 2 x 2 + 1 = 1509"""
+    problem = pages_of("e4m3.canonical+bf16.canonical")
+    places = layouts_numpy.read(f"[L B]{{ K.scales +8 {row} K.codes +%100 [H E N] V.codes }}", problem)
+    for name, length, byte, at in (("K.codes", 32, 17, 1037), ("V.codes", 64, 35, 1509)):
+        place = places[name]
+        assert place.pool == "k_data" and len(place.byte) == length
+        assert place.base + place.block[1] + place.head[1] + place.token[2] + place.byte[byte] == at
+    apart = layouts_numpy.read("[L B H N] K.codes ; [L B H N]{ K.scales V.codes }", problem)
+    assert [place.pool for place in apart.values()] == ["k_data", "v_data"]
+    with pytest.raises(ValueError, match="K.codes has 16 bytes, which E does not divide"):
+        layouts_numpy.read("[L B H N]{ [E] K.codes K.scales V.codes V.scales }", pages_of("rowfp4.canonical"))
+
+
+@pytest.mark.parametrize("text, why", [
+    ("[L B H N] K.codes", "V.codes stands 0 times"),
+    ("[L B H N]{ K.codes V.codes K.codes }", "K.codes stands 2 times"),
+    ("[L B N]{ K.codes V.codes }", "the axes of K.codes do not count each of its bytes once"),
+    ("[L B B H N]{ K.codes V.codes }", "the axes of K.codes do not count each of its bytes once"),
+    ("[L B H N%2 N%2]{ K.codes V.codes }", "the axes of K.codes do not count each of its bytes once"),
+    ("[L B H N/3 N%3]{ K.codes V.codes }", "N%3 does not divide 4"),
+    ("[L B H N C]{ K.codes V.codes }", "C counts fields of other sizes"),
+    ("[L B H N E]{ [C] K.codes V.codes }", "rows are cut by E and by C"),
+    ("[L/2 B H N]{ K.codes V.codes }", "'/2' is no word of it"),
+    ("[L B H N]{ K.codes V.codes +%8 +4 }", "a multiple is the last padding of its nest"),
+    ("[L B H N] K.codes [L B H N] V.codes", "';' is missing before"),
+    ("[L B H N] V.codes +4 ; [L B H N] K.codes ; ", "a field is missing before ';'")])
+def test_a_text_that_is_no_layout(text, why):
+    with pytest.raises(ValueError, match=f"^layout: {re.escape(why)}"):
+        layouts_numpy.read(text, pages_of("e4m3.canonical+bf16.canonical"))
+
+
 def test_views_that_there_are_not():
     case = next(case for case in paged_cases() if case.problem.op == "decode" and case.problem.layout == "hnd")
     problem = case.problem
@@ -145,3 +186,7 @@ def test_views_that_there_are_not():
                       (problem, "k", "codes", {"k_data": np.zeros(1 << 20, np.uint16)})):
         with pytest.raises(ValueError):
             kvgold.pages(*arguments)
+    groups = pages_of("nvfp4.canonical", layout="hnd", head_dim=64, block_tokens=8, v_scale_swizzle=True)
+    tensors = {"v_scale_pool": np.zeros(2 * 2 * 8 * 4, np.uint8)}
+    with pytest.raises(ValueError, match="scales of 'v' lie in groups"):
+        kvgold.pages(groups, "v", "scales", tensors)

@@ -1,4 +1,4 @@
-"""An implementation in numpy and ml_dtypes, from docs/ alone: it shares nothing with the C code.
+"""An implementation in numpy and ml_dtypes, from docs/ alone: it shares no code with C, only the texts of layouts.
 
     python -m kvgold.adapters.numpy PACK -o ANSWER.safetensors [--case KEY]
 
