@@ -95,8 +95,8 @@ static kvg_status read_axis(reader *r)
     if (r->axis_count == MAX_AXES) return refuse(r, r->at, "more than 128 axes");
     axis *const a = &r->axes[r->axis_count++];
     *a = (axis){.at = r->at, .letter = *r->at, .divisor = 1};
-    if (!*r->at || !strchr("LBHNGC", *r->at)) {
-        return refuse(r, r->at, "an axis is L layer, B block, H head, N token, G group of a scale or C byte of a row");
+    if (!*r->at || !strchr("LBHNGCE", *r->at)) {
+        return refuse(r, r->at, "an axis is L layer, B block, H head, N token, or of a row G group, E element, C byte");
     }
     r->at++;
     a->inner = r->at[0] == '%';
@@ -202,7 +202,7 @@ static void measure_rows(reader *r)
     }
 }
 
-/* The values of an index. Letters G and C cut a field's row: into groups that share a scale, or into bytes. */
+/* The values of an index. Letters G, E and C cut a field's row: into groups that share a scale, elements, or bytes. */
 static uint64_t letter_size(const reader *r, char letter, int field)
 {
     const kvg_paging *g = &r->p->paging;
@@ -212,6 +212,7 @@ static uint64_t letter_size(const reader *r, char letter, int field)
     case 'H': return r->p->kv_heads;
     case 'N': return g->block_tokens;
     case 'G': return r->groups[field / PARTS];
+    case 'E': return r->p->head_dim;
     default: return r->bytes[field];
     }
 }
@@ -234,13 +235,15 @@ static kvg_status digit_of(const reader *r, const axis *a, int field, digit *out
 }
 
 /* The letter by which a nest, or one around it, cuts rows; 0: none does. */
-static char cut_of(const reader *r, const nest *n, char outer)
+static kvg_status find_cut(const reader *r, const nest *n, char *cut)
 {
     for (int i = 0; i < n->axes; i++) {
-        const char letter = r->axes[n->first_axis + i].letter;
-        if (letter == 'G' || letter == 'C') outer = letter;
+        const axis *const a = &r->axes[n->first_axis + i];
+        if (!strchr("GEC", a->letter)) continue;
+        if (*cut && *cut != a->letter) return refuse(r, a->at, "a row is cut by one of G, E and C");
+        *cut = a->letter;
     }
-    return outer;
+    return KVG_OK;
 }
 
 /* Of a nest's axes, which must count the same for every field in it, the product by which `bytes` grows. */
@@ -255,7 +258,7 @@ static kvg_status multiply(const reader *r, const nest *n, const nest *in, uint6
     for (int i = 0; !s && i < n->axes; i++) {
         digit d;
         s = digit_of(r, &r->axes[n->first_axis + i], in->field, &d);
-        if (!s && __builtin_mul_overflow(product, d.size, &product)) s = refuse(r, n->at, "more than 2^63 - 1 bytes");
+        if (!s && __builtin_mul_overflow(product, d.size, &product)) s = refuse(r, n->at, "it exceeds 2^63 - 1 bytes");
     }
     if (!s && *bytes != UINT64_MAX && *bytes != product) s = refuse(r, n->at, "fields with rows of other sizes");
     *bytes = product;
@@ -264,18 +267,17 @@ static kvg_status multiply(const reader *r, const nest *n, const nest *in, uint6
 
 static kvg_status measure(reader *r, nest *n, char cut)
 {
-    kvg_status s = KVG_OK;
     uint64_t product = UINT64_MAX;
-    cut = cut_of(r, n, cut);
-    if (n->field != NONE) {
+    kvg_status s = find_cut(r, n, &cut);
+    if (!s && n->field != NONE) {
         const uint64_t pieces = cut ? letter_size(r, cut, n->field) : 1;
         n->inner = pieces ? r->bytes[n->field] / pieces : 0;
-        if (pieces && r->bytes[n->field] % pieces) s = refuse(r, n->at, "groups do not divide this field");
+        if (pieces && r->bytes[n->field] % pieces) s = refuse(r, n->at, "the pieces do not divide this field");
     }
     for (int i = n->child; !s && i != NONE; i = r->nests[i].next) {
         s = measure(r, &r->nests[i], cut);
         if (!s && __builtin_add_overflow(n->inner, r->nests[i].bytes, &n->inner)) {
-            s = refuse(r, n->at, "more than 2^63 - 1 bytes");
+            s = refuse(r, n->at, "it exceeds 2^63 - 1 bytes");
         }
     }
     if (!s) s = multiply(r, n, n, &product);
@@ -283,7 +285,7 @@ static kvg_status measure(reader *r, nest *n, char cut)
     bool over = __builtin_mul_overflow(n->inner, product, &n->bytes);
     over |= n->bytes && __builtin_add_overflow(n->bytes, n->padding, &n->bytes);
     over |= __builtin_add_overflow(n->bytes, (n->multiple - n->bytes % n->multiple) % n->multiple, &n->bytes);
-    return over || n->bytes > INT64_MAX ? refuse(r, n->at, "more than 2^63 - 1 bytes") : KVG_OK;
+    return over || n->bytes > INT64_MAX ? refuse(r, n->at, "it exceeds 2^63 - 1 bytes") : KVG_OK;
 }
 
 /* --- places --- */
@@ -355,7 +357,7 @@ static kvg_status put_stride(const reader *r, const way *w, char letter, int fie
 {
     kvg_digit digits[KVG_MAP_DIGITS] = {{0, 0}};
     kvg_status s = put_digits(r, w, letter, field, digits, 0);
-    if (!s && digits[0].size) s = refuse(r, r->fields[field], "only axes N, G and C may lie in digits that are apart");
+    if (!s && digits[0].size) s = refuse(r, r->fields[field], "only N, G, E and C may lie in digits that are apart");
     *stride = digits[0].stride;
     return s;
 }
@@ -381,11 +383,11 @@ static kvg_status walk(const reader *r, const nest *n, way *w, kvg_row_map maps[
     const int outer_count = w->count;
     const uint64_t outer_base = w->base;
     const char outer_cut = w->cut;
-    kvg_status s = KVG_OK;
     uint64_t repeated = n->inner;
     const nest *first = n; /* axes count the same for every field */
     while (first->field == NONE) first = &r->nests[first->child];
-    w->cut = cut_of(r, n, outer_cut);
+    kvg_status s = find_cut(r, n, &w->cut);
+    if (s) return s;
     for (int i = n->axes; i-- > 0;) {
         const axis *a = &r->axes[n->first_axis + i];
         digit d;

@@ -92,17 +92,6 @@ const char *kvg_tensor_name(kvg_role role, kvg_side side)
     return roles[role].names[side];
 }
 
-/* What the layout says of a problem. A named layout has one way to fail. */
-static kvg_status read_layout(const kvg_problem *p, kvg_layout_map *map, uint64_t pools[2][2])
-{
-    const kvg_paging *g = &p->paging;
-    kvg_status s = kvg_problem_check_rows(p);
-    if (!s) s = kvg_layout_text_read(p, map, pools);
-    if (!s || p->layout == KVG_LAYOUT_TEXT) return s;
-    return kvg_fail(KVG_ERR_INVALID, "a pool of %u blocks, %u layers, %u tokens, %u heads exceeds 2^63 - 1 bytes",
-                    g->blocks, g->layers, g->block_tokens, p->kv_heads);
-}
-
 /* What a map follows from, as one number that is not 0. */
 static uint64_t key_of(const kvg_problem *p)
 {
@@ -122,7 +111,8 @@ static bool is_laid_out(const kvg_problem *p)
 kvg_status kvg_problem_lay_out(kvg_problem *p)
 {
     if (!kvg_layout_get(p->layout)->paged || is_laid_out(p)) return KVG_OK;
-    kvg_status s = read_layout(p, &p->map, p->pool_bytes);
+    kvg_status s = kvg_problem_check_rows(p);
+    if (!s) s = kvg_layout_text_read(p, &p->map, p->pool_bytes);
     p->laid_out = s ? 0 : key_of(p);
     return s;
 }

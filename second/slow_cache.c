@@ -5,49 +5,60 @@
 
 #include "second/slow_side.h"
 
+typedef slow_place place_fn(const kvg_problem *problem, slow_byte byte);
+
+static void find_steps(const kvg_problem *problem, int side, place_fn *place, size_t count, uint64_t *steps)
+{
+    for (size_t i = 0; i < count; i++) {
+        const uint64_t first = place(problem, (slow_byte){(kvg_side)side, 0, 0, 0, 0}).at;
+        steps[i] = place(problem, (slow_byte){(kvg_side)side, 0, 0, 0, i}).at - first;
+    }
+}
+
 slow_cache slow_cache_of(const kvg_problem *problem, const kvg_tensor *tensors, const kvg_role *roles)
 {
     slow_cache c = {.problem = problem, .tensors = tensors, .roles = roles};
     for (int side = 0; side < kvg_problem_sides(problem); side++) {
         c.code_bytes[side] = kvg_format_code_bytes(problem->storage[side].format, problem->head_dim);
         c.scale_bytes[side] = kvg_format_scale_bytes(problem->storage[side].format, problem->head_dim);
+        find_steps(problem, side, slow_place_of_code, c.code_bytes[side], c.code_steps[side]);
+        find_steps(problem, side, slow_place_of_scale, c.scale_bytes[side], c.scale_steps[side]);
     }
     return c;
 }
 
-static uint8_t *byte_at(const slow_cache *c, slow_place place)
+/* The bytes of a row, to or from the pool that holds it. */
+static void copy_row(const slow_cache *c, place_fn *place, slow_byte first, const uint64_t *steps, size_t count,
+                     uint8_t *row, bool write)
 {
-    const kvg_tensor *pool = slow_tensor(c->tensors, c->roles, place.pool, place.side);
-    assert(place.at < pool->bytes);
-    return (uint8_t *)pool->data + place.at;
+    if (count == 0) return;
+    const slow_place start = place(c->problem, first);
+    const kvg_tensor *pool = slow_tensor(c->tensors, c->roles, start.pool, start.side);
+    for (size_t i = 0; i < count; i++) {
+        assert(start.at + steps[i] < pool->bytes);
+        uint8_t *at = (uint8_t *)pool->data + start.at + steps[i];
+        if (write) *at = row[i];
+        else row[i] = *at;
+    }
 }
 
-static slow_byte first_byte(const slow_cache *c, kvg_side side, uint64_t slot, uint64_t head)
+static void copy(const slow_cache *c, kvg_side side, uint64_t slot, uint64_t head, slow_row_bytes *row, bool write)
 {
-    uint64_t B = c->problem->paging.block_tokens;
-    return (slow_byte){side, slot / B, head, slot % B, 0};
+    const uint64_t B = c->problem->paging.block_tokens;
+    const slow_byte first = {side, slot / B, head, slot % B, 0};
+    copy_row(c, slow_place_of_code, first, c->code_steps[side], c->code_bytes[side], row->codes, write);
+    copy_row(c, slow_place_of_scale, first, c->scale_steps[side], c->scale_bytes[side], row->scales, write);
 }
 
 void slow_cache_write(const slow_cache *c, kvg_side side, uint64_t slot, uint64_t head, const slow_row_bytes *row)
 {
-    slow_byte b = first_byte(c, side, slot, head);
-    for (b.index = 0; b.index < c->code_bytes[side]; b.index++) {
-        *byte_at(c, slow_place_of_code(c->problem, b)) = row->codes[b.index];
-    }
-    for (b.index = 0; b.index < c->scale_bytes[side]; b.index++) {
-        *byte_at(c, slow_place_of_scale(c->problem, b)) = row->scales[b.index];
-    }
+    slow_row_bytes bytes = *row;
+    copy(c, side, slot, head, &bytes, true);
 }
 
 void slow_cache_read(const slow_cache *c, kvg_side side, uint64_t slot, uint64_t head, slow_row_bytes *row)
 {
-    slow_byte b = first_byte(c, side, slot, head);
-    for (b.index = 0; b.index < c->code_bytes[side]; b.index++) {
-        row->codes[b.index] = *byte_at(c, slow_place_of_code(c->problem, b));
-    }
-    for (b.index = 0; b.index < c->scale_bytes[side]; b.index++) {
-        row->scales[b.index] = *byte_at(c, slow_place_of_scale(c->problem, b));
-    }
+    copy(c, side, slot, head, row, false);
 }
 
 size_t slow_cache_columns(const kvg_problem *problem)

@@ -10,12 +10,14 @@ typedef struct slow_row_bytes {
     uint8_t codes[2 * KVG_MAX_HEAD_DIM], scales[KVG_MAX_HEAD_DIM];
 } slow_row_bytes;
 
-/* What every paged op has: the problem, its pools, and each side's row sizes. */
+/* What every paged op has: the problem, its pools, and each side's row sizes. A byte lies as far from the first byte of
+ * its row in every row. */
 typedef struct slow_cache {
     const kvg_problem *problem;
     const kvg_tensor *tensors; /* those with the pools: append's outputs, the others' inputs */
     const kvg_role *roles;
     size_t code_bytes[2], scale_bytes[2]; /* of a row; 0 for V in K's row */
+    uint64_t code_steps[2][2 * KVG_MAX_HEAD_DIM], scale_steps[2][KVG_MAX_HEAD_DIM]; /* from byte 0 to each byte */
 } slow_cache;
 
 slow_cache slow_cache_of(const kvg_problem *problem, const kvg_tensor *tensors, const kvg_role *roles);

@@ -59,11 +59,12 @@ static const char *first_field(const char *s)
 
 /* --- axes --- */
 
-/* Into how many pieces letter G or C cuts a row; 1 without such a letter. */
+/* Into how many pieces letter G, E or C cuts a row; 1 without such a letter. */
 static uint64_t pieces(const walker *w, char cut, const char *field)
 {
     const kvg_format_info *f = kvg_format_get(w->p->storage[side_of(field)].format);
     if (cut == 'G') return f->block ? w->p->head_dim / f->block : 1;
+    if (cut == 'E') return w->p->head_dim;
     return cut == 'C' ? row_bytes(w, field) : 1;
 }
 
@@ -144,7 +145,7 @@ static uint64_t read_nest(walker *w, const char **s, char cut)
     uint64_t bytes = 0;
     if (*axes == '[') {
         for (end = axes; *end != ']'; end++) {
-            if (*end == 'G' || *end == 'C') cut = *end;
+            if (*end == 'G' || *end == 'E' || *end == 'C') cut = *end;
         }
         *s = past_spaces(end + 1);
     }

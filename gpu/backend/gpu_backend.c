@@ -184,6 +184,7 @@ static const kvg_impl impls[] = {
 static const kvg_backend backend = {
     .abi = KVG_BACKEND_ABI,
     .struct_size = sizeof backend,
+    .problem_size = sizeof(kvg_problem),
     .name = "cuda",
     .impls = impls,
     .impl_count = sizeof impls / sizeof impls[0],

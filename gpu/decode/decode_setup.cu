@@ -60,7 +60,8 @@ kvg_status open_pool(const kvg_problem *p, const kvg_gpu_rows &rows, const kvg_t
 kvg_status open_pools(const kvg_problem *p, const kvg_tensor *in, kvg_decode_args *a)
 {
     kvg_gpu_layout layout;
-    kvg_gpu_layout_of(p, &layout);
+    kvg_status checked = kvg_gpu_layout_of(p, &layout);
+    if (checked) return checked;
     for (int side = 0; side < 2; side++) {
         const kvg_side own = kvg_gpu_own_side(p, side);
         const kvg_gpu_rows &codes = layout.codes[own], &scales = layout.scales[own];
@@ -118,7 +119,8 @@ kvg_factors factors_of(bool half)
 kvg_status kvg_decode_set_strides(const kvg_problem *p, kvg_decode_args *a)
 {
     kvg_gpu_layout layout;
-    kvg_gpu_layout_of(p, &layout);
+    kvg_status checked = kvg_gpu_layout_of(p, &layout);
+    if (checked) return checked;
     for (int side = 0; side < 2; side++) {
         const kvg_side own = kvg_gpu_own_side(p, side);
         const kvg_gpu_rows &codes = layout.codes[own], &scales = layout.scales[own];

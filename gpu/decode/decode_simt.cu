@@ -214,11 +214,12 @@ kvg_simt_rows rows_of(const kvg_gpu_rows &rows, const kvg_role *inputs, const kv
     return {start, rows.block, rows.head, rows.token, rows.group, unit < least ? 0 : unit};
 }
 
-void open_pools(const kvg_problem *p, const kvg_tensor *in, kvg_simt_args *a)
+kvg_status open_pools(const kvg_problem *p, const kvg_tensor *in, kvg_simt_args *a)
 {
     const kvg_role *inputs = kvg_op_get(p->op)->inputs;
     kvg_gpu_layout layout;
-    kvg_gpu_layout_of(p, &layout);
+    kvg_status s = kvg_gpu_layout_of(p, &layout);
+    if (s) return s;
     for (int side = KVG_K; side <= KVG_V; side++) {
         const kvg_side own = kvg_gpu_own_side(p, side);
         const kvg_format_info *f = kvg_format_get(p->storage[own].format);
@@ -231,6 +232,7 @@ void open_pools(const kvg_problem *p, const kvg_tensor *in, kvg_simt_args *a)
         if (layout.scales[own].bytes) a->scales[side] = rows_of(layout.scales[own], inputs, in, 0);
         (side == KVG_K ? a->k_scale : a->v_scale) = f->tensor_scale ? (const float *)scale.data : nullptr;
     }
+    return KVG_OK;
 }
 
 kvg_status run(const kvg_problem *p, const kvg_tensor *in, kvg_tensor *out, void *workspace, kvg_stream *stream)
@@ -245,7 +247,8 @@ kvg_status run(const kvg_problem *p, const kvg_tensor *in, kvg_tensor *out, void
     kvg_status s = plan_of(p, &plan);
     if (s) return s;
     a.dialect[KVG_K] = plan.dialect[KVG_K], a.dialect[KVG_V] = plan.dialect[KVG_V];
-    open_pools(p, in, &a);
+    s = open_pools(p, in, &a);
+    if (s) return s;
     a.q = input(KVG_ROLE_Q);
     a.sinks = p->attention.sinks ? (const float *)input(KVG_ROLE_SINKS) : nullptr;
     a.table = (const int32_t *)input(KVG_ROLE_BLOCK_TABLE);

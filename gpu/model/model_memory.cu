@@ -131,13 +131,14 @@ kvg_status place(kvg_gpu_model *m, kvg_model_arena *arena, void *scratch, cudaSt
 }
 
 /* Where the rows of a block lie in each pool, in every layer. */
-void describe_blocks(kvg_gpu_model *m)
+kvg_status describe_blocks(kvg_gpu_model *m)
 {
     kvg_gpu_layout first, next;
     kvg_problem p = kvg_model_append(&m->setup, 0, 1);
-    kvg_gpu_layout_of(&p, &first);
+    kvg_status s = kvg_gpu_layout_of(&p, &first);
     p.paging.layer = 1;
-    kvg_gpu_layout_of(&p, &next);
+    if (!s) s = kvg_gpu_layout_of(&p, &next);
+    if (s) return s;
     m->copy.layers = p.paging.layers;
     m->copy.heads = p.kv_heads;
     m->copy.tokens = p.paging.block_tokens;
@@ -148,6 +149,7 @@ void describe_blocks(kvg_gpu_model *m)
         uint8_t *pool = (uint8_t *)m->pools[rows.pool == KVG_ROLE_SCALE_POOL][rows.pool_side];
         m->copy.parts[i] = {pool + rows.base, above.base - rows.base, rows.block, rows.head, rows.token, rows.bytes};
     }
+    return KVG_OK;
 }
 
 /* --- open and close --- */
@@ -194,7 +196,7 @@ kvg_status take_memory(kvg_gpu_model *m)
         const library_sizes sizes = library_sizes_of(m->setup);
         s = kvg_library_open(sizes.most_x, sizes.most_y, &m->library);
     }
-    if (!s) describe_blocks(m);
+    if (!s) s = describe_blocks(m);
     return s;
 }
 

@@ -353,8 +353,8 @@ kvg_status kvg_gpu_append(const kvg_problem *p, const kvg_tensor *in, kvg_tensor
     kvg_gpu_layout layout;
     append_args a = {};
     kvg_status s = kvg_gpu_check_rows(p);
+    if (!s) s = kvg_gpu_layout_of(p, &layout);
     if (s) return s;
-    kvg_gpu_layout_of(p, &layout);
     const int sides = kvg_problem_sides(p);
     for (int side = 0; side < sides && !s; side++) s = side_of(p, &layout, (kvg_side)side, in, out, &a.side[side]);
     const uint64_t rows = (uint64_t)p->tokens * p->kv_heads, most = INT32_MAX / 32;

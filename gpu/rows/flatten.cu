@@ -233,8 +233,8 @@ kvg_status kvg_gpu_flatten(const kvg_problem *p, const kvg_tensor *in, kvg_tenso
     kvg_gpu_layout layout;
     flatten_args a = {};
     kvg_status s = kvg_gpu_check_rows(p);
+    if (!s) s = kvg_gpu_layout_of(p, &layout);
     if (s) return s;
-    kvg_gpu_layout_of(p, &layout);
     const uint32_t piece = p->op == KVG_OP_EXPAND ? 2 * KVG_OCTET : (uint32_t)KVG_OCTET, pieces = p->head_dim / piece;
     for (int side = KVG_K; side <= KVG_V && !s; side++) s = side_of(p, &layout, side, piece, in, out, &a.side[side]);
     if (s) return s;

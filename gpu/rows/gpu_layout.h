@@ -28,8 +28,8 @@ static inline kvg_side kvg_gpu_own_side(const kvg_problem *problem, int side)
     return problem->paging.shared_kv ? KVG_K : (kvg_side)side;
 }
 
-/* Of a checked problem on a paged layout. */
-void kvg_gpu_layout_of(const kvg_problem *problem, kvg_gpu_layout *out);
+/* Of a checked problem on a paged layout. KVG_ERR_UNIMPLEMENTED names a layout whose rows are not of this form. */
+kvg_status kvg_gpu_layout_of(const kvg_problem *problem, kvg_gpu_layout *out) KVG_CHECKED;
 
 #ifdef __cplusplus
 }

@@ -28,7 +28,8 @@ kvg_status kvg_gpu_probe(const kvg_problem *p, const kvg_tensor *in, kvg_tensor 
     const kvg_op_info *op = kvg_op_get(p->op);
     const kvg_slots slots = kvg_slots::of(p, in[kvg_roles_index(op->inputs, KVG_ROLE_SLOTS, KVG_K)]);
     kvg_gpu_layout layout;
-    kvg_gpu_layout_of(p, &layout);
+    checked = kvg_gpu_layout_of(p, &layout);
+    if (checked) return checked;
     for (int i = 0; i < 2 * kvg_problem_sides(p); i++) {
         const kvg_side side = (kvg_side)(i / 2);
         const kvg_gpu_rows &kind = i % 2 ? layout.scales[side] : layout.codes[side];

@@ -87,7 +87,7 @@ static void test_kernels_address_what_the_reference_addresses(void **state)
         kvg_gpu_layout ours;
         kvg_layout_map theirs;
         if (kvg_problem_check(&p)) continue;
-        kvg_gpu_layout_of(&p, &ours);
+        assert_int_equal(kvg_gpu_layout_of(&p, &ours), KVG_OK);
         kvg_rows_map(&p, &theirs);
         for (int side = KVG_K; side < kvg_problem_sides(&p); side++) {
             compare(&p, i, &ours.codes[side], &theirs.codes[side]);

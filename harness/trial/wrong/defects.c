@@ -62,6 +62,12 @@ static const struct {
     {KVG_LAYOUT_HND, KVG_LAYOUT_NHD},
     {KVG_LAYOUT_VLLM, KVG_LAYOUT_VLLM_HND},
     {KVG_LAYOUT_VLLM_HND, KVG_LAYOUT_VLLM},
+    {KVG_LAYOUT_VLLM_LBNHC, KVG_LAYOUT_VLLM_LBHNC},
+    {KVG_LAYOUT_VLLM_LBHNC, KVG_LAYOUT_VLLM_LBNHC},
+    {KVG_LAYOUT_VLLM_BLNHC, KVG_LAYOUT_VLLM_BLHNC},
+    {KVG_LAYOUT_VLLM_BLHNC, KVG_LAYOUT_VLLM_BLNHC},
+    {KVG_LAYOUT_VLLM_NVFP4_BLNHC, KVG_LAYOUT_VLLM_NVFP4_BLHNC},
+    {KVG_LAYOUT_VLLM_NVFP4_BLHNC, KVG_LAYOUT_VLLM_NVFP4_BLNHC},
 };
 enum { TWIN_COUNT = sizeof twins / sizeof twins[0] };
 
@@ -129,7 +135,7 @@ static bool apart(const kvg_problem *p, kvg_side side)
 
 static bool block_major(const kvg_problem *p, kvg_side side)
 {
-    return layered(p, side) && (p->layout == KVG_LAYOUT_TURBOMIND || p->layout == KVG_LAYOUT_TRTLLM);
+    return layered(p, side) && strncmp(kvg_problem_layout_text(p), "[B", 2) == 0;
 }
 
 static bool one_page(const kvg_problem *p, kvg_side side)

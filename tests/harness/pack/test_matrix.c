@@ -382,8 +382,10 @@ static void test_refusals(void **state)
     party_count = 0;
     assert_int_equal(kvg_matrix_add(KVG_FORMAT_NVFP4, NULL, "vlm", parties, &party_count), KVG_ERR_NOT_FOUND);
     assert_non_null(strstr(kvg_error_text(), "no nvfp4 engine 'vlm' (did you mean"));
-    for (int i = 0; i < 5; i++) add(KVG_FORMAT_NVFP4, NULL, NULL);
-    assert_int_equal(kvg_matrix_add(KVG_FORMAT_NVFP4, NULL, NULL, parties, &party_count), KVG_ERR_INVALID);
+    kvg_status s;
+    do s = kvg_matrix_add(KVG_FORMAT_NVFP4, NULL, NULL, parties, &party_count);
+    while (!s);
+    assert_int_equal(s, KVG_ERR_INVALID); /* more than there is room for */
 }
 
 int main(void)

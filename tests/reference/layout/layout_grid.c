@@ -36,11 +36,9 @@ static const struct {
     {0, 0, 0, false, true},
 };
 
-enum { FIRST_LAYOUT = KVG_LAYOUT_TURBOMIND, LAYOUTS = KVG_LAYOUT_END - FIRST_LAYOUT };
-
 uint64_t layout_grid_size(const layout_grid *g)
 {
-    const uint64_t kinds = (uint64_t)LAYOUTS * COUNT(pairs) * COUNT(options);
+    const uint64_t kinds = (uint64_t)PAGE_LAYOUTS * COUNT(pairs) * COUNT(options);
     return kinds * g->dim_count * g->token_count * g->head_count * g->pool_count;
 }
 
@@ -55,7 +53,7 @@ static uint32_t digit(uint64_t *index, uint32_t base)
 bool layout_grid_at(const layout_grid *g, uint64_t index, kvg_problem *out)
 {
     kvg_problem p = {.op = KVG_OP_APPEND, .dtype = KVG_DTYPE_BF16, .tokens = 1};
-    p.layout = (kvg_layout)(FIRST_LAYOUT + digit(&index, LAYOUTS));
+    p.layout = (kvg_layout)(PAGE_FIRST_LAYOUT + digit(&index, PAGE_LAYOUTS));
     const uint32_t pair = digit(&index, COUNT(pairs)), option = digit(&index, COUNT(options));
     p.head_dim = g->dims[digit(&index, g->dim_count)];
     p.kv_heads = g->heads[digit(&index, g->head_count)];

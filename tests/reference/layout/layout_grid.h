@@ -2,7 +2,7 @@
 #ifndef KVG_TESTS_REFERENCE_LAYOUT_LAYOUT_GRID_H
 #define KVG_TESTS_REFERENCE_LAYOUT_LAYOUT_GRID_H
 
-#include "core/problem.h"
+#include "tests/reference/layout/layout_page.h"
 
 /* The last four axes; layouts, format pairs and options are always all there. */
 typedef struct layout_grid {

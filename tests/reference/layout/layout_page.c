@@ -34,6 +34,11 @@ static bool heads_first(const page *g)
            g->layout != KVG_LAYOUT_MLA;
 }
 
+static bool is_one_page(const page *g)
+{
+    return g->layout == KVG_LAYOUT_VLLM || g->layout == KVG_LAYOUT_VLLM_HND;
+}
+
 /* The row's number within its page and side. */
 static wide order_of(const page *g, page_row r)
 {
@@ -91,21 +96,9 @@ static page_place apart(const page *g, page_row r)
 
 page_place page_first(const page *g, page_row row)
 {
-    switch (g->layout) {
-    case KVG_LAYOUT_TURBOMIND: return turbomind(g, row);
-    case KVG_LAYOUT_TRTLLM: return trtllm(g, row);
-    case KVG_LAYOUT_VLLM:
-    case KVG_LAYOUT_VLLM_HND: return one_page(g, row);
-    case KVG_LAYOUT_ROWS:
-    case KVG_LAYOUT_NHD:
-    case KVG_LAYOUT_HND:
-    case KVG_LAYOUT_SLOT:
-    case KVG_LAYOUT_CONTIGUOUS:
-    case KVG_LAYOUT_RING:
-    case KVG_LAYOUT_MLA:
-    case KVG_LAYOUT_TEXT:
-    case KVG_LAYOUT_END: break;
-    }
+    if (g->layout == KVG_LAYOUT_TURBOMIND) return turbomind(g, row);
+    if (g->layout == KVG_LAYOUT_TRTLLM) return trtllm(g, row);
+    if (is_one_page(g)) return one_page(g, row);
     return apart(g, row);
 }
 
@@ -128,7 +121,7 @@ wide page_page_bytes(const page *g, kvg_role pool, kvg_side side)
 {
     const bool data = pool == KVG_ROLE_DATA_POOL;
     const wide rows = g->B * g->H;
-    if (g->layout == KVG_LAYOUT_VLLM || g->layout == KVG_LAYOUT_VLLM_HND)
+    if (is_one_page(g))
         return rows * ((wide)g->C[KVG_K] + g->Z[KVG_K] + g->C[KVG_V] + g->Z[KVG_V]) + g->data_padding;
     return data ? rows * ((wide)g->C[side] + g->row_padding) + g->data_padding
                 : rows * g->Z[side] + (g->Z[side] ? g->scale_padding : 0);
@@ -139,25 +132,12 @@ wide page_pool_bytes(const page *g, kvg_role pool, kvg_side side)
     const bool data = pool == KVG_ROLE_DATA_POOL;
     const wide tokens = g->N * g->L * g->H * g->B;
     const wide params = g->layout == KVG_LAYOUT_TURBOMIND ? (wide)g->params[KVG_K] + g->params[KVG_V] : 0;
-    switch (g->layout) {
-    case KVG_LAYOUT_TURBOMIND:
-    case KVG_LAYOUT_TRTLLM:
+    if (g->layout == KVG_LAYOUT_TURBOMIND || g->layout == KVG_LAYOUT_TRTLLM) {
         if (side == KVG_V) return 0;
         return tokens * (data ? (wide)g->C[KVG_K] + g->C[KVG_V] + params
                               : (wide)g->Z[KVG_K] + g->Z[KVG_V] - params);
-    case KVG_LAYOUT_VLLM:
-    case KVG_LAYOUT_VLLM_HND:
-        return data && side == KVG_K ? g->N * g->L * page_page_bytes(g, pool, side) : 0;
-    case KVG_LAYOUT_ROWS:
-    case KVG_LAYOUT_NHD:
-    case KVG_LAYOUT_HND:
-    case KVG_LAYOUT_SLOT:
-    case KVG_LAYOUT_CONTIGUOUS:
-    case KVG_LAYOUT_RING:
-    case KVG_LAYOUT_MLA:
-    case KVG_LAYOUT_TEXT:
-    case KVG_LAYOUT_END: break;
     }
+    if (is_one_page(g)) return data && side == KVG_K ? g->N * g->L * page_page_bytes(g, pool, side) : 0;
     return (int)side < g->sides ? g->N * g->L * page_page_bytes(g, pool, side) : 0;
 }
 

@@ -5,6 +5,9 @@
 
 #include "core/problem.h"
 
+/* The layouts that section 2 writes as arrays. */
+enum { PAGE_FIRST_LAYOUT = KVG_LAYOUT_TURBOMIND, PAGE_LAYOUTS = KVG_LAYOUT_MLA - PAGE_FIRST_LAYOUT + 1 };
+
 __extension__ typedef unsigned __int128 wide;
 
 typedef enum page_part { PAGE_CODES, PAGE_SCALES, PAGE_PARTS } page_part;

@@ -37,6 +37,8 @@ int main(void)
         cmocka_unit_test(test_trtllm_formulas),
         cmocka_unit_test(test_vllm_views),
         cmocka_unit_test(test_slot_formula),
+        cmocka_unit_test(test_known_places),
+        cmocka_unit_test(test_minimax_pages),
         cmocka_unit_test(test_swizzle_tile),
         cmocka_unit_test(test_top_of_huge_pools),
         cmocka_unit_test(test_largest_pools),

@@ -11,6 +11,8 @@ void test_turbomind_example(void **state);
 void test_trtllm_formulas(void **state);
 void test_vllm_views(void **state);
 void test_slot_formula(void **state);
+void test_known_places(void **state);
+void test_minimax_pages(void **state);
 void test_swizzle_tile(void **state);
 
 /* test_layout_huge.c: pools that nobody allocates. */

@@ -202,6 +202,83 @@ void test_slot_formula(void **state)
     printf("slot: %llu rows\n", (unsigned long long)rows);
 }
 
+/* --- places that the engines' own code gave --- */
+
+/* A byte of a row, and where vLLM 0.33 (compute_layout_strides) and SGLang 0.5.23 (_store_nvfp4_kv_kernel) put it. */
+static const struct {
+    kvg_layout layout;
+    kvg_format format;
+    uint32_t head_dim, layers, blocks, heads, tokens, data_padding;
+    page_row row;
+    uint32_t index;
+    uint64_t byte;
+} known[] = {
+#define PACKED(LAYOUT, padding, byte)                                                      \
+    {KVG_LAYOUT_VLLM_##LAYOUT, KVG_FORMAT_E4M3, 8, 2, 3, 2, 4, padding,                    \
+     {.layer = 0, .block = 1, .head = 1, .offset = 2, .side = KVG_V, .part = PAGE_CODES}, 5, byte}
+    PACKED(LBHNC, 0, 237), PACKED(LBNHC, 0, 221), PACKED(LHBNC, 0, 301),
+    PACKED(BLHNC, 0, 365), PACKED(BLNHC, 0, 349), PACKED(BHLNC, 0, 429),
+    PACKED(LBHNC, 16, 253), PACKED(LBNHC, 16, 237), PACKED(BLHNC, 16, 397), PACKED(BLNHC, 16, 381),
+#undef PACKED
+#define NATIVE(SLOT, HEAD, SIDE, index, byte)                                              \
+    {KVG_LAYOUT_SGLANG_SM100, KVG_FORMAT_NVFP4, 64, 1, 2, 2, 8, 0,                          \
+     {.block = (SLOT) / 8, .head = HEAD, .offset = (SLOT) % 8, .side = KVG_##SIDE, .part = PAGE_SCALES}, index, byte}
+    NATIVE(1, 0, K, 0, 4),   NATIVE(1, 1, K, 3, 39),  NATIVE(1, 0, V, 0, 1),   NATIVE(1, 0, V, 3, 13),
+    NATIVE(1, 1, V, 1, 37),  NATIVE(6, 0, V, 0, 18),  NATIVE(6, 0, V, 1, 22),  NATIVE(6, 1, V, 3, 62),
+    NATIVE(6, 1, K, 0, 56),  NATIVE(11, 0, K, 1, 77), NATIVE(11, 0, V, 2, 75), NATIVE(11, 1, V, 0, 99),
+#undef NATIVE
+};
+
+void test_known_places(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < COUNT(known); i++) {
+        kvg_problem p = problem_of(known[i].layout, known[i].format, known[i].tokens, known[i].heads,
+                                   known[i].head_dim);
+        p.paging.layers = known[i].layers;
+        p.paging.blocks = known[i].blocks;
+        p.paging.data_padding = known[i].data_padding;
+        p.paging.v_scale_swizzle = kvg_layout_get(known[i].layout)->groups != NULL;
+        assert_int_equal(kvg_problem_check(&p), KVG_OK);
+        const claim c = claim_of_reference(&p);
+        const page_row r = known[i].row;
+        const kvg_row_map *m = claim_row_map(&c, r.side, r.part);
+        assert_int_equal(kvg_rows_place(m, r.layer, r.block, r.head, r.offset, known[i].index), known[i].byte);
+    }
+}
+
+/* MiniMax-M3 in vLLM: slots of 9,216 bytes for 128 tokens of D 128, K's and V's of a head in turn. */
+static void minimax_row(const kvg_problem *p, const claim *c, page_row r)
+{
+    const uint64_t B = p->paging.block_tokens, D = p->head_dim, S = D / 16, slot = B * (D / 2 + S);
+    for (uint64_t side = KVG_K; side <= KVG_V; side++) {
+        const uint64_t start = (r.layer * p->paging.blocks + r.block) * 2 * p->kv_heads * slot +
+                               (2 * r.head + side) * slot;
+        assert_int_equal(first_byte(c, r, (kvg_side)side, PAGE_CODES), start + r.offset * (D / 2));
+        assert_int_equal(first_byte(c, r, (kvg_side)side, PAGE_SCALES), start + B * (D / 2) + r.offset * S);
+    }
+}
+
+/* SGLang: [H][B] parts, each from a multiple of 128 bytes of the page on. */
+static void minimax_sglang_row(const kvg_problem *p, const claim *c, page_row r)
+{
+    const uint64_t B = p->paging.block_tokens, H = p->kv_heads, D = p->head_dim, row = r.head * B + r.offset;
+    const uint64_t data = (B * H * (D / 2) + 127) / 128 * 128, scales = (B * H * (D / 16) + 127) / 128 * 128;
+    for (uint64_t side = KVG_K; side <= KVG_V; side++) {
+        const uint64_t start = (2 * (r.layer * p->paging.blocks + r.block) + side) * (data + scales);
+        assert_int_equal(first_byte(c, r, (kvg_side)side, PAGE_CODES), start + row * (D / 2));
+        assert_int_equal(first_byte(c, r, (kvg_side)side, PAGE_SCALES), start + data + row * (D / 16));
+    }
+}
+
+void test_minimax_pages(void **state)
+{
+    (void)state;
+    const uint64_t rows = for_each_geometry(KVG_LAYOUT_MINIMAX_M3, KVG_FORMAT_NVFP4, false, minimax_row) +
+                          for_each_geometry(KVG_LAYOUT_MINIMAX_M3_SGLANG, KVG_FORMAT_NVFP4, false, minimax_sglang_row);
+    printf("minimax: %llu rows\n", (unsigned long long)rows);
+}
+
 /* --- the swizzle of V's scales --- */
 
 enum { MAX_TILE = 256 * 36 };

@@ -146,7 +146,7 @@ static tally check_pools(const kvg_problem *p, place_fn *place, bool whole_pages
 #define PAIR(K, V) {KVG_FORMAT_##K, KVG_FORMAT_##V}
 static const kvg_format pairs[][2] = {PAIR(F16, F16),     PAIR(E4M3, E4M3),   PAIR(INT8, INT8),   PAIR(INT4, INT4),
                                       PAIR(MXFP4, MXFP4), PAIR(NVFP4, NVFP4), PAIR(E4M3, NVFP4), PAIR(INT4, NVFP4)};
-enum { LAYOUTS = KVG_LAYOUT_END - KVG_LAYOUT_TURBOMIND, OPTIONS = 4 };
+enum { OPTIONS = 4 };
 
 /* Many small pages, pages above 2^32 bytes, and what fills 2^62 bytes. */
 typedef enum shape { SHAPE_SMALL_PAGES, SHAPE_LONG_PAGES, SHAPE_LARGEST } shape;
@@ -157,13 +157,13 @@ static const struct {
 /* Combination i of layouts, pairs and options: none, padding, swizzle, both. False where there is no such problem. */
 static bool huge_problem(size_t i, shape of, kvg_problem *out)
 {
-    const size_t option = i / LAYOUTS / COUNT(pairs);
+    const size_t option = i / PAGE_LAYOUTS / COUNT(pairs);
     const bool padded = option & 1;
     kvg_problem p = {.op = KVG_OP_PROBE, .dtype = KVG_DTYPE_BF16, .tokens = 1, .kv_heads = shapes[of].heads,
                      .head_dim = shapes[of].dim};
-    p.layout = (kvg_layout)(KVG_LAYOUT_TURBOMIND + i % LAYOUTS);
-    p.storage[KVG_K] = (kvg_storage){pairs[i / LAYOUTS % COUNT(pairs)][KVG_K], "canonical"};
-    p.storage[KVG_V] = (kvg_storage){pairs[i / LAYOUTS % COUNT(pairs)][KVG_V], "canonical"};
+    p.layout = (kvg_layout)(PAGE_FIRST_LAYOUT + i % PAGE_LAYOUTS);
+    p.storage[KVG_K] = (kvg_storage){pairs[i / PAGE_LAYOUTS % COUNT(pairs)][KVG_K], "canonical"};
+    p.storage[KVG_V] = (kvg_storage){pairs[i / PAGE_LAYOUTS % COUNT(pairs)][KVG_V], "canonical"};
     p.paging = (kvg_paging){.layers = shapes[of].layers, .blocks = 1, .block_tokens = shapes[of].tokens};
     p.paging.v_scale_swizzle = option & 2;
     if (padded) p.paging.data_padding = 11;
@@ -239,7 +239,7 @@ void test_top_of_huge_pools(void **state)
                    {SHAPE_LONG_PAGES, (uint64_t)1 << 46},  {SHAPE_LARGEST, (uint64_t)1 << 62}};
     tally all = {0};
     uint64_t pools = 0, elements = 0, caught[3][2] = {{0}};
-    for (size_t i = 0; i < COUNT(targets) * LAYOUTS * COUNT(pairs) * OPTIONS; i++) {
+    for (size_t i = 0; i < COUNT(targets) * PAGE_LAYOUTS * COUNT(pairs) * OPTIONS; i++) {
         const bool small_pages = targets[i % COUNT(targets)].of == SHAPE_SMALL_PAGES;
         kvg_problem p;
         if (!huge_problem(i / COUNT(targets), targets[i % COUNT(targets)].of, &p)) continue;
@@ -281,7 +281,7 @@ void test_largest_pools(void **state)
 {
     (void)state;
     uint64_t tried = 0;
-    for (size_t i = 0; i < LAYOUTS * COUNT(pairs) * OPTIONS; i++) {
+    for (size_t i = 0; i < PAGE_LAYOUTS * COUNT(pairs) * OPTIONS; i++) {
         kvg_problem p;
         if (!huge_problem(i, SHAPE_LARGEST, &p)) continue;
         const uint64_t most = INT64_MAX / block_bytes(&p);
