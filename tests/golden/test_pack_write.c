@@ -428,7 +428,7 @@ static void test_cases(void **state)
     }
     globfree(&packs);
     assert_true(cases > 100);
-    assert_true(bytes <= 9 << 18); /* what the repository carries */
+    assert_true(bytes <= 5 << 19); /* what the repository carries */
     print_message("%zu cases, %zu bytes\n", cases, bytes);
 }
 
