@@ -22,11 +22,12 @@ kvg_status kvg_model_check_layout(kvg_layout layout)
                     "vllm_hnd or slot", info ? info->name : "?");
 }
 
-/* What the two have in common. */
+/* What the two have in common. It is laid out, because an op asks often where rows lie; a layout that cannot be read is
+ * refused by kvg_problem_check. */
 static kvg_problem layer_problem(const kvg_model_setup *setup, uint32_t layer)
 {
     const kvg_model_config *c = setup->config;
-    return (kvg_problem){
+    kvg_problem p = {
         .layout = setup->layout,
         .dtype = setup->dtype,
         .storage = {setup->storage[KVG_K], setup->storage[KVG_V]},
@@ -37,6 +38,8 @@ static kvg_problem layer_problem(const kvg_model_setup *setup, uint32_t layer)
                    .blocks = setup->blocks,
                    .block_tokens = setup->block_tokens},
     };
+    if (!kvg_layout_get(p.layout) || kvg_problem_lay_out(&p)) p.laid_out = 0;
+    return p;
 }
 
 kvg_problem kvg_model_append(const kvg_model_setup *setup, uint32_t layer, uint32_t rows)

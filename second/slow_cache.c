@@ -9,10 +9,8 @@ typedef slow_place place_fn(const kvg_problem *problem, slow_byte byte);
 
 static void find_steps(const kvg_problem *problem, int side, place_fn *place, size_t count, uint64_t *steps)
 {
-    for (size_t i = 0; i < count; i++) {
-        const uint64_t first = place(problem, (slow_byte){(kvg_side)side, 0, 0, 0, 0}).at;
-        steps[i] = place(problem, (slow_byte){(kvg_side)side, 0, 0, 0, i}).at - first;
-    }
+    for (size_t i = 0; i < count; i++) steps[i] = place(problem, (slow_byte){(kvg_side)side, 0, 0, 0, i}).at;
+    for (size_t i = count; i-- > 0;) steps[i] -= steps[0];
 }
 
 slow_cache slow_cache_of(const kvg_problem *problem, const kvg_tensor *tensors, const kvg_role *roles)

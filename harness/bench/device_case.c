@@ -405,8 +405,9 @@ kvg_status kvg_device_case_make(const kvg_case *c, const kvg_problem *problem, c
     *out = (kvg_device_case){.device = device, .c = c, .problem = *problem, .op = kvg_op_get(problem->op),
                              .seed = kvg_fill_seed(c)};
     kvg_status s = kvg_problem_check(problem);
+    if (!s) s = kvg_problem_lay_out(&out->problem); /* so that no launch reads the layout's text */
     if (s) return s;
-    kvg_rows_map(problem, &out->map);
+    kvg_rows_map(&out->problem, &out->map);
     s = fill_host(out);
     return s ? s : fill_device(out);
 }
