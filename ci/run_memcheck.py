@@ -13,7 +13,8 @@ import sys
 import time
 
 VALGRIND = ["valgrind", "--quiet", "--error-exitcode=99", "--leak-check=full", "--errors-for-leak-kinds=definite",
-            "--child-silent-after-fork=no", "--num-callers=30"]
+            "--child-silent-after-fork=no", "--num-callers=30",
+            "--suppressions=" + os.path.join(os.path.dirname(os.path.abspath(__file__)), "memcheck.supp")]
 SKIPPED = 77
 
 
