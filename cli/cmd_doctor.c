@@ -109,7 +109,8 @@ static void print_resources(kvg_status asked, const kvg_gpu_device *devices, siz
     printf("{\n  \"version\": {\"major\": 1, \"minor\": 0},\n  \"local\": [\n    {");
     for (size_t i = 0; i < profiles; i++) {
         size_t found = 0;
-        if (!kvg_profile_is_chip(&profile[i])) continue;
+        kvg_profile own; /* one row of a chip */
+        if (kvg_profile_of_sm(profile[i].sm, &own) || own != profile[i].profile) continue;
         printf("%s\n      \"sm%u\": [", comma, profile[i].sm);
         for (size_t d = 0; d < count; d++) {
             if (devices[d].sm != profile[i].sm) continue;

@@ -10,9 +10,9 @@
 extern "C" {
 #endif
 
-/* Positions of a tile and of a leaf: the units in which the decode contract works
- * (docs/spec/decode-contract.md section 1). */
-enum { KVG_ATTENTION_TILE = 32, KVG_ATTENTION_LEAF = 256 };
+/* Positions of a tile: the unit in which the decode contracts work (docs/spec/decode-contract.md
+ * section 1). A leaf is several tiles, how many says the profile. */
+enum { KVG_ATTENTION_TILE = 32 };
 
 /* All fields are zero in a problem of any other op. */
 typedef struct kvg_attention {

@@ -6,8 +6,8 @@
 #include "core/name.h"
 
 static const kvg_profile_info profiles[] = {
-#define PROFILE(ENUM, name, id, sm, sum_terms, fraction_bits, least_exponent, summary) \
-    {KVG_PROFILE_##ENUM, name, sm, sum_terms, fraction_bits, least_exponent, summary},
+#define PROFILE(ENUM, name, id, sm, sum_terms, fraction_bits, least_exponent, leaf, exp2, widest_16, summary) \
+    {KVG_PROFILE_##ENUM, name, sm, sum_terms, fraction_bits, least_exponent, leaf, KVG_EXP2_##exp2, widest_16, summary},
 #include "core/profiles.def"
 #undef PROFILE
 };
@@ -27,6 +27,11 @@ const kvg_profile_info *kvg_profile_get(kvg_profile profile)
     return NULL;
 }
 
+uint32_t kvg_profile_leaf(kvg_profile profile)
+{
+    return profile == KVG_PROFILE_NONE ? KVG_LEAF_OF_SIMT_FMA_V1 : kvg_profile_get(profile)->leaf;
+}
+
 kvg_status kvg_profile_find(const char *name, kvg_profile *out)
 {
     size_t i;
@@ -37,7 +42,7 @@ kvg_status kvg_profile_find(const char *name, kvg_profile *out)
 
 kvg_status kvg_profile_of_sm(uint32_t sm, kvg_profile *out)
 {
-    for (size_t i = 0; i < PROFILE_COUNT; i++) {
+    for (size_t i = PROFILE_COUNT; i-- > 0;) { /* from the newest */
         if (!kvg_profile_is_chip(&profiles[i]) || profiles[i].sm != sm) continue;
         *out = profiles[i].profile;
         return KVG_OK;

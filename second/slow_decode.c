@@ -30,8 +30,8 @@ static void add_sink(const slow_query *r, slow_state *s)
     const slow_number sink = slow_sink(h->stored->request, by_kv_head ? h->stored->kv_head : r->query_head);
     const slow_number x = wrong(h, SLOW_DECODE_SINK_NO_LOG2) ? sink : slow_f32_multiply(sink, slow_f32_of(LOG2_E));
     const slow_number m = larger(s->m, x);
-    const slow_number w = slow_exp2(slow_f32_subtract(s->m, m), h->fault);
-    const slow_number weight = slow_exp2(slow_f32_subtract(x, m), h->fault);
+    const slow_number w = slow_exp2_of(h, slow_f32_subtract(s->m, m));
+    const slow_number weight = slow_exp2_of(h, slow_f32_subtract(x, m));
     s->l = wrong(h, SLOW_DECODE_SINK_FUSED) ? slow_f32_fma(s->l, w, weight)
                                             : slow_f32_add(slow_f32_multiply(s->l, w), weight);
     for (size_t d = 0; d < h->stored->request->v_dim; d++) s->o[d] = slow_f32_multiply(s->o[d], w);
@@ -49,8 +49,8 @@ static void merge(const slow_head *h, slow_state *a, const slow_state *b)
         return;
     }
     const slow_number m = larger(a->m, b->m);
-    const slow_number w_a = slow_exp2(slow_f32_subtract(a->m, m), h->fault);
-    const slow_number w_b = slow_exp2(slow_f32_subtract(b->m, m), h->fault);
+    const slow_number w_a = slow_exp2_of(h, slow_f32_subtract(a->m, m));
+    const slow_number w_b = slow_exp2_of(h, slow_f32_subtract(b->m, m));
     for (size_t d = 0; d <= h->stored->request->v_dim; d++) {
         slow_number *of_a = d ? &a->o[d - 1] : &a->l;
         const slow_number of_b = d ? b->o[d - 1] : b->l;
@@ -168,7 +168,7 @@ static void load_operands(slow_head *h)
     const size_t dim = r->problem->head_dim;
     uint32_t codes[KVG_MAX_HEAD_DIM];
     for (int side = KVG_K; side <= KVG_V; side++) {
-        h->operands[side] = slow_operands_of(&r->sides[side], h->simt, h->fault);
+        h->operands[side] = slow_operands_of(&r->sides[side], h->profile, h->fault);
         const bool inside = wrong(h, side == KVG_K ? SLOW_DECODE_K_SCALE_INSIDE : SLOW_DECODE_V_SCALE_INSIDE);
         if (inside) h->operands[side].has_row_scale = false;
     }
@@ -199,14 +199,14 @@ static kvg_status run_head(const slow_stored *stored, void *context)
     const job *j = context;
     const slow_request *r = stored->request;
     const kvg_problem *p = r->problem;
-    slow_head h = {.stored = stored, .profile = kvg_profile_get(p->profile), .simt = is_simt(p), .fault = j->fault,
+    const kvg_profile_info *profile = kvg_profile_get(p->profile);
+    slow_head h = {.stored = stored, .profile = profile, .chip = profile, .simt = is_simt(p), .fault = j->fault,
                    .k = malloc((stored->keys + 1) * p->head_dim * sizeof *h.k),
                    .v = malloc((stored->keys + 1) * r->v_dim * sizeof *h.v),
                    .dims = malloc(p->head_dim * sizeof *h.dims)};
     kvg_status status = KVG_OK;
     if (wrong(&h, SLOW_DECODE_OTHER_CHIP)) {
-        const bool sm90 = p->profile == KVG_PROFILE_SM90_MMA16816_V1;
-        h.profile = kvg_profile_get(sm90 ? KVG_PROFILE_SM89_MMA16816_V1 : KVG_PROFILE_SM90_MMA16816_V1);
+        h.chip = kvg_profile_get(h.chip->sm == 90 ? KVG_PROFILE_SM89_MMA16816_V1 : KVG_PROFILE_SM90_MMA16816_V1);
     }
     if (!h.k || !h.v || !h.dims) {
         status = kvg_fail(KVG_ERR_MEMORY, "no memory for the operands of %zu keys", stored->keys);

@@ -2,6 +2,7 @@
 
 #include "second/slow_exp2.h"
 #include "second/slow_mma.h"
+#include "second/slow_special.h"
 
 enum { SUM = KVG_MMA_K, MOST_OF_TILE = 64 };
 static const uint32_t LOG2_E = 0x3FB8AA3B /* 0x1.715476p+0 */, EMPTY_M = 0xFF7FFFFF /* -0x1.fffffep+127 */;
@@ -19,7 +20,7 @@ static const kvg_problem *problem_of(const slow_head *h)
 /* sum16 */
 static slow_number sum16(const slow_head *h, kvg_dtype type, const uint16_t *a, const uint16_t *b, slow_number c)
 {
-    return slow_f32_of(slow_mma_output(h->profile, type, 0, a, b, (uint32_t)slow_encode(&slow_f32, c)));
+    return slow_f32_of(slow_mma_output(h->chip, type, 0, a, b, (uint32_t)slow_encode(&slow_f32, c)));
 }
 
 /* fma(a, b, c), or with two roundings if that is what is wrong */
@@ -145,7 +146,7 @@ static slow_number capped(const slow_query *r, slow_number s)
     const bool in_exp2 = wrong(r->head, SLOW_DECODE_CAP_EXP2_LAST_BIT);
     if (!last && !wrong(r->head, SLOW_DECODE_CAP_NO_LOG2)) cap = slow_f32_multiply(cap, slow_f32_of(LOG2_E));
     u.negative = true;
-    const slow_number t = slow_exp2(u, in_exp2 ? SLOW_DECODE_EXP2_LAST_BIT : r->head->fault);
+    const slow_number t = in_exp2 ? slow_exp2(u, SLOW_DECODE_EXP2_LAST_BIT) : slow_exp2_of(r->head, u);
     slow_number z = slow_f32_multiply(slow_f32_divide(slow_f32_subtract(one, t), slow_f32_add(one, t)), cap);
     if (last) z = slow_f32_multiply(z, slow_f32_of(LOG2_E));
     z.negative = s.negative;
@@ -171,6 +172,15 @@ static slow_number score_of(const slow_query *r, size_t key)
         return slow_f32_multiply(dot_of(r, key), factor);
     }
     return slow_f32_multiply(scaled_dot(r, key), r->c);
+}
+
+/* --- section 6 --- */
+
+slow_number slow_exp2_of(const slow_head *h, slow_number x)
+{
+    const bool approx = h->profile->exp2 == KVG_EXP2_APPROX;
+    if (approx != wrong(h, SLOW_DECODE_EXP2_OTHER)) return slow_ex2_approx(x, SLOW_SPECIAL_FAULTS); /* without one */
+    return slow_exp2(x, h->fault);
 }
 
 /* --- section 7 --- */
@@ -236,7 +246,7 @@ static slow_number top_of(const slow_query *r, int64_t first, const tile *t)
 static void rescale(const slow_query *r, slow_number top, slow_state *s)
 {
     const bool lost = top.kind == SLOW_NAN || (top.kind == SLOW_INF && !top.negative);
-    const slow_number w = lost ? slow_nan() : slow_exp2(slow_f32_subtract(s->m, top), r->head->fault);
+    const slow_number w = lost ? slow_nan() : slow_exp2_of(r->head, slow_f32_subtract(s->m, top));
     s->l = slow_f32_multiply(s->l, w);
     for (size_t d = 0; d < r->head->stored->request->v_dim; d++) s->o[d] = slow_f32_multiply(s->o[d], w);
     s->m = top;
@@ -383,7 +393,7 @@ static void add_tile(const slow_query *r, int64_t first, size_t size, slow_state
             minus_m.negative = !minus_m.negative;
             x = slow_f32_fma(scaled_dot(r, (size_t)t.key[i]), r->c, minus_m);
         }
-        t.p[i] = slow_exp2(x, r->head->fault);
+        t.p[i] = slow_exp2_of(r->head, x);
     }
     if (r->head->simt) {
         add_positions(r, &t, first, s);
@@ -402,7 +412,8 @@ void slow_state_clear(slow_state *s)
 
 int64_t slow_leaf_size(const slow_head *h)
 {
-    return wrong(h, SLOW_DECODE_LEAF_128) ? 128 : wrong(h, SLOW_DECODE_LEAF_512) ? 512 : 256;
+    const int64_t size = h->profile->leaf;
+    return wrong(h, SLOW_DECODE_LEAF_HALVED) ? size / 2 : wrong(h, SLOW_DECODE_LEAF_DOUBLED) ? size * 2 : size;
 }
 
 void slow_leaf_run(const slow_query *r, int64_t index, slow_state *s)

@@ -3,14 +3,13 @@
 #ifndef KVG_SECOND_SLOW_LEAF_H
 #define KVG_SECOND_SLOW_LEAF_H
 
-#include "core/profile.h"
 #include "second/slow_operand.h"
 #include "second/slow_request.h"
 
 /* What one KV head of one sequence needs for its rows: operands of all keys, and the numbers of section 3. */
 typedef struct slow_head {
     const slow_stored *stored;
-    const kvg_profile_info *profile;
+    const kvg_profile_info *profile, *chip; /* chip: whose fused sums */
     bool simt; /* the profile is of docs/spec/simt-contract.md */
     slow_decode_fault fault;
     slow_operands operands[2];
@@ -43,6 +42,9 @@ void slow_query_load(slow_query *r, size_t query);
 
 /* The key at a position if the row sees it, else -1. */
 int64_t slow_seen_key(const slow_query *r, int64_t position);
+
+/* 2^x as the contract forms it. */
+slow_number slow_exp2_of(const slow_head *h, slow_number x);
 
 /* EMPTY; positions of a leaf; the state after leaf `index`. */
 void slow_state_clear(slow_state *s);

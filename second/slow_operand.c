@@ -1,7 +1,5 @@
 #include "second/slow_operand.h"
 
-#include "core/profile.h"
-
 /* --- how the contracts have them --- */
 
 /* docs/spec/decode-contract.md section 2. */
@@ -58,9 +56,11 @@ static slow_operands simt_operands(const slow_side *side, slow_decode_fault faul
                            .has_row_scale = row && fault == SLOW_DECODE_ROW_SCALE_OUTSIDE};
 }
 
-slow_operands slow_operands_of(const slow_side *side, bool simt, slow_decode_fault fault)
+slow_operands slow_operands_of(const slow_side *side, const kvg_profile_info *profile, slow_decode_fault fault)
 {
-    slow_operands o = simt ? simt_operands(side, fault) : tensor_core_operands(side, fault);
+    const bool chip = kvg_profile_is_chip(profile);
+    slow_operands o = chip ? tensor_core_operands(side, fault) : simt_operands(side, fault);
+    o.widest_16 = profile->widest_16;
     o.side = side;
     o.fault = fault;
     const bool rounds = side->codec->form == SLOW_ROUNDED_PRODUCT;
@@ -152,11 +152,14 @@ static segment segment_of(size_t dim, size_t widest, bool narrow_first, size_t s
     return g;
 }
 
-static size_t place_of_sum(size_t dim, size_t bits, slow_decode_fault fault, size_t s, size_t k)
+static size_t place_of_sum(const slow_operands *o, size_t s, size_t k)
 {
+    const size_t dim = o->side->row.dim, bits = kvg_format_get(o->side->codec->format)->element_bits;
+    const slow_decode_fault fault = o->fault;
     static const size_t shuffled[] = {0, 4, 2, 6}, in_pairs[] = {0, 2, 4, 6}, narrow[] = {0, 2, 1, 3};
-    size_t widest = bits == 4 ? 128 : bits == 8 ? 64 : 32;
-    if (fault == SLOW_DECODE_WIDEST_HALVED) widest /= 2;
+    size_t widest = bits == 4 ? 128 : bits == 8 ? 64 : o->widest_16;
+    if (fault == SLOW_DECODE_WIDEST_HALVED && widest > KVG_MMA_K) widest /= 2;
+    if (fault == SLOW_DECODE_WIDEST_DOUBLED) widest *= 2;
     const segment g = segment_of(dim, widest, fault == SLOW_DECODE_NARROW_FIRST, s);
     const size_t lane = k % 8 / 2, i = 2 * (k / 8) + k % 2, own = g.first + g.width / 4 * lane, t = g.sum;
     if (bits != 4) return own + 4 * t + i;
@@ -177,8 +180,7 @@ static size_t dim_in_sums(const slow_operands *o, size_t i)
 {
     if (o->fault == SLOW_DECODE_PLACES_IN_ORDER) return i;
     if (o->fault == SLOW_DECODE_SUMS_REVERSED) i = o->side->row.dim - KVG_MMA_K - i + 2 * (i % KVG_MMA_K);
-    const size_t bits = kvg_format_get(o->side->codec->format)->element_bits;
-    const size_t place = place_of_sum(o->side->row.dim, bits, o->fault, i / KVG_MMA_K, i % KVG_MMA_K);
+    const size_t place = place_of_sum(o, i / KVG_MMA_K, i % KVG_MMA_K);
     return o->fault == SLOW_DECODE_INT4_BY_DIM ? place : dim_at(o->side, place);
 }
 

@@ -3,6 +3,7 @@
 #ifndef KVG_SECOND_SLOW_OPERAND_H
 #define KVG_SECOND_SLOW_OPERAND_H
 
+#include "core/profile.h"
 #include "second/slow_fault.h"
 #include "second/slow_element.h"
 
@@ -16,11 +17,12 @@ typedef struct slow_operands {
     bool has_row_scale; /* a scale per row (slow_row_scale) stays outside */
     slow_number g;      /* the tensor scale outside; 1 where it is inside */
     bool has_g;         /* it is inside, which is wrong */
+    size_t widest_16;   /* segment of a row of 16-bit codes */
 } slow_operands;
 
 bool slow_has_operands(kvg_format format); /* of a tensor core */
 bool slow_has_row_scale(kvg_format format);
-slow_operands slow_operands_of(const slow_side *side, bool simt, slow_decode_fault fault);
+slow_operands slow_operands_of(const slow_side *side, const kvg_profile_info *profile, slow_decode_fault fault);
 
 /* The codes, in X, of a row's elements in the order of dims. */
 void slow_operands_load(const slow_operands *o, const slow_row_bytes *row, uint32_t *codes);

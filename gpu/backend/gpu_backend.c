@@ -79,7 +79,7 @@ static kvg_status run_on_device(const kvg_problem *problem, const kvg_tensor *in
 
 /* --- ops --- */
 
-/* A chip gives the bits of its own profile and of no other's. */
+/* A chip gives the bits of its newest profile and of no other's. */
 kvg_status kvg_gpu_check_profile(kvg_profile profile)
 {
     kvg_gpu_device device;
@@ -102,8 +102,14 @@ static kvg_status launch_mma(const kvg_problem *problem, const kvg_tensor *in, k
 
 static kvg_status run_mma(const kvg_problem *problem, const kvg_tensor *in, kvg_tensor *out, kvg_stream *stream)
 {
+    const kvg_profile_info *profile = kvg_profile_get(problem->profile);
+    kvg_gpu_device device;
     kvg_status s = kvg_problem_check(problem);
-    if (!s) s = kvg_gpu_check_profile(problem->profile);
+    if (!s) s = find_device(&device);
+    if (!s && profile->sm != device.sm) { /* all contracts of a chip have its sums */
+        s = kvg_fail(KVG_ERR_UNIMPLEMENTED, "%s is an sm_%u: it does not give the sums of %s", device.name, device.sm,
+                     profile->name);
+    }
     return s ? s : run_on_device(problem, in, out, stream, launch_mma);
 }
 

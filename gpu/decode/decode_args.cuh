@@ -11,8 +11,13 @@ enum {
     KVG_WARP = 32,
     KVG_TILE = KVG_ATTENTION_TILE, /* tokens */
     KVG_GROUP = 16,                /* tokens that lie in one page where pages are multiples of it */
-    KVG_LEAF_TILES = KVG_DECODE_LEAF / KVG_TILE,
+    KVG_STRETCH_TILES = KVG_DECODE_STRETCH / KVG_TILE,
+    KVG_LEAF_STRETCHES = KVG_CONTRACT.leaf / KVG_DECODE_STRETCH,
+    KVG_LEAF_TILES = KVG_CONTRACT.leaf / KVG_TILE,
 };
+
+/* Of a CTA that has a leaf: a warp for two tiles of it. */
+static __host__ __device__ constexpr uint32_t kvg_leaf_threads(uint32_t leaf) { return leaf / KVG_TILE / 2 * KVG_WARP; }
 
 /* How rows lie: anywhere; in pages of a multiple of 16 tokens; 16 tokens' codes without gaps; their scales, too. */
 enum kvg_decode_rows { KVG_ROWS_ANY, KVG_ROWS_PAGES, KVG_ROWS_TOGETHER, KVG_ROWS_DENSE };

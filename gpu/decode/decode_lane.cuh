@@ -20,6 +20,9 @@ template <class K, class V> static constexpr bool kvg_trusts_scales = kvg_has_le
  * parts: where two offsets in a stage are enough. */
 template <class SIDE, bool DENSE> static constexpr bool kvg_copies_by_halves = DENSE && SIDE::ROW <= 64;
 
+/* Whether sums of scores have 16 neighbouring dims, which a matrix of the codes as they are stored has. */
+template <class K> static constexpr bool kvg_has_neighbours = KVG_CONTRACT.neighbours && K::BITS == 16;
+
 /* A lane's offsets in a stage. They come from a shuffle so that they stay in registers: what the compiler can compute
  * it computes again in every tile. So do the ones, operand a of the sum of weights. */
 template <class K, class V, bool DENSE> struct kvg_lane {
@@ -32,7 +35,9 @@ template <class K, class V, bool DENSE> struct kvg_lane {
         const uint32_t matrix_row = V::CHUNKS == 2 ? lane / 16 * 8 + lane % 8 : lane % 8;
 #pragma unroll
         for (uint32_t i = 0; i < 2; i++) { /* odd segments of K; odd quadruples of V's chunks */
-            k[i] = keep(K::ROW == 32 ? K::place(g, c / 2) + c % 2 * 8 : K::place(g, i * 4 + c));
+            k[i] = keep(kvg_has_neighbours<K> ? K::place(lane % 16, i * 4 + lane / 16)
+                        : K::ROW == 32        ? K::place(g, c / 2) + c % 2 * 8
+                                              : K::place(g, i * 4 + c));
             v[i] = keep(V::place(matrix_row, V::CHUNKS == 2 ? lane / 8 % 2 : i * 4 + lane / 8));
             k_to[i] = keep(place_of_copy<K>(i, lane));
             v_to[i] = keep(place_of_copy<V>(i, lane));
@@ -79,6 +84,15 @@ template <class K> struct kvg_warp_state {
     uint32_t q[K::DIM / 8];
     float factor[2];
 };
+
+/* The largest score of head 2c + h; NaN if one is. */
+static __device__ __forceinline__ float kvg_top_of(const float (*z)[4], int h)
+{
+    float top = kvg_max_or_nan(kvg_max_or_nan(z[0][h], z[0][h + 2]), kvg_max_or_nan(z[1][h], z[1][h + 2]));
+#pragma unroll
+    for (int other = 4; other < KVG_WARP; other *= 2) top = kvg_max_or_nan(top, __shfl_xor_sync(~0u, top, other));
+    return top;
+}
 
 /* A row's scale of the tokens that the lane has scores of: token g, then g + 8 of a half. */
 static __device__ __forceinline__ float kvg_row_scale(uint32_t scales)

@@ -83,7 +83,8 @@ namespace {
 struct decode_chip {
     kvg_decode_fit fit;
     int multiprocessors;
-    bool shares_leaf; /* it has room for a kernel whose CTAs have a leaf each */
+    uint32_t leaf;        /* tokens of one, in the contract that its code is made for */
+    uint32_t leaf_shared; /* bytes of shared memory of the kernel whose CTAs have a leaf each; 0: none has room */
     bool chains; /* a kernel may begin before the one before it has ended */
 };
 
@@ -104,7 +105,11 @@ kvg_status check_device(const kvg_problem *p, const kvg_decode_kernel &kernel, d
     if (s) return s;
     chip->fit = kernel.fit[kvg_is_small_chip(code.ptxVersion)];
     chip->chains = code.ptxVersion >= 90;
-    chip->shares_leaf = kernel.leaf && kernel.leaf_shared <= (uint32_t)most;
+    chip->leaf = kvg_contract_of((uint32_t)code.ptxVersion).leaf;
+    chip->leaf_shared = 0;
+    for (const kvg_leaf_fit &fit : kernel.leaves) {
+        if (kernel.leaf && fit.leaf == chip->leaf && fit.shared <= (uint32_t)most) chip->leaf_shared = fit.shared;
+    }
     if (chip->fit.shared > (uint32_t)most) {
         return kvg_decode_unimplemented("a CTA needs %u bytes of shared memory and this GPU gives %d", chip->fit.shared,
                                         most);
@@ -113,12 +118,12 @@ kvg_status check_device(const kvg_problem *p, const kvg_decode_kernel &kernel, d
 }
 
 /* What is left after rounds of as many CTAs as are resident at once is cut, so that all have some of it; and so on, as
- * far as a warp has a leaf. A single round is left as it is. */
-void cut(uint32_t pieces, uint32_t resident, uint32_t run, uint32_t *ctas)
+ * far as a warp has `least` stretches, a leaf. A single round is left as it is. */
+void cut(uint32_t pieces, uint32_t resident, uint32_t run, uint32_t least, uint32_t *ctas)
 {
     for (uint32_t level = 0; pieces; level++) {
         const uint32_t parts = pieces << level;
-        const bool all = run >> level == 1 || (level == 0 && parts <= resident);
+        const bool all = run >> level == least || (level == 0 && parts <= resident);
         const uint32_t taken = all ? pieces : (parts - parts % resident) >> level;
         ctas[level] = taken << level;
         pieces -= taken;
@@ -136,7 +141,7 @@ kvg_status prepare(const kvg_problem *p, decode_chip *chip, kvg_decode_plan *pla
     if (!s) s = kvg_decode_set_strides(p, a);
     if (s) return s;
     a->team = kernel_of(p)->queries;
-    kvg_decode_plan_of(p, chip->fit.levels, a->team, chip->shares_leaf, plan);
+    kvg_decode_plan_of(p, chip->leaf, chip->fit.levels, a->team, chip->leaf_shared > 0, plan);
     a->teams = kvg_divisor_of(plan->teams);
     a->chunks = kvg_divisor_of(plan->chunks);
     a->units = kvg_divisor_of(p->kv_heads * plan->chunks);
@@ -148,7 +153,8 @@ kvg_status prepare(const kvg_problem *p, decode_chip *chip, kvg_decode_plan *pla
     if (plan->pieces > KVG_MERGE_ROUNDS * KVG_DECODE_BATCH * plan->merge_warps)
         return kvg_decode_unimplemented("too many tokens");
     const uint32_t resident = chip->fit.resident * (uint32_t)chip->multiprocessors;
-    if (plan->run) cut((uint32_t)(rows * plan->pieces), resident, plan->run, a->ctas);
+    const uint32_t least = chip->leaf / KVG_DECODE_STRETCH;
+    if (plan->run) cut((uint32_t)(rows * plan->pieces), resident, plan->run, least, a->ctas);
     else a->ctas[0] = (uint32_t)(rows * plan->pieces);
     a->run = plan->run;
     while (1u << a->piece_log < plan->piece) a->piece_log++;
@@ -185,7 +191,8 @@ kvg_status run_rows(const kvg_problem *p, const kvg_tensor *in, kvg_tensor *out,
     a.nodes = (float4 *)((uint8_t *)workspace + plan.rows_bytes);
     const kvg_decode_kernel &code = *kernel_of(p);
     const auto kernel = plan.run ? code.run : code.leaf;
-    const uint32_t shared = plan.run ? chip.fit.shared : code.leaf_shared;
+    const uint32_t shared = plan.run ? chip.fit.shared : chip.leaf_shared;
+    const uint32_t threads = plan.run ? KVG_WARP * KVG_DECODE_WARPS : kvg_leaf_threads(chip.leaf);
     const uint64_t rows = (uint64_t)p->attention.queries * a.units.divisor;
     s = kvg_cuda_status("decode",
                         cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)shared));
@@ -195,7 +202,7 @@ kvg_status run_rows(const kvg_problem *p, const kvg_tensor *in, kvg_tensor *out,
                                                  a.ranges);
     }
     if (!s)
-        s = kvg_decode_launch<kvg_decode_args>(kernel, ctas_of(a), KVG_WARP * KVG_DECODE_WARPS, shared,
+        s = kvg_decode_launch<kvg_decode_args>(kernel, ctas_of(a), threads, shared,
                                                many && chip.chains, stream, a);
     if (!s) {
         const bool one_round = !a.ring && !p->attention.window && plan.pieces <= KVG_DECODE_BATCH * plan.merge_warps;

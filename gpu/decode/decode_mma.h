@@ -9,7 +9,12 @@ struct kvg_decode_args;
 struct kvg_decode_fit {
     uint32_t shared;   /* bytes of shared memory */
     uint32_t resident; /* CTAs on a multiprocessor */
-    uint32_t levels;   /* a warp has runs of up to 2^levels leaves */
+    uint32_t levels;   /* a warp has runs of up to 2^levels stretches */
+};
+
+struct kvg_leaf_fit {
+    uint32_t leaf;   /* tokens of one */
+    uint32_t shared; /* bytes of shared memory */
 };
 
 struct kvg_decode_kernel {
@@ -21,7 +26,7 @@ struct kvg_decode_kernel {
     kvg_decode_fit fit[2]; /* the second one on small chips (decode_shape.cuh) */
     void (*run)(const kvg_decode_args);
     void (*leaf)(const kvg_decode_args); /* whose CTAs have a leaf each (decode_leaf.cuh); null: there is none */
-    uint32_t leaf_shared;                /* bytes of shared memory */
+    kvg_leaf_fit leaves[2]; /* for it, by the leaves of the contract that its code is made for */
 };
 
 struct kvg_decode_kernels {

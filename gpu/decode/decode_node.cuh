@@ -10,13 +10,13 @@ template <int N, int HEADS = 2, int RUN = 1> struct kvg_node {
 };
 
 /* a = merge(a, b) */
-template <int N, int HEADS, int RUN>
+template <class EXP2 = kvg_chip_exp2, int N, int HEADS, int RUN>
 static __device__ __forceinline__ void kvg_merge_nodes(kvg_node<N, HEADS, RUN> &a, const kvg_node<N, HEADS, RUN> &b)
 {
     float wa[HEADS], wb[HEADS];
 #pragma unroll
     for (int h = 0; h < HEADS; h++) {
-        a.m[h] = kvg_merge_weights(a.m[h], b.m[h], &wa[h], &wb[h]);
+        a.m[h] = kvg_merge_weights<EXP2>(a.m[h], b.m[h], &wa[h], &wb[h]);
         a.l[h] = kvg_merge(a.l[h], wa[h], b.l[h], wb[h]);
     }
 #pragma unroll
@@ -27,11 +27,11 @@ static __device__ __forceinline__ void kvg_merge_nodes(kvg_node<N, HEADS, RUN> &
 }
 
 /* One more logit. */
-template <int N, int HEADS, int RUN>
+template <class EXP2 = kvg_chip_exp2, int N, int HEADS, int RUN>
 static __device__ __forceinline__ void kvg_add_sink(kvg_node<N, HEADS, RUN> &x, int h, float sink)
 {
-    const float s = __fmul_rn(sink, 0x1.715476p+0f), m = fmaxf(x.m[h], s), w = kvg_exp2(__fsub_rn(x.m[h], m));
-    x.l[h] = __fadd_rn(__fmul_rn(x.l[h], w), kvg_exp2(__fsub_rn(s, m)));
+    const float s = __fmul_rn(sink, 0x1.715476p+0f), m = fmaxf(x.m[h], s), w = EXP2::of(__fsub_rn(x.m[h], m));
+    x.l[h] = __fadd_rn(__fmul_rn(x.l[h], w), EXP2::of(__fsub_rn(s, m)));
     x.m[h] = m;
 #pragma unroll
     for (int i = 0; i < N; i++) {

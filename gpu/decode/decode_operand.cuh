@@ -98,6 +98,11 @@ static __device__ __forceinline__ void kvg_load_transposed(uint32_t *r, uint32_t
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
                  : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(at) : "memory");
 }
+static __device__ __forceinline__ void kvg_load_matrices(uint32_t *r, uint32_t at)
+{
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(at) : "memory");
+}
 /* N bytes, 1, 2 or a multiple of 4; up to 16 at once. */
 template <int N> static __device__ __forceinline__ void kvg_load_shared(uint32_t *to, uint32_t at)
 {

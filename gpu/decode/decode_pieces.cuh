@@ -48,14 +48,15 @@ static __global__ void __launch_bounds__(KVG_WARP *KVG_DECODE_WARPS, (kvg_decode
             while (++to < QUERIES && kvg_uniform(team.row(to).x) == row.x) kvg_widen(row, team.row(to));
             row.x = kvg_uniform(row.x), row.y = kvg_uniform(row.y), row.z = kvg_uniform(row.z);
         }
-        /* Leaves that a row may see. In a ring positions come near to 2^31, and a run may end past it. */
-        const int leaves = (int)(((uint32_t)row.z + KVG_DECODE_LEAF - 1) / KVG_DECODE_LEAF);
+        /* Stretches that a row may see. In a ring positions come near to 2^31, and a run may end past it. */
+        const int stretches = (int)(((uint32_t)row.z + KVG_DECODE_STRETCH - 1) / KVG_DECODE_STRETCH);
         const int run = (int)(a.run >> of.level);
         const uint32_t parts_before = ((row.y >> a.piece_log) + piece) << of.level | of.part;
-        const int first_leaf = (int)parts_before * KVG_DECODE_WARPS * run;
-        const uint32_t first = (uint32_t)(first_leaf + kvg_uniform(warp) * run) * KVG_DECODE_LEAF;
-        const uint32_t begin = max((uint32_t)row.y, first), end = min((uint32_t)row.z, first + run * KVG_DECODE_LEAF);
-        if ((piece || of.part) && first_leaf >= leaves) continue; /* to the next sequence */
+        const int first_stretch = (int)parts_before * KVG_DECODE_WARPS * run;
+        const uint32_t first = (uint32_t)(first_stretch + kvg_uniform(warp) * run) * KVG_DECODE_STRETCH;
+        const uint32_t begin = max((uint32_t)row.y, first);
+        const uint32_t end = min((uint32_t)row.z, first + run * KVG_DECODE_STRETCH);
+        if ((piece || of.part) && first_stretch >= stretches) continue; /* to the next sequence */
         const uint32_t start = (uint32_t)__cvta_generic_to_shared(shared);
         constexpr uint32_t SLOTS = KVG_DECODE_WARPS * shape::STAGES * shape::STAGE, SLOT = shape::LEVELS * shape::NODE;
         const uint32_t slots = start + SLOTS + warp * QUERIES * SLOT;
@@ -85,7 +86,7 @@ static __global__ void __launch_bounds__(KVG_WARP *KVG_DECODE_WARPS, (kvg_decode
             for (int step = 1; step < KVG_DECODE_WARPS; step *= 2) {
 #pragma unroll
                 for (int i = 0; i < KVG_DECODE_WARPS; i += 2 * step) {
-                    if (first_leaf + run * (i + step) < leaves) kvg_merge_nodes(x[i], x[i + step]);
+                    if (first_stretch + run * (i + step) < stretches) kvg_merge_nodes(x[i], x[i + step]);
                 }
             }
             const size_t node = (size_t)blockIdx.x * QUERIES + nth;
@@ -108,11 +109,13 @@ constexpr kvg_decode_kernel kvg_decode_kernel_of()
     constexpr bool any = K::OPERAND != KVG_OPERAND_AFFINE;
     typedef kvg_decode_shape<K, V, QUERIES, false> large;
     typedef kvg_decode_shape<K, V, QUERIES, true> small;
-    constexpr uint32_t leaf_shared = kvg_leaf_shape<K, V>::SHARED;
+    typedef kvg_leaf_shape<K, V, KVG_LEAF_OF_SM80_MMA16816_V1> leaf_v1;
+    typedef kvg_leaf_shape<K, V, KVG_LEAF_OF_SM90_MMA16816_V2> leaf_v2;
+    constexpr kvg_leaf_fit leaves[2] = {{leaf_v1::LEAF, leaf_v1::SHARED}, {leaf_v2::LEAF, leaf_v2::SHARED}};
     void (*leaf)(const kvg_decode_args) = nullptr;
-    if constexpr (QUERIES == 1 && kvg_can_share_leaf<K, V>) leaf = kvg_decode_leaf<K, V, leaf_shared>;
+    if constexpr (QUERIES == 1 && leaf_v1::FITS) leaf = kvg_decode_leaf<K, V, leaf_v1::SHARED, leaf_v2::SHARED>;
     return {{K_FORMAT, V_FORMAT}, any, T, DIM, QUERIES, {kvg_decode_fit_of<large>(), kvg_decode_fit_of<small>()},
-            kvg_decode_pieces<K, V, QUERIES, large::SHARED, small::SHARED>, leaf, leaf_shared};
+            kvg_decode_pieces<K, V, QUERIES, large::SHARED, small::SHARED>, leaf, {leaves[0], leaves[1]}};
 }
 
 #endif

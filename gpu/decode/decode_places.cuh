@@ -1,9 +1,9 @@
 /* Where the rows of op decode lie, by the block table.
  *
  * A row's place is an index in units of its pool, block * .block + offset * .token. With pages of a multiple of 16
- * tokens half a warp holds that of the first row of each group of an even leaf, lane by lane, the other half of an odd
- * one, and what a leaf is done with makes room for the one after the next; else lane i holds that of row i of the tile,
- * tile by tile, and the entry of the block table for the next. */
+ * tokens half a warp holds that of the first row of each group of an even stretch, lane by lane, the other half of an
+ * odd one, and what a stretch is done with makes room for the one after the next; else lane i holds that of row i of
+ * the tile, tile by tile, and the entry of the block table for the next. */
 #ifndef KVG_GPU_DECODE_DECODE_PLACES_CUH
 #define KVG_GPU_DECODE_DECODE_PLACES_CUH
 
@@ -31,10 +31,10 @@ private:
             scale_index[i] = block * a.scales[i].block + offset * a.scales[i].token;
         }
     }
-    /* The table's entry of the lane's group of a leaf, or of its token of a tile. */
-    __device__ void find_group(const kvg_decode_args &a, int leaf, int lane)
+    /* The table's entry of the lane's group of a stretch, or of its token of a tile. */
+    __device__ void find_group(const kvg_decode_args &a, int stretch, int lane)
     {
-        const int group = first + leaf * KVG_DECODE_LEAF + lane % KVG_GROUP * KVG_GROUP;
+        const int group = first + stretch * KVG_DECODE_STRETCH + lane % KVG_GROUP * KVG_GROUP;
         uint32_t page;
         in_block = kvg_offset_of(a, min(group, (end - 1) / KVG_GROUP * KVG_GROUP), end, &page);
         entry = table[page];
@@ -59,9 +59,9 @@ protected:
                                int keys_end, int lane)
     {
         table = row_table, first = first_token, end = keys_end;
-        const int leaf = first_tile / KVG_LEAF_TILES; /* and the next one */
+        const int stretch = first_tile / KVG_STRETCH_TILES; /* and the next one */
         if (GROUPED) {
-            find_group(a, leaf + ((lane / KVG_GROUP ^ leaf) & 1), lane);
+            find_group(a, stretch + ((lane / KVG_GROUP ^ stretch) & 1), lane);
             prefetch(a, (uint32_t)first, lane);
             prefetch(a, (uint32_t)first + a.ahead, lane);
         } else {
@@ -78,14 +78,14 @@ public:
         resolve(a, is_block(a, entry) ? entry : 0, in_block);
     }
 
-    /* Groups of leaf `leaf` in place of those of the last but one. */
-    __device__ void look_further(const kvg_decode_args &a, int leaf, int lane)
+    /* Groups of a stretch in place of those of the last but one. */
+    __device__ void look_further(const kvg_decode_args &a, int stretch, int lane)
     {
         if (!GROUPED) return;
-        const bool mine = lane / KVG_GROUP == leaf % 2;
+        const bool mine = lane / KVG_GROUP == stretch % 2;
         bool none = hidden >> lane & 1;
         if (mine) {
-            find_group(a, leaf, lane);
+            find_group(a, stretch, lane);
             none = !is_block(a, entry);
             resolve(a, none ? 0 : entry, in_block);
         }
@@ -109,8 +109,8 @@ public:
         return (two & 1) * 0xFFFFu | (two >> 1) * 0xFFFF0000u;
     }
 
-    /* Two bits for each tile of a leaf, which has such a token where one is set, if that is known before. */
-    __device__ uint32_t groups_hidden(int leaf) const { return GROUPED ? hidden >> leaf % 2 * 16 & 0xFFFF : 0; }
+    /* Two bits for each tile of a stretch, which has such a token where one is set, if that is known before. */
+    __device__ uint32_t groups_hidden(int stretch) const { return GROUPED ? hidden >> stretch % 2 * 16 & 0xFFFF : 0; }
 };
 
 #endif

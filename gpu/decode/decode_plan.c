@@ -3,15 +3,14 @@
 /* CTAs of a launch, and pieces of a row, that are many; warps that are resident at once; rounds of the last kernel. */
 enum { ENOUGH = 256, PIECES = 4, RESIDENT = 2048, ROUNDS = 4 };
 
-static uint32_t tokens_of(uint32_t run)
+static uint32_t tokens_of(uint32_t run, uint32_t leaf)
 {
-    return KVG_DECODE_LEAF * (run ? KVG_DECODE_WARPS * run : 1);
+    return run ? KVG_DECODE_STRETCH * KVG_DECODE_WARPS * run : leaf;
 }
 
 /* Most pieces that the keys of one team touch: with a window, or in a ring, they may begin anywhere. */
-static uint32_t pieces_of(const kvg_problem *p, uint32_t team, uint32_t run)
+static uint32_t pieces_of(const kvg_problem *p, uint32_t team, uint32_t piece)
 {
-    const uint32_t piece = tokens_of(run);
     const uint64_t window = p->attention.window ? p->attention.window + (uint64_t)team - 1 : 0;
     const uint64_t ring = p->layout == KVG_LAYOUT_RING ? p->paging.block_tokens : 0;
     const uint64_t all = ring ? UINT32_MAX : p->tokens ? (p->tokens - 1) / piece + 1 : 1;
@@ -21,30 +20,32 @@ static uint32_t pieces_of(const kvg_problem *p, uint32_t team, uint32_t run)
 }
 
 /* Long pieces have fewer partial results and starts, short ones spread a small batch over the chip: the longest that
- * still makes ENOUGH CTAs, about two for each multiprocessor of an H200. Runs of more than two leaves are for rows of
- * many such pieces, all of whose warps have keys. A leaf has a CTA of its own where about every multiprocessor has one
- * leaf at most. */
-static uint32_t run_of(const kvg_problem *p, uint64_t rows, uint32_t team, uint32_t levels, bool shares)
+ * still makes ENOUGH CTAs, about two for each multiprocessor of an H200. Runs of more than two stretches are for rows
+ * of many such pieces, all of whose warps have keys. A leaf has a CTA of its own where about every multiprocessor has
+ * one leaf at most. */
+static uint32_t run_of(const kvg_problem *p, uint64_t rows, uint32_t leaf, uint32_t team, uint32_t levels, bool shares)
 {
     const bool spans = p->attention.window || p->layout == KVG_LAYOUT_RING;
+    const uint32_t least = leaf / KVG_DECODE_STRETCH;
     uint32_t run = 1u << levels;
-    while (run > 2 && (spans || p->tokens / PIECES < KVG_DECODE_LEAF * KVG_DECODE_WARPS * run ||
-                       rows * pieces_of(p, team, run) < 2 * ENOUGH)) {
+    while (run > 2 && (spans || p->tokens / PIECES < tokens_of(run, leaf) ||
+                       rows * pieces_of(p, team, tokens_of(run, leaf)) < 2 * ENOUGH)) {
         run /= 2;
     }
-    while (run > 1 && rows * pieces_of(p, team, run) < ENOUGH) run /= 2;
-    return shares && rows * pieces_of(p, team, 0) <= ENOUGH / 2 ? 0 : run;
+    while (run > least && rows * pieces_of(p, team, tokens_of(run, leaf)) < ENOUGH) run /= 2;
+    return shares && rows * pieces_of(p, team, leaf) <= ENOUGH / 2 ? 0 : run;
 }
 
-void kvg_decode_plan_of(const kvg_problem *p, uint32_t levels, uint32_t team, bool shares, kvg_decode_plan *out)
+void kvg_decode_plan_of(const kvg_problem *p, uint32_t leaf, uint32_t levels, uint32_t team, bool shares,
+                        kvg_decode_plan *out)
 {
     const uint32_t group = p->attention.query_heads / p->kv_heads;
     out->chunks = (group - 1) / KVG_DECODE_HEADS + 1;
     out->teams = (uint32_t)(((uint64_t)p->attention.queries + team - 1) / team);
     const uint64_t units = (uint64_t)p->kv_heads * out->chunks;
-    out->run = run_of(p, out->teams * units, team, levels, shares);
-    out->piece = tokens_of(out->run);
-    out->pieces = pieces_of(p, team, out->run);
+    out->run = run_of(p, out->teams * units, leaf, team, levels, shares);
+    out->piece = tokens_of(out->run, leaf);
+    out->pieces = pieces_of(p, team, out->piece);
     /* Of a CTA of the last kernel: many where there are few CTAs, else as many as are resident at once, or as it takes
      * to be done in ROUNDS. */
     const uint64_t slices = p->attention.queries * units * (p->head_dim / 32);

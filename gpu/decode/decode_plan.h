@@ -10,18 +10,18 @@ extern "C" {
 #endif
 
 enum {
-    KVG_DECODE_LEAF = KVG_ATTENTION_LEAF, /* tokens of a leaf */
-    KVG_DECODE_HEADS = 8,    /* query heads that a warp holds */
-    KVG_DECODE_WARPS = 4,    /* of a CTA; each takes a run of leaves */
-    KVG_DECODE_LEVELS = 2,   /* a warp's run is 2^0 ... 2^levels leaves, of some kernels fewer */
-    KVG_DECODE_BATCH = 2,    /* nodes that a warp of the last kernel merges at once */
+    KVG_DECODE_STRETCH = 256, /* tokens; a leaf is one stretch or more */
+    KVG_DECODE_HEADS = 8,     /* query heads that a warp holds */
+    KVG_DECODE_WARPS = 4,     /* of a CTA; each takes a run of whole leaves */
+    KVG_DECODE_LEVELS = 2,    /* a warp's run is up to 2^levels stretches, of some kernels fewer */
+    KVG_DECODE_BATCH = 2,     /* nodes that a warp of the last kernel merges at once */
     KVG_DECODE_MOST_WARPS = 16,
     KVG_DECODE_FEW = 64 /* sequences: no kernel is needed to find their queries */
 };
 
 typedef struct kvg_decode_plan {
     uint32_t chunks; /* of 8 query heads, per KV head */
-    uint32_t run;    /* leaves of a warp; 0: the warps of a CTA share one */
+    uint32_t run;    /* stretches of a warp; 0: the warps of a CTA share a leaf */
     uint32_t piece;  /* tokens of a CTA */
     uint32_t pieces; /* most that a row touches: one CTA per piece, team, KV head and chunk */
     uint32_t merge_warps; /* a power of two */
@@ -29,9 +29,10 @@ typedef struct kvg_decode_plan {
     uint64_t rows_bytes, node_bytes; /* workspace: of all queries' ranges of keys; of a CTA's partial results */
 } kvg_decode_plan;
 
-/* levels: runs of up to 2^levels leaves are what the kernel takes. team: query tokens that its CTAs take together.
- * shares: whether there is a kernel whose warps share a leaf. */
-void kvg_decode_plan_of(const kvg_problem *problem, uint32_t levels, uint32_t team, bool shares, kvg_decode_plan *out);
+/* leaf: tokens of one. levels: runs of up to 2^levels stretches are what the kernel takes. team: query tokens that its
+ * CTAs take together. shares: whether there is a kernel whose warps share a leaf. */
+void kvg_decode_plan_of(const kvg_problem *problem, uint32_t leaf, uint32_t levels, uint32_t team, bool shares,
+                        kvg_decode_plan *out);
 
 #ifdef __cplusplus
 }

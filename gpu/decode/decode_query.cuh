@@ -57,9 +57,17 @@ static __device__ __forceinline__ void kvg_load_q(const kvg_decode_args &a, uint
     for (int j = 0; j < WORDS; j++) to->v[j] = make_uint4(0, 0, 0, 0);
     if (in_group < a.group) {
         const size_t row = (size_t)query * a.query_heads + kv_head * a.group + in_group;
-        const uint4 *from = (const uint4 *)(a.q + row * K::DIM + c * (K::SEGMENT / 4));
+        if constexpr (kvg_has_neighbours<K>) { /* of two sums the dims 2c, 2c + 1, 2c + 8 and 2c + 9 */
+            const uint32_t *from = (const uint32_t *)(a.q + row * K::DIM) + c;
 #pragma unroll
-        for (int j = 0; j < WORDS; j++) to->v[j] = from[j / K::WORDS * (K::SEGMENT / 8) + j % K::WORDS];
+            for (int j = 0; j < WORDS; j++) {
+                to->v[j] = make_uint4(from[16 * j], from[16 * j + 4], from[16 * j + 8], from[16 * j + 12]);
+            }
+        } else {
+            const uint4 *from = (const uint4 *)(a.q + row * K::DIM + c * (K::SEGMENT / 4));
+#pragma unroll
+            for (int j = 0; j < WORDS; j++) to->v[j] = from[j / K::WORDS * (K::SEGMENT / 8) + j % K::WORDS];
+        }
     }
     to->k_scale = a.k_scale ? *a.k_scale : 1;
 }

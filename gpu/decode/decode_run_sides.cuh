@@ -16,7 +16,7 @@ static __device__ __forceinline__ void kvg_run_sides(const kvg_decode_args &a, k
                                                      const kvg_query_words<K> (&q)[QUERIES])
 {
     typedef kvg_decode_shape<K, V, QUERIES> shape;
-    static_assert(shape::LEVELS == 1, "two leaves of 16 bits in one word");
+    static_assert(shape::LEVELS == 1, "two stretches of 16 bits in one word");
     static_assert(K::SCALES != 2 && V::SCALES != 2 && !V::PAIRS_STAGE, "for large tiles");
     constexpr bool WIDE = K::POWERS || V::POWERS; /* takes any scales */
     constexpr int STAGES = shape::STAGES, AHEAD = STAGES - 1, LEFT = AHEAD == 2 ? 1 : 0;
@@ -45,7 +45,7 @@ static __device__ __forceinline__ void kvg_run_sides(const kvg_decode_args &a, k
     copy_k(first_tile, true, stage[0]);
     if (AHEAD == 2) copy_v(first_tile, true, stage[1]);
     kvg_start_rows<K>(a, w, q, lane);
-    const auto special_of = [&](int leaf) { return run.partial(leaf) | source.groups_hidden(leaf); };
+    const auto special_of = [&](int stretch) { return run.partial(stretch) | source.groups_hidden(stretch); };
     const uint32_t special = a.cap != 0 ? ~0u : special_of(0) | special_of(1) << 16;
 #pragma unroll 1
     for (int t = first_tile; t < tiles; t++) {

@@ -32,16 +32,17 @@ static __device__ __forceinline__ bool kvg_run_tiles(const kvg_decode_args &a, k
     };
     copy(first_tile, true, stage);
     kvg_start_rows<K>(a, w, q, lane);
-    /* Two bits a tile, the next one lowest: something is to be done besides; a leaf, or the run, ends. */
+    /* Two bits a tile, the next one lowest: something is to be done besides; a stretch, or the run, ends. */
     const bool always = a.cap != 0 || (kvg_can_group<V> && a.v_swizzle);
-    const auto special_of = [&](int leaf) {
-        const uint32_t besides = always ? ~0u : run.partial(leaf) | source.groups_hidden(leaf);
-        const uint32_t ends = 0x8000 | (kvg_decode_run<QUERIES>::two_bits(tiles - 1, leaf) & 0xAAAA);
+    const auto special_of = [&](int stretch) {
+        const uint32_t besides = always ? ~0u : run.partial(stretch) | source.groups_hidden(stretch);
+        const uint32_t ends = 0x8000 | (kvg_decode_run<QUERIES>::two_bits(tiles - 1, stretch) & 0xAAAA);
         return ((besides | besides >> 1) & 0x5555) | ends;
     };
-    const int first_leaf = first_tile / KVG_LEAF_TILES;
-    uint32_t special = (special_of(first_leaf) | special_of(first_leaf + 1) << 16) >> 2 * (first_tile % KVG_LEAF_TILES);
-    const auto is_whole = [&] { return (special & 0xFFFF) == 0x8000; }; /* nothing besides; ends where leaves do */
+    const int first_stretch = first_tile / KVG_STRETCH_TILES, first_leaf = first_tile / KVG_LEAF_TILES;
+    uint32_t special = (special_of(first_stretch) | special_of(first_stretch + 1) << 16)
+                       >> 2 * (first_tile % KVG_STRETCH_TILES);
+    const auto is_whole = [&] { return (special & 0xFFFF) == 0x8000; }; /* nothing besides; ends where stretches do */
     if constexpr (APART && TRUST) { /* where many scales are far, the first ones are */
         kvg_copies_wait<0>();
         const bool far = is_whole() && kvg_far_scales(stage + K_SCALES, lane);
@@ -97,7 +98,7 @@ static __device__ __forceinline__ bool kvg_run_tiles(const kvg_decode_args &a, k
         stage = both - stage;
         t++;
     };
-    const auto add_leaf = [&] { /* the next tiles, without tests; whether they needed none */
+    const auto add_stretch = [&] { /* the next tiles, without tests; whether they needed none */
         uint32_t far = 0;
 #pragma unroll 1
         do {
@@ -107,29 +108,31 @@ static __device__ __forceinline__ bool kvg_run_tiles(const kvg_decode_args &a, k
                 copy(t + 1, t + 1 != tiles, both - stage);
             });
             stage = both - stage;
-        } while (++t % KVG_LEAF_TILES);
+        } while (++t % KVG_STRETCH_TILES);
         special >>= 16;
         last = t == tiles, ends = true;
         return !TRUST || !__any_sync(~0u, far);
     };
     do { /* leaves */
+        do { /* stretches */
 #pragma unroll 1
-        do {
-            if (APART && is_whole()) {
-                if (!add_leaf()) {
-                    kvg_copies_wait<0>();
-                    return false;
+            do {
+                if (APART && is_whole()) {
+                    if (!add_stretch()) {
+                        kvg_copies_wait<0>();
+                        return false;
+                    }
+                } else {
+                    add_tile();
                 }
-            } else {
-                add_tile();
+            } while (!ends);
+            const int stretch = (t - 1) / KVG_STRETCH_TILES;
+            if (tiles > (stretch + 2) * KVG_STRETCH_TILES) {
+                source.look_further(a, stretch + 2, lane);
+                special |= special_of(stretch + 2) << 16;
             }
-        } while (!ends);
-        const int leaf = (t - 1) / KVG_LEAF_TILES;
-        if (tiles > (leaf + 2) * KVG_LEAF_TILES) {
-            source.look_further(a, leaf + 2, lane);
-            special |= special_of(leaf + 2) << 16;
-        }
-        kvg_end_leaves<shape::LEVELS>(w, leaf, first_leaf, last, run.slots, lane);
+        } while (KVG_LEAF_STRETCHES > 1 && !last && t % KVG_LEAF_TILES);
+        kvg_end_leaves<shape::LEVELS>(w, (t - 1) / KVG_LEAF_TILES, first_leaf, last, run.slots, lane);
     } while (!last);
     return true;
 }

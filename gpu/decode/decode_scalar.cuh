@@ -5,12 +5,14 @@
 
 #include <cuda_runtime.h>
 
+#include "gpu/decode/decode_contract.cuh"
+
 static constexpr float KVG_EMPTY = -0x1.fffffep+127f; /* m of a state without tokens; its l and o are +0 */
 #define KVG_INF __int_as_float(0x7F800000)
 #define KVG_NAN __int_as_float(0x7FFFFFFF)
 
-/* 2^x for x up to 8. At -127 and below, and for NaN, n = -127 and f = 0: the exponent field and all else becomes 0.
- * Adding 1.5 * 2^23 with rounding down leaves floor(x) in the last bits. */
+/* The polynomial, for x up to 8. At -127 and below, and for NaN, n = -127 and f = 0: the exponent field and all else
+ * becomes 0. Adding 1.5 * 2^23 with rounding down leaves floor(x) in the last bits. */
 static __device__ __forceinline__ float kvg_exp2(float x, uint32_t by23 = 1u << 23)
 {
     x = fmaxf(x, -127.0f);
@@ -21,6 +23,20 @@ static __device__ __forceinline__ float kvg_exp2(float x, uint32_t by23 = 1u << 
     p = fmaf(p, f, 1.0f);
     return __uint_as_float(__float_as_uint(shifted) * by23 + __float_as_uint(p));
 }
+
+/* exp2 of docs/spec/simt-contract.md, and of the chip's contract. */
+struct kvg_simt_exp2 {
+    static __device__ __forceinline__ float of(float x) { return kvg_exp2(x); }
+};
+struct kvg_chip_exp2 {
+    static __device__ __forceinline__ float of(float x, uint32_t by23 = 1u << 23)
+    {
+        if constexpr (!KVG_CONTRACT.approx) return kvg_exp2(x, by23);
+        float y;
+        asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+        return y;
+    }
+};
 
 /* a / b rounded once, for a = 0 or 2^-24 ... 1 and b = 1 ... 2: as __fdiv_rn does it where nothing leaves the range of
  * normal numbers, but without its call, across which the loop would keep nothing in uniform registers. The
@@ -56,9 +72,10 @@ static __device__ __forceinline__ float kvg_log2(float l)
 }
 
 /* The weights of two nodes: one of them is exactly 1. */
+template <class EXP2 = kvg_chip_exp2>
 static __device__ __forceinline__ float kvg_merge_weights(float a_m, float b_m, float *a_weight, float *b_weight)
 {
-    const float m = fmaxf(a_m, b_m), w = kvg_exp2(__fsub_rn(fminf(a_m, b_m), m));
+    const float m = fmaxf(a_m, b_m), w = EXP2::of(__fsub_rn(fminf(a_m, b_m), m));
     *a_weight = a_m >= b_m ? 1.0f : w;
     *b_weight = a_m >= b_m ? w : 1.0f;
     return m;

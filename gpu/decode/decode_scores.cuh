@@ -46,6 +46,20 @@ static __device__ __forceinline__ void kvg_score_tile(const kvg_decode_args &a, 
 #pragma unroll
         for (int segment = 0; segment < K::SEGMENTS; segment++) {
             const uint32_t from = codes + at.k[segment % 2] + segment / 2 * 128 + n * KVG_GROUP * K::ROW;
+            if constexpr (kvg_has_neighbours<K>) { /* two sums, each of 32 bytes as they are stored */
+#pragma unroll
+                for (int j = 0; j < 2; j++) {
+                    uint32_t x[4];
+                    kvg_load_matrices(x, from ^ j * 32);
+                    if (n == 0 && segment == 0 && j == 0) ask();
+#pragma unroll
+                    for (int i = 0; i < QUERIES; i++) {
+                        const uint32_t *q = w[i].q + segment * 4 + 2 * j;
+                        kvg_multiply<K::BF16>(z[i][n], x[0], x[1], x[2], x[3], q[0], q[1]);
+                    }
+                }
+                continue;
+            }
             const uint32_t scales_from = scales + at.k_scales + n * KVG_GROUP * K::SCALES;
             uint32_t row_a[LANE_BYTES / 4], row_b[LANE_BYTES / 4];
             kvg_k_scales<K, WIDE> scale_a, scale_b;
@@ -88,7 +102,7 @@ static __device__ __forceinline__ void kvg_score_tile(const kvg_decode_args &a, 
  * u has on top of its own. */
 static __device__ __forceinline__ float kvg_cap_score(float u, float factor, float cap)
 {
-    const float s = __uint_as_float(__float_as_uint(u) ^ __float_as_uint(factor)), t = kvg_exp2(-fabsf(u));
+    const float s = __uint_as_float(__float_as_uint(u) ^ __float_as_uint(factor)), t = kvg_chip_exp2::of(-fabsf(u));
     const float z = __fmul_rn(kvg_divide_near_1(__fsub_rn(1, t), __fadd_rn(1, t)), __fmul_rn(cap, 0x1.715476p+0f));
     return u == u ? copysignf(z, s) : KVG_NAN;
 }
@@ -136,12 +150,10 @@ static __device__ __forceinline__ void kvg_rescale(kvg_warp_state<K> &w, const f
     float factor[2];
 #pragma unroll
     for (int h = 0; h < 2; h++) {
-        float top = kvg_max_or_nan(kvg_max_or_nan(z[0][h], z[0][h + 2]), kvg_max_or_nan(z[1][h], z[1][h + 2]));
-#pragma unroll
-        for (int other = 4; other < KVG_WARP; other *= 2) top = kvg_max_or_nan(top, __shfl_xor_sync(~0u, top, other));
+        const float top = kvg_top_of(z, h);
         const bool stays = __fsub_rn(top, w.node.m[h]) <= limit, broken = !(top < KVG_INF);
         if (first) factor[h] = broken ? KVG_NAN : 0; /* EMPTY's l is 0 */
-        else factor[h] = stays ? 1.0f : broken ? KVG_NAN : kvg_exp2(__fsub_rn(w.node.m[h], top));
+        else factor[h] = stays ? 1.0f : broken ? KVG_NAN : kvg_chip_exp2::of(__fsub_rn(w.node.m[h], top));
         if (!stays) w.node.m[h] = top;
     }
     if (first) { /* o is 0 already */

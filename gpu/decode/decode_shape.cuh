@@ -45,7 +45,7 @@ template <class K, class V, int QUERIES, bool SMALL = KVG_SMALL_CHIP> struct kvg
     /* Runs as long as they cost no CTA. */
     static constexpr int MOST_LEVELS = KVG_DECODE_LEVELS;
     static constexpr bool LONG = ctas_with(MOST_LEVELS) == ctas_with(1);
-    static constexpr int LEVELS = !SPLIT && LONG ? MOST_LEVELS : 1;
+    static constexpr int LEVELS = !SPLIT && LONG ? MOST_LEVELS : 1; /* of stretches, and so enough for leaves */
     static constexpr int SHARED = shared_with(LEVELS), CTAS = ctas_with(LEVELS);
     static_assert(CTAS >= 1, "a multiprocessor must hold a CTA");
     static_assert(STAGE % 128 == 0, "offsets in a stage are changed by xor");
@@ -168,22 +168,22 @@ template <int QUERIES> struct kvg_decode_run {
         }
         return seen;
     }
-    /* Two bits for tile t, of those of leaf `leaf`; 0 for others. */
-    static __device__ uint32_t two_bits(int t, int leaf)
+    /* Two bits for tile t, of those of a stretch; 0 for others. */
+    static __device__ uint32_t two_bits(int t, int stretch)
     {
-        return t / KVG_LEAF_TILES == leaf ? 3u << 2 * (t % KVG_LEAF_TILES) : 0;
+        return t / KVG_STRETCH_TILES == stretch ? 3u << 2 * (t % KVG_STRETCH_TILES) : 0;
     }
-    /* The tiles of a leaf of which a row does not see all, for its ends alone. */
-    __device__ uint32_t partial(int leaf) const
+    /* The tiles of a stretch of which a row does not see all, for its ends alone. */
+    __device__ uint32_t partial(int stretch) const
     {
-        const uint32_t low = begin % KVG_TILE ? two_bits(first_tile(), leaf) : 0;
-        uint32_t ends = low | (end % KVG_TILE ? two_bits(tiles() - 1, leaf) : 0);
+        const uint32_t low = begin % KVG_TILE ? two_bits(first_tile(), stretch) : 0;
+        uint32_t ends = low | (end % KVG_TILE ? two_bits(tiles() - 1, stretch) : 0);
         if constexpr (QUERIES > 1) {
 #pragma unroll
             for (int i = 0; i < QUERIES; i++) { /* more than the ends where they see different keys */
                 const int2 seen = keys_of(i);
-                const int from = (seen.x + KVG_TILE - 1) / KVG_TILE - leaf * KVG_LEAF_TILES;
-                const int to = min(seen.y / KVG_TILE - leaf * KVG_LEAF_TILES, KVG_LEAF_TILES);
+                const int from = (seen.x + KVG_TILE - 1) / KVG_TILE - stretch * KVG_STRETCH_TILES;
+                const int to = min(seen.y / KVG_TILE - stretch * KVG_STRETCH_TILES, KVG_STRETCH_TILES);
                 ends |= from < to ? ~kvg_positions(2 * from, 2 * to, 0) : ~0u;
             }
             ends &= 0xFFFF;
@@ -192,6 +192,6 @@ template <int QUERIES> struct kvg_decode_run {
     }
     __device__ bool is_fresh(int t) const { return (uint32_t)t % KVG_LEAF_TILES == 0 || t == first_tile(); }
 };
-static_assert(KVG_LEAF_TILES == 8, "16 bits for a leaf, 16 groups of tokens");
+static_assert(KVG_STRETCH_TILES == 8, "16 bits for a stretch, 16 groups of tokens");
 
 #endif

@@ -82,7 +82,7 @@ typedef kvg_node<4, 1> quad_node; /* four elements of a query head */
 /* x = merge(left, x) */
 __device__ void join(quad_node left, quad_node &x)
 {
-    kvg_merge_nodes(left, x);
+    kvg_merge_nodes<kvg_simt_exp2>(left, x);
     x = left;
 }
 
@@ -121,7 +121,7 @@ __global__ void __launch_bounds__(MERGE_THREADS) decode_simt_merge(const kvg_sim
     for (int level = 0; waits; level++, waits >>= 1) {
         if (waits & 1) join(waiting[level], x);
     }
-    if (a.sinks) kvg_add_sink(x, 0, a.sinks[head]);
+    if (a.sinks) kvg_add_sink<kvg_simt_exp2>(x, 0, a.sinks[head]);
     const float factor = a.v_scale ? *a.v_scale : 1;
     for (int i = 0; i < 4; i++) {
         const uint32_t element = a.v_first / 4 * 4 + 4 * quad + i - a.v_first; /* wraps below v_first */

@@ -11,7 +11,7 @@
 enum {
     KVG_SIMT_WARP = 32,
     KVG_SIMT_HEADS = 8,
-    KVG_SIMT_LEAF = KVG_ATTENTION_LEAF,
+    KVG_SIMT_LEAF = KVG_LEAF_OF_SIMT_FMA_V1,
     KVG_SIMT_TILE = KVG_ATTENTION_TILE,
     KVG_SIMT_TILES = KVG_SIMT_LEAF / KVG_SIMT_TILE,
     KVG_SIMT_TOGETHER = 2, /* tiles whose scores a lane makes at once */

@@ -175,7 +175,7 @@ static __device__ __forceinline__ void kvg_add_tile_values(const kvg_factors &k,
 #pragma unroll
         for (int i = 0; i < 4 * QUERIES; i++) {
             float &weight = x[i / 4][n][i % 4];
-            weight = kvg_exp2(weight, kvg_has_leaf_loop<K, V> ? 1u << 23 : k.by23);
+            weight = kvg_chip_exp2::of(weight, kvg_has_leaf_loop<K, V> ? 1u << 23 : k.by23);
         }
         kvg_add_values<K, V, WIDE>(k, w, at, codes + n * KVG_GROUP * V::ROW, scales + n * KVG_GROUP * V::SCALES,
                                    pairs + n * V::PAIRS_STAGE / 2, x, n, r);

@@ -65,7 +65,7 @@ kvg_status ask_chip(const kvg_problem *p, prefill_chip *chip, bool *chains)
     const int ctas = registers / (code.numRegs * prefill_threads(least));
     const bool has_wide = wide_code.maxThreadsPerBlock >= prefill_threads(most); /* else it is empty */
     *chip = {(uint32_t)multiprocessors, (uint32_t)shared, (uint32_t)shared_all, (uint32_t)(ctas > 0 ? ctas : 1),
-             has_wide ? most : shared_row ? 0u : 1u};
+             has_wide ? most : shared_row ? 0u : 1u, kvg_contract_of((uint32_t)code.ptxVersion).leaf};
     return KVG_OK;
 }
 

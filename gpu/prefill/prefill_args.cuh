@@ -72,7 +72,7 @@ static __device__ prefill_item prefill_find_item(const prefill_args &a, const pr
     item.band_low = prefill_keys(a, item, a.group.into(item.band.first)).x;
     item.band_high = max(item.band_low, prefill_keys(a, item, a.group.into(last_row)).y);
     /* In 64 bits: in a ring positions come near to 2^31. */
-    const uint64_t size = (uint64_t)KVG_DECODE_LEAF << piece.leaves_log;
+    const uint64_t size = (uint64_t)KVG_CONTRACT.leaf << piece.leaves_log;
     const uint64_t begin = (item.band_low / size + piece.piece) * size;
     item.skipped = piece.piece > 0 && begin >= item.band_high;
     item.low = (uint32_t)max((uint64_t)item.band_low, begin);

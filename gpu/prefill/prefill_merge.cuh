@@ -26,9 +26,9 @@ static __global__ void __launch_bounds__(KVG_WARP *PREFILL_MERGE_WARPS)
     const uint32_t first_column = warp / (a.band_rows / 16) * a.columns + slice * PREFILL_SLICE;
     if (band >= all || first_column >= a.out_dim) return;
     const prefill_item item = prefill_find_item(a, {band, 0, a.cut.leaves_log, 0}, bands);
-    const uint32_t first = item.band_low / KVG_DECODE_LEAF >> a.cut.leaves_log;
+    const uint32_t first = item.band_low / KVG_CONTRACT.leaf >> a.cut.leaves_log;
     const uint32_t last = max(item.band_high, item.band_low + 1) - 1;
-    const uint32_t last_piece = last / KVG_DECODE_LEAF >> a.cut.leaves_log;
+    const uint32_t last_piece = last / KVG_CONTRACT.leaf >> a.cut.leaves_log;
     uint32_t tokens[2], rows[2], count = 0;
     prefill_find_rows(a, item, warp % (a.band_rows / 16), lane, tokens, rows);
     if (__shfl_sync(~0u, rows[0], 0) == PREFILL_NO_ROW) return;

@@ -23,13 +23,16 @@ static __host__ __device__ constexpr uint32_t prefill_pair_of(uint32_t word)
     return KVG_HAS_WGMMA ? word % 2 : word / 4;
 }
 
+/* The widest segment of 16-bit codes. */
+enum { PREFILL_WIDEST_16 = KVG_CONTRACT.neighbours ? 16 : 32 };
+
 /* Which dim element `at` of a row in K's order is: half at mod 2 of word at mod 16 div 2 of sum at div
  * 16. Example: head_dim 80 in 4 bits has segments of 64 and 16. Element 71 on Hopper is half 1 of word 3
  * of sum 4, so c' = 1 and i = 3 in the segment of 16: dim 64 + 4 + 3. Of rows that K and V share V is
  * whole segments of the widest, and int4 is not among their formats. */
 template <bool PADDED> static __device__ uint32_t prefill_dim_of(const prefill_args &a, uint32_t at)
 {
-    const uint32_t widest = a.order == PREFILL_ORDER_16 ? 32 : a.order == PREFILL_ORDER_8 ? 64 : 128;
+    const uint32_t widest = a.order == PREFILL_ORDER_16 ? PREFILL_WIDEST_16 : a.order == PREFILL_ORDER_8 ? 64 : 128;
     uint32_t segment = at / widest * widest, width = widest;
     for (uint32_t left = a.out_dim - segment; PADDED && (left < width || at >= segment + width);) {
         if (left >= width) segment += width, left -= width;
@@ -46,12 +49,14 @@ template <bool PADDED> static __device__ uint32_t prefill_dim_of(const prefill_a
 }
 
 /* Where in a row in K's order a piece of 16-bit codes goes: `at` and the result in bytes. It is as much as
- * docs/spec/decode-contract.md section 4 keeps together, or less; segments have `width` elements.
- * Example: bytes 24 to 31 of a row on Hopper are elements 12 to 15. Of their segment of 32 these are
- * lane 1's of sum 1, whose first byte is 32: they go to bytes 40 to 47. */
-enum { PREFILL_K_PIECE = KVG_HAS_WGMMA ? 8 : 4 };
+ * docs/spec/decode-contract.md section 4 keeps together, or less; segments have `width` elements. Hopper's sums
+ * have 16 neighbours, which stay as they are. Example: bytes 24 to 31 of a row on other chips are elements 12 to
+ * 15. Of their segment of 32 these are lane 1's of sum 1; the first two are its pair 0, word 1 of that sum, whose
+ * first byte is 32: they go to bytes 36 to 39, and the other two to bytes 52 to 55. */
+enum { PREFILL_K_PIECE = KVG_CONTRACT.neighbours ? 16 : 4 };
 static __device__ __forceinline__ uint32_t prefill_k_place(uint32_t at, uint32_t width)
 {
+    if constexpr (KVG_CONTRACT.neighbours) return at;
     const uint32_t segment = at / (2 * width) * (2 * width), of_lane = width / 2; /* bytes */
     const uint32_t lane = (at - segment) / of_lane, sum = (at - segment) % of_lane / 8, pair = at % 8 / 4;
     return segment + sum * 2 * PREFILL_SUM + prefill_word(lane, pair) * 4;

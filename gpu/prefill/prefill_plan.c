@@ -1,9 +1,9 @@
 #include "gpu/prefill/prefill_plan.h"
 
 enum {
-    LEAST_LEAVES_LOG = 2, /* of a piece */
+    LEAST_KEYS = 1024, /* of a piece, at least a leaf */
     MOST_PIECES = 64,
-    ITEM_COST = 2,    /* what an item costs besides its leaves, in leaves: its start, its end, its node */
+    ITEM_COST = 512,  /* what an item costs besides its leaves, in keys: its start, its end, its node */
     ROW_CHUNK = 8,    /* query heads that a CTA of the other kernels takes */
     WORTH_CHUNKS = 4, /* of a sequence: with more of them these kernels are faster */
 };
@@ -96,14 +96,14 @@ static kvg_status choose_shape(const kvg_problem *p, const prefill_chip *chip, p
 
 /* Most leaves that a band's keys touch: all of a sequence, or what a window or a ring leaves to its
  * query tokens. */
-static uint64_t leaves_of(const kvg_problem *p, uint32_t rows, bool *anywhere)
+static uint64_t leaves_of(const kvg_problem *p, uint32_t leaf, uint32_t rows, bool *anywhere)
 {
     const uint32_t ring = p->layout == KVG_LAYOUT_RING ? p->paging.block_tokens : 0, window = p->attention.window;
-    const uint64_t all = p->tokens ? (p->tokens - 1) / KVG_ATTENTION_LEAF + 1 : 1;
+    const uint64_t all = p->tokens ? (p->tokens - 1) / leaf + 1 : 1;
     uint64_t span = ring;
     if (window && (!ring || (uint64_t)window + rows < ring)) span = (uint64_t)window + rows;
     *anywhere = span > 0;
-    const uint64_t touched = span ? (span - 1) / KVG_ATTENTION_LEAF + 2 : all;
+    const uint64_t touched = span ? (span - 1) / leaf + 2 : all;
     return ring || touched < all ? touched : all;
 }
 
@@ -116,14 +116,16 @@ static uint64_t pieces_of(uint64_t leaves, uint32_t log, bool anywhere)
 
 /* The bands that fill whole rounds of CTAs have one piece each. What is left is cut into the pieces
  * that end soonest, if every item takes its leaves and ITEM_COST, and all CTAs are equally fast. */
-static prefill_cut choose_cut(uint64_t bands, uint64_t leaves, bool anywhere, uint64_t ctas)
+static prefill_cut choose_cut(uint64_t bands, uint64_t leaves, uint32_t leaf, bool anywhere, uint64_t ctas)
 {
     const uint64_t rest = bands % ctas;
     prefill_cut cut = {UINT32_MAX, 1, PREFILL_ALL_LEAVES_LOG};
     uint64_t least = leaves + 1; /* one piece needs no node */
-    for (uint32_t log = LEAST_LEAVES_LOG; rest && 1ull << log < leaves; log++) {
+    uint32_t least_log = 0;
+    while (leaf << least_log < LEAST_KEYS) least_log++;
+    for (uint32_t log = least_log; rest && 1ull << log < leaves; log++) {
         const uint64_t pieces = pieces_of(leaves, log, anywhere);
-        const uint64_t cost = ((rest * pieces - 1) / ctas + 1) * ((1ull << log) + ITEM_COST);
+        const uint64_t cost = ((rest * pieces - 1) / ctas + 1) * ((1ull << log) + ITEM_COST / leaf);
         if (pieces > MOST_PIECES || cost > least) continue;
         least = cost;
         cut = (prefill_cut){(uint32_t)(bands - rest), (uint32_t)pieces, log};
@@ -151,13 +153,13 @@ kvg_status prefill_plan_of(const kvg_problem *p, const prefill_chip *chip, prefi
     if (s) return s;
     const uint64_t rows = shape->rows;
     bool anywhere;
-    const uint64_t leaves = leaves_of(p, (uint32_t)rows, &anywhere);
+    const uint64_t leaves = leaves_of(p, chip->leaf, (uint32_t)rows, &anywhere);
     /* A band more for each sequence whose rows do not fill their last one, and for queries that no
      * sequence has. */
     const uint64_t bands = queries * group / rows + sequences + 1;
     const uint64_t likely = sequences ? sequences * ((queries / sequences * group + rows - 1) / rows) : 1;
     const uint64_t ctas = (uint64_t)shape->resident * chip->multiprocessors;
-    out->cut = choose_cut((likely ? likely : 1) * p->kv_heads, leaves, anywhere, ctas);
+    out->cut = choose_cut((likely ? likely : 1) * p->kv_heads, leaves, chip->leaf, anywhere, ctas);
     const uint64_t all = bands * p->kv_heads, cut = all > out->cut.whole ? all - out->cut.whole : 0;
     const uint64_t items = all + cut * out->cut.pieces;
     if (queries * p->attention.query_heads > INT32_MAX || items > INT32_MAX) {

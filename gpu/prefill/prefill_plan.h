@@ -153,6 +153,7 @@ typedef struct prefill_chip {
     uint32_t shared_all;  /* of a multiprocessor; a CTA takes 1 KiB on top of its own */
     uint32_t most_ctas;   /* CTAs of one group of rows that the registers of a multiprocessor allow */
     uint32_t most_groups; /* that the kernels' code has; 0: it has none for the problem */
+    uint32_t leaf;        /* positions of a leaf of the contract that the code is made for */
 } prefill_chip;
 
 /* How a CTA uses its shared memory. */
@@ -175,8 +176,7 @@ typedef struct prefill_plan {
     uint32_t bands;   /* most that the queries can make of a KV head; a kernel counts them */
     uint32_t waiting; /* nodes of the tree that may wait in device memory, of each group of a CTA */
     uint32_t ctas;
-    uint64_t list_bytes, stack_bytes,
-        node_bytes; /* workspace: bands, waiting nodes, nodes of pieces; 256-byte multiples */
+    uint64_t list_bytes, stack_bytes, node_bytes; /* workspace, multiples of 256: bands; nodes that wait, of pieces */
 } prefill_plan;
 
 /* Bytes of a node of 64 rows: f32 sums of `columns` dims; m and l four times. */

@@ -37,6 +37,13 @@ static __device__ __forceinline__ void prefill_load_row(const prefill_args &a, u
             v[j] = prefill_gather_q(a, row, j * 2, c);
             continue;
         }
+        if (KVG_CONTRACT.neighbours && a.order == PREFILL_ORDER_16) { /* four elements of each of two sums */
+            const uint2 *const four = (const uint2 *)(d.q + (size_t)row * DIM + j * 32 + c * 4);
+            const bool is = row != PREFILL_NO_ROW;
+            const uint2 low = is ? four[0] : make_uint2(0, 0), high = is ? four[4] : make_uint2(0, 0);
+            v[j] = make_uint4(low.x, low.y, high.x, high.y);
+            continue;
+        }
         const uint32_t first = j / widest * widest, words = DIM % 128 ? min(widest, WORDS - first) : widest;
         const uint32_t element = first * 32 + c * (words * 8) + (j - first) * 8;
         v[j] = row == PREFILL_NO_ROW ? make_uint4(0, 0, 0, 0) : *(const uint4 *)(d.q + (size_t)row * DIM + element);

@@ -82,7 +82,7 @@ static __device__ __forceinline__ void prefill_raise(prefill_state<DIM> &w, cons
 #pragma unroll
     for (int row = 0; row < 2; row++) {
         const bool stays = __fsub_rn(top[row], w.node.m[row]) <= limit, broken = !(top[row] < KVG_INF);
-        factor[row] = stays ? 1.0f : broken ? KVG_NAN : kvg_exp2(__fsub_rn(w.node.m[row], top[row]));
+        factor[row] = stays ? 1.0f : broken ? KVG_NAN : kvg_chip_exp2::of(__fsub_rn(w.node.m[row], top[row]));
         if (!stays) w.node.m[row] = top[row];
     }
 }
@@ -113,7 +113,7 @@ static __device__ __forceinline__ void prefill_weights(const float *x, uint32_t 
 #pragma unroll
         for (int i = 0; i < 4; i++) { /* row g + 8 (i % 2), keys 16 step + 8 (i / 2) + 2 c and + 1 */
             const float *y = x + 8 * step + 2 * i;
-            const float first = kvg_exp2(y[0]), second = kvg_exp2(y[1]);
+            const float first = kvg_chip_exp2::of(y[0]), second = kvg_chip_exp2::of(y[1]);
             p.weights[4 * step + i] = prefill_pair<BF16>(first, second);
             if constexpr (ROW_SCALES) {
                 uint32_t r[2];

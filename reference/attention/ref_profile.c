@@ -14,12 +14,10 @@
 #include "reference/attention/ref_profile.h"
 #include "reference/attention/ref_profile_operand.h"
 #include "reference/attention_profile.h"
-#include "reference/numbers/ref_exp2.h"
 #include "reference/numbers/ref_round.h"
 
 enum {
     TILE = REF_PROFILE_TILE,
-    LEAF = REF_PROFILE_LEAF,
     MOST_ROWS = 256,        /* of a batch and a KV head: those of one token may be more */
     MOST_FLOATS = 1 << 23,  /* of a batch's nodes: those of one token may be more */
 };
@@ -87,7 +85,7 @@ static void read_head(const ref_profile_run *r, size_t row, head *h)
 static float capped(const ref_profile_run *r, float u)
 {
     if (isnan(u)) return u;
-    const float t = ref_exp2(-fabsf(u)), cap = r->p->attention.softcap * LOG2_E;
+    const float t = r->exp2->of(-fabsf(u)), cap = r->p->attention.softcap * LOG2_E;
     const float below = 1 - t, above = 1 + t, ratio = below / above;
     const float z = ratio * cap;
     return copysignf(z, u);
@@ -129,7 +127,7 @@ static float top_of(const float *z)
 
 static void rescale(const ref_profile_run *r, ref_node n, float top)
 {
-    const float w = isnan(top) || top == INFINITY ? NAN : ref_exp2(*n.m - top);
+    const float w = isnan(top) || top == INFINITY ? NAN : r->exp2->of(*n.m - top);
     *n.l *= w;
     for (uint32_t d = 0; d < r->dims; d++) n.o[d] *= w;
     *n.m = top;
@@ -145,7 +143,7 @@ static void walk_tile(const ref_profile_run *r, const void *tile, const bool *se
     const float top = top_of(z), rise = top - *n.m;
     if (!(rise <= r->lazy)) rescale(r, n, top);
     for (uint32_t i = 0; i < TILE; i++) p[i] = z[i] - *n.m;
-    ref_exp2_all(p, TILE);
+    r->exp2->of_all(p, TILE);
     r->contract->add(r, tile, seen, p, n);
 }
 
@@ -154,7 +152,7 @@ static void walk_tile(const ref_profile_run *r, const void *tile, const bool *se
 /* b joins a, whose positions are smaller. */
 static void merge(const ref_profile_run *r, ref_node a, ref_node b)
 {
-    const float m = fmaxf(*a.m, *b.m), w_a = ref_exp2(*a.m - m), w_b = ref_exp2(*b.m - m);
+    const float m = fmaxf(*a.m, *b.m), w_a = r->exp2->of(*a.m - m), w_b = r->exp2->of(*b.m - m);
     *a.l = fmaf(*b.l, w_b, *a.l * w_a);
     for (uint32_t d = 0; d < r->dims; d++) a.o[d] = fmaf(b.o[d], w_b, a.o[d] * w_a);
     *a.m = m;
@@ -176,9 +174,9 @@ static void merge_tree(const ref_profile_run *r, float *nodes, uint32_t first, u
 
 static void add_sink(const ref_profile_run *r, ref_node n, float sink)
 {
-    const float x = sink * LOG2_E, m = fmaxf(*n.m, x), w = ref_exp2(*n.m - m);
+    const float x = sink * LOG2_E, m = fmaxf(*n.m, x), w = r->exp2->of(*n.m - m);
     const float kept = *n.l * w;
-    *n.l = kept + ref_exp2(x - m);
+    *n.l = kept + r->exp2->of(x - m);
     for (uint32_t d = 0; d < r->dims; d++) n.o[d] *= w;
     *n.m = m;
 }
@@ -220,7 +218,8 @@ static extent extent_of(const ref_profile_run *r, uint32_t token)
 {
     const ref_range_of_keys keys = ref_query_keys(&r->kv.table, &r->queries[token]);
     if (keys.end <= keys.first) return (extent){0, 0};
-    return (extent){(uint32_t)(keys.first / LEAF), (uint32_t)((keys.end + LEAF - 1) / LEAF)};
+    const uint32_t leaf = r->profile->leaf;
+    return (extent){(uint32_t)(keys.first / leaf), (uint32_t)((keys.end + leaf - 1) / leaf)};
 }
 
 /* Nodes of a row: one at least, for a row that sees nothing. */
@@ -262,13 +261,13 @@ static ref_node leaf_of(const ref_profile_run *r, const batch *b, uint32_t i, ui
 static void run_leaf(const ref_profile_run *r, desk *d, const batch *b, uint32_t kv_head, uint32_t leaf)
 {
     const uint32_t group = r->group, first = kv_head * group;
-    const int64_t from = (int64_t)leaf * LEAF;
+    const int64_t from = (int64_t)leaf * r->profile->leaf, end = from + r->profile->leaf;
     for (uint32_t i = 0; i < b->count * group; i++) {
         const uint32_t token = i / group, query_head = first + i % group;
         read_head(r, (size_t)(b->first + token) * r->p->attention.query_heads + query_head, &d->heads[i]);
         set_empty(r, leaf_of(r, b, token, query_head, leaf));
     }
-    for (int64_t start = from; start < from + LEAF; start += TILE) {
+    for (int64_t start = from; start < end; start += TILE) {
         bool loaded = false;
         for (uint32_t i = 0; i < b->count; i++) {
             const ref_query *query = &r->queries[b->first + i];
@@ -397,6 +396,7 @@ kvg_status kvg_attention_profile(const kvg_problem *p, const kvg_tensor *in, kvg
         .p = p,
         .profile = kvg_profile_get(p->profile),
         .contract = contract,
+        .exp2 = ref_exp2_rule_of(kvg_profile_get(p->profile)),
         .q = input(in, KVG_ROLE_Q)->data,
         .out = out[kvg_roles_index(outputs, KVG_ROLE_OUT, KVG_K)].data,
         .lse = out[kvg_roles_index(outputs, KVG_ROLE_LSE, KVG_K)].data,

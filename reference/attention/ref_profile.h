@@ -7,11 +7,9 @@
 #include "reference/attention/ref_kv.h"
 #include "reference/attention/ref_query.h"
 #include "reference/attention_spec.h"
+#include "reference/numbers/ref_exp2.h"
 
-enum {
-    REF_PROFILE_TILE = KVG_ATTENTION_TILE, /* positions between two decisions to rescale */
-    REF_PROFILE_LEAF = KVG_ATTENTION_LEAF, /* positions of one accumulator */
-};
+enum { REF_PROFILE_TILE = KVG_ATTENTION_TILE }; /* positions between two decisions to rescale */
 
 /* State of a row: reference point, sum of weights, weighted sums. An array of them is a run of floats. */
 typedef struct ref_node {
@@ -22,6 +20,7 @@ typedef struct ref_profile_run {
     const kvg_problem *p;
     const kvg_profile_info *profile;
     const struct ref_contract *contract;
+    const ref_exp2_rule *exp2;
     ref_kv kv;
     uint32_t dims; /* elements of an output */
     void *tables;  /* the contract's, for the whole problem */

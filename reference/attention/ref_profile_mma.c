@@ -2,7 +2,6 @@
  * and 7. */
 #include "reference/attention/ref_profile.h"
 #include "reference/attention/ref_profile_operand.h"
-#include "reference/numbers/ref_exp2.h"
 
 enum { TILE = REF_PROFILE_TILE };
 

@@ -221,12 +221,12 @@ void ref_query_operands(kvg_dtype T, kvg_dtype type, const uint16_t *q, uint32_t
 
 /* Which neighbours of a lane the places of sum t hold: 8 (t div 2), `odd` more for an odd t, and `inner` by i. */
 static const struct places {
-    uint32_t bits, widest, odd;
+    uint32_t bits, widest, odd;  /* widest 0: the profile says it */
     uint8_t inner[4], narrow[4]; /* narrow: in a segment of 16 */
 } places[] = {
     {4, 128, 1, {0, 4, 2, 6}, {0, 2, 1, 3}},
     {8, 64, 4, {0, 1, 2, 3}, {0, 1, 2, 3}},
-    {16, 32, 4, {0, 1, 2, 3}, {0, 1, 2, 3}},
+    {16, 0, 4, {0, 1, 2, 3}, {0, 1, 2, 3}},
 };
 
 void ref_score_order(const ref_kv *kv, uint16_t *dims)
@@ -234,7 +234,7 @@ void ref_score_order(const ref_kv *kv, uint16_t *dims)
     const uint32_t D = kv->p->head_dim, bits = kvg_format_get(kv->p->storage[KVG_K].format)->element_bits;
     const struct places *at = places;
     while (at->bits != bits) at++;
-    uint32_t width = at->widest;
+    uint32_t width = at->widest ? at->widest : kvg_profile_get(kv->p->profile)->widest_16;
     for (uint32_t start = 0; start < D; start += width) {
         while (start + width > D) width /= 2;
         const uint8_t *inner = width == KVG_MMA_K ? at->narrow : at->inner;
@@ -256,17 +256,19 @@ static kvg_operand operand_type(kvg_dtype type)
 void ref_holding_class(const kvg_problem *p, kvg_arithmetic *out)
 {
     const kvg_operand k = operand_type(type_of(p, KVG_K)), v = operand_type(type_of(p, KVG_V));
+    const kvg_profile_info *profile = kvg_profile_get(p->profile);
+    const ref_exp2_rule *exp2 = ref_exp2_rule_of(profile);
     *out = (kvg_arithmetic){
         .q = k, .k = k, .p = v, .v = v,
         .folded = true,
         .rounded_sum = true,
-        .fraction_bits = kvg_profile_get(p->profile)->fraction_bits,
+        .fraction_bits = profile->fraction_bits,
         .tile = REF_PROFILE_TILE,
-        .span = REF_PROFILE_LEAF,
+        .span = profile->leaf,
         .k_unit = (float)(1 << rule_of(p->storage[KVG_K].format)->base),
         .v_unit = (float)(1 << rule_of(p->storage[KVG_V].format)->base),
-        .exp2_error = 0x1p-18f, /* 3.40e-6 */
-        .tanh_error = 0x1p-19f, /* half of that, and three roundings */
+        .exp2_error = exp2->error,
+        .tanh_error = exp2->tanh_error,
         .most_exponent = MOST_EXPONENT,
     };
 }

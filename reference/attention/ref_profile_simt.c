@@ -140,15 +140,16 @@ static void add(const ref_profile_run *r, const void *from, const bool *seen, co
 
 static void classify(const kvg_problem *p, kvg_arithmetic *out)
 {
-    (void)p;
+    const kvg_profile_info *profile = kvg_profile_get(p->profile);
+    const ref_exp2_rule *exp2 = ref_exp2_rule_of(profile);
     *out = (kvg_arithmetic){
         .q = KVG_OPERAND_F32, .k = KVG_OPERAND_F32, .p = KVG_OPERAND_F32, .v = KVG_OPERAND_F32,
         .folded = true,
         .rows_inside = true,
         .tile = REF_PROFILE_TILE,
-        .span = REF_PROFILE_LEAF,
-        .exp2_error = 0x1p-18f, /* 3.40e-6 */
-        .tanh_error = 0x1p-19f, /* half of that, and three roundings */
+        .span = profile->leaf,
+        .exp2_error = exp2->error,
+        .tanh_error = exp2->tanh_error,
         .most_exponent = MOST_EXPONENT,
     };
 }

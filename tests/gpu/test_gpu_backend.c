@@ -18,7 +18,7 @@
 #include "reference/reference.h"
 #include "tests/gpu/codecs.h"
 
-#define TENSOR_CORES KVG_PROFILE_SM90_MMA16816_V1
+#define TENSOR_CORES KVG_PROFILE_SM90_MMA16816_V2
 #define PLAIN_F32 KVG_PROFILE_SIMT_FMA_V1
 
 enum { TILES = 26 };

@@ -25,14 +25,18 @@ static kvg_problem problem_of(kvg_layout layout, uint32_t kv_heads, uint32_t gro
     };
 }
 
+static const uint32_t leaf_sizes[] = {KVG_LEAF_OF_SM89_MMA16816_V1, KVG_LEAF_OF_SM90_MMA16816_V2};
+enum { LEAVES = sizeof leaf_sizes / sizeof leaf_sizes[0] };
+
 /* Keys that one query token sees end at any length, and begin at 0, or a window or a ring before. */
-static void check_pieces(const kvg_problem *p, bool shares)
+static void check_pieces(const kvg_problem *p, uint32_t leaf, bool shares)
 {
     kvg_decode_plan plan;
-    kvg_decode_plan_of(p, KVG_DECODE_LEVELS, 1, shares, &plan);
-    const uint32_t leaves = plan.run ? KVG_DECODE_WARPS * plan.run : 1, window = p->attention.window;
+    kvg_decode_plan_of(p, leaf, KVG_DECODE_LEVELS, 1, shares, &plan);
+    const uint32_t run = KVG_DECODE_STRETCH * plan.run, window = p->attention.window;
     const bool ring = p->layout == KVG_LAYOUT_RING;
-    assert_int_equal(plan.piece, leaves * KVG_DECODE_LEAF);
+    assert_int_equal(plan.piece, run ? KVG_DECODE_WARPS * run : leaf);
+    assert_int_equal(run % leaf, 0);
     assert_true(plan.run <= 1u << KVG_DECODE_LEVELS && (plan.run & (plan.run - 1)) == 0);
     assert_true(plan.run || shares);
     for (uint32_t i = 0; i < 200; i++) {
@@ -52,33 +56,39 @@ static void pieces_hold_all_keys(void **state)
             for (uint32_t sequences = 1; sequences <= 64; sequences *= 4) {
                 const kvg_problem paged = problem_of(KVG_LAYOUT_HND, 8, 8, sequences, tokens[t], 16, windows[w]),
                                   ring = problem_of(KVG_LAYOUT_RING, 2, 5, sequences, tokens[t], 333, windows[w]);
-                check_pieces(&paged, true);
-                check_pieces(&paged, false);
-                check_pieces(&ring, true);
+                for (size_t i = 0; i < LEAVES; i++) {
+                    check_pieces(&paged, leaf_sizes[i], true);
+                    check_pieces(&paged, leaf_sizes[i], false);
+                    check_pieces(&ring, leaf_sizes[i], true);
+                }
             }
         }
     }
 }
 
 /* A layer of Llama-3-70B. */
-static uint32_t run_of(uint32_t sequences, uint32_t tokens, bool shares)
+static uint32_t run_of(uint32_t leaf, uint32_t sequences, uint32_t tokens, bool shares)
 {
     const kvg_problem p = problem_of(KVG_LAYOUT_HND, 8, 8, sequences, tokens, 16, 0);
     kvg_decode_plan plan;
-    kvg_decode_plan_of(&p, KVG_DECODE_LEVELS, 1, shares, &plan);
+    kvg_decode_plan_of(&p, leaf, KVG_DECODE_LEVELS, 1, shares, &plan);
     return plan.run;
 }
 
 static void few_leaves_have_a_cta_each(void **state)
 {
     (void)state;
-    assert_int_equal(run_of(1, 1024, true), 0);
-    assert_int_equal(run_of(1, 4096, true), 0);
-    assert_int_equal(run_of(16, 256, true), 0);
-    assert_int_equal(run_of(1, 4096, false), 1);
-    assert_int_equal(run_of(1, 4097, true), 1);
-    assert_int_equal(run_of(16, 257, true), 1);
-    assert_int_equal(run_of(16, 32768, true), 4);
+    assert_int_equal(run_of(256, 1, 1024, true), 0);
+    assert_int_equal(run_of(256, 1, 4096, true), 0);
+    assert_int_equal(run_of(256, 16, 256, true), 0);
+    assert_int_equal(run_of(256, 1, 4096, false), 1);
+    assert_int_equal(run_of(256, 1, 4097, true), 1);
+    assert_int_equal(run_of(256, 16, 257, true), 1);
+    assert_int_equal(run_of(256, 16, 32768, true), 4);
+    assert_int_equal(run_of(512, 2, 4096, true), 0);
+    assert_int_equal(run_of(512, 2, 4097, true), 2);
+    assert_int_equal(run_of(512, 1, 4096, false), 2);
+    assert_int_equal(run_of(512, 16, 32768, true), 4);
 }
 
 int main(void)

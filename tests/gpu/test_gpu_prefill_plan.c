@@ -13,8 +13,8 @@
 #include "core/rng.h"
 #include "gpu/prefill/prefill_plan.h"
 
-static const prefill_chip hopper = {132, 232448, 233472, 2, 3}, ada = {142, 101376, 102400, 1, 1},
-                          hopper_shared = {132, 232448, 233472, 1, PREFILL_SHARED_GROUPS};
+static const prefill_chip hopper = {132, 232448, 233472, 2, 3, 512}, ada = {142, 101376, 102400, 1, 1, 256},
+                          hopper_shared = {132, 232448, 233472, 1, PREFILL_SHARED_GROUPS, 512};
 
 static kvg_problem problem_of(kvg_format format, uint32_t dim, uint32_t group, uint32_t sequences, uint32_t tokens,
                               uint32_t queries)
@@ -92,7 +92,7 @@ static void every_format_has_a_shape(void **state)
 static void shared_rows_have_a_shape(void **state)
 {
     (void)state;
-    const prefill_chip none = {142, 101376, 102400, 1, 0};
+    const prefill_chip none = {142, 101376, 102400, 1, 0, 256};
     static const kvg_format formats[] = {KVG_FORMAT_BF16, KVG_FORMAT_F16,   KVG_FORMAT_E4M3,
                                          KVG_FORMAT_E5M2, KVG_FORMAT_NVFP4, KVG_FORMAT_MX16};
     for (size_t i = 0; i < sizeof formats / sizeof formats[0]; i++) {

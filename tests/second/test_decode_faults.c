@@ -304,7 +304,8 @@ void test_decode_refusals(void **state)
         {"g of V is Inf", KVG_ROLE_TENSOR_SCALE, KVG_V, 0, 0x7F800000, KVG_ERR_INVALID},
     };
     tally t = {0};
-    static const kvg_profile profiles[] = {KVG_PROFILE_NONE, KVG_PROFILE_SM90_MMA16816_V1, KVG_PROFILE_SIMT_FMA_V1};
+    static const kvg_profile profiles[] = {KVG_PROFILE_NONE, KVG_PROFILE_SM90_MMA16816_V1, KVG_PROFILE_SM90_MMA16816_V2,
+                                           KVG_PROFILE_SIMT_FMA_V1};
     enum { PROFILES = sizeof profiles / sizeof profiles[0] };
     for (size_t i = 0; i < PROFILES * sizeof cases / sizeof cases[0]; i++) {
         const size_t n = i / PROFILES;

@@ -214,7 +214,7 @@ static void describe_row(const kvg_truth *t, size_t index, char *out, size_t siz
     const int64_t column = kvg_layout_get(p->layout)->whole ? 0 : token / p->paging.block_tokens;
     snprintf(out + n, size - (size_t)n, ", whose largest weight is token %lld (block %d, tile %lld, leaf %lld)",
              (long long)token, table[q->sequence * (size_t)width + (size_t)column],
-             (long long)token / KVG_ATTENTION_TILE, (long long)token / KVG_ATTENTION_LEAF);
+             (long long)token / KVG_ATTENTION_TILE, (long long)token / kvg_profile_leaf(p->profile));
 }
 
 /* --- numbers --- */

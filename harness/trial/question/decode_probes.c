@@ -66,10 +66,10 @@ static size_t needle_of(const kvg_question *d, size_t row, uint32_t head)
     const kvg_query_row *q = &d->queries[row];
     const size_t last = q->first + q->keys - 1;
     const int64_t newest = position_of(d, last), oldest = position_of(d, q->first);
-    const int64_t page = d->c->problem.paging.block_tokens;
+    const int64_t page = d->c->problem.paging.block_tokens, leaf = kvg_profile_leaf(d->c->problem.profile);
     const int64_t places[] = {newest, oldest, newest / page * page, newest / page * page - 1,
                               newest / KVG_ATTENTION_TILE * KVG_ATTENTION_TILE,
-                              newest / KVG_ATTENTION_LEAF * KVG_ATTENTION_LEAF - 1};
+                              newest / leaf * leaf - 1};
     const size_t count = sizeof places / sizeof places[0], kind = (row * 7 + head) % (count + 1);
     if (kind < count && places[kind] >= oldest) return last - (size_t)(newest - places[kind]);
     return q->first + kvg_rng_below(d->seed, 1ull << 40 | head, row, q->keys);

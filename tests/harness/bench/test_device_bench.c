@@ -250,7 +250,7 @@ static void test_bytes(void **state)
     kvg_device_measurement m = measure(&c, NONE);
     assert_int_equal((int)m.reads, 3 * 210 * 2 * 2 * (32 + 4)); /* sequences, tokens, heads, sides, a row */
     assert_int_equal((int)m.writes, 0);
-    assert_int_equal(m.profile, KVG_PROFILE_SM90_MMA16816_V1);
+    assert_int_equal(m.profile, KVG_PROFILE_SM90_MMA16816_V2);
     c.problem.attention.window = 50;
     assert_int_equal(kvg_case_name(&c), KVG_OK);
     m = measure(&c, NONE);
@@ -412,7 +412,7 @@ static void test_json(void **state)
     }
     assert_string_equal(cJSON_GetObjectItem(item, "status")->valuestring, "TIMED");
     assert_string_equal(cJSON_GetObjectItem(item, "throttle")->valuestring, "unknown");
-    assert_string_equal(cJSON_GetObjectItem(item, "profile")->valuestring, "sm90.mma16816.v1");
+    assert_string_equal(cJSON_GetObjectItem(item, "profile")->valuestring, "sm90.mma16816.v2");
     cJSON_Delete(item);
     m.clock.driver_knows = true;
     m.clock.throttle = 0x84;

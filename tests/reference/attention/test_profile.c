@@ -11,7 +11,8 @@
 #include "reference/attention_profile.h"
 #include "tests/reference/attention/test_profile.h"
 
-const kvg_profile profile_of_contract[CONTRACTS] = {KVG_PROFILE_SM90_MMA16816_V1, KVG_PROFILE_SIMT_FMA_V1};
+const kvg_profile profile_of_contract[CONTRACTS] = {KVG_PROFILE_SM90_MMA16816_V1, KVG_PROFILE_SM90_MMA16816_V2,
+                                                      KVG_PROFILE_SIMT_FMA_V1};
 
 void for_contracts(void (*test)(kvg_profile profile))
 {

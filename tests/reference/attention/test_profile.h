@@ -5,8 +5,8 @@
 
 #include "tests/reference/attention/attention_world.h"
 
-/* A profile of each contract: sm90, which 0 means below, and simt. */
-enum { CONTRACTS = 2 };
+/* A profile of each contract: sm90's, whose first 0 means below, and simt. */
+enum { CONTRACTS = 3 };
 extern const kvg_profile profile_of_contract[CONTRACTS];
 void for_contracts(void (*test)(kvg_profile profile));
 
