@@ -125,28 +125,35 @@ static kvg_status keep_layout(kvg_config *config, kvg_json value, const kvg_layo
     return s;
 }
 
-/* A name of core/layouts.def, or {"name": "mine", "text": "[L B N H]{ ... }"}. */
-static kvg_status read_layout(kvg_config *config, kvg_json value, kvg_case *c)
+kvg_status kvg_config_layout_text(kvg_json value, kvg_layout_text *out)
 {
     static const char *const keys[] = {"name", "text"};
-    kvg_layout_text text;
     kvg_json members[2];
     kvg_layout shipped;
-    c->problem.text = NULL;
-    if (!kvg_json_is_object(value)) return config_read_word(config_words_of(KVG_AXIS_LAYOUT), KVG_K, value, c);
     kvg_status s = kvg_json_check_keys(value, keys, 2);
     if (!s) s = kvg_json_get(value, keys[0], &members[0]);
     if (!s) s = kvg_json_get(value, keys[1], &members[1]);
-    if (!s) s = kvg_json_string(members[0], &text.name);
-    if (!s) s = kvg_json_string(members[1], &text.text);
+    if (!s) s = kvg_json_string(members[0], &out->name);
+    if (!s) s = kvg_json_string(members[1], &out->text);
     if (s) return s;
-    const size_t length = strlen(text.name);
-    if (length < 1 || length > 32 || strspn(text.name, "abcdefghijklmnopqrstuvwxyz0123456789_") != length) {
-        return kvg_json_fail(members[0], "is '%s': a name is 1 to 32 of a to z, 0 to 9 and _", text.name);
+    const size_t length = strlen(out->name);
+    if (length < 1 || length > 32 || strspn(out->name, "abcdefghijklmnopqrstuvwxyz0123456789_") != length) {
+        return kvg_json_fail(members[0], "is '%s': a name is 1 to 32 of a to z, 0 to 9 and _", out->name);
     }
-    if (kvg_layout_find(text.name, &shipped) == KVG_OK || strcmp(text.name, "text") == 0) {
-        return kvg_json_fail(members[0], "'%s' is a layout of kvgold: give yours another name", text.name);
+    if (kvg_layout_find(out->name, &shipped) == KVG_OK || strcmp(out->name, "text") == 0) {
+        return kvg_json_fail(members[0], "'%s' is a layout of kvgold: give yours another name", out->name);
     }
+    return KVG_OK;
+}
+
+/* A name of core/layouts.def, or a text. */
+static kvg_status read_layout(kvg_config *config, kvg_json value, kvg_case *c)
+{
+    kvg_layout_text text;
+    c->problem.text = NULL;
+    if (!kvg_json_is_object(value)) return config_read_word(config_words_of(KVG_AXIS_LAYOUT), KVG_K, value, c);
+    kvg_status s = kvg_config_layout_text(value, &text);
+    if (s) return s;
     c->problem.layout = KVG_LAYOUT_TEXT;
     return keep_layout(config, value, &text, c);
 }

@@ -2,10 +2,16 @@
 #ifndef KVG_HARNESS_CONFIG_CONFIG_NAMES_H
 #define KVG_HARNESS_CONFIG_CONFIG_NAMES_H
 
+#include "core/layout.h"
+#include "golden/golden.h"
 #include "harness/case/axes.h"
 #include "support/json_schema.h"
 
 /* The names that an axis takes from a table; NULL for an axis that takes none. */
 kvg_json_names kvg_config_names(kvg_axis axis);
+
+/* A layout of the user's own, {"name": "mine", "text": "[L B N H]{ ... }"}. The strings are the document's. A text is
+ * read with a problem: here it is any string. */
+kvg_status kvg_config_layout_text(kvg_json value, kvg_layout_text *out) KVG_CHECKED;
 
 #endif

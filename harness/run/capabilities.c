@@ -16,7 +16,7 @@ struct kvg_capabilities {
 };
 
 /* What a case asks for on one axis, as words: all of them must be among a claim's. */
-enum { MAX_WORDS = 16, WORD_SIZE = 160, MAX_SM = 999 };
+enum { MAX_WORDS = 16, WORD_SIZE = 640, MAX_SM = 999 };
 typedef struct words {
     size_t count;
     char text[MAX_WORDS][WORD_SIZE];
@@ -49,10 +49,17 @@ static void format_words(const kvg_case *c, uint32_t sm, words *w)
     }
 }
 
+/* A layout of the user's own, whose name says nothing to those who have another text under it. */
+static void text_word(const kvg_layout_text *layout, char word[WORD_SIZE])
+{
+    snprintf(word, WORD_SIZE, "%s %s", layout->name, layout->text);
+}
+
 static void layout_words(const kvg_case *c, uint32_t sm, words *w)
 {
     (void)sm;
-    add(w, "%s", kvg_problem_layout_name(&c->problem));
+    if (c->problem.text) text_word(c->problem.text, w->text[w->count++]);
+    else add(w, "%s", kvg_problem_layout_name(&c->problem));
 }
 
 static void dtype_words(const kvg_case *c, uint32_t sm, words *w)
@@ -130,6 +137,14 @@ static kvg_status check_layout(kvg_json value)
 {
     const char *name;
     kvg_layout layout;
+    kvg_layout_text own;
+    if (kvg_json_is_object(value)) {
+        kvg_status s = kvg_config_layout_text(value, &own);
+        if (!s && strlen(own.text) > WORD_SIZE - 64) {
+            s = kvg_json_fail(value, "a text of %zu characters: a claim takes %d", strlen(own.text), WORD_SIZE - 64);
+        }
+        return s;
+    }
     kvg_status s = kvg_json_string(value, &name);
     return s ? s : kvg_json_locate(value, kvg_layout_find(name, &layout));
 }
@@ -180,6 +195,7 @@ static kvg_status check_feature(kvg_json value)
 typedef struct claim_axis claim_axis;
 
 static void add_names(const claim_axis *axis, kvg_json_text *out);
+static void add_layouts(const claim_axis *axis, kvg_json_text *out);
 static void add_formats(const claim_axis *axis, kvg_json_text *out);
 static void add_integers(const claim_axis *axis, kvg_json_text *out);
 static void add_features(const claim_axis *axis, kvg_json_text *out);
@@ -202,8 +218,8 @@ static const claim_axis axes[] = {
     {"ops", "op", true, true, true, op_words, check_op, add_names, KVG_AXIS_OP, 0, ""},
     {"formats", "format", true, true, true, format_words, check_format, add_formats, KVG_AXIS_FORMAT, 0,
      "A format with all of its dialects, or one dialect: nvfp4, nvfp4.vllm. K's and V's must both be here."},
-    {"layouts", "layout", false, true, true, layout_words, check_layout, add_names, KVG_AXIS_LAYOUT, 0,
-     "Left out: all."},
+    {"layouts", "layout", false, true, true, layout_words, check_layout, add_layouts, KVG_AXIS_LAYOUT, 0,
+     "Names, and layouts of your own: {\"name\": \"mine\", \"text\": \"[L B N H]{ ... }\"}. Left out: all."},
     {"dtypes", "dtype", false, true, false, dtype_words, check_dtype, add_names, KVG_AXIS_DTYPE, 0,
      "Model types of K and V. Left out: all."},
     {"head_dims", "head_dim", false, true, false, head_dim_words, check_head_dim, add_integers, KVG_AXIS_COUNT,
@@ -221,6 +237,17 @@ enum { AXES = sizeof axes / sizeof axes[0] };
 static void add_names(const claim_axis *axis, kvg_json_text *out)
 {
     kvg_json_add_enum(out, kvg_config_names(axis->names), NULL);
+}
+
+static void add_layouts(const claim_axis *axis, kvg_json_text *out)
+{
+    static const char own[] = KVG_JSON({
+        "type": "object", "required": ["name", "text"], "additionalProperties": false,
+        "properties": {"name": {"type": "string", "pattern": "^[a-z0-9_]{1,32}$"}, "text": {"type": "string"}}
+    });
+    kvg_json_add(out, "{\"anyOf\": [");
+    add_names(axis, out);
+    kvg_json_add(out, ", %s]}", own);
 }
 
 /* A format's name, and a dialect's behind a dot. */
@@ -386,7 +413,13 @@ static bool is_word(kvg_json value, const char *word, bool format)
 {
     const char *text;
     uint64_t number;
-    char digits[24];
+    char digits[24], own[WORD_SIZE];
+    kvg_layout_text layout;
+    if (kvg_json_is_object(value)) {
+        if (kvg_config_layout_text(value, &layout)) return false;
+        text_word(&layout, own);
+        return strcmp(own, word) == 0;
+    }
     if (kvg_json_is_number(value)) {
         if (kvg_json_u64(value, 0, UINT32_MAX, &number)) return false;
         snprintf(digits, sizeof digits, "%llu", (unsigned long long)number);
@@ -488,7 +521,15 @@ static void name_value(size_t claim, const claim_axis *axis, kvg_json value, cha
 {
     const char *text = "";
     uint64_t number = 0;
-    if (kvg_json_is_number(value) ? kvg_json_u64(value, 0, UINT32_MAX, &number) : kvg_json_string(value, &text)) return;
+    kvg_layout_text layout;
+    kvg_status s = KVG_OK;
+    if (kvg_json_is_object(value)) {
+        s = kvg_config_layout_text(value, &layout);
+        text = s ? text : layout.name;
+    } else {
+        s = kvg_json_is_number(value) ? kvg_json_u64(value, 0, UINT32_MAX, &number) : kvg_json_string(value, &text);
+    }
+    if (s) return;
     if (number) snprintf(out, size, "%s %llu (claims[%zu])", axis->word, (unsigned long long)number, claim);
     else snprintf(out, size, "%s %s (claims[%zu])", axis->word, text, claim);
 }

@@ -7,8 +7,9 @@
 #include <string.h>
 
 #include "core/rng.h"
+#include "harness/config/config_names.h"
 
-enum { MOST_FACTORS = 20, MOST_VALUES = 256, MEMBERS_SIZE = 96, TRIES = 24, ROW_SIZE = 1024 };
+enum { MOST_FACTORS = 20, MOST_VALUES = 256, MEMBERS_SIZE = 720, TRIES = 24, ROW_SIZE = 2048 };
 
 /* An axis or a feature: each value is written as members of a case group; "" is the value that writes none. */
 typedef struct factor {
@@ -60,8 +61,16 @@ static kvg_status add_names(covering *v, kvg_json claim, const char *key, const 
     s = kvg_json_get(claim, key, &list);
     for (size_t i = 0; !s && i < kvg_json_count(list); i++) {
         const char *name;
+        kvg_layout_text own;
         char *members = add_value(v, f);
         if (!members) return kvg_json_fail(list, "more than %d values of all lists", MOST_VALUES);
+        if (kvg_json_is_object(kvg_json_at(list, i))) {
+            s = kvg_config_layout_text(kvg_json_at(list, i), &own);
+            if (!s && strpbrk(own.text, "\"\\")) s = kvg_json_fail(kvg_json_at(list, i), "no layout has a quote");
+            if (s) continue;
+            snprintf(members, MEMBERS_SIZE, "\"layout\": {\"name\": \"%s\", \"text\": \"%s\"}", own.name, own.text);
+            continue;
+        }
         s = kvg_json_string(kvg_json_at(list, i), &name);
         const char *dot = s ? NULL : strchr(name, '.'); /* that of a profile stands before no dialect */
         if (!s && dot && strcmp(key, "formats") == 0) {

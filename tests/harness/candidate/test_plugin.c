@@ -157,6 +157,8 @@ static void test_malformed_capability_files_are_refused_with_their_own_message(v
         {"{\"kvgold_capabilities\": 1, \"claims\": [{\"ops\": [\"append\"], \"formats\": [\"nvfp4\"],"
          "\"layouts\": [\"hnd \"]}]}", "$.claims[0].layouts[0]"},
         {"{\"kvgold_capabilities\": 1, \"claims\": [{\"ops\": [\"append\"], \"formats\": [\"nvfp4\"],"
+         "\"layouts\": [{\"name\": \"hnd\", \"text\": \"[L]\"}]}]}", "$.claims[0].layouts[0].name"},
+        {"{\"kvgold_capabilities\": 1, \"claims\": [{\"ops\": [\"append\"], \"formats\": [\"nvfp4\"],"
          "\"head_dims\": [128.5]}]}", "$.claims[0].head_dims[0]"},
         {"{\"kvgold_capabilities\": 1, \"claims\": [{\"ops\": [\"append\"], \"formats\": [\"nvfp4\"],"
          "\"sms\": [\"90\"]}]}", "$.claims[0].sms[0]"},
@@ -194,6 +196,28 @@ static void expect_cover(const char *claims, const kvg_case *c, uint32_t sm, con
         cell &= strncmp(missing, apart[i], strlen(apart[i])) != 0;
     }
     if (r.cell_claimed != cell) fail_msg("%s: cell_claimed %d", claims, r.cell_claimed);
+}
+
+/* By name and text: another text under the same name is another layout. */
+static void test_a_claim_covers_a_layout_of_ones_own(void **state)
+{
+    (void)state;
+#define OWN(name, axes) "{\"name\": \"" name "\", \"text\": \"[" axes "]{ K.codes V.codes }\"}"
+#define CLAIM(layouts) "{\"ops\": [\"append\"], \"formats\": [\"f16\"]" layouts "}"
+    static const char text[] = "{\"kvgold\": 1, \"name\": \"c\", \"seed\": \"0x1\", \"cases\": [{\"op\": \"append\", "
+                               "\"format\": \"f16\", \"layout\": " OWN("mine", "L B N H") ", \"kv_heads\": 1, "
+                               "\"head_dim\": 64, \"tokens\": 3, \"fill\": \"random\"}]}";
+    static const char missing[] = "layout mine [L B N H]{ K.codes V.codes }";
+    kvg_config config;
+    assert_int_equal(kvg_config_parse("c", text, strlen(text), ".", NULL, &config), KVG_OK);
+    const kvg_case *c = &config.cases[0];
+    expect_cover(CLAIM(""), c, 0, NULL);
+    expect_cover(CLAIM(", \"layouts\": [\"hnd\", " OWN("mine", "L B N H") "]"), c, 0, NULL);
+    expect_cover(CLAIM(", \"layouts\": [\"hnd\", " OWN("mine", "L B H N") "]"), c, 0, missing);
+    expect_cover(CLAIM(", \"layouts\": [" OWN("yours", "L B N H") "]"), c, 0, missing);
+#undef CLAIM
+#undef OWN
+    kvg_config_close(&config);
 }
 
 static void test_a_claim_covers_a_case_whole_or_not_at_all(void **state)
@@ -422,6 +446,7 @@ int main(void)
         cmocka_unit_test(test_older_and_newer_plugins_are_opened),
         cmocka_unit_test(test_malformed_capability_files_are_refused_with_their_own_message),
         cmocka_unit_test(test_a_claim_covers_a_case_whole_or_not_at_all),
+        cmocka_unit_test(test_a_claim_covers_a_layout_of_ones_own),
         cmocka_unit_test(test_libraries_that_do_not_open_cost_their_cases_alone),
         cmocka_unit_test(test_what_a_plugin_does_costs_its_case_alone),
         cmocka_unit_test(test_a_confined_plugin_does_not_get_hold_of_its_judge),

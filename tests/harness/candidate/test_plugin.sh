@@ -60,14 +60,15 @@ expect "the remedy where most is judged" 1 "kvgold new config claimed2 --from mo
     run --backend reference --capabilities most.json -o b
 report "... and most is" "$(grep -c "this proves" <<<"$output")" "$output"
 
-claims serving.json '{"ops": ["append", "decode"], "formats": ["nvfp4", "int4.pytorch"], "layouts": ["hnd", "contiguous"],
+own='{"name": "mine", "text": "[L B N H]{ K.codes K.scales V.codes V.scales }"}'
+claims serving.json '{"ops": ["append", "decode"], "formats": ["nvfp4", "int4.pytorch"], "layouts": ["hnd", "contiguous", '"$own"'],
     "features": ["lse", "gqa", "window", "padding"]}, {"ops": ["quantise"], "formats": ["mlx4_g128"], "head_dims": [64, 256]}'
 expect "a config that asks what is claimed" 0 "serving_config.json: " "$kvgold" new config serving_config --from serving.json
 holds "... and says what no case can ask" <(echo "$output") "no case can ask head_dim 64 (claims[1])"
 expect "... which is not written over" 2 "serving_config.json is there" "$kvgold" new config serving_config --from serving.json
-claims serving.json '{"ops": ["append", "decode"], "formats": ["nvfp4", "int4.pytorch"], "layouts": ["hnd", "contiguous"],
+claims serving.json '{"ops": ["append", "decode"], "formats": ["nvfp4", "int4.pytorch"], "layouts": ["hnd", "contiguous", '"$own"'],
     "features": ["lse", "gqa", "window", "padding"]}, {"ops": ["quantise"], "formats": ["mlx4_g128"], "head_dims": [256]}'
-expect "... asks all of it, and the reference is right" 0 " passed, 0 failed; 9 of 9 cells judged" \
+expect "... asks all of it, and the reference is right" 0 " passed, 0 failed; 13 of 13 cells judged" \
     "$kvgold" check serving_config.json --backend reference --capabilities serving.json --no-html -o f
 python3 - <<'END'
 import itertools, json, sys
