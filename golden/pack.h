@@ -12,6 +12,7 @@
 #include "golden/sha256.h"
 
 #define KVG_PACK_VERSION "1.0.0"
+#define KVG_PACK_VERSION_OF_TEXTS "1.1.0" /* a case has a layout of a text: readers of 1.0 do not know it */
 
 enum {
     KVG_PACK_MAX_CASES = 10000,

@@ -276,7 +276,7 @@ static kvg_status read_case(kvg_pack *pack, kvg_json object, size_t index, kvg_p
     static const char *const keys[] = {"key", "id", "case", "layer", "flags", "stored", "prompt",
                                        "answer", "expected"};
     char key[24];
-    kvg_json value;
+    kvg_json value, layout = {0};
     uint64_t layer = 0;
     kvg_status s = kvg_json_check_keys(object, keys, COUNT(keys));
     if (!s) s = kvg_json_get_string(object, "key", &c->key);
@@ -289,6 +289,10 @@ static kvg_status read_case(kvg_pack *pack, kvg_json object, size_t index, kvg_p
     if (!s && !c->id[0]) s = kvg_json_fail(object, "has an empty id");
     if (!s) s = kvg_json_get(object, "case", &value);
     if (!s && !kvg_json_is_object(value)) s = kvg_json_fail(value, "expected a case group");
+    if (!s && kvg_json_has(value, "layout")) s = kvg_json_get(value, "layout", &layout);
+    if (!s && kvg_json_is_object(layout) && strncmp(pack->format_version, "1.0.", 4) == 0) {
+        s = kvg_json_fail(layout, "a pack of version 1.0 has no layout of a text");
+    }
     if (!s) c->text = kvg_pack_print(pack, value);
     if (!s && !c->text) s = KVG_ERR_MEMORY;
     if (!s) s = kvg_json_get_u64(object, "layer", 0, UINT32_MAX, &layer);
@@ -487,14 +491,19 @@ bool kvg_pack_is_version(const char *text)
     return *text == 0;
 }
 
+static bool is_known_version(const char *text)
+{
+    return kvg_pack_is_version(text) && (strncmp(text, "1.0.", 4) == 0 || strncmp(text, "1.1.", 4) == 0);
+}
+
 /* First of all: what the other keys mean depends on it. */
 static kvg_status read_versions(kvg_pack *pack, kvg_json root)
 {
     kvg_json value;
     kvg_status s = kvg_json_get(root, "kvgold_pack", &value);
     if (!s) s = kvg_json_string(value, &pack->format_version);
-    if (!s && (!kvg_pack_is_version(pack->format_version) || strncmp(pack->format_version, "1.0.", 4) != 0)) {
-        s = kvg_json_fail(value, "format version '%s' is not 1.0.x, which this reader knows",
+    if (!s && !is_known_version(pack->format_version)) {
+        s = kvg_json_fail(value, "format version '%s' is not 1.0.x or 1.1.x, which this reader knows",
                           kvg_input_quote(pack->format_version).text);
     }
     if (!s) s = kvg_json_get(root, "version", &value);

@@ -1094,6 +1094,10 @@ static bool kvgoldp_read_case(kvgoldp_reader *r, kvgoldp_manifest *m, size_t ind
     if (strcmp(c->key, key) != 0) return kvgoldp_fail(r, kvgoldp_m, "%s: has the key '%.20s'", where, c->key);
     const kvgoldp_json *config = kvgoldp_get(from, "case"), *stored = kvgoldp_get(from, "stored");
     if (config->type != 'o') return kvgoldp_fail(r, kvgoldp_m, "%s.case: expected an object", where);
+    const kvgoldp_json *layout = kvgoldp_get(config, "layout");
+    if (layout && layout->type == 'o' && strncmp(m->format, "1.0.", 4) == 0) {
+        return kvgoldp_fail(r, kvgoldp_m, "%s: a pack of version 1.0 has no layout of a text", where);
+    }
     if (!strchr("tf", stored->type)) return kvgoldp_fail(r, kvgoldp_m, "%s.stored: expected true or false", where);
     m->configs[index] = config;
     c->config = kvgoldp_copy(r, config->raw, config->raw_size);
@@ -1231,8 +1235,8 @@ static bool kvgoldp_read_manifest(kvgoldp_reader *r, kvgoldp_manifest *m, uint64
     if (!kvgoldp_parse(r, kvgoldp_m, (const char *)file->data, file->size, &m->root)) return false;
     if (m->root.type != 'o') return kvgoldp_fail(r, kvgoldp_m, "expected an object");
     if (!kvgoldp_text(r, kvgoldp_m, "manifest", &m->root, "kvgold_pack", &m->format)) return false;
-    if (!kvgoldp_is_version(m->format) || strncmp(m->format, "1.0.", 4) != 0) {
-        return kvgoldp_fail(r, kvgoldp_m, "kvgold_pack is '%.20s': this reader takes 1.0.x", m->format);
+    if (!kvgoldp_is_version(m->format) || (strncmp(m->format, "1.0.", 4) != 0 && strncmp(m->format, "1.1.", 4) != 0)) {
+        return kvgoldp_fail(r, kvgoldp_m, "kvgold_pack is '%.20s': this reader takes 1.0.x and 1.1.x", m->format);
     }
     if (!kvgoldp_keys(r, kvgoldp_m, "manifest", &m->root, keys) ||
         !kvgoldp_text(r, kvgoldp_m, "manifest", &m->root, "name", &pack->name) ||

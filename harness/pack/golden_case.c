@@ -214,9 +214,6 @@ kvg_status kvg_golden_case_make(const kvg_case *c, kvg_golden_case *out)
         return kvg_fail(KVG_ERR_UNIMPLEMENTED, "%s: a pack has no key that gives every sequence the same queries: give "
                         "queries a number", c->id);
     }
-    if (c->problem.text) {
-        return kvg_fail(KVG_ERR_UNIMPLEMENTED, "%s: a pack of version 1.0 has no layout of a text", c->id);
-    }
     out->has_data = true;
     kvg_status s = kvg_question_make(c, &out->data);
     if (!s) s = kvg_know(&out->data, &out->truth);

@@ -181,6 +181,7 @@ static kvg_status take_case(kvg_golden_plan *plan, const kvg_case *c, const grou
     out->flag_count = g->flag_count;
     out->stored = g->stored;
     plan->cases[pack->case_count++] = c;
+    if (c->problem.text) pack->format_version = KVG_PACK_VERSION_OF_TEXTS;
     return KVG_OK;
 }
 

@@ -268,10 +268,12 @@ def everywhere(name, text, key, value):
         p.manifest[key] = p.prompt.metadata[key] = p.expected.metadata[key] = value
 
 
-everywhere("version-minor", "is not 1.0.x", "kvgold_pack", "1.1.0")
+everywhere("version-minor", "is not 1.0.x", "kvgold_pack", "1.2.0")
 everywhere("version-major", "is not 1.0.x", "kvgold_pack", "2.0.0")
 everywhere("version-short", "is not 1.0.x", "kvgold_pack", "1.0")
 everywhere("version-text", "is not 1.0.x", "kvgold_pack", "1.0.x")
+put("version-text-layout", "a pack of version 1.0 has no layout of a text", ["cases", 0, "case", "layout"],
+    {"name": "mine", "text": "[L B N H]{ K.codes V.codes }"})
 put("version-number", "$.kvgold_pack: expected a string", ["kvgold_pack"], 1)
 put("pack-version", "is not MAJOR.MINOR.PATCH", ["version"], "1")
 everywhere("name-path", "is not 1 to 64 of", "name", "../good")

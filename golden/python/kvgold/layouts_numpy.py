@@ -159,7 +159,7 @@ def read(text: str, problem: Problem) -> dict[str, Place]:
 @functools.lru_cache(maxsize=256)
 def places(p: Problem) -> dict[str, Place]:
     """Of the problem's layout."""
-    return read(TEXTS[p.layout, p.v_scale_swizzle], p)
+    return read(p.layout_text or TEXTS[p.layout, p.v_scale_swizzle], p)
 
 
 def _index(p: Problem, place: Place, slots: np.ndarray) -> tuple[str, np.ndarray]:

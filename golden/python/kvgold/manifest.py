@@ -171,12 +171,15 @@ MANIFEST = object_of({
 })
 
 
+FORMAT_VERSION = re.compile(r"1\.[01]\.(0|[1-9][0-9]*)")
+
+
 # ---- What must fit together ----
 
 def check(value: Any) -> None:
     if type(value) is dict and type(value.get("kvgold_pack")) is str:  # another version has other keys: say so first
-        if not re.fullmatch(r"1\.0\.(0|[1-9][0-9]*)", value["kvgold_pack"]):
-            fail("kvgold_pack", f"version {quote(value['kvgold_pack'])}; this reader takes 1.0.x")
+        if not FORMAT_VERSION.fullmatch(value["kvgold_pack"]):
+            fail("kvgold_pack", f"version {quote(value['kvgold_pack'])}; this reader takes 1.0.x and 1.1.x")
     MANIFEST(value, "$")
     cases = value["cases"]
     if value["case_count"] != len(cases):
@@ -189,6 +192,8 @@ def check(value: Any) -> None:
         if case["id"] in ids:
             fail(where, f"id {quote(case['id'])} comes twice")
         ids.add(case["id"])
+        if type(case["case"].get("layout")) is dict and value["kvgold_pack"].startswith("1.0."):
+            fail(where, "a pack of version 1.0 has no layout of a text")
         check_case(case, where, value["notes"])
     for i, erratum in enumerate(value["errata"]):
         if len(set(erratum["cases"])) != len(erratum["cases"]):

@@ -31,7 +31,6 @@ from .program import Missing, find_shipped, nearest, run_program, shipped
 
 PACKS = "golden/data/packs"  # where shipped packs are
 MAX_MANIFEST = 16 << 20  # and of provenance.json
-FORMAT_VERSION = re.compile(r"1\.0\.(0|[1-9][0-9]*)")
 
 
 class Unjudged(unittest.SkipTest):
@@ -184,7 +183,8 @@ class Pack:
         if axis not in axes:
             raise ValueError(f"pack {self.name}: no axis {axis!r}{nearest(axis, axes)}")
         if words.get(axis):  # an axis of words
-            known = {*words[axis], *(group[axis] for group in groups if type(group.get(axis)) is str)}
+            own = {group[axis]["name"] for group in groups if axis == "layout" and isinstance(group.get(axis), dict)}
+            known = {*words[axis], *own, *(group[axis] for group in groups if type(group.get(axis)) is str)}
             for choice in choices:
                 if type(choice) is str and choice not in known:
                     raise ValueError(f"pack {self.name} has no case with {axis}={choice!r}{nearest(choice, known)}")
@@ -220,7 +220,9 @@ def _choices(wanted: Any) -> tuple[Any, ...]:
 
 
 def _matches(problem: Mapping[str, Any], axis: str, wanted: Any) -> bool:
-    return axis in problem and any(problem[axis] == choice for choice in _choices(wanted))
+    value = problem.get(axis)
+    name = value.get("name") if axis == "layout" and isinstance(value, dict) else value  # of a text
+    return axis in problem and any(choice in (value, name) for choice in _choices(wanted))
 
 
 @cache
@@ -365,8 +367,8 @@ def load_prompt(path: str | os.PathLike[str]) -> list[Prompt]:
         path = os.path.join(path, _manifest.FILES[0])
     data = map_file(open_regular(path, path)[0])
     container = parse(data, path, aligned=True)
-    if not FORMAT_VERSION.fullmatch(container.metadata.get("kvgold_pack", "")):
-        raise PackError(f"{path}: not the prompt of a pack of version 1.0.x")
+    if not _manifest.FORMAT_VERSION.fullmatch(container.metadata.get("kvgold_pack", "")):
+        raise PackError(f"{path}: not the prompt of a pack of version 1.0.x or 1.1.x")
     prompts = []
     for name, text in container.metadata.items():
         if not name.startswith("case."):

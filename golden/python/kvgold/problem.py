@@ -87,7 +87,7 @@ class Problem(Mapping[str, Any]):
     axes: Mapping[str, Any] = field(repr=False, hash=False)
     op: str
     dtype: str               # "f16", "bf16", "f32"
-    layout: str
+    layout: str              # a name; layout_text has the text that a layout of one's own is
     sides: tuple[Side, ...]  # K, and V unless both share a row; none of op mma
     kv_heads: int
     head_dim: int
@@ -110,6 +110,7 @@ class Problem(Mapping[str, Any]):
     sinks: bool
     profile: str
     operands: str
+    layout_text: str | None = None
 
     heads, dim = _renamed("heads", "kv_heads"), _renamed("dim", "head_dim")
     row_padding, data_padding = _renamed("row_padding", "padding.row"), _renamed("data_padding", "padding.data")
@@ -168,9 +169,11 @@ def problem_of(name: str, case: Mapping[str, Any], layer: int) -> Problem:
 
     dim = optional("head_dim", 0)
     sides = sides_of(name, dim) if dim else ()
+    layout = optional("layout", "rows")
+    own = layout if isinstance(layout, Mapping) else {"name": layout}
     shared, rope, padding = optional("shared_kv", None), optional("rope", None), optional("padding", {})
     return Problem(
-        axes=case, op=case["op"], dtype=optional("dtype", "bf16"), layout=optional("layout", "rows"),
+        axes=case, op=case["op"], dtype=optional("dtype", "bf16"), layout=own["name"],
         sides=sides[:1] if shared else sides, kv_heads=optional("kv_heads", 0), head_dim=dim,
         tokens=optional("tokens", 64), block_tokens=optional("block_tokens", 1), blocks=optional("blocks", 1),
         layers=optional("layers", 1), layer=layer, sequences=optional("sequences", 1),
@@ -180,4 +183,5 @@ def problem_of(name: str, case: Mapping[str, Any], layer: int) -> Problem:
         rope=Rope(rope["dims"], rope.get("pairing", "adjacent")) if rope and rope["dims"] else None,
         bias=optional("bias", False), group=optional("group", 1), queries=optional("queries", 1),
         window=optional("window", 0), softcap=optional("softcap", 0.0), score_scale=optional("score_scale", 0.0),
-        sinks=optional("sinks", False), profile=optional("profile", "exact"), operands=optional("operands", "plain"))
+        sinks=optional("sinks", False), profile=optional("profile", "exact"), operands=optional("operands", "plain"),
+        layout_text=own.get("text"))

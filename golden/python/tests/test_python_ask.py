@@ -9,12 +9,14 @@ import subprocess
 import sys
 import threading
 import time
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import kvgold
 from kvgold.adapters import numpy as adapter
+from kvgold.program import run_program
 
 PYTHON = os.path.dirname(os.path.dirname(os.path.abspath(kvgold.__file__)))
 GROUP = {"op": "append", "format": ["nvfp4", "e4m3"], "layout": ["hnd", "nhd"], "kv_heads": 2, "head_dim": 64,
@@ -39,6 +41,33 @@ def test_a_right_callable_passes():
     report = kvgold.check(engine, GROUP)
     assert report and report.passed and all(report.cases) and len(report.cases) == 4
     assert "the callable ran uncontained, in the process that asked" in str(report)
+
+
+def test_a_layout_of_ones_own(tmp_path):
+    """Its pack has version 1.1, and the callable finds name and text, and views of the pages."""
+    own = {"name": "mine", "text": "[L B N H]{ K.codes K.scales V.codes V.scales }"}
+    seen = []
+
+    def views(problem, tensors):
+        seen.append((problem.layout, problem.layout_text))
+        given = engine(problem, tensors)
+        rows = kvgold.pages(problem, "k", "codes", given)
+        assert rows.shape == (problem.layers, problem.blocks, problem.kv_heads, problem.block_tokens, problem.sides[0].codes)
+        return given
+    group = {**GROUP, "layout": own}
+    assert kvgold.check(views, group) and set(seen) == {(own["name"], own["text"])}
+
+    def other(problem, tensors):
+        return engine(replace(problem, layout_text="[L B H N]{ K.codes K.scales V.codes V.scales }"), tensors)
+    assert not kvgold.check(other, group).passed
+
+    config = {"kvgold_golden": 1, "name": "own", "version": "1.0.0", "licence": "Apache-2.0", "seed": "0x1", "notes": {},
+              "groups": [{"flags": [], "cases": [{**group, "format": "nvfp4"}]}]}
+    (tmp_path / "own.json").write_text(json.dumps(config))
+    run_program("golden", "make", str(tmp_path / "own.json"), "-o", str(tmp_path / "own"))
+    pack = kvgold.load(tmp_path / "own")
+    assert pack.manifest["kvgold_pack"] == "1.1.0" and pack.select(layout="mine") == [pack["0000"]]
+    assert kvgold.load_prompt(tmp_path / "own")[0].problem.layout_text == own["text"]
 
 
 def test_a_slow_callable_is_said_to_be_asked(monkeypatch):
@@ -274,6 +303,7 @@ def test_pytest_shows_the_place_and_no_frame_of_the_package(tmp_path):
 PLUGIN_TEST = '''
 import kvgold, pytest
 from kvgold.adapters import numpy as adapter
+from kvgold.program import run_program
 
 @pytest.mark.kvgold("hnd", "nhd", op="append", format="nvfp4")
 def test_append(kvgold_case):

@@ -258,7 +258,8 @@ def in_tensor(key, value):
 
 
 MANIFEST_FAULTS = {
-    "version": (lambda m: m.update(kvgold_pack="1.1.0"), "version '1.1.0'; this reader takes 1.0.x"),
+    "version": (lambda m: m.update(kvgold_pack="1.2.0"), "version '1.2.0'; this reader takes 1.0.x and 1.1.x"),
+    "text in 1.0": (lambda m: m["cases"][0]["case"].update(layout={"name": "mine", "text": "[L B]"}), "cases[0]: a pack of version 1.0 has no layout of a text"),
     "unknown key": (lambda m: m.update(extra=1), "unknown key 'extra'"),
     "missing key": (lambda m: m.pop("licence"), "'licence' is missing"),
     "name": (lambda m: m.update(name="Upper"), "name: 'Upper' is not"),
