@@ -4,8 +4,9 @@
 #include <string.h>
 
 #include "cli/cli.h"
-#include "harness/trial/question/describe.h"
+#include "cli/layout_compare.h"
 #include "core/problem.h"
+#include "harness/trial/question/describe.h"
 
 /* Where one byte of a row is asked for: `dim` is the element whose code it holds, or whose scale. */
 typedef struct place {
@@ -142,9 +143,8 @@ static uint32_t number(const kvg_arguments *a, kvg_option_id id, uint32_t fallba
 }
 
 /* The problem of a cache with that layout: a name, or a text. */
-static kvg_status open_cache(const kvg_arguments *a, kvg_layout_text *text, kvg_problem *p)
+static kvg_status open_cache(const kvg_arguments *a, const char *layout, kvg_layout_text *text, kvg_problem *p)
 {
-    const char *const layout = a->files[0];
     kvg_format format;
     kvg_status s = kvg_format_find(kvg_given_text(a, KVG_OPTION_LAYOUT_FORMAT, "nvfp4"), &format);
     if (s) return s;
@@ -170,23 +170,27 @@ static kvg_status open_cache(const kvg_arguments *a, kvg_layout_text *text, kvg_
 
 int kvg_command_layout(const kvg_arguments *a)
 {
-    kvg_layout_text text;
-    kvg_problem p;
+    kvg_layout_text text, other_text;
+    kvg_problem p, other;
     kvg_layout_map map;
     place at;
+    bool same = true;
+    const char *const with = kvg_given_text(a, KVG_OPTION_LAYOUT_COMPARE, NULL);
     const char *const where = kvg_given_text(a, KVG_OPTION_LAYOUT_AT, NULL);
     if (a->file_count > 1) return kvg_command_usage("layout", "give one layout, a text in quotes");
     if (a->file_count == 0) {
         print_all();
         return KVG_EXIT_PASS;
     }
-    kvg_status s = open_cache(a, &text, &p);
+    kvg_status s = open_cache(a, a->files[0], &text, &p);
+    if (!s && with) s = open_cache(a, with, &other_text, &other);
+    if (!s && with) s = kvg_layout_compare(&p, &other, &same);
     if (!s && where) s = read_place(&p, where, &at);
     if (s) return kvg_command_fail("layout", s);
     kvg_rows_map(&p, &map);
     const kvg_argument *const byte = kvg_given(a, KVG_OPTION_LAYOUT_BYTE);
     if (where) print_place(&p, &map, &at);
     if (byte) print_byte(&p, &map, byte->numbers[0]);
-    if (!where && !byte) print_map(&p, &map);
-    return KVG_EXIT_PASS;
+    if (!where && !byte && !with) print_map(&p, &map);
+    return same ? KVG_EXIT_PASS : KVG_EXIT_FAIL;
 }

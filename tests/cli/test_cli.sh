@@ -375,6 +375,15 @@ expect "a place of a name" 0 "byte 57672 of k_data = 0 + layer 1 x 32768" "$kvgo
 expect "a place that is none" 2 "token is a number from 0 to 15, not '16'" "$kvgold" layout hnd --at token=16
 expect "an axis that is none" 2 "'slot=3': layer, block, head, token or dim" "$kvgold" layout hnd --at slot=3
 expect "a layout that is none" 2 "did you mean 'hnd'" "$kvgold" layout hdn
+hnd_in_words="[L B H N] K.codes ; [L B H N] V.codes ; [L B H N] K.scales ; [L B H N] V.scales"
+expect "a reader of itself" 0 "V.scales: all 8192 bytes are right" "$kvgold" layout hnd --compare hnd
+expect "... of the same in other words" 0 "K.codes: all 65536 bytes" "$kvgold" layout "$hnd_in_words" --compare hnd
+expect "a reader of another page" 1 "K.codes: 1.6 % of 65536 bytes are right; the others are of another head, token" "$kvgold" layout hnd --compare nhd
+check "... and the first byte that is another" grep -q "it takes    V.codes of layer 0, block 0, head 1, token 0, byte 0" <<<"$output"
+expect "... whose rows are shorter" 1 "lie beyond the pool" "$kvgold" layout vllm_lbnhc --compare hnd
+expect "a reader of padding" 1 "are padding" "$kvgold" layout hnd --compare "[L B]{ [H N] K.codes +4096 } ; [L B H N] K.scales ; [L B H N] V.codes ; [L B H N] V.scales"
+expect "... of a layout that is none" 2 "did you mean 'hnd'" "$kvgold" layout hnd --compare hdn
+expect "... of rows that K and V share" 2 "one layout has one row for K and V, and the other has two" "$kvgold" layout hnd --compare mla
 expect "a text that is none" 2 "column 10: an axis is L layer" "$kvgold" layout '[L B H N K.codes'
 
 # --- shards, order, seeds ---------------------------------------------------------------------------------------------
