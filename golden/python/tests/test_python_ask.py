@@ -61,6 +61,11 @@ def test_a_layout_of_ones_own(tmp_path):
         return engine(replace(problem, layout_text="[L B H N]{ K.codes K.scales V.codes V.scales }"), tensors)
     assert not kvgold.check(other, group).passed
 
+    def older(problem, tensors):
+        return engine(replace(problem, layout="vllm_lbhnc", layout_text=None), tensors)
+    plain = {**group, "format": "f16", "scale": None, "layout": {"name": "mine", "text": "[L B N H]{ K.codes V.codes }"}}
+    assert "why: equals layout:vllm_lbhnc" in str(kvgold.check(older, {k: v for k, v in plain.items() if v}))
+
     config = {"kvgold_golden": 1, "name": "own", "version": "1.0.0", "licence": "Apache-2.0", "seed": "0x1", "notes": {},
               "groups": [{"flags": [], "cases": [{**group, "format": "nvfp4"}]}]}
     (tmp_path / "own.json").write_text(json.dumps(config))

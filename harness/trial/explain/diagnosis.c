@@ -64,11 +64,11 @@ static void keep_reached(list *l)
 
 static kvg_status try_singles(const kvg_scorer *c, list *l)
 {
-    size_t rows, dialects;
-    const kvg_defect *row = kvg_defect_table(&rows), *dialect = kvg_defect_dialects(&dialects);
+    size_t rows, names;
+    const kvg_defect *row = kvg_defect_table(&rows), *named = kvg_defect_named(&names);
     kvg_status s = KVG_OK;
     for (size_t i = 0; i < rows && !s; i++) s = push_row(c->problem, &row[i], l);
-    for (size_t i = 0; i < dialects && !s; i++) s = push_row(c->problem, &dialect[i], l);
+    for (size_t i = 0; i < names && !s; i++) s = push_row(c->problem, &named[i], l);
     return s ? s : kvg_scorer_run(c, l->scores, l->count, "single defects", INFINITY);
 }
 

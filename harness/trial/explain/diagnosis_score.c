@@ -223,8 +223,8 @@ static void close_scene(workspace *scene)
 kvg_status kvg_scorer_run(const kvg_scorer *c, kvg_score *scores, size_t count, const char *noun, double until)
 {
     bool failed = false;
-    size_t dialects, begun = 0;
-    kvg_defect_dialects(&dialects); /* is made on first use, which must not be in several threads at once */
+    size_t names, begun = 0;
+    kvg_defect_named(&names); /* is made on first use, which must not be in several threads at once */
 #pragma omp parallel reduction(|| : failed)
     {
         workspace scene = {0};

@@ -7,10 +7,15 @@ static uint64_t end_of(const kvg_problem *p, const kvg_row_map *m)
     return kvg_rows_place(m, g->layers - 1, g->blocks - 1, p->kv_heads - 1, g->block_tokens - 1, m->bytes - 1) + 1;
 }
 
-static void replace(const kvg_problem *p, kvg_row_map *m, kvg_row_map by)
+static bool fits(const kvg_problem *p, const kvg_row_map *m)
 {
     uint64_t bytes;
-    if (m->bytes && kvg_problem_pool_bytes(p, by.pool, by.side, &bytes) == KVG_OK && end_of(p, &by) <= bytes) *m = by;
+    return kvg_problem_pool_bytes(p, m->pool, m->side, &bytes) == KVG_OK && end_of(p, m) <= bytes;
+}
+
+static void replace(const kvg_problem *p, kvg_row_map *m, kvg_row_map by)
+{
+    if (m->bytes && fits(p, &by)) *m = by;
 }
 
 void kvg_map_lose_param_base(const kvg_problem *p, kvg_layout_map *map)
@@ -90,4 +95,20 @@ void kvg_map_swap_scale_planes(const kvg_problem *p, kvg_layout_map *map)
 {
     (void)p;
     swap(map->scales);
+}
+
+bool kvg_map_of_layout(const kvg_problem *p, kvg_layout layout, kvg_layout_map *map)
+{
+    kvg_problem other = *p;
+    kvg_layout_map wrong;
+    other.layout = layout;
+    other.text = NULL;
+    if (!kvg_op_get(p->op)->paged || kvg_layout_get(layout)->whole != kvg_layout_get(p->layout)->whole) return false;
+    if (kvg_problem_check(&other)) return false;
+    kvg_rows_map(&other, &wrong);
+    for (int side = KVG_K; side < KVG_K + kvg_problem_sides(p); side++) {
+        if (!fits(p, &wrong.codes[side]) || (wrong.scales[side].bytes && !fits(p, &wrong.scales[side]))) return false;
+    }
+    *map = wrong;
+    return true;
 }

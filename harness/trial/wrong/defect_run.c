@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "harness/trial/wrong/defect_cache.h"
+#include "harness/trial/wrong/defect_maps.h"
 
 static bool affects(const kvg_wrong *w, const kvg_problem *p, kvg_side side)
 {
@@ -79,7 +80,7 @@ static kvg_status change_cache(const kvg_wrong *w, const kvg_problem *p, const k
 static bool is_remapped(const kvg_wrong *wrongs, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
-        if (wrongs[i].defect->remap) return true;
+        if (wrongs[i].defect->remap || wrongs[i].defect->layout) return true;
     }
     return false;
 }
@@ -106,7 +107,9 @@ static void wrong_map(const kvg_wrong *wrongs, size_t count, const kvg_problem *
 {
     kvg_rows_map(p, map);
     for (size_t i = 0; i < count; i++) {
-        if (wrongs[i].defect->remap) wrongs[i].defect->remap(p, map);
+        const kvg_defect *d = wrongs[i].defect;
+        if (d->remap) d->remap(p, map);
+        if (d->layout && !kvg_map_of_layout(p, d->layout, map)) continue; /* what else changed lets no such rows be */
     }
 }
 

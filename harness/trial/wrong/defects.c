@@ -313,13 +313,13 @@ static void scale_rounded(const kvg_defect_site *s) { map_scale(s, rounded); }
 
 static const kvg_defect defects[] = {
 #define DEFECT(id, control, applies, change, role, mutate, summary, seen_in) \
-    {#id, control, applies, change, KVG_ROLE_##role, mutate, NULL, KVG_FLASH_RIGHT, summary, seen_in, NULL},
+    {#id, control, applies, change, KVG_ROLE_##role, mutate, NULL, KVG_FLASH_RIGHT, summary, seen_in, NULL, 0},
 #define MAP_DEFECT(id, control, applies, remap, summary, seen_in) \
     {#id,     control, applies, same, KVG_ROLE_NONE, kvg_defect_keep, kvg_map_##remap, KVG_FLASH_RIGHT, \
-     summary, seen_in, NULL},
+     summary, seen_in, NULL, 0},
 #define FLASH_DEFECT(id, control, applies, ENUM, summary, seen_in) \
     {#id,     control, kvg_decode_##applies, same, KVG_ROLE_NONE, kvg_defect_keep, NULL, KVG_FLASH_##ENUM, \
-     summary, seen_in, NULL},
+     summary, seen_in, NULL, 0},
 #include "harness/trial/wrong/defects.def"
 #undef DEFECT
 #undef MAP_DEFECT
@@ -333,50 +333,70 @@ const kvg_defect *kvg_defect_table(size_t *count)
     return defects;
 }
 
-enum { DIALECTS = 64, DIALECT_ID = 48 };
+enum { NAMED = 160, NAMED_ID = 48 };
 
-static bool is_listed(const kvg_defect *list, size_t count, const char *dialect)
+typedef struct named_list {
+    kvg_defect list[NAMED];
+    char ids[NAMED][NAMED_ID];
+    size_t count;
+} named_list;
+
+static void add_named(named_list *n, const char *kind, const char *name, kvg_defect defect)
 {
-    for (size_t i = 0; i < count; i++) {
-        if (strcmp(list[i].dialect, dialect) == 0) return true;
+    if (n->count == NAMED) return; /* test_defects.c finds every name */
+    snprintf(n->ids[n->count], NAMED_ID, "%s:%s", kind, name);
+    for (size_t i = 0; i < n->count; i++) {
+        if (strcmp(n->ids[i], n->ids[n->count]) == 0) return;
     }
-    return false;
+    defect.id = n->ids[n->count];
+    defect.change = same;
+    defect.mutate = kvg_defect_keep;
+    n->list[n->count++] = defect;
 }
 
-const kvg_defect *kvg_defect_dialects(size_t *count)
+static void add_dialects(named_list *n)
 {
-    static kvg_defect list[DIALECTS];
-    static char ids[DIALECTS][DIALECT_ID];
-    static size_t made;
-    size_t formats = 0;
-    const kvg_format_info *table = made ? NULL : kvg_format_table(&formats); /* the list is made once */
-    for (size_t f = 0; f < formats && made < DIALECTS; f++) {
-        for (size_t d = 0; d < kvg_reference_dialect_count(table[f].format) && made < DIALECTS; d++) {
-            const kvg_dialect *dialect = kvg_reference_dialect(table[f].format, d);
-            if (is_listed(list, made, dialect->name)) continue;
-            snprintf(ids[made], DIALECT_ID, "dialect:%s", dialect->name);
-            list[made] = (kvg_defect){
-                .id = ids[made],
-                .applies = any,
-                .change = same,
-                .mutate = kvg_defect_keep,
-                .summary = "another dialect of the format",
-                .seen_in = dialect->source,
-                .dialect = dialect->name,
-            };
-            made++;
+    size_t formats;
+    const kvg_format_info *format = kvg_format_table(&formats);
+    for (size_t f = 0; f < formats; f++) {
+        for (size_t d = 0; d < kvg_reference_dialect_count(format[f].format); d++) {
+            const kvg_dialect *dialect = kvg_reference_dialect(format[f].format, d);
+            add_named(n, "dialect", dialect->name,
+                      (kvg_defect){.applies = any, .summary = "another dialect of the format",
+                                   .seen_in = dialect->source, .dialect = dialect->name});
         }
     }
-    *count = made;
-    return list;
+}
+
+static void add_layouts(named_list *n)
+{
+    size_t layouts;
+    const kvg_layout_info *layout = kvg_layout_table(&layouts);
+    for (size_t i = 0; i < layouts; i++) {
+        if (!layout[i].paged) continue;
+        add_named(n, "layout", layout[i].name,
+                  (kvg_defect){.applies = first_side, .summary = "rows lie as in another layout",
+                               .seen_in = layout[i].summary, .layout = layout[i].layout});
+    }
+}
+
+const kvg_defect *kvg_defect_named(size_t *count)
+{
+    static named_list made; /* once */
+    if (made.count == 0) {
+        add_dialects(&made);
+        add_layouts(&made);
+    }
+    *count = made.count;
+    return made.list;
 }
 
 kvg_status kvg_defect_find(const char *id, const kvg_defect **out)
 {
-    size_t dialects;
-    const kvg_defect *dialect = kvg_defect_dialects(&dialects);
-    for (size_t i = 0; i < DEFECT_COUNT + dialects; i++) {
-        const kvg_defect *d = i < DEFECT_COUNT ? &defects[i] : &dialect[i - DEFECT_COUNT];
+    size_t names;
+    const kvg_defect *named = kvg_defect_named(&names);
+    for (size_t i = 0; i < DEFECT_COUNT + names; i++) {
+        const kvg_defect *d = i < DEFECT_COUNT ? &defects[i] : &named[i - DEFECT_COUNT];
         if (strcmp(d->id, id) != 0) continue;
         *out = d;
         return KVG_OK;
@@ -389,6 +409,10 @@ kvg_status kvg_defect_find(const char *id, const kvg_defect **out)
 bool kvg_defect_applies_to(const kvg_defect *defect, const kvg_problem *p, kvg_side side)
 {
     const kvg_storage *storage = &p->storage[side];
+    kvg_layout_map map;
+    if (defect->layout) {
+        return first_side(p, side) && defect->layout != p->layout && kvg_map_of_layout(p, defect->layout, &map);
+    }
     if (!defect->dialect) return defect->applies(p, side);
     if (!any(p, side) || strcmp(storage->dialect, defect->dialect) == 0) return false;
     for (size_t i = 0; i < kvg_reference_dialect_count(storage->format); i++) {

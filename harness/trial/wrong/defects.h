@@ -39,12 +39,14 @@ typedef struct kvg_defect {
     kvg_flash_defect flash; /* op decode by the plain kernel of flash.h; KVG_FLASH_RIGHT: by the reference */
     const char *summary, *seen_in;
     const char *dialect; /* not NULL: that of the sides whose format has it and that are stored in another */
+    kvg_layout layout;   /* not 0: rows lie as in this layout, on the pools of the problem's */
 } kvg_defect;
 
 const kvg_defect *kvg_defect_table(size_t *count);
 
-/* One defect "dialect:<name>" for every name of a dialect, whatever the format. */
-const kvg_defect *kvg_defect_dialects(size_t *count);
+/* One defect "dialect:<name>" for every name of a dialect, whatever the format, and one "layout:<name>" for every named
+ * page. */
+const kvg_defect *kvg_defect_named(size_t *count);
 
 /* In either list. */
 kvg_status kvg_defect_find(const char *id, const kvg_defect **out) KVG_CHECKED;

@@ -291,11 +291,13 @@ static void judge_single(bench *b, row *r)
 
 static void make_rows(void)
 {
-    size_t defects, dialects;
-    const kvg_defect *defect = kvg_defect_table(&defects), *dialect = kvg_defect_dialects(&dialects);
-    assert_true(defects + dialects <= MOST_ROWS);
+    size_t defects, names;
+    const kvg_defect *defect = kvg_defect_table(&defects), *named = kvg_defect_named(&names);
+    assert_true(defects + names <= MOST_ROWS);
     for (size_t i = 0; i < defects; i++) rows[row_count++].defect = &defect[i];
-    for (size_t i = 0; i < dialects; i++) rows[row_count++].defect = &dialect[i];
+    for (size_t i = 0; i < names; i++) {
+        if (named[i].dialect) rows[row_count++].defect = &named[i];
+    }
 }
 
 static void print_row(const row *r)

@@ -227,13 +227,15 @@ static void test_an_encoder_without_its_fault_is_right(void **state)
 static void test_every_dialect_is_rejected_for_another(void **state)
 {
     (void)state;
-    size_t dialects, formats, twins = 0;
-    const kvg_defect *defects = kvg_defect_dialects(&dialects);
+    size_t names, formats, dialects = 0, twins = 0;
+    const kvg_defect *defects = kvg_defect_named(&names);
     const kvg_format_info *format = kvg_format_table(&formats);
-    for (size_t d = 0; d < dialects; d++) {
+    for (size_t d = 0; d < names; d++) {
         const kvg_backend *backend;
         char name[64];
         tally t = {0};
+        if (!defects[d].dialect) continue;
+        dialects++;
         snprintf(name, sizeof name, "defect:%s", defects[d].id);
         assert_int_equal(kvg_check_backend(name, &backend), KVG_OK);
         for (size_t f = 0; f < formats; f++) {
@@ -248,6 +250,37 @@ static void test_every_dialect_is_rejected_for_another(void **state)
     }
     assert_true(dialects > 20);
     assert_int_equal(twins, 0);
+}
+
+/* A named page is a known-wrong answer to others that have the same pools. */
+static void test_a_page_is_rejected_for_another(void **state)
+{
+    (void)state;
+    size_t names, layouts, found = 0, lonely = 0;
+    const kvg_defect *defects = kvg_defect_named(&names);
+    const kvg_layout_info *layout = kvg_layout_table(&layouts);
+    for (size_t d = 0; d < names; d++) {
+        const kvg_backend *backend;
+        char name[64];
+        tally t = {0};
+        if (!defects[d].layout) continue;
+        snprintf(name, sizeof name, "defect:%s", defects[d].id);
+        assert_int_equal(kvg_check_backend(name, &backend), KVG_OK);
+        for (size_t i = 0; i < 2 * layouts; i++) {
+            if (!layout[i / 2].paged) continue;
+            const kvg_format format = i % 2 ? KVG_FORMAT_NVFP4 : KVG_FORMAT_F16;
+            const kvg_case c = make_paged(KVG_OP_APPEND, layout[i / 2].layout, format, false, name);
+            judge(&defects[d], &c, backend, &t);
+        }
+        printf("%-26s rejected in %3u cases, changes nothing in %3u\n", defects[d].id, t.rejected, t.unreached);
+        found += t.rejected > 0;
+        lonely += t.rejected == 0;
+    }
+    for (size_t i = 0; i < layouts; i++) { /* those have nobody's pools, or another rule of blocks */
+        lonely -= layout[i].paged && (layout[i].whole || layout[i].layout == KVG_LAYOUT_MLA);
+    }
+    assert_true(found > 0);
+    assert_int_equal(lonely, 0);
 }
 
 /* K in one format, V in another: a defect that applies to one side alone must be seen there. */
@@ -387,6 +420,7 @@ int main(void)
         cmocka_unit_test(test_every_defect_is_rejected_where_it_changes_the_answer),
         cmocka_unit_test(test_an_encoder_without_its_fault_is_right),
         cmocka_unit_test(test_every_dialect_is_rejected_for_another),
+        cmocka_unit_test(test_a_page_is_rejected_for_another),
         cmocka_unit_test(test_a_defect_of_one_side_is_rejected),
         cmocka_unit_test(test_the_right_answer_passes),
         cmocka_unit_test(test_the_right_answer_passes_on_every_layout),
