@@ -121,7 +121,7 @@ template <class PARTS, int WHICH, bool SHARED_ROW> class prefill_source : prefil
         const uint32_t my_row = lane / ROW_LANES, piece = lane % ROW_LANES * BYTES;
         const uint32_t place = K_ORDER ? prefill_k_place(piece, 32) : piece;
         const uint32_t to = stage + PART::STAGE + prefill_place_of(my_row, place);
-#pragma unroll 8
+#pragma unroll(SHARED_ROW ? 4 : 8) /* fillers of shared rows have few registers */
         for (int i = 0; i < KVG_TILE; i += KVG_WARP / ROW_LANES) {
             const uint32_t row = i + my_row, at = (to ^ i % 8 * 16) + i * PREFILL_ROW_BYTES; /* prefill_place(row) */
             const uint64_t from = kvg_row_at(first, __shfl_sync(~0u, index, row), a.codes[WHICH].unit);

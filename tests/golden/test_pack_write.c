@@ -20,6 +20,7 @@
 #include "golden/safetensors_write.h"
 #include "harness/pack/golden_case.h"
 #include "harness/pack/golden_make.h"
+#include "harness/pack/golden_plan.h"
 #include "harness/pack/golden_parts.h"
 #include "tests/golden/failing_memory.h"
 
@@ -392,6 +393,18 @@ static void test_no_memory(void **state)
 }
 
 /* Every case, from its line; and the smallest change of a digest is noticed, in a recipe as in a stored case. */
+/* A carried pack has the cases that its config gives: a list that follows a table would grow with it. */
+static void expect_cases_of_config(const kvg_pack *pack)
+{
+    char path[512];
+    kvg_golden_plan plan;
+    snprintf(path, sizeof path, KVG_SOURCE_DIR "/configs/pack_%s.json", pack->name);
+    if (kvg_golden_plan_read(path, &plan)) fail_msg("%s", kvg_error_text());
+    assert_int_equal(plan.pack->case_count, pack->case_count);
+    for (size_t n = 0; n < pack->case_count; n++) assert_string_equal(plan.pack->cases[n].id, pack->cases[n].id);
+    kvg_golden_plan_free(&plan);
+}
+
 static void test_cases(void **state)
 {
     glob_t packs;
@@ -406,6 +419,7 @@ static void test_cases(void **state)
         kvg_pack *pack = open_carried(folder);
         assert_int_equal(stat(manifest, &st), 0);
         bytes += pack->prompt_bytes + pack->expected_bytes + (size_t)st.st_size;
+        expect_cases_of_config(pack);
         for (size_t n = 0; n < pack->case_count; n++, cases++) {
             kvg_pack_case *c = &pack->cases[n];
             kvg_golden_case computed;

@@ -268,6 +268,12 @@ def check_packs(kvgold, schema):
             check(code == (0 if value is good else 2), f"manifest: exit code {code}: {error}")
 
 
+def words_of(key):
+    """The names that an item of a list may be: of layouts, besides objects."""
+    items = key.get("items", {})
+    return items.get("enum", []) or [word for kind in items.get("anyOf", []) for word in kind.get("enum", [])]
+
+
 def check_capabilities(kvgold):
     """Capability files: the names are those of `kvgold list`, the example is good for both, and what is spoilt is refused by both."""
     schema = read(os.path.join(ROOT, "configs", "capabilities_schema.json"))
@@ -279,14 +285,16 @@ def check_capabilities(kvgold):
         ("layouts", first_words(kvgold, "layouts", 0)),
         ("profiles", sorted({"exact", *first_words(kvgold, "profiles", 0)})),
     ):
-        check(sorted(keys[key]["items"]["enum"]) == sorted(found), f"capabilities, {key}: the program has {sorted(found)}")
+        check(sorted(words_of(keys[key])) == sorted(found), f"capabilities, {key}: the program has {sorted(found)}")
     formats = re.search(r"\^\(([^)]*)\)", keys["formats"]["items"]["pattern"]).group(1).split("|")
     check(sorted(formats) == sorted(first_words(kvgold, "formats", 1)), f"capabilities, formats: the schema has {sorted(formats)}")
     with open(f"{ROOT}/docs/guide/plugin.md", encoding="utf-8") as f:
         example = json.loads(re.search(r"```json\n(.*?)```", f.read(), re.DOTALL).group(1))
     claim = example["claims"][0]
     claims = [{**claim, key: values} for key in keys for values in ([], 1, ["x"], ["u8"], [1], [1.5], [True], None)]
-    claims += [{**claim, key: [word]} for key in keys for word in keys[key].get("items", {}).get("enum", [])]
+    claims += [{**claim, key: [word]} for key in keys for word in words_of(keys[key])]
+    claims += [{**claim, "layouts": [own]} for own in ({"name": "mine", "text": "[L B N H]{ K.codes V.codes }"}, {"name": "mine"},
+                                                       {"name": "MINE", "text": ""}, {"text": "[L]"})]
     claims += [{k: v for k, v in claim.items() if k != key} for key in claim]
     claims += [{**claim, "formats": [name]} for name in formats] + [{**claim, "x": 1}, {**claim, "comment": "x"}, {}, 1]
     values = [example, {**example, "claims": []}, *({**example, "claims": [c]} for c in claims)]

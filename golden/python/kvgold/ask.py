@@ -150,15 +150,15 @@ def check(engine: Engine, *configs: Config, seed: str | None = None) -> Report:
     draws = [seed] if seed else [f"0x{secrets.randbits(64):x}" for _ in range(DRAWS)]
     with tempfile.TemporaryDirectory(prefix="kvgold-") as folder, Progress("kvgold.check: making the questions") as progress:
         config, pack, answers = (os.path.join(folder, name) for name in ("config.json", "pack", "answer.safetensors"))
-        for seed in draws:
+        for drawn in draws:
             with open(config, "w", encoding="utf-8") as file:
-                json.dump({"kvgold_golden": 1, "name": "check", "version": "1.0.0", "licence": "Apache-2.0", "seed": seed,
+                json.dump({"kvgold_golden": 1, "name": "check", "version": "1.0.0", "licence": "Apache-2.0", "seed": drawn,
                            "notes": {}, "groups": [{"flags": [], "stored": True, "cases": groups}]}, file)
             try:
                 run_program("golden", "make", config, "-o", pack, progress=progress)
                 break
             except PackError as error:
-                if seed == draws[-1] or TELLS_NOTHING not in str(error):  # as places in the caller's config, not in ours
+                if drawn == draws[-1] or TELLS_NOTHING not in str(error):  # as places in the caller's config, not in ours
                     raise PackError(str(error).replace(f"{config}: ", "").replace("$.groups[0]: ", "")) from None
         prompts = load_prompt(pack)
         shutil.rmtree(pack)  # the questions stay mapped
@@ -185,7 +185,7 @@ def check(engine: Engine, *configs: Config, seed: str | None = None) -> Report:
     unanswered = "".join(f"not answered: {name}: {reason}\n" for name, reason in reasons.items())
     verdicts = (replace(case, contained=False, reason=reasons.get(case.id, case.reason), exception=exceptions.get(case.id))
                 for case in cases)
-    return Report(seed, tuple(verdicts), text + unanswered)
+    return Report(drawn, tuple(verdicts), text + unanswered)
 
 
 def _groups(config: Config) -> list[Any]:

@@ -101,14 +101,6 @@ SCHEMA = {
     "layout_no_text": (paged(layout={"name": "mine"}), "$.cases[0].layout: missing key 'text'"),
     "layout_key": (paged(layout={"name": "mine", "text": MINE, "id": 1}), "$.cases[0].layout: unknown key 'id'"),
     "layout_name": (paged(layout={"name": "My one", "text": MINE}), "a name is 1 to 32 of a to z, 0 to 9 and _"),
-    "layout_taken": (paged(layout={"name": "hnd", "text": MINE}), "'hnd' is a layout of kvgold"),
-    "layout_twice": (paged(layout=[{"name": "mine", "text": MINE}, {"name": "mine", "text": MINE + " +4"}]),
-                     "'mine' is another text earlier in this config"),
-    "layout_syntax": (paged(layout={"name": "mine", "text": "[L B H N]{ K.code"}),
-                      "layout mine, column 12: a nest holds K.codes"),
-    "layout_axis": (paged(layout={"name": "mine", "text": MINE.replace("N", "X")}), "column 8: an axis is L layer"),
-    "layout_swizzle": (paged(layout={"name": "mine", "text": MINE}, v_scale_swizzle=True), "layout text keeps V scales linear"),
-    "layout_rows": (group(layout={"name": "mine", "text": MINE}), "op quantise works on layout rows, not on layout text"),
     # the file as a whole
     "root_array": ("[]", "$: expected an object, got an array"),
     "root_key_unknown": (root(limit={}), "$: unknown key 'limit' (did you mean 'limits'?)"),
@@ -263,6 +255,14 @@ SCHEMA = {
 }
 
 PROGRAM = {
+    "layout_taken": (paged(layout={"name": "hnd", "text": MINE}), "'hnd' is a layout of kvgold"),
+    "layout_twice": (paged(layout=[{"name": "mine", "text": MINE}, {"name": "mine", "text": MINE + " +4"}]),
+                     "'mine' is another text earlier in this config"),
+    "layout_syntax": (paged(layout={"name": "mine", "text": "[L B H N]{ K.code"}),
+                      "layout mine, column 12: a nest holds K.codes"),
+    "layout_axis": (paged(layout={"name": "mine", "text": MINE.replace("N", "X")}), "column 8: an axis is L layer"),
+    "layout_swizzle": (paged(layout={"name": "mine", "text": MINE}, v_scale_swizzle=True), "layout text keeps V scales linear"),
+    "layout_rows": (group(layout={"name": "mine", "text": MINE}), "op quantise works on layout rows, not on layout text"),
     "layer_missing": (paged(layers=3, layer=3), "$.cases[0].layer: is no layer of 3, which count from 0"),
     "dialect_of_another": (group(format="mxfp4", dialect="sglang"), "$.cases[0].dialect: no mxfp4 dialect 'sglang'"),
     "dialect_all_mixed": (group(format={"k": "e4m3", "v": "nvfp4"}, dialect="all"), "\"all\" needs one format for K and V"),
