@@ -262,9 +262,10 @@ def layouts(kvgold):
 
 
 def decode_tree(_):
-    """Tiles, leaves and nodes of a sequence; the sizes are those that the contract states."""
+    """Tiles, leaves and nodes of a sequence; the sizes are those that the contract states for mma16816.v1."""
     page = Path("docs/spec/decode-contract.md").read_text(encoding="utf-8")
-    tile, leaf = map(int, re.search(r"\*tile\* is positions (\d+)i.*?\*leaf\* (\d+)j", page, re.DOTALL).groups())
+    leaf = int(re.search(r"`mma16816.v1` \| (\d+) positions", page).group(1))
+    tile = int(re.search(r"\*tile\* is positions (\d+)i", page).group(1))
     length = 1100
     leaves = (length + leaf - 1) // leaf
     levels = (leaves - 1).bit_length()

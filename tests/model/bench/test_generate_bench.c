@@ -293,7 +293,7 @@ static void test_cells(void **state)
         const bool first_of_format = i % 4 < 2, nvfp4 = i % 2;
         const uint32_t batch = i % 4 < 2 ? 1 : 3;
         if (m.outcome != KVG_DEVICE_TIMED) fail_msg("cell %u: %s", i, m.detail);
-        assert_int_equal(m.profile, KVG_PROFILE_SM90_MMA16816_V1);
+        assert_int_equal(m.profile, KVG_PROFILE_SM90_MMA16816_V2);
         assert_int_equal(m.times[KVG_BENCH_STEP].runs, 5);
         /* 70 tokens, 2 layers, 2 KV heads of 16, K and V: 32 bytes a row, or 8 codes and a scale */
         assert_int_equal((int)m.kv_bytes, 70 * batch * 2 * 2 * 2 * (nvfp4 ? 9 : 32));
