@@ -145,6 +145,7 @@ kvgold_result kvgold_compare(const kvgold_answer *answer, const void *data, uint
 
 #include <errno.h>
 #include <fcntl.h>
+#include <locale.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -484,6 +485,19 @@ static bool kvgoldp_number(kvgoldp_scan *s)
     return s->at - from <= KVGOLDP_MAX_NUMBER || kvgoldp_bad_json(s, "a number is too long");
 }
 
+/* strtod reads the decimal point of the locale. It sets ERANGE of subnormal numbers, too, and they fit. */
+static bool kvgoldp_fits_double(kvgoldp_scan *s, const char *text)
+{
+    char copy[KVGOLDP_MAX_NUMBER + 1];
+    memcpy(copy, text, strlen(text) + 1);
+    char *point = strchr(copy, '.');
+    if (point) *point = localeconv()->decimal_point[0];
+    errno = 0;
+    const double value = strtod(copy, NULL);
+    const bool subnormal = value != 0 && value > -1 && value < 1;
+    return errno != ERANGE || subnormal || kvgoldp_bad_json(s, "a number is too large or too small for a double");
+}
+
 static int kvgoldp_by_text(const void *a, const void *b)
 {
     return strcmp(*(const char *const *)a, *(const char *const *)b);
@@ -555,7 +569,8 @@ static bool kvgoldp_value(kvgoldp_scan *s, int depth, kvgoldp_json *out)
         good = kvgoldp_children(s, depth + 1, out);
     } else if (c == '-' || (c >= '0' && c <= '9')) {
         out->type = 'n';
-        good = kvgoldp_number(s) && (out->text = kvgoldp_copy(s->r, from, (size_t)(s->at - from))) != NULL;
+        good = kvgoldp_number(s) && (out->text = kvgoldp_copy(s->r, from, (size_t)(s->at - from))) != NULL &&
+               kvgoldp_fits_double(s, out->text);
     } else {
         for (int i = 0; i < 3 && !good; i++) {
             const size_t length = strlen(words[i]);
