@@ -62,17 +62,24 @@ static uint64_t all_of(const page *g)
     return all;
 }
 
-static void close_page(page *g)
+static page page_of(const kvg_problem *p)
+{
+    page g = {.p = p};
+    kvg_rows_map(p, &g.map);
+    return g;
+}
+
+static void free_owners(page *g)
 {
     for (int i = 0; i < POOLS; i++) free(g->owner[i]);
 }
 
-static kvg_status open_page(const kvg_problem *p, page *g)
+/* The reader's page needs none. */
+static kvg_status find_owners(page *g)
 {
-    *g = (page){.p = p};
-    kvg_rows_map(p, &g->map);
     for (int i = 0; i < POOLS; i++) {
-        g->bytes[i] = kvg_problem_tensor(p, i % 2 ? KVG_ROLE_SCALE_POOL : KVG_ROLE_DATA_POOL, (kvg_side)(i / 2)).bytes;
+        const kvg_role pool = i % 2 ? KVG_ROLE_SCALE_POOL : KVG_ROLE_DATA_POOL;
+        g->bytes[i] = kvg_problem_tensor(g->p, pool, (kvg_side)(i / 2)).bytes;
         g->owner[i] = calloc(g->bytes[i] + 1, sizeof *g->owner[i]);
         if (!g->owner[i]) return kvg_fail(KVG_ERR_MEMORY, "no memory for a page: give fewer blocks");
     }
@@ -153,14 +160,14 @@ static void print_found(uint64_t field, uint64_t count, const found *f)
 
 kvg_status kvg_layout_compare(const kvg_problem *reader, const kvg_problem *other, bool *same)
 {
-    page own, g;
+    const page own = page_of(reader);
+    page g = page_of(other);
     *same = true;
     if (reader->paging.shared_kv != other->paging.shared_kv) {
         return kvg_fail(KVG_ERR_INVALID, "--compare: one layout has one row for K and V, and the other has two");
     }
-    kvg_status s = open_page(reader, &own);
-    kvg_status t = open_page(other, &g);
-    for (uint64_t field = 0, first = 0; !s && !t && field < FIELDS; field++) {
+    const kvg_status s = find_owners(&g);
+    for (uint64_t field = 0, first = 0; !s && field < FIELDS; field++) {
         found f = {0};
         const uint64_t count = count_of(&own, field);
         for (uint64_t n = first; n < first + count; n++) look(&own, &g, n, &f);
@@ -168,7 +175,6 @@ kvg_status kvg_layout_compare(const kvg_problem *reader, const kvg_problem *othe
         *same &= f.right == count;
         first += count;
     }
-    close_page(&own);
-    close_page(&g);
-    return s ? s : t;
+    free_owners(&g);
+    return s;
 }
