@@ -135,7 +135,7 @@ static __device__ __forceinline__ void kvg_take_leaf(const kvg_decode_args &a, c
     __syncthreads();
     kvg_weighted_tile<K, V> tile, next;
     tile.load(at, run.stages, first_tile, warp, lane);
-#pragma unroll 2
+#pragma unroll(KVG_CONTRACT.leaf == 512 ? 2 : 1) /* two copies spill elsewhere */
     for (int t = first_tile; t < tiles; t++) {
         if (t + 1 < tiles) next.load(at, run.stages, t + 1, warp, lane);
         tile.add(a, s, at, warp);
