@@ -9,7 +9,9 @@ The same config gives the same rows. Triples of an op on pages take a minute wit
 """
 import json
 import math
+import string
 import sys
+import textwrap
 
 from covertable import criteria, make
 
@@ -136,6 +138,16 @@ def rows_of(group):
     return [{n: factors[n][i] for n, i in row.items() if factors[n][i] is not None} for row in made]
 
 
+DIGITS = string.digits + string.ascii_letters  # which value of an axis a row has
+WIDTH = 100  # of a line of rows
+
+
+def word_of(row, values):
+    """A row as `rows` has it: a character for each axis."""
+    listed = ((row.get(n), v if isinstance(v, list) else [v]) for n, v in values.items())
+    return "".join("-" if x is None else DIGITS[[same(x, y) for y in v].index(True)] for x, v in listed)
+
+
 def write(path):
     with open(path, encoding="utf-8") as f:
         config = json.load(f)
@@ -144,16 +156,15 @@ def write(path):
             continue
         names = list(group["covers"]["values"])
         rows = sorted(rows_of(group), key=lambda row: [json.dumps(row.get(n)) for n in names])
-        # The group itself is a row, and the others say what they have in its place. A row cannot take back an
-        # optional axis, so the first row has none.
+        # The group itself is a row. The others cannot take back an optional axis, so the first row has none.
         first = next(r for r in rows if not OPTIONAL & set(r))
         covers = group["covers"]
-        for name in [*names, "covers", "include"]:
+        for name in [*names, "covers"]:
             group.pop(name, None)
         group.update({n: first[n] for n in names if n in first})
         group["covers"] = covers
-        group["include"] = [
-            {n: r[n] for n in names if n in r and not same(r[n], first.get(n))} for r in rows if r is not first]
+        words = " ".join(word_of(r, covers["values"]) for r in rows if r is not first)
+        covers["rows"] = textwrap.wrap(words, WIDTH)
         print(f"{path}: op {group['op']}: {len(rows)} rows", file=sys.stderr)
     with open(path, "w", encoding="utf-8") as f:
         f.write(text_of(config))
@@ -174,8 +185,8 @@ def text_of(config):
             return f"[\n{inner}\n{pad}]"
         return line(value)
 
-    rows = {"each": {}}
-    shape = {"cases": {"each": {"covers": {"values": {"": 1}, "without": rows}, "include": rows, "": 1}}}
+    lines = {"each": {}}
+    shape = {"cases": {"each": {"covers": {"values": {"": 1}, "without": lines, "rows": lines}, "": 1}}}
     return block(config, 0, shape) + "\n"
 
 

@@ -9,6 +9,8 @@
 
 struct kvg_config_data {
     kvg_json_doc *doc;
+    kvg_json_doc **rows; /* of groups whose rows are words */
+    size_t row_docs;
     const char *folder; /* the config's folder, where relative paths start */
     char **strings;
     size_t string_count;
@@ -49,7 +51,12 @@ config_choice config_group_choice(kvg_json object, kvg_json group, kvg_axis axis
 kvg_status config_group_case(kvg_config *config, kvg_json group, const config_choice given[KVG_AXIS_COUNT],
                              kvg_case *out) KVG_CHECKED;
 
-/* config_cover.c: refuses a "covers" of a group that cannot be counted. */
+/* config_cover.c: the rows of a group beside itself, the objects of "include" and then the words of "rows" in "covers",
+ * as objects of axes. `work` gets one after the other, until one fails. The config keeps them. */
+kvg_status config_cover_each_row(kvg_config *config, kvg_json group, kvg_status (*work)(void *context, kvg_json row),
+                                 void *context) KVG_CHECKED;
+
+/* Refuses a "covers" of a group that cannot be counted. */
 kvg_status config_cover_check(const kvg_config *config, kvg_json group) KVG_CHECKED;
 
 /* --- config_words.c: the names that keys of kind WORD and SIDES take --- */

@@ -315,16 +315,15 @@ static kvg_status read_exclude(kvg_json object, group *g)
     return g->exclude_used ? KVG_OK : kvg_fail(KVG_ERR_MEMORY, "cannot hold %zu excludes", g->exclude_count);
 }
 
-static kvg_status add_includes(kvg_config *config, group *g)
+typedef struct included {
+    kvg_config *config;
+    group *g;
+} included;
+
+static kvg_status add_included(void *context, kvg_json object)
 {
-    kvg_json include;
-    if (!kvg_json_has(g->object, "include")) return KVG_OK;
-    kvg_status s = kvg_json_get(g->object, "include", &include);
-    if (!s) s = config_check_axis_objects(include);
-    for (size_t i = 0; !s && i < kvg_json_count(include); i++) {
-        s = add_product(config, g, kvg_json_at(include, i), g->object);
-    }
-    return s;
+    const included *in = context;
+    return add_product(in->config, in->g, object, in->g->object);
 }
 
 kvg_status config_group_add(kvg_config *config, kvg_json object)
@@ -337,7 +336,7 @@ kvg_status config_group_add(kvg_config *config, kvg_json object)
     if (!s) s = kvg_json_check_notes(object);
     if (!s) s = read_exclude(object, &g);
     if (!s) s = add_product(config, &g, object, object);
-    if (!s) s = add_includes(config, &g);
+    if (!s) s = config_cover_each_row(config, object, add_included, &(included){config, &g});
     for (size_t i = 0; !s && i < g.exclude_count; i++) {
         if (!g.exclude_used[i])
             s = kvg_json_fail(kvg_json_at(g.exclude, i), "excludes no case: remove it or correct it");

@@ -165,7 +165,9 @@ static void add_axes(kvg_json_text *t)
                        "strength": {"type": "integer", "minimum": 1, "maximum": 3},
                        "most_work": {"type": "integer", "minimum": 1},
                        "values": {"$ref": "#/$defs/axes"},
-                       "without": {"type": "array", "items": {"$ref": "#/$defs/axes"}}}});
+                       "without": {"type": "array", "items": {"$ref": "#/$defs/axes"}},
+                       "rows": {"type": "array", "items": {"type": "string", "pattern": "^[0-9a-zA-Z -]*$"},
+                                "description": "Further rows, as words: a character for each axis of values."}}});
     static const char of_axes[] = KVG_JSON(
         "type": "object", "minProperties": 1,
         "allOf": [{"$ref": "#/$defs/one_shape"}, {"$ref": "#/$defs/one_storage"}],

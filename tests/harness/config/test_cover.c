@@ -53,6 +53,58 @@ static void test_a_missing_pair_is_named(void **state)
     assert_string_equal(told, "format bf16, head_dim 80");
 }
 
+/* A group whose rows are words of a format, a head_dim and a type. */
+static kvg_status of_words(const char *words, kvg_config *out)
+{
+    char group[1024];
+    snprintf(group, sizeof group,
+             "{" QUANTISE ",'format':'f16','head_dim':64,'covers':{'strength':2,'most_work':1000,'values':{" VALUES
+             ",'dtype':'f16'},'rows':%s}}",
+             words);
+    return config_of(group, out);
+}
+
+static void test_words_are_rows(void **state)
+{
+    (void)state;
+    static const char *const ids[] = {"f16", "bf16", "f16", "bf16"};
+    static const uint32_t dims[] = {64, 64, 80, 80};
+    kvg_config config;
+    assert_int_equal(of_words("['10- 010','',' 11-']", &config), KVG_OK);
+    assert_int_equal(config.case_count, 4); /* the group itself is the first */
+    for (size_t i = 0; i < config.case_count; i++) {
+        const kvg_problem *p = &config.cases[i].problem;
+        assert_string_equal(kvg_format_get(p->storage[KVG_K].format)->name, ids[i]);
+        assert_int_equal(p->head_dim, dims[i]);
+        assert_int_equal(p->dtype == KVG_DTYPE_F16, i == 2); /* a row without one has the group's */
+    }
+    assert_int_equal(kvg_config_cover(&config, keep, NULL), KVG_OK);
+    assert_int_equal(seen.rows, 4);
+    kvg_config_close(&config);
+}
+
+static void test_words_that_are_none(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *words, *text;
+    } bad[] = {
+        {"['10']", "\"10\" has 2 characters, but \"values\" has 3 axes"},
+        {"['1000']", "\"1000\" has 4 characters, but \"values\" has 3 axes"},
+        {"['100 200']", "\"200\": \"format\" has no value 2"},
+        {"['101']", "\"101\": \"dtype\" has no value 1"},
+        {"['1?0']", "\"1?0\": \"head_dim\" has no value ?"},
+        {"['---']", "an empty object means nothing here"},
+        {"'100'", "expected a list of texts"},
+        {"[1]", "expected a string"},
+    };
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        kvg_config config;
+        assert_int_equal(of_words(bad[i].words, &config), KVG_ERR_INVALID);
+        assert_non_null(strstr(kvg_error_text(), bad[i].text));
+    }
+}
+
 /* Rows that have every pair need not have every triple: the four of even parity have half of the eight. */
 static void test_triples_are_more_than_pairs(void **state)
 {
@@ -121,6 +173,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_pair_is_counted),
+        cmocka_unit_test(test_words_are_rows),
+        cmocka_unit_test(test_words_that_are_none),
         cmocka_unit_test(test_a_missing_pair_is_named),
         cmocka_unit_test(test_triples_are_more_than_pairs),
         cmocka_unit_test(test_values_that_no_case_has_are_not_missing),
