@@ -148,18 +148,15 @@ static kvg_status open_cache(const kvg_arguments *a, const char *layout, kvg_lay
     kvg_format format;
     kvg_status s = kvg_format_find(kvg_given_text(a, KVG_OPTION_LAYOUT_FORMAT, "nvfp4"), &format);
     if (s) return s;
-    *text = (kvg_layout_text){"text", layout};
-    *p = (kvg_problem){.op = KVG_OP_PROBE, .layout = KVG_LAYOUT_TEXT, .text = text, .dtype = KVG_DTYPE_BF16,
+    *p = (kvg_problem){.op = KVG_OP_PROBE, .dtype = KVG_DTYPE_BF16,
                        .storage = {{format, "canonical"}, {format, "canonical"}}, .tokens = 1,
                        .kv_heads = number(a, KVG_OPTION_LAYOUT_HEADS, 8),
                        .head_dim = number(a, KVG_OPTION_LAYOUT_DIM, 128),
                        .paging = {.layers = number(a, KVG_OPTION_LAYOUT_LAYERS, 2),
                                   .blocks = number(a, KVG_OPTION_LAYOUT_BLOCKS, 4),
                                   .block_tokens = number(a, KVG_OPTION_LAYOUT_TOKENS, 16), .sequences = 1}};
-    if (!strpbrk(layout, " [{.")) {
-        p->text = NULL;
-        s = kvg_layout_find(layout, &p->layout);
-    }
+    s = kvg_layout_read(layout, text, &p->layout);
+    if (text->text) p->text = text;
     if (!s && !(strstr(layout, "V.") || (p->layout != KVG_LAYOUT_TEXT && p->layout != KVG_LAYOUT_MLA))) {
         p->paging.shared_kv = true;
         p->paging.v_dim = p->head_dim;

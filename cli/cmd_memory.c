@@ -54,6 +54,11 @@ static double gib(uint64_t bytes)
     return (double)bytes / (1024.0 * 1024 * 1024);
 }
 
+static const char *layout_of(const kvg_memory_plan *plan)
+{
+    return plan->text.text ? plan->text.text : kvg_layout_get(plan->layout)->name;
+}
+
 static void print_head(const kvg_model *m, const memory_options *o)
 {
     printf("%s\n", m->title);
@@ -66,7 +71,7 @@ static void print_head(const kvg_model *m, const memory_options *o)
     }
     if (m->other_layers) printf("not counted: the states of %u layers that hold no KV\n", m->other_layers);
     printf("source: %s\nlayout %s, blocks of %u tokens, model type %s\n", m->source,
-           kvg_layout_get(o->plan.layout)->name, o->plan.block_tokens, kvg_dtype_name(o->plan.dtype));
+           layout_of(&o->plan), o->plan.block_tokens, kvg_dtype_name(o->plan.dtype));
 }
 
 /* A line for each format. */
@@ -205,7 +210,7 @@ static kvg_status print_json(const kvg_model *m, const memory_options *o)
         cJSON_AddNumberToObject(group, "kv_heads", m->groups[i].kv_heads);
         cJSON_AddNumberToObject(group, "head_dim", m->groups[i].head_dim);
     }
-    cJSON_AddStringToObject(root, "layout", kvg_layout_get(o->plan.layout)->name);
+    cJSON_AddStringToObject(root, "layout", layout_of(&o->plan));
     cJSON_AddNumberToObject(root, "block_tokens", o->plan.block_tokens);
     cJSON *list = cJSON_AddArrayToObject(root, "formats");
     kvg_status s = KVG_OK;
@@ -253,8 +258,7 @@ int kvg_command_memory(const kvg_arguments *a)
     const char *config = kvg_given_text(a, KVG_OPTION_MEMORY_REQUIRE, NULL);
     const kvg_argument *given = kvg_given(a, KVG_OPTION_MEMORY_PADDING), *padding = given ? given : &none;
     memory_options o = {
-        .plan = {.layout = (kvg_layout)kvg_given_number(a, KVG_OPTION_MEMORY_LAYOUT, KVG_LAYOUT_TURBOMIND),
-                 .dtype = (kvg_dtype)kvg_given_number(a, KVG_OPTION_MEMORY_DTYPE, KVG_DTYPE_BF16),
+        .plan = {.dtype = (kvg_dtype)kvg_given_number(a, KVG_OPTION_MEMORY_DTYPE, KVG_DTYPE_BF16),
                  .block_tokens = (uint32_t)kvg_given_number(a, KVG_OPTION_MEMORY_BLOCK_TOKENS, 64),
                  .row_padding = (uint32_t)padding->numbers[0],
                  .data_padding = (uint32_t)padding->numbers[1],
@@ -262,7 +266,9 @@ int kvg_command_memory(const kvg_arguments *a)
         .budget = kvg_given_number(a, KVG_OPTION_MEMORY_BUDGET, 0),
         .json = kvg_given(a, KVG_OPTION_MEMORY_JSON),
     };
-    kvg_status s = take_contexts(a, &o);
+    const char *const layout = kvg_given_text(a, KVG_OPTION_MEMORY_LAYOUT, "turbomind");
+    kvg_status s = kvg_layout_read(layout, &o.plan.text, &o.plan.layout);
+    if (!s) s = take_contexts(a, &o);
     if (s) return kvg_command_fail("memory", s);
     if (a->file_count != (config ? 0 : 1)) return kvg_command_usage("memory", "give one model, or --require CONFIG");
     if (config && a->option_count > 1) return kvg_command_usage("memory", "--require takes no other option");

@@ -41,6 +41,7 @@ static kvg_problem problem_of(const kvg_model_group *g, const kvg_memory_plan *p
     kvg_problem p = {
         .op = KVG_OP_PROBE,
         .layout = plan->layout,
+        .text = plan->layout == KVG_LAYOUT_TEXT ? &plan->text : NULL,
         .dtype = plan->dtype,
         .storage = {{plan->format, "canonical"}, {plan->format, "canonical"}},
         .tokens = 1,
@@ -158,7 +159,8 @@ static kvg_status measure_group(const kvg_model_group *g, const kvg_memory_plan 
     if (!s) s = reserve_pool(blocks, scale_block, &scale_reserved);
     if (s) return s;
     const uint64_t token = token_bytes(g, plan->format);
-    out->padding = padding_bytes(g, plan, blocks);
+    const bool is_text = plan->layout == KVG_LAYOUT_TEXT; /* it says itself what padding there is */
+    out->padding = is_text ? out->data + out->scales - token * blocks * B : padding_bytes(g, plan, blocks);
     out->tail = (blocks * B - kept_tokens(g, tokens)) * token;
     if (data_reserved != out->data || scale_reserved != out->scales ||
         out->data + out->scales != token * blocks * B + out->padding) {

@@ -8,6 +8,7 @@
 /* How a model's cache is kept. */
 typedef struct kvg_memory_plan {
     kvg_layout layout;
+    kvg_layout_text text; /* of layout TEXT */
     kvg_format format; /* of K and of V */
     kvg_dtype dtype;   /* model type */
     uint32_t block_tokens;

@@ -7,6 +7,7 @@
 #include "cli/memory.h"
 #include "core/mode.h"
 #include "golden/golden.h"
+#include "harness/config/config_names.h"
 
 /* One requirement: pools of `plan` for `context` tokens must be at least `at_least` times smaller than plain rows of
  * `against`. */
@@ -66,6 +67,22 @@ static kvg_status load_model(const char *config, const char *name, kvg_model *ou
     return kvg_model_load(NULL, path, out);
 }
 
+/* A name, or a text. */
+static kvg_status read_layout(kvg_json object, kvg_memory_plan *plan)
+{
+    kvg_json value;
+    const char *name;
+    if (!kvg_json_has(object, "layout")) return KVG_OK;
+    kvg_status s = kvg_json_get(object, "layout", &value);
+    if (s) return s;
+    if (kvg_json_is_object(value)) {
+        plan->layout = KVG_LAYOUT_TEXT;
+        return kvg_config_layout_text(value, &plan->text);
+    }
+    s = kvg_json_string(value, &name);
+    return s ? s : kvg_json_locate(value, kvg_layout_find(name, &plan->layout));
+}
+
 static kvg_status read_requirement(const char *config, kvg_json object, requirement *r)
 {
     static const char *const keys[] = {"model", "mode", "format", "dtype", "layout", "block_tokens", "row_padding",
@@ -80,8 +97,7 @@ static kvg_status read_requirement(const char *config, kvg_json object, requirem
     if (!s) s = read_name(object, "dtype", "bf16", &value, &name);
     if (!s) s = kvg_json_locate(value, kvg_dtype_find(name, &r->plan.dtype));
     if (!s) s = read_storage(object, r);
-    if (!s) s = read_name(object, "layout", "turbomind", &value, &name);
-    if (!s) s = kvg_json_locate(value, kvg_layout_find(name, &r->plan.layout));
+    if (!s) s = read_layout(object, &r->plan);
     if (!s) s = read_name(object, "against", "f16", &value, &name);
     if (!s) s = kvg_json_locate(value, kvg_format_find(name, &r->against));
     if (!s) s = read_number(object, "block_tokens", 64, 1 << 20, &numbers[0]);
@@ -107,7 +123,7 @@ static bool judge(const requirement *r, const kvg_memory_use *use)
     const uint64_t plain = kvg_memory_row_bytes(&r->model, r->against, r->context), held = use->data + use->scales;
     const double saving = (double)plain / (double)held;
     const bool met = saving >= r->at_least;
-    const char *layout = kvg_layout_get(r->plan.layout)->name;
+    const char *layout = r->plan.text.name ? r->plan.text.name : kvg_layout_get(r->plan.layout)->name;
     printf("%s %s %s %s B %u: %llu tokens take %llu bytes, %s %llu: %.4fx, at least %gx wanted\n",
            met ? "ok  " : "FAIL", r->model.name, kvg_format_get(r->plan.format)->name, layout, r->plan.block_tokens,
            (unsigned long long)r->context, (unsigned long long)held, kvg_format_get(r->against)->name,

@@ -38,6 +38,15 @@ kvg_status kvg_layout_find(const char *name, kvg_layout *out)
     return s;
 }
 
+kvg_status kvg_layout_read(const char *given, kvg_layout_text *text, kvg_layout *out)
+{
+    *text = (kvg_layout_text){0};
+    if (!strpbrk(given, " []{}")) return kvg_layout_find(given, out);
+    *text = (kvg_layout_text){"text", given};
+    *out = KVG_LAYOUT_TEXT;
+    return KVG_OK;
+}
+
 uint32_t kvg_layout_table_width(kvg_layout layout, const kvg_paging *paging, uint32_t tokens)
 {
     if (kvg_layout_get(layout)->whole) return 1;

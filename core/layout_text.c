@@ -32,6 +32,9 @@ typedef struct nest {
     uint64_t inner, bytes; /* measured: of one repetition, and all of it */
 } nest;
 
+enum { PADDINGS = 3 };
+static const char *const padding_words[PADDINGS] = {"row", "data", "scale"};
+
 typedef struct reader {
     const kvg_problem *p;
     const char *text, *at;
@@ -39,6 +42,7 @@ typedef struct reader {
     axis axes[MAX_AXES];
     int nest_count, axis_count;
     const char *fields[FIELDS]; /* where a field stands; NULL: nowhere */
+    bool padded[PADDINGS];      /* the text has the word */
     uint64_t bytes[FIELDS], groups[2]; /* of a row: bytes of a field, groups that share a scale by kvg_side */
 } reader;
 
@@ -128,21 +132,23 @@ static kvg_status read_field(reader *r, nest *n)
     return refuse(r, r->at, "a nest holds K.codes, K.scales, K.params, those of V, or nests in braces");
 }
 
+static uint32_t padding_of(const reader *r, int word)
+{
+    const kvg_paging *g = &r->p->paging;
+    return (const uint32_t[PADDINGS]){g->row_padding, g->data_padding, g->scale_padding}[word];
+}
+
 /* +64, +row, +data, +scale, +%128 */
 static kvg_status read_padding(reader *r, nest *n)
 {
-    const kvg_paging *g = &r->p->paging;
-    const struct {
-        const char *word;
-        uint32_t bytes;
-    } words[] = {{"row", g->row_padding}, {"data", g->data_padding}, {"scale", g->scale_padding}};
     uint64_t number;
     skip_space(r);
     if (n->multiple != 1) return refuse(r, r->at, "a multiple is the last padding of its nest");
-    for (int i = 0; i < 3; i++) {
-        const size_t length = strlen(words[i].word);
-        if (strncmp(r->at, words[i].word, length) != 0) continue;
-        n->padding += words[i].bytes;
+    for (int i = 0; i < PADDINGS; i++) {
+        const size_t length = strlen(padding_words[i]);
+        if (strncmp(r->at, padding_words[i], length) != 0) continue;
+        n->padding += padding_of(r, i);
+        r->padded[i] = true;
         r->at += length;
         return KVG_OK;
     }
@@ -461,6 +467,17 @@ static kvg_status check_fields(const reader *r)
     return KVG_OK;
 }
 
+/* A text of the user's own has a place for the padding that is given. Of named layouts kvg_problem_check knows it. */
+static kvg_status check_paddings(const reader *r)
+{
+    for (int i = 0; i < PADDINGS; i++) {
+        if (!padding_of(r, i) || r->padded[i] || !r->p->text) continue;
+        return kvg_fail(KVG_ERR_INVALID, "layout %s: %s_padding is %u, but the text has no +%s: %s",
+                        kvg_problem_layout_name(r->p), padding_words[i], padding_of(r, i), padding_words[i], r->text);
+    }
+    return KVG_OK;
+}
+
 kvg_status kvg_layout_text_read(const kvg_problem *p, kvg_layout_map *map, uint64_t pools[2][2])
 {
     const char *const text = kvg_problem_layout_text(p);
@@ -472,6 +489,7 @@ kvg_status kvg_layout_text_read(const kvg_problem *p, kvg_layout_map *map, uint6
     r.text = r.at = text;
     r.nest_count = r.axis_count = 0;
     memset(r.fields, 0, sizeof r.fields);
+    memset(r.padded, 0, sizeof r.padded);
     *map = (kvg_layout_map){.codes = {{.bytes = 0}}};
     memset(pools, 0, sizeof(uint64_t[2][2]));
     if (strlen(r.text) > MAX_TEXT) {
@@ -483,6 +501,7 @@ kvg_status kvg_layout_text_read(const kvg_problem *p, kvg_layout_map *map, uint6
     if (!s && *r.at) s = refuse(&r, r.at, "nothing more is expected here");
     if (!s) measure_rows(&r);
     if (!s) s = check_fields(&r);
+    if (!s) s = check_paddings(&r);
     for (int i = 0; !s && i < count; i++) {
         s = measure(&r, &r.nests[first[i]], 0);
         if (!s) s = place_pool(&r, &r.nests[first[i]], maps, pools);

@@ -727,7 +727,7 @@ expect "probe: wrong bytes are shown beside the right ones" 1 "the reference rea
 refusing=(unshare -Ur sh -c 'echo 0 > /proc/sys/user/max_user_namespaces && exec "$@"' sh) # namespaces in this one
 "${refusing[@]}" true 2>/dev/null || refusing=() # this machine refuses them itself
 for command in "probe paged.json --token 1 --head 1" "bench one.json --seconds 0.01" \
-    "matrix --backend reference --format nvfp4"; do
+    "matrix --backend reference --format mx16"; do
     read -ra words <<<"$command"
     expect "${words[0]} without namespaces" 0 "kvgold ${words[0]}: unconfined by namespaces: rights: the machine refuses" \
         "${refusing[@]}" "$kvgold" "${words[@]}"

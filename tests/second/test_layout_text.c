@@ -163,10 +163,12 @@ static void test_random_texts(void **state)
         kvg_problem p = {.op = KVG_OP_PROBE, .layout = KVG_LAYOUT_TEXT, .dtype = KVG_DTYPE_BF16, .tokens = 1,
                          .kv_heads = 1 + (uint32_t)below(&d, 2), .head_dim = 64, .text = &text,
                          .paging = {.layers = 1 + (uint32_t)below(&d, 2), .blocks = 1 + (uint32_t)below(&d, 2),
-                                    .block_tokens = 4 << below(&d, 2), .row_padding = 5, .data_padding = 7,
-                                    .scale_padding = 9}};
+                                    .block_tokens = 4 << below(&d, 2)}};
         for (int side = 0; side < 2; side++) p.storage[side] = (kvg_storage){formats[below(&d, 4)], "canonical"};
         draw_text(&d);
+        if (strstr(d.text, "+row")) p.paging.row_padding = 5;
+        if (strstr(d.text, "+data")) p.paging.data_padding = 7;
+        if (strstr(d.text, "+scale")) p.paging.scale_padding = 9;
         if (kvg_problem_lay_out(&p)) { /* too many digits, two pools of one kind, elements of 4 bits */
             const char *why = kvg_error_text();
             if (!strstr(why, "at most 3 digits") && !strstr(why, "a second pool") &&
@@ -264,6 +266,31 @@ static void test_refusals(void **state)
     }
 }
 
+/* Padding that is given and that the text has no place for would be lost. */
+static void test_padding_without_a_place(void **state)
+{
+    static const struct {
+        const char *text, *error;
+    } rows[] = {
+        {"[L B H N]{ K.codes +row V.codes K.scales V.scales +scale } +data", NULL},
+        {"[L B H N]{ K.codes V.codes K.scales V.scales +scale } +data", "row_padding is 3, but the text has no +row"},
+        {"[L B H N]{ K.codes +row V.codes K.scales V.scales +scale }", "data_padding is 7, but the text has no +data"},
+        {"[L B H N]{ K.codes +row V.codes K.scales V.scales } +data", "scale_padding is 9, but the text has no +scale"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        const kvg_layout_text text = {"mine", rows[i].text};
+        kvg_problem p = {.op = KVG_OP_PROBE, .layout = KVG_LAYOUT_TEXT, .dtype = KVG_DTYPE_BF16, .tokens = 1,
+                         .kv_heads = 2, .head_dim = 64, .text = &text,
+                         .storage = {{KVG_FORMAT_NVFP4, "canonical"}, {KVG_FORMAT_NVFP4, "canonical"}},
+                         .paging = {.layers = 2, .blocks = 4, .block_tokens = 4, .row_padding = 3, .data_padding = 7,
+                                    .scale_padding = 9}};
+        const kvg_status s = kvg_problem_check(&p);
+        if (rows[i].error) assert_non_null(s ? strstr(kvg_error_text(), rows[i].error) : NULL);
+        else if (s) fail_msg("%s", kvg_error_text());
+    }
+}
+
 /* A map that was made for another problem is not used: each field that a map follows from is changed alone. */
 static void test_other_maps(void **state)
 {
@@ -312,6 +339,7 @@ int main(void)
         cmocka_unit_test(test_random_texts),
         cmocka_unit_test(test_named_layouts),
         cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_padding_without_a_place),
         cmocka_unit_test(test_other_maps),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
