@@ -33,14 +33,26 @@ typedef struct config_choice {
     const char *word; /* the name, for an "all"; else NULL */
 } config_choice;
 
+/* --- config_rows.c: objects of axes, and the rows of a group --- */
+
+/* The names of all axes, then `count` of `more`; how many there are. */
+size_t config_axis_names(const char **names, const char *const *more, size_t count);
+
+/* KVG_ERR_INVALID unless the value is an object of axes, or a list of such objects, none of them empty. */
+kvg_status config_check_axis_object(kvg_json object) KVG_CHECKED;
+kvg_status config_check_axis_objects(kvg_json list) KVG_CHECKED;
+
+/* The member of the object, if it has one, as a list of objects of axes. */
+kvg_status config_get_axis_objects(kvg_json object, const char *key, kvg_json *out, size_t *count) KVG_CHECKED;
+
+/* The rows of a group beside itself, the objects of "include" and then the words of "rows" in "covers", as objects of
+ * axes. `work` gets one after the other, until one fails. The config keeps them. */
+kvg_status config_each_row(kvg_config *config, kvg_json group, kvg_status (*work)(void *context, kvg_json row),
+                           void *context) KVG_CHECKED;
+
 /* --- config_group.c: the cases of a group --- */
 
 kvg_status config_group_add(kvg_config *config, kvg_json group) KVG_CHECKED;
-
-/* KVG_ERR_INVALID unless the value is an object of axes, or a list of such objects, none of them
- * empty. */
-kvg_status config_check_axis_object(kvg_json object) KVG_CHECKED;
-kvg_status config_check_axis_objects(kvg_json list) KVG_CHECKED;
 
 /* Value `index` of an axis in an object of a group. If the object does not give the axis, the first
  * value that the group gives. */
@@ -51,12 +63,7 @@ config_choice config_group_choice(kvg_json object, kvg_json group, kvg_axis axis
 kvg_status config_group_case(kvg_config *config, kvg_json group, const config_choice given[KVG_AXIS_COUNT],
                              kvg_case *out) KVG_CHECKED;
 
-/* config_cover.c: the rows of a group beside itself, the objects of "include" and then the words of "rows" in "covers",
- * as objects of axes. `work` gets one after the other, until one fails. The config keeps them. */
-kvg_status config_cover_each_row(kvg_config *config, kvg_json group, kvg_status (*work)(void *context, kvg_json row),
-                                 void *context) KVG_CHECKED;
-
-/* Refuses a "covers" of a group that cannot be counted. */
+/* config_cover.c: refuses a "covers" of a group that cannot be counted. */
 kvg_status config_cover_check(const kvg_config *config, kvg_json group) KVG_CHECKED;
 
 /* --- config_words.c: the names that keys of kind WORD and SIDES take --- */

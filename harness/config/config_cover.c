@@ -148,109 +148,6 @@ static kvg_status read_row(config_cover *v, kvg_json object, row *out)
     return s;
 }
 
-/* The member of the object, if it has one, as a list of objects of axes. */
-static kvg_status get_objects(kvg_json object, const char *key, kvg_json *out, size_t *count)
-{
-    *count = 0;
-    if (!kvg_json_has(object, key)) return KVG_OK;
-    kvg_status s = kvg_json_get(object, key, out);
-    if (!s) s = config_check_axis_objects(*out);
-    if (!s) *count = kvg_json_count(*out);
-    return s;
-}
-
-/* --- rows as words --- */
-
-static const char place_digits[] = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
-
-/* Character i says which value the i-th axis of `values` has, - that the row does not give it. Example: with format f16
- * and bf16 and head_dim 64 and 80 the word 10 is {"format": "bf16", "head_dim": 64}. */
-static kvg_status tell_word(kvg_json values, kvg_json line, const char *word, size_t length, kvg_json_text *out)
-{
-    const char *comma = "";
-    if (length != kvg_json_count(values))
-        return kvg_json_fail(line, "\"%.*s\" has %zu characters, but \"values\" has %zu axes", (int)length, word,
-                             length, kvg_json_count(values));
-    kvg_json_add(out, "{");
-    for (size_t i = 0; i < length; i++) {
-        const kvg_json axis = kvg_json_at(values, i);
-        const bool list = kvg_json_is_array(axis);
-        const char *digit = strchr(place_digits, word[i]);
-        const size_t at = digit ? (size_t)(digit - place_digits) : SIZE_MAX;
-        if (word[i] == '-') continue;
-        if (at >= (list ? kvg_json_count(axis) : 1))
-            return kvg_json_fail(line, "\"%.*s\": \"%s\" has no value %c", (int)length, word, kvg_json_key(axis),
-                                 word[i]);
-        char *text = kvg_json_print(list ? kvg_json_at(axis, at) : axis);
-        if (!text) return kvg_fail(KVG_ERR_MEMORY, "cannot hold a row");
-        kvg_json_add(out, "%s", comma);
-        kvg_json_add_string(out, kvg_json_key(axis));
-        kvg_json_add(out, ":%s", text);
-        cJSON_free(text);
-        comma = ",";
-    }
-    kvg_json_add(out, "}");
-    return KVG_OK;
-}
-
-static kvg_status tell_words(kvg_json values, kvg_json rows, kvg_json_text *out)
-{
-    const char *comma = "", *line;
-    kvg_status s = kvg_json_is_array(rows) ? KVG_OK : kvg_json_fail(rows, "expected a list of texts");
-    for (size_t i = 0; !s && i < kvg_json_count(rows); i++) {
-        const kvg_json json = kvg_json_at(rows, i);
-        s = kvg_json_string(json, &line);
-        while (!s && *(line += strspn(line, " "))) {
-            const size_t length = strcspn(line, " ");
-            kvg_json_add(out, "%s", comma);
-            s = tell_word(values, json, line, length, out);
-            comma = ",";
-            line += length;
-        }
-    }
-    return s;
-}
-
-/* The words of "rows" as a list of objects of axes, which the config keeps. */
-static kvg_status read_words(kvg_config *config, kvg_json covers, kvg_json *out)
-{
-    struct kvg_config_data *d = config->data;
-    kvg_json values, rows;
-    kvg_json_text text = {0};
-    kvg_status s = kvg_json_get(covers, "values", &values);
-    if (!s) s = config_check_axis_object(values);
-    if (!s) s = kvg_json_get(covers, "rows", &rows);
-    kvg_json_doc **grown = realloc(d->rows, (d->row_docs + 1) * sizeof *grown);
-    if (!grown) return kvg_fail(KVG_ERR_MEMORY, "cannot hold rows");
-    d->rows = grown;
-    kvg_json_add(&text, "[");
-    if (!s) s = tell_words(values, rows, &text);
-    kvg_json_add(&text, "]");
-    if (!s) s = kvg_json_text_check(&text);
-    if (!s) s = kvg_json_parse(config->path, text.text, strlen(text.text), &d->rows[d->row_docs]);
-    if (!s) *out = kvg_json_root(d->rows[d->row_docs++]);
-    if (!s) s = config_check_axis_objects(*out);
-    kvg_json_text_free(&text);
-    return s;
-}
-
-kvg_status config_cover_each_row(kvg_config *config, kvg_json group, kvg_status (*work)(void *context, kvg_json row),
-                                 void *context)
-{
-    kvg_json covers, rows[2];
-    size_t counts[2] = {0};
-    kvg_status s = get_objects(group, "include", &rows[0], &counts[0]);
-    if (!s && kvg_json_has(group, "covers")) s = kvg_json_get(group, "covers", &covers);
-    if (!s && kvg_json_has(group, "covers") && kvg_json_has(covers, "rows")) {
-        s = read_words(config, covers, &rows[1]);
-        if (!s) counts[1] = kvg_json_count(rows[1]);
-    }
-    for (int list = 0; list < 2; list++) {
-        for (size_t i = 0; !s && i < counts[list]; i++) s = work(context, kvg_json_at(rows[list], i));
-    }
-    return s;
-}
-
 static kvg_status add_row(void *context, kvg_json object)
 {
     config_cover *v = context;
@@ -263,13 +160,13 @@ static kvg_status add_row(void *context, kvg_json object)
 static kvg_status read_lists(config_cover *v, kvg_json covers)
 {
     kvg_json without;
-    kvg_status s = get_objects(covers, "without", &without, &v->barred_count);
+    kvg_status s = config_get_axis_objects(covers, "without", &without, &v->barred_count);
     if (s) return s;
     v->barred = calloc(v->barred_count + 1, sizeof *v->barred);
     if (!v->barred) return kvg_fail(KVG_ERR_MEMORY, "cannot hold %zu objects of \"without\"", v->barred_count);
     for (size_t i = 0; i < v->barred_count && !s; i++) s = read_barred(v, kvg_json_at(without, i), &v->barred[i]);
     if (!s) s = add_row(v, v->group);
-    return s ? s : config_cover_each_row(&v->scratch, v->group, add_row, v);
+    return s ? s : config_each_row(&v->scratch, v->group, add_row, v);
 }
 
 static kvg_status read_cover(config_cover *v, kvg_json covers)

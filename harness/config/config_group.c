@@ -280,30 +280,6 @@ static kvg_status add_product(kvg_config *config, group *g, kvg_json object, kvg
 
 /* --- groups --- */
 
-/* The names of all axes, then those of `more`. */
-static size_t axis_names(const char **names, const char *const *more, size_t count)
-{
-    for (int a = 0; a < KVG_AXIS_COUNT; a++) names[a] = kvg_axis_get((kvg_axis)a)->name;
-    for (size_t i = 0; i < count; i++) names[KVG_AXIS_COUNT + i] = more[i];
-    return KVG_AXIS_COUNT + count;
-}
-
-kvg_status config_check_axis_object(kvg_json object)
-{
-    const char *names[KVG_AXIS_COUNT];
-    kvg_status s = kvg_json_check_keys(object, names, axis_names(names, NULL, 0));
-    if (!s && kvg_json_count(object) == 0) s = kvg_json_fail(object, "an empty object means nothing here");
-    return s;
-}
-
-kvg_status config_check_axis_objects(kvg_json list)
-{
-    kvg_status s = KVG_OK;
-    if (!kvg_json_is_array(list)) return kvg_json_fail(list, "expected a list of objects");
-    for (size_t i = 0; i < kvg_json_count(list) && !s; i++) s = config_check_axis_object(kvg_json_at(list, i));
-    return s;
-}
-
 static kvg_status read_exclude(kvg_json object, group *g)
 {
     if (!kvg_json_has(object, "exclude")) return KVG_OK;
@@ -332,11 +308,11 @@ kvg_status config_group_add(kvg_config *config, kvg_json object)
     enum { MORE = sizeof more / sizeof more[0] };
     const char *names[KVG_AXIS_COUNT + MORE];
     group g = {.object = object};
-    kvg_status s = kvg_json_check_keys(object, names, axis_names(names, more, MORE));
+    kvg_status s = kvg_json_check_keys(object, names, config_axis_names(names, more, MORE));
     if (!s) s = kvg_json_check_notes(object);
     if (!s) s = read_exclude(object, &g);
     if (!s) s = add_product(config, &g, object, object);
-    if (!s) s = config_cover_each_row(config, object, add_included, &(included){config, &g});
+    if (!s) s = config_each_row(config, object, add_included, &(included){config, &g});
     for (size_t i = 0; !s && i < g.exclude_count; i++) {
         if (!g.exclude_used[i])
             s = kvg_json_fail(kvg_json_at(g.exclude, i), "excludes no case: remove it or correct it");
