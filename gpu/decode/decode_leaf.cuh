@@ -135,7 +135,7 @@ static __device__ __forceinline__ void kvg_take_leaf(const kvg_decode_args &a, c
     __syncthreads();
     kvg_weighted_tile<K, V> tile, next;
     tile.load(at, run.stages, first_tile, warp, lane);
-#pragma unroll(KVG_CONTRACT.leaf == 512 ? 2 : 1) /* two copies spill elsewhere */
+#pragma unroll 2
     for (int t = first_tile; t < tiles; t++) {
         if (t + 1 < tiles) next.load(at, run.stages, t + 1, warp, lane);
         tile.add(a, s, at, warp);
@@ -144,9 +144,9 @@ static __device__ __forceinline__ void kvg_take_leaf(const kvg_decode_args &a, c
 }
 
 /* SHARED, V2_SHARED: bytes of dynamic shared memory, under mma16816.v2 the latter; there for reports, which see a
- * kernel's name. */
+ * kernel's name. Leaves of 256 have 128 threads: told that a CTA for each multiprocessor will do, ptxas spills none. */
 template <class K, class V, int SHARED, int V2_SHARED>
-static __global__ void __launch_bounds__(kvg_leaf_threads(KVG_CONTRACT.leaf))
+static __global__ void __launch_bounds__(kvg_leaf_threads(KVG_CONTRACT.leaf), KVG_CONTRACT.leaf == 512 ? 0 : 1)
     kvg_decode_leaf(const __grid_constant__ kvg_decode_args a)
 {
     if constexpr (!kvg_leaf_shape<K, V>::FITS) return;
