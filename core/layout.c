@@ -41,7 +41,7 @@ kvg_status kvg_layout_find(const char *name, kvg_layout *out)
 kvg_status kvg_layout_read(const char *given, kvg_layout_text *text, kvg_layout *out)
 {
     *text = (kvg_layout_text){0};
-    if (!strpbrk(given, " []{}")) return kvg_layout_find(given, out);
+    if (!strpbrk(given, " []{}.")) return kvg_layout_find(given, out);
     *text = (kvg_layout_text){"text", given};
     *out = KVG_LAYOUT_TEXT;
     return KVG_OK;

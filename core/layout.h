@@ -45,7 +45,7 @@ typedef struct kvg_layout_info {
 const kvg_layout_info *kvg_layout_table(size_t *count);
 const kvg_layout_info *kvg_layout_get(kvg_layout layout); /* also of TEXT; NULL for another value outside the table */
 kvg_status kvg_layout_find(const char *name, kvg_layout *out) KVG_CHECKED;
-/* A name of the table, or a text: that has a blank or a bracket. *text keeps it, else its members are NULL. */
+/* A name of the table, or a text: that has a blank, a bracket or a dot. *text keeps it, else its members are NULL. */
 kvg_status kvg_layout_read(const char *given, kvg_layout_text *text, kvg_layout *out) KVG_CHECKED;
 
 /* The geometry of a paged cache; all zero for layout rows. */

@@ -33,7 +33,7 @@ void kvg_config_close(kvg_config *config)
     if (d) {
         for (size_t i = 0; i < d->string_count; i++) free(d->strings[i]);
         free(d->strings);
-        for (size_t i = 0; i < d->row_docs; i++) kvg_json_close(d->rows[i]);
+        for (size_t i = 0; i < d->row_docs; i++) kvg_json_close(d->rows[i].doc);
         free(d->rows);
         kvg_json_close(d->doc);
     }

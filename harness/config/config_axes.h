@@ -9,7 +9,7 @@
 
 struct kvg_config_data {
     kvg_json_doc *doc;
-    kvg_json_doc **rows; /* of groups whose rows are words */
+    struct { const void *group; kvg_json_doc *doc; } *rows; /* of groups whose rows are words */
     size_t row_docs;
     const char *folder; /* the config's folder, where relative paths start */
     char **strings;
@@ -46,8 +46,8 @@ kvg_status config_check_axis_objects(kvg_json list) KVG_CHECKED;
 kvg_status config_get_axis_objects(kvg_json object, const char *key, kvg_json *out, size_t *count) KVG_CHECKED;
 
 /* The rows of a group beside itself, the objects of "include" and then the words of "rows" in "covers", as objects of
- * axes. `work` gets one after the other, until one fails. The config keeps them. */
-kvg_status config_each_row(kvg_config *config, kvg_json group, kvg_status (*work)(void *context, kvg_json row),
+ * axes. `work` gets one after the other, until one fails. The config keeps them: words are read once. */
+kvg_status config_each_row(const kvg_config *config, kvg_json group, kvg_status (*work)(void *context, kvg_json row),
                            void *context) KVG_CHECKED;
 
 /* --- config_group.c: the cases of a group --- */

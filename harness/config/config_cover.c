@@ -36,7 +36,8 @@ typedef struct tuple {
 } tuple;
 
 typedef struct config_cover {
-    kvg_config scratch; /* for cases that are tried; owns the texts */
+    const kvg_config *config; /* keeps the rows */
+    kvg_config scratch;       /* for cases that are tried; owns the texts */
     kvg_json group;
     unsigned strength;
     uint64_t most_work;
@@ -166,7 +167,7 @@ static kvg_status read_lists(config_cover *v, kvg_json covers)
     if (!v->barred) return kvg_fail(KVG_ERR_MEMORY, "cannot hold %zu objects of \"without\"", v->barred_count);
     for (size_t i = 0; i < v->barred_count && !s; i++) s = read_barred(v, kvg_json_at(without, i), &v->barred[i]);
     if (!s) s = add_row(v, v->group);
-    return s ? s : config_each_row(&v->scratch, v->group, add_row, v);
+    return s ? s : config_each_row(v->config, v->group, add_row, v);
 }
 
 static kvg_status read_cover(config_cover *v, kvg_json covers)
@@ -207,6 +208,7 @@ static kvg_status open_cover(const kvg_config *config, kvg_json group, config_co
     }
     v->scratch.path = config->path;
     v->scratch.data->folder = config->data->folder;
+    v->config = config;
     v->group = group;
     kvg_status s = kvg_json_get(group, "covers", &covers);
     if (!s) s = read_cover(v, covers);

@@ -93,39 +93,53 @@ static kvg_status tell_words(kvg_json values, kvg_json rows, kvg_json_text *out)
     return s;
 }
 
-/* The words of "rows" as a list of objects of axes, which the config keeps. */
-static kvg_status read_words(kvg_config *config, kvg_json covers, kvg_json *out)
+/* Parses a list of objects of axes, which the config keeps for the group. */
+static kvg_status keep_rows(const kvg_config *config, kvg_json group, const kvg_json_text *text, kvg_json *out)
 {
     struct kvg_config_data *d = config->data;
+    void *grown = realloc(d->rows, (d->row_docs + 1) * sizeof *d->rows);
+    if (!grown) return kvg_fail(KVG_ERR_MEMORY, "cannot hold rows");
+    d->rows = grown;
+    kvg_status s = kvg_json_parse(config->path, text->text, strlen(text->text), &d->rows[d->row_docs].doc);
+    if (s) return s;
+    d->rows[d->row_docs].group = group.item;
+    *out = kvg_json_root(d->rows[d->row_docs++].doc);
+    return config_check_axis_objects(*out);
+}
+
+/* The words of "rows" as a list of objects of axes. */
+static kvg_status read_words(const kvg_config *config, kvg_json group, kvg_json covers, kvg_json *out)
+{
+    const struct kvg_config_data *d = config->data;
     kvg_json values, rows;
     kvg_json_text text = {0};
+    for (size_t i = 0; i < d->row_docs; i++) {
+        if (d->rows[i].group != group.item) continue;
+        *out = kvg_json_root(d->rows[i].doc);
+        return KVG_OK;
+    }
     kvg_status s = kvg_json_get(covers, "values", &values);
     if (!s) s = config_check_axis_object(values);
     if (!s) s = kvg_json_get(covers, "rows", &rows);
-    kvg_json_doc **grown = realloc(d->rows, (d->row_docs + 1) * sizeof *grown);
-    if (!grown) return kvg_fail(KVG_ERR_MEMORY, "cannot hold rows");
-    d->rows = grown;
     kvg_json_add(&text, "[");
     if (!s) s = tell_words(values, rows, &text);
     kvg_json_add(&text, "]");
     if (!s) s = kvg_json_text_check(&text);
-    if (!s) s = kvg_json_parse(config->path, text.text, strlen(text.text), &d->rows[d->row_docs]);
-    if (!s) *out = kvg_json_root(d->rows[d->row_docs++]);
-    if (!s) s = config_check_axis_objects(*out);
+    if (!s) s = keep_rows(config, group, &text, out);
     kvg_json_text_free(&text);
     return s;
 }
 
-kvg_status config_each_row(kvg_config *config, kvg_json group, kvg_status (*work)(void *context, kvg_json row),
-                                 void *context)
+kvg_status config_each_row(const kvg_config *config, kvg_json group, kvg_status (*work)(void *context, kvg_json row),
+                           void *context)
 {
     kvg_json covers, rows[2];
     size_t counts[2] = {0};
     kvg_status s = config_get_axis_objects(group, "include", &rows[0], &counts[0]);
-    if (!s && kvg_json_has(group, "covers")) s = kvg_json_get(group, "covers", &covers);
-    if (!s && kvg_json_has(group, "covers") && kvg_json_has(covers, "rows")) {
-        s = read_words(config, covers, &rows[1]);
-        if (!s) counts[1] = kvg_json_count(rows[1]);
+    if (!s && kvg_json_has(group, "covers")) {
+        s = kvg_json_get(group, "covers", &covers);
+        if (!s && kvg_json_has(covers, "rows")) s = read_words(config, group, covers, &rows[1]);
+        if (!s && kvg_json_has(covers, "rows")) counts[1] = kvg_json_count(rows[1]);
     }
     for (int list = 0; list < 2; list++) {
         for (size_t i = 0; !s && i < counts[list]; i++) s = work(context, kvg_json_at(rows[list], i));

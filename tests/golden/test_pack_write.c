@@ -392,7 +392,6 @@ static void test_no_memory(void **state)
     cJSON_InitHooks(NULL);
 }
 
-/* Every case, from its line; and the smallest change of a digest is noticed, in a recipe as in a stored case. */
 /* A carried pack has the cases that its config gives: a list that follows a table would grow with it. */
 static void expect_cases_of_config(const kvg_pack *pack)
 {
@@ -405,6 +404,7 @@ static void expect_cases_of_config(const kvg_pack *pack)
     kvg_golden_plan_free(&plan);
 }
 
+/* Every case, from its line; and the smallest change of a digest is noticed, in a recipe as in a stored case. */
 static void test_cases(void **state)
 {
     glob_t packs;

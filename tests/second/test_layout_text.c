@@ -218,6 +218,15 @@ static void test_named_layouts(void **state)
     assert_true(grouped > 0 && shared > 0);
 }
 
+/* A small cache of that layout. */
+static kvg_problem problem_of(const kvg_layout_text *text)
+{
+    return (kvg_problem){.op = KVG_OP_PROBE, .layout = KVG_LAYOUT_TEXT, .dtype = KVG_DTYPE_BF16, .tokens = 1,
+                         .kv_heads = 2, .head_dim = 64, .text = text,
+                         .storage = {{KVG_FORMAT_NVFP4, "canonical"}, {KVG_FORMAT_NVFP4, "canonical"}},
+                         .paging = {.layers = 2, .blocks = 4, .block_tokens = 4}};
+}
+
 /* --- what is refused, and where --- */
 
 static void test_refusals(void **state)
@@ -253,10 +262,7 @@ static void test_refusals(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         const kvg_layout_text text = {"mine", rows[i].text};
-        kvg_problem p = {.op = KVG_OP_PROBE, .layout = KVG_LAYOUT_TEXT, .dtype = KVG_DTYPE_BF16, .tokens = 1,
-                         .kv_heads = 2, .head_dim = 64, .text = &text,
-                         .storage = {{KVG_FORMAT_NVFP4, "canonical"}, {KVG_FORMAT_NVFP4, "canonical"}},
-                         .paging = {.layers = 2, .blocks = 4, .block_tokens = 4}};
+        kvg_problem p = problem_of(&text);
         const kvg_status s = kvg_problem_lay_out(&p);
         if (!rows[i].error && s) fail_msg("%s", kvg_error_text());
         if (!rows[i].error) continue;
@@ -280,11 +286,8 @@ static void test_padding_without_a_place(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         const kvg_layout_text text = {"mine", rows[i].text};
-        kvg_problem p = {.op = KVG_OP_PROBE, .layout = KVG_LAYOUT_TEXT, .dtype = KVG_DTYPE_BF16, .tokens = 1,
-                         .kv_heads = 2, .head_dim = 64, .text = &text,
-                         .storage = {{KVG_FORMAT_NVFP4, "canonical"}, {KVG_FORMAT_NVFP4, "canonical"}},
-                         .paging = {.layers = 2, .blocks = 4, .block_tokens = 4, .row_padding = 3, .data_padding = 7,
-                                    .scale_padding = 9}};
+        kvg_problem p = problem_of(&text);
+        p.paging.row_padding = 3, p.paging.data_padding = 7, p.paging.scale_padding = 9;
         const kvg_status s = kvg_problem_check(&p);
         if (rows[i].error) assert_non_null(s ? strstr(kvg_error_text(), rows[i].error) : NULL);
         else if (s) fail_msg("%s", kvg_error_text());
@@ -296,11 +299,7 @@ static void test_other_maps(void **state)
 {
     const kvg_layout_text texts[] = {{"mine", "[L B H N]{ K.codes +row V.codes K.scales V.scales +scale } +data"},
                                      {"yours", "[B L H N]{ V.codes +row K.codes K.scales V.scales +scale } +data"}};
-    const kvg_problem first = {.op = KVG_OP_PROBE, .layout = KVG_LAYOUT_TEXT, .dtype = KVG_DTYPE_BF16, .tokens = 1,
-                               .kv_heads = 2, .head_dim = 64, .text = texts,
-                               .storage = {{KVG_FORMAT_NVFP4, "canonical"}, {KVG_FORMAT_NVFP4, "canonical"}},
-                               .paging = {.layers = 2, .blocks = 4, .block_tokens = 4}};
-    kvg_problem p = first, q[12];
+    kvg_problem p = problem_of(texts), q[12];
     (void)state;
     assert_int_equal(kvg_problem_lay_out(&p), KVG_OK);
     for (size_t i = 0; i < 12; i++) q[i] = p;
