@@ -338,8 +338,36 @@ def peer_table(chosen, results):
     return table(["peer", "largest relative error", "query tokens with other bits when asked alone"], lines)
 
 
-def tables(rows, results, kvgold):
+# Of the sections in which query tokens are asked alone: what the table of bits and speed shows.
+SHOWN = [("A", 1, 128 * KI, 1), ("C", 16, 32 * KI, 1), ("C", 16, 32 * KI, 8), ("B", 1, 32 * KI, 2 * KI)]
+
+
+def bits_table(rows, results, kvgold):
+    """Kernels one below another: whether a query token's bits depend on what is asked beside it, and what that costs."""
+    cases = [(r.section, r.batch, r.tokens, r.queries) for r in rows]
+    shown = [[n for n in results if cases[n] == c] for c in SHOWN]
+    if not all(shown):
+        return []
     lines = []
+    for p in PEERS:
+        alone = [results[n] for n in results if rows[n].peer == p and rows[n].section in "ABC"]
+        asked = sum(r.get("tokens_alone", 0) for r in alone)
+        if asked:
+            differ = sum(r.get("tokens_alone_differ", 0) for r in alone)
+            times = [[cell(rows[n], results[n]) for n in case if rows[n].peer == p] for case in shown]
+            lines.append([p, f"{differ} of {asked}"] + [t[0] if t else "" for t in times])
+    own = [(rows[case[0]], kvgold_cell(rows[case[0]], kvgold)) for case in shown]
+    for f in BYTES:
+        if any(f in found for _, found in own):
+            lines.append([f"kvgold {f}", "0: all bits are the reference's"] +
+                         [kvgold_text(row, found[f]) if f in found else "" for row, found in own])
+    heads = [f"{batch} × {tokens // KI} Ki, q {queries}" for _, batch, tokens, queries in SHOWN]
+    return ["## Bits and speed", "Llama-3-70B, in us (share of a plain read; T: TFLOP/s); kvgold before/after the peers.", "",
+            *table(["kernel", "query tokens with other bits when asked alone, A to C", *heads], lines), ""]
+
+
+def tables(rows, results, kvgold):
+    lines = bits_table(rows, results, kvgold)
     for section, title in TITLES.items():
         chosen = [(n, rows[n]) for n in sorted(results) if rows[n].section == section]
         if chosen:
