@@ -58,7 +58,7 @@ static cJSON *tensor_of(const kvg_compared_tensor *t)
 static cJSON *explanation_of(const kvg_diagnosis *d, const kvg_explanation *e)
 {
     static const char *const sides[] = {"", "k", "v", "both"};
-    char name[256], text[512];
+    char name[KVG_EXPLANATION_NAME], text[512];
     cJSON *explanation = cJSON_CreateObject();
     kvg_explanation_name(e, name, sizeof name);
     kvg_explanation_text(e, text, sizeof text);

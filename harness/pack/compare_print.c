@@ -34,7 +34,7 @@ static void print_tensor(const kvg_compared_tensor *t, bool verbose, FILE *to)
 /* Others that give the same answer to this case: nobody could tell which it is. */
 static void print_ties(const kvg_diagnosis *d, FILE *to)
 {
-    char name[256];
+    char name[KVG_EXPLANATION_NAME];
     const char *before = "      also: ";
     for (size_t i = 1; i < d->count && d->explanations[i].exact; i++) {
         if (d->explanations[i].count != d->explanations[0].count) break;
@@ -67,7 +67,7 @@ static void print_why(const kvg_compared_case *c, FILE *to)
     if (!c->diagnosed || d->wrong_bits == 0) return;
     const bool exact = d->count && d->explanations[0].exact;
     for (size_t i = 0; i < d->count && i < (exact ? 1 : PARTIAL); i++) {
-        char name[256], text[512];
+        char name[KVG_EXPLANATION_NAME], text[512];
         const kvg_explanation *e = &d->explanations[i];
         kvg_explanation_name(e, name, sizeof name);
         kvg_explanation_text(e, text, sizeof text);

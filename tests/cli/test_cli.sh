@@ -385,6 +385,19 @@ expect "a reader of padding" 1 "are padding" "$kvgold" layout hnd --compare "[L 
 expect "... of a layout that is none" 2 "did you mean 'hnd'" "$kvgold" layout hnd --compare hdn
 expect "... of rows that K and V share" 2 "one layout has one row for K and V, and the other has two" "$kvgold" layout hnd --compare mla
 expect "a text that is none" 2 "column 10: an axis is L layer" "$kvgold" layout '[L B H N K.codes'
+expect "a picture" 0 "| K t0 h0 | K t0 h1 | K t1 h0 |" "$kvgold" layout nhd --draw
+expect "... of padding" 0 "| Ks t3 h0 7 | padding" "$kvgold" layout '[L B N H] K.codes ; [L B]{ [H N/4 G N%4] K.scales +9 }' --draw
+expect "... and what a reader takes it for" 1 "|          | Vs t0 h1 | Vs t1 h0 |" "$kvgold" layout nhd --compare hnd --draw --block-tokens 2
+expect "... as a file" 0 "" "$kvgold" layout nhd --svg page.svg
+check "... with every row" grep -q '>Vs t3 h1</text>' page.svg
+expect "... that cannot be written" 3 "nowhere/page.svg" "$kvgold" layout nhd --svg nowhere/page.svg
+packs=$source_dir/golden/data/packs
+expect "the layout of pages" 0 "100.0 %  hnd" "$kvgold" layout "$packs/hnd/expected.safetensors" --identify hnd
+expect "... that are of another case" 1 "two mistakes away" "$kvgold" layout "$packs/nhd/expected.safetensors" --identify hnd
+expect "... of a case that writes none" 2 "is not of op append" "$kvgold" layout "$packs/rows/expected.safetensors" --identify hnd --case "$(grep -o 'flatten/[^"]*' "$packs/hnd/manifest.json" | head -n 1)"
+expect "... of a pack that has no pages" 2 "has no case of op append" "$kvgold" layout "$packs/rows/expected.safetensors" --identify rows
+expect "... of a file without pools" 2 "has no pool of case 0000: 0000.k_data" "$kvgold" layout "$packs/rows/expected.safetensors" --identify hnd
+expect "... of no file" 2 "give one answer file" "$kvgold" layout --identify hnd
 
 # --- shards, order, seeds ---------------------------------------------------------------------------------------------
 

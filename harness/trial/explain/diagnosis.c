@@ -62,14 +62,35 @@ static void keep_reached(list *l)
     l->count = kept;
 }
 
+/* Runs each defect of a list and adds it to `l`. */
+static kvg_status try_defects(const kvg_scorer *c, const kvg_defect *defects, size_t count, list *l)
+{
+    const size_t first = l->count;
+    kvg_status s = KVG_OK;
+    for (size_t i = 0; i < count && !s; i++) s = push_row(c->problem, &defects[i], l);
+    return s ? s : kvg_scorer_run(c, l->scores + first, l->count - first, "single defects", INFINITY);
+}
+
+static bool any_exact(const list *l)
+{
+    bool exact = false;
+    for (size_t i = 0; i < l->count; i++) exact |= l->scores[i].ran && l->scores[i].e.exact;
+    return exact;
+}
+
+/* The rows of the table, dialects and layouts by name, and if none of them is it the texts near the layout's. */
 static kvg_status try_singles(const kvg_scorer *c, list *l)
 {
-    size_t rows, names;
-    const kvg_defect *row = kvg_defect_table(&rows), *named = kvg_defect_named(&names);
-    kvg_status s = KVG_OK;
-    for (size_t i = 0; i < rows && !s; i++) s = push_row(c->problem, &row[i], l);
-    for (size_t i = 0; i < names && !s; i++) s = push_row(c->problem, &named[i], l);
-    return s ? s : kvg_scorer_run(c, l->scores, l->count, "single defects", INFINITY);
+    size_t count;
+    const kvg_defect *defects = kvg_defect_table(&count);
+    kvg_status s = try_defects(c, defects, count, l);
+    if (!s) {
+        defects = kvg_defect_named(&count);
+        s = try_defects(c, defects, count, l);
+    }
+    if (s || any_exact(l)) return s;
+    s = kvg_defect_near(c->problem, &defects, &count);
+    return s ? s : try_defects(c, defects, count, l);
 }
 
 /* --- the best of them --- */
@@ -203,7 +224,7 @@ static void name_of(const kvg_wrong *w, char *out, size_t size)
 
 void kvg_explanation_name(const kvg_explanation *e, char *out, size_t size)
 {
-    char first[112], second[112];
+    char first[KVG_DIAGNOSIS_TEXT], second[KVG_DIAGNOSIS_TEXT];
     name_of(&e->wrong[0], first, sizeof first);
     if (e->count == 2) name_of(&e->wrong[1], second, sizeof second);
     snprintf(out, size, "%s%s%s", first, e->count == 2 ? " and " : "", e->count == 2 ? second : "");

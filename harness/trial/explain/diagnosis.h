@@ -15,7 +15,8 @@
 #include "harness/trial/question/places.h"
 #include "harness/trial/wrong/defect_run.h"
 
-enum { KVG_MAX_EXPLANATIONS = 8, KVG_DIAGNOSIS_TEXT = 480, KVG_DEFAULT_PAIRS = 4096, KVG_DEFAULT_WHY_SECONDS = 20 };
+enum { KVG_MAX_EXPLANATIONS = 8, KVG_DIAGNOSIS_TEXT = 480, KVG_EXPLANATION_NAME = 1024 };
+enum { KVG_DEFAULT_PAIRS = 4096, KVG_DEFAULT_WHY_SECONDS = 20 };
 
 typedef struct kvg_evidence {
     const kvg_question *data;

@@ -1,5 +1,7 @@
 #include "harness/trial/wrong/defect_maps.h"
 
+#include "core/layout_text.h"
+
 /* One past the last byte that a map reaches. */
 static uint64_t end_of(const kvg_problem *p, const kvg_row_map *m)
 {
@@ -97,15 +99,32 @@ void kvg_map_swap_scale_planes(const kvg_problem *p, kvg_layout_map *map)
     swap(map->scales);
 }
 
-bool kvg_map_of_layout(const kvg_problem *p, kvg_layout layout, kvg_layout_map *map)
+static bool map_of_name(const kvg_problem *p, kvg_layout layout, kvg_layout_map *map)
 {
     kvg_problem other = *p;
-    kvg_layout_map wrong;
     other.layout = layout;
     other.text = NULL;
-    if (!kvg_op_get(p->op)->paged || kvg_layout_get(layout)->whole != kvg_layout_get(p->layout)->whole) return false;
-    if (kvg_problem_check(&other)) return false;
-    kvg_rows_map(&other, &wrong);
+    if (kvg_layout_get(layout)->whole != kvg_layout_get(p->layout)->whole || kvg_problem_check(&other)) return false;
+    kvg_rows_map(&other, map);
+    return true;
+}
+
+static bool map_of_text(const kvg_problem *p, const char *text, kvg_layout_map *map)
+{
+    const kvg_layout_text own = {"near", text};
+    kvg_problem other = *p;
+    uint64_t pools[2][2];
+    other.layout = KVG_LAYOUT_TEXT;
+    other.text = &own;
+    other.paging.v_scale_swizzle = false; /* the text says where scales lie */
+    return kvg_layout_text_read(&other, map, pools) == KVG_OK;
+}
+
+bool kvg_map_of_layout(const kvg_problem *p, kvg_layout layout, const char *text, kvg_layout_map *map)
+{
+    kvg_layout_map wrong;
+    if (!kvg_op_get(p->op)->paged) return false;
+    if (!(layout == KVG_LAYOUT_TEXT ? map_of_text(p, text, &wrong) : map_of_name(p, layout, &wrong))) return false;
     for (int side = KVG_K; side < KVG_K + kvg_problem_sides(p); side++) {
         if (!fits(p, &wrong.codes[side]) || (wrong.scales[side].bytes && !fits(p, &wrong.scales[side]))) return false;
     }

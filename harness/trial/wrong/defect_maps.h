@@ -13,8 +13,8 @@ void kvg_map_swap_rows(const kvg_problem *p, kvg_layout_map *map);
 void kvg_map_swap_planes(const kvg_problem *p, kvg_layout_map *map);
 void kvg_map_swap_scale_planes(const kvg_problem *p, kvg_layout_map *map);
 
-/* The map of a named layout on the pools of the problem's. False: it has not the same pools, or reaches beyond them, or
- * lacks an option of the problem; then the map stays as it was. */
-bool kvg_map_of_layout(const kvg_problem *p, kvg_layout layout, kvg_layout_map *map);
+/* The map of a layout on the pools of the problem's; of layout TEXT, whose text is `text`. False: it has not the same
+ * pools, or reaches beyond them, or lacks an option of the problem; then the map stays as it was. */
+bool kvg_map_of_layout(const kvg_problem *p, kvg_layout layout, const char *text, kvg_layout_map *map);
 
 #endif

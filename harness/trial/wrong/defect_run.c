@@ -109,7 +109,7 @@ static void wrong_map(const kvg_wrong *wrongs, size_t count, const kvg_problem *
     for (size_t i = 0; i < count; i++) {
         const kvg_defect *d = wrongs[i].defect;
         if (d->remap) d->remap(p, map);
-        if (d->layout) (void)kvg_map_of_layout(p, d->layout, map); /* or it stays as it was */
+        if (d->layout) (void)kvg_map_of_layout(p, d->layout, d->text, map); /* or it stays as it was */
     }
 }
 

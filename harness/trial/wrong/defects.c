@@ -2,6 +2,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "core/bits.h"
@@ -15,6 +16,7 @@
 #include "harness/trial/wrong/defects_pages.h"
 #include "harness/trial/wrong/defects_rope.h"
 #include "harness/trial/wrong/defects_rows.h"
+#include "harness/trial/wrong/near_texts.h"
 
 /* --- which problems a defect applies to --- */
 
@@ -391,6 +393,56 @@ const kvg_defect *kvg_defect_named(size_t *count)
     return made.list;
 }
 
+/* --- texts near a layout's --- */
+
+typedef struct near_list {
+    struct near_list *next;
+    char *text; /* that the others are near to */
+    kvg_near_texts near;
+    char ids[KVG_NEAR_TEXTS][sizeof "layout:" + KVG_NEAR_TEXT];
+    kvg_defect list[KVG_NEAR_TEXTS];
+} near_list;
+
+static kvg_status make_near(const char *text, near_list **out)
+{
+    near_list *const n = calloc(1, sizeof *n);
+    char *const copy = strdup(text);
+    if (!n || !copy) {
+        free(n);
+        free(copy);
+        return kvg_fail(KVG_ERR_MEMORY, "no memory for the texts near a layout's");
+    }
+    n->text = copy;
+    kvg_near_texts_of(text, &n->near);
+    for (size_t i = 0; i < n->near.count; i++) {
+        snprintf(n->ids[i], sizeof n->ids[i], "layout:%s", n->near.texts[i]);
+        n->list[i] = (kvg_defect){.id = n->ids[i], .applies = first_side, .change = same, .mutate = kvg_defect_keep,
+                                  .summary = "rows lie as this text says", .seen_in = "", .layout = KVG_LAYOUT_TEXT,
+                                  .text = n->near.texts[i]};
+    }
+    *out = n;
+    return KVG_OK;
+}
+
+kvg_status kvg_defect_near(const kvg_problem *p, const kvg_defect **out, size_t *count)
+{
+    static near_list *made;
+    const char *const text = kvg_op_get(p->op)->paged ? kvg_problem_layout_text(p) : "";
+    near_list *n = made;
+    *count = 0;
+    if (!*text) return KVG_OK;
+    while (n && strcmp(n->text, text) != 0) n = n->next;
+    if (!n) {
+        kvg_status s = make_near(text, &n);
+        if (s) return s;
+        n->next = made;
+        made = n;
+    }
+    *out = n->list;
+    *count = n->near.count;
+    return KVG_OK;
+}
+
 kvg_status kvg_defect_find(const char *id, const kvg_defect **out)
 {
     size_t names;
@@ -411,7 +463,8 @@ bool kvg_defect_applies_to(const kvg_defect *defect, const kvg_problem *p, kvg_s
     const kvg_storage *storage = &p->storage[side];
     kvg_layout_map map;
     if (defect->layout) {
-        return first_side(p, side) && defect->layout != p->layout && kvg_map_of_layout(p, defect->layout, &map);
+        return first_side(p, side) && (defect->text || defect->layout != p->layout) &&
+               kvg_map_of_layout(p, defect->layout, defect->text, &map);
     }
     if (!defect->dialect) return defect->applies(p, side);
     if (!any(p, side) || strcmp(storage->dialect, defect->dialect) == 0) return false;

@@ -5,6 +5,7 @@
  *   defects_encode         An encoder of the canonical dialects with one fault.
  *   wrong_rounding         Rounding with ties by any rule.
  *   defect_maps, _cache    Wrong places of a layout, and the rows that a wrong map would read.
+ *   near_texts             Texts that are one mistake away from a layout's.
  *   defect_run             Runs the reference under one defect, or under several at once; the backend of defects.
  *   flash, flash_rows      A plain attention kernel in f32, right or with one of the defects of flash_defects.def.
  *
@@ -40,6 +41,7 @@ typedef struct kvg_defect {
     const char *summary, *seen_in;
     const char *dialect; /* not NULL: that of the sides whose format has it and that are stored in another */
     kvg_layout layout;   /* not 0: rows lie as in this layout, on the pools of the problem's */
+    const char *text;    /* of layout TEXT */
 } kvg_defect;
 
 const kvg_defect *kvg_defect_table(size_t *count);
@@ -48,7 +50,11 @@ const kvg_defect *kvg_defect_table(size_t *count);
  * page. */
 const kvg_defect *kvg_defect_named(size_t *count);
 
-/* In either list. */
+/* One defect "layout:<text>" for every text that is near the one of the problem's layout; none if that has no text. The
+ * list is made once for each text, and is the room's. */
+kvg_status kvg_defect_near(const kvg_problem *problem, const kvg_defect **out, size_t *count) KVG_CHECKED;
+
+/* In the table, or with a name. */
 kvg_status kvg_defect_find(const char *id, const kvg_defect **out) KVG_CHECKED;
 
 /* True if the defect makes sense for that side; for K or for V. Only the sides it applies to are changed. */
