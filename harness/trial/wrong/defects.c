@@ -315,13 +315,13 @@ static void scale_rounded(const kvg_defect_site *s) { map_scale(s, rounded); }
 
 static const kvg_defect defects[] = {
 #define DEFECT(id, control, applies, change, role, mutate, summary, seen_in) \
-    {#id, control, applies, change, KVG_ROLE_##role, mutate, NULL, KVG_FLASH_RIGHT, summary, seen_in, NULL, 0},
+    {#id, control, applies, change, KVG_ROLE_##role, mutate, NULL, KVG_FLASH_RIGHT, summary, seen_in, NULL, 0, NULL},
 #define MAP_DEFECT(id, control, applies, remap, summary, seen_in) \
     {#id,     control, applies, same, KVG_ROLE_NONE, kvg_defect_keep, kvg_map_##remap, KVG_FLASH_RIGHT, \
-     summary, seen_in, NULL, 0},
+     summary, seen_in, NULL, 0, NULL},
 #define FLASH_DEFECT(id, control, applies, ENUM, summary, seen_in) \
     {#id,     control, kvg_decode_##applies, same, KVG_ROLE_NONE, kvg_defect_keep, NULL, KVG_FLASH_##ENUM, \
-     summary, seen_in, NULL, 0},
+     summary, seen_in, NULL, 0, NULL},
 #include "harness/trial/wrong/defects.def"
 #undef DEFECT
 #undef MAP_DEFECT
