@@ -147,7 +147,7 @@ static kvg_status open_cache(const kvg_arguments *a, const char *layout, kvg_lay
                                   .sequences = 1}};
     s = kvg_layout_read(layout, text, &p->layout);
     if (text->text) p->text = text;
-    if (!s && !(strstr(layout, "V.") || (p->layout != KVG_LAYOUT_TEXT && p->layout != KVG_LAYOUT_MLA))) {
+    if (!s && !strstr(kvg_problem_layout_text(p), "V.")) {
         p->paging.shared_kv = true;
         p->paging.v_dim = p->head_dim;
         p->kv_heads = 1;

@@ -266,7 +266,7 @@ static kvg_status check_pages(pages_plan *s)
 {
     const kvg_status status = kvg_layout_find(s->layout, &s->id);
     if (status) return status;
-    if (!kvg_layout_get(s->id)->paged || s->id == KVG_LAYOUT_MLA) {
+    if (!kvg_layout_get(s->id)->paged || kvg_layout_get(s->id)->shared == KVG_SHARED_ALWAYS) {
         return kvg_fail(KVG_ERR_INVALID, "a start has no layout %s, which has no rows of K and of V in pages",
                         s->layout);
     }

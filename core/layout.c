@@ -7,7 +7,8 @@
 
 static const kvg_layout_info layouts[] = {
 #define LAYOUT(ENUM, name, id, paged, joined, whole, padding, shared, summary, text, groups) \
-    {KVG_LAYOUT_##ENUM, #name, paged, joined, whole, (kvg_padding)(padding), shared, summary, text, groups},
+    {KVG_LAYOUT_##ENUM, #name, paged, joined, whole, (kvg_padding)(padding), (kvg_sharing)(shared), summary, text, \
+     groups},
 #include "core/layouts.def"
 #undef LAYOUT
 };
@@ -21,7 +22,7 @@ const kvg_layout_info *kvg_layout_table(size_t *count)
 
 const kvg_layout_info *kvg_layout_get(kvg_layout layout)
 {
-    static const kvg_layout_info text = {KVG_LAYOUT_TEXT, "text", true, false, false, KVG_PADDING_ALL, true,
+    static const kvg_layout_info text = {KVG_LAYOUT_TEXT, "text", true, false, false, KVG_PADDING_ALL, KVG_SHARED_MAYBE,
                                          "a text of the config (docs/spec/layouts.md section 8)", "", NULL};
     if (layout == KVG_LAYOUT_TEXT) return &text;
     for (size_t i = 0; i < LAYOUT_COUNT; i++) {

@@ -28,6 +28,7 @@ typedef struct kvg_layout_text {
 } kvg_layout_text;
 
 typedef enum kvg_padding { KVG_PADDING_NONE, KVG_PADDING_PAGES, KVG_PADDING_ALL } kvg_padding;
+typedef enum kvg_sharing { KVG_SHARED_NEVER, KVG_SHARED_MAYBE, KVG_SHARED_ALWAYS } kvg_sharing;
 
 typedef struct kvg_layout_info {
     kvg_layout layout;
@@ -36,7 +37,7 @@ typedef struct kvg_layout_info {
     bool joined;         /* K's pools hold the rows of both sides */
     bool whole;          /* a block holds a whole sequence */
     kvg_padding padding; /* where padding is allowed */
-    bool shared;         /* K and V may be one row */
+    kvg_sharing shared;  /* K and V may be one row; ALWAYS: they are, and there is one head */
     const char *summary;
     const char *text;    /* docs/spec/layouts.md section 8; "" of layout rows */
     const char *groups;  /* the same with V's scales in groups of 4 tokens; NULL: there is no such order */

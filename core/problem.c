@@ -162,8 +162,9 @@ static kvg_status check_shared(const kvg_problem *p, const kvg_layout_info *layo
 {
     const kvg_paging *g = &p->paging;
     const kvg_storage *k = &p->storage[KVG_K], *v = &p->storage[KVG_V];
-    if (p->layout == KVG_LAYOUT_MLA && (!g->shared_kv || p->kv_heads != 1)) {
-        return kvg_fail(KVG_ERR_INVALID, "layout mla holds one row per token: set shared_kv and kv_heads 1");
+    if (layout->shared == KVG_SHARED_ALWAYS && (!g->shared_kv || p->kv_heads != 1)) {
+        return kvg_fail(KVG_ERR_INVALID, "layout %s holds one row per token: set shared_kv and kv_heads 1",
+                        layout->name);
     }
     if (!g->shared_kv) {
         if (!g->v_first && !g->v_dim) return KVG_OK;

@@ -13,7 +13,7 @@ typedef struct group {
     kvg_json exclude;
     bool *exclude_used;
     size_t exclude_count;
-    size_t left_out; /* combinations of a product whose format "all" names in vain */
+    size_t left_out; /* combinations of a product whose format or layout "all" names in vain */
 } group;
 
 /* --- exclusion --- */
@@ -138,6 +138,14 @@ static kvg_status read_axes(kvg_config *config, const config_choice *given, kvg_
     return s;
 }
 
+/* The layout has a place for such rows: their formats, one row for K and V, the tokens of a block. */
+static bool has_place(const kvg_problem *p)
+{
+    kvg_problem q = *p;
+    const bool one_row = p->paging.shared_kv && p->kv_heads == 1;
+    return (one_row || kvg_layout_get(p->layout)->shared != KVG_SHARED_ALWAYS) && kvg_problem_lay_out(&q) == KVG_OK;
+}
+
 /* A policy needs type and geometry first, a dialect the format that the policy chose. */
 static kvg_status add_combination(kvg_config *config, group *g, const config_choice *given)
 {
@@ -153,6 +161,10 @@ static kvg_status add_combination(kvg_config *config, group *g, const config_cho
     /* A format that "all" stands for is left out where no row of the case's head_dim and type can have it, and where
      * the contract of the case's profile has no operands for it. */
     if (given[KVG_AXIS_FORMAT].word && (kvg_problem_check_rows(&c.problem) || !kvg_problem_has_operands(&c.problem))) {
+        g->left_out++;
+        return KVG_OK;
+    }
+    if (given[KVG_AXIS_LAYOUT].word && !has_place(&c.problem)) {
         g->left_out++;
         return KVG_OK;
     }
@@ -274,7 +286,7 @@ static kvg_status add_product(kvg_config *config, group *g, kvg_json object, kvg
         s = check_choices(object, given);
         if (!s) s = add_combination(config, g, given);
     }
-    if (!s && g->left_out == total) s = kvg_json_fail(object, "no format of \"all\" fits head_dim and dtype");
+    if (!s && g->left_out == total) s = kvg_json_fail(object, "nothing of \"all\" fits head_dim, dtype and geometry");
     return s;
 }
 

@@ -37,10 +37,10 @@ static kvg_problem draw_problem(uint64_t i)
     if (layout->padding == KVG_PADDING_ALL) p.paging.row_padding = below(i, 11, 2) * 16;
     if (layout->padding == KVG_PADDING_ALL) p.paging.scale_padding = below(i, 12, 40);
     if (layout->padding != KVG_PADDING_NONE) p.paging.data_padding = below(i, 13, 40);
-    if (layout->layout == KVG_LAYOUT_MLA || (layout->shared && below(i, 14, 3) == 0)) {
+    if (layout->shared == KVG_SHARED_ALWAYS || (layout->shared && below(i, 14, 3) == 0)) {
         p.paging.shared_kv = true;
         p.paging.v_dim = dim / 2;
-        p.kv_heads = layout->layout == KVG_LAYOUT_MLA ? 1 : p.kv_heads;
+        p.kv_heads = layout->shared == KVG_SHARED_ALWAYS ? 1 : p.kv_heads;
         p.storage[KVG_V] = p.storage[KVG_K];
     }
     return p;

@@ -197,7 +197,7 @@ static void test_named_layouts(void **state)
         const kvg_layout_info *layout = &l[i / 8 / formats / formats];
         const bool padded = i & 1, groups = i & 2, one = i & 4;
         kvg_problem p = {.op = KVG_OP_PROBE, .layout = layout->layout, .dtype = KVG_DTYPE_BF16, .tokens = 1,
-                         .kv_heads = layout->layout == KVG_LAYOUT_MLA ? 1 : 2, .head_dim = 64,
+                         .kv_heads = layout->shared == KVG_SHARED_ALWAYS ? 1 : 2, .head_dim = 64,
                          .storage = {{f[i / 8 % formats].format, "canonical"},
                                      {f[i / 8 / formats % formats].format, "canonical"}},
                          .paging = {.layers = 2, .blocks = 2, .block_tokens = 4, .shared_kv = one,

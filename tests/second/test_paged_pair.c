@@ -58,12 +58,23 @@ static void draw_options(dice *d, const kvg_layout_info *layout, kvg_problem *p)
     if (layout->padding != KVG_PADDING_NONE && roll(d, 2)) g->data_padding = (uint32_t)roll(d, 70);
     if (layout->padding == KVG_PADDING_ALL && roll(d, 2)) g->scale_padding = (uint32_t)roll(d, 40);
     g->v_scale_swizzle = layout->groups && roll(d, 2);
-    g->shared_kv = layout->shared && (layout->layout == KVG_LAYOUT_MLA || roll(d, 3) == 0);
-    if (layout->layout == KVG_LAYOUT_MLA) p->kv_heads = 1;
+    g->shared_kv = layout->shared && (layout->shared == KVG_SHARED_ALWAYS || roll(d, 3) == 0);
+    if (layout->shared == KVG_SHARED_ALWAYS) p->kv_heads = 1;
     if (!g->shared_kv) return;
     p->storage[KVG_V] = p->storage[KVG_K];
     g->v_first = (uint32_t)roll(d, p->head_dim);
     g->v_dim = 1 + (uint32_t)roll(d, p->head_dim - g->v_first);
+}
+
+/* The layout is a page for such rows. */
+static bool takes(kvg_layout layout, kvg_format format)
+{
+    const uint32_t block = kvg_format_get(format)->block;
+    const bool one_row = kvg_layout_get(layout)->shared == KVG_SHARED_ALWAYS;
+    kvg_problem p = {.op = KVG_OP_PROBE, .layout = layout, .dtype = KVG_DTYPE_BF16, .tokens = 1, .kv_heads = 1,
+                     .storage = {{format, "canonical"}, {format, "canonical"}}, .head_dim = block > 64 ? block : 64,
+                     .paging = {.layers = 1, .blocks = 1, .block_tokens = 16, .shared_kv = one_row, .v_dim = one_row}};
+    return kvg_problem_lay_out(&p) == KVG_OK;
 }
 
 /* An append problem with this layout and K; the rest at random until the rules allow it. */
@@ -314,7 +325,7 @@ void test_paged_ops(void **state)
     for (kvg_layout layout = KVG_LAYOUT_TURBOMIND; layout < KVG_LAYOUT_END; layout++) {
         for (size_t f = 0; f < formats; f++) {
             const kvg_format format = table[f].format;
-            for (size_t i = 0; i < REPEATS * kvg_reference_dialect_count(format); i++) {
+            for (size_t i = 0; takes(layout, format) && i < REPEATS * kvg_reference_dialect_count(format); i++) {
                 kvg_storage k = {format, kvg_reference_dialect(format, i / REPEATS)->name};
                 kvg_problem p = draw_problem(&d, layout, k);
                 count_options(&c, &p);
@@ -438,8 +449,10 @@ void test_paged_refusals_agree(void **state)
 static kvg_problem draw_large(dice *d, kvg_layout layout)
 {
     for (;;) {
-        kvg_problem p = draw_problem(d, layout, draw_storage(d));
-        p.kv_heads = layout == KVG_LAYOUT_MLA ? 1 : 1 + (uint32_t)roll(d, 200);
+        const kvg_storage k = draw_storage(d);
+        if (!takes(layout, k.format)) continue;
+        kvg_problem p = draw_problem(d, layout, k);
+        p.kv_heads = kvg_layout_get(layout)->shared == KVG_SHARED_ALWAYS ? 1 : 1 + (uint32_t)roll(d, 200);
         p.paging.layers = 1 + (uint32_t)roll(d, 200);
         p.paging.layer = (uint32_t)roll(d, p.paging.layers);
         p.paging.blocks = 1 + (uint32_t)roll(d, INT32_MAX >> roll(d, 24));

@@ -128,7 +128,11 @@ def test_views_of_pages_are_the_bytes_that_the_layout_says():
                         kvgold.pages(problem, side, part, tensors)
                     continue
                 name, at = index(problem, i, slots)
-                view = kvgold.pages(problem, side, part, tensors)[problem.layer]
+                try:
+                    view = kvgold.pages(problem, side, part, tensors)[problem.layer]
+                except ValueError:  # the bytes of a row lie in groups
+                    assert problem.layout in ("rocm_attn", "rocm_aiter", "rocm_aiter_fp8", "dsa_indexer_aiter")
+                    continue
                 rows = view.swapaxes(1, 2).reshape(len(slots), problem.kv_heads, -1)
                 assert np.array_equal(rows, tensors[name][at]), (case.id, side, part)
                 view[...] = 0xA5  # a view: the pool changes, and nothing but these bytes

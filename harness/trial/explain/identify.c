@@ -60,19 +60,22 @@ static uint64_t count_right(const search *s, const kvg_row_map *m, const kvg_ten
     return right;
 }
 
-static bool is_known(const search *s, const kvg_layout_map *map)
+/* A text without mistakes is another one than any text before: others are near to it. */
+static bool is_known(const search *s, const char *text, unsigned mistakes, const kvg_layout_map *map)
 {
     bool known = false;
-    for (size_t i = 0; i < s->count && !known; i++) known = memcmp(&s->suspects[i].map, map, sizeof *map) == 0;
+    for (size_t i = 0; i < s->count && !known; i++) {
+        const suspect *const x = &s->suspects[i];
+        known = mistakes ? memcmp(&x->map, map, sizeof *map) == 0 : strcmp(x->is.text, text) == 0;
+    }
     return known;
 }
 
 static kvg_status suspect_text(search *s, const char *name, const char *text, unsigned mistakes)
 {
     kvg_layout_map map = {.codes = {{.base = 0}}};
-    if (strlen(text) >= KVG_NEAR_TEXT || !map_of(&s->question->c->problem, text, &map) || is_known(s, &map)) {
-        return KVG_OK;
-    }
+    if (strlen(text) >= KVG_NEAR_TEXT || !map_of(&s->question->c->problem, text, &map)) return KVG_OK;
+    if (is_known(s, text, mistakes, &map)) return KVG_OK;
     if (s->count == s->room) {
         const size_t room = s->room ? 2 * s->room : 64;
         suspect *const more = realloc(s->suspects, room * sizeof *more);

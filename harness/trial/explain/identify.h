@@ -17,7 +17,7 @@ typedef struct kvg_identified {
 
 typedef struct kvg_identification {
     kvg_identified best[KVG_IDENTIFIED]; /* by `right`, then by mistakes */
-    size_t count, tried;                 /* layouts that place some byte elsewhere than another one */
+    size_t count, tried;
     uint64_t all;                        /* bytes of rows */
 } kvg_identification;
 

@@ -280,7 +280,7 @@ PROGRAM = {
     "scale_underflow": (group(scale=1e-60), "$.cases[0].scale: a tensor scale must be finite and above 0"),
     "all_twice": (group(format=["all", "f16", {"all_but": ["int4"]}]), "$.cases[0].format[2]: \"all\" or \"all_but\" stands in this list already"),
     "all_but_all": (group(dtype={"all_but": ["f16", "bf16", "f32"]}), "$.cases[0].dtype.all_but: leaves out every dtype: nothing is left"),
-    "all_but_fits": (decode(profile="sm90.mma16816.v1", format={"all_but": OPERANDS}), "$.cases[0]: no format of \"all\" fits head_dim and dtype"),
+    "all_but_fits": (decode(profile="sm90.mma16816.v1", format={"all_but": OPERANDS}), "$.cases[0]: nothing of \"all\" fits head_dim, dtype and geometry"),
     "covers_exclude": (covering({}, exclude=[{"tokens": 4}], include=[{"tokens": 8}]), "$.cases[0]: \"exclude\" beside \"covers\""),
     "covers_list_of_rows": (covering({}, include=[{"tokens": [4, 8]}]), "$.cases[0].include[0]: \"tokens\" has several values: a row of a group that covers has one"),
     "covers_without_unlisted": (covering({"without": [{"tokens": 5}]}), "$.cases[0].covers.without[0].tokens: \"values\" does not list it"),

@@ -149,7 +149,7 @@ static bool is_paged(const char *layout)
 {
     kvg_layout found;
     assert_int_equal(kvg_layout_find(layout, &found), KVG_OK);
-    return kvg_layout_get(found)->paged && found != KVG_LAYOUT_MLA;
+    return kvg_layout_get(found)->paged && kvg_layout_get(found)->shared != KVG_SHARED_ALWAYS;
 }
 
 static bool fits(const char *name, kvg_dtype dtype, uint32_t dim)

@@ -24,7 +24,7 @@ static size_t party_count;
 static kvg_matrix_shape shape_of(kvg_format format)
 {
     return (kvg_matrix_shape){.format = format, .dtype = KVG_DTYPE_BF16, .kv_heads = 2, .head_dim = 64,
-                              .block_tokens = 8, .tokens = 20, .seed = 7};
+                              .block_tokens = 16, .tokens = 40, .seed = 7};
 }
 
 static void add(kvg_format format, const char *backend, const char *engine)

@@ -57,7 +57,7 @@ static void set_problem(world *w)
 {
     world_plan *plan = &w->plan;
     if (!plan->dtype) plan->dtype = KVG_DTYPE_F16;
-    if (!plan->kv_heads) plan->kv_heads = plan->layout == KVG_LAYOUT_MLA ? 1 : 2;
+    if (!plan->kv_heads) plan->kv_heads = kvg_layout_get(plan->layout)->shared == KVG_SHARED_ALWAYS ? 1 : 2;
     if (!plan->group) plan->group = 1;
     if (!plan->head_dim) plan->head_dim = 64;
     if (!plan->block_tokens) plan->block_tokens = 16;
@@ -94,7 +94,13 @@ static void set_problem(world *w)
         w->p.paging.blocks = sequences;
         if (plan->layout == KVG_LAYOUT_CONTIGUOUS) w->p.paging.block_tokens = tokens + 5;
     }
-    if (kvg_problem_check(&w->p)) fail_msg("%s", kvg_error_text());
+}
+
+bool world_can(const world_plan *plan)
+{
+    world w = {.plan = *plan};
+    set_problem(&w);
+    return kvg_problem_check(&w.p) == KVG_OK;
 }
 
 bool world_has_place(const world *w, uint32_t sequence, uint32_t position)
@@ -278,6 +284,7 @@ void world_open(const world_plan *plan, world *w)
 {
     *w = (world){.plan = *plan};
     set_problem(w);
+    if (kvg_problem_check(&w->p)) fail_msg("%s", kvg_error_text());
     for (size_t i = 0; i < kvg_roles_tensors(kvg_op_get(KVG_OP_DECODE)->inputs); i++) {
         kvg_role role;
         kvg_side side;

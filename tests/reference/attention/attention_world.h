@@ -47,6 +47,9 @@ struct world {
     size_t outputs, rows; /* elements of out and of lse */
 };
 
+/* False: the layout is a page for other formats. */
+bool world_can(const world_plan *plan);
+
 void world_open(const world_plan *plan, world *out);
 void world_close(world *w);
 

@@ -13,6 +13,8 @@ void test_vllm_views(void **state);
 void test_slot_formula(void **state);
 void test_known_places(void **state);
 void test_minimax_pages(void **state);
+void test_rocm_pages(void **state);
+void test_indexer_pages(void **state);
 void test_swizzle_tile(void **state);
 
 /* test_layout_huge.c: pools that nobody allocates. */

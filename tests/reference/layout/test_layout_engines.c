@@ -279,6 +279,69 @@ void test_minimax_pages(void **state)
     printf("minimax: %llu rows\n", (unsigned long long)rows);
 }
 
+/* vLLM on ROCm: byte i of a row of D elements of e bytes, x = 16 / e elements a piece. K is [H][D/x][N][x], V is
+ * [H][D][N], or with AITER [H][N/x][D][x]. The page of K comes before that of V. */
+static void rocm_row(const kvg_problem *p, const claim *c, page_row r)
+{
+    const uint64_t e = kvg_format_get(p->storage[KVG_K].format)->element_bits / 8, x = 16 / e;
+    const uint64_t B = p->paging.block_tokens, D = p->head_dim, side = p->kv_heads * D * B * e;
+    const uint64_t h = r.head, t = r.offset;
+    const uint64_t start = (r.layer * p->paging.blocks + r.block) * 2 * side;
+    for (uint32_t i = 0; i < D * e; i++) {
+        const uint64_t d = i / e, k = ((h * (D / x) + d / x) * B + t) * x + d % x;
+        const uint64_t v = p->layout == KVG_LAYOUT_ROCM_ATTN ? (h * D + d) * B + t
+                                                             : ((h * (B / x) + t / x) * D + d) * x + t % x;
+        assert_int_equal(c->place(&c->map.codes[KVG_K], r.layer, r.block, r.head, r.offset, i), start + k * e + i % e);
+        assert_int_equal(c->place(&c->map.codes[KVG_V], r.layer, r.block, r.head, r.offset, i),
+                         start + side + v * e + i % e);
+    }
+}
+
+void test_rocm_pages(void **state)
+{
+    (void)state;
+    static const struct {
+        kvg_layout layout;
+        kvg_format format;
+    } pages[] = {{KVG_LAYOUT_ROCM_ATTN, KVG_FORMAT_BF16}, {KVG_LAYOUT_ROCM_ATTN, KVG_FORMAT_E4M3},
+                 {KVG_LAYOUT_ROCM_AITER, KVG_FORMAT_BF16}, {KVG_LAYOUT_ROCM_AITER_FP8, KVG_FORMAT_E4M3}};
+    uint64_t rows = 0;
+    for (size_t i = 0; i < COUNT(pages); i++) {
+        kvg_problem p = problem_of(pages[i].layout, pages[i].format, 16 << i % 2, 1 + (uint32_t)i, 64);
+        rows += for_each_row(&p, rocm_row);
+    }
+    printf("ROCm: %llu rows\n", (unsigned long long)rows);
+}
+
+/* The indexer of DeepSeek V3.2: a page has the values of all tokens, then a scale of 4 bytes each. With AITER values
+ * lie in tiles of 16 tokens and 16 dims. */
+static void indexer_row(const kvg_problem *p, const claim *c, page_row r)
+{
+    const uint64_t B = p->paging.block_tokens, D = p->head_dim, t = r.offset;
+    const uint64_t start = (r.layer * p->paging.blocks + r.block) * (B * (D + 4) + p->paging.data_padding);
+    for (uint32_t d = 0; d < D; d++) {
+        const uint64_t tiled = t / 16 * 16 * D + d / 16 * 256 + 16 * (t % 16) + d % 16;
+        const uint64_t value = p->layout == KVG_LAYOUT_DSA_INDEXER ? D * t + d : tiled;
+        assert_int_equal(c->place(&c->map.codes[KVG_K], r.layer, r.block, r.head, r.offset, d), start + value);
+    }
+    assert_int_equal(first_byte(c, r, KVG_K, PAGE_SCALES), start + D * B + 4 * t);
+}
+
+void test_indexer_pages(void **state)
+{
+    (void)state;
+    uint64_t rows = 0;
+    for (uint32_t i = 0; i < 4; i++) {
+        const kvg_layout layout = i % 2 ? KVG_LAYOUT_DSA_INDEXER : KVG_LAYOUT_DSA_INDEXER_AITER;
+        kvg_problem p = problem_of(layout, KVG_FORMAT_FP8_TOKEN_HEAD, 64, 1, 128);
+        p.paging.shared_kv = true;
+        p.paging.v_dim = 128;
+        p.paging.data_padding = i / 2 * 48;
+        rows += for_each_row(&p, indexer_row);
+    }
+    printf("indexer: %llu rows\n", (unsigned long long)rows);
+}
+
 /* --- the swizzle of V's scales --- */
 
 enum { MAX_TILE = 256 * 36 };

@@ -16,13 +16,15 @@
 /* A legal problem on every layout: every refusal below is one or two fields away from it. */
 static kvg_problem legal(kvg_layout layout)
 {
-    const bool mla = layout == KVG_LAYOUT_MLA, rows = layout == KVG_LAYOUT_ROWS;
+    const bool mla = kvg_layout_get(layout)->shared == KVG_SHARED_ALWAYS, rows = layout == KVG_LAYOUT_ROWS;
     kvg_problem p = {.op = rows ? KVG_OP_QUANTISE : KVG_OP_APPEND, .layout = layout, .dtype = KVG_DTYPE_BF16,
                      .tokens = 3, .kv_heads = mla ? 1 : 2, .head_dim = 128};
     p.storage[KVG_K] = p.storage[KVG_V] = (kvg_storage){KVG_FORMAT_NVFP4, "canonical"};
     if (rows) return p;
     p.paging = (kvg_paging){.layers = 2, .layer = 1, .blocks = 3, .block_tokens = 16, .shared_kv = mla};
     p.paging.v_dim = mla ? 64 : 0;
+    const bool whole_bytes = kvg_problem_check(&p) != KVG_OK; /* a page that has no elements of 4 bits */
+    if (whole_bytes) p.storage[KVG_K].format = p.storage[KVG_V].format = KVG_FORMAT_BF16;
     return p;
 }
 

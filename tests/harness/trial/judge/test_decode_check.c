@@ -75,7 +75,7 @@ static kvg_case make_case(kvg_layout layout, kvg_format format, kvg_fill fill, b
     };
     kvg_problem *p = &c.problem;
     if (layout == KVG_LAYOUT_CONTIGUOUS) p->paging.block_tokens = 40;
-    if (layout == KVG_LAYOUT_MLA) {
+    if (kvg_layout_get(layout)->shared == KVG_SHARED_ALWAYS) {
         p->kv_heads = 1;
         p->paging.shared_kv = true;
         p->paging.v_first = 16;
@@ -166,6 +166,7 @@ static void test_right_answers_pass_on_every_layout_and_format(void **state)
         const kvg_layout_info *l = &layout[i / 2 / formats];
         if (!l->paged) continue;
         const kvg_case c = make_case(l->layout, format[i / 2 % formats].format, KVG_FILL_RANDOM, i % 2);
+        if (kvg_problem_check(&c.problem)) continue; /* a page for some formats alone */
         const kvg_result r = judge(&c, (change){0});
         assert_verdict(&r, KVG_VERDICT_PASS, c.id);
         assert_true(r.decode.worst_ratio <= 1 && r.decode.lse_ratio <= 1 && r.decode.codec_ratio <= 1);
@@ -183,6 +184,7 @@ static void test_probes_agree_with_the_reference_on_every_layout(void **state)
         const kvg_fill fill = (kvg_fill)(KVG_FILL_UNIFORM + i / 2 % 4);
         if (!layout[i / 8].paged) continue;
         kvg_case c = make_case(layout[i / 8].layout, KVG_FORMAT_INT4, fill, i % 2);
+        if (kvg_problem_check(&c.problem)) continue;
         for (int sinks = 0; sinks < 2 && kvg_probe_check(&c) == KVG_OK; sinks++) {
             const kvg_result r = judge(&c, (change){0});
             assert_verdict(&r, KVG_VERDICT_PASS, c.id);
