@@ -5,7 +5,7 @@
 
 #include "support/whole_file.h"
 
-enum { LABEL = 48, COLUMNS = 100 };
+enum { LABEL = 80, COLUMNS = 100 };
 
 /* A run of bytes of a pool. */
 typedef struct box {

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "cli/layout_owners.h"
 #include "harness/pack/golden_case.h"
 #include "harness/trial/explain/identify.h"
 #include "support/shipped.h"
@@ -34,7 +35,7 @@ static kvg_status find_pools(const kvg_safetensors *file, const char *path, cons
 {
     size_t found = 0;
     for (int i = 0; i < KVG_POOLS; i++) {
-        const char *const name = kvg_tensor_name(i % 2 ? KVG_ROLE_SCALE_POOL : KVG_ROLE_DATA_POOL, (kvg_side)(i / 2));
+        const char *const name = kvg_page_pool(i);
         char of_case[64];
         snprintf(of_case, sizeof of_case, "%s.%s", key, name);
         for (size_t k = 0; k < kvg_safetensors_count(file); k++) {

@@ -159,12 +159,10 @@ static kvg_status add_combination(kvg_config *config, group *g, const config_cho
     if (!s) s = kvg_attention_derive(&c);
     if (s) return kvg_json_locate(g->object, s);
     /* A format that "all" stands for is left out where no row of the case's head_dim and type can have it, and where
-     * the contract of the case's profile has no operands for it. */
-    if (given[KVG_AXIS_FORMAT].word && (kvg_problem_check_rows(&c.problem) || !kvg_problem_has_operands(&c.problem))) {
-        g->left_out++;
-        return KVG_OK;
-    }
-    if (given[KVG_AXIS_LAYOUT].word && !has_place(&c.problem)) {
+     * the contract of the case's profile has no operands for it; a layout, where it has no place for the rows. */
+    const bool no_format = given[KVG_AXIS_FORMAT].word &&
+                           (kvg_problem_check_rows(&c.problem) || !kvg_problem_has_operands(&c.problem));
+    if (no_format || (given[KVG_AXIS_LAYOUT].word && !has_place(&c.problem))) {
         g->left_out++;
         return KVG_OK;
     }

@@ -3,6 +3,7 @@
  *   diagnosis              The search, in parallel: single defects, sides, dialects, pairs.
  *   diagnosis_score        How well a hypothesis explains an answer.
  *   diagnosis_where        Which numbers differ, along the axes of their tensor.
+ *   identify               Which layout an engine writes, by the rows of a known case.
  *
  * docs/guide/compare.md is the manual. */
 /* What is wrong with an answer, where, and why. Where: the numbers that differ, along the axes of their tensor. Why:

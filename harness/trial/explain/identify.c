@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/layout_text.h"
+#include "harness/trial/wrong/defect_maps.h"
 
 enum { WIDENED = 8 }; /* the best ones, to whose texts others are near */
 
@@ -23,21 +23,6 @@ typedef struct search {
 } search;
 
 /* --- one layout --- */
-
-/* The map of a text in the case's geometry. Padding that the text has no word for is none. */
-static bool map_of(const kvg_problem *p, const char *text, kvg_layout_map *map)
-{
-    const kvg_layout_text own = {"suspect", text};
-    kvg_problem other = *p;
-    uint64_t pools[2][2];
-    other.layout = KVG_LAYOUT_TEXT;
-    other.text = &own;
-    other.paging.v_scale_swizzle = false;
-    if (!strstr(text, "+row")) other.paging.row_padding = 0;
-    if (!strstr(text, "+data")) other.paging.data_padding = 0;
-    if (!strstr(text, "+scale")) other.paging.scale_padding = 0;
-    return kvg_layout_text_read(&other, map, pools) == KVG_OK;
-}
 
 /* Bytes of the rows of one side, codes or scales, that lie where the map says. */
 static uint64_t count_right(const search *s, const kvg_row_map *m, const kvg_tensor *rows)
@@ -74,7 +59,7 @@ static bool is_known(const search *s, const char *text, unsigned mistakes, const
 static kvg_status suspect_text(search *s, const char *name, const char *text, unsigned mistakes)
 {
     kvg_layout_map map = {.codes = {{.base = 0}}};
-    if (strlen(text) >= KVG_NEAR_TEXT || !map_of(&s->question->c->problem, text, &map)) return KVG_OK;
+    if (strlen(text) >= KVG_NEAR_TEXT || !kvg_map_of_text(&s->question->c->problem, text, &map)) return KVG_OK;
     if (is_known(s, text, mistakes, &map)) return KVG_OK;
     if (s->count == s->room) {
         const size_t room = s->room ? 2 * s->room : 64;

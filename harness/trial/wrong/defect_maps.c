@@ -1,5 +1,7 @@
 #include "harness/trial/wrong/defect_maps.h"
 
+#include <string.h>
+
 #include "core/layout_text.h"
 
 /* One past the last byte that a map reaches. */
@@ -109,7 +111,7 @@ static bool map_of_name(const kvg_problem *p, kvg_layout layout, kvg_layout_map 
     return true;
 }
 
-static bool map_of_text(const kvg_problem *p, const char *text, kvg_layout_map *map)
+bool kvg_map_of_text(const kvg_problem *p, const char *text, kvg_layout_map *map)
 {
     const kvg_layout_text own = {"near", text};
     kvg_problem other = *p;
@@ -117,6 +119,9 @@ static bool map_of_text(const kvg_problem *p, const char *text, kvg_layout_map *
     other.layout = KVG_LAYOUT_TEXT;
     other.text = &own;
     other.paging.v_scale_swizzle = false; /* the text says where scales lie */
+    if (!strstr(text, "+row")) other.paging.row_padding = 0;
+    if (!strstr(text, "+data")) other.paging.data_padding = 0;
+    if (!strstr(text, "+scale")) other.paging.scale_padding = 0;
     return kvg_layout_text_read(&other, map, pools) == KVG_OK;
 }
 
@@ -124,7 +129,7 @@ bool kvg_map_of_layout(const kvg_problem *p, kvg_layout layout, const char *text
 {
     kvg_layout_map wrong;
     if (!kvg_op_get(p->op)->paged) return false;
-    if (!(layout == KVG_LAYOUT_TEXT ? map_of_text(p, text, &wrong) : map_of_name(p, layout, &wrong))) return false;
+    if (!(layout == KVG_LAYOUT_TEXT ? kvg_map_of_text(p, text, &wrong) : map_of_name(p, layout, &wrong))) return false;
     for (int side = KVG_K; side < KVG_K + kvg_problem_sides(p); side++) {
         if (!fits(p, &wrong.codes[side]) || (wrong.scales[side].bytes && !fits(p, &wrong.scales[side]))) return false;
     }

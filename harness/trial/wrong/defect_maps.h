@@ -13,6 +13,10 @@ void kvg_map_swap_rows(const kvg_problem *p, kvg_layout_map *map);
 void kvg_map_swap_planes(const kvg_problem *p, kvg_layout_map *map);
 void kvg_map_swap_scale_planes(const kvg_problem *p, kvg_layout_map *map);
 
+/* The map of a text in the problem's geometry; padding that the text has no word for is none. False: it is no text of
+ * such a cache. */
+bool kvg_map_of_text(const kvg_problem *p, const char *text, kvg_layout_map *map);
+
 /* The map of a layout on the pools of the problem's; of layout TEXT, whose text is `text`. False: it has not the same
  * pools, or reaches beyond them, or lacks an option of the problem; then the map stays as it was. */
 bool kvg_map_of_layout(const kvg_problem *p, kvg_layout layout, const char *text, kvg_layout_map *map);
