@@ -18,6 +18,8 @@ enum { MAX_FORMATS = KVG_FORMAT_END, MAX_BACKENDS = 8, NAME_SIZE = 1024 };
 
 typedef struct matrix_options {
     kvg_matrix_shape shape;
+    kvg_engine mine; /* of --layout; its name is NULL without it */
+    kvg_layout_text text;
     bool formats[MAX_FORMATS], some_formats, markdown;
     char backends[MAX_BACKENDS][NAME_SIZE];
     const char *engines[MAX_BACKENDS]; /* NULL: all */
@@ -25,8 +27,6 @@ typedef struct matrix_options {
     const char *json, *prompt, *answers;
     unsigned seconds;
 } matrix_options;
-
-/* Whether the table has the engine, in any format. */
 
 /* An engine's name has no '/': an '@' of a folder is none of ours. */
 static kvg_status read_backend(const char *text, matrix_options *o)
@@ -42,13 +42,27 @@ static kvg_status read_backend(const char *text, matrix_options *o)
     o->engines[o->backend_count++] = at ? at + 1 : NULL;
     size_t count, row;
     const kvg_engine *engines = kvg_engine_table(&count);
-    kvg_status s = at ? kvg_name_find("engine", at + 1, &engines[0].name, sizeof engines[0], count, &row) : KVG_OK;
+    const bool known = !at || (o->mine.name && strcmp(at + 1, o->mine.name) == 0);
+    kvg_status s = !known ? kvg_name_find("engine", at + 1, &engines[0].name, sizeof engines[0], count, &row) : KVG_OK;
     return s ? s : kvg_check_backend_exists(name); /* a library is opened where it runs */
+}
+
+static kvg_status take_layout(const char *given, matrix_options *o)
+{
+    kvg_status s = kvg_layout_read(given, &o->text, &o->mine.layout);
+    o->mine.name = "mine";
+    o->mine.dialect = "canonical";
+    o->mine.convention = KVG_SCALE_P2;
+    o->mine.order = KVG_PAIRING_HALVES;
+    o->mine.source = given;
+    o->mine.text = o->mine.layout == KVG_LAYOUT_TEXT ? &o->text : NULL;
+    return kvg_fail_option(s, KVG_OPTION_MATRIX_LAYOUT);
 }
 
 static kvg_status take_options(const kvg_arguments *a, matrix_options *o)
 {
-    kvg_status s = KVG_OK;
+    const char *layout = kvg_given_text(a, KVG_OPTION_MATRIX_LAYOUT, NULL);
+    kvg_status s = layout ? take_layout(layout, o) : KVG_OK;
     for (size_t i = 0; !s && i < a->option_count; i++) {
         const kvg_argument *given = &a->options[i];
         if (given->id == KVG_OPTION_MATRIX_FORMAT) o->formats[given->numbers[0]] = o->some_formats = true;
@@ -67,16 +81,14 @@ static kvg_status take_options(const kvg_arguments *a, matrix_options *o)
 /* --- one format --- */
 
 /* Answers of the folder for this format; their paths live in `paths`. */
-static kvg_status add_answers(const matrix_options *o, kvg_format format, char paths[][KVG_MATRIX_PATH],
-                              kvg_matrix_party *parties, size_t *count)
+static kvg_status add_answers(const matrix_options *o, char paths[][KVG_MATRIX_PATH], kvg_matrix_party *parties,
+                              size_t engines, size_t *count)
 {
-    size_t engine_count;
-    const kvg_engine *engines = kvg_engine_table(&engine_count);
     kvg_status s = KVG_OK;
-    for (size_t i = 0, n = 0; i < engine_count && !s && n < KVG_MATRIX_PARTIES; i++) {
-        if (engines[i].format != format) continue;
-        s = kvg_matrix_file_path(o->answers, &engines[i], KVG_MATRIX_FILE_ANSWER, paths[n]);
-        if (!s && access(paths[n], F_OK) == 0) s = kvg_matrix_add_answer(&engines[i], paths[n++], parties, count);
+    for (size_t i = 0, n = 0; i < engines && !s; i++) {
+        const kvg_engine *engine = parties[i].engine;
+        s = kvg_matrix_file_path(o->answers, engine, KVG_MATRIX_FILE_ANSWER, paths[n]);
+        if (!s && access(paths[n], F_OK) == 0) s = kvg_matrix_add_answer(engine, paths[n++], parties, count);
     }
     return s;
 }
@@ -127,7 +139,19 @@ static kvg_status print_table(const matrix_options *o, const kvg_matrix_shape *s
     return s;
 }
 
-/* A format without engines, or that the head_dim does not fit, is left out unless it was asked for. */
+/* Whether the engine of --layout can have pages of the shape. */
+static kvg_status check_mine(const kvg_engine *mine, const kvg_matrix_shape *shape)
+{
+    kvg_matrix_world world;
+    kvg_problem p;
+    kvg_status s = kvg_matrix_world_make(shape, &world);
+    if (!s) s = kvg_matrix_problem(&world, mine, KVG_OP_APPEND, &p);
+    kvg_matrix_world_free(&world);
+    return s;
+}
+
+/* A format without engines, or that the head_dim or the layout given does not fit, is left out unless it was asked for.
+ */
 static kvg_status take_format(const matrix_options *o, kvg_format format, cJSON *json, matrix_totals *totals)
 {
     static char paths[KVG_MATRIX_PARTIES][KVG_MATRIX_PATH];
@@ -135,21 +159,25 @@ static kvg_status take_format(const matrix_options *o, kvg_format format, cJSON 
     kvg_matrix_shape shape = o->shape;
     size_t count = 0;
     shape.format = format;
-    kvg_status s = kvg_matrix_add(format, NULL, NULL, parties, &count);
-    const kvg_status fits = kvg_format_check_dim(format, shape.head_dim);
-    if (!s && (count == 0 || fits) && !o->some_formats) return KVG_OK;
-    if (!s && count == 0) {
+    kvg_engine mine = o->mine;
+    mine.format = format;
+    const kvg_engine *own = mine.name ? &mine : NULL;
+    kvg_status fits = kvg_format_check_dim(format, shape.head_dim);
+    if (!fits && own) fits = kvg_fail_option(check_mine(own, &shape), KVG_OPTION_MATRIX_LAYOUT);
+    if (fits) return o->some_formats ? fits : KVG_OK;
+    kvg_status s = kvg_matrix_add(format, own, NULL, NULL, parties, &count);
+    if (!s && count == (own != NULL)) {
+        if (!o->some_formats) return KVG_OK;
         s = kvg_fail(KVG_ERR_INVALID, "no engine of the table has format %s", kvg_format_get(format)->name);
     }
-    if (!s) s = kvg_format_check_dim(format, shape.head_dim);
     if (!s && o->prompt) return write_prompts(&shape, o->prompt, parties, count, &totals->prompts);
     const size_t engines = count;
     for (size_t i = 0; !s && i < o->backend_count; i++) {
-        s = kvg_matrix_add(format, o->backends[i], o->engines[i], parties, &count);
+        s = kvg_matrix_add(format, own, o->backends[i], o->engines[i], parties, &count);
         if (s == KVG_ERR_NOT_FOUND && !o->some_formats) s = KVG_OK; /* that engine has other formats */
     }
     const size_t with_backends = count;
-    if (!s && o->answers) s = add_answers(o, format, paths, parties, &count);
+    if (!s && o->answers) s = add_answers(o, paths, parties, engines, &count);
     totals->answers += count - with_backends;
     if (!s && o->answers && count == engines && !o->some_formats) return KVG_OK; /* nothing new about this one */
     return s ? s : print_table(o, &shape, parties, count, json, totals);
@@ -181,6 +209,10 @@ static int run_matrix(const kvg_arguments *a)
     for (int format = 1; !s && format < KVG_FORMAT_END; format++) {
         if (o.some_formats && !o.formats[format]) continue;
         s = take_format(&o, (kvg_format)format, list, &totals);
+    }
+    if (!s && o.mine.name && !totals.tables && !totals.prompts) {
+        o.mine.format = o.shape.format = kvg_format_of_dtype(o.shape.dtype);
+        s = kvg_fail_option(check_mine(&o.mine, &o.shape), KVG_OPTION_MATRIX_LAYOUT);
     }
     if (!s && o.answers && !totals.answers) {
         s = kvg_fail(KVG_ERR_NOT_FOUND, "%s has no file FORMAT.ENGINE.answer.safetensors of an engine in the table",

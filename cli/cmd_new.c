@@ -242,7 +242,7 @@ static void add_claim(const pages_plan *s, bool paged, kvg_json_text *out)
                      claim.text, s->format, paged ? s->layout : "rows");
         const kvg_layout_info *layout = kvg_layout_get(s->id);
         kvg_json_add(out, ",\n     \"features\": [");
-        if (paged && layout->padding) kvg_json_add(out, "\"padding\"%s", decodes ? ", " : "");
+        if (paged && strstr(layout->text, "+data")) kvg_json_add(out, "\"padding\"%s", decodes ? ", " : "");
         if (decodes) {
             kvg_json_add(out, "\"lse\", \"gqa\", \"queries\", \"window\", \"sinks\", \"softcap\", "
                               "\"score_scale\"");

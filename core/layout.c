@@ -6,9 +6,8 @@
 #include "core/name.h"
 
 static const kvg_layout_info layouts[] = {
-#define LAYOUT(ENUM, name, id, paged, joined, whole, padding, shared, summary, text, groups) \
-    {KVG_LAYOUT_##ENUM, #name, paged, joined, whole, (kvg_padding)(padding), (kvg_sharing)(shared), summary, text, \
-     groups},
+#define LAYOUT(ENUM, name, id, paged, blocks, shared, summary, text, groups) \
+    {KVG_LAYOUT_##ENUM, #name, paged, KVG_BLOCKS_##blocks, KVG_SHARED_##shared, summary, text, groups},
 #include "core/layouts.def"
 #undef LAYOUT
 };
@@ -22,7 +21,7 @@ const kvg_layout_info *kvg_layout_table(size_t *count)
 
 const kvg_layout_info *kvg_layout_get(kvg_layout layout)
 {
-    static const kvg_layout_info text = {KVG_LAYOUT_TEXT, "text", true, false, false, KVG_PADDING_ALL, KVG_SHARED_MAYBE,
+    static const kvg_layout_info text = {KVG_LAYOUT_TEXT, "text", true, KVG_BLOCKS_TABLE, KVG_SHARED_MAYBE,
                                          "a text of the config (docs/spec/layouts.md section 8)", "", NULL};
     if (layout == KVG_LAYOUT_TEXT) return &text;
     for (size_t i = 0; i < LAYOUT_COUNT; i++) {
@@ -50,6 +49,6 @@ kvg_status kvg_layout_read(const char *given, kvg_layout_text *text, kvg_layout 
 
 uint32_t kvg_layout_table_width(kvg_layout layout, const kvg_paging *paging, uint32_t tokens)
 {
-    if (kvg_layout_get(layout)->whole) return 1;
+    if (kvg_layout_get(layout)->blocks != KVG_BLOCKS_TABLE) return 1;
     return (uint32_t)(((uint64_t)tokens + paging->block_tokens - 1) / paging->block_tokens);
 }

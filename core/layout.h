@@ -15,7 +15,7 @@ extern "C" {
 #endif
 
 typedef enum kvg_layout {
-#define LAYOUT(ENUM, name, id, paged, joined, whole, padding, shared, summary, text, groups) KVG_LAYOUT_##ENUM = id,
+#define LAYOUT(ENUM, name, id, paged, blocks, shared, summary, text, groups) KVG_LAYOUT_##ENUM = id,
 #include "core/layouts.def"
 #undef LAYOUT
     KVG_LAYOUT_END,
@@ -27,16 +27,15 @@ typedef struct kvg_layout_text {
     const char *name, *text;
 } kvg_layout_text;
 
-typedef enum kvg_padding { KVG_PADDING_NONE, KVG_PADDING_PAGES, KVG_PADDING_ALL } kvg_padding;
+/* The rule by which a position of a sequence becomes block and slot (core/layouts.def). */
+typedef enum kvg_blocks { KVG_BLOCKS_TABLE, KVG_BLOCKS_ONE, KVG_BLOCKS_RING } kvg_blocks;
 typedef enum kvg_sharing { KVG_SHARED_NEVER, KVG_SHARED_MAYBE, KVG_SHARED_ALWAYS } kvg_sharing;
 
 typedef struct kvg_layout_info {
     kvg_layout layout;
     const char *name;
     bool paged;          /* has pools, blocks and slots; else plain rows */
-    bool joined;         /* K's pools hold the rows of both sides */
-    bool whole;          /* a block holds a whole sequence */
-    kvg_padding padding; /* where padding is allowed */
+    kvg_blocks blocks;
     kvg_sharing shared;  /* K and V may be one row; ALWAYS: they are, and there is one head */
     const char *summary;
     const char *text;    /* docs/spec/layouts.md section 8; "" of layout rows */
@@ -53,8 +52,8 @@ kvg_status kvg_layout_read(const char *given, kvg_layout_text *text, kvg_layout 
 typedef struct kvg_paging {
     uint32_t layers;       /* L: layers that the pools hold */
     uint32_t layer;        /* the layer that the op works on, below layers */
-    uint32_t blocks;       /* N: blocks of a pool; in layouts of whole sequences: sequences of a pool */
-    uint32_t block_tokens; /* B: tokens of a block; layout contiguous: max_seq_len; layout ring: the window */
+    uint32_t blocks;       /* N: blocks of a pool; rules ONE and RING: sequences of a pool */
+    uint32_t block_tokens; /* B: tokens of a block; rule ONE: the longest sequence's; RING: the window */
     uint32_t sequences;    /* ops flatten, expand, decode: rows of the block table */
     uint32_t row_padding;  /* bytes after the codes of a row */
     uint32_t data_padding; /* bytes after a page of a data pool */
@@ -64,8 +63,7 @@ typedef struct kvg_paging {
     uint32_t v_first, v_dim; /* 0, 0 unless shared_kv */
 } kvg_paging;
 
-/* Columns of a block table for sequences of up to `tokens` tokens; 1 in layouts of whole
- * sequences. */
+/* Columns of a block table for sequences of up to `tokens` tokens; 1 of rules ONE and RING. */
 uint32_t kvg_layout_table_width(kvg_layout layout, const kvg_paging *paging, uint32_t tokens);
 
 #ifdef __cplusplus

@@ -467,11 +467,11 @@ static kvg_status check_fields(const reader *r)
     return KVG_OK;
 }
 
-/* A text of the user's own has a place for the padding that is given. Of named layouts kvg_problem_check knows it. */
+/* The text has a place for each padding that is given. */
 static kvg_status check_paddings(const reader *r)
 {
     for (int i = 0; i < PADDINGS; i++) {
-        if (!padding_of(r, i) || r->padded[i] || !r->p->text) continue;
+        if (!padding_of(r, i) || r->padded[i]) continue;
         return kvg_fail(KVG_ERR_INVALID, "layout %s: %s_padding is %u, but the text has no +%s: %s",
                         kvg_problem_layout_name(r->p), padding_words[i], padding_of(r, i), padding_words[i], r->text);
     }

@@ -124,23 +124,31 @@ void kvg_rows_map(const kvg_problem *p, kvg_layout_map *out)
     if (kvg_layout_get(p->layout)->paged && kvg_problem_lay_out(&q) == KVG_OK) *out = q.map;
 }
 
+kvg_blocks kvg_problem_blocks(const kvg_problem *p)
+{
+    return kvg_layout_get(p->layout)->blocks;
+}
+
+uint32_t kvg_problem_longest(const kvg_problem *p)
+{
+    const kvg_blocks rule = kvg_problem_blocks(p);
+    if (rule == KVG_BLOCKS_RING) return INT32_MAX;
+    return rule == KVG_BLOCKS_ONE && p->paging.block_tokens < p->tokens ? p->paging.block_tokens : p->tokens;
+}
+
+bool kvg_problem_joins_sides(const kvg_problem *p)
+{
+    kvg_layout_map map;
+    kvg_rows_map(p, &map);
+    return map.codes[KVG_V].bytes && map.codes[KVG_V].side == KVG_K;
+}
+
 int kvg_problem_sides(const kvg_problem *p)
 {
     return p->paging.shared_kv ? 1 : 2;
 }
 
 /* --- checks --- */
-
-static kvg_status check_padding(const kvg_layout_info *layout, const kvg_paging *g)
-{
-    const bool rows_or_scales = g->row_padding || g->scale_padding;
-    if ((rows_or_scales && layout->padding != KVG_PADDING_ALL) ||
-        (g->data_padding && layout->padding == KVG_PADDING_NONE)) {
-        return kvg_fail(KVG_ERR_INVALID, "layout %s has no such padding: %s", layout->name,
-                        layout->padding == KVG_PADDING_NONE ? "use nhd, hnd or vllm" : "use data_padding only");
-    }
-    return KVG_OK;
-}
 
 static kvg_status check_swizzle(const kvg_problem *p, const kvg_layout_info *layout)
 {
@@ -225,8 +233,7 @@ static kvg_status check_paging(const kvg_problem *p)
     if (p->layout == KVG_LAYOUT_TRTLLM && (g->block_tokens & (g->block_tokens - 1))) {
         return kvg_fail(KVG_ERR_INVALID, "layout trtllm needs a power of two as block_tokens, not %u", g->block_tokens);
     }
-    kvg_status s = check_padding(layout, g);
-    if (!s) s = check_swizzle(p, layout);
+    kvg_status s = check_swizzle(p, layout);
     if (!s) s = check_shared(p, layout);
     kvg_problem q = *p;
     return s ? s : kvg_problem_lay_out(&q);

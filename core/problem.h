@@ -104,6 +104,15 @@ kvg_status kvg_problem_lay_out(kvg_problem *problem) KVG_CHECKED;
 /* Where the rows of a checked problem lie, whether it is laid out or not; of layout rows all is 0. */
 void kvg_rows_map(const kvg_problem *problem, kvg_layout_map *out);
 
+/* By which rule a position of a sequence of a paged problem becomes block and slot. */
+kvg_blocks kvg_problem_blocks(const kvg_problem *problem);
+
+/* The highest length that a sequence of it may have. */
+uint32_t kvg_problem_longest(const kvg_problem *problem);
+
+/* K's pools hold rows of both sides of a checked problem. */
+bool kvg_problem_joins_sides(const kvg_problem *problem);
+
 /* The name of the layout: of its table, or its own. */
 const char *kvg_problem_layout_name(const kvg_problem *problem);
 

@@ -17,7 +17,7 @@ kvg_status kvg_products_find(const char *name, kvg_products *out)
 kvg_status kvg_model_check_layout(kvg_layout layout)
 {
     const kvg_layout_info *info = kvg_layout_get(layout);
-    if (info && info->paged && !info->whole && info->shared != KVG_SHARED_ALWAYS) return KVG_OK;
+    if (info && info->paged && info->blocks == KVG_BLOCKS_TABLE && info->shared != KVG_SHARED_ALWAYS) return KVG_OK;
     return kvg_fail(KVG_ERR_INVALID, "layout %s has no block table for K and V: use hnd, nhd, turbomind, trtllm, vllm, "
                     "vllm_hnd or slot", info ? info->name : "?");
 }

@@ -61,15 +61,16 @@ void slow_cache_read(const slow_cache *c, kvg_side side, uint64_t slot, uint64_t
 
 size_t slow_cache_columns(const kvg_problem *problem)
 {
-    return kvg_layout_get(problem->layout)->whole ? 1 : (problem->tokens - 1) / problem->paging.block_tokens + 1;
+    if (kvg_problem_blocks(problem) != KVG_BLOCKS_TABLE) return 1;
+    return (problem->tokens - 1) / problem->paging.block_tokens + 1;
 }
 
 /* A ring takes any length, a contiguous cache no more than its capacity. */
 kvg_status slow_cache_check_lengths(const kvg_problem *problem, const int32_t *lengths)
 {
     uint32_t most = problem->tokens, capacity = problem->paging.block_tokens;
-    if (problem->layout == KVG_LAYOUT_RING) most = INT32_MAX;
-    if (problem->layout == KVG_LAYOUT_CONTIGUOUS && most > capacity) most = capacity;
+    if (kvg_problem_blocks(problem) == KVG_BLOCKS_RING) most = INT32_MAX;
+    if (kvg_problem_blocks(problem) == KVG_BLOCKS_ONE && most > capacity) most = capacity;
     for (uint32_t i = 0; i < problem->paging.sequences; i++) {
         if (lengths[i] >= 0 && (uint32_t)lengths[i] <= most) continue;
         return kvg_fail(KVG_ERR_INVALID, "length %" PRId32 " of sequence %u: use 0 to %u", lengths[i], i, most);
@@ -80,7 +81,7 @@ kvg_status slow_cache_check_lengths(const kvg_problem *problem, const int32_t *l
 int64_t slow_cache_slot(const kvg_problem *problem, const int32_t *table, int32_t length, uint32_t position)
 {
     uint32_t B = problem->paging.block_tokens, column = position / B;
-    if (problem->layout == KVG_LAYOUT_RING) {
+    if (kvg_problem_blocks(problem) == KVG_BLOCKS_RING) {
         if ((uint64_t)position + B < (uint32_t)length) return -1; /* overwritten since */
         column = 0;
     }

@@ -102,7 +102,7 @@ kvg_status slow_request_visit(const slow_request *r, slow_stored_fn *visit, void
     for (uint32_t i = 0; i < p->paging.sequences && !status; i++) {
         const int32_t *table = r->table + i * slow_cache_columns(p);
         const int64_t length = r->lengths[i], capacity = p->paging.block_tokens;
-        const bool overwritten = p->layout == KVG_LAYOUT_RING && length > capacity;
+        const bool overwritten = kvg_problem_blocks(p) == KVG_BLOCKS_RING && length > capacity;
         const int64_t first = overwritten ? length - capacity : 0;
         for (uint32_t head = 0; head < p->kv_heads && !status; head++) {
             slow_stored stored = {.request = r, .kv_head = head, .length = length, .first = first,

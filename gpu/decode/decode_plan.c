@@ -12,7 +12,7 @@ static uint32_t tokens_of(uint32_t run, uint32_t leaf)
 static uint32_t pieces_of(const kvg_problem *p, uint32_t team, uint32_t piece)
 {
     const uint64_t window = p->attention.window ? p->attention.window + (uint64_t)team - 1 : 0;
-    const uint64_t ring = p->layout == KVG_LAYOUT_RING ? p->paging.block_tokens : 0;
+    const uint64_t ring = kvg_problem_blocks(p) == KVG_BLOCKS_RING ? p->paging.block_tokens : 0;
     const uint64_t all = ring ? UINT32_MAX : p->tokens ? (p->tokens - 1) / piece + 1 : 1;
     const uint64_t span = !ring ? window : !window || ring < window ? ring : window;
     const uint64_t touched = span ? (span - 1) / piece + 2 : all;
@@ -25,7 +25,7 @@ static uint32_t pieces_of(const kvg_problem *p, uint32_t team, uint32_t piece)
  * one leaf at most. */
 static uint32_t run_of(const kvg_problem *p, uint64_t rows, uint32_t leaf, uint32_t team, uint32_t levels, bool shares)
 {
-    const bool spans = p->attention.window || p->layout == KVG_LAYOUT_RING;
+    const bool spans = p->attention.window || kvg_problem_blocks(p) == KVG_BLOCKS_RING;
     const uint32_t least = leaf / KVG_DECODE_STRETCH;
     uint32_t run = 1u << levels;
     while (run > 2 && (spans || p->tokens / PIECES < tokens_of(run, leaf) ||

@@ -151,7 +151,7 @@ kvg_status kvg_decode_set_tensors(const kvg_problem *p, const kvg_tensor *in, kv
     a->table = (const int32_t *)input(KVG_ROLE_BLOCK_TABLE, KVG_K);
     a->out = (uint16_t *)output(KVG_ROLE_OUT);
     a->lse = (float *)output(KVG_ROLE_LSE);
-    const bool ring = p->layout == KVG_LAYOUT_RING, one_block = p->layout == KVG_LAYOUT_CONTIGUOUS;
+    const bool ring = kvg_problem_blocks(p) == KVG_BLOCKS_RING, one_block = kvg_problem_blocks(p) == KVG_BLOCKS_ONE;
     const uint32_t most = one_block ? std::min(p->tokens, p->paging.block_tokens) : p->tokens; /* of a sequence */
     a->ranges = {(const int32_t *)input(KVG_ROLE_LENGTHS, KVG_K),
                  (const int32_t *)input(KVG_ROLE_QUERY_LENGTHS, KVG_K),

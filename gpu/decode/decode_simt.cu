@@ -171,7 +171,7 @@ kvg_status plan_of(const kvg_problem *p, plan *out)
         if (s) return s;
         out->dialect[side] = {(kvg_affine_rule)rule.affine, rule.linear};
     }
-    const uint64_t leaf = KVG_SIMT_LEAF, ring = p->layout == KVG_LAYOUT_RING ? p->paging.block_tokens : 0;
+    const uint64_t leaf = KVG_SIMT_LEAF, ring = kvg_problem_blocks(p) == KVG_BLOCKS_RING ? p->paging.block_tokens : 0;
     uint64_t leaves = ring ? UINT32_MAX : (p->tokens + leaf - 1) / leaf;
     for (const uint64_t keys : {ring, (uint64_t)a.window}) { /* they may begin anywhere in a leaf */
         if (keys && (keys + leaf - 2) / leaf + 1 < leaves) leaves = (keys + leaf - 2) / leaf + 1;
@@ -241,7 +241,7 @@ kvg_status run(const kvg_problem *p, const kvg_tensor *in, kvg_tensor *out, void
     const auto input = [&](kvg_role role) { return in[kvg_roles_index(op->inputs, role, KVG_K)].data; };
     const auto output = [&](kvg_role role) { return out[kvg_roles_index(op->outputs, role, KVG_K)].data; };
     const cudaStream_t queue = (cudaStream_t)stream;
-    const bool ring = p->layout == KVG_LAYOUT_RING;
+    const bool ring = kvg_problem_blocks(p) == KVG_BLOCKS_RING;
     plan plan;
     kvg_simt_args a = {};
     kvg_status s = plan_of(p, &plan);
@@ -269,7 +269,7 @@ kvg_status run(const kvg_problem *p, const kvg_tensor *in, kvg_tensor *out, void
     a.score_scale = (p->attention.scale != 0 ? p->attention.scale : 1.0f / sqrtf((float)p->head_dim)) * 0x1.715476p+0f;
     a.softcap = p->attention.softcap;
     a.dtype = p->dtype;
-    a.one_block = kvg_layout_get(p->layout)->whole;
+    a.one_block = kvg_problem_blocks(p) != KVG_BLOCKS_TABLE;
     kvg_decode_ranges ranges = {};
     ranges.lengths = (const int32_t *)input(KVG_ROLE_LENGTHS);
     ranges.query_lengths = (const int32_t *)input(KVG_ROLE_QUERY_LENGTHS);

@@ -57,9 +57,7 @@ static kvg_status check_slots(const kvg_problem *p, const int64_t *slots)
 
 static kvg_status check_lengths(const kvg_problem *p, const int32_t *lengths)
 {
-    int64_t most = p->tokens;
-    if (p->layout == KVG_LAYOUT_CONTIGUOUS && most > p->paging.block_tokens) most = p->paging.block_tokens;
-    return check_range("lengths", lengths, p->paging.sequences, p->layout == KVG_LAYOUT_RING ? 0 : most + 1);
+    return check_range("lengths", lengths, p->paging.sequences, (int64_t)kvg_problem_longest(p) + 1);
 }
 
 static kvg_status check_queries(const kvg_problem *p, const int32_t *lengths)

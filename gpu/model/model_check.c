@@ -14,7 +14,7 @@ static kvg_status check_sizes(const kvg_model_setup *setup)
     if (setup->dtype != KVG_DTYPE_F16 && setup->dtype != KVG_DTYPE_BF16) {
         return kvg_fail(KVG_ERR_INVALID, "a model's rows of type %s: use f16 or bf16", kvg_dtype_name(setup->dtype));
     }
-    if (!layout || !layout->paged || layout->whole) {
+    if (!layout || !layout->paged || layout->blocks != KVG_BLOCKS_TABLE) {
         return kvg_fail(KVG_ERR_INVALID, "a model's cache needs a layout with a block table");
     }
     if (setup->max_rows < 1 || setup->max_sequences < 1 || setup->max_tokens < 1) {

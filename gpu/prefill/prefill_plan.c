@@ -98,7 +98,8 @@ static kvg_status choose_shape(const kvg_problem *p, const prefill_chip *chip, p
  * query tokens. */
 static uint64_t leaves_of(const kvg_problem *p, uint32_t leaf, uint32_t rows, bool *anywhere)
 {
-    const uint32_t ring = p->layout == KVG_LAYOUT_RING ? p->paging.block_tokens : 0, window = p->attention.window;
+    const uint32_t ring = kvg_problem_blocks(p) == KVG_BLOCKS_RING ? p->paging.block_tokens : 0;
+    const uint32_t window = p->attention.window;
     const uint64_t all = p->tokens ? (p->tokens - 1) / leaf + 1 : 1;
     uint64_t span = ring;
     if (window && (!ring || (uint64_t)window + rows < ring)) span = (uint64_t)window + rows;

@@ -247,8 +247,8 @@ kvg_status kvg_gpu_flatten(const kvg_problem *p, const kvg_tensor *in, kvg_tenso
     a.rows = std::clamp<uint32_t>(DEPTH * THREADS / pieces, 1, MOST_ROWS);
     a.width = kvg_layout_table_width(p->layout, &p->paging, p->tokens);
     a.blocks = p->paging.blocks;
-    a.ring = p->layout == KVG_LAYOUT_RING;
-    a.one_block = kvg_layout_get(p->layout)->whole;
+    a.ring = kvg_problem_blocks(p) == KVG_BLOCKS_RING;
+    a.one_block = kvg_problem_blocks(p) != KVG_BLOCKS_TABLE;
     a.e4m3 = p->op == KVG_OP_EXPAND;
     if (a.heads > GRID_LIMIT || a.sequences > GRID_LIMIT / 2 || a.tokens > INT32_MAX) {
         return kvg_fail(KVG_ERR_UNIMPLEMENTED, "flatten on a GPU: at most %d heads, %d sequences and %d tokens",

@@ -186,7 +186,7 @@ static kvg_status place_blocks(kvg_device_case *d)
                         g->sequences);
     }
     d->width = width_of(&d->problem);
-    if (d->problem.layout == KVG_LAYOUT_RING || g->v_scale_swizzle) {
+    if (kvg_problem_blocks(&d->problem) == KVG_BLOCKS_RING || g->v_scale_swizzle) {
         return kvg_fail(KVG_ERR_INVALID, "bench times neither rings nor swizzled scales on a device");
     }
     d->order = malloc(g->blocks * sizeof *d->order);

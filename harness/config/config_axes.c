@@ -344,7 +344,7 @@ static uint64_t blocks_needed(const kvg_problem *p)
 {
     const kvg_paging *g = &p->paging;
     const uint64_t each = p->tokens / g->sequences, longer = p->tokens % g->sequences;
-    if (kvg_layout_get(p->layout)->whole) return g->sequences;
+    if (kvg_problem_blocks(p) != KVG_BLOCKS_TABLE) return g->sequences;
     if (kvg_op_reads_sequences(p->op)) {
         return (uint64_t)kvg_layout_table_width(p->layout, g, p->tokens) * (g->sequences - (g->sequences > 2));
     }
@@ -358,7 +358,7 @@ kvg_status kvg_axis_check_blocks(const kvg_case *c)
     const kvg_paging *g = &p->paging;
     if (!kvg_layout_get(p->layout)->paged) return KVG_OK;
     const uint64_t needed = blocks_needed(p), longest = ((uint64_t)p->tokens + g->sequences - 1) / g->sequences;
-    if (p->layout == KVG_LAYOUT_CONTIGUOUS && !kvg_op_reads_sequences(p->op) && longest > g->block_tokens) {
+    if (kvg_problem_blocks(p) == KVG_BLOCKS_ONE && !kvg_op_reads_sequences(p->op) && longest > g->block_tokens) {
         return kvg_fail(KVG_ERR_INVALID,
                         "%u tokens in %u sequences need %llu or more as capacity (block_tokens), not %u", p->tokens,
                         g->sequences, (unsigned long long)longest, g->block_tokens);

@@ -104,7 +104,7 @@ static const char *packing_word(const kvg_problem *p, kvg_side side)
 static kvg_pack_packing packing_of(const kvg_problem *p, const item *one)
 {
     kvg_pack_packing packing = {{NULL}};
-    const bool pool = one->role == KVG_ROLE_DATA_POOL, joined = kvg_layout_get(p->layout)->joined;
+    const bool pool = one->role == KVG_ROLE_DATA_POOL, joined = kvg_problem_joins_sides(p);
     if (!pool && one->role != KVG_ROLE_CODES) return packing;
     for (int side = KVG_K; side < kvg_problem_sides(p); side++) {
         if (side == (int)one->side || (pool && joined)) packing.side[side] = packing_word(p, (kvg_side)side);

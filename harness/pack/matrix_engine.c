@@ -8,7 +8,7 @@
 static const kvg_engine engines[] = {
 #define ENGINE(name, FORMAT, LAYOUT, dialect, convention, NUMBER, swizzle, ORDER, source)                        \
     {name, KVG_FORMAT_##FORMAT, KVG_LAYOUT_##LAYOUT, dialect, KVG_SCALE_##convention, KVG_NUMBER_##NUMBER, swizzle, \
-     KVG_PAIRING_##ORDER, source},
+     KVG_PAIRING_##ORDER, source, NULL},
 #include "harness/pack/engines.def"
 #undef ENGINE
 };

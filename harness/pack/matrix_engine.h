@@ -22,6 +22,7 @@ typedef struct kvg_engine {
     bool swizzle;
     kvg_pairing order; /* order of the elements of a row of K, by the pairs that RoPE rotates together */
     const char *source;
+    const kvg_layout_text *text; /* layout TEXT; else NULL */
 } kvg_engine;
 
 /* The table. Rows of one format follow each other. A name occurs at most once per format. */

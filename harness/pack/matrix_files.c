@@ -47,7 +47,8 @@ kvg_status kvg_matrix_file_write(const char *path, const kvg_engine *e, const kv
              p->paging.layers, p->paging.layer, p->paging.blocks, p->paging.block_tokens, p->kv_heads, p->head_dim);
     const char *const notes[][2] = {
         {"kvgold_matrix", "1"}, {"format", kvg_format_get(e->format)->name}, {"engine", e->name},
-        {"layout", kvg_layout_get(e->layout)->name}, {"dialect", e->dialect}, {"geometry", geometry},
+        {"layout", e->text ? e->text->text : kvg_layout_get(e->layout)->name}, {"dialect", e->dialect},
+        {"geometry", geometry},
         {"v_scales", e->swizzle ? "groups of 4" : "linear"}, {"k_order", kvg_engine_order_name(e->order)},
         {"tensor_scale", kvg_scale_number_name(e->number)},
     };

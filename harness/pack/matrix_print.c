@@ -239,7 +239,7 @@ static cJSON *party_json(const kvg_matrix_party *party)
     cJSON_AddStringToObject(item, "engine", e->name);
     if (party->answer) cJSON_AddStringToObject(item, "file", party->answer);
     else cJSON_AddStringToObject(item, "backend", party->backend ? party->backend : "reference");
-    cJSON_AddStringToObject(item, "layout", kvg_layout_get(e->layout)->name);
+    cJSON_AddStringToObject(item, "layout", e->text ? e->text->text : kvg_layout_get(e->layout)->name);
     cJSON_AddStringToObject(item, "dialect", e->dialect);
     cJSON_AddBoolToObject(item, "v_scale_swizzle", e->swizzle);
     cJSON_AddStringToObject(item, "k_order", kvg_engine_order_name(e->order));

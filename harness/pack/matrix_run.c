@@ -45,16 +45,18 @@ static kvg_status add_party(const char *prefix, const kvg_matrix_party *party, k
     return KVG_OK;
 }
 
-kvg_status kvg_matrix_add(kvg_format format, const char *backend, const char *only, kvg_matrix_party *parties,
-                          size_t *count)
+kvg_status kvg_matrix_add(kvg_format format, const kvg_engine *own, const char *backend, const char *only,
+                          kvg_matrix_party *parties, size_t *count)
 {
     size_t engine_count;
     const kvg_engine *engines = kvg_engine_table(&engine_count), *one = NULL;
     const char *slash = backend ? strrchr(backend, '/') : NULL;
-    kvg_status s = only ? kvg_engine_find(format, only, &one) : KVG_OK;
-    for (size_t i = 0; i < engine_count && !s; i++) {
-        const kvg_matrix_party party = {.engine = &engines[i], .backend = backend};
-        if (engines[i].format != format || (one && one != &engines[i])) continue;
+    if (only && own && strcmp(only, own->name) == 0) one = own;
+    kvg_status s = only && !one ? kvg_engine_find(format, only, &one) : KVG_OK;
+    for (size_t i = 0; i < engine_count + (own != NULL) && !s; i++) {
+        const kvg_engine *engine = i < engine_count ? &engines[i] : own;
+        const kvg_matrix_party party = {.engine = engine, .backend = backend};
+        if (engine->format != format || (one && one != engine)) continue;
         s = add_party(slash ? slash + 1 : backend ? backend : "", &party, parties, count);
     }
     return s;

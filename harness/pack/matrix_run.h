@@ -17,11 +17,11 @@ typedef struct kvg_matrix {
     size_t shared_bytes;
 } kvg_matrix;
 
-/* Appends to the *count parties (room for KVG_MATRIX_PARTIES) every engine of the format, or only
- * the engine `only`. `backend` writes and reads for them; NULL: the reference. Nothing is opened
- * yet. Both strings must outlive the parties. */
-kvg_status kvg_matrix_add(kvg_format format, const char *backend, const char *only, kvg_matrix_party *parties,
-                          size_t *count) KVG_CHECKED;
+/* Appends to the *count parties (room for KVG_MATRIX_PARTIES) every engine of the format and `own`,
+ * an engine of the caller's, or only the engine `only`. `own` may be NULL. `backend` writes and reads
+ * for them; NULL: the reference. Nothing is opened yet. All that is given must outlive the parties. */
+kvg_status kvg_matrix_add(kvg_format format, const kvg_engine *own, const char *backend, const char *only,
+                          kvg_matrix_party *parties, size_t *count) KVG_CHECKED;
 
 /* Appends a party whose pages and readings are in a file. The path must outlive the parties. */
 kvg_status kvg_matrix_add_answer(const kvg_engine *engine, const char *path, kvg_matrix_party *parties,

@@ -89,9 +89,9 @@ void kvg_matrix_world_free(kvg_matrix_world *w)
 
 kvg_status kvg_matrix_problem(const kvg_matrix_world *w, const kvg_engine *e, kvg_op op, kvg_problem *out)
 {
-    const bool rows = e->layout == KVG_LAYOUT_CONTIGUOUS;
+    const bool rows = kvg_layout_get(e->layout)->blocks == KVG_BLOCKS_ONE;
     *out = (kvg_problem){
-        .op = op, .layout = e->layout, .dtype = w->shape.dtype, .kv_heads = w->shape.kv_heads,
+        .op = op, .layout = e->layout, .text = e->text, .dtype = w->shape.dtype, .kv_heads = w->shape.kv_heads,
         .head_dim = w->shape.head_dim, .tokens = kvg_op_reads_sequences(op) ? w->shape.tokens : w->live,
         .paging = {.layers = KVG_MATRIX_LAYERS, .layer = KVG_MATRIX_LAYER,
                    .blocks = rows ? KVG_MATRIX_SEQUENCES : w->blocks,
@@ -105,7 +105,7 @@ kvg_status kvg_matrix_problem(const kvg_matrix_world *w, const kvg_engine *e, kv
 /* The block that holds a position; a contiguous cache has the sequences in opposite order. */
 static int32_t block_of(const kvg_matrix_world *w, const kvg_problem *p, uint32_t sequence, uint32_t column)
 {
-    if (p->layout == KVG_LAYOUT_CONTIGUOUS) return (int32_t)(KVG_MATRIX_SEQUENCES - 1 - sequence);
+    if (kvg_problem_blocks(p) == KVG_BLOCKS_ONE) return (int32_t)(KVG_MATRIX_SEQUENCES - 1 - sequence);
     return w->table[sequence * w->width + column];
 }
 

@@ -276,7 +276,7 @@ static uint32_t most_keys(const attention *a)
     const int32_t *lengths = a->kv.table.lengths;
     for (uint32_t s = 0; s < p->paging.sequences; s++) most = lengths[s] > most ? lengths[s] : most;
     if (p->attention.window && p->attention.window < most) most = p->attention.window;
-    if (p->layout == KVG_LAYOUT_RING && p->paging.block_tokens < most) most = p->paging.block_tokens;
+    if (kvg_problem_blocks(p) == KVG_BLOCKS_RING && p->paging.block_tokens < most) most = p->paging.block_tokens;
     return (uint32_t)most;
 }
 

@@ -37,7 +37,7 @@ ref_range_of_keys ref_query_keys(const ref_table *table, const ref_query *q)
     const int64_t window = p->attention.window, length = table->lengths[q->sequence];
     ref_range_of_keys keys = {0, q->position < length ? q->position + 1 : length};
     if (window && q->position >= window) keys.first = q->position - window + 1;
-    if (p->layout == KVG_LAYOUT_RING && length - p->paging.block_tokens > keys.first)
+    if (kvg_problem_blocks(p) == KVG_BLOCKS_RING && length - p->paging.block_tokens > keys.first)
         keys.first = length - p->paging.block_tokens; /* a ring may be billions of tokens old */
     return keys;
 }

@@ -34,7 +34,7 @@ static void check_pieces(const kvg_problem *p, uint32_t leaf, bool shares)
     kvg_decode_plan plan;
     kvg_decode_plan_of(p, leaf, KVG_DECODE_LEVELS, 1, shares, &plan);
     const uint32_t run = KVG_DECODE_STRETCH * plan.run, window = p->attention.window;
-    const bool ring = p->layout == KVG_LAYOUT_RING;
+    const bool ring = kvg_problem_blocks(p) == KVG_BLOCKS_RING;
     assert_int_equal(plan.piece, run ? KVG_DECODE_WARPS * run : leaf);
     assert_int_equal(run % leaf, 0);
     assert_true(plan.run <= 1u << KVG_DECODE_LEVELS && (plan.run & (plan.run - 1)) == 0);

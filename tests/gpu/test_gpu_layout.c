@@ -4,6 +4,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <string.h>
 
 #include <cmocka.h>
 
@@ -34,9 +35,9 @@ static kvg_problem draw_problem(uint64_t i)
     p.paging = (kvg_paging){.layers = layers, .layer = below(i, 7, layers), .blocks = 1 + below(i, 8, 70000),
                             .block_tokens = 1u << below(i, 9, 9), .sequences = 1,
                             .v_scale_swizzle = below(i, 10, 3) == 0};
-    if (layout->padding == KVG_PADDING_ALL) p.paging.row_padding = below(i, 11, 2) * 16;
-    if (layout->padding == KVG_PADDING_ALL) p.paging.scale_padding = below(i, 12, 40);
-    if (layout->padding != KVG_PADDING_NONE) p.paging.data_padding = below(i, 13, 40);
+    if (strstr(layout->text, "+row")) p.paging.row_padding = below(i, 11, 2) * 16;
+    if (strstr(layout->text, "+scale")) p.paging.scale_padding = below(i, 12, 40);
+    if (strstr(layout->text, "+data")) p.paging.data_padding = below(i, 13, 40);
     if (layout->shared == KVG_SHARED_ALWAYS || (layout->shared && below(i, 14, 3) == 0)) {
         p.paging.shared_kv = true;
         p.paging.v_dim = dim / 2;

@@ -80,11 +80,11 @@ kvg_problem problem_of(kvg_op op, const row &r, uint32_t blocks, uint32_t sequen
     return p;
 }
 
-/* Bytes of a block in a pool of K, or of both sides; 0: there is no such pool. */
-uint64_t block_bytes(const row &r, kvg_role pool)
+/* Bytes of a block in a pool; 0: there is no such pool. K's may hold both sides. */
+uint64_t block_bytes(const row &r, kvg_role pool, kvg_side side = KVG_K)
 {
     const kvg_problem one = problem_of(KVG_OP_APPEND, r, 1, 0, 1);
-    return kvg_problem_tensor(&one, pool, KVG_K).bytes;
+    return kvg_problem_tensor(&one, pool, side).bytes;
 }
 
 /* Blocks at the ends of a pool, and around the byte and the element 2^31 and 2^32 of the data pool and of the scale
@@ -148,7 +148,7 @@ std::unique_ptr<device_world> fill_cache(const row &r, uint32_t pool_blocks, con
 std::unique_ptr<device_world> read_cache(kvg_op op, kvg_profile profile, const row &r, const device_world &cache,
                                          const std::vector<int32_t> &blocks, uint32_t times)
 {
-    const bool one_block = r.layout == KVG_LAYOUT_CONTIGUOUS || r.layout == KVG_LAYOUT_RING;
+    const bool one_block = kvg_layout_get(r.layout)->blocks != KVG_BLOCKS_TABLE;
     const uint32_t all = (uint32_t)blocks.size(), width = one_block && op != KVG_OP_PROBE ? 1 : all;
     const uint32_t sequences = times * all / width, tokens = width * BLOCK;
     kvg_problem p = problem_of(op, r, cache.p.paging.blocks, sequences, tokens);
@@ -180,7 +180,7 @@ void check_large_pool(const row &r, uint64_t memory, totals *sum)
 {
     const uint64_t data_bytes = block_bytes(r, KVG_ROLE_DATA_POOL);
     const uint32_t large_blocks = (uint32_t)(r.pool / data_bytes + 1);
-    const bool apart = !kvg_layout_get(r.layout)->joined && r.layout != KVG_LAYOUT_MLA; /* a pool for each side */
+    const bool apart = block_bytes(r, KVG_ROLE_DATA_POOL, KVG_V) > 0;
     const uint64_t needed = (data_bytes + block_bytes(r, KVG_ROLE_SCALE_POOL)) * large_blocks * (apart ? 2 : 1);
     if (needed + SLACK > memory) {
         printf("left out: %s %s D %u needs a GPU with %llu GiB\n", kvg_layout_get(r.layout)->name,

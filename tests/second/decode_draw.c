@@ -72,9 +72,9 @@ static void draw_options(dice *d, kvg_problem *p)
 {
     const kvg_layout_info *layout = kvg_layout_get(p->layout);
     kvg_paging *g = &p->paging;
-    if (layout->padding == KVG_PADDING_ALL && roll(d, 2)) g->row_padding = (uint32_t)roll(d, 20);
-    if (layout->padding != KVG_PADDING_NONE && roll(d, 2)) g->data_padding = (uint32_t)roll(d, 70);
-    if (layout->padding == KVG_PADDING_ALL && roll(d, 2)) g->scale_padding = (uint32_t)roll(d, 40);
+    if (strstr(layout->text, "+row") && roll(d, 2)) g->row_padding = (uint32_t)roll(d, 20);
+    if (strstr(layout->text, "+data") && roll(d, 2)) g->data_padding = (uint32_t)roll(d, 70);
+    if (strstr(layout->text, "+scale") && roll(d, 2)) g->scale_padding = (uint32_t)roll(d, 40);
     g->v_scale_swizzle = layout->groups && roll(d, 2);
     g->shared_kv = layout->shared && (p->layout == KVG_LAYOUT_MLA || roll(d, 3) == 0);
     if (p->layout == KVG_LAYOUT_MLA) p->kv_heads = 1;
@@ -120,8 +120,8 @@ static kvg_problem draw_problem(dice *d, const decode_wish *wish)
         };
         p.head_dim = widen(p.head_dim, p.storage);
         p.paging.layer = (uint32_t)roll(d, p.paging.layers);
-        if (p.layout == KVG_LAYOUT_CONTIGUOUS) p.paging.block_tokens = wish->longest - (uint32_t)roll(d, 3);
-        if (p.layout == KVG_LAYOUT_RING) p.paging.block_tokens = 1 + (uint32_t)roll(d, wish->longest);
+        if (kvg_problem_blocks(&p) == KVG_BLOCKS_ONE) p.paging.block_tokens = wish->longest - (uint32_t)roll(d, 3);
+        if (kvg_problem_blocks(&p) == KVG_BLOCKS_RING) p.paging.block_tokens = 1 + (uint32_t)roll(d, wish->longest);
         p.paging.blocks = 1 + (wish->longest + p.paging.block_tokens / 2) / p.paging.block_tokens;
         draw_options(d, &p);
         draw_attention(d, wish, &p);
@@ -220,8 +220,8 @@ static void fill_sinks(dice *d, const kvg_tensor *sinks)
 static int32_t draw_length(dice *d, const kvg_problem *p)
 {
     uint32_t longest = p->tokens;
-    if (p->layout == KVG_LAYOUT_CONTIGUOUS && longest > p->paging.block_tokens) longest = p->paging.block_tokens;
-    if (p->layout == KVG_LAYOUT_RING) {
+    if (kvg_problem_blocks(p) == KVG_BLOCKS_ONE && longest > p->paging.block_tokens) longest = p->paging.block_tokens;
+    if (kvg_problem_blocks(p) == KVG_BLOCKS_RING) {
         longest = roll(d, 8) ? 3 * p->paging.block_tokens : 1000000000;
         if (roll(d, 2)) return (int32_t)(longest - roll(d, 5) % longest);
     }
@@ -294,7 +294,8 @@ static void seen_range(const kit *k, size_t sequence, int64_t *low, int64_t *hig
     const int64_t queries = ((const int32_t *)k->tensor[KVG_ROLE_QUERY_LENGTHS][KVG_K].data)[sequence];
     *high = length;
     *low = p->attention.window ? length - queries - p->attention.window + 1 : 0;
-    if (p->layout == KVG_LAYOUT_RING && *low < length - p->paging.block_tokens) *low = length - p->paging.block_tokens;
+    const int64_t kept = length - (int64_t)p->paging.block_tokens;
+    if (kvg_problem_blocks(p) == KVG_BLOCKS_RING && *low < kept) *low = kept;
     if (*low < 0) *low = 0;
     if (queries == 0) *low = length;
 }

@@ -20,7 +20,7 @@ static void count_options(coverage *c, const kvg_problem *p)
     c->caps += p->attention.softcap > 0;
     c->sinks += p->attention.sinks;
     c->shared += p->paging.shared_kv;
-    c->rings += p->layout == KVG_LAYOUT_RING;
+    c->rings += kvg_problem_blocks(p) == KVG_BLOCKS_RING;
     c->swizzled += p->paging.v_scale_swizzle;
     c->bf16 += p->dtype == KVG_DTYPE_BF16;
     c->several += p->attention.queries > 1;

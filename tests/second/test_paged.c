@@ -79,15 +79,15 @@ void test_places(void **state)
         {KVG_LAYOUT_RING, {D, KVG_K, 5953}, {S, KVG_K, 373}, {D, KVG_V, 2977}, {S, KVG_V, 187}},
     };
     for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
-        const kvg_padding padding = kvg_layout_get(places[i].layout)->padding;
+        const char *text = kvg_layout_get(places[i].layout)->text;
         kvg_problem p = {
             .op = KVG_OP_PROBE, .layout = places[i].layout, .dtype = KVG_DTYPE_F16,
             .storage = {{KVG_FORMAT_INT8, "canonical"}, {KVG_FORMAT_MXFP4, "canonical"}},
             .tokens = 1, .kv_heads = 2, .head_dim = 64,
             .paging = {.layers = 4, .layer = 1, .blocks = 3, .block_tokens = 8,
-                       .row_padding = padding == KVG_PADDING_ALL ? 3 : 0,
-                       .data_padding = padding != KVG_PADDING_NONE ? 7 : 0,
-                       .scale_padding = padding == KVG_PADDING_ALL ? 5 : 0},
+                       .row_padding = strstr(text, "+row") ? 3 : 0,
+                       .data_padding = strstr(text, "+data") ? 7 : 0,
+                       .scale_padding = strstr(text, "+scale") ? 5 : 0},
         };
         assert_int_equal(kvg_problem_check(&p), KVG_OK);
         slow_byte k = {KVG_K, 2, 1, 5, 1}, v = {KVG_V, 2, 1, 5, 1};
@@ -243,9 +243,9 @@ void test_partition(void **state)
                     .storage = {{k, "canonical"}, {one_row ? k : v_formats[v], "canonical"}},
                     .tokens = 1, .kv_heads = one_row ? 1 : 3, .head_dim = whole_blocks(64, k),
                     .paging = {.layers = 2, .blocks = 3, .block_tokens = 8,
-                               .row_padding = info->padding == KVG_PADDING_ALL ? 5 : 0,
-                               .data_padding = info->padding != KVG_PADDING_NONE ? 11 : 0,
-                               .scale_padding = info->padding == KVG_PADDING_ALL ? 3 : 0,
+                               .row_padding = strstr(info->text, "+row") ? 5 : 0,
+                               .data_padding = strstr(info->text, "+data") ? 11 : 0,
+                               .scale_padding = strstr(info->text, "+scale") ? 3 : 0,
                                .v_scale_swizzle = info->groups && v_formats[v] == KVG_FORMAT_NVFP4,
                                .shared_kv = one_row, .v_dim = one_row ? 48 : 0},
                 };

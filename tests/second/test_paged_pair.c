@@ -54,9 +54,9 @@ static kvg_storage draw_storage(dice *d)
 static void draw_options(dice *d, const kvg_layout_info *layout, kvg_problem *p)
 {
     kvg_paging *g = &p->paging;
-    if (layout->padding == KVG_PADDING_ALL && roll(d, 2)) g->row_padding = (uint32_t)roll(d, 20);
-    if (layout->padding != KVG_PADDING_NONE && roll(d, 2)) g->data_padding = (uint32_t)roll(d, 70);
-    if (layout->padding == KVG_PADDING_ALL && roll(d, 2)) g->scale_padding = (uint32_t)roll(d, 40);
+    if (strstr(layout->text, "+row") && roll(d, 2)) g->row_padding = (uint32_t)roll(d, 20);
+    if (strstr(layout->text, "+data") && roll(d, 2)) g->data_padding = (uint32_t)roll(d, 70);
+    if (strstr(layout->text, "+scale") && roll(d, 2)) g->scale_padding = (uint32_t)roll(d, 40);
     g->v_scale_swizzle = layout->groups && roll(d, 2);
     g->shared_kv = layout->shared && (layout->shared == KVG_SHARED_ALWAYS || roll(d, 3) == 0);
     if (layout->shared == KVG_SHARED_ALWAYS) p->kv_heads = 1;
@@ -195,9 +195,9 @@ static void fill_flatten(dice *d, coverage *c, kit *k)
     static const int32_t holes[] = {-1, INT32_MIN, INT32_MAX};
     const kvg_paging *g = &k->problem.paging;
     const kvg_tensor *table = &k->tensor[KVG_ROLE_BLOCK_TABLE][KVG_K];
-    const bool ring = k->problem.layout == KVG_LAYOUT_RING;
+    const bool ring = kvg_problem_blocks(&k->problem) == KVG_BLOCKS_RING;
     uint32_t longest = k->problem.tokens;
-    if (k->problem.layout == KVG_LAYOUT_CONTIGUOUS && longest > g->block_tokens) longest = g->block_tokens;
+    if (kvg_problem_blocks(&k->problem) == KVG_BLOCKS_ONE && longest > g->block_tokens) longest = g->block_tokens;
     if (ring) longest += 2 * g->block_tokens;
     for (size_t i = 0; i < table->bytes / sizeof(int32_t); i++) {
         bool hole = roll(d, 5) == 0;

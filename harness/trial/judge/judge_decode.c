@@ -141,6 +141,7 @@ kvg_status judge_know_numbers(kvg_truth *t)
 static kvg_status score_keys(const kvg_question *d, size_t row, int64_t from, uint32_t count, double *out, double *lse)
 {
     kvg_problem p = d->c->problem;
+    const bool ring = kvg_problem_blocks(&p) == KVG_BLOCKS_RING;
     const uint32_t sequence = d->queries[row].sequence;
     kvg_tensor in[KVG_MAX_TENSORS];
     int32_t *counts = calloc(2 * (size_t)p.paging.sequences, sizeof *counts);
@@ -161,7 +162,7 @@ static kvg_status score_keys(const kvg_question *d, size_t row, int64_t from, ui
     for (uint32_t i = 0; !s && i < count; i++) memcpy(rows + i * bytes, (uint8_t *)q->data + row * bytes, bytes);
     if (!s) {
         counts[sequence] = (int32_t)count;
-        if (p.layout != KVG_LAYOUT_RING) lengths[sequence] = (int32_t)(from + count); /* a ring's says where keys lie */
+        if (!ring) lengths[sequence] = (int32_t)(from + count); /* a ring's says where keys lie */
         s = kvg_attention_spec(&p, in, NULL, &(kvg_attention_answer){.out = out, .lse = lse});
     }
     free(counts);
@@ -179,8 +180,9 @@ static bool find_heaviest(const kvg_truth *t, size_t row, uint32_t head, int64_t
     const int32_t *lengths = input(d, KVG_ROLE_LENGTHS)->data;
     if (q->keys == 0 || (double)q->keys * (double)heads * d->c->problem.head_dim > 0x1p26) return false;
     const int64_t first = (int64_t)(d->source[q->first] % d->c->problem.tokens);
-    int64_t end = d->c->problem.layout == KVG_LAYOUT_RING ? lengths[q->sequence] : first + q->keys;
-    const uint32_t most = d->c->problem.layout == KVG_LAYOUT_RING ? (uint32_t)(end - first) : KEYS;
+    const bool ring = kvg_problem_blocks(&d->c->problem) == KVG_BLOCKS_RING;
+    const int64_t end = ring ? lengths[q->sequence] : first + q->keys;
+    const uint32_t most = ring ? (uint32_t)(end - first) : KEYS;
     double *out = malloc(most * heads * (dims + 1) * sizeof *out), *lse = out + most * heads * dims, best = -INFINITY;
     bool found = false;
     for (int64_t from = first; out && from < first + q->keys; from += most) {
@@ -211,7 +213,7 @@ static void describe_row(const kvg_truth *t, size_t index, char *out, size_t siz
     if (n < 0 || (size_t)n >= size || !find_heaviest(t, row, head, &token)) return;
     const int32_t *table = input(d, KVG_ROLE_BLOCK_TABLE)->data;
     const uint32_t width = kvg_layout_table_width(p->layout, &p->paging, p->tokens);
-    const int64_t column = kvg_layout_get(p->layout)->whole ? 0 : token / p->paging.block_tokens;
+    const int64_t column = kvg_problem_blocks(p) == KVG_BLOCKS_TABLE ? token / p->paging.block_tokens : 0;
     snprintf(out + n, size - (size_t)n, ", whose largest weight is token %lld (block %d, tile %lld, leaf %lld)",
              (long long)token, table[q->sequence * (size_t)width + (size_t)column],
              (long long)token / KVG_ATTENTION_TILE, (long long)token / kvg_profile_leaf(p->profile));

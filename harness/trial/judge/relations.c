@@ -198,7 +198,8 @@ static bool many_rows(const kvg_question *d, kvg_candidate *candidate)
 {
     const int32_t *rows = numbers(d, KVG_ROLE_QUERY_LENGTHS);
     (void)candidate;
-    for (uint32_t s = 0; d->c->problem.layout != KVG_LAYOUT_RING && s < d->c->problem.paging.sequences; s++) {
+    const kvg_problem *p = &d->c->problem;
+    for (uint32_t s = 0; kvg_problem_blocks(p) != KVG_BLOCKS_RING && s < p->paging.sequences; s++) {
         if (rows[s] > 1) return true;
     }
     return false;

@@ -46,7 +46,7 @@ static bool v_is_a_part(const kvg_question *q)
 static bool has_tails(const kvg_question *q)
 {
     const kvg_problem *p = &q->c->problem;
-    return q->c->shuffled && !kvg_layout_get(p->layout)->whole && p->paging.sequences > 1 && p->tokens > 1;
+    return q->c->shuffled && kvg_problem_blocks(p) == KVG_BLOCKS_TABLE && p->paging.sequences > 1 && p->tokens > 1;
 }
 
 /* One of three sequences or more has lost its first block. A window may hide it. */

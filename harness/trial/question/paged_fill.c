@@ -83,7 +83,7 @@ static kvg_status choose_history(const spread *s, uint32_t sequence, uint32_t co
 {
     const uint32_t B = s->p->paging.block_tokens;
     *history = below(s, STREAM_HISTORY, sequence, 2ull * B + 1);
-    if (s->p->layout != KVG_LAYOUT_CONTIGUOUS) return KVG_OK;
+    if (kvg_problem_blocks(s->p) != KVG_BLOCKS_ONE) return KVG_OK;
     if (count > B) {
         return kvg_fail(KVG_ERR_INVALID, "%u tokens of a sequence exceed the capacity %u (block_tokens)", count, B);
     }
@@ -115,7 +115,7 @@ static kvg_status spread_new(spread *s, uint32_t sequence, uint32_t first, uint3
         if (status) break;
         column = here;
         const bool dead = token + 1 < p->tokens && below(s, STREAM_DEAD, token, 6) == 0; /* the last one never */
-        const bool overwritten = p->layout == KVG_LAYOUT_RING && count - i > B;
+        const bool overwritten = kvg_problem_blocks(p) == KVG_BLOCKS_RING && count - i > B;
         out->positions[token] = (int32_t)table_row(s, sequence, position);
         out->slots[token] = dead || overwritten ? -1 - (int64_t)(token % 3) : (int64_t)block * B + position % B;
         if (out->slots[token] >= 0) add_live(out, out->slots[token], token);
@@ -141,8 +141,8 @@ static uint32_t choose_length(const spread *s, uint32_t sequence)
     const uint32_t part = s->part[sequence];
     const kvg_problem *p = s->p;
     const uint32_t last = p->paging.sequences - 1;
-    uint32_t most = p->tokens;
-    if (p->layout == KVG_LAYOUT_CONTIGUOUS && most > p->paging.block_tokens) most = p->paging.block_tokens;
+    const uint32_t B = p->paging.block_tokens;
+    const uint32_t most = kvg_problem_blocks(p) == KVG_BLOCKS_ONE && B < p->tokens ? B : p->tokens;
     if (part == s->empty && last >= 2) return 0;
     if (part != last || !s->full) {
         const uint32_t queries = kvg_case_queries(s->c, part);
@@ -151,8 +151,8 @@ static uint32_t choose_length(const spread *s, uint32_t sequence)
         if (tail) return choose_tail(s, sequence, least, most);
         return least + below(s, STREAM_HISTORY, sequence, most - least + 1);
     }
-    if (p->layout != KVG_LAYOUT_RING || p->op == KVG_OP_DECODE) return most;
-    return p->tokens + below(s, STREAM_HISTORY, sequence, p->paging.block_tokens);
+    if (kvg_problem_blocks(p) != KVG_BLOCKS_RING || p->op == KVG_OP_DECODE) return most;
+    return p->tokens + below(s, STREAM_HISTORY, sequence, B);
 }
 
 /* What stands in a table where nobody may look. */
@@ -187,7 +187,7 @@ static kvg_status spread_old(spread *s, uint32_t sequence, kvg_paged_fill *out)
     const uint32_t end = length < p->tokens ? length : p->tokens;
     const uint32_t seen = first_seen(s, sequence, length);
     uint32_t first = hole ? B : 0, column = UINT32_MAX, block = 0;
-    if (p->layout == KVG_LAYOUT_RING && length > B) first = length - B;
+    if (kvg_problem_blocks(p) == KVG_BLOCKS_RING && length > B) first = length - B;
     for (uint32_t position = first; position < end; position++) {
         const uint32_t here = s->single ? 0 : position / B;
         if (here != column) {
@@ -245,7 +245,7 @@ static kvg_status spread_all(spread *s, kvg_paged_fill *out)
 kvg_status kvg_paged_fill_make(const kvg_case *c, uint64_t seed, kvg_paged_fill *out)
 {
     const kvg_problem *p = &c->problem;
-    spread s = {.c = c, .p = p, .seed = seed, .single = kvg_layout_get(p->layout)->whole};
+    spread s = {.c = c, .p = p, .seed = seed, .single = kvg_problem_blocks(p) != KVG_BLOCKS_TABLE};
     *out = (kvg_paged_fill){0};
     if (p->paging.sequences < 1) return kvg_fail(KVG_ERR_INVALID, "a paged case needs at least 1 sequence");
     kvg_status status = allocate(p, &s, out);

@@ -106,7 +106,8 @@ static bool map_of_name(const kvg_problem *p, kvg_layout layout, kvg_layout_map 
     kvg_problem other = *p;
     other.layout = layout;
     other.text = NULL;
-    if (kvg_layout_get(layout)->whole != kvg_layout_get(p->layout)->whole || kvg_problem_check(&other)) return false;
+    const bool tables = (kvg_problem_blocks(&other) == KVG_BLOCKS_TABLE) == (kvg_problem_blocks(p) == KVG_BLOCKS_TABLE);
+    if (!tables || kvg_problem_check(&other)) return false;
     kvg_rows_map(&other, map);
     return true;
 }

@@ -132,7 +132,7 @@ static bool inline_params(const kvg_problem *p, kvg_side side)
 /* Without padding the strides of scales and of data go in proportion. */
 static bool apart(const kvg_problem *p, kvg_side side)
 {
-    return padded(p, side) && !kvg_layout_get(p->layout)->joined && (has_scales(p, KVG_K) || has_scales(p, KVG_V));
+    return padded(p, side) && !kvg_problem_joins_sides(p) && (has_scales(p, KVG_K) || has_scales(p, KVG_V));
 }
 
 static bool block_major(const kvg_problem *p, kvg_side side)
@@ -147,7 +147,7 @@ static bool one_page(const kvg_problem *p, kvg_side side)
 
 static bool joined_same(const kvg_problem *p, kvg_side side)
 {
-    return first_side(p, side) && kvg_layout_get(p->layout)->joined && !p->paging.shared_kv && same_storage(p, side);
+    return first_side(p, side) && kvg_problem_joins_sides(p) && !p->paging.shared_kv && same_storage(p, side);
 }
 
 static bool joined_scales(const kvg_problem *p, kvg_side side)

@@ -62,19 +62,19 @@ static kvg_side stored_side(const kvg_problem *p, kvg_side side)
 
 bool kvg_decode_ring(const kvg_problem *p, kvg_side side)
 {
-    return kvg_decode_any(p, side) && p->layout == KVG_LAYOUT_RING;
+    return kvg_decode_any(p, side) && kvg_problem_blocks(p) == KVG_BLOCKS_RING;
 }
 
 bool kvg_decode_nan_tail(const kvg_problem *p, kvg_side side)
 {
     const kvg_format_info *v = kvg_format_get(p->storage[stored_side(p, KVG_V)].format);
     const bool finite = v->block_scale_bytes == 0 && v->element_bits == 4 && v->row_param_bytes == 0;
-    return kvg_decode_long_block(p, side) && p->layout != KVG_LAYOUT_RING && !finite;
+    return kvg_decode_long_block(p, side) && kvg_problem_blocks(p) != KVG_BLOCKS_RING && !finite;
 }
 
 bool kvg_decode_paged_table(const kvg_problem *p, kvg_side side)
 {
-    return kvg_decode_any(p, side) && !kvg_layout_get(p->layout)->whole;
+    return kvg_decode_any(p, side) && kvg_problem_blocks(p) == KVG_BLOCKS_TABLE;
 }
 
 bool kvg_decode_latent(const kvg_problem *p, kvg_side side)
@@ -142,8 +142,7 @@ void kvg_decode_add_queries(const kvg_defect_site *s)
     const int at = kvg_roles_index(kvg_op_get(p->op)->inputs, KVG_ROLE_QUERY_LENGTHS, KVG_K);
     const int32_t *queries = s->in[at].data;
     int32_t *lengths = s->tensor->data;
-    int64_t most = p->layout == KVG_LAYOUT_RING ? INT32_MAX : p->tokens;
-    if (p->layout == KVG_LAYOUT_CONTIGUOUS && most > p->paging.block_tokens) most = p->paging.block_tokens;
+    const int64_t most = kvg_problem_longest(p);
     for (uint32_t i = 0; i < p->paging.sequences; i++) {
         const int64_t twice = (int64_t)lengths[i] + queries[i];
         lengths[i] = (int32_t)(twice < most ? twice : most);

@@ -29,7 +29,7 @@ static kvg_matrix_shape shape_of(kvg_format format)
 
 static void add(kvg_format format, const char *backend, const char *engine)
 {
-    assert_int_equal(kvg_matrix_add(format, backend, engine, parties, &party_count), KVG_OK);
+    assert_int_equal(kvg_matrix_add(format, NULL, backend, engine, parties, &party_count), KVG_OK);
 }
 
 static kvg_matrix make(const kvg_matrix_shape *shape)
@@ -376,14 +376,48 @@ static void test_files(void **state)
     kvg_matrix_world_free(&world);
 }
 
+/* An engine of the caller's, with vLLM's page as a text: vLLM's very bytes; without the V part in its place, others. */
+static void test_own_engine(void **state)
+{
+    (void)state;
+    static const char *const pages[] = {"[L B]{ [N H] K.codes [N H] K.scales [N H] V.codes [N H] V.scales }",
+                                        "[L B]{ [N H] V.codes [N H] V.scales [N H] K.codes [N H] K.scales }"};
+    const kvg_matrix_shape shape = shape_of(KVG_FORMAT_NVFP4);
+    for (int i = 0; i < 2; i++) {
+        const kvg_layout_text text = {"mine", pages[i]};
+        const kvg_engine *vllm;
+        assert_int_equal(kvg_engine_find(shape.format, "vllm", &vllm), KVG_OK);
+        kvg_engine mine = *vllm;
+        mine.name = "mine";
+        mine.layout = KVG_LAYOUT_TEXT;
+        mine.text = &text;
+        party_count = 0;
+        add(shape.format, NULL, "vllm");
+        assert_int_equal(kvg_matrix_add(shape.format, &mine, NULL, "mine", parties, &party_count), KVG_OK);
+        assert_int_equal(kvg_matrix_add(shape.format, &mine, "slowref", "mine", parties, &party_count), KVG_OK);
+        kvg_matrix m = make(&shape);
+        assert_int_equal(m.count, 3);
+        assert_int_equal(kvg_matrix_broken(&m), 0);
+        for (size_t k = 0; k < 4; k++) {
+            const char *const names[] = {"vllm", "mine"}, *writer = names[k / 2], *reader = names[k % 2];
+            const kvg_matrix_cell *c = cell_of(&m, writer, reader);
+            const bool same = i == 0 || writer == reader;
+            assert_int_equal(c->verdict, same ? KVG_MATRIX_READS : KVG_MATRIX_CONVERTS);
+            assert_int_equal(c->conversions, same ? 0 : KVG_CONVERT_BYTES);
+            assert_true(c->same_sizes);
+        }
+        kvg_matrix_free(&m);
+    }
+}
+
 static void test_refusals(void **state)
 {
     (void)state;
     party_count = 0;
-    assert_int_equal(kvg_matrix_add(KVG_FORMAT_NVFP4, NULL, "vlm", parties, &party_count), KVG_ERR_NOT_FOUND);
+    assert_int_equal(kvg_matrix_add(KVG_FORMAT_NVFP4, NULL, NULL, "vlm", parties, &party_count), KVG_ERR_NOT_FOUND);
     assert_non_null(strstr(kvg_error_text(), "no nvfp4 engine 'vlm' (did you mean"));
     kvg_status s;
-    do s = kvg_matrix_add(KVG_FORMAT_NVFP4, NULL, NULL, parties, &party_count);
+    do s = kvg_matrix_add(KVG_FORMAT_NVFP4, NULL, NULL, NULL, parties, &party_count);
     while (!s);
     assert_int_equal(s, KVG_ERR_INVALID); /* more than there is room for */
 }
@@ -397,6 +431,7 @@ int main(void)
         cmocka_unit_test(test_geometry),
         cmocka_unit_test(test_same_again),
         cmocka_unit_test(test_defects_are_named),
+        cmocka_unit_test(test_own_engine),
         cmocka_unit_test(test_planted),
         cmocka_unit_test(test_files),
         cmocka_unit_test(test_refusals),

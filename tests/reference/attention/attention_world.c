@@ -50,7 +50,7 @@ uint32_t world_v_dim(const world *w)
 
 static bool one_block(const world *w)
 {
-    return w->p.layout == KVG_LAYOUT_CONTIGUOUS || w->p.layout == KVG_LAYOUT_RING;
+    return kvg_problem_blocks(&w->p) == KVG_BLOCKS_ONE || kvg_problem_blocks(&w->p) == KVG_BLOCKS_RING;
 }
 
 static void set_problem(world *w)
@@ -86,10 +86,10 @@ static void set_problem(world *w)
         .attention = {.query_heads = plan->kv_heads * plan->group, .queries = queries, .window = plan->window,
                       .softcap = plan->softcap, .scale = plan->scale, .sinks = plan->sinks != 0},
     };
-    const kvg_padding padding = plan->padded ? kvg_layout_get(plan->layout)->padding : KVG_PADDING_NONE;
-    w->p.paging.data_padding = padding == KVG_PADDING_NONE ? 0 : 48;
-    w->p.paging.row_padding = padding == KVG_PADDING_ALL ? 16 : 0;
-    w->p.paging.scale_padding = padding == KVG_PADDING_ALL ? 32 : 0;
+    const char *text = plan->padded ? kvg_layout_get(plan->layout)->text : "";
+    w->p.paging.data_padding = strstr(text, "+data") ? 48 : 0;
+    w->p.paging.row_padding = strstr(text, "+row") ? 16 : 0;
+    w->p.paging.scale_padding = strstr(text, "+scale") ? 32 : 0;
     if (one_block(w)) {
         w->p.paging.blocks = sequences;
         if (plan->layout == KVG_LAYOUT_CONTIGUOUS) w->p.paging.block_tokens = tokens + 5;
@@ -107,7 +107,7 @@ bool world_has_place(const world *w, uint32_t sequence, uint32_t position)
 {
     const int64_t length = w->plan.lengths[sequence], B = w->p.paging.block_tokens;
     if (position >= length) return false;
-    if (w->p.layout == KVG_LAYOUT_RING && position + B < length) return false;
+    if (kvg_problem_blocks(&w->p) == KVG_BLOCKS_RING && position + B < length) return false;
     return !(w->plan.drop_block && !one_block(w) && position / B == w->plan.drop_block);
 }
 
@@ -132,7 +132,7 @@ static int64_t slot_of(world *w, uint32_t sequence, uint32_t position)
     const uint32_t B = w->p.paging.block_tokens;
     const uint32_t width = kvg_layout_table_width(w->p.layout, &w->p.paging, w->p.tokens);
     const int32_t *table = world_input(w, KVG_ROLE_BLOCK_TABLE, KVG_K)->data;
-    if (w->p.layout == KVG_LAYOUT_RING && position + B < (uint64_t)w->plan.lengths[sequence]) return -1;
+    if (kvg_problem_blocks(&w->p) == KVG_BLOCKS_RING && position + B < (uint64_t)w->plan.lengths[sequence]) return -1;
     const uint32_t column = one_block(w) ? 0 : position / B;
     return (int64_t)table[sequence * width + column] * B + position % B;
 }

@@ -46,13 +46,13 @@ static void apply(kvg_problem *p, const change *c)
 }
 
 #define NO_PADDING(LAYOUT) \
-    {KVG_LAYOUT_##LAYOUT, {SET(paging.row_padding, 1)}, "has no such padding: use nhd, hnd"}, \
-    {KVG_LAYOUT_##LAYOUT, {SET(paging.data_padding, 1)}, "has no such padding: use nhd, hnd"}, \
-    {KVG_LAYOUT_##LAYOUT, {SET(paging.scale_padding, 1)}, "has no such padding: use nhd, hnd"}
+    {KVG_LAYOUT_##LAYOUT, {SET(paging.row_padding, 1)}, "row_padding is 1, but the text has no +row: ["}, \
+    {KVG_LAYOUT_##LAYOUT, {SET(paging.data_padding, 1)}, "data_padding is 1, but the text has no +data: ["}, \
+    {KVG_LAYOUT_##LAYOUT, {SET(paging.scale_padding, 1)}, "scale_padding is 1, but the text has no +scale: ["}
 #define DATA_PADDING(LAYOUT) \
     {KVG_LAYOUT_##LAYOUT, {SET(paging.data_padding, 1)}, NULL}, \
-    {KVG_LAYOUT_##LAYOUT, {SET(paging.row_padding, 1)}, "has no such padding: use data_padding only"}, \
-    {KVG_LAYOUT_##LAYOUT, {SET(paging.scale_padding, 1)}, "has no such padding: use data_padding only"}
+    {KVG_LAYOUT_##LAYOUT, {SET(paging.row_padding, 1)}, "row_padding is 1, but the text has no +row: ["}, \
+    {KVG_LAYOUT_##LAYOUT, {SET(paging.scale_padding, 1)}, "scale_padding is 1, but the text has no +scale: ["}
 #define ALL_PADDING(LAYOUT) \
     {KVG_LAYOUT_##LAYOUT, \
      {SET(paging.data_padding, 1), SET(paging.row_padding, 1), SET(paging.scale_padding, 1)}, NULL}

@@ -70,8 +70,8 @@ static kvg_case paged_case(size_t i)
     p->paging = (kvg_paging){.layers = 3, .layer = 1, .blocks = 16, .block_tokens = 8, .sequences = 3};
     p->storage[KVG_K].format = p->storage[KVG_V].format = formats[i % COUNT(formats)];
     if (layout == KVG_LAYOUT_CONTIGUOUS) p->paging.block_tokens = 32;
-    if (info->padding >= KVG_PADDING_PAGES) p->paging.data_padding = 16;
-    if (info->padding == KVG_PADDING_ALL) p->paging.scale_padding = 37;
+    if (strstr(info->text, "+data")) p->paging.data_padding = 16;
+    if (strstr(info->text, "+scale")) p->paging.scale_padding = 37;
     if (p->op == KVG_OP_APPEND && i % 4 < 2) {
         p->bias = true;
         p->rope = (kvg_rope){.dims = 32, .positions = 512, .pairing = KVG_PAIRING_ADJACENT};

@@ -65,12 +65,12 @@ static void look_at_tables(const kvg_case *c, const kvg_paged_fill *f, seen *s)
     for (uint32_t q = 0; q < p->paging.sequences; q++) {
         const uint32_t length = (uint32_t)f->lengths[q];
         s->empty |= length == 0;
-        s->wrapped |= p->layout == KVG_LAYOUT_RING && length > B;
+        s->wrapped |= kvg_problem_blocks(p) == KVG_BLOCKS_RING && length > B;
         for (uint32_t column = 0; column < width; column++) {
             const int32_t entry = f->table[q * width + column];
-            if (column * B < length && p->layout != KVG_LAYOUT_RING) {
+            if (column * B < length && kvg_problem_blocks(p) != KVG_BLOCKS_RING) {
                 s->hole |= entry == -1;
-            } else if (length == 0 || p->layout != KVG_LAYOUT_RING) {
+            } else if (length == 0 || kvg_problem_blocks(p) != KVG_BLOCKS_RING) {
                 s->garbage[entry == -1 ? 0 : entry < 0 ? 1 : entry >= (int32_t)p->paging.blocks ? 2 : 3] = true;
             }
         }

@@ -73,8 +73,8 @@ static bool make_case(size_t i, kvg_profile profile, kvg_case *c)
         p->paging.shared_kv = true;
         p->paging.v_dim = 48;
     }
-    if (options[option].padded && info->padding >= KVG_PADDING_PAGES) p->paging.data_padding = 16;
-    if (options[option].padded && info->padding == KVG_PADDING_ALL) p->paging.scale_padding = 37;
+    if (options[option].padded && strstr(info->text, "+data")) p->paging.data_padding = 16;
+    if (options[option].padded && strstr(info->text, "+scale")) p->paging.scale_padding = 37;
     p->paging.v_scale_swizzle = info->groups && v == KVG_FORMAT_NVFP4 && i % 2;
     p->attention.query_heads = p->kv_heads * options[option].group;
     if (is_probe(c->fill)) {
