@@ -1,7 +1,7 @@
-/* Op decode: which family of kernels answers a problem. */
-#include "gpu/decode/decode.h"
+/* Op decode: which family of kernels answers a problem (gpu/attention/shared/family.h). */
+#include "gpu/attention/many/many_plan.h"
+#include "gpu/attention/shared/family.h"
 #include "gpu/ops.h"
-#include "gpu/prefill/prefill_plan.h"
 
 static bool takes(const kvg_decode_family *family, const kvg_problem *p)
 {

@@ -8,8 +8,8 @@
 #include <memory>
 #include <string>
 
-#include "gpu/decode/decode.h"
-#include "gpu/prefill/prefill_plan.h"
+#include "gpu/attention/many/many_plan.h"
+#include "gpu/attention/shared/family.h"
 #include "tests/gpu/device_world.cuh"
 
 namespace {

@@ -1,4 +1,4 @@
-/* The plan of op decode for many rows (gpu/prefill/prefill_plan.h), run on the host: which items there are,
+/* The plan of op decode for many rows (gpu/attention/many/many_plan.h), run on the host: which items there are,
  * how the tree over leaves is made, and the ring of stages with all its warps, in many orders.
  * Without a GPU. */
 #include <setjmp.h>
@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "core/rng.h"
-#include "gpu/prefill/prefill_plan.h"
+#include "gpu/attention/many/many_plan.h"
 
 static const prefill_chip hopper = {132, 232448, 233472, 2, 3, 512}, ada = {142, 101376, 102400, 1, 1, 256},
                           hopper_shared = {132, 232448, 233472, 1, PREFILL_SHARED_GROUPS, 512};
@@ -288,7 +288,7 @@ static bool is_over(const barrier *b, uint32_t parity)
 typedef struct warp {
     uint32_t item, tile, global, step;
     uint32_t under_way[PREFILL_MOST_STAGES]; /* stages into which a filler's copies go, oldest first */
-    uint32_t copies;                         /* how many there are */
+    uint32_t copies;                      /* how many there are */
     prefill_turn turn, mine;                 /* of the item's first tile; of the tile */
     uint32_t held; /* stage of the tile before, which a group has not released; UINT32_MAX: none */
 } warp;
