@@ -19,22 +19,22 @@
 
 #include "gpu/attention/many/many_plan.h"
 
-struct prefill_args;
+struct many_args;
 
-struct prefill_kernel {
+struct many_kernel {
     uint32_t dim;
     bool bf16, row_scales; /* operands; else f16. K and V have row scales */
-    uint32_t groups;       /* of four warps (prefill_shape) */
-    void (*run)(const prefill_args);
+    uint32_t groups;       /* of four warps (many_shape) */
+    void (*run)(const many_args);
 };
 
-struct prefill_kernels {
-    const prefill_kernel *rows;
+struct many_kernels {
+    const many_kernel *rows;
     int count;
     bool padded; /* rows of any head_dim up to `dim` */
 };
 
-extern const prefill_kernels prefill_64, prefill_128, prefill_256, prefill_shared;
-extern const prefill_kernels prefill_padded_128, prefill_padded_256, prefill_padded_320;
+extern const many_kernels many_64, many_128, many_256, many_shared;
+extern const many_kernels many_padded_128, many_padded_256, many_padded_320;
 
 #endif

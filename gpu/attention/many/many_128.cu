@@ -3,15 +3,15 @@
 
 namespace {
 
-const prefill_kernel rows[] = {
-    {128, false, false, 1, kvg_prefill<128, false, false, 1>},
-    {128, false, false, 3, kvg_prefill<128, false, false, 3>},
-    {128, false, true, 1, kvg_prefill<128, false, true, 1>},
-    {128, false, true, 3, kvg_prefill<128, false, true, 3>},
-    {128, true, false, 1, kvg_prefill<128, true, false, 1>},
-    {128, true, false, 3, kvg_prefill<128, true, false, 3>},
+const many_kernel rows[] = {
+    {128, false, false, 1, kvg_decode_many<128, false, false, 1>},
+    {128, false, false, 3, kvg_decode_many<128, false, false, 3>},
+    {128, false, true, 1, kvg_decode_many<128, false, true, 1>},
+    {128, false, true, 3, kvg_decode_many<128, false, true, 3>},
+    {128, true, false, 1, kvg_decode_many<128, true, false, 1>},
+    {128, true, false, 3, kvg_decode_many<128, true, false, 3>},
 };
 
 } // namespace
 
-const prefill_kernels prefill_128 = {rows, sizeof rows / sizeof rows[0], false};
+const many_kernels many_128 = {rows, sizeof rows / sizeof rows[0], false};

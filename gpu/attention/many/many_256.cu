@@ -4,12 +4,12 @@
 
 namespace {
 
-const prefill_kernel rows[] = {
-    {256, false, false, 1, kvg_prefill<256, false, false, 1>},
-    {256, false, true, 1, kvg_prefill<256, false, true, 1>},
-    {256, true, false, 1, kvg_prefill<256, true, false, 1>},
+const many_kernel rows[] = {
+    {256, false, false, 1, kvg_decode_many<256, false, false, 1>},
+    {256, false, true, 1, kvg_decode_many<256, false, true, 1>},
+    {256, true, false, 1, kvg_decode_many<256, true, false, 1>},
 };
 
 } // namespace
 
-const prefill_kernels prefill_256 = {rows, sizeof rows / sizeof rows[0], false};
+const many_kernels many_256 = {rows, sizeof rows / sizeof rows[0], false};

@@ -3,15 +3,15 @@
 
 namespace {
 
-const prefill_kernel rows[] = {
-    {64, false, false, 1, kvg_prefill<64, false, false, 1>},
-    {64, false, false, 3, kvg_prefill<64, false, false, 3>},
-    {64, false, true, 1, kvg_prefill<64, false, true, 1>},
-    {64, false, true, 3, kvg_prefill<64, false, true, 3>},
-    {64, true, false, 1, kvg_prefill<64, true, false, 1>},
-    {64, true, false, 3, kvg_prefill<64, true, false, 3>},
+const many_kernel rows[] = {
+    {64, false, false, 1, kvg_decode_many<64, false, false, 1>},
+    {64, false, false, 3, kvg_decode_many<64, false, false, 3>},
+    {64, false, true, 1, kvg_decode_many<64, false, true, 1>},
+    {64, false, true, 3, kvg_decode_many<64, false, true, 3>},
+    {64, true, false, 1, kvg_decode_many<64, true, false, 1>},
+    {64, true, false, 3, kvg_decode_many<64, true, false, 3>},
 };
 
 } // namespace
 
-const prefill_kernels prefill_64 = {rows, sizeof rows / sizeof rows[0], false};
+const many_kernels many_64 = {rows, sizeof rows / sizeof rows[0], false};

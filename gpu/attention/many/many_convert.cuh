@@ -7,7 +7,7 @@
 #include "gpu/attention/many/many_source.cuh"
 
 /* The scales, or parameters, of a row. */
-template <class SIDE, bool WIDE> struct prefill_scales {
+template <class SIDE, bool WIDE> struct many_scales {
     static constexpr int WORDS = SIDE::SCALES > 4 ? SIDE::SCALES / 4 : 1;
     uint32_t words[WORDS];
 
@@ -29,24 +29,24 @@ template <class SIDE, bool WIDE> struct prefill_scales {
 /* The pairs of lanes 0 ... 3 of docs/spec/decode-contract.md section 4 to sum `sum` of a row: each
  * lane's from pair `first` on. */
 template <int PAIRS>
-static __device__ __forceinline__ void prefill_put_sum(uint32_t to, uint32_t row, uint32_t sum,
-                                                       const uint32_t (&pairs)[4][PAIRS], int first)
+static __device__ __forceinline__ void many_put_sum(uint32_t to, uint32_t row, uint32_t sum,
+                                                    const uint32_t (&pairs)[4][PAIRS], int first)
 {
 #pragma unroll
     for (uint32_t i = 0; i < 8; i += 4) {
         const uint32_t chunk = 2 * sum + i / 4;
         uint32_t four[4];
 #pragma unroll
-        for (uint32_t j = 0; j < 4; j++) four[j] = pairs[prefill_lane_of(i + j)][first + prefill_pair_of(i + j)];
-        kvg_store_shared<16>(to + chunk / 8 * PREFILL_PART_BYTES + prefill_place(row, chunk % 8), four);
+        for (uint32_t j = 0; j < 4; j++) four[j] = pairs[many_lane_of(i + j)][first + many_pair_of(i + j)];
+        kvg_store_shared<16>(to + chunk / 8 * MANY_PART_BYTES + many_place(row, chunk % 8), four);
     }
 }
 
 /* A row of K. A segment's lanes 0 ... 3 of docs/spec/decode-contract.md section 4 are this lane's four
  * turns: each gives four elements, in two pairs, to either of two sums. */
 template <class SIDE, bool WIDE>
-static __device__ __forceinline__ void prefill_put_k(const kvg_factors &k, uint32_t raw, uint32_t to,
-                                                     const prefill_scales<SIDE, WIDE> &scales, int lane)
+static __device__ __forceinline__ void many_put_k(const kvg_factors &k, uint32_t raw, uint32_t to,
+                                                  const many_scales<SIDE, WIDE> &scales, int lane)
 {
     constexpr int LANE_BYTES = SIDE::SEGMENT / 4 * SIDE::BITS / 8;
 #pragma unroll
@@ -68,7 +68,7 @@ static __device__ __forceinline__ void prefill_put_k(const kvg_factors &k, uint3
             }
 #pragma unroll
             for (int i = 0; i < 2; i++) {
-                prefill_put_sum(to, lane, (segment * SIDE::WORDS + j) * 2 + i, pairs, 2 * i);
+                many_put_sum(to, lane, (segment * SIDE::WORDS + j) * 2 + i, pairs, 2 * i);
             }
         }
     }
@@ -76,8 +76,8 @@ static __device__ __forceinline__ void prefill_put_k(const kvg_factors &k, uint3
 
 /* A row of V: chunk after chunk of eight dims, in the order in which codes are unpacked. */
 template <class SIDE, bool WIDE>
-static __device__ __forceinline__ void prefill_put_v(const kvg_factors &k, uint32_t raw, uint32_t to,
-                                                     const prefill_scales<SIDE, WIDE> &scales, int lane)
+static __device__ __forceinline__ void many_put_v(const kvg_factors &k, uint32_t raw, uint32_t to,
+                                                  const many_scales<SIDE, WIDE> &scales, int lane)
 {
     constexpr int EIGHTS = 16 / SIDE::BITS; /* chunks of eight dims in 16 bytes */
 #pragma unroll
@@ -89,27 +89,27 @@ static __device__ __forceinline__ void prefill_put_v(const kvg_factors &k, uint3
             const int eight = chunk * EIGHTS + i;
             uint32_t pairs[4];
             kvg_unpack<SIDE, false, WIDE>(k, codes + i * SIDE::WORD_REGISTERS, scales.of(eight * 8), pairs);
-            kvg_store_shared<16>(to + eight / 8 * PREFILL_PART_BYTES + prefill_place(lane, eight % 8), pairs);
+            kvg_store_shared<16>(to + eight / 8 * MANY_PART_BYTES + many_place(lane, eight % 8), pairs);
         }
     }
 }
 
 /* A part of a raw tile to a stage. `is`: whether the lane's token is there. */
 template <int WHICH, bool SHARED_ROW, class SIDE, int FROM, int FIRST>
-static __device__ __forceinline__ void prefill_convert(prefill_part<SIDE, FROM, FIRST>, const prefill_args &a, bool is,
-                                                       uint32_t raw, uint32_t to, uint32_t row_scales, int lane)
+static __device__ __forceinline__ void many_convert(many_part<SIDE, FROM, FIRST>, const many_args &a, bool is,
+                                                    uint32_t raw, uint32_t to, uint32_t row_scales, int lane)
 {
-    typedef prefill_part<SIDE, FROM, FIRST> PART;
+    typedef many_part<SIDE, FROM, FIRST> PART;
     const auto put = [&](auto wide, const uint32_t *words) {
         constexpr bool WIDE = decltype(wide)::value;
-        prefill_scales<SIDE, WIDE> scales;
+        many_scales<SIDE, WIDE> scales;
 #pragma unroll
-        for (int i = 0; i < prefill_scales<SIDE, WIDE>::WORDS; i++) scales.words[i] = words[i];
+        for (int i = 0; i < many_scales<SIDE, WIDE>::WORDS; i++) scales.words[i] = words[i];
         const uint32_t codes = raw + PART::RAW, operands = to + PART::STAGE;
         if constexpr (WHICH == KVG_K || SHARED_ROW) {
-            prefill_put_k<SIDE, WIDE>(a.d.factors, codes, operands, scales, lane);
+            many_put_k<SIDE, WIDE>(a.d.factors, codes, operands, scales, lane);
         } else {
-            prefill_put_v<SIDE, WIDE>(a.d.factors, codes, operands, scales, lane);
+            many_put_v<SIDE, WIDE>(a.d.factors, codes, operands, scales, lane);
         }
     };
     if constexpr (SIDE::SCALES == 0) {
@@ -117,7 +117,7 @@ static __device__ __forceinline__ void prefill_convert(prefill_part<SIDE, FROM, 
         put(std::false_type(), none);
     } else {
         const uint32_t at = raw + PART::RAW_SCALES;
-        constexpr int WORDS = prefill_scales<SIDE, false>::WORDS;
+        constexpr int WORDS = many_scales<SIDE, false>::WORDS;
         uint32_t words[WORDS];
         if constexpr (WHICH == KVG_V && kvg_can_group<SIDE>) {
             if (a.d.v_swizzle) kvg_ungroup_scales<SIDE::SCALES>(at, lane);

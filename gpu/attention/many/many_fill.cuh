@@ -11,26 +11,26 @@
 #include "gpu/attention/many/many_padded_convert.cuh"
 
 /* The next stage. */
-static __device__ __forceinline__ void prefill_next(const prefill_args &a, prefill_turn &turn)
+static __device__ __forceinline__ void many_next(const many_args &a, many_turn &turn)
 {
     if (++turn.stage == a.stages) turn.stage = 0, turn.odd ^= 1;
 }
 
 /* All tiles of an item that are the warp's. */
 template <class PARTS, int WHICH, int DIM>
-static __device__ __forceinline__ void prefill_fill(const prefill_args &a, const prefill_memory<DIM> &memory,
-                                                    const prefill_item &item, prefill_turn &turn, uint32_t filler,
-                                                    int lane)
+static __device__ __forceinline__ void many_fill(const many_args &a, const many_memory<DIM> &memory,
+                                                 const many_item &item, many_turn &turn, uint32_t filler,
+                                                 int lane)
 {
-    constexpr bool SHARED_ROW = prefill_memory<DIM>::SHARED_ROW;
-    const uint32_t first = prefill_first_tile(item), end = prefill_end_tile(item), depth = a.depth;
-    const uint32_t which = prefill_first_of(&turn, filler), raws = memory.raw(a, filler);
+    constexpr bool SHARED_ROW = many_memory<DIM>::SHARED_ROW;
+    const uint32_t first = many_first_tile(item), end = many_end_tile(item), depth = a.depth;
+    const uint32_t which = many_first_of(&turn, filler), raws = memory.raw(a, filler);
     uint32_t to = 0, from = 0;      /* raw tiles of the next copy, of the next read */
     uint32_t asked = first + which; /* tile of the next copy */
     if (asked < end) {
-        prefill_source<PARTS, WHICH, SHARED_ROW> source(a, item, asked * KVG_TILE, lane);
-        prefill_turn mine = turn;
-        prefill_turn_by(&mine, a.stages, which);
+        many_source<PARTS, WHICH, SHARED_ROW> source(a, item, asked * KVG_TILE, lane);
+        many_turn mine = turn;
+        many_turn_by(&mine, a.stages, which);
         const auto put_present = [&](uint32_t present) {
             if (WHICH == KVG_K && lane == 0) kvg_store_shared<4>(memory.present(mine.stage), &present);
         };
@@ -42,16 +42,16 @@ static __device__ __forceinline__ void prefill_fill(const prefill_args &a, const
                 source.settle(a);
             }
             kvg_copies_end();
-            asked += PREFILL_SIDE_FILLERS;
+            asked += MANY_SIDE_FILLERS;
             if (++to == depth) to = 0;
         };
         uint32_t ahead = 1; /* copies that were asked for before the first tile is read */
 #pragma unroll 1
-        for (uint32_t tile = first + which; tile < end; tile += PREFILL_SIDE_FILLERS) {
+        for (uint32_t tile = first + which; tile < end; tile += MANY_SIDE_FILLERS) {
             if constexpr (PARTS::DIRECT) {
-                prefill_barrier_wait(memory.empty(mine.stage), mine.odd ^ 1);
+                many_barrier_wait(memory.empty(mine.stage), mine.odd ^ 1);
                 put_present(source.copy(a, memory.tile(a, WHICH, mine.stage), lane));
-                prefill_barrier_arrive_with_copies(memory.full(mine.stage));
+                many_barrier_arrive_with_copies(memory.full(mine.stage));
             } else {
 #pragma unroll 1
                 do ask();
@@ -60,47 +60,47 @@ static __device__ __forceinline__ void prefill_fill(const prefill_args &a, const
                 else if (depth == 2) kvg_copies_wait<1>();
                 else if (depth == 3) kvg_copies_wait<2>();
                 else kvg_copies_wait<3>();
-                prefill_barrier_wait(memory.empty(mine.stage), mine.odd ^ 1);
+                many_barrier_wait(memory.empty(mine.stage), mine.odd ^ 1);
                 const uint32_t raw = raws + from * a.raw;
                 uint32_t present;
                 kvg_load_shared<4>(&present, raw + PARTS::PRESENT);
                 PARTS::each([&](auto part) {
-                    prefill_convert<WHICH, SHARED_ROW>(part, a, present >> lane & 1, raw,
-                                                       memory.tile(a, WHICH, mine.stage),
-                                                       memory.row_scales(WHICH, mine.stage), lane);
+                    many_convert<WHICH, SHARED_ROW>(part, a, present >> lane & 1, raw,
+                                                    memory.tile(a, WHICH, mine.stage),
+                                                    memory.row_scales(WHICH, mine.stage), lane);
                 });
                 put_present(present);
                 if (++from == depth) from = 0;
-                prefill_fence();
+                many_fence();
             }
-            prefill_barrier_arrive(memory.full(mine.stage));
+            many_barrier_arrive(memory.full(mine.stage));
             __syncwarp(); /* all lanes have read the raw tile, which the next copy may overwrite */
-            prefill_next(a, mine), prefill_next(a, mine);
+            many_next(a, mine), many_next(a, mine);
         }
         if constexpr (!PARTS::DIRECT) kvg_copies_wait<0>();
     }
-    prefill_turn_by(&turn, a.stages, end - first);
+    many_turn_by(&turn, a.stages, end - first);
 }
 
 /* The formats whose operands are of a type. */
-template <kvg_format... FORMATS> struct prefill_formats {
+template <kvg_format... FORMATS> struct many_formats {
     template <kvg_dtype T, int DIM, bool PADDED, int WHICH, class... ARGS>
-    static __device__ __forceinline__ void fill(const prefill_args &a, ARGS &...args)
+    static __device__ __forceinline__ void fill(const many_args &a, ARGS &...args)
     {
         (void)((a.format[WHICH] == FORMATS &&
-                (prefill_fill<typename prefill_row<FORMATS, T, DIM, WHICH, PADDED>::parts, WHICH, DIM>(a, args...),
+                (many_fill<typename many_row<FORMATS, T, DIM, WHICH, PADDED>::parts, WHICH, DIM>(a, args...),
                  true)) ||
                ...);
     }
 };
-typedef prefill_formats<KVG_FORMAT_BF16, KVG_FORMAT_INT8, KVG_FORMAT_INT4> prefill_bf16_formats;
-typedef prefill_formats<KVG_FORMAT_F16, KVG_FORMAT_E4M3, KVG_FORMAT_E5M2, KVG_FORMAT_INT8, KVG_FORMAT_INT4,
+typedef many_formats<KVG_FORMAT_BF16, KVG_FORMAT_INT8, KVG_FORMAT_INT4> many_bf16_formats;
+typedef many_formats<KVG_FORMAT_F16, KVG_FORMAT_E4M3, KVG_FORMAT_E5M2, KVG_FORMAT_INT8, KVG_FORMAT_INT4,
                         KVG_FORMAT_MX16, KVG_FORMAT_MXFP4, KVG_FORMAT_NVFP4>
-    prefill_f16_formats;
-typedef prefill_formats<KVG_FORMAT_ROWINT4, KVG_FORMAT_ROWFP4> prefill_row_scale_formats;
+    many_f16_formats;
+typedef many_formats<KVG_FORMAT_ROWINT4, KVG_FORMAT_ROWFP4> many_row_scale_formats;
 /* Of rows that K and V share: those that check_shared of many.cu lets through. */
-typedef prefill_formats<KVG_FORMAT_BF16> prefill_shared_bf16_formats;
-typedef prefill_formats<KVG_FORMAT_F16, KVG_FORMAT_E4M3, KVG_FORMAT_E5M2, KVG_FORMAT_MX16, KVG_FORMAT_NVFP4>
-    prefill_shared_f16_formats;
+typedef many_formats<KVG_FORMAT_BF16> many_shared_bf16_formats;
+typedef many_formats<KVG_FORMAT_F16, KVG_FORMAT_E4M3, KVG_FORMAT_E5M2, KVG_FORMAT_MX16, KVG_FORMAT_NVFP4>
+    many_shared_f16_formats;
 
 #endif

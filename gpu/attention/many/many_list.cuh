@@ -4,12 +4,12 @@
 
 #include "gpu/attention/many/many_args.cuh"
 
-enum { PREFILL_LIST_THREADS = 1024 };
+enum { MANY_LIST_THREADS = 1024 };
 
 /* Sums of `x` over the threads up to this one; *all over all of them. */
-static __device__ uint2 prefill_sum_to_thread(uint2 x, uint2 *all)
+static __device__ uint2 many_sum_to_thread(uint2 x, uint2 *all)
 {
-    __shared__ uint2 sums[PREFILL_LIST_THREADS / KVG_WARP];
+    __shared__ uint2 sums[MANY_LIST_THREADS / KVG_WARP];
     const int lane = threadIdx.x % KVG_WARP, warp = threadIdx.x / KVG_WARP;
     x = make_uint2(kvg_sum_to_lane(x.x, lane), kvg_sum_to_lane(x.y, lane));
     if (lane == KVG_WARP - 1) sums[warp] = x;
@@ -25,7 +25,7 @@ static __device__ uint2 prefill_sum_to_thread(uint2 x, uint2 *all)
 /* One CTA, a thread for each of THREADS sequences at a time. q has `queries` rows: what the
  * sequences have beyond them is left out, and those that no sequence has make a band, or several,
  * of no sequence. */
-static __global__ void __launch_bounds__(PREFILL_LIST_THREADS) kvg_prefill_list(const __grid_constant__ prefill_args a)
+static __global__ void __launch_bounds__(MANY_LIST_THREADS) kvg_decode_many_list(const __grid_constant__ many_args a)
 {
     const uint32_t rows = a.band_rows, group = a.d.group, queries = a.d.ranges.queries;
     const auto put = [&](uint32_t at, int sequence, uint32_t query, uint32_t count) {
@@ -35,24 +35,24 @@ static __global__ void __launch_bounds__(PREFILL_LIST_THREADS) kvg_prefill_list(
     };
     uint32_t bands = 0, left = queries; /* queries of no sequence yet */
     kvg_start_kernel_after();
-    for (uint32_t first = 0; first < a.d.ranges.sequences; first += PREFILL_LIST_THREADS) {
+    for (uint32_t first = 0; first < a.d.ranges.sequences; first += MANY_LIST_THREADS) {
         const uint32_t sequence = first + threadIdx.x;
         const int32_t given = sequence < a.d.ranges.sequences ? a.d.ranges.query_lengths[sequence] : 0;
         /* Shares of `left` that cannot overflow when they are summed: beyond it all are 0. */
         const uint32_t wanted = min((uint32_t)max(given, 0), left);
         uint32_t count = wanted;
         uint2 all, sum;
-        bool over = __syncthreads_or(wanted > UINT32_MAX / (2 * PREFILL_LIST_THREADS));
+        bool over = __syncthreads_or(wanted > UINT32_MAX / (2 * MANY_LIST_THREADS));
         if (!over) {
-            sum = prefill_sum_to_thread(make_uint2(count, 0), &all);
+            sum = many_sum_to_thread(make_uint2(count, 0), &all);
             over = all.x > left;
         }
         if (over) { /* one after another */
-            __shared__ uint32_t taken[PREFILL_LIST_THREADS];
+            __shared__ uint32_t taken[MANY_LIST_THREADS];
             taken[threadIdx.x] = wanted;
             __syncthreads();
             if (threadIdx.x == 0) {
-                for (uint32_t i = 0, rest = left; i < PREFILL_LIST_THREADS; i++) {
+                for (uint32_t i = 0, rest = left; i < MANY_LIST_THREADS; i++) {
                     taken[i] = min(taken[i], rest);
                     rest -= taken[i];
                 }
@@ -62,7 +62,7 @@ static __global__ void __launch_bounds__(PREFILL_LIST_THREADS) kvg_prefill_list(
             __syncthreads();
         }
         const uint32_t mine = (count * group + rows - 1) / rows;
-        sum = prefill_sum_to_thread(make_uint2(count, mine), &all);
+        sum = many_sum_to_thread(make_uint2(count, mine), &all);
         put(bands + sum.y - mine, (int)sequence, queries - left + sum.x - count, count);
         bands += all.y, left -= all.x;
     }

@@ -7,26 +7,26 @@
 #include "gpu/attention/many/many_source.cuh"
 
 /* Rows of up to DIM elements. A raw tile has 32 rows of codes, and then 32 of scales. */
-template <kvg_format FORMAT, kvg_dtype T, int DIM> struct prefill_padded_row {
+template <kvg_format FORMAT, kvg_dtype T, int DIM> struct many_padded_row {
     typedef kvg_side_of<FORMAT, T, DIM> SIDE;
     static constexpr bool DIRECT = SIDE::BITS == 16;
-    static constexpr uint32_t PITCH = prefill_pitch(SIDE::ROW), SCALES = KVG_TILE * PITCH;
+    static constexpr uint32_t PITCH = many_pitch(SIDE::ROW), SCALES = KVG_TILE * PITCH;
     static constexpr uint32_t PRESENT = (SCALES + SIDE::SCALES_STAGE + 15) / 16 * 16;
 
     template <class WORK> static __device__ __forceinline__ void each(const WORK &work)
     {
-        work(prefill_padded_row());
+        work(many_padded_row());
     }
 };
 
-template <kvg_format FORMAT, kvg_dtype T, int DIM, int WHICH> struct prefill_row<FORMAT, T, DIM, WHICH, true> {
-    typedef prefill_padded_row<FORMAT, T, DIM> parts;
+template <kvg_format FORMAT, kvg_dtype T, int DIM, int WHICH> struct many_row<FORMAT, T, DIM, WHICH, true> {
+    typedef many_padded_row<FORMAT, T, DIM> parts;
 };
 
 template <kvg_format FORMAT, kvg_dtype T, int DIM, int WHICH, bool SHARED_ROW>
-class prefill_source<prefill_padded_row<FORMAT, T, DIM>, WHICH, SHARED_ROW> : prefill_tokens
+class many_source<many_padded_row<FORMAT, T, DIM>, WHICH, SHARED_ROW> : many_tokens
 {
-    typedef prefill_padded_row<FORMAT, T, DIM> ROW;
+    typedef many_padded_row<FORMAT, T, DIM> ROW;
     typedef typename ROW::SIDE SIDE;
     uint64_t codes, scales;
     /* Parameters are read as a whole, scales one by one: a row of them may lie at any byte. */
@@ -37,7 +37,7 @@ class prefill_source<prefill_padded_row<FORMAT, T, DIM>, WHICH, SHARED_ROW> : pr
 
     /* Pieces of BYTES, each to the address `place(row, offset in the row)`. */
     template <int BYTES, class PLACE>
-    __device__ __forceinline__ void copy_pieces(const prefill_args &a, uint32_t index, uint32_t present, int lane,
+    __device__ __forceinline__ void copy_pieces(const many_args &a, uint32_t index, uint32_t present, int lane,
                                                 const PLACE &place) const
     {
         const uint32_t pieces = a.out_dim * SIDE::BITS / 8 / BYTES, rows = KVG_WARP / pieces, rest = KVG_WARP % pieces;
@@ -51,19 +51,19 @@ class prefill_source<prefill_padded_row<FORMAT, T, DIM>, WHICH, SHARED_ROW> : pr
         }
     }
     template <class PLACE>
-    __device__ __forceinline__ void copy_codes(const prefill_args &a, uint32_t index, uint32_t present, int lane,
+    __device__ __forceinline__ void copy_codes(const many_args &a, uint32_t index, uint32_t present, int lane,
                                                const PLACE &place) const
     {
         if (a.out_dim * SIDE::BITS % 128 == 0) copy_pieces<16>(a, index, present, lane, place);
         else copy_pieces<8>(a, index, present, lane, place);
     }
 
-    static __device__ __forceinline__ uint32_t scale_count(const prefill_args &a)
+    static __device__ __forceinline__ uint32_t scale_count(const many_args &a)
     {
         return SIDE::BLOCK > 0 ? a.out_dim / SIDE::PER_BLOCK : MOST;
     }
     /* The lane's token's. V's in groups of four tokens are the four's together: all are read. */
-    __device__ __forceinline__ void copy_scales(const prefill_args &a, bool is, uint32_t to)
+    __device__ __forceinline__ void copy_scales(const many_args &a, bool is, uint32_t to)
     {
         const kvg_decode_pool &pool = a.d.scales[WHICH];
         const bool go = is || (WHICH == KVG_V && a.d.v_swizzle && has_block(a.d));
@@ -77,8 +77,8 @@ class prefill_source<prefill_padded_row<FORMAT, T, DIM>, WHICH, SHARED_ROW> : pr
     }
 
   public:
-    __device__ prefill_source(const prefill_args &a, const prefill_item &item, uint32_t first, int lane)
-        : prefill_tokens(a.d, item, first, lane), small_to(0)
+    __device__ many_source(const many_args &a, const many_item &item, uint32_t first, int lane)
+        : many_tokens(a.d, item, first, lane), small_to(0)
     {
         codes = (uint64_t)(a.d.codes[WHICH].start + item.kv_head * a.d.codes[WHICH].head);
         scales = (uint64_t)(a.d.scales[WHICH].start + item.kv_head * a.d.scales[WHICH].head);
@@ -86,7 +86,7 @@ class prefill_source<prefill_padded_row<FORMAT, T, DIM>, WHICH, SHARED_ROW> : pr
     }
 
     /* As of other rows; of a stage the places beyond head_dim stay as they are. */
-    __device__ uint32_t copy(const prefill_args &a, uint32_t to, int lane)
+    __device__ uint32_t copy(const many_args &a, uint32_t to, int lane)
     {
         settle(a);
         const bool is = is_there(a.d);
@@ -94,13 +94,13 @@ class prefill_source<prefill_padded_row<FORMAT, T, DIM>, WHICH, SHARED_ROW> : pr
         const uint32_t index = block * a.d.codes[WHICH].block + in_page * a.d.codes[WHICH].token;
         if constexpr (ROW::DIRECT && WHICH == KVG_K) {
             const uint32_t whole = a.out_dim / 32 * 64; /* bytes of segments of 32; the last may have 16 */
-            copy_pieces<PREFILL_K_PIECE>(a, index, present, lane, [&](uint32_t row, uint32_t at) {
-                const uint32_t place = at < whole ? prefill_k_place(at, 32) : whole + prefill_k_place(at - whole, 16);
-                return to + prefill_place_of(row, place);
+            copy_pieces<MANY_K_PIECE>(a, index, present, lane, [&](uint32_t row, uint32_t at) {
+                const uint32_t place = at < whole ? many_k_place(at, 32) : whole + many_k_place(at - whole, 16);
+                return to + many_place_of(row, place);
             });
         } else if constexpr (ROW::DIRECT) {
             copy_pieces<16>(a, index, present, lane,
-                            [&](uint32_t row, uint32_t at) { return to + prefill_place_of(row, at); });
+                            [&](uint32_t row, uint32_t at) { return to + many_place_of(row, at); });
         } else {
             copy_codes(a, index, present, lane,
                        [&](uint32_t row, uint32_t at) { return to + row * ROW::PITCH + at; });
@@ -109,7 +109,7 @@ class prefill_source<prefill_padded_row<FORMAT, T, DIM>, WHICH, SHARED_ROW> : pr
         look_further(a.d, lane);
         return present;
     }
-    __device__ void settle(const prefill_args &a)
+    __device__ void settle(const many_args &a)
     {
         if constexpr (SIDE::SCALES > 0) {
             if (!small_to) return;

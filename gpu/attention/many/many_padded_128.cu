@@ -3,12 +3,12 @@
 
 namespace {
 
-const prefill_kernel rows[] = {
-    {128, false, false, 1, kvg_prefill<128, false, false, 1, true>},
-    {128, false, true, 1, kvg_prefill<128, false, true, 1, true>},
-    {128, true, false, 1, kvg_prefill<128, true, false, 1, true>},
+const many_kernel rows[] = {
+    {128, false, false, 1, kvg_decode_many<128, false, false, 1, true>},
+    {128, false, true, 1, kvg_decode_many<128, false, true, 1, true>},
+    {128, true, false, 1, kvg_decode_many<128, true, false, 1, true>},
 };
 
 } // namespace
 
-const prefill_kernels prefill_padded_128 = {rows, sizeof rows / sizeof rows[0], true};
+const many_kernels many_padded_128 = {rows, sizeof rows / sizeof rows[0], true};

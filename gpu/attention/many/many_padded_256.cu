@@ -3,12 +3,12 @@
 
 namespace {
 
-const prefill_kernel rows[] = {
-    {256, false, false, 1, kvg_prefill<256, false, false, 1, true>},
-    {256, false, true, 1, kvg_prefill<256, false, true, 1, true>},
-    {256, true, false, 1, kvg_prefill<256, true, false, 1, true>},
+const many_kernel rows[] = {
+    {256, false, false, 1, kvg_decode_many<256, false, false, 1, true>},
+    {256, false, true, 1, kvg_decode_many<256, false, true, 1, true>},
+    {256, true, false, 1, kvg_decode_many<256, true, false, 1, true>},
 };
 
 } // namespace
 
-const prefill_kernels prefill_padded_256 = {rows, sizeof rows / sizeof rows[0], true};
+const many_kernels many_padded_256 = {rows, sizeof rows / sizeof rows[0], true};

@@ -9,7 +9,7 @@
 /* Segments of docs/spec/decode-contract.md section 4: work(segment's first place, its width) for one
  * after the other, the width as a constant. Example: 80 elements of 4 bits are (0, 64) and (64, 16). */
 template <int BITS, class WORK>
-static __device__ __forceinline__ void prefill_each_segment(uint32_t dim, const WORK &work)
+static __device__ __forceinline__ void many_each_segment(uint32_t dim, const WORK &work)
 {
     constexpr uint32_t WIDEST = 512 / BITS;
     uint32_t at = 0;
@@ -25,7 +25,7 @@ static __device__ __forceinline__ void prefill_each_segment(uint32_t dim, const 
 }
 
 /* The lane's row of a raw tile. */
-template <class ROW> struct prefill_padded_codes {
+template <class ROW> struct many_padded_codes {
     typedef typename ROW::SIDE SIDE;
     uint32_t codes, scales; /* addresses */
     uint32_t quarter;       /* of the scales of a row, if they are in groups of four tokens; else 0 */
@@ -62,16 +62,16 @@ template <class ROW> struct prefill_padded_codes {
 
 /* A raw tile to a stage. Tokens that are not there have codes of 0, and parameters of rows of 0. */
 template <int WHICH, bool SHARED_ROW, kvg_format FORMAT, kvg_dtype T, int DIM>
-static __device__ __forceinline__ void prefill_convert(prefill_padded_row<FORMAT, T, DIM>, const prefill_args &a,
-                                                       bool is, uint32_t raw, uint32_t to, uint32_t row_scales,
-                                                       int lane)
+static __device__ __forceinline__ void many_convert(many_padded_row<FORMAT, T, DIM>, const many_args &a,
+                                                    bool is, uint32_t raw, uint32_t to, uint32_t row_scales,
+                                                    int lane)
 {
-    typedef prefill_padded_row<FORMAT, T, DIM> ROW;
+    typedef many_padded_row<FORMAT, T, DIM> ROW;
     typedef typename ROW::SIDE SIDE;
     const kvg_factors &k = a.d.factors;
     const bool grouped = WHICH == KVG_V && kvg_can_group<SIDE> && a.d.v_swizzle;
-    const prefill_padded_codes<ROW> row = {raw + lane * ROW::PITCH, raw + ROW::SCALES + lane * SIDE::SCALES,
-                                           grouped ? a.out_dim / SIDE::PER_BLOCK / 4 : 0, is};
+    const many_padded_codes<ROW> row = {raw + lane * ROW::PITCH, raw + ROW::SCALES + lane * SIDE::SCALES,
+                                        grouped ? a.out_dim / SIDE::PER_BLOCK / 4 : 0, is};
     if constexpr (SIDE::ROW_SCALE) {
         uint32_t stored;
         kvg_load_shared<2>(&stored, row.scales);
@@ -88,11 +88,11 @@ static __device__ __forceinline__ void prefill_convert(prefill_padded_row<FORMAT
             for (uint32_t i = 0; i < EIGHTS; i++) {
                 uint32_t pairs[4];
                 row.unpack(k, codes + i * SIDE::WORD_REGISTERS, first + i * 8, lane, pairs);
-                kvg_store_shared<16>(to + prefill_place_of(lane, (first + i * 8) * 2), pairs);
+                kvg_store_shared<16>(to + many_place_of(lane, (first + i * 8) * 2), pairs);
             }
         }
     } else {
-        prefill_each_segment<SIDE::BITS>(a.out_dim, [&](uint32_t segment, auto width) {
+        many_each_segment<SIDE::BITS>(a.out_dim, [&](uint32_t segment, auto width) {
             constexpr int OF_LANE = decltype(width)::value / 4, BYTES = OF_LANE * SIDE::BITS / 8;
             uint32_t codes[4][BYTES < 8 ? 2 : BYTES / 4] = {};
 #pragma unroll
@@ -110,8 +110,8 @@ static __device__ __forceinline__ void prefill_convert(prefill_padded_row<FORMAT
                                pairs[c]);
                     if constexpr (BYTES == 2) pairs[c][1] = pairs[c][2];
                 }
-                prefill_put_sum(to, lane, (segment + j * 4) / PREFILL_SUM, pairs, 0);
-                if constexpr (OF_LANE >= 8) prefill_put_sum(to, lane, (segment + j * 4) / PREFILL_SUM + 1, pairs, 2);
+                many_put_sum(to, lane, (segment + j * 4) / MANY_SUM, pairs, 0);
+                if constexpr (OF_LANE >= 8) many_put_sum(to, lane, (segment + j * 4) / MANY_SUM + 1, pairs, 2);
             }
         });
     }

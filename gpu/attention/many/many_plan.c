@@ -18,9 +18,9 @@ static uint64_t round_up(uint64_t x, uint64_t unit)
 static uint32_t raw_bytes(const kvg_problem *p, int side)
 {
     const kvg_format format = p->storage[side].format;
-    const uint32_t elements = p->paging.shared_kv ? PREFILL_SHARED_DIM - 256 : prefill_width(p);
+    const uint32_t elements = p->paging.shared_kv ? MANY_SHARED_DIM - 256 : many_width(p);
     const uint32_t codes = (uint32_t)kvg_format_code_bytes(format, elements);
-    const uint64_t row = prefill_is_padded(p) ? prefill_pitch(codes) : codes;
+    const uint64_t row = many_is_padded(p) ? many_pitch(codes) : codes;
     return (uint32_t)round_up(KVG_ATTENTION_TILE * (row + kvg_format_scale_bytes(format, elements)) + 16, 128);
 }
 
@@ -29,15 +29,15 @@ static bool keeps_scales(const kvg_problem *p)
 {
     const bool has = kvg_format_scale_bytes(p->storage[KVG_K].format, p->head_dim) ||
                      kvg_format_scale_bytes(p->storage[KVG_V].format, p->head_dim);
-    return has && prefill_is_padded(p);
+    return has && many_is_padded(p);
 }
 
 /* The first of the shapes that fits into `limit` bytes. A slot keeps half of what is left of the
  * waiting nodes' traffic out of L2; tiles on their way hide the memory's latency; so do stages, of which
  * a third one is worth more than a slot. Codes of 16 bits are copied into stages. */
-static bool find_shape(const kvg_problem *p, uint32_t groups, uint32_t limit, prefill_shape *out)
+static bool find_shape(const kvg_problem *p, uint32_t groups, uint32_t limit, many_shape *out)
 {
-    static const prefill_shape own_rows[] = {
+    static const many_shape own_rows[] = {
         {.stages = 4, .depth = 4, .slots = 2}, {.stages = 3, .depth = 3, .slots = 2},
         {.stages = 4, .depth = 4, .slots = 1}, {.stages = 3, .depth = 3, .slots = 1},
         {.stages = 3, .depth = 2, .slots = 1}, {.stages = 4, .depth = 4, .slots = 0},
@@ -45,24 +45,24 @@ static bool find_shape(const kvg_problem *p, uint32_t groups, uint32_t limit, pr
         {.stages = 3, .depth = 2, .slots = 0}, {.stages = 2, .depth = 2, .slots = 1},
         {.stages = 2, .depth = 2, .slots = 0}, {.stages = 2, .depth = 1, .slots = 0},
     };
-    static const prefill_shape shared_rows[] = {
+    static const many_shape shared_rows[] = {
         {.stages = 4, .depth = 2}, {.stages = 3, .depth = 2}, {.stages = 3, .depth = 1}, {.stages = 2, .depth = 1}};
     const bool shared_row = p->paging.shared_kv, direct = kvg_format_get(p->storage[KVG_K].format)->element_bits == 16;
     const uint32_t k = raw_bytes(p, KVG_K), v = raw_bytes(p, KVG_V), sides = shared_row ? 1 : 2;
-    const uint32_t width = prefill_width(p), row = width * 2;
-    const prefill_shape *shapes = shared_row ? shared_rows : own_rows;
+    const uint32_t width = many_width(p), row = width * 2;
+    const many_shape *shapes = shared_row ? shared_rows : own_rows;
     const size_t count = shared_row ? sizeof shared_rows / sizeof *shapes : sizeof own_rows / sizeof *shapes;
     for (size_t i = 0; i < count; i++) {
         *out = shapes[i];
         if (out->depth == 1 && keeps_scales(p)) continue;
         out->width = width;
         out->groups = groups;
-        out->rows = shared_row ? PREFILL_GROUP_ROWS : groups * PREFILL_GROUP_ROWS;
-        out->columns = shared_row ? PREFILL_SHARED_COLUMNS : width;
+        out->rows = shared_row ? MANY_GROUP_ROWS : groups * MANY_GROUP_ROWS;
+        out->columns = shared_row ? MANY_SHARED_COLUMNS : width;
         out->raw = direct ? 0 : k > v ? k : v;
-        out->shared = 1024 + PREFILL_HEADER + out->stages * sides * KVG_ATTENTION_TILE * row + out->rows * row +
-                      PREFILL_FILLERS * out->depth * out->raw +
-                      out->slots * groups * (uint32_t)prefill_node_bytes(out->columns);
+        out->shared = 1024 + MANY_HEADER + out->stages * sides * KVG_ATTENTION_TILE * row + out->rows * row +
+                      MANY_FILLERS * out->depth * out->raw +
+                      out->slots * groups * (uint32_t)many_node_bytes(out->columns);
         if (out->shared <= limit) return true;
     }
     return false;
@@ -70,11 +70,11 @@ static bool find_shape(const kvg_problem *p, uint32_t groups, uint32_t limit, pr
 
 /* All groups where K and V share rows, or where a band has more than one; else as many CTAs of one
  * group as there is room for. */
-static kvg_status choose_shape(const kvg_problem *p, const prefill_chip *chip, prefill_shape *out)
+static kvg_status choose_shape(const kvg_problem *p, const many_chip *chip, many_shape *out)
 {
     const uint64_t rows = (uint64_t)p->attention.queries * (p->attention.query_heads / p->kv_heads);
     const bool shared_row = p->paging.shared_kv;
-    const bool many = shared_row || rows > (uint64_t)PREFILL_GROUP_ROWS * p->paging.sequences;
+    const bool many = shared_row || rows > (uint64_t)MANY_GROUP_ROWS * p->paging.sequences;
     if (shared_row && !chip->most_groups) {
         return kvg_fail(KVG_ERR_UNIMPLEMENTED, "decode on tensor cores: rows that K and V share need an sm_90");
     }
@@ -116,10 +116,10 @@ static uint64_t pieces_of(uint64_t leaves, uint32_t log, bool anywhere)
 
 /* The bands that fill whole rounds of CTAs have one piece each. What is left is cut into the pieces
  * that end soonest, if every item takes its leaves and ITEM_COST, and all CTAs are equally fast. */
-static prefill_cut choose_cut(uint64_t bands, uint64_t leaves, uint32_t leaf, bool anywhere, uint64_t ctas)
+static many_cut choose_cut(uint64_t bands, uint64_t leaves, uint32_t leaf, bool anywhere, uint64_t ctas)
 {
     const uint64_t rest = bands % ctas;
-    prefill_cut cut = {UINT32_MAX, 1, PREFILL_ALL_LEAVES_LOG};
+    many_cut cut = {UINT32_MAX, 1, MANY_ALL_LEAVES_LOG};
     uint64_t least = leaves + 1; /* one piece needs no node */
     uint32_t least_log = 0;
     while (leaf << least_log < LEAST_KEYS) least_log++;
@@ -128,27 +128,27 @@ static prefill_cut choose_cut(uint64_t bands, uint64_t leaves, uint32_t leaf, bo
         const uint64_t cost = ((rest * pieces - 1) / ctas + 1) * ((1ull << log) + ITEM_COST / leaf);
         if (pieces > MOST_PIECES || cost > least) continue;
         least = cost;
-        cut = (prefill_cut){(uint32_t)(bands - rest), (uint32_t)pieces, log};
+        cut = (many_cut){(uint32_t)(bands - rest), (uint32_t)pieces, log};
     }
     return cut;
 }
 
-bool prefill_is_alone(const kvg_problem *p)
+bool many_is_alone(const kvg_problem *p)
 {
-    return p->paging.shared_kv || prefill_is_padded(p);
+    return p->paging.shared_kv || many_is_padded(p);
 }
 
-bool prefill_is_worth_it(const kvg_problem *p)
+bool many_is_worth_it(const kvg_problem *p)
 {
     const uint64_t chunks = (p->attention.query_heads / p->kv_heads - 1) / ROW_CHUNK + 1;
-    return prefill_is_alone(p) || p->attention.queries * chunks > (uint64_t)WORTH_CHUNKS * p->paging.sequences;
+    return many_is_alone(p) || p->attention.queries * chunks > (uint64_t)WORTH_CHUNKS * p->paging.sequences;
 }
 
-kvg_status prefill_plan_of(const kvg_problem *p, const prefill_chip *chip, prefill_plan *out)
+kvg_status many_plan_of(const kvg_problem *p, const many_chip *chip, many_plan *out)
 {
     const uint64_t queries = p->attention.queries, sequences = p->paging.sequences;
     const uint64_t group = p->attention.query_heads / p->kv_heads;
-    prefill_shape *shape = &out->shape;
+    many_shape *shape = &out->shape;
     kvg_status s = choose_shape(p, chip, shape);
     if (s) return s;
     const uint64_t rows = shape->rows;
@@ -168,13 +168,13 @@ kvg_status prefill_plan_of(const kvg_problem *p, const prefill_chip *chip, prefi
     out->bands = (uint32_t)bands;
     out->waiting = 2; /* one for each bit of the leaves, and one */
     while (1ull << (out->waiting - 1) < leaves) out->waiting++;
-    const uint64_t node = prefill_node_bytes(shape->columns) * shape->groups;
+    const uint64_t node = many_node_bytes(shape->columns) * shape->groups;
     out->ctas = (uint32_t)(items < ctas ? items : ctas);
     out->list_bytes = round_up((bands + 1) * 16, 256);
     /* The kernel that merges pieces has stacks, too: of nodes of 32 dims, each with m and l of its
      * own. */
-    const uint64_t slices = shape->columns / PREFILL_SLICE * prefill_node_bytes(PREFILL_SLICE) * shape->groups;
-    const uint64_t stacks = out->ctas * out->waiting * node, merged = cut * PREFILL_MERGE_WAITING * slices;
+    const uint64_t slices = shape->columns / MANY_SLICE * many_node_bytes(MANY_SLICE) * shape->groups;
+    const uint64_t stacks = out->ctas * out->waiting * node, merged = cut * MANY_MERGE_WAITING * slices;
     out->stack_bytes = round_up(merged > stacks ? merged : stacks, 256);
     out->node_bytes = round_up(cut * out->cut.pieces * node, 256);
     return KVG_OK;

@@ -9,15 +9,15 @@
 #include "gpu/attention/many/many_weights.cuh"
 
 template <int COLUMNS>
-static __device__ __forceinline__ void prefill_see(const prefill_args &a, const prefill_item &item,
-                                                   const uint32_t *tokens, const uint32_t *rows,
-                                                   prefill_state<COLUMNS> &w)
+static __device__ __forceinline__ void many_see(const many_args &a, const many_item &item,
+                                                const uint32_t *tokens, const uint32_t *rows,
+                                                many_state<COLUMNS> &w)
 {
     w.all_from = 0, w.all_to = ~0u;
 #pragma unroll
     for (int row = 0; row < 2; row++) {
-        const uint2 keys = prefill_keys(a, item, tokens[row]);
-        const bool is = rows[row] != PREFILL_NO_ROW;
+        const uint2 keys = many_keys(a, item, tokens[row]);
+        const bool is = rows[row] != MANY_NO_ROW;
         w.low[row] = is ? keys.x : 0, w.high[row] = is ? keys.y : ~0u;
         w.all_from = max(w.all_from, w.low[row]), w.all_to = min(w.all_to, w.high[row]);
     }
@@ -29,7 +29,7 @@ static __device__ __forceinline__ void prefill_see(const prefill_args &a, const 
 }
 
 /* S to S' where K has row scales. */
-static __device__ __forceinline__ void prefill_scale_keys(uint32_t scales, int lane, float *z)
+static __device__ __forceinline__ void many_scale_keys(uint32_t scales, int lane, float *z)
 {
 #pragma unroll
     for (int j = 0; j < KVG_TILE / 8; j++) {
@@ -42,10 +42,10 @@ static __device__ __forceinline__ void prefill_scale_keys(uint32_t scales, int l
 
 /* Where the nodes of the CTA's warp `warp` wait. */
 template <int DIM>
-static __device__ prefill_waiting prefill_waiting_of(const prefill_args &a, const prefill_memory<DIM> &memory,
-                                                     uint32_t warp)
+static __device__ many_waiting many_waiting_of(const many_args &a, const many_memory<DIM> &memory,
+                                               uint32_t warp)
 {
-    constexpr uint32_t NODE = prefill_warp_node<prefill_memory<DIM>::COLUMNS>();
+    constexpr uint32_t NODE = many_warp_node<many_memory<DIM>::COLUMNS>();
     float4 *const stack = a.stack + ((size_t)blockIdx.x * a.groups + warp / 4) * a.waiting * 4 * NODE + warp % 4 * NODE;
     constexpr uint32_t BYTES = NODE * (uint32_t)sizeof(float4);
     return {stack, 4 * NODE, a.slots, memory.slots(a) + warp * BYTES, a.groups * 4 * BYTES};
@@ -54,45 +54,45 @@ static __device__ prefill_waiting prefill_waiting_of(const prefill_args &a, cons
 /* All keys of an item for the warp's rows; then its node, or outputs. `index`: the item's. `warp`: of
  * the CTA's that multiply. */
 template <int DIM, bool BF16, bool ROW_SCALES, bool PADDED>
-static __device__ __forceinline__ void prefill_add_item(const prefill_args &a, const prefill_memory<DIM> &memory,
-                                                        const prefill_item &item, uint32_t index,
-                                                        prefill_turn &turn, uint32_t warp, int lane)
+static __device__ __forceinline__ void many_add_item(const many_args &a, const many_memory<DIM> &memory,
+                                                     const many_item &item, uint32_t index,
+                                                     many_turn &turn, uint32_t warp, int lane)
 {
     /* Groups have rows of their own; if K and V share rows, the same rows and columns of their own. */
-    constexpr bool SHARED_ROW = prefill_memory<DIM>::SHARED_ROW;
-    constexpr int COLUMNS = prefill_memory<DIM>::COLUMNS, MEET = SHARED_ROW ? PREFILL_SHARED_GROUPS * 128 : 128;
-    const uint32_t first = prefill_first_tile(item), end = prefill_end_tile(item), group = warp / 4;
+    constexpr bool SHARED_ROW = many_memory<DIM>::SHARED_ROW;
+    constexpr int COLUMNS = many_memory<DIM>::COLUMNS, MEET = SHARED_ROW ? MANY_SHARED_GROUPS * 128 : 128;
+    const uint32_t first = many_first_tile(item), end = many_end_tile(item), group = warp / 4;
     const uint32_t row_warp = SHARED_ROW ? warp % 4 : warp;
-    const uint32_t own_columns = SHARED_ROW ? (a.v_first + group * COLUMNS) / 64 * PREFILL_PART_BYTES : 0;
+    const uint32_t own_columns = SHARED_ROW ? (a.v_first + group * COLUMNS) / 64 * MANY_PART_BYTES : 0;
     const uint32_t q = memory.q(a, group);
-    prefill_state<COLUMNS> w;
+    many_state<COLUMNS> w;
     uint32_t tokens[2], rows[2], waiting = 0;
-    prefill_find_rows(a, item, row_warp, lane, tokens, rows);
-    const bool has_rows = __shfl_sync(~0u, rows[0], 0) != PREFILL_NO_ROW;
+    many_find_rows(a, item, row_warp, lane, tokens, rows);
+    const bool has_rows = __shfl_sync(~0u, rows[0], 0) != MANY_NO_ROW;
     /* Those that have the same q. */
     const auto meet = [&] {
         asm volatile("barrier.sync %0, %1;" ::"r"(SHARED_ROW ? 1 : 1 + group), "n"(MEET) : "memory");
     };
     meet(); /* all have done with the q before */
-    prefill_put_q<DIM, BF16, PADDED>(a, rows, warp, lane, !SHARED_ROW || group == 0, q, w.factor);
-    prefill_fence();
+    many_put_q<DIM, BF16, PADDED>(a, rows, warp, lane, !SHARED_ROW || group == 0, q, w.factor);
+    many_fence();
     meet();
-    prefill_see(a, item, tokens, rows, w);
+    many_see(a, item, tokens, rows, w);
     w.node.m[0] = w.node.m[1] = KVG_EMPTY;
     w.node.l[0] = w.node.l[1] = 0;
 #pragma unroll
     for (int i = 0; i < COLUMNS / 2; i++) w.node.o[i] = 0;
 #pragma unroll
     for (int i = 0; i < 4; i++) w.l[i] = 0;
-    prefill_fragments<ROW_SCALES> p = {};
+    many_fragments<ROW_SCALES> p = {};
     /* Waits until the products are done. */
     const auto settle = [&] {
-        prefill_wait();
-        prefill_hold<COLUMNS / 2>(w.node.o);
-        prefill_hold<8>(p.of_values());
-        if constexpr (prefill_l_beside<COLUMNS>) {
-            prefill_hold<4>(w.l);
-            prefill_hold<8>(p.weights);
+        many_wait();
+        many_hold<COLUMNS / 2>(w.node.o);
+        many_hold<8>(p.of_values());
+        if constexpr (many_l_beside<COLUMNS>) {
+            many_hold<4>(w.l);
+            many_hold<8>(p.weights);
         }
     };
 #pragma unroll 1
@@ -105,42 +105,42 @@ static __device__ __forceinline__ void prefill_add_item(const prefill_args &a, c
             const uint32_t at = turn.stage;
             float z[KVG_TILE / 2];
             uint32_t present;
-            prefill_barrier_wait(memory.full(at), turn.odd);
-            if (!a.raw) prefill_fence(); /* copies into stages: their lanes do not wait for them */
-            prefill_scores<DIM, BF16>(q, memory.tile(a, KVG_K, at), lane, z);
+            many_barrier_wait(memory.full(at), turn.odd);
+            if (!a.raw) many_fence(); /* copies into stages: their lanes do not wait for them */
+            many_scores<DIM, BF16>(q, memory.tile(a, KVG_K, at), lane, z);
             kvg_load_shared<4>(&present, memory.present(at));
             settle();
-            prefill_hold<KVG_TILE / 2>(z);
-            if (!fresh) prefill_barrier_arrive(memory.empty(at ? at - 1 : a.stages - 1));
+            many_hold<KVG_TILE / 2>(z);
+            if (!fresh) many_barrier_arrive(memory.empty(at ? at - 1 : a.stages - 1));
             if (has_rows) {
-                if (ROW_SCALES) prefill_scale_keys(memory.row_scales(KVG_K, at), lane, z);
-                prefill_scale(a, w, tile * KVG_TILE, present, lane, z);
-                prefill_weigh<COLUMNS, BF16, ROW_SCALES>(w, z, memory.row_scales(KVG_V, at), fresh, lane, p);
+                if (ROW_SCALES) many_scale_keys(memory.row_scales(KVG_K, at), lane, z);
+                many_scale(a, w, tile * KVG_TILE, present, lane, z);
+                many_weigh<COLUMNS, BF16, ROW_SCALES>(w, z, memory.row_scales(KVG_V, at), fresh, lane, p);
             }
-            prefill_values<COLUMNS, BF16>(p.of_values(), p.weights, memory.tile(a, KVG_V, at) + own_columns,
-                                          memory.ones(), fresh, lane, w.node.o, w.l);
+            many_values<COLUMNS, BF16>(p.of_values(), p.weights, memory.tile(a, KVG_V, at) + own_columns,
+                                       memory.ones(), fresh, lane, w.node.o, w.l);
             fresh = false;
-            prefill_next(a, turn);
+            many_next(a, turn);
         } while (++tile < leaf_end);
         settle();
-        prefill_barrier_arrive(memory.empty(turn.stage ? turn.stage - 1 : a.stages - 1));
+        many_barrier_arrive(memory.empty(turn.stage ? turn.stage - 1 : a.stages - 1));
         w.node.l[0] = w.l[0], w.node.l[1] = w.l[2];
         if (has_rows) {
-            prefill_end_leaf<COLUMNS>(prefill_waiting_of(a, memory, warp), w.node, leaf, first / KVG_LEAF_TILES,
-                                      tile == end, &waiting, lane);
+            many_end_leaf<COLUMNS>(many_waiting_of(a, memory, warp), w.node, leaf, first / KVG_LEAF_TILES,
+                                   tile == end, &waiting, lane);
         }
     }
     if (!has_rows) return;
-    if (item.node == PREFILL_NO_NODE) {
+    if (item.node == MANY_NO_NODE) {
         const uint32_t bands = (uint32_t)a.list[0].x; /* found again, so that no registers hold it through the loop */
-        const prefill_piece piece = prefill_piece_of(&a.cut, bands * a.kv_heads, index);
-        prefill_find_rows(a, prefill_find_item(a, piece, bands), row_warp, lane, tokens, rows);
-        prefill_finish<COLUMNS>(a, w.node, rows, SHARED_ROW ? group * COLUMNS : 0, PADDED ? a.out_dim : COLUMNS,
-                                SHARED_ROW, lane);
+        const many_piece piece = many_piece_of(&a.cut, bands * a.kv_heads, index);
+        many_find_rows(a, many_find_item(a, piece, bands), row_warp, lane, tokens, rows);
+        many_finish<COLUMNS>(a, w.node, rows, SHARED_ROW ? group * COLUMNS : 0, PADDED ? a.out_dim : COLUMNS,
+                             SHARED_ROW, lane);
     } else {
         const size_t node = (size_t)item.node * a.groups * 4 + warp;
-        float4 *to = a.nodes + node * prefill_warp_node<COLUMNS>() + lane;
-        prefill_put<COLUMNS>(w.node, [&](int i, float4 v) { __stcg(to + i * KVG_WARP, v); });
+        float4 *to = a.nodes + node * many_warp_node<COLUMNS>() + lane;
+        many_put<COLUMNS>(w.node, [&](int i, float4 v) { __stcg(to + i * KVG_WARP, v); });
     }
 }
 

@@ -4,13 +4,13 @@
 
 namespace {
 
-const prefill_kernel rows[] = {
-    {PREFILL_SHARED_DIM, false, false, PREFILL_SHARED_GROUPS,
-     kvg_prefill<PREFILL_SHARED_DIM, false, false, PREFILL_SHARED_GROUPS>},
-    {PREFILL_SHARED_DIM, true, false, PREFILL_SHARED_GROUPS,
-     kvg_prefill<PREFILL_SHARED_DIM, true, false, PREFILL_SHARED_GROUPS>},
+const many_kernel rows[] = {
+    {MANY_SHARED_DIM, false, false, MANY_SHARED_GROUPS,
+     kvg_decode_many<MANY_SHARED_DIM, false, false, MANY_SHARED_GROUPS>},
+    {MANY_SHARED_DIM, true, false, MANY_SHARED_GROUPS,
+     kvg_decode_many<MANY_SHARED_DIM, true, false, MANY_SHARED_GROUPS>},
 };
 
 } // namespace
 
-const prefill_kernels prefill_shared = {rows, sizeof rows / sizeof rows[0], false};
+const many_kernels many_shared = {rows, sizeof rows / sizeof rows[0], false};

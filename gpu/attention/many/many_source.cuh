@@ -9,7 +9,7 @@
 
 /* A part of a row: elements FIRST ... FIRST + SIDE::DIM - 1 of it. The filler's parts begin with
  * element FROM. */
-template <class SIDE_, int FROM = 0, int FIRST_ = FROM> struct prefill_part : SIDE_ {
+template <class SIDE_, int FROM = 0, int FIRST_ = FROM> struct many_part : SIDE_ {
     typedef SIDE_ SIDE;
     static constexpr int FIRST = FIRST_;
     static __host__ __device__ constexpr uint32_t code_bytes(int elements)
@@ -23,11 +23,11 @@ template <class SIDE_, int FROM = 0, int FIRST_ = FROM> struct prefill_part : SI
     /* Where its codes and scales lie in a raw tile, and its operands in a stage. */
     static constexpr uint32_t RAW = KVG_TILE * (code_bytes(FIRST - FROM) + scale_bytes(FIRST - FROM));
     static constexpr uint32_t RAW_SCALES = RAW + SIDE::CODES_STAGE, RAW_END = RAW_SCALES + SIDE::SCALES_STAGE;
-    static constexpr uint32_t STAGE = FIRST / 64 * PREFILL_PART_BYTES;
+    static constexpr uint32_t STAGE = FIRST / 64 * MANY_PART_BYTES;
 };
 
 /* The parts of a row that a filler takes. */
-template <class FIRST_PART, class... OTHERS> struct prefill_parts {
+template <class FIRST_PART, class... OTHERS> struct many_parts {
     typedef FIRST_PART first;
     /* Rows of 16-bit operands are copied into the stage: there is nothing to convert. */
     static constexpr bool DIRECT = FIRST_PART::BITS == 16;
@@ -44,20 +44,20 @@ template <class FIRST_PART, class... OTHERS> struct prefill_parts {
 /* What the fillers of side WHICH take of a row: all of it. Of a row that K and V share the fillers of
  * K take elements 0 ... 255, those of V the others. Parts end where segments of
  * docs/spec/decode-contract.md section 4 end. */
-template <kvg_format FORMAT, kvg_dtype T, int DIM, int WHICH, bool PADDED> struct prefill_row {
-    typedef prefill_parts<prefill_part<kvg_side_of<FORMAT, T, DIM>>> parts;
+template <kvg_format FORMAT, kvg_dtype T, int DIM, int WHICH, bool PADDED> struct many_row {
+    typedef many_parts<many_part<kvg_side_of<FORMAT, T, DIM>>> parts;
 };
-template <kvg_format FORMAT, kvg_dtype T> struct prefill_row<FORMAT, T, PREFILL_SHARED_DIM, KVG_K, false> {
-    typedef prefill_parts<prefill_part<kvg_side_of<FORMAT, T, 256>>> parts;
+template <kvg_format FORMAT, kvg_dtype T> struct many_row<FORMAT, T, MANY_SHARED_DIM, KVG_K, false> {
+    typedef many_parts<many_part<kvg_side_of<FORMAT, T, 256>>> parts;
 };
-template <kvg_format FORMAT, kvg_dtype T> struct prefill_row<FORMAT, T, PREFILL_SHARED_DIM, KVG_V, false> {
-    typedef prefill_parts<prefill_part<kvg_side_of<FORMAT, T, 256>, 256>,
-                          prefill_part<kvg_side_of<FORMAT, T, 64>, 256, 512>>
+template <kvg_format FORMAT, kvg_dtype T> struct many_row<FORMAT, T, MANY_SHARED_DIM, KVG_V, false> {
+    typedef many_parts<many_part<kvg_side_of<FORMAT, T, 256>, 256>,
+                          many_part<kvg_side_of<FORMAT, T, 64>, 256, 512>>
         parts;
 };
 
 /* The copies of a tile. */
-template <class PARTS, int WHICH, bool SHARED_ROW> class prefill_source : prefill_tokens
+template <class PARTS, int WHICH, bool SHARED_ROW> class many_source : many_tokens
 {
     uint64_t codes, scales; /* what the lane has of the first part of a row */
     uint32_t small;         /* a scale of two bytes on its way, and where to */
@@ -65,7 +65,7 @@ template <class PARTS, int WHICH, bool SHARED_ROW> class prefill_source : prefil
 
     static constexpr bool K_ORDER = WHICH == KVG_K || SHARED_ROW;
     /* What a lane copies of a row of operands at once, and the lanes of 128 bytes. */
-    static constexpr int BYTES = K_ORDER ? PREFILL_K_PIECE : 16, ROW_LANES = PREFILL_ROW_BYTES / BYTES;
+    static constexpr int BYTES = K_ORDER ? MANY_K_PIECE : 16, ROW_LANES = MANY_ROW_BYTES / BYTES;
 
     /* Where in a row the lane's first bytes of a part are. */
     template <class PART> static __device__ __forceinline__ uint32_t mine(int lane)
@@ -119,23 +119,23 @@ template <class PARTS, int WHICH, bool SHARED_ROW> class prefill_source : prefil
     {
         const uint64_t first = codes_of<PART>(lane);
         const uint32_t my_row = lane / ROW_LANES, piece = lane % ROW_LANES * BYTES;
-        const uint32_t place = K_ORDER ? prefill_k_place(piece, 32) : piece;
-        const uint32_t to = stage + PART::STAGE + prefill_place_of(my_row, place);
+        const uint32_t place = K_ORDER ? many_k_place(piece, 32) : piece;
+        const uint32_t to = stage + PART::STAGE + many_place_of(my_row, place);
 #pragma unroll(SHARED_ROW ? 4 : 8) /* fillers of shared rows have few registers */
         for (int i = 0; i < KVG_TILE; i += KVG_WARP / ROW_LANES) {
-            const uint32_t row = i + my_row, at = (to ^ i % 8 * 16) + i * PREFILL_ROW_BYTES; /* prefill_place(row) */
+            const uint32_t row = i + my_row, at = (to ^ i % 8 * 16) + i * MANY_ROW_BYTES; /* many_place(row) */
             const uint64_t from = kvg_row_at(first, __shfl_sync(~0u, index, row), a.codes[WHICH].unit);
             const bool go = present >> row & 1;
 #pragma unroll
             for (int part = 0; part < PART::DIM / 64; part++) {
-                kvg_copy<BYTES>(at + part * PREFILL_PART_BYTES, from + part * PREFILL_ROW_BYTES, go);
+                kvg_copy<BYTES>(at + part * MANY_PART_BYTES, from + part * MANY_ROW_BYTES, go);
             }
         }
     }
 
   public:
-    __device__ prefill_source(const prefill_args &a, const prefill_item &item, uint32_t first, int lane)
-        : prefill_tokens(a.d, item, first, lane), small_to(0)
+    __device__ many_source(const many_args &a, const many_item &item, uint32_t first, int lane)
+        : many_tokens(a.d, item, first, lane), small_to(0)
     {
         const kvg_decode_args &d = a.d;
         codes = (uint64_t)(d.codes[WHICH].start + item.kv_head * d.codes[WHICH].head +
@@ -146,7 +146,7 @@ template <class PARTS, int WHICH, bool SHARED_ROW> class prefill_source : prefil
 
     /* The next tile to `to`, a raw tile or a stage, with nothing but zeros for tokens that are not
      * there. Those that are there, as bits. */
-    __device__ uint32_t copy(const prefill_args &args, uint32_t to, int lane)
+    __device__ uint32_t copy(const many_args &args, uint32_t to, int lane)
     {
         const kvg_decode_args &a = args.d;
         /* Places that depend on the lane are found again for each tile: all of them do not fit into registers. */
@@ -165,7 +165,7 @@ template <class PARTS, int WHICH, bool SHARED_ROW> class prefill_source : prefil
         return present;
     }
     /* What came by registers goes to its tile: before that is read. */
-    __device__ void settle(const prefill_args &)
+    __device__ void settle(const many_args &)
     {
         if constexpr (PARTS::SMALL_SCALES) {
             if (small_to) kvg_store_shared16(small_to, (uint16_t)small);

@@ -6,7 +6,7 @@
 #include "gpu/attention/shared/copy.cuh"
 
 /* Where a lane's token of a tile lies. */
-class prefill_tokens
+class many_tokens
 {
     const int32_t *table;
     uint32_t low, high; /* codes of positions outside are not read */
@@ -16,7 +16,7 @@ class prefill_tokens
     int32_t entry;     /* of the table */
     uint32_t in_page;
 
-    __device__ prefill_tokens(const kvg_decode_args &a, const prefill_item &item, uint32_t first, int lane)
+    __device__ many_tokens(const kvg_decode_args &a, const many_item &item, uint32_t first, int lane)
         : table(a.table + (size_t)item.band.sequence * a.width), low(item.low), high(item.high), position(first + lane)
     {
     }
@@ -36,7 +36,7 @@ class prefill_tokens
     }
     __device__ __forceinline__ void look_further(const kvg_decode_args &a, int lane)
     {
-        position += PREFILL_SIDE_FILLERS * KVG_TILE;
+        position += MANY_SIDE_FILLERS * KVG_TILE;
         if (position - lane < high) look_up(a);
     }
 };
