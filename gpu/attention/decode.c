@@ -1,7 +1,7 @@
-/* Op decode: which family of kernels answers a problem. */
-#include "gpu/decode/decode.h"
+/* Op decode: which family of kernels answers a problem (gpu/attention/shared/family.h). */
+#include "gpu/attention/many/many_plan.h"
+#include "gpu/attention/shared/family.h"
 #include "gpu/ops.h"
-#include "gpu/prefill/prefill_plan.h"
 
 static bool takes(const kvg_decode_family *family, const kvg_problem *p)
 {
@@ -16,10 +16,10 @@ static kvg_status choose(const kvg_problem *p, const kvg_decode_family **out)
     kvg_status s = kvg_problem_check(p);
     if (s) return s;
     if (p->profile == KVG_PROFILE_SIMT_FMA_V1) *out = &kvg_decode_simt;
-    else if (prefill_is_worth_it(p) && takes(&kvg_decode_mma_many, p)) *out = &kvg_decode_mma_many;
+    else if (many_is_worth_it(p) && takes(&kvg_decode_mma_many, p)) *out = &kvg_decode_mma_many;
     else if (takes(&kvg_decode_mma_few, p)) *out = &kvg_decode_mma_few;
     else if (p->profile == KVG_PROFILE_NONE) *out = &kvg_decode_simt;
-    else *out = prefill_is_alone(p) ? &kvg_decode_mma_many : &kvg_decode_mma_few; /* which says why not */
+    else *out = many_is_alone(p) ? &kvg_decode_mma_many : &kvg_decode_mma_few; /* which says why not */
     return KVG_OK;
 }
 

@@ -3,7 +3,7 @@
 #include <cstdint>
 
 #include "gpu/device/cuda_status.cuh"
-#include "gpu/decode/decode_scalar.cuh"
+#include "gpu/attention/shared/scalar.cuh"
 #include "gpu/model/model_parts.cuh"
 
 namespace {

@@ -1,5 +1,5 @@
 /* probe: the codes and scales in the slots of a paged cache, through the addresses of append and flatten. Decode has
- * addresses of its own (decode_places.cuh, kvg_simt_row), whose every mistake shows in its answers. */
+ * addresses of its own (few_places.cuh, kvg_simt_row), whose every mistake shows in its answers. */
 #include "gpu/rows/cache_rows.cuh"
 #include "gpu/device/cuda_status.cuh"
 #include "gpu/ops.h"

@@ -8,7 +8,7 @@
 #include <cstdlib>
 
 #include "gpu/rows/codec_e2m1.cuh"
-#include "gpu/decode/decode_scalar.cuh"
+#include "gpu/attention/shared/scalar.cuh"
 #include "gpu/gpu.h"
 
 namespace {

@@ -1,5 +1,5 @@
-/* The plan of op decode for one or two query tokens (gpu/decode/decode_plan.h), on the host: pieces hold every key that
- * a query token may see, and a leaf has a CTA of its own where leaves are few. Without a GPU. */
+/* The plan of op decode for one or two query tokens (gpu/attention/few/few_plan.h), on the host: pieces hold every key
+ * that a query token may see, and a leaf has a CTA of its own where leaves are few. Without a GPU. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -8,7 +8,7 @@
 #include <cmocka.h>
 
 #include "core/rng.h"
-#include "gpu/decode/decode_plan.h"
+#include "gpu/attention/few/few_plan.h"
 
 static kvg_problem problem_of(kvg_layout layout, uint32_t kv_heads, uint32_t group, uint32_t sequences, uint32_t tokens,
                               uint32_t block_tokens, uint32_t window)

@@ -8,8 +8,8 @@
 #include <memory>
 #include <string>
 
-#include "gpu/decode/decode.h"
-#include "gpu/prefill/prefill_plan.h"
+#include "gpu/attention/many/many_plan.h"
+#include "gpu/attention/shared/family.h"
 #include "tests/gpu/device_world.cuh"
 
 namespace {
@@ -151,7 +151,7 @@ unsigned long long compare(const kind &f, uint32_t dim, const way &w, const devi
 {
     device_tally tally;
     const auto together = world_of(f, dim, w, cache, asks, false), apart = world_of(f, dim, w, cache, asks, true);
-    const bool padded = prefill_is_padded(&apart->p); /* the others have no such rows */
+    const bool padded = many_is_padded(&apart->p); /* the others have no such rows */
     launch(*apart, padded ? kvg_decode_mma_many : kvg_decode_mma_few);
     for (const kvg_decode_family *family : {&kvg_decode_mma_many, &kvg_decode_mma_few}) {
         if (padded && family == &kvg_decode_mma_few) continue;

@@ -1,4 +1,4 @@
-/* The plan of op decode for many rows (gpu/prefill/prefill_plan.h), run on the host: which items there are,
+/* The plan of op decode for many rows (gpu/attention/many/many_plan.h), run on the host: which items there are,
  * how the tree over leaves is made, and the ring of stages with all its warps, in many orders.
  * Without a GPU. */
 #include <setjmp.h>
@@ -11,10 +11,10 @@
 #include <cmocka.h>
 
 #include "core/rng.h"
-#include "gpu/prefill/prefill_plan.h"
+#include "gpu/attention/many/many_plan.h"
 
-static const prefill_chip hopper = {132, 232448, 233472, 2, 3, 512}, ada = {142, 101376, 102400, 1, 1, 256},
-                          hopper_shared = {132, 232448, 233472, 1, PREFILL_SHARED_GROUPS, 512};
+static const many_chip hopper = {132, 232448, 233472, 2, 3, 512}, ada = {142, 101376, 102400, 1, 1, 256},
+                          hopper_shared = {132, 232448, 233472, 1, MANY_SHARED_GROUPS, 512};
 
 static kvg_problem problem_of(kvg_format format, uint32_t dim, uint32_t group, uint32_t sequences, uint32_t tokens,
                               uint32_t queries)
@@ -34,12 +34,12 @@ static kvg_problem problem_of(kvg_format format, uint32_t dim, uint32_t group, u
 /* MLA: rows of 576 elements, of which 512 are V. */
 static kvg_problem shared_problem_of(kvg_format format, uint32_t heads, uint32_t sequences, uint32_t queries)
 {
-    kvg_problem p = problem_of(format, PREFILL_SHARED_DIM, heads, sequences, 32768, queries);
+    kvg_problem p = problem_of(format, MANY_SHARED_DIM, heads, sequences, 32768, queries);
     p.layout = KVG_LAYOUT_MLA;
     p.kv_heads = 1;
     p.attention.query_heads = heads;
     p.paging.shared_kv = true;
-    p.paging.v_dim = PREFILL_SHARED_V_DIM;
+    p.paging.v_dim = MANY_SHARED_V_DIM;
     return p;
 }
 
@@ -47,27 +47,27 @@ static kvg_problem shared_problem_of(kvg_format format, uint32_t heads, uint32_t
 
 /* A filler's lane holds a scale of two bytes, or scales of padded rows, until the next copy: so the next copy must not
  * be the one that is read. */
-static void check_shape(const kvg_problem *p, const prefill_chip *chip)
+static void check_shape(const kvg_problem *p, const many_chip *chip)
 {
-    prefill_plan plan;
-    assert_int_equal(prefill_plan_of(p, chip, &plan), KVG_OK);
-    const prefill_shape *shape = &plan.shape;
-    assert_true(shape->stages >= 2 && shape->stages <= PREFILL_MOST_STAGES);
+    many_plan plan;
+    assert_int_equal(many_plan_of(p, chip, &plan), KVG_OK);
+    const many_shape *shape = &plan.shape;
+    assert_true(shape->stages >= 2 && shape->stages <= MANY_MOST_STAGES);
     assert_true(shape->depth >= 1 && shape->shared <= chip->shared);
     assert_true((shape->shared + 1024) * shape->resident <= chip->shared_all);
     if (p->paging.shared_kv) {
         assert_int_equal(shape->groups * shape->columns, p->paging.v_dim);
-        assert_int_equal(shape->rows, PREFILL_GROUP_ROWS);
+        assert_int_equal(shape->rows, MANY_GROUP_ROWS);
     } else {
         assert_true(shape->groups == 1 || shape->groups == 3);
-        assert_int_equal(shape->rows, shape->groups * PREFILL_GROUP_ROWS);
+        assert_int_equal(shape->rows, shape->groups * MANY_GROUP_ROWS);
         assert_int_equal(shape->columns, shape->width);
     }
     const bool is_operand = kvg_format_get(p->storage[KVG_K].format)->element_bits == 16;
     assert_true(is_operand == (shape->raw == 0)); /* it goes into its stage as it is */
     const uint64_t scales = kvg_format_scale_bytes(p->storage[KVG_K].format, p->head_dim);
     assert_true(shape->width >= p->head_dim && shape->width % 64 == 0);
-    if (shape->depth == 1) assert_true(prefill_is_padded(p) ? scales == 0 : scales != 2);
+    if (shape->depth == 1) assert_true(many_is_padded(p) ? scales == 0 : scales != 2);
 }
 
 static void every_format_has_a_shape(void **state)
@@ -76,14 +76,14 @@ static void every_format_has_a_shape(void **state)
     size_t formats;
     const kvg_format_info *table = kvg_format_table(&formats);
     for (size_t i = 0; i < formats; i++) {
-        for (uint32_t dim = 16; dim <= PREFILL_MOST_DIM; dim += 16) {
+        for (uint32_t dim = 16; dim <= MANY_MOST_DIM; dim += 16) {
             if (kvg_format_check_dim(table[i].format, dim)) continue;
             for (uint32_t queries = 8; queries <= 8192; queries *= 8) {
                 const kvg_problem p = problem_of(table[i].format, dim, 8, 1, 32768, queries);
-                prefill_plan plan;
+                many_plan plan;
                 check_shape(&p, &hopper);
                 if (dim <= 128 || (dim <= 256 && table[i].element_bits == 16)) check_shape(&p, &ada);
-                else assert_int_equal(prefill_plan_of(&p, &ada, &plan), KVG_ERR_UNIMPLEMENTED);
+                else assert_int_equal(many_plan_of(&p, &ada, &plan), KVG_ERR_UNIMPLEMENTED);
             }
         }
     }
@@ -92,16 +92,16 @@ static void every_format_has_a_shape(void **state)
 static void shared_rows_have_a_shape(void **state)
 {
     (void)state;
-    const prefill_chip none = {142, 101376, 102400, 1, 0, 256};
+    const many_chip none = {142, 101376, 102400, 1, 0, 256};
     static const kvg_format formats[] = {KVG_FORMAT_BF16, KVG_FORMAT_F16,   KVG_FORMAT_E4M3,
                                          KVG_FORMAT_E5M2, KVG_FORMAT_NVFP4, KVG_FORMAT_MX16};
     for (size_t i = 0; i < sizeof formats / sizeof formats[0]; i++) {
         const kvg_problem p = shared_problem_of(formats[i], 16, 16, 16);
-        prefill_plan plan;
+        many_plan plan;
         check_shape(&p, &hopper_shared);
-        assert_int_equal(prefill_plan_of(&p, &hopper_shared, &plan), KVG_OK);
+        assert_int_equal(many_plan_of(&p, &hopper_shared, &plan), KVG_OK);
         assert_true(plan.shape.stages >= 3); /* with two a tile's conversion waits for the tile before */
-        assert_int_equal(prefill_plan_of(&p, &none, &plan), KVG_ERR_UNIMPLEMENTED);
+        assert_int_equal(many_plan_of(&p, &none, &plan), KVG_ERR_UNIMPLEMENTED);
     }
 }
 
@@ -112,39 +112,39 @@ static void few_rows_are_left_to_the_other_kernels(void **state)
                       eight = problem_of(KVG_FORMAT_NVFP4, 128, 8, 16, 32768, 128),
                       many_heads = problem_of(KVG_FORMAT_NVFP4, 128, 64, 16, 32768, 16),
                       shared = shared_problem_of(KVG_FORMAT_NVFP4, 1, 16, 1);
-    assert_false(prefill_is_worth_it(&one));
-    assert_true(prefill_is_worth_it(&eight));
-    assert_true(prefill_is_worth_it(&many_heads));
-    assert_true(prefill_is_worth_it(&shared)); /* the others have no kernel for it */
+    assert_false(many_is_worth_it(&one));
+    assert_true(many_is_worth_it(&eight));
+    assert_true(many_is_worth_it(&many_heads));
+    assert_true(many_is_worth_it(&shared)); /* the others have no kernel for it */
 }
 
 static void too_many_queries_are_refused(void **state)
 {
     (void)state;
     const kvg_problem p = problem_of(KVG_FORMAT_NVFP4, 128, 64, 1, 32768, 1u << 22);
-    prefill_plan plan;
-    assert_int_equal(prefill_plan_of(&p, &hopper, &plan), KVG_ERR_UNIMPLEMENTED);
+    many_plan plan;
+    assert_int_equal(many_plan_of(&p, &hopper, &plan), KVG_ERR_UNIMPLEMENTED);
 }
 
 /* --- items --- */
 
 /* Every piece of every band is one item, and every node that is written has a place of its own. */
-static void check_items(const prefill_cut *cut, uint32_t bands)
+static void check_items(const many_cut *cut, uint32_t bands)
 {
-    const uint32_t items = prefill_items(cut, bands);
+    const uint32_t items = many_items(cut, bands);
     uint8_t *seen = calloc((size_t)bands * cut->pieces, 1);
     uint8_t *nodes = calloc((size_t)bands * cut->pieces, 1);
     assert_non_null(seen);
     assert_non_null(nodes);
     for (uint32_t i = 0; i < items; i++) {
-        const prefill_piece p = prefill_piece_of(cut, bands, i);
+        const many_piece p = many_piece_of(cut, bands, i);
         assert_true(p.band < bands && p.piece < cut->pieces);
         assert_int_equal(seen[(size_t)p.band * cut->pieces + p.piece]++, 0);
         if (p.band < cut->whole) {
-            assert_int_equal(p.node, PREFILL_NO_NODE);
-            assert_int_equal(p.leaves_log, PREFILL_ALL_LEAVES_LOG);
+            assert_int_equal(p.node, MANY_NO_NODE);
+            assert_int_equal(p.leaves_log, MANY_ALL_LEAVES_LOG);
         } else {
-            assert_int_equal(p.node, prefill_node_of(cut, bands, p.band, p.piece));
+            assert_int_equal(p.node, many_node_of(cut, bands, p.band, p.piece));
             assert_true(p.node < bands * cut->pieces);
             assert_int_equal(nodes[p.node]++, 0);
         }
@@ -163,32 +163,32 @@ static void every_piece_is_one_item(void **state)
     (void)state;
     for (uint32_t whole = 0; whole < 12; whole += 3) {
         for (uint32_t pieces = 1; pieces < 9; pieces++) {
-            for (uint32_t bands = 1; bands < 20; bands++) check_items(&(prefill_cut){whole, pieces, 3}, bands);
+            for (uint32_t bands = 1; bands < 20; bands++) check_items(&(many_cut){whole, pieces, 3}, bands);
         }
     }
-    check_items(&(prefill_cut){UINT32_MAX, 1, PREFILL_ALL_LEAVES_LOG}, 17);
+    check_items(&(many_cut){UINT32_MAX, 1, MANY_ALL_LEAVES_LOG}, 17);
 }
 
 /* What the workspace has room for is what the kernels write, whatever the sequences' lengths. */
-static void check_workspace(const kvg_problem *p, const prefill_chip *chip)
+static void check_workspace(const kvg_problem *p, const many_chip *chip)
 {
     const uint32_t queries = p->attention.queries, sequences = p->paging.sequences;
     const uint32_t group = p->attention.query_heads / p->kv_heads;
-    prefill_plan plan;
-    assert_int_equal(prefill_plan_of(p, chip, &plan), KVG_OK);
+    many_plan plan;
+    assert_int_equal(many_plan_of(p, chip, &plan), KVG_OK);
     const uint32_t rows = plan.shape.rows;
     /* One sequence has nearly all, or all have the same, or no sequence has any. */
     const uint32_t alone = ((queries - 1) * group + rows - 1) / rows + sequences,
                    none = (queries * group + rows - 1) / rows,
                    each = sequences * ((queries / sequences * group + rows - 1) / rows);
     assert_true(plan.bands >= none && plan.bands >= each && plan.bands + 1 >= alone);
-    const uint64_t node = prefill_node_bytes(plan.shape.columns) * plan.shape.groups;
+    const uint64_t node = many_node_bytes(plan.shape.columns) * plan.shape.groups;
     assert_true(node >=
-                (uint64_t)PREFILL_GROUP_ROWS * (p->paging.shared_kv ? p->paging.v_dim : p->head_dim) * sizeof(float));
-    const uint32_t all = plan.bands * p->kv_heads, items = prefill_items(&plan.cut, all);
+                (uint64_t)MANY_GROUP_ROWS * (p->paging.shared_kv ? p->paging.v_dim : p->head_dim) * sizeof(float));
+    const uint32_t all = plan.bands * p->kv_heads, items = many_items(&plan.cut, all);
     for (uint32_t i = 0; i < items; i++) {
-        const prefill_piece piece = prefill_piece_of(&plan.cut, all, i);
-        if (piece.node != PREFILL_NO_NODE) assert_true((piece.node + 1) * node <= plan.node_bytes);
+        const many_piece piece = many_piece_of(&plan.cut, all, i);
+        if (piece.node != MANY_NO_NODE) assert_true((piece.node + 1) * node <= plan.node_bytes);
     }
 }
 
@@ -222,22 +222,22 @@ static void check_tree(uint32_t first, uint32_t last, uint32_t most)
     for (uint32_t leaf = first; leaf <= last; leaf++) {
         node x = {0, leaf, leaf, leaf};
         for (uint32_t level = 0;; level++) {
-            const prefill_step step = prefill_step_of(leaf, level, first, leaf == last);
+            const many_step step = many_step_of(leaf, level, first, leaf == last);
             assert_int_equal(x.level, level);
-            if (step == PREFILL_ENDS) {
+            if (step == MANY_ENDS) {
                 assert_int_equal(leaf, last);
                 assert_int_equal(count, 0);
                 assert_int_equal(x.from, first);
                 assert_int_equal(x.to, last);
                 return;
             }
-            if (step == PREFILL_WAITS) {
+            if (step == MANY_WAITS) {
                 assert_true(leaf != last && x.index % 2 == 0);
                 waiting[count++] = x;
                 assert_true(count <= most);
                 break;
             }
-            if (step == PREFILL_MERGES) {
+            if (step == MANY_MERGES) {
                 const node left = waiting[--count];
                 assert_int_equal(left.level, level);
                 assert_int_equal(left.index + 1, x.index);
@@ -258,7 +258,7 @@ static void merges_are_those_of_the_aligned_tree(void **state)
     (void)state;
     for (uint32_t first = 0; first < 70; first++) {
         for (uint32_t leaves = 1; leaves < 140; leaves++) {
-            uint32_t most = 2; /* as prefill_plan_of has it */
+            uint32_t most = 2; /* as many_plan_of has it */
             while (1u << (most - 1) < leaves) most++;
             check_tree(first, first + leaves - 1, most);
         }
@@ -268,7 +268,7 @@ static void merges_are_those_of_the_aligned_tree(void **state)
 
 /* --- the ring --- */
 
-enum { GROUPS = 3, SIDES = 2, WARPS = SIDES * PREFILL_SIDE_FILLERS + GROUPS, ITEMS = 9, MOST_TILES = 19 };
+enum { GROUPS = 3, SIDES = 2, WARPS = SIDES * MANY_SIDE_FILLERS + GROUPS, ITEMS = 9, MOST_TILES = 19 };
 
 typedef struct barrier {
     uint32_t arrivals, left, phase;
@@ -287,32 +287,32 @@ static bool is_over(const barrier *b, uint32_t parity)
 /* A warp: a filler of a side, or a group of rows. `step` counts what it has done of its tile. */
 typedef struct warp {
     uint32_t item, tile, global, step;
-    uint32_t under_way[PREFILL_MOST_STAGES]; /* stages into which a filler's copies go, oldest first */
-    uint32_t copies;                         /* how many there are */
-    prefill_turn turn, mine;                 /* of the item's first tile; of the tile */
+    uint32_t under_way[MANY_MOST_STAGES]; /* stages into which a filler's copies go, oldest first */
+    uint32_t copies;                      /* how many there are */
+    many_turn turn, mine;                 /* of the item's first tile; of the tile */
     uint32_t held; /* stage of the tile before, which a group has not released; UINT32_MAX: none */
 } warp;
 
 typedef struct ring {
     uint32_t stages, tiles[ITEMS];
     bool direct; /* fillers copy into stages, and do not wait for the copies */
-    barrier full[PREFILL_MOST_STAGES], empty[PREFILL_MOST_STAGES];
-    uint32_t content[SIDES][PREFILL_MOST_STAGES]; /* the tile that lies there, counted over all items */
-    uint32_t users[PREFILL_MOST_STAGES];          /* groups that have not released what lies there */
+    barrier full[MANY_MOST_STAGES], empty[MANY_MOST_STAGES];
+    uint32_t content[SIDES][MANY_MOST_STAGES]; /* the tile that lies there, counted over all items */
+    uint32_t users[MANY_MOST_STAGES];          /* groups that have not released what lies there */
     warp warps[WARPS];
 } ring;
 
 static bool is_filler(uint32_t i)
 {
-    return i < SIDES * PREFILL_SIDE_FILLERS;
+    return i < SIDES * MANY_SIDE_FILLERS;
 }
 
 static void begin_item(ring *r, uint32_t i)
 {
     warp *w = &r->warps[i];
-    w->tile = is_filler(i) ? prefill_first_of(&w->turn, i % PREFILL_SIDE_FILLERS) : 0;
+    w->tile = is_filler(i) ? many_first_of(&w->turn, i % MANY_SIDE_FILLERS) : 0;
     w->mine = w->turn;
-    prefill_turn_by(&w->mine, r->stages, w->tile);
+    many_turn_by(&w->mine, r->stages, w->tile);
 }
 
 static void release(ring *r, warp *w)
@@ -340,7 +340,7 @@ static bool go_on(ring *r, uint32_t i)
     if (w->item == ITEMS) return false;
     if (w->tile >= r->tiles[w->item]) {
         w->global += r->tiles[w->item];
-        prefill_turn_by(&w->turn, r->stages, r->tiles[w->item]);
+        many_turn_by(&w->turn, r->stages, r->tiles[w->item]);
         if (++w->item < ITEMS) begin_item(r, i);
         return true;
     }
@@ -348,12 +348,12 @@ static bool go_on(ring *r, uint32_t i)
     if (is_filler(i)) {
         if (!is_over(&r->empty[stage], w->mine.odd ^ 1)) return false;
         assert_int_equal(r->users[stage], 0);
-        r->content[i / PREFILL_SIDE_FILLERS][stage] = tile;
+        r->content[i / MANY_SIDE_FILLERS][stage] = tile;
         assert_true(w->copies < r->stages);
         w->under_way[w->copies++] = stage;
         if (!r->direct) end_copies(r, w);
-        w->tile += PREFILL_SIDE_FILLERS;
-        prefill_turn_by(&w->mine, r->stages, PREFILL_SIDE_FILLERS);
+        w->tile += MANY_SIDE_FILLERS;
+        many_turn_by(&w->mine, r->stages, MANY_SIDE_FILLERS);
         return true;
     }
     if (w->step == 0) { /* q K */
@@ -368,7 +368,7 @@ static bool go_on(ring *r, uint32_t i)
     } else {
         if (w->tile + 1 == r->tiles[w->item] || tile % 8 == 7) release(r, w); /* a leaf ends */
         w->tile++;
-        prefill_turn_by(&w->mine, r->stages, 1);
+        many_turn_by(&w->mine, r->stages, 1);
         w->step = 0;
     }
     return true;
@@ -401,7 +401,7 @@ static void run_ring(uint32_t stages, bool direct, uint32_t seed)
 static void the_ring_loses_no_tile(void **state)
 {
     (void)state;
-    for (uint32_t stages = 2; stages <= PREFILL_MOST_STAGES; stages++) {
+    for (uint32_t stages = 2; stages <= MANY_MOST_STAGES; stages++) {
         for (uint32_t seed = 0; seed < 200; seed++) run_ring(stages, seed % 2, seed);
     }
 }

@@ -2,7 +2,7 @@
 
 #include "core/profile.h"
 #include "gpu/device/cuda_status.cuh"
-#include "gpu/prefill/wgmma.cuh"
+#include "gpu/attention/many/wgmma.cuh"
 
 namespace {
 
@@ -15,8 +15,8 @@ __global__ void has_wgmma(uint32_t *out)
 }
 
 #if KVG_HAS_WGMMA
-/* Where element `element` of row `row` lies: exchanged chunks of 16 bytes (gpu/prefill/wgmma.cuh), in parts of 64
- * elements of 16 rows if there are several. */
+/* Where element `element` of row `row` lies: exchanged chunks of 16 bytes (gpu/attention/many/wgmma.cuh), in parts of
+ * 64 elements of 16 rows if there are several. */
 __device__ uint32_t place(uint32_t row, uint32_t element)
 {
     return element / 64 * PART_BYTES + row * ROW_BYTES + ((element / 8 % 8 ^ row % 8) * 8 + element % 8) * 2;

@@ -1,0 +1,30 @@
+/* The contract of the chip that code is made for (docs/spec/decode-contract.md). */
+#ifndef KVG_GPU_ATTENTION_SHARED_CONTRACT_CUH
+#define KVG_GPU_ATTENTION_SHARED_CONTRACT_CUH
+
+#include "core/profile.h"
+
+struct kvg_contract {
+    uint32_t leaf;   /* positions */
+    bool approx;     /* exp2 is ex2.approx */
+    bool neighbours; /* a sum of 16-bit codes has 16 neighbouring dims */
+};
+
+/* The newest row that core/profiles.def has of a chip, 90 for sm_90. */
+constexpr kvg_contract kvg_contract_of(uint32_t chip)
+{
+    kvg_contract contract = {};
+#define PROFILE(ENUM, name, id, sm, sum_terms, fraction_bits, least_exponent, leaf, exp2, widest_16, summary) \
+    if (chip == sm) contract = {leaf, KVG_EXP2_##exp2 == KVG_EXP2_APPROX, widest_16 == KVG_MMA_K};
+#include "core/profiles.def"
+#undef PROFILE
+    return contract;
+}
+
+#ifdef __CUDA_ARCH__ /* of the code that is being made */
+constexpr kvg_contract KVG_CONTRACT = kvg_contract_of(__CUDA_ARCH__ / 10);
+#else
+constexpr kvg_contract KVG_CONTRACT = kvg_contract_of(80); /* the host reads kernels, and runs none */
+#endif
+
+#endif
