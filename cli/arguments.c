@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/mode.h"
+#include "policy/mode.h"
 #include "core/name.h"
 #include "core/problem.h"
 #include "harness/bench/device_bench.h"

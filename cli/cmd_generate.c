@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "cli/cli.h"
-#include "core/mode.h"
+#include "policy/mode.h"
 #include "harness/candidate/candidate.h"
 #include "harness/config/model.h"
 #include "harness/run/backends.h"

@@ -9,7 +9,7 @@
 #include "cli/cli.h"
 #include "cli/memory.h"
 #include "cli/memory_config.h"
-#include "core/mode.h"
+#include "policy/mode.h"
 #include "support/json_out.h"
 #include "support/shipped.h"
 

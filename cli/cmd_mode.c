@@ -7,7 +7,7 @@
 #include <cjson/cJSON.h>
 
 #include "cli/cli.h"
-#include "core/mode.h"
+#include "policy/mode.h"
 #include "harness/config/model.h"
 #include "support/json_out.h"
 

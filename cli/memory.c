@@ -3,7 +3,7 @@
 
 #include <sys/mman.h>
 
-#include "core/mode.h"
+#include "policy/mode.h"
 #include "paging/paging.h"
 
 /* Tokens that a group keeps of a sequence. */

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "cli/memory.h"
-#include "core/mode.h"
+#include "policy/mode.h"
 #include "golden/golden.h"
 #include "harness/config/config_names.h"
 

@@ -13,7 +13,7 @@
 #ifndef KVG_HARNESS_CASE_CASE_H
 #define KVG_HARNESS_CASE_CASE_H
 
-#include "core/mode.h"
+#include "policy/mode.h"
 #include "core/problem.h"
 #include "reference/reference.h"
 

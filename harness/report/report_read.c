@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/mode.h"
+#include "policy/mode.h"
 #include "golden/golden.h"
 #include "core/name.h"
 #include "harness/report/report_data.h"

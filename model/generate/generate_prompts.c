@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/mode.h"
+#include "policy/mode.h"
 
 enum { MOST_TOKENS = 1 << 24 }; /* of a prompt: positions are below 2^24 */
 

@@ -1,7 +1,7 @@
 /* Modes of a quantised KV cache: which storage a policy number means on a chip, and how many bytes
  * a block has. The contract is docs/spec/modes.md. */
-#ifndef KVG_CORE_MODE_H
-#define KVG_CORE_MODE_H
+#ifndef KVG_POLICY_MODE_H
+#define KVG_POLICY_MODE_H
 
 #include "core/format.h"
 

@@ -1,4 +1,4 @@
-#include "core/mode.h"
+#include "policy/mode.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-/* core/mode.h against docs/spec/modes.md, written again here as plain ifs. */
+/* policy/mode.h against docs/spec/modes.md, written again here as plain ifs. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "core/mode.h"
+#include "policy/mode.h"
 
 /* 32 layers, 8 heads, head_dim 128, 64 tokens in bf16, on an SM 90 with everything built and switched on. */
 static kvg_mode_request request_of(kvg_policy_domain domain, uint32_t policy)
