@@ -7,8 +7,8 @@
 
 #include "cli/cli.h"
 #include "core/name.h"
-#include "harness/pack/matrix_files.h"
-#include "harness/pack/matrix_print.h"
+#include "harness/matrix/matrix_files.h"
+#include "harness/matrix/matrix_print.h"
 #include "harness/run/backends.h"
 #include "support/terminal.h"
 #include "support/version.h"

@@ -165,13 +165,15 @@ static kvg_status read_queries(kvg_config *config, kvg_json value, kvg_case *c)
 {
     const kvg_axis_info *axis = kvg_axis_get(KVG_AXIS_QUERIES);
     const char *text;
-    char rest;
+    char same[32];
     (void)config;
     c->even_queries = false;
     if (!kvg_json_is_string(value)) return config_read_value(&axis->value, axis->name, value, c);
     kvg_status s = kvg_json_string(value, &text);
     if (s) return s;
-    c->even_queries = sscanf(text, "%u each%c", &c->queries, &rest) == 1 && strstr(text, " each");
+    c->queries = (uint32_t)strtoul(text, NULL, 10);
+    snprintf(same, sizeof same, "%u each", c->queries); /* a text with a sign or a blank more is another one */
+    c->even_queries = strcmp(text, same) == 0;
     if (c->even_queries && c->queries >= axis->value.least && c->queries <= axis->value.most) return KVG_OK;
     return kvg_json_fail(value, "is '%s': give a number, or one with 'each': \"8 each\"", text);
 }

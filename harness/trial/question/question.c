@@ -292,6 +292,11 @@ kvg_status kvg_question_make(const kvg_case *c, kvg_question *out)
     return s;
 }
 
+kvg_question kvg_question_of(const kvg_case *c, const kvg_tensor_set *in, const kvg_tensor_set *before)
+{
+    return (kvg_question){.c = c, .op = kvg_op_get(c->problem.op), .in = *in, .before = *before};
+}
+
 void kvg_question_free(kvg_question *d)
 {
     kvg_set_free(&d->in);

@@ -42,6 +42,10 @@ typedef struct kvg_question {
 
 /* Allocates and fills. Call kvg_question_free at the end, also on failure. */
 kvg_status kvg_question_make(const kvg_case *c, kvg_question *out) KVG_CHECKED;
+
+/* A question of tensors that are given: the inputs of the case's op, and the bytes that its outputs hold before. The
+ * question owns both sets from here on; it knows nothing of the rows in them. */
+kvg_question kvg_question_of(const kvg_case *c, const kvg_tensor_set *in, const kvg_tensor_set *before);
 void kvg_question_free(kvg_question *data);
 
 /* Op decode: the same question with other rows of q, which follow from `number`. It shares

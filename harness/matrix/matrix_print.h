@@ -1,10 +1,10 @@
 /* The producer x consumer table for people (text, Markdown) and for programs (JSON). */
-#ifndef KVG_HARNESS_PACK_MATRIX_PRINT_H
-#define KVG_HARNESS_PACK_MATRIX_PRINT_H
+#ifndef KVG_HARNESS_MATRIX_MATRIX_PRINT_H
+#define KVG_HARNESS_MATRIX_MATRIX_PRINT_H
 
 #include <stdio.h>
 
-#include "harness/pack/matrix_run.h"
+#include "harness/matrix/matrix_run.h"
 
 typedef struct cJSON cJSON;
 

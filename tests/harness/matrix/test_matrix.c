@@ -13,8 +13,8 @@
 #include <cmocka.h>
 
 #include "golden/golden.h"
-#include "harness/pack/matrix_files.h"
-#include "harness/pack/matrix_run.h"
+#include "harness/matrix/matrix_files.h"
+#include "harness/matrix/matrix_run.h"
 
 #define PLANTED KVG_BINARY_DIR "/bin/libkvgold_planted_pages.so"
 

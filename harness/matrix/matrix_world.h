@@ -1,9 +1,9 @@
 /* The K and V that every party of `kvgold matrix` writes and reads, and the pages that they lie in:
  * a few sequences of several lengths, in one of two layers, on blocks in random order. */
-#ifndef KVG_HARNESS_PACK_MATRIX_WORLD_H
-#define KVG_HARNESS_PACK_MATRIX_WORLD_H
+#ifndef KVG_HARNESS_MATRIX_MATRIX_WORLD_H
+#define KVG_HARNESS_MATRIX_MATRIX_WORLD_H
 
-#include "harness/pack/matrix_engine.h"
+#include "harness/matrix/matrix_engine.h"
 #include "support/tensor_set.h"
 
 enum { KVG_MATRIX_LAYERS = 2, KVG_MATRIX_LAYER = 1, KVG_MATRIX_SEQUENCES = 3, KVG_MATRIX_POOLS = 4 };

@@ -1,4 +1,4 @@
-#include "harness/pack/matrix_world.h"
+#include "harness/matrix/matrix_world.h"
 
 #include <float.h>
 #include <math.h>

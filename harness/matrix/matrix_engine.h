@@ -1,6 +1,6 @@
-/* Engines as writers and readers of a KV cache: harness/pack/engines.def. */
-#ifndef KVG_HARNESS_PACK_MATRIX_ENGINE_H
-#define KVG_HARNESS_PACK_MATRIX_ENGINE_H
+/* Engines as writers and readers of a KV cache: harness/matrix/engines.def. */
+#ifndef KVG_HARNESS_MATRIX_MATRIX_ENGINE_H
+#define KVG_HARNESS_MATRIX_MATRIX_ENGINE_H
 
 #include "reference/reference.h"
 

@@ -1,11 +1,11 @@
 /* One cell of the producer x consumer table: whether a reader gets from a writer's bytes the K and
  * V that were written, within the round-trip bound of the writer's dialect (docs/spec/numerics.md
  * section 2). */
-#ifndef KVG_HARNESS_PACK_MATRIX_CELL_H
-#define KVG_HARNESS_PACK_MATRIX_CELL_H
+#ifndef KVG_HARNESS_MATRIX_MATRIX_CELL_H
+#define KVG_HARNESS_MATRIX_MATRIX_CELL_H
 
 #include "harness/candidate/candidate.h"
-#include "harness/pack/matrix_world.h"
+#include "harness/matrix/matrix_world.h"
 
 /* A party writes or reads as an engine does: the reference, or an implementation that claims to be
  * the engine. */
@@ -13,7 +13,7 @@ typedef struct kvg_matrix_party {
     char name[96];
     const kvg_engine *engine;
     const char *backend; /* name or path of the implementation (kvg_check_backend); NULL: the reference */
-    const char *answer;  /* a file of the engine's writing and reading (harness/pack/matrix_files.h); NULL: it runs
+    const char *answer;  /* a file of the engine's writing and reading (harness/matrix/matrix_files.h); NULL: it runs
                           * here */
 } kvg_matrix_party;
 

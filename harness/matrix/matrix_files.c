@@ -1,4 +1,4 @@
-#include "harness/pack/matrix_files.h"
+#include "harness/matrix/matrix_files.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -1,10 +1,10 @@
-#include "harness/pack/matrix_cell.h"
+#include "harness/matrix/matrix_cell.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "harness/pack/matrix_files.h"
+#include "harness/matrix/matrix_files.h"
 #include "harness/trial/judge/differences.h"
 #include "harness/trial/judge/known_wrong.h"
 
@@ -288,12 +288,13 @@ static kvg_status explain(const kvg_matrix_world *w, const kvg_matrix_party *wri
     size_t count;
     const kvg_defect *defects = kvg_defect_table(&count);
     kvg_case c = {0};
-    kvg_question q = {.c = &c, .op = kvg_op_get(KVG_OP_FLATTEN)};
+    kvg_tensor_set in = {0}, before = {0};
     kvg_truth t = {0};
     kvg_known_wrong known;
     kvg_status s = kvg_matrix_problem(w, writer->engine, KVG_OP_FLATTEN, &c.problem);
-    if (!s) s = make_inputs(w, writer->engine, &c.problem, pages->g, pages->pools, &q.in);
-    if (!s) s = alloc_flat(w, &c.problem, &q.before);
+    if (!s) s = make_inputs(w, writer->engine, &c.problem, pages->g, pages->pools, &in);
+    if (!s) s = alloc_flat(w, &c.problem, &before);
+    kvg_question q = kvg_question_of(&c, &in, &before);
     if (!s) s = kvg_know(&q, &t);
     if (!s) s = kvg_known_wrong_try(&t, got, KVG_OFFER_NONE, &known);
     if (!s && reordered && kvg_set_same_bytes(got, &t.expected)) {

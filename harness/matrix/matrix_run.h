@@ -1,10 +1,10 @@
 /* The whole producer x consumer table. Every party writes in a process of its own, and reads in a
  * process of its own. A party that crashes or hangs loses only its own row, or the rest of its own
  * column. */
-#ifndef KVG_HARNESS_PACK_MATRIX_RUN_H
-#define KVG_HARNESS_PACK_MATRIX_RUN_H
+#ifndef KVG_HARNESS_MATRIX_MATRIX_RUN_H
+#define KVG_HARNESS_MATRIX_MATRIX_RUN_H
 
-#include "harness/pack/matrix_cell.h"
+#include "harness/matrix/matrix_cell.h"
 
 enum { KVG_MATRIX_PARTIES = 64 };
 
@@ -34,7 +34,7 @@ kvg_status kvg_matrix_make(const kvg_matrix_shape *shape, const kvg_matrix_party
                            unsigned seconds, kvg_matrix *out) KVG_CHECKED;
 void kvg_matrix_free(kvg_matrix *matrix);
 
-/* Writes two files (harness/pack/matrix_files.h) to a folder: what an engine is to write, with the
+/* Writes two files (harness/matrix/matrix_files.h) to a folder: what an engine is to write, with the
  * bytes that the pools hold before, and the reference's pages of that engine for it to read. */
 kvg_status kvg_matrix_prompt(const kvg_matrix_world *world, const kvg_engine *engine, const char *folder) KVG_CHECKED;
 

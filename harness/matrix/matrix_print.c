@@ -1,4 +1,4 @@
-#include "harness/pack/matrix_print.h"
+#include "harness/matrix/matrix_print.h"
 
 #include <inttypes.h>
 #include <math.h>

@@ -1,4 +1,4 @@
-#include "harness/pack/matrix_engine.h"
+#include "harness/matrix/matrix_engine.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -9,7 +9,7 @@ static const kvg_engine engines[] = {
 #define ENGINE(name, FORMAT, LAYOUT, dialect, convention, NUMBER, swizzle, ORDER, source)                        \
     {name, KVG_FORMAT_##FORMAT, KVG_LAYOUT_##LAYOUT, dialect, KVG_SCALE_##convention, KVG_NUMBER_##NUMBER, swizzle, \
      KVG_PAIRING_##ORDER, source, NULL},
-#include "harness/pack/engines.def"
+#include "harness/matrix/engines.def"
 #undef ENGINE
 };
 enum { ENGINE_COUNT = sizeof engines / sizeof engines[0] };

@@ -1,5 +1,5 @@
 #define _GNU_SOURCE /* MAP_ANONYMOUS beside POSIX */
-#include "harness/pack/matrix_run.h"
+#include "harness/matrix/matrix_run.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -8,7 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "harness/pack/matrix_files.h"
+#include "harness/matrix/matrix_files.h"
 #include "harness/run/backends.h"
 #include "support/child.h"
 #include "support/clock.h"

@@ -1,10 +1,10 @@
 /* Files for engines that are not linked to `kvgold matrix`. Prompts go out as safetensors files:
  * what to write and what to read. The engine's answer comes back as one such file.
  * docs/guide/matrix.md section 4 has the names. */
-#ifndef KVG_HARNESS_PACK_MATRIX_FILES_H
-#define KVG_HARNESS_PACK_MATRIX_FILES_H
+#ifndef KVG_HARNESS_MATRIX_MATRIX_FILES_H
+#define KVG_HARNESS_MATRIX_MATRIX_FILES_H
 
-#include "harness/pack/matrix_world.h"
+#include "harness/matrix/matrix_world.h"
 
 enum { KVG_MATRIX_PATH = 4096 };
 
