@@ -1,5 +1,6 @@
 /* The two derivations of a layout's text: the strides of core/layout_text.c, and the walk of second/slow_layout.c. They
- * agree on every byte of the named layouts and of random texts, and each byte has a place of its own in its pool. */
+ * agree on every byte of the named layouts and of random texts, and each byte has a place of its own in its pool. In
+ * pools that nobody allocates they agree on the rows at both ends and around 2^31 and 2^32 bytes. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -49,6 +50,7 @@ static slow_place place_by(const kvg_problem *p, const kvg_row_map *m, slow_byte
 typedef struct pools {
     uint8_t *taken[2][2];
     uint64_t bytes[2][2], count;
+    const char *why; /* what is wrong with a byte; NULL */
 } pools;
 
 static void check_byte(const kvg_problem *p, const kvg_row_map *m, slow_byte byte, bool scales, void *context)
@@ -56,15 +58,16 @@ static void check_byte(const kvg_problem *p, const kvg_row_map *m, slow_byte byt
     pools *const all = context;
     const slow_place at = place_by(p, m, byte);
     const bool scale_pool = at.pool == KVG_ROLE_SCALE_POOL;
-    const char *const text = kvg_problem_layout_text(p);
     const slow_place there = scales ? slow_place_of_scale(p, byte) : slow_place_of_code(p, byte);
-    if (at.pool != there.pool || at.side != there.side || at.at != there.at) fail_msg("the walk of %s differs", text);
-    if (at.at >= all->bytes[at.side][scale_pool]) fail_msg("%s leaves its pool", text);
-    if (all->taken[at.side][scale_pool][at.at]++) fail_msg("%s has two bytes at one place", text);
     all->count++;
+    if (all->why) return;
+    if (at.pool != there.pool || at.side != there.side || at.at != there.at) all->why = "the walk differs";
+    else if (at.at >= all->bytes[at.side][scale_pool]) all->why = "a byte leaves its pool";
+    else if (all->taken[at.side][scale_pool][at.at]++) all->why = "two bytes have one place";
 }
 
-static uint64_t check_places(const kvg_problem *p)
+/* Of a problem that is laid out, under `map`: what is wrong, or NULL, and the bytes that rows have. */
+static const char *look(const kvg_problem *p, const kvg_layout_map *map, uint64_t *bytes)
 {
     pools all = {.count = 0};
     for (int i = 0; i < 4; i++) {
@@ -74,9 +77,18 @@ static uint64_t check_places(const kvg_problem *p)
         all.taken[i / 2][i % 2] = calloc(p->pool_bytes[i / 2][i % 2] + 1, 1);
         assert_non_null(all.taken[i / 2][i % 2]);
     }
-    each_byte(p, &p->map, check_byte, &all);
+    each_byte(p, map, check_byte, &all);
     for (int i = 0; i < 4; i++) free(all.taken[i / 2][i % 2]);
-    return all.count;
+    *bytes = all.count;
+    return all.why;
+}
+
+static uint64_t check_places(const kvg_problem *p)
+{
+    uint64_t bytes;
+    const char *why = look(p, &p->map, &bytes);
+    if (why) fail_msg("%s: %s", kvg_problem_layout_text(p), why);
+    return bytes;
 }
 
 /* --- random texts --- */
@@ -207,7 +219,10 @@ static void test_named_layouts(void **state)
         if ((padded && p.storage[KVG_K].format != p.storage[KVG_V].format) || kvg_problem_check(&p)) continue;
         assert_int_equal(kvg_problem_lay_out(&p), KVG_OK);
         assert_int_equal(kvg_problem_check(&p), KVG_OK);
-        bytes += check_places(&p);
+        const uint64_t rows = check_places(&p);
+        const uint64_t all = p.pool_bytes[0][0] + p.pool_bytes[0][1] + p.pool_bytes[1][0] + p.pool_bytes[1][1];
+        if (!padded && !strstr(layout->text, "+%")) assert_int_equal(rows, all); /* no byte is left over */
+        bytes += rows;
         problems++;
         grouped += groups;
         shared += one;
@@ -216,6 +231,144 @@ static void test_named_layouts(void **state)
            (unsigned long long)problems, (unsigned long long)bytes, (unsigned long long)grouped,
            (unsigned long long)shared);
     assert_true(grouped > 0 && shared > 0);
+}
+
+/* A stride or a base that is one byte short moves a byte, and that is seen. */
+static void test_planted(void **state)
+{
+    size_t layouts, planted = 0;
+    const kvg_layout_info *l = kvg_layout_table(&layouts);
+    (void)state;
+    for (size_t i = 0; i < layouts; i++) {
+        const uint32_t heads = l[i].shared == KVG_SHARED_ALWAYS ? 1 : 2;
+        kvg_problem p = {.op = KVG_OP_PROBE, .layout = l[i].layout, .dtype = KVG_DTYPE_BF16, .tokens = 1,
+                         .kv_heads = heads, .head_dim = 128,
+                         .paging = {.layers = 2, .blocks = 2, .block_tokens = 32, .shared_kv = heads == 1,
+                                    .v_dim = heads == 1 ? 32 : 0, .v_scale_swizzle = l[i].groups != NULL}};
+        for (int f = 0; f < 3; f++) {
+            static const kvg_format formats[] = {KVG_FORMAT_NVFP4, KVG_FORMAT_INT8_TOKEN_HEAD, KVG_FORMAT_BF16};
+            p.storage[0] = p.storage[1] = (kvg_storage){formats[f], "canonical"};
+            if (kvg_problem_check(&p) == KVG_OK) break;
+        }
+        if (!l[i].paged || kvg_problem_check(&p)) continue;
+        assert_int_equal(kvg_problem_lay_out(&p), KVG_OK);
+        for (size_t n = 0; n < 4 * (4 + 2 * KVG_MAP_DIGITS); n++) {
+            kvg_layout_map map = p.map;
+            kvg_row_map *m = n % 2 ? &map.scales[n / 2 % 2] : &map.codes[n / 2 % 2];
+            uint64_t *const numbers[] = {&m->base, &m->layer, &m->block, &m->head, &m->token[0].stride,
+                                         &m->token[1].stride, &m->token[2].stride, &m->byte[0].stride,
+                                         &m->byte[1].stride, &m->byte[2].stride};
+            uint64_t bytes;
+            if (m->bytes == 0 || *numbers[n / 4] == 0 || (n / 4 == 3 && heads == 1)) continue;
+            --*numbers[n / 4];
+            if (!look(&p, &map, &bytes)) fail_msg("%s: number %zu short by one is not seen", l[i].name, n);
+            planted++;
+        }
+    }
+    printf("%zu numbers of maps short by one\n", planted);
+    assert_true(planted > 100);
+}
+
+/* --- pools that nobody allocates --- */
+
+typedef uint64_t place_fn(uint64_t place);
+static uint64_t whole(uint64_t place) { return place; }
+static uint64_t int32(uint64_t place) { return (uint64_t)(int32_t)(uint32_t)place; }
+static uint64_t uint32(uint64_t place) { return (uint32_t)place; }
+
+/* How many of the rows looked at lie elsewhere than the walk says, and the highest place. */
+typedef struct far_rows {
+    uint64_t rows, wrong, top;
+} far_rows;
+
+static far_rows look_far(const kvg_problem *problem, const uint64_t *blocks, size_t block_count, place_fn *kept)
+{
+    far_rows t = {0};
+    kvg_problem p = *problem;
+    const kvg_paging *g = &p.paging;
+    for (size_t i = 0; i < block_count * 64; i++) { /* of each block: ends of layers, heads, offsets, rows, by part */
+        const kvg_side side = (kvg_side)(i / 16 % 2);
+        const bool scales = i / 32 % 2, last = i / 8 % 2;
+        const kvg_row_map *m = scales ? &p.map.scales[side] : &p.map.codes[side];
+        if (m->bytes == 0) continue;
+        p.paging.layer = i % 2 ? g->layers - 1 : 0;
+        const slow_byte byte = {side, blocks[i / 64], i / 2 % 2 ? p.kv_heads - 1 : 0, i / 4 % 2 ? g->block_tokens - 1 : 0,
+                                last ? m->bytes - 1 : 0};
+        const slow_place want = scales ? slow_place_of_scale(&p, byte) : slow_place_of_code(&p, byte);
+        const slow_place got = place_by(&p, m, byte);
+        const bool inside = got.at < p.pool_bytes[m->side][m->pool == KVG_ROLE_SCALE_POOL];
+        t.wrong += kept(got.at) != want.at || got.pool != want.pool || got.side != want.side || !inside;
+        t.top = got.at > t.top ? got.at : t.top;
+        t.rows++;
+    }
+    return t;
+}
+
+static uint64_t largest_pool(kvg_problem *p)
+{
+    uint64_t most = 0;
+    assert_int_equal(kvg_problem_lay_out(p), KVG_OK);
+    for (int i = 0; i < 4; i++) most = p->pool_bytes[i / 2][i % 2] > most ? p->pool_bytes[i / 2][i % 2] : most;
+    return most;
+}
+
+static void expect_too_large(const kvg_problem *p)
+{
+    assert_int_equal(kvg_problem_check(p), KVG_ERR_INVALID);
+    assert_non_null(strstr(kvg_error_text(), "exceeds 2^63 - 1 bytes"));
+}
+
+/* Sums in 32 bits are seen as soon as a place needs more; the most blocks that fit in 2^63 - 1 bytes, and one more. */
+static void test_huge_pools(void **state)
+{
+    static const struct {
+        uint32_t heads, dim, layers, tokens;
+        uint64_t bytes;
+    } sizes[] = {{8, 128, 61, 64, 1ull << 28}, {8, 128, 61, 64, 5ull << 29}, {8, 128, 61, 64, 5ull << 30},
+                 {8, 128, 61, 64, 3ull << 38}, {128, 576, 7, 1 << 22, 1ull << 46}, {128, 576, 1021, 4096, INT64_MAX}};
+    static const kvg_format formats[] = {KVG_FORMAT_F16, KVG_FORMAT_E4M3, KVG_FORMAT_INT8, KVG_FORMAT_NVFP4};
+    enum { SIZES = sizeof sizes / sizeof sizes[0], FORMATS = sizeof formats / sizeof formats[0] };
+    size_t layouts;
+    uint64_t rows = 0, seen[2] = {0}, problems = 0, largest = 0;
+    const kvg_layout_info *l = kvg_layout_table(&layouts);
+    (void)state;
+    for (size_t i = 0; i < layouts * SIZES * FORMATS * FORMATS; i++) {
+        const kvg_layout_info *layout = &l[i / SIZES / FORMATS / FORMATS];
+        const bool one = layout->shared == KVG_SHARED_ALWAYS, full = sizes[i % SIZES].bytes == INT64_MAX;
+        kvg_problem p = {.op = KVG_OP_PROBE, .layout = layout->layout, .dtype = KVG_DTYPE_BF16, .tokens = 1,
+                         .kv_heads = one ? 1 : sizes[i % SIZES].heads, .head_dim = sizes[i % SIZES].dim,
+                         .paging = {.layers = sizes[i % SIZES].layers, .blocks = 1, .shared_kv = one,
+                                    .v_dim = one ? 64 : 0,
+                                    .block_tokens = sizes[i % SIZES].tokens * (one ? sizes[i % SIZES].heads : 1)}};
+        p.storage[KVG_K] = (kvg_storage){formats[i / SIZES % FORMATS], "canonical"};
+        p.storage[KVG_V] = (kvg_storage){formats[i / SIZES / FORMATS % FORMATS], "canonical"};
+        if (kvg_problem_check(&p)) continue;
+        const uint64_t block = largest_pool(&p), most = sizes[i % SIZES].bytes;
+        p.paging.blocks = (uint32_t)(most / block + !full);
+        assert_int_equal(kvg_problem_check(&p), KVG_OK);
+        assert_true(largest_pool(&p) / block == p.paging.blocks);
+        const uint64_t last = p.paging.blocks - 1, at31 = (1ull << 31) / block, at32 = (1ull << 32) / block;
+        const uint64_t blocks[] = {0, last, at31 < last ? at31 : last, at31 ? (at31 < last ? at31 : last) - 1 : 0,
+                                   at32 < last ? at32 : last, at32 ? (at32 < last ? at32 : last) - 1 : 0};
+        const far_rows right = look_far(&p, blocks, 6, whole);
+        if (right.wrong) fail_msg("%s: %llu wrong", layout->name, (unsigned long long)right.wrong);
+        const bool over[2] = {right.top > INT32_MAX, right.top > UINT32_MAX};
+        assert_int_equal(look_far(&p, blocks, 6, int32).wrong > 0, over[0]);
+        assert_int_equal(look_far(&p, blocks, 6, uint32).wrong > 0, over[1]);
+        for (int bits = 0; bits < 2; bits++) seen[bits] += over[bits];
+        rows += right.rows;
+        problems++;
+        if (!full) continue;
+        p.paging.blocks++;
+        expect_too_large(&p);
+        p.paging.layers = UINT32_MAX;
+        expect_too_large(&p);
+        largest++;
+    }
+    printf("%llu huge problems, %llu rows, %llu above 2^31, %llu above 2^32, %llu at 2^63 - 1\n",
+           (unsigned long long)problems, (unsigned long long)rows, (unsigned long long)seen[0],
+           (unsigned long long)seen[1], (unsigned long long)largest);
+    assert_true(seen[0] < problems && seen[1] > 0 && largest > 0);
 }
 
 /* A small cache of that layout. */
@@ -337,6 +490,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_random_texts),
         cmocka_unit_test(test_named_layouts),
+        cmocka_unit_test(test_planted),
+        cmocka_unit_test(test_huge_pools),
         cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_padding_without_a_place),
         cmocka_unit_test(test_other_maps),

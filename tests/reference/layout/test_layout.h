@@ -2,24 +2,18 @@
 #ifndef KVG_TESTS_REFERENCE_LAYOUT_TEST_LAYOUT_H
 #define KVG_TESTS_REFERENCE_LAYOUT_TEST_LAYOUT_H
 
-/* test_layout_defects.c: wrong maps, each rejected wherever it changes the map. */
-void test_planted_maps(void **state);
-
 /* test_layout_engines.c: the engines' own formulas, and the tile of section 4. */
 void test_turbomind_formulas(void **state);
 void test_turbomind_example(void **state);
 void test_trtllm_formulas(void **state);
 void test_vllm_views(void **state);
 void test_slot_formula(void **state);
+void test_plain_formulas(void **state);
 void test_known_places(void **state);
 void test_minimax_pages(void **state);
 void test_rocm_pages(void **state);
 void test_indexer_pages(void **state);
 void test_swizzle_tile(void **state);
-
-/* test_layout_huge.c: pools that nobody allocates. */
-void test_top_of_huge_pools(void **state);
-void test_largest_pools(void **state);
 
 /* test_layout_refusals.c */
 void test_refusals_table(void **state);
