@@ -153,6 +153,7 @@ static kvg_status new_config(const char *name, const kvg_arguments *a)
 typedef struct pages_plan {
     const char *name, *format, *layout, *ops; /* ops: "append,decode" */
     kvg_layout id;                            /* of the layout */
+    kvg_layout_text text;                     /* of a layout that is a text */
 } pages_plan;
 
 /* The name is one of a list with commas. */
@@ -210,8 +211,8 @@ static kvg_status write_pages(void *context, FILE *out)
     const pages_plan *s = context;
     char format[64], layout[64], in_words[64];
     write_constant("KVG_FORMAT_", s->format, format, sizeof format);
-    write_constant("KVG_LAYOUT_", s->layout, layout, sizeof layout);
-    snprintf(in_words, sizeof in_words, "layout %s", s->layout);
+    write_constant("KVG_LAYOUT_", kvg_layout_get(s->id)->name, layout, sizeof layout);
+    snprintf(in_words, sizeof in_words, "layout %s", kvg_layout_get(s->id)->name);
     const replacement replacements[] = {{"KVG_FORMAT_NVFP4", format}, {"KVG_LAYOUT_HND", layout}, {"nvfp4", s->format},
                                         {"layout hnd", in_words}, {"engine", s->name}};
     bool wanted = true;
@@ -238,11 +239,13 @@ static void add_claim(const pages_plan *s, bool paged, kvg_json_text *out)
     }
     if (claim.text) {
         const char *more = strstr(out->text, "{\"ops\"") ? ",\n" : "";
-        kvg_json_add(out, "%s    {\"ops\": [%s], \"formats\": [\"%s.canonical\"], \"layouts\": [\"%s\"]", more,
-                     claim.text, s->format, paged ? s->layout : "rows");
-        const kvg_layout_info *layout = kvg_layout_get(s->id);
-        kvg_json_add(out, ",\n     \"features\": [");
-        if (paged && strstr(layout->text, "+data")) kvg_json_add(out, "\"padding\"%s", decodes ? ", " : "");
+        const char *text = s->text.text ? s->text.text : kvg_layout_get(s->id)->text;
+        kvg_json_add(out, "%s    {\"ops\": [%s], \"formats\": [\"%s.canonical\"], \"layouts\": [", more, claim.text,
+                     s->format);
+        if (paged && s->text.text) kvg_json_add(out, "{\"name\": \"%s\", \"text\": ", s->name);
+        kvg_json_add_string(out, !paged ? "rows" : s->text.text ? text : s->layout);
+        kvg_json_add(out, "%s],\n     \"features\": [", paged && s->text.text ? "}" : "");
+        if (paged && strstr(text, "+data")) kvg_json_add(out, "\"padding\"%s", decodes ? ", " : "");
         if (decodes) {
             kvg_json_add(out, "\"lse\", \"gqa\", \"queries\", \"window\", \"sinks\", \"softcap\", "
                               "\"score_scale\"");
@@ -264,7 +267,7 @@ static kvg_status begin_text(const char *path, kvg_json_text *text)
 /* What the template has. */
 static kvg_status check_pages(pages_plan *s)
 {
-    const kvg_status status = kvg_layout_find(s->layout, &s->id);
+    const kvg_status status = kvg_layout_read(s->layout, &s->text, &s->id);
     if (status) return status;
     if (!kvg_layout_get(s->id)->paged || kvg_layout_get(s->id)->shared == KVG_SHARED_ALWAYS) {
         return kvg_fail(KVG_ERR_INVALID, "a start has no layout %s, which has no rows of K and of V in pages",
@@ -325,9 +328,9 @@ static kvg_status new_pages(const pages_plan *plan, const char *headers)
 static kvg_status new_plugin(const char *name, const kvg_arguments *a)
 {
     char found[PATH_MAX], headers[PATH_MAX], source[64], claims[64], config[64];
-    pages_plan plan = {name, kvg_given_text(a, KVG_OPTION_NEW_FORMAT, NULL),
-                       kvg_given_text(a, KVG_OPTION_NEW_LAYOUT, NULL), kvg_given_text(a, KVG_OPTION_NEW_OPS, NULL),
-                       KVG_LAYOUT_END};
+    pages_plan plan = {.name = name, .format = kvg_given_text(a, KVG_OPTION_NEW_FORMAT, NULL),
+                       .layout = kvg_given_text(a, KVG_OPTION_NEW_LAYOUT, NULL),
+                       .ops = kvg_given_text(a, KVG_OPTION_NEW_OPS, NULL)};
     const int given = (plan.format != NULL) + (plan.layout != NULL) + (plan.ops != NULL);
     snprintf(source, sizeof source, "%s.c", name);
     snprintf(claims, sizeof claims, "lib%s.json", name);

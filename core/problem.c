@@ -154,6 +154,10 @@ static kvg_status check_swizzle(const kvg_problem *p, const kvg_layout_info *lay
 {
     const kvg_format_info *v = kvg_format_get(p->storage[KVG_V].format);
     if (!p->paging.v_scale_swizzle) return KVG_OK;
+    if (p->text) {
+        return kvg_fail(KVG_ERR_INVALID, "layout %s is a text: write V's groups into it, as [H N/4 G N%%4] V.scales",
+                        p->text->name);
+    }
     if (!layout->groups) return kvg_fail(KVG_ERR_INVALID, "layout %s keeps V scales linear", layout->name);
     if (v->block != 16 || v->block_scale_bytes != 1) {
         return kvg_fail(KVG_ERR_INVALID, "v_scale_swizzle needs one scale byte per 16 elements; %s has none", v->name);

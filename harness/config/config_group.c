@@ -113,7 +113,8 @@ static kvg_status fail_decode(void)
         if (last) snprintf(names + used, sizeof names - used, "%s%s", used ? ", " : "", last);
         last = axis->name;
     }
-    return kvg_fail(KVG_ERR_INVALID, "%s and %s are for op decode only", names, last);
+    return kvg_fail(KVG_ERR_INVALID, "%s and %s are for op decode only: give op decode a group of its own", names,
+                    last);
 }
 
 /* The scope of op decode's axes; kvg_problem_check knows what other scopes refuse. */

@@ -799,7 +799,8 @@ expect "new layout" 2 "new: dhn is added by hand, in the files that docs/guide/a
 expect "new config" 0 "kvgold check asked.json" "$kvgold" new config asked
 expect "... passes" 0 "16 passed, 0 failed" "$kvgold" check asked.json --no-html --backend reference
 check "... has its name" grep -q '"name": "asked"' asked.json
-for start in "append,decode nvfp4 hnd" "quantise,flatten int4 turbomind" "decode mlx4_g128 ring"; do
+for start in "append,decode nvfp4 hnd" "quantise,flatten int4 turbomind" "decode mlx4_g128 ring" \
+    "append,flatten nvfp4 [B H L]{ [N] V.codes [N] V.scales [N] K.codes [N] K.scales }"; do
     read -r ops format layout <<<"$start"
     rm -rf start && mkdir start && cd start || exit 2
     expect "a start over pages: $start" 0 "./libpaged.so" "$kvgold" new plugin paged --ops "$ops" --format "$format" --layout "$layout"

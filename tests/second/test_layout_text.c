@@ -292,8 +292,8 @@ static far_rows look_far(const kvg_problem *problem, const uint64_t *blocks, siz
         const kvg_row_map *m = scales ? &p.map.scales[side] : &p.map.codes[side];
         if (m->bytes == 0) continue;
         p.paging.layer = i % 2 ? g->layers - 1 : 0;
-        const slow_byte byte = {side, blocks[i / 64], i / 2 % 2 ? p.kv_heads - 1 : 0, i / 4 % 2 ? g->block_tokens - 1 : 0,
-                                last ? m->bytes - 1 : 0};
+        const slow_byte byte = {side, blocks[i / 64], i / 2 % 2 ? p.kv_heads - 1 : 0,
+                                i / 4 % 2 ? g->block_tokens - 1 : 0, last ? m->bytes - 1 : 0};
         const slow_place want = scales ? slow_place_of_scale(&p, byte) : slow_place_of_code(&p, byte);
         const slow_place got = place_by(&p, m, byte);
         const bool inside = got.at < p.pool_bytes[m->side][m->pool == KVG_ROLE_SCALE_POOL];

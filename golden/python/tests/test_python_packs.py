@@ -26,7 +26,8 @@ def test_every_layout_is_in_a_pack():
     with open(f"{ROOT}/core/layouts.def", encoding="utf-8") as table:
         layouts = set(re.findall(r"^LAYOUT\(\w+, +(\w+),", table.read(), re.M))
     assert layouts
-    assert not layouts - {case.problem.layout for name in PACKS for case in kvgold.load(f"{FOLDER}/{name}")}
+    missing = layouts - {case.problem.layout for name in PACKS for case in kvgold.load(f"{FOLDER}/{name}")}
+    assert not missing, f"docs/guide/add.md, a layout, step 4: no pack of {FOLDER} has a case of {missing}"
 
 
 def test_a_problem_has_the_names_of_configs():

@@ -81,11 +81,13 @@ static kvg_status suspect_text(search *s, const char *name, const char *text, un
 
 /* --- all of them --- */
 
+/* The case's own text, if it has one, before the named layouts. */
 static kvg_status suspect_names(search *s)
 {
     size_t layouts;
     const kvg_layout_info *layout = kvg_layout_table(&layouts);
-    kvg_status status = KVG_OK;
+    const kvg_layout_text *own = s->question->c->problem.text;
+    kvg_status status = own ? suspect_text(s, own->name, own->text, 0) : KVG_OK;
     for (size_t i = 0; i < layouts && !status; i++) {
         if (layout[i].paged) status = suspect_text(s, layout[i].name, layout[i].text, 0);
         if (!status && layout[i].groups) status = suspect_text(s, layout[i].name, layout[i].groups, 0);

@@ -9,7 +9,7 @@
 enum { KVG_IDENTIFIED = 5, KVG_POOLS = 4 };
 
 typedef struct kvg_identified {
-    const char *name;         /* the named layout that it is, or whose text it is near to */
+    const char *name;         /* the layout that it is, or whose text it is near to: named, or the case's own */
     char text[KVG_NEAR_TEXT]; /* docs/spec/layouts.md section 8 */
     unsigned mistakes;        /* edits (kvg_near_texts_of) from the layout's text to this one */
     uint64_t right;           /* bytes of rows that lie where the text says */
@@ -21,9 +21,10 @@ typedef struct kvg_identification {
     uint64_t all;                        /* bytes of rows */
 } kvg_identification;
 
-/* Tries every named layout with pools, the texts one mistake away from each, and those two mistakes away from the best
- * of these. `expected` are the right outputs of the case, which is one of op append; `pools` what an engine has
- * written: pool 2 * side of data, and the next one of scales. One that it lacks has 0 bytes. */
+/* Tries the text of the case, if it has one, every named layout with pools, the texts one mistake away from each, and
+ * those two mistakes away from the best of these. `expected` are the right outputs of the case, which is one of op
+ * append; `pools` what an engine has written: pool 2 * side of data, and the next one of scales. One that it lacks has
+ * 0 bytes. */
 kvg_status kvg_identify(const kvg_question *question, const kvg_tensor *expected,
                         const kvg_tensor pools[KVG_POOLS], kvg_identification *out) KVG_CHECKED;
 

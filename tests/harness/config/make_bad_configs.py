@@ -263,7 +263,7 @@ PROGRAM = {
     "layout_syntax": (paged(layout={"name": "mine", "text": "[L B H N]{ K.code"}),
                       "layout mine, column 12: a nest holds K.codes"),
     "layout_axis": (paged(layout={"name": "mine", "text": MINE.replace("N", "X")}), "column 8: an axis is L layer"),
-    "layout_swizzle": (paged(layout={"name": "mine", "text": MINE}, v_scale_swizzle=True), "layout text keeps V scales linear"),
+    "layout_swizzle": (paged(layout={"name": "mine", "text": MINE}, v_scale_swizzle=True), "layout mine is a text: write V's groups into it, as [H N/4 G N%4] V.scales"),
     "layout_rows": (group(layout={"name": "mine", "text": MINE}), "op quantise works on layout rows, not on layout text"),
     "layer_missing": (paged(layers=3, layer=3), "$.cases[0].layer: is no layer of 3, which count from 0"),
     "dialect_of_another": (group(format="mxfp4", dialect="sglang"), "$.cases[0].dialect: no mxfp4 dialect 'sglang'"),
@@ -340,7 +340,7 @@ PROGRAM = {
     "pool_large": (paged(layout="vllm", blocks=2**24, layers=1024, block_tokens=2**20, kv_heads=1024, head_dim=1024), "exceeds 2^63 - 1 bytes"),
     # op decode
     "decode_rows": (decode(layout="rows"), "op decode works on a paged layout, not on layout rows"),
-    "decode_group_flatten": (paged(op="flatten", group=2), "group, queries, window, softcap, score_scale, sinks, operands and relations are for op decode only"),
+    "decode_group_flatten": (paged(op="flatten", group=2), "group, queries, window, softcap, score_scale, sinks, operands and relations are for op decode only: give op decode a group of its own"),
     "decode_window_append": (paged(window=4), "are for op decode only"),
     "decode_operands_quantise": (group(operands="f16"), "are for op decode only"),
     "decode_profile_probe": (paged(op="probe", profile="sm90.mma16816.v1"), "op probe gives the same bits on every chip: no profile"),

@@ -1,5 +1,5 @@
-/* docs/spec/layouts.md by the engines' own formulas, what it refuses, and the bits of a row. tests/second/test_layout_text.c
- * holds the two readings of every text against each other. */
+/* docs/spec/layouts.md by the engines' own formulas, what it refuses, and the bits of a row.
+ * tests/second/test_layout_text.c holds the two readings of every text against each other. */
 #include "tests/reference/layout/test_layout.h"
 
 #include <setjmp.h>

@@ -50,23 +50,28 @@ static int tear_down(void **state)
     return 0;
 }
 
-/* What an engine of that layout writes, and what is identified then. */
-static void identify(const char *text, kvg_identification *found)
+/* What an engine of that layout writes for the question, and what is identified then. */
+static void identify_for(const kvg_question *asked, const kvg_truth *right, const char *text, kvg_identification *found)
 {
     const kvg_layout_text own = {"own", text};
-    kvg_problem p = the_case.problem;
+    kvg_problem p = asked->c->problem;
     kvg_tensor_set pages;
     kvg_tensor pools[KVG_POOLS];
     p.layout = KVG_LAYOUT_TEXT;
     p.text = &own;
-    assert_int_equal(kvg_set_alloc(&p, question.op->outputs, &pages), KVG_OK);
-    assert_int_equal(kvg_reference_run(&p, question.in.tensors, pages.tensors), KVG_OK);
+    assert_int_equal(kvg_set_alloc(&p, asked->op->outputs, &pages), KVG_OK);
+    assert_int_equal(kvg_reference_run(&p, asked->in.tensors, pages.tensors), KVG_OK);
     for (int i = 0; i < KVG_POOLS; i++) {
         const kvg_role pool = i % 2 ? KVG_ROLE_SCALE_POOL : KVG_ROLE_DATA_POOL;
         pools[i] = *kvg_set_tensor(&pages, pool, (kvg_side)(i / 2));
     }
-    assert_int_equal(kvg_identify(&question, truth.expected.tensors, pools, found), KVG_OK);
+    assert_int_equal(kvg_identify(asked, right->expected.tensors, pools, found), KVG_OK);
     kvg_set_free(&pages);
+}
+
+static void identify(const char *text, kvg_identification *found)
+{
+    identify_for(&question, &truth, text, found);
 }
 
 /* False: it is no text of this cache. */
@@ -150,6 +155,32 @@ static void test_texts_with_mistakes(void **state)
     assert_int_equal(first, DRAWN);
 }
 
+/* Texts far from every name, of a case that has such a text itself: right, and with K's and V's codes exchanged. */
+static void test_text_of_the_case(void **state)
+{
+    static const kvg_layout_text mine = {"mine",
+                                         "[B H L]{ [N] V.codes +%64 [N] V.scales [N] K.codes +7 [N] K.scales }"};
+    const char *const exchanged = "[B H L]{ [N] K.codes +%64 [N] V.scales [N] V.codes +7 [N] K.scales }";
+    kvg_case c = the_case;
+    kvg_question q;
+    kvg_truth t;
+    kvg_identification found;
+    (void)state;
+    c.problem.layout = KVG_LAYOUT_TEXT;
+    c.problem.text = &mine;
+    assert_int_equal(kvg_case_name(&c), KVG_OK);
+    assert_int_equal(kvg_question_make(&c, &q), KVG_OK);
+    assert_int_equal(kvg_know(&q, &t), KVG_OK);
+    for (unsigned mistakes = 0; mistakes < 2; mistakes++) {
+        identify_for(&q, &t, mistakes ? exchanged : mine.text, &found);
+        assert_string_equal(found.best[0].name, mine.name);
+        assert_int_equal(found.best[0].mistakes, mistakes);
+        assert_int_equal(found.best[0].right, found.all);
+    }
+    kvg_truth_free(&t);
+    kvg_question_free(&q);
+}
+
 static void test_bytes_without_a_layout(void **state)
 {
     (void)state;
@@ -169,6 +200,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_named_layouts),
         cmocka_unit_test(test_texts_with_mistakes),
+        cmocka_unit_test(test_text_of_the_case),
         cmocka_unit_test(test_bytes_without_a_layout),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
