@@ -183,7 +183,7 @@ meant "compare: hn: no such file (did you mean 'hnd'?)" compare hn answer.safete
 meant "golden: hn: no such file (did you mean 'hnd'?)" golden diff hnd hn
 meant "memory: ci_memor: no such file (did you mean 'ci_memory'?)" memory --require ci_memor
 expect "a shipped config by its name" 0 "mma/" "$kvgold" list ci_mma
-expect "a shipped pack by its name" 0 "hnd 1.0.0, format 1.0.0" "$kvgold" golden inspect hnd
+expect "a shipped pack by its name" 0 "format 1.0.0, licence Apache-2.0, seed 0x686e64" "$kvgold" golden inspect hnd
 mkdir hnd
 expect "... and a folder of the user that has that name goes before it" 3 "hnd/manifest.sha256: cannot open" \
     "$kvgold" golden inspect hnd
