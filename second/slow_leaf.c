@@ -179,7 +179,7 @@ static slow_number score_of(const slow_query *r, size_t key)
 slow_number slow_exp2_of(const slow_head *h, slow_number x)
 {
     const bool approx = h->profile->exp2 == KVG_EXP2_APPROX;
-    if (approx != wrong(h, SLOW_DECODE_EXP2_OTHER)) return slow_ex2_approx(x, SLOW_SPECIAL_FAULTS); /* without one */
+    if (approx != wrong(h, SLOW_DECODE_EXP2_OTHER)) return slow_ex2_approx(x, true, SLOW_SPECIAL_FAULTS); /* no fault */
     return slow_exp2(x, h->fault);
 }
 

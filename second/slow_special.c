@@ -5,20 +5,21 @@
 #include "second/slow_convert.h"
 
 /* The rows are measured: no page derives them, so they are the one thing that both references share. */
-static const int64_t ex2_rows[][3] = {
-#define EX2(k, m, c) {k, m, c},
-#define RCP(k, m, c)
+static const int64_t rows[][3] = {
+#define PIECE(k, m, c) {k, m, c},
 #include "reference/numbers/special_sm90.def"
-#undef EX2
-#undef RCP
+#undef PIECE
 };
-static const int64_t rcp_rows[][3] = {
-#define EX2(k, m, c)
-#define RCP(k, m, c) {k, m, c},
-#include "reference/numbers/special_sm90.def"
-#undef EX2
-#undef RCP
-};
+
+/* The table of section 9.1, and a fault in the last piece of a function. */
+typedef struct table {
+    int64_t first, pieces, bits, k, c, bias, divisor;
+    slow_special_fault row;
+} table;
+static const table ex2 = {0, 64, 17, 8192, 1, 6114, 1 << 15, SLOW_SPECIAL_EX2_ROW},
+                   rcp = {64, 128, 16, 8192, 1, 2023, 1 << 15, SLOW_SPECIAL_RCP_ROW},
+                   rsqrt = {192, 128, 17, 16384, 4, 16383, 1 << 16, SLOW_SPECIAL_RSQRT_ROW},
+                   lg2 = {320, 64, 17, 4096, 2, 837, 1 << 2, SLOW_SPECIAL_LG2_ROW};
 
 /* Every pair of bits of the fraction r / 2^bits, and what of their product counts. */
 static int64_t square_of(int64_t r, int bits, slow_special_fault fault)
@@ -36,18 +37,37 @@ static int64_t square_of(int64_t r, int bits, slow_special_fault fault)
     return sum;
 }
 
-static int64_t value_of(const int64_t row[3], int64_t r, int bits, int64_t bias, bool next_c, slow_special_fault fault)
+/* The sum is never negative. */
+static int64_t value_of(const table *of, int64_t f, slow_special_fault fault)
 {
-    if (slow_planted(fault == SLOW_SPECIAL_BIAS)) bias++;
-    return (8192 * row[0] + row[1] * r + (row[2] + next_c) * square_of(r, bits, fault) + bias) / 32768;
+    const int64_t width = (int64_t)1 << of->bits, piece = f / width, r = f % width;
+    const int64_t *row = rows[of->first + piece];
+    const int64_t c = row[2] + (slow_planted(fault == of->row) && piece == of->pieces - 1);
+    const int64_t bias = of->bias + slow_planted(fault == SLOW_SPECIAL_BIAS);
+    return (of->k * row[0] + row[1] * r + of->c * c * square_of(r, (int)of->bits, fault) + bias) / of->divisor;
 }
 
-slow_number slow_ex2_approx(slow_number x, slow_special_fault fault)
+static bool below_normal(slow_number x)
+{
+    return slow_compare_magnitudes(x, slow_scaled(1, -126)) < 0;
+}
+
+/* Without ftz: x is subnormal, or zero. */
+static bool is_lifted(slow_number x, bool ftz, slow_special_fault fault)
+{
+    return !ftz && x.kind == SLOW_FINITE && below_normal(x) && !slow_planted(fault == SLOW_SPECIAL_SMALL_KEPT);
+}
+
+slow_number slow_ex2_approx(slow_number x, bool ftz, slow_special_fault fault)
 {
     const int64_t unit = 1 << 23;
     if (x.kind == SLOW_NAN) return slow_nan();
     if (slow_compare(x, slow_scaled(128, 0)) >= 0) return slow_infinity(false);
     const int from_least = slow_compare(x, slow_scaled(-126, 0));
+    if (!ftz && from_least < 0 && !slow_planted(fault == SLOW_SPECIAL_SMALL_KEPT)) {
+        const slow_number root = slow_ex2_approx(slow_multiply(x, slow_scaled(1, -1)), true, fault);
+        return slow_rn(slow_multiply(root, root));
+    }
     if (from_least < 0 || (from_least == 0 && slow_planted(fault == SLOW_SPECIAL_LEAST_EX2))) return slow_zero(false);
 
     const slow_number scaled = slow_multiply(x, slow_scaled(unit, 0));
@@ -57,28 +77,57 @@ slow_number slow_ex2_approx(slow_number x, slow_special_fault fault)
                                 : q % unit != 0;
     if (x.negative && complement) q--;
     const int n = (int)((q + 256 * unit) / unit) - 256; /* downwards */
-    const int64_t f = q - n * unit, width = 1 << 17, piece = f / width;
-    const bool next_c = slow_planted(fault == SLOW_SPECIAL_EX2_ROW) && piece == 63;
-    return slow_scaled(unit + value_of(ex2_rows[piece], f % width, 17, 6114, next_c, fault), n - 23);
+    return slow_scaled(unit + value_of(&ex2, q - n * unit, fault), n - 23);
 }
 
-static bool below_normal(slow_number x)
+slow_number slow_rcp_approx(slow_number x, bool ftz, slow_special_fault fault)
 {
-    return slow_compare_magnitudes(x, slow_scaled(1, -126)) < 0;
-}
-
-slow_number slow_rcp_approx(slow_number x, slow_special_fault fault)
-{
+    if (!ftz) return slow_div_full(slow_scaled(1, 0), x, false, fault);
     if (x.kind == SLOW_NAN) return slow_nan();
     if (x.kind == SLOW_INF) return slow_zero(x.negative);
     if (below_normal(x)) return slow_infinity(x.negative);
     x = slow_decode(&slow_f32, slow_encode(&slow_f32, x)); /* x = 2^23 ... 2^24 - 1, times a power of two */
-    const int64_t f = (int64_t)x.significand - (1 << 23), width = 1 << 16, piece = f / width;
-    const bool next_c = slow_planted(fault == SLOW_SPECIAL_RCP_ROW) && piece == 127;
-    slow_number y = slow_scaled(value_of(rcp_rows[piece], f % width, 16, 2023, next_c, fault), -x.exponent - 47);
+    slow_number y = slow_scaled(value_of(&rcp, (int64_t)x.significand - (1 << 23), fault), -x.exponent - 47);
     y.negative = x.negative;
     if (below_normal(y) && !slow_planted(fault == SLOW_SPECIAL_RCP_TINY)) return slow_zero(x.negative);
     return y;
+}
+
+slow_number slow_rsqrt_approx(slow_number x, bool ftz, slow_special_fault fault)
+{
+    if (is_lifted(x, ftz, fault)) {
+        const slow_number y = slow_rsqrt_approx(slow_multiply(x, slow_scaled(1, 24)), true, fault);
+        return slow_rn(slow_multiply(y, slow_scaled(1, 12)));
+    }
+    if (x.kind == SLOW_FINITE && below_normal(x)) return slow_infinity(x.negative);
+    if (x.kind == SLOW_NAN || x.negative) return slow_nan();
+    if (x.kind == SLOW_INF) return slow_zero(false);
+    x = slow_decode(&slow_f32, slow_encode(&slow_f32, x));
+    const int e = x.exponent + 23, odd = ((e % 2) + 2) % 2, q = (e - odd) / 2;
+    const int64_t f = (int64_t)x.significand - (1 << 23);
+    if (!odd && f == 0 && !slow_planted(fault == SLOW_SPECIAL_RSQRT_ONE)) return slow_scaled(1, -q);
+    return slow_scaled(value_of(&rsqrt, odd * (1 << 23) + f, fault), -q - 24);
+}
+
+slow_number slow_lg2_approx(slow_number x, bool ftz, slow_special_fault fault)
+{
+    const int64_t unit = (int64_t)1 << 36;
+    if (is_lifted(x, ftz, fault)) {
+        const slow_number y = slow_lg2_approx(slow_multiply(x, slow_scaled(1, 24)), true, fault);
+        return slow_rn(slow_add(y, slow_scaled(-24, 0)));
+    }
+    if (x.kind == SLOW_FINITE && below_normal(x)) return slow_infinity(true);
+    if (x.kind == SLOW_NAN || x.negative) return slow_nan();
+    if (x.kind == SLOW_INF) return x;
+    const bool is_one = slow_compare(x, slow_scaled(1, 0)) == 0;
+    if (is_one && !slow_planted(fault == SLOW_SPECIAL_LG2_ONE)) return slow_zero(false);
+    x = slow_decode(&slow_f32, slow_encode(&slow_f32, x));
+    const int64_t t = (x.exponent + 23) * unit + value_of(&lg2, (int64_t)x.significand - (1 << 23), fault);
+    int64_t kept = t >= 0 ? t : slow_planted(fault == SLOW_SPECIAL_LG2_NEGATED) ? -t : -t - 1;
+    int place = -36;
+    if (slow_planted(fault == SLOW_SPECIAL_LG2_ROUNDED)) return slow_rn(slow_scaled(t >= 0 ? kept : -kept, place));
+    for (; kept >= 1 << 24; place++) kept /= 2;
+    return slow_scaled(t >= 0 ? kept : -kept, place);
 }
 
 /* The exponents of small products are lifted out of the range of subnormal numbers, and lowered again. */
@@ -109,5 +158,6 @@ slow_number slow_div_full(slow_number a, slow_number b, bool ftz, slow_special_f
         places = 24;
     }
     const slow_number s = slow_scaled(1, places);
-    return product(product(a, s, ftz, fault), slow_rcp_approx(product(b, s, ftz, fault), fault), ftz, fault);
+    return product(product(a, s, ftz, fault), slow_rcp_approx(product(b, s, ftz, fault), true, fault), ftz,
+                   fault);
 }

@@ -32,9 +32,14 @@ REF_FUSED_BODY void ref_exp2_all_body(float *x, size_t count)
 
 REF_FUSED(ref_exp2_all, (float *x, size_t count), (x, count))
 
+static float approx(float x)
+{
+    return ref_ex2_approx(x, true);
+}
+
 static void approx_all(float *x, size_t count)
 {
-    for (size_t i = 0; i < count; i++) x[i] = ref_ex2_approx(x[i]);
+    for (size_t i = 0; i < count; i++) x[i] = approx(x[i]);
 }
 
 const ref_exp2_rule *ref_exp2_rule_of(const kvg_profile_info *profile)
@@ -42,7 +47,7 @@ const ref_exp2_rule *ref_exp2_rule_of(const kvg_profile_info *profile)
     static const ref_exp2_rule rules[] = {
         [KVG_EXP2_POLYNOMIAL] = {ref_exp2, ref_exp2_all, 0x1p-18f /* 3.40e-6 */,
                                  0x1p-19f /* half of that, and three roundings */},
-        [KVG_EXP2_APPROX] = {ref_ex2_approx, approx_all, 0, 0},
+        [KVG_EXP2_APPROX] = {approx, approx_all, 0, 0},
     };
     return &rules[profile->exp2];
 }

@@ -12,27 +12,19 @@ typedef struct piece {
     int32_t k, m, c;
 } piece;
 
-typedef struct function {
-    const piece *pieces;
-    int rest_bits; /* of r */
-    int32_t bias;
-} function;
+static const piece pieces[] = {
+#define PIECE(k, m, c) {k, m, c},
+#include "reference/numbers/special_sm90.def"
+#undef PIECE
+};
 
-static const piece ex2_pieces[] = {
-#define EX2(k, m, c) {k, m, c},
-#define RCP(k, m, c)
-#include "reference/numbers/special_sm90.def"
-#undef EX2
-#undef RCP
-};
-static const piece rcp_pieces[] = {
-#define EX2(k, m, c)
-#define RCP(k, m, c) {k, m, c},
-#include "reference/numbers/special_sm90.def"
-#undef EX2
-#undef RCP
-};
-static const function ex2 = {ex2_pieces, 17, 6114}, rcp = {rcp_pieces, 16, 2023};
+typedef struct function {
+    int first, rest_bits; /* of its pieces; of r */
+    int32_t k_unit, c_unit, bias;
+    int dropped; /* bits of the sum */
+} function;
+static const function ex2 = {0, 17, 8192, 1, 6114, 15}, rcp = {64, 16, 8192, 1, 2023, 15},
+                      rsqrt = {192, 17, 16384, 4, 16383, 16}, lg2 = {320, 17, 4096, 2, 837, 2};
 
 /* S of the upper 15 bits of r. Bit i has 2^(15 - i) there. Its partial products with the bits below it are these bits,
  * moved down by i - 1 places, where the last ones fall off. From i = 8 on nothing is left. */
@@ -46,27 +38,38 @@ static int32_t cut_square(int32_t r)
     return sum;
 }
 
-static uint32_t value(const function *of, uint32_t fraction)
+static int64_t value(const function *of, uint32_t fraction)
 {
-    const piece *p = &of->pieces[fraction >> of->rest_bits];
+    const piece *p = &pieces[(uint32_t)of->first + (fraction >> of->rest_bits)];
     const int32_t r = (int32_t)(fraction & ((1u << of->rest_bits) - 1));
     const int64_t square = cut_square(r >> (of->rest_bits - 15));
-    return (uint32_t)((INT64_C(8192) * p->k + (int64_t)p->m * r + p->c * square + of->bias) >> 15);
+    return ((int64_t)of->k_unit * p->k + (int64_t)p->m * r + of->c_unit * p->c * square + of->bias) >> of->dropped;
 }
 
-float ref_ex2_approx(float x)
+/* A subnormal number, or zero. */
+static bool is_small(float x)
+{
+    return fabsf(x) < 0x1p-126f;
+}
+
+float ref_ex2_approx(float x, bool ftz)
 {
     if (isnan(x)) return kvg_f32_of_bits(nan_bits);
+    if (!ftz && x < -126) {
+        const float root = ref_ex2_approx(x * 0.5f, true);
+        return root * root;
+    }
     if (x >= 128) return kvg_f32_of_bits(infinity);
     if (x < -126) return 0;
     const int32_t toward_zero = (int32_t)(x * 0x1p23f); /* the product is exact, and below 2^30 */
     const int32_t q = toward_zero - (toward_zero < 0 && (toward_zero & FRACTION_MASK) != 0);
     const uint32_t bits = (uint32_t)q + one; /* q's integer part, added to the exponent field of 1 */
-    return kvg_f32_of_bits((bits & ~(uint32_t)FRACTION_MASK) + value(&ex2, bits & FRACTION_MASK));
+    return kvg_f32_of_bits((bits & ~(uint32_t)FRACTION_MASK) + (uint32_t)value(&ex2, bits & FRACTION_MASK));
 }
 
-float ref_rcp_approx(float x)
+float ref_rcp_approx(float x, bool ftz)
 {
+    if (!ftz) return ref_div_full(1, x, false);
     const uint32_t sign = kvg_bits_of_f32(x) & sign_bit, magnitude = kvg_bits_of_f32(x) & ~sign_bit;
     if (magnitude > infinity) return kvg_f32_of_bits(nan_bits);
     if (magnitude == infinity) return kvg_f32_of_bits(sign);
@@ -75,6 +78,35 @@ float ref_rcp_approx(float x)
     const int32_t field = 252 - (int32_t)(magnitude >> FRACTION);
     const int32_t bits = field * (1 << FRACTION) + (int32_t)value(&rcp, magnitude & FRACTION_MASK);
     return kvg_f32_of_bits(bits < (int32_t)least_normal ? sign : sign | (uint32_t)bits);
+}
+
+float ref_rsqrt_approx(float x, bool ftz)
+{
+    if (!ftz && is_small(x)) return 0x1p12f * ref_rsqrt_approx(x * 0x1p24f, true);
+    if (is_small(x)) return copysignf(INFINITY, x);
+    if (!(x > 0)) return kvg_f32_of_bits(nan_bits);
+    if (isinf(x)) return 0;
+    const uint32_t bits = kvg_bits_of_f32(x), odd = bits >> FRACTION & 1 ? 0 : 1; /* the bias of the exponent is odd */
+    const int32_t half = ((int32_t)(bits >> FRACTION) - 127 - (int32_t)odd) / 2;   /* x = 4^half * (1 to 4) */
+    const uint32_t fraction = bits & FRACTION_MASK;
+    if (!odd && fraction == 0) return kvg_f32_of_bits((uint32_t)(127 - half) << FRACTION);
+    const uint32_t mantissa = (uint32_t)value(&rsqrt, odd << FRACTION | fraction); /* with its leading bit */
+    return kvg_f32_of_bits((uint32_t)(125 - half) * (1u << FRACTION) + mantissa);
+}
+
+float ref_lg2_approx(float x, bool ftz)
+{
+    if (!ftz && is_small(x)) return ref_lg2_approx(x * 0x1p24f, true) - 24;
+    if (is_small(x)) return -INFINITY;
+    if (!(x > 0)) return kvg_f32_of_bits(nan_bits);
+    if (isinf(x)) return x;
+    if (x == 1) return 0;
+    const uint32_t bits = kvg_bits_of_f32(x);
+    const int64_t t = ((int64_t)(bits >> FRACTION) - 127) * (INT64_C(1) << 36) + value(&lg2, bits & FRACTION_MASK);
+    uint64_t magnitude = (uint64_t)(t < 0 ? ~t : t);
+    int low = 0; /* bits below the upper 24, which fall off */
+    while (magnitude >> low >= 1 << (FRACTION + 1)) low++;
+    return copysignf((float)(magnitude >> low << low) * 0x1p-36f, (float)t);
 }
 
 /* Below 2^-126 (1 - 2^-25), which is a tie, 24 bits do not reach 2^-126. */
@@ -88,5 +120,5 @@ static float product(float a, float b, bool ftz)
 float ref_div_full(float a, float b, bool ftz)
 {
     const float s = fabsf(b) > 0x1p126f ? 0x1p-2f : !ftz && fabsf(b) < 0x1p-126f ? 0x1p24f : 1;
-    return product(product(a, s, ftz), ref_rcp_approx(product(b, s, ftz)), ftz);
+    return product(product(a, s, ftz), ref_rcp_approx(product(b, s, ftz), true), ftz);
 }

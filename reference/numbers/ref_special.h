@@ -4,8 +4,11 @@
 
 #include <stdbool.h>
 
-float ref_ex2_approx(float x);                  /* ex2.approx.ftz.f32 */
-float ref_rcp_approx(float x);                  /* rcp.approx.ftz.f32 */
-float ref_div_full(float a, float b, bool ftz); /* div.full.f32, div.full.ftz.f32 */
+/* Each with ftz, as `ex2.approx.ftz.f32`, and without. */
+float ref_ex2_approx(float x, bool ftz);
+float ref_rcp_approx(float x, bool ftz);
+float ref_rsqrt_approx(float x, bool ftz);
+float ref_lg2_approx(float x, bool ftz);
+float ref_div_full(float a, float b, bool ftz);
 
 #endif

@@ -1,5 +1,5 @@
-/* Operands for the special functions of sm_90 (docs/spec/numerics.md section 9), as bits: of ex2 and rcp a, of div.full
- * a / b. */
+/* Operands for the special functions of sm_90 (docs/spec/numerics.md section 9), as bits: of div.full a / b, of the
+ * others a. */
 #ifndef KVG_TESTS_GPU_SPECIAL_DRAW_H
 #define KVG_TESTS_GPU_SPECIAL_DRAW_H
 
@@ -11,14 +11,15 @@ typedef struct special_operands {
     uint32_t a, b;
 } special_operands;
 
-/* Where rules change, each with its neighbours: 0, the second subnormal, 2^-126, 2^-24, 2^-23, 1, 126, 127, 128, 2^126,
- * 2^127, Inf, the last NaN but one. */
-enum { SPECIAL_EDGES = 13 * 3 * 2 };
+/* Where rules change, each with its neighbours: 0, the second subnormal, 2^-126, 2^-24, 2^-23, 1, 4, 126, 127, 128,
+ * 2^126, 2^127, Inf, the last NaN but one. */
+enum { SPECIAL_EDGES = 14 * 3 * 2 };
 
 static inline uint32_t special_edge(uint32_t i)
 {
-    static const uint32_t edges[] = {0x00000000, 0x00000002, 0x00800000, 0x33800000, 0x34000000, 0x3F800000, 0x42FC0000,
-                                     0x42FE0000, 0x43000000, 0x7E800000, 0x7F000000, 0x7F800000, 0x7FFFFFFE};
+    static const uint32_t edges[] = {0x00000000, 0x00000002, 0x00800000, 0x33800000, 0x34000000,
+                                     0x3F800000, 0x40800000, 0x42FC0000, 0x42FE0000, 0x43000000,
+                                     0x7E800000, 0x7F000000, 0x7F800000, 0x7FFFFFFE};
     const uint32_t magnitude = (edges[i / 6] + i / 2 % 3 - 1) & 0x7FFFFFFF; /* 0 has the largest NaN below it */
     return magnitude | i % 2 << 31;
 }

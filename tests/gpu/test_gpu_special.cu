@@ -1,5 +1,6 @@
-/* The special functions of sm_90 on the device against reference/numbers/ref_special.h: ex2 and rcp of every f32,
- * div.full of 2^28 pairs. Where it fails, the first operands that differ are printed with both results.
+/* The special functions of sm_90 on the device against reference/numbers/ref_special.h: with ftz those of one operand
+ * of every f32, without ftz of 2^28, div.full of 2^28 pairs. Where it fails, the first operands that differ are printed
+ * with both results.
  *
  * Exit status: 0 no mismatch; 1 a mismatch, a planted fault that went unseen, or a CUDA error; 77 another chip. */
 #include <cinttypes>
@@ -21,16 +22,32 @@ special_operands every(uint64_t i)
     return {(uint32_t)i, 0};
 }
 
-struct ex2 {
-    static constexpr const char *name = "ex2.approx.ftz.f32";
-    static __device__ void card(float &y, float a, float) { asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(a)); }
-    static float model(float a, float) { return ref_ex2_approx(a); }
-};
-struct rcp {
-    static constexpr const char *name = "rcp.approx.ftz.f32";
-    static __device__ void card(float &y, float a, float) { asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(a)); }
-    static float model(float a, float) { return ref_rcp_approx(a); }
-};
+/* Every subnormal number, then what is drawn. */
+special_operands subnormal_first(uint64_t i)
+{
+    if (i < 1 << 24) return {(uint32_t)(i >> 1 | i << 31), 0};
+    return special_draw(i);
+}
+
+#define UNARY(of, kept, ftz)                                                                           \
+    struct of##_##kept {                                                                               \
+        static constexpr const char *name = #of "." #kept;                                             \
+        static __device__ void card(float &y, float a, float)                                          \
+        {                                                                                              \
+            if (ftz) asm(#of ".approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(a));                            \
+            else asm(#of ".approx.f32 %0, %1;" : "=f"(y) : "f"(a));                                    \
+        }                                                                                              \
+        static float model(float a, float) { return ref_##of##_approx(a, ftz); }                       \
+    };
+UNARY(ex2, ftz, true)
+UNARY(rcp, ftz, true)
+UNARY(rsqrt, ftz, true)
+UNARY(lg2, ftz, true)
+UNARY(ex2, subnormal, false)
+UNARY(rcp, subnormal, false)
+UNARY(rsqrt, subnormal, false)
+UNARY(lg2, subnormal, false)
+#undef UNARY
 struct div_full {
     static constexpr const char *name = "div.full.f32";
     static __device__ void card(float &y, float a, float b)
@@ -111,8 +128,13 @@ int main(void)
     operands = host_operands.data();
     got = host_got.data();
 
-    const uint64_t wrong = compare<ex2>(every, EVERY) + compare<rcp>(every, EVERY) +
-                           compare<div_full>(special_draw, PAIRS) + compare<div_full_ftz>(special_draw, PAIRS);
+    const uint64_t wrong = compare<ex2_ftz>(every, EVERY) + compare<rcp_ftz>(every, EVERY) +
+                           compare<rsqrt_ftz>(every, EVERY) + compare<lg2_ftz>(every, EVERY) +
+                           compare<ex2_subnormal>(subnormal_first, PAIRS) +
+                           compare<rcp_subnormal>(subnormal_first, PAIRS) +
+                           compare<rsqrt_subnormal>(subnormal_first, PAIRS) +
+                           compare<lg2_subnormal>(subnormal_first, PAIRS) + compare<div_full>(special_draw, PAIRS) +
+                           compare<div_full_ftz>(special_draw, PAIRS);
     const bool seen = compare<planted>(special_draw, CHUNK) > 0;
     kvg_gpu_free(device_operands);
     kvg_gpu_free(device_got);

@@ -16,28 +16,48 @@
 
 enum { FRACTIONS = 1 << 23, DRAWS = 1 << 18, ONE = 0x3F800000 };
 
-typedef enum function { EX2, RCP, DIV_FULL, DIV_FULL_FTZ, FUNCTIONS } function;
-static const char *const names[FUNCTIONS] = {"ex2.approx.ftz.f32", "rcp.approx.ftz.f32", "div.full.f32",
-                                             "div.full.ftz.f32"};
+/* Each with ftz, then each without. */
+typedef enum function { EX2, RCP, LG2, RSQRT, DIV_FULL, WITHOUT_FTZ, FUNCTIONS = 2 * WITHOUT_FTZ } function;
+static const char *const names[WITHOUT_FTZ] = {"ex2.approx", "rcp.approx", "lg2.approx", "rsqrt.approx", "div.full"};
 
 static uint32_t golden(function f, special_operands of)
 {
     const float a = kvg_f32_of_bits(of.a), b = kvg_f32_of_bits(of.b);
-    if (f == EX2) return kvg_bits_of_f32(ref_ex2_approx(a));
-    if (f == RCP) return kvg_bits_of_f32(ref_rcp_approx(a));
-    return kvg_bits_of_f32(ref_div_full(a, b, f == DIV_FULL_FTZ));
+    const bool ftz = f < WITHOUT_FTZ;
+    switch (f % WITHOUT_FTZ) {
+    case EX2: return kvg_bits_of_f32(ref_ex2_approx(a, ftz));
+    case RCP: return kvg_bits_of_f32(ref_rcp_approx(a, ftz));
+    case LG2: return kvg_bits_of_f32(ref_lg2_approx(a, ftz));
+    case RSQRT: return kvg_bits_of_f32(ref_rsqrt_approx(a, ftz));
+    default: return kvg_bits_of_f32(ref_div_full(a, b, ftz));
+    }
+}
+
+static slow_number slow_of(function f, slow_number a, slow_number b, slow_special_fault fault)
+{
+    const bool ftz = f < WITHOUT_FTZ;
+    switch (f % WITHOUT_FTZ) {
+    case EX2: return slow_ex2_approx(a, ftz, fault);
+    case RCP: return slow_rcp_approx(a, ftz, fault);
+    case LG2: return slow_lg2_approx(a, ftz, fault);
+    case RSQRT: return slow_rsqrt_approx(a, ftz, fault);
+    default: return slow_div_full(a, b, ftz, fault);
+    }
 }
 
 static uint32_t slow(function f, special_operands of, slow_special_fault fault)
 {
     const slow_number a = slow_decode(&slow_f32, of.a), b = slow_decode(&slow_f32, of.b);
-    if (f == EX2) return (uint32_t)slow_encode(&slow_f32, slow_ex2_approx(a, fault));
-    if (f == RCP) return (uint32_t)slow_encode(&slow_f32, slow_rcp_approx(a, fault));
-    return (uint32_t)slow_encode(&slow_f32, slow_div_full(a, b, f == DIV_FULL_FTZ, fault));
+    return (uint32_t)slow_encode(&slow_f32, slow_of(f, a, b, fault));
 }
 
-/* Pairs of edges, then draws, then every fraction of 1 ... 2. */
-enum { EDGE_PAIRS = SPECIAL_EDGES * SPECIAL_EDGES, DRAWN = EDGE_PAIRS + DRAWS, QUESTIONS = DRAWN + FRACTIONS };
+/* Pairs of edges, then draws, then every fraction of 1 ... 2 and, for rsqrt, of 2 ... 4. */
+enum { EDGE_PAIRS = SPECIAL_EDGES * SPECIAL_EDGES, DRAWN = EDGE_PAIRS + DRAWS, QUESTIONS = DRAWN + 2 * FRACTIONS };
+
+static int questions_of(function f)
+{
+    return f < RSQRT ? DRAWN + FRACTIONS : f == RSQRT ? QUESTIONS : DRAWN;
+}
 
 static special_operands question(int i)
 {
@@ -69,11 +89,12 @@ static void test_golden_is_slow(void **state)
 {
     (void)state;
     for (function f = EX2; f < FUNCTIONS; f++) {
-        const int i = first_difference(f, f <= RCP ? QUESTIONS : DRAWN, SLOW_SPECIAL_FAULTS);
+        const int i = first_difference(f, questions_of(f), SLOW_SPECIAL_FAULTS);
         if (i == QUESTIONS) continue;
         const special_operands of = question(i);
-        fail_msg("%s of 0x%08" PRIX32 ", 0x%08" PRIX32 ": golden 0x%08" PRIX32 ", slow 0x%08" PRIX32, names[f], of.a,
-                 of.b, golden(f, of), slow(f, of, SLOW_SPECIAL_FAULTS));
+        fail_msg("%s%s of 0x%08" PRIX32 ", 0x%08" PRIX32 ": golden 0x%08" PRIX32 ", slow 0x%08" PRIX32,
+                 names[f % WITHOUT_FTZ], f < WITHOUT_FTZ ? ".ftz" : "", of.a, of.b, golden(f, of),
+                 slow(f, of, SLOW_SPECIAL_FAULTS));
     }
 }
 
@@ -92,16 +113,18 @@ static void test_faults_are_noticed(void **state)
     }
 }
 
-/* FNV-1a of the results that an H200 and an H100 gave for every fraction of 1 ... 2. */
+/* FNV-1a of the results that a chip gave for every fraction of 1 ... 2 and, of rsqrt, of 2 ... 4. */
 static void test_results_of_the_chip(void **state)
 {
-    static const uint64_t measured[] = {[EX2] = 0x8A01E7678D283C83, [RCP] = 0xF6C4479B058C7200};
-    uint32_t *results = malloc(FRACTIONS * sizeof *results);
+    static const uint64_t measured[] = {[EX2] = 0x8A01E7678D283C83, [RCP] = 0xF6C4479B058C7200,
+                                        [LG2] = 0x85E2708274AA4BAD, [RSQRT] = 0x7FD5EE41CC331920};
+    uint32_t *results = malloc(2 * FRACTIONS * sizeof *results);
     (void)state;
     assert_non_null(results);
-    for (function f = EX2; f <= RCP; f++) {
-        for (uint32_t i = 0; i < FRACTIONS; i++) results[i] = golden(f, (special_operands){ONE + i, 0});
-        assert_int_equal(kvg_hash64(results, FRACTIONS * sizeof *results), measured[f]);
+    for (function f = EX2; f <= RSQRT; f++) {
+        const uint32_t count = (uint32_t)(questions_of(f) - DRAWN);
+        for (uint32_t i = 0; i < count; i++) results[i] = golden(f, (special_operands){ONE + i, 0});
+        assert_int_equal(kvg_hash64(results, count * sizeof *results), measured[f]);
     }
     free(results);
 }
@@ -112,6 +135,8 @@ static void test_examples_of_the_page(void **state)
     assert_int_equal(golden(EX2, (special_operands){0xC28E60FF, 0}), 0x1BE07F51);
     assert_int_equal(golden(RCP, (special_operands){0x40490FDB, 0}), 0x3EA2F983);
     assert_int_equal(golden(DIV_FULL, (special_operands){0x40000000, 0x42040000}), 0x3D783E0F); /* 2 / 33 */
+    assert_int_equal(golden(RSQRT, (special_operands){0x40490FDB, 0}), 0x3F106EBA); /* 1 / sqrt(pi) */
+    assert_int_equal(golden(LG2, (special_operands){0x3EAAAAAB, 0}), 0xBFCAE00C); /* log2(1 / 3) */
     assert_int_equal(golden(EX2, (special_operands){0x7F800001, 0}), 0x7FFFFFFF);
 }
 
