@@ -130,6 +130,29 @@ slow_number slow_lg2_approx(slow_number x, bool ftz, slow_special_fault fault)
     return slow_scaled(t >= 0 ? kept : -kept, place);
 }
 
+slow_number slow_tanh_approx(slow_number x, slow_special_fault fault)
+{
+    static const int pieces[] = {1, 1, 1, 2, 2, 4, 4, 4, 8, 16, 8}; /* from 2^-8 on */
+    const bool negative = x.negative;
+    if (x.kind == SLOW_NAN) return slow_nan();
+    if (slow_compare_magnitudes(x, slow_scaled(1, -8)) < 0) return x;
+    slow_number y = slow_scaled(1, 0);
+    if (slow_compare_magnitudes(x, slow_scaled(8, 0)) < 0) {
+        x = slow_decode(&slow_f32, slow_encode(&slow_f32, x));
+        const int power = x.exponent + 23 + 8;
+        table of = {384, pieces[power], 17, 32768, 2, 0, 1, SLOW_SPECIAL_TANH_ROW};
+        for (int i = 0; i < power; i++) of.first += pieces[i];
+        const int64_t whole = (int64_t)x.significand - (1 << 23), dropped = 64 / pieces[power];
+        int64_t kept = value_of(&of, whole / dropped, fault);
+        int place = -39;
+        if (slow_planted(fault == SLOW_SPECIAL_TANH_ROUNDED)) y = slow_rn(slow_scaled(kept, place));
+        for (; kept >= 1 << 24; place++) kept /= 2;
+        if (!slow_planted(fault == SLOW_SPECIAL_TANH_ROUNDED)) y = slow_scaled(kept, place);
+    }
+    y.negative = negative;
+    return y;
+}
+
 /* The exponents of small products are lifted out of the range of subnormal numbers, and lowered again. */
 static slow_number product(slow_number a, slow_number b, bool ftz, slow_special_fault fault)
 {

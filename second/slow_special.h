@@ -9,6 +9,7 @@ slow_number slow_ex2_approx(slow_number x, bool ftz, slow_special_fault fault);
 slow_number slow_rcp_approx(slow_number x, bool ftz, slow_special_fault fault);
 slow_number slow_rsqrt_approx(slow_number x, bool ftz, slow_special_fault fault);
 slow_number slow_lg2_approx(slow_number x, bool ftz, slow_special_fault fault);
+slow_number slow_tanh_approx(slow_number x, slow_special_fault fault);
 slow_number slow_div_full(slow_number a, slow_number b, bool ftz, slow_special_fault fault);
 
 #endif

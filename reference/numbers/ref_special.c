@@ -46,6 +46,14 @@ static int64_t value(const function *of, uint32_t fraction)
     return ((int64_t)of->k_unit * p->k + (int64_t)p->m * r + of->c_unit * p->c * square + of->bias) >> of->dropped;
 }
 
+/* The upper 24 bits of a magnitude in some unit; the lower ones fall off. */
+static float cut_to_f32(uint64_t magnitude, float unit)
+{
+    int low = 0;
+    while (magnitude >> low >= 1 << (FRACTION + 1)) low++;
+    return (float)(magnitude >> low << low) * unit;
+}
+
 /* A subnormal number, or zero. */
 static bool is_small(float x)
 {
@@ -103,10 +111,21 @@ float ref_lg2_approx(float x, bool ftz)
     if (x == 1) return 0;
     const uint32_t bits = kvg_bits_of_f32(x);
     const int64_t t = ((int64_t)(bits >> FRACTION) - 127) * (INT64_C(1) << 36) + value(&lg2, bits & FRACTION_MASK);
-    uint64_t magnitude = (uint64_t)(t < 0 ? ~t : t);
-    int low = 0; /* bits below the upper 24, which fall off */
-    while (magnitude >> low >= 1 << (FRACTION + 1)) low++;
-    return copysignf((float)(magnitude >> low << low) * 0x1p-36f, (float)t);
+    return copysignf(cut_to_f32((uint64_t)(t < 0 ? ~t : t), 0x1p-36f), (float)t);
+}
+
+float ref_tanh_approx(float x)
+{
+    /* Of each power of two from 2^-8 to 4: its first piece, and the bits of the number of a piece. */
+    static const uint8_t first[] = {0, 1, 2, 3, 5, 7, 11, 15, 19, 27, 43}, number[] = {0, 0, 0, 1, 1, 2, 2, 2, 3, 4, 3};
+    const float magnitude = fabsf(x);
+    if (isnan(x)) return kvg_f32_of_bits(nan_bits);
+    if (magnitude < 0x1p-8f) return x;
+    if (magnitude >= 8) return copysignf(1, x);
+    const uint32_t bits = kvg_bits_of_f32(magnitude), power = (bits >> FRACTION) - 119;
+    const function of = {384 + first[power], 17, 32768, 2, 0, 0};
+    const int64_t t = value(&of, (bits & FRACTION_MASK) >> (FRACTION - 17 - number[power]));
+    return copysignf(cut_to_f32((uint64_t)t, 0x1p-39f), x);
 }
 
 /* Below 2^-126 (1 - 2^-25), which is a tie, 24 bits do not reach 2^-126. */

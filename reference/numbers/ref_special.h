@@ -11,4 +11,6 @@ float ref_rsqrt_approx(float x, bool ftz);
 float ref_lg2_approx(float x, bool ftz);
 float ref_div_full(float a, float b, bool ftz);
 
+float ref_tanh_approx(float x); /* `tanh.approx.f32`, which has no ftz */
+
 #endif

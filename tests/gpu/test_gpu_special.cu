@@ -48,6 +48,11 @@ UNARY(rcp, subnormal, false)
 UNARY(rsqrt, subnormal, false)
 UNARY(lg2, subnormal, false)
 #undef UNARY
+struct tanh_any {
+    static constexpr const char *name = "tanh";
+    static __device__ void card(float &y, float a, float) { asm("tanh.approx.f32 %0, %1;" : "=f"(y) : "f"(a)); }
+    static float model(float a, float) { return ref_tanh_approx(a); }
+};
 struct div_full {
     static constexpr const char *name = "div.full.f32";
     static __device__ void card(float &y, float a, float b)
@@ -130,6 +135,7 @@ int main(void)
 
     const uint64_t wrong = compare<ex2_ftz>(every, EVERY) + compare<rcp_ftz>(every, EVERY) +
                            compare<rsqrt_ftz>(every, EVERY) + compare<lg2_ftz>(every, EVERY) +
+                           compare<tanh_any>(every, EVERY) +
                            compare<ex2_subnormal>(subnormal_first, PAIRS) +
                            compare<rcp_subnormal>(subnormal_first, PAIRS) +
                            compare<rsqrt_subnormal>(subnormal_first, PAIRS) +

@@ -17,8 +17,9 @@
 enum { FRACTIONS = 1 << 23, DRAWS = 1 << 18, ONE = 0x3F800000 };
 
 /* Each with ftz, then each without. */
-typedef enum function { EX2, RCP, LG2, RSQRT, DIV_FULL, WITHOUT_FTZ, FUNCTIONS = 2 * WITHOUT_FTZ } function;
-static const char *const names[WITHOUT_FTZ] = {"ex2.approx", "rcp.approx", "lg2.approx", "rsqrt.approx", "div.full"};
+typedef enum function { EX2, RCP, LG2, RSQRT, TANH, DIV_FULL, WITHOUT_FTZ, FUNCTIONS = 2 * WITHOUT_FTZ } function;
+static const char *const names[WITHOUT_FTZ] = {"ex2.approx",   "rcp.approx",  "lg2.approx",
+                                               "rsqrt.approx", "tanh.approx", "div.full"};
 
 static uint32_t golden(function f, special_operands of)
 {
@@ -29,6 +30,7 @@ static uint32_t golden(function f, special_operands of)
     case RCP: return kvg_bits_of_f32(ref_rcp_approx(a, ftz));
     case LG2: return kvg_bits_of_f32(ref_lg2_approx(a, ftz));
     case RSQRT: return kvg_bits_of_f32(ref_rsqrt_approx(a, ftz));
+    case TANH: return kvg_bits_of_f32(ref_tanh_approx(a));
     default: return kvg_bits_of_f32(ref_div_full(a, b, ftz));
     }
 }
@@ -41,6 +43,7 @@ static slow_number slow_of(function f, slow_number a, slow_number b, slow_specia
     case RCP: return slow_rcp_approx(a, ftz, fault);
     case LG2: return slow_lg2_approx(a, ftz, fault);
     case RSQRT: return slow_rsqrt_approx(a, ftz, fault);
+    case TANH: return slow_tanh_approx(a, fault);
     default: return slow_div_full(a, b, ftz, fault);
     }
 }
@@ -51,12 +54,12 @@ static uint32_t slow(function f, special_operands of, slow_special_fault fault)
     return (uint32_t)slow_encode(&slow_f32, slow_of(f, a, b, fault));
 }
 
-/* Pairs of edges, then draws, then every fraction of 1 ... 2 and, for rsqrt, of 2 ... 4. */
+/* Pairs of edges, then draws, then every fraction of 1 ... 2 and, for rsqrt and tanh, of 2 ... 4. */
 enum { EDGE_PAIRS = SPECIAL_EDGES * SPECIAL_EDGES, DRAWN = EDGE_PAIRS + DRAWS, QUESTIONS = DRAWN + 2 * FRACTIONS };
 
 static int questions_of(function f)
 {
-    return f < RSQRT ? DRAWN + FRACTIONS : f == RSQRT ? QUESTIONS : DRAWN;
+    return f < RSQRT ? DRAWN + FRACTIONS : f <= TANH ? QUESTIONS : DRAWN;
 }
 
 static special_operands question(int i)
@@ -113,15 +116,16 @@ static void test_faults_are_noticed(void **state)
     }
 }
 
-/* FNV-1a of the results that a chip gave for every fraction of 1 ... 2 and, of rsqrt, of 2 ... 4. */
+/* FNV-1a of the results that a chip gave for every fraction of 1 ... 2 and, of rsqrt and tanh, of 2 ... 4. */
 static void test_results_of_the_chip(void **state)
 {
     static const uint64_t measured[] = {[EX2] = 0x8A01E7678D283C83, [RCP] = 0xF6C4479B058C7200,
-                                        [LG2] = 0x85E2708274AA4BAD, [RSQRT] = 0x7FD5EE41CC331920};
+                                        [LG2] = 0x85E2708274AA4BAD, [RSQRT] = 0x7FD5EE41CC331920,
+                                        [TANH] = 0x1C64A8CE01B60B75};
     uint32_t *results = malloc(2 * FRACTIONS * sizeof *results);
     (void)state;
     assert_non_null(results);
-    for (function f = EX2; f <= RSQRT; f++) {
+    for (function f = EX2; f <= TANH; f++) {
         const uint32_t count = (uint32_t)(questions_of(f) - DRAWN);
         for (uint32_t i = 0; i < count; i++) results[i] = golden(f, (special_operands){ONE + i, 0});
         assert_int_equal(kvg_hash64(results, count * sizeof *results), measured[f]);
@@ -137,6 +141,7 @@ static void test_examples_of_the_page(void **state)
     assert_int_equal(golden(DIV_FULL, (special_operands){0x40000000, 0x42040000}), 0x3D783E0F); /* 2 / 33 */
     assert_int_equal(golden(RSQRT, (special_operands){0x40490FDB, 0}), 0x3F106EBA); /* 1 / sqrt(pi) */
     assert_int_equal(golden(LG2, (special_operands){0x3EAAAAAB, 0}), 0xBFCAE00C); /* log2(1 / 3) */
+    assert_int_equal(golden(TANH, (special_operands){0x3F333333, 0}), 0x3F1AB7EA);
     assert_int_equal(golden(EX2, (special_operands){0x7F800001, 0}), 0x7FFFFFFF);
 }
 
