@@ -93,6 +93,13 @@ slow_number slow_rcp_approx(slow_number x, bool ftz, slow_special_fault fault)
     return y;
 }
 
+/* The upper 24 bits of `magnitude` * 2^place; with the fault the rounded number. */
+static slow_number upper_24_bits(int64_t magnitude, int place, bool negative, bool rounded)
+{
+    for (; !slow_planted(rounded) && magnitude >= 1 << 24; place++) magnitude /= 2;
+    return slow_rn(slow_scaled(negative ? -magnitude : magnitude, place));
+}
+
 slow_number slow_rsqrt_approx(slow_number x, bool ftz, slow_special_fault fault)
 {
     if (is_lifted(x, ftz, fault)) {
@@ -123,34 +130,22 @@ slow_number slow_lg2_approx(slow_number x, bool ftz, slow_special_fault fault)
     if (is_one && !slow_planted(fault == SLOW_SPECIAL_LG2_ONE)) return slow_zero(false);
     x = slow_decode(&slow_f32, slow_encode(&slow_f32, x));
     const int64_t t = (x.exponent + 23) * unit + value_of(&lg2, (int64_t)x.significand - (1 << 23), fault);
-    int64_t kept = t >= 0 ? t : slow_planted(fault == SLOW_SPECIAL_LG2_NEGATED) ? -t : -t - 1;
-    int place = -36;
-    if (slow_planted(fault == SLOW_SPECIAL_LG2_ROUNDED)) return slow_rn(slow_scaled(t >= 0 ? kept : -kept, place));
-    for (; kept >= 1 << 24; place++) kept /= 2;
-    return slow_scaled(t >= 0 ? kept : -kept, place);
+    const int64_t magnitude = t >= 0 ? t : slow_planted(fault == SLOW_SPECIAL_LG2_NEGATED) ? -t : -t - 1;
+    return upper_24_bits(magnitude, -36, t < 0, fault == SLOW_SPECIAL_LG2_ROUNDED);
 }
 
 slow_number slow_tanh_approx(slow_number x, slow_special_fault fault)
 {
     static const int pieces[] = {1, 1, 1, 2, 2, 4, 4, 4, 8, 16, 8}; /* from 2^-8 on */
-    const bool negative = x.negative;
     if (x.kind == SLOW_NAN) return slow_nan();
     if (slow_compare_magnitudes(x, slow_scaled(1, -8)) < 0) return x;
-    slow_number y = slow_scaled(1, 0);
-    if (slow_compare_magnitudes(x, slow_scaled(8, 0)) < 0) {
-        x = slow_decode(&slow_f32, slow_encode(&slow_f32, x));
-        const int power = x.exponent + 23 + 8;
-        table of = {384, pieces[power], 17, 32768, 2, 0, 1, SLOW_SPECIAL_TANH_ROW};
-        for (int i = 0; i < power; i++) of.first += pieces[i];
-        const int64_t whole = (int64_t)x.significand - (1 << 23), dropped = 64 / pieces[power];
-        int64_t kept = value_of(&of, whole / dropped, fault);
-        int place = -39;
-        if (slow_planted(fault == SLOW_SPECIAL_TANH_ROUNDED)) y = slow_rn(slow_scaled(kept, place));
-        for (; kept >= 1 << 24; place++) kept /= 2;
-        if (!slow_planted(fault == SLOW_SPECIAL_TANH_ROUNDED)) y = slow_scaled(kept, place);
-    }
-    y.negative = negative;
-    return y;
+    if (slow_compare_magnitudes(x, slow_scaled(8, 0)) >= 0) return slow_scaled(x.negative ? -1 : 1, 0);
+    x = slow_decode(&slow_f32, slow_encode(&slow_f32, x));
+    const int power = x.exponent + 23 + 8;
+    table of = {384, pieces[power], 17, 32768, 2, 0, 1, SLOW_SPECIAL_TANH_ROW};
+    for (int i = 0; i < power; i++) of.first += pieces[i];
+    const int64_t whole = (int64_t)x.significand - (1 << 23), dropped = 64 / pieces[power];
+    return upper_24_bits(value_of(&of, whole / dropped, fault), -39, x.negative, fault == SLOW_SPECIAL_TANH_ROUNDED);
 }
 
 /* The exponents of small products are lifted out of the range of subnormal numbers, and lowered again. */

@@ -9,6 +9,7 @@ typedef struct ref_table {
     const kvg_problem *p;
     const int32_t *blocks, *lengths; /* [sequences, width], [sequences] */
     uint32_t width;
+    kvg_blocks rule;
 } ref_table;
 
 /* KVG_ERR_INVALID for a length that the layout cannot hold. The tensors stay the caller's. */

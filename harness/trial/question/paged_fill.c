@@ -13,7 +13,7 @@ typedef struct spread {
     uint64_t seed;
     uint32_t *order;
     uint32_t taken;
-    bool single; /* contiguous, ring: one block per sequence */
+    kvg_blocks rule;
     uint32_t *part;       /* of each sequence: a number below `sequences` */
     uint32_t empty, tail; /* of three parts or more one is empty, one may have lost its first block, */
     bool full;            /* and the last part may be the longest and fill the output */
@@ -83,7 +83,7 @@ static kvg_status choose_history(const spread *s, uint32_t sequence, uint32_t co
 {
     const uint32_t B = s->p->paging.block_tokens;
     *history = below(s, STREAM_HISTORY, sequence, 2ull * B + 1);
-    if (kvg_problem_blocks(s->p) != KVG_BLOCKS_ONE) return KVG_OK;
+    if (s->rule != KVG_BLOCKS_ONE) return KVG_OK;
     if (count > B) {
         return kvg_fail(KVG_ERR_INVALID, "%u tokens of a sequence exceed the capacity %u (block_tokens)", count, B);
     }
@@ -110,12 +110,12 @@ static kvg_status spread_new(spread *s, uint32_t sequence, uint32_t first, uint3
     kvg_status status = choose_history(s, sequence, count, &history);
     for (uint32_t i = 0; i < count && !status; i++) {
         const uint32_t token = first + i, position = history + i;
-        const uint32_t here = s->single ? 0 : position / B;
+        const uint32_t here = s->rule == KVG_BLOCKS_TABLE ? position / B : 0;
         if (here != column) status = take_block(s, &block);
         if (status) break;
         column = here;
         const bool dead = token + 1 < p->tokens && below(s, STREAM_DEAD, token, 6) == 0; /* the last one never */
-        const bool overwritten = kvg_problem_blocks(p) == KVG_BLOCKS_RING && count - i > B;
+        const bool overwritten = s->rule == KVG_BLOCKS_RING && count - i > B;
         out->positions[token] = (int32_t)table_row(s, sequence, position);
         out->slots[token] = dead || overwritten ? -1 - (int64_t)(token % 3) : (int64_t)block * B + position % B;
         if (out->slots[token] >= 0) add_live(out, out->slots[token], token);
@@ -142,16 +142,16 @@ static uint32_t choose_length(const spread *s, uint32_t sequence)
     const kvg_problem *p = s->p;
     const uint32_t last = p->paging.sequences - 1;
     const uint32_t B = p->paging.block_tokens;
-    const uint32_t most = kvg_problem_blocks(p) == KVG_BLOCKS_ONE && B < p->tokens ? B : p->tokens;
+    const uint32_t most = s->rule == KVG_BLOCKS_ONE && B < p->tokens ? B : p->tokens;
     if (part == s->empty && last >= 2) return 0;
     if (part != last || !s->full) {
         const uint32_t queries = kvg_case_queries(s->c, part);
         const uint32_t least = queries < 1 ? 1 : queries < most ? queries : most;
-        const bool tail = s->c->shuffled && !s->single && part == s->tail && part != last;
+        const bool tail = s->c->shuffled && s->rule == KVG_BLOCKS_TABLE && part == s->tail && part != last;
         if (tail) return choose_tail(s, sequence, least, most);
         return least + below(s, STREAM_HISTORY, sequence, most - least + 1);
     }
-    if (kvg_problem_blocks(p) != KVG_BLOCKS_RING || p->op == KVG_OP_DECODE) return most;
+    if (s->rule != KVG_BLOCKS_RING || p->op == KVG_OP_DECODE) return most;
     return p->tokens + below(s, STREAM_HISTORY, sequence, B);
 }
 
@@ -182,14 +182,15 @@ static kvg_status spread_old(spread *s, uint32_t sequence, kvg_paged_fill *out)
     out->lengths[sequence] = (int32_t)length;
     out->query_lengths[sequence] = (int32_t)kvg_case_queries(s->c, s->part[sequence]);
     for (uint32_t column = 0; column < width; column++) table[column] = garbage(s, (uint64_t)sequence * width + column);
-    const bool hole = !s->single && s->part[sequence] == s->tail && p->paging.sequences > 2 && length > B;
+    const bool tail = s->rule == KVG_BLOCKS_TABLE && s->part[sequence] == s->tail;
+    const bool hole = tail && p->paging.sequences > 2 && length > B;
     if (hole) table[0] = -1;
     const uint32_t end = length < p->tokens ? length : p->tokens;
     const uint32_t seen = first_seen(s, sequence, length);
     uint32_t first = hole ? B : 0, column = UINT32_MAX, block = 0;
-    if (kvg_problem_blocks(p) == KVG_BLOCKS_RING && length > B) first = length - B;
+    if (s->rule == KVG_BLOCKS_RING && length > B) first = length - B;
     for (uint32_t position = first; position < end; position++) {
-        const uint32_t here = s->single ? 0 : position / B;
+        const uint32_t here = s->rule == KVG_BLOCKS_TABLE ? position / B : 0;
         if (here != column) {
             kvg_status status = take_block(s, &block);
             if (status) return status;
@@ -245,7 +246,7 @@ static kvg_status spread_all(spread *s, kvg_paged_fill *out)
 kvg_status kvg_paged_fill_make(const kvg_case *c, uint64_t seed, kvg_paged_fill *out)
 {
     const kvg_problem *p = &c->problem;
-    spread s = {.c = c, .p = p, .seed = seed, .single = kvg_problem_blocks(p) != KVG_BLOCKS_TABLE};
+    spread s = {.c = c, .p = p, .seed = seed, .rule = kvg_problem_blocks(p)};
     *out = (kvg_paged_fill){0};
     if (p->paging.sequences < 1) return kvg_fail(KVG_ERR_INVALID, "a paged case needs at least 1 sequence");
     kvg_status status = allocate(p, &s, out);

@@ -43,7 +43,7 @@ typedef struct loading {
     int64_t earlier;
     kvg_layout_map map;
     const int32_t *table; /* the sequence's row */
-    bool whole;           /* a block holds the whole sequence */
+    kvg_blocks rule;
 } loading;
 
 static const kvg_tensor *input(const loading *l, kvg_role role, kvg_side side)
@@ -69,8 +69,8 @@ static int64_t slot_of(const loading *l, int64_t length, int64_t position)
 {
     const kvg_paging *g = &l->p->paging;
     const int64_t B = g->block_tokens;
-    if (kvg_problem_blocks(l->p) == KVG_BLOCKS_RING && (position + B < length || position >= length)) return -1;
-    int64_t block = l->table[l->whole ? 0 : position / B];
+    if (l->rule == KVG_BLOCKS_RING && (position + B < length || position >= length)) return -1;
+    int64_t block = l->table[l->rule == KVG_BLOCKS_TABLE ? position / B : 0];
     if (is(l, KVG_FLASH_RING_NOT_WRAPPED)) block += position / B;
     const int32_t *lengths = input(l, KVG_ROLE_LENGTHS, KVG_K)->data;
     if (is(l, KVG_FLASH_EMPTY_UNDERFLOW) && lengths[l->sequence] == 0 && block < 0) block = 0; /* made a legal one */
@@ -250,7 +250,7 @@ kvg_status kvg_flash_rows_load(const kvg_problem *p, const kvg_tensor *in, const
     kvg_rows_map(p, &l.map);
     const size_t width = kvg_layout_table_width(p->layout, &p->paging, p->tokens);
     l.table = (const int32_t *)input(&l, KVG_ROLE_BLOCK_TABLE, KVG_K)->data + sequence * width;
-    l.whole = kvg_problem_blocks(p) != KVG_BLOCKS_TABLE;
+    l.rule = kvg_problem_blocks(p);
     const size_t count = (size_t)out->count;
     float *y = malloc(count * p->head_dim * sizeof *y);
     out->present = calloc(count, sizeof *out->present);

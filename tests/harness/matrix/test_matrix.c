@@ -376,7 +376,7 @@ static void test_files(void **state)
     kvg_matrix_world_free(&world);
 }
 
-/* An engine of the caller's, with vLLM's page as a text: vLLM's very bytes; without the V part in its place, others. */
+/* An engine of the caller's, with vLLM's page as a text: its very bytes; with K's parts and V's exchanged, others. */
 static void test_own_engine(void **state)
 {
     (void)state;
