@@ -110,10 +110,10 @@ static void print_resources(kvg_status asked, const kvg_gpu_device *devices, siz
     for (size_t i = 0; i < profiles; i++) {
         size_t found = 0;
         kvg_profile own; /* one row of a chip */
-        if (kvg_profile_of_sm(profile[i].sm, &own) || own != profile[i].profile) continue;
-        printf("%s\n      \"sm%u\": [", comma, profile[i].sm);
+        if (kvg_profile_of_sm(profile[i].chip->sm, &own) || own != profile[i].profile) continue;
+        printf("%s\n      \"sm%u\": [", comma, profile[i].chip->sm);
         for (size_t d = 0; d < count; d++) {
-            if (devices[d].sm != profile[i].sm) continue;
+            if (devices[d].sm != profile[i].chip->sm) continue;
             printf("%s{\"id\": \"%zu\", \"slots\": %u}", found++ ? ", " : "", d, slots_of(&devices[d]));
         }
         printf("%s]", found ? "" : "{\"id\": \"none\", \"slots\": 1}");

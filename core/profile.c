@@ -5,11 +5,29 @@
 
 #include "core/name.h"
 
-static const kvg_profile_info profiles[] = {
-#define PROFILE(ENUM, name, id, sm, sum_terms, fraction_bits, least_exponent, leaf, exp2, widest_16, summary) \
-    {KVG_PROFILE_##ENUM, name, sm, sum_terms, fraction_bits, least_exponent, leaf, KVG_EXP2_##exp2, widest_16, summary},
+enum {
+#define CHIP(ENUM, sm, sum_terms, fraction_bits, least_exponent) CHIP_##ENUM,
 #include "core/profiles.def"
-#undef PROFILE
+};
+static const kvg_chip_info chips[] = {
+#define CHIP(ENUM, sm, sum_terms, fraction_bits, least_exponent) \
+    [CHIP_##ENUM] = {sm, sum_terms, fraction_bits, least_exponent},
+#include "core/profiles.def"
+};
+
+enum {
+#define CONTRACT(ENUM, leaf, exp2, widest_16) CONTRACT_##ENUM,
+#include "core/profiles.def"
+};
+static const kvg_contract_info contracts[] = {
+#define CONTRACT(ENUM, leaf, exp2, widest_16) [CONTRACT_##ENUM] = {leaf, KVG_EXP2_##exp2, widest_16},
+#include "core/profiles.def"
+};
+
+static const kvg_profile_info profiles[] = {
+#define PROFILE(ENUM, name, id, chip, contract, summary) \
+    {KVG_PROFILE_##ENUM, name, &chips[CHIP_##chip], &contracts[CONTRACT_##contract], summary},
+#include "core/profiles.def"
 };
 enum { PROFILE_COUNT = sizeof profiles / sizeof profiles[0] };
 
@@ -29,7 +47,7 @@ const kvg_profile_info *kvg_profile_get(kvg_profile profile)
 
 uint32_t kvg_profile_leaf(kvg_profile profile)
 {
-    return profile == KVG_PROFILE_NONE ? KVG_LEAF_OF_SIMT_FMA_V1 : kvg_profile_get(profile)->leaf;
+    return profile == KVG_PROFILE_NONE ? KVG_LEAF_OF_SIMT_FMA_V1 : kvg_profile_get(profile)->contract->leaf;
 }
 
 kvg_status kvg_profile_find(const char *name, kvg_profile *out)
@@ -43,7 +61,7 @@ kvg_status kvg_profile_find(const char *name, kvg_profile *out)
 kvg_status kvg_profile_of_sm(uint32_t sm, kvg_profile *out)
 {
     for (size_t i = PROFILE_COUNT; i-- > 0;) { /* from the newest */
-        if (!kvg_profile_is_chip(&profiles[i]) || profiles[i].sm != sm) continue;
+        if (!kvg_profile_is_chip(&profiles[i]) || profiles[i].chip->sm != sm) continue;
         *out = profiles[i].profile;
         return KVG_OK;
     }

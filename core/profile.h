@@ -16,19 +16,15 @@ extern "C" {
 
 typedef enum kvg_profile {
     KVG_PROFILE_NONE = 0, /* the exact answer */
-#define PROFILE(ENUM, name, id, sm, sum_terms, fraction_bits, least_exponent, leaf, exp2, widest_16, summary) \
-    KVG_PROFILE_##ENUM = id,
+#define PROFILE(ENUM, name, id, chip, contract, summary) KVG_PROFILE_##ENUM = id,
 #include "core/profiles.def"
-#undef PROFILE
     KVG_PROFILE_END /* one past the largest id */
 } kvg_profile;
 
-/* Positions of a leaf, for code that must know them when it is compiled. */
+/* Positions of a contract's leaf, for code that must know them when it is compiled. */
 enum {
-#define PROFILE(ENUM, name, id, sm, sum_terms, fraction_bits, least_exponent, leaf, exp2, widest_16, summary) \
-    KVG_LEAF_OF_##ENUM = leaf,
+#define CONTRACT(ENUM, leaf, exp2, widest_16) KVG_LEAF_OF_##ENUM = leaf,
 #include "core/profiles.def"
-#undef PROFILE
 };
 
 /* How a contract forms 2^x. */
@@ -40,16 +36,26 @@ typedef enum kvg_exp2_kind {
 /* The shape of the instruction that profiles describe: d[M][N] = a[M][K] b[K][N] + c[M][N]. */
 enum { KVG_MMA_M = 16, KVG_MMA_N = 8, KVG_MMA_K = 16 };
 
-typedef struct kvg_profile_info {
-    kvg_profile profile;
-    const char *name;
+/* The tensor core of one chip: docs/spec/numerics.md section 5. */
+typedef struct kvg_chip_info {
     uint32_t sm;            /* compute capability, major * 10 + minor; 0: no tensor core, and the rest is 0 */
     uint32_t sum_terms;     /* products of one fused sum; divides KVG_MMA_K */
     uint32_t fraction_bits; /* F: bits that a term keeps below the largest exponent of its sum */
     int32_t least_exponent; /* this largest exponent is never taken to be lower */
-    uint32_t leaf;          /* positions of one accumulator, a multiple of KVG_ATTENTION_TILE */
+} kvg_chip_info;
+
+/* What a kernel does with scores and weights. */
+typedef struct kvg_contract_info {
+    uint32_t leaf; /* positions of one accumulator, a multiple of KVG_ATTENTION_TILE */
     kvg_exp2_kind exp2;
     uint32_t widest_16; /* elements in the widest segment of a row of 16-bit codes; 0: products are added one by one */
+} kvg_contract_info;
+
+typedef struct kvg_profile_info {
+    kvg_profile profile;
+    const char *name;
+    const kvg_chip_info *chip;
+    const kvg_contract_info *contract;
     const char *summary;
 } kvg_profile_info;
 
@@ -65,7 +71,7 @@ uint32_t kvg_profile_leaf(kvg_profile profile);
 /* True for the profile of a chip's tensor core. The other profiles hold on every chip. */
 static inline bool kvg_profile_is_chip(const kvg_profile_info *info)
 {
-    return info->sm != 0;
+    return info->chip->sm != 0;
 }
 
 /* Looks up a name exactly as in the table. KVG_ERR_NOT_FOUND lists the known names. */

@@ -69,7 +69,7 @@ static void mma_output(const kvg_problem *problem, const kvg_tensor *in, size_t 
     uint32_t c;
     for (size_t k = 0; k < KVG_MMA_K; k++) column[k] = b[k * KVG_MMA_N + n];
     memcpy(&c, (const uint8_t *)in[2].data + index * sizeof c, sizeof c);
-    d[index] = slow_mma_output(kvg_profile_get(problem->profile), problem->dtype, 0, row, column, c);
+    d[index] = slow_mma_output(kvg_profile_get(problem->profile)->chip, problem->dtype, 0, row, column, c);
 }
 
 static kvg_status run_mma(const kvg_problem *problem, const kvg_tensor *in, kvg_tensor *out, kvg_stream *stream)

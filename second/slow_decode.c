@@ -200,13 +200,14 @@ static kvg_status run_head(const slow_stored *stored, void *context)
     const slow_request *r = stored->request;
     const kvg_problem *p = r->problem;
     const kvg_profile_info *profile = kvg_profile_get(p->profile);
-    slow_head h = {.stored = stored, .profile = profile, .chip = profile, .simt = is_simt(p), .fault = j->fault,
+    slow_head h = {.stored = stored, .profile = profile, .chip = profile->chip, .simt = is_simt(p), .fault = j->fault,
                    .k = malloc((stored->keys + 1) * p->head_dim * sizeof *h.k),
                    .v = malloc((stored->keys + 1) * r->v_dim * sizeof *h.v),
                    .dims = malloc(p->head_dim * sizeof *h.dims)};
     kvg_status status = KVG_OK;
     if (wrong(&h, SLOW_DECODE_OTHER_CHIP)) {
-        h.chip = kvg_profile_get(h.chip->sm == 90 ? KVG_PROFILE_SM89_MMA16816_V1 : KVG_PROFILE_SM90_MMA16816_V1);
+        const bool hopper = h.chip->sm == 90;
+        h.chip = kvg_profile_get(hopper ? KVG_PROFILE_SM89_MMA16816_V1 : KVG_PROFILE_SM90_MMA16816_V1)->chip;
     }
     if (!h.k || !h.v || !h.dims) {
         status = kvg_fail(KVG_ERR_MEMORY, "no memory for the operands of %zu keys", stored->keys);

@@ -178,7 +178,7 @@ static slow_number score_of(const slow_query *r, size_t key)
 
 slow_number slow_exp2_of(const slow_head *h, slow_number x)
 {
-    const bool approx = h->profile->exp2 == KVG_EXP2_APPROX;
+    const bool approx = h->profile->contract->exp2 == KVG_EXP2_APPROX;
     if (approx != wrong(h, SLOW_DECODE_EXP2_OTHER)) return slow_ex2_approx(x, true, SLOW_SPECIAL_FAULTS); /* no fault */
     return slow_exp2(x, h->fault);
 }
@@ -412,7 +412,7 @@ void slow_state_clear(slow_state *s)
 
 int64_t slow_leaf_size(const slow_head *h)
 {
-    const int64_t size = h->profile->leaf;
+    const int64_t size = h->profile->contract->leaf;
     return wrong(h, SLOW_DECODE_LEAF_HALVED) ? size / 2 : wrong(h, SLOW_DECODE_LEAF_DOUBLED) ? size * 2 : size;
 }
 

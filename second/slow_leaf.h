@@ -9,7 +9,8 @@
 /* What one KV head of one sequence needs for its rows: operands of all keys, and the numbers of section 3. */
 typedef struct slow_head {
     const slow_stored *stored;
-    const kvg_profile_info *profile, *chip; /* chip: whose fused sums */
+    const kvg_profile_info *profile;
+    const kvg_chip_info *chip; /* whose fused sums */
     bool simt; /* the profile is of docs/spec/simt-contract.md */
     slow_decode_fault fault;
     slow_operands operands[2];

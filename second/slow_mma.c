@@ -209,12 +209,12 @@ static uint32_t fused_sum(const rules *r, const uint16_t *a, const uint16_t *b, 
     return to_f32(r, &rest, order < 0);
 }
 
-uint32_t slow_mma_output(const kvg_profile_info *profile, kvg_dtype dtype, uint32_t faults, const uint16_t *a,
+uint32_t slow_mma_output(const kvg_chip_info *chip, kvg_dtype dtype, uint32_t faults, const uint16_t *a,
                          const uint16_t *b, uint32_t c)
 {
-    rules r = {dtype == KVG_DTYPE_F16 ? &slow_f16 : &slow_bf16, (int)profile->fraction_bits, profile->least_exponent,
+    rules r = {dtype == KVG_DTYPE_F16 ? &slow_f16 : &slow_bf16, (int)chip->fraction_bits, chip->least_exponent,
                faults};
-    size_t terms = profile->sum_terms;
+    size_t terms = chip->sum_terms;
     if (wrong(&r, SLOW_MMA_FRACTION_LESS)) r.fraction_bits--;
     if (wrong(&r, SLOW_MMA_FRACTION_MORE)) r.fraction_bits++;
     if (wrong(&r, SLOW_MMA_LEAST_LOWER)) r.least_exponent--;

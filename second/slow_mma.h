@@ -9,9 +9,9 @@
 #include "core/profile.h"
 #include "second/slow_fault.h"
 
-/* The bits of one output of the instruction on the profile's chip: row a and column b of 16 codes (f16 or bf16), c as
+/* The bits of one output of the instruction on a chip: row a and column b of 16 codes (f16 or bf16), c as
  * bits. `faults`: 1 << fault for each rule to break, 0 for the right answer. */
-uint32_t slow_mma_output(const kvg_profile_info *profile, kvg_dtype dtype, uint32_t faults, const uint16_t *a,
+uint32_t slow_mma_output(const kvg_chip_info *chip, kvg_dtype dtype, uint32_t faults, const uint16_t *a,
                          const uint16_t *b, uint32_t c);
 
 #endif

@@ -60,7 +60,7 @@ slow_operands slow_operands_of(const slow_side *side, const kvg_profile_info *pr
 {
     const bool chip = kvg_profile_is_chip(profile);
     slow_operands o = chip ? tensor_core_operands(side, fault) : simt_operands(side, fault);
-    o.widest_16 = profile->widest_16;
+    o.widest_16 = profile->contract->widest_16;
     o.side = side;
     o.fault = fault;
     const bool rounds = side->codec->form == SLOW_ROUNDED_PRODUCT;

@@ -218,7 +218,7 @@ static extent extent_of(const ref_profile_run *r, uint32_t token)
 {
     const ref_range_of_keys keys = ref_query_keys(&r->kv.table, &r->queries[token]);
     if (keys.end <= keys.first) return (extent){0, 0};
-    const uint32_t leaf = r->profile->leaf;
+    const uint32_t leaf = r->profile->contract->leaf;
     return (extent){(uint32_t)(keys.first / leaf), (uint32_t)((keys.end + leaf - 1) / leaf)};
 }
 
@@ -261,7 +261,7 @@ static ref_node leaf_of(const ref_profile_run *r, const batch *b, uint32_t i, ui
 static void run_leaf(const ref_profile_run *r, desk *d, const batch *b, uint32_t kv_head, uint32_t leaf)
 {
     const uint32_t group = r->group, first = kv_head * group;
-    const int64_t from = (int64_t)leaf * r->profile->leaf, end = from + r->profile->leaf;
+    const int64_t from = (int64_t)leaf * r->profile->contract->leaf, end = from + r->profile->contract->leaf;
     for (uint32_t i = 0; i < b->count * group; i++) {
         const uint32_t token = i / group, query_head = first + i % group;
         read_head(r, (size_t)(b->first + token) * r->p->attention.query_heads + query_head, &d->heads[i]);

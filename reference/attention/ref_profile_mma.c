@@ -62,7 +62,7 @@ static void scores(const ref_profile_run *r, const void *from, const bool *seen,
     const uint32_t D = r->p->head_dim;
     for (uint32_t i = 0; i < TILE; i++) {
         if (!seen[i]) continue;
-        s[i] = ref_mma_dot(r->profile, d->k + i * D, ((const query *)q)->q, D, 0);
+        s[i] = ref_mma_dot(r->profile->chip, d->k + i * D, ((const query *)q)->q, D, 0);
         if (t->k.row_scaled) s[i] *= d->k_scale[i];
     }
 }
@@ -80,10 +80,10 @@ static void add(const ref_profile_run *r, const void *from, const bool *seen, co
         weights[i] = ref_operand_round(t->v.type, p[i]);
         scaled[i] = t->v.row_scaled ? ref_operand_round(t->v.type, p[i] * scale) : weights[i];
     }
-    *n.l = ref_mma_dot(r->profile, ones, weights, TILE, *n.l);
+    *n.l = ref_mma_dot(r->profile->chip, ones, weights, TILE, *n.l);
     for (uint32_t j = 0; j < r->dims; j++) {
         for (uint32_t i = 0; i < TILE; i++) v[i] = seen[i] ? d->v[j * TILE + i] : zero;
-        n.o[j] = ref_mma_dot(r->profile, v, scaled, TILE, n.o[j]);
+        n.o[j] = ref_mma_dot(r->profile->chip, v, scaled, TILE, n.o[j]);
     }
 }
 

@@ -234,7 +234,7 @@ void ref_score_order(const ref_kv *kv, uint16_t *dims)
     const uint32_t D = kv->p->head_dim, bits = kvg_format_get(kv->p->storage[KVG_K].format)->element_bits;
     const struct places *at = places;
     while (at->bits != bits) at++;
-    uint32_t width = at->widest ? at->widest : kvg_profile_get(kv->p->profile)->widest_16;
+    uint32_t width = at->widest ? at->widest : kvg_profile_get(kv->p->profile)->contract->widest_16;
     for (uint32_t start = 0; start < D; start += width) {
         while (start + width > D) width /= 2;
         const uint8_t *inner = width == KVG_MMA_K ? at->narrow : at->inner;
@@ -262,9 +262,9 @@ void ref_holding_class(const kvg_problem *p, kvg_arithmetic *out)
         .q = k, .k = k, .p = v, .v = v,
         .folded = true,
         .rounded_sum = true,
-        .fraction_bits = profile->fraction_bits,
+        .fraction_bits = profile->chip->fraction_bits,
         .tile = REF_PROFILE_TILE,
-        .span = profile->leaf,
+        .span = profile->contract->leaf,
         .k_unit = (float)(1 << rule_of(p->storage[KVG_K].format)->base),
         .v_unit = (float)(1 << rule_of(p->storage[KVG_V].format)->base),
         .exp2_error = exp2->error,

@@ -147,7 +147,7 @@ static void classify(const kvg_problem *p, kvg_arithmetic *out)
         .folded = true,
         .rows_inside = true,
         .tile = REF_PROFILE_TILE,
-        .span = profile->leaf,
+        .span = profile->contract->leaf,
         .exp2_error = exp2->error,
         .tanh_error = exp2->tanh_error,
         .most_exponent = MOST_EXPONENT,

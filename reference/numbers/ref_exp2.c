@@ -49,7 +49,7 @@ const ref_exp2_rule *ref_exp2_rule_of(const kvg_profile_info *profile)
                                  0x1p-19f /* half of that, and three roundings */},
         [KVG_EXP2_APPROX] = {approx, approx_all, 0, 0},
     };
-    return &rules[profile->exp2];
+    return &rules[profile->contract->exp2];
 }
 
 /* p[0] + p[1] x + ... by Horner's rule, one fma per step. */

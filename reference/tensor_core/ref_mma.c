@@ -99,12 +99,12 @@ static float special_sum(const ref_operand *a, const ref_operand *b, size_t term
     return kvg_f32_of_bits(infinite[0] ? 0x7F800000 : 0xFF800000);
 }
 
-static float fused_sum(const kvg_profile_info *profile, const ref_operand *a, const ref_operand *b, float c)
+static float fused_sum(const kvg_chip_info *chip, const ref_operand *a, const ref_operand *b, float c)
 {
-    const size_t terms = profile->sum_terms;
-    const int fraction_bits = (int)profile->fraction_bits;
+    const size_t terms = chip->sum_terms;
+    const int fraction_bits = (int)chip->fraction_bits;
     const addend start = addend_decode(c);
-    int exponent[KVG_MMA_K], largest = profile->least_exponent;
+    int exponent[KVG_MMA_K], largest = chip->least_exponent;
     if (start.exponent > largest) largest = start.exponent;
     for (size_t i = 0; i < terms; i++) {
         exponent[i] = a[i].exponent + b[i].exponent;
@@ -121,9 +121,9 @@ static float fused_sum(const kvg_profile_info *profile, const ref_operand *a, co
     return f32_of_sum(sum, largest - fraction_bits);
 }
 
-float ref_mma_dot(const kvg_profile_info *profile, const ref_operand *a, const ref_operand *b, size_t n, float c)
+float ref_mma_dot(const kvg_chip_info *chip, const ref_operand *a, const ref_operand *b, size_t n, float c)
 {
-    for (size_t i = 0; i < n; i += profile->sum_terms) c = fused_sum(profile, a + i, b + i, c);
+    for (size_t i = 0; i < n; i += chip->sum_terms) c = fused_sum(chip, a + i, b + i, c);
     return c;
 }
 
@@ -141,7 +141,7 @@ static void mma_tile(const kvg_profile_info *profile, kvg_dtype dtype, const uin
     ref_operand_decode(dtype, columns, KVG_MMA_N * KVG_MMA_K, right);
     for (int i = 0; i < KVG_MMA_M * KVG_MMA_N; i++) {
         const int m = i / KVG_MMA_N, n = i % KVG_MMA_N;
-        d[i] = ref_mma_dot(profile, left + m * KVG_MMA_K, right + n * KVG_MMA_K, KVG_MMA_K, c[i]);
+        d[i] = ref_mma_dot(profile->chip, left + m * KVG_MMA_K, right + n * KVG_MMA_K, KVG_MMA_K, c[i]);
     }
 }
 

@@ -22,6 +22,6 @@ void ref_operand_decode(kvg_dtype dtype, const uint16_t *codes, size_t n, ref_op
 
 /* c + a[0] b[0] + ... + a[n - 1] b[n - 1] as a chain of fused sums in this order, n a multiple of KVG_MMA_K: what
  * n / 16 instructions give that pass their result on as the next one's c. */
-float ref_mma_dot(const kvg_profile_info *profile, const ref_operand *a, const ref_operand *b, size_t n, float c);
+float ref_mma_dot(const kvg_chip_info *chip, const ref_operand *a, const ref_operand *b, size_t n, float c);
 
 #endif

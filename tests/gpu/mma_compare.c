@@ -9,7 +9,8 @@ static void examine(mma_tally *t, const kvg_profile_info *profile, kvg_dtype dty
 {
     t->examined++;
     for (slow_mma_fault f = 0; f < SLOW_MMA_FAULTS; f++) {
-        t->explained[f] += slow_mma_output(profile, dtype, 1u << f, sample->a, sample->b, sample->c) == sample->got;
+        const uint32_t wrong = slow_mma_output(profile->chip, dtype, 1u << f, sample->a, sample->b, sample->c);
+        t->explained[f] += wrong == sample->got;
     }
 }
 

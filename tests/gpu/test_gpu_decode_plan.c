@@ -25,7 +25,7 @@ static kvg_problem problem_of(kvg_layout layout, uint32_t kv_heads, uint32_t gro
     };
 }
 
-static const uint32_t leaf_sizes[] = {KVG_LEAF_OF_SM89_MMA16816_V1, KVG_LEAF_OF_SM90_MMA16816_V2};
+static const uint32_t leaf_sizes[] = {KVG_LEAF_OF_MMA16816_V1, KVG_LEAF_OF_MMA16816_V2};
 enum { LEAVES = sizeof leaf_sizes / sizeof leaf_sizes[0] };
 
 /* Keys that one query token sees end at any length, and begin at 0, or a window or a ring before. */

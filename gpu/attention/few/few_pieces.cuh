@@ -109,8 +109,8 @@ constexpr kvg_decode_kernel kvg_decode_kernel_of()
     constexpr bool any = K::OPERAND != KVG_OPERAND_AFFINE;
     typedef kvg_decode_shape<K, V, QUERIES, false> large;
     typedef kvg_decode_shape<K, V, QUERIES, true> small;
-    typedef kvg_leaf_shape<K, V, KVG_LEAF_OF_SM80_MMA16816_V1> leaf_v1;
-    typedef kvg_leaf_shape<K, V, KVG_LEAF_OF_SM90_MMA16816_V2> leaf_v2;
+    typedef kvg_leaf_shape<K, V, KVG_LEAF_OF_MMA16816_V1> leaf_v1;
+    typedef kvg_leaf_shape<K, V, KVG_LEAF_OF_MMA16816_V2> leaf_v2;
     constexpr kvg_leaf_fit leaves[2] = {{leaf_v1::LEAF, leaf_v1::SHARED}, {leaf_v2::LEAF, leaf_v2::SHARED}};
     void (*leaf)(const kvg_decode_args) = nullptr;
     if constexpr (QUERIES == 1 && leaf_v1::FITS) leaf = kvg_decode_leaf<K, V, leaf_v1::SHARED, leaf_v2::SHARED>;

@@ -14,10 +14,12 @@ struct kvg_contract {
 constexpr kvg_contract kvg_contract_of(uint32_t chip)
 {
     kvg_contract contract = {};
-#define PROFILE(ENUM, name, id, sm, sum_terms, fraction_bits, least_exponent, leaf, exp2, widest_16, summary) \
-    if (chip == sm) contract = {leaf, KVG_EXP2_##exp2 == KVG_EXP2_APPROX, widest_16 == KVG_MMA_K};
+#define CONTRACT(ENUM, leaf, exp2, widest_16) \
+    const kvg_contract ENUM = {leaf, KVG_EXP2_##exp2 == KVG_EXP2_APPROX, widest_16 == KVG_MMA_K};
+#define CHIP(ENUM, sm, sum_terms, fraction_bits, least_exponent) const uint32_t ENUM = sm;
+#define PROFILE(ENUM, name, id, chip_of, contract_of, summary) \
+    if (chip == chip_of) contract = contract_of;
 #include "core/profiles.def"
-#undef PROFILE
     return contract;
 }
 

@@ -16,7 +16,8 @@ void kvg_mma_other_chip(kvg_problem *p, kvg_side side)
     size_t count;
     const kvg_profile_info *table = kvg_profile_table(&count), *own = kvg_profile_get(p->profile);
     for (size_t i = 0; i < count && p->profile == own->profile; i++) {
-        if (kvg_profile_is_chip(&table[i]) && table[i].sum_terms != own->sum_terms) p->profile = table[i].profile;
+        const bool other = table[i].chip->sum_terms != own->chip->sum_terms;
+        if (kvg_profile_is_chip(&table[i]) && other) p->profile = table[i].profile;
     }
 }
 

@@ -60,6 +60,7 @@ void test_score_order(void **state)
     for (size_t n = 0; n < formats * CONTRACTS; n++) {
         const kvg_profile_info *profile = kvg_profile_get(profile_of_contract[n % CONTRACTS]);
         const size_t f = n / CONTRACTS;
+        const bool neighbours = profile->contract->widest_16 == KVG_MMA_K;
         if (!kvg_profile_is_chip(profile)) continue; /* one product after the other */
         for (size_t d = 0; d < kvg_reference_dialect_count(format[f].format); d++) {
             for (uint32_t D = 16; D <= KVG_MAX_HEAD_DIM; D += 16) {
@@ -88,7 +89,7 @@ void test_score_order(void **state)
                             const uint32_t t = s % 8;
                             uint32_t dim = 64 * (s / 4) + 16 * c + 4 * (s % 4) + i;
                             if (format[f].element_bits == 16) dim = 32 * (s / 2) + 8 * c + 4 * (s % 2) + i;
-                            if (format[f].element_bits == 16 && profile->widest_16 == 16) dim = 16 * s + 4 * c + i;
+                            if (format[f].element_bits == 16 && neighbours) dim = 16 * s + 4 * c + i;
                             if (format[f].element_bits == 4)
                                 dim = (D == 64 ? 16 * c : 128 * (s / 8) + 32 * c) + 8 * (t / 2) + t % 2 + 2 * i;
                             assert_true(in_sum[dim]);

@@ -36,7 +36,8 @@ static void tile_run(tile *t, const kvg_profile_info *profile, kvg_dtype dtype, 
     for (int i = 0; i < KVG_TILE_C; i++) {
         uint16_t row[KVG_MMA_K], column[KVG_MMA_K];
         kvg_mma_operands(t->a, t->b, i, row, column);
-        t->slow[i] = kvg_f32_of_bits(slow_mma_output(profile, dtype, faults, row, column, kvg_bits_of_f32(t->c[i])));
+        const uint32_t c = kvg_bits_of_f32(t->c[i]);
+        t->slow[i] = kvg_f32_of_bits(slow_mma_output(profile->chip, dtype, faults, row, column, c));
     }
 }
 
@@ -56,7 +57,7 @@ static const kvg_profile_info *chips(size_t *count)
     *count = 0;
     for (size_t i = 0; i < rows; i++) {
         kvg_profile own;
-        if (!kvg_profile_is_chip(&table[i]) || kvg_profile_of_sm(table[i].sm, &own)) continue;
+        if (!kvg_profile_is_chip(&table[i]) || kvg_profile_of_sm(table[i].chip->sm, &own)) continue;
         if (own == table[i].profile) chip[(*count)++] = table[i];
     }
     return chip;
@@ -74,15 +75,17 @@ static void test_profiles(void **state)
         assert_ptr_equal(kvg_profile_get(table[i].profile), &table[i]);
         assert_int_equal(kvg_profile_find(table[i].name, &found), KVG_OK);
         assert_int_equal(found, table[i].profile);
-        assert_true(table[i].leaf % KVG_ATTENTION_TILE == 0 && table[i].leaf == kvg_profile_leaf(found));
+        assert_int_equal(table[i].contract->leaf % KVG_ATTENTION_TILE, 0);
+        assert_int_equal(table[i].contract->leaf, kvg_profile_leaf(found));
         if (!kvg_profile_is_chip(&table[i])) continue;
-        assert_int_equal(kvg_profile_of_sm(table[i].sm, &found), KVG_OK);
-        assert_int_equal(kvg_profile_get(found)->sm, table[i].sm);
-        snprintf(name, sizeof name, "sm%u.mma16816.v%c", table[i].sm, table[i].exp2 == KVG_EXP2_APPROX ? '2' : '1');
+        assert_int_equal(kvg_profile_of_sm(table[i].chip->sm, &found), KVG_OK);
+        assert_int_equal(kvg_profile_get(found)->chip->sm, table[i].chip->sm);
+        const char version = table[i].contract->exp2 == KVG_EXP2_APPROX ? '2' : '1';
+        snprintf(name, sizeof name, "sm%u.mma16816.v%c", table[i].chip->sm, version);
         assert_string_equal(table[i].name, name);
-        assert_int_equal(table[i].sum_terms, table[i].sm < 90 ? 8 : 16);
-        assert_int_equal(table[i].fraction_bits, table[i].sm < 90 ? 24 : 25);
-        assert_int_equal(table[i].least_exponent, -133);
+        assert_int_equal(table[i].chip->sum_terms, table[i].chip->sm < 90 ? 8 : 16);
+        assert_int_equal(table[i].chip->fraction_bits, table[i].chip->sm < 90 ? 24 : 25);
+        assert_int_equal(table[i].chip->least_exponent, -133);
     }
     kvg_profile unset = KVG_PROFILE_END;
     assert_int_equal(kvg_profile_of_sm(0, &unset), KVG_ERR_NOT_FOUND); /* a chip that nobody knows */
@@ -193,7 +196,7 @@ static void test_vectors(void **state)
             }
         }
         for (size_t p = 0; p < count; p++) {
-            const uint32_t want = table[p].sum_terms == 16 ? vectors[v].sum16 : vectors[v].sum8;
+            const uint32_t want = table[p].chip->sum_terms == 16 ? vectors[v].sum16 : vectors[v].sum8;
             tile_run(&t, &table[p], vectors[v].dtype, 0);
             const uint32_t golden = kvg_bits_of_f32(t.golden[0]), slow = kvg_bits_of_f32(t.slow[0]);
             if (golden == want && slow == want) continue;
@@ -221,7 +224,7 @@ static void test_models_agree(void **state)
         mma_tally tally = {0};
         for (size_t n = 0; n < tiles; n++) {
             tile t;
-            kvg_mma_tile_fill(class, dtype, SEED + profile->sm, n, t.a, t.b, t.c);
+            kvg_mma_tile_fill(class, dtype, SEED + profile->chip->sm, n, t.a, t.b, t.c);
             tile_run(&t, profile, dtype, 0);
             tile_compare(&tally, &t, profile, dtype);
         }
@@ -320,8 +323,8 @@ static void test_chain(void **state)
         }
         ref_operand_decode(KVG_DTYPE_BF16, a, N, left);
         ref_operand_decode(KVG_DTYPE_BF16, b, N, right);
-        wrong += kvg_bits_of_f32(ref_mma_dot(profile, left, right, N, c)) != kvg_bits_of_f32(t.slow[0]);
-        wrong += kvg_bits_of_f32(ref_mma_dot(profile, left, right, 0, c)) != kvg_bits_of_f32(c);
+        wrong += kvg_bits_of_f32(ref_mma_dot(profile->chip, left, right, N, c)) != kvg_bits_of_f32(t.slow[0]);
+        wrong += kvg_bits_of_f32(ref_mma_dot(profile->chip, left, right, 0, c)) != kvg_bits_of_f32(c);
     }
     assert_int_equal(wrong, 0);
 }
