@@ -65,8 +65,8 @@ static kvg_status list_profiles(void)
 {
     size_t count;
     const kvg_profile_info *profiles = kvg_profile_table(&count);
-    printf("%-18s the exact answer, rounded once (op decode)\n", "exact");
-    for (size_t i = 0; i < count; i++) printf("%-18s %s\n", profiles[i].name, profiles[i].summary);
+    printf("%-28s the exact answer, rounded once (op decode)\n", "exact");
+    for (size_t i = 0; i < count; i++) printf("%-28s %s\n", profiles[i].name, profiles[i].summary);
     return KVG_OK;
 }
 

@@ -16,11 +16,22 @@ static const kvg_chip_info chips[] = {
 };
 
 enum {
-#define CONTRACT(ENUM, leaf, exp2, widest_16) CONTRACT_##ENUM,
+#define CONTRACT(ENUM, operands, tile, leaf, order, exponent, exp2, rise, weights, end, widest_16) CONTRACT_##ENUM,
 #include "core/profiles.def"
 };
 static const kvg_contract_info contracts[] = {
-#define CONTRACT(ENUM, leaf, exp2, widest_16) [CONTRACT_##ENUM] = {leaf, KVG_EXP2_##exp2, widest_16},
+#define CONTRACT(ENUM, operands, tile, leaf, order, exponent, exp2, rise, weights, end, widest_16) \
+    [CONTRACT_##ENUM] = {KVG_OPERANDS_##operands, tile, leaf, KVG_TILES_##order, KVG_EXPONENT_##exponent, \
+                         KVG_EXP2_##exp2, rise, KVG_WEIGHTS_##weights, KVG_END_##end, widest_16},
+#include "core/profiles.def"
+};
+
+static const struct tile_row {
+    const kvg_contract_info *contract;
+    uint32_t element_bits, head_dim, tile, one_token, window;
+} tiles[] = {
+#define TILE(contract, element_bits, head_dim, tile, one_token, window) \
+    {&contracts[CONTRACT_##contract], element_bits, head_dim, tile, one_token, window},
 #include "core/profiles.def"
 };
 
@@ -47,7 +58,21 @@ const kvg_profile_info *kvg_profile_get(kvg_profile profile)
 
 uint32_t kvg_profile_leaf(kvg_profile profile)
 {
-    return profile == KVG_PROFILE_NONE ? KVG_LEAF_OF_SIMT_FMA_V1 : kvg_profile_get(profile)->contract->leaf;
+    if (profile == KVG_PROFILE_NONE) return KVG_LEAF_OF_SIMT_FMA_V1;
+    const kvg_contract_info *contract = kvg_profile_get(profile)->contract;
+    return contract->leaf ? contract->leaf : kvg_profile_tile(profile, 16, 128, true, false);
+}
+
+uint32_t kvg_profile_tile(kvg_profile profile, uint32_t element_bits, uint32_t head_dim, bool one_token, bool window)
+{
+    const kvg_contract_info *contract = kvg_profile_get(profile)->contract;
+    if (contract->tile) return contract->tile;
+    for (size_t i = 0; i < sizeof tiles / sizeof tiles[0]; i++) {
+        const struct tile_row *row = &tiles[i];
+        if (row->contract != contract || row->element_bits != element_bits || head_dim > row->head_dim) continue;
+        return window ? row->window : one_token ? row->one_token : row->tile;
+    }
+    return 0;
 }
 
 kvg_status kvg_profile_find(const char *name, kvg_profile *out)
@@ -61,7 +86,8 @@ kvg_status kvg_profile_find(const char *name, kvg_profile *out)
 kvg_status kvg_profile_of_sm(uint32_t sm, kvg_profile *out)
 {
     for (size_t i = PROFILE_COUNT; i-- > 0;) { /* from the newest */
-        if (!kvg_profile_is_chip(&profiles[i]) || profiles[i].chip->sm != sm) continue;
+        if (!kvg_profile_is_chip(&profiles[i]) || !kvg_profile_is_own(&profiles[i])) continue;
+        if (profiles[i].chip->sm != sm) continue;
         *out = profiles[i].profile;
         return KVG_OK;
     }

@@ -23,7 +23,8 @@ typedef enum kvg_profile {
 
 /* Positions of a contract's leaf, for code that must know them when it is compiled. */
 enum {
-#define CONTRACT(ENUM, leaf, exp2, widest_16) KVG_LEAF_OF_##ENUM = leaf,
+#define CONTRACT(ENUM, operands, tile, leaf, order, exponent, exp2, rise, weights, end, widest_16) \
+    KVG_LEAF_OF_##ENUM = leaf,
 #include "core/profiles.def"
 };
 
@@ -32,6 +33,32 @@ typedef enum kvg_exp2_kind {
     KVG_EXP2_POLYNOMIAL, /* docs/spec/decode-contract.md section 6 */
     KVG_EXP2_APPROX,     /* ex2.approx.ftz.f32, docs/spec/numerics.md section 9 */
 } kvg_exp2_kind;
+
+typedef enum kvg_operands_kind {
+    KVG_OPERANDS_HELD,    /* in f16 or bf16, docs/spec/decode-contract.md section 2 */
+    KVG_OPERANDS_WIDENED, /* in f32, docs/spec/simt-contract.md section 1 */
+    KVG_OPERANDS_STORED,  /* the codes of the cache, which are of the type of q */
+} kvg_operands_kind;
+
+typedef enum kvg_tile_order { KVG_TILES_FIRST_UP, KVG_TILES_LAST_DOWN } kvg_tile_order;
+
+/* The exponent of a weight, from the dot product S, the score factor c and the reference point m. */
+typedef enum kvg_exponent_kind {
+    KVG_EXPONENT_SUBTRACTED, /* RN(RN(S c) - m) */
+    KVG_EXPONENT_FUSED,      /* fma(S, c, -RN(m c)) */
+} kvg_exponent_kind;
+
+/* What l, the sum of the weights, adds. */
+typedef enum kvg_weights_kind {
+    KVG_WEIGHTS_AS_VALUES, /* the rounded weights, as if they were multiplied by a V of 1 */
+    KVG_WEIGHTS_IN_ORDER,  /* the weights in f32, position by position */
+    KVG_WEIGHTS_BY_LANE,   /* the weights in f32, in four lanes: lane j has positions 8 i + 2 j and 8 i + 2 j + 1 */
+} kvg_weights_kind;
+
+typedef enum kvg_end_kind {
+    KVG_END_DIVIDED,    /* docs/spec/decode-contract.md section 9 */
+    KVG_END_RECIPROCAL, /* docs/spec/other-kernels.md */
+} kvg_end_kind;
 
 /* The shape of the instruction that profiles describe: d[M][N] = a[M][K] b[K][N] + c[M][N]. */
 enum { KVG_MMA_M = 16, KVG_MMA_N = 8, KVG_MMA_K = 16 };
@@ -44,10 +71,17 @@ typedef struct kvg_chip_info {
     int32_t least_exponent; /* this largest exponent is never taken to be lower */
 } kvg_chip_info;
 
-/* What a kernel does with scores and weights. */
+/* What a kernel does with operands, scores and weights. */
 typedef struct kvg_contract_info {
-    uint32_t leaf; /* positions of one accumulator, a multiple of KVG_ATTENTION_TILE */
+    kvg_operands_kind operands;
+    uint32_t tile; /* positions between two looks at the maximum; 0: kvg_profile_tile says it */
+    uint32_t leaf; /* positions of one accumulator, a multiple of tile; 0: one for the whole row */
+    kvg_tile_order order;
+    kvg_exponent_kind exponent;
     kvg_exp2_kind exp2;
+    uint32_t rise; /* how far, in log2 units, a score may lie above m before the row is rescaled */
+    kvg_weights_kind weights;
+    kvg_end_kind end;
     uint32_t widest_16; /* elements in the widest segment of a row of 16-bit codes; 0: products are added one by one */
 } kvg_contract_info;
 
@@ -65,8 +99,19 @@ const kvg_profile_info *kvg_profile_table(size_t *count);
 /* The row of `profile`; NULL for values outside the table. */
 const kvg_profile_info *kvg_profile_get(kvg_profile profile);
 
-/* Positions of a leaf of a profile; without a profile, those of simt.fma.v1. */
+/* Positions after which a row's arithmetic begins anew: a leaf, or a tile where a contract has no leaves; without a
+ * profile, a leaf of simt.fma.v1. */
 uint32_t kvg_profile_leaf(kvg_profile profile);
+
+/* Positions of a tile. one_token: every sequence of the call has one query token; window: the call has a window. 0: the
+ * contract has no such rows. */
+uint32_t kvg_profile_tile(kvg_profile profile, uint32_t element_bits, uint32_t head_dim, bool one_token, bool window);
+
+/* The profile is a contract of this project, and not another project's kernel. */
+static inline bool kvg_profile_is_own(const kvg_profile_info *info)
+{
+    return info->contract->operands != KVG_OPERANDS_STORED;
+}
 
 /* True for the profile of a chip's tensor core. The other profiles hold on every chip. */
 static inline bool kvg_profile_is_chip(const kvg_profile_info *info)

@@ -38,6 +38,9 @@ typedef struct kvg_arithmetic {
     float k_unit, v_unit;   /* the operands of K and V, as said above, are divided by these; 0: 1 */
     float exp2_error;       /* relative error of 2^x; 0: 2^-22 */
     float tanh_error;       /* absolute error of the soft-cap's tanh; 0: 2^-21 */
+    bool fused_exponent;    /* x = fma(S, c, -RN(m c)): rows whose largest score is beyond 2^23 have no bound */
+    bool late_sink;         /* the sink joins l without raising the maximum: rows whose sink is above every score by 64
+                             * have no bound */
     uint32_t most_exponent; /* rows with an E8M0 scale above 2^this have no bound; 0: every row has one */
 } kvg_arithmetic;
 

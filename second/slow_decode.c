@@ -231,6 +231,10 @@ static kvg_status decode(const kvg_problem *problem, const kvg_tensor *in, kvg_t
 {
     slow_request request;
     kvg_status status = kvg_problem_check(problem);
+    const kvg_profile_info *profile = kvg_profile_get(problem->profile);
+    if (!status && !kvg_profile_is_own(profile)) {
+        status = kvg_fail(KVG_ERR_UNIMPLEMENTED, "the second reference has no %s", profile->name);
+    }
     const bool fits = problem->dtype != KVG_DTYPE_F32 && problem->head_dim % KVG_MMA_K == 0;
     if (!status && !fits && !is_simt(problem)) {
         status = kvg_fail(KVG_ERR_UNIMPLEMENTED, "a tensor core has operands for f16 and bf16 and rows of whole sums: "

@@ -144,6 +144,16 @@ static void tally_weight(ref_tally *t, double x, double error)
     t->top = ref_max(t->top, ref_exp(x + error));
 }
 
+/* Whether weights and sums stay within f32, whatever the scores are. */
+static bool fits_class(const attention *a, const head *h, ref_extent keys)
+{
+    double top = -INFINITY;
+    if (a->model.codec) return true;
+    for (uint32_t j = 0; j < keys.keys; j++) top = ref_max(top, h->scores[j]);
+    if (a->model.class.late_sink && has_sink(h) && !(h->sink - top < 64)) return false;
+    return !a->model.class.fused_exponent || fabs(h->M) <= 0x1p23;
+}
+
 static void tally_keys(const attention *a, head *h, ref_extent keys)
 {
     ref_tally *t = &h->tally;
@@ -152,6 +162,7 @@ static void tally_keys(const attention *a, head *h, ref_extent keys)
         h->errors[j] = ref_model_exponent(&a->model, keys, h->M, h->scores[j], h->errors[j]);
         tally_weight(t, exponent(h, j), h->errors[j]);
     }
+    if (!fits_class(a, h, keys)) h->promised = false;
     if (has_sink(h)) {
         h->sink_error = ref_model_exponent(&a->model, keys, h->M, h->sink, 0);
         tally_weight(t, h->sink - h->M, h->sink_error);

@@ -1,12 +1,13 @@
-/* The profile tier of attention: what all decode contracts have alike, docs/spec/decode-contract.md sections 3, 5 and 7
- * to 9, operation by operation. Operands, sums and scores are those of the profile's contract
- * (reference/attention/ref_profile.h).
+/* The profile tier of attention: docs/spec/decode-contract.md sections 3, 5 and 7 to 9 and docs/spec/other-kernels.md,
+ * operation by operation, as the row of core/profiles.def says. Operands, sums and scores are those of the profile's
+ * contract (reference/attention/ref_profile.h).
  *
  * A work item is one leaf of one KV head, for a batch of query tokens of one sequence: they and the query heads of the
  * group see the same keys, so that a tile of K and V is decoded once for all of them. When all leaves of a batch are
- * there, those of each row are merged to the root. */
+ * there, those of each row are merged to the root. Where a contract has no leaves, an item is some of the rows. */
 #include <float.h>
 #include <math.h>
+#include <omp.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,13 +16,14 @@
 #include "reference/attention/ref_profile_operand.h"
 #include "reference/attention_profile.h"
 #include "reference/numbers/ref_round.h"
+#include "reference/numbers/ref_special.h"
 
 enum {
-    TILE = REF_PROFILE_TILE,
     MOST_ROWS = 256,        /* of a batch and a KV head: those of one token may be more */
     MOST_FLOATS = 1 << 23,  /* of a batch's nodes: those of one token may be more */
 };
 static const float LOG2_E = 0x1.715476p+0f, LN_2 = 0x1.62e43p-1f;
+static const double LOG2_E_F64 = 0x1.71547652b82fep+0;
 static const float LEAST = -FLT_MAX; /* reference point of a row that has seen nothing */
 
 /* One row of a work item: its q as the contract keeps it. */
@@ -33,7 +35,7 @@ typedef struct head {
 /* Of one thread. */
 typedef struct desk {
     void *tile; /* the contract's */
-    bool placed[TILE];
+    bool placed[REF_MOST_TILE];
     head *heads;    /* [tokens][group] */
     void *queries;  /* of the heads */
 } desk;
@@ -46,19 +48,19 @@ typedef struct batch {
 
 static size_t node_floats(const ref_profile_run *r)
 {
-    return r->dims + 2;
+    return 1 + r->lanes + r->dims;
 }
 
 static ref_node node_at(const ref_profile_run *r, float *nodes, size_t index)
 {
     float *at = nodes + index * node_floats(r);
-    return (ref_node){at, at + 1, at + 2};
+    return (ref_node){at, at + 1, at + 1 + r->lanes};
 }
 
 static void set_empty(const ref_profile_run *r, ref_node n)
 {
-    *n.m = LEAST;
-    *n.l = 0;
+    *n.m = r->rules->exponent == KVG_EXPONENT_FUSED ? -INFINITY : LEAST;
+    for (uint32_t i = 0; i < r->lanes; i++) n.l[i] = 0;
     for (uint32_t d = 0; d < r->dims; d++) n.o[d] = 0;
 }
 
@@ -67,6 +69,10 @@ static void set_empty(const ref_profile_run *r, ref_node n)
 static float score_factor(const ref_profile_run *r)
 {
     const float given = r->p->attention.scale, root = sqrtf((float)r->p->head_dim);
+    if (r->rules->exponent == KVG_EXPONENT_FUSED) {
+        const float scale = given > 0 ? given : (float)(1 / sqrt((double)r->p->head_dim));
+        return (float)(scale * LOG2_E_F64);
+    }
     const float scale = given > 0 ? given : 1 / root;
     const float in_log2 = scale * LOG2_E;
     const float scaled = in_log2 * r->kv.side[KVG_K].row.tensor_scale;
@@ -93,10 +99,10 @@ static float capped(const ref_profile_run *r, float u)
 
 /* --- section 7: a leaf --- */
 
-/* Decodes the 32 positions from `start` on that have a place. */
+/* Decodes the positions of the tile from `start` on that have a place. */
 static void load_tile(const ref_profile_run *r, desk *d, uint32_t sequence, uint32_t kv_head, int64_t start)
 {
-    for (uint32_t i = 0; i < TILE; i++) {
+    for (uint32_t i = 0; i < r->tile; i++) {
         const ref_place at = {sequence, kv_head, (uint32_t)(start + i)};
         d->placed[i] = ref_kv_slot(&r->kv, at.sequence, at.position) >= 0;
         r->contract->load(r, d->tile, i, d->placed[i] ? &at : NULL);
@@ -104,47 +110,73 @@ static void load_tile(const ref_profile_run *r, desk *d, uint32_t sequence, uint
 }
 
 /* Which positions of the tile a query sees; false if there are none. */
-static bool find_seen(const desk *d, ref_range_of_keys keys, int64_t start, bool *seen)
+static bool find_seen(const desk *d, uint32_t tile, ref_range_of_keys keys, int64_t start, bool *seen)
 {
     bool any = false;
-    for (uint32_t i = 0; i < TILE; i++) {
+    for (uint32_t i = 0; i < tile; i++) {
         seen[i] = start + i >= keys.first && start + i < keys.end && d->placed[i];
         any |= seen[i];
     }
     return any;
 }
 
-/* The largest of a tile; NaN if one is. */
-static float top_of(const float *z)
+/* The largest of a tile, and of kernels that subtract NaN if one is. */
+static float top_of(const ref_profile_run *r, const float *z)
 {
+    const bool keeps_nan = r->rules->exponent == KVG_EXPONENT_SUBTRACTED;
     float top = -INFINITY;
-    for (uint32_t i = 0; i < TILE; i++) {
-        if (isnan(z[i])) return z[i];
+    for (uint32_t i = 0; i < r->tile; i++) {
+        if (keeps_nan && isnan(z[i])) return z[i];
         top = z[i] > top ? z[i] : top;
     }
     return top;
 }
 
-static void rescale(const ref_profile_run *r, ref_node n, float top)
+/* What FUSED subtracts: m in log2 units, 0 of a row that has seen nothing. */
+static float offset_of(const head *h, float m)
 {
-    const float w = isnan(top) || top == INFINITY ? NAN : r->exp2->of(*n.m - top);
-    *n.l *= w;
+    return m == -INFINITY ? 0 : m * h->c;
+}
+
+/* The factor by which sums follow m from `from` to `to`. */
+static float factor_of(const ref_profile_run *r, const head *h, float from, float to)
+{
+    if (r->rules->exponent == KVG_EXPONENT_FUSED) return r->exp2->of((from - (to == -INFINITY ? 0 : to)) * h->c);
+    return isnan(to) || to == INFINITY ? NAN : r->exp2->of(from - to);
+}
+
+/* Weights of BY_LANE follow m as they join the sums. */
+static float rescale(const ref_profile_run *r, const head *h, ref_node n, float top)
+{
+    const float w = factor_of(r, h, *n.m, top);
+    if (r->rules->weights != KVG_WEIGHTS_BY_LANE) *n.l *= w;
     for (uint32_t d = 0; d < r->dims; d++) n.o[d] *= w;
     *n.m = top;
+    return w;
+}
+
+/* z of a score: as it is where the exponent is formed in one operation. */
+static float z_of(const ref_profile_run *r, const head *h, float s)
+{
+    if (r->rules->exponent == KVG_EXPONENT_FUSED) return s;
+    return r->p->attention.softcap > 0 ? capped(r, s * h->capped_c) : s * h->c;
 }
 
 static void walk_tile(const ref_profile_run *r, const void *tile, const bool *seen, const head *h, ref_node n)
 {
-    const bool caps = r->p->attention.softcap > 0;
-    float z[TILE], p[TILE];
+    float z[REF_MOST_TILE], p[REF_MOST_TILE], w = 1;
     r->contract->scores(r, tile, seen, h->query, z);
-    for (uint32_t i = 0; i < TILE; i++)
-        z[i] = !seen[i] ? -INFINITY : caps ? capped(r, z[i] * h->capped_c) : z[i] * h->c;
-    const float top = top_of(z), rise = top - *n.m;
-    if (!(rise <= r->lazy)) rescale(r, n, top);
-    for (uint32_t i = 0; i < TILE; i++) p[i] = z[i] - *n.m;
-    r->exp2->of_all(p, TILE);
-    r->contract->add(r, tile, seen, p, n);
+    for (uint32_t i = 0; i < r->tile; i++) z[i] = seen[i] ? z_of(r, h, z[i]) : -INFINITY;
+    const float top = top_of(r, z), rise = top - *n.m;
+    if (!(rise <= r->lazy)) w = rescale(r, h, n, top);
+    if (r->rules->exponent == KVG_EXPONENT_FUSED) {
+        const float offset = offset_of(h, *n.m);
+        for (uint32_t i = 0; i < r->tile; i++) p[i] = fmaf(z[i], h->c, -offset);
+    } else {
+        for (uint32_t i = 0; i < r->tile; i++) p[i] = z[i] - *n.m;
+    }
+    r->exp2->of_all(p, r->tile);
+    r->contract->add(r, tile, seen, p, w, n);
 }
 
 /* --- section 8: merges --- */
@@ -194,17 +226,46 @@ static float lse_of(ref_node n)
     return one_nan(in_log2 * LN_2);
 }
 
-static void write_row(const ref_profile_run *r, size_t row, ref_node n)
+static void store(const ref_profile_run *r, size_t row, uint32_t d, float y)
 {
     const size_t width = kvg_dtype_bytes(r->p->dtype);
-    uint8_t *out = r->out + row * r->dims * width;
-    if (r->sinks) add_sink(r, n, r->sinks[row % r->p->attention.query_heads]);
+    const float kept = one_nan(y);
+    kvg_reference_store(r->p->dtype, &kept, 1, r->out + (row * r->dims + d) * width);
+}
+
+static void end_divided(const ref_profile_run *r, size_t row, const float *sink, ref_node n)
+{
+    if (sink) add_sink(r, n, *sink);
     for (uint32_t d = 0; d < r->dims; d++) {
         const float scaled = n.o[d] * r->output_factor, quotient = scaled / *n.l;
-        const float y = *n.l == 0 ? 0 : one_nan(quotient + 0.0f); /* -0 + 0 is +0 */
-        kvg_reference_store(r->p->dtype, &y, 1, out + d * width);
+        store(r, row, d, *n.l == 0 ? 0 : quotient + 0.0f); /* -0 + 0 is +0 */
     }
     r->lse[row] = lse_of(n);
+}
+
+/* docs/spec/other-kernels.md section 1.4. */
+static void end_reciprocal(const ref_profile_run *r, size_t row, const float *sink, ref_node n)
+{
+    const float c = r->score_factor;
+    const head h = {.c = c};
+    const bool sees = *n.m != -INFINITY;
+    const float even = n.l[0] + n.l[2], odd = n.l[1] + n.l[3];
+    float l = even + odd;
+    if (sink && sees) l += r->exp2->of(fmaf(*sink, LOG2_E, -offset_of(&h, *n.m)));
+    const bool none = l == 0 || isnan(l);
+    const float inverse = none ? 0 : ref_rcp_approx(l, true) * r->output_factor;
+    for (uint32_t d = 0; d < r->dims; d++) store(r, row, d, n.o[d] * inverse);
+    const float natural = c * LN_2, log_l = ref_lg2_approx(l, true) * LN_2;
+    r->lse[row] = none ? -INFINITY : fmaf(*n.m, natural, log_l);
+}
+
+static void write_row(const ref_profile_run *r, size_t row, ref_node n)
+{
+    static void (*const ends[])(const ref_profile_run *, size_t, const float *, ref_node) = {
+        [KVG_END_DIVIDED] = end_divided,
+        [KVG_END_RECIPROCAL] = end_reciprocal,
+    };
+    ends[r->rules->end](r, row, r->sinks ? &r->sinks[row % r->p->attention.query_heads] : NULL, n);
 }
 
 /* --- the whole problem --- */
@@ -218,7 +279,8 @@ static extent extent_of(const ref_profile_run *r, uint32_t token)
 {
     const ref_range_of_keys keys = ref_query_keys(&r->kv.table, &r->queries[token]);
     if (keys.end <= keys.first) return (extent){0, 0};
-    const uint32_t leaf = r->profile->contract->leaf;
+    const uint32_t leaf = r->rules->leaf;
+    if (!leaf) return (extent){0, 1};
     return (extent){(uint32_t)(keys.first / leaf), (uint32_t)((keys.end + leaf - 1) / leaf)};
 }
 
@@ -258,27 +320,47 @@ static ref_node leaf_of(const ref_profile_run *r, const batch *b, uint32_t i, ui
     return node_at(r, r->nodes, row * leaves_of(b) + leaf - b->first_leaf);
 }
 
-static void run_leaf(const ref_profile_run *r, desk *d, const batch *b, uint32_t kv_head, uint32_t leaf)
+/* The keys that some token of the batch sees, of one leaf. */
+static ref_range_of_keys keys_of_leaf(const ref_profile_run *r, const batch *b, uint32_t leaf)
+{
+    const int64_t size = r->rules->leaf;
+    if (size) return (ref_range_of_keys){leaf * size, (leaf + 1) * size};
+    ref_range_of_keys all = {INT64_MAX, 0};
+    for (uint32_t i = 0; i < b->count; i++) {
+        const ref_range_of_keys keys = ref_query_keys(&r->kv.table, &r->queries[b->first + i]);
+        if (keys.end <= keys.first) continue;
+        all.first = keys.first < all.first ? keys.first : all.first;
+        all.end = keys.end > all.end ? keys.end : all.end;
+    }
+    return all;
+}
+
+/* The tiles of a leaf for rows `low` to `high` - 1 of a batch and a KV head, token by token. */
+static void run_rows(const ref_profile_run *r, desk *d, const batch *b, uint32_t kv_head, uint32_t leaf, uint32_t low,
+                     uint32_t high)
 {
     const uint32_t group = r->group, first = kv_head * group;
-    const int64_t from = (int64_t)leaf * r->profile->contract->leaf, end = from + r->profile->contract->leaf;
-    for (uint32_t i = 0; i < b->count * group; i++) {
+    for (uint32_t i = low; i < high; i++) {
         const uint32_t token = i / group, query_head = first + i % group;
         read_head(r, (size_t)(b->first + token) * r->p->attention.query_heads + query_head, &d->heads[i]);
         set_empty(r, leaf_of(r, b, token, query_head, leaf));
     }
-    for (int64_t start = from; start < end; start += TILE) {
-        bool loaded = false;
-        for (uint32_t i = 0; i < b->count; i++) {
+    const ref_range_of_keys span = keys_of_leaf(r, b, leaf);
+    const int64_t tile = r->tile, from = span.first / tile, end = (span.end + tile - 1) / tile;
+    for (int64_t n = from; n < end; n++) {
+        const int64_t start = tile * (r->rules->order == KVG_TILES_LAST_DOWN ? from + end - 1 - n : n);
+        bool loaded = false, seen[REF_MOST_TILE];
+        for (uint32_t i = low / group; i * group < high; i++) {
             const ref_query *query = &r->queries[b->first + i];
             const ref_range_of_keys keys = ref_query_keys(&r->kv.table, query);
-            bool seen[TILE];
-            if (start + TILE <= keys.first || start >= keys.end) continue;
+            if (start + tile <= keys.first || start >= keys.end) continue;
             if (!loaded) load_tile(r, d, query->sequence, kv_head, start);
             loaded = true;
-            if (!find_seen(d, keys, start, seen)) continue;
-            for (uint32_t g = 0; g < group; g++)
-                walk_tile(r, d->tile, seen, &d->heads[i * group + g], leaf_of(r, b, i, first + g, leaf));
+            if (!find_seen(d, r->tile, keys, start, seen)) continue;
+            for (uint32_t row = i * group; row < (i + 1) * group; row++) {
+                if (row < low || row >= high) continue;
+                walk_tile(r, d->tile, seen, &d->heads[row], leaf_of(r, b, i, first + row % group, leaf));
+            }
         }
     }
 }
@@ -319,6 +401,13 @@ static desk *open_desk(const ref_profile_run *r)
     return d;
 }
 
+/* Items that the rows of a leaf are cut into: one, unless there are no leaves to share out. */
+static uint32_t parts_of(const ref_profile_run *r, const batch *b)
+{
+    const uint32_t rows = b->count * r->group, most = (uint32_t)omp_get_num_threads();
+    return r->rules->leaf ? 1 : rows < most ? rows : most;
+}
+
 /* One batch after the other, each by all threads: first its leaves, then its rows. */
 static kvg_status run_batches(const ref_profile_run *r)
 {
@@ -334,10 +423,13 @@ static kvg_status run_batches(const ref_profile_run *r)
 #pragma omp barrier
         for (uint32_t first = 0; !failed && first < r->p->attention.queries;) {
             const batch b = batch_from(r, first);
-            const uint32_t leaves = b.end_leaf - b.first_leaf;
+            const uint32_t leaves = b.end_leaf - b.first_leaf, parts = parts_of(r, &b), rows = b.count * r->group;
 #pragma omp for schedule(dynamic)
-            for (uint64_t i = 0; i < (uint64_t)leaves * r->p->kv_heads; i++)
-                run_leaf(r, d, &b, (uint32_t)(i / leaves), b.first_leaf + (uint32_t)(i % leaves));
+            for (uint64_t i = 0; i < (uint64_t)leaves * r->p->kv_heads * parts; i++) {
+                const uint64_t part = i % parts, item = i / parts;
+                run_rows(r, d, &b, (uint32_t)(item / leaves), b.first_leaf + (uint32_t)(item % leaves),
+                         (uint32_t)(rows * part / parts), (uint32_t)(rows * (part + 1) / parts));
+            }
 #pragma omp for
             for (uint64_t i = 0; i < (uint64_t)b.count * query_heads; i++)
                 run_root(r, &b, (uint32_t)(i / query_heads), (uint32_t)(i % query_heads));
@@ -373,6 +465,29 @@ static const kvg_tensor *input(const kvg_tensor *in, kvg_role role)
     return &in[kvg_roles_index(kvg_op_get(KVG_OP_DECODE)->inputs, role, KVG_K)];
 }
 
+/* Kernels of other projects take sinks in bf16. */
+static kvg_status check_sinks(const ref_profile_run *r)
+{
+    const kvg_profile_info *profile = kvg_profile_get(r->p->profile);
+    if (!r->sinks || kvg_profile_is_own(profile)) return KVG_OK;
+    for (uint32_t h = 0; h < r->p->attention.query_heads; h++) {
+        if (kvg_bits_of_f32(r->sinks[h]) << 16 == 0) continue;
+        return kvg_fail(KVG_ERR_INVALID, "sinks[%u] is %.9g: %s takes sinks that are bf16 numbers", h,
+                        (double)r->sinks[h], profile->name);
+    }
+    return KVG_OK;
+}
+
+/* A kernel's tile follows from the whole call. */
+static uint32_t tile_of(const ref_profile_run *r, const kvg_tensor *query_lengths)
+{
+    const int32_t *lengths = query_lengths->data;
+    bool one_token = true;
+    for (uint32_t s = 0; s < r->p->paging.sequences; s++) one_token &= lengths[s] <= 1;
+    const uint32_t bits = kvg_format_get(r->p->storage[KVG_K].format)->element_bits;
+    return kvg_profile_tile(r->p->profile, bits, r->p->head_dim, one_token, r->p->attention.window > 0);
+}
+
 /* The contract of the problem's profile, if it has operands for the problem. */
 static kvg_status find_contract(const kvg_problem *p, const ref_contract **out)
 {
@@ -381,7 +496,7 @@ static kvg_status find_contract(const kvg_problem *p, const ref_contract **out)
         return kvg_fail(KVG_ERR_UNIMPLEMENTED, "profile %d is not in core/profiles.def: without one there are no bits",
                         (int)p->profile);
     }
-    *out = kvg_profile_is_chip(profile) ? &ref_contract_mma : &ref_contract_simt;
+    *out = profile->contract->operands == KVG_OPERANDS_WIDENED ? &ref_contract_simt : &ref_contract_mma;
     return (*out)->check(p);
 }
 
@@ -394,7 +509,8 @@ kvg_status kvg_attention_profile(const kvg_problem *p, const kvg_tensor *in, kvg
     const kvg_role *outputs = kvg_op_get(KVG_OP_DECODE)->outputs;
     ref_profile_run r = {
         .p = p,
-        .profile = kvg_profile_get(p->profile),
+        .chip = kvg_profile_get(p->profile)->chip,
+        .rules = kvg_profile_get(p->profile)->contract,
         .contract = contract,
         .exp2 = ref_exp2_rule_of(kvg_profile_get(p->profile)),
         .q = input(in, KVG_ROLE_Q)->data,
@@ -405,8 +521,11 @@ kvg_status kvg_attention_profile(const kvg_problem *p, const kvg_tensor *in, kvg
     };
     s = r.tables ? ref_kv_init(p, in, NULL, &r.kv) : kvg_fail(KVG_ERR_MEMORY, "no memory for the tables of operands");
     if (!s) s = ref_sinks_read(p, input(in, KVG_ROLE_SINKS), &r.sinks);
+    if (!s) s = check_sinks(&r);
     if (!s) {
         r.dims = ref_kv_dim(&r.kv, KVG_V);
+        r.tile = tile_of(&r, input(in, KVG_ROLE_QUERY_LENGTHS));
+        r.lanes = r.rules->weights == KVG_WEIGHTS_BY_LANE ? REF_LANES : 1;
         contract->open(&r);
         r.score_factor = score_factor(&r);
         s = run(&r, input(in, KVG_ROLE_QUERY_LENGTHS));
@@ -418,7 +537,8 @@ kvg_status kvg_attention_profile(const kvg_problem *p, const kvg_tensor *in, kvg
 bool kvg_profile_has_operands(kvg_profile profile, kvg_format format)
 {
     const kvg_profile_info *info = kvg_profile_get(profile);
-    return !info || !kvg_profile_is_chip(info) || ref_holding_has(format);
+    const kvg_operands_kind kind = info ? info->contract->operands : KVG_OPERANDS_WIDENED;
+    return kind == KVG_OPERANDS_WIDENED || ref_holding_has(format);
 }
 
 bool kvg_problem_has_operands(const kvg_problem *p)

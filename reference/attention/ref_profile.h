@@ -9,20 +9,24 @@
 #include "reference/attention_spec.h"
 #include "reference/numbers/ref_exp2.h"
 
-enum { REF_PROFILE_TILE = KVG_ATTENTION_TILE }; /* positions between two decisions to rescale */
+enum { REF_MOST_TILE = 256, REF_LANES = 4 };
 
-/* State of a row: reference point, sum of weights, weighted sums. An array of them is a run of floats. */
+/* State of a row: reference point, sums of weights (one for each lane), weighted sums. An array of them is a run of
+ * floats. */
 typedef struct ref_node {
     float *m, *l, *o;
 } ref_node;
 
 typedef struct ref_profile_run {
     const kvg_problem *p;
-    const kvg_profile_info *profile;
+    const kvg_chip_info *chip;
+    const kvg_contract_info *rules;
     const struct ref_contract *contract;
     const ref_exp2_rule *exp2;
     ref_kv kv;
-    uint32_t dims; /* elements of an output */
+    uint32_t dims;  /* elements of an output */
+    uint32_t tile;  /* positions between two looks at the maximum */
+    uint32_t lanes; /* sums of weights */
     void *tables;  /* the contract's, for the whole problem */
 
     /* Set by the contract's `open`: */
@@ -59,8 +63,9 @@ typedef struct ref_contract {
     void (*load)(const ref_profile_run *r, void *tile, uint32_t i, const ref_place *at);
     /* S' of the positions of a tile that a row sees; what the others are does not matter. */
     void (*scores)(const ref_profile_run *r, const void *tile, const bool *seen, const void *query, float *s);
-    /* The positions of a tile that a row sees join l and o with weights p, which are +0 for the others. */
-    void (*add)(const ref_profile_run *r, const void *tile, const bool *seen, const float *p, ref_node n);
+    /* The positions of a tile that a row sees join l and o with weights p, which are +0 for the others. w: the factor
+     * of what BY_LANE had summed before. */
+    void (*add)(const ref_profile_run *r, const void *tile, const bool *seen, const float *p, float w, ref_node n);
 } ref_contract;
 
 /* docs/spec/decode-contract.md, on the chip of the profile; docs/spec/simt-contract.md. */

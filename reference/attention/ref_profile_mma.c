@@ -1,9 +1,9 @@
 /* docs/spec/decode-contract.md: what tensor cores do in the walk of reference/attention/ref_profile.c, sections 4
  * and 7. */
+#include <math.h>
+
 #include "reference/attention/ref_profile.h"
 #include "reference/attention/ref_profile_operand.h"
-
-enum { TILE = REF_PROFILE_TILE };
 
 typedef struct tables {
     ref_holding k, v;
@@ -11,9 +11,9 @@ typedef struct tables {
 } tables;
 
 typedef struct tile {
-    ref_operand k[TILE * KVG_MAX_HEAD_DIM]; /* by position, dims in the order of the sums */
-    ref_operand v[KVG_MAX_HEAD_DIM * TILE]; /* by dim */
-    float k_scale[TILE], v_scale[TILE];
+    ref_operand k[REF_MOST_TILE * KVG_MAX_HEAD_DIM]; /* by position, dims in the order of the sums */
+    ref_operand v[KVG_MAX_HEAD_DIM * REF_MOST_TILE]; /* by dim */
+    float k_scale[REF_MOST_TILE], v_scale[REF_MOST_TILE];
 } tile;
 
 typedef struct query {
@@ -28,7 +28,7 @@ static void open_tables(ref_profile_run *r)
     ref_score_order(&r->kv, t->order);
     r->k_base = t->k.base;
     r->output_factor = t->v.factor;
-    r->lazy = t->v.row_scaled ? 0 : 8;
+    r->lazy = t->v.row_scaled ? 0 : (float)r->rules->rise;
 }
 
 static int read_query(const ref_profile_run *r, const void *q, void *out)
@@ -52,7 +52,7 @@ static void load(const ref_profile_run *r, void *into, uint32_t i, const ref_pla
     ref_holding_row(&t->k, at->sequence, at->kv_head, at->position, row, &d->k_scale[i]);
     for (uint32_t j = 0; j < D; j++) d->k[i * D + j] = row[t->order[j]];
     ref_holding_row(&t->v, at->sequence, at->kv_head, at->position, row, &d->v_scale[i]);
-    for (uint32_t j = 0; j < r->dims; j++) d->v[j * TILE + i] = row[j];
+    for (uint32_t j = 0; j < r->dims; j++) d->v[j * r->tile + i] = row[j];
 }
 
 static void scores(const ref_profile_run *r, const void *from, const bool *seen, const void *q, float *s)
@@ -60,30 +60,47 @@ static void scores(const ref_profile_run *r, const void *from, const bool *seen,
     const tables *t = r->tables;
     const tile *d = from;
     const uint32_t D = r->p->head_dim;
-    for (uint32_t i = 0; i < TILE; i++) {
+    for (uint32_t i = 0; i < r->tile; i++) {
         if (!seen[i]) continue;
-        s[i] = ref_mma_dot(r->profile->chip, d->k + i * D, ((const query *)q)->q, D, 0);
+        s[i] = ref_mma_dot(r->chip, d->k + i * D, ((const query *)q)->q, D, 0);
         if (t->k.row_scaled) s[i] *= d->k_scale[i];
     }
 }
 
+/* l of KVG_WEIGHTS_BY_LANE: each lane's first weight joins what was before in one fma. */
+static void add_by_lane(const ref_profile_run *r, const float *p, float w, float *l)
+{
+    for (uint32_t i = 0; i < r->tile; i++) {
+        float *lane = &l[i / 2 % REF_LANES];
+        *lane = i < 2 * REF_LANES && i % 2 == 0 ? fmaf(*lane, w, p[i]) : *lane + p[i];
+    }
+}
+
+static void add_as_values(const ref_profile_run *r, kvg_dtype type, const ref_operand *weights, float *l)
+{
+    ref_operand ones[REF_MOST_TILE];
+    const ref_operand one = ref_operand_round(type, 1);
+    for (uint32_t i = 0; i < r->tile; i++) ones[i] = one;
+    *l = ref_mma_dot(r->chip, ones, weights, r->tile, *l);
+}
+
 /* What a row does not see has weight 0 and V 0. */
-static void add(const ref_profile_run *r, const void *from, const bool *seen, const float *p, ref_node n)
+static void add(const ref_profile_run *r, const void *from, const bool *seen, const float *p, float w, ref_node n)
 {
     const tables *t = r->tables;
     const tile *d = from;
-    const ref_operand one = ref_operand_round(t->v.type, 1), zero = {0, REF_OPERAND_ZERO};
-    ref_operand ones[TILE], weights[TILE], scaled[TILE], v[TILE];
-    for (uint32_t i = 0; i < TILE; i++) {
+    const ref_operand zero = {0, REF_OPERAND_ZERO};
+    ref_operand weights[REF_MOST_TILE], scaled[REF_MOST_TILE], v[REF_MOST_TILE];
+    for (uint32_t i = 0; i < r->tile; i++) {
         const float scale = t->v.row_scaled && seen[i] ? d->v_scale[i] : 1;
-        ones[i] = one;
         weights[i] = ref_operand_round(t->v.type, p[i]);
         scaled[i] = t->v.row_scaled ? ref_operand_round(t->v.type, p[i] * scale) : weights[i];
     }
-    *n.l = ref_mma_dot(r->profile->chip, ones, weights, TILE, *n.l);
+    if (r->rules->weights == KVG_WEIGHTS_BY_LANE) add_by_lane(r, p, w, n.l);
+    else add_as_values(r, t->v.type, weights, n.l);
     for (uint32_t j = 0; j < r->dims; j++) {
-        for (uint32_t i = 0; i < TILE; i++) v[i] = seen[i] ? d->v[j * TILE + i] : zero;
-        n.o[j] = ref_mma_dot(r->profile->chip, v, scaled, TILE, n.o[j]);
+        for (uint32_t i = 0; i < r->tile; i++) v[i] = seen[i] ? d->v[j * r->tile + i] : zero;
+        n.o[j] = ref_mma_dot(r->chip, v, scaled, r->tile, n.o[j]);
     }
 }
 

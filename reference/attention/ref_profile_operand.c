@@ -64,8 +64,27 @@ bool ref_holding_has(kvg_format format)
     return rule_of(format) != NULL;
 }
 
+/* What kernels of other projects were not built for. */
+static kvg_status check_stored(const kvg_problem *p, const kvg_profile_info *profile)
+{
+    const uint32_t bits = kvg_format_get(p->storage[KVG_K].format)->element_bits;
+    if (p->attention.softcap > 0) {
+        return kvg_fail(KVG_ERR_UNIMPLEMENTED, "%s was built without a softcap: set softcap 0", profile->name);
+    }
+    if (p->paging.shared_kv) {
+        return kvg_fail(KVG_ERR_UNIMPLEMENTED, "%s reads K and V of their own: no rows that both share",
+                        profile->name);
+    }
+    if (!kvg_profile_tile(p->profile, bits, p->head_dim, false, false)) {
+        return kvg_fail(KVG_ERR_UNIMPLEMENTED, "%s has no kernel for head_dim %u", profile->name, p->head_dim);
+    }
+    return KVG_OK;
+}
+
 kvg_status ref_holding_check(const kvg_problem *p)
 {
+    const kvg_profile_info *profile = kvg_profile_get(p->profile);
+    const bool stored = profile->contract->operands == KVG_OPERANDS_STORED;
     if (p->dtype != KVG_DTYPE_F16 && p->dtype != KVG_DTYPE_BF16) {
         return kvg_fail(KVG_ERR_UNIMPLEMENTED, "the decode contract has no operands for model type %s: use f16 or bf16",
                         kvg_dtype_name(p->dtype));
@@ -76,11 +95,16 @@ kvg_status ref_holding_check(const kvg_problem *p)
     }
     for (int side = KVG_K; side <= KVG_V; side++) {
         const kvg_format format = p->storage[side].format;
+        if (stored) {
+            if (format == kvg_format_of_dtype(p->dtype)) continue;
+            return kvg_fail(KVG_ERR_UNIMPLEMENTED, "%s reads caches of the model type %s: format %s is another",
+                            profile->name, kvg_dtype_name(p->dtype), kvg_format_get(format)->name);
+        }
         if (ref_holding_has(format)) continue;
         return kvg_fail(KVG_ERR_UNIMPLEMENTED, "the decode contract has no operands for format %s",
                         kvg_format_get(format)->name);
     }
-    return KVG_OK;
+    return stored ? check_stored(p, profile) : KVG_OK;
 }
 
 static kvg_dtype type_of(const kvg_problem *p, kvg_side side)
@@ -258,12 +282,15 @@ void ref_holding_class(const kvg_problem *p, kvg_arithmetic *out)
     const kvg_operand k = operand_type(type_of(p, KVG_K)), v = operand_type(type_of(p, KVG_V));
     const kvg_profile_info *profile = kvg_profile_get(p->profile);
     const ref_exp2_rule *exp2 = ref_exp2_rule_of(profile);
+    const uint32_t bits = kvg_format_get(p->storage[KVG_K].format)->element_bits;
     *out = (kvg_arithmetic){
         .q = k, .k = k, .p = v, .v = v,
         .folded = true,
-        .rounded_sum = true,
+        .rounded_sum = profile->contract->weights == KVG_WEIGHTS_AS_VALUES,
+        .fused_exponent = profile->contract->exponent == KVG_EXPONENT_FUSED,
+        .late_sink = profile->contract->end == KVG_END_RECIPROCAL,
         .fraction_bits = profile->chip->fraction_bits,
-        .tile = REF_PROFILE_TILE,
+        .tile = kvg_profile_tile(p->profile, bits, p->head_dim, false, p->attention.window > 0),
         .span = profile->contract->leaf,
         .k_unit = (float)(1 << rule_of(p->storage[KVG_K].format)->base),
         .v_unit = (float)(1 << rule_of(p->storage[KVG_V].format)->base),

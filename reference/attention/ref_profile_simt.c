@@ -3,7 +3,7 @@
 #include "reference/formats/ref_codec.h"
 #include "reference/numbers/ref_chains.h"
 
-enum { TILE = REF_PROFILE_TILE, MOST_EXPONENT = 125 };
+enum { TILE = KVG_ATTENTION_TILE, MOST_EXPONENT = 125 };
 
 typedef struct tables {
     ref_row row[2]; /* by side, as stored but for the tensor scale, which stays outside */
@@ -39,7 +39,7 @@ static void open_tables(ref_profile_run *r)
     }
     r->k_base = 0;
     r->output_factor = r->kv.side[KVG_V].row.tensor_scale;
-    r->lazy = 8;
+    r->lazy = (float)r->rules->rise;
 }
 
 /* With a tensor scale of 1 every dialect of a format that has one gives the same numbers, exact in binary64, and the
@@ -127,8 +127,9 @@ static void scores(const ref_profile_run *r, const void *from, const bool *seen,
 
 /* --- section 3 --- */
 
-static void add(const ref_profile_run *r, const void *from, const bool *seen, const float *p, ref_node n)
+static void add(const ref_profile_run *r, const void *from, const bool *seen, const float *p, float w, ref_node n)
 {
+    (void)w;
     const uint32_t first = r->p->paging.shared_kv ? r->p->paging.v_first : 0;
     for (uint32_t i = 0, end; i < TILE; i = end + 1) { /* runs of positions that are seen */
         for (end = i; end < TILE && seen[end]; end++) *n.l += p[end];
@@ -146,7 +147,7 @@ static void classify(const kvg_problem *p, kvg_arithmetic *out)
         .q = KVG_OPERAND_F32, .k = KVG_OPERAND_F32, .p = KVG_OPERAND_F32, .v = KVG_OPERAND_F32,
         .folded = true,
         .rows_inside = true,
-        .tile = REF_PROFILE_TILE,
+        .tile = profile->contract->tile,
         .span = profile->contract->leaf,
         .exp2_error = exp2->error,
         .tanh_error = exp2->tanh_error,

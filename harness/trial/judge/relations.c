@@ -205,6 +205,27 @@ static bool many_rows(const kvg_question *d, kvg_candidate *candidate)
     return false;
 }
 
+/* Whether a row's bits depend on how many query tokens the other requests of its call have. */
+static bool call_matters(const kvg_question *d)
+{
+    const kvg_problem *p = &d->c->problem;
+    const bool window = p->attention.window > 0;
+    const uint32_t bits = kvg_format_get(p->storage[KVG_K].format)->element_bits;
+    if (p->profile == KVG_PROFILE_NONE) return false;
+    return kvg_profile_tile(p->profile, bits, p->head_dim, true, window) !=
+           kvg_profile_tile(p->profile, bits, p->head_dim, false, window);
+}
+
+static bool regrouped(const kvg_question *d, kvg_candidate *candidate)
+{
+    return many_requests(d, candidate) && !(many_rows(d, candidate) && call_matters(d));
+}
+
+static bool regrouped_rows(const kvg_question *d, kvg_candidate *candidate)
+{
+    return many_rows(d, candidate) && !call_matters(d);
+}
+
 /* An append that writes the very bytes of the case: there are values to write, and one right encoding of them. */
 static bool has_append(const kvg_question *d, kvg_candidate *candidate)
 {

@@ -7,6 +7,7 @@
 #include "core/rng.h"
 #include "harness/trial/question/decode_probes.h"
 #include "harness/trial/question/fill.h"
+#include "reference/reference.h"
 
 /* Streams under the case's seed. */
 enum { STREAM_KIND = 1 << 21, STREAM_SINKS };
@@ -275,6 +276,13 @@ void kvg_query_fill_sinks(kvg_question *d)
     float *x = sinks->data;
     const size_t heads = sinks->bytes / sizeof *x;
     for (size_t i = 0; i < heads; i++) x[i] = (float)(kvg_rng_normal(d->seed, STREAM_SINKS, i) * 3);
+    const kvg_profile_info *profile = kvg_profile_get(d->c->problem.profile);
+    const bool narrow = profile && !kvg_profile_is_own(profile); /* kernels that take bf16 numbers */
+    for (size_t i = 0; narrow && i < heads; i++) {
+        uint16_t code;
+        kvg_reference_store(KVG_DTYPE_BF16, &x[i], 1, &code);
+        kvg_reference_load(KVG_DTYPE_BF16, &code, 1, &x[i]);
+    }
     if (heads > 1) x[heads - 1] = -INFINITY; /* none */
     if (heads > 2) x[0] = 40;                /* nearly everything */
 }
