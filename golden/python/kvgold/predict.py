@@ -1,0 +1,69 @@
+"""What a kernel gives for q, k and v, bit for bit, on a CPU: the program's `kvgold predict`."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from typing import Any
+
+import numpy as np
+
+from .container import DTYPES, PackError, parse, write
+from .judge import raw
+from .pack import Answer
+from .program import run_program
+
+CODES = {"float16": "F16", "bfloat16": "BF16", "uint16": "BF16"}  # uint16: bf16 as codes
+
+
+def _rows(name: str, value: Any, rank: int) -> tuple[str, np.ndarray]:
+    kind = str(value.dtype).removeprefix("torch.")
+    if kind not in CODES or len(value.shape) != rank:
+        raise PackError(f"{name} is {kind} of shape {list(value.shape)}, not float16 or bfloat16 (or its codes as uint16) "
+                        f"of {rank} dimensions")
+    return CODES[kind], raw(value, Answer(name, CODES[kind], tuple(value.shape), "bits"), name)
+
+
+def _numbers(name: str, value: Any, dtype: str) -> tuple[str, np.ndarray]:
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(value, torch.Tensor):
+        value = value.detach().cpu().float().numpy() if dtype == "F32" else value.detach().cpu().numpy()
+    array = np.asarray(value)
+    if array.ndim != 1:
+        raise PackError(f"{name} has {array.ndim} dimensions, not one")
+    return dtype, array.astype(DTYPES[dtype])
+
+
+def predict(profile: str, q: Any, k: Any, v: Any, *, lengths: Any = None, scale: float | None = None,
+            window: int | None = None, softcap: float | None = None, sinks: Any = None) -> tuple[Any, Any]:
+    """Outputs and LSE of the kernel that `profile` names (`kvgold list profiles`), for arrays or tensors
+
+        q     [sequences, tokens, query heads, dim]     float16 or bfloat16 (numpy: codes as uint16, or ml_dtypes)
+        k, v  [sequences, positions, KV heads, dim]     of the same type
+
+    The tokens of q are the last ones of each sequence's `lengths` (default: all positions). `window`: keys that a query
+    sees, its own included. out has the shape, type and kind of q; lse is float32 of [sequences, tokens, query heads].
+
+        out, lse = kvgold.predict("sm90.fa3.20260810.pages", q, k, v, lengths=[300, 1000])
+
+    PackError says in one line what a profile does not take."""
+    __tracebackhide__ = True
+    tensors = {name: _rows(name, value, 4) for name, value in (("q", q), ("k", k), ("v", v))}
+    if lengths is not None:
+        tensors["lengths"] = _numbers("lengths", lengths, "I32")
+    if sinks is not None:
+        tensors["sinks"] = _numbers("sinks", sinks, "F32")
+    options = [f"--{name}={value!r}" for name, value in (("scale", scale), ("window", window), ("softcap", softcap))
+               if value is not None]
+    with tempfile.TemporaryDirectory() as folder:
+        question, answer = (os.path.join(folder, f"{name}.safetensors") for name in ("question", "answer"))
+        write(question, tensors, {})
+        run_program("predict", question, f"--profile={profile}", f"--output={answer}", *options)
+        with open(answer, "rb") as written:
+            file = parse(memoryview(written.read()), answer, True)
+        out, lse = (np.array(file.tensors[name].array) for name in ("out", "lse"))
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(q, torch.Tensor):
+        return torch.from_numpy(out.view(np.int16)).view(q.dtype).to(q.device), torch.from_numpy(lse).to(q.device)
+    return out.view(q.dtype), lse

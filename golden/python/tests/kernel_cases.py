@@ -1,0 +1,99 @@
+#!/usr/bin/env python3
+"""usage: kernel_cases.py FA3
+
+Questions whose answers by another project's kernel are known: kernel_bits.json has the SHA-256 of the bits that the
+kernel gave on a GPU, and test_python_predict.py compares kvgold.predict with them. On a machine with a Hopper GPU and
+PyTorch this program asks the kernel again: FA3 is the folder of the unpacked wheel tokenspeed-fa3. It prints the cases
+that differ, and how many were asked. Exit status: 0; 1 some differ."""
+import hashlib
+import json
+import os
+import sys
+
+import numpy as np
+
+POSITIONS = 1024  # of every cache
+
+
+def known():
+    with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "kernel_bits.json"), encoding="utf-8") as file:
+        return json.load(file)["cases"]
+
+
+def _normals(seed, shape):
+    """Sums of the four 16-bit parts of a random word, scaled: exact in f32 wherever it is computed."""
+    words = np.random.PCG64(seed).random_raw(int(np.prod(shape)))
+    parts = sum((words >> np.uint64(16 * i) & np.uint64(0xFFFF)).astype(np.int64) for i in range(4))
+    return ((parts - 131070).astype(np.float32) / np.float32(32768)).reshape(shape)
+
+
+def bf16(x):
+    """Codes of the nearest bf16 numbers, ties to even."""
+    bits = np.ascontiguousarray(x, np.float32).view(np.uint32).astype(np.uint64)
+    return ((bits + 0x7FFF + (bits >> 16 & 1)) >> 16 & 0xFFFF).astype(np.uint16)
+
+
+def inputs(case):
+    """q [sequences, tokens, query heads, dim], k and v [sequences, positions, KV heads, dim] as codes, and sinks."""
+    sequences, dim, seed = len(case["lengths"]), case["dim"], case["seed"]
+    narrow = bf16 if case["dtype"] == "bf16" else lambda x: x.astype(np.float16).view(np.uint16)
+    cache = sequences, POSITIONS, case["kv_heads"], dim
+    with np.errstate(over="ignore"):
+        q = narrow(_normals(seed, (sequences, case["tokens"], case["query_heads"], dim)) * np.float32(case["spread"]))
+    k, v = narrow(_normals(seed + 1, cache)), narrow(_normals(seed + 2, cache))
+    sinks = (bf16(_normals(seed + 3, (case["query_heads"],))).astype(np.uint32) << 16).view(np.float32)
+    if case["special"]:
+        nan, inf, minus = (0x7FC0, 0x7F80, 0xFF80) if case["dtype"] == "bf16" else (0x7E00, 0x7C00, 0xFC00)
+        k[1, 3, 0, 5], k[2, 3, 0, 5], k[3, 3, 0, 5] = nan, inf, minus
+        v[4, 3, 0, 5], v[5, 3, 0, 5] = nan, inf
+        q[6, 0, 0, 5], q[7, 0, 0, 5] = nan, inf
+        k[8, 299, 0, 5], v[8, 2, 0, 5], v[8, 3, 0, 5] = inf, inf, minus
+    return q, k, v, sinks if case["sinks"] else None
+
+
+def digest(array):
+    return hashlib.sha256(np.ascontiguousarray(array).tobytes()).hexdigest()
+
+
+def ask_fa3(flash_attn, torch, case):
+    """out [sequences, tokens, query heads, dim] as codes, lse [sequences, query heads, tokens]."""
+    dtype = torch.bfloat16 if case["dtype"] == "bf16" else torch.float16
+    *rows, sinks = inputs(case)
+    q, k, v = (torch.from_numpy(x.view(np.int16)).cuda().view(dtype) for x in rows)
+    options = {}
+    if case["profile"].endswith(".pages"):
+        pages = len(case["lengths"]) * POSITIONS // 16
+        table = torch.randperm(pages, generator=torch.Generator().manual_seed(1)).cuda()
+        shuffled = [torch.empty(pages, 16, *x.shape[2:], dtype=dtype, device="cuda") for x in (k, v)]
+        for to, x in zip(shuffled, (k, v)):
+            to[table] = x.view(to.shape)
+        k, v = shuffled
+        options["page_table"] = table.to(torch.int32).view(len(case["lengths"]), -1)
+    if sinks is not None:
+        options["sinks"] = torch.from_numpy(sinks).cuda().to(torch.bfloat16)
+    window = (case["window"] - 1, 0) if case["window"] else (-1, -1)
+    lengths = torch.tensor(case["lengths"], dtype=torch.int32, device="cuda")
+    out, lse, *_ = flash_attn.flash_attn_with_kvcache(
+        q, k, v, cache_seqlens=lengths, causal=True, num_splits=1, window_size=window, softmax_scale=case["scale"],
+        return_softmax_lse=True, **options)
+    return out.contiguous().view(torch.int16).cpu().numpy(), lse.float().cpu().numpy()
+
+
+def main():
+    if len(sys.argv) != 2 or sys.argv[1].startswith("-"):
+        sys.exit(__doc__)
+    sys.path.insert(0, sys.argv[1])
+    import flash_attn_interface
+    import torch
+    cases, wrong = known(), 0
+    for case in cases:
+        out, lse = ask_fa3(flash_attn_interface, torch, case)
+        if (digest(out), digest(lse)) != (case["out"], case["lse"]):
+            print(f"differs: {case['name']}")
+            wrong += 1
+    print(f"{torch.cuda.get_device_name()}: {len(cases)} cases asked, {wrong} differ")
+    sys.exit(1 if wrong else 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,72 @@
+"""kvgold.predict against the bits that other projects' kernels gave on a GPU."""
+import numpy as np
+import pytest
+
+import kvgold
+from kernel_cases import digest, inputs, known
+
+CASES = known()
+PAGES, CONTIGUOUS = "sm90.fa3.20260810.pages", "sm90.fa3.20260810.contiguous"
+
+
+def predict(case, **changed):
+    case = {**case, **changed}
+    q, k, v, sinks = inputs(case)
+    if case["dtype"] == "f16":
+        q, k, v = (x.view(np.float16) for x in (q, k, v))
+    return kvgold.predict(case["profile"], q, k, v, lengths=case["lengths"], scale=case["scale"],
+                          window=case["window"] or None, sinks=sinks)
+
+
+def bits(out, lse):
+    return digest(out), digest(lse.transpose(0, 2, 1))
+
+
+@pytest.mark.parametrize("case", CASES, ids=[case["name"] for case in CASES])
+def test_the_kernels_bits(case):
+    out, lse = predict(case)
+    assert bits(out, lse) == (case["out"], case["lse"])
+
+
+def test_other_rules_have_other_bits():
+    case = next(c for c in CASES if c["profile"] == CONTIGUOUS and c["dim"] == 128 and max(c["lengths"]) > 176)
+    right = case["out"], case["lse"]
+    for changed in ({"profile": PAGES}, {"profile": "sm90.mma16816.v2"}, {"seed": case["seed"] + 1},
+                    {"lengths": [n - (n > 1) for n in case["lengths"]]}, {"window": 100}, {"scale": 0.1}):
+        assert bits(*predict(case, **changed)) != right, changed
+
+
+def test_a_tensor_of_torch_stays_one():
+    torch = pytest.importorskip("torch")
+    case = next(c for c in CASES if c["dtype"] == "bf16" and not c["sinks"] and not c["window"])
+    q, k, v = (torch.from_numpy(x.view(np.int16)).view(torch.bfloat16) for x in inputs(case)[:3])
+    out, lse = kvgold.predict(case["profile"], q, k, v, lengths=torch.tensor(case["lengths"]), scale=case["scale"])
+    assert (out.dtype, out.shape, lse.dtype) == (torch.bfloat16, q.shape, torch.float32)
+    assert bits(out.view(torch.int16).numpy(), lse.numpy()) == (case["out"], case["lse"])
+
+
+@pytest.mark.parametrize("changed, says", [
+    ({"softcap": 30.0}, "built without a softcap"),
+    ({"sinks": [0.3]}, "takes sinks that are bf16 numbers"),
+    ({"sinks": [1.0, 2.0]}, "sinks must have one number for each query head"),
+    ({"lengths": [99]}, "99"),
+    ({"lengths": [[1]]}, "lengths has 2 dimensions, not one"),
+    ({"q": np.zeros((1, 1, 1, 64), np.float32)}, "q is float32"),
+    ({"q": np.zeros((1, 1, 1, 32), np.float16)}, "different numbers of dims"),
+    ({"q": np.zeros((2, 1, 1, 64), np.float16)}, "different numbers of sequences"),
+    ({"k": np.zeros((1, 4, 2, 64), np.float16)}, "k and v have different shapes"),
+    ({"v": np.zeros((1, 4, 1, 64), np.uint16)}, "v is BF16 with 4 dimensions, not F16 with 4"),
+    ({"profile": "sm90.fa3"}, "no profile 'sm90.fa3'"),
+])
+def test_what_is_refused_is_said_in_one_line(changed, says):
+    rows = np.zeros((1, 4, 1, 64), np.float16)
+    asked = {"profile": PAGES, "q": rows[:, :1], "k": rows, "v": rows, **changed}
+    with pytest.raises(kvgold.PackError) as caught:
+        kvgold.predict(asked.pop("profile"), asked.pop("q"), asked.pop("k"), asked.pop("v"), **asked)
+    assert says in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_dims_beyond_the_kernel_are_refused():
+    rows = np.zeros((1, 4, 1, 288), np.float16)
+    with pytest.raises(kvgold.PackError, match="no kernel for head_dim 288"):
+        kvgold.predict(PAGES, rows, rows, rows)
