@@ -136,7 +136,8 @@ static kvg_status predict(question *x, const kvg_arguments *a)
     if (!s) s = kvg_set_alloc(&p, kvg_op_get(p.op)->outputs, &out);
     if (!s) {
         fill(x, &in);
-        s = kvg_attention_profile(&p, in.tensors, out.tensors);
+        const uint32_t splits = (uint32_t)kvg_given_number(a, KVG_OPTION_PREDICT_SPLITS, 1);
+        s = kvg_attention_in_splits(&p, splits, in.tensors, out.tensors);
     }
     if (!s) {
         s = write_answer(kvg_given_text(a, KVG_OPTION_PREDICT_OUTPUT, NULL), x, kvg_profile_get(p.profile)->name, &out);

@@ -16,13 +16,13 @@
 #include "reference/attention/ref_profile_operand.h"
 #include "reference/attention_profile.h"
 #include "reference/numbers/ref_round.h"
-#include "reference/numbers/ref_special.h"
 
 enum {
+    MOST_SPLIT_ROWS = 128, /* of a block of rows, at least */
     MOST_ROWS = 256,        /* of a batch and a KV head: those of one token may be more */
     MOST_FLOATS = 1 << 23,  /* of a batch's nodes: those of one token may be more */
 };
-static const float LOG2_E = 0x1.715476p+0f, LN_2 = 0x1.62e43p-1f;
+static const float LOG2_E = 0x1.715476p+0f;
 static const double LOG2_E_F64 = 0x1.71547652b82fep+0;
 static const float LEAST = -FLT_MAX; /* reference point of a row that has seen nothing */
 
@@ -45,17 +45,6 @@ typedef struct batch {
     uint32_t first, count;
     uint32_t first_leaf, end_leaf;
 } batch;
-
-static size_t node_floats(const ref_profile_run *r)
-{
-    return 1 + r->lanes + r->dims;
-}
-
-static ref_node node_at(const ref_profile_run *r, float *nodes, size_t index)
-{
-    float *at = nodes + index * node_floats(r);
-    return (ref_node){at, at + 1, at + 1 + r->lanes};
-}
 
 static void set_empty(const ref_profile_run *r, ref_node n)
 {
@@ -132,12 +121,6 @@ static float top_of(const ref_profile_run *r, const float *z)
     return top;
 }
 
-/* What FUSED subtracts: m in log2 units, 0 of a row that has seen nothing. */
-static float offset_of(const head *h, float m)
-{
-    return m == -INFINITY ? 0 : m * h->c;
-}
-
 /* The factor by which sums follow m from `from` to `to`. */
 static float factor_of(const ref_profile_run *r, const head *h, float from, float to)
 {
@@ -170,7 +153,7 @@ static void walk_tile(const ref_profile_run *r, const void *tile, const bool *se
     const float top = top_of(r, z), rise = top - *n.m;
     if (!(rise <= r->lazy)) w = rescale(r, h, n, top);
     if (r->rules->exponent == KVG_EXPONENT_FUSED) {
-        const float offset = offset_of(h, *n.m);
+        const float offset = ref_profile_offset(h->c, *n.m);
         for (uint32_t i = 0; i < r->tile; i++) p[i] = fmaf(z[i], h->c, -offset);
     } else {
         for (uint32_t i = 0; i < r->tile; i++) p[i] = z[i] - *n.m;
@@ -197,75 +180,9 @@ static void merge_tree(const ref_profile_run *r, float *nodes, uint32_t first, u
     for (uint64_t step = 1; step < end; step *= 2) {
         for (uint64_t i = first / (2 * step) * 2 * step; i + step < end; i += 2 * step) {
             if (i + step <= first) continue; /* no left child */
-            merge(r, node_at(r, nodes, i > first ? i - first : 0), node_at(r, nodes, i + step - first));
+            merge(r, ref_node_at(r, nodes, i > first ? i - first : 0), ref_node_at(r, nodes, i + step - first));
         }
     }
-}
-
-/* --- section 9: the root --- */
-
-static void add_sink(const ref_profile_run *r, ref_node n, float sink)
-{
-    const float x = sink * LOG2_E, m = fmaxf(*n.m, x), w = r->exp2->of(*n.m - m);
-    const float kept = *n.l * w;
-    *n.l = kept + r->exp2->of(x - m);
-    for (uint32_t d = 0; d < r->dims; d++) n.o[d] *= w;
-    *n.m = m;
-}
-
-/* The NaN of every type is 0x7F...F: rounding to 16 bits keeps it. */
-static float one_nan(float x)
-{
-    return isnan(x) ? kvg_f32_of_bits(0x7FFFFFFF) : x;
-}
-
-static float lse_of(ref_node n)
-{
-    if (*n.l == 0) return -INFINITY;
-    const float in_log2 = *n.m + (isnan(*n.l) ? *n.l : ref_log2(*n.l));
-    return one_nan(in_log2 * LN_2);
-}
-
-static void store(const ref_profile_run *r, size_t row, uint32_t d, float y)
-{
-    const size_t width = kvg_dtype_bytes(r->p->dtype);
-    const float kept = one_nan(y);
-    kvg_reference_store(r->p->dtype, &kept, 1, r->out + (row * r->dims + d) * width);
-}
-
-static void end_divided(const ref_profile_run *r, size_t row, const float *sink, ref_node n)
-{
-    if (sink) add_sink(r, n, *sink);
-    for (uint32_t d = 0; d < r->dims; d++) {
-        const float scaled = n.o[d] * r->output_factor, quotient = scaled / *n.l;
-        store(r, row, d, *n.l == 0 ? 0 : quotient + 0.0f); /* -0 + 0 is +0 */
-    }
-    r->lse[row] = lse_of(n);
-}
-
-/* docs/spec/other-kernels.md section 1.4. */
-static void end_reciprocal(const ref_profile_run *r, size_t row, const float *sink, ref_node n)
-{
-    const float c = r->score_factor;
-    const head h = {.c = c};
-    const bool sees = *n.m != -INFINITY;
-    const float even = n.l[0] + n.l[2], odd = n.l[1] + n.l[3];
-    float l = even + odd;
-    if (sink && sees) l += r->exp2->of(fmaf(*sink, LOG2_E, -offset_of(&h, *n.m)));
-    const bool none = l == 0 || isnan(l);
-    const float inverse = none ? 0 : ref_rcp_approx(l, true) * r->output_factor;
-    for (uint32_t d = 0; d < r->dims; d++) store(r, row, d, n.o[d] * inverse);
-    const float natural = c * LN_2, log_l = ref_lg2_approx(l, true) * LN_2;
-    r->lse[row] = none ? -INFINITY : fmaf(*n.m, natural, log_l);
-}
-
-static void write_row(const ref_profile_run *r, size_t row, ref_node n)
-{
-    static void (*const ends[])(const ref_profile_run *, size_t, const float *, ref_node) = {
-        [KVG_END_DIVIDED] = end_divided,
-        [KVG_END_RECIPROCAL] = end_reciprocal,
-    };
-    ends[r->rules->end](r, row, r->sinks ? &r->sinks[row % r->p->attention.query_heads] : NULL, n);
 }
 
 /* --- the whole problem --- */
@@ -280,7 +197,7 @@ static extent extent_of(const ref_profile_run *r, uint32_t token)
     const ref_range_of_keys keys = ref_query_keys(&r->kv.table, &r->queries[token]);
     if (keys.end <= keys.first) return (extent){0, 0};
     const uint32_t leaf = r->rules->leaf;
-    if (!leaf) return (extent){0, 1};
+    if (!leaf) return (extent){0, r->splits};
     return (extent){(uint32_t)(keys.first / leaf), (uint32_t)((keys.end + leaf - 1) / leaf)};
 }
 
@@ -292,7 +209,7 @@ static uint32_t leaves_of(const batch *b)
 
 static size_t floats_of(const ref_profile_run *r, const batch *b)
 {
-    return (size_t)b->count * r->p->attention.query_heads * leaves_of(b) * node_floats(r);
+    return (size_t)b->count * r->p->attention.query_heads * leaves_of(b) * ref_node_floats(r);
 }
 
 /* The batch that begins with token `first`: as many of its sequence as there is room for. */
@@ -317,13 +234,13 @@ static batch batch_from(const ref_profile_run *r, uint32_t first)
 static ref_node leaf_of(const ref_profile_run *r, const batch *b, uint32_t i, uint32_t query_head, uint32_t leaf)
 {
     const size_t row = (size_t)i * r->p->attention.query_heads + query_head;
-    return node_at(r, r->nodes, row * leaves_of(b) + leaf - b->first_leaf);
+    return ref_node_at(r, r->nodes, row * leaves_of(b) + leaf - b->first_leaf);
 }
 
-/* The keys that some token of the batch sees, of one leaf. */
-static ref_range_of_keys keys_of_leaf(const ref_profile_run *r, const batch *b, uint32_t leaf)
+/* The tiles of a leaf; without leaves, a split's share of those with keys that some token of the batch sees. */
+static ref_range_of_keys tiles_of_leaf(const ref_profile_run *r, const batch *b, uint32_t leaf)
 {
-    const int64_t size = r->rules->leaf;
+    const int64_t size = r->rules->leaf / r->tile, tile = r->tile;
     if (size) return (ref_range_of_keys){leaf * size, (leaf + 1) * size};
     ref_range_of_keys all = {INT64_MAX, 0};
     for (uint32_t i = 0; i < b->count; i++) {
@@ -332,7 +249,9 @@ static ref_range_of_keys keys_of_leaf(const ref_profile_run *r, const batch *b, 
         all.first = keys.first < all.first ? keys.first : all.first;
         all.end = keys.end > all.end ? keys.end : all.end;
     }
-    return all;
+    const int64_t first = all.first / tile, end = (all.end + tile - 1) / tile;
+    const int64_t share = (end - first + r->splits - 1) / r->splits, from = first + leaf * share;
+    return (ref_range_of_keys){from, from + share < end ? from + share : end};
 }
 
 /* The tiles of a leaf for rows `low` to `high` - 1 of a batch and a KV head, token by token. */
@@ -345,10 +264,10 @@ static void run_rows(const ref_profile_run *r, desk *d, const batch *b, uint32_t
         read_head(r, (size_t)(b->first + token) * r->p->attention.query_heads + query_head, &d->heads[i]);
         set_empty(r, leaf_of(r, b, token, query_head, leaf));
     }
-    const ref_range_of_keys span = keys_of_leaf(r, b, leaf);
-    const int64_t tile = r->tile, from = span.first / tile, end = (span.end + tile - 1) / tile;
-    for (int64_t n = from; n < end; n++) {
-        const int64_t start = tile * (r->rules->order == KVG_TILES_LAST_DOWN ? from + end - 1 - n : n);
+    const ref_range_of_keys tiles = tiles_of_leaf(r, b, leaf);
+    for (int64_t n = tiles.first; n < tiles.end; n++) {
+        const int64_t tile = r->tile, from_end = tiles.first + tiles.end - 1 - n;
+        const int64_t start = tile * (r->rules->order == KVG_TILES_LAST_DOWN ? from_end : n);
         bool loaded = false, seen[REF_MOST_TILE];
         for (uint32_t i = low / group; i * group < high; i++) {
             const ref_query *query = &r->queries[b->first + i];
@@ -372,8 +291,8 @@ static void run_root(const ref_profile_run *r, const batch *b, uint32_t i, uint3
     const bool sees = at.first < at.end;
     const ref_node root = leaf_of(r, b, i, query_head, sees ? at.first : b->first_leaf);
     if (!sees) set_empty(r, root);
-    merge_tree(r, root.m, at.first, at.end);
-    write_row(r, (size_t)(b->first + i) * r->p->attention.query_heads + query_head, root);
+    if (r->rules->leaf) merge_tree(r, root.m, at.first, at.end);
+    ref_profile_end(r, (size_t)(b->first + i) * r->p->attention.query_heads + query_head, sees ? r->splits : 1, root);
 }
 
 static void close_desk(desk *d)
@@ -500,7 +419,33 @@ static kvg_status find_contract(const kvg_problem *p, const ref_contract **out)
     return (*out)->check(p);
 }
 
+/* A kernel cuts the tiles of a block of rows: those that the rows of a sequence see, where all are in one block. */
+static kvg_status check_splits(const ref_profile_run *r, const int32_t *query_lengths)
+{
+    const char *name = kvg_profile_get(r->p->profile)->name;
+    if (r->splits == 1) return KVG_OK;
+    if (r->rules->end != KVG_END_RECIPROCAL) {
+        return kvg_fail(KVG_ERR_UNIMPLEMENTED, "%s has the same bits for every number of splits: leave splits out",
+                        name);
+    }
+    if (r->splits < 1 || r->splits > KVG_MOST_SPLITS) {
+        return kvg_fail(KVG_ERR_INVALID, "%u splits: give a number from 1 to %d", r->splits, (int)KVG_MOST_SPLITS);
+    }
+    for (uint32_t s = 0; s < r->p->paging.sequences; s++) {
+        if ((uint64_t)query_lengths[s] * r->group <= MOST_SPLIT_ROWS) continue;
+        return kvg_fail(KVG_ERR_UNIMPLEMENTED, "%s in splits is known for up to %d query rows of a KV head and a "
+                        "sequence, not for %d tokens of %u heads", name, (int)MOST_SPLIT_ROWS, query_lengths[s],
+                        r->group);
+    }
+    return KVG_OK;
+}
+
 kvg_status kvg_attention_profile(const kvg_problem *p, const kvg_tensor *in, kvg_tensor *out)
+{
+    return kvg_attention_in_splits(p, 1, in, out);
+}
+
+kvg_status kvg_attention_in_splits(const kvg_problem *p, uint32_t splits, const kvg_tensor *in, kvg_tensor *out)
 {
     const ref_contract *contract;
     kvg_status s = kvg_problem_check(p);
@@ -517,11 +462,13 @@ kvg_status kvg_attention_profile(const kvg_problem *p, const kvg_tensor *in, kvg
         .out = out[kvg_roles_index(outputs, KVG_ROLE_OUT, KVG_K)].data,
         .lse = out[kvg_roles_index(outputs, KVG_ROLE_LSE, KVG_K)].data,
         .group = p->attention.query_heads / p->kv_heads,
+        .splits = splits,
         .tables = malloc(contract->table_bytes),
     };
     s = r.tables ? ref_kv_init(p, in, NULL, &r.kv) : kvg_fail(KVG_ERR_MEMORY, "no memory for the tables of operands");
     if (!s) s = ref_sinks_read(p, input(in, KVG_ROLE_SINKS), &r.sinks);
     if (!s) s = check_sinks(&r);
+    if (!s) s = check_splits(&r, input(in, KVG_ROLE_QUERY_LENGTHS)->data);
     if (!s) {
         r.dims = ref_kv_dim(&r.kv, KVG_V);
         r.tile = tile_of(&r, input(in, KVG_ROLE_QUERY_LENGTHS));

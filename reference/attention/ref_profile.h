@@ -3,6 +3,8 @@
 #ifndef KVG_REFERENCE_ATTENTION_REF_PROFILE_H
 #define KVG_REFERENCE_ATTENTION_REF_PROFILE_H
 
+#include <math.h> /* INFINITY */
+
 #include "core/profile.h"
 #include "reference/attention/ref_kv.h"
 #include "reference/attention/ref_query.h"
@@ -27,6 +29,7 @@ typedef struct ref_profile_run {
     uint32_t dims;  /* elements of an output */
     uint32_t tile;  /* positions between two looks at the maximum */
     uint32_t lanes; /* sums of weights */
+    uint32_t splits; /* pieces that a row without leaves is cut into */
     void *tables;  /* the contract's, for the whole problem */
 
     /* Set by the contract's `open`: */
@@ -67,6 +70,26 @@ typedef struct ref_contract {
      * of what BY_LANE had summed before. */
     void (*add)(const ref_profile_run *r, const void *tile, const bool *seen, const float *p, float w, ref_node n);
 } ref_contract;
+
+static inline size_t ref_node_floats(const ref_profile_run *r)
+{
+    return 1 + r->lanes + r->dims;
+}
+
+static inline ref_node ref_node_at(const ref_profile_run *r, float *nodes, size_t index)
+{
+    float *at = nodes + index * ref_node_floats(r);
+    return (ref_node){at, at + 1, at + 1 + r->lanes};
+}
+
+/* What a fused exponent subtracts: m in log2 units, 0 of a row that has seen nothing. */
+static inline float ref_profile_offset(float c, float m)
+{
+    return m == -INFINITY ? 0 : m * c;
+}
+
+/* From the root, or from the splits, of a row to what is asked for; the splits lie behind n. */
+void ref_profile_end(const ref_profile_run *r, size_t row, uint32_t splits, ref_node n);
 
 /* docs/spec/decode-contract.md, on the chip of the profile; docs/spec/simt-contract.md. */
 extern const ref_contract ref_contract_mma, ref_contract_simt;

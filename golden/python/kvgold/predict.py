@@ -36,14 +36,15 @@ def _numbers(name: str, value: Any, dtype: str) -> tuple[str, np.ndarray]:
 
 
 def predict(profile: str, q: Any, k: Any, v: Any, *, lengths: Any = None, scale: float | None = None,
-            window: int | None = None, softcap: float | None = None, sinks: Any = None) -> tuple[Any, Any]:
+            window: int | None = None, softcap: float | None = None, sinks: Any = None,
+            splits: int | None = None) -> tuple[Any, Any]:
     """Outputs and LSE of the kernel that `profile` names (`kvgold list profiles`), for arrays or tensors
 
         q     [sequences, tokens, query heads, dim]     float16 or bfloat16 (numpy: codes as uint16, or ml_dtypes)
         k, v  [sequences, positions, KV heads, dim]     of the same type
 
     The tokens of q are the last ones of each sequence's `lengths` (default: all positions). `window`: keys that a query
-    sees, its own included. out has the shape, type and kind of q; lse is float32 of [sequences, tokens, query heads].
+    sees, its own included. `splits`: pieces that the kernel is told to cut each row into. out has the shape, type and kind of q; lse is float32 of [sequences, tokens, query heads].
 
         out, lse = kvgold.predict("sm90.fa3.20260810.pages", q, k, v, lengths=[300, 1000])
 
@@ -54,8 +55,8 @@ def predict(profile: str, q: Any, k: Any, v: Any, *, lengths: Any = None, scale:
         tensors["lengths"] = _numbers("lengths", lengths, "I32")
     if sinks is not None:
         tensors["sinks"] = _numbers("sinks", sinks, "F32")
-    options = [f"--{name}={value!r}" for name, value in (("scale", scale), ("window", window), ("softcap", softcap))
-               if value is not None]
+    options = [f"--{name}={value!r}" for name, value in (("scale", scale), ("window", window), ("softcap", softcap),
+                                                          ("splits", splits)) if value is not None]
     with tempfile.TemporaryDirectory() as folder:
         question, answer = (os.path.join(folder, f"{name}.safetensors") for name in ("question", "answer"))
         write(question, tensors, {})

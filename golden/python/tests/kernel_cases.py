@@ -74,7 +74,7 @@ def ask_fa3(flash_attn, torch, case):
     window = (case["window"] - 1, 0) if case["window"] else (-1, -1)
     lengths = torch.tensor(case["lengths"], dtype=torch.int32, device="cuda")
     out, lse, *_ = flash_attn.flash_attn_with_kvcache(
-        q, k, v, cache_seqlens=lengths, causal=True, num_splits=1, window_size=window, softmax_scale=case["scale"],
+        q, k, v, cache_seqlens=lengths, causal=True, num_splits=case["splits"], window_size=window, softmax_scale=case["scale"],
         return_softmax_lse=True, **options)
     return out.contiguous().view(torch.int16).cpu().numpy(), lse.float().cpu().numpy()
 

@@ -15,7 +15,7 @@ def predict(case, **changed):
     if case["dtype"] == "f16":
         q, k, v = (x.view(np.float16) for x in (q, k, v))
     return kvgold.predict(case["profile"], q, k, v, lengths=case["lengths"], scale=case["scale"],
-                          window=case["window"] or None, sinks=sinks)
+                          window=case["window"] or None, sinks=sinks, splits=case["splits"])
 
 
 def bits(out, lse):
@@ -32,7 +32,7 @@ def test_other_rules_have_other_bits():
     case = next(c for c in CASES if c["profile"] == CONTIGUOUS and c["dim"] == 128 and max(c["lengths"]) > 176)
     right = case["out"], case["lse"]
     for changed in ({"profile": PAGES}, {"profile": "sm90.mma16816.v2"}, {"seed": case["seed"] + 1},
-                    {"lengths": [n - (n > 1) for n in case["lengths"]]}, {"window": 100}, {"scale": 0.1}):
+                    {"lengths": [n - (n > 1) for n in case["lengths"]]}, {"window": 100}, {"scale": 0.1}, {"splits": 2}):
         assert bits(*predict(case, **changed)) != right, changed
 
 
@@ -49,6 +49,8 @@ def test_a_tensor_of_torch_stays_one():
     ({"softcap": 30.0}, "built without a softcap"),
     ({"sinks": [0.3]}, "takes sinks that are bf16 numbers"),
     ({"sinks": [1.0, 2.0]}, "sinks must have one number for each query head"),
+    ({"splits": 33}, "a whole number from 1 to 32"),
+    ({"profile": "simt.fma.v1", "splits": 2}, "the same bits for every number of splits"),
     ({"lengths": [99]}, "99"),
     ({"lengths": [[1]]}, "lengths has 2 dimensions, not one"),
     ({"q": np.zeros((1, 1, 1, 64), np.float32)}, "q is float32"),
