@@ -60,8 +60,8 @@ typedef enum kvg_end_kind {
     KVG_END_RECIPROCAL, /* docs/spec/other-kernels.md */
 } kvg_end_kind;
 
-/* Most pieces that a kernel of another project cuts a row into. */
-enum { KVG_MOST_SPLITS = 32 };
+/* Most pieces that a kernel of another project cuts a row into, and most positions of a tile. */
+enum { KVG_MOST_SPLITS = 32, KVG_MOST_TILE = 256 };
 
 /* The shape of the instruction that profiles describe: d[M][N] = a[M][K] b[K][N] + c[M][N]. */
 enum { KVG_MMA_M = 16, KVG_MMA_N = 8, KVG_MMA_K = 16 };

@@ -35,7 +35,7 @@ typedef struct head {
 /* Of one thread. */
 typedef struct desk {
     void *tile; /* the contract's */
-    bool placed[REF_MOST_TILE];
+    bool placed[KVG_MOST_TILE];
     head *heads;    /* [tokens][group] */
     void *queries;  /* of the heads */
 } desk;
@@ -147,7 +147,7 @@ static float z_of(const ref_profile_run *r, const head *h, float s)
 
 static void walk_tile(const ref_profile_run *r, const void *tile, const bool *seen, const head *h, ref_node n)
 {
-    float z[REF_MOST_TILE], p[REF_MOST_TILE], w = 1;
+    float z[KVG_MOST_TILE], p[KVG_MOST_TILE], w = 1;
     r->contract->scores(r, tile, seen, h->query, z);
     for (uint32_t i = 0; i < r->tile; i++) z[i] = seen[i] ? z_of(r, h, z[i]) : -INFINITY;
     const float top = top_of(r, z), rise = top - *n.m;
@@ -268,7 +268,7 @@ static void run_rows(const ref_profile_run *r, desk *d, const batch *b, uint32_t
     for (int64_t n = tiles.first; n < tiles.end; n++) {
         const int64_t tile = r->tile, from_end = tiles.first + tiles.end - 1 - n;
         const int64_t start = tile * (r->rules->order == KVG_TILES_LAST_DOWN ? from_end : n);
-        bool loaded = false, seen[REF_MOST_TILE];
+        bool loaded = false, seen[KVG_MOST_TILE];
         for (uint32_t i = low / group; i * group < high; i++) {
             const ref_query *query = &r->queries[b->first + i];
             const ref_range_of_keys keys = ref_query_keys(&r->kv.table, query);
@@ -442,10 +442,10 @@ static kvg_status check_splits(const ref_profile_run *r, const int32_t *query_le
 
 kvg_status kvg_attention_profile(const kvg_problem *p, const kvg_tensor *in, kvg_tensor *out)
 {
-    return kvg_attention_in_splits(p, 1, in, out);
+    return kvg_attention_walk(p, &(kvg_walk){.splits = 1}, in, out);
 }
 
-kvg_status kvg_attention_in_splits(const kvg_problem *p, uint32_t splits, const kvg_tensor *in, kvg_tensor *out)
+kvg_status kvg_attention_walk(const kvg_problem *p, const kvg_walk *walk, const kvg_tensor *in, kvg_tensor *out)
 {
     const ref_contract *contract;
     kvg_status s = kvg_problem_check(p);
@@ -455,23 +455,27 @@ kvg_status kvg_attention_in_splits(const kvg_problem *p, uint32_t splits, const 
     ref_profile_run r = {
         .p = p,
         .chip = kvg_profile_get(p->profile)->chip,
-        .rules = kvg_profile_get(p->profile)->contract,
+        .rules = walk->contract ? walk->contract : kvg_profile_get(p->profile)->contract,
         .contract = contract,
-        .exp2 = ref_exp2_rule_of(kvg_profile_get(p->profile)),
         .q = input(in, KVG_ROLE_Q)->data,
         .out = out[kvg_roles_index(outputs, KVG_ROLE_OUT, KVG_K)].data,
         .lse = out[kvg_roles_index(outputs, KVG_ROLE_LSE, KVG_K)].data,
         .group = p->attention.query_heads / p->kv_heads,
-        .splits = splits,
+        .splits = walk->splits,
         .tables = malloc(contract->table_bytes),
     };
     s = r.tables ? ref_kv_init(p, in, NULL, &r.kv) : kvg_fail(KVG_ERR_MEMORY, "no memory for the tables of operands");
     if (!s) s = ref_sinks_read(p, input(in, KVG_ROLE_SINKS), &r.sinks);
     if (!s) s = check_sinks(&r);
     if (!s) s = check_splits(&r, input(in, KVG_ROLE_QUERY_LENGTHS)->data);
+    r.tile = r.rules->tile ? r.rules->tile : tile_of(&r, input(in, KVG_ROLE_QUERY_LENGTHS));
+    if (!s && (r.tile > KVG_MOST_TILE || r.tile % KVG_MMA_K)) {
+        s = kvg_fail(KVG_ERR_INVALID, "a tile of %u positions: a multiple of %d up to %d", r.tile, (int)KVG_MMA_K,
+                     (int)KVG_MOST_TILE);
+    }
     if (!s) {
         r.dims = ref_kv_dim(&r.kv, KVG_V);
-        r.tile = tile_of(&r, input(in, KVG_ROLE_QUERY_LENGTHS));
+        r.exp2 = ref_exp2_rule_of(r.rules->exp2);
         r.lanes = r.rules->weights == KVG_WEIGHTS_BY_LANE ? REF_LANES : 1;
         contract->open(&r);
         r.score_factor = score_factor(&r);

@@ -11,7 +11,7 @@
 #include "reference/attention_spec.h"
 #include "reference/numbers/ref_exp2.h"
 
-enum { REF_MOST_TILE = 256, REF_LANES = 4 };
+enum { REF_LANES = 4 };
 
 /* State of a row: reference point, sums of weights (one for each lane), weighted sums. An array of them is a run of
  * floats. */

@@ -11,9 +11,9 @@ typedef struct tables {
 } tables;
 
 typedef struct tile {
-    ref_operand k[REF_MOST_TILE * KVG_MAX_HEAD_DIM]; /* by position, dims in the order of the sums */
-    ref_operand v[KVG_MAX_HEAD_DIM * REF_MOST_TILE]; /* by dim */
-    float k_scale[REF_MOST_TILE], v_scale[REF_MOST_TILE];
+    ref_operand k[KVG_MOST_TILE * KVG_MAX_HEAD_DIM]; /* by position, dims in the order of the sums */
+    ref_operand v[KVG_MAX_HEAD_DIM * KVG_MOST_TILE]; /* by dim */
+    float k_scale[KVG_MOST_TILE], v_scale[KVG_MOST_TILE];
 } tile;
 
 typedef struct query {
@@ -78,7 +78,7 @@ static void add_by_lane(const ref_profile_run *r, const float *p, float w, float
 
 static void add_as_values(const ref_profile_run *r, kvg_dtype type, const ref_operand *weights, float *l)
 {
-    ref_operand ones[REF_MOST_TILE];
+    ref_operand ones[KVG_MOST_TILE];
     const ref_operand one = ref_operand_round(type, 1);
     for (uint32_t i = 0; i < r->tile; i++) ones[i] = one;
     *l = ref_mma_dot(r->chip, ones, weights, r->tile, *l);
@@ -90,7 +90,7 @@ static void add(const ref_profile_run *r, const void *from, const bool *seen, co
     const tables *t = r->tables;
     const tile *d = from;
     const ref_operand zero = {0, REF_OPERAND_ZERO};
-    ref_operand weights[REF_MOST_TILE], scaled[REF_MOST_TILE], v[REF_MOST_TILE];
+    ref_operand weights[KVG_MOST_TILE], scaled[KVG_MOST_TILE], v[KVG_MOST_TILE];
     for (uint32_t i = 0; i < r->tile; i++) {
         const float scale = t->v.row_scaled && seen[i] ? d->v_scale[i] : 1;
         weights[i] = ref_operand_round(t->v.type, p[i]);

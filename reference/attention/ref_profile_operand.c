@@ -281,7 +281,7 @@ void ref_holding_class(const kvg_problem *p, kvg_arithmetic *out)
 {
     const kvg_operand k = operand_type(type_of(p, KVG_K)), v = operand_type(type_of(p, KVG_V));
     const kvg_profile_info *profile = kvg_profile_get(p->profile);
-    const ref_exp2_rule *exp2 = ref_exp2_rule_of(profile);
+    const ref_exp2_rule *exp2 = ref_exp2_rule_of(profile->contract->exp2);
     const uint32_t bits = kvg_format_get(p->storage[KVG_K].format)->element_bits;
     *out = (kvg_arithmetic){
         .q = k, .k = k, .p = v, .v = v,

@@ -142,7 +142,7 @@ static void add(const ref_profile_run *r, const void *from, const bool *seen, co
 static void classify(const kvg_problem *p, kvg_arithmetic *out)
 {
     const kvg_profile_info *profile = kvg_profile_get(p->profile);
-    const ref_exp2_rule *exp2 = ref_exp2_rule_of(profile);
+    const ref_exp2_rule *exp2 = ref_exp2_rule_of(profile->contract->exp2);
     *out = (kvg_arithmetic){
         .q = KVG_OPERAND_F32, .k = KVG_OPERAND_F32, .p = KVG_OPERAND_F32, .v = KVG_OPERAND_F32,
         .folded = true,

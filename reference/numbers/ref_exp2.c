@@ -42,14 +42,14 @@ static void approx_all(float *x, size_t count)
     for (size_t i = 0; i < count; i++) x[i] = approx(x[i]);
 }
 
-const ref_exp2_rule *ref_exp2_rule_of(const kvg_profile_info *profile)
+const ref_exp2_rule *ref_exp2_rule_of(kvg_exp2_kind kind)
 {
     static const ref_exp2_rule rules[] = {
         [KVG_EXP2_POLYNOMIAL] = {ref_exp2, ref_exp2_all, 0x1p-18f /* 3.40e-6 */,
                                  0x1p-19f /* half of that, and three roundings */},
         [KVG_EXP2_APPROX] = {approx, approx_all, 0, 0},
     };
-    return &rules[profile->contract->exp2];
+    return &rules[kind];
 }
 
 /* p[0] + p[1] x + ... by Horner's rule, one fma per step. */

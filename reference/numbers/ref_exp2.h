@@ -17,7 +17,7 @@ typedef struct ref_exp2_rule {
     float error, tanh_error; /* relative; absolute, of the tanh that is formed from it; 0: those of attention.v1 */
 } ref_exp2_rule;
 
-const ref_exp2_rule *ref_exp2_rule_of(const kvg_profile_info *profile);
+const ref_exp2_rule *ref_exp2_rule_of(kvg_exp2_kind kind);
 
 /* x > 0, normal. */
 float ref_log2(float x);

@@ -8,7 +8,7 @@
     save_answer              a file for `kvgold compare`
     explain                  where an answer is wrong, and why
     check                    a callable asked about a config
-    predict                  what a kernel gives for q, k and v, bit for bit
+    predict, which           what a kernel gives for q, k and v, bit for bit; whose bits an answer has
     pytest_cases             a pack's cases as pytest parameters
 
 docs/spec/golden-pack.md is the format, docs/guide/adapters.md the manual. The package needs numpy alone; adapters need what their
@@ -19,12 +19,12 @@ from .container import PackError
 from .judge import assert_matches, save_answer
 from .pack import Answer, Case, ErratumWarning, Pack, Prompt, Unjudged, floats, load, load_prompt, typed, unpack_nibbles
 from .pages import pages
-from .predict import predict
+from .predict import Kernel, predict, which
 from .testing import pytest_cases
 
-__all__ = ["Answer", "Case", "ErratumWarning", "Pack", "PackError", "Prompt", "Report", "Unjudged", "Verdict",
-           "assert_matches", "check", "explain", "floats", "load", "load_prompt", "pages", "predict", "pytest_cases", "save_answer", "typed",
-           "unpack_nibbles"]
+__all__ = ["Answer", "Case", "ErratumWarning", "Kernel", "Pack", "PackError", "Prompt", "Report", "Unjudged",
+           "Verdict", "assert_matches", "check", "explain", "floats", "load", "load_prompt", "pages", "predict", "pytest_cases",
+           "save_answer", "typed", "unpack_nibbles", "which"]
 
 
 def _version() -> str:

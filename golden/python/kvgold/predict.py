@@ -1,15 +1,17 @@
-"""What a kernel gives for q, k and v, bit for bit, on a CPU: the program's `kvgold predict`."""
+"""What a kernel gives for q, k and v, bit for bit, on a CPU, and whose bits an answer has: the program's `kvgold predict`
+and `kvgold which`."""
 
 from __future__ import annotations
 
 import os
 import sys
 import tempfile
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from .container import DTYPES, PackError, parse, write
+from .container import DTYPES, PackError, parse, parse_json, write
 from .judge import raw
 from .pack import Answer
 from .program import run_program
@@ -35,6 +37,19 @@ def _numbers(name: str, value: Any, dtype: str) -> tuple[str, np.ndarray]:
     return dtype, array.astype(DTYPES[dtype])
 
 
+def _question(q: Any, k: Any, v: Any, lengths: Any, sinks: Any) -> dict[str, tuple[str, np.ndarray]]:
+    tensors = {name: _rows(name, value, 4) for name, value in (("q", q), ("k", k), ("v", v))}
+    if lengths is not None:
+        tensors["lengths"] = _numbers("lengths", lengths, "I32")
+    if sinks is not None:
+        tensors["sinks"] = _numbers("sinks", sinks, "F32")
+    return tensors
+
+
+def _options(**given: float | None) -> list[str]:
+    return [f"--{name}={value!r}" for name, value in given.items() if value is not None]
+
+
 def predict(profile: str, q: Any, k: Any, v: Any, *, lengths: Any = None, scale: float | None = None,
             window: int | None = None, softcap: float | None = None, sinks: Any = None,
             splits: int | None = None) -> tuple[Any, Any]:
@@ -50,13 +65,8 @@ def predict(profile: str, q: Any, k: Any, v: Any, *, lengths: Any = None, scale:
 
     PackError says in one line what a profile does not take."""
     __tracebackhide__ = True
-    tensors = {name: _rows(name, value, 4) for name, value in (("q", q), ("k", k), ("v", v))}
-    if lengths is not None:
-        tensors["lengths"] = _numbers("lengths", lengths, "I32")
-    if sinks is not None:
-        tensors["sinks"] = _numbers("sinks", sinks, "F32")
-    options = [f"--{name}={value!r}" for name, value in (("scale", scale), ("window", window), ("softcap", softcap),
-                                                          ("splits", splits)) if value is not None]
+    tensors = _question(q, k, v, lengths, sinks)
+    options = _options(scale=scale, window=window, softcap=softcap, splits=splits)
     with tempfile.TemporaryDirectory() as folder:
         question, answer = (os.path.join(folder, f"{name}.safetensors") for name in ("question", "answer"))
         write(question, tensors, {})
@@ -68,3 +78,39 @@ def predict(profile: str, q: Any, k: Any, v: Any, *, lengths: Any = None, scale:
     if torch is not None and isinstance(q, torch.Tensor):
         return torch.from_numpy(out.view(np.int16)).view(q.dtype).to(q.device), torch.from_numpy(lse).to(q.device)
     return out.view(q.dtype), lse
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A profile, as it is or with one parameter changed, and the shares of equal bits; lse is None if none was given."""
+
+    profile: str
+    changed: str  # "with tiles of 176", "in 7 splits", ...; "": nothing
+    out: float
+    lse: float | None
+
+    def __str__(self) -> str:
+        return f"{100 * self.out:.2f} % {self.profile} {self.changed}".rstrip()
+
+
+def which(q: Any, k: Any, v: Any, out: Any, lse: Any = None, *, lengths: Any = None, scale: float | None = None,
+          window: int | None = None, softcap: float | None = None, sinks: Any = None) -> list[Kernel]:
+    """Whose bits `out` (as q) and `lse` ([sequences, tokens, query heads], float32) are: the profiles, and the nearest
+    ones with one parameter changed, the best first. The other arguments are those of `predict`."""
+    __tracebackhide__ = True
+    tensors = _question(q, k, v, lengths, sinks)
+    given = {"out": _rows("out", out, 4)}
+    if lse is not None:
+        given["lse"] = "F32", raw(lse, Answer("lse", "F32", tuple(out.shape[:3]), "bits"), "lse")
+    with tempfile.TemporaryDirectory() as folder:
+        question, answer, found = (os.path.join(folder, name)
+                                   for name in ("question.safetensors", "answer.safetensors", "found.json"))
+        write(question, tensors, {})
+        write(answer, given, {})
+        run_program("which", question, answer, f"--json={found}", *_options(scale=scale, window=window, softcap=softcap),
+                    statuses=(0, 1))
+        with open(found, "rb") as file:
+            rows = parse_json(file.read(), found)
+    size = given["out"][1].size
+    return [Kernel(row["profile"], row["changed"], row["out"] / size,
+                   None if lse is None else row["lse"] * q.shape[3] / size) for row in rows]

@@ -36,6 +36,20 @@ def test_other_rules_have_other_bits():
         assert bits(*predict(case, **changed)) != right, changed
 
 
+@pytest.mark.parametrize("splits", [1, 3])
+def test_which_finds_the_kernel(splits):
+    case = next(c for c in CASES if c["profile"] == CONTIGUOUS and c["dim"] == 64 and c["splits"] == splits
+                and c["tokens"] == 1 and not c["window"])
+    q, k, v, _ = inputs(case)
+    out, lse = predict(case)
+    best, *others = kvgold.which(q, k, v, out, lse, lengths=case["lengths"])
+    assert (best.profile, best.out, best.lse) == (CONTIGUOUS, 1.0, 1.0)
+    assert best.changed == ("in 3 splits" if splits == 3 else "")
+    assert sum(kernel.out < 1 for kernel in others) > len(others) / 2
+    out.view(np.uint16)[0, 0, 0, 0] ^= 1
+    assert 0.99 < kvgold.which(q, k, v, out, lengths=case["lengths"])[0].out < 1
+
+
 def test_a_tensor_of_torch_stays_one():
     torch = pytest.importorskip("torch")
     case = next(c for c in CASES if c["dtype"] == "bf16" and not c["sinks"] and not c["window"])

@@ -1,0 +1,211 @@
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/cli.h"
+#include "cli/question_file.h"
+#include "reference/attention_profile.h"
+#include "support/whole_file.h"
+
+enum { MOST_TRIES = 256, BASES = 3, SHOWN = 10, LEAST_LEAF = 128, MOST_LEAF = 4096, OTHER_SPLITS = 16 };
+
+/* A profile, as it is or with one parameter changed, and how many bits of the answer it gives. */
+typedef struct attempt {
+    kvg_profile profile;
+    uint32_t splits;
+    kvg_contract_info contract; /* with a changed parameter */
+    char changed[64];           /* in words; "": none, and contract is not looked at */
+    uint64_t out, lse;          /* numbers that are equal */
+} attempt;
+
+typedef struct search {
+    kvg_question_file question;
+    const uint16_t *out; /* the answer's; lse may be NULL */
+    const uint32_t *lse;
+    uint64_t outputs, rows;
+    attempt tries[MOST_TRIES];
+    size_t count;
+} search;
+
+/* --- one attempt --- */
+
+static bool is_nan(kvg_dtype type, uint16_t code)
+{
+    return (code & 0x7FFF) > (type == KVG_DTYPE_F16 ? 0x7C00 : 0x7F80);
+}
+
+static void count_equal(const search *x, attempt *t)
+{
+    const kvg_problem *p = &x->question.problem;
+    const uint16_t *out = kvg_set_tensor(&x->question.out, KVG_ROLE_OUT, KVG_K)->data;
+    const uint32_t *lse = kvg_set_tensor(&x->question.out, KVG_ROLE_LSE, KVG_K)->data;
+    for (uint64_t i = 0; i < x->outputs; i++)
+        t->out += out[i] == x->out[i] || (is_nan(p->dtype, out[i]) && is_nan(p->dtype, x->out[i]));
+    for (uint64_t i = 0; x->lse && i < x->rows; i++) t->lse += lse[i] == x->lse[i];
+}
+
+/* Computes and keeps it, unless the profile does not take the question. */
+static kvg_status try(search *x, attempt t)
+{
+    if (x->count == MOST_TRIES) return KVG_OK;
+    attempt *kept = &x->tries[x->count];
+    *kept = t;
+    const kvg_walk walk = {t.splits, t.changed[0] ? &kept->contract : NULL};
+    x->question.problem.profile = t.profile;
+    kvg_status s = kvg_attention_walk(&x->question.problem, &walk, x->question.in.tensors, x->question.out.tensors);
+    if (s == KVG_ERR_UNIMPLEMENTED || s == KVG_ERR_INVALID) return KVG_OK;
+    if (s) return s;
+    count_equal(x, kept);
+    x->count++;
+    return KVG_OK;
+}
+
+static int by_share(const void *a, const void *b)
+{
+    const attempt *x = a, *y = b;
+    const uint64_t of_x = x->out + x->lse, of_y = y->out + y->lse;
+    if (of_x != of_y) return of_x > of_y ? -1 : 1;
+    const bool plain_x = !x->changed[0], plain_y = !y->changed[0];
+    if (plain_x != plain_y) return plain_x ? -1 : 1;
+    return x->profile < y->profile ? -1 : x->profile > y->profile;
+}
+
+/* --- the list of attempts --- */
+
+/* One attempt for each parameter that is changed; products one by one have no other tiles. */
+static kvg_status try_changes(search *x, kvg_profile profile)
+{
+    const kvg_contract_info *own = kvg_profile_get(profile)->contract;
+    const attempt base = {.profile = profile, .splits = 1, .contract = *own};
+    const kvg_problem *p = &x->question.problem;
+    const bool sums = own->operands != KVG_OPERANDS_WIDENED, one_token = x->question.q->shape[1] == 1;
+    const uint32_t bits = kvg_format_get(p->storage[KVG_K].format)->element_bits;
+    const uint32_t own_tile = kvg_profile_tile(profile, bits, p->head_dim, one_token, p->attention.window > 0);
+    kvg_status s = KVG_OK;
+    for (uint32_t tile = KVG_MMA_K; sums && tile <= KVG_MOST_TILE && !s; tile += KVG_MMA_K) {
+        attempt t = base;
+        if (own->leaf % tile || tile == own_tile) continue;
+        t.contract.tile = tile;
+        snprintf(t.changed, sizeof t.changed, "with tiles of %u", tile);
+        s = try(x, t);
+    }
+    for (uint32_t leaf = LEAST_LEAF; own->leaf && leaf <= MOST_LEAF && !s; leaf *= 2) {
+        attempt t = base;
+        t.contract.leaf = leaf;
+        snprintf(t.changed, sizeof t.changed, "with leaves of %u", leaf);
+        if (leaf != own->leaf) s = try(x, t);
+    }
+    for (uint32_t splits = 2; own->end == KVG_END_RECIPROCAL && splits <= OTHER_SPLITS && !s; splits++) {
+        attempt t = base;
+        t.splits = splits;
+        snprintf(t.changed, sizeof t.changed, "in %u splits", splits);
+        s = try(x, t);
+    }
+    attempt order = base, exp2 = base, weights = base;
+    order.contract.order = own->order == KVG_TILES_FIRST_UP ? KVG_TILES_LAST_DOWN : KVG_TILES_FIRST_UP;
+    snprintf(order.changed, sizeof order.changed, "with tiles in the opposite order");
+    exp2.contract.exp2 = own->exp2 == KVG_EXP2_APPROX ? KVG_EXP2_POLYNOMIAL : KVG_EXP2_APPROX;
+    snprintf(exp2.changed, sizeof exp2.changed, "with 2^x by %s",
+             exp2.contract.exp2 == KVG_EXP2_APPROX ? "ex2.approx" : "the polynomial");
+    weights.contract.rise = 0;
+    snprintf(weights.changed, sizeof weights.changed, "with a maximum that is raised at every tile");
+    if (!s) s = try(x, order);
+    if (!s) s = try(x, exp2);
+    if (!s && own->rise) s = try(x, weights);
+    return s;
+}
+
+static kvg_status try_all(search *x)
+{
+    size_t count;
+    kvg_profile best[BASES];
+    kvg_status s = KVG_OK;
+    const kvg_profile_info *table = kvg_profile_table(&count);
+    for (size_t i = 0; i < count && !s; i++) s = try(x, (attempt){.profile = table[i].profile, .splits = 1});
+    if (s) return s;
+    if (x->count == 0) return kvg_fail(KVG_ERR_UNIMPLEMENTED, "no profile takes this question: kvgold list profiles");
+    qsort(x->tries, x->count, sizeof x->tries[0], by_share);
+    const size_t bases = x->count < BASES ? x->count : BASES;
+    for (size_t i = 0; i < bases; i++) best[i] = x->tries[i].profile;
+    for (size_t i = 0; i < bases && !s; i++) s = try_changes(x, best[i]);
+    qsort(x->tries, x->count, sizeof x->tries[0], by_share);
+    return s;
+}
+
+/* --- the answer --- */
+
+static kvg_status read_answer(search *x, const char *path, kvg_safetensors **file)
+{
+    const kvg_question_file *q = &x->question;
+    kvg_status s = kvg_safetensors_open(path, file);
+    if (s) return s;
+    const kvg_safetensors_entry *out = kvg_question_file_find(*file, "out");
+    const kvg_safetensors_entry *lse = kvg_question_file_find(*file, "lse");
+    if (!out || out->rank != 4 || strcmp(out->dtype, q->q->dtype) != 0 ||
+        memcmp(out->shape, q->q->shape, 4 * sizeof out->shape[0]) != 0) {
+        return kvg_fail(KVG_ERR_INVALID, "%s must have out, of the type and shape of q", path);
+    }
+    x->outputs = out->bytes / sizeof *x->out;
+    x->rows = x->outputs / q->problem.head_dim;
+    if (lse && (strcmp(lse->dtype, "F32") != 0 || lse->bytes != x->rows * sizeof *x->lse)) {
+        return kvg_fail(KVG_ERR_INVALID, "%s: lse must be F32 [sequences, tokens, query heads]", path);
+    }
+    x->out = out->data;
+    x->lse = lse ? lse->data : NULL;
+    return KVG_OK;
+}
+
+static void print_attempts(const search *x)
+{
+    printf("%" PRIu64 " outputs%s\n", x->outputs, x->lse ? " and their LSE" : "");
+    printf("%8s %8s\n", "out", x->lse ? "lse" : "");
+    for (size_t i = 0; i < x->count && i < SHOWN; i++) {
+        const attempt *t = &x->tries[i];
+        printf("%6.2f %% ", 100 * (double)t->out / (double)x->outputs);
+        if (x->lse) printf("%6.2f %%", 100 * (double)t->lse / (double)x->rows);
+        printf("  %s%s%s\n", kvg_profile_get(t->profile)->name, t->changed[0] ? " " : "", t->changed);
+    }
+}
+
+static kvg_status write_list(const char *path, const search *x)
+{
+    cJSON *list = cJSON_CreateArray();
+    for (size_t i = 0; i < x->count; i++) {
+        const attempt *t = &x->tries[i];
+        cJSON *one = cJSON_CreateObject();
+        cJSON_AddStringToObject(one, "profile", kvg_profile_get(t->profile)->name);
+        cJSON_AddStringToObject(one, "changed", t->changed);
+        cJSON_AddNumberToObject(one, "out", (double)t->out);
+        cJSON_AddNumberToObject(one, "lse", (double)t->lse);
+        cJSON_AddItemToArray(list, one);
+    }
+    const kvg_status s = kvg_whole_file_write_json(path, list);
+    cJSON_Delete(list);
+    return s;
+}
+
+int kvg_command_which(const kvg_arguments *a)
+{
+    if (a->file_count != 2) return kvg_command_usage("which", "give a file with q, k and v, and a file with out");
+    const kvg_question_options options = {
+        .profile = KVG_PROFILE_SIMT_FMA_V1,
+        .window = (uint32_t)kvg_given_number(a, KVG_OPTION_WHICH_WINDOW, 0),
+        .scale = (float)kvg_given_real(a, KVG_OPTION_WHICH_SCALE, 0),
+        .softcap = (float)kvg_given_real(a, KVG_OPTION_WHICH_SOFTCAP, 0),
+    };
+    kvg_safetensors *answer = NULL;
+    search *x = calloc(1, sizeof *x);
+    kvg_status s = x ? kvg_question_file_open(a->files[0], &options, &x->question)
+                     : kvg_fail(KVG_ERR_MEMORY, "no memory for attempts");
+    if (!s) s = read_answer(x, a->files[1], &answer);
+    if (!s) s = try_all(x);
+    if (!s) print_attempts(x);
+    if (!s && kvg_given(a, KVG_OPTION_WHICH_JSON)) s = write_list(kvg_given_text(a, KVG_OPTION_WHICH_JSON, NULL), x);
+    const bool found = !s && x->tries[0].out == x->outputs && (!x->lse || x->tries[0].lse == x->rows);
+    kvg_safetensors_close(answer);
+    if (x) kvg_question_file_close(&x->question);
+    free(x);
+    if (s) return kvg_command_fail("which", s);
+    return found ? KVG_EXIT_PASS : KVG_EXIT_FAIL;
+}
