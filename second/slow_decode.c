@@ -6,6 +6,7 @@
 #include "second/slow_attention.h"
 #include "second/slow_exp2.h"
 #include "second/slow_leaf.h"
+#include "second/slow_special.h"
 
 static const uint32_t LOG2_E = 0x3FB8AA3B /* 0x1.715476p+0 */, LN_2 = 0x3F317218 /* 0x1.62e43p-1 */;
 
@@ -21,13 +22,20 @@ static slow_number larger(slow_number a, slow_number b)
     return slow_compare(a, b) >= 0 ? a : b;
 }
 
-/* --- section 9, the sink --- */
+/* --- section 9, the sink; section 1.4 of docs/spec/other-kernels.md, step 2 --- */
 
 static void add_sink(const slow_query *r, slow_state *s)
 {
     const slow_head *h = r->head;
     const bool by_kv_head = wrong(h, SLOW_DECODE_SINK_OF_KV_HEAD);
     const slow_number sink = slow_sink(h->stored->request, by_kv_head ? h->stored->kv_head : r->query_head);
+    if (h->profile->contract->end == KVG_END_RECIPROCAL) {
+        const slow_number factor = wrong(h, SLOW_DECODE_SINK_NO_LOG2) ? slow_scaled(1, 0) : slow_f32_of(LOG2_E);
+        const slow_number minus = slow_minus_reference(r, s->m, false);
+        const slow_number exponent = slow_multiply_add(h, SLOW_DECODE_SINK_UNFUSED, sink, factor, minus);
+        if (!s->absent) s->l = slow_f32_add(s->l, slow_exp2_of(h, exponent));
+        return;
+    }
     const slow_number x = wrong(h, SLOW_DECODE_SINK_NO_LOG2) ? sink : slow_f32_multiply(sink, slow_f32_of(LOG2_E));
     const slow_number m = larger(s->m, x);
     const slow_number w = slow_exp2_of(h, slow_f32_subtract(s->m, m));
@@ -70,7 +78,7 @@ static void run_node(const slow_query *r, int level, int64_t index, int64_t low,
 {
     const int64_t first = index << level, last = ((index + 1) << level) - 1;
     if (last < low || first > high) {
-        slow_state_clear(s);
+        slow_state_clear(r->head, s);
     } else if (level == 0) {
         slow_leaf_run(r, index, s);
         const bool joins = index == r->sink_leaf || wrong(r->head, SLOW_DECODE_SINK_PER_LEAF);
@@ -96,7 +104,7 @@ static void run_tree(slow_query *r, slow_state *s)
 {
     const slow_stored *stored = r->head->stored;
     const int64_t last_key = stored->first + (int64_t)stored->keys - 1, size = slow_leaf_size(r->head);
-    slow_state_clear(s);
+    slow_state_clear(r->head, s);
     if (stored->keys == 0) return;
     if (wrong(r->head, SLOW_DECODE_LEAVES_FROM_WINDOW)) r->origin = first_seen(r);
     if (wrong(r->head, SLOW_DECODE_TREE_FROM_WINDOW)) r->origin = first_seen(r) / size * size;
@@ -117,10 +125,40 @@ static void run_tree(slow_query *r, slow_state *s)
     }
 }
 
+/* --- section 1.4 of docs/spec/other-kernels.md, steps 3 and 4 --- */
+
+static bool ends_empty(slow_number l)
+{
+    return l.kind == SLOW_NAN || slow_is_zero(l);
+}
+
+static slow_number output_by_reciprocal(const slow_head *h, slow_number o, slow_number l)
+{
+    slow_number r = ends_empty(l) ? slow_zero(false) : slow_rcp_approx(l, true, SLOW_SPECIAL_FAULTS);
+    if (wrong(h, SLOW_DECODE_RECIPROCAL_ROUNDED) && !ends_empty(l)) r = slow_f32_divide(slow_scaled(1, 0), l);
+    if (wrong(h, SLOW_DECODE_OUT_DIVIDED) && !ends_empty(l)) return slow_f32_divide(o, l);
+    const slow_number y = slow_f32_multiply(o, r);
+    return wrong(h, SLOW_DECODE_OUT_PLUS_ZERO) ? slow_f32_add(y, slow_zero(false)) : y;
+}
+
+static slow_number lse_of_lg2(const slow_query *r, const slow_state *s)
+{
+    const slow_head *h = r->head;
+    const slow_number ln2 = slow_f32_of(LN_2);
+    if (s->l.kind == SLOW_NAN && wrong(h, SLOW_DECODE_LSE_NAN)) return s->l;
+    if (ends_empty(s->l)) return slow_infinity(true);
+    const bool polynomial = wrong(h, SLOW_DECODE_LSE_POLYNOMIAL) && s->l.kind == SLOW_FINITE;
+    const slow_number log2 = polynomial ? slow_log2(s->l, SLOW_DECODE_RIGHT)
+                                        : slow_lg2_approx(s->l, true, SLOW_SPECIAL_FAULTS);
+    return slow_multiply_add(h, SLOW_DECODE_LSE_UNFUSED, s->m, slow_f32_multiply(r->c, ln2),
+                             slow_f32_multiply(log2, ln2));
+}
+
 /* --- section 9 --- */
 
 static slow_number output_of(const slow_head *h, slow_number o, slow_number l)
 {
+    if (h->profile->contract->end == KVG_END_RECIPROCAL) return output_by_reciprocal(h, o, l);
     if (slow_is_zero(l)) return slow_zero(false);
     slow_number y = slow_f32_divide(slow_f32_multiply(o, h->out_factor), l);
     if (wrong(h, SLOW_DECODE_OUT_RECIPROCAL)) {
@@ -130,8 +168,10 @@ static slow_number output_of(const slow_head *h, slow_number o, slow_number l)
     return wrong(h, SLOW_DECODE_OUT_MINUS_ZERO) ? y : slow_f32_add(y, slow_zero(false));
 }
 
-static slow_number lse_of(const slow_head *h, const slow_state *s)
+static slow_number lse_of(const slow_query *r, const slow_state *s)
 {
+    const slow_head *h = r->head;
+    if (h->profile->contract->end == KVG_END_RECIPROCAL) return lse_of_lg2(r, s);
     if (slow_is_zero(s->l)) return slow_infinity(true);
     if (s->l.kind == SLOW_NAN) return s->l;
     const slow_number log2 = slow_log2(s->l, h->fault), ln2 = slow_f32_of(LN_2);
@@ -153,9 +193,9 @@ static void run_row(const slow_head *h, size_t query, size_t query_head, kvg_ten
     slow_state s;
     slow_query_load(&r, h->stored->first_query + query);
     run_tree(&r, &s);
-    slow_number lse = lse_of(h, &s);
+    slow_number lse = lse_of(&r, &s);
     if (p->attention.sinks && (r.sink_leaf < 0 || s.absent)) add_sink(&r, &s);
-    if (!wrong(h, SLOW_DECODE_LSE_WITHOUT_SINK)) lse = lse_of(h, &s);
+    if (!wrong(h, SLOW_DECODE_LSE_WITHOUT_SINK)) lse = lse_of(&r, &s);
     for (size_t d = 0; d < request->v_dim; d++) s.o[d] = output_of(h, s.o[d], s.l);
     slow_store(p->dtype, s.o, request->v_dim,
                (uint8_t *)out[0].data + index * request->v_dim * kvg_dtype_bytes(p->dtype));
@@ -188,6 +228,62 @@ static bool is_simt(const kvg_problem *problem)
     return !kvg_profile_is_chip(kvg_profile_get(problem->profile));
 }
 
+/* --- what other kernels refuse --- */
+
+static kvg_format format_of(kvg_dtype dtype)
+{
+    return dtype == KVG_DTYPE_F16 ? KVG_FORMAT_F16 : KVG_FORMAT_BF16;
+}
+
+static uint32_t tile_of_call(const kvg_problem *p, bool one_token, bool window)
+{
+    const uint32_t bits = kvg_format_get(p->storage[KVG_K].format)->element_bits;
+    return kvg_profile_tile(p->profile, bits, p->head_dim, one_token, window);
+}
+
+static kvg_status check_other_kernel(const kvg_problem *p)
+{
+    const char *name = kvg_profile_get(p->profile)->name;
+    const kvg_format own = format_of(p->dtype);
+    if (p->attention.softcap > 0) return kvg_fail(KVG_ERR_UNIMPLEMENTED, "%s has no softcap", name);
+    if (p->paging.shared_kv) return kvg_fail(KVG_ERR_UNIMPLEMENTED, "%s has no K and V that share a row", name);
+    if (p->storage[KVG_K].format != own || p->storage[KVG_V].format != own) {
+        return kvg_fail(KVG_ERR_UNIMPLEMENTED, "%s takes K and V in the model type alone, %s", name,
+                        kvg_dtype_name(p->dtype));
+    }
+    if (tile_of_call(p, false, false)) return KVG_OK;
+    return kvg_fail(KVG_ERR_UNIMPLEMENTED, "%s has no tile for head_dim %u", name, p->head_dim);
+}
+
+static kvg_status check_narrow_sinks(const slow_request *r)
+{
+    for (uint32_t h = 0; r->problem->attention.sinks && h < r->problem->attention.query_heads; h++) {
+        const slow_number sink = slow_sink(r, h);
+        if (slow_compare(sink, slow_round(&slow_bf16, sink)) == 0) continue;
+        return kvg_fail(KVG_ERR_INVALID, "the sink of query head %u is no bf16 number, which %s needs", h,
+                        kvg_profile_get(r->problem->profile)->name);
+    }
+    return KVG_OK;
+}
+
+/* --- the call --- */
+
+/* Positions of a tile: those of the call, unless that is what is wrong. */
+static int64_t tile_of(const slow_request *r, slow_decode_fault fault)
+{
+    const kvg_problem *p = r->problem;
+    bool one_token = true, window = p->attention.window > 0;
+    for (uint32_t i = 0; i < p->paging.sequences; i++) one_token = one_token && r->query_lengths[i] <= 1;
+    if (slow_planted(fault == SLOW_DECODE_TILE_64)) return 64;
+    if (slow_planted(fault == SLOW_DECODE_TILE_16)) return 16;
+    if (slow_planted(fault == SLOW_DECODE_TILE_OF_ONE_TOKEN)) one_token = true;
+    if (slow_planted(fault == SLOW_DECODE_TILE_OF_SEVERAL)) one_token = false;
+    if (slow_planted(fault == SLOW_DECODE_TILE_WITHOUT_WINDOW)) window = false;
+    const int64_t size = tile_of_call(p, one_token, window);
+    if (slow_planted(fault == SLOW_DECODE_TILE_SMALLER)) return size - KVG_MMA_K;
+    return slow_planted(fault == SLOW_DECODE_TILE_LARGER) ? size + KVG_MMA_K : size;
+}
+
 /* What a visit of every KV head is given. */
 typedef struct job {
     kvg_tensor *out;
@@ -200,7 +296,8 @@ static kvg_status run_head(const slow_stored *stored, void *context)
     const slow_request *r = stored->request;
     const kvg_problem *p = r->problem;
     const kvg_profile_info *profile = kvg_profile_get(p->profile);
-    slow_head h = {.stored = stored, .profile = profile, .chip = profile->chip, .simt = is_simt(p), .fault = j->fault,
+    slow_head h = {.stored = stored, .profile = profile, .chip = profile->chip, .simt = is_simt(p),
+                   .own = kvg_profile_is_own(profile), .tile = tile_of(r, j->fault), .fault = j->fault,
                    .k = malloc((stored->keys + 1) * p->head_dim * sizeof *h.k),
                    .v = malloc((stored->keys + 1) * r->v_dim * sizeof *h.v),
                    .dims = malloc(p->head_dim * sizeof *h.dims)};
@@ -231,10 +328,7 @@ static kvg_status decode(const kvg_problem *problem, const kvg_tensor *in, kvg_t
 {
     slow_request request;
     kvg_status status = kvg_problem_check(problem);
-    const kvg_profile_info *profile = kvg_profile_get(problem->profile);
-    if (!status && !kvg_profile_is_own(profile)) {
-        status = kvg_fail(KVG_ERR_UNIMPLEMENTED, "the second reference has no %s", profile->name);
-    }
+    const bool own = kvg_profile_is_own(kvg_profile_get(problem->profile));
     const bool fits = problem->dtype != KVG_DTYPE_F32 && problem->head_dim % KVG_MMA_K == 0;
     if (!status && !fits && !is_simt(problem)) {
         status = kvg_fail(KVG_ERR_UNIMPLEMENTED, "a tensor core has operands for f16 and bf16 and rows of whole sums: "
@@ -246,7 +340,9 @@ static kvg_status decode(const kvg_problem *problem, const kvg_tensor *in, kvg_t
         status = kvg_fail(KVG_ERR_UNIMPLEMENTED, "a tensor core has no operands for format %s",
                           kvg_format_get(format)->name);
     }
+    if (!status && !own) status = check_other_kernel(problem);
     if (!status) status = slow_request_open(problem, in, &request);
+    if (!status && !own) status = check_narrow_sinks(&request);
     job j = {out, fault};
     return status ? status : slow_request_visit(&request, run_head, &j);
 }

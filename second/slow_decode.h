@@ -1,6 +1,6 @@
 /* Op decode in both tiers. With a profile: docs/spec/decode-contract.md rule by rule, over the second opinion on
- * tensor cores, or docs/spec/simt-contract.md. Without: docs/spec/attention.md section 4 (slow_attention.h). It can
- * also be wrong on purpose. */
+ * tensor cores, or docs/spec/simt-contract.md, or docs/spec/other-kernels.md. Without: docs/spec/attention.md section 4
+ * (slow_attention.h). It can also be wrong on purpose. */
 #ifndef KVG_SECOND_SLOW_DECODE_H
 #define KVG_SECOND_SLOW_DECODE_H
 

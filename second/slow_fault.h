@@ -45,7 +45,9 @@ const char *slow_mma_fault_text(slow_mma_fault fault);
 const char *slow_decode_fault_name(slow_decode_fault fault);
 const char *slow_decode_fault_text(slow_decode_fault fault);
 
-/* Whether the contract (docs/spec/simt-contract.md or docs/spec/decode-contract.md) has the rule that is broken. */
-bool slow_decode_fault_in(slow_decode_fault fault, bool simt);
+/* Whether the contract has the rule that is broken: docs/spec/decode-contract.md, docs/spec/simt-contract.md,
+ * docs/spec/other-kernels.md. */
+typedef enum slow_contract { SLOW_OF_MMA = 1, SLOW_OF_SIMT = 2, SLOW_OF_FA3 = 4 } slow_contract;
+bool slow_decode_fault_in(slow_decode_fault fault, slow_contract contract);
 
 #endif

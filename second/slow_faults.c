@@ -1,13 +1,16 @@
 /* What the faults are called. */
 #include "second/slow_fault.h"
 
-enum { MMA = 1, SIMT = 2, BOTH = MMA | SIMT };
+enum {
+    MMA = SLOW_OF_MMA, SIMT = SLOW_OF_SIMT, FA3 = SLOW_OF_FA3,
+    BOTH = MMA | SIMT, CHIP = MMA | FA3, ALL = MMA | SIMT | FA3
+};
 
 static const struct {
     int contracts;
     const char *name, *text;
 } fault_rows[] = {
-    {BOTH, "right", "nothing"},
+    {ALL, "right", "nothing"},
 #define FAULT(ENUM, contracts, name, what) {contracts, name, what},
 #include "second/decode_faults.def"
 #undef FAULT
@@ -23,9 +26,9 @@ const char *slow_decode_fault_text(slow_decode_fault fault)
     return fault_rows[fault].text;
 }
 
-bool slow_decode_fault_in(slow_decode_fault fault, bool simt)
+bool slow_decode_fault_in(slow_decode_fault fault, slow_contract contract)
 {
-    return (fault_rows[fault].contracts & (simt ? SIMT : MMA)) != 0;
+    return (fault_rows[fault].contracts & (int)contract) != 0;
 }
 
 static const struct {

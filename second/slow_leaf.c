@@ -4,7 +4,7 @@
 #include "second/slow_mma.h"
 #include "second/slow_special.h"
 
-enum { SUM = KVG_MMA_K, MOST_OF_TILE = 64 };
+enum { SUM = KVG_MMA_K, MOST_OF_TILE = 192 + SUM };
 static const uint32_t LOG2_E = 0x3FB8AA3B /* 0x1.715476p+0 */, EMPTY_M = 0xFF7FFFFF /* -0x1.fffffep+127 */;
 
 static bool wrong(const slow_head *h, slow_decode_fault fault)
@@ -23,9 +23,8 @@ static slow_number sum16(const slow_head *h, kvg_dtype type, const uint16_t *a, 
     return slow_f32_of(slow_mma_output(h->chip, type, 0, a, b, (uint32_t)slow_encode(&slow_f32, c)));
 }
 
-/* fma(a, b, c), or with two roundings if that is what is wrong */
-static slow_number multiply_add(const slow_head *h, slow_decode_fault unfused, slow_number a, slow_number b,
-                                slow_number c)
+slow_number slow_multiply_add(const slow_head *h, slow_decode_fault unfused, slow_number a, slow_number b,
+                              slow_number c)
 {
     return wrong(h, unfused) ? slow_f32_add(slow_f32_multiply(a, b), c) : slow_f32_fma(a, b, c);
 }
@@ -43,12 +42,39 @@ static slow_number root_of(uint32_t dim)
     return slow_scaled((int64_t)(2 * root + (root * root != square)), -26);
 }
 
+/* RN(1 / sqrt(D)): the integer square root of 2^62 / D, with a last bit for what is below it. */
+static slow_number inverse_root_of(uint32_t dim)
+{
+    const uint64_t one = (uint64_t)1 << 62;
+    uint64_t root = 0;
+    for (uint64_t bit = (uint64_t)1 << 31; bit; bit >>= 1) {
+        if ((root | bit) * (root | bit) <= one / dim) root |= bit;
+    }
+    return slow_rn(slow_scaled((int64_t)(2 * root + (root * root * dim != one)), -32));
+}
+
+/* docs/spec/other-kernels.md section 1.1: the product with log2 e is a binary64. */
+static slow_number wide_score_scale(const slow_head *h, slow_number scale)
+{
+    static const slow_layout binary64 = {11, 52, 0x7FEFFFFFFFFFFFFF, SLOW_IEEE_PAYLOAD};
+    const slow_number log2_e = slow_scaled(0x171547652B82FE, -52);
+    if (slow_is_zero(scale)) {
+        scale = inverse_root_of(problem_of(h)->head_dim);
+        if (wrong(h, SLOW_DECODE_SCALE_TWICE)) {
+            scale = slow_f32_divide(slow_scaled(1, 0), slow_rn(root_of(problem_of(h)->head_dim)));
+        }
+    }
+    if (wrong(h, SLOW_DECODE_SCALE_IN_F32)) return slow_f32_multiply(scale, slow_f32_of(LOG2_E));
+    return slow_rn(slow_round(&binary64, slow_multiply(scale, log2_e)));
+}
+
 slow_number slow_score_scale(const slow_head *h)
 {
     const kvg_problem *p = problem_of(h);
     const slow_operands *k = &h->operands[KVG_K];
     slow_number scale;
     slow_load(KVG_DTYPE_F32, (const uint8_t *)&p->attention.scale, 1, &scale);
+    if (!h->own) return wide_score_scale(h, scale);
     if (slow_is_zero(scale)) {
         const slow_number root = root_of(p->head_dim);
         scale = slow_f32_divide(slow_scaled(1, 0), wrong(h, SLOW_DECODE_SCALE_ONCE) ? root : slow_rn(root));
@@ -122,7 +148,7 @@ static slow_number chain_of(const slow_query *r, const uint32_t *row, size_t fir
     slow_number s = slow_zero(false);
     for (size_t i = first; i < problem_of(h)->head_dim; i += step) {
         const slow_number q = slow_decode(type, r->q[h->dims[i]]), k = slow_decode(type, row[h->dims[i]]);
-        s = multiply_add(h, SLOW_DECODE_DIMS_UNFUSED, q, k, s);
+        s = slow_multiply_add(h, SLOW_DECODE_DIMS_UNFUSED, q, k, s);
     }
     return s;
 }
@@ -162,9 +188,11 @@ static slow_number scaled_dot(const slow_query *r, size_t key)
     return slow_f32_multiply(s, slow_row_scale(k, &r->head->stored->rows[KVG_K][key]));
 }
 
+/* z, or S where c joins in the exponent. */
 static slow_number score_of(const slow_query *r, size_t key)
 {
     const slow_stored *stored = r->head->stored;
+    if (r->head->profile->contract->exponent == KVG_EXPONENT_FUSED) return scaled_dot(r, key);
     const slow_operands *k = &r->head->operands[KVG_K];
     if (stored->request->problem->attention.softcap > 0) return capped(r, scaled_dot(r, key));
     if (wrong(r->head, SLOW_DECODE_ROW_SCALE_WITH_C) && k->has_row_scale) {
@@ -235,7 +263,7 @@ static slow_number top_of(const slow_query *r, int64_t first, const tile *t)
         const bool shown = wrong(r->head, SLOW_DECODE_HIDDEN_IN_MAX) && t->key[i] < 0 && stored >= 0;
         const slow_number z = shown ? score_of(r, (size_t)stored) : t->z[i];
         if (z.kind == SLOW_NAN) {
-            if (wrong(r->head, SLOW_DECODE_NAN_HIDDEN_BY_MAX)) continue;
+            if (!r->head->own || wrong(r->head, SLOW_DECODE_NAN_HIDDEN_BY_MAX)) continue;
             return z;
         }
         if (slow_compare(z, top) > 0) top = z;
@@ -243,23 +271,49 @@ static slow_number top_of(const slow_query *r, int64_t first, const tile *t)
     return top;
 }
 
-static void rescale(const slow_query *r, slow_number top, slow_state *s)
+slow_number slow_minus_reference(const slow_query *r, slow_number m, bool kept)
 {
+    const bool none = m.kind == SLOW_INF && m.negative && !kept;
+    slow_number reference = none ? slow_zero(false) : slow_f32_multiply(m, r->c);
+    reference.negative = !reference.negative;
+    return reference;
+}
+
+/* w: what a raised m leaves of the sums. */
+static slow_number shrinking(const slow_query *r, slow_number m, slow_number top)
+{
+    const slow_head *h = r->head;
     const bool lost = top.kind == SLOW_NAN || (top.kind == SLOW_INF && !top.negative);
-    const slow_number w = lost ? slow_nan() : slow_exp2_of(r->head, slow_f32_subtract(s->m, top));
+    if (h->own && lost) return slow_nan();
+    slow_number x = slow_f32_subtract(m, top);
+    if (h->profile->contract->exponent == KVG_EXPONENT_FUSED) {
+        x = wrong(h, SLOW_DECODE_SHRINKING_FUSED) ? slow_f32_fma(m, r->c, slow_minus_reference(r, top, true))
+                                                  : slow_f32_multiply(x, r->c);
+    }
+    return slow_exp2_of(h, x);
+}
+
+/* Returns w. Lanes take it with their first weight. */
+static slow_number rescale(const slow_query *r, slow_number top, slow_state *s)
+{
+    const slow_number w = shrinking(r, s->m, top);
     s->l = slow_f32_multiply(s->l, w);
     for (size_t d = 0; d < r->head->stored->request->v_dim; d++) s->o[d] = slow_f32_multiply(s->o[d], w);
     s->m = top;
+    return w;
 }
 
 static bool must_rescale(const slow_query *r, slow_number top, slow_number m)
 {
-    const slow_number lag = slow_f32_subtract(top, m);
-    if (lag.kind == SLOW_NAN) return true;
+    const kvg_contract_info *contract = r->head->profile->contract;
+    slow_number lag = slow_f32_subtract(top, m);
+    if (lag.kind == SLOW_NAN) return r->head->own; /* of two equal infinities none is larger */
+    if (contract->exponent == KVG_EXPONENT_FUSED) lag = slow_multiply(lag, r->c);
     if (wrong(r->head, SLOW_DECODE_RESCALE_ALWAYS)) return slow_compare(lag, slow_zero(false)) > 0;
     const bool row_scales = slow_has_row_scale(r->head->stored->request->sides[KVG_V].codec->format);
     const bool at_once = row_scales && r->head->simt == wrong(r->head, SLOW_DECODE_RESCALE_BY_FORMAT);
-    const int limit = (at_once ? 0 : 8) + (wrong(r->head, SLOW_DECODE_RESCALE_LATE) ? 1 : 0);
+    const int rise = wrong(r->head, SLOW_DECODE_RESCALE_LAZILY) ? 8 : (int)contract->rise;
+    const int limit = (at_once ? 0 : rise) + (wrong(r->head, SLOW_DECODE_RESCALE_LATE) ? 1 : 0);
     const int order = slow_compare(lag, limit ? slow_scaled(limit, 0) : slow_zero(false));
     return order > 0 || (order == 0 && wrong(r->head, SLOW_DECODE_RESCALE_AT_LIMIT));
 }
@@ -301,6 +355,7 @@ static uint16_t weight_of(const slow_query *r, const tile *t, size_t i)
 {
     const slow_layout *type = slow_layout_of(r->head->operands[KVG_V].type);
     const slow_number p = wrong(r->head, SLOW_DECODE_WEIGHTS_TWICE) ? slow_round(type, t->p[i]) : t->p[i];
+    if (t->key[i] < 0 && !r->head->own) return 0;
     return code_of_weight(r, scaled_weight(r, t, i, p));
 }
 
@@ -313,27 +368,36 @@ static const uint32_t *values_at(const slow_query *r, const tile *t, int64_t fir
     return key < 0 ? NULL : h->v + (size_t)key * h->stored->request->v_dim;
 }
 
-/* l and o take 16 positions of the tile, from `half` on. */
+/* l takes 16 weights: P, which are rounded, as if the values were 1. */
+static void add_rounded_weights(const slow_head *h, const tile *t, size_t half, const uint16_t *p, slow_state *s)
+{
+    const kvg_dtype dtype = h->operands[KVG_V].type;
+    uint16_t ones[SUM];
+    for (size_t k = 0; k < SUM; k++) {
+        ones[k] = (uint16_t)slow_encode(slow_layout_of(dtype), slow_scaled(1, 0));
+        if (wrong(h, SLOW_DECODE_WEIGHTS_UNROUNDED)) s->l = slow_f32_add(s->l, t->p[(half + k) % t->size]);
+    }
+    if (!wrong(h, SLOW_DECODE_WEIGHTS_UNROUNDED)) s->l = sum16(h, dtype, ones, p, s->l);
+}
+
+/* o takes 16 positions of the tile, from `half` on, and l if it sums weights like values. */
 static void add_half(const slow_query *r, const tile *t, int64_t first, size_t half, slow_state *s)
 {
     const slow_head *h = r->head;
     const kvg_dtype dtype = h->operands[KVG_V].type;
-    const slow_layout *type = slow_layout_of(dtype);
-    uint16_t ones[SUM], p[SUM], scaled[SUM], v[SUM];
+    uint16_t p[SUM], scaled[SUM], v[SUM];
     const uint32_t *values[SUM];
     if (wrong(h, SLOW_DECODE_POSITIONS_SHIFTED)) {
         for (size_t i = 0; t->key[i] < 0; i++) half++;
     }
     for (size_t k = 0; k < SUM; k++) {
         const size_t i = (half + k) % t->size;
-        ones[k] = (uint16_t)slow_encode(type, slow_scaled(1, 0));
         p[k] = code_of_weight(r, t->p[i]);
         scaled[k] = weight_of(r, t, i);
         values[k] = values_at(r, t, first, i);
-        if (wrong(h, SLOW_DECODE_WEIGHTS_UNROUNDED)) s->l = slow_f32_add(s->l, t->p[i]);
     }
-    if (!wrong(h, SLOW_DECODE_WEIGHTS_UNROUNDED)) {
-        s->l = sum16(h, dtype, ones, wrong(h, SLOW_DECODE_WEIGHTS_SCALED) ? scaled : p, s->l);
+    if (h->profile->contract->weights == KVG_WEIGHTS_AS_VALUES) {
+        add_rounded_weights(h, t, half, wrong(h, SLOW_DECODE_WEIGHTS_SCALED) ? scaled : p, s);
     }
     for (size_t d = 0; d < h->stored->request->v_dim; d++) {
         for (size_t k = 0; k < SUM; k++) v[k] = (uint16_t)(values[k] ? values[k][d] : 0);
@@ -341,11 +405,38 @@ static void add_half(const slow_query *r, const tile *t, int64_t first, size_t h
     }
 }
 
-/* docs/spec/decode-contract.md: both halves. */
+/* docs/spec/decode-contract.md and docs/spec/other-kernels.md: 16 positions after 16 positions. */
 static void add_halves(const slow_query *r, const tile *t, int64_t first, slow_state *s)
 {
-    const bool swapped = wrong(r->head, SLOW_DECODE_HALVES_SWAPPED) && t->size > SUM;
-    for (size_t half = 0; half < t->size; half += SUM) add_half(r, t, first, swapped ? half ^ SUM : half, s);
+    const bool swapped = wrong(r->head, SLOW_DECODE_HALVES_SWAPPED);
+    for (size_t half = 0; half < t->size; half += SUM) {
+        add_half(r, t, first, swapped ? t->size - SUM - half : half, s);
+    }
+}
+
+/* docs/spec/other-kernels.md section 1.3, step 4. */
+static void add_to_lanes(const slow_query *r, const tile *t, slow_number w, slow_state *s)
+{
+    const slow_head *h = r->head;
+    const slow_layout *type = slow_layout_of(h->operands[KVG_V].type);
+    bool joined[SLOW_LANES] = {false};
+    for (size_t i = 0; i < t->size; i++) {
+        size_t lane = i % (2 * SLOW_LANES) / 2;
+        if (wrong(h, SLOW_DECODE_ONE_LANE)) lane = 0;
+        if (wrong(h, SLOW_DECODE_LANES_OF_ONE)) lane = i % SLOW_LANES;
+        slow_number *l = &s->lanes[lane];
+        const slow_number p = wrong(h, SLOW_DECODE_WEIGHTS_ROUNDED) ? slow_round(type, t->p[i]) : t->p[i];
+        *l = joined[lane] ? slow_f32_add(*l, p) : slow_multiply_add(h, SLOW_DECODE_FIRST_UNFUSED, *l, w, p);
+        joined[lane] = true;
+    }
+}
+
+/* docs/spec/other-kernels.md section 1.4, step 1. */
+static slow_number sum_of_lanes(const slow_head *h, const slow_number *l)
+{
+    const bool in_order = wrong(h, SLOW_DECODE_LANES_IN_ORDER);
+    const slow_number even = slow_f32_add(l[0], l[in_order ? 1 : 2]), odd = slow_f32_add(l[in_order ? 2 : 1], l[3]);
+    return slow_f32_add(even, odd);
 }
 
 /* docs/spec/simt-contract.md section 3, step 3: position by position. */
@@ -369,32 +460,42 @@ static void add_positions(const slow_query *r, const tile *t, int64_t first, slo
         p = scaled_weight(r, t, i, p);
         if (wrong(h, SLOW_DECODE_WEIGHTLESS_SKIPPED) && slow_is_zero(p)) continue;
         for (size_t d = 0; v && d < h->stored->request->v_dim; d++) {
-            s->o[d] = multiply_add(h, SLOW_DECODE_VALUES_UNFUSED, p, slow_f32_of(v[d]), s->o[d]);
+            s->o[d] = slow_multiply_add(h, SLOW_DECODE_VALUES_UNFUSED, p, slow_f32_of(v[d]), s->o[d]);
         }
     }
+}
+
+/* The exponent of a position's weight. */
+static slow_number exponent_of(const slow_query *r, const tile *t, size_t i, slow_number m)
+{
+    const slow_head *h = r->head;
+    if (h->profile->contract->exponent == KVG_EXPONENT_FUSED) {
+        const slow_number minus = slow_minus_reference(r, m, wrong(h, SLOW_DECODE_NO_TOP_KEPT));
+        return slow_multiply_add(h, SLOW_DECODE_EXPONENT_UNFUSED, t->z[i], r->c, minus);
+    }
+    if (wrong(h, SLOW_DECODE_EXPONENT_FUSED) && t->key[i] >= 0) {
+        m.negative = !m.negative;
+        return slow_f32_fma(scaled_dot(r, (size_t)t->key[i]), r->c, m);
+    }
+    return slow_f32_subtract(t->z[i], m);
 }
 
 static void add_tile(const slow_query *r, int64_t first, size_t size, slow_state *s)
 {
     tile t = {.size = size};
+    slow_number w = slow_scaled(1, 0);
     if (!load_tile(r, first, &t)) return;
     const slow_number top = top_of(r, first, &t);
     const bool start = s->absent && wrong(r->head, SLOW_DECODE_FIRST_NOT_RESCALED);
     if (start) s->m = slow_zero(false);
     s->absent = false;
     if (must_rescale(r, top, s->m)) {
-        rescale(r, top, s);
+        w = rescale(r, top, s);
     } else if (wrong(r->head, SLOW_DECODE_RESCALE_BY_GROUP) && slow_compare(top, s->m) > 0) {
-        if (group_must_rescale(r, first, size, s->m)) rescale(r, top, s);
+        if (group_must_rescale(r, first, size, s->m)) w = rescale(r, top, s);
     }
-    for (size_t i = 0; i < size; i++) {
-        slow_number x = slow_f32_subtract(t.z[i], s->m), minus_m = s->m;
-        if (wrong(r->head, SLOW_DECODE_EXPONENT_FUSED) && t.key[i] >= 0) {
-            minus_m.negative = !minus_m.negative;
-            x = slow_f32_fma(scaled_dot(r, (size_t)t.key[i]), r->c, minus_m);
-        }
-        t.p[i] = slow_exp2_of(r->head, x);
-    }
+    for (size_t i = 0; i < size; i++) t.p[i] = slow_exp2_of(r->head, exponent_of(r, &t, i, s->m));
+    if (r->head->profile->contract->weights == KVG_WEIGHTS_BY_LANE) add_to_lanes(r, &t, w, s);
     if (r->head->simt) {
         add_positions(r, &t, first, s);
     } else {
@@ -402,25 +503,31 @@ static void add_tile(const slow_query *r, int64_t first, size_t size, slow_state
     }
 }
 
-void slow_state_clear(slow_state *s)
+void slow_state_clear(const slow_head *h, slow_state *s)
 {
-    s->m = slow_f32_of(EMPTY_M);
+    s->m = h->own ? slow_f32_of(EMPTY_M) : slow_infinity(true);
     s->l = slow_zero(false);
+    for (size_t j = 0; j < SLOW_LANES; j++) s->lanes[j] = slow_zero(false);
     for (size_t d = 0; d < KVG_MAX_HEAD_DIM; d++) s->o[d] = slow_zero(false);
     s->absent = true;
 }
 
 int64_t slow_leaf_size(const slow_head *h)
 {
-    const int64_t size = h->profile->contract->leaf;
+    const int64_t size = h->profile->contract->leaf, end = h->stored->first + (int64_t)h->stored->keys;
+    if (size == 0) return (end + h->tile - 1) / h->tile * h->tile;
     return wrong(h, SLOW_DECODE_LEAF_HALVED) ? size / 2 : wrong(h, SLOW_DECODE_LEAF_DOUBLED) ? size * 2 : size;
 }
 
 void slow_leaf_run(const slow_query *r, int64_t index, slow_state *s)
 {
     const slow_head *h = r->head;
-    const int64_t size = wrong(h, SLOW_DECODE_TILE_64) ? 64 : wrong(h, SLOW_DECODE_TILE_16) ? 16 : 32;
-    const int64_t first = r->origin + index * slow_leaf_size(h), end = first + slow_leaf_size(h);
-    slow_state_clear(s);
-    for (int64_t at = first; at < end; at += size) add_tile(r, at, (size_t)size, s);
+    const int64_t size = h->tile, first = r->origin + index * slow_leaf_size(h), tiles = slow_leaf_size(h) / size;
+    const int64_t unstored = h->stored->first > first ? (h->stored->first - first) / size : 0; /* tiles without keys */
+    const bool down = h->profile->contract->order == KVG_TILES_LAST_DOWN && !wrong(h, SLOW_DECODE_TILES_FIRST_UP);
+    slow_state_clear(h, s);
+    for (int64_t i = unstored; i < tiles; i++) {
+        add_tile(r, first + (down ? tiles - 1 - (i - unstored) : i) * size, (size_t)size, s);
+    }
+    if (h->profile->contract->weights == KVG_WEIGHTS_BY_LANE) s->l = sum_of_lanes(h, s->lanes);
 }

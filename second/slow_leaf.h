@@ -1,5 +1,6 @@
 /* One row of op decode up to its leaves: docs/spec/decode-contract.md sections 3 to 7, docs/spec/simt-contract.md
- * sections 2 and 3. */
+ * sections 2 and 3, docs/spec/other-kernels.md sections 1.1 to 1.3. The columns of core/profiles.def say which rule
+ * a contract has. */
 #ifndef KVG_SECOND_SLOW_LEAF_H
 #define KVG_SECOND_SLOW_LEAF_H
 
@@ -12,6 +13,8 @@ typedef struct slow_head {
     const kvg_profile_info *profile;
     const kvg_chip_info *chip; /* whose fused sums */
     bool simt; /* the profile is of docs/spec/simt-contract.md */
+    bool own;  /* the contract is not that of docs/spec/other-kernels.md */
+    int64_t tile; /* positions of a tile */
     slow_decode_fault fault;
     slow_operands operands[2];
     uint32_t *k, *v;   /* [keys][D], [keys][Dv], codes in X */
@@ -31,9 +34,10 @@ typedef struct slow_query {
     int64_t sink_leaf;       /* -1: the sink joins the root */
 } slow_query;
 
-/* The state of section 1. */
+/* The state of section 1. Weights that are summed in lanes get to l when the leaf ends. */
+enum { SLOW_LANES = 4 };
 typedef struct slow_state {
-    slow_number m, l, o[KVG_MAX_HEAD_DIM];
+    slow_number m, l, lanes[SLOW_LANES], o[KVG_MAX_HEAD_DIM];
     bool absent; /* nothing visible */
 } slow_state;
 
@@ -47,8 +51,15 @@ int64_t slow_seen_key(const slow_query *r, int64_t position);
 /* 2^x as the contract forms it. */
 slow_number slow_exp2_of(const slow_head *h, slow_number x);
 
-/* EMPTY; positions of a leaf; the state after leaf `index`. */
-void slow_state_clear(slow_state *s);
+/* fma(a, b, c), or with two roundings if that is what is wrong. */
+slow_number slow_multiply_add(const slow_head *h, slow_decode_fault unfused, slow_number a, slow_number b,
+                              slow_number c);
+
+/* -RN(m c). An m of -Inf, of a row whose scores are all -Inf, is read as 0, unless it is kept, which is wrong. */
+slow_number slow_minus_reference(const slow_query *r, slow_number m, bool kept);
+
+/* EMPTY; positions of a leaf, all that are stored if the row is one leaf; the state after leaf `index`. */
+void slow_state_clear(const slow_head *h, slow_state *s);
 int64_t slow_leaf_size(const slow_head *h);
 void slow_leaf_run(const slow_query *r, int64_t index, slow_state *s);
 

@@ -16,13 +16,13 @@
 
 const kvg_role decode_outputs[DECODE_OUTPUTS] = {KVG_ROLE_OUT, KVG_ROLE_LSE};
 
-/* The chips' profiles in turn. */
+/* The profiles of chips in turn, not those of other kernels. */
 static kvg_profile chip_at(uint64_t number)
 {
     size_t count;
     const kvg_profile_info *table = kvg_profile_table(&count);
     size_t i = number % count;
-    while (!kvg_profile_is_chip(&table[i])) i = (i + 1) % count;
+    while (!kvg_profile_is_chip(&table[i]) || !kvg_profile_is_own(&table[i])) i = (i + 1) % count;
     return table[i].profile;
 }
 
@@ -46,6 +46,24 @@ decode_wish decode_simt_wish_of(kvg_format format, size_t dialect, uint64_t numb
     wish.profile = KVG_PROFILE_SIMT_FMA_V1;
     if (number % 4 == 3 && type_fits(format, KVG_DTYPE_F32)) wish.dtype = KVG_DTYPE_F32;
     return wish;
+}
+
+decode_wish decode_fa3_wish_of(kvg_format format, size_t dialect, uint64_t number)
+{
+    static const uint32_t longest[] = {420, 130, 290, 40, 200, 600};
+    enum { WISH_STREAM = 7500000, LAYOUTS = KVG_LAYOUT_MLA - KVG_LAYOUT_TURBOMIND }; /* K and V share no row */
+    dice d = {WISH_STREAM + number, 0};
+    const kvg_layout layout = KVG_LAYOUT_TURBOMIND + (kvg_layout)roll(&d, LAYOUTS);
+    const bool narrow = roll(&d, 2), contiguous = roll(&d, 2);
+    (void)format;
+    (void)dialect; /* the cache is of the model type */
+    return (decode_wish){
+        .layout = layout,
+        .k = {narrow ? KVG_FORMAT_BF16 : KVG_FORMAT_F16, "canonical"},
+        .dtype = narrow ? KVG_DTYPE_BF16 : KVG_DTYPE_F16,
+        .profile = contiguous ? KVG_PROFILE_SM90_FA3_20260810_CONTIGUOUS : KVG_PROFILE_SM90_FA3_20260810_PAGES,
+        .longest = longest[roll(&d, sizeof longest / sizeof longest[0])],
+    };
 }
 
 static void decode_print(const kit *k, uint64_t stream)

@@ -1,5 +1,6 @@
 #include "tests/second/decode_draw.h"
 
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -29,6 +30,17 @@ static uint32_t pick(dice *d, const uint32_t *from, size_t count)
 
 /* --- problems --- */
 
+/* The profile is of docs/spec/other-kernels.md. */
+static bool is_other_profile(kvg_profile profile)
+{
+    return profile != KVG_PROFILE_NONE && !kvg_profile_is_own(kvg_profile_get(profile));
+}
+
+static bool is_other(const kvg_problem *p)
+{
+    return is_other_profile(p->profile);
+}
+
 /* Of any format that has operands under the profile. */
 static kvg_storage draw_storage(dice *d, kvg_profile profile)
 {
@@ -52,6 +64,7 @@ static uint32_t draw_simt_dim(dice *d, const decode_wish *wish)
 static uint32_t draw_dim(dice *d, const decode_wish *wish)
 {
     if (wish->profile == KVG_PROFILE_SIMT_FMA_V1) return draw_simt_dim(d, wish);
+    if (wish->small && is_other_profile(wish->profile)) return PICK(d, 16, 64, 96, 112);
     if (wish->grid) return PICK(d, 64, 80, 112);
     if (wish->longest > 1000) return PICK(d, 16, 16, 32);
     if (wish->small) return PICK(d, 16, 32, 48, 64, 80, 112);
@@ -66,6 +79,18 @@ static uint32_t widen(uint32_t dim, const kvg_storage storage[2])
         if (block > 32) dim = (dim + block - 1) / block * block;
     }
     return dim;
+}
+
+/* What another project's kernel takes: a cache of the model type, no cap, no shared rows. Half of the calls have one
+ * token, because they have other tiles. */
+static void keep_to_kernel(dice *d, const decode_wish *wish, kvg_problem *p)
+{
+    if (!is_other(p)) return;
+    p->storage[KVG_V] = wish->k;
+    p->paging.shared_kv = false;
+    p->attention.softcap = 0;
+    if (p->head_dim > 256) p->head_dim = 256;
+    if (roll(d, 2)) p->attention.queries = 1;
 }
 
 static void draw_options(dice *d, kvg_problem *p)
@@ -125,6 +150,7 @@ static kvg_problem draw_problem(dice *d, const decode_wish *wish)
         p.paging.blocks = 1 + (wish->longest + p.paging.block_tokens / 2) / p.paging.block_tokens;
         draw_options(d, &p);
         draw_attention(d, wish, &p);
+        keep_to_kernel(d, wish, &p);
         if (kvg_problem_check(&p) == KVG_OK) return p;
     }
     fail_msg("no problem of layout %s and format %s is allowed: %s", kvg_layout_get(wish->layout)->name,
@@ -179,6 +205,14 @@ static void spread(dice *d, const kvg_tensor *tensor)
     }
 }
 
+/* The first element of every row. */
+static void set_first(const kvg_tensor *rows, float x)
+{
+    const size_t width = kvg_dtype_bytes(rows->dtype), row = (size_t)rows->shape[2] * width;
+    uint8_t *data = rows->data;
+    for (size_t at = 0; at < rows->bytes; at += row) kvg_reference_store(rows->dtype, &x, 1, data + at);
+}
+
 /* Mostly ordinary numbers; some rows are large, small, subnormal or 0, wide, some have special values among them. */
 static void fill_q(dice *d, const kvg_tensor *q)
 {
@@ -205,7 +239,7 @@ static void fill_tensor_scales(dice *d, kit *k)
     }
 }
 
-static void fill_sinks(dice *d, const kvg_tensor *sinks)
+static void fill_sinks(dice *d, const kvg_tensor *sinks, bool narrow)
 {
     static const uint32_t special[] = {0xFF800000, 0xFF800000, 0, 0x80000000, 0x42C80000 /* 100 */, 0xC2C80000,
                                        0x42AF0000 /* 87.5 */, 0x7F000000, 0x7F7FFFFF, 0xFF7FFFFF, 0x00000001};
@@ -214,6 +248,7 @@ static void fill_sinks(dice *d, const kvg_tensor *sinks)
         const uint32_t bits = special[roll(d, sizeof special / sizeof special[0])];
         if (roll(d, 4) == 0) memcpy((uint8_t *)sinks->data + i * sizeof bits, &bits, sizeof bits);
     }
+    for (size_t i = 0; narrow && i < sinks->bytes / sizeof(float); i++) ((uint32_t *)sinks->data)[i] &= 0xFFFF0000;
 }
 
 /* Around the ends of tiles and leaves, 0 and the most. */
@@ -225,7 +260,8 @@ static int32_t draw_length(dice *d, const kvg_problem *p)
         longest = roll(d, 8) ? 3 * p->paging.block_tokens : 1000000000;
         if (roll(d, 2)) return (int32_t)(longest - roll(d, 5) % longest);
     }
-    if (longest > 1000 && roll(d, 4)) return (int32_t)(longest - roll(d, longest - 256));
+    const bool several_tiles = longest > 1000 || (is_other(p) && longest > 256);
+    if (several_tiles && roll(d, 4)) return (int32_t)(longest - roll(d, longest - 256));
     const uint32_t near = PICK(d, 0, 1, 16, 32, 64, 96, 128, 160, 256, 288);
     const uint64_t length = roll(d, 2) ? roll(d, (uint64_t)longest + 1) : near + roll(d, 5) - (near >= 2 ? 2 : 0);
     return (int32_t)(length < longest ? length : longest);
@@ -251,7 +287,7 @@ static void fill_sequences(dice *d, kit *k)
 }
 
 /* Every slot gets a row that the golden reference quantised. */
-static void write_all(dice *d, kit *k, bool grid)
+static void write_all(dice *d, kit *k, decode_contents contents)
 {
     static const float units[] = {1, 1, 1, 0.1f, 20, 1000, 1e-5f};
     kvg_problem p = k->problem;
@@ -264,11 +300,12 @@ static void write_all(dice *d, kit *k, bool grid)
     const float unit = units[roll(d, sizeof units / sizeof units[0])];
     for (int side = KVG_K; side <= KVG_V; side++) {
         const kvg_tensor *values = &append.tensor[KVG_ROLE_VALUES][side];
-        if (grid && side == KVG_K) {
+        if (contents == DECODE_GRID && side == KVG_K) {
             fill_grid(d, values);
         } else {
             fill_normal(d, values, unit);
         }
+        if (contents == DECODE_LOST && side == KVG_K) set_first(values, 1);
         const kvg_tensor *g = &k->tensor[KVG_ROLE_TENSOR_SCALE][side];
         if (g->bytes) memcpy(append.tensor[KVG_ROLE_TENSOR_SCALE][side].data, g->data, g->bytes);
     }
@@ -356,7 +393,7 @@ static void fill_kit(dice *d, kit *k, decode_contents contents)
     } else {
         fill_q(d, &k->tensor[KVG_ROLE_Q][KVG_K]);
     }
-    if (k->problem.attention.sinks) fill_sinks(d, &k->tensor[KVG_ROLE_SINKS][KVG_K]);
+    if (k->problem.attention.sinks) fill_sinks(d, &k->tensor[KVG_ROLE_SINKS][KVG_K], is_other(&k->problem));
     fill_tensor_scales(d, k);
     fill_sequences(d, k);
     for (int role = KVG_ROLE_DATA_POOL; role <= KVG_ROLE_SCALE_POOL; role++) {
@@ -366,7 +403,8 @@ static void fill_kit(dice *d, kit *k, decode_contents contents)
         if (roll(d, 3) == 0) fill_extreme_scales(d, k);
         return;
     }
-    write_all(d, k, contents == DECODE_GRID);
+    if (contents == DECODE_LOST) set_first(&k->tensor[KVG_ROLE_Q][KVG_K], -INFINITY);
+    write_all(d, k, contents);
     spoil_unseen(d, k);
 }
 
@@ -380,7 +418,9 @@ kit decode_draw(dice *d, const decode_wish *wish)
         p.attention.softcap = 0;
         p.attention.window = 2 + (uint32_t)roll(d, 30); /* few keys in the first tile, a larger one in the next */
     }
+    const bool lost = is_other(&p) && roll(d, 12) == 0;
+    if (lost) p.attention.sinks = false; /* docs/spec/other-kernels.md does not say what a sink does to an m of -Inf */
     kit k = kit_open_problem(&p);
-    fill_kit(d, &k, kind < 2 ? contents[kind] : DECODE_WRITTEN);
+    fill_kit(d, &k, lost ? DECODE_LOST : kind < 2 ? contents[kind] : DECODE_WRITTEN);
     return k;
 }

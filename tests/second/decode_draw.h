@@ -24,8 +24,8 @@ typedef struct decode_wish {
 /* How the stored rows come about. WRITTEN: every row that a query sees was quantised from ordinary numbers, the bytes
  * of all others are random. GRID: the same, but K and q are -1, 0 and 1, and scores in log2 units whole, so that they
  * differ by exactly 8. RANDOM: every byte is random, so NaN and Inf are seen; scales may be all tiny
- * or all huge. */
-typedef enum decode_contents { DECODE_WRITTEN, DECODE_GRID, DECODE_RANDOM } decode_contents;
+ * or all huge. LOST: WRITTEN, but every score is -Inf. */
+typedef enum decode_contents { DECODE_WRITTEN, DECODE_GRID, DECODE_RANDOM, DECODE_LOST } decode_contents;
 
 /* A problem with all inputs. */
 kit decode_draw(dice *d, const decode_wish *wish);

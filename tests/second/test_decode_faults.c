@@ -13,7 +13,8 @@
 #include "reference/reference.h"
 #include "tests/second/decode_compare.h"
 
-enum { FAULT_STREAM = 6000000, SIMT_FAULT_STREAM = 6500000, CHANGE_STREAM = 3500000, FORMAT_STREAM = 7000000 };
+enum { FAULT_STREAM = 6000000, SIMT_FAULT_STREAM = 6500000, FA3_FAULT_STREAM = 6700000,
+       CHANGE_STREAM = 3500000, FORMAT_STREAM = 7000000 };
 
 /* --- planted defects --- */
 
@@ -44,24 +45,24 @@ static decode_wish wish_at(decode_wish_fn *wish_of, uint64_t number)
     return wish_of(format, roll(&d, kvg_reference_dialect_count(format)), number);
 }
 
-/* Every defect of one of the two contracts. */
-static void find_faults(bool simt, const char *test)
+/* Every defect of one of the contracts. */
+static void find_faults(slow_contract contract, decode_wish_fn *wish_of, uint64_t stream, const char *test)
 {
     enum { MOST = 3000, LONG_FROM = 24, LONG_UNTIL = 300 }; /* long ones cost the most: not for every defect */
-    decode_wish_fn *const wish_of = simt ? decode_simt_wish_of : decode_wish_of;
+    const bool tiles_are_long = contract == SLOW_OF_FA3;
     bool seen[SLOW_DECODE_FAULTS] = {false};
     uint64_t number = 0;
     unsigned count = 0, left = SLOW_DECODE_FAULTS;
     for (slow_decode_fault fault = SLOW_DECODE_RIGHT + 1; fault < SLOW_DECODE_FAULTS; fault++) {
-        seen[fault] = !slow_decode_fault_in(fault, simt);
+        seen[fault] = !slow_decode_fault_in(fault, contract);
         count += !seen[fault];
     }
     while (left > 0 && number < MOST) {
-        const bool grid = number % 3 == 2;
+        const bool grid = number % (tiles_are_long ? 12 : 3) == 2;
         decode_wish wish = grid ? wish_of(KVG_FORMAT_F16, 0, number) : wish_at(wish_of, number); /* f16: exact */
-        dice d = {(simt ? SIMT_FAULT_STREAM : FAULT_STREAM) + number, 0};
-        const bool whole_leaves = number % 8 == 7 && number >= LONG_FROM && number < LONG_UNTIL;
-        wish.longest = grid ? 80 : whole_leaves ? 1100 : 40;
+        dice d = {stream + number, 0};
+        const bool whole_leaves = !tiles_are_long && number % 8 == 7 && number >= LONG_FROM && number < LONG_UNTIL;
+        wish.longest = grid ? 80 : whole_leaves ? 1100 : tiles_are_long && number % 2 ? 400 : 40;
         wish.grid = grid;
         wish.small = true;
         kit golden = decode_draw(&d, &wish);
@@ -81,13 +82,19 @@ static void find_faults(bool simt, const char *test)
 void test_faults_are_seen(void **state)
 {
     (void)state;
-    find_faults(false, __func__);
+    find_faults(SLOW_OF_MMA, decode_wish_of, FAULT_STREAM, __func__);
 }
 
 void test_simt_faults_are_seen(void **state)
 {
     (void)state;
-    find_faults(true, __func__);
+    find_faults(SLOW_OF_SIMT, decode_simt_wish_of, SIMT_FAULT_STREAM, __func__);
+}
+
+void test_fa3_faults_are_seen(void **state)
+{
+    (void)state;
+    find_faults(SLOW_OF_FA3, decode_fa3_wish_of, FA3_FAULT_STREAM, __func__);
 }
 
 /* --- the exact tier sees small changes --- */
@@ -231,6 +238,27 @@ void test_changes_are_seen(void **state)
 
 /* --- what both refuse --- */
 
+/* All inputs are 0, but for the lengths and the tensor scales. */
+static kit zero_kit(const kvg_problem *p)
+{
+    kit k = kit_open_problem(p);
+    const float one = 1;
+    const int32_t lengths[] = {8, 3}, queries[] = {1, 1};
+    for (int role = KVG_ROLE_NONE + 1; role < KVG_ROLE_END; role++) {
+        for (int side = KVG_K; side <= KVG_V; side++) {
+            const bool output = role == KVG_ROLE_OUT || role == KVG_ROLE_LSE;
+            if (k.tensor[role][side].bytes && !output) memset(k.tensor[role][side].data, 0, k.tensor[role][side].bytes);
+        }
+    }
+    for (int side = KVG_K; side <= KVG_V; side++) {
+        const kvg_tensor *g = &k.tensor[KVG_ROLE_TENSOR_SCALE][side];
+        if (g->bytes) memcpy(g->data, &one, sizeof one);
+    }
+    memcpy(k.tensor[KVG_ROLE_LENGTHS][KVG_K].data, lengths, sizeof lengths);
+    memcpy(k.tensor[KVG_ROLE_QUERY_LENGTHS][KVG_K].data, queries, sizeof queries);
+    return k;
+}
+
 static kit refused_kit(void)
 {
     const kvg_problem p = {
@@ -240,18 +268,53 @@ static kit refused_kit(void)
         .paging = {.layers = 1, .blocks = 2, .block_tokens = 4, .sequences = 2},
         .attention = {.query_heads = 2, .queries = 2, .sinks = true},
     };
-    kit k = kit_open_problem(&p);
-    const float one = 1;
-    const int32_t lengths[] = {8, 3}, queries[] = {1, 1};
-    for (int role = KVG_ROLE_NONE + 1; role < KVG_ROLE_END; role++) {
-        for (int side = KVG_K; side <= KVG_V; side++) {
-            const bool output = role == KVG_ROLE_OUT || role == KVG_ROLE_LSE;
-            if (k.tensor[role][side].bytes && !output) memset(k.tensor[role][side].data, 0, k.tensor[role][side].bytes);
-        }
-    }
-    for (int side = KVG_K; side <= KVG_V; side++) memcpy(k.tensor[KVG_ROLE_TENSOR_SCALE][side].data, &one, sizeof one);
-    memcpy(k.tensor[KVG_ROLE_LENGTHS][KVG_K].data, lengths, sizeof lengths);
-    memcpy(k.tensor[KVG_ROLE_QUERY_LENGTHS][KVG_K].data, queries, sizeof queries);
+    return zero_kit(&p);
+}
+
+/* What the kernels of docs/spec/other-kernels.md take, and what they do not. */
+static const struct other_case {
+    const char *what;
+    bool contiguous;
+    kvg_dtype dtype;
+    kvg_format k, v;
+    uint32_t head_dim;
+    float softcap;
+    bool shared;
+    uint32_t sink;
+    kvg_status want;
+} others[] = {
+    {"f16", false, KVG_DTYPE_F16, KVG_FORMAT_F16, KVG_FORMAT_F16, 64, 0, false, 0, KVG_OK},
+    {"bf16", true, KVG_DTYPE_BF16, KVG_FORMAT_BF16, KVG_FORMAT_BF16, 256, 0, false, 0x3FC00000, KVG_OK},
+    {"a sink of -Inf", false, KVG_DTYPE_BF16, KVG_FORMAT_BF16, KVG_FORMAT_BF16, 16, 0, false, 0xFF800000, KVG_OK},
+    {"a softcap", false, KVG_DTYPE_F16, KVG_FORMAT_F16, KVG_FORMAT_F16, 64, 30, false, 0, KVG_ERR_UNIMPLEMENTED},
+    {"a shared row", false, KVG_DTYPE_F16, KVG_FORMAT_F16, KVG_FORMAT_F16, 64, 0, true, 0, KVG_ERR_UNIMPLEMENTED},
+    {"K of another type", true, KVG_DTYPE_BF16, KVG_FORMAT_F16, KVG_FORMAT_BF16, 64, 0, false, 0,
+     KVG_ERR_UNIMPLEMENTED},
+    {"V of another format", false, KVG_DTYPE_F16, KVG_FORMAT_F16, KVG_FORMAT_E4M3, 64, 0, false, 0,
+     KVG_ERR_UNIMPLEMENTED},
+    {"f32", false, KVG_DTYPE_F32, KVG_FORMAT_F16, KVG_FORMAT_F16, 64, 0, false, 0, KVG_ERR_UNIMPLEMENTED},
+    {"a head_dim of 72", false, KVG_DTYPE_F16, KVG_FORMAT_F16, KVG_FORMAT_F16, 72, 0, false, 0, KVG_ERR_UNIMPLEMENTED},
+    {"a head_dim of 272", true, KVG_DTYPE_F16, KVG_FORMAT_F16, KVG_FORMAT_F16, 272, 0, false, 0, KVG_ERR_UNIMPLEMENTED},
+    {"a sink of 1 + 2^-8", false, KVG_DTYPE_BF16, KVG_FORMAT_BF16, KVG_FORMAT_BF16, 64, 0, false, 0x3F808000,
+     KVG_ERR_INVALID},
+    {"a sink of NaN", false, KVG_DTYPE_BF16, KVG_FORMAT_BF16, KVG_FORMAT_BF16, 64, 0, false, 0x7FC00000,
+     KVG_ERR_INVALID},
+};
+enum { OTHERS = sizeof others / sizeof others[0] };
+
+static kit other_kit(const struct other_case *c)
+{
+    const kvg_problem p = {
+        .op = KVG_OP_DECODE, .layout = c->shared ? KVG_LAYOUT_MLA : KVG_LAYOUT_NHD, .dtype = c->dtype,
+        .profile = c->contiguous ? KVG_PROFILE_SM90_FA3_20260810_CONTIGUOUS : KVG_PROFILE_SM90_FA3_20260810_PAGES,
+        .storage = {{c->k, "canonical"}, {c->v, "canonical"}},
+        .tokens = 8, .kv_heads = 1, .head_dim = c->head_dim,
+        .paging = {.layers = 1, .blocks = 2, .block_tokens = 4, .sequences = 2, .shared_kv = c->shared,
+                   .v_dim = c->shared ? c->head_dim : 0},
+        .attention = {.query_heads = 2, .queries = 2, .sinks = true, .softcap = c->softcap},
+    };
+    kit k = zero_kit(&p);
+    memcpy((uint8_t *)k.tensor[KVG_ROLE_SINKS][KVG_K].data + sizeof c->sink, &c->sink, sizeof c->sink);
     return k;
 }
 
@@ -321,6 +384,11 @@ void test_decode_refusals(void **state)
         k.problem.profile = profiles[i % PROFILES];
         k.problem.storage[i / PROFILES].dialect = "no-such-dialect";
         compare_refusal(&t, &k, "dialect", KVG_ERR_UNIMPLEMENTED);
+        kit_close(&k);
+    }
+    for (size_t i = 0; i < OTHERS; i++) {
+        kit k = other_kit(&others[i]);
+        compare_refusal(&t, &k, others[i].what, others[i].want);
         kit_close(&k);
     }
     kit wide = refused_kit();

@@ -11,7 +11,7 @@
 #include "reference/reference.h"
 #include "tests/second/decode_compare.h"
 
-enum { PROFILE_STREAM = 5000000, SIMT_STREAM = 5500000, SPEC_STREAM = 7000000 };
+enum { PROFILE_STREAM = 5000000, SIMT_STREAM = 5500000, FA3_STREAM = 5700000, SPEC_STREAM = 7000000 };
 
 static void count_options(coverage *c, const kvg_problem *p)
 {
@@ -28,7 +28,7 @@ static void count_options(coverage *c, const kvg_problem *p)
     c->uneven += p->head_dim % KVG_MMA_K != 0;
 }
 
-static void close_coverage(const coverage *c, const char *test)
+static void print_coverage(const coverage *c, const char *test)
 {
     print_message("%s: %llu problems, %llu outputs and %llu lse compared, %llu differ (%llu NaN, %llu not zero, %llu "
                   "beside the exact answer's rounding, %llu open)\n",
@@ -39,8 +39,13 @@ static void close_coverage(const coverage *c, const char *test)
                   "queries, %u f32, %u uneven\n",
                   test, c->windows, c->caps, c->sinks, c->shared, c->rings, c->swizzled, c->bf16, c->several, c->f32,
                   c->uneven);
-    assert_true(c->windows && c->caps && c->sinks && c->shared && c->rings && c->swizzled && c->bf16 && c->several);
     assert_true(c->nonzero > c->outputs / 4 && c->differing == 0);
+}
+
+static void close_coverage(const coverage *c, const char *test)
+{
+    print_coverage(c, test);
+    assert_true(c->windows && c->caps && c->sinks && c->shared && c->rings && c->swizzled && c->bf16 && c->several);
 }
 
 /* --- profiles: the same bits --- */
@@ -90,6 +95,19 @@ static void test_simt_bits(void **state)
     compare_profiles(&c, decode_simt_wish_of, (repeats + 1) / 2, SIMT_STREAM);
     close_coverage(&c, __func__);
     assert_true(c.f32 && c.uneven);
+}
+
+/* The same for the kernels of docs/spec/other-kernels.md. */
+static void test_fa3_bits(void **state)
+{
+    const unsigned repeats = *(const unsigned *)*state;
+    coverage c = {0};
+    for (uint64_t number = 0; number < 24 * (uint64_t)repeats; number++) {
+        const decode_wish wish = decode_fa3_wish_of(KVG_FORMAT_F16, 0, number);
+        compare_profile(&c, &wish, FA3_STREAM + number);
+    }
+    print_coverage(&c, __func__);
+    assert_true(c.windows && c.sinks && c.rings && c.bf16 && c.several && c.several < c.problems);
 }
 
 /* --- the exact tier --- */
@@ -169,6 +187,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_faults_are_seen),
         cmocka_unit_test_prestate(test_simt_bits, &repeats),
         cmocka_unit_test(test_simt_faults_are_seen),
+        cmocka_unit_test_prestate(test_fa3_bits, &repeats),
+        cmocka_unit_test(test_fa3_faults_are_seen),
         cmocka_unit_test_prestate(test_exact_answers, &repeats),
         cmocka_unit_test(test_changes_are_seen),
         cmocka_unit_test(test_decode_refusals),
