@@ -31,11 +31,13 @@ int kvg_command_predict(const kvg_arguments *a)
     if (a->file_count != 1) return kvg_command_usage("predict", "give one file with q, k and v");
     if (!kvg_given(a, KVG_OPTION_PREDICT_PROFILE)) return kvg_command_usage("predict", "whose bits? --profile NAME");
     if (!kvg_given(a, KVG_OPTION_PREDICT_OUTPUT)) return kvg_command_usage("predict", "where to? --output FILE");
+    const kvg_argument *scales = kvg_given(a, KVG_OPTION_PREDICT_KV_SCALE);
     const kvg_question_options options = {
         .profile = (kvg_profile)kvg_given_number(a, KVG_OPTION_PREDICT_PROFILE, KVG_PROFILE_NONE),
         .window = (uint32_t)kvg_given_number(a, KVG_OPTION_PREDICT_WINDOW, 0),
         .scale = (float)kvg_given_real(a, KVG_OPTION_PREDICT_SCALE, 0),
         .softcap = (float)kvg_given_real(a, KVG_OPTION_PREDICT_SOFTCAP, 0),
+        .tensor_scale = {scales ? (float)scales->reals[KVG_K] : 1, scales ? (float)scales->reals[KVG_V] : 1},
     };
     const kvg_walk walk = {.splits = (uint32_t)kvg_given_number(a, KVG_OPTION_PREDICT_SPLITS, 1)};
     kvg_question_file x;

@@ -188,11 +188,13 @@ static kvg_status write_list(const char *path, const search *x)
 int kvg_command_which(const kvg_arguments *a)
 {
     if (a->file_count != 2) return kvg_command_usage("which", "give a file with q, k and v, and a file with out");
+    const kvg_argument *scales = kvg_given(a, KVG_OPTION_WHICH_KV_SCALE);
     const kvg_question_options options = {
         .profile = KVG_PROFILE_SIMT_FMA_V1,
         .window = (uint32_t)kvg_given_number(a, KVG_OPTION_WHICH_WINDOW, 0),
         .scale = (float)kvg_given_real(a, KVG_OPTION_WHICH_SCALE, 0),
         .softcap = (float)kvg_given_real(a, KVG_OPTION_WHICH_SOFTCAP, 0),
+        .tensor_scale = {scales ? (float)scales->reals[KVG_K] : 1, scales ? (float)scales->reals[KVG_V] : 1},
     };
     kvg_safetensors *answer = NULL;
     search *x = calloc(1, sizeof *x);

@@ -2,6 +2,9 @@
 
 #include <string.h>
 
+/* K and V in e4m3, as the file names the type. */
+static const char BYTES[] = "F8_E4M3";
+
 const kvg_safetensors_entry *kvg_question_file_find(const kvg_safetensors *file, const char *name)
 {
     for (size_t n = 0; n < kvg_safetensors_count(file); n++) {
@@ -23,7 +26,9 @@ static kvg_status find_tensors(kvg_question_file *x)
         *wanted[i].to = e;
         if (!e && wanted[i].dtype) continue;
         if (!e) return kvg_fail(KVG_ERR_INVALID, "%s has no tensor %s", x->path, wanted[i].name);
-        const char *dtype = wanted[i].dtype ? wanted[i].dtype : strcmp(x->q->dtype, "F16") == 0 ? "F16" : "BF16";
+        const char *model = strcmp(x->q->dtype, "F16") == 0 ? "F16" : "BF16";
+        const bool bytes = e != x->q && !wanted[i].dtype && strcmp(x->k ? x->k->dtype : e->dtype, BYTES) == 0;
+        const char *dtype = wanted[i].dtype ? wanted[i].dtype : bytes ? BYTES : model;
         if (e->rank != wanted[i].rank || strcmp(e->dtype, dtype) != 0) {
             return kvg_fail(KVG_ERR_INVALID, "%s: %s is %s with %u dimensions, not %s with %u", x->path, e->name,
                             e->dtype, e->rank, dtype, wanted[i].rank);
@@ -50,12 +55,14 @@ static kvg_status check_shapes(const kvg_question_file *x)
 }
 
 /* Op decode over a cache in which every sequence is one page. */
-static kvg_problem problem_of(const kvg_question_file *x, const kvg_question_options *o)
+static kvg_status make_problem(kvg_question_file *x, const kvg_question_options *o)
 {
     const uint64_t *q = x->q->shape, *k = x->k->shape;
     const kvg_dtype type = strcmp(x->q->dtype, "F16") == 0 ? KVG_DTYPE_F16 : KVG_DTYPE_BF16;
-    const kvg_storage storage = {kvg_format_of_dtype(type), "canonical"};
-    return (kvg_problem){
+    kvg_storage storage = {kvg_format_of_dtype(type), "canonical"};
+    kvg_status s = strcmp(x->k->dtype, BYTES) == 0 ? kvg_format_find("e4m3", &storage.format) : KVG_OK;
+    if (s) return s;
+    x->problem = (kvg_problem){
         .op = KVG_OP_DECODE,
         .layout = KVG_LAYOUT_NHD,
         .dtype = type,
@@ -72,6 +79,7 @@ static kvg_problem problem_of(const kvg_question_file *x, const kvg_question_opt
                       .sinks = x->sinks != NULL},
         .profile = o->profile,
     };
+    return kvg_problem_check(&x->problem);
 }
 
 static void copy(const kvg_safetensors_entry *from, const kvg_tensor_set *to, kvg_role role, kvg_side side)
@@ -79,8 +87,12 @@ static void copy(const kvg_safetensors_entry *from, const kvg_tensor_set *to, kv
     if (from) memcpy(kvg_set_tensor(to, role, side)->data, from->data, from->bytes);
 }
 
-static void fill(const kvg_question_file *x, const kvg_tensor_set *in)
+static void fill(const kvg_question_file *x, const kvg_question_options *o, const kvg_tensor_set *in)
 {
+    for (int side = KVG_K; side <= KVG_V; side++) {
+        const kvg_tensor *scale = kvg_set_tensor(in, KVG_ROLE_TENSOR_SCALE, (kvg_side)side);
+        if (scale && scale->bytes) memcpy(scale->data, &o->tensor_scale[side], sizeof o->tensor_scale[side]);
+    }
     int32_t *table = kvg_set_tensor(in, KVG_ROLE_BLOCK_TABLE, KVG_K)->data;
     int32_t *lengths = kvg_set_tensor(in, KVG_ROLE_LENGTHS, KVG_K)->data;
     int32_t *tokens = kvg_set_tensor(in, KVG_ROLE_QUERY_LENGTHS, KVG_K)->data;
@@ -102,12 +114,10 @@ kvg_status kvg_question_file_open(const char *path, const kvg_question_options *
     kvg_status s = kvg_safetensors_open(path, &out->file);
     if (!s) s = find_tensors(out);
     if (!s) s = check_shapes(out);
-    if (s) return s;
-    out->problem = problem_of(out, options);
-    s = kvg_problem_check(&out->problem);
+    if (!s) s = make_problem(out, options);
     if (!s) s = kvg_set_alloc(&out->problem, kvg_op_get(KVG_OP_DECODE)->inputs, &out->in);
     if (!s) s = kvg_set_alloc(&out->problem, kvg_op_get(KVG_OP_DECODE)->outputs, &out->out);
-    if (!s) fill(out, &out->in);
+    if (!s) fill(out, options, &out->in);
     return s;
 }
 

@@ -10,6 +10,7 @@ typedef struct kvg_question_options {
     kvg_profile profile;
     uint32_t window; /* 0: all keys */
     float scale, softcap;
+    float tensor_scale[2]; /* of K and V in e4m3 */
 } kvg_question_options;
 
 typedef struct kvg_question_file {

@@ -6,12 +6,12 @@
 #include "core/name.h"
 
 enum {
-#define CHIP(ENUM, sm, sum_terms, fraction_bits, least_exponent) CHIP_##ENUM,
+#define CHIP(ENUM, sm, sum_terms, fraction_bits, least_exponent, sum_terms_8, fraction_bits_8) CHIP_##ENUM,
 #include "core/profiles.def"
 };
 static const kvg_chip_info chips[] = {
-#define CHIP(ENUM, sm, sum_terms, fraction_bits, least_exponent) \
-    [CHIP_##ENUM] = {sm, sum_terms, fraction_bits, least_exponent},
+#define CHIP(ENUM, sm, sum_terms, fraction_bits, least_exponent, sum_terms_8, fraction_bits_8) \
+    [CHIP_##ENUM] = {sm, sum_terms, fraction_bits, least_exponent, sum_terms_8, fraction_bits_8},
 #include "core/profiles.def"
 };
 

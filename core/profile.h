@@ -72,6 +72,7 @@ typedef struct kvg_chip_info {
     uint32_t sum_terms;     /* products of one fused sum; divides KVG_MMA_K */
     uint32_t fraction_bits; /* F: bits that a term keeps below the largest exponent of its sum */
     int32_t least_exponent; /* this largest exponent is never taken to be lower */
+    uint32_t sum_terms_8, fraction_bits_8; /* of products of e4m3: docs/spec/numerics.md section 5.4; 0: not known */
 } kvg_chip_info;
 
 /* What a kernel does with operands, scores and weights. */

@@ -106,7 +106,7 @@ static kvg_status run_mma(const kvg_problem *problem, const kvg_tensor *in, kvg_
     kvg_gpu_device device;
     kvg_status s = kvg_problem_check(problem);
     if (!s) s = find_device(&device);
-    if (!s && profile->sm != device.sm) { /* all contracts of a chip have its sums */
+    if (!s && profile->chip->sm != device.sm) { /* all contracts of a chip have its sums */
         s = kvg_fail(KVG_ERR_UNIMPLEMENTED, "%s is an sm_%u: it does not give the sums of %s", device.name, device.sm,
                      profile->name);
     }

@@ -60,7 +60,7 @@ static float score_factor(const ref_profile_run *r)
     const float given = r->p->attention.scale, root = sqrtf((float)r->p->head_dim);
     if (r->rules->exponent == KVG_EXPONENT_FUSED) {
         const float scale = given > 0 ? given : (float)(1 / sqrt((double)r->p->head_dim));
-        return (float)(scale * LOG2_E_F64);
+        return (float)(scale * LOG2_E_F64) * r->kv.side[KVG_K].row.tensor_scale;
     }
     const float scale = given > 0 ? given : 1 / root;
     const float in_log2 = scale * LOG2_E;
@@ -153,8 +153,8 @@ static void walk_tile(const ref_profile_run *r, const void *tile, const bool *se
     const float top = top_of(r, z), rise = top - *n.m;
     if (!(rise <= r->lazy)) w = rescale(r, h, n, top);
     if (r->rules->exponent == KVG_EXPONENT_FUSED) {
-        const float offset = ref_profile_offset(h->c, *n.m);
-        for (uint32_t i = 0; i < r->tile; i++) p[i] = fmaf(z[i], h->c, -offset);
+        const float minus = ref_profile_minus(r, *n.m);
+        for (uint32_t i = 0; i < r->tile; i++) p[i] = fmaf(z[i], h->c, -minus);
     } else {
         for (uint32_t i = 0; i < r->tile; i++) p[i] = z[i] - *n.m;
     }
@@ -483,13 +483,6 @@ kvg_status kvg_attention_walk(const kvg_problem *p, const kvg_walk *walk, const 
     }
     free(r.tables);
     return s;
-}
-
-bool kvg_profile_has_operands(kvg_profile profile, kvg_format format)
-{
-    const kvg_profile_info *info = kvg_profile_get(profile);
-    const kvg_operands_kind kind = info ? info->contract->operands : KVG_OPERANDS_WIDENED;
-    return kind == KVG_OPERANDS_WIDENED || ref_holding_has(format);
 }
 
 bool kvg_problem_has_operands(const kvg_problem *p)

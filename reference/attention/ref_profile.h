@@ -35,6 +35,7 @@ typedef struct ref_profile_run {
     /* Set by the contract's `open`: */
     int k_base;           /* K's operands are 2^-base of its numbers */
     float output_factor;  /* f */
+    float offset;         /* weights are 2^offset of what they would be */
     float lazy;           /* how far scores may rise above the reference point before the row is rescaled */
 
     /* The walk's: */
@@ -82,10 +83,10 @@ static inline ref_node ref_node_at(const ref_profile_run *r, float *nodes, size_
     return (ref_node){at, at + 1, at + 1 + r->lanes};
 }
 
-/* What a fused exponent subtracts: m in log2 units, 0 of a row that has seen nothing. */
-static inline float ref_profile_offset(float c, float m)
+/* What a fused exponent subtracts: m in log2 units, 0 of a row that has seen nothing, and less by the offset. */
+static inline float ref_profile_minus(const ref_profile_run *r, float m)
 {
-    return m == -INFINITY ? 0 : m * c;
+    return fmaf(m == -INFINITY ? 0 : m, r->score_factor, -r->offset);
 }
 
 /* From the root, or from the splits, of a row to what is asked for; the splits lie behind n. */

@@ -52,11 +52,11 @@ static float finish_split(const ref_profile_run *r, const float *sink, ref_node 
 {
     const float c = r->score_factor, even = n.l[0] + n.l[2], odd = n.l[1] + n.l[3];
     float l = even + odd;
-    if (sink && *n.m != -INFINITY) l += r->exp2->of(fmaf(*sink, LOG2_E, -ref_profile_offset(c, *n.m)));
+    if (sink && *n.m != -INFINITY) l += r->exp2->of(fmaf(*sink, LOG2_E, -ref_profile_minus(r, *n.m)));
     const bool none = l == 0 || isnan(l);
     const float inverse = none ? 0 : ref_rcp_approx(l, true) * r->output_factor;
     for (uint32_t d = 0; d < r->dims; d++) n.o[d] *= inverse;
-    const float natural = c * LN_2, log_l = ref_lg2_approx(l, true) * LN_2;
+    const float natural = c * LN_2, log_l = ref_lg2_approx(ldexpf(l, -(int)r->offset), true) * LN_2;
     return none ? -INFINITY : fmaf(*n.m, natural, log_l);
 }
 

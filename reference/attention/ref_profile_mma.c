@@ -7,6 +7,7 @@
 
 typedef struct tables {
     ref_holding k, v;
+    ref_sum sum;
     uint16_t order[KVG_MAX_HEAD_DIM]; /* dims in the order of a score's sums */
 } tables;
 
@@ -26,6 +27,9 @@ static void open_tables(ref_profile_run *r)
     ref_holding_init(&r->kv, KVG_K, &t->k);
     ref_holding_init(&r->kv, KVG_V, &t->v);
     ref_score_order(&r->kv, t->order);
+    const bool bytes = t->k.type == KVG_OPERAND_E4M3;
+    t->sum = bytes ? ref_sum_of_e4m3(r->chip) : ref_sum_of(r->chip);
+    r->offset = bytes ? REF_E4M3_OFFSET : 0;
     r->k_base = t->k.base;
     r->output_factor = t->v.factor;
     r->lazy = t->v.row_scaled ? 0 : (float)r->rules->rise;
@@ -62,7 +66,7 @@ static void scores(const ref_profile_run *r, const void *from, const bool *seen,
     const uint32_t D = r->p->head_dim;
     for (uint32_t i = 0; i < r->tile; i++) {
         if (!seen[i]) continue;
-        s[i] = ref_mma_dot(r->chip, d->k + i * D, ((const query *)q)->q, D, 0);
+        s[i] = ref_mma_dot(&t->sum, d->k + i * D, ((const query *)q)->q, D, 0);
         if (t->k.row_scaled) s[i] *= d->k_scale[i];
     }
 }
@@ -76,12 +80,12 @@ static void add_by_lane(const ref_profile_run *r, const float *p, float w, float
     }
 }
 
-static void add_as_values(const ref_profile_run *r, kvg_dtype type, const ref_operand *weights, float *l)
+static void add_as_values(const ref_profile_run *r, kvg_operand type, const ref_operand *weights, float *l)
 {
     ref_operand ones[KVG_MOST_TILE];
     const ref_operand one = ref_operand_round(type, 1);
     for (uint32_t i = 0; i < r->tile; i++) ones[i] = one;
-    *l = ref_mma_dot(r->chip, ones, weights, r->tile, *l);
+    *l = ref_mma_dot(&((const tables *)r->tables)->sum, ones, weights, r->tile, *l);
 }
 
 /* What a row does not see has weight 0 and V 0. */
@@ -100,7 +104,7 @@ static void add(const ref_profile_run *r, const void *from, const bool *seen, co
     else add_as_values(r, t->v.type, weights, n.l);
     for (uint32_t j = 0; j < r->dims; j++) {
         for (uint32_t i = 0; i < r->tile; i++) v[i] = seen[i] ? d->v[j * r->tile + i] : zero;
-        n.o[j] = ref_mma_dot(r->chip, v, scaled, r->tile, n.o[j]);
+        n.o[j] = ref_mma_dot(&t->sum, v, scaled, r->tile, n.o[j]);
     }
 }
 

@@ -5,6 +5,7 @@
 
 #include "core/bits.h"
 #include "reference/attention/ref_profile.h"
+#include "reference/attention_profile.h"
 #include "reference/formats/ref_row_scale.h"
 #include "reference/numbers/ref_round.h"
 
@@ -31,24 +32,24 @@ static double e8m0_scale(uint8_t byte)
  * scale byte and code. */
 static const struct rule {
     kvg_format format;
-    kvg_dtype type; /* 0: T */
+    kvg_operand type; /* 0: T */
     int base;
     bool decoded;                   /* by docs/spec/formats.md section 5 */
     uint32_t codes;                 /* of an element; 0: no table */
     double (*block_scale)(uint8_t); /* NULL: no blocks */
 } rules[] = {
     /*                  type, base, decoded, codes, block_scale */
-    {KVG_FORMAT_F16, KVG_DTYPE_F16, 0, false, 0, NULL},
-    {KVG_FORMAT_BF16, KVG_DTYPE_BF16, 0, false, 0, NULL},
+    {KVG_FORMAT_F16, KVG_OPERAND_F16, 0, false, 0, NULL},
+    {KVG_FORMAT_BF16, KVG_OPERAND_BF16, 0, false, 0, NULL},
     {KVG_FORMAT_INT8, 0, 0, true, 0, NULL},
     {KVG_FORMAT_INT4, 0, 0, true, 0, NULL},
-    {KVG_FORMAT_E4M3, KVG_DTYPE_F16, 0, false, 256, NULL},
-    {KVG_FORMAT_E5M2, KVG_DTYPE_F16, 0, false, 256, NULL},
-    {KVG_FORMAT_ROWINT4, KVG_DTYPE_F16, 0, false, 16, NULL},
-    {KVG_FORMAT_ROWFP4, KVG_DTYPE_F16, 0, false, 16, NULL},
-    {KVG_FORMAT_NVFP4, KVG_DTYPE_F16, 14, false, E2M1_CODES, e4m3_scale},
-    {KVG_FORMAT_MX16, KVG_DTYPE_F16, 5, false, E2M1_CODES, e8m0_scale},
-    {KVG_FORMAT_MXFP4, KVG_DTYPE_F16, 5, false, E2M1_CODES, e8m0_scale},
+    {KVG_FORMAT_E4M3, KVG_OPERAND_F16, 0, false, 256, NULL},
+    {KVG_FORMAT_E5M2, KVG_OPERAND_F16, 0, false, 256, NULL},
+    {KVG_FORMAT_ROWINT4, KVG_OPERAND_F16, 0, false, 16, NULL},
+    {KVG_FORMAT_ROWFP4, KVG_OPERAND_F16, 0, false, 16, NULL},
+    {KVG_FORMAT_NVFP4, KVG_OPERAND_F16, 14, false, E2M1_CODES, e4m3_scale},
+    {KVG_FORMAT_MX16, KVG_OPERAND_F16, 5, false, E2M1_CODES, e8m0_scale},
+    {KVG_FORMAT_MXFP4, KVG_OPERAND_F16, 5, false, E2M1_CODES, e8m0_scale},
 };
 
 static const struct rule *rule_of(kvg_format format)
@@ -59,15 +60,29 @@ static const struct rule *rule_of(kvg_format format)
     return NULL;
 }
 
-bool ref_holding_has(kvg_format format)
+bool kvg_profile_has_operands(kvg_profile profile, kvg_format format)
 {
-    return rule_of(format) != NULL;
+    const kvg_profile_info *info = kvg_profile_get(profile);
+    const kvg_operands_kind kind = info ? info->contract->operands : KVG_OPERANDS_WIDENED;
+    const bool stored = format == KVG_FORMAT_F16 || format == KVG_FORMAT_BF16 || format == KVG_FORMAT_E4M3;
+    return kind == KVG_OPERANDS_WIDENED || (kind == KVG_OPERANDS_STORED ? stored : rule_of(format) != NULL);
 }
 
 /* What kernels of other projects were not built for. */
 static kvg_status check_stored(const kvg_problem *p, const kvg_profile_info *profile)
 {
-    const uint32_t bits = kvg_format_get(p->storage[KVG_K].format)->element_bits;
+    const kvg_format k = p->storage[KVG_K].format, v = p->storage[KVG_V].format;
+    const uint32_t bits = kvg_format_get(k)->element_bits;
+    const bool bytes = k == KVG_FORMAT_E4M3;
+    if (k != v || k != (bytes && p->dtype == KVG_DTYPE_BF16 ? KVG_FORMAT_E4M3 : kvg_format_of_dtype(p->dtype))) {
+        return kvg_fail(KVG_ERR_UNIMPLEMENTED, "%s reads K and V of the model type, or of e4m3 with model type bf16: "
+                        "not %s and %s with %s", profile->name, kvg_format_get(k)->name, kvg_format_get(v)->name,
+                        kvg_dtype_name(p->dtype));
+    }
+    if (bytes && p->head_dim % profile->chip->sum_terms_8) {
+        return kvg_fail(KVG_ERR_UNIMPLEMENTED, "%s adds %u products of e4m3 at once: head_dim %u is no multiple",
+                        profile->name, profile->chip->sum_terms_8, p->head_dim);
+    }
     if (p->attention.softcap > 0) {
         return kvg_fail(KVG_ERR_UNIMPLEMENTED, "%s was built without a softcap: set softcap 0", profile->name);
     }
@@ -95,22 +110,24 @@ kvg_status ref_holding_check(const kvg_problem *p)
     }
     for (int side = KVG_K; side <= KVG_V; side++) {
         const kvg_format format = p->storage[side].format;
-        if (stored) {
-            if (format == kvg_format_of_dtype(p->dtype)) continue;
-            return kvg_fail(KVG_ERR_UNIMPLEMENTED, "%s reads caches of the model type %s: format %s is another",
-                            profile->name, kvg_dtype_name(p->dtype), kvg_format_get(format)->name);
-        }
-        if (ref_holding_has(format)) continue;
+        if (kvg_profile_has_operands(p->profile, format)) continue;
         return kvg_fail(KVG_ERR_UNIMPLEMENTED, "the decode contract has no operands for format %s",
                         kvg_format_get(format)->name);
     }
     return stored ? check_stored(p, profile) : KVG_OK;
 }
 
-static kvg_dtype type_of(const kvg_problem *p, kvg_side side)
+static kvg_operand operand_type(kvg_dtype type)
 {
-    const kvg_dtype type = rule_of(p->storage[side].format)->type;
-    return type ? type : p->dtype;
+    return type == KVG_DTYPE_F16 ? KVG_OPERAND_F16 : KVG_OPERAND_BF16;
+}
+
+static kvg_operand type_of(const kvg_problem *p, kvg_side side)
+{
+    const kvg_operand type = rule_of(p->storage[side].format)->type;
+    const bool stored = kvg_profile_get(p->profile)->contract->operands == KVG_OPERANDS_STORED;
+    if (stored && p->storage[side].format == KVG_FORMAT_E4M3) return KVG_OPERAND_E4M3;
+    return type ? type : operand_type(p->dtype);
 }
 
 /* A factor of the row stays outside; two parameters are in the operand. */
@@ -119,20 +136,22 @@ static bool has_row_scale(const kvg_problem *p, kvg_side side)
     return kvg_format_get(p->storage[side].format)->scales == KVG_SCALES_F16;
 }
 
-static uint16_t round_to(kvg_dtype type, double x)
+static kvg_dtype dtype_of(kvg_operand type)
 {
-    return type == KVG_DTYPE_F16 ? kvg_ref_f16_of_f64(x) : kvg_ref_bf16_of_f64(x);
+    return type == KVG_OPERAND_F16 ? KVG_DTYPE_F16 : KVG_DTYPE_BF16;
 }
 
-static ref_operand operand_of(kvg_dtype type, double x)
+/* Numbers that become e4m3 are f32 numbers. */
+static ref_operand operand_of(kvg_operand type, double x)
 {
-    const uint16_t code = round_to(type, x);
+    if (type == KVG_OPERAND_E4M3) return ref_operand_of_e4m3(kvg_ref_e4m3_of_f32((float)x));
+    const uint16_t code = type == KVG_OPERAND_F16 ? kvg_ref_f16_of_f64(x) : kvg_ref_bf16_of_f64(x);
     ref_operand o;
-    ref_operand_decode(type, &code, 1, &o);
+    ref_operand_decode(dtype_of(type), &code, 1, &o);
     return o;
 }
 
-ref_operand ref_operand_round(kvg_dtype type, float x)
+ref_operand ref_operand_round(kvg_operand type, float x)
 {
     return operand_of(type, x);
 }
@@ -173,6 +192,10 @@ void ref_holding_init(const ref_kv *kv, kvg_side side, ref_holding *out)
         .block = kvg_format_get(rule->format)->block,
         .decoded = rule->decoded,
     };
+    if (out->type == KVG_OPERAND_E4M3) {
+        for (uint32_t i = 0; i < out->codes; i++) out->table[i] = ref_operand_of_e4m3((uint8_t)i);
+        return;
+    }
     if (rule->block_scale) fill_by_block(rule->block_scale, out);
     else if (rule->codes) fill_by_code(stored, out);
 }
@@ -201,7 +224,7 @@ void ref_holding_row(const ref_holding *h, uint32_t sequence, uint32_t head, uin
     } else if (h->codes) {
         for (uint32_t i = 0; i < D; i++) row[i] = h->table[(h->block ? scales[i / h->block] * h->codes : 0) + codes[i]];
     } else {
-        ref_operand_decode(h->type, codes, D, row);
+        ref_operand_decode(dtype_of(h->type), codes, D, row);
     }
     memcpy(out, row + first, ref_kv_dim(h->kv, h->side) * sizeof *out);
 }
@@ -226,14 +249,14 @@ static int exponent_of_row(const uint16_t *q, uint32_t n)
     return field - 127 < 126 ? field - 127 : 126;
 }
 
-void ref_query_operands(kvg_dtype T, kvg_dtype type, const uint16_t *q, uint32_t n, ref_operand *out, int *exponent)
+void ref_query_operands(kvg_dtype T, kvg_operand type, const uint16_t *q, uint32_t n, ref_operand *out, int *exponent)
 {
     *exponent = 0;
-    if (type == T) {
+    if (type == operand_type(T)) {
         ref_operand_decode(T, q, n, out);
         return;
     }
-    if (T == KVG_DTYPE_BF16) *exponent = exponent_of_row(q, n);
+    if (T == KVG_DTYPE_BF16 && type == KVG_OPERAND_F16) *exponent = exponent_of_row(q, n);
     const float down = kvg_f32_of_bits((uint32_t)(127 - *exponent) << 23);
     for (uint32_t i = 0; i < n; i++) {
         const float scaled = widen(T, q[i]) * down;
@@ -258,7 +281,10 @@ void ref_score_order(const ref_kv *kv, uint16_t *dims)
     const uint32_t D = kv->p->head_dim, bits = kvg_format_get(kv->p->storage[KVG_K].format)->element_bits;
     const struct places *at = places;
     while (at->bits != bits) at++;
-    uint32_t width = at->widest ? at->widest : kvg_profile_get(kv->p->profile)->contract->widest_16;
+    const kvg_contract_info *contract = kvg_profile_get(kv->p->profile)->contract;
+    for (uint32_t d = 0; contract->operands == KVG_OPERANDS_STORED && d < D; d++) dims[d] = (uint16_t)d;
+    if (contract->operands == KVG_OPERANDS_STORED) return;
+    uint32_t width = at->widest ? at->widest : contract->widest_16;
     for (uint32_t start = 0; start < D; start += width) {
         while (start + width > D) width /= 2;
         const uint8_t *inner = width == KVG_MMA_K ? at->narrow : at->inner;
@@ -272,14 +298,10 @@ void ref_score_order(const ref_kv *kv, uint16_t *dims)
 
 /* --- the class --- */
 
-static kvg_operand operand_type(kvg_dtype type)
-{
-    return type == KVG_DTYPE_F16 ? KVG_OPERAND_F16 : KVG_OPERAND_BF16;
-}
-
 void ref_holding_class(const kvg_problem *p, kvg_arithmetic *out)
 {
-    const kvg_operand k = operand_type(type_of(p, KVG_K)), v = operand_type(type_of(p, KVG_V));
+    const kvg_operand k = type_of(p, KVG_K), v = type_of(p, KVG_V);
+    const bool bytes = v == KVG_OPERAND_E4M3;
     const kvg_profile_info *profile = kvg_profile_get(p->profile);
     const ref_exp2_rule *exp2 = ref_exp2_rule_of(profile->contract->exp2);
     const uint32_t bits = kvg_format_get(p->storage[KVG_K].format)->element_bits;
@@ -289,7 +311,9 @@ void ref_holding_class(const kvg_problem *p, kvg_arithmetic *out)
         .rounded_sum = profile->contract->weights == KVG_WEIGHTS_AS_VALUES,
         .fused_exponent = profile->contract->exponent == KVG_EXPONENT_FUSED,
         .late_sink = profile->contract->end == KVG_END_RECIPROCAL,
-        .fraction_bits = profile->chip->fraction_bits,
+        .q_unit = 1,
+        .p_unit = bytes ? 1.0f / (1 << REF_E4M3_OFFSET) : 1,
+        .fraction_bits = bytes ? profile->chip->fraction_bits_8 : profile->chip->fraction_bits,
         .tile = kvg_profile_tile(p->profile, bits, p->head_dim, false, p->attention.window > 0),
         .span = profile->contract->leaf,
         .k_unit = (float)(1 << rule_of(p->storage[KVG_K].format)->base),

@@ -10,7 +10,7 @@
 typedef struct ref_holding {
     const ref_kv *kv;
     kvg_side side;
-    kvg_dtype type;  /* X: f16 or bf16 */
+    kvg_operand type; /* X */
     int base;
     bool row_scaled; /* the scale is the row's */
     float factor;    /* RN(g * 2^base) */
@@ -20,7 +20,8 @@ typedef struct ref_holding {
     ref_operand table[256 * 16]; /* by scale byte and code */
 } ref_holding;
 
-bool ref_holding_has(kvg_format format); /* operands */
+/* Weights of e4m3 are 2^this of what they would be. */
+enum { REF_E4M3_OFFSET = 8 };
 
 /* KVG_ERR_UNIMPLEMENTED: the contract has no operands for the model type, the head_dim or a format. */
 kvg_status ref_holding_check(const kvg_problem *p) KVG_CHECKED;
@@ -36,10 +37,10 @@ void ref_holding_row(const ref_holding *h, uint32_t sequence, uint32_t head, uin
                      float *row_scale);
 
 /* A number of f32 as an operand: one rounding. */
-ref_operand ref_operand_round(kvg_dtype type, float x);
+ref_operand ref_operand_round(kvg_operand type, float x);
 
 /* A row of q, codes of T, as operands of `type`; *exponent is e: the operands hold q * 2^-e. */
-void ref_query_operands(kvg_dtype T, kvg_dtype type, const uint16_t *q, uint32_t n, ref_operand *out, int *exponent);
+void ref_query_operands(kvg_dtype T, kvg_operand type, const uint16_t *q, uint32_t n, ref_operand *out, int *exponent);
 
 /* Section 4: dims[16 s + k] is the dim in place k of sum s of a score. */
 void ref_score_order(const ref_kv *kv, uint16_t *dims);

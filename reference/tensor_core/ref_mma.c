@@ -7,6 +7,7 @@ enum {
     OPERAND_FRACTION = 10,                     /* bits behind the point of ref_operand */
     PRODUCT_FRACTION = 2 * OPERAND_FRACTION,   /* of a product */
     F32_FRACTION = 23,
+    MOST_TERMS = 32,                           /* of a fused sum */
     F32_LEAST = -126,                          /* exponent of subnormals and the smallest normal numbers */
     F32_UNIT = F32_LEAST - F32_FRACTION,       /* exponent of the last place there */
     SPECIAL = REF_OPERAND_SPECIAL + REF_OPERAND_ZERO /* no finite term has this exponent, every special one has */
@@ -60,6 +61,16 @@ void ref_operand_decode(kvg_dtype dtype, const uint16_t *codes, size_t n, ref_op
     for (size_t i = 0; i < n; i++) out[i] = operand_decode(codes[i], exponent_bits);
 }
 
+ref_operand ref_operand_of_e4m3(uint8_t code)
+{
+    enum { FRACTION = 3, BIAS = 7 };
+    const int field = code >> FRACTION & 15, fraction = code & 7;
+    const int significand = (field ? fraction | 8 : fraction) << (OPERAND_FRACTION - FRACTION);
+    if ((code & 0x7F) == 0x7F) return (ref_operand){0, REF_OPERAND_SPECIAL};
+    if (!significand) return (ref_operand){0, REF_OPERAND_ZERO};
+    return (ref_operand){(int16_t)(code >> 7 ? -significand : significand), (int16_t)((field ? field : 1) - BIAS)};
+}
+
 /* --- one fused sum --- */
 
 /* value / 2^places, toward zero: a shift rounds down, so negative values are first raised to the next multiple. */
@@ -70,7 +81,7 @@ static int32_t truncated(int32_t value, int places)
     return (value + raise) >> places;
 }
 
-/* sum * 2^unit, toward zero; |sum| < 2^33. */
+/* sum * 2^unit, toward zero; |sum| < 2^34. */
 static float f32_of_sum(int64_t sum, int unit)
 {
     const uint32_t sign = sum < 0 ? 0x80000000u : 0;
@@ -99,37 +110,53 @@ static float special_sum(const ref_operand *a, const ref_operand *b, size_t term
     return kvg_f32_of_bits(infinite[0] ? 0x7F800000 : 0xFF800000);
 }
 
-static float fused_sum(const kvg_chip_info *chip, const ref_operand *a, const ref_operand *b, float c)
+/* value * 2^up / 2^places, toward zero; |value| * 2^up < 2^28. */
+static int32_t aligned(int32_t value, int up, int places)
 {
-    const size_t terms = chip->sum_terms;
-    const int fraction_bits = (int)chip->fraction_bits;
+    return up < 0 ? truncated(value, places - up) : truncated(value * (1 << up), places);
+}
+
+static float fused_sum(const ref_sum *rule, const ref_operand *a, const ref_operand *b, float c)
+{
     const addend start = addend_decode(c);
-    int exponent[KVG_MMA_K], largest = chip->least_exponent;
+    int exponent[MOST_TERMS], largest = rule->least_exponent;
     if (start.exponent > largest) largest = start.exponent;
-    for (size_t i = 0; i < terms; i++) {
+    for (size_t i = 0; i < rule->terms; i++) {
         exponent[i] = a[i].exponent + b[i].exponent;
         if (exponent[i] > largest) largest = exponent[i];
     }
-    if (largest >= SPECIAL) return special_sum(a, b, terms, start);
+    if (largest >= SPECIAL) return special_sum(a, b, rule->terms, start);
 
-    /* 17 terms below 2^27: the sum needs 32 bits and a sign. */
-    int64_t sum = truncated(start.significand * (1 << (fraction_bits - F32_FRACTION)), largest - start.exponent);
-    for (size_t i = 0; i < terms; i++) {
-        const int32_t product = a[i].significand * b[i].significand * (1 << (fraction_bits - PRODUCT_FRACTION));
-        sum += truncated(product, largest - exponent[i]);
+    /* 33 terms below 2^27: the sum needs 33 bits and a sign. */
+    int64_t sum = aligned(start.significand, rule->fraction_bits - F32_FRACTION, largest - start.exponent);
+    for (size_t i = 0; i < rule->terms; i++) {
+        const int32_t product = a[i].significand * b[i].significand;
+        sum += aligned(product, rule->fraction_bits - PRODUCT_FRACTION, largest - exponent[i]);
     }
-    return f32_of_sum(sum, largest - fraction_bits);
+    const float result = f32_of_sum(sum, largest - rule->fraction_bits);
+    return rule->cut ? kvg_f32_of_bits(kvg_bits_of_f32(result) >> rule->cut << rule->cut) : result;
 }
 
-float ref_mma_dot(const kvg_chip_info *chip, const ref_operand *a, const ref_operand *b, size_t n, float c)
+ref_sum ref_sum_of(const kvg_chip_info *chip)
 {
-    for (size_t i = 0; i < n; i += chip->sum_terms) c = fused_sum(chip, a + i, b + i, c);
+    return (ref_sum){chip->sum_terms, (int)chip->fraction_bits, chip->least_exponent, 0};
+}
+
+ref_sum ref_sum_of_e4m3(const kvg_chip_info *chip)
+{
+    const int fraction_bits = (int)chip->fraction_bits_8;
+    return (ref_sum){chip->sum_terms_8, fraction_bits, chip->least_exponent, (uint32_t)(F32_FRACTION - fraction_bits)};
+}
+
+float ref_mma_dot(const ref_sum *sum, const ref_operand *a, const ref_operand *b, size_t n, float c)
+{
+    for (size_t i = 0; i < n; i += sum->terms) c = fused_sum(sum, a + i, b + i, c);
     return c;
 }
 
 /* --- the instruction --- */
 
-static void mma_tile(const kvg_profile_info *profile, kvg_dtype dtype, const uint16_t *a, const uint16_t *b,
+static void mma_tile(const ref_sum *sum, kvg_dtype dtype, const uint16_t *a, const uint16_t *b,
                      const float *c, float *d)
 {
     uint16_t columns[KVG_MMA_N * KVG_MMA_K]; /* b transposed */
@@ -141,7 +168,7 @@ static void mma_tile(const kvg_profile_info *profile, kvg_dtype dtype, const uin
     ref_operand_decode(dtype, columns, KVG_MMA_N * KVG_MMA_K, right);
     for (int i = 0; i < KVG_MMA_M * KVG_MMA_N; i++) {
         const int m = i / KVG_MMA_N, n = i % KVG_MMA_N;
-        d[i] = ref_mma_dot(profile->chip, left + m * KVG_MMA_K, right + n * KVG_MMA_K, KVG_MMA_K, c[i]);
+        d[i] = ref_mma_dot(sum, left + m * KVG_MMA_K, right + n * KVG_MMA_K, KVG_MMA_K, c[i]);
     }
 }
 
@@ -155,8 +182,9 @@ kvg_status kvg_reference_mma(kvg_profile profile, kvg_dtype dtype, size_t tiles,
         return kvg_fail(KVG_ERR_INVALID, "%s has no operands of type %s: use f16 or bf16", info->name,
                         kvg_dtype_name(dtype));
     }
+    const ref_sum sum = ref_sum_of(info->chip);
     for (size_t t = 0; t < tiles; t++) {
-        mma_tile(info, dtype, a + t * KVG_MMA_M * KVG_MMA_K, b + t * KVG_MMA_K * KVG_MMA_N,
+        mma_tile(&sum, dtype, a + t * KVG_MMA_M * KVG_MMA_K, b + t * KVG_MMA_K * KVG_MMA_N,
                  c + t * KVG_MMA_M * KVG_MMA_N, d + t * KVG_MMA_M * KVG_MMA_N);
     }
     return KVG_OK;

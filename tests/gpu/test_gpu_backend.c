@@ -114,7 +114,7 @@ static void test_mma_is_for_the_profile_of_the_chip(void **state)
     for (size_t i = 0; i < 2 * profiles; i++) {
         if (!kvg_profile_is_chip(&profile[i / 2])) continue; /* op mma is not asked for it */
         const kvg_problem p = tiles_of(profile[i / 2].profile, dtypes[i % 2]);
-        const bool own = found && profile[i / 2].sm == device.sm;
+        const bool own = found && profile[i / 2].chip->sm == device.sm;
         run(&p, own);
         if (own) continue;
         assert_non_null(strstr(kvg_error_text(), found ? device.name : "this machine has none"));

@@ -16,15 +16,17 @@ from .judge import raw
 from .pack import Answer
 from .program import run_program
 
-CODES = {"float16": "F16", "bfloat16": "BF16", "uint16": "BF16"}  # uint16: bf16 as codes
+# uint16: bf16 as codes; uint8: e4m3 as codes.
+CODES = {"float16": "F16", "bfloat16": "BF16", "uint16": "BF16", "float8_e4m3fn": "F8_E4M3", "uint8": "F8_E4M3"}
 
 
 def _rows(name: str, value: Any, rank: int) -> tuple[str, np.ndarray]:
     kind = str(value.dtype).removeprefix("torch.")
     if kind not in CODES or len(value.shape) != rank:
-        raise PackError(f"{name} is {kind} of shape {list(value.shape)}, not float16 or bfloat16 (or its codes as uint16) "
+        raise PackError(f"{name} is {kind} of shape {list(value.shape)}, not float16, bfloat16 or float8_e4m3fn (or codes) "
                         f"of {rank} dimensions")
-    return CODES[kind], raw(value, Answer(name, CODES[kind], tuple(value.shape), "bits"), name)
+    same = "U8" if CODES[kind] == "F8_E4M3" else CODES[kind]
+    return CODES[kind], raw(value, Answer(name, same, tuple(value.shape), "bits"), name)
 
 
 def _numbers(name: str, value: Any, dtype: str) -> tuple[str, np.ndarray]:
@@ -46,27 +48,29 @@ def _question(q: Any, k: Any, v: Any, lengths: Any, sinks: Any) -> dict[str, tup
     return tensors
 
 
-def _options(**given: float | None) -> list[str]:
-    return [f"--{name}={value!r}" for name, value in given.items() if value is not None]
+def _options(kv_scale: tuple[float, float] | None, **given: float | None) -> list[str]:
+    scales = [] if kv_scale is None else [f"--kv-scale={kv_scale[0]!r},{kv_scale[1]!r}"]
+    return scales + [f"--{name}={value!r}" for name, value in given.items() if value is not None]
 
 
 def predict(profile: str, q: Any, k: Any, v: Any, *, lengths: Any = None, scale: float | None = None,
             window: int | None = None, softcap: float | None = None, sinks: Any = None,
-            splits: int | None = None) -> tuple[Any, Any]:
+            splits: int | None = None, kv_scale: tuple[float, float] | None = None) -> tuple[Any, Any]:
     """Outputs and LSE of the kernel that `profile` names (`kvgold list profiles`), for arrays or tensors
 
         q     [sequences, tokens, query heads, dim]     float16 or bfloat16 (numpy: codes as uint16, or ml_dtypes)
-        k, v  [sequences, positions, KV heads, dim]     of the same type
+        k, v  [sequences, positions, KV heads, dim]     of the same type, or float8_e4m3fn (numpy: codes as uint8)
 
     The tokens of q are the last ones of each sequence's `lengths` (default: all positions). `window`: keys that a query
-    sees, its own included. `splits`: pieces that the kernel is told to cut each row into. out has the shape, type and kind of q; lse is float32 of [sequences, tokens, query heads].
+    sees, its own included. `splits`: pieces that the kernel is told to cut each row into. `kv_scale`: tensor
+    scales of k and v in float8. out has the shape, type and kind of q; lse is float32 of [sequences, tokens, query heads].
 
         out, lse = kvgold.predict("sm90.fa3.20260810.pages", q, k, v, lengths=[300, 1000])
 
     PackError says in one line what a profile does not take."""
     __tracebackhide__ = True
     tensors = _question(q, k, v, lengths, sinks)
-    options = _options(scale=scale, window=window, softcap=softcap, splits=splits)
+    options = _options(scale=scale, window=window, softcap=softcap, splits=splits, kv_scale=kv_scale)
     with tempfile.TemporaryDirectory() as folder:
         question, answer = (os.path.join(folder, f"{name}.safetensors") for name in ("question", "answer"))
         write(question, tensors, {})
@@ -94,7 +98,8 @@ class Kernel:
 
 
 def which(q: Any, k: Any, v: Any, out: Any, lse: Any = None, *, lengths: Any = None, scale: float | None = None,
-          window: int | None = None, softcap: float | None = None, sinks: Any = None) -> list[Kernel]:
+          window: int | None = None, softcap: float | None = None, sinks: Any = None,
+          kv_scale: tuple[float, float] | None = None) -> list[Kernel]:
     """Whose bits `out` (as q) and `lse` ([sequences, tokens, query heads], float32) are: the profiles, and the nearest
     ones with one parameter changed, the best first. The other arguments are those of `predict`."""
     __tracebackhide__ = True
@@ -107,8 +112,8 @@ def which(q: Any, k: Any, v: Any, out: Any, lse: Any = None, *, lengths: Any = N
                                    for name in ("question.safetensors", "answer.safetensors", "found.json"))
         write(question, tensors, {})
         write(answer, given, {})
-        run_program("which", question, answer, f"--json={found}", *_options(scale=scale, window=window, softcap=softcap),
-                    statuses=(0, 1))
+        run_program("which", question, answer, f"--json={found}",
+                    *_options(scale=scale, window=window, softcap=softcap, kv_scale=kv_scale), statuses=(0, 1))
         with open(found, "rb") as file:
             rows = parse_json(file.read(), found)
     size = given["out"][1].size

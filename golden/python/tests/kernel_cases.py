@@ -33,17 +33,36 @@ def bf16(x):
     return ((bits + 0x7FFF + (bits >> 16 & 1)) >> 16 & 0xFFFF).astype(np.uint16)
 
 
+E4M3 = np.array([m / 8 * 2.0 ** -6 if e == 0 else (1 + m / 8) * 2.0 ** (e - 7) for e in range(16) for m in range(8)][:127])
+
+
+def e4m3(x):
+    """Codes of the nearest e4m3 numbers, ties to even, from numbers of at most 448."""
+    a = np.abs(x.astype(np.float64))
+    above = np.clip(np.searchsorted(E4M3, a), 1, 126)
+    low, high = a - E4M3[above - 1], E4M3[above] - a
+    up = (low > high) | ((low == high) & (above % 2 == 0))
+    return np.where(up, above, above - 1).astype(np.uint8) | (np.signbit(x).astype(np.uint8) << 7)
+
+
+def of_e4m3(codes):
+    """The numbers of codes, as bf16."""
+    return bf16(np.where(codes >> 7, -1, 1) * np.append(E4M3, np.nan)[codes & 0x7F])
+
+
 def inputs(case):
-    """q [sequences, tokens, query heads, dim], k and v [sequences, positions, KV heads, dim] as codes, and sinks."""
+    """q [sequences, tokens, query heads, dim], k and v [sequences, positions, KV heads, dim] as codes, and sinks. q of
+    e4m3 is what the kernel is given; kvgold.predict takes of_e4m3(q)."""
     sequences, dim, seed = len(case["lengths"]), case["dim"], case["seed"]
-    narrow = bf16 if case["dtype"] == "bf16" else lambda x: x.astype(np.float16).view(np.uint16)
+    narrow = {"bf16": bf16, "e4m3": e4m3, "f16": lambda x: x.astype(np.float16).view(np.uint16)}[case["dtype"]]
     cache = sequences, POSITIONS, case["kv_heads"], dim
     with np.errstate(over="ignore"):
         q = narrow(_normals(seed, (sequences, case["tokens"], case["query_heads"], dim)) * np.float32(case["spread"]))
     k, v = narrow(_normals(seed + 1, cache)), narrow(_normals(seed + 2, cache))
     sinks = (bf16(_normals(seed + 3, (case["query_heads"],))).astype(np.uint32) << 16).view(np.float32)
     if case["special"]:
-        nan, inf, minus = (0x7FC0, 0x7F80, 0xFF80) if case["dtype"] == "bf16" else (0x7E00, 0x7C00, 0xFC00)
+        nan, inf, minus = {"bf16": (0x7FC0, 0x7F80, 0xFF80), "f16": (0x7E00, 0x7C00, 0xFC00),
+                           "e4m3": (0x7F, 0x7E, 0xFE)}[case["dtype"]]
         k[1, 3, 0, 5], k[2, 3, 0, 5], k[3, 3, 0, 5] = nan, inf, minus
         v[4, 3, 0, 5], v[5, 3, 0, 5] = nan, inf
         q[6, 0, 0, 5], q[7, 0, 0, 5] = nan, inf
@@ -57,18 +76,22 @@ def digest(array):
 
 def ask_fa3(flash_attn, torch, case):
     """out [sequences, tokens, query heads, dim] as codes, lse [sequences, query heads, tokens]."""
-    dtype = torch.bfloat16 if case["dtype"] == "bf16" else torch.float16
+    dtype = {"bf16": torch.bfloat16, "f16": torch.float16, "e4m3": torch.float8_e4m3fn}[case["dtype"]]
+    word, raw = (np.uint8, torch.uint8) if case["dtype"] == "e4m3" else (np.int16, torch.int16)
     *rows, sinks = inputs(case)
-    q, k, v = (torch.from_numpy(x.view(np.int16)).cuda().view(dtype) for x in rows)
+    q, k, v = (torch.from_numpy(x.view(word)).cuda().view(dtype) for x in rows)
     options = {}
     if case["profile"].endswith(".pages"):
         pages = len(case["lengths"]) * POSITIONS // 16
         table = torch.randperm(pages, generator=torch.Generator().manual_seed(1)).cuda()
-        shuffled = [torch.empty(pages, 16, *x.shape[2:], dtype=dtype, device="cuda") for x in (k, v)]
+        shuffled = [torch.empty(pages, 16, *x.shape[2:], dtype=raw, device="cuda") for x in (k, v)]
         for to, x in zip(shuffled, (k, v)):
-            to[table] = x.view(to.shape)
-        k, v = shuffled
+            to[table] = x.view(raw).view(to.shape)
+        k, v = (x.view(dtype) for x in shuffled)
         options["page_table"] = table.to(torch.int32).view(len(case["lengths"]), -1)
+    for name, scale in zip(("q_descale", "k_descale", "v_descale"), case["descale"] or ()):
+        shape = len(case["lengths"]), case["kv_heads"]
+        options[name] = torch.full(shape, scale, dtype=torch.float32, device="cuda")
     if sinks is not None:
         options["sinks"] = torch.from_numpy(sinks).cuda().to(torch.bfloat16)
     window = (case["window"] - 1, 0) if case["window"] else (-1, -1)

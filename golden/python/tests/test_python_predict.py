@@ -3,7 +3,7 @@ import numpy as np
 import pytest
 
 import kvgold
-from kernel_cases import digest, inputs, known
+from kernel_cases import digest, inputs, known, of_e4m3
 
 CASES = known()
 PAGES, CONTIGUOUS = "sm90.fa3.20260810.pages", "sm90.fa3.20260810.contiguous"
@@ -14,8 +14,12 @@ def predict(case, **changed):
     q, k, v, sinks = inputs(case)
     if case["dtype"] == "f16":
         q, k, v = (x.view(np.float16) for x in (q, k, v))
+    if case["dtype"] == "e4m3":
+        q = of_e4m3(q)
+    scales = [float(np.float32(x)) for x in case["descale"] or (1, 1, 1)]
     return kvgold.predict(case["profile"], q, k, v, lengths=case["lengths"], scale=case["scale"],
-                          window=case["window"] or None, sinks=sinks, splits=case["splits"])
+                          window=case["window"] or None, sinks=sinks, splits=case["splits"],
+                          kv_scale=(float(np.float32(scales[0] * scales[1])), scales[2]))
 
 
 def bits(out, lse):
@@ -72,6 +76,7 @@ def test_a_tensor_of_torch_stays_one():
     ({"q": np.zeros((2, 1, 1, 64), np.float16)}, "different numbers of sequences"),
     ({"k": np.zeros((1, 4, 2, 64), np.float16)}, "k and v have different shapes"),
     ({"v": np.zeros((1, 4, 1, 64), np.uint16)}, "v is BF16 with 4 dimensions, not F16 with 4"),
+    ({"k": np.zeros((1, 4, 1, 64), np.uint8), "v": np.zeros((1, 4, 1, 64), np.uint8)}, "e4m3 with model type bf16"),
     ({"profile": "sm90.fa3"}, "no profile 'sm90.fa3'"),
 ])
 def test_what_is_refused_is_said_in_one_line(changed, says):

@@ -314,6 +314,7 @@ static void test_chain(void **state)
     for (size_t i = 0; i < count * kvg_mma_class_count; i++) {
         const kvg_profile_info *profile = &table[i % count];
         const kvg_mma_class *class = &kvg_mma_classes[i / count];
+        const ref_sum sum = ref_sum_of(profile->chip);
         uint16_t a[N], b[N];
         ref_operand left[N], right[N];
         tile t;
@@ -327,8 +328,8 @@ static void test_chain(void **state)
         }
         ref_operand_decode(KVG_DTYPE_BF16, a, N, left);
         ref_operand_decode(KVG_DTYPE_BF16, b, N, right);
-        wrong += kvg_bits_of_f32(ref_mma_dot(profile->chip, left, right, N, c)) != kvg_bits_of_f32(t.slow[0]);
-        wrong += kvg_bits_of_f32(ref_mma_dot(profile->chip, left, right, 0, c)) != kvg_bits_of_f32(c);
+        wrong += kvg_bits_of_f32(ref_mma_dot(&sum, left, right, N, c)) != kvg_bits_of_f32(t.slow[0]);
+        wrong += kvg_bits_of_f32(ref_mma_dot(&sum, left, right, 0, c)) != kvg_bits_of_f32(c);
     }
     assert_int_equal(wrong, 0);
 }
