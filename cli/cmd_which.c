@@ -21,8 +21,7 @@ typedef struct attempt {
 
 typedef struct search {
     kvg_question_file question;
-    const uint16_t *out; /* the answer's; lse may be NULL */
-    const uint32_t *lse;
+    const uint8_t *out, *lse; /* bytes of the answer, at any address; lse may be NULL */
     uint64_t outputs, rows;
     attempt tries[MOST_TRIES];
     size_t count;
@@ -40,9 +39,13 @@ static void count_equal(const search *x, attempt *t)
     const kvg_problem *p = &x->question.problem;
     const uint16_t *out = kvg_set_tensor(&x->question.out, KVG_ROLE_OUT, KVG_K)->data;
     const uint32_t *lse = kvg_set_tensor(&x->question.out, KVG_ROLE_LSE, KVG_K)->data;
-    for (uint64_t i = 0; i < x->outputs; i++)
-        t->out += out[i] == x->out[i] || (is_nan(p->dtype, out[i]) && is_nan(p->dtype, x->out[i]));
-    for (uint64_t i = 0; x->lse && i < x->rows; i++) t->lse += lse[i] == x->lse[i];
+    for (uint64_t i = 0; i < x->outputs; i++) {
+        uint16_t given;
+        memcpy(&given, x->out + i * sizeof given, sizeof given);
+        t->out += out[i] == given || (is_nan(p->dtype, out[i]) && is_nan(p->dtype, given));
+    }
+    for (uint64_t i = 0; x->lse && i < x->rows; i++)
+        t->lse += memcmp(&lse[i], x->lse + i * sizeof lse[i], sizeof lse[i]) == 0;
 }
 
 /* Computes and keeps it, unless the profile does not take the question. */
@@ -78,10 +81,10 @@ static kvg_status try_changes(search *x, kvg_profile profile)
 {
     const kvg_contract_info *own = kvg_profile_get(profile)->contract;
     const attempt base = {.profile = profile, .splits = 1, .contract = *own};
-    const kvg_problem *p = &x->question.problem;
-    const bool sums = own->operands != KVG_OPERANDS_WIDENED, one_token = x->question.q->shape[1] == 1;
-    const uint32_t bits = kvg_format_get(p->storage[KVG_K].format)->element_bits;
-    const uint32_t own_tile = kvg_profile_tile(profile, bits, p->head_dim, one_token, p->attention.window > 0);
+    kvg_problem asked = x->question.problem;
+    asked.profile = profile;
+    const uint32_t own_tile = kvg_problem_tile(&asked, x->question.q->shape[1] == 1);
+    const bool sums = own->operands != KVG_OPERANDS_WIDENED;
     kvg_status s = KVG_OK;
     for (uint32_t tile = KVG_MMA_K; sums && tile <= KVG_MOST_TILE && !s; tile += KVG_MMA_K) {
         attempt t = base;
@@ -102,17 +105,17 @@ static kvg_status try_changes(search *x, kvg_profile profile)
         snprintf(t.changed, sizeof t.changed, "in %u splits", splits);
         s = try(x, t);
     }
-    attempt order = base, exp2 = base, weights = base;
+    attempt order = base, exp2 = base, rise = base;
     order.contract.order = own->order == KVG_TILES_FIRST_UP ? KVG_TILES_LAST_DOWN : KVG_TILES_FIRST_UP;
     snprintf(order.changed, sizeof order.changed, "with tiles in the opposite order");
     exp2.contract.exp2 = own->exp2 == KVG_EXP2_APPROX ? KVG_EXP2_POLYNOMIAL : KVG_EXP2_APPROX;
     snprintf(exp2.changed, sizeof exp2.changed, "with 2^x by %s",
              exp2.contract.exp2 == KVG_EXP2_APPROX ? "ex2.approx" : "the polynomial");
-    weights.contract.rise = 0;
-    snprintf(weights.changed, sizeof weights.changed, "with a maximum that is raised at every tile");
+    rise.contract.rise = 0;
+    snprintf(rise.changed, sizeof rise.changed, "with a maximum that is raised at every tile");
     if (!s) s = try(x, order);
     if (!s) s = try(x, exp2);
-    if (!s && own->rise) s = try(x, weights);
+    if (!s && own->rise) s = try(x, rise);
     return s;
 }
 
@@ -140,15 +143,15 @@ static kvg_status read_answer(search *x, const char *path, kvg_safetensors **fil
     const kvg_question_file *q = &x->question;
     kvg_status s = kvg_safetensors_open(path, file);
     if (s) return s;
-    const kvg_safetensors_entry *out = kvg_question_file_find(*file, "out");
-    const kvg_safetensors_entry *lse = kvg_question_file_find(*file, "lse");
-    if (!out || out->rank != 4 || strcmp(out->dtype, q->q->dtype) != 0 ||
+    const kvg_safetensors_entry *out = NULL, *lse = NULL;
+    if (kvg_safetensors_find(*file, "lse", &lse)) lse = NULL;
+    if (kvg_safetensors_find(*file, "out", &out) || out->rank != 4 || strcmp(out->dtype, q->q->dtype) != 0 ||
         memcmp(out->shape, q->q->shape, 4 * sizeof out->shape[0]) != 0) {
         return kvg_fail(KVG_ERR_INVALID, "%s must have out, of the type and shape of q", path);
     }
-    x->outputs = out->bytes / sizeof *x->out;
+    x->outputs = out->bytes / kvg_dtype_bytes(q->problem.dtype);
     x->rows = x->outputs / q->problem.head_dim;
-    if (lse && (strcmp(lse->dtype, "F32") != 0 || lse->bytes != x->rows * sizeof *x->lse)) {
+    if (lse && (strcmp(lse->dtype, "F32") != 0 || lse->bytes != x->rows * sizeof(float))) {
         return kvg_fail(KVG_ERR_INVALID, "%s: lse must be F32 [sequences, tokens, query heads]", path);
     }
     x->out = out->data;

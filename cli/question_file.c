@@ -5,14 +5,6 @@
 /* K and V in e4m3, as the file names the type. */
 static const char BYTES[] = "F8_E4M3";
 
-const kvg_safetensors_entry *kvg_question_file_find(const kvg_safetensors *file, const char *name)
-{
-    for (size_t n = 0; n < kvg_safetensors_count(file); n++) {
-        if (strcmp(kvg_safetensors_at(file, n)->name, name) == 0) return kvg_safetensors_at(file, n);
-    }
-    return NULL;
-}
-
 static kvg_status find_tensors(kvg_question_file *x)
 {
     const struct {
@@ -22,10 +14,11 @@ static kvg_status find_tensors(kvg_question_file *x)
     } wanted[] = {{"q", NULL, 4, &x->q},          {"k", NULL, 4, &x->k}, {"v", NULL, 4, &x->v},
                   {"lengths", "I32", 1, &x->lengths}, {"sinks", "F32", 1, &x->sinks}};
     for (size_t i = 0; i < sizeof wanted / sizeof wanted[0]; i++) {
-        const kvg_safetensors_entry *e = kvg_question_file_find(x->file, wanted[i].name);
+        const kvg_safetensors_entry *e = NULL;
+        const kvg_status found = kvg_safetensors_find(x->file, wanted[i].name, &e);
         *wanted[i].to = e;
         if (!e && wanted[i].dtype) continue;
-        if (!e) return kvg_fail(KVG_ERR_INVALID, "%s has no tensor %s", x->path, wanted[i].name);
+        if (!e) return found;
         const char *model = strcmp(x->q->dtype, "F16") == 0 ? "F16" : "BF16";
         const bool bytes = e != x->q && !wanted[i].dtype && strcmp(x->k ? x->k->dtype : e->dtype, BYTES) == 0;
         const char *dtype = wanted[i].dtype ? wanted[i].dtype : bytes ? BYTES : model;

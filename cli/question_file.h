@@ -21,9 +21,6 @@ typedef struct kvg_question_file {
     kvg_tensor_set in, out;                                   /* the tensors of op decode */
 } kvg_question_file;
 
-/* A tensor of the name, or NULL. */
-const kvg_safetensors_entry *kvg_question_file_find(const kvg_safetensors *file, const char *name);
-
 /* Reads the file, which must have tensors as `kvgold predict --help` says. KVG_ERR_INVALID names what is wrong. At the
  * end, and on an error, kvg_question_file_close. */
 kvg_status kvg_question_file_open(const char *path, const kvg_question_options *options,

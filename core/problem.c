@@ -52,6 +52,12 @@ kvg_status kvg_op_find(const char *name, kvg_op *out)
     return s;
 }
 
+uint32_t kvg_problem_tile(const kvg_problem *p, bool one_token)
+{
+    const uint32_t bits = kvg_format_get(p->storage[KVG_K].format)->element_bits;
+    return kvg_profile_tile(p->profile, bits, p->head_dim, one_token, p->attention.window > 0);
+}
+
 bool kvg_op_reads_sequences(kvg_op op)
 {
     return kvg_roles_index(kvg_op_get(op)->inputs, KVG_ROLE_LENGTHS, KVG_K) >= 0;

@@ -230,11 +230,6 @@ static bool is_simt(const kvg_problem *problem)
 
 /* --- what other kernels refuse --- */
 
-static kvg_format format_of(kvg_dtype dtype)
-{
-    return dtype == KVG_DTYPE_F16 ? KVG_FORMAT_F16 : KVG_FORMAT_BF16;
-}
-
 static uint32_t tile_of_call(const kvg_problem *p, bool one_token, bool window)
 {
     const uint32_t bits = kvg_format_get(p->storage[KVG_K].format)->element_bits;
@@ -244,7 +239,7 @@ static uint32_t tile_of_call(const kvg_problem *p, bool one_token, bool window)
 static kvg_status check_other_kernel(const kvg_problem *p)
 {
     const char *name = kvg_profile_get(p->profile)->name;
-    const kvg_format own = format_of(p->dtype);
+    const kvg_format own = kvg_format_of_dtype(p->dtype);
     if (p->attention.softcap > 0) return kvg_fail(KVG_ERR_UNIMPLEMENTED, "%s has no softcap", name);
     if (p->paging.shared_kv) return kvg_fail(KVG_ERR_UNIMPLEMENTED, "%s has no K and V that share a row", name);
     if (p->storage[KVG_K].format != own || p->storage[KVG_V].format != own) {

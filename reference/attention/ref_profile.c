@@ -403,8 +403,7 @@ static uint32_t tile_of(const ref_profile_run *r, const kvg_tensor *query_length
     const int32_t *lengths = query_lengths->data;
     bool one_token = true;
     for (uint32_t s = 0; s < r->p->paging.sequences; s++) one_token &= lengths[s] <= 1;
-    const uint32_t bits = kvg_format_get(r->p->storage[KVG_K].format)->element_bits;
-    return kvg_profile_tile(r->p->profile, bits, r->p->head_dim, one_token, r->p->attention.window > 0);
+    return kvg_problem_tile(r->p, one_token);
 }
 
 /* The contract of the problem's profile, if it has operands for the problem. */

@@ -72,7 +72,6 @@ bool kvg_profile_has_operands(kvg_profile profile, kvg_format format)
 static kvg_status check_stored(const kvg_problem *p, const kvg_profile_info *profile)
 {
     const kvg_format k = p->storage[KVG_K].format, v = p->storage[KVG_V].format;
-    const uint32_t bits = kvg_format_get(k)->element_bits;
     const bool bytes = k == KVG_FORMAT_E4M3;
     if (k != v || k != (bytes && p->dtype == KVG_DTYPE_BF16 ? KVG_FORMAT_E4M3 : kvg_format_of_dtype(p->dtype))) {
         return kvg_fail(KVG_ERR_UNIMPLEMENTED, "%s reads K and V of the model type, or of e4m3 with model type bf16: "
@@ -90,7 +89,7 @@ static kvg_status check_stored(const kvg_problem *p, const kvg_profile_info *pro
         return kvg_fail(KVG_ERR_UNIMPLEMENTED, "%s reads K and V of their own: no rows that both share",
                         profile->name);
     }
-    if (!kvg_profile_tile(p->profile, bits, p->head_dim, false, false)) {
+    if (!kvg_problem_tile(p, false)) {
         return kvg_fail(KVG_ERR_UNIMPLEMENTED, "%s has no kernel for head_dim %u", profile->name, p->head_dim);
     }
     return KVG_OK;
@@ -282,8 +281,10 @@ void ref_score_order(const ref_kv *kv, uint16_t *dims)
     const struct places *at = places;
     while (at->bits != bits) at++;
     const kvg_contract_info *contract = kvg_profile_get(kv->p->profile)->contract;
-    for (uint32_t d = 0; contract->operands == KVG_OPERANDS_STORED && d < D; d++) dims[d] = (uint16_t)d;
-    if (contract->operands == KVG_OPERANDS_STORED) return;
+    if (contract->operands == KVG_OPERANDS_STORED) {
+        for (uint32_t d = 0; d < D; d++) dims[d] = (uint16_t)d;
+        return;
+    }
     uint32_t width = at->widest ? at->widest : contract->widest_16;
     for (uint32_t start = 0; start < D; start += width) {
         while (start + width > D) width /= 2;
@@ -304,7 +305,6 @@ void ref_holding_class(const kvg_problem *p, kvg_arithmetic *out)
     const bool bytes = v == KVG_OPERAND_E4M3;
     const kvg_profile_info *profile = kvg_profile_get(p->profile);
     const ref_exp2_rule *exp2 = ref_exp2_rule_of(profile->contract->exp2);
-    const uint32_t bits = kvg_format_get(p->storage[KVG_K].format)->element_bits;
     *out = (kvg_arithmetic){
         .q = k, .k = k, .p = v, .v = v,
         .folded = true,
@@ -314,7 +314,7 @@ void ref_holding_class(const kvg_problem *p, kvg_arithmetic *out)
         .q_unit = 1,
         .p_unit = bytes ? 1.0f / (1 << REF_E4M3_OFFSET) : 1,
         .fraction_bits = bytes ? profile->chip->fraction_bits_8 : profile->chip->fraction_bits,
-        .tile = kvg_profile_tile(p->profile, bits, p->head_dim, false, p->attention.window > 0),
+        .tile = kvg_problem_tile(p, false),
         .span = profile->contract->leaf,
         .k_unit = (float)(1 << rule_of(p->storage[KVG_K].format)->base),
         .v_unit = (float)(1 << rule_of(p->storage[KVG_V].format)->base),

@@ -209,11 +209,7 @@ static bool many_rows(const kvg_question *d, kvg_candidate *candidate)
 static bool call_matters(const kvg_question *d)
 {
     const kvg_problem *p = &d->c->problem;
-    const bool window = p->attention.window > 0;
-    const uint32_t bits = kvg_format_get(p->storage[KVG_K].format)->element_bits;
-    if (p->profile == KVG_PROFILE_NONE) return false;
-    return kvg_profile_tile(p->profile, bits, p->head_dim, true, window) !=
-           kvg_profile_tile(p->profile, bits, p->head_dim, false, window);
+    return p->profile != KVG_PROFILE_NONE && kvg_problem_tile(p, true) != kvg_problem_tile(p, false);
 }
 
 static bool regrouped(const kvg_question *d, kvg_candidate *candidate)
