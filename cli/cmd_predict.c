@@ -39,7 +39,10 @@ int kvg_command_predict(const kvg_arguments *a)
         .softcap = (float)kvg_given_real(a, KVG_OPTION_PREDICT_SOFTCAP, 0),
         .tensor_scale = {scales ? (float)scales->reals[KVG_K] : 1, scales ? (float)scales->reals[KVG_V] : 1},
     };
-    const kvg_walk walk = {.splits = (uint32_t)kvg_given_number(a, KVG_OPTION_PREDICT_SPLITS, 1)};
+    const kvg_walk walk = {
+        .splits = (uint32_t)kvg_given_number(a, KVG_OPTION_PREDICT_SPLITS, 1),
+        .piece = (uint32_t)kvg_given_number(a, KVG_OPTION_PREDICT_SPLIT_SIZE, 0),
+    };
     kvg_question_file x;
     kvg_status s = kvg_question_file_open(a->files[0], &options, &x);
     if (!s) s = kvg_attention_walk(&x.problem, &walk, x.in.tensors, x.out.tensors);

@@ -13,7 +13,7 @@ enum { MOST_TRIES = 256, BASES = 3, SHOWN = 10, LEAST_LEAF = 128, MOST_LEAF = 40
 /* A profile, as it is or with one parameter changed, and how many bits of the answer it gives. */
 typedef struct attempt {
     kvg_profile profile;
-    uint32_t splits;
+    uint32_t splits, piece;
     kvg_contract_info contract; /* with a changed parameter */
     char changed[64];           /* in words; "": none, and contract is not looked at */
     uint64_t out, lse;          /* numbers that are equal */
@@ -54,7 +54,7 @@ static kvg_status try(search *x, attempt t)
     if (x->count == MOST_TRIES) return KVG_OK;
     attempt *kept = &x->tries[x->count];
     *kept = t;
-    const kvg_walk walk = {t.splits, t.changed[0] ? &kept->contract : NULL};
+    const kvg_walk walk = {t.splits, t.piece, t.changed[0] ? &kept->contract : NULL};
     x->question.problem.profile = t.profile;
     kvg_status s = kvg_attention_walk(&x->question.problem, &walk, x->question.in.tensors, x->question.out.tensors);
     if (s == KVG_ERR_UNIMPLEMENTED || s == KVG_ERR_INVALID) return KVG_OK;
@@ -83,7 +83,9 @@ static kvg_status try_changes(search *x, kvg_profile profile)
     const attempt base = {.profile = profile, .splits = 1, .contract = *own};
     kvg_problem asked = x->question.problem;
     asked.profile = profile;
-    const uint32_t own_tile = kvg_problem_tile(&asked, x->question.q->shape[1] == 1);
+    const int32_t *query_lengths = kvg_set_tensor(&x->question.in, KVG_ROLE_QUERY_LENGTHS, KVG_K)->data;
+    const kvg_call_shape call = kvg_problem_call_shape(&asked, query_lengths);
+    const uint32_t own_tile = kvg_problem_tiling(&asked, &call).tile;
     const bool sums = own->operands != KVG_OPERANDS_WIDENED;
     kvg_status s = KVG_OK;
     for (uint32_t tile = KVG_MMA_K; sums && tile <= KVG_MOST_TILE && !s; tile += KVG_MMA_K) {
@@ -103,6 +105,12 @@ static kvg_status try_changes(search *x, kvg_profile profile)
         attempt t = base;
         t.splits = splits;
         snprintf(t.changed, sizeof t.changed, "in %u splits", splits);
+        s = try(x, t);
+    }
+    for (uint32_t piece = LEAST_LEAF; own->end == KVG_END_PARTS && piece <= MOST_LEAF && !s; piece *= 2) {
+        attempt t = base;
+        t.piece = piece;
+        snprintf(t.changed, sizeof t.changed, "in splits of %u positions", piece);
         s = try(x, t);
     }
     attempt order = base, exp2 = base, rise = base;

@@ -52,10 +52,19 @@ kvg_status kvg_op_find(const char *name, kvg_op *out)
     return s;
 }
 
-uint32_t kvg_problem_tile(const kvg_problem *p, bool one_token)
+kvg_call_shape kvg_problem_call_shape(const kvg_problem *p, const int32_t *query_lengths)
+{
+    const uint32_t sequences = p->paging.sequences, group = p->attention.query_heads / p->kv_heads;
+    kvg_call_shape call = {.one_token = true, .window = p->attention.window > 0};
+    for (uint32_t s = 0; s < sequences; s++) call.one_token &= query_lengths[s] <= 1;
+    if (sequences) call.mean_rows = (uint32_t)((uint64_t)p->attention.queries * group / sequences);
+    return call;
+}
+
+kvg_tiling kvg_problem_tiling(const kvg_problem *p, const kvg_call_shape *call)
 {
     const uint32_t bits = kvg_format_get(p->storage[KVG_K].format)->element_bits;
-    return kvg_profile_tile(p->profile, bits, p->head_dim, one_token, p->attention.window > 0);
+    return kvg_profile_tiling(p->profile, bits, p->head_dim, call);
 }
 
 bool kvg_op_reads_sequences(kvg_op op)

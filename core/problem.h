@@ -74,8 +74,11 @@ const kvg_op_info *kvg_op_table(size_t *count);
 const kvg_op_info *kvg_op_get(kvg_op op); /* NULL for a value outside the table */
 kvg_status kvg_op_find(const char *name, kvg_op *out) KVG_CHECKED;
 
-/* kvg_profile_tile of op decode under the problem's profile. */
-uint32_t kvg_problem_tile(const kvg_problem *problem, bool one_token);
+/* Of op decode with such lengths, one for each sequence. */
+kvg_call_shape kvg_problem_call_shape(const kvg_problem *problem, const int32_t *query_lengths);
+
+/* kvg_profile_tiling of op decode under the problem's profile. */
+kvg_tiling kvg_problem_tiling(const kvg_problem *problem, const kvg_call_shape *call);
 
 /* Whether the op reads whole sequences, by block table and lengths: flatten, expand, decode. */
 bool kvg_op_reads_sequences(kvg_op op);

@@ -16,13 +16,15 @@ static const kvg_chip_info chips[] = {
 };
 
 enum {
-#define CONTRACT(ENUM, operands, tile, leaf, order, exponent, exp2, rise, weights, end, widest_16) CONTRACT_##ENUM,
+#define CONTRACT(ENUM, operands, tile, leaf, order, factor, exponent, exp2, rise, weights, end, widest_16) \
+    CONTRACT_##ENUM,
 #include "core/profiles.def"
 };
 static const kvg_contract_info contracts[] = {
-#define CONTRACT(ENUM, operands, tile, leaf, order, exponent, exp2, rise, weights, end, widest_16) \
-    [CONTRACT_##ENUM] = {KVG_OPERANDS_##operands, tile, leaf, KVG_TILES_##order, KVG_EXPONENT_##exponent, \
-                         KVG_EXP2_##exp2, rise, KVG_WEIGHTS_##weights, KVG_END_##end, widest_16},
+#define CONTRACT(ENUM, operands, tile, leaf, order, factor, exponent, exp2, rise, weights, end, widest_16) \
+    [CONTRACT_##ENUM] = {KVG_OPERANDS_##operands, tile, leaf, KVG_TILES_##order, KVG_FACTOR_##factor, \
+                         KVG_EXPONENT_##exponent, KVG_EXP2_##exp2, rise, KVG_WEIGHTS_##weights, KVG_END_##end, \
+                         widest_16},
 #include "core/profiles.def"
 };
 
@@ -32,6 +34,16 @@ static const struct tile_row {
 } tiles[] = {
 #define TILE(contract, element_bits, head_dim, tile, one_token, window) \
     {&contracts[CONTRACT_##contract], element_bits, head_dim, tile, one_token, window},
+#include "core/profiles.def"
+};
+
+static const struct block_row {
+    const kvg_contract_info *contract;
+    uint32_t element_bits, head_dim, mean_rows;
+    kvg_tiling tiling;
+} blocks[] = {
+#define BLOCK(contract, element_bits, head_dim, mean_rows, rows, tile, parts) \
+    {&contracts[CONTRACT_##contract], element_bits, head_dim, mean_rows, {tile, parts, rows}},
 #include "core/profiles.def"
 };
 
@@ -60,19 +72,25 @@ uint32_t kvg_profile_leaf(kvg_profile profile)
 {
     if (profile == KVG_PROFILE_NONE) return KVG_LEAF_OF_SIMT_FMA_V1;
     const kvg_contract_info *contract = kvg_profile_get(profile)->contract;
-    return contract->leaf ? contract->leaf : kvg_profile_tile(profile, 16, 128, true, false);
+    if (contract->leaf) return contract->leaf;
+    return kvg_profile_tiling(profile, 16, 128, &(kvg_call_shape){.one_token = true}).tile;
 }
 
-uint32_t kvg_profile_tile(kvg_profile profile, uint32_t element_bits, uint32_t head_dim, bool one_token, bool window)
+kvg_tiling kvg_profile_tiling(kvg_profile profile, uint32_t element_bits, uint32_t head_dim, const kvg_call_shape *call)
 {
     const kvg_contract_info *contract = kvg_profile_get(profile)->contract;
-    if (contract->tile) return contract->tile;
+    if (contract->tile) return (kvg_tiling){contract->tile, 1, 0};
     for (size_t i = 0; i < sizeof tiles / sizeof tiles[0]; i++) {
         const struct tile_row *row = &tiles[i];
         if (row->contract != contract || row->element_bits != element_bits || head_dim > row->head_dim) continue;
-        return window ? row->window : one_token ? row->one_token : row->tile;
+        return (kvg_tiling){call->window ? row->window : call->one_token ? row->one_token : row->tile, 1, 0};
     }
-    return 0;
+    for (size_t i = 0; i < sizeof blocks / sizeof blocks[0]; i++) {
+        const struct block_row *row = &blocks[i];
+        if (row->contract != contract || row->element_bits != element_bits || head_dim != row->head_dim) continue;
+        if (call->mean_rows <= row->mean_rows) return row->tiling;
+    }
+    return (kvg_tiling){0, 1, 0};
 }
 
 kvg_status kvg_profile_find(const char *name, kvg_profile *out)

@@ -23,7 +23,7 @@ typedef enum kvg_profile {
 
 /* Positions of a contract's leaf, for code that must know them when it is compiled. */
 enum {
-#define CONTRACT(ENUM, operands, tile, leaf, order, exponent, exp2, rise, weights, end, widest_16) \
+#define CONTRACT(ENUM, operands, tile, leaf, order, factor, exponent, exp2, rise, weights, end, widest_16) \
     KVG_LEAF_OF_##ENUM = leaf,
 #include "core/profiles.def"
 };
@@ -42,10 +42,17 @@ typedef enum kvg_operands_kind {
 
 typedef enum kvg_tile_order { KVG_TILES_FIRST_UP, KVG_TILES_LAST_DOWN } kvg_tile_order;
 
+/* The score factor c, from the scale of the problem. */
+typedef enum kvg_factor_kind {
+    KVG_FACTOR_ROUNDED, /* RN(RN(scale) log2 e) */
+    KVG_FACTOR_ONCE,    /* RN(scale log2 e) */
+} kvg_factor_kind;
+
 /* The exponent of a weight, from the dot product S, the score factor c and the reference point m. */
 typedef enum kvg_exponent_kind {
     KVG_EXPONENT_SUBTRACTED, /* RN(RN(S c) - m) */
     KVG_EXPONENT_FUSED,      /* fma(S, c, -RN(m c)) */
+    KVG_EXPONENT_FUSED_ALL,  /* also that of the factor by which sums follow m: fma(m, c, -RN(new m c)), at each tile */
 } kvg_exponent_kind;
 
 /* What l, the sum of the weights, adds. */
@@ -57,7 +64,9 @@ typedef enum kvg_weights_kind {
 
 typedef enum kvg_end_kind {
     KVG_END_DIVIDED,    /* docs/spec/decode-contract.md section 9 */
-    KVG_END_RECIPROCAL, /* docs/spec/other-kernels.md */
+    KVG_END_RECIPROCAL, /* docs/spec/other-kernels.md section 1.4 */
+    KVG_END_PARTS,      /* section 2.4 */
+    KVG_END_LOG2,       /* section 3 */
 } kvg_end_kind;
 
 /* Most pieces that a kernel of another project cuts a row into, and most positions of a tile. */
@@ -78,9 +87,10 @@ typedef struct kvg_chip_info {
 /* What a kernel does with operands, scores and weights. */
 typedef struct kvg_contract_info {
     kvg_operands_kind operands;
-    uint32_t tile; /* positions between two looks at the maximum; 0: kvg_profile_tile says it */
+    uint32_t tile; /* positions between two looks at the maximum; 0: kvg_profile_tiling says it */
     uint32_t leaf; /* positions of one accumulator, a multiple of tile; 0: one for the whole row */
     kvg_tile_order order;
+    kvg_factor_kind factor;
     kvg_exponent_kind exponent;
     kvg_exp2_kind exp2;
     uint32_t rise; /* how far, in log2 units, a score may lie above m before the row is rescaled */
@@ -107,9 +117,21 @@ const kvg_profile_info *kvg_profile_get(kvg_profile profile);
  * profile, a leaf of simt.fma.v1. */
 uint32_t kvg_profile_leaf(kvg_profile profile);
 
-/* Positions of a tile. one_token: every sequence of the call has one query token; window: the call has a window. 0: the
- * contract has no such rows. */
-uint32_t kvg_profile_tile(kvg_profile profile, uint32_t element_bits, uint32_t head_dim, bool one_token, bool window);
+/* What a kernel chooses its tiles by. */
+typedef struct kvg_call_shape {
+    bool one_token;     /* every sequence has one query token */
+    bool window;        /* there is one */
+    uint32_t mean_rows; /* of q, of a KV head and a sequence, rounded down */
+} kvg_call_shape;
+
+typedef struct kvg_tiling {
+    uint32_t tile;  /* positions; 0: the contract has no such rows */
+    uint32_t parts; /* sums of a row: tile n belongs to part n mod parts */
+    uint32_t rows;  /* of a block that is walked as a whole; 0: each row is walked by itself */
+} kvg_tiling;
+
+kvg_tiling kvg_profile_tiling(kvg_profile profile, uint32_t element_bits, uint32_t head_dim,
+                              const kvg_call_shape *call);
 
 /* The profile is a contract of this project, and not another project's kernel. */
 static inline bool kvg_profile_is_own(const kvg_profile_info *info)

@@ -21,12 +21,13 @@ kvg_status kvg_attention_profile(const kvg_problem *problem, const kvg_tensor *i
 /* How a profile's arithmetic is walked. */
 typedef struct kvg_walk {
     uint32_t splits;                   /* pieces of a row (docs/spec/other-kernels.md section 1.5); 1: none */
+    uint32_t piece;                    /* positions of each piece (section 2.5); 0: none */
     const kvg_contract_info *contract; /* another row than the profile's own, to see what it changes; NULL: its own */
 } kvg_walk;
 
-/* The same in splits, or by a contract that differs from the profile's own. KVG_ERR_UNIMPLEMENTED: the bits of the
- * profile do not depend on splits, or the cut is not known for so many query tokens. KVG_ERR_INVALID: splits is not
- * from 1 to KVG_MOST_SPLITS, or tile is above KVG_MOST_TILE or no multiple of 16. */
+/* The same in splits or pieces, or by a contract that differs from the profile's own. KVG_ERR_UNIMPLEMENTED: the bits
+ * of the profile do not depend on splits or on pieces, or the cut is not known for so many query tokens.
+ * KVG_ERR_INVALID: splits is not from 1 to KVG_MOST_SPLITS, or tile is above KVG_MOST_TILE or no multiple of 16. */
 kvg_status kvg_attention_walk(const kvg_problem *problem, const kvg_walk *walk, const kvg_tensor *in,
                               kvg_tensor *out) KVG_CHECKED;
 

@@ -33,12 +33,14 @@ typedef struct kvg_arithmetic {
     uint32_t tile;          /* fewest keys between two updates of the running maximum, at least 1 */
     uint32_t span;          /* most keys of one accumulator; accumulators are merged as a binary tree. 0: no limit, any
                              * order */
+    uint32_t parts;         /* accumulators of a row or of a span that are merged one after the other; 0: 1 */
     float q_unit, p_unit;   /* the operands hold q / q_unit and p / p_unit. 0 means 1, except for q in e4m3: there it
                              * means a row's amax / 448 */
     float k_unit, v_unit;   /* the operands of K and V, as said above, are divided by these; 0: 1 */
     float exp2_error;       /* relative error of 2^x; 0: 2^-22 */
     float tanh_error;       /* absolute error of the soft-cap's tanh; 0: 2^-21 */
     bool fused_exponent;    /* x = fma(S, c, -RN(m c)): rows whose largest score is beyond 2^23 have no bound */
+    bool fused_rescales;    /* the factor by which sums follow m is 2^fma(m, c, -RN(new m c)), at every tile */
     bool late_sink;         /* the sink joins l without raising the maximum: rows whose sink is above every score by 64
                              * have no bound */
     uint32_t most_exponent; /* rows with an E8M0 scale above 2^this have no bound; 0: every row has one */

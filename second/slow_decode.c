@@ -233,13 +233,17 @@ static bool is_simt(const kvg_problem *problem)
 static uint32_t tile_of_call(const kvg_problem *p, bool one_token, bool window)
 {
     const uint32_t bits = kvg_format_get(p->storage[KVG_K].format)->element_bits;
-    return kvg_profile_tile(p->profile, bits, p->head_dim, one_token, window);
+    const kvg_call_shape call = {.one_token = one_token, .window = window};
+    return kvg_profile_tiling(p->profile, bits, p->head_dim, &call).tile;
 }
 
 static kvg_status check_other_kernel(const kvg_problem *p)
 {
     const char *name = kvg_profile_get(p->profile)->name;
     const kvg_format own = kvg_format_of_dtype(p->dtype);
+    if (kvg_profile_get(p->profile)->contract->end != KVG_END_RECIPROCAL) {
+        return kvg_fail(KVG_ERR_UNIMPLEMENTED, "the second reference does not compute %s", name);
+    }
     if (p->attention.softcap > 0) return kvg_fail(KVG_ERR_UNIMPLEMENTED, "%s has no softcap", name);
     if (p->paging.shared_kv) return kvg_fail(KVG_ERR_UNIMPLEMENTED, "%s has no K and V that share a row", name);
     if (p->storage[KVG_K].format != own || p->storage[KVG_V].format != own) {

@@ -172,6 +172,7 @@ static walk walk_of(const ref_model *m, ref_extent keys)
     const double n = keys.keys, span = m->class.span, edges = 2.0 * keys.runs;
     walk w = {.terms = span > 0 ? ref_min(n, span) : n};
     for (double leaves = span > 0 ? 2 * (n / span + edges) : 1; leaves > 1; leaves /= 2) w.merges++;
+    if (m->class.parts > 1) w.merges += m->class.parts;
     w.steps = ref_min(w.terms, w.terms / 8 + 16 * edges);
     w.rescales = ref_min(w.terms, w.terms / m->class.tile + edges) + w.merges;
     return w;
@@ -215,7 +216,8 @@ double ref_model_exponent(const ref_model *m, ref_extent keys, double M, double 
 {
     if (m->codec) return error;
     const double made_of = (M - t) + ref_max(fabs(M), fabs(t)) + ref_log(keys.keys + 1.0) + m->lazy;
-    return error + m->exponent * made_of + m->exponential * (walk_of(m, keys).rescales + 2);
+    const double rescales = walk_of(m, keys).rescales, missed = m->class.fused_rescales ? rescales * U * fabs(M) : 0;
+    return error + m->exponent * made_of + missed + m->exponential * (rescales + 2);
 }
 
 /* --- output --- */

@@ -16,6 +16,7 @@
 #include "reference/attention/ref_profile_operand.h"
 #include "reference/attention_profile.h"
 #include "reference/numbers/ref_round.h"
+#include "reference/numbers/ref_special.h"
 
 enum {
     MOST_SPLIT_ROWS = 128, /* of a block of rows, at least */
@@ -48,24 +49,26 @@ typedef struct batch {
 
 static void set_empty(const ref_profile_run *r, ref_node n)
 {
-    *n.m = r->rules->exponent == KVG_EXPONENT_FUSED ? -INFINITY : LEAST;
+    *n.m = ref_profile_fuses(r) ? -INFINITY : LEAST;
     for (uint32_t i = 0; i < r->lanes; i++) n.l[i] = 0;
     for (uint32_t d = 0; d < r->dims; d++) n.o[d] = 0;
 }
 
 /* --- sections 3 and 5: scores --- */
 
-static float score_factor(const ref_profile_run *r)
+static void set_score_factor(ref_profile_run *r)
 {
-    const float given = r->p->attention.scale, root = sqrtf((float)r->p->head_dim);
-    if (r->rules->exponent == KVG_EXPONENT_FUSED) {
-        const float scale = given > 0 ? given : (float)(1 / sqrt((double)r->p->head_dim));
-        return (float)(scale * LOG2_E_F64) * r->kv.side[KVG_K].row.tensor_scale;
+    const float given = r->p->attention.scale, root = sqrtf((float)r->p->head_dim), cap = r->p->attention.softcap;
+    const float nearest = (float)(1 / sqrt((double)r->p->head_dim));
+    const float scale = given > 0 ? given : ref_profile_fuses(r) ? nearest : 1 / root;
+    if (cap > 0 && ref_profile_fuses(r)) {
+        r->before_tanh = scale * ref_rcp_approx(cap, true);
+        r->score_factor = LOG2_E * cap;
+        return;
     }
-    const float scale = given > 0 ? given : 1 / root;
-    const float in_log2 = scale * LOG2_E;
+    const float in_log2 = r->rules->factor == KVG_FACTOR_ONCE ? (float)(scale * LOG2_E_F64) : scale * LOG2_E;
     const float scaled = in_log2 * r->kv.side[KVG_K].row.tensor_scale;
-    return scaled * (float)(1 << r->k_base);
+    r->score_factor = scaled * (float)(1 << r->k_base);
 }
 
 static void read_head(const ref_profile_run *r, size_t row, head *h)
@@ -112,7 +115,7 @@ static bool find_seen(const desk *d, uint32_t tile, ref_range_of_keys keys, int6
 /* The largest of a tile, and of kernels that subtract NaN if one is. */
 static float top_of(const ref_profile_run *r, const float *z)
 {
-    const bool keeps_nan = r->rules->exponent == KVG_EXPONENT_SUBTRACTED;
+    const bool keeps_nan = !ref_profile_fuses(r);
     float top = -INFINITY;
     for (uint32_t i = 0; i < r->tile; i++) {
         if (keeps_nan && isnan(z[i])) return z[i];
@@ -124,7 +127,8 @@ static float top_of(const ref_profile_run *r, const float *z)
 /* The factor by which sums follow m from `from` to `to`. */
 static float factor_of(const ref_profile_run *r, const head *h, float from, float to)
 {
-    if (r->rules->exponent == KVG_EXPONENT_FUSED) return r->exp2->of((from - (to == -INFINITY ? 0 : to)) * h->c);
+    if (r->rules->exponent == KVG_EXPONENT_FUSED_ALL) return r->exp2->of(fmaf(from, h->c, -ref_profile_minus(r, to)));
+    if (ref_profile_fuses(r)) return r->exp2->of((from - (to == -INFINITY ? 0 : to)) * h->c);
     return isnan(to) || to == INFINITY ? NAN : r->exp2->of(from - to);
 }
 
@@ -141,25 +145,27 @@ static float rescale(const ref_profile_run *r, const head *h, ref_node n, float 
 /* z of a score: as it is where the exponent is formed in one operation. */
 static float z_of(const ref_profile_run *r, const head *h, float s)
 {
-    if (r->rules->exponent == KVG_EXPONENT_FUSED) return s;
+    if (ref_profile_fuses(r)) return r->before_tanh > 0 ? ref_tanh_approx(s * r->before_tanh) : s;
     return r->p->attention.softcap > 0 ? capped(r, s * h->capped_c) : s * h->c;
 }
 
-static void walk_tile(const ref_profile_run *r, const void *tile, const bool *seen, const head *h, ref_node n)
+static void walk_tile(const ref_profile_run *r, const void *tile, const bool *seen, const bool *read, const head *h,
+                      ref_node n)
 {
     float z[KVG_MOST_TILE], p[KVG_MOST_TILE], w = 1;
     r->contract->scores(r, tile, seen, h->query, z);
     for (uint32_t i = 0; i < r->tile; i++) z[i] = seen[i] ? z_of(r, h, z[i]) : -INFINITY;
     const float top = top_of(r, z), rise = top - *n.m;
-    if (!(rise <= r->lazy)) w = rescale(r, h, n, top);
-    if (r->rules->exponent == KVG_EXPONENT_FUSED) {
+    if (r->rules->exponent == KVG_EXPONENT_FUSED_ALL) w = rescale(r, h, n, fmaxf(top, *n.m));
+    else if (!(rise <= r->lazy)) w = rescale(r, h, n, top);
+    if (ref_profile_fuses(r)) {
         const float minus = ref_profile_minus(r, *n.m);
         for (uint32_t i = 0; i < r->tile; i++) p[i] = fmaf(z[i], h->c, -minus);
     } else {
         for (uint32_t i = 0; i < r->tile; i++) p[i] = z[i] - *n.m;
     }
     r->exp2->of_all(p, r->tile);
-    r->contract->add(r, tile, seen, p, w, n);
+    r->contract->add(r, tile, read, p, w, n);
 }
 
 /* --- section 8: merges --- */
@@ -209,7 +215,7 @@ static uint32_t leaves_of(const batch *b)
 
 static size_t floats_of(const ref_profile_run *r, const batch *b)
 {
-    return (size_t)b->count * r->p->attention.query_heads * leaves_of(b) * ref_node_floats(r);
+    return (size_t)b->count * r->p->attention.query_heads * leaves_of(b) * r->parts * ref_node_floats(r);
 }
 
 /* The batch that begins with token `first`: as many of its sequence as there is room for. */
@@ -230,18 +236,52 @@ static batch batch_from(const ref_profile_run *r, uint32_t first)
     return b;
 }
 
-/* Leaf `leaf` of a query head of the batch's token `i`. */
+/* Leaf `leaf` of a query head of the batch's token `i`, or the first of its parts. */
 static ref_node leaf_of(const ref_profile_run *r, const batch *b, uint32_t i, uint32_t query_head, uint32_t leaf)
 {
     const size_t row = (size_t)i * r->p->attention.query_heads + query_head;
-    return ref_node_at(r, r->nodes, row * leaves_of(b) + leaf - b->first_leaf);
+    return ref_node_at(r, r->nodes, (row * leaves_of(b) + leaf - b->first_leaf) * r->parts);
 }
 
-/* The tiles of a leaf; without leaves, a split's share of those with keys that some token of the batch sees. */
-static ref_range_of_keys tiles_of_leaf(const ref_profile_run *r, const batch *b, uint32_t leaf)
+/* --- which tiles --- */
+
+/* Tiles that some rows walk. */
+typedef struct tiles {
+    int64_t start; /* position of the first */
+    int64_t count;
+    int64_t end; /* V is read below it; 0: where a row sees it */
+} tiles;
+
+/* The number of row `row` of the batch and a KV head among those of its sequence, token by token. */
+static uint64_t row_of_sequence(const ref_profile_run *r, const batch *b, uint64_t row)
+{
+    const ref_query *query = &r->queries[b->first];
+    const int64_t before = r->kv.table.lengths[query->sequence] - r->query_lengths[query->sequence];
+    return (uint64_t)(query->position - before) * r->group + row;
+}
+
+/* Of the block of rows that row `row` lies in, and of piece `leaf` of its keys: docs/spec/other-kernels.md section 2.2
+ * and 2.5. */
+static tiles tiles_of_block(const ref_profile_run *r, const batch *b, uint32_t leaf, uint64_t row)
+{
+    const uint32_t sequence = r->queries[b->first].sequence;
+    const int64_t length = r->kv.table.lengths[sequence], before = length - r->query_lengths[sequence];
+    const int64_t window = r->p->attention.window, step = (int64_t)r->tile * r->parts;
+    const uint64_t block = row_of_sequence(r, b, row) / r->block;
+    const int64_t low = (int64_t)(block * r->block / r->group);
+    const int64_t high = (int64_t)(((block + 1) * r->block + r->group - 1) / r->group);
+    const int64_t first = window && before + low >= window ? before + low - window + 1 : 0;
+    const int64_t from = first + (int64_t)leaf * r->piece, start = from < length ? from : length;
+    const int64_t end = r->piece && start + r->piece < length ? start + r->piece : length;
+    const int64_t last = before + high < end ? before + high : end;
+    return (tiles){start, last > start ? (last - start + step - 1) / step * r->parts : 0, end};
+}
+
+/* Of a leaf; without leaves, a split's share of those with keys that some token of the batch sees. */
+static tiles tiles_of_leaf(const ref_profile_run *r, const batch *b, uint32_t leaf)
 {
     const int64_t size = r->rules->leaf / r->tile, tile = r->tile;
-    if (size) return (ref_range_of_keys){leaf * size, (leaf + 1) * size};
+    if (size) return (tiles){leaf * size * tile, size, 0};
     ref_range_of_keys all = {INT64_MAX, 0};
     for (uint32_t i = 0; i < b->count; i++) {
         const ref_range_of_keys keys = ref_query_keys(&r->kv.table, &r->queries[b->first + i]);
@@ -251,7 +291,9 @@ static ref_range_of_keys tiles_of_leaf(const ref_profile_run *r, const batch *b,
     }
     const int64_t first = all.first / tile, end = (all.end + tile - 1) / tile;
     const int64_t share = (end - first + r->splits - 1) / r->splits, from = first + leaf * share;
-    return (ref_range_of_keys){from, from + share < end ? from + share : end};
+    const int64_t count = from + share < end ? share : end - from;
+    const int64_t length = r->kv.table.lengths[r->queries[b->first].sequence];
+    return (tiles){from * tile, count, r->rules->end == KVG_END_RECIPROCAL ? 0 : length};
 }
 
 /* The tiles of a leaf for rows `low` to `high` - 1 of a batch and a KV head, token by token. */
@@ -262,23 +304,28 @@ static void run_rows(const ref_profile_run *r, desk *d, const batch *b, uint32_t
     for (uint32_t i = low; i < high; i++) {
         const uint32_t token = i / group, query_head = first + i % group;
         read_head(r, (size_t)(b->first + token) * r->p->attention.query_heads + query_head, &d->heads[i]);
-        set_empty(r, leaf_of(r, b, token, query_head, leaf));
+        const ref_node of_row = leaf_of(r, b, token, query_head, leaf);
+        for (uint32_t part = 0; part < r->parts; part++) set_empty(r, ref_node_at(r, of_row.m, part));
     }
-    const ref_range_of_keys tiles = tiles_of_leaf(r, b, leaf);
-    for (int64_t n = tiles.first; n < tiles.end; n++) {
-        const int64_t tile = r->tile, from_end = tiles.first + tiles.end - 1 - n;
-        const int64_t start = tile * (r->rules->order == KVG_TILES_LAST_DOWN ? from_end : n);
-        bool loaded = false, seen[KVG_MOST_TILE];
+    const tiles t = r->block ? tiles_of_block(r, b, leaf, low) : tiles_of_leaf(r, b, leaf);
+    for (int64_t n = 0; n < t.count; n++) {
+        const int64_t tile = r->tile;
+        const int64_t start = t.start + tile * (r->rules->order == KVG_TILES_LAST_DOWN ? t.count - 1 - n : n);
+        bool loaded = false, seen[KVG_MOST_TILE], read[KVG_MOST_TILE];
         for (uint32_t i = low / group; i * group < high; i++) {
             const ref_query *query = &r->queries[b->first + i];
-            const ref_range_of_keys keys = ref_query_keys(&r->kv.table, query);
-            if (start + tile <= keys.first || start >= keys.end) continue;
+            ref_range_of_keys keys = ref_query_keys(&r->kv.table, query);
+            if (r->piece && keys.end > t.end) keys.end = t.end;
+            if (!r->block && (start + tile <= keys.first || start >= keys.end)) continue;
             if (!loaded) load_tile(r, d, query->sequence, kv_head, start);
             loaded = true;
-            if (!find_seen(d, r->tile, keys, start, seen)) continue;
+            if (!find_seen(d, r->tile, keys, start, seen) && !r->block) continue;
+            for (uint32_t j = 0; j < r->tile; j++) read[j] = seen[j] || (start + j < t.end && d->placed[j]);
             for (uint32_t row = i * group; row < (i + 1) * group; row++) {
                 if (row < low || row >= high) continue;
-                walk_tile(r, d->tile, seen, &d->heads[row], leaf_of(r, b, i, first + row % group, leaf));
+                const ref_node of_row = leaf_of(r, b, i, first + row % group, leaf);
+                const ref_node part = ref_node_at(r, of_row.m, (size_t)(n % r->parts));
+                walk_tile(r, d->tile, seen, read, &d->heads[row], part);
             }
         }
     }
@@ -290,7 +337,7 @@ static void run_root(const ref_profile_run *r, const batch *b, uint32_t i, uint3
     const extent at = extent_of(r, b->first + i);
     const bool sees = at.first < at.end;
     const ref_node root = leaf_of(r, b, i, query_head, sees ? at.first : b->first_leaf);
-    if (!sees) set_empty(r, root);
+    for (uint32_t part = 0; part < r->parts && !sees; part++) set_empty(r, ref_node_at(r, root.m, part));
     if (r->rules->leaf) merge_tree(r, root.m, at.first, at.end);
     ref_profile_end(r, (size_t)(b->first + i) * r->p->attention.query_heads + query_head, sees ? r->splits : 1, root);
 }
@@ -320,11 +367,22 @@ static desk *open_desk(const ref_profile_run *r)
     return d;
 }
 
-/* Items that the rows of a leaf are cut into: one, unless there are no leaves to share out. */
-static uint32_t parts_of(const ref_profile_run *r, const batch *b)
+/* Items that the rows of a leaf are cut into: blocks, or as many as there are threads, or one if there are leaves. */
+static uint32_t cuts_of(const ref_profile_run *r, const batch *b)
 {
     const uint32_t rows = b->count * r->group, most = (uint32_t)omp_get_num_threads();
+    const uint64_t first = row_of_sequence(r, b, 0);
+    if (r->block) return (uint32_t)((first + rows - 1) / r->block - first / r->block) + 1;
     return r->rules->leaf ? 1 : rows < most ? rows : most;
+}
+
+/* The first row of item `cut` of `cuts`. */
+static uint32_t cut_at(const ref_profile_run *r, const batch *b, uint64_t cut, uint32_t cuts)
+{
+    const uint32_t rows = b->count * r->group;
+    if (!r->block || cut == 0 || cut == cuts) return (uint32_t)(rows * cut / cuts);
+    const uint64_t first = row_of_sequence(r, b, 0);
+    return (uint32_t)((first / r->block + cut) * r->block - first);
 }
 
 /* One batch after the other, each by all threads: first its leaves, then its rows. */
@@ -342,12 +400,12 @@ static kvg_status run_batches(const ref_profile_run *r)
 #pragma omp barrier
         for (uint32_t first = 0; !failed && first < r->p->attention.queries;) {
             const batch b = batch_from(r, first);
-            const uint32_t leaves = b.end_leaf - b.first_leaf, parts = parts_of(r, &b), rows = b.count * r->group;
+            const uint32_t leaves = b.end_leaf - b.first_leaf, cuts = cuts_of(r, &b);
 #pragma omp for schedule(dynamic)
-            for (uint64_t i = 0; i < (uint64_t)leaves * r->p->kv_heads * parts; i++) {
-                const uint64_t part = i % parts, item = i / parts;
+            for (uint64_t i = 0; i < (uint64_t)leaves * r->p->kv_heads * cuts; i++) {
+                const uint64_t cut = i % cuts, item = i / cuts;
                 run_rows(r, d, &b, (uint32_t)(item / leaves), b.first_leaf + (uint32_t)(item % leaves),
-                         (uint32_t)(rows * part / parts), (uint32_t)(rows * (part + 1) / parts));
+                         cut_at(r, &b, cut, cuts), cut_at(r, &b, cut + 1, cuts));
             }
 #pragma omp for
             for (uint64_t i = 0; i < (uint64_t)b.count * query_heads; i++)
@@ -384,11 +442,11 @@ static const kvg_tensor *input(const kvg_tensor *in, kvg_role role)
     return &in[kvg_roles_index(kvg_op_get(KVG_OP_DECODE)->inputs, role, KVG_K)];
 }
 
-/* Kernels of other projects take sinks in bf16. */
+/* FlashAttention-3 takes sinks in bf16. */
 static kvg_status check_sinks(const ref_profile_run *r)
 {
     const kvg_profile_info *profile = kvg_profile_get(r->p->profile);
-    if (!r->sinks || kvg_profile_is_own(profile)) return KVG_OK;
+    if (!r->sinks || profile->contract->end != KVG_END_RECIPROCAL) return KVG_OK;
     for (uint32_t h = 0; h < r->p->attention.query_heads; h++) {
         if (kvg_bits_of_f32(r->sinks[h]) << 16 == 0) continue;
         return kvg_fail(KVG_ERR_INVALID, "sinks[%u] is %.9g: %s takes sinks that are bf16 numbers", h,
@@ -397,13 +455,17 @@ static kvg_status check_sinks(const ref_profile_run *r)
     return KVG_OK;
 }
 
-/* A kernel's tile follows from the whole call. */
-static uint32_t tile_of(const ref_profile_run *r, const kvg_tensor *query_lengths)
+/* A kernel's tiles follow from the whole call. */
+static kvg_status set_tiling(ref_profile_run *r)
 {
-    const int32_t *lengths = query_lengths->data;
-    bool one_token = true;
-    for (uint32_t s = 0; s < r->p->paging.sequences; s++) one_token &= lengths[s] <= 1;
-    return kvg_problem_tile(r->p, one_token);
+    const kvg_call_shape call = kvg_problem_call_shape(r->p, r->query_lengths);
+    const kvg_tiling tiling = kvg_problem_tiling(r->p, &call);
+    r->tile = r->rules->tile ? r->rules->tile : tiling.tile;
+    r->parts = tiling.parts;
+    r->block = tiling.rows;
+    if (r->tile <= KVG_MOST_TILE && r->tile % KVG_MMA_K == 0) return KVG_OK;
+    return kvg_fail(KVG_ERR_INVALID, "a tile of %u positions: a multiple of %d up to %d", r->tile, (int)KVG_MMA_K,
+                    (int)KVG_MOST_TILE);
 }
 
 /* The contract of the problem's profile, if it has operands for the problem. */
@@ -418,11 +480,29 @@ static kvg_status find_contract(const kvg_problem *p, const ref_contract **out)
     return (*out)->check(p);
 }
 
+/* Pieces of so many positions, as many as the longest sequence has. */
+static kvg_status set_pieces(ref_profile_run *r)
+{
+    int64_t longest = 1;
+    if (!r->piece) return KVG_OK;
+    if (r->rules->end != KVG_END_PARTS) {
+        return kvg_fail(KVG_ERR_UNIMPLEMENTED, "%s is not cut into pieces of a given size",
+                        kvg_profile_get(r->p->profile)->name);
+    }
+    for (uint32_t s = 0; s < r->p->paging.sequences; s++)
+        longest = r->kv.table.lengths[s] > longest ? r->kv.table.lengths[s] : longest;
+    r->splits = (uint32_t)((longest + r->piece - 1) / r->piece);
+    return KVG_OK;
+}
+
 /* A kernel cuts the tiles of a block of rows: those that the rows of a sequence see, where all are in one block. */
-static kvg_status check_splits(const ref_profile_run *r, const int32_t *query_lengths)
+static kvg_status check_splits(const ref_profile_run *r)
 {
     const char *name = kvg_profile_get(r->p->profile)->name;
-    if (r->splits == 1) return KVG_OK;
+    if (r->splits == 1 || r->piece) return KVG_OK;
+    if (r->rules->end == KVG_END_PARTS) {
+        return kvg_fail(KVG_ERR_UNIMPLEMENTED, "%s is cut into pieces of a given size: say it instead of splits", name);
+    }
     if (r->rules->end != KVG_END_RECIPROCAL) {
         return kvg_fail(KVG_ERR_UNIMPLEMENTED, "%s has the same bits for every number of splits: leave splits out",
                         name);
@@ -431,10 +511,10 @@ static kvg_status check_splits(const ref_profile_run *r, const int32_t *query_le
         return kvg_fail(KVG_ERR_INVALID, "%u splits: give a number from 1 to %d", r->splits, (int)KVG_MOST_SPLITS);
     }
     for (uint32_t s = 0; s < r->p->paging.sequences; s++) {
-        if ((uint64_t)query_lengths[s] * r->group <= MOST_SPLIT_ROWS) continue;
+        if ((uint64_t)r->query_lengths[s] * r->group <= MOST_SPLIT_ROWS) continue;
         return kvg_fail(KVG_ERR_UNIMPLEMENTED, "%s in splits is known for up to %d query rows of a KV head and a "
-                        "sequence, not for %d tokens of %u heads", name, (int)MOST_SPLIT_ROWS, query_lengths[s],
-                        r->group);
+                        "sequence, not for %d tokens of %u heads", name, (int)MOST_SPLIT_ROWS,
+                        r->query_lengths[s], r->group);
     }
     return KVG_OK;
 }
@@ -460,24 +540,23 @@ kvg_status kvg_attention_walk(const kvg_problem *p, const kvg_walk *walk, const 
         .out = out[kvg_roles_index(outputs, KVG_ROLE_OUT, KVG_K)].data,
         .lse = out[kvg_roles_index(outputs, KVG_ROLE_LSE, KVG_K)].data,
         .group = p->attention.query_heads / p->kv_heads,
+        .query_lengths = input(in, KVG_ROLE_QUERY_LENGTHS)->data,
         .splits = walk->splits,
+        .piece = walk->piece,
         .tables = malloc(contract->table_bytes),
     };
     s = r.tables ? ref_kv_init(p, in, NULL, &r.kv) : kvg_fail(KVG_ERR_MEMORY, "no memory for the tables of operands");
     if (!s) s = ref_sinks_read(p, input(in, KVG_ROLE_SINKS), &r.sinks);
     if (!s) s = check_sinks(&r);
-    if (!s) s = check_splits(&r, input(in, KVG_ROLE_QUERY_LENGTHS)->data);
-    r.tile = r.rules->tile ? r.rules->tile : tile_of(&r, input(in, KVG_ROLE_QUERY_LENGTHS));
-    if (!s && (r.tile > KVG_MOST_TILE || r.tile % KVG_MMA_K)) {
-        s = kvg_fail(KVG_ERR_INVALID, "a tile of %u positions: a multiple of %d up to %d", r.tile, (int)KVG_MMA_K,
-                     (int)KVG_MOST_TILE);
-    }
+    if (!s) s = check_splits(&r);
+    if (!s) s = set_pieces(&r);
+    if (!s) s = set_tiling(&r);
     if (!s) {
         r.dims = ref_kv_dim(&r.kv, KVG_V);
         r.exp2 = ref_exp2_rule_of(r.rules->exp2);
         r.lanes = r.rules->weights == KVG_WEIGHTS_BY_LANE ? REF_LANES : 1;
         contract->open(&r);
-        r.score_factor = score_factor(&r);
+        set_score_factor(&r);
         s = run(&r, input(in, KVG_ROLE_QUERY_LENGTHS));
     }
     free(r.tables);

@@ -3,6 +3,7 @@
 #ifndef KVG_REFERENCE_ATTENTION_REF_PROFILE_H
 #define KVG_REFERENCE_ATTENTION_REF_PROFILE_H
 
+#include <float.h>
 #include <math.h> /* INFINITY */
 
 #include "core/profile.h"
@@ -26,10 +27,13 @@ typedef struct ref_profile_run {
     const struct ref_contract *contract;
     const ref_exp2_rule *exp2;
     ref_kv kv;
-    uint32_t dims;  /* elements of an output */
-    uint32_t tile;  /* positions between two looks at the maximum */
-    uint32_t lanes; /* sums of weights */
-    uint32_t splits; /* pieces that a row without leaves is cut into */
+    uint32_t dims;   /* elements of an output */
+    uint32_t tile;   /* positions between two looks at the maximum */
+    uint32_t parts;  /* nodes of a leaf: tile n belongs to node n mod parts */
+    uint32_t block;  /* rows that are walked as a whole; 0: each by itself */
+    uint32_t lanes;  /* sums of weights */
+    uint32_t splits; /* pieces that a row without leaves is cut into, at most */
+    uint32_t piece;  /* positions of each; 0: equal numbers of tiles */
     void *tables;  /* the contract's, for the whole problem */
 
     /* Set by the contract's `open`: */
@@ -40,12 +44,14 @@ typedef struct ref_profile_run {
 
     /* The walk's: */
     const uint8_t *q;
-    const float *sinks; /* NULL: none */
+    const int32_t *query_lengths; /* by sequence */
+    const float *sinks;           /* NULL: none */
     uint8_t *out;
     float *lse;
     ref_query *queries;
     uint32_t group;      /* query heads of a KV head */
     float score_factor;  /* c but for 2^e */
+    float before_tanh;   /* factor of a score whose tanh the kernel takes; 0: of none */
     float *nodes;        /* of the batch at work: [tokens][Hq][leaves] */
 } ref_profile_run;
 
@@ -67,9 +73,9 @@ typedef struct ref_contract {
     void (*load)(const ref_profile_run *r, void *tile, uint32_t i, const ref_place *at);
     /* S' of the positions of a tile that a row sees; what the others are does not matter. */
     void (*scores)(const ref_profile_run *r, const void *tile, const bool *seen, const void *query, float *s);
-    /* The positions of a tile that a row sees join l and o with weights p, which are +0 for the others. w: the factor
-     * of what BY_LANE had summed before. */
-    void (*add)(const ref_profile_run *r, const void *tile, const bool *seen, const float *p, float w, ref_node n);
+    /* The positions of a tile join l and o with weights p, which are +0 for those that the row does not see. `read`:
+     * whose V is not replaced by 0, those that are seen among them. w: the factor of what BY_LANE had summed before. */
+    void (*add)(const ref_profile_run *r, const void *tile, const bool *read, const float *p, float w, ref_node n);
 } ref_contract;
 
 static inline size_t ref_node_floats(const ref_profile_run *r)
@@ -83,13 +89,21 @@ static inline ref_node ref_node_at(const ref_profile_run *r, float *nodes, size_
     return (ref_node){at, at + 1, at + 1 + r->lanes};
 }
 
-/* What a fused exponent subtracts: m in log2 units, 0 of a row that has seen nothing, and less by the offset. */
+/* The exponent of a weight is formed in one operation. */
+static inline bool ref_profile_fuses(const ref_profile_run *r)
+{
+    return r->rules->exponent != KVG_EXPONENT_SUBTRACTED;
+}
+
+/* What a fused exponent subtracts: m in log2 units, and less by the offset. Of a row that has seen nothing it is 0, or
+ * the least number. */
 static inline float ref_profile_minus(const ref_profile_run *r, float m)
 {
+    if (r->rules->end != KVG_END_RECIPROCAL) return fmaxf(m * r->score_factor, -FLT_MAX);
     return fmaf(m == -INFINITY ? 0 : m, r->score_factor, -r->offset);
 }
 
-/* From the root, or from the splits, of a row to what is asked for; the splits lie behind n. */
+/* From the root, or from the splits and their parts, of a row to what is asked for; they lie behind n. */
 void ref_profile_end(const ref_profile_run *r, size_t row, uint32_t splits, ref_node n);
 
 /* docs/spec/decode-contract.md, on the chip of the profile; docs/spec/simt-contract.md. */

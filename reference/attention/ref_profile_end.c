@@ -1,4 +1,5 @@
-/* The end of a row: docs/spec/decode-contract.md section 9 and docs/spec/other-kernels.md sections 1.4 and 1.5. */
+/* The end of a row: docs/spec/decode-contract.md section 9 and docs/spec/other-kernels.md sections 1.4, 1.5, 2.4, 2.5
+ * and 3. */
 #include <math.h>
 
 #include "core/bits.h"
@@ -7,6 +8,7 @@
 #include "reference/reference.h"
 
 static const float LOG2_E = 0x1.715476p+0f, LN_2 = 0x1.62e43p-1f;
+enum { MERGE_THREADS = 128, MERGE_DIMS = 8 }; /* of FlashInfer's kernel that merges pieces, and dims of a thread */
 
 static void add_sink(const ref_profile_run *r, ref_node n, float sink)
 {
@@ -93,10 +95,124 @@ static void end_reciprocal(const ref_profile_run *r, size_t row, const float *si
     for (uint32_t d = 0; d < r->dims; d++) store(r, row, d, n.o[d]);
 }
 
-/* From the root, or from the splits, of a row to what is asked for. */
+/* --- FlashInfer --- */
+
+/* From here on m is in log2 units. */
+static void take_log2(const ref_profile_run *r, ref_node n)
+{
+    if (*n.m != -INFINITY) *n.m *= r->score_factor;
+}
+
+/* 2^(x - y), 0 for two that have seen nothing. */
+static float weight_of(const ref_profile_run *r, float x, float y)
+{
+    return r->exp2->of(fmaxf(x - y, -INFINITY));
+}
+
+/* The parts of a split into the first of them. */
+static void merge_parts(const ref_profile_run *r, ref_node first)
+{
+    float m = -INFINITY, l = 0;
+    for (uint32_t i = 0; i < r->parts; i++) {
+        const ref_node part = ref_node_at(r, first.m, i);
+        take_log2(r, part);
+        const float to = fmaxf(m, *part.m);
+        l = fmaf(l, weight_of(r, m, to), *part.l * weight_of(r, *part.m, to));
+        m = to;
+    }
+    for (uint32_t i = 0; i < r->parts; i++) {
+        const ref_node part = ref_node_at(r, first.m, i);
+        const float w = weight_of(r, *part.m, m);
+        for (uint32_t d = 0; d < r->dims; d++) first.o[d] = i ? fmaf(part.o[d], w, first.o[d]) : part.o[d] * w;
+    }
+    *first.m = m;
+    *first.l = l;
+}
+
+static void take_sink(const ref_profile_run *r, ref_node n, float sink)
+{
+    const float x = sink * LOG2_E, m = x > *n.m ? x : *n.m, w = weight_of(r, *n.m, m);
+    *n.l = fmaf(*n.l, w, weight_of(r, x, m));
+    for (uint32_t d = 0; d < r->dims; d++) n.o[d] *= w;
+    *n.m = m;
+}
+
+static float rounded(const ref_profile_run *r, float y)
+{
+    uint16_t code;
+    kvg_reference_store(r->p->dtype, &y, 1, &code);
+    kvg_reference_load(r->p->dtype, &code, 1, &y);
+    return y;
+}
+
+/* n becomes outputs, as T where they are merged later, with m their LSE in log2 units. */
+static void close_node(const ref_profile_run *r, ref_node n, bool seen, bool merged_later)
+{
+    const float inverse = seen ? ref_rcp_approx(*n.l, true) : 0;
+    for (uint32_t d = 0; d < r->dims; d++) n.o[d] = merged_later ? rounded(r, n.o[d] * inverse) : n.o[d] * inverse;
+    *n.m += ref_lg2_approx(*n.l, true);
+}
+
+/* The first parts of every `step`-th of the pieces `from` to `end` - 1 join the state `to`, which may be one. */
+static void join_nodes(const ref_profile_run *r, ref_node pieces, uint32_t from, uint32_t end, uint32_t step,
+                       ref_node to)
+{
+    float m = -INFINITY, l = 0, o[KVG_MAX_HEAD_DIM] = {0};
+    for (uint32_t i = from; i < end; i += step) {
+        const ref_node n = ref_node_at(r, pieces.m, (size_t)i * r->parts);
+        const float top = fmaxf(m, *n.m), old = weight_of(r, m, top), new = weight_of(r, *n.m, top);
+        l = fmaf(l, old, new);
+        for (uint32_t d = 0; d < r->dims; d++) o[d] = fmaf(o[d], old, n.o[d] * new);
+        m = top;
+    }
+    *to.m = m;
+    *to.l = l;
+    for (uint32_t d = 0; d < r->dims; d++) to.o[d] = o[d];
+}
+
+/* docs/spec/other-kernels.md section 2.5: outputs of pieces with their LSE, into those of the first. */
+static void join_pieces(const ref_profile_run *r, ref_node first, uint32_t pieces)
+{
+    const uint32_t groups = MERGE_THREADS * MERGE_DIMS / r->dims, filled = groups < pieces ? groups : pieces;
+    for (uint32_t i = 0; i < filled; i++) {
+        const ref_node group = ref_node_at(r, first.m, (size_t)i * r->parts);
+        join_nodes(r, first, i, pieces, groups, group);
+        close_node(r, group, *group.l > 0, true);
+    }
+    join_nodes(r, first, 0, filled, 1, first);
+    close_node(r, first, *first.l > 0, false);
+}
+
+static void end_parts(const ref_profile_run *r, size_t row, const float *sink, uint32_t pieces, ref_node first)
+{
+    for (uint32_t i = 0; i < pieces; i++) {
+        const ref_node n = ref_node_at(r, first.m, (size_t)i * r->parts);
+        if (r->parts > 1) merge_parts(r, n);
+        else take_log2(r, n);
+        if (sink && i == 0) take_sink(r, n, *sink);
+        close_node(r, n, *n.m != -INFINITY, pieces > 1);
+    }
+    if (pieces > 1) join_pieces(r, first, pieces);
+    r->lse[row] = one_nan(*first.m * LN_2);
+    for (uint32_t d = 0; d < r->dims; d++) store(r, row, d, first.o[d]);
+}
+
+static void end_log2(const ref_profile_run *r, size_t row, ref_node n)
+{
+    const float even = n.l[0] + n.l[2], odd = n.l[1] + n.l[3], l = even + odd;
+    const float inverse = l > 0 ? ref_rcp_approx(l, true) : 0;
+    const float in_log2 = fmaf(*n.m, r->score_factor, ref_lg2_approx(l, true));
+    r->lse[row] = one_nan(in_log2 * LN_2);
+    for (uint32_t d = 0; d < r->dims; d++) store(r, row, d, n.o[d] * inverse);
+}
+
 void ref_profile_end(const ref_profile_run *r, size_t row, uint32_t splits, ref_node n)
 {
     const float *sink = r->sinks ? &r->sinks[row % r->p->attention.query_heads] : NULL;
-    if (r->rules->end == KVG_END_DIVIDED) end_divided(r, row, sink, n);
-    else end_reciprocal(r, row, sink, splits, n);
+    switch (r->rules->end) {
+    case KVG_END_DIVIDED: end_divided(r, row, sink, n); break;
+    case KVG_END_RECIPROCAL: end_reciprocal(r, row, sink, splits, n); break;
+    case KVG_END_PARTS: end_parts(r, row, sink, splits, n); break;
+    case KVG_END_LOG2: end_log2(r, row, n); break;
+    }
 }

@@ -88,22 +88,21 @@ static void add_as_values(const ref_profile_run *r, kvg_operand type, const ref_
     *l = ref_mma_dot(&((const tables *)r->tables)->sum, ones, weights, r->tile, *l);
 }
 
-/* What a row does not see has weight 0 and V 0. */
-static void add(const ref_profile_run *r, const void *from, const bool *seen, const float *p, float w, ref_node n)
+static void add(const ref_profile_run *r, const void *from, const bool *read, const float *p, float w, ref_node n)
 {
     const tables *t = r->tables;
     const tile *d = from;
     const ref_operand zero = {0, REF_OPERAND_ZERO};
     ref_operand weights[KVG_MOST_TILE], scaled[KVG_MOST_TILE], v[KVG_MOST_TILE];
     for (uint32_t i = 0; i < r->tile; i++) {
-        const float scale = t->v.row_scaled && seen[i] ? d->v_scale[i] : 1;
+        const float scale = t->v.row_scaled && read[i] ? d->v_scale[i] : 1;
         weights[i] = ref_operand_round(t->v.type, p[i]);
         scaled[i] = t->v.row_scaled ? ref_operand_round(t->v.type, p[i] * scale) : weights[i];
     }
     if (r->rules->weights == KVG_WEIGHTS_BY_LANE) add_by_lane(r, p, w, n.l);
     else add_as_values(r, t->v.type, weights, n.l);
     for (uint32_t j = 0; j < r->dims; j++) {
-        for (uint32_t i = 0; i < r->tile; i++) v[i] = seen[i] ? d->v[j * r->tile + i] : zero;
+        for (uint32_t i = 0; i < r->tile; i++) v[i] = read[i] ? d->v[j * r->tile + i] : zero;
         n.o[j] = ref_mma_dot(&t->sum, v, scaled, r->tile, n.o[j]);
     }
 }

@@ -13,6 +13,7 @@ enum {
     E2M1_CODES = 16,
     MOST_EXPONENT = 14, /* of an E8M0 scale: larger ones are read as it */
 };
+static const float TANH_APPROX_ERROR = 0x1.04p-11f; /* of tanh.approx.f32, docs/spec/numerics.md section 9 */
 
 /* --- section 2 --- */
 
@@ -68,7 +69,12 @@ bool kvg_profile_has_operands(kvg_profile profile, kvg_format format)
     return kind == KVG_OPERANDS_WIDENED || (kind == KVG_OPERANDS_STORED ? stored : rule_of(format) != NULL);
 }
 
-/* What kernels of other projects were not built for. */
+static kvg_tiling smallest_tiling(const kvg_problem *p)
+{
+    return kvg_problem_tiling(p, &(kvg_call_shape){.window = p->attention.window > 0});
+}
+
+/* What kernels of other projects were not built for, or not held against. */
 static kvg_status check_stored(const kvg_problem *p, const kvg_profile_info *profile)
 {
     const kvg_format k = p->storage[KVG_K].format, v = p->storage[KVG_V].format;
@@ -82,14 +88,20 @@ static kvg_status check_stored(const kvg_problem *p, const kvg_profile_info *pro
         return kvg_fail(KVG_ERR_UNIMPLEMENTED, "%s adds %u products of e4m3 at once: head_dim %u is no multiple",
                         profile->name, profile->chip->sum_terms_8, p->head_dim);
     }
-    if (p->attention.softcap > 0) {
+    if (bytes && profile->contract->end != KVG_END_RECIPROCAL) {
+        return kvg_fail(KVG_ERR_UNIMPLEMENTED, "the bits of %s are not known for caches of e4m3", profile->name);
+    }
+    if (p->attention.softcap > 0 && profile->contract->end == KVG_END_RECIPROCAL) {
         return kvg_fail(KVG_ERR_UNIMPLEMENTED, "%s was built without a softcap: set softcap 0", profile->name);
+    }
+    if (p->attention.sinks && profile->contract->end == KVG_END_LOG2) {
+        return kvg_fail(KVG_ERR_UNIMPLEMENTED, "the bits of %s are not known with sinks", profile->name);
     }
     if (p->paging.shared_kv) {
         return kvg_fail(KVG_ERR_UNIMPLEMENTED, "%s reads K and V of their own: no rows that both share",
                         profile->name);
     }
-    if (!kvg_problem_tile(p, false)) {
+    if (!smallest_tiling(p).tile) {
         return kvg_fail(KVG_ERR_UNIMPLEMENTED, "%s has no kernel for head_dim %u", profile->name, p->head_dim);
     }
     return KVG_OK;
@@ -305,21 +317,25 @@ void ref_holding_class(const kvg_problem *p, kvg_arithmetic *out)
     const bool bytes = v == KVG_OPERAND_E4M3;
     const kvg_profile_info *profile = kvg_profile_get(p->profile);
     const ref_exp2_rule *exp2 = ref_exp2_rule_of(profile->contract->exp2);
+    const bool fused = profile->contract->exponent != KVG_EXPONENT_SUBTRACTED;
+    const kvg_tiling tiling = smallest_tiling(p);
     *out = (kvg_arithmetic){
         .q = k, .k = k, .p = v, .v = v,
         .folded = true,
         .rounded_sum = profile->contract->weights == KVG_WEIGHTS_AS_VALUES,
-        .fused_exponent = profile->contract->exponent == KVG_EXPONENT_FUSED,
+        .fused_exponent = fused,
+        .fused_rescales = profile->contract->exponent == KVG_EXPONENT_FUSED_ALL,
         .late_sink = profile->contract->end == KVG_END_RECIPROCAL,
         .q_unit = 1,
         .p_unit = bytes ? 1.0f / (1 << REF_E4M3_OFFSET) : 1,
         .fraction_bits = bytes ? profile->chip->fraction_bits_8 : profile->chip->fraction_bits,
-        .tile = kvg_problem_tile(p, false),
+        .tile = tiling.tile,
         .span = profile->contract->leaf,
+        .parts = tiling.parts,
         .k_unit = (float)(1 << rule_of(p->storage[KVG_K].format)->base),
         .v_unit = (float)(1 << rule_of(p->storage[KVG_V].format)->base),
         .exp2_error = exp2->error,
-        .tanh_error = exp2->tanh_error,
+        .tanh_error = fused ? TANH_APPROX_ERROR : exp2->tanh_error,
         .most_exponent = MOST_EXPONENT,
     };
 }

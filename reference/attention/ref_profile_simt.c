@@ -127,12 +127,12 @@ static void scores(const ref_profile_run *r, const void *from, const bool *seen,
 
 /* --- section 3 --- */
 
-static void add(const ref_profile_run *r, const void *from, const bool *seen, const float *p, float w, ref_node n)
+static void add(const ref_profile_run *r, const void *from, const bool *read, const float *p, float w, ref_node n)
 {
     (void)w;
     const uint32_t first = r->p->paging.shared_kv ? r->p->paging.v_first : 0;
-    for (uint32_t i = 0, end; i < TILE; i = end + 1) { /* runs of positions that are seen */
-        for (end = i; end < TILE && seen[end]; end++) *n.l += p[end];
+    for (uint32_t i = 0, end; i < TILE; i = end + 1) { /* runs of positions that are read */
+        for (end = i; end < TILE && read[end]; end++) *n.l += p[end];
         ref_chains(((const tile *)from)->v[i] + first, KVG_MAX_HEAD_DIM, p + i, end - i, r->dims, n.o);
     }
 }

@@ -50,27 +50,30 @@ def _question(q: Any, k: Any, v: Any, lengths: Any, sinks: Any) -> dict[str, tup
 
 def _options(kv_scale: tuple[float, float] | None, **given: float | None) -> list[str]:
     scales = [] if kv_scale is None else [f"--kv-scale={kv_scale[0]!r},{kv_scale[1]!r}"]
-    return scales + [f"--{name}={value!r}" for name, value in given.items() if value is not None]
+    return scales + [f"--{name.replace('_', '-')}={value!r}" for name, value in given.items() if value is not None]
 
 
 def predict(profile: str, q: Any, k: Any, v: Any, *, lengths: Any = None, scale: float | None = None,
             window: int | None = None, softcap: float | None = None, sinks: Any = None,
-            splits: int | None = None, kv_scale: tuple[float, float] | None = None) -> tuple[Any, Any]:
+            splits: int | None = None, split_size: int | None = None,
+            kv_scale: tuple[float, float] | None = None) -> tuple[Any, Any]:
     """Outputs and LSE of the kernel that `profile` names (`kvgold list profiles`), for arrays or tensors
 
         q     [sequences, tokens, query heads, dim]     float16 or bfloat16 (numpy: codes as uint16, or ml_dtypes)
         k, v  [sequences, positions, KV heads, dim]     of the same type, or float8_e4m3fn (numpy: codes as uint8)
 
     The tokens of q are the last ones of each sequence's `lengths` (default: all positions). `window`: keys that a query
-    sees, its own included. `splits`: pieces that the kernel is told to cut each row into. `kv_scale`: tensor
-    scales of k and v in float8. out has the shape, type and kind of q; lse is float32 of [sequences, tokens, query heads].
+    sees, its own included. `splits`: pieces that the kernel is told to cut each row into; `split_size`: positions of
+    each, of FlashInfer. `kv_scale`: tensor scales of k and v in float8. out has the shape, type and kind of q; lse is
+    float32 of [sequences, tokens, query heads].
 
         out, lse = kvgold.predict("sm90.fa3.20260810.pages", q, k, v, lengths=[300, 1000])
 
     PackError says in one line what a profile does not take."""
     __tracebackhide__ = True
     tensors = _question(q, k, v, lengths, sinks)
-    options = _options(scale=scale, window=window, softcap=softcap, splits=splits, kv_scale=kv_scale)
+    options = _options(scale=scale, window=window, softcap=softcap, splits=splits, split_size=split_size,
+                       kv_scale=kv_scale)
     with tempfile.TemporaryDirectory() as folder:
         question, answer = (os.path.join(folder, f"{name}.safetensors") for name in ("question", "answer"))
         write(question, tensors, {})

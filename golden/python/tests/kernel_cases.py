@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""usage: kernel_cases.py FA3
+"""usage: kernel_cases.py fa3|flashinfer FOLDER
 
 Questions whose answers by another project's kernel are known: kernel_bits.json has the SHA-256 of the bits that the
 kernel gave on a GPU, and test_python_predict.py compares kvgold.predict with them. On a machine with a Hopper GPU and
-PyTorch this program asks the kernel again: FA3 is the folder of the unpacked wheel tokenspeed-fa3. It prints the cases
-that differ, and how many were asked. Exit status: 0; 1 some differ."""
+PyTorch this program asks the kernel again: FOLDER has the unpacked wheel tokenspeed-fa3, or flashinfer-python with what
+it imports. It prints the cases that differ, and how many were asked. Exit status: 0; 1 some differ."""
 import hashlib
 import json
 import os
@@ -102,15 +102,62 @@ def ask_fa3(flash_attn, torch, case):
     return out.contiguous().view(torch.int16).cpu().numpy(), lse.float().cpu().numpy()
 
 
+def flashinfer_sinks(torch, dim):
+    """What FlashInfer compiles for its own attention with sinks."""
+    from flashinfer.jit.attention.variants import attention_sink_decl
+    bf16 = torch.bfloat16
+    return {"jit_args": [f"kvgold_cases_sink_{dim}", bf16, bf16, bf16, torch.int32, dim, dim, ["sink"], ["float"],
+                         ["sm_scale"], ["double"], "AttentionSink", attention_sink_decl["fa2"]],
+            "jit_kwargs": {"paged_kv_stride_mode": "equal", "module_surface": "full"}}
+
+
+def ask_flashinfer(prefill, torch, case):
+    """As ask_fa3."""
+    page, count, tokens, dim = 16, len(case["lengths"]), case["tokens"], case["dim"]
+    dtype = {"bf16": torch.bfloat16, "f16": torch.float16}[case["dtype"]]
+    *rows, sinks = inputs(case)
+    q, k, v = (torch.from_numpy(x.view(np.int16)).cuda().view(dtype) for x in rows)
+    of_sequence = POSITIONS // page
+    table = torch.randperm(count * of_sequence, generator=torch.Generator().manual_seed(1))
+    pool = []
+    for x in (k, v):
+        pool.append(torch.empty(len(table), page, *x.shape[2:], dtype=dtype, device="cuda"))
+        pool[-1][table.cuda()] = x.reshape(pool[-1].shape)
+    pages = [-(-n // page) for n in case["lengths"]]
+    used = torch.cat([table[s * of_sequence: s * of_sequence + n] for s, n in enumerate(pages)])
+    scale = case["scale"] or dim ** -0.5
+    split = {"fixed_split_size": case["split_size"] // page} if case["split_size"] else {"disable_split_kv": True}
+    backend = case["profile"].rpartition(".")[2]
+    wrapper = prefill.BatchPrefillWithPagedKVCacheWrapper(
+        torch.zeros(1 << 28, dtype=torch.uint8, device="cuda"), "NHD", backend=backend,
+        **flashinfer_sinks(torch, dim) if case["sinks"] else {})
+    wrapper.plan(torch.arange(count + 1, dtype=torch.int32) * tokens,
+                 torch.tensor(np.cumsum([0] + pages), dtype=torch.int32), used.to(torch.int32).cuda(),
+                 torch.tensor([(n - 1) % page + 1 for n in case["lengths"]], dtype=torch.int32), case["query_heads"],
+                 case["kv_heads"], dim, page, causal=True, sm_scale=scale, window_left=(case["window"] or 0) - 1,
+                 logits_soft_cap=case["softcap"], q_data_type=dtype, kv_data_type=dtype, o_data_type=dtype,
+                 **split if backend == "fa2" else {})
+    extra = (torch.from_numpy(sinks).cuda(), scale) if case["sinks"] else ()
+    out, lse = wrapper.run(q.reshape(count * tokens, -1, dim), tuple(pool), *extra, return_lse=True, lse_base="ln")
+    lse = lse.view(count, tokens, -1).transpose(1, 2).contiguous()
+    return out.view(torch.int16).cpu().numpy(), lse.cpu().numpy()
+
+
 def main():
-    if len(sys.argv) != 2 or sys.argv[1].startswith("-"):
+    if len(sys.argv) != 3 or sys.argv[1] not in ("fa3", "flashinfer"):
         sys.exit(__doc__)
-    sys.path.insert(0, sys.argv[1])
-    import flash_attn_interface
+    kernel, folder = sys.argv[1:]
+    sys.path.insert(0, folder)
     import torch
-    cases, wrong = known(), 0
+    if kernel == "fa3":
+        import flash_attn_interface as module
+        ask = ask_fa3
+    else:
+        import flashinfer.prefill as module
+        ask = ask_flashinfer
+    cases, wrong = [case for case in known() if case["profile"].startswith(f"sm90.{kernel}.")], 0
     for case in cases:
-        out, lse = ask_fa3(flash_attn_interface, torch, case)
+        out, lse = ask(module, torch, case)
         if (digest(out), digest(lse)) != (case["out"], case["lse"]):
             print(f"differs: {case['name']}")
             wrong += 1

@@ -7,6 +7,7 @@ from kernel_cases import digest, inputs, known, of_e4m3
 
 CASES = known()
 PAGES, CONTIGUOUS = "sm90.fa3.20260810.pages", "sm90.fa3.20260810.contiguous"
+FLASHINFER_FA2, FLASHINFER_FA3 = "sm90.flashinfer.0.7.2.fa2", "sm90.flashinfer.0.7.2.fa3"
 
 
 def predict(case, **changed):
@@ -18,7 +19,8 @@ def predict(case, **changed):
         q = of_e4m3(q)
     scales = [float(np.float32(x)) for x in case["descale"] or (1, 1, 1)]
     return kvgold.predict(case["profile"], q, k, v, lengths=case["lengths"], scale=case["scale"],
-                          window=case["window"] or None, sinks=sinks, splits=case["splits"],
+                          window=case["window"] or None, sinks=sinks, softcap=case.get("softcap"),
+                          splits=case["splits"], split_size=case.get("split_size"),
                           kv_scale=(float(np.float32(scales[0] * scales[1])), scales[2]))
 
 
@@ -38,6 +40,16 @@ def test_other_rules_have_other_bits():
     for changed in ({"profile": PAGES}, {"profile": "sm90.mma16816.v2"}, {"seed": case["seed"] + 1},
                     {"lengths": [n - (n > 1) for n in case["lengths"]]}, {"window": 100}, {"scale": 0.1}, {"splits": 2}):
         assert bits(*predict(case, **changed)) != right, changed
+
+
+def test_what_a_kernel_does_not_take():
+    case = next(c for c in CASES if c["profile"] == FLASHINFER_FA2 and c["tokens"] == 1)
+    for changed, words in (({"splits": 2}, "pieces of a given size"),
+                           ({"profile": PAGES, "split_size": 64}, "not cut into pieces"),
+                           ({"profile": FLASHINFER_FA3, "sinks": True}, "not known with sinks"),
+                           ({"dim": 96}, "no kernel for head_dim 96")):
+        with pytest.raises(kvgold.PackError, match=words):
+            predict(case, **changed)
 
 
 @pytest.mark.parametrize("splits", [1, 3])
