@@ -71,6 +71,7 @@ int main(void)
         cmocka_unit_test(test_same_aliased),
         cmocka_unit_test(test_same_threads),
         cmocka_unit_test(test_profile_bound),
+        cmocka_unit_test(test_profile_bound_of_others),
         cmocka_unit_test(test_profile_out_of_range),
     };
     return cmocka_run_group_tests_name("decode", tests, NULL, NULL);

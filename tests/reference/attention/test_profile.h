@@ -51,6 +51,7 @@ void test_same_threads(void **state);
 
 /* test_profile_bound.c: attention.v1 of the profile's class. */
 void test_profile_bound(void **state);
+void test_profile_bound_of_others(void **state);
 void test_profile_out_of_range(void **state);
 
 #endif

@@ -144,6 +144,43 @@ void test_profile_bound(void **state)
     report("latent", &t);
 }
 
+/* Kernels of other projects: what each of them takes. */
+void test_profile_bound_of_others(void **state)
+{
+    (void)state;
+    static const uint32_t dims[] = {64, 128, 256}, groups[] = {1, 3, 8, 20};
+    static const struct {
+        const char *name;
+        float q_size, softcap, sinks;
+        uint32_t window;
+    } kinds[] = {{"plain", 1, 0, 0, 0}, {"large q", 60, 0, 0, 0}, {"peaked, window", 8, 0, 0, 90},
+                 {"sinks, window", 2, 0, 2, 30}, {"cap 10", 6, 10, 0, 0}, {"cap 1000", 30, 1000, 0, 0}};
+    enum { KINDS = sizeof kinds / sizeof kinds[0] };
+    size_t count;
+    const kvg_profile_info *table = kvg_profile_table(&count);
+    for (size_t n = 0; n < count; n++) {
+        tally t = {0};
+        for (size_t i = 0; i < 8 * KINDS && !kvg_profile_is_own(&table[n]); i++) {
+            const kvg_dtype T = i % 2 ? KVG_DTYPE_F16 : KVG_DTYPE_BF16;
+            const kvg_storage s = {kvg_format_of_dtype(T), "canonical"};
+            const size_t kind = i % KINDS;
+            const world_plan plan = {.layout = KVG_LAYOUT_NHD, .dtype = T, .kv_heads = 1, .storage = {s, s},
+                                     .group = groups[i % 4], .head_dim = dims[i % 3], .q_size = kinds[kind].q_size,
+                                     .softcap = kinds[kind].softcap, .sinks = kinds[kind].sinks,
+                                     .window = kinds[kind].window, .lengths = {33, 1, 129, 0, 300 + 64 * (i % 8)},
+                                     .queries = {2, 1, 1, 1, 1 + i % 5}, .seed = 1000 * n + i};
+            world w;
+            kvg_arithmetic class;
+            decode_world_open(&plan, table[n].profile, &w);
+            const bool narrow = table[n].contract->end == KVG_END_RECIPROCAL; /* takes sinks that are bf16 numbers */
+            const bool taken = kvg_arithmetic_of_profile(&w.p, &class) == KVG_OK && !(narrow && plan.sinks != 0);
+            world_close(&w);
+            if (taken) measure(kinds[kind].name, &plan, table[n].profile, &t);
+        }
+        if (t.problems) report(table[n].name, &t);
+    }
+}
+
 /* Where numbers leave what the contract takes, nothing is promised, and nothing that is promised is broken: block
  * scales beyond the operands, and sums beyond f32. Just below there is a bound. */
 void test_profile_out_of_range(void **state)
