@@ -42,8 +42,8 @@ static const struct block_row {
     uint32_t element_bits, head_dim, mean_rows;
     kvg_tiling tiling;
 } blocks[] = {
-#define BLOCK(contract, element_bits, head_dim, mean_rows, rows, tile, parts) \
-    {&contracts[CONTRACT_##contract], element_bits, head_dim, mean_rows, {tile, parts, rows}},
+#define BLOCK(contract, element_bits, head_dim, mean_rows, of_head, rows, tile, parts) \
+    {&contracts[CONTRACT_##contract], element_bits, head_dim, mean_rows, {tile, parts, rows, KVG_BLOCK_OF_##of_head}},
 #include "core/profiles.def"
 };
 
@@ -79,18 +79,19 @@ uint32_t kvg_profile_leaf(kvg_profile profile)
 kvg_tiling kvg_profile_tiling(kvg_profile profile, uint32_t element_bits, uint32_t head_dim, const kvg_call_shape *call)
 {
     const kvg_contract_info *contract = kvg_profile_get(profile)->contract;
-    if (contract->tile) return (kvg_tiling){contract->tile, 1, 0};
+    if (contract->tile) return (kvg_tiling){.tile = contract->tile, .parts = 1};
     for (size_t i = 0; i < sizeof tiles / sizeof tiles[0]; i++) {
         const struct tile_row *row = &tiles[i];
         if (row->contract != contract || row->element_bits != element_bits || head_dim > row->head_dim) continue;
-        return (kvg_tiling){call->window ? row->window : call->one_token ? row->one_token : row->tile, 1, 0};
+        const uint32_t tile = call->window ? row->window : call->one_token ? row->one_token : row->tile;
+        return (kvg_tiling){.tile = tile, .parts = 1};
     }
     for (size_t i = 0; i < sizeof blocks / sizeof blocks[0]; i++) {
         const struct block_row *row = &blocks[i];
         if (row->contract != contract || row->element_bits != element_bits || head_dim != row->head_dim) continue;
         if (call->mean_rows <= row->mean_rows) return row->tiling;
     }
-    return (kvg_tiling){0, 1, 0};
+    return (kvg_tiling){.parts = 1};
 }
 
 kvg_status kvg_profile_find(const char *name, kvg_profile *out)

@@ -44,8 +44,9 @@ typedef enum kvg_tile_order { KVG_TILES_FIRST_UP, KVG_TILES_LAST_DOWN } kvg_tile
 
 /* The score factor c, from the scale of the problem. */
 typedef enum kvg_factor_kind {
-    KVG_FACTOR_ROUNDED, /* RN(RN(scale) log2 e) */
-    KVG_FACTOR_ONCE,    /* RN(scale log2 e) */
+    KVG_FACTOR_ROUNDED, /* RN(RN(RN(scale) log2 e) g_K), with K's tensor scale g_K */
+    KVG_FACTOR_ONCE,    /* RN(RN(scale log2 e) g_K) */
+    KVG_FACTOR_WIDE,    /* RN(scale g_K RN(log2 e)), products in binary64 */
 } kvg_factor_kind;
 
 /* The exponent of a weight, from the dot product S, the score factor c and the reference point m. */
@@ -124,10 +125,13 @@ typedef struct kvg_call_shape {
     uint32_t mean_rows; /* of q, of a KV head and a sequence, rounded down */
 } kvg_call_shape;
 
+typedef enum kvg_block_rows { KVG_BLOCK_OF_KV, KVG_BLOCK_OF_QUERY } kvg_block_rows;
+
 typedef struct kvg_tiling {
-    uint32_t tile;  /* positions; 0: the contract has no such rows */
-    uint32_t parts; /* sums of a row: tile n belongs to part n mod parts */
-    uint32_t rows;  /* of a block that is walked as a whole; 0: each row is walked by itself */
+    uint32_t tile;          /* positions; 0: the contract has no such rows */
+    uint32_t parts;         /* sums of a row: tile n belongs to part n mod parts */
+    uint32_t rows;          /* of a block that is walked as a whole; 0: each row is walked by itself */
+    kvg_block_rows of_head; /* rows of a KV head, token by token, or of one query head */
 } kvg_tiling;
 
 kvg_tiling kvg_profile_tiling(kvg_profile profile, uint32_t element_bits, uint32_t head_dim,

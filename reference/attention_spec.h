@@ -41,6 +41,7 @@ typedef struct kvg_arithmetic {
     float tanh_error;       /* absolute error of the soft-cap's tanh; 0: 2^-21 */
     bool fused_exponent;    /* x = fma(S, c, -RN(m c)): rows whose largest score is beyond 2^23 have no bound */
     bool fused_rescales;    /* the factor by which sums follow m is 2^fma(m, c, -RN(new m c)), at every tile */
+    bool rounded_twice;     /* outputs are rounded to T, multiplied by V's tensor scale, and rounded again */
     bool late_sink;         /* the sink joins l without raising the maximum: rows whose sink is above every score by 64
                              * have no bound */
     uint32_t most_exponent; /* rows with an E8M0 scale above 2^this have no bound; 0: every row has one */

@@ -342,6 +342,7 @@ static kvg_status run(const kvg_problem *p, const kvg_tensor *in, const kvg_tens
     a.items = (group + a.heads - 1) / a.heads * p->kv_heads;
     ref_model_init(p, arithmetic, &a.model);
     s = ref_kv_init(p, in, flat, &a.kv);
+    if (!s) ref_model_round_twice(&a.model, a.kv.side[KVG_V].row.tensor_scale);
     if (!s) s = ref_sinks_read(p, input(in, KVG_ROLE_SINKS), &a.sinks);
     if (s) return s;
     a.most_keys = most_keys(&a);

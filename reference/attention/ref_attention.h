@@ -55,6 +55,7 @@ typedef struct ref_model {
 } ref_model;
 
 void ref_model_init(const kvg_problem *p, const kvg_arithmetic *arithmetic, ref_model *out); /* NULL: the codec's */
+void ref_model_round_twice(ref_model *m, double v_scale); /* of a class with rounded_twice */
 
 /* A row of q; a row of K or V whose numbers are y * factor. `apart`: relative, how far an operand may be from the
  * number even where its type holds it. Codec: errors are given, for rows only. */

@@ -69,6 +69,13 @@ void ref_model_init(const kvg_problem *p, const kvg_arithmetic *arithmetic, ref_
     out->half_step = ref_max(ref_half_step(p->dtype), 0x1p-126);
 }
 
+void ref_model_round_twice(ref_model *m, double v_scale)
+{
+    if (!m->class.rounded_twice) return;
+    m->half_ulp *= 2 + m->half_ulp;
+    m->half_step *= 2 + fabs(v_scale);
+}
+
 /* --- operands --- */
 
 static bool is_exact(kvg_operand type, double x)

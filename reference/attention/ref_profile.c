@@ -59,16 +59,16 @@ static void set_empty(const ref_profile_run *r, ref_node n)
 static void set_score_factor(ref_profile_run *r)
 {
     const float given = r->p->attention.scale, root = sqrtf((float)r->p->head_dim), cap = r->p->attention.softcap;
-    const float nearest = (float)(1 / sqrt((double)r->p->head_dim));
-    const float scale = given > 0 ? given : ref_profile_fuses(r) ? nearest : 1 / root;
-    if (cap > 0 && ref_profile_fuses(r)) {
-        r->before_tanh = scale * ref_rcp_approx(cap, true);
-        r->score_factor = LOG2_E * cap;
-        return;
+    const float g = r->kv.side[KVG_K].row.tensor_scale, own = given > 0 ? given : 1 / root;
+    const double wide = given > 0 ? given : 1 / sqrt((double)r->p->head_dim);
+    switch (r->rules->factor) {
+    case KVG_FACTOR_ROUNDED: r->score_factor = own * LOG2_E * g * (float)(1 << r->k_base); break;
+    case KVG_FACTOR_ONCE: r->score_factor = (float)((float)wide * LOG2_E_F64) * g; break;
+    case KVG_FACTOR_WIDE:
+        r->before_tanh = cap > 0 ? (float)(wide * g * ref_rcp_approx(cap, true)) : 0;
+        r->score_factor = cap > 0 ? LOG2_E * cap : (float)(wide * g * LOG2_E);
+        break;
     }
-    const float in_log2 = r->rules->factor == KVG_FACTOR_ONCE ? (float)(scale * LOG2_E_F64) : scale * LOG2_E;
-    const float scaled = in_log2 * r->kv.side[KVG_K].row.tensor_scale;
-    r->score_factor = scaled * (float)(1 << r->k_base);
 }
 
 static void read_head(const ref_profile_run *r, size_t row, head *h)
@@ -260,8 +260,8 @@ static uint64_t row_of_sequence(const ref_profile_run *r, const batch *b, uint64
     return (uint64_t)(query->position - before) * r->group + row;
 }
 
-/* Of the block of rows that row `row` lies in, and of piece `leaf` of its keys: docs/spec/other-kernels.md section 2.2
- * and 2.5. */
+/* Of the block of rows that row `row` lies in, and of piece `leaf` of its keys: docs/spec/other-kernels.md sections
+ * 2.2, 2.5 and 3. */
 static tiles tiles_of_block(const ref_profile_run *r, const batch *b, uint32_t leaf, uint64_t row)
 {
     const uint32_t sequence = r->queries[b->first].sequence;
@@ -271,7 +271,8 @@ static tiles tiles_of_block(const ref_profile_run *r, const batch *b, uint32_t l
     const int64_t low = (int64_t)(block * r->block / r->group);
     const int64_t high = (int64_t)(((block + 1) * r->block + r->group - 1) / r->group);
     const int64_t first = window && before + low >= window ? before + low - window + 1 : 0;
-    const int64_t from = first + (int64_t)leaf * r->piece, start = from < length ? from : length;
+    const int64_t aligned = r->rules->order == KVG_TILES_LAST_DOWN ? first / r->tile * r->tile : first;
+    const int64_t from = aligned + (int64_t)leaf * r->piece, start = from < length ? from : length;
     const int64_t end = r->piece && start + r->piece < length ? start + r->piece : length;
     const int64_t last = before + high < end ? before + high : end;
     return (tiles){start, last > start ? (last - start + step - 1) / step * r->parts : 0, end};
@@ -291,9 +292,7 @@ static tiles tiles_of_leaf(const ref_profile_run *r, const batch *b, uint32_t le
     }
     const int64_t first = all.first / tile, end = (all.end + tile - 1) / tile;
     const int64_t share = (end - first + r->splits - 1) / r->splits, from = first + leaf * share;
-    const int64_t count = from + share < end ? share : end - from;
-    const int64_t length = r->kv.table.lengths[r->queries[b->first].sequence];
-    return (tiles){from * tile, count, r->rules->end == KVG_END_RECIPROCAL ? 0 : length};
+    return (tiles){from * tile, from + share < end ? share : end - from, 0};
 }
 
 /* The tiles of a leaf for rows `low` to `high` - 1 of a batch and a KV head, token by token. */
@@ -462,7 +461,7 @@ static kvg_status set_tiling(ref_profile_run *r)
     const kvg_tiling tiling = kvg_problem_tiling(r->p, &call);
     r->tile = r->rules->tile ? r->rules->tile : tiling.tile;
     r->parts = tiling.parts;
-    r->block = tiling.rows;
+    r->block = tiling.of_head == KVG_BLOCK_OF_QUERY ? tiling.rows * r->group : tiling.rows;
     if (r->tile <= KVG_MOST_TILE && r->tile % KVG_MMA_K == 0) return KVG_OK;
     return kvg_fail(KVG_ERR_INVALID, "a tile of %u positions: a multiple of %d up to %d", r->tile, (int)KVG_MMA_K,
                     (int)KVG_MOST_TILE);

@@ -30,7 +30,7 @@ typedef struct ref_profile_run {
     uint32_t dims;   /* elements of an output */
     uint32_t tile;   /* positions between two looks at the maximum */
     uint32_t parts;  /* nodes of a leaf: tile n belongs to node n mod parts */
-    uint32_t block;  /* rows that are walked as a whole; 0: each by itself */
+    uint32_t block;  /* rows of a KV head that are walked as a whole; 0: each by itself */
     uint32_t lanes;  /* sums of weights */
     uint32_t splits; /* pieces that a row without leaves is cut into, at most */
     uint32_t piece;  /* positions of each; 0: equal numbers of tiles */

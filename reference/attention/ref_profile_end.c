@@ -194,7 +194,7 @@ static void end_parts(const ref_profile_run *r, size_t row, const float *sink, u
     }
     if (pieces > 1) join_pieces(r, first, pieces);
     r->lse[row] = one_nan(*first.m * LN_2);
-    for (uint32_t d = 0; d < r->dims; d++) store(r, row, d, first.o[d]);
+    for (uint32_t d = 0; d < r->dims; d++) store(r, row, d, rounded(r, first.o[d]) * r->output_factor);
 }
 
 static void end_log2(const ref_profile_run *r, size_t row, ref_node n)

@@ -88,9 +88,6 @@ static kvg_status check_stored(const kvg_problem *p, const kvg_profile_info *pro
         return kvg_fail(KVG_ERR_UNIMPLEMENTED, "%s adds %u products of e4m3 at once: head_dim %u is no multiple",
                         profile->name, profile->chip->sum_terms_8, p->head_dim);
     }
-    if (bytes && profile->contract->end != KVG_END_RECIPROCAL) {
-        return kvg_fail(KVG_ERR_UNIMPLEMENTED, "the bits of %s are not known for caches of e4m3", profile->name);
-    }
     if (p->attention.softcap > 0 && profile->contract->end == KVG_END_RECIPROCAL) {
         return kvg_fail(KVG_ERR_UNIMPLEMENTED, "%s was built without a softcap: set softcap 0", profile->name);
     }
@@ -102,7 +99,8 @@ static kvg_status check_stored(const kvg_problem *p, const kvg_profile_info *pro
                         profile->name);
     }
     if (!smallest_tiling(p).tile) {
-        return kvg_fail(KVG_ERR_UNIMPLEMENTED, "%s has no kernel for head_dim %u", profile->name, p->head_dim);
+        return kvg_fail(KVG_ERR_UNIMPLEMENTED, "the bits of %s are not known for head_dim %u in %s", profile->name,
+                        p->head_dim, kvg_format_get(k)->name);
     }
     return KVG_OK;
 }
@@ -135,9 +133,10 @@ static kvg_operand operand_type(kvg_dtype type)
 
 static kvg_operand type_of(const kvg_problem *p, kvg_side side)
 {
+    const kvg_contract_info *contract = kvg_profile_get(p->profile)->contract;
     const kvg_operand type = rule_of(p->storage[side].format)->type;
-    const bool stored = kvg_profile_get(p->profile)->contract->operands == KVG_OPERANDS_STORED;
-    if (stored && p->storage[side].format == KVG_FORMAT_E4M3) return KVG_OPERAND_E4M3;
+    if (contract->operands == KVG_OPERANDS_STORED && p->storage[side].format == KVG_FORMAT_E4M3)
+        return contract->end == KVG_END_RECIPROCAL ? KVG_OPERAND_E4M3 : operand_type(p->dtype);
     return type ? type : operand_type(p->dtype);
 }
 
@@ -325,6 +324,7 @@ void ref_holding_class(const kvg_problem *p, kvg_arithmetic *out)
         .rounded_sum = profile->contract->weights == KVG_WEIGHTS_AS_VALUES,
         .fused_exponent = fused,
         .fused_rescales = profile->contract->exponent == KVG_EXPONENT_FUSED_ALL,
+        .rounded_twice = profile->contract->end == KVG_END_PARTS && p->storage[KVG_V].format == KVG_FORMAT_E4M3,
         .late_sink = profile->contract->end == KVG_END_RECIPROCAL,
         .q_unit = 1,
         .p_unit = bytes ? 1.0f / (1 << REF_E4M3_OFFSET) : 1,

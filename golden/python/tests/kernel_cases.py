@@ -114,15 +114,18 @@ def flashinfer_sinks(torch, dim):
 def ask_flashinfer(prefill, torch, case):
     """As ask_fa3."""
     page, count, tokens, dim = 16, len(case["lengths"]), case["tokens"], case["dim"]
-    dtype = {"bf16": torch.bfloat16, "f16": torch.float16}[case["dtype"]]
-    *rows, sinks = inputs(case)
-    q, k, v = (torch.from_numpy(x.view(np.int16)).cuda().view(dtype) for x in rows)
+    bytes_ = case["dtype"] == "e4m3"
+    dtype = torch.float16 if case["dtype"] == "f16" else torch.bfloat16
+    q, k, v, sinks = inputs(case)
+    q = torch.from_numpy((of_e4m3(q) if bytes_ else q).view(np.int16)).cuda().view(dtype)
     of_sequence = POSITIONS // page
     table = torch.randperm(count * of_sequence, generator=torch.Generator().manual_seed(1))
     pool = []
     for x in (k, v):
-        pool.append(torch.empty(len(table), page, *x.shape[2:], dtype=dtype, device="cuda"))
+        x = torch.from_numpy(x.view(np.uint8 if bytes_ else np.int16)).cuda()
+        pool.append(torch.empty(len(table), page, *x.shape[2:], dtype=x.dtype, device="cuda"))
         pool[-1][table.cuda()] = x.reshape(pool[-1].shape)
+        pool[-1] = pool[-1].view(torch.float8_e4m3fn if bytes_ else dtype)
     pages = [-(-n // page) for n in case["lengths"]]
     used = torch.cat([table[s * of_sequence: s * of_sequence + n] for s, n in enumerate(pages)])
     scale = case["scale"] or dim ** -0.5
@@ -135,10 +138,12 @@ def ask_flashinfer(prefill, torch, case):
                  torch.tensor(np.cumsum([0] + pages), dtype=torch.int32), used.to(torch.int32).cuda(),
                  torch.tensor([(n - 1) % page + 1 for n in case["lengths"]], dtype=torch.int32), case["query_heads"],
                  case["kv_heads"], dim, page, causal=True, sm_scale=scale, window_left=(case["window"] or 0) - 1,
-                 logits_soft_cap=case["softcap"], q_data_type=dtype, kv_data_type=dtype, o_data_type=dtype,
+                 logits_soft_cap=case["softcap"], q_data_type=dtype, kv_data_type=pool[0].dtype, o_data_type=dtype,
                  **split if backend == "fa2" else {})
     extra = (torch.from_numpy(sinks).cuda(), scale) if case["sinks"] else ()
-    out, lse = wrapper.run(q.reshape(count * tokens, -1, dim), tuple(pool), *extra, return_lse=True, lse_base="ln")
+    scales = dict(zip(("q_scale", "k_scale", "v_scale"), case["descale"] or ()))
+    out, lse = wrapper.run(q.reshape(count * tokens, -1, dim), tuple(pool), *extra, return_lse=True, lse_base="ln",
+                           **scales)
     lse = lse.view(count, tokens, -1).transpose(1, 2).contiguous()
     return out.view(torch.int16).cpu().numpy(), lse.cpu().numpy()
 

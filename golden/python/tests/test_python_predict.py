@@ -47,7 +47,7 @@ def test_what_a_kernel_does_not_take():
     for changed, words in (({"splits": 2}, "pieces of a given size"),
                            ({"profile": PAGES, "split_size": 64}, "not cut into pieces"),
                            ({"profile": FLASHINFER_FA3, "sinks": True}, "not known with sinks"),
-                           ({"dim": 96}, "no kernel for head_dim 96")):
+                           ({"dim": 96}, "not known for head_dim 96")):
         with pytest.raises(kvgold.PackError, match=words):
             predict(case, **changed)
 

@@ -160,13 +160,13 @@ void test_profile_bound_of_others(void **state)
     const kvg_profile_info *table = kvg_profile_table(&count);
     for (size_t n = 0; n < count; n++) {
         tally t = {0};
-        for (size_t i = 0; i < 8 * KINDS && !kvg_profile_is_own(&table[n]); i++) {
-            const kvg_dtype T = i % 2 ? KVG_DTYPE_F16 : KVG_DTYPE_BF16;
-            const kvg_storage s = {kvg_format_of_dtype(T), "canonical"};
+        for (size_t i = 0; i < 12 * KINDS && !kvg_profile_is_own(&table[n]); i++) {
+            const kvg_dtype T = i % 4 == 3 ? KVG_DTYPE_F16 : KVG_DTYPE_BF16;
+            const kvg_storage s = {i % 4 == 1 ? KVG_FORMAT_E4M3 : kvg_format_of_dtype(T), "canonical"};
             const size_t kind = i % KINDS;
             const world_plan plan = {.layout = KVG_LAYOUT_NHD, .dtype = T, .kv_heads = 1, .storage = {s, s},
-                                     .group = groups[i % 4], .head_dim = dims[i % 3], .q_size = kinds[kind].q_size,
-                                     .softcap = kinds[kind].softcap, .sinks = kinds[kind].sinks,
+                                     .group = groups[i / 4 % 4], .head_dim = dims[i / KINDS % 3],
+                                     .q_size = kinds[kind].q_size, .softcap = kinds[kind].softcap, .sinks = kinds[kind].sinks,
                                      .window = kinds[kind].window, .lengths = {33, 1, 129, 0, 300 + 64 * (i % 8)},
                                      .queries = {2, 1, 1, 1, 1 + i % 5}, .seed = 1000 * n + i};
             world w;
