@@ -166,8 +166,9 @@ void test_profile_bound_of_others(void **state)
             const size_t kind = i % KINDS;
             const world_plan plan = {.layout = KVG_LAYOUT_NHD, .dtype = T, .kv_heads = 1, .storage = {s, s},
                                      .group = groups[i / 4 % 4], .head_dim = dims[i / KINDS % 3],
-                                     .q_size = kinds[kind].q_size, .softcap = kinds[kind].softcap, .sinks = kinds[kind].sinks,
-                                     .window = kinds[kind].window, .lengths = {33, 1, 129, 0, 300 + 64 * (i % 8)},
+                                     .q_size = kinds[kind].q_size, .softcap = kinds[kind].softcap,
+                                     .sinks = kinds[kind].sinks, .window = kinds[kind].window,
+                                     .lengths = {33, 1, 129, 0, 300 + 64 * (i % 8)},
                                      .queries = {2, 1, 1, 1, 1 + i % 5}, .seed = 1000 * n + i};
             world w;
             kvg_arithmetic class;
