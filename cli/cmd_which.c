@@ -86,7 +86,7 @@ static kvg_status try_changes(search *x, kvg_profile profile)
     const int32_t *query_lengths = kvg_set_tensor(&x->question.in, KVG_ROLE_QUERY_LENGTHS, KVG_K)->data;
     const kvg_call_shape call = kvg_problem_call_shape(&asked, query_lengths);
     const uint32_t own_tile = kvg_problem_tiling(&asked, &call).tile;
-    const bool sums = own->operands != KVG_OPERANDS_WIDENED;
+    const bool sums = own->operands == KVG_OPERANDS_HELD || own->operands == KVG_OPERANDS_STORED;
     kvg_status s = KVG_OK;
     for (uint32_t tile = KVG_MMA_K; sums && tile <= KVG_MOST_TILE && !s; tile += KVG_MMA_K) {
         attempt t = base;
@@ -107,7 +107,8 @@ static kvg_status try_changes(search *x, kvg_profile profile)
         snprintf(t.changed, sizeof t.changed, "in %u splits", splits);
         s = try(x, t);
     }
-    for (uint32_t piece = LEAST_LEAF; own->end == KVG_END_PARTS && piece <= MOST_LEAF && !s; piece *= 2) {
+    const bool in_pieces = own->end == KVG_END_PARTS || own->end == KVG_END_STATES;
+    for (uint32_t piece = LEAST_LEAF; in_pieces && piece <= MOST_LEAF && !s; piece *= 2) {
         attempt t = base;
         t.piece = piece;
         snprintf(t.changed, sizeof t.changed, "in splits of %u positions", piece);

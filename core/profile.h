@@ -37,7 +37,8 @@ typedef enum kvg_exp2_kind {
 typedef enum kvg_operands_kind {
     KVG_OPERANDS_HELD,    /* in f16 or bf16, docs/spec/decode-contract.md section 2 */
     KVG_OPERANDS_WIDENED, /* in f32, docs/spec/simt-contract.md section 1 */
-    KVG_OPERANDS_STORED,  /* the codes of the cache, which are of the type of q */
+    KVG_OPERANDS_STORED,  /* the codes of the cache */
+    KVG_OPERANDS_THREADS, /* the codes, in f32, their products added by threads, docs/spec/other-kernels.md section 4 */
 } kvg_operands_kind;
 
 typedef enum kvg_tile_order { KVG_TILES_FIRST_UP, KVG_TILES_LAST_DOWN } kvg_tile_order;
@@ -53,6 +54,7 @@ typedef enum kvg_factor_kind {
 typedef enum kvg_exponent_kind {
     KVG_EXPONENT_SUBTRACTED, /* RN(RN(S c) - m) */
     KVG_EXPONENT_FUSED,      /* fma(S, c, -RN(m c)) */
+    KVG_EXPONENT_SUBTRACTED_ALL, /* RN(RN(S c) - m); the factor by which sums follow m is formed at each tile */
     KVG_EXPONENT_FUSED_ALL,  /* also that of the factor by which sums follow m: fma(m, c, -RN(new m c)), at each tile */
 } kvg_exponent_kind;
 
@@ -61,6 +63,7 @@ typedef enum kvg_weights_kind {
     KVG_WEIGHTS_AS_VALUES, /* the rounded weights, as if they were multiplied by a V of 1 */
     KVG_WEIGHTS_IN_ORDER,  /* the weights in f32, position by position */
     KVG_WEIGHTS_BY_LANE,   /* the weights in f32, in four lanes: lane j has positions 8 i + 2 j and 8 i + 2 j + 1 */
+    KVG_WEIGHTS_JOINED,    /* position by position; sums follow m as the first weight of a tile joins them */
 } kvg_weights_kind;
 
 typedef enum kvg_end_kind {
@@ -68,6 +71,7 @@ typedef enum kvg_end_kind {
     KVG_END_RECIPROCAL, /* docs/spec/other-kernels.md section 1.4 */
     KVG_END_PARTS,      /* section 2.4 */
     KVG_END_LOG2,       /* section 3 */
+    KVG_END_STATES,     /* section 4 */
 } kvg_end_kind;
 
 /* Most pieces that a kernel of another project cuts a row into, and most positions of a tile. */
@@ -140,7 +144,7 @@ kvg_tiling kvg_profile_tiling(kvg_profile profile, uint32_t element_bits, uint32
 /* The profile is a contract of this project, and not another project's kernel. */
 static inline bool kvg_profile_is_own(const kvg_profile_info *info)
 {
-    return info->contract->operands != KVG_OPERANDS_STORED;
+    return info->contract->operands == KVG_OPERANDS_HELD || info->contract->operands == KVG_OPERANDS_WIDENED;
 }
 
 /* True for the profile of a chip's tensor core. The other profiles hold on every chip. */

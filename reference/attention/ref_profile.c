@@ -49,7 +49,7 @@ typedef struct batch {
 
 static void set_empty(const ref_profile_run *r, ref_node n)
 {
-    *n.m = ref_profile_fuses(r) ? -INFINITY : LEAST;
+    *n.m = r->rules->exponent == KVG_EXPONENT_SUBTRACTED ? LEAST : -INFINITY;
     for (uint32_t i = 0; i < r->lanes; i++) n.l[i] = 0;
     for (uint32_t d = 0; d < r->dims; d++) n.o[d] = 0;
 }
@@ -115,7 +115,7 @@ static bool find_seen(const desk *d, uint32_t tile, ref_range_of_keys keys, int6
 /* The largest of a tile, and of kernels that subtract NaN if one is. */
 static float top_of(const ref_profile_run *r, const float *z)
 {
-    const bool keeps_nan = !ref_profile_fuses(r);
+    const bool keeps_nan = r->rules->exponent == KVG_EXPONENT_SUBTRACTED;
     float top = -INFINITY;
     for (uint32_t i = 0; i < r->tile; i++) {
         if (keeps_nan && isnan(z[i])) return z[i];
@@ -127,17 +127,22 @@ static float top_of(const ref_profile_run *r, const float *z)
 /* The factor by which sums follow m from `from` to `to`. */
 static float factor_of(const ref_profile_run *r, const head *h, float from, float to)
 {
-    if (r->rules->exponent == KVG_EXPONENT_FUSED_ALL) return r->exp2->of(fmaf(from, h->c, -ref_profile_minus(r, to)));
-    if (ref_profile_fuses(r)) return r->exp2->of((from - (to == -INFINITY ? 0 : to)) * h->c);
-    return isnan(to) || to == INFINITY ? NAN : r->exp2->of(from - to);
+    switch (r->rules->exponent) {
+    case KVG_EXPONENT_SUBTRACTED: return isnan(to) || to == INFINITY ? NAN : r->exp2->of(from - to);
+    case KVG_EXPONENT_SUBTRACTED_ALL: return r->exp2->of(from - fmaxf(to, LEAST));
+    case KVG_EXPONENT_FUSED: return r->exp2->of((from - (to == -INFINITY ? 0 : to)) * h->c);
+    case KVG_EXPONENT_FUSED_ALL: return r->exp2->of(fmaf(from, h->c, -ref_profile_minus(r, to)));
+    }
+    return NAN;
 }
 
-/* Weights of BY_LANE follow m as they join the sums. */
+/* Weights of BY_LANE follow m as they join the sums; with JOINED so do the values. */
 static float rescale(const ref_profile_run *r, const head *h, ref_node n, float top)
 {
     const float w = factor_of(r, h, *n.m, top);
-    if (r->rules->weights != KVG_WEIGHTS_BY_LANE) *n.l *= w;
-    for (uint32_t d = 0; d < r->dims; d++) n.o[d] *= w;
+    const bool joined = r->rules->weights == KVG_WEIGHTS_JOINED;
+    if (r->rules->weights != KVG_WEIGHTS_BY_LANE && !joined) *n.l *= w;
+    for (uint32_t d = 0; d < r->dims && !joined; d++) n.o[d] *= w;
     *n.m = top;
     return w;
 }
@@ -145,8 +150,10 @@ static float rescale(const ref_profile_run *r, const head *h, ref_node n, float 
 /* z of a score: as it is where the exponent is formed in one operation. */
 static float z_of(const ref_profile_run *r, const head *h, float s)
 {
-    if (ref_profile_fuses(r)) return r->before_tanh > 0 ? ref_tanh_approx(s * r->before_tanh) : s;
-    return r->p->attention.softcap > 0 ? capped(r, s * h->capped_c) : s * h->c;
+    if (r->rules->exponent == KVG_EXPONENT_SUBTRACTED)
+        return r->p->attention.softcap > 0 ? capped(r, s * h->capped_c) : s * h->c;
+    const float inner = r->before_tanh > 0 ? ref_tanh_approx(s * r->before_tanh) : s;
+    return ref_profile_fuses(r) ? inner : inner * h->c;
 }
 
 static void walk_tile(const ref_profile_run *r, const void *tile, const bool *seen, const bool *read, const head *h,
@@ -156,13 +163,14 @@ static void walk_tile(const ref_profile_run *r, const void *tile, const bool *se
     r->contract->scores(r, tile, seen, h->query, z);
     for (uint32_t i = 0; i < r->tile; i++) z[i] = seen[i] ? z_of(r, h, z[i]) : -INFINITY;
     const float top = top_of(r, z), rise = top - *n.m;
-    if (r->rules->exponent == KVG_EXPONENT_FUSED_ALL) w = rescale(r, h, n, fmaxf(top, *n.m));
+    if (ref_profile_rescales_all(r)) w = rescale(r, h, n, fmaxf(top, *n.m));
     else if (!(rise <= r->lazy)) w = rescale(r, h, n, top);
     if (ref_profile_fuses(r)) {
         const float minus = ref_profile_minus(r, *n.m);
         for (uint32_t i = 0; i < r->tile; i++) p[i] = fmaf(z[i], h->c, -minus);
     } else {
-        for (uint32_t i = 0; i < r->tile; i++) p[i] = z[i] - *n.m;
+        const float m = fmaxf(*n.m, LEAST);
+        for (uint32_t i = 0; i < r->tile; i++) p[i] = z[i] - (isnan(*n.m) ? *n.m : m);
     }
     r->exp2->of_all(p, r->tile);
     r->contract->add(r, tile, read, p, w, n);
@@ -266,7 +274,8 @@ static tiles tiles_of_block(const ref_profile_run *r, const batch *b, uint32_t l
 {
     const uint32_t sequence = r->queries[b->first].sequence;
     const int64_t length = r->kv.table.lengths[sequence], before = length - r->query_lengths[sequence];
-    const int64_t window = r->p->attention.window, step = (int64_t)r->tile * r->parts;
+    const int64_t step = (int64_t)r->tile * r->parts;
+    const int64_t window = r->rules->operands == KVG_OPERANDS_THREADS ? 0 : r->p->attention.window;
     const uint64_t block = row_of_sequence(r, b, row) / r->block;
     const int64_t low = (int64_t)(block * r->block / r->group);
     const int64_t high = (int64_t)(((block + 1) * r->block + r->group - 1) / r->group);
@@ -276,6 +285,14 @@ static tiles tiles_of_block(const ref_profile_run *r, const batch *b, uint32_t l
     const int64_t end = r->piece && start + r->piece < length ? start + r->piece : length;
     const int64_t last = before + high < end ? before + high : end;
     return (tiles){start, last > start ? (last - start + step - 1) / step * r->parts : 0, end};
+}
+
+/* Of the keys of the block that row `row` lies in. */
+static uint32_t pieces_of(const ref_profile_run *r, const batch *b, uint64_t row)
+{
+    const int64_t length = r->kv.table.lengths[r->queries[b->first].sequence];
+    const int64_t positions = length - tiles_of_block(r, b, 0, row).start;
+    return (uint32_t)((positions + r->piece - 1) / r->piece);
 }
 
 /* Of a leaf; without leaves, a split's share of those with keys that some token of the batch sees. */
@@ -338,7 +355,8 @@ static void run_root(const ref_profile_run *r, const batch *b, uint32_t i, uint3
     const ref_node root = leaf_of(r, b, i, query_head, sees ? at.first : b->first_leaf);
     for (uint32_t part = 0; part < r->parts && !sees; part++) set_empty(r, ref_node_at(r, root.m, part));
     if (r->rules->leaf) merge_tree(r, root.m, at.first, at.end);
-    ref_profile_end(r, (size_t)(b->first + i) * r->p->attention.query_heads + query_head, sees ? r->splits : 1, root);
+    const uint32_t pieces = !sees ? 1 : r->piece ? pieces_of(r, b, i * r->group) : r->splits;
+    ref_profile_end(r, (size_t)(b->first + i) * r->p->attention.query_heads + query_head, pieces, root);
 }
 
 static void close_desk(desk *d)
@@ -462,6 +480,11 @@ static kvg_status set_tiling(ref_profile_run *r)
     r->tile = r->rules->tile ? r->rules->tile : tiling.tile;
     r->parts = tiling.parts;
     r->block = tiling.of_head == KVG_BLOCK_OF_QUERY ? tiling.rows * r->group : tiling.rows;
+    if (r->rules->operands == KVG_OPERANDS_THREADS) {
+        if (call.one_token && tiling.rows == r->group) return KVG_OK;
+        return kvg_fail(KVG_ERR_UNIMPLEMENTED, "the bits of %s are known for one query token of a sequence, and 1, 2, 4 "
+                        "or 8 query heads of a KV head", kvg_profile_get(r->p->profile)->name);
+    }
     if (r->tile <= KVG_MOST_TILE && r->tile % KVG_MMA_K == 0) return KVG_OK;
     return kvg_fail(KVG_ERR_INVALID, "a tile of %u positions: a multiple of %d up to %d", r->tile, (int)KVG_MMA_K,
                     (int)KVG_MOST_TILE);
@@ -475,7 +498,12 @@ static kvg_status find_contract(const kvg_problem *p, const ref_contract **out)
         return kvg_fail(KVG_ERR_UNIMPLEMENTED, "profile %d is not in core/profiles.def: without one there are no bits",
                         (int)p->profile);
     }
-    *out = profile->contract->operands == KVG_OPERANDS_WIDENED ? &ref_contract_simt : &ref_contract_mma;
+    switch (profile->contract->operands) {
+    case KVG_OPERANDS_HELD:
+    case KVG_OPERANDS_STORED: *out = &ref_contract_mma; break;
+    case KVG_OPERANDS_WIDENED: *out = &ref_contract_simt; break;
+    case KVG_OPERANDS_THREADS: *out = &ref_contract_threads; break;
+    }
     return (*out)->check(p);
 }
 
@@ -484,7 +512,7 @@ static kvg_status set_pieces(ref_profile_run *r)
 {
     int64_t longest = 1;
     if (!r->piece) return KVG_OK;
-    if (r->rules->end != KVG_END_PARTS) {
+    if (r->rules->end != KVG_END_PARTS && r->rules->end != KVG_END_STATES) {
         return kvg_fail(KVG_ERR_UNIMPLEMENTED, "%s is not cut into pieces of a given size",
                         kvg_profile_get(r->p->profile)->name);
     }
@@ -499,7 +527,7 @@ static kvg_status check_splits(const ref_profile_run *r)
 {
     const char *name = kvg_profile_get(r->p->profile)->name;
     if (r->splits == 1 || r->piece) return KVG_OK;
-    if (r->rules->end == KVG_END_PARTS) {
+    if (r->rules->end == KVG_END_PARTS || r->rules->end == KVG_END_STATES) {
         return kvg_fail(KVG_ERR_UNIMPLEMENTED, "%s is cut into pieces of a given size: say it instead of splits", name);
     }
     if (r->rules->end != KVG_END_RECIPROCAL) {

@@ -92,7 +92,13 @@ static inline ref_node ref_node_at(const ref_profile_run *r, float *nodes, size_
 /* The exponent of a weight is formed in one operation. */
 static inline bool ref_profile_fuses(const ref_profile_run *r)
 {
-    return r->rules->exponent != KVG_EXPONENT_SUBTRACTED;
+    return r->rules->exponent == KVG_EXPONENT_FUSED || r->rules->exponent == KVG_EXPONENT_FUSED_ALL;
+}
+
+/* The factor by which sums follow m is formed at every tile. */
+static inline bool ref_profile_rescales_all(const ref_profile_run *r)
+{
+    return r->rules->exponent == KVG_EXPONENT_SUBTRACTED_ALL || r->rules->exponent == KVG_EXPONENT_FUSED_ALL;
 }
 
 /* What a fused exponent subtracts: m in log2 units, and less by the offset. Of a row that has seen nothing it is 0, or
@@ -106,7 +112,8 @@ static inline float ref_profile_minus(const ref_profile_run *r, float m)
 /* From the root, or from the splits and their parts, of a row to what is asked for; they lie behind n. */
 void ref_profile_end(const ref_profile_run *r, size_t row, uint32_t splits, ref_node n);
 
-/* docs/spec/decode-contract.md, on the chip of the profile; docs/spec/simt-contract.md. */
-extern const ref_contract ref_contract_mma, ref_contract_simt;
+/* docs/spec/decode-contract.md, on the chip of the profile; docs/spec/simt-contract.md; docs/spec/other-kernels.md
+ * section 4. */
+extern const ref_contract ref_contract_mma, ref_contract_simt, ref_contract_threads;
 
 #endif

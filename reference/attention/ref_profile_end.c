@@ -145,23 +145,23 @@ static float rounded(const ref_profile_run *r, float y)
     return y;
 }
 
-/* n becomes outputs, as T where they are merged later, with m their LSE in log2 units. */
+/* n becomes outputs, as T where they are merged later, with m their LSE in log2 units and l 1. */
 static void close_node(const ref_profile_run *r, ref_node n, bool seen, bool merged_later)
 {
     const float inverse = seen ? ref_rcp_approx(*n.l, true) : 0;
     for (uint32_t d = 0; d < r->dims; d++) n.o[d] = merged_later ? rounded(r, n.o[d] * inverse) : n.o[d] * inverse;
     *n.m += ref_lg2_approx(*n.l, true);
+    *n.l = 1;
 }
 
-/* The first parts of every `step`-th of the pieces `from` to `end` - 1 join the state `to`, which may be one. */
-static void join_nodes(const ref_profile_run *r, ref_node pieces, uint32_t from, uint32_t end, uint32_t step,
-                       ref_node to)
+/* Every `step`-th of the nodes `from` to `end` - 1 behind `all` joins the state `to`, which may be one of them. */
+static void join_nodes(const ref_profile_run *r, ref_node all, uint32_t from, uint32_t end, uint32_t step, ref_node to)
 {
     float m = -INFINITY, l = 0, o[KVG_MAX_HEAD_DIM] = {0};
     for (uint32_t i = from; i < end; i += step) {
-        const ref_node n = ref_node_at(r, pieces.m, (size_t)i * r->parts);
+        const ref_node n = ref_node_at(r, all.m, i);
         const float top = fmaxf(m, *n.m), old = weight_of(r, m, top), new = weight_of(r, *n.m, top);
-        l = fmaf(l, old, new);
+        l = fmaf(l, old, *n.l * new);
         for (uint32_t d = 0; d < r->dims; d++) o[d] = fmaf(o[d], old, n.o[d] * new);
         m = top;
     }
@@ -176,19 +176,27 @@ static void join_pieces(const ref_profile_run *r, ref_node first, uint32_t piece
     const uint32_t groups = MERGE_THREADS * MERGE_DIMS / r->dims, filled = groups < pieces ? groups : pieces;
     for (uint32_t i = 0; i < filled; i++) {
         const ref_node group = ref_node_at(r, first.m, (size_t)i * r->parts);
-        join_nodes(r, first, i, pieces, groups, group);
+        join_nodes(r, first, i * r->parts, pieces * r->parts, groups * r->parts, group);
         close_node(r, group, *group.l > 0, true);
     }
-    join_nodes(r, first, 0, filled, 1, first);
+    join_nodes(r, first, 0, filled * r->parts, r->parts, first);
     close_node(r, first, *first.l > 0, false);
+}
+
+/* The parts of a piece into the first of them, with m in log2 units. */
+static void end_piece(const ref_profile_run *r, ref_node n)
+{
+    const bool states = r->rules->end == KVG_END_STATES;
+    if (states && r->parts > 1) join_nodes(r, n, 0, r->parts, 1, n);
+    else if (!states && r->parts > 1) merge_parts(r, n);
+    else if (!states) take_log2(r, n);
 }
 
 static void end_parts(const ref_profile_run *r, size_t row, const float *sink, uint32_t pieces, ref_node first)
 {
     for (uint32_t i = 0; i < pieces; i++) {
         const ref_node n = ref_node_at(r, first.m, (size_t)i * r->parts);
-        if (r->parts > 1) merge_parts(r, n);
-        else take_log2(r, n);
+        end_piece(r, n);
         if (sink && i == 0) take_sink(r, n, *sink);
         close_node(r, n, *n.m != -INFINITY, pieces > 1);
     }
@@ -212,7 +220,8 @@ void ref_profile_end(const ref_profile_run *r, size_t row, uint32_t splits, ref_
     switch (r->rules->end) {
     case KVG_END_DIVIDED: end_divided(r, row, sink, n); break;
     case KVG_END_RECIPROCAL: end_reciprocal(r, row, sink, splits, n); break;
-    case KVG_END_PARTS: end_parts(r, row, sink, splits, n); break;
+    case KVG_END_PARTS:
+    case KVG_END_STATES: end_parts(r, row, sink, splits, n); break;
     case KVG_END_LOG2: end_log2(r, row, n); break;
     }
 }

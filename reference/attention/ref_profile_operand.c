@@ -8,12 +8,12 @@
 #include "reference/attention_profile.h"
 #include "reference/formats/ref_row_scale.h"
 #include "reference/numbers/ref_round.h"
+#include "reference/numbers/ref_special.h"
 
 enum {
     E2M1_CODES = 16,
     MOST_EXPONENT = 14, /* of an E8M0 scale: larger ones are read as it */
 };
-static const float TANH_APPROX_ERROR = 0x1.04p-11f; /* of tanh.approx.f32, docs/spec/numerics.md section 9 */
 
 /* --- section 2 --- */
 
@@ -66,7 +66,8 @@ bool kvg_profile_has_operands(kvg_profile profile, kvg_format format)
     const kvg_profile_info *info = kvg_profile_get(profile);
     const kvg_operands_kind kind = info ? info->contract->operands : KVG_OPERANDS_WIDENED;
     const bool stored = format == KVG_FORMAT_F16 || format == KVG_FORMAT_BF16 || format == KVG_FORMAT_E4M3;
-    return kind == KVG_OPERANDS_WIDENED || (kind == KVG_OPERANDS_STORED ? stored : rule_of(format) != NULL);
+    if (kind == KVG_OPERANDS_WIDENED) return true;
+    return kind == KVG_OPERANDS_HELD ? rule_of(format) != NULL : stored;
 }
 
 static kvg_tiling smallest_tiling(const kvg_problem *p)
@@ -74,9 +75,9 @@ static kvg_tiling smallest_tiling(const kvg_problem *p)
     return kvg_problem_tiling(p, &(kvg_call_shape){.window = p->attention.window > 0});
 }
 
-/* What kernels of other projects were not built for, or not held against. */
-static kvg_status check_stored(const kvg_problem *p, const kvg_profile_info *profile)
+kvg_status ref_stored_check(const kvg_problem *p)
 {
+    const kvg_profile_info *profile = kvg_profile_get(p->profile);
     const kvg_format k = p->storage[KVG_K].format, v = p->storage[KVG_V].format;
     const bool bytes = k == KVG_FORMAT_E4M3;
     if (k != v || k != (bytes && p->dtype == KVG_DTYPE_BF16 ? KVG_FORMAT_E4M3 : kvg_format_of_dtype(p->dtype))) {
@@ -91,7 +92,7 @@ static kvg_status check_stored(const kvg_problem *p, const kvg_profile_info *pro
     if (p->attention.softcap > 0 && profile->contract->end == KVG_END_RECIPROCAL) {
         return kvg_fail(KVG_ERR_UNIMPLEMENTED, "%s was built without a softcap: set softcap 0", profile->name);
     }
-    if (p->attention.sinks && profile->contract->end == KVG_END_LOG2) {
+    if (p->attention.sinks && (profile->contract->end == KVG_END_LOG2 || profile->contract->end == KVG_END_STATES)) {
         return kvg_fail(KVG_ERR_UNIMPLEMENTED, "the bits of %s are not known with sinks", profile->name);
     }
     if (p->paging.shared_kv) {
@@ -123,7 +124,7 @@ kvg_status ref_holding_check(const kvg_problem *p)
         return kvg_fail(KVG_ERR_UNIMPLEMENTED, "the decode contract has no operands for format %s",
                         kvg_format_get(format)->name);
     }
-    return stored ? check_stored(p, profile) : KVG_OK;
+    return stored ? ref_stored_check(p) : KVG_OK;
 }
 
 static kvg_operand operand_type(kvg_dtype type)
@@ -335,7 +336,7 @@ void ref_holding_class(const kvg_problem *p, kvg_arithmetic *out)
         .k_unit = (float)(1 << rule_of(p->storage[KVG_K].format)->base),
         .v_unit = (float)(1 << rule_of(p->storage[KVG_V].format)->base),
         .exp2_error = exp2->error,
-        .tanh_error = fused ? TANH_APPROX_ERROR : exp2->tanh_error,
+        .tanh_error = fused ? REF_TANH_APPROX_ERROR : exp2->tanh_error,
         .most_exponent = MOST_EXPONENT,
     };
 }

@@ -26,6 +26,9 @@ enum { REF_E4M3_OFFSET = 8 };
 /* KVG_ERR_UNIMPLEMENTED: the contract has no operands for the model type, the head_dim or a format. */
 kvg_status ref_holding_check(const kvg_problem *p) KVG_CHECKED;
 
+/* Of kernels of other projects, what they were not built for or not held against. */
+kvg_status ref_stored_check(const kvg_problem *p) KVG_CHECKED;
+
 /* The contract's class in attention.v1, on the chip of the profile. */
 void ref_holding_class(const kvg_problem *p, kvg_arithmetic *out);
 

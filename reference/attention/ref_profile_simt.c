@@ -1,7 +1,12 @@
-/* docs/spec/simt-contract.md: f32 fused multiply-adds in the walk of reference/attention/ref_profile.c. */
+/* docs/spec/simt-contract.md and docs/spec/other-kernels.md section 4: f32 fused multiply-adds in the walk of
+ * reference/attention/ref_profile.c. */
+#include <math.h>
+
 #include "reference/attention/ref_profile.h"
+#include "reference/attention/ref_profile_operand.h"
 #include "reference/formats/ref_codec.h"
 #include "reference/numbers/ref_chains.h"
+#include "reference/numbers/ref_special.h"
 
 enum { TILE = KVG_ATTENTION_TILE, MOST_EXPONENT = 125 };
 
@@ -166,4 +171,63 @@ const ref_contract ref_contract_simt = {
     .load = load,
     .scores = scores,
     .add = add,
+};
+
+/* --- docs/spec/other-kernels.md section 4 --- */
+
+enum { LOADED_BYTES = 16, WARP = 32 }; /* what a thread loads of a row of 16-bit codes; threads */
+
+/* The sum of a score by threads: neighbouring dims in order, then the threads two by two, the farthest first. */
+static float sum_of_threads(const tile *d, uint32_t i, const float *q, uint32_t D)
+{
+    float sums[WARP];
+    const uint32_t least = LOADED_BYTES / 2, dims = D / WARP > least ? D / WARP : least, threads = D / dims;
+    for (uint32_t t = 0; t < threads; t++) {
+        sums[t] = 0;
+        for (uint32_t j = t * dims; j < (t + 1) * dims; j++) sums[t] = fmaf(q[j], d->k[j][i], sums[t]);
+    }
+    for (uint32_t half = threads / 2; half; half /= 2) {
+        for (uint32_t t = 0; t < half; t++) sums[t] += sums[t + half];
+    }
+    return sums[0];
+}
+
+static void scores_of_threads(const ref_profile_run *r, const void *from, const bool *seen, const void *query, float *s)
+{
+    for (uint32_t i = 0; i < r->tile; i++) s[i] = seen[i] ? sum_of_threads(from, i, query, r->p->head_dim) : 0;
+}
+
+/* What was before is multiplied by w as the first position joins it. */
+static void add_joined(const ref_profile_run *r, const void *from, const bool *read, const float *p, float w, ref_node n)
+{
+    const tile *t = from;
+    for (uint32_t i = 0; i < r->tile; i++) {
+        *n.l = i ? *n.l + p[i] : fmaf(*n.l, w, p[i]);
+        for (uint32_t d = 0; d < r->dims; d++) {
+            const float v = read[i] ? t->v[i][d] : 0;
+            n.o[d] = i ? fmaf(p[i], v, n.o[d]) : fmaf(n.o[d], w, p[i] * v);
+        }
+    }
+}
+
+static void classify_threads(const kvg_problem *p, kvg_arithmetic *out)
+{
+    const kvg_tiling tiling = kvg_problem_tiling(p, &(kvg_call_shape){.one_token = true});
+    classify(p, out);
+    out->tile = 2;
+    out->parts = tiling.parts;
+    out->tanh_error = REF_TANH_APPROX_ERROR;
+}
+
+const ref_contract ref_contract_threads = {
+    .check = ref_stored_check,
+    .classify = classify_threads,
+    .table_bytes = sizeof(tables),
+    .query_bytes = KVG_MAX_HEAD_DIM * sizeof(float),
+    .tile_bytes = sizeof(tile),
+    .open = open_tables,
+    .read_query = read_query,
+    .load = load,
+    .scores = scores_of_threads,
+    .add = add_joined,
 };

@@ -12,5 +12,6 @@ float ref_lg2_approx(float x, bool ftz);
 float ref_div_full(float a, float b, bool ftz);
 
 float ref_tanh_approx(float x); /* `tanh.approx.f32`, which has no ftz */
+#define REF_TANH_APPROX_ERROR 0x1.04p-11f /* absolute */
 
 #endif

@@ -111,8 +111,9 @@ def flashinfer_sinks(torch, dim):
             "jit_kwargs": {"paged_kv_stride_mode": "equal", "module_surface": "full"}}
 
 
-def ask_flashinfer(prefill, torch, case):
+def ask_flashinfer(modules, torch, case):
     """As ask_fa3."""
+    prefill, decode = modules
     page, count, tokens, dim = 16, len(case["lengths"]), case["tokens"], case["dim"]
     bytes_ = case["dtype"] == "e4m3"
     dtype = torch.float16 if case["dtype"] == "f16" else torch.bfloat16
@@ -130,16 +131,20 @@ def ask_flashinfer(prefill, torch, case):
     used = torch.cat([table[s * of_sequence: s * of_sequence + n] for s, n in enumerate(pages)])
     scale = case["scale"] or dim ** -0.5
     split = {"fixed_split_size": case["split_size"] // page} if case["split_size"] else {"disable_split_kv": True}
-    backend = case["profile"].rpartition(".")[2]
-    wrapper = prefill.BatchPrefillWithPagedKVCacheWrapper(
-        torch.zeros(1 << 28, dtype=torch.uint8, device="cuda"), "NHD", backend=backend,
-        **flashinfer_sinks(torch, dim) if case["sinks"] else {})
-    wrapper.plan(torch.arange(count + 1, dtype=torch.int32) * tokens,
-                 torch.tensor(np.cumsum([0] + pages), dtype=torch.int32), used.to(torch.int32).cuda(),
-                 torch.tensor([(n - 1) % page + 1 for n in case["lengths"]], dtype=torch.int32), case["query_heads"],
-                 case["kv_heads"], dim, page, causal=True, sm_scale=scale, window_left=(case["window"] or 0) - 1,
-                 logits_soft_cap=case["softcap"], q_data_type=dtype, kv_data_type=pool[0].dtype, o_data_type=dtype,
-                 **split if backend == "fa2" else {})
+    backend, workspace = case["profile"].rpartition(".")[2], torch.zeros(1 << 28, dtype=torch.uint8, device="cuda")
+    plan = [torch.tensor(np.cumsum([0] + pages), dtype=torch.int32), used.to(torch.int32).cuda(),
+            torch.tensor([(n - 1) % page + 1 for n in case["lengths"]], dtype=torch.int32), case["query_heads"],
+            case["kv_heads"], dim, page]
+    options = {"sm_scale": scale, "window_left": (case["window"] or 0) - 1, "logits_soft_cap": case["softcap"],
+               "q_data_type": dtype, "kv_data_type": pool[0].dtype}
+    if backend == "one":  # which chooses its splits
+        wrapper = decode.BatchDecodeWithPagedKVCacheWrapper(workspace, "NHD", use_tensor_cores=False, backend="fa2")
+        wrapper.plan(*plan, **options)
+    else:
+        wrapper = prefill.BatchPrefillWithPagedKVCacheWrapper(
+            workspace, "NHD", backend=backend, **flashinfer_sinks(torch, dim) if case["sinks"] else {})
+        wrapper.plan(torch.arange(count + 1, dtype=torch.int32) * tokens, *plan, causal=True, o_data_type=dtype,
+                     **options, **split if backend == "fa2" else {})
     extra = (torch.from_numpy(sinks).cuda(), scale) if case["sinks"] else ()
     scales = dict(zip(("q_scale", "k_scale", "v_scale"), case["descale"] or ()))
     out, lse = wrapper.run(q.reshape(count * tokens, -1, dim), tuple(pool), *extra, return_lse=True, lse_base="ln",
@@ -158,7 +163,9 @@ def main():
         import flash_attn_interface as module
         ask = ask_fa3
     else:
-        import flashinfer.prefill as module
+        import flashinfer.decode
+        import flashinfer.prefill
+        module = flashinfer.prefill, flashinfer.decode
         ask = ask_flashinfer
     cases, wrong = [case for case in known() if case["profile"].startswith(f"sm90.{kernel}.")], 0
     for case in cases:
