@@ -22,7 +22,13 @@ static slow_number larger(slow_number a, slow_number b)
     return slow_compare(a, b) >= 0 ? a : b;
 }
 
-/* --- section 9, the sink; section 1.4 of docs/spec/other-kernels.md, step 2 --- */
+/* 2^(a - b). Of two that are -Inf the difference is -Inf. */
+static slow_number weight_between(const slow_head *h, slow_number a, slow_number b)
+{
+    return slow_exp2_of(h, slow_is_lowest(a) ? a : slow_f32_subtract(a, b));
+}
+
+/* --- section 9, the sink; docs/spec/other-kernels.md section 1.4, step 2, and section 2.4, step 3 --- */
 
 static void add_sink(const slow_query *r, slow_state *s)
 {
@@ -31,17 +37,16 @@ static void add_sink(const slow_query *r, slow_state *s)
     const slow_number sink = slow_sink(h->stored->request, by_kv_head ? h->stored->kv_head : r->query_head);
     if (h->profile->contract->end == KVG_END_RECIPROCAL) {
         const slow_number factor = wrong(h, SLOW_DECODE_SINK_NO_LOG2) ? slow_scaled(1, 0) : slow_f32_of(LOG2_E);
-        const slow_number minus = slow_minus_reference(r, s->m, false);
+        const slow_number minus = slow_minus_reference(r, s->m);
         const slow_number exponent = slow_multiply_add(h, SLOW_DECODE_SINK_UNFUSED, sink, factor, minus);
         if (!s->absent) s->l = slow_f32_add(s->l, slow_exp2_of(h, exponent));
         return;
     }
     const slow_number x = wrong(h, SLOW_DECODE_SINK_NO_LOG2) ? sink : slow_f32_multiply(sink, slow_f32_of(LOG2_E));
     const slow_number m = larger(s->m, x);
-    const slow_number w = slow_exp2_of(h, slow_f32_subtract(s->m, m));
-    const slow_number weight = slow_exp2_of(h, slow_f32_subtract(x, m));
-    s->l = wrong(h, SLOW_DECODE_SINK_FUSED) ? slow_f32_fma(s->l, w, weight)
-                                            : slow_f32_add(slow_f32_multiply(s->l, w), weight);
+    const slow_number w = weight_between(h, s->m, m), weight = weight_between(h, x, m);
+    const bool fused = (h->profile->contract->end == KVG_END_PARTS) != wrong(h, SLOW_DECODE_SINK_OTHER);
+    s->l = fused ? slow_f32_fma(s->l, w, weight) : slow_f32_add(slow_f32_multiply(s->l, w), weight);
     for (size_t d = 0; d < h->stored->request->v_dim; d++) s->o[d] = slow_f32_multiply(s->o[d], w);
     s->m = m;
 }
@@ -125,18 +130,83 @@ static void run_tree(slow_query *r, slow_state *s)
     }
 }
 
-/* --- section 1.4 of docs/spec/other-kernels.md, steps 3 and 4 --- */
+/* --- docs/spec/other-kernels.md sections 2.2 and 2.4, steps 1 and 2 --- */
 
-static bool ends_empty(slow_number l)
+enum { MOST_PARTS = 4 };
+
+static void merge_parts(const slow_head *h, const slow_state *parts, slow_state *s)
 {
-    return l.kind == SLOW_NAN || slow_is_zero(l);
+    const uint32_t count = h->tiling.parts;
+    *s = parts[0];
+    if (count == 1) return;
+    s->m = slow_infinity(true);
+    s->l = slow_zero(false);
+    for (uint32_t i = 0; i < count; i++) {
+        const slow_state *next = &parts[wrong(h, SLOW_DECODE_PARTS_REVERSED) ? count - 1 - i : i];
+        const slow_number m = larger(s->m, next->m);
+        const slow_number joining = slow_f32_multiply(next->l, weight_between(h, next->m, m));
+        s->l = slow_multiply_add(h, SLOW_DECODE_MERGE_UNFUSED, s->l, weight_between(h, s->m, m), joining);
+        s->m = m;
+        s->absent = s->absent && next->absent;
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        const slow_state *next = &parts[wrong(h, SLOW_DECODE_PARTS_REVERSED) ? count - 1 - i : i];
+        const slow_number w = weight_between(h, next->m, s->m);
+        for (size_t d = 0; d < h->stored->request->v_dim; d++) {
+            s->o[d] = i == 0 ? slow_f32_multiply(next->o[d], w)
+                             : slow_multiply_add(h, SLOW_DECODE_MERGE_UNFUSED, next->o[d], w, s->o[d]);
+        }
+    }
 }
 
-static slow_number output_by_reciprocal(const slow_head *h, slow_number o, slow_number l)
+/* Each part has so many tiles, of the block that the row is in. */
+static void run_parts(slow_query *r, int64_t begin, int64_t tiles, slow_state *s)
 {
-    slow_number r = ends_empty(l) ? slow_zero(false) : slow_rcp_approx(l, true, SLOW_SPECIAL_FAULTS);
-    if (wrong(h, SLOW_DECODE_RECIPROCAL_ROUNDED) && !ends_empty(l)) r = slow_f32_divide(slow_scaled(1, 0), l);
-    if (wrong(h, SLOW_DECODE_OUT_DIVIDED) && !ends_empty(l)) return slow_f32_divide(o, l);
+    const slow_head *h = r->head;
+    const int64_t size = h->tiling.tile, count = h->tiling.parts;
+    const bool neighbours = wrong(h, SLOW_DECODE_PARTS_OF_NEIGHBOURS);
+    const int64_t apart = neighbours ? tiles * size : size, step = neighbours ? size : count * size;
+    slow_state parts[MOST_PARTS];
+    for (int64_t i = 0; i < count; i++) {
+        slow_tiles_run(r, begin + i * apart, step, tiles, &parts[i]);
+        if (!slow_is_lowest(parts[i].m)) parts[i].m = slow_f32_multiply(parts[i].m, r->c);
+    }
+    if (wrong(h, SLOW_DECODE_SINK_BEFORE_MERGE)) {
+        r->sink_leaf = 0;
+        add_sink(r, &parts[0]);
+    }
+    merge_parts(h, parts, s);
+}
+
+/* Row `row` of the KV head and the sequence, in a block that is walked as a whole. */
+static void run_block(slow_query *r, int64_t row, slow_state *s)
+{
+    const slow_head *h = r->head;
+    const slow_stored *stored = h->stored;
+    const int64_t group = (int64_t)stored->request->group, window = stored->request->problem->attention.window;
+    const int64_t rows = wrong(h, SLOW_DECODE_BLOCK_OF_ONE) ? 1 : h->tiling.rows, block = row / rows;
+    const int64_t first_query = slow_position(stored, 0), positions = (int64_t)h->tiling.tile * h->tiling.parts;
+    int64_t begin = first_query + block * rows / group - window + 1;
+    int64_t end = first_query + ((block + 1) * rows + group - 1) / group;
+    if (window == 0 || begin < 0 || wrong(h, SLOW_DECODE_BLOCK_FROM_ZERO)) begin = 0;
+    if (end > stored->length || wrong(h, SLOW_DECODE_BLOCK_TO_THE_END)) end = stored->length;
+    run_parts(r, begin, end > begin ? (end - begin + positions - 1) / positions : 0, s);
+}
+
+/* --- docs/spec/other-kernels.md section 1.4, steps 3 and 4, section 2.4, step 4, and section 3 --- */
+
+static bool ends_empty(const slow_head *h, const slow_state *s)
+{
+    if (h->profile->contract->end == KVG_END_PARTS) return slow_is_lowest(s->m);
+    return s->l.kind == SLOW_NAN || slow_is_zero(s->l);
+}
+
+static slow_number output_by_reciprocal(const slow_head *h, slow_number o, const slow_state *s)
+{
+    const bool empty = ends_empty(h, s);
+    slow_number r = empty ? slow_zero(false) : slow_rcp_approx(s->l, true, SLOW_SPECIAL_FAULTS);
+    if (wrong(h, SLOW_DECODE_RECIPROCAL_ROUNDED) && !empty) r = slow_f32_divide(slow_scaled(1, 0), s->l);
+    if (wrong(h, SLOW_DECODE_OUT_DIVIDED) && !empty) return slow_f32_divide(o, s->l);
     const slow_number y = slow_f32_multiply(o, r);
     return wrong(h, SLOW_DECODE_OUT_PLUS_ZERO) ? slow_f32_add(y, slow_zero(false)) : y;
 }
@@ -144,21 +214,30 @@ static slow_number output_by_reciprocal(const slow_head *h, slow_number o, slow_
 static slow_number lse_of_lg2(const slow_query *r, const slow_state *s)
 {
     const slow_head *h = r->head;
+    const kvg_end_kind end = h->profile->contract->end;
     const slow_number ln2 = slow_f32_of(LN_2);
-    if (s->l.kind == SLOW_NAN && wrong(h, SLOW_DECODE_LSE_NAN)) return s->l;
-    if (ends_empty(s->l)) return slow_infinity(true);
-    const bool polynomial = wrong(h, SLOW_DECODE_LSE_POLYNOMIAL) && s->l.kind == SLOW_FINITE;
+    const bool nan = s->l.kind == SLOW_NAN, zero = slow_is_zero(s->l);
+    if (nan && (end == KVG_END_RECIPROCAL) == wrong(h, SLOW_DECODE_LSE_NAN)) return s->l;
+    if (nan || (zero && end == KVG_END_RECIPROCAL)) return slow_infinity(true);
+    const bool polynomial = wrong(h, SLOW_DECODE_LSE_POLYNOMIAL) && s->l.kind == SLOW_FINITE && !zero;
     const slow_number log2 = polynomial ? slow_log2(s->l, SLOW_DECODE_RIGHT)
                                         : slow_lg2_approx(s->l, true, SLOW_SPECIAL_FAULTS);
-    return slow_multiply_add(h, SLOW_DECODE_LSE_UNFUSED, s->m, slow_f32_multiply(r->c, ln2),
-                             slow_f32_multiply(log2, ln2));
+    if (end == KVG_END_RECIPROCAL) {
+        return slow_multiply_add(h, SLOW_DECODE_LSE_UNFUSED, s->m, slow_f32_multiply(r->c, ln2),
+                                 slow_f32_multiply(log2, ln2));
+    }
+    if (wrong(h, SLOW_DECODE_LSE_FUSED)) return slow_f32_fma(s->m, ln2, slow_f32_multiply(log2, ln2));
+    const slow_number sum = end == KVG_END_PARTS ? slow_f32_add(s->m, log2)
+                                                 : slow_multiply_add(h, SLOW_DECODE_LSE_UNFUSED, s->m, r->c, log2);
+    return slow_f32_multiply(sum, ln2);
 }
 
 /* --- section 9 --- */
 
-static slow_number output_of(const slow_head *h, slow_number o, slow_number l)
+static slow_number output_of(const slow_head *h, slow_number o, const slow_state *s)
 {
-    if (h->profile->contract->end == KVG_END_RECIPROCAL) return output_by_reciprocal(h, o, l);
+    const slow_number l = s->l;
+    if (!h->own) return output_by_reciprocal(h, o, s);
     if (slow_is_zero(l)) return slow_zero(false);
     slow_number y = slow_f32_divide(slow_f32_multiply(o, h->out_factor), l);
     if (wrong(h, SLOW_DECODE_OUT_RECIPROCAL)) {
@@ -171,7 +250,7 @@ static slow_number output_of(const slow_head *h, slow_number o, slow_number l)
 static slow_number lse_of(const slow_query *r, const slow_state *s)
 {
     const slow_head *h = r->head;
-    if (h->profile->contract->end == KVG_END_RECIPROCAL) return lse_of_lg2(r, s);
+    if (!h->own) return lse_of_lg2(r, s);
     if (slow_is_zero(s->l)) return slow_infinity(true);
     if (s->l.kind == SLOW_NAN) return s->l;
     const slow_number log2 = slow_log2(s->l, h->fault), ln2 = slow_f32_of(LN_2);
@@ -192,11 +271,15 @@ static void run_row(const slow_head *h, size_t query, size_t query_head, kvg_ten
                     .sink_leaf = -1};
     slow_state s;
     slow_query_load(&r, h->stored->first_query + query);
-    run_tree(&r, &s);
+    if (h->tiling.rows) {
+        run_block(&r, (int64_t)(query * request->group + query_head % request->group), &s);
+    } else {
+        run_tree(&r, &s);
+    }
     slow_number lse = lse_of(&r, &s);
     if (p->attention.sinks && (r.sink_leaf < 0 || s.absent)) add_sink(&r, &s);
     if (!wrong(h, SLOW_DECODE_LSE_WITHOUT_SINK)) lse = lse_of(&r, &s);
-    for (size_t d = 0; d < request->v_dim; d++) s.o[d] = output_of(h, s.o[d], s.l);
+    for (size_t d = 0; d < request->v_dim; d++) s.o[d] = output_of(h, s.o[d], &s);
     slow_store(p->dtype, s.o, request->v_dim,
                (uint8_t *)out[0].data + index * request->v_dim * kvg_dtype_bytes(p->dtype));
     slow_store(KVG_DTYPE_F32, &lse, 1, (uint8_t *)out[1].data + index * sizeof(float));
@@ -230,32 +313,33 @@ static bool is_simt(const kvg_problem *problem)
 
 /* --- what other kernels refuse --- */
 
-static uint32_t tile_of_call(const kvg_problem *p, bool one_token, bool window)
+static kvg_tiling tiling_of_call(const kvg_problem *p, const kvg_call_shape *call)
 {
     const uint32_t bits = kvg_format_get(p->storage[KVG_K].format)->element_bits;
-    const kvg_call_shape call = {.one_token = one_token, .window = window};
-    return kvg_profile_tiling(p->profile, bits, p->head_dim, &call).tile;
+    return kvg_profile_tiling(p->profile, bits, p->head_dim, call);
 }
 
 static kvg_status check_other_kernel(const kvg_problem *p)
 {
     const char *name = kvg_profile_get(p->profile)->name;
     const kvg_format own = kvg_format_of_dtype(p->dtype);
-    if (kvg_profile_get(p->profile)->contract->end != KVG_END_RECIPROCAL) {
-        return kvg_fail(KVG_ERR_UNIMPLEMENTED, "the second reference does not compute %s", name);
+    const kvg_end_kind end = kvg_profile_get(p->profile)->contract->end;
+    if (end == KVG_END_RECIPROCAL && p->attention.softcap > 0) {
+        return kvg_fail(KVG_ERR_UNIMPLEMENTED, "%s has no softcap", name);
     }
-    if (p->attention.softcap > 0) return kvg_fail(KVG_ERR_UNIMPLEMENTED, "%s has no softcap", name);
+    if (end == KVG_END_LOG2 && p->attention.sinks) return kvg_fail(KVG_ERR_UNIMPLEMENTED, "%s has no sinks", name);
     if (p->paging.shared_kv) return kvg_fail(KVG_ERR_UNIMPLEMENTED, "%s has no K and V that share a row", name);
     if (p->storage[KVG_K].format != own || p->storage[KVG_V].format != own) {
         return kvg_fail(KVG_ERR_UNIMPLEMENTED, "%s takes K and V in the model type alone, %s", name,
                         kvg_dtype_name(p->dtype));
     }
-    if (tile_of_call(p, false, false)) return KVG_OK;
+    if (tiling_of_call(p, &(kvg_call_shape){0}).tile) return KVG_OK;
     return kvg_fail(KVG_ERR_UNIMPLEMENTED, "%s has no tile for head_dim %u", name, p->head_dim);
 }
 
 static kvg_status check_narrow_sinks(const slow_request *r)
 {
+    if (kvg_profile_get(r->problem->profile)->contract->end != KVG_END_RECIPROCAL) return KVG_OK;
     for (uint32_t h = 0; r->problem->attention.sinks && h < r->problem->attention.query_heads; h++) {
         const slow_number sink = slow_sink(r, h);
         if (slow_compare(sink, slow_round(&slow_bf16, sink)) == 0) continue;
@@ -267,20 +351,33 @@ static kvg_status check_narrow_sinks(const slow_request *r)
 
 /* --- the call --- */
 
-/* Positions of a tile: those of the call, unless that is what is wrong. */
-static int64_t tile_of(const slow_request *r, slow_decode_fault fault)
+/* What the tiles follow from, unless that is wrong. */
+static kvg_call_shape shape_of(const slow_request *r, slow_decode_fault fault)
 {
     const kvg_problem *p = r->problem;
-    bool one_token = true, window = p->attention.window > 0;
-    for (uint32_t i = 0; i < p->paging.sequences; i++) one_token = one_token && r->query_lengths[i] <= 1;
-    if (slow_planted(fault == SLOW_DECODE_TILE_64)) return 64;
-    if (slow_planted(fault == SLOW_DECODE_TILE_16)) return 16;
-    if (slow_planted(fault == SLOW_DECODE_TILE_OF_ONE_TOKEN)) one_token = true;
-    if (slow_planted(fault == SLOW_DECODE_TILE_OF_SEVERAL)) one_token = false;
-    if (slow_planted(fault == SLOW_DECODE_TILE_WITHOUT_WINDOW)) window = false;
-    const int64_t size = tile_of_call(p, one_token, window);
-    if (slow_planted(fault == SLOW_DECODE_TILE_SMALLER)) return size - KVG_MMA_K;
-    return slow_planted(fault == SLOW_DECODE_TILE_LARGER) ? size + KVG_MMA_K : size;
+    kvg_call_shape call = {.one_token = true, .window = p->attention.window > 0};
+    uint32_t rows = p->attention.queries * (uint32_t)r->group;
+    for (uint32_t i = 0; i < p->paging.sequences; i++) call.one_token = call.one_token && r->query_lengths[i] <= 1;
+    if (slow_planted(fault == SLOW_DECODE_TILE_OF_ONE_TOKEN)) call.one_token = true;
+    if (slow_planted(fault == SLOW_DECODE_TILE_OF_SEVERAL)) call.one_token = false;
+    if (slow_planted(fault == SLOW_DECODE_TILE_WITHOUT_WINDOW)) call.window = false;
+    if (slow_planted(fault == SLOW_DECODE_MEAN_OF_TOKENS)) rows = p->attention.queries;
+    if (slow_planted(fault == SLOW_DECODE_MEAN_ROUNDED_UP)) rows += p->paging.sequences - 1;
+    call.mean_rows = rows / p->paging.sequences;
+    return call;
+}
+
+/* Tiles are those of the call, unless that is what is wrong. */
+static kvg_tiling tiling_of(const slow_request *r, slow_decode_fault fault)
+{
+    const kvg_call_shape call = shape_of(r, fault);
+    kvg_tiling tiling = tiling_of_call(r->problem, &call);
+    if (slow_planted(fault == SLOW_DECODE_TILE_64)) tiling.tile = 64;
+    if (slow_planted(fault == SLOW_DECODE_TILE_16)) tiling.tile = 16;
+    if (slow_planted(fault == SLOW_DECODE_TILE_SMALLER)) tiling.tile -= KVG_MMA_K;
+    if (slow_planted(fault == SLOW_DECODE_TILE_LARGER)) tiling.tile += KVG_MMA_K;
+    if (slow_planted(fault == SLOW_DECODE_ONE_PART)) tiling.parts = 1;
+    return tiling;
 }
 
 /* What a visit of every KV head is given. */
@@ -296,7 +393,7 @@ static kvg_status run_head(const slow_stored *stored, void *context)
     const kvg_problem *p = r->problem;
     const kvg_profile_info *profile = kvg_profile_get(p->profile);
     slow_head h = {.stored = stored, .profile = profile, .chip = profile->chip, .simt = is_simt(p),
-                   .own = kvg_profile_is_own(profile), .tile = tile_of(r, j->fault), .fault = j->fault,
+                   .own = kvg_profile_is_own(profile), .tiling = tiling_of(r, j->fault), .fault = j->fault,
                    .k = malloc((stored->keys + 1) * p->head_dim * sizeof *h.k),
                    .v = malloc((stored->keys + 1) * r->v_dim * sizeof *h.v),
                    .dims = malloc(p->head_dim * sizeof *h.dims)};
@@ -341,7 +438,7 @@ static kvg_status decode(const kvg_problem *problem, const kvg_tensor *in, kvg_t
     }
     if (!status && !own) status = check_other_kernel(problem);
     if (!status) status = slow_request_open(problem, in, &request);
-    if (!status && !own) status = check_narrow_sinks(&request);
+    if (!status) status = check_narrow_sinks(&request);
     job j = {out, fault};
     return status ? status : slow_request_visit(&request, run_head, &j);
 }

@@ -53,28 +53,41 @@ static slow_number inverse_root_of(uint32_t dim)
     return slow_rn(slow_scaled((int64_t)(2 * root + (root * root * dim != one)), -32));
 }
 
-/* docs/spec/other-kernels.md section 1.1: the product with log2 e is a binary64. */
-static slow_number wide_score_scale(const slow_head *h, slow_number scale)
+static slow_number f32_at(const float *x)
+{
+    slow_number n;
+    slow_load(KVG_DTYPE_F32, (const uint8_t *)x, 1, &n);
+    return n;
+}
+
+/* RN(scale) of docs/spec/other-kernels.md. */
+static slow_number scale_of_kernel(const slow_head *h)
+{
+    const kvg_problem *p = problem_of(h);
+    const slow_number scale = f32_at(&p->attention.scale);
+    if (!slow_is_zero(scale)) return scale;
+    if (!wrong(h, SLOW_DECODE_SCALE_TWICE)) return inverse_root_of(p->head_dim);
+    return slow_f32_divide(slow_scaled(1, 0), slow_rn(root_of(p->head_dim)));
+}
+
+/* c of docs/spec/other-kernels.md: section 1.1 has a product in binary64, section 2.1 one in f32. */
+static slow_number factor_of_kernel(const slow_head *h)
 {
     static const slow_layout binary64 = {11, 52, 0x7FEFFFFFFFFFFFFF, SLOW_IEEE_PAYLOAD};
     const slow_number log2_e = slow_scaled(0x171547652B82FE, -52);
-    if (slow_is_zero(scale)) {
-        scale = inverse_root_of(problem_of(h)->head_dim);
-        if (wrong(h, SLOW_DECODE_SCALE_TWICE)) {
-            scale = slow_f32_divide(slow_scaled(1, 0), slow_rn(root_of(problem_of(h)->head_dim)));
-        }
-    }
-    if (wrong(h, SLOW_DECODE_SCALE_IN_F32)) return slow_f32_multiply(scale, slow_f32_of(LOG2_E));
-    return slow_rn(slow_round(&binary64, slow_multiply(scale, log2_e)));
+    const kvg_problem *p = problem_of(h);
+    const bool once = (h->profile->contract->factor == KVG_FACTOR_ONCE) != wrong(h, SLOW_DECODE_SCALE_OTHER);
+    const slow_number factor = p->attention.softcap > 0 ? f32_at(&p->attention.softcap) : scale_of_kernel(h);
+    if (!once) return slow_f32_multiply(factor, slow_f32_of(LOG2_E));
+    return slow_rn(slow_round(&binary64, slow_multiply(factor, log2_e)));
 }
 
 slow_number slow_score_scale(const slow_head *h)
 {
     const kvg_problem *p = problem_of(h);
     const slow_operands *k = &h->operands[KVG_K];
-    slow_number scale;
-    slow_load(KVG_DTYPE_F32, (const uint8_t *)&p->attention.scale, 1, &scale);
-    if (!h->own) return wide_score_scale(h, scale);
+    slow_number scale = f32_at(&p->attention.scale);
+    if (!h->own) return factor_of_kernel(h);
     if (slow_is_zero(scale)) {
         const slow_number root = root_of(p->head_dim);
         scale = slow_f32_divide(slow_scaled(1, 0), wrong(h, SLOW_DECODE_SCALE_ONCE) ? root : slow_rn(root));
@@ -102,12 +115,21 @@ static int exponent_of_q(const slow_head *h, const slow_number *q)
     return e > 126 ? 126 : e;
 }
 
+/* docs/spec/other-kernels.md section 2.1 */
+static slow_number inverse_cap(const slow_head *h)
+{
+    const slow_number cap = f32_at(&problem_of(h)->attention.softcap);
+    return wrong(h, SLOW_DECODE_CAP_DIVIDED) ? slow_f32_divide(slow_scaled(1, 0), cap)
+                                             : slow_rcp_approx(cap, true, SLOW_SPECIAL_FAULTS);
+}
+
 void slow_query_load(slow_query *r, size_t query)
 {
     const slow_head *h = r->head;
     const kvg_problem *p = problem_of(h);
     const kvg_dtype type = h->operands[KVG_K].type;
-    slow_number q[KVG_MAX_HEAD_DIM], two = slow_scaled(2, 0), cap;
+    const slow_number two = slow_scaled(2, 0), cap = f32_at(&p->attention.softcap);
+    slow_number q[KVG_MAX_HEAD_DIM];
     slow_load_q(h->stored->request, query, r->query_head, q);
     const int e = p->dtype == KVG_DTYPE_BF16 && type == KVG_DTYPE_F16 ? exponent_of_q(h, q) : 0;
     r->c = slow_f32_multiply(h->scale, slow_scaled(1, e));
@@ -118,7 +140,10 @@ void slow_query_load(slow_query *r, size_t query)
         r->q[d] = (uint32_t)slow_encode(slow_layout_of(type), x);
     }
     if (wrong(h, SLOW_DECODE_SCALE_ON_Q)) r->c = slow_scaled(1, 0);
-    slow_load(KVG_DTYPE_F32, (const uint8_t *)&p->attention.softcap, 1, &cap);
+    if (!h->own) {
+        r->capped_c = slow_f32_multiply(scale_of_kernel(h), inverse_cap(h));
+        return;
+    }
     r->capped_c = wrong(h, SLOW_DECODE_CAP_RATIO_FIRST) ? slow_f32_multiply(r->c, slow_f32_divide(two, cap))
                                                         : slow_f32_divide(slow_f32_multiply(two, r->c), cap);
 }
@@ -165,9 +190,12 @@ static slow_number dot_of(const slow_query *r, size_t key)
 static slow_number capped(const slow_query *r, slow_number s)
 {
     const slow_number one = slow_scaled(1, 0);
-    slow_number u = slow_f32_multiply(s, r->capped_c), cap;
+    slow_number u = slow_f32_multiply(s, r->capped_c), cap = f32_at(&problem_of(r->head)->attention.softcap);
+    if (wrong(r->head, SLOW_DECODE_CAP_SCALE_FIRST)) {
+        u = slow_f32_multiply(slow_f32_multiply(s, scale_of_kernel(r->head)), inverse_cap(r->head));
+    }
+    if (!r->head->own) return slow_tanh_approx(u, SLOW_SPECIAL_FAULTS);
     if (u.kind == SLOW_NAN) return u;
-    slow_load(KVG_DTYPE_F32, (const uint8_t *)&problem_of(r->head)->attention.softcap, 1, &cap);
     const bool last = wrong(r->head, SLOW_DECODE_CAP_LOG2_LAST);
     const bool in_exp2 = wrong(r->head, SLOW_DECODE_CAP_EXP2_LAST_BIT);
     if (!last && !wrong(r->head, SLOW_DECODE_CAP_NO_LOG2)) cap = slow_f32_multiply(cap, slow_f32_of(LOG2_E));
@@ -192,9 +220,9 @@ static slow_number scaled_dot(const slow_query *r, size_t key)
 static slow_number score_of(const slow_query *r, size_t key)
 {
     const slow_stored *stored = r->head->stored;
-    if (r->head->profile->contract->exponent == KVG_EXPONENT_FUSED) return scaled_dot(r, key);
     const slow_operands *k = &r->head->operands[KVG_K];
     if (stored->request->problem->attention.softcap > 0) return capped(r, scaled_dot(r, key));
+    if (!r->head->own) return scaled_dot(r, key);
     if (wrong(r->head, SLOW_DECODE_ROW_SCALE_WITH_C) && k->has_row_scale) {
         const slow_number factor = slow_f32_multiply(slow_row_scale(k, &stored->rows[KVG_K][key]), r->c);
         return slow_f32_multiply(dot_of(r, key), factor);
@@ -271,10 +299,24 @@ static slow_number top_of(const slow_query *r, int64_t first, const tile *t)
     return top;
 }
 
-slow_number slow_minus_reference(const slow_query *r, slow_number m, bool kept)
+bool slow_is_lowest(slow_number x)
 {
-    const bool none = m.kind == SLOW_INF && m.negative && !kept;
-    slow_number reference = none ? slow_zero(false) : slow_f32_multiply(m, r->c);
+    return x.kind == SLOW_INF && x.negative;
+}
+
+/* The exponent of w is one fma, too, and w is formed at every tile. */
+static bool follows_by_fma(const slow_head *h)
+{
+    return h->profile->contract->exponent == KVG_EXPONENT_FUSED_ALL;
+}
+
+slow_number slow_minus_reference(const slow_query *r, slow_number m)
+{
+    const bool clamped = follows_by_fma(r->head);
+    slow_number reference = slow_f32_multiply(m, r->c);
+    if (slow_is_lowest(clamped ? reference : m) && !wrong(r->head, SLOW_DECODE_NO_TOP_KEPT)) {
+        reference = clamped ? slow_f32_of(EMPTY_M) : slow_zero(false);
+    }
     reference.negative = !reference.negative;
     return reference;
 }
@@ -285,12 +327,10 @@ static slow_number shrinking(const slow_query *r, slow_number m, slow_number top
     const slow_head *h = r->head;
     const bool lost = top.kind == SLOW_NAN || (top.kind == SLOW_INF && !top.negative);
     if (h->own && lost) return slow_nan();
-    slow_number x = slow_f32_subtract(m, top);
-    if (h->profile->contract->exponent == KVG_EXPONENT_FUSED) {
-        x = wrong(h, SLOW_DECODE_SHRINKING_FUSED) ? slow_f32_fma(m, r->c, slow_minus_reference(r, top, true))
-                                                  : slow_f32_multiply(x, r->c);
-    }
-    return slow_exp2_of(h, x);
+    const slow_number x = slow_f32_subtract(m, top);
+    if (h->own) return slow_exp2_of(h, x);
+    const bool fused = follows_by_fma(h) != wrong(h, SLOW_DECODE_SHRINKING_OTHER);
+    return slow_exp2_of(h, fused ? slow_f32_fma(m, r->c, slow_minus_reference(r, top)) : slow_f32_multiply(x, r->c));
 }
 
 /* Returns w. Lanes take it with their first weight. */
@@ -307,8 +347,9 @@ static bool must_rescale(const slow_query *r, slow_number top, slow_number m)
 {
     const kvg_contract_info *contract = r->head->profile->contract;
     slow_number lag = slow_f32_subtract(top, m);
+    if (follows_by_fma(r->head)) return true;
     if (lag.kind == SLOW_NAN) return r->head->own; /* of two equal infinities none is larger */
-    if (contract->exponent == KVG_EXPONENT_FUSED) lag = slow_multiply(lag, r->c);
+    if (!r->head->own) lag = slow_multiply(lag, r->c);
     if (wrong(r->head, SLOW_DECODE_RESCALE_ALWAYS)) return slow_compare(lag, slow_zero(false)) > 0;
     const bool row_scales = slow_has_row_scale(r->head->stored->request->sides[KVG_V].codec->format);
     const bool at_once = row_scales && r->head->simt == wrong(r->head, SLOW_DECODE_RESCALE_BY_FORMAT);
@@ -363,7 +404,8 @@ static uint16_t weight_of(const slow_query *r, const tile *t, size_t i)
 static const uint32_t *values_at(const slow_query *r, const tile *t, int64_t first, size_t i)
 {
     const slow_head *h = r->head;
-    const bool shown = wrong(h, SLOW_DECODE_UNSEEN_VALUES);
+    const kvg_end_kind end = h->profile->contract->end;
+    const bool shown = (end == KVG_END_PARTS || end == KVG_END_LOG2) != wrong(h, SLOW_DECODE_UNSEEN_VALUES);
     const int64_t key = shown ? stored_key(h, first + (int64_t)i) : t->key[i];
     return key < 0 ? NULL : h->v + (size_t)key * h->stored->request->v_dim;
 }
@@ -388,7 +430,7 @@ static void add_half(const slow_query *r, const tile *t, int64_t first, size_t h
     uint16_t p[SUM], scaled[SUM], v[SUM];
     const uint32_t *values[SUM];
     if (wrong(h, SLOW_DECODE_POSITIONS_SHIFTED)) {
-        for (size_t i = 0; t->key[i] < 0; i++) half++;
+        for (size_t i = 0; i < t->size && t->key[i] < 0; i++) half++;
     }
     for (size_t k = 0; k < SUM; k++) {
         const size_t i = (half + k) % t->size;
@@ -469,9 +511,8 @@ static void add_positions(const slow_query *r, const tile *t, int64_t first, slo
 static slow_number exponent_of(const slow_query *r, const tile *t, size_t i, slow_number m)
 {
     const slow_head *h = r->head;
-    if (h->profile->contract->exponent == KVG_EXPONENT_FUSED) {
-        const slow_number minus = slow_minus_reference(r, m, wrong(h, SLOW_DECODE_NO_TOP_KEPT));
-        return slow_multiply_add(h, SLOW_DECODE_EXPONENT_UNFUSED, t->z[i], r->c, minus);
+    if (!h->own) {
+        return slow_multiply_add(h, SLOW_DECODE_EXPONENT_UNFUSED, t->z[i], r->c, slow_minus_reference(r, m));
     }
     if (wrong(h, SLOW_DECODE_EXPONENT_FUSED) && t->key[i] >= 0) {
         m.negative = !m.negative;
@@ -484,11 +525,13 @@ static void add_tile(const slow_query *r, int64_t first, size_t size, slow_state
 {
     tile t = {.size = size};
     slow_number w = slow_scaled(1, 0);
-    if (!load_tile(r, first, &t)) return;
-    const slow_number top = top_of(r, first, &t);
+    const bool seen = load_tile(r, first, &t);
+    if (!seen && (!follows_by_fma(r->head) || wrong(r->head, SLOW_DECODE_UNSEEN_TILE_SKIPPED))) return;
+    slow_number top = top_of(r, first, &t);
     const bool start = s->absent && wrong(r->head, SLOW_DECODE_FIRST_NOT_RESCALED);
     if (start) s->m = slow_zero(false);
-    s->absent = false;
+    if (seen) s->absent = false;
+    if (follows_by_fma(r->head) && slow_compare(s->m, top) > 0) top = s->m;
     if (must_rescale(r, top, s->m)) {
         w = rescale(r, top, s);
     } else if (wrong(r->head, SLOW_DECODE_RESCALE_BY_GROUP) && slow_compare(top, s->m) > 0) {
@@ -515,19 +558,25 @@ void slow_state_clear(const slow_head *h, slow_state *s)
 int64_t slow_leaf_size(const slow_head *h)
 {
     const int64_t size = h->profile->contract->leaf, end = h->stored->first + (int64_t)h->stored->keys;
-    if (size == 0) return (end + h->tile - 1) / h->tile * h->tile;
+    if (size == 0) return (end + h->tiling.tile - 1) / h->tiling.tile * h->tiling.tile;
     return wrong(h, SLOW_DECODE_LEAF_HALVED) ? size / 2 : wrong(h, SLOW_DECODE_LEAF_DOUBLED) ? size * 2 : size;
+}
+
+void slow_tiles_run(const slow_query *r, int64_t first, int64_t step, int64_t tiles, slow_state *s)
+{
+    const slow_head *h = r->head;
+    const int64_t unstored = h->stored->first > first ? (h->stored->first - first) / step : 0; /* tiles without keys */
+    const bool last_down = h->profile->contract->order == KVG_TILES_LAST_DOWN;
+    const bool down = last_down != wrong(h, SLOW_DECODE_TILES_TURNED);
+    slow_state_clear(h, s);
+    for (int64_t i = unstored; i < tiles; i++) {
+        add_tile(r, first + (down ? tiles - 1 - (i - unstored) : i) * step, h->tiling.tile, s);
+    }
+    if (h->profile->contract->weights == KVG_WEIGHTS_BY_LANE) s->l = sum_of_lanes(h, s->lanes);
 }
 
 void slow_leaf_run(const slow_query *r, int64_t index, slow_state *s)
 {
-    const slow_head *h = r->head;
-    const int64_t size = h->tile, first = r->origin + index * slow_leaf_size(h), tiles = slow_leaf_size(h) / size;
-    const int64_t unstored = h->stored->first > first ? (h->stored->first - first) / size : 0; /* tiles without keys */
-    const bool down = h->profile->contract->order == KVG_TILES_LAST_DOWN && !wrong(h, SLOW_DECODE_TILES_FIRST_UP);
-    slow_state_clear(h, s);
-    for (int64_t i = unstored; i < tiles; i++) {
-        add_tile(r, first + (down ? tiles - 1 - (i - unstored) : i) * size, (size_t)size, s);
-    }
-    if (h->profile->contract->weights == KVG_WEIGHTS_BY_LANE) s->l = sum_of_lanes(h, s->lanes);
+    const int64_t size = slow_leaf_size(r->head), step = r->head->tiling.tile;
+    slow_tiles_run(r, r->origin + index * size, step, size / step, s);
 }

@@ -1,6 +1,6 @@
 /* One row of op decode up to its leaves: docs/spec/decode-contract.md sections 3 to 7, docs/spec/simt-contract.md
- * sections 2 and 3, docs/spec/other-kernels.md sections 1.1 to 1.3. The columns of core/profiles.def say which rule
- * a contract has. */
+ * sections 2 and 3, docs/spec/other-kernels.md sections 1.1 to 1.3, 2.1 and 2.3. The columns of
+ * core/profiles.def say which rule a contract has. */
 #ifndef KVG_SECOND_SLOW_LEAF_H
 #define KVG_SECOND_SLOW_LEAF_H
 
@@ -14,7 +14,7 @@ typedef struct slow_head {
     const kvg_chip_info *chip; /* whose fused sums */
     bool simt; /* the profile is of docs/spec/simt-contract.md */
     bool own;  /* the contract is not that of docs/spec/other-kernels.md */
-    int64_t tile; /* positions of a tile */
+    kvg_tiling tiling;
     slow_decode_fault fault;
     slow_operands operands[2];
     uint32_t *k, *v;   /* [keys][D], [keys][Dv], codes in X */
@@ -55,12 +55,17 @@ slow_number slow_exp2_of(const slow_head *h, slow_number x);
 slow_number slow_multiply_add(const slow_head *h, slow_decode_fault unfused, slow_number a, slow_number b,
                               slow_number c);
 
-/* -RN(m c). An m of -Inf, of a row whose scores are all -Inf, is read as 0, unless it is kept, which is wrong. */
-slow_number slow_minus_reference(const slow_query *r, slow_number m, bool kept);
+bool slow_is_lowest(slow_number x); /* -Inf */
 
-/* EMPTY; positions of a leaf, all that are stored if the row is one leaf; the state after leaf `index`. */
+/* -RN(m c). An m of -Inf, of a row whose scores are all -Inf, is read as 0. Where w is formed at every tile, a product
+ * of -Inf is read as the least number. */
+slow_number slow_minus_reference(const slow_query *r, slow_number m);
+
+/* EMPTY; positions of a leaf, all that are stored if the row is one leaf; the state after leaf `index`, and after
+ * some tiles, of which one begins every `step` positions from `first` on. */
 void slow_state_clear(const slow_head *h, slow_state *s);
 int64_t slow_leaf_size(const slow_head *h);
 void slow_leaf_run(const slow_query *r, int64_t index, slow_state *s);
+void slow_tiles_run(const slow_query *r, int64_t first, int64_t step, int64_t tiles, slow_state *s);
 
 #endif

@@ -41,6 +41,22 @@ static bool is_other(const kvg_problem *p)
     return is_other_profile(p->profile);
 }
 
+/* How rows end tells the kernels of other projects apart. */
+static bool ends_by(kvg_profile profile, kvg_end_kind end)
+{
+    return profile != KVG_PROFILE_NONE && kvg_profile_get(profile)->contract->end == end;
+}
+
+static bool is_fa3(const kvg_problem *p)
+{
+    return ends_by(p->profile, KVG_END_RECIPROCAL);
+}
+
+static bool is_flashinfer(kvg_profile profile)
+{
+    return ends_by(profile, KVG_END_PARTS) || ends_by(profile, KVG_END_LOG2);
+}
+
 /* Of any format that has operands under the profile. */
 static kvg_storage draw_storage(dice *d, kvg_profile profile)
 {
@@ -63,6 +79,7 @@ static uint32_t draw_simt_dim(dice *d, const decode_wish *wish)
 
 static uint32_t draw_dim(dice *d, const decode_wish *wish)
 {
+    if (is_flashinfer(wish->profile)) return PICK(d, 64, 64, 128, 256);
     if (wish->profile == KVG_PROFILE_SIMT_FMA_V1) return draw_simt_dim(d, wish);
     if (wish->small && is_other_profile(wish->profile)) return PICK(d, 16, 64, 96, 112);
     if (wish->grid) return PICK(d, 64, 80, 112);
@@ -81,16 +98,26 @@ static uint32_t widen(uint32_t dim, const kvg_storage storage[2])
     return dim;
 }
 
-/* What another project's kernel takes: a cache of the model type, no cap, no shared rows. Half of the calls have one
- * token, because they have other tiles. */
+/* What another project's kernel takes: a cache of the model type, a cap or sinks if it has them, no shared rows. Half
+ * of the calls have one token, because they have other tiles; some of those with blocks have many. */
 static void keep_to_kernel(dice *d, const decode_wish *wish, kvg_problem *p)
 {
     if (!is_other(p)) return;
     p->storage[KVG_V] = wish->k;
     p->paging.shared_kv = false;
-    p->attention.softcap = 0;
+    const bool blocks = ends_by(p->profile, KVG_END_PARTS);
+    if (is_fa3(p)) p->attention.softcap = 0;
+    if (ends_by(p->profile, KVG_END_LOG2)) p->attention.sinks = false;
     if (p->head_dim > 256) p->head_dim = 256;
     if (roll(d, 2)) p->attention.queries = 1;
+    if (blocks && roll(d, 2)) {
+        const uint32_t most = 1 + 250 / p->attention.query_heads;
+        p->attention.queries = 1 + (uint32_t)roll(d, most < wish->longest ? most : wish->longest - 3);
+    }
+    if (!is_flashinfer(p->profile)) return;
+    const float stretch = 1 + (float)roll(d, 1 << 16) * 0x1p-16f; /* for a cap whose rcp is not the nearest number */
+    p->attention.scale *= stretch;
+    p->attention.softcap *= stretch;
 }
 
 static void draw_options(dice *d, kvg_problem *p)
@@ -284,6 +311,10 @@ static void fill_sequences(dice *d, kit *k)
         query_lengths[i] = 0;
     }
     for (size_t i = 0; i < p->attention.queries; i++) query_lengths[roll(d, p->paging.sequences)]++;
+    /* It is not described what rows of a block have that sit before position 0, where others see NaN. */
+    for (size_t i = 0; i < p->paging.sequences && ends_by(p->profile, KVG_END_PARTS); i++) {
+        if (lengths[i] < query_lengths[i]) lengths[i] = query_lengths[i];
+    }
 }
 
 /* Every slot gets a row that the golden reference quantised. */
@@ -393,7 +424,7 @@ static void fill_kit(dice *d, kit *k, decode_contents contents)
     } else {
         fill_q(d, &k->tensor[KVG_ROLE_Q][KVG_K]);
     }
-    if (k->problem.attention.sinks) fill_sinks(d, &k->tensor[KVG_ROLE_SINKS][KVG_K], is_other(&k->problem));
+    if (k->problem.attention.sinks) fill_sinks(d, &k->tensor[KVG_ROLE_SINKS][KVG_K], is_fa3(&k->problem));
     fill_tensor_scales(d, k);
     fill_sequences(d, k);
     for (int role = KVG_ROLE_DATA_POOL; role <= KVG_ROLE_SCALE_POOL; role++) {
@@ -419,7 +450,7 @@ kit decode_draw(dice *d, const decode_wish *wish)
         p.attention.window = 2 + (uint32_t)roll(d, 30); /* few keys in the first tile, a larger one in the next */
     }
     const bool lost = is_other(&p) && roll(d, 12) == 0;
-    if (lost) p.attention.sinks = false; /* docs/spec/other-kernels.md does not say what a sink does to an m of -Inf */
+    if (lost && is_fa3(&p)) p.attention.sinks = false; /* what a sink does to an m of -Inf there is not described */
     kit k = kit_open_problem(&p);
     fill_kit(d, &k, lost ? DECODE_LOST : kind < 2 ? contents[kind] : DECODE_WRITTEN);
     return k;

@@ -14,7 +14,7 @@
 #include "tests/second/decode_compare.h"
 
 enum { FAULT_STREAM = 6000000, SIMT_FAULT_STREAM = 6500000, FA3_FAULT_STREAM = 6700000,
-       CHANGE_STREAM = 3500000, FORMAT_STREAM = 7000000 };
+       FI2_FAULT_STREAM = 6800000, FI3_FAULT_STREAM = 6900000, CHANGE_STREAM = 3500000, FORMAT_STREAM = 7000000 };
 
 /* --- planted defects --- */
 
@@ -49,7 +49,7 @@ static decode_wish wish_at(decode_wish_fn *wish_of, uint64_t number)
 static void find_faults(slow_contract contract, decode_wish_fn *wish_of, uint64_t stream, const char *test)
 {
     enum { MOST = 3000, LONG_FROM = 24, LONG_UNTIL = 300 }; /* long ones cost the most: not for every defect */
-    const bool tiles_are_long = contract == SLOW_OF_FA3;
+    const bool tiles_are_long = contract >= SLOW_OF_FA3;
     bool seen[SLOW_DECODE_FAULTS] = {false};
     uint64_t number = 0;
     unsigned count = 0, left = SLOW_DECODE_FAULTS;
@@ -95,6 +95,18 @@ void test_fa3_faults_are_seen(void **state)
 {
     (void)state;
     find_faults(SLOW_OF_FA3, decode_fa3_wish_of, FA3_FAULT_STREAM, __func__);
+}
+
+void test_fi2_faults_are_seen(void **state)
+{
+    (void)state;
+    find_faults(SLOW_OF_FI2, decode_fi2_wish_of, FI2_FAULT_STREAM, __func__);
+}
+
+void test_fi3_faults_are_seen(void **state)
+{
+    (void)state;
+    find_faults(SLOW_OF_FI3, decode_fi3_wish_of, FI3_FAULT_STREAM, __func__);
 }
 
 /* --- the exact tier sees small changes --- */
@@ -271,10 +283,13 @@ static kit refused_kit(void)
     return zero_kit(&p);
 }
 
+enum { FA3_PAGES = KVG_PROFILE_SM90_FA3_20260810_PAGES, FA3_CONTIGUOUS = KVG_PROFILE_SM90_FA3_20260810_CONTIGUOUS,
+       FI2 = KVG_PROFILE_SM90_FLASHINFER_FA2_0_7_2, FI3 = KVG_PROFILE_SM90_FLASHINFER_FA3_0_7_2 };
+
 /* What the kernels of docs/spec/other-kernels.md take, and what they do not. */
 static const struct other_case {
     const char *what;
-    bool contiguous;
+    int profile; /* kvg_profile */
     kvg_dtype dtype;
     kvg_format k, v;
     uint32_t head_dim;
@@ -283,22 +298,31 @@ static const struct other_case {
     uint32_t sink;
     kvg_status want;
 } others[] = {
-    {"f16", false, KVG_DTYPE_F16, KVG_FORMAT_F16, KVG_FORMAT_F16, 64, 0, false, 0, KVG_OK},
-    {"bf16", true, KVG_DTYPE_BF16, KVG_FORMAT_BF16, KVG_FORMAT_BF16, 256, 0, false, 0x3FC00000, KVG_OK},
-    {"a sink of -Inf", false, KVG_DTYPE_BF16, KVG_FORMAT_BF16, KVG_FORMAT_BF16, 16, 0, false, 0xFF800000, KVG_OK},
-    {"a softcap", false, KVG_DTYPE_F16, KVG_FORMAT_F16, KVG_FORMAT_F16, 64, 30, false, 0, KVG_ERR_UNIMPLEMENTED},
-    {"a shared row", false, KVG_DTYPE_F16, KVG_FORMAT_F16, KVG_FORMAT_F16, 64, 0, true, 0, KVG_ERR_UNIMPLEMENTED},
-    {"K of another type", true, KVG_DTYPE_BF16, KVG_FORMAT_F16, KVG_FORMAT_BF16, 64, 0, false, 0,
+    {"f16", FA3_PAGES, KVG_DTYPE_F16, KVG_FORMAT_F16, KVG_FORMAT_F16, 64, 0, false, 0, KVG_OK},
+    {"bf16", FA3_CONTIGUOUS, KVG_DTYPE_BF16, KVG_FORMAT_BF16, KVG_FORMAT_BF16, 256, 0, false, 0x3FC00000, KVG_OK},
+    {"a sink of -Inf", FA3_PAGES, KVG_DTYPE_BF16, KVG_FORMAT_BF16, KVG_FORMAT_BF16, 16, 0, false, 0xFF800000, KVG_OK},
+    {"a softcap", FA3_PAGES, KVG_DTYPE_F16, KVG_FORMAT_F16, KVG_FORMAT_F16, 64, 30, false, 0, KVG_ERR_UNIMPLEMENTED},
+    {"a shared row", FA3_PAGES, KVG_DTYPE_F16, KVG_FORMAT_F16, KVG_FORMAT_F16, 64, 0, true, 0, KVG_ERR_UNIMPLEMENTED},
+    {"K of another type", FA3_CONTIGUOUS, KVG_DTYPE_BF16, KVG_FORMAT_F16, KVG_FORMAT_BF16, 64, 0, false, 0,
      KVG_ERR_UNIMPLEMENTED},
-    {"V of another format", false, KVG_DTYPE_F16, KVG_FORMAT_F16, KVG_FORMAT_E4M3, 64, 0, false, 0,
+    {"V of another format", FA3_PAGES, KVG_DTYPE_F16, KVG_FORMAT_F16, KVG_FORMAT_E4M3, 64, 0, false, 0,
      KVG_ERR_UNIMPLEMENTED},
-    {"f32", false, KVG_DTYPE_F32, KVG_FORMAT_F16, KVG_FORMAT_F16, 64, 0, false, 0, KVG_ERR_UNIMPLEMENTED},
-    {"a head_dim of 72", false, KVG_DTYPE_F16, KVG_FORMAT_F16, KVG_FORMAT_F16, 72, 0, false, 0, KVG_ERR_UNIMPLEMENTED},
-    {"a head_dim of 272", true, KVG_DTYPE_F16, KVG_FORMAT_F16, KVG_FORMAT_F16, 272, 0, false, 0, KVG_ERR_UNIMPLEMENTED},
-    {"a sink of 1 + 2^-8", false, KVG_DTYPE_BF16, KVG_FORMAT_BF16, KVG_FORMAT_BF16, 64, 0, false, 0x3F808000,
+    {"f32", FA3_PAGES, KVG_DTYPE_F32, KVG_FORMAT_F16, KVG_FORMAT_F16, 64, 0, false, 0, KVG_ERR_UNIMPLEMENTED},
+    {"a head_dim of 72", FA3_PAGES, KVG_DTYPE_F16, KVG_FORMAT_F16, KVG_FORMAT_F16, 72, 0, false, 0,
+     KVG_ERR_UNIMPLEMENTED},
+    {"a head_dim of 272", FA3_CONTIGUOUS, KVG_DTYPE_F16, KVG_FORMAT_F16, KVG_FORMAT_F16, 272, 0, false, 0,
+     KVG_ERR_UNIMPLEMENTED},
+    {"a sink of 1 + 2^-8", FA3_PAGES, KVG_DTYPE_BF16, KVG_FORMAT_BF16, KVG_FORMAT_BF16, 64, 0, false, 0x3F808000,
      KVG_ERR_INVALID},
-    {"a sink of NaN", false, KVG_DTYPE_BF16, KVG_FORMAT_BF16, KVG_FORMAT_BF16, 64, 0, false, 0x7FC00000,
+    {"a sink of NaN", FA3_PAGES, KVG_DTYPE_BF16, KVG_FORMAT_BF16, KVG_FORMAT_BF16, 64, 0, false, 0x7FC00000,
      KVG_ERR_INVALID},
+    {"fa2, a softcap", FI2, KVG_DTYPE_F16, KVG_FORMAT_F16, KVG_FORMAT_F16, 64, 30, false, 0, KVG_OK},
+    {"fa2, a wide sink", FI2, KVG_DTYPE_BF16, KVG_FORMAT_BF16, KVG_FORMAT_BF16, 256, 0, false, 0x3F808000, KVG_OK},
+    {"fa2, a shared row", FI2, KVG_DTYPE_F16, KVG_FORMAT_F16, KVG_FORMAT_F16, 64, 0, true, 0, KVG_ERR_UNIMPLEMENTED},
+    {"fa2, e4m3", FI2, KVG_DTYPE_F16, KVG_FORMAT_E4M3, KVG_FORMAT_E4M3, 64, 0, false, 0, KVG_ERR_UNIMPLEMENTED},
+    {"fa2, a head_dim of 192", FI2, KVG_DTYPE_F16, KVG_FORMAT_F16, KVG_FORMAT_F16, 192, 0, false, 0,
+     KVG_ERR_UNIMPLEMENTED},
+    {"fa3, sinks", FI3, KVG_DTYPE_F16, KVG_FORMAT_F16, KVG_FORMAT_F16, 64, 0, false, 0, KVG_ERR_UNIMPLEMENTED},
 };
 enum { OTHERS = sizeof others / sizeof others[0] };
 
@@ -306,7 +330,7 @@ static kit other_kit(const struct other_case *c)
 {
     const kvg_problem p = {
         .op = KVG_OP_DECODE, .layout = c->shared ? KVG_LAYOUT_MLA : KVG_LAYOUT_NHD, .dtype = c->dtype,
-        .profile = c->contiguous ? KVG_PROFILE_SM90_FA3_20260810_CONTIGUOUS : KVG_PROFILE_SM90_FA3_20260810_PAGES,
+        .profile = (kvg_profile)c->profile,
         .storage = {{c->k, "canonical"}, {c->v, "canonical"}},
         .tokens = 8, .kv_heads = 1, .head_dim = c->head_dim,
         .paging = {.layers = 1, .blocks = 2, .block_tokens = 4, .sequences = 2, .shared_kv = c->shared,

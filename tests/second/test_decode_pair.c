@@ -11,7 +11,8 @@
 #include "reference/reference.h"
 #include "tests/second/decode_compare.h"
 
-enum { PROFILE_STREAM = 5000000, SIMT_STREAM = 5500000, FA3_STREAM = 5700000, SPEC_STREAM = 7000000 };
+enum { PROFILE_STREAM = 5000000, SIMT_STREAM = 5500000, FA3_STREAM = 5700000,
+       FI2_STREAM = 5800000, FI3_STREAM = 5900000, SPEC_STREAM = 7000000 };
 
 static void count_options(coverage *c, const kvg_problem *p)
 {
@@ -98,16 +99,34 @@ static void test_simt_bits(void **state)
 }
 
 /* The same for the kernels of docs/spec/other-kernels.md. */
+static coverage compare_kernels(decode_wish_fn *wish_of, uint64_t count, uint64_t stream, const char *test)
+{
+    coverage c = {0};
+    for (uint64_t number = 0; number < count; number++) {
+        const decode_wish wish = wish_of(KVG_FORMAT_F16, 0, number);
+        compare_profile(&c, &wish, stream + number);
+    }
+    print_coverage(&c, test);
+    assert_true(c.windows && c.rings && c.bf16 && c.several && c.several < c.problems);
+    return c;
+}
+
 static void test_fa3_bits(void **state)
 {
-    const unsigned repeats = *(const unsigned *)*state;
-    coverage c = {0};
-    for (uint64_t number = 0; number < 24 * (uint64_t)repeats; number++) {
-        const decode_wish wish = decode_fa3_wish_of(KVG_FORMAT_F16, 0, number);
-        compare_profile(&c, &wish, FA3_STREAM + number);
-    }
-    print_coverage(&c, __func__);
-    assert_true(c.windows && c.sinks && c.rings && c.bf16 && c.several && c.several < c.problems);
+    const coverage c = compare_kernels(decode_fa3_wish_of, 24 * *(const unsigned *)*state, FA3_STREAM, __func__);
+    assert_true(c.sinks);
+}
+
+static void test_fi2_bits(void **state)
+{
+    const coverage c = compare_kernels(decode_fi2_wish_of, 12 * *(const unsigned *)*state, FI2_STREAM, __func__);
+    assert_true(c.caps && c.sinks);
+}
+
+static void test_fi3_bits(void **state)
+{
+    const coverage c = compare_kernels(decode_fi3_wish_of, 12 * *(const unsigned *)*state, FI3_STREAM, __func__);
+    assert_true(c.caps);
 }
 
 /* --- the exact tier --- */
@@ -189,6 +208,10 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_simt_faults_are_seen),
         cmocka_unit_test_prestate(test_fa3_bits, &repeats),
         cmocka_unit_test(test_fa3_faults_are_seen),
+        cmocka_unit_test_prestate(test_fi2_bits, &repeats),
+        cmocka_unit_test(test_fi2_faults_are_seen),
+        cmocka_unit_test_prestate(test_fi3_bits, &repeats),
+        cmocka_unit_test(test_fi3_faults_are_seen),
         cmocka_unit_test_prestate(test_exact_answers, &repeats),
         cmocka_unit_test(test_changes_are_seen),
         cmocka_unit_test(test_decode_refusals),
