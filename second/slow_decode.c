@@ -169,7 +169,8 @@ static void run_parts(slow_query *r, int64_t begin, int64_t tiles, slow_state *s
     slow_state parts[MOST_PARTS];
     for (int64_t i = 0; i < count; i++) {
         slow_tiles_run(r, begin + i * apart, step, tiles, &parts[i]);
-        if (!slow_is_lowest(parts[i].m)) parts[i].m = slow_f32_multiply(parts[i].m, r->c);
+        const bool in_log2 = h->profile->contract->end == KVG_END_PARTS && !slow_is_lowest(parts[i].m);
+        if (in_log2) parts[i].m = slow_f32_multiply(parts[i].m, r->c);
     }
     if (wrong(h, SLOW_DECODE_SINK_BEFORE_MERGE)) {
         r->sink_leaf = 0;
@@ -183,12 +184,16 @@ static void run_block(slow_query *r, int64_t row, slow_state *s)
 {
     const slow_head *h = r->head;
     const slow_stored *stored = h->stored;
+    const bool of_query = h->tiling.of_head == KVG_BLOCK_OF_QUERY;
     const int64_t group = (int64_t)stored->request->group, window = stored->request->problem->attention.window;
-    const int64_t rows = wrong(h, SLOW_DECODE_BLOCK_OF_ONE) ? 1 : h->tiling.rows, block = row / rows;
+    const int64_t rows = wrong(h, SLOW_DECODE_BLOCK_OF_ONE) ? 1 : h->tiling.rows, of_token = of_query ? 1 : group;
+    const int64_t block = (of_query ? row / group : row) / rows;
     const int64_t first_query = slow_position(stored, 0), positions = (int64_t)h->tiling.tile * h->tiling.parts;
-    int64_t begin = first_query + block * rows / group - window + 1;
-    int64_t end = first_query + ((block + 1) * rows + group - 1) / group;
+    int64_t begin = first_query + block * rows / of_token - window + 1;
+    int64_t end = first_query + ((block + 1) * rows + of_token - 1) / of_token;
     if (window == 0 || begin < 0 || wrong(h, SLOW_DECODE_BLOCK_FROM_ZERO)) begin = 0;
+    if (of_query) begin -= begin % h->tiling.tile;
+    if (of_query && wrong(h, SLOW_DECODE_LEAVES_FROM_WINDOW)) begin = first_seen(r);
     if (end > stored->length || wrong(h, SLOW_DECODE_BLOCK_TO_THE_END)) end = stored->length;
     run_parts(r, begin, end > begin ? (end - begin + positions - 1) / positions : 0, s);
 }
@@ -324,6 +329,9 @@ static kvg_status check_other_kernel(const kvg_problem *p)
     const char *name = kvg_profile_get(p->profile)->name;
     const kvg_format own = kvg_format_of_dtype(p->dtype);
     const kvg_end_kind end = kvg_profile_get(p->profile)->contract->end;
+    if (end == KVG_END_STATES) {
+        return kvg_fail(KVG_ERR_UNIMPLEMENTED, "the second reference does not compute %s", name);
+    }
     if (end == KVG_END_RECIPROCAL && p->attention.softcap > 0) {
         return kvg_fail(KVG_ERR_UNIMPLEMENTED, "%s has no softcap", name);
     }

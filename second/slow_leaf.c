@@ -526,7 +526,7 @@ static void add_tile(const slow_query *r, int64_t first, size_t size, slow_state
     tile t = {.size = size};
     slow_number w = slow_scaled(1, 0);
     const bool seen = load_tile(r, first, &t);
-    if (!seen && (!follows_by_fma(r->head) || wrong(r->head, SLOW_DECODE_UNSEEN_TILE_SKIPPED))) return;
+    if (!seen && (r->head->tiling.rows == 0 || wrong(r->head, SLOW_DECODE_UNSEEN_TILE_SKIPPED))) return;
     slow_number top = top_of(r, first, &t);
     const bool start = s->absent && wrong(r->head, SLOW_DECODE_FIRST_NOT_RESCALED);
     if (start) s->m = slow_zero(false);

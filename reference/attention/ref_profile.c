@@ -14,6 +14,7 @@
 #include "core/bits.h"
 #include "reference/attention/ref_profile.h"
 #include "reference/attention/ref_profile_operand.h"
+#include "reference/attention/ref_profile_tiles.h"
 #include "reference/attention_profile.h"
 #include "reference/numbers/ref_round.h"
 #include "reference/numbers/ref_special.h"
@@ -40,12 +41,6 @@ typedef struct desk {
     head *heads;    /* [tokens][group] */
     void *queries;  /* of the heads */
 } desk;
-
-/* Query tokens of one sequence, and the leaves that their keys lie in. */
-typedef struct batch {
-    uint32_t first, count;
-    uint32_t first_leaf, end_leaf;
-} batch;
 
 static void set_empty(const ref_profile_run *r, ref_node n)
 {
@@ -216,24 +211,24 @@ static extent extent_of(const ref_profile_run *r, uint32_t token)
 }
 
 /* Nodes of a row: one at least, for a row that sees nothing. */
-static uint32_t leaves_of(const batch *b)
+static uint32_t leaves_of(const ref_batch *b)
 {
     return b->first_leaf < b->end_leaf ? b->end_leaf - b->first_leaf : 1;
 }
 
-static size_t floats_of(const ref_profile_run *r, const batch *b)
+static size_t floats_of(const ref_profile_run *r, const ref_batch *b)
 {
     return (size_t)b->count * r->p->attention.query_heads * leaves_of(b) * r->parts * ref_node_floats(r);
 }
 
 /* The batch that begins with token `first`: as many of its sequence as there is room for. */
-static batch batch_from(const ref_profile_run *r, uint32_t first)
+static ref_batch batch_from(const ref_profile_run *r, uint32_t first)
 {
-    batch b = {first, 0, 0, 0};
+    ref_batch b = {first, 0, 0, 0};
     while (first + b.count < r->p->attention.queries &&
            r->queries[first + b.count].sequence == r->queries[first].sequence) {
         const extent next = extent_of(r, first + b.count);
-        batch more = {first, b.count + 1, b.first_leaf, b.end_leaf};
+        ref_batch more = {first, b.count + 1, b.first_leaf, b.end_leaf};
         if (next.first < next.end) {
             more.first_leaf = b.end_leaf && b.first_leaf < next.first ? b.first_leaf : next.first;
             more.end_leaf = b.end_leaf > next.end ? b.end_leaf : next.end;
@@ -245,76 +240,15 @@ static batch batch_from(const ref_profile_run *r, uint32_t first)
 }
 
 /* Leaf `leaf` of a query head of the batch's token `i`, or the first of its parts. */
-static ref_node leaf_of(const ref_profile_run *r, const batch *b, uint32_t i, uint32_t query_head, uint32_t leaf)
+static ref_node leaf_of(const ref_profile_run *r, const ref_batch *b, uint32_t i, uint32_t query_head, uint32_t leaf)
 {
     const size_t row = (size_t)i * r->p->attention.query_heads + query_head;
     return ref_node_at(r, r->nodes, (row * leaves_of(b) + leaf - b->first_leaf) * r->parts);
 }
 
-/* --- which tiles --- */
-
-/* Tiles that some rows walk. */
-typedef struct tiles {
-    int64_t start; /* position of the first */
-    int64_t count;
-    int64_t end; /* V is read below it; 0: where a row sees it */
-} tiles;
-
-/* The number of row `row` of the batch and a KV head among those of its sequence, token by token. */
-static uint64_t row_of_sequence(const ref_profile_run *r, const batch *b, uint64_t row)
-{
-    const ref_query *query = &r->queries[b->first];
-    const int64_t before = r->kv.table.lengths[query->sequence] - r->query_lengths[query->sequence];
-    return (uint64_t)(query->position - before) * r->group + row;
-}
-
-/* Of the block of rows that row `row` lies in, and of piece `leaf` of its keys: docs/spec/other-kernels.md sections
- * 2.2, 2.5 and 3. */
-static tiles tiles_of_block(const ref_profile_run *r, const batch *b, uint32_t leaf, uint64_t row)
-{
-    const uint32_t sequence = r->queries[b->first].sequence;
-    const int64_t length = r->kv.table.lengths[sequence], before = length - r->query_lengths[sequence];
-    const int64_t step = (int64_t)r->tile * r->parts;
-    const int64_t window = r->rules->operands == KVG_OPERANDS_THREADS ? 0 : r->p->attention.window;
-    const uint64_t block = row_of_sequence(r, b, row) / r->block;
-    const int64_t low = (int64_t)(block * r->block / r->group);
-    const int64_t high = (int64_t)(((block + 1) * r->block + r->group - 1) / r->group);
-    const int64_t first = window && before + low >= window ? before + low - window + 1 : 0;
-    const int64_t aligned = r->rules->order == KVG_TILES_LAST_DOWN ? first / r->tile * r->tile : first;
-    const int64_t from = aligned + (int64_t)leaf * r->piece, start = from < length ? from : length;
-    const int64_t end = r->piece && start + r->piece < length ? start + r->piece : length;
-    const int64_t last = before + high < end ? before + high : end;
-    return (tiles){start, last > start ? (last - start + step - 1) / step * r->parts : 0, end};
-}
-
-/* Of the keys of the block that row `row` lies in. */
-static uint32_t pieces_of(const ref_profile_run *r, const batch *b, uint64_t row)
-{
-    const int64_t length = r->kv.table.lengths[r->queries[b->first].sequence];
-    const int64_t positions = length - tiles_of_block(r, b, 0, row).start;
-    return (uint32_t)((positions + r->piece - 1) / r->piece);
-}
-
-/* Of a leaf; without leaves, a split's share of those with keys that some token of the batch sees. */
-static tiles tiles_of_leaf(const ref_profile_run *r, const batch *b, uint32_t leaf)
-{
-    const int64_t size = r->rules->leaf / r->tile, tile = r->tile;
-    if (size) return (tiles){leaf * size * tile, size, 0};
-    ref_range_of_keys all = {INT64_MAX, 0};
-    for (uint32_t i = 0; i < b->count; i++) {
-        const ref_range_of_keys keys = ref_query_keys(&r->kv.table, &r->queries[b->first + i]);
-        if (keys.end <= keys.first) continue;
-        all.first = keys.first < all.first ? keys.first : all.first;
-        all.end = keys.end > all.end ? keys.end : all.end;
-    }
-    const int64_t first = all.first / tile, end = (all.end + tile - 1) / tile;
-    const int64_t share = (end - first + r->splits - 1) / r->splits, from = first + leaf * share;
-    return (tiles){from * tile, from + share < end ? share : end - from, 0};
-}
-
 /* The tiles of a leaf for rows `low` to `high` - 1 of a batch and a KV head, token by token. */
-static void run_rows(const ref_profile_run *r, desk *d, const batch *b, uint32_t kv_head, uint32_t leaf, uint32_t low,
-                     uint32_t high)
+static void run_rows(const ref_profile_run *r, desk *d, const ref_batch *b, uint32_t kv_head, uint32_t leaf,
+                     uint32_t low, uint32_t high)
 {
     const uint32_t group = r->group, first = kv_head * group;
     for (uint32_t i = low; i < high; i++) {
@@ -323,7 +257,7 @@ static void run_rows(const ref_profile_run *r, desk *d, const batch *b, uint32_t
         const ref_node of_row = leaf_of(r, b, token, query_head, leaf);
         for (uint32_t part = 0; part < r->parts; part++) set_empty(r, ref_node_at(r, of_row.m, part));
     }
-    const tiles t = r->block ? tiles_of_block(r, b, leaf, low) : tiles_of_leaf(r, b, leaf);
+    const ref_tiles t = ref_tiles_of(r, b, leaf, low);
     for (int64_t n = 0; n < t.count; n++) {
         const int64_t tile = r->tile;
         const int64_t start = t.start + tile * (r->rules->order == KVG_TILES_LAST_DOWN ? t.count - 1 - n : n);
@@ -348,14 +282,14 @@ static void run_rows(const ref_profile_run *r, desk *d, const batch *b, uint32_t
 }
 
 /* A row's leaves to its root, and to what is asked for. */
-static void run_root(const ref_profile_run *r, const batch *b, uint32_t i, uint32_t query_head)
+static void run_root(const ref_profile_run *r, const ref_batch *b, uint32_t i, uint32_t query_head)
 {
     const extent at = extent_of(r, b->first + i);
     const bool sees = at.first < at.end;
     const ref_node root = leaf_of(r, b, i, query_head, sees ? at.first : b->first_leaf);
     for (uint32_t part = 0; part < r->parts && !sees; part++) set_empty(r, ref_node_at(r, root.m, part));
     if (r->rules->leaf) merge_tree(r, root.m, at.first, at.end);
-    const uint32_t pieces = !sees ? 1 : r->piece ? pieces_of(r, b, i * r->group) : r->splits;
+    const uint32_t pieces = !sees ? 1 : r->piece ? ref_tiles_pieces(r, b, i * r->group) : r->splits;
     ref_profile_end(r, (size_t)(b->first + i) * r->p->attention.query_heads + query_head, pieces, root);
 }
 
@@ -384,24 +318,6 @@ static desk *open_desk(const ref_profile_run *r)
     return d;
 }
 
-/* Items that the rows of a leaf are cut into: blocks, or as many as there are threads, or one if there are leaves. */
-static uint32_t cuts_of(const ref_profile_run *r, const batch *b)
-{
-    const uint32_t rows = b->count * r->group, most = (uint32_t)omp_get_num_threads();
-    const uint64_t first = row_of_sequence(r, b, 0);
-    if (r->block) return (uint32_t)((first + rows - 1) / r->block - first / r->block) + 1;
-    return r->rules->leaf ? 1 : rows < most ? rows : most;
-}
-
-/* The first row of item `cut` of `cuts`. */
-static uint32_t cut_at(const ref_profile_run *r, const batch *b, uint64_t cut, uint32_t cuts)
-{
-    const uint32_t rows = b->count * r->group;
-    if (!r->block || cut == 0 || cut == cuts) return (uint32_t)(rows * cut / cuts);
-    const uint64_t first = row_of_sequence(r, b, 0);
-    return (uint32_t)((first / r->block + cut) * r->block - first);
-}
-
 /* One batch after the other, each by all threads: first its leaves, then its rows. */
 static kvg_status run_batches(const ref_profile_run *r)
 {
@@ -416,13 +332,13 @@ static kvg_status run_batches(const ref_profile_run *r)
         }
 #pragma omp barrier
         for (uint32_t first = 0; !failed && first < r->p->attention.queries;) {
-            const batch b = batch_from(r, first);
-            const uint32_t leaves = b.end_leaf - b.first_leaf, cuts = cuts_of(r, &b);
+            const ref_batch b = batch_from(r, first);
+            const uint32_t leaves = b.end_leaf - b.first_leaf, cuts = ref_tiles_cuts(r, &b);
 #pragma omp for schedule(dynamic)
             for (uint64_t i = 0; i < (uint64_t)leaves * r->p->kv_heads * cuts; i++) {
                 const uint64_t cut = i % cuts, item = i / cuts;
                 run_rows(r, d, &b, (uint32_t)(item / leaves), b.first_leaf + (uint32_t)(item % leaves),
-                         cut_at(r, &b, cut, cuts), cut_at(r, &b, cut + 1, cuts));
+                         ref_tiles_cut(r, &b, cut, cuts), ref_tiles_cut(r, &b, cut + 1, cuts));
             }
 #pragma omp for
             for (uint64_t i = 0; i < (uint64_t)b.count * query_heads; i++)
@@ -442,7 +358,7 @@ static kvg_status run(ref_profile_run *r, const kvg_tensor *query_lengths)
     kvg_status s = ref_queries_place(&r->kv.table, query_lengths, r->queries);
     size_t most = 0;
     for (uint32_t i = 0; !s && i < a->queries;) {
-        const batch b = batch_from(r, i);
+        const ref_batch b = batch_from(r, i);
         most = floats_of(r, &b) > most ? floats_of(r, &b) : most;
         i += b.count;
     }
@@ -482,8 +398,8 @@ static kvg_status set_tiling(ref_profile_run *r)
     r->block = tiling.of_head == KVG_BLOCK_OF_QUERY ? tiling.rows * r->group : tiling.rows;
     if (r->rules->operands == KVG_OPERANDS_THREADS) {
         if (call.one_token && tiling.rows == r->group) return KVG_OK;
-        return kvg_fail(KVG_ERR_UNIMPLEMENTED, "the bits of %s are known for one query token of a sequence, and 1, 2, 4 "
-                        "or 8 query heads of a KV head", kvg_profile_get(r->p->profile)->name);
+        return kvg_fail(KVG_ERR_UNIMPLEMENTED, "the bits of %s are known for one query token of a sequence, and 1, 2, "
+                        "4 or 8 query heads of a KV head", kvg_profile_get(r->p->profile)->name);
     }
     if (r->tile <= KVG_MOST_TILE && r->tile % KVG_MMA_K == 0) return KVG_OK;
     return kvg_fail(KVG_ERR_INVALID, "a tile of %u positions: a multiple of %d up to %d", r->tile, (int)KVG_MMA_K,

@@ -198,7 +198,8 @@ static void scores_of_threads(const ref_profile_run *r, const void *from, const 
 }
 
 /* What was before is multiplied by w as the first position joins it. */
-static void add_joined(const ref_profile_run *r, const void *from, const bool *read, const float *p, float w, ref_node n)
+static void add_joined(const ref_profile_run *r, const void *from, const bool *read, const float *p, float w,
+                       ref_node n)
 {
     const tile *t = from;
     for (uint32_t i = 0; i < r->tile; i++) {

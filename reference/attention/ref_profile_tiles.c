@@ -1,0 +1,75 @@
+#include "reference/attention/ref_profile_tiles.h"
+
+#include <omp.h>
+
+/* The number of row `row` of the batch and a KV head among those of its sequence, token by token. */
+static uint64_t row_of_sequence(const ref_profile_run *r, const ref_batch *b, uint64_t row)
+{
+    const ref_query *query = &r->queries[b->first];
+    const int64_t before = r->kv.table.lengths[query->sequence] - r->query_lengths[query->sequence];
+    return (uint64_t)(query->position - before) * r->group + row;
+}
+
+/* Of the block of rows that row `row` lies in, and of piece `leaf` of its keys: docs/spec/other-kernels.md sections
+ * 2.2, 2.5 and 3. */
+static ref_tiles tiles_of_block(const ref_profile_run *r, const ref_batch *b, uint32_t leaf, uint64_t row)
+{
+    const uint32_t sequence = r->queries[b->first].sequence;
+    const int64_t length = r->kv.table.lengths[sequence], before = length - r->query_lengths[sequence];
+    const int64_t step = (int64_t)r->tile * r->parts;
+    const int64_t window = r->rules->operands == KVG_OPERANDS_THREADS ? 0 : r->p->attention.window;
+    const uint64_t block = row_of_sequence(r, b, row) / r->block;
+    const int64_t low = (int64_t)(block * r->block / r->group);
+    const int64_t high = (int64_t)(((block + 1) * r->block + r->group - 1) / r->group);
+    const int64_t first = window && before + low >= window ? before + low - window + 1 : 0;
+    const int64_t aligned = r->rules->order == KVG_TILES_LAST_DOWN ? first / r->tile * r->tile : first;
+    const int64_t from = aligned + (int64_t)leaf * r->piece, start = from < length ? from : length;
+    const int64_t end = r->piece && start + r->piece < length ? start + r->piece : length;
+    const int64_t last = before + high < end ? before + high : end;
+    return (ref_tiles){start, last > start ? (last - start + step - 1) / step * r->parts : 0, end};
+}
+
+uint32_t ref_tiles_pieces(const ref_profile_run *r, const ref_batch *b, uint64_t row)
+{
+    const int64_t length = r->kv.table.lengths[r->queries[b->first].sequence];
+    const int64_t positions = length - tiles_of_block(r, b, 0, row).start;
+    return (uint32_t)((positions + r->piece - 1) / r->piece);
+}
+
+/* Of a leaf; without leaves, a split's share of those with keys that some token of the batch sees. */
+static ref_tiles tiles_of_leaf(const ref_profile_run *r, const ref_batch *b, uint32_t leaf)
+{
+    const int64_t size = r->rules->leaf / r->tile, tile = r->tile;
+    if (size) return (ref_tiles){leaf * size * tile, size, 0};
+    ref_range_of_keys all = {INT64_MAX, 0};
+    for (uint32_t i = 0; i < b->count; i++) {
+        const ref_range_of_keys keys = ref_query_keys(&r->kv.table, &r->queries[b->first + i]);
+        if (keys.end <= keys.first) continue;
+        all.first = keys.first < all.first ? keys.first : all.first;
+        all.end = keys.end > all.end ? keys.end : all.end;
+    }
+    const int64_t first = all.first / tile, end = (all.end + tile - 1) / tile;
+    const int64_t share = (end - first + r->splits - 1) / r->splits, from = first + leaf * share;
+    return (ref_tiles){from * tile, from + share < end ? share : end - from, 0};
+}
+
+ref_tiles ref_tiles_of(const ref_profile_run *r, const ref_batch *b, uint32_t leaf, uint64_t row)
+{
+    return r->block ? tiles_of_block(r, b, leaf, row) : tiles_of_leaf(r, b, leaf);
+}
+
+uint32_t ref_tiles_cuts(const ref_profile_run *r, const ref_batch *b)
+{
+    const uint32_t rows = b->count * r->group, most = (uint32_t)omp_get_num_threads();
+    const uint64_t first = row_of_sequence(r, b, 0);
+    if (r->block) return (uint32_t)((first + rows - 1) / r->block - first / r->block) + 1;
+    return r->rules->leaf ? 1 : rows < most ? rows : most;
+}
+
+uint32_t ref_tiles_cut(const ref_profile_run *r, const ref_batch *b, uint64_t cut, uint32_t cuts)
+{
+    const uint32_t rows = b->count * r->group;
+    if (!r->block || cut == 0 || cut == cuts) return (uint32_t)(rows * cut / cuts);
+    const uint64_t first = row_of_sequence(r, b, 0);
+    return (uint32_t)((first / r->block + cut) * r->block - first);
+}
