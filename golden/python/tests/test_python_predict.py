@@ -34,6 +34,16 @@ def test_the_kernels_bits(case):
     assert bits(out, lse) == (case["out"], case["lse"])
 
 
+@pytest.mark.parametrize("profile, right", [(PAGES, 0x44B4), (CONTIGUOUS, 0x44B3)])
+def test_the_row_by_hand(profile, right):
+    """docs/spec/other-kernels.md section 1.8: 0x1.2dp+2 in pages, 0x1.2ccp+2 contiguous, and the LSE 0x1.2430f6p+3."""
+    q, k, v = np.zeros((1, 1, 1, 16), np.float16), *np.zeros((2, 1, 132, 1, 16), np.float16)
+    q[..., 0], k[..., 0] = 1, -1024
+    k[0, [0, 8, 20, 128, 131], 0, 0], v[0, [0, 8, 20, 128, 131], 0, 0] = (33, 28, 30, 29, 28), (7, 3, 6, 8, -8)
+    out, lse = kvgold.predict(profile, q, k, v, lengths=[132])
+    assert (out.view(np.uint16).ravel().tolist(), lse.view(np.uint32).item()) == ([right] + [0] * 15, 0x4112187B)
+
+
 def test_other_rules_have_other_bits():
     case = next(c for c in CASES if c["profile"] == CONTIGUOUS and c["dim"] == 128 and max(c["lengths"]) > 176)
     right = case["out"], case["lse"]
