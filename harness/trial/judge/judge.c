@@ -76,6 +76,7 @@ static void try_known_wrong(const kvg_truth *t, const kvg_tensor_set *answer, kv
     const judge *j = judge_for(t);
     const bool fails = r->verdict == KVG_VERDICT_FAIL && r->broken.count == 0;
     const bool wrong = fails && !kvg_set_same_bytes(&t->expected, answer);
+    if (wrong && j->name) j->name(t, answer->tensors, r);
     size_t count;
     const kvg_defect *defects = kvg_defect_table(&count);
     if (kvg_known_wrong_try(t, wrong ? answer : NULL, KVG_OFFER_CONTROLS, known)) {

@@ -357,3 +357,36 @@ bool judge_near_numbers(const kvg_truth *t, const kvg_tensor_set *answer, const 
 {
     return kvg_decode_is_near(t, answer->tensors, wrong->tensors);
 }
+
+static bool has_bits_of(const kvg_problem *p, const kvg_truth *t, const kvg_tensor *answer, kvg_tensor *other)
+{
+    if (!kvg_problem_has_operands(p) || kvg_attention_profile(p, t->question->in.tensors, other)) return false;
+    bool same = true;
+    for (int i = OUT; i <= LSE && same; i++) {
+        const size_t count = other[i].bytes / kvg_dtype_bytes(other[i].dtype);
+        same = kvg_differ_numbers(other[i].dtype, other[i].data, answer[i].data, count).wrong == 0;
+    }
+    return same;
+}
+
+void kvg_decode_name_profiles(const kvg_truth *t, const kvg_tensor *answer, kvg_result *r)
+{
+    const kvg_problem *asked = &t->question->c->problem;
+    kvg_tensor_set other = {0};
+    size_t count;
+    const kvg_profile_info *table = kvg_profile_table(&count);
+    const char *before = "; the bits are those of ";
+    char names[512] = "";
+    if (kvg_answer_alloc(t->question, &other) == KVG_OK) {
+        for (size_t i = 0; i < count; i++) {
+            kvg_problem p = *asked;
+            p.profile = table[i].profile;
+            if (p.profile == asked->profile || !has_bits_of(&p, t, answer, other.tensors)) continue;
+            const size_t used = strlen(names);
+            snprintf(names + used, sizeof names - used, "%s%s", before, table[i].name);
+            before = ", ";
+        }
+    }
+    if (names[0]) kvg_result_add(r, "%s", names + strlen("; "));
+    kvg_set_free(&other);
+}

@@ -12,6 +12,7 @@ typedef struct judge {
     void (*meaning)(const kvg_truth *t, const kvg_tensor *answer, kvg_result *r); /* what they stand for */
     bool (*is_right)(const kvg_truth *t, const kvg_tensor_set *answer);
     bool (*explains)(const kvg_truth *t, const kvg_tensor_set *answer, const kvg_tensor_set *wrong);
+    void (*name)(const kvg_truth *t, const kvg_tensor *answer, kvg_result *r); /* whose answer a wrong one is */
     const char *explained; /* how the answer then is to the wrong one: "equals", "near" */
     bool by_distance;   /* a wrong answer is rejected by its distance; else it is offered to the check */
     bool has_relations; /* harness/trial/judge/relations.def is for these ops */

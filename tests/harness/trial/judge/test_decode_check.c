@@ -29,6 +29,7 @@ typedef struct change {
     int which;
     size_t at;
     uint32_t to;
+    kvg_profile as;     /* whose arithmetic it has; 0: the case's */
 } change;
 
 static change made; /* by the backend below */
@@ -42,7 +43,9 @@ static kvg_status run_changed(const kvg_problem *p, const kvg_tensor *in, kvg_te
         right[i].data = malloc(out[i].bytes);
         if (!right[i].data) return KVG_ERR_MEMORY;
     }
-    kvg_status s = kvg_reference_run(p, in, right);
+    kvg_problem asked = *p;
+    if (made.as) asked.profile = made.as;
+    kvg_status s = kvg_reference_run(&asked, in, right);
     for (int i = 0; i < 2; i++) {
         const size_t rows = (size_t)p->attention.queries * p->attention.query_heads;
         const size_t bytes = made.keep ? out[i].bytes / rows * made.keep : out[i].bytes;
@@ -284,6 +287,21 @@ static void test_one_bit_fails_under_a_profile(void **state)
     close_world(&w);
 }
 
+static void test_the_bits_of_another_profile_are_named(void **state)
+{
+    (void)state;
+    world w;
+    open_world(&w, KVG_FILL_RANDOM, true);
+    kvg_result r = check(&w.c, (change){.as = KVG_PROFILE_SM90_MMA16816_V2});
+    assert_fails_with(&r, "numbers have other bits than sm90.mma16816.v1");
+    assert_fails_with(&r, "; the bits are those of sm90.mma16816.v2");
+    r = check(&w.c, (change){.as = KVG_PROFILE_SM90_MMA16816_V2, .set = true, .at = 3, .to = 0x1234});
+    assert_null(strstr(r.detail, "the bits are those of"));
+    r = check(&w.c, (change){.as = KVG_PROFILE_SM100_MMA16816_V1}); /* of a chip with the same sums */
+    assert_verdict(&r, KVG_VERDICT_PASS, "sm100");
+    close_world(&w);
+}
+
 static void test_nan_and_infinity_fail(void **state)
 {
     (void)state;
@@ -472,6 +490,7 @@ int main(void)
         cmocka_unit_test(test_probes_agree_with_the_reference_on_every_layout),
         cmocka_unit_test(test_one_number_outside_its_bound_fails_with_its_place),
         cmocka_unit_test(test_one_bit_fails_under_a_profile),
+        cmocka_unit_test(test_the_bits_of_another_profile_are_named),
         cmocka_unit_test(test_nan_and_infinity_fail),
         cmocka_unit_test(test_what_nobody_wrote_fails),
         cmocka_unit_test(test_a_probe_convicts_a_lost_sink),
