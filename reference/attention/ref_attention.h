@@ -5,7 +5,9 @@
  *   ref_profile            The profile tier: what the decode contracts share.
  *   ref_profile_mma, _operand
  *                          The contract of tensor cores, and what it feeds to them.
- *   ref_profile_simt       The contract of plain f32.
+ *   ref_profile_simt       The contracts of plain f32.
+ *   ref_profile_tiles      Which tiles the rows of a batch walk.
+ *   ref_profile_end        From sums to outputs and LSE.
  *   ref_kv, ref_query      Rows of K and V as exact numbers; rows of q and what they see.
  *
  * The public headers are reference/attention_spec.h and reference/attention_profile.h. */
