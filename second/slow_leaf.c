@@ -4,7 +4,7 @@
 #include "second/slow_mma.h"
 #include "second/slow_special.h"
 
-enum { SUM = KVG_MMA_K, MOST_OF_TILE = 192 + SUM };
+enum { SUM = KVG_MMA_K, MOST_OF_TILE = 192 + SUM, FA3_BLOCK = 128 /* rows of a KV head and a sequence */ };
 static const uint32_t LOG2_E = 0x3FB8AA3B /* 0x1.715476p+0 */, EMPTY_M = 0xFF7FFFFF /* -0x1.fffffep+127 */;
 
 static bool wrong(const slow_head *h, slow_decode_fault fault)
@@ -404,8 +404,7 @@ static uint16_t weight_of(const slow_query *r, const tile *t, size_t i)
 static const uint32_t *values_at(const slow_query *r, const tile *t, int64_t first, size_t i)
 {
     const slow_head *h = r->head;
-    const kvg_end_kind end = h->profile->contract->end;
-    const bool shown = (end == KVG_END_PARTS || end == KVG_END_LOG2) != wrong(h, SLOW_DECODE_UNSEEN_VALUES);
+    const bool shown = !h->own != wrong(h, SLOW_DECODE_UNSEEN_VALUES);
     const int64_t key = shown ? stored_key(h, first + (int64_t)i) : t->key[i];
     return key < 0 ? NULL : h->v + (size_t)key * h->stored->request->v_dim;
 }
@@ -521,12 +520,22 @@ static slow_number exponent_of(const slow_query *r, const tile *t, size_t i, slo
     return slow_f32_subtract(t->z[i], m);
 }
 
+/* docs/spec/other-kernels.md sections 1.3 and 2.2: a row walks tiles, too, that only others of its block see. */
+static bool walks_unseen_tile(const slow_head *h, int64_t first, size_t size)
+{
+    const int64_t window = problem_of(h)->attention.window;
+    if (h->own || wrong(h, SLOW_DECODE_UNSEEN_TILE_SKIPPED)) return false;
+    if (h->tiling.rows > 0) return true;
+    const bool others = h->stored->queries * h->stored->request->group <= FA3_BLOCK;
+    return others && (window == 0 || first + (int64_t)size > slow_position(h->stored, 0) - window + 1);
+}
+
 static void add_tile(const slow_query *r, int64_t first, size_t size, slow_state *s)
 {
     tile t = {.size = size};
     slow_number w = slow_scaled(1, 0);
     const bool seen = load_tile(r, first, &t);
-    if (!seen && (r->head->tiling.rows == 0 || wrong(r->head, SLOW_DECODE_UNSEEN_TILE_SKIPPED))) return;
+    if (!seen && !walks_unseen_tile(r->head, first, size)) return;
     slow_number top = top_of(r, first, &t);
     const bool start = s->absent && wrong(r->head, SLOW_DECODE_FIRST_NOT_RESCALED);
     if (start) s->m = slow_zero(false);

@@ -20,7 +20,6 @@
 #include "reference/numbers/ref_special.h"
 
 enum {
-    MOST_SPLIT_ROWS = 128, /* of a block of rows, at least */
     MOST_ROWS = 256,        /* of a batch and a KV head: those of one token may be more */
     MOST_FLOATS = 1 << 23,  /* of a batch's nodes: those of one token may be more */
 };
@@ -258,6 +257,7 @@ static void run_rows(const ref_profile_run *r, desk *d, const ref_batch *b, uint
         for (uint32_t part = 0; part < r->parts; part++) set_empty(r, ref_node_at(r, of_row.m, part));
     }
     const ref_tiles t = ref_tiles_of(r, b, leaf, low);
+    const bool whole = ref_tiles_are_shared(r, b);
     for (int64_t n = 0; n < t.count; n++) {
         const int64_t tile = r->tile;
         const int64_t start = t.start + tile * (r->rules->order == KVG_TILES_LAST_DOWN ? t.count - 1 - n : n);
@@ -266,10 +266,10 @@ static void run_rows(const ref_profile_run *r, desk *d, const ref_batch *b, uint
             const ref_query *query = &r->queries[b->first + i];
             ref_range_of_keys keys = ref_query_keys(&r->kv.table, query);
             if (r->piece && keys.end > t.end) keys.end = t.end;
-            if (!r->block && (start + tile <= keys.first || start >= keys.end)) continue;
+            if (!whole && (start + tile <= keys.first || start >= keys.end)) continue;
             if (!loaded) load_tile(r, d, query->sequence, kv_head, start);
             loaded = true;
-            if (!find_seen(d, r->tile, keys, start, seen) && !r->block) continue;
+            if (!find_seen(d, r->tile, keys, start, seen) && !whole) continue;
             for (uint32_t j = 0; j < r->tile; j++) read[j] = seen[j] || (start + j < t.end && d->placed[j]);
             for (uint32_t row = i * group; row < (i + 1) * group; row++) {
                 if (row < low || row >= high) continue;
@@ -454,9 +454,9 @@ static kvg_status check_splits(const ref_profile_run *r)
         return kvg_fail(KVG_ERR_INVALID, "%u splits: give a number from 1 to %d", r->splits, (int)KVG_MOST_SPLITS);
     }
     for (uint32_t s = 0; s < r->p->paging.sequences; s++) {
-        if ((uint64_t)r->query_lengths[s] * r->group <= MOST_SPLIT_ROWS) continue;
+        if ((uint64_t)r->query_lengths[s] * r->group <= REF_BLOCK_ROWS) continue;
         return kvg_fail(KVG_ERR_UNIMPLEMENTED, "%s in splits is known for up to %d query rows of a KV head and a "
-                        "sequence, not for %d tokens of %u heads", name, (int)MOST_SPLIT_ROWS,
+                        "sequence, not for %d tokens of %u heads", name, (int)REF_BLOCK_ROWS,
                         r->query_lengths[s], r->group);
     }
     return KVG_OK;

@@ -29,6 +29,12 @@ static ref_tiles tiles_of_block(const ref_profile_run *r, const ref_batch *b, ui
     return (ref_tiles){start, last > start ? (last - start + step - 1) / step * r->parts : 0, end};
 }
 
+bool ref_tiles_are_shared(const ref_profile_run *r, const ref_batch *b)
+{
+    if (r->block || r->rules->leaf) return r->block > 0;
+    return (uint64_t)r->query_lengths[r->queries[b->first].sequence] * r->group <= REF_BLOCK_ROWS;
+}
+
 uint32_t ref_tiles_pieces(const ref_profile_run *r, const ref_batch *b, uint64_t row)
 {
     const int64_t length = r->kv.table.lengths[r->queries[b->first].sequence];
@@ -50,7 +56,8 @@ static ref_tiles tiles_of_leaf(const ref_profile_run *r, const ref_batch *b, uin
     }
     const int64_t first = all.first / tile, end = (all.end + tile - 1) / tile;
     const int64_t share = (end - first + r->splits - 1) / r->splits, from = first + leaf * share;
-    return (ref_tiles){from * tile, from + share < end ? share : end - from, 0};
+    const int64_t length = r->kv.table.lengths[r->queries[b->first].sequence];
+    return (ref_tiles){from * tile, from + share < end ? share : end - from, length};
 }
 
 ref_tiles ref_tiles_of(const ref_profile_run *r, const ref_batch *b, uint32_t leaf, uint64_t row)

@@ -4,6 +4,9 @@
 
 #include "reference/attention/ref_profile.h"
 
+/* Rows of a KV head and a sequence that FlashAttention-3 has in one block, at least. */
+enum { REF_BLOCK_ROWS = 128 };
+
 /* Query tokens of one sequence, and the leaves that their keys lie in. */
 typedef struct ref_batch {
     uint32_t first, count;
@@ -19,6 +22,9 @@ typedef struct ref_tiles {
 
 /* Of a leaf, or of a split or piece `leaf`, for the block of rows of a KV head that row `row` of the batch lies in. */
 ref_tiles ref_tiles_of(const ref_profile_run *r, const ref_batch *b, uint32_t leaf, uint64_t row);
+
+/* Every row walks all tiles of its block, those that it does not see among them. */
+bool ref_tiles_are_shared(const ref_profile_run *r, const ref_batch *b);
 
 /* Pieces of the keys of the block that row `row` lies in. */
 uint32_t ref_tiles_pieces(const ref_profile_run *r, const ref_batch *b, uint64_t row);
