@@ -147,8 +147,9 @@ def ask_flashinfer(modules, torch, case):
                      **options, **split if backend == "fa2" else {})
     extra = (torch.from_numpy(sinks).cuda(), scale) if case["sinks"] else ()
     scales = dict(zip(("q_scale", "k_scale", "v_scale"), case["descale"] or ()))
-    out, lse = wrapper.run(q.reshape(count * tokens, -1, dim), tuple(pool), *extra, return_lse=True, lse_base="ln",
-                           **scales)
+    base = {} if backend == "one" else {"lse_base": "ln"}
+    out, lse = wrapper.run(q.reshape(count * tokens, -1, dim), tuple(pool), *extra, return_lse=True, **base, **scales)
+    lse = lse if base else lse * 0.6931471805599453
     lse = lse.view(count, tokens, -1).transpose(1, 2).contiguous()
     return out.view(torch.int16).cpu().numpy(), lse.cpu().numpy()
 
