@@ -377,7 +377,7 @@ void kvg_decode_name_profiles(const kvg_truth *t, const kvg_tensor *answer, kvg_
     const kvg_profile_info *table = kvg_profile_table(&count);
     const char *before = "; the bits are those of ";
     char names[512] = "";
-    if (kvg_answer_alloc(t->question, &other) == KVG_OK) {
+    if (kvg_set_alloc(asked, t->question->op->outputs, &other) == KVG_OK) {
         for (size_t i = 0; i < count; i++) {
             kvg_problem p = *asked;
             p.profile = table[i].profile;
