@@ -281,7 +281,7 @@ static void run_row(const slow_head *h, size_t query, size_t query_head, kvg_ten
     } else {
         run_tree(&r, &s);
     }
-    if (!h->own && s.absent) slow_state_clear(h, &s); /* a row that sees no key */
+    if (!h->own && r.position < 0) slow_state_clear(h, &s); /* a row that sees no key */
     slow_number lse = lse_of(&r, &s);
     if (p->attention.sinks && (r.sink_leaf < 0 || s.absent)) add_sink(&r, &s);
     if (!wrong(h, SLOW_DECODE_LSE_WITHOUT_SINK)) lse = lse_of(&r, &s);

@@ -405,7 +405,9 @@ static const uint32_t *values_at(const slow_query *r, const tile *t, int64_t fir
 {
     const slow_head *h = r->head;
     const bool shown = !h->own != wrong(h, SLOW_DECODE_UNSEEN_VALUES);
-    const int64_t key = shown ? stored_key(h, first + (int64_t)i) : t->key[i];
+    const int64_t position = first + (int64_t)i, window = problem_of(h)->attention.window;
+    const bool others = h->own || window == 0 || position > slow_position(h->stored, 0) - window; /* see it */
+    const int64_t key = shown && others ? stored_key(h, position) : t->key[i];
     return key < 0 ? NULL : h->v + (size_t)key * h->stored->request->v_dim;
 }
 

@@ -270,7 +270,8 @@ static void run_rows(const ref_profile_run *r, desk *d, const ref_batch *b, uint
             if (!loaded) load_tile(r, d, query->sequence, kv_head, start);
             loaded = true;
             if (!find_seen(d, r->tile, keys, start, seen) && !whole) continue;
-            for (uint32_t j = 0; j < r->tile; j++) read[j] = seen[j] || (start + j < t.end && d->placed[j]);
+            for (uint32_t j = 0; j < r->tile; j++)
+                read[j] = seen[j] || (start + j >= t.first && start + j < t.end && d->placed[j]);
             for (uint32_t row = i * group; row < (i + 1) * group; row++) {
                 if (row < low || row >= high) continue;
                 const ref_node of_row = leaf_of(r, b, i, first + row % group, leaf);

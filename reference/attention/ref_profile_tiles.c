@@ -10,6 +10,15 @@ static uint64_t row_of_sequence(const ref_profile_run *r, const ref_batch *b, ui
     return (uint64_t)(query->position - before) * r->group + row;
 }
 
+/* Tiles whose V is read where a row of the sequence sees it, and below `end`. */
+static ref_tiles tiles_from(const ref_profile_run *r, const ref_batch *b, int64_t start, int64_t count, int64_t end)
+{
+    const uint32_t sequence = r->queries[b->first].sequence;
+    const int64_t before = r->kv.table.lengths[sequence] - r->query_lengths[sequence];
+    const int64_t window = r->p->attention.window, first = window ? before - window + 1 : 0;
+    return (ref_tiles){start, count, first > 0 ? first : 0, end};
+}
+
 /* Of the block of rows that row `row` lies in, and of piece `leaf` of its keys: docs/spec/other-kernels.md sections
  * 2.2, 2.5 and 3. */
 static ref_tiles tiles_of_block(const ref_profile_run *r, const ref_batch *b, uint32_t leaf, uint64_t row)
@@ -26,7 +35,7 @@ static ref_tiles tiles_of_block(const ref_profile_run *r, const ref_batch *b, ui
     const int64_t from = aligned + (int64_t)leaf * r->piece, start = from < length ? from : length;
     const int64_t end = r->piece && start + r->piece < length ? start + r->piece : length;
     const int64_t last = before + high < end ? before + high : end;
-    return (ref_tiles){start, last > start ? (last - start + step - 1) / step * r->parts : 0, end};
+    return tiles_from(r, b, start, last > start ? (last - start + step - 1) / step * r->parts : 0, end);
 }
 
 bool ref_tiles_are_shared(const ref_profile_run *r, const ref_batch *b)
@@ -46,7 +55,7 @@ uint32_t ref_tiles_pieces(const ref_profile_run *r, const ref_batch *b, uint64_t
 static ref_tiles tiles_of_leaf(const ref_profile_run *r, const ref_batch *b, uint32_t leaf)
 {
     const int64_t size = r->rules->leaf / r->tile, tile = r->tile;
-    if (size) return (ref_tiles){leaf * size * tile, size, 0};
+    if (size) return (ref_tiles){leaf * size * tile, size, 0, 0};
     ref_range_of_keys all = {INT64_MAX, 0};
     for (uint32_t i = 0; i < b->count; i++) {
         const ref_range_of_keys keys = ref_query_keys(&r->kv.table, &r->queries[b->first + i]);
@@ -57,7 +66,7 @@ static ref_tiles tiles_of_leaf(const ref_profile_run *r, const ref_batch *b, uin
     const int64_t first = all.first / tile, end = (all.end + tile - 1) / tile;
     const int64_t share = (end - first + r->splits - 1) / r->splits, from = first + leaf * share;
     const int64_t length = r->kv.table.lengths[r->queries[b->first].sequence];
-    return (ref_tiles){from * tile, from + share < end ? share : end - from, length};
+    return tiles_from(r, b, from * tile, from + share < end ? share : end - from, length);
 }
 
 ref_tiles ref_tiles_of(const ref_profile_run *r, const ref_batch *b, uint32_t leaf, uint64_t row)

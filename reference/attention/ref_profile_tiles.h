@@ -17,7 +17,7 @@ typedef struct ref_batch {
 typedef struct ref_tiles {
     int64_t start; /* position of the first */
     int64_t count;
-    int64_t end; /* V is read below it; 0: where a row sees it */
+    int64_t first, end; /* V is read from `first` on and below `end`; both 0: where a row sees it */
 } ref_tiles;
 
 /* Of a leaf, or of a split or piece `leaf`, for the block of rows of a KV head that row `row` of the batch lies in. */
