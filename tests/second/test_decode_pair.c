@@ -119,13 +119,13 @@ static void test_fa3_bits(void **state)
 
 static void test_fi2_bits(void **state)
 {
-    const coverage c = compare_kernels(decode_fi2_wish_of, 12 * *(const unsigned *)*state, FI2_STREAM, __func__);
+    const coverage c = compare_kernels(decode_fi2_wish_of, 6 * *(const unsigned *)*state, FI2_STREAM, __func__);
     assert_true(c.caps && c.sinks);
 }
 
 static void test_fi3_bits(void **state)
 {
-    const coverage c = compare_kernels(decode_fi3_wish_of, 12 * *(const unsigned *)*state, FI3_STREAM, __func__);
+    const coverage c = compare_kernels(decode_fi3_wish_of, 6 * *(const unsigned *)*state, FI3_STREAM, __func__);
     assert_true(c.caps);
 }
 
