@@ -79,6 +79,7 @@ static uint32_t draw_simt_dim(dice *d, const decode_wish *wish)
 
 static uint32_t draw_dim(dice *d, const decode_wish *wish)
 {
+    if (wish->small && ends_by(wish->profile, KVG_END_PARTS)) return PICK(d, 64, 64, 64, 128);
     if (is_flashinfer(wish->profile)) return PICK(d, 64, 64, 128, 256);
     if (wish->profile == KVG_PROFILE_SIMT_FMA_V1) return draw_simt_dim(d, wish);
     if (wish->small && is_other_profile(wish->profile)) return PICK(d, 16, 64, 96, 112);
@@ -111,7 +112,7 @@ static void keep_to_kernel(dice *d, const decode_wish *wish, kvg_problem *p)
     if (p->head_dim > 256) p->head_dim = 256;
     if (roll(d, 2)) p->attention.queries = 1;
     if (blocks && roll(d, 2)) {
-        const uint32_t most = 1 + 250 / p->attention.query_heads;
+        const uint32_t most = 1 + (wish->small ? 150 : 250) / p->attention.query_heads;
         p->attention.queries = 1 + (uint32_t)roll(d, most < wish->longest ? most : wish->longest - 3);
     }
     if (!is_flashinfer(p->profile)) return;

@@ -209,7 +209,7 @@ static uint64_t outside(const kit *answers, const kit *low, const kit *high)
 void test_changes_are_seen(void **state)
 {
     (void)state;
-    enum { MOST = 200, CHANGES = 10 };
+    enum { MOST = 100, CHANGES = 10 };
     static const struct {
         const char *name;
         change_fn *make;

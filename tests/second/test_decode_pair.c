@@ -199,7 +199,7 @@ static void test_exact_answers(void **state)
 /* usage: test_decode_pair [REPEATS [TEST]] */
 int main(int argc, char **argv)
 {
-    unsigned repeats = argc > 1 ? (unsigned)strtoul(argv[1], NULL, 10) : 4;
+    unsigned repeats = argc > 1 ? (unsigned)strtoul(argv[1], NULL, 10) : 2;
     if (argc > 2) cmocka_set_test_filter(argv[2]);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_prestate(test_profile_bits, &repeats),
