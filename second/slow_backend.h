@@ -6,7 +6,7 @@
  *   slow_layout, slow_cache, slow_paged, slow_request, slow_side
  *                          Addresses and paged ops, from docs/spec/layouts.md.
  *   slow_attention         The exact answer of op decode, with MPFR.
- *   slow_decode, slow_leaf, slow_operand, slow_exp2, slow_special
+ *   slow_decode, slow_leaf, slow_score, slow_operand, slow_exp2, slow_special
  *                          The decode contracts, rule by rule; slow_fault.h breaks one rule (decode_faults.def).
  *   slow_mma               Tensor cores; mma_faults.def breaks one rule of them.
  *   slow_rope, slow_rope_table, slow_model, slow_number

@@ -130,26 +130,36 @@ static void run_tree(slow_query *r, slow_state *s)
     }
 }
 
-/* --- docs/spec/other-kernels.md sections 2.2 and 2.4, steps 1 and 2 --- */
+/* --- docs/spec/other-kernels.md sections 2.2 and 2.4, steps 1 and 2, and section 4 --- */
 
-enum { MOST_PARTS = 4 };
+enum { MOST_PARTS = 16 };
+
+/* a f + b g, one product rounded: that of b, unless that is what is wrong */
+static slow_number joined(const slow_head *h, slow_number a, slow_number f, slow_number b, slow_number g)
+{
+    if (wrong(h, SLOW_DECODE_MERGE_OTHER_SIDE)) return slow_f32_fma(b, g, slow_f32_multiply(a, f));
+    return slow_multiply_add(h, SLOW_DECODE_MERGE_UNFUSED, a, f, slow_f32_multiply(b, g));
+}
 
 static void merge_parts(const slow_head *h, const slow_state *parts, slow_state *s)
 {
     const uint32_t count = h->tiling.parts;
     *s = parts[0];
     if (count == 1) return;
-    s->m = slow_infinity(true);
-    s->l = slow_zero(false);
+    const bool at_once = h->profile->contract->end == KVG_END_STATES; /* o, too */
+    slow_state_clear(h, s);
     for (uint32_t i = 0; i < count; i++) {
         const slow_state *next = &parts[wrong(h, SLOW_DECODE_PARTS_REVERSED) ? count - 1 - i : i];
         const slow_number m = larger(s->m, next->m);
-        const slow_number joining = slow_f32_multiply(next->l, weight_between(h, next->m, m));
-        s->l = slow_multiply_add(h, SLOW_DECODE_MERGE_UNFUSED, s->l, weight_between(h, s->m, m), joining);
+        const slow_number f = weight_between(h, s->m, m), g = weight_between(h, next->m, m);
+        s->l = joined(h, s->l, f, next->l, g);
+        for (size_t d = 0; at_once && d < h->stored->request->v_dim; d++) {
+            s->o[d] = joined(h, s->o[d], f, next->o[d], g);
+        }
         s->m = m;
         s->absent = s->absent && next->absent;
     }
-    for (uint32_t i = 0; i < count; i++) {
+    for (uint32_t i = 0; !at_once && i < count; i++) {
         const slow_state *next = &parts[wrong(h, SLOW_DECODE_PARTS_REVERSED) ? count - 1 - i : i];
         const slow_number w = weight_between(h, next->m, s->m);
         for (size_t d = 0; d < h->stored->request->v_dim; d++) {
@@ -191,18 +201,25 @@ static void run_block(slow_query *r, int64_t row, slow_state *s)
     const int64_t first_query = slow_position(stored, 0), positions = (int64_t)h->tiling.tile * h->tiling.parts;
     int64_t begin = first_query + block * rows / of_token - window + 1;
     int64_t end = first_query + ((block + 1) * rows + of_token - 1) / of_token;
-    if (window == 0 || begin < 0 || wrong(h, SLOW_DECODE_BLOCK_FROM_ZERO)) begin = 0;
+    const bool from_zero = h->profile->contract->end == KVG_END_STATES || wrong(h, SLOW_DECODE_BLOCK_FROM_ZERO);
+    if (window == 0 || begin < 0 || from_zero) begin = 0;
     if (of_query) begin -= begin % h->tiling.tile;
-    if (of_query && wrong(h, SLOW_DECODE_LEAVES_FROM_WINDOW)) begin = first_seen(r);
+    if ((of_query || from_zero) && wrong(h, SLOW_DECODE_LEAVES_FROM_WINDOW)) begin = first_seen(r);
     if (end > stored->length || wrong(h, SLOW_DECODE_BLOCK_TO_THE_END)) end = stored->length;
     run_parts(r, begin, end > begin ? (end - begin + positions - 1) / positions : 0, s);
 }
 
 /* --- docs/spec/other-kernels.md section 1.4, steps 3 and 4, section 2.4, step 4, and section 3 --- */
 
+/* m is in log2 units when a row ends: section 2.4, step 4. */
+static bool ends_in_log2(const slow_head *h)
+{
+    return h->profile->contract->end == KVG_END_PARTS || h->profile->contract->end == KVG_END_STATES;
+}
+
 static bool ends_empty(const slow_head *h, const slow_state *s)
 {
-    if (h->profile->contract->end == KVG_END_PARTS) return slow_is_lowest(s->m);
+    if (ends_in_log2(h)) return slow_is_lowest(s->m);
     return s->l.kind == SLOW_NAN || slow_is_zero(s->l);
 }
 
@@ -232,8 +249,8 @@ static slow_number lse_of_lg2(const slow_query *r, const slow_state *s)
                                  slow_f32_multiply(log2, ln2));
     }
     if (wrong(h, SLOW_DECODE_LSE_FUSED)) return slow_f32_fma(s->m, ln2, slow_f32_multiply(log2, ln2));
-    const slow_number sum = end == KVG_END_PARTS ? slow_f32_add(s->m, log2)
-                                                 : slow_multiply_add(h, SLOW_DECODE_LSE_UNFUSED, s->m, r->c, log2);
+    const slow_number sum = ends_in_log2(h) ? slow_f32_add(s->m, log2)
+                                            : slow_multiply_add(h, SLOW_DECODE_LSE_UNFUSED, s->m, r->c, log2);
     return slow_f32_multiply(sum, ln2);
 }
 
@@ -306,7 +323,7 @@ static void load_operands(slow_head *h)
         slow_operands_load(&h->operands[KVG_V], &h->stored->rows[KVG_V][n], codes);
         memcpy(h->v + n * r->v_dim, codes + r->v_first, r->v_dim * sizeof *codes);
     }
-    for (size_t i = 0; i < dim; i++) h->dims[i] = slow_dim_of_product(&h->operands[KVG_K], h->simt, i);
+    for (size_t i = 0; i < dim; i++) h->dims[i] = slow_dim_of_product(&h->operands[KVG_K], h->one_by_one, i);
     h->scale = slow_score_scale(h);
     h->out_factor = slow_f32_multiply(h->operands[KVG_V].g, slow_scaled(1, h->operands[KVG_V].base));
 }
@@ -330,19 +347,22 @@ static kvg_status check_other_kernel(const kvg_problem *p)
     const char *name = kvg_profile_get(p->profile)->name;
     const kvg_format own = kvg_format_of_dtype(p->dtype);
     const kvg_end_kind end = kvg_profile_get(p->profile)->contract->end;
-    if (end == KVG_END_STATES) {
-        return kvg_fail(KVG_ERR_UNIMPLEMENTED, "the second reference does not compute %s", name);
-    }
     if (end == KVG_END_RECIPROCAL && p->attention.softcap > 0) {
         return kvg_fail(KVG_ERR_UNIMPLEMENTED, "%s has no softcap", name);
     }
-    if (end == KVG_END_LOG2 && p->attention.sinks) return kvg_fail(KVG_ERR_UNIMPLEMENTED, "%s has no sinks", name);
+    const bool takes_sinks = end == KVG_END_RECIPROCAL || end == KVG_END_PARTS;
+    if (p->attention.sinks && !takes_sinks) return kvg_fail(KVG_ERR_UNIMPLEMENTED, "%s has no sinks", name);
     if (p->paging.shared_kv) return kvg_fail(KVG_ERR_UNIMPLEMENTED, "%s has no K and V that share a row", name);
     if (p->storage[KVG_K].format != own || p->storage[KVG_V].format != own) {
         return kvg_fail(KVG_ERR_UNIMPLEMENTED, "%s takes K and V in the model type alone, %s", name,
                         kvg_dtype_name(p->dtype));
     }
-    if (tiling_of_call(p, &(kvg_call_shape){0}).tile) return KVG_OK;
+    const uint32_t group = p->attention.query_heads / p->kv_heads;
+    const kvg_tiling tiling = tiling_of_call(p, &(kvg_call_shape){.mean_rows = end == KVG_END_STATES ? group : 0});
+    if (end == KVG_END_STATES && group != 1 && group != 2 && group != 4 && group != 8) {
+        return kvg_fail(KVG_ERR_UNIMPLEMENTED, "%s has no groups of %u query heads", name, group);
+    }
+    if (tiling.tile) return KVG_OK;
     return kvg_fail(KVG_ERR_UNIMPLEMENTED, "%s has no tile for head_dim %u", name, p->head_dim);
 }
 
@@ -354,6 +374,18 @@ static kvg_status check_narrow_sinks(const slow_request *r)
         if (slow_compare(sink, slow_round(&slow_bf16, sink)) == 0) continue;
         return kvg_fail(KVG_ERR_INVALID, "the sink of query head %u is no bf16 number, which %s needs", h,
                         kvg_profile_get(r->problem->profile)->name);
+    }
+    return KVG_OK;
+}
+
+/* Section 4 has one query token per sequence. */
+static kvg_status check_one_token(const slow_request *r)
+{
+    if (kvg_profile_get(r->problem->profile)->contract->end != KVG_END_STATES) return KVG_OK;
+    for (uint32_t i = 0; i < r->problem->paging.sequences; i++) {
+        if (r->query_lengths[i] <= 1) continue;
+        return kvg_fail(KVG_ERR_UNIMPLEMENTED, "%s takes one query token per sequence: sequence %u has %d",
+                        kvg_profile_get(r->problem->profile)->name, i, (int)r->query_lengths[i]);
     }
     return KVG_OK;
 }
@@ -373,6 +405,7 @@ static kvg_call_shape shape_of(const slow_request *r, slow_decode_fault fault)
     if (slow_planted(fault == SLOW_DECODE_MEAN_OF_TOKENS)) rows = p->attention.queries;
     if (slow_planted(fault == SLOW_DECODE_MEAN_ROUNDED_UP)) rows += p->paging.sequences - 1;
     call.mean_rows = rows / p->paging.sequences;
+    if (kvg_profile_get(p->profile)->contract->end == KVG_END_STATES) call.mean_rows = (uint32_t)r->group;
     return call;
 }
 
@@ -401,8 +434,9 @@ static kvg_status run_head(const slow_stored *stored, void *context)
     const slow_request *r = stored->request;
     const kvg_problem *p = r->problem;
     const kvg_profile_info *profile = kvg_profile_get(p->profile);
-    slow_head h = {.stored = stored, .profile = profile, .chip = profile->chip, .simt = is_simt(p),
-                   .own = kvg_profile_is_own(profile), .tiling = tiling_of(r, j->fault), .fault = j->fault,
+    slow_head h = {.stored = stored, .profile = profile, .chip = profile->chip, .own = kvg_profile_is_own(profile),
+                   .one_by_one = slow_one_by_one(profile->contract), .tiling = tiling_of(r, j->fault),
+                   .fault = j->fault,
                    .k = malloc((stored->keys + 1) * p->head_dim * sizeof *h.k),
                    .v = malloc((stored->keys + 1) * r->v_dim * sizeof *h.v),
                    .dims = malloc(p->head_dim * sizeof *h.dims)};
@@ -448,6 +482,7 @@ static kvg_status decode(const kvg_problem *problem, const kvg_tensor *in, kvg_t
     if (!status && !own) status = check_other_kernel(problem);
     if (!status) status = slow_request_open(problem, in, &request);
     if (!status) status = check_narrow_sinks(&request);
+    if (!status) status = check_one_token(&request);
     job j = {out, fault};
     return status ? status : slow_request_visit(&request, run_head, &j);
 }

@@ -48,7 +48,8 @@ const char *slow_decode_fault_text(slow_decode_fault fault);
 /* Whether the contract has the rule that is broken: docs/spec/decode-contract.md, docs/spec/simt-contract.md,
  * docs/spec/other-kernels.md. */
 typedef enum slow_contract {
-    SLOW_OF_MMA = 1, SLOW_OF_SIMT = 2, SLOW_OF_FA3 = 4, SLOW_OF_FI2 = 8, SLOW_OF_FI3 = 16
+    SLOW_OF_MMA = 1, SLOW_OF_SIMT = 2, SLOW_OF_FA3 = 4, SLOW_OF_FI2 = 8, SLOW_OF_FI3 = 16,
+    SLOW_OF_ONE = 32
 } slow_contract;
 bool slow_decode_fault_in(slow_decode_fault fault, slow_contract contract);
 

@@ -2,9 +2,9 @@
 #include "second/slow_fault.h"
 
 enum {
-    MMA = SLOW_OF_MMA, SIMT = SLOW_OF_SIMT, FA3 = SLOW_OF_FA3, FI2 = SLOW_OF_FI2, FI3 = SLOW_OF_FI3,
-    BOTH = MMA | SIMT, FI = FI2 | FI3, LANE = FA3 | FI3, KERN = FA3 | FI, CHIP = MMA | KERN, SINK = BOTH | FA3 | FI2,
-    ALL = BOTH | KERN
+    MMA = SLOW_OF_MMA, SIMT = SLOW_OF_SIMT, FA3 = SLOW_OF_FA3, FI2 = SLOW_OF_FI2, FI3 = SLOW_OF_FI3, ONE = SLOW_OF_ONE,
+    BOTH = MMA | SIMT, FI = FI2 | FI3, LANE = FA3 | FI3, KERN = FA3 | FI, PAGE = KERN | ONE, CHIP = MMA | KERN,
+    SINK = BOTH | FA3 | FI2, ALL = BOTH | PAGE
 };
 
 static const struct {

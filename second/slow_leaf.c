@@ -1,242 +1,13 @@
 #include "second/slow_leaf.h"
 
 #include "second/slow_exp2.h"
-#include "second/slow_mma.h"
-#include "second/slow_special.h"
 
 enum { SUM = KVG_MMA_K, MOST_OF_TILE = 192 + SUM, FA3_BLOCK = 128 /* rows of a KV head and a sequence */ };
-static const uint32_t LOG2_E = 0x3FB8AA3B /* 0x1.715476p+0 */, EMPTY_M = 0xFF7FFFFF /* -0x1.fffffep+127 */;
+static const uint32_t EMPTY_M = 0xFF7FFFFF /* -0x1.fffffep+127 */;
 
 static bool wrong(const slow_head *h, slow_decode_fault fault)
 {
     return slow_planted(h->fault == fault);
-}
-
-static const kvg_problem *problem_of(const slow_head *h)
-{
-    return h->stored->request->problem;
-}
-
-/* sum16 */
-static slow_number sum16(const slow_head *h, kvg_dtype type, const uint16_t *a, const uint16_t *b, slow_number c)
-{
-    return slow_f32_of(slow_mma_output(h->chip, type, 0, a, b, (uint32_t)slow_encode(&slow_f32, c)));
-}
-
-slow_number slow_multiply_add(const slow_head *h, slow_decode_fault unfused, slow_number a, slow_number b,
-                              slow_number c)
-{
-    return wrong(h, unfused) ? slow_f32_add(slow_f32_multiply(a, b), c) : slow_f32_fma(a, b, c);
-}
-
-/* --- section 3 --- */
-
-/* RN(sqrt(D)): the integer square root of D * 2^50, with a last bit for what is below it. */
-static slow_number root_of(uint32_t dim)
-{
-    const uint64_t square = (uint64_t)dim << 50;
-    uint64_t root = 0;
-    for (uint64_t bit = (uint64_t)1 << 31; bit; bit >>= 1) {
-        if ((root | bit) * (root | bit) <= square) root |= bit;
-    }
-    return slow_scaled((int64_t)(2 * root + (root * root != square)), -26);
-}
-
-/* RN(1 / sqrt(D)): the integer square root of 2^62 / D, with a last bit for what is below it. */
-static slow_number inverse_root_of(uint32_t dim)
-{
-    const uint64_t one = (uint64_t)1 << 62;
-    uint64_t root = 0;
-    for (uint64_t bit = (uint64_t)1 << 31; bit; bit >>= 1) {
-        if ((root | bit) * (root | bit) <= one / dim) root |= bit;
-    }
-    return slow_rn(slow_scaled((int64_t)(2 * root + (root * root * dim != one)), -32));
-}
-
-static slow_number f32_at(const float *x)
-{
-    slow_number n;
-    slow_load(KVG_DTYPE_F32, (const uint8_t *)x, 1, &n);
-    return n;
-}
-
-/* RN(scale) of docs/spec/other-kernels.md. */
-static slow_number scale_of_kernel(const slow_head *h)
-{
-    const kvg_problem *p = problem_of(h);
-    const slow_number scale = f32_at(&p->attention.scale);
-    if (!slow_is_zero(scale)) return scale;
-    if (!wrong(h, SLOW_DECODE_SCALE_TWICE)) return inverse_root_of(p->head_dim);
-    return slow_f32_divide(slow_scaled(1, 0), slow_rn(root_of(p->head_dim)));
-}
-
-/* c of docs/spec/other-kernels.md: section 1.1 has a product in binary64, section 2.1 one in f32. */
-static slow_number factor_of_kernel(const slow_head *h)
-{
-    static const slow_layout binary64 = {11, 52, 0x7FEFFFFFFFFFFFFF, SLOW_IEEE_PAYLOAD};
-    const slow_number log2_e = slow_scaled(0x171547652B82FE, -52);
-    const kvg_problem *p = problem_of(h);
-    const bool once = (h->profile->contract->factor == KVG_FACTOR_ONCE) != wrong(h, SLOW_DECODE_SCALE_OTHER);
-    const slow_number factor = p->attention.softcap > 0 ? f32_at(&p->attention.softcap) : scale_of_kernel(h);
-    if (!once) return slow_f32_multiply(factor, slow_f32_of(LOG2_E));
-    return slow_rn(slow_round(&binary64, slow_multiply(factor, log2_e)));
-}
-
-slow_number slow_score_scale(const slow_head *h)
-{
-    const kvg_problem *p = problem_of(h);
-    const slow_operands *k = &h->operands[KVG_K];
-    slow_number scale = f32_at(&p->attention.scale);
-    if (!h->own) return factor_of_kernel(h);
-    if (slow_is_zero(scale)) {
-        const slow_number root = root_of(p->head_dim);
-        scale = slow_f32_divide(slow_scaled(1, 0), wrong(h, SLOW_DECODE_SCALE_ONCE) ? root : slow_rn(root));
-    }
-    if (wrong(h, SLOW_DECODE_SCALE_G_FIRST)) {
-        scale = slow_f32_multiply(slow_f32_multiply(scale, k->g), slow_f32_of(LOG2_E));
-    } else {
-        scale = slow_f32_multiply(slow_f32_multiply(scale, slow_f32_of(LOG2_E)), k->g);
-    }
-    return slow_f32_multiply(scale, slow_scaled(1, k->base));
-}
-
-/* The exponent of the power of two that q of type bf16 is divided by to become f16. */
-static int exponent_of_q(const slow_head *h, const slow_number *q)
-{
-    const size_t dim = problem_of(h)->head_dim;
-    for (size_t d = 0; d < dim; d++) {
-        if (q[d].kind != SLOW_FINITE) return 0;
-    }
-    const slow_number amax = slow_amax(q, dim);
-    if (slow_is_zero(amax) || wrong(h, SLOW_DECODE_Q_UNSCALED)) return 0;
-    int e = amax.exponent + 63 - __builtin_clzll(amax.significand);
-    if (e < -126 && !wrong(h, SLOW_DECODE_Q_SUBNORMAL_SCALED)) return 0;
-    if (wrong(h, SLOW_DECODE_Q_EXPONENT_UP)) e++;
-    return e > 126 ? 126 : e;
-}
-
-/* docs/spec/other-kernels.md section 2.1 */
-static slow_number inverse_cap(const slow_head *h)
-{
-    const slow_number cap = f32_at(&problem_of(h)->attention.softcap);
-    return wrong(h, SLOW_DECODE_CAP_DIVIDED) ? slow_f32_divide(slow_scaled(1, 0), cap)
-                                             : slow_rcp_approx(cap, true, SLOW_SPECIAL_FAULTS);
-}
-
-void slow_query_load(slow_query *r, size_t query)
-{
-    const slow_head *h = r->head;
-    const kvg_problem *p = problem_of(h);
-    const kvg_dtype type = h->operands[KVG_K].type;
-    const slow_number two = slow_scaled(2, 0), cap = f32_at(&p->attention.softcap);
-    slow_number q[KVG_MAX_HEAD_DIM];
-    slow_load_q(h->stored->request, query, r->query_head, q);
-    const int e = p->dtype == KVG_DTYPE_BF16 && type == KVG_DTYPE_F16 ? exponent_of_q(h, q) : 0;
-    r->c = slow_f32_multiply(h->scale, slow_scaled(1, e));
-    for (size_t d = 0; d < p->head_dim; d++) {
-        slow_number x = e ? slow_f32_multiply(q[d], slow_scaled(1, -e)) : q[d];
-        if (wrong(h, SLOW_DECODE_Q_IN_F16)) x = slow_round(&slow_f16, x);
-        if (wrong(h, SLOW_DECODE_SCALE_ON_Q)) x = slow_multiply(x, r->c);
-        r->q[d] = (uint32_t)slow_encode(slow_layout_of(type), x);
-    }
-    if (wrong(h, SLOW_DECODE_SCALE_ON_Q)) r->c = slow_scaled(1, 0);
-    if (!h->own) {
-        r->capped_c = slow_f32_multiply(scale_of_kernel(h), inverse_cap(h));
-        return;
-    }
-    r->capped_c = wrong(h, SLOW_DECODE_CAP_RATIO_FIRST) ? slow_f32_multiply(r->c, slow_f32_divide(two, cap))
-                                                        : slow_f32_divide(slow_f32_multiply(two, r->c), cap);
-}
-
-/* --- sections 4 and 5; section 2 of docs/spec/simt-contract.md --- */
-
-static slow_number dot_of_sums(const slow_query *r, const uint32_t *row)
-{
-    const slow_head *h = r->head;
-    slow_number s = slow_zero(false);
-    for (size_t first = 0; first < problem_of(h)->head_dim; first += SUM) {
-        uint16_t a[SUM], b[SUM];
-        for (size_t k = 0; k < SUM; k++) {
-            a[k] = (uint16_t)row[h->dims[first + k]];
-            b[k] = (uint16_t)r->q[h->dims[first + k]];
-        }
-        s = sum16(h, h->operands[KVG_K].type, a, b, s);
-    }
-    return s;
-}
-
-/* Products first, first + step, ... one after another. */
-static slow_number chain_of(const slow_query *r, const uint32_t *row, size_t first, size_t step)
-{
-    const slow_head *h = r->head;
-    const slow_layout *type = slow_layout_of(h->operands[KVG_K].type);
-    slow_number s = slow_zero(false);
-    for (size_t i = first; i < problem_of(h)->head_dim; i += step) {
-        const slow_number q = slow_decode(type, r->q[h->dims[i]]), k = slow_decode(type, row[h->dims[i]]);
-        s = slow_multiply_add(h, SLOW_DECODE_DIMS_UNFUSED, q, k, s);
-    }
-    return s;
-}
-
-static slow_number dot_of(const slow_query *r, size_t key)
-{
-    const slow_head *h = r->head;
-    const uint32_t *row = h->k + key * problem_of(h)->head_dim;
-    if (!h->simt && !wrong(h, SLOW_DECODE_DOT_BY_FMA)) return dot_of_sums(r, row);
-    if (!wrong(h, SLOW_DECODE_DIMS_IN_TWO_SUMS)) return chain_of(r, row, 0, 1);
-    return slow_f32_add(chain_of(r, row, 0, 2), chain_of(r, row, 1, 2));
-}
-
-static slow_number capped(const slow_query *r, slow_number s)
-{
-    const slow_number one = slow_scaled(1, 0);
-    slow_number u = slow_f32_multiply(s, r->capped_c), cap = f32_at(&problem_of(r->head)->attention.softcap);
-    if (wrong(r->head, SLOW_DECODE_CAP_SCALE_FIRST)) {
-        u = slow_f32_multiply(slow_f32_multiply(s, scale_of_kernel(r->head)), inverse_cap(r->head));
-    }
-    if (!r->head->own) return slow_tanh_approx(u, SLOW_SPECIAL_FAULTS);
-    if (u.kind == SLOW_NAN) return u;
-    const bool last = wrong(r->head, SLOW_DECODE_CAP_LOG2_LAST);
-    const bool in_exp2 = wrong(r->head, SLOW_DECODE_CAP_EXP2_LAST_BIT);
-    if (!last && !wrong(r->head, SLOW_DECODE_CAP_NO_LOG2)) cap = slow_f32_multiply(cap, slow_f32_of(LOG2_E));
-    u.negative = true;
-    const slow_number t = in_exp2 ? slow_exp2(u, SLOW_DECODE_EXP2_LAST_BIT) : slow_exp2_of(r->head, u);
-    slow_number z = slow_f32_multiply(slow_f32_divide(slow_f32_subtract(one, t), slow_f32_add(one, t)), cap);
-    if (last) z = slow_f32_multiply(z, slow_f32_of(LOG2_E));
-    z.negative = s.negative;
-    return z;
-}
-
-/* The score of a visible key before its scales: RN(S * r) or S. */
-static slow_number scaled_dot(const slow_query *r, size_t key)
-{
-    const slow_operands *k = &r->head->operands[KVG_K];
-    const slow_number s = dot_of(r, key);
-    if (!k->has_row_scale) return s;
-    return slow_f32_multiply(s, slow_row_scale(k, &r->head->stored->rows[KVG_K][key]));
-}
-
-/* z, or S where c joins in the exponent. */
-static slow_number score_of(const slow_query *r, size_t key)
-{
-    const slow_stored *stored = r->head->stored;
-    const slow_operands *k = &r->head->operands[KVG_K];
-    if (stored->request->problem->attention.softcap > 0) return capped(r, scaled_dot(r, key));
-    if (!r->head->own) return scaled_dot(r, key);
-    if (wrong(r->head, SLOW_DECODE_ROW_SCALE_WITH_C) && k->has_row_scale) {
-        const slow_number factor = slow_f32_multiply(slow_row_scale(k, &stored->rows[KVG_K][key]), r->c);
-        return slow_f32_multiply(dot_of(r, key), factor);
-    }
-    return slow_f32_multiply(scaled_dot(r, key), r->c);
-}
-
-/* --- section 6 --- */
-
-slow_number slow_exp2_of(const slow_head *h, slow_number x)
-{
-    const bool approx = h->profile->contract->exp2 == KVG_EXP2_APPROX;
-    if (approx != wrong(h, SLOW_DECODE_EXP2_OTHER)) return slow_ex2_approx(x, true, SLOW_SPECIAL_FAULTS); /* no fault */
-    return slow_exp2(x, h->fault);
 }
 
 /* --- section 7 --- */
@@ -274,10 +45,10 @@ static bool load_tile(const slow_query *r, int64_t first, tile *t)
         t->key[i] = slow_seen_key(r, first + (int64_t)i);
         t->z[i] = slow_infinity(true);
         if (t->key[i] >= 0) {
-            t->z[i] = score_of(r, (size_t)t->key[i]);
+            t->z[i] = slow_score_of(r, (size_t)t->key[i]);
             any = true;
-        } else if (wrong(r->head, SLOW_DECODE_CAP_HIDDEN) && problem_of(r->head)->attention.softcap > 0) {
-            t->z[i] = capped(r, slow_infinity(true));
+        } else if (wrong(r->head, SLOW_DECODE_CAP_HIDDEN) && slow_problem_of(r->head)->attention.softcap > 0) {
+            t->z[i] = slow_capped_score(r, slow_infinity(true));
         }
     }
     return any;
@@ -289,7 +60,7 @@ static slow_number top_of(const slow_query *r, int64_t first, const tile *t)
     for (size_t i = 0; i < t->size; i++) {
         const int64_t stored = stored_key(r->head, first + (int64_t)i);
         const bool shown = wrong(r->head, SLOW_DECODE_HIDDEN_IN_MAX) && t->key[i] < 0 && stored >= 0;
-        const slow_number z = shown ? score_of(r, (size_t)stored) : t->z[i];
+        const slow_number z = shown ? slow_score_of(r, (size_t)stored) : t->z[i];
         if (z.kind == SLOW_NAN) {
             if (!r->head->own || wrong(r->head, SLOW_DECODE_NAN_HIDDEN_BY_MAX)) continue;
             return z;
@@ -299,15 +70,17 @@ static slow_number top_of(const slow_query *r, int64_t first, const tile *t)
     return top;
 }
 
-bool slow_is_lowest(slow_number x)
-{
-    return x.kind == SLOW_INF && x.negative;
-}
-
 /* The exponent of w is one fma, too, and w is formed at every tile. */
 static bool follows_by_fma(const slow_head *h)
 {
     return h->profile->contract->exponent == KVG_EXPONENT_FUSED_ALL;
+}
+
+/* m as exponents have it under docs/spec/other-kernels.md section 4. */
+static slow_number subtracted(const slow_query *r, slow_number m)
+{
+    const bool empty = slow_subtracts(r->head) && slow_is_lowest(m) && !wrong(r->head, SLOW_DECODE_NO_TOP_KEPT);
+    return empty ? slow_f32_of(EMPTY_M) : m;
 }
 
 slow_number slow_minus_reference(const slow_query *r, slow_number m)
@@ -327,32 +100,45 @@ static slow_number shrinking(const slow_query *r, slow_number m, slow_number top
     const slow_head *h = r->head;
     const bool lost = top.kind == SLOW_NAN || (top.kind == SLOW_INF && !top.negative);
     if (h->own && lost) return slow_nan();
-    const slow_number x = slow_f32_subtract(m, top);
-    if (h->own) return slow_exp2_of(h, x);
+    const slow_number x = slow_f32_subtract(m, subtracted(r, top));
+    if (h->own || slow_subtracts(h)) return slow_exp2_of(h, x);
     const bool fused = follows_by_fma(h) != wrong(h, SLOW_DECODE_SHRINKING_OTHER);
     return slow_exp2_of(h, fused ? slow_f32_fma(m, r->c, slow_minus_reference(r, top)) : slow_f32_multiply(x, r->c));
 }
 
-/* Returns w. Lanes take it with their first weight. */
+/* The sums follow m as the first position of a tile joins them. */
+static bool follows_late(const slow_head *h)
+{
+    return h->profile->contract->weights == KVG_WEIGHTS_JOINED;
+}
+
+/* Returns w. Lanes take it with their first weight, and what follows late does with the first position. */
 static slow_number rescale(const slow_query *r, slow_number top, slow_state *s)
 {
     const slow_number w = shrinking(r, s->m, top);
+    s->m = top;
+    if (follows_late(r->head)) return w;
     s->l = slow_f32_multiply(s->l, w);
     for (size_t d = 0; d < r->head->stored->request->v_dim; d++) s->o[d] = slow_f32_multiply(s->o[d], w);
-    s->m = top;
     return w;
+}
+
+/* w is formed at every tile. */
+static bool follows_at_each_tile(const slow_head *h)
+{
+    return follows_by_fma(h) || slow_subtracts(h);
 }
 
 static bool must_rescale(const slow_query *r, slow_number top, slow_number m)
 {
     const kvg_contract_info *contract = r->head->profile->contract;
     slow_number lag = slow_f32_subtract(top, m);
-    if (follows_by_fma(r->head)) return true;
+    if (follows_at_each_tile(r->head)) return true;
     if (lag.kind == SLOW_NAN) return r->head->own; /* of two equal infinities none is larger */
     if (!r->head->own) lag = slow_multiply(lag, r->c);
     if (wrong(r->head, SLOW_DECODE_RESCALE_ALWAYS)) return slow_compare(lag, slow_zero(false)) > 0;
     const bool row_scales = slow_has_row_scale(r->head->stored->request->sides[KVG_V].codec->format);
-    const bool at_once = row_scales && r->head->simt == wrong(r->head, SLOW_DECODE_RESCALE_BY_FORMAT);
+    const bool at_once = row_scales && r->head->one_by_one == wrong(r->head, SLOW_DECODE_RESCALE_BY_FORMAT);
     const int rise = wrong(r->head, SLOW_DECODE_RESCALE_LAZILY) ? 8 : (int)contract->rise;
     const int limit = (at_once ? 0 : rise) + (wrong(r->head, SLOW_DECODE_RESCALE_LATE) ? 1 : 0);
     const int order = slow_compare(lag, limit ? slow_scaled(limit, 0) : slow_zero(false));
@@ -405,7 +191,7 @@ static const uint32_t *values_at(const slow_query *r, const tile *t, int64_t fir
 {
     const slow_head *h = r->head;
     const bool shown = !h->own != wrong(h, SLOW_DECODE_UNSEEN_VALUES);
-    const int64_t position = first + (int64_t)i, window = problem_of(h)->attention.window;
+    const int64_t position = first + (int64_t)i, window = slow_problem_of(h)->attention.window;
     const bool others = h->own || window == 0 || position > slow_position(h->stored, 0) - window; /* see it */
     const int64_t key = shown && others ? stored_key(h, position) : t->key[i];
     return key < 0 ? NULL : h->v + (size_t)key * h->stored->request->v_dim;
@@ -420,7 +206,7 @@ static void add_rounded_weights(const slow_head *h, const tile *t, size_t half, 
         ones[k] = (uint16_t)slow_encode(slow_layout_of(dtype), slow_scaled(1, 0));
         if (wrong(h, SLOW_DECODE_WEIGHTS_UNROUNDED)) s->l = slow_f32_add(s->l, t->p[(half + k) % t->size]);
     }
-    if (!wrong(h, SLOW_DECODE_WEIGHTS_UNROUNDED)) s->l = sum16(h, dtype, ones, p, s->l);
+    if (!wrong(h, SLOW_DECODE_WEIGHTS_UNROUNDED)) s->l = slow_sum16(h, dtype, ones, p, s->l);
 }
 
 /* o takes 16 positions of the tile, from `half` on, and l if it sums weights like values. */
@@ -444,7 +230,7 @@ static void add_half(const slow_query *r, const tile *t, int64_t first, size_t h
     }
     for (size_t d = 0; d < h->stored->request->v_dim; d++) {
         for (size_t k = 0; k < SUM; k++) v[k] = (uint16_t)(values[k] ? values[k][d] : 0);
-        s->o[d] = sum16(h, dtype, v, scaled, s->o[d]);
+        s->o[d] = slow_sum16(h, dtype, v, scaled, s->o[d]);
     }
 }
 
@@ -482,28 +268,39 @@ static slow_number sum_of_lanes(const slow_head *h, const slow_number *l)
     return slow_f32_add(even, odd);
 }
 
-/* docs/spec/simt-contract.md section 3, step 3: position by position. */
-static void add_positions(const slow_query *r, const tile *t, int64_t first, slow_state *s)
+/* o takes p v of a position, after w where the sums follow late. */
+static slow_number with_value(const slow_head *h, slow_number o, const slow_number *w, slow_number p, slow_number v)
+{
+    if (!w) return slow_multiply_add(h, SLOW_DECODE_VALUES_UNFUSED, p, v, o);
+    if (wrong(h, SLOW_DECODE_FIRST_VALUE_FUSED)) return slow_f32_fma(p, v, slow_f32_multiply(o, *w));
+    return slow_multiply_add(h, SLOW_DECODE_VALUES_UNFUSED, o, *w, slow_f32_multiply(p, v));
+}
+
+/* docs/spec/simt-contract.md section 3, step 3, and docs/spec/other-kernels.md section 4: position by position. */
+static void add_positions(const slow_query *r, const tile *t, int64_t first, slow_number w, slow_state *s)
 {
     const slow_head *h = r->head;
-    const slow_layout *narrow = slow_layout_of(problem_of(h)->dtype);
+    const slow_layout *narrow = slow_layout_of(slow_problem_of(h)->dtype);
     const size_t together = wrong(h, SLOW_DECODE_L_BY_PAIRS) ? 2 : wrong(h, SLOW_DECODE_L_BY_TILE) ? t->size : 1;
     slow_number weights = slow_zero(false); /* that l has not taken yet */
     for (size_t n = 0; n < t->size; n++) {
         const size_t i = wrong(h, SLOW_DECODE_POSITIONS_REVERSED) ? t->size - 1 - n : n;
         const uint32_t *v = values_at(r, t, first, i);
+        const slow_number *late = n == 0 && follows_late(h) ? &w : NULL;
         slow_number p = t->p[i];
         if (wrong(h, SLOW_DECODE_WEIGHTS_IN_T)) p = slow_round(narrow, p);
         weights = slow_f32_add(weights, p); /* p is +0 where the row sees nothing */
         if ((n + 1) % together == 0) {
-            s->l = slow_f32_add(s->l, weights);
+            s->l = late ? slow_multiply_add(h, SLOW_DECODE_FIRST_UNFUSED, s->l, w, weights)
+                        : slow_f32_add(s->l, weights);
             weights = slow_zero(false);
         }
         if (wrong(h, SLOW_DECODE_WEIGHTS_NARROW_IN_O)) p = slow_round(narrow, p);
         p = scaled_weight(r, t, i, p);
         if (wrong(h, SLOW_DECODE_WEIGHTLESS_SKIPPED) && slow_is_zero(p)) continue;
-        for (size_t d = 0; v && d < h->stored->request->v_dim; d++) {
-            s->o[d] = slow_multiply_add(h, SLOW_DECODE_VALUES_UNFUSED, p, slow_f32_of(v[d]), s->o[d]);
+        if (h->own && !v) continue;
+        for (size_t d = 0; d < h->stored->request->v_dim; d++) {
+            s->o[d] = with_value(h, s->o[d], late, p, v ? slow_f32_of(v[d]) : slow_zero(false));
         }
     }
 }
@@ -512,20 +309,20 @@ static void add_positions(const slow_query *r, const tile *t, int64_t first, slo
 static slow_number exponent_of(const slow_query *r, const tile *t, size_t i, slow_number m)
 {
     const slow_head *h = r->head;
-    if (!h->own) {
+    if (!h->own && !slow_subtracts(h)) {
         return slow_multiply_add(h, SLOW_DECODE_EXPONENT_UNFUSED, t->z[i], r->c, slow_minus_reference(r, m));
     }
     if (wrong(h, SLOW_DECODE_EXPONENT_FUSED) && t->key[i] >= 0) {
         m.negative = !m.negative;
-        return slow_f32_fma(scaled_dot(r, (size_t)t->key[i]), r->c, m);
+        return slow_f32_fma(slow_scaled_dot(r, (size_t)t->key[i]), r->c, m);
     }
-    return slow_f32_subtract(t->z[i], m);
+    return slow_f32_subtract(t->z[i], subtracted(r, m));
 }
 
 /* docs/spec/other-kernels.md sections 1.3 and 2.2: a row walks tiles, too, that only others of its block see. */
 static bool walks_unseen_tile(const slow_head *h, int64_t first, size_t size)
 {
-    const int64_t window = problem_of(h)->attention.window;
+    const int64_t window = slow_problem_of(h)->attention.window;
     if (h->own || wrong(h, SLOW_DECODE_UNSEEN_TILE_SKIPPED)) return false;
     if (h->tiling.rows > 0) return true;
     const bool others = h->stored->queries * h->stored->request->group <= FA3_BLOCK;
@@ -542,7 +339,7 @@ static void add_tile(const slow_query *r, int64_t first, size_t size, slow_state
     const bool start = s->absent && wrong(r->head, SLOW_DECODE_FIRST_NOT_RESCALED);
     if (start) s->m = slow_zero(false);
     if (seen) s->absent = false;
-    if (follows_by_fma(r->head) && slow_compare(s->m, top) > 0) top = s->m;
+    if (follows_at_each_tile(r->head) && slow_compare(s->m, top) > 0) top = s->m;
     if (must_rescale(r, top, s->m)) {
         w = rescale(r, top, s);
     } else if (wrong(r->head, SLOW_DECODE_RESCALE_BY_GROUP) && slow_compare(top, s->m) > 0) {
@@ -550,8 +347,8 @@ static void add_tile(const slow_query *r, int64_t first, size_t size, slow_state
     }
     for (size_t i = 0; i < size; i++) t.p[i] = slow_exp2_of(r->head, exponent_of(r, &t, i, s->m));
     if (r->head->profile->contract->weights == KVG_WEIGHTS_BY_LANE) add_to_lanes(r, &t, w, s);
-    if (r->head->simt) {
-        add_positions(r, &t, first, s);
+    if (r->head->one_by_one) {
+        add_positions(r, &t, first, w, s);
     } else {
         add_halves(r, &t, first, s);
     }

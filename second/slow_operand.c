@@ -48,7 +48,7 @@ static slow_operands tensor_core_operands(const slow_side *side, slow_decode_fau
     };
 }
 
-static slow_operands simt_operands(const slow_side *side, slow_decode_fault fault)
+static slow_operands wide_operands(const slow_side *side, slow_decode_fault fault)
 {
     const kvg_format format = side->codec->format;
     const bool row = slow_has_row_scale(format);
@@ -56,10 +56,15 @@ static slow_operands simt_operands(const slow_side *side, slow_decode_fault faul
                            .has_row_scale = row && fault == SLOW_DECODE_ROW_SCALE_OUTSIDE};
 }
 
+bool slow_one_by_one(const kvg_contract_info *contract)
+{
+    return contract->operands == KVG_OPERANDS_WIDENED || contract->operands == KVG_OPERANDS_THREADS;
+}
+
 slow_operands slow_operands_of(const slow_side *side, const kvg_profile_info *profile, slow_decode_fault fault)
 {
-    const bool chip = kvg_profile_is_chip(profile);
-    slow_operands o = chip ? tensor_core_operands(side, fault) : simt_operands(side, fault);
+    const bool wide = slow_one_by_one(profile->contract);
+    slow_operands o = wide ? wide_operands(side, fault) : tensor_core_operands(side, fault);
     o.widest_16 = profile->contract->widest_16;
     o.side = side;
     o.fault = fault;
@@ -184,9 +189,9 @@ static size_t dim_in_sums(const slow_operands *o, size_t i)
     return o->fault == SLOW_DECODE_INT4_BY_DIM ? place : dim_at(o->side, place);
 }
 
-size_t slow_dim_of_product(const slow_operands *o, bool simt, size_t i)
+size_t slow_dim_of_product(const slow_operands *o, bool one_by_one, size_t i)
 {
-    if (!simt) return dim_in_sums(o, i);
+    if (!one_by_one) return dim_in_sums(o, i);
     if (o->fault == SLOW_DECODE_DIMS_REVERSED) return o->side->row.dim - 1 - i;
     return o->fault == SLOW_DECODE_DIMS_BY_PLACE ? dim_at(o->side, i) : i;
 }

@@ -1,5 +1,5 @@
 /* Stored rows as operands: docs/spec/decode-contract.md sections 2 to 4, docs/spec/simt-contract.md sections 1 and
- * 2. */
+ * 2, docs/spec/other-kernels.md section 4. */
 #ifndef KVG_SECOND_SLOW_OPERAND_H
 #define KVG_SECOND_SLOW_OPERAND_H
 
@@ -21,6 +21,7 @@ typedef struct slow_operands {
 } slow_operands;
 
 bool slow_has_operands(kvg_format format); /* of a tensor core */
+bool slow_one_by_one(const kvg_contract_info *contract); /* products are added one by one: operands are in f32 */
 bool slow_has_row_scale(kvg_format format);
 slow_operands slow_operands_of(const slow_side *side, const kvg_profile_info *profile, slow_decode_fault fault);
 
@@ -29,6 +30,6 @@ void slow_operands_load(const slow_operands *o, const slow_row_bytes *row, uint3
 slow_number slow_row_scale(const slow_operands *o, const slow_row_bytes *row);
 
 /* The dim of product i of a score, i = 0 ... D - 1: sum after sum and place after place, or one after another. */
-size_t slow_dim_of_product(const slow_operands *o, bool simt, size_t i);
+size_t slow_dim_of_product(const slow_operands *o, bool one_by_one, size_t i);
 
 #endif

@@ -86,6 +86,13 @@ decode_wish decode_fi3_wish_of(kvg_format format, size_t dialect, uint64_t numbe
     return other_wish(number, KVG_PROFILE_SM90_FLASHINFER_FA3_0_7_2, KVG_PROFILE_SM90_FLASHINFER_FA3_0_7_2);
 }
 
+decode_wish decode_one_wish_of(kvg_format format, size_t dialect, uint64_t number)
+{
+    (void)format;
+    (void)dialect;
+    return other_wish(number, KVG_PROFILE_SM90_FLASHINFER_ONE_0_7_2, KVG_PROFILE_SM90_FLASHINFER_ONE_0_7_2);
+}
+
 static void decode_print(const kit *k, uint64_t stream)
 {
     const kvg_problem *p = &k->problem;

@@ -22,9 +22,10 @@ extern const kvg_role decode_outputs[DECODE_OUTPUTS];
 
 /* Problem `number` of a test is to have this dialect of K; the rest goes round with the number. Of a tensor core's
  * contract, of docs/spec/simt-contract.md with f32, and of docs/spec/other-kernels.md with any format:
- * FlashAttention-3, and FlashInfer's backends fa2 and fa3. */
+ * FlashAttention-3, FlashInfer's backends fa2 and fa3, and its decode without tensor cores. */
 typedef decode_wish decode_wish_fn(kvg_format format, size_t dialect, uint64_t number);
-decode_wish_fn decode_wish_of, decode_simt_wish_of, decode_fa3_wish_of, decode_fi2_wish_of, decode_fi3_wish_of;
+decode_wish_fn decode_wish_of, decode_simt_wish_of, decode_fa3_wish_of, decode_fi2_wish_of, decode_fi3_wish_of,
+    decode_one_wish_of;
 
 /* Runs the golden reference in place; the calling test fails if it refuses. */
 void decode_golden(kit *k, uint64_t stream);
@@ -55,6 +56,7 @@ void test_simt_faults_are_seen(void **state);
 void test_fa3_faults_are_seen(void **state);
 void test_fi2_faults_are_seen(void **state);
 void test_fi3_faults_are_seen(void **state);
+void test_one_faults_are_seen(void **state);
 void test_changes_are_seen(void **state);
 void test_decode_refusals(void **state);
 

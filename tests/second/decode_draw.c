@@ -54,7 +54,7 @@ static bool is_fa3(const kvg_problem *p)
 
 static bool is_flashinfer(kvg_profile profile)
 {
-    return ends_by(profile, KVG_END_PARTS) || ends_by(profile, KVG_END_LOG2);
+    return ends_by(profile, KVG_END_PARTS) || ends_by(profile, KVG_END_LOG2) || ends_by(profile, KVG_END_STATES);
 }
 
 /* Of any format that has operands under the profile. */
@@ -79,7 +79,8 @@ static uint32_t draw_simt_dim(dice *d, const decode_wish *wish)
 
 static uint32_t draw_dim(dice *d, const decode_wish *wish)
 {
-    if (wish->small && ends_by(wish->profile, KVG_END_PARTS)) return PICK(d, 64, 64, 64, 128);
+    const bool parts = ends_by(wish->profile, KVG_END_PARTS) || ends_by(wish->profile, KVG_END_STATES);
+    if (wish->small && parts) return PICK(d, 64, 64, 64, 128);
     if (is_flashinfer(wish->profile)) return PICK(d, 64, 64, 128, 256);
     if (wish->profile == KVG_PROFILE_SIMT_FMA_V1) return draw_simt_dim(d, wish);
     if (wish->small && is_other_profile(wish->profile)) return PICK(d, 16, 64, 96, 112);
@@ -108,12 +109,16 @@ static void keep_to_kernel(dice *d, const decode_wish *wish, kvg_problem *p)
     p->paging.shared_kv = false;
     const bool blocks = ends_by(p->profile, KVG_END_PARTS);
     if (is_fa3(p)) p->attention.softcap = 0;
-    if (ends_by(p->profile, KVG_END_LOG2)) p->attention.sinks = false;
+    if (!is_fa3(p) && !blocks) p->attention.sinks = false;
     if (p->head_dim > 256) p->head_dim = 256;
     if (roll(d, 2)) p->attention.queries = 1;
     if (blocks && roll(d, 2)) {
         const uint32_t most = 1 + (wish->small ? 150 : 250) / p->attention.query_heads;
         p->attention.queries = 1 + (uint32_t)roll(d, most < wish->longest ? most : wish->longest - 3);
+    }
+    if (ends_by(p->profile, KVG_END_STATES)) {
+        p->attention.queries = p->paging.sequences;
+        p->attention.query_heads = p->kv_heads * (wish->small ? PICK(d, 1, 2, 4) : PICK(d, 1, 2, 4, 8));
     }
     if (!is_flashinfer(p->profile)) return;
     const float stretch = 1 + (float)roll(d, 1 << 16) * 0x1p-16f; /* for a cap whose rcp is not the nearest number */
@@ -285,7 +290,8 @@ static int32_t draw_length(dice *d, const kvg_problem *p)
     uint32_t longest = p->tokens;
     if (kvg_problem_blocks(p) == KVG_BLOCKS_ONE && longest > p->paging.block_tokens) longest = p->paging.block_tokens;
     if (kvg_problem_blocks(p) == KVG_BLOCKS_RING) {
-        longest = roll(d, 8) ? 3 * p->paging.block_tokens : 1000000000;
+        const uint32_t far = ends_by(p->profile, KVG_END_STATES) ? 100000 : 1000000000; /* each position takes time */
+        longest = roll(d, 8) ? 3 * p->paging.block_tokens : far;
         if (roll(d, 2)) return (int32_t)(longest - roll(d, 5) % longest);
     }
     const bool several_tiles = longest > 1000 || (is_other(p) && longest > 256);
@@ -311,7 +317,8 @@ static void fill_sequences(dice *d, kit *k)
         lengths[i] = draw_length(d, p);
         query_lengths[i] = 0;
     }
-    for (size_t i = 0; i < p->attention.queries; i++) query_lengths[roll(d, p->paging.sequences)]++;
+    const bool one_each = ends_by(p->profile, KVG_END_STATES);
+    for (size_t i = 0; i < p->attention.queries; i++) query_lengths[one_each ? i : roll(d, p->paging.sequences)]++;
     /* It is not described what rows of a block have that sit before position 0, where others see NaN. */
     for (size_t i = 0; i < p->paging.sequences && ends_by(p->profile, KVG_END_PARTS); i++) {
         if (lengths[i] < query_lengths[i]) lengths[i] = query_lengths[i];

@@ -14,7 +14,8 @@
 #include "tests/second/decode_compare.h"
 
 enum { FAULT_STREAM = 6000000, SIMT_FAULT_STREAM = 6500000, FA3_FAULT_STREAM = 6700000,
-       FI2_FAULT_STREAM = 6800000, FI3_FAULT_STREAM = 6900000, CHANGE_STREAM = 3500000, FORMAT_STREAM = 7000000 };
+       FI2_FAULT_STREAM = 6800000, FI3_FAULT_STREAM = 6900000, ONE_FAULT_STREAM = 6950000,
+       CHANGE_STREAM = 3500000, FORMAT_STREAM = 7000000 };
 
 /* --- planted defects --- */
 
@@ -49,7 +50,7 @@ static decode_wish wish_at(decode_wish_fn *wish_of, uint64_t number)
 static void find_faults(slow_contract contract, decode_wish_fn *wish_of, uint64_t stream, const char *test)
 {
     enum { MOST = 3000, LONG_FROM = 24, LONG_UNTIL = 300 }; /* long ones cost the most: not for every defect */
-    const bool tiles_are_long = contract >= SLOW_OF_FA3;
+    const bool tiles_are_long = contract >= SLOW_OF_FA3, steps_are_short = contract == SLOW_OF_ONE;
     bool seen[SLOW_DECODE_FAULTS] = {false};
     uint64_t number = 0;
     unsigned count = 0, left = SLOW_DECODE_FAULTS;
@@ -63,6 +64,7 @@ static void find_faults(slow_contract contract, decode_wish_fn *wish_of, uint64_
         dice d = {stream + number, 0};
         const bool whole_leaves = !tiles_are_long && number % 8 == 7 && number >= LONG_FROM && number < LONG_UNTIL;
         wish.longest = grid ? 80 : whole_leaves ? 1100 : tiles_are_long && number % 2 ? 400 : 40;
+        if (steps_are_short) wish.longest = number % 2 ? 60 : 10;
         wish.grid = grid;
         wish.small = true;
         kit golden = decode_draw(&d, &wish);
@@ -107,6 +109,12 @@ void test_fi3_faults_are_seen(void **state)
 {
     (void)state;
     find_faults(SLOW_OF_FI3, decode_fi3_wish_of, FI3_FAULT_STREAM, __func__);
+}
+
+void test_one_faults_are_seen(void **state)
+{
+    (void)state;
+    find_faults(SLOW_OF_ONE, decode_one_wish_of, ONE_FAULT_STREAM, __func__);
 }
 
 /* --- the exact tier sees small changes --- */
@@ -284,7 +292,8 @@ static kit refused_kit(void)
 }
 
 enum { FA3_PAGES = KVG_PROFILE_SM90_FA3_20260810_PAGES, FA3_CONTIGUOUS = KVG_PROFILE_SM90_FA3_20260810_CONTIGUOUS,
-       FI2 = KVG_PROFILE_SM90_FLASHINFER_FA2_0_7_2, FI3 = KVG_PROFILE_SM90_FLASHINFER_FA3_0_7_2 };
+       FI2 = KVG_PROFILE_SM90_FLASHINFER_FA2_0_7_2, FI3 = KVG_PROFILE_SM90_FLASHINFER_FA3_0_7_2,
+       ONE = KVG_PROFILE_SM90_FLASHINFER_ONE_0_7_2 };
 
 /* What the kernels of docs/spec/other-kernels.md take, and what they do not. */
 static const struct other_case {
@@ -323,6 +332,7 @@ static const struct other_case {
     {"fa2, a head_dim of 192", FI2, KVG_DTYPE_F16, KVG_FORMAT_F16, KVG_FORMAT_F16, 192, 0, false, 0,
      KVG_ERR_UNIMPLEMENTED},
     {"fa3, sinks", FI3, KVG_DTYPE_F16, KVG_FORMAT_F16, KVG_FORMAT_F16, 64, 0, false, 0, KVG_ERR_UNIMPLEMENTED},
+    {"one, sinks", ONE, KVG_DTYPE_F16, KVG_FORMAT_F16, KVG_FORMAT_F16, 64, 0, false, 0, KVG_ERR_UNIMPLEMENTED},
 };
 enum { OTHERS = sizeof others / sizeof others[0] };
 
@@ -339,6 +349,38 @@ static kit other_kit(const struct other_case *c)
     };
     kit k = zero_kit(&p);
     memcpy((uint8_t *)k.tensor[KVG_ROLE_SINKS][KVG_K].data + sizeof c->sink, &c->sink, sizeof c->sink);
+    return k;
+}
+
+/* What FlashInfer's decode without tensor cores takes. */
+static const struct one_case {
+    const char *what;
+    kvg_format format;
+    uint32_t query_heads, head_dim;
+    int32_t first_queries; /* tokens of the first of two sequences that have two */
+    kvg_status want;
+} ones[] = {
+    {"one", KVG_FORMAT_F16, 8, 64, 1, KVG_OK},
+    {"one, 3 query heads", KVG_FORMAT_F16, 3, 64, 1, KVG_ERR_UNIMPLEMENTED},
+    {"one, 16 query heads", KVG_FORMAT_F16, 16, 64, 1, KVG_ERR_UNIMPLEMENTED},
+    {"one, a head_dim of 192", KVG_FORMAT_F16, 1, 192, 1, KVG_ERR_UNIMPLEMENTED},
+    {"one, e4m3", KVG_FORMAT_E4M3, 1, 128, 1, KVG_ERR_UNIMPLEMENTED},
+    {"one, two tokens of a sequence", KVG_FORMAT_F16, 1, 64, 2, KVG_ERR_UNIMPLEMENTED},
+};
+enum { ONES = sizeof ones / sizeof ones[0] };
+
+static kit one_kit(const struct one_case *c)
+{
+    const kvg_problem p = {
+        .op = KVG_OP_DECODE, .layout = KVG_LAYOUT_NHD, .dtype = KVG_DTYPE_F16, .profile = (kvg_profile)ONE,
+        .storage = {{c->format, "canonical"}, {c->format, "canonical"}},
+        .tokens = 8, .kv_heads = 1, .head_dim = c->head_dim,
+        .paging = {.layers = 1, .blocks = 2, .block_tokens = 4, .sequences = 2},
+        .attention = {.query_heads = c->query_heads, .queries = 2},
+    };
+    kit k = zero_kit(&p);
+    const int32_t queries[] = {c->first_queries, 2 - c->first_queries};
+    memcpy(k.tensor[KVG_ROLE_QUERY_LENGTHS][KVG_K].data, queries, sizeof queries);
     return k;
 }
 
@@ -413,6 +455,11 @@ void test_decode_refusals(void **state)
     for (size_t i = 0; i < OTHERS; i++) {
         kit k = other_kit(&others[i]);
         compare_refusal(&t, &k, others[i].what, others[i].want);
+        kit_close(&k);
+    }
+    for (size_t i = 0; i < ONES; i++) {
+        kit k = one_kit(&ones[i]);
+        compare_refusal(&t, &k, ones[i].what, ones[i].want);
         kit_close(&k);
     }
     kit wide = refused_kit();

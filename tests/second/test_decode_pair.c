@@ -12,7 +12,7 @@
 #include "tests/second/decode_compare.h"
 
 enum { PROFILE_STREAM = 5000000, SIMT_STREAM = 5500000, FA3_STREAM = 5700000,
-       FI2_STREAM = 5800000, FI3_STREAM = 5900000, SPEC_STREAM = 7000000 };
+       FI2_STREAM = 5800000, FI3_STREAM = 5900000, ONE_STREAM = 5950000, SPEC_STREAM = 7000000 };
 
 static void count_options(coverage *c, const kvg_problem *p)
 {
@@ -129,6 +129,12 @@ static void test_fi3_bits(void **state)
     assert_true(c.caps);
 }
 
+static void test_one_bits(void **state)
+{
+    const coverage c = compare_kernels(decode_one_wish_of, 24 * *(const unsigned *)*state, ONE_STREAM, __func__);
+    assert_true(c.caps);
+}
+
 /* --- the exact tier --- */
 
 /* Nothing is said about a query that is not. */
@@ -212,6 +218,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_fi2_faults_are_seen),
         cmocka_unit_test_prestate(test_fi3_bits, &repeats),
         cmocka_unit_test(test_fi3_faults_are_seen),
+        cmocka_unit_test_prestate(test_one_bits, &repeats),
+        cmocka_unit_test(test_one_faults_are_seen),
         cmocka_unit_test_prestate(test_exact_answers, &repeats),
         cmocka_unit_test(test_changes_are_seen),
         cmocka_unit_test(test_decode_refusals),
