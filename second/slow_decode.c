@@ -229,7 +229,13 @@ static slow_number output_by_reciprocal(const slow_head *h, slow_number o, const
     slow_number r = empty ? slow_zero(false) : slow_rcp_approx(s->l, true, SLOW_SPECIAL_FAULTS);
     if (wrong(h, SLOW_DECODE_RECIPROCAL_ROUNDED) && !empty) r = slow_f32_divide(slow_scaled(1, 0), s->l);
     if (wrong(h, SLOW_DECODE_OUT_DIVIDED) && !empty) return slow_f32_divide(o, s->l);
-    const slow_number y = slow_f32_multiply(o, r);
+    const slow_layout *type = slow_layout_of(h->stored->request->problem->dtype);
+    const slow_number g = h->operands[KVG_V].g;
+    const bool late = ends_in_log2(h);
+    if (!late) r = slow_f32_multiply(r, g);
+    slow_number y = slow_f32_multiply(o, r);
+    if (late && !wrong(h, SLOW_DECODE_OUT_ROUNDED_ONCE)) y = slow_round(type, y);
+    if (late) y = slow_f32_multiply(y, g);
     return wrong(h, SLOW_DECODE_OUT_PLUS_ZERO) ? slow_f32_add(y, slow_zero(false)) : y;
 }
 
@@ -242,8 +248,10 @@ static slow_number lse_of_lg2(const slow_query *r, const slow_state *s)
     if (nan && (end == KVG_END_RECIPROCAL) == wrong(h, SLOW_DECODE_LSE_NAN)) return s->l;
     if (nan || (zero && end == KVG_END_RECIPROCAL)) return slow_infinity(true);
     const bool polynomial = wrong(h, SLOW_DECODE_LSE_POLYNOMIAL) && s->l.kind == SLOW_FINITE && !zero;
-    const slow_number log2 = polynomial ? slow_log2(s->l, SLOW_DECODE_RIGHT)
-                                        : slow_lg2_approx(s->l, true, SLOW_SPECIAL_FAULTS);
+    const int lift = slow_weights_are_lifted(h) && !wrong(h, SLOW_DECODE_LSE_LIFTED) ? SLOW_LIFT : 0;
+    const slow_number l = slow_f32_multiply(s->l, slow_scaled(1, -lift));
+    const slow_number log2 = polynomial ? slow_log2(l, SLOW_DECODE_RIGHT)
+                                        : slow_lg2_approx(l, true, SLOW_SPECIAL_FAULTS);
     if (end == KVG_END_RECIPROCAL) {
         return slow_multiply_add(h, SLOW_DECODE_LSE_UNFUSED, s->m, slow_f32_multiply(r->c, ln2),
                                  slow_f32_multiply(log2, ln2));
@@ -353,9 +361,17 @@ static kvg_status check_other_kernel(const kvg_problem *p)
     const bool takes_sinks = end == KVG_END_RECIPROCAL || end == KVG_END_PARTS;
     if (p->attention.sinks && !takes_sinks) return kvg_fail(KVG_ERR_UNIMPLEMENTED, "%s has no sinks", name);
     if (p->paging.shared_kv) return kvg_fail(KVG_ERR_UNIMPLEMENTED, "%s has no K and V that share a row", name);
-    if (p->storage[KVG_K].format != own || p->storage[KVG_V].format != own) {
-        return kvg_fail(KVG_ERR_UNIMPLEMENTED, "%s takes K and V in the model type alone, %s", name,
-                        kvg_dtype_name(p->dtype));
+    const bool takes_e4m3 = takes_sinks && p->dtype == KVG_DTYPE_BF16;
+    const kvg_format format = p->storage[KVG_K].format;
+    if (format == KVG_FORMAT_E4M3 && takes_e4m3 && p->storage[KVG_V].format == format) {
+        const uint32_t terms = kvg_profile_get(p->profile)->chip->sum_terms_8;
+        if (end == KVG_END_RECIPROCAL && p->head_dim % terms != 0) {
+            return kvg_fail(KVG_ERR_UNIMPLEMENTED, "%s has sums of %u products of e4m3: not for head_dim %u", name,
+                            terms, p->head_dim);
+        }
+    } else if (format != own || p->storage[KVG_V].format != own) {
+        return kvg_fail(KVG_ERR_UNIMPLEMENTED, "%s does not take K and V in these formats under model type %s",
+                        name, kvg_dtype_name(p->dtype));
     }
     const uint32_t group = p->attention.query_heads / p->kv_heads;
     const kvg_tiling tiling = tiling_of_call(p, &(kvg_call_shape){.mean_rows = end == KVG_END_STATES ? group : 0});

@@ -1,8 +1,9 @@
 #include "second/slow_leaf.h"
 
 #include "second/slow_exp2.h"
+#include "second/slow_mma.h"
 
-enum { SUM = KVG_MMA_K, MOST_OF_TILE = 192 + SUM, FA3_BLOCK = 128 /* rows of a KV head and a sequence */ };
+enum { MOST_OF_TILE = 224 + KVG_MMA_K, FA3_BLOCK = 128 /* rows of a KV head and a sequence */ };
 static const uint32_t EMPTY_M = 0xFF7FFFFF /* -0x1.fffffep+127 */;
 
 static bool wrong(const slow_head *h, slow_decode_fault fault)
@@ -83,13 +84,19 @@ static slow_number subtracted(const slow_query *r, slow_number m)
     return empty ? slow_f32_of(EMPTY_M) : m;
 }
 
+bool slow_weights_are_lifted(const slow_head *h)
+{
+    return h->operands[KVG_V].type == &slow_e4m3;
+}
+
 slow_number slow_minus_reference(const slow_query *r, slow_number m)
 {
-    const bool clamped = follows_by_fma(r->head);
+    const bool clamped = follows_by_fma(r->head), kept = !wrong(r->head, SLOW_DECODE_NO_TOP_KEPT);
+    const bool lifted = slow_weights_are_lifted(r->head) && !wrong(r->head, SLOW_DECODE_WEIGHTS_UNLIFTED);
+    if (!clamped && slow_is_lowest(m) && kept) m = slow_zero(false);
     slow_number reference = slow_f32_multiply(m, r->c);
-    if (slow_is_lowest(clamped ? reference : m) && !wrong(r->head, SLOW_DECODE_NO_TOP_KEPT)) {
-        reference = clamped ? slow_f32_of(EMPTY_M) : slow_zero(false);
-    }
+    if (lifted) reference = slow_f32_fma(m, r->c, slow_scaled(-SLOW_LIFT, 0));
+    if (clamped && slow_is_lowest(reference) && kept) reference = slow_f32_of(EMPTY_M);
     reference.negative = !reference.negative;
     return reference;
 }
@@ -171,8 +178,9 @@ static slow_number scaled_weight(const slow_query *r, const tile *t, size_t i, s
 /* The nearest number of a type, or the next one toward zero if that is what is wrong. */
 static uint16_t code_of_weight(const slow_query *r, slow_number p)
 {
-    const slow_layout *type = slow_layout_of(r->head->operands[KVG_V].type);
-    const uint16_t code = (uint16_t)slow_encode(type, p);
+    const slow_layout *type = r->head->operands[KVG_V].type;
+    if (wrong(r->head, SLOW_DECODE_WEIGHTS_BY_BF16)) p = slow_round(&slow_bf16, p);
+    const uint16_t code = (uint16_t)slow_operand_code(type, p);
     if (!wrong(r->head, SLOW_DECODE_WEIGHTS_TRUNCATED) || p.kind != SLOW_FINITE) return code;
     return slow_compare_magnitudes(slow_decode(type, code), p) > 0 ? code - 1 : code;
 }
@@ -180,7 +188,7 @@ static uint16_t code_of_weight(const slow_query *r, slow_number p)
 /* P' of a position: 0 where the row sees nothing. */
 static uint16_t weight_of(const slow_query *r, const tile *t, size_t i)
 {
-    const slow_layout *type = slow_layout_of(r->head->operands[KVG_V].type);
+    const slow_layout *type = r->head->operands[KVG_V].type;
     const slow_number p = wrong(r->head, SLOW_DECODE_WEIGHTS_TWICE) ? slow_round(type, t->p[i]) : t->p[i];
     if (t->key[i] < 0 && !r->head->own) return 0;
     return code_of_weight(r, scaled_weight(r, t, i, p));
@@ -197,29 +205,30 @@ static const uint32_t *values_at(const slow_query *r, const tile *t, int64_t fir
     return key < 0 ? NULL : h->v + (size_t)key * h->stored->request->v_dim;
 }
 
-/* l takes 16 weights: P, which are rounded, as if the values were 1. */
+/* l takes the weights of a fused sum: P, which are rounded, as if the values were 1. */
 static void add_rounded_weights(const slow_head *h, const tile *t, size_t half, const uint16_t *p, slow_state *s)
 {
-    const kvg_dtype dtype = h->operands[KVG_V].type;
-    uint16_t ones[SUM];
-    for (size_t k = 0; k < SUM; k++) {
-        ones[k] = (uint16_t)slow_encode(slow_layout_of(dtype), slow_scaled(1, 0));
+    const slow_layout *type = h->operands[KVG_V].type;
+    uint16_t ones[SLOW_MOST_TERMS];
+    for (size_t k = 0; k < slow_sum_terms(h, type); k++) {
+        ones[k] = (uint16_t)slow_operand_code(type, slow_scaled(1, 0));
         if (wrong(h, SLOW_DECODE_WEIGHTS_UNROUNDED)) s->l = slow_f32_add(s->l, t->p[(half + k) % t->size]);
     }
-    if (!wrong(h, SLOW_DECODE_WEIGHTS_UNROUNDED)) s->l = slow_sum16(h, dtype, ones, p, s->l);
+    if (!wrong(h, SLOW_DECODE_WEIGHTS_UNROUNDED)) s->l = slow_sum(h, type, ones, p, s->l);
 }
 
-/* o takes 16 positions of the tile, from `half` on, and l if it sums weights like values. */
+/* o takes the positions of a fused sum, from `half` on, and l if it sums weights like values. */
 static void add_half(const slow_query *r, const tile *t, int64_t first, size_t half, slow_state *s)
 {
     const slow_head *h = r->head;
-    const kvg_dtype dtype = h->operands[KVG_V].type;
-    uint16_t p[SUM], scaled[SUM], v[SUM];
-    const uint32_t *values[SUM];
+    const slow_layout *type = h->operands[KVG_V].type;
+    const size_t terms = slow_sum_terms(h, type);
+    uint16_t p[SLOW_MOST_TERMS], scaled[SLOW_MOST_TERMS], v[SLOW_MOST_TERMS];
+    const uint32_t *values[SLOW_MOST_TERMS];
     if (wrong(h, SLOW_DECODE_POSITIONS_SHIFTED)) {
         for (size_t i = 0; i < t->size && t->key[i] < 0; i++) half++;
     }
-    for (size_t k = 0; k < SUM; k++) {
+    for (size_t k = 0; k < terms; k++) {
         const size_t i = (half + k) % t->size;
         p[k] = code_of_weight(r, t->p[i]);
         scaled[k] = weight_of(r, t, i);
@@ -229,17 +238,18 @@ static void add_half(const slow_query *r, const tile *t, int64_t first, size_t h
         add_rounded_weights(h, t, half, wrong(h, SLOW_DECODE_WEIGHTS_SCALED) ? scaled : p, s);
     }
     for (size_t d = 0; d < h->stored->request->v_dim; d++) {
-        for (size_t k = 0; k < SUM; k++) v[k] = (uint16_t)(values[k] ? values[k][d] : 0);
-        s->o[d] = slow_sum16(h, dtype, v, scaled, s->o[d]);
+        for (size_t k = 0; k < terms; k++) v[k] = (uint16_t)(values[k] ? values[k][d] : 0);
+        s->o[d] = slow_sum(h, type, v, scaled, s->o[d]);
     }
 }
 
-/* docs/spec/decode-contract.md and docs/spec/other-kernels.md: 16 positions after 16 positions. */
+/* docs/spec/decode-contract.md and docs/spec/other-kernels.md: 16 positions after 16 positions, or 32 after 32. */
 static void add_halves(const slow_query *r, const tile *t, int64_t first, slow_state *s)
 {
     const bool swapped = wrong(r->head, SLOW_DECODE_HALVES_SWAPPED);
-    for (size_t half = 0; half < t->size; half += SUM) {
-        add_half(r, t, first, swapped ? t->size - SUM - half : half, s);
+    const size_t terms = slow_sum_terms(r->head, r->head->operands[KVG_V].type);
+    for (size_t half = 0; half < t->size; half += terms) {
+        add_half(r, t, first, swapped ? t->size - terms - half : half, s);
     }
 }
 
@@ -247,14 +257,15 @@ static void add_halves(const slow_query *r, const tile *t, int64_t first, slow_s
 static void add_to_lanes(const slow_query *r, const tile *t, slow_number w, slow_state *s)
 {
     const slow_head *h = r->head;
-    const slow_layout *type = slow_layout_of(h->operands[KVG_V].type);
+    const slow_layout *type = h->operands[KVG_V].type;
     bool joined[SLOW_LANES] = {false};
     for (size_t i = 0; i < t->size; i++) {
         size_t lane = i % (2 * SLOW_LANES) / 2;
         if (wrong(h, SLOW_DECODE_ONE_LANE)) lane = 0;
         if (wrong(h, SLOW_DECODE_LANES_OF_ONE)) lane = i % SLOW_LANES;
         slow_number *l = &s->lanes[lane];
-        const slow_number p = wrong(h, SLOW_DECODE_WEIGHTS_ROUNDED) ? slow_round(type, t->p[i]) : t->p[i];
+        slow_number p = t->p[i];
+        if (wrong(h, SLOW_DECODE_WEIGHTS_ROUNDED)) p = slow_decode(type, slow_operand_code(type, p));
         *l = joined[lane] ? slow_f32_add(*l, p) : slow_multiply_add(h, SLOW_DECODE_FIRST_UNFUSED, *l, w, p);
         joined[lane] = true;
     }

@@ -15,8 +15,12 @@ typedef struct slow_state {
 /* The key at a position if the row sees it, else -1. */
 int64_t slow_seen_key(const slow_query *r, int64_t position);
 
-/* -RN(m c). An m of -Inf, of a row whose scores are all -Inf, is read as 0. Where w is formed at every tile, a product
- * of -Inf is read as the least number. */
+/* Weights are 2^8 times as large: docs/spec/other-kernels.md section 1.6. */
+enum { SLOW_LIFT = 8 };
+bool slow_weights_are_lifted(const slow_head *h);
+
+/* -RN(m c), or -fma(m, c, -8) where weights are lifted. An m of -Inf, of a row whose scores are all -Inf, is read as 0.
+ * Where w is formed at every tile, a product of -Inf is read as the least number. */
 slow_number slow_minus_reference(const slow_query *r, slow_number m);
 
 /* EMPTY; positions of a leaf, all that are stored if the row is one leaf; the state after leaf `index`, and after

@@ -185,7 +185,7 @@ static uint32_t to_f32(const rules *r, const pile *magnitude, bool negative)
 /* c + the `count` products of a[0], a[step], ... */
 static uint32_t fused_sum(const rules *r, const uint16_t *a, const uint16_t *b, size_t count, size_t step, uint32_t c)
 {
-    term terms[1 + KVG_MMA_K];
+    term terms[1 + SLOW_MOST_TERMS];
     bool special = false, minus_zeros = true;
     addend_term(r, c, &terms[0]);
     for (size_t i = 1; i <= count; i++) product_term(r, a[(i - 1) * step], b[(i - 1) * step], &terms[i]);
@@ -207,6 +207,13 @@ static uint32_t fused_sum(const rules *r, const uint16_t *a, const uint16_t *b, 
     if (order == 0) return minus_zeros && wrong(r, SLOW_MMA_ZERO_SIGNED) ? 0x80000000u : 0;
     const pile rest = order > 0 ? pile_less(&positive, &negative) : pile_less(&negative, &positive);
     return to_f32(r, &rest, order < 0);
+}
+
+uint32_t slow_mma_sum_8(const kvg_chip_info *chip, const uint16_t *a, const uint16_t *b, uint32_t c)
+{
+    const int kept = (int)chip->fraction_bits_8;
+    const rules r = {&slow_e4m3, kept, chip->least_exponent, 0};
+    return fused_sum(&r, a, b, chip->sum_terms_8, 1, c) >> (23 - kept) << (23 - kept);
 }
 
 uint32_t slow_mma_output(const kvg_chip_info *chip, kvg_dtype dtype, uint32_t faults, const uint16_t *a,

@@ -14,4 +14,8 @@
 uint32_t slow_mma_output(const kvg_chip_info *chip, kvg_dtype dtype, uint32_t faults, const uint16_t *a,
                          const uint16_t *b, uint32_t c);
 
+/* The same of products of e4m3, as many as the chip adds at once: docs/spec/numerics.md section 5.4. */
+enum { SLOW_MOST_TERMS = 32 };
+uint32_t slow_mma_sum_8(const kvg_chip_info *chip, const uint16_t *a, const uint16_t *b, uint32_t c);
+
 #endif

@@ -41,7 +41,7 @@ static slow_operands tensor_core_operands(const slow_side *side, slow_decode_fau
     const bool powers = kvg_format_get(rule->format)->scales == KVG_SCALES_E8M0;
     const bool base_one = fault == (powers ? SLOW_DECODE_MX_BASE_ONE : SLOW_DECODE_FP4_BASE_ONE);
     return (slow_operands){
-        .type = rule->type ? rule->type : side->dtype,
+        .type = slow_layout_of(rule->type ? rule->type : side->dtype),
         .base = base_one ? 0 : rule->base,
         .most_scale = fault == SLOW_DECODE_MX_UNCLAMPED ? 127 : 14,
         .has_row_scale = slow_has_row_scale(rule->format),
@@ -52,7 +52,7 @@ static slow_operands wide_operands(const slow_side *side, slow_decode_fault faul
 {
     const kvg_format format = side->codec->format;
     const bool row = slow_has_row_scale(format);
-    return (slow_operands){.type = KVG_DTYPE_F32, .most_scale = fault == SLOW_DECODE_MX_CLAMPED ? 14 : 127,
+    return (slow_operands){.type = &slow_f32, .most_scale = fault == SLOW_DECODE_MX_CLAMPED ? 14 : 127,
                            .has_row_scale = row && fault == SLOW_DECODE_ROW_SCALE_OUTSIDE};
 }
 
@@ -61,10 +61,19 @@ bool slow_one_by_one(const kvg_contract_info *contract)
     return contract->operands == KVG_OPERANDS_WIDENED || contract->operands == KVG_OPERANDS_THREADS;
 }
 
+/* Another kernel has e4m3 as it is stored, or widened to T: docs/spec/other-kernels.md sections 1.6 and 2.1. */
+static const slow_layout *stored_type(const slow_side *side, const kvg_contract_info *contract)
+{
+    const bool narrow = side->codec->format == KVG_FORMAT_E4M3 && contract->end == KVG_END_RECIPROCAL;
+    return narrow ? &slow_e4m3 : slow_layout_of(side->dtype);
+}
+
 slow_operands slow_operands_of(const slow_side *side, const kvg_profile_info *profile, slow_decode_fault fault)
 {
     const bool wide = slow_one_by_one(profile->contract);
     slow_operands o = wide ? wide_operands(side, fault) : tensor_core_operands(side, fault);
+    o.stored = profile->contract->operands == KVG_OPERANDS_STORED;
+    if (o.stored) o.type = stored_type(side, profile->contract);
     o.widest_16 = profile->contract->widest_16;
     o.side = side;
     o.fault = fault;
@@ -123,13 +132,18 @@ static slow_number value_of(const slow_operands *o, const slow_row_bytes *row, s
     return o->has_row_scale ? e.code : slow_multiply(e.code, e.scale); /* 1 where there is none */
 }
 
+uint32_t slow_operand_code(const slow_layout *type, slow_number x)
+{
+    return type == &slow_e4m3 ? slow_fp8_encode(type, x) : (uint32_t)slow_encode(type, x);
+}
+
 void slow_operands_load(const slow_operands *o, const slow_row_bytes *row, uint32_t *codes)
 {
     const slow_number unit = slow_scaled(1, -o->base);
     for (size_t d = 0; d < o->side->row.dim; d++) {
         slow_number x = slow_multiply(value_of(o, row, d), unit);
         if (o->has_g) x = slow_multiply(x, o->side->row.g);
-        codes[d] = (uint32_t)slow_encode(slow_layout_of(o->type), x);
+        codes[d] = slow_operand_code(o->type, x);
     }
 }
 
@@ -159,7 +173,8 @@ static segment segment_of(size_t dim, size_t widest, bool narrow_first, size_t s
 
 static size_t place_of_sum(const slow_operands *o, size_t s, size_t k)
 {
-    const size_t dim = o->side->row.dim, bits = kvg_format_get(o->side->codec->format)->element_bits;
+    const size_t dim = o->side->row.dim, stored_bits = kvg_format_get(o->side->codec->format)->element_bits;
+    const size_t bits = o->stored ? 16 : stored_bits;
     const slow_decode_fault fault = o->fault;
     static const size_t shuffled[] = {0, 4, 2, 6}, in_pairs[] = {0, 2, 4, 6}, narrow[] = {0, 2, 1, 3};
     size_t widest = bits == 4 ? 128 : bits == 8 ? 64 : o->widest_16;

@@ -11,7 +11,8 @@
 typedef struct slow_operands {
     const slow_side *side;
     slow_decode_fault fault;
-    kvg_dtype type;     /* X */
+    const slow_layout *type; /* X */
+    bool stored;        /* the codes of the cache, in order: docs/spec/other-kernels.md */
     int base;           /* operands are the values times 2^-base */
     int most_scale;     /* larger exponents of a block's scale are read as this one */
     bool has_row_scale; /* a scale per row (slow_row_scale) stays outside */
@@ -28,6 +29,9 @@ slow_operands slow_operands_of(const slow_side *side, const kvg_profile_info *pr
 /* The codes, in X, of a row's elements in the order of dims. */
 void slow_operands_load(const slow_operands *o, const slow_row_bytes *row, uint32_t *codes);
 slow_number slow_row_scale(const slow_operands *o, const slow_row_bytes *row);
+
+/* The code in X of the nearest number; of e4m3 it saturates. */
+uint32_t slow_operand_code(const slow_layout *type, slow_number x);
 
 /* The dim of product i of a score, i = 0 ... D - 1: sum after sum and place after place, or one after another. */
 size_t slow_dim_of_product(const slow_operands *o, bool one_by_one, size_t i);

@@ -4,7 +4,6 @@
 #include "second/slow_mma.h"
 #include "second/slow_special.h"
 
-enum { SUM = KVG_MMA_K };
 static const uint32_t LOG2_E = 0x3FB8AA3B /* 0x1.715476p+0 */;
 
 static bool wrong(const slow_head *h, slow_decode_fault fault)
@@ -17,9 +16,16 @@ bool slow_is_lowest(slow_number x)
     return x.kind == SLOW_INF && x.negative;
 }
 
-slow_number slow_sum16(const slow_head *h, kvg_dtype type, const uint16_t *a, const uint16_t *b, slow_number c)
+slow_number slow_sum(const slow_head *h, const slow_layout *type, const uint16_t *a, const uint16_t *b, slow_number c)
 {
-    return slow_f32_of(slow_mma_output(h->chip, type, 0, a, b, (uint32_t)slow_encode(&slow_f32, c)));
+    const uint32_t addend = (uint32_t)slow_encode(&slow_f32, c);
+    if (type == &slow_e4m3) return slow_f32_of(slow_mma_sum_8(h->profile->chip, a, b, addend));
+    return slow_f32_of(slow_mma_output(h->chip, type == &slow_f16 ? KVG_DTYPE_F16 : KVG_DTYPE_BF16, 0, a, b, addend));
+}
+
+size_t slow_sum_terms(const slow_head *h, const slow_layout *type)
+{
+    return type == &slow_e4m3 ? h->profile->chip->sum_terms_8 : KVG_MMA_K;
 }
 
 slow_number slow_multiply_add(const slow_head *h, slow_decode_fault unfused, slow_number a, slow_number b,
@@ -70,9 +76,12 @@ static slow_number binary64(slow_number x)
 static slow_number scale_of_kernel(const slow_head *h)
 {
     const kvg_problem *p = slow_problem_of(h);
-    const slow_number scale = f32_at(&p->attention.scale);
-    if (!slow_is_zero(scale)) return scale;
-    if (h->profile->contract->factor == KVG_FACTOR_WIDE) return binary64(inverse_root_of(p->head_dim));
+    const slow_number given = f32_at(&p->attention.scale);
+    if (h->profile->contract->factor == KVG_FACTOR_WIDE) {
+        const slow_number scale = slow_is_zero(given) ? binary64(inverse_root_of(p->head_dim)) : given;
+        return binary64(slow_multiply(scale, h->operands[KVG_K].g));
+    }
+    if (!slow_is_zero(given)) return given;
     if (!wrong(h, SLOW_DECODE_SCALE_TWICE)) return slow_rn(inverse_root_of(p->head_dim));
     return slow_f32_divide(slow_scaled(1, 0), slow_rn(root_of(p->head_dim)));
 }
@@ -84,7 +93,9 @@ static slow_number factor_of_kernel(const slow_head *h)
     const kvg_problem *p = slow_problem_of(h);
     const bool once = (h->profile->contract->factor == KVG_FACTOR_ONCE) != wrong(h, SLOW_DECODE_SCALE_OTHER);
     const slow_number factor = p->attention.softcap > 0 ? f32_at(&p->attention.softcap) : scale_of_kernel(h);
-    return slow_rn(binary64(slow_multiply(factor, once ? log2_e : slow_f32_of(LOG2_E))));
+    const slow_number c = slow_rn(binary64(slow_multiply(factor, once ? log2_e : slow_f32_of(LOG2_E))));
+    const bool g_is_inside = h->profile->contract->factor == KVG_FACTOR_WIDE;
+    return g_is_inside ? c : slow_f32_multiply(c, h->operands[KVG_K].g);
 }
 
 slow_number slow_score_scale(const slow_head *h)
@@ -132,17 +143,17 @@ void slow_query_load(slow_query *r, size_t query)
 {
     const slow_head *h = r->head;
     const kvg_problem *p = slow_problem_of(h);
-    const kvg_dtype type = h->operands[KVG_K].type;
+    const slow_layout *type = h->operands[KVG_K].type;
     const slow_number two = slow_scaled(2, 0), cap = f32_at(&p->attention.softcap);
     slow_number q[KVG_MAX_HEAD_DIM];
     slow_load_q(h->stored->request, query, r->query_head, q);
-    const int e = p->dtype == KVG_DTYPE_BF16 && type == KVG_DTYPE_F16 ? exponent_of_q(h, q) : 0;
+    const int e = p->dtype == KVG_DTYPE_BF16 && type == &slow_f16 ? exponent_of_q(h, q) : 0;
     r->c = slow_f32_multiply(h->scale, slow_scaled(1, e));
     for (size_t d = 0; d < p->head_dim; d++) {
         slow_number x = e ? slow_f32_multiply(q[d], slow_scaled(1, -e)) : q[d];
         if (wrong(h, SLOW_DECODE_Q_IN_F16)) x = slow_round(&slow_f16, x);
         if (wrong(h, SLOW_DECODE_SCALE_ON_Q)) x = slow_multiply(x, r->c);
-        r->q[d] = (uint32_t)slow_encode(slow_layout_of(type), x);
+        r->q[d] = slow_operand_code(type, x);
     }
     if (wrong(h, SLOW_DECODE_SCALE_ON_Q)) r->c = slow_scaled(1, 0);
     if (!h->own) {
@@ -158,14 +169,16 @@ void slow_query_load(slow_query *r, size_t query)
 static slow_number dot_of_sums(const slow_query *r, const uint32_t *row)
 {
     const slow_head *h = r->head;
+    const slow_layout *type = h->operands[KVG_K].type;
+    const size_t terms = slow_sum_terms(h, type);
     slow_number s = slow_zero(false);
-    for (size_t first = 0; first < slow_problem_of(h)->head_dim; first += SUM) {
-        uint16_t a[SUM], b[SUM];
-        for (size_t k = 0; k < SUM; k++) {
+    for (size_t first = 0; first < slow_problem_of(h)->head_dim; first += terms) {
+        uint16_t a[SLOW_MOST_TERMS], b[SLOW_MOST_TERMS];
+        for (size_t k = 0; k < terms; k++) {
             a[k] = (uint16_t)row[h->dims[first + k]];
             b[k] = (uint16_t)r->q[h->dims[first + k]];
         }
-        s = slow_sum16(h, h->operands[KVG_K].type, a, b, s);
+        s = slow_sum(h, type, a, b, s);
     }
     return s;
 }
@@ -174,7 +187,7 @@ static slow_number dot_of_sums(const slow_query *r, const uint32_t *row)
 static slow_number chain_of(const slow_query *r, const uint32_t *row, size_t first, size_t step, size_t end)
 {
     const slow_head *h = r->head;
-    const slow_layout *type = slow_layout_of(h->operands[KVG_K].type);
+    const slow_layout *type = h->operands[KVG_K].type;
     slow_number s = slow_zero(false);
     for (size_t i = first; i < end; i += step) {
         const slow_number q = slow_decode(type, r->q[h->dims[i]]), k = slow_decode(type, row[h->dims[i]]);

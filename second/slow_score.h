@@ -52,8 +52,9 @@ slow_number slow_multiply_add(const slow_head *h, slow_decode_fault unfused, slo
 
 bool slow_is_lowest(slow_number x); /* -Inf */
 
-/* sum16 */
-slow_number slow_sum16(const slow_head *h, kvg_dtype type, const uint16_t *a, const uint16_t *b, slow_number c);
+/* A fused sum of operands in X, such as sum16, and how many products it has. */
+slow_number slow_sum(const slow_head *h, const slow_layout *type, const uint16_t *a, const uint16_t *b, slow_number c);
+size_t slow_sum_terms(const slow_head *h, const slow_layout *type);
 
 /* docs/spec/other-kernels.md section 4: a score is multiplied by c before m is subtracted. */
 bool slow_subtracts(const slow_head *h);

@@ -48,49 +48,54 @@ decode_wish decode_simt_wish_of(kvg_format format, size_t dialect, uint64_t numb
     return wish;
 }
 
-/* Of the kernel of another project, one of two. */
-static decode_wish other_wish(uint64_t number, kvg_profile one, kvg_profile other)
+/* Of the kernel of another project, one of two. A third of the caches are e4m3 if it takes them. */
+static decode_wish other_wish(uint64_t number, kvg_profile one, kvg_profile other, bool takes_e4m3)
 {
     static const uint32_t longest[] = {420, 130, 290, 40, 200, 600};
     enum { WISH_STREAM = 7500000, LAYOUTS = KVG_LAYOUT_MLA - KVG_LAYOUT_TURBOMIND }; /* K and V share no row */
     dice d = {WISH_STREAM + number, 0};
     const kvg_layout layout = KVG_LAYOUT_TURBOMIND + (kvg_layout)roll(&d, LAYOUTS);
     const bool narrow = roll(&d, 2), second = roll(&d, 2);
-    return (decode_wish){
+    decode_wish wish = {
         .layout = layout,
         .k = {narrow ? KVG_FORMAT_BF16 : KVG_FORMAT_F16, "canonical"},
         .dtype = narrow ? KVG_DTYPE_BF16 : KVG_DTYPE_F16,
         .profile = second ? other : one,
         .longest = longest[roll(&d, sizeof longest / sizeof longest[0])],
     };
+    if (takes_e4m3 && roll(&d, 3) == 0) {
+        wish.k = (kvg_storage){KVG_FORMAT_E4M3, roll(&d, 2) ? "canonical" : "trtllm"};
+        wish.dtype = KVG_DTYPE_BF16;
+    }
+    return wish;
 }
 
 decode_wish decode_fa3_wish_of(kvg_format format, size_t dialect, uint64_t number)
 {
     (void)format;
     (void)dialect; /* the cache is of the model type */
-    return other_wish(number, KVG_PROFILE_SM90_FA3_20260810_PAGES, KVG_PROFILE_SM90_FA3_20260810_CONTIGUOUS);
+    return other_wish(number, KVG_PROFILE_SM90_FA3_20260810_PAGES, KVG_PROFILE_SM90_FA3_20260810_CONTIGUOUS, true);
 }
 
 decode_wish decode_fi2_wish_of(kvg_format format, size_t dialect, uint64_t number)
 {
     (void)format;
     (void)dialect;
-    return other_wish(number, KVG_PROFILE_SM90_FLASHINFER_FA2_0_7_2, KVG_PROFILE_SM90_FLASHINFER_FA2_0_7_2);
+    return other_wish(number, KVG_PROFILE_SM90_FLASHINFER_FA2_0_7_2, KVG_PROFILE_SM90_FLASHINFER_FA2_0_7_2, true);
 }
 
 decode_wish decode_fi3_wish_of(kvg_format format, size_t dialect, uint64_t number)
 {
     (void)format;
     (void)dialect;
-    return other_wish(number, KVG_PROFILE_SM90_FLASHINFER_FA3_0_7_2, KVG_PROFILE_SM90_FLASHINFER_FA3_0_7_2);
+    return other_wish(number, KVG_PROFILE_SM90_FLASHINFER_FA3_0_7_2, KVG_PROFILE_SM90_FLASHINFER_FA3_0_7_2, false);
 }
 
 decode_wish decode_one_wish_of(kvg_format format, size_t dialect, uint64_t number)
 {
     (void)format;
     (void)dialect;
-    return other_wish(number, KVG_PROFILE_SM90_FLASHINFER_ONE_0_7_2, KVG_PROFILE_SM90_FLASHINFER_ONE_0_7_2);
+    return other_wish(number, KVG_PROFILE_SM90_FLASHINFER_ONE_0_7_2, KVG_PROFILE_SM90_FLASHINFER_ONE_0_7_2, false);
 }
 
 static void decode_print(const kit *k, uint64_t stream)

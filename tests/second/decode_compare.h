@@ -13,6 +13,7 @@ typedef struct coverage {
     uint64_t open;   /* exact tier: nothing is promised */
     uint64_t shown, shown_stream;
     unsigned windows, caps, sinks, shared, rings, swizzled, bf16, several;
+    unsigned e4m3;        /* caches of other kernels */
     unsigned f32, uneven; /* model types of f32, dims that no tensor core takes */
 } coverage;
 

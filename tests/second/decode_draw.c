@@ -100,8 +100,8 @@ static uint32_t widen(uint32_t dim, const kvg_storage storage[2])
     return dim;
 }
 
-/* What another project's kernel takes: a cache of the model type, a cap or sinks if it has them, no shared rows. Half
- * of the calls have one token, because they have other tiles; some of those with blocks have many. */
+/* What another project's kernel takes: a cache of the model type or e4m3, a cap or sinks if it has them, no shared
+ * rows. Half of the calls have one token, because they have other tiles; some of those with blocks have many. */
 static void keep_to_kernel(dice *d, const decode_wish *wish, kvg_problem *p)
 {
     if (!is_other(p)) return;
@@ -111,6 +111,7 @@ static void keep_to_kernel(dice *d, const decode_wish *wish, kvg_problem *p)
     if (is_fa3(p)) p->attention.softcap = 0;
     if (!is_fa3(p) && !blocks) p->attention.sinks = false;
     if (p->head_dim > 256) p->head_dim = 256;
+    if (wish->k.format == KVG_FORMAT_E4M3) p->head_dim = is_fa3(p) ? (p->head_dim + 31) / 32 * 32 : 128;
     if (roll(d, 2)) p->attention.queries = 1;
     if (blocks && roll(d, 2)) {
         const uint32_t most = 1 + (wish->small ? 150 : 250) / p->attention.query_heads;

@@ -25,6 +25,7 @@ static void count_options(coverage *c, const kvg_problem *p)
     c->swizzled += p->paging.v_scale_swizzle;
     c->bf16 += p->dtype == KVG_DTYPE_BF16;
     c->several += p->attention.queries > 1;
+    c->e4m3 += p->storage[KVG_K].format == KVG_FORMAT_E4M3;
     c->f32 += p->dtype == KVG_DTYPE_F32;
     c->uneven += p->head_dim % KVG_MMA_K != 0;
 }
@@ -37,9 +38,9 @@ static void print_coverage(const coverage *c, const char *test)
                   (unsigned long long)c->differing, (unsigned long long)c->nan, (unsigned long long)c->nonzero,
                   (unsigned long long)c->beside, (unsigned long long)c->open);
     print_message("%s: %u windows, %u caps, %u sinks, %u shared, %u rings, %u swizzled, %u bf16, %u of several "
-                  "queries, %u f32, %u uneven\n",
-                  test, c->windows, c->caps, c->sinks, c->shared, c->rings, c->swizzled, c->bf16, c->several, c->f32,
-                  c->uneven);
+                  "queries, %u e4m3, %u f32, %u uneven\n",
+                  test, c->windows, c->caps, c->sinks, c->shared, c->rings, c->swizzled, c->bf16, c->several, c->e4m3,
+                  c->f32, c->uneven);
     assert_true(c->nonzero > c->outputs / 4 && c->differing == 0);
 }
 
@@ -114,13 +115,13 @@ static coverage compare_kernels(decode_wish_fn *wish_of, uint64_t count, uint64_
 static void test_fa3_bits(void **state)
 {
     const coverage c = compare_kernels(decode_fa3_wish_of, 24 * *(const unsigned *)*state, FA3_STREAM, __func__);
-    assert_true(c.sinks);
+    assert_true(c.sinks && c.e4m3);
 }
 
 static void test_fi2_bits(void **state)
 {
     const coverage c = compare_kernels(decode_fi2_wish_of, 6 * *(const unsigned *)*state, FI2_STREAM, __func__);
-    assert_true(c.caps && c.sinks);
+    assert_true(c.caps && c.sinks && c.e4m3);
 }
 
 static void test_fi3_bits(void **state)
