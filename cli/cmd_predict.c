@@ -6,21 +6,23 @@
 #include "cli/question_file.h"
 #include "reference/attention_profile.h"
 
-/* out as q, [sequences, tokens, query heads, dim]; lse without the dim. */
+/* out as q, [sequences, tokens, query heads, dim]; lse without the dim, if the kernel gives one. */
 static kvg_status write_answer(const char *path, const kvg_question_file *x)
 {
+    const bool gives_lse = kvg_profile_gives_lse(kvg_profile_get(x->problem.profile));
     kvg_safetensors_writer *w;
     FILE *file = NULL;
     kvg_status s = kvg_safetensors_writer_make(&w);
     if (s) return s;
     s = kvg_safetensors_writer_note(w, "profile", kvg_profile_get(x->problem.profile)->name);
     if (!s) s = kvg_safetensors_writer_declare(w, "out", x->q->dtype, 4, x->q->shape);
-    if (!s) s = kvg_safetensors_writer_declare(w, "lse", "F32", 3, x->q->shape);
+    if (!s && gives_lse) s = kvg_safetensors_writer_declare(w, "lse", "F32", 3, x->q->shape);
     if (!s && !(file = fopen(path, "wb"))) s = kvg_fail(KVG_ERR_IO, "cannot write %s: %s", path, strerror(errno));
     if (!s) s = kvg_safetensors_writer_begin(w, file);
-    for (size_t i = 0; i < x->out.count && !s; i++) {
-        s = kvg_safetensors_writer_put(w, x->out.tensors[i].data, x->out.tensors[i].bytes);
-    }
+    const kvg_tensor *out = kvg_set_tensor(&x->out, KVG_ROLE_OUT, KVG_K);
+    const kvg_tensor *lse = kvg_set_tensor(&x->out, KVG_ROLE_LSE, KVG_K);
+    if (!s) s = kvg_safetensors_writer_put(w, out->data, out->bytes);
+    if (!s && gives_lse) s = kvg_safetensors_writer_put(w, lse->data, lse->bytes);
     if (file && fclose(file) != 0 && !s) s = kvg_fail(KVG_ERR_IO, "cannot write %s: %s", path, strerror(errno));
     kvg_safetensors_writer_free(w);
     return s;

@@ -55,7 +55,7 @@ kvg_status kvg_op_find(const char *name, kvg_op *out)
 kvg_call_shape kvg_problem_call_shape(const kvg_problem *p, const int32_t *query_lengths)
 {
     const uint32_t sequences = p->paging.sequences, group = p->attention.query_heads / p->kv_heads;
-    kvg_call_shape call = {.one_token = true, .window = p->attention.window > 0};
+    kvg_call_shape call = {.one_token = true, .window = p->attention.window};
     for (uint32_t s = 0; s < sequences; s++) call.one_token &= query_lengths[s] <= 1;
     if (sequences) call.mean_rows = (uint32_t)((uint64_t)p->attention.queries * group / sequences);
     return call;

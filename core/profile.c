@@ -16,15 +16,14 @@ static const kvg_chip_info chips[] = {
 };
 
 enum {
-#define CONTRACT(ENUM, operands, tile, leaf, order, factor, exponent, exp2, rise, weights, end, widest_16) \
-    CONTRACT_##ENUM,
+#define CONTRACT(ENUM, ...) CONTRACT_##ENUM,
 #include "core/profiles.def"
 };
 static const kvg_contract_info contracts[] = {
-#define CONTRACT(ENUM, operands, tile, leaf, order, factor, exponent, exp2, rise, weights, end, widest_16) \
-    [CONTRACT_##ENUM] = {KVG_OPERANDS_##operands, tile, leaf, KVG_TILES_##order, KVG_FACTOR_##factor, \
-                         KVG_EXPONENT_##exponent, KVG_EXP2_##exp2, rise, KVG_WEIGHTS_##weights, KVG_END_##end, \
-                         widest_16},
+#define CONTRACT(ENUM, operands, tile, leaf, order, factor, cap, exponent, exp2, rise, weights, sinks, end, widest_16) \
+    [CONTRACT_##ENUM] = {KVG_OPERANDS_##operands, tile, leaf, KVG_TILES_##order, KVG_FACTOR_##factor, KVG_CAP_##cap, \
+                         KVG_EXPONENT_##exponent, KVG_EXP2_##exp2, rise, KVG_WEIGHTS_##weights, KVG_SINKS_##sinks, \
+                         KVG_END_##end, widest_16},
 #include "core/profiles.def"
 };
 
@@ -39,11 +38,12 @@ static const struct tile_row {
 
 static const struct block_row {
     const kvg_contract_info *contract;
-    uint32_t element_bits, head_dim, mean_rows;
+    uint32_t element_bits, head_dim, mean_rows, window;
     kvg_tiling tiling;
 } blocks[] = {
-#define BLOCK(contract, element_bits, head_dim, mean_rows, of_head, rows, tile, parts) \
-    {&contracts[CONTRACT_##contract], element_bits, head_dim, mean_rows, {tile, parts, rows, KVG_BLOCK_OF_##of_head}},
+#define BLOCK(contract, element_bits, head_dim, mean_rows, window, of_head, rows, tile, parts) \
+    {&contracts[CONTRACT_##contract], element_bits, head_dim, mean_rows, window, \
+     {tile, parts, rows, KVG_BLOCK_OF_##of_head}},
 #include "core/profiles.def"
 };
 
@@ -52,6 +52,7 @@ static const kvg_profile_info profiles[] = {
     {KVG_PROFILE_##ENUM, name, &chips[CHIP_##chip], &contracts[CONTRACT_##contract], summary},
 #include "core/profiles.def"
 };
+enum { MOST_PADDED_DIM = 256 };
 enum { PROFILE_COUNT = sizeof profiles / sizeof profiles[0] };
 
 const kvg_profile_info *kvg_profile_table(size_t *count)
@@ -88,7 +89,9 @@ kvg_tiling kvg_profile_tiling(kvg_profile profile, uint32_t element_bits, uint32
     }
     for (size_t i = 0; i < sizeof blocks / sizeof blocks[0]; i++) {
         const struct block_row *row = &blocks[i];
-        if (row->contract != contract || row->element_bits != element_bits || head_dim != row->head_dim) continue;
+        const bool fits = row->head_dim ? head_dim == row->head_dim : head_dim <= MOST_PADDED_DIM;
+        if (row->contract != contract || row->element_bits != element_bits || !fits) continue;
+        if (row->window && row->window != call->window) continue;
         if (call->mean_rows <= row->mean_rows) return row->tiling;
     }
     return (kvg_tiling){.parts = 1};

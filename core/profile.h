@@ -23,8 +23,7 @@ typedef enum kvg_profile {
 
 /* Positions of a contract's leaf, for code that must know them when it is compiled. */
 enum {
-#define CONTRACT(ENUM, operands, tile, leaf, order, factor, exponent, exp2, rise, weights, end, widest_16) \
-    KVG_LEAF_OF_##ENUM = leaf,
+#define CONTRACT(ENUM, operands, tile, leaf, ...) KVG_LEAF_OF_##ENUM = leaf,
 #include "core/profiles.def"
 };
 
@@ -32,6 +31,7 @@ enum {
 typedef enum kvg_exp2_kind {
     KVG_EXP2_POLYNOMIAL, /* docs/spec/decode-contract.md section 6 */
     KVG_EXP2_APPROX,     /* ex2.approx.ftz.f32, docs/spec/numerics.md section 9 */
+    KVG_EXP2_APPROX_E,   /* e^x: ex2.approx.f32 of RN(x log2 e) */
 } kvg_exp2_kind;
 
 typedef enum kvg_operands_kind {
@@ -48,7 +48,24 @@ typedef enum kvg_factor_kind {
     KVG_FACTOR_ROUNDED, /* RN(RN(RN(scale) log2 e) g_K), with K's tensor scale g_K */
     KVG_FACTOR_ONCE,    /* RN(RN(scale log2 e) g_K) */
     KVG_FACTOR_WIDE,    /* RN(scale g_K RN(log2 e)), products in binary64 */
+    KVG_FACTOR_PLAIN,   /* RN(scale): weights are powers of e */
 } kvg_factor_kind;
+
+/* What a softcap does to a score. */
+typedef enum kvg_cap_kind {
+    KVG_CAP_EXP2,     /* docs/spec/decode-contract.md section 5 */
+    KVG_CAP_TANH,     /* tanh.approx, docs/spec/other-kernels.md section 2.1 */
+    KVG_CAP_QUOTIENT, /* 1 - 2 / (e^2y + 1), section 5 */
+    KVG_CAP_NONE,     /* the kernel has none */
+} kvg_cap_kind;
+
+/* When a sink joins its row. */
+typedef enum kvg_sinks_kind {
+    KVG_SINKS_LAST,
+    KVG_SINKS_NARROW, /* last, and sinks are bf16 numbers */
+    KVG_SINKS_FIRST,  /* m starts as the sink */
+    KVG_SINKS_NONE,   /* not known */
+} kvg_sinks_kind;
 
 /* The exponent of a weight, from the dot product S, the score factor c and the reference point m. */
 typedef enum kvg_exponent_kind {
@@ -64,6 +81,7 @@ typedef enum kvg_weights_kind {
     KVG_WEIGHTS_IN_ORDER,  /* the weights in f32, position by position */
     KVG_WEIGHTS_BY_LANE,   /* the weights in f32, in four lanes: lane j has positions 8 i + 2 j and 8 i + 2 j + 1 */
     KVG_WEIGHTS_JOINED,    /* position by position; sums follow m as the first weight of a tile joins them */
+    KVG_WEIGHTS_BY_WARP,   /* the weights in f32, a tile in a tree; l follows m as the tile joins it */
 } kvg_weights_kind;
 
 typedef enum kvg_end_kind {
@@ -72,10 +90,12 @@ typedef enum kvg_end_kind {
     KVG_END_PARTS,      /* section 2.4 */
     KVG_END_LOG2,       /* section 3 */
     KVG_END_STATES,     /* section 4 */
+    KVG_END_QUOTIENT,   /* section 5, without segments */
+    KVG_END_SEGMENTS,   /* section 5 */
 } kvg_end_kind;
 
-/* Most pieces that a kernel of another project cuts a row into, and most positions of a tile. */
-enum { KVG_MOST_SPLITS = 32, KVG_MOST_TILE = 256 };
+/* Most pieces that a kernel of another project cuts a row into, most positions of a tile, pieces of END_SEGMENTS. */
+enum { KVG_MOST_SPLITS = 32, KVG_MOST_TILE = 256, KVG_SEGMENTS = 16 };
 
 /* The shape of the instruction that profiles describe: d[M][N] = a[M][K] b[K][N] + c[M][N]. */
 enum { KVG_MMA_M = 16, KVG_MMA_N = 8, KVG_MMA_K = 16 };
@@ -96,10 +116,12 @@ typedef struct kvg_contract_info {
     uint32_t leaf; /* positions of one accumulator, a multiple of tile; 0: one for the whole row */
     kvg_tile_order order;
     kvg_factor_kind factor;
+    kvg_cap_kind cap;
     kvg_exponent_kind exponent;
     kvg_exp2_kind exp2;
     uint32_t rise; /* how far, in log2 units, a score may lie above m before the row is rescaled */
     kvg_weights_kind weights;
+    kvg_sinks_kind sinks;
     kvg_end_kind end;
     uint32_t widest_16; /* elements in the widest segment of a row of 16-bit codes; 0: products are added one by one */
 } kvg_contract_info;
@@ -125,17 +147,17 @@ uint32_t kvg_profile_leaf(kvg_profile profile);
 /* What a kernel chooses its tiles by. */
 typedef struct kvg_call_shape {
     bool one_token;     /* every sequence has one query token */
-    bool window;        /* there is one */
+    uint32_t window;    /* keys; 0: all */
     uint32_t mean_rows; /* of q, of a KV head and a sequence, rounded down */
 } kvg_call_shape;
 
-typedef enum kvg_block_rows { KVG_BLOCK_OF_KV, KVG_BLOCK_OF_QUERY } kvg_block_rows;
+typedef enum kvg_block_rows { KVG_BLOCK_OF_KV, KVG_BLOCK_OF_QUERY, KVG_BLOCK_OF_TOKENS } kvg_block_rows;
 
 typedef struct kvg_tiling {
     uint32_t tile;          /* positions; 0: the contract has no such rows */
     uint32_t parts;         /* sums of a row: tile n belongs to part n mod parts */
     uint32_t rows;          /* of a block that is walked as a whole; 0: each row is walked by itself */
-    kvg_block_rows of_head; /* rows of a KV head, token by token, or of one query head */
+    kvg_block_rows of_head; /* rows of a KV head, token by token; of one query head; of a KV head, whole tokens */
 } kvg_tiling;
 
 kvg_tiling kvg_profile_tiling(kvg_profile profile, uint32_t element_bits, uint32_t head_dim,
@@ -145,6 +167,12 @@ kvg_tiling kvg_profile_tiling(kvg_profile profile, uint32_t element_bits, uint32
 static inline bool kvg_profile_is_own(const kvg_profile_info *info)
 {
     return info->contract->operands == KVG_OPERANDS_HELD || info->contract->operands == KVG_OPERANDS_WIDENED;
+}
+
+/* The kernel gives an LSE beside its outputs. */
+static inline bool kvg_profile_gives_lse(const kvg_profile_info *info)
+{
+    return info->contract->end != KVG_END_QUOTIENT && info->contract->end != KVG_END_SEGMENTS;
 }
 
 /* True for the profile of a chip's tensor core. The other profiles hold on every chip. */

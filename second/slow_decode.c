@@ -354,14 +354,19 @@ static kvg_status check_other_kernel(const kvg_problem *p)
 {
     const char *name = kvg_profile_get(p->profile)->name;
     const kvg_format own = kvg_format_of_dtype(p->dtype);
-    const kvg_end_kind end = kvg_profile_get(p->profile)->contract->end;
-    if (end == KVG_END_RECIPROCAL && p->attention.softcap > 0) {
+    const kvg_contract_info *contract = kvg_profile_get(p->profile)->contract;
+    const kvg_end_kind end = contract->end;
+    if (end == KVG_END_QUOTIENT || end == KVG_END_SEGMENTS) {
+        return kvg_fail(KVG_ERR_UNIMPLEMENTED, "the second reference does not compute %s", name);
+    }
+    if (contract->cap == KVG_CAP_NONE && p->attention.softcap > 0) {
         return kvg_fail(KVG_ERR_UNIMPLEMENTED, "%s has no softcap", name);
     }
-    const bool takes_sinks = end == KVG_END_RECIPROCAL || end == KVG_END_PARTS;
-    if (p->attention.sinks && !takes_sinks) return kvg_fail(KVG_ERR_UNIMPLEMENTED, "%s has no sinks", name);
+    if (contract->sinks == KVG_SINKS_NONE && p->attention.sinks) {
+        return kvg_fail(KVG_ERR_UNIMPLEMENTED, "%s has no sinks", name);
+    }
     if (p->paging.shared_kv) return kvg_fail(KVG_ERR_UNIMPLEMENTED, "%s has no K and V that share a row", name);
-    const bool takes_e4m3 = takes_sinks && p->dtype == KVG_DTYPE_BF16;
+    const bool takes_e4m3 = p->dtype == KVG_DTYPE_BF16 && (end == KVG_END_RECIPROCAL || end == KVG_END_PARTS);
     const kvg_format format = p->storage[KVG_K].format;
     if (format == KVG_FORMAT_E4M3 && takes_e4m3 && p->storage[KVG_V].format == format) {
         const uint32_t terms = kvg_profile_get(p->profile)->chip->sum_terms_8;
@@ -412,12 +417,12 @@ static kvg_status check_one_token(const slow_request *r)
 static kvg_call_shape shape_of(const slow_request *r, slow_decode_fault fault)
 {
     const kvg_problem *p = r->problem;
-    kvg_call_shape call = {.one_token = true, .window = p->attention.window > 0};
+    kvg_call_shape call = {.one_token = true, .window = p->attention.window};
     uint32_t rows = p->attention.queries * (uint32_t)r->group;
     for (uint32_t i = 0; i < p->paging.sequences; i++) call.one_token = call.one_token && r->query_lengths[i] <= 1;
     if (slow_planted(fault == SLOW_DECODE_TILE_OF_ONE_TOKEN)) call.one_token = true;
     if (slow_planted(fault == SLOW_DECODE_TILE_OF_SEVERAL)) call.one_token = false;
-    if (slow_planted(fault == SLOW_DECODE_TILE_WITHOUT_WINDOW)) call.window = false;
+    if (slow_planted(fault == SLOW_DECODE_TILE_WITHOUT_WINDOW)) call.window = 0;
     if (slow_planted(fault == SLOW_DECODE_MEAN_OF_TOKENS)) rows = p->attention.queries;
     if (slow_planted(fault == SLOW_DECODE_MEAN_ROUNDED_UP)) rows += p->paging.sequences - 1;
     call.mean_rows = rows / p->paging.sequences;

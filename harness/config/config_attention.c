@@ -21,5 +21,10 @@ kvg_status kvg_attention_check_profile(const kvg_problem *p)
 {
     kvg_arithmetic class;
     if (p->op != KVG_OP_DECODE || p->profile == KVG_PROFILE_NONE) return KVG_OK;
+    const kvg_profile_info *profile = kvg_profile_get(p->profile);
+    if (!kvg_profile_gives_lse(profile)) {
+        return kvg_fail(KVG_ERR_INVALID, "%s gives no LSE, which op decode asks for: compare its outputs with those of "
+                        "`kvgold predict`", profile->name);
+    }
     return kvg_arithmetic_of_profile(p, &class) ? KVG_ERR_INVALID : KVG_OK;
 }

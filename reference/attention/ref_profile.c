@@ -44,8 +44,15 @@ typedef struct desk {
 static void set_empty(const ref_profile_run *r, ref_node n)
 {
     *n.m = r->rules->exponent == KVG_EXPONENT_SUBTRACTED ? LEAST : -INFINITY;
-    for (uint32_t i = 0; i < r->lanes; i++) n.l[i] = 0;
+    for (uint32_t i = 0; i < r->lanes; i++) n.l[i] = r->rules->sinks == KVG_SINKS_FIRST;
     for (uint32_t d = 0; d < r->dims; d++) n.o[d] = 0;
+}
+
+/* The nodes of a leaf of a query head's row. */
+static void start_row(const ref_profile_run *r, uint32_t query_head, uint32_t leaf, ref_node first)
+{
+    for (uint32_t part = 0; part < r->parts; part++) set_empty(r, ref_node_at(r, first.m, part));
+    if (r->sinks && r->rules->sinks == KVG_SINKS_FIRST && leaf == 0) *first.m = r->sinks[query_head];
 }
 
 /* --- sections 3 and 5: scores --- */
@@ -62,6 +69,7 @@ static void set_score_factor(ref_profile_run *r)
         r->before_tanh = cap > 0 ? (float)(wide * g * ref_rcp_approx(cap, true)) : 0;
         r->score_factor = cap > 0 ? LOG2_E * cap : (float)(wide * g * LOG2_E);
         break;
+    case KVG_FACTOR_PLAIN: r->score_factor = (float)wide; break;
     }
 }
 
@@ -73,7 +81,7 @@ static void read_head(const ref_profile_run *r, size_t row, head *h)
     h->capped_c = twice / r->p->attention.softcap;
 }
 
-/* cap * tanh, from t = e^(-2 |score / cap|) */
+/* cap * tanh(s / cap) in log2 units, from u = s c 2 / cap and t = e^(-2 |s / cap|) */
 static float capped(const ref_profile_run *r, float u)
 {
     if (isnan(u)) return u;
@@ -81,6 +89,14 @@ static float capped(const ref_profile_run *r, float u)
     const float below = 1 - t, above = 1 + t, ratio = below / above;
     const float z = ratio * cap;
     return copysignf(z, u);
+}
+
+/* docs/spec/other-kernels.md section 5 */
+static float capped_by_quotient(const ref_profile_run *r, float s)
+{
+    const float cap = r->p->attention.softcap, y = ref_div_full(s, cap, false), e = r->exp2->of(2 * y), above = e + 1;
+    const float tanh = 1 - ref_div_full(2, above, false);
+    return cap * tanh;
 }
 
 /* --- section 7: a leaf --- */
@@ -130,12 +146,12 @@ static float factor_of(const ref_profile_run *r, const head *h, float from, floa
     return NAN;
 }
 
-/* Weights of BY_LANE follow m as they join the sums; with JOINED so do the values. */
+/* Other weights follow m as a tile joins the sums; with JOINED so do the values. */
 static float rescale(const ref_profile_run *r, const head *h, ref_node n, float top)
 {
     const float w = factor_of(r, h, *n.m, top);
     const bool joined = r->rules->weights == KVG_WEIGHTS_JOINED;
-    if (r->rules->weights != KVG_WEIGHTS_BY_LANE && !joined) *n.l *= w;
+    if (r->rules->weights == KVG_WEIGHTS_AS_VALUES || r->rules->weights == KVG_WEIGHTS_IN_ORDER) *n.l *= w;
     for (uint32_t d = 0; d < r->dims && !joined; d++) n.o[d] *= w;
     *n.m = top;
     return w;
@@ -144,10 +160,15 @@ static float rescale(const ref_profile_run *r, const head *h, ref_node n, float 
 /* z of a score: as it is where the exponent is formed in one operation. */
 static float z_of(const ref_profile_run *r, const head *h, float s)
 {
-    if (r->rules->exponent == KVG_EXPONENT_SUBTRACTED)
-        return r->p->attention.softcap > 0 ? capped(r, s * h->capped_c) : s * h->c;
-    const float inner = r->before_tanh > 0 ? ref_tanh_approx(s * r->before_tanh) : s;
-    return ref_profile_fuses(r) ? inner : inner * h->c;
+    const bool has_cap = r->p->attention.softcap > 0;
+    const float scaled = ref_profile_fuses(r) ? s : s * h->c;
+    switch (has_cap ? r->rules->cap : KVG_CAP_NONE) {
+    case KVG_CAP_EXP2: return capped(r, s * h->capped_c);
+    case KVG_CAP_TANH: return ref_tanh_approx(s * r->before_tanh) * (ref_profile_fuses(r) ? 1 : h->c);
+    case KVG_CAP_QUOTIENT: return capped_by_quotient(r, scaled);
+    case KVG_CAP_NONE: return scaled;
+    }
+    return NAN;
 }
 
 static void walk_tile(const ref_profile_run *r, const void *tile, const bool *seen, const bool *read, const head *h,
@@ -253,8 +274,7 @@ static void run_rows(const ref_profile_run *r, desk *d, const ref_batch *b, uint
     for (uint32_t i = low; i < high; i++) {
         const uint32_t token = i / group, query_head = first + i % group;
         read_head(r, (size_t)(b->first + token) * r->p->attention.query_heads + query_head, &d->heads[i]);
-        const ref_node of_row = leaf_of(r, b, token, query_head, leaf);
-        for (uint32_t part = 0; part < r->parts; part++) set_empty(r, ref_node_at(r, of_row.m, part));
+        start_row(r, query_head, leaf, leaf_of(r, b, token, query_head, leaf));
     }
     const ref_tiles t = ref_tiles_of(r, b, leaf, low);
     const bool whole = ref_tiles_are_shared(r, b);
@@ -288,7 +308,7 @@ static void run_root(const ref_profile_run *r, const ref_batch *b, uint32_t i, u
     const extent at = extent_of(r, b->first + i);
     const bool sees = at.first < at.end;
     const ref_node root = leaf_of(r, b, i, query_head, sees ? at.first : b->first_leaf);
-    for (uint32_t part = 0; part < r->parts && !sees; part++) set_empty(r, ref_node_at(r, root.m, part));
+    if (!sees) start_row(r, query_head, 0, root);
     if (r->rules->leaf) merge_tree(r, root.m, at.first, at.end);
     const uint32_t pieces = !sees ? 1 : r->piece ? ref_tiles_pieces(r, b, i * r->group) : r->splits;
     ref_profile_end(r, (size_t)(b->first + i) * r->p->attention.query_heads + query_head, pieces, root);
@@ -376,11 +396,10 @@ static const kvg_tensor *input(const kvg_tensor *in, kvg_role role)
     return &in[kvg_roles_index(kvg_op_get(KVG_OP_DECODE)->inputs, role, KVG_K)];
 }
 
-/* FlashAttention-3 takes sinks in bf16. */
 static kvg_status check_sinks(const ref_profile_run *r)
 {
     const kvg_profile_info *profile = kvg_profile_get(r->p->profile);
-    if (!r->sinks || profile->contract->end != KVG_END_RECIPROCAL) return KVG_OK;
+    if (!r->sinks || profile->contract->sinks != KVG_SINKS_NARROW) return KVG_OK;
     for (uint32_t h = 0; h < r->p->attention.query_heads; h++) {
         if (kvg_bits_of_f32(r->sinks[h]) << 16 == 0) continue;
         return kvg_fail(KVG_ERR_INVALID, "sinks[%u] is %.9g: %s takes sinks that are bf16 numbers", h,
@@ -396,15 +415,25 @@ static kvg_status set_tiling(ref_profile_run *r)
     const kvg_tiling tiling = kvg_problem_tiling(r->p, &call);
     r->tile = r->rules->tile ? r->rules->tile : tiling.tile;
     r->parts = tiling.parts;
-    r->block = tiling.of_head == KVG_BLOCK_OF_QUERY ? tiling.rows * r->group : tiling.rows;
+    r->of_head = tiling.of_head;
+    r->padded = tiling.rows;
+    switch (tiling.of_head) {
+    case KVG_BLOCK_OF_KV: r->block = tiling.rows; break;
+    case KVG_BLOCK_OF_QUERY: r->block = r->padded = tiling.rows * r->group; break;
+    case KVG_BLOCK_OF_TOKENS:
+        while (r->padded < r->group) r->padded *= 2;
+        r->block = r->padded / r->group * r->group;
+        break;
+    }
     if (r->rules->operands == KVG_OPERANDS_THREADS) {
         if (call.one_token && tiling.rows == r->group) return KVG_OK;
         return kvg_fail(KVG_ERR_UNIMPLEMENTED, "the bits of %s are known for one query token of a sequence, and 1, 2, "
                         "4 or 8 query heads of a KV head", kvg_profile_get(r->p->profile)->name);
     }
-    if (r->tile <= KVG_MOST_TILE && r->tile % KVG_MMA_K == 0) return KVG_OK;
-    return kvg_fail(KVG_ERR_INVALID, "a tile of %u positions: a multiple of %d up to %d", r->tile, (int)KVG_MMA_K,
-                    (int)KVG_MOST_TILE);
+    const uint32_t halves = r->rules->weights == KVG_WEIGHTS_BY_WARP ? r->tile & (r->tile - 1) : 0;
+    if (r->tile <= KVG_MOST_TILE && r->tile % KVG_MMA_K == 0 && !halves) return KVG_OK;
+    return kvg_fail(KVG_ERR_INVALID, "a tile of %u positions: a multiple of %d up to %d, and in Triton a power of two",
+                    r->tile, (int)KVG_MMA_K, (int)KVG_MOST_TILE);
 }
 
 /* The contract of the problem's profile, if it has operands for the problem. */
@@ -424,11 +453,14 @@ static kvg_status find_contract(const kvg_problem *p, const ref_contract **out)
     return (*out)->check(p);
 }
 
-/* Pieces of so many positions, as many as the longest sequence has. */
+/* Pieces of so many positions, as many as the longest sequence has, or as many as the kernel always has. */
 static kvg_status set_pieces(ref_profile_run *r)
 {
     int64_t longest = 1;
-    if (!r->piece) return KVG_OK;
+    if (!r->piece) {
+        if (r->rules->end == KVG_END_SEGMENTS) r->splits = KVG_SEGMENTS;
+        return KVG_OK;
+    }
     if (r->rules->end != KVG_END_PARTS && r->rules->end != KVG_END_STATES) {
         return kvg_fail(KVG_ERR_UNIMPLEMENTED, "%s is not cut into pieces of a given size",
                         kvg_profile_get(r->p->profile)->name);
@@ -446,6 +478,9 @@ static kvg_status check_splits(const ref_profile_run *r)
     if (r->splits == 1 || r->piece) return KVG_OK;
     if (r->rules->end == KVG_END_PARTS || r->rules->end == KVG_END_STATES) {
         return kvg_fail(KVG_ERR_UNIMPLEMENTED, "%s is cut into pieces of a given size: say it instead of splits", name);
+    }
+    if (r->rules->end == KVG_END_SEGMENTS) {
+        return kvg_fail(KVG_ERR_UNIMPLEMENTED, "%s always has %d segments: leave splits out", name, (int)KVG_SEGMENTS);
     }
     if (r->rules->end != KVG_END_RECIPROCAL) {
         return kvg_fail(KVG_ERR_UNIMPLEMENTED, "%s has the same bits for every number of splits: leave splits out",

@@ -31,6 +31,8 @@ typedef struct ref_profile_run {
     uint32_t tile;   /* positions between two looks at the maximum */
     uint32_t parts;  /* nodes of a leaf: tile n belongs to node n mod parts */
     uint32_t block;  /* rows of a KV head that are walked as a whole; 0: each by itself */
+    uint32_t padded; /* rows of such a block that the kernel computes, `block` or more */
+    kvg_block_rows of_head;
     uint32_t lanes;  /* sums of weights */
     uint32_t splits; /* pieces that a row without leaves is cut into, at most */
     uint32_t piece;  /* positions of each; 0: equal numbers of tiles */

@@ -1,5 +1,5 @@
-/* The end of a row: docs/spec/decode-contract.md section 9 and docs/spec/other-kernels.md sections 1.4, 1.5, 2.4, 2.5
- * and 3. */
+/* The end of a row: docs/spec/decode-contract.md section 9 and docs/spec/other-kernels.md sections 1.4, 1.5, 2.4, 2.5,
+ * 3 and 5. */
 #include <math.h>
 
 #include "core/bits.h"
@@ -214,6 +214,63 @@ static void end_log2(const ref_profile_run *r, size_t row, ref_node n)
     for (uint32_t d = 0; d < r->dims; d++) store(r, row, d, n.o[d] * inverse);
 }
 
+/* --- vLLM's Triton kernel --- */
+
+static void end_quotient(const ref_profile_run *r, size_t row, ref_node n)
+{
+    for (uint32_t d = 0; d < r->dims; d++) store(r, row, d, ref_div_full(n.o[d], *n.l, false));
+}
+
+/* l of all segments: segment i meets i + 8 first, or i - 8 in the half of the threads that has the others. */
+static float sum_of_segments(const ref_profile_run *r, ref_node first, const float *share, uint32_t half)
+{
+    enum { HALF = KVG_SEGMENTS / 2 };
+    float sums[HALF];
+    for (uint32_t i = 0; i < HALF; i++) {
+        const uint32_t own = i + half * HALF, other = i + (1 - half) * HALF;
+        sums[i] = fmaf(*ref_node_at(r, first.m, own).l, share[own], *ref_node_at(r, first.m, other).l * share[other]);
+    }
+    for (uint32_t step = HALF / 2; step; step /= 2) {
+        for (uint32_t i = 0; i < step; i++) sums[i] += sums[i + step];
+    }
+    return sums[0];
+}
+
+/* Dim d of all segments: chains of every `chains`-th one, whose first product joins the second one's. */
+static float values_of_segments(const ref_profile_run *r, ref_node first, const float *share, uint32_t chains,
+                                uint32_t d)
+{
+    float z[KVG_SEGMENTS / 2];
+    for (uint32_t c = 0; c < chains; c++) {
+        z[c] = ref_node_at(r, first.m, c + chains).o[d] * share[c + chains];
+        for (uint32_t i = c; i < KVG_SEGMENTS; i += i == c ? 2 * chains : chains)
+            z[c] = fmaf(ref_node_at(r, first.m, i).o[d], share[i], z[c]);
+    }
+    for (uint32_t i = 0; chains == 8 && i < 4; i++) z[i] = z[2 * i] + z[2 * i + 1];
+    if (chains == 2) return z[0] + z[1];
+    const float even = z[0] + z[2], odd = z[1] + z[3];
+    return even + odd;
+}
+
+static void end_segments(const ref_profile_run *r, size_t row, ref_node first)
+{
+    float top = -INFINITY, share[KVG_SEGMENTS] = {0}, sums[2];
+    const uint32_t chains = r->dims <= 64 ? 8 : r->dims <= 128 ? 4 : 2;
+    for (uint32_t i = 0; i < KVG_SEGMENTS; i++) {
+        const ref_node n = ref_node_at(r, first.m, i);
+        if (*n.l > 0) top = fmaxf(top, *n.m);
+    }
+    for (uint32_t i = 0; i < KVG_SEGMENTS; i++) {
+        const ref_node n = ref_node_at(r, first.m, i);
+        if (*n.l > 0 && *n.m != -INFINITY) share[i] = r->exp2->of(*n.m - top);
+    }
+    for (uint32_t half = 0; half < 2; half++) sums[half] = sum_of_segments(r, first, share, half);
+    for (uint32_t d = 0; d < r->dims; d++) {
+        const float values = values_of_segments(r, first, share, chains, d), sum = sums[d / 32 % 2];
+        store(r, row, d, sum == 0 ? 0 : ref_div_full(values, sum, false));
+    }
+}
+
 void ref_profile_end(const ref_profile_run *r, size_t row, uint32_t splits, ref_node n)
 {
     const float *sink = r->sinks ? &r->sinks[row % r->p->attention.query_heads] : NULL;
@@ -223,5 +280,11 @@ void ref_profile_end(const ref_profile_run *r, size_t row, uint32_t splits, ref_
     case KVG_END_PARTS:
     case KVG_END_STATES: end_parts(r, row, sink, splits, n); break;
     case KVG_END_LOG2: end_log2(r, row, n); break;
+    case KVG_END_QUOTIENT: end_quotient(r, row, n); break;
+    case KVG_END_SEGMENTS: /* a row that sees no key has one node */
+        if (splits == 1) end_quotient(r, row, n);
+        else end_segments(r, row, n);
+        break;
     }
+    if (!kvg_profile_gives_lse(kvg_profile_get(r->p->profile))) r->lse[row] = one_nan(NAN);
 }

@@ -80,6 +80,24 @@ static void add_by_lane(const ref_profile_run *r, const float *p, float w, float
     }
 }
 
+/* docs/spec/other-kernels.md section 5: neighbours, then the pairs of an eight, then the eights. Of four, those two
+ * apart come first. */
+static float sum_of_warps(const float *p, uint32_t positions)
+{
+    float sums[KVG_MOST_TILE / 2];
+    for (uint32_t i = 0; i < positions / 2; i++) sums[i] = p[2 * i] + p[2 * i + 1];
+    for (uint32_t count = positions / 2; count > 1;) { /* of fours as of pairs */
+        const uint32_t step = count % 4 == 0 ? 4 : 2;
+        for (uint32_t i = 0; i < count / step; i++) {
+            const float *s = &sums[i * step];
+            const float even = step == 4 ? s[0] + s[2] : s[0], odd = step == 4 ? s[1] + s[3] : s[1];
+            sums[i] = even + odd;
+        }
+        count /= step;
+    }
+    return sums[0];
+}
+
 static void add_as_values(const ref_profile_run *r, kvg_operand type, const ref_operand *weights, float *l)
 {
     ref_operand ones[KVG_MOST_TILE];
@@ -100,6 +118,7 @@ static void add(const ref_profile_run *r, const void *from, const bool *read, co
         scaled[i] = t->v.row_scaled ? ref_operand_round(t->v.type, p[i] * scale) : weights[i];
     }
     if (r->rules->weights == KVG_WEIGHTS_BY_LANE) add_by_lane(r, p, w, n.l);
+    else if (r->rules->weights == KVG_WEIGHTS_BY_WARP) *n.l = fmaf(*n.l, w, sum_of_warps(p, r->tile));
     else add_as_values(r, t->v.type, weights, n.l);
     for (uint32_t j = 0; j < r->dims; j++) {
         for (uint32_t i = 0; i < r->tile; i++) v[i] = read[i] ? d->v[j * r->tile + i] : zero;

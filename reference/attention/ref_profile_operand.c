@@ -72,7 +72,7 @@ bool kvg_profile_has_operands(kvg_profile profile, kvg_format format)
 
 static kvg_tiling smallest_tiling(const kvg_problem *p)
 {
-    return kvg_problem_tiling(p, &(kvg_call_shape){.window = p->attention.window > 0});
+    return kvg_problem_tiling(p, &(kvg_call_shape){.window = p->attention.window});
 }
 
 kvg_status ref_stored_check(const kvg_problem *p)
@@ -89,10 +89,10 @@ kvg_status ref_stored_check(const kvg_problem *p)
         return kvg_fail(KVG_ERR_UNIMPLEMENTED, "%s adds %u products of e4m3 at once: head_dim %u is no multiple",
                         profile->name, profile->chip->sum_terms_8, p->head_dim);
     }
-    if (p->attention.softcap > 0 && profile->contract->end == KVG_END_RECIPROCAL) {
+    if (p->attention.softcap > 0 && profile->contract->cap == KVG_CAP_NONE) {
         return kvg_fail(KVG_ERR_UNIMPLEMENTED, "%s was built without a softcap: set softcap 0", profile->name);
     }
-    if (p->attention.sinks && (profile->contract->end == KVG_END_LOG2 || profile->contract->end == KVG_END_STATES)) {
+    if (p->attention.sinks && profile->contract->sinks == KVG_SINKS_NONE) {
         return kvg_fail(KVG_ERR_UNIMPLEMENTED, "the bits of %s are not known with sinks", profile->name);
     }
     if (p->paging.shared_kv) {
@@ -317,14 +317,14 @@ void ref_holding_class(const kvg_problem *p, kvg_arithmetic *out)
     const bool bytes = v == KVG_OPERAND_E4M3;
     const kvg_profile_info *profile = kvg_profile_get(p->profile);
     const ref_exp2_rule *exp2 = ref_exp2_rule_of(profile->contract->exp2);
-    const bool fused = profile->contract->exponent != KVG_EXPONENT_SUBTRACTED;
+    const kvg_exponent_kind exponent = profile->contract->exponent;
     const kvg_tiling tiling = smallest_tiling(p);
     *out = (kvg_arithmetic){
         .q = k, .k = k, .p = v, .v = v,
         .folded = true,
         .rounded_sum = profile->contract->weights == KVG_WEIGHTS_AS_VALUES,
-        .fused_exponent = fused,
-        .fused_rescales = profile->contract->exponent == KVG_EXPONENT_FUSED_ALL,
+        .fused_exponent = exponent == KVG_EXPONENT_FUSED || exponent == KVG_EXPONENT_FUSED_ALL,
+        .fused_rescales = exponent == KVG_EXPONENT_FUSED_ALL,
         .rounded_twice = profile->contract->end == KVG_END_PARTS && p->storage[KVG_V].format == KVG_FORMAT_E4M3,
         .late_sink = profile->contract->end == KVG_END_RECIPROCAL,
         .q_unit = 1,
@@ -332,11 +332,11 @@ void ref_holding_class(const kvg_problem *p, kvg_arithmetic *out)
         .fraction_bits = bytes ? profile->chip->fraction_bits_8 : profile->chip->fraction_bits,
         .tile = tiling.tile,
         .span = profile->contract->leaf,
-        .parts = tiling.parts,
+        .parts = profile->contract->end == KVG_END_SEGMENTS ? KVG_SEGMENTS : tiling.parts,
         .k_unit = (float)(1 << rule_of(p->storage[KVG_K].format)->base),
         .v_unit = (float)(1 << rule_of(p->storage[KVG_V].format)->base),
         .exp2_error = exp2->error,
-        .tanh_error = fused ? REF_TANH_APPROX_ERROR : exp2->tanh_error,
+        .tanh_error = profile->contract->cap == KVG_CAP_TANH ? REF_TANH_APPROX_ERROR : exp2->tanh_error,
         .most_exponent = MOST_EXPONENT,
     };
 }

@@ -2,40 +2,52 @@
 
 #include <omp.h>
 
+/* Positions of a sequence before those of its query tokens. */
+static int64_t positions_before(const ref_profile_run *r, uint32_t sequence)
+{
+    return r->kv.table.lengths[sequence] - r->query_lengths[sequence];
+}
+
 /* The number of row `row` of the batch and a KV head among those of its sequence, token by token. */
 static uint64_t row_of_sequence(const ref_profile_run *r, const ref_batch *b, uint64_t row)
 {
     const ref_query *query = &r->queries[b->first];
-    const int64_t before = r->kv.table.lengths[query->sequence] - r->query_lengths[query->sequence];
-    return (uint64_t)(query->position - before) * r->group + row;
+    return (uint64_t)(query->position - positions_before(r, query->sequence)) * r->group + row;
 }
 
 /* Tiles whose V is read where a row of the sequence sees it, and below `end`. */
 static ref_tiles tiles_from(const ref_profile_run *r, const ref_batch *b, int64_t start, int64_t count, int64_t end)
 {
-    const uint32_t sequence = r->queries[b->first].sequence;
-    const int64_t before = r->kv.table.lengths[sequence] - r->query_lengths[sequence];
+    const int64_t before = positions_before(r, r->queries[b->first].sequence);
     const int64_t window = r->p->attention.window, first = window ? before - window + 1 : 0;
     return (ref_tiles){start, count, first > 0 ? first : 0, end};
 }
 
+/* Positions of a piece; 0: the row is not cut. Segments share out the tiles of the sequence. */
+static int64_t positions_of_piece(const ref_profile_run *r, int64_t length)
+{
+    const int64_t of_all = (int64_t)r->tile * KVG_SEGMENTS;
+    return r->rules->end == KVG_END_SEGMENTS ? (length + of_all - 1) / of_all * r->tile : r->piece;
+}
+
 /* Of the block of rows that row `row` lies in, and of piece `leaf` of its keys: docs/spec/other-kernels.md sections
- * 2.2, 2.5 and 3. */
+ * 2.2, 2.5, 3 and 5. */
 static ref_tiles tiles_of_block(const ref_profile_run *r, const ref_batch *b, uint32_t leaf, uint64_t row)
 {
     const uint32_t sequence = r->queries[b->first].sequence;
-    const int64_t length = r->kv.table.lengths[sequence], before = length - r->query_lengths[sequence];
-    const int64_t step = (int64_t)r->tile * r->parts;
+    const int64_t length = r->kv.table.lengths[sequence], before = positions_before(r, sequence);
+    const int64_t step = (int64_t)r->tile * r->parts, piece = positions_of_piece(r, length);
     const int64_t window = r->rules->operands == KVG_OPERANDS_THREADS ? 0 : r->p->attention.window;
-    const uint64_t block = row_of_sequence(r, b, row) / r->block;
-    const int64_t low = (int64_t)(block * r->block / r->group);
-    const int64_t high = (int64_t)(((block + 1) * r->block + r->group - 1) / r->group);
+    const uint64_t first_row = row_of_sequence(r, b, row) / r->block * r->block;
+    const int64_t low = (int64_t)(first_row / r->group), high = (int64_t)((first_row + r->padded - 1) / r->group + 1);
     const int64_t first = window && before + low >= window ? before + low - window + 1 : 0;
-    const int64_t aligned = r->rules->order == KVG_TILES_LAST_DOWN ? first / r->tile * r->tile : first;
-    const int64_t from = aligned + (int64_t)leaf * r->piece, start = from < length ? from : length;
-    const int64_t end = r->piece && start + r->piece < length ? start + r->piece : length;
-    const int64_t last = before + high < end ? before + high : end;
-    return tiles_from(r, b, start, last > start ? (last - start + step - 1) / step * r->parts : 0, end);
+    const int64_t walked = r->of_head == KVG_BLOCK_OF_KV ? first : first / r->tile * r->tile;
+    const bool by_position = r->of_head == KVG_BLOCK_OF_TOKENS; /* pieces begin at 0, and V is read for the block */
+    const int64_t cut = (by_position ? 0 : walked) + leaf * piece, from = cut > walked ? cut : walked;
+    const int64_t start = from < length ? from : length, end = piece && cut + piece < length ? cut + piece : length;
+    const int64_t seen = before + high < length ? before + high : length, last = seen < end ? seen : end;
+    const int64_t count = last > start ? (last - start + step - 1) / step * r->parts : 0;
+    return by_position ? (ref_tiles){start, count, first, seen} : tiles_from(r, b, start, count, end);
 }
 
 bool ref_tiles_are_shared(const ref_profile_run *r, const ref_batch *b)

@@ -42,12 +42,25 @@ static void approx_all(float *x, size_t count)
     for (size_t i = 0; i < count; i++) x[i] = approx(x[i]);
 }
 
+/* e^x */
+static float approx_e(float x)
+{
+    const float in_log2 = x * 0x1.715476p+0f;
+    return ref_ex2_approx(in_log2, false);
+}
+
+static void approx_e_all(float *x, size_t count)
+{
+    for (size_t i = 0; i < count; i++) x[i] = approx_e(x[i]);
+}
+
 const ref_exp2_rule *ref_exp2_rule_of(kvg_exp2_kind kind)
 {
     static const ref_exp2_rule rules[] = {
         [KVG_EXP2_POLYNOMIAL] = {ref_exp2, ref_exp2_all, 0x1p-18f /* 3.40e-6 */,
                                  0x1p-19f /* half of that, and three roundings */},
         [KVG_EXP2_APPROX] = {approx, approx_all, 0, 0},
+        [KVG_EXP2_APPROX_E] = {approx_e, approx_e_all, 0x1p-16f /* RN and RN(log2 e) at |x| up to 104 */, 0x1p-19f},
     };
     return &rules[kind];
 }

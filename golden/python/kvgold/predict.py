@@ -56,7 +56,7 @@ def _options(kv_scale: tuple[float, float] | None, **given: float | None) -> lis
 def predict(profile: str, q: Any, k: Any, v: Any, *, lengths: Any = None, scale: float | None = None,
             window: int | None = None, softcap: float | None = None, sinks: Any = None,
             splits: int | None = None, split_size: int | None = None,
-            kv_scale: tuple[float, float] | None = None) -> tuple[Any, Any]:
+            kv_scale: tuple[float, float] | None = None) -> tuple[Any, Any | None]:
     """Outputs and LSE of the kernel that `profile` names (`kvgold list profiles`), for arrays or tensors
 
         q     [sequences, tokens, query heads, dim]     float16 or bfloat16 (numpy: codes as uint16, or ml_dtypes)
@@ -65,7 +65,7 @@ def predict(profile: str, q: Any, k: Any, v: Any, *, lengths: Any = None, scale:
     The tokens of q are the last ones of each sequence's `lengths` (default: all positions). `window`: keys that a query
     sees, its own included. `splits`: pieces that the kernel is told to cut each row into; `split_size`: positions of
     each, of FlashInfer. `kv_scale`: tensor scales of k and v in float8. out has the shape, type and kind of q; lse is
-    float32 of [sequences, tokens, query heads].
+    float32 of [sequences, tokens, query heads], or None if the kernel gives none.
 
         out, lse = kvgold.predict("sm90.fa3.20260810.pages", q, k, v, lengths=[300, 1000])
 
@@ -80,10 +80,11 @@ def predict(profile: str, q: Any, k: Any, v: Any, *, lengths: Any = None, scale:
         run_program("predict", question, f"--profile={profile}", f"--output={answer}", *options)
         with open(answer, "rb") as written:
             file = parse(memoryview(written.read()), answer, True)
-        out, lse = (np.array(file.tensors[name].array) for name in ("out", "lse"))
+        out, lse = (np.array(file.tensors[name].array) if name in file.tensors else None for name in ("out", "lse"))
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(q, torch.Tensor):
-        return torch.from_numpy(out.view(np.int16)).view(q.dtype).to(q.device), torch.from_numpy(lse).to(q.device)
+        of_rows = None if lse is None else torch.from_numpy(lse).to(q.device)
+        return torch.from_numpy(out.view(np.int16)).view(q.dtype).to(q.device), of_rows
     return out.view(q.dtype), lse
 
 

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""usage: kernel_cases.py fa3|flashinfer FOLDER
+"""usage: kernel_cases.py fa3|flashinfer|vllm FOLDER
 
 Questions whose answers by another project's kernel are known: kernel_bits.json has the SHA-256 of the bits that the
 kernel gave on a GPU, and test_python_predict.py compares kvgold.predict with them. On a machine with a Hopper GPU and
-PyTorch this program asks the kernel again: FOLDER has the unpacked wheel tokenspeed-fa3, or flashinfer-python with what
-it imports. It prints the cases that differ, and how many were asked. Exit status: 0; 1 some differ."""
+PyTorch this program asks the kernel again: FOLDER has the unpacked wheel tokenspeed-fa3, or flashinfer-python or vllm
+with what it imports. It prints the cases that differ, and how many were asked. Exit status: 0; 1 some differ."""
 import hashlib
 import json
 import os
@@ -154,8 +154,37 @@ def ask_flashinfer(modules, torch, case):
     return out.view(torch.int16).cpu().numpy(), lse.cpu().numpy()
 
 
+def ask_vllm(unified_attention, torch, case):
+    """As ask_fa3; the kernel gives no LSE."""
+    page, count, tokens, segments = 16, len(case["lengths"]), case["tokens"], 16
+    dtype = torch.float16 if case["dtype"] == "f16" else torch.bfloat16
+    *rows, sinks = inputs(case)
+    q, k, v = (torch.from_numpy(x.view(np.int16)).cuda().view(dtype) for x in rows)
+    table = torch.randperm(count * POSITIONS // page, generator=torch.Generator().manual_seed(1)).cuda()
+    pool = [torch.empty(len(table), page, *x.shape[2:], dtype=dtype, device="cuda") for x in (k, v)]
+    for to, x in zip(pool, (k, v)):
+        to[table] = x.view(to.shape)
+    q = q.reshape(count * tokens, *q.shape[2:]).contiguous()
+    out, options = torch.zeros_like(q), {}
+    if case["profile"].endswith(".segments"):
+        rows = *q.shape[:2], segments
+        room = [torch.zeros(shape, device="cuda") for shape in ((*rows, 1 << (q.shape[2] - 1).bit_length()), rows, rows)]
+        options = dict(zip(("softmax_segm_output", "softmax_segm_max", "softmax_segm_expsum"), room),
+                       seq_threshold_3D=10 ** 6, num_par_softmax_segments=segments)
+    if sinks is not None:
+        options["sinks"] = torch.from_numpy(sinks).cuda().to(torch.bfloat16)
+    unified_attention(
+        q=q, k=pool[0], v=pool[1], out=out, max_seqlen_q=tokens, max_seqlen_k=max(case["lengths"]), causal=True,
+        cu_seqlens_q=torch.arange(count + 1, dtype=torch.int32, device="cuda") * tokens,
+        seqused_k=torch.tensor(case["lengths"], dtype=torch.int32, device="cuda"),
+        softmax_scale=case["scale"] or case["dim"] ** -0.5, softcap=case["softcap"] or 0,
+        window_size=(case["window"] - 1, 0) if case["window"] else (-1, -1),
+        block_table=table.view(count, -1).to(torch.int32), q_descale=None, k_descale=None, v_descale=None, **options)
+    return out.view(torch.int16).cpu().numpy(), None
+
+
 def main():
-    if len(sys.argv) != 3 or sys.argv[1] not in ("fa3", "flashinfer"):
+    if len(sys.argv) != 3 or sys.argv[1] not in ("fa3", "flashinfer", "vllm"):
         sys.exit(__doc__)
     kernel, folder = sys.argv[1:]
     sys.path.insert(0, folder)
@@ -163,6 +192,9 @@ def main():
     if kernel == "fa3":
         import flash_attn_interface as module
         ask = ask_fa3
+    elif kernel == "vllm":
+        from vllm.v1.attention.ops.triton_unified_attention import unified_attention as module
+        ask = ask_vllm
     else:
         import flashinfer.decode
         import flashinfer.prefill
@@ -171,7 +203,7 @@ def main():
     cases, wrong = [case for case in known() if case["profile"].startswith(f"sm90.{kernel}.")], 0
     for case in cases:
         out, lse = ask(module, torch, case)
-        if (digest(out), digest(lse)) != (case["out"], case["lse"]):
+        if (digest(out), lse if lse is None else digest(lse)) != (case["out"], case["lse"]):
             print(f"differs: {case['name']}")
             wrong += 1
     print(f"{torch.cuda.get_device_name()}: {len(cases)} cases asked, {wrong} differ")

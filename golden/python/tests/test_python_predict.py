@@ -25,7 +25,7 @@ def predict(case, **changed):
 
 
 def bits(out, lse):
-    return digest(out), digest(lse.transpose(0, 2, 1))
+    return digest(out), None if lse is None else digest(lse.transpose(0, 2, 1))
 
 
 @pytest.mark.parametrize("case", CASES, ids=[case["name"] for case in CASES])

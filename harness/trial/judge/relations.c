@@ -209,7 +209,7 @@ static bool many_rows(const kvg_question *d, kvg_candidate *candidate)
 static bool call_matters(const kvg_question *d)
 {
     const kvg_problem *p = &d->c->problem;
-    const bool window = p->attention.window > 0;
+    const uint32_t window = p->attention.window;
     if (p->profile == KVG_PROFILE_NONE) return false;
     const kvg_tiling few = kvg_problem_tiling(p, &(kvg_call_shape){.one_token = true, .window = window});
     const kvg_tiling many = kvg_problem_tiling(p, &(kvg_call_shape){.window = window, .mean_rows = UINT32_MAX});
