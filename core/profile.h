@@ -56,6 +56,7 @@ typedef enum kvg_cap_kind {
     KVG_CAP_EXP2,     /* docs/spec/decode-contract.md section 5 */
     KVG_CAP_TANH,     /* tanh.approx, docs/spec/other-kernels.md section 2.1 */
     KVG_CAP_QUOTIENT, /* 1 - 2 / (e^2y + 1), section 5 */
+    KVG_CAP_SIGMOID,  /* 2 / (1 + e^-2y) - 1, section 6 */
     KVG_CAP_NONE,     /* the kernel has none */
 } kvg_cap_kind;
 
@@ -90,8 +91,10 @@ typedef enum kvg_end_kind {
     KVG_END_PARTS,      /* section 2.4 */
     KVG_END_LOG2,       /* section 3 */
     KVG_END_STATES,     /* section 4 */
+    /* Without LSE: */
     KVG_END_QUOTIENT,   /* section 5, without segments */
     KVG_END_SEGMENTS,   /* section 5 */
+    KVG_END_NATURAL,    /* section 6 */
 } kvg_end_kind;
 
 /* Most pieces that a kernel of another project cuts a row into, most positions of a tile, pieces of END_SEGMENTS. */
@@ -172,7 +175,7 @@ static inline bool kvg_profile_is_own(const kvg_profile_info *info)
 /* The kernel gives an LSE beside its outputs. */
 static inline bool kvg_profile_gives_lse(const kvg_profile_info *info)
 {
-    return info->contract->end != KVG_END_QUOTIENT && info->contract->end != KVG_END_SEGMENTS;
+    return info->contract->end < KVG_END_QUOTIENT;
 }
 
 /* True for the profile of a chip's tensor core. The other profiles hold on every chip. */

@@ -356,7 +356,7 @@ static kvg_status check_other_kernel(const kvg_problem *p)
     const kvg_format own = kvg_format_of_dtype(p->dtype);
     const kvg_contract_info *contract = kvg_profile_get(p->profile)->contract;
     const kvg_end_kind end = contract->end;
-    if (end == KVG_END_QUOTIENT || end == KVG_END_SEGMENTS) {
+    if (!kvg_profile_gives_lse(kvg_profile_get(p->profile))) {
         return kvg_fail(KVG_ERR_UNIMPLEMENTED, "the second reference does not compute %s", name);
     }
     if (contract->cap == KVG_CAP_NONE && p->attention.softcap > 0) {

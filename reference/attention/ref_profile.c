@@ -91,6 +91,14 @@ static float capped(const ref_profile_run *r, float u)
     return copysignf(z, u);
 }
 
+/* docs/spec/other-kernels.md section 6 */
+static float capped_by_sigmoid(const ref_profile_run *r, float s)
+{
+    const float cap = r->p->attention.softcap, y = ref_div_full(s, cap, false), below = r->exp2->of(-2 * y) + 1;
+    const float tanh = fmaf(ref_div_full(1, below, false), 2, -1);
+    return cap * tanh;
+}
+
 /* docs/spec/other-kernels.md section 5 */
 static float capped_by_quotient(const ref_profile_run *r, float s)
 {
@@ -166,6 +174,7 @@ static float z_of(const ref_profile_run *r, const head *h, float s)
     case KVG_CAP_EXP2: return capped(r, s * h->capped_c);
     case KVG_CAP_TANH: return ref_tanh_approx(s * r->before_tanh) * (ref_profile_fuses(r) ? 1 : h->c);
     case KVG_CAP_QUOTIENT: return capped_by_quotient(r, scaled);
+    case KVG_CAP_SIGMOID: return capped_by_sigmoid(r, scaled);
     case KVG_CAP_NONE: return scaled;
     }
     return NAN;
@@ -430,6 +439,10 @@ static kvg_status set_tiling(ref_profile_run *r)
         return kvg_fail(KVG_ERR_UNIMPLEMENTED, "the bits of %s are known for one query token of a sequence, and 1, 2, "
                         "4 or 8 query heads of a KV head", kvg_profile_get(r->p->profile)->name);
     }
+    if (r->rules->end == KVG_END_NATURAL && !call.one_token) {
+        return kvg_fail(KVG_ERR_UNIMPLEMENTED, "%s takes one query token of a sequence",
+                        kvg_profile_get(r->p->profile)->name);
+    }
     const uint32_t halves = r->rules->weights == KVG_WEIGHTS_BY_WARP ? r->tile & (r->tile - 1) : 0;
     if (r->tile <= KVG_MOST_TILE && r->tile % KVG_MMA_K == 0 && !halves) return KVG_OK;
     return kvg_fail(KVG_ERR_INVALID, "a tile of %u positions: a multiple of %d up to %d, and in Triton a power of two",
@@ -482,14 +495,14 @@ static kvg_status check_splits(const ref_profile_run *r)
     if (r->rules->end == KVG_END_SEGMENTS) {
         return kvg_fail(KVG_ERR_UNIMPLEMENTED, "%s always has %d segments: leave splits out", name, (int)KVG_SEGMENTS);
     }
-    if (r->rules->end != KVG_END_RECIPROCAL) {
+    if (r->rules->end != KVG_END_RECIPROCAL && r->rules->end != KVG_END_NATURAL) {
         return kvg_fail(KVG_ERR_UNIMPLEMENTED, "%s has the same bits for every number of splits: leave splits out",
                         name);
     }
     if (r->splits < 1 || r->splits > KVG_MOST_SPLITS) {
         return kvg_fail(KVG_ERR_INVALID, "%u splits: give a number from 1 to %d", r->splits, (int)KVG_MOST_SPLITS);
     }
-    for (uint32_t s = 0; s < r->p->paging.sequences; s++) {
+    for (uint32_t s = 0; r->rules->end == KVG_END_RECIPROCAL && s < r->p->paging.sequences; s++) {
         if ((uint64_t)r->query_lengths[s] * r->group <= REF_BLOCK_ROWS) continue;
         return kvg_fail(KVG_ERR_UNIMPLEMENTED, "%s in splits is known for up to %d query rows of a KV head and a "
                         "sequence, not for %d tokens of %u heads", name, (int)REF_BLOCK_ROWS,

@@ -1,5 +1,5 @@
 /* The end of a row: docs/spec/decode-contract.md section 9 and docs/spec/other-kernels.md sections 1.4, 1.5, 2.4, 2.5,
- * 3 and 5. */
+ * 3, 5 and 6. */
 #include <math.h>
 
 #include "core/bits.h"
@@ -271,6 +271,42 @@ static void end_segments(const ref_profile_run *r, size_t row, ref_node first)
     }
 }
 
+/* --- SGLang's Triton kernel --- */
+
+/* ln x of CUDA's device library: x = 2^e (1 + f) with 1 + f in [2/3, 4/3), and a polynomial in f. */
+static float natural_log(float x)
+{
+    static const float p[] = {-0x1.0aa04ep-3f, 0x1.2073ecp-3f, -0x1.f19b98p-4f, 0x1.1e52aap-3f, -0x1.55b172p-3f,
+                              0x1.99da16p-3f, -0x1.fffe44p-3f, 0x1.5554fp-2f, -0.5f};
+    const bool small = x < 0x1p-126f;
+    const uint32_t bits = kvg_bits_of_f32(small ? x * 0x1p23f : x), two_thirds = 0x3F2AAAAB;
+    if (x == 0) return -INFINITY;
+    if (!(x > 0 && x < INFINITY)) return x;
+    const uint32_t exponent = (bits - two_thirds) & 0xFF800000;
+    const float e = fmaf((float)(int32_t)exponent, 0x1p-23f, small ? -23 : 0), f = kvg_f32_of_bits(bits - exponent) - 1;
+    float y = p[0];
+    for (size_t i = 1; i < sizeof p / sizeof p[0]; i++) y = fmaf(y, f, p[i]);
+    const float square = f * y;
+    return fmaf(e, LN_2, fmaf(square, f, f));
+}
+
+/* The pieces one after the other, each with its outputs and its LSE in natural units. */
+static void end_natural(const ref_profile_run *r, size_t row, const float *sink, uint32_t pieces, ref_node first)
+{
+    float m = -INFINITY, l = 0, o[KVG_MAX_HEAD_DIM] = {0};
+    for (uint32_t i = 0; i < pieces; i++) {
+        const ref_node n = ref_node_at(r, first.m, i);
+        if (*n.l == 0) continue; /* has no position */
+        const float lse = *n.m + natural_log(*n.l), top = fmaxf(lse, m);
+        const float old = r->exp2->of(m - top), new = r->exp2->of(lse - top);
+        l = fmaf(l, old, new);
+        for (uint32_t d = 0; d < r->dims; d++) o[d] = fmaf(o[d], old, new * ref_div_full(n.o[d], *n.l, false));
+        m = top;
+    }
+    if (sink) l += r->exp2->of(*sink - m);
+    for (uint32_t d = 0; d < r->dims; d++) store(r, row, d, l == 0 ? 0 : ref_div_full(o[d], l, false));
+}
+
 void ref_profile_end(const ref_profile_run *r, size_t row, uint32_t splits, ref_node n)
 {
     const float *sink = r->sinks ? &r->sinks[row % r->p->attention.query_heads] : NULL;
@@ -285,6 +321,7 @@ void ref_profile_end(const ref_profile_run *r, size_t row, uint32_t splits, ref_
         if (splits == 1) end_quotient(r, row, n);
         else end_segments(r, row, n);
         break;
+    case KVG_END_NATURAL: end_natural(r, row, sink, splits, n); break;
     }
     if (!kvg_profile_gives_lse(kvg_profile_get(r->p->profile))) r->lse[row] = one_nan(NAN);
 }

@@ -99,6 +99,10 @@ kvg_status ref_stored_check(const kvg_problem *p)
         return kvg_fail(KVG_ERR_UNIMPLEMENTED, "%s reads K and V of their own: no rows that both share",
                         profile->name);
     }
+    if (profile->contract->end == KVG_END_NATURAL && p->attention.query_heads == p->kv_heads) {
+        return kvg_fail(KVG_ERR_UNIMPLEMENTED, "%s is for several query heads of a KV head: one has another kernel",
+                        profile->name);
+    }
     if (!smallest_tiling(p).tile) {
         return kvg_fail(KVG_ERR_UNIMPLEMENTED, "the bits of %s are not known for head_dim %u in %s", profile->name,
                         p->head_dim, kvg_format_get(k)->name);

@@ -23,11 +23,12 @@ static ref_tiles tiles_from(const ref_profile_run *r, const ref_batch *b, int64_
     return (ref_tiles){start, count, first > 0 ? first : 0, end};
 }
 
-/* Positions of a piece; 0: the row is not cut. Segments share out the tiles of the sequence. */
+/* Positions of a piece of `length` positions; 0: they are not cut. Equal pieces are whole tiles. */
 static int64_t positions_of_piece(const ref_profile_run *r, int64_t length)
 {
-    const int64_t of_all = (int64_t)r->tile * KVG_SEGMENTS;
-    return r->rules->end == KVG_END_SEGMENTS ? (length + of_all - 1) / of_all * r->tile : r->piece;
+    const bool equal = r->rules->end == KVG_END_SEGMENTS || r->rules->end == KVG_END_NATURAL;
+    const int64_t of_all = (int64_t)r->tile * r->splits;
+    return equal ? (length + of_all - 1) / of_all * r->tile : r->piece;
 }
 
 /* Of the block of rows that row `row` lies in, and of piece `leaf` of its keys: docs/spec/other-kernels.md sections
@@ -36,14 +37,15 @@ static ref_tiles tiles_of_block(const ref_profile_run *r, const ref_batch *b, ui
 {
     const uint32_t sequence = r->queries[b->first].sequence;
     const int64_t length = r->kv.table.lengths[sequence], before = positions_before(r, sequence);
-    const int64_t step = (int64_t)r->tile * r->parts, piece = positions_of_piece(r, length);
+    const int64_t step = (int64_t)r->tile * r->parts;
     const int64_t window = r->rules->operands == KVG_OPERANDS_THREADS ? 0 : r->p->attention.window;
     const uint64_t first_row = row_of_sequence(r, b, row) / r->block * r->block;
     const int64_t low = (int64_t)(first_row / r->group), high = (int64_t)((first_row + r->padded - 1) / r->group + 1);
     const int64_t first = window && before + low >= window ? before + low - window + 1 : 0;
     const int64_t walked = r->of_head == KVG_BLOCK_OF_KV ? first : first / r->tile * r->tile;
     const bool by_position = r->of_head == KVG_BLOCK_OF_TOKENS; /* pieces begin at 0, and V is read for the block */
-    const int64_t cut = (by_position ? 0 : walked) + leaf * piece, from = cut > walked ? cut : walked;
+    const int64_t origin = by_position ? 0 : walked, piece = positions_of_piece(r, length - origin);
+    const int64_t cut = origin + leaf * piece, from = cut > walked ? cut : walked;
     const int64_t start = from < length ? from : length, end = piece && cut + piece < length ? cut + piece : length;
     const int64_t seen = before + high < length ? before + high : length, last = seen < end ? seen : end;
     const int64_t count = last > start ? (last - start + step - 1) / step * r->parts : 0;

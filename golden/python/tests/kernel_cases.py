@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""usage: kernel_cases.py fa3|flashinfer|vllm FOLDER
+"""usage: kernel_cases.py fa3|flashinfer|vllm|sglang FOLDER
 
 Questions whose answers by another project's kernel are known: kernel_bits.json has the SHA-256 of the bits that the
 kernel gave on a GPU, and test_python_predict.py compares kvgold.predict with them. On a machine with a Hopper GPU and
-PyTorch this program asks the kernel again: FOLDER has the unpacked wheel tokenspeed-fa3, or flashinfer-python or vllm
-with what it imports. It prints the cases that differ, and how many were asked. Exit status: 0; 1 some differ."""
+PyTorch this program asks the kernel again: FOLDER has the unpacked wheel tokenspeed-fa3, or flashinfer-python, vllm
+or sglang with what it imports. It prints the cases that differ, and how many were asked. Exit status: 0; 1 some differ."""
 import hashlib
 import json
 import os
@@ -183,8 +183,31 @@ def ask_vllm(unified_attention, torch, case):
     return out.view(torch.int16).cpu().numpy(), None
 
 
+def ask_sglang(decode_attention_fwd, torch, case):
+    """As ask_vllm. Slots have no order, and a window is a list of the slots in it."""
+    count, most, splits, window = len(case["lengths"]), 16, case["splits"], case["window"]
+    dtype = torch.float16 if case["dtype"] == "f16" else torch.bfloat16
+    *rows, sinks = inputs(case)
+    q, k, v = (torch.from_numpy(x.view(np.int16)).cuda().view(dtype) for x in rows)
+    slots = torch.randperm(count * POSITIONS, generator=torch.Generator().manual_seed(1)).cuda()
+    pool = [torch.empty(len(slots), *x.shape[2:], dtype=dtype, device="cuda") for x in (k, v)]
+    for to, x in zip(pool, (k, v)):
+        to[slots] = x.reshape(to.shape)
+    firsts = [max(0, n - window) if window else 0 for n in case["lengths"]]
+    seen = [slots[s * POSITIONS + first: s * POSITIONS + n] for s, (first, n) in enumerate(zip(firsts, case["lengths"]))]
+    ends = torch.tensor(np.cumsum([0] + [len(x) for x in seen]), dtype=torch.int32, device="cuda")
+    q = q.reshape(count, *q.shape[2:]).contiguous()
+    out = torch.zeros_like(q)
+    parts = torch.zeros(count, q.shape[1], most, q.shape[2], device="cuda")
+    decode_attention_fwd(
+        q, *pool, out, ends, torch.cat(seen), parts, parts.new_zeros(parts.shape[:3]),
+        torch.full((count,), splits, dtype=torch.int32, device="cuda"), most, case["scale"] or case["dim"] ** -0.5, 1.0, 1.0,
+        logit_cap=case["softcap"] or 0, sinks=None if sinks is None else torch.from_numpy(sinks).cuda())
+    return out.view(torch.int16).cpu().numpy(), None
+
+
 def main():
-    if len(sys.argv) != 3 or sys.argv[1] not in ("fa3", "flashinfer", "vllm"):
+    if len(sys.argv) != 3 or sys.argv[1] not in ("fa3", "flashinfer", "vllm", "sglang"):
         sys.exit(__doc__)
     kernel, folder = sys.argv[1:]
     sys.path.insert(0, folder)
@@ -195,6 +218,9 @@ def main():
     elif kernel == "vllm":
         from vllm.v1.attention.ops.triton_unified_attention import unified_attention as module
         ask = ask_vllm
+    elif kernel == "sglang":
+        from sglang.kernels.ops.attention.decode_attention import decode_attention_fwd as module
+        ask = ask_sglang
     else:
         import flashinfer.decode
         import flashinfer.prefill

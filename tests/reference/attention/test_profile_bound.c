@@ -165,7 +165,8 @@ void test_profile_bound_of_others(void **state)
             const kvg_dtype T = i % 4 == 3 ? KVG_DTYPE_F16 : KVG_DTYPE_BF16;
             const kvg_storage s = {i % 4 == 1 ? KVG_FORMAT_E4M3 : kvg_format_of_dtype(T), "canonical"};
             const size_t kind = i % KINDS;
-            const bool one = table[n].contract->operands == KVG_OPERANDS_THREADS; /* takes one query token */
+            const bool one = table[n].contract->operands == KVG_OPERANDS_THREADS ||
+                             table[n].contract->end == KVG_END_NATURAL; /* takes one query token */
             const world_plan plan = {.layout = KVG_LAYOUT_NHD, .dtype = T, .kv_heads = 1, .storage = {s, s},
                                      .group = (one ? powers : groups)[i / 4 % 4], .head_dim = dims[i / KINDS % 3],
                                      .q_size = kinds[kind].q_size, .softcap = kinds[kind].softcap,
