@@ -1,4 +1,5 @@
 #include <inttypes.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +17,7 @@ typedef struct attempt {
     uint32_t splits, piece;
     kvg_contract_info contract; /* with a changed parameter */
     char changed[64];           /* in words; "": none, and contract is not looked at */
-    uint64_t out, lse;          /* numbers that are equal; of a kernel without LSE each LSE is */
+    uint64_t out, lse;          /* numbers that are equal */
 } attempt;
 
 typedef struct search {
@@ -44,9 +45,8 @@ static void count_equal(const search *x, attempt *t)
         memcpy(&given, x->out + i * sizeof given, sizeof given);
         t->out += out[i] == given || (is_nan(p->dtype, out[i]) && is_nan(p->dtype, given));
     }
-    const bool gives_lse = kvg_profile_gives_lse(kvg_profile_get(t->profile));
     for (uint64_t i = 0; x->lse && i < x->rows; i++)
-        t->lse += !gives_lse || memcmp(&lse[i], x->lse + i * sizeof lse[i], sizeof lse[i]) == 0;
+        t->lse += memcmp(&lse[i], x->lse + i * sizeof lse[i], sizeof lse[i]) == 0;
 }
 
 /* Computes and keeps it, unless the profile does not take the question. */
@@ -76,6 +76,46 @@ static int by_share(const void *a, const void *b)
 }
 
 /* --- the list of attempts --- */
+
+/* Columns of a contract that have other values. */
+static const struct change {
+    size_t column;
+    int value;
+    const char *words;
+} changes[] = {
+#define CHANGE(column, value, words) {offsetof(kvg_contract_info, column), value, words},
+    CHANGE(order, KVG_TILES_FIRST_UP, "with tiles from the first to the last")
+    CHANGE(order, KVG_TILES_LAST_DOWN, "with tiles from the last to the first")
+    CHANGE(exp2, KVG_EXP2_POLYNOMIAL, "with 2^x by the polynomial")
+    CHANGE(exp2, KVG_EXP2_APPROX, "with 2^x by ex2.approx")
+    CHANGE(factor, KVG_FACTOR_ROUNDED, "with a score factor of three roundings")
+    CHANGE(factor, KVG_FACTOR_ONCE, "with a score factor of two roundings")
+    CHANGE(factor, KVG_FACTOR_WIDE, "with a score factor of one rounding")
+    CHANGE(exponent, KVG_EXPONENT_FUSED, "with sums that follow a new maximum")
+    CHANGE(exponent, KVG_EXPONENT_FUSED_ALL, "with sums that follow the maximum by one fma at every tile")
+    CHANGE(weights, KVG_WEIGHTS_AS_VALUES, "with l from rounded weights")
+    CHANGE(weights, KVG_WEIGHTS_BY_LANE, "with l from weights by lanes")
+    CHANGE(weights, KVG_WEIGHTS_BY_WARP, "with l from weights in a tree")
+    CHANGE(rise, 0, "with a maximum that is raised at every tile")
+#undef CHANGE
+};
+
+static bool fuses(const kvg_contract_info *contract)
+{
+    return contract->exponent == KVG_EXPONENT_FUSED || contract->exponent == KVG_EXPONENT_FUSED_ALL;
+}
+
+/* The contract with the change has a meaning: powers of e and products one by one have rules of their own, m is in the
+ * units of its exponent, leaves are merged with one sum, and four lanes are added at these two ends. */
+static bool has_meaning(const kvg_contract_info *own, const kvg_contract_info *changed)
+{
+    const bool lanes = changed->weights == KVG_WEIGHTS_BY_LANE;
+    if (own->exp2 == KVG_EXP2_APPROX_E && (changed->exp2 != own->exp2 || changed->factor != own->factor)) return false;
+    if (changed->exponent != own->exponent && !fuses(own)) return false;
+    if (changed->weights == own->weights) return true;
+    if (own->leaf || own->operands != KVG_OPERANDS_STORED) return false;
+    return !lanes || own->end == KVG_END_RECIPROCAL || own->end == KVG_END_LOG2;
+}
 
 /* One attempt for each parameter that is changed; products one by one have no other tiles. */
 static kvg_status try_changes(search *x, kvg_profile profile)
@@ -115,17 +155,14 @@ static kvg_status try_changes(search *x, kvg_profile profile)
         snprintf(t.changed, sizeof t.changed, "in splits of %u positions", piece);
         s = try(x, t);
     }
-    attempt order = base, exp2 = base, rise = base;
-    order.contract.order = own->order == KVG_TILES_FIRST_UP ? KVG_TILES_LAST_DOWN : KVG_TILES_FIRST_UP;
-    snprintf(order.changed, sizeof order.changed, "with tiles in the opposite order");
-    exp2.contract.exp2 = own->exp2 == KVG_EXP2_APPROX ? KVG_EXP2_POLYNOMIAL : KVG_EXP2_APPROX;
-    snprintf(exp2.changed, sizeof exp2.changed, "with 2^x by %s",
-             exp2.contract.exp2 == KVG_EXP2_APPROX ? "ex2.approx" : "the polynomial");
-    rise.contract.rise = 0;
-    snprintf(rise.changed, sizeof rise.changed, "with a maximum that is raised at every tile");
-    if (!s) s = try(x, order);
-    if (!s) s = try(x, exp2);
-    if (!s && own->rise) s = try(x, rise);
+    for (size_t i = 0; i < sizeof changes / sizeof changes[0] && !s; i++) {
+        attempt t = base;
+        int *column = (int *)((char *)&t.contract + changes[i].column);
+        if (*column == changes[i].value) continue;
+        *column = changes[i].value;
+        snprintf(t.changed, sizeof t.changed, "%s", changes[i].words);
+        if (has_meaning(own, &t.contract)) s = try(x, t);
+    }
     return s;
 }
 

@@ -49,11 +49,19 @@ static void end_divided(const ref_profile_run *r, size_t row, const float *sink,
     r->lse[row] = lse_of(n);
 }
 
+/* l of all lanes */
+static float sum_of_lanes(const ref_profile_run *r, ref_node n)
+{
+    if (r->lanes == 1) return *n.l;
+    const float even = n.l[0] + n.l[2], odd = n.l[1] + n.l[3];
+    return even + odd;
+}
+
 /* What a split has found: outputs in the place of o, divided by l, and LSE. docs/spec/other-kernels.md section 1.4. */
 static float finish_split(const ref_profile_run *r, const float *sink, ref_node n)
 {
-    const float c = r->score_factor, even = n.l[0] + n.l[2], odd = n.l[1] + n.l[3];
-    float l = even + odd;
+    const float c = r->score_factor;
+    float l = sum_of_lanes(r, n);
     if (sink && *n.m != -INFINITY) l += r->exp2->of(fmaf(*sink, LOG2_E, -ref_profile_minus(r, *n.m)));
     const bool none = l == 0 || isnan(l);
     const float inverse = none ? 0 : ref_rcp_approx(l, true) * r->output_factor;
@@ -207,7 +215,7 @@ static void end_parts(const ref_profile_run *r, size_t row, const float *sink, u
 
 static void end_log2(const ref_profile_run *r, size_t row, ref_node n)
 {
-    const float even = n.l[0] + n.l[2], odd = n.l[1] + n.l[3], l = even + odd;
+    const float l = sum_of_lanes(r, n);
     const float inverse = l > 0 ? ref_rcp_approx(l, true) : 0;
     const float in_log2 = fmaf(*n.m, r->score_factor, ref_lg2_approx(l, true));
     r->lse[row] = one_nan(in_log2 * LN_2);

@@ -8,6 +8,7 @@ from kernel_cases import digest, inputs, known, of_e4m3
 CASES = known()
 PAGES, CONTIGUOUS = "sm90.fa3.20260810.pages", "sm90.fa3.20260810.contiguous"
 FLASHINFER_FA2, FLASHINFER_FA3 = "sm90.flashinfer.0.7.2.fa2", "sm90.flashinfer.0.7.2.fa3"
+VLLM, SGLANG = "sm90.vllm.0.33.0.triton", "sm90.sglang.0.5.23.triton"
 
 
 def predict(case, **changed):
@@ -57,7 +58,11 @@ def test_what_a_kernel_does_not_take():
     for changed, words in (({"splits": 2}, "pieces of a given size"),
                            ({"profile": PAGES, "split_size": 64}, "not cut into pieces"),
                            ({"profile": FLASHINFER_FA3, "sinks": True}, "not known with sinks"),
-                           ({"dim": 96}, "not known for head_dim 96")):
+                           ({"dim": 96}, "not known for head_dim 96"),
+                           ({"profile": VLLM + ".segments", "splits": 2}, "always has 16 segments"),
+                           ({"profile": VLLM + ".segments", "dim": 32}, "not known for head_dim 32"),
+                           ({"profile": SGLANG, "tokens": 2}, "one query token"),
+                           ({"profile": SGLANG, "kv_heads": case["query_heads"]}, "one has another kernel")):
         with pytest.raises(kvgold.PackError, match=words):
             predict(case, **changed)
 
@@ -74,6 +79,33 @@ def test_which_finds_the_kernel(splits):
     assert sum(kernel.out < 1 for kernel in others) > len(others) / 2
     out.view(np.uint16)[0, 0, 0, 0] ^= 1
     assert 0.99 < kvgold.which(q, k, v, out, lengths=case["lengths"])[0].out < 1
+
+
+def test_which_names_the_changed_rule():
+    """Up to one leaf and one segment of a row, mma16816.v2 is v1 but for 2^x; FlashAttention-3 adds weights by lanes."""
+    case = next(c for c in CASES if c["profile"] == PAGES and c["tokens"] == 1 and not c["window"] and c["dtype"] == "bf16")
+    case = {**case, "profile": "sm90.mma16816.v2", "dim": 16, "lengths": [n for n in case["lengths"] if n <= 256]}
+    q, k, v, _ = inputs(case)
+    out, lse = predict(case)
+    found = [kernel for kernel in kvgold.which(q, k, v, out, lse, lengths=case["lengths"]) if kernel.profile.endswith("v1")]
+    assert any(kernel.changed == "with 2^x by ex2.approx" and kernel.out == kernel.lse == 1 for kernel in found)
+    assert all((kernel.out, kernel.lse) != (1, 1) for kernel in found if not kernel.changed)
+    out, lse = predict({**case, "profile": PAGES})
+    found = {(kernel.profile, kernel.changed): kernel for kernel in kvgold.which(q, k, v, out, lse, lengths=case["lengths"])}
+    for changed in ("with l from rounded weights", "with l from weights in a tree", "with tiles from the first to the last",
+                    "with 2^x by the polynomial"):
+        assert found[PAGES, changed].lse < 1, changed
+
+
+def test_a_kernel_without_lse():
+    case = next(c for c in CASES if c["profile"] == VLLM)
+    q, k, v, _ = inputs(case)
+    out, lse = predict(case)
+    assert lse is None
+    best = kvgold.which(q, k, v, out, lengths=case["lengths"])[0]
+    assert (best.out, best.lse) == (1, None) and "triton" in best.profile
+    with_lse = kvgold.which(q, k, v, out, np.zeros(out.shape[:3], np.float32), lengths=case["lengths"])
+    assert all(kernel.lse == 0 for kernel in with_lse if kernel.profile == VLLM)
 
 
 def test_a_tensor_of_torch_stays_one():
@@ -111,5 +143,5 @@ def test_what_is_refused_is_said_in_one_line(changed, says):
 
 def test_dims_beyond_the_kernel_are_refused():
     rows = np.zeros((1, 4, 1, 288), np.float16)
-    with pytest.raises(kvgold.PackError, match="no kernel for head_dim 288"):
+    with pytest.raises(kvgold.PackError, match="not known for head_dim 288"):
         kvgold.predict(PAGES, rows, rows, rows)
