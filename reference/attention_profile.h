@@ -12,15 +12,15 @@ extern "C" {
 #endif
 
 /* Op decode under problem->profile. `in` and `out` are the tensors of the op. NaN is written as
- * 0x7FFF, in f32 as 0x7FFFFFFF. The bits do not depend on the number of threads.
- * KVG_ERR_UNIMPLEMENTED: no profile, an unknown dialect, or on tensor cores model type f32 or
- * another head_dim. KVG_ERR_INVALID names the tensor that contradicts docs/spec/attention.md.
- * KVG_ERR_MEMORY. */
+ * 0x7FFF, in f32 as 0x7FFFFFFF. The LSE of a kernel that gives none (kvg_profile_gives_lse) is
+ * NaN. The bits do not depend on the number of threads. KVG_ERR_UNIMPLEMENTED: no profile, an
+ * unknown dialect, or on tensor cores model type f32 or another head_dim. KVG_ERR_INVALID names
+ * the tensor that contradicts docs/spec/attention.md. KVG_ERR_MEMORY. */
 kvg_status kvg_attention_profile(const kvg_problem *problem, const kvg_tensor *in, kvg_tensor *out) KVG_CHECKED;
 
 /* How a profile's arithmetic is walked. */
 typedef struct kvg_walk {
-    uint32_t splits;                   /* pieces of a row (docs/spec/other-kernels.md section 1.5); 1: none */
+    uint32_t splits;                   /* pieces of a row (docs/spec/other-kernels.md sections 1.5, 6); 1: none */
     uint32_t piece;                    /* positions of each piece (section 2.5); 0: none */
     const kvg_contract_info *contract; /* another row than the profile's own, to see what it changes; NULL: its own */
 } kvg_walk;
