@@ -91,6 +91,13 @@ static inline ref_node ref_node_at(const ref_profile_run *r, float *nodes, size_
     return (ref_node){at, at + 1, at + 1 + r->lanes};
 }
 
+/* Neighbouring threads add up what they have: those two apart first. */
+static inline float ref_sum_of_four(const float *x)
+{
+    const float even = x[0] + x[2], odd = x[1] + x[3];
+    return even + odd;
+}
+
 /* The exponent of a weight is formed in one operation. */
 static inline bool ref_profile_fuses(const ref_profile_run *r)
 {

@@ -52,9 +52,7 @@ static void end_divided(const ref_profile_run *r, size_t row, const float *sink,
 /* l of all lanes */
 static float sum_of_lanes(const ref_profile_run *r, ref_node n)
 {
-    if (r->lanes == 1) return *n.l;
-    const float even = n.l[0] + n.l[2], odd = n.l[1] + n.l[3];
-    return even + odd;
+    return r->lanes == REF_LANES ? ref_sum_of_four(n.l) : *n.l;
 }
 
 /* What a split has found: outputs in the place of o, divided by l, and LSE. docs/spec/other-kernels.md section 1.4. */
@@ -255,9 +253,7 @@ static float values_of_segments(const ref_profile_run *r, ref_node first, const 
             z[c] = fmaf(ref_node_at(r, first.m, i).o[d], share[i], z[c]);
     }
     for (uint32_t i = 0; chains == 8 && i < 4; i++) z[i] = z[2 * i] + z[2 * i + 1];
-    if (chains == 2) return z[0] + z[1];
-    const float even = z[0] + z[2], odd = z[1] + z[3];
-    return even + odd;
+    return chains == 2 ? z[0] + z[1] : ref_sum_of_four(z);
 }
 
 static void end_segments(const ref_profile_run *r, size_t row, ref_node first)

@@ -90,8 +90,7 @@ static float sum_of_warps(const float *p, uint32_t positions)
         const uint32_t step = count % 4 == 0 ? 4 : 2;
         for (uint32_t i = 0; i < count / step; i++) {
             const float *s = &sums[i * step];
-            const float even = step == 4 ? s[0] + s[2] : s[0], odd = step == 4 ? s[1] + s[3] : s[1];
-            sums[i] = even + odd;
+            sums[i] = step == 4 ? ref_sum_of_four(s) : s[0] + s[1];
         }
         count /= step;
     }
