@@ -1,5 +1,6 @@
 /* int8 and int4, two parameters per row: docs/spec/formats.md section 5. */
 #include "second/slow_codec.h"
+#include "second/slow_special.h"
 
 typedef struct extent {
     slow_number min, max;
@@ -106,6 +107,23 @@ static void quantise_pytorch(const slow_codec *codec, const slow_row *row, const
     }
 }
 
+static void quantise_lmdeploy(const slow_codec *codec, const slow_row *row, const slow_number *x, uint8_t *codes,
+                              uint8_t *scales)
+{
+    extent e = find_extent(x, row->dim);
+    if (slow_compare(e.max, e.min) < 0) e.max = e.min = slow_nan();
+    const slow_number range = slow_rn(slow_subtract(e.max, e.min));
+    const slow_number of_n = slow_rn(slow_divide(slow_scaled(1, 0), slow_scaled(largest_of(codec), 0)));
+    const slow_number s = slow_rn(slow_multiply(range, of_n));
+    const slow_number z = slow_rn(slow_div_full_unrounded(slow_rn(slow_subtract(slow_zero(false), e.min)), s));
+    slow_put16(scales, row->type, s);
+    slow_put16(scales + 2, row->type, z);
+    for (size_t j = 0; j < row->dim; j++) {
+        const slow_number steps = slow_rn(slow_add(slow_div_full_unrounded(x[j], s), z));
+        put_code(codec, row, codes, j, to_code(codec, slow_rn(slow_add(steps, slow_scaled(1, -1))), SLOW_TO_ZERO));
+    }
+}
+
 static void dequantise_pytorch(const slow_codec *codec, const slow_row *row, const uint8_t *codes,
                                const uint8_t *scales, slow_number *x)
 {
@@ -122,12 +140,14 @@ static const slow_codec int8[] = {
     {KVG_FORMAT_INT8, "canonical", quantise_canonical, dequantise_canonical, &byte, SLOW_AFFINE, NULL},
     {KVG_FORMAT_INT8, "turbomind-muladd", quantise_canonical, dequantise_canonical, &byte, SLOW_AFFINE_TWICE, NULL},
     {KVG_FORMAT_INT8, "pytorch", quantise_pytorch, dequantise_pytorch, &byte, SLOW_ZERO_POINT, NULL},
+    {KVG_FORMAT_INT8, "lmdeploy-sm90", quantise_lmdeploy, dequantise_pytorch, &byte, SLOW_ZERO_POINT, NULL},
 };
 static const slow_codec int4[] = {
     {KVG_FORMAT_INT4, "canonical", quantise_canonical, dequantise_canonical, &nibble, SLOW_AFFINE, place_evens_first},
     {KVG_FORMAT_INT4, "turbomind-muladd", quantise_canonical, dequantise_canonical, &nibble, SLOW_AFFINE_TWICE,
      place_evens_first},
     {KVG_FORMAT_INT4, "pytorch", quantise_pytorch, dequantise_pytorch, &nibble, SLOW_ZERO_POINT, place_halves},
+    {KVG_FORMAT_INT4, "lmdeploy-sm90", quantise_lmdeploy, dequantise_pytorch, &nibble, SLOW_ZERO_POINT, place_halves},
 };
 const slow_codecs slow_of_int8 = SLOW_CODECS(int8);
 const slow_codecs slow_of_int4 = SLOW_CODECS(int4);

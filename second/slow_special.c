@@ -165,17 +165,30 @@ static slow_number product(slow_number a, slow_number b, bool ftz, slow_special_
     return slow_rn(exact);
 }
 
-slow_number slow_div_full(slow_number a, slow_number b, bool ftz, slow_special_fault fault)
+static slow_number step_of(slow_number b, bool ftz, slow_special_fault fault)
 {
     int places = 0;
-    if (slow_planted(fault == SLOW_SPECIAL_ROUNDED)) return slow_rn(slow_divide(a, b));
-    if (b.kind == SLOW_NAN) return slow_nan();
     if (slow_compare_magnitudes(b, slow_scaled(1, 126)) > 0 && !slow_planted(fault == SLOW_SPECIAL_LARGE_KEPT)) {
         places = -2;
     } else if (!ftz && below_normal(b) && !slow_planted(fault == SLOW_SPECIAL_SMALL_KEPT)) {
         places = 24;
     }
-    const slow_number s = slow_scaled(1, places);
+    return slow_scaled(1, places);
+}
+
+slow_number slow_div_full_unrounded(slow_number a, slow_number b)
+{
+    if (b.kind == SLOW_NAN) return slow_nan();
+    const slow_number s = step_of(b, false, SLOW_SPECIAL_FAULTS);
+    const slow_number of_a = slow_rn(slow_multiply(a, s)), of_b = slow_rn(slow_multiply(b, s));
+    return slow_multiply(of_a, slow_rcp_approx(of_b, true, SLOW_SPECIAL_FAULTS));
+}
+
+slow_number slow_div_full(slow_number a, slow_number b, bool ftz, slow_special_fault fault)
+{
+    if (slow_planted(fault == SLOW_SPECIAL_ROUNDED)) return slow_rn(slow_divide(a, b));
+    if (b.kind == SLOW_NAN) return slow_nan();
+    const slow_number s = step_of(b, ftz, fault);
     return product(product(a, s, ftz, fault), slow_rcp_approx(product(b, s, ftz, fault), true, fault), ftz,
                    fault);
 }

@@ -11,5 +11,7 @@ slow_number slow_rsqrt_approx(slow_number x, bool ftz, slow_special_fault fault)
 slow_number slow_lg2_approx(slow_number x, bool ftz, slow_special_fault fault);
 slow_number slow_tanh_approx(slow_number x, slow_special_fault fault);
 slow_number slow_div_full(slow_number a, slow_number b, bool ftz, slow_special_fault fault);
+/* Without ftz, and without the last rounding. */
+slow_number slow_div_full_unrounded(slow_number a, slow_number b);
 
 #endif

@@ -3,8 +3,8 @@
 #include <float.h>
 #include <math.h>
 
-#include "core/bits.h"
 #include "reference/numbers/ref_round.h"
+#include "reference/numbers/ref_special.h"
 
 kvg_dialect_number ref_affine_number(const void *dialect)
 {
@@ -43,6 +43,24 @@ static float read_param(kvg_dtype dtype, const uint8_t *bytes)
     return dtype == KVG_DTYPE_F16 ? kvg_ref_f32_of_f16(code) : kvg_ref_f32_of_bf16(code);
 }
 
+/* [scale, zero point]. v is what is cut off. */
+static void scale_from_zero(const ref_row *row, const float *x, extent e, uint8_t *scales, double *v)
+{
+    const ref_affine_dialect *dialect = row->dialect;
+    const float n = (float)dialect->levels, step = 1 / n;
+    if (dialect->on_sm90 && e.max < e.min) e.min = e.max = NAN;
+    const float range = e.max - e.min, below = 0 - e.min;
+    const float s = dialect->on_sm90 ? range * step : range / n;
+    const float z = dialect->on_sm90 ? ref_div_full(below, s, false) : -e.min / s;
+    ref_affine_write(row->dtype, s, scales);
+    ref_affine_write(row->dtype, z, scales + 2);
+    for (uint32_t i = 0; i < row->head_dim; i++) {
+        const float quotient = x[i] / s;
+        const float shifted = dialect->on_sm90 ? ref_div_full_plus(x[i], s, z) : quotient + z;
+        v[i] = shifted + 0.5f;
+    }
+}
+
 /* v is what is rounded to the nearest integer. Differences, products and quotients of two T values are formed in
  * double: 53 bits are more than twice T's 11 and two, so rounding the double to T gives the correctly rounded result.
  */
@@ -54,13 +72,7 @@ void ref_affine_scale(const ref_row *row, const float *x, uint8_t *scales, doubl
     const float range = e.max - e.min, n = (float)dialect->levels;
 
     if (dialect->rule == KVG_NUMBER_FROM_ZERO) {
-        const float s = range / n, z = -e.min / s;
-        ref_affine_write(T, s, scales);
-        ref_affine_write(T, z, scales + 2);
-        for (uint32_t i = 0; i < row->head_dim; i++) {
-            float shifted = x[i] / s + z;
-            v[i] = shifted + 0.5f; /* encode truncates */
-        }
+        scale_from_zero(row, x, e, scales, v);
         return;
     }
     const float step = 1.0f / n;
@@ -84,23 +96,6 @@ uint16_t ref_affine_encode(const ref_row *row, float x, double v)
     return (uint16_t)(dialect->rule == KVG_NUMBER_FROM_ZERO ? v : ref_to_integer(v));
 }
 
-/* a * b + c for a * b exact in double, rounded once to T: the sum is first rounded to odd, which a second rounding to
- * so few bits cannot tell from the exact sum. */
-static float fused(kvg_dtype T, double product, double c)
-{
-    double sum = product + c;
-    if (!(fabs(sum) <= DBL_MAX)) return ref_round_to(T, sum);
-    double part = sum - product;
-    double error = (product - (sum - part)) + (c - part); /* the exact sum is sum + error */
-    uint64_t bits = kvg_bits_of_f64(sum);
-    if (error != 0 && (bits & 1) == 0) {
-        /* The exact sum lies between sum and the odd neighbour on error's side. */
-        bits = (error > 0) == (sum > 0) ? bits + 1 : bits - 1;
-        sum = kvg_f64_of_bits(bits);
-    }
-    return ref_round_to(T, sum);
-}
-
 void ref_affine_decode(const ref_row *row, const uint16_t *codes, const uint8_t *scales, float *y)
 {
     const ref_affine_dialect *dialect = row->dialect;
@@ -110,8 +105,8 @@ void ref_affine_decode(const ref_row *row, const uint16_t *codes, const uint8_t 
         const double product = (double)codes[i] * (double)scale;
         float zeroed;
         switch (dialect->rule) {
-        case KVG_NUMBER_FUSED: y[i] = fused(T, product, second); break;
-        case KVG_NUMBER_TWICE: y[i] = fused(T, ref_round_to(T, product), second); break;
+        case KVG_NUMBER_FUSED: y[i] = ref_round_sum(T, product, second); break;
+        case KVG_NUMBER_TWICE: y[i] = ref_round_sum(T, ref_round_to(T, product), second); break;
         case KVG_NUMBER_FROM_ZERO:
             zeroed = (float)codes[i] - second;
             y[i] = zeroed * scale;

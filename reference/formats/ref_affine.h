@@ -10,6 +10,7 @@ typedef struct ref_affine_dialect {
     kvg_dialect_number rule;
     uint32_t levels; /* n: largest code, 255 or 15 */
     ref_packing packing;
+    bool on_sm90; /* with the division of sm_90 */
 } ref_affine_dialect;
 
 kvg_dialect_number ref_affine_number(const void *dialect);

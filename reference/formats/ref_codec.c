@@ -162,6 +162,22 @@ float ref_round_to(kvg_dtype dtype, double x)
     return type->of_f64 ? type->to_f32(type->of_f64(x)) : (float)x;
 }
 
+/* The sum is first rounded to odd, which a second rounding to so few bits cannot tell from the exact sum. */
+float ref_round_sum(kvg_dtype dtype, double a, double b)
+{
+    double sum = a + b;
+    if (!(fabs(sum) <= DBL_MAX)) return ref_round_to(dtype, sum);
+    const double part = sum - a;
+    const double error = (a - (sum - part)) + (b - part); /* the exact sum is sum + error */
+    uint64_t bits = kvg_bits_of_f64(sum);
+    if (error != 0 && (bits & 1) == 0) {
+        /* The exact sum lies between sum and the odd neighbour on error's side. */
+        bits = (error > 0) == (sum > 0) ? bits + 1 : bits - 1;
+        sum = kvg_f64_of_bits(bits);
+    }
+    return ref_round_to(dtype, sum);
+}
+
 double ref_half_ulp(kvg_dtype dtype) { return model_type(dtype)->half_ulp; }
 double ref_half_step(kvg_dtype dtype) { return model_type(dtype)->half_step; }
 double ref_largest(kvg_dtype dtype) { return model_type(dtype)->largest; }

@@ -121,6 +121,8 @@ static inline size_t ref_nibble_element(ref_packing packing, size_t nibble, size
 
 /* RN_T of a double, widened again: one rounding to the model type. */
 float ref_round_to(kvg_dtype dtype, double x);
+/* The same of the exact a + b. */
+float ref_round_sum(kvg_dtype dtype, double a, double b);
 
 /* Half the spacing of the model type: relative to a normal value, and absolute among subnormals. */
 double ref_half_ulp(kvg_dtype dtype);

@@ -1,5 +1,7 @@
 #include "reference/formats/ref_float.h"
 
+#include "reference/numbers/ref_special.h"
+
 ref_packing ref_float_packing(const ref_row *row)
 {
     return ((const ref_float_dialect *)row->dialect)->packing;
@@ -11,8 +13,13 @@ void ref_float_scale(const ref_row *row, const float *x, uint8_t *scales, double
     const ref_float_dialect *dialect = row->dialect;
     const float g = row->tensor_scale, reciprocal = 1.0f / g;
     for (uint32_t i = 0; i < row->head_dim; i++) {
-        if (!dialect->scaled) v[i] = x[i];
-        else v[i] = dialect->by_reciprocal ? x[i] * reciprocal : x[i] / g;
+        v[i] = x[i];
+        if (!dialect->scaled) continue;
+        switch (dialect->by_scale) {
+        case REF_DIVIDES: v[i] = x[i] / g; break;
+        case REF_MULTIPLIES: v[i] = x[i] * reciprocal; break;
+        case REF_DIVIDES_ON_SM90: v[i] = ref_div_full(x[i], g, false); break;
+        }
     }
 }
 

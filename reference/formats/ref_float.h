@@ -4,13 +4,20 @@
 
 #include "reference/formats/ref_codec.h"
 
+/* How the encoder takes g off. */
+typedef enum ref_by_scale {
+    REF_DIVIDES,
+    REF_MULTIPLIES, /* by RN(1/g) */
+    REF_DIVIDES_ON_SM90
+} ref_by_scale;
+
 typedef struct ref_float_dialect {
     kvg_dialect base;
     uint16_t (*of_f32)(float x);
     float (*to_f32)(uint16_t code);
     ref_packing packing;
     bool scaled;        /* a tensor scale g applies */
-    bool by_reciprocal; /* the encoder multiplies by RN(1/g) instead of dividing by g */
+    ref_by_scale by_scale;
 } ref_float_dialect;
 
 ref_packing ref_float_packing(const ref_row *row);

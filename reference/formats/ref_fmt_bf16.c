@@ -4,7 +4,7 @@
 
 static const ref_float_dialect dialects[] = {
     {{"canonical", "bfloat16", KVG_DIALECT_BITS},
-     kvg_ref_bf16_of_f32, kvg_ref_f32_of_bf16, REF_PACK_U16, false, false},
+     kvg_ref_bf16_of_f32, kvg_ref_f32_of_bf16, REF_PACK_U16, false, REF_DIVIDES},
 };
 
 const ref_codec ref_fmt_bf16 = {

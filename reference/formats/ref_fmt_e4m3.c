@@ -1,13 +1,19 @@
 /* e4m3: docs/spec/formats.md section 4. */
+#include <math.h>
+
 #include "reference/formats/ref_float.h"
 #include "reference/numbers/ref_round.h"
 
 static uint16_t of_f32(float x) { return kvg_ref_e4m3_of_f32(x); }
+static uint16_t without_nan(float x) { return isnan(x) ? 0x7E : of_f32(x); }
 static float to_f32(uint16_t code) { return kvg_ref_f32_of_e4m3((uint8_t)code); }
 
 static const ref_float_dialect dialects[] = {
-    {{"canonical", "x / g; LMDeploy PyTorch, vLLM", KVG_DIALECT_BITS}, of_f32, to_f32, REF_PACK_U8, true, false},
-    {{"trtllm", "x * RN(1/g); TensorRT-LLM", KVG_DIALECT_BITS}, of_f32, to_f32, REF_PACK_U8, true, true},
+    {{"canonical", "x / g; LMDeploy PyTorch, vLLM", KVG_DIALECT_BITS}, of_f32, to_f32, REF_PACK_U8, true, REF_DIVIDES},
+    {{"trtllm", "x * RN(1/g); TensorRT-LLM", KVG_DIALECT_BITS}, of_f32, to_f32, REF_PACK_U8, true, REF_MULTIPLIES},
+    {{"vllm-sm90", "vLLM on sm_90", KVG_DIALECT_BITS}, of_f32, to_f32, REF_PACK_U8, true, REF_DIVIDES_ON_SM90},
+    {{"lmdeploy-sm90", "LMDeploy PyTorch on sm_90", KVG_DIALECT_BITS}, without_nan, to_f32, REF_PACK_U8, true,
+     REF_DIVIDES_ON_SM90},
 };
 
 const ref_codec ref_fmt_e4m3 = {

@@ -2,9 +2,13 @@
 #include "reference/formats/ref_affine.h"
 
 static const ref_affine_dialect dialects[] = {
-    {{"canonical", "TurboMind: [scale, min], fma", KVG_DIALECT_BITS}, KVG_NUMBER_FUSED, 15, REF_PACK_TURBOMIND},
-    {{"turbomind-muladd", "TurboMind flatten", KVG_DIALECT_BITS}, KVG_NUMBER_TWICE, 15, REF_PACK_TURBOMIND},
-    {{"pytorch", "LMDeploy PyTorch: [scale, zero]", KVG_DIALECT_BITS}, KVG_NUMBER_FROM_ZERO, 15, REF_PACK_HALVES},
+    {{"canonical", "TurboMind: [scale, min], fma", KVG_DIALECT_BITS}, KVG_NUMBER_FUSED, 15, REF_PACK_TURBOMIND,
+     false},
+    {{"turbomind-muladd", "TurboMind flatten", KVG_DIALECT_BITS}, KVG_NUMBER_TWICE, 15, REF_PACK_TURBOMIND,
+     false},
+    {{"pytorch", "LMDeploy PyTorch: [scale, zero]", KVG_DIALECT_BITS}, KVG_NUMBER_FROM_ZERO, 15, REF_PACK_HALVES,
+     false},
+    {{"lmdeploy-sm90", "LMDeploy PyTorch on sm_90", KVG_DIALECT_BITS}, KVG_NUMBER_FROM_ZERO, 15, REF_PACK_HALVES, true},
 };
 
 const ref_codec ref_fmt_int4 = {

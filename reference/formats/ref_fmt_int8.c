@@ -2,9 +2,10 @@
 #include "reference/formats/ref_affine.h"
 
 static const ref_affine_dialect dialects[] = {
-    {{"canonical", "TurboMind: [scale, min], fma", KVG_DIALECT_BITS}, KVG_NUMBER_FUSED, 255, REF_PACK_U8},
-    {{"turbomind-muladd", "TurboMind flatten", KVG_DIALECT_BITS}, KVG_NUMBER_TWICE, 255, REF_PACK_U8},
-    {{"pytorch", "LMDeploy PyTorch: [scale, zero]", KVG_DIALECT_BITS}, KVG_NUMBER_FROM_ZERO, 255, REF_PACK_U8},
+    {{"canonical", "TurboMind: [scale, min], fma", KVG_DIALECT_BITS}, KVG_NUMBER_FUSED, 255, REF_PACK_U8, false},
+    {{"turbomind-muladd", "TurboMind flatten", KVG_DIALECT_BITS}, KVG_NUMBER_TWICE, 255, REF_PACK_U8, false},
+    {{"pytorch", "LMDeploy PyTorch: [scale, zero]", KVG_DIALECT_BITS}, KVG_NUMBER_FROM_ZERO, 255, REF_PACK_U8, false},
+    {{"lmdeploy-sm90", "LMDeploy PyTorch on sm_90", KVG_DIALECT_BITS}, KVG_NUMBER_FROM_ZERO, 255, REF_PACK_U8, true},
 };
 
 const ref_codec ref_fmt_int8 = {

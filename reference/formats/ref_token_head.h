@@ -6,9 +6,10 @@
 
 typedef struct ref_token_head_dialect {
     kvg_dialect base;
-    float most; /* scale = max(RN(amax / most), 1e-6f), v = RN(x * RN(1 / scale)) */
-    uint16_t (*encode)(float v);
+    float most; /* scale = max(RN(amax / most), 1e-6f) */
+    uint16_t (*encode)(double v); /* v is x times the reciprocal of the scale, exactly */
     float (*value)(uint16_t code);
+    bool on_sm90; /* with the division of sm_90 */
 } ref_token_head_dialect;
 
 ref_packing ref_token_head_packing(const ref_row *row);

@@ -136,8 +136,20 @@ static float product(float a, float b, bool ftz)
     return ftz && fabs(exact) < least ? copysignf(0, (float)exact) : (float)exact;
 }
 
+/* By what both operands of div.full are multiplied first. */
+static float step_of(float b, bool ftz)
+{
+    return fabsf(b) > 0x1p126f ? 0x1p-2f : !ftz && fabsf(b) < 0x1p-126f ? 0x1p24f : 1;
+}
+
 float ref_div_full(float a, float b, bool ftz)
 {
-    const float s = fabsf(b) > 0x1p126f ? 0x1p-2f : !ftz && fabsf(b) < 0x1p-126f ? 0x1p24f : 1;
+    const float s = step_of(b, ftz);
     return product(product(a, s, ftz), ref_rcp_approx(product(b, s, ftz), true), ftz);
+}
+
+float ref_div_full_plus(float a, float b, float c)
+{
+    const float s = step_of(b, false);
+    return fmaf(a * s, ref_rcp_approx(b * s, true), c);
 }

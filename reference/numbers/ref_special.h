@@ -10,6 +10,7 @@ float ref_rcp_approx(float x, bool ftz);
 float ref_rsqrt_approx(float x, bool ftz);
 float ref_lg2_approx(float x, bool ftz);
 float ref_div_full(float a, float b, bool ftz);
+float ref_div_full_plus(float a, float b, float c); /* without ftz, its last product and + c fused */
 
 float ref_tanh_approx(float x); /* `tanh.approx.f32`, which has no ftz */
 #define REF_TANH_APPROX_ERROR 0x1.04p-11f /* absolute */

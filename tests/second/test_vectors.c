@@ -13,12 +13,12 @@
 #include "tests/second/pair.h"
 #include "tests/second/test_slowref.h"
 
+/* Two digits a byte. */
 static size_t parse_hex(const char *text, uint8_t *bytes)
 {
     size_t count = 0;
-    for (char *end; *text; text = end) {
-        bytes[count++] = (uint8_t)strtoul(text, &end, 16);
-        while (*end == ' ') end++;
+    for (; *text; text += *text == ' ' ? 1 : 2) {
+        if (*text != ' ') bytes[count++] = (uint8_t)strtoul((const char[]){text[0], text[1], 0}, NULL, 16);
     }
     return count;
 }
@@ -202,5 +202,69 @@ void test_affine_row(void **state)
 
     assert_int_equal(inverse_of(0x3266), 0x4500);
     assert_int_equal(inverse_of(0x2206), 0x5550);
+    tally_close(&t, __func__);
+}
+
+/* Rows of engines' kernels as an H200 and an H100 wrote them, and those of FP8 by the page. Each differs from the
+ * dialect of IEEE division. */
+void test_rows_of_sm90(void **state)
+{
+    (void)state;
+    static const char fp8_row[] = "7839 B035 007E 00FE 007C 00FC 0080 7831"; /* 25 g, 13 g, NaN, ..., 6.25 g */
+    static const float fp8_g = 7.0f / 256;
+    static const struct {
+        kvg_format format;
+        const char *dialect;
+        kvg_dtype dtype;
+        float g;
+        const char *row, *scales, *codes;
+    } vectors[] = {
+        {KVG_FORMAT_INT8_TOKEN_HEAD, "vllm-sm90", KVG_DTYPE_BF16, 1,
+         "18C1 BF40 E040 1042 A6C1 75BE E7C0 D4C1 ED41 B3BE 1541 713F 8341 0EC1 04C2 933F", "4422913E",
+         "DE15197FB7FFE7A369FF21033AE18C04"},
+        {KVG_FORMAT_INT8_TOKEN_HEAD, "vllm-sm90", KVG_DTYPE_F16, 1,
+         "4F81 7A89 0B85 7A01 F082 F888 B084 9802 AA85 1A02 2106 4003 6181 DC00 7409 A004", "42A1B035",
+         "F181C611DE8DCA1EBE184726F00A7E36"},
+        {KVG_FORMAT_FP8_TOKEN_HEAD, "vllm-sm90", KVG_DTYPE_BF16, 1,
+         "9D45 88C5 A845 8644 E343 5C45 C944 5AC4 5AC5 DAC4 DD44 FDC4 0DC5 3AC3 7145 C344", "01004041",
+         "7DFB7E6B617970E9F9F171F3F4D77A70"},
+        {KVG_FORMAT_FP8_TOKEN_HEAD, "vllm-sm90", KVG_DTYPE_F16, 1,
+         "5721 959E D598 7E23 CC9B 5C8D 0A1E CD1D 721E 8524 B29C AD9F 44A2 1E25 AA1D C49D", "93243B38",
+         "77F1E57AEBCF7070717CEDF2F97E6FF0"},
+        {KVG_FORMAT_INT8, "lmdeploy-sm90", KVG_DTYPE_BF16, 1,
+         "2209 9209 AC87 B388 6489 2389 5D88 8F89 E688 1E88 D488 F907 7109 AA08 ED08 8488", "1106FC42",
+         "C6FF75571A3666004B6D4F8CE8A4B261"},
+        {KVG_FORMAT_INT8, "lmdeploy-sm90", KVG_DTYPE_F16, 1,
+         "38CF 5B53 8051 8EC6 5E52 95D3 8C4C 84D7 B455 32C8 5E54 5ED6 5A51 A755 C04B 1CDB", "003DB059",
+         "9FE5D9B1DF85C556FFAFEE64D8FEC200"},
+        {KVG_FORMAT_INT4, "lmdeploy-sm90", KVG_DTYPE_BF16, 1,
+         "868C BD8D 958C EE0C BA0D AD0D 5F8D 7D0D 070C E18D 0A8D 8D0D 870D C48D 0D0D 048E", "700C0D41",
+         "981268DBDF2FB50D"},
+        {KVG_FORMAT_INT4, "lmdeploy-sm90", KVG_DTYPE_F16, 1,
+         "0403 EA03 7605 C680 5688 9D02 5400 6005 4D03 DC05 9F82 3781 EB80 9D87 0002 B281", "F8007A48",
+         "CCFD6F88801CB97E"},
+        {KVG_FORMAT_E4M3, "vllm-sm90", KVG_DTYPE_F16, fp8_g, fp8_row, "", "5D557F7F7EFE804D"},
+        {KVG_FORMAT_E4M3, "lmdeploy-sm90", KVG_DTYPE_F16, fp8_g, fp8_row, "", "5D557E7E7EFE804D"},
+        {KVG_FORMAT_E5M2, "lmdeploy-sm90", KVG_DTYPE_F16, fp8_g, fp8_row, "", "4E4B7B7B7BFB8046"},
+    };
+    const kvg_backend *backends[] = {golden_backend(), slow_backend()};
+    tally t = {0};
+    for (size_t i = 0; i < sizeof vectors / sizeof vectors[0]; i++) {
+        uint8_t row[32], scales[4], codes[16];
+        const size_t dim = parse_hex(vectors[i].row, row) / 2, scale_bytes = parse_hex(vectors[i].scales, scales);
+        const size_t code_bytes = parse_hex(vectors[i].codes, codes);
+        const storage_case c = {vectors[i].format, vectors[i].dialect, vectors[i].dtype, vectors[i].g};
+        for (size_t b = 0; b < 2; b++) {
+            kit k = kit_open((const storage_case[2]){c, c}, 1, dim);
+            for (int side = KVG_K; side <= KVG_V; side++) memcpy(k.tensor[KVG_ROLE_VALUES][side].data, row, 2 * dim);
+            assert_int_equal(kit_run(&k, backends[b], KVG_OP_QUANTISE), KVG_OK);
+            for (int side = KVG_K; side <= KVG_V; side++) {
+                assert_memory_equal(k.tensor[KVG_ROLE_CODES][side].data, codes, code_bytes);
+                if (scale_bytes) assert_memory_equal(k.tensor[KVG_ROLE_SCALES][side].data, scales, scale_bytes);
+                t.compared += code_bytes + scale_bytes;
+            }
+            kit_close(&k);
+        }
+    }
     tally_close(&t, __func__);
 }

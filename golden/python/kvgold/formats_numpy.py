@@ -505,11 +505,17 @@ def _table():
 CODECS = _table()
 
 
+def _codec(fmt, dialect):
+    if (fmt, dialect) not in CODECS:
+        raise NotImplementedError(f"{fmt}.{dialect}: numpy has no division of sm_90; ask kvgold's reference")
+    return CODECS[fmt, dialect]
+
+
 def quantise(fmt, dialect, dtype, raw, g):
     """Rows of bit patterns to (codes, scales or None)."""
-    return CODECS[fmt, dialect][0](fmt, dialect, dtype, load(dtype, raw), F32(g))
+    return _codec(fmt, dialect)[0](fmt, dialect, dtype, load(dtype, raw), F32(g))
 
 
 def dequantise(fmt, dialect, dtype, codes, scales, g):
     """Stored bytes to rows of bit patterns."""
-    return CODECS[fmt, dialect][1](fmt, dialect, dtype, codes, scales, F32(g))
+    return _codec(fmt, dialect)[1](fmt, dialect, dtype, codes, scales, F32(g))

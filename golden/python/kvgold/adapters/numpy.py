@@ -2,7 +2,7 @@
 
     python -m kvgold.adapters.numpy PACK -o ANSWER.safetensors [--case KEY]
 
-Every format, dialect and layout; every op but mma. `answer(prompt)` is the callable."""
+Every format and layout, every dialect but those of sm_90, every op but mma. `answer(prompt)` is the callable."""
 
 from __future__ import annotations
 
