@@ -137,11 +137,11 @@ static kvg_status take_real(const char *text, double *out, const char **end)
 {
     char *after;
     errno = 0;
-    const float value = strtof(text, &after);
-    if (after == text || errno || !(value > -1e30f && value < 1e30f)) {
+    const double value = strtod(text, &after);
+    if (after == text || errno || !(value > -1e30 && value < 1e30)) {
         return kvg_fail(KVG_ERR_INVALID, "'%s' is not a number", text);
     }
-    *out = (double)value;
+    *out = value;
     *end = after;
     return KVG_OK;
 }

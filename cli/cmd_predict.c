@@ -6,7 +6,7 @@
 #include "cli/question_file.h"
 #include "reference/attention_profile.h"
 
-/* out as q, [sequences, tokens, query heads, dim]; lse without the dim, if the kernel gives one. */
+/* out as q, [sequences, tokens, query heads, dim of V]; lse without the dim, if the kernel gives one. */
 static kvg_status write_answer(const char *path, const kvg_question_file *x)
 {
     const bool gives_lse = kvg_profile_gives_lse(kvg_profile_get(x->problem.profile));
@@ -15,7 +15,7 @@ static kvg_status write_answer(const char *path, const kvg_question_file *x)
     kvg_status s = kvg_safetensors_writer_make(&w);
     if (s) return s;
     s = kvg_safetensors_writer_note(w, "profile", kvg_profile_get(x->problem.profile)->name);
-    if (!s) s = kvg_safetensors_writer_declare(w, "out", x->q->dtype, 4, x->q->shape);
+    if (!s) s = kvg_safetensors_writer_declare(w, "out", x->q->dtype, 4, x->out_shape);
     if (!s && gives_lse) s = kvg_safetensors_writer_declare(w, "lse", "F32", 3, x->q->shape);
     if (!s && !(file = fopen(path, "wb"))) s = kvg_fail(KVG_ERR_IO, "cannot write %s: %s", path, strerror(errno));
     if (!s) s = kvg_safetensors_writer_begin(w, file);
@@ -39,11 +39,13 @@ int kvg_command_predict(const kvg_arguments *a)
         .window = (uint32_t)kvg_given_number(a, KVG_OPTION_PREDICT_WINDOW, 0),
         .scale = (float)kvg_given_real(a, KVG_OPTION_PREDICT_SCALE, 0),
         .softcap = (float)kvg_given_real(a, KVG_OPTION_PREDICT_SOFTCAP, 0),
+        .v_dim = (uint32_t)kvg_given_number(a, KVG_OPTION_PREDICT_V_DIM, 0),
         .tensor_scale = {scales ? (float)scales->reals[KVG_K] : 1, scales ? (float)scales->reals[KVG_V] : 1},
     };
     const kvg_walk walk = {
         .splits = (uint32_t)kvg_given_number(a, KVG_OPTION_PREDICT_SPLITS, 1),
         .piece = (uint32_t)kvg_given_number(a, KVG_OPTION_PREDICT_SPLIT_SIZE, 0),
+        .scale = kvg_given_real(a, KVG_OPTION_PREDICT_SCALE, 0),
     };
     kvg_question_file x;
     kvg_status s = kvg_question_file_open(a->files[0], &options, &x);

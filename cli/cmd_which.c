@@ -24,6 +24,7 @@ typedef struct search {
     kvg_question_file question;
     const uint8_t *out, *lse; /* bytes of the answer, at any address; lse may be NULL */
     uint64_t outputs, rows;
+    double scale;
     attempt tries[MOST_TRIES];
     size_t count;
 } search;
@@ -55,7 +56,7 @@ static kvg_status try(search *x, attempt t)
     if (x->count == MOST_TRIES) return KVG_OK;
     attempt *kept = &x->tries[x->count];
     *kept = t;
-    const kvg_walk walk = {t.splits, t.piece, t.changed[0] ? &kept->contract : NULL};
+    const kvg_walk walk = {t.splits, t.piece, x->scale, t.changed[0] ? &kept->contract : NULL};
     x->question.problem.profile = t.profile;
     kvg_status s = kvg_attention_walk(&x->question.problem, &walk, x->question.in.tensors, x->question.out.tensors);
     if (s == KVG_ERR_UNIMPLEMENTED || s == KVG_ERR_INVALID) return KVG_OK;
@@ -142,14 +143,15 @@ static kvg_status try_changes(search *x, kvg_profile profile)
         snprintf(t.changed, sizeof t.changed, "with leaves of %u", leaf);
         if (leaf != own->leaf) s = try(x, t);
     }
-    for (uint32_t splits = 2; own->end == KVG_END_RECIPROCAL && splits <= OTHER_SPLITS && !s; splits++) {
+    const bool in_splits = own->pieces == KVG_PIECES_TILES || own->pieces == KVG_PIECES_EQUAL ||
+                           own->pieces == KVG_PIECES_IN_TURN;
+    for (uint32_t splits = 2; in_splits && splits <= OTHER_SPLITS && !s; splits++) {
         attempt t = base;
         t.splits = splits;
         snprintf(t.changed, sizeof t.changed, "in %u splits", splits);
         s = try(x, t);
     }
-    const bool in_pieces = own->end == KVG_END_PARTS || own->end == KVG_END_STATES;
-    for (uint32_t piece = LEAST_LEAF; in_pieces && piece <= MOST_LEAF && !s; piece *= 2) {
+    for (uint32_t piece = LEAST_LEAF; own->pieces == KVG_PIECES_SIZE && piece <= MOST_LEAF && !s; piece *= 2) {
         attempt t = base;
         t.piece = piece;
         snprintf(t.changed, sizeof t.changed, "in splits of %u positions", piece);
@@ -193,11 +195,11 @@ static kvg_status read_answer(search *x, const char *path, kvg_safetensors **fil
     const kvg_safetensors_entry *out = NULL, *lse = NULL;
     if (kvg_safetensors_find(*file, "lse", &lse)) lse = NULL;
     if (kvg_safetensors_find(*file, "out", &out) || out->rank != 4 || strcmp(out->dtype, q->q->dtype) != 0 ||
-        memcmp(out->shape, q->q->shape, 4 * sizeof out->shape[0]) != 0) {
-        return kvg_fail(KVG_ERR_INVALID, "%s must have out, of the type and shape of q", path);
+        memcmp(out->shape, q->out_shape, 4 * sizeof out->shape[0]) != 0) {
+        return kvg_fail(KVG_ERR_INVALID, "%s must have out, of the type and rows of q", path);
     }
     x->outputs = out->bytes / kvg_dtype_bytes(q->problem.dtype);
-    x->rows = x->outputs / q->problem.head_dim;
+    x->rows = x->outputs / q->out_shape[3];
     if (lse && (strcmp(lse->dtype, "F32") != 0 || lse->bytes != x->rows * sizeof(float))) {
         return kvg_fail(KVG_ERR_INVALID, "%s: lse must be F32 [sequences, tokens, query heads]", path);
     }
@@ -244,12 +246,14 @@ int kvg_command_which(const kvg_arguments *a)
         .window = (uint32_t)kvg_given_number(a, KVG_OPTION_WHICH_WINDOW, 0),
         .scale = (float)kvg_given_real(a, KVG_OPTION_WHICH_SCALE, 0),
         .softcap = (float)kvg_given_real(a, KVG_OPTION_WHICH_SOFTCAP, 0),
+        .v_dim = (uint32_t)kvg_given_number(a, KVG_OPTION_WHICH_V_DIM, 0),
         .tensor_scale = {scales ? (float)scales->reals[KVG_K] : 1, scales ? (float)scales->reals[KVG_V] : 1},
     };
     kvg_safetensors *answer = NULL;
     search *x = calloc(1, sizeof *x);
     kvg_status s = x ? kvg_question_file_open(a->files[0], &options, &x->question)
                      : kvg_fail(KVG_ERR_MEMORY, "no memory for attempts");
+    if (x) x->scale = kvg_given_real(a, KVG_OPTION_WHICH_SCALE, 0);
     if (!s) s = read_answer(x, a->files[1], &answer);
     if (!s) s = try_all(x);
     if (!s) print_attempts(x);

@@ -5,19 +5,23 @@
 /* K and V in e4m3, as the file names the type. */
 static const char BYTES[] = "F8_E4M3";
 
-static kvg_status find_tensors(kvg_question_file *x)
+static kvg_status find_tensors(kvg_question_file *x, uint32_t v_dim)
 {
     const struct {
         const char *name, *dtype; /* dtype NULL: F16 or BF16 */
         uint32_t rank;
+        bool optional;
         const kvg_safetensors_entry **to;
-    } wanted[] = {{"q", NULL, 4, &x->q},          {"k", NULL, 4, &x->k}, {"v", NULL, 4, &x->v},
-                  {"lengths", "I32", 1, &x->lengths}, {"sinks", "F32", 1, &x->sinks}};
+    } wanted[] = {{"q", NULL, 4, false, &x->q},
+                  {"k", NULL, 4, false, &x->k},
+                  {"v", NULL, 4, v_dim > 0, &x->v},
+                  {"lengths", "I32", 1, true, &x->lengths},
+                  {"sinks", "F32", 1, true, &x->sinks}};
     for (size_t i = 0; i < sizeof wanted / sizeof wanted[0]; i++) {
         const kvg_safetensors_entry *e = NULL;
         const kvg_status found = kvg_safetensors_find(x->file, wanted[i].name, &e);
         *wanted[i].to = e;
-        if (!e && wanted[i].dtype) continue;
+        if (!e && wanted[i].optional) continue;
         if (!e) return found;
         const char *model = strcmp(x->q->dtype, "F16") == 0 ? "F16" : "BF16";
         const bool bytes = e != x->q && !wanted[i].dtype && strcmp(x->k ? x->k->dtype : e->dtype, BYTES) == 0;
@@ -34,7 +38,7 @@ static kvg_status find_tensors(kvg_question_file *x)
 }
 
 /* [sequences, tokens, query heads, dim], [sequences, positions, KV heads, dim], [sequences], [query heads] */
-static kvg_status check_shapes(const kvg_question_file *x)
+static kvg_status check_shapes(const kvg_question_file *x, uint32_t v_dim)
 {
     const uint64_t *q = x->q->shape, *k = x->k->shape;
     const char *wrong = NULL; /* the last one that holds is said */
@@ -43,7 +47,8 @@ static kvg_status check_shapes(const kvg_question_file *x)
     if (k[2] == 0 || q[2] % k[2]) wrong = "the query heads of q are no multiple of the KV heads of k";
     if (q[3] != k[3]) wrong = "q and k have different numbers of dims";
     if (q[0] != k[0]) wrong = "q and k have different numbers of sequences";
-    if (memcmp(k, x->v->shape, 4 * sizeof *k) != 0) wrong = "k and v have different shapes";
+    if (x->v && v_dim) wrong = "has v, and a v_dim says that k's rows hold V";
+    if (x->v && memcmp(k, x->v->shape, 4 * sizeof *k) != 0) wrong = "k and v have different shapes";
     return wrong ? kvg_fail(KVG_ERR_INVALID, "%s: %s", x->path, wrong) : KVG_OK;
 }
 
@@ -55,15 +60,18 @@ static kvg_status make_problem(kvg_question_file *x, const kvg_question_options 
     kvg_storage storage = {kvg_format_of_dtype(type), "canonical"};
     kvg_status s = strcmp(x->k->dtype, BYTES) == 0 ? kvg_format_find("e4m3", &storage.format) : KVG_OK;
     if (s) return s;
+    memcpy(x->out_shape, q, sizeof x->out_shape);
+    if (o->v_dim) x->out_shape[3] = o->v_dim;
     x->problem = (kvg_problem){
         .op = KVG_OP_DECODE,
-        .layout = KVG_LAYOUT_NHD,
+        .layout = o->v_dim ? KVG_LAYOUT_MLA : KVG_LAYOUT_NHD,
         .dtype = type,
         .storage = {storage, storage},
         .tokens = (uint32_t)k[1],
         .kv_heads = (uint32_t)k[2],
         .head_dim = (uint32_t)k[3],
-        .paging = {.layers = 1, .blocks = (uint32_t)k[0], .block_tokens = (uint32_t)k[1], .sequences = (uint32_t)k[0]},
+        .paging = {.layers = 1, .blocks = (uint32_t)k[0], .block_tokens = (uint32_t)k[1], .sequences = (uint32_t)k[0],
+                   .shared_kv = o->v_dim > 0, .v_dim = o->v_dim},
         .attention = {.query_heads = (uint32_t)q[2],
                       .queries = (uint32_t)(q[0] * q[1]),
                       .window = o->window,
@@ -105,8 +113,8 @@ kvg_status kvg_question_file_open(const char *path, const kvg_question_options *
 {
     *out = (kvg_question_file){.path = path};
     kvg_status s = kvg_safetensors_open(path, &out->file);
-    if (!s) s = find_tensors(out);
-    if (!s) s = check_shapes(out);
+    if (!s) s = find_tensors(out, options->v_dim);
+    if (!s) s = check_shapes(out, options->v_dim);
     if (!s) s = make_problem(out, options);
     if (!s) s = kvg_set_alloc(&out->problem, kvg_op_get(KVG_OP_DECODE)->inputs, &out->in);
     if (!s) s = kvg_set_alloc(&out->problem, kvg_op_get(KVG_OP_DECODE)->outputs, &out->out);

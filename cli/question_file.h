@@ -9,6 +9,7 @@
 typedef struct kvg_question_options {
     kvg_profile profile;
     uint32_t window; /* 0: all keys */
+    uint32_t v_dim;  /* 0: the file has v; else V is so many numbers at the front of k's rows */
     float scale, softcap;
     float tensor_scale[2]; /* of K and V in e4m3 */
 } kvg_question_options;
@@ -16,7 +17,8 @@ typedef struct kvg_question_options {
 typedef struct kvg_question_file {
     const char *path;
     kvg_safetensors *file;
-    const kvg_safetensors_entry *q, *k, *v, *lengths, *sinks; /* lengths and sinks may be NULL */
+    const kvg_safetensors_entry *q, *k, *v, *lengths, *sinks; /* v, lengths and sinks may be NULL */
+    uint64_t out_shape[4];
     kvg_problem problem;                                      /* every sequence is one page */
     kvg_tensor_set in, out;                                   /* the tensors of op decode */
 } kvg_question_file;

@@ -20,10 +20,11 @@ enum {
 #include "core/profiles.def"
 };
 static const kvg_contract_info contracts[] = {
-#define CONTRACT(ENUM, operands, tile, leaf, order, factor, cap, exponent, exp2, rise, weights, sinks, end, widest_16) \
-    [CONTRACT_##ENUM] = {KVG_OPERANDS_##operands, tile, leaf, KVG_TILES_##order, KVG_FACTOR_##factor, KVG_CAP_##cap, \
-                         KVG_EXPONENT_##exponent, KVG_EXP2_##exp2, rise, KVG_WEIGHTS_##weights, KVG_SINKS_##sinks, \
-                         KVG_END_##end, widest_16},
+#define CONTRACT(ENUM, operands, tile, leaf, order, pieces, factor, cap, exponent, exp2, rise, weights, sinks, end, \
+                 widest_16) \
+    [CONTRACT_##ENUM] = {KVG_OPERANDS_##operands, tile, leaf, KVG_TILES_##order, KVG_PIECES_##pieces, \
+                         KVG_FACTOR_##factor, KVG_CAP_##cap, KVG_EXPONENT_##exponent, KVG_EXP2_##exp2, rise, \
+                         KVG_WEIGHTS_##weights, KVG_SINKS_##sinks, KVG_END_##end, widest_16},
 #include "core/profiles.def"
 };
 

@@ -22,6 +22,7 @@ kvg_status kvg_attention_profile(const kvg_problem *problem, const kvg_tensor *i
 typedef struct kvg_walk {
     uint32_t splits;                   /* pieces of a row (docs/spec/other-kernels.md sections 1.5, 6); 1: none */
     uint32_t piece;                    /* positions of each piece (section 2.5); 0: none */
+    double scale;                      /* that a kernel takes in binary64; 0: the problem's, which is an f32 number */
     const kvg_contract_info *contract; /* another row than the profile's own, to see what it changes; NULL: its own */
 } kvg_walk;
 

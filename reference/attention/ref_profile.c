@@ -26,6 +26,7 @@ enum {
 static const float LOG2_E = 0x1.715476p+0f;
 static const double LOG2_E_F64 = 0x1.71547652b82fep+0;
 static const float LEAST = -FLT_MAX; /* reference point of a row that has seen nothing */
+static const float LEAST_BY_TILE = -1e5f, LEAST_BY_PAIR = -1e30f;
 
 /* One row of a work item: its q as the contract keeps it. */
 typedef struct head {
@@ -41,9 +42,17 @@ typedef struct desk {
     void *queries;  /* of the heads */
 } desk;
 
+static float least_of(const kvg_contract_info *rules)
+{
+    if (rules->weights == KVG_WEIGHTS_BY_TILE) return LEAST_BY_TILE;
+    if (rules->weights == KVG_WEIGHTS_BY_PAIR) return LEAST_BY_PAIR;
+    return rules->exponent == KVG_EXPONENT_SUBTRACTED ? LEAST : -INFINITY;
+}
+
 static void set_empty(const ref_profile_run *r, ref_node n)
 {
-    *n.m = r->rules->exponent == KVG_EXPONENT_SUBTRACTED ? LEAST : -INFINITY;
+    *n.m = least_of(r->rules);
+    for (uint32_t i = 0; i < r->hints; i++) n.hints[i] = *n.m;
     for (uint32_t i = 0; i < r->lanes; i++) n.l[i] = r->rules->sinks == KVG_SINKS_FIRST;
     for (uint32_t d = 0; d < r->dims; d++) n.o[d] = 0;
 }
@@ -61,15 +70,20 @@ static void set_score_factor(ref_profile_run *r)
 {
     const float given = r->p->attention.scale, root = sqrtf((float)r->p->head_dim), cap = r->p->attention.softcap;
     const float g = r->kv.side[KVG_K].row.tensor_scale, own = given > 0 ? given : 1 / root;
-    const double wide = given > 0 ? given : 1 / sqrt((double)r->p->head_dim);
+    const double root_f64 = sqrt((double)r->p->head_dim), asked = r->scale > 0 ? r->scale : given;
+    const double wide = asked > 0 ? asked : 1 / root_f64;
     switch (r->rules->factor) {
     case KVG_FACTOR_ROUNDED: r->score_factor = own * LOG2_E * g * (float)(1 << r->k_base); break;
     case KVG_FACTOR_ONCE: r->score_factor = (float)((float)wide * LOG2_E_F64) * g; break;
+    case KVG_FACTOR_EXACT: r->score_factor = (float)(wide * LOG2_E_F64); break;
     case KVG_FACTOR_WIDE:
         r->before_tanh = cap > 0 ? (float)(wide * g * ref_rcp_approx(cap, true)) : 0;
         r->score_factor = cap > 0 ? LOG2_E * cap : (float)(wide * g * LOG2_E);
         break;
     case KVG_FACTOR_PLAIN: r->score_factor = (float)wide; break;
+    case KVG_FACTOR_ROOT:
+        r->score_factor = (float)(wide * root_f64) * (float)(1 / root_f64);
+        break;
     }
 }
 
@@ -150,16 +164,18 @@ static float factor_of(const ref_profile_run *r, const head *h, float from, floa
     case KVG_EXPONENT_SUBTRACTED_ALL: return r->exp2->of(from - fmaxf(to, LEAST));
     case KVG_EXPONENT_FUSED: return r->exp2->of((from - (to == -INFINITY ? 0 : to)) * h->c);
     case KVG_EXPONENT_FUSED_ALL: return r->exp2->of(fmaf(from, h->c, -ref_profile_minus(r, to)));
+    case KVG_EXPONENT_FUSED_E: return r->exp2->of((from - to) * LOG2_E);
     }
     return NAN;
 }
 
-/* Other weights follow m as a tile joins the sums; with JOINED so do the values. */
+/* The sums that do not follow m as a tile joins them do it here. */
 static float rescale(const ref_profile_run *r, const head *h, ref_node n, float top)
 {
     const float w = factor_of(r, h, *n.m, top);
-    const bool joined = r->rules->weights == KVG_WEIGHTS_JOINED;
-    if (r->rules->weights == KVG_WEIGHTS_AS_VALUES || r->rules->weights == KVG_WEIGHTS_IN_ORDER) *n.l *= w;
+    const kvg_weights_kind kind = r->rules->weights;
+    const bool joined = kind == KVG_WEIGHTS_JOINED;
+    if (kind == KVG_WEIGHTS_AS_VALUES || kind == KVG_WEIGHTS_IN_ORDER || kind == KVG_WEIGHTS_BY_TILE) *n.l *= w;
     for (uint32_t d = 0; d < r->dims && !joined; d++) n.o[d] *= w;
     *n.m = top;
     return w;
@@ -180,24 +196,36 @@ static float z_of(const ref_profile_run *r, const head *h, float s)
     return NAN;
 }
 
-static void walk_tile(const ref_profile_run *r, const void *tile, const bool *seen, const bool *read, const head *h,
-                      ref_node n)
+/* The exponents of a tile's weights, in the place of z. */
+static void set_exponents(const ref_profile_run *r, const head *h, float m, float *z)
 {
-    float z[KVG_MOST_TILE], p[KVG_MOST_TILE], w = 1;
+    const bool fused_e = r->rules->exponent == KVG_EXPONENT_FUSED_E, fuses = fused_e || ref_profile_fuses(r);
+    const float factor = fused_e ? LOG2_E : h->c, minus = fused_e ? m * LOG2_E : fuses ? ref_profile_minus(r, m) : 0;
+    for (uint32_t i = 0; i < r->tile; i++) {
+        if (fuses) z[i] = fmaf(z[i], factor, -minus);
+        else z[i] -= isnan(m) ? m : fmaxf(m, LEAST);
+    }
+}
+
+/* A tile joins a row's sums. With BY_TILE its weights have a maximum of their own, not below `hint`. True: that was not
+ * the row's. */
+static bool walk_tile(const ref_profile_run *r, const void *tile, const bool *seen, const bool *read, const head *h,
+                      float hint, ref_node n)
+{
+    float z[KVG_MOST_TILE], w = 1;
     r->contract->scores(r, tile, seen, h->query, z);
     for (uint32_t i = 0; i < r->tile; i++) z[i] = seen[i] ? z_of(r, h, z[i]) : -INFINITY;
-    const float top = top_of(r, z), rise = top - *n.m;
+    if (r->rules->weights == KVG_WEIGHTS_BY_PAIR) {
+        r->contract->add_pair(r, tile, read, z, h->c, n);
+        return true;
+    }
+    const float own = top_of(r, z), top = r->hints ? fmaxf(own, hint) : own, rise = top - *n.m;
     if (ref_profile_rescales_all(r)) w = rescale(r, h, n, fmaxf(top, *n.m));
     else if (!(rise <= r->lazy)) w = rescale(r, h, n, top);
-    if (ref_profile_fuses(r)) {
-        const float minus = ref_profile_minus(r, *n.m);
-        for (uint32_t i = 0; i < r->tile; i++) p[i] = fmaf(z[i], h->c, -minus);
-    } else {
-        const float m = fmaxf(*n.m, LEAST);
-        for (uint32_t i = 0; i < r->tile; i++) p[i] = z[i] - (isnan(*n.m) ? *n.m : m);
-    }
-    r->exp2->of_all(p, r->tile);
-    r->contract->add(r, tile, read, p, w, n);
+    set_exponents(r, h, r->hints ? top : *n.m, z);
+    r->exp2->of_all(z, r->tile);
+    r->contract->add(r, tile, read, z, r->hints ? factor_of(r, h, top, *n.m) : w, n);
+    return rise != 0;
 }
 
 /* --- section 8: merges --- */
@@ -275,6 +303,13 @@ static ref_node leaf_of(const ref_profile_run *r, const ref_batch *b, uint32_t i
     return ref_node_at(r, r->nodes, (row * leaves_of(b) + leaf - b->first_leaf) * r->parts);
 }
 
+/* Where a part keeps the maximum that tile n of a row starts from; NULL: nowhere, and the tile starts anew. */
+static float *hint_of(const ref_profile_run *r, int64_t n, ref_node part)
+{
+    const uint32_t in_run = (uint32_t)(n % KVG_RUN), kept_by = in_run / (KVG_RUN / r->parts);
+    return r->hints && kept_by == in_run % r->parts ? &part.hints[in_run / r->parts] : NULL;
+}
+
 /* The tiles of a leaf for rows `low` to `high` - 1 of a batch and a KV head, token by token. */
 static void run_rows(const ref_profile_run *r, desk *d, const ref_batch *b, uint32_t kv_head, uint32_t leaf,
                      uint32_t low, uint32_t high)
@@ -286,15 +321,15 @@ static void run_rows(const ref_profile_run *r, desk *d, const ref_batch *b, uint
         start_row(r, query_head, leaf, leaf_of(r, b, token, query_head, leaf));
     }
     const ref_tiles t = ref_tiles_of(r, b, leaf, low);
-    const bool whole = ref_tiles_are_shared(r, b);
+    const bool whole = ref_tiles_are_shared(r, b), cut = r->piece || r->rules->pieces == KVG_PIECES_PLANNED;
     for (int64_t n = 0; n < t.count; n++) {
-        const int64_t tile = r->tile;
-        const int64_t start = t.start + tile * (r->rules->order == KVG_TILES_LAST_DOWN ? t.count - 1 - n : n);
-        bool loaded = false, seen[KVG_MOST_TILE], read[KVG_MOST_TILE];
+        const int64_t tile = r->tile, place = r->rules->order == KVG_TILES_LAST_DOWN ? t.count - 1 - n : n;
+        const int64_t start = t.start + place * tile + place / KVG_RUN * t.leap;
+        bool loaded = false, moved = false, seen[KVG_MOST_TILE], read[KVG_MOST_TILE];
         for (uint32_t i = low / group; i * group < high; i++) {
             const ref_query *query = &r->queries[b->first + i];
             ref_range_of_keys keys = ref_query_keys(&r->kv.table, query);
-            if (r->piece && keys.end > t.end) keys.end = t.end;
+            if (cut && keys.end > t.end) keys.end = t.end;
             if (!whole && (start + tile <= keys.first || start >= keys.end)) continue;
             if (!loaded) load_tile(r, d, query->sequence, kv_head, start);
             loaded = true;
@@ -305,8 +340,15 @@ static void run_rows(const ref_profile_run *r, desk *d, const ref_batch *b, uint
                 if (row < low || row >= high) continue;
                 const ref_node of_row = leaf_of(r, b, i, first + row % group, leaf);
                 const ref_node part = ref_node_at(r, of_row.m, (size_t)(n % r->parts));
-                walk_tile(r, d->tile, seen, read, &d->heads[row], part);
+                const float *hint = hint_of(r, n, part), from = hint ? *hint : LEAST_BY_TILE;
+                moved |= walk_tile(r, d->tile, seen, read, &d->heads[row], from, part);
             }
+        }
+        for (uint32_t i = low; r->hints && moved && i < high; i++) {
+            const ref_node of_row = leaf_of(r, b, i / group, first + i % group, leaf);
+            const ref_node part = ref_node_at(r, of_row.m, (size_t)(n % r->parts));
+            float *hint = hint_of(r, n, part);
+            if (hint) *hint = *part.m;
         }
     }
 }
@@ -319,7 +361,7 @@ static void run_root(const ref_profile_run *r, const ref_batch *b, uint32_t i, u
     const ref_node root = leaf_of(r, b, i, query_head, sees ? at.first : b->first_leaf);
     if (!sees) start_row(r, query_head, 0, root);
     if (r->rules->leaf) merge_tree(r, root.m, at.first, at.end);
-    const uint32_t pieces = !sees ? 1 : r->piece ? ref_tiles_pieces(r, b, i * r->group) : r->splits;
+    const uint32_t pieces = sees ? ref_tiles_pieces(r, b, i * r->group) : 1;
     ref_profile_end(r, (size_t)(b->first + i) * r->p->attention.query_heads + query_head, pieces, root);
 }
 
@@ -439,6 +481,10 @@ static kvg_status set_tiling(ref_profile_run *r)
         return kvg_fail(KVG_ERR_UNIMPLEMENTED, "the bits of %s are known for one query token of a sequence, and 1, 2, "
                         "4 or 8 query heads of a KV head", kvg_profile_get(r->p->profile)->name);
     }
+    if (r->rules->weights == KVG_WEIGHTS_BY_TILE && r->group > tiling.rows) {
+        return kvg_fail(KVG_ERR_UNIMPLEMENTED, "the bits of %s are known for up to %u query heads of a KV head",
+                        kvg_profile_get(r->p->profile)->name, tiling.rows);
+    }
     if (r->rules->end == KVG_END_NATURAL && !call.one_token) {
         return kvg_fail(KVG_ERR_UNIMPLEMENTED, "%s takes one query token of a sequence",
                         kvg_profile_get(r->p->profile)->name);
@@ -466,51 +512,6 @@ static kvg_status find_contract(const kvg_problem *p, const ref_contract **out)
     return (*out)->check(p);
 }
 
-/* Pieces of so many positions, as many as the longest sequence has, or as many as the kernel always has. */
-static kvg_status set_pieces(ref_profile_run *r)
-{
-    int64_t longest = 1;
-    if (!r->piece) {
-        if (r->rules->end == KVG_END_SEGMENTS) r->splits = KVG_SEGMENTS;
-        return KVG_OK;
-    }
-    if (r->rules->end != KVG_END_PARTS && r->rules->end != KVG_END_STATES) {
-        return kvg_fail(KVG_ERR_UNIMPLEMENTED, "%s is not cut into pieces of a given size",
-                        kvg_profile_get(r->p->profile)->name);
-    }
-    for (uint32_t s = 0; s < r->p->paging.sequences; s++)
-        longest = r->kv.table.lengths[s] > longest ? r->kv.table.lengths[s] : longest;
-    r->splits = (uint32_t)((longest + r->piece - 1) / r->piece);
-    return KVG_OK;
-}
-
-/* A kernel cuts the tiles of a block of rows: those that the rows of a sequence see, where all are in one block. */
-static kvg_status check_splits(const ref_profile_run *r)
-{
-    const char *name = kvg_profile_get(r->p->profile)->name;
-    if (r->splits == 1 || r->piece) return KVG_OK;
-    if (r->rules->end == KVG_END_PARTS || r->rules->end == KVG_END_STATES) {
-        return kvg_fail(KVG_ERR_UNIMPLEMENTED, "%s is cut into pieces of a given size: say it instead of splits", name);
-    }
-    if (r->rules->end == KVG_END_SEGMENTS) {
-        return kvg_fail(KVG_ERR_UNIMPLEMENTED, "%s always has %d segments: leave splits out", name, (int)KVG_SEGMENTS);
-    }
-    if (r->rules->end != KVG_END_RECIPROCAL && r->rules->end != KVG_END_NATURAL) {
-        return kvg_fail(KVG_ERR_UNIMPLEMENTED, "%s has the same bits for every number of splits: leave splits out",
-                        name);
-    }
-    if (r->splits < 1 || r->splits > KVG_MOST_SPLITS) {
-        return kvg_fail(KVG_ERR_INVALID, "%u splits: give a number from 1 to %d", r->splits, (int)KVG_MOST_SPLITS);
-    }
-    for (uint32_t s = 0; r->rules->end == KVG_END_RECIPROCAL && s < r->p->paging.sequences; s++) {
-        if ((uint64_t)r->query_lengths[s] * r->group <= REF_BLOCK_ROWS) continue;
-        return kvg_fail(KVG_ERR_UNIMPLEMENTED, "%s in splits is known for up to %d query rows of a KV head and a "
-                        "sequence, not for %d tokens of %u heads", name, (int)REF_BLOCK_ROWS,
-                        r->query_lengths[s], r->group);
-    }
-    return KVG_OK;
-}
-
 kvg_status kvg_attention_profile(const kvg_problem *p, const kvg_tensor *in, kvg_tensor *out)
 {
     return kvg_attention_walk(p, &(kvg_walk){.splits = 1}, in, out);
@@ -535,18 +536,20 @@ kvg_status kvg_attention_walk(const kvg_problem *p, const kvg_walk *walk, const 
         .query_lengths = input(in, KVG_ROLE_QUERY_LENGTHS)->data,
         .splits = walk->splits,
         .piece = walk->piece,
+        .scale = walk->scale,
         .tables = malloc(contract->table_bytes),
     };
     s = r.tables ? ref_kv_init(p, in, NULL, &r.kv) : kvg_fail(KVG_ERR_MEMORY, "no memory for the tables of operands");
     if (!s) s = ref_sinks_read(p, input(in, KVG_ROLE_SINKS), &r.sinks);
     if (!s) s = check_sinks(&r);
-    if (!s) s = check_splits(&r);
-    if (!s) s = set_pieces(&r);
+    if (!s) s = ref_tiles_set_pieces(&r);
     if (!s) s = set_tiling(&r);
     if (!s) {
         r.dims = ref_kv_dim(&r.kv, KVG_V);
         r.exp2 = ref_exp2_rule_of(r.rules->exp2);
-        r.lanes = r.rules->weights == KVG_WEIGHTS_BY_LANE ? REF_LANES : 1;
+        r.lanes = r.rules->weights == KVG_WEIGHTS_BY_LANE ? REF_LANES
+                  : r.rules->weights == KVG_WEIGHTS_BY_PAIR ? REF_LANES_OF_PAIR : 1;
+        r.hints = r.rules->weights == KVG_WEIGHTS_BY_TILE ? KVG_RUN / r.parts : 0;
         contract->open(&r);
         set_score_factor(&r);
         s = run(&r, input(in, KVG_ROLE_QUERY_LENGTHS));

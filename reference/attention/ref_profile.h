@@ -12,12 +12,12 @@
 #include "reference/attention_spec.h"
 #include "reference/numbers/ref_exp2.h"
 
-enum { REF_LANES = 4 };
+enum { REF_LANES = 4, REF_LANES_OF_PAIR = 8 };
 
-/* State of a row: reference point, sums of weights (one for each lane), weighted sums. An array of them is a run of
- * floats. */
+/* State of a row: reference point, sums of weights (one for each lane), weighted sums, reference points that later
+ * tiles start from. An array of them is a run of floats. */
 typedef struct ref_node {
-    float *m, *l, *o;
+    float *m, *l, *o, *hints;
 } ref_node;
 
 typedef struct ref_profile_run {
@@ -34,8 +34,10 @@ typedef struct ref_profile_run {
     uint32_t padded; /* rows of such a block that the kernel computes, `block` or more */
     kvg_block_rows of_head;
     uint32_t lanes;  /* sums of weights */
+    uint32_t hints;  /* of a node with KVG_WEIGHTS_BY_TILE: one for each of its tiles of a run; else 0 */
     uint32_t splits; /* pieces that a row without leaves is cut into, at most */
     uint32_t piece;  /* positions of each; 0: equal numbers of tiles */
+    double scale;    /* of the scores, in binary64; 0: the problem's */
     void *tables;  /* the contract's, for the whole problem */
 
     /* Set by the contract's `open`: */
@@ -76,19 +78,22 @@ typedef struct ref_contract {
     /* S' of the positions of a tile that a row sees; what the others are does not matter. */
     void (*scores)(const ref_profile_run *r, const void *tile, const bool *seen, const void *query, float *s);
     /* The positions of a tile join l and o with weights p, which are +0 for those that the row does not see. `read`:
-     * whose V is not replaced by 0, those that are seen among them. w: the factor of what BY_LANE had summed before. */
+     * whose V is not replaced by 0, those that are seen among them. w: the factor of what BY_LANE had summed before, or
+     * BY_TILE that of the tile itself. */
     void (*add)(const ref_profile_run *r, const void *tile, const bool *read, const float *p, float w, ref_node n);
+    /* With BY_PAIR: scores z and their factor c, instead of weights, which take the place of z. Else NULL. */
+    void (*add_pair)(const ref_profile_run *r, const void *tile, const bool *read, float *z, float c, ref_node n);
 } ref_contract;
 
 static inline size_t ref_node_floats(const ref_profile_run *r)
 {
-    return 1 + r->lanes + r->dims;
+    return 1 + r->lanes + r->dims + r->hints;
 }
 
 static inline ref_node ref_node_at(const ref_profile_run *r, float *nodes, size_t index)
 {
     float *at = nodes + index * ref_node_floats(r);
-    return (ref_node){at, at + 1, at + 1 + r->lanes};
+    return (ref_node){at, at + 1, at + 1 + r->lanes, at + 1 + r->lanes + r->dims};
 }
 
 /* Neighbouring threads add up what they have: those two apart first. */

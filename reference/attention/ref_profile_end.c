@@ -1,5 +1,5 @@
 /* The end of a row: docs/spec/decode-contract.md section 9 and docs/spec/other-kernels.md sections 1.4, 1.5, 2.4, 2.5,
- * 3, 5 and 6. */
+ * 3 and 5 to 8. */
 #include <math.h>
 
 #include "core/bits.h"
@@ -68,6 +68,14 @@ static float finish_split(const ref_profile_run *r, const float *sink, ref_node 
     return none ? -INFINITY : fmaf(*n.m, natural, log_l);
 }
 
+/* Into the first: those half as far apart as there are places come first. */
+static void sum_of_places(float *sums)
+{
+    for (uint32_t half = KVG_MOST_SPLITS / 2; half; half /= 2) {
+        for (uint32_t i = 0; i < half; i++) sums[i] += sums[i + half];
+    }
+}
+
 /* docs/spec/other-kernels.md section 1.5: outputs of splits with their LSE, into those of the first. */
 static float combine_splits(const ref_profile_run *r, ref_node first, uint32_t splits, const float *lse)
 {
@@ -77,9 +85,7 @@ static float combine_splits(const ref_profile_run *r, ref_node first, uint32_t s
         const float below = lse[i] - (top == -INFINITY ? 0 : top);
         sums[i] = w[i] = r->exp2->of(below * LOG2_E);
     }
-    for (uint32_t half = KVG_MOST_SPLITS / 2; half; half /= 2) {
-        for (uint32_t i = 0; i < half; i++) sums[i] += sums[i + half];
-    }
+    sum_of_places(sums);
     const float inverse = sums[0] == 0 || isnan(sums[0]) ? 0 : ref_rcp_approx(sums[0], true);
     for (uint32_t d = 0; d < r->dims; d++) {
         float y = 0;
@@ -220,6 +226,49 @@ static void end_log2(const ref_profile_run *r, size_t row, ref_node n)
     for (uint32_t d = 0; d < r->dims; d++) store(r, row, d, n.o[d] * inverse);
 }
 
+/* --- FlashMLA --- */
+
+/* Of each part: outputs in the place of o, and lg2 l in the place of l, NaN if l is 0 or NaN. */
+static void finish_part(const ref_profile_run *r, ref_node n)
+{
+    const float even = (n.l[0] + n.l[1]) + (n.l[2] + n.l[3]), odd = (n.l[4] + n.l[5]) + (n.l[6] + n.l[7]);
+    const float l = even + odd;
+    const bool none = l == 0 || isnan(l);
+    const float inverse = ref_rcp_approx(none ? 1 : l, true);
+    for (uint32_t d = 0; d < r->dims; d++) n.o[d] *= inverse;
+    *n.l = none ? NAN : ref_lg2_approx(l, true);
+}
+
+/* Parts into the first one; their LSE in log2 units. */
+static float join_parts(const ref_profile_run *r, uint32_t parts, ref_node first)
+{
+    float top = -INFINITY, sums[KVG_MOST_SPLITS] = {0};
+    for (uint32_t i = 0; i < parts; i++) {
+        const ref_node n = ref_node_at(r, first.m, i);
+        *n.m = isnan(*n.l) ? -INFINITY : *n.l + *n.m;
+        top = fmaxf(top, *n.m);
+    }
+    if (top == -INFINITY) top = 0;
+    for (uint32_t i = 0; i < parts; i++)
+        sums[i % KVG_MOST_SPLITS] += r->exp2->of(*ref_node_at(r, first.m, i).m - top);
+    sum_of_places(sums);
+    const float lse = sums[0] == 0 ? INFINITY : ref_lg2_approx(sums[0], true) + top;
+    for (uint32_t i = 0; i < parts; i++) {
+        const ref_node n = ref_node_at(r, first.m, i);
+        const float w = r->exp2->of(*n.m - lse);
+        for (uint32_t d = 0; d < r->dims; d++) first.o[d] = fmaf(w, n.o[d], i ? first.o[d] : 0);
+    }
+    return lse;
+}
+
+static void end_pairs(const ref_profile_run *r, size_t row, uint32_t parts, ref_node first)
+{
+    for (uint32_t i = 0; i < parts; i++) finish_part(r, ref_node_at(r, first.m, i));
+    if (parts > 1) r->lse[row] = join_parts(r, parts, first) * LN_2;
+    else r->lse[row] = isnan(*first.l) ? INFINITY : fmaf(*first.l, LN_2, *first.m * LN_2);
+    for (uint32_t d = 0; d < r->dims; d++) store(r, row, d, first.o[d]);
+}
+
 /* --- vLLM's Triton kernel --- */
 
 static void end_quotient(const ref_profile_run *r, size_t row, ref_node n)
@@ -311,6 +360,79 @@ static void end_natural(const ref_profile_run *r, size_t row, const float *sink,
     for (uint32_t d = 0; d < r->dims; d++) store(r, row, d, l == 0 ? 0 : ref_div_full(o[d], l, false));
 }
 
+/* --- XQA --- */
+
+static float e_to(const ref_profile_run *r, float x)
+{
+    return r->exp2->of(x * LOG2_E);
+}
+
+/* Outputs of groups are added as numbers of T. */
+static float add_typed(const ref_profile_run *r, float a, float b)
+{
+    return r->parts == 1 ? b : rounded(r, a + b);
+}
+
+/* The groups of a split into the first of them: m and l as the first group finds them, and outputs as T. Each group
+ * looks at the others in turn, from the one behind it on. */
+static void join_groups(const ref_profile_run *r, const float *sink, ref_node first)
+{
+    float m[KVG_RUN], l[KVG_RUN], first_m = 0, first_l = 0, sums[KVG_MAX_HEAD_DIM] = {0};
+    for (uint32_t i = 0; i < r->parts; i++) {
+        m[i] = *ref_node_at(r, first.m, i).m;
+        l[i] = *ref_node_at(r, first.m, i).l;
+    }
+    for (uint32_t own = 0; own < r->parts; own++) {
+        float *o = ref_node_at(r, first.m, own).o, top = m[own], sum = l[own];
+        for (uint32_t i = 1; i < r->parts; i++) {
+            const uint32_t other = (own + i) % r->parts;
+            const float to = fmaxf(top, m[other]), w = e_to(r, top - to), of_other = e_to(r, m[other] - to);
+            for (uint32_t d = 0; d < r->dims; d++) o[d] *= w;
+            sum = fmaf(sum, w, l[other] * of_other);
+            top = to;
+        }
+        if (own == 0) first_m = top, first_l = sum;
+        if (sink) sum += e_to(r, *sink - top);
+        const float inverse = sum == 0 ? 0 : 1 / sum;
+        for (uint32_t d = 0; d < r->dims; d++) sums[d] = add_typed(r, sums[d], rounded(r, o[d] * inverse));
+    }
+    *first.m = first_m;
+    *first.l = first_l;
+    for (uint32_t d = 0; d < r->dims; d++) first.o[d] = sums[d];
+}
+
+/* Group j of the last block adds up splits j, j + parts, ... */
+static void join_turns(const ref_profile_run *r, const float *sink, uint32_t splits, ref_node first)
+{
+    float top = *first.m, total = 0, o[KVG_RUN][KVG_MAX_HEAD_DIM] = {{0}};
+    for (uint32_t i = 1; i < splits; i++) top = fmaxf(top, *ref_node_at(r, first.m, (size_t)i * r->parts).m);
+    for (uint32_t group = 0; group < r->parts; group++) {
+        float sum = 0;
+        for (uint32_t i = group; i < splits; i += r->parts) {
+            const ref_node n = ref_node_at(r, first.m, (size_t)i * r->parts);
+            const float w = *n.l * e_to(r, *n.m - top);
+            sum += w;
+            for (uint32_t d = 0; d < r->dims; d++) o[group][d] = fmaf(n.o[d], w, o[group][d]);
+        }
+        total += sum;
+    }
+    if (sink) total += e_to(r, *sink - top);
+    const float inverse = total == 0 ? 0 : 1 / total;
+    for (uint32_t d = 0; d < r->dims; d++) {
+        float y = 0;
+        for (uint32_t group = 0; group < r->parts; group++) y = add_typed(r, y, rounded(r, o[group][d] * inverse));
+        first.o[d] = y;
+    }
+}
+
+static void end_typed(const ref_profile_run *r, size_t row, const float *sink, uint32_t splits, ref_node first)
+{
+    for (uint32_t i = 0; i < splits; i++)
+        join_groups(r, splits == 1 ? sink : NULL, ref_node_at(r, first.m, (size_t)i * r->parts));
+    if (splits > 1) join_turns(r, sink, splits, first);
+    for (uint32_t d = 0; d < r->dims; d++) store(r, row, d, first.o[d]);
+}
+
 void ref_profile_end(const ref_profile_run *r, size_t row, uint32_t splits, ref_node n)
 {
     const float *sink = r->sinks ? &r->sinks[row % r->p->attention.query_heads] : NULL;
@@ -320,12 +442,14 @@ void ref_profile_end(const ref_profile_run *r, size_t row, uint32_t splits, ref_
     case KVG_END_PARTS:
     case KVG_END_STATES: end_parts(r, row, sink, splits, n); break;
     case KVG_END_LOG2: end_log2(r, row, n); break;
+    case KVG_END_PAIRS: end_pairs(r, row, splits, n); break;
     case KVG_END_QUOTIENT: end_quotient(r, row, n); break;
     case KVG_END_SEGMENTS: /* a row that sees no key has one node */
         if (splits == 1) end_quotient(r, row, n);
         else end_segments(r, row, n);
         break;
     case KVG_END_NATURAL: end_natural(r, row, sink, splits, n); break;
+    case KVG_END_TYPED: end_typed(r, row, sink, splits, n); break;
     }
     if (!kvg_profile_gives_lse(kvg_profile_get(r->p->profile))) r->lse[row] = one_nan(NAN);
 }

@@ -4,6 +4,7 @@
 
 #include "reference/attention/ref_profile.h"
 #include "reference/attention/ref_profile_operand.h"
+#include "reference/formats/ref_codec.h"
 
 typedef struct tables {
     ref_holding k, v;
@@ -66,7 +67,10 @@ static void scores(const ref_profile_run *r, const void *from, const bool *seen,
     const uint32_t D = r->p->head_dim;
     for (uint32_t i = 0; i < r->tile; i++) {
         if (!seen[i]) continue;
-        s[i] = ref_mma_dot(&t->sum, d->k + i * D, ((const query *)q)->q, D, 0);
+        const ref_operand *k = d->k + i * D, *row = ((const query *)q)->q;
+        const uint32_t first = r->rules->weights == KVG_WEIGHTS_BY_PAIR && i >= r->tile / 2 ? r->dims / 2 : 0;
+        s[i] = ref_mma_dot(&t->sum, k + first, row + first, D - first, 0);
+        if (first) s[i] = ref_mma_dot(&t->sum, k, row, first, s[i]);
         if (t->k.row_scaled) s[i] *= d->k_scale[i];
     }
 }
@@ -97,12 +101,13 @@ static float sum_of_warps(const float *p, uint32_t positions)
     return sums[0];
 }
 
-static void add_as_values(const ref_profile_run *r, kvg_operand type, const ref_operand *weights, float *l)
+/* l and the weights, as V would be that is 1. */
+static float sum_as_values(const ref_profile_run *r, kvg_operand type, const ref_operand *weights, float l)
 {
     ref_operand ones[KVG_MOST_TILE];
     const ref_operand one = ref_operand_round(type, 1);
     for (uint32_t i = 0; i < r->tile; i++) ones[i] = one;
-    *l = ref_mma_dot(&((const tables *)r->tables)->sum, ones, weights, r->tile, *l);
+    return ref_mma_dot(&((const tables *)r->tables)->sum, ones, weights, r->tile, l);
 }
 
 static void add(const ref_profile_run *r, const void *from, const bool *read, const float *p, float w, ref_node n)
@@ -111,18 +116,72 @@ static void add(const ref_profile_run *r, const void *from, const bool *read, co
     const tile *d = from;
     const ref_operand zero = {0, REF_OPERAND_ZERO};
     ref_operand weights[KVG_MOST_TILE], scaled[KVG_MOST_TILE], v[KVG_MOST_TILE];
+    const bool by_tile = r->rules->weights == KVG_WEIGHTS_BY_TILE && w != 1;
+    const float of_tile = by_tile ? ref_round_to(r->p->dtype, w) : 1;
     for (uint32_t i = 0; i < r->tile; i++) {
         const float scale = t->v.row_scaled && read[i] ? d->v_scale[i] : 1;
-        weights[i] = ref_operand_round(t->v.type, p[i]);
-        scaled[i] = t->v.row_scaled ? ref_operand_round(t->v.type, p[i] * scale) : weights[i];
+        weights[i] = scaled[i] = ref_operand_round(t->v.type, p[i]);
+        if (t->v.row_scaled) scaled[i] = ref_operand_round(t->v.type, p[i] * scale);
+        if (by_tile) scaled[i] = ref_operand_round(t->v.type, ref_round_to(r->p->dtype, p[i]) * of_tile);
     }
-    if (r->rules->weights == KVG_WEIGHTS_BY_LANE) add_by_lane(r, p, w, n.l);
-    else if (r->rules->weights == KVG_WEIGHTS_BY_WARP) *n.l = fmaf(*n.l, w, sum_of_warps(p, r->tile));
-    else add_as_values(r, t->v.type, weights, n.l);
+    switch (r->rules->weights) {
+    case KVG_WEIGHTS_BY_LANE: add_by_lane(r, p, w, n.l); break;
+    case KVG_WEIGHTS_BY_WARP: *n.l = fmaf(*n.l, w, sum_of_warps(p, r->tile)); break;
+    case KVG_WEIGHTS_BY_TILE: *n.l += sum_as_values(r, t->v.type, weights, 0) * w; break;
+    case KVG_WEIGHTS_AS_VALUES:
+    case KVG_WEIGHTS_BY_PAIR: /* add_pair */
+    case KVG_WEIGHTS_IN_ORDER:
+    case KVG_WEIGHTS_JOINED: *n.l = sum_as_values(r, t->v.type, weights, *n.l); break;
+    }
     for (uint32_t j = 0; j < r->dims; j++) {
         for (uint32_t i = 0; i < r->tile; i++) v[i] = read[i] ? d->v[j * r->tile + i] : zero;
         n.o[j] = ref_mma_dot(&t->sum, v, scaled, r->tile, n.o[j]);
     }
+}
+
+/* l of one half of a pair by lanes: neighbours are added first. */
+static void sum_of_half(const float *p, uint32_t positions, float *lanes)
+{
+    for (uint32_t j = 0; j < REF_LANES; j++) lanes[j] = 0;
+    for (uint32_t i = 0; i < positions; i += 2) lanes[i / 2 % REF_LANES] += p[i] + p[i + 1];
+}
+
+/* docs/spec/other-kernels.md section 7: both halves look at the maximum, and the two halves of an output follow it in
+ * ways of their own. m is in log2 units. */
+static void add_pair(const ref_profile_run *r, const void *from, const bool *read, float *z, float c, ref_node n)
+{
+    const tables *t = r->tables;
+    const tile *d = from;
+    const ref_operand zero = {0, REF_OPERAND_ZERO};
+    const uint32_t half = r->tile / 2;
+    ref_operand p[KVG_MOST_TILE], later[KVG_MOST_TILE], v[KVG_MOST_TILE];
+    float w[2], lanes[2][REF_LANES], m = *n.m;
+    for (uint32_t h = 0; h < 2; h++) {
+        float top = -INFINITY;
+        for (uint32_t i = h * half; i < (h + 1) * half; i++) top = fmaxf(top, z[i]);
+        const float to = fmaxf(m, top * c);
+        w[h] = r->exp2->of(m - to);
+        for (uint32_t i = h * half; i < (h + 1) * half; i++) z[i] = fmaf(z[i], c, -to);
+        m = to;
+    }
+    r->exp2->of_all(z, r->tile);
+    const float both = w[1] * w[0];
+    for (uint32_t h = 0; h < 2; h++) sum_of_half(z + h * half, half, lanes[h]);
+    for (uint32_t j = 0; j < REF_LANES; j++) {
+        n.l[j] = fmaf(n.l[j], w[0], lanes[0][j]);
+        n.l[j] *= w[1];
+        n.l[REF_LANES + j] = fmaf(n.l[REF_LANES + j], both, lanes[1][j]);
+    }
+    for (uint32_t i = 0; i < r->tile; i++) p[i] = ref_operand_round(t->v.type, z[i]);
+    for (uint32_t i = 0; i < half; i++) later[i] = ref_operand_round(t->v.type, z[i] * w[1]);
+    for (uint32_t j = 0; j < r->dims; j++) {
+        for (uint32_t i = 0; i < r->tile; i++) v[i] = read[i] ? d->v[j * r->tile + i] : zero;
+        const bool in_order = j < r->dims / 2;
+        float o = in_order ? ref_mma_dot(&t->sum, v, p, half, n.o[j] * w[0]) * w[1] : n.o[j] * both;
+        o = ref_mma_dot(&t->sum, v + half, p + half, half, o);
+        n.o[j] = in_order ? o : ref_mma_dot(&t->sum, v, later, half, o);
+    }
+    *n.m = m;
 }
 
 const ref_contract ref_contract_mma = {
@@ -136,4 +195,5 @@ const ref_contract ref_contract_mma = {
     .load = load,
     .scores = scores,
     .add = add,
+    .add_pair = add_pair,
 };

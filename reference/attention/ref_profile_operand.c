@@ -95,7 +95,15 @@ kvg_status ref_stored_check(const kvg_problem *p)
     if (p->attention.sinks && profile->contract->sinks == KVG_SINKS_NONE) {
         return kvg_fail(KVG_ERR_UNIMPLEMENTED, "the bits of %s are not known with sinks", profile->name);
     }
-    if (p->paging.shared_kv) {
+    const bool latent = p->paging.shared_kv && p->paging.v_dim == 512 && p->paging.v_first == 0 && k == KVG_FORMAT_BF16;
+    if (profile->contract->weights == KVG_WEIGHTS_BY_PAIR && !latent) {
+        return kvg_fail(KVG_ERR_UNIMPLEMENTED, "%s reads rows of 576 bf16 numbers, whose first 512 are V",
+                        profile->name);
+    }
+    if (profile->contract->weights == KVG_WEIGHTS_BY_PAIR && p->attention.window) {
+        return kvg_fail(KVG_ERR_UNIMPLEMENTED, "%s has no window", profile->name);
+    }
+    if (profile->contract->weights != KVG_WEIGHTS_BY_PAIR && p->paging.shared_kv) {
         return kvg_fail(KVG_ERR_UNIMPLEMENTED, "%s reads K and V of their own: no rows that both share",
                         profile->name);
     }

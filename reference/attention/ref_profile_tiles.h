@@ -17,6 +17,7 @@ typedef struct ref_batch {
 typedef struct ref_tiles {
     int64_t start; /* position of the first */
     int64_t count;
+    int64_t leap;  /* positions that lie between one KVG_RUN of them and the next */
     int64_t first, end; /* V is read from `first` on and below `end`; both 0: where a row sees it */
 } ref_tiles;
 
@@ -25,6 +26,9 @@ ref_tiles ref_tiles_of(const ref_profile_run *r, const ref_batch *b, uint32_t le
 
 /* Every row walks all tiles of its block, those that it does not see among them. */
 bool ref_tiles_are_shared(const ref_profile_run *r, const ref_batch *b);
+
+/* How the walk's splits or pieces cut the keys of this call, as the contract permits it. */
+kvg_status ref_tiles_set_pieces(ref_profile_run *r);
 
 /* Pieces of the keys of the block that row `row` lies in. */
 uint32_t ref_tiles_pieces(const ref_profile_run *r, const ref_batch *b, uint64_t row);

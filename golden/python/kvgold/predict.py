@@ -40,7 +40,7 @@ def _numbers(name: str, value: Any, dtype: str) -> tuple[str, np.ndarray]:
 
 
 def _question(q: Any, k: Any, v: Any, lengths: Any, sinks: Any) -> dict[str, tuple[str, np.ndarray]]:
-    tensors = {name: _rows(name, value, 4) for name, value in (("q", q), ("k", k), ("v", v))}
+    tensors = {name: _rows(name, value, 4) for name, value in (("q", q), ("k", k), ("v", v)) if value is not None}
     if lengths is not None:
         tensors["lengths"] = _numbers("lengths", lengths, "I32")
     if sinks is not None:
@@ -55,7 +55,7 @@ def _options(kv_scale: tuple[float, float] | None, **given: float | None) -> lis
 
 def predict(profile: str, q: Any, k: Any, v: Any, *, lengths: Any = None, scale: float | None = None,
             window: int | None = None, softcap: float | None = None, sinks: Any = None,
-            splits: int | None = None, split_size: int | None = None,
+            splits: int | None = None, split_size: int | None = None, v_dim: int | None = None,
             kv_scale: tuple[float, float] | None = None) -> tuple[Any, Any | None]:
     """Outputs and LSE of the kernel that `profile` names (`kvgold list profiles`), for arrays or tensors
 
@@ -64,8 +64,8 @@ def predict(profile: str, q: Any, k: Any, v: Any, *, lengths: Any = None, scale:
 
     The tokens of q are the last ones of each sequence's `lengths` (default: all positions). `window`: keys that a query
     sees, its own included. `splits`: pieces that the kernel is told to cut each row into; `split_size`: positions of
-    each, of FlashInfer. `kv_scale`: tensor scales of k and v in float8. out has the shape, type and kind of q; lse is
-    float32 of [sequences, tokens, query heads], or None if the kernel gives none.
+    each, of FlashInfer. `v_dim`: v is None, and V is so many numbers at the front of k's rows. `kv_scale`: tensor scales
+    of k and v in float8. out has the shape (of v_dim numbers), type and kind of q; lse is float32 of [sequences, tokens, query heads], or None if the kernel gives none.
 
         out, lse = kvgold.predict("sm90.fa3.20260810.pages", q, k, v, lengths=[300, 1000])
 
@@ -73,7 +73,7 @@ def predict(profile: str, q: Any, k: Any, v: Any, *, lengths: Any = None, scale:
     __tracebackhide__ = True
     tensors = _question(q, k, v, lengths, sinks)
     options = _options(scale=scale, window=window, softcap=softcap, splits=splits, split_size=split_size,
-                       kv_scale=kv_scale)
+                       v_dim=v_dim, kv_scale=kv_scale)
     with tempfile.TemporaryDirectory() as folder:
         question, answer = (os.path.join(folder, f"{name}.safetensors") for name in ("question", "answer"))
         write(question, tensors, {})
@@ -102,9 +102,9 @@ class Kernel:
 
 
 def which(q: Any, k: Any, v: Any, out: Any, lse: Any = None, *, lengths: Any = None, scale: float | None = None,
-          window: int | None = None, softcap: float | None = None, sinks: Any = None,
+          window: int | None = None, softcap: float | None = None, sinks: Any = None, v_dim: int | None = None,
           kv_scale: tuple[float, float] | None = None) -> list[Kernel]:
-    """Whose bits `out` (as q) and `lse` ([sequences, tokens, query heads], float32) are: the profiles, and the nearest
+    """Whose bits `out` (as predict gives it) and `lse` ([sequences, tokens, query heads], float32) are: the profiles, and the nearest
     ones with one parameter changed, the best first. The other arguments are those of `predict`."""
     __tracebackhide__ = True
     tensors = _question(q, k, v, lengths, sinks)
@@ -117,9 +117,9 @@ def which(q: Any, k: Any, v: Any, out: Any, lse: Any = None, *, lengths: Any = N
         write(question, tensors, {})
         write(answer, given, {})
         run_program("which", question, answer, f"--json={found}",
-                    *_options(scale=scale, window=window, softcap=softcap, kv_scale=kv_scale), statuses=(0, 1))
+                    *_options(scale=scale, window=window, softcap=softcap, v_dim=v_dim, kv_scale=kv_scale), statuses=(0, 1))
         with open(found, "rb") as file:
             rows = parse_json(file.read(), found)
     size = given["out"][1].size
     return [Kernel(row["profile"], row["changed"], row["out"] / size,
-                   None if lse is None else row["lse"] * q.shape[3] / size) for row in rows]
+                   None if lse is None else row["lse"] * out.shape[3] / size) for row in rows]

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""usage: kernel_cases.py fa3|flashinfer|vllm|sglang FOLDER
+"""usage: kernel_cases.py fa3|flashinfer|flashmla|vllm|sglang FOLDER
 
 Questions whose answers by another project's kernel are known: kernel_bits.json has the SHA-256 of the bits that the
 kernel gave on a GPU, and test_python_predict.py compares kvgold.predict with them. On a machine with a Hopper GPU and
-PyTorch this program asks the kernel again: FOLDER has the unpacked wheel tokenspeed-fa3, or flashinfer-python, vllm
-or sglang with what it imports. It prints the cases that differ, and how many were asked. Exit status: 0; 1 some differ."""
+PyTorch this program asks the kernel again: FOLDER has the unpacked wheel tokenspeed-fa3 or sgl-flash-mla, or
+flashinfer-python, vllm or sglang with what it imports. It prints the cases that differ, and how many were asked. Exit status: 0; 1 some differ."""
 import hashlib
 import json
 import os
@@ -52,13 +52,14 @@ def of_e4m3(codes):
 
 def inputs(case):
     """q [sequences, tokens, query heads, dim], k and v [sequences, positions, KV heads, dim] as codes, and sinks. q of
-    e4m3 is what the kernel is given; kvgold.predict takes of_e4m3(q)."""
+    e4m3 is what the kernel is given; kvgold.predict takes of_e4m3(q). v is None if k's rows hold it."""
     sequences, dim, seed = len(case["lengths"]), case["dim"], case["seed"]
     narrow = {"bf16": bf16, "e4m3": e4m3, "f16": lambda x: x.astype(np.float16).view(np.uint16)}[case["dtype"]]
     cache = sequences, POSITIONS, case["kv_heads"], dim
     with np.errstate(over="ignore"):
         q = narrow(_normals(seed, (sequences, case["tokens"], case["query_heads"], dim)) * np.float32(case["spread"]))
-    k, v = narrow(_normals(seed + 1, cache)), narrow(_normals(seed + 2, cache))
+    k = narrow(_normals(seed + 1, cache))
+    v = None if case.get("v_dim") else narrow(_normals(seed + 2, cache))
     sinks = (bf16(_normals(seed + 3, (case["query_heads"],))).astype(np.uint32) << 16).view(np.float32)
     if case["special"]:
         nan, inf, minus = {"bf16": (0x7FC0, 0x7F80, 0xFF80), "f16": (0x7E00, 0x7C00, 0xFC00),
@@ -111,9 +112,34 @@ def flashinfer_sinks(torch, dim):
             "jit_kwargs": {"paged_kv_stride_mode": "equal", "module_surface": "full"}}
 
 
+def ask_xqa(xqa, torch, case):
+    """As ask_vllm. The kernel cuts rows into as many splits as leave each multiprocessor one."""
+    page, count, tokens, dim, kv_heads = 16, len(case["lengths"]), case["tokens"], case["dim"], case["kv_heads"]
+    dtype = torch.float16 if case["dtype"] == "f16" else torch.bfloat16
+    *rows, sinks = inputs(case)
+    q, k, v = (torch.from_numpy(x.view(np.int16)).cuda().view(dtype) for x in rows)
+    table = torch.randperm(count * POSITIONS // page, generator=torch.Generator().manual_seed(1)).cuda()
+    pool = [torch.empty(len(table), page, *x.shape[2:], dtype=dtype, device="cuda") for x in (k, v)]
+    for to, x in zip(pool, (k, v)):
+        to[table] = x.view(to.shape)
+    words = -(-tokens // 32) * 2
+    seen = [[sum(1 << j % 16 for j in range(i + 1) if j // 16 == word) for word in range(words)] for i in range(tokens)]
+    mask = torch.from_numpy(np.array([seen] * count, np.uint16)).cuda() if tokens > 1 else None
+    q = q.unsqueeze(1) if tokens > 1 else q
+    out = torch.zeros_like(q)
+    xqa(q, *pool, table.view(count, -1).to(torch.int32), torch.tensor(case["lengths"], device="cuda").view(-1, 1).to(torch.uint32),
+        out, torch.zeros(1 << 27, dtype=torch.uint8, device="cuda"), torch.zeros(1 << 20, dtype=torch.uint32, device="cuda"),
+        kv_heads, page, sinks=None if sinks is None else torch.from_numpy(sinks).cuda().view(kv_heads, -1),
+        q_scale=(case["scale"] or dim ** -0.5) * dim ** 0.5, sliding_win_size=case["window"] or 0,
+        sm_count=case["splits"] * count * kv_heads, q_seq_len=tokens, mask=mask)
+    return out.view(rows[0].shape).view(torch.int16).cpu().numpy(), None
+
+
 def ask_flashinfer(modules, torch, case):
     """As ask_fa3."""
-    prefill, decode = modules
+    prefill, decode, xqa = modules
+    if case["profile"].endswith(".xqa"):
+        return ask_xqa(xqa, torch, case)
     page, count, tokens, dim = 16, len(case["lengths"]), case["tokens"], case["dim"]
     bytes_ = case["dtype"] == "e4m3"
     dtype = torch.float16 if case["dtype"] == "f16" else torch.bfloat16
@@ -151,6 +177,21 @@ def ask_flashinfer(modules, torch, case):
     out, lse = wrapper.run(q.reshape(count * tokens, -1, dim), tuple(pool), *extra, return_lse=True, **base, **scales)
     lse = lse if base else lse * 0.6931471805599453
     lse = lse.view(count, tokens, -1).transpose(1, 2).contiguous()
+    return out.view(torch.int16).cpu().numpy(), lse.cpu().numpy()
+
+
+def ask_flashmla(library, torch, case):
+    """As ask_fa3."""
+    page, count = 64, len(case["lengths"])
+    torch.ops.load_library(library)
+    q, rows, *_ = inputs(case)
+    q, rows = (torch.from_numpy(x.view(np.int16)).cuda().view(torch.bfloat16) for x in (q, rows))
+    table = torch.randperm(count * POSITIONS // page, generator=torch.Generator().manual_seed(1)).cuda()
+    pool = torch.empty(len(table), page, *rows.shape[2:], dtype=rows.dtype, device="cuda")
+    pool[table] = rows.view(pool.shape)
+    out, lse, *_ = torch.ops.flash_mla_legacy.dense_decode_fwd(
+        q, pool, case["v_dim"], torch.tensor(case["lengths"], dtype=torch.int32, device="cuda"),
+        table.view(count, -1).to(torch.int32), case["scale"], case["tokens"] > 1, None, None)
     return out.view(torch.int16).cpu().numpy(), lse.cpu().numpy()
 
 
@@ -207,7 +248,7 @@ def ask_sglang(decode_attention_fwd, torch, case):
 
 
 def main():
-    if len(sys.argv) != 3 or sys.argv[1] not in ("fa3", "flashinfer", "vllm", "sglang"):
+    if len(sys.argv) != 3 or sys.argv[1] not in ("fa3", "flashinfer", "flashmla", "vllm", "sglang"):
         sys.exit(__doc__)
     kernel, folder = sys.argv[1:]
     sys.path.insert(0, folder)
@@ -215,6 +256,8 @@ def main():
     if kernel == "fa3":
         import flash_attn_interface as module
         ask = ask_fa3
+    elif kernel == "flashmla":
+        module, ask = os.path.join(folder, "flash_mla", "_C_legacy.abi3.so"), ask_flashmla
     elif kernel == "vllm":
         from vllm.v1.attention.ops.triton_unified_attention import unified_attention as module
         ask = ask_vllm
@@ -224,7 +267,8 @@ def main():
     else:
         import flashinfer.decode
         import flashinfer.prefill
-        module = flashinfer.prefill, flashinfer.decode
+        from flashinfer.xqa import xqa
+        module = flashinfer.prefill, flashinfer.decode, xqa
         ask = ask_flashinfer
     cases, wrong = [case for case in known() if case["profile"].startswith(f"sm90.{kernel}.")], 0
     for case in cases:

@@ -9,6 +9,7 @@ CASES = known()
 PAGES, CONTIGUOUS = "sm90.fa3.20260810.pages", "sm90.fa3.20260810.contiguous"
 FLASHINFER_FA2, FLASHINFER_FA3 = "sm90.flashinfer.0.7.2.fa2", "sm90.flashinfer.0.7.2.fa3"
 VLLM, SGLANG = "sm90.vllm.0.33.0.triton", "sm90.sglang.0.5.23.triton"
+XQA, FLASHMLA = "sm90.flashinfer.0.7.2.xqa", "sm90.flashmla.1.0.0"
 
 
 def predict(case, **changed):
@@ -21,7 +22,7 @@ def predict(case, **changed):
     scales = [float(np.float32(x)) for x in case["descale"] or (1, 1, 1)]
     return kvgold.predict(case["profile"], q, k, v, lengths=case["lengths"], scale=case["scale"],
                           window=case["window"] or None, sinks=sinks, softcap=case.get("softcap"),
-                          splits=case["splits"], split_size=case.get("split_size"),
+                          splits=case["splits"], split_size=case.get("split_size"), v_dim=case.get("v_dim"),
                           kv_scale=(float(np.float32(scales[0] * scales[1])), scales[2]))
 
 
@@ -132,6 +133,14 @@ def test_a_tensor_of_torch_stays_one():
     ({"v": np.zeros((1, 4, 1, 64), np.uint16)}, "v is BF16 with 4 dimensions, not F16 with 4"),
     ({"k": np.zeros((1, 4, 1, 64), np.uint8), "v": np.zeros((1, 4, 1, 64), np.uint8)}, "e4m3 with model type bf16"),
     ({"profile": "sm90.fa3"}, "no profile 'sm90.fa3'"),
+    ({"profile": XQA, "softcap": 30.0}, "built without a softcap"),
+    ({"profile": XQA, "split_size": 64}, "not cut into pieces of a given size"),
+    ({"profile": XQA, "q": np.zeros((1, 1, 33, 64), np.float16)}, "known for up to 32 query heads of a KV head"),
+    ({"profile": FLASHMLA}, "reads rows of 576 bf16 numbers"),
+    ({"profile": FLASHMLA, "v_dim": 512}, "has v, and a v_dim says"),
+    ({"profile": FLASHMLA, "v": None}, "no tensor 'v' among its 2"),
+    ({"profile": PAGES, "v": None, "v_dim": 64}, "reads K and V of their own"),
+    ({"profile": PAGES, "v": None, "v_dim": 65}, "do not lie in head_dim 64"),
 ])
 def test_what_is_refused_is_said_in_one_line(changed, says):
     rows = np.zeros((1, 4, 1, 64), np.float16)
@@ -145,3 +154,10 @@ def test_dims_beyond_the_kernel_are_refused():
     rows = np.zeros((1, 4, 1, 288), np.float16)
     with pytest.raises(kvgold.PackError, match="not known for head_dim 288"):
         kvgold.predict(PAGES, rows, rows, rows)
+
+
+@pytest.mark.parametrize("changed, says", [({"window": 20}, "has no window"), ({"splits": 2}, "plans its splits itself")])
+def test_flashmla_refuses(changed, says):
+    case = next(case for case in CASES if case["profile"] == FLASHMLA)
+    with pytest.raises(kvgold.PackError, match=says):
+        predict(case, **changed)
