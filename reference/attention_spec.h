@@ -42,6 +42,8 @@ typedef struct kvg_arithmetic {
     bool fused_exponent;    /* x = fma(S, c, -RN(m c)): rows whose largest score is beyond 2^23 have no bound */
     bool fused_rescales;    /* the factor by which sums follow m is 2^fma(m, c, -RN(new m c)), at every tile */
     bool rounded_twice;     /* outputs are rounded to T, multiplied by V's tensor scale, and rounded again */
+    bool typed;             /* a tile's weights are rounded again as they follow the row's maximum, which the sum of
+                             * weights does in f32; and the accumulators of a row are rounded to T and added in T */
     bool late_sink;         /* the sink joins l without raising the maximum: rows whose sink is above every score by 64
                              * have no bound */
     uint32_t most_exponent; /* rows with an E8M0 scale above 2^this have no bound; 0: every row has one */

@@ -251,6 +251,8 @@ void ref_model_add(const ref_model *m, double sum_error, const ref_key *key, dou
      * both, but each for itself, by |o| more. */
     double pull = v_error + (m->class.rounded_sum ? ref_max(fabs(v), distance) : fabs(v));
     if (key->apart) pull = v_error + fabs(v) + fabs(o);
+    /* Three roundings in the numerator and one in the denominator; and one of each accumulator, and of each sum. */
+    if (m->class.typed) pull = v_error + (3.1 + m->class.parts) * fabs(v) + fabs(o);
     const double b = u * pull + (1 + u) * (v_error + sum_error * v_reach);
     e->moved += key->most * ref_min(key->error, 1) * distance; /* e^A - 1 <= e^A min(A, 1) */
     /* o is a rounded number. Where a weight may become a small share of itself, what o lacks may become a large one

@@ -331,11 +331,14 @@ void ref_holding_class(const kvg_problem *p, kvg_arithmetic *out)
     const ref_exp2_rule *exp2 = ref_exp2_rule_of(profile->contract->exp2);
     const kvg_exponent_kind exponent = profile->contract->exponent;
     const kvg_tiling tiling = smallest_tiling(p);
+    const bool typed = profile->contract->weights == KVG_WEIGHTS_BY_TILE;
     *out = (kvg_arithmetic){
         .q = k, .k = k, .p = v, .v = v,
         .folded = true,
-        .rounded_sum = profile->contract->weights == KVG_WEIGHTS_AS_VALUES,
-        .fused_exponent = exponent == KVG_EXPONENT_FUSED || exponent == KVG_EXPONENT_FUSED_ALL,
+        .rounded_sum = profile->contract->weights == KVG_WEIGHTS_AS_VALUES || typed,
+        .typed = typed,
+        .fused_exponent = exponent == KVG_EXPONENT_FUSED || exponent == KVG_EXPONENT_FUSED_ALL ||
+                          exponent == KVG_EXPONENT_FUSED_E,
         .fused_rescales = exponent == KVG_EXPONENT_FUSED_ALL,
         .rounded_twice = profile->contract->end == KVG_END_PARTS && p->storage[KVG_V].format == KVG_FORMAT_E4M3,
         .late_sink = profile->contract->end == KVG_END_RECIPROCAL,
