@@ -106,11 +106,14 @@ static bool fuses(const kvg_contract_info *contract)
     return contract->exponent == KVG_EXPONENT_FUSED || contract->exponent == KVG_EXPONENT_FUSED_ALL;
 }
 
-/* The contract with the change has a meaning: powers of e and products one by one have rules of their own, m is in the
- * units of its exponent, leaves are merged with one sum, and four lanes are added at these two ends. */
+/* The contract with the change has a meaning: powers of e, products one by one, and tiles with a maximum of their own
+ * have rules of their own, m is in the units of its exponent, leaves are merged with one sum, and four lanes are added
+ * at these two ends. */
 static bool has_meaning(const kvg_contract_info *own, const kvg_contract_info *changed)
 {
     const bool lanes = changed->weights == KVG_WEIGHTS_BY_LANE;
+    const bool apart = own->weights == KVG_WEIGHTS_BY_TILE || own->weights == KVG_WEIGHTS_BY_PAIR;
+    if (apart && (changed->weights != own->weights || changed->exponent != own->exponent)) return false;
     if (own->exp2 == KVG_EXP2_APPROX_E && (changed->exp2 != own->exp2 || changed->factor != own->factor)) return false;
     if (changed->exponent != own->exponent && !fuses(own)) return false;
     if (changed->weights == own->weights) return true;
@@ -128,7 +131,8 @@ static kvg_status try_changes(search *x, kvg_profile profile)
     const int32_t *query_lengths = kvg_set_tensor(&x->question.in, KVG_ROLE_QUERY_LENGTHS, KVG_K)->data;
     const kvg_call_shape call = kvg_problem_call_shape(&asked, query_lengths);
     const uint32_t own_tile = kvg_problem_tiling(&asked, &call).tile;
-    const bool sums = own->operands == KVG_OPERANDS_HELD || own->operands == KVG_OPERANDS_STORED;
+    const bool products = own->operands == KVG_OPERANDS_THREADS || own->operands == KVG_OPERANDS_ROUNDS;
+    const bool sums = !products && own->operands != KVG_OPERANDS_WIDENED && own->weights != KVG_WEIGHTS_BY_PAIR;
     kvg_status s = KVG_OK;
     for (uint32_t tile = KVG_MMA_K; sums && tile <= KVG_MOST_TILE && !s; tile += KVG_MMA_K) {
         attempt t = base;

@@ -16,6 +16,7 @@ typedef enum kvg_operands_kind {
     KVG_OPERANDS_HELD,    /* in f16 or bf16, docs/spec/decode-contract.md section 2 */
     KVG_OPERANDS_WIDENED, /* in f32, docs/spec/simt-contract.md section 1 */
     KVG_OPERANDS_STORED,  /* the codes of the cache */
+    KVG_OPERANDS_ROUNDS,  /* the codes, their products rounded to T, docs/spec/other-kernels.md section 6.1 */
     KVG_OPERANDS_THREADS, /* the codes, in f32, their products added by threads, docs/spec/other-kernels.md section 4 */
 } kvg_operands_kind;
 
@@ -74,6 +75,7 @@ typedef enum kvg_weights_kind {
     KVG_WEIGHTS_IN_ORDER,  /* the weights in f32, position by position */
     KVG_WEIGHTS_BY_LANE,   /* the weights in f32, in four lanes: lane j has positions 8 i + 2 j and 8 i + 2 j + 1 */
     KVG_WEIGHTS_JOINED,    /* position by position; sums follow m as the first weight of a tile joins them */
+    KVG_WEIGHTS_BY_ROUND,  /* the weights and the values of a tile in trees; both follow m as the tile joins them */
     KVG_WEIGHTS_BY_WARP,   /* the weights in f32, a tile in a tree; l follows m as the tile joins it */
     KVG_WEIGHTS_BY_PAIR,   /* BY_LANE, the two halves of a tile apart */
     KVG_WEIGHTS_BY_TILE,   /* AS_VALUES, tile by tile: a tile has a maximum of its own */

@@ -26,6 +26,7 @@ typedef struct kvg_arithmetic {
     bool folded;            /* true: operands of K and V hold code x block scale, and the scales of rows and tensors
                              * multiply scores, P and outputs in f32; false: operands hold the decoded number */
     bool rows_inside;       /* with folded: operands hold the scales of rows, too */
+    bool rounded_products;  /* each product of a score is rounded to T before they are added up */
     bool rounded_sum;       /* the sum of the weights adds P after P is rounded to its operand; if P carries V's row
                              * scale (folded), it adds P rounded without this scale */
     uint32_t fraction_bits; /* a term of a fused sum keeps so many bits below the sum's largest exponent, and at most 23

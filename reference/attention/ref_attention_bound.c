@@ -203,6 +203,7 @@ double ref_model_score(const ref_model *m, const ref_sizes *q, const ref_sizes *
     for (uint32_t i = 0; i < D; i++) {
         operand += q->error[i] * (k->size[i] + k->error[i]) + q->size[i] * k->error[i];
         reach += q->reach[i] * k->reach[i];
+        if (m->class.rounded_products) operand += m->half_ulp * q->size[i] * k->size[i] + m->half_step;
         query += q->reach[i];
     }
     const double outside = m->codec ? fabs(factor) : (m->outside[KVG_K] ? fabs(factor) : 1) * m->k_unit;

@@ -156,12 +156,18 @@ static float top_of(const ref_profile_run *r, const float *z)
     return top;
 }
 
+/* What is subtracted for a reference point: nothing seen is the least number, but in SGLang's kernels. */
+static float point_of(const ref_profile_run *r, float m)
+{
+    return r->rules->end == KVG_END_NATURAL ? m : fmaxf(m, LEAST);
+}
+
 /* The factor by which sums follow m from `from` to `to`. */
 static float factor_of(const ref_profile_run *r, const head *h, float from, float to)
 {
     switch (r->rules->exponent) {
     case KVG_EXPONENT_SUBTRACTED: return isnan(to) || to == INFINITY ? NAN : r->exp2->of(from - to);
-    case KVG_EXPONENT_SUBTRACTED_ALL: return r->exp2->of(from - fmaxf(to, LEAST));
+    case KVG_EXPONENT_SUBTRACTED_ALL: return r->exp2->of(from - point_of(r, to));
     case KVG_EXPONENT_FUSED: return r->exp2->of((from - (to == -INFINITY ? 0 : to)) * h->c);
     case KVG_EXPONENT_FUSED_ALL: return r->exp2->of(fmaf(from, h->c, -ref_profile_minus(r, to)));
     case KVG_EXPONENT_FUSED_E: return r->exp2->of((from - to) * LOG2_E);
@@ -174,7 +180,7 @@ static float rescale(const ref_profile_run *r, const head *h, ref_node n, float 
 {
     const float w = factor_of(r, h, *n.m, top);
     const kvg_weights_kind kind = r->rules->weights;
-    const bool joined = kind == KVG_WEIGHTS_JOINED;
+    const bool joined = kind == KVG_WEIGHTS_JOINED || kind == KVG_WEIGHTS_BY_ROUND;
     if (kind == KVG_WEIGHTS_AS_VALUES || kind == KVG_WEIGHTS_IN_ORDER || kind == KVG_WEIGHTS_BY_TILE) *n.l *= w;
     for (uint32_t d = 0; d < r->dims && !joined; d++) n.o[d] *= w;
     *n.m = top;
@@ -203,7 +209,7 @@ static void set_exponents(const ref_profile_run *r, const head *h, float m, floa
     const float factor = fused_e ? LOG2_E : h->c, minus = fused_e ? m * LOG2_E : fuses ? ref_profile_minus(r, m) : 0;
     for (uint32_t i = 0; i < r->tile; i++) {
         if (fuses) z[i] = fmaf(z[i], factor, -minus);
-        else z[i] -= isnan(m) ? m : fmaxf(m, LEAST);
+        else z[i] -= isnan(m) ? m : point_of(r, m);
     }
 }
 
@@ -321,7 +327,9 @@ static void run_rows(const ref_profile_run *r, desk *d, const ref_batch *b, uint
         start_row(r, query_head, leaf, leaf_of(r, b, token, query_head, leaf));
     }
     const ref_tiles t = ref_tiles_of(r, b, leaf, low);
-    const bool whole = ref_tiles_are_shared(r, b), cut = r->piece || r->rules->pieces == KVG_PIECES_PLANNED;
+    const kvg_pieces_kind pieces = r->rules->pieces;
+    const bool cut = r->piece || pieces == KVG_PIECES_PLANNED || pieces == KVG_PIECES_EQUAL; /* within tiles */
+    const bool whole = ref_tiles_are_shared(r, b);
     for (int64_t n = 0; n < t.count; n++) {
         const int64_t tile = r->tile, place = r->rules->order == KVG_TILES_LAST_DOWN ? t.count - 1 - n : n;
         const int64_t start = t.start + place * tile + place / KVG_RUN * t.leap;
@@ -508,6 +516,7 @@ static kvg_status find_contract(const kvg_problem *p, const ref_contract **out)
     case KVG_OPERANDS_STORED: *out = &ref_contract_mma; break;
     case KVG_OPERANDS_WIDENED: *out = &ref_contract_simt; break;
     case KVG_OPERANDS_THREADS: *out = &ref_contract_threads; break;
+    case KVG_OPERANDS_ROUNDS: *out = &ref_contract_rounds; break;
     }
     return (*out)->check(p);
 }

@@ -127,7 +127,7 @@ static inline float ref_profile_minus(const ref_profile_run *r, float m)
 void ref_profile_end(const ref_profile_run *r, size_t row, uint32_t splits, ref_node n);
 
 /* docs/spec/decode-contract.md, on the chip of the profile; docs/spec/simt-contract.md; docs/spec/other-kernels.md
- * section 4. */
-extern const ref_contract ref_contract_mma, ref_contract_simt, ref_contract_threads;
+ * sections 4 and 6.1. */
+extern const ref_contract ref_contract_mma, ref_contract_simt, ref_contract_threads, ref_contract_rounds;
 
 #endif

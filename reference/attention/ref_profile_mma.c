@@ -130,6 +130,7 @@ static void add(const ref_profile_run *r, const void *from, const bool *read, co
     case KVG_WEIGHTS_BY_TILE: *n.l += sum_as_values(r, t->v.type, weights, 0) * w; break;
     case KVG_WEIGHTS_AS_VALUES:
     case KVG_WEIGHTS_BY_PAIR: /* add_pair */
+    case KVG_WEIGHTS_BY_ROUND:
     case KVG_WEIGHTS_IN_ORDER:
     case KVG_WEIGHTS_JOINED: *n.l = sum_as_values(r, t->v.type, weights, *n.l); break;
     }

@@ -107,11 +107,13 @@ kvg_status ref_stored_check(const kvg_problem *p)
         return kvg_fail(KVG_ERR_UNIMPLEMENTED, "%s reads K and V of their own: no rows that both share",
                         profile->name);
     }
-    if (profile->contract->end == KVG_END_NATURAL && p->attention.query_heads == p->kv_heads) {
-        return kvg_fail(KVG_ERR_UNIMPLEMENTED, "%s is for several query heads of a KV head: one has another kernel",
-                        profile->name);
+    const bool for_one = profile->contract->operands == KVG_OPERANDS_ROUNDS;
+    const bool one = p->attention.query_heads == p->kv_heads;
+    if (profile->contract->end == KVG_END_NATURAL && one != for_one) {
+        return kvg_fail(KVG_ERR_UNIMPLEMENTED, "%s is for %s of a KV head: %s another kernel", profile->name,
+                        for_one ? "one query head" : "several query heads", for_one ? "several have" : "one has");
     }
-    if (!smallest_tiling(p).tile) {
+    if (!smallest_tiling(p).tile || (for_one && p->head_dim % KVG_MMA_K)) {
         return kvg_fail(KVG_ERR_UNIMPLEMENTED, "the bits of %s are not known for head_dim %u in %s", profile->name,
                         p->head_dim, kvg_format_get(k)->name);
     }

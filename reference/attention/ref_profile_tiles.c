@@ -26,9 +26,10 @@ static ref_tiles tiles_from(const ref_profile_run *r, const ref_batch *b, int64_
 /* Positions of a piece of `length` positions; 0: they are not cut. */
 static int64_t positions_of_piece(const ref_profile_run *r, int64_t length)
 {
-    const bool equal = r->rules->pieces == KVG_PIECES_SEGMENTS || r->rules->pieces == KVG_PIECES_EQUAL;
-    const int64_t of_all = (int64_t)r->tile * r->splits;
-    return equal ? (length + of_all - 1) / of_all * r->tile : r->piece;
+    enum { LEAST_OF_EQUAL = 32 };
+    const bool segments = r->rules->pieces == KVG_PIECES_SEGMENTS, equal = r->rules->pieces == KVG_PIECES_EQUAL;
+    const int64_t unit = segments ? r->tile : LEAST_OF_EQUAL, of_all = unit * r->splits;
+    return segments || equal ? (length + of_all - 1) / of_all * unit : r->piece;
 }
 
 /* Runs `leaf`, `leaf` + splits, ... of positions `first` to `end` - 1. A run begins at a multiple of its size. */

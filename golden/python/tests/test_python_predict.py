@@ -136,6 +136,7 @@ def test_a_tensor_of_torch_stays_one():
     ({"profile": XQA, "softcap": 30.0}, "built without a softcap"),
     ({"profile": XQA, "split_size": 64}, "not cut into pieces of a given size"),
     ({"profile": XQA, "q": np.zeros((1, 1, 33, 64), np.float16)}, "known for up to 32 query heads of a KV head"),
+    ({"profile": SGLANG + ".one", "q": np.zeros((1, 1, 2, 64), np.float16)}, "several have another kernel"),
     ({"profile": FLASHMLA}, "reads rows of 576 bf16 numbers"),
     ({"profile": FLASHMLA, "v_dim": 512}, "has v, and a v_dim says"),
     ({"profile": FLASHMLA, "v": None}, "no tensor 'v' among its 2"),
