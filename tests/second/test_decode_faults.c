@@ -63,8 +63,7 @@ static void find_faults(slow_contract contract, decode_wish_fn *wish_of, uint64_
         decode_wish wish = grid ? wish_of(KVG_FORMAT_F16, 0, number) : wish_at(wish_of, number); /* f16: exact */
         dice d = {stream + number, 0};
         const bool whole_leaves = !tiles_are_long && number % 8 == 7 && number >= LONG_FROM && number < LONG_UNTIL;
-        const bool several_tiles = tiles_are_long && number % 2 && number >= LONG_FROM / 8;
-        wish.longest = grid ? 80 : whole_leaves ? 1100 : several_tiles ? 400 : 40;
+        wish.longest = grid ? 80 : whole_leaves ? 1100 : tiles_are_long && number % 2 ? 400 : 40;
         if (steps_are_short) wish.longest = number % 2 ? 60 : 10;
         wish.grid = grid;
         wish.small = true;
