@@ -312,8 +312,9 @@ static ref_node leaf_of(const ref_profile_run *r, const ref_batch *b, uint32_t i
 /* Where a part keeps the maximum that tile n of a row starts from; NULL: nowhere, and the tile starts anew. */
 static float *hint_of(const ref_profile_run *r, int64_t n, ref_node part)
 {
-    const uint32_t in_run = (uint32_t)(n % KVG_RUN), kept_by = in_run / (KVG_RUN / r->parts);
-    return r->hints && kept_by == in_run % r->parts ? &part.hints[in_run / r->parts] : NULL;
+    if (!r->hints) return NULL;
+    const uint32_t in_run = (uint32_t)(n % KVG_RUN), kept_by = in_run / r->hints;
+    return kept_by == in_run % r->parts ? &part.hints[in_run / r->parts] : NULL;
 }
 
 /* The tiles of a leaf for rows `low` to `high` - 1 of a batch and a KV head, token by token. */

@@ -14,7 +14,8 @@ struct kvg_contract {
 constexpr kvg_contract kvg_contract_of(uint32_t chip)
 {
     kvg_contract contract = {};
-#define CONTRACT(ENUM, operands, tile, leaf, order, factor, cap, exponent, exp2, rise, weights, sinks, end, widest_16) \
+#define CONTRACT(ENUM, operands, tile, leaf, order, pieces, factor, cap, exponent, exp2, rise, weights, sinks, end, \
+                 widest_16) \
     const kvg_contract ENUM = {leaf, KVG_EXP2_##exp2 == KVG_EXP2_APPROX, widest_16 == KVG_MMA_K}; \
     const bool ENUM##_IS_OWN = KVG_OPERANDS_##operands == KVG_OPERANDS_HELD;
 #define CHIP(ENUM, sm, sum_terms, fraction_bits, least_exponent, sum_terms_8, fraction_bits_8) const uint32_t ENUM = sm;
