@@ -53,7 +53,7 @@ static const kvg_profile_info profiles[] = {
     {KVG_PROFILE_##ENUM, name, &chips[CHIP_##chip], &contracts[CONTRACT_##contract], summary},
 #include "core/profiles.def"
 };
-enum { MOST_PADDED_DIM = 256 };
+enum { MOST_PADDED_DIM = 256, LATENT_DIM = 576 };
 enum { PROFILE_COUNT = sizeof profiles / sizeof profiles[0] };
 
 const kvg_profile_info *kvg_profile_table(size_t *count)
@@ -75,7 +75,9 @@ uint32_t kvg_profile_leaf(kvg_profile profile)
     if (profile == KVG_PROFILE_NONE) return KVG_LEAF_OF_SIMT_FMA_V1;
     const kvg_contract_info *contract = kvg_profile_get(profile)->contract;
     if (contract->leaf) return contract->leaf;
-    return kvg_profile_tiling(profile, 16, 128, &(kvg_call_shape){.one_token = true}).tile;
+    const kvg_call_shape call = {.one_token = true};
+    const uint32_t usual = kvg_profile_tiling(profile, 16, 128, &call).tile;
+    return usual ? usual : kvg_profile_tiling(profile, 16, LATENT_DIM, &call).tile;
 }
 
 kvg_tiling kvg_profile_tiling(kvg_profile profile, uint32_t element_bits, uint32_t head_dim, const kvg_call_shape *call)
