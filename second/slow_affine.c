@@ -115,7 +115,8 @@ static void quantise_lmdeploy(const slow_codec *codec, const slow_row *row, cons
     const slow_number range = slow_rn(slow_subtract(e.max, e.min));
     const slow_number of_n = slow_rn(slow_divide(slow_scaled(1, 0), slow_scaled(largest_of(codec), 0)));
     const slow_number s = slow_rn(slow_multiply(range, of_n));
-    const slow_number z = slow_rn(slow_div_full_unrounded(slow_rn(slow_subtract(slow_zero(false), e.min)), s));
+    const slow_number below = slow_rn(slow_subtract(slow_zero(false), e.min));
+    const slow_number z = slow_div_full(below, s, false, SLOW_SPECIAL_FAULTS);
     slow_put16(scales, row->type, s);
     slow_put16(scales + 2, row->type, z);
     for (size_t j = 0; j < row->dim; j++) {

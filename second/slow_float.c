@@ -38,7 +38,7 @@ static void quantise_fp8_vllm(const slow_codec *codec, const slow_row *row, cons
 {
     (void)scales;
     for (size_t i = 0; i < row->dim; i++) {
-        codes[i] = slow_fp8_encode(codec->rules, slow_rn(slow_div_full_unrounded(x[i], row->g)));
+        codes[i] = slow_fp8_encode(codec->rules, slow_div_full(x[i], row->g, false, SLOW_SPECIAL_FAULTS));
     }
 }
 

@@ -24,7 +24,7 @@ static void quantise(const slow_codec *codec, const slow_row *row, const slow_nu
 /* a / b as div.full of sm_90 has it. */
 static slow_number over(slow_number a, slow_number b)
 {
-    return slow_rn(slow_div_full_unrounded(a, b));
+    return slow_div_full(a, b, false, SLOW_SPECIAL_FAULTS);
 }
 
 /* `write` is given the product itself. */

@@ -103,6 +103,15 @@ static inline float ref_sum_of_four(const float *x)
     return even + odd;
 }
 
+/* The same of a power of two of them, in their place: those half as far apart as there are come first. */
+static inline float ref_sum_of_tree(float *x, uint32_t count)
+{
+    for (uint32_t half = count / 2; half; half /= 2) {
+        for (uint32_t i = 0; i < half; i++) x[i] += x[i + half];
+    }
+    return x[0];
+}
+
 /* The exponent of a weight is formed in one operation. */
 static inline bool ref_profile_fuses(const ref_profile_run *r)
 {

@@ -68,14 +68,6 @@ static float finish_split(const ref_profile_run *r, const float *sink, ref_node 
     return none ? -INFINITY : fmaf(*n.m, natural, log_l);
 }
 
-/* Into the first: those half as far apart as there are places come first. */
-static void sum_of_places(float *sums)
-{
-    for (uint32_t half = KVG_MOST_SPLITS / 2; half; half /= 2) {
-        for (uint32_t i = 0; i < half; i++) sums[i] += sums[i + half];
-    }
-}
-
 /* docs/spec/other-kernels.md section 1.5: outputs of splits with their LSE, into those of the first. */
 static float combine_splits(const ref_profile_run *r, ref_node first, uint32_t splits, const float *lse)
 {
@@ -85,8 +77,8 @@ static float combine_splits(const ref_profile_run *r, ref_node first, uint32_t s
         const float below = lse[i] - (top == -INFINITY ? 0 : top);
         sums[i] = w[i] = r->exp2->of(below * LOG2_E);
     }
-    sum_of_places(sums);
-    const float inverse = sums[0] == 0 || isnan(sums[0]) ? 0 : ref_rcp_approx(sums[0], true);
+    const float sum = ref_sum_of_tree(sums, KVG_MOST_SPLITS);
+    const float inverse = sum == 0 || isnan(sum) ? 0 : ref_rcp_approx(sum, true);
     for (uint32_t d = 0; d < r->dims; d++) {
         float y = 0;
         for (uint32_t i = 0; i < splits; i++) {
@@ -95,7 +87,7 @@ static float combine_splits(const ref_profile_run *r, ref_node first, uint32_t s
         }
         first.o[d] = y;
     }
-    return fmaf(ref_lg2_approx(sums[0], true), LN_2, top);
+    return fmaf(ref_lg2_approx(sum, true), LN_2, top);
 }
 
 /* The sink joins the first split. */
@@ -251,8 +243,8 @@ static float join_parts(const ref_profile_run *r, uint32_t parts, ref_node first
     if (top == -INFINITY) top = 0;
     for (uint32_t i = 0; i < parts; i++)
         sums[i % KVG_MOST_SPLITS] += r->exp2->of(*ref_node_at(r, first.m, i).m - top);
-    sum_of_places(sums);
-    const float lse = sums[0] == 0 ? INFINITY : ref_lg2_approx(sums[0], true) + top;
+    const float sum = ref_sum_of_tree(sums, KVG_MOST_SPLITS);
+    const float lse = sum == 0 ? INFINITY : ref_lg2_approx(sum, true) + top;
     for (uint32_t i = 0; i < parts; i++) {
         const ref_node n = ref_node_at(r, first.m, i);
         const float w = r->exp2->of(*n.m - lse);
@@ -285,10 +277,7 @@ static float sum_of_segments(const ref_profile_run *r, ref_node first, const flo
         const uint32_t own = i + half * HALF, other = i + (1 - half) * HALF;
         sums[i] = fmaf(*ref_node_at(r, first.m, own).l, share[own], *ref_node_at(r, first.m, other).l * share[other]);
     }
-    for (uint32_t step = HALF / 2; step; step /= 2) {
-        for (uint32_t i = 0; i < step; i++) sums[i] += sums[i + step];
-    }
-    return sums[0];
+    return ref_sum_of_tree(sums, HALF);
 }
 
 /* Dim d of all segments: chains of every `chains`-th one, whose first product joins the second one's. */

@@ -35,15 +35,6 @@ static void load(const ref_profile_run *r, void *into, uint32_t i, const ref_pla
     kvg_reference_load(r->p->dtype, codes, r->p->head_dim, d->v[i]);
 }
 
-/* Into the first: those half as far apart as there are come first. */
-static float sum_of_tree(float *x, uint32_t count)
-{
-    for (uint32_t half = count / 2; half; half /= 2) {
-        for (uint32_t i = 0; i < half; i++) x[i] += x[i + half];
-    }
-    return x[0];
-}
-
 /* Threads that share a position: rows are padded with zeros to a power of two. */
 static uint32_t threads_of(uint32_t head_dim)
 {
@@ -60,7 +51,7 @@ static float score(const ref_profile_run *r, const float *q, const float *k)
         const float product = ref_round_to(r->p->dtype, q[d] * k[d]);
         sums[d / DIMS] = d % DIMS ? sums[d / DIMS] + product : product;
     }
-    return sum_of_tree(sums, threads);
+    return ref_sum_of_tree(sums, threads);
 }
 
 static void scores(const ref_profile_run *r, const void *from, const bool *seen, const void *query, float *s)
@@ -85,9 +76,9 @@ static float sum_of_rounds(const float *p, const float *v, uint32_t wide)
                 for (uint32_t n = 1; n < rounds; n++) x[i] += p[first + n * step];
             }
         }
-        warps[w] = sum_of_tree(x, paired);
+        warps[w] = ref_sum_of_tree(x, paired);
     }
-    return sum_of_tree(warps, WARPS);
+    return ref_sum_of_tree(warps, WARPS);
 }
 
 static void add(const ref_profile_run *r, const void *from, const bool *read, const float *p, float w, ref_node n)

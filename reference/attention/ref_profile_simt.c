@@ -186,10 +186,7 @@ static float sum_of_threads(const tile *d, uint32_t i, const float *q, uint32_t 
         sums[t] = 0;
         for (uint32_t j = t * dims; j < (t + 1) * dims; j++) sums[t] = fmaf(q[j], d->k[j][i], sums[t]);
     }
-    for (uint32_t half = threads / 2; half; half /= 2) {
-        for (uint32_t t = 0; t < half; t++) sums[t] += sums[t + half];
-    }
-    return sums[0];
+    return ref_sum_of_tree(sums, threads);
 }
 
 static void scores_of_threads(const ref_profile_run *r, const void *from, const bool *seen, const void *query, float *s)
