@@ -110,10 +110,21 @@ static float special_sum(const ref_operand *a, const ref_operand *b, size_t term
     return kvg_f32_of_bits(infinite[0] ? 0x7F800000 : 0xFF800000);
 }
 
-/* value * 2^up / 2^places, toward zero; |value| * 2^up < 2^28. */
-static int32_t aligned(int32_t value, int up, int places)
+/* How terms with so many bits behind the point are brought to those of a sum: first up, then down by what is left. */
+typedef struct alignment {
+    int up, down;
+} alignment;
+
+static alignment alignment_of(int fraction_bits, int term_bits)
 {
-    return up < 0 ? truncated(value, places - up) : truncated(value * (1 << up), places);
+    const int up = fraction_bits - term_bits;
+    return up < 0 ? (alignment){0, -up} : (alignment){up, 0};
+}
+
+/* value brought to a sum and then divided by 2^places, toward zero; |value| * 2^up < 2^28. */
+static int32_t aligned(int32_t value, alignment to, int places)
+{
+    return truncated(value * (1 << to.up), places + to.down);
 }
 
 static float fused_sum(const ref_sum *rule, const ref_operand *a, const ref_operand *b, float c)
@@ -128,10 +139,12 @@ static float fused_sum(const ref_sum *rule, const ref_operand *a, const ref_oper
     if (largest >= SPECIAL) return special_sum(a, b, rule->terms, start);
 
     /* 33 terms below 2^27: the sum needs 33 bits and a sign. */
-    int64_t sum = aligned(start.significand, rule->fraction_bits - F32_FRACTION, largest - start.exponent);
+    const alignment product_to = alignment_of(rule->fraction_bits, PRODUCT_FRACTION);
+    int64_t sum = aligned(start.significand, alignment_of(rule->fraction_bits, F32_FRACTION),
+                          largest - start.exponent);
     for (size_t i = 0; i < rule->terms; i++) {
         const int32_t product = a[i].significand * b[i].significand;
-        sum += aligned(product, rule->fraction_bits - PRODUCT_FRACTION, largest - exponent[i]);
+        sum += aligned(product, product_to, largest - exponent[i]);
     }
     const float result = f32_of_sum(sum, largest - rule->fraction_bits);
     return rule->cut ? kvg_f32_of_bits(kvg_bits_of_f32(result) >> rule->cut << rule->cut) : result;
