@@ -149,3 +149,40 @@ def test_recipes_are_expanded(name):
     assert recipes
     for case in recipes:
         kvgold.assert_matches(case, adapter.answer(case))
+
+
+def engine_alone(tmp_path, then, version="1.0"):
+    """Runs `then` where an engine lies whose package cannot be imported, and one of whose modules needs a server."""
+    files = {"toy/__init__.py": "raise SystemError('a GPU, a server and a licence')", "toy/ops/__init__.py": "import toy.server",
+             "toy/ops/add.py": "from toy.server import port\nfrom toy.ops.one import ONE\ndef add(x): return x + ONE + port()",
+             "toy/ops/one.py": "ONE = 1", f"toy-{version}.dist-info/METADATA": f"Metadata-Version: 2.1\nName: toy\nVersion: {version}\n"}
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    begin = "from kvgold.adapters.alone import Unavailable, alone, stubbed\nserver = {'toy.server': {'port': lambda: 40}}\n"
+    done = subprocess.run([sys.executable, "-c", begin + then], capture_output=True, text=True, check=False,
+                          env={**os.environ, "PYTHONPATH": os.pathsep.join((PYTHON, str(tmp_path)))})
+    return done.stdout + done.stderr.splitlines()[-1] if done.stderr else done.stdout
+
+
+def test_module_of_an_engine_alone(tmp_path):
+    said = engine_alone(tmp_path, "print(alone('toy', ['1.0'], server))\nfrom toy.ops.add import add\nprint(add(1), stubbed)")
+    assert said == "1.0\n42 ['toy.server']\n"
+
+
+def test_module_without_its_stub(tmp_path):
+    said = engine_alone(tmp_path, "alone('toy', ['1.0'], {})\nimport toy.ops.add")
+    assert said == "ModuleNotFoundError: No module named 'toy.server'"
+
+
+@pytest.mark.parametrize("then,said", [
+    ("alone('toy', ['1.1', '1.2'], server)", "toy 1.0 is there, and this adapter knows 1.1 and 1.2"),
+    ("alone('toyer', ['1.1'], server)", "toyer is not there: install it, or unpack its wheel into a folder of PYTHONPATH"),
+])
+def test_engine_unavailable(tmp_path, then, said):
+    assert engine_alone(tmp_path, then) == "kvgold.adapters.alone.Unavailable: " + said
+
+
+def test_engine_of_any_version(tmp_path):
+    with mock.patch.dict(os.environ, KVGOLD_ANY_VERSION="1"):
+        assert engine_alone(tmp_path, "print(alone('toy', ['1.1'], server))") == "1.0\n"

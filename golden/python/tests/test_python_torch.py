@@ -48,3 +48,45 @@ def test_example(engine, right):
     done = subprocess.run([sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"{ROOT}/golden/python/examples"],
                           env={**os.environ, "KVGOLD_ENGINE": engine}, capture_output=True, text=True, check=False)
     assert (done.returncode == 0) == right and ("passed" if right else "failed") in done.stdout, done.stdout
+
+
+ENGINE = """
+import os, signal, time
+from kvgold.adapters import eager
+from kvgold.adapters.alone import Unavailable
+
+def answer(problem, tensors):
+    if problem.op == "append": os.kill(os.getpid(), signal.SIGKILL)
+    if problem.op == "flatten": raise ValueError("no")
+    if problem.sinks: time.sleep(60)
+    return eager.answer(problem, tensors)
+
+def __getattr__(name):
+    if name == "gone": raise Unavailable("the engine is of another planet")
+    raise AttributeError(name)
+"""
+
+
+def ask_engine(tmp_path, function):
+    (tmp_path / "engine.py").write_text(ENGINE)
+    answer = tmp_path / "answer.safetensors"
+    return subprocess.run([sys.executable, "-m", "kvgold.adapters.torch", PACK, "--callable", f"engine:{function}",
+                           "--seconds", "20", "-o", answer], capture_output=True, text=True, check=False,
+                          env={**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path])})
+
+
+def test_engine_that_dies(tmp_path):
+    """A crash, an exception and a case that takes too long cost their cases alone."""
+    done = ask_engine(tmp_path, "answer")
+    asked = [prompt.problem for prompt in kvgold.load_prompt(PACK)]
+    fates = {"append": "its process ended by signal 9", "flatten": "ValueError: no", "sinks": "no answer after 20 s"}
+    for fate, reason in fates.items():
+        lines = [line for line in done.stderr.splitlines() if reason in line]
+        assert len(lines) == sum(fate == "sinks" if p.sinks else p.op == fate for p in asked) > 0, done.stderr
+    assert done.returncode == 0 and f"answered {sum(p.op == 'decode' and not p.sinks for p in asked) - 1} of" in done.stdout
+
+
+def test_engine_that_is_not_there(tmp_path):
+    done = ask_engine(tmp_path, "gone")
+    assert (done.returncode, done.stderr) == (77, "UNAVAILABLE engine:gone: the engine is of another planet\n")
+    assert ask_engine(tmp_path, "nothing").returncode == 2

@@ -15,6 +15,10 @@ from ..pack import Prompt, load_prompt
 Implementation = Callable[[Prompt], "Mapping[str, Any] | str"]
 
 
+class Failed(Exception):
+    """An exception of an implementation in another process, in words of reason_of."""
+
+
 def answer_all(path: str, output: str, implement: Implementation, only: str | None = None) -> int:
     """Exit status: 0 something was answered, 1 the implementation gave a tensor that nobody asked for or of another
     shape, 2 the prompt cannot be read, 3 the answers cannot be written, 77 nothing was answered (no file is written).
@@ -35,7 +39,7 @@ def answer_all(path: str, output: str, implement: Implementation, only: str | No
         try:
             given = implement(prompt)
         except Exception as error:  # noqa: BLE001: whatever an engine throws
-            given = reason_of(error)
+            given = str(error) if isinstance(error, Failed) else reason_of(error)
             print(f"{prompt}: {given}", file=sys.stderr)
         if isinstance(given, str):
             reasons[given] += 1

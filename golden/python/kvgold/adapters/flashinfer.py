@@ -20,6 +20,7 @@ import flashinfer
 import torch
 
 from ..problem import Problem
+from .cache import live_pages, starts
 
 WORKSPACE = 128 << 20
 
@@ -39,21 +40,7 @@ def refusal(p: Problem, t: Mapping[str, torch.Tensor]) -> str | None:
         return "padded pages or swizzled scales"
     if "sinks" in t:
         return "sinks"
-    return "a page lost in the middle" if pages_of(p, t) is None else None
-
-
-def pages_of(p: Problem, t: Mapping[str, torch.Tensor]) -> tuple[list[torch.Tensor], list[int]] | None:
-    """Each sequence's pages without those lost at its front, and the tokens they hold. None: one is lost elsewhere."""
-    pages, lengths = [], []
-    for entries, length in zip(t["block_table"].cpu(), t["lengths"].tolist()):
-        entries = entries[:-(-length // p.block_tokens)]
-        lost = (entries < 0) | (entries >= p.blocks)
-        gone = int(lost.sum())
-        if lost[gone:].any():
-            return None
-        pages.append(entries[gone:])
-        lengths.append(max(0, length - gone * p.block_tokens))
-    return pages, lengths
+    return "a page lost in the middle" if live_pages(p, t) is None else None
 
 
 def layer_view(p: Problem, pool: torch.Tensor) -> torch.Tensor:
@@ -82,7 +69,7 @@ def attend(p: Problem, t: dict[str, torch.Tensor]) -> tuple[torch.Tensor, torch.
                   "k_scale": t["k_tensor_scale"].item(), "v_scale": t["v_tensor_scale"].item()}
     else:
         cache = tuple(side.view(torch.bfloat16) for side in cache)
-    tables, lengths = pages_of(p, t) or ([], [])
+    tables, lengths = live_pages(p, t) or ([], [])
     counts = torch.tensor([len(table) for table in tables])
     last = torch.tensor(lengths) - (counts - 1).clamp(min=0) * p.block_tokens
     pages = (starts(counts).to(q.device), torch.cat(tables).int().to(q.device), last.int().to(q.device))
@@ -100,7 +87,3 @@ def attend(p: Problem, t: dict[str, torch.Tensor]) -> tuple[torch.Tensor, torch.
     out, lse = wrapper.run(q, cache, return_lse=True, **scales)
     torch.cuda.synchronize()
     return out, lse
-
-
-def starts(counts: torch.Tensor) -> torch.Tensor:
-    return torch.cat([torch.zeros(1, dtype=torch.int64), counts.cumsum(0)]).int()

@@ -3,15 +3,17 @@
     python -m kvgold.adapters.torch PACK --callable module:function -o ANSWER.safetensors [--device cuda] [--case KEY]
 
 The callable takes a kvgold.problem.Problem and the question's tensors by name (with the shapes of kvgold.check's
-docstring, on the device, of torch's dtypes, its own copies: ops that update pools in place may do just that). It returns tensors by the names that the answer has, or a
-text: why it does not answer. kvgold.adapters.eager:answer is one in plain PyTorch, kvgold.adapters.flashinfer:answer
-another."""
+docstring, on the device, of torch's dtypes, its own copies: ops that update pools in place may do just that). It
+returns tensors by the names that the answer has, or a text: why it does not answer. kvgold.adapters.eager:answer is one
+in plain PyTorch, kvgold.adapters.vllm:decode another."""
 
 from __future__ import annotations
 
 import argparse
 import importlib
+import multiprocessing
 import sys
+from multiprocessing.connection import Connection
 from typing import Any, Callable, Mapping
 
 try:
@@ -22,9 +24,11 @@ except ModuleNotFoundError as missing:
     print(f"kvgold.adapters.torch: {missing}: install PyTorch", file=sys.stderr)
     raise SystemExit(2) from None
 
-from ..pack import Prompt
+from ..ask import reason_of
+from ..pack import Prompt, load_prompt
 from ..problem import Problem
-from .command import answer_all
+from .alone import Unavailable, stubbed
+from .command import Failed, answer_all
 
 Engine = Callable[[Problem, "dict[str, torch.Tensor]"], "Mapping[str, torch.Tensor] | str"]
 
@@ -48,13 +52,98 @@ def implementation(engine: Engine, device: str) -> Callable[[Prompt], Mapping[st
     return answer
 
 
-def find_callable(name: str) -> Engine:
-    module, _, function = name.partition(":")
+def numpy_of(tensor: torch.Tensor) -> Any:
+    """Its bits as an array: numpy has no BF16 and no FP8."""
+    tensor = tensor.detach().contiguous().cpu()
+    small = {1: torch.uint8, 2: torch.int16}
+    return (tensor.view(small[tensor.itemsize]) if tensor.itemsize in small else tensor).numpy()
+
+
+def is_lost(device: str) -> bool:
+    """After a fault a GPU answers this process no more."""
     try:
-        return getattr(importlib.import_module(module), function)
+        torch.zeros(1, device=device).cpu()
+        return False
+    except RuntimeError:
+        return True
+
+
+def serve(connection: Connection, path: str, callable_name: str, device: str) -> None:
+    """The process of an engine: answers by key, each with the names of the engine's stubs, until it is told None."""
+    module, _, function = callable_name.partition(":")
+    try:
+        engine = implementation(getattr(importlib.import_module(module), function), device)
+    except Unavailable as error:
+        connection.send(("UNAVAILABLE", str(error)))
+        return
     except (ImportError, AttributeError, ValueError) as error:
-        print(f"--callable {name}: {error}; give module:function, the module on PYTHONPATH", file=sys.stderr)
-        raise SystemExit(2) from None
+        connection.send(("refused", f"{error}; give module:function, the module on PYTHONPATH"))
+        return
+    connection.send(("ready", ""))
+    prompts = {prompt.key: prompt for prompt in load_prompt(path)}
+    for key in iter(connection.recv, None):
+        try:
+            given = engine(prompts[key])
+            if not isinstance(given, str):
+                given = {name: numpy_of(tensor) for name, tensor in given.items()}
+            connection.send((given, None, False, stubbed))
+        except Exception as error:  # noqa: BLE001: whatever an engine throws
+            lost = is_lost(device)
+            connection.send((None, reason_of(error), lost, stubbed))
+            if lost:
+                return
+
+
+class Apart:
+    """An engine in a process of its own: a fault, a crash or a hang costs its case, and the next one has a new process."""
+
+    def __init__(self, path: str, callable_name: str, device: str, seconds: float):
+        self.arguments, self.seconds, self.stubs = (path, callable_name, device), seconds, dict[str, None]()
+        self.start()
+
+    def start(self) -> None:
+        """Raises Refused where there is no engine to ask."""
+        context = multiprocessing.get_context("spawn")
+        self.connection, end = context.Pipe()
+        self.process = context.Process(target=serve, args=(end, *self.arguments), daemon=True)
+        self.process.start()
+        end.close()
+        state, text = self.hear()
+        if state != "ready":
+            raise Refused(state, text)
+
+    def hear(self) -> Any:
+        if not self.connection.poll(self.seconds):
+            self.process.kill()
+            self.process.join()
+            raise TimeoutError(f"no answer after {self.seconds:g} s")
+        try:
+            return self.connection.recv()
+        except EOFError:
+            self.process.join()
+            code = self.process.exitcode or 0
+            raise ChildProcessError(f"its process ended {f'by signal {-code}' if code < 0 else f'with status {code}'}") from None
+
+    def __call__(self, prompt: Prompt) -> Mapping[str, Any] | str:
+        if not self.process.is_alive():
+            self.start()
+        self.connection.send(prompt.key)
+        given, error, lost, stubs = self.hear()
+        self.stubs.update(dict.fromkeys(stubs))
+        if lost:
+            self.process.join()
+        if error:
+            raise Failed(error)
+        return given  # type: ignore[no-any-return]
+
+    def end(self) -> None:
+        if self.process.is_alive():
+            self.connection.send(None)
+            self.process.join(10)
+
+
+class Refused(Exception):
+    """There is no engine to ask: (state, why)."""
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -64,9 +153,20 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("-o", "--output", required=True, help="the answer file")
     parser.add_argument("--device", default="cpu", help="torch device, e.g. cuda")
     parser.add_argument("--case", help="one case, by key or id")
+    parser.add_argument("--seconds", type=float, default=600, help="a case that takes longer is left unanswered (default 600)")
     options = parser.parse_args(arguments)
-    return answer_all(options.pack, options.output, implementation(find_callable(options.callable), options.device),
-                      options.case)
+    try:
+        engine = Apart(options.pack, options.callable, options.device, options.seconds)
+    except Refused as refused:
+        state, text = refused.args
+        print(f"{state} {options.callable}: {text}" if state == "UNAVAILABLE" else f"--callable {options.callable}: {text}",
+              file=sys.stderr)
+        return 77 if state == "UNAVAILABLE" else 2
+    status = answer_all(options.pack, options.output, engine, options.case)
+    engine.end()
+    if engine.stubs:
+        print(f"not the engine's own, but stubs: {', '.join(engine.stubs)}")
+    return status
 
 
 if __name__ == "__main__":

@@ -1,0 +1,70 @@
+"""Modules of an engine without the engine: `import vllm.v1.attention.ops.x` where nothing else of vLLM can be imported.
+
+An engine's package imports servers, models and compiled code before the one file that holds a kernel. `alone` lets its
+modules be imported one by one: from a wheel that is installed, or unpacked into a folder of sys.path, its packages are
+folders alone (no `__init__.py` of the engine runs), and what a module needs from the rest is a stub, which an adapter
+gives by name. `stubbed` says which stubs were imported, so that a verdict can say what was not the engine's own."""
+
+from __future__ import annotations
+
+import importlib.abc
+import importlib.metadata
+import importlib.util
+import os
+import sys
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+from typing import Any, Mapping, Sequence
+
+
+class Unavailable(ImportError):
+    """An engine that cannot be asked here, and why: it is not there, or of another version."""
+
+
+class _Stub(importlib.abc.Loader):
+    def __init__(self, names: Mapping[str, Any]):
+        self.names = names
+
+    def create_module(self, spec: ModuleSpec) -> None:
+        return None
+
+    def exec_module(self, module: ModuleType) -> None:
+        vars(module).update(self.names)
+        stubbed.append(module.__name__)
+
+
+class _Engine(importlib.abc.MetaPathFinder):
+    def __init__(self, name: str, site: str, stubs: Mapping[str, Mapping[str, Any]]):
+        self.name, self.site, self.stubs = name, site, stubs
+
+    def find_spec(self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
+        if fullname.partition(".")[0] != self.name:
+            return None
+        place = os.path.join(self.site, *fullname.split("."))
+        if fullname in self.stubs:
+            spec = ModuleSpec(fullname, _Stub(self.stubs[fullname]))
+        elif os.path.isfile(place + ".py"):
+            return importlib.util.spec_from_file_location(fullname, place + ".py")
+        else:
+            spec = ModuleSpec(fullname, None)
+        spec.submodule_search_locations = [place]  # stubs too: a module below one may be the engine's own
+        return spec if fullname in self.stubs or os.path.isdir(place) else None
+
+
+stubbed: list[str] = []  # full names, in the order in which they were imported
+
+
+def alone(name: str, versions: Sequence[str], stubs: Mapping[str, Mapping[str, Any]], distribution: str | None = None) -> str:
+    """Makes modules of the engine importable alone, and returns the version that is there.
+
+    name: its package; versions: those that the adapter knows (KVGOLD_ANY_VERSION=1 lets any pass); stubs: names of
+    modules with what each holds; distribution: its name on PyPI, if it is another one. Raises Unavailable."""
+    try:
+        found = importlib.metadata.distribution(distribution or name)
+    except importlib.metadata.PackageNotFoundError:
+        raise Unavailable(f"{name} is not there: install it, or unpack its wheel into a folder of PYTHONPATH") from None
+    if found.version not in versions and not os.environ.get("KVGOLD_ANY_VERSION"):
+        raise Unavailable(f"{name} {found.version} is there, and this adapter knows {' and '.join(versions)}")
+    if not any(isinstance(finder, _Engine) and finder.name == name for finder in sys.meta_path):
+        sys.meta_path.insert(0, _Engine(name, os.fspath(found.locate_file("")), stubs))
+    return found.version
