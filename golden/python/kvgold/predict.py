@@ -80,7 +80,8 @@ def predict(profile: str, q: Any, k: Any, v: Any, *, lengths: Any = None, scale:
         run_program("predict", question, f"--profile={profile}", f"--output={answer}", *options)
         with open(answer, "rb") as written:
             file = parse(memoryview(written.read()), answer, True)
-        out, lse = (np.array(file.tensors[name].array) if name in file.tensors else None for name in ("out", "lse"))
+        out = np.array(file.tensors["out"].array)
+        lse = np.array(file.tensors["lse"].array) if "lse" in file.tensors else None
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(q, torch.Tensor):
         of_rows = None if lse is None else torch.from_numpy(lse).to(q.device)

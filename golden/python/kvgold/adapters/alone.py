@@ -66,5 +66,5 @@ def alone(name: str, versions: Sequence[str], stubs: Mapping[str, Mapping[str, A
     if found.version not in versions and not os.environ.get("KVGOLD_ANY_VERSION"):
         raise Unavailable(f"{name} {found.version} is there, and this adapter knows {' and '.join(versions)}")
     if not any(isinstance(finder, _Engine) and finder.name == name for finder in sys.meta_path):
-        sys.meta_path.insert(0, _Engine(name, os.fspath(found.locate_file("")), stubs))
+        sys.meta_path.insert(0, _Engine(name, str(found.locate_file("")), stubs))
     return found.version

@@ -134,7 +134,7 @@ class Apart:
             self.process.join()
         if error:
             raise Failed(error)
-        return given  # type: ignore[no-any-return]
+        return given
 
     def end(self) -> None:
         if self.process.is_alive():

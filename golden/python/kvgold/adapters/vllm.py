@@ -91,7 +91,7 @@ def refusal(p: Problem, op: str, shared: bool = False) -> str | None:
     return None
 
 
-def rows(p: Problem, t: Tensors) -> tuple[list[torch.Tensor], list[torch.Tensor] | list[None]]:
+def rows(p: Problem, t: Tensors) -> tuple[list[torch.Tensor], list[torch.Tensor | None]]:
     """K and V as [blocks, tokens, heads, elements], and the scales of their rows, if they have any."""
     store = STORE[p.sides[0].format]
     return ([codes(p, t, name, store) for name in p.names],
@@ -180,7 +180,7 @@ def mla(p: Problem, t: dict[str, torch.Tensor]) -> Mapping[str, torch.Tensor] | 
     out = torch.zeros(*q.shape[:2], v_dim, dtype=q.dtype, device=q.device)
     lse = torch.zeros(q.shape[:2], device=q.device)
     between = torch.empty(*q.shape[:2], SPLITS, v_dim + 1, device=q.device)
-    descale = [t[f"{name}_tensor_scale"] for name in (p.names * 2)[:2]] if p.sides[0].tensor_scale else [None, None]
+    descale = [t.get(f"{name}_tensor_scale") for name in (p.names * 2)[:2]]
     decode_attention_fwd(q, kv[0], v, out, lse, table_of(tables, q.device),
                          torch.tensor(lengths, dtype=torch.int32, device=q.device), between, SPLITS, score_scale(p),
                          p.block_tokens, p.softcap, *descale, is_mla=bool(p.shared_kv))
