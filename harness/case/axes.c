@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+static const char *const answers_names[] = {"all", "out", NULL};                  /* in the order of the enum */
 static const char *const operands_names[] = {"plain", "f16", "bf16", "e4m3", NULL}; /* in the order of the enum */
 
 const kvg_axis_info *kvg_axis_get(kvg_axis axis)

@@ -159,6 +159,11 @@ uint32_t kvg_case_queries(const kvg_case *c, uint32_t sequence)
     return (const uint32_t[]){c->queries / 2, c->queries - 1, 0}[(sequence + c->queries) % 3];
 }
 
+size_t kvg_case_asked(const kvg_case *c)
+{
+    return kvg_roles_tensors(kvg_op_get(c->problem.op)->outputs) - (c->answers == KVG_ANSWERS_OUT);
+}
+
 void kvg_case_policy_text(const kvg_case_policy *policy, char *out, size_t size)
 {
     const kvg_mode_request *r = &policy->request;

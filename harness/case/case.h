@@ -41,6 +41,12 @@ typedef enum kvg_operands {
     KVG_OPERANDS_E4M3
 } kvg_operands;
 
+/* What of op decode's answer is judged. A kernel that gives no LSE leaves it as it was. */
+typedef enum kvg_answers {
+    KVG_ANSWERS_ALL, /* out and lse */
+    KVG_ANSWERS_OUT
+} kvg_answers;
+
 /* How the tensor scales of K and V are chosen. Formats without a tensor scale ignore it. */
 typedef struct kvg_case_scale {
     bool given;                      /* true: `value` has them; false: by `convention` from the filled tensor */
@@ -78,6 +84,7 @@ typedef struct kvg_case {
     uint32_t queries;           /* op decode: most query tokens of a sequence; 0 for other ops */
     bool even_queries;          /* op decode: every sequence has `queries` query tokens */
     kvg_operands operands;      /* op decode: the class that judges the answer; a profile has its own */
+    kvg_answers answers;        /* op decode: what is judged */
     uint32_t far_blocks;        /* paged ops: the question is asked again in pools of this many blocks; 0: it is not */
     bool relations;             /* op decode: the question is also asked in other ways (relations.def) */
     bool unseen;                /* the data need not show what the case asks for (harness/trial/judge/witnesses.def) */
@@ -106,6 +113,9 @@ kvg_status kvg_case_name(kvg_case *c) KVG_CHECKED;
  * turn, half of it, one less, and zero. Example: 6 query tokens, 5 sequences: 3, 5, 0, 3, 6. If
  * `queries` is 1, every sequence has one. */
 uint32_t kvg_case_queries(const kvg_case *c, uint32_t sequence);
+
+/* How many tensors of the answer are judged: the first ones of the op's outputs. */
+size_t kvg_case_asked(const kvg_case *c);
 
 /* True for a known dialect whose bytes may be judged by the value rule (KVG_DIALECT_VALUE). */
 bool kvg_case_by_value(const kvg_storage *storage);

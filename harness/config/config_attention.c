@@ -10,6 +10,11 @@ kvg_status kvg_attention_derive(kvg_case *c)
         return kvg_fail(KVG_ERR_INVALID, "profile %s has operands of its own: leave out operands",
                         kvg_profile_get(c->problem.profile)->name);
     }
+    if (c->answers == KVG_ANSWERS_ALL && c->problem.profile != KVG_PROFILE_NONE &&
+        !kvg_profile_gives_lse(kvg_profile_get(c->problem.profile))) {
+        return kvg_fail(KVG_ERR_INVALID, "%s gives no LSE: use \"answers\": \"out\"",
+                        kvg_profile_get(c->problem.profile)->name);
+    }
     a->query_heads = (a->query_heads ? a->query_heads : 1) * c->problem.kv_heads;
     uint64_t sum = 0;
     for (uint32_t i = 0; i < c->problem.paging.sequences; i++) sum += kvg_case_queries(c, i);
@@ -21,10 +26,5 @@ kvg_status kvg_attention_check_profile(const kvg_problem *p)
 {
     kvg_arithmetic class;
     if (p->op != KVG_OP_DECODE || p->profile == KVG_PROFILE_NONE) return KVG_OK;
-    const kvg_profile_info *profile = kvg_profile_get(p->profile);
-    if (!kvg_profile_gives_lse(profile)) {
-        return kvg_fail(KVG_ERR_INVALID, "%s gives no LSE, which op decode asks for: compare its outputs with those of "
-                        "`kvgold predict`", profile->name);
-    }
     return kvg_arithmetic_of_profile(p, &class) ? KVG_ERR_INVALID : KVG_OK;
 }

@@ -99,8 +99,9 @@ static void feature_words(const kvg_case *c, uint32_t sm, words *w)
     const kvg_paging *g = &p->paging;
     const bool decode = p->op == KVG_OP_DECODE, asked[FEATURES] = {
         a->window != 0, a->sinks, a->softcap > 0, a->scale > 0, c->queries > 1,
-        decode && a->query_heads != p->kv_heads, g->shared_kv, decode, p->rope.dims != 0, p->bias,
-        g->row_padding || g->data_padding || g->scale_padding, g->v_scale_swizzle,
+        decode && a->query_heads != p->kv_heads, g->shared_kv, decode && c->answers == KVG_ANSWERS_ALL,
+        p->rope.dims != 0, p->bias, g->row_padding || g->data_padding || g->scale_padding,
+        g->v_scale_swizzle,
     };
     (void)sm;
     for (size_t i = 0; i < FEATURES; i++) {

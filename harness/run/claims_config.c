@@ -100,8 +100,8 @@ static kvg_status add_head_dims(covering *v, kvg_json claim)
     return s;
 }
 
-/* How a case asks for a feature; rope and bias are op append's, lse is asked by every decode. For mla render_row adds
- * the part of the row that is V. */
+/* How a case asks for a feature; rope and bias are op append's. Every decode asks for lse, unless the claim
+ * does not list it. For mla render_row adds the part of the row that is V. */
 static const struct {
     const char *name, *members;
 } features[] = {
@@ -160,6 +160,11 @@ static kvg_status read_claim(covering *v, kvg_json claim, const char *op)
     if (!s && profiled) s = add_names(v, claim, "profiles", "\"profile\": \"%s\"", "exact", add_factor(v));
     if (!s && id != KVG_OP_MMA) s = add_head_dims(v, claim);
     if (!s) s = add_features(v, claim);
+    if (!s && id == KVG_OP_DECODE && !lists(claim, "features", "lse")) {
+        char *members = add_value(v, add_factor(v));
+        if (!members) return kvg_json_fail(claim, "more than %d values of all lists", MOST_VALUES);
+        snprintf(members, MEMBERS_SIZE, "\"answers\": \"out\"");
+    }
     factor *fills = add_factor(v);
     const bool encodes = kvg_roles_index(kvg_op_get(id)->inputs, KVG_ROLE_VALUES, KVG_K) >= 0;
     for (int i = 0; !s && i < (encodes ? 2 : 1); i++) { /* hard values are for those who round */

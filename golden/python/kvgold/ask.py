@@ -231,6 +231,12 @@ def reason_of(error: Exception) -> str:
     return f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}{place}"
 
 
+def what_is_asked(given: Mapping[str, Any], prompt: Prompt) -> dict[str, Any]:
+    """An answer without the LSE that a case with "answers": "out" does not ask for."""
+    asked = {answer.name for answer in prompt.answers}
+    return {name: given[name] for name in given if name != "lse" or name in asked}
+
+
 def _ask(engine: Engine, prompt: Prompt) -> Mapping[str, Any] | str | Exception:
     """The answer, fit for a file; or why there is none."""
     __tracebackhide__ = True
@@ -239,6 +245,7 @@ def _ask(engine: Engine, prompt: Prompt) -> Mapping[str, Any] | str | Exception:
         given = engine(prompt.problem, {name: tensor.array.copy() for name, tensor in prompt.tensors.items()})
         if isinstance(given, str):
             return given
+        given = what_is_asked(given, prompt)
         unknown = [name for name in given if name not in wanted]
         if unknown or not given:
             return f"{unknown[0] if unknown else 'nothing'} is given; {', '.join(wanted)} are asked for"

@@ -110,6 +110,7 @@ class Problem(Mapping[str, Any]):
     sinks: bool
     profile: str
     operands: str
+    answers: str             # of op decode: "all" (out and lse) or "out"
     layout_text: str | None = None
 
     heads, dim = _renamed("heads", "kv_heads"), _renamed("dim", "head_dim")
@@ -184,4 +185,5 @@ def problem_of(name: str, case: Mapping[str, Any], layer: int) -> Problem:
         bias=optional("bias", False), group=optional("group", 1), queries=optional("queries", 1),
         window=optional("window", 0), softcap=optional("softcap", 0.0), score_scale=optional("score_scale", 0.0),
         sinks=optional("sinks", False), profile=optional("profile", "exact"), operands=optional("operands", "plain"),
+        answers=optional("answers", "all"),
         layout_text=own.get("text"))

@@ -27,7 +27,7 @@ CONFIG = {
         {"op": ["append", "flatten", "probe"], "format": ["int8", "nvfp4"], "layout": ["turbomind", "hnd", "vllm"], "kv_heads": 2,
          "head_dim": 32, "tokens": 12, "block_tokens": 4, "fill": "adversarial", "scale": {"k": 0.3, "v": 0.7}},
         {"op": "decode", "format": ["bf16", "nvfp4"], "layout": "hnd", "kv_heads": 2, "head_dim": 32, "group": 2, "queries": 2,
-         "tokens": 24, "block_tokens": 8, "fill": "random", "scale": {"k": 0.3, "v": 0.7}}]}]}
+         "tokens": 24, "block_tokens": 8, "fill": "random", "scale": {"k": 0.3, "v": 0.7}, "answers": ["all", "out"]}]}]}
 
 
 def kvgold_program(*arguments, check=True):
@@ -79,6 +79,12 @@ def lse_in_base_2(prompt):
     return {**given, "lse": given["lse"] * np.float32(1 / np.log(2))} if prompt.problem.op == "decode" else given
 
 
+def out_of_next_head(prompt):
+    """Wrong also where out alone is asked for."""
+    given = adapter.answer(prompt)
+    return {**given, "out": np.roll(given["out"], 1, 1)} if prompt.problem.op == "decode" else given
+
+
 def tensor_lost(prompt):
     given = adapter.answer(prompt)
     return {"k_flat": given["k_flat"]} if prompt.problem.op == "flatten" else given
@@ -86,15 +92,18 @@ def tensor_lost(prompt):
 
 @pytest.mark.parametrize("defect,op,reason", [
     (nibbles_swapped, "append", "equals nibbles_swapped"), (lse_in_base_2, "decode", "near lse_base_2"),
+    (out_of_next_head, "decode", "outside their bound"),
     (tensor_lost, "flatten", "v_flat missing")])
 def test_planted_defects_fail(pack, tmp_path, defect, op, reason):
     """By the program, with its reason, and by assert_matches; and nothing else fails."""
     path = tmp_path / "answer.safetensors"
     assert command.answer_all(pack, path, defect) == 0
     verdict = compare(pack, path, "--no-why")
-    failed = [line.split()[2] for line in verdict.stdout.splitlines() if line.startswith("FAIL")]
-    assert verdict.returncode == 1 and failed and all(name.startswith(f"{op}/") for name in failed), verdict.stdout
-    cases = kvgold.load(pack).select(op=op, format="nvfp4")
+    keys = {line.split()[1] for line in verdict.stdout.splitlines() if line.startswith("FAIL")}
+    failed = [case for case in kvgold.load(pack) if case.key in keys]
+    assert verdict.returncode == 1 and failed and all(case.problem.op == op for case in failed), verdict.stdout
+    assert any(case.problem.answers == "out" for case in failed) == (defect is out_of_next_head), verdict.stdout
+    cases = [case for case in failed if case.problem.format == "nvfp4"]
     for case in cases:
         with pytest.raises(AssertionError):
             kvgold.assert_matches(case, defect(case))
@@ -113,7 +122,7 @@ def test_unanswered_and_failing_cases(pack, tmp_path, capsys):
     path = tmp_path / "answer.safetensors"
     assert command.answer_all(pack, path, mostly) == 0
     out, err = capsys.readouterr()
-    assert "unanswered 3: ValueError: boom (test_python_adapters.py:" in out and "answered 3 of 26 cases" in out and "boom" in err
+    assert "unanswered 3: ValueError: boom (test_python_adapters.py:" in out and f"answered 3 of {len(kvgold.load(pack))} cases" in out and "boom" in err
     assert compare(pack, path).returncode == 0
     assert command.answer_all(pack, tmp_path / "none", lambda prompt: "not mine") == 77
     assert not (tmp_path / "none").exists()

@@ -42,6 +42,13 @@ static kvg_status open_answer(size_t outputs, size_t rows, kvg_attention_answer 
     return KVG_OK;
 }
 
+/* What the case does not ask for has no bound. */
+static void promise_what_is_asked(const kvg_truth *t, kvg_attention_answer *a)
+{
+    if (t->question->c->answers == KVG_ANSWERS_ALL) return;
+    for (size_t row = 0; row < t->rows; row++) a->lse_bound[row] = INFINITY;
+}
+
 static void close_answer(kvg_attention_answer *a)
 {
     free(a->out);
@@ -131,6 +138,7 @@ kvg_status judge_know_numbers(kvg_truth *t)
     if (!s) s = open_answer(t->outputs, t->rows, &t->exact);
     if (!s) s = kvg_attention_spec(&d->c->problem, d->in.tensors, &arithmetic, &t->exact);
     if (!s) s = measure_codec(t);
+    if (!s) promise_what_is_asked(t, &t->exact);
     return s ? s : ask_probe(t);
 }
 
@@ -278,7 +286,7 @@ void kvg_decode_judge(const kvg_truth *t, const kvg_tensor *answer, kvg_result *
         judge_numbers(t, OUT, got[OUT], &t->exact, "the exact answer", &out, r);
         judge_numbers(t, LSE, got[LSE], &t->exact, "the exact answer", &lse, r);
         const bool by_bits = t->question->c->problem.profile != KVG_PROFILE_NONE;
-        if (!by_bits) r->bytes.compared += answer[OUT].bytes + answer[LSE].bytes;
+        for (size_t i = 0; !by_bits && i < kvg_case_asked(t->question->c); i++) r->bytes.compared += answer[i].bytes;
         *a = (kvg_decode_accuracy){
             .measured = t->outputs + t->rows > 0,
             .elements = t->outputs + t->rows,
@@ -306,7 +314,7 @@ void kvg_decode_judge(const kvg_truth *t, const kvg_tensor *answer, kvg_result *
 bool kvg_decode_is_near(const kvg_truth *t, const kvg_tensor *answer, const kvg_tensor *other)
 {
     bool near = true;
-    for (int i = OUT; i <= LSE && near; i++) {
+    for (size_t i = OUT; i < kvg_case_asked(t->question->c) && near; i++) {
         const size_t count = i == OUT ? t->outputs : t->rows;
         double *a = numbers_of(&answer[i], count), *b = numbers_of(&other[i], count);
         kvg_attention_error error = {.outside = 1};
@@ -323,7 +331,7 @@ bool kvg_decode_is_near(const kvg_truth *t, const kvg_tensor *answer, const kvg_
 void kvg_decode_judge_bits(const kvg_truth *t, const kvg_tensor *answer, kvg_result *r)
 {
     const kvg_profile_info *profile = kvg_profile_get(t->question->c->problem.profile); /* NULL: the exact answer */
-    for (int i = OUT; i <= LSE; i++) {
+    for (size_t i = OUT; i < kvg_case_asked(t->question->c); i++) {
         const kvg_tensor *want = &t->expected.tensors[i], *have = &answer[i];
         const size_t width = kvg_dtype_bytes(want->dtype), count = want->bytes / width, dims = t->outputs / t->rows;
         const kvg_difference d = kvg_differ_numbers(want->dtype, want->data, have->data, count);
@@ -362,8 +370,8 @@ static bool has_bits_of(const kvg_problem *p, const kvg_truth *t, const kvg_tens
 {
     if (!kvg_problem_has_operands(p) || kvg_attention_profile(p, t->question->in.tensors, other)) return false;
     bool same = true;
-    const int last = kvg_profile_gives_lse(kvg_profile_get(p->profile)) ? LSE : OUT;
-    for (int i = OUT; i <= last && same; i++) {
+    const size_t asked = kvg_profile_gives_lse(kvg_profile_get(p->profile)) ? kvg_case_asked(t->question->c) : LSE;
+    for (size_t i = OUT; i < asked && same; i++) {
         const size_t count = other[i].bytes / kvg_dtype_bytes(other[i].dtype);
         same = kvg_differ_numbers(other[i].dtype, other[i].data, answer[i].data, count).wrong == 0;
     }

@@ -40,10 +40,10 @@ void kvg_separation_close(kvg_separation_scene *s)
 
 /* --- distances --- */
 
-static uint64_t changed_bits(const kvg_tensor_set *a, const kvg_tensor_set *b)
+static uint64_t changed_bits(const kvg_case *c, const kvg_tensor_set *a, const kvg_tensor_set *b)
 {
     uint64_t bits = 0;
-    for (size_t t = 0; t < a->count; t++) {
+    for (size_t t = 0; t < kvg_case_asked(c); t++) {
         const uint8_t *x = a->tensors[t].data, *y = b->tensors[t].data;
         for (size_t i = 0; i < a->tensors[t].bytes; i++) {
             for (unsigned left = x[i] ^ y[i]; left; left &= left - 1) bits++;
@@ -80,7 +80,8 @@ static double distance_of(const kvg_separation_scene *s, const kvg_defect *defec
                           bool by_bits)
 {
     if (by_bits) {
-        const uint64_t bits = changed_bits(wrong, defect->flash ? &s->plain : &s->truth->expected);
+        const kvg_tensor_set *right = defect->flash ? &s->plain : &s->truth->expected;
+        const uint64_t bits = changed_bits(s->truth->question->c, wrong, right);
         return bits ? (double)bits : -1;
     }
     double distance = distance_from(s, wrong, &s->truth->exact);

@@ -6,7 +6,7 @@ import sys
 from collections import Counter
 from typing import Any, Callable, Mapping
 
-from ..ask import reason_of
+from ..ask import reason_of, what_is_asked
 from ..container import PackError
 from ..judge import save_answer
 from ..pack import Prompt, load_prompt
@@ -44,7 +44,7 @@ def answer_all(path: str, output: str, implement: Implementation, only: str | No
         if isinstance(given, str):
             reasons[given] += 1
         else:
-            answers[prompt] = given
+            answers[prompt] = what_is_asked(given, prompt)
     for reason, count in sorted(reasons.items()):
         print(f"unanswered {count}: {reason}")
     print(f"answered {len(answers)} of {len(answers) + reasons.total()} cases")

@@ -316,6 +316,23 @@ static void test_nan_and_infinity_fail(void **state)
     }
 }
 
+/* Where out alone is asked for, nothing in lse is judged, by bounds or by bits, and all of out is. */
+static void test_out_alone_is_judged(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 4; i++) {
+        kvg_case c = make_case(KVG_LAYOUT_VLLM, KVG_FORMAT_E4M3, KVG_FILL_RANDOM, i & 1);
+        c.answers = KVG_ANSWERS_OUT;
+        assert_int_equal(kvg_case_name(&c), KVG_OK);
+        assert_non_null(strstr(c.id, ":out/"));
+        const int which = i >> 1;
+        const kvg_dtype dtype = which ? KVG_DTYPE_F32 : KVG_DTYPE_BF16;
+        const kvg_result r = judge(&c, (change){.set = true, .which = which, .at = 11, .to = bits_of(dtype, NAN)});
+        if (which) assert_verdict(&r, KVG_VERDICT_PASS, c.id);
+        else assert_fails_with(&r, "out: 1 of ");
+    }
+}
+
 static void test_what_nobody_wrote_fails(void **state)
 {
     (void)state;
@@ -492,6 +509,7 @@ int main(void)
         cmocka_unit_test(test_one_bit_fails_under_a_profile),
         cmocka_unit_test(test_the_bits_of_another_profile_are_named),
         cmocka_unit_test(test_nan_and_infinity_fail),
+        cmocka_unit_test(test_out_alone_is_judged),
         cmocka_unit_test(test_what_nobody_wrote_fails),
         cmocka_unit_test(test_a_probe_convicts_a_lost_sink),
         cmocka_unit_test(test_a_probe_convicts_a_wrong_reference),

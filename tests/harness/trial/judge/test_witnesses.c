@@ -33,7 +33,8 @@ static void test_each_defect_of_a_row_exists(void **state)
 /* Axes of pages, append and decode that say how a question is put and judged, or whose every value the defects of pages
  * see. Configs with far pools below 2^31 bytes are refused. */
 static const kvg_axis without[] = {KVG_AXIS_BLOCK_TOKENS, KVG_AXIS_BLOCKS,   KVG_AXIS_SEQUENCES, KVG_AXIS_LAYER,
-                                   KVG_AXIS_FAR_BLOCKS,   KVG_AXIS_OPERANDS, KVG_AXIS_PROFILE,   KVG_AXIS_RELATIONS};
+                                   KVG_AXIS_FAR_BLOCKS,   KVG_AXIS_OPERANDS, KVG_AXIS_PROFILE,   KVG_AXIS_RELATIONS,
+                                   KVG_AXIS_ANSWERS};
 
 static void test_each_axis_has_a_witness(void **state)
 {
