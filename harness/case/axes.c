@@ -2,8 +2,11 @@
 
 #include <string.h>
 
-static const char *const answers_names[] = {"all", "out", NULL};                  /* in the order of the enum */
-static const char *const operands_names[] = {"plain", "f16", "bf16", "e4m3", NULL}; /* in the order of the enum */
+/* In the order of their enums. */
+static const char *const answers_names[] = {"all", "out", NULL};
+static const char *const lengths_names[] = {"any", "live", "even", NULL};
+static const char *const operands_names[] = {"plain", "f16", "bf16", "e4m3", NULL};
+static const char *const unowned_names[] = {"any", "finite", "zero", NULL};
 
 const kvg_axis_info *kvg_axis_get(kvg_axis axis)
 {

@@ -47,6 +47,20 @@ typedef enum kvg_answers {
     KVG_ANSWERS_OUT
 } kvg_answers;
 
+/* Lengths of the sequences that an op reads. */
+typedef enum kvg_lengths {
+    KVG_LENGTHS_ANY,  /* from 1 to all tokens; of three sequences one is empty, and another one has lost a block */
+    KVG_LENGTHS_LIVE, /* as ANY, but none is empty and none has lost a block */
+    KVG_LENGTHS_EVEN  /* every sequence has all tokens */
+} kvg_lengths;
+
+/* What lies in the bytes of the pools that no token owns. */
+typedef enum kvg_unowned {
+    KVG_UNOWNED_ANY,    /* noise, NaN patterns, rows of other tokens */
+    KVG_UNOWNED_FINITE, /* bytes from 0 to 0x3F, which are finite numbers in every format */
+    KVG_UNOWNED_ZERO
+} kvg_unowned;
+
 /* How the tensor scales of K and V are chosen. Formats without a tensor scale ignore it. */
 typedef struct kvg_case_scale {
     bool given;                      /* true: `value` has them; false: by `convention` from the filled tensor */
@@ -85,6 +99,8 @@ typedef struct kvg_case {
     bool even_queries;          /* op decode: every sequence has `queries` query tokens */
     kvg_operands operands;      /* op decode: the class that judges the answer; a profile has its own */
     kvg_answers answers;        /* op decode: what is judged */
+    kvg_lengths lengths;        /* ops that read sequences */
+    kvg_unowned unowned;        /* paged ops */
     uint32_t far_blocks;        /* paged ops: the question is asked again in pools of this many blocks; 0: it is not */
     bool relations;             /* op decode: the question is also asked in other ways (relations.def) */
     bool unseen;                /* the data need not show what the case asks for (harness/trial/judge/witnesses.def) */

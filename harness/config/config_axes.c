@@ -341,14 +341,16 @@ static uint64_t worst_blocks(uint64_t n, uint32_t block_tokens)
 }
 
 /* The most that harness/trial/question/paged_fill.h can need. New tokens are spread evenly and start anywhere; what
- * flatten reads starts at position 0, and the first of three or more sequences is empty. */
-static uint64_t blocks_needed(const kvg_problem *p)
+ * flatten reads starts at position 0, and with lengths any one of three or more sequences is empty. */
+static uint64_t blocks_needed(const kvg_case *c)
 {
+    const kvg_problem *p = &c->problem;
     const kvg_paging *g = &p->paging;
+    const bool one_empty = g->sequences > 2 && c->lengths == KVG_LENGTHS_ANY;
     const uint64_t each = p->tokens / g->sequences, longer = p->tokens % g->sequences;
     if (kvg_problem_blocks(p) != KVG_BLOCKS_TABLE) return g->sequences;
     if (kvg_op_reads_sequences(p->op)) {
-        return (uint64_t)kvg_layout_table_width(p->layout, g, p->tokens) * (g->sequences - (g->sequences > 2));
+        return (uint64_t)kvg_layout_table_width(p->layout, g, p->tokens) * (g->sequences - one_empty);
     }
     return longer * worst_blocks(each + 1, g->block_tokens) +
            (g->sequences - longer) * worst_blocks(each, g->block_tokens);
@@ -359,7 +361,13 @@ kvg_status kvg_axis_check_blocks(const kvg_case *c)
     const kvg_problem *p = &c->problem;
     const kvg_paging *g = &p->paging;
     if (!kvg_layout_get(p->layout)->paged) return KVG_OK;
-    const uint64_t needed = blocks_needed(p), longest = ((uint64_t)p->tokens + g->sequences - 1) / g->sequences;
+    if (c->lengths != KVG_LENGTHS_ANY && !kvg_op_reads_sequences(p->op)) {
+        return kvg_fail(KVG_ERR_INVALID, "op %s reads no sequences: leave out lengths", kvg_op_get(p->op)->name);
+    }
+    if (c->unowned != KVG_UNOWNED_ANY && c->fill == KVG_FILL_CODES && p->op != KVG_OP_DECODE) {
+        return kvg_fail(KVG_ERR_INVALID, "fill codes is what lies in the pools: leave out unowned");
+    }
+    const uint64_t needed = blocks_needed(c), longest = ((uint64_t)p->tokens + g->sequences - 1) / g->sequences;
     if (kvg_problem_blocks(p) == KVG_BLOCKS_ONE && !kvg_op_reads_sequences(p->op) && longest > g->block_tokens) {
         return kvg_fail(KVG_ERR_INVALID,
                         "%u tokens in %u sequences need %llu or more as capacity (block_tokens), not %u", p->tokens,
@@ -387,8 +395,9 @@ kvg_status kvg_axis_check_blocks(const kvg_case *c)
     return KVG_OK;
 }
 
-void kvg_axis_derive(kvg_problem *p)
+void kvg_axis_derive(kvg_case *c)
 {
+    kvg_problem *p = &c->problem;
     kvg_paging *g = &p->paging;
     if (p->op == KVG_OP_MMA) { /* its tiles follow from the operands' type alone */
         p->storage[KVG_K].format = kvg_format_of_dtype(p->dtype == KVG_DTYPE_F16 ? KVG_DTYPE_F16 : KVG_DTYPE_BF16);
@@ -399,6 +408,6 @@ void kvg_axis_derive(kvg_problem *p)
     if (!kvg_layout_get(p->layout)->paged) return;
     g->layer = (p->tokens + g->block_tokens) % g->layers; /* kvg_config_open chooses another */
     if (g->blocks) return;
-    const uint64_t needed = blocks_needed(p);
+    const uint64_t needed = blocks_needed(c);
     g->blocks = needed + 2 < 1 << 24 ? (uint32_t)needed + 2 : 1 << 24;
 }

@@ -150,7 +150,7 @@ kvg_status kvg_axis_default(kvg_axis which, kvg_case *c) KVG_CHECKED;
 /* Derives fields from the rest of the case. The layer of a golden pack is (tokens + block_tokens)
  * mod layers. A pool has two blocks more than harness/trial/question/paged_fill.h can need. Op mma:
  * the storage and the shape of its tiles. */
-void kvg_axis_derive(kvg_problem *problem);
+void kvg_axis_derive(kvg_case *c);
 
 /* KVG_ERR_INVALID if a paged case has fewer blocks, or a smaller capacity, than harness/trial/question/paged_fill.h can
  * need with any seed, or fewer far blocks than blocks. */

@@ -155,7 +155,7 @@ static kvg_status add_combination(kvg_config *config, group *g, const config_cho
     c.problem.storage[KVG_K].dialect = c.problem.storage[KVG_V].dialect = kvg_axis_get(KVG_AXIS_DIALECT)->fallback;
     kvg_status s = read_axes(config, given, &c);
     if (s) return s;
-    kvg_axis_derive(&c.problem);
+    kvg_axis_derive(&c);
     s = check_decode(given, &c);
     if (!s) s = kvg_attention_derive(&c);
     if (s) return kvg_json_locate(g->object, s);

@@ -46,7 +46,8 @@ static bool v_is_a_part(const kvg_question *q)
 static bool has_tails(const kvg_question *q)
 {
     const kvg_problem *p = &q->c->problem;
-    return q->c->shuffled && kvg_problem_blocks(p) == KVG_BLOCKS_TABLE && p->paging.sequences > 1 && p->tokens > 1;
+    return q->c->shuffled && q->c->lengths != KVG_LENGTHS_EVEN && kvg_problem_blocks(p) == KVG_BLOCKS_TABLE &&
+           p->paging.sequences > 1 && p->tokens > 1;
 }
 
 /* One of three sequences or more has lost its first block. A window may hide it. */
@@ -54,7 +55,8 @@ static bool has_holes(const kvg_question *q)
 {
     const kvg_problem *p = &q->c->problem;
     const bool longer = p->tokens > p->paging.block_tokens + 1;
-    return has_tails(q) && p->paging.sequences > 2 && longer && !p->attention.window;
+    return has_tails(q) && q->c->lengths == KVG_LENGTHS_ANY && p->paging.sequences > 2 && longer &&
+           !p->attention.window;
 }
 
 /* --- the table --- */

@@ -134,8 +134,8 @@ static uint32_t choose_tail(const spread *s, uint32_t sequence, uint32_t least, 
     return length < top ? length + 1 : length > least ? length - 1 : length;
 }
 
-/* Length of a sequence to read back: one part is empty where there are several, the last part may fill the output; in a
- * ring some have wrapped. Decode: the queries' own tokens are among them if that is possible. */
+/* Length of a sequence to read back. Lengths any: one part is empty where there are several, the last part may fill the
+ * output; in a ring some have wrapped. Decode: the queries' own tokens are among them if that is possible. */
 static uint32_t choose_length(const spread *s, uint32_t sequence)
 {
     const uint32_t part = s->part[sequence];
@@ -143,7 +143,8 @@ static uint32_t choose_length(const spread *s, uint32_t sequence)
     const uint32_t last = p->paging.sequences - 1;
     const uint32_t B = p->paging.block_tokens;
     const uint32_t most = s->rule == KVG_BLOCKS_ONE && B < p->tokens ? B : p->tokens;
-    if (part == s->empty && last >= 2) return 0;
+    if (s->c->lengths == KVG_LENGTHS_EVEN) return most;
+    if (part == s->empty && last >= 2 && s->c->lengths == KVG_LENGTHS_ANY) return 0;
     if (part != last || !s->full) {
         const uint32_t queries = kvg_case_queries(s->c, part);
         const uint32_t least = queries < 1 ? 1 : queries < most ? queries : most;
@@ -183,7 +184,7 @@ static kvg_status spread_old(spread *s, uint32_t sequence, kvg_paged_fill *out)
     out->query_lengths[sequence] = (int32_t)kvg_case_queries(s->c, s->part[sequence]);
     for (uint32_t column = 0; column < width; column++) table[column] = garbage(s, (uint64_t)sequence * width + column);
     const bool tail = s->rule == KVG_BLOCKS_TABLE && s->part[sequence] == s->tail;
-    const bool hole = tail && p->paging.sequences > 2 && length > B;
+    const bool hole = tail && p->paging.sequences > 2 && length > B && s->c->lengths == KVG_LENGTHS_ANY;
     if (hole) table[0] = -1;
     const uint32_t end = length < p->tokens ? length : p->tokens;
     const uint32_t seen = first_seen(s, sequence, length);

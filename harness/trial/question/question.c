@@ -165,7 +165,7 @@ static kvg_status fill_codes(kvg_question *d)
  * in relation `poisoned`: here they would be all that the diagnosis of a wrong answer has. */
 static old_data old_data_of(const kvg_question *d)
 {
-    if (!d->c->shuffled || d->c->fill == KVG_FILL_CODES) return OLD_NOISE;
+    if (!d->c->shuffled || d->c->fill == KVG_FILL_CODES || d->c->unowned != KVG_UNOWNED_ANY) return OLD_NOISE;
     const bool decode = d->c->problem.op == KVG_OP_DECODE;
     const old_data kinds[] = {OLD_NOISE, OLD_NOISE, OLD_ROWS, decode ? OLD_NOISE : OLD_NAN};
     return kinds[kvg_rng_below(~d->seed, STREAM_OLD, 0, 4)];
@@ -175,6 +175,19 @@ static void fill_old(const kvg_question *d, uint64_t stream, kvg_tensor *tensor)
 {
     if (old_data_of(d) != OLD_NAN) kvg_fill_noise(d->c, stream, tensor);
     else if (tensor->bytes) memset(tensor->data, 0xFF, tensor->bytes);
+}
+
+uint8_t kvg_question_unowned_bits(const kvg_case *c)
+{
+    static const uint8_t bits[] = {[KVG_UNOWNED_ANY] = 0xFF, [KVG_UNOWNED_FINITE] = 0x3F, [KVG_UNOWNED_ZERO] = 0};
+    return bits[c->unowned];
+}
+
+static void fill_old_pool(const kvg_question *d, uint64_t stream, kvg_tensor *pool)
+{
+    uint8_t *bytes = pool->data;
+    fill_old(d, stream, pool);
+    for (size_t i = 0; i < pool->bytes; i++) bytes[i] &= kvg_question_unowned_bits(d->c);
 }
 
 /* The reference's append of the live rows to `slots` of the pools in `to`. */
@@ -210,8 +223,8 @@ static kvg_status fill_old_rows(const kvg_question *d, const kvg_tensor_set *to)
 static kvg_status fill_pools(kvg_question *d)
 {
     for (int side = KVG_K; side <= KVG_V; side++) {
-        fill_old(d, (uint64_t)side, input(d, KVG_ROLE_DATA_POOL, (kvg_side)side));
-        fill_old(d, 2 + (uint64_t)side, input(d, KVG_ROLE_SCALE_POOL, (kvg_side)side));
+        fill_old_pool(d, (uint64_t)side, input(d, KVG_ROLE_DATA_POOL, (kvg_side)side));
+        fill_old_pool(d, 2 + (uint64_t)side, input(d, KVG_ROLE_SCALE_POOL, (kvg_side)side));
     }
     if (d->c->fill == KVG_FILL_CODES) return d->queries ? fill_codes(d) : KVG_OK;
     kvg_status s = fill_old_rows(d, &d->in);

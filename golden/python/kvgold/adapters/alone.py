@@ -41,14 +41,13 @@ class _Engine(importlib.abc.MetaPathFinder):
         if fullname.partition(".")[0] != self.name:
             return None
         place = os.path.join(self.site, *fullname.split("."))
-        if fullname in self.stubs:
-            spec = ModuleSpec(fullname, _Stub(self.stubs[fullname]))
-        elif os.path.isfile(place + ".py"):
+        if fullname not in self.stubs and os.path.isfile(place + ".py"):
             return importlib.util.spec_from_file_location(fullname, place + ".py")
-        else:
-            spec = ModuleSpec(fullname, None)
+        if not os.path.isdir(place) and not any(f"{stub}.".startswith(fullname + ".") for stub in self.stubs):
+            return None
+        spec = ModuleSpec(fullname, _Stub(self.stubs[fullname]) if fullname in self.stubs else None)
         spec.submodule_search_locations = [place]  # stubs too: a module below one may be the engine's own
-        return spec if fullname in self.stubs or os.path.isdir(place) else None
+        return spec
 
 
 stubbed: list[str] = []  # full names, in the order in which they were imported

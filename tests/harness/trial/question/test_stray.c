@@ -116,6 +116,25 @@ typedef struct old_rows {
     unsigned all_set, of_tokens;
 } old_rows;
 
+/* The bits that are set in K's codes of slots that no token owns. */
+static uint8_t bits_nobody_owns(const kvg_question *d)
+{
+    const kvg_problem *p = &d->c->problem;
+    const uint32_t B = p->paging.block_tokens;
+    kvg_layout_map map;
+    kvg_rows_map(p, &map);
+    const kvg_row_map *m = &map.codes[KVG_K];
+    const uint8_t *pool = kvg_set_tensor(&d->in, KVG_ROLE_DATA_POOL, KVG_K)->data;
+    uint8_t bits = 0;
+    for (uint32_t slot = 0; slot < p->paging.blocks * B; slot++) {
+        bool owned = false;
+        for (uint32_t i = 0; i < d->rows.tokens; i++) owned = owned || d->slots[i] == slot;
+        for (uint32_t i = 0; i < m->bytes && !owned; i++)
+            bits |= pool[kvg_rows_place(m, p->paging.layer, slot / B, 0, slot % B, i)];
+    }
+    return bits;
+}
+
 static old_rows find_old_rows(const kvg_question *d)
 {
     const kvg_problem *p = &d->c->problem;
@@ -139,6 +158,40 @@ static old_rows find_old_rows(const kvg_question *d)
         found.of_tokens += like && !owned;
     }
     return found;
+}
+
+/* Lengths live: no empty sequence and no lost block; even: all tokens, too. Unowned: no byte has other bits, and over
+ * the seeds each permitted bit is set somewhere. */
+static void test_lengths_and_unowned_bytes(void **state)
+{
+    (void)state;
+    static const uint8_t permitted[] = {0xFF, 0x3F, 0};
+    bool shorter = false;
+    for (int unowned = KVG_UNOWNED_ANY; unowned <= KVG_UNOWNED_ZERO; unowned++) {
+        uint8_t set = 0;
+        for (uint64_t seed = 1; seed <= 20; seed++) {
+            kvg_case c = make_case(KVG_OP_FLATTEN, KVG_LAYOUT_HND, seed);
+            kvg_question d;
+            c.shuffled = seed & 1;
+            c.lengths = seed % 3 ? KVG_LENGTHS_LIVE : KVG_LENGTHS_EVEN;
+            c.unowned = (kvg_unowned)unowned;
+            c.problem.paging.blocks *= 2; /* no sequence is empty */
+            assert_int_equal(kvg_question_make(&c, &d), KVG_OK);
+            const kvg_paging *g = &c.problem.paging;
+            const int32_t *lengths = kvg_set_tensor(&d.in, KVG_ROLE_LENGTHS, KVG_K)->data;
+            const int32_t *table = kvg_set_tensor(&d.in, KVG_ROLE_BLOCK_TABLE, KVG_K)->data;
+            const uint32_t width = kvg_layout_table_width(c.problem.layout, g, c.problem.tokens);
+            for (uint32_t s = 0; s < g->sequences; s++) {
+                assert_in_range(lengths[s], c.lengths == KVG_LENGTHS_EVEN ? c.problem.tokens : 1, c.problem.tokens);
+                assert_in_range(table[s * width], 0, g->blocks - 1);
+                shorter = shorter || (uint32_t)lengths[s] < c.problem.tokens;
+            }
+            set |= bits_nobody_owns(&d);
+            kvg_question_free(&d);
+        }
+        assert_int_equal(set, permitted[unowned]);
+    }
+    assert_true(shorter);
 }
 
 static void test_what_pools_held_before(void **state)
@@ -279,6 +332,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_the_fill_holds_what_the_manual_says),
         cmocka_unit_test(test_what_pools_held_before),
+        cmocka_unit_test(test_lengths_and_unowned_bytes),
         cmocka_unit_test(test_stray_writes_are_seen_and_described),
         cmocka_unit_test(test_flatten_must_leave_what_is_not_there),
     };
