@@ -5,7 +5,11 @@
 /* In the order of their enums. */
 static const char *const answers_names[] = {"all", "out", NULL};
 static const char *const lengths_names[] = {"any", "live", "even", NULL};
-static const char *const operands_names[] = {"plain", "f16", "bf16", "e4m3", NULL};
+#define CLASS(ENUM, name, ...) name,
+static const char *const operands_names[] = {
+#include "harness/case/classes.def"
+    NULL};
+#undef CLASS
 static const char *const unowned_names[] = {"any", "finite", "zero", NULL};
 
 const kvg_axis_info *kvg_axis_get(kvg_axis axis)

@@ -35,10 +35,9 @@ extern const char *const kvg_fill_names[];
 
 /* The class of arithmetic that an implementation of op decode claims (docs/spec/attention.md section 5). */
 typedef enum kvg_operands {
-    KVG_OPERANDS_PLAIN, /* operands of the storage format: kvg_arithmetic_init */
-    KVG_OPERANDS_F16,   /* as PLAIN, but q and the weights are f16 (below: bf16, e4m3) */
-    KVG_OPERANDS_BF16,
-    KVG_OPERANDS_E4M3
+#define CLASS(ENUM, ...) KVG_OPERANDS_##ENUM,
+#include "harness/case/classes.def"
+#undef CLASS
 } kvg_operands;
 
 /* What of op decode's answer is judged. A kernel that gives no LSE leaves it as it was. */

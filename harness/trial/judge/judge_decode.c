@@ -15,13 +15,32 @@
 
 enum { OUT, LSE }; /* the op's outputs */
 
+/* A row of harness/case/classes.def. */
+typedef struct class {
+    kvg_operand operands; /* 0: as K and V are */
+    enum { STORED, DECODED } kv;
+    enum { KEPT, ROUNDED } products;
+} class;
+
+enum { KVG_OPERAND_FORMAT };
+
+static const class classes[] = {
+#define CLASS(ENUM, name, operands, kv, products, ...) {(kvg_operand)KVG_OPERAND_##operands, kv, products},
+#include "harness/case/classes.def"
+#undef CLASS
+};
+
 kvg_status kvg_decode_arithmetic(const kvg_case *c, kvg_arithmetic *out)
 {
-    static const kvg_operand operands[] = {[KVG_OPERANDS_F16] = KVG_OPERAND_F16, [KVG_OPERANDS_BF16] = KVG_OPERAND_BF16,
-                                           [KVG_OPERANDS_E4M3] = KVG_OPERAND_E4M3};
+    const class *of = &classes[c->operands];
     if (c->problem.profile != KVG_PROFILE_NONE) return kvg_arithmetic_of_profile(&c->problem, out);
     kvg_arithmetic_init(&c->problem, out);
-    if (c->operands != KVG_OPERANDS_PLAIN) out->q = out->p = operands[c->operands];
+    if (of->operands) out->q = out->p = of->operands;
+    if (of->kv == DECODED) {
+        out->k = out->v = of->operands;
+        out->folded = false;
+    }
+    out->rounded_products = of->products == ROUNDED;
     return KVG_OK;
 }
 

@@ -59,6 +59,17 @@ static float dot(const kvg_flash *f, float c, const float *a, const float *b, ui
     return c;
 }
 
+/* Products are rounded to T before they are added up. */
+static float sum_of_rounded(kvg_dtype T, const float *a, const float *b, uint32_t n)
+{
+    const kvg_operand type = T == KVG_DTYPE_F16    ? KVG_OPERAND_F16
+                             : T == KVG_DTYPE_BF16 ? KVG_OPERAND_BF16
+                                                   : KVG_OPERAND_F32;
+    float sum = 0;
+    for (uint32_t i = 0; i < n; i++) sum += kvg_flash_operand(type, a[i] * b[i]);
+    return sum;
+}
+
 /* --- one (query, head) --- */
 
 typedef struct job {
@@ -118,7 +129,9 @@ static float score(const job *j, int64_t k, bool *seen)
     }
     if (!*seen) return 0;
     const float *x = j->rows->operands[KVG_K] + (size_t)k * D;
-    const float s = dot(j->f, 0, j->q + skip, x + skip, D - skip) * (j->q_scale * j->rows->factors[KVG_K][k]);
+    const float sum = j->f->class.rounded_products ? sum_of_rounded(j->p->dtype, j->q + skip, x + skip, D - skip)
+                                                   : dot(j->f, 0, j->q + skip, x + skip, D - skip);
+    const float s = sum * (j->q_scale * j->rows->factors[KVG_K][k]);
     return cap > 0 ? cap * tanhf(s * j->scale / cap) * log2e : s * j->scale * log2e;
 }
 

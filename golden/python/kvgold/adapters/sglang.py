@@ -2,7 +2,8 @@
 
     python -m kvgold.adapters.torch PACK --callable kvgold.adapters.sglang:decode --device cuda -o ANSWER
 
-decode        decode_attention_fwd over slots, with and without MLA: one query token of each sequence
+decode        decode_attention_fwd over slots, with and without MLA: one query token of each sequence, one split
+decode_splits the same with a split for each 40 keys, at most 8
 append        launch_reshape_and_cache_flash
 append_fp8    the statement of MHATokenToKVPool.set_kv_buffer that quantises, taken from the file
 append_fp4    FP4MXBlock16KVCacheMethod.quantize_and_store; flatten_fp4: its dequantize_kv_tensor
@@ -72,6 +73,14 @@ def seen_slots(p: Problem, table: torch.Tensor, length: int) -> torch.Tensor:
 
 
 def decode(p: Problem, t: dict[str, torch.Tensor]) -> Mapping[str, torch.Tensor] | str:
+    return attend(p, t, 1 << 30)
+
+
+def decode_splits(p: Problem, t: dict[str, torch.Tensor]) -> Mapping[str, torch.Tensor] | str:
+    return attend(p, t, 40)
+
+
+def attend(p: Problem, t: dict[str, torch.Tensor], keys_of_split: int) -> Mapping[str, torch.Tensor] | str:
     why = refusal(p, "decode", ("f16", "bf16", "e4m3"), bool(p.shared_kv))
     live = None if why else live_pages(p, t)
     if why or live is None or bool((t["query_lengths"] != 1).any()):
@@ -84,7 +93,7 @@ def decode(p: Problem, t: dict[str, torch.Tensor]) -> Mapping[str, torch.Tensor]
     out = torch.zeros(*q.shape[:2], v.shape[-1], dtype=q.dtype, device=q.device)
     between = torch.empty(*q.shape[:2], SPLITS, v.shape[-1], device=q.device)
     lse = torch.full((*q.shape[:2], SPLITS), -math.inf, device=q.device)
-    splits = (-(-counts // 40)).clamp(1, SPLITS).int().to(q.device)
+    splits = (-(-counts // keys_of_split)).clamp(1, SPLITS).int().to(q.device)
     flat = torch.cat([*slots, torch.zeros(1, dtype=torch.int64)]).to(q.device)
     k_scale, v_scale = (t[f"{name}_tensor_scale"].item() if fp8 else 1.0 for name in (p.names * 2)[:2])
     decode_attention_fwd(q, k, v, out, starts(counts).to(q.device), flat, between, lse, splits, SPLITS, score_scale(p),

@@ -11,10 +11,12 @@
 
 #include <cmocka.h>
 
+#include "harness/case/axes.h"
 #include "harness/config/config.h"
 #include "harness/run/backends.h"
 #include "harness/trial/judge/judge_decode.h"
 #include "harness/trial/question/decode_probes.h"
+#include "harness/trial/wrong/flash.h"
 #include "reference/attention_profile.h"
 #include "tests/core/whole_blocks.h"
 
@@ -405,6 +407,67 @@ static void test_a_defect_explains_a_failure(void **state)
 
 /* --- what a case holds --- */
 
+enum { SEEDS = 2 };
+
+/* In how many of SEEDS cases an answer of a kernel of class `kernel` passes as one of class `judge`. */
+static int passes(kvg_format format, kvg_operands kernel, kvg_operands judge)
+{
+    int passed = 0;
+    for (int seed = 1; seed <= SEEDS; seed++) {
+        kvg_case c = make_case(KVG_LAYOUT_HND, format, KVG_FILL_RANDOM, false);
+        c.scale.value[KVG_K] = 0.3124f; /* far from any bf16 */
+        c.scale.value[KVG_V] = 0.01318f;
+        c.seed = (uint64_t)seed;
+        c.operands = kernel;
+        kvg_flash right;
+        kvg_flash_init(&c.problem, KVG_FLASH_RIGHT, &right);
+        assert_int_equal(kvg_decode_arithmetic(&c, &right.class), KVG_OK);
+        right.class.fraction_bits = 0;
+        c.operands = judge;
+        kvg_question data;
+        kvg_truth truth = {0};
+        kvg_tensor_set answer = {0};
+        kvg_result r = {.verdict = KVG_VERDICT_PASS};
+        kvg_status s = kvg_question_make(&c, &data);
+        if (!s) s = kvg_know(&data, &truth);
+        if (!s) s = kvg_answer_alloc(&data, &answer);
+        if (!s) s = kvg_flash_run(&c.problem, data.in.tensors, &right, answer.tensors);
+        if (s) fail_msg("%s: %s", c.id, kvg_error_text());
+        kvg_decode_judge(&truth, answer.tensors, &r);
+        passed += r.verdict == KVG_VERDICT_PASS;
+        kvg_set_free(&answer);
+        kvg_truth_free(&truth);
+        kvg_question_free(&data);
+    }
+    return passed;
+}
+
+/* A kernel that keeps its class passes with every seed; one that rounds more than its class says fails with some. */
+static void test_a_class_is_kept_or_broken(void **state)
+{
+    (void)state;
+    static const struct {
+        kvg_format format;
+        kvg_operands kernel, judge;
+    } broken[] = {
+        {KVG_FORMAT_E4M3, KVG_OPERANDS_BF16, KVG_OPERANDS_F16},
+        {KVG_FORMAT_E4M3, KVG_OPERANDS_E4M3, KVG_OPERANDS_BF16},
+        {KVG_FORMAT_E4M3, KVG_OPERANDS_F16_DECODED, KVG_OPERANDS_F16},
+        {KVG_FORMAT_E4M3, KVG_OPERANDS_BF16_DECODED, KVG_OPERANDS_F16_DECODED},
+        {KVG_FORMAT_E4M3, KVG_OPERANDS_BF16_DECODED, KVG_OPERANDS_BF16},
+        {KVG_FORMAT_BF16, KVG_OPERANDS_BF16_PRODUCTS, KVG_OPERANDS_BF16_DECODED},
+    };
+    const char *const *names = kvg_axis_get(KVG_AXIS_OPERANDS)->value.names;
+    for (int class = 0; names[class]; class++) {
+        const int passed = passes(KVG_FORMAT_E4M3, (kvg_operands)class, (kvg_operands)class);
+        if (passed != SEEDS) fail_msg("class %s: %d of %d passed", names[class], passed, SEEDS);
+    }
+    for (size_t i = 0; i < sizeof broken / sizeof broken[0]; i++) {
+        if (passes(broken[i].format, broken[i].kernel, broken[i].judge) == SEEDS)
+            fail_msg("a kernel of class %s passes as %s", names[broken[i].kernel], names[broken[i].judge]);
+    }
+}
+
 static void test_queries_are_spread_over_the_sequences(void **state)
 {
     (void)state;
@@ -515,6 +578,7 @@ int main(void)
         cmocka_unit_test(test_a_probe_convicts_a_wrong_reference),
         cmocka_unit_test(test_the_heaviest_key_is_named),
         cmocka_unit_test(test_a_defect_explains_a_failure),
+        cmocka_unit_test(test_a_class_is_kept_or_broken),
         cmocka_unit_test(test_queries_are_spread_over_the_sequences),
         cmocka_unit_test(test_queries_see_their_window),
         cmocka_unit_test(test_axes_are_in_the_id),
