@@ -1,0 +1,53 @@
+"""ci/engines and its table: what can be said of them without an engine. Needs the program ($KVGOLD)."""
+
+import ast
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from kvgold import program
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
+ENGINES = os.path.join(ROOT, "ci", "engines")
+with open(ENGINES + ".json", encoding="utf-8") as file:
+    TABLE = json.load(file)
+
+
+@pytest.mark.parametrize("pack", TABLE["packs"])
+def test_pack_is_made_of_cases(pack, tmp_path):
+    """Each group of cases is one that `kvgold golden make` takes: read as a config, for making them takes minutes."""
+    config = tmp_path / "config.json"
+    config.write_text(json.dumps({"kvgold": 1, "name": pack, "seed": "0x6", "cases": TABLE["packs"][pack]}))
+    done = subprocess.run([program.find_program(), "list", config], capture_output=True, text=True, check=False)
+    assert done.returncode == 0 and len(done.stdout.splitlines()) >= len(TABLE["packs"][pack]), done.stderr
+
+
+@pytest.mark.parametrize("job", TABLE["jobs"], ids=lambda job: job["name"])
+def test_job_asks_what_is_there(job):
+    module, _, function = job["callable"].partition(":")
+    assert job["pack"] in TABLE["packs"] and module in TABLE["wheels"]
+    with open(os.path.join(ROOT, "golden", "python", "kvgold", "adapters", module + ".py"), encoding="utf-8") as text:
+        assert function in [node.name for node in ast.parse(text.read()).body if isinstance(node, ast.FunctionDef)]
+
+
+def test_page(tmp_path):
+    """Counts, the cause of a wrong answer, and a job without an answer."""
+    case = {"job": "vllm-append", "engine": "vllm==0.33.0", "asks": "a kernel", "proof": "gpu", "cause": ""}
+    results = tmp_path / "results.json"
+    results.write_text(json.dumps({"card": "a card", "date": "2026-11-28", "torch": "2", "triton": "3", "seconds": 4, "silent": {
+        "vllm-mla": "UNAVAILABLE vllm"}, "cases": [{**case, "id": "append/a:N4:L2/reference", "verdict": "PASS"},
+        {**case, "id": "append/b:N4:L2/reference", "verdict": "FAIL", "cause": "equals ties_up: k_data 3/8"}]}))
+    done = subprocess.run([sys.executable, ENGINES, "page", results], capture_output=True, text=True, check=True)
+    for line in ("Of 2 answers 1 are right", "| vllm 0.33.0 | a kernel | gpu | 2 | 1 |",
+                 "| vllm-mla | no answer: UNAVAILABLE vllm | | | |", "| `append/b` | equals ties_up: k_data 3/8 |"):
+        assert line in done.stdout
+
+
+def test_ask_without_torch_or_program(tmp_path):
+    (tmp_path / "torch.py").write_text("raise ImportError('no torch here')")
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    done = subprocess.run([sys.executable, ENGINES, "ask"], capture_output=True, text=True, check=False, env=environment)
+    assert (done.returncode, done.stderr) == (3, "engines: no torch here\n")
