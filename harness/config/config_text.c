@@ -173,6 +173,12 @@ static void add_group(kvg_json_text *t, const char *name, const kvg_case *c)
     kvg_json_add(t, ", \"%s\": %u", name, group_of(c));
 }
 
+static void add_queries(kvg_json_text *t, const char *name, const kvg_case *c)
+{
+    if (c->even_queries) kvg_json_add(t, ", \"%s\": \"%u each\"", name, c->queries);
+    else kvg_json_add(t, ", \"%s\": %u", name, c->queries);
+}
+
 static void add_fill(kvg_json_text *t, const char *name, const kvg_case *c)
 {
     kvg_json_add(t, ", \"%s\": \"%s\"", name, kvg_fill_names[c->fill]);
@@ -189,7 +195,7 @@ static void add_scale(kvg_json_text *t, const char *name, const kvg_case *c)
 static void (*const own_lines[KVG_AXIS_COUNT])(kvg_json_text *t, const char *name, const kvg_case *c) = {
     [KVG_AXIS_POLICY] = add_policy, [KVG_AXIS_PADDING] = add_padding, [KVG_AXIS_SHARED_KV] = add_shared_kv,
     [KVG_AXIS_ROPE] = add_rope,     [KVG_AXIS_GROUP] = add_group,     [KVG_AXIS_FILL] = add_fill,
-    [KVG_AXIS_SCALE] = add_scale,   [KVG_AXIS_LAYOUT] = add_layout,
+    [KVG_AXIS_SCALE] = add_scale,   [KVG_AXIS_LAYOUT] = add_layout,   [KVG_AXIS_QUERIES] = add_queries,
 };
 
 /* `"key": "name"`, or an object where K and V differ. */

@@ -37,6 +37,13 @@ def swapped(problem, tensors):
     return given
 
 
+def test_the_example_with_a_tolerance():
+    example = os.path.join(PYTHON, "examples", "test_tolerance.py")
+    done = subprocess.run([sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", example], capture_output=True,
+                          text=True, check=False)
+    assert done.returncode == 0 and "2 passed" in done.stdout, done.stdout
+
+
 def test_a_right_callable_passes():
     report = kvgold.check(engine, GROUP)
     assert report and report.passed and all(report.cases) and len(report.cases) == 4

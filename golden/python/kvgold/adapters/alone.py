@@ -53,17 +53,27 @@ class _Engine(importlib.abc.MetaPathFinder):
 stubbed: list[str] = []  # full names, in the order in which they were imported
 
 
-def alone(name: str, versions: Sequence[str], stubs: Mapping[str, Mapping[str, Any]], distribution: str | None = None) -> str:
-    """Makes modules of the engine importable alone, and returns the version that is there.
-
-    name: its package; versions: those that the adapter knows (KVGOLD_ANY_VERSION=1 lets any pass); stubs: names of
-    modules with what each holds; distribution: its name on PyPI, if it is another one. Raises Unavailable."""
+def known_version(name: str, versions: Sequence[str]) -> str:
+    """The version of an engine that is there, by its name on PyPI: one of those that an adapter knows, or any if
+    KVGOLD_ANY_VERSION=1. Raises Unavailable."""
     try:
-        found = importlib.metadata.distribution(distribution or name)
+        found = importlib.metadata.version(name)
     except importlib.metadata.PackageNotFoundError:
         raise Unavailable(f"{name} is not there: install it, or unpack its wheel into a folder of PYTHONPATH") from None
-    if found.version not in versions and not os.environ.get("KVGOLD_ANY_VERSION"):
-        raise Unavailable(f"{name} {found.version} is there, and this adapter knows {' and '.join(versions)}")
+    if found not in versions and not os.environ.get("KVGOLD_ANY_VERSION"):
+        raise Unavailable(f"{name} {found} is there, and this adapter knows {' and '.join(versions)}")
+    return found
+
+
+def place_of(name: str) -> str:
+    """The folder in which an engine's package lies."""
+    return str(importlib.metadata.distribution(name).locate_file(""))
+
+
+def alone(name: str, versions: Sequence[str], stubs: Mapping[str, Mapping[str, Any]]) -> str:
+    """Makes modules of the engine importable alone, and returns its version. `stubs`: names of modules, and what each
+    of them holds. Raises Unavailable."""
+    version = known_version(name, versions)
     if not any(isinstance(finder, _Engine) and finder.name == name for finder in sys.meta_path):
-        sys.meta_path.insert(0, _Engine(name, str(found.locate_file("")), stubs))
-    return found.version
+        sys.meta_path.insert(0, _Engine(name, place_of(name), stubs))
+    return version

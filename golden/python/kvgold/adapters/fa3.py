@@ -1,0 +1,51 @@
+"""FlashAttention-3 over a cache (https://github.com/Dao-AILab/flash-attention), of the wheel tokenspeed-fa3.
+
+    python -m kvgold.adapters.torch PACK --callable kvgold.adapters.fa3:decode --device cuda -o ANSWER
+
+Op decode in bf16 and f16, one split: over pages of every layout with rows, and over layout contiguous without a table.
+The kernel takes sinks in bf16: cases whose sinks are no bf16 numbers are left unanswered."""
+
+from __future__ import annotations
+
+from typing import Any, Mapping
+
+import torch
+
+from ..problem import Problem
+from .alone import known_version
+from .cache import TYPES, codes, format_of, live_pages, score_scale, starts, table_of
+
+VERSION = known_version("tokenspeed-fa3", ["3.0.0.post20260810"])
+
+from flash_attn_interface import flash_attn_with_kvcache  # noqa: E402
+
+
+def refusal(p: Problem, t: Mapping[str, torch.Tensor]) -> str | None:
+    if p.op != "decode" or p.shared_kv or format_of(p) != p.dtype or p.dtype == "f32":
+        return f"op {p.op} of {'+'.join(side.format for side in p.sides)}"
+    if "sinks" in t and bool((t["sinks"] != t["sinks"].bfloat16()).any()):
+        return "sinks that are no bf16 numbers"
+    return None
+
+
+def decode(p: Problem, t: dict[str, torch.Tensor]) -> Mapping[str, torch.Tensor] | str:
+    why = refusal(p, t)
+    live = None if why else live_pages(p, t)
+    if why or live is None:
+        return why or "a page lost in the middle"
+    q, counts, (tables, lengths) = t["q"], t["query_lengths"].cpu(), live
+    options: dict[str, Any] = {"page_table": table_of(tables, q.device)}
+    if p.layout == "contiguous":
+        options = {"cache_batch_idx": t["block_table"][:, 0].int().contiguous()}
+    if "sinks" in t:
+        options["sinks"] = t["sinks"].bfloat16()
+    even = bool((counts == counts[0]).all())
+    if even:
+        q = q.view(len(counts), -1, *q.shape[1:])
+    else:
+        options |= {"cu_seqlens_q": starts(counts).to(q.device), "max_seqlen_q": int(counts.max())}
+    out, lse, *_ = flash_attn_with_kvcache(
+        q, *(codes(p, t, name, TYPES[p.dtype]) for name in p.names), causal=True, num_splits=1, softcap=p.softcap,
+        cache_seqlens=torch.tensor(lengths, dtype=torch.int32, device=q.device), softmax_scale=score_scale(p),
+        window_size=(p.window - 1, 0) if p.window else (-1, -1), return_softmax_lse=True, **options)
+    return {"out": out.reshape(t["q"].shape), "lse": lse.transpose(-1, -2).reshape(t["q"].shape[:2])}
