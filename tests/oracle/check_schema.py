@@ -96,9 +96,10 @@ def check_names(kvgold, schema):
         check(sorted(known) == sorted(found), f"{name}: the schema has {sorted(known)}, the program {sorted(found)}")
 
 
-def check_words(kvgold, what, known, wrong, config):
+def check_words(kvgold, what, known, wrong, *configs):
+    """The program takes each known word in one of the configs, and the wrong one in none."""
     for value in [*known, wrong]:
-        taken = list_text(kvgold, config(value)) != ""
+        taken = any(list_text(kvgold, config(value)) != "" for config in configs)
         check(taken == (value != wrong), f"{what} {value}: the program {'takes' if taken else 'refuses'} it")
 
 
@@ -106,9 +107,14 @@ def check_refusals(kvgold, schema, good):
     """Words without a list command: the program must take each and refuse one more."""
     group = good["cases"][0]
     decode = {**group, "op": "decode", "layout": "hnd"}
-    for axis, wrong, base in (("dtype", "u8", group), ("scale", "P5", group), ("operands", "f32", decode), ("profile", "sm91", decode)):
+    # A kernel of another project may take 16 bits alone, give no LSE, or read K and V from one row.
+    narrow = {**decode, "format": "bf16", "dtype": "bf16", "head_dim": 128, "block_tokens": 16, "answers": "out"}
+    shared = {**narrow, "layout": "mla", "kv_heads": 1, "head_dim": 576, "shared_kv": {"v_dim": 512}, "block_tokens": 64}
+    for axis, wrong, *bases in (("dtype", "u8", group), ("scale", "P5", group), ("operands", "f32", decode),
+                                ("profile", "sm91", decode, narrow, {**narrow, "group": 4}, shared)):
         names = schema["$defs"].get(axis, schema["$defs"][f"{axis}_value"])["enum"]
-        check_words(kvgold, axis, names, wrong, lambda word: {**good, "cases": [{**base, axis: word}]})
+        configs = [lambda word, base=base: {**good, "cases": [{**base, axis: word}]} for base in bases]
+        check_words(kvgold, axis, names, wrong, *configs)
     unstored = {key: value for key, value in group.items() if key != "format"}
     for axis, base, value in (
         ("policy", unstored, {"number": 0}),
