@@ -185,9 +185,10 @@ uint8_t kvg_question_unowned_bits(const kvg_case *c)
 
 static void fill_old_pool(const kvg_question *d, uint64_t stream, kvg_tensor *pool)
 {
+    const uint8_t bits = kvg_question_unowned_bits(d->c);
     uint8_t *bytes = pool->data;
     fill_old(d, stream, pool);
-    for (size_t i = 0; i < pool->bytes; i++) bytes[i] &= kvg_question_unowned_bits(d->c);
+    for (size_t i = 0; i < pool->bytes && bits != 0xFF; i++) bytes[i] &= bits;
 }
 
 /* The reference's append of the live rows to `slots` of the pools in `to`. */
@@ -296,7 +297,9 @@ kvg_status kvg_question_make(const kvg_case *c, kvg_question *out)
         s = kvg_set_alloc(p, out->op->inputs, &out->in);
     }
     if (!s && out->op->paged) s = kvg_set_alloc(p, out->op->outputs, &out->before);
-    for (size_t i = 0; !s && i < out->before.count; i++) fill_old(out, 16 + i, &out->before.tensors[i]);
+    void (*const fill_before)(const kvg_question *, uint64_t, kvg_tensor *) =
+        p->op == KVG_OP_APPEND ? fill_old_pool : fill_old; /* append alone writes into pools */
+    for (size_t i = 0; !s && i < out->before.count; i++) fill_before(out, 16 + i, &out->before.tensors[i]);
     if (!s && p->op == KVG_OP_DECODE) kvg_query_fill_poison(&out->before);
     if (!s) s = kvg_set_alloc(&out->rows, values_only, &out->values);
     if (!s && p->op == KVG_OP_MMA) kvg_mma_fill(c, out->seed, &out->in);

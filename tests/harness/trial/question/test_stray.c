@@ -111,29 +111,11 @@ static void test_the_fill_holds_what_the_manual_says(void **state)
 }
 
 /* How many rows of K's codes in the pool have all bits set, and how many, of those that no token owns, are rows of
- * tokens of the case. */
+ * tokens of the case; and which bits are set in rows that no token owns. */
 typedef struct old_rows {
     unsigned all_set, of_tokens;
+    uint8_t unowned_bits;
 } old_rows;
-
-/* The bits that are set in K's codes of slots that no token owns. */
-static uint8_t bits_nobody_owns(const kvg_question *d)
-{
-    const kvg_problem *p = &d->c->problem;
-    const uint32_t B = p->paging.block_tokens;
-    kvg_layout_map map;
-    kvg_rows_map(p, &map);
-    const kvg_row_map *m = &map.codes[KVG_K];
-    const uint8_t *pool = kvg_set_tensor(&d->in, KVG_ROLE_DATA_POOL, KVG_K)->data;
-    uint8_t bits = 0;
-    for (uint32_t slot = 0; slot < p->paging.blocks * B; slot++) {
-        bool owned = false;
-        for (uint32_t i = 0; i < d->rows.tokens; i++) owned = owned || d->slots[i] == slot;
-        for (uint32_t i = 0; i < m->bytes && !owned; i++)
-            bits |= pool[kvg_rows_place(m, p->paging.layer, slot / B, 0, slot % B, i)];
-    }
-    return bits;
-}
 
 static old_rows find_old_rows(const kvg_question *d)
 {
@@ -156,6 +138,7 @@ static old_rows find_old_rows(const kvg_question *d)
         }
         found.all_set += all_set;
         found.of_tokens += like && !owned;
+        for (uint32_t i = 0; i < m->bytes && !owned; i++) found.unowned_bits |= row[i];
     }
     return found;
 }
@@ -186,12 +169,32 @@ static void test_lengths_and_unowned_bytes(void **state)
                 assert_in_range(table[s * width], 0, g->blocks - 1);
                 shorter = shorter || (uint32_t)lengths[s] < c.problem.tokens;
             }
-            set |= bits_nobody_owns(&d);
+            set |= find_old_rows(&d).unowned_bits;
             kvg_question_free(&d);
         }
         assert_int_equal(set, permitted[unowned]);
     }
     assert_true(shorter);
+}
+
+/* Op append: the pools before it hold permitted bits alone. */
+static void test_unowned_bytes_before_append(void **state)
+{
+    (void)state;
+    static const uint8_t permitted[] = {0xFF, 0x3F, 0};
+    for (int unowned = KVG_UNOWNED_ANY; unowned <= KVG_UNOWNED_ZERO; unowned++) {
+        kvg_case c = make_case(KVG_OP_APPEND, KVG_LAYOUT_HND, 1);
+        kvg_question d;
+        uint8_t set = 0;
+        c.unowned = (kvg_unowned)unowned;
+        assert_int_equal(kvg_question_make(&c, &d), KVG_OK);
+        for (size_t t = 0; t < d.before.count; t++) {
+            const uint8_t *bytes = d.before.tensors[t].data;
+            for (size_t i = 0; i < d.before.tensors[t].bytes; i++) set |= bytes[i];
+        }
+        assert_int_equal(set, permitted[unowned]);
+        kvg_question_free(&d);
+    }
 }
 
 static void test_what_pools_held_before(void **state)
@@ -333,6 +336,7 @@ int main(void)
         cmocka_unit_test(test_the_fill_holds_what_the_manual_says),
         cmocka_unit_test(test_what_pools_held_before),
         cmocka_unit_test(test_lengths_and_unowned_bytes),
+        cmocka_unit_test(test_unowned_bytes_before_append),
         cmocka_unit_test(test_stray_writes_are_seen_and_described),
         cmocka_unit_test(test_flatten_must_leave_what_is_not_there),
     };
