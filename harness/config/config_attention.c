@@ -5,15 +5,13 @@
 kvg_status kvg_attention_derive(kvg_case *c)
 {
     kvg_attention *a = &c->problem.attention;
+    const kvg_profile_info *profile = kvg_profile_get(c->problem.profile); /* NULL: none */
     if (c->problem.op != KVG_OP_DECODE) return KVG_OK;
-    if (c->operands != KVG_OPERANDS_PLAIN && c->problem.profile != KVG_PROFILE_NONE) {
-        return kvg_fail(KVG_ERR_INVALID, "profile %s has operands of its own: leave out operands",
-                        kvg_profile_get(c->problem.profile)->name);
+    if (profile && c->operands != KVG_OPERANDS_PLAIN) {
+        return kvg_fail(KVG_ERR_INVALID, "profile %s has operands of its own: leave out operands", profile->name);
     }
-    if (c->answers == KVG_ANSWERS_ALL && c->problem.profile != KVG_PROFILE_NONE &&
-        !kvg_profile_gives_lse(kvg_profile_get(c->problem.profile))) {
-        return kvg_fail(KVG_ERR_INVALID, "%s gives no LSE: use \"answers\": \"out\"",
-                        kvg_profile_get(c->problem.profile)->name);
+    if (profile && c->answers == KVG_ANSWERS_ALL && !kvg_profile_gives_lse(profile)) {
+        return kvg_fail(KVG_ERR_INVALID, "%s gives no LSE: use \"answers\": \"out\"", profile->name);
     }
     a->query_heads = (a->query_heads ? a->query_heads : 1) * c->problem.kv_heads;
     uint64_t sum = 0;

@@ -62,11 +62,8 @@ static float dot(const kvg_flash *f, float c, const float *a, const float *b, ui
 /* Products are rounded to T before they are added up. */
 static float sum_of_rounded(kvg_dtype T, const float *a, const float *b, uint32_t n)
 {
-    const kvg_operand type = T == KVG_DTYPE_F16    ? KVG_OPERAND_F16
-                             : T == KVG_DTYPE_BF16 ? KVG_OPERAND_BF16
-                                                   : KVG_OPERAND_F32;
     float sum = 0;
-    for (uint32_t i = 0; i < n; i++) sum += kvg_flash_operand(type, a[i] * b[i]);
+    for (uint32_t i = 0; i < n; i++) sum += kvg_flash_through(T, a[i] * b[i]);
     return sum;
 }
 

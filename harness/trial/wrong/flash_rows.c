@@ -15,7 +15,7 @@ static float e4m3(float x)
     return fabsf(rounded) > 448 ? copysignf(448, x) : rounded;
 }
 
-static float through(kvg_dtype dtype, float x)
+float kvg_flash_through(kvg_dtype dtype, float x)
 {
     uint16_t code;
     kvg_reference_store(dtype, &x, 1, &code);
@@ -26,8 +26,8 @@ static float through(kvg_dtype dtype, float x)
 float kvg_flash_operand(kvg_operand type, float x)
 {
     switch (type) {
-    case KVG_OPERAND_F16: return through(KVG_DTYPE_F16, x);
-    case KVG_OPERAND_BF16: return through(KVG_DTYPE_BF16, x);
+    case KVG_OPERAND_F16: return kvg_flash_through(KVG_DTYPE_F16, x);
+    case KVG_OPERAND_BF16: return kvg_flash_through(KVG_DTYPE_BF16, x);
     case KVG_OPERAND_E4M3: return e4m3(x);
     case KVG_OPERAND_F32: break;
     }
@@ -136,7 +136,7 @@ static float affine_number(const kvg_problem *p, kvg_dialect_number number, floa
     const float step = params[0], second = params[1];
     switch (number) {
     case KVG_NUMBER_FROM_ZERO: return (q - second) * step;
-    case KVG_NUMBER_TWICE: return through(p->dtype, q * step) + second;
+    case KVG_NUMBER_TWICE: return kvg_flash_through(p->dtype, q * step) + second;
     case KVG_NUMBER_FUSED: break;
     }
     return (float)((double)q * step + second);

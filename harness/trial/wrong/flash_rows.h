@@ -14,6 +14,9 @@ typedef struct kvg_flash_rows {
     bool *present;             /* the position has a place in the cache */
 } kvg_flash_rows;
 
+/* Rounds to a model type. */
+float kvg_flash_through(kvg_dtype dtype, float x);
+
 /* Rounds to an operand's type. */
 float kvg_flash_operand(kvg_operand type, float x);
 

@@ -121,8 +121,8 @@ static kvg_result check(const kvg_case *c, change with)
     return r;
 }
 
-/* The candidate's answer, judged without controls or diagnosis. */
-static kvg_result judge(const kvg_case *c, change with)
+/* The answer of a plain kernel, or of run_changed (NULL), judged without controls or diagnosis. */
+static kvg_result judge_kernel(const kvg_case *c, const kvg_flash *kernel)
 {
     kvg_result r = {.verdict = KVG_VERDICT_PASS};
     kvg_tensor_set answer = {0};
@@ -131,14 +131,20 @@ static kvg_result judge(const kvg_case *c, change with)
     kvg_status s = kvg_question_make(c, &data);
     if (!s) s = kvg_know(&data, &truth);
     if (!s) s = kvg_answer_alloc(&data, &answer);
-    made = with;
-    if (!s) s = run_changed(&c->problem, data.in.tensors, answer.tensors, NULL);
+    if (!s && kernel) s = kvg_flash_run(&c->problem, data.in.tensors, kernel, answer.tensors);
+    if (!s && !kernel) s = run_changed(&c->problem, data.in.tensors, answer.tensors, NULL);
     if (s) fail_msg("%s: %s", c->id, kvg_error_text());
     kvg_decode_judge(&truth, answer.tensors, &r);
     kvg_set_free(&answer);
     kvg_truth_free(&truth);
     kvg_question_free(&data);
     return r;
+}
+
+static kvg_result judge(const kvg_case *c, change with)
+{
+    made = with;
+    return judge_kernel(c, NULL);
 }
 
 static void assert_verdict(const kvg_result *r, kvg_verdict verdict, const char *id)
@@ -424,20 +430,7 @@ static int passes(kvg_format format, kvg_operands kernel, kvg_operands judge)
         assert_int_equal(kvg_decode_arithmetic(&c, &right.class), KVG_OK);
         right.class.fraction_bits = 0;
         c.operands = judge;
-        kvg_question data;
-        kvg_truth truth = {0};
-        kvg_tensor_set answer = {0};
-        kvg_result r = {.verdict = KVG_VERDICT_PASS};
-        kvg_status s = kvg_question_make(&c, &data);
-        if (!s) s = kvg_know(&data, &truth);
-        if (!s) s = kvg_answer_alloc(&data, &answer);
-        if (!s) s = kvg_flash_run(&c.problem, data.in.tensors, &right, answer.tensors);
-        if (s) fail_msg("%s: %s", c.id, kvg_error_text());
-        kvg_decode_judge(&truth, answer.tensors, &r);
-        passed += r.verdict == KVG_VERDICT_PASS;
-        kvg_set_free(&answer);
-        kvg_truth_free(&truth);
-        kvg_question_free(&data);
+        passed += judge_kernel(&c, &right).verdict == KVG_VERDICT_PASS;
     }
     return passed;
 }
