@@ -22,7 +22,8 @@ TENSOR_SCALE = {"e4m3", "e5m2", "nvfp4"}
 MLX = {f for f in BLOCK if f.startswith("mlx")}
 DIALECTS = {  # beside canonical
     "e4m3": "trtllm vllm-sm90 lmdeploy-sm90", "e5m2": "trtllm lmdeploy-sm90",
-    "int8": "turbomind-muladd pytorch lmdeploy-sm90", "int4": "turbomind-muladd pytorch lmdeploy-sm90",
+    "int8": "turbomind-muladd pytorch lmdeploy-sm90 lmdeploy-flatten-sm90",
+    "int4": "turbomind-muladd pytorch lmdeploy-sm90 lmdeploy-flatten-sm90",
     "int8_token_head": "vllm-sm90", "fp8_token_head": "vllm-sm90",
     "rowfp4": "marlin-linear", "mx16": "turbomind sglang",
     "mxfp4": "ocp modelopt modelopt-floor modelopt-ceil trtllm vllm vllm-old ggml",

@@ -135,6 +135,16 @@ static void dequantise_pytorch(const slow_codec *codec, const slow_row *row, con
     }
 }
 
+static void dequantise_flatten(const slow_codec *codec, const slow_row *row, const uint8_t *codes,
+                               const uint8_t *scales, slow_number *x)
+{
+    const slow_number s = slow_get16(scales, row->type), z = slow_get16(scales + 2, row->type);
+    const slow_number zero = slow_round(row->type, slow_multiply(s, z));
+    for (size_t j = 0; j < row->dim; j++) {
+        x[j] = slow_subtract(slow_multiply(get_code(codec, row, codes, j), s), zero);
+    }
+}
+
 static const int byte = 255, nibble = 15;
 
 static const slow_codec int8[] = {
@@ -142,6 +152,7 @@ static const slow_codec int8[] = {
     {KVG_FORMAT_INT8, "turbomind-muladd", quantise_canonical, dequantise_canonical, &byte, SLOW_AFFINE_TWICE, NULL},
     {KVG_FORMAT_INT8, "pytorch", quantise_pytorch, dequantise_pytorch, &byte, SLOW_ZERO_POINT, NULL},
     {KVG_FORMAT_INT8, "lmdeploy-sm90", quantise_lmdeploy, dequantise_pytorch, &byte, SLOW_ZERO_POINT, NULL},
+    {KVG_FORMAT_INT8, "lmdeploy-flatten-sm90", quantise_lmdeploy, dequantise_flatten, &byte, SLOW_LESS_ZERO, NULL},
 };
 static const slow_codec int4[] = {
     {KVG_FORMAT_INT4, "canonical", quantise_canonical, dequantise_canonical, &nibble, SLOW_AFFINE, place_evens_first},
@@ -149,6 +160,8 @@ static const slow_codec int4[] = {
      place_evens_first},
     {KVG_FORMAT_INT4, "pytorch", quantise_pytorch, dequantise_pytorch, &nibble, SLOW_ZERO_POINT, place_halves},
     {KVG_FORMAT_INT4, "lmdeploy-sm90", quantise_lmdeploy, dequantise_pytorch, &nibble, SLOW_ZERO_POINT, place_halves},
+    {KVG_FORMAT_INT4, "lmdeploy-flatten-sm90", quantise_lmdeploy, dequantise_flatten, &nibble, SLOW_LESS_ZERO,
+     place_halves},
 };
 const slow_codecs slow_of_int8 = SLOW_CODECS(int8);
 const slow_codecs slow_of_int4 = SLOW_CODECS(int4);

@@ -105,6 +105,10 @@ static void number_of(const slow_side *s, const slow_row_bytes *row, size_t dim,
         add(x, e.parameter, true);
         multiply(x, e.scale);
         break;
+    case SLOW_LESS_ZERO:
+        multiply(x, e.scale);
+        add(x, slow_round(s->row.type, slow_multiply(e.scale, e.parameter)), true);
+        break;
     }
 }
 

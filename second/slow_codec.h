@@ -19,7 +19,8 @@ typedef enum slow_form {
     SLOW_ROUNDED_PRODUCT, /* code * RN(scale * g) */
     SLOW_AFFINE,          /* code * scale + second */
     SLOW_AFFINE_TWICE,    /* RN_T(code * scale) + second */
-    SLOW_ZERO_POINT       /* (code - second) * scale */
+    SLOW_ZERO_POINT,      /* (code - second) * scale */
+    SLOW_LESS_ZERO        /* code * scale - RN_T(scale * second) */
 } slow_form;
 
 typedef struct slow_codec slow_codec;

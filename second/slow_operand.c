@@ -98,6 +98,9 @@ static slow_number affine_of(const slow_operands *o, const slow_element *e)
         return slow_rn(slow_multiply(slow_rn(slow_subtract(e->code, e->parameter)), e->scale));
     }
     slow_number product = slow_multiply(e->code, e->scale);
+    if (form == SLOW_LESS_ZERO) {
+        return slow_subtract(product, slow_round(o->side->row.type, slow_multiply(e->scale, e->parameter)));
+    }
     const bool twice = form == SLOW_AFFINE_TWICE;
     if (twice != (o->fault == SLOW_DECODE_AFFINE_TWICE)) product = slow_round(o->side->row.type, product);
     return slow_add(product, e->parameter);

@@ -16,6 +16,12 @@ ref_packing ref_affine_packing(const ref_row *row)
     return ((const ref_affine_dialect *)row->dialect)->packing;
 }
 
+/* The second parameter is a zero point, not the minimum. */
+static bool has_zero_point(const ref_affine_dialect *dialect)
+{
+    return dialect->rule == KVG_NUMBER_FROM_ZERO || dialect->rule == KVG_NUMBER_LESS_ZERO;
+}
+
 typedef struct extent {
     float min, max;
 } extent;
@@ -71,7 +77,7 @@ void ref_affine_scale(const ref_row *row, const float *x, uint8_t *scales, doubl
     const extent e = row_extent(x, row->head_dim);
     const float range = e.max - e.min, n = (float)dialect->levels;
 
-    if (dialect->rule == KVG_NUMBER_FROM_ZERO) {
+    if (has_zero_point(dialect)) {
         scale_from_zero(row, x, e, scales, v);
         return;
     }
@@ -93,7 +99,7 @@ uint16_t ref_affine_encode(const ref_row *row, float x, double v)
     const double n = dialect->levels;
     if (!(v > 0)) return 0; /* NaN too */
     if (v >= n) return (uint16_t)dialect->levels;
-    return (uint16_t)(dialect->rule == KVG_NUMBER_FROM_ZERO ? v : ref_to_integer(v));
+    return (uint16_t)(has_zero_point(dialect) ? v : ref_to_integer(v));
 }
 
 void ref_affine_decode(const ref_row *row, const uint16_t *codes, const uint8_t *scales, float *y)
@@ -110,6 +116,9 @@ void ref_affine_decode(const ref_row *row, const uint16_t *codes, const uint8_t 
         case KVG_NUMBER_FROM_ZERO:
             zeroed = (float)codes[i] - second;
             y[i] = zeroed * scale;
+            break;
+        case KVG_NUMBER_LESS_ZERO:
+            y[i] = ref_round_sum(T, product, -ref_round_to(T, (double)scale * (double)second));
             break;
         }
     }
@@ -128,6 +137,7 @@ void ref_affine_operands(const ref_row *row, const uint16_t *codes, const uint8_
             y[i] = code - second;
             y[i] *= scale;
             break;
+        case KVG_NUMBER_LESS_ZERO: y[i] = fmaf(code, scale, -ref_round_to(row->dtype, (double)scale * second)); break;
         }
     }
 }
@@ -143,6 +153,7 @@ double ref_affine_exact(const ref_row *row, const uint16_t *codes, const uint8_t
         case KVG_NUMBER_FUSED: y[i] = product + second; break;
         case KVG_NUMBER_TWICE: y[i] = ref_round_to(row->dtype, product) + second; break;
         case KVG_NUMBER_FROM_ZERO: y[i] = (codes[i] - second) * scale; break;
+        case KVG_NUMBER_LESS_ZERO: y[i] = product - ref_round_to(row->dtype, scale * second); break;
         }
     }
     return 1;
@@ -151,7 +162,7 @@ double ref_affine_exact(const ref_row *row, const uint16_t *codes, const uint8_t
 double ref_affine_grid_value(const ref_row *row, uint16_t code)
 {
     /* The PyTorch rule truncates v = q + 0.5 + ...: its codes sit in the middle of unit steps. */
-    return code + (((const ref_affine_dialect *)row->dialect)->rule == KVG_NUMBER_FROM_ZERO ? 0.5 : 0.0);
+    return code + (has_zero_point(row->dialect) ? 0.5 : 0.0);
 }
 
 /* docs/spec/numerics.md section 2.3. h: half an ulp of T, relative. */
@@ -161,13 +172,15 @@ void ref_affine_bound(const ref_row *row, const float *x, double *bound)
     const extent e = row_extent(x, row->head_dim);
     const double h = ref_half_ulp(row->dtype), tiny = 2 * ref_half_step(row->dtype);
     const double range = (double)e.max - (double)e.min, scale = range / dialect->levels;
-    const bool pytorch = dialect->rule == KVG_NUMBER_FROM_ZERO;
-    const double offset = pytorch ? fabs((double)e.min) : 0;
-    /* An infinite or empty row has no finite scale. x - min and q * scale are numbers of T, but in PyTorch's rule. */
-    const double widest = pytorch ? FLT_MAX : ref_largest(row->dtype) / (1 + 2 * h);
-    const bool promised = range <= widest &&
-                          (!pytorch || (scale >= ref_smallest_normal(row->dtype) &&
-                                        offset / scale <= ref_largest(row->dtype)));
+    const bool zero_point = has_zero_point(dialect);
+    const double offset = zero_point ? fabs((double)e.min) : 0;
+    /* An infinite or empty row has no finite scale. x - min and q * scale are numbers of T, without a zero point;
+     * scale * zero, of relative error 3h, is a number of T where it is subtracted. */
+    const double widest = zero_point ? FLT_MAX : ref_largest(row->dtype) / (1 + 2 * h);
+    const double zeroed = dialect->rule == KVG_NUMBER_LESS_ZERO ? offset * (1 + 4 * h) : 0;
+    const bool promised = range <= widest && zeroed <= ref_largest(row->dtype) &&
+                          (!zero_point || (scale >= ref_smallest_normal(row->dtype) &&
+                                           offset / scale <= ref_largest(row->dtype)));
     for (uint32_t i = 0; i < row->head_dim; i++) {
         if (!promised || !isfinite(x[i])) {
             bound[i] = INFINITY;
@@ -177,7 +190,7 @@ void ref_affine_bound(const ref_row *row, const float *x, double *bound)
         double error;
         if (scale < ref_smallest_normal(row->dtype)) {
             error = range + dialect->levels * tiny; /* scale or its reciprocal left the normal range */
-        } else if (pytorch) {
+        } else if (zero_point) {
             error = 0.5 * scale * (1 + 2 * h) + 2 * h * (offset + magnitude) + 0x1p-21 * (range + offset + magnitude);
         } else {
             error = 0.5 * scale * (1 + 2 * h) + 5 * h * ((double)x[i] - (double)e.min);

@@ -4,7 +4,7 @@
 
 #include "reference/formats/ref_codec.h"
 
-/* Parameters are [scale, min], decoded with one rounding or two, or [scale, zero point], decoded with three. */
+/* Parameters are [scale, min], decoded with one rounding or two, or [scale, zero point], with three or two. */
 typedef struct ref_affine_dialect {
     kvg_dialect base;
     kvg_dialect_number rule;

@@ -9,6 +9,8 @@ static const ref_affine_dialect dialects[] = {
     {{"pytorch", "LMDeploy PyTorch: [scale, zero]", KVG_DIALECT_BITS}, KVG_NUMBER_FROM_ZERO, 15, REF_PACK_HALVES,
      false},
     {{"lmdeploy-sm90", "LMDeploy PyTorch on sm_90", KVG_DIALECT_BITS}, KVG_NUMBER_FROM_ZERO, 15, REF_PACK_HALVES, true},
+    {{"lmdeploy-flatten-sm90", "LMDeploy PyTorch on sm_90, flatten", KVG_DIALECT_BITS}, KVG_NUMBER_LESS_ZERO, 15,
+     REF_PACK_HALVES, true},
 };
 
 const ref_codec ref_fmt_int4 = {

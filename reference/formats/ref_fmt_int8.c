@@ -6,6 +6,8 @@ static const ref_affine_dialect dialects[] = {
     {{"turbomind-muladd", "TurboMind flatten", KVG_DIALECT_BITS}, KVG_NUMBER_TWICE, 255, REF_PACK_U8, false},
     {{"pytorch", "LMDeploy PyTorch: [scale, zero]", KVG_DIALECT_BITS}, KVG_NUMBER_FROM_ZERO, 255, REF_PACK_U8, false},
     {{"lmdeploy-sm90", "LMDeploy PyTorch on sm_90", KVG_DIALECT_BITS}, KVG_NUMBER_FROM_ZERO, 255, REF_PACK_U8, true},
+    {{"lmdeploy-flatten-sm90", "LMDeploy PyTorch on sm_90, flatten", KVG_DIALECT_BITS}, KVG_NUMBER_LESS_ZERO, 255,
+     REF_PACK_U8, true},
 };
 
 const ref_codec ref_fmt_int8 = {

@@ -268,3 +268,45 @@ void test_rows_of_sm90(void **state)
     }
     tally_close(&t, __func__);
 }
+
+/* Rows that LMDeploy 0.18.0's flatten of its PyTorch cache gave on an H200. */
+void test_flattened_rows(void **state)
+{
+    (void)state;
+    static const struct {
+        kvg_format format;
+        kvg_dtype dtype;
+        const char *codes, *scales, *row;
+    } vectors[] = {
+        {KVG_FORMAT_INT8, KVG_DTYPE_F16, "84858E89818979808B888990838B9581", "70303858",
+         "A0B668B4C83B7834A4BA7834C2BFC0BB743880307834003D6CB87438C63FA4BA"},
+        {KVG_FORMAT_INT8, KVG_DTYPE_BF16, "BECDC5C1CFC1BDB8BEBFC8C1D0D4C0BF", "043E4343",
+         "22BFA63F8A3E7CBEC83F7CBE43BFB4BF22BF01BF283F7CBED83F0D40C0BE01BF"},
+        {KVG_FORMAT_INT4, KVG_DTYPE_F16, "8777788788877878", "31406D47",
+         "24BB24BBD03C24BBD03C24BBD03CD03CD03C24BB24BBD03CD03CD03C24BB24BB"},
+        {KVG_FORMAT_INT4, KVG_DTYPE_BF16, "BBACBBBBBBBBBBBB", "66402F41",
+         "903E7840903E903E903E903E903E903E903E54C0903E903E903E903E903E903E"},
+    };
+    const kvg_backend *backends[] = {golden_backend(), slow_backend()};
+    tally t = {0};
+    for (size_t i = 0; i < sizeof vectors / sizeof vectors[0]; i++) {
+        uint8_t row[32], scales[4], codes[16];
+        const size_t row_bytes = parse_hex(vectors[i].row, row), code_bytes = parse_hex(vectors[i].codes, codes);
+        parse_hex(vectors[i].scales, scales);
+        const storage_case c = {vectors[i].format, "lmdeploy-flatten-sm90", vectors[i].dtype, 1};
+        for (size_t b = 0; b < 2; b++) {
+            kit k = kit_open((const storage_case[2]){c, c}, 1, row_bytes / 2);
+            for (int side = KVG_K; side <= KVG_V; side++) {
+                memcpy(k.tensor[KVG_ROLE_CODES][side].data, codes, code_bytes);
+                memcpy(k.tensor[KVG_ROLE_SCALES][side].data, scales, sizeof scales);
+            }
+            assert_int_equal(kit_run(&k, backends[b], KVG_OP_DEQUANTISE), KVG_OK);
+            for (int side = KVG_K; side <= KVG_V; side++) {
+                assert_memory_equal(k.tensor[KVG_ROLE_VALUES][side].data, row, row_bytes);
+                t.compared += row_bytes;
+            }
+            kit_close(&k);
+        }
+    }
+    tally_close(&t, __func__);
+}

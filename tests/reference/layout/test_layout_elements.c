@@ -102,7 +102,7 @@ static uint32_t element_of_bit(const bench *b, uint32_t bit)
     const kvg_storage *s = &b->p.storage[KVG_K];
     const uint32_t bits = kvg_format_get(s->format)->element_bits, unit = bit / bits;
     if (s->format != KVG_FORMAT_INT4) return unit;
-    const bool halves = strcmp(s->dialect, "pytorch") == 0 || strcmp(s->dialect, "lmdeploy-sm90") == 0;
+    const bool halves = strcmp(s->dialect, "pytorch") == 0 || strncmp(s->dialect, "lmdeploy-", 9) == 0;
     if (halves) return unit / 2 + (unit % 2 ? b->p.head_dim / 2 : 0);
     return unit / 8 * 8 + turbomind[unit % 8];
 }
