@@ -1,6 +1,8 @@
 """ci/engines and its table: what can be said of them without an engine. Needs the program ($KVGOLD)."""
 
 import ast
+import importlib.machinery
+import importlib.util
 import json
 import os
 import subprocess
@@ -12,17 +14,28 @@ from kvgold import program
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
 ENGINES = os.path.join(ROOT, "ci", "engines")
-with open(ENGINES + ".json", encoding="utf-8") as file:
-    TABLE = json.load(file)
+loader = importlib.machinery.SourceFileLoader("engines", ENGINES)
+engines = importlib.util.module_from_spec(importlib.util.spec_from_loader("engines", loader))
+loader.exec_module(engines)
+TABLE = engines.TABLE
 
 
+@pytest.mark.parametrize("device", ["cuda", "cpu"])
 @pytest.mark.parametrize("pack", TABLE["packs"])
-def test_pack_is_made_of_cases(pack, tmp_path):
+def test_pack_is_made_of_cases(pack, device, tmp_path):
     """Each group of cases is one that `kvgold golden make` takes: read as a config, for making them takes minutes."""
+    cases = [case for case in (engines.here(case, device) for case in TABLE["packs"][pack]) if case]
     config = tmp_path / "config.json"
-    config.write_text(json.dumps({"kvgold": 1, "name": pack, "seed": "0x6", "cases": TABLE["packs"][pack]}))
+    config.write_text(json.dumps({"kvgold": 1, "name": pack, "seed": "0x6", "cases": cases}))
     done = subprocess.run([program.find_program(), "list", config], capture_output=True, text=True, check=False)
-    assert done.returncode == 0 and len(done.stdout.splitlines()) >= len(TABLE["packs"][pack]), done.stderr
+    assert done.returncode == 0 and len(done.stdout.splitlines()) >= len(cases), done.stderr
+
+
+def test_case_by_device():
+    case = {"op": "append", "fill": {"gpu": ["random", "adversarial"], "cpu": "random"}, "profile": {"gpu": "p", "cpu": None}}
+    assert engines.here(case, "cuda") == {"op": "append", "fill": ["random", "adversarial"], "profile": "p"}
+    assert engines.here(case, "cpu") == {"op": "append", "fill": "random"}
+    assert engines.here({"dialect": {"gpu": "a"}, "scale": {"k": 1, "v": 2}}, "cpu") is None
 
 
 @pytest.mark.parametrize("job", TABLE["jobs"], ids=lambda job: job["name"])

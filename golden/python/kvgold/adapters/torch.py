@@ -27,6 +27,7 @@ except ModuleNotFoundError as missing:
 from ..ask import reason_of
 from ..pack import Prompt, load_prompt
 from ..problem import Problem
+from . import interpreter
 from .alone import Unavailable, stubbed
 from .command import Failed, answer_all
 
@@ -72,6 +73,8 @@ def serve(connection: Connection, path: str, callable_name: str, device: str) ->
     """The process of an engine: answers by key, each with the names of the engine's stubs, until it is told None."""
     module, _, function = callable_name.partition(":")
     try:
+        if interpreter.is_on():
+            interpreter.mend()
         engine = implementation(getattr(importlib.import_module(module), function), device)
     except Unavailable as error:
         connection.send(("UNAVAILABLE", str(error)))
