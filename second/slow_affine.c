@@ -142,6 +142,7 @@ static void dequantise_flatten(const slow_codec *codec, const slow_row *row, con
     const slow_number zero = slow_round(row->type, slow_multiply(s, z));
     for (size_t j = 0; j < row->dim; j++) {
         x[j] = slow_subtract(slow_multiply(get_code(codec, row, codes, j), s), zero);
+        if (row->type != &slow_f16) x[j] = slow_rn(x[j]);
     }
 }
 

@@ -99,7 +99,9 @@ static slow_number affine_of(const slow_operands *o, const slow_element *e)
     }
     slow_number product = slow_multiply(e->code, e->scale);
     if (form == SLOW_LESS_ZERO) {
-        return slow_subtract(product, slow_round(o->side->row.type, slow_multiply(e->scale, e->parameter)));
+        const slow_number zero = slow_round(o->side->row.type, slow_multiply(e->scale, e->parameter));
+        const slow_number x = slow_subtract(product, zero);
+        return o->side->row.type == &slow_f16 ? x : slow_rn(x);
     }
     const bool twice = form == SLOW_AFFINE_TWICE;
     if (twice != (o->fault == SLOW_DECODE_AFFINE_TWICE)) product = slow_round(o->side->row.type, product);

@@ -109,7 +109,7 @@ void ref_affine_decode(const ref_row *row, const uint16_t *codes, const uint8_t 
     const float scale = read_param(T, scales), second = read_param(T, scales + 2);
     for (uint32_t i = 0; i < row->head_dim; i++) {
         const double product = (double)codes[i] * (double)scale;
-        float zeroed;
+        float zeroed, zero;
         switch (dialect->rule) {
         case KVG_NUMBER_FUSED: y[i] = ref_round_sum(T, product, second); break;
         case KVG_NUMBER_TWICE: y[i] = ref_round_sum(T, ref_round_to(T, product), second); break;
@@ -118,7 +118,8 @@ void ref_affine_decode(const ref_row *row, const uint16_t *codes, const uint8_t 
             y[i] = zeroed * scale;
             break;
         case KVG_NUMBER_LESS_ZERO:
-            y[i] = ref_round_sum(T, product, -ref_round_to(T, (double)scale * (double)second));
+            zero = ref_round_to(T, (double)scale * (double)second);
+            y[i] = T == KVG_DTYPE_F16 ? ref_round_sum(T, product, -zero) : fmaf(codes[i], scale, -zero);
             break;
         }
     }

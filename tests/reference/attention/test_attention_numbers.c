@@ -119,7 +119,8 @@ static void check_numbers(const kvg_problem *p, uint64_t *compared)
     const kvg_format_info *info = kvg_format_get(format);
     size_t dialect;
     assert_int_equal(kvg_reference_dialect_find(format, p->storage[KVG_K].dialect, &dialect), KVG_OK);
-    const bool from_zero = kvg_reference_dialect_number(format, dialect) == KVG_NUMBER_FROM_ZERO;
+    const kvg_dialect_number number = kvg_reference_dialect_number(format, dialect);
+    const bool in_f32 = number == KVG_NUMBER_FROM_ZERO || (number == KVG_NUMBER_LESS_ZERO && p->dtype == KVG_DTYPE_BF16);
     const bool affine = info->scales == KVG_SCALES_AFFINE;
     const kvg_dtype to = affine ? p->dtype : KVG_DTYPE_F32;
     float g = 0.0371f;
@@ -143,7 +144,7 @@ static void check_numbers(const kvg_problem *p, uint64_t *compared)
             ++*compared;
             if (isnan(y[i]) || isnan(exact)) {
                 wrong = !(isnan(y[i]) && isnan(exact));
-            } else if (from_zero && isfinite(y[i])) {
+            } else if (in_f32 && isfinite(y[i])) {
                 wrong = !(fabs(y[i] - exact) <= 0x1p-22 * fabs(exact) + 0x1p-149);
             } else {
                 /* An affine sum has itself been rounded to 53 bits: at a tie of T its neighbours count too. */
