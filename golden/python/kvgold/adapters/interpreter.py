@@ -1,10 +1,11 @@
 """Triton's interpreter (TRITON_INTERPRET=1), mended: an engine's Triton kernels run on a CPU.
 
 Triton 3.6 keeps bf16 and fp8 there as bit patterns: it adds them as integers, and converts them without rounding to
-nearest, saturation or NaN. Its tl.minimum, tl.maximum and tl.clamp give NaN where the hardware gives another operand.
-`mend` replaces these parts. Conversions are those of docs/spec/formats.md section 2, which a GPU has too: to nearest,
-ties to even; fp8 saturates; a NaN is 0x7FFF in f16 and bf16, 0x7F in fp8. What is left is numpy's, and not a chip's: a
-quotient is IEEE 754's, a product and a sum are rounded each, and sums have numpy's order."""
+nearest, saturation or NaN. Its tl.minimum, tl.maximum and tl.clamp give NaN where the hardware gives another operand,
+and numpy 2.4 refuses its way from an array to a number. `mend` replaces these parts. Conversions are those of
+docs/spec/formats.md section 2, which a GPU has too: to nearest, ties to even; fp8 saturates; a NaN is 0x7FFF in f16 and
+bf16, 0x7F in fp8. What is left is numpy's, and not a chip's: a quotient is IEEE 754's, a product and a sum are rounded
+each, and sums have numpy's order."""
 
 from __future__ import annotations
 
@@ -41,7 +42,7 @@ def mend() -> None:
     import triton.language as tl
     from triton.runtime import interpreter
 
-    builder, plain = interpreter.InterpreterBuilder, interpreter._get_np_dtype
+    builder, plain, plain_patch = interpreter.InterpreterBuilder, interpreter._get_np_dtype, interpreter._patch_lang_tensor
 
     def type_of(type: Any) -> Any:
         element = type.element_ty if isinstance(type, tl.block_type) else type
@@ -60,7 +61,11 @@ def mend() -> None:
         numbers = np.clip(x.data, low.data, high.data) if keep else np.fmax(np.fmin(x.data, high.data), low.data)
         return interpreter.TensorHandle(numbers, x.dtype.scalar)
 
-    interpreter._get_np_dtype = type_of
+    def patch(tensor: Any, scope: Any) -> None:
+        plain_patch(tensor, scope)
+        scope.set_attr(tensor, "__index__", lambda self: int(self.handle.data.item()))
+
+    interpreter._get_np_dtype, interpreter._patch_lang_tensor = type_of, patch
     builder.cast_impl = builder.create_fp_to_fp = cast
     builder.create_dot, builder.create_clampf = dot, clamp
     builder.create_minnumf = lambda self, a, b: self.binary_op(a, b, np.fmin)
