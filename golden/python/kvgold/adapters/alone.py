@@ -66,14 +66,14 @@ def known_version(name: str, versions: Sequence[str]) -> str:
 
 
 def place_of(name: str) -> str:
-    """The folder in which an engine's package lies."""
+    """The folder in which an engine's package lies, by its name on PyPI."""
     return str(importlib.metadata.distribution(name).locate_file(""))
 
 
-def alone(name: str, versions: Sequence[str], stubs: Mapping[str, Mapping[str, Any]]) -> str:
+def alone(name: str, versions: Sequence[str], stubs: Mapping[str, Mapping[str, Any]], package: str = "") -> str:
     """Makes modules of the engine importable alone, and returns its version. `stubs`: names of modules, and what each
-    of them holds. Raises Unavailable."""
-    version = known_version(name, versions)
-    if not any(isinstance(finder, _Engine) and finder.name == name for finder in sys.meta_path):
-        sys.meta_path.insert(0, _Engine(name, place_of(name), stubs))
+    of them holds. `package`: what Python imports, if PyPI has another name for it. Raises Unavailable."""
+    version, package = known_version(name, versions), package or name
+    if not any(isinstance(finder, _Engine) and finder.name == package for finder in sys.meta_path):
+        sys.meta_path.insert(0, _Engine(package, place_of(name), stubs))
     return version

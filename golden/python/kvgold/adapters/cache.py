@@ -63,6 +63,12 @@ def starts(counts: torch.Tensor) -> torch.Tensor:
     return torch.cat([torch.zeros(1, dtype=torch.int64), counts.cumsum(0)]).int()
 
 
+def one_nan(x: torch.Tensor) -> torch.Tensor:
+    """With every NaN as docs/spec/formats.md section 2.5 has it: IEEE 754 leaves a NaN's bits to the machine."""
+    bits, nan = {1: (torch.uint8, 0x7F), 2: (torch.int16, 0x7FFF), 4: (torch.int32, 0x7FFFFFFF)}[x.itemsize]
+    return x.view(bits).masked_fill(x.float().isnan(), nan).view(x.dtype)
+
+
 def score_scale(p: Problem) -> float:
     return p.score_scale or 1 / math.sqrt(p.head_dim)
 

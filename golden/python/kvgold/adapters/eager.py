@@ -15,6 +15,7 @@ import torch
 
 from .. import layouts_numpy as layouts
 from ..problem import Problem, Side
+from .cache import one_nan
 
 MODEL = {"f16": torch.float16, "bf16": torch.bfloat16, "f32": torch.float32}
 MIDPOINTS = ((0.25, False), (0.75, True), (1.25, False), (1.75, True), (2.5, False), (3.5, True), (5.0, False))
@@ -89,9 +90,7 @@ def dequantised(p: Problem, side: Side, codes: torch.Tensor, scales: torch.Tenso
     """Bytes to rows in the model type: NaN as section 2.5 of docs/spec/formats.md has it, a 16-bit format as it is."""
     if side.format == p.dtype:
         return codes.contiguous().view(MODEL[p.dtype])
-    y = decoded(side, codes, scales, g).to(MODEL[p.dtype])
-    raw, nan = (torch.int32, 0x7FFFFFFF) if p.dtype == "f32" else (torch.int16, 0x7FFF)
-    return torch.where(y.isnan(), torch.full_like(y.view(raw), nan), y.view(raw)).view(y.dtype)
+    return one_nan(decoded(side, codes, scales, g).to(MODEL[p.dtype]))
 
 
 # ---- Ops ----
