@@ -67,8 +67,8 @@ def __getattr__(name):
 """
 
 
-def ask_engine(tmp_path, function):
-    (tmp_path / "engine.py").write_text(ENGINE)
+def ask_engine(tmp_path, function, text=ENGINE):
+    (tmp_path / "engine.py").write_text(text)
     answer = tmp_path / "answer.safetensors"
     return subprocess.run([sys.executable, "-m", "kvgold.adapters.torch", PACK, "--callable", f"engine:{function}",
                            "--seconds", "20", "-o", answer], capture_output=True, text=True, check=False,
@@ -90,3 +90,18 @@ def test_engine_that_is_not_there(tmp_path):
     done = ask_engine(tmp_path, "gone")
     assert (done.returncode, done.stderr) == (77, "UNAVAILABLE engine:gone: the engine is of another planet\n")
     assert ask_engine(tmp_path, "nothing").returncode == 2
+
+
+@pytest.mark.parametrize("text,error", [("from kvgold.problem import moved", "ImportError: cannot import name 'moved'"),
+                                        ("import torch.moved", "ModuleNotFoundError: No module named 'torch.moved'"),
+                                        ("1 / 0", "ZeroDivisionError: division by zero (engine.py:1)")])
+def test_engine_whose_import_fails(tmp_path, text, error):
+    done = ask_engine(tmp_path, "answer", text)
+    assert done.returncode == 77 and done.stderr.startswith(f"UNAVAILABLE engine:answer: its import fails: {error}")
+
+
+def test_no_engine(tmp_path):
+    for name in ("absent:answer", "kvgold.absent:answer", "absent.engine:answer", ":answer", "kvgold"):
+        done = subprocess.run([sys.executable, "-m", "kvgold.adapters.torch", PACK, "--callable", name, "-o",
+                               tmp_path / "answer"], capture_output=True, text=True, check=False)
+        assert done.returncode == 2 and done.stderr.startswith(f"--callable {name}: "), done.stderr

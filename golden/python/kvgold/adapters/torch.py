@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import importlib.util
 import multiprocessing
 import sys
 from multiprocessing.connection import Connection
@@ -69,17 +70,37 @@ def is_lost(device: str) -> bool:
         return True
 
 
+def imported(name: str) -> Engine:
+    """The callable module:function. Raises Unavailable where its import fails, LookupError where there is none."""
+    module, _, function = name.partition(":")
+    try:
+        there = bool(module) and importlib.util.find_spec(module) is not None
+    except ModuleNotFoundError:  # the package that it should be in
+        there = False
+    if not there:
+        raise LookupError(f"no module {module!r}")
+    try:
+        found = importlib.import_module(module)
+    except Unavailable:
+        raise
+    except Exception as error:  # noqa: BLE001: whatever an engine throws
+        raise Unavailable(f"its import fails: {reason_of(error)}") from None
+    try:
+        return getattr(found, function)
+    except AttributeError as error:
+        raise LookupError(str(error)) from None
+
+
 def serve(connection: Connection, path: str, callable_name: str, device: str) -> None:
     """The process of an engine: answers by key, each with the names of the engine's stubs, until it is told None."""
-    module, _, function = callable_name.partition(":")
     try:
         if interpreter.is_on():
             interpreter.mend()
-        engine = implementation(getattr(importlib.import_module(module), function), device)
+        engine = implementation(imported(callable_name), device)
     except Unavailable as error:
         connection.send(("UNAVAILABLE", str(error)))
         return
-    except (ImportError, AttributeError, ValueError) as error:
+    except LookupError as error:
         connection.send(("refused", f"{error}; give module:function, the module on PYTHONPATH"))
         return
     connection.send(("ready", ""))
