@@ -39,9 +39,13 @@ static kvg_status summarise(const char *what, const char *path)
 
 static kvg_status make(const golden_options *o, int *code)
 {
-    (void)code;
-    kvg_status s = kvg_golden_make(o->paths[0], o->output, !o->unmeasured);
-    return s ? s : summarise("made", o->output);
+    size_t refused;
+    kvg_status s = kvg_golden_make(o->paths[0], o->output, !o->unmeasured, stderr, &refused);
+    if (!s) s = summarise("made", o->output);
+    if (s || !refused) return s;
+    printf("%zu cases are refused: the pack has the others\n", refused);
+    *code = KVG_EXIT_FAIL;
+    return KVG_OK;
 }
 
 static kvg_status expand(const golden_options *o, int *code)

@@ -19,7 +19,6 @@ typedef struct maker {
     kvg_golden_case current;
     const kvg_pack *pack; /* whose digests must come out; NULL: none yet */
     FILE *out;            /* regenerating: where differences are told; NULL: the first one is an error */
-    bool measured;        /* separations, too */
     size_t computed, failures;
 } maker;
 
@@ -44,7 +43,6 @@ static kvg_status load(void *context, size_t index, kvg_pack_case *c)
         return kvg_fail(KVG_ERR_INVALID, "case %s has an erratum: its bytes cannot be computed any more", c->key);
     }
     kvg_status s = kvg_golden_case_make(m->plan->cases[index], &m->current);
-    if (!s && m->measured) s = kvg_golden_separation(&m->current, &c->separation);
     if (s) return s;
     kvg_golden_give_data(&m->current, c);
     m->computed++;
@@ -64,6 +62,35 @@ static kvg_status compute(maker *m, int fd)
     kvg_golden_case_free(&m->current);
     kvg_progress_end();
     return s;
+}
+
+/* --- refusing cases --- */
+
+/* A case that cannot be computed, or that a wrong answer passes, leaves the plan with a line to `told`. Every other one
+ * has its separation. */
+static kvg_status refuse(kvg_golden_plan *plan, FILE *told, size_t *refused)
+{
+    kvg_pack *pack = plan->pack;
+    bool *drop = kvg_pack_alloc(pack, pack->case_count, sizeof *drop);
+    if (!drop) return KVG_ERR_MEMORY;
+    kvg_status s = KVG_OK;
+    kvg_progress_begin("golden", pack->case_count, "cases");
+    for (size_t i = 0; i < pack->case_count && s != KVG_ERR_MEMORY; i++) {
+        kvg_golden_case made = {0};
+        kvg_progress_at(i, KVG_PROGRESS_NOT_JUDGED, pack->cases[i].id, kvg_clock_seconds());
+        s = kvg_golden_case_make(plan->cases[i], &made);
+        if (!s) s = kvg_golden_separation(&made, &pack->cases[i].separation);
+        kvg_golden_case_free(&made);
+        drop[i] = s != KVG_OK;
+        *refused += drop[i];
+        if (!drop[i]) continue;
+        kvg_progress_pause();
+        fprintf(told, "REFUSED %s\n", kvg_error_text());
+    }
+    kvg_progress_end();
+    if (s == KVG_ERR_MEMORY) return s;
+    if (*refused == pack->case_count) return kvg_fail_in(s, "pack %s: every case is refused", pack->name);
+    return *refused ? kvg_golden_plan_drop(plan, drop) : KVG_OK;
 }
 
 /* --- provenance --- */
@@ -136,11 +163,13 @@ static kvg_status write_pack(maker *m, const char *path)
     return s;
 }
 
-kvg_status kvg_golden_make(const char *config, const char *path, bool measured)
+kvg_status kvg_golden_make(const char *config, const char *path, bool measured, FILE *told, size_t *refused)
 {
     kvg_golden_plan plan;
     kvg_status s = kvg_golden_plan_read(config, &plan);
-    if (!s) s = write_pack(&(maker){.plan = &plan, .measured = measured}, path);
+    *refused = 0;
+    if (!s && measured) s = refuse(&plan, told, refused);
+    if (!s) s = write_pack(&(maker){.plan = &plan}, path);
     kvg_golden_plan_free(&plan);
     return s;
 }

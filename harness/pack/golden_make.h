@@ -23,9 +23,11 @@
 #include "golden/golden.h"
 
 /* Computes the pack of a config and replaces `folder` by it: docs/spec/golden-pack.md section 9.
- * `measured`: provenance.json tells the distance of known-wrong answers, and a case that a
- * known-wrong answer passes is refused. */
-kvg_status kvg_golden_make(const char *config, const char *folder, bool measured) KVG_CHECKED;
+ * `measured`: provenance.json tells the distance of known-wrong answers, and a case that cannot be
+ * computed or that a known-wrong answer passes is refused. `told` gets a line for each such case,
+ * the pack has the others, and *refused is their number. KVG_ERR_INVALID if no case is left. */
+kvg_status kvg_golden_make(const char *config, const char *folder, bool measured, FILE *told,
+                           size_t *refused) KVG_CHECKED;
 
 /* Writes the pack again, with the tensors of every case stored, or of the case `only`: then every
  * other case is a recipe. KVG_ERR_INVALID if a tensor has another digest than the pack says. */

@@ -265,6 +265,45 @@ kvg_status kvg_golden_plan_read(const char *path, kvg_golden_plan *out)
     return s;
 }
 
+/* --- without some cases --- */
+
+static bool has_flag(const kvg_pack *pack, const char *flag)
+{
+    for (size_t i = 0; i < pack->case_count; i++) {
+        for (size_t n = 0; n < pack->cases[i].flag_count; n++) {
+            if (strcmp(pack->cases[i].flags[n], flag) == 0) return true;
+        }
+    }
+    return false;
+}
+
+kvg_status kvg_golden_plan_drop(kvg_golden_plan *plan, const bool *drop)
+{
+    kvg_pack *pack = plan->pack;
+    size_t kept = 0;
+    for (size_t i = 0; i < pack->case_count; i++) {
+        if (drop[i]) continue;
+        const kvg_pack_case old = pack->cases[i];
+        kvg_pack_case *c = &pack->cases[kept];
+        *c = (kvg_pack_case){.flags = old.flags, .flag_count = old.flag_count, .stored = old.stored,
+                             .separation = old.separation};
+        plan->cases[kept] = plan->cases[i];
+        kvg_status s = kvg_golden_describe(pack, kept, plan->cases[kept], c);
+        if (s) return s;
+        kept++;
+    }
+    pack->case_count = kept;
+    kvg_pack_note *notes = kvg_pack_alloc(pack, pack->note_count, sizeof *notes);
+    if (!notes) return KVG_ERR_MEMORY;
+    size_t note_count = 0;
+    for (size_t i = 0; i < pack->note_count; i++) {
+        if (has_flag(pack, pack->notes[i].flag)) notes[note_count++] = pack->notes[i];
+    }
+    pack->notes = notes;
+    pack->note_count = note_count;
+    return list_profiles(pack);
+}
+
 /* --- from a pack --- */
 
 /* Digests of tensors that have the same name in both lists. */

@@ -23,6 +23,10 @@ kvg_status kvg_golden_plan_read(const char *path, kvg_golden_plan *out) KVG_CHEC
  * the plan. */
 kvg_status kvg_golden_plan_of(const kvg_pack *pack, kvg_golden_plan *out) KVG_CHECKED;
 
+/* Takes cases out, and the profiles and notes that no other case has. The others keep their order
+ * and get new keys. `drop`: one for each case. */
+kvg_status kvg_golden_plan_drop(kvg_golden_plan *plan, const bool *drop) KVG_CHECKED;
+
 void kvg_golden_plan_free(kvg_golden_plan *plan);
 
 #endif

@@ -163,13 +163,21 @@ expect "a name in upper case" 2 "name 'One'" golden make bad.json -o bad
 config bad.json one 0x1 "${append/adversarial/noise}"
 expect "no such fill" 2 "unknown fill 'noise'" golden make bad.json -o bad
 config bad.json one 0x1 "$append" '{"flags": ["a"], "cases": [{"op": "decode", "format": "bf16", "operands": "e4m3", "fill": "random", '"$small"'}]}'
-expect "a case that tells nothing" 2 "that a wrong answer passes" golden make bad.json -o bad
+expect "a case that tells nothing" 1 "that a wrong answer passes" golden make bad.json -o others
+check "... is named" grep -q "^REFUSED decode/bf16.canonical/hnd:.*:e4m3/" <<<"$output"
+expect "... and the others are made" 0 "every hash holds; 2 of 2 cases computed again" golden verify others
 expect "... is made unmeasured" 0 "made one" golden make bad.json -o blind --no-separation
 expect "... and expanded, which makes no wrong answer" 0 "expanded one" golden expand blind -o seen
 config bad.json one 0x1 "$append" '{"flags": ["a"], "cases": [{"op": "decode", "format": "bf16", "window": 99, "fill": "random", '"$small"'}]}'
-expect "a window that no query reaches" 2 "window is asked for and never seen" golden make bad.json -o bad
+expect "a window that no query reaches" 1 "window is asked for and never seen" golden make bad.json -o others
 config bad.json one 0x1 "$append" '{"flags": ["a"], "cases": [{"op": "quantise", "format": "int8", "kv_heads": 2, "head_dim": 64, "tokens": 2, "fill": "zero"}]}'
-expect "a fill that tells nothing" 2 "no known-wrong answer differs" golden make bad.json -o bad
+expect "a fill that tells nothing" 1 "no known-wrong answer differs" golden make bad.json -o others
+config bad.json one 0x1 '{"flags": ["b"], "cases": [{"op": "quantise", "format": "int8", "kv_heads": 2, "head_dim": 64, "tokens": 2, "fill": "zero"}]}' "${recipe/nvfp4/e4m3}"
+expect "a refused case before another" 1 "1 cases are refused: the pack has the others" golden make bad.json -o others
+expect "... leaves its key to it" 0 "flatten/e4m3" golden inspect others --case 0000
+check "... and takes its note away" grep -q '"notes": {"a": "the first"}' others/manifest.json
+config bad.json one 0x1 '{"flags": ["a", "b"], "cases": [{"op": "quantise", "format": "int8", "kv_heads": 2, "head_dim": 64, "tokens": 2, "fill": "zero"}]}'
+expect "nothing but cases that tell nothing" 2 "pack one: every case is refused: quantise/int8" golden make bad.json -o bad
 config bad.json one 0x1 "$append" '{"flags": ["a"], "cases": [{"op": "append", "format": "int8", "fill": {"capture": "x.safetensors", "k": "k", "v": "v"}, '"$small"'}]}'
 expect "a capture" 2 "no captures" golden make bad.json -o bad
 check "nothing was made" test ! -e bad

@@ -205,14 +205,23 @@ static void test_safetensors_writer(void **state)
     kvg_safetensors_close(file);
 }
 
+static kvg_status make(const char *config, const char *path)
+{
+    size_t refused;
+    const kvg_status s = kvg_golden_make(config, path, true, stdout, &refused);
+    assert_int_equal(refused, 0);
+    return s;
+}
+
 /* --- a killed writer --- */
 
 /* What a writer process does, whose arguments are DIE CALL AFTER CONFIG FOLDER. */
 static int write_and_die(char **arguments)
 {
     fatal_call = atol(arguments[0]);
+    size_t refused;
     after = strcmp(arguments[1], "after") == 0;
-    return kvg_golden_make(arguments[2], arguments[3], true) ? 1 : 0;
+    return kvg_golden_make(arguments[2], arguments[3], true, stdout, &refused) ? 1 : 0;
 }
 
 /* Runs a writer that dies at call `at`; true if it lived. A new program: libgomp's threads do not survive a fork. */
@@ -256,13 +265,13 @@ static void kill_everywhere(bool with_old)
     kvg_sha256_digest was = {{0}}, is;
     bool lived = false;
     size_t points = 0, kept = 0;
-    assert_int_equal(kvg_golden_make(new_config, reference, true), KVG_OK);
+    assert_int_equal(make(new_config, reference), KVG_OK);
     const kvg_sha256_digest wanted = state_of(reference);
     for (long at = 1; !lived; at++) {
         for (int dies_after = 0; dies_after < 2; dies_after++) {
             run_shell("rm -rf '%s'", folder);
             assert_int_equal(mkdir(folder, 0755), 0);
-            if (with_old) assert_int_equal(kvg_golden_make(old_config, path, true), KVG_OK);
+            if (with_old) assert_int_equal(make(old_config, path), KVG_OK);
             was = state_of(path);
             lived = survives(new_config, path, at, dies_after != 0);
             is = state_of(path);
@@ -300,13 +309,13 @@ static void test_replaces_packs_only(void **state)
     (void)state;
     assert_int_equal(mkdir(folder, 0755), 0);
     run_shell("echo x > '%s/notes.txt'", folder);
-    assert_int_equal(kvg_golden_make(config, folder, true), KVG_ERR_INVALID);
+    assert_int_equal(make(config, folder), KVG_ERR_INVALID);
     assert_non_null(strstr(kvg_error_text(), "notes.txt"));
     run_shell("test \"$(cat '%s/notes.txt')\" = x", folder);
-    assert_int_equal(kvg_golden_make(config, in_root("one.json"), true), KVG_ERR_INVALID); /* a file */
-    assert_int_equal(kvg_golden_make(config, in_root("none/pack"), true), KVG_ERR_IO);
+    assert_int_equal(make(config, in_root("one.json")), KVG_ERR_INVALID); /* a file */
+    assert_int_equal(make(config, in_root("none/pack")), KVG_ERR_IO);
     run_shell("rm '%s/notes.txt'", folder);
-    assert_int_equal(kvg_golden_make(config, folder, true), KVG_OK); /* an empty folder */
+    assert_int_equal(make(config, folder), KVG_OK); /* an empty folder */
     run_shell("test $(ls -A '%s' | grep -c tmp-) = 0", root);
 }
 

@@ -78,7 +78,8 @@ static int set_up(void **state)
     snprintf(answer_path, sizeof answer_path, "%s/answer.safetensors", folder);
     FILE *f = fopen(path, "w");
     if (!f || fputs(config, f) < 0 || fclose(f) != 0) return 1;
-    if (kvg_golden_make(path, pack_path, false) || kvg_pack_open(pack_path, &pack)) {
+    size_t refused;
+    if (kvg_golden_make(path, pack_path, false, stderr, &refused) || kvg_pack_open(pack_path, &pack)) {
         fprintf(stderr, "%s\n", kvg_error_text());
         return 1;
     }
