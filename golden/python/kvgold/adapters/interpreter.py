@@ -2,10 +2,10 @@
 
 Triton 3.6 keeps bf16 and fp8 there as bit patterns: it adds them as integers, and converts them without rounding to
 nearest, saturation or NaN. Its tl.minimum, tl.maximum and tl.clamp give NaN where the hardware gives another operand,
-and numpy 2.4 refuses its way from an array to a number. `mend` replaces these parts. Conversions are those of
-docs/spec/formats.md section 2, which a GPU has too: to nearest, ties to even; fp8 saturates; a NaN is 0x7FFF in f16 and
-bf16, 0x7F in fp8. What is left is numpy's, and not a chip's: a quotient is IEEE 754's, a product and a sum are rounded
-each, and sums have numpy's order."""
+numpy 2.4 refuses its way from an array to a number, and it has no constants in bf16. `mend` replaces these parts.
+Conversions are those of docs/spec/formats.md section 2, which a GPU has too: to nearest, ties to even; fp8 saturates; a
+NaN is 0x7FFF in f16 and bf16, 0x7F in fp8. What is left is numpy's, and not a chip's: a quotient is IEEE 754's, a
+product and a sum are rounded each, and sums have numpy's order, those of bf16 in bf16."""
 
 from __future__ import annotations
 
@@ -68,6 +68,7 @@ def mend() -> None:
     interpreter._get_np_dtype, interpreter._patch_lang_tensor = type_of, patch
     builder.cast_impl = builder.create_fp_to_fp = cast
     builder.create_dot, builder.create_clampf = dot, clamp
+    builder.get_bf16 = lambda self, number: interpreter.TensorHandle(np.array([number], NUMBERS["bf16"]), tl.bfloat16)
     builder.create_minnumf = lambda self, a, b: self.binary_op(a, b, np.fmin)
     builder.create_maxnumf = lambda self, a, b: self.binary_op(a, b, np.fmax)
     torch.cuda.get_device_capability = lambda device=None: (9, 0)
