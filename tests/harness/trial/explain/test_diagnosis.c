@@ -154,7 +154,7 @@ static const struct {
     size_t few, all; /* cases: of a run in CI, and of all */
     size_t stride;   /* CI plants each so many-th row */
     size_t pairs;    /* most that a diagnosis runs */
-} families[] = {{"rows", plain_case, 140, 528, 1, 512}, {"paged", paged_case, 60, 220, 1, 512},
+} families[] = {{"rows", plain_case, 140, 528, 1, 1024}, {"paged", paged_case, 60, 220, 1, 512},
                 {"decode", decode_case, 12, 60, 5, 256}, {"mma", mma_case, 8, 8, 1, 512}};
 
 /* --- one case and its answers --- */
