@@ -9,20 +9,18 @@ product and a sum are rounded each, and sums have numpy's order, those of bf16 i
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
 import ml_dtypes
 import numpy as np
+import torch
+import triton.language as tl
+from triton.runtime import interpreter
 
 from .. import formats_numpy as formats
 from .alone import stubbed
 
 NUMBERS = {"bf16": ml_dtypes.bfloat16, "fp8e4nv": ml_dtypes.float8_e4m3fn, "fp8e5": ml_dtypes.float8_e5m2}
-
-
-def is_on() -> bool:
-    return os.environ.get("TRITON_INTERPRET") == "1"
 
 
 def converted(x: Any, to: Any) -> Any:
@@ -38,10 +36,6 @@ def converted(x: Any, to: Any) -> Any:
 
 def mend() -> None:
     """Call it once, before a kernel."""
-    import torch
-    import triton.language as tl
-    from triton.runtime import interpreter
-
     builder, plain, plain_patch = interpreter.InterpreterBuilder, interpreter._get_np_dtype, interpreter._patch_lang_tensor
 
     def type_of(type: Any) -> Any:

@@ -13,6 +13,7 @@ import argparse
 import importlib
 import importlib.util
 import multiprocessing
+import os
 import sys
 from multiprocessing.connection import Connection
 from typing import Any, Callable, Mapping
@@ -28,7 +29,6 @@ except ModuleNotFoundError as missing:
 from ..ask import reason_of
 from ..pack import Prompt, load_prompt
 from ..problem import Problem
-from . import interpreter
 from .alone import Unavailable, stubbed
 from .command import Failed, answer_all
 
@@ -70,7 +70,7 @@ def is_lost(device: str) -> bool:
         return True
 
 
-def imported(name: str) -> Engine:
+def imported(name: str) -> Callable[..., Any]:
     """The callable module:function. Raises Unavailable where its import fails, LookupError where there is none."""
     module, _, function = name.partition(":")
     try:
@@ -94,8 +94,8 @@ def imported(name: str) -> Engine:
 def serve(connection: Connection, path: str, callable_name: str, device: str) -> None:
     """The process of an engine: answers by key, each with the names of the engine's stubs, until it is told None."""
     try:
-        if interpreter.is_on():
-            interpreter.mend()
+        if os.environ.get("TRITON_INTERPRET") == "1":
+            imported("kvgold.adapters.interpreter:mend")()
         engine = implementation(imported(callable_name), device)
     except Unavailable as error:
         connection.send(("UNAVAILABLE", str(error)))
