@@ -21,6 +21,11 @@ def format_of(p: Problem) -> str | None:
     return p.sides[0].format if len({side.format for side in p.sides}) == 1 else None
 
 
+def asked(p: Problem) -> str:
+    """What an adapter says that does not answer."""
+    return f"op {p.op} of {'+'.join(side.format for side in p.sides)}"
+
+
 def codes(p: Problem, t: Tensors, side: str, dtype: torch.dtype = torch.uint8) -> torch.Tensor:
     """The codes of the op's layer as engines have them: [blocks, tokens, heads, elements], a strided view."""
     return pages(p, side, "codes", t)[p.layer].transpose(1, 2).view(dtype)

@@ -13,7 +13,7 @@ import torch
 
 from ..problem import Problem
 from .alone import known_version
-from .cache import TYPES, codes, format_of, live_pages, score_scale, starts, table_of
+from .cache import asked, codes, format_of, live_pages, score_scale, starts, table_of, TYPES
 
 VERSION = known_version("tokenspeed-fa3", ["3.0.0.post20260810"])
 
@@ -22,7 +22,7 @@ from flash_attn_interface import flash_attn_with_kvcache  # noqa: E402
 
 def refusal(p: Problem, t: Mapping[str, torch.Tensor]) -> str | None:
     if p.op != "decode" or p.shared_kv or format_of(p) != p.dtype or p.dtype == "f32":
-        return f"op {p.op} of {'+'.join(side.format for side in p.sides)}"
+        return asked(p)
     if "sinks" in t and bool((t["sinks"] != t["sinks"].bfloat16()).any()):
         return "sinks that are no bf16 numbers"
     return None

@@ -13,7 +13,7 @@ import torch
 
 from ..problem import Problem
 from .alone import known_version, place_of
-from .cache import codes, format_of, live_pages, score_scale, table_of
+from .cache import asked, codes, format_of, live_pages, score_scale, table_of
 
 VERSION = known_version("sgl-flash-mla", ["1.0.0"])
 torch.ops.load_library(os.path.join(place_of("sgl-flash-mla"), "flash_mla", "_C_legacy.abi3.so"))
@@ -21,7 +21,7 @@ torch.ops.load_library(os.path.join(place_of("sgl-flash-mla"), "flash_mla", "_C_
 
 def decode(p: Problem, t: dict[str, torch.Tensor]) -> Mapping[str, torch.Tensor] | str:
     if p.op != "decode" or not p.shared_kv or p.shared_kv.v_first or format_of(p) != "bf16" or p.block_tokens != 64:
-        return f"op {p.op} of {'+'.join(side.format for side in p.sides)} on {p.layout} with pages of {p.block_tokens}"
+        return f"{asked(p)} on {p.layout} with pages of {p.block_tokens}"
     counts, live = t["query_lengths"].cpu(), live_pages(p, t)
     if p.window or p.softcap or p.sinks or live is None or bool((counts != counts[0]).any()):
         return "a window, a cap, sinks, a page lost in the middle, or query tokens of several numbers"

@@ -20,7 +20,7 @@ import torch
 
 from ..problem import Problem
 from .alone import alone
-from .cache import (Tensors, TYPES, codes, format_of, live_pages, pools, scales, score_scale, table_of)
+from .cache import asked, codes, format_of, live_pages, pools, scales, score_scale, table_of, Tensors, TYPES
 
 
 class Policy(enum.IntEnum):
@@ -46,7 +46,7 @@ STORE = {**TYPES, "int8": torch.uint8, "int4": torch.uint8}
 
 def refusal(p: Problem, op: str) -> str | None:
     if p.op != op or p.shared_kv or format_of(p) not in POLICY or p.rope or p.bias:
-        return f"op {p.op} of {'+'.join(side.format for side in p.sides)}"
+        return asked(p)
     return None
 
 

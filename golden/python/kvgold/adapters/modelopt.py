@@ -13,7 +13,7 @@ import torch
 
 from ..problem import Problem
 from .alone import alone
-from .cache import Tensors, TYPES, format_of, one_nan
+from .cache import asked, format_of, one_nan, Tensors, TYPES
 
 ROOT = "modelopt.torch.quantization"
 VERSION = alone("nvidia-modelopt", ["0.47.0"], {
@@ -36,7 +36,7 @@ BLOCK = {"nvfp4": 16, "mxfp4": 32}
 def answer(p: Problem, t: dict[str, torch.Tensor]) -> Mapping[str, torch.Tensor] | str:
     name = format_of(p)
     if name not in BLOCK or p.op not in ("quantise", "dequantise"):
-        return f"op {p.op} of {'+'.join(side.format for side in p.sides)}"
+        return asked(p)
     given: dict[str, torch.Tensor] = {}
     for side in p.names:
         given |= quantised(name, t, side) if p.op == "quantise" else {side: one_nan(dequantised(p, name, t, side))}

@@ -23,7 +23,7 @@ import torch
 
 from ..problem import Problem
 from .alone import alone
-from .cache import (Tensors, TYPES, codes, format_of, live_pages, pools, scales, score_scale, slots_of, starts)
+from .cache import asked, codes, format_of, live_pages, pools, scales, score_scale, slots_of, starts, Tensors, TYPES
 
 
 def hopper() -> bool:
@@ -63,7 +63,7 @@ FP8, SPLITS = torch.float8_e4m3fn, 8
 
 def refusal(p: Problem, op: str, formats: tuple[str, ...], shared: bool = False) -> str | None:
     if p.op != op or bool(p.shared_kv) != shared or format_of(p) not in formats or p.rope or p.bias:
-        return f"op {p.op} of {'+'.join(side.format for side in p.sides)} on {p.layout}"
+        return f"{asked(p)} on {p.layout}"
     return "V does not begin where K does" if p.shared_kv and p.shared_kv.v_first else None
 
 

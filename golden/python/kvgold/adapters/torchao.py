@@ -14,7 +14,7 @@ import torch
 
 from ..problem import Problem
 from .alone import known_version
-from .cache import Tensors, TYPES, format_of, one_nan
+from .cache import asked, format_of, one_nan, Tensors, TYPES
 
 VERSION = known_version("torchao", ["0.18.0"])
 
@@ -41,7 +41,7 @@ def rceil(p: Problem, t: dict[str, torch.Tensor]) -> Mapping[str, torch.Tensor] 
 def answer(p: Problem, t: Tensors, mode: Mode, formats: tuple[str, ...]) -> Mapping[str, torch.Tensor] | str:
     name = format_of(p)
     if name not in formats or p.op not in ("quantise", "dequantise") or p.dtype == "f16":
-        return f"op {p.op} of {'+'.join(side.format for side in p.sides)} in {p.dtype}"
+        return f"{asked(p)} in {p.dtype}"
     given = {}
     for side in p.names:
         if p.op == "dequantise":

@@ -22,7 +22,7 @@ import triton.language
 
 from ..problem import Problem
 from .alone import alone
-from .cache import (Tensors, TYPES, codes, format_of, live_pages, pools, scales, score_scale, starts, table_of)
+from .cache import asked, codes, format_of, live_pages, pools, scales, score_scale, starts, table_of, Tensors, TYPES
 
 
 class Mode(enum.IntEnum):
@@ -87,7 +87,7 @@ SEGMENTS, TILE, SPLITS = 16, 16, 4
 
 def refusal(p: Problem, op: str, shared: bool = False) -> str | None:
     if p.op != op or bool(p.shared_kv) != shared or format_of(p) not in MODES or p.rope or p.bias:
-        return f"op {p.op} of {'+'.join(side.format for side in p.sides)}"
+        return asked(p)
     return None
 
 
