@@ -116,10 +116,10 @@ static void print_known_wrong(const kvg_known_wrong *known)
         char distance[32] = "";
         if (known->outcome[i] == KVG_CONTROL_ABSENT) continue;
         if (known->distance[i] > 0) {
-            snprintf(distance, sizeof distance, "%.3g %s", known->distance[i],
-                     known->separation.by_bits ? "bits" : "bounds");
+            snprintf(distance, sizeof distance, "%s%.3g %s", &defects[i] == known->separation.nearest ? "" : ">= ",
+                     known->distance[i], known->separation.by_bits ? "bits" : "bounds");
         }
-        printf("  %-22s %-16s %-16s %s\n", defects[i].id, outcomes[known->outcome[i]], distance, defects[i].summary);
+        printf("  %-22s %-16s %-18s %s\n", defects[i].id, outcomes[known->outcome[i]], distance, defects[i].summary);
     }
 }
 

@@ -56,7 +56,8 @@ static kvg_status try(search *x, attempt t)
     if (x->count == MOST_TRIES) return KVG_OK;
     attempt *kept = &x->tries[x->count];
     *kept = t;
-    const kvg_walk walk = {t.splits, t.piece, x->scale, t.changed[0] ? &kept->contract : NULL};
+    const kvg_walk walk = {.splits = t.splits, .piece = t.piece, .scale = x->scale,
+                           .contract = t.changed[0] ? &kept->contract : NULL};
     x->question.problem.profile = t.profile;
     kvg_status s = kvg_attention_walk(&x->question.problem, &walk, x->question.in.tensors, x->question.out.tensors);
     if (s == KVG_ERR_UNIMPLEMENTED || s == KVG_ERR_INVALID) return KVG_OK;

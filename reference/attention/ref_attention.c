@@ -242,6 +242,7 @@ static void run_item(const attention *a, desk *d, size_t item)
     const uint32_t heads = group - start < a->heads ? group - start : a->heads, first = kv_head * group + start;
     const uint32_t D = p->head_dim, n = ref_kv_dim(&a->kv, KVG_V);
     const size_t at = row * p->attention.query_heads + first;
+    if (!ref_is_wanted(a->answer->wanted, p, row, kv_head)) return;
     double *out = a->answer->out + at * n, *lse = a->answer->lse + at;
 
     const ref_extent keys = find_visible(a, q, d->visible);

@@ -317,11 +317,20 @@ static float *hint_of(const ref_profile_run *r, int64_t n, ref_node part)
     return kept_by == in_run % r->parts ? &part.hints[in_run / r->parts] : NULL;
 }
 
+static bool any_wanted(const ref_profile_run *r, const ref_batch *b, uint32_t kv_head)
+{
+    for (uint32_t i = 0; i < b->count; i++) {
+        if (ref_is_wanted(r->wanted, r->p, b->first + i, kv_head)) return true;
+    }
+    return false;
+}
+
 /* The tiles of a leaf for rows `low` to `high` - 1 of a batch and a KV head, token by token. */
 static void run_rows(const ref_profile_run *r, desk *d, const ref_batch *b, uint32_t kv_head, uint32_t leaf,
                      uint32_t low, uint32_t high)
 {
     const uint32_t group = r->group, first = kv_head * group;
+    if (!any_wanted(r, b, kv_head)) return;
     for (uint32_t i = low; i < high; i++) {
         const uint32_t token = i / group, query_head = first + i % group;
         read_head(r, (size_t)(b->first + token) * r->p->attention.query_heads + query_head, &d->heads[i]);
@@ -366,6 +375,7 @@ static void run_rows(const ref_profile_run *r, desk *d, const ref_batch *b, uint
 static void run_root(const ref_profile_run *r, const ref_batch *b, uint32_t i, uint32_t query_head)
 {
     const extent at = extent_of(r, b->first + i);
+    if (!ref_is_wanted(r->wanted, r->p, b->first + i, query_head / r->group)) return;
     const bool sees = at.first < at.end;
     const ref_node root = leaf_of(r, b, i, query_head, sees ? at.first : b->first_leaf);
     if (!sees) start_row(r, query_head, 0, root);
@@ -547,6 +557,7 @@ kvg_status kvg_attention_walk(const kvg_problem *p, const kvg_walk *walk, const 
         .splits = walk->splits,
         .piece = walk->piece,
         .scale = walk->scale,
+        .wanted = walk->wanted,
         .tables = malloc(contract->table_bytes),
     };
     s = r.tables ? ref_kv_init(p, in, NULL, &r.kv) : kvg_fail(KVG_ERR_MEMORY, "no memory for the tables of operands");

@@ -50,6 +50,7 @@ typedef struct ref_profile_run {
     const uint8_t *q;
     const int32_t *query_lengths; /* by sequence */
     const float *sinks;           /* NULL: none */
+    const bool *wanted;           /* NULL: all rows */
     uint8_t *out;
     float *lse;
     ref_query *queries;

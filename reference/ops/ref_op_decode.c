@@ -8,7 +8,7 @@
 #include "reference/ops/ref_ops.h"
 
 /* One rounding from binary64 to T. */
-static void store(kvg_dtype dtype, const double *from, size_t count, void *to)
+static void store_numbers(kvg_dtype dtype, const double *from, size_t count, void *to)
 {
     for (size_t i = 0; i < count; i++) {
         if (dtype == KVG_DTYPE_F16) ((uint16_t *)to)[i] = kvg_ref_f16_of_f64(from[i]);
@@ -17,24 +17,41 @@ static void store(kvg_dtype dtype, const double *from, size_t count, void *to)
     }
 }
 
-static kvg_status exact(const kvg_problem *p, const kvg_tensor *in, kvg_tensor *out)
+/* The numbers of a row and a KV head lie together. */
+static void store(const kvg_problem *p, const bool *wanted, const double *from, size_t numbers, const kvg_tensor *to)
+{
+    const size_t parts = (size_t)p->attention.queries * p->kv_heads, of_part = parts ? numbers / parts : 0;
+    for (size_t i = 0; i < parts; i++) {
+        if (wanted && !wanted[i]) continue;
+        store_numbers(to->dtype, from + i * of_part, of_part,
+                      (uint8_t *)to->data + i * of_part * kvg_dtype_bytes(to->dtype));
+    }
+}
+
+static kvg_status exact(const kvg_problem *p, const bool *wanted, const kvg_tensor *in, kvg_tensor *out)
 {
     const kvg_tensor *o = &out[0], *lse = &out[1];
     const size_t outputs = o->bytes / kvg_dtype_bytes(o->dtype), rows = lse->bytes / sizeof(float);
     double *numbers = malloc((outputs + rows) * sizeof *numbers);
     if (!numbers) return kvg_fail(KVG_ERR_MEMORY, "no memory for %zu outputs", outputs);
-    const kvg_attention_answer answer = {.out = numbers, .lse = numbers + outputs};
+    const kvg_attention_answer answer = {.out = numbers, .lse = numbers + outputs, .wanted = wanted};
     kvg_status s = kvg_attention_spec(p, in, NULL, &answer);
     if (!s) {
-        store(o->dtype, answer.out, outputs, o->data);
-        store(lse->dtype, answer.lse, rows, lse->data);
+        store(p, wanted, answer.out, outputs, o);
+        store(p, wanted, answer.lse, rows, lse);
     }
     free(numbers);
     return s;
 }
 
+kvg_status kvg_attention_some(const kvg_problem *problem, const bool *wanted, const kvg_tensor *in, kvg_tensor *out)
+{
+    if (problem->profile == KVG_PROFILE_NONE) return exact(problem, wanted, in, out);
+    return kvg_attention_walk(problem, &(kvg_walk){.splits = 1, .wanted = wanted}, in, out);
+}
+
 kvg_status ref_decode(const kvg_problem *problem, const kvg_tensor *in, kvg_tensor *out, kvg_stream *stream)
 {
     (void)stream;
-    return problem->profile == KVG_PROFILE_NONE ? exact(problem, in, out) : kvg_attention_profile(problem, in, out);
+    return kvg_attention_some(problem, NULL, in, out);
 }

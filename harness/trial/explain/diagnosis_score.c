@@ -209,8 +209,12 @@ static kvg_status open_scene(const kvg_scorer *c, workspace *scene)
     if (s || !t) return s;
     double *numbers = malloc(2 * (t->outputs + t->rows) * sizeof *numbers);
     if (!numbers) return kvg_fail(KVG_ERR_MEMORY, "cannot hold %zu numbers", t->outputs);
-    scene->number = (kvg_attention_answer){numbers, numbers + t->outputs, numbers + t->outputs + t->rows,
-                                           numbers + 2 * t->outputs + t->rows};
+    scene->number = (kvg_attention_answer){
+        .out = numbers,
+        .lse = numbers + t->outputs,
+        .out_bound = numbers + t->outputs + t->rows,
+        .lse_bound = numbers + 2 * t->outputs + t->rows,
+    };
     return KVG_OK;
 }
 

@@ -3,8 +3,12 @@
 #include <assert.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "harness/trial/judge/judge_parts.h"
+#include "harness/trial/wrong/defect_run.h"
+#include "harness/trial/wrong/flash_rows.h"
 #include "support/progress.h"
 
 /* What the check says to a wrong answer. */
@@ -20,11 +24,11 @@ static kvg_control_outcome judged(const judge *j, const kvg_truth *t, const kvg_
 
 /* The plain kernel's defects start from its own right answer, whose bits are not the reference's: so an outcome follows
  * from its distance. */
-static kvg_control_outcome outcome_at(const kvg_separation *s, double distance)
+static kvg_control_outcome outcome_at(bool by_bits, double distance)
 {
     if (distance < 0) return KVG_CONTROL_UNREACHED;
-    if (!kvg_separation_rejects(s, distance)) return KVG_CONTROL_WITHIN;
-    return s->by_bits ? KVG_CONTROL_REJECTED : KVG_CONTROL_REJECTED_BY_BOUND;
+    if (!kvg_separation_rejects(by_bits, distance)) return KVG_CONTROL_WITHIN;
+    return by_bits ? KVG_CONTROL_REJECTED : KVG_CONTROL_REJECTED_BY_BOUND;
 }
 
 bool kvg_control_rejects(kvg_control_outcome outcome)
@@ -59,6 +63,179 @@ static const kvg_witness *find_unseen(const kvg_question *q, const kvg_known_wro
     return NULL;
 }
 
+/* --- op decode: rows after rows --- */
+
+/* A part is the rows of one sequence and KV head. The longest sequence comes first, because it shows the most; then the
+ * others from the shortest on, because they cost the least. */
+typedef struct parts {
+    size_t count;
+    size_t *place; /* [sequences][Hkv]: which part comes when */
+    bool *wanted;  /* [queries][Hkv]: the rows of some of them */
+} parts;
+
+typedef struct pass {
+    const kvg_truth *truth;
+    const judge *judge;
+    kvg_separation_scene scene;
+    parts parts;
+    kvg_flash_kept kept;
+    bool by_bits;
+    const kvg_tensor_set *answer;       /* the candidate's; NULL: not to be explained */
+    kvg_tensor_set blank, wrong, guess; /* what answers start from; a defect's; that with the candidate's other rows */
+} pass;
+
+static kvg_status open_parts(const kvg_question *q, parts *out)
+{
+    const kvg_problem *p = &q->c->problem;
+    const int32_t *lengths = kvg_set_tensor(&q->in, KVG_ROLE_LENGTHS, KVG_K)->data;
+    out->count = (size_t)p->paging.sequences * p->kv_heads;
+    out->place = malloc(out->count * sizeof *out->place);
+    out->wanted = malloc((size_t)p->attention.queries * p->kv_heads * sizeof *out->wanted);
+    size_t *order = malloc(out->count * sizeof *order);
+    for (size_t i = 0; order && i < out->count; i++) {
+        size_t at = i;
+        for (; at && lengths[order[at - 1] / p->kv_heads] > lengths[i / p->kv_heads]; at--) order[at] = order[at - 1];
+        order[at] = i;
+    }
+    const bool got = order && out->place && out->wanted;
+    for (size_t i = 0; got && i < out->count; i++) out->place[order[i]] = (i + 1) % out->count;
+    free(order);
+    return got ? KVG_OK : kvg_fail(KVG_ERR_MEMORY, "cannot order %zu parts", out->count);
+}
+
+/* The rows that are wanted, from one answer to another. */
+static void copy_rows(const kvg_question *q, const bool *wanted, const kvg_tensor_set *from, kvg_tensor_set *to)
+{
+    const size_t rows = (size_t)q->c->problem.attention.queries * q->c->problem.kv_heads;
+    for (size_t t = 0; t < to->count; t++) {
+        const size_t bytes = rows ? to->tensors[t].bytes / rows : 0;
+        for (size_t i = 0; i < rows; i++) {
+            if (wanted[i]) memcpy((uint8_t *)to->tensors[t].data + i * bytes,
+                                  (const uint8_t *)from->tensors[t].data + i * bytes, bytes);
+        }
+    }
+}
+
+static void copy_answer(const kvg_tensor_set *from, kvg_tensor_set *to)
+{
+    for (size_t i = 0; i < to->count; i++) {
+        if (to->tensors[i].bytes) memcpy(to->tensors[i].data, from->tensors[i].data, to->tensors[i].bytes);
+    }
+}
+
+/* Parts `from` to `to` - 1 of a defect's answer, in the place of what was there. */
+static kvg_status add_parts(pass *a, const kvg_wrong *w, const kvg_wrong_inputs *inputs, size_t from, size_t to)
+{
+    const kvg_question *q = a->truth->question;
+    const uint32_t heads = q->c->problem.kv_heads;
+    for (size_t i = 0; i < (size_t)q->c->problem.attention.queries * heads; i++) {
+        const size_t place = a->parts.place[q->queries[i / heads].sequence * heads + i % heads];
+        a->parts.wanted[i] = place >= from && place < to;
+    }
+    if (inputs->same && !w->defect->flash) return KVG_OK;
+    copy_rows(q, a->parts.wanted, &a->blank, &a->wrong);
+    return kvg_wrong_answer(w, 1, inputs, a->parts.wanted, &a->kept, a->wrong.tensors);
+}
+
+/* How far a defect has been followed. */
+typedef struct measure {
+    size_t done; /* parts */
+    double distance;
+    bool explains; /* so far it is what the candidate answered */
+} measure;
+
+/* Follows a defect for one step more, or until the check rejects its answer and it does not explain the candidate's. */
+static kvg_status go_on(pass *a, const kvg_defect *defect, measure *m)
+{
+    const kvg_question *q = a->truth->question;
+    const kvg_wrong w = {.defect = defect, .sides = KVG_BOTH_SIDES};
+    const bool at_once = kvg_wrong_changes_outputs(&w, 1, q->c->problem.op);
+    const double before = m->distance;
+    bool enough = false;
+    kvg_wrong_inputs inputs;
+    kvg_status s = kvg_wrong_apply(&w, 1, &q->c->problem, q->in.tensors, &inputs);
+    if (s) return s;
+    copy_answer(kvg_separation_right(&a->scene, defect), &a->wrong);
+    if (m->explains) copy_answer(a->answer, &a->guess);
+    while (m->done < a->parts.count && !enough) {
+        const size_t twice = m->done ? 2 * m->done : 1, to = at_once || twice > a->parts.count ? a->parts.count : twice;
+        s = add_parts(a, &w, &inputs, m->done, to);
+        if (!s && at_once) s = kvg_wrong_change(&w, 1, &q->c->problem, q->in.tensors, &inputs, a->wrong.tensors);
+        if (s) break;
+        m->done = to;
+        if (m->explains) {
+            copy_rows(q, a->parts.wanted, &a->wrong, &a->guess);
+            m->explains = a->judge->explains(a->truth, a->answer, &a->guess);
+        }
+        m->distance = kvg_separation_join(before, kvg_separation_distance(&a->scene, defect, &a->wrong, a->by_bits),
+                                          a->by_bits);
+        enough = kvg_separation_rejects(a->by_bits, m->distance) && !m->explains;
+    }
+    m->explains = m->explains && !s && !(m->distance < 0) && !a->judge->is_right(a->truth, &a->wrong);
+    kvg_wrong_inputs_free(&inputs);
+    return s;
+}
+
+/* Of all defects that were followed, the first with the smallest distance; NULL: none changes the answer. */
+static measure *find_nearest(measure *of, size_t count)
+{
+    measure *nearest = NULL;
+    for (size_t i = 0; i < count; i++) {
+        if (of[i].done && of[i].distance >= 0 && (!nearest || of[i].distance < nearest->distance)) nearest = &of[i];
+    }
+    return nearest;
+}
+
+/* Follows every defect until the check rejects it, then those that may be the nearest until one is known to be. */
+static kvg_status measure_all(pass *a, kvg_known_wrong *out)
+{
+    measure of[KVG_MAX_DEFECTS];
+    size_t count;
+    const kvg_defect *defects = kvg_defect_table(&count);
+    kvg_status s = KVG_OK;
+    for (size_t i = 0; i < count && !s; i++) {
+        of[i] = (measure){.distance = -1, .explains = a->answer != NULL};
+        kvg_progress_part(i, count, "known-wrong answers");
+        if (kvg_defect_applies(&defects[i], &a->truth->question->c->problem)) s = go_on(a, &defects[i], &of[i]);
+        out->explains[i] = of[i].done && of[i].explains;
+    }
+    for (measure *m = find_nearest(of, count); !s && m && m->done < a->parts.count; m = find_nearest(of, count))
+        s = go_on(a, &defects[m - of], m);
+    for (size_t i = 0; i < count && !s; i++) {
+        if (!of[i].done) continue;
+        out->distance[i] = of[i].distance;
+        kvg_separation_add(&out->separation, &defects[i], of[i].distance);
+    }
+    return s;
+}
+
+/* --- the pass --- */
+
+static kvg_status open_pass(const kvg_truth *t, const kvg_tensor_set *answer, pass *out)
+{
+    const kvg_question *q = t->question;
+    *out = (pass){.truth = t, .judge = judge_of(&q->c->problem), .answer = answer,
+                  .by_bits = q->c->problem.profile != KVG_PROFILE_NONE};
+    kvg_status s = kvg_answer_alloc(q, &out->blank);
+    if (!s) s = kvg_answer_alloc(q, &out->wrong);
+    if (!s && out->judge->by_distance) s = kvg_separation_open(t, &out->scene);
+    if (!s && out->judge->by_distance) s = open_parts(q, &out->parts);
+    if (!s && out->judge->by_distance) s = kvg_flash_kept_open(&q->c->problem, &out->kept);
+    if (!s && out->judge->by_distance && answer) s = kvg_answer_alloc(q, &out->guess);
+    return s;
+}
+
+static void close_pass(pass *a)
+{
+    kvg_separation_close(&a->scene);
+    kvg_flash_kept_close(&a->kept);
+    free(a->parts.place);
+    free(a->parts.wanted);
+    kvg_set_free(&a->blank);
+    kvg_set_free(&a->wrong);
+    kvg_set_free(&a->guess);
+}
+
 kvg_status kvg_known_wrong_try(const kvg_truth *t, const kvg_tensor_set *answer, kvg_offer offer, kvg_known_wrong *out)
 {
     const kvg_question *q = t->question;
@@ -66,30 +243,27 @@ kvg_status kvg_known_wrong_try(const kvg_truth *t, const kvg_tensor_set *answer,
     const judge *j = judge_of(p);
     size_t count;
     const kvg_defect *defects = kvg_defect_table(&count);
-    kvg_separation_scene scene = {0};
+    pass a;
     assert(count <= KVG_MAX_DEFECTS);
-    *out = (kvg_known_wrong){.separation = {.by_bits = p->profile != KVG_PROFILE_NONE, .least = INFINITY}};
-    kvg_status s = j->by_distance ? kvg_separation_open(t, &scene) : KVG_OK;
+    kvg_status s = open_pass(t, answer, &a);
+    *out = (kvg_known_wrong){.separation = {.by_bits = a.by_bits, .least = INFINITY}};
+    for (size_t i = 0; i < count; i++) out->distance[i] = NAN;
+    if (!s && j->by_distance) s = measure_all(&a, out);
     for (size_t i = 0; i < count; i++) {
         const kvg_defect *defect = &defects[i];
         const bool control = offer != KVG_OFFER_NONE && is_control(defect, q);
         const bool offered = control || offer == KVG_OFFER_ALL;
-        kvg_tensor_set wrong = {0};
-        out->distance[i] = NAN;
+        if (s || !kvg_defect_applies(defect, p) || !(offered || answer)) continue;
+        if (j->by_distance && offered) out->outcome[i] = outcome_at(a.by_bits, out->distance[i]);
+        if (j->by_distance) continue;
         kvg_progress_part(i, count, "known-wrong answers");
-        if (s || !kvg_defect_applies(defect, p) || !(offered || j->by_distance || answer)) continue;
-        s = kvg_answer_alloc(q, &wrong);
-        if (!s) s = kvg_defect_run(defect, p, q->in.tensors, wrong.tensors);
-        if (!s && j->by_distance) out->distance[i] = kvg_separation_add(&scene, defect, &wrong, &out->separation);
-        if (!s && offered) {
-            out->outcome[i] = j->by_distance ? outcome_at(&out->separation, out->distance[i]) : judged(j, t, &wrong);
-        }
+        copy_answer(&a.blank, &a.wrong);
+        s = kvg_defect_run(defect, p, q->in.tensors, a.wrong.tensors);
+        if (!s && offered) out->outcome[i] = judged(j, t, &a.wrong);
         if (control && !out->accepted && out->outcome[i] == KVG_CONTROL_ACCEPTED) out->accepted = defect;
-        out->explains[i] = !s && answer && !(out->distance[i] < 0) && !j->is_right(t, &wrong) &&
-                           j->explains(t, answer, &wrong);
-        kvg_set_free(&wrong);
+        out->explains[i] = !s && answer && !j->is_right(t, &a.wrong) && j->explains(t, answer, &a.wrong);
     }
-    kvg_separation_close(&scene);
+    close_pass(&a);
     if (!s && offer != KVG_OFFER_NONE && !q->c->unseen) out->unseen = find_unseen(q, out);
     return s;
 }

@@ -1,5 +1,7 @@
 /* The known-wrong answers to a question: the one pass over the rows of harness/trial/wrong/defects.def. Each answer is
- * made once. It is a control of the check, a distance of the separation, and may be what a candidate answered. */
+ * made once. It is a control of the check, a distance of the separation, and may be what a candidate answered. Of op
+ * decode it is made for more and more sequences and KV heads, and only until the check rejects it, some other answer
+ * is nearer, and it is not what the candidate answered. */
 #ifndef KVG_HARNESS_TRIAL_JUDGE_KNOWN_WRONG_H
 #define KVG_HARNESS_TRIAL_JUDGE_KNOWN_WRONG_H
 
@@ -24,7 +26,8 @@ bool kvg_control_rejects(kvg_control_outcome outcome);
 typedef struct kvg_known_wrong {
     kvg_control_outcome outcome[KVG_MAX_DEFECTS];
     bool explains[KVG_MAX_DEFECTS];   /* it is the given answer */
-    double distance[KVG_MAX_DEFECTS]; /* as kvg_separation_add has it; NAN where it is not measured */
+    double distance[KVG_MAX_DEFECTS]; /* as kvg_separation_distance has it, or less, because some rows told enough; NAN
+                                       * where it is not measured */
     kvg_separation separation;        /* ops that are judged by distance; else empty */
     const kvg_witness *unseen;        /* what the case asks for and its data do not show; or NULL */
     const kvg_defect *accepted;       /* the first control that the check passed; or NULL */

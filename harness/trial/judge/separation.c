@@ -14,8 +14,8 @@ static kvg_status open_fine(kvg_separation_scene *s, const kvg_flash *plain)
     class.tile = plain->tile;
     double *numbers = malloc(2 * (outputs + rows) * sizeof *numbers);
     if (!numbers) return kvg_fail(KVG_ERR_MEMORY, "cannot hold %zu bounds", outputs + rows);
-    s->fine = (kvg_attention_answer){numbers, numbers + outputs, numbers + outputs + rows,
-                                     numbers + 2 * outputs + rows};
+    s->fine = (kvg_attention_answer){.out = numbers, .lse = numbers + outputs, .out_bound = numbers + outputs + rows,
+                                     .lse_bound = numbers + 2 * outputs + rows};
     const kvg_question *data = s->truth->question;
     return kvg_attention_spec(&data->c->problem, data->in.tensors, &class, &s->fine);
 }
@@ -76,12 +76,16 @@ static double distance_from(const kvg_separation_scene *s, const kvg_tensor_set 
     return distance;
 }
 
-static double distance_of(const kvg_separation_scene *s, const kvg_defect *defect, const kvg_tensor_set *wrong,
-                          bool by_bits)
+const kvg_tensor_set *kvg_separation_right(const kvg_separation_scene *s, const kvg_defect *defect)
+{
+    return defect->flash ? &s->plain : &s->truth->expected;
+}
+
+double kvg_separation_distance(const kvg_separation_scene *s, const kvg_defect *defect, const kvg_tensor_set *wrong,
+                               bool by_bits)
 {
     if (by_bits) {
-        const kvg_tensor_set *right = defect->flash ? &s->plain : &s->truth->expected;
-        const uint64_t bits = changed_bits(s->truth->question->c, wrong, right);
+        const uint64_t bits = changed_bits(s->truth->question->c, wrong, kvg_separation_right(s, defect));
         return bits ? (double)bits : -1;
     }
     double distance = distance_from(s, wrong, &s->truth->exact);
@@ -90,27 +94,29 @@ static double distance_of(const kvg_separation_scene *s, const kvg_defect *defec
     return kvg_flash_only_rounds(defect->flash) && distance <= 1 ? -1 : distance; /* as its class may round */
 }
 
-double kvg_separation_add(const kvg_separation_scene *scene, const kvg_defect *defect, const kvg_tensor_set *wrong,
-                          kvg_separation *s)
+void kvg_separation_add(kvg_separation *s, const kvg_defect *defect, double distance)
 {
-    const double distance = distance_of(scene, defect, wrong, s->by_bits);
     const bool reached = distance >= 0;
     s->reached += reached;
     if (reached && distance < s->least) {
         s->least = distance;
         s->nearest = defect;
     }
-    return distance;
 }
 
-bool kvg_separation_rejects(const kvg_separation *s, double distance)
+double kvg_separation_join(double distance, double other, bool by_bits)
 {
-    return distance > (s->by_bits ? 0 : 1);
+    return by_bits && distance > 0 && other > 0 ? distance + other : fmax(distance, other);
+}
+
+bool kvg_separation_rejects(bool by_bits, double distance)
+{
+    return distance > (by_bits ? 0 : 1);
 }
 
 bool kvg_separation_suffices(const kvg_separation *s)
 {
-    return s->nearest && kvg_separation_rejects(s, s->least);
+    return s->nearest && kvg_separation_rejects(s->by_bits, s->least);
 }
 
 void kvg_separation_text(const kvg_separation *s, char *out, size_t size)

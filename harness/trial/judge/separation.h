@@ -28,13 +28,22 @@ typedef struct kvg_separation_scene {
 kvg_status kvg_separation_open(const kvg_truth *truth, kvg_separation_scene *out) KVG_CHECKED;
 void kvg_separation_close(kvg_separation_scene *scene);
 
-/* Adds the answer of a defect to a separation that began empty (least +Inf). Returns its distance: the largest
- * |wrong - exact| / bound over out and lse, or the number of changed bits; below 0: the defect changes nothing here. */
-double kvg_separation_add(const kvg_separation_scene *scene, const kvg_defect *defect, const kvg_tensor_set *wrong,
-                          kvg_separation *separation);
+/* What the rows of a defect's answer are that it does not change: the reference's, or the plain kernel's. */
+const kvg_tensor_set *kvg_separation_right(const kvg_separation_scene *scene, const kvg_defect *defect);
+
+/* The distance of the answer of a defect: the largest |wrong - exact| / bound over out and lse, or how many bits it
+ * changes; below 0: it changes nothing here. With right rows in the place of some of the answer's it is no larger. */
+double kvg_separation_distance(const kvg_separation_scene *scene, const kvg_defect *defect, const kvg_tensor_set *wrong,
+                               bool by_bits);
+
+/* Adds a distance to a separation that began empty (least +Inf). */
+void kvg_separation_add(kvg_separation *separation, const kvg_defect *defect, double distance);
+
+/* The distance of an answer whose rows were measured in two halves. */
+double kvg_separation_join(double distance, double other, bool by_bits);
 
 /* A distance at which the check says FAIL. */
-bool kvg_separation_rejects(const kvg_separation *separation, double distance);
+bool kvg_separation_rejects(bool by_bits, double distance);
 
 /* Some wrong answer reaches the case, and every one that does is rejected. */
 bool kvg_separation_suffices(const kvg_separation *separation);

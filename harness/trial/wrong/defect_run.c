@@ -5,6 +5,7 @@
 
 #include "harness/trial/wrong/defect_cache.h"
 #include "harness/trial/wrong/defect_maps.h"
+#include "reference/attention_profile.h"
 
 static bool affects(const kvg_wrong *w, const kvg_problem *p, kvg_side side)
 {
@@ -130,6 +131,14 @@ static kvg_status wrong_problem(const kvg_wrong *wrongs, size_t count, const kvg
     return KVG_OK;
 }
 
+static bool same_question(const kvg_problem *p, const kvg_tensor *in, const kvg_problem *q, const kvg_tensor *of_q)
+{
+    bool same = memcmp(p, q, sizeof *p) == 0;
+    for (size_t i = 0; i < kvg_roles_tensors(kvg_op_get(p->op)->inputs) && same; i++)
+        same = in[i].bytes == 0 || memcmp(in[i].data, of_q[i].data, in[i].bytes) == 0;
+    return same;
+}
+
 kvg_status kvg_wrong_apply(const kvg_wrong *wrongs, size_t count, const kvg_problem *p, const kvg_tensor *in,
                            kvg_wrong_inputs *out)
 {
@@ -151,6 +160,7 @@ kvg_status kvg_wrong_apply(const kvg_wrong *wrongs, size_t count, const kvg_prob
             s = change_cache(&wrongs[i], p, in, out->in, out->in);
     }
     if (s) kvg_wrong_inputs_free(out);
+    else out->same = !is_remapped(wrongs, count) && same_question(&out->problem, out->in, p, in);
     return s;
 }
 
@@ -174,39 +184,51 @@ static void add_defects(const kvg_wrong *wrongs, size_t count, kvg_flash *how)
     }
 }
 
-static kvg_status answer(const kvg_flash *kernel, const kvg_wrong *wrongs, size_t count, kvg_wrong_inputs *q,
-                         kvg_tensor *out)
+/* `kernel`: NULL: the reference, or the harness's plain kernel where a defect is one of it. */
+static kvg_status answer(const kvg_flash *kernel, const kvg_wrong *wrongs, size_t count, const kvg_wrong_inputs *q,
+                         const bool *wanted, struct kvg_flash_kept *kept, kvg_tensor *out)
 {
-    if (kernel) {
-        kvg_flash how = *kernel;
-        add_defects(wrongs, count, &how);
-        return kvg_flash_run(&q->problem, q->in, &how, out);
-    }
-    if (kvg_wrong_is_flash(wrongs, count)) {
+    if (kernel || kvg_wrong_is_flash(wrongs, count)) {
         kvg_flash how;
-        kvg_flash_init(&q->problem, KVG_FLASH_RIGHT, &how);
+        if (kernel) how = *kernel;
+        else kvg_flash_init(&q->problem, KVG_FLASH_RIGHT, &how);
         add_defects(wrongs, count, &how);
+        how.wanted = wanted;
+        how.kept = q->same ? kept : NULL;
         return kvg_flash_run(&q->problem, q->in, &how, out);
     }
-    if (!is_remapped(wrongs, count) || q->problem.op == KVG_OP_DECODE)
-        return kvg_reference_run(&q->problem, q->in, out);
+    if (q->problem.op == KVG_OP_DECODE) return kvg_attention_some(&q->problem, wanted, q->in, out);
+    if (!is_remapped(wrongs, count)) return kvg_reference_run(&q->problem, q->in, out);
     kvg_layout_map map;
     wrong_map(wrongs, count, &q->problem, &map);
     return kvg_reference_run_mapped(&q->problem, &map, q->in, out);
 }
 
-/* `kernel`: NULL: the reference, or the harness's plain kernel where a defect is one of it. */
+kvg_status kvg_wrong_answer(const kvg_wrong *wrongs, size_t count, const kvg_wrong_inputs *q, const bool *wanted,
+                            struct kvg_flash_kept *kept, kvg_tensor *out)
+{
+    return answer(NULL, wrongs, count, q, wanted, kept, out);
+}
+
+kvg_status kvg_wrong_change(const kvg_wrong *wrongs, size_t count, const kvg_problem *p, const kvg_tensor *in,
+                            kvg_wrong_inputs *q, kvg_tensor *out)
+{
+    kvg_status s = KVG_OK;
+    for (size_t i = 0; i < count && !s; i++) {
+        mutate_all(&wrongs[i], p, kvg_op_get(p->op)->outputs, out, in, q->in);
+        if (changes_cache(&wrongs[i], p) && p->op == KVG_OP_APPEND) s = change_cache(&wrongs[i], p, in, q->in, out);
+    }
+    return s;
+}
+
 static kvg_status run(const kvg_flash *kernel, const kvg_wrong *wrongs, size_t count, const kvg_problem *p,
                       const kvg_tensor *in, kvg_tensor *out)
 {
     kvg_wrong_inputs q;
     kvg_status s = kvg_wrong_apply(wrongs, count, p, in, &q);
     if (s) return s;
-    s = answer(kernel, wrongs, count, &q, out);
-    for (size_t i = 0; i < count && !s; i++) {
-        mutate_all(&wrongs[i], p, kvg_op_get(p->op)->outputs, out, in, q.in);
-        if (changes_cache(&wrongs[i], p) && p->op == KVG_OP_APPEND) s = change_cache(&wrongs[i], p, in, q.in, out);
-    }
+    s = answer(kernel, wrongs, count, &q, NULL, NULL, out);
+    if (!s) s = kvg_wrong_change(wrongs, count, p, in, &q, out);
     kvg_wrong_inputs_free(&q);
     return s;
 }

@@ -13,11 +13,12 @@ typedef struct kvg_wrong {
     uint32_t tile, splits; /* of the plain kernel, for its defects; 0: as kvg_flash_init has them */
 } kvg_wrong;
 
-/* What the reference runs on instead: a problem and inputs. */
+/* What the reference runs on instead: a problem and inputs. `same`: neither differs. */
 typedef struct kvg_wrong_inputs {
     kvg_problem problem;
     kvg_tensor in[KVG_MAX_TENSORS]; /* copies */
     size_t inputs;
+    bool same;
 } kvg_wrong_inputs;
 
 /* `count` defects, each of which applies, in the order given. KVG_ERR_UNIMPLEMENTED: they make no problem together. On
@@ -25,6 +26,15 @@ typedef struct kvg_wrong_inputs {
 kvg_status kvg_wrong_apply(const kvg_wrong *wrongs, size_t count, const kvg_problem *problem, const kvg_tensor *in,
                            kvg_wrong_inputs *out) KVG_CHECKED;
 void kvg_wrong_inputs_free(kvg_wrong_inputs *inputs);
+
+/* What comes out of such inputs, before the defects change it: of op decode `wanted` says for which rows, as
+ * kvg_attention_answer has it; NULL: all. `kept` as kvg_flash has it, for inputs that are the same. */
+kvg_status kvg_wrong_answer(const kvg_wrong *wrongs, size_t count, const kvg_wrong_inputs *inputs, const bool *wanted,
+                            struct kvg_flash_kept *kept, kvg_tensor *out) KVG_CHECKED;
+
+/* The defects change what came out of `inputs`, which were made from `problem` and `in`. */
+kvg_status kvg_wrong_change(const kvg_wrong *wrongs, size_t count, const kvg_problem *problem, const kvg_tensor *in,
+                            kvg_wrong_inputs *inputs, kvg_tensor *out) KVG_CHECKED;
 
 /* Runs the reference under them. Inputs stay as they are; `out` must be allocated, and hold what an op that updates in
  * place starts from. */

@@ -109,10 +109,47 @@ static bool visible(const job *j, int64_t k)
     return !window || distance < window + is(j, KVG_FLASH_WINDOW_LONG) - is(j, KVG_FLASH_WINDOW_SHORT);
 }
 
-/* Base-2 score of a key; *seen: it counts. */
-static float score(const job *j, int64_t k, bool *seen)
+static float sum_of(const job *j, int64_t k)
 {
     const uint32_t D = j->p->head_dim, skip = is(j, KVG_FLASH_HALF_DOT) ? D / 2 : 0;
+    const float *x = j->rows->operands[KVG_K] + (size_t)k * D;
+    return j->f->class.rounded_products ? sum_of_rounded(j->p->dtype, j->q + skip, x + skip, D - skip)
+                                        : dot(j->f, 0, j->q + skip, x + skip, D - skip);
+}
+
+/* Those of keys k to k + 3, side by side, because an f32 sum waits for the one before. */
+static void sums_of_four(const job *j, int64_t k, float *sums)
+{
+    const uint32_t D = j->p->head_dim;
+    const float *x = j->rows->operands[KVG_K] + (size_t)k * D;
+    float a = 0, b = 0, c = 0, d = 0;
+    for (uint32_t i = is(j, KVG_FLASH_HALF_DOT) ? D / 2 : 0; i < D; i++) {
+        a += j->q[i] * x[i];
+        b += j->q[i] * x[D + i];
+        c += j->q[i] * x[2 * D + i];
+        d += j->q[i] * x[3 * D + i];
+    }
+    sums[0] = a, sums[1] = b, sums[2] = c, sums[3] = d;
+}
+
+/* Of the keys of a tile that are visible. */
+static void sum_tile(const job *j, int64_t first, uint32_t n, float *sums)
+{
+    const bool plain = j->f->class.fraction_bits == 0 && !j->f->class.rounded_products;
+    for (uint32_t i = 0; i < n;) {
+        if (plain && i + 4 <= n && visible(j, first + i) && visible(j, first + i + 3)) {
+            sums_of_four(j, first + i, sums + i);
+            i += 4;
+            continue;
+        }
+        sums[i] = visible(j, first + i) ? sum_of(j, first + i) : 0;
+        i++;
+    }
+}
+
+/* Base-2 score of a key from its sum of products; *seen: it counts. */
+static float score(const job *j, int64_t k, float sum, bool *seen)
+{
     const float cap = is(j, KVG_FLASH_CAP_IGNORED) ? 0 : j->p->attention.softcap;
     const float log2e = is(j, KVG_FLASH_NO_LOG2E) ? 1 : LOG2E;
     *seen = visible(j, k);
@@ -125,9 +162,6 @@ static float score(const job *j, int64_t k, bool *seen)
         return -cap * LOG2E;
     }
     if (!*seen) return 0;
-    const float *x = j->rows->operands[KVG_K] + (size_t)k * D;
-    const float sum = j->f->class.rounded_products ? sum_of_rounded(j->p->dtype, j->q + skip, x + skip, D - skip)
-                                                   : dot(j->f, 0, j->q + skip, x + skip, D - skip);
     const float s = sum * (j->q_scale * j->rows->factors[KVG_K][k]);
     return cap > 0 ? cap * tanhf(s * j->scale / cap) * log2e : s * j->scale * log2e;
 }
@@ -147,6 +181,7 @@ static float weight(const job *j, float s, float m)
 static void add_values(job *j, state *s, const float *p, int64_t first, const bool *seen, uint32_t n)
 {
     const uint32_t Dv = j->rows->dim[KVG_V];
+    const bool fused = j->f->class.fraction_bits > 0;
     float rounded[MAX_TILE];
     for (uint32_t i = 0; i < n; i++) {
         const int64_t k = first + i;
@@ -154,18 +189,20 @@ static void add_values(job *j, state *s, const float *p, int64_t first, const bo
         const float *x = j->rows->operands[KVG_V] + (size_t)k * Dv;
         const float factor = loaded ? j->rows->factors[KVG_V][k] : 1;
         rounded[i] = kvg_flash_operand(j->f->class.p, p[i] * factor / per_unit(j));
-        for (uint32_t c = 0; c < Dv; c++) j->columns[c][i] = loaded ? x[c] : 0;
+        if (!fused) for (uint32_t c = 0; c < Dv; c++) s->o[c] += rounded[i] * (loaded ? x[c] : 0);
+        else for (uint32_t c = 0; c < Dv; c++) j->columns[c][i] = loaded ? x[c] : 0;
     }
     for (uint32_t i = 0; i < n; i++) s->l += j->f->class.rounded_sum ? rounded[i] * per_unit(j) : p[i];
-    for (uint32_t c = 0; c < Dv; c++) s->o[c] = dot(j->f, s->o[c], rounded, j->columns[c], n);
+    for (uint32_t c = 0; fused && c < Dv; c++) s->o[c] = dot(j->f, s->o[c], rounded, j->columns[c], n);
 }
 
 static void walk_tile(job *j, state *s, int64_t first, uint32_t n)
 {
-    float scores[MAX_TILE], p[MAX_TILE], m = s->m;
+    float sums[MAX_TILE], scores[MAX_TILE], p[MAX_TILE], m = s->m;
     bool seen[MAX_TILE];
+    sum_tile(j, first, n, sums);
     for (uint32_t i = 0; i < n; i++) {
-        scores[i] = score(j, first + i, &seen[i]);
+        scores[i] = score(j, first + i, sums[i], &seen[i]);
         if (seen[i] && scores[i] > m) m = scores[i];
     }
     const float alpha = s->m == m && !is(j, KVG_FLASH_INF_MINUS_INF) ? 1 : weight(j, s->m, m);
@@ -259,7 +296,7 @@ static void normalise_first(job *j)
         j->p_total = weight(j, j->sink * LOG2E, j->p_max);
         for (int64_t k = 0; k < j->length; k++) {
             bool seen;
-            const float s = score(j, k, &seen);
+            const float s = score(j, k, visible(j, k) ? sum_of(j, k) : 0, &seen);
             if (seen && pass == 0 && s > j->p_max) j->p_max = s;
             if (seen && pass == 1) j->p_total += exp2f(s - j->p_max);
         }
@@ -310,6 +347,22 @@ static uint32_t query_head(const work *w, uint32_t kv_head, uint32_t index)
                        : kv_head * (w->p->attention.query_heads / w->p->kv_heads) + index;
 }
 
+/* The answer for a query head is wanted, whatever KV head the kernel reads for it. */
+static bool is_wanted(const work *w, uint32_t row, uint32_t head)
+{
+    const uint32_t kv_head = head / (w->p->attention.query_heads / w->p->kv_heads);
+    return !w->how->wanted || w->how->wanted[(size_t)row * w->p->kv_heads + kv_head];
+}
+
+static bool any_wanted(const work *w, uint32_t kv_head, uint32_t first, uint32_t count)
+{
+    const uint32_t group = w->p->attention.query_heads / w->p->kv_heads;
+    for (uint32_t i = 0; i < count * group; i++) {
+        if (is_wanted(w, first + i / group, query_head(w, kv_head, i % group))) return true;
+    }
+    return false;
+}
+
 /* The query rows first .. first + count of a sequence under one KV head. */
 static bool run_rows(const work *w, const kvg_flash_rows *rows, uint32_t sequence, uint32_t kv_head, uint32_t first,
                      uint32_t count)
@@ -318,6 +371,7 @@ static bool run_rows(const work *w, const kvg_flash_rows *rows, uint32_t sequenc
     bool failed = false;
 #pragma omp parallel for schedule(dynamic) reduction(|| : failed)
     for (uint32_t i = 0; i < count * group; i++) {
+        if (!is_wanted(w, first + i / group, query_head(w, kv_head, i % group))) continue;
         job *j = malloc(sizeof *j);
         if (!j) {
             failed = true;
@@ -374,6 +428,28 @@ bool kvg_flash_only_rounds(kvg_flash_defect defect)
     return defect == KVG_FLASH_P_NORMALISED;
 }
 
+/* The rows of a sequence and KV head: those that are kept, or `once`, which are kept if they are right and there is
+ * room. */
+static kvg_status find_rows(const work *w, const kvg_tensor *in, uint32_t sequence, uint32_t kv_head, int64_t earlier,
+                            kvg_flash_rows *once, const kvg_flash_rows **out)
+{
+    kvg_flash_kept *kept = kvg_flash_rows_are_right(w->how) ? w->how->kept : NULL;
+    kvg_flash_rows *of_part = kept ? &kept->rows[(size_t)sequence * w->p->kv_heads + kv_head] : NULL;
+    *out = once;
+    if (of_part && of_part->length >= 0) {
+        *out = of_part;
+        return KVG_OK;
+    }
+    const kvg_status s = kvg_flash_rows_load(w->p, in, w->how, sequence, kv_head, earlier, once);
+    const int64_t numbers = once->count * (once->dim[KVG_K] + once->dim[KVG_V]);
+    if (s || !of_part || numbers > kept->room) return s;
+    kept->room -= numbers;
+    *of_part = *once;
+    *once = (kvg_flash_rows){0};
+    *out = of_part;
+    return KVG_OK;
+}
+
 kvg_status kvg_flash_run(const kvg_problem *p, const kvg_tensor *in, const kvg_flash *how, kvg_tensor *out)
 {
     const kvg_op_info *op = kvg_op_get(KVG_OP_DECODE);
@@ -393,11 +469,13 @@ kvg_status kvg_flash_run(const kvg_problem *p, const kvg_tensor *in, const kvg_f
     for (uint32_t sequence = 0; sequence < p->paging.sequences && !s; sequence++) {
         const uint32_t count = (uint32_t)query_lengths[sequence];
         for (uint32_t kv_head = 0; kv_head < p->kv_heads && count && !s; kv_head++) {
-            kvg_flash_rows rows;
-            s = kvg_flash_rows_load(p, in, how, sequence, kv_head, (int64_t)lengths[sequence] - count, &rows);
-            if (!s && !run_rows(&w, &rows, sequence, kv_head, first, count))
+            if (!any_wanted(&w, kv_head, first, count)) continue;
+            kvg_flash_rows once = {0};
+            const kvg_flash_rows *rows;
+            s = find_rows(&w, in, sequence, kv_head, (int64_t)lengths[sequence] - count, &once, &rows);
+            if (!s && !run_rows(&w, rows, sequence, kv_head, first, count))
                 s = kvg_fail(KVG_ERR_MEMORY, "no memory for a query head");
-            kvg_flash_rows_free(&rows);
+            kvg_flash_rows_free(&once);
         }
         first += count;
     }

@@ -20,6 +20,8 @@ typedef struct kvg_flash {
     uint32_t tile, splits; /* tile: at most 128 keys */
     bool backward;         /* tiles from the last to the first */
     kvg_flash_defect defect, also; /* one, and a second one */
+    const bool *wanted;    /* the rows that are computed, as kvg_attention_answer has it */
+    struct kvg_flash_kept *kept; /* K and V of runs of the same problem, inputs and class; NULL: none are kept */
 } kvg_flash;
 
 /* The kernel has the defect. */

@@ -51,9 +51,29 @@ static const kvg_tensor *input(const loading *l, kvg_role role, kvg_side side)
     return &l->in[kvg_roles_index(kvg_op_get(KVG_OP_DECODE)->inputs, role, side)];
 }
 
-static bool is(const loading *l, kvg_flash_defect defect)
+/* The defects of loading. */
+enum {
+    RING_NOT_WRAPPED, EMPTY_UNDERFLOW, STALE_V_PAGE, V_STEPS_BY_V_DIM, V_IS_END_OF_K, PREFIX_SCALES_LOST, K_SCALE_LOST,
+    V_SCALE_LOST, LOADING_DEFECTS
+};
+static const kvg_flash_defect loading_defects[LOADING_DEFECTS] = {
+    [RING_NOT_WRAPPED] = KVG_FLASH_RING_NOT_WRAPPED, [EMPTY_UNDERFLOW] = KVG_FLASH_EMPTY_UNDERFLOW,
+    [STALE_V_PAGE] = KVG_FLASH_STALE_V_PAGE,         [V_STEPS_BY_V_DIM] = KVG_FLASH_V_STEPS_BY_V_DIM,
+    [V_IS_END_OF_K] = KVG_FLASH_V_IS_END_OF_K,       [PREFIX_SCALES_LOST] = KVG_FLASH_PREFIX_SCALES_LOST,
+    [K_SCALE_LOST] = KVG_FLASH_K_SCALE_LOST,         [V_SCALE_LOST] = KVG_FLASH_V_SCALE_LOST,
+};
+
+static bool is(const loading *l, int defect)
 {
-    return kvg_flash_has(l->how, defect);
+    return kvg_flash_has(l->how, loading_defects[defect]);
+}
+
+bool kvg_flash_rows_are_right(const kvg_flash *how)
+{
+    for (int i = 0; i < LOADING_DEFECTS; i++) {
+        if (kvg_flash_has(how, loading_defects[i])) return false;
+    }
+    return true;
 }
 
 /* The factor is a row's own, not a tensor's. */
@@ -71,9 +91,9 @@ static int64_t slot_of(const loading *l, int64_t length, int64_t position)
     const int64_t B = g->block_tokens;
     if (l->rule == KVG_BLOCKS_RING && (position + B < length || position >= length)) return -1;
     int64_t block = l->table[l->rule == KVG_BLOCKS_TABLE ? position / B : 0];
-    if (is(l, KVG_FLASH_RING_NOT_WRAPPED)) block += position / B;
+    if (is(l, RING_NOT_WRAPPED)) block += position / B;
     const int32_t *lengths = input(l, KVG_ROLE_LENGTHS, KVG_K)->data;
-    if (is(l, KVG_FLASH_EMPTY_UNDERFLOW) && lengths[l->sequence] == 0 && block < 0) block = 0; /* made a legal one */
+    if (is(l, EMPTY_UNDERFLOW) && lengths[l->sequence] == 0 && block < 0) block = 0; /* made a legal one */
     return block < 0 || block >= g->blocks ? -1 : block * B + position % B;
 }
 
@@ -81,7 +101,7 @@ static int64_t slot_of(const loading *l, int64_t length, int64_t position)
 static int64_t source_of(const loading *l, kvg_side side, int64_t position)
 {
     const int64_t B = l->p->paging.block_tokens;
-    return is(l, KVG_FLASH_STALE_V_PAGE) && side == KVG_V && position / B % 2 ? position - B : position;
+    return is(l, STALE_V_PAGE) && side == KVG_V && position / B % 2 ? position - B : position;
 }
 
 static void read_row(const loading *l, const kvg_row_map *map, int64_t slot, uint8_t *to)
@@ -206,12 +226,12 @@ static float latent(const loading *l, const float *k_numbers, int64_t position, 
     const kvg_problem *p = l->p;
     const uint32_t D = p->head_dim, Dv = p->paging.v_dim, B = p->paging.block_tokens;
     const int64_t from = source_of(l, KVG_V, position);
-    if (is(l, KVG_FLASH_V_STEPS_BY_V_DIM)) {
+    if (is(l, V_STEPS_BY_V_DIM)) {
         const uint64_t at = (uint64_t)(from % B) * Dv + p->paging.v_first + i;
         return k_numbers[((uint64_t)(from - from % B) + at / D) * D + at % D];
     }
     const uint32_t other_end = p->paging.v_first ? 0 : D - Dv;
-    return k_numbers[(uint64_t)from * D + (is(l, KVG_FLASH_V_IS_END_OF_K) ? other_end : p->paging.v_first) + i];
+    return k_numbers[(uint64_t)from * D + (is(l, V_IS_END_OF_K) ? other_end : p->paging.v_first) + i];
 }
 
 /* Numbers to operands, and the factors to where the class applies them. */
@@ -220,8 +240,8 @@ static void round_rows(const loading *l, kvg_side side, kvg_flash_rows *r, const
     const kvg_arithmetic *class = &l->how->class;
     const uint32_t n = r->dim[side];
     const bool latent_v = side == KVG_V && l->p->paging.shared_kv;
-    const bool prefix_lost = is(l, KVG_FLASH_PREFIX_SCALES_LOST), folded = class->folded && !prefix_lost;
-    const bool lost = is(l, side == KVG_K ? KVG_FLASH_K_SCALE_LOST : KVG_FLASH_V_SCALE_LOST);
+    const bool prefix_lost = is(l, PREFIX_SCALES_LOST), folded = class->folded && !prefix_lost;
+    const bool lost = is(l, side == KVG_K ? K_SCALE_LOST : V_SCALE_LOST);
     const float given = side == KVG_K ? class->k_unit : class->v_unit, unit = given > 0 ? given : 1;
     for (int64_t k = 0; k < r->count; k++) {
         float factor = r->factors[latent_v ? KVG_K : side][k];
@@ -245,7 +265,7 @@ kvg_status kvg_flash_rows_load(const kvg_problem *p, const kvg_tensor *in, const
     const int64_t B = p->paging.block_tokens;
     *out = (kvg_flash_rows){.outside = 1, .dim = {p->head_dim, p->paging.shared_kv ? p->paging.v_dim : p->head_dim}};
     out->length = ((const int32_t *)input(&l, KVG_ROLE_LENGTHS, KVG_K)->data)[sequence];
-    if (out->length == 0 && is(&l, KVG_FLASH_EMPTY_UNDERFLOW)) out->length = B;
+    if (out->length == 0 && is(&l, EMPTY_UNDERFLOW)) out->length = B;
     out->count = (out->length + B - 1) / B * B;
     if (out->count == 0) return KVG_OK;
     kvg_rows_map(p, &l.map);
@@ -272,6 +292,23 @@ kvg_status kvg_flash_rows_load(const kvg_problem *p, const kvg_tensor *in, const
     }
     free(y);
     return s;
+}
+
+kvg_status kvg_flash_kept_open(const kvg_problem *p, kvg_flash_kept *out)
+{
+    enum { ROOM = 1 << 26 };
+    *out = (kvg_flash_kept){.count = (size_t)p->paging.sequences * p->kv_heads, .room = ROOM};
+    out->rows = calloc(out->count, sizeof *out->rows);
+    if (!out->rows) return kvg_fail(KVG_ERR_MEMORY, "no memory for the rows of %zu KV heads", out->count);
+    for (size_t i = 0; i < out->count; i++) out->rows[i].length = -1;
+    return KVG_OK;
+}
+
+void kvg_flash_kept_close(kvg_flash_kept *kept)
+{
+    for (size_t i = 0; kept->rows && i < kept->count; i++) kvg_flash_rows_free(&kept->rows[i]);
+    free(kept->rows);
+    *kept = (kvg_flash_kept){0};
 }
 
 void kvg_flash_rows_free(kvg_flash_rows *r)

@@ -25,4 +25,17 @@ kvg_status kvg_flash_rows_load(const kvg_problem *problem, const kvg_tensor *in,
                                uint32_t sequence, uint32_t kv_head, int64_t earlier, kvg_flash_rows *out) KVG_CHECKED;
 void kvg_flash_rows_free(kvg_flash_rows *rows);
 
+/* Rows that were loaded without a defect: [sequences][Hkv], those with a length of -1 not yet. */
+typedef struct kvg_flash_kept {
+    kvg_flash_rows *rows;
+    size_t count;
+    int64_t room; /* numbers that may still be kept */
+} kvg_flash_kept;
+
+kvg_status kvg_flash_kept_open(const kvg_problem *problem, kvg_flash_kept *out) KVG_CHECKED;
+void kvg_flash_kept_close(kvg_flash_kept *kept);
+
+/* No defect of the kernel is one of loading. */
+bool kvg_flash_rows_are_right(const kvg_flash *how);
+
 #endif

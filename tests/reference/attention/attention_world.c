@@ -323,8 +323,12 @@ void world_close(world *w)
 
 kvg_attention_answer answer_open(const world *w)
 {
-    return (kvg_attention_answer){allocate(w->outputs * sizeof(double)), allocate(w->rows * sizeof(double)),
-                                  allocate(w->outputs * sizeof(double)), allocate(w->rows * sizeof(double))};
+    return (kvg_attention_answer){
+        .out = allocate(w->outputs * sizeof(double)),
+        .lse = allocate(w->rows * sizeof(double)),
+        .out_bound = allocate(w->outputs * sizeof(double)),
+        .lse_bound = allocate(w->rows * sizeof(double)),
+    };
 }
 
 void answer_close(kvg_attention_answer *a)

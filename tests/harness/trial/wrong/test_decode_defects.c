@@ -144,8 +144,9 @@ static void judge_plain_kernel(bench *b)
     if (r.verdict != KVG_VERDICT_PASS) fail_msg("%s: the plain kernel: %s", b->c.id, r.detail);
 }
 
-static void judge_defect(bench *b, const kvg_defect *defect, double distance, const kvg_separation *separation,
-                         tally *t)
+/* `whole` gets the distance of all rows of the answer, of which the pass may have made a part. */
+static void judge_defect(bench *b, const kvg_defect *defect, const kvg_separation_scene *scene, double distance,
+                         kvg_separation *whole, tally *t)
 {
     if (!(distance >= 0)) {
         t->unreached += !isnan(distance);
@@ -153,9 +154,13 @@ static void judge_defect(bench *b, const kvg_defect *defect, double distance, co
     }
     kvg_question_prefill(&b->data, &b->wrong);
     if (kvg_defect_run(defect, &b->c.problem, b->data.in.tensors, b->wrong.tensors)) fail_msg("%s", kvg_error_text());
+    const double of_all = kvg_separation_distance(scene, defect, &b->wrong, whole->by_bits);
+    kvg_separation_add(whole, defect, of_all);
+    if (!(distance <= of_all)) fail_msg("%s: %s: %g of some rows, %g of all", b->c.id, defect->id, distance, of_all);
+    if (b->c.problem.profile && defect->flash) return; /* its arithmetic alone gives other bits */
     const kvg_result r = judge(b, b->wrong.tensors);
     const bool rejected = r.verdict == KVG_VERDICT_FAIL;
-    if (rejected != kvg_separation_rejects(separation, distance))
+    if (rejected != kvg_separation_rejects(whole->by_bits, distance))
         fail_msg("%s: %s at distance %g: %s", b->c.id, defect->id, distance, rejected ? r.detail : "accepted");
     t->rejected += rejected;
     t->within += !rejected;
@@ -187,10 +192,16 @@ static void judge_case(bench *b, tally *tallies, size_t *refused)
             mistrusted = b->c;
         }
     }
-    for (size_t d = 0; d < count; d++) {
-        if (b->c.problem.profile && defects[d].flash) continue; /* its arithmetic alone gives other bits */
-        judge_defect(b, &defects[d], known.distance[d], separation, &tallies[d]);
-    }
+    kvg_separation whole = {.by_bits = separation->by_bits, .least = INFINITY};
+    kvg_separation_scene scene;
+    assert_int_equal(kvg_separation_open(&b->truth, &scene), KVG_OK);
+    for (size_t d = 0; d < count; d++) judge_defect(b, &defects[d], &scene, known.distance[d], &whole, &tallies[d]);
+    kvg_separation_close(&scene);
+    const bool same = whole.least == separation->least && whole.nearest == separation->nearest;
+    if (!same || whole.reached != separation->reached)
+        fail_msg("%s: %g of %s by parts, %g of %s by all rows", b->c.id, separation->least,
+                 separation->nearest ? separation->nearest->id : "none", whole.least,
+                 whole.nearest ? whole.nearest->id : "none");
 }
 
 static void test_every_defect_is_rejected(void **state)
