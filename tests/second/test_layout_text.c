@@ -16,7 +16,7 @@
 #include "core/problem.h"
 #include "second/slow_layout.h"
 
-enum { SEED = 60, RANDOM_TEXTS = 10000, TEXT = 1024 };
+enum { SEED = 60, TEXT = 1024 };
 
 /* --- every byte of a problem --- */
 
@@ -167,9 +167,9 @@ static void draw_text(draw *d)
 static void test_random_texts(void **state)
 {
     static const kvg_format formats[] = {KVG_FORMAT_NVFP4, KVG_FORMAT_INT8, KVG_FORMAT_BF16, KVG_FORMAT_MLX4};
+    const uint64_t random_texts = *(const uint64_t *)*state;
     uint64_t bytes = 0, texts = 0;
-    (void)state;
-    for (uint64_t i = 0; i < RANDOM_TEXTS; i++) {
+    for (uint64_t i = 0; i < random_texts; i++) {
         draw d = {.stream = i};
         const kvg_layout_text text = {"random", d.text};
         kvg_problem p = {.op = KVG_OP_PROBE, .layout = KVG_LAYOUT_TEXT, .dtype = KVG_DTYPE_BF16, .tokens = 1,
@@ -191,7 +191,7 @@ static void test_random_texts(void **state)
         bytes += check_places(&p);
         texts++;
     }
-    assert_true(texts > RANDOM_TEXTS / 2);
+    assert_true(texts > random_texts / 2);
     printf("%llu texts, %llu bytes\n", (unsigned long long)texts, (unsigned long long)bytes);
 }
 
@@ -485,10 +485,12 @@ static void test_other_maps(void **state)
     assert_int_equal(kvg_problem_check(&p), KVG_ERR_INVALID);
 }
 
-int main(void)
+/* usage: test_layout_text [RANDOM_TEXTS] */
+int main(int argc, char **argv)
 {
+    uint64_t random_texts = argc > 1 ? strtoull(argv[1], NULL, 10) : 2000;
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_random_texts),
+        cmocka_unit_test_prestate(test_random_texts, &random_texts),
         cmocka_unit_test(test_named_layouts),
         cmocka_unit_test(test_planted),
         cmocka_unit_test(test_huge_pools),
