@@ -80,7 +80,7 @@ typedef struct tally {
     unsigned rejected, unreached;
 } tally;
 
-/* Judges one defect on one case, without the controls of the case: FAIL if it changes the answer, PASS if it does not. */
+/* Judges one defect on one case, whose controls are left out: FAIL if it changes the answer, PASS if it does not. */
 static void judge(const kvg_defect *defect, const kvg_case *c, const kvg_backend *backend, tally *t)
 {
     kvg_result r;
