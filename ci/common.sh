@@ -42,6 +42,16 @@ tell_last_line() {
     done
     [[ ! -t 1 ]] || printf '\r\033[K'
 }
+
+# ask_engines PROGRAM OUT [OPTION...]: engines' own kernels must answer as docs/results/engines.md says; needs a Python with
+# PyTorch, Triton and ml_dtypes.
+torch_python=${KVGOLD_TORCH_PYTHON:-python3}
+has_torch() { "$torch_python" -c 'import torch, triton, ml_dtypes' 2>/dev/null; }
+ask_engines() {
+    "$torch_python" ci/engines fetch
+    "$torch_python" ci/engines ask --kvgold "$1" --out "$2" --like docs/results/engines.md "${@:3}"
+}
+
 export NINJA_STATUS="%f of %t built, now "
 
 # OpenMP threads that spin while they wait starve what runs beside them: on a busy machine a check of seconds takes

@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+import types
 
 import pytest
 
@@ -57,6 +58,28 @@ def test_page(tmp_path):
     for line in ("Of 2 answers 1 are right", "| vllm 0.33.0 | a kernel | gpu | 2 | 1 |",
                  "| vllm-mla | no answer: UNAVAILABLE vllm | | | |", "| `append/b` | equals ties_up: k_data 3/8 |"):
         assert line in done.stdout
+
+
+def test_answers_like_a_page(tmp_path, capsys):
+    """The page of some results says what they are; each change of an answer is told."""
+    def case(name, verdict, asks="a kernel"):
+        return {"job": "vllm-append", "engine": "vllm==0.33.0", "asks": asks, "proof": "ieee", "cause": "",
+                "id": f"append/{name}:N4/reference", "verdict": verdict}
+    cases = [case("a", "PASS"), case("b", "FAIL")]
+    results, page = tmp_path / "results.json", tmp_path / "page.md"
+    results.write_text(json.dumps({"card": "CPU", "date": "2026-11-28", "torch": "2", "triton": "3", "seconds": 4,
+                                   "silent": {}, "cases": cases}))
+    engines.page([results])
+    page.write_text(capsys.readouterr().out)
+    def changes(*answers, **silent):
+        options = types.SimpleNamespace(like=page, device="cpu")
+        return engines.changes(list(answers), silent, options)
+    assert changes(*cases) == []
+    assert changes(case("a", "FAIL"), cases[1]) == ["a kernel: wrong, and right before: append/a"]
+    assert changes(cases[0], case("b", "PASS")) == ["a kernel: right, and wrong before: append/b"]
+    assert changes(cases[1]) == ["a kernel: 1 answers, where the page has 2"]
+    assert changes(case("a", "PASS", "new")) == ["new: 1 answers, where the page has none"]
+    assert changes(x="UNAVAILABLE x") == ["x: no answer: UNAVAILABLE x"]
 
 
 def test_ask_without_torch_or_program(tmp_path):
