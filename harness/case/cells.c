@@ -22,7 +22,6 @@ size_t kvg_cells_merge(kvg_cell *cells, size_t count)
     for (size_t i = 0; i < count; i++) {
         if (kept && compare(&cells[kept - 1], &cells[i]) == 0) {
             cells[kept - 1].judged |= cells[i].judged;
-            cells[kept - 1].claimed |= cells[i].claimed;
         } else {
             cells[kept++] = cells[i];
         }

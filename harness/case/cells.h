@@ -12,11 +12,10 @@
 typedef struct kvg_cell {
     const kvg_result_asked *asked; /* asked of one of its cases, whose texts must stay valid */
     bool judged;                   /* an answer to one of its cases was judged */
-    bool claimed;                  /* the implementation claims some of its cases */
 } kvg_cell;
 
 /* Merges equal cells. On input every cell stands for one case, in any order. Afterwards the
- * different cells come first, with flags that are true if they are true for any of their cases.
+ * different cells come first, judged if any of their cases was.
  * Returns the number of different cells. */
 size_t kvg_cells_merge(kvg_cell *cells, size_t count);
 

@@ -84,7 +84,6 @@ typedef struct kvg_result {
     char detail[KVG_RESULT_TEXT];  /* empty if PASS; a FAIL that known defects explain names these defects */
     char unclaimed[KVG_UNCLAIMED_TEXT]; /* for a SKIP: the part of the problem that no claim of the implementation
                                          * covers; else "" */
-    bool cell_claimed; /* for such a SKIP: a claim covers the case's cell (harness/case/cells.h), not all of it */
     char impl[KVG_IMPL_NAME_SIZE]; /* the implementation that ran; "": none */
     char engine[KVG_IMPL_NAME_SIZE]; /* the name that its library gives itself; "": none was opened */
     char confinement[KVG_CONFINEMENT_TEXT]; /* confinement of the candidate's process (support/confine.h), with the

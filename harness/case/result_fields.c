@@ -56,8 +56,6 @@ static const kvg_field outcome[] = {
     KVG_FIELD_TEXT_IN(kvg_result, "detail", detail, ALWAYS, "why the verdict is no PASS; empty text for a PASS"),
     KVG_FIELD_TEXT_IN(kvg_result, "unclaimed", unclaimed, GIVEN, "a SKIP: the first thing that no claim of the "
                       "implementation's capability file covers"),
-    KVG_FIELD(kvg_result, FLAG, "cell_claimed", cell_claimed, GIVEN, "", "such a SKIP whose op, formats and layout "
-              "are claimed: what is not is something else"),
     KVG_FIELD_TEXT_IN(kvg_result, "impl", impl, ALWAYS, "the implementation that ran; empty text if none did"),
     KVG_FIELD_TEXT_IN(kvg_result, "engine", engine, GIVEN, "the name that its library gives itself"),
     KVG_FIELD_TEXT_IN(kvg_result, "confinement", confinement, GIVEN, "what the implementation's process had given up: "

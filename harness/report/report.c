@@ -197,8 +197,7 @@ void kvg_report_close(kvg_report *r)
 
 bool kvg_report_is_incomplete(const kvg_report *r)
 {
-    return r->unfinished || r->missing || r->lost_shards || kvg_report_unjudged_count(r) ||
-           kvg_report_unasked_count(r);
+    return r->unfinished || r->missing || r->lost_shards || kvg_report_unasked_count(r);
 }
 
 int kvg_report_exit_code(const kvg_report *r)

@@ -248,7 +248,6 @@ static kvg_status count_cells(kvg_report *r)
         r->cells[i] = (kvg_cell){
             .asked = &r->cases[i].asked,
             .judged = r->cases[i].finished && kvg_verdict_judges(result->verdict),
-            .claimed = result->verdict != KVG_VERDICT_SKIP || result->cell_claimed,
         };
     }
     r->cell_count = kvg_cells_merge(r->cells, r->case_count);

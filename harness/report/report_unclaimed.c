@@ -97,38 +97,3 @@ void kvg_report_reference_line(const kvg_report *r, char *out, size_t size)
 {
     list_reasons(r, reference_in, out, size);
 }
-
-static bool is_unjudged(const kvg_cell *cell)
-{
-    return cell->claimed && !cell->judged;
-}
-
-size_t kvg_report_unjudged_count(const kvg_report *r)
-{
-    size_t count = 0;
-    for (size_t i = 0; i < r->cell_count; i++) count += is_unjudged(&r->cells[i]);
-    return count;
-}
-
-void kvg_report_unjudged_line(const kvg_report *r, char *out, size_t size)
-{
-    const size_t all = kvg_report_unjudged_count(r);
-    out[0] = 0;
-    if (all == 0) return;
-    size_t used = (size_t)snprintf(out, size, "%zu claimed cell%s", all, all == 1 ? "" : "s");
-    const char *separator = ": ";
-    for (size_t i = 0; i < r->cell_count; i++) {
-        char cell[256];
-        const kvg_result_asked *a = r->cells[i].asked;
-        if (!is_unjudged(&r->cells[i])) continue;
-        const bool mixed = kvg_report_is_mixed(a);
-        snprintf(cell, sizeof cell, "%s %s.%s%s%s%s%s %s", a->op, a->k_format, a->k_dialect, mixed ? "+" : "",
-                 mixed ? a->v_format : "", mixed ? "." : "", mixed ? a->v_dialect : "", a->layout);
-        if (used + strlen(cell) + 20 > size) {
-            snprintf(out + used, size - used, ", and others");
-            return;
-        }
-        used += (size_t)snprintf(out + used, size - used, "%s%s", separator, cell);
-        separator = ", ";
-    }
-}

@@ -20,14 +20,7 @@ void kvg_report_broken_line(const kvg_report *report, char *out, size_t size);
 /* Cases whose candidate's process held kvgold's reference: "12 cases: libengine.so 12"; "" where none did. */
 void kvg_report_reference_line(const kvg_report *report, char *out, size_t size);
 
-/* The cells that the candidate claims and of which no case was judged: "1 claimed cell: flatten nvfp4.canonical hnd";
- * "" where there is none. */
-void kvg_report_unjudged_line(const kvg_report *report, char *out, size_t size);
-
-size_t kvg_report_unjudged_count(const kvg_report *report);
-
-/* Cases or shards are missing, nothing was judged of a cell that the implementation claims, or no case asks something
- * that it claims. */
+/* Cases or shards are missing, or no case asks something that the implementation claims. */
 bool kvg_report_is_incomplete(const kvg_report *report);
 
 #endif

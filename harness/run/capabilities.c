@@ -206,7 +206,6 @@ struct claim_axis {
     const char *key, *word;
     bool required; /* of every claim */
     bool limits;   /* left out: no limit; else: none of them */
-    bool cell;     /* it tells cells apart (harness/case/cells.h), or machines */
     void (*words)(const kvg_case *c, uint32_t sm, words *out);
     kvg_status (*check)(kvg_json value);
     void (*add_item)(const claim_axis *axis, kvg_json_text *out); /* for the schema */
@@ -216,21 +215,21 @@ struct claim_axis {
 };
 
 static const claim_axis axes[] = {
-    {"ops", "op", true, true, true, op_words, check_op, add_names, KVG_AXIS_OP, 0, ""},
-    {"formats", "format", true, true, true, format_words, check_format, add_formats, KVG_AXIS_FORMAT, 0,
+    {"ops", "op", true, true, op_words, check_op, add_names, KVG_AXIS_OP, 0, ""},
+    {"formats", "format", true, true, format_words, check_format, add_formats, KVG_AXIS_FORMAT, 0,
      "A format with all of its dialects, or one dialect: nvfp4, nvfp4.vllm. K's and V's must both be here."},
-    {"layouts", "layout", false, true, true, layout_words, check_layout, add_layouts, KVG_AXIS_LAYOUT, 0,
+    {"layouts", "layout", false, true, layout_words, check_layout, add_layouts, KVG_AXIS_LAYOUT, 0,
      "Names, and layouts of your own: {\"name\": \"mine\", \"text\": \"[L B N H]{ ... }\"}. Left out: all."},
-    {"dtypes", "dtype", false, true, false, dtype_words, check_dtype, add_names, KVG_AXIS_DTYPE, 0,
+    {"dtypes", "dtype", false, true, dtype_words, check_dtype, add_names, KVG_AXIS_DTYPE, 0,
      "Model types of K and V. Left out: all."},
-    {"head_dims", "head_dim", false, true, false, head_dim_words, check_head_dim, add_integers, KVG_AXIS_COUNT,
+    {"head_dims", "head_dim", false, true, head_dim_words, check_head_dim, add_integers, KVG_AXIS_COUNT,
      KVG_MAX_HEAD_DIM, "Left out: all."},
-    {"profiles", "profile", false, true, false, profile_words, check_profile, add_names, KVG_AXIS_PROFILE, 0,
+    {"profiles", "profile", false, true, profile_words, check_profile, add_names, KVG_AXIS_PROFILE, 0,
      "Whose bits ops decode and mma give: \"exact\" for an answer that is judged by its distance. Left out: all."},
-    {"sms", "sm", false, true, true, sm_words, check_sm, add_integers, KVG_AXIS_COUNT, MAX_SM,
+    {"sms", "sm", false, true, sm_words, check_sm, add_integers, KVG_AXIS_COUNT, MAX_SM,
      "Compute capabilities, major * 10 + minor, of the GPUs that run it: compared with what kvg_backend.sm gives. "
      "Left out: any, and none."},
-    {"features", "feature", false, false, false, feature_words, check_feature, add_features, KVG_AXIS_COUNT, 0,
+    {"features", "feature", false, false, feature_words, check_feature, add_features, KVG_AXIS_COUNT, 0,
      "What a case may ask beside. Left out: nothing."},
 };
 enum { AXES = sizeof axes / sizeof axes[0] };
@@ -457,21 +456,11 @@ static bool covers(kvg_json claim, size_t a, const kvg_case *c, uint32_t sm, cha
     return !word;
 }
 
-static bool covers_cell(kvg_json claim, const kvg_case *c, uint32_t sm)
-{
-    char missing[KVG_UNCLAIMED_TEXT];
-    for (size_t a = 0; a < AXES; a++) {
-        if (axes[a].cell && !covers(claim, a, c, sm, missing, sizeof missing)) return false;
-    }
-    return true;
-}
-
 bool kvg_capabilities_claim(const kvg_capabilities *capabilities, const kvg_case *c, uint32_t sm, kvg_result *r)
 {
     const size_t count = capabilities ? kvg_json_count(capabilities->claims) : 0;
     size_t best = 0; /* axes that the best claim covers */
     char why[KVG_UNCLAIMED_TEXT] = "there is no claim";
-    bool cell_claimed = false;
     if (!capabilities) return true;
     for (size_t i = 0; i < count; i++) {
         char missing[KVG_UNCLAIMED_TEXT];
@@ -481,10 +470,8 @@ bool kvg_capabilities_claim(const kvg_capabilities *capabilities, const kvg_case
         if (a == AXES) return true;
         if (a > best || i == 0) memcpy(why, missing, strlen(missing) + 1);
         if (a > best) best = a;
-        cell_claimed |= covers_cell(claim, c, sm);
     }
     r->verdict = KVG_VERDICT_SKIP;
-    r->cell_claimed = cell_claimed;
     memcpy(r->unclaimed, why, sizeof why);
     snprintf(r->detail, sizeof r->detail, "unclaimed: %s", r->unclaimed);
     return false;
