@@ -114,6 +114,8 @@ typedef struct run_state {
     const kvg_run_options *options;
     const size_t *selection; /* case indices */
     size_t count, finished, logs;
+    kvg_run_claims *claims; /* of each backend of the config */
+    size_t backends;
     result_file file;
     kvg_run_summary *summary;
     worker *workers;
@@ -144,8 +146,8 @@ static int be_child(void *context, int channel)
     }
     close(state->file.fd);
     return kvg_run_child(&(kvg_run_share){
-        .config = state->config, .options = state->options, .selection = state->selection, .count = state->count,
-        .position = b->w->position, .fd = channel, .results = state->file.path,
+        .config = state->config, .options = state->options, .claims = state->claims, .selection = state->selection,
+        .count = state->count, .position = b->w->position, .fd = channel, .results = state->file.path,
         .suspect = b->w->suspect && strcmp(b->w->suspect, current_case(state, b->w)->backend) == 0});
 }
 
@@ -480,7 +482,7 @@ static kvg_status run_selection(run_state *state)
     snprintf(shard, sizeof shard, "%u/%u", state->options->shard + 1, state->options->shards);
     kvg_status s = open_results(state->options->out_folder, &state->file);
     if (s) return s;
-    s = run_origin_find(config, state->options, &origin);
+    s = run_origin_find(config, state->options, state->claims, state->backends, &origin);
     const kvg_result_run run = {
         .version = KVG_VERSION,
         .config = config->path,
@@ -506,6 +508,30 @@ static kvg_status run_selection(run_state *state)
     return s;
 }
 
+static kvg_status read_claims(run_state *state)
+{
+    const kvg_config *config = state->config;
+    for (size_t i = 0; i < config->case_count; i++) {
+        const char *backend = config->cases[i].backend;
+        size_t k = 0;
+        while (k < state->backends && strcmp(state->claims[k].backend, backend) != 0) k++;
+        if (k < state->backends) continue;
+        kvg_run_claims *all = realloc(state->claims, (k + 1) * sizeof *all);
+        if (!all) return kvg_fail(KVG_ERR_MEMORY, "cannot hold the claims of %zu backends", k + 1);
+        state->claims = all;
+        all[state->backends++] = (kvg_run_claims){.backend = backend};
+        if (kvg_capabilities_find(backend, state->options->capabilities, &all[k].capabilities))
+            snprintf(all[k].why, sizeof all[k].why, "%s", kvg_error_text());
+    }
+    return KVG_OK;
+}
+
+static void free_claims(run_state *state)
+{
+    for (size_t i = 0; i < state->backends; i++) kvg_capabilities_close(state->claims[i].capabilities);
+    free(state->claims);
+}
+
 kvg_status kvg_run(const kvg_config *config, const kvg_run_options *options, kvg_run_summary *summary)
 {
     *summary = (kvg_run_summary){0};
@@ -523,6 +549,7 @@ kvg_status kvg_run(const kvg_config *config, const kvg_run_options *options, kvg
     kvg_status s = selection && workers && lost && judged
                        ? KVG_OK : kvg_fail(KVG_ERR_MEMORY, "cannot hold %zu cases", config->case_count);
     if (!s) s = select_cases(config, options, selection, &state.count);
+    if (!s) s = read_claims(&state);
     summary->cases = state.count;
     if (!s) {
         struct sigaction action = {.sa_handler = on_stop}, old_int, old_term, old_pipe;
@@ -540,5 +567,6 @@ kvg_status kvg_run(const kvg_config *config, const kvg_run_options *options, kvg
     free(workers);
     free(lost);
     free(judged);
+    free_claims(&state);
     return s;
 }

@@ -12,7 +12,6 @@
 #include "harness/case/guest.h"
 #include "harness/report/result_line.h"
 #include "harness/run/backends.h"
-#include "harness/run/capabilities.h"
 #include "harness/run/run_log.h"
 #include "harness/trial/judge/judge.h"
 #include "harness/trial/question/fill.h"
@@ -39,7 +38,7 @@ static void send_word(int fd, kvg_run_message kind)
 typedef struct session {
     kvg_candidate *candidate;
     kvg_candidate_facts facts;
-    kvg_capabilities *capabilities;    /* NULL: everything is claimed */
+    const kvg_run_claims *claims;
     bool tried;                        /* to open the backend */
     char why[KVG_CANDIDATE_TEXT_SIZE]; /* why it cannot be had; "": it is open */
     bool suspect;                      /* its device is to be asked first */
@@ -53,8 +52,8 @@ static bool backend_opens(session *a, const kvg_run_share *share, const kvg_case
 {
     if (!a->tried) {
         a->tried = true;
-        kvg_status s = kvg_capabilities_find(c->backend, share->options->capabilities, &a->capabilities);
-        if (!s) s = kvg_candidate_open(a->candidate, c->backend, &a->facts);
+        memcpy(a->why, a->claims->why, sizeof a->why);
+        const kvg_status s = a->why[0] ? KVG_OK : kvg_candidate_open(a->candidate, c->backend, &a->facts);
         if (s == KVG_ERR_DEVICE) {
             r->verdict = KVG_VERDICT_CRASH;
             snprintf(r->detail, sizeof r->detail, "while its library was opened: %s", kvg_error_text());
@@ -73,9 +72,9 @@ static bool backend_opens(session *a, const kvg_run_share *share, const kvg_case
 static void blame_claim(const session *a, kvg_result *r)
 {
     char text[KVG_RESULT_TEXT];
-    if (!a->capabilities || r->verdict != KVG_VERDICT_UNIMPLEMENTED) return;
+    if (!a->claims->capabilities || r->verdict != KVG_VERDICT_UNIMPLEMENTED) return;
     memcpy(text, r->detail, sizeof text);
-    snprintf(r->detail, sizeof r->detail, "claimed in %.200s, but: %.400s", kvg_capabilities_path(a->capabilities),
+    snprintf(r->detail, sizeof r->detail, "claimed in %.200s, but: %.400s", kvg_capabilities_path(a->claims->capabilities),
              text);
 }
 
@@ -107,7 +106,7 @@ static bool claims(const void *context, const kvg_problem *problem)
     kvg_case c = *a->now;
     kvg_result r;
     c.problem = *problem;
-    return kvg_capabilities_claim(a->capabilities, &c, a->facts.sm, &r);
+    return kvg_capabilities_claim(a->claims->capabilities, &c, a->facts.sm, &r);
 }
 
 /* The one place that chooses who judges: the judge of ops, or a guest. */
@@ -138,7 +137,7 @@ static bool run_one(const kvg_run_share *share, const kvg_case *c, session *a)
     bool lost = false;
     if (!backend_opens(a, share, c, &r)) {
         lost = r.verdict == KVG_VERDICT_CRASH; /* it would again */
-    } else if (kvg_capabilities_claim(a->capabilities, c, a->facts.sm, &r)) {
+    } else if (kvg_capabilities_claim(a->claims->capabilities, c, a->facts.sm, &r)) {
         lost = !device_answers(a, share->fd, &r);
         if (!lost) check_case(a, c, &r);
         const bool said = r.verdict == KVG_VERDICT_DEVICE_LOST || r.lost == KVG_ERR_DEVICE_LOST;
@@ -169,12 +168,13 @@ int kvg_run_child(const kvg_run_share *share)
 {
     const int threads = omp_get_max_threads() / (int)share->options->jobs;
     omp_set_num_threads(threads < 1 ? 1 : threads);
-    session a = {.suspect = share->suspect};
+    session a = {.suspect = share->suspect, .claims = share->claims};
     if (kvg_candidate_start(share->options->confinement, share->results, kvg_check_backend, &a.candidate)) return 3;
     kvg_candidate_set_watch(a.candidate, tell_waiting, share);
     kvg_candidate_limit(a.candidate, claims, &a);
     size_t position = share->position;
     const char *backend = case_at(share, position)->backend;
+    while (strcmp(a.claims->backend, backend) != 0) a.claims++;
     bool fit = true;
     while (fit && position < share->count && strcmp(case_at(share, position)->backend, backend) == 0) {
         fit = run_one(share, case_at(share, position), &a);

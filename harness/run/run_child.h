@@ -2,6 +2,8 @@
 #ifndef KVG_HARNESS_RUN_RUN_CHILD_H
 #define KVG_HARNESS_RUN_RUN_CHILD_H
 
+#include "harness/candidate/candidate.h"
+#include "harness/run/capabilities.h"
 #include "harness/run/run.h"
 
 /* What a child writes into its pipe. */
@@ -26,11 +28,19 @@ typedef struct kvg_run_header {
     size_t length;
 } kvg_run_header;
 
+/* What a backend claims: read once, before any library is opened, which could write another file. */
+typedef struct kvg_run_claims {
+    const char *backend;
+    kvg_capabilities *capabilities;    /* NULL: everything is claimed */
+    char why[KVG_CANDIDATE_TEXT_SIZE]; /* why its file cannot be read; "": it was */
+} kvg_run_claims;
+
 /* Cases at `position`, `position` + jobs, ... of the selection, as long as they are of one backend. */
 typedef struct kvg_run_share {
     const kvg_config *config;
     const kvg_run_options *options;
-    const size_t *selection; /* case indices */
+    const kvg_run_claims *claims; /* of the backend of each case */
+    const size_t *selection;      /* case indices */
     size_t count, position;
     bool suspect; /* the backend's device must be asked first */
     int fd;      /* write end of the pipe */

@@ -8,7 +8,6 @@
 #include <time.h>
 
 #include "harness/run/backends.h"
-#include "harness/run/capabilities.h"
 #include "support/commit.h"
 #include "support/machine.h"
 #include "support/version.h"
@@ -51,23 +50,20 @@ static kvg_status add_file(const char *path, kvg_names *names)
     return add_name(names, text);
 }
 
-static kvg_status add_files(const kvg_config *config, const char *backend, const kvg_run_options *options,
+static kvg_status add_files(const kvg_config *config, const kvg_run_claims *of, const kvg_run_options *options,
                             kvg_result_origin *origin)
 {
     char path[KVG_BACKEND_PATH_SIZE];
-    kvg_capabilities *capabilities;
     kvg_status s = KVG_OK;
-    if (kvg_check_backend_path(backend, path) == KVG_OK) s = add_file(path, &origin->libraries);
-    if (s || kvg_capabilities_find(backend, options->capabilities, &capabilities) || !capabilities) return s;
-    s = add_file(kvg_capabilities_path(capabilities), &origin->capabilities);
-    if (!s && !options->only_case) {
-        s = kvg_capabilities_unasked(capabilities, config, backend, add_name, &origin->unasked);
-    }
-    kvg_capabilities_close(capabilities);
-    return s;
+    if (kvg_check_backend_path(of->backend, path) == KVG_OK) s = add_file(path, &origin->libraries);
+    if (s || !of->capabilities) return s;
+    s = add_file(kvg_capabilities_path(of->capabilities), &origin->capabilities);
+    if (s || options->only_case) return s;
+    return kvg_capabilities_unasked(of->capabilities, config, of->backend, add_name, &origin->unasked);
 }
 
-kvg_status run_origin_find(const kvg_config *config, const kvg_run_options *options, run_origin *out)
+kvg_status run_origin_find(const kvg_config *config, const kvg_run_options *options, const kvg_run_claims *claims,
+                           size_t backends, run_origin *out)
 {
     const time_t now = time(NULL);
     struct tm utc;
@@ -80,11 +76,7 @@ kvg_status run_origin_find(const kvg_config *config, const kvg_run_options *opti
     kvg_machine_cpu(out->cpu, sizeof out->cpu);
     kvg_machine_gpus(out->gpu, sizeof out->gpu);
     kvg_status s = KVG_OK;
-    for (size_t i = 0; i < config->case_count && !s; i++) {
-        const char *backend = config->cases[i].backend;
-        if (i && strcmp(backend, config->cases[i - 1].backend) == 0) continue;
-        s = add_files(config, backend, options, &out->origin);
-    }
+    for (size_t i = 0; i < backends && !s; i++) s = add_files(config, &claims[i], options, &out->origin);
     return s;
 }
 

@@ -3,7 +3,7 @@
 #define KVG_HARNESS_RUN_RUN_ORIGIN_H
 
 #include "harness/case/result.h"
-#include "harness/run/run.h"
+#include "harness/run/run_child.h"
 
 typedef struct run_origin {
     kvg_result_origin origin; /* its texts are in the members below, its names are allocated */
@@ -12,7 +12,8 @@ typedef struct run_origin {
 
 /* Of all backends of the config, whichever of them a shard asks: shards of one library then have equal lists. A file
  * that cannot be read is left out, as the cases that need it say so. At the end, and on failure, run_origin_free. */
-kvg_status run_origin_find(const kvg_config *config, const kvg_run_options *options, run_origin *out) KVG_CHECKED;
+kvg_status run_origin_find(const kvg_config *config, const kvg_run_options *options, const kvg_run_claims *claims,
+                           size_t backends, run_origin *out) KVG_CHECKED;
 void run_origin_free(run_origin *origin);
 
 /* The date of the run that began a result file; "a moment" where the file does not say it yet. */

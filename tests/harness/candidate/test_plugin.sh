@@ -22,6 +22,12 @@ claims() { echo "{\"kvgold_capabilities\": 1, \"claims\": [$2]}" >"$1"; }
 
 run() { "$kvgold" check "$config" --no-html -j 1 "$@"; }
 
+# Its cases after the one that ends its process are judged as the first ones, whatever it has made of its claims.
+claims rewritten.json '{"ops": ["quantise"], "formats": ["nvfp4"]}'
+KVGOLD_FAKE_CLAIMS=$PWD/rewritten.json expect "a library that rewrites its claims" 1 "2 passed, 8 failed, 5 skipped" \
+    run --backend fake_device --capabilities rewritten.json -o a
+holds "... has rewritten them" rewritten.json '"claims": []'
+
 # The fake device does wrong with 2 to 9 heads: what it claims here is right.
 claims right.json '{"ops": ["append", "flatten"], "formats": ["nvfp4"], "layouts": ["hnd"]}'
 expect "what is not claimed is skipped" 0 "4 PASS, 11 SKIP" run --backend fake_device --capabilities right.json -o a --junit a.xml
