@@ -74,8 +74,8 @@ static void blame_claim(const session *a, kvg_result *r)
     char text[KVG_RESULT_TEXT];
     if (!a->claims->capabilities || r->verdict != KVG_VERDICT_UNIMPLEMENTED) return;
     memcpy(text, r->detail, sizeof text);
-    snprintf(r->detail, sizeof r->detail, "claimed in %.200s, but: %.400s", kvg_capabilities_path(a->claims->capabilities),
-             text);
+    snprintf(r->detail, sizeof r->detail, "claimed in %.200s, but: %.400s",
+             kvg_capabilities_path(a->claims->capabilities), text);
 }
 
 /* False if the device of a suspected backend does not answer. */

@@ -101,8 +101,12 @@ static double kernel_limit(const kvg_scorer *c, size_t index, const double *row_
     return 2 * fmax(b->out, b->relative * largest(row_numbers, c->q->truth->outputs / c->q->truth->rows));
 }
 
-/* One output. A number counts as explained if it is wrong, would be wrong under the hypothesis, and is as near to that
- * as a right implementation of the wrong question would have to be. */
+/* How many times nearer than the exact number that of a hypothesis must be: a hypothesis that reads noise has limits
+ * within which any answer lies. */
+static const double NEARER = 4;
+
+/* One output. A number counts as explained if it is wrong, would be wrong under the hypothesis, is as near to that as a
+ * right implementation of the wrong question would have to be, and is much nearer than to the exact number. */
 static void score_numbers(const workspace *scene, size_t index, bool bounded, kvg_score *s)
 {
     const kvg_scorer *c = scene->c;
@@ -126,7 +130,8 @@ static void score_numbers(const workspace *scene, size_t index, bool bounded, kv
         s->e.agreeing += off <= 1;
         s->e.exact = s->e.exact && off <= 1;
         if (off > s->e.distance) s->e.distance = off;
-        if (wrong && moved && off <= 1) add(s, (unsigned)index, 1, 0);
+        const bool nearer = lost || NEARER * off <= ratio_of(got, exact[i], limit);
+        if (wrong && moved && nearer && off <= 1) add(s, (unsigned)index, 1, 0);
         if (!wrong && moved && off > 1) add(s, (unsigned)index, 0, 1);
     }
 }

@@ -653,6 +653,27 @@ static void test_what_has_no_name_gets_none(void **state)
     }
 }
 
+/* Every out is the same number. A hypothesis that reads noise has limits within which it lies, and explains little. */
+static void test_a_constant_has_no_name(void **state)
+{
+    (void)state;
+    static const float x = 100;
+    bench b;
+    kvg_diagnosis d;
+    assert_true(open_bench(decoding(KVG_FORMAT_BF16, KVG_PROFILE_NONE), &b));
+    copy_expected(&b);
+    const kvg_tensor *out = &b.answer.tensors[0];
+    for (size_t at = 0; at < out->bytes; at += kvg_dtype_bytes(out->dtype))
+        kvg_reference_store(out->dtype, &x, 1, (uint8_t *)out->data + at);
+    const kvg_evidence q = evidence_of(&b, 16);
+    assert_int_equal(kvg_diagnose(&q, &b.places, &d), KVG_OK);
+    const kvg_explanation *e = &d.explanations[0];
+    if (d.count && 2 * (e->explained - e->introduced) > d.wrong_bits)
+        fail_msg("%s explains %llu of %llu", e->wrong[0].defect->id, (unsigned long long)e->explained,
+                 (unsigned long long)d.wrong_bits);
+    close_bench(&b);
+}
+
 /* Time that is over at once leaves the pairs out, and nothing of what single defects say. */
 static void test_a_limit_of_time_ends_the_search(void **state)
 {
@@ -694,6 +715,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_faults_of_the_second_reference_are_named),
         cmocka_unit_test(test_wrong_questions_to_the_second_reference_are_named),
         cmocka_unit_test(test_what_has_no_name_gets_none),
+        cmocka_unit_test(test_a_constant_has_no_name),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
