@@ -71,15 +71,19 @@ def test_answers_like_a_page(tmp_path, capsys):
                                    "silent": {}, "cases": cases}))
     engines.page([results])
     page.write_text(capsys.readouterr().out)
-    def changes(*answers, **silent):
+    def changes(*answers, asks="a kernel", **silent):
         options = types.SimpleNamespace(like=page, device="cpu")
-        return engines.changes(list(answers), silent, options)
+        return engines.changes([{"name": "vllm-append", "asks": asks}], list(answers), silent, options)
     assert changes(*cases) == []
     assert changes(case("a", "FAIL"), cases[1]) == ["a kernel: wrong, and right before: append/a"]
     assert changes(cases[0], case("b", "PASS")) == ["a kernel: right, and wrong before: append/b"]
-    assert changes(cases[1]) == ["a kernel: 1 answers, where the page has 2"]
-    assert changes(case("a", "PASS", "new")) == ["new: 1 answers, where the page has none"]
-    assert changes(x="UNAVAILABLE x") == ["x: no answer: UNAVAILABLE x"]
+    assert changes(cases[1]) == ["a kernel: 0 of 1 right, where the page has 1 of 2"]
+    assert changes() == ["a kernel: right, and wrong before: append/b"]  # nothing of it was asked
+    assert changes(case("a", "PASS", "new"), asks="new") == ["new: 1 of 1 right, where the page has 0 of 0"]
+    silent = {"vllm-append": "UNAVAILABLE vllm"}
+    assert changes(**silent) == ["vllm-append: no answer: UNAVAILABLE vllm"]
+    page.write_text(page.read_text() + "| vllm-append | no answer: UNAVAILABLE vllm | | | |\n")
+    assert changes(**silent) == []
 
 
 def test_ask_without_torch_or_program(tmp_path):

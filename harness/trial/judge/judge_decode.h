@@ -18,7 +18,8 @@ void kvg_decode_judge_bits(const kvg_truth *truth, const kvg_tensor *answer, kvg
 /* Of a wrong answer to a case with a profile: adds to r which other profiles have its bits, if any has. */
 void kvg_decode_name_profiles(const kvg_truth *truth, const kvg_tensor *answer, kvg_result *r);
 
-/* Whether `answer` is as near to `other` as the bounds of the case allow: what explains an answer that is wrong. */
+/* Whether `answer` is as near to `other` as the bounds of the case allow: what explains an answer that is wrong. Two
+ * NaNs are alike. */
 bool kvg_decode_is_near(const kvg_truth *truth, const kvg_tensor *answer, const kvg_tensor *other);
 
 #endif

@@ -189,7 +189,7 @@ static measure *find_nearest(measure *of, size_t count)
 /* Follows every defect until the check rejects it, then those that may be the nearest until one is known to be. */
 static kvg_status measure_all(pass *a, kvg_known_wrong *out)
 {
-    measure of[KVG_MAX_DEFECTS];
+    measure of[KVG_MAX_DEFECTS] = {0};
     size_t count;
     const kvg_defect *defects = kvg_defect_table(&count);
     kvg_status s = KVG_OK;

@@ -1,7 +1,7 @@
 /* The known-wrong answers to a question: the one pass over the rows of harness/trial/wrong/defects.def. Each answer is
- * made once. It is a control of the check, a distance of the separation, and may be what a candidate answered. Of op
- * decode it is made for more and more sequences and KV heads, and only until the check rejects it, some other answer
- * is nearer, and it is not what the candidate answered. */
+ * a control of the check, a distance of the separation, and may be what a candidate answered. Of op decode it is made
+ * for more and more sequences and KV heads, and only until the check rejects it, some other answer is nearer, and it
+ * is not what the candidate answered. */
 #ifndef KVG_HARNESS_TRIAL_JUDGE_KNOWN_WRONG_H
 #define KVG_HARNESS_TRIAL_JUDGE_KNOWN_WRONG_H
 

@@ -296,7 +296,7 @@ kvg_status kvg_flash_rows_load(const kvg_problem *p, const kvg_tensor *in, const
 
 kvg_status kvg_flash_kept_open(const kvg_problem *p, kvg_flash_kept *out)
 {
-    enum { ROOM = 1 << 26 };
+    enum { ROOM = 1 << 26 }; /* 256 MiB of f32: K and V of 8 KV heads, 32 Ki tokens and head_dim 128 */
     *out = (kvg_flash_kept){.count = (size_t)p->paging.sequences * p->kv_heads, .room = ROOM};
     out->rows = calloc(out->count, sizeof *out->rows);
     if (!out->rows) return kvg_fail(KVG_ERR_MEMORY, "no memory for the rows of %zu KV heads", out->count);
