@@ -102,8 +102,8 @@ static double kernel_limit(const kvg_scorer *c, size_t index, const double *row_
 }
 
 /* How many times nearer than the exact number that of a hypothesis must be: a hypothesis that reads noise has limits
- * within which any answer lies. With 4 a constant answer is explained to at most 31 % (unit.diagnosis), without it to
- * 82 %, and no planted defect loses its name. */
+ * within which any answer lies. With 4 the best explanation of a constant answer has 31 %, over four constants and the
+ * decode case of unit.diagnosis in every format; without it 82 %. No defect planted there loses its name. */
 static const double NEARER = 4;
 
 /* One output. A number counts as explained if it is wrong, would be wrong under the hypothesis, is as near to that as a

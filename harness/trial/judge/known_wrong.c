@@ -88,17 +88,19 @@ static kvg_status open_parts(const kvg_question *q, parts *out)
 {
     const kvg_problem *p = &q->c->problem;
     const int32_t *lengths = kvg_set_tensor(&q->in, KVG_ROLE_LENGTHS, KVG_K)->data;
-    out->count = (size_t)p->paging.sequences * p->kv_heads;
+    const size_t heads = p->kv_heads;
+    out->count = p->paging.sequences * heads;
     out->place = malloc(out->count * sizeof *out->place);
-    out->wanted = malloc((size_t)p->attention.queries * p->kv_heads * sizeof *out->wanted);
-    size_t *order = malloc(out->count * sizeof *order);
-    for (size_t i = 0; order && i < out->count; i++) {
+    out->wanted = malloc(p->attention.queries * heads * sizeof *out->wanted);
+    size_t *order = malloc(p->paging.sequences * sizeof *order); /* sequences, the shortest first */
+    for (size_t i = 0; order && i < p->paging.sequences; i++) {
         size_t at = i;
-        for (; at && lengths[order[at - 1] / p->kv_heads] > lengths[i / p->kv_heads]; at--) order[at] = order[at - 1];
+        for (; at && lengths[order[at - 1]] > lengths[i]; at--) order[at] = order[at - 1];
         order[at] = i;
     }
     const bool got = order && out->place && out->wanted;
-    for (size_t i = 0; got && i < out->count; i++) out->place[order[i]] = (i + 1) % out->count;
+    for (size_t i = 0; got && i < out->count; i++)
+        out->place[order[i / heads] * heads + i % heads] = (i + 1) % out->count;
     free(order);
     return got ? KVG_OK : kvg_fail(KVG_ERR_MEMORY, "cannot order %zu parts", out->count);
 }
