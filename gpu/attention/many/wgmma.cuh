@@ -13,6 +13,8 @@
 
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
 #define KVG_HAS_WGMMA 1
+#elif defined(__CUDA_ARCH__) && __CUDA_ARCH__ == 900 /* its kernels would do nothing, and say nothing */
+#error "sm_90 has no wgmma, sm_90a has: configure with -DKVGOLD_CUDA_SMS=90, or with CMAKE_CUDA_ARCHITECTURES=90a-real"
 #else
 #define KVG_HAS_WGMMA 0
 #endif
