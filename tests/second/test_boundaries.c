@@ -222,19 +222,19 @@ static int largest_code(kvg_format format)
 }
 
 /* One row. Every group begins with min and max. The other elements are all q and q + 1/2 in units of (max - min) / n,
- * then the neighbours of these in the model type, as far as the row holds them. */
+ * then the neighbours of these in the model type, as far as the row holds them: those of 4 bits fit in a short row. */
 static void compare_affine_row(tally *t, const storage_case *c, double min, double max)
 {
-    enum { DIM = 1024, MARKS = 2 * 255 };
+    enum { DIM = 1024, SHORT = 128, MARKS = 2 * 255 };
     const int n = largest_code(c->format);
-    const size_t block = kvg_format_get(c->format)->block, group = block ? block : DIM;
+    const size_t dim = n == 255 ? DIM : SHORT, block = kvg_format_get(c->format)->block, group = block ? block : dim;
     float x[2 + MARKS] = {(float)min, (float)max};
     uint16_t type[2 + MARKS], row[DIM];
     const size_t marks = 2 * (size_t)n;
     for (int mark = 0; mark < 2 * n; mark++) x[2 + mark] = (float)(min + mark / 2.0 * (max - min) / n);
     kvg_reference_store(c->dtype, x, 2 + marks, type);
     kvg_reference_load(c->dtype, type, 2, x);
-    for (size_t i = 0, next = 0; i < DIM; i++) {
+    for (size_t i = 0, next = 0; i < dim; i++) {
         uint16_t bits = type[i % group < 2 ? i % group : 0];
         if (i % group >= 2 && next < 3 * marks) {
             bits = type[2 + next % marks];
@@ -246,7 +246,7 @@ static void compare_affine_row(tally *t, const storage_case *c, double min, doub
         kvg_reference_load(c->dtype, &bits, 1, &value);
         row[i] = value < x[0] ? type[0] : value > x[1] ? type[1] : bits; /* one outside would move the extremes */
     }
-    pair_quantise(t, c, row, 1, DIM);
+    pair_quantise(t, c, row, 1, dim);
 }
 
 static void compare_affine(tally *t, const storage_case *c, const void *context)
