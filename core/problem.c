@@ -72,6 +72,20 @@ bool kvg_op_reads_sequences(kvg_op op)
     return kvg_roles_index(kvg_op_get(op)->inputs, KVG_ROLE_LENGTHS, KVG_K) >= 0;
 }
 
+bool kvg_op_stores(kvg_op op)
+{
+    static const kvg_role stored[] = {KVG_ROLE_VALUES, KVG_ROLE_CODES, KVG_ROLE_DATA_POOL};
+    bool found = false;
+    for (size_t i = 0; i < sizeof stored / sizeof stored[0]; i++)
+        found |= kvg_roles_index(kvg_op_get(op)->inputs, stored[i], KVG_K) >= 0;
+    return found;
+}
+
+bool kvg_op_attends(kvg_op op)
+{
+    return kvg_roles_index(kvg_op_get(op)->outputs, KVG_ROLE_OUT, KVG_K) >= 0;
+}
+
 bool kvg_role_is_shared(kvg_role role)
 {
     return roles[role].shared;
@@ -302,6 +316,15 @@ static kvg_status check_profile(const kvg_problem *p)
     return KVG_OK;
 }
 
+static kvg_status check_parts(const kvg_problem *p)
+{
+    for (int side = KVG_K; p->op == KVG_OP_MERGE && side <= KVG_V; side++) {
+        if (kvg_format_get(p->storage[side].format)->element_bits == 16) continue;
+        return kvg_fail(KVG_ERR_INVALID, "op merge stores nothing: set the formats to f16 or bf16");
+    }
+    return KVG_OK;
+}
+
 /* Every tensor must be countable in bytes. What measures a map has asked that of the pools. */
 static kvg_status check_sizes(const kvg_problem *p)
 {
@@ -351,6 +374,7 @@ kvg_status kvg_problem_check(const kvg_problem *p)
     }
     s = check_attention(p);
     if (!s) s = check_profile(p);
+    if (!s) s = check_parts(p);
     if (!s) s = check_paging(p);
     if (!s) s = check_rope(p);
     return s ? s : check_sizes(p);
@@ -392,6 +416,7 @@ kvg_tensor kvg_problem_tensor(const kvg_problem *p, kvg_role role, kvg_side side
     const kvg_attention *a = &p->attention;
     const uint64_t T = p->tokens, H = p->kv_heads, D = p->head_dim, R = p->rope.dims;
     const uint64_t own_row = side == KVG_K || !g->shared_kv; /* V in K's row has no rows of its own */
+    const uint64_t Q = p->op == KVG_OP_MERGE ? T : a->queries, Hq = p->op == KVG_OP_MERGE ? H : a->query_heads;
     switch (role) {
     case KVG_ROLE_VALUES: return shaped(p->dtype, 3, T, H, own_row * D, 0);
     case KVG_ROLE_CODES: return shaped(KVG_DTYPE_U8, 3, T, H, own_row * kvg_format_code_bytes(format, D), 0);
@@ -412,8 +437,10 @@ kvg_tensor kvg_problem_tensor(const kvg_problem *p, kvg_role role, kvg_side side
     case KVG_ROLE_Q: return shaped(p->dtype, 3, a->queries, a->query_heads, D, 0);
     case KVG_ROLE_QUERY_LENGTHS: return shaped(KVG_DTYPE_I32, 1, a->queries ? g->sequences : 0, 0, 0, 0);
     case KVG_ROLE_SINKS: return shaped(KVG_DTYPE_F32, 1, a->sinks ? a->query_heads : 0, 0, 0, 0);
-    case KVG_ROLE_OUT: return shaped(p->dtype, 3, a->queries, a->query_heads, g->shared_kv ? g->v_dim : D, 0);
-    case KVG_ROLE_LSE: return shaped(KVG_DTYPE_F32, 2, a->queries, a->query_heads, 0, 0);
+    case KVG_ROLE_PART:
+    case KVG_ROLE_OUT: return shaped(p->dtype, 3, Q, Hq, g->shared_kv ? g->v_dim : D, 0);
+    case KVG_ROLE_PART_LSE:
+    case KVG_ROLE_LSE: return shaped(KVG_DTYPE_F32, 2, Q, Hq, 0, 0);
     case KVG_ROLE_MMA_A: return shaped(p->dtype, 3, T, KVG_MMA_M, KVG_MMA_K, 0);
     case KVG_ROLE_MMA_B: return shaped(p->dtype, 3, T, KVG_MMA_K, KVG_MMA_N, 0);
     case KVG_ROLE_MMA_C:

@@ -34,8 +34,9 @@ typedef struct kvg_problem {
     kvg_layout layout;
     kvg_dtype dtype;         /* model type T of K and V rows: f16, bf16 or f32 */
     kvg_storage storage[2];  /* indexed by kvg_side */
-    uint32_t tokens;         /* rows of K and V per head; flatten, expand, decode: tokens of the longest sequence */
-    uint32_t kv_heads;       /* Hkv */
+    uint32_t tokens;         /* rows of K and V per head; flatten, expand, decode: tokens of the longest sequence;
+                              * merge: rows of queries */
+    uint32_t kv_heads;       /* Hkv; merge: Hq */
     uint32_t head_dim;       /* D */
     kvg_paging paging;       /* ops on paged layouts; else zero */
     kvg_rope rope;           /* op append */
@@ -82,6 +83,12 @@ kvg_tiling kvg_problem_tiling(const kvg_problem *problem, const kvg_call_shape *
 
 /* Whether the op reads whole sequences, by block table and lengths: flatten, expand, decode. */
 bool kvg_op_reads_sequences(kvg_op op);
+
+/* Whether the op has K and V in a storage format: all but mma and merge. */
+bool kvg_op_stores(kvg_op op);
+
+/* Whether the op gives outputs of attention and their LSE: decode, merge. */
+bool kvg_op_attends(kvg_op op);
 
 /* Number of tensors of a role list: one per shared role, two (K and V) per other role. */
 size_t kvg_roles_tensors(const kvg_role roles[KVG_MAX_ROLES]);

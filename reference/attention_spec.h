@@ -66,7 +66,8 @@ typedef struct kvg_attention_answer {
 } kvg_attention_answer;
 
 /* The exact answer over the cache, and the bound of `arithmetic`. NULL: no bounds are written. `in`
- * holds the inputs of op decode. KVG_ERR_INVALID names the tensor that contradicts
+ * holds the inputs of op decode; or those of op merge, for which `wanted` is not read and the bound
+ * is that of f32 (section 6 there). KVG_ERR_INVALID names the tensor that contradicts
  * docs/spec/attention.md. KVG_ERR_UNIMPLEMENTED: an unknown dialect. KVG_ERR_MEMORY. */
 kvg_status kvg_attention_spec(const kvg_problem *problem, const kvg_tensor *in, const kvg_arithmetic *arithmetic,
                               const kvg_attention_answer *answer) KVG_CHECKED;

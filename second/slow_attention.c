@@ -406,3 +406,54 @@ kvg_status slow_attention(const kvg_problem *problem, const kvg_tensor *in, kvg_
     head h = {.out = out, .direction = direction};
     return status ? status : slow_request_visit(&request, run_head, &h);
 }
+
+/* --- section 6: op merge --- */
+
+enum { OUT_A, OUT_B, LSE_A, LSE_B };
+
+static void merge_row(const kvg_problem *p, const kvg_tensor *in, kvg_tensor *out, size_t index)
+{
+    const size_t dims = p->head_dim, width = kvg_dtype_bytes(p->dtype);
+    slow_number values[2][KVG_MAX_HEAD_DIM], result;
+    mpfr_t lse[2], weight[2], top, sum, work;
+    mpfr_inits2(PRECISION, lse[0], lse[1], weight[0], weight[1], top, sum, work, (mpfr_ptr)0);
+    mpfr_set_zero(sum, 1);
+    for (int i = 0; i < 2; i++) {
+        slow_load(KVG_DTYPE_F32, (const uint8_t *)in[LSE_A + i].data + index * sizeof(float), 1, &result);
+        slow_load(p->dtype, (const uint8_t *)in[OUT_A + i].data + index * dims * width, dims, values[i]);
+        to_mpfr(lse[i], result);
+        if (result.kind == SLOW_INF && result.negative) mpfr_set_inf(lse[i], -1);
+    }
+    mpfr_max(top, lse[0], lse[1], MPFR_RNDN);
+    for (int i = 0; i < 2; i++) {
+        mpfr_set_zero(weight[i], 1);
+        if (mpfr_inf_p(lse[i])) continue;
+        mpfr_sub(weight[i], lse[i], top, MPFR_RNDN);
+        mpfr_exp(weight[i], weight[i], MPFR_RNDN);
+        mpfr_add(sum, sum, weight[i], MPFR_RNDN);
+    }
+    for (size_t d = 0; d < dims; d++) {
+        mpfr_set_zero(work, 1);
+        for (int i = 0; i < 2; i++) {
+            if (mpfr_zero_p(weight[i])) continue;
+            to_mpfr(lse[i], values[i][d]);
+            mpfr_fma(work, weight[i], lse[i], work, MPFR_RNDN);
+        }
+        if (!mpfr_zero_p(sum)) mpfr_div(work, work, sum, MPFR_RNDN);
+        result = from_mpfr(work);
+        slow_store(p->dtype, &result, 1, (uint8_t *)out[0].data + (index * dims + d) * width);
+    }
+    mpfr_log(work, sum, MPFR_RNDN);
+    mpfr_add(work, work, top, MPFR_RNDN);
+    result = from_mpfr(work);
+    slow_store(KVG_DTYPE_F32, &result, 1, (uint8_t *)out[1].data + index * sizeof(float));
+    mpfr_clears(lse[0], lse[1], weight[0], weight[1], top, sum, work, (mpfr_ptr)0);
+}
+
+kvg_status slow_merge(const kvg_problem *p, const kvg_tensor *in, kvg_tensor *out)
+{
+    kvg_status status = kvg_problem_check(p);
+#pragma omp parallel for schedule(static)
+    for (size_t i = 0; i < (status ? 0 : (size_t)p->tokens * p->kv_heads); i++) merge_row(p, in, out, i);
+    return status;
+}

@@ -10,4 +10,8 @@
  * finite, and for outputs with a visible V that is not. */
 kvg_status slow_attention(const kvg_problem *problem, const kvg_tensor *in, kvg_tensor *out, int direction) KVG_CHECKED;
 
+/* The answer of op merge, section 6 there. It is NaN where an LSE is NaN or +Inf, or where an output that counts is not
+ * finite. */
+kvg_status slow_merge(const kvg_problem *problem, const kvg_tensor *in, kvg_tensor *out) KVG_CHECKED;
+
 #endif

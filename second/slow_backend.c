@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "second/slow_attention.h"
 #include "second/slow_decode.h"
 #include "second/slow_mma.h"
 #include "second/slow_paged.h"
@@ -83,6 +84,12 @@ static kvg_status run_mma(const kvg_problem *problem, const kvg_tensor *in, kvg_
     return KVG_OK;
 }
 
+static kvg_status run_merge(const kvg_problem *problem, const kvg_tensor *in, kvg_tensor *out, kvg_stream *stream)
+{
+    (void)stream;
+    return slow_merge(problem, in, out);
+}
+
 static const kvg_impl impls[] = {
     {"slowref_quantise_any_cpu", KVG_OP_QUANTISE, KVG_FORMAT_NONE, 0, run_rows},
     {"slowref_dequantise_any_cpu", KVG_OP_DEQUANTISE, KVG_FORMAT_NONE, 0, run_rows},
@@ -91,6 +98,7 @@ static const kvg_impl impls[] = {
     {"slowref_expand_any_cpu", KVG_OP_EXPAND, KVG_FORMAT_NONE, 0, slow_flatten},
     {"slowref_probe_any_cpu", KVG_OP_PROBE, KVG_FORMAT_NONE, 0, slow_probe},
     {"slowref_decode_any_cpu", KVG_OP_DECODE, KVG_FORMAT_NONE, 0, slow_decode_op},
+    {"slowref_merge_any_cpu", KVG_OP_MERGE, KVG_FORMAT_NONE, 0, run_merge},
     {"slowref_mma_any_cpu", KVG_OP_MMA, KVG_FORMAT_NONE, 0, run_mma},
 };
 

@@ -114,6 +114,7 @@ kvg_status launch(const kvg_bench_job *job)
     case KVG_OP_DEQUANTISE:
     case KVG_OP_PROBE:
     case KVG_OP_MMA:
+    case KVG_OP_MERGE:
     case KVG_OP_END: break;
     }
     return kvg_fail(KVG_ERR_UNIMPLEMENTED, "no timing of this op on a GPU");

@@ -28,8 +28,10 @@ bool kvg_scope_holds(kvg_axis_scope scope, const kvg_problem *p)
 {
     switch (scope) {
     case KVG_SCOPE_ALL: return true;
-    case KVG_SCOPE_STORED: return p->op != KVG_OP_MMA;
+    case KVG_SCOPE_STORED: return kvg_op_stores(p->op);
+    case KVG_SCOPE_SHAPED: return p->op != KVG_OP_MMA;
     case KVG_SCOPE_PAGED: return kvg_layout_get(p->layout)->paged;
+    case KVG_SCOPE_UNOWNED: return kvg_layout_get(p->layout)->paged || p->op == KVG_OP_MERGE;
     case KVG_SCOPE_APPEND: return p->op == KVG_OP_APPEND;
     case KVG_SCOPE_DECODE: return p->op == KVG_OP_DECODE;
     case KVG_SCOPE_PROFILED: return p->op == KVG_OP_DECODE || p->op == KVG_OP_MMA;

@@ -49,7 +49,9 @@ typedef struct kvg_value {
 typedef enum kvg_axis_scope {
     KVG_SCOPE_ALL,
     KVG_SCOPE_STORED,
+    KVG_SCOPE_SHAPED,
     KVG_SCOPE_PAGED,
+    KVG_SCOPE_UNOWNED,
     KVG_SCOPE_APPEND,
     KVG_SCOPE_DECODE,
     KVG_SCOPE_PROFILED

@@ -399,9 +399,11 @@ void kvg_axis_derive(kvg_case *c)
 {
     kvg_problem *p = &c->problem;
     kvg_paging *g = &p->paging;
-    if (p->op == KVG_OP_MMA) { /* its tiles follow from the operands' type alone */
+    if (!kvg_op_stores(p->op)) {
         p->storage[KVG_K].format = kvg_format_of_dtype(p->dtype == KVG_DTYPE_F16 ? KVG_DTYPE_F16 : KVG_DTYPE_BF16);
         p->storage[KVG_V].format = p->storage[KVG_K].format;
+    }
+    if (p->op == KVG_OP_MMA) { /* its tiles follow from the operands' type alone */
         p->kv_heads = 1;
         p->head_dim = KVG_MMA_K;
     }

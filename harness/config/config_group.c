@@ -196,30 +196,51 @@ static bool replaces(kvg_json object, kvg_axis a)
     return false;
 }
 
-/* Op mma has no K and V, so nothing to store and no shape to choose. */
-static bool is_mma(const config_choice *op)
+/* Ops that store nothing, and what they need instead of a format. */
+static const struct {
+    kvg_op op;
+    const char *needs, *why;
+    kvg_axis needed[3];
+} unstored[] = {
+    {KVG_OP_MMA, "\"profile\" and \"fill\"", "its tiles follow from \"dtype\" and \"tokens\"",
+     {KVG_AXIS_PROFILE, KVG_AXIS_FILL, KVG_AXIS_FILL}},
+    {KVG_OP_MERGE, "\"kv_heads\", \"head_dim\" and \"fill\"", "its parts are in the model type",
+     {KVG_AXIS_KV_HEADS, KVG_AXIS_HEAD_DIM, KVG_AXIS_FILL}},
+};
+enum { UNSTORED = sizeof unstored / sizeof unstored[0] };
+
+/* The row of an op; UNSTORED: it stores K and V. */
+static size_t find_unstored(const config_choice *op)
 {
     const char *name = op->word;
-    if (!op->has || (!name && kvg_json_string(op->value, &name))) return false;
-    return strcmp(name, kvg_op_get(KVG_OP_MMA)->name) == 0;
+    size_t row = 0;
+    if (!op->has || (!name && kvg_json_string(op->value, &name))) return UNSTORED;
+    while (row < UNSTORED && strcmp(name, kvg_op_get(unstored[row].op)->name) != 0) row++;
+    return row;
 }
 
-static kvg_status check_tiles(kvg_json object, const config_choice *given)
+static kvg_status check_unstored(kvg_json object, const config_choice *given, size_t row)
 {
+    const kvg_problem p = {.op = unstored[row].op, .layout = KVG_LAYOUT_ROWS};
+    const char *op = kvg_op_get(p.op)->name;
     for (int a = 0; a < KVG_AXIS_COUNT; a++) {
         const kvg_axis_info *axis = kvg_axis_get((kvg_axis)a);
-        if (axis->scope != KVG_SCOPE_STORED || !given[a].has) continue;
-        return kvg_json_fail(object, "op mma has no \"%s\": its tiles follow from \"dtype\" and \"tokens\"",
-                             axis->name);
+        const bool of_storage = axis->scope == KVG_SCOPE_STORED || axis->scope == KVG_SCOPE_SHAPED;
+        if (!of_storage || !given[a].has || kvg_scope_holds(axis->scope, &p)) continue;
+        return kvg_json_fail(object, "op %s has no \"%s\": %s", op, axis->name, unstored[row].why);
     }
-    if (given[KVG_AXIS_PROFILE].has && given[KVG_AXIS_FILL].has) return KVG_OK;
-    return kvg_json_fail(object, "op mma: \"profile\" and \"fill\" are required");
+    for (int i = 0; i < 3; i++) {
+        if (given[unstored[row].needed[i]].has) continue;
+        return kvg_json_fail(object, "op %s: %s are required", op, unstored[row].needs);
+    }
+    return KVG_OK;
 }
 
 /* What every combination must have. */
 static kvg_status check_choices(kvg_json object, const config_choice *given)
 {
-    if (is_mma(&given[KVG_AXIS_OP])) return check_tiles(object, given);
+    const size_t row = find_unstored(&given[KVG_AXIS_OP]);
+    if (row < UNSTORED) return check_unstored(object, given, row);
     const bool stored = given[KVG_AXIS_FORMAT].has || given[KVG_AXIS_POLICY].has;
     if (!given[KVG_AXIS_OP].has || !stored || !given[KVG_AXIS_FILL].has) {
         return kvg_json_fail(object, "\"op\", \"format\" (or \"policy\") and \"fill\" are required");

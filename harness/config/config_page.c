@@ -5,8 +5,14 @@
 #include "harness/config/config_axes.h"
 
 static const char *const scopes[] = {
-    [KVG_SCOPE_ALL] = "",          [KVG_SCOPE_STORED] = "all ops but mma", [KVG_SCOPE_PAGED] = "layouts with pages",
-    [KVG_SCOPE_APPEND] = "append", [KVG_SCOPE_DECODE] = "decode",          [KVG_SCOPE_PROFILED] = "decode, mma",
+    [KVG_SCOPE_ALL] = "",
+    [KVG_SCOPE_STORED] = "all ops but mma, merge",
+    [KVG_SCOPE_SHAPED] = "all ops but mma",
+    [KVG_SCOPE_PAGED] = "layouts with pages",
+    [KVG_SCOPE_UNOWNED] = "layouts with pages, merge",
+    [KVG_SCOPE_APPEND] = "append",
+    [KVG_SCOPE_DECODE] = "decode",
+    [KVG_SCOPE_PROFILED] = "decode, mma",
 };
 
 /* Values that no kind says. */

@@ -150,8 +150,13 @@ static void add_axes(kvg_json_text *t)
         "then": {"description": "The tiles of op mma follow from dtype and tokens.", "required": ["profile"],
                  "not": {"anyOf": [{"required": ["format"]}, {"required": ["policy"]}, {"required": ["dialect"]},
                                    {"required": ["model"]}, {"required": ["kv_heads"]}, {"required": ["head_dim"]}]}},
-        "else": {"oneOf": [{"required": ["format"]}, {"required": ["policy"]}],
-                 "anyOf": [{"required": ["model"]}, {"required": ["kv_heads", "head_dim"]}]},
+        "else": {"if": {"properties": {"op": {"enum": ["merge", ["merge"]]}}},
+                 "then": {"description": "The parts of op merge are in the model type.",
+                          "required": ["kv_heads", "head_dim"],
+                          "not": {"anyOf": [{"required": ["format"]}, {"required": ["policy"]},
+                                            {"required": ["dialect"]}, {"required": ["model"]}]}},
+                 "else": {"oneOf": [{"required": ["format"]}, {"required": ["policy"]}],
+                          "anyOf": [{"required": ["model"]}, {"required": ["kv_heads", "head_dim"]}]}},
         "allOf": [{"$ref": "#/$defs/one_shape"}], "additionalProperties": false, "properties": );
     static const char more[] = KVG_JSON(
         "comment": {"type": "string", "description": "For people."},

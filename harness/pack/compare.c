@@ -107,7 +107,7 @@ static bool collect(const kvg_pack_case *from, const kvg_safetensors *file, kvg_
 static kvg_status explain(const kvg_compare_options *o, const kvg_golden_case *golden, const kvg_tensor *answer,
                           kvg_compared_case *c)
 {
-    const bool by_number = golden->c->problem.op == KVG_OP_DECODE && !kvg_compare_by_bits(c, o->bits);
+    const bool by_number = kvg_op_attends(golden->c->problem.op) && !kvg_compare_by_bits(c, o->bits);
     const kvg_evidence evidence = {
         .data = &golden->data,
         .expected = golden->truth.expected.tensors,

@@ -81,10 +81,10 @@ static size_t expected_items(const kvg_case *c, const kvg_golden_case *made, ite
 {
     const kvg_attention_answer none = {0}, *exact = made ? &made->truth.exact : &none;
     size_t count = 0;
-    if (c->problem.op != KVG_OP_DECODE || c->problem.profile != KVG_PROFILE_NONE) {
+    if (!kvg_op_attends(c->problem.op) || c->problem.profile != KVG_PROFILE_NONE) {
         add_roles(c, kvg_op_get(c->problem.op)->outputs, made ? &made->truth.expected : NULL, items, &count);
     }
-    if (c->problem.op == KVG_OP_DECODE) {
+    if (kvg_op_attends(c->problem.op)) {
         items[count++] = numbers(c, KVG_ROLE_OUT, ".exact", exact->out);
         items[count++] = numbers(c, KVG_ROLE_OUT, ".bound", exact->out_bound);
         if (c->answers == KVG_ANSWERS_OUT) return count;
@@ -139,7 +139,7 @@ static kvg_status describe_list(kvg_pack *pack, const kvg_pack_case *c, const kv
 
 static kvg_pack_compare compare_of(const kvg_problem *p, kvg_side side)
 {
-    if (p->op == KVG_OP_DECODE) return KVG_PACK_BOUND;
+    if (kvg_op_attends(p->op)) return KVG_PACK_BOUND;
     return p->op == KVG_OP_QUANTISE && kvg_case_by_value(&p->storage[side]) ? KVG_PACK_RULE : KVG_PACK_BITS;
 }
 

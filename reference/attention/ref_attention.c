@@ -136,14 +136,6 @@ static void weigh(head *h, ref_extent keys)
     h->sum = ref_sum_value(&sum);
 }
 
-static void tally_weight(ref_tally *t, double x, double error)
-{
-    t->weights += ref_exp(x);
-    t->least += ref_exp(x - error);
-    t->most += ref_exp(x + error);
-    t->top = ref_max(t->top, ref_exp(x + error));
-}
-
 /* Whether weights and sums stay within f32, whatever the scores are. */
 static bool fits_class(const attention *a, const head *h, ref_extent keys)
 {
@@ -160,12 +152,12 @@ static void tally_keys(const attention *a, head *h, ref_extent keys)
     *t = (ref_tally){0};
     for (uint32_t j = 0; j < keys.keys; j++) {
         h->errors[j] = ref_model_exponent(&a->model, keys, h->M, h->scores[j], h->errors[j]);
-        tally_weight(t, exponent(h, j), h->errors[j]);
+        ref_tally_add(t, exponent(h, j), h->errors[j]);
     }
     if (!fits_class(a, h, keys)) h->promised = false;
     if (has_sink(h)) {
         h->sink_error = ref_model_exponent(&a->model, keys, h->M, h->sink, 0);
-        tally_weight(t, h->sink - h->M, h->sink_error);
+        ref_tally_add(t, h->sink - h->M, h->sink_error);
     }
     t->heaviest = ref_max(1, t->least / t->top);
     h->sum_error = ref_model_sum(&a->model, keys);
@@ -331,6 +323,10 @@ static kvg_status run(const kvg_problem *p, const kvg_tensor *in, const kvg_tens
 {
     kvg_status s = kvg_problem_check(p);
     if (s) return s;
+    if (p->op == KVG_OP_MERGE) {
+        ref_merge(p, in, answer->out_bound && arithmetic, answer);
+        return KVG_OK;
+    }
     const uint32_t group = p->attention.query_heads / p->kv_heads;
     attention a = {
         .p = p,

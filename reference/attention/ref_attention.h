@@ -1,6 +1,7 @@
 /* Room attention: op decode, paged attention over a quantised cache.
  *
  *   ref_attention          The spec tier: the exact answer.
+ *   ref_merge              Two partial answers made one.
  *   ref_attention_bound    How far a right implementation of a class of arithmetic may be from it.
  *   ref_profile            The profile tier: what the decode contracts share.
  *   ref_profile_mma, _operand
@@ -85,6 +86,9 @@ typedef struct ref_tally {
     double lost;        /* what the floor of P may take from the sum, relative */
 } ref_tally;
 
+/* Adds a weight e^x whose exponent lies in x - error .. x + error. */
+void ref_tally_add(ref_tally *t, double x, double error);
+
 /* One key of one head: its exponent lies in x - A .. x + A, x <= 0. The rest is relative to the sum of weights. */
 typedef struct ref_key {
     double most, error; /* e^(x + A), A */
@@ -114,5 +118,8 @@ void ref_model_add(const ref_model *m, double sum_error, const ref_key *key, dou
 /* The bound of one output element, and of a row's LSE. */
 double ref_model_output(const ref_model *m, double sum_error, const ref_tally *tally, const ref_element *e, double o);
 double ref_model_lse(const ref_model *m, ref_extent keys, const ref_tally *tally, double M, double lse);
+
+/* kvg_attention_spec of op merge; the problem has been checked. */
+void ref_merge(const kvg_problem *p, const kvg_tensor *in, bool bounds, const kvg_attention_answer *answer);
 
 #endif

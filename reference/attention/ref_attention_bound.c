@@ -228,6 +228,14 @@ double ref_model_exponent(const ref_model *m, ref_extent keys, double M, double 
     return error + m->exponent * made_of + missed + m->exponential * (rescales + 2);
 }
 
+void ref_tally_add(ref_tally *t, double x, double error)
+{
+    t->weights += ref_exp(x);
+    t->least += ref_exp(x - error);
+    t->most += ref_exp(x + error);
+    t->top = ref_max(t->top, ref_exp(x + error));
+}
+
 /* --- output --- */
 
 void ref_model_key(const ref_model *m, const ref_tally *tally, double x, double error, bool row_scaled, double factor,

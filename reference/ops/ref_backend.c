@@ -10,6 +10,7 @@ static const kvg_impl impls[] = {
     {"reference_expand_any_c", KVG_OP_EXPAND, KVG_FORMAT_NONE, 0, ref_paged},
     {"reference_probe_any_c", KVG_OP_PROBE, KVG_FORMAT_NONE, 0, ref_paged},
     {"reference_decode_any_c", KVG_OP_DECODE, KVG_FORMAT_NONE, 0, ref_decode},
+    {"reference_merge_any_c", KVG_OP_MERGE, KVG_FORMAT_NONE, 0, ref_decode},
     {"reference_mma_any_c", KVG_OP_MMA, KVG_FORMAT_NONE, 0, ref_mma},
 };
 

@@ -1,4 +1,5 @@
-/* The op decode: paged attention by the spec tier, rounded once, or by the profile tier (docs/spec/attention.md). */
+/* The op decode: paged attention by the spec tier, rounded once, or by the profile tier; and the op merge, by the spec
+ * tier (docs/spec/attention.md). */
 #include <stdlib.h>
 
 #include "reference/attention_profile.h"
@@ -20,7 +21,7 @@ static void store_numbers(kvg_dtype dtype, const double *from, size_t count, voi
 /* The numbers of a row and a KV head lie together. */
 static void store(const kvg_problem *p, const bool *wanted, const double *from, size_t numbers, const kvg_tensor *to)
 {
-    const size_t parts = (size_t)p->attention.queries * p->kv_heads, of_part = parts ? numbers / parts : 0;
+    const size_t parts = wanted ? (size_t)p->attention.queries * p->kv_heads : 1, of_part = parts ? numbers / parts : 0;
     for (size_t i = 0; i < parts; i++) {
         if (wanted && !wanted[i]) continue;
         store_numbers(to->dtype, from + i * of_part, of_part,

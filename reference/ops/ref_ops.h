@@ -3,7 +3,7 @@
  *   ref_backend            The table of implementations.
  *   ref_op_rows            Ops quantise and dequantise.
  *   ref_op_paged           Ops append, flatten, expand and probe.
- *   ref_op_decode, _mma    Ops decode and mma.
+ *   ref_op_decode, _mma    Ops decode and merge; op mma.
  *   ref_rope_table         The table of cos and sin that op append takes.
  *
  * An op is a loop over rows that the rooms above encode, decode and place. */
@@ -13,7 +13,7 @@
 
 #include "core/backend.h"
 
-/* Quantise and dequantise over rows; append, flatten, expand and probe over a paged cache; decode; mma. */
+/* Quantise and dequantise over rows; append, flatten, expand and probe over a paged cache; decode and merge; mma. */
 kvg_run_fn ref_quantise, ref_dequantise, ref_paged, ref_decode, ref_mma;
 
 #endif

@@ -52,6 +52,11 @@ void test_shared_row(void **state);
 void test_ring_positions(void **state);
 void test_paged_refusals(void **state);
 
+/* test_merge.c: op merge */
+void test_merge_bits(void **state);
+void test_merge_example(void **state);
+void test_merge_bound(void **state);
+
 /* test_paged_pair.c: the paged ops by both references */
 void test_paged_ops(void **state);
 void test_paged_refusals_agree(void **state);

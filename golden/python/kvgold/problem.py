@@ -88,8 +88,8 @@ class Problem(Mapping[str, Any]):
     op: str
     dtype: str               # "f16", "bf16", "f32"
     layout: str              # a name; layout_text has the text that a layout of one's own is
-    sides: tuple[Side, ...]  # K, and V unless both share a row; none of op mma
-    kv_heads: int
+    sides: tuple[Side, ...]  # K, and V unless both share a row; none of ops mma and merge
+    kv_heads: int            # of op merge: query heads
     head_dim: int
     tokens: int
     block_tokens: int
@@ -171,7 +171,7 @@ def problem_of(name: str, case: Mapping[str, Any], layer: int) -> Problem:
         return default if value is None else value
 
     dim = optional("head_dim", 0)
-    sides = sides_of(name, dim) if dim else ()
+    sides = sides_of(name, dim) if case["op"] not in ("mma", "merge") else ()
     layout = optional("layout", "rows")
     own = layout if isinstance(layout, Mapping) else {"name": layout}
     shared, rope, padding = optional("shared_kv", None), optional("rope", None), optional("padding", {})

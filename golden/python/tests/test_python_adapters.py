@@ -27,7 +27,8 @@ CONFIG = {
         {"op": ["append", "flatten", "probe"], "format": ["int8", "nvfp4"], "layout": ["turbomind", "hnd", "vllm"], "kv_heads": 2,
          "head_dim": 32, "tokens": 12, "block_tokens": 4, "fill": "adversarial", "scale": {"k": 0.3, "v": 0.7}},
         {"op": "decode", "format": ["bf16", "nvfp4"], "layout": "hnd", "kv_heads": 2, "head_dim": 32, "group": 2, "queries": 2,
-         "tokens": 24, "block_tokens": 8, "fill": "random", "scale": {"k": 0.3, "v": 0.7}, "answers": ["all", "out"]}]}]}
+         "tokens": 24, "block_tokens": 8, "fill": "random", "scale": {"k": 0.3, "v": 0.7}, "answers": ["all", "out"]},
+        {"op": "merge", "dtype": ["bf16", "f32"], "kv_heads": 3, "head_dim": 32, "tokens": 20, "fill": "adversarial"}]}]}
 
 
 def kvgold_program(*arguments, check=True):

@@ -273,13 +273,21 @@ static kvg_kernel_bound bound_of_row(const kvg_truth *t, const kvg_attention_ans
     return b;
 }
 
+/* Which rows of q read the same keys: those of a sequence and KV head. A row of op merge is alone. */
+static size_t group_of(const kvg_scorer *c, size_t row)
+{
+    const kvg_query_row *queries = c->q->data->queries;
+    const size_t heads = c->problem->attention.query_heads, kv_heads = c->problem->kv_heads;
+    return queries ? queries[row / heads].sequence * kv_heads + row % heads / (heads / kv_heads) : row;
+}
+
 /* What a wrong kernel gives has no bound of its own, as nobody knows the exact answer to its question. It is taken to
  * be twice the largest of the rows of q that read the same keys; where those have none, of all. */
 static kvg_status bound_kernels(kvg_scorer *c, const kvg_attention_answer *fine)
 {
     const kvg_truth *t = c->q->truth;
-    const uint32_t heads = c->problem->attention.query_heads, kv_heads = c->problem->kv_heads;
-    const size_t groups = (size_t)c->problem->paging.sequences * kv_heads;
+    const size_t pairs = (size_t)c->problem->paging.sequences * c->problem->kv_heads;
+    const size_t groups = c->q->data->queries ? pairs : t->rows;
     kvg_kernel_bound all = {0}, *most = calloc(groups, sizeof *most);
     c->kernel = calloc(t->rows, sizeof *c->kernel);
     if (!most || !c->kernel) {
@@ -288,8 +296,7 @@ static kvg_status bound_kernels(kvg_scorer *c, const kvg_attention_answer *fine)
     }
     for (int pass = 0; pass < 2; pass++) {
         for (size_t row = 0; row < t->rows; row++) {
-            const size_t query = row / heads, kv_head = row % heads / (heads / kv_heads);
-            kvg_kernel_bound *of = &most[c->q->data->queries[query].sequence * kv_heads + kv_head];
+            kvg_kernel_bound *of = &most[group_of(c, row)];
             if (pass == 1) {
                 c->kernel[row] = of->out > 0 ? *of : all;
                 continue;

@@ -99,7 +99,7 @@ static kvg_status measure_codec(kvg_truth *t)
     kvg_attention_answer before = {0};
     kvg_attention_error out, lse;
     t->codec_ratio = t->codec_l2 = NAN;
-    if (d->c->fill == KVG_FILL_CODES) return KVG_OK;
+    if (d->c->fill == KVG_FILL_CODES || !kvg_op_stores(d->op->op)) return KVG_OK;
     kvg_status s = open_answer(t->outputs, t->rows, &before);
     if (!s) s = spread_rows(d, flat);
     if (!s) s = kvg_attention_unquantised(&d->c->problem, d->in.tensors, flat, &before);
@@ -226,11 +226,16 @@ static bool find_heaviest(const kvg_truth *t, size_t row, uint32_t head, int64_t
     return found;
 }
 
-/* "sequence 1, query 2 (position 40), head 5 (KV head 1)", then the key that weighs most and where it lies. */
+/* "sequence 1, query 2 (position 40), head 5 (KV head 1)", then the key that weighs most and where it lies; of op merge
+ * "token 3, head 5". */
 static void describe_row(const kvg_truth *t, size_t index, char *out, size_t size)
 {
     const kvg_question *d = t->question;
     const kvg_problem *p = &d->c->problem;
+    if (!d->queries) {
+        snprintf(out, size, "token %zu, head %zu", index / p->kv_heads, index % p->kv_heads);
+        return;
+    }
     const size_t row = index / p->attention.query_heads;
     const uint32_t head = (uint32_t)(index % p->attention.query_heads);
     const kvg_query_row *q = &d->queries[row];

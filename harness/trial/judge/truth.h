@@ -12,7 +12,7 @@ typedef struct kvg_truth {
     const kvg_question *question;
     kvg_tensor_set expected;    /* the reference's answer, read-only */
     size_t bytes;               /* of it */
-    /* Op decode; else all zero. */
+    /* Ops decode and merge; else all zero. */
     size_t outputs, rows;       /* numbers of out and of lse */
     kvg_attention_answer exact; /* with the bounds of the case's class */
     kvg_attention_answer probe; /* what follows from a probe, with its bounds; NULL for other fills */

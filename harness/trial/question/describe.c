@@ -89,6 +89,8 @@ static void describe_value(const kvg_problem *p, kvg_role role, const kvg_tensor
                  head % p->kv_heads, dim);
     } else if (role == KVG_ROLE_MMA_D) {
         snprintf(out, size, "tile %zu, row %zu, column %zu", row / KVG_MMA_M, row % KVG_MMA_M, dim);
+    } else if (role == KVG_ROLE_LSE) {
+        snprintf(out, size, "token %zu, head %zu", row, dim);
     } else {
         snprintf(out, size, "token %zu, head %zu, dim %zu", row / p->kv_heads, row % p->kv_heads, dim);
     }

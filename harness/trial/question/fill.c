@@ -8,7 +8,6 @@
 #include "core/bits.h"
 #include "core/rng.h"
 #include "golden/golden.h"
-#include "harness/trial/question/mma_fill.h"
 
 /* A source of numbers for one row of one side. */
 typedef struct source {
@@ -433,6 +432,13 @@ static bool on_grid(kvg_fill fill)
     return fill == KVG_FILL_EXACT || kvg_fill_is_probe(fill);
 }
 
+static kvg_status check_unstored(const kvg_case *c)
+{
+    if (c->fill == KVG_FILL_RANDOM || c->fill == KVG_FILL_ADVERSARIAL || c->fill == KVG_FILL_ZERO) return KVG_OK;
+    return kvg_fail(KVG_ERR_INVALID, "op %s has the fills random, adversarial and zero, not %s",
+                    kvg_op_get(c->problem.op)->name, kvg_fill_names[c->fill]);
+}
+
 kvg_status kvg_fill_check(const kvg_case *c)
 {
     const bool encodes = c->problem.op == KVG_OP_QUANTISE || c->problem.op == KVG_OP_APPEND;
@@ -440,7 +446,7 @@ kvg_status kvg_fill_check(const kvg_case *c)
         return kvg_fail(KVG_ERR_INVALID, "fill codes is for decoders: op %s has no codes as input",
                         kvg_op_get(c->problem.op)->name);
     }
-    if (c->problem.op == KVG_OP_MMA) return kvg_mma_fill_check(c);
+    if (!kvg_op_stores(c->problem.op)) return check_unstored(c);
     if (c->fill == KVG_FILL_EXACT && (c->problem.bias || c->problem.rope.dims)) {
         return kvg_fail(KVG_ERR_INVALID, "fill exact does not survive bias or rope: leave them out");
     }

@@ -6,13 +6,6 @@
 
 enum { ORDINARY = 2 }; /* the first classes: no specials, no subnormals */
 
-kvg_status kvg_mma_fill_check(const kvg_case *c)
-{
-    if (c->fill == KVG_FILL_RANDOM || c->fill == KVG_FILL_ADVERSARIAL || c->fill == KVG_FILL_ZERO) return KVG_OK;
-    return kvg_fail(KVG_ERR_INVALID, "op mma has the fills random, adversarial and zero, not %s",
-                    kvg_fill_names[c->fill]);
-}
-
 void kvg_mma_fill(const kvg_case *c, uint64_t seed, kvg_tensor_set *in)
 {
     uint16_t *a = kvg_set_tensor(in, KVG_ROLE_MMA_A, KVG_K)->data, *b = kvg_set_tensor(in, KVG_ROLE_MMA_B, KVG_K)->data;

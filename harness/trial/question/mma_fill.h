@@ -5,9 +5,6 @@
 #include "harness/case/case.h"
 #include "support/tensor_set.h"
 
-/* KVG_ERR_INVALID for a fill that op mma does not have. */
-kvg_status kvg_mma_fill_check(const kvg_case *c) KVG_CHECKED;
-
 /* Fills the op's inputs. Fill random takes the classes of ordinary numbers, fill adversarial takes
  * all classes, tile by tile in turn. A tile depends only on the seed, the case and the tile's
  * index. */

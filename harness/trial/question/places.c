@@ -126,7 +126,7 @@ size_t kvg_places_axes(const kvg_places *l, size_t index, kvg_axis axes[KVG_MAX_
     kvg_side side;
     role_of(l, index, &role, &side);
     const kvg_tensor t = kvg_problem_tensor(p, role, side);
-    const uint32_t last = (uint32_t)t.shape[t.rank - 1];
+    const uint32_t last = role == KVG_ROLE_LSE ? 1 : (uint32_t)t.shape[t.rank - 1];
     if (is_pool(role)) return pool_axes(l, axes);
     if (role == KVG_ROLE_MMA_D) {
         axes[0] = (kvg_axis){"tile", "tiles", p->tokens};
@@ -134,7 +134,7 @@ size_t kvg_places_axes(const kvg_places *l, size_t index, kvg_axis axes[KVG_MAX_
         axes[2] = (kvg_axis){"column", "columns", KVG_MMA_N};
         return 3;
     }
-    if (role == KVG_ROLE_OUT || role == KVG_ROLE_LSE) {
+    if (l->data->queries) {
         axes[0] = (kvg_axis){"sequence", "sequences", p->paging.sequences};
         axes[1] = (kvg_axis){"query", "queries", l->data->c->queries};
         axes[2] = (kvg_axis){"head", "heads", p->attention.query_heads};
@@ -175,20 +175,20 @@ void kvg_places_at(const kvg_places *l, size_t index, size_t unit, uint32_t at[K
     kvg_side side;
     role_of(l, index, &role, &side);
     const kvg_tensor t = kvg_problem_tensor(p, role, side);
-    const size_t last = (size_t)t.shape[t.rank - 1], row = unit / last;
+    const size_t last = role == KVG_ROLE_LSE ? 1 : (size_t)t.shape[t.rank - 1], row = unit / last;
     if (is_pool(role)) {
         pool_at(l, index, unit, at);
     } else if (role == KVG_ROLE_MMA_D) {
         at[0] = (uint32_t)(row / KVG_MMA_M);
         at[1] = (uint32_t)(row % KVG_MMA_M);
         at[2] = (uint32_t)(unit % last);
-    } else if (role == KVG_ROLE_OUT || role == KVG_ROLE_LSE) {
-        const size_t heads = p->attention.query_heads, both = role == KVG_ROLE_OUT ? row : unit;
-        const kvg_query_row *q = &l->data->queries[both / heads];
+    } else if (l->data->queries) {
+        const size_t heads = p->attention.query_heads;
+        const kvg_query_row *q = &l->data->queries[row / heads];
         at[0] = q->sequence;
         at[1] = q->number;
-        at[2] = (uint32_t)(both % heads);
-        at[3] = (uint32_t)(both % heads / (heads / p->kv_heads));
+        at[2] = (uint32_t)(row % heads);
+        at[3] = (uint32_t)(row % heads / (heads / p->kv_heads));
         at[4] = (uint32_t)(unit % last);
     } else if (is_flat(role)) {
         at[0] = (uint32_t)(row / p->tokens / p->kv_heads);

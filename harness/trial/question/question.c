@@ -6,6 +6,7 @@
 
 #include "core/rng.h"
 #include "harness/trial/question/fill.h"
+#include "harness/trial/question/merge_fill.h"
 #include "harness/trial/question/mma_fill.h"
 #include "harness/trial/question/paged_fill.h"
 #include "harness/trial/question/query_fill.h"
@@ -289,7 +290,7 @@ kvg_status kvg_question_make(const kvg_case *c, kvg_question *out)
     kvg_status s = kvg_problem_check(p);
     if (!s && out->op->paged) s = kvg_paged_fill_make(c, out->seed, &fill);
     if (!s) {
-        out->rows = rows_problem(p, out->op->paged ? fill.live : p->op == KVG_OP_MMA ? 0 : p->tokens);
+        out->rows = rows_problem(p, out->op->paged ? fill.live : kvg_op_stores(p->op) ? p->tokens : 0);
         out->slots = fill.live_slots;
         out->source = fill.live_source;
         fill.live_slots = NULL; /* the case's from here on */
@@ -303,6 +304,7 @@ kvg_status kvg_question_make(const kvg_case *c, kvg_question *out)
     if (!s && p->op == KVG_OP_DECODE) kvg_query_fill_poison(&out->before);
     if (!s) s = kvg_set_alloc(&out->rows, values_only, &out->values);
     if (!s && p->op == KVG_OP_MMA) kvg_mma_fill(c, out->seed, &out->in);
+    else if (!s && p->op == KVG_OP_MERGE) kvg_merge_fill(c, out->seed, &out->in);
     else if (!s) s = out->op->paged ? fill_paged(out, &fill) : fill_plain(out);
     kvg_paged_fill_free(&fill);
     return s;

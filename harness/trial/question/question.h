@@ -1,7 +1,8 @@
 /* Room question: the tensors of a case, and what their bytes mean. A candidate may be shown a question.
  *
  *   question               The inputs of a case, and the K and V rows that an answer stands for, whatever the op.
- *   fill, mma_fill         Values of K and V by the case's fill, and inputs of op mma.
+ *   fill, mma_fill, merge_fill
+ *                          Values of K and V by the case's fill, and inputs of ops mma and merge.
  *   mma_inputs             The classes of numbers that op mma is asked with.
  *   paged_fill             Who owns which block: block tables, lengths, slots.
  *   query_fill             What op decode has beside a cache: q, query lengths, sinks.

@@ -12,6 +12,7 @@
 #include "harness/trial/wrong/defects_decode.h"
 #include "harness/trial/wrong/defects_encode.h"
 #include "harness/trial/wrong/defects_lanes.h"
+#include "harness/trial/wrong/defects_merge.h"
 #include "harness/trial/wrong/defects_mma.h"
 #include "harness/trial/wrong/defects_pages.h"
 #include "harness/trial/wrong/defects_rope.h"

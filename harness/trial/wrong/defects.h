@@ -1,7 +1,7 @@
 /* Room wrong: answers that are known to be wrong, each in one way. They prove that a check can fail.
  *
  *   defects, defects.def   The table of defects, one row each, with the place where each was seen.
- *   defects_<kind>         What the rows of one kind do: to rows, pages, rope, lanes, op decode, op mma.
+ *   defects_<kind>         What the rows of one kind do: to rows, pages, rope, lanes, ops decode, merge, mma.
  *   defects_encode         An encoder of the canonical dialects with one fault.
  *   wrong_rounding         Rounding with ties by any rule.
  *   defect_maps, _cache    Wrong places of a layout, and the rows that a wrong map would read.

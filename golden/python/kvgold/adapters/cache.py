@@ -23,7 +23,7 @@ def format_of(p: Problem) -> str | None:
 
 def asked(p: Problem) -> str:
     """What an adapter says that does not answer."""
-    return f"op {p.op} of {'+'.join(side.format for side in p.sides)}"
+    return " of ".join(filter(None, (f"op {p.op}", "+".join(side.format for side in p.sides))))
 
 
 def codes(p: Problem, t: Tensors, side: str, dtype: torch.dtype = torch.uint8) -> torch.Tensor:

@@ -178,14 +178,26 @@ def decode(p: Problem, prompt: Prompt) -> dict[str, np.ndarray]:
     return {"out": shaped(p, formats.store(p.dtype, narrow), out.shape), "lse": lse.astype(F32)}
 
 
+def merge(p: Problem, prompt: Prompt) -> dict[str, np.ndarray]:
+    lse = np.stack([prompt.inputs[f"lse_{part}"].astype(F64) for part in "ab"])
+    values = np.stack([prompt.floats(f"out_{part}").astype(F64) for part in "ab"])
+    top = lse.max(0)
+    weights = np.where(lse == -np.inf, 0, np.exp(lse - top))
+    total = weights.sum(0)
+    parts = np.where(weights[..., None] > 0, weights[..., None] * values, 0)
+    out = np.where(total[..., None] > 0, parts.sum(0) / total[..., None], 0)
+    narrow = out.astype(F32) if p.dtype == "f32" else formats.odd(out)
+    return {"out": shaped(p, formats.store(p.dtype, narrow), out.shape), "lse": (top + np.log(total)).astype(F32)}
+
+
 def answer(prompt: Prompt) -> Mapping[str, Any] | str:
     """The answer to a question, or why there is none."""
     if prompt.problem.op == "mma":
         return "op mma is a tensor core's"
     p = prompt.problem
     with np.errstate(all="ignore"):
-        if p.op == "decode":
-            return decode(p, prompt)
+        if p.op in ("decode", "merge"):
+            return (decode if p.op == "decode" else merge)(p, prompt)
         if p.op in ("quantise", "dequantise"):
             return (quantise if p.op == "quantise" else dequantise)(p, prompt.inputs)
         out = outputs(prompt)

@@ -8,6 +8,7 @@ append        launch_reshape_and_cache_flash
 append_fp8    the statement of MHATokenToKVPool.set_kv_buffer that quantises, taken from the file
 append_fp4    FP4MXBlock16KVCacheMethod.quantize_and_store; flatten_fp4: its dequantize_kv_tensor
 append_mla    the Triton kernels of mla_buffer
+merge         merge_state_triton
 
 A window is what SGLang makes of it: indices of the slots that it leaves."""
 
@@ -56,6 +57,7 @@ VERSION = alone("sglang", ["0.5.23"], {
 })
 
 from sglang.kernels.ops.attention.decode_attention import decode_attention_fwd  # noqa: E402
+from sglang.kernels.ops.attention.merge_state import merge_state_triton  # noqa: E402
 from sglang.kernels.ops.kvcache import cache_ops, mla_buffer  # noqa: E402
 
 FP8, SPLITS = torch.float8_e4m3fn, 8
@@ -194,3 +196,10 @@ def append_mla(p: Problem, t: dict[str, torch.Tensor]) -> Mapping[str, torch.Ten
             rows, latent, rope, slots, -1, rows.stride(0), latent.stride(0), rope.stride(0), v_dim, p.head_dim - v_dim,
             BLOCK=1 << (p.head_dim - 1).bit_length(), DCP_RANK=0, DCP_WORLD_SIZE=1)
     return pools(t)
+
+
+def merge(p: Problem, t: dict[str, torch.Tensor]) -> Mapping[str, torch.Tensor] | str:
+    if p.op != "merge":
+        return asked(p)
+    out, lse = merge_state_triton(t["out_a"], t["lse_a"], t["out_b"], t["lse_b"])
+    return asked(p) if lse is None else {"out": out, "lse": lse}

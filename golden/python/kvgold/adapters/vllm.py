@@ -6,6 +6,7 @@ append   triton_reshape_and_cache_flash, and ..._per_token_head_quant for the fo
 decode   unified_attention, as it is called without scratch: one kernel, no LSE
 segments unified_attention with the scratch of its split-K kernels; LSE is that of their segments, merged here
 mla      triton_decode_attention's decode_attention_fwd: one query of each sequence
+merge    triton_merge_attn_states
 
 A cache is given as a strided view, so that every layout answers that has rows: vllm_lbnhc is vLLM's own page."""
 
@@ -75,6 +76,7 @@ VERSION = alone("vllm", ["0.33.0"], {
 })
 
 from vllm.v1.attention.ops.triton_decode_attention import decode_attention_fwd  # noqa: E402
+from vllm.v1.attention.ops.triton_merge_attn_states import merge_attn_states  # noqa: E402
 from vllm.v1.attention.ops.triton_reshape_and_cache_flash import (  # noqa: E402
     triton_reshape_and_cache_flash, triton_reshape_and_cache_flash_per_token_head_quant)
 from vllm.v1.attention.ops.triton_unified_attention import unified_attention  # noqa: E402
@@ -184,4 +186,12 @@ def mla(p: Problem, t: dict[str, torch.Tensor]) -> Mapping[str, torch.Tensor] | 
     decode_attention_fwd(q, kv[0], v, out, lse, table_of(tables, q.device),
                          torch.tensor(lengths, dtype=torch.int32, device=q.device), between, SPLITS, score_scale(p),
                          p.block_tokens, p.softcap, *descale, is_mla=bool(p.shared_kv))
+    return {"out": out, "lse": lse}
+
+
+def merge(p: Problem, t: dict[str, torch.Tensor]) -> Mapping[str, torch.Tensor] | str:
+    if p.op != "merge":
+        return asked(p)
+    out, lse = torch.empty_like(t["out_a"]), torch.empty_like(t["lse_a"])
+    merge_attn_states(out, t["out_a"], t["lse_a"].T, t["out_b"], t["lse_b"].T, lse.T)
     return {"out": out, "lse": lse}

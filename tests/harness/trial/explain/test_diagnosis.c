@@ -148,14 +148,28 @@ static kvg_case mma_case(size_t i)
     return c;
 }
 
+static kvg_case merge_case(size_t i)
+{
+    kvg_case c = plain_case(0);
+    kvg_problem *p = &c.problem;
+    p->op = KVG_OP_MERGE;
+    p->dtype = i % 2 ? KVG_DTYPE_F16 : KVG_DTYPE_BF16;
+    p->storage[KVG_K] = p->storage[KVG_V] = (kvg_storage){KVG_FORMAT_BF16, "canonical"};
+    p->tokens = 40;
+    c.fill = i / 2 % 2 ? KVG_FILL_ADVERSARIAL : KVG_FILL_RANDOM;
+    return c;
+}
+
 static const struct {
     const char *name;
     kvg_case (*make)(size_t i);
     size_t few, all; /* cases: of a run in CI, and of all */
     size_t stride;   /* CI plants each so many-th row */
     size_t pairs;    /* most that a diagnosis runs */
-} families[] = {{"rows", plain_case, 140, 528, 1, 1024}, {"paged", paged_case, 60, 220, 1, 512},
-                {"decode", decode_case, 12, 60, 5, 256}, {"mma", mma_case, 8, 8, 1, 512}};
+    size_t apart;    /* rows of the table from one partner to the next, where all are planted */
+} families[] = {{"rows", plain_case, 140, 528, 1, 1024, 19}, {"paged", paged_case, 60, 220, 1, 512, 23},
+                {"decode", decode_case, 12, 60, 5, 256, 29}, {"mma", mma_case, 8, 8, 1, 512, 7},
+                {"merge", merge_case, 4, 4, 1, 512, 1}};
 
 /* --- one case and its answers --- */
 
@@ -438,13 +452,12 @@ static void judge_pairs(bench *b, size_t rare, size_t step, size_t pairs, pair_t
 static void test_pairs_are_named(void **state)
 {
     (void)state;
-    static const size_t steps[] = {19, 23, 29, 7};
     for (size_t f = 0; f < COUNT(families); f++) {
         pair_tally t = {0};
         for (size_t i = 0; i < (whole ? 12 : f == 2 ? 1 : 4); i++) {
             bench b;
             if (!open_bench(families[f].make(i * 5), &b)) continue;
-            judge_pairs(&b, whole || each || f != 2 ? 1 : 6, steps[f] * (whole ? 1 : 4),
+            judge_pairs(&b, whole || each || f != 2 ? 1 : 6, families[f].apart * (whole ? 1 : 4),
                         (whole || each ? 16 : 1) * families[f].pairs, &t);
             close_bench(&b);
         }

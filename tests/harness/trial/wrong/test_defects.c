@@ -159,6 +159,18 @@ static void judge_tiles(const kvg_defect *defect, const char *name, const kvg_ba
     }
 }
 
+static void judge_parts(const kvg_defect *defect, const char *name, const kvg_backend *backend, tally *t)
+{
+    static const kvg_dtype dtypes[] = {KVG_DTYPE_F16, KVG_DTYPE_BF16, KVG_DTYPE_F32};
+    for (size_t i = 0; i < 3; i++) {
+        kvg_case c = make_case(KVG_OP_QUANTISE, KVG_FORMAT_BF16, dtypes[i], KVG_FILL_ADVERSARIAL, name);
+        c.problem.op = KVG_OP_MERGE;
+        c.problem.tokens = 40;
+        assert_int_equal(kvg_case_name(&c), KVG_OK);
+        judge(defect, &c, backend, t);
+    }
+}
+
 /* The row applies to op decode on some layout, with every option it can have. */
 static bool is_for_decode(const kvg_defect *defect)
 {
@@ -201,6 +213,7 @@ static void test_every_defect_is_rejected_where_it_changes_the_answer(void **sta
         judge_short_rows(&defects[d], name, backend, &t);
         judge_dialect(&defects[d], KVG_FORMAT_MXFP4, "ocp", name, backend, &t);
         judge_tiles(&defects[d], name, backend, &t);
+        judge_parts(&defects[d], name, backend, &t);
         if (t.rejected + t.unreached == 0 && is_for_decode(&defects[d])) continue; /* test_decode_defects.c */
         printf("%-24s rejected in %3u cases, changes nothing in %3u\n", defects[d].id, t.rejected, t.unreached);
         if (t.rejected == 0) fail_msg("no case reaches the defect %s", defects[d].id);

@@ -1,0 +1,136 @@
+#include "harness/trial/wrong/defects_merge.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "reference/reference.h"
+
+bool kvg_merge_applies(const kvg_problem *p, kvg_side side)
+{
+    (void)side;
+    return p->op == KVG_OP_MERGE;
+}
+
+bool kvg_merge_applies_once(const kvg_problem *p, kvg_side side)
+{
+    return side == KVG_K && p->op == KVG_OP_MERGE;
+}
+
+static size_t rows_of(const kvg_defect_site *s)
+{
+    return (size_t)s->problem->tokens * s->problem->kv_heads;
+}
+
+/* --- the parts' LSE --- */
+
+void kvg_merge_unweighted(const kvg_defect_site *s)
+{
+    float *lse = s->tensor->data;
+    for (size_t i = 0; i < rows_of(s); i++) lse[i] = isinf(lse[i]) ? lse[i] : 0;
+}
+
+void kvg_merge_lost(const kvg_defect_site *s)
+{
+    float *lse = s->tensor->data;
+    for (size_t i = 0; i < rows_of(s); i++) lse[i] = -INFINITY;
+}
+
+void kvg_merge_base_2(const kvg_defect_site *s)
+{
+    float *lse = s->tensor->data;
+    for (size_t i = 0; i < rows_of(s); i++) lse[i] *= 0x1.62e430p-1f; /* ln 2 */
+}
+
+/* [tokens, heads] read as [heads, tokens]. */
+void kvg_merge_heads_first(const kvg_defect_site *s)
+{
+    const size_t tokens = s->problem->tokens, heads = s->problem->kv_heads;
+    float *lse = s->tensor->data, *was = malloc(s->tensor->bytes);
+    if (!was) return;
+    memcpy(was, lse, s->tensor->bytes);
+    for (size_t i = 0; i < rows_of(s); i++) lse[i] = was[i % heads * tokens + i / heads];
+    free(was);
+}
+
+/* --- outputs --- */
+
+static const kvg_tensor *part(const kvg_defect_site *s, kvg_role role, int side)
+{
+    return &s->in[kvg_roles_index(kvg_op_get(KVG_OP_MERGE)->inputs, role, (kvg_side)side)];
+}
+
+static float part_lse(const kvg_defect_site *s, int side, size_t row)
+{
+    return ((const float *)part(s, KVG_ROLE_PART_LSE, side)->data)[row];
+}
+
+static float largest(const kvg_defect_site *s, size_t row)
+{
+    return fmaxf(part_lse(s, KVG_K, row), part_lse(s, KVG_V, row));
+}
+
+/* Multiplies a row of out or of lse. */
+static void multiply(const kvg_defect_site *s, size_t row, float factor)
+{
+    float x[KVG_MAX_HEAD_DIM];
+    const uint32_t count = s->tensor->rank == 3 ? s->problem->head_dim : 1;
+    uint8_t *at = (uint8_t *)s->tensor->data + row * count * kvg_dtype_bytes(s->tensor->dtype);
+    kvg_reference_load(s->tensor->dtype, at, count, x);
+    for (uint32_t i = 0; i < count; i++) x[i] *= factor;
+    kvg_reference_store(s->tensor->dtype, x, count, at);
+}
+
+void kvg_merge_largest_lse(const kvg_defect_site *s)
+{
+    float *lse = s->tensor->data;
+    for (size_t i = 0; i < rows_of(s); i++) lse[i] = largest(s, i);
+}
+
+/* Not divided by the sum of the weights. */
+void kvg_merge_unnormalised(const kvg_defect_site *s)
+{
+    for (size_t i = 0; i < rows_of(s); i++) {
+        const float top = largest(s, i);
+        double sum = 0;
+        for (int side = KVG_K; side <= KVG_V && !isinf(top); side++)
+            sum += exp((double)part_lse(s, side, i) - (double)top);
+        multiply(s, i, (float)sum);
+    }
+}
+
+/* What a part without keys holds, times 0, is added to the other part. */
+void kvg_merge_empty_leaks(const kvg_defect_site *s)
+{
+    const uint32_t dims = s->problem->head_dim;
+    const size_t width = kvg_dtype_bytes(s->problem->dtype);
+    for (size_t i = 0; i < rows_of(s); i++) {
+        float zeros = 0;
+        if (isinf(largest(s, i))) continue;
+        for (int side = KVG_K; side <= KVG_V; side++) {
+            float x[KVG_MAX_HEAD_DIM];
+            if (!isinf(part_lse(s, side, i))) continue;
+            const uint8_t *out = part(s, KVG_ROLE_PART, side)->data;
+            kvg_reference_load(s->problem->dtype, out + i * dims * width, dims, x);
+            for (uint32_t d = 0; d < dims; d++) zeros += 0 * x[d];
+        }
+        if (isnan(zeros)) multiply(s, i, zeros);
+    }
+}
+
+/* Rows of which no part has seen a key: 0 / 0. */
+void kvg_merge_empty_nan(const kvg_defect_site *s)
+{
+    for (size_t i = 0; i < rows_of(s); i++) {
+        if (isinf(largest(s, i))) multiply(s, i, NAN);
+    }
+}
+
+/* e^lse in f32 without the largest LSE: beyond f32 from 88.8 on, 0 below -104. */
+void kvg_merge_no_maximum(const kvg_defect_site *s)
+{
+    for (size_t i = 0; i < rows_of(s); i++) {
+        const float top = largest(s, i);
+        if (top > 88.8F || top < -104) multiply(s, i, NAN);
+    }
+}
