@@ -25,7 +25,7 @@ DIALECTS = {  # beside canonical
     "int8": "turbomind-muladd pytorch lmdeploy-sm90 lmdeploy-flatten-sm90",
     "int4": "turbomind-muladd pytorch lmdeploy-sm90 lmdeploy-flatten-sm90",
     "int8_token_head": "vllm-sm90", "fp8_token_head": "vllm-sm90",
-    "rowfp4": "marlin-linear", "mx16": "turbomind sglang",
+    "rowfp4": "marlin-linear", "mx16": "turbomind sglang sglang-sm90 sglang-eager-sm90",
     "mxfp4": "ocp modelopt modelopt-floor modelopt-ceil trtllm vllm vllm-old ggml",
     "nvfp4": "modelopt modelopt-fake modelopt-hopper flashinfer-kv trtllm flashinfer-fast flashinfer-te "
              "flashinfer-page vllm vllm-minimax seed",

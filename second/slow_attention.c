@@ -7,6 +7,7 @@
 #include <mpfr.h>
 
 #include "second/slow_element.h"
+#include "second/slow_mpfr.h"
 #include "second/slow_request.h"
 
 /* Enough for every number of section 3 and every product with q to be exact (bf16 q * scale + min spans 271 bits), and
@@ -14,34 +15,6 @@
 enum { PRECISION = 320, ROUGH = 64, UNIT = -52 };
 
 /* --- numbers --- */
-
-static void to_mpfr(mpfr_t to, slow_number n)
-{
-    if (n.kind != SLOW_FINITE) {
-        mpfr_set_nan(to);
-        return;
-    }
-    mpfr_set_uj(to, n.significand, MPFR_RNDN);
-    mpfr_mul_2si(to, to, n.exponent, MPFR_RNDN);
-    if (n.negative) mpfr_neg(to, to, MPFR_RNDN);
-}
-
-/* Cut off to 60 bits, the last bit says whether something was lost: all that one rounding needs. */
-static slow_number from_mpfr(const mpfr_t from)
-{
-    enum { BITS = 60 };
-    if (mpfr_nan_p(from)) return slow_nan();
-    if (mpfr_inf_p(from)) return slow_infinity(mpfr_signbit(from));
-    if (mpfr_zero_p(from)) return slow_zero(false);
-    mpfr_t whole;
-    mpfr_init2(whole, BITS);
-    const bool rest = mpfr_abs(whole, from, MPFR_RNDZ) != 0;
-    const int exponent = (int)mpfr_get_exp(whole) - BITS;
-    mpfr_mul_2si(whole, whole, -exponent, MPFR_RNDN);
-    slow_number n = {2 * mpfr_get_uj(whole, MPFR_RNDZ) + rest, exponent - 1, SLOW_FINITE, mpfr_signbit(from)};
-    mpfr_clear(whole);
-    return n;
-}
 
 typedef struct numbers {
     mpfr_t *x;
@@ -67,7 +40,7 @@ static void multiply(mpfr_t x, slow_number by)
 {
     mpfr_t factor;
     mpfr_init2(factor, PRECISION);
-    to_mpfr(factor, by);
+    slow_to_mpfr(factor, by);
     mpfr_mul(x, x, factor, MPFR_RNDN);
     mpfr_clear(factor);
 }
@@ -76,7 +49,7 @@ static void add(mpfr_t x, slow_number what, bool minus)
 {
     mpfr_t term;
     mpfr_init2(term, PRECISION);
-    to_mpfr(term, what);
+    slow_to_mpfr(term, what);
     if (minus) mpfr_neg(term, term, MPFR_RNDN);
     mpfr_add(x, x, term, MPFR_RNDN);
     mpfr_clear(term);
@@ -85,7 +58,7 @@ static void add(mpfr_t x, slow_number what, bool minus)
 static void number_of(const slow_side *s, const slow_row_bytes *row, size_t dim, mpfr_t x)
 {
     const slow_element e = slow_element_of(s, row, dim);
-    to_mpfr(x, e.code);
+    slow_to_mpfr(x, e.code);
     switch (s->codec->form) {
     case SLOW_PRODUCT:
     case SLOW_HALF_STEPS:
@@ -98,7 +71,7 @@ static void number_of(const slow_side *s, const slow_row_bytes *row, size_t dim,
         add(x, e.parameter, false);
         break;
     case SLOW_AFFINE_TWICE:
-        to_mpfr(x, slow_round(s->row.type, slow_multiply(e.code, e.scale)));
+        slow_to_mpfr(x, slow_round(s->row.type, slow_multiply(e.code, e.scale)));
         add(x, e.parameter, false);
         break;
     case SLOW_ZERO_POINT:
@@ -179,7 +152,7 @@ static void make_exponent(row *r, size_t key, mpfr_t t, mpfr_t distance)
     mpfr_abs(r->rough, t, MPFR_RNDN);
     mpfr_add(distance, distance, r->rough, MPFR_RNDN);
     if (p->attention.softcap > 0) {
-        to_mpfr(r->other, f32_number(p->attention.softcap));
+        slow_to_mpfr(r->other, f32_number(p->attention.softcap));
         mpfr_div(t, t, r->other, MPFR_RNDN);
         mpfr_tanh(t, t, MPFR_RNDN);
         mpfr_mul(t, t, r->other, MPFR_RNDN);
@@ -218,7 +191,7 @@ static void make_weights(row *r)
         if (!mpfr_nan_p(r->top)) mpfr_max(r->top, r->top, r->t.x[i], MPFR_RNDN);
     }
     if (has_sink) {
-        to_mpfr(r->other, sink);
+        slow_to_mpfr(r->other, sink);
         if (!mpfr_nan_p(r->top)) mpfr_max(r->top, r->top, r->other, MPFR_RNDN);
         make_weight(r, r->other, r->sink_weight, r->sink_distance);
     }
@@ -313,11 +286,11 @@ static void write_row(row *r, size_t query)
     const bool nothing = mpfr_zero_p(r->sum);
     for (size_t d = 0; d < request->v_dim; d++) {
         if (!nothing) make_output(r, d);
-        const slow_number out = nothing ? slow_zero(false) : from_mpfr(r->work);
+        const slow_number out = nothing ? slow_zero(false) : slow_from_mpfr(r->work);
         slow_store(p->dtype, &out, 1, (uint8_t *)r->head->out[0].data + (index * request->v_dim + d) * width);
     }
     if (!nothing) make_lse(r);
-    const slow_number lse = nothing ? slow_infinity(true) : from_mpfr(r->work);
+    const slow_number lse = nothing ? slow_infinity(true) : slow_from_mpfr(r->work);
     slow_store(KVG_DTYPE_F32, &lse, 1, (uint8_t *)r->head->out[1].data + index * sizeof(float));
 }
 
@@ -326,7 +299,7 @@ static void run_row(row *r, size_t query)
     const slow_stored *stored = r->head->stored;
     slow_number q[KVG_MAX_HEAD_DIM];
     slow_load_q(request_of(r), stored->first_query + query, r->query_head, q);
-    for (size_t d = 0; d < request_of(r)->problem->head_dim; d++) to_mpfr(r->q.x[d], q[d]);
+    for (size_t d = 0; d < request_of(r)->problem->head_dim; d++) slow_to_mpfr(r->q.x[d], q[d]);
     r->position = slow_position(stored, query);
     r->count = 0;
     for (size_t n = 0; n < stored->keys; n++) {
@@ -421,7 +394,7 @@ static void merge_row(const kvg_problem *p, const kvg_tensor *in, kvg_tensor *ou
     for (int i = 0; i < 2; i++) {
         slow_load(KVG_DTYPE_F32, (const uint8_t *)in[LSE_A + i].data + index * sizeof(float), 1, &result);
         slow_load(p->dtype, (const uint8_t *)in[OUT_A + i].data + index * dims * width, dims, values[i]);
-        to_mpfr(lse[i], result);
+        slow_to_mpfr(lse[i], result);
         if (result.kind == SLOW_INF && result.negative) mpfr_set_inf(lse[i], -1);
     }
     mpfr_max(top, lse[0], lse[1], MPFR_RNDN);
@@ -436,16 +409,16 @@ static void merge_row(const kvg_problem *p, const kvg_tensor *in, kvg_tensor *ou
         mpfr_set_zero(work, 1);
         for (int i = 0; i < 2; i++) {
             if (mpfr_zero_p(weight[i])) continue;
-            to_mpfr(lse[i], values[i][d]);
+            slow_to_mpfr(lse[i], values[i][d]);
             mpfr_fma(work, weight[i], lse[i], work, MPFR_RNDN);
         }
         if (!mpfr_zero_p(sum)) mpfr_div(work, work, sum, MPFR_RNDN);
-        result = from_mpfr(work);
+        result = slow_from_mpfr(work);
         slow_store(p->dtype, &result, 1, (uint8_t *)out[0].data + (index * dims + d) * width);
     }
     mpfr_log(work, sum, MPFR_RNDN);
     mpfr_add(work, work, top, MPFR_RNDN);
-    result = from_mpfr(work);
+    result = slow_from_mpfr(work);
     slow_store(KVG_DTYPE_F32, &result, 1, (uint8_t *)out[1].data + index * sizeof(float));
     mpfr_clears(lse[0], lse[1], weight[0], weight[1], top, sum, work, (mpfr_ptr)0);
 }

@@ -1,5 +1,6 @@
 /* mx16 and mxfp4, E2M1 with a power of two per block: docs/spec/formats.md section 7. */
 #include "second/slow_codec.h"
+#include "second/slow_mpfr.h"
 
 /* Section 7 states e by the binary exponent and mantissa of amax. The same e is the smallest with
  * amax < limit * 2^e, or <= if the limit itself is inside: a search with exact comparison finds it. */
@@ -12,10 +13,12 @@ typedef struct mx_rules {
     uint8_t zero_byte;    /* for amax = 0 */
     bool unit_if_special; /* Inf or NaN in the block: byte 0x7F */
     bool flush_byte_zero; /* byte 0 writes magnitude 0 */
+    bool special_is_lost; /* NaN in the block: byte 0; else Inf: byte 255; all codes are those of NaN */
+    bool logarithm;       /* e is ceil(RN_T(log2 t)), t the larger of RN_T(amax / 6) and RN_T(1e-10) */
     slow_e2m1_rule e2m1;
 } mx_rules;
 
-enum { NO_LEAST = -1000, BIAS = 127, LAST_BYTE = 254 };
+enum { NO_LEAST = -1000, LOST = -2000, BIAS = 127, LAST_BYTE = 254 };
 
 #define CEIL6 {6, true}
 #define FLOOR {8, false}
@@ -32,16 +35,49 @@ static int find_exponent(const mx_rules *rules, slow_number amax)
     }
 }
 
-static uint8_t choose_byte(const mx_rules *rules, const slow_number *x, size_t count)
+/* ceil(RN_T(log2 t)), or LOST for t = 0. */
+static int find_logarithm(const slow_layout *type, slow_number amax)
+{
+    const slow_number least = slow_round(type, slow_decode(&slow_f32, 0x2EDBE6FF)); /* 1e-10 */
+    slow_number t = slow_round(type, slow_rn(slow_divide(amax, slow_scaled(6, 0))));
+    if (slow_compare(t, least) < 0) t = least;
+    if (slow_is_zero(t)) return LOST;
+    mpfr_t log;
+    mpfr_init2(log, 200);
+    slow_to_mpfr(log, t);
+    mpfr_log2(log, log, MPFR_RNDN);
+    const slow_number rounded = slow_round(type, slow_from_mpfr(log));
+    mpfr_clear(log);
+    const int down = slow_to_integer(rounded, SLOW_TO_ZERO, -1000, 1000);
+    return slow_compare_magnitudes(rounded, slow_scaled(down, 0)) != 0 && !rounded.negative ? down + 1 : down;
+}
+
+/* The byte of a block, and e; e is LOST where no element keeps its value. */
+static uint8_t choose_byte(const mx_rules *rules, const slow_layout *type, const slow_number *x, size_t count, int *e)
 {
     slow_number amax = slow_amax(x, count);
-    bool special = amax.kind == SLOW_INF;
-    for (size_t i = 0; i < count; i++) special = special || x[i].kind == SLOW_NAN;
-    if (special && rules->unit_if_special) return BIAS;
-    if (amax.kind == SLOW_INF) return LAST_BYTE;
-    if (slow_is_zero(amax)) return rules->zero_byte;
-    int byte = find_exponent(rules, amax) + BIAS;
-    return (uint8_t)(byte < 0 ? 0 : byte > LAST_BYTE ? LAST_BYTE : byte);
+    bool has_nan = false;
+    for (size_t i = 0; i < count; i++) has_nan = has_nan || x[i].kind == SLOW_NAN;
+    const bool special = has_nan || amax.kind == SLOW_INF;
+    *e = LOST;
+    if (special && rules->special_is_lost) return has_nan ? 0 : 255;
+    if (special && rules->unit_if_special) *e = 0;
+    else if (amax.kind == SLOW_INF) *e = LAST_BYTE - BIAS;
+    else if (rules->logarithm) *e = find_logarithm(type, amax);
+    else if (slow_is_zero(amax)) *e = rules->zero_byte - BIAS;
+    else *e = find_exponent(rules, amax);
+    if (*e == LOST) return 0;
+    if (*e < -BIAS) *e = -BIAS;
+    if (*e > LAST_BYTE - BIAS) *e = LAST_BYTE - BIAS;
+    return (uint8_t)(*e + BIAS);
+}
+
+/* x / 2^e; without a scale NaN, or where t was 0 what a division by 0 gives. */
+static slow_number element_of(const mx_rules *rules, slow_number x, int e, bool special)
+{
+    if (e == LOST) return special || slow_is_zero(x) ? slow_nan() : slow_infinity(x.negative);
+    x.exponent -= e; /* without effect on Inf and NaN */
+    return rules->flush_byte_zero && e == -BIAS && x.kind != SLOW_NAN ? slow_zero(x.negative) : x;
 }
 
 static void quantise(const slow_codec *codec, const slow_row *row, const slow_number *x, uint8_t *codes,
@@ -50,13 +86,12 @@ static void quantise(const slow_codec *codec, const slow_row *row, const slow_nu
     const mx_rules *rules = codec->rules;
     size_t block = kvg_format_get(codec->format)->block;
     for (size_t b = 0; b < row->dim / block; b++) {
-        scales[b] = choose_byte(rules, x + b * block, block);
-        for (size_t j = b * block; j < (b + 1) * block; j++) {
-            slow_number v = x[j];
-            v.exponent += BIAS - scales[b]; /* without effect on Inf and NaN */
-            if (rules->flush_byte_zero && scales[b] == 0 && v.kind != SLOW_NAN) v = slow_zero(v.negative);
-            slow_put_nibble(codes, j, slow_e2m1_encode(&rules->e2m1, v));
-        }
+        int e;
+        bool special = false;
+        scales[b] = choose_byte(rules, row->type, x + b * block, block, &e);
+        for (size_t j = b * block; j < (b + 1) * block; j++) special = special || x[j].kind != SLOW_FINITE;
+        for (size_t j = b * block; j < (b + 1) * block; j++)
+            slow_put_nibble(codes, j, slow_e2m1_encode(&rules->e2m1, element_of(rules, x[j], e, special)));
     }
 }
 
@@ -74,6 +109,10 @@ static void dequantise(const slow_codec *codec, const slow_row *row, const uint8
 static const mx_rules ceil6 = {.fits = CEIL6, .least = NO_LEAST, .e2m1 = PLAIN};
 static const mx_rules sglang = {
     .fits = CEIL6, .least = -33, .zero_byte = 0x5E, .e2m1 = {SLOW_TIES_AWAY, SLOW_SIGN_LESS, 0}};
+static const mx_rules sglang_sm90 = {.fits = CEIL6, .least = -33, .zero_byte = 0x5E, .special_is_lost = true,
+                                     .e2m1 = {SLOW_TIES_AWAY, SLOW_SIGN_LESS, 0}};
+static const mx_rules sglang_eager = {.fits = CEIL6, .logarithm = true, .special_is_lost = true,
+                                      .e2m1 = {SLOW_TIES_AWAY, SLOW_SIGN_LESS, 0}};
 static const mx_rules ocp = {.fits = FLOOR, .least = NO_LEAST, .e2m1 = PLAIN};
 static const mx_rules modelopt = {
     .fits = CEIL6, .least = NO_LEAST, .e2m1 = {SLOW_TIES_ZERO, SLOW_SIGN_NOTPOS, 8}};
@@ -90,6 +129,8 @@ static const slow_codec mx16[] = {
     {KVG_FORMAT_MX16, "canonical", quantise, dequantise, &ceil6, SLOW_PRODUCT, NULL},
     {KVG_FORMAT_MX16, "turbomind", quantise, dequantise, &ceil6, SLOW_PRODUCT, NULL},
     {KVG_FORMAT_MX16, "sglang", quantise, dequantise, &sglang, SLOW_PRODUCT, NULL},
+    {KVG_FORMAT_MX16, "sglang-sm90", quantise, dequantise, &sglang_sm90, SLOW_PRODUCT, NULL},
+    {KVG_FORMAT_MX16, "sglang-eager-sm90", quantise, dequantise, &sglang_eager, SLOW_PRODUCT, NULL},
 };
 static const slow_codec mxfp4[] = {
     {KVG_FORMAT_MXFP4, "canonical", quantise, dequantise, &ceil6, SLOW_PRODUCT, NULL},

@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "core/bits.h"
+#include "reference/numbers/ref_elementary.h"
 
 /*                                    split  below  low high  most  least */
 const ref_mx_rule ref_mx_ceil6 = {1.5, false, -2, -1, 6.0, 3.0};
@@ -20,14 +21,30 @@ static int rule_exponent(const ref_mx_rule *rule, double amax)
     return k + (low ? rule->low : rule->high);
 }
 
-static uint8_t scale_byte(const ref_mx_dialect *dialect, float amax, bool has_nan)
+/* ceil(RN_T(log2(t))), t = RN_T(amax / 6) but at least RN_T(1e-10); -Inf for t = 0, which f16 may have. The logarithm
+ * is within 2^-50 of itself, and T's midpoints are further from those of its numbers that are no power of two. */
+static double logarithm_exponent(kvg_dtype T, float amax)
 {
-    bool special = isinf(amax) || has_nan;
-    if (amax == 0 || (dialect->special_is_zero && special)) return dialect->zero_byte;
-    if (isinf(amax)) return 254;
-    int e = rule_exponent(dialect->rule, amax);
-    if (e < dialect->least_exponent) e = dialect->least_exponent;
-    return (uint8_t)(e < -127 ? 0 : e > 127 ? 254 : e + 127);
+    const double sixth = ref_round_to(T, amax / 6.0f), least = ref_round_to(T, 1e-10f), ln2 = 0x1.62e42fefa39efp-1;
+    const double t = sixth < least ? least : sixth, log = ref_round_to(T, ref_log(t) / ln2);
+    const double whole = (double)(int)(log > -1000 ? log : 0);
+    return t == 0 ? -INFINITY : whole < log ? whole + 1 : whole;
+}
+
+/* And 2^e, by which the elements are divided. */
+static uint8_t scale_byte(const ref_mx_dialect *dialect, kvg_dtype T, float amax, bool has_nan, double *factor)
+{
+    const bool special = isinf(amax) || has_nan, as_zero = amax == 0 || (dialect->special == REF_MX_AS_ZERO && special);
+    double e;
+    *factor = NAN;
+    if (dialect->special == REF_MX_CONVERTED && special) return has_nan ? 0 : 255;
+    if (dialect->kind == REF_MX_LOGARITHM) e = logarithm_exponent(T, amax);
+    else if (as_zero) e = dialect->zero_byte - 127;
+    else e = isinf(amax) ? 127 : rule_exponent(dialect->rule, amax);
+    if (!as_zero && dialect->kind != REF_MX_LOGARITHM && e < dialect->least_exponent) e = dialect->least_exponent;
+    const uint8_t byte = (uint8_t)(e < -127 ? 0 : e > 127 ? 254 : e + 127);
+    *factor = isinf(e) ? 0 : (double)kvg_ref_f32_of_e8m0(byte);
+    return byte;
 }
 
 void ref_mx_scale(const ref_row *row, const float *x, uint8_t *scales, double *v)
@@ -36,13 +53,12 @@ void ref_mx_scale(const ref_row *row, const float *x, uint8_t *scales, double *v
     const uint32_t block = dialect->block;
     for (uint32_t start = 0; start < row->head_dim; start += block) {
         bool has_nan;
-        float amax = ref_amax(x + start, block, &has_nan);
-        uint8_t byte = scale_byte(dialect, amax, has_nan);
+        double factor;
+        const float amax = ref_amax(x + start, block, &has_nan);
+        const uint8_t byte = scale_byte(dialect, row->dtype, amax, has_nan, &factor);
         *scales++ = byte;
-        /* 2^(127 - byte) is exact in double, and so is its product with an f32. */
-        double factor = 1.0 / (double)kvg_ref_f32_of_e8m0(byte);
-        if (byte == 0 && dialect->byte0_is_zero) factor = 0;
-        for (uint32_t i = start; i < start + block; i++) v[i] = (double)x[i] * factor;
+        if (byte == 0 && dialect->kind == REF_MX_FLUSHED) factor = INFINITY;
+        for (uint32_t i = start; i < start + block; i++) v[i] = (double)x[i] / factor; /* by a power of two: exact */
     }
 }
 
@@ -67,9 +83,11 @@ ref_range ref_mx_scale_range(const ref_row *row, double amax, bool has_nan)
 {
     const ref_mx_dialect *dialect = row->dialect;
     const double smallest = 0x1p-127, largest = 0x1p127;
-    if (has_nan && dialect->special_is_zero) return (ref_range){0, INFINITY};
+    if (has_nan && dialect->special != REF_MX_SKIPPED) return (ref_range){0, INFINITY};
     double high = ref_max(amax / dialect->rule->least, kvg_ref_f32_of_e8m0((uint8_t)(dialect->least_exponent + 127)));
     double low = amax / dialect->rule->most;
-    if (low < smallest && dialect->byte0_is_zero) low = 0;
+    if (low < smallest && dialect->kind == REF_MX_FLUSHED) low = 0;
+    /* t may be 0, or have lost half of itself */
+    if (dialect->kind == REF_MX_LOGARITHM) low = amax < 0x1p-20 ? 0 : low / 1.5;
     return (ref_range){ref_min(low, largest), ref_max(smallest, ref_min(high, largest))};
 }

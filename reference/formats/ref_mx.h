@@ -14,14 +14,25 @@ typedef struct ref_mx_rule {
 
 extern const ref_mx_rule ref_mx_ceil6, ref_mx_floor, ref_mx_even, ref_mx_trunc6;
 
+/* A block with a NaN, or with amax Inf. */
+typedef enum ref_mx_special {
+    REF_MX_SKIPPED,  /* NaN does not count for amax; Inf gives byte 254 */
+    REF_MX_AS_ZERO,  /* as a block with amax 0 */
+    REF_MX_CONVERTED /* e is converted to a byte: 0 for NaN, 255 for Inf; the codes are those of NaN */
+} ref_mx_special;
+
 typedef struct ref_mx_dialect {
     ref_fp4_dialect fp4;
     uint32_t block; /* elements per scale byte */
     const ref_mx_rule *rule;
     uint8_t zero_byte;    /* scale byte of a block with amax 0 */
     int least_exponent;   /* e is raised to this */
-    bool special_is_zero; /* amax Inf, or a NaN in the block, is treated as amax 0 */
-    bool byte0_is_zero;   /* scale byte 0 writes magnitude 0 */
+    ref_mx_special special;
+    enum {
+        REF_MX_PLAIN,
+        REF_MX_FLUSHED,  /* scale byte 0 writes magnitude 0 */
+        REF_MX_LOGARITHM /* e is the rounded-up logarithm of amax / 6, both rounded to T: `rule` says only its range */
+    } kind;
 } ref_mx_dialect;
 
 void ref_mx_scale(const ref_row *row, const float *x, uint8_t *scales, double *v);

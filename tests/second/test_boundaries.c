@@ -137,7 +137,7 @@ void test_boundaries_mx(void **state)
         t.scale_seen = seen;
         compare_dialects(&t, format, 1, &p, 256);
         for (unsigned byte = 0; byte <= 254; byte++) assert_true(seen[byte]);
-        assert_false(seen[255]);
+        assert_int_equal(seen[255], format == KVG_FORMAT_MX16); /* SGLang on sm_90 alone writes it */
         probes_free(&p);
     }
     tally_close(&t, __func__);
