@@ -203,24 +203,24 @@ static void test_exact_answers(void **state)
     close_coverage(&c, __func__);
 }
 
-/* usage: test_decode_pair [REPEATS [TEST]] */
+/* usage: test_decode_pair [REPEATS [TEST]]; without REPEATS 2, and every sixth defect is planted */
 int main(int argc, char **argv)
 {
-    unsigned repeats = argc > 1 ? (unsigned)strtoul(argv[1], NULL, 10) : 2;
+    unsigned repeats = argc > 1 ? (unsigned)strtoul(argv[1], NULL, 10) : 2, stride = argc > 1 ? 1 : 6;
     if (argc > 2) cmocka_set_test_filter(argv[2]);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_prestate(test_profile_bits, &repeats),
-        cmocka_unit_test(test_faults_are_seen),
+        cmocka_unit_test_prestate(test_faults_are_seen, &stride),
         cmocka_unit_test_prestate(test_simt_bits, &repeats),
-        cmocka_unit_test(test_simt_faults_are_seen),
+        cmocka_unit_test_prestate(test_simt_faults_are_seen, &stride),
         cmocka_unit_test_prestate(test_fa3_bits, &repeats),
-        cmocka_unit_test(test_fa3_faults_are_seen),
+        cmocka_unit_test_prestate(test_fa3_faults_are_seen, &stride),
         cmocka_unit_test_prestate(test_fi2_bits, &repeats),
-        cmocka_unit_test(test_fi2_faults_are_seen),
+        cmocka_unit_test_prestate(test_fi2_faults_are_seen, &stride),
         cmocka_unit_test_prestate(test_fi3_bits, &repeats),
-        cmocka_unit_test(test_fi3_faults_are_seen),
+        cmocka_unit_test_prestate(test_fi3_faults_are_seen, &stride),
         cmocka_unit_test_prestate(test_one_bits, &repeats),
-        cmocka_unit_test(test_one_faults_are_seen),
+        cmocka_unit_test_prestate(test_one_faults_are_seen, &stride),
         cmocka_unit_test_prestate(test_exact_answers, &repeats),
         cmocka_unit_test(test_changes_are_seen),
         cmocka_unit_test(test_decode_refusals),
