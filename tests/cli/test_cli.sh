@@ -799,6 +799,13 @@ expect "new layout" 2 "new: dhn is added by hand, in the files that docs/guide/a
 expect "new config" 0 "kvgold check asked.json" "$kvgold" new config asked
 expect "... passes" 0 "16 passed, 0 failed" "$kvgold" check asked.json --no-html --backend reference
 check "... has its name" grep -q '"name": "asked"' asked.json
+cat >unstored.json <<'END'
+{"kvgold_capabilities": 1, "claims": [
+  {"ops": ["mma"], "formats": ["bf16", "f16"], "profiles": ["sm90.mma16816.v1"]},
+  {"ops": ["merge"], "formats": ["bf16", "f16"], "dtypes": ["bf16", "f16"], "head_dims": [64, 128]}]}
+END
+expect "... of ops that store nothing" 0 "kvgold check merged.json" "$kvgold" new config merged --from unstored.json
+expect "... which are claimed" 0 " passed, 0 failed; " "$kvgold" check merged.json --no-html --backend reference --capabilities unstored.json
 for start in "append,decode nvfp4 hnd" "quantise,flatten int4 turbomind" "decode mlx4_g128 ring" \
     "append,flatten nvfp4 [B H L]{ [N] V.codes [N] V.scales [N] K.codes [N] K.scales }"; do
     read -r ops format layout <<<"$start"
