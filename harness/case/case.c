@@ -291,3 +291,9 @@ void kvg_case_repro(const kvg_case *c, const char *config_path, const char *capa
     snprintf(out, size, "kvgold check %s --backend %s%s%s --case %s --seed 0x%" PRIx64 " -o kvgold-repro", path,
              backend, capabilities ? " --capabilities " : "", claims, id, c->seed);
 }
+
+uint8_t kvg_case_unowned_bits(const kvg_case *c)
+{
+    static const uint8_t bits[] = {[KVG_UNOWNED_ANY] = 0xFF, [KVG_UNOWNED_FINITE] = 0x3F, [KVG_UNOWNED_ZERO] = 0};
+    return bits[c->unowned];
+}

@@ -99,7 +99,7 @@ typedef struct kvg_case {
     kvg_operands operands;      /* op decode: the class that judges the answer; a profile has its own */
     kvg_answers answers;        /* op decode: what is judged */
     kvg_lengths lengths;        /* ops that read sequences */
-    kvg_unowned unowned;        /* paged ops */
+    kvg_unowned unowned;        /* paged ops, op merge */
     uint32_t far_blocks;        /* paged ops: the question is asked again in pools of this many blocks; 0: it is not */
     bool relations;             /* op decode: the question is also asked in other ways (relations.def) */
     bool unseen;                /* the data need not show what the case asks for (harness/trial/judge/witnesses.def) */
@@ -141,5 +141,9 @@ uint32_t kvg_case_shard(const kvg_case *c, uint32_t shard_count);
 /* Writes the command that runs this case alone: "kvgold check CONFIG --backend NAME --case ID
  * --seed 0x...", with --capabilities FILE unless `capabilities` is NULL. */
 void kvg_case_repro(const kvg_case *c, const char *config_path, const char *capabilities, char *out, size_t size);
+
+/* Bits that may be set in bytes that nobody owns. With bits 6 and 7 clear no number is special: 0x3F3F
+ * is 0.746 in bf16 and 1.81 in f16, 0x3F is 1.875 in e4m3, 1.75 in e5m2, and 2^-64 as a scale of E8M0. */
+uint8_t kvg_case_unowned_bits(const kvg_case *c);
 
 #endif

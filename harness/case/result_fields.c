@@ -77,7 +77,7 @@ static const kvg_field parts[] = {
     KVG_FIELD_OBJECT("mode", GIVEN, "what a policy chose; only where a policy chose the formats"),
     KVG_FIELD_OBJECT("k", GIVEN, "round trip of K; only where its values were judged"),
     KVG_FIELD_OBJECT("v", GIVEN, "round trip of V, likewise"),
-    KVG_FIELD_OBJECT("decode", GIVEN, "op decode: the answer against the exact one"),
+    KVG_FIELD_OBJECT("decode", GIVEN, "ops decode and merge: the answer against the exact one"),
     KVG_FIELD_OBJECT("separation", GIVEN, "op decode: how far known-wrong answers are from right ones"),
     KVG_FIELD_OBJECT("page", GIVEN, "where in a page bytes are wrong; only where bytes are"),
     KVG_FIELD_OBJECT("reach", GIVEN, "what the inputs met in the codec; only where rows were encoded or read"),
@@ -215,8 +215,8 @@ const kvg_record *kvg_record_get(kvg_record_id id)
         RECORD(LISTS, "Lists of a case", "A judged line of type `case` may have these lists.", lists),
         RECORD(MODE, "mode", "What a policy chose (docs/spec/modes.md).", mode),
         RECORD(TRIP, "k, v", "Decoded values y of one side against its inputs x, finite elements only.", trip),
-        RECORD(DECODE, "decode", "The answer of op decode against the exact one, in units of the bound of the case's "
-               "class; then what quantisation itself did, which is nobody's fault.", decode),
+        RECORD(DECODE, "decode", "The answer of op decode or merge against the exact one, in units of the bound of the "
+               "case's class; then what quantisation itself did, which is nobody's fault.", decode),
         RECORD(SEPARATION, "separation", "Distances of known-wrong answers of op decode (rows of "
                "harness/trial/wrong/defects.def) from what is right.", separation),
         RECORD(PAGE, "page", "Where in a page the bytes of an answer are wrong.", page),

@@ -199,13 +199,12 @@ static bool replaces(kvg_json object, kvg_axis a)
 /* Ops that store nothing, and what they need instead of a format. */
 static const struct {
     kvg_op op;
-    const char *needs, *why;
-    kvg_axis needed[3];
+    const char *why;
+    kvg_axis needed[4]; /* ended by KVG_AXIS_COUNT */
 } unstored[] = {
-    {KVG_OP_MMA, "\"profile\" and \"fill\"", "its tiles follow from \"dtype\" and \"tokens\"",
-     {KVG_AXIS_PROFILE, KVG_AXIS_FILL, KVG_AXIS_FILL}},
-    {KVG_OP_MERGE, "\"kv_heads\", \"head_dim\" and \"fill\"", "its parts are in the model type",
-     {KVG_AXIS_KV_HEADS, KVG_AXIS_HEAD_DIM, KVG_AXIS_FILL}},
+    {KVG_OP_MMA, "its tiles follow from \"dtype\" and \"tokens\"", {KVG_AXIS_PROFILE, KVG_AXIS_FILL, KVG_AXIS_COUNT}},
+    {KVG_OP_MERGE, "its parts are in the model type",
+     {KVG_AXIS_KV_HEADS, KVG_AXIS_HEAD_DIM, KVG_AXIS_FILL, KVG_AXIS_COUNT}},
 };
 enum { UNSTORED = sizeof unstored / sizeof unstored[0] };
 
@@ -229,9 +228,8 @@ static kvg_status check_unstored(kvg_json object, const config_choice *given, si
         if (!of_storage || !given[a].has || kvg_scope_holds(axis->scope, &p)) continue;
         return kvg_json_fail(object, "op %s has no \"%s\": %s", op, axis->name, unstored[row].why);
     }
-    for (int i = 0; i < 3; i++) {
-        if (given[unstored[row].needed[i]].has) continue;
-        return kvg_json_fail(object, "op %s: %s are required", op, unstored[row].needs);
+    for (const kvg_axis *a = unstored[row].needed; *a != KVG_AXIS_COUNT; a++) {
+        if (!given[*a].has) return kvg_json_fail(object, "op %s: \"%s\" is required", op, kvg_axis_get(*a)->name);
     }
     return KVG_OK;
 }

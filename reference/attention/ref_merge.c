@@ -5,7 +5,7 @@
 #include "reference/attention/ref_attention.h"
 #include "reference/numbers/ref_elementary.h"
 
-enum { PARTS = 2 };
+enum { OUT_A, LSE_A = 2, PARTS = 2 }; /* the op's inputs */
 
 typedef struct part {
     double lse;
@@ -46,7 +46,8 @@ static void bound(const ref_model *m, const part *parts, double top, const doubl
     const double sum_error = ref_model_sum(m, keys);
     double errors[PARTS];
     ref_tally tally = {0};
-    ref_element elements[KVG_MAX_HEAD_DIM] = {{0}};
+    ref_element elements[KVG_MAX_HEAD_DIM];
+    for (uint32_t d = 0; d < dims; d++) elements[d] = (ref_element){0};
     for (int i = 0; i < PARTS; i++) {
         errors[i] = ref_model_exponent(m, keys, top, parts[i].lse, 0);
         if (counts(&parts[i])) ref_tally_add(&tally, parts[i].lse - top, errors[i]);
@@ -57,8 +58,10 @@ static void bound(const ref_model *m, const part *parts, double top, const doubl
         if (!counts(&parts[i])) continue;
         ref_model_key(m, &tally, parts[i].lse - top, errors[i], false, 1, &key);
         tally.lost += key.floor;
-        for (uint32_t d = 0; d < dims; d++)
-            ref_model_add(m, sum_error, &key, out[d], parts[i].out[d], 0, fabs((double)parts[i].out[d]), &elements[d]);
+        for (uint32_t d = 0; d < dims; d++) {
+            const double v = parts[i].out[d], reach = v == 0 ? 0 : ref_max(fabs(v), m->v.normal);
+            ref_model_add(m, sum_error, &key, out[d], v, 0, reach, &elements[d]);
+        }
     }
     const double otherwise = keys.keys ? INFINITY : 0; /* a row without keys is exact */
     const bool promised = lse - lse == 0;
@@ -79,8 +82,9 @@ void ref_merge(const kvg_problem *p, const kvg_tensor *in, bool bounds, const kv
         part parts[PARTS];
         double *out = answer->out + row * dims, *lse = answer->lse + row;
         for (int i = 0; i < PARTS; i++) {
-            parts[i].lse = ((const float *)in[PARTS + i].data)[row];
-            kvg_reference_load(p->dtype, (const uint8_t *)in[i].data + row * bytes, (uint32_t)dims, parts[i].out);
+            parts[i].lse = ((const float *)in[LSE_A + i].data)[row];
+            const uint8_t *values = in[OUT_A + i].data;
+            kvg_reference_load(p->dtype, values + row * bytes, (uint32_t)dims, parts[i].out);
         }
         const double top = merge(parts, (uint32_t)dims, out, lse);
         if (bounds) bound(&model, parts, top, out, *lse, answer->out_bound + row * dims, answer->lse_bound + row);

@@ -22,7 +22,8 @@ static int rule_exponent(const ref_mx_rule *rule, double amax)
 }
 
 /* ceil(RN_T(log2(t))), t = RN_T(amax / 6) but at least RN_T(1e-10); -Inf for t = 0, which f16 may have. The logarithm
- * is within 2^-50 of itself, and T's midpoints are further from those of its numbers that are no power of two. */
+ * is within 2^-50 of itself. Only the midpoint next to a whole number can change the result, and no logarithm of a
+ * number of T is nearer to one than 2^-32 of itself, but for whole ones. */
 static double logarithm_exponent(kvg_dtype T, float amax)
 {
     const double sixth = ref_round_to(T, amax / 6.0f), least = ref_round_to(T, 1e-10f), ln2 = 0x1.62e42fefa39efp-1;
@@ -31,7 +32,7 @@ static double logarithm_exponent(kvg_dtype T, float amax)
     return t == 0 ? -INFINITY : whole < log ? whole + 1 : whole;
 }
 
-/* And 2^e, by which the elements are divided. */
+/* Gives the byte, and in `factor` 2^e, by which the elements are divided. */
 static uint8_t scale_byte(const ref_mx_dialect *dialect, kvg_dtype T, float amax, bool has_nan, double *factor)
 {
     const bool special = isinf(amax) || has_nan, as_zero = amax == 0 || (dialect->special == REF_MX_AS_ZERO && special);
@@ -87,7 +88,7 @@ ref_range ref_mx_scale_range(const ref_row *row, double amax, bool has_nan)
     double high = ref_max(amax / dialect->rule->least, kvg_ref_f32_of_e8m0((uint8_t)(dialect->least_exponent + 127)));
     double low = amax / dialect->rule->most;
     if (low < smallest && dialect->kind == REF_MX_FLUSHED) low = 0;
-    /* t may be 0, or have lost half of itself */
+    /* t may be 0, or have lost a third of itself; its logarithm may be rounded down */
     if (dialect->kind == REF_MX_LOGARITHM) low = amax < 0x1p-20 ? 0 : low / 1.5;
     return (ref_range){ref_min(low, largest), ref_max(smallest, ref_min(high, largest))};
 }

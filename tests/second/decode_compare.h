@@ -51,7 +51,7 @@ bool decode_inside(slow_number low, slow_number x, slow_number high);
 /* Prints the first few. */
 void decode_show(coverage *c, const kit *k, uint64_t stream, kvg_role role, size_t i, uint64_t golden, uint64_t slow);
 
-/* test_decode_faults.c; the state of those that look for defects says every how manieth */
+/* test_decode_faults.c; the state of those that look for defects is the stride of the planted ones */
 void test_faults_are_seen(void **state);
 void test_simt_faults_are_seen(void **state);
 void test_fa3_faults_are_seen(void **state);

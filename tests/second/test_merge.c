@@ -26,7 +26,8 @@ static kit open_merge(kvg_dtype dtype, uint32_t tokens, uint32_t heads, uint32_t
     return kit_open_problem(&p);
 }
 
-/* LSEs up to `spread` apart near 0 or far from it, parts without keys, whose outputs are NaN, and NaN as an LSE. */
+/* LSEs up to `spread` apart near 0 or far from it, parts without keys, whose outputs are NaN, and NaN or Inf as an
+ * LSE. */
 static void draw_rows(const kit *k, uint64_t seed)
 {
     static const float near[] = {0, 0, 1e4F, -3e38F, 88}, spread[] = {0, 0.5F, 3, 50, 200};
@@ -36,7 +37,7 @@ static void draw_rows(const kit *k, uint64_t seed)
             const uint64_t kind = kvg_rng_below(seed, 2 * row + (uint64_t)part, DIM + 1, 8);
             *lse = near[row % 5] + spread[row / 5 % 5] * (float)kvg_rng_normal(seed, 2 * row + (uint64_t)part, DIM);
             if (kind == 0) *lse = -INFINITY;
-            if (kind == 1 && row % 50 == 0) *lse = NAN;
+            if (kind == 1 && row % 10 == 0) *lse = row % 20 ? NAN : INFINITY;
             for (uint32_t d = 0; d < DIM; d++)
                 x[d] = kind == 0 ? NAN : (float)kvg_rng_normal(seed, 2 * row + (uint64_t)part, d);
             kvg_reference_store(k->problem.dtype, x, DIM, (uint8_t *)k->tensor[KVG_ROLE_PART][part].data +
@@ -110,7 +111,8 @@ static double worst_of(const kit *k, float weights(float))
     assert_int_equal(kvg_attention_spec(&k->problem, in, &class, &exact), KVG_OK);
     for (size_t i = 0; i < ROWS; i++) {
         const float a = ((float *)in[2].data)[i], b = ((float *)in[3].data)[i], top = fmaxf(a, b);
-        if (isinf(a) || isinf(b) || isnan(a) || isnan(b)) continue;
+        if (!(a < INFINITY && b < INFINITY)) assert_true(isinf(exact.lse_bound[i]) && isinf(exact.out_bound[i * DIM]));
+        if (!(isfinite(a) && isfinite(b))) continue;
         const float p = weights(expf(a - top)), q = weights(expf(b - top)), sum = p + q;
         worst = fmax(worst, kvg_attention_ratio((double)(top + logf(sum)), exact.lse[i], exact.lse_bound[i]));
         for (size_t d = 0; d < DIM; d++) {

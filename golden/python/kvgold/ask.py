@@ -140,6 +140,8 @@ def check(engine: Engine, *configs: Config, seed: str | None = None) -> Report:
                     query_lengths: int32 [sequences], how many rows of q each has, its last tokens
                     with sinks sinks: float32 [kv_heads * group]
                     -> out: X [rows, kv_heads * group, v_dim]; lse: float32 [rows, kv_heads * group]
+        merge       out_a, out_b: X [tokens, kv_heads, head_dim]; lse_a, lse_b: float32 [tokens, kv_heads]
+                    -> out: X [tokens, kv_heads, head_dim]; lse: float32 [tokens, kv_heads]
         quantise    k, v: X [tokens, kv_heads, head_dim]
                     -> k_codes, v_codes: uint8 [tokens, kv_heads, codes]; k_scales, v_scales: uint8 [tokens, kv_heads, scales]
         dequantise  what quantise gives -> k, v

@@ -1,4 +1,4 @@
-"""docs/spec/formats.md in numpy: an implementation of every format and dialect that shares nothing with reference/.
+"""docs/spec/formats.md in numpy: every format, and every dialect but those of sm_90. It shares nothing with reference/.
 
 Arithmetic is numpy's float32 (one IEEE rounding per operation); roundings to bfloat16, E4M3, E5M2 and E2M1 are those of
 ml_dtypes, to binary16 numpy's. Rows are arrays [rows, head_dim] of float32; stored bytes are uint8 [rows, bytes].

@@ -47,7 +47,7 @@ def assert_matches(case: Case, name: str | Mapping[str, Any], value: Any = None,
         assert_matches(case, {"k_data": a, "v_data": b})    # all that case.answers asks for: a missing one fails
         assert_matches(case, "k_data", a)                   # one of them
 
-    Storage and flattened values must be equal as bytes; out and lse of op decode must satisfy |y - exact| <= bound, so
+    Storage and flattened values must be equal as bytes; out and lse must satisfy |y - exact| <= bound, so
     NaN never passes; with `bits` they must be the bits of the case's profile. What only `kvgold compare` can judge (the
     value rule of dialects with an approximate reciprocal) raises Unjudged, which test runners count as a skip.
 

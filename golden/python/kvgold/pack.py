@@ -124,7 +124,7 @@ class Case(Prompt):
 
     @property
     def expected(self) -> Mapping[str, np.ndarray]:
-        """What must come out: storage and flattened values, or `out.exact`, `out.bound`, ... of op decode."""
+        """What must come out: storage and flattened values, or `out.exact`, `out.bound`, ... of ops decode and merge."""
         return {name: tensor.array for name, tensor in self._parts[1].items()}
 
     def packing(self, name: str) -> Mapping[str, str]:

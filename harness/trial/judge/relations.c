@@ -97,7 +97,7 @@ static kvg_status as_given_pools(const kvg_question *d, kvg_candidate *candidate
 static kvg_status new_pools(const kvg_question *d, int byte, pool_set *out)
 {
     kvg_status s = kvg_set_alloc(&d->c->problem, pool_roles, &out->copy);
-    byte &= kvg_question_unowned_bits(d->c);
+    byte &= kvg_case_unowned_bits(d->c);
     for (size_t i = 0; !s && i < out->copy.count; i++) {
         if (out->copy.tensors[i].bytes) memset(out->copy.tensors[i].data, byte, out->copy.tensors[i].bytes);
     }

@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "core/rng.h"
-#include "harness/trial/question/question.h"
 #include "reference/reference.h"
 
 enum { EMPTY_A = 1, EMPTY_B = 2 };
@@ -28,13 +27,14 @@ void kvg_merge_fill(const kvg_case *c, uint64_t seed, kvg_tensor_set *in)
     const size_t rows = (size_t)p->tokens * p->kv_heads, bytes = p->head_dim * kvg_dtype_bytes(p->dtype);
     for (size_t i = 0; i < 2 * rows; i++) {
         const int side = (int)(i % 2);
-        const size_t row = i / 2, kind = row % KINDS, how = c->fill == KVG_FILL_ADVERSARIAL ? row / KINDS % HARD : 0;
+        const size_t row = i / 2, turn = row + row / p->kv_heads, kind = turn % KINDS;
+        const size_t how = c->fill == KVG_FILL_ADVERSARIAL ? turn / KINDS % HARD : 0;
         const uint64_t own = 2 * row + (uint64_t)side, shared = 2 * rows + row; /* streams */
         uint8_t *out = (uint8_t *)kvg_set_tensor(in, KVG_ROLE_PART, (kvg_side)side)->data + row * bytes;
         float *lse = (float *)kvg_set_tensor(in, KVG_ROLE_PART_LSE, (kvg_side)side)->data + row;
         if (kinds[kind].empty & (side ? EMPTY_B : EMPTY_A)) {
             *lse = -INFINITY;
-            memset(out, kvg_question_unowned_bits(c), bytes);
+            memset(out, kvg_case_unowned_bits(c), bytes);
             continue;
         }
         const double base = 8 * kvg_rng_normal(seed, shared, DRAW_BASE) + (double)hard[how].lse;

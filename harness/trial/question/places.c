@@ -119,6 +119,12 @@ static size_t pool_axes(const kvg_places *l, kvg_axis *axes)
     return 7;
 }
 
+/* Elements of an output's row, of which the last axis counts. */
+static uint32_t row_elements(kvg_role role, const kvg_tensor *t)
+{
+    return role == KVG_ROLE_LSE ? 1 : (uint32_t)t->shape[t->rank - 1];
+}
+
 size_t kvg_places_axes(const kvg_places *l, size_t index, kvg_axis axes[KVG_MAX_AXES])
 {
     const kvg_problem *p = &l->data->c->problem;
@@ -126,7 +132,7 @@ size_t kvg_places_axes(const kvg_places *l, size_t index, kvg_axis axes[KVG_MAX_
     kvg_side side;
     role_of(l, index, &role, &side);
     const kvg_tensor t = kvg_problem_tensor(p, role, side);
-    const uint32_t last = role == KVG_ROLE_LSE ? 1 : (uint32_t)t.shape[t.rank - 1];
+    const uint32_t last = row_elements(role, &t);
     if (is_pool(role)) return pool_axes(l, axes);
     if (role == KVG_ROLE_MMA_D) {
         axes[0] = (kvg_axis){"tile", "tiles", p->tokens};
@@ -175,7 +181,7 @@ void kvg_places_at(const kvg_places *l, size_t index, size_t unit, uint32_t at[K
     kvg_side side;
     role_of(l, index, &role, &side);
     const kvg_tensor t = kvg_problem_tensor(p, role, side);
-    const size_t last = role == KVG_ROLE_LSE ? 1 : (size_t)t.shape[t.rank - 1], row = unit / last;
+    const size_t last = row_elements(role, &t), row = unit / last;
     if (is_pool(role)) {
         pool_at(l, index, unit, at);
     } else if (role == KVG_ROLE_MMA_D) {

@@ -178,15 +178,9 @@ static void fill_old(const kvg_question *d, uint64_t stream, kvg_tensor *tensor)
     else if (tensor->bytes) memset(tensor->data, 0xFF, tensor->bytes);
 }
 
-uint8_t kvg_question_unowned_bits(const kvg_case *c)
-{
-    static const uint8_t bits[] = {[KVG_UNOWNED_ANY] = 0xFF, [KVG_UNOWNED_FINITE] = 0x3F, [KVG_UNOWNED_ZERO] = 0};
-    return bits[c->unowned];
-}
-
 static void fill_old_pool(const kvg_question *d, uint64_t stream, kvg_tensor *pool)
 {
-    const uint8_t bits = kvg_question_unowned_bits(d->c);
+    const uint8_t bits = kvg_case_unowned_bits(d->c);
     uint8_t *bytes = pool->data;
     fill_old(d, stream, pool);
     for (size_t i = 0; i < pool->bytes && bits != 0xFF; i++) bytes[i] &= bits;

@@ -78,8 +78,4 @@ kvg_problem kvg_question_other_op(const kvg_problem *p, kvg_op op, uint32_t toke
 /* The op that writes `tokens` tokens into the cache that p reads: append. */
 kvg_problem kvg_question_writer(const kvg_problem *p, uint32_t tokens);
 
-/* Bits that may be set in bytes of the pools that no token owns. With bits 6 and 7 clear no number is special: 0x3F3F
- * is 0.746 in bf16 and 1.81 in f16, 0x3F is 1.875 in e4m3, 1.75 in e5m2, and 2^-64 as a scale of E8M0. */
-uint8_t kvg_question_unowned_bits(const kvg_case *c);
-
 #endif

@@ -36,12 +36,6 @@ void kvg_merge_lost(const kvg_defect_site *s)
     for (size_t i = 0; i < rows_of(s); i++) lse[i] = -INFINITY;
 }
 
-void kvg_merge_base_2(const kvg_defect_site *s)
-{
-    float *lse = s->tensor->data;
-    for (size_t i = 0; i < rows_of(s); i++) lse[i] *= 0x1.62e430p-1f; /* ln 2 */
-}
-
 /* [tokens, heads] read as [heads, tokens]. */
 void kvg_merge_heads_first(const kvg_defect_site *s)
 {
@@ -126,11 +120,37 @@ void kvg_merge_empty_nan(const kvg_defect_site *s)
     }
 }
 
-/* e^lse in f32 without the largest LSE: beyond f32 from 88.8 on, 0 below -104. */
+/* e^lse in f32 without the largest LSE: the sum is Inf from 88.8 on, and 0 below -104. */
 void kvg_merge_no_maximum(const kvg_defect_site *s)
 {
     for (size_t i = 0; i < rows_of(s); i++) {
-        const float top = largest(s, i);
-        if (top > 88.8F || top < -104) multiply(s, i, NAN);
+        const float sum = expf(part_lse(s, KVG_K, i)) + expf(part_lse(s, KVG_V, i));
+        if (sum > 0 && sum < INFINITY) continue;
+        if (s->tensor->rank == 3) multiply(s, i, NAN);
+        else ((float *)s->tensor->data)[i] = logf(sum);
+    }
+}
+
+/* The LSEs are taken for logarithms in base 2, and the one that is given is one. */
+void kvg_merge_base_2(const kvg_defect_site *s)
+{
+    const uint32_t dims = s->problem->head_dim;
+    const size_t bytes = dims * kvg_dtype_bytes(s->problem->dtype);
+    for (size_t i = 0; i < rows_of(s); i++) {
+        const double top = (double)largest(s, i);
+        double sum = 0, values[KVG_MAX_HEAD_DIM] = {0};
+        float x[KVG_MAX_HEAD_DIM];
+        for (int side = KVG_K; side <= KVG_V && !isinf(top); side++) {
+            const double weight = exp2((double)part_lse(s, side, i) - top);
+            if (weight == 0) continue;
+            kvg_reference_load(s->problem->dtype, (uint8_t *)part(s, KVG_ROLE_PART, side)->data + i * bytes, dims, x);
+            for (uint32_t d = 0; d < dims; d++) values[d] += weight * (double)x[d];
+            sum += weight;
+        }
+        if (sum == 0) continue; /* no part has a key */
+        for (uint32_t d = 0; d < dims; d++) x[d] = (float)(values[d] / sum);
+        uint8_t *out = s->tensor->data;
+        if (s->tensor->rank == 3) kvg_reference_store(s->problem->dtype, x, dims, out + i * bytes);
+        else ((float *)s->tensor->data)[i] = (float)(top + log2(sum));
     }
 }

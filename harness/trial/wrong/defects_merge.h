@@ -10,7 +10,6 @@ bool kvg_merge_applies_once(const kvg_problem *problem, kvg_side side); /* op me
 /* Mutations of the parts' LSE. */
 void kvg_merge_unweighted(const kvg_defect_site *site);
 void kvg_merge_lost(const kvg_defect_site *site);
-void kvg_merge_base_2(const kvg_defect_site *site);
 void kvg_merge_heads_first(const kvg_defect_site *site);
 
 /* Mutations of lse, of out, and of both. */
@@ -19,5 +18,6 @@ void kvg_merge_unnormalised(const kvg_defect_site *site);
 void kvg_merge_empty_leaks(const kvg_defect_site *site);
 void kvg_merge_empty_nan(const kvg_defect_site *site);
 void kvg_merge_no_maximum(const kvg_defect_site *site);
+void kvg_merge_base_2(const kvg_defect_site *site);
 
 #endif

@@ -135,7 +135,7 @@ SCHEMA = {
     "group_comment": (group(comment=["x"]), "$.cases[0].comment: expected a string, got an array"),
     "mma_format": (tiles(format="bf16"), "$.cases[0]: op mma has no \"format\": its tiles follow from \"dtype\" and \"tokens\""),
     "mma_head_dim": (tiles(op=["mma"], head_dim=16), "$.cases[0]: op mma has no \"head_dim\""),
-    "mma_no_profile": (tiles(profile=DROP), "$.cases[0]: op mma: \"profile\" and \"fill\" are required"),
+    "mma_no_profile": (tiles(profile=DROP), "$.cases[0]: op mma: \"profile\" is required"),
     # values
     "axis_empty": (group(format=[]), "\"format\" is an empty list: the product has no case"),
     "axis_nested": (group(tokens=[[1, 2]]), "$.cases[0].tokens[0]: expected an integer from 1 to 1048576, got an array"),

@@ -153,7 +153,8 @@ static const struct {
     /* exclude takes from include too; all keys must match, one of a list is enough */
     {"{'op':['quantise','dequantise'],'format':'mx16','fill':'random','tokens':[3,4]," SHAPE
      ",'include':[{'tokens':8}],'exclude':[{'op':'quantise','tokens':[4,8]}]}", 3},
-    {"{'op':'quantise','format':'mx16','dialect':'all','fill':'random'," SHAPE ",'exclude':[{'dialect':'sglang'}]}", 2},
+    {"{'op':'quantise','format':'rowfp4','dialect':'all','fill':'random'," SHAPE
+     ",'exclude':[{'dialect':'marlin-linear'}]}", 1},
     {"{'op':'quantise','format':['e4m3',{'k':'e4m3','v':'nvfp4'}],'fill':'random'," SHAPE
      ",'exclude':[{'format':'e4m3+nvfp4'}]}", 1},
     {"{'op':'quantise','format':'nvfp4','scale':['P1','P3',2],'fill':['random','zero']," SHAPE
