@@ -171,7 +171,7 @@ def problem_of(name: str, case: Mapping[str, Any], layer: int) -> Problem:
         return default if value is None else value
 
     dim = optional("head_dim", 0)
-    sides = sides_of(name, dim) if case["op"] not in ("mma", "merge") else ()
+    sides = sides_of(name, dim) if dim and case["op"] != "merge" else ()
     layout = optional("layout", "rows")
     own = layout if isinstance(layout, Mapping) else {"name": layout}
     shared, rope, padding = optional("shared_kv", None), optional("rope", None), optional("padding", {})

@@ -164,7 +164,8 @@ def test_the_shapes_that_the_docstring_says():
     group = {"format": "nvfp4", "kv_heads": 2, "head_dim": 64, "tokens": 10, "fill": "random"}
     paged = {**group, "layout": "hnd", "sequences": 3}
     for asked in ({**group, "op": ["quantise", "dequantise"]}, {**paged, "op": ["append", "flatten", "expand", "probe"]},
-                  {**paged, "op": "append", "rope": {"dims": 32}, "bias": True}, {**paged, "op": "decode", "group": 4, "sinks": True}):
+                  {**paged, "op": "append", "rope": {"dims": 32}, "bias": True}, {**paged, "op": "decode", "group": 4, "sinks": True},
+                  {**{axis: value for axis, value in group.items() if axis != "format"}, "op": "merge"}):
         with pytest.raises(kvgold.PackError, match=f"^no case is answered: {np.ravel(asked['op'])[0]} is seen$"):
             kvgold.check(look, asked)
     assert not wrong and seen == {*said} - {"out", "lse"}
