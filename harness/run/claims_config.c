@@ -151,8 +151,9 @@ static kvg_status read_claim(covering *v, kvg_json claim, const char *op)
     kvg_status s = kvg_op_find(op, &id);
     if (s) return s;
     const bool paged = kvg_op_get(id)->paged, profiled = id == KVG_OP_DECODE || id == KVG_OP_MMA;
-    const bool types = kvg_op_stores(id) || kvg_json_has(claim, "dtypes"); /* else the formats say what the types are */
-    if (kvg_op_stores(id)) s = add_names(v, claim, "formats", "\"format\": \"%s\"", NULL, add_factor(v)); /* required */
+    const bool stores = kvg_op_stores(id);
+    const bool types = stores || kvg_json_has(claim, "dtypes"); /* else the formats say what the types are */
+    if (stores) s = add_names(v, claim, "formats", "\"format\": \"%s\"", NULL, add_factor(v)); /* required */
     factor *layouts = add_factor(v);
     layouts->layout = true;
     const char *layout = !paged ? "rows" : lists(claim, "features", "mla") ? "mla" : "hnd";

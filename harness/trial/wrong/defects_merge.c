@@ -59,6 +59,14 @@ static float part_lse(const kvg_defect_site *s, int side, size_t row)
     return ((const float *)part(s, KVG_ROLE_PART_LSE, side)->data)[row];
 }
 
+/* The output of a part. */
+static void load_part(const kvg_defect_site *s, int side, size_t row, float x[KVG_MAX_HEAD_DIM])
+{
+    const size_t bytes = s->problem->head_dim * kvg_dtype_bytes(s->problem->dtype);
+    const uint8_t *out = part(s, KVG_ROLE_PART, side)->data;
+    kvg_reference_load(s->problem->dtype, out + row * bytes, s->problem->head_dim, x);
+}
+
 static float largest(const kvg_defect_site *s, size_t row)
 {
     return fmaxf(part_lse(s, KVG_K, row), part_lse(s, KVG_V, row));
@@ -96,17 +104,14 @@ void kvg_merge_unnormalised(const kvg_defect_site *s)
 /* What a part without keys holds, times 0, is added to the other part. */
 void kvg_merge_empty_leaks(const kvg_defect_site *s)
 {
-    const uint32_t dims = s->problem->head_dim;
-    const size_t width = kvg_dtype_bytes(s->problem->dtype);
     for (size_t i = 0; i < rows_of(s); i++) {
         float zeros = 0;
         if (isinf(largest(s, i))) continue;
         for (int side = KVG_K; side <= KVG_V; side++) {
             float x[KVG_MAX_HEAD_DIM];
             if (!isinf(part_lse(s, side, i))) continue;
-            const uint8_t *out = part(s, KVG_ROLE_PART, side)->data;
-            kvg_reference_load(s->problem->dtype, out + i * dims * width, dims, x);
-            for (uint32_t d = 0; d < dims; d++) zeros += 0 * x[d];
+            load_part(s, side, i, x);
+            for (uint32_t d = 0; d < s->problem->head_dim; d++) zeros += 0 * x[d];
         }
         if (isnan(zeros)) multiply(s, i, zeros);
     }
@@ -143,7 +148,7 @@ void kvg_merge_base_2(const kvg_defect_site *s)
         for (int side = KVG_K; side <= KVG_V && !isinf(top); side++) {
             const double weight = exp2((double)part_lse(s, side, i) - top);
             if (weight == 0) continue;
-            kvg_reference_load(s->problem->dtype, (uint8_t *)part(s, KVG_ROLE_PART, side)->data + i * bytes, dims, x);
+            load_part(s, side, i, x);
             for (uint32_t d = 0; d < dims; d++) values[d] += weight * (double)x[d];
             sum += weight;
         }

@@ -150,6 +150,12 @@ def probe(p: Problem, t: Arrays, out: dict[str, np.ndarray]) -> None:
             out[f"{name}_scales"][there] = scales
 
 
+def rounded(p: Problem, out: np.ndarray, lse: np.ndarray) -> dict[str, np.ndarray]:
+    """Outputs through a rounding to odd, so that f64 -> f32 -> T rounds once."""
+    narrow = out.astype(F32) if p.dtype == "f32" else formats.odd(out)
+    return {"out": shaped(p, formats.store(p.dtype, narrow), out.shape), "lse": lse.astype(F32)}
+
+
 def decode(p: Problem, prompt: Prompt) -> dict[str, np.ndarray]:
     t = prompt.inputs
     q = prompt.floats("q").astype(F64)
@@ -173,9 +179,7 @@ def decode(p: Problem, prompt: Prompt) -> dict[str, np.ndarray]:
         k = rows[0]
         v = k[..., p.shared_kv.v] if p.shared_kv else rows[1]
         out[mine], lse[mine] = attend(p, q[mine], k, v, at, length - count, t.get("sinks"))
-    # Through a rounding to odd, so that f64 -> f32 -> T rounds once.
-    narrow = out.astype(F32) if p.dtype == "f32" else formats.odd(out)
-    return {"out": shaped(p, formats.store(p.dtype, narrow), out.shape), "lse": lse.astype(F32)}
+    return rounded(p, out, lse)
 
 
 def merge(p: Problem, prompt: Prompt) -> dict[str, np.ndarray]:
@@ -186,8 +190,7 @@ def merge(p: Problem, prompt: Prompt) -> dict[str, np.ndarray]:
     total = weights.sum(0)
     parts = np.where(weights[..., None] > 0, weights[..., None] * values, 0)
     out = np.where(total[..., None] > 0, parts.sum(0) / total[..., None], 0)
-    narrow = out.astype(F32) if p.dtype == "f32" else formats.odd(out)
-    return {"out": shaped(p, formats.store(p.dtype, narrow), out.shape), "lse": (top + np.log(total)).astype(F32)}
+    return rounded(p, out, top + np.log(total))
 
 
 def answer(prompt: Prompt) -> Mapping[str, Any] | str:
