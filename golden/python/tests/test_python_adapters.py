@@ -180,6 +180,11 @@ def test_module_of_an_engine_alone(tmp_path):
     assert said == "1.0\n42 ['toy.server']\n"
 
 
+def test_stub_of_another_package(tmp_path):
+    said = engine_alone(tmp_path, "alone('toy', ['1.0'], {'painter.red': {'hue': 7}})\nfrom painter.red import hue\nprint(hue, stubbed)")
+    assert said == "7 ['painter.red']\n"
+
+
 def test_module_without_its_stub(tmp_path):
     said = engine_alone(tmp_path, "alone('toy', ['1.0'], {})\nimport toy.ops.add")
     assert said == "ModuleNotFoundError: No module named 'toy.server'"

@@ -7,7 +7,9 @@ import json
 import os
 import subprocess
 import sys
+import tarfile
 import types
+import zipfile
 
 import pytest
 
@@ -45,6 +47,24 @@ def test_job_asks_what_is_there(job):
     assert job["pack"] in TABLE["packs"] and module in TABLE["wheels"]
     with open(os.path.join(ROOT, "golden", "python", "kvgold", "adapters", module + ".py"), encoding="utf-8") as text:
         assert function in [node.name for node in ast.parse(text.read()).body if isinstance(node, ast.FunctionDef)]
+
+
+@pytest.mark.parametrize("kind", ["whl", "tar.gz"])
+def test_members_of_a_wheel_and_of_an_sdist(kind, tmp_path):
+    path = str(tmp_path / f"toy-1.0.{kind}")
+    about = "toy-1.0.dist-info/METADATA" if kind == "whl" else "toy.egg-info/PKG-INFO"
+    for name in ("toy/core/a.py", "toy/core/a.cu", "toy/b.py", "toy/_C.so", "setup.py", about):
+        if kind == "whl":
+            with zipfile.ZipFile(path, "a") as archive:
+                archive.writestr(name, name)
+        else:
+            (tmp_path / "toy-1.0" / name).parent.mkdir(parents=True, exist_ok=True)
+            (tmp_path / "toy-1.0" / name).write_text(name)
+    if kind == "tar.gz":
+        with tarfile.open(path, "w:gz") as archive:
+            archive.add(tmp_path / "toy-1.0", "toy-1.0")
+    wanted = ("toy/core/a.py", "toy/_C.so", about)
+    assert engines.members({"files": ["toy/core/", "toy/_C"]}, path) == {name: name.encode() for name in wanted}
 
 
 def test_page(tmp_path):

@@ -36,9 +36,10 @@ class _Stub(importlib.abc.Loader):
 class _Engine(importlib.abc.MetaPathFinder):
     def __init__(self, name: str, site: str, stubs: Mapping[str, Mapping[str, Any]]):
         self.name, self.site, self.stubs = name, site, stubs
+        self.packages = {name, *(stub.partition(".")[0] for stub in stubs)}
 
     def find_spec(self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
-        if fullname.partition(".")[0] != self.name:
+        if fullname.partition(".")[0] not in self.packages:
             return None
         place = os.path.join(self.site, *fullname.split("."))
         if fullname not in self.stubs and os.path.isfile(place + ".py"):
@@ -71,8 +72,9 @@ def place_of(name: str) -> str:
 
 
 def alone(name: str, versions: Sequence[str], stubs: Mapping[str, Mapping[str, Any]], package: str = "") -> str:
-    """Makes modules of the engine importable alone, and returns its version. `stubs`: names of modules, and what each
-    of them holds. `package`: what Python imports, if PyPI has another name for it. Raises Unavailable."""
+    """Makes modules of the engine importable alone, and returns its version. `stubs`: names of modules, of other
+    packages too, and what each of them holds. `package`: what Python imports, if PyPI has another name for it. Raises
+    Unavailable."""
     version, package = known_version(name, versions), package or name
     if not any(isinstance(finder, _Engine) and finder.name == package for finder in sys.meta_path):
         sys.meta_path.insert(0, _Engine(package, place_of(name), stubs))
