@@ -53,7 +53,7 @@ def test_job_asks_what_is_there(job):
 def test_members_of_a_wheel_and_of_an_sdist(kind, tmp_path):
     path = str(tmp_path / f"toy-1.0.{kind}")
     about = "toy-1.0.dist-info/METADATA" if kind == "whl" else "toy.egg-info/PKG-INFO"
-    for name in ("toy/core/a.py", "toy/core/a.cu", "toy/b.py", "toy/_C.so", "setup.py", about):
+    for name in ("toy/core/a.py", "toy/core/a.cu", "toy/b.py", "toy/_C.so", "toy/core/x/c.py", "setup.py", about):
         if kind == "whl":
             with zipfile.ZipFile(path, "a") as archive:
                 archive.writestr(name, name)
@@ -64,7 +64,7 @@ def test_members_of_a_wheel_and_of_an_sdist(kind, tmp_path):
         with tarfile.open(path, "w:gz") as archive:
             archive.add(tmp_path / "toy-1.0", "toy-1.0")
     wanted = ("toy/core/a.py", "toy/_C.so", about)
-    assert engines.members({"files": ["toy/core/", "toy/_C"]}, path) == {name: name.encode() for name in wanted}
+    assert engines.members({"files": ["toy/core/", "toy/_C"], "without": ["toy/core/x"]}, path) == {name: name.encode() for name in wanted}
 
 
 def test_page(tmp_path):

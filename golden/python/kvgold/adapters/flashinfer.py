@@ -1,11 +1,18 @@
-"""FlashInfer's attention over a paged cache, bf16 and NVFP4 (https://github.com/flashinfer-ai/flashinfer).
+"""FlashInfer's paged cache, bf16, f16 and NVFP4 (https://github.com/flashinfer-ai/flashinfer).
 
     python -m kvgold.adapters.torch PACK --callable kvgold.adapters.flashinfer:answer --device cuda -o ANSWER
 
-Op decode on layouts nhd and hnd, K and V in bf16 or in nvfp4, model type bf16 or f16. One query per sequence goes to
-BatchDecodeWithPagedKVCacheWrapper, more to BatchPrefillWithPagedKVCacheWrapper (causal), as engines call them. Pages
-that a sequence has lost at its front are left out of FlashInfer's table, as an engine does that has freed them. Cases
-with what FlashInfer does not take (sinks, a page lost elsewhere, padded pages) are left unanswered.
+answer      BatchDecodeWithPagedKVCacheWrapper for one query token of each sequence, else
+            BatchPrefillWithPagedKVCacheWrapper (causal), as engines call them: op decode on layouts nhd and hnd
+append      append_paged_kv_cache and nvfp4_quantize_append_paged_kv_cache, on the same layouts
+append_slots  nvfp4_quantize_append_paged_kv_cache_with_slot_mapping
+quantise    nvfp4_kv_quantize, which needs sm_100
+dequantise  nvfp4_kv_dequantize
+flatten     nvfp4_kv_dequantize_paged, on the same layouts
+merge       merge_state
+
+Pages that a sequence has lost at its front are left out of FlashInfer's table, as an engine does that has freed them.
+Cases with what FlashInfer does not take (sinks, a page lost elsewhere, padded pages) are left unanswered.
 
 FlashInfer's LSE is in base 2; docs/spec/attention.md has the natural one, so it is multiplied by ln 2 here. Its NVFP4
 kernels are those of backend fa2; the tensor scale of K goes into the softmax scale, that of V is multiplied into the
@@ -16,31 +23,36 @@ from __future__ import annotations
 import math
 from typing import Any, Mapping
 
-import flashinfer
 import torch
 
 from ..problem import Problem
-from .cache import live_pages, starts
+from .alone import known_version
+from .cache import asked, format_of, live_pages, one_nan, pools, starts, table_of, Tensors, TYPES
 
+VERSION = known_version("flashinfer-python", ["0.7.2.post1", "0.7.4"])
+
+import flashinfer  # noqa: E402
+
+LN2 = math.log(2)
 WORKSPACE = 128 << 20
 
 
-def refusal(p: Problem, t: Mapping[str, torch.Tensor]) -> str | None:
-    """Why a case is not FlashInfer's to answer."""
-    formats = {side.format for side in p.sides}
-    if p.op != "decode" or p.layout not in ("nhd", "hnd"):
-        return f"op {p.op} on layout {p.layout}"
-    if len(formats) != 1 or not formats <= {"bf16", "nvfp4"} or p.shared_kv:
-        return f"format {'+'.join(side.format for side in p.sides)}"
-    if p.dtype == "f32" or (formats == {"bf16"} and p.dtype != "bf16"):
-        return f"model type {p.dtype}"
+def padded(p: Problem) -> str | None:
+    """Why a cache is not FlashInfer's."""
+    if p.layout not in ("nhd", "hnd"):
+        return f"layout {p.layout}"
+    return "padded pages or swizzled scales" if any(p.padding) or p.v_scale_swizzle else None
+
+
+def refusal(p: Problem, t: Tensors) -> str | None:
+    """Why a case of op decode is not FlashInfer's to answer."""
+    if p.op != "decode" or format_of(p) not in (p.dtype, "nvfp4") or p.dtype == "f32" or p.shared_kv:
+        return asked(p)
     if any(side.dialect not in ("canonical", "flashinfer-kv", "flashinfer-page") for side in p.sides):
         return f"dialect {p.sides[0].dialect}"
-    if any(p.padding) or p.v_scale_swizzle:
-        return "padded pages or swizzled scales"
     if "sinks" in t:
         return "sinks"
-    return "a page lost in the middle" if live_pages(p, t) is None else None
+    return padded(p) or ("a page lost in the middle" if live_pages(p, t) is None else None)
 
 
 def layer_view(p: Problem, pool: torch.Tensor) -> torch.Tensor:
@@ -49,26 +61,31 @@ def layer_view(p: Problem, pool: torch.Tensor) -> torch.Tensor:
     return pool.view(p.layers, p.blocks, *rows, -1)[p.layer]
 
 
+def data(p: Problem, t: Tensors) -> tuple[torch.Tensor, ...]:
+    """K and V of the op's layer, a number of the model type or two codes in an element."""
+    store = TYPES.get(p.sides[0].format, torch.uint8)
+    return tuple(layer_view(p, t[f"{name}_data"]).view(store) for name in p.names)
+
+
+def block_scales(p: Problem, t: Tensors) -> tuple[torch.Tensor, ...]:
+    return tuple(layer_view(p, t[f"{name}_scale_pool"]).view(torch.float8_e4m3fn) for name in p.names)
+
+
 def answer(p: Problem, t: dict[str, torch.Tensor]) -> Mapping[str, torch.Tensor] | str:
-    """The callable of kvgold.adapters.torch."""
     why = refusal(p, t)
     if why is not None:
         return why
     out, lse = attend(p, t)
-    return {"out": out, "lse": lse * math.log(2)}
+    return {"out": out, "lse": lse * LN2}
 
 
 def attend(p: Problem, t: dict[str, torch.Tensor]) -> tuple[torch.Tensor, torch.Tensor]:
     """(out, lse in base 2)."""
     q, packed = t["q"], p.sides[0].format == "nvfp4"
-    cache = tuple(layer_view(p, t[f"{name}_data"]) for name in p.names)
+    cache = data(p, t)
     scales: dict[str, Any] = {}
     if packed:
-        pools = (layer_view(p, t[f"{name}_scale_pool"]) for name in p.names)
-        scales = {"kv_cache_sf": tuple(pool.view(torch.float8_e4m3fn) for pool in pools),
-                  "k_scale": t["k_tensor_scale"].item(), "v_scale": t["v_tensor_scale"].item()}
-    else:
-        cache = tuple(side.view(torch.bfloat16) for side in cache)
+        scales = {"kv_cache_sf": block_scales(p, t), "k_scale": t["k_tensor_scale"].item(), "v_scale": t["v_tensor_scale"].item()}
     tables, lengths = live_pages(p, t) or ([], [])
     counts = torch.tensor([len(table) for table in tables])
     last = torch.tensor(lengths) - (counts - 1).clamp(min=0) * p.block_tokens
@@ -83,7 +100,85 @@ def attend(p: Problem, t: dict[str, torch.Tensor]) -> tuple[torch.Tensor, torch.
         wrapper.plan(*pages, *geometry, **options)
     else:
         wrapper = flashinfer.BatchPrefillWithPagedKVCacheWrapper(workspace, p.layout.upper(), backend="fa2")
-        wrapper.plan(starts(t["query_lengths"].cpu()).to(q.device), *pages, *geometry, causal=True, **options)
+        wrapper.plan(starts(t["query_lengths"].cpu()).to(q.device), *pages, *geometry, causal=True,
+                     disable_split_kv=True, **options)
     out, lse = wrapper.run(q, cache, return_lse=True, **scales)
     torch.cuda.synchronize()
     return out, lse
+
+
+def append(p: Problem, t: dict[str, torch.Tensor]) -> Mapping[str, torch.Tensor] | str:
+    """FlashInfer finds a token by sequence and position: every page is a sequence of its own here."""
+    name = format_of(p)
+    if p.op != "append" or p.rope or p.bias or name not in (p.dtype, "nvfp4") or p.dtype == "f32" or padded(p):
+        return padded(p) or asked(p)
+    there = t["slots"] >= 0
+    slots = t["slots"][there].int()
+    pages = torch.arange(p.blocks + 1, dtype=torch.int32, device=slots.device)
+    where = (slots // p.block_tokens, slots % p.block_tokens)
+    table = (pages[:-1], pages, torch.full_like(pages[:-1], p.block_tokens))
+    rows = [t[side][there] for side in p.names]
+    if name == "nvfp4":
+        scales = (t[f"{side}_tensor_scale"].item() for side in p.names)
+        flashinfer.nvfp4_quantize_append_paged_kv_cache(*rows, *where, data(p, t), block_scales(p, t), *table, *scales,
+                                                        p.layout.upper())
+    else:
+        flashinfer.append_paged_kv_cache(*rows, *where, data(p, t), *table, p.layout.upper())
+    return pools(t)
+
+
+def append_slots(p: Problem, t: dict[str, torch.Tensor]) -> Mapping[str, torch.Tensor] | str:
+    if p.op != "append" or p.rope or p.bias or format_of(p) != "nvfp4" or p.dtype == "f32" or padded(p):
+        return padded(p) or asked(p)
+    flashinfer.nvfp4_quantize_append_paged_kv_cache_with_slot_mapping(
+        *(t[side] for side in p.names), t["slots"], data(p, t), block_scales(p, t),
+        *(t[f"{side}_tensor_scale"] for side in p.names), p.layout.upper())
+    return pools(t)
+
+
+def quantise(p: Problem, t: dict[str, torch.Tensor]) -> Mapping[str, torch.Tensor] | str:
+    if p.op != "quantise" or format_of(p) != "nvfp4" or p.dtype == "f32":
+        return asked(p)
+    given: dict[str, torch.Tensor] = {}
+    for side in p.names:
+        rows = t[side]
+        packed, scales = flashinfer.nvfp4_kv_quantize(rows.reshape(-1, p.head_dim), t[f"{side}_tensor_scale"].reshape(1))
+        given |= {f"{side}_codes": packed.reshape(*rows.shape[:-1], -1), f"{side}_scales": scales.reshape(*rows.shape[:-1], -1)}
+    return given
+
+
+def dequantise(p: Problem, t: dict[str, torch.Tensor]) -> Mapping[str, torch.Tensor] | str:
+    if p.op != "dequantise" or format_of(p) != "nvfp4" or p.dtype == "f32":
+        return asked(p)
+    given = {}
+    for side in p.names:
+        codes = t[f"{side}_codes"]
+        rows = flashinfer.nvfp4_kv_dequantize(codes.flatten(0, -2), t[f"{side}_scales"].flatten(0, -2),
+                                              t[f"{side}_tensor_scale"].reshape(1), TYPES[p.dtype])
+        given[side] = one_nan(rows.reshape(*codes.shape[:-1], -1))
+    return given
+
+
+def flatten(p: Problem, t: dict[str, torch.Tensor]) -> Mapping[str, torch.Tensor] | str:
+    if p.op != "flatten" or p.rope or p.bias or format_of(p) != "nvfp4" or p.dtype == "f32" or padded(p):
+        return padded(p) or asked(p)
+    live = live_pages(p, t)
+    if live is None or live[1] != t["lengths"].tolist():
+        return "a lost page"
+    rows = [t[f"{name}_flat"].transpose(1, 2).contiguous() for name in p.names]
+    flashinfer.nvfp4_kv_dequantize_paged(
+        data(p, t), block_scales(p, t), table_of(live[0], rows[0].device), t["lengths"].int(),
+        *(t[f"{name}_tensor_scale"] for name in p.names), *rows, p.layout.upper())
+    given = {}
+    for name, side in zip(p.names, rows):
+        for s, length in enumerate(live[1]):
+            t[f"{name}_flat"][s, :, :length] = one_nan(side[s, :length].transpose(0, 1).contiguous())
+        given[f"{name}_flat"] = t[f"{name}_flat"]
+    return given
+
+
+def merge(p: Problem, t: dict[str, torch.Tensor]) -> Mapping[str, torch.Tensor] | str:
+    if p.op != "merge":
+        return asked(p)
+    out, lse = flashinfer.merge_state(t["out_a"], t["lse_a"] / LN2, t["out_b"], t["lse_b"] / LN2)
+    return {"out": out, "lse": lse * LN2}
