@@ -22,13 +22,13 @@ TENSOR_SCALE = {"e4m3", "e5m2", "nvfp4"}
 MLX = {f for f in BLOCK if f.startswith("mlx")}
 DIALECTS = {  # beside canonical
     "e4m3": "trtllm vllm-sm90 lmdeploy-sm90", "e5m2": "trtllm lmdeploy-sm90",
-    "int8": "turbomind-muladd pytorch lmdeploy-sm90 lmdeploy-flatten-sm90",
-    "int4": "turbomind-muladd pytorch lmdeploy-sm90 lmdeploy-flatten-sm90",
+    "int8": "turbomind-muladd pytorch lmdeploy-sm90 lmdeploy-flatten-sm90 hqq",
+    "int4": "turbomind-muladd pytorch lmdeploy-sm90 lmdeploy-flatten-sm90 quanto hqq",
     "int8_token_head": "vllm-sm90", "fp8_token_head": "vllm-sm90",
     "rowfp4": "marlin-linear", "mx16": "turbomind sglang sglang-sm90 sglang-eager-sm90",
     "mxfp4": "ocp modelopt modelopt-floor modelopt-ceil trtllm vllm vllm-old ggml",
     "nvfp4": "modelopt modelopt-fake modelopt-hopper flashinfer-kv trtllm flashinfer-fast flashinfer-te "
-             "flashinfer-page vllm vllm-minimax seed",
+             "flashinfer-page flashinfer-page-sm90 torchao vllm vllm-minimax seed",
     **{f: "mlx-cpu mlx-metal" for f in MLX}}
 CHIPS_LACK = {"int8_token_head", "fp8_token_head"} | MLX  # no operands in profiles of chips
 ON_GRID = {"exact", "uniform", "ones", "needle", "cold"}

@@ -59,7 +59,8 @@ typedef enum kvg_dialect_number {
     KVG_NUMBER_FUSED,    /* q * first + second */
     KVG_NUMBER_TWICE,    /* RN_T(q * first) + second */
     KVG_NUMBER_FROM_ZERO, /* (q - second) * first */
-    KVG_NUMBER_LESS_ZERO  /* q * first - RN_T(first * second) */
+    KVG_NUMBER_LESS_ZERO, /* q * first - RN_T(first * second) */
+    KVG_NUMBER_FROM_ZERO_IN_T /* RN_T(q - second) * first */
 } kvg_dialect_number;
 kvg_dialect_number kvg_reference_dialect_number(kvg_format format, size_t index);
 

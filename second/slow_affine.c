@@ -125,12 +125,69 @@ static void quantise_lmdeploy(const slow_codec *codec, const slow_row *row, cons
     }
 }
 
+static bool has_nan(const slow_number *x, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (x[i].kind == SLOW_NAN) return true;
+    }
+    return false;
+}
+
+static void quantise_quanto(const slow_codec *codec, const slow_row *row, const slow_number *x, uint8_t *codes,
+                            uint8_t *scales)
+{
+    extent e = find_extent(x, row->dim);
+    if (has_nan(x, row->dim)) e.min = e.max = slow_nan();
+    const slow_number range = slow_round(row->type, slow_subtract(e.max, e.min));
+    const slow_number scale = slow_round(row->type, slow_divide(range, slow_scaled(largest_of(codec), 0)));
+    slow_put16(scales, row->type, scale);
+    slow_put16(scales + 2, row->type, slow_is_zero(e.min) ? slow_zero(false) : e.min);
+    for (size_t j = 0; j < row->dim; j++) {
+        const slow_number above = slow_round(row->type, slow_subtract(x[j], e.min));
+        const slow_number steps = slow_round(row->type, slow_divide(above, scale));
+        put_code(codec, row, codes, j, to_code(codec, steps, SLOW_TO_NEAREST_EVEN));
+    }
+}
+
+static void quantise_hqq(const slow_codec *codec, const slow_row *row, const slow_number *x, uint8_t *codes,
+                         uint8_t *scales)
+{
+    extent e = find_extent(x, row->dim);
+    if (has_nan(x, row->dim)) e.min = e.max = slow_nan();
+    const slow_number one = slow_scaled(1, 0), range = slow_rn(slow_subtract(e.max, e.min));
+    const slow_number least = slow_rn(slow_divide(one, slow_scaled(10000, 0))), most = slow_scaled(20000, 0);
+    slow_number inverse = slow_rn(slow_multiply(slow_rn(slow_divide(one, range)), slow_scaled(largest_of(codec), 0)));
+    if (range.kind != SLOW_NAN && slow_compare(range, least) <= 0) {
+        inverse = one;
+    } else if (inverse.kind != SLOW_NAN && slow_compare(inverse, most) > 0) {
+        inverse = most;
+    }
+    slow_number z = slow_rn(slow_multiply(e.min, inverse));
+    if (z.kind != SLOW_NAN) z.negative = !slow_is_zero(z) && !z.negative;
+    slow_put16(scales, row->type, slow_rn(slow_divide(one, inverse)));
+    slow_put16(scales + 2, row->type, z);
+    for (size_t j = 0; j < row->dim; j++) {
+        const slow_number steps = slow_rn(slow_add(slow_rn(slow_multiply(x[j], inverse)), z));
+        put_code(codec, row, codes, j, to_code(codec, steps, SLOW_TO_NEAREST_EVEN));
+    }
+}
+
 static void dequantise_pytorch(const slow_codec *codec, const slow_row *row, const uint8_t *codes,
                                const uint8_t *scales, slow_number *x)
 {
     slow_number s = slow_get16(scales, row->type), z = slow_get16(scales + 2, row->type);
     for (size_t j = 0; j < row->dim; j++) {
         slow_number steps = slow_rn(slow_subtract(get_code(codec, row, codes, j), z));
+        x[j] = slow_rn(slow_multiply(steps, s));
+    }
+}
+
+static void dequantise_hqq(const slow_codec *codec, const slow_row *row, const uint8_t *codes, const uint8_t *scales,
+                           slow_number *x)
+{
+    const slow_number s = slow_get16(scales, row->type), z = slow_get16(scales + 2, row->type);
+    for (size_t j = 0; j < row->dim; j++) {
+        const slow_number steps = slow_round(row->type, slow_subtract(get_code(codec, row, codes, j), z));
         x[j] = slow_rn(slow_multiply(steps, s));
     }
 }
@@ -154,6 +211,7 @@ static const slow_codec int8[] = {
     {KVG_FORMAT_INT8, "pytorch", quantise_pytorch, dequantise_pytorch, &byte, SLOW_ZERO_POINT, NULL},
     {KVG_FORMAT_INT8, "lmdeploy-sm90", quantise_lmdeploy, dequantise_pytorch, &byte, SLOW_ZERO_POINT, NULL},
     {KVG_FORMAT_INT8, "lmdeploy-flatten-sm90", quantise_lmdeploy, dequantise_flatten, &byte, SLOW_LESS_ZERO, NULL},
+    {KVG_FORMAT_INT8, "hqq", quantise_hqq, dequantise_hqq, &byte, SLOW_ZERO_POINT_IN_T, NULL},
 };
 static const slow_codec int4[] = {
     {KVG_FORMAT_INT4, "canonical", quantise_canonical, dequantise_canonical, &nibble, SLOW_AFFINE, place_evens_first},
@@ -163,6 +221,8 @@ static const slow_codec int4[] = {
     {KVG_FORMAT_INT4, "lmdeploy-sm90", quantise_lmdeploy, dequantise_pytorch, &nibble, SLOW_ZERO_POINT, place_halves},
     {KVG_FORMAT_INT4, "lmdeploy-flatten-sm90", quantise_lmdeploy, dequantise_flatten, &nibble, SLOW_LESS_ZERO,
      place_halves},
+    {KVG_FORMAT_INT4, "quanto", quantise_quanto, dequantise_canonical, &nibble, SLOW_AFFINE_TWICE, place_evens_first},
+    {KVG_FORMAT_INT4, "hqq", quantise_hqq, dequantise_hqq, &nibble, SLOW_ZERO_POINT_IN_T, place_evens_first},
 };
 const slow_codecs slow_of_int8 = SLOW_CODECS(int8);
 const slow_codecs slow_of_int4 = SLOW_CODECS(int4);

@@ -78,6 +78,10 @@ static void number_of(const slow_side *s, const slow_row_bytes *row, size_t dim,
         add(x, e.parameter, true);
         multiply(x, e.scale);
         break;
+    case SLOW_ZERO_POINT_IN_T:
+        slow_to_mpfr(x, slow_round(s->row.type, slow_subtract(e.code, e.parameter)));
+        multiply(x, e.scale);
+        break;
     case SLOW_LESS_ZERO:
         multiply(x, e.scale);
         add(x, slow_round(s->row.type, slow_multiply(e.scale, e.parameter)), true);

@@ -20,7 +20,8 @@ typedef enum slow_form {
     SLOW_AFFINE,          /* code * scale + second */
     SLOW_AFFINE_TWICE,    /* RN_T(code * scale) + second */
     SLOW_ZERO_POINT,      /* (code - second) * scale */
-    SLOW_LESS_ZERO        /* code * scale - RN_T(scale * second) */
+    SLOW_LESS_ZERO,       /* code * scale - RN_T(scale * second) */
+    SLOW_ZERO_POINT_IN_T  /* RN_T(code - second) * scale */
 } slow_form;
 
 typedef struct slow_codec slow_codec;

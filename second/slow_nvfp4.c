@@ -2,6 +2,7 @@
  * page's table is one row of `rules` below: how q is found, its clamp, by what the elements are divided or
  * multiplied, and when v is replaced. */
 #include "second/slow_codec.h"
+#include "second/slow_special.h"
 
 typedef struct block {
     slow_number g;    /* decode scale */
@@ -70,6 +71,34 @@ static slow_number q_vllm_minimax(const block *b)
     return mul(over(a, six()), encode_scale(b));
 }
 
+static slow_number q_torchao(const block *b)
+{
+    return over(over(b->amax, six()), b->g);
+}
+
+/* A subnormal number is a zero. */
+static slow_number flush(slow_number x)
+{
+    const bool small = x.kind == SLOW_FINITE && slow_compare_magnitudes(x, slow_scaled(1, -126)) < 0;
+    return small ? slow_zero(x.negative) : x;
+}
+
+static slow_number fast_reciprocal(slow_number x)
+{
+    return slow_rcp_approx(flush(x), true, SLOW_SPECIAL_FAULTS);
+}
+
+static slow_number fast_product(slow_number a, slow_number b)
+{
+    return flush(mul(flush(a), flush(b)));
+}
+
+static slow_number q_flashinfer_page_sm90(const block *b)
+{
+    const slow_number amax = flush(b->amax);
+    return slow_is_zero(amax) ? amax : fast_product(amax, fast_reciprocal(mul(six(), b->g)));
+}
+
 static slow_number d_stored(const block *b)
 {
     return mul(b->sf, b->g);
@@ -107,9 +136,27 @@ static slow_number m_flashinfer_page(const block *b)
     return over(one(), d_stored(b));
 }
 
-typedef enum nvfp4_clamp { UNCLAMPED, AT_MOST_448, FROM_SMALLEST_TO_448 } nvfp4_clamp;
-typedef enum nvfp4_use { DIVIDE, MULTIPLY } nvfp4_use;
-typedef enum nvfp4_guard { NEVER, FACTOR_IS_ZERO, AMAX_IS_ZERO, Q_IS_ZERO, SF_IS_ZERO } nvfp4_guard;
+static slow_number m_torchao(const block *b)
+{
+    return over(encode_scale(b), b->sf);
+}
+
+static slow_number m_flashinfer_page_sm90(const block *b)
+{
+    return fast_reciprocal(d_stored(b));
+}
+
+/* SMALLEST: the smallest number of E4M3. NORMAL: its smallest normal one. */
+typedef enum nvfp4_clamp { UNCLAMPED, AT_MOST_448, FROM_SMALLEST_TO_448, FROM_NORMAL_TO_448 } nvfp4_clamp;
+typedef enum nvfp4_use { DIVIDE, MULTIPLY, MULTIPLY_FAST } nvfp4_use;
+typedef enum nvfp4_guard {
+    NEVER,
+    FACTOR_IS_ZERO,
+    AMAX_IS_ZERO,
+    Q_IS_ZERO,
+    SF_IS_ZERO,
+    SF_IS_ZERO_OR_NAN
+} nvfp4_guard;
 typedef enum nvfp4_substitute { ZERO_OF_SIGN_OF_X, PLUS_ZERO, X_TIMES_ZERO } nvfp4_substitute;
 
 typedef struct nvfp4_rules {
@@ -125,10 +172,11 @@ typedef struct nvfp4_rules {
 
 static slow_number apply_clamp(nvfp4_clamp clamp, slow_number q)
 {
-    slow_number low = slow_decode(&slow_e4m3, 1), high = slow_decode(&slow_e4m3, slow_e4m3.largest);
+    const slow_number low = slow_decode(&slow_e4m3, clamp == FROM_NORMAL_TO_448 ? 8 : 1);
+    const slow_number high = slow_decode(&slow_e4m3, slow_e4m3.largest);
     if (clamp == UNCLAMPED || q.kind == SLOW_NAN) return q;
     if (slow_compare(q, high) > 0) return high;
-    if (clamp == FROM_SMALLEST_TO_448 && slow_compare(q, low) < 0) return low;
+    if (clamp != AT_MOST_448 && slow_compare(q, low) < 0) return low;
     return q;
 }
 
@@ -140,6 +188,7 @@ static bool guarded(nvfp4_guard guard, const block *b, slow_number factor)
     case AMAX_IS_ZERO: return slow_is_zero(b->amax);
     case Q_IS_ZERO: return slow_is_zero(b->q);
     case SF_IS_ZERO: return slow_is_zero(b->sf);
+    case SF_IS_ZERO_OR_NAN: return slow_is_zero(b->sf) || b->sf.kind == SLOW_NAN;
     }
     return false;
 }
@@ -162,6 +211,16 @@ static slow_number find_amax(const nvfp4_rules *rules, const slow_number *x, siz
     return slow_amax(x, count);
 }
 
+static slow_number scaled(nvfp4_use use, slow_number x, slow_number factor)
+{
+    switch (use) {
+    case DIVIDE: return over(x, factor);
+    case MULTIPLY: return mul(x, factor);
+    case MULTIPLY_FAST: break;
+    }
+    return fast_product(x, factor);
+}
+
 static void quantise_block(const nvfp4_rules *rules, slow_number g, const slow_number *x, size_t count,
                            uint8_t *codes, uint8_t *scale)
 {
@@ -172,7 +231,7 @@ static void quantise_block(const nvfp4_rules *rules, slow_number g, const slow_n
     slow_number factor = rules->factor(&b);
     bool replaced = guarded(rules->guard, &b, factor);
     for (size_t j = 0; j < count; j++) {
-        slow_number v = rules->use == MULTIPLY ? mul(x[j], factor) : over(x[j], factor);
+        slow_number v = scaled(rules->use, x[j], factor);
         if (replaced && x[j].kind != SLOW_NAN) v = replace(rules->substitute, x[j]); /* NaN stays NaN */
         if (v.kind == SLOW_NAN) v.negative = x[j].negative; /* section 2.1: the sign of v is that of x */
         slow_put_nibble(codes, j, slow_e2m1_encode(&rules->e2m1, v));
@@ -196,6 +255,16 @@ static void dequantise(const slow_codec *codec, const slow_row *row, const uint8
         slow_number code = slow_decode(&slow_e2m1, slow_get_nibble(codes, j));
         slow_number sf = slow_decode(&slow_e4m3, scales[j / size]);
         x[j] = mul(slow_multiply(code, sf), row->g);
+    }
+}
+
+static void dequantise_torchao(const slow_codec *codec, const slow_row *row, const uint8_t *codes,
+                               const uint8_t *scales, slow_number *x)
+{
+    size_t size = kvg_format_get(codec->format)->block;
+    for (size_t j = 0; j < row->dim; j++) {
+        const slow_number scale = mul(slow_decode(&slow_e4m3, scales[j / size]), row->g);
+        x[j] = mul(slow_decode(&slow_e2m1, slow_get_nibble(codes, j)), scale);
     }
 }
 
@@ -241,6 +310,12 @@ static const nvfp4_rules vllm = {
     .e2m1 = RULE(BIT, 7)};
 static const nvfp4_rules vllm_minimax = {
     .q = q_vllm_minimax, .clamp = FROM_SMALLEST_TO_448, .factor = d_stored, .e2m1 = RULE(NONZERO, 7)};
+static const nvfp4_rules torchao = {
+    .q = q_torchao, .clamp = FROM_NORMAL_TO_448, .factor = m_torchao, .use = MULTIPLY, .e2m1 = RULE(BIT, 7),
+    .nan_propagates = true};
+static const nvfp4_rules flashinfer_page_sm90 = {
+    .q = q_flashinfer_page_sm90, .factor = m_flashinfer_page_sm90, .use = MULTIPLY_FAST, .guard = SF_IS_ZERO_OR_NAN,
+    .substitute = X_TIMES_ZERO, .e2m1 = RULE(BIT, 0)};
 static const nvfp4_rules seed = {
     .q = q_canonical, .factor = d_unrounded, .guard = FACTOR_IS_ZERO, .substitute = ZERO_OF_SIGN_OF_X,
     .e2m1 = RULE(BIT, 7)};
@@ -257,6 +332,8 @@ static const slow_codec nvfp4[] = {
     {KVG_FORMAT_NVFP4, "flashinfer-page", quantise, dequantise, &flashinfer_page, SLOW_PRODUCT, NULL},
     {KVG_FORMAT_NVFP4, "vllm", quantise, dequantise, &vllm, SLOW_PRODUCT, NULL},
     {KVG_FORMAT_NVFP4, "vllm-minimax", quantise, dequantise, &vllm_minimax, SLOW_PRODUCT, NULL},
+    {KVG_FORMAT_NVFP4, "torchao", quantise, dequantise_torchao, &torchao, SLOW_ROUNDED_PRODUCT, NULL},
+    {KVG_FORMAT_NVFP4, "flashinfer-page-sm90", quantise, dequantise, &flashinfer_page_sm90, SLOW_PRODUCT, NULL},
     {KVG_FORMAT_NVFP4, "seed", quantise, dequantise, &seed, SLOW_PRODUCT, NULL},
 };
 const slow_codecs slow_of_nvfp4 = SLOW_CODECS(nvfp4);

@@ -97,6 +97,9 @@ static slow_number affine_of(const slow_operands *o, const slow_element *e)
     if (form == SLOW_ZERO_POINT) {
         return slow_rn(slow_multiply(slow_rn(slow_subtract(e->code, e->parameter)), e->scale));
     }
+    if (form == SLOW_ZERO_POINT_IN_T) {
+        return slow_rn(slow_multiply(slow_round(o->side->row.type, slow_subtract(e->code, e->parameter)), e->scale));
+    }
     slow_number product = slow_multiply(e->code, e->scale);
     if (form == SLOW_LESS_ZERO) {
         const slow_number zero = slow_round(o->side->row.type, slow_multiply(e->scale, e->parameter));

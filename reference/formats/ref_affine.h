@@ -4,13 +4,22 @@
 
 #include "reference/formats/ref_codec.h"
 
+/* How a row is written. */
+typedef enum ref_affine_writer {
+    REF_WRITER_TURBOMIND, /* [scale, min], by the reciprocal of the scale */
+    REF_WRITER_QUANTO,    /* [scale, min], by the scale, each step in T; a NaN makes the row NaN */
+    REF_WRITER_PYTORCH,   /* [scale, zero point] */
+    REF_WRITER_SM90,      /* the same with the division of sm_90 */
+    REF_WRITER_HQQ        /* [scale, zero point], by the reciprocal of a scale within limits; a NaN makes the row NaN */
+} ref_affine_writer;
+
 /* Parameters are [scale, min], decoded with one rounding or two, or [scale, zero point], with three or two. */
 typedef struct ref_affine_dialect {
     kvg_dialect base;
     kvg_dialect_number rule;
     uint32_t levels; /* n: largest code, 255 or 15 */
     ref_packing packing;
-    bool on_sm90; /* with the division of sm_90 */
+    ref_affine_writer writer;
 } ref_affine_dialect;
 
 kvg_dialect_number ref_affine_number(const void *dialect);

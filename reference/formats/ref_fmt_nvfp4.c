@@ -4,6 +4,7 @@
 #include <math.h>
 
 #include "reference/formats/ref_fp4_block.h"
+#include "reference/numbers/ref_special.h"
 
 enum { BLOCK = 16 };
 
@@ -12,7 +13,9 @@ typedef enum scale_rule {
     Q_RCP_DECODE,  /* RN(rcp(g) * RN(amax * rcp(6))) */
     Q_ENCODE,      /* RN(S * RN(amax * rcp(6))), S = RN(1/g) */
     Q_ENCODE_TE,   /* RN(amax * RN(S * RN(1/6))) */
-    Q_MINIMAX      /* RN(RN(max(amax, 1e-12) / 6) * RN(1/g)) */
+    Q_MINIMAX,     /* RN(RN(max(amax, 1e-12) / 6) * RN(1/g)) */
+    Q_SIXTH,       /* RN(RN(amax / 6) / g) */
+    Q_RCP_SM90     /* RN(amax * rcp(RN(6g))), in the arithmetic of sm_90, which has no subnormals */
 } scale_rule;
 
 typedef enum element_rule {
@@ -21,7 +24,9 @@ typedef enum element_rule {
     V_RCP_ENCODE,      /* RN(x * rcp(RN(sf * rcp(S)))) */
     V_ENCODE_TE,       /* RN(x * min(RN(1 / RN(sf * RN(1/S))), FLT_MAX)) */
     V_RECIPROCAL,      /* RN(x * RN(1 / RN(sf * g))) */
-    V_UNROUNDED        /* RN(x / RN(q * g)): the scale before it was rounded */
+    V_UNROUNDED,       /* RN(x / RN(q * g)): the scale before it was rounded */
+    V_ENCODE_OVER,     /* RN(x * RN(S / sf)) */
+    V_RCP_SM90         /* RN(x * rcp(RN(sf * g))), as Q_RCP_SM90 */
 } element_rule;
 
 /* When v is not what the element rule says. */
@@ -32,18 +37,25 @@ typedef enum guard {
     GUARD_DIVISOR_SMALL,  /* divisor below 1e-5: divide by 1 */
     GUARD_AMAX,           /* amax 0: multiply by 0 */
     GUARD_Q,              /* q 0: multiply by 0 */
-    GUARD_SCALE           /* sf 0: multiply by 0 */
+    GUARD_SCALE,          /* sf 0: multiply by 0 */
+    GUARD_SCALE_OR_NAN    /* sf 0 or NaN: multiply by 0 */
 } guard;
+
+typedef enum reader {
+    SCALE_LAST,           /* RN((e2m1 * sf) * g) */
+    SCALE_FIRST,          /* e2m1 * RN(sf * g) */
+    SCALE_FIRST_PLUS_ZERO /* the same with code 8 as +0 */
+} reader;
 
 typedef struct nvfp4_dialect {
     ref_fp4_dialect fp4;
     scale_rule q;
     element_rule v;
     guard guard;
-    bool clamp_low;       /* q is raised to 2^-9 */
+    float least;          /* q is raised to it */
     bool zero_is_one;     /* q = 0 becomes 1 */
     bool propagates_nan;  /* a NaN element makes q NaN */
-    bool decode_scale_first; /* decoded e2m1 * RN(sf * g), code 8 as +0; else RN((e2m1 * sf) * g) */
+    reader reader;
     uint8_t scale_slack, element_slack; /* a and b of "value (a, b)"; 0 for dialects compared as bits */
 } nvfp4_dialect;
 
@@ -55,39 +67,53 @@ typedef struct nvfp4_dialect {
 #define NO_MINUS_ZERO {KVG_REF_TIES_EVEN, REF_SIGN_NONZERO, 7}
 
 static const nvfp4_dialect dialects[] = {
-    /* name, source, compare, E2M1 | q, v, guard | clamp low, 0 -> 1, NaN propagates, decode scale first | slack */
+    /* name, source, compare, E2M1 | q, v, guard | least q, 0 -> 1, NaN propagates, reader | slack */
     {{{"canonical", "N1z: ModelOpt's arithmetic, hardware signs", BITS}, HARDWARE},
-     Q_DIVIDE, V_DIVIDE, GUARD_DIVISOR_SIGNED, false, false, false, false, 0, 0},
+     Q_DIVIDE, V_DIVIDE, GUARD_DIVISOR_SIGNED, 0, false, false, SCALE_LAST, 0, 0},
     {{{"modelopt", "N1: Model-Optimizer NVFP4QTensor", BITS}, TORCH},
-     Q_DIVIDE, V_DIVIDE, GUARD_NONE, true, true, true, true, 0, 0},
+     Q_DIVIDE, V_DIVIDE, GUARD_NONE, 0x1p-9f, true, true, SCALE_FIRST_PLUS_ZERO, 0, 0},
     {{{"modelopt-fake", "N2: Model-Optimizer Triton fake quant", BITS}, HARDWARE},
-     Q_DIVIDE, V_DIVIDE, GUARD_DIVISOR_PLUS, false, false, false, false, 0, 0},
+     Q_DIVIDE, V_DIVIDE, GUARD_DIVISOR_PLUS, 0, false, false, SCALE_LAST, 0, 0},
     {{{"modelopt-hopper", "N2h: Model-Optimizer Hopper fake quant", BITS}, HARDWARE},
-     Q_DIVIDE, V_DIVIDE, GUARD_DIVISOR_SMALL, false, false, false, false, 0, 0},
+     Q_DIVIDE, V_DIVIDE, GUARD_DIVISOR_SMALL, 0, false, false, SCALE_LAST, 0, 0},
     {{{"flashinfer-kv", "N3: flashinfer nvfp4_kv_quantize, SGLang", VALUE}, HARDWARE},
-     Q_RCP_DECODE, V_RCP_DECODE, GUARD_AMAX, false, false, false, false, 4, 2},
+     Q_RCP_DECODE, V_RCP_DECODE, GUARD_AMAX, 0, false, false, SCALE_LAST, 4, 2},
     {{{"trtllm", "N4: TensorRT-LLM cvt_warp_fp16_to_fp4", VALUE}, HARDWARE},
-     Q_ENCODE, V_RCP_ENCODE, GUARD_Q, false, false, false, false, 3, 4},
+     Q_ENCODE, V_RCP_ENCODE, GUARD_Q, 0, false, false, SCALE_LAST, 3, 4},
     {{{"flashinfer-fast", "N4f: flashinfer fp4_quantize", VALUE}, HARDWARE},
-     Q_ENCODE, V_RCP_ENCODE, GUARD_AMAX, false, false, false, false, 3, 4},
+     Q_ENCODE, V_RCP_ENCODE, GUARD_AMAX, 0, false, false, SCALE_LAST, 3, 4},
     {{{"flashinfer-te", "N4x: flashinfer, Transformer Engine exact path", BITS}, HARDWARE},
-     Q_ENCODE_TE, V_ENCODE_TE, GUARD_NONE, false, false, false, false, 0, 0},
+     Q_ENCODE_TE, V_ENCODE_TE, GUARD_NONE, 0, false, false, SCALE_LAST, 0, 0},
     {{{"flashinfer-page", "N5: flashinfer page.cuh append", BITS}, PAGE},
-     Q_DIVIDE, V_RECIPROCAL, GUARD_SCALE, false, false, false, false, 0, 0},
+     Q_DIVIDE, V_RECIPROCAL, GUARD_SCALE, 0, false, false, SCALE_LAST, 0, 0},
     {{{"vllm", "N6: vLLM KV writer", VALUE}, HARDWARE},
-     Q_ENCODE, V_RCP_ENCODE, GUARD_SCALE, false, false, false, false, 3, 4},
+     Q_ENCODE, V_RCP_ENCODE, GUARD_SCALE, 0, false, false, SCALE_LAST, 3, 4},
     {{{"vllm-minimax", "N7: vLLM MiniMax-M3", BITS}, NO_MINUS_ZERO},
-     Q_MINIMAX, V_DIVIDE, GUARD_NONE, true, false, false, false, 0, 0},
+     Q_MINIMAX, V_DIVIDE, GUARD_NONE, 0x1p-9f, false, false, SCALE_LAST, 0, 0},
+    {{{"torchao", "torchao NVFP4Tensor", BITS}, HARDWARE},
+     Q_SIXTH, V_ENCODE_OVER, GUARD_NONE, 0x1p-6f, false, true, SCALE_FIRST, 0, 0},
+    {{{"flashinfer-page-sm90", "N5 as compiled for sm_90", BITS}, {KVG_REF_TIES_EVEN, REF_SIGN_BIT, 0}},
+     Q_RCP_SM90, V_RCP_SM90, GUARD_SCALE_OR_NAN, 0, false, false, SCALE_LAST, 0, 0},
     {{{"seed", "N10: elements by the UNROUNDED scale; known wrong", BITS}, HARDWARE},
-     Q_DIVIDE, V_UNROUNDED, GUARD_DIVISOR_SIGNED, false, false, false, false, 0, 0},
+     Q_DIVIDE, V_UNROUNDED, GUARD_DIVISOR_SIGNED, 0, false, false, SCALE_LAST, 0, 0},
 };
+
+static float flushed(float x)
+{
+    return fabsf(x) < FLT_MIN ? copysignf(0.0f, x) : x;
+}
+
+/* x / y as nvcc compiles it where subnormals are flushed */
+static float fast_quotient(float x, float y)
+{
+    const float quotient = flushed(x) * ref_rcp_approx(flushed(y), true);
+    return flushed(quotient);
+}
 
 /* The reference's stand-in for rcp.approx.ftz.f32: correctly rounded, subnormals flushed on both sides. */
 static float rcp(float x)
 {
-    if (fabsf(x) < FLT_MIN) x = copysignf(0.0f, x);
-    float r = 1.0f / x;
-    return fabsf(r) < FLT_MIN ? copysignf(0.0f, r) : r;
+    return flushed(1.0f / flushed(x));
 }
 
 static float block_q(const nvfp4_dialect *dialect, float g, float amax, bool has_nan)
@@ -115,15 +141,22 @@ static float block_q(const nvfp4_dialect *dialect, float g, float amax, bool has
         sixth = (amax < 1e-12f ? 1e-12f : amax) / 6.0f;
         q = sixth * encode;
         break;
+    case Q_SIXTH:
+        sixth = amax / 6.0f;
+        q = sixth / g;
+        break;
+    case Q_RCP_SM90:
+        q = flushed(amax) > 0 ? fast_quotient(amax, 6.0f * g) : 0;
+        break;
     }
     if (dialect->zero_is_one && q == 0) q = 1;
-    if (dialect->clamp_low && q < 0x1p-9f) q = 0x1p-9f;
+    if (q < dialect->least) q = dialect->least;
     return q; /* the upper clamp is e4m3's saturation */
 }
 
 /* How v follows from x in one block: a divisor, or a multiplier, or a constant +0. */
 typedef struct element_scale {
-    enum { DIVIDE, MULTIPLY, PLUS_ZERO, SIGNED_ZERO } kind;
+    enum { DIVIDE, DIVIDE_FAST, MULTIPLY, PLUS_ZERO, SIGNED_ZERO } kind;
     float factor;
 } element_scale;
 
@@ -138,7 +171,7 @@ static element_scale by_divisor(const nvfp4_dialect *dialect, float divisor)
 static element_scale block_element_scale(const nvfp4_dialect *dialect, float g, float amax, float q, float sf)
 {
     if ((dialect->guard == GUARD_AMAX && amax == 0) || (dialect->guard == GUARD_Q && q == 0) ||
-        (dialect->guard == GUARD_SCALE && sf == 0)) {
+        (dialect->guard == GUARD_SCALE && sf == 0) || (dialect->guard == GUARD_SCALE_OR_NAN && !(sf > 0))) {
         return (element_scale){MULTIPLY, 0};
     }
     const float encode = 1.0f / g;
@@ -152,6 +185,8 @@ static element_scale block_element_scale(const nvfp4_dialect *dialect, float g, 
     case V_ENCODE_TE:
         reciprocal = 1.0f / (sf * (1.0f / encode));
         return (element_scale){MULTIPLY, reciprocal > FLT_MAX ? FLT_MAX : reciprocal};
+    case V_ENCODE_OVER: return (element_scale){MULTIPLY, encode / sf};
+    case V_RCP_SM90: return (element_scale){DIVIDE_FAST, sf * g};
     }
     return (element_scale){PLUS_ZERO, 0};
 }
@@ -160,6 +195,7 @@ static float element_v(element_scale scale, float x)
 {
     switch (scale.kind) {
     case DIVIDE: return x / scale.factor;
+    case DIVIDE_FAST: return fast_quotient(x, scale.factor);
     case MULTIPLY: return x * scale.factor;
     case SIGNED_ZERO: return isnan(x) ? x : copysignf(0.0f, x);
     case PLUS_ZERO: break;
@@ -189,12 +225,12 @@ static void decode(const ref_row *row, const uint16_t *codes, const uint8_t *sca
     for (uint32_t i = 0; i < row->head_dim; i++) {
         const float sf = kvg_ref_f32_of_e4m3(scales[i / BLOCK]);
         const float value = kvg_ref_f32_of_e2m1((uint8_t)codes[i]);
-        if (dialect->decode_scale_first) {
-            const float d = sf * g;
-            y[i] = (value == 0 ? 0.0f : value) * d;
-        } else {
+        if (dialect->reader == SCALE_LAST) {
             const float product = value * sf; /* exact */
             y[i] = product * g;
+        } else {
+            const float d = sf * g;
+            y[i] = (value == 0 && dialect->reader == SCALE_FIRST_PLUS_ZERO ? 0.0f : value) * d;
         }
     }
 }
@@ -202,10 +238,10 @@ static void decode(const ref_row *row, const uint16_t *codes, const uint8_t *sca
 static double exact(const ref_row *row, const uint16_t *codes, const uint8_t *scales, double *y)
 {
     const nvfp4_dialect *dialect = row->dialect;
-    const bool first = dialect->decode_scale_first;
+    const bool first = dialect->reader != SCALE_LAST;
     for (uint32_t i = 0; i < row->head_dim; i++) {
         const float sf = kvg_ref_f32_of_e4m3(scales[i / BLOCK]);
-        /* modelopt: RN(sf * g) belongs to the number's definition */
+        /* RN(sf * g) belongs to the number's definition */
         const float d = first ? sf * row->tensor_scale : sf;
         y[i] = (double)kvg_ref_f32_of_e2m1((uint8_t)codes[i]) * d;
     }
@@ -218,8 +254,9 @@ static ref_range scale_range(const ref_row *row, double amax, bool has_nan)
     const nvfp4_dialect *dialect = row->dialect;
     const double g = row->tensor_scale, slack = 0x1p-20; /* up to a handful of f32 roundings */
     if (has_nan && dialect->propagates_nan) return (ref_range){0, INFINITY};
+    if (dialect->q == Q_RCP_SM90 && (amax < FLT_MIN || g < 0x1p9 * FLT_MIN)) return (ref_range){0, INFINITY};
     const double q = amax / (6 * g), q_low = q * (1 - slack), q_high = q * (1 + slack) + 0x1p-149;
-    const double floor = dialect->clamp_low ? 0x1p-9 : 0;
+    const double floor = dialect->least;
     double low = ref_max(floor, q_low - ref_max(q_low * 0x1p-4, 0x1p-10));
     double high = ref_max(floor, q_high + ref_max(q_high * 0x1p-4, 0x1p-10));
     ref_range d = {ref_min(low, 448) * g * (1 - slack), ref_min(high, 448) * g * (1 + slack)};

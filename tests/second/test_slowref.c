@@ -124,7 +124,7 @@ int main(void)
         cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_sides_apart),
         cmocka_unit_test(test_worked_bytes),
-        cmocka_unit_test(test_rows_of_sm90),
+        cmocka_unit_test(test_rows_of_engines),
         cmocka_unit_test(test_flattened_rows),
         cmocka_unit_test(test_all_zero_blocks),
         cmocka_unit_test(test_tiny_block),

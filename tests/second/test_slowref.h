@@ -6,7 +6,7 @@
 
 /* test_vectors.c: docs/spec/formats.md section 10 */
 void test_worked_bytes(void **state);
-void test_rows_of_sm90(void **state);
+void test_rows_of_engines(void **state);
 void test_flattened_rows(void **state);
 void test_all_zero_blocks(void **state);
 void test_tiny_block(void **state);

@@ -205,9 +205,9 @@ void test_affine_row(void **state)
     tally_close(&t, __func__);
 }
 
-/* Rows of engines' kernels as an H200 and an H100 wrote them, and those of FP8 by the page. Each differs from the
- * dialect of IEEE division. */
-void test_rows_of_sm90(void **state)
+/* Rows of engines' kernels as an H200 and an H100 wrote them, those of FP8 by the page. Each differs from the dialect
+ * of IEEE division. Then rows of engines' torch code. */
+void test_rows_of_engines(void **state)
 {
     (void)state;
     static const char fp8_row[] = "7839 B035 007E 00FE 007C 00FC 0080 7831"; /* 25 g, 13 g, NaN, ..., 6.25 g */
@@ -261,9 +261,37 @@ void test_rows_of_sm90(void **state)
         {KVG_FORMAT_MX16, "sglang-eager-sm90", KVG_DTYPE_F16, 1,
          "00FC 00FC 007C 007C 00FC 007C 00FC 00FC 007C 00FC 007C 00FC 007C 007C 007C 007C", "FF",
          "0000000000000000"},
+        {KVG_FORMAT_NVFP4, "flashinfer-page-sm90", KVG_DTYPE_BF16, 0.25f,
+         "D53E 85FF CABE C93E 52BD D0BE 473D 453D 0000 483D D93F 073F 0C3E 1CBF 603E 0000", "39", "033BB8000047C102"},
+        {KVG_FORMAT_NVFP4, "flashinfer-page-sm90", KVG_DTYPE_F16, 17,
+         "E3B7 C8C1 E7C1 FB44 0843 A037 134A A534 E248 56B6 6C44 85C0 A93C 25C7 A0C9 B7BC", "1F", "B84B040786A4E19F"},
+        {KVG_FORMAT_NVFP4, "flashinfer-page-sm90", KVG_DTYPE_F16, 0.0251f,
+         "4339 0000 E9C8 69CE 8CBD 9F3F D145 2ACA 4B4D 963A 0080 0000 46C7 8B45 05FC AE40", "73", "00FC19D306083B10"},
         {KVG_FORMAT_E4M3, "vllm-sm90", KVG_DTYPE_F16, fp8_g, fp8_row, "", "5D557F7F7EFE804D"},
         {KVG_FORMAT_E4M3, "lmdeploy-sm90", KVG_DTYPE_F16, fp8_g, fp8_row, "", "5D557E7E7EFE804D"},
         {KVG_FORMAT_E5M2, "lmdeploy-sm90", KVG_DTYPE_F16, fp8_g, fp8_row, "", "4E4B7B7B7BFB8046"},
+        {KVG_FORMAT_NVFP4, "torchao", KVG_DTYPE_BF16, 0.0371f,
+         "C0BF E33E 9740 54C0 D6BF 623E 9C3E 1540 E23F 8440 C540 27C0 E83E B33F 2140 AA3E", "5E", "1BD60B4163D73114"},
+        {KVG_FORMAT_NVFP4, "torchao", KVG_DTYPE_BF16, 0.0371f,
+         "3CB7 B0B7 C338 9DB8 9436 D238 1DB9 0BB9 83B7 EF38 0CB9 3E39 1938 FDB7 2DB9 4036", "08", "8880008908188009"},
+        {KVG_FORMAT_INT4, "quanto", KVG_DTYPE_BF16, 1,
+         "D140 2440 84C0 83C0 E240 473E 1C3F 54C0 0B40 713F 44C0 99BF 7E40 84BE 41BF ACBF", "3F3F84C0",
+         "0E6F0916185B4745"},
+        {KVG_FORMAT_INT4, "quanto", KVG_DTYPE_F16, 1,
+         "E132 CABC 1846 6637 C546 753F 9F43 36C6 7338 6143 4A41 D6C3 72C4 1536 9FB8 18C4", "ED3A36C6",
+         "E7CF8609A8723B28"},
+        {KVG_FORMAT_INT4, "hqq", KVG_DTYPE_BF16, 1,
+         "0EBF B640 9740 B040 1B40 3540 D1BF 9DBF ED3F 60C0 953D 50BF 9DC0 173F D440 BA3F", "453FCC40",
+         "D64AEE5A69F05287"},
+        {KVG_FORMAT_INT4, "hqq", KVG_DTYPE_F16, 1,
+         "FDBD 1837 B544 A2C2 B1BE 1133 DD34 AB40 123F 2344 2546 39C1 3C37 963D 0541 5035", "0C394245",
+         "D3630696F8961C67"},
+        {KVG_FORMAT_INT8, "hqq", KVG_DTYPE_BF16, 1,
+         "0A40 7A40 C93F C73F 6A40 9F40 1B3F 5BC0 8ABE D23F C0BE 2D40 3040 503E 1040 0941", "413D9242",
+         "779C6A6A97B35600436C4182834D79FF"},
+        {KVG_FORMAT_INT8, "hqq", KVG_DTYPE_F16, 1,
+         "DB40 9D45 9E42 BB45 93C2 1AC1 D444 0A43 FBC0 3BBE 4C44 7F38 F7C4 5441 1740 053C", "5E296657",
+         "B0FCC5FF283AE9CA3B51DD8400B6A78E"},
     };
     const kvg_backend *backends[] = {golden_backend(), slow_backend()};
     tally t = {0};

@@ -209,6 +209,17 @@ def affine_quantise(fmt, dialect, dtype, x, g):
         zero = -low / scale
         q = np.trunc(x / scale[:, None] + zero[:, None] + F32(0.5))
         params = scale, zero
+    elif dialect == "quanto":
+        low, high = (np.where(np.isnan(x).any(1), F32(np.nan), limit) for limit in (low, high))
+        scale = to_type(dtype, to_type(dtype, high - low) / n)
+        q = np.rint(to_type(dtype, to_type(dtype, x - low[:, None]) / scale[:, None]))
+        params = scale, np.where(low == 0, F32(0), low)
+    elif dialect == "hqq":
+        low, high = (np.where(np.isnan(x).any(1), F32(np.nan), limit) for limit in (low, high))
+        inverse = np.where(high - low <= F32(1e-4), F32(1), np.minimum(F32(1) / (high - low) * n, F32(2e4)))
+        zero = F32(0) - low * inverse
+        q = np.rint(x * inverse[:, None] + zero[:, None])
+        params = F32(1) / inverse, zero
     else:
         scale = to_type(dtype, (high - low) * (F32(1) / n))
         inverse = to_type(dtype, F32(1) / scale)
@@ -226,7 +237,9 @@ def affine_dequantise(fmt, dialect, dtype, codes, scales, g):
     scale, other = (load(dtype, column)[:, None] for column in np.ascontiguousarray(scales.view("<u2").T))
     if dialect == "pytorch":
         return store(dtype, (q - other) * scale)
-    if dialect == "turbomind-muladd":
+    if dialect == "hqq":
+        return store(dtype, to_type(dtype, q - other) * scale)
+    if dialect in ("turbomind-muladd", "quanto"):
         return store(dtype, to_type(dtype, q * scale) + other)
     product = q.astype(F64) * scale.astype(F64)  # exact: 8 + 11 bits
     return store(dtype, odd(odd_sum(product, np.broadcast_to(other.astype(F64), product.shape))))
@@ -321,7 +334,7 @@ def mx_dequantise(fmt, dialect, dtype, codes, scales, g):
 # ---- nvfp4: section 8 ----
 
 NVFP4 = ("canonical", "modelopt", "modelopt-fake", "modelopt-hopper", "flashinfer-kv", "trtllm", "flashinfer-fast",
-         "flashinfer-te", "flashinfer-page", "vllm", "vllm-minimax", "seed")
+         "flashinfer-te", "flashinfer-page", "torchao", "vllm", "vllm-minimax", "seed")
 
 
 def nvfp4_scale(dialect, amax, g):
@@ -335,6 +348,8 @@ def nvfp4_scale(dialect, amax, g):
         return amax * (s * (F32(1) / F32(6)))
     if dialect == "vllm-minimax":
         return np.clip(np.maximum(amax, F32(1e-12)) / F32(6) * s, F32(2.0**-9), F32(448))
+    if dialect == "torchao":
+        return np.clip(amax / F32(6) / g, F32(2.0**-6), F32(448))
     q = amax / (F32(6) * g)
     if dialect == "modelopt":
         return np.clip(np.where(q == 0, F32(1), q), F32(2.0**-9), F32(448))
@@ -360,6 +375,7 @@ def nvfp4_scaled(dialect, x, amax, q, sf, g):
         "flashinfer-fast": lambda: (rcp(sf * rcp(s)), amax == 0),
         "flashinfer-te": lambda: (np.minimum(F32(1) / (sf * (F32(1) / s)), FLT_MAX), np.bool_(False)),
         "flashinfer-page": lambda: (F32(1) / d, sf == 0),
+        "torchao": lambda: (s / sf, np.bool_(False)),
         "vllm": lambda: (rcp(sf * rcp(s)), sf == 0),
     }[dialect]()
     return x * np.where(off, F32(0), multiplier)
@@ -367,7 +383,7 @@ def nvfp4_scaled(dialect, x, amax, q, sf, g):
 
 def nvfp4_quantise(fmt, dialect, dtype, x, g):
     x = x.reshape(len(x), -1, 16)
-    amax = np.abs(x).max(-1) if dialect == "modelopt" else amax_of(x)  # numpy's max propagates NaN, as torch's does
+    amax = np.abs(x).max(-1) if dialect in ("modelopt", "torchao") else amax_of(x)  # numpy's max propagates NaN, as torch's does
     q = nvfp4_scale(dialect, amax, g)
     byte = fp8(q, E4M3)
     sf = fp8_value(byte, E4M3)
@@ -382,7 +398,9 @@ def nvfp4_dequantise(fmt, dialect, dtype, codes, scales, g):
     value = E2M1_VALUE[code]
     sf = np.repeat(fp8_value(scales, E4M3), 16, 1)
     if dialect == "modelopt":
-        return store(dtype, np.where(code == 8, F32(0), value) * (sf * g))
+        value = np.where(code == 8, F32(0), value)
+    if dialect in ("modelopt", "torchao"):
+        return store(dtype, value * (sf * g))
     return store(dtype, value * sf * g)
 
 
@@ -488,6 +506,8 @@ def _table():
     for fmt in ("int8", "int4"):
         for dialect in ("canonical", "turbomind-muladd", "pytorch"):
             table[fmt, dialect] = affine_quantise, affine_dequantise
+    for row in (("int4", "quanto"), ("int4", "hqq"), ("int8", "hqq")):
+        table[row] = affine_quantise, affine_dequantise
     for fmt, dialect in (("rowint4", "canonical"), ("rowfp4", "canonical"), ("rowfp4", "marlin-linear")):
         table[fmt, dialect] = row_quantise, row_dequantise
     for fmt, dialect in MX:

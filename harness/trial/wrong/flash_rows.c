@@ -156,6 +156,7 @@ static float affine_number(const kvg_problem *p, kvg_dialect_number number, floa
     const float step = params[0], second = params[1];
     switch (number) {
     case KVG_NUMBER_FROM_ZERO: return (q - second) * step;
+    case KVG_NUMBER_FROM_ZERO_IN_T: return kvg_flash_through(p->dtype, q - second) * step;
     case KVG_NUMBER_TWICE: return kvg_flash_through(p->dtype, q * step) + second;
     case KVG_NUMBER_LESS_ZERO: return (float)((double)q * step - kvg_flash_through(p->dtype, step * second));
     case KVG_NUMBER_FUSED: break;

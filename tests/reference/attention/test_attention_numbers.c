@@ -120,7 +120,7 @@ static void check_numbers(const kvg_problem *p, uint64_t *compared)
     size_t dialect;
     assert_int_equal(kvg_reference_dialect_find(format, p->storage[KVG_K].dialect, &dialect), KVG_OK);
     const kvg_dialect_number number = kvg_reference_dialect_number(format, dialect);
-    const bool in_f32 = number == KVG_NUMBER_FROM_ZERO ||
+    const bool in_f32 = number == KVG_NUMBER_FROM_ZERO || number == KVG_NUMBER_FROM_ZERO_IN_T ||
                         (number == KVG_NUMBER_LESS_ZERO && p->dtype == KVG_DTYPE_BF16);
     const bool affine = info->scales == KVG_SCALES_AFFINE;
     const kvg_dtype to = affine ? p->dtype : KVG_DTYPE_F32;

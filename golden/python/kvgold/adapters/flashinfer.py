@@ -48,7 +48,7 @@ def refusal(p: Problem, t: Tensors) -> str | None:
     """Why a case of op decode is not FlashInfer's to answer."""
     if p.op != "decode" or format_of(p) not in (p.dtype, "nvfp4") or p.dtype == "f32" or p.shared_kv:
         return asked(p)
-    if any(side.dialect not in ("canonical", "flashinfer-kv", "flashinfer-page") for side in p.sides):
+    if any(side.dialect not in ("canonical", "flashinfer-kv", "flashinfer-page", "flashinfer-page-sm90") for side in p.sides):
         return f"dialect {p.sides[0].dialect}"
     if "sinks" in t:
         return "sinks"

@@ -4,7 +4,8 @@
 
 quanto  QuantoQuantizedLayer, over optimum-quanto: int4. It stores -min, which is min here. The sign of a min of 0 is
         that of some 0 of the row, and no decoded number depends on it: it is + here
-hqq     HQQQuantizedLayer, over hqq, with axis 1: int4 and int8
+hqq     HQQQuantizedLayer, over hqq, with axis 1: int4 and int8. Its optimiser, which fits zero points to a whole tensor,
+        is off. The sign of a zero point of 0 is + here
 
 Op quantise is a layer's first update, dequantise its _dequantize. q_group_size is head_dim: a group is a row. A byte of
 theirs has the codes of two rows: the codes are unpacked, and packed as the dialect has them. Torch code, on any
@@ -12,6 +13,7 @@ device."""
 
 from __future__ import annotations
 
+import functools
 import sys
 from typing import Any, Callable, Mapping
 
@@ -64,7 +66,7 @@ Parts = tuple[torch.Tensor, torch.Tensor, torch.Tensor]  # of rows: codes one pe
 
 
 def quanto(p: Problem, t: dict[str, torch.Tensor]) -> Mapping[str, torch.Tensor] | str:
-    if p.op not in ("quantise", "dequantise") or format_of(p) != "int4" or p.sides[0].dialect != "turbomind-muladd":
+    if p.op not in ("quantise", "dequantise") or format_of(p) != "int4" or p.sides[0].dialect != "quanto":
         return asked(p)
     layer = QuantoQuantizedLayer(q_group_size=p.head_dim)
 
@@ -79,13 +81,15 @@ def quanto(p: Problem, t: dict[str, torch.Tensor]) -> Mapping[str, torch.Tensor]
 
 def hqq(p: Problem, t: dict[str, torch.Tensor]) -> Mapping[str, torch.Tensor] | str:
     bits = BITS.get(format_of(p) or "")
-    if p.op not in ("quantise", "dequantise") or bits is None or p.sides[0].dialect != "pytorch":
+    if p.op not in ("quantise", "dequantise") or bits is None or p.sides[0].dialect != "hqq":
         return asked(p)
     layer = HQQQuantizedLayer(nbits=bits, axis_key=1, axis_value=1, q_group_size=p.head_dim)
+    plain = functools.partial(layer.quantizer.quantize, optimize=False)
+    layer.quantizer = type("Plain", (layer.quantizer,), {"quantize": staticmethod(plain)})
     packing = layer.quantizer.bit_to_packing[bits]
 
     def parts_of(tensor: Any) -> Parts:
-        return layer.quantizer.unpack[packing](tensor[0]), tensor[1]["scale"], tensor[1]["zero"]
+        return layer.quantizer.unpack[packing](tensor[0]), tensor[1]["scale"], tensor[1]["zero"] + 0
 
     def tensor_of(codes: torch.Tensor, scale: torch.Tensor, second: torch.Tensor) -> Any:
         return layer.quantizer.pack[packing](codes), {
@@ -116,10 +120,7 @@ def question(p: Problem, t: Tensors, side: str) -> Parts:
 
 def nibbles(p: Problem) -> torch.Tensor:
     """The elements of a row in the order of its nibbles: docs/spec/formats.md section 5."""
-    elements = torch.arange(p.head_dim)
-    if p.sides[0].dialect == "pytorch":
-        return elements.view(2, -1).T.flatten()
-    return elements.view(-1, 4, 2).transpose(1, 2).flatten()
+    return torch.arange(p.head_dim).view(-1, 4, 2).transpose(1, 2).flatten()
 
 
 def packed(p: Problem, codes: torch.Tensor) -> torch.Tensor:
