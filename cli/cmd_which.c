@@ -94,6 +94,7 @@ static const struct change {
     CHANGE(factor, KVG_FACTOR_ONCE, "with a score factor of two roundings")
     CHANGE(factor, KVG_FACTOR_WIDE, "with a score factor of one rounding")
     CHANGE(exponent, KVG_EXPONENT_FUSED, "with sums that follow a new maximum")
+    CHANGE(exponent, KVG_EXPONENT_FUSED_EACH, "with sums that follow the maximum at every tile")
     CHANGE(exponent, KVG_EXPONENT_FUSED_ALL, "with sums that follow the maximum by one fma at every tile")
     CHANGE(weights, KVG_WEIGHTS_AS_VALUES, "with l from rounded weights")
     CHANGE(weights, KVG_WEIGHTS_BY_LANE, "with l from weights by lanes")
@@ -104,7 +105,8 @@ static const struct change {
 
 static bool fuses(const kvg_contract_info *contract)
 {
-    return contract->exponent == KVG_EXPONENT_FUSED || contract->exponent == KVG_EXPONENT_FUSED_ALL;
+    return contract->exponent == KVG_EXPONENT_FUSED || contract->exponent == KVG_EXPONENT_FUSED_EACH ||
+           contract->exponent == KVG_EXPONENT_FUSED_ALL;
 }
 
 /* The contract with the change has a meaning: powers of e, products one by one, and tiles with a maximum of their own

@@ -77,6 +77,12 @@ static bool follows_by_fma(const slow_head *h)
     return h->profile->contract->exponent == KVG_EXPONENT_FUSED_ALL;
 }
 
+/* w is formed at every tile from the exponent of FlashAttention-3, but 0 where nothing was seen. */
+static bool follows_each(const slow_head *h)
+{
+    return h->profile->contract->exponent == KVG_EXPONENT_FUSED_EACH;
+}
+
 /* m as exponents have it under docs/spec/other-kernels.md section 4. */
 static slow_number subtracted(const slow_query *r, slow_number m)
 {
@@ -91,7 +97,8 @@ bool slow_weights_are_lifted(const slow_head *h)
 
 slow_number slow_minus_reference(const slow_query *r, slow_number m)
 {
-    const bool clamped = follows_by_fma(r->head), kept = !wrong(r->head, SLOW_DECODE_NO_TOP_KEPT);
+    const bool clamped = follows_by_fma(r->head) || follows_each(r->head);
+    const bool kept = !wrong(r->head, SLOW_DECODE_NO_TOP_KEPT);
     const bool lifted = slow_weights_are_lifted(r->head) && !wrong(r->head, SLOW_DECODE_WEIGHTS_UNLIFTED);
     if (!clamped && slow_is_lowest(m) && kept) m = slow_zero(false);
     slow_number reference = slow_f32_multiply(m, r->c);
@@ -107,6 +114,7 @@ static slow_number shrinking(const slow_query *r, slow_number m, slow_number top
     const slow_head *h = r->head;
     const bool lost = top.kind == SLOW_NAN || (top.kind == SLOW_INF && !top.negative);
     if (h->own && lost) return slow_nan();
+    if (follows_each(h) && slow_is_lowest(m)) return slow_zero(false);
     const slow_number x = slow_f32_subtract(m, subtracted(r, top));
     if (h->own || slow_subtracts(h)) return slow_exp2_of(h, x);
     const bool fused = follows_by_fma(h) != wrong(h, SLOW_DECODE_SHRINKING_OTHER);
@@ -133,7 +141,7 @@ static slow_number rescale(const slow_query *r, slow_number top, slow_state *s)
 /* w is formed at every tile. */
 static bool follows_at_each_tile(const slow_head *h)
 {
-    return follows_by_fma(h) || slow_subtracts(h);
+    return follows_by_fma(h) || follows_each(h) || slow_subtracts(h);
 }
 
 static bool must_rescale(const slow_query *r, slow_number top, slow_number m)

@@ -73,7 +73,7 @@ static slow_number q_vllm_minimax(const block *b)
 
 static slow_number q_torchao(const block *b)
 {
-    return over(over(b->amax, six()), b->g);
+    return over(mul(b->amax, over(one(), six())), b->g);
 }
 
 /* A subnormal number is a zero. */
@@ -311,7 +311,7 @@ static const nvfp4_rules vllm = {
 static const nvfp4_rules vllm_minimax = {
     .q = q_vllm_minimax, .clamp = FROM_SMALLEST_TO_448, .factor = d_stored, .e2m1 = RULE(NONZERO, 7)};
 static const nvfp4_rules torchao = {
-    .q = q_torchao, .clamp = FROM_NORMAL_TO_448, .factor = m_torchao, .use = MULTIPLY, .e2m1 = RULE(BIT, 7),
+    .q = q_torchao, .clamp = FROM_NORMAL_TO_448, .factor = m_torchao, .use = MULTIPLY, .e2m1 = RULE(BIT, 4),
     .nan_propagates = true};
 static const nvfp4_rules flashinfer_page_sm90 = {
     .q = q_flashinfer_page_sm90, .factor = m_flashinfer_page_sm90, .use = MULTIPLY_FAST, .guard = SF_IS_ZERO_OR_NAN,

@@ -169,6 +169,7 @@ static float factor_of(const ref_profile_run *r, const head *h, float from, floa
     case KVG_EXPONENT_SUBTRACTED: return isnan(to) || to == INFINITY ? NAN : r->exp2->of(from - to);
     case KVG_EXPONENT_SUBTRACTED_ALL: return r->exp2->of(from - point_of(r, to));
     case KVG_EXPONENT_FUSED: return r->exp2->of((from - (to == -INFINITY ? 0 : to)) * h->c);
+    case KVG_EXPONENT_FUSED_EACH: return from == -INFINITY ? 0 : r->exp2->of((from - to) * h->c);
     case KVG_EXPONENT_FUSED_ALL: return r->exp2->of(fmaf(from, h->c, -ref_profile_minus(r, to)));
     case KVG_EXPONENT_FUSED_E: return r->exp2->of((from - to) * LOG2_E);
     }

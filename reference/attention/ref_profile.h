@@ -116,13 +116,16 @@ static inline float ref_sum_of_tree(float *x, uint32_t count)
 /* The exponent of a weight is formed in one operation. */
 static inline bool ref_profile_fuses(const ref_profile_run *r)
 {
-    return r->rules->exponent == KVG_EXPONENT_FUSED || r->rules->exponent == KVG_EXPONENT_FUSED_ALL;
+    const kvg_exponent_kind exponent = r->rules->exponent;
+    return exponent == KVG_EXPONENT_FUSED || exponent == KVG_EXPONENT_FUSED_EACH || exponent == KVG_EXPONENT_FUSED_ALL;
 }
 
 /* The factor by which sums follow m is formed at every tile. */
 static inline bool ref_profile_rescales_all(const ref_profile_run *r)
 {
-    return r->rules->exponent == KVG_EXPONENT_SUBTRACTED_ALL || r->rules->exponent == KVG_EXPONENT_FUSED_ALL;
+    const kvg_exponent_kind exponent = r->rules->exponent;
+    return exponent == KVG_EXPONENT_SUBTRACTED_ALL || exponent == KVG_EXPONENT_FUSED_EACH ||
+           exponent == KVG_EXPONENT_FUSED_ALL;
 }
 
 /* What a fused exponent subtracts: m in log2 units, and less by the offset. Of a row that has seen nothing it is 0, or

@@ -339,8 +339,8 @@ void ref_holding_class(const kvg_problem *p, kvg_arithmetic *out)
         .folded = true,
         .rounded_sum = profile->contract->weights == KVG_WEIGHTS_AS_VALUES || typed,
         .typed = typed,
-        .fused_exponent = exponent == KVG_EXPONENT_FUSED || exponent == KVG_EXPONENT_FUSED_ALL ||
-                          exponent == KVG_EXPONENT_FUSED_E,
+        .fused_exponent = exponent == KVG_EXPONENT_FUSED || exponent == KVG_EXPONENT_FUSED_EACH ||
+                          exponent == KVG_EXPONENT_FUSED_ALL || exponent == KVG_EXPONENT_FUSED_E,
         .fused_rescales = exponent == KVG_EXPONENT_FUSED_ALL,
         .rounded_twice = profile->contract->end == KVG_END_PARTS && p->storage[KVG_V].format == KVG_FORMAT_E4M3,
         .late_sink = profile->contract->end == KVG_END_RECIPROCAL,

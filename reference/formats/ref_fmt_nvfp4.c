@@ -14,7 +14,7 @@ typedef enum scale_rule {
     Q_ENCODE,      /* RN(S * RN(amax * rcp(6))), S = RN(1/g) */
     Q_ENCODE_TE,   /* RN(amax * RN(S * RN(1/6))) */
     Q_MINIMAX,     /* RN(RN(max(amax, 1e-12) / 6) * RN(1/g)) */
-    Q_SIXTH,       /* RN(RN(amax / 6) / g) */
+    Q_SIXTH,       /* RN(RN(amax * RN(1/6)) / g) */
     Q_RCP_SM90     /* RN(amax * rcp(RN(6g))), in the arithmetic of sm_90, which has no subnormals */
 } scale_rule;
 
@@ -90,7 +90,7 @@ static const nvfp4_dialect dialects[] = {
      Q_ENCODE, V_RCP_ENCODE, GUARD_SCALE, 0, false, false, SCALE_LAST, 3, 4},
     {{{"vllm-minimax", "N7: vLLM MiniMax-M3", BITS}, NO_MINUS_ZERO},
      Q_MINIMAX, V_DIVIDE, GUARD_NONE, 0x1p-9f, false, false, SCALE_LAST, 0, 0},
-    {{{"torchao", "torchao NVFP4Tensor", BITS}, HARDWARE},
+    {{{"torchao", "torchao NVFP4Tensor on CUDA", BITS}, {KVG_REF_TIES_EVEN, REF_SIGN_BIT, 4}},
      Q_SIXTH, V_ENCODE_OVER, GUARD_NONE, 0x1p-6f, false, true, SCALE_FIRST, 0, 0},
     {{{"flashinfer-page-sm90", "N5 as compiled for sm_90", BITS}, {KVG_REF_TIES_EVEN, REF_SIGN_BIT, 0}},
      Q_RCP_SM90, V_RCP_SM90, GUARD_SCALE_OR_NAN, 0, false, false, SCALE_LAST, 0, 0},
@@ -142,7 +142,8 @@ static float block_q(const nvfp4_dialect *dialect, float g, float amax, bool has
         q = sixth * encode;
         break;
     case Q_SIXTH:
-        sixth = amax / 6.0f;
+        sixth = 1.0f / 6.0f;
+        sixth = amax * sixth;
         q = sixth / g;
         break;
     case Q_RCP_SM90:

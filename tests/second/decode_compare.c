@@ -81,7 +81,7 @@ decode_wish decode_fi2_wish_of(kvg_format format, size_t dialect, uint64_t numbe
 {
     (void)format;
     (void)dialect;
-    return other_wish(number, KVG_PROFILE_SM90_FLASHINFER_FA2_0_7_2, KVG_PROFILE_SM90_FLASHINFER_FA2_0_7_2, true);
+    return other_wish(number, KVG_PROFILE_SM90_FLASHINFER_FA2_0_7_2, KVG_PROFILE_SM90_FLASHINFER_FA2_0_7_4, true);
 }
 
 decode_wish decode_fi3_wish_of(kvg_format format, size_t dialect, uint64_t number)

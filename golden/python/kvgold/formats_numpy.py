@@ -349,7 +349,7 @@ def nvfp4_scale(dialect, amax, g):
     if dialect == "vllm-minimax":
         return np.clip(np.maximum(amax, F32(1e-12)) / F32(6) * s, F32(2.0**-9), F32(448))
     if dialect == "torchao":
-        return np.clip(amax / F32(6) / g, F32(2.0**-6), F32(448))
+        return np.clip(amax * (F32(1) / F32(6)) / g, F32(2.0**-6), F32(448))
     q = amax / (F32(6) * g)
     if dialect == "modelopt":
         return np.clip(np.where(q == 0, F32(1), q), F32(2.0**-9), F32(448))
@@ -389,7 +389,7 @@ def nvfp4_quantise(fmt, dialect, dtype, x, g):
     sf = fp8_value(byte, E4M3)
     v = nvfp4_scaled(dialect, x, amax[..., None], q[..., None], sf[..., None], g)
     sign = {"modelopt": "less", "vllm-minimax": "nonzero"}.get(dialect, "bit")
-    code = e2m1(v, x, "even", sign, "signed 0" if dialect == "flashinfer-page" else 7)
+    code = e2m1(v, x, "even", sign, {"flashinfer-page": "signed 0", "torchao": 4}.get(dialect, 7))
     return pack_pairs(code.reshape(len(x), -1)), byte
 
 

@@ -105,3 +105,17 @@ def test_no_engine(tmp_path):
         done = subprocess.run([sys.executable, "-m", "kvgold.adapters.torch", PACK, "--callable", name, "-o",
                                tmp_path / "answer"], capture_output=True, text=True, check=False)
         assert done.returncode == 2 and done.stderr.startswith(f"--callable {name}: "), done.stderr
+
+
+def test_slots_as_block_tables():
+    """Runs of slots and their tables say the same place for every token that is stored."""
+    from kvgold.adapters.cache import runs_of, tables_of
+    for block_tokens, slots in ((4, [6, 7, 20, 21, -1, 22, 0, 1]), (1, [5, 9, 2]), (4, [3, 8, 9, 3]), (2, [-1])):
+        runs = runs_of(slots, block_tokens)
+        placed = {}
+        for (first, run), table in zip(runs, tables_of(runs, block_tokens)):
+            for i in range(len(run)):
+                page, offset = divmod(run[0] % block_tokens + i, block_tokens)
+                placed[first + i] = int(table[page]) * block_tokens + offset
+        assert placed == {token: slot for token, slot in enumerate(slots) if slot >= 0}
+    assert len(runs_of([6, 7, 20, 21, -1, 22, 0, 1], 4)) == 3  # a page's end joins the next page's start, a gap does not

@@ -41,6 +41,32 @@ def slots_of(view: torch.Tensor) -> torch.Tensor:
     return view.view(-1, *view.shape[2:])
 
 
+Runs = list[tuple[int, list[int]]]
+
+
+def runs_of(slots: list[int], block_tokens: int) -> Runs:
+    """The tokens of op append as an engine has them that takes tables and lengths: runs of tokens whose slots follow one
+    another, as pages of a sequence do: (first token, slots)."""
+    runs: Runs = []
+    for token, slot in enumerate(slots):
+        if slot < 0:
+            continue
+        if runs and sum((runs[-1][0], len(runs[-1][1]))) == token:
+            last = runs[-1][1][-1]
+            at_end, at_start = (last + 1) % block_tokens == 0, slot % block_tokens == 0
+            if at_start if at_end else slot == last + 1:
+                runs[-1][1].append(slot)
+                continue
+        runs.append((token, [slot]))
+    return runs
+
+
+def tables_of(runs: Runs, block_tokens: int) -> list[torch.Tensor]:
+    """Each run's pages. Its first token lies at slots[0] % block_tokens of the first one."""
+    return [torch.tensor([slot // block_tokens for i, slot in enumerate(slots) if i == 0 or slot % block_tokens == 0])
+            for _, slots in runs]
+
+
 def live_pages(p: Problem, t: Tensors) -> tuple[list[torch.Tensor], list[int]] | None:
     """Each sequence's pages without those lost at its front, and the tokens they hold. None: one is lost elsewhere."""
     found, lengths = [], []

@@ -21,13 +21,13 @@ output after the kernel has rounded it."""
 from __future__ import annotations
 
 import math
-from typing import Any, Mapping
+from typing import Any, Iterable, Mapping
 
 import torch
 
 from ..problem import Problem
 from .alone import known_version
-from .cache import asked, format_of, live_pages, one_nan, pools, starts, table_of, Tensors, TYPES
+from .cache import (asked, format_of, live_pages, one_nan, pools, runs_of, starts, table_of, tables_of, Tensors, TYPES)
 
 VERSION = known_version("flashinfer-python", ["0.7.2.post1", "0.7.4"])
 
@@ -108,16 +108,24 @@ def attend(p: Problem, t: dict[str, torch.Tensor]) -> tuple[torch.Tensor, torch.
 
 
 def append(p: Problem, t: dict[str, torch.Tensor]) -> Mapping[str, torch.Tensor] | str:
-    """FlashInfer finds a token by sequence and position: every page is a sequence of its own here."""
     name = format_of(p)
     if p.op != "append" or p.rope or p.bias or name not in (p.dtype, "nvfp4") or p.dtype == "f32" or padded(p):
         return padded(p) or asked(p)
-    there = t["slots"] >= 0
-    slots = t["slots"][there].int()
-    pages = torch.arange(p.blocks + 1, dtype=torch.int32, device=slots.device)
-    where = (slots // p.block_tokens, slots % p.block_tokens)
-    table = (pages[:-1], pages, torch.full_like(pages[:-1], p.block_tokens))
-    rows = [t[side][there] for side in p.names]
+    runs = runs_of(t["slots"].tolist(), p.block_tokens)
+    if not runs:
+        return "no token is stored"
+    device, tables = t["slots"].device, tables_of(runs, p.block_tokens)
+
+    def ints(numbers: Iterable[int]) -> torch.Tensor:
+        return torch.tensor(list(numbers), dtype=torch.int32, device=device)
+
+    ends = [slots[0] % p.block_tokens + len(slots) for _, slots in runs]
+    where = (ints(i for i, (_, slots) in enumerate(runs) for _ in slots),
+             ints(position for (_, slots), end in zip(runs, ends) for position in range(end - len(slots), end)))
+    table = (torch.cat(tables).int().to(device), starts(torch.tensor([*map(len, tables)])).to(device),
+             ints((end - 1) % p.block_tokens + 1 for end in ends))
+    stored = ints(first + i for first, slots in runs for i in range(len(slots)))
+    rows = [t[side][stored] for side in p.names]
     if name == "nvfp4":
         scales = (t[f"{side}_tensor_scale"].item() for side in p.names)
         flashinfer.nvfp4_quantize_append_paged_kv_cache(*rows, *where, data(p, t), block_scales(p, t), *table, *scales,

@@ -20,7 +20,8 @@ import torch
 
 from ..problem import Problem
 from .alone import alone
-from .cache import asked, codes, format_of, live_pages, pools, scales, score_scale, table_of, Tensors, TYPES
+from .cache import (asked, codes, format_of, live_pages, pools, Runs, runs_of, scales, score_scale, table_of, tables_of,
+                    Tensors, TYPES)
 
 
 class Policy(enum.IntEnum):
@@ -65,29 +66,13 @@ def options(p: Problem, t: Tensors) -> dict[str, Any]:
     return {"quant_policy": POLICY[side.format], **given}
 
 
-def runs_of(slots: list[int], block_tokens: int) -> list[tuple[int, list[int]]]:
-    """Runs of tokens whose slots follow one another, as pages of a sequence do: (first token, slots)."""
-    runs: list[tuple[int, list[int]]] = []
-    for token, slot in enumerate(slots):
-        if slot < 0:
-            continue
-        if runs and sum((runs[-1][0], len(runs[-1][1]))) == token:
-            last = runs[-1][1][-1]
-            at_end, at_start = (last + 1) % block_tokens == 0, slot % block_tokens == 0
-            if at_start if at_end else slot == last + 1:
-                runs[-1][1].append(slot)
-                continue
-        runs.append((token, [slot]))
-    return runs
-
-
-def write(p: Problem, t: dict[str, torch.Tensor], runs: list[tuple[int, list[int]]], longest: int) -> dict[str, torch.Tensor]:
+def write(p: Problem, t: dict[str, torch.Tensor], runs: Runs, longest: int) -> dict[str, torch.Tensor]:
     device, size = t["k"].device, p.block_tokens
 
     def of_runs(numbers: list[int]) -> torch.Tensor:
         return torch.tensor(numbers, dtype=torch.int32, device=device)
 
-    tables = [torch.tensor([slot // size for i, slot in enumerate(slots) if i == 0 or slot % size == 0]) for _, slots in runs]
+    tables = tables_of(runs, size)
     fill_kv_cache(t["k"], t["v"], *cache(p, t), of_runs([token for token, _ in runs]),
                   of_runs([len(slots) for _, slots in runs]), of_runs([slots[0] % size + len(slots) for _, slots in runs]),
                   longest, table_of(tables, device), **options(p, t))
