@@ -28,7 +28,7 @@ DIALECTS = {  # beside canonical
     "rowfp4": "marlin-linear", "mx16": "turbomind sglang sglang-sm90 sglang-eager-sm90",
     "mxfp4": "ocp modelopt modelopt-floor modelopt-ceil trtllm vllm vllm-old ggml",
     "nvfp4": "modelopt modelopt-fake modelopt-hopper flashinfer-kv trtllm flashinfer-fast flashinfer-te "
-             "flashinfer-page flashinfer-page-sm90 torchao vllm vllm-minimax seed",
+             "flashinfer-page flashinfer-page-sm90 flashinfer-mla torchao vllm vllm-minimax seed",
     **{f: "mlx-cpu mlx-metal" for f in MLX}}
 CHIPS_LACK = {"int8_token_head", "fp8_token_head"} | MLX  # no operands in profiles of chips
 ON_GRID = {"exact", "uniform", "ones", "needle", "cold"}

@@ -93,6 +93,17 @@ static slow_number fast_product(slow_number a, slow_number b)
     return flush(mul(flush(a), flush(b)));
 }
 
+static slow_number flushed_reciprocal(slow_number x)
+{
+    return flush(over(one(), flush(x)));
+}
+
+static slow_number q_flashinfer_mla(const block *b)
+{
+    const slow_number amax = flush(b->amax);
+    return slow_is_zero(amax) ? amax : fast_product(amax, flushed_reciprocal(mul(six(), b->g)));
+}
+
 static slow_number q_flashinfer_page_sm90(const block *b)
 {
     const slow_number amax = flush(b->amax);
@@ -139,6 +150,11 @@ static slow_number m_flashinfer_page(const block *b)
 static slow_number m_torchao(const block *b)
 {
     return over(encode_scale(b), b->sf);
+}
+
+static slow_number m_flashinfer_mla(const block *b)
+{
+    return flushed_reciprocal(d_stored(b));
 }
 
 static slow_number m_flashinfer_page_sm90(const block *b)
@@ -316,6 +332,9 @@ static const nvfp4_rules torchao = {
 static const nvfp4_rules flashinfer_page_sm90 = {
     .q = q_flashinfer_page_sm90, .factor = m_flashinfer_page_sm90, .use = MULTIPLY_FAST, .guard = SF_IS_ZERO_OR_NAN,
     .substitute = X_TIMES_ZERO, .e2m1 = RULE(BIT, 0)};
+static const nvfp4_rules flashinfer_mla = {
+    .q = q_flashinfer_mla, .factor = m_flashinfer_mla, .use = MULTIPLY_FAST, .guard = SF_IS_ZERO_OR_NAN,
+    .substitute = X_TIMES_ZERO, .e2m1 = RULE(BIT, 0)};
 static const nvfp4_rules seed = {
     .q = q_canonical, .factor = d_unrounded, .guard = FACTOR_IS_ZERO, .substitute = ZERO_OF_SIGN_OF_X,
     .e2m1 = RULE(BIT, 7)};
@@ -334,6 +353,7 @@ static const slow_codec nvfp4[] = {
     {KVG_FORMAT_NVFP4, "vllm-minimax", quantise, dequantise, &vllm_minimax, SLOW_PRODUCT, NULL},
     {KVG_FORMAT_NVFP4, "torchao", quantise, dequantise_torchao, &torchao, SLOW_ROUNDED_PRODUCT, NULL},
     {KVG_FORMAT_NVFP4, "flashinfer-page-sm90", quantise, dequantise, &flashinfer_page_sm90, SLOW_PRODUCT, NULL},
+    {KVG_FORMAT_NVFP4, "flashinfer-mla", quantise, dequantise, &flashinfer_mla, SLOW_PRODUCT, NULL},
     {KVG_FORMAT_NVFP4, "seed", quantise, dequantise, &seed, SLOW_PRODUCT, NULL},
 };
 const slow_codecs slow_of_nvfp4 = SLOW_CODECS(nvfp4);

@@ -15,7 +15,8 @@ typedef enum scale_rule {
     Q_ENCODE_TE,   /* RN(amax * RN(S * RN(1/6))) */
     Q_MINIMAX,     /* RN(RN(max(amax, 1e-12) / 6) * RN(1/g)) */
     Q_SIXTH,       /* RN(RN(amax * RN(1/6)) / g) */
-    Q_RCP_SM90     /* RN(amax * rcp(RN(6g))), in the arithmetic of sm_90, which has no subnormals */
+    Q_FLUSHED,     /* RN(amax * RN(1 / RN(6g))), subnormals are zeros */
+    Q_FLUSHED_SM90 /* the same with sm_90's rcp.approx */
 } scale_rule;
 
 typedef enum element_rule {
@@ -26,7 +27,8 @@ typedef enum element_rule {
     V_RECIPROCAL,      /* RN(x * RN(1 / RN(sf * g))) */
     V_UNROUNDED,       /* RN(x / RN(q * g)): the scale before it was rounded */
     V_ENCODE_OVER,     /* RN(x * RN(S / sf)) */
-    V_RCP_SM90         /* RN(x * rcp(RN(sf * g))), as Q_RCP_SM90 */
+    V_FLUSHED,         /* RN(x * RN(1 / RN(sf * g))), as Q_FLUSHED */
+    V_FLUSHED_SM90     /* as Q_FLUSHED_SM90 */
 } element_rule;
 
 /* When v is not what the element rule says. */
@@ -93,7 +95,9 @@ static const nvfp4_dialect dialects[] = {
     {{{"torchao", "torchao NVFP4Tensor on CUDA", BITS}, {KVG_REF_TIES_EVEN, REF_SIGN_BIT, 4}},
      Q_SIXTH, V_ENCODE_OVER, GUARD_NONE, 0x1p-6f, false, true, SCALE_FIRST, 0, 0},
     {{{"flashinfer-page-sm90", "N5 as compiled for sm_90", BITS}, {KVG_REF_TIES_EVEN, REF_SIGN_BIT, 0}},
-     Q_RCP_SM90, V_RCP_SM90, GUARD_SCALE_OR_NAN, 0, false, false, SCALE_LAST, 0, 0},
+     Q_FLUSHED_SM90, V_FLUSHED_SM90, GUARD_SCALE_OR_NAN, 0, false, false, SCALE_LAST, 0, 0},
+    {{{"flashinfer-mla", "N5m: flashinfer page.cuh, MLA append", BITS}, {KVG_REF_TIES_EVEN, REF_SIGN_BIT, 0}},
+     Q_FLUSHED, V_FLUSHED, GUARD_SCALE_OR_NAN, 0, false, false, SCALE_LAST, 0, 0},
     {{{"seed", "N10: elements by the UNROUNDED scale; known wrong", BITS}, HARDWARE},
      Q_DIVIDE, V_UNROUNDED, GUARD_DIVISOR_SIGNED, 0, false, false, SCALE_LAST, 0, 0},
 };
@@ -103,17 +107,16 @@ static float flushed(float x)
     return fabsf(x) < FLT_MIN ? copysignf(0.0f, x) : x;
 }
 
-/* x / y as nvcc compiles it where subnormals are flushed */
-static float fast_quotient(float x, float y)
-{
-    const float quotient = flushed(x) * ref_rcp_approx(flushed(y), true);
-    return flushed(quotient);
-}
-
-/* The reference's stand-in for rcp.approx.ftz.f32: correctly rounded, subnormals flushed on both sides. */
+/* Correctly rounded, subnormals flushed on both sides: also the reference's stand-in for rcp.approx.ftz.f32. */
 static float rcp(float x)
 {
     return flushed(1.0f / flushed(x));
+}
+
+static float flushed_product(float x, float reciprocal)
+{
+    const float product = flushed(x) * reciprocal;
+    return flushed(product);
 }
 
 static float block_q(const nvfp4_dialect *dialect, float g, float amax, bool has_nan)
@@ -146,8 +149,11 @@ static float block_q(const nvfp4_dialect *dialect, float g, float amax, bool has
         sixth = amax * sixth;
         q = sixth / g;
         break;
-    case Q_RCP_SM90:
-        q = flushed(amax) > 0 ? fast_quotient(amax, 6.0f * g) : 0;
+    case Q_FLUSHED:
+        q = flushed(amax) > 0 ? flushed_product(amax, rcp(6.0f * g)) : 0;
+        break;
+    case Q_FLUSHED_SM90:
+        q = flushed(amax) > 0 ? flushed_product(amax, ref_rcp_approx(flushed(6.0f * g), true)) : 0;
         break;
     }
     if (dialect->zero_is_one && q == 0) q = 1;
@@ -157,7 +163,7 @@ static float block_q(const nvfp4_dialect *dialect, float g, float amax, bool has
 
 /* How v follows from x in one block: a divisor, or a multiplier, or a constant +0. */
 typedef struct element_scale {
-    enum { DIVIDE, DIVIDE_FAST, MULTIPLY, PLUS_ZERO, SIGNED_ZERO } kind;
+    enum { DIVIDE, MULTIPLY, MULTIPLY_FLUSHED, PLUS_ZERO, SIGNED_ZERO } kind;
     float factor;
 } element_scale;
 
@@ -187,7 +193,8 @@ static element_scale block_element_scale(const nvfp4_dialect *dialect, float g, 
         reciprocal = 1.0f / (sf * (1.0f / encode));
         return (element_scale){MULTIPLY, reciprocal > FLT_MAX ? FLT_MAX : reciprocal};
     case V_ENCODE_OVER: return (element_scale){MULTIPLY, encode / sf};
-    case V_RCP_SM90: return (element_scale){DIVIDE_FAST, sf * g};
+    case V_FLUSHED: return (element_scale){MULTIPLY_FLUSHED, rcp(sf * g)};
+    case V_FLUSHED_SM90: return (element_scale){MULTIPLY_FLUSHED, ref_rcp_approx(flushed(sf * g), true)};
     }
     return (element_scale){PLUS_ZERO, 0};
 }
@@ -196,8 +203,8 @@ static float element_v(element_scale scale, float x)
 {
     switch (scale.kind) {
     case DIVIDE: return x / scale.factor;
-    case DIVIDE_FAST: return fast_quotient(x, scale.factor);
     case MULTIPLY: return x * scale.factor;
+    case MULTIPLY_FLUSHED: return flushed_product(x, scale.factor);
     case SIGNED_ZERO: return isnan(x) ? x : copysignf(0.0f, x);
     case PLUS_ZERO: break;
     }
@@ -255,7 +262,8 @@ static ref_range scale_range(const ref_row *row, double amax, bool has_nan)
     const nvfp4_dialect *dialect = row->dialect;
     const double g = row->tensor_scale, slack = 0x1p-20; /* up to a handful of f32 roundings */
     if (has_nan && dialect->propagates_nan) return (ref_range){0, INFINITY};
-    if (dialect->q == Q_RCP_SM90 && (amax < FLT_MIN || g < 0x1p9 * FLT_MIN)) return (ref_range){0, INFINITY};
+    const bool flushes = dialect->q == Q_FLUSHED || dialect->q == Q_FLUSHED_SM90;
+    if (flushes && (amax < FLT_MIN || g < 0x1p9 * FLT_MIN)) return (ref_range){0, INFINITY};
     const double q = amax / (6 * g), q_low = q * (1 - slack), q_high = q * (1 + slack) + 0x1p-149;
     const double floor = dialect->least;
     double low = ref_max(floor, q_low - ref_max(q_low * 0x1p-4, 0x1p-10));

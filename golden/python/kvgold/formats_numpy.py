@@ -117,12 +117,13 @@ def power(byte):
     return np.where(byte == 255, np.nan, np.ldexp(1.0, byte.astype(np.int64) - 127))
 
 
+def flushed(x):
+    return np.where(np.abs(x) < F32(2.0**-126), np.copysign(F32(0), x), x)
+
+
 def rcp(x):
     """Section 1: the stand-in for rcp.approx.ftz.f32."""
-    x = np.asarray(x, F32)
-    r = F32(1) / x
-    r = np.where(np.abs(x) < F32(2.0**-126), np.copysign(F32(np.inf), x), r)
-    return np.where(np.abs(r) < F32(2.0**-126), np.copysign(F32(0), r), r)
+    return flushed(F32(1) / flushed(np.asarray(x, F32)))
 
 
 def amax_of(x, axis=-1):
@@ -334,7 +335,7 @@ def mx_dequantise(fmt, dialect, dtype, codes, scales, g):
 # ---- nvfp4: section 8 ----
 
 NVFP4 = ("canonical", "modelopt", "modelopt-fake", "modelopt-hopper", "flashinfer-kv", "trtllm", "flashinfer-fast",
-         "flashinfer-te", "flashinfer-page", "torchao", "vllm", "vllm-minimax", "seed")
+         "flashinfer-te", "flashinfer-page", "flashinfer-mla", "torchao", "vllm", "vllm-minimax", "seed")
 
 
 def nvfp4_scale(dialect, amax, g):
@@ -350,6 +351,8 @@ def nvfp4_scale(dialect, amax, g):
         return np.clip(np.maximum(amax, F32(1e-12)) / F32(6) * s, F32(2.0**-9), F32(448))
     if dialect == "torchao":
         return np.clip(amax * (F32(1) / F32(6)) / g, F32(2.0**-6), F32(448))
+    if dialect == "flashinfer-mla":
+        return np.where(flushed(amax) > 0, flushed(flushed(amax) * rcp(F32(6) * g)), F32(0))
     q = amax / (F32(6) * g)
     if dialect == "modelopt":
         return np.clip(np.where(q == 0, F32(1), q), F32(2.0**-9), F32(448))
@@ -369,6 +372,8 @@ def nvfp4_scaled(dialect, x, amax, q, sf, g):
         return np.where((d == 0) & ~np.isnan(x), F32(0), x / d)
     if dialect == "modelopt-hopper":
         return x / np.where(d < F32(1e-5), F32(1), d)
+    if dialect == "flashinfer-mla":
+        return flushed(flushed(x) * np.where(sf > 0, rcp(d), F32(0)))
     multiplier, off = {
         "flashinfer-kv": lambda: (rcp(d), amax == 0),
         "trtllm": lambda: (rcp(sf * rcp(s)), q == 0),
@@ -389,7 +394,7 @@ def nvfp4_quantise(fmt, dialect, dtype, x, g):
     sf = fp8_value(byte, E4M3)
     v = nvfp4_scaled(dialect, x, amax[..., None], q[..., None], sf[..., None], g)
     sign = {"modelopt": "less", "vllm-minimax": "nonzero"}.get(dialect, "bit")
-    code = e2m1(v, x, "even", sign, {"flashinfer-page": "signed 0", "torchao": 4}.get(dialect, 7))
+    code = e2m1(v, x, "even", sign, {"flashinfer-page": "signed 0", "flashinfer-mla": 0, "torchao": 4}.get(dialect, 7))
     return pack_pairs(code.reshape(len(x), -1)), byte
 
 

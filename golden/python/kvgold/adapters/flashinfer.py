@@ -186,7 +186,9 @@ def flatten(p: Problem, t: dict[str, torch.Tensor]) -> Mapping[str, torch.Tensor
 
 
 def merge(p: Problem, t: dict[str, torch.Tensor]) -> Mapping[str, torch.Tensor] | str:
-    if p.op != "merge":
-        return asked(p)
+    if p.op != "merge" or p.dtype == "f32":
+        return f"{asked(p)} in {p.dtype}"
+    if p.head_dim not in (64, 128, 256, 512):
+        return f"head_dim {p.head_dim}"
     out, lse = flashinfer.merge_state(t["out_a"], t["lse_a"] / LN2, t["out_b"], t["lse_b"] / LN2)
     return {"out": out, "lse": lse * LN2}
