@@ -152,7 +152,11 @@ static kvg_status read_cases(const kvg_golden_plan *plan, kvg_json object, const
     if (!s) s = kvg_config_use_backend(out, "reference");
     for (size_t i = 0; !s && i < out->case_count; i++) s = set_layer(plan, &out->cases[i]);
     kvg_json_text_free(&t);
-    return s ? kvg_json_fail(object, "%s", kvg_error_text()) : KVG_OK;
+    if (!s) return KVG_OK;
+    const char *why = kvg_error_text(); /* the file stands before the group's place already */
+    const size_t length = strlen(path);
+    if (strncmp(why, path, length) == 0 && strncmp(why + length, ": ", 2) == 0) why += length + 2;
+    return kvg_json_fail(object, "%s", why);
 }
 
 static kvg_status take_case(kvg_golden_plan *plan, const kvg_case *c, const group *g, size_t *room)

@@ -349,7 +349,10 @@ static void add_named(named_list *n, const char *kind, const char *name, kvg_def
     if (n->count == NAMED) return; /* test_defects.c finds every name */
     snprintf(n->ids[n->count], NAMED_ID, "%s:%s", kind, name);
     for (size_t i = 0; i < n->count; i++) {
-        if (strcmp(n->ids[i], n->ids[n->count]) == 0) return;
+        if (strcmp(n->ids[i], n->ids[n->count]) != 0) continue;
+        /* canonical, trtllm: formats have dialects of one name, with a source each */
+        if (strcmp(n->list[i].seen_in, defect.seen_in) != 0) n->list[i].seen_in = "docs/spec/formats.md";
+        return;
     }
     defect.id = n->ids[n->count];
     defect.change = same;
