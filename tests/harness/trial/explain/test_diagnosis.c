@@ -687,6 +687,27 @@ static void test_a_constant_has_no_name(void **state)
     close_bench(&b);
 }
 
+/* One row of 8 outputs and its LSE: two defects give it, and so few numbers fit one of thousands of pairs by chance. */
+static void test_few_numbers_name_no_pair(void **state)
+{
+    (void)state;
+    bench b;
+    kvg_diagnosis d;
+    kvg_wrong wrongs[2] = {{.sides = KVG_BOTH_SIDES}, {.sides = KVG_BOTH_SIDES}};
+    kvg_case c = decoding(KVG_FORMAT_BF16, KVG_PROFILE_NONE);
+    c.problem.kv_heads = c.problem.paging.sequences = c.queries = 1;
+    c.problem.head_dim = 8;
+    c.problem.attention = (kvg_attention){.query_heads = 1, .queries = 1, .softcap = 3};
+    assert_int_equal(kvg_defect_find("lse_base_2", &wrongs[0].defect), KVG_OK);
+    assert_int_equal(kvg_defect_find("cap_ignored", &wrongs[1].defect), KVG_OK);
+    assert_true(open_bench(c, &b) && plant(&b, wrongs, 2) && is_wrong(&b));
+    const kvg_evidence q = evidence_of(&b, 4096);
+    assert_int_equal(kvg_diagnose(&q, &b.places, &d), KVG_OK);
+    assert_true(d.wrong_bits > 1 && d.pairs > 0);
+    for (size_t i = 0; i < d.count; i++) assert_true(d.explanations[i].count == 1 && !d.explanations[i].exact);
+    close_bench(&b);
+}
+
 /* Time that is over at once leaves the pairs out, and nothing of what single defects say. */
 static void test_a_limit_of_time_ends_the_search(void **state)
 {
@@ -729,6 +750,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_wrong_questions_to_the_second_reference_are_named),
         cmocka_unit_test(test_what_has_no_name_gets_none),
         cmocka_unit_test(test_a_constant_has_no_name),
+        cmocka_unit_test(test_few_numbers_name_no_pair),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
