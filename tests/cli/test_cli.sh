@@ -446,6 +446,9 @@ expect "--case of no case" 2 "no case 'x'" "$kvgold" check many.json -o bad --ca
 mkdir -p "a folder's"
 cp five.json "a folder's/five.json"
 expect "a defect fails" 1 "FAIL" "$kvgold" check "a folder's/five.json" -o defect --backend defect:nibbles_swapped --no-html
+expect "... and what the first wrong byte was made of is said" 1 "; x 0.4375 of a block from -0.625 to 0.75, g 0.0122999996" \
+    "$kvgold" check "$source_dir/configs/ci_quick.json" -o defect --backend defect:v_scales_of_k --no-html \
+    --case 'quantise/nvfp4.canonical/rows/bf16/12x3x64/adversarial/g0.300000012,0.0122999996/defect:v_scales_of_k'
 repro=$(python3 -c '
 import json
 print(next(l["repro"] for l in map(json.loads, open("defect/results.jsonl")) if l.get("status") == "FAIL"))')

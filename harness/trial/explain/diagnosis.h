@@ -44,7 +44,7 @@ typedef struct kvg_where {
     kvg_extent extents[KVG_MAX_AXES];
     size_t extent_count;
     bool tail_pages;                  /* all in the last page of a sequence that has several */
-    char at[320];                     /* the first one: place, expected, got */
+    char at[384];                     /* the first one: place, expected, got */
     char extent[KVG_DIAGNOSIS_TEXT];  /* "only V codes; heads 4 to 7 of 8; only in the last page"; "": everywhere */
     char pattern[160];                /* "each is 0.5 times the right one"; "" if none is known */
 } kvg_where;

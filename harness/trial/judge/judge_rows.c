@@ -75,7 +75,7 @@ static void compare_bytes(const kvg_truth *truth, size_t index, const kvg_tensor
         return;
     }
     map_page(truth, index, answer, d.wrong, &r->page);
-    char where[256];
+    char where[384];
     kvg_describe_byte(truth->question, index, expected, answer, d.first, where, sizeof where);
     const bool untouched = d.wrong >= FEWEST_UNTOUCHED && is_untouched(truth, index, answer, d.first);
     kvg_result_fail(r, "%s: %zu of %zu bytes %s, first at %s", kvg_set_name(&truth->expected, index), d.wrong,

@@ -1,5 +1,6 @@
 #include "harness/trial/question/describe.h"
 
+#include <math.h>
 #include <stdio.h>
 
 /* The value of `width` bytes, little-endian. */
@@ -25,18 +26,46 @@ static void describe_code(const kvg_problem *p, kvg_role role, kvg_side side, si
     }
 }
 
-/* The token of the case that owns a slot, in words; empty if none does. */
-static void describe_owner(const kvg_question *d, uint32_t block, uint32_t offset, char *out, size_t size)
+/* What an encoder made a byte of the codes or scales of row `row` of the case's rows: "; x 0.5 of a block from -2 to
+ * 1.75, g 0.25". Empty if the op is none, or its rows are not known. */
+static void describe_source(const kvg_question *d, kvg_side side, size_t row, kvg_role role, size_t byte,
+                            uint32_t changed, char *out, size_t size)
+{
+    const kvg_problem *p = &d->c->problem;
+    const kvg_format_info *f = kvg_format_get(p->storage[side].format);
+    const kvg_tensor *values = kvg_set_tensor(&d->values, KVG_ROLE_VALUES, side);
+    const size_t row_bytes = p->head_dim * kvg_dtype_bytes(p->dtype);
+    out[0] = 0;
+    const bool known = values && (row + 1) * row_bytes <= values->bytes;
+    if (kvg_roles_index(d->op->inputs, KVG_ROLE_VALUES, side) < 0 || !known) return;
+    float x[KVG_MAX_HEAD_DIM];
+    kvg_reference_load(p->dtype, (const uint8_t *)values->data + row * row_bytes, p->head_dim, x);
+    const uint32_t block = f->block ? f->block : p->head_dim;
+    const uint32_t dim = role == KVG_ROLE_CODES ? kvg_reference_code_dim(p, side, byte, changed & 15 ? 0 : 1)
+                                                : (uint32_t)(f->block ? byte / f->block_scale_bytes * block : 0);
+    float low = INFINITY, high = -INFINITY;
+    for (uint32_t i = dim / block * block; i < dim / block * block + block; i++) {
+        low = fminf(low, x[i]);
+        high = fmaxf(high, x[i]);
+    }
+    char element[32] = "", scale[32] = "";
+    if (role == KVG_ROLE_CODES && isnan(x[dim])) snprintf(element, sizeof element, " x NaN of");
+    else if (role == KVG_ROLE_CODES) snprintf(element, sizeof element, " x %.9g of", (double)x[dim]);
+    if (f->tensor_scale) snprintf(scale, sizeof scale, ", g %.9g", (double)d->tensor_scale[side]);
+    snprintf(out, size, ";%s a %s from %.9g to %.9g%s", element, f->block ? "block" : "row", (double)low, (double)high,
+             scale);
+}
+
+enum { NO_TOKEN = UINT32_MAX };
+
+/* The live token of the case that owns a slot, or NO_TOKEN. */
+static uint32_t owner_of(const kvg_question *d, uint32_t block, uint32_t offset)
 {
     const int64_t slot = (int64_t)block * d->c->problem.paging.block_tokens + offset;
-    out[0] = 0;
     for (uint32_t i = 0; i < d->rows.tokens; i++) {
-        if (d->slots[i] == slot) {
-            snprintf(out, size, " (token %zu of the case)", d->source[i]);
-            return;
-        }
+        if (d->slots[i] == slot) return i;
     }
-    snprintf(out, size, " (no token of the case: must stay as it was)");
+    return NO_TOKEN;
 }
 
 bool kvg_pool_byte_find(const kvg_problem *p, const kvg_row_map *m, uint64_t byte, kvg_pool_byte *at)
@@ -54,7 +83,7 @@ bool kvg_pool_byte_find(const kvg_problem *p, const kvg_row_map *m, uint64_t byt
 }
 
 static void describe_pool_byte(const kvg_question *d, kvg_role pool, kvg_side pool_side, size_t byte, uint32_t changed,
-                               char *out, size_t size)
+                               char *out, size_t size, char *source, size_t source_size)
 {
     const kvg_problem *p = &d->c->problem;
     kvg_layout_map map;
@@ -63,15 +92,22 @@ static void describe_pool_byte(const kvg_question *d, kvg_role pool, kvg_side po
         const kvg_row_map *maps[2] = {&map.codes[side], &map.scales[side]};
         for (int part = 0; part < 2; part++) {
             kvg_pool_byte at;
-            char what[48], owner[64];
+            char what[48], owner[64] = " (another layer)";
             if (maps[part]->pool != pool || maps[part]->side != pool_side || maps[part]->bytes == 0) continue;
             if (!kvg_pool_byte_find(p, maps[part], byte, &at)) continue;
-            describe_code(p, part ? KVG_ROLE_SCALES : KVG_ROLE_CODES, (kvg_side)side, at.index, changed, what,
-                          sizeof what);
-            describe_owner(d, at.block, at.offset, owner, sizeof owner);
+            const kvg_role role = part ? KVG_ROLE_SCALES : KVG_ROLE_CODES;
+            const uint32_t token = owner_of(d, at.block, at.offset);
+            describe_code(p, role, (kvg_side)side, at.index, changed, what, sizeof what);
+            if (at.layer == p->paging.layer && token == NO_TOKEN) {
+                snprintf(owner, sizeof owner, " (no token of the case: must stay as it was)");
+            } else if (at.layer == p->paging.layer) {
+                snprintf(owner, sizeof owner, " (token %zu of the case)", d->source[token]);
+                describe_source(d, (kvg_side)side, (size_t)token * p->kv_heads + at.head, role, at.index, changed,
+                                source, source_size);
+            }
             snprintf(out, size, "%s%s of layer %u, block %u, offset %u%s, head %u, %s, pool byte %zu",
-                     side == KVG_K ? "K" : "V", part ? " scales" : "", at.layer, at.block, at.offset,
-                     at.layer == p->paging.layer ? owner : " (another layer)", at.head, what, byte);
+                     side == KVG_K ? "K" : "V", part ? " scales" : "", at.layer, at.block, at.offset, owner, at.head,
+                     what, byte);
             return;
         }
     }
@@ -107,16 +143,18 @@ void kvg_describe_byte(const kvg_question *d, size_t index, const kvg_tensor *ex
     const bool halves = role == KVG_ROLE_CODES && kvg_format_get(p->storage[side].format)->element_bits == 16;
     const size_t width = values ? kvg_dtype_bytes(expected->dtype) : halves ? 2 : 1, first = byte / width * width;
     const uint32_t want = word_at(expected, first, width), have = word_at(got, first, width);
-    char place[200];
+    char place[200], source[112] = "";
     if (values) {
         describe_value(p, role, expected, first / width, place, sizeof place);
     } else if (role == KVG_ROLE_DATA_POOL || role == KVG_ROLE_SCALE_POOL) {
-        describe_pool_byte(d, role, side, byte, want ^ have, place, sizeof place);
+        describe_pool_byte(d, role, side, byte, want ^ have, place, sizeof place, source, sizeof source);
     } else {
         const size_t row_bytes = (size_t)expected->shape[2], row = first / row_bytes;
         char what[64];
         describe_code(p, role, side, first % row_bytes, want ^ have, what, sizeof what);
         snprintf(place, sizeof place, "token %zu, head %zu, %s", row / p->kv_heads, row % p->kv_heads, what);
+        describe_source(d, side, row, role, first % row_bytes, want ^ have, source, sizeof source);
     }
-    snprintf(out, size, "%s: expected 0x%0*X, got 0x%0*X", place, (int)(2 * width), want, (int)(2 * width), have);
+    snprintf(out, size, "%s: expected 0x%0*X, got 0x%0*X%s", place, (int)(2 * width), want, (int)(2 * width), have,
+             source);
 }

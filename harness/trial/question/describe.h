@@ -15,7 +15,7 @@ bool kvg_pool_byte_find(const kvg_problem *problem, const kvg_row_map *map, uint
 /* Writes where a byte is and how it differs, for output tensor `index` of the case: "token 3, head
  * 1, dim 17: expected 0x3F80, got 0x3F81". For a pool: layer, block, offset and head of the row, or
  * that the byte belongs to no row. If a token of the case owns the slot, the text names the
- * token. */
+ * token. Behind an encoder's byte stands what it was made of: "; x 0.5 of a block from -2 to 1.75, g 0.25". */
 void kvg_describe_byte(const kvg_question *data, size_t index, const kvg_tensor *expected, const kvg_tensor *got,
                        size_t byte, char *out, size_t size);
 
