@@ -94,7 +94,6 @@ static const struct change {
     CHANGE(factor, KVG_FACTOR_ONCE, "with a score factor of two roundings")
     CHANGE(factor, KVG_FACTOR_WIDE, "with a score factor of one rounding")
     CHANGE(exponent, KVG_EXPONENT_FUSED, "with sums that follow a new maximum")
-    CHANGE(exponent, KVG_EXPONENT_FUSED_EACH, "with sums that follow the maximum at every tile")
     CHANGE(exponent, KVG_EXPONENT_FUSED_ALL, "with sums that follow the maximum by one fma at every tile")
     CHANGE(weights, KVG_WEIGHTS_AS_VALUES, "with l from rounded weights")
     CHANGE(weights, KVG_WEIGHTS_BY_LANE, "with l from weights by lanes")

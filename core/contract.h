@@ -64,7 +64,7 @@ typedef enum kvg_sinks_kind {
 typedef enum kvg_exponent_kind {
     KVG_EXPONENT_SUBTRACTED, /* RN(RN(S c) - m) */
     KVG_EXPONENT_FUSED,      /* fma(S, c, -RN(m c)) */
-    KVG_EXPONENT_FUSED_EACH, /* the same; the factor by which sums follow m is formed at each tile */
+    KVG_EXPONENT_FUSED_EACH, /* the same; the factor by which sums follow m is formed at each tile, 0 of no m */
     KVG_EXPONENT_SUBTRACTED_ALL, /* RN(RN(S c) - m); the factor by which sums follow m is formed at each tile */
     KVG_EXPONENT_FUSED_E,    /* fma(RN(S c), log2 e, -RN(m log2 e)) */
     KVG_EXPONENT_FUSED_ALL,  /* also that of the factor by which sums follow m: fma(m, c, -RN(new m c)), at each tile */

@@ -125,19 +125,19 @@ static void quantise_lmdeploy(const slow_codec *codec, const slow_row *row, cons
     }
 }
 
-static bool has_nan(const slow_number *x, size_t count)
+/* Of rows that a NaN makes NaN. */
+static extent extent_or_nan(const slow_number *x, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
-        if (x[i].kind == SLOW_NAN) return true;
+        if (x[i].kind == SLOW_NAN) return (extent){slow_nan(), slow_nan()};
     }
-    return false;
+    return find_extent(x, count);
 }
 
 static void quantise_quanto(const slow_codec *codec, const slow_row *row, const slow_number *x, uint8_t *codes,
                             uint8_t *scales)
 {
-    extent e = find_extent(x, row->dim);
-    if (has_nan(x, row->dim)) e.min = e.max = slow_nan();
+    const extent e = extent_or_nan(x, row->dim);
     const slow_number range = slow_round(row->type, slow_subtract(e.max, e.min));
     const slow_number scale = slow_round(row->type, slow_divide(range, slow_scaled(largest_of(codec), 0)));
     slow_put16(scales, row->type, scale);
@@ -152,8 +152,7 @@ static void quantise_quanto(const slow_codec *codec, const slow_row *row, const 
 static void quantise_hqq(const slow_codec *codec, const slow_row *row, const slow_number *x, uint8_t *codes,
                          uint8_t *scales)
 {
-    extent e = find_extent(x, row->dim);
-    if (has_nan(x, row->dim)) e.min = e.max = slow_nan();
+    const extent e = extent_or_nan(x, row->dim);
     const slow_number one = slow_scaled(1, 0), range = slow_rn(slow_subtract(e.max, e.min));
     const slow_number least = slow_rn(slow_divide(one, slow_scaled(10000, 0))), most = slow_scaled(20000, 0);
     slow_number inverse = slow_rn(slow_multiply(slow_rn(slow_divide(one, range)), slow_scaled(largest_of(codec), 0)));

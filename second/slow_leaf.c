@@ -114,7 +114,7 @@ static slow_number shrinking(const slow_query *r, slow_number m, slow_number top
     const slow_head *h = r->head;
     const bool lost = top.kind == SLOW_NAN || (top.kind == SLOW_INF && !top.negative);
     if (h->own && lost) return slow_nan();
-    if (follows_each(h) && slow_is_lowest(m)) return slow_zero(false);
+    if (follows_each(h) && slow_is_lowest(m) && !wrong(h, SLOW_DECODE_NO_TOP_KEPT)) return slow_zero(false);
     const slow_number x = slow_f32_subtract(m, subtracted(r, top));
     if (h->own || slow_subtracts(h)) return slow_exp2_of(h, x);
     const bool fused = follows_by_fma(h) != wrong(h, SLOW_DECODE_SHRINKING_OTHER);

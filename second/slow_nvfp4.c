@@ -88,7 +88,7 @@ static slow_number fast_reciprocal(slow_number x)
     return slow_rcp_approx(flush(x), true, SLOW_SPECIAL_FAULTS);
 }
 
-static slow_number fast_product(slow_number a, slow_number b)
+static slow_number flushed_product(slow_number a, slow_number b)
 {
     return flush(mul(flush(a), flush(b)));
 }
@@ -98,16 +98,21 @@ static slow_number flushed_reciprocal(slow_number x)
     return flush(over(one(), flush(x)));
 }
 
+/* amax by the reciprocal of 6g, 0 if one of the two is flushed to it */
+static slow_number q_flushed(const block *b, slow_number reciprocal)
+{
+    const bool none = slow_is_zero(flush(b->amax)) || slow_is_zero(flush(b->g));
+    return none ? slow_zero(false) : flushed_product(b->amax, reciprocal);
+}
+
 static slow_number q_flashinfer_mla(const block *b)
 {
-    const slow_number amax = flush(b->amax);
-    return slow_is_zero(amax) ? amax : fast_product(amax, flushed_reciprocal(mul(six(), b->g)));
+    return q_flushed(b, flushed_reciprocal(mul(six(), b->g)));
 }
 
 static slow_number q_flashinfer_page_sm90(const block *b)
 {
-    const slow_number amax = flush(b->amax);
-    return slow_is_zero(amax) ? amax : fast_product(amax, fast_reciprocal(mul(six(), b->g)));
+    return q_flushed(b, fast_reciprocal(mul(six(), b->g)));
 }
 
 static slow_number d_stored(const block *b)
@@ -164,7 +169,7 @@ static slow_number m_flashinfer_page_sm90(const block *b)
 
 /* SMALLEST: the smallest number of E4M3. NORMAL: its smallest normal one. */
 typedef enum nvfp4_clamp { UNCLAMPED, AT_MOST_448, FROM_SMALLEST_TO_448, FROM_NORMAL_TO_448 } nvfp4_clamp;
-typedef enum nvfp4_use { DIVIDE, MULTIPLY, MULTIPLY_FAST } nvfp4_use;
+typedef enum nvfp4_use { DIVIDE, MULTIPLY, MULTIPLY_FLUSHED } nvfp4_use;
 typedef enum nvfp4_guard {
     NEVER,
     FACTOR_IS_ZERO,
@@ -232,9 +237,9 @@ static slow_number scaled(nvfp4_use use, slow_number x, slow_number factor)
     switch (use) {
     case DIVIDE: return over(x, factor);
     case MULTIPLY: return mul(x, factor);
-    case MULTIPLY_FAST: break;
+    case MULTIPLY_FLUSHED: break;
     }
-    return fast_product(x, factor);
+    return flushed_product(x, factor);
 }
 
 static void quantise_block(const nvfp4_rules *rules, slow_number g, const slow_number *x, size_t count,
@@ -330,10 +335,10 @@ static const nvfp4_rules torchao = {
     .q = q_torchao, .clamp = FROM_NORMAL_TO_448, .factor = m_torchao, .use = MULTIPLY, .e2m1 = RULE(BIT, 4),
     .nan_propagates = true};
 static const nvfp4_rules flashinfer_page_sm90 = {
-    .q = q_flashinfer_page_sm90, .factor = m_flashinfer_page_sm90, .use = MULTIPLY_FAST, .guard = SF_IS_ZERO_OR_NAN,
+    .q = q_flashinfer_page_sm90, .factor = m_flashinfer_page_sm90, .use = MULTIPLY_FLUSHED, .guard = SF_IS_ZERO_OR_NAN,
     .substitute = X_TIMES_ZERO, .e2m1 = RULE(BIT, 0)};
 static const nvfp4_rules flashinfer_mla = {
-    .q = q_flashinfer_mla, .factor = m_flashinfer_mla, .use = MULTIPLY_FAST, .guard = SF_IS_ZERO_OR_NAN,
+    .q = q_flashinfer_mla, .factor = m_flashinfer_mla, .use = MULTIPLY_FLUSHED, .guard = SF_IS_ZERO_OR_NAN,
     .substitute = X_TIMES_ZERO, .e2m1 = RULE(BIT, 0)};
 static const nvfp4_rules seed = {
     .q = q_canonical, .factor = d_unrounded, .guard = FACTOR_IS_ZERO, .substitute = ZERO_OF_SIGN_OF_X,

@@ -118,7 +118,7 @@ void ref_affine_scale(const ref_row *row, const float *x, uint8_t *scales, doubl
 {
     const extent e = row_extent(row, x);
     switch (((const ref_affine_dialect *)row->dialect)->writer) {
-    case REF_WRITER_TURBOMIND:
+    case REF_WRITER_RECIPROCAL:
     case REF_WRITER_QUANTO: scale_from_min(row, x, e, scales, v); break;
     case REF_WRITER_PYTORCH:
     case REF_WRITER_SM90: scale_from_zero(row, x, e, scales, v); break;
@@ -206,10 +206,10 @@ double ref_affine_grid_value(const ref_row *row, uint16_t code)
     return code + (cuts_off(row->dialect) ? 0.5 : 0.0);
 }
 
-/* The step of hqq. */
+/* The step of hqq: rows of up to 1e-4 have one of 1. */
 static double limited(double range, uint32_t levels)
 {
-    return range <= 1e-4 * (1 + 0x1p-20) ? 1 : ref_max(range / levels, 1 / 2e4);
+    return range <= (double)1e-4f ? 1 : ref_max(range / levels, 1 / 2e4);
 }
 
 /* docs/spec/numerics.md section 2.3. h: half an ulp of T, relative. */
@@ -240,6 +240,8 @@ void ref_affine_bound(const ref_row *row, const float *x, double *bound)
         double error;
         if (scale < ref_smallest_normal(row->dtype)) {
             error = range + dialect->levels * tiny; /* scale or its reciprocal left the normal range */
+        } else if (dialect->writer == REF_WRITER_HQQ && scale == 1 && range < 1) {
+            error = range; /* all codes are 0, which stands for the minimum */
         } else if (zero_point) {
             const double rounded = dialect->rule == KVG_NUMBER_FROM_ZERO_IN_T ? 3 * h : 2 * h;
             error = 0.5 * scale * (1 + 2 * h) + rounded * (offset + magnitude) + 0x1p-21 * (range + offset + magnitude);

@@ -4,9 +4,9 @@
 
 #include "reference/formats/ref_codec.h"
 
-/* How a row is written. */
+/* How a row is written. The second parameter is a zero point from REF_WRITER_PYTORCH on. */
 typedef enum ref_affine_writer {
-    REF_WRITER_TURBOMIND, /* [scale, min], by the reciprocal of the scale */
+    REF_WRITER_RECIPROCAL, /* [scale, min], by the reciprocal of the scale; MLX's rows have a writer of their own */
     REF_WRITER_QUANTO,    /* [scale, min], by the scale, each step in T; a NaN makes the row NaN */
     REF_WRITER_PYTORCH,   /* [scale, zero point] */
     REF_WRITER_SM90,      /* the same with the division of sm_90 */

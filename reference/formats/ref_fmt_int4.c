@@ -3,9 +3,9 @@
 
 static const ref_affine_dialect dialects[] = {
     {{"canonical", "TurboMind: [scale, min], fma", KVG_DIALECT_BITS}, KVG_NUMBER_FUSED,
-     15, REF_PACK_TURBOMIND, REF_WRITER_TURBOMIND},
+     15, REF_PACK_TURBOMIND, REF_WRITER_RECIPROCAL},
     {{"turbomind-muladd", "TurboMind flatten", KVG_DIALECT_BITS}, KVG_NUMBER_TWICE,
-     15, REF_PACK_TURBOMIND, REF_WRITER_TURBOMIND},
+     15, REF_PACK_TURBOMIND, REF_WRITER_RECIPROCAL},
     {{"pytorch", "LMDeploy PyTorch: [scale, zero]", KVG_DIALECT_BITS}, KVG_NUMBER_FROM_ZERO,
      15, REF_PACK_HALVES, REF_WRITER_PYTORCH},
     {{"lmdeploy-sm90", "LMDeploy PyTorch on sm_90", KVG_DIALECT_BITS}, KVG_NUMBER_FROM_ZERO,

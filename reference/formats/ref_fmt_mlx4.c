@@ -124,11 +124,11 @@ static void bound(const ref_row *row, const float *x, double *bounds)
 #define MLX_FORMAT(ENUM, name, size, largest, codes_lie)                                                              \
     static const mlx_dialect name##_dialects[] = {                                                                    \
         {{{"canonical", "MLX's bytes, fma", KVG_DIALECT_BITS},                                                        \
-          KVG_NUMBER_FUSED, largest, codes_lie, REF_WRITER_TURBOMIND}, size, false},                                  \
+          KVG_NUMBER_FUSED, largest, codes_lie, REF_WRITER_RECIPROCAL}, size, false},                                 \
         {{{"mlx-cpu", "MLX, CPU backend", KVG_DIALECT_BITS},                                                          \
-          KVG_NUMBER_TWICE, largest, codes_lie, REF_WRITER_TURBOMIND}, size, false},                                  \
+          KVG_NUMBER_TWICE, largest, codes_lie, REF_WRITER_RECIPROCAL}, size, false},                                 \
         {{{"mlx-metal", "MLX, Metal and CUDA", KVG_DIALECT_BITS},                                                     \
-          KVG_NUMBER_FUSED, largest, codes_lie, REF_WRITER_TURBOMIND}, size, true},                                   \
+          KVG_NUMBER_FUSED, largest, codes_lie, REF_WRITER_RECIPROCAL}, size, true},                                  \
     };                                                                                                                \
     const ref_codec ref_fmt_##name = {                                                                                \
         .format = KVG_FORMAT_##ENUM,                                                                                  \

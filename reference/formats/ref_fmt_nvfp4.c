@@ -15,7 +15,7 @@ typedef enum scale_rule {
     Q_ENCODE_TE,   /* RN(amax * RN(S * RN(1/6))) */
     Q_MINIMAX,     /* RN(RN(max(amax, 1e-12) / 6) * RN(1/g)) */
     Q_SIXTH,       /* RN(RN(amax * RN(1/6)) / g) */
-    Q_FLUSHED,     /* RN(amax * RN(1 / RN(6g))), subnormals are zeros */
+    Q_FLUSHED,     /* RN(amax * RN(1 / RN(6g))), subnormals are zeros, and 0 for a g of 0 */
     Q_FLUSHED_SM90 /* the same with sm_90's rcp.approx */
 } scale_rule;
 
@@ -150,10 +150,10 @@ static float block_q(const nvfp4_dialect *dialect, float g, float amax, bool has
         q = sixth / g;
         break;
     case Q_FLUSHED:
-        q = flushed(amax) > 0 ? flushed_product(amax, rcp(6.0f * g)) : 0;
+        q = flushed(amax) > 0 && flushed(g) > 0 ? flushed_product(amax, rcp(6.0f * g)) : 0;
         break;
     case Q_FLUSHED_SM90:
-        q = flushed(amax) > 0 ? flushed_product(amax, ref_rcp_approx(flushed(6.0f * g), true)) : 0;
+        q = flushed(amax) > 0 && flushed(g) > 0 ? flushed_product(amax, ref_rcp_approx(flushed(6.0f * g), true)) : 0;
         break;
     }
     if (dialect->zero_is_one && q == 0) q = 1;
@@ -262,8 +262,6 @@ static ref_range scale_range(const ref_row *row, double amax, bool has_nan)
     const nvfp4_dialect *dialect = row->dialect;
     const double g = row->tensor_scale, slack = 0x1p-20; /* up to a handful of f32 roundings */
     if (has_nan && dialect->propagates_nan) return (ref_range){0, INFINITY};
-    const bool flushes = dialect->q == Q_FLUSHED || dialect->q == Q_FLUSHED_SM90;
-    if (flushes && (amax < FLT_MIN || g < 0x1p9 * FLT_MIN)) return (ref_range){0, INFINITY};
     const double q = amax / (6 * g), q_low = q * (1 - slack), q_high = q * (1 + slack) + 0x1p-149;
     const double floor = dialect->least;
     double low = ref_max(floor, q_low - ref_max(q_low * 0x1p-4, 0x1p-10));

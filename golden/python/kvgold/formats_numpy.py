@@ -352,7 +352,8 @@ def nvfp4_scale(dialect, amax, g):
     if dialect == "torchao":
         return np.clip(amax * (F32(1) / F32(6)) / g, F32(2.0**-6), F32(448))
     if dialect == "flashinfer-mla":
-        return np.where(flushed(amax) > 0, flushed(flushed(amax) * rcp(F32(6) * g)), F32(0))
+        there = (flushed(amax) > 0) & (flushed(g) > 0)
+        return np.where(there, flushed(flushed(amax) * rcp(F32(6) * g)), F32(0))
     q = amax / (F32(6) * g)
     if dialect == "modelopt":
         return np.clip(np.where(q == 0, F32(1), q), F32(2.0**-9), F32(448))

@@ -26,8 +26,8 @@ static void describe_code(const kvg_problem *p, kvg_role role, kvg_side side, si
     }
 }
 
-/* What an encoder made a byte of the codes or scales of row `row` of the case's rows: "; x 0.5 of a block from -2 to
- * 1.75, g 0.25". Empty if the op is none, or its rows are not known. */
+/* What an encoder made this byte of, in row `row` of the question's values: "; x 0.5 of a block from -2 to 1.75, g
+ * 0.25". Empty if the op is no encoder, or its rows are not known. */
 static void describe_source(const kvg_question *d, kvg_side side, size_t row, kvg_role role, size_t byte,
                             uint32_t changed, char *out, size_t size)
 {
@@ -48,12 +48,12 @@ static void describe_source(const kvg_question *d, kvg_side side, size_t row, kv
         low = fminf(low, x[i]);
         high = fmaxf(high, x[i]);
     }
-    char element[32] = "", scale[32] = "";
+    char element[32] = "", scale[32] = "", ends[64] = "of NaN alone";
+    if (low <= high) snprintf(ends, sizeof ends, "from %.9g to %.9g", (double)low, (double)high);
     if (role == KVG_ROLE_CODES && isnan(x[dim])) snprintf(element, sizeof element, " x NaN of");
     else if (role == KVG_ROLE_CODES) snprintf(element, sizeof element, " x %.9g of", (double)x[dim]);
     if (f->tensor_scale) snprintf(scale, sizeof scale, ", g %.9g", (double)d->tensor_scale[side]);
-    snprintf(out, size, ";%s a %s from %.9g to %.9g%s", element, f->block ? "block" : "row", (double)low, (double)high,
-             scale);
+    snprintf(out, size, ";%s a %s %s%s", element, f->block ? "block" : "row", ends, scale);
 }
 
 enum { NO_TOKEN = UINT32_MAX };

@@ -29,7 +29,7 @@ from ..problem import Problem
 from .alone import known_version
 from .cache import (asked, format_of, live_pages, one_nan, pools, runs_of, starts, table_of, tables_of, Tensors, TYPES)
 
-VERSION = known_version("flashinfer-python", ["0.7.2.post1", "0.7.4"])
+VERSION = known_version("flashinfer-python", ["0.7.4"])
 
 import flashinfer  # noqa: E402
 

@@ -65,8 +65,12 @@ BITS = {"int4": 4, "int8": 8}
 Parts = tuple[torch.Tensor, torch.Tensor, torch.Tensor]  # of rows: codes one per byte, scale, the second parameter
 
 
+def all_are(p: Problem, dialect: str) -> bool:
+    return all(side.dialect == dialect for side in p.sides)
+
+
 def quanto(p: Problem, t: dict[str, torch.Tensor]) -> Mapping[str, torch.Tensor] | str:
-    if p.op not in ("quantise", "dequantise") or format_of(p) != "int4" or p.sides[0].dialect != "quanto":
+    if p.op not in ("quantise", "dequantise") or format_of(p) != "int4" or not all_are(p, "quanto"):
         return asked(p)
     layer = QuantoQuantizedLayer(q_group_size=p.head_dim)
 
@@ -81,7 +85,7 @@ def quanto(p: Problem, t: dict[str, torch.Tensor]) -> Mapping[str, torch.Tensor]
 
 def hqq(p: Problem, t: dict[str, torch.Tensor]) -> Mapping[str, torch.Tensor] | str:
     bits = BITS.get(format_of(p) or "")
-    if p.op not in ("quantise", "dequantise") or bits is None or p.sides[0].dialect != "hqq":
+    if p.op not in ("quantise", "dequantise") or bits is None or not all_are(p, "hqq"):
         return asked(p)
     layer = HQQQuantizedLayer(nbits=bits, axis_key=1, axis_value=1, q_group_size=p.head_dim)
     plain = functools.partial(layer.quantizer.quantize, optimize=False)
