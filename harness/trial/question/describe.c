@@ -56,7 +56,7 @@ static void describe_source(const kvg_question *d, kvg_side side, size_t row, kv
     snprintf(out, size, ";%s a %s %s%s", element, f->block ? "block" : "row", ends, scale);
 }
 
-enum { NO_TOKEN = UINT32_MAX };
+static const uint32_t NO_TOKEN = UINT32_MAX;
 
 /* The live token of the case that owns a slot, or NO_TOKEN. */
 static uint32_t owner_of(const kvg_question *d, uint32_t block, uint32_t offset)
