@@ -93,11 +93,6 @@ static slow_number flushed_product(slow_number a, slow_number b)
     return flush(mul(flush(a), flush(b)));
 }
 
-static slow_number flushed_reciprocal(slow_number x)
-{
-    return flush(over(one(), flush(x)));
-}
-
 /* amax by the reciprocal of 6g, 0 if one of the two is flushed to it */
 static slow_number q_flushed(const block *b, slow_number reciprocal)
 {
@@ -107,7 +102,7 @@ static slow_number q_flushed(const block *b, slow_number reciprocal)
 
 static slow_number q_flashinfer_mla(const block *b)
 {
-    return q_flushed(b, flushed_reciprocal(mul(six(), b->g)));
+    return q_flushed(b, slow_rcp(mul(six(), b->g)));
 }
 
 static slow_number q_flashinfer_page_sm90(const block *b)
@@ -157,11 +152,6 @@ static slow_number m_torchao(const block *b)
     return over(encode_scale(b), b->sf);
 }
 
-static slow_number m_flashinfer_mla(const block *b)
-{
-    return flushed_reciprocal(d_stored(b));
-}
-
 static slow_number m_flashinfer_page_sm90(const block *b)
 {
     return fast_reciprocal(d_stored(b));
@@ -189,6 +179,7 @@ typedef struct nvfp4_rules {
     nvfp4_substitute substitute; /* ... by what */
     slow_e2m1_rule e2m1;
     bool nan_propagates; /* a NaN element makes amax NaN */
+    bool reads_plus_zero; /* code 8 is read as +0 */
 } nvfp4_rules;
 
 static slow_number apply_clamp(nvfp4_clamp clamp, slow_number q)
@@ -279,23 +270,15 @@ static void dequantise(const slow_codec *codec, const slow_row *row, const uint8
     }
 }
 
-static void dequantise_torchao(const slow_codec *codec, const slow_row *row, const uint8_t *codes,
-                               const uint8_t *scales, slow_number *x)
+/* By the rounded product of both scales. */
+static void dequantise_scale_first(const slow_codec *codec, const slow_row *row, const uint8_t *codes,
+                                   const uint8_t *scales, slow_number *x)
 {
-    size_t size = kvg_format_get(codec->format)->block;
-    for (size_t j = 0; j < row->dim; j++) {
-        const slow_number scale = mul(slow_decode(&slow_e4m3, scales[j / size]), row->g);
-        x[j] = mul(slow_decode(&slow_e2m1, slow_get_nibble(codes, j)), scale);
-    }
-}
-
-static void dequantise_modelopt(const slow_codec *codec, const slow_row *row, const uint8_t *codes,
-                                const uint8_t *scales, slow_number *x)
-{
+    const nvfp4_rules *rules = codec->rules;
     size_t size = kvg_format_get(codec->format)->block;
     for (size_t j = 0; j < row->dim; j++) {
         slow_number code = slow_decode(&slow_e2m1, slow_get_nibble(codes, j));
-        if (slow_is_zero(code)) code.negative = false;
+        if (rules->reads_plus_zero && slow_is_zero(code)) code.negative = false;
         x[j] = mul(code, mul(slow_decode(&slow_e4m3, scales[j / size]), row->g));
     }
 }
@@ -306,7 +289,7 @@ static const nvfp4_rules canonical = {
     .e2m1 = RULE(BIT, 7)};
 static const nvfp4_rules modelopt = {
     .q = q_modelopt, .clamp = FROM_SMALLEST_TO_448, .factor = d_stored, .e2m1 = RULE(LESS, 7),
-    .nan_propagates = true};
+    .nan_propagates = true, .reads_plus_zero = true};
 static const nvfp4_rules modelopt_fake = {
     .q = q_canonical, .clamp = AT_MOST_448, .factor = d_stored, .guard = FACTOR_IS_ZERO, .substitute = PLUS_ZERO,
     .e2m1 = RULE(BIT, 7)};
@@ -338,7 +321,7 @@ static const nvfp4_rules flashinfer_page_sm90 = {
     .q = q_flashinfer_page_sm90, .factor = m_flashinfer_page_sm90, .use = MULTIPLY_FLUSHED, .guard = SF_IS_ZERO_OR_NAN,
     .substitute = X_TIMES_ZERO, .e2m1 = RULE(BIT, 0)};
 static const nvfp4_rules flashinfer_mla = {
-    .q = q_flashinfer_mla, .factor = m_flashinfer_mla, .use = MULTIPLY_FLUSHED, .guard = SF_IS_ZERO_OR_NAN,
+    .q = q_flashinfer_mla, .factor = m_flashinfer_kv, .use = MULTIPLY_FLUSHED, .guard = SF_IS_ZERO_OR_NAN,
     .substitute = X_TIMES_ZERO, .e2m1 = RULE(BIT, 0)};
 static const nvfp4_rules seed = {
     .q = q_canonical, .factor = d_unrounded, .guard = FACTOR_IS_ZERO, .substitute = ZERO_OF_SIGN_OF_X,
@@ -346,7 +329,7 @@ static const nvfp4_rules seed = {
 
 static const slow_codec nvfp4[] = {
     {KVG_FORMAT_NVFP4, "canonical", quantise, dequantise, &canonical, SLOW_PRODUCT, NULL},
-    {KVG_FORMAT_NVFP4, "modelopt", quantise, dequantise_modelopt, &modelopt, SLOW_ROUNDED_PRODUCT, NULL},
+    {KVG_FORMAT_NVFP4, "modelopt", quantise, dequantise_scale_first, &modelopt, SLOW_ROUNDED_PRODUCT, NULL},
     {KVG_FORMAT_NVFP4, "modelopt-fake", quantise, dequantise, &modelopt_fake, SLOW_PRODUCT, NULL},
     {KVG_FORMAT_NVFP4, "modelopt-hopper", quantise, dequantise, &modelopt_hopper, SLOW_PRODUCT, NULL},
     {KVG_FORMAT_NVFP4, "flashinfer-kv", quantise, dequantise, &flashinfer_kv, SLOW_PRODUCT, NULL},
@@ -356,7 +339,7 @@ static const slow_codec nvfp4[] = {
     {KVG_FORMAT_NVFP4, "flashinfer-page", quantise, dequantise, &flashinfer_page, SLOW_PRODUCT, NULL},
     {KVG_FORMAT_NVFP4, "vllm", quantise, dequantise, &vllm, SLOW_PRODUCT, NULL},
     {KVG_FORMAT_NVFP4, "vllm-minimax", quantise, dequantise, &vllm_minimax, SLOW_PRODUCT, NULL},
-    {KVG_FORMAT_NVFP4, "torchao", quantise, dequantise_torchao, &torchao, SLOW_ROUNDED_PRODUCT, NULL},
+    {KVG_FORMAT_NVFP4, "torchao", quantise, dequantise_scale_first, &torchao, SLOW_ROUNDED_PRODUCT, NULL},
     {KVG_FORMAT_NVFP4, "flashinfer-page-sm90", quantise, dequantise, &flashinfer_page_sm90, SLOW_PRODUCT, NULL},
     {KVG_FORMAT_NVFP4, "flashinfer-mla", quantise, dequantise, &flashinfer_mla, SLOW_PRODUCT, NULL},
     {KVG_FORMAT_NVFP4, "seed", quantise, dequantise, &seed, SLOW_PRODUCT, NULL},

@@ -205,18 +205,18 @@ def row_limits(x):
 def affine_quantise(fmt, dialect, dtype, x, g):
     n = F32(255 if fmt == "int8" else 15)
     low, high = row_limits(x)
+    if dialect in ("quanto", "hqq"):
+        low, high = (np.where(np.isnan(x).any(1), F32(np.nan), limit) for limit in (low, high))
     if dialect == "pytorch":
         scale = (high - low) / n
         zero = -low / scale
         q = np.trunc(x / scale[:, None] + zero[:, None] + F32(0.5))
         params = scale, zero
     elif dialect == "quanto":
-        low, high = (np.where(np.isnan(x).any(1), F32(np.nan), limit) for limit in (low, high))
         scale = to_type(dtype, to_type(dtype, high - low) / n)
         q = np.rint(to_type(dtype, to_type(dtype, x - low[:, None]) / scale[:, None]))
         params = scale, np.where(low == 0, F32(0), low)
     elif dialect == "hqq":
-        low, high = (np.where(np.isnan(x).any(1), F32(np.nan), limit) for limit in (low, high))
         inverse = np.where(high - low <= F32(1e-4), F32(1), np.minimum(F32(1) / (high - low) * n, F32(2e4)))
         zero = F32(0) - low * inverse
         q = np.rint(x * inverse[:, None] + zero[:, None])
