@@ -73,23 +73,34 @@ static kvg_status refuse(kvg_golden_plan *plan, FILE *told, size_t *refused)
     kvg_pack *pack = plan->pack;
     bool *drop = kvg_pack_alloc(pack, pack->case_count, sizeof *drop);
     if (!drop) return KVG_ERR_MEMORY;
-    kvg_status s = KVG_OK;
+    kvg_status failed = KVG_OK; /* of the last case that has no separation, and why */
+    char why[512] = ""; /* as long as the text of an error is */
     kvg_progress_begin("golden", pack->case_count, "cases");
-    for (size_t i = 0; i < pack->case_count && s != KVG_ERR_MEMORY; i++) {
+    kvg_progress_at(0, KVG_PROGRESS_NOT_JUDGED, pack->cases[0].id, kvg_clock_seconds());
+/* Threads that share the small loops of one case mostly wait. */
+#pragma omp parallel for ordered schedule(dynamic) if (pack->case_count > 1)
+    for (size_t i = 0; i < pack->case_count; i++) {
         kvg_golden_case made = {0};
-        kvg_progress_at(i, KVG_PROGRESS_NOT_JUDGED, pack->cases[i].id, kvg_clock_seconds());
-        s = kvg_golden_case_make(plan->cases[i], &made);
+        kvg_status s = kvg_golden_case_make(plan->cases[i], &made);
         if (!s) s = kvg_golden_separation(&made, &pack->cases[i].separation);
         kvg_golden_case_free(&made);
-        drop[i] = s != KVG_OK;
-        *refused += drop[i];
-        if (!drop[i]) continue;
-        kvg_progress_pause();
-        fprintf(told, "REFUSED %s\n", kvg_error_text());
+#pragma omp ordered
+        {
+            drop[i] = s != KVG_OK;
+            *refused += drop[i];
+            if (drop[i] && failed != KVG_ERR_MEMORY) {
+                failed = s;
+                snprintf(why, sizeof why, "%s", kvg_error_text());
+                kvg_progress_pause();
+                if (s != KVG_ERR_MEMORY) fprintf(told, "REFUSED %s\n", why);
+            }
+            const char *next = i + 1 < pack->case_count ? pack->cases[i + 1].id : "";
+            kvg_progress_at(i + 1, KVG_PROGRESS_NOT_JUDGED, next, kvg_clock_seconds());
+        }
     }
     kvg_progress_end();
-    if (s == KVG_ERR_MEMORY) return s;
-    if (*refused == pack->case_count) return kvg_fail_in(s, "pack %s: every case is refused", pack->name);
+    if (failed == KVG_ERR_MEMORY) return kvg_fail(failed, "%s", why);
+    if (*refused == pack->case_count) return kvg_fail(failed, "pack %s: every case is refused: %s", pack->name, why);
     return *refused ? kvg_golden_plan_drop(plan, drop) : KVG_OK;
 }
 

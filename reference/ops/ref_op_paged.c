@@ -176,8 +176,9 @@ static kvg_status append(paged_run *run)
     if (s) return s;
     const int64_t *slots = input(run, KVG_ROLE_SLOTS, KVG_K)->data;
     const uint32_t sides = (uint32_t)kvg_problem_sides(p);
-#pragma omp parallel for schedule(static)
-    for (size_t i = 0; i < (size_t)p->tokens * p->kv_heads * sides; i++) {
+    const size_t rows = (size_t)p->tokens * p->kv_heads * sides;
+#pragma omp parallel for schedule(static) if (rows > REF_FEW_ROWS)
+    for (size_t i = 0; i < rows; i++) {
         const size_t row = i / sides;
         const uint32_t token = (uint32_t)(row / p->kv_heads), head = (uint32_t)(row % p->kv_heads);
         if (slots[token] >= 0) append_row(run, (kvg_side)(i % sides), token, head, slots[token]);
@@ -228,8 +229,9 @@ static kvg_status flatten(paged_run *run)
         s = ref_table_init(p, input(run, KVG_ROLE_BLOCK_TABLE, KVG_K), input(run, KVG_ROLE_LENGTHS, KVG_K), &table);
     }
     if (s) return s;
-#pragma omp parallel for schedule(static)
-    for (size_t i = 0; i < (size_t)p->paging.sequences * p->kv_heads * p->tokens * 2; i++) {
+    const size_t rows = (size_t)p->paging.sequences * p->kv_heads * p->tokens * 2;
+#pragma omp parallel for schedule(static) if (rows > REF_FEW_ROWS)
+    for (size_t i = 0; i < rows; i++) {
         const size_t row = i / 2;
         flatten_row(run, &table, (kvg_side)(i % 2), (uint32_t)(row / p->tokens / p->kv_heads),
                     (uint32_t)(row / p->tokens % p->kv_heads), (uint32_t)(row % p->tokens));

@@ -34,7 +34,7 @@ static kvg_status find_tensors(const kvg_problem *p, kvg_side side, const kvg_te
 static void quantise_rows(const kvg_problem *p, const side_tensors *t)
 {
     const ref_side *side = &t->side;
-#pragma omp parallel for schedule(static)
+#pragma omp parallel for schedule(static) if (row_count(p) > REF_FEW_ROWS)
     for (size_t r = 0; r < row_count(p); r++) {
         float x[KVG_MAX_HEAD_DIM];
         kvg_reference_load(p->dtype, at(t->values, r, side->value_bytes), p->head_dim, x);
@@ -45,7 +45,7 @@ static void quantise_rows(const kvg_problem *p, const side_tensors *t)
 static void dequantise_rows(const kvg_problem *p, const side_tensors *t)
 {
     const ref_side *side = &t->side;
-#pragma omp parallel for schedule(static)
+#pragma omp parallel for schedule(static) if (row_count(p) > REF_FEW_ROWS)
     for (size_t r = 0; r < row_count(p); r++) {
         float y[KVG_MAX_HEAD_DIM];
         ref_side_dequantise(side, at(t->codes, r, side->code_bytes), at(t->scales, r, side->scale_bytes), y);

@@ -13,6 +13,9 @@
 
 #include "core/backend.h"
 
+/* So many rows are not worth waking threads for: on a busy machine a thread waits longer for the others than they take. */
+enum { REF_FEW_ROWS = 128 };
+
 /* Quantise and dequantise over rows; append, flatten, expand and probe over a paged cache; decode and merge; mma. */
 kvg_run_fn ref_quantise, ref_dequantise, ref_paged, ref_decode, ref_mma;
 
