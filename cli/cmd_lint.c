@@ -84,8 +84,8 @@ static void report_case(const kvg_case *c, const lint_options *o, kvg_status s, 
     }
 }
 
-/* Cases side by side, told in their order. Threads that share the small loops of one case wait for each other most of the
- * time, and on a busy machine all of it. */
+/* Cases side by side, told in their order. Threads that share the small loops of one case wait for each other most of
+ * the time, and on a busy machine nearly all of it. */
 static void lint_cases(const kvg_case *cases, size_t count, const lint_options *o, lint_totals *totals)
 {
     kvg_progress_at(0, 0, cases[0].id, kvg_clock_seconds());

@@ -13,7 +13,8 @@
 
 #include "core/backend.h"
 
-/* So many rows are not worth waking threads for: on a busy machine a thread waits longer for the others than they take. */
+/* So many rows are not worth waking threads for: on a busy machine the threads wait for each other longer than the rows
+ * take. */
 enum { REF_FEW_ROWS = 128 };
 
 /* Quantise and dequantise over rows; append, flatten, expand and probe over a paged cache; decode and merge; mma. */
