@@ -227,6 +227,7 @@ int kvg_command_check(const kvg_arguments *a)
         .seed = kvg_given_number(a, KVG_OPTION_CHECK_SEED, 0),
         .run = {.out_folder = kvg_given_text(a, KVG_OPTION_CHECK_OUTPUT, "kvgold-out"),
                 .only_case = kvg_given_text(a, KVG_OPTION_CHECK_CASE, NULL),
+                .after = kvg_given_text(a, KVG_OPTION_CHECK_AFTER, NULL),
                 .capabilities = kvg_given_text(a, KVG_OPTION_CHECK_CAPABILITIES, NULL),
                 .jobs = (uint32_t)kvg_given_number(a, KVG_OPTION_CHECK_JOBS, most),
                 .shard = shard ? (uint32_t)shard->numbers[0] : 0,
@@ -234,6 +235,8 @@ int kvg_command_check(const kvg_arguments *a)
                 .confinement = kvg_given(a, KVG_OPTION_CHECK_UNCONFINED) ? KVG_CONFINE_NOT : KVG_CONFINE_NAMESPACES},
     };
     if (a->file_count != 1) return kvg_command_usage("check", "give one config");
+    if (o.run.after && !o.run.only_case) return kvg_command_usage("check", "--after goes with --case");
+    if (o.run.after) o.run.jobs = 1;
     kvg_status s = check_files(a->files[0], &o);
     if (!s) s = complete_options(&o);
     if (s) return kvg_command_fail("check", s);

@@ -137,7 +137,7 @@ static kvg_status explain(const kvg_case *c, const char *path)
     kvg_status s = kvg_question_make(c, &question);
     if (!s) {
         print_asked(c, &question);
-        kvg_case_repro(c, path, NULL, repro, sizeof repro);
+        kvg_case_repro(c, path, NULL, NULL, repro, sizeof repro);
         printf("repro      %s\n", repro);
         print_tensors("gets", &c->problem, question.op->inputs);
         print_tensors("gives", &c->problem, question.op->outputs);

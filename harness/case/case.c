@@ -280,16 +280,18 @@ static void shell_quote(const char *text, char *out, size_t size)
     out[n] = 0;
 }
 
-void kvg_case_repro(const kvg_case *c, const char *config_path, const char *capabilities, char *out, size_t size)
+void kvg_case_repro(const kvg_case *c, const char *config_path, const char *capabilities, const char *after, char *out,
+                    size_t size)
 {
-    char path[600], backend[600], claims[600] = "", id[2 * KVG_CASE_ID_SIZE];
+    char path[600], backend[600], claims[600] = "", before[2 * KVG_CASE_ID_SIZE] = "", id[2 * KVG_CASE_ID_SIZE];
     /* -o: a folder of its own, so that the full run's results stay */
     shell_quote(config_path, path, sizeof path);
     shell_quote(c->backend, backend, sizeof backend);
     shell_quote(c->id, id, sizeof id);
     if (capabilities) shell_quote(capabilities, claims, sizeof claims);
-    snprintf(out, size, "kvgold check %s --backend %s%s%s --case %s --seed 0x%" PRIx64 " -o kvgold-repro", path,
-             backend, capabilities ? " --capabilities " : "", claims, id, c->seed);
+    if (after) shell_quote(after, before, sizeof before);
+    snprintf(out, size, "kvgold check %s --backend %s%s%s%s%s --case %s --seed 0x%" PRIx64 " -o kvgold-repro", path,
+             backend, capabilities ? " --capabilities " : "", claims, after ? " --after " : "", before, id, c->seed);
 }
 
 uint8_t kvg_case_unowned_bits(const kvg_case *c)

@@ -78,7 +78,7 @@ typedef struct kvg_case_policy {
     const char *partial_kv, *prefix_cache;  /* "on"; why it is off although it was wanted; "" if it was not wanted */
 } kvg_case_policy;
 
-enum { KVG_CASE_ID_SIZE = 256, KVG_REPRO_SIZE = 2688, KVG_POLICY_TEXT_SIZE = 160, KVG_CASE_SCALE_SIZE = 64 };
+enum { KVG_CASE_ID_SIZE = 256, KVG_REPRO_SIZE = 3264, KVG_POLICY_TEXT_SIZE = 160, KVG_CASE_SCALE_SIZE = 64 };
 
 typedef struct kvg_case {
     kvg_problem problem;        /* in a guest's case: the problem that the candidate is asked most often */
@@ -138,9 +138,11 @@ bool kvg_case_by_value(const kvg_storage *storage);
 /* The shard, of `shard_count` shards, that runs the case. It depends on the id alone. */
 uint32_t kvg_case_shard(const kvg_case *c, uint32_t shard_count);
 
-/* Writes the command that runs this case alone: "kvgold check CONFIG --backend NAME --case ID
- * --seed 0x...", with --capabilities FILE unless `capabilities` is NULL. */
-void kvg_case_repro(const kvg_case *c, const char *config_path, const char *capabilities, char *out, size_t size);
+/* Writes the command that runs this case alone, or behind the case whose id is `after`, unless that is NULL: "kvgold
+ * check CONFIG --backend NAME --after ID --case ID --seed 0x...", with --capabilities FILE unless `capabilities` is
+ * NULL. */
+void kvg_case_repro(const kvg_case *c, const char *config_path, const char *capabilities, const char *after, char *out,
+                    size_t size);
 
 /* Bits that may be set in bytes that nobody owns. With bits 6 and 7 clear no number is special: 0x3F3F
  * is 0.746 in bf16 and 1.81 in f16, 0x3F is 1.875 in e4m3, 1.75 in e5m2, and 2^-64 as a scale of E8M0. */

@@ -2,8 +2,6 @@
 #include "harness/run/run.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,12 +10,12 @@
 
 #include "harness/report/result_line.h"
 #include "harness/run/run_child.h"
+#include "harness/run/run_file.h"
 #include "harness/run/run_log.h"
 #include "harness/run/run_origin.h"
 #include "support/child.h"
 #include "support/clock.h"
 #include "support/progress.h"
-#include "support/whole_file.h"
 #include "support/version.h"
 
 static volatile sig_atomic_t stop_signal;
@@ -25,63 +23,6 @@ static volatile sig_atomic_t stop_signal;
 static void on_stop(int number)
 {
     stop_signal = number;
-}
-
-/* --- the result file --- */
-
-typedef struct result_file {
-    int fd;
-    kvg_sha256 sum; /* of what was written */
-    char path[PATH_MAX];
-} result_file;
-
-/* Writes a whole line or, if that fails, takes back the part that was written: the file stays valid. */
-static kvg_status write_line(result_file *f, char *line)
-{
-    if (!line) return kvg_fail(KVG_ERR_MEMORY, "cannot hold a result line");
-    const size_t length = strlen(line);
-    line[length] = '\n'; /* in place of the terminator: the length is known */
-    const off_t start = lseek(f->fd, 0, SEEK_END);
-    size_t done = 0;
-    int error = 0;
-    while (done < length + 1 && !error) {
-        const ssize_t n = write(f->fd, line + done, length + 1 - done);
-        if (n >= 0) done += (size_t)n;
-        else if (errno != EINTR) error = errno;
-    }
-    if (!error) kvg_sha256_add(&f->sum, line, length + 1);
-    free(line);
-    if (!error) return KVG_OK;
-    if (ftruncate(f->fd, start) != 0) error = errno;
-    return kvg_fail(KVG_ERR_IO, "cannot write %s: %s. What had finished is kept there", f->path, strerror(error));
-}
-
-/* One run at a time writes into a folder. The lock ends with this process, or when it closes the file; children do not
- * have it. A file system without locks locks nothing. */
-static kvg_status lock_results(const result_file *f, const char *folder)
-{
-    struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
-    char since[32];
-    if (fcntl(f->fd, F_SETLK, &lock) == 0 || (errno != EACCES && errno != EAGAIN)) return KVG_OK;
-    if (fcntl(f->fd, F_GETLK, &lock) != 0 || lock.l_type == F_UNLCK) return lock_results(f, folder); /* it has ended */
-    run_origin_read_date(f->path, since, sizeof since);
-    return kvg_fail(KVG_ERR_IO, "another run (process %ld, since %s) writes into %s: wait for it, or name another "
-                    "folder by -o", (long)lock.l_pid, since, folder);
-}
-
-static kvg_status open_results(const char *folder, result_file *f)
-{
-    kvg_status s = kvg_whole_file_folder(folder);
-    if (s) return s;
-    snprintf(f->path, sizeof f->path, "%s/results.jsonl", folder);
-    f->fd = open(f->path, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
-    if (f->fd < 0) return kvg_fail(KVG_ERR_IO, "cannot write %s: %s", f->path, strerror(errno));
-    s = lock_results(f, folder);
-    if (!s && ftruncate(f->fd, 0) != 0) s = kvg_fail(KVG_ERR_IO, "cannot write %s: %s", f->path, strerror(errno));
-    if (!s) s = run_log_remove_all(folder);
-    if (s) close(f->fd);
-    kvg_sha256_init(&f->sum);
-    return s;
 }
 
 /* --- children --- */
@@ -116,12 +57,15 @@ typedef struct run_state {
     size_t count, finished, logs;
     kvg_run_claims *claims; /* of each backend of the config */
     size_t backends;
-    result_file file;
+    run_file file;
     kvg_run_summary *summary;
     worker *workers;
     loss *lost;   /* of each position */
     bool *judged; /* an answer to the case of each position was */
     double start; /* kvg_clock_seconds */
+    kvg_verdict last;           /* of the case that was done last */
+    unsigned again[KVG_OP_END]; /* failed cases of each op that were asked again */
+    struct run_state *asks;     /* the run that asks a case again by this one; NULL: this is the run itself */
 } run_state;
 
 static const kvg_case *current_case(const run_state *state, const worker *w)
@@ -140,11 +84,13 @@ static int be_child(void *context, int channel)
     const birth *b = context;
     run_state *state = b->state;
     run_log_take_output(&b->w->log);
-    for (uint32_t i = 0; i < state->options->jobs; i++) {
-        kvg_child_close(&state->workers[i].child);
-        run_log_close(&state->workers[i].log);
+    for (const run_state *s = state; s; s = s->asks) {
+        for (uint32_t i = 0; i < s->options->jobs; i++) {
+            kvg_child_close(&s->workers[i].child);
+            run_log_close(&s->workers[i].log);
+        }
+        if (s->file.fd >= 0) close(s->file.fd);
     }
-    close(state->file.fd);
     return kvg_run_child(&(kvg_run_share){
         .config = state->config, .options = state->options, .claims = state->claims, .selection = state->selection,
         .count = state->count, .position = b->w->position, .fd = channel, .results = state->file.path,
@@ -177,6 +123,7 @@ static kvg_status start_worker(run_state *state, worker *w)
 static void case_done(run_state *state, worker *w, kvg_verdict verdict)
 {
     state->summary->counts[verdict]++;
+    state->last = verdict;
     state->finished++;
     state->judged[w->position] = kvg_verdict_judges(verdict);
     w->position += state->options->jobs;
@@ -203,14 +150,14 @@ static kvg_status record_loss(run_state *state, worker *w, kvg_verdict verdict, 
     char repro[KVG_REPRO_SIZE];
     run_log_tail tail;
     kvg_result r = {.verdict = verdict, .milliseconds = 1e3 * (kvg_clock_seconds() - w->since)};
-    kvg_case_repro(c, state->config->path, state->options->capabilities, repro, sizeof repro);
+    kvg_case_repro(c, state->config->path, state->options->capabilities, NULL, repro, sizeof repro);
     snprintf(r.detail, sizeof r.detail, "%s", detail);
     if (w->in_case) run_log_read_tail(w->log.fd, w->logged, &tail, &r.printed);
     if (state->options->confinement == KVG_CONFINE_NOT) {
         snprintf(r.confinement, sizeof r.confinement, "%s", kvg_confinement_name(KVG_CONFINE_NOT));
     }
     r.slow = r.milliseconds > 1e3 * state->config->slow_seconds;
-    kvg_status s = write_line(&state->file, kvg_result_line(c, &r, repro));
+    kvg_status s = run_file_write(&state->file, kvg_result_line(c, &r, repro));
     case_done(state, w, verdict);
     return s;
 }
@@ -231,6 +178,60 @@ static kvg_status skip_lost(run_state *state, worker *w)
     return s;
 }
 
+static kvg_status step(run_state *state, size_t *alive);
+
+/* How the worker's case, which failed behind another one, ends in a new process, alone or behind that one. Few cases of
+ * an op are asked again: an engine that is wrong everywhere is wrong alone, too. The other children go on; that nobody
+ * listens meanwhile does not count against them. */
+static kvg_status ask_again(run_state *state, const worker *failed, kvg_run_again *out)
+{
+    enum { MOST = 2 };
+    const double start = kvg_clock_seconds();
+    const size_t pair[] = {state->selection[failed->position - state->options->jobs],
+                           state->selection[failed->position]};
+    unsigned *asked = &state->again[current_case(state, failed)->problem.op];
+    *out = KVG_RUN_FAILS_ALONE;
+    if (state->asks || *asked == MOST) return KVG_OK;
+    ++*asked;
+    kvg_run_options options = *state->options;
+    kvg_status s = KVG_OK;
+    options.jobs = 1;
+    for (size_t count = 1; count <= 2 && !s && (count == 1 || *out != KVG_RUN_FAILS_ALONE); count++) {
+        kvg_run_summary summary = {0};
+        loss lost[2] = {{0}};
+        bool judged[2];
+        size_t alive = 1;
+        worker w = {.child = KVG_NO_CHILD, .log = failed->log};
+        run_state again = {.config = state->config, .options = &options, .selection = pair + 2 - count, .count = count,
+                           .claims = state->claims, .backends = state->backends, .file.fd = -1, .summary = &summary,
+                           .workers = &w, .lost = lost, .judged = judged, .asks = state};
+        s = start_worker(&again, &w);
+        while (!s && alive && !stop_signal) s = step(&again, &alive);
+        kvg_child_kill(&w.child);
+        free(w.text);
+        const bool passes = again.finished == count && again.last == KVG_VERDICT_PASS;
+        if (passes) *out = count == 1 ? KVG_RUN_FAILS_BEHIND : KVG_RUN_PASSES;
+    }
+    if (stop_signal) *out = KVG_RUN_FAILS_ALONE; /* nobody knows */
+    for (uint32_t i = 0; i < state->options->jobs; i++) state->workers[i].since += kvg_clock_seconds() - start;
+    return s;
+}
+
+/* A copy of the line for that outcome, of the lines in a message. */
+static char *line_of(const char *lines, size_t size, kvg_run_again outcome)
+{
+    const char *end = lines + size, *newline = memchr(lines, '\n', size);
+    for (int i = 0; i < (int)outcome; i++) {
+        lines = newline + 1;
+        newline = memchr(lines, '\n', (size_t)(end - lines));
+    }
+    const size_t length = (size_t)((newline ? newline : end) - lines);
+    char *line = malloc(length + 1);
+    if (line) memcpy(line, lines, length);
+    if (line) line[length] = 0;
+    return line;
+}
+
 /* `line`: the bytes behind the header. */
 static kvg_status handle_message(run_state *state, worker *w, const kvg_run_header *message, const char *line)
 {
@@ -241,8 +242,8 @@ static kvg_status handle_message(run_state *state, worker *w, const kvg_run_head
         char repro[KVG_REPRO_SIZE];
         w->in_case = true;
         w->logged = message->logged;
-        kvg_case_repro(c, state->config->path, state->options->capabilities, repro, sizeof repro);
-        return write_line(&state->file, kvg_result_start_line(c, repro));
+        kvg_case_repro(c, state->config->path, state->options->capabilities, NULL, repro, sizeof repro);
+        return run_file_write(&state->file, kvg_result_start_line(c, repro));
     }
     case KVG_RUN_OPEN: w->opening = false; return KVG_OK;
     case KVG_RUN_WAIT:
@@ -269,12 +270,12 @@ static kvg_status handle_message(run_state *state, worker *w, const kvg_run_head
         return record_loss(state, w, KVG_VERDICT_ERROR, "the child sent no result");
     }
     if (message->kind == KVG_RUN_LOST) lose_backend(state, w, message->verdict);
-    char *copy = malloc(message->length + 1);
-    if (copy) memcpy(copy, line, message->length);
-    if (copy) copy[message->length] = 0;
-    kvg_status s = write_line(&state->file, copy);
+    kvg_run_again again = KVG_RUN_FAILS_ALONE;
+    const bool asks = w->position >= state->options->jobs && memchr(line, '\n', message->length) != NULL;
+    kvg_status s = asks ? ask_again(state, w, &again) : KVG_OK;
+    const kvg_status written = run_file_write(&state->file, line_of(line, message->length, again));
     case_done(state, w, message->verdict);
-    return s;
+    return s ? s : written;
 }
 
 /* Takes what the pipe holds; *closed if the child closed it. */
@@ -373,6 +374,7 @@ static void show_progress(const run_state *state)
 {
     const worker *slowest = NULL;
     size_t failed = 0;
+    if (state->asks) return;
     for (int i = 0; i < KVG_VERDICT_COUNT; i++) {
         if (kvg_verdict_fails((kvg_verdict)i)) failed += state->summary->counts[i];
     }
@@ -436,7 +438,8 @@ static kvg_status run_all(run_state *state)
 
 bool kvg_run_selects(const kvg_run_options *o, const kvg_case *c)
 {
-    if (o->only_case && strcmp(c->id, o->only_case) != 0) return false;
+    const bool is_first = o->after && strcmp(c->id, o->after) == 0;
+    if (o->only_case && !is_first && strcmp(c->id, o->only_case) != 0) return false;
     return kvg_case_shard(c, o->shards) == o->shard;
 }
 
@@ -444,9 +447,15 @@ static kvg_status select_cases(const kvg_config *config, const kvg_run_options *
 {
     const kvg_case *only;
     kvg_status s = o->only_case ? kvg_config_find(config, o->only_case, &only) : KVG_OK;
+    if (!s && o->after) s = kvg_config_find(config, o->after, &only);
     *count = 0;
     for (size_t i = 0; !s && i < config->case_count; i++) {
         if (kvg_run_selects(o, &config->cases[i])) selection[(*count)++] = i;
+    }
+    if (*count == 2 && o->after && strcmp(config->cases[selection[1]].id, o->after) == 0) {
+        const size_t first = selection[1];
+        selection[1] = selection[0];
+        selection[0] = first;
     }
     if (s || *count || !o->only_case) return s;
     return kvg_fail(KVG_ERR_INVALID, "%s: case %s is not in shard %u of %u", config->path, o->only_case, o->shard + 1,
@@ -465,7 +474,7 @@ static kvg_status write_end(run_state *state, double seconds)
     }
     if (!s) {
         const size_t count = kvg_cells_merge(cells, state->count);
-        s = write_line(&state->file, kvg_result_end_line(state->summary->interrupted, seconds, state->summary->counts,
+        s = run_file_write(&state->file, kvg_result_end_line(state->summary->interrupted, seconds, state->summary->counts,
                                                          cells, count));
     }
     free(asked);
@@ -480,7 +489,7 @@ static kvg_status run_selection(run_state *state)
     const kvg_config *config = state->config;
     state->start = kvg_clock_seconds();
     snprintf(shard, sizeof shard, "%u/%u", state->options->shard + 1, state->options->shards);
-    kvg_status s = open_results(state->options->out_folder, &state->file);
+    kvg_status s = run_file_open(state->options->out_folder, &state->file);
     if (s) return s;
     s = run_origin_find(config, state->options, state->claims, state->backends, &origin);
     const kvg_result_run run = {
@@ -495,7 +504,7 @@ static kvg_status run_selection(run_state *state)
         .origins = &origin.origin,
         .origin_count = 1,
     };
-    if (!s) s = write_line(&state->file, kvg_result_run_line(&run));
+    if (!s) s = run_file_write(&state->file, kvg_result_run_line(&run));
     run_origin_free(&origin);
     kvg_progress_begin("check", state->count, "cases");
     if (!s) s = run_all(state);

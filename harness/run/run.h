@@ -2,6 +2,7 @@
  *
  *   run                    The parent: it starts children, watches them and writes the result file.
  *   run_child              A child: it judges its share of the cases.
+ *   run_file               The file of the results.
  *   run_log                What candidates print.
  *   run_origin             Where the results come from.
  *   backends               Which implementation a name means.
@@ -20,7 +21,11 @@
  * A kernel that faults leaves its process without a device: the implementation returns KVG_ERR_DEVICE, the case is a
  * CRASH, and the child ends in favour of a new one. After a CRASH, a HANG or a lost device the next child first asks
  * the backend whether its device answers (kvg_backend.ready). If not, the case and all that follow on that backend are
- * DEVICE_LOST; none of them runs. */
+ * DEVICE_LOST; none of them runs.
+ *
+ * An answer may depend on what the process was asked before: scratch that is not cleared, a page that stayed. So the
+ * first cases of an op that FAIL behind another case are asked again, in a new process alone, and if they pass there
+ * behind the one case that came before. What that shows stands in their result, and the repro line follows from it. */
 #ifndef KVG_HARNESS_RUN_RUN_H
 #define KVG_HARNESS_RUN_RUN_H
 
@@ -34,6 +39,7 @@ enum { KVG_MAX_JOBS = 64 };
 typedef struct kvg_run_options {
     const char *out_folder;  /* made if missing; receives results.jsonl and logs */
     const char *only_case;   /* run this id alone; NULL: all */
+    const char *after;       /* ... behind this one, in one process; NULL: behind none */
     uint32_t shard, shards;  /* 0-based shard of `shards` */
     uint32_t jobs;           /* child processes at a time, 1 to KVG_MAX_JOBS; each uses its share of OpenMP's threads */
     kvg_confinement confinement; /* of candidates, where the machine allows */

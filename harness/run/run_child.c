@@ -112,7 +112,6 @@ static bool claims(const void *context, const kvg_problem *problem)
 /* The one place that chooses who judges: the judge of ops, or a guest. */
 static void check_case(session *a, const kvg_case *c, kvg_result *r)
 {
-    a->now = c;
     if (!c->guest) {
         kvg_check_case(c, a->candidate, r);
     } else if (!a->guest && c->guest->open(&a->guest_session)) {
@@ -125,16 +124,41 @@ static void check_case(session *a, const kvg_case *c, kvg_result *r)
     }
 }
 
-/* Runs a case and sends its result; false if this process cannot go on. */
-static bool run_one(const kvg_run_share *share, const kvg_case *c, session *a)
+/* The line of a case and, if it failed where it may be asked again, its other lines. A crash may have cost a device: it
+ * is not repeated where there may be one. */
+static void write_lines(const session *a, const kvg_run_share *share, const kvg_case *before, const kvg_result *r,
+                        kvg_json_text *out)
 {
-    char repro[KVG_REPRO_SIZE];
+    static const char *const says[KVG_RUN_AGAINS] = {
+        [KVG_RUN_FAILS_BEHIND] = "alone it passes: it depends on the case before",
+        [KVG_RUN_PASSES] = "alone it passes, and behind the case before: it depends on earlier cases, or on chance",
+    };
+    const bool failed = r->verdict == KVG_VERDICT_FAIL || (r->verdict == KVG_VERDICT_CRASH && !a->facts.has_ready);
+    const bool behind = before && share->options->after, again = failed && before && !behind && !a->now->guest;
+    const kvg_case drawn = kvg_fill_draw(a->now, r->verdict == KVG_VERDICT_MISTRUSTED ? 0 : r->redraws);
+    for (int i = 0; i < (again ? KVG_RUN_AGAINS : 1); i++) {
+        char repro[KVG_REPRO_SIZE];
+        kvg_result said = *r;
+        if (says[i]) kvg_result_add(&said, "%s", says[i]);
+        kvg_case_repro(&drawn, share->config->path, share->options->capabilities,
+                       behind || i == KVG_RUN_FAILS_BEHIND ? before->id : NULL, repro, sizeof repro);
+        char *line = kvg_result_line(a->now, &said, repro);
+        kvg_json_add(out, "%s%s", i ? "\n" : "", line ? line : "");
+        free(line);
+    }
+}
+
+/* Runs a case and sends its result; false if this process cannot go on. `before`: what the candidate was asked before;
+ * NULL: nothing. */
+static bool run_one(const kvg_run_share *share, const kvg_case *c, const kvg_case *before, session *a)
+{
     run_log_tail tail;
     kvg_result r = {.verdict = KVG_VERDICT_PASS};
     const uint64_t logged = run_log_size(STDERR_FILENO);
     send_message(share->fd, (kvg_run_header){.kind = KVG_RUN_START, .logged = logged}, "");
     const double start = kvg_clock_seconds();
     bool lost = false;
+    a->now = c;
     if (!backend_opens(a, share, c, &r)) {
         lost = r.verdict == KVG_VERDICT_CRASH; /* it would again */
     } else if (kvg_capabilities_claim(a->claims->capabilities, c, a->facts.sm, &r)) {
@@ -148,14 +172,13 @@ static bool run_one(const kvg_run_share *share, const kvg_case *c, session *a)
     memcpy(r.engine, a->facts.name, sizeof r.engine);
     memcpy(r.reference_in, a->facts.reference_in, sizeof r.reference_in);
     r.slow = kvg_clock_seconds() - start > share->config->slow_seconds;
-    const kvg_case drawn = kvg_fill_draw(c, r.verdict == KVG_VERDICT_MISTRUSTED ? 0 : r.redraws);
-    kvg_case_repro(&drawn, share->config->path, share->options->capabilities, repro, sizeof repro);
     const bool broken = r.lost || r.verdict == KVG_VERDICT_CRASH || r.verdict == KVG_VERDICT_DEVICE_LOST;
     if (broken) run_log_read_tail(STDERR_FILENO, logged, &tail, &r.printed);
-    char *line = kvg_result_line(c, &r, repro);
+    kvg_json_text lines = {0};
+    write_lines(a, share, before, &r, &lines);
     const kvg_run_message kind = lost ? KVG_RUN_LOST : broken ? KVG_RUN_BROKEN : KVG_RUN_RESULT;
-    send_message(share->fd, (kvg_run_header){.kind = kind, .verdict = r.verdict}, line ? line : "");
-    free(line);
+    send_message(share->fd, (kvg_run_header){.kind = kind, .verdict = r.verdict}, lines.text ? lines.text : "");
+    kvg_json_text_free(&lines);
     return !broken;
 }
 
@@ -175,9 +198,12 @@ int kvg_run_child(const kvg_run_share *share)
     size_t position = share->position;
     const char *backend = case_at(share, position)->backend;
     while (strcmp(a.claims->backend, backend) != 0) a.claims++;
+    const kvg_case *before = NULL;
     bool fit = true;
     while (fit && position < share->count && strcmp(case_at(share, position)->backend, backend) == 0) {
-        fit = run_one(share, case_at(share, position), &a);
+        const kvg_case *now = case_at(share, position);
+        fit = run_one(share, now, before, &a);
+        before = now;
         position += share->options->jobs;
     }
     if (fit && position < share->count) send_word(share->fd, KVG_RUN_LEAVE);

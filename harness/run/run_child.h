@@ -20,13 +20,21 @@ typedef enum kvg_run_message {
     KVG_RUN_LEAVE = 'B'    /* between cases: it ends, as another backend comes next */
 } kvg_run_message;
 
-/* It stands before each message. The line of a case is `length` bytes behind it; other messages have none. */
+/* It stands before each message. The line of a case is `length` bytes behind it; other messages have none. A case that
+ * fails behind another one has three lines, each but the last with its '\n': one for each kvg_run_again. */
 typedef struct kvg_run_header {
     kvg_run_message kind;
     kvg_verdict verdict; /* of the case */
     uint64_t logged;     /* before a case: bytes of the child's log */
     size_t length;
 } kvg_run_header;
+
+/* How a case ends that failed behind another one, when it is asked again. */
+typedef enum kvg_run_again {
+    KVG_RUN_FAILS_ALONE, KVG_RUN_FAILS_BEHIND, /* the case that came before */
+    KVG_RUN_PASSES,
+    KVG_RUN_AGAINS /* how many there are */
+} kvg_run_again;
 
 /* What a backend claims: read once, before any library is opened, which could write another file. */
 typedef struct kvg_run_claims {

@@ -41,7 +41,7 @@ static void check_case(const kvg_config *config, const kvg_case *c)
         require(kvg_reference_dialect_find(storage->format, storage->dialect, &index) == KVG_OK);
     }
     check_policy(c);
-    kvg_case_repro(c, config->path, NULL, repro, sizeof repro);
+    kvg_case_repro(c, config->path, NULL, NULL, repro, sizeof repro);
     require(strncmp(repro, "kvgold check 'fuzz.json'", 24) == 0);
 }
 

@@ -28,6 +28,26 @@ KVGOLD_FAKE_CLAIMS=$PWD/rewritten.json expect "a library that rewrites its claim
     run --backend fake_device --capabilities rewritten.json -o a
 holds "... has rewritten them" rewritten.json '"claims": []'
 
+# The planted plug-in answers with 5 heads what it answered with 4, and is right where it was not asked those before.
+heads() {
+    echo '{"kvgold": 1, "name": "order", "seed": "0x5", "cases": [{"op": "quantise", "format": "nvfp4", "kv_heads": ['"$1"'],
+        "head_dim": 64, "tokens": 4, "fill": "random", "backend": "planted_plugin"}]}' >order.json
+}
+check_order() { "$kvgold" check order.json --no-html -j 1 -o order "$@"; }
+heads "5, 4"
+mapfile -t ids < <("$kvgold" list order.json)
+expect "an answer that is right before another case" 0 "2 passed, 0 failed" check_order
+expect "... is wrong behind it" 1 "1 passed, 1 failed" check_order --after "${ids[1]}" --case "${ids[0]}"
+holds "... and the repro line says behind which" <(echo "$output") "--after '${ids[1]}' --case '${ids[0]}'"
+expect "... --after needs --case" 2 "--after goes with --case" check_order --after "${ids[1]}"
+expect "... and a case" 2 "no/such" check_order --after no/such --case "${ids[0]}"
+heads "4, 5"
+expect "an answer that depends on the case before" 1 "alone it passes: it depends on the case before" check_order
+holds "... has a repro line with both" <(echo "$output") "--after '${ids[1]}' --case '${ids[0]}'"
+heads "4, 1, 5"
+expect "one that depends on an earlier case" 1 "alone it passes, and behind the case before: it depends on earlier cases" \
+    check_order
+
 # The fake device does wrong with 2 to 9 heads: what it claims here is right.
 claims right.json '{"ops": ["append", "flatten"], "formats": ["nvfp4"], "layouts": ["hnd"]}'
 expect "what is not claimed is skipped" 0 "4 PASS, 11 SKIP" run --backend fake_device --capabilities right.json -o a --junit a.xml

@@ -322,7 +322,7 @@ static void test_the_repro_line_survives_a_shell(void **state)
     kvg_config config = config_from("{'op':'quantise','format':'mx16',"
                                     "'fill':{'capture':'c','k':'it\\u0027s $k','v':'v'}," SHAPE "}");
     char repro[KVG_REPRO_SIZE], command[KVG_REPRO_SIZE + 32], line[512];
-    kvg_case_repro(&config.cases[0], "my configs/a.json", "the claims.json", repro, sizeof repro);
+    kvg_case_repro(&config.cases[0], "my configs/a.json", "the claims.json", NULL, repro, sizeof repro);
     assert_int_equal(strncmp(repro, "kvgold ", 7), 0);
     snprintf(command, sizeof command, "printf '%%s\\n' %s", repro + 7);
     FILE *shell = popen(command, "r");
