@@ -474,8 +474,8 @@ static kvg_status write_end(run_state *state, double seconds)
     }
     if (!s) {
         const size_t count = kvg_cells_merge(cells, state->count);
-        s = run_file_write(&state->file, kvg_result_end_line(state->summary->interrupted, seconds, state->summary->counts,
-                                                         cells, count));
+        const kvg_run_summary *all = state->summary;
+        s = run_file_write(&state->file, kvg_result_end_line(all->interrupted, seconds, all->counts, cells, count));
     }
     free(asked);
     free(cells);
