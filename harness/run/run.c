@@ -44,12 +44,6 @@ typedef struct worker {
     size_t length, capacity;
 } worker;
 
-/* Why the cases of a backend are not run any more: what happened in one of them. */
-typedef struct loss {
-    const kvg_case *in; /* NULL: they are run */
-    kvg_verdict verdict;
-} loss;
-
 typedef struct run_state {
     const kvg_config *config;
     const kvg_run_options *options;
@@ -60,13 +54,14 @@ typedef struct run_state {
     run_file file;
     kvg_run_summary *summary;
     worker *workers;
-    loss *lost;   /* of each position */
-    bool *judged; /* an answer to the case of each position was */
+    kvg_run_loss *lost; /* of each position */
+    kvg_verdict *of;    /* the same; KVG_VERDICT_COUNT: there is none yet */
     double start; /* kvg_clock_seconds */
-    kvg_verdict last;           /* of the case that was done last */
     unsigned again[KVG_OP_END]; /* failed cases of each op that were asked again */
     struct run_state *asks;     /* the run that asks a case again by this one; NULL: this is the run itself */
 } run_state;
+
+static const char device_lost[] = "the device was lost", not_opened[] = "its library could not be opened";
 
 static const kvg_case *current_case(const run_state *state, const worker *w)
 {
@@ -93,7 +88,8 @@ static int be_child(void *context, int channel)
     }
     return kvg_run_child(&(kvg_run_share){
         .config = state->config, .options = state->options, .claims = state->claims, .selection = state->selection,
-        .count = state->count, .position = b->w->position, .fd = channel, .results = state->file.path,
+        .lost = state->lost, .count = state->count, .position = b->w->position, .fd = channel,
+        .results = state->file.path,
         .suspect = b->w->suspect && strcmp(b->w->suspect, current_case(state, b->w)->backend) == 0});
 }
 
@@ -123,24 +119,39 @@ static kvg_status start_worker(run_state *state, worker *w)
 static void case_done(run_state *state, worker *w, kvg_verdict verdict)
 {
     state->summary->counts[verdict]++;
-    state->last = verdict;
     state->finished++;
-    state->judged[w->position] = kvg_verdict_judges(verdict);
+    state->of[w->position] = verdict;
     w->position += state->options->jobs;
     w->in_case = w->waiting = w->probing = false;
     w->since = kvg_clock_seconds();
 }
 
-/* The device of the worker's case answers nobody any more, or its library cannot be opened: no case of its backend will
- * run. */
-static void lose_backend(run_state *state, const worker *w, kvg_verdict verdict)
+static bool same_op(const kvg_case *a, const kvg_case *b)
+{
+    return a->guest == b->guest && a->problem.op == b->problem.op;
+}
+
+/* For the reason that the worker's case gave, no case of its backend will run; or none of its op there. */
+static void lose(run_state *state, const worker *w, bool op_alone, kvg_verdict verdict, const char *why)
 {
     const kvg_case *c = current_case(state, w);
     for (size_t i = 0; i < state->count; i++) {
         const kvg_case *other = &state->config->cases[state->selection[i]];
-        if (state->lost[i].in || strcmp(other->backend, c->backend) != 0) continue;
-        state->lost[i] = (loss){c, verdict};
+        if (state->lost[i].in || strcmp(other->backend, c->backend) != 0 || (op_alone && !same_op(other, c))) continue;
+        state->lost[i] = (kvg_run_loss){c, verdict, why};
     }
+}
+
+/* Where three cases of an op hang, the others would, too, and each takes its time. */
+static bool hangs_again(const run_state *state, const worker *w)
+{
+    const kvg_case *c = current_case(state, w);
+    unsigned hung = 1;
+    for (size_t i = 0; i < state->count; i++) {
+        const kvg_case *other = &state->config->cases[state->selection[i]];
+        hung += state->of[i] == KVG_VERDICT_HANG && strcmp(other->backend, c->backend) == 0 && same_op(other, c);
+    }
+    return hung >= 3;
 }
 
 /* A case that gave no result: the parent writes its line. */
@@ -167,11 +178,9 @@ static kvg_status skip_lost(run_state *state, worker *w)
 {
     kvg_status s = KVG_OK;
     while (!s && w->position < state->count && state->lost[w->position].in) {
-        const loss *l = &state->lost[w->position];
+        const kvg_run_loss *l = &state->lost[w->position];
         char detail[KVG_RESULT_TEXT];
-        snprintf(detail, sizeof detail, "not run: %s in '%s'",
-                 l->verdict == KVG_VERDICT_DEVICE_LOST ? "the device was lost" : "its library could not be opened",
-                 l->in->id);
+        snprintf(detail, sizeof detail, "not run: %s in '%s'", l->why, l->in->id);
         w->since = kvg_clock_seconds();
         s = record_loss(state, w, l->verdict, detail);
     }
@@ -198,19 +207,18 @@ static kvg_status ask_again(run_state *state, const worker *failed, kvg_run_agai
     options.jobs = 1;
     for (size_t count = 1; count <= 2 && !s && (count == 1 || *out != KVG_RUN_FAILS_ALONE); count++) {
         kvg_run_summary summary = {0};
-        loss lost[2] = {{0}};
-        bool judged[2];
+        kvg_run_loss lost[2] = {{0}};
+        kvg_verdict of[2] = {KVG_VERDICT_COUNT, KVG_VERDICT_COUNT};
         size_t alive = 1;
         worker w = {.child = KVG_NO_CHILD, .log = failed->log};
         run_state again = {.config = state->config, .options = &options, .selection = pair + 2 - count, .count = count,
                            .claims = state->claims, .backends = state->backends, .file.fd = -1, .summary = &summary,
-                           .workers = &w, .lost = lost, .judged = judged, .asks = state};
+                           .workers = &w, .lost = lost, .of = of, .asks = state};
         s = start_worker(&again, &w);
         while (!s && alive && !stop_signal) s = step(&again, &alive);
         kvg_child_kill(&w.child);
         free(w.text);
-        const bool passes = again.finished == count && again.last == KVG_VERDICT_PASS;
-        if (passes) *out = count == 1 ? KVG_RUN_FAILS_BEHIND : KVG_RUN_PASSES;
+        if (of[count - 1] == KVG_VERDICT_PASS) *out = count == 1 ? KVG_RUN_FAILS_BEHIND : KVG_RUN_PASSES;
     }
     if (stop_signal) *out = KVG_RUN_FAILS_ALONE; /* nobody knows */
     for (uint32_t i = 0; i < state->options->jobs; i++) state->workers[i].since += kvg_clock_seconds() - start;
@@ -269,7 +277,10 @@ static kvg_status handle_message(run_state *state, worker *w, const kvg_run_head
     if (message->length == 0 || message->verdict >= KVG_VERDICT_COUNT) {
         return record_loss(state, w, KVG_VERDICT_ERROR, "the child sent no result");
     }
-    if (message->kind == KVG_RUN_LOST) lose_backend(state, w, message->verdict);
+    if (message->kind == KVG_RUN_LOST) {
+        const bool device = message->verdict == KVG_VERDICT_DEVICE_LOST;
+        lose(state, w, false, message->verdict, device ? device_lost : not_opened);
+    }
     kvg_run_again again = KVG_RUN_FAILS_ALONE;
     const bool asks = w->position >= state->options->jobs && memchr(line, '\n', message->length) != NULL;
     kvg_status s = asks ? ask_again(state, w, &again) : KVG_OK;
@@ -313,10 +324,11 @@ static kvg_status blame(run_state *state, worker *w, const char *detail, bool ha
     if (!w->probing) {
         w->suspect = current_case(state, w)->backend;
         const kvg_verdict verdict = hang ? KVG_VERDICT_HANG : w->in_case ? KVG_VERDICT_CRASH : KVG_VERDICT_ERROR;
-        if (hang && w->opening) lose_backend(state, w, verdict); /* it would again */
+        if (hang && w->opening) lose(state, w, false, verdict, not_opened); /* it would again */
+        else if (hang && hangs_again(state, w)) lose(state, w, true, verdict, "three cases of its op hung, the last");
         return record_loss(state, w, verdict, detail);
     }
-    lose_backend(state, w, KVG_VERDICT_DEVICE_LOST);
+    lose(state, w, false, KVG_VERDICT_DEVICE_LOST, device_lost);
     snprintf(lost, sizeof lost, "the device does not answer: %s", detail);
     return record_loss(state, w, KVG_VERDICT_DEVICE_LOST, lost);
 }
@@ -469,8 +481,9 @@ static kvg_status write_end(run_state *state, double seconds)
     kvg_cell *cells = calloc(state->count + 1, sizeof *cells);
     kvg_status s = asked && cells ? KVG_OK : kvg_fail(KVG_ERR_MEMORY, "cannot count cells of %zu cases", state->count);
     for (size_t i = 0; !s && i < state->count; i++) {
+        const kvg_verdict verdict = state->of[i];
         asked[i] = kvg_result_ask(&state->config->cases[state->selection[i]], scale);
-        cells[i] = (kvg_cell){.asked = &asked[i], .judged = state->judged[i]};
+        cells[i] = (kvg_cell){.asked = &asked[i], .judged = verdict < KVG_VERDICT_COUNT && kvg_verdict_judges(verdict)};
     }
     if (!s) {
         const size_t count = kvg_cells_merge(cells, state->count);
@@ -546,17 +559,18 @@ kvg_status kvg_run(const kvg_config *config, const kvg_run_options *options, kvg
     *summary = (kvg_run_summary){0};
     size_t *selection = calloc(config->case_count, sizeof *selection);
     worker *workers = calloc(options->jobs, sizeof *workers);
-    loss *lost = calloc(config->case_count, sizeof *lost);
-    bool *judged = calloc(config->case_count, sizeof *judged);
+    kvg_run_loss *lost = calloc(config->case_count, sizeof *lost);
+    kvg_verdict *of = calloc(config->case_count, sizeof *of);
     run_state state = {.config = config,
                        .options = options,
                        .selection = selection,
                        .summary = summary,
                        .workers = workers,
                        .lost = lost,
-                       .judged = judged};
-    kvg_status s = selection && workers && lost && judged
+                       .of = of};
+    kvg_status s = selection && workers && lost && of
                        ? KVG_OK : kvg_fail(KVG_ERR_MEMORY, "cannot hold %zu cases", config->case_count);
+    for (size_t i = 0; !s && i < config->case_count; i++) of[i] = KVG_VERDICT_COUNT;
     if (!s) s = select_cases(config, options, selection, &state.count);
     if (!s) s = read_claims(&state);
     summary->cases = state.count;
@@ -575,7 +589,7 @@ kvg_status kvg_run(const kvg_config *config, const kvg_run_options *options, kvg
     free(selection);
     free(workers);
     free(lost);
-    free(judged);
+    free(of);
     free_claims(&state);
     return s;
 }

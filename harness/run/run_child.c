@@ -200,7 +200,8 @@ int kvg_run_child(const kvg_run_share *share)
     while (strcmp(a.claims->backend, backend) != 0) a.claims++;
     const kvg_case *before = NULL;
     bool fit = true;
-    while (fit && position < share->count && strcmp(case_at(share, position)->backend, backend) == 0) {
+    while (fit && position < share->count && strcmp(case_at(share, position)->backend, backend) == 0 &&
+           !share->lost[position].in) {
         const kvg_case *now = case_at(share, position);
         fit = run_one(share, now, before, &a);
         before = now;

@@ -17,7 +17,7 @@ typedef enum kvg_run_message {
     KVG_RUN_RESULT = 'R',  /* and the case's line */
     KVG_RUN_BROKEN = 'E',  /* the same; it cannot go on after this case, and ends */
     KVG_RUN_LOST = 'L',    /* the same; nobody can run this backend any more */
-    KVG_RUN_LEAVE = 'B'    /* between cases: it ends, as another backend comes next */
+    KVG_RUN_LEAVE = 'B'    /* between cases: it ends, as another backend comes next, or a case that is lost */
 } kvg_run_message;
 
 /* It stands before each message. The line of a case is `length` bytes behind it; other messages have none. A case that
@@ -43,12 +43,20 @@ typedef struct kvg_run_claims {
     char why[KVG_CANDIDATE_TEXT_SIZE]; /* why its file cannot be read; "": it was */
 } kvg_run_claims;
 
-/* Cases at `position`, `position` + jobs, ... of the selection, as long as they are of one backend. */
+/* Why a case is not run: what happened in another one. */
+typedef struct kvg_run_loss {
+    const kvg_case *in; /* NULL: it is run */
+    kvg_verdict verdict;
+    const char *why;
+} kvg_run_loss;
+
+/* Cases at `position`, `position` + jobs, ... of the selection, as long as they are of one backend and not lost. */
 typedef struct kvg_run_share {
     const kvg_config *config;
     const kvg_run_options *options;
     const kvg_run_claims *claims; /* of the backend of each case */
     const size_t *selection;      /* case indices */
+    const kvg_run_loss *lost;     /* of each position */
     size_t count, position;
     bool suspect; /* the backend's device must be asked first */
     int fd;      /* write end of the pipe */

@@ -113,6 +113,39 @@ static void test_an_empty_selection_is_an_error(void **state)
     kvg_config_close(&config);
 }
 
+/* Of six cases of one op that hang the first three take their time. */
+static void test_an_op_that_hangs_again_is_not_waited_for(void **state)
+{
+    (void)state;
+    static const char text[] =
+        "{\"kvgold\": 1, \"name\": \"hangs\", \"seed\": \"0x1\", \"limits\": {\"slow_seconds\": 1, \"hang_seconds\": 1}, "
+        "\"cases\": [{\"op\": \"quantise\", \"format\": \"nvfp4\", \"kv_heads\": 3, \"head_dim\": 64, "
+        "\"tokens\": [1, 2, 3, 4, 5, 6], \"fill\": \"random\", \"backend\": \"planted\"}, "
+        "{\"op\": \"dequantise\", \"format\": \"nvfp4\", \"kv_heads\": 1, \"head_dim\": 64, \"tokens\": 4, "
+        "\"fill\": \"random\", \"backend\": \"planted\"}]}";
+    static const char not_run[] =
+        "not run: three cases of its op hung, the last in 'quantise/nvfp4.canonical/rows/bf16/3x3x64";
+    kvg_config config;
+    kvg_run_summary summary;
+    const kvg_run_options options = {.out_folder = OUT "_hangs", .shards = 1, .jobs = 1};
+    assert_int_equal(kvg_config_parse("hangs", text, sizeof text - 1, ".", NULL, &config), KVG_OK);
+    assert_int_equal(kvg_run(&config, &options, &summary), KVG_OK);
+    kvg_config_close(&config);
+    assert_int_equal(summary.counts[KVG_VERDICT_HANG], 6);
+    assert_int_equal(summary.counts[KVG_VERDICT_PASS], 1);
+    unsigned waited = 0, told = 0;
+    char line[1 << 14];
+    FILE *f = fopen(OUT "_hangs/results.jsonl", "r");
+    assert_non_null(f);
+    while (fgets(line, sizeof line, f)) {
+        waited += strstr(line, "no result after 1 s: killed") != NULL;
+        told += strstr(line, not_run) != NULL;
+    }
+    fclose(f);
+    assert_int_equal(waited, 3);
+    assert_int_equal(told, 3);
+}
+
 /* Another process that writes results into the folder, until it is killed. */
 static pid_t start_other_run(const char *results, const char *line)
 {
@@ -162,6 +195,7 @@ int main(void)
         cmocka_unit_test(test_several_children_give_every_case_its_own_verdict),
         cmocka_unit_test(test_candidate_output_is_kept_in_a_log),
         cmocka_unit_test(test_an_empty_selection_is_an_error),
+        cmocka_unit_test(test_an_op_that_hangs_again_is_not_waited_for),
         cmocka_unit_test(test_two_runs_do_not_share_a_folder),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
