@@ -122,7 +122,7 @@ static kvg_status explain(const kvg_compare_options *o, const kvg_golden_case *g
     for (size_t i = 0; i < c->tensor_count && !s; i++) {
         const int index = kvg_golden_case_output(golden, c->tensors[i].asked->short_name);
         if (index >= 0 && c->tensors[i].verdict == KVG_VERDICT_FAIL)
-            s = kvg_diagnose_where(&evidence, &places, (size_t)index, &c->tensors[i].where);
+            s = kvg_where_find(&evidence, &places, (size_t)index, &c->tensors[i].where);
     }
     if (!s) s = kvg_diagnose(&evidence, &places, &c->diagnosis);
     c->diagnosed = !s;

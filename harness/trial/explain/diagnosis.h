@@ -2,59 +2,20 @@
  *
  *   diagnosis              The search, in parallel: single defects, sides, dialects, pairs.
  *   diagnosis_score        How well a hypothesis explains an answer.
- *   diagnosis_where        Which numbers differ, along the axes of their tensor.
  *   identify               Which layout an engine writes, by the rows of a known case.
  *
  * docs/guide/compare.md is the manual. */
-/* What is wrong with an answer, where, and why. Where: the numbers that differ, along the axes of their tensor. Why:
- * the reference is run again under the rows of harness/trial/wrong/defects.def that apply to the case, alone, on one
- * side, under other dialects, and two at a time; what gives the answer explains it. */
+/* Why an answer is wrong; harness/trial/judge/where.h says where. The reference is run again under the rows of
+ * harness/trial/wrong/defects.def that apply to the case, alone, on one side, under other dialects, and two at a time;
+ * what gives the answer explains it. */
 #ifndef KVG_HARNESS_TRIAL_EXPLAIN_DIAGNOSIS_H
 #define KVG_HARNESS_TRIAL_EXPLAIN_DIAGNOSIS_H
 
-#include "harness/trial/judge/judge_decode.h"
-#include "harness/trial/question/places.h"
+#include "harness/trial/judge/where.h"
 #include "harness/trial/wrong/defect_run.h"
 
 enum { KVG_MAX_EXPLANATIONS = 8, KVG_DIAGNOSIS_TEXT = 480, KVG_EXPLANATION_NAME = 1024 };
 enum { KVG_DEFAULT_PAIRS = 4096, KVG_DEFAULT_WHY_SECONDS = 20 };
-
-typedef struct kvg_evidence {
-    const kvg_question *data;
-    const kvg_tensor *expected;    /* the op's outputs, right */
-    const kvg_tensor *answer;      /* the same; data NULL where there is no answer */
-    const kvg_truth *truth; /* op decode, judged by number; NULL: every bit counts */
-    size_t pairs;                  /* most pairs of defects to run */
-    double seconds;                /* after which no pair begins; 0: no limit. Single defects are all run */
-} kvg_evidence;
-
-/* --- where --- */
-
-/* The values that an axis takes among the units that are wrong. */
-typedef struct kvg_extent {
-    kvg_axis axis;
-    uint32_t first, last, count, step; /* step: 0 where they are not evenly spaced */
-} kvg_extent;
-
-typedef struct kvg_where {
-    size_t index;        /* of the op's outputs */
-    uint64_t wrong, all; /* units: bytes, or numbers */
-    uint64_t first;      /* unit */
-    uint64_t placeless;  /* wrong units in padding */
-    kvg_extent extents[KVG_MAX_AXES];
-    size_t extent_count;
-    bool tail_pages;                  /* all in the last page of a sequence that has several */
-    char at[384];                     /* the first one: place, expected, got */
-    char extent[KVG_DIAGNOSIS_TEXT];  /* "only V codes; heads 4 to 7 of 8; only in the last page"; "": everywhere */
-    char pattern[160];                /* "each is 0.5 times the right one"; "" if none is known */
-} kvg_where;
-
-/* What is wrong with output `index`, if anything (out->wrong = 0: nothing, or there is no answer): numbers outside
- * their bound with `truth`, units whose bits differ without. */
-kvg_status kvg_diagnose_where(const kvg_evidence *evidence, const kvg_places *places, size_t index,
-                              kvg_where *out) KVG_CHECKED;
-
-/* --- why --- */
 
 typedef struct kvg_explanation {
     kvg_wrong wrong[2];

@@ -118,8 +118,9 @@ static void test_an_op_that_hangs_again_is_not_waited_for(void **state)
 {
     (void)state;
     static const char text[] =
-        "{\"kvgold\": 1, \"name\": \"hangs\", \"seed\": \"0x1\", \"limits\": {\"slow_seconds\": 1, \"hang_seconds\": 1}, "
-        "\"cases\": [{\"op\": \"quantise\", \"format\": \"nvfp4\", \"kv_heads\": 3, \"head_dim\": 64, "
+        "{\"kvgold\": 1, \"name\": \"hangs\", \"seed\": \"0x1\", "
+        "\"limits\": {\"slow_seconds\": 1, \"hang_seconds\": 1}, \"cases\": ["
+        "{\"op\": \"quantise\", \"format\": \"nvfp4\", \"kv_heads\": 3, \"head_dim\": 64, "
         "\"tokens\": [1, 2, 3, 4, 5, 6], \"fill\": \"random\", \"backend\": \"planted\"}, "
         "{\"op\": \"dequantise\", \"format\": \"nvfp4\", \"kv_heads\": 1, \"head_dim\": 64, \"tokens\": 4, "
         "\"fill\": \"random\", \"backend\": \"planted\"}]}";

@@ -1,3 +1,5 @@
+#include "harness/trial/judge/where.h"
+
 #include <float.h>
 #include <math.h>
 #include <stdarg.h>
@@ -5,19 +7,21 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "harness/trial/explain/diagnosis.h"
 #include "harness/trial/judge/differences.h"
 #include "harness/trial/question/describe.h"
 
 /* --- which values an axis takes --- */
 
+enum { ASKED = 1, WRONG = 2 };
+
 static void measure_extent(const uint8_t *seen, kvg_extent *e)
 {
     uint32_t before = 0;
-    e->count = 0;
+    e->count = e->asked = 0;
     e->step = 1;
     for (uint32_t i = 0; i < e->axis.of; i++) {
-        if (!seen[i]) continue;
+        e->asked += seen[i] != 0;
+        if (!(seen[i] & WRONG)) continue;
         if (e->count == 0) e->first = i;
         if (e->count == 1) e->step = i - before;
         if (e->count > 1 && i - before != e->step) e->step = 0;
@@ -26,8 +30,22 @@ static void measure_extent(const uint8_t *seen, kvg_extent *e)
     }
 }
 
-static kvg_status measure_extents(const kvg_places *places, const uint8_t *wrong, kvg_where *w)
+/* Whether a unit shows what an op does: it gives another byte than was there, or its row of op decode sees a key. */
+static bool is_written(const kvg_evidence *q, size_t index, uint64_t unit, size_t width)
 {
+    const kvg_tensor_set *before = &q->data->before;
+    if (q->data->queries) {
+        const kvg_tensor *lse = &q->expected[1];
+        const uint64_t row = unit * lse->bytes / q->expected[index].bytes * width / sizeof(float);
+        return !isinf(kvg_number_at(lse->dtype, lse->data, row));
+    }
+    return before->count == 0 || memcmp((const uint8_t *)q->expected[index].data + unit * width,
+                                        (const uint8_t *)before->tensors[index].data + unit * width, width) != 0;
+}
+
+static kvg_status measure_extents(const kvg_evidence *q, const kvg_places *places, const uint8_t *wrong, kvg_where *w)
+{
+    const size_t width = kvg_places_unit(places, w->index);
     kvg_axis axes[KVG_MAX_AXES];
     uint8_t *seen[KVG_MAX_AXES] = {0};
     const size_t n = kvg_places_axes(places, w->index, axes);
@@ -39,12 +57,13 @@ static kvg_status measure_extents(const kvg_places *places, const uint8_t *wrong
     w->tail_pages = got;
     for (uint64_t i = 0; got && i < w->all; i++) {
         uint32_t at[KVG_MAX_AXES];
-        if (!wrong[i]) continue;
+        if (!wrong[i] && !is_written(q, w->index, i, width)) continue;
         kvg_places_at(places, w->index, i, at);
-        w->placeless += at[0] == KVG_NO_PLACE;
         for (size_t a = 0; a < n; a++) {
-            if (at[a] < axes[a].of) seen[a][at[a]] = 1;
+            if (at[a] < axes[a].of) seen[a][at[a]] |= wrong[i] ? ASKED | WRONG : ASKED;
         }
+        if (!wrong[i]) continue;
+        w->placeless += at[0] == KVG_NO_PLACE;
         w->tail_pages = w->tail_pages && kvg_places_in_tail(places, w->index, i);
     }
     for (size_t a = 0; got && a < n; a++) {
@@ -69,6 +88,7 @@ static void append(char *out, size_t size, const char *format, ...)
 /* "V codes and V scales": the axis of the parts of a pool. */
 static void print_parts(const kvg_extent *e, char *out, size_t size)
 {
+    if (e->count == e->asked) return;
     if (e->count == 1) append(out, size, "; only %s", kvg_places_part(e->first));
     else if (e->count == 2)
         append(out, size, "; only %s and %s", kvg_places_part(e->first), kvg_places_part(e->last));
@@ -78,7 +98,8 @@ static void print_extent(const kvg_extent *e, char *out, size_t size)
 {
     static const char *const ordinals[] = {"", "", "second", "third", "fourth"};
     const kvg_axis *axis = &e->axis;
-    if (e->count == 0 || e->count == axis->of) return;
+    const bool scattered = !e->step && e->count > e->asked / 2; /* that happens by chance */
+    if (e->count == 0 || e->count == e->asked || scattered) return;
     if (e->count == 1) append(out, size, "; %s %u of %u", axis->name, e->first, axis->of);
     else if (e->step == 1) append(out, size, "; %s %u to %u of %u", axis->plural, e->first, e->last, axis->of);
     else if (e->step > 1 && e->step < 5)
@@ -91,7 +112,7 @@ static void print_extent(const kvg_extent *e, char *out, size_t size)
 
 static void print_extents(kvg_where *w)
 {
-    char text[KVG_DIAGNOSIS_TEXT] = "";
+    char text[KVG_WHERE_TEXT] = "";
     for (size_t i = 0; i < w->extent_count; i++) {
         const kvg_extent *e = &w->extents[i];
         if (strcmp(e->axis.name, "part") == 0) print_parts(e, text, sizeof text);
@@ -121,13 +142,14 @@ static double rounding_of(kvg_dtype dtype)
     return dtype == KVG_DTYPE_F32 ? 0x1p-22 : dtype == KVG_DTYPE_F16 ? 0x1p-9 : 0x1p-6;
 }
 
-static void see_number(const kvg_tensor *want, const kvg_tensor *have, uint64_t i, bool first, common *c)
+static void see_number(const kvg_tensor *want, const kvg_tensor *have, uint64_t i, common *c)
 {
     const double right = number_at(want, i), got = number_at(have, i), ratio = got / right;
     c->zero = c->zero && got == 0;
     c->nan = c->nan && isnan(got);
-    if (first) c->first_ratio = ratio;
-    c->ratio = c->ratio && isfinite(ratio) && ratio != 0 &&
+    if (right == 0 && got == 0) return; /* +0 and -0 have any ratio */
+    if (isnan(c->first_ratio)) c->first_ratio = ratio;
+    c->ratio = c->ratio && isfinite(ratio) && ratio != 0 && fabs(ratio - 1) > rounding_of(want->dtype) &&
                fabs(ratio - c->first_ratio) <= rounding_of(want->dtype) * fabs(c->first_ratio);
 }
 
@@ -170,12 +192,12 @@ static void find_pattern(const kvg_evidence *q, const uint8_t *wrong, kvg_where 
     const kvg_tensor *want = &q->expected[w->index], *have = &q->answer[w->index];
     const kvg_tensor_set *before = &q->data->before;
     const size_t width = kvg_dtype_bytes(want->dtype);
-    common c = {.zero = true, .nan = true, .ratio = true, .difference = true, .bits = true};
+    common c = {.zero = true, .nan = true, .ratio = true, .first_ratio = NAN, .difference = true, .bits = true};
     c.untouched = before->count > 0;
     bool first = true;
     for (uint64_t i = 0; i < w->all; i++) {
         if (!wrong[i]) continue;
-        if (is_number(want)) see_number(want, have, i, first, &c);
+        if (is_number(want)) see_number(want, have, i, &c);
         else see_byte(want, have, i, first, &c);
         c.untouched = c.untouched && memcmp((const uint8_t *)have->data + i * width,
                                             (const uint8_t *)before->tensors[w->index].data + i * width, width) == 0;
@@ -238,7 +260,7 @@ static void mark_numbers(const kvg_truth *t, size_t index, const kvg_tensor *hav
     }
 }
 
-kvg_status kvg_diagnose_where(const kvg_evidence *q, const kvg_places *places, size_t index, kvg_where *out)
+kvg_status kvg_where_find(const kvg_evidence *q, const kvg_places *places, size_t index, kvg_where *out)
 {
     const kvg_tensor *want = &q->expected[index], *have = &q->answer[index];
     *out = (kvg_where){.index = index};
@@ -252,7 +274,7 @@ kvg_status kvg_diagnose_where(const kvg_evidence *q, const kvg_places *places, s
     for (uint64_t i = 0; i < out->all; i++) {
         if (wrong[i] && out->wrong++ == 0) out->first = i;
     }
-    kvg_status s = out->wrong ? measure_extents(places, wrong, out) : KVG_OK;
+    kvg_status s = out->wrong ? measure_extents(q, places, wrong, out) : KVG_OK;
     if (!s && out->wrong) {
         print_extents(out);
         find_pattern(q, wrong, out);
