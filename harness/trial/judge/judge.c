@@ -12,6 +12,7 @@
 #include "harness/trial/judge/relations.h"
 #include "harness/trial/judge/where.h"
 #include "harness/trial/question/fill.h"
+#include "harness/trial/wrong/defect_run.h"
 #include "support/clock.h"
 #include "support/sort.h"
 
@@ -70,28 +71,37 @@ static void report_control(const judge *j, const kvg_defect *defect, kvg_control
     add_control(&r->controls, defect->id, outcome);
 }
 
-/* What the wrong units of the first wrong tensor have in common. */
-static void add_where(const kvg_truth *t, const kvg_tensor_set *answer, kvg_result *r)
+static kvg_evidence evidence_of(const kvg_truth *t, const kvg_tensor_set *answer)
 {
     const kvg_problem *p = &t->question->c->problem;
-    const kvg_evidence evidence = {
-        .data = t->question, .expected = t->expected.tensors, .answer = answer->tensors,
-        .truth = kvg_op_attends(p->op) && p->profile == KVG_PROFILE_NONE ? t : NULL,
-    };
+    const bool by_number = kvg_op_attends(p->op) && p->profile == KVG_PROFILE_NONE;
+    return (kvg_evidence){.data = t->question, .expected = t->expected.tensors, .answer = answer->tensors,
+                          .truth = by_number ? t : NULL};
+}
+
+/* What the wrong units of the first wrong tensor have in common. */
+static void add_where(const kvg_truth *t, const kvg_evidence *evidence, kvg_result *r)
+{
     kvg_where where = {0};
     kvg_places places;
     if (kvg_places_open(t->question, &places)) return;
     kvg_status s = KVG_OK;
     for (size_t i = 0; i < t->expected.count && !s && !where.wrong; i++)
-        s = kvg_where_find(&evidence, &places, i, &where);
+        s = kvg_where_find(evidence, &places, i, &where);
     kvg_places_close(&places);
     if (s || (!where.extent[0] && !where.pattern[0])) return;
     const char *between = where.extent[0] && where.pattern[0] ? "; " : "";
     kvg_result_add(r, "in common: %s%s%s", where.extent, between, where.pattern);
 }
 
+/* Whether a defect gives its answer whatever the question is. */
+static bool is_blind(const kvg_defect *defect, kvg_op op)
+{
+    return kvg_wrong_changes_outputs(&(kvg_wrong){.defect = defect, .sides = KVG_BOTH_SIDES}, 1, op);
+}
+
 /* Tries the known-wrong answers. A candidate's wrong one is explained by those that it is, unless it failed for
- * something else than its bytes. */
+ * something else than its bytes; one that is the same number everywhere by those alone that ask nothing. */
 static void try_known_wrong(const kvg_truth *t, const kvg_tensor_set *answer, kvg_known_wrong *known, kvg_result *r)
 {
     const judge *j = judge_for(t);
@@ -111,8 +121,13 @@ static void try_known_wrong(const kvg_truth *t, const kvg_tensor_set *answer, kv
     }
     if (j->by_distance) report_separation(known, r);
     r->controls.measured = true;
-    for (size_t i = 0; i < count; i++) report_control(j, &defects[i], known->outcome[i], known->explains[i], r);
-    if (wrong && r->explained.count == 0) add_where(t, answer, r);
+    const kvg_evidence evidence = wrong ? evidence_of(t, answer) : (kvg_evidence){0};
+    const bool constant = wrong && kvg_where_constant(&evidence, t->expected.count);
+    for (size_t i = 0; i < count; i++) {
+        const bool explains = known->explains[i] && (!constant || is_blind(&defects[i], t->question->c->problem.op));
+        report_control(j, &defects[i], known->outcome[i], explains, r);
+    }
+    if (wrong && r->explained.count == 0) add_where(t, &evidence, r);
 }
 
 /* --- reach --- */

@@ -206,6 +206,24 @@ static void find_pattern(const kvg_evidence *q, const uint8_t *wrong, kvg_where 
     print_pattern(want, &c, w);
 }
 
+bool kvg_where_constant(const kvg_evidence *q, size_t count)
+{
+    if (!q->data->queries) return false;
+    for (size_t index = 0; index < count; index++) {
+        const kvg_tensor *t = &q->answer[index];
+        const size_t width = kvg_dtype_bytes(t->dtype);
+        const uint8_t *first = NULL;
+        for (uint64_t i = 0; i < t->bytes / width; i++) {
+            const uint8_t *now = (const uint8_t *)t->data + i * width;
+            if (!is_written(q, index, i, width)) continue;
+            if (!first) first = now;
+            const bool nans = isnan(number_at(t, i)) && isnan(kvg_number_at(t->dtype, first, 0));
+            if (!nans && memcmp(first, now, width) != 0) return false;
+        }
+    }
+    return true;
+}
+
 /* --- the first of them, in words --- */
 
 static void describe_decoded(const kvg_evidence *q, const kvg_places *places, kvg_where *w)

@@ -41,4 +41,8 @@ typedef struct kvg_where {
 kvg_status kvg_where_find(const kvg_evidence *evidence, const kvg_places *places, size_t index,
                           kvg_where *out) KVG_CHECKED;
 
+/* Every number of `count` tensors that sees a key is the same one, or every one is NaN. Such an answer has lost what it
+ * was asked: many known-wrong answers give it by chance. Of op decode alone; false for other ops. */
+bool kvg_where_constant(const kvg_evidence *evidence, size_t count);
+
 #endif
