@@ -196,6 +196,8 @@ kvg_status kvg_diagnose(const kvg_evidence *q, const kvg_places *places, kvg_dia
     list singles = {0};
     *out = (kvg_diagnosis){0};
     kvg_status s = kvg_scorer_open(q, places, &c);
+    const kvg_op op = c.problem->op;
+    const bool constant = kvg_where_constant(q, kvg_roles_tensors(kvg_op_get(op)->outputs));
     out->wrong_bits = c.wrong_bits;
     out->all_bits = c.all_bits;
     if (!s && out->wrong_bits) s = try_singles(&c, &singles);
@@ -203,9 +205,12 @@ kvg_status kvg_diagnose(const kvg_evidence *q, const kvg_places *places, kvg_dia
         out->tried = singles.count;
         keep_reached(&singles);
         out->reached = singles.count;
-        for (size_t i = 0; i < singles.count; i++) keep_best(out, &singles.scores[i].e);
+        for (size_t i = 0; i < singles.count; i++) {
+            const kvg_explanation *e = &singles.scores[i].e;
+            if (!constant || kvg_wrong_changes_outputs(e->wrong, e->count, op)) keep_best(out, e);
+        }
     }
-    if (!s && out->wrong_bits && !(out->count && out->explanations[0].exact)) s = try_pairs(&c, &singles, start, out);
+    if (!s && out->wrong_bits && !constant && !(out->count && out->explanations[0].exact)) s = try_pairs(&c, &singles, start, out);
     free(singles.scores);
     kvg_scorer_close(&c);
     return s;

@@ -213,7 +213,7 @@ bool kvg_where_constant(const kvg_evidence *q, size_t count)
         const kvg_tensor *t = &q->answer[index];
         const size_t width = kvg_dtype_bytes(t->dtype);
         const uint8_t *first = NULL;
-        for (uint64_t i = 0; i < t->bytes / width; i++) {
+        for (uint64_t i = 0; t->data && i < t->bytes / width; i++) {
             const uint8_t *now = (const uint8_t *)t->data + i * width;
             if (!is_written(q, index, i, width)) continue;
             if (!first) first = now;

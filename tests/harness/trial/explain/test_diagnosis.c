@@ -4,6 +4,7 @@
  *   test_diagnosis          one case per defect, of op decode some; a few pairs
  *   test_diagnosis --each   one case per defect: the confusion matrix of docs/guide/compare.md
  *   test_diagnosis --all    every defect in every case, more pairs */
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -666,6 +667,25 @@ static void test_what_has_no_name_gets_none(void **state)
     }
 }
 
+/* What is right where no sequence has a key. Many defects give such an answer in part; `zeros` gives it whatever is
+ * asked. */
+static void test_an_answer_that_saw_nothing_is_zeros(void **state)
+{
+    (void)state;
+    bench b;
+    kvg_diagnosis d;
+    assert_true(open_bench(decoding(KVG_FORMAT_BF16, KVG_PROFILE_NONE), &b));
+    copy_expected(&b);
+    float *lse = b.answer.tensors[1].data;
+    memset(b.answer.tensors[0].data, 0, b.answer.tensors[0].bytes);
+    for (size_t i = 0; i < b.answer.tensors[1].bytes / sizeof *lse; i++) lse[i] = -INFINITY;
+    const kvg_evidence q = evidence_of(&b, 16);
+    assert_int_equal(kvg_diagnose(&q, &b.places, &d), KVG_OK);
+    assert_int_equal(d.count, 1);
+    assert_string_equal(d.explanations[0].wrong[0].defect->id, "zeros");
+    close_bench(&b);
+}
+
 /* Every out is the same number. A hypothesis that reads noise has limits within which it lies, and explains little. */
 static void test_a_constant_has_no_name(void **state)
 {
@@ -750,6 +770,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_wrong_questions_to_the_second_reference_are_named),
         cmocka_unit_test(test_what_has_no_name_gets_none),
         cmocka_unit_test(test_a_constant_has_no_name),
+        cmocka_unit_test(test_an_answer_that_saw_nothing_is_zeros),
         cmocka_unit_test(test_few_numbers_name_no_pair),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
