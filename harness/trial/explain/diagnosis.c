@@ -210,7 +210,8 @@ kvg_status kvg_diagnose(const kvg_evidence *q, const kvg_places *places, kvg_dia
             if (!constant || kvg_wrong_changes_outputs(e->wrong, e->count, op)) keep_best(out, e);
         }
     }
-    if (!s && out->wrong_bits && !constant && !(out->count && out->explanations[0].exact)) s = try_pairs(&c, &singles, start, out);
+    const bool explained = out->count && out->explanations[0].exact;
+    if (!s && out->wrong_bits && !constant && !explained) s = try_pairs(&c, &singles, start, out);
     free(singles.scores);
     kvg_scorer_close(&c);
     return s;

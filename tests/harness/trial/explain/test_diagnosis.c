@@ -681,7 +681,11 @@ static void test_an_answer_that_saw_nothing_is_zeros(void **state)
     for (size_t i = 0; i < b.answer.tensors[1].bytes / sizeof *lse; i++) lse[i] = -INFINITY;
     const kvg_evidence q = evidence_of(&b, 16);
     assert_int_equal(kvg_diagnose(&q, &b.places, &d), KVG_OK);
-    assert_int_equal(d.count, 1);
+    assert_true(d.count > 0);
+    for (size_t i = 0; i < d.count; i++) {
+        const kvg_explanation *e = &d.explanations[i];
+        if (!kvg_wrong_changes_outputs(e->wrong, e->count, b.c.problem.op)) fail_msg("%s", e->wrong[0].defect->id);
+    }
     assert_string_equal(d.explanations[0].wrong[0].defect->id, "zeros");
     close_bench(&b);
 }
