@@ -235,7 +235,9 @@ int kvg_command_check(const kvg_arguments *a)
                 .confinement = kvg_given(a, KVG_OPTION_CHECK_UNCONFINED) ? KVG_CONFINE_NOT : KVG_CONFINE_NAMESPACES},
     };
     if (a->file_count != 1) return kvg_command_usage("check", "give one config");
-    if (o.run.after && !o.run.only_case) return kvg_command_usage("check", "--after goes with --case");
+    if (o.run.after && (!o.run.only_case || o.run.shards > 1)) {
+        return kvg_command_usage("check", "--after goes with --case, and without --shard");
+    }
     if (o.run.after) o.run.jobs = 1;
     kvg_status s = check_files(a->files[0], &o);
     if (!s) s = complete_options(&o);

@@ -35,7 +35,7 @@ typedef struct worker {
     bool probing;       /* it asks the case's device whether it answers */
     bool waiting;       /* the candidate has a call of that case; else the judge computes */
     bool opening;       /* it has not opened the backend yet */
-    bool leaving;       /* it said that it ends: its device is broken for it, or another backend comes next */
+    bool leaving;       /* it said that it ends: its device is broken for it, or its next case is not for it */
     const char *suspect; /* backend whose device is to be asked before its next case; NULL: none */
     run_log log;
     uint64_t logged;    /* bytes of the log before that case */
@@ -78,8 +78,10 @@ static int be_child(void *context, int channel)
 {
     const birth *b = context;
     run_state *state = b->state;
+    const char *results = NULL; /* of the run itself */
     run_log_take_output(&b->w->log);
     for (const run_state *s = state; s; s = s->asks) {
+        results = s->file.path;
         for (uint32_t i = 0; i < s->options->jobs; i++) {
             kvg_child_close(&s->workers[i].child);
             run_log_close(&s->workers[i].log);
@@ -89,7 +91,7 @@ static int be_child(void *context, int channel)
     return kvg_run_child(&(kvg_run_share){
         .config = state->config, .options = state->options, .claims = state->claims, .selection = state->selection,
         .lost = state->lost, .count = state->count, .position = b->w->position, .fd = channel,
-        .results = state->file.path,
+        .results = results,
         .suspect = b->w->suspect && strcmp(b->w->suspect, current_case(state, b->w)->backend) == 0});
 }
 
@@ -173,7 +175,7 @@ static kvg_status record_loss(run_state *state, worker *w, kvg_verdict verdict, 
     return s;
 }
 
-/* The worker's next cases whose backend is lost get their verdict without a process. */
+/* The worker's next cases whose backend or op is lost get their verdict without a process. */
 static kvg_status skip_lost(run_state *state, worker *w)
 {
     kvg_status s = KVG_OK;
@@ -189,19 +191,17 @@ static kvg_status skip_lost(run_state *state, worker *w)
 
 static kvg_status step(run_state *state, size_t *alive);
 
-/* How the worker's case, which failed behind another one, ends in a new process, alone or behind that one. Few cases of
- * an op are asked again: an engine that is wrong everywhere is wrong alone, too. The other children go on; that nobody
- * listens meanwhile does not count against them. */
-static kvg_status ask_again(run_state *state, const worker *failed, kvg_run_again *out)
+/* How the worker's case, which failed behind that at position `before`, ends in a new process, alone or behind it. Few
+ * cases of an op are asked again: an engine that is wrong everywhere is wrong alone, too. The children go on; that
+ * nobody listens meanwhile does not count against them. */
+static kvg_status ask_again(run_state *state, const worker *failed, size_t before, kvg_run_again *out)
 {
     enum { MOST = 2 };
     const double start = kvg_clock_seconds();
-    const size_t pair[] = {state->selection[failed->position - state->options->jobs],
-                           state->selection[failed->position]};
+    const size_t pair[] = {state->selection[before], state->selection[failed->position]};
     unsigned *asked = &state->again[current_case(state, failed)->problem.op];
     *out = KVG_RUN_FAILS_ALONE;
-    if (state->asks || *asked == MOST) return KVG_OK;
-    ++*asked;
+    if (state->asks || (*asked)++ >= MOST) return KVG_OK;
     kvg_run_options options = *state->options;
     kvg_status s = KVG_OK;
     options.jobs = 1;
@@ -218,9 +218,10 @@ static kvg_status ask_again(run_state *state, const worker *failed, kvg_run_agai
         while (!s && alive && !stop_signal) s = step(&again, &alive);
         kvg_child_kill(&w.child);
         free(w.text);
-        if (of[count - 1] == KVG_VERDICT_PASS) *out = count == 1 ? KVG_RUN_FAILS_BEHIND : KVG_RUN_PASSES;
+        const bool in_one = count == 1 || (of[0] < KVG_VERDICT_COUNT && kvg_verdict_judges(of[0]));
+        if (stop_signal || !in_one) *out = KVG_RUN_FAILS_ALONE; /* nobody knows */
+        else if (of[count - 1] == KVG_VERDICT_PASS) *out = count == 1 ? KVG_RUN_FAILS_BEHIND : KVG_RUN_PASSES;
     }
-    if (stop_signal) *out = KVG_RUN_FAILS_ALONE; /* nobody knows */
     for (uint32_t i = 0; i < state->options->jobs; i++) state->workers[i].since += kvg_clock_seconds() - start;
     return s;
 }
@@ -282,8 +283,8 @@ static kvg_status handle_message(run_state *state, worker *w, const kvg_run_head
         lose(state, w, false, message->verdict, device ? device_lost : not_opened);
     }
     kvg_run_again again = KVG_RUN_FAILS_ALONE;
-    const bool asks = w->position >= state->options->jobs && memchr(line, '\n', message->length) != NULL;
-    kvg_status s = asks ? ask_again(state, w, &again) : KVG_OK;
+    const bool asks = memchr(line, '\n', message->length) != NULL;
+    kvg_status s = asks ? ask_again(state, w, message->before, &again) : KVG_OK;
     const kvg_status written = run_file_write(&state->file, line_of(line, message->length, again));
     case_done(state, w, message->verdict);
     return s ? s : written;
@@ -344,7 +345,7 @@ static kvg_status child_ended(run_state *state, worker *w, int wait_status, cons
         /* its result is there */
     } else if (w->position < state->count) {
         s = blame(state, w, hang ? hang : detail, hang != NULL);
-    } else if (wait_status) { /* all done: a memory checker may have the last word, or a destructor crash */
+    } else if (wait_status && !state->asks) { /* all done: a memory checker or a destructor may have the last word */
         s = kvg_fail(KVG_ERR_IO, "after its last case a child ended badly: %s", detail);
     }
     if (!s) s = skip_lost(state, w);
@@ -457,17 +458,21 @@ bool kvg_run_selects(const kvg_run_options *o, const kvg_case *c)
 
 static kvg_status select_cases(const kvg_config *config, const kvg_run_options *o, size_t *selection, size_t *count)
 {
-    const kvg_case *only;
+    const kvg_case *only, *first;
     kvg_status s = o->only_case ? kvg_config_find(config, o->only_case, &only) : KVG_OK;
-    if (!s && o->after) s = kvg_config_find(config, o->after, &only);
     *count = 0;
+    if (!s && o->after) {
+        s = kvg_config_find(config, o->after, &first);
+        if (s) return s;
+        if (first == only || strcmp(first->backend, only->backend) != 0) {
+            return kvg_fail(KVG_ERR_INVALID, "--after %s: name another case of the same implementation", o->after);
+        }
+        selection[(*count)++] = (size_t)(first - config->cases);
+        selection[(*count)++] = (size_t)(only - config->cases);
+        return KVG_OK;
+    }
     for (size_t i = 0; !s && i < config->case_count; i++) {
         if (kvg_run_selects(o, &config->cases[i])) selection[(*count)++] = i;
-    }
-    if (*count == 2 && o->after && strcmp(config->cases[selection[1]].id, o->after) == 0) {
-        const size_t first = selection[1];
-        selection[1] = selection[0];
-        selection[0] = first;
     }
     if (s || *count || !o->only_case) return s;
     return kvg_fail(KVG_ERR_INVALID, "%s: case %s is not in shard %u of %u", config->path, o->only_case, o->shard + 1,

@@ -24,8 +24,9 @@
  * DEVICE_LOST; none of them runs.
  *
  * An answer may depend on what the process was asked before: scratch that is not cleared, a page that stayed. So the
- * first cases of an op that FAIL behind another case are asked again, in a new process alone, and if they pass there
- * behind the one case that came before. What that shows stands in their result, and the repro line follows from it. */
+ * first cases of an op that FAIL behind another case, or CRASH where no device is, are asked again: alone, in a new
+ * process, one more than `jobs`, and if they pass there behind the one case that came before. What that shows stands in
+ * their result, and the repro line follows from it. */
 #ifndef KVG_HARNESS_RUN_RUN_H
 #define KVG_HARNESS_RUN_RUN_H
 
@@ -53,7 +54,7 @@ typedef struct kvg_run_summary {
     bool interrupted; /* SIGINT or SIGTERM arrived: the file holds what had finished */
 } kvg_run_summary;
 
-/* The options select the case: the one id that they name, their shard. */
+/* The options select the case: the ids that they name, their shard. */
 bool kvg_run_selects(const kvg_run_options *options, const kvg_case *c);
 
 /* Whether a file of that name in the run's folder is a log of a candidate. A run removes those of an earlier one. */

@@ -43,6 +43,8 @@ typedef struct session {
     char why[KVG_CANDIDATE_TEXT_SIZE]; /* why it cannot be had; "": it is open */
     bool suspect;                      /* its device is to be asked first */
     const kvg_case *now;               /* the case that is asked */
+    const kvg_case *before;            /* what was asked before; NULL: nothing */
+    size_t before_at;                  /* its position */
     const kvg_guest *guest;            /* NULL before its first case, which opens its session */
     void *guest_session;
 } session;
@@ -126,32 +128,42 @@ static void check_case(session *a, const kvg_case *c, kvg_result *r)
 
 /* The line of a case and, if it failed where it may be asked again, its other lines. A crash may have cost a device: it
  * is not repeated where there may be one. */
-static void write_lines(const session *a, const kvg_run_share *share, const kvg_case *before, const kvg_result *r,
-                        kvg_json_text *out)
+static void write_lines(const session *a, const kvg_run_share *share, const kvg_result *r, kvg_json_text *out)
 {
     static const char *const says[KVG_RUN_AGAINS] = {
         [KVG_RUN_FAILS_BEHIND] = "alone it passes: it depends on the case before",
         [KVG_RUN_PASSES] = "alone it passes, and behind the case before: it depends on earlier cases, or on chance",
     };
-    const bool failed = r->verdict == KVG_VERDICT_FAIL || (r->verdict == KVG_VERDICT_CRASH && !a->facts.has_ready);
-    const bool behind = before && share->options->after, again = failed && before && !behind && !a->now->guest;
+    const bool broken = r->lost || r->verdict == KVG_VERDICT_CRASH;
+    const bool device = r->lost == KVG_ERR_DEVICE_LOST || (a->facts.has_ready && broken);
+    const bool failed = (r->verdict == KVG_VERDICT_FAIL || r->verdict == KVG_VERDICT_CRASH) && !device;
+    const bool behind = a->before && share->options->after, again = failed && a->before && !behind && !a->now->guest;
     const kvg_case drawn = kvg_fill_draw(a->now, r->verdict == KVG_VERDICT_MISTRUSTED ? 0 : r->redraws);
     for (int i = 0; i < (again ? KVG_RUN_AGAINS : 1); i++) {
         char repro[KVG_REPRO_SIZE];
         kvg_result said = *r;
-        if (says[i]) kvg_result_add(&said, "%s", says[i]);
-        kvg_case_repro(&drawn, share->config->path, share->options->capabilities,
-                       behind || i == KVG_RUN_FAILS_BEHIND ? before->id : NULL, repro, sizeof repro);
+        const bool both = behind || i == KVG_RUN_FAILS_BEHIND; /* then each is drawn again as it was */
+        if (says[i]) {
+            said.detail[sizeof said.detail - strlen(says[i]) - sizeof "; "] = 0; /* it must have room */
+            kvg_result_add(&said, "%s", says[i]);
+        }
+        kvg_case_repro(both ? a->now : &drawn, share->config->path, share->options->capabilities,
+                       both ? a->before->id : NULL, repro, sizeof repro);
         char *line = kvg_result_line(a->now, &said, repro);
         kvg_json_add(out, "%s%s", i ? "\n" : "", line ? line : "");
         free(line);
     }
 }
 
-/* Runs a case and sends its result; false if this process cannot go on. `before`: what the candidate was asked before;
- * NULL: nothing. */
-static bool run_one(const kvg_run_share *share, const kvg_case *c, const kvg_case *before, session *a)
+static const kvg_case *case_at(const kvg_run_share *share, size_t position)
 {
+    return &share->config->cases[share->selection[position]];
+}
+
+/* Runs the case at a position and sends its result; false if this process cannot go on. */
+static bool run_one(const kvg_run_share *share, size_t position, session *a)
+{
+    const kvg_case *c = case_at(share, position);
     run_log_tail tail;
     kvg_result r = {.verdict = KVG_VERDICT_PASS};
     const uint64_t logged = run_log_size(STDERR_FILENO);
@@ -175,16 +187,16 @@ static bool run_one(const kvg_run_share *share, const kvg_case *c, const kvg_cas
     const bool broken = r.lost || r.verdict == KVG_VERDICT_CRASH || r.verdict == KVG_VERDICT_DEVICE_LOST;
     if (broken) run_log_read_tail(STDERR_FILENO, logged, &tail, &r.printed);
     kvg_json_text lines = {0};
-    write_lines(a, share, before, &r, &lines);
+    write_lines(a, share, &r, &lines);
     const kvg_run_message kind = lost ? KVG_RUN_LOST : broken ? KVG_RUN_BROKEN : KVG_RUN_RESULT;
-    send_message(share->fd, (kvg_run_header){.kind = kind, .verdict = r.verdict}, lines.text ? lines.text : "");
+    send_message(share->fd, (kvg_run_header){.kind = kind, .verdict = r.verdict, .before = a->before_at},
+                 lines.text ? lines.text : "");
     kvg_json_text_free(&lines);
+    if (r.verdict != KVG_VERDICT_SKIP) {
+        a->before = c;
+        a->before_at = position;
+    }
     return !broken;
-}
-
-static const kvg_case *case_at(const kvg_run_share *share, size_t position)
-{
-    return &share->config->cases[share->selection[position]];
 }
 
 int kvg_run_child(const kvg_run_share *share)
@@ -198,13 +210,10 @@ int kvg_run_child(const kvg_run_share *share)
     size_t position = share->position;
     const char *backend = case_at(share, position)->backend;
     while (strcmp(a.claims->backend, backend) != 0) a.claims++;
-    const kvg_case *before = NULL;
     bool fit = true;
     while (fit && position < share->count && strcmp(case_at(share, position)->backend, backend) == 0 &&
            !share->lost[position].in) {
-        const kvg_case *now = case_at(share, position);
-        fit = run_one(share, now, before, &a);
-        before = now;
+        fit = run_one(share, position, &a);
         position += share->options->jobs;
     }
     if (fit && position < share->count) send_word(share->fd, KVG_RUN_LEAVE);

@@ -21,11 +21,12 @@ typedef enum kvg_run_message {
 } kvg_run_message;
 
 /* It stands before each message. The line of a case is `length` bytes behind it; other messages have none. A case that
- * fails behind another one has three lines, each but the last with its '\n': one for each kvg_run_again. */
+ * fails behind another one, and may be asked again, has a line for each kvg_run_again; a '\n' stands between them. */
 typedef struct kvg_run_header {
     kvg_run_message kind;
     kvg_verdict verdict; /* of the case */
     uint64_t logged;     /* before a case: bytes of the child's log */
+    size_t before;       /* behind a case with several lines: position of the case that was asked before */
     size_t length;
 } kvg_run_header;
 

@@ -197,7 +197,7 @@ kvg_status kvg_diagnose(const kvg_evidence *q, const kvg_places *places, kvg_dia
     *out = (kvg_diagnosis){0};
     kvg_status s = kvg_scorer_open(q, places, &c);
     const kvg_op op = c.problem->op;
-    const bool constant = kvg_where_constant(q, kvg_roles_tensors(kvg_op_get(op)->outputs));
+    const bool constant = kvg_where_constant(q, kvg_case_asked(q->data->c));
     out->wrong_bits = c.wrong_bits;
     out->all_bits = c.all_bits;
     if (!s && out->wrong_bits) s = try_singles(&c, &singles);
@@ -207,7 +207,7 @@ kvg_status kvg_diagnose(const kvg_evidence *q, const kvg_places *places, kvg_dia
         out->reached = singles.count;
         for (size_t i = 0; i < singles.count; i++) {
             const kvg_explanation *e = &singles.scores[i].e;
-            if (!constant || kvg_wrong_changes_outputs(e->wrong, e->count, op)) keep_best(out, e);
+            if (kvg_where_explains(constant, e->wrong, e->count, op)) keep_best(out, e);
         }
     }
     const bool explained = out->count && out->explanations[0].exact;

@@ -6,13 +6,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "harness/trial/judge/differences.h"
 #include "harness/trial/judge/far_pools.h"
 #include "harness/trial/judge/judge_parts.h"
 #include "harness/trial/judge/known_wrong.h"
 #include "harness/trial/judge/relations.h"
 #include "harness/trial/judge/where.h"
 #include "harness/trial/question/fill.h"
-#include "harness/trial/wrong/defect_run.h"
 #include "support/clock.h"
 #include "support/sort.h"
 
@@ -79,29 +79,37 @@ static kvg_evidence evidence_of(const kvg_truth *t, const kvg_tensor_set *answer
                           .truth = by_number ? t : NULL};
 }
 
-/* What the wrong units of the first wrong tensor have in common. */
+/* Whether the judge takes a tensor for right that has other bits: NaNs of numbers are alike. */
+static bool is_alike(const kvg_problem *p, const kvg_evidence *e, size_t index)
+{
+    const kvg_tensor *want = &e->expected[index], *have = &e->answer[index];
+    if (p->profile == KVG_PROFILE_NONE) return false;
+    const size_t count = want->bytes / kvg_dtype_bytes(want->dtype);
+    return kvg_differ_numbers(want->dtype, want->data, have->data, count).wrong == 0;
+}
+
+/* What the wrong units of the first wrong tensor have in common. A dialect that is judged by value is left out. */
 static void add_where(const kvg_truth *t, const kvg_evidence *evidence, kvg_result *r)
 {
+    const kvg_problem *p = &t->question->c->problem;
     kvg_where where = {0};
     kvg_places places;
+    for (int side = KVG_K; side <= KVG_V; side++) {
+        if (kvg_case_by_value(&p->storage[side])) return;
+    }
     if (kvg_places_open(t->question, &places)) return;
     kvg_status s = KVG_OK;
-    for (size_t i = 0; i < t->expected.count && !s && !where.wrong; i++)
-        s = kvg_where_find(evidence, &places, i, &where);
+    for (size_t i = 0; i < kvg_case_asked(t->question->c) && !s && !where.wrong; i++) {
+        if (!is_alike(p, evidence, i)) s = kvg_where_find(evidence, &places, i, &where);
+    }
     kvg_places_close(&places);
     if (s || (!where.extent[0] && !where.pattern[0])) return;
     const char *between = where.extent[0] && where.pattern[0] ? "; " : "";
     kvg_result_add(r, "in common: %s%s%s", where.extent, between, where.pattern);
 }
 
-/* Whether a defect gives its answer whatever the question is. */
-static bool is_blind(const kvg_defect *defect, kvg_op op)
-{
-    return kvg_wrong_changes_outputs(&(kvg_wrong){.defect = defect, .sides = KVG_BOTH_SIDES}, 1, op);
-}
-
 /* Tries the known-wrong answers. A candidate's wrong one is explained by those that it is, unless it failed for
- * something else than its bytes; one that is the same number everywhere by those alone that ask nothing. */
+ * something else than its bytes. */
 static void try_known_wrong(const kvg_truth *t, const kvg_tensor_set *answer, kvg_known_wrong *known, kvg_result *r)
 {
     const judge *j = judge_for(t);
@@ -122,9 +130,11 @@ static void try_known_wrong(const kvg_truth *t, const kvg_tensor_set *answer, kv
     if (j->by_distance) report_separation(known, r);
     r->controls.measured = true;
     const kvg_evidence evidence = wrong ? evidence_of(t, answer) : (kvg_evidence){0};
-    const bool constant = wrong && kvg_where_constant(&evidence, t->expected.count);
+    const kvg_case *c = t->question->c;
+    const bool constant = wrong && kvg_where_constant(&evidence, kvg_case_asked(c));
     for (size_t i = 0; i < count; i++) {
-        const bool explains = known->explains[i] && (!constant || is_blind(&defects[i], t->question->c->problem.op));
+        const kvg_wrong w = {.defect = &defects[i], .sides = KVG_BOTH_SIDES};
+        const bool explains = known->explains[i] && kvg_where_explains(constant, &w, 1, c->problem.op);
         report_control(j, &defects[i], known->outcome[i], explains, r);
     }
     if (wrong && r->explained.count == 0) add_where(t, &evidence, r);

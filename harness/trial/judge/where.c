@@ -30,7 +30,8 @@ static void measure_extent(const uint8_t *seen, kvg_extent *e)
     }
 }
 
-/* Whether a unit shows what an op does: it gives another byte than was there, or its row of op decode sees a key. */
+/* Whether a unit shows what an op does: it gives another byte than was there, or its row of op decode sees a key or a
+ * sink. */
 static bool is_written(const kvg_evidence *q, size_t index, uint64_t unit, size_t width)
 {
     const kvg_tensor_set *before = &q->data->before;
@@ -208,6 +209,7 @@ static void find_pattern(const kvg_evidence *q, const uint8_t *wrong, kvg_where 
 
 bool kvg_where_constant(const kvg_evidence *q, size_t count)
 {
+    bool any = false;
     if (!q->data->queries) return false;
     for (size_t index = 0; index < count; index++) {
         const kvg_tensor *t = &q->answer[index];
@@ -217,11 +219,17 @@ bool kvg_where_constant(const kvg_evidence *q, size_t count)
             const uint8_t *now = (const uint8_t *)t->data + i * width;
             if (!is_written(q, index, i, width)) continue;
             if (!first) first = now;
+            any = true;
             const bool nans = isnan(number_at(t, i)) && isnan(kvg_number_at(t->dtype, first, 0));
             if (!nans && memcmp(first, now, width) != 0) return false;
         }
     }
-    return true;
+    return any;
+}
+
+bool kvg_where_explains(bool constant, const kvg_wrong *wrongs, size_t count, kvg_op op)
+{
+    return !constant || kvg_wrong_changes_outputs(wrongs, count, op);
 }
 
 /* --- the first of them, in words --- */

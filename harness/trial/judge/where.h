@@ -4,6 +4,7 @@
 
 #include "harness/trial/judge/judge_decode.h"
 #include "harness/trial/question/places.h"
+#include "harness/trial/wrong/defect_run.h"
 
 enum { KVG_WHERE_TEXT = 480 };
 
@@ -11,7 +12,7 @@ typedef struct kvg_evidence {
     const kvg_question *data;
     const kvg_tensor *expected;    /* the op's outputs, right */
     const kvg_tensor *answer;      /* the same; data NULL where there is no answer */
-    const kvg_truth *truth;        /* op decode, judged by number; NULL: every bit counts */
+    const kvg_truth *truth;        /* ops decode and merge, judged by number; NULL: every bit counts */
     size_t pairs;                  /* for the search for a cause: most pairs of defects to run */
     double seconds;                /* for it: after which no pair begins; 0: no limit. Single defects are all run */
 } kvg_evidence;
@@ -20,7 +21,7 @@ typedef struct kvg_evidence {
 typedef struct kvg_extent {
     kvg_axis axis;
     uint32_t first, last, count, step; /* step: 0 where they are not evenly spaced */
-    uint32_t asked;                    /* values among the units that the op writes */
+    uint32_t asked;                    /* values among the units that are wrong or that the op writes */
 } kvg_extent;
 
 typedef struct kvg_where {
@@ -41,8 +42,12 @@ typedef struct kvg_where {
 kvg_status kvg_where_find(const kvg_evidence *evidence, const kvg_places *places, size_t index,
                           kvg_where *out) KVG_CHECKED;
 
-/* Every number of `count` tensors that sees a key is the same one, or every one is NaN. Such an answer has lost what it
- * was asked: many known-wrong answers give it by chance. Of op decode alone; false for other ops. */
+/* In each of the first `count` tensors every number whose row sees a key or a sink is the same one, or each is NaN.
+ * Such an answer has lost what it was asked: many known-wrong answers give it by chance. Of op decode alone; false for
+ * other ops. */
 bool kvg_where_constant(const kvg_evidence *evidence, size_t count);
+
+/* Whether some of the defects changes what comes out, whatever went in: only these explain such an answer. */
+bool kvg_where_explains(bool constant, const kvg_wrong *wrongs, size_t count, kvg_op op);
 
 #endif
