@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "harness/trial/judge/differences.h"
+#include "harness/trial/judge/fit.h"
 #include "harness/trial/question/describe.h"
 
 /* --- which values an axis takes --- */
@@ -171,16 +172,17 @@ static bool is_number(const kvg_tensor *t)
     return t->dtype == KVG_DTYPE_F16 || t->dtype == KVG_DTYPE_BF16 || t->dtype == KVG_DTYPE_F32;
 }
 
-static void print_pattern(const kvg_tensor *want, const common *c, kvg_where *w)
+/* What says more than where a number may have come from. */
+static void print_lost(bool bytes, const common *c, char *out, size_t size)
 {
-    char *out = w->pattern;
-    const size_t size = sizeof w->pattern;
-    const bool bytes = !is_number(want);
-    if (w->wrong < 2) return;
     if (c->untouched) snprintf(out, size, "each is what the tensor held before: not written");
     else if (c->zero) snprintf(out, size, "each is 0");
     else if (c->nan && !bytes) snprintf(out, size, "each is NaN");
-    else if (c->ratio && !bytes) snprintf(out, size, "each is %.6g times the right one", c->first_ratio);
+}
+
+static void print_pattern(bool bytes, const common *c, char *out, size_t size)
+{
+    if (c->ratio && !bytes) snprintf(out, size, "each is %.6g times the right one", c->first_ratio);
     else if (bytes && c->bits) snprintf(out, size, "each differs in the same bits: 0x%02X", c->first_bits);
     else if (bytes && c->difference)
         snprintf(out, size, "each is the right one %+d", (int)(c->first_difference ^ 0x80) - 0x80);
@@ -188,7 +190,7 @@ static void print_pattern(const kvg_tensor *want, const common *c, kvg_where *w)
     else if (bytes && !c->low) snprintf(out, size, "only in high nibbles");
 }
 
-static void find_pattern(const kvg_evidence *q, const uint8_t *wrong, kvg_where *w)
+static kvg_status find_pattern(const kvg_evidence *q, const kvg_places *places, const uint8_t *wrong, kvg_where *w)
 {
     const kvg_tensor *want = &q->expected[w->index], *have = &q->answer[w->index];
     const kvg_tensor_set *before = &q->data->before;
@@ -204,7 +206,12 @@ static void find_pattern(const kvg_evidence *q, const uint8_t *wrong, kvg_where 
                                             (const uint8_t *)before->tensors[w->index].data + i * width, width) == 0;
         first = false;
     }
-    print_pattern(want, &c, w);
+    if (w->wrong < 2) return KVG_OK;
+    print_lost(!is_number(want), &c, w->pattern, sizeof w->pattern);
+    if (w->pattern[0]) return KVG_OK;
+    const kvg_status s = kvg_fit_rows(q, places, w->index, w->pattern, sizeof w->pattern);
+    if (!s && !w->pattern[0]) print_pattern(!is_number(want), &c, w->pattern, sizeof w->pattern);
+    return s;
 }
 
 bool kvg_where_constant(const kvg_evidence *q, size_t count)
@@ -303,7 +310,7 @@ kvg_status kvg_where_find(const kvg_evidence *q, const kvg_places *places, size_
     kvg_status s = out->wrong ? measure_extents(q, places, wrong, out) : KVG_OK;
     if (!s && out->wrong) {
         print_extents(out);
-        find_pattern(q, wrong, out);
+        s = find_pattern(q, places, wrong, out);
         describe_first(q, places, out);
     }
     free(wrong);

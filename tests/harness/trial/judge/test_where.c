@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -29,6 +30,8 @@ static kvg_status run_spoilt(const kvg_problem *p, const kvg_tensor *in, kvg_ten
 static const kvg_impl impls[] = {
     {"spoilt_quantise", KVG_OP_QUANTISE, KVG_FORMAT_NONE, 0, run_spoilt},
     {"spoilt_dequantise", KVG_OP_DEQUANTISE, KVG_FORMAT_NONE, 0, run_spoilt},
+    {"spoilt_append", KVG_OP_APPEND, KVG_FORMAT_NONE, 0, run_spoilt},
+    {"spoilt_flatten", KVG_OP_FLATTEN, KVG_FORMAT_NONE, 0, run_spoilt},
     {"spoilt_decode", KVG_OP_DECODE, KVG_FORMAT_NONE, 0, run_spoilt},
 };
 static const kvg_backend backend = {
@@ -53,6 +56,7 @@ static void expect_common(unsigned seed, const char *group, spoil_fn *by, const 
     kvg_config_close(&config);
 }
 
+#define MORE "\"kv_heads\": 4, \"head_dim\": 128, \"tokens\": 64, \"fill\": \"random\""
 #define ROWS "\"format\": \"int8\", \"kv_heads\": 2, \"head_dim\": 64, \"tokens\": 20, \"fill\": \"random\""
 
 /* Codes of rows [token][head][dim]. */
@@ -94,6 +98,118 @@ static void see_nothing(const kvg_problem *p, const kvg_tensor *in, kvg_tensor *
     for (size_t i = 0; i < (size_t)p->attention.queries * p->attention.query_heads; i++) lse[i] = -INFINITY;
 }
 
+/* Codes of K alone: each row holds those of the next head, the last one those of the first; scales stay. */
+static void take_next_head(const kvg_problem *p, const kvg_tensor *in, kvg_tensor *out)
+{
+    (void)in;
+    const size_t bytes = out[0].bytes / p->tokens / p->kv_heads, rows = out[0].bytes / p->kv_heads / bytes;
+    uint8_t *codes = out[0].data, first[KVG_MAX_HEAD_DIM];
+    for (size_t token = 0; token < rows; token++) {
+        uint8_t *row = codes + token * p->kv_heads * bytes;
+        memcpy(first, row, bytes);
+        memmove(row, row + bytes, (p->kv_heads - 1) * bytes);
+        memcpy(row + (p->kv_heads - 1) * bytes, first, bytes);
+    }
+}
+
+/* K's numbers: tokens of a group of 8 all hold its first token's. */
+static void take_first_of_8(const kvg_problem *p, const kvg_tensor *in, kvg_tensor *out)
+{
+    (void)in;
+    const size_t bytes = out[0].bytes / p->tokens;
+    uint8_t *values = out[0].data;
+    for (size_t token = 0; token < p->tokens; token++)
+        memcpy(values + token * bytes, values + token / 8 * 8 * bytes, bytes);
+}
+
+/* V's numbers of each token but the last few lie in the row three tokens on, of the head with the other number. */
+static void take_from_afar(const kvg_problem *p, const kvg_tensor *in, kvg_tensor *out)
+{
+    (void)in;
+    const size_t bytes = out[1].bytes / p->tokens / p->kv_heads;
+    uint8_t *values = out[1].data;
+    for (size_t row = 0; row + 3 * p->kv_heads + 1 < (size_t)p->tokens * p->kv_heads; row++) {
+        const size_t token = row / p->kv_heads + 3, head = (row + 1) % p->kv_heads;
+        memcpy(values + row * bytes, values + (token * p->kv_heads + head) * bytes, bytes);
+    }
+}
+
+/* Codes of 4 bits: the nibbles of each 4 bytes in the order 0, 2, 4, 6, 1, 3, 5, 7. */
+static void order_nibbles(const kvg_problem *p, const kvg_tensor *in, kvg_tensor *out)
+{
+    static const unsigned order[] = {0, 2, 4, 6, 1, 3, 5, 7};
+    (void)p;
+    (void)in;
+    uint8_t *codes = out[0].data;
+    for (size_t i = 0; i < out[0].bytes; i += 4) {
+        uint8_t moved[4] = {0};
+        for (unsigned k = 0; k < 8; k++) {
+            const unsigned nibble = codes[i + order[k] / 2] >> order[k] % 2 * 4 & 15;
+            moved[k / 2] |= (uint8_t)(nibble << k % 2 * 4);
+        }
+        memcpy(codes + i, moved, sizeof moved);
+    }
+}
+
+/* Values of both sides: each pair of dims exchanged. */
+static void swap_pairs(const kvg_problem *p, const kvg_tensor *in, kvg_tensor *out)
+{
+    (void)p;
+    (void)in;
+    for (int side = 0; side < 2; side++) {
+        uint16_t *values = out[side].data;
+        for (size_t i = 0; i < out[side].bytes / sizeof *values; i += 2) {
+            const uint16_t first = values[i];
+            values[i] = values[i + 1];
+            values[i + 1] = first;
+        }
+    }
+}
+
+/* V's block scales: the one two blocks on; the last ones are the first ones. */
+static void turn_scales(const kvg_problem *p, const kvg_tensor *in, kvg_tensor *out)
+{
+    (void)in;
+    const size_t row = out[3].bytes / p->tokens / p->kv_heads;
+    uint8_t *scales = out[3].data, old[KVG_MAX_HEAD_DIM];
+    for (size_t i = 0; i < out[3].bytes; i += row) {
+        memcpy(old, scales + i, row);
+        for (size_t k = 0; k < row; k++) scales[i + k] = old[(k + 2) % row];
+    }
+}
+
+/* Runs the reference again over the same outputs, with another tensor in place of one of its inputs. */
+static void run_again(const kvg_problem *p, const kvg_tensor *in, kvg_role role, void *data, kvg_tensor *out)
+{
+    const kvg_role *roles = kvg_op_get(p->op)->inputs;
+    kvg_tensor other[KVG_MAX_TENSORS];
+    memcpy(other, in, kvg_roles_tensors(roles) * sizeof *in);
+    other[kvg_roles_index(roles, role, KVG_K)].data = data;
+    assert_int_equal(kvg_reference_run(p, other, out), KVG_OK);
+}
+
+/* K of each token is what was given three tokens earlier. */
+static void store_late(const kvg_problem *p, const kvg_tensor *in, kvg_tensor *out)
+{
+    const size_t row = in[0].bytes / p->tokens;
+    uint8_t *late = malloc(in[0].bytes);
+    for (size_t t = 0; t < p->tokens; t++)
+        memcpy(late + t * row, (const uint8_t *)in[0].data + (t + p->tokens - 3) % p->tokens * row, row);
+    run_again(p, in, KVG_ROLE_VALUES, late, out);
+    free(late);
+}
+
+/* Each block of a table is taken for the one two blocks on. */
+static void read_other_blocks(const kvg_problem *p, const kvg_tensor *in, kvg_tensor *out)
+{
+    const kvg_tensor *table = &in[kvg_roles_index(kvg_op_get(p->op)->inputs, KVG_ROLE_BLOCK_TABLE, KVG_K)];
+    int32_t *other = malloc(table->bytes);
+    for (size_t i = 0; i < table->bytes / sizeof *other; i++)
+        other[i] = (int32_t)((((const uint32_t *)table->data)[i] + 2) % p->paging.blocks);
+    run_again(p, in, KVG_ROLE_BLOCK_TABLE, other, out);
+    free(other);
+}
+
 /* Under some seeds the last sequence is empty, so that `last_for_longest` gives the same, which is not meant. */
 static void test_an_answer_that_is_the_same_everywhere_has_no_name(void **state)
 {
@@ -116,10 +232,40 @@ static void test_what_wrong_numbers_have_in_common(void **state)
                   scale_out, "in common: each is 8 times the right one");
 }
 
+/* Bytes that came from somewhere else are looked for among the right rows. */
+static void test_where_wrong_rows_come_from(void **state)
+{
+    (void)state;
+    expect_common(5, "\"op\": \"quantise\", \"format\": \"nvfp4\", " MORE, take_next_head,
+                  "in common: each row is the right one of head + 1");
+    expect_common(5, "\"op\": \"dequantise\", \"format\": \"int4\", " MORE, take_first_of_8,
+                  "in common: each row is the right one of token rounded down to a multiple of 8");
+    expect_common(5, "\"op\": \"dequantise\", \"format\": \"e4m3\", " MORE, take_from_afar,
+                  "in common: tokens 0 to 60 of 64; each row is the right one of token + 3, head + 1");
+    expect_common(5, "\"op\": \"append\", \"layout\": \"hnd\", \"format\": \"e4m3\", " MORE, store_late,
+                  "in common: 192 of 224 rows are the right ones of token - 3");
+    expect_common(5, "\"op\": \"flatten\", \"layout\": \"nhd\", \"format\": \"nvfp4\", \"sequences\": 3, " MORE,
+                  read_other_blocks, "in common: each row is the right one of block + 2");
+}
+
+/* So are the elements of a row. */
+static void test_where_wrong_elements_come_from(void **state)
+{
+    (void)state;
+    expect_common(5, "\"op\": \"quantise\", \"format\": \"int4\", " MORE, order_nibbles,
+                  "in common: dims 1, 2, 3, 4, 5, 6, 9, 10, ... of a row hold dims 2, 4, 6, 1, 3, 5, 10, 12, ...");
+    expect_common(5, "\"op\": \"quantise\", \"format\": \"nvfp4\", " MORE, turn_scales,
+                  "in common: each scale of a row holds scale + 2");
+    expect_common(5, "\"op\": \"dequantise\", \"format\": \"e4m3\", " MORE, swap_pairs,
+                  "in common: each dim of a row holds dim xor 1");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_what_wrong_numbers_have_in_common),
+        cmocka_unit_test(test_where_wrong_rows_come_from),
+        cmocka_unit_test(test_where_wrong_elements_come_from),
         cmocka_unit_test(test_an_answer_that_is_the_same_everywhere_has_no_name),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

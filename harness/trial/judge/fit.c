@@ -1,0 +1,341 @@
+#include "harness/trial/judge/fit.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/rng.h"
+#include "harness/trial/judge/fit_rows.h"
+#include "reference/reference.h"
+
+static void append(char *out, size_t size, const char *format, ...) KVG_PRINTF(3, 4);
+static void append(char *out, size_t size, const char *format, ...)
+{
+    const size_t used = strlen(out);
+    va_list args;
+    va_start(args, format);
+    vsnprintf(out + used, size - used, format, args);
+    va_end(args);
+}
+
+/* --- rows of another place --- */
+
+/* Where a coordinate of the source comes from. */
+typedef enum relation_kind { KEEP, PLUS, IS, LIKE, DOWN } relation_kind;
+
+typedef struct relation {
+    relation_kind kind;
+    uint32_t n; /* PLUS: added, modulo the axis. IS: it. LIKE: the axis that has it. DOWN: it is a multiple of that */
+} relation;
+
+typedef struct hypothesis {
+    bool by_token; /* pools: part, token and head say where; else part, layer, block, offset and head */
+    relation of[KVG_MAX_AXES];
+    size_t explained, contradicted; /* wrong rows; what stands at others has no right row */
+} hypothesis;
+
+/* Whether an axis says where a row is. */
+static bool counts(const fit_rows *r, bool by_token, size_t axis)
+{
+    if (!r->pools || axis == FIT_PART || axis == FIT_HEAD) return true;
+    return (axis == FIT_TOKEN) == by_token;
+}
+
+static uint32_t source_on(const relation *how, const uint32_t *at, size_t axis, uint32_t of)
+{
+    switch (how->kind) {
+    case KEEP: return at[axis];
+    case PLUS: return (at[axis] + how->n) % of;
+    case IS: return how->n;
+    case LIKE: return at[how->n];
+    case DOWN: return at[axis] - at[axis] % how->n;
+    }
+    return KVG_NO_PLACE;
+}
+
+/* The row that stands in place of `row`; false: there is none. */
+static bool source_of(const fit_rows *r, const hypothesis *h, size_t row, size_t *out)
+{
+    const uint32_t *at = r->at + row * r->axis_count;
+    uint32_t from[KVG_MAX_AXES];
+    for (size_t a = 0; a < r->axis_count; a++) {
+        if (!counts(r, h->by_token, a)) continue;
+        if (at[a] == KVG_NO_PLACE) return false;
+        from[a] = source_on(&h->of[a], at, a, r->axes[a].of);
+        if (from[a] >= r->axes[a].of) return false;
+    }
+    if (h->by_token) {
+        const kvg_paging *g = &r->q->data->c->problem.paging;
+        const int64_t slot = r->slots[from[FIT_TOKEN]];
+        if (slot < 0) return false;
+        from[FIT_LAYER] = g->layer;
+        from[FIT_BLOCK] = (uint32_t)(slot / g->block_tokens);
+        from[FIT_OFFSET] = (uint32_t)(slot % g->block_tokens);
+    }
+    *out = kvg_fit_row_at(r, from);
+    return r->bytes[*out] == r->bytes[row];
+}
+
+/* How many of every `step`th wrong row it explains, and how many it contradicts. */
+static void count_explained(const fit_rows *r, size_t step, hypothesis *h)
+{
+    size_t source;
+    h->explained = h->contradicted = 0;
+    for (size_t i = 0; i < r->wrong_count; i += step) {
+        const size_t row = r->wrong[i];
+        if (!source_of(r, h, row, &source)) continue;
+        if (memcmp(kvg_fit_right_row(r, source), kvg_fit_got_row(r, row), r->bytes[row]) == 0) h->explained++;
+        else h->contradicted++;
+    }
+}
+
+static unsigned complexity(const fit_rows *r, const hypothesis *h)
+{
+    static const unsigned of_kind[] = {[KEEP] = 0, [PLUS] = 3, [IS] = 3, [LIKE] = 4, [DOWN] = 4};
+    unsigned sum = 0;
+    for (size_t a = 0; a < r->axis_count; a++) {
+        const relation *how = &h->of[a];
+        sum += of_kind[how->kind];
+        if (how->kind == PLUS && (how->n == 1 || how->n + 1 == r->axes[a].of)) sum--;
+    }
+    return sum;
+}
+
+static bool is_better(const fit_rows *r, const hypothesis *a, const hypothesis *b)
+{
+    if (a->explained != b->explained) return a->explained > b->explained;
+    if (a->contradicted != b->contradicted) return a->contradicted < b->contradicted;
+    return complexity(r, a) < complexity(r, b);
+}
+
+enum { OPTIONS = 24, TRIED_ROWS = 256 };
+
+/* The relations that lead from coordinate at[axis] to `to`. */
+static size_t list_options(const fit_rows *r, bool by_token, const uint32_t *at, size_t axis, uint32_t to,
+                           relation options[OPTIONS])
+{
+    const uint32_t x = at[axis], of = r->axes[axis].of;
+    size_t n = 0;
+    if (x == to) {
+        options[n++] = (relation){KEEP, 0};
+        return n;
+    }
+    if (axis == FIT_PART) {
+        if ((x ^ FIT_OTHER_SIDE) == to) options[n++] = (relation){PLUS, FIT_OTHER_SIDE};
+        return n;
+    }
+    options[n++] = (relation){PLUS, (to + of - x) % of};
+    options[n++] = (relation){IS, to};
+    for (uint32_t a = FIT_PART + 1; a < r->axis_count; a++) {
+        if (a != axis && counts(r, by_token, a) && at[a] == to) options[n++] = (relation){LIKE, a};
+    }
+    for (uint32_t unit = 2; unit < of && n < OPTIONS; unit *= 2) {
+        if (x - x % unit == to) options[n++] = (relation){DOWN, unit};
+    }
+    return n;
+}
+
+/* Tries each way in which `row` may have come from `source`: every combination of the options of its axes. */
+static void try_source(const fit_rows *r, size_t row, size_t source, bool by_token, hypothesis *best)
+{
+    const uint32_t *at = r->at + row * r->axis_count, *from = r->at + source * r->axis_count;
+    const size_t step = r->wrong_count / TRIED_ROWS + 1;
+    relation options[KVG_MAX_AXES][OPTIONS];
+    size_t counts_of[KVG_MAX_AXES], ways = 1;
+    for (size_t a = 0; a < r->axis_count; a++) {
+        options[a][0] = (relation){KEEP, 0};
+        counts_of[a] = 1;
+        if (!counts(r, by_token, a)) continue;
+        if (at[a] == KVG_NO_PLACE || from[a] == KVG_NO_PLACE) return;
+        counts_of[a] = list_options(r, by_token, at, a, from[a], options[a]);
+        ways *= counts_of[a];
+    }
+    for (size_t way = 0; way < ways; way++) {
+        hypothesis h = {.by_token = by_token};
+        for (size_t a = 0, rest = way; a < r->axis_count; rest /= counts_of[a++])
+            h.of[a] = options[a][rest % counts_of[a]];
+        count_explained(r, step, &h);
+        if (is_better(r, &h, best)) *best = h;
+    }
+}
+
+/* Tries the right rows that hold what stands at a wrong one. A row that many hold, such as zeros, tells nothing. */
+static void try_row(const fit_rows *r, size_t row, hypothesis *best)
+{
+    enum { MOST = 8 };
+    const fit_hash wanted = {kvg_hash64(kvg_fit_got_row(r, row), r->bytes[row]), 0};
+    size_t low = 0, high = r->indexed;
+    while (low < high) {
+        const size_t middle = low + (high - low) / 2;
+        if (kvg_fit_by_hash(&r->index[middle], &wanted) < 0) low = middle + 1;
+        else high = middle;
+    }
+    for (high = low; high < r->indexed && r->index[high].hash == wanted.hash;) high++;
+    for (size_t i = low; high - low <= MOST && i < high; i++) {
+        try_source(r, row, r->index[i].row, false, best);
+        if (r->pools) try_source(r, row, r->index[i].row, true, best);
+    }
+}
+
+static void print_relation(const fit_rows *r, size_t axis, const relation *how, char *out, size_t size)
+{
+    const kvg_axis *x = &r->axes[axis];
+    const char *comma = out[0] ? ", " : "";
+    switch (how->kind) {
+    case KEEP: return;
+    case PLUS:
+        if (axis == FIT_PART) append(out, size, "%sthe other side", comma);
+        else if (how->n > x->of / 2) append(out, size, "%s%s - %u", comma, x->name, x->of - how->n);
+        else append(out, size, "%s%s + %u", comma, x->name, how->n);
+        return;
+    case IS: append(out, size, "%s%s %u", comma, x->name, how->n); return;
+    case LIKE: append(out, size, "%sthe %s with the number of the %s", comma, x->name, r->axes[how->n].name); return;
+    case DOWN: append(out, size, "%s%s rounded down to a multiple of %u", comma, x->name, how->n); return;
+    }
+}
+
+static void find_place(const fit_rows *r, char *out, size_t size)
+{
+    const size_t of = r->wrong_count, seeds = of < 8 ? of : 8;
+    hypothesis best = {0};
+    char places[200] = "";
+    for (size_t i = 0; i < seeds; i++) try_row(r, r->wrong[i * of / seeds], &best);
+    count_explained(r, 1, &best);
+    if (2 * best.explained < of || best.explained < 9 * best.contradicted) return;
+    for (size_t a = 0; a < r->axis_count; a++) print_relation(r, a, &best.of[a], places, sizeof places);
+    if (best.explained < of)
+        snprintf(out, size, "%zu of %zu rows are the right ones of %s", best.explained, of, places);
+    else snprintf(out, size, "%s row is the right one of %s", of == 1 ? "the" : "each", places);
+}
+
+/* --- elements of another place of the row --- */
+
+/* How the elements of a row lie in its bytes. */
+typedef struct elements {
+    const char *name;
+    uint32_t count, bits;
+    uint32_t at[KVG_MAX_HEAD_DIM]; /* of each: byte, or nibble of the row */
+} elements;
+
+static void find_elements(const fit_rows *r, size_t row, elements *e)
+{
+    const kvg_problem *p = &r->q->data->c->problem;
+    const uint32_t part = r->at[row * r->axis_count], bytes = r->bytes[row];
+    kvg_side side;
+    const bool coded = kvg_fit_role_of(r, r->output[part], &side) == KVG_ROLE_CODES || r->pools, scales = part % 2;
+    side = (kvg_side)(part / 2); /* a pool may be of both */
+    const kvg_format_info *f = kvg_format_get(p->storage[side].format);
+    const uint32_t unit = (uint32_t)kvg_places_unit(r->places, r->output[part]);
+    e->name = !scales ? "dim" : f->block ? "scale" : "parameter byte";
+    e->bits = scales ? 8 * (f->block ? f->block_scale_bytes : 1) : coded ? f->element_bits : 8 * unit;
+    e->count = 8 * bytes / e->bits;
+    for (uint32_t i = 0; i < e->count && e->bits != 4; i++) e->at[i] = i * e->bits / 8;
+    for (uint32_t i = 0; i < e->count && e->bits == 4; i++) e->at[kvg_reference_code_dim(p, side, i / 2, i % 2)] = i;
+}
+
+static bool same_element(const elements *e, const uint8_t *a, uint32_t i, const uint8_t *b, uint32_t k)
+{
+    if (e->bits == 4) return (a[e->at[i] / 2] >> e->at[i] % 2 * 4 & 15) == (b[e->at[k] / 2] >> e->at[k] % 2 * 4 & 15);
+    return memcmp(a + e->at[i], b + e->at[k], e->bits / 8) == 0;
+}
+
+static bool moved_alike(const fit_rows *r, const elements *e, const uint32_t *from, size_t row)
+{
+    for (uint32_t i = 0; i < e->count; i++) {
+        if (!same_element(e, kvg_fit_got_row(r, row), i, kvg_fit_right_row(r, row), from[i])) return false;
+    }
+    return true;
+}
+
+/* from[i]: the one right element that each of the tried rows has at i; i where that will do. False: no such one, or
+ * several. */
+static bool find_origins(const fit_rows *r, const elements *e, size_t rows_tried, uint32_t *from)
+{
+    for (uint32_t i = 0; i < e->count; i++) {
+        uint32_t found = 0;
+        for (uint32_t n = 0; n <= e->count && found < 2; n++) {
+            const uint32_t k = n ? n - 1 : i; /* its own place first */
+            bool everywhere = n == 0 || k != i;
+            for (size_t w = 0; w < rows_tried && everywhere; w++) {
+                const size_t row = r->wrong[w * r->wrong_count / rows_tried];
+                everywhere = same_element(e, kvg_fit_got_row(r, row), i, kvg_fit_right_row(r, row), k);
+            }
+            if (!everywhere) continue;
+            from[i] = k;
+            found++;
+            if (k == i) break;
+        }
+        if (found != 1) return false;
+    }
+    return true;
+}
+
+static void print_moves(const elements *e, const uint32_t *from, char *out, size_t size)
+{
+    enum { LISTED = 8 };
+    uint32_t moved = 0, plus = 0, flipped = 0;
+    bool all_plus = true, all_flipped = true;
+    char to[80] = "", of[80] = "";
+    for (uint32_t i = 0; i < e->count; i++) {
+        const uint32_t n = (from[i] + e->count - i) % e->count;
+        if (n == 0) continue;
+        if (moved == 0) plus = n, flipped = from[i] ^ i;
+        all_plus = all_plus && n == plus;
+        all_flipped = all_flipped && (from[i] ^ i) == flipped;
+        if (moved < LISTED) append(to, sizeof to, "%s%u", moved ? ", " : "", i);
+        if (moved < LISTED) append(of, sizeof of, "%s%u", moved ? ", " : "", from[i]);
+        moved++;
+    }
+    const char *more = moved > LISTED ? ", ..." : "";
+    if (moved == 1) snprintf(out, size, "%s %s of a row holds %s %s", e->name, to, e->name, of);
+    else if (all_plus && plus > e->count / 2)
+        snprintf(out, size, "each %s of a row holds %s - %u", e->name, e->name, e->count - plus);
+    else if (all_plus) snprintf(out, size, "each %s of a row holds %s + %u", e->name, e->name, plus);
+    else if (all_flipped) snprintf(out, size, "each %s of a row holds %s xor %u", e->name, e->name, flipped);
+    else snprintf(out, size, "%ss %s%s of a row hold %ss %s%s", e->name, to, more, e->name, of, more);
+}
+
+/* A code of 4 bits is the same as another one by chance in one row of ten: eight rows leave 1 of 10^8. */
+static void find_moves(const fit_rows *r, char *out, size_t size)
+{
+    enum { FEWEST = 8, MOST = 64 };
+    elements e;
+    uint32_t from[KVG_MAX_HEAD_DIM];
+    size_t alike = 0;
+    if (r->wrong_count < FEWEST) return;
+    find_elements(r, r->wrong[0], &e);
+    for (size_t w = 0; w < r->wrong_count; w++) {
+        if (r->bytes[r->wrong[w]] != r->bytes[r->wrong[0]]) return; /* of codes and of scales: two causes, or rows */
+    }
+    if (!find_origins(r, &e, r->wrong_count < MOST ? r->wrong_count : MOST, from)) return;
+    for (size_t w = 0; w < r->wrong_count; w++) alike += moved_alike(r, &e, from, r->wrong[w]);
+    if (10 * alike >= 9 * r->wrong_count) print_moves(&e, from, out, size);
+}
+
+/* --- the whole --- */
+
+static kvg_status find_cause(const kvg_evidence *q, const kvg_places *places, size_t index, bool slots, char *out,
+                             size_t size)
+{
+    enum { FEWEST_BYTES = 16 };
+    fit_rows r;
+    const kvg_status s = kvg_fit_rows_open(q, places, index, slots, &r);
+    if (!s && r.wrong_bytes >= FEWEST_BYTES) {
+        find_place(&r, out, size);
+        if (!out[0]) find_moves(&r, out, size);
+    }
+    kvg_fit_rows_close(&r);
+    return s;
+}
+
+kvg_status kvg_fit_rows(const kvg_evidence *q, const kvg_places *places, size_t index, char *out, size_t size)
+{
+    const kvg_op_info *op = q->data->op;
+    out[0] = 0;
+    if (kvg_op_attends(op->op) || !kvg_op_stores(op->op)) return KVG_OK;
+    kvg_status s = find_cause(q, places, index, false, out, size);
+    const bool reads_pools = kvg_roles_index(op->inputs, KVG_ROLE_DATA_POOL, KVG_K) >= 0;
+    if (!s && !out[0] && reads_pools) s = find_cause(q, places, index, true, out, size);
+    return s;
+}
