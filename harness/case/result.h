@@ -114,7 +114,7 @@ typedef struct kvg_result {
 typedef struct kvg_result_asked {
     const char *type, *id, *repro, *op, *k_format, *k_dialect, *v_format, *v_dialect, *layout, *dtype;
     uint64_t tokens, kv_heads, head_dim;
-    const char *fill, *capture_k, *capture_v, *scale, *backend;
+    const char *fill, *capture_k, *capture_v, *scale, *profile, *backend;
 } kvg_result_asked;
 
 typedef struct kvg_result_mode {

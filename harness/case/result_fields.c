@@ -47,6 +47,8 @@ static const kvg_field asked[] = {
               "from"),
     KVG_FIELD(kvg_result_asked, TEXT, "scale", scale, GIVEN, "", "how the formats' tensor scales are chosen: P1 to "
               "P4, or `gK,V` with the two scales"),
+    KVG_FIELD(kvg_result_asked, TEXT, "profile", profile, GIVEN, "", "ops decode and mma: the arithmetic whose bits "
+              "are asked for, a row of core/profiles.def"),
     KVG_FIELD(kvg_result_asked, TEXT, "backend", backend, ALWAYS, "", "the implementation that was asked for"),
 };
 

@@ -9,6 +9,8 @@
  *   report_origin          Where the results come from.
  *   report_decode, _unclaimed
  *                          The part of one op, what no claim covers, and what a candidate was not kept from.
+ *   coverage, coverage_never
+ *                          The ledger of many runs: what was judged, and what never was.
  *
  * A report is made from fields of result files alone: the room runs no case and takes no id apart. */
 /* Reports of finished runs, made from their result files alone: results.jsonl, one JSON object per line, with the

@@ -1,4 +1,6 @@
 /* The table for people. */
+#include "harness/report/report_table.h"
+
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -160,11 +162,18 @@ static void print_groups(const kvg_report *r, FILE *out, size_t width)
 
 enum { LAYOUT_COLUMNS = 6 };
 
-static void print_layout_row(FILE *out, const char *const cells[LAYOUT_COLUMNS], const size_t widths[LAYOUT_COLUMNS])
+void report_widen_columns(const char *const *cells, size_t count, size_t *widths)
 {
-    for (size_t i = 0; i < LAYOUT_COLUMNS; i++) {
+    for (size_t i = 0; i < count; i++) {
+        if (print_width(cells[i]) > widths[i]) widths[i] = print_width(cells[i]);
+    }
+}
+
+void report_print_row(const char *const *cells, size_t count, size_t left, const size_t *widths, FILE *out)
+{
+    for (size_t i = 0; i < count; i++) {
         if (i) fprintf(out, "%*s", GAP, "");
-        print_cell(out, cells[i], widths[i], i < 2);
+        print_cell(out, cells[i], widths[i], i < left);
     }
     putc('\n', out);
 }
@@ -174,11 +183,10 @@ static void print_layouts(const kvg_report *r, FILE *out)
     static const char *const titles[LAYOUT_COLUMNS] = {"layout", "op", "cases", "passed", "bytes", "wrong"};
     size_t widths[LAYOUT_COLUMNS] = {6, 2, 7, 7, 7, 7};
     for (size_t i = 0; i < r->layout_count; i++) {
-        const kvg_report_case *c = r->layouts[i].first;
-        if (print_width(c->asked.layout) > widths[0]) widths[0] = print_width(c->asked.layout);
-        if (print_width(c->asked.op) > widths[1]) widths[1] = print_width(c->asked.op);
+        const kvg_result_asked *a = &r->layouts[i].first->asked;
+        report_widen_columns((const char *const[]){a->layout, a->op}, 2, widths);
     }
-    print_layout_row(out, titles, widths);
+    report_print_row(titles, LAYOUT_COLUMNS, 2, widths, out);
     for (size_t i = 0; i < r->layout_count; i++) {
         const kvg_report_tally *t = &r->layouts[i];
         char count[24], passed[24], bytes[24], wrong[24];
@@ -187,7 +195,8 @@ static void print_layouts(const kvg_report *r, FILE *out)
         kvg_report_format_bytes(t->compared, bytes, sizeof bytes);
         snprintf(wrong, sizeof wrong, "%" PRIu64, t->mismatched);
         const kvg_result_asked *a = &t->first->asked;
-        print_layout_row(out, (const char *const[]){a->layout, a->op, count, passed, bytes, wrong}, widths);
+        const char *const cells[LAYOUT_COLUMNS] = {a->layout, a->op, count, passed, bytes, wrong};
+        report_print_row(cells, LAYOUT_COLUMNS, 2, widths, out);
     }
 }
 

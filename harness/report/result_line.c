@@ -38,6 +38,7 @@ kvg_result_asked kvg_result_ask(const kvg_case *c, char scale[KVG_CASE_SCALE_SIZ
         .capture_k = captured ? c->capture[KVG_K] : "",
         .capture_v = captured ? c->capture[KVG_V] : "",
         .scale = kvg_case_scale_text(c, scale, KVG_CASE_SCALE_SIZE),
+        .profile = p->profile == KVG_PROFILE_NONE ? "" : kvg_profile_get(p->profile)->name,
         .backend = c->backend,
     };
 }

@@ -112,7 +112,7 @@ config planted.json '{"op": "quantise", "format": "nvfp4", "kv_heads": [1, 19, 3
 
 # --- help and usage ---------------------------------------------------------------------------------------------------
 
-for command in check lint list new explain probe report bench compare golden generate matrix memory mode pool doctor; do
+for command in check lint list new explain probe report coverage bench compare golden generate matrix memory mode pool doctor; do
     expect "$command --help" 0 "usage: kvgold $command" "$kvgold" "$command" --help
     check "$command --help is on stdout" test -z "$("$kvgold" "$command" --help 2>&1 >/dev/null)"
     expect "$command --wrong is a usage error" 2 "kvgold $command: " "$kvgold" "$command" --wrong
@@ -122,7 +122,7 @@ refused() {
     expect "$2 ${*:3}: $1" 2 "kvgold $2: option $1 (see \`kvgold $2 --help\`)" "$kvgold" "${@:2}"
     check "... in one line" test "$(wc -l <<<"$output")" == 1
 }
-for command in check lint probe report bench compare generate matrix memory mode pool; do
+for command in check lint probe report coverage bench compare generate matrix memory mode pool; do
     refused "--wrong is unknown" "$command" --wrong
     refused "--help=5 takes no value" "$command" --help=5
     refused "-x is unknown" "$command" -xh
@@ -251,6 +251,7 @@ expect "... is the page, with none" 0 "1 passed" "$kvgold" check one.json -o oth
 expect "a device may be given twice" 0 "1 passed" "$kvgold" check one.json -o other --no-html --junit /dev/null
 keeps "report: the JUnit file is an input" good/results.jsonl "$kvgold" report good/results.jsonl --junit good/results.jsonl
 keeps "report: the merged file is one of several" good/results.jsonl "$kvgold" report plain/results.jsonl good/results.jsonl -o good
+keeps "coverage: the ledger is an input" good/results.jsonl "$kvgold" coverage plain/results.jsonl good/results.jsonl --json good/results.jsonl
 cp good/results.jsonl before.jsonl
 expect "report: a single file into its own place" 0 "1 passed" "$kvgold" report good/results.jsonl -o good
 check "... stays what it was" results same good/results.jsonl before.jsonl
@@ -431,6 +432,27 @@ check "list CONFIG has the ids of the run" cmp <(sort ids.txt) <(results get who
 expect "report without files" 2 "give at least one result file" "$kvgold" report
 expect "report of a missing file" 2 "missing.jsonl" "$kvgold" report missing.jsonl
 expect "report of something else" 2 "one.json" "$kvgold" report one.json
+
+# --- the ledger of many runs ------------------------------------------------------------------------------------------
+
+config mma.json "{\"op\": \"mma\", \"profile\": \"sm90.mma16816.v1\", \"dtype\": \"f16\", \"tokens\": 4, \"fill\": \"random\",
+    \"backend\": \"$other\"}"
+expect "a case of a profile" 0 "0 failed" "$kvgold" check mma.json -o mma --no-html
+expect "the ledger of two configs" 0 "never judged" "$kvgold" coverage whole/results.jsonl mma/results.jsonl --json ledger.json
+check "... has the profile, the commit and the date of the run" python3 -c '
+import json
+origin = json.loads(open("mma/results.jsonl").readline())["origins"][0]
+row, = (row for row in json.load(open("ledger.json"))["judged"] if row["op"] == "mma")
+assert row["profile"] == "sm90.mma16816.v1" and row["passed"] == 1 and row["failed"] == 0, row
+assert (row["commit"], row["last"]) == (origin["commit"], origin["date"]), row'
+expect "shards beside the merged file" 0 "never judged" "$kvgold" coverage "${parts[@]}" merged/results.jsonl --json ledger.json
+check "... count once" python3 -c '
+import json
+cases = sum(row["passed"] + row["failed"] for row in json.load(open("ledger.json"))["judged"])
+assert cases == len(open("ids.txt").readlines()), cases'
+expect "a ledger of no file" 2 "give at least one result file" "$kvgold" coverage
+expect "... of something else" 2 "kvgold coverage: one.json:1" "$kvgold" coverage whole/results.jsonl one.json
+check "... in one line" test "$(wc -l <<<"$output")" == 1
 
 # --- one case, and the line that repeats it ---------------------------------------------------------------------------
 
