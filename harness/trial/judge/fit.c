@@ -1,23 +1,12 @@
 #include "harness/trial/judge/fit.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/rng.h"
-#include "harness/trial/judge/fit_rows.h"
-#include "reference/reference.h"
-
-static void append(char *out, size_t size, const char *format, ...) KVG_PRINTF(3, 4);
-static void append(char *out, size_t size, const char *format, ...)
-{
-    const size_t used = strlen(out);
-    va_list args;
-    va_start(args, format);
-    vsnprintf(out + used, size - used, format, args);
-    va_end(args);
-}
+#include "harness/trial/judge/fit_elements.h"
+#include "harness/trial/question/describe.h"
 
 /* --- rows of another place --- */
 
@@ -185,13 +174,15 @@ static void print_relation(const fit_rows *r, size_t axis, const relation *how, 
     switch (how->kind) {
     case KEEP: return;
     case PLUS:
-        if (axis == FIT_PART) append(out, size, "%sthe other side", comma);
-        else if (how->n > x->of / 2) append(out, size, "%s%s - %u", comma, x->name, x->of - how->n);
-        else append(out, size, "%s%s + %u", comma, x->name, how->n);
+        if (axis == FIT_PART) kvg_describe_add(out, size, "%sthe other side", comma);
+        else if (how->n > x->of / 2) kvg_describe_add(out, size, "%s%s - %u", comma, x->name, x->of - how->n);
+        else kvg_describe_add(out, size, "%s%s + %u", comma, x->name, how->n);
         return;
-    case IS: append(out, size, "%s%s %u", comma, x->name, how->n); return;
-    case LIKE: append(out, size, "%sthe %s with the number of the %s", comma, x->name, r->axes[how->n].name); return;
-    case DOWN: append(out, size, "%s%s rounded down to a multiple of %u", comma, x->name, how->n); return;
+    case IS: kvg_describe_add(out, size, "%s%s %u", comma, x->name, how->n); return;
+    case LIKE:
+        kvg_describe_add(out, size, "%sthe %s with the number of the %s", comma, x->name, r->axes[how->n].name);
+        return;
+    case DOWN: kvg_describe_add(out, size, "%s%s rounded down to a multiple of %u", comma, x->name, how->n); return;
     }
 }
 
@@ -209,110 +200,6 @@ static void find_place(const fit_rows *r, char *out, size_t size)
     else snprintf(out, size, "%s row is the right one of %s", of == 1 ? "the" : "each", places);
 }
 
-/* --- elements of another place of the row --- */
-
-/* How the elements of a row lie in its bytes. */
-typedef struct elements {
-    const char *name;
-    uint32_t count, bits;
-    uint32_t at[KVG_MAX_HEAD_DIM]; /* of each: byte, or nibble of the row */
-} elements;
-
-static void find_elements(const fit_rows *r, size_t row, elements *e)
-{
-    const kvg_problem *p = &r->q->data->c->problem;
-    const uint32_t part = r->at[row * r->axis_count], bytes = r->bytes[row];
-    kvg_side side;
-    const bool coded = kvg_fit_role_of(r, r->output[part], &side) == KVG_ROLE_CODES || r->pools, scales = part % 2;
-    side = (kvg_side)(part / 2); /* a pool may be of both */
-    const kvg_format_info *f = kvg_format_get(p->storage[side].format);
-    const uint32_t unit = (uint32_t)kvg_places_unit(r->places, r->output[part]);
-    e->name = !scales ? "dim" : f->block ? "scale" : "parameter byte";
-    e->bits = scales ? 8 * (f->block ? f->block_scale_bytes : 1) : coded ? f->element_bits : 8 * unit;
-    e->count = 8 * bytes / e->bits;
-    for (uint32_t i = 0; i < e->count && e->bits != 4; i++) e->at[i] = i * e->bits / 8;
-    for (uint32_t i = 0; i < e->count && e->bits == 4; i++) e->at[kvg_reference_code_dim(p, side, i / 2, i % 2)] = i;
-}
-
-static bool same_element(const elements *e, const uint8_t *a, uint32_t i, const uint8_t *b, uint32_t k)
-{
-    if (e->bits == 4) return (a[e->at[i] / 2] >> e->at[i] % 2 * 4 & 15) == (b[e->at[k] / 2] >> e->at[k] % 2 * 4 & 15);
-    return memcmp(a + e->at[i], b + e->at[k], e->bits / 8) == 0;
-}
-
-static bool moved_alike(const fit_rows *r, const elements *e, const uint32_t *from, size_t row)
-{
-    for (uint32_t i = 0; i < e->count; i++) {
-        if (!same_element(e, kvg_fit_got_row(r, row), i, kvg_fit_right_row(r, row), from[i])) return false;
-    }
-    return true;
-}
-
-/* from[i]: the one right element that each of the tried rows has at i; i where that will do. False: no such one, or
- * several. */
-static bool find_origins(const fit_rows *r, const elements *e, size_t rows_tried, uint32_t *from)
-{
-    for (uint32_t i = 0; i < e->count; i++) {
-        uint32_t found = 0;
-        for (uint32_t n = 0; n <= e->count && found < 2; n++) {
-            const uint32_t k = n ? n - 1 : i; /* its own place first */
-            bool everywhere = n == 0 || k != i;
-            for (size_t w = 0; w < rows_tried && everywhere; w++) {
-                const size_t row = r->wrong[w * r->wrong_count / rows_tried];
-                everywhere = same_element(e, kvg_fit_got_row(r, row), i, kvg_fit_right_row(r, row), k);
-            }
-            if (!everywhere) continue;
-            from[i] = k;
-            found++;
-            if (k == i) break;
-        }
-        if (found != 1) return false;
-    }
-    return true;
-}
-
-static void print_moves(const elements *e, const uint32_t *from, char *out, size_t size)
-{
-    enum { LISTED = 8 };
-    uint32_t moved = 0, plus = 0, flipped = 0;
-    bool all_plus = true, all_flipped = true;
-    char to[80] = "", of[80] = "";
-    for (uint32_t i = 0; i < e->count; i++) {
-        const uint32_t n = (from[i] + e->count - i) % e->count;
-        if (n == 0) continue;
-        if (moved == 0) plus = n, flipped = from[i] ^ i;
-        all_plus = all_plus && n == plus;
-        all_flipped = all_flipped && (from[i] ^ i) == flipped;
-        if (moved < LISTED) append(to, sizeof to, "%s%u", moved ? ", " : "", i);
-        if (moved < LISTED) append(of, sizeof of, "%s%u", moved ? ", " : "", from[i]);
-        moved++;
-    }
-    const char *more = moved > LISTED ? ", ..." : "";
-    if (moved == 1) snprintf(out, size, "%s %s of a row holds %s %s", e->name, to, e->name, of);
-    else if (all_plus && plus > e->count / 2)
-        snprintf(out, size, "each %s of a row holds %s - %u", e->name, e->name, e->count - plus);
-    else if (all_plus) snprintf(out, size, "each %s of a row holds %s + %u", e->name, e->name, plus);
-    else if (all_flipped) snprintf(out, size, "each %s of a row holds %s xor %u", e->name, e->name, flipped);
-    else snprintf(out, size, "%ss %s%s of a row hold %ss %s%s", e->name, to, more, e->name, of, more);
-}
-
-/* A code of 4 bits is the same as another one by chance in one row of ten: eight rows leave 1 of 10^8. */
-static void find_moves(const fit_rows *r, char *out, size_t size)
-{
-    enum { FEWEST = 8, MOST = 64 };
-    elements e;
-    uint32_t from[KVG_MAX_HEAD_DIM];
-    size_t alike = 0;
-    if (r->wrong_count < FEWEST) return;
-    find_elements(r, r->wrong[0], &e);
-    for (size_t w = 0; w < r->wrong_count; w++) {
-        if (r->bytes[r->wrong[w]] != r->bytes[r->wrong[0]]) return; /* of codes and of scales: two causes, or rows */
-    }
-    if (!find_origins(r, &e, r->wrong_count < MOST ? r->wrong_count : MOST, from)) return;
-    for (size_t w = 0; w < r->wrong_count; w++) alike += moved_alike(r, &e, from, r->wrong[w]);
-    if (10 * alike >= 9 * r->wrong_count) print_moves(&e, from, out, size);
-}
-
 /* --- the whole --- */
 
 static kvg_status find_cause(const kvg_evidence *q, const kvg_places *places, size_t index, bool slots, char *out,
@@ -323,7 +210,7 @@ static kvg_status find_cause(const kvg_evidence *q, const kvg_places *places, si
     const kvg_status s = kvg_fit_rows_open(q, places, index, slots, &r);
     if (!s && r.wrong_bytes >= FEWEST_BYTES) {
         find_place(&r, out, size);
-        if (!out[0]) find_moves(&r, out, size);
+        if (!out[0]) kvg_fit_elements(&r, out, size);
     }
     kvg_fit_rows_close(&r);
     return s;

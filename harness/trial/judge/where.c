@@ -2,7 +2,6 @@
 
 #include <float.h>
 #include <math.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -78,23 +77,13 @@ static kvg_status measure_extents(const kvg_evidence *q, const kvg_places *place
     return got ? KVG_OK : kvg_fail(KVG_ERR_MEMORY, "no memory for the axes of a tensor");
 }
 
-static void append(char *out, size_t size, const char *format, ...) KVG_PRINTF(3, 4);
-static void append(char *out, size_t size, const char *format, ...)
-{
-    const size_t used = strlen(out);
-    va_list args;
-    va_start(args, format);
-    vsnprintf(out + used, size - used, format, args);
-    va_end(args);
-}
-
 /* "V codes and V scales": the axis of the parts of a pool. */
 static void print_parts(const kvg_extent *e, char *out, size_t size)
 {
     if (e->count == e->asked) return;
-    if (e->count == 1) append(out, size, "; only %s", kvg_places_part(e->first));
+    if (e->count == 1) kvg_describe_add(out, size, "; only %s", kvg_places_part(e->first));
     else if (e->count == 2)
-        append(out, size, "; only %s and %s", kvg_places_part(e->first), kvg_places_part(e->last));
+        kvg_describe_add(out, size, "; only %s and %s", kvg_places_part(e->first), kvg_places_part(e->last));
 }
 
 static void print_extent(const kvg_extent *e, char *out, size_t size)
@@ -103,14 +92,16 @@ static void print_extent(const kvg_extent *e, char *out, size_t size)
     const kvg_axis *axis = &e->axis;
     const bool scattered = !e->step && e->count > e->asked / 2; /* that happens by chance */
     if (e->count == 0 || e->count == e->asked || scattered) return;
-    if (e->count == 1) append(out, size, "; %s %u of %u", axis->name, e->first, axis->of);
-    else if (e->step == 1) append(out, size, "; %s %u to %u of %u", axis->plural, e->first, e->last, axis->of);
+    if (e->count == 1) kvg_describe_add(out, size, "; %s %u of %u", axis->name, e->first, axis->of);
+    else if (e->step == 1)
+        kvg_describe_add(out, size, "; %s %u to %u of %u", axis->plural, e->first, e->last, axis->of);
     else if (e->step > 1 && e->step < 5)
-        append(out, size, "; every %s of %s %u to %u of %u", ordinals[e->step], axis->plural, e->first, e->last,
-               axis->of);
+        kvg_describe_add(out, size, "; every %s of %s %u to %u of %u", ordinals[e->step], axis->plural, e->first,
+                         e->last, axis->of);
     else if (e->step)
-        append(out, size, "; every %uth of %s %u to %u of %u", e->step, axis->plural, e->first, e->last, axis->of);
-    else append(out, size, "; %u of %u %s, the first %u", e->count, axis->of, axis->plural, e->first);
+        kvg_describe_add(out, size, "; every %uth of %s %u to %u of %u", e->step, axis->plural, e->first, e->last,
+                         axis->of);
+    else kvg_describe_add(out, size, "; %u of %u %s, the first %u", e->count, axis->of, axis->plural, e->first);
 }
 
 static void print_extents(kvg_where *w)
@@ -121,8 +112,8 @@ static void print_extents(kvg_where *w)
         if (strcmp(e->axis.name, "part") == 0) print_parts(e, text, sizeof text);
         else print_extent(e, text, sizeof text);
     }
-    if (w->tail_pages) append(text, sizeof text, "; only in the last page of sequences");
-    if (w->placeless) append(text, sizeof text, "; %llu in padding", (unsigned long long)w->placeless);
+    if (w->tail_pages) kvg_describe_add(text, sizeof text, "; only in the last page of sequences");
+    if (w->placeless) kvg_describe_add(text, sizeof text, "; %llu in padding", (unsigned long long)w->placeless);
     snprintf(w->extent, sizeof w->extent, "%s", text[0] ? text + 2 : "");
 }
 

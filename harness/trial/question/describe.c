@@ -1,7 +1,9 @@
 #include "harness/trial/question/describe.h"
 
 #include <math.h>
+#include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 /* The value of `width` bytes, little-endian. */
 static uint32_t word_at(const kvg_tensor *t, size_t first, size_t width)
@@ -157,4 +159,13 @@ void kvg_describe_byte(const kvg_question *d, size_t index, const kvg_tensor *ex
     }
     snprintf(out, size, "%s: expected 0x%0*X, got 0x%0*X%s", place, (int)(2 * width), want, (int)(2 * width), have,
              source);
+}
+
+void kvg_describe_add(char *out, size_t size, const char *format, ...)
+{
+    const size_t used = strlen(out);
+    va_list args;
+    va_start(args, format);
+    vsnprintf(out + used, size - used, format, args);
+    va_end(args);
 }

@@ -19,4 +19,7 @@ bool kvg_pool_byte_find(const kvg_problem *problem, const kvg_row_map *map, uint
 void kvg_describe_byte(const kvg_question *data, size_t index, const kvg_tensor *expected, const kvg_tensor *got,
                        size_t byte, char *out, size_t size);
 
+/* Adds words behind those in `out`; what finds no room is cut off. */
+void kvg_describe_add(char *out, size_t size, const char *format, ...) KVG_PRINTF(3, 4);
+
 #endif

@@ -153,6 +153,34 @@ static void order_nibbles(const kvg_problem *p, const kvg_tensor *in, kvg_tensor
     }
 }
 
+/* Integers are stored plus 9 where they are stored plus 8. */
+static void store_plus_9(const kvg_problem *p, const kvg_tensor *in, kvg_tensor *out)
+{
+    (void)p;
+    (void)in;
+    uint8_t *codes = out[0].data;
+    for (size_t i = 0; i < out[0].bytes; i++)
+        codes[i] = (uint8_t)(((codes[i] & 15) + 1) % 16 | (codes[i] / 16 + 1) % 16 << 4);
+}
+
+/* Codes of E4M3 from 0x68 on have their lowest bit set. */
+static void set_lowest_bits(const kvg_problem *p, const kvg_tensor *in, kvg_tensor *out)
+{
+    (void)p;
+    (void)in;
+    uint8_t *codes = out[1].data;
+    for (size_t i = 0; i < out[1].bytes; i++) codes[i] |= (codes[i] & 0x7F) >= 0x68;
+}
+
+/* Every fifth code of V, if it is not 0, is the next smaller one. */
+static void round_to_zero(const kvg_problem *p, const kvg_tensor *in, kvg_tensor *out)
+{
+    (void)p;
+    (void)in;
+    uint8_t *codes = out[1].data;
+    for (size_t i = 0; i < out[1].bytes; i += 5) codes[i] -= (codes[i] & 0x7F) != 0;
+}
+
 /* Values of both sides: each pair of dims exchanged. */
 static void swap_pairs(const kvg_problem *p, const kvg_tensor *in, kvg_tensor *out)
 {
@@ -318,6 +346,13 @@ static void test_where_wrong_elements_come_from(void **state)
                   "in common: dims 1, 2, 3, 4, 5, 6, 9, 10, ... of a row hold dims 2, 4, 6, 1, 3, 5, 10, 12, ...");
     expect_common(5, "\"op\": \"quantise\", \"format\": \"nvfp4\", " MORE, turn_scales,
                   "in common: each scale of a row holds scale + 2");
+    expect_common(5, "\"op\": \"quantise\", \"format\": \"rowint4\", " MORE, store_plus_9,
+                  "in common: each code is the right one +1");
+    expect_common(5, "\"op\": \"quantise\", \"format\": \"e4m3\", " MORE, set_lowest_bits,
+                  "in common: each code 0x68 is 0x69, 0x6A is 0x6B, 0x6C is 0x6D, 0x6E is 0x6F, and so on for 24 of "
+                  "205 codes");
+    expect_common(5, "\"op\": \"quantise\", \"format\": \"e4m3\", " MORE, round_to_zero,
+                  "in common: each wrong code is one step from the right one, towards zero");
     expect_common(5, "\"op\": \"dequantise\", \"format\": \"e4m3\", " MORE, swap_pairs,
                   "in common: each dim of a row holds dim xor 1");
 }

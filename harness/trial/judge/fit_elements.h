@@ -1,0 +1,12 @@
+/* What the elements of wrong rows are: others of their row, or what follows from the right ones. Part of
+ * harness/trial/judge/fit.c. */
+#ifndef KVG_HARNESS_TRIAL_JUDGE_FIT_ELEMENTS_H
+#define KVG_HARNESS_TRIAL_JUDGE_FIT_ELEMENTS_H
+
+#include "harness/trial/judge/fit_rows.h"
+
+/* "each dim of a row holds dim + 4", or of codes "each code 0x8 is 0x9, 0x7 is 0x8", "each wrong code is one step from
+ * the right one, towards zero"; "" if none of it is so. */
+void kvg_fit_elements(const fit_rows *rows, char *out, size_t size);
+
+#endif
