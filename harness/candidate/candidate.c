@@ -10,6 +10,7 @@
 
 #include "harness/candidate/candidate_call.h"
 #include "support/child.h"
+#include "support/clock.h"
 
 enum { DEVICE_MARGIN = 1 << 16 }; /* canary bytes on each side of a tensor in memory of a device: no page is unmapped */
 
@@ -310,7 +311,9 @@ kvg_status kvg_candidate_run_put(kvg_candidate *c, const kvg_tensor *in, kvg_ten
     const size_t inputs = kvg_roles_tensors(op->inputs), outputs = kvg_roles_tensors(op->outputs);
     memset(o, 0, sizeof *o);
     memset(&c->reply, 0, sizeof c->reply);
+    const double start = kvg_clock_seconds();
     const kvg_status s = ask(c, KVG_CALL_RUN);
+    o->waited = 1e3 * (kvg_clock_seconds() - start);
     if (s && s != KVG_ERR_DEVICE) return s;
     o->status = s ? s : c->reply.status;
     o->milliseconds = c->reply.milliseconds;

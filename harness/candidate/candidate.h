@@ -39,7 +39,8 @@ typedef struct kvg_outcome {
     char text[KVG_CANDIDATE_TEXT_SIZE]; /* why status is not KVG_OK */
     char fault[KVG_CANDIDATE_TEXT_SIZE]; /* the first fault of these: the floating-point mode was changed, bytes around
                                           * a tensor were written, an input was written; "": none */
-    double milliseconds; /* duration of the implementation alone */
+    double milliseconds; /* duration of the implementation alone, as its process says */
+    double waited;       /* milliseconds of the whole call, by the clock of this process */
 } kvg_outcome;
 
 /* Resolves the name of a backend: kvg_check_backend (harness/run/backends.h), or a test's own. */

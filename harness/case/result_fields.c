@@ -70,6 +70,8 @@ static const kvg_field outcome[] = {
     KVG_FIELD(kvg_result, NAMES, "broken", broken, GIVEN, "", "the first relation that did not hold; the answer to the "
               "question itself was right"),
     KVG_FIELD(kvg_result, NUMBER, "ms", milliseconds, ALWAYS, "ms", "time of the implementation's run"),
+    KVG_FIELD_TEXT_IN(kvg_result, "suspect", suspect, GIVEN, "the time that the implementation's process gave, if it "
+                      "is below 0 or above that of the call; `ms` is that of the call"),
     KVG_FIELD(kvg_result, COUNT, "redraws", redraws, GIVEN, "draws", "how often the case was asked before with other "
               "data that could not tell right from wrong; the seed of these data stands in `repro`"),
     KVG_FIELD(kvg_result, FLAG, "slow", slow, ALWAYS, "", "the case took longer than `slow_seconds` of the config"),
