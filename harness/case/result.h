@@ -88,7 +88,8 @@ typedef struct kvg_result {
     char engine[KVG_IMPL_NAME_SIZE]; /* the name that its library gives itself; "": none was opened */
     char confinement[KVG_CONFINEMENT_TEXT]; /* confinement of the candidate's process (support/confine.h), with the
                                              * reason if it is not the one that was asked for; "": unknown */
-    char reference_in[KVG_IMPL_NAME_SIZE]; /* a library in this process that exports kvgold's reference; "": none */
+    char reference_in[KVG_IMPL_NAME_SIZE]; /* a library in this process that exports kvgold's reference, or is another
+                                            * plug-in; "": none */
     kvg_names printed;             /* a case that cost the candidate's process: the last lines that it printed in it */
     double milliseconds;           /* duration of the candidate's run */
     char suspect[KVG_IMPL_NAME_SIZE]; /* the time that its process gave, if that cannot be; else "" */

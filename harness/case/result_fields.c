@@ -64,7 +64,7 @@ static const kvg_field outcome[] = {
                       "`namespaces`, `rights` and why no namespaces, or `none` (docs/guide/plugin.md section 5); a "
                       "case without an answer may have no such text"),
     KVG_FIELD_TEXT_IN(kvg_result, "reference_in", reference_in, GIVEN, "a library in the implementation's process that "
-                      "exports kvgold's reference: the answer may be the reference's own"),
+                      "exports kvgold's reference or is another plug-in: the answer may be that library's"),
     KVG_FIELD(kvg_result, NAMES, "printed", printed, GIVEN, "", "a CRASH, a HANG, a lost device: the last lines that "
               "the implementation printed in this case, on stdout and stderr; at most ten, each cut to 200 bytes"),
     KVG_FIELD(kvg_result, NAMES, "broken", broken, GIVEN, "", "the first relation that did not hold; the answer to the "

@@ -161,6 +161,24 @@ report "... with other data" $?
 expect "not with --seed" 2 "not both" run --secret-seed --seed 0x1 -o f
 expect "not with --shard" 2 "shards need one seed" run --secret-seed --shard 1/2 -o f
 
+# Whose answers a plug-in gives: it opens the library in its run.
+# borrowed HEADS
+borrowed() {
+    echo '{"kvgold": 1, "name": "borrowed", "seed": "0x5", "cases": [{"op": "quantise", "format": "bf16", "kv_heads": ['"$1"'],
+        "head_dim": 64, "tokens": 4, "fill": "random", "backend": "borrower"}]}' >borrowed.json
+    "$kvgold" check borrowed.json --no-html -j 1 -o borrowed
+}
+expect "a plug-in that answers by itself" 0 "1 passed" borrowed 1
+[[ $output != *"reference  "* ]]
+report "... is told so" $? "$output"
+expect "... and by a library with the reference" 0 "reference  1 case: libkvgold_lazy.so 1" borrowed "1, 3"
+if [[ -e $library_folder/libkvgold_slowref.so ]]; then
+    expect "... and by another plug-in of kvgold" 0 "reference  1 case: libkvgold_slowref.so 1" borrowed "1, 2"
+    expect "the second reference" 0 "2 passed" "$kvgold" check borrowed.json --backend slowref --no-html -j 1 -o borrowed
+    [[ $output != *"reference  "* ]]
+    report "... is no other plug-in" $? "$output"
+fi
+
 # The result file is what its run wrote.
 attacker=(check "$source_dir/tests/planted/attacker.json" --no-html -j 1 -o g)
 expect "a plug-in that attacks its judge" 0 "9 passed, 0 failed; 1 of 1 cell judged; public seed" "$kvgold" "${attacker[@]}"
