@@ -10,6 +10,7 @@
 #include "cli/cli.h"
 #include "golden/golden.h"
 #include "harness/bench/device_bench.h"
+#include "harness/bench/host_time.h"
 #include "harness/config/config.h"
 #include "harness/run/backends.h"
 #include "harness/run/capabilities.h"
@@ -58,6 +59,7 @@ typedef struct measurement {
     kvg_verdict verdict;
     kvg_timing timing;
     char impl[KVG_IMPL_NAME_SIZE], detail[KVG_RESULT_TEXT];
+    char doubt[KVG_HOST_DOUBT_SIZE]; /* of the timing */
 } measurement;
 
 /* What that child is to do, and the answer. */
@@ -82,7 +84,9 @@ static void measure(void *context)
     if (!s) s = kvg_capabilities_find(a->c->backend, NULL, &capabilities);
     if (s) snprintf(r.detail, sizeof r.detail, "%s", kvg_error_text());
     else if (kvg_capabilities_claim(capabilities, a->c, facts.sm, &r)) {
+        const unsigned cores = (unsigned)sysconf(_SC_NPROCESSORS_ONLN);
         kvg_check_time(a->c, candidate, a->options->seconds, &r, &m->timing);
+        kvg_host_doubt(&m->timing, m->timing.runs ? bytes_of(&a->c->problem) : 0, cores, facts.device_memory, m->doubt);
     }
     kvg_capabilities_close(capabilities);
     kvg_candidate_end(candidate);
@@ -133,8 +137,10 @@ static bool print_measurement(const kvg_case *c, unsigned threads, const measure
     /* Rows of q: of op decode, the tokens that a step gives. */
     const double per_second = 1e3 * c->problem.attention.queries / t.median_ms;
     if (per_second > 0) printf("  %.1f ms, %.2f tokens/s", t.median_ms, per_second);
-    putchar('\n');
+    printf("%s%s\n", m->doubt[0] ? "  SUSPECT: " : "", m->doubt);
+    if (m->doubt[0]) cJSON_AddStringToObject(item, "suspect", m->doubt);
     cJSON_AddNumberToObject(item, "median_ms", t.median_ms);
+    cJSON_AddNumberToObject(item, "fastest_call_ms", t.fastest_call_ms);
     cJSON_AddNumberToObject(item, "fastest_ms", t.fastest_ms);
     cJSON_AddNumberToObject(item, "slowest_ms", t.slowest_ms);
     cJSON_AddNumberToObject(item, "runs", (double)t.runs);

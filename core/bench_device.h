@@ -15,6 +15,7 @@ typedef struct kvg_bench_info {
     char name[128];
     uint32_t sm; /* compute capability, 90 for 9.0 */
     uint64_t memory_bytes, l2_bytes;
+    double bytes_per_us; /* that its memory moves at most, as the device reports; 0: unknown */
 } kvg_bench_info;
 
 /* Where the rows of a cache lie in a buffer: row (block, head, token) starts at base + block *

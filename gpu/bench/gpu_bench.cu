@@ -27,6 +27,16 @@ kvg_status check(const char *what, cudaError_t error)
     return kvg_cuda_status(what, error);
 }
 
+/* Twice in a period of the memory's clock, as wide as its bus. */
+double peak_bytes_per_us()
+{
+    int kilohertz = 0, bits = 0, device = 0;
+    if (cudaGetDevice(&device) != cudaSuccess) return 0;
+    cudaDeviceGetAttribute(&kilohertz, cudaDevAttrMemoryClockRate, device);
+    cudaDeviceGetAttribute(&bits, cudaDevAttrGlobalMemoryBusWidth, device);
+    return 2.0 * kilohertz / 1e3 * bits / 8;
+}
+
 kvg_status open_gpu(kvg_bench_info *out)
 {
     kvg_gpu_device device;
@@ -39,6 +49,7 @@ kvg_status open_gpu(kvg_bench_info *out)
     out->sm = device.sm;
     out->memory_bytes = device.memory_bytes;
     out->l2_bytes = device.l2_bytes;
+    out->bytes_per_us = peak_bytes_per_us();
     gpu.multiprocessors = (int)device.multiprocessors;
     gpu.flush_bytes = FLUSH_TIMES_L2 * device.l2_bytes / 16 * 16;
     s = check("a stream", cudaStreamCreateWithFlags(&gpu.stream, cudaStreamNonBlocking));

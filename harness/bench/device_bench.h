@@ -77,6 +77,10 @@ const char *kvg_device_outcome_name(const kvg_device_measurement *m); /* "TIMED"
 double kvg_device_rate(const kvg_device_measurement *m, kvg_bench_series series);
 double kvg_device_share(const kvg_device_measurement *m, kvg_bench_series op, kvg_bench_series plain);
 
+/* With a cold L2 all that is read comes from memory: why the time of series COLD cannot be, with the numbers, or "". */
+enum { KVG_DEVICE_DOUBT_SIZE = 128 };
+void kvg_device_doubt(const kvg_device_measurement *m, char out[KVG_DEVICE_DOUBT_SIZE]);
+
 void kvg_device_print_header(FILE *f);
 void kvg_device_print(const kvg_case *c, const kvg_device_measurement *m, FILE *f);
 cJSON *kvg_device_json(const kvg_case *c, const kvg_device_measurement *m);

@@ -30,6 +30,15 @@ double kvg_device_share(const kvg_device_measurement *m, kvg_bench_series op, kv
     return a->runs && b->runs && a->median > 0 ? b->median / a->median : 0;
 }
 
+void kvg_device_doubt(const kvg_device_measurement *m, char out[KVG_DEVICE_DOUBT_SIZE])
+{
+    const kvg_device_times *t = &m->times[KVG_BENCH_COLD];
+    out[0] = 0;
+    if (!t->runs || !m->info.bytes_per_us || (double)m->reads <= t->median * m->info.bytes_per_us) return;
+    snprintf(out, KVG_DEVICE_DOUBT_SIZE, "%llu bytes read in %g us: the memory moves at most %g bytes in a us",
+             (unsigned long long)m->reads, t->median, m->info.bytes_per_us);
+}
+
 /* --- the table --- */
 
 void kvg_device_print_header(FILE *f)
@@ -70,8 +79,10 @@ void kvg_device_print(const kvg_case *c, const kvg_device_measurement *m, FILE *
     } else {
         fprintf(f, " %9s %9s %6s", "-", "-", "-");
     }
-    fprintf(f, " %5.0f  %llu B%s%s\n", m->clock.mhz, (unsigned long long)m->checked, m->profile ? " " : "",
-            m->profile ? kvg_profile_get(m->profile)->name : "");
+    char doubt[KVG_DEVICE_DOUBT_SIZE];
+    kvg_device_doubt(m, doubt);
+    fprintf(f, " %5.0f  %llu B%s%s%s%s\n", m->clock.mhz, (unsigned long long)m->checked, m->profile ? " " : "",
+            m->profile ? kvg_profile_get(m->profile)->name : "", doubt[0] ? "  SUSPECT: " : "", doubt);
 }
 
 /* --- JSON --- */
@@ -149,6 +160,9 @@ cJSON *kvg_device_json(const kvg_case *c, const kvg_device_measurement *m)
         add_number(item, "largest_batch", m->most_sequences);
     }
     if (m->outcome != KVG_DEVICE_TIMED) return item;
+    char doubt[KVG_DEVICE_DOUBT_SIZE];
+    kvg_device_doubt(m, doubt);
+    if (doubt[0]) cJSON_AddStringToObject(item, "suspect", doubt);
     if (m->profile) cJSON_AddStringToObject(item, "profile", kvg_profile_get(m->profile)->name);
     add_number(item, "bytes_read", (double)m->reads);
     add_number(item, "bytes_written", (double)m->writes);

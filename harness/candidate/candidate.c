@@ -10,6 +10,7 @@
 
 #include "harness/candidate/candidate_call.h"
 #include "support/child.h"
+#include "support/clock.h"
 
 enum { DEVICE_MARGIN = 1 << 16 }; /* canary bytes on each side of a tensor in memory of a device: no page is unmapped */
 
@@ -24,6 +25,7 @@ struct kvg_candidate {
     kvg_arena arena;
     kvg_call call;
     kvg_reply reply;
+    char reference_in[KVG_IMPL_NAME_SIZE];
     kvg_candidate_watch *watch; /* NULL: nobody is told */
     const void *watch_context;
     kvg_candidate_claims *claims; /* NULL: everything */
@@ -170,6 +172,8 @@ static kvg_status ask(kvg_candidate *c, kvg_call_kind kind)
     c->reply.impl[sizeof c->reply.impl - 1] = 0;
     c->reply.text[sizeof c->reply.text - 1] = 0;
     c->reply.facts.name[sizeof c->reply.facts.name - 1] = 0;
+    c->reply.reference_in[sizeof c->reply.reference_in - 1] = 0;
+    if (!s && c->reply.reference_in[0]) memcpy(c->reference_in, c->reply.reference_in, sizeof c->reference_in);
     return s;
 }
 
@@ -188,9 +192,13 @@ kvg_status kvg_candidate_open(kvg_candidate *c, const char *name, kvg_candidate_
     if (!s) s = replied(c);
     if (s) return s;
     *facts = c->reply.facts;
-    facts->reference_in[sizeof facts->reference_in - 1] = 0;
     c->margin = facts->device_memory ? DEVICE_MARGIN : 0;
     return KVG_OK;
+}
+
+const char *kvg_candidate_reference_in(const kvg_candidate *c)
+{
+    return c->reference_in;
 }
 
 kvg_status kvg_candidate_ready(kvg_candidate *c)
@@ -310,7 +318,9 @@ kvg_status kvg_candidate_run_put(kvg_candidate *c, const kvg_tensor *in, kvg_ten
     const size_t inputs = kvg_roles_tensors(op->inputs), outputs = kvg_roles_tensors(op->outputs);
     memset(o, 0, sizeof *o);
     memset(&c->reply, 0, sizeof c->reply);
+    const double start = kvg_clock_seconds();
     const kvg_status s = ask(c, KVG_CALL_RUN);
+    o->waited = 1e3 * (kvg_clock_seconds() - start);
     if (s && s != KVG_ERR_DEVICE) return s;
     o->status = s ? s : c->reply.status;
     o->milliseconds = c->reply.milliseconds;

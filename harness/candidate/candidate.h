@@ -29,7 +29,6 @@ typedef struct kvg_candidate_facts {
     uint32_t sm;        /* compute capability of its GPU; 0: none */
     bool device_memory; /* tensors lie in the backend's own memory */
     bool has_ready;     /* it has a function that tells whether its device answers */
-    char reference_in[KVG_IMPL_NAME_SIZE]; /* a library in its process that exports kvgold's reference; "": none */
 } kvg_candidate_facts;
 
 /* What became of a call. */
@@ -39,7 +38,8 @@ typedef struct kvg_outcome {
     char text[KVG_CANDIDATE_TEXT_SIZE]; /* why status is not KVG_OK */
     char fault[KVG_CANDIDATE_TEXT_SIZE]; /* the first fault of these: the floating-point mode was changed, bytes around
                                           * a tensor were written, an input was written; "": none */
-    double milliseconds; /* duration of the implementation alone */
+    double milliseconds; /* duration of the implementation alone, as its process says */
+    double waited;       /* milliseconds of the whole call, by the clock of this process */
 } kvg_outcome;
 
 /* Resolves the name of a backend: kvg_check_backend (harness/run/backends.h), or a test's own. */
@@ -66,6 +66,9 @@ int kvg_candidate_end(kvg_candidate *candidate);
 /* Opens a backend by name in the candidate's process, which then serves only this backend. The
  * status and kvg_error_text are those of the opening. KVG_ERR_DEVICE: the process died of it. */
 kvg_status kvg_candidate_open(kvg_candidate *candidate, const char *name, kvg_candidate_facts *facts) KVG_CHECKED;
+
+/* A library in its process that exports kvgold's reference, or is another plug-in, behind a call; "": none. */
+const char *kvg_candidate_reference_in(const kvg_candidate *candidate);
 
 /* Asks kvg_backend.ready. */
 kvg_status kvg_candidate_ready(kvg_candidate *candidate) KVG_CHECKED;

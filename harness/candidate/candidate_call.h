@@ -34,6 +34,7 @@ typedef struct kvg_reply {
     uint32_t mode_changed; /* 1: the floating-point mode was changed */
     double milliseconds;
     kvg_candidate_facts facts;
+    char reference_in[KVG_IMPL_NAME_SIZE];
     char impl[KVG_IMPL_NAME_SIZE], text[KVG_CANDIDATE_TEXT_SIZE];
 } kvg_reply;
 
@@ -43,6 +44,8 @@ typedef struct kvg_server {
     kvg_backend_opener *opener;
     kvg_arena_view view;
     kvg_arena_plan plan;
+    unsigned long long loads;              /* of libraries, when the next member was looked for */
+    char reference_in[KVG_IMPL_NAME_SIZE]; /* once it is found it stays */
 } kvg_server;
 
 /* Answers one call. `fd` is the arena's file, if it came with the call. */

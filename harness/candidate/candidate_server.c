@@ -111,16 +111,40 @@ static void backend_text(const kvg_backend *b, kvg_reply *r)
     copy_text(r->text, sizeof r->text, text ? text : "(the backend gives no text)");
 }
 
-/* A library whose answers may be those of kvgold's own code. A copy without a symbol is not seen. */
+/* A library whose answers may be those of kvgold's own code: it has the reference, or it is a plug-in behind the first
+ * one, which is the implementation. A copy without a symbol is not seen. */
 static void find_reference(char *out, size_t size)
 {
+    const void *first = NULL;
     const struct link_map *loaded = dlopen(NULL, RTLD_LAZY); /* this program, whose own copy is not exported */
     for (const struct link_map *m = loaded ? loaded->l_next : NULL; m && !out[0]; m = m->l_next) {
         void *library = m->l_name[0] ? dlopen(m->l_name, RTLD_LAZY | RTLD_NOLOAD) : NULL;
         const char *slash = strrchr(m->l_name, '/');
-        if (library && dlsym(library, "kvg_reference_run")) copy_text(out, size, slash ? slash + 1 : m->l_name);
+        const void *plugin = library ? dlsym(library, KVG_BACKEND_SYMBOL) : NULL;
+        const bool other = plugin && first && plugin != first;
+        if (!first) first = plugin;
+        if (other || (library && dlsym(library, "kvg_reference_run"))) {
+            copy_text(out, size, slash ? slash + 1 : m->l_name);
+        }
         if (library) dlclose(library);
     }
+}
+
+static int note_loads(struct dl_phdr_info *info, size_t size, void *loads)
+{
+    (void)size;
+    *(unsigned long long *)loads = info->dlpi_adds;
+    return 1;
+}
+
+/* Looks again only if a library was loaded since. */
+static void tell_reference(kvg_server *s, kvg_reply *r)
+{
+    unsigned long long loads;
+    dl_iterate_phdr(note_loads, &loads);
+    if (loads != s->loads && !s->reference_in[0]) find_reference(s->reference_in, sizeof s->reference_in);
+    s->loads = loads;
+    memcpy(r->reference_in, s->reference_in, sizeof r->reference_in);
 }
 
 static void answer_open(kvg_server *s, const char *name, kvg_reply *r)
@@ -136,7 +160,7 @@ static void answer_open(kvg_server *s, const char *name, kvg_reply *r)
     r->facts.sm = s->backend->sm ? s->backend->sm() : 0;
     r->facts.device_memory = s->backend->memory != NULL;
     r->facts.has_ready = s->backend->ready != NULL;
-    find_reference(r->facts.reference_in, sizeof r->facts.reference_in);
+    tell_reference(s, r);
 }
 
 static const kvg_impl *choose(const kvg_server *s, const kvg_problem *p, kvg_reply *r)
@@ -171,6 +195,7 @@ static void answer_run(kvg_server *s, kvg_call *call, int fd, kvg_reply *r)
     r->status = s->backend->memory ? run_on_device(s, impl, call, inputs, &r->milliseconds)
                                    : run_on_host(s, impl, call, inputs, &r->milliseconds);
     r->mode_changed = !restore_float_mode();
+    tell_reference(s, r);
     if (r->status) backend_text(s->backend, r);
 }
 

@@ -88,9 +88,11 @@ typedef struct kvg_result {
     char engine[KVG_IMPL_NAME_SIZE]; /* the name that its library gives itself; "": none was opened */
     char confinement[KVG_CONFINEMENT_TEXT]; /* confinement of the candidate's process (support/confine.h), with the
                                              * reason if it is not the one that was asked for; "": unknown */
-    char reference_in[KVG_IMPL_NAME_SIZE]; /* a library in this process that exports kvgold's reference; "": none */
+    char reference_in[KVG_IMPL_NAME_SIZE]; /* a library in this process that exports kvgold's reference, or is another
+                                            * plug-in; "": none */
     kvg_names printed;             /* a case that cost the candidate's process: the last lines that it printed in it */
     double milliseconds;           /* duration of the candidate's run */
+    char suspect[KVG_IMPL_NAME_SIZE]; /* the time that its process gave, if that cannot be; else "" */
     uint64_t redraws;              /* ops: earlier draws of the data; none of them could tell right from wrong */
     bool slow;                     /* the case took longer than the config's slow_seconds */
     kvg_result_compared bytes;     /* a judged case compares all bytes of the outputs, or it is an ERROR */

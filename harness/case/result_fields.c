@@ -64,12 +64,14 @@ static const kvg_field outcome[] = {
                       "`namespaces`, `rights` and why no namespaces, or `none` (docs/guide/plugin.md section 5); a "
                       "case without an answer may have no such text"),
     KVG_FIELD_TEXT_IN(kvg_result, "reference_in", reference_in, GIVEN, "a library in the implementation's process that "
-                      "exports kvgold's reference: the answer may be the reference's own"),
+                      "exports kvgold's reference or is another plug-in: the answer may be that library's"),
     KVG_FIELD(kvg_result, NAMES, "printed", printed, GIVEN, "", "a CRASH, a HANG, a lost device: the last lines that "
               "the implementation printed in this case, on stdout and stderr; at most ten, each cut to 200 bytes"),
     KVG_FIELD(kvg_result, NAMES, "broken", broken, GIVEN, "", "the first relation that did not hold; the answer to the "
               "question itself was right"),
     KVG_FIELD(kvg_result, NUMBER, "ms", milliseconds, ALWAYS, "ms", "time of the implementation's run"),
+    KVG_FIELD_TEXT_IN(kvg_result, "suspect", suspect, GIVEN, "the time that the implementation's process gave, if it "
+                      "is below 0 or above that of the call; `ms` is that of the call"),
     KVG_FIELD(kvg_result, COUNT, "redraws", redraws, GIVEN, "draws", "how often the case was asked before with other "
               "data that could not tell right from wrong; the seed of these data stands in `repro`"),
     KVG_FIELD(kvg_result, FLAG, "slow", slow, ALWAYS, "", "the case took longer than `slow_seconds` of the config"),

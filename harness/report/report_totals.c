@@ -89,6 +89,7 @@ void kvg_report_tell_totals(const kvg_report *r, void (*tell)(void *context, con
         {"engine", kvg_report_engine_line},
         {"unconfined", kvg_report_unconfined_line},
         {"reference", kvg_report_reference_line},
+        {"SUSPECT", kvg_report_suspect_line},
         {"time", describe_time},
     };
     char text[KVG_REPORT_LINE_SIZE];

@@ -26,6 +26,11 @@ static const char *reference_in(const kvg_result *r)
     return r->reference_in;
 }
 
+static const char *suspect(const kvg_result *r)
+{
+    return r->suspect;
+}
+
 static const char *engine(const kvg_result *r)
 {
     return r->engine;
@@ -81,6 +86,11 @@ void kvg_report_unclaimed_line(const kvg_report *r, char *out, size_t size)
 void kvg_report_unconfined_line(const kvg_report *r, char *out, size_t size)
 {
     list_reasons(r, unconfined, out, size);
+}
+
+void kvg_report_suspect_line(const kvg_report *r, char *out, size_t size)
+{
+    list_reasons(r, suspect, out, size);
 }
 
 void kvg_report_engine_line(const kvg_report *r, char *out, size_t size)

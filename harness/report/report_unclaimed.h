@@ -14,6 +14,9 @@ void kvg_report_unconfined_line(const kvg_report *report, char *out, size_t size
 /* Names that libraries give themselves: "12 cases: mine 12". */
 void kvg_report_engine_line(const kvg_report *report, char *out, size_t size);
 
+/* Times that cannot be: "1 case: -5 ms in a call of 0.2 ms 1". */
+void kvg_report_suspect_line(const kvg_report *report, char *out, size_t size);
+
 /* Relations that did not hold: "16 cases: appended 12, moved 4"; "" where all did. */
 void kvg_report_broken_line(const kvg_report *report, char *out, size_t size);
 

@@ -57,6 +57,7 @@ typedef struct run_state {
     kvg_run_loss *lost; /* of each position */
     kvg_verdict *of;    /* the same; KVG_VERDICT_COUNT: there is none yet */
     double start; /* kvg_clock_seconds */
+    char bad_end[160]; /* how a child ended that had answered all; "": none did */
     unsigned again[KVG_OP_END]; /* failed cases of each op that were asked again */
     struct run_state *asks;     /* the run that asks a case again by this one; NULL: this is the run itself */
 } run_state;
@@ -66,6 +67,13 @@ static const char device_lost[] = "the device was lost", not_opened[] = "its lib
 static const kvg_case *current_case(const run_state *state, const worker *w)
 {
     return &state->config->cases[state->selection[w->position]];
+}
+
+static kvg_run_claims *claims_of(const run_state *state, const worker *w)
+{
+    kvg_run_claims *claims = state->claims;
+    while (strcmp(claims->backend, current_case(state, w)->backend) != 0) claims++;
+    return claims;
 }
 
 /* What a new child has to know. */
@@ -89,9 +97,9 @@ static int be_child(void *context, int channel)
         if (s->file.fd >= 0) close(s->file.fd);
     }
     return kvg_run_child(&(kvg_run_share){
-        .config = state->config, .options = state->options, .claims = state->claims, .selection = state->selection,
-        .lost = state->lost, .count = state->count, .position = b->w->position, .fd = channel,
-        .results = results,
+        .config = state->config, .options = state->options, .claims = claims_of(state, b->w),
+        .selection = state->selection, .lost = state->lost, .count = state->count, .position = b->w->position,
+        .fd = channel, .results = results,
         .suspect = b->w->suspect && strcmp(b->w->suspect, current_case(state, b->w)->backend) == 0});
 }
 
@@ -142,6 +150,14 @@ static void lose(run_state *state, const worker *w, bool op_alone, kvg_verdict v
         if (state->lost[i].in || strcmp(other->backend, c->backend) != 0 || (op_alone && !same_op(other, c))) continue;
         state->lost[i] = (kvg_run_loss){c, verdict, why};
     }
+}
+
+/* A library that never opened would not open in the next process either. One that did may, up to three times. */
+static void lose_unopened(run_state *state, const worker *w, kvg_verdict verdict)
+{
+    kvg_run_claims *claims = claims_of(state, w);
+    if (claims->openings > 1) claims->openings--;
+    else lose(state, w, false, verdict, not_opened);
 }
 
 /* Where three cases of an op hang, the others would, too, and each takes its time. */
@@ -226,21 +242,6 @@ static kvg_status ask_again(run_state *state, const worker *failed, size_t befor
     return s;
 }
 
-/* A copy of the line for that outcome, of the lines in a message. */
-static char *line_of(const char *lines, size_t size, kvg_run_again outcome)
-{
-    const char *end = lines + size, *newline = memchr(lines, '\n', size);
-    for (int i = 0; i < (int)outcome; i++) {
-        lines = newline + 1;
-        newline = memchr(lines, '\n', (size_t)(end - lines));
-    }
-    const size_t length = (size_t)((newline ? newline : end) - lines);
-    char *line = malloc(length + 1);
-    if (line) memcpy(line, lines, length);
-    if (line) line[length] = 0;
-    return line;
-}
-
 /* `line`: the bytes behind the header. */
 static kvg_status handle_message(run_state *state, worker *w, const kvg_run_header *message, const char *line)
 {
@@ -254,7 +255,10 @@ static kvg_status handle_message(run_state *state, worker *w, const kvg_run_head
         kvg_case_repro(c, state->config->path, state->options->capabilities, NULL, repro, sizeof repro);
         return run_file_write(&state->file, kvg_result_start_line(c, repro));
     }
-    case KVG_RUN_OPEN: w->opening = false; return KVG_OK;
+    case KVG_RUN_OPEN:
+        w->opening = false;
+        claims_of(state, w)->openings = 3;
+        return KVG_OK;
     case KVG_RUN_WAIT:
     case KVG_RUN_JUDGE:
         w->since = kvg_clock_seconds();
@@ -279,13 +283,13 @@ static kvg_status handle_message(run_state *state, worker *w, const kvg_run_head
         return record_loss(state, w, KVG_VERDICT_ERROR, "the child sent no result");
     }
     if (message->kind == KVG_RUN_LOST) {
-        const bool device = message->verdict == KVG_VERDICT_DEVICE_LOST;
-        lose(state, w, false, message->verdict, device ? device_lost : not_opened);
+        if (message->verdict == KVG_VERDICT_DEVICE_LOST) lose(state, w, false, message->verdict, device_lost);
+        else lose_unopened(state, w, message->verdict);
     }
     kvg_run_again again = KVG_RUN_FAILS_ALONE;
     const bool asks = memchr(line, '\n', message->length) != NULL;
     kvg_status s = asks ? ask_again(state, w, message->before, &again) : KVG_OK;
-    const kvg_status written = run_file_write(&state->file, line_of(line, message->length, again));
+    const kvg_status written = run_file_write(&state->file, kvg_run_child_line(line, message->length, again));
     case_done(state, w, message->verdict);
     return s ? s : written;
 }
@@ -325,7 +329,7 @@ static kvg_status blame(run_state *state, worker *w, const char *detail, bool ha
     if (!w->probing) {
         w->suspect = current_case(state, w)->backend;
         const kvg_verdict verdict = hang ? KVG_VERDICT_HANG : w->in_case ? KVG_VERDICT_CRASH : KVG_VERDICT_ERROR;
-        if (hang && w->opening) lose(state, w, false, verdict, not_opened); /* it would again */
+        if (hang && w->opening) lose_unopened(state, w, verdict);
         else if (hang && hangs_again(state, w)) lose(state, w, true, verdict, "three cases of its op hung, the last");
         return record_loss(state, w, verdict, detail);
     }
@@ -345,8 +349,8 @@ static kvg_status child_ended(run_state *state, worker *w, int wait_status, cons
         /* its result is there */
     } else if (w->position < state->count) {
         s = blame(state, w, hang ? hang : detail, hang != NULL);
-    } else if (wait_status && !state->asks) { /* all done: a memory checker or a destructor may have the last word */
-        s = kvg_fail(KVG_ERR_IO, "after its last case a child ended badly: %s", detail);
+    } else if (wait_status) { /* all done: a memory checker or a destructor may have the last word */
+        memcpy(state->bad_end, detail, sizeof detail);
     }
     if (!s) s = skip_lost(state, w);
     if (!s && w->position < state->count) s = start_worker(state, w);
@@ -440,6 +444,7 @@ static kvg_status run_all(run_state *state)
         if (i < state->count) s = start_worker(state, &state->workers[i]);
     }
     while (!s && alive && !stop_signal) s = step(state, &alive);
+    if (!s && state->bad_end[0]) s = kvg_fail(KVG_ERR_IO, "a child ended badly behind all cases: %s", state->bad_end);
     stop_workers(state);
     if (!kvg_child_end_adopted() && !s) s = kvg_fail(KVG_ERR_IO, "a process that a candidate started does not end");
     for (uint32_t i = 0; i < state->options->jobs; i++) {
@@ -535,30 +540,6 @@ static kvg_status run_selection(run_state *state)
     return s;
 }
 
-static kvg_status read_claims(run_state *state)
-{
-    const kvg_config *config = state->config;
-    for (size_t i = 0; i < config->case_count; i++) {
-        const char *backend = config->cases[i].backend;
-        size_t k = 0;
-        while (k < state->backends && strcmp(state->claims[k].backend, backend) != 0) k++;
-        if (k < state->backends) continue;
-        kvg_run_claims *all = realloc(state->claims, (k + 1) * sizeof *all);
-        if (!all) return kvg_fail(KVG_ERR_MEMORY, "cannot hold the claims of %zu backends", k + 1);
-        state->claims = all;
-        all[state->backends++] = (kvg_run_claims){.backend = backend};
-        if (kvg_capabilities_find(backend, state->options->capabilities, &all[k].capabilities))
-            snprintf(all[k].why, sizeof all[k].why, "%s", kvg_error_text());
-    }
-    return KVG_OK;
-}
-
-static void free_claims(run_state *state)
-{
-    for (size_t i = 0; i < state->backends; i++) kvg_capabilities_close(state->claims[i].capabilities);
-    free(state->claims);
-}
-
 kvg_status kvg_run(const kvg_config *config, const kvg_run_options *options, kvg_run_summary *summary)
 {
     *summary = (kvg_run_summary){0};
@@ -577,7 +558,7 @@ kvg_status kvg_run(const kvg_config *config, const kvg_run_options *options, kvg
                        ? KVG_OK : kvg_fail(KVG_ERR_MEMORY, "cannot hold %zu cases", config->case_count);
     for (size_t i = 0; !s && i < config->case_count; i++) of[i] = KVG_VERDICT_COUNT;
     if (!s) s = select_cases(config, options, selection, &state.count);
-    if (!s) s = read_claims(&state);
+    if (!s) s = kvg_run_claims_read(config, options->capabilities, &state.claims, &state.backends);
     summary->cases = state.count;
     if (!s) {
         struct sigaction action = {.sa_handler = on_stop}, old_int, old_term, old_pipe;
@@ -595,6 +576,6 @@ kvg_status kvg_run(const kvg_config *config, const kvg_run_options *options, kvg
     free(workers);
     free(lost);
     free(of);
-    free_claims(&state);
+    kvg_run_claims_free(state.claims, state.backends);
     return s;
 }

@@ -18,6 +18,30 @@
 #include "support/child.h"
 #include "support/clock.h"
 
+kvg_status kvg_run_claims_read(const kvg_config *config, const char *capabilities, kvg_run_claims **out, size_t *count)
+{
+    for (size_t i = 0; i < config->case_count; i++) {
+        const char *backend = config->cases[i].backend;
+        size_t k = 0;
+        while (k < *count && strcmp((*out)[k].backend, backend) != 0) k++;
+        if (k < *count) continue;
+        kvg_run_claims *all = realloc(*out, (k + 1) * sizeof *all);
+        if (!all) return kvg_fail(KVG_ERR_MEMORY, "cannot hold the claims of %zu backends", k + 1);
+        *out = all;
+        all[(*count)++] = (kvg_run_claims){.backend = backend, .openings = 1};
+        if (kvg_capabilities_find(backend, capabilities, &all[k].capabilities)) {
+            snprintf(all[k].why, sizeof all[k].why, "%s", kvg_error_text());
+        }
+    }
+    return KVG_OK;
+}
+
+void kvg_run_claims_free(kvg_run_claims *claims, size_t count)
+{
+    for (size_t i = 0; i < count; i++) kvg_capabilities_close(claims[i].capabilities);
+    free(claims);
+}
+
 static void send_message(int fd, kvg_run_header header, const char *line)
 {
     header.length = strlen(line);
@@ -155,6 +179,21 @@ static void write_lines(const session *a, const kvg_run_share *share, const kvg_
     }
 }
 
+/* A copy of the line for that outcome, of the lines in a message. */
+char *kvg_run_child_line(const char *lines, size_t size, kvg_run_again outcome)
+{
+    const char *end = lines + size, *newline = memchr(lines, '\n', size);
+    for (int i = 0; i < (int)outcome; i++) {
+        lines = newline + 1;
+        newline = memchr(lines, '\n', (size_t)(end - lines));
+    }
+    const size_t length = (size_t)((newline ? newline : end) - lines);
+    char *line = malloc(length + 1);
+    if (line) memcpy(line, lines, length);
+    if (line) line[length] = 0;
+    return line;
+}
+
 static const kvg_case *case_at(const kvg_run_share *share, size_t position)
 {
     return &share->config->cases[share->selection[position]];
@@ -172,7 +211,7 @@ static bool run_one(const kvg_run_share *share, size_t position, session *a)
     bool lost = false;
     a->now = c;
     if (!backend_opens(a, share, c, &r)) {
-        lost = r.verdict == KVG_VERDICT_CRASH; /* it would again */
+        lost = r.verdict == KVG_VERDICT_CRASH;
     } else if (kvg_capabilities_claim(a->claims->capabilities, c, a->facts.sm, &r)) {
         lost = !device_answers(a, share->fd, &r);
         if (!lost) check_case(a, c, &r);
@@ -182,7 +221,7 @@ static bool run_one(const kvg_run_share *share, size_t position, session *a)
     }
     snprintf(r.confinement, sizeof r.confinement, "%s", kvg_candidate_confinement(a->candidate));
     memcpy(r.engine, a->facts.name, sizeof r.engine);
-    memcpy(r.reference_in, a->facts.reference_in, sizeof r.reference_in);
+    snprintf(r.reference_in, sizeof r.reference_in, "%s", kvg_candidate_reference_in(a->candidate));
     r.slow = kvg_clock_seconds() - start > share->config->slow_seconds;
     const bool broken = r.lost || r.verdict == KVG_VERDICT_CRASH || r.verdict == KVG_VERDICT_DEVICE_LOST;
     if (broken) run_log_read_tail(STDERR_FILENO, logged, &tail, &r.printed);
@@ -209,7 +248,6 @@ int kvg_run_child(const kvg_run_share *share)
     kvg_candidate_limit(a.candidate, claims, &a);
     size_t position = share->position;
     const char *backend = case_at(share, position)->backend;
-    while (strcmp(a.claims->backend, backend) != 0) a.claims++;
     bool fit = true;
     while (fit && position < share->count && strcmp(case_at(share, position)->backend, backend) == 0 &&
            !share->lost[position].in) {

@@ -16,7 +16,7 @@ typedef enum kvg_run_message {
     KVG_RUN_ALIVE = 'A',   /* the device answered */
     KVG_RUN_RESULT = 'R',  /* and the case's line */
     KVG_RUN_BROKEN = 'E',  /* the same; it cannot go on after this case, and ends */
-    KVG_RUN_LOST = 'L',    /* the same; nobody can run this backend any more */
+    KVG_RUN_LOST = 'L',    /* the same; its library does not open, or nobody can run it any more */
     KVG_RUN_LEAVE = 'B'    /* between cases: it ends, as another backend comes next, or a case that is lost */
 } kvg_run_message;
 
@@ -37,12 +37,21 @@ typedef enum kvg_run_again {
     KVG_RUN_AGAINS /* how many there are */
 } kvg_run_again;
 
+/* A copy of the line for that outcome, of the lines in a message of `size` bytes. */
+char *kvg_run_child_line(const char *lines, size_t size, kvg_run_again outcome);
+
 /* What a backend claims: read once, before any library is opened, which could write another file. */
 typedef struct kvg_run_claims {
     const char *backend;
     kvg_capabilities *capabilities;    /* NULL: everything is claimed */
     char why[KVG_CANDIDATE_TEXT_SIZE]; /* why its file cannot be read; "": it was */
+    unsigned openings; /* of its library, that may fail one after the other: of the last one it is lost */
 } kvg_run_claims;
+
+/* Of all backends of the config; *out is NULL before. Free it also on failure. */
+kvg_status kvg_run_claims_read(const kvg_config *config, const char *capabilities, kvg_run_claims **out,
+                               size_t *count) KVG_CHECKED;
+void kvg_run_claims_free(kvg_run_claims *claims, size_t count);
 
 /* Why a case is not run: what happened in another one. */
 typedef struct kvg_run_loss {
@@ -55,7 +64,7 @@ typedef struct kvg_run_loss {
 typedef struct kvg_run_share {
     const kvg_config *config;
     const kvg_run_options *options;
-    const kvg_run_claims *claims; /* of the backend of each case */
+    const kvg_run_claims *claims; /* of their backend */
     const size_t *selection;      /* case indices */
     const kvg_run_loss *lost;     /* of each position */
     size_t count, position;

@@ -358,6 +358,13 @@ static void judge_related(const kvg_truth *t, const answers *a, kvg_result *r)
 
 /* --- timing --- */
 
+/* Milliseconds of a run as the candidate's process says, unless that cannot be. */
+static double believed(const kvg_outcome *o, bool *possible)
+{
+    *possible = o->milliseconds >= 0 && o->milliseconds <= o->waited;
+    return *possible ? o->milliseconds : o->waited;
+}
+
 /* Only what was judged is timed, so here the judge asks after it knows. The last answer is judged again. */
 static void time_candidate(const kvg_question *q, kvg_candidate *candidate, double seconds, kvg_tensor_set *answer,
                            kvg_result *r, kvg_timing *timing)
@@ -365,7 +372,9 @@ static void time_candidate(const kvg_question *q, kvg_candidate *candidate, doub
     enum { MAX_RUNS = 4096 };
     static double times[MAX_RUNS];
     kvg_outcome o;
-    size_t runs = 0;
+    size_t runs = 0, impossible = 0;
+    bool possible;
+    double fastest = 0;
     for (const double start = kvg_clock_seconds();
          runs < MAX_RUNS && (runs < 3 || kvg_clock_seconds() - start < seconds); runs++) {
         for (size_t i = 0; i < answer->count; i++) { /* an answer that is not written again is not an answer */
@@ -380,10 +389,12 @@ static void time_candidate(const kvg_question *q, kvg_candidate *candidate, doub
             kvg_result_fail(r, "%s failed while it was timed: %s", r->impl, o.status ? o.text : o.fault);
             return;
         }
-        times[runs] = o.milliseconds;
+        times[runs] = believed(&o, &possible);
+        fastest = runs && fastest < o.waited ? fastest : o.waited;
+        impossible += !possible;
     }
     kvg_sort_doubles(times, runs);
-    *timing = (kvg_timing){runs, times[runs / 2], times[0], times[runs - 1]};
+    *timing = (kvg_timing){runs, impossible, times[runs / 2], times[0], times[runs - 1], fastest};
 }
 
 /* --- a case from start to end --- */
@@ -422,7 +433,12 @@ static void check_draw(const kvg_case *c, kvg_candidate *candidate, double secon
     } else if (ask(&b->question, candidate, !timing, &b->answers)) {
         kvg_result_give_up(out, "the candidate");
     } else {
-        out->milliseconds = b->answers.outcome.milliseconds;
+        const kvg_outcome *o = &b->answers.outcome;
+        bool possible;
+        out->milliseconds = believed(o, &possible);
+        if (!possible) {
+            snprintf(out->suspect, sizeof out->suspect, "%g ms in a call of %g ms", o->milliseconds, o->waited);
+        }
         memcpy(out->impl, b->answers.outcome.impl, sizeof out->impl);
         out->lost = loss_of(&b->answers);
         if (!refused(&b->answers.outcome, out)) judge_case(b, !timing, out);

@@ -37,8 +37,10 @@ const char *kvg_judge_right(const kvg_problem *problem);
 
 /* Times of a case's op on one implementation, inputs and outputs warm. */
 typedef struct kvg_timing {
-    uint64_t runs;
-    double median_ms, fastest_ms, slowest_ms;
+    uint64_t runs, impossible; /* runs of which the judge's time counts: the implementation's process gave one that is
+                                * below 0, or above that of the call */
+    double median_ms, fastest_ms, slowest_ms; /* of a run */
+    double fastest_call_ms; /* by the judge's clock */
 } kvg_timing;
 
 /* Judges the case, without its controls, and only if it passes runs the op again for at least `seconds` (3 runs or

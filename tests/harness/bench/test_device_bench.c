@@ -391,6 +391,26 @@ static void test_interrupted(void **state)
     assert_string_equal(kvg_device_outcome_name(&seen[0]), "TIMED");
 }
 
+static void test_faster_than_memory(void **state)
+{
+    (void)state;
+    char doubt[KVG_DEVICE_DOUBT_SIZE];
+    const kvg_case c = make_case(KVG_OP_DECODE, KVG_LAYOUT_HND, KVG_FORMAT_BF16);
+    kvg_device_measurement m = {.reads = 1000, .info = {.bytes_per_us = 10}};
+    m.times[KVG_BENCH_COLD] = (kvg_device_times){.runs = 1, .median = 100};
+    kvg_device_doubt(&m, doubt);
+    assert_string_equal(doubt, "");
+    m.reads = 1001;
+    kvg_device_doubt(&m, doubt);
+    assert_string_equal(doubt, "1001 bytes read in 100 us: the memory moves at most 10 bytes in a us");
+    cJSON *item = kvg_device_json(&c, &m);
+    assert_string_equal(cJSON_GetObjectItem(item, "suspect")->valuestring, doubt);
+    cJSON_Delete(item);
+    m.info.bytes_per_us = 0;
+    kvg_device_doubt(&m, doubt);
+    assert_string_equal(doubt, "");
+}
+
 static void test_json(void **state)
 {
     (void)state;
@@ -435,6 +455,7 @@ int main(void)
         cmocka_unit_test(test_recipe),     cmocka_unit_test(test_every_case), cmocka_unit_test(test_bytes),
         cmocka_unit_test(test_odd_rows),
         cmocka_unit_test(test_wrong_answers), cmocka_unit_test(test_no_answers), cmocka_unit_test(test_json),
+        cmocka_unit_test(test_faster_than_memory),
     };
     opened = mmap(NULL, sizeof *opened, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     return opened == MAP_FAILED ? 1 : cmocka_run_group_tests(tests, NULL, NULL);

@@ -161,6 +161,24 @@ report "... with other data" $?
 expect "not with --seed" 2 "not both" run --secret-seed --seed 0x1 -o f
 expect "not with --shard" 2 "shards need one seed" run --secret-seed --shard 1/2 -o f
 
+# Whose answers a plug-in gives: it opens the library in its run.
+# borrowed HEADS
+borrowed() {
+    echo '{"kvgold": 1, "name": "borrowed", "seed": "0x5", "cases": [{"op": "quantise", "format": "bf16", "kv_heads": ['"$1"'],
+        "head_dim": 64, "tokens": 4, "fill": "random", "backend": "borrower"}]}' >borrowed.json
+    "$kvgold" check borrowed.json --no-html -j 1 -o borrowed
+}
+expect "a plug-in that answers by itself" 0 "1 passed" borrowed 1
+[[ $output != *"reference  "* ]]
+report "... is told so" $? "$output"
+expect "... and by a library with the reference" 0 "reference  1 case: libkvgold_lazy.so 1" borrowed "1, 3"
+if [[ -e $library_folder/libkvgold_slowref.so ]]; then
+    expect "... and by another plug-in of kvgold" 0 "reference  1 case: libkvgold_slowref.so 1" borrowed "1, 2"
+    expect "the second reference" 0 "2 passed" "$kvgold" check borrowed.json --backend slowref --no-html -j 1 -o borrowed
+    [[ $output != *"reference  "* ]]
+    report "... is no other plug-in" $? "$output"
+fi
+
 # The result file is what its run wrote.
 attacker=(check "$source_dir/tests/planted/attacker.json" --no-html -j 1 -o g)
 expect "a plug-in that attacks its judge" 0 "9 passed, 0 failed; 1 of 1 cell judged; public seed" "$kvgold" "${attacker[@]}"
@@ -180,6 +198,31 @@ expect "a plug-in that may write into the results" 2 "not as its run wrote it" "
 expect "no public seed" 0 "3 cells judged" run --backend fake_device --capabilities right.json -o h --seed 0x7 --shard 1/2
 [[ $output != *"public seed"* ]]
 report "... is not told as one" $?
+
+# Times that the implementation's process says, and that are not those of its runs.
+forger=$source_dir/tests/planted/forger.json
+expect "times that cannot be pass" 0 "6 passed" "$kvgold" check "$forger" --no-html -j 1 -o i
+holds "... and are counted" <(echo "$output") "SUSPECT    3 cases: -5 ms in a call of "
+holds "... with the time" i/results.jsonl '"suspect":"1e+06 ms in a call of '
+[[ $(grep -c '"suspect":"nan ms in a call of ' i/results.jsonl) == 1 && $(grep -cE '"ms":(-|"|1000)' i/results.jsonl) == 0 ]]
+report "... and the call's stands in its place" $? "$(grep -o '"ms":[^,]*' i/results.jsonl)"
+# timed HEADS TEXT JSON
+timed() {
+    expect "a timed forger of $1 heads" 0 "64x$1x64" "$kvgold" bench "$forger" --filter "64x$1x64" --seconds 0.05 --threads 1 \
+        --json bench.json
+    holds "... says so" <(echo "$output") "$2"
+    holds "... in the JSON" bench.json "$3"
+}
+timed 1 "% " '"TIMED"'
+[[ $output != *SUSPECT* && $(cat bench.json) != *suspect* ]]
+report "... and is honest" $? "$output"
+for heads in 2 3 4; do timed $heads "runs gave times below 0 or above that of the call" '"suspect"'; done
+timed 5 "  SUSPECT: 0.001 ms a run, and the fastest call 2" '"suspect"'
+timed 6 "  SUSPECT: 125960 bytes in 1e-09 ms: " '"suspect"'
+expect "copies to a device are no time of its runs" 0 "P2" "$kvgold" bench "$config" --backend fake_device --seconds 0.01 --threads 1 \
+    --filter 4x1x64
+[[ $output != *SUSPECT* ]]
+report "... and not suspect" $? "$output"
 
 echo "$passed passed, $failed failed"
 [[ $passed -gt 0 && $failed -eq 0 ]]

@@ -147,6 +147,94 @@ static void test_an_op_that_hangs_again_is_not_waited_for(void **state)
     assert_int_equal(told, 3);
 }
 
+/* Runs quantise cases with so many tokens, which tell the cases apart, of planted_open, which aborts in the openings
+ * `aborts`. Each case must have the verdict and the words in its line. */
+typedef struct opened_case {
+    unsigned kv_heads, tokens;
+    kvg_verdict verdict;
+    const char *detail;
+} opened_case;
+
+static kvg_status run_opened(const char *aborts, unsigned jobs, const opened_case *cases, size_t count)
+{
+    static char text[1 << 13], line[1 << 14];
+    kvg_config config;
+    kvg_run_summary summary;
+    size_t seen = 0;
+    const kvg_run_options options = {.out_folder = OUT "_opened", .shards = 1, .jobs = jobs};
+    int n = snprintf(text, sizeof text, "{\"kvgold\": 1, \"name\": \"opened\", \"seed\": \"0x1\", \"cases\": [");
+    for (size_t i = 0; i < count; i++) {
+        n += snprintf(text + n, sizeof text - (size_t)n, "%s{\"op\": \"quantise\", \"format\": \"nvfp4\", "
+                      "\"kv_heads\": %u, \"head_dim\": 64, \"tokens\": %u, \"fill\": \"random\", "
+                      "\"backend\": \"planted_open\"}", i ? ", " : "", cases[i].kv_heads, cases[i].tokens);
+    }
+    n += snprintf(text + n, sizeof text - (size_t)n, "]}");
+    remove(OUT "_openings");
+    setenv("KVGOLD_PLANTED_OPENINGS", OUT "_openings", 1);
+    setenv("KVGOLD_PLANTED_OPEN", aborts, 1);
+    assert_int_equal(kvg_config_parse("opened", text, (size_t)n, ".", NULL, &config), KVG_OK);
+    const kvg_status s = kvg_run(&config, &options, &summary);
+    kvg_config_close(&config);
+    FILE *f = fopen(OUT "_opened/results.jsonl", "r");
+    assert_non_null(f);
+    while (fgets(line, sizeof line, f)) {
+        if (!strstr(line, "\"type\":\"case\"")) continue;
+        char status[64], id[96];
+        for (size_t i = 0; i < count; i++) {
+            snprintf(id, sizeof id, "\"id\":\"quantise/nvfp4.canonical/rows/bf16/%ux%ux64/", cases[i].tokens,
+                     cases[i].kv_heads);
+            snprintf(status, sizeof status, "\"status\":\"%s\"", kvg_verdict_name(cases[i].verdict));
+            if (!strstr(line, id)) continue;
+            seen++;
+            if (!strstr(line, status) || !strstr(line, cases[i].detail)) fail_msg("%s: %s", id, line);
+        }
+    }
+    fclose(f);
+    assert_int_equal(seen, count);
+    return s;
+}
+
+/* Opening 2 is that of a case that is asked again. */
+static void test_an_opening_that_crashes_later_costs_its_case_alone(void **state)
+{
+    (void)state;
+    static const opened_case cases[] = {
+        {1, 1, KVG_VERDICT_PASS, ""},
+        {2, 2, KVG_VERDICT_CRASH, "signal 6"},
+        {1, 3, KVG_VERDICT_CRASH, "while its library was opened: killed by signal 6"},
+        {2, 4, KVG_VERDICT_CRASH, "signal 6"},
+        {1, 5, KVG_VERDICT_PASS, ""},
+        {2, 6, KVG_VERDICT_CRASH, "signal 6"},
+        {1, 7, KVG_VERDICT_PASS, ""},
+    };
+    assert_int_equal(run_opened("3-3", 1, cases, sizeof cases / sizeof cases[0]), KVG_OK);
+}
+
+static void test_three_openings_that_crash_end_a_backend(void **state)
+{
+    (void)state;
+    static const char opened[] = "while its library was opened: killed by signal 6";
+    static const char not_run[] = "not run: its library could not be opened in 'quantise/nvfp4.canonical/rows/bf16/5x1";
+    static const opened_case cases[] = {
+        {1, 1, KVG_VERDICT_PASS, ""},       {2, 2, KVG_VERDICT_CRASH, "signal 6"}, {1, 3, KVG_VERDICT_CRASH, opened},
+        {1, 4, KVG_VERDICT_CRASH, opened},  {1, 5, KVG_VERDICT_CRASH, opened},     {1, 6, KVG_VERDICT_CRASH, not_run},
+        {1, 7, KVG_VERDICT_CRASH, not_run},
+    };
+    assert_int_equal(run_opened("3-9", 1, cases, sizeof cases / sizeof cases[0]), KVG_OK);
+}
+
+/* The first of two children dies at its end, while the other one still has cases. The run fails, and all are judged. */
+static void test_a_crash_at_the_end_costs_no_case(void **state)
+{
+    (void)state;
+    static const opened_case cases[] = {
+        {4, 1, KVG_VERDICT_PASS, ""},
+        {3, 2, KVG_VERDICT_PASS, ""},
+    };
+    assert_int_equal(run_opened("9-9", 2, cases, sizeof cases / sizeof cases[0]), KVG_ERR_IO);
+    assert_non_null(strstr(kvg_error_text(), "a child ended badly behind all cases: "));
+}
+
 /* Another process that writes results into the folder, until it is killed. */
 static pid_t start_other_run(const char *results, const char *line)
 {
@@ -197,6 +285,9 @@ int main(void)
         cmocka_unit_test(test_candidate_output_is_kept_in_a_log),
         cmocka_unit_test(test_an_empty_selection_is_an_error),
         cmocka_unit_test(test_an_op_that_hangs_again_is_not_waited_for),
+        cmocka_unit_test(test_an_opening_that_crashes_later_costs_its_case_alone),
+        cmocka_unit_test(test_three_openings_that_crash_end_a_backend),
+        cmocka_unit_test(test_a_crash_at_the_end_costs_no_case),
         cmocka_unit_test(test_two_runs_do_not_share_a_folder),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
