@@ -113,6 +113,7 @@ static kvg_status explain(const kvg_compare_options *o, const kvg_golden_case *g
         .expected = golden->truth.expected.tensors,
         .answer = answer,
         .truth = by_number ? &golden->truth : NULL,
+        .numbers = golden->truth.exact.out ? &golden->truth : NULL,
         .pairs = o->pairs,
         .seconds = o->seconds,
     };

@@ -76,7 +76,7 @@ static kvg_evidence evidence_of(const kvg_truth *t, const kvg_tensor_set *answer
     const kvg_problem *p = &t->question->c->problem;
     const bool by_number = kvg_op_attends(p->op) && p->profile == KVG_PROFILE_NONE;
     return (kvg_evidence){.data = t->question, .expected = t->expected.tensors, .answer = answer->tensors,
-                          .truth = by_number ? t : NULL};
+                          .truth = by_number ? t : NULL, .numbers = kvg_op_attends(p->op) ? t : NULL};
 }
 
 /* Whether the judge takes a tensor for right that has other bits: NaNs of numbers are alike. */

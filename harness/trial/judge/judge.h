@@ -5,6 +5,7 @@
  *   judges                 Who judges what: judges.def, the one place of the room that names ops.
  *   where                  Where an answer is wrong, and what the wrong places have in common.
  *   fit, fit_rows          From which rows, or which elements of a row, wrong ones come.
+ *   fit_keys               Which keys wrong rows of op decode are of.
  *   differences            How an answer differs from what is right, by each measure; all who compare ask here.
  *   judge_rows             Bytes, codes by the value rule of a dialect, the round trip.
  *   judge_decode           Numbers against the exact answer, bits under a profile, probes.

@@ -9,6 +9,7 @@
 
 #include "harness/trial/judge/differences.h"
 #include "harness/trial/judge/fit.h"
+#include "harness/trial/judge/fit_keys.h"
 #include "harness/trial/question/describe.h"
 
 /* --- which values an axis takes --- */
@@ -207,9 +208,11 @@ static kvg_status find_pattern(const kvg_evidence *q, const kvg_places *places, 
         first = false;
     }
     if (w->wrong < 2) return KVG_OK;
+    kvg_status s = kvg_fit_keys(q, w->index, w->pattern, sizeof w->pattern);
+    if (s || w->pattern[0]) return s;
     print_lost(!is_number(want), &c, w->pattern, sizeof w->pattern);
     if (w->pattern[0]) return KVG_OK;
-    const kvg_status s = kvg_fit_rows(q, places, w->index, w->pattern, sizeof w->pattern);
+    s = kvg_fit_rows(q, places, w->index, w->pattern, sizeof w->pattern);
     if (!s && !w->pattern[0]) print_pattern(!is_number(want), &c, w->pattern, sizeof w->pattern);
     return s;
 }

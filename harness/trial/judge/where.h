@@ -13,6 +13,7 @@ typedef struct kvg_evidence {
     const kvg_tensor *expected;    /* the op's outputs, right */
     const kvg_tensor *answer;      /* the same; data NULL where there is no answer */
     const kvg_truth *truth;        /* ops decode and merge, judged by number; NULL: every bit counts */
+    const kvg_truth *numbers;      /* ops decode and merge: what is exact, and the bounds; else NULL */
     size_t pairs;                  /* for the search for a cause: most pairs of defects to run */
     double seconds;                /* for it: after which no pair begins; 0: no limit. Single defects are all run */
 } kvg_evidence;

@@ -18,12 +18,13 @@
 /* A right answer, and what is done to it. */
 typedef void spoil_fn(const kvg_problem *p, const kvg_tensor *in, kvg_tensor *out);
 static spoil_fn *spoil;
+static kvg_op spoilt; /* of this op alone: relations ask others, too */
 
 static kvg_status run_spoilt(const kvg_problem *p, const kvg_tensor *in, kvg_tensor *out, kvg_stream *stream)
 {
     (void)stream;
     const kvg_status s = kvg_reference_run(p, in, out);
-    if (!s) spoil(p, in, out);
+    if (!s && p->op == spoilt) spoil(p, in, out);
     return s;
 }
 
@@ -49,6 +50,7 @@ static void expect_common(unsigned seed, const char *group, spoil_fn *by, const 
                            group);
     assert_int_equal(kvg_config_parse("where", text, (size_t)n, ".", NULL, &config), KVG_OK);
     spoil = by;
+    spoilt = config.cases[0].problem.op;
     kvg_check_run(&config.cases[0], &backend, &r);
     const char *common = strstr(r.detail, "; in common: ");
     const bool said = r.verdict == KVG_VERDICT_FAIL && common && strcmp(common + 2, wanted) == 0;
@@ -210,6 +212,66 @@ static void read_other_blocks(const kvg_problem *p, const kvg_tensor *in, kvg_te
     free(other);
 }
 
+/* Each query sees three keys more. */
+static void widen_window(const kvg_problem *p, const kvg_tensor *in, kvg_tensor *out)
+{
+    kvg_problem other = *p;
+    other.attention.window += 3;
+    assert_int_equal(kvg_reference_run(&other, in, out), KVG_OK);
+}
+
+/* The third page of every sequence is not there. */
+static void lose_third_page(const kvg_problem *p, const kvg_tensor *in, kvg_tensor *out)
+{
+    const kvg_tensor *table = &in[kvg_roles_index(kvg_op_get(p->op)->inputs, KVG_ROLE_BLOCK_TABLE, KVG_K)];
+    int32_t *other = malloc(table->bytes);
+    memcpy(other, table->data, table->bytes);
+    for (uint64_t i = 0; i < table->shape[0]; i++) other[i * table->shape[1] + 2] = -1;
+    run_again(p, in, KVG_ROLE_BLOCK_TABLE, other, out);
+    free(other);
+}
+
+/* Sinks are those of the query head two on. */
+static void turn_sinks(const kvg_problem *p, const kvg_tensor *in, kvg_tensor *out)
+{
+    const kvg_tensor *sinks = &in[kvg_roles_index(kvg_op_get(p->op)->inputs, KVG_ROLE_SINKS, KVG_K)];
+    const uint32_t heads = p->attention.query_heads;
+    float other[64];
+    for (uint32_t h = 0; h < heads; h++) other[h] = ((const float *)sinks->data)[(h + 2) % heads];
+    run_again(p, in, KVG_ROLE_SINKS, other, out);
+}
+
+/* Scores of half the size. */
+static void scale_scores(const kvg_problem *p, const kvg_tensor *in, kvg_tensor *out)
+{
+    kvg_problem other = *p;
+    other.attention.scale = 0.5f / sqrtf((float)p->head_dim);
+    assert_int_equal(kvg_reference_run(&other, in, out), KVG_OK);
+}
+
+/* Moves the rows of all heads of [query, head, dim] by `heads`. */
+static void turn_heads(const kvg_problem *p, const kvg_tensor *t, uint32_t heads, uint8_t *to)
+{
+    const size_t all = p->attention.query_heads, bytes = t->bytes / p->attention.queries / all;
+    for (size_t i = 0; i < t->bytes / bytes; i++) {
+        const size_t from = i / all * all + (i % all + heads) % all;
+        memcpy(to + i * bytes, (const uint8_t *)t->data + from * bytes, bytes);
+    }
+}
+
+/* The K and V of the KV head before. */
+static void read_head_before(const kvg_problem *p, const kvg_tensor *in, kvg_tensor *out)
+{
+    const uint32_t group = p->attention.query_heads / p->kv_heads;
+    uint8_t *q = malloc(in[0].bytes), *turned = malloc(out[0].bytes);
+    turn_heads(p, &in[0], group, q);
+    run_again(p, in, KVG_ROLE_Q, q, out);
+    turn_heads(p, &out[0], p->attention.query_heads - group, turned);
+    memcpy(out[0].data, turned, out[0].bytes);
+    free(q);
+    free(turned);
+}
+
 /* Under some seeds the last sequence is empty, so that `last_for_longest` gives the same, which is not meant. */
 static void test_an_answer_that_is_the_same_everywhere_has_no_name(void **state)
 {
@@ -260,11 +322,30 @@ static void test_where_wrong_elements_come_from(void **state)
                   "in common: each dim of a row holds dim xor 1");
 }
 
+#define DECODE "\"op\": \"decode\", \"layout\": \"hnd\", \"sequences\": 3, \"queries\": 3, \"group\": 2, " MORE
+
+/* Wrong rows of op decode are computed over other keys, heads, sinks and scores. */
+static void test_which_keys_wrong_rows_are_of(void **state)
+{
+    (void)state;
+    expect_common(5, "\"format\": \"e4m3\", \"window\": 16, " DECODE, widen_window,
+                  "in common: rows are NaN, as those of keys first - 3 to last would be");
+    expect_common(5, "\"format\": \"bf16\", " DECODE, lose_third_page,
+                  "in common: sequence 2 of 3; each row is that of all keys but 32 to 47");
+    expect_common(5, "\"format\": \"nvfp4\", \"sinks\": true, " DECODE, turn_sinks,
+                  "in common: sequences 1 to 2 of 3; each row is that of the sink of head + 2");
+    expect_common(5, "\"format\": \"int8\", " DECODE, scale_scores, "in common: each row is that of scores times 1/2");
+    expect_common(5, "\"format\": \"bf16\", " DECODE, read_head_before, "in common: each row is that of KV head + 3");
+    expect_common(5, "\"format\": \"bf16\", \"profile\": \"simt.fma.v1\", " DECODE, lose_third_page,
+                  "in common: each row is that of all keys but 32 to 47");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_what_wrong_numbers_have_in_common),
         cmocka_unit_test(test_where_wrong_rows_come_from),
+        cmocka_unit_test(test_which_keys_wrong_rows_are_of),
         cmocka_unit_test(test_where_wrong_elements_come_from),
         cmocka_unit_test(test_an_answer_that_is_the_same_everywhere_has_no_name),
     };
