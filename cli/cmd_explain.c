@@ -25,11 +25,12 @@ static void print_storage(const kvg_case *c, kvg_side side)
     printf("\n");
 }
 
-static void print_pages(const kvg_problem *p)
+static void print_pages(const kvg_case *c)
 {
-    const kvg_paging *g = &p->paging;
+    const kvg_paging *g = &c->problem.paging;
     printf("pages      %u blocks of %u tokens, %u layers, asked of layer %u; %u sequences", g->blocks, g->block_tokens,
            g->layers, g->layer, g->sequences);
+    if (c->shared_prefix) printf(", which begin with the same %u tokens", c->shared_prefix);
     if (g->row_padding || g->data_padding || g->scale_padding) {
         printf("; padding %u,%u,%u bytes", g->row_padding, g->data_padding, g->scale_padding);
     }
@@ -63,7 +64,7 @@ static void print_asked(const kvg_case *c, const kvg_question *q)
     }
     printf("model      %s, %u tokens, %u KV heads of %u elements\n", kvg_dtype_name(p->dtype), p->tokens, p->kv_heads,
            p->head_dim);
-    if (kvg_layout_get(p->layout)->paged) print_pages(p);
+    if (kvg_layout_get(p->layout)->paged) print_pages(c);
     if (p->op == KVG_OP_DECODE) print_attention(c);
     printf("data       fill %s, seed 0x%" PRIx64, kvg_fill_names[c->fill], q->seed);
     for (int side = KVG_K; side <= KVG_V; side++) {

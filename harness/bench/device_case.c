@@ -186,8 +186,8 @@ static kvg_status place_blocks(kvg_device_case *d)
                         g->sequences);
     }
     d->width = width_of(&d->problem);
-    if (kvg_problem_blocks(&d->problem) == KVG_BLOCKS_RING || g->v_scale_swizzle) {
-        return kvg_fail(KVG_ERR_INVALID, "bench times neither rings nor swizzled scales on a device");
+    if (kvg_problem_blocks(&d->problem) == KVG_BLOCKS_RING || g->v_scale_swizzle || d->c->shared_prefix) {
+        return kvg_fail(KVG_ERR_INVALID, "bench times no rings, swizzled scales or shared prefixes on a device");
     }
     d->order = malloc(g->blocks * sizeof *d->order);
     if (!d->order) return kvg_fail(KVG_ERR_MEMORY, "cannot hold the order of %u blocks", g->blocks);

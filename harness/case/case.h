@@ -99,6 +99,7 @@ typedef struct kvg_case {
     kvg_operands operands;      /* op decode: the class that judges the answer; a profile has its own */
     kvg_answers answers;        /* op decode: what is judged */
     kvg_lengths lengths;        /* ops that read sequences */
+    uint32_t shared_prefix;     /* the same: tokens with which every sequence begins; 0: they share none */
     kvg_unowned unowned;        /* paged ops, op merge */
     uint32_t far_blocks;        /* paged ops: the question is asked again in pools of this many blocks; 0: it is not */
     bool relations;             /* op decode: the question is also asked in other ways (relations.def) */

@@ -350,16 +350,45 @@ static uint64_t blocks_needed(const kvg_case *c)
     const uint64_t each = p->tokens / g->sequences, longer = p->tokens % g->sequences;
     if (kvg_problem_blocks(p) != KVG_BLOCKS_TABLE) return g->sequences;
     if (kvg_op_reads_sequences(p->op)) {
-        return (uint64_t)kvg_layout_table_width(p->layout, g, p->tokens) * (g->sequences - one_empty);
+        const uint64_t width = kvg_layout_table_width(p->layout, g, p->tokens);
+        const uint64_t shared = c->shared_prefix < p->tokens ? c->shared_prefix / g->block_tokens : 0;
+        return shared + (width - shared) * (g->sequences - one_empty);
     }
     return longer * worst_blocks(each + 1, g->block_tokens) +
            (g->sequences - longer) * worst_blocks(each, g->block_tokens);
+}
+
+static kvg_status check_prefix(const kvg_case *c)
+{
+    const kvg_problem *p = &c->problem;
+    if (!kvg_op_reads_sequences(p->op)) {
+        return kvg_fail(KVG_ERR_INVALID, "op %s reads no sequences: leave out shared_prefix", kvg_op_get(p->op)->name);
+    }
+    if (kvg_problem_blocks(p) != KVG_BLOCKS_TABLE) {
+        return kvg_fail(KVG_ERR_INVALID, "layout %s has one block a sequence and none to share: leave out "
+                        "shared_prefix", kvg_problem_layout_name(p));
+    }
+    if (p->paging.sequences < 2) {
+        return kvg_fail(KVG_ERR_INVALID, "one sequence shares nothing: use more sequences, or leave out shared_prefix");
+    }
+    if (c->shared_prefix >= p->tokens) {
+        return kvg_fail(KVG_ERR_INVALID, "sequences of %u tokens do not part behind a shared_prefix of %u: use less",
+                        p->tokens, c->shared_prefix);
+    }
+    if (c->fill == KVG_FILL_CODES && p->op != KVG_OP_DECODE) {
+        return kvg_fail(KVG_ERR_INVALID, "fill codes is what lies in the pools: leave out shared_prefix");
+    }
+    return KVG_OK;
 }
 
 kvg_status kvg_axis_check_blocks(const kvg_case *c)
 {
     const kvg_problem *p = &c->problem;
     const kvg_paging *g = &p->paging;
+    if (c->shared_prefix) {
+        kvg_status s = check_prefix(c);
+        if (s) return s;
+    }
     if (!kvg_layout_get(p->layout)->paged) return KVG_OK;
     if (c->lengths != KVG_LENGTHS_ANY && !kvg_op_reads_sequences(p->op)) {
         return kvg_fail(KVG_ERR_INVALID, "op %s reads no sequences: leave out lengths", kvg_op_get(p->op)->name);

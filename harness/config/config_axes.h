@@ -153,7 +153,7 @@ kvg_status kvg_axis_default(kvg_axis which, kvg_case *c) KVG_CHECKED;
 void kvg_axis_derive(kvg_case *c);
 
 /* KVG_ERR_INVALID if a paged case has fewer blocks, or a smaller capacity, than harness/trial/question/paged_fill.h can
- * need with any seed, or fewer far blocks than blocks. */
+ * need with any seed, fewer far blocks than blocks, or a shared prefix that it cannot have. */
 kvg_status kvg_axis_check_blocks(const kvg_case *c) KVG_CHECKED;
 
 /* --- config_list.c: the values of an axis in an object --- */

@@ -252,9 +252,9 @@ static kvg_status check_line(const kvg_pack *pack, const kvg_pack_case *from)
 {
     static const char *const keys[] = {
         "op", "format", "policy", "dialect", "layout", "dtype", "kv_heads", "head_dim", "tokens", "block_tokens",
-        "blocks", "layers", "sequences", "lengths", "unowned", "padding", "v_scale_swizzle", "shared_kv", "rope",
-        "bias", "group", "queries", "window", "softcap", "score_scale", "sinks", "profile", "operands", "answers",
-        "fill", "scale",
+        "blocks", "layers", "sequences", "lengths", "shared_prefix", "unowned", "padding", "v_scale_swizzle",
+        "shared_kv", "rope", "bias", "group", "queries", "window", "softcap", "score_scale", "sinks", "profile",
+        "operands", "answers", "fill", "scale",
     };
     char name[128];
     kvg_json_doc *doc = NULL;

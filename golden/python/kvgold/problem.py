@@ -98,6 +98,7 @@ class Problem(Mapping[str, Any]):
     layer: int               # the layer of the pools that the op works on; the group does not hold it
     sequences: int
     lengths: str             # "any", "live", "even"
+    shared_prefix: int       # tokens with which every sequence begins
     unowned: str             # "any", "finite", "zero"
     padding: Padding
     v_scale_swizzle: bool
@@ -180,7 +181,8 @@ def problem_of(name: str, case: Mapping[str, Any], layer: int) -> Problem:
         sides=sides[:1] if shared else sides, kv_heads=optional("kv_heads", 0), head_dim=dim,
         tokens=optional("tokens", 64), block_tokens=optional("block_tokens", 1), blocks=optional("blocks", 1),
         layers=optional("layers", 1), layer=layer, sequences=optional("sequences", 1),
-        lengths=optional("lengths", "any"), unowned=optional("unowned", "any"),
+        lengths=optional("lengths", "any"), shared_prefix=optional("shared_prefix", 0),
+        unowned=optional("unowned", "any"),
         padding=Padding(*(padding.get(part, 0) for part in Padding._fields)),
         v_scale_swizzle=optional("v_scale_swizzle", False),
         shared_kv=SharedKv(shared.get("v_first", 0), shared["v_dim"]) if shared else None,

@@ -27,7 +27,8 @@ size_t kvg_elsewhere_rows(const kvg_elsewhere *e, kvg_way how, const kvg_row_map
     const uint32_t B = p->paging.block_tokens, layer = p->paging.layer;
     size_t different = 0;
     for (size_t i = 0; i < (size_t)d->rows.tokens * p->kv_heads; i++) {
-        const uint64_t slot = (uint64_t)d->slots[i / p->kv_heads];
+        if (d->owned[i / p->kv_heads] < 0) continue;
+        const uint64_t slot = (uint64_t)d->owned[i / p->kv_heads];
         const uint32_t head = (uint32_t)(i % p->kv_heads), offset = (uint32_t)(slot % B);
         const uint32_t block = (uint32_t)(slot / B), other = kvg_elsewhere_block(e, block);
         for (uint32_t byte = 0; byte < near->bytes; byte++) {

@@ -166,7 +166,7 @@ static kvg_status appended_pools(const kvg_question *d, kvg_candidate *candidate
     int64_t *slots = malloc(tokens * sizeof *slots);
     if (!slots) return kvg_fail(KVG_ERR_MEMORY, "no memory for %u slots", tokens);
     out->where.backwards = true;
-    for (uint32_t i = 0; i < tokens; i++) slots[i] = kvg_elsewhere_slot(&out->where, d->slots[i]);
+    for (uint32_t i = 0; i < tokens; i++) slots[i] = kvg_elsewhere_slot(&out->where, d->owned[i]);
     kvg_status s = new_pools(d, 0xFF, out);
     if (!s) s = append_some(d, candidate, 0, tokens / 2, slots, out);
     if (!s) s = append_some(d, candidate, tokens / 2, tokens - tokens / 2, slots, out);

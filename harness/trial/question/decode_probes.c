@@ -84,7 +84,7 @@ bool kvg_probe_query(const kvg_question *d, size_t row, uint32_t head, float *q)
     const size_t token = fill == KVG_FILL_NEEDLE && seen ? needle_of(d, row, head) : 0;
     const double size = fill == KVG_FILL_NEEDLE ? needle_size(c) : fill == KVG_FILL_COLD ? -cold_size(c) : 0;
     for (uint32_t i = 0; i < c->problem.head_dim; i++)
-        q[i] = (float)(fill == KVG_FILL_NEEDLE ? size * kvg_fill_needle_sign(c, token, i) : size);
+        q[i] = (float)(fill == KVG_FILL_NEEDLE ? size * kvg_fill_needle_sign(c, d->first[token], i) : size);
     return true;
 }
 

@@ -17,7 +17,12 @@ typedef struct spread {
     uint32_t *part;       /* of each sequence: a number below `sequences` */
     uint32_t empty, tail; /* of three parts or more one is empty, one may have lost its first block, */
     bool full;            /* and the last part may be the longest and fill the output */
+    uint32_t *shared;     /* the block of each column that the shared prefix fills, */
+    size_t *first;        /* and the first live token at each of its positions; NOBODY: none yet */
 } spread;
+
+static const size_t NOBODY = SIZE_MAX;
+static const uint32_t NO_BLOCK = UINT32_MAX;
 
 static uint32_t below(const spread *s, uint64_t stream, uint64_t index, uint64_t n)
 {
@@ -72,10 +77,15 @@ static kvg_status take_block(spread *s, uint32_t *block)
     return KVG_OK;
 }
 
-static void add_live(kvg_paged_fill *out, int64_t slot, size_t source)
+/* `*first` is the first live token of that row. */
+static void add_live(kvg_paged_fill *out, int64_t slot, size_t source, size_t *first)
 {
-    out->live_slots[out->live] = slot;
-    out->live_source[out->live++] = source;
+    const size_t token = out->live++;
+    if (*first == NOBODY) *first = token;
+    out->live_slots[token] = slot;
+    out->live_owned[token] = *first != token && out->live_slots[*first] == slot ? -1 : slot;
+    out->live_first[token] = *first;
+    out->live_source[token] = source;
 }
 
 /* Tokens that existed before a sequence's first new one. A contiguous cache has to hold both. */
@@ -118,7 +128,7 @@ static kvg_status spread_new(spread *s, uint32_t sequence, uint32_t first, uint3
         const bool overwritten = s->rule == KVG_BLOCKS_RING && count - i > B;
         out->positions[token] = (int32_t)table_row(s, sequence, position);
         out->slots[token] = dead || overwritten ? -1 - (int64_t)(token % 3) : (int64_t)block * B + position % B;
-        if (out->slots[token] >= 0) add_live(out, out->slots[token], token);
+        if (out->slots[token] >= 0) add_live(out, out->slots[token], token, &(size_t){NOBODY});
     }
     return status;
 }
@@ -173,6 +183,15 @@ static uint32_t first_seen(const spread *s, uint32_t sequence, uint32_t length)
     return window && length >= (uint64_t)queries + window ? length - queries - window + 1 : 0;
 }
 
+/* The block of a column of one more sequence: its own, unless the shared prefix fills the column. */
+static kvg_status find_block(spread *s, uint32_t column, uint32_t *block)
+{
+    if (column >= s->c->shared_prefix / s->p->paging.block_tokens) return take_block(s, block);
+    const kvg_status status = s->shared[column] == NO_BLOCK ? take_block(s, &s->shared[column]) : KVG_OK;
+    *block = s->shared[column];
+    return status;
+}
+
 /* One sequence of op flatten. One part of three or more has lost its first block, as a sliding window does. */
 static kvg_status spread_old(spread *s, uint32_t sequence, kvg_paged_fill *out)
 {
@@ -193,13 +212,14 @@ static kvg_status spread_old(spread *s, uint32_t sequence, kvg_paged_fill *out)
     for (uint32_t position = first; position < end; position++) {
         const uint32_t here = s->rule == KVG_BLOCKS_TABLE ? position / B : 0;
         if (here != column) {
-            kvg_status status = take_block(s, &block);
+            kvg_status status = find_block(s, here, &block);
             if (status) return status;
             table[here] = (int32_t)block;
             column = here;
         }
         if (position < seen) continue;
-        add_live(out, (int64_t)block * B + position % B, (size_t)sequence * p->tokens + position);
+        add_live(out, (int64_t)block * B + position % B, (size_t)sequence * p->tokens + position,
+                 position < s->c->shared_prefix ? &s->first[position] : &(size_t){NOBODY});
     }
     return KVG_OK;
 }
@@ -211,15 +231,20 @@ static kvg_status allocate(const kvg_problem *p, spread *s, kvg_paged_fill *out)
     const size_t width = kvg_layout_table_width(p->layout, &p->paging, p->tokens);
     s->order = calloc(p->paging.blocks, sizeof *s->order);
     s->part = calloc(sequences, sizeof *s->part);
+    s->shared = calloc(p->tokens, sizeof *s->shared);
+    s->first = calloc(p->tokens, sizeof *s->first);
     out->slots = calloc(p->tokens, sizeof *out->slots);
     out->positions = calloc(p->tokens, sizeof *out->positions);
     out->table = calloc(sequences * width, sizeof *out->table);
     out->lengths = calloc(sequences, sizeof *out->lengths);
     out->query_lengths = calloc(sequences, sizeof *out->query_lengths);
     out->live_slots = calloc(most, sizeof *out->live_slots);
+    out->live_owned = calloc(most, sizeof *out->live_owned);
+    out->live_first = calloc(most, sizeof *out->live_first);
     out->live_source = calloc(most, sizeof *out->live_source);
-    if (!s->order || !s->part || !out->slots || !out->positions || !out->table || !out->lengths ||
-        !out->query_lengths || !out->live_slots || !out->live_source) {
+    if (!s->order || !s->part || !s->shared || !s->first || !out->slots || !out->positions || !out->table ||
+        !out->lengths || !out->query_lengths || !out->live_slots || !out->live_owned || !out->live_first ||
+        !out->live_source) {
         return kvg_fail(KVG_ERR_MEMORY, "cannot hold the tables of %zu sequences", sequences);
     }
     return KVG_OK;
@@ -232,6 +257,10 @@ static kvg_status spread_all(spread *s, kvg_paged_fill *out)
     kvg_status status = KVG_OK;
     s->taken = 0;
     out->live = 0;
+    for (uint32_t i = 0; i < p->tokens; i++) {
+        s->shared[i] = NO_BLOCK;
+        s->first[i] = NOBODY;
+    }
     for (uint32_t i = 0; i < sequences && !status; i++) {
         const uint32_t first = (uint32_t)((uint64_t)p->tokens * i / sequences);
         const uint32_t next = (uint32_t)((uint64_t)p->tokens * (i + 1) / sequences);
@@ -260,6 +289,8 @@ kvg_status kvg_paged_fill_make(const kvg_case *c, uint64_t seed, kvg_paged_fill 
     }
     free(s.order);
     free(s.part);
+    free(s.shared);
+    free(s.first);
     return status;
 }
 
@@ -271,6 +302,8 @@ void kvg_paged_fill_free(kvg_paged_fill *fill)
     free(fill->lengths);
     free(fill->query_lengths);
     free(fill->live_slots);
+    free(fill->live_owned);
+    free(fill->live_first);
     free(fill->live_source);
     *fill = (kvg_paged_fill){0};
 }

@@ -115,7 +115,7 @@ static void write_row(const kvg_question *d, const kvg_row_map *map, const byte_
                       uint32_t head, uint64_t stream)
 {
     const kvg_paging *g = &d->c->problem.paging;
-    const uint64_t slot = (uint64_t)d->slots[token], row = token * d->c->problem.kv_heads + head;
+    const uint64_t slot = (uint64_t)d->slots[token], row = d->first[token] * d->c->problem.kv_heads + head;
     uint8_t *pool = kvg_set_tensor(&d->in, map->pool, map->side)->data;
     for (uint32_t i = 0; i < map->bytes; i++) {
         uint8_t b = (uint8_t)below(d, STREAM_CODES + stream, row * 2 * KVG_MAX_HEAD_DIM + i, 256);
@@ -165,6 +165,7 @@ void kvg_query_fill_own_keys(kvg_question *d)
         const bool newest = row + 1 == p->attention.queries || d->queries[row + 1].sequence != q->sequence;
         const size_t end = q->first + q->keys;
         if (!newest || before->sequence != q->sequence || end <= before->first + before->keys) continue;
+        if (d->source[end - 1] % p->tokens < d->c->shared_prefix) continue; /* other sequences have that token */
         for (int side = KVG_K; side < kvg_problem_sides(p); side++) {
             set_bits(d, &map.codes[side], end - 1);
             set_bits(d, &map.scales[side], end - 1);

@@ -125,6 +125,19 @@ static kvg_status fill_append(kvg_question *d, const kvg_paged_fill *fill)
     return KVG_OK;
 }
 
+/* Live tokens of the shared prefix get the row of the first one. */
+static void share_rows(const kvg_question *d)
+{
+    for (int side = KVG_K; side < kvg_problem_sides(&d->c->problem); side++) {
+        const kvg_tensor *values = kvg_set_tensor(&d->values, KVG_ROLE_VALUES, (kvg_side)side);
+        const size_t bytes = values->bytes / d->rows.tokens;
+        uint8_t *rows = values->data;
+        for (size_t i = 0; i < d->rows.tokens; i++) {
+            if (d->first[i] != i) memcpy(rows + i * bytes, rows + d->first[i] * bytes, bytes);
+        }
+    }
+}
+
 /* What every op but append starts from. */
 static kvg_status fill_rows(kvg_question *d)
 {
@@ -209,7 +222,10 @@ static kvg_status fill_old_rows(const kvg_question *d, const kvg_tensor_set *to)
     int64_t *slots = malloc(n * sizeof *slots);
     if (!slots) return kvg_fail(KVG_ERR_MEMORY, "cannot hold %u slots", n);
     const uint64_t moved = 1 + kvg_rng_below(~d->seed, STREAM_OLD, 1, all - 1);
-    for (uint32_t i = 0; i < n; i++) slots[i] = (int64_t)(((uint64_t)d->slots[n - 1 - i] + moved) % all);
+    for (uint32_t i = 0; i < n; i++) {
+        const int64_t slot = d->owned[n - 1 - i];
+        slots[i] = slot < 0 ? slot : (int64_t)(((uint64_t)slot + moved) % all);
+    }
     const kvg_status s = write_rows(d, slots, to);
     free(slots);
     return s;
@@ -224,7 +240,7 @@ static kvg_status fill_pools(kvg_question *d)
     }
     if (d->c->fill == KVG_FILL_CODES) return d->queries ? fill_codes(d) : KVG_OK;
     kvg_status s = fill_old_rows(d, &d->in);
-    return s ? s : write_rows(d, d->slots, &d->in);
+    return s ? s : write_rows(d, d->owned, &d->in);
 }
 
 static void copy_input_array(const kvg_question *d, kvg_role role, const void *from)
@@ -247,6 +263,7 @@ static kvg_status fill_paged(kvg_question *d, const kvg_paged_fill *fill)
     kvg_status s = d->c->problem.op == KVG_OP_DECODE ? kvg_query_fill_place(d) : KVG_OK;
     if (!s) s = fill_rows(d);
     if (!s && d->queries) kvg_query_fill_finite(d);
+    if (!s) share_rows(d);
     if (!s) s = fill_scales(d);
     if (!s) s = fill_pools(d);
     if (!s && d->queries) kvg_query_fill(d);
@@ -286,9 +303,11 @@ kvg_status kvg_question_make(const kvg_case *c, kvg_question *out)
     if (!s) {
         out->rows = rows_problem(p, out->op->paged ? fill.live : kvg_op_stores(p->op) ? p->tokens : 0);
         out->slots = fill.live_slots;
+        out->owned = fill.live_owned;
+        out->first = fill.live_first;
         out->source = fill.live_source;
-        fill.live_slots = NULL; /* the case's from here on */
-        fill.live_source = NULL;
+        fill.live_slots = fill.live_owned = NULL; /* the case's from here on */
+        fill.live_first = fill.live_source = NULL;
         s = kvg_set_alloc(p, out->op->inputs, &out->in);
     }
     if (!s && out->op->paged) s = kvg_set_alloc(p, out->op->outputs, &out->before);
@@ -315,6 +334,8 @@ void kvg_question_free(kvg_question *d)
     kvg_set_free(&d->before);
     kvg_set_free(&d->values);
     free(d->slots);
+    free(d->owned);
+    free(d->first);
     free(d->source);
     free(d->queries);
     *d = (kvg_question){0};

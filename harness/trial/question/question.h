@@ -36,6 +36,8 @@ typedef struct kvg_question {
     kvg_tensor_set values; /* these rows (role VALUES): to store, after bias and RoPE, or to get back */
     float tensor_scale[2];
     int64_t *slots;        /* paged ops: the slot of each live token */
+    int64_t *owned;        /* the same, to write each slot once: -1 where an earlier live token has the slot */
+    size_t *first;         /* the first live token that has the same row, by a shared prefix; else the token itself */
     size_t *source;        /* paged ops, for each live token: append, probe: the token; flatten: sequence * tokens +
                             * position */
     kvg_query_row *queries; /* op decode: rows of q */

@@ -94,7 +94,8 @@ static void test_every_axis_can_be_excluded(void **state)
         APPEND ",'padding':{'row':3},'rope':{'dims':8},'bias':true,'v_scale_swizzle':true",
         "'op':'flatten','layout':'mla','format':'bf16','kv_heads':1,'head_dim':64,'shared_kv':{'v_dim':8},"
         "'fill':'random'",
-        DECODE ",'group':3,'queries':'4 each','window':9,'softcap':30,'score_scale':0.5,'sinks':true,'operands':'f16'",
+        DECODE ",'group':3,'queries':'4 each','window':9,'softcap':30,'score_scale':0.5,'sinks':true,'operands':'f16',"
+        "'shared_prefix':20",
         "'op':'quantise','policy':{'number':16,'sm':90},'model':'llama-3-8b','scale':0.5,'fill':'random'",
         "'op':'mma','profile':'sm90.mma16816.v1','fill':'random'",
     };
@@ -125,7 +126,8 @@ static void test_a_line_gives_its_case_back(void **state)
         "'op':'flatten','layout':'mla','format':'bf16','kv_heads':1,'head_dim':64,'shared_kv':{'v_dim':8,'v_first':3},"
         "'fill':'codes'",
         DECODE ",'group':3,'queries':4,'window':9,'softcap':30,'score_scale':0.5,'sinks':true,'operands':'f16'",
-        DECODE ",'profile':'sm90.mma16816.v1','blocks':40,'layers':3,'sequences':5,'block_tokens':8,'dtype':'f16'",
+        DECODE ",'profile':'sm90.mma16816.v1','blocks':40,'layers':3,'sequences':5,'block_tokens':8,'dtype':'f16',"
+        "'shared_prefix':20",
         "'op':'quantise','policy':{'number':16,'sm':90},'model':'llama-3-8b','scale':{'k':0.5,'v':2},'fill':'random'",
         "'op':'mma','profile':'sm90.mma16816.v1','fill':'random','tokens':9,'dtype':'f16'",
         QUANTISE ",'format':{'k':'e4m3','v':'nvfp4'},'dialect':{'k':'trtllm','v':'vllm'},'scale':'P3'",

@@ -405,12 +405,14 @@ static void test_the_layer_of_a_case(void **state)
 static kvg_status parse_spread(uint32_t i, uint32_t blocks, kvg_config *config)
 {
     static const char *const layouts[] = {"nhd", "contiguous", "ring"}, *const ops[] = {"append", "flatten", "probe"};
+    const uint32_t tokens = 1 + i * 7 % 50, sequences = 1 + i * 5 % 7;
+    const bool may_share = i % 9 == 1 && sequences > 1; /* flatten of nhd */
     char text[512], word[32] = "";
     if (blocks) snprintf(word, sizeof word, "'blocks':%u,", blocks);
     snprintf(text, sizeof text,
              "{'op':'%s','layout':'%s','format':'mx16','tokens':%u,'sequences':%u,'block_tokens':%u,%s"
-             "'fill':'random','kv_heads':1,'head_dim':32}", ops[i % 3], layouts[i / 3 % 3], 1 + i * 7 % 50,
-             1 + i * 5 % 7, 1 + i * 3 % 17, word);
+             "'shared_prefix':%u,'fill':'random','kv_heads':1,'head_dim':32}", ops[i % 3], layouts[i / 3 % 3], tokens,
+             sequences, 1 + i * 3 % 17, word, may_share ? tokens / 3 : 0);
     return config_of(text, config);
 }
 

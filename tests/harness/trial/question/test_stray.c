@@ -177,6 +177,108 @@ static void test_lengths_and_unowned_bytes(void **state)
     assert_true(shorter);
 }
 
+/* The slot of a token of a sequence; -1: it has none. */
+static int64_t slot_of(const kvg_question *d, uint32_t sequence, uint32_t position)
+{
+    const kvg_problem *p = &d->c->problem;
+    const uint32_t B = p->paging.block_tokens, width = kvg_layout_table_width(p->layout, &p->paging, p->tokens);
+    const int32_t *table = kvg_set_tensor(&d->in, KVG_ROLE_BLOCK_TABLE, KVG_K)->data;
+    const int32_t *lengths = kvg_set_tensor(&d->in, KVG_ROLE_LENGTHS, KVG_K)->data;
+    const int64_t block = position < (uint32_t)lengths[sequence] ? table[sequence * width + position / B] : -1;
+    return block < 0 ? -1 : block * B + position % B;
+}
+
+/* Codes of V under the last head, the last part of a token. */
+static const uint8_t *codes_in(const kvg_question *d, int64_t slot, size_t *bytes)
+{
+    const kvg_problem *p = &d->c->problem;
+    const uint32_t B = p->paging.block_tokens;
+    kvg_layout_map map;
+    kvg_rows_map(p, &map);
+    const kvg_row_map *m = &map.codes[KVG_V];
+    *bytes = m->bytes;
+    return (const uint8_t *)kvg_set_tensor(&d->in, m->pool, m->side)->data +
+           kvg_rows_place(m, p->paging.layer, (uint32_t)(slot / B), p->kv_heads - 1, (uint32_t)(slot % B), 0);
+}
+
+typedef struct parted {
+    bool shorter, longer, whole_page, copied_row, own_row;
+} parted;
+
+/* Two sequences have a token in one slot if the prefix fills its block, and else in two. The rows are the same as far
+ * as the prefix goes. */
+static void look_at_two(const kvg_question *d, uint32_t one, uint32_t other, parted *found)
+{
+    const uint32_t prefix = d->c->shared_prefix, B = d->c->problem.paging.block_tokens;
+    for (uint32_t position = 0; position < d->c->problem.tokens; position++) {
+        const int64_t a = slot_of(d, one, position), b = slot_of(d, other, position);
+        const bool shared = position < prefix / B * B;
+        size_t bytes;
+        if (a < 0 || b < 0) continue;
+        const uint8_t *codes = codes_in(d, a, &bytes);
+        assert_int_equal(a == b, shared);
+        assert_int_equal(memcmp(codes, codes_in(d, b, &bytes), bytes) == 0, position < prefix);
+        found->whole_page |= shared;
+        found->copied_row |= !shared && position < prefix;
+        found->own_row |= position >= prefix;
+    }
+}
+
+/* Every slot of the case is written once. */
+static void look_at_owners(const kvg_question *d)
+{
+    const kvg_paging *g = &d->c->problem.paging;
+    unsigned owners[24 * 4] = {0};
+    assert_in_range(g->blocks * g->block_tokens, 1, sizeof owners / sizeof owners[0]);
+    for (uint32_t i = 0; i < d->rows.tokens; i++) {
+        if (d->owned[i] >= 0) owners[d->owned[i]]++;
+    }
+    for (uint32_t i = 0; i < d->rows.tokens; i++) assert_int_equal(owners[d->slots[i]], 1);
+}
+
+static parted look_at_prefix(kvg_op op, uint32_t prefix)
+{
+    parted found = {0};
+    for (uint64_t seed = 1; seed <= 20; seed++) {
+        kvg_case c = make_case(KVG_OP_FLATTEN, KVG_LAYOUT_HND, seed);
+        kvg_question d;
+        c.shuffled = seed & 1;
+        c.shared_prefix = prefix;
+        if (op == KVG_OP_DECODE) {
+            c.problem.op = op;
+            c.problem.attention = (kvg_attention){.query_heads = c.problem.kv_heads,
+                                                  .queries = c.problem.paging.sequences};
+            c.queries = 1;
+            c.fill = KVG_FILL_CODES;
+        }
+        if (kvg_question_make(&c, &d)) fail_msg("%s", kvg_error_text());
+        const int32_t *lengths = kvg_set_tensor(&d.in, KVG_ROLE_LENGTHS, KVG_K)->data;
+        for (uint32_t s = 0; s < c.problem.paging.sequences; s++) {
+            assert_in_range(lengths[s], 0, c.problem.tokens);
+            found.shorter |= lengths[s] > 0 && (uint32_t)lengths[s] < prefix;
+            found.longer |= (uint32_t)lengths[s] > prefix;
+            for (uint32_t other = 0; other < s; other++) look_at_two(&d, s, other, &found);
+        }
+        look_at_owners(&d);
+        kvg_question_free(&d);
+    }
+    return found;
+}
+
+static void test_sequences_share_a_prefix(void **state)
+{
+    (void)state;
+    static const kvg_op ops[] = {KVG_OP_FLATTEN, KVG_OP_DECODE};
+    for (size_t i = 0; i < sizeof ops / sizeof ops[0]; i++) {
+        const parted none = look_at_prefix(ops[i], 0), within = look_at_prefix(ops[i], 10);
+        const parted first = look_at_prefix(ops[i], 3), at_start = look_at_prefix(ops[i], 12);
+        assert_true(none.own_row && !none.whole_page && !none.copied_row);
+        assert_true(within.shorter && within.longer && within.whole_page && within.copied_row && within.own_row);
+        assert_true(first.copied_row && first.own_row && !first.whole_page);
+        assert_true(at_start.whole_page && at_start.own_row && !at_start.copied_row);
+    }
+}
+
 /* Op append: the pools before it hold permitted bits alone. */
 static void test_unowned_bytes_before_append(void **state)
 {
@@ -336,6 +438,7 @@ int main(void)
         cmocka_unit_test(test_the_fill_holds_what_the_manual_says),
         cmocka_unit_test(test_what_pools_held_before),
         cmocka_unit_test(test_lengths_and_unowned_bytes),
+        cmocka_unit_test(test_sequences_share_a_prefix),
         cmocka_unit_test(test_unowned_bytes_before_append),
         cmocka_unit_test(test_stray_writes_are_seen_and_described),
         cmocka_unit_test(test_flatten_must_leave_what_is_not_there),
