@@ -172,6 +172,26 @@ static void print_lost(bool bytes, const common *c, char *out, size_t size)
     else if (c->nan && !bytes) snprintf(out, size, "each is NaN");
 }
 
+/* "; that is V's tensor scale": what a factor may be. */
+static void name_factor(const kvg_evidence *q, kvg_dtype dtype, double factor, char *out, size_t size)
+{
+    const double k = q->data->tensor_scale[KVG_K], v = q->data->tensor_scale[KVG_V];
+    const double root = sqrt(q->data->c->problem.head_dim);
+    const struct {
+        const char *name;
+        double value;
+    } known[] = {
+        {"K's tensor scale", k}, {"1 / K's tensor scale", 1 / k}, {"V's tensor scale", v},
+        {"1 / V's tensor scale", 1 / v}, {"K's tensor scale / V's", k / v}, {"V's tensor scale / K's", v / k},
+        {"log2(e)", log2(exp(1))}, {"ln(2)", log(2)}, {"sqrt(head_dim)", root}, {"1 / sqrt(head_dim)", 1 / root},
+    };
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
+        if (known[i].value == 1 || !(fabs(known[i].value - factor) <= rounding_of(dtype) * fabs(factor))) continue;
+        kvg_describe_add(out, size, "; that is %s", known[i].name);
+        return;
+    }
+}
+
 static void print_pattern(bool bytes, const common *c, char *out, size_t size)
 {
     if (c->ratio && !bytes) snprintf(out, size, "each is %.6g times the right one", c->first_ratio);
@@ -204,8 +224,10 @@ static kvg_status find_pattern(const kvg_evidence *q, const kvg_places *places, 
     print_lost(!is_number(want), &c, w->pattern, sizeof w->pattern);
     if (w->pattern[0]) return KVG_OK;
     s = kvg_fit_rows(q, places, w->index, w->pattern, sizeof w->pattern);
-    if (!s && !w->pattern[0]) print_pattern(!is_number(want), &c, w->pattern, sizeof w->pattern);
-    return s;
+    if (s || w->pattern[0]) return s;
+    print_pattern(!is_number(want), &c, w->pattern, sizeof w->pattern);
+    if (c.ratio && is_number(want)) name_factor(q, want->dtype, c.first_ratio, w->pattern, sizeof w->pattern);
+    return KVG_OK;
 }
 
 bool kvg_where_constant(const kvg_evidence *q, size_t count)

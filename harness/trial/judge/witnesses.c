@@ -59,6 +59,13 @@ static bool has_holes(const kvg_question *q)
            !p->attention.window;
 }
 
+/* Sequences have common blocks. A window may hide where they part. */
+static bool shares_pages(const kvg_question *q)
+{
+    const kvg_problem *p = &q->c->problem;
+    return q->c->shared_prefix >= p->paging.block_tokens && q->c->shared_prefix && !p->attention.window;
+}
+
 /* --- the table --- */
 
 static const kvg_witness witnesses[] = {

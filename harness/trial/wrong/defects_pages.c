@@ -124,3 +124,34 @@ void kvg_pages_first_table(const kvg_defect_site *s)
     uint8_t *table = s->tensor->data;
     for (size_t i = row; i < s->tensor->bytes; i += row) memcpy(table + i, table, row);
 }
+
+/* Which sequence before sequence `of` has its first block, or `of` itself. */
+static uint64_t first_with_prefix(const kvg_tensor *t, uint64_t of)
+{
+    const int32_t *table = t->data;
+    const uint64_t width = t->shape[1];
+    for (uint64_t i = 0; i < of; i++) {
+        if (table[i * width] >= 0 && table[i * width] == table[of * width]) return i;
+    }
+    return of;
+}
+
+void kvg_pages_by_first_block(const kvg_defect_site *s)
+{
+    int32_t *table = s->tensor->data;
+    const uint64_t width = s->tensor->shape[1];
+    for (uint64_t i = 0; i < s->tensor->shape[0]; i++)
+        memmove(table + i * width, table + first_with_prefix(s->tensor, i) * width, width * sizeof *table);
+}
+
+void kvg_pages_share_parting(const kvg_defect_site *s)
+{
+    const uint64_t width = s->tensor->shape[1];
+    for (uint64_t i = 0; i < s->tensor->shape[0]; i++) {
+        int32_t *own = (int32_t *)s->tensor->data + i * width;
+        const int32_t *other = (const int32_t *)s->tensor->data + first_with_prefix(s->tensor, i) * width;
+        uint64_t column = 0;
+        while (column < width && own[column] == other[column]) column++;
+        if (column < width && own[column] >= 0 && other[column] >= 0) own[column] = other[column];
+    }
+}

@@ -140,9 +140,9 @@ bool kvg_rows_gives_values(const kvg_problem *p, kvg_side side)
            codes != KVG_CODES_BF16 && codes != KVG_CODES_E5M2;
 }
 
-bool kvg_rows_writes_two_scales(const kvg_problem *p, kvg_side side)
+bool kvg_rows_has_two_scales(const kvg_problem *p, kvg_side side)
 {
-    return side == KVG_V && writes(p) && !p->paging.shared_kv && format_of(p, KVG_K)->tensor_scale &&
+    return side == KVG_V && !p->paging.shared_kv && format_of(p, KVG_K)->tensor_scale &&
            format_of(p, KVG_V)->tensor_scale;
 }
 

@@ -21,7 +21,7 @@ bool kvg_rows_writes_factors(const kvg_problem *problem, kvg_side side); /* of b
 bool kvg_rows_writes_least(const kvg_problem *problem, kvg_side side);   /* an engine has a smallest one above 0 */
 bool kvg_rows_zeros_have_scale(const kvg_problem *problem, kvg_side side); /* that is not 0 */
 bool kvg_rows_gives_values(const kvg_problem *problem, kvg_side side); /* of a format whose codes have no Inf */
-bool kvg_rows_writes_two_scales(const kvg_problem *problem, kvg_side side); /* of tensors, for V */
+bool kvg_rows_has_two_scales(const kvg_problem *problem, kvg_side side); /* of tensors, for V */
 
 /* Dialects that defects borrow, and whether a side's format has one. */
 #define KVG_ROWS_FLOOR "ocp"

@@ -319,7 +319,7 @@ static void test_what_wrong_numbers_have_in_common(void **state)
     expect_common(5, "\"op\": \"dequantise\", " ROWS, turn_signs,
                   "in common: every second of dims 1 to 63 of 64; each is -1 times the right one");
     expect_common(5, "\"op\": \"decode\", \"layout\": \"hnd\", \"group\": 2, \"queries\": 2, \"sequences\": 3, " ROWS,
-                  scale_out, "in common: each is 8 times the right one");
+                  scale_out, "in common: each is 8 times the right one; that is sqrt(head_dim)");
 }
 
 /* Bytes that came from somewhere else are looked for among the right rows. */
