@@ -246,6 +246,9 @@ kvg_status kvg_config_line(const kvg_case *c, kvg_json_text *t)
     if (c->fill == KVG_FILL_CAPTURE) {
         return kvg_fail(KVG_ERR_INVALID, "%s: a golden pack follows from its manifest alone: no captures", c->id);
     }
+    if (c->far_blocks) {
+        return kvg_fail(KVG_ERR_INVALID, "%s: a golden pack has whole pools: leave out far_blocks", c->id);
+    }
     if (c->layer) {
         return kvg_fail(KVG_ERR_INVALID, "%s: the manifest of a golden pack says the layer: leave the axis out", c->id);
     }

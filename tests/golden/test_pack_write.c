@@ -331,7 +331,7 @@ static size_t check_lines(const char *path)
         kvg_json_text line = {0}, whole = {0};
         kvg_config again;
         const kvg_case *c = &config.cases[i];
-        if (c->fill == KVG_FILL_CAPTURE) {
+        if (c->fill == KVG_FILL_CAPTURE || c->far_blocks) {
             assert_int_equal(kvg_config_line(c, &line), KVG_ERR_INVALID);
             kvg_json_text_free(&line);
             continue;

@@ -27,8 +27,8 @@ typedef struct hypothesis {
 /* Whether an axis says where a row is. */
 static bool counts(const fit_rows *r, bool by_token, size_t axis)
 {
-    if (!r->pools || axis == FIT_PART || axis == FIT_HEAD) return true;
-    return (axis == FIT_TOKEN) == by_token;
+    if (!r->pools) return axis != r->follows;
+    return axis == FIT_PART || axis == FIT_HEAD || (axis == FIT_TOKEN) == by_token;
 }
 
 static uint32_t source_on(const relation *how, const uint32_t *at, size_t axis, uint32_t of)
@@ -74,7 +74,7 @@ static void count_explained(const fit_rows *r, size_t step, hypothesis *h)
     for (size_t i = 0; i < r->wrong_count; i += step) {
         const size_t row = r->wrong[i];
         if (!source_of(r, h, row, &source)) continue;
-        if (memcmp(kvg_fit_right_row(r, source), kvg_fit_got_row(r, row), r->bytes[row]) == 0) h->explained++;
+        if (kvg_fit_is_row(r, row, source)) h->explained++;
         else h->contradicted++;
     }
 }
@@ -149,21 +149,33 @@ static void try_source(const fit_rows *r, size_t row, size_t source, bool by_tok
     }
 }
 
-/* Tries the right rows that hold what stands at a wrong one. A row that many hold, such as zeros, tells nothing. */
-static void try_row(const fit_rows *r, size_t row, hypothesis *best)
+/* The right rows that hold what stands at a wrong one, at most `room` of them. */
+static size_t list_sources(const fit_rows *r, size_t row, size_t *sources, size_t room)
 {
-    enum { MOST = 8 };
     const fit_hash wanted = {kvg_hash64(kvg_fit_got_row(r, row), r->bytes[row]), 0};
-    size_t low = 0, high = r->indexed;
-    while (low < high) {
+    size_t low = 0, high = r->indexed, count = 0;
+    for (size_t i = 0; r->attends && i < r->indexed && count < room; i++) {
+        if (kvg_fit_is_row(r, row, r->index[i].row)) sources[count++] = r->index[i].row;
+    }
+    while (low < high && !r->attends) {
         const size_t middle = low + (high - low) / 2;
         if (kvg_fit_by_hash(&r->index[middle], &wanted) < 0) low = middle + 1;
         else high = middle;
     }
-    for (high = low; high < r->indexed && r->index[high].hash == wanted.hash;) high++;
-    for (size_t i = low; high - low <= MOST && i < high; i++) {
-        try_source(r, row, r->index[i].row, false, best);
-        if (r->pools) try_source(r, row, r->index[i].row, true, best);
+    for (; low < r->indexed && r->index[low].hash == wanted.hash && count < room; low++)
+        sources[count++] = r->index[low].row;
+    return count;
+}
+
+/* A row that many hold, such as zeros, tells nothing. */
+static void try_row(const fit_rows *r, size_t row, hypothesis *best)
+{
+    enum { MANY = 9 };
+    size_t sources[MANY];
+    const size_t count = list_sources(r, row, sources, MANY);
+    for (size_t i = 0; i < count && count < MANY; i++) {
+        try_source(r, row, sources[i], false, best);
+        if (r->pools) try_source(r, row, sources[i], true, best);
     }
 }
 
@@ -210,7 +222,7 @@ static kvg_status find_cause(const kvg_evidence *q, const kvg_places *places, si
     const kvg_status s = kvg_fit_rows_open(q, places, index, slots, &r);
     if (!s && r.wrong_bytes >= FEWEST_BYTES) {
         find_place(&r, out, size);
-        if (!out[0]) kvg_fit_elements(&r, out, size);
+        if (!out[0] && !r.attends) kvg_fit_elements(&r, out, size);
     }
     kvg_fit_rows_close(&r);
     return s;
@@ -220,9 +232,9 @@ kvg_status kvg_fit_rows(const kvg_evidence *q, const kvg_places *places, size_t 
 {
     const kvg_op_info *op = q->data->op;
     out[0] = 0;
-    if (kvg_op_attends(op->op) || !kvg_op_stores(op->op)) return KVG_OK;
+    if (!kvg_op_stores(op->op) || (q->data->queries && (index || !q->numbers))) return KVG_OK;
     kvg_status s = find_cause(q, places, index, false, out, size);
-    const bool reads_pools = kvg_roles_index(op->inputs, KVG_ROLE_DATA_POOL, KVG_K) >= 0;
+    const bool reads_pools = !q->data->queries && kvg_roles_index(op->inputs, KVG_ROLE_DATA_POOL, KVG_K) >= 0;
     if (!s && !out[0] && reads_pools) s = find_cause(q, places, index, true, out, size);
     return s;
 }

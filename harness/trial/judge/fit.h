@@ -1,5 +1,5 @@
-/* From where the wrong rows of a storage or of its values come: found by looking for their bytes among the right rows,
- * so that it needs no list of mistakes. */
+/* From where the wrong rows of a storage, of its values or of an attention come: found by looking for them among the
+ * right rows, so that it needs no list of mistakes. */
 #ifndef KVG_HARNESS_TRIAL_JUDGE_FIT_H
 #define KVG_HARNESS_TRIAL_JUDGE_FIT_H
 
@@ -13,7 +13,7 @@
  *
  * Coordinates that are not named are the row's own, and behind the last one comes the first one. A place is named that
  * gives half of the wrong rows, and nine tenths of those for which there is such a place. Nothing is said of fewer than
- * 16 wrong bytes: few bytes are found by chance. Ops decode, merge and mma have no rows. */
+ * 16 wrong bytes: few bytes are found by chance. Ops merge and mma have no rows, op decode those of out. */
 kvg_status kvg_fit_rows(const kvg_evidence *evidence, const kvg_places *places, size_t index, char *out,
                         size_t size) KVG_CHECKED;
 

@@ -179,19 +179,20 @@ static void print_map(const codes *c, unsigned bits, char *out, size_t size)
 {
     enum { LISTED = 4 };
     size_t listed = 0, met = 0, changed = 0;
-    int plus = 0, flipped = 0;
-    bool all_plus = true, all_flipped = true;
+    int plus = 0, flipped = 0, first = NONE;
+    bool all_plus = true, all_flipped = true, constant = true;
     for (int i = 0; i < 256; i++) {
         if (c->got[i] == SEVERAL) return;
         if (c->got[i] == NONE) continue;
         const int n = (c->got[i] - i) & ((1 << bits) - 1);
-        if (met == 0) plus = n, flipped = c->got[i] ^ i;
+        if (met == 0) plus = n, flipped = c->got[i] ^ i, first = c->got[i];
+        constant = constant && c->got[i] == first;
         all_plus = all_plus && n == plus;
         all_flipped = all_flipped && (c->got[i] ^ i) == flipped;
         met++;
         changed += n != 0;
     }
-    if (c->all < 8 * met) return; /* each was met once or twice: anything is a function of that */
+    if (constant || c->all < 8 * met) return; /* once or twice each: anything is a function of that */
     if (all_flipped) {
         snprintf(out, size, "each code is the right one xor 0x%0*X", (int)bits / 4, (unsigned)flipped);
         return;

@@ -4,13 +4,14 @@
 #include <string.h>
 
 #include "core/rng.h"
+#include "harness/trial/judge/differences.h"
 #include "reference/reference.h"
 
 size_t kvg_fit_row_at(const fit_rows *r, const uint32_t *at)
 {
     size_t number = 0;
     for (size_t a = 0; a < r->axis_count; a++) {
-        if (!r->pools || a != FIT_TOKEN) number = number * r->axes[a].of + at[a];
+        if (a != r->follows) number = number * r->axes[a].of + at[a];
     }
     return number;
 }
@@ -23,6 +24,25 @@ const uint8_t *kvg_fit_right_row(const fit_rows *r, size_t row)
 const uint8_t *kvg_fit_got_row(const fit_rows *r, size_t row)
 {
     return r->got + row * r->width;
+}
+
+static bool is_near(const fit_rows *r, size_t row, size_t source)
+{
+    const kvg_attention_answer *exact = &r->q->numbers->exact;
+    const kvg_tensor *have = &r->q->answer[0];
+    for (size_t i = 0; i < r->bytes[row] / kvg_dtype_bytes(have->dtype); i++) {
+        const size_t right = r->unit[source] + i;
+        const double got = kvg_number_at(have->dtype, have->data, r->unit[row] + i);
+        if (kvg_attention_ratio(got, exact->out[right], exact->out_bound[right]) > 1) return false;
+    }
+    return true;
+}
+
+bool kvg_fit_is_row(const fit_rows *r, size_t row, size_t source)
+{
+    if (r->bytes[row] != r->bytes[source]) return false;
+    if (r->attends) return is_near(r, row, source);
+    return memcmp(kvg_fit_right_row(r, source), kvg_fit_got_row(r, row), r->bytes[row]) == 0;
 }
 
 kvg_role kvg_fit_role_of(const fit_rows *r, size_t output, kvg_side *side)
@@ -73,6 +93,7 @@ static void collect_output(fit_rows *r, size_t output)
         const size_t byte = place[last] * unit, to = kvg_fit_row_at(r, at) * r->width + byte;
         memcpy(r->right + to, (const uint8_t *)want->data + i * unit, unit);
         memcpy(r->got + to, got + i * unit, unit);
+        if (byte == 0) r->unit[kvg_fit_row_at(r, at)] = i;
         note_row(r, at, output, byte + unit);
     }
 }
@@ -164,10 +185,10 @@ static void find_wrong(fit_rows *r, size_t output)
         if (!r->bytes[row]) continue;
         r->index[r->indexed++] = (fit_hash){kvg_hash64(kvg_fit_right_row(r, row), r->bytes[row]), row};
         if (r->output[r->at[row * r->axis_count]] != output) continue;
-        size_t wrong = 0;
-        for (size_t i = 0; i < r->bytes[row]; i++) wrong += kvg_fit_right_row(r, row)[i] != kvg_fit_got_row(r, row)[i];
-        r->wrong_bytes += wrong;
-        if (wrong) r->wrong[r->wrong_count++] = row;
+        if (kvg_fit_is_row(r, row, row)) continue;
+        r->wrong[r->wrong_count++] = row;
+        for (size_t i = 0; i < r->bytes[row]; i++)
+            r->wrong_bytes += kvg_fit_right_row(r, row)[i] != kvg_fit_got_row(r, row)[i];
     }
     qsort(r->index, r->indexed, sizeof *r->index, kvg_fit_by_hash);
 }
@@ -186,7 +207,9 @@ static void measure(fit_rows *r, bool slots)
     const uint32_t sequences = kvg_op_reads_sequences(p->op) ? p->paging.sequences : 1;
     kvg_axis axes[KVG_MAX_AXES];
     r->pools = written || slots;
-    for (size_t i = 0; i < r->places->outputs; i++) {
+    r->attends = r->q->data->queries != NULL;
+    r->follows = r->pools ? FIT_TOKEN : r->attends ? FIT_KV_HEAD : KVG_MAX_AXES;
+    for (size_t i = 0; i < (r->attends ? 1 : r->places->outputs); i++) { /* of an attention out alone */
         const size_t n = kvg_places_axes(r->places, i, axes), width = axes[n - 1].of * kvg_places_unit(r->places, i);
         r->axis_count = written ? n - 1 : n;
         memcpy(r->axes + !written, axes, (n - 1) * sizeof *axes);
@@ -202,7 +225,7 @@ static void measure(fit_rows *r, bool slots)
     }
     r->axes[FIT_PART] = (kvg_axis){"part", "parts", FIT_PARTS};
     r->count = 1;
-    for (size_t a = 0; a < r->axis_count; a++) r->count *= !r->pools || a != FIT_TOKEN ? r->axes[a].of : 1;
+    for (size_t a = 0; a < r->axis_count; a++) r->count *= a != r->follows ? r->axes[a].of : 1;
 }
 
 kvg_status kvg_fit_rows_open(const kvg_evidence *q, const kvg_places *places, size_t index, bool slots, fit_rows *r)
@@ -214,18 +237,19 @@ kvg_status kvg_fit_rows_open(const kvg_evidence *q, const kvg_places *places, si
     r->right = calloc(r->count, r->width);
     r->got = calloc(r->count, r->width);
     r->bytes = calloc(r->count, sizeof *r->bytes);
+    r->unit = calloc(r->count, sizeof *r->unit);
     r->at = calloc(r->count, r->axis_count * sizeof *r->at);
     r->index = malloc(r->count * sizeof *r->index);
     r->wrong = malloc(r->count * sizeof *r->wrong);
     r->slots = malloc((r->pools ? r->axes[FIT_TOKEN].of : 1) * sizeof *r->slots);
-    if (!r->right || !r->got || !r->bytes || !r->at || !r->index || !r->wrong || !r->slots)
+    if (!r->right || !r->got || !r->bytes || !r->at || !r->unit || !r->index || !r->wrong || !r->slots)
         return kvg_fail(KVG_ERR_MEMORY, "cannot hold %zu rows", r->count);
     if (r->pools) find_slots(r);
     kvg_status s = KVG_OK;
     for (uint32_t layer = 0; slots && layer < r->axes[FIT_LAYER].of && !s; layer++) s = collect_layer(r, layer);
     for (size_t i = 0; i < places->outputs && !s; i++) {
         if (slots) collect_answers(r, i);
-        else collect_output(r, i);
+        else if (!r->attends || i == 0) collect_output(r, i);
     }
     if (!s) find_wrong(r, index);
     return s;
@@ -237,6 +261,7 @@ void kvg_fit_rows_close(fit_rows *r)
     free(r->got);
     free(r->bytes);
     free(r->at);
+    free(r->unit);
     free(r->slots);
     free(r->index);
     free(r->wrong);

@@ -4,8 +4,10 @@
 
 #include "harness/trial/judge/where.h"
 
-/* The axes of a row in a pool. The token is the case's that owns the slot; it follows from block and offset. */
+/* The axes of a row in a pool. The token is the case's that owns the slot; it follows from block and offset. Of a row
+ * of out the KV head follows from the head. */
 enum { FIT_PART, FIT_LAYER, FIT_BLOCK, FIT_OFFSET, FIT_TOKEN, FIT_HEAD, FIT_POOL_AXES };
+enum { FIT_KV_HEAD = 4 };
 enum { FIT_PARTS = 4, FIT_OTHER_SIDE = 2 }; /* part = 2 * side + (1 if scales), as kvg_places_part */
 
 typedef struct fit_hash {
@@ -17,11 +19,14 @@ typedef struct fit_rows {
     const kvg_evidence *q;
     const kvg_places *places;
     bool pools;                  /* the axes are those of a pool; else part and those of the outputs without the last */
+    bool attends;                /* rows of out: right within the bounds of the numbers, not by their bytes */
+    size_t follows;              /* the axis that follows from the others; KVG_MAX_AXES: none does */
     kvg_axis axes[KVG_MAX_AXES];
     size_t axis_count, count, width; /* width: bytes from a row to the next */
     uint8_t *right, *got;
     uint32_t *bytes;             /* of each row; 0: there is none */
     uint32_t *at;                /* coordinates of each row, axis_count of them */
+    size_t *unit;                /* the first unit of each row in its output */
     size_t output[FIT_PARTS];    /* the output that a part is of */
     int64_t *slots;              /* pools: the slot of each token; -1: it has none */
     fit_hash *index;             /* of the right rows, in the order of kvg_fit_by_hash */
@@ -36,8 +41,11 @@ kvg_status kvg_fit_rows_open(const kvg_evidence *evidence, const kvg_places *pla
                          fit_rows *out) KVG_CHECKED;
 void kvg_fit_rows_close(fit_rows *rows);
 
-/* The row at these coordinates, of which the token of a pool does not matter. */
+/* The row at these coordinates, of which the one that follows from the others does not matter. */
 size_t kvg_fit_row_at(const fit_rows *rows, const uint32_t *at);
+
+/* What was answered at row `row` is what is right at row `source`. */
+bool kvg_fit_is_row(const fit_rows *rows, size_t row, size_t source);
 
 const uint8_t *kvg_fit_right_row(const fit_rows *rows, size_t row);
 const uint8_t *kvg_fit_got_row(const fit_rows *rows, size_t row);

@@ -164,14 +164,6 @@ static bool is_number(const kvg_tensor *t)
     return t->dtype == KVG_DTYPE_F16 || t->dtype == KVG_DTYPE_BF16 || t->dtype == KVG_DTYPE_F32;
 }
 
-/* What says more than where a number may have come from. */
-static void print_lost(bool bytes, const common *c, char *out, size_t size)
-{
-    if (c->untouched) snprintf(out, size, "each is what the tensor held before: not written");
-    else if (c->zero) snprintf(out, size, "each is 0");
-    else if (c->nan && !bytes) snprintf(out, size, "each is NaN");
-}
-
 /* "; that is V's tensor scale": what a factor may be. */
 static void name_factor(const kvg_evidence *q, kvg_dtype dtype, double factor, char *out, size_t size)
 {
@@ -194,7 +186,10 @@ static void name_factor(const kvg_evidence *q, kvg_dtype dtype, double factor, c
 
 static void print_pattern(bool bytes, const common *c, char *out, size_t size)
 {
-    if (c->ratio && !bytes) snprintf(out, size, "each is %.6g times the right one", c->first_ratio);
+    if (c->untouched) snprintf(out, size, "each is what the tensor held before: not written");
+    else if (c->zero) snprintf(out, size, "each is 0");
+    else if (c->nan && !bytes) snprintf(out, size, "each is NaN");
+    else if (c->ratio && !bytes) snprintf(out, size, "each is %.6g times the right one", c->first_ratio);
     else if (bytes && c->bits) snprintf(out, size, "each differs in the same bits: 0x%02X", c->first_bits);
     else if (bytes && c->difference)
         snprintf(out, size, "each is the right one %+d", (int)(c->first_difference ^ 0x80) - 0x80);
@@ -219,14 +214,11 @@ static kvg_status find_pattern(const kvg_evidence *q, const kvg_places *places, 
         first = false;
     }
     if (w->wrong < 2) return KVG_OK;
-    kvg_status s = kvg_fit_keys(q, w->index, w->pattern, sizeof w->pattern);
-    if (s || w->pattern[0]) return s;
-    print_lost(!is_number(want), &c, w->pattern, sizeof w->pattern);
-    if (w->pattern[0]) return KVG_OK;
-    s = kvg_fit_rows(q, places, w->index, w->pattern, sizeof w->pattern);
+    kvg_status s = kvg_fit_rows(q, places, w->index, w->pattern, sizeof w->pattern);
+    if (!s && !w->pattern[0]) s = kvg_fit_keys(q, w->index, w->pattern, sizeof w->pattern);
     if (s || w->pattern[0]) return s;
     print_pattern(!is_number(want), &c, w->pattern, sizeof w->pattern);
-    if (c.ratio && is_number(want)) name_factor(q, want->dtype, c.first_ratio, w->pattern, sizeof w->pattern);
+    if (c.ratio && is_number(want) && !c.nan) name_factor(q, want->dtype, c.first_ratio, w->pattern, sizeof w->pattern);
     return KVG_OK;
 }
 

@@ -153,6 +153,14 @@ static void order_nibbles(const kvg_problem *p, const kvg_tensor *in, kvg_tensor
     }
 }
 
+/* K's codes are 0. */
+static void lose_codes(const kvg_problem *p, const kvg_tensor *in, kvg_tensor *out)
+{
+    (void)p;
+    (void)in;
+    memset(out[0].data, 0, out[0].bytes);
+}
+
 /* Integers are stored plus 9 where they are stored plus 8. */
 static void store_plus_9(const kvg_problem *p, const kvg_tensor *in, kvg_tensor *out)
 {
@@ -300,6 +308,16 @@ static void read_head_before(const kvg_problem *p, const kvg_tensor *in, kvg_ten
     free(turned);
 }
 
+/* The row of the query head three on. */
+static void write_other_heads(const kvg_problem *p, const kvg_tensor *in, kvg_tensor *out)
+{
+    uint8_t *turned = malloc(out[0].bytes);
+    (void)in;
+    turn_heads(p, &out[0], 3, turned);
+    memcpy(out[0].data, turned, out[0].bytes);
+    free(turned);
+}
+
 /* Under some seeds the last sequence is empty, so that `last_for_longest` gives the same, which is not meant. */
 static void test_an_answer_that_is_the_same_everywhere_has_no_name(void **state)
 {
@@ -348,6 +366,7 @@ static void test_where_wrong_elements_come_from(void **state)
                   "in common: each scale of a row holds scale + 2");
     expect_common(5, "\"op\": \"quantise\", \"format\": \"rowint4\", " MORE, store_plus_9,
                   "in common: each code is the right one +1");
+    expect_common(5, "\"op\": \"quantise\", \"format\": \"e4m3\", " MORE, lose_codes, "in common: each is 0");
     expect_common(5, "\"op\": \"quantise\", \"format\": \"e4m3\", " MORE, set_lowest_bits,
                   "in common: each code 0x68 is 0x69, 0x6A is 0x6B, 0x6C is 0x6D, 0x6E is 0x6F, and so on for 24 of "
                   "205 codes");
@@ -371,6 +390,8 @@ static void test_which_keys_wrong_rows_are_of(void **state)
                   "in common: sequences 1 to 2 of 3; each row is that of the sink of head + 2");
     expect_common(5, "\"format\": \"int8\", " DECODE, scale_scores, "in common: each row is that of scores times 1/2");
     expect_common(5, "\"format\": \"bf16\", " DECODE, read_head_before, "in common: each row is that of KV head + 3");
+    expect_common(5, "\"format\": \"bf16\", " DECODE, write_other_heads,
+                  "in common: each row is the right one of head + 3");
     expect_common(5, "\"format\": \"bf16\", \"profile\": \"simt.fma.v1\", " DECODE, lose_third_page,
                   "in common: each row is that of all keys but 32 to 47");
 }
