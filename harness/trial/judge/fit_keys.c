@@ -107,8 +107,8 @@ static kvg_status list_hypotheses(scene *s, int64_t longest)
 
 /* --- one row --- */
 
-/* A row of q, and sums over the keys 0 to k - 1 of its sequence: of weights, of weights times V; `lost`: how many of
- * them have no finite score or no finite V, and so make a row that sees them NaN. */
+/* A row of q, and sums over the keys 0 to k - 1 of its sequence: of weights, and of weights times V. `lost`: how many of
+ * them have no finite score, and so make a row that sees them NaN; `lost_values`: the same of each number of V. */
 typedef struct query {
     size_t row;
     uint32_t sequence, head;
@@ -117,7 +117,7 @@ typedef struct query {
     double most, sink;         /* largest score of all; the sink's weight */
     double largest;            /* |v| of all that it may see */
     double *weights, *values;  /* [count + 1], [count + 1][Dv] */
-    uint32_t *lost;
+    uint32_t *lost, *lost_values; /* [count + 1], [count + 1][Dv] */
 } query;
 
 typedef struct answer {
@@ -157,19 +157,21 @@ static void sum_up(const scene *s, const kvg_flash_rows *rows, double times, dou
     q->sink = isinf(sink) ? 0 : exp(sink - q->most);
     q->weights[0] = q->lost[0] = 0;
     memset(q->values, 0, Dv * sizeof *q->values);
+    memset(q->lost_values, 0, Dv * sizeof *q->lost_values);
     for (int64_t k = 0; k < q->count; k++) {
         double *before = q->values + (size_t)k * Dv, *now = before + Dv;
+        uint32_t *lost_before = q->lost_values + (size_t)k * Dv, *lost_now = lost_before + Dv;
         const float *v = rows->operands[KVG_V] + (size_t)k * Dv;
-        double weight = q->weights[k + 1] == -INFINITY ? 0 : exp(q->weights[k + 1] - q->most);
-        bool lost = !isfinite(weight);
-        for (uint32_t d = 0; d < Dv && rows->present[k]; d++) lost = lost || !isfinite(v[d]);
-        if (lost) weight = 0;
+        const double exact = q->weights[k + 1] == -INFINITY ? 0 : exp(q->weights[k + 1] - q->most);
+        const bool lost = !isfinite(exact), seen = rows->present[k] && !lost;
+        const double weight = lost ? 0 : exact, unit = weight * rows->factors[KVG_V][k] * rows->outside;
         q->lost[k + 1] = q->lost[k] + lost;
         q->weights[k + 1] = q->weights[k] + weight;
-        const double unit = rows->factors[KVG_V][k] * rows->outside;
         for (uint32_t d = 0; d < Dv; d++) {
-            now[d] = before[d] + (weight > 0 ? weight * unit * v[d] : 0);
-            if (weight > 0) q->largest = fmax(q->largest, fabs(unit * v[d]));
+            const bool adds = seen && isfinite(v[d]);
+            now[d] = before[d] + (adds ? unit * v[d] : 0);
+            lost_now[d] = lost_before[d] + (seen && !adds);
+            if (adds && weight > 0) q->largest = fmax(q->largest, fabs(unit / weight * v[d]));
         }
     }
 }
@@ -187,8 +189,10 @@ static void add_run(const scene *s, const query *q, run r, size_t dims, double *
     if (from >= to) return;
     out->lost = out->lost || q->lost[to] > q->lost[from];
     *sum += (double)r.times * (q->weights[to] - q->weights[from]);
-    for (size_t d = 0; d < dims; d++)
-        out->out[d] += (double)r.times * (q->values[(size_t)to * Dv + d] - q->values[(size_t)from * Dv + d]);
+    for (size_t d = 0; d < dims; d++) {
+        const size_t a = (size_t)from * Dv + d, b = (size_t)to * Dv + d;
+        out->out[d] += q->lost_values[b] > q->lost_values[a] ? NAN : (double)r.times * (q->values[b] - q->values[a]);
+    }
 }
 
 /* The first `dims` numbers of the row over these keys. */
@@ -302,14 +306,18 @@ static void note(const scene *s, const query *q, bounds b, const answer *a, bool
     enum { NEARER = 4 };
     const double *exact = (s->index ? s->truth->exact.lse : s->truth->exact.out) + q->row * s->dims;
     double to_other = 0, to_exact = 0, largest = 0;
+    size_t finite = 0;
     for (size_t i = 0; i < s->dims; i++) {
         const double other = s->index ? a->lse : a->out[i], got = got_of(s, q->row * s->dims + i);
-        to_other = isnan(got) ? INFINITY : fmax(to_other, fabs(got - other));
+        if (isnan(got) && isnan(other)) continue;
+        to_other = isnan(got) || isnan(other) ? INFINITY : fmax(to_other, fabs(got - other));
         to_exact = fmax(to_exact, fabs(got - exact[i]));
         largest = fmax(largest, fabs(other));
+        finite++;
     }
     if (to_other > limit_of(b, largest)) ++*(wrong ? &h->wrong : &h->right);
-    else if (wrong && NEARER * to_other <= to_exact) h->numbers++;
+    else if (finite == 0) h->nans += wrong;
+    else if (wrong && (finite < s->dims || NEARER * to_other <= to_exact)) h->numbers++;
 }
 
 static bool is_wrong(const scene *s, size_t row)
@@ -335,7 +343,8 @@ static void try_row(scene *s, query *own, query *other, bool wrong)
         const query *q = sum_up_other(s, h, other) ? other : own;
         const size_t count = keys_of(h, own, runs);
         attend(s, q, runs, count, 1, &a);
-        const bool near = s->index || fabs(got - a.out[0]) <= limit_of(b, q->largest);
+        const bool nan = isnan(got) && isnan(a.out[0]);
+        const bool near = s->index || nan || fabs(got - a.out[0]) <= limit_of(b, q->largest);
         if (a.lost && isnan(got)) {
             h->nans += wrong;
         } else if (a.lost || a.empty || !near) {
@@ -393,8 +402,11 @@ static void print_hypothesis(const scene *s, const hypothesis *h, char *out, siz
     }
 }
 
+/* NaN has many causes: where it is all that speaks for a hypothesis, no row may speak against it, and some be right. */
 static bool holds(const scene *s, const hypothesis *h)
 {
+    enum { FEWEST_RIGHT = 2 };
+    if (h->numbers == 0 && (h->nans < s->wrong || h->right || s->right < FEWEST_RIGHT)) return false;
     return 2 * (h->numbers + h->nans) >= s->wrong && 10 * h->wrong <= s->wrong && 10 * h->right <= s->right;
 }
 
@@ -418,7 +430,7 @@ static void print_best(const scene *s, char *out, size_t size)
         if (holds(s, &s->all[i]) && (!best || compare(&s->all[i], best) < 0)) best = &s->all[i];
     }
     for (size_t i = 0; best && i < s->count && listed < (best->numbers ? LISTED : 1); i++) {
-        char text[128];
+        char text[192];
         if (compare(&s->all[i], best) != 0) continue;
         print_hypothesis(s, &s->all[i], text, sizeof text);
         const size_t used = strlen(out), explained = s->wrong - best->wrong;
@@ -476,7 +488,8 @@ static bool open_query(const scene *s, int64_t longest, query *q)
     q->weights = malloc(((size_t)longest + 1) * sizeof *q->weights);
     q->values = malloc(((size_t)longest + 1) * Dv * sizeof *q->values);
     q->lost = malloc(((size_t)longest + 1) * sizeof *q->lost);
-    return q->weights && q->values && q->lost;
+    q->lost_values = malloc(((size_t)longest + 1) * Dv * sizeof *q->lost_values);
+    return q->weights && q->values && q->lost && q->lost_values;
 }
 
 static void close_query(query *q)
@@ -484,6 +497,7 @@ static void close_query(query *q)
     free(q->weights);
     free(q->values);
     free(q->lost);
+    free(q->lost_values);
 }
 
 static void find_row(const scene *s, size_t row, query *q)

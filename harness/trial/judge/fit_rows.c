@@ -26,16 +26,19 @@ const uint8_t *kvg_fit_got_row(const fit_rows *r, size_t row)
     return r->got + row * r->width;
 }
 
+/* A row of zeros is that of no other row: many answers are 0. */
 static bool is_near(const fit_rows *r, size_t row, size_t source)
 {
     const kvg_attention_answer *exact = &r->q->numbers->exact;
     const kvg_tensor *have = &r->q->answer[0];
+    bool zero = true;
     for (size_t i = 0; i < r->bytes[row] / kvg_dtype_bytes(have->dtype); i++) {
         const size_t right = r->unit[source] + i;
         const double got = kvg_number_at(have->dtype, have->data, r->unit[row] + i);
         if (kvg_attention_ratio(got, exact->out[right], exact->out_bound[right]) > 1) return false;
+        zero = zero && got == 0;
     }
-    return true;
+    return row == source || !zero;
 }
 
 bool kvg_fit_is_row(const fit_rows *r, size_t row, size_t source)

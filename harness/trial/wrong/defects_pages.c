@@ -125,33 +125,41 @@ void kvg_pages_first_table(const kvg_defect_site *s)
     for (size_t i = row; i < s->tensor->bytes; i += row) memcpy(table + i, table, row);
 }
 
-/* Which sequence before sequence `of` has its first block, or `of` itself. */
-static uint64_t first_with_prefix(const kvg_tensor *t, uint64_t of)
+/* The columns of a table up to the last one in which two sequences have the same block; 0: there is none. */
+static uint64_t shared_columns(const kvg_tensor *t, uint64_t a, uint64_t b)
 {
     const int32_t *table = t->data;
-    const uint64_t width = t->shape[1];
-    for (uint64_t i = 0; i < of; i++) {
-        if (table[i * width] >= 0 && table[i * width] == table[of * width]) return i;
+    uint64_t shared = 0;
+    for (uint64_t i = 0; i < t->shape[1]; i++) {
+        const int32_t block = table[a * t->shape[1] + i];
+        if (block >= 0 && block == table[b * t->shape[1] + i]) shared = i + 1;
     }
-    return of;
+    return shared;
 }
 
-void kvg_pages_by_first_block(const kvg_defect_site *s)
+/* The first sequence that shares a block with sequence `of`, or `of` itself. */
+static uint64_t sharer(const kvg_tensor *t, uint64_t of)
+{
+    uint64_t first = 0;
+    while (first < of && !shared_columns(t, first, of)) first++;
+    return first;
+}
+
+void kvg_pages_by_prefix(const kvg_defect_site *s)
 {
     int32_t *table = s->tensor->data;
     const uint64_t width = s->tensor->shape[1];
     for (uint64_t i = 0; i < s->tensor->shape[0]; i++)
-        memmove(table + i * width, table + first_with_prefix(s->tensor, i) * width, width * sizeof *table);
+        memmove(table + i * width, table + sharer(s->tensor, i) * width, width * sizeof *table);
 }
 
 void kvg_pages_share_parting(const kvg_defect_site *s)
 {
+    int32_t *table = s->tensor->data;
     const uint64_t width = s->tensor->shape[1];
     for (uint64_t i = 0; i < s->tensor->shape[0]; i++) {
-        int32_t *own = (int32_t *)s->tensor->data + i * width;
-        const int32_t *other = (const int32_t *)s->tensor->data + first_with_prefix(s->tensor, i) * width;
-        uint64_t column = 0;
-        while (column < width && own[column] == other[column]) column++;
-        if (column < width && own[column] >= 0 && other[column] >= 0) own[column] = other[column];
+        const uint64_t other = sharer(s->tensor, i), column = shared_columns(s->tensor, other, i);
+        if (other < i && column < width && table[other * width + column] >= 0)
+            table[i * width + column] = table[other * width + column];
     }
 }

@@ -16,7 +16,7 @@ void kvg_pages_entry_before(const kvg_defect_site *site);
 void kvg_pages_repeat(const kvg_defect_site *site);
 void kvg_pages_stale_tail(const kvg_defect_site *site);
 void kvg_pages_first_table(const kvg_defect_site *site);
-void kvg_pages_by_first_block(const kvg_defect_site *site);
+void kvg_pages_by_prefix(const kvg_defect_site *site);
 void kvg_pages_share_parting(const kvg_defect_site *site);
 
 /* Of lengths and positions. */

@@ -91,6 +91,7 @@ static kvg_case paged_case(size_t i)
         p->paging.v_dim = 48;
     }
     p->paging.v_scale_swizzle = info->groups && p->storage[KVG_V].format == KVG_FORMAT_NVFP4 && i % 4 == 0;
+    if (i % 4 == 1 && kvg_op_reads_sequences(p->op) && kvg_problem_blocks(p) == KVG_BLOCKS_TABLE) c.shared_prefix = 12;
     return c;
 }
 
@@ -108,6 +109,7 @@ static kvg_case decode_case(size_t i)
     kvg_problem *p = &c.problem;
     p->op = KVG_OP_DECODE;
     p->tokens = i % 3 ? 40 : 72; /* several tiles of 16 per split */
+    c.shared_prefix = i % 12 == 7 && kvg_problem_blocks(p) == KVG_BLOCKS_TABLE ? 20 : 0;
     p->paging.blocks = 40;
     p->bias = false;
     p->rope = (kvg_rope){0};

@@ -383,7 +383,7 @@ static void test_which_keys_wrong_rows_are_of(void **state)
 {
     (void)state;
     expect_common(5, "\"format\": \"e4m3\", \"window\": 16, " DECODE, widen_window,
-                  "in common: rows are NaN, as those of keys first - 3 to last would be");
+                  "in common: each row is that of keys first - 3 to last");
     expect_common(5, "\"format\": \"bf16\", " DECODE, lose_third_page,
                   "in common: sequence 2 of 3; each row is that of all keys but 32 to 47");
     expect_common(5, "\"format\": \"nvfp4\", \"sinks\": true, " DECODE, turn_sinks,

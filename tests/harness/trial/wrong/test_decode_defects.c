@@ -86,6 +86,7 @@ static bool make_case(size_t i, kvg_profile profile, kvg_case *c)
         p->dtype = KVG_DTYPE_F16;
         c->scale.value[KVG_V] = 1000;
     }
+    if (i % 6 == 0 && kvg_problem_blocks(p) == KVG_BLOCKS_TABLE) c->shared_prefix = 20;
     for (uint32_t s = 0; s < p->paging.sequences; s++) p->attention.queries += kvg_case_queries(c, s);
     c->shuffled = true;
     if (profile && kvg_profile_is_chip(kvg_profile_get(profile)) && p->dtype == KVG_DTYPE_F32) return false;
