@@ -3,6 +3,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "support/guard.h"
+
 kvg_difference kvg_differ_bytes(const void *want, const void *got, size_t bytes)
 {
     const uint8_t *a = want, *b = got;
@@ -12,6 +14,21 @@ kvg_difference kvg_differ_bytes(const void *want, const void *got, size_t bytes)
     }
     d.bytes = d.wrong;
     return d;
+}
+
+bool kvg_differ_untouched(const void *want, const void *got, size_t bytes, const uint8_t *wrong, size_t width,
+                          const void *before)
+{
+    enum { FEWEST = 4 };
+    const uint8_t *right = want, *given = got, *held = before;
+    size_t seen = 0, place = 0; /* in the pattern, of byte 0 */
+    for (size_t i = 0; i < bytes; i++) {
+        if (wrong ? !wrong[i / width] : right[i] == given[i]) continue;
+        while (!held && seen == 0 && place < UINT8_MAX && kvg_guard_byte(place + i) != given[i]) place++;
+        if (given[i] != (held ? held[i] : kvg_guard_byte(place + i))) return false;
+        seen++;
+    }
+    return seen >= FEWEST;
 }
 
 float kvg_number_at(kvg_dtype dtype, const void *data, size_t index)

@@ -17,6 +17,11 @@ kvg_difference kvg_differ_bytes(const void *want, const void *got, size_t bytes)
 /* Units are numbers, compared as bits; two NaNs are the same. */
 kvg_difference kvg_differ_numbers(kvg_dtype dtype, const void *want, const void *got, size_t count);
 
+/* Whether what is wrong holds what it held before the call: `before`, or where that is NULL a piece of the guard's
+ * pattern. wrong: marks of units of `width` bytes; NULL: bytes that differ. Fewer than 4 bytes may do so by chance. */
+bool kvg_differ_untouched(const void *want, const void *got, size_t bytes, const uint8_t *wrong, size_t width,
+                          const void *before);
+
 /* Rows outside the value rule of the dialect that `rows`, a problem of plain rows, stores a side in. */
 typedef struct kvg_rule_difference {
     size_t wrong, first;

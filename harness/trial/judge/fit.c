@@ -149,21 +149,28 @@ static void try_source(const fit_rows *r, size_t row, size_t source, bool by_tok
     }
 }
 
-/* The right rows that hold what stands at a wrong one, at most `room` of them. */
-static size_t list_sources(const fit_rows *r, size_t row, size_t *sources, size_t room)
+/* The first place in the index that has this hash, or a larger one. */
+static size_t find_hash(const fit_rows *r, uint64_t hash)
 {
-    const fit_hash wanted = {kvg_hash64(kvg_fit_got_row(r, row), r->bytes[row]), 0};
-    size_t low = 0, high = r->indexed, count = 0;
-    for (size_t i = 0; r->attends && i < r->indexed && count < room; i++) {
-        if (kvg_fit_is_row(r, row, r->index[i].row)) sources[count++] = r->index[i].row;
-    }
-    while (low < high && !r->attends) {
+    const fit_hash wanted = {hash, 0};
+    size_t low = 0, high = r->indexed;
+    while (low < high) {
         const size_t middle = low + (high - low) / 2;
         if (kvg_fit_by_hash(&r->index[middle], &wanted) < 0) low = middle + 1;
         else high = middle;
     }
-    for (; low < r->indexed && r->index[low].hash == wanted.hash && count < room; low++)
-        sources[count++] = r->index[low].row;
+    return low;
+}
+
+/* The right rows that hold what stands at a wrong one, at most `room` of them. Numbers have no hash. */
+static size_t list_sources(const fit_rows *r, size_t row, size_t *sources, size_t room)
+{
+    const uint64_t hash = kvg_hash64(kvg_fit_got_row(r, row), r->bytes[row]);
+    size_t count = 0;
+    for (size_t i = r->attends ? 0 : find_hash(r, hash); i < r->indexed && count < room; i++) {
+        if (!r->attends && r->index[i].hash != hash) break;
+        if (kvg_fit_is_row(r, row, r->index[i].row)) sources[count++] = r->index[i].row;
+    }
     return count;
 }
 

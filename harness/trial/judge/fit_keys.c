@@ -107,8 +107,8 @@ static kvg_status list_hypotheses(scene *s, int64_t longest)
 
 /* --- one row --- */
 
-/* A row of q, and sums over the keys 0 to k - 1 of its sequence: of weights, and of weights times V. `lost`: how many of
- * them have no finite score, and so make a row that sees them NaN; `lost_values`: the same of each number of V. */
+/* A row of q, and sums over the keys 0 to k - 1 of its sequence: of weights, and of weights times V. `lost`: how many
+ * of them have no finite score, and so make a row that sees them NaN; `lost_values`: the same of each number of V. */
 typedef struct query {
     size_t row;
     uint32_t sequence, head;

@@ -5,7 +5,6 @@
 #include "harness/trial/judge/differences.h"
 #include "harness/trial/judge/judge_parts.h"
 #include "harness/trial/question/describe.h"
-#include "support/guard.h"
 
 /* --- bytes --- */
 
@@ -20,9 +19,6 @@ static size_t page_bytes(const kvg_truth *truth, size_t index)
     if (role == KVG_ROLE_DATA_POOL || role == KVG_ROLE_SCALE_POOL) return t->bytes / g->layers / g->blocks;
     return t->bytes;
 }
-
-/* So many wrong bytes do not hold what they held before by chance. */
-enum { FEWEST_UNTOUCHED = 4 };
 
 static void map_page(const kvg_truth *truth, size_t index, const kvg_tensor *answer, size_t wrong,
                      kvg_result_page *page)
@@ -40,22 +36,6 @@ static void map_page(const kvg_truth *truth, size_t index, const kvg_tensor *ans
         const unsigned cell = kvg_result_cell(i % page->bytes, page->bytes);
         page->cells[cell / 8] |= (uint8_t)(1u << cell % 8);
     }
-}
-
-/* Whether all wrong bytes of output `index` hold what they held before the call: the question's bytes where the op
- * updates its outputs in place, else a piece of the guard's pattern. `first` is the first wrong byte. */
-static bool is_untouched(const kvg_truth *truth, size_t index, const kvg_tensor *answer, size_t first)
-{
-    const kvg_tensor *expected = &truth->expected.tensors[index];
-    const uint8_t *want = expected->data, *got = answer->data;
-    const kvg_tensor_set *set = &truth->question->before;
-    const uint8_t *before = index < set->count ? set->tensors[index].data : NULL;
-    size_t place = 0; /* in the pattern, of byte `first` */
-    while (place < 255 && kvg_guard_byte(place) != got[first]) place++;
-    for (size_t i = first; i < expected->bytes; i++) {
-        if (want[i] != got[i] && got[i] != (before ? before[i] : kvg_guard_byte(place + i - first))) return false;
-    }
-    return true;
 }
 
 /* One output tensor, byte for byte. */
@@ -77,7 +57,9 @@ static void compare_bytes(const kvg_truth *truth, size_t index, const kvg_tensor
     map_page(truth, index, answer, d.wrong, &r->page);
     char where[384];
     kvg_describe_byte(truth->question, index, expected, answer, d.first, where, sizeof where);
-    const bool untouched = d.wrong >= FEWEST_UNTOUCHED && is_untouched(truth, index, answer, d.first);
+    const kvg_tensor_set *set = &truth->question->before;
+    const bool untouched = kvg_differ_untouched(expected->data, answer->data, expected->bytes, NULL, 1,
+                                                index < set->count ? set->tensors[index].data : NULL);
     kvg_result_fail(r, "%s: %zu of %zu bytes %s, first at %s", kvg_set_name(&truth->expected, index), d.wrong,
                     expected->bytes, untouched ? "were never written" : "differ", where);
 }

@@ -200,20 +200,18 @@ static void print_pattern(bool bytes, const common *c, char *out, size_t size)
 static kvg_status find_pattern(const kvg_evidence *q, const kvg_places *places, const uint8_t *wrong, kvg_where *w)
 {
     const kvg_tensor *want = &q->expected[w->index], *have = &q->answer[w->index];
-    const kvg_tensor_set *before = &q->data->before;
-    const size_t width = kvg_dtype_bytes(want->dtype);
     common c = {.zero = true, .nan = true, .ratio = true, .first_ratio = NAN, .difference = true, .bits = true};
-    c.untouched = before->count > 0;
     bool first = true;
     for (uint64_t i = 0; i < w->all; i++) {
         if (!wrong[i]) continue;
         if (is_number(want)) see_number(want, have, i, &c);
         else see_byte(want, have, i, first, &c);
-        c.untouched = c.untouched && memcmp((const uint8_t *)have->data + i * width,
-                                            (const uint8_t *)before->tensors[w->index].data + i * width, width) == 0;
         first = false;
     }
     if (w->wrong < 2) return KVG_OK;
+    const kvg_tensor_set *before = &q->data->before;
+    c.untouched = kvg_differ_untouched(want->data, have->data, want->bytes, wrong, kvg_places_unit(places, w->index),
+                                       before->count ? before->tensors[w->index].data : NULL);
     kvg_status s = kvg_fit_rows(q, places, w->index, w->pattern, sizeof w->pattern);
     if (!s && !w->pattern[0]) s = kvg_fit_keys(q, w->index, w->pattern, sizeof w->pattern);
     if (s || w->pattern[0]) return s;
