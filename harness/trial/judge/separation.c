@@ -53,14 +53,21 @@ static uint64_t changed_bits(const kvg_case *c, const kvg_tensor_set *a, const k
 }
 
 /* Raises *distance to the largest |number - right| / bound of a tensor, over the numbers that lie further from the
- * exact ones than the roundings of f32 may take them. */
+ * exact ones than the roundings of f32 may take them. Most numbers are right, and need no division. */
 static void measure_numbers(const kvg_tensor *t, const double *exact, const double *fine, const double *right,
                             const double *bound, double *distance)
 {
-    const size_t bytes = kvg_dtype_bytes(t->dtype);
-    for (size_t i = 0; i < t->bytes / bytes; i++) {
-        if (!(bound[i] < INFINITY)) continue; /* nothing is promised */
-        const float x = kvg_number_at(t->dtype, t->data, i);
+    enum { CHUNK = 256 };
+    float numbers[CHUNK];
+    const size_t width = kvg_dtype_bytes(t->dtype), count = t->bytes / width;
+    for (size_t i = 0; i < count; i++) {
+        if (i % CHUNK == 0) {
+            const size_t left = count - i < CHUNK ? count - i : CHUNK;
+            kvg_reference_load(t->dtype, (const uint8_t *)t->data + i * width, (uint32_t)left, numbers);
+        }
+        const double x = numbers[i % CHUNK], off = fabs(x - right[i]);
+        if (off <= *distance * bound[i] || !(bound[i] < INFINITY)) continue; /* no further; nothing is promised */
+        if (off <= bound[i] && fabs(x - exact[i]) <= fine[i]) continue;
         const double ratio = kvg_attention_ratio(x, right[i], bound[i]);
         if (!(ratio > 1) && !(kvg_attention_ratio(x, exact[i], fine[i]) > 1)) continue;
         if (ratio > *distance) *distance = ratio;

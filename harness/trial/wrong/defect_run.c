@@ -42,24 +42,6 @@ static void free_tensors(kvg_tensor *tensors, size_t count)
     for (size_t i = 0; i < count; i++) free(tensors[i].data);
 }
 
-static kvg_status copy_tensors(const kvg_tensor *from, size_t count, kvg_tensor *to)
-{
-    for (size_t i = 0; i < count; i++) {
-        to[i] = from[i];
-        to[i].data = NULL;
-    }
-    for (size_t i = 0; i < count; i++) {
-        if (from[i].bytes == 0) continue;
-        to[i].data = malloc(from[i].bytes);
-        if (!to[i].data) {
-            free_tensors(to, count);
-            return kvg_fail(KVG_ERR_MEMORY, "cannot copy an input of %zu bytes", from[i].bytes);
-        }
-        memcpy(to[i].data, from[i].data, from[i].bytes);
-    }
-    return KVG_OK;
-}
-
 /* Codes and scales are no tensors of the op: those in its cache change. */
 static bool changes_cache(const kvg_wrong *w, const kvg_problem *p)
 {
@@ -131,11 +113,39 @@ static kvg_status wrong_problem(const kvg_wrong *wrongs, size_t count, const kvg
     return KVG_OK;
 }
 
+/* A change of codes may go with one of the tensor scale. */
+static bool changes_role(const kvg_wrong *wrongs, size_t count, const kvg_problem *p, kvg_role role)
+{
+    const bool pool = role == KVG_ROLE_DATA_POOL || role == KVG_ROLE_SCALE_POOL;
+    bool changes = role == KVG_ROLE_TENSOR_SCALE || (pool && is_remapped(wrongs, count));
+    for (size_t i = 0; i < count; i++)
+        changes = changes || wrongs[i].defect->role == role || (pool && changes_cache(&wrongs[i], p));
+    return changes;
+}
+
+/* Copies of what the defects change; of the rest, which may be large, none. */
+static kvg_status copy_changed(const kvg_wrong *wrongs, size_t count, const kvg_problem *p, const kvg_tensor *in,
+                               kvg_wrong_inputs *out)
+{
+    for (size_t i = 0; i < out->inputs; i++) {
+        kvg_role role;
+        kvg_side side;
+        kvg_roles_at(kvg_op_get(p->op)->inputs, i, &role, &side);
+        out->in[i] = in[i];
+        if (in[i].bytes == 0 || !changes_role(wrongs, count, p, role)) continue;
+        out->in[i].data = malloc(in[i].bytes);
+        if (!out->in[i].data) return kvg_fail(KVG_ERR_MEMORY, "cannot copy an input of %zu bytes", in[i].bytes);
+        out->copied[i] = true;
+        memcpy(out->in[i].data, in[i].data, in[i].bytes);
+    }
+    return KVG_OK;
+}
+
 static bool same_question(const kvg_problem *p, const kvg_tensor *in, const kvg_problem *q, const kvg_tensor *of_q)
 {
     bool same = memcmp(p, q, sizeof *p) == 0;
     for (size_t i = 0; i < kvg_roles_tensors(kvg_op_get(p->op)->inputs) && same; i++)
-        same = in[i].bytes == 0 || memcmp(in[i].data, of_q[i].data, in[i].bytes) == 0;
+        same = in[i].data == of_q[i].data || in[i].bytes == 0 || memcmp(in[i].data, of_q[i].data, in[i].bytes) == 0;
     return same;
 }
 
@@ -145,12 +155,11 @@ kvg_status kvg_wrong_apply(const kvg_wrong *wrongs, size_t count, const kvg_prob
     const kvg_op_info *op = kvg_op_get(p->op);
     *out = (kvg_wrong_inputs){.inputs = kvg_roles_tensors(op->inputs)};
     kvg_status s = wrong_problem(wrongs, count, p, &out->problem);
-    if (!s) s = copy_tensors(in, out->inputs, out->in);
-    if (s) return s;
-    for (size_t i = 0; i < count; i++) {
+    if (!s) s = copy_changed(wrongs, count, p, in, out);
+    for (size_t i = 0; i < count && !s; i++) {
         if (wrongs[i].defect->role != KVG_ROLE_NONE) mutate_all(&wrongs[i], p, op->inputs, out->in, in, out->in);
     }
-    if (p->op == KVG_OP_DECODE && is_remapped(wrongs, count)) { /* other ops take the map itself */
+    if (!s && p->op == KVG_OP_DECODE && is_remapped(wrongs, count)) { /* other ops take the map itself */
         kvg_layout_map map;
         wrong_map(wrongs, count, p, &map);
         kvg_cache_remap(p, &map, in, out->in);
@@ -166,7 +175,9 @@ kvg_status kvg_wrong_apply(const kvg_wrong *wrongs, size_t count, const kvg_prob
 
 void kvg_wrong_inputs_free(kvg_wrong_inputs *q)
 {
-    free_tensors(q->in, q->inputs);
+    for (size_t i = 0; i < q->inputs; i++) {
+        if (q->copied[i]) free(q->in[i].data);
+    }
     *q = (kvg_wrong_inputs){0};
 }
 

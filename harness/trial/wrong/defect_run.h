@@ -16,7 +16,8 @@ typedef struct kvg_wrong {
 /* What the reference runs on instead: a problem and inputs. `same`: neither differs. */
 typedef struct kvg_wrong_inputs {
     kvg_problem problem;
-    kvg_tensor in[KVG_MAX_TENSORS]; /* copies */
+    kvg_tensor in[KVG_MAX_TENSORS];
+    bool copied[KVG_MAX_TENSORS]; /* in[i] is a copy; else it is the problem's own tensor, which no defect changes */
     size_t inputs;
     bool same;
 } kvg_wrong_inputs;
