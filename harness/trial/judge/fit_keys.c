@@ -526,7 +526,7 @@ static void try_rows(scene *s, int64_t longest, query *own, query *other)
     for (size_t row = 0; row < rows; row++) {
         const bool is = is_wrong(s, row);
         find_row(s, row, own);
-        if (own->end <= 0 || seen[is]++ % step[is]) continue;
+        if (own->end <= 0 || !(bounds_of(s, row).widest < INFINITY) || seen[is]++ % step[is]) continue;
         find_row(s, row, other);
         const uint32_t kv_head = own->head / (s->p->attention.query_heads / s->p->kv_heads);
         sum_up(s, rows_at(s, own->sequence, kv_head), 1, sink_of(s, own->head), own);

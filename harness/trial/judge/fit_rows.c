@@ -1,5 +1,6 @@
 #include "harness/trial/judge/fit_rows.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -26,19 +27,23 @@ const uint8_t *kvg_fit_got_row(const fit_rows *r, size_t row)
     return r->got + row * r->width;
 }
 
-/* A row of zeros is that of no other row: many answers are 0. */
+/* Of another row it must be four times as near as of its own, and no row of zeros: many answers are 0. */
 static bool is_near(const fit_rows *r, size_t row, size_t source)
 {
+    enum { NEARER = 4 };
     const kvg_attention_answer *exact = &r->q->numbers->exact;
     const kvg_tensor *have = &r->q->answer[0];
+    double to_source = 0, to_own = 0;
     bool zero = true;
     for (size_t i = 0; i < r->bytes[row] / kvg_dtype_bytes(have->dtype); i++) {
-        const size_t right = r->unit[source] + i;
-        const double got = kvg_number_at(have->dtype, have->data, r->unit[row] + i);
+        const size_t right = r->unit[source] + i, own = r->unit[row] + i;
+        const double got = kvg_number_at(have->dtype, have->data, own);
         if (kvg_attention_ratio(got, exact->out[right], exact->out_bound[right]) > 1) return false;
+        to_source = fmax(to_source, fabs(got - exact->out[right]));
+        to_own = fmax(to_own, fabs(got - exact->out[own]));
         zero = zero && got == 0;
     }
-    return row == source || !zero;
+    return row == source || (!zero && NEARER * to_source <= to_own);
 }
 
 bool kvg_fit_is_row(const fit_rows *r, size_t row, size_t source)
