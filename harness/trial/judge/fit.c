@@ -62,20 +62,21 @@ static bool source_of(const fit_rows *r, const hypothesis *h, size_t row, size_t
         from[FIT_BLOCK] = (uint32_t)(slot / g->block_tokens);
         from[FIT_OFFSET] = (uint32_t)(slot % g->block_tokens);
     }
-    *out = kvg_fit_row_at(r, from);
+    *out = judge_fit_row_at(r, from);
     return r->bytes[*out] == r->bytes[row];
 }
 
-/* How many of every `step`th wrong row it explains, and how many it contradicts. */
+/* How many of every `step`th wrong row it explains, and how many it contradicts, until these are too many. */
 static void count_explained(const fit_rows *r, size_t step, hypothesis *h)
 {
+    enum { LOST = 8 };
     size_t source;
     h->explained = h->contradicted = 0;
     for (size_t i = 0; i < r->wrong_count; i += step) {
         const size_t row = r->wrong[i];
         if (!source_of(r, h, row, &source)) continue;
-        if (kvg_fit_is_row(r, row, source)) h->explained++;
-        else h->contradicted++;
+        if (judge_fit_is_row(r, row, source)) h->explained++;
+        else if (++h->contradicted > LOST && h->contradicted > h->explained) return;
     }
 }
 
@@ -120,7 +121,9 @@ static size_t list_options(const fit_rows *r, bool by_token, const uint32_t *at,
         if (a != axis && counts(r, by_token, a) && at[a] == to) options[n++] = (relation){LIKE, a};
     }
     for (uint32_t unit = 2; unit < of && n < OPTIONS; unit *= 2) {
-        if (x - x % unit == to) options[n++] = (relation){DOWN, unit};
+        if (x - x % unit != to) continue;
+        options[n++] = (relation){DOWN, unit};
+        if (unit > x) break; /* larger ones lead to 0, too */
     }
     return n;
 }
@@ -156,7 +159,7 @@ static size_t find_hash(const fit_rows *r, uint64_t hash)
     size_t low = 0, high = r->indexed;
     while (low < high) {
         const size_t middle = low + (high - low) / 2;
-        if (kvg_fit_by_hash(&r->index[middle], &wanted) < 0) low = middle + 1;
+        if (judge_fit_by_hash(&r->index[middle], &wanted) < 0) low = middle + 1;
         else high = middle;
     }
     return low;
@@ -165,11 +168,11 @@ static size_t find_hash(const fit_rows *r, uint64_t hash)
 /* The right rows that hold what stands at a wrong one, at most `room` of them. Numbers have no hash. */
 static size_t list_sources(const fit_rows *r, size_t row, size_t *sources, size_t room)
 {
-    const uint64_t hash = kvg_hash64(kvg_fit_got_row(r, row), r->bytes[row]);
+    const uint64_t hash = kvg_hash64(judge_fit_got_row(r, row), r->bytes[row]);
     size_t count = 0;
     for (size_t i = r->attends ? 0 : find_hash(r, hash); i < r->indexed && count < room; i++) {
         if (!r->attends && r->index[i].hash != hash) break;
-        if (kvg_fit_is_row(r, row, r->index[i].row)) sources[count++] = r->index[i].row;
+        if (judge_fit_is_row(r, row, r->index[i].row)) sources[count++] = r->index[i].row;
     }
     return count;
 }
@@ -205,12 +208,26 @@ static void print_relation(const fit_rows *r, size_t axis, const relation *how, 
     }
 }
 
-static void find_place(const fit_rows *r, char *out, size_t size)
+/* Each wrong row holds the same: it would be any place's that has it. */
+static bool are_constant(const fit_rows *r)
 {
-    const size_t of = r->wrong_count, seeds = of < 8 ? of : 8;
+    for (size_t i = 1; i < r->wrong_count; i++) {
+        const size_t row = r->wrong[i], first = r->wrong[0];
+        if (r->bytes[row] != r->bytes[first]) return false;
+        if (memcmp(judge_fit_got_row(r, row), judge_fit_got_row(r, first), r->bytes[row]) != 0) return false;
+    }
+    return r->wrong_count > 1;
+}
+
+/* `of`: wrong rows of the output, of which `r` may have fewer. */
+static void find_place(const fit_rows *r, size_t of, char *out, size_t size)
+{
+    enum { SEEDS = 8 };
+    const size_t seeds = r->wrong_count < SEEDS ? r->wrong_count : SEEDS;
     hypothesis best = {0};
     char places[200] = "";
-    for (size_t i = 0; i < seeds; i++) try_row(r, r->wrong[i * of / seeds], &best);
+    if (are_constant(r)) return;
+    for (size_t i = 0; i < seeds; i++) try_row(r, r->wrong[i * r->wrong_count / seeds], &best);
     count_explained(r, 1, &best);
     if (2 * best.explained < of || best.explained < 9 * best.contradicted) return;
     for (size_t a = 0; a < r->axis_count; a++) print_relation(r, a, &best.of[a], places, sizeof places);
@@ -221,27 +238,30 @@ static void find_place(const fit_rows *r, char *out, size_t size)
 
 /* --- the whole --- */
 
-static kvg_status find_cause(const kvg_evidence *q, const kvg_places *places, size_t index, bool slots, char *out,
-                             size_t size)
+/* *wrong: how many rows are, of which the slots may hold fewer, as sequences share some. */
+static kvg_status find_cause(const kvg_evidence *q, const kvg_places *places, size_t index, bool slots, size_t *wrong,
+                             char *out, size_t size)
 {
     enum { FEWEST_BYTES = 16 };
     fit_rows r;
-    const kvg_status s = kvg_fit_rows_open(q, places, index, slots, &r);
+    const kvg_status s = judge_fit_rows_open(q, places, index, slots, &r);
     if (!s && r.wrong_bytes >= FEWEST_BYTES) {
-        find_place(&r, out, size);
-        if (!out[0] && !r.attends) kvg_fit_elements(&r, out, size);
+        if (r.wrong_count > *wrong) *wrong = r.wrong_count;
+        find_place(&r, *wrong, out, size);
+        if (!out[0] && !r.attends && !slots) judge_fit_elements(&r, out, size);
     }
-    kvg_fit_rows_close(&r);
+    judge_fit_rows_close(&r);
     return s;
 }
 
-kvg_status kvg_fit_rows(const kvg_evidence *q, const kvg_places *places, size_t index, char *out, size_t size)
+kvg_status judge_fit_rows(const kvg_evidence *q, const kvg_places *places, size_t index, char *out, size_t size)
 {
     const kvg_op_info *op = q->data->op;
     out[0] = 0;
     if (!kvg_op_stores(op->op) || (q->data->queries && (index || !q->numbers))) return KVG_OK;
-    kvg_status s = find_cause(q, places, index, false, out, size);
+    size_t wrong = 0;
+    kvg_status s = find_cause(q, places, index, false, &wrong, out, size);
     const bool reads_pools = !q->data->queries && kvg_roles_index(op->inputs, KVG_ROLE_DATA_POOL, KVG_K) >= 0;
-    if (!s && !out[0] && reads_pools) s = find_cause(q, places, index, true, out, size);
+    if (!s && !out[0] && reads_pools) s = find_cause(q, places, index, true, &wrong, out, size);
     return s;
 }

@@ -14,7 +14,7 @@
  * Coordinates that are not named are the row's own, and behind the last one comes the first one. A place is named that
  * gives half of the wrong rows, and nine tenths of those for which there is such a place. Nothing is said of fewer than
  * 16 wrong bytes: few bytes are found by chance. Ops merge and mma have no rows, op decode those of out. */
-kvg_status kvg_fit_rows(const kvg_evidence *evidence, const kvg_places *places, size_t index, char *out,
+kvg_status judge_fit_rows(const kvg_evidence *evidence, const kvg_places *places, size_t index, char *out,
                         size_t size) KVG_CHECKED;
 
 #endif

@@ -21,7 +21,8 @@ static bool are_codes(const fit_rows *r, size_t row)
 {
     const uint32_t part = r->at[row * r->axis_count];
     kvg_side side;
-    return part % 2 == 0 && (r->pools || kvg_fit_role_of(r, r->output[part], &side) == KVG_ROLE_CODES);
+    const kvg_role role = judge_fit_role_of(r, r->output[part], &side);
+    return part % 2 == 0 && (role == KVG_ROLE_CODES || role == KVG_ROLE_DATA_POOL);
 }
 
 static const kvg_format_info *format_of(const fit_rows *r, size_t row)
@@ -40,6 +41,7 @@ static void find_elements(const fit_rows *r, size_t row, elements *e)
     e->name = !scales ? "dim" : f->block ? "scale" : "parameter byte";
     e->bits = scales ? 8 * (f->block ? f->block_scale_bytes : 1) : are_codes(r, row) ? f->element_bits : 8 * unit;
     e->count = 8 * bytes / e->bits;
+    if (e->count > KVG_MAX_HEAD_DIM) return;
     for (uint32_t i = 0; i < e->count && e->bits != 4; i++) e->at[i] = i * e->bits / 8;
     for (uint32_t i = 0; i < e->count && e->bits == 4; i++) e->at[kvg_reference_code_dim(p, side, i / 2, i % 2)] = i;
 }
@@ -53,7 +55,7 @@ static bool same_element(const elements *e, const uint8_t *a, uint32_t i, const 
 static bool moved_alike(const fit_rows *r, const elements *e, const uint32_t *from, size_t row)
 {
     for (uint32_t i = 0; i < e->count; i++) {
-        if (!same_element(e, kvg_fit_got_row(r, row), i, kvg_fit_right_row(r, row), from[i])) return false;
+        if (!same_element(e, judge_fit_got_row(r, row), i, judge_fit_right_row(r, row), from[i])) return false;
     }
     return true;
 }
@@ -69,7 +71,7 @@ static bool find_origins(const fit_rows *r, const elements *e, size_t rows_tried
             bool everywhere = n == 0 || k != i;
             for (size_t w = 0; w < rows_tried && everywhere; w++) {
                 const size_t row = r->wrong[w * r->wrong_count / rows_tried];
-                everywhere = same_element(e, kvg_fit_got_row(r, row), i, kvg_fit_right_row(r, row), k);
+                everywhere = same_element(e, judge_fit_got_row(r, row), i, judge_fit_right_row(r, row), k);
             }
             if (!everywhere) continue;
             from[i] = k;
@@ -99,11 +101,12 @@ static void print_moves(const elements *e, const uint32_t *from, char *out, size
     }
     const char *more = moved > LISTED ? ", ..." : "";
     if (moved == 1) snprintf(out, size, "%s %s of a row holds %s %s", e->name, to, e->name, of);
+    else if (moved < e->count || !(all_plus || all_flipped))
+        snprintf(out, size, "%ss %s%s of a row hold %ss %s%s", e->name, to, more, e->name, of, more);
     else if (all_plus && plus > e->count / 2)
         snprintf(out, size, "each %s of a row holds %s - %u", e->name, e->name, e->count - plus);
     else if (all_plus) snprintf(out, size, "each %s of a row holds %s + %u", e->name, e->name, plus);
-    else if (all_flipped) snprintf(out, size, "each %s of a row holds %s xor %u", e->name, e->name, flipped);
-    else snprintf(out, size, "%ss %s%s of a row hold %ss %s%s", e->name, to, more, e->name, of, more);
+    else snprintf(out, size, "each %s of a row holds %s xor %u", e->name, e->name, flipped);
 }
 
 /* A code of 4 bits is the same as another one by chance in one row of ten: eight rows leave 1 of 10^8. */
@@ -115,7 +118,9 @@ static void find_moves(const fit_rows *r, const elements *e, char *out, size_t s
     if (r->wrong_count < FEWEST) return;
     if (!find_origins(r, e, r->wrong_count < MOST ? r->wrong_count : MOST, from)) return;
     for (size_t w = 0; w < r->wrong_count; w++) alike += moved_alike(r, e, from, r->wrong[w]);
-    if (10 * alike >= 9 * r->wrong_count) print_moves(e, from, out, size);
+    if (10 * alike < 9 * r->wrong_count) return;
+    print_moves(e, from, out, size);
+    if (alike < r->wrong_count) kvg_describe_add(out, size, ", in %zu of %zu rows", alike, r->wrong_count);
 }
 
 /* --- codes for codes --- */
@@ -156,14 +161,14 @@ static void count_codes(const fit_rows *r, const elements *e, const kvg_format_i
     for (int i = 0; i < 256; i++) c->got[i] = NONE;
     for (size_t w = 0; w < r->wrong_count; w++) {
         for (uint32_t i = 0; i < e->count; i++) {
-            const unsigned right = code_at(e, kvg_fit_right_row(r, r->wrong[w]), i);
-            const unsigned got = code_at(e, kvg_fit_got_row(r, r->wrong[w]), i);
+            const unsigned right = code_at(e, judge_fit_right_row(r, r->wrong[w]), i);
+            const unsigned got = code_at(e, judge_fit_got_row(r, r->wrong[w]), i);
             const int before = place_of(f, right), now = place_of(f, got), step = now - before;
             if (c->got[right] == NONE) c->got[right] = (int)got;
             else if (c->got[right] != (int)got) c->got[right] = SEVERAL;
             c->all++;
             c->wrong += got != right;
-            if (got == right || abs(step) > 1) continue;
+            if (abs(step) != 1) continue;
             c->steps++;
             c->up += step > 0;
             c->down += step < 0;
@@ -221,7 +226,11 @@ static void find_codes(const fit_rows *r, const elements *e, char *out, size_t s
     if (out[0] || 20 * c.steps < 19 * c.wrong) return;
     if (c.steps == c.wrong) snprintf(out, size, "each wrong code is one step from the right one");
     else snprintf(out, size, "%zu of %zu wrong codes are one step from the right ones", c.steps, c.wrong);
-    if (c.to_zero == c.steps) kvg_describe_add(out, size, ", towards zero");
+    if (f->codes == KVG_CODES_UNSIGNED && c.up == c.steps) kvg_describe_add(out, size, ", the next larger code");
+    else if (f->codes == KVG_CODES_UNSIGNED && c.down == c.steps)
+        kvg_describe_add(out, size, ", the next smaller code");
+    else if (f->codes == KVG_CODES_UNSIGNED) return; /* which number is code 0 its row says */
+    else if (c.to_zero == c.steps) kvg_describe_add(out, size, ", towards zero");
     else if (c.from_zero == c.steps) kvg_describe_add(out, size, ", away from zero");
     else if (c.up == c.steps) kvg_describe_add(out, size, ", upwards");
     else if (c.down == c.steps) kvg_describe_add(out, size, ", downwards");
@@ -229,13 +238,23 @@ static void find_codes(const fit_rows *r, const elements *e, char *out, size_t s
 
 /* --- the whole --- */
 
-void kvg_fit_elements(const fit_rows *r, char *out, size_t size)
+/* Rows of one side, or of both where they are stored alike. */
+static bool are_of_a_kind(const fit_rows *r, size_t row, size_t other)
+{
+    const uint32_t a = r->at[row * r->axis_count], b = r->at[other * r->axis_count];
+    const kvg_storage *storage = r->q->data->c->problem.storage;
+    return a == b || (a % 2 == b % 2 && storage[KVG_K].format == storage[KVG_V].format &&
+                      strcmp(storage[KVG_K].dialect, storage[KVG_V].dialect) == 0 && r->bytes[row] == r->bytes[other]);
+}
+
+void judge_fit_elements(const fit_rows *r, char *out, size_t size)
 {
     elements e;
     for (size_t w = 0; w < r->wrong_count; w++) {
-        if (r->bytes[r->wrong[w]] != r->bytes[r->wrong[0]]) return; /* of codes and of scales: two causes, or rows */
+        if (!are_of_a_kind(r, r->wrong[w], r->wrong[0])) return; /* two causes, or rows */
     }
     find_elements(r, r->wrong[0], &e);
+    if (e.count > KVG_MAX_HEAD_DIM) return;
     find_moves(r, &e, out, size);
     if (!out[0]) find_codes(r, &e, out, size);
 }

@@ -7,6 +7,6 @@
 
 /* "each dim of a row holds dim + 4", or of codes "each code 0x8 is 0x9, 0x7 is 0x8", "each wrong code is one step from
  * the right one, towards zero"; "" if none of it is so. */
-void kvg_fit_elements(const fit_rows *rows, char *out, size_t size);
+void judge_fit_elements(const fit_rows *rows, char *out, size_t size);
 
 #endif

@@ -47,21 +47,22 @@ typedef struct scene {
     const kvg_tensor *in[3];   /* q, sinks, tensor scale of K */
     kvg_flash_rows *rows;      /* [sequence][KV head] */
     factor factors[FACTORS];
-    hypothesis *all;
+    hypothesis *hypotheses;
     size_t count, room;
     size_t wrong, right;       /* rows tried */
+    bool all;                  /* every wrong row was tried */
 } scene;
 
 static bool add(scene *s, kind k, int64_t n, int64_t m)
 {
     if (s->count == s->room) {
         const size_t room = s->room ? 2 * s->room : 1024;
-        hypothesis *more = realloc(s->all, room * sizeof *more);
+        hypothesis *more = realloc(s->hypotheses, room * sizeof *more);
         if (!more) return false;
-        s->all = more;
+        s->hypotheses = more;
         s->room = room;
     }
-    s->all[s->count++] = (hypothesis){.kind = k, .n = n, .m = m};
+    s->hypotheses[s->count++] = (hypothesis){.kind = k, .n = n, .m = m};
     return true;
 }
 
@@ -339,7 +340,7 @@ static void try_row(scene *s, query *own, query *other, bool wrong)
     const bounds b = bounds_of(s, own->row);
     const double got = got_of(s, own->row * s->dims);
     for (size_t i = 0; i < s->count; i++) {
-        hypothesis *h = &s->all[i];
+        hypothesis *h = &s->hypotheses[i];
         const query *q = sum_up_other(s, h, other) ? other : own;
         const size_t count = keys_of(h, own, runs);
         attend(s, q, runs, count, 1, &a);
@@ -427,16 +428,16 @@ static void print_best(const scene *s, char *out, size_t size)
     const hypothesis *best = NULL;
     size_t listed = 0;
     for (size_t i = 0; i < s->count; i++) {
-        if (holds(s, &s->all[i]) && (!best || compare(&s->all[i], best) < 0)) best = &s->all[i];
+        if (holds(s, &s->hypotheses[i]) && (!best || compare(&s->hypotheses[i], best) < 0)) best = &s->hypotheses[i];
     }
     for (size_t i = 0; best && i < s->count && listed < (best->numbers ? LISTED : 1); i++) {
         char text[192];
-        if (compare(&s->all[i], best) != 0) continue;
-        print_hypothesis(s, &s->all[i], text, sizeof text);
-        const size_t used = strlen(out), explained = s->wrong - best->wrong;
+        if (compare(&s->hypotheses[i], best) != 0) continue;
+        print_hypothesis(s, &s->hypotheses[i], text, sizeof text);
+        const size_t used = strlen(out), explained = best->numbers + best->nans;
         if (listed++) snprintf(out + used, size - used, ", or %s", text);
         else if (!best->numbers) snprintf(out, size, "rows are NaN, as those of %s would be", text);
-        else if (best->wrong == 0) snprintf(out, size, "each row is that of %s", text);
+        else if (explained == s->wrong) snprintf(out, size, "each row%s is that of %s", s->all ? "" : " tried", text);
         else snprintf(out, size, "%zu of %zu rows tried are those of %s", explained, s->wrong, text);
     }
 }
@@ -523,6 +524,7 @@ static void try_rows(scene *s, int64_t longest, query *own, query *other)
     size_t wrong = 0, seen[2] = {0};
     for (size_t row = 0; row < rows; row++) wrong += is_wrong(s, row);
     const size_t step[2] = {(rows - wrong) / each + 1, wrong / each + 1};
+    s->all = step[true] == 1;
     for (size_t row = 0; row < rows; row++) {
         const bool is = is_wrong(s, row);
         find_row(s, row, own);
@@ -534,7 +536,7 @@ static void try_rows(scene *s, int64_t longest, query *own, query *other)
     }
 }
 
-kvg_status kvg_fit_keys(const kvg_evidence *q, size_t index, char *out, size_t size)
+kvg_status judge_fit_keys(const kvg_evidence *q, size_t index, char *out, size_t size)
 {
     enum { FEWEST_ROWS = 2 };
     scene s = {.q = q, .truth = q->numbers, .p = &q->data->c->problem, .index = index};
@@ -560,6 +562,6 @@ kvg_status kvg_fit_keys(const kvg_evidence *q, size_t index, char *out, size_t s
     for (size_t i = 0; s.rows && i < (size_t)s.p->paging.sequences * s.p->kv_heads; i++)
         kvg_flash_rows_free(&s.rows[i]);
     free(s.rows);
-    free(s.all);
+    free(s.hypotheses);
     return status;
 }

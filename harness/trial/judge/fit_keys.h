@@ -11,9 +11,9 @@
  *   "each row is that of all keys but 64 to 79"          a tile or a page that is missing
  *   "each row is that of KV head h mod 2"                of another KV head
  *
- * first and last are the row's own first and last key. Up to 32 rows that have a bound are tried, wrong ones and right
- * ones. The words hold for nine tenths of either, as near as the bounds of the case allow; and for half of the wrong ones
- * four times as near as the right answer. `, or ` stands before what explains as many. */
-kvg_status kvg_fit_keys(const kvg_evidence *evidence, size_t index, char *out, size_t size) KVG_CHECKED;
+ * first and last are the row's own first and last key. Up to 32 rows that have a bound are tried, wrong ones and
+ * right ones. The words hold for nine tenths of either, as near as the bounds of the case allow; and for half of the
+ * wrong ones four times as near as the right answer. `, or ` stands before what explains as many, up to three. */
+kvg_status judge_fit_keys(const kvg_evidence *evidence, size_t index, char *out, size_t size) KVG_CHECKED;
 
 #endif

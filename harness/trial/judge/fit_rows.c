@@ -8,7 +8,7 @@
 #include "harness/trial/judge/differences.h"
 #include "reference/reference.h"
 
-size_t kvg_fit_row_at(const fit_rows *r, const uint32_t *at)
+size_t judge_fit_row_at(const fit_rows *r, const uint32_t *at)
 {
     size_t number = 0;
     for (size_t a = 0; a < r->axis_count; a++) {
@@ -17,12 +17,12 @@ size_t kvg_fit_row_at(const fit_rows *r, const uint32_t *at)
     return number;
 }
 
-const uint8_t *kvg_fit_right_row(const fit_rows *r, size_t row)
+const uint8_t *judge_fit_right_row(const fit_rows *r, size_t row)
 {
     return r->right + row * r->width;
 }
 
-const uint8_t *kvg_fit_got_row(const fit_rows *r, size_t row)
+const uint8_t *judge_fit_got_row(const fit_rows *r, size_t row)
 {
     return r->got + row * r->width;
 }
@@ -38,6 +38,7 @@ static bool is_near(const fit_rows *r, size_t row, size_t source)
     for (size_t i = 0; i < r->bytes[row] / kvg_dtype_bytes(have->dtype); i++) {
         const size_t right = r->unit[source] + i, own = r->unit[row] + i;
         const double got = kvg_number_at(have->dtype, have->data, own);
+        if (row != source && !(exact->out_bound[right] < INFINITY)) return false;
         if (kvg_attention_ratio(got, exact->out[right], exact->out_bound[right]) > 1) return false;
         to_source = fmax(to_source, fabs(got - exact->out[right]));
         to_own = fmax(to_own, fabs(got - exact->out[own]));
@@ -46,21 +47,21 @@ static bool is_near(const fit_rows *r, size_t row, size_t source)
     return row == source || (!zero && NEARER * to_source <= to_own);
 }
 
-bool kvg_fit_is_row(const fit_rows *r, size_t row, size_t source)
+bool judge_fit_is_row(const fit_rows *r, size_t row, size_t source)
 {
     if (r->bytes[row] != r->bytes[source]) return false;
     if (r->attends) return is_near(r, row, source);
-    return memcmp(kvg_fit_right_row(r, source), kvg_fit_got_row(r, row), r->bytes[row]) == 0;
+    return memcmp(judge_fit_right_row(r, source), judge_fit_got_row(r, row), r->bytes[row]) == 0;
 }
 
-kvg_role kvg_fit_role_of(const fit_rows *r, size_t output, kvg_side *side)
+kvg_role judge_fit_role_of(const fit_rows *r, size_t output, kvg_side *side)
 {
     kvg_role role;
     kvg_roles_at(r->q->data->op->outputs, output, &role, side);
     return role;
 }
 
-int kvg_fit_by_hash(const void *x, const void *y)
+int judge_fit_by_hash(const void *x, const void *y)
 {
     const fit_hash *a = x, *b = y;
     if (a->hash != b->hash) return a->hash < b->hash ? -1 : 1;
@@ -70,7 +71,7 @@ int kvg_fit_by_hash(const void *x, const void *y)
 /* Notes that a row reaches to byte `end`. */
 static void note_row(fit_rows *r, const uint32_t *at, size_t output, size_t end)
 {
-    const size_t row = kvg_fit_row_at(r, at);
+    const size_t row = judge_fit_row_at(r, at);
     if (r->bytes[row] < end) r->bytes[row] = (uint32_t)end;
     memcpy(r->at + row * r->axis_count, at, r->axis_count * sizeof *at);
     r->output[at[FIT_PART]] = output;
@@ -79,7 +80,7 @@ static void note_row(fit_rows *r, const uint32_t *at, size_t output, size_t end)
 static uint32_t part_of(const fit_rows *r, size_t output)
 {
     kvg_side side;
-    const bool scales = kvg_fit_role_of(r, output, &side) == KVG_ROLE_SCALES;
+    const bool scales = judge_fit_role_of(r, output, &side) == KVG_ROLE_SCALES;
     return 2 * (uint32_t)side + scales;
 }
 
@@ -98,10 +99,10 @@ static void collect_output(fit_rows *r, size_t output)
         uint32_t *place = r->pools ? at : at + 1;
         kvg_places_at(r->places, output, i, place);
         if (place[0] == KVG_NO_PLACE) continue;
-        const size_t byte = place[last] * unit, to = kvg_fit_row_at(r, at) * r->width + byte;
+        const size_t byte = place[last] * unit, to = judge_fit_row_at(r, at) * r->width + byte;
         memcpy(r->right + to, (const uint8_t *)want->data + i * unit, unit);
         memcpy(r->got + to, got + i * unit, unit);
-        if (byte == 0) r->unit[kvg_fit_row_at(r, at)] = i;
+        if (byte == 0) r->unit[judge_fit_row_at(r, at)] = i;
         note_row(r, at, output, byte + unit);
     }
 }
@@ -156,7 +157,7 @@ static kvg_status collect_layer(fit_rows *r, uint32_t layer)
             const size_t offset = sequences ? row % B : row / H % B;
             const uint32_t at[] = {part_of(r, i), layer, (uint32_t)block, (uint32_t)offset, KVG_NO_PLACE,
                                    (uint32_t)head};
-            const size_t to = kvg_fit_row_at(r, at) * r->width;
+            const size_t to = judge_fit_row_at(r, at) * r->width;
             memcpy(r->right + to, (const uint8_t *)t->data + row * bytes, bytes);
             memcpy(r->got + to, (const uint8_t *)t->data + row * bytes, bytes);
             note_row(r, at, i, bytes);
@@ -180,7 +181,7 @@ static void collect_answers(fit_rows *r, size_t output)
         if (slot < 0) continue;
         const uint32_t at[] = {part_of(r, output), p->paging.layer, (uint32_t)(slot / B), (uint32_t)(slot % B), token,
                                head};
-        memcpy(r->got + kvg_fit_row_at(r, at) * r->width, (const uint8_t *)have->data + i * bytes, bytes);
+        memcpy(r->got + judge_fit_row_at(r, at) * r->width, (const uint8_t *)have->data + i * bytes, bytes);
         note_row(r, at, output, bytes);
     }
 }
@@ -191,14 +192,14 @@ static void find_wrong(fit_rows *r, size_t output)
 {
     for (size_t row = 0; row < r->count; row++) {
         if (!r->bytes[row]) continue;
-        r->index[r->indexed++] = (fit_hash){kvg_hash64(kvg_fit_right_row(r, row), r->bytes[row]), row};
+        r->index[r->indexed++] = (fit_hash){kvg_hash64(judge_fit_right_row(r, row), r->bytes[row]), row};
         if (r->output[r->at[row * r->axis_count]] != output) continue;
-        if (kvg_fit_is_row(r, row, row)) continue;
+        if (judge_fit_is_row(r, row, row)) continue;
         r->wrong[r->wrong_count++] = row;
         for (size_t i = 0; i < r->bytes[row]; i++)
-            r->wrong_bytes += kvg_fit_right_row(r, row)[i] != kvg_fit_got_row(r, row)[i];
+            r->wrong_bytes += judge_fit_right_row(r, row)[i] != judge_fit_got_row(r, row)[i];
     }
-    qsort(r->index, r->indexed, sizeof *r->index, kvg_fit_by_hash);
+    qsort(r->index, r->indexed, sizeof *r->index, judge_fit_by_hash);
 }
 
 static void find_slots(fit_rows *r)
@@ -236,7 +237,7 @@ static void measure(fit_rows *r, bool slots)
     for (size_t a = 0; a < r->axis_count; a++) r->count *= a != r->follows ? r->axes[a].of : 1;
 }
 
-kvg_status kvg_fit_rows_open(const kvg_evidence *q, const kvg_places *places, size_t index, bool slots, fit_rows *r)
+kvg_status judge_fit_rows_open(const kvg_evidence *q, const kvg_places *places, size_t index, bool slots, fit_rows *r)
 {
     enum { MOST_BYTES = 1 << 26 };
     *r = (fit_rows){.q = q, .places = places};
@@ -263,7 +264,7 @@ kvg_status kvg_fit_rows_open(const kvg_evidence *q, const kvg_places *places, si
     return s;
 }
 
-void kvg_fit_rows_close(fit_rows *r)
+void judge_fit_rows_close(fit_rows *r)
 {
     free(r->right);
     free(r->got);

@@ -29,27 +29,27 @@ typedef struct fit_rows {
     size_t *unit;                /* the first unit of each row in its output */
     size_t output[FIT_PARTS];    /* the output that a part is of */
     int64_t *slots;              /* pools: the slot of each token; -1: it has none */
-    fit_hash *index;             /* of the right rows, in the order of kvg_fit_by_hash */
+    fit_hash *index;             /* of the right rows, in the order of judge_fit_by_hash */
     size_t indexed;
     size_t *wrong, wrong_count, wrong_bytes; /* rows of the output in question */
 } fit_rows;
 
-/* The rows of the outputs; with `slots`, of an op that reads pools: what it is to read in each slot of each layer, and
- * the answers at the slots that it was asked for. None if they would take more than 64 MiB. At the end, and on failure,
- * kvg_fit_rows_close. */
-kvg_status kvg_fit_rows_open(const kvg_evidence *evidence, const kvg_places *places, size_t index, bool slots,
+/* The rows of the outputs; with `slots`, of an op that reads pools: what it is to read in each slot of each layer,
+ * and the answers at the slots that it was asked for. None if the right ones would take more than 64 MiB. At the end,
+ * and on failure, judge_fit_rows_close. */
+kvg_status judge_fit_rows_open(const kvg_evidence *evidence, const kvg_places *places, size_t index, bool slots,
                          fit_rows *out) KVG_CHECKED;
-void kvg_fit_rows_close(fit_rows *rows);
+void judge_fit_rows_close(fit_rows *rows);
 
 /* The row at these coordinates, of which the one that follows from the others does not matter. */
-size_t kvg_fit_row_at(const fit_rows *rows, const uint32_t *at);
+size_t judge_fit_row_at(const fit_rows *rows, const uint32_t *at);
 
 /* What was answered at row `row` is what is right at row `source`. */
-bool kvg_fit_is_row(const fit_rows *rows, size_t row, size_t source);
+bool judge_fit_is_row(const fit_rows *rows, size_t row, size_t source);
 
-const uint8_t *kvg_fit_right_row(const fit_rows *rows, size_t row);
-const uint8_t *kvg_fit_got_row(const fit_rows *rows, size_t row);
-kvg_role kvg_fit_role_of(const fit_rows *rows, size_t output, kvg_side *side);
-int kvg_fit_by_hash(const void *a, const void *b);
+const uint8_t *judge_fit_right_row(const fit_rows *rows, size_t row);
+const uint8_t *judge_fit_got_row(const fit_rows *rows, size_t row);
+kvg_role judge_fit_role_of(const fit_rows *rows, size_t output, kvg_side *side);
+int judge_fit_by_hash(const void *a, const void *b);
 
 #endif

@@ -164,7 +164,7 @@ static bool is_number(const kvg_tensor *t)
     return t->dtype == KVG_DTYPE_F16 || t->dtype == KVG_DTYPE_BF16 || t->dtype == KVG_DTYPE_F32;
 }
 
-/* "; that is V's tensor scale": what a factor may be. */
+/* "; that is V's tensor scale, or sqrt(head_dim)": what a factor may be. */
 static void name_factor(const kvg_evidence *q, kvg_dtype dtype, double factor, char *out, size_t size)
 {
     const double k = q->data->tensor_scale[KVG_K], v = q->data->tensor_scale[KVG_V];
@@ -177,10 +177,11 @@ static void name_factor(const kvg_evidence *q, kvg_dtype dtype, double factor, c
         {"1 / V's tensor scale", 1 / v}, {"K's tensor scale / V's", k / v}, {"V's tensor scale / K's", v / k},
         {"log2(e)", log2(exp(1))}, {"ln(2)", log(2)}, {"sqrt(head_dim)", root}, {"1 / sqrt(head_dim)", 1 / root},
     };
+    const char *before = "; that is ";
     for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
         if (known[i].value == 1 || !(fabs(known[i].value - factor) <= rounding_of(dtype) * fabs(factor))) continue;
-        kvg_describe_add(out, size, "; that is %s", known[i].name);
-        return;
+        kvg_describe_add(out, size, "%s%s", before, known[i].name);
+        before = ", or ";
     }
 }
 
@@ -212,8 +213,9 @@ static kvg_status find_pattern(const kvg_evidence *q, const kvg_places *places, 
     const kvg_tensor_set *before = &q->data->before;
     c.untouched = kvg_differ_untouched(want->data, have->data, want->bytes, wrong, kvg_places_unit(places, w->index),
                                        before->count ? before->tensors[w->index].data : NULL);
-    kvg_status s = kvg_fit_rows(q, places, w->index, w->pattern, sizeof w->pattern);
-    if (!s && !w->pattern[0]) s = kvg_fit_keys(q, w->index, w->pattern, sizeof w->pattern);
+    kvg_status s = KVG_OK;
+    if (!c.untouched) s = judge_fit_rows(q, places, w->index, w->pattern, sizeof w->pattern);
+    if (!s && !c.untouched && !w->pattern[0]) s = judge_fit_keys(q, w->index, w->pattern, sizeof w->pattern);
     if (s || w->pattern[0]) return s;
     print_pattern(!is_number(want), &c, w->pattern, sizeof w->pattern);
     if (c.ratio && is_number(want) && !c.nan) name_factor(q, want->dtype, c.first_ratio, w->pattern, sizeof w->pattern);

@@ -106,8 +106,10 @@ static size_t pool_axes(const kvg_places *l, kvg_axis *axes)
     const kvg_problem *p = &l->data->c->problem;
     uint32_t most = 1;
     for (int side = KVG_K; side <= KVG_V; side++) {
-        const uint32_t bytes = (uint32_t)kvg_format_code_bytes(p->storage[side].format, p->head_dim);
-        most = bytes > most ? bytes : most;
+        const uint32_t codes = (uint32_t)kvg_format_code_bytes(p->storage[side].format, p->head_dim);
+        const uint32_t scales = (uint32_t)kvg_format_scale_bytes(p->storage[side].format, p->head_dim);
+        most = codes > most ? codes : most;
+        most = scales > most ? scales : most;
     }
     axes[0] = (kvg_axis){"part", "parts", PARTS};
     axes[1] = (kvg_axis){"layer", "layers", p->paging.layers};
