@@ -391,13 +391,16 @@ static void test_where_wrong_rows_come_from(void **state)
                   "in common: 332 of 396 rows are the right ones of block + 2");
 }
 
-/* Rows of 576 numbers in 16 bits that are nowhere: nothing may be said, or read, of them. */
-static void test_long_rows_that_come_from_nowhere(void **state)
+/* Rows of 576 numbers in 16 bits, and rows of 2 codes with 4 bytes of parameters, that are nowhere: nothing may be said
+ * of them, or read beyond them. */
+static void test_odd_rows_that_come_from_nowhere(void **state)
 {
     (void)state;
     expect_common(5, "\"op\": \"flatten\", \"layout\": \"mla\", \"sequences\": 2, \"format\": \"nvfp4\", "
                   "\"kv_heads\": 1, \"head_dim\": 576, \"tokens\": 20, \"fill\": \"random\", "
                   "\"shared_kv\": {\"v_first\": 0, \"v_dim\": 512}", make_noise, "");
+    expect_common(5, "\"op\": \"append\", \"layout\": \"hnd\", \"format\": \"int8_token_head\", \"kv_heads\": 2, "
+                  "\"head_dim\": 2, \"tokens\": 40, \"fill\": \"random\"", make_noise, "");
 }
 
 /* So are the elements of a row. */
@@ -453,7 +456,7 @@ int main(void)
         cmocka_unit_test(test_where_wrong_rows_come_from),
         cmocka_unit_test(test_which_keys_wrong_rows_are_of),
         cmocka_unit_test(test_where_wrong_elements_come_from),
-        cmocka_unit_test(test_long_rows_that_come_from_nowhere),
+        cmocka_unit_test(test_odd_rows_that_come_from_nowhere),
         cmocka_unit_test(test_an_answer_that_is_the_same_everywhere_has_no_name),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
