@@ -68,10 +68,9 @@ int judge_fit_by_hash(const void *x, const void *y)
     return (a->row > b->row) - (a->row < b->row);
 }
 
-/* Notes that a row reaches to byte `end`. */
-static void note_row(fit_rows *r, const uint32_t *at, size_t output, size_t end)
+/* Notes that row `row`, which is at `at`, reaches to byte `end`. */
+static void note_row(fit_rows *r, size_t row, const uint32_t *at, size_t output, size_t end)
 {
-    const size_t row = judge_fit_row_at(r, at);
     if (r->bytes[row] < end) r->bytes[row] = (uint32_t)end;
     memcpy(r->at + row * r->axis_count, at, r->axis_count * sizeof *at);
     r->output[at[FIT_PART]] = output;
@@ -94,16 +93,17 @@ static void collect_output(fit_rows *r, size_t output)
     const size_t unit = kvg_places_unit(r->places, output);
     kvg_axis axes[KVG_MAX_AXES];
     const size_t last = kvg_places_axes(r->places, output, axes) - 1;
+    const uint32_t part = part_of(r, output);
     for (size_t i = 0; i < want->bytes / unit; i++) {
-        uint32_t at[KVG_MAX_AXES + 1] = {part_of(r, output)}; /* the places of a pool have it */
+        uint32_t at[KVG_MAX_AXES + 1] = {part}; /* the places of a pool have it */
         uint32_t *place = r->pools ? at : at + 1;
         kvg_places_at(r->places, output, i, place);
         if (place[0] == KVG_NO_PLACE) continue;
-        const size_t byte = place[last] * unit, to = judge_fit_row_at(r, at) * r->width + byte;
+        const size_t byte = place[last] * unit, row = judge_fit_row_at(r, at), to = row * r->width + byte;
         memcpy(r->right + to, (const uint8_t *)want->data + i * unit, unit);
         memcpy(r->got + to, got + i * unit, unit);
-        if (byte == 0) r->unit[judge_fit_row_at(r, at)] = i;
-        note_row(r, at, output, byte + unit);
+        if (byte == 0) r->unit[row] = i;
+        note_row(r, row, at, output, byte + unit);
     }
 }
 
@@ -157,10 +157,10 @@ static kvg_status collect_layer(fit_rows *r, uint32_t layer)
             const size_t offset = sequences ? row % B : row / H % B;
             const uint32_t at[] = {part_of(r, i), layer, (uint32_t)block, (uint32_t)offset, KVG_NO_PLACE,
                                    (uint32_t)head};
-            const size_t to = judge_fit_row_at(r, at) * r->width;
+            const size_t number = judge_fit_row_at(r, at), to = number * r->width;
             memcpy(r->right + to, (const uint8_t *)t->data + row * bytes, bytes);
             memcpy(r->got + to, (const uint8_t *)t->data + row * bytes, bytes);
-            note_row(r, at, i, bytes);
+            note_row(r, number, at, i, bytes);
         }
     }
     kvg_set_free(&read);
@@ -181,8 +181,9 @@ static void collect_answers(fit_rows *r, size_t output)
         if (slot < 0) continue;
         const uint32_t at[] = {part_of(r, output), p->paging.layer, (uint32_t)(slot / B), (uint32_t)(slot % B), token,
                                head};
-        memcpy(r->got + judge_fit_row_at(r, at) * r->width, (const uint8_t *)have->data + i * bytes, bytes);
-        note_row(r, at, output, bytes);
+        const size_t row = judge_fit_row_at(r, at);
+        memcpy(r->got + row * r->width, (const uint8_t *)have->data + i * bytes, bytes);
+        note_row(r, row, at, output, bytes);
     }
 }
 
