@@ -147,7 +147,7 @@ static kvg_status explain(const kvg_case *c, const char *path)
     }
     if (!s) {
         print_bounds(&truth);
-        s = kvg_known_wrong_try(&truth, NULL, KVG_OFFER_ALL, &known);
+        s = kvg_known_wrong_try(&truth, NULL, KVG_OFFER_ALL, NULL, &known);
     }
     kvg_progress_end();
     if (!s) print_known_wrong(&known);

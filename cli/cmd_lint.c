@@ -29,13 +29,14 @@ static kvg_status measure(const kvg_case *c, kvg_known_wrong *known, char doubt[
 {
     kvg_status s = KVG_OK;
     bool tells = false;
+    const kvg_defect *doubted = NULL;
     for (uint64_t draw = 0; draw <= KVG_REDRAWS && !s && !tells; draw++) {
         kvg_question question;
         kvg_truth truth = {0};
         const kvg_case drawn = kvg_fill_draw(c, draw);
         s = kvg_question_make(&drawn, &question);
         if (!s) s = kvg_know(&question, &truth);
-        if (!s) s = kvg_known_wrong_try(&truth, NULL, KVG_OFFER_ALL, known);
+        if (!s) s = kvg_known_wrong_try(&truth, NULL, KVG_OFFER_ALL, draw < KVG_REDRAWS ? &doubted : NULL, known);
         tells = !s && kvg_known_wrong_tells(known, doubt);
         kvg_truth_free(&truth);
         kvg_question_free(&question);

@@ -2,12 +2,13 @@
  * text of the user's own (docs/spec/layouts.md section 8). kvg_rows_map gives it. A plug-in finds it in its problem:
  *
  *     const kvg_row_map *k = &problem->map.codes[KVG_K];
- *     uint8_t *row = pool + kvg_rows_place(k, problem->paging.layer, block, head, offset, 0); // k->bytes bytes */
+ *     kvg_rows_read(k, pool, problem->paging.layer, block, head, offset, row); // k->bytes bytes */
 #ifndef KVG_CORE_LAYOUT_MAP_H
 #define KVG_CORE_LAYOUT_MAP_H
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <string.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -73,6 +74,31 @@ static inline uint64_t kvg_rows_place(const kvg_row_map *m, uint32_t layer, uint
 static inline bool kvg_rows_together(const kvg_row_map *m)
 {
     return m->byte[0].size == 0 && m->byte[0].stride == 1;
+}
+
+/* The bytes of a row out of its pool, or into it. */
+static inline void kvg_rows_read(const kvg_row_map *m, const uint8_t *pool, uint32_t layer, uint32_t block,
+                                 uint32_t head, uint32_t offset, uint8_t *bytes)
+{
+    if (m->bytes == 0) return; /* nor is there a pool */
+    const uint8_t *first = pool + kvg_rows_place(m, layer, block, head, offset, 0);
+    if (kvg_rows_together(m)) {
+        memcpy(bytes, first, m->bytes);
+        return;
+    }
+    for (uint32_t i = 0; i < m->bytes; i++) bytes[i] = first[kvg_digits_place(m->byte, i)];
+}
+
+static inline void kvg_rows_write(const kvg_row_map *m, uint8_t *pool, uint32_t layer, uint32_t block, uint32_t head,
+                                  uint32_t offset, const uint8_t *bytes)
+{
+    if (m->bytes == 0) return;
+    uint8_t *first = pool + kvg_rows_place(m, layer, block, head, offset, 0);
+    if (kvg_rows_together(m)) {
+        memcpy(first, bytes, m->bytes);
+        return;
+    }
+    for (uint32_t i = 0; i < m->bytes; i++) first[kvg_digits_place(m->byte, i)] = bytes[i];
 }
 
 /* Rows `pitch` bytes from one another. With `group` above 0 four neighbours lie in groups (docs/spec/layouts.md section

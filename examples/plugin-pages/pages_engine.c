@@ -105,13 +105,10 @@ static uint8_t *pool_of(const kvg_tensor *pools, const kvg_row_map *map)
 static void copy_row(const kvg_problem *p, const kvg_tensor *pools, const kvg_row_map *map, int64_t slot, uint32_t head,
                      uint8_t *bytes, bool store)
 {
-    const uint32_t B = p->paging.block_tokens;
+    const uint32_t B = p->paging.block_tokens, block = (uint32_t)(slot / B), offset = (uint32_t)(slot % B);
     uint8_t *pool = pool_of(pools, map);
-    for (uint32_t i = 0; i < map->bytes; i++) {
-        uint8_t *at = pool + kvg_rows_place(map, p->paging.layer, (uint32_t)(slot / B), head, (uint32_t)(slot % B), i);
-        if (store) *at = bytes[i];
-        else bytes[i] = *at;
-    }
+    if (store) kvg_rows_write(map, pool, p->paging.layer, block, head, offset, bytes);
+    else kvg_rows_read(map, pool, p->paging.layer, block, head, offset, bytes);
 }
 
 static void copy_rows(const kvg_problem *p, const kvg_tensor *pools, int64_t slot, uint32_t head, rows *r, bool store)

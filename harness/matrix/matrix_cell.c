@@ -218,11 +218,8 @@ static void put_rows(const kvg_matrix_world *w, const kvg_problem *to, const kvg
     const uint32_t H = to->kv_heads, B = to->paging.block_tokens;
     for (uint32_t r = 0; r < w->live * H; r++) {
         const int64_t slot = kvg_matrix_slot(w, to, r / H);
-        for (uint32_t i = 0; i < map->bytes; i++) {
-            const uint64_t at = kvg_rows_place(map, to->paging.layer, (uint32_t)(slot / B), r % H,
-                                                    (uint32_t)(slot % B), i);
-            pool[at] = rows[(size_t)r * map->bytes + i];
-        }
+        kvg_rows_write(map, pool, to->paging.layer, (uint32_t)(slot / B), r % H, (uint32_t)(slot % B),
+                       rows + (size_t)r * map->bytes);
     }
 }
 
@@ -296,7 +293,7 @@ static kvg_status explain(const kvg_matrix_world *w, const kvg_matrix_party *wri
     if (!s) s = alloc_flat(w, &c.problem, &before);
     kvg_question q = kvg_question_of(&c, &in, &before);
     if (!s) s = kvg_know(&q, &t);
-    if (!s) s = kvg_known_wrong_try(&t, got, KVG_OFFER_NONE, &known);
+    if (!s) s = kvg_known_wrong_try(&t, got, KVG_OFFER_NONE, NULL, &known);
     if (!s && reordered && kvg_set_same_bytes(got, &t.expected)) {
         snprintf(cell->defect, sizeof cell->defect, "rope_pairing");
     }

@@ -222,7 +222,7 @@ kvg_status kvg_golden_separation(const kvg_golden_case *made, kvg_pack_separatio
     kvg_known_wrong known;
     const kvg_separation *separation = &known.separation;
     char doubt[KVG_DOUBT_TEXT];
-    kvg_status s = kvg_known_wrong_try(&made->truth, NULL, KVG_OFFER_CONTROLS, &known);
+    kvg_status s = kvg_known_wrong_try(&made->truth, NULL, KVG_OFFER_CONTROLS, NULL, &known);
     if (s) return kvg_fail_in(s, "%s", made->c->id);
     if (!kvg_known_wrong_tells(&known, doubt)) {
         return kvg_fail(KVG_ERR_INVALID, "%s: a pack takes no case that a wrong answer passes: %s", made->c->id,

@@ -39,14 +39,7 @@ static void read_bytes(const ref_kv *kv, const kvg_row_map *map, int64_t slot, u
     const kvg_paging *g = &kv->p->paging;
     const uint8_t *pool = kv->pools[map->side][map->pool == KVG_ROLE_SCALE_POOL];
     const uint32_t block = (uint32_t)(slot / g->block_tokens), offset = (uint32_t)(slot % g->block_tokens);
-    if (map->bytes == 0) return; /* nor is there a pool */
-    if (kvg_rows_together(map)) {
-        memcpy(bytes, pool + kvg_rows_place(map, g->layer, block, head, offset, 0), map->bytes);
-        return;
-    }
-    for (uint32_t i = 0; i < map->bytes; i++) {
-        bytes[i] = pool[kvg_rows_place(map, g->layer, block, head, offset, i)];
-    }
+    kvg_rows_read(map, pool, g->layer, block, head, offset, bytes);
 }
 
 void ref_kv_codes(const ref_kv *kv, kvg_side side, uint32_t sequence, uint32_t head, uint32_t position, uint16_t *codes,

@@ -45,21 +45,14 @@ static place place_of(const kvg_problem *p, int64_t slot, uint32_t head)
     return (place){(uint32_t)(slot / p->paging.block_tokens), (uint32_t)(slot % p->paging.block_tokens), head};
 }
 
-static uint64_t byte_at(const paged_run *run, const kvg_row_map *map, place at, uint32_t index)
-{
-    return kvg_rows_place(map, run->p->paging.layer, at.block, at.head, at.offset, index);
-}
-
 static void write_row(const paged_run *run, const kvg_row_map *map, place at, const uint8_t *bytes)
 {
-    uint8_t *pool = pool_of(run, map);
-    for (uint32_t i = 0; i < map->bytes; i++) pool[byte_at(run, map, at, i)] = bytes[i];
+    kvg_rows_write(map, pool_of(run, map), run->p->paging.layer, at.block, at.head, at.offset, bytes);
 }
 
 static void read_row(const paged_run *run, const kvg_row_map *map, place at, uint8_t *bytes)
 {
-    const uint8_t *pool = pool_of(run, map);
-    for (uint32_t i = 0; i < map->bytes; i++) bytes[i] = pool[byte_at(run, map, at, i)];
+    kvg_rows_read(map, pool_of(run, map), run->p->paging.layer, at.block, at.head, at.offset, bytes);
 }
 
 /* --- inputs that could lead outside --- */

@@ -115,7 +115,8 @@ static void add_where(const kvg_truth *t, const kvg_evidence *evidence, kvg_resu
 
 /* Tries the known-wrong answers. A candidate's wrong one is explained by those that it is, unless it failed for
  * something else than its bytes. */
-static void try_known_wrong(const kvg_truth *t, const kvg_tensor_set *answer, kvg_known_wrong *known, kvg_result *r)
+static void try_known_wrong(const kvg_truth *t, const kvg_tensor_set *answer, const kvg_defect **doubted,
+                            kvg_known_wrong *known, kvg_result *r)
 {
     const judge *j = judge_for(t);
     const bool fails = r->verdict == KVG_VERDICT_FAIL && r->broken.count == 0;
@@ -123,7 +124,7 @@ static void try_known_wrong(const kvg_truth *t, const kvg_tensor_set *answer, kv
     if (wrong && j->name) j->name(t, answer->tensors, r);
     size_t count;
     const kvg_defect *defects = kvg_defect_table(&count);
-    if (kvg_known_wrong_try(t, wrong ? answer : NULL, KVG_OFFER_CONTROLS, known)) {
+    if (kvg_known_wrong_try(t, wrong ? answer : NULL, KVG_OFFER_CONTROLS, doubted, known)) {
         if (r->verdict == KVG_VERDICT_PASS) kvg_result_give_up(r, "known-wrong answers");
         return;
     }
@@ -404,6 +405,7 @@ typedef struct running_case {
     answers answers;
     kvg_truth truth;
     kvg_known_wrong known_wrong;
+    const kvg_defect **doubted; /* as kvg_known_wrong_try has it: NULL for the last draw */
 } running_case;
 
 /* Without controls where the case is timed. */
@@ -417,16 +419,18 @@ static void judge_case(running_case *b, bool controls, kvg_result *out)
     judge_first(t, &b->answers, out);
     judge_related(t, &b->answers, out);
     if (!controls || (out->verdict != KVG_VERDICT_PASS && out->verdict != KVG_VERDICT_FAIL)) return;
-    try_known_wrong(t, &b->answers.first, &b->known_wrong, out);
-    count_reach(t, out);
+    try_known_wrong(t, &b->answers.first, b->doubted, &b->known_wrong, out);
+    if (!b->doubted || out->verdict != KVG_VERDICT_MISTRUSTED) count_reach(t, out);
 }
 
 /* `timing` is NULL where the case is only to be checked. The order is: ask, then know, then judge. */
-static void check_draw(const kvg_case *c, kvg_candidate *candidate, double seconds, kvg_result *out, kvg_timing *timing)
+static void check_draw(const kvg_case *c, kvg_candidate *candidate, const kvg_defect **doubted, double seconds,
+                       kvg_result *out, kvg_timing *timing)
 {
     *out = (kvg_result){.verdict = KVG_VERDICT_PASS};
     running_case *b = calloc(1, sizeof *b);
     kvg_candidate_next_case(candidate);
+    if (b) b->doubted = doubted;
     const kvg_status s = b ? kvg_question_make(c, &b->question) : kvg_fail(KVG_ERR_MEMORY, "cannot hold a case");
     if (s) {
         kvg_result_give_up(out, "setting up");
@@ -460,10 +464,11 @@ static void check_draw(const kvg_case *c, kvg_candidate *candidate, double secon
 static void check_case(const kvg_case *c, kvg_candidate *candidate, double seconds, kvg_result *out, kvg_timing *timing)
 {
     uint64_t redraws = 0;
-    check_draw(c, candidate, seconds, out, timing);
+    const kvg_defect *doubted = NULL;
+    check_draw(c, candidate, &doubted, seconds, out, timing);
     while (out->verdict == KVG_VERDICT_MISTRUSTED && redraws < KVG_REDRAWS) {
         const kvg_case drawn = kvg_fill_draw(c, ++redraws);
-        check_draw(&drawn, candidate, seconds, out, timing);
+        check_draw(&drawn, candidate, redraws < KVG_REDRAWS ? &doubted : NULL, seconds, out, timing);
         out->redraws = redraws;
     }
 }

@@ -189,17 +189,22 @@ static measure *find_nearest(measure *of, size_t count)
 }
 
 /* Follows every defect until the check rejects it, then those that may be the nearest until one is known to be. */
-static kvg_status measure_all(pass *a, kvg_known_wrong *out)
+static kvg_status measure_all(pass *a, const kvg_defect **doubted, kvg_known_wrong *out)
 {
     measure of[KVG_MAX_DEFECTS] = {0};
     size_t count;
     const kvg_defect *defects = kvg_defect_table(&count);
+    const size_t first = doubted && *doubted ? (size_t)(*doubted - defects) : 0;
+    bool doubt = false;
     kvg_status s = KVG_OK;
-    for (size_t i = 0; i < count && !s; i++) {
+    for (size_t n = 0; n < count && !s && !doubt; n++) {
+        const size_t i = (first + n) % count;
         of[i] = (measure){.distance = -1, .explains = a->answer != NULL};
-        kvg_progress_part(i, count, "known-wrong answers");
+        kvg_progress_part(n, count, "known-wrong answers");
         if (kvg_defect_applies(&defects[i], &a->truth->question->c->problem)) s = go_on(a, &defects[i], &of[i]);
         out->explains[i] = of[i].done && of[i].explains;
+        doubt = doubted && !a->answer && of[i].distance >= 0 && !kvg_separation_rejects(a->by_bits, of[i].distance);
+        if (doubt) *doubted = &defects[i];
     }
     for (measure *m = find_nearest(of, count); !s && m && m->done < a->parts.count; m = find_nearest(of, count))
         s = go_on(a, &defects[m - of], m);
@@ -238,7 +243,8 @@ static void close_pass(pass *a)
     kvg_set_free(&a->guess);
 }
 
-kvg_status kvg_known_wrong_try(const kvg_truth *t, const kvg_tensor_set *answer, kvg_offer offer, kvg_known_wrong *out)
+kvg_status kvg_known_wrong_try(const kvg_truth *t, const kvg_tensor_set *answer, kvg_offer offer,
+                               const kvg_defect **doubted, kvg_known_wrong *out)
 {
     const kvg_question *q = t->question;
     const kvg_problem *p = &q->c->problem;
@@ -250,7 +256,7 @@ kvg_status kvg_known_wrong_try(const kvg_truth *t, const kvg_tensor_set *answer,
     kvg_status s = open_pass(t, answer, &a);
     *out = (kvg_known_wrong){.separation = {.by_bits = a.by_bits, .least = INFINITY}};
     for (size_t i = 0; i < count; i++) out->distance[i] = NAN;
-    if (!s && j->by_distance) s = measure_all(&a, out);
+    if (!s && j->by_distance) s = measure_all(&a, doubted, out);
     for (size_t i = 0; i < count; i++) {
         const kvg_defect *defect = &defects[i];
         const bool control = offer != KVG_OFFER_NONE && is_control(defect, q);

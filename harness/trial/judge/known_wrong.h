@@ -38,9 +38,11 @@ enum { KVG_DOUBT_TEXT = 512 };
 /* Which rows are offered to the check. CONTROLS: also the witnesses of what the case asks for. */
 typedef enum kvg_offer { KVG_OFFER_NONE, KVG_OFFER_CONTROLS, KVG_OFFER_ALL } kvg_offer;
 
-/* `answer`: a wrong one that some row may explain, or NULL. The status is that of a defect that could not be run. */
+/* `answer`: a wrong one that some row may explain, or NULL. `doubted`: NULL: every row is tried. Else the pass may end
+ * where a row judged by distance leaves the case in doubt: *doubted becomes that row, and is tried first where it is
+ * one. The status is that of a defect that could not be run. */
 kvg_status kvg_known_wrong_try(const kvg_truth *truth, const kvg_tensor_set *answer, kvg_offer offer,
-                               kvg_known_wrong *out) KVG_CHECKED;
+                               const kvg_defect **doubted, kvg_known_wrong *out) KVG_CHECKED;
 
 /* The case can tell right from wrong: `doubt` says why not and what to do, or is empty; `known` has controls. */
 bool kvg_known_wrong_tells(const kvg_known_wrong *known, char doubt[KVG_DOUBT_TEXT]);

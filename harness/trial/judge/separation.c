@@ -27,7 +27,8 @@ kvg_status kvg_separation_open(const kvg_truth *truth, kvg_separation_scene *s)
     kvg_flash right;
     kvg_flash_init(p, KVG_FLASH_RIGHT, &right);
     *s = (kvg_separation_scene){.truth = truth};
-    kvg_status status = open_fine(s, &right);
+    const bool by_bits = p->profile != KVG_PROFILE_NONE;
+    kvg_status status = by_bits ? KVG_OK : open_fine(s, &right);
     if (!status) status = kvg_set_alloc(p, data->op->outputs, &s->plain);
     return status ? status : kvg_flash_run(p, data->in.tensors, &right, s->plain.tensors);
 }

@@ -20,7 +20,8 @@ typedef struct kvg_separation {
 /* What the wrong answers of one case are measured against. */
 typedef struct kvg_separation_scene {
     const kvg_truth *truth;
-    kvg_attention_answer fine; /* the exact answer once more, with the bounds of a kernel in f32 throughout */
+    kvg_attention_answer fine; /* the exact answer once more, with the bounds of a kernel in f32 throughout; none
+                                * where the case is judged by bits */
     kvg_tensor_set plain;      /* such a kernel's right answer: where the defects of flash.h start */
 } kvg_separation_scene;
 

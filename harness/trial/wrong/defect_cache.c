@@ -21,12 +21,6 @@ static const kvg_row_map *part_of(const kvg_layout_map *map, int part)
     return part < 2 ? &map->codes[part] : &map->scales[part - 2];
 }
 
-static uint64_t place(const kvg_problem *p, const kvg_row_map *map, uint64_t slot, uint32_t head, uint32_t index)
-{
-    const uint32_t B = p->paging.block_tokens;
-    return kvg_rows_place(map, p->paging.layer, (uint32_t)(slot / B), head, (uint32_t)(slot % B), index);
-}
-
 static uint64_t slots_of(const kvg_problem *p)
 {
     return (uint64_t)p->paging.blocks * p->paging.block_tokens;
@@ -41,10 +35,11 @@ void kvg_cache_remap(const kvg_problem *p, const kvg_layout_map *wrong, const kv
         const uint8_t *read = pool_of(p, source, from)->data;
         uint8_t *write = pool_of(p, target, to)->data;
         for (uint64_t row = 0; row < slots_of(p) * p->kv_heads; row++) {
-            const uint32_t head = (uint32_t)(row % p->kv_heads);
-            const uint64_t slot = row / p->kv_heads;
-            for (uint32_t i = 0; i < target->bytes; i++)
-                write[place(p, target, slot, head, i)] = read[place(p, source, slot, head, i)];
+            uint8_t bytes[2 * KVG_MAX_HEAD_DIM];
+            const uint32_t head = (uint32_t)(row % p->kv_heads), B = p->paging.block_tokens;
+            const uint32_t block = (uint32_t)(row / p->kv_heads / B), offset = (uint32_t)(row / p->kv_heads % B);
+            kvg_rows_read(source, read, p->paging.layer, block, head, offset, bytes);
+            kvg_rows_write(target, write, p->paging.layer, block, head, offset, bytes);
         }
     }
 }
@@ -69,12 +64,10 @@ static void copy_rows(const kvg_problem *p, const int64_t *slots, const kvg_tens
         for (uint64_t row = 0; row < rows[part].shape[0] * p->kv_heads; row++) {
             const uint64_t token = row / p->kv_heads, slot = slots ? (uint64_t)slots[token] : token;
             if (slot >= slots_of(p)) continue; /* negative: none */
-            for (uint32_t i = 0; i < m->bytes; i++) {
-                uint8_t *in_pool = pool + place(p, m, slot, (uint32_t)(row % p->kv_heads), i);
-                uint8_t *in_rows = bytes + row * m->bytes + i;
-                if (back) *in_pool = *in_rows;
-                else *in_rows = *in_pool;
-            }
+            const uint32_t head = (uint32_t)(row % p->kv_heads), B = p->paging.block_tokens;
+            const uint32_t block = (uint32_t)(slot / B), offset = (uint32_t)(slot % B);
+            if (back) kvg_rows_write(m, pool, p->paging.layer, block, head, offset, bytes + row * m->bytes);
+            else kvg_rows_read(m, pool, p->paging.layer, block, head, offset, bytes + row * m->bytes);
         }
     }
 }

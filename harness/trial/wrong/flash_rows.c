@@ -107,11 +107,8 @@ static int64_t source_of(const loading *l, kvg_side side, int64_t position)
 static void read_row(const loading *l, const kvg_row_map *map, int64_t slot, uint8_t *to)
 {
     const kvg_paging *g = &l->p->paging;
-    const uint8_t *pool = input(l, map->pool, map->side)->data;
-    for (uint32_t i = 0; i < map->bytes; i++) {
-        to[i] = pool[kvg_rows_place(map, g->layer, (uint32_t)(slot / g->block_tokens), l->kv_head,
-                                         (uint32_t)(slot % g->block_tokens), i)];
-    }
+    const uint32_t block = (uint32_t)(slot / g->block_tokens), offset = (uint32_t)(slot % g->block_tokens);
+    kvg_rows_read(map, input(l, map->pool, map->side)->data, g->layer, block, l->kv_head, offset, to);
 }
 
 static bool affine(const kvg_storage *storage)

@@ -182,7 +182,8 @@ static void judge_case(bench *b, tally *tallies, size_t *refused)
     kvg_known_wrong known;
     const kvg_separation *separation = &known.separation;
     if (!b->c.problem.profile) judge_plain_kernel(b);
-    if (kvg_known_wrong_try(&b->truth, NULL, KVG_OFFER_NONE, &known)) fail_msg("%s: %s", b->c.id, kvg_error_text());
+    if (kvg_known_wrong_try(&b->truth, NULL, KVG_OFFER_NONE, NULL, &known))
+        fail_msg("%s: %s", b->c.id, kvg_error_text());
     if (!kvg_separation_suffices(separation)) {
         char text[KVG_SEPARATION_TEXT];
         kvg_separation_text(separation, text, sizeof text);
