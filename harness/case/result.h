@@ -94,7 +94,8 @@ typedef struct kvg_result {
     double milliseconds;           /* duration of the candidate's run */
     char suspect[KVG_IMPL_NAME_SIZE]; /* the time that its process gave, if that cannot be; else "" */
     uint64_t redraws;              /* ops: earlier draws of the data; none of them could tell right from wrong */
-    bool slow;                     /* the case took longer than the config's slow_seconds */
+    double seconds;                /* duration of the case: the candidate's runs, the reference's and the judge's */
+    bool slow;                     /* it is above the config's slow_seconds */
     kvg_result_compared bytes;     /* a judged case compares all bytes of the outputs, or it is an ERROR */
     kvg_round_trip round_trip[2];
     kvg_decode_accuracy decode;

@@ -74,7 +74,9 @@ static const kvg_field outcome[] = {
                       "is below 0 or above that of the call; `ms` is that of the call"),
     KVG_FIELD(kvg_result, COUNT, "redraws", redraws, GIVEN, "draws", "how often the case was asked before with other "
               "data that could not tell right from wrong; the seed of these data stands in `repro`"),
-    KVG_FIELD(kvg_result, FLAG, "slow", slow, ALWAYS, "", "the case took longer than `slow_seconds` of the config"),
+    KVG_FIELD(kvg_result, NUMBER, "seconds", seconds, GIVEN, "s", "time of the case: the implementation's, the "
+              "reference's and the judge's"),
+    KVG_FIELD(kvg_result, FLAG, "slow", slow, ALWAYS, "", "`seconds` is above `slow_seconds` of the config"),
 };
 
 static const kvg_field parts[] = {

@@ -67,8 +67,21 @@ static void describe_relations(const kvg_report *r, char *out, size_t size)
 
 static void describe_time(const kvg_report *r, char *out, size_t size)
 {
-    const int n = snprintf(out, size, "%.1f s", r->seconds);
-    if (r->file_count > 1) snprintf(out + n, size - (size_t)n, " in %zu shards together", r->file_count);
+    const kvg_report_case *longest = NULL;
+    size_t slow = 0;
+    int n = snprintf(out, size, "%.1f s", r->seconds);
+    if (r->file_count > 1) n += snprintf(out + n, size - (size_t)n, " in %zu shards together", r->file_count);
+    for (size_t i = 0; i < r->case_count; i++) {
+        const kvg_report_case *c = &r->cases[i];
+        if (!c->finished || !c->result.slow) continue;
+        slow++;
+        if (!longest || c->result.seconds > longest->result.seconds) longest = c;
+    }
+    if (longest) {
+        const double own = longest->result.milliseconds / 1e3;
+        snprintf(out + n, size - (size_t)n, "; %zu slow, the longest took %.1f s, %.1f s of it in the implementation: "
+                 "%s", slow, longest->result.seconds, own, longest->asked.id);
+    }
 }
 
 void kvg_report_tell_totals(const kvg_report *r, void (*tell)(void *context, const char *what, const char *text),

@@ -178,14 +178,15 @@ static kvg_status record_loss(run_state *state, worker *w, kvg_verdict verdict, 
     const kvg_case *c = current_case(state, w);
     char repro[KVG_REPRO_SIZE];
     run_log_tail tail;
-    kvg_result r = {.verdict = verdict, .milliseconds = 1e3 * (kvg_clock_seconds() - w->since)};
+    const double seconds = kvg_clock_seconds() - w->since;
+    kvg_result r = {.verdict = verdict, .milliseconds = 1e3 * seconds, .seconds = seconds};
     kvg_case_repro(c, state->config->path, state->options->capabilities, NULL, repro, sizeof repro);
     snprintf(r.detail, sizeof r.detail, "%s", detail);
     if (w->in_case) run_log_read_tail(w->log.fd, w->logged, &tail, &r.printed);
     if (state->options->confinement == KVG_CONFINE_NOT) {
         snprintf(r.confinement, sizeof r.confinement, "%s", kvg_confinement_name(KVG_CONFINE_NOT));
     }
-    r.slow = r.milliseconds > 1e3 * state->config->slow_seconds;
+    r.slow = seconds > state->config->slow_seconds;
     kvg_status s = run_file_write(&state->file, kvg_result_line(c, &r, repro));
     case_done(state, w, verdict);
     return s;

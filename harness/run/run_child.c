@@ -222,7 +222,8 @@ static bool run_one(const kvg_run_share *share, size_t position, session *a)
     snprintf(r.confinement, sizeof r.confinement, "%s", kvg_candidate_confinement(a->candidate));
     memcpy(r.engine, a->facts.name, sizeof r.engine);
     snprintf(r.reference_in, sizeof r.reference_in, "%s", kvg_candidate_reference_in(a->candidate));
-    r.slow = kvg_clock_seconds() - start > share->config->slow_seconds;
+    r.seconds = kvg_clock_seconds() - start;
+    r.slow = r.seconds > share->config->slow_seconds;
     const bool broken = r.lost || r.verdict == KVG_VERDICT_CRASH || r.verdict == KVG_VERDICT_DEVICE_LOST;
     if (broken) run_log_read_tail(STDERR_FILENO, logged, &tail, &r.printed);
     kvg_json_text lines = {0};

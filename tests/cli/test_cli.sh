@@ -80,7 +80,7 @@ def cases(path):
         if line["type"] == "case":
             if line["id"] in found:
                 sys.exit(f"{path}: twice: {line['id']}")
-            found[line["id"]] = {k: v for k, v in line.items() if k not in ("ms", "slow", "repro")}
+            found[line["id"]] = {k: v for k, v in line.items() if k not in ("ms", "seconds", "slow", "repro")}
     return found
 
 command, path, *rest = sys.argv[1:]

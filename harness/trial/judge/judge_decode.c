@@ -290,10 +290,7 @@ static double median_ratio(const kvg_truth *t, const double *got)
         if (t->exact.out_bound[i] < INFINITY)
             ratios[n++] = kvg_attention_ratio(got[i], t->exact.out[i], t->exact.out_bound[i]);
     }
-    if (n) {
-        kvg_sort_doubles(ratios, n);
-        median = ratios[n / 2];
-    }
+    if (n) median = kvg_select_double(ratios, n, n / 2);
     free(ratios);
     return median;
 }
