@@ -277,12 +277,37 @@ static void test_a_case_that_cannot_separate_is_mistrusted(void **state)
     assert_non_null(strstr(r.detail, r.separation.nearest));
 }
 
+/* A pass that may end early ends in the same doubt, and one that begins with it tries nothing else. */
+static void test_a_pass_ends_in_doubt(void **state)
+{
+    (void)state;
+    bench b = {.c = mistrusted};
+    const kvg_defect *doubted = NULL;
+    size_t count, tried = 0;
+    kvg_known_wrong known;
+    char doubt[KVG_DOUBT_TEXT];
+    const kvg_defect *defects = kvg_defect_table(&count);
+    assert_true(open_bench(&b));
+    for (int pass = 0; pass < 2; pass++) {
+        const kvg_defect *first = doubted;
+        assert_int_equal(kvg_known_wrong_try(&b.truth, NULL, KVG_OFFER_CONTROLS, &doubted, &known), KVG_OK);
+        assert_false(kvg_known_wrong_tells(&known, doubt));
+        assert_non_null(doubted);
+        assert_true(known.distance[doubted - defects] >= 0 && known.distance[doubted - defects] <= 1);
+        if (first) assert_ptr_equal(doubted, first);
+    }
+    for (size_t i = 0; i < count; i++) tried += !isnan(known.distance[i]);
+    assert_int_equal(tried, 1);
+    close_bench(&b);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_defect_is_rejected),
         cmocka_unit_test(test_a_failure_names_its_defect),
         cmocka_unit_test(test_a_case_that_cannot_separate_is_mistrusted),
+        cmocka_unit_test(test_a_pass_ends_in_doubt),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
