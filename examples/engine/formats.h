@@ -1,9 +1,6 @@
 /* Formats: a row of numbers as codes and scales, and back (docs/spec/formats.md, dialect canonical). */
-#ifndef ENGINE_FORMATS_H
-#define ENGINE_FORMATS_H
-
-#include <stdbool.h>
-#include <stdint.h>
+#ifndef KVG_EXAMPLES_ENGINE_FORMATS_H
+#define KVG_EXAMPLES_ENGINE_FORMATS_H
 
 #include "core/problem.h"
 
@@ -14,10 +11,9 @@ typedef struct row_type {
     kvg_format format;
     kvg_dtype model;
     uint32_t dim;
-    float tensor_scale; /* of formats that have one */
+    float tensor_scale; /* 1 for a format without one */
 } row_type;
 
-/* A stored row. */
 typedef struct stored_row {
     uint8_t codes[MOST_CODE_BYTES], scales[MOST_SCALE_BYTES];
 } stored_row;
@@ -29,7 +25,7 @@ bool format_has_row_parameters(kvg_format format);
 uint32_t format_code_bytes(kvg_format format, uint32_t dim);
 uint32_t format_scale_bytes(kvg_format format, uint32_t dim);
 
-/* `words` are numbers of the model type, as their codes. */
+/* `words` are the row's numbers in the model type. */
 void encode_row(const row_type *type, const uint32_t *words, stored_row *row);
 void decode_row(const row_type *type, const stored_row *row, uint32_t *words);
 

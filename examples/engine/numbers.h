@@ -1,10 +1,11 @@
 /* Numbers: floats of few bits, between their codes and doubles, which hold all of them exactly. */
-#ifndef ENGINE_NUMBERS_H
-#define ENGINE_NUMBERS_H
+#ifndef KVG_EXAMPLES_ENGINE_NUMBERS_H
+#define KVG_EXAMPLES_ENGINE_NUMBERS_H
 
 #include <math.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "core/format.h"
 
@@ -28,23 +29,17 @@ static inline const small_float *float_of_dtype(kvg_dtype dtype)
     return dtype == KVG_DTYPE_F16 ? &FLOAT_F16 : dtype == KVG_DTYPE_BF16 ? &FLOAT_BF16 : &FLOAT_F32;
 }
 
-/* The nearest code, ties to even. `x` is a number or an infinity. */
-static inline uint32_t code_of_number(const small_float *type, double x)
-{
-    const uint32_t sign = signbit(x) ? type->sign : 0;
-    if (isinf(x)) return sign | type->overflow;
-    const int exponent = ilogb(x) > type->least_exponent ? ilogb(x) : type->least_exponent;
-    if (exponent > 128) return sign | type->overflow;
-    const uint32_t steps = (uint32_t)rint(ldexp(fabs(x), type->fraction_bits - exponent));
-    /* A normal number's leading bit is one of the steps, and raises the exponent field by one. */
-    const uint32_t code = ((uint32_t)(exponent - type->least_exponent) << type->fraction_bits) + steps;
-    return sign | (code < type->overflow ? code : type->overflow);
-}
-
-/* The code of any double. `nan` is the code of all NaNs. */
+/* The code of the nearest number, ties to even. `nan` is the code of each NaN. */
 static inline uint32_t code_of(const small_float *type, double x, uint32_t nan)
 {
-    return isnan(x) ? nan : code_of_number(type, x);
+    const uint32_t sign = signbit(x) ? type->sign : 0;
+    if (isnan(x)) return nan;
+    if (isinf(x)) return sign | type->overflow;
+    const int exponent = ilogb(x) > type->least_exponent ? ilogb(x) : type->least_exponent;
+    const uint32_t steps = (uint32_t)rint(ldexp(fabs(x), type->fraction_bits - exponent));
+    /* A normal number's leading bit is one of the steps, and adds one to the exponent field. */
+    const uint32_t code = ((uint32_t)(exponent - type->least_exponent) << type->fraction_bits) + steps;
+    return sign | (code < type->overflow ? code : type->overflow);
 }
 
 static inline bool is_nan_code(const small_float *type, uint32_t code)
@@ -52,19 +47,19 @@ static inline bool is_nan_code(const small_float *type, uint32_t code)
     return (code & (type->sign - 1)) >= type->first_nan;
 }
 
-static inline double number_of_code(const small_float *type, uint32_t code)
+static inline double number_of(const small_float *type, uint32_t code)
 {
     if (is_nan_code(type, code)) return NAN;
     const uint32_t magnitude = code & (type->sign - 1), field = magnitude >> type->fraction_bits;
-    const uint32_t hidden = field ? 1U << type->fraction_bits : 0;
-    const uint32_t steps = hidden | (magnitude & ((1U << type->fraction_bits) - 1));
+    const uint32_t leading = field ? 1U << type->fraction_bits : 0;
+    const uint32_t steps = leading | (magnitude & ((1U << type->fraction_bits) - 1));
     const int exponent = type->least_exponent + (field ? (int)field - 1 : 0);
-    double x = ldexp(steps, exponent - type->fraction_bits);
-    if (type->has_infinity && magnitude == type->first_nan - 1) x = INFINITY;
+    const bool infinite = type->has_infinity && magnitude == type->first_nan - 1;
+    const double x = infinite ? INFINITY : ldexp(steps, exponent - type->fraction_bits);
     return code & type->sign ? -x : x;
 }
 
-/* A word of a model type, rounded. A NaN is all ones but for its sign. */
+/* A rounded number as a word of a model type. Each NaN is the same word. */
 static inline uint32_t word_of(const small_float *model, double x)
 {
     return code_of(model, x, model->sign - 1);
@@ -72,31 +67,28 @@ static inline uint32_t word_of(const small_float *model, double x)
 
 static inline double rounded(const small_float *model, double x)
 {
-    return number_of_code(model, word_of(model, x));
+    return number_of(model, word_of(model, x));
 }
 
-/* A code of one of the types f32, f16 and bf16 as a code of another one. A NaN keeps its sign and the top bits of its
+/* A word of f32, f16 or bf16 as a word of another one of these types. A NaN keeps its sign and the top bits of its
  * payload. */
-static inline uint32_t converted(const small_float *from, const small_float *to, uint32_t code)
+static inline uint32_t converted(const small_float *from, const small_float *to, uint32_t word)
 {
-    if (!is_nan_code(from, code)) return code_of_number(to, number_of_code(from, code));
-    const uint32_t sign = code & from->sign ? to->sign : 0, payload = code & ((1U << from->fraction_bits) - 1);
+    if (!is_nan_code(from, word)) return word_of(to, number_of(from, word));
+    const uint32_t sign = word & from->sign ? to->sign : 0, payload = word & ((1U << from->fraction_bits) - 1);
     const int wider = to->fraction_bits - from->fraction_bits;
     const uint32_t kept = wider > 0 ? payload << wider : payload >> -wider;
     return sign | to->overflow | (kept ? kept : 1U << (to->fraction_bits - 1));
 }
 
-/* The sum, or, where it is no double, the neighbour of the sum whose last bit is odd: one more rounding then gives what
- * rounding of the exact sum gives. */
+/* A sum for one more rounding: where no double holds it, the odd one of the two doubles around it. */
 static inline double sum_to_odd(double a, double b)
 {
-    const double sum = a + b;
-    if (!isfinite(sum)) return sum;
-    const double of_b = sum - a, error = (a - (sum - of_b)) + (b - of_b);
-    int exponent;
-    const double bits = ldexp(frexp(sum, &exponent), 53);
-    const bool even = fmod(bits, 2) == 0;
-    return error != 0 && even ? nextafter(sum, error > 0 ? INFINITY : -INFINITY) : sum;
+    const double sum = a + b, part = sum - a, error = (a - (sum - part)) + (b - part);
+    uint64_t bits;
+    memcpy(&bits, &sum, sizeof bits);
+    if (bits & 1) return sum;
+    return error > 0 ? nextafter(sum, INFINITY) : error < 0 ? nextafter(sum, -INFINITY) : sum;
 }
 
 #endif
