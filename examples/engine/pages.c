@@ -147,21 +147,24 @@ static uint8_t *field_of_row(const kvg_problem *p, const kvg_tensor *pools, fiel
     return (uint8_t *)pools[s->pool].data + byte;
 }
 
-/* V's scales may lie in groups of four tokens, where a row is a quarter of each token's bytes. */
-static uint8_t *byte_of_row(const kvg_problem *p, const kvg_tensor *pools, field f, row_place place, uint32_t index)
+/* V's scales may lie in groups of four tokens: a row of the page then has a quarter of the bytes of each. */
+static uint8_t *byte_in_group(const kvg_problem *p, const kvg_tensor *pools, uint64_t block, uint64_t head,
+                              uint64_t offset, uint32_t index)
 {
-    const uint64_t block = (uint64_t)place.slot / page_tokens(p), offset = (uint64_t)place.slot % page_tokens(p);
-    if (f != V_SCALES || !p->paging.v_scale_swizzle)
-        return field_of_row(p, pools, f, block, place.head, offset) + index;
-    const uint32_t token = offset % 4, quarter = field_bytes(p, f) / 4;
-    return field_of_row(p, pools, f, block, place.head, offset - token + index / quarter) + index % quarter * 4 + token;
+    const uint32_t token = offset % 4, quarter = field_bytes(p, V_SCALES) / 4;
+    uint8_t *row = field_of_row(p, pools, V_SCALES, block, head, offset - token + index / quarter);
+    return row + index % quarter * 4 + token;
 }
 
 static void copy_field(const kvg_problem *p, const kvg_tensor *pools, field f, row_place place, uint8_t *bytes,
                        bool store)
 {
-    for (uint32_t i = 0; i < field_bytes(p, f); i++) {
-        uint8_t *at = byte_of_row(p, pools, f, place, i);
+    const uint64_t block = (uint64_t)place.slot / page_tokens(p), offset = (uint64_t)place.slot % page_tokens(p);
+    const bool grouped = f == V_SCALES && p->paging.v_scale_swizzle;
+    const uint32_t count = field_bytes(p, f);
+    uint8_t *row = count ? field_of_row(p, pools, f, block, place.head, offset) : NULL;
+    for (uint32_t i = 0; i < count; i++) {
+        uint8_t *at = grouped ? byte_in_group(p, pools, block, place.head, offset, i) : row + i;
         if (store) *at = bytes[i];
         else bytes[i] = *at;
     }
