@@ -91,7 +91,7 @@ static void encode_affine(const group *g, const float *x, uint32_t *codes, uint8
 
 static float put_f16_scale(float scale, uint8_t *bytes)
 {
-    const uint32_t code = scale < 65504 ? code_of(&FLOAT_F16, scale, 0) : 0x7BFF;
+    const uint32_t code = word_of(&FLOAT_F16, fminf(scale, 65504));
     put_word(code, bytes);
     return (float)number_of(&FLOAT_F16, code);
 }

@@ -183,6 +183,6 @@ int64_t slot_of_position(const kvg_problem *p, const kvg_tensor *block_table, ui
     const bool ring = p->layout == KVG_LAYOUT_RING, one_block = ring || p->layout == KVG_LAYOUT_CONTIGUOUS;
     const int32_t *blocks = (const int32_t *)block_table->data + sequence * block_table->shape[1];
     const int32_t block = blocks[one_block ? 0 : position / tokens];
-    if (block < 0 || block >= (int64_t)p->paging.blocks || (ring && position < length - tokens)) return -1;
-    return block * tokens + position % tokens;
+    if (block >= (int64_t)p->paging.blocks || (ring && position < length - tokens)) return -1;
+    return block * tokens + position % tokens; /* negative, if the entry is */
 }

@@ -13,7 +13,7 @@ typedef struct row_place {
 
 bool layout_is_known(kvg_layout layout);
 
-/* The slot of a position of a sequence of this length; -1 where it has none. */
+/* The slot of a position of a sequence of this length; negative where it has none. */
 int64_t slot_of_position(const kvg_problem *p, const kvg_tensor *block_table, uint32_t sequence, int64_t position,
                          int64_t length);
 
