@@ -69,6 +69,8 @@ static const kvg_field outcome[] = {
               "the implementation printed in this case, on stdout and stderr; at most ten, each cut to 200 bytes"),
     KVG_FIELD(kvg_result, NAMES, "broken", broken, GIVEN, "", "the first relation that did not hold; the answer to the "
               "question itself was right"),
+    KVG_FIELD_TEXT_IN(kvg_result, "fitted", fitted, GIVEN, "a FAIL that no known-wrong answer explains: what its wrong "
+                      "rows, numbers or codes are, such as `each row is that of keys first to last - 1`"),
     KVG_FIELD(kvg_result, NUMBER, "ms", milliseconds, ALWAYS, "ms", "time of the implementation's run"),
     KVG_FIELD_TEXT_IN(kvg_result, "suspect", suspect, GIVEN, "the time that the implementation's process gave, if it "
                       "is below 0 or above that of the call; `ms` is that of the call"),

@@ -56,14 +56,14 @@ static bool is_open(const kvg_report_case *c)
     return c->cause == SIZE_MAX && !kvg_report_case_passes(c) && !c->result.unclaimed[0];
 }
 
-/* Gives a cause all open cases that belong to it. */
+/* Gives a cause all open cases that belong to it. The first one that says what its wrong rows are speaks for all. */
 static void settle(kvg_report *r, kvg_report_cause cause)
 {
     cause.id = r->cause_count;
     for (size_t i = 0; i < r->case_count; i++) {
         kvg_report_case *c = &r->cases[i];
         if (!is_open(c) || !belongs(c, &cause)) continue;
-        if (!cause.count++) cause.first = c;
+        if (!cause.count++ || (c->result.fitted[0] && !cause.first->result.fitted[0])) cause.first = c;
         c->cause = cause.id;
     }
     r->causes[r->cause_count++] = cause;

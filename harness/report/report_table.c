@@ -84,7 +84,7 @@ static void print_cause(const kvg_report *r, const kvg_report_cause *cause, FILE
         print_words(r, cause, "\n    op", op_of, out);
         print_words(r, cause, "; layout", layout_of, out);
         print_words(r, cause, "; format", storage_of, out);
-        fputs("; the first one is\n", out);
+        fputs("; one of them is\n", out);
     }
     print_case(out, cause->first);
 }

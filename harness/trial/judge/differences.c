@@ -21,14 +21,17 @@ bool kvg_differ_untouched(const void *want, const void *got, size_t bytes, const
 {
     enum { FEWEST = 4 };
     const uint8_t *right = want, *given = got, *held = before;
-    size_t seen = 0, place = 0; /* in the pattern, of byte 0 */
+    bool met[UINT8_MAX + 1] = {false};
+    size_t seen = 0, values = 0, place = 0; /* in the pattern, of byte 0 */
     for (size_t i = 0; i < bytes; i++) {
         if (wrong ? !wrong[i / width] : right[i] == given[i]) continue;
         while (!held && seen == 0 && place < UINT8_MAX && kvg_guard_byte(place + i) != given[i]) place++;
         if (given[i] != (held ? held[i] : kvg_guard_byte(place + i))) return false;
         seen++;
+        values += !met[given[i]];
+        met[given[i]] = true;
     }
-    return seen >= FEWEST;
+    return values >= FEWEST;
 }
 
 float kvg_number_at(kvg_dtype dtype, const void *data, size_t index)

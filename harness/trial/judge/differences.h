@@ -18,7 +18,8 @@ kvg_difference kvg_differ_bytes(const void *want, const void *got, size_t bytes)
 kvg_difference kvg_differ_numbers(kvg_dtype dtype, const void *want, const void *got, size_t count);
 
 /* Whether what is wrong holds what it held before the call: `before`, or where that is NULL a piece of the guard's
- * pattern. wrong: marks of units of `width` bytes; NULL: bytes that differ. Fewer than 4 bytes may do so by chance. */
+ * pattern. wrong: marks of units of `width` bytes; NULL: bytes that differ. Fewer than 4 different values may do so by
+ * chance: one byte in each row of 256 bytes meets the same value of the pattern. */
 bool kvg_differ_untouched(const void *want, const void *got, size_t bytes, const uint8_t *wrong, size_t width,
                           const void *before);
 

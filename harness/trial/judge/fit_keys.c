@@ -19,10 +19,13 @@ typedef enum kind {
     TO_TILE, THROUGH_TILE, /* the key after last rounded down, up, to a multiple of n */
     LATEST, EARLIEST,      /* the last, the first n keys */
     WITHOUT, TWICE,        /* all keys but m to m + n - 1; those twice */
+    BEFORE, AFTER,         /* in their place the n keys before, behind them */
+    UNDIVIDED,             /* not divided by the sum of weights */
     HEAD_MODULO,           /* KV head: the query head modulo their number */
     HEAD_PLUS, HEAD_IS, SEQUENCE_PLUS, SEQUENCE_IS,
     SINK_LOST, SINK_PLUS,  /* no sink; that of query head + n */
-    SCORES_TIMES           /* scores times factor n */
+    SCORES_TIMES,          /* scores times factor n */
+    UNRESCALED, UNRESCALED_OUT, UNRESCALED_SUM /* sums stay as they are where a tile of n keys has a larger score */
 } kind;
 
 typedef struct hypothesis {
@@ -73,6 +76,7 @@ static bool add_tiles(scene *s, int64_t unit, int64_t longest)
     for (int k = FROM_TILE; k <= EARLIEST; k++) got = got && add(s, (kind)k, unit, 0);
     for (int64_t at = 0; unit >= SHORTEST_RUN && at < longest; at += unit)
         got = got && add(s, WITHOUT, unit, at) && add(s, TWICE, unit, at);
+    for (int k = UNRESCALED; k <= UNRESCALED_SUM; k++) got = got && add(s, (kind)k, unit, 0);
     return got;
 }
 
@@ -94,7 +98,8 @@ static kvg_status list_hypotheses(scene *s, int64_t longest)
     for (int64_t n = 1; n <= OFFSETS; n++) {
         for (int k = FROM; k <= SHIFTED; k++) got = got && add(s, (kind)k, n, 0) && add(s, (kind)k, -n, 0);
     }
-    got = got && add(s, NO_MASK, 0, 0) && add(s, HEAD_MODULO, 0, 0);
+    got = got && add(s, NO_MASK, 0, 0) && add(s, HEAD_MODULO, 0, 0) && add(s, UNDIVIDED, 0, 0);
+    for (int k = UNRESCALED; k <= UNRESCALED_SUM; k++) got = got && add(s, (kind)k, 1, 0);
     if (a->window) got = got && add(s, NO_WINDOW, 0, 0);
     if (a->sinks) got = got && add(s, SINK_LOST, 0, 0);
     got = got && add_others(s, HEAD_PLUS, HEAD_IS, s->p->kv_heads);
@@ -103,6 +108,7 @@ static kvg_status list_hypotheses(scene *s, int64_t longest)
     for (int n = 0; n < FACTORS; n++) got = got && add(s, SCORES_TIMES, n, 0);
     for (int64_t unit = 2; unit < longest; unit *= 2) got = got && add_tiles(s, unit, longest);
     if (B & (B - 1)) got = got && add_tiles(s, B, longest);
+    for (int64_t at = 0; at < longest; at += B) got = got && add(s, BEFORE, B, at) && add(s, AFTER, B, at);
     return got ? KVG_OK : kvg_fail(KVG_ERR_MEMORY, "cannot hold %zu hypotheses", s->count);
 }
 
@@ -143,19 +149,39 @@ static double sink_of(const scene *s, uint32_t head)
     return s->p->attention.sinks ? ((const float *)s->in[1]->data)[head] : -INFINITY;
 }
 
-/* Makes the sums over these rows. */
-static void sum_up(const scene *s, const kvg_flash_rows *rows, double times, double sink, query *q)
+/* What the sums are made of, and with. */
+typedef struct making {
+    const kvg_flash_rows *rows;
+    double times, sink;
+    int64_t tile; /* of keys whose sums stay as they are where a later one has a larger score; 0: none */
+    bool out, sum; /* those of weights times V, of weights */
+} making;
+
+/* The largest score of the keys that a row sees from k to the end of k's tile, or `top`. */
+static double top_of_tile(const query *q, int64_t k, int64_t tile, double top)
 {
+    for (int64_t i = k; i < q->end && (i == k || i % tile); i++) {
+        const double x = q->weights[i + 1];
+        if (x > top && x < INFINITY) top = x;
+    }
+    return top;
+}
+
+static void sum_up(const scene *s, const making *m, query *q)
+{
+    const kvg_flash_rows *rows = m->rows;
     const uint32_t Dv = rows->dim[KVG_V];
+    double top = m->sink;
     q->count = rows->length;
-    q->most = sink;
+    q->most = m->sink;
     q->largest = 0;
     for (int64_t k = 0; k < q->count; k++) {
-        const double x = rows->present[k] ? score_of(s, q, rows, k, times) : -INFINITY;
+        const double x = rows->present[k] ? score_of(s, q, rows, k, m->times) : -INFINITY;
+        const bool counts = !m->tile || (k >= q->first && k < q->end);
         q->weights[k + 1] = x;
-        if (x > q->most && x < INFINITY) q->most = x;
+        if (counts && x > q->most && x < INFINITY) q->most = x;
     }
-    q->sink = isinf(sink) ? 0 : exp(sink - q->most);
+    q->sink = isinf(m->sink) ? 0 : m->tile && m->sum ? 1 : exp(m->sink - q->most);
     q->weights[0] = q->lost[0] = 0;
     memset(q->values, 0, Dv * sizeof *q->values);
     memset(q->lost_values, 0, Dv * sizeof *q->lost_values);
@@ -165,9 +191,12 @@ static void sum_up(const scene *s, const kvg_flash_rows *rows, double times, dou
         const float *v = rows->operands[KVG_V] + (size_t)k * Dv;
         const double exact = q->weights[k + 1] == -INFINITY ? 0 : exp(q->weights[k + 1] - q->most);
         const bool lost = !isfinite(exact), seen = rows->present[k] && !lost;
-        const double weight = lost ? 0 : exact, unit = weight * rows->factors[KVG_V][k] * rows->outside;
+        const double weight = lost ? 0 : exact;
+        if (m->tile && k >= q->first && (k == q->first || k % m->tile == 0)) top = top_of_tile(q, k, m->tile, top);
+        const double raise = m->tile && k >= q->first && k < q->end ? exp(q->most - top) : 1;
+        const double unit = weight * (m->out ? raise : 1) * rows->factors[KVG_V][k] * rows->outside;
         q->lost[k + 1] = q->lost[k] + lost;
-        q->weights[k + 1] = q->weights[k] + weight;
+        q->weights[k + 1] = q->weights[k] + weight * (m->sum ? raise : 1);
         for (uint32_t d = 0; d < Dv; d++) {
             const bool adds = seen && isfinite(v[d]);
             now[d] = before[d] + (adds ? unit * v[d] : 0);
@@ -197,14 +226,16 @@ static void add_run(const scene *s, const query *q, run r, size_t dims, double *
 }
 
 /* The first `dims` numbers of the row over these keys. */
-static void attend(const scene *s, const query *q, const run *runs, size_t count, size_t dims, answer *out)
+static void attend(const scene *s, const hypothesis *h, const query *q, const run *runs, size_t count, size_t dims,
+                   answer *out)
 {
+    const bool divided = h->kind != UNDIVIDED;
     double sum = q->sink;
     out->lost = false;
     memset(out->out, 0, dims * sizeof out->out[0]);
     for (size_t i = 0; i < count; i++) add_run(s, q, runs[i], dims, &sum, out);
     out->empty = !(sum > q->sink);
-    for (size_t d = 0; d < dims; d++) out->out[d] = sum > 0 ? out->out[d] / sum : 0;
+    for (size_t d = 0; d < dims; d++) out->out[d] = sum > 0 ? out->out[d] / (divided ? sum : 1) : 0;
     out->lse = sum > 0 ? log(sum) + q->most : -INFINITY;
 }
 
@@ -213,10 +244,13 @@ static int64_t down(int64_t x, int64_t unit)
     return x - x % unit;
 }
 
+enum { RUNS = 3 };
+
 /* The keys that a row sees under a hypothesis of its keys. */
-static size_t keys_of(const hypothesis *h, const query *q, run runs[2])
+static size_t keys_of(const hypothesis *h, const query *q, run runs[RUNS])
 {
-    const int64_t first = q->first, end = q->end, n = h->n, to = h->m + n;
+    const int64_t first = q->first, end = q->end, n = h->n, from = h->m > first ? h->m : first;
+    const int64_t to = h->m + n < end ? h->m + n : end, step = h->kind == BEFORE ? -n : n;
     const run own = {first, end, 1};
     runs[0] = own;
     switch (h->kind) {
@@ -233,8 +267,15 @@ static size_t keys_of(const hypothesis *h, const query *q, run runs[2])
     case EARLIEST: runs[0].to = first + n < end ? first + n : end; return 1;
     case WITHOUT:
     case TWICE:
-        runs[1] = (run){h->m > first ? h->m : first, to < end ? to : end, h->kind == TWICE ? 1 : -1};
-        return runs[1].from < runs[1].to ? 2 : 1;
+        runs[1] = (run){from, to, h->kind == TWICE ? 1 : -1};
+        return from < to ? 2 : 1;
+    case BEFORE:
+    case AFTER:
+        if (from >= to || from + step < 0) return 1;
+        runs[1] = (run){from, to, -1};
+        runs[2] = (run){from + step, to + step, 1};
+        return 3;
+    case UNDIVIDED:
     case HEAD_MODULO:
     case HEAD_PLUS:
     case HEAD_IS:
@@ -242,7 +283,10 @@ static size_t keys_of(const hypothesis *h, const query *q, run runs[2])
     case SEQUENCE_IS:
     case SINK_LOST:
     case SINK_PLUS:
-    case SCORES_TIMES: return 1;
+    case SCORES_TIMES:
+    case UNRESCALED:
+    case UNRESCALED_OUT:
+    case UNRESCALED_SUM: return 1;
     }
     return 1;
 }
@@ -258,7 +302,7 @@ static bool sum_up_other(const scene *s, const hypothesis *h, query *q)
     const uint32_t H = s->p->kv_heads, Hq = s->p->attention.query_heads, S = s->p->paging.sequences;
     const uint32_t n = (uint32_t)h->n;
     uint32_t kv_head = q->head / (Hq / H), sequence = q->sequence, sink_head = q->head;
-    double times = 1;
+    making m = {.times = 1};
     if (h->kind < HEAD_MODULO) return false;
     if (h->kind == HEAD_MODULO) kv_head = q->head % H;
     if (h->kind == HEAD_PLUS) kv_head = (kv_head + n) % H;
@@ -266,8 +310,13 @@ static bool sum_up_other(const scene *s, const hypothesis *h, query *q)
     if (h->kind == SEQUENCE_PLUS) sequence = (sequence + n) % S;
     if (h->kind == SEQUENCE_IS) sequence = n;
     if (h->kind == SINK_PLUS) sink_head = (sink_head + n) % Hq;
-    if (h->kind == SCORES_TIMES) times = s->factors[n].value;
-    sum_up(s, rows_at(s, sequence, kv_head), times, h->kind == SINK_LOST ? -INFINITY : sink_of(s, sink_head), q);
+    if (h->kind == SCORES_TIMES) m.times = s->factors[n].value;
+    if (h->kind >= UNRESCALED) m.tile = h->n;
+    m.out = h->kind != UNRESCALED_SUM;
+    m.sum = h->kind != UNRESCALED_OUT;
+    m.rows = rows_at(s, sequence, kv_head);
+    m.sink = h->kind == SINK_LOST ? -INFINITY : sink_of(s, sink_head);
+    sum_up(s, &m, q);
     return true;
 }
 
@@ -336,22 +385,22 @@ static bool is_wrong(const scene *s, size_t row)
 static void try_row(scene *s, query *own, query *other, bool wrong)
 {
     answer a;
-    run runs[2];
+    run runs[RUNS];
     const bounds b = bounds_of(s, own->row);
     const double got = got_of(s, own->row * s->dims);
     for (size_t i = 0; i < s->count; i++) {
         hypothesis *h = &s->hypotheses[i];
         const query *q = sum_up_other(s, h, other) ? other : own;
         const size_t count = keys_of(h, own, runs);
-        attend(s, q, runs, count, 1, &a);
+        attend(s, h, q, runs, count, 1, &a);
         const bool nan = isnan(got) && isnan(a.out[0]);
-        const bool near = s->index || nan || fabs(got - a.out[0]) <= limit_of(b, q->largest);
+        const bool near = s->index || nan || fabs(got - a.out[0]) <= limit_of(b, fmax(q->largest, fabs(a.out[0])));
         if (a.lost && isnan(got)) {
             h->nans += wrong;
         } else if (a.lost || a.empty || !near) {
             ++*(wrong ? &h->wrong : &h->right);
         } else {
-            if (!s->index) attend(s, q, runs, count, s->dims, &a);
+            if (!s->index) attend(s, h, q, runs, count, s->dims, &a);
             note(s, own, b, &a, wrong, h);
         }
     }
@@ -392,6 +441,11 @@ static void print_hypothesis(const scene *s, const hypothesis *h, char *out, siz
     case EARLIEST: snprintf(out, size, "the first %lld keys", n); return;
     case WITHOUT: snprintf(out, size, "all keys but %lld to %lld", m, m + n - 1); return;
     case TWICE: snprintf(out, size, "all keys, %lld to %lld twice", m, m + n - 1); return;
+    case BEFORE: snprintf(out, size, "keys %lld to %lld in place of %lld to %lld", m - n, m - 1, m, m + n - 1); return;
+    case AFTER:
+        snprintf(out, size, "keys %lld to %lld in place of %lld to %lld", m + n, m + 2 * n - 1, m, m + n - 1);
+        return;
+    case UNDIVIDED: snprintf(out, size, "sums that are not divided by the weights' sum"); return;
     case HEAD_MODULO: snprintf(out, size, "KV head h mod %u", s->p->kv_heads); return;
     case HEAD_PLUS: snprintf(out, size, "KV head + %lld", n); return;
     case HEAD_IS: snprintf(out, size, "KV head %lld", n); return;
@@ -400,6 +454,12 @@ static void print_hypothesis(const scene *s, const hypothesis *h, char *out, siz
     case SINK_LOST: snprintf(out, size, "no sink"); return;
     case SINK_PLUS: snprintf(out, size, "the sink of head + %lld", n); return;
     case SCORES_TIMES: snprintf(out, size, "scores times %s", s->factors[n].name); return;
+    case UNRESCALED:
+    case UNRESCALED_OUT:
+    case UNRESCALED_SUM:
+        snprintf(out, size, "%s not rescaled where a tile of %lld has a larger score",
+                 h->kind == UNRESCALED ? "sums" : h->kind == UNRESCALED_OUT ? "sums of V" : "sums of weights", n);
+        return;
     }
 }
 
@@ -531,7 +591,7 @@ static void try_rows(scene *s, int64_t longest, query *own, query *other)
         if (own->end <= 0 || !(bounds_of(s, row).widest < INFINITY) || seen[is]++ % step[is]) continue;
         find_row(s, row, other);
         const uint32_t kv_head = own->head / (s->p->attention.query_heads / s->p->kv_heads);
-        sum_up(s, rows_at(s, own->sequence, kv_head), 1, sink_of(s, own->head), own);
+        sum_up(s, &(making){.rows = rows_at(s, own->sequence, kv_head), .times = 1, .sink = sink_of(s, own->head)}, own);
         try_row(s, own, other, is);
     }
 }

@@ -111,6 +111,7 @@ static void add_where(const kvg_truth *t, const kvg_evidence *evidence, kvg_resu
     if (s || (!where.extent[0] && !where.pattern[0])) return;
     const char *between = where.extent[0] && where.pattern[0] ? "; " : "";
     kvg_result_add(r, "in common: %s%s%s", where.extent, between, where.pattern);
+    if (where.fitted) memcpy(r->fitted, where.pattern, sizeof r->fitted);
 }
 
 /* Tries the known-wrong answers. A candidate's wrong one is explained by those that it is, unless it failed for

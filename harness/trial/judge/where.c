@@ -164,10 +164,16 @@ static bool is_number(const kvg_tensor *t)
     return t->dtype == KVG_DTYPE_F16 || t->dtype == KVG_DTYPE_BF16 || t->dtype == KVG_DTYPE_F32;
 }
 
+/* A side's tensor scale; 1: its format has none. */
+static double scale_of(const kvg_question *d, kvg_side side)
+{
+    return kvg_format_get(d->c->problem.storage[side].format)->tensor_scale ? (double)d->tensor_scale[side] : 1;
+}
+
 /* "; that is V's tensor scale, or sqrt(head_dim)": what a factor may be. */
 static void name_factor(const kvg_evidence *q, kvg_dtype dtype, double factor, char *out, size_t size)
 {
-    const double k = q->data->tensor_scale[KVG_K], v = q->data->tensor_scale[KVG_V];
+    const double k = scale_of(q->data, KVG_K), v = scale_of(q->data, KVG_V);
     const double root = sqrt(q->data->c->problem.head_dim);
     const struct {
         const char *name;
@@ -216,9 +222,12 @@ static kvg_status find_pattern(const kvg_evidence *q, const kvg_places *places, 
     kvg_status s = KVG_OK;
     if (!c.untouched) s = judge_fit_rows(q, places, w->index, w->pattern, sizeof w->pattern);
     if (!s && !c.untouched && !w->pattern[0]) s = judge_fit_keys(q, w->index, w->pattern, sizeof w->pattern);
+    w->fitted = c.untouched || w->pattern[0];
     if (s || w->pattern[0]) return s;
     print_pattern(!is_number(want), &c, w->pattern, sizeof w->pattern);
+    const size_t length = strlen(w->pattern);
     if (c.ratio && is_number(want) && !c.nan) name_factor(q, want->dtype, c.first_ratio, w->pattern, sizeof w->pattern);
+    w->fitted = w->fitted || w->pattern[length];
     return KVG_OK;
 }
 

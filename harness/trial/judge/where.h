@@ -36,6 +36,7 @@ typedef struct kvg_where {
     char at[384];                     /* the first one: place, expected, got */
     char extent[KVG_WHERE_TEXT];  /* "only V codes; heads 4 to 7 of 8; only in the last page"; "": everywhere */
     char pattern[256];                /* "each is 0.5 times the right one"; "" if none is known */
+    bool fitted;                      /* the pattern says what the wrong units are, not only what they look like */
 } kvg_where;
 
 /* What is wrong with output `index`, if anything (out->wrong = 0: nothing, or there is no answer): numbers outside

@@ -9,6 +9,7 @@
 
 #include "core/bits.h"
 #include "harness/trial/judge/differences.h"
+#include "support/guard.h"
 
 static void test_bytes(void **state)
 {
@@ -89,12 +90,26 @@ static void test_the_rule_of_a_dialect(void **state)
     assert_true(d.wrong == 1 && d.first == 1 && d.dim == 10);
 }
 
+/* One byte of each row of 256 has one value of the guard's pattern, whatever wrote it; four values are no chance. */
+static void test_what_was_not_written(void **state)
+{
+    (void)state;
+    enum { ROW = 256, ROWS = 8 };
+    uint8_t want[ROW * ROWS] = {0}, got[ROW * ROWS] = {0};
+    for (size_t row = 0; row < ROWS; row++) got[row * ROW + 100] = kvg_guard_byte(100);
+    assert_false(kvg_differ_untouched(want, got, sizeof got, NULL, 1, NULL));
+    for (size_t i = 101; i < 104; i++) got[i] = kvg_guard_byte(i);
+    assert_true(kvg_differ_untouched(want, got, sizeof got, NULL, 1, NULL));
+    got[ROW + 101] = (uint8_t)(kvg_guard_byte(101) + 1);
+    assert_false(kvg_differ_untouched(want, got, sizeof got, NULL, 1, NULL));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_bytes),     cmocka_unit_test(test_numbers),
         cmocka_unit_test(test_loss),      cmocka_unit_test(test_a_nan_stays),
-        cmocka_unit_test(test_the_rule_of_a_dialect),
+        cmocka_unit_test(test_the_rule_of_a_dialect), cmocka_unit_test(test_what_was_not_written),
     };
     return cmocka_run_group_tests_name("differences", tests, NULL, NULL);
 }

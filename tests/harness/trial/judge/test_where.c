@@ -13,6 +13,7 @@
 
 #include "harness/config/config.h"
 #include "harness/trial/judge/judge.h"
+#include "harness/trial/wrong/flash.h"
 #include "reference/reference.h"
 
 static uint8_t *held; /* what the first output held before */
@@ -284,6 +285,27 @@ static void lose_third_page(const kvg_problem *p, const kvg_tensor *in, kvg_tens
     free(other);
 }
 
+/* The third page of every sequence holds what the second one does. */
+static void repeat_second_page(const kvg_problem *p, const kvg_tensor *in, kvg_tensor *out)
+{
+    const kvg_tensor *table = &in[kvg_roles_index(kvg_op_get(p->op)->inputs, KVG_ROLE_BLOCK_TABLE, KVG_K)];
+    int32_t *other = malloc(table->bytes);
+    memcpy(other, table->data, table->bytes);
+    for (uint64_t i = 0; i < table->shape[0]; i++) other[i * table->shape[1] + 2] = other[i * table->shape[1] + 1];
+    run_again(p, in, KVG_ROLE_BLOCK_TABLE, other, out);
+    free(other);
+}
+
+/* Sums are not rescaled where a tile of 16 keys has a larger score than those before. */
+static void keep_sums(const kvg_problem *p, const kvg_tensor *in, kvg_tensor *out)
+{
+    kvg_flash how;
+    kvg_flash_init(p, KVG_FLASH_NO_RESCALE, &how);
+    how.tile = 16;
+    how.splits = 1;
+    assert_int_equal(kvg_flash_run(p, in, &how, out), KVG_OK);
+}
+
 /* Sinks are those of the query head two on. */
 static void turn_sinks(const kvg_problem *p, const kvg_tensor *in, kvg_tensor *out)
 {
@@ -435,6 +457,11 @@ static void test_which_keys_wrong_rows_are_of(void **state)
                   "in common: each row tried is that of keys first - 3 to last");
     expect_common(5, "\"format\": \"bf16\", " DECODE, lose_third_page,
                   "in common: sequence 2 of 3; 10 of 11 rows tried are those of all keys but 32 to 47");
+    expect_common(5, "\"format\": \"bf16\", " DECODE, repeat_second_page,
+                  "in common: sequence 2 of 3; each row tried is that of keys 16 to 31 in place of 32 to 47");
+    expect_common(5, "\"format\": \"bf16\", " DECODE, keep_sums,
+                  "in common: sequence 2 of 3; each row tried is that of sums of V not rescaled where a tile of 16 has a "
+                  "larger score");
     expect_common(5, "\"format\": \"nvfp4\", \"sinks\": true, " DECODE, turn_sinks,
                   "in common: sequences 1 to 2 of 3; 9 of 11 rows tried are those of the sink of head + 2");
     expect_common(5, "\"format\": \"int8\", " DECODE, scale_scores,
