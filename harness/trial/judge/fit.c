@@ -6,6 +6,7 @@
 
 #include "core/rng.h"
 #include "harness/trial/judge/fit_elements.h"
+#include "harness/trial/judge/fit_scales.h"
 #include "harness/trial/question/describe.h"
 
 /* --- rows of another place --- */
@@ -244,11 +245,14 @@ static kvg_status find_cause(const kvg_evidence *q, const kvg_places *places, si
 {
     enum { FEWEST_BYTES = 16 };
     fit_rows r;
-    const kvg_status s = judge_fit_rows_open(q, places, index, slots, &r);
+    kvg_status s = judge_fit_rows_open(q, places, index, slots, &r);
     if (!s && r.wrong_bytes >= FEWEST_BYTES) {
         if (r.wrong_count > *wrong) *wrong = r.wrong_count;
         find_place(&r, *wrong, out, size);
-        if (!out[0] && !r.attends && !slots) judge_fit_elements(&r, out, size);
+        const bool elements = !r.attends && !slots;
+        if (!out[0] && elements) judge_fit_elements(&r, out, size);
+        if (!out[0] && elements) s = judge_fit_scales(q, out, size);
+        if (!s && !out[0] && elements) judge_fit_codes(&r, out, size);
     }
     judge_fit_rows_close(&r);
     return s;

@@ -247,14 +247,24 @@ static bool are_of_a_kind(const fit_rows *r, size_t row, size_t other)
                       strcmp(storage[KVG_K].dialect, storage[KVG_V].dialect) == 0 && r->bytes[row] == r->bytes[other]);
 }
 
+/* The elements of all wrong rows; false: their rows differ in kind, as those of two causes do. */
+static bool find_all(const fit_rows *r, elements *e)
+{
+    for (size_t w = 0; w < r->wrong_count; w++) {
+        if (!are_of_a_kind(r, r->wrong[w], r->wrong[0])) return false;
+    }
+    find_elements(r, r->wrong[0], e);
+    return e->count <= KVG_MAX_HEAD_DIM;
+}
+
 void judge_fit_elements(const fit_rows *r, char *out, size_t size)
 {
     elements e;
-    for (size_t w = 0; w < r->wrong_count; w++) {
-        if (!are_of_a_kind(r, r->wrong[w], r->wrong[0])) return; /* two causes, or rows */
-    }
-    find_elements(r, r->wrong[0], &e);
-    if (e.count > KVG_MAX_HEAD_DIM) return;
-    find_moves(r, &e, out, size);
-    if (!out[0]) find_codes(r, &e, out, size);
+    if (find_all(r, &e)) find_moves(r, &e, out, size);
+}
+
+void judge_fit_codes(const fit_rows *r, char *out, size_t size)
+{
+    elements e;
+    if (find_all(r, &e)) find_codes(r, &e, out, size);
 }

@@ -5,8 +5,10 @@
 
 #include "harness/trial/judge/fit_rows.h"
 
-/* "each dim of a row holds dim + 4", or of codes "each code 0x8 is 0x9, 0x7 is 0x8", "each wrong code is one step from
- * the right one, towards zero"; "" if none of it is so. */
+/* "each dim of a row holds dim + 4", or "". */
 void judge_fit_elements(const fit_rows *rows, char *out, size_t size);
+
+/* "each code 0x8 is 0x9, 0x7 is 0x8", "each wrong code is one step from the right one, towards zero", or "". */
+void judge_fit_codes(const fit_rows *rows, char *out, size_t size);
 
 #endif

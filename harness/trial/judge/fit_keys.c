@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "harness/trial/judge/differences.h"
-#include "harness/trial/wrong/flash_rows.h"
+#include "harness/trial/judge/fit_sums.h"
 
 /* --- hypotheses --- */
 
@@ -114,129 +114,9 @@ static kvg_status list_hypotheses(scene *s, int64_t longest)
 
 /* --- one row --- */
 
-/* A row of q, and sums over the keys 0 to k - 1 of its sequence: of weights, and of weights times V. `lost`: how many
- * of them have no finite score, and so make a row that sees them NaN; `lost_values`: the same of each number of V. */
-typedef struct query {
-    size_t row;
-    uint32_t sequence, head;
-    int64_t first, end, count; /* sees keys first to end - 1; the sequence has count */
-    float q[KVG_MAX_HEAD_DIM];
-    double most, sink;         /* largest score of all; the sink's weight */
-    double largest;            /* |v| of all that it may see */
-    double *weights, *values;  /* [count + 1], [count + 1][Dv] */
-    uint32_t *lost, *lost_values; /* [count + 1], [count + 1][Dv] */
-} query;
-
-typedef struct answer {
-    bool lost;  /* NaN */
-    bool empty; /* of no key: any row that is zeros would be that */
-    double out[KVG_MAX_HEAD_DIM], lse;
-} answer;
-
-static double score_of(const scene *s, const query *q, const kvg_flash_rows *rows, int64_t key, double times)
-{
-    const kvg_attention *a = &s->p->attention;
-    const uint32_t D = s->p->head_dim;
-    const float *k = rows->operands[KVG_K] + (size_t)key * D;
-    double sum = 0;
-    for (uint32_t i = 0; i < D; i++) sum += (double)q->q[i] * k[i];
-    sum *= times * rows->factors[KVG_K][key] * (a->scale > 0 ? a->scale : 1 / sqrt(D));
-    return a->softcap > 0 ? a->softcap * tanh(sum / a->softcap) : sum;
-}
-
 static double sink_of(const scene *s, uint32_t head)
 {
     return s->p->attention.sinks ? ((const float *)s->in[1]->data)[head] : -INFINITY;
-}
-
-/* What the sums are made of, and with. */
-typedef struct making {
-    const kvg_flash_rows *rows;
-    double times, sink;
-    int64_t tile; /* of keys whose sums stay as they are where a later one has a larger score; 0: none */
-    bool out, sum; /* those of weights times V, of weights */
-} making;
-
-/* The largest score of the keys that a row sees from k to the end of k's tile, or `top`. */
-static double top_of_tile(const query *q, int64_t k, int64_t tile, double top)
-{
-    for (int64_t i = k; i < q->end && (i == k || i % tile); i++) {
-        const double x = q->weights[i + 1];
-        if (x > top && x < INFINITY) top = x;
-    }
-    return top;
-}
-
-static void sum_up(const scene *s, const making *m, query *q)
-{
-    const kvg_flash_rows *rows = m->rows;
-    const uint32_t Dv = rows->dim[KVG_V];
-    double top = m->sink;
-    q->count = rows->length;
-    q->most = m->sink;
-    q->largest = 0;
-    for (int64_t k = 0; k < q->count; k++) {
-        const double x = rows->present[k] ? score_of(s, q, rows, k, m->times) : -INFINITY;
-        const bool counts = !m->tile || (k >= q->first && k < q->end);
-        q->weights[k + 1] = x;
-        if (counts && x > q->most && x < INFINITY) q->most = x;
-    }
-    q->sink = isinf(m->sink) ? 0 : m->tile && m->sum ? 1 : exp(m->sink - q->most);
-    q->weights[0] = q->lost[0] = 0;
-    memset(q->values, 0, Dv * sizeof *q->values);
-    memset(q->lost_values, 0, Dv * sizeof *q->lost_values);
-    for (int64_t k = 0; k < q->count; k++) {
-        double *before = q->values + (size_t)k * Dv, *now = before + Dv;
-        uint32_t *lost_before = q->lost_values + (size_t)k * Dv, *lost_now = lost_before + Dv;
-        const float *v = rows->operands[KVG_V] + (size_t)k * Dv;
-        const double exact = q->weights[k + 1] == -INFINITY ? 0 : exp(q->weights[k + 1] - q->most);
-        const bool lost = !isfinite(exact), seen = rows->present[k] && !lost;
-        const double weight = lost ? 0 : exact;
-        if (m->tile && k >= q->first && (k == q->first || k % m->tile == 0)) top = top_of_tile(q, k, m->tile, top);
-        const double raise = m->tile && k >= q->first && k < q->end ? exp(q->most - top) : 1;
-        const double unit = weight * (m->out ? raise : 1) * rows->factors[KVG_V][k] * rows->outside;
-        q->lost[k + 1] = q->lost[k] + lost;
-        q->weights[k + 1] = q->weights[k] + weight * (m->sum ? raise : 1);
-        for (uint32_t d = 0; d < Dv; d++) {
-            const bool adds = seen && isfinite(v[d]);
-            now[d] = before[d] + (adds ? unit * v[d] : 0);
-            lost_now[d] = lost_before[d] + (seen && !adds);
-            if (adds && weight > 0) q->largest = fmax(q->largest, fabs(unit / weight * v[d]));
-        }
-    }
-}
-
-typedef struct run {
-    int64_t from, to, times;
-} run;
-
-/* Adds the keys of a run to the first `dims` numbers of a row. */
-static void add_run(const scene *s, const query *q, run r, size_t dims, double *sum, answer *out)
-{
-    const size_t Dv = s->truth->outputs / s->truth->rows;
-    const int64_t from = r.from < 0 ? 0 : r.from > q->count ? q->count : r.from;
-    const int64_t to = r.to > q->count ? q->count : r.to;
-    if (from >= to) return;
-    out->lost = out->lost || q->lost[to] > q->lost[from];
-    *sum += (double)r.times * (q->weights[to] - q->weights[from]);
-    for (size_t d = 0; d < dims; d++) {
-        const size_t a = (size_t)from * Dv + d, b = (size_t)to * Dv + d;
-        out->out[d] += q->lost_values[b] > q->lost_values[a] ? NAN : (double)r.times * (q->values[b] - q->values[a]);
-    }
-}
-
-/* The first `dims` numbers of the row over these keys. */
-static void attend(const scene *s, const hypothesis *h, const query *q, const run *runs, size_t count, size_t dims,
-                   answer *out)
-{
-    const bool divided = h->kind != UNDIVIDED;
-    double sum = q->sink;
-    out->lost = false;
-    memset(out->out, 0, dims * sizeof out->out[0]);
-    for (size_t i = 0; i < count; i++) add_run(s, q, runs[i], dims, &sum, out);
-    out->empty = !(sum > q->sink);
-    for (size_t d = 0; d < dims; d++) out->out[d] = sum > 0 ? out->out[d] / (divided ? sum : 1) : 0;
-    out->lse = sum > 0 ? log(sum) + q->most : -INFINITY;
 }
 
 static int64_t down(int64_t x, int64_t unit)
@@ -247,18 +127,18 @@ static int64_t down(int64_t x, int64_t unit)
 enum { RUNS = 3 };
 
 /* The keys that a row sees under a hypothesis of its keys. */
-static size_t keys_of(const hypothesis *h, const query *q, run runs[RUNS])
+static size_t keys_of(const hypothesis *h, const fit_query *q, fit_run runs[RUNS])
 {
     const int64_t first = q->first, end = q->end, n = h->n, from = h->m > first ? h->m : first;
     const int64_t to = h->m + n < end ? h->m + n : end, step = h->kind == BEFORE ? -n : n;
-    const run own = {first, end, 1};
+    const fit_run own = {first, end, 1};
     runs[0] = own;
     switch (h->kind) {
     case NO_WINDOW: runs[0].from = 0; return 1;
     case NO_MASK: runs[0].to = q->count; return 1;
     case FROM: runs[0].from = first + n; return 1;
     case TO: runs[0].to = end + n; return 1;
-    case SHIFTED: runs[0] = (run){first + n, end + n, 1}; return 1;
+    case SHIFTED: runs[0] = (fit_run){first + n, end + n, 1}; return 1;
     case FROM_TILE: runs[0].from = down(first, n); return 1;
     case AFTER_TILE: runs[0].from = down(first + n - 1, n); return 1;
     case TO_TILE: runs[0].to = down(end, n); return 1;
@@ -267,13 +147,13 @@ static size_t keys_of(const hypothesis *h, const query *q, run runs[RUNS])
     case EARLIEST: runs[0].to = first + n < end ? first + n : end; return 1;
     case WITHOUT:
     case TWICE:
-        runs[1] = (run){from, to, h->kind == TWICE ? 1 : -1};
+        runs[1] = (fit_run){from, to, h->kind == TWICE ? 1 : -1};
         return from < to ? 2 : 1;
     case BEFORE:
     case AFTER:
         if (from >= to || from + step < 0) return 1;
-        runs[1] = (run){from, to, -1};
-        runs[2] = (run){from + step, to + step, 1};
+        runs[1] = (fit_run){from, to, -1};
+        runs[2] = (fit_run){from + step, to + step, 1};
         return 3;
     case UNDIVIDED:
     case HEAD_MODULO:
@@ -297,12 +177,12 @@ static const kvg_flash_rows *rows_at(const scene *s, uint32_t sequence, uint32_t
 }
 
 /* Makes the sums of `q` those of the rows, the sink and the scores of a hypothesis; false: it has those of its own. */
-static bool sum_up_other(const scene *s, const hypothesis *h, query *q)
+static bool sum_up_other(const scene *s, const hypothesis *h, fit_query *q)
 {
     const uint32_t H = s->p->kv_heads, Hq = s->p->attention.query_heads, S = s->p->paging.sequences;
     const uint32_t n = (uint32_t)h->n;
     uint32_t kv_head = q->head / (Hq / H), sequence = q->sequence, sink_head = q->head;
-    making m = {.times = 1};
+    fit_making m = {.times = 1};
     if (h->kind < HEAD_MODULO) return false;
     if (h->kind == HEAD_MODULO) kv_head = q->head % H;
     if (h->kind == HEAD_PLUS) kv_head = (kv_head + n) % H;
@@ -316,7 +196,7 @@ static bool sum_up_other(const scene *s, const hypothesis *h, query *q)
     m.sum = h->kind != UNRESCALED_OUT;
     m.rows = rows_at(s, sequence, kv_head);
     m.sink = h->kind == SINK_LOST ? -INFINITY : sink_of(s, sink_head);
-    sum_up(s, &m, q);
+    judge_fit_sum_up(&m, q);
     return true;
 }
 
@@ -351,7 +231,7 @@ static double limit_of(bounds b, double largest)
 }
 
 /* Notes whether what was answered is this row. Near the right answer a wrong one may be both. */
-static void note(const scene *s, const query *q, bounds b, const answer *a, bool wrong, hypothesis *h)
+static void note(const scene *s, const fit_query *q, bounds b, const fit_answer *a, bool wrong, hypothesis *h)
 {
     enum { NEARER = 4 };
     const double *exact = (s->index ? s->truth->exact.lse : s->truth->exact.out) + q->row * s->dims;
@@ -382,17 +262,17 @@ static bool is_wrong(const scene *s, size_t row)
 }
 
 /* Most hypotheses fall with their first number. */
-static void try_row(scene *s, query *own, query *other, bool wrong)
+static void try_row(scene *s, fit_query *own, fit_query *other, bool wrong)
 {
-    answer a;
-    run runs[RUNS];
+    fit_answer a;
+    fit_run runs[RUNS];
     const bounds b = bounds_of(s, own->row);
     const double got = got_of(s, own->row * s->dims);
     for (size_t i = 0; i < s->count; i++) {
         hypothesis *h = &s->hypotheses[i];
-        const query *q = sum_up_other(s, h, other) ? other : own;
+        const fit_query *q = sum_up_other(s, h, other) ? other : own;
         const size_t count = keys_of(h, own, runs);
-        attend(s, h, q, runs, count, 1, &a);
+        judge_fit_attend(q, runs, count, h->kind != UNDIVIDED, 1, &a);
         const bool nan = isnan(got) && isnan(a.out[0]);
         const bool near = s->index || nan || fabs(got - a.out[0]) <= limit_of(b, fmax(q->largest, fabs(a.out[0])));
         if (a.lost && isnan(got)) {
@@ -400,7 +280,7 @@ static void try_row(scene *s, query *own, query *other, bool wrong)
         } else if (a.lost || a.empty || !near) {
             ++*(wrong ? &h->wrong : &h->right);
         } else {
-            if (!s->index) attend(s, h, q, runs, count, s->dims, &a);
+            if (!s->index) judge_fit_attend(q, runs, count, h->kind != UNDIVIDED, s->dims, &a);
             note(s, own, b, &a, wrong, h);
         }
     }
@@ -543,25 +423,7 @@ static void list_factors(scene *s)
     memcpy(s->factors, all, sizeof all);
 }
 
-static bool open_query(const scene *s, int64_t longest, query *q)
-{
-    const size_t Dv = s->truth->outputs / s->truth->rows;
-    q->weights = malloc(((size_t)longest + 1) * sizeof *q->weights);
-    q->values = malloc(((size_t)longest + 1) * Dv * sizeof *q->values);
-    q->lost = malloc(((size_t)longest + 1) * sizeof *q->lost);
-    q->lost_values = malloc(((size_t)longest + 1) * Dv * sizeof *q->lost_values);
-    return q->weights && q->values && q->lost && q->lost_values;
-}
-
-static void close_query(query *q)
-{
-    free(q->weights);
-    free(q->values);
-    free(q->lost);
-    free(q->lost_values);
-}
-
-static void find_row(const scene *s, size_t row, query *q)
+static void find_row(const scene *s, size_t row, fit_query *q)
 {
     const uint32_t Hq = s->p->attention.query_heads;
     const kvg_query_row *asked = &s->q->data->queries[row / Hq];
@@ -576,7 +438,7 @@ static void find_row(const scene *s, size_t row, query *q)
 }
 
 /* Tries some of the rows that are wrong, and of those that are right: of long sequences fewer. */
-static void try_rows(scene *s, int64_t longest, query *own, query *other)
+static void try_rows(scene *s, int64_t longest, fit_query *own, fit_query *other)
 {
     enum { MOST = 16, LEAST = 4, MOST_KEYS = MOST * 1024 };
     const size_t rows = s->truth->rows, by_keys = (size_t)(MOST_KEYS / longest);
@@ -591,7 +453,8 @@ static void try_rows(scene *s, int64_t longest, query *own, query *other)
         if (own->end <= 0 || !(bounds_of(s, row).widest < INFINITY) || seen[is]++ % step[is]) continue;
         find_row(s, row, other);
         const uint32_t kv_head = own->head / (s->p->attention.query_heads / s->p->kv_heads);
-        sum_up(s, &(making){.rows = rows_at(s, own->sequence, kv_head), .times = 1, .sink = sink_of(s, own->head)}, own);
+        const fit_making right = {rows_at(s, own->sequence, kv_head), .times = 1, .sink = sink_of(s, own->head)};
+        judge_fit_sum_up(&right, own);
         try_row(s, own, other, is);
     }
 }
@@ -600,7 +463,7 @@ kvg_status judge_fit_keys(const kvg_evidence *q, size_t index, char *out, size_t
 {
     enum { FEWEST_ROWS = 2 };
     scene s = {.q = q, .truth = q->numbers, .p = &q->data->c->problem, .index = index};
-    query own = {0}, other = {0};
+    fit_query own = {0}, other = {0};
     int64_t longest = 0;
     out[0] = 0;
     if (!q->data->queries || !q->numbers) return KVG_OK;
@@ -611,14 +474,16 @@ kvg_status judge_fit_keys(const kvg_evidence *q, size_t index, char *out, size_t
     list_factors(&s);
     kvg_status status = load_rows(&s, &longest);
     if (!status && longest) status = list_hypotheses(&s, longest);
-    if (!status && longest && (!open_query(&s, longest, &own) || !open_query(&s, longest, &other)))
+    const size_t v_dim = s.truth->outputs / s.truth->rows;
+    if (!status && longest && (!judge_fit_query_open(s.p, v_dim, longest, &own) ||
+                               !judge_fit_query_open(s.p, v_dim, longest, &other)))
         status = kvg_fail(KVG_ERR_MEMORY, "cannot hold the sums of %lld keys", (long long)longest);
     if (!status && longest) {
         try_rows(&s, longest, &own, &other);
         if (s.wrong >= FEWEST_ROWS) print_best(&s, out, size);
     }
-    close_query(&own);
-    close_query(&other);
+    judge_fit_query_close(&own);
+    judge_fit_query_close(&other);
     for (size_t i = 0; s.rows && i < (size_t)s.p->paging.sequences * s.p->kv_heads; i++)
         kvg_flash_rows_free(&s.rows[i]);
     free(s.rows);

@@ -6,7 +6,9 @@
  *   where                  Where an answer is wrong, and what the wrong places have in common.
  *   fit, fit_rows, fit_elements
  *                          From which rows, elements of a row, or codes wrong ones come.
+ *   fit_scales             Wrong scales of an encoder, by the codes beside them.
  *   fit_keys               Which keys wrong rows of op decode are of.
+ *   fit_sums               A row of op decode from sums over its keys.
  *   differences            How an answer differs from what is right, by each measure; all who compare ask here.
  *   judge_rows             Bytes, codes by the value rule of a dialect, the round trip.
  *   judge_decode           Numbers against the exact answer, bits under a profile, probes.

@@ -206,6 +206,7 @@ static void print_pattern(bool bytes, const common *c, char *out, size_t size)
 
 static kvg_status find_pattern(const kvg_evidence *q, const kvg_places *places, const uint8_t *wrong, kvg_where *w)
 {
+    enum { FEWEST_NUMBERS = 16 };
     const kvg_tensor *want = &q->expected[w->index], *have = &q->answer[w->index];
     common c = {.zero = true, .nan = true, .ratio = true, .first_ratio = NAN, .difference = true, .bits = true};
     bool first = true;
@@ -222,12 +223,12 @@ static kvg_status find_pattern(const kvg_evidence *q, const kvg_places *places, 
     kvg_status s = KVG_OK;
     if (!c.untouched) s = judge_fit_rows(q, places, w->index, w->pattern, sizeof w->pattern);
     if (!s && !c.untouched && !w->pattern[0]) s = judge_fit_keys(q, w->index, w->pattern, sizeof w->pattern);
-    w->fitted = c.untouched || w->pattern[0];
+    w->fitted = w->pattern[0];
     if (s || w->pattern[0]) return s;
     print_pattern(!is_number(want), &c, w->pattern, sizeof w->pattern);
-    const size_t length = strlen(w->pattern);
-    if (c.ratio && is_number(want) && !c.nan) name_factor(q, want->dtype, c.first_ratio, w->pattern, sizeof w->pattern);
-    w->fitted = w->fitted || w->pattern[length];
+    const bool multiple = c.ratio && is_number(want) && !c.nan && !c.untouched && !c.zero;
+    if (multiple) name_factor(q, want->dtype, c.first_ratio, w->pattern, sizeof w->pattern);
+    w->fitted = c.untouched || (multiple && w->wrong >= FEWEST_NUMBERS);
     return KVG_OK;
 }
 

@@ -509,7 +509,6 @@ static kvg_status fill_capture(const kvg_case *c, kvg_side side, kvg_tensor *ten
 
 kvg_status kvg_fill_values(const kvg_case *c, const kvg_problem *rows, kvg_side side, kvg_tensor *tensor)
 {
-    enum { FEW_ROWS = 256 }; /* threads would cost more */
     kvg_status s = kvg_fill_check(c);
     if (s) return s;
     if (c->fill == KVG_FILL_CAPTURE) return fill_capture(c, side, tensor);
@@ -518,9 +517,8 @@ kvg_status kvg_fill_values(const kvg_case *c, const kvg_problem *rows, kvg_side 
     const double g = on_grid(c->fill) ? grid_unit(c, side) : 1;
     /* K's rows that are V's as well are ones, too */
     const kvg_side kind = c->fill == KVG_FILL_ONES && c->problem.paging.shared_kv ? KVG_V : side;
-    const uint64_t seed = kvg_fill_seed(c), count = (uint64_t)rows->tokens * rows->kv_heads;
-#pragma omp parallel for schedule(static) if (count > FEW_ROWS)
-    for (uint64_t r = 0; r < count; r++) {
+    const uint64_t seed = kvg_fill_seed(c);
+    for (uint64_t r = 0; r < (uint64_t)rows->tokens * rows->kv_heads; r++) {
         source s_row = {seed, 2 * r + (uint64_t)side, 0};
         double x[KVG_MAX_HEAD_DIM];
         float narrow[KVG_MAX_HEAD_DIM];

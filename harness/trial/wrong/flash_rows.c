@@ -161,18 +161,17 @@ static float affine_number(const kvg_problem *p, kvg_dialect_number number, floa
     return (float)((double)q * step + second);
 }
 
-/* Codes and neutral scales of `count` rows to f32. Both sides of op dequantise get the same rows. */
-static kvg_status dequantise(const loading *l, kvg_side side, uint32_t count, uint8_t *codes, uint8_t *scales,
-                             float *to)
+/* Both sides of op dequantise get the same rows. */
+kvg_status kvg_flash_dequantise(const kvg_problem *p, kvg_side side, float tensor_scale, uint32_t count,
+                                const uint8_t *codes, const uint8_t *scales, float *to)
 {
-    static float one = 1;
-    const kvg_storage *storage = &l->p->storage[side];
+    const kvg_storage *storage = &p->storage[side];
     const kvg_problem rows = {.op = KVG_OP_DEQUANTISE, .layout = KVG_LAYOUT_ROWS,
-                              .dtype = affine(storage) ? l->p->dtype : KVG_DTYPE_F32, .storage = {*storage, *storage},
-                              .tokens = count, .kv_heads = 1, .head_dim = l->p->head_dim};
+                              .dtype = affine(storage) ? p->dtype : KVG_DTYPE_F32, .storage = {*storage, *storage},
+                              .tokens = count, .kv_heads = 1, .head_dim = p->head_dim};
     const kvg_source sources[] = {{.role = KVG_ROLE_CODES, .data = {codes, codes}},
                                   {.role = KVG_ROLE_SCALES, .data = {scales, scales}},
-                                  {.role = KVG_ROLE_TENSOR_SCALE, .data = {&one, &one}}};
+                                  {.role = KVG_ROLE_TENSOR_SCALE, .data = {&tensor_scale, &tensor_scale}}};
     kvg_tensor in[KVG_MAX_TENSORS], out[2];
     kvg_gather(&rows, kvg_op_get(rows.op)->inputs, sources, 3, in);
     kvg_status s = KVG_OK;
@@ -209,7 +208,7 @@ static kvg_status load_side(const loading *l, kvg_side side, kvg_flash_rows *r, 
         read_row(l, maps[1], slot, row_scales);
         r->factors[side][k] = take_outside(l, side, row_scales, params + k * row_params);
     }
-    if (!s) s = dequantise(l, side, (uint32_t)count, codes, scales, y);
+    if (!s) s = kvg_flash_dequantise(l->p, side, 1, (uint32_t)count, codes, scales, y); /* the scales are neutral */
     for (size_t i = 0; i < count * D && !s && affine(storage); i++)
         y[i] = affine_number(l->p, number, y[i], params + i / D * row_params + i % D / span * 2);
     free(codes);

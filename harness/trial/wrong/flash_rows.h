@@ -20,6 +20,10 @@ float kvg_flash_through(kvg_dtype dtype, float x);
 /* Rounds to an operand's type. */
 float kvg_flash_operand(kvg_operand type, float x);
 
+/* `count` rows of a side to f32: affine ones through the model type, whose numbers their parameters are. */
+kvg_status kvg_flash_dequantise(const kvg_problem *problem, kvg_side side, float tensor_scale, uint32_t count,
+                                const uint8_t *codes, const uint8_t *scales, float *to) KVG_CHECKED;
+
 /* `earlier`: tokens before those of this call. On failure, and at the end, kvg_flash_rows_free. */
 kvg_status kvg_flash_rows_load(const kvg_problem *problem, const kvg_tensor *in, const kvg_flash *how,
                                uint32_t sequence, uint32_t kv_head, int64_t earlier, kvg_flash_rows *out) KVG_CHECKED;

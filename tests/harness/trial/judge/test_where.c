@@ -285,6 +285,32 @@ static void lose_third_page(const kvg_problem *p, const kvg_tensor *in, kvg_tens
     free(other);
 }
 
+/* Scales are half as large, as for a tensor scale twice as large. */
+static void halve_scales(const kvg_problem *p, const kvg_tensor *in, kvg_tensor *out)
+{
+    const int at = kvg_roles_index(kvg_op_get(p->op)->inputs, KVG_ROLE_TENSOR_SCALE, KVG_K);
+    float g = 2 * *(const float *)in[at].data;
+    run_again(p, in, KVG_ROLE_TENSOR_SCALE, &g, out);
+}
+
+/* Each row is encoded for a first element that is twice as large as the row's largest one, or more. */
+static void raise_scales(const kvg_problem *p, const kvg_tensor *in, kvg_tensor *out)
+{
+    const kvg_tensor *k = &in[kvg_roles_index(kvg_op_get(p->op)->inputs, KVG_ROLE_VALUES, KVG_K)];
+    const size_t D = p->head_dim;
+    uint16_t *other = malloc(k->bytes);
+    memcpy(other, k->data, k->bytes);
+    for (size_t row = 0; row < k->bytes / sizeof *other / D; row++) {
+        float x[KVG_MAX_HEAD_DIM], most = 0;
+        kvg_reference_load(p->dtype, other + row * D, (uint32_t)D, x);
+        for (size_t i = 0; i < D; i++) most = fmaxf(most, fabsf(x[i]));
+        x[0] = 2 * most;
+        kvg_reference_store(p->dtype, x, 1, other + row * D);
+    }
+    run_again(p, in, KVG_ROLE_VALUES, other, out);
+    free(other);
+}
+
 /* The third page of every sequence holds what the second one does. */
 static void repeat_second_page(const kvg_problem *p, const kvg_tensor *in, kvg_tensor *out)
 {
@@ -447,6 +473,20 @@ static void test_where_wrong_elements_come_from(void **state)
                   "in common: each dim of a row holds dim xor 1");
 }
 
+#define ROWS_OF "\"op\": \"quantise\", \"layout\": \"rows\", "
+
+/* Of an encoder's wrong rows it is told whether codes are wrong, too, and what its scales are. */
+static void test_what_wrong_scales_are(void **state)
+{
+    (void)state;
+    expect_common(5, ROWS_OF "\"format\": \"nvfp4\", \"scale\": 0.25, " MORE, halve_scales,
+                  "in common: only scales are wrong: most are 0.5 times the right one");
+    expect_common(5, ROWS_OF "\"format\": \"int8_token_head\", " MORE, raise_scales,
+                  "in common: scales are wrong, codes are the nearest ones for them: most are 2 times the right one");
+    expect_common(5, "\"op\": \"append\", \"layout\": \"hnd\", \"format\": \"rowint4\", " MORE, raise_scales,
+                  "in common: scales are wrong, codes are the nearest ones for them: most are 2 times the right one");
+}
+
 #define DECODE "\"op\": \"decode\", \"layout\": \"hnd\", \"sequences\": 3, \"queries\": 3, \"group\": 2, " MORE
 
 /* Wrong rows of op decode are computed over other keys, heads, sinks and scores. */
@@ -460,8 +500,8 @@ static void test_which_keys_wrong_rows_are_of(void **state)
     expect_common(5, "\"format\": \"bf16\", " DECODE, repeat_second_page,
                   "in common: sequence 2 of 3; each row tried is that of keys 16 to 31 in place of 32 to 47");
     expect_common(5, "\"format\": \"bf16\", " DECODE, keep_sums,
-                  "in common: sequence 2 of 3; each row tried is that of sums of V not rescaled where a tile of 16 has a "
-                  "larger score");
+                  "in common: sequence 2 of 3; each row tried is that of sums of V not rescaled where a tile of 16 "
+                  "has a larger score");
     expect_common(5, "\"format\": \"nvfp4\", \"sinks\": true, " DECODE, turn_sinks,
                   "in common: sequences 1 to 2 of 3; 9 of 11 rows tried are those of the sink of head + 2");
     expect_common(5, "\"format\": \"int8\", " DECODE, scale_scores,
@@ -482,6 +522,7 @@ int main(void)
         cmocka_unit_test(test_what_wrong_numbers_have_in_common),
         cmocka_unit_test(test_where_wrong_rows_come_from),
         cmocka_unit_test(test_which_keys_wrong_rows_are_of),
+        cmocka_unit_test(test_what_wrong_scales_are),
         cmocka_unit_test(test_where_wrong_elements_come_from),
         cmocka_unit_test(test_odd_rows_that_come_from_nowhere),
         cmocka_unit_test(test_an_answer_that_is_the_same_everywhere_has_no_name),

@@ -1,0 +1,239 @@
+#include "harness/trial/judge/fit_scales.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "harness/trial/question/describe.h"
+#include "harness/trial/wrong/flash_rows.h"
+#include "support/sort.h"
+
+/* A side's rows, as they are right and as they were answered. */
+typedef struct scene {
+    const kvg_question *d;
+    kvg_side side;
+    const kvg_format_info *format;
+    kvg_tensor codes[2], scales[2]; /* right, got */
+    uint32_t dim, span;             /* elements of a row, and of a scale */
+    size_t rows, each;              /* bytes of a scale, or of a row's parameters */
+    double loss;                    /* relative, of a decoded number */
+} scene;
+
+enum { RIGHT, GOT };
+
+/* --- numbers --- */
+
+static kvg_status decode(const scene *s, uint32_t count, const uint8_t *codes, const uint8_t *scales, float *to)
+{
+    return kvg_flash_dequantise(&s->d->rows, s->side, s->d->tensor_scale[s->side], count, codes, scales, to);
+}
+
+/* What every code stands for beside these scales of a row: [codes][dim]. */
+static kvg_status decode_codes(const scene *s, const uint8_t *scales, size_t scale_bytes, float *to)
+{
+    const uint32_t count = 1u << s->format->element_bits;
+    const size_t bytes = (size_t)s->codes[RIGHT].shape[2];
+    uint8_t *codes = malloc(count * bytes), *same = malloc(count * scale_bytes);
+    kvg_status status = codes && same ? KVG_OK : kvg_fail(KVG_ERR_MEMORY, "cannot hold %u rows", count);
+    for (uint32_t c = 0; c < count && !status; c++) {
+        memset(codes + c * bytes, s->format->element_bits == 4 ? (int)(c * 0x11) : (int)c, bytes);
+        memcpy(same + c * scale_bytes, scales, scale_bytes);
+    }
+    if (!status) status = decode(s, count, codes, same, to);
+    free(codes);
+    free(same);
+    return status;
+}
+
+/* From the smallest to the largest of an element's numbers. */
+static double reach(const scene *s, const float *of_codes, uint32_t i)
+{
+    double low = INFINITY, high = -INFINITY;
+    for (uint32_t c = 0; c < 1u << s->format->element_bits; c++) {
+        const double x = of_codes[(size_t)c * s->dim + i];
+        if (!isfinite(x)) continue;
+        low = fmin(low, x);
+        high = fmax(high, x);
+    }
+    return high - low;
+}
+
+/* --- what is found --- */
+
+enum { ENOUGH = 32, MOST_SCALES = ENOUGH + KVG_MAX_HEAD_DIM };
+
+typedef struct findings {
+    size_t scales, elements;            /* wrong scales; elements beside them */
+    size_t same, near;                  /* elements whose code is the right one; the nearest one */
+    size_t usual;                       /* those whose right code is the nearest one: not of all that saturate */
+    size_t power_down, power_up, equal; /* scales that are the right one as a power of two; that are the first one */
+    double first, factors[MOST_SCALES]; /* the first scale's size; what each is times the right one */
+} findings;
+
+static void see_scale(double right, double got, findings *f)
+{
+    const double factor = got / right, down = exp2(floor(log2(right)));
+    if (f->scales == 0) f->first = got;
+    f->factors[f->scales++] = factor;
+    f->equal += got == f->first;
+    f->power_down += fabs(got - down) <= 1e-6 * down;
+    f->power_up += fabs(got - 2 * down) <= 2e-6 * down;
+}
+
+/* A row of which `wrong` marks the scales that are. */
+static kvg_status see_row(const scene *s, size_t row, const bool *wrong, findings *f)
+{
+    const size_t bytes = (size_t)s->codes[RIGHT].shape[2], of_scales = (size_t)s->scales[RIGHT].shape[2];
+    const size_t all = (size_t)s->dim << s->format->element_bits;
+    const kvg_problem *p = &s->d->rows;
+    const uint8_t *values = kvg_set_tensor(&s->d->values, KVG_ROLE_VALUES, s->side)->data;
+    const uint8_t *codes[2], *scales[2];
+    float x[KVG_MAX_HEAD_DIM], right[KVG_MAX_HEAD_DIM], y[2][KVG_MAX_HEAD_DIM];
+    float *table[2] = {malloc(all * sizeof(float)), malloc(all * sizeof(float))};
+    kvg_status status = table[0] && table[1] ? KVG_OK : kvg_fail(KVG_ERR_MEMORY, "cannot hold %zu numbers", all);
+    for (int i = RIGHT; i <= GOT; i++) {
+        codes[i] = (const uint8_t *)s->codes[i].data + row * bytes;
+        scales[i] = (const uint8_t *)s->scales[i].data + row * of_scales;
+        if (!status) status = decode_codes(s, scales[i], of_scales, table[i]);
+    }
+    if (!status) status = decode(s, 1, codes[GOT], scales[GOT], y[GOT]);
+    if (!status) status = decode(s, 1, codes[GOT], scales[RIGHT], y[RIGHT]); /* those codes beside the right scales */
+    if (!status) status = decode(s, 1, codes[RIGHT], scales[RIGHT], right);
+    if (!status) kvg_reference_load(p->dtype, values + row * s->dim * kvg_dtype_bytes(p->dtype), s->dim, x);
+    for (uint32_t i = 0; i < s->dim && !status; i++) {
+        double best[2] = {INFINITY, INFINITY};
+        if (!wrong[i / s->span]) continue;
+        if (i % s->span == 0) see_scale(reach(s, table[RIGHT], i), reach(s, table[GOT], i), f);
+        if (!isfinite(x[i])) continue;
+        for (size_t c = 0; c < 1u << s->format->element_bits; c++) {
+            for (int k = RIGHT; k <= GOT; k++) best[k] = fmin(best[k], fabs((double)table[k][c * s->dim + i] - x[i]));
+        }
+        f->elements++;
+        f->same += memcmp(&y[RIGHT][i], &right[i], sizeof right[i]) == 0;
+        f->near += fabs((double)y[GOT][i] - x[i]) <= best[GOT] + s->loss * fabs((double)x[i]);
+        f->usual += fabs((double)right[i] - x[i]) <= best[RIGHT] + s->loss * fabs((double)x[i]);
+    }
+    free(table[0]);
+    free(table[1]);
+    return status;
+}
+
+static kvg_status see_rows(const scene *s, findings *f)
+{
+    const size_t bytes = (size_t)s->scales[RIGHT].shape[2];
+    kvg_status status = KVG_OK;
+    for (size_t row = 0; row < s->rows && f->scales < ENOUGH && !status; row++) {
+        bool wrong[KVG_MAX_HEAD_DIM] = {false}, any = false;
+        for (size_t i = 0; i < bytes; i++) {
+            const size_t at = row * bytes + i;
+            if (((const uint8_t *)s->scales[RIGHT].data)[at] == ((const uint8_t *)s->scales[GOT].data)[at]) continue;
+            wrong[i / s->each] = any = true;
+        }
+        if (any) status = see_row(s, row, wrong, f);
+    }
+    return status;
+}
+
+/* --- words --- */
+
+/* How far two roundings of a scale are apart, relative. */
+static double rounding_of(kvg_scales scales)
+{
+    switch (scales) {
+    case KVG_SCALES_E4M3: return 0x1p-3;
+    case KVG_SCALES_F16: return 0x1p-10;
+    case KVG_SCALES_AFFINE: return 0x1p-6; /* numbers of the model type, of which two are subtracted */
+    case KVG_SCALES_F32: return 0x1p-20;
+    case KVG_SCALES_E8M0:
+    case KVG_SCALES_NONE: return 0;
+    }
+    return 0;
+}
+
+/* What scales have in common that are no multiple of the right ones. */
+static void print_kind(const findings *f, char *out, size_t size)
+{
+    size_t smaller = 0, larger = 0;
+    for (size_t i = 0; i < f->scales; i++) {
+        smaller += f->factors[i] < 1;
+        larger += f->factors[i] > 1;
+    }
+    if (f->power_down == f->scales || f->power_up == f->scales)
+        kvg_describe_add(out, size, ": each is the right one rounded %s to a power of two",
+                         f->power_down == f->scales ? "down" : "up");
+    else if (smaller == f->scales) kvg_describe_add(out, size, ": each is smaller than the right one");
+    else if (larger == f->scales) kvg_describe_add(out, size, ": each is larger than the right one");
+}
+
+static void print_factor(const scene *s, double factor, double off, char *out, size_t size)
+{
+    const double g = s->format->tensor_scale ? (double)s->d->tensor_scale[s->side] : 1;
+    const struct {
+        const char *name;
+        double value;
+    } known[] = {{"the tensor scale", g}, {"1 / the tensor scale", 1 / g}, {"the tensor scale's square", g * g}};
+    kvg_describe_add(out, size, ": most are %.4g times the right one", factor);
+    for (size_t i = 0; i < sizeof known / sizeof known[0] && g != 1; i++) {
+        if (fabs(known[i].value - factor) <= off * factor) kvg_describe_add(out, size, ", which is %s", known[i].name);
+    }
+}
+
+static void print(const scene *s, findings *f, char *out, size_t size)
+{
+    enum { FEWEST = 4 };
+    const bool same = 20 * f->same >= 19 * f->elements;
+    const bool near = 4 * f->near >= 3 * f->elements && 20 * f->near + f->elements >= 20 * f->usual;
+    if (f->scales < FEWEST || f->elements == 0 || !(same || near)) return;
+    kvg_describe_add(out, size, "%s", same ? "only scales are wrong" :
+                     "scales are wrong, codes are the nearest ones for them");
+    const double off = rounding_of(s->format->scales);
+    const double middle = kvg_select_double(f->factors, f->scales, f->scales / 2);
+    size_t alike = 0;
+    for (size_t i = 0; i < f->scales; i++) alike += fabs(f->factors[i] - middle) <= off * middle;
+    if (f->equal == f->scales) kvg_describe_add(out, size, ": each is the same one");
+    else if (10 * alike >= 9 * f->scales) print_factor(s, middle, off, out, size);
+    else print_kind(f, out, size);
+}
+
+/* --- the whole --- */
+
+static kvg_status find(scene *s, const kvg_tensor_set rows[2], char *out, size_t size)
+{
+    findings f = {0};
+    const kvg_problem *p = &s->d->rows;
+    s->format = kvg_format_get(p->storage[s->side].format);
+    if (s->format->scales == KVG_SCALES_NONE || s->format->element_bits > 8) return KVG_OK;
+    for (int i = RIGHT; i <= GOT; i++) {
+        s->codes[i] = *kvg_set_tensor(&rows[i], KVG_ROLE_CODES, s->side);
+        s->scales[i] = *kvg_set_tensor(&rows[i], KVG_ROLE_SCALES, s->side);
+    }
+    s->dim = p->head_dim;
+    s->span = s->format->block ? s->format->block : s->dim;
+    s->each = s->format->block ? s->format->block_scale_bytes : s->format->row_param_bytes;
+    s->rows = (size_t)p->tokens * p->kv_heads;
+    const bool rounded = s->format->scales == KVG_SCALES_AFFINE && p->dtype != KVG_DTYPE_F32;
+    s->loss = !rounded ? 0x1p-20 : p->dtype == KVG_DTYPE_BF16 ? 0x1p-8 : 0x1p-11;
+    const kvg_status status = see_rows(s, &f);
+    if (!status) print(s, &f, out, size);
+    return status;
+}
+
+kvg_status judge_fit_scales(const kvg_evidence *q, char *out, size_t size)
+{
+    const kvg_question *d = q->data;
+    const kvg_problem *p = &d->c->problem;
+    kvg_tensor_set rows[2] = {{.count = 0}, {.count = 0}};
+    out[0] = 0;
+    const bool encodes = kvg_roles_index(d->op->inputs, KVG_ROLE_VALUES, KVG_K) >= 0;
+    if (!encodes || p->rope.dims || p->bias) return KVG_OK;
+    for (size_t i = 0; i < kvg_roles_tensors(d->op->outputs); i++) {
+        if (q->expected[i].bytes && !q->answer[i].data) return KVG_OK;
+    }
+    kvg_status status = kvg_question_codes(d, q->expected, &rows[RIGHT]);
+    if (!status) status = kvg_question_codes(d, q->answer, &rows[GOT]);
+    for (int side = KVG_K; side < kvg_problem_sides(p) && !status && !out[0]; side++)
+        status = find(&(scene){.d = d, .side = (kvg_side)side}, rows, out, size);
+    kvg_set_free(&rows[RIGHT]);
+    kvg_set_free(&rows[GOT]);
+    return status;
+}
