@@ -225,7 +225,7 @@ kvg_status judge_fit_scales(const kvg_evidence *q, char *out, size_t size)
     kvg_tensor_set rows[2] = {{.count = 0}, {.count = 0}};
     out[0] = 0;
     const bool encodes = kvg_roles_index(d->op->inputs, KVG_ROLE_VALUES, KVG_K) >= 0;
-    if (!encodes || p->rope.dims || p->bias) return KVG_OK;
+    if (!encodes) return KVG_OK;
     for (size_t i = 0; i < kvg_roles_tensors(d->op->outputs); i++) {
         if (q->expected[i].bytes && !q->answer[i].data) return KVG_OK;
     }

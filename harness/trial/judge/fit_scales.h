@@ -10,8 +10,7 @@
  *   "only scales are wrong: most are 2 times the right one"
  *   "scales are wrong, codes are the nearest ones for them: each is the right one rounded down to a power of two"
  *
- * Up to 32 wrong scales are looked at. Of op append rows with RoPE or a bias are not: they are stored as other numbers
- * than those that were given. */
+ * Up to 32 wrong scales are looked at. */
 kvg_status judge_fit_scales(const kvg_evidence *evidence, char *out, size_t size) KVG_CHECKED;
 
 #endif

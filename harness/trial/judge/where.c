@@ -9,6 +9,7 @@
 #include "harness/trial/judge/differences.h"
 #include "harness/trial/judge/fit.h"
 #include "harness/trial/judge/fit_keys.h"
+#include "harness/trial/judge/fit_kinds.h"
 #include "harness/trial/question/describe.h"
 
 /* --- which values an axis takes --- */
@@ -229,7 +230,12 @@ static kvg_status find_pattern(const kvg_evidence *q, const kvg_places *places, 
     const bool multiple = c.ratio && is_number(want) && !c.nan && !c.untouched && !c.zero;
     if (multiple) name_factor(q, want->dtype, c.first_ratio, w->pattern, sizeof w->pattern);
     w->fitted = c.untouched || (multiple && w->wrong >= FEWEST_NUMBERS);
-    return KVG_OK;
+    if (w->fitted) return KVG_OK;
+    char data[96];
+    s = judge_fit_kinds(q, data, sizeof data);
+    w->fitted = data[0];
+    if (data[0]) kvg_describe_add(w->pattern, sizeof w->pattern, "%s%s", w->pattern[0] ? "; " : "", data);
+    return s;
 }
 
 bool kvg_where_constant(const kvg_evidence *q, size_t count)

@@ -64,6 +64,7 @@ static void expect_common(unsigned seed, const char *group, spoil_fn *by, const 
     kvg_config_close(&config);
 }
 
+#define ROWS_OF "\"op\": \"quantise\", \"layout\": \"rows\", "
 #define MORE "\"kv_heads\": 4, \"head_dim\": 128, \"tokens\": 64, \"fill\": \"random\""
 #define ROWS "\"format\": \"int8\", \"kv_heads\": 2, \"head_dim\": 64, \"tokens\": 20, \"fill\": \"random\""
 
@@ -311,6 +312,30 @@ static void raise_scales(const kvg_problem *p, const kvg_tensor *in, kvg_tensor 
     free(other);
 }
 
+/* NaN is stored as a number. */
+static void store_nan_as_number(const kvg_problem *p, const kvg_tensor *in, kvg_tensor *out)
+{
+    for (uint32_t i = 0; i < p->tokens * p->kv_heads * p->head_dim; i++) {
+        float x;
+        kvg_reference_load(p->dtype, (const uint8_t *)in[KVG_K].data + i * kvg_dtype_bytes(p->dtype), 1, &x);
+        if (isnan(x)) ((uint8_t *)out[KVG_K].data)[i] = (uint8_t)(0x30 + i % 7);
+        kvg_reference_load(p->dtype, (const uint8_t *)in[KVG_V].data + i * kvg_dtype_bytes(p->dtype), 1, &x);
+        if (isnan(x)) ((uint8_t *)out[KVG_V].data)[i] = (uint8_t)(0x30 + i % 7);
+    }
+}
+
+/* Each pair is turned with the sine of the pair after it. */
+static void take_next_sines(const kvg_problem *p, const kvg_tensor *in, kvg_tensor *out)
+{
+    const kvg_tensor *table = &in[kvg_roles_index(kvg_op_get(p->op)->inputs, KVG_ROLE_COS_SIN, KVG_K)];
+    const size_t count = table->bytes / sizeof(float);
+    float *other = malloc(table->bytes);
+    memcpy(other, table->data, table->bytes);
+    for (size_t i = 1; i + 2 < count; i += 2) other[i] = ((const float *)table->data)[i + 2];
+    run_again(p, in, KVG_ROLE_COS_SIN, other, out);
+    free(other);
+}
+
 /* The third page of every sequence holds what the second one does. */
 static void repeat_second_page(const kvg_problem *p, const kvg_tensor *in, kvg_tensor *out)
 {
@@ -473,7 +498,25 @@ static void test_where_wrong_elements_come_from(void **state)
                   "in common: each dim of a row holds dim xor 1");
 }
 
-#define ROWS_OF "\"op\": \"quantise\", \"layout\": \"rows\", "
+/* Where all wrong numbers were made of one kind of data, and all of that are wrong, it is told. */
+static void test_which_data_are_wrong(void **state)
+{
+    (void)state;
+    expect_common(5, ROWS_OF "\"format\": \"e4m3\", \"kv_heads\": 2, \"head_dim\": 64, \"tokens\": 20, \"fill\": "
+                  "\"adversarial\"", store_nan_as_number,
+                  "in common: every 6th of tokens 3 to 15 of 20; head 1 of 2; 3 of 64 bytes of a row, the first 3; what "
+                  "has NaN is wrong, and nothing else");
+}
+
+/* Of rotated rows it is told what each of a pair was made of. */
+static void test_what_rotated_rows_are(void **state)
+{
+    (void)state;
+    expect_common(5, "\"op\": \"append\", \"layout\": \"hnd\", \"format\": \"e4m3\", "
+                  "\"rope\": {\"dims\": 32}, " MORE, take_next_sines,
+                  "in common: bytes of a row 0 to 31 of 128; RoPE: the first of each pair is x cos - y sin of pair + 1, "
+                  "the second y cos + x sin of pair + 1");
+}
 
 /* Of an encoder's wrong rows it is told whether codes are wrong, too, and what its scales are. */
 static void test_what_wrong_scales_are(void **state)
@@ -523,6 +566,8 @@ int main(void)
         cmocka_unit_test(test_where_wrong_rows_come_from),
         cmocka_unit_test(test_which_keys_wrong_rows_are_of),
         cmocka_unit_test(test_what_wrong_scales_are),
+        cmocka_unit_test(test_what_rotated_rows_are),
+        cmocka_unit_test(test_which_data_are_wrong),
         cmocka_unit_test(test_where_wrong_elements_come_from),
         cmocka_unit_test(test_odd_rows_that_come_from_nowhere),
         cmocka_unit_test(test_an_answer_that_is_the_same_everywhere_has_no_name),

@@ -1,0 +1,171 @@
+#include "harness/trial/judge/fit_kinds.h"
+
+#include <float.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "reference/reference.h"
+
+/* --- kinds of data --- */
+
+static bool is_nan(float x, double normal)
+{
+    (void)normal;
+    return isnan(x);
+}
+
+static bool is_inf(float x, double normal)
+{
+    (void)normal;
+    return isinf(x);
+}
+
+static bool is_negative_zero(float x, double normal)
+{
+    (void)normal;
+    return x == 0 && signbit(x);
+}
+
+static bool is_subnormal(float x, double normal)
+{
+    return x != 0 && fabs((double)x) < normal;
+}
+
+static bool is_no_zero(float x, double normal)
+{
+    (void)normal;
+    return x != 0;
+}
+
+/* A block is of a kind where some element is, or none. */
+static const struct {
+    const char *name;
+    bool (*is)(float x, double normal);
+    bool some;
+} kinds[] = {
+    {"is zeros alone", is_no_zero, false}, {"has NaN", is_nan, true},  {"has Inf", is_inf, true},
+    {"has -0", is_negative_zero, true},    {"has a subnormal number", is_subnormal, true},
+};
+
+enum { KINDS = sizeof kinds / sizeof kinds[0] };
+
+typedef struct tally {
+    size_t wrong[2], right[2]; /* of the kind or not */
+} tally;
+
+typedef struct scene {
+    const kvg_question *d;
+    double normal; /* the smallest normal number of the model type */
+    tally of[KINDS];
+} scene;
+
+static void see_block(scene *s, const float *x, uint32_t count, bool wrong)
+{
+    for (size_t k = 0; k < KINDS; k++) {
+        bool any = false;
+        for (uint32_t i = 0; i < count; i++) any = any || kinds[k].is(x[i], s->normal);
+        ++*(wrong ? &s->of[k].wrong[any == kinds[k].some] : &s->of[k].right[any == kinds[k].some]);
+    }
+}
+
+/* --- blocks of encoders, numbers of decoders --- */
+
+static bool same_bits(const kvg_tensor *a, const kvg_tensor *b, size_t at, size_t bytes)
+{
+    return bytes == 0 || memcmp((const uint8_t *)a->data + at, (const uint8_t *)b->data + at, bytes) == 0;
+}
+
+static bool same_codes(const scene *s, const kvg_tensor *a, const kvg_tensor *b, kvg_side side, size_t row,
+                       uint32_t first, uint32_t count)
+{
+    const kvg_problem *p = &s->d->rows;
+    const uint32_t bits = kvg_format_get(p->storage[side].format)->element_bits;
+    const size_t from = row * (size_t)a->shape[2];
+    for (uint32_t i = 0; bits == 4 && i < p->head_dim / 2; i++) { /* nibbles may lie anywhere in their row */
+        for (int high = 0; high < 2; high++) {
+            const uint32_t dim = kvg_reference_code_dim(p, side, i, high);
+            const uint8_t x = ((const uint8_t *)a->data)[from + i], y = ((const uint8_t *)b->data)[from + i];
+            if (dim >= first && dim < first + count && (x ^ y) >> 4 * high & 15) return false;
+        }
+    }
+    return bits == 4 || same_bits(a, b, from + first * bits / 8, count * bits / 8);
+}
+
+static void see_codes(scene *s, const kvg_tensor_set rows[2], kvg_side side)
+{
+    const kvg_problem *p = &s->d->rows;
+    const kvg_format_info *f = kvg_format_get(p->storage[side].format);
+    const kvg_tensor *codes[2], *scales[2], *values = kvg_set_tensor(&s->d->values, KVG_ROLE_VALUES, side);
+    const uint32_t D = p->head_dim, span = f->scales == KVG_SCALES_NONE ? 1 : f->block ? f->block : D;
+    const size_t each = f->block ? f->block_scale_bytes : f->row_param_bytes;
+    for (int i = 0; i < 2; i++) {
+        codes[i] = kvg_set_tensor(&rows[i], KVG_ROLE_CODES, side);
+        scales[i] = kvg_set_tensor(&rows[i], KVG_ROLE_SCALES, side);
+    }
+    for (size_t row = 0; row < (size_t)p->tokens * p->kv_heads; row++) {
+        float x[KVG_MAX_HEAD_DIM];
+        kvg_reference_load(p->dtype, (const uint8_t *)values->data + row * D * kvg_dtype_bytes(p->dtype), D, x);
+        for (uint32_t first = 0; first < D; first += span) {
+            const size_t scale = row * (size_t)scales[0]->shape[2] + first / span * each;
+            const bool same = same_codes(s, codes[0], codes[1], side, row, first, span) &&
+                              same_bits(scales[0], scales[1], scale, f->scales == KVG_SCALES_NONE ? 0 : each);
+            see_block(s, x + first, span, !same);
+        }
+    }
+}
+
+static void see_numbers(scene *s, const kvg_tensor_set rows[2], kvg_side side)
+{
+    const kvg_tensor *right = kvg_set_tensor(&rows[0], KVG_ROLE_VALUES, side);
+    const kvg_tensor *got = kvg_set_tensor(&rows[1], KVG_ROLE_VALUES, side);
+    const size_t width = kvg_dtype_bytes(right->dtype);
+    for (size_t i = 0; i < right->bytes / width; i++) {
+        float x;
+        kvg_reference_load(right->dtype, (const uint8_t *)right->data + i * width, 1, &x);
+        see_block(s, &x, 1, !same_bits(right, got, i * width, width));
+    }
+}
+
+/* --- the whole --- */
+
+/* Everything else of the case must be right, and most of it be of another kind. */
+static void print(const scene *s, char *out, size_t size)
+{
+    enum { FEWEST = 2 };
+    for (size_t k = 0; k < KINDS; k++) {
+        const tally *t = &s->of[k];
+        if (t->wrong[true] < FEWEST || t->wrong[false] || t->right[true] || t->right[false] < t->wrong[true]) continue;
+        snprintf(out, size, "what %s is wrong, and nothing else", kinds[k].name);
+        return;
+    }
+}
+
+kvg_status judge_fit_kinds(const kvg_evidence *q, char *out, size_t size)
+{
+    const kvg_question *d = q->data;
+    const kvg_op_info *op = d->op;
+    scene s = {.d = d, .normal = d->c->problem.dtype == KVG_DTYPE_F16 ? 0x1p-14 : FLT_MIN};
+    const bool encodes = kvg_roles_index(op->inputs, KVG_ROLE_VALUES, KVG_K) >= 0;
+    const bool decodes = kvg_roles_index(op->outputs, KVG_ROLE_VALUES, KVG_K) >= 0 ||
+                         kvg_roles_index(op->outputs, KVG_ROLE_FLAT, KVG_K) >= 0;
+    kvg_tensor_set rows[2] = {{.count = 0}, {.count = 0}};
+    out[0] = 0;
+    if (!encodes && !decodes) return KVG_OK;
+    for (size_t i = 0; i < kvg_roles_tensors(op->outputs); i++) {
+        if (q->expected[i].bytes && !q->answer[i].data) return KVG_OK;
+    }
+    kvg_status status = KVG_OK;
+    for (int i = 0; i < 2 && !status; i++) {
+        const kvg_tensor *answer = i ? q->answer : q->expected;
+        status = encodes ? kvg_question_codes(d, answer, &rows[i]) : kvg_question_values(d, answer, &rows[i]);
+    }
+    for (int side = KVG_K; side < kvg_problem_sides(&d->c->problem) && !status; side++) {
+        if (encodes) see_codes(&s, rows, (kvg_side)side);
+        else see_numbers(&s, rows, (kvg_side)side);
+    }
+    if (!status) print(&s, out, size);
+    kvg_set_free(&rows[0]);
+    kvg_set_free(&rows[1]);
+    return status;
+}

@@ -1,0 +1,12 @@
+/* Which data wrong blocks or numbers were made of. */
+#ifndef KVG_HARNESS_TRIAL_JUDGE_FIT_KINDS_H
+#define KVG_HARNESS_TRIAL_JUDGE_FIT_KINDS_H
+
+#include "harness/trial/judge/where.h"
+
+/* "what has Inf is wrong, and nothing else" where the wrong blocks of an encoder, or the wrong numbers of a decoder,
+ * are those of a kind of data: all that has NaN, Inf, -0 or a subnormal number, or that is zeros alone; else "". A
+ * block has the elements of a scale; of a format without scales it is one element. */
+kvg_status judge_fit_kinds(const kvg_evidence *evidence, char *out, size_t size) KVG_CHECKED;
+
+#endif

@@ -1,0 +1,17 @@
+/* What the rotated elements of wrong rows of K are. */
+#ifndef KVG_HARNESS_TRIAL_JUDGE_FIT_ROPE_H
+#define KVG_HARNESS_TRIAL_JUDGE_FIT_ROPE_H
+
+#include "harness/trial/judge/where.h"
+
+/* How wrong elements of K follow from the pair (x, y) that RoPE turns, in words, or "":
+ *
+ *   "RoPE: the first of each pair is x cos + y sin"                 right: x cos - y sin
+ *   "RoPE: the second of each pair is y cos + x sin of position + 1"
+ *   "RoPE: the first of each pair is x, the second y"               not turned
+ *
+ * Three quarters of the wrong elements that are tried must be that, as near as the stored row allows, and four times
+ * nearer than to what is right. */
+kvg_status judge_fit_rope(const kvg_evidence *evidence, char *out, size_t size) KVG_CHECKED;
+
+#endif
