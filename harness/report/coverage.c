@@ -225,10 +225,9 @@ static void print_rows(const kvg_coverage *c, FILE *out)
     }
 }
 
-void kvg_coverage_print(const kvg_coverage *c, FILE *out)
+/* What stands below the rows. */
+static void print_rest(const kvg_coverage *c, FILE *out)
 {
-    print_rows(c, out);
-    putc('\n', out);
     for (size_t i = 0; i < c->report_count; i++) {
         const kvg_report_file *f = &c->reports[i]->files[0];
         if (f->truncated) fprintf(out, "%s: the last line was cut short and is left out\n", f->path);
@@ -237,6 +236,55 @@ void kvg_coverage_print(const kvg_coverage *c, FILE *out)
         if (c->unjudged[v]) fprintf(out, "not judged: %zu %s\n", c->unjudged[v], verdict_name(v));
     }
     report_print_never_judged(c->never, out);
+}
+
+void kvg_coverage_print(const kvg_coverage *c, FILE *out)
+{
+    print_rows(c, out);
+    putc('\n', out);
+    print_rest(c, out);
+}
+
+static void write_row(const char *const cells[COLUMNS], const char *cell, FILE *out)
+{
+    fputs("<tr>", out);
+    for (size_t i = 0; i < COLUMNS; i++) {
+        fprintf(out, "<%s>", cell);
+        kvg_report_escape(out, cells[i]);
+    }
+    putc('\n', out);
+}
+
+static kvg_status write_page(void *context, FILE *out)
+{
+    const kvg_coverage *c = context;
+    char made[MADE][CELL], *rest = NULL;
+    const char *cells[COLUMNS];
+    size_t size;
+    FILE *lines = open_memstream(&rest, &size);
+    if (lines) print_rest(c, lines);
+    if (!lines || fclose(lines)) return kvg_fail(KVG_ERR_MEMORY, "no memory for the ledger's page");
+    fputs("<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n<title>What kvgold judged</title>\n<style>\n"
+          "body { font: 14px/1.4 system-ui, sans-serif; margin: 2em; color-scheme: light dark; }\n"
+          "table { border-collapse: collapse; }\n"
+          "th, td { text-align: left; padding: .2em .8em .2em 0; border-bottom: 1px solid #8884; }\n"
+          "pre { white-space: pre-wrap; }\n</style>\n<h1>What kvgold judged</h1>\n<table>\n<thead>\n", out);
+    write_row(titles, "th scope=\"col\"", out);
+    fputs("<tbody>\n", out);
+    for (size_t i = 0; i < c->row_count; i++) {
+        fill_cells(&c->rows[i], cells, made);
+        write_row(cells, "td", out);
+    }
+    fputs("</table>\n<pre>\n", out);
+    kvg_report_escape(out, rest);
+    fputs("</pre>\n", out);
+    free(rest);
+    return KVG_OK;
+}
+
+kvg_status kvg_coverage_html(kvg_coverage *c, const char *path)
+{
+    return kvg_whole_file_write(path, write_page, c);
 }
 
 static void add_row(const kvg_coverage_row *row, cJSON *to)

@@ -20,6 +20,9 @@ void kvg_coverage_close(kvg_coverage *c);
  * the cases that were not judged, by verdict, and what no implementation was judged for. */
 void kvg_coverage_print(const kvg_coverage *c, FILE *out);
 
+/* The same as one page without scripts. */
+kvg_status kvg_coverage_html(kvg_coverage *c, const char *path) KVG_CHECKED;
+
 /* The same for programs: docs/guide/report.md. */
 kvg_status kvg_coverage_write(const kvg_coverage *c, const char *path) KVG_CHECKED;
 

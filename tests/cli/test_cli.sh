@@ -450,6 +450,19 @@ check "... count once" python3 -c '
 import json
 cases = sum(row["passed"] + row["failed"] for row in json.load(open("ledger.json"))["judged"])
 assert cases == len(open("ids.txt").readlines()), cases'
+expect "a ledger as a page" 0 "never judged" "$kvgold" coverage whole/results.jsonl mma/results.jsonl --html ledger.html
+check "... has a row for each line" python3 -c '
+import sys
+from html.parser import HTMLParser
+class Page(HTMLParser):
+    rows, text = 0, ""
+    def handle_starttag(self, tag, attributes): self.rows += tag == "tr"
+    def handle_data(self, data): self.text += data
+page = Page()
+page.feed(open("ledger.html").read())
+lines = sys.argv[1].split("\n\n")[0].splitlines()
+assert page.rows == len(lines) > 2 and "never judged" in page.text and "sm90.mma16816.v1" in page.text, page.rows' "$output"
+keeps "coverage: the page is an input" good/results.jsonl "$kvgold" coverage good/results.jsonl --html good/results.jsonl
 expect "a ledger of no file" 2 "give at least one result file" "$kvgold" coverage
 expect "... of something else" 2 "kvgold coverage: one.json:1" "$kvgold" coverage whole/results.jsonl one.json
 check "... in one line" test "$(wc -l <<<"$output")" == 1

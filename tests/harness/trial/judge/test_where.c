@@ -504,8 +504,8 @@ static void test_which_data_are_wrong(void **state)
     (void)state;
     expect_common(5, ROWS_OF "\"format\": \"e4m3\", \"kv_heads\": 2, \"head_dim\": 64, \"tokens\": 20, \"fill\": "
                   "\"adversarial\"", store_nan_as_number,
-                  "in common: every 6th of tokens 3 to 15 of 20; head 1 of 2; 3 of 64 bytes of a row, the first 3; what "
-                  "has NaN is wrong, and nothing else");
+                  "in common: every 6th of tokens 3 to 15 of 20; head 1 of 2; 3 of 64 bytes of a row, the first 3; "
+                  "what has NaN is wrong, and nothing else");
 }
 
 /* Of rotated rows it is told what each of a pair was made of. */
@@ -514,8 +514,8 @@ static void test_what_rotated_rows_are(void **state)
     (void)state;
     expect_common(5, "\"op\": \"append\", \"layout\": \"hnd\", \"format\": \"e4m3\", "
                   "\"rope\": {\"dims\": 32}, " MORE, take_next_sines,
-                  "in common: bytes of a row 0 to 31 of 128; RoPE: the first of each pair is x cos - y sin of pair + 1, "
-                  "the second y cos + x sin of pair + 1");
+                  "in common: bytes of a row 0 to 31 of 128; RoPE: the first of each pair is x cos - y sin of pair "
+                  "+ 1, the second y cos + x sin of pair + 1");
 }
 
 /* Of an encoder's wrong rows it is told whether codes are wrong, too, and what its scales are. */
