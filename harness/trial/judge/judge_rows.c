@@ -124,6 +124,12 @@ void judge_codes(const kvg_truth *truth, const kvg_tensor *answer, kvg_result *r
 
 /* --- the round trip --- */
 
+/* Nothing more than the verdict is wanted, and it is known. */
+static bool is_done(const kvg_result *r)
+{
+    return r->verdict_only && r->verdict == KVG_VERDICT_FAIL;
+}
+
 /* Decoded values against the rows, element by element within the derived bound. */
 static void judge_side_round_trip(const kvg_truth *truth, kvg_side side, const kvg_tensor *decoded, kvg_result *r)
 {
@@ -131,7 +137,7 @@ static void judge_side_round_trip(const kvg_truth *truth, kvg_side side, const k
     const size_t bytes = p->head_dim * kvg_dtype_bytes(p->dtype);
     const kvg_tensor *values = kvg_set_tensor(&truth->question->values, KVG_ROLE_VALUES, side);
     kvg_loss loss = {0};
-    for (size_t row = 0; row < (size_t)p->tokens * p->kv_heads; row++) {
+    for (size_t row = 0; row < (size_t)p->tokens * p->kv_heads && !is_done(r); row++) {
         float x[KVG_MAX_HEAD_DIM], y[KVG_MAX_HEAD_DIM];
         double bound[KVG_MAX_HEAD_DIM];
         kvg_reference_load(p->dtype, (const uint8_t *)values->data + row * bytes, p->head_dim, x);
@@ -161,7 +167,7 @@ void judge_round_trip(const kvg_truth *truth, const kvg_tensor *answer, kvg_resu
     if (kvg_question_values(truth->question, answer, &decoded)) {
         kvg_result_give_up(r, "round trip");
     } else {
-        for (int side = KVG_K; side < kvg_problem_sides(&truth->question->c->problem); side++) {
+        for (int side = KVG_K; side < kvg_problem_sides(&truth->question->c->problem) && !is_done(r); side++) {
             judge_side_round_trip(truth, (kvg_side)side, &decoded.tensors[side], r);
         }
     }
