@@ -7,6 +7,7 @@
  *                 _OUT_V_SCALE_POOL
  *     op decode   KVG_DECODE_IN_Q, _IN_K_DATA, _IN_V_DATA, ..., _IN_SINKS; KVG_DECODE_OUT_OUT, KVG_DECODE_OUT_LSE
  *
+ * Pools stand side by side: data of K, data of V, scales of K, scales of V. So do codes and scales of rows.
  * KVG_<OP>_IN_COUNT and KVG_<OP>_OUT_COUNT are the numbers of tensors. */
 #ifndef KVG_CORE_PLUGIN_TENSORS_H
 #define KVG_CORE_PLUGIN_TENSORS_H
