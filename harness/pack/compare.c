@@ -103,6 +103,20 @@ static bool collect(const kvg_pack_case *from, const kvg_safetensors *file, kvg_
     return true;
 }
 
+/* Where `what` says what the wrong numbers are, no hypothesis that gives less than half of them is named beside it. */
+static void drop_small_shares(kvg_compared_case *c)
+{
+    kvg_diagnosis *d = &c->diagnosis;
+    bool fitted = false;
+    size_t kept = 0;
+    for (size_t i = 0; i < c->tensor_count; i++) fitted = fitted || c->tensors[i].where.fitted;
+    for (size_t i = 0; i < d->count; i++) {
+        const kvg_explanation *e = &d->explanations[i];
+        if (!fitted || e->exact || 2 * e->explained >= d->wrong_bits) d->explanations[kept++] = *e;
+    }
+    d->count = kept;
+}
+
 /* Where and why, from a case computed anew. */
 static kvg_status explain(const kvg_compare_options *o, const kvg_golden_case *golden, const kvg_tensor *answer,
                           kvg_compared_case *c)
@@ -126,6 +140,7 @@ static kvg_status explain(const kvg_compare_options *o, const kvg_golden_case *g
             s = kvg_where_find(&evidence, &places, (size_t)index, &c->tensors[i].where);
     }
     if (!s) s = kvg_diagnose(&evidence, &places, &c->diagnosis);
+    if (!s) drop_small_shares(c);
     c->diagnosed = !s;
     kvg_places_close(&places);
     return s;

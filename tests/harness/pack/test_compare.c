@@ -275,6 +275,17 @@ static void flip_last_bit(uint8_t *x, size_t n)
     x[n - sizeof(float)] ^= 1; /* the first row sees no key: -Inf */
 }
 
+/* Each element is that of two dims on, in rows of 64 numbers of bf16. */
+static void turn_dims(uint8_t *x, size_t n)
+{
+    enum { ROW = 64 * 2, BY = 2 * 2 };
+    for (size_t row = 0; row < n; row += ROW) {
+        uint8_t right[ROW];
+        memcpy(right, x + row, ROW);
+        for (size_t i = 0; i < ROW; i++) x[row + i] = right[(i + BY) % ROW];
+    }
+}
+
 static void test_wrong_answers_are_named(void **state)
 {
     (void)state;
@@ -294,6 +305,12 @@ static void test_wrong_answers_are_named(void **state)
     c = compare_changed(RECIPE, "k", raise_bytes, false);
     expect(&c, RECIPE, KVG_VERDICT_FAIL, "");
     assert_true(c.cases[RECIPE].diagnosed);
+    kvg_comparison_free(&c);
+
+    c = compare_changed(RECIPE, "k", turn_dims, false); /* beside these words stands no defect that gives a few numbers */
+    assert_string_equal(c.cases[RECIPE].tensors[0].where.pattern, "each dim of a row holds dim + 2");
+    assert_true(c.cases[RECIPE].diagnosed && c.cases[RECIPE].diagnosis.reached > 0);
+    assert_int_equal(c.cases[RECIPE].diagnosis.count, 0);
     kvg_comparison_free(&c);
 }
 
