@@ -103,7 +103,7 @@ typedef struct kvg_result {
     kvg_names relations; /* op decode: the rows of harness/trial/judge/relations.def that were asked and held */
     kvg_names broken;    /* the one of them that did not hold, of a right answer: no other is judged after it */
     kvg_names explained; /* a FAIL: known-wrong answers that equal this answer, by the comparison of its op */
-    char fitted[256];    /* a FAIL that none of them explains: what its wrong rows, numbers or codes are; else "" */
+    char fitted[384];    /* a FAIL that none of them explains: what its wrong rows, numbers or codes are; else "" */
     kvg_result_page page;
     kvg_result_reach reach;
     kvg_result_controls controls;

@@ -263,7 +263,10 @@ static kvg_status write_page(void *context, FILE *out)
     size_t size;
     FILE *lines = open_memstream(&rest, &size);
     if (lines) print_rest(c, lines);
-    if (!lines || fclose(lines)) return kvg_fail(KVG_ERR_MEMORY, "no memory for the ledger's page");
+    if (!lines || fclose(lines)) {
+        free(rest);
+        return kvg_fail(KVG_ERR_MEMORY, "no memory for the ledger's page");
+    }
     fputs("<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n<title>What kvgold judged</title>\n<style>\n"
           "body { font: 14px/1.4 system-ui, sans-serif; margin: 2em; color-scheme: light dark; }\n"
           "table { border-collapse: collapse; }\n"

@@ -252,8 +252,8 @@ static kvg_status find_cause(const kvg_evidence *q, const kvg_places *places, si
         find_place(&r, *wrong, out, size);
         const bool elements = !r.attends && !slots;
         if (!out[0] && elements) judge_fit_elements(&r, out, size);
-        if (!out[0] && elements) s = judge_fit_rope(q, out, size);
-        if (!s && !out[0] && elements) s = judge_fit_scales(q, out, size);
+        if (!out[0] && elements) s = judge_fit_scales(q, out, size);
+        if (!s && !out[0] && elements) s = judge_fit_rope(q, index, out, size);
         if (!s && !out[0] && elements) judge_fit_codes(&r, out, size);
     }
     judge_fit_rows_close(&r);

@@ -17,7 +17,7 @@ typedef struct element {
     uint32_t pair;
 } element;
 
-enum { MOST_ELEMENTS = 96, ANGLES = 3, POSITIONS = 2 };
+enum { TRIED_ROWS = 64, MOST_ELEMENTS = 96, ANGLES = 3, POSITIONS = 2 };
 
 /* a * cos + b * sin of pairs and a position so far away, where a and b are 0, x, -x, y or -y by these codes. `still`: a
  * alone. */
@@ -31,8 +31,8 @@ typedef struct scene {
     const kvg_question *d;
     const kvg_problem *p;
     const kvg_tensor *in[4];        /* k, its bias, positions, cos_sin */
-    element elements[2][MOST_ELEMENTS]; /* of the first and the second of pairs */
-    size_t count[2];
+    element *elements[2];           /* of the first and the second of pairs, at first all of TRIED_ROWS rows */
+    size_t count[2], others_wrong;  /* others: elements that RoPE leaves alone */
     hypothesis best[2];
 } scene;
 
@@ -62,32 +62,45 @@ static double given(const scene *s, size_t token, uint32_t head, uint32_t dim)
     return kvg_flash_through(s->p->dtype, (float)(x + bias));
 }
 
-/* Notes the wrong elements of a row: `exact` is what was to be stored. A larger number than that may be further off. */
+/* Notes the wrong elements of a row: `exact` is what was to be stored. What stands there may be off as far as it, or
+ * the right number, may be. */
 static void see_row(scene *s, size_t row, const float *got, const float *exact)
 {
     const size_t token = s->d->source[row / s->p->kv_heads];
     const uint32_t head = (uint32_t)(row % s->p->kv_heads);
     const int64_t position = ((const int32_t *)s->in[TOKEN_POSITIONS]->data)[token];
-    double bound[KVG_MAX_HEAD_DIM];
+    double bound[KVG_MAX_HEAD_DIM], of_got[KVG_MAX_HEAD_DIM];
     kvg_question_bound(s->d, KVG_K, exact, bound);
+    kvg_question_bound(s->d, KVG_K, got, of_got);
+    for (uint32_t i = 0; i < s->p->head_dim; i++) bound[i] = fmax(bound[i], of_got[i]);
+    for (uint32_t i = 2 * pairs_of(s); i < s->p->head_dim; i++)
+        s->others_wrong += !(fabs((double)got[i] - exact[i]) <= 4 * bound[i]);
     for (uint32_t i = 0; i < 2 * pairs_of(s); i++) {
         const int which = i % 2;
         const uint32_t pair = i / 2, dim = dim_of(s, pair, which);
-        const double limit = bound[dim] * fmax(1, fabs((double)got[dim] / exact[dim]));
-        if (!(fabs((double)got[dim] - exact[dim]) > 4 * limit) || s->count[which] == MOST_ELEMENTS) continue;
+        if (!(fabs((double)got[dim] - exact[dim]) > 4 * bound[dim])) continue;
         s->elements[which][s->count[which]++] = (element){
-            .got = got[dim], .right = exact[dim], .limit = limit, .position = position, .pair = pair,
+            .got = got[dim], .right = exact[dim], .limit = bound[dim], .position = position, .pair = pair,
             .x = {given(s, token, head, dim_of(s, pair, 0)), given(s, token, head, dim_of(s, pair, 1))},
             .angles = (const float *)s->in[COS_SIN]->data + (size_t)position * 2 * pairs_of(s),
         };
     }
 }
 
+/* Keeps elements from all rows: an odd step meets every pair of a power of two. */
+static void thin_out(scene *s, int which)
+{
+    const size_t step = (s->count[which] / MOST_ELEMENTS) | 1;
+    size_t kept = 0;
+    for (size_t i = 0; i < s->count[which] && kept < MOST_ELEMENTS; i += step)
+        s->elements[which][kept++] = s->elements[which][i];
+    s->count[which] = kept;
+}
+
 /* Rows are taken from all over the case. */
 static kvg_status see_rows(scene *s, const kvg_tensor_set *answer)
 {
-    enum { TRIED = 64 };
-    const size_t count = (size_t)s->d->rows.tokens * s->p->kv_heads, step = count / TRIED + 1;
+    const size_t count = (size_t)s->d->rows.tokens * s->p->kv_heads, step = count / TRIED_ROWS + 1;
     const kvg_tensor *values = kvg_set_tensor(&s->d->values, KVG_ROLE_VALUES, KVG_K);
     const kvg_tensor *codes = kvg_set_tensor(answer, KVG_ROLE_CODES, KVG_K);
     const kvg_tensor *scales = kvg_set_tensor(answer, KVG_ROLE_SCALES, KVG_K);
@@ -130,17 +143,22 @@ static void try_hypothesis(scene *s, int which, hypothesis h)
     if (h.explained > s->best[which].explained) s->best[which] = h;
 }
 
-/* The simple ones first: of those that explain as much the first one counts. */
+/* The simple ones first: of those that explain as much the first one counts. Both parts of another sign are no mistake
+ * of RoPE. */
 static void try_all(scene *s, int which)
 {
-    enum { CODES = 5 };
-    for (int a = 0; a < CODES; a++) try_hypothesis(s, which, (hypothesis){.a = a, .still = true});
+    enum { X = 1, MINUS_X, Y, MINUS_Y, CODES };
+    static const int minus[2][2] = {{MINUS_X, Y}, {MINUS_Y, MINUS_X}};
+    for (int a = X; a <= Y; a += Y - X) try_hypothesis(s, which, (hypothesis){.a = a, .still = true});
     for (int far = 0; far < ANGLES * ANGLES * (2 * POSITIONS + 1); far++) {
         static const int order[] = {0, 1, -1, 2, -2};
         const int cos_pair = order[far % ANGLES], sin_pair = order[far / ANGLES % ANGLES];
         const int position = order[far / ANGLES / ANGLES];
-        for (int ab = 1; ab < CODES * CODES; ab++)
-            try_hypothesis(s, which, (hypothesis){ab % CODES, ab / CODES, cos_pair, sin_pair, position, false, 0});
+        for (int ab = 1; ab < CODES * CODES; ab++) {
+            const int a = ab % CODES, b = ab / CODES;
+            if (a == minus[which][0] && b == minus[which][1]) continue;
+            try_hypothesis(s, which, (hypothesis){a, b, cos_pair, sin_pair, position, false, 0});
+        }
     }
 }
 
@@ -182,27 +200,36 @@ static void print(const scene *s, char *out, size_t size)
 
 /* --- the whole --- */
 
-kvg_status judge_fit_rope(const kvg_evidence *q, char *out, size_t size)
+kvg_status judge_fit_rope(const kvg_evidence *q, size_t index, char *out, size_t size)
 {
     const kvg_question *d = q->data;
     const kvg_problem *p = &d->c->problem;
     static const kvg_role roles[] = {KVG_ROLE_VALUES, KVG_ROLE_BIAS, KVG_ROLE_POSITIONS, KVG_ROLE_COS_SIN};
     kvg_tensor_set rows = {.count = 0};
+    kvg_role role;
+    kvg_side side;
     out[0] = 0;
+    kvg_roles_at(d->op->outputs, index, &role, &side);
+    if (side == KVG_V) return KVG_OK;
     if (kvg_roles_index(d->op->inputs, KVG_ROLE_COS_SIN, KVG_K) < 0 || p->rope.dims == 0) return KVG_OK;
     for (size_t i = 0; i < kvg_roles_tensors(d->op->outputs); i++) {
         if (q->expected[i].bytes && !q->answer[i].data) return KVG_OK;
     }
-    scene *s = calloc(1, sizeof *s);
-    if (!s) return kvg_fail(KVG_ERR_MEMORY, "cannot hold the elements of pairs");
-    s->d = d;
-    s->p = p;
+    const size_t room = (size_t)TRIED_ROWS * p->rope.dims / 2;
+    element *first = malloc(room * sizeof *first), *second = malloc(room * sizeof *second);
+    scene *s = &(scene){.d = d, .p = p, .elements = {first, second}};
     for (size_t i = 0; i < sizeof roles / sizeof roles[0]; i++) s->in[i] = kvg_set_tensor(&d->in, roles[i], KVG_K);
-    kvg_status status = kvg_question_codes(d, q->answer, &rows);
+    kvg_status status = first && second ? KVG_OK :
+                        kvg_fail(KVG_ERR_MEMORY, "cannot hold the elements of %zu pairs", room);
+    if (!status) status = kvg_question_codes(d, q->answer, &rows);
     if (!status) status = see_rows(s, &rows);
-    for (int which = 0; which < 2 && !status; which++) try_all(s, which);
-    if (!status) print(s, out, size);
+    for (int which = 0; which < 2 && !status && !s->others_wrong; which++) {
+        thin_out(s, which);
+        try_all(s, which);
+    }
+    if (!status && !s->others_wrong) print(s, out, size);
     kvg_set_free(&rows);
-    free(s);
+    free(first);
+    free(second);
     return status;
 }

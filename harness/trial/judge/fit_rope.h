@@ -4,14 +4,15 @@
 
 #include "harness/trial/judge/where.h"
 
-/* How wrong elements of K follow from the pair (x, y) that RoPE turns, in words, or "":
+/* How wrong elements of K in output `index` follow from the pair (x, y) that RoPE turns, in words, or "":
  *
  *   "RoPE: the first of each pair is x cos + y sin"                 right: x cos - y sin
  *   "RoPE: the second of each pair is y cos + x sin of position + 1"
  *   "RoPE: the first of each pair is x, the second y"               not turned
  *
- * Three quarters of the wrong elements that are tried must be that, as near as the stored row allows, and four times
- * nearer than to what is right. */
-kvg_status judge_fit_rope(const kvg_evidence *evidence, char *out, size_t size) KVG_CHECKED;
+ * Up to 96 of the first and of the second of pairs are tried, from up to 64 rows. Three quarters of them must be that,
+ * as near as the stored row allows, and four times nearer than to what is right; and elements that RoPE leaves alone
+ * must be right. */
+kvg_status judge_fit_rope(const kvg_evidence *evidence, size_t index, char *out, size_t size) KVG_CHECKED;
 
 #endif

@@ -45,17 +45,21 @@ static kvg_status decode_codes(const scene *s, const uint8_t *scales, size_t sca
     return status;
 }
 
-/* From the smallest to the largest of an element's numbers. */
-static double reach(const scene *s, const float *of_codes, uint32_t i)
+/* What stands for the size of a scale, of element i: the number of the code that is the largest beside the right scale.
+ * Of affine rows, whose numbers have an offset, from the smallest number to the largest. NaN: there is none. */
+static void measure_scale(const scene *s, const float *const table[2], uint32_t i, double size[2])
 {
-    double low = INFINITY, high = -INFINITY;
-    for (uint32_t c = 0; c < 1u << s->format->element_bits; c++) {
-        const double x = of_codes[(size_t)c * s->dim + i];
-        if (!isfinite(x)) continue;
-        low = fmin(low, x);
-        high = fmax(high, x);
+    const uint32_t count = 1u << s->format->element_bits;
+    uint32_t low = 0, high = 0;
+    for (uint32_t c = 0; c < count; c++) {
+        const float x = table[RIGHT][(size_t)c * s->dim + i];
+        if (x < table[RIGHT][(size_t)low * s->dim + i]) low = c;
+        if (x > table[RIGHT][(size_t)high * s->dim + i]) high = c;
     }
-    return high - low;
+    for (int k = RIGHT; k <= GOT; k++) {
+        const double from = s->format->scales == KVG_SCALES_AFFINE ? table[k][(size_t)low * s->dim + i] : 0;
+        size[k] = table[k][(size_t)high * s->dim + i] - from;
+    }
 }
 
 /* --- what is found --- */
@@ -63,21 +67,19 @@ static double reach(const scene *s, const float *of_codes, uint32_t i)
 enum { ENOUGH = 32, MOST_SCALES = ENOUGH + KVG_MAX_HEAD_DIM };
 
 typedef struct findings {
-    size_t scales, elements;            /* wrong scales; elements beside them */
-    size_t same, near;                  /* elements whose code is the right one; the nearest one */
-    size_t usual;                       /* those whose right code is the nearest one: not of all that saturate */
-    size_t power_down, power_up, equal; /* scales that are the right one as a power of two; that are the first one */
-    double first, factors[MOST_SCALES]; /* the first scale's size; what each is times the right one */
+    size_t scales, elements; /* wrong scales; elements beside them */
+    size_t near;             /* elements whose code is the nearest one */
+    size_t usual;            /* those whose right code is the nearest one: not of all that saturate */
+    size_t equal, measured;  /* scales that are the first one; those that have a factor */
+    double first, factors[MOST_SCALES]; /* the first one's size; what each is times the right one */
 } findings;
 
-static void see_scale(double right, double got, findings *f)
+static void see_scale(const double size[2], findings *f)
 {
-    const double factor = got / right, down = exp2(floor(log2(right)));
-    if (f->scales == 0) f->first = got;
-    f->factors[f->scales++] = factor;
-    f->equal += got == f->first;
-    f->power_down += fabs(got - down) <= 1e-6 * down;
-    f->power_up += fabs(got - 2 * down) <= 2e-6 * down;
+    if (f->scales++ == 0) f->first = size[GOT];
+    f->equal += size[GOT] == f->first;
+    const double factor = size[GOT] / size[RIGHT];
+    if (isfinite(factor)) f->factors[f->measured++] = factor;
 }
 
 /* A row of which `wrong` marks the scales that are. */
@@ -88,7 +90,7 @@ static kvg_status see_row(const scene *s, size_t row, const bool *wrong, finding
     const kvg_problem *p = &s->d->rows;
     const uint8_t *values = kvg_set_tensor(&s->d->values, KVG_ROLE_VALUES, s->side)->data;
     const uint8_t *codes[2], *scales[2];
-    float x[KVG_MAX_HEAD_DIM], right[KVG_MAX_HEAD_DIM], y[2][KVG_MAX_HEAD_DIM];
+    float x[KVG_MAX_HEAD_DIM], right[KVG_MAX_HEAD_DIM], got[KVG_MAX_HEAD_DIM];
     float *table[2] = {malloc(all * sizeof(float)), malloc(all * sizeof(float))};
     kvg_status status = table[0] && table[1] ? KVG_OK : kvg_fail(KVG_ERR_MEMORY, "cannot hold %zu numbers", all);
     for (int i = RIGHT; i <= GOT; i++) {
@@ -96,21 +98,23 @@ static kvg_status see_row(const scene *s, size_t row, const bool *wrong, finding
         scales[i] = (const uint8_t *)s->scales[i].data + row * of_scales;
         if (!status) status = decode_codes(s, scales[i], of_scales, table[i]);
     }
-    if (!status) status = decode(s, 1, codes[GOT], scales[GOT], y[GOT]);
-    if (!status) status = decode(s, 1, codes[GOT], scales[RIGHT], y[RIGHT]); /* those codes beside the right scales */
+    if (!status) status = decode(s, 1, codes[GOT], scales[GOT], got);
     if (!status) status = decode(s, 1, codes[RIGHT], scales[RIGHT], right);
     if (!status) kvg_reference_load(p->dtype, values + row * s->dim * kvg_dtype_bytes(p->dtype), s->dim, x);
     for (uint32_t i = 0; i < s->dim && !status; i++) {
         double best[2] = {INFINITY, INFINITY};
         if (!wrong[i / s->span]) continue;
-        if (i % s->span == 0) see_scale(reach(s, table[RIGHT], i), reach(s, table[GOT], i), f);
+        if (i % s->span == 0) {
+            double size[2];
+            measure_scale(s, (const float *const *)table, i, size);
+            see_scale(size, f);
+        }
         if (!isfinite(x[i])) continue;
         for (size_t c = 0; c < 1u << s->format->element_bits; c++) {
             for (int k = RIGHT; k <= GOT; k++) best[k] = fmin(best[k], fabs((double)table[k][c * s->dim + i] - x[i]));
         }
         f->elements++;
-        f->same += memcmp(&y[RIGHT][i], &right[i], sizeof right[i]) == 0;
-        f->near += fabs((double)y[GOT][i] - x[i]) <= best[GOT] + s->loss * fabs((double)x[i]);
+        f->near += fabs((double)got[i] - x[i]) <= best[GOT] + s->loss * fabs((double)x[i]);
         f->usual += fabs((double)right[i] - x[i]) <= best[RIGHT] + s->loss * fabs((double)x[i]);
     }
     free(table[0]);
@@ -150,21 +154,6 @@ static double rounding_of(kvg_scales scales)
     return 0;
 }
 
-/* What scales have in common that are no multiple of the right ones. */
-static void print_kind(const findings *f, char *out, size_t size)
-{
-    size_t smaller = 0, larger = 0;
-    for (size_t i = 0; i < f->scales; i++) {
-        smaller += f->factors[i] < 1;
-        larger += f->factors[i] > 1;
-    }
-    if (f->power_down == f->scales || f->power_up == f->scales)
-        kvg_describe_add(out, size, ": each is the right one rounded %s to a power of two",
-                         f->power_down == f->scales ? "down" : "up");
-    else if (smaller == f->scales) kvg_describe_add(out, size, ": each is smaller than the right one");
-    else if (larger == f->scales) kvg_describe_add(out, size, ": each is larger than the right one");
-}
-
 static void print_factor(const scene *s, double factor, double off, char *out, size_t size)
 {
     const double g = s->format->tensor_scale ? (double)s->d->tensor_scale[s->side] : 1;
@@ -174,30 +163,42 @@ static void print_factor(const scene *s, double factor, double off, char *out, s
     } known[] = {{"the tensor scale", g}, {"1 / the tensor scale", 1 / g}, {"the tensor scale's square", g * g}};
     kvg_describe_add(out, size, ": most are %.4g times the right one", factor);
     for (size_t i = 0; i < sizeof known / sizeof known[0] && g != 1; i++) {
-        if (fabs(known[i].value - factor) <= off * factor) kvg_describe_add(out, size, ", which is %s", known[i].name);
+        if (fabs(known[i].value - factor) <= off * fabs(factor))
+            kvg_describe_add(out, size, ", which is %s", known[i].name);
     }
 }
 
-static void print(const scene *s, findings *f, char *out, size_t size)
+/* How scales differ from the right ones; nothing where that is less than two roundings. */
+static void print_scales(const scene *s, findings *f, char *out, size_t size)
+{
+    const double off = rounding_of(s->format->scales);
+    const double middle = f->measured ? kvg_select_double(f->factors, f->measured, f->measured / 2) : 1;
+    size_t alike = 0, smaller = 0, larger = 0;
+    for (size_t i = 0; i < f->measured; i++) {
+        alike += fabs(f->factors[i] - middle) <= off * fabs(middle);
+        smaller += f->factors[i] < 1 && f->factors[i] >= 0;
+        larger += f->factors[i] > 1;
+    }
+    if (f->equal == f->scales) kvg_describe_add(out, size, ": each is the same one");
+    else if (10 * alike >= 9 * f->scales && fabs(middle - 1) > off) print_factor(s, middle, off, out, size);
+    else if (smaller == f->scales) kvg_describe_add(out, size, ": each is smaller than the right one");
+    else if (larger == f->scales) kvg_describe_add(out, size, ": each is larger than the right one");
+}
+
+/* `only`: every code of the case is the right one. */
+static void print(const scene *s, bool only, findings *f, char *out, size_t size)
 {
     enum { FEWEST = 4 };
-    const bool same = 20 * f->same >= 19 * f->elements;
     const bool near = 4 * f->near >= 3 * f->elements && 20 * f->near + f->elements >= 20 * f->usual;
-    if (f->scales < FEWEST || f->elements == 0 || !(same || near)) return;
-    kvg_describe_add(out, size, "%s", same ? "only scales are wrong" :
+    if (f->scales < FEWEST || f->elements == 0 || !(only || near)) return;
+    kvg_describe_add(out, size, "%s", only ? "only scales are wrong" :
                      "scales are wrong, codes are the nearest ones for them");
-    const double off = rounding_of(s->format->scales);
-    const double middle = kvg_select_double(f->factors, f->scales, f->scales / 2);
-    size_t alike = 0;
-    for (size_t i = 0; i < f->scales; i++) alike += fabs(f->factors[i] - middle) <= off * middle;
-    if (f->equal == f->scales) kvg_describe_add(out, size, ": each is the same one");
-    else if (10 * alike >= 9 * f->scales) print_factor(s, middle, off, out, size);
-    else print_kind(f, out, size);
+    print_scales(s, f, out, size);
 }
 
 /* --- the whole --- */
 
-static kvg_status find(scene *s, const kvg_tensor_set rows[2], char *out, size_t size)
+static kvg_status find(scene *s, const kvg_tensor_set rows[2], bool only, char *out, size_t size)
 {
     findings f = {0};
     const kvg_problem *p = &s->d->rows;
@@ -214,8 +215,14 @@ static kvg_status find(scene *s, const kvg_tensor_set rows[2], char *out, size_t
     const bool rounded = s->format->scales == KVG_SCALES_AFFINE && p->dtype != KVG_DTYPE_F32;
     s->loss = !rounded ? 0x1p-20 : p->dtype == KVG_DTYPE_BF16 ? 0x1p-8 : 0x1p-11;
     const kvg_status status = see_rows(s, &f);
-    if (!status) print(s, &f, out, size);
+    if (!status) print(s, only, &f, out, size);
     return status;
+}
+
+static bool same_tensor(const kvg_tensor_set rows[2], kvg_role role, kvg_side side)
+{
+    const kvg_tensor *a = kvg_set_tensor(&rows[RIGHT], role, side), *b = kvg_set_tensor(&rows[GOT], role, side);
+    return a->bytes == 0 || memcmp(a->data, b->data, a->bytes) == 0;
 }
 
 kvg_status judge_fit_scales(const kvg_evidence *q, char *out, size_t size)
@@ -231,8 +238,19 @@ kvg_status judge_fit_scales(const kvg_evidence *q, char *out, size_t size)
     }
     kvg_status status = kvg_question_codes(d, q->expected, &rows[RIGHT]);
     if (!status) status = kvg_question_codes(d, q->answer, &rows[GOT]);
-    for (int side = KVG_K; side < kvg_problem_sides(p) && !status && !out[0]; side++)
-        status = find(&(scene){.d = d, .side = (kvg_side)side}, rows, out, size);
+    bool only = !status;
+    for (int side = KVG_K; side < kvg_problem_sides(p) && only; side++)
+        only = same_tensor(rows, KVG_ROLE_CODES, (kvg_side)side);
+    char of[2][160] = {"", ""};
+    for (int side = KVG_K; side < kvg_problem_sides(p) && !status; side++)
+        status = find(&(scene){.d = d, .side = (kvg_side)side}, rows, only, of[side], sizeof of[side]);
+    if (!status && strcmp(of[KVG_K], of[KVG_V]) == 0) {
+        kvg_describe_add(out, size, "%s", of[KVG_K]);
+    } else if (!status) {
+        for (int side = KVG_K; side <= KVG_V; side++) {
+            if (of[side][0]) kvg_describe_add(out, size, "%s%c: %s", out[0] ? "; " : "", "KV"[side], of[side]);
+        }
+    }
     kvg_set_free(&rows[RIGHT]);
     kvg_set_free(&rows[GOT]);
     return status;

@@ -4,13 +4,13 @@
 
 #include "harness/trial/judge/where.h"
 
-/* What the scales of a side's rows are, in words, or "": where most of the codes beside wrong scales are the right
- * ones, or the nearest ones that those scales allow.
+/* What the scales of a side's rows are, in words, or "": where all codes are the right ones, or most of those beside
+ * wrong scales the nearest ones that those scales allow.
  *
  *   "only scales are wrong: most are 2 times the right one"
- *   "scales are wrong, codes are the nearest ones for them: each is the right one rounded down to a power of two"
+ *   "K: scales are wrong, codes are the nearest ones for them: each is smaller than the right one"
  *
- * Up to 32 wrong scales are looked at. */
+ * Up to 32 wrong scales of each side are looked at. `K: ` stands where V has other words, or none. */
 kvg_status judge_fit_scales(const kvg_evidence *evidence, char *out, size_t size) KVG_CHECKED;
 
 #endif

@@ -55,7 +55,7 @@ void judge_fit_sum_up(const fit_making *m, fit_query *q)
     for (int64_t k = 0; k < q->count; k++) {
         const double x = rows->present[k] ? score_of(q, rows, k, m->times) : -INFINITY;
         const bool counts = !m->tile || (k >= q->first && k < q->end);
-        q->weights[k + 1] = x;
+        q->weights[k + 1] = counts ? x : -INFINITY;
         if (counts && x > q->most && x < INFINITY) q->most = x;
     }
     q->sink = isinf(m->sink) ? 0 : m->tile && m->sum ? 1 : exp(m->sink - q->most);
@@ -70,7 +70,7 @@ void judge_fit_sum_up(const fit_making *m, fit_query *q)
         const bool lost = !isfinite(exact), seen = rows->present[k] && !lost;
         const double weight = lost ? 0 : exact;
         if (m->tile && k >= q->first && (k == q->first || k % m->tile == 0)) top = top_of_tile(q, k, m->tile, top);
-        const double raise = m->tile && k >= q->first && k < q->end ? exp(q->most - top) : 1;
+        const double raise = m->tile && top > -INFINITY ? exp(q->most - top) : 1;
         const double unit = weight * (m->out ? raise : 1) * rows->factors[KVG_V][k] * rows->outside;
         q->lost[k + 1] = q->lost[k] + lost;
         q->weights[k + 1] = q->weights[k] + weight * (m->sum ? raise : 1);

@@ -125,6 +125,7 @@ static void try_known_wrong(const kvg_truth *t, const kvg_tensor_set *answer, co
     if (wrong && j->name) j->name(t, answer->tensors, r);
     size_t count;
     const kvg_defect *defects = kvg_defect_table(&count);
+    if (r->verdict != KVG_VERDICT_PASS) doubted = NULL; /* no draw follows */
     if (kvg_known_wrong_try(t, wrong ? answer : NULL, KVG_OFFER_CONTROLS, doubted, known)) {
         if (r->verdict == KVG_VERDICT_PASS) kvg_result_give_up(r, "known-wrong answers");
         return;

@@ -35,7 +35,7 @@ typedef struct kvg_where {
     bool tail_pages;                  /* all in the last page of a sequence that has several */
     char at[384];                     /* the first one: place, expected, got */
     char extent[KVG_WHERE_TEXT];  /* "only V codes; heads 4 to 7 of 8; only in the last page"; "": everywhere */
-    char pattern[256];                /* "each is 0.5 times the right one"; "" if none is known */
+    char pattern[384];                /* "each is 0.5 times the right one"; "" if none is known */
     bool fitted;                      /* the pattern says what the wrong units are, not only what they look like */
 } kvg_where;
 

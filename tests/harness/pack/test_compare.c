@@ -307,7 +307,8 @@ static void test_wrong_answers_are_named(void **state)
     assert_true(c.cases[RECIPE].diagnosed);
     kvg_comparison_free(&c);
 
-    c = compare_changed(RECIPE, "k", turn_dims, false); /* beside these words stands no defect that gives a few numbers */
+    /* No defect that gives a few numbers stands beside words that say what they are. */
+    c = compare_changed(RECIPE, "k", turn_dims, false);
     assert_string_equal(c.cases[RECIPE].tensors[0].where.pattern, "each dim of a row holds dim + 2");
     assert_true(c.cases[RECIPE].diagnosed && c.cases[RECIPE].diagnosis.reached > 0);
     assert_int_equal(c.cases[RECIPE].diagnosis.count, 0);

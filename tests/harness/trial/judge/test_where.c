@@ -523,11 +523,13 @@ static void test_what_wrong_scales_are(void **state)
 {
     (void)state;
     expect_common(5, ROWS_OF "\"format\": \"nvfp4\", \"scale\": 0.25, " MORE, halve_scales,
-                  "in common: only scales are wrong: most are 0.5 times the right one");
+                  "in common: K: only scales are wrong: most are 0.5 times the right one");
     expect_common(5, ROWS_OF "\"format\": \"int8_token_head\", " MORE, raise_scales,
-                  "in common: scales are wrong, codes are the nearest ones for them: most are 2 times the right one");
+                  "in common: K: scales are wrong, codes are the nearest ones for them: most are 2 times "
+                  "the right one");
     expect_common(5, "\"op\": \"append\", \"layout\": \"hnd\", \"format\": \"rowint4\", " MORE, raise_scales,
-                  "in common: scales are wrong, codes are the nearest ones for them: most are 2 times the right one");
+                  "in common: K: scales are wrong, codes are the nearest ones for them: most are 2 times "
+                  "the right one");
 }
 
 #define DECODE "\"op\": \"decode\", \"layout\": \"hnd\", \"sequences\": 3, \"queries\": 3, \"group\": 2, " MORE
