@@ -294,6 +294,14 @@ static void halve_scales(const kvg_problem *p, const kvg_tensor *in, kvg_tensor 
     run_again(p, in, KVG_ROLE_TENSOR_SCALE, &g, out);
 }
 
+/* K's offsets are one step of the model type too large: the factors beside them are right. */
+static void raise_offsets(const kvg_problem *p, const kvg_tensor *in, kvg_tensor *out)
+{
+    uint16_t *scales = out[kvg_roles_index(kvg_op_get(p->op)->outputs, KVG_ROLE_SCALES, KVG_K)].data;
+    (void)in;
+    for (uint32_t row = 0; row < p->tokens * p->kv_heads; row++) scales[2 * row + 1]++;
+}
+
 /* Each row is encoded for a first element that is twice as large as the row's largest one, or more. */
 static void raise_scales(const kvg_problem *p, const kvg_tensor *in, kvg_tensor *out)
 {
@@ -322,6 +330,13 @@ static void store_nan_as_number(const kvg_problem *p, const kvg_tensor *in, kvg_
         kvg_reference_load(p->dtype, (const uint8_t *)in[KVG_V].data + i * kvg_dtype_bytes(p->dtype), 1, &x);
         if (isnan(x)) ((uint8_t *)out[KVG_V].data)[i] = (uint8_t)(0x30 + i % 7);
     }
+}
+
+/* The last byte of V is wrong, too. */
+static void spoil_nan_and_end(const kvg_problem *p, const kvg_tensor *in, kvg_tensor *out)
+{
+    store_nan_as_number(p, in, out);
+    ((uint8_t *)out[KVG_V].data)[out[KVG_V].bytes - 1] ^= 0x11;
 }
 
 /* Each pair is turned with the sine of the pair after it. */
@@ -506,6 +521,9 @@ static void test_which_data_are_wrong(void **state)
                   "\"adversarial\"", store_nan_as_number,
                   "in common: every 6th of tokens 3 to 15 of 20; head 1 of 2; 3 of 64 bytes of a row, the first 3; "
                   "what has NaN is wrong, and nothing else");
+    expect_common(5, ROWS_OF "\"format\": \"e4m3\", \"kv_heads\": 2, \"head_dim\": 64, \"tokens\": 20, \"fill\": "
+                  "\"adversarial\"", spoil_nan_and_end,
+                  "in common: every 6th of tokens 3 to 15 of 20; head 1 of 2; 3 of 64 bytes of a row, the first 3");
 }
 
 /* Of rotated rows it is told what each of a pair was made of. */
@@ -524,6 +542,8 @@ static void test_what_wrong_scales_are(void **state)
     (void)state;
     expect_common(5, ROWS_OF "\"format\": \"nvfp4\", \"scale\": 0.25, " MORE, halve_scales,
                   "in common: K: only scales are wrong: most are 0.5 times the right one");
+    expect_common(5, ROWS_OF "\"format\": \"int8\", " MORE, raise_offsets,
+                  "in common: scale byte 2 of 4; K: only scales are wrong");
     expect_common(5, ROWS_OF "\"format\": \"int8_token_head\", " MORE, raise_scales,
                   "in common: K: scales are wrong, codes are the nearest ones for them: most are 2 times "
                   "the right one");
