@@ -16,6 +16,14 @@ kvg_difference kvg_differ_bytes(const void *want, const void *got, size_t bytes)
     return d;
 }
 
+bool kvg_differ_answered(const kvg_tensor *want, const kvg_tensor *got, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (want[i].bytes && !got[i].data) return false;
+    }
+    return true;
+}
+
 bool kvg_differ_untouched(const void *want, const void *got, size_t bytes, const uint8_t *wrong, size_t width,
                           const void *before)
 {

@@ -11,6 +11,9 @@ typedef struct kvg_difference {
     size_t bytes;        /* that differ in them */
 } kvg_difference;
 
+/* Every tensor that has bytes has an answer. */
+bool kvg_differ_answered(const kvg_tensor *want, const kvg_tensor *got, size_t count);
+
 /* Units are bytes. */
 kvg_difference kvg_differ_bytes(const void *want, const void *got, size_t bytes);
 

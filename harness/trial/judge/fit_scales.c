@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "harness/trial/judge/differences.h"
 #include "harness/trial/question/describe.h"
 #include "harness/trial/wrong/flash_rows.h"
 #include "support/sort.h"
@@ -232,10 +233,7 @@ kvg_status judge_fit_scales(const kvg_evidence *q, char *out, size_t size)
     kvg_tensor_set rows[2] = {{.count = 0}, {.count = 0}};
     out[0] = 0;
     const bool encodes = kvg_roles_index(d->op->inputs, KVG_ROLE_VALUES, KVG_K) >= 0;
-    if (!encodes) return KVG_OK;
-    for (size_t i = 0; i < kvg_roles_tensors(d->op->outputs); i++) {
-        if (q->expected[i].bytes && !q->answer[i].data) return KVG_OK;
-    }
+    if (!encodes || !kvg_differ_answered(q->expected, q->answer, kvg_roles_tensors(d->op->outputs))) return KVG_OK;
     kvg_status status = kvg_question_codes(d, q->expected, &rows[RIGHT]);
     if (!status) status = kvg_question_codes(d, q->answer, &rows[GOT]);
     bool only = !status;
