@@ -12,6 +12,7 @@
 #include "harness/trial/judge/known_wrong.h"
 #include "harness/trial/judge/relations.h"
 #include "harness/trial/judge/where.h"
+#include "harness/trial/question/describe.h"
 #include "harness/trial/question/fill.h"
 #include "support/clock.h"
 #include "support/sort.h"
@@ -61,14 +62,29 @@ static void report_separation(const kvg_known_wrong *known, kvg_result *r)
     }
 }
 
-static void report_control(const judge *j, const kvg_defect *defect, kvg_control_outcome outcome, bool explains,
-                           kvg_result *r)
+/* Which rows have all that is wrong and more, the one that has the least more first. More than a few have it by chance.
+ * Words that say what is wrong speak before them. */
+static void report_places(const kvg_known_wrong *known, kvg_result *r)
 {
-    if (explains) {
-        kvg_names_add(&r->explained, defect->id);
-        kvg_result_add(r, "%s defect %s (%s)", j->explained, defect->id, defect->summary);
+    enum { MOST = 3 };
+    size_t count, found = 0, best[MOST];
+    const kvg_defect *defects = kvg_defect_table(&count);
+    char names[sizeof r->fitted] = "";
+    for (size_t i = 0; i < count; i++) {
+        if (known->part[i] == 0) continue;
+        if (found++ == MOST) return;
+        size_t at = found - 1;
+        for (; at > 0 && known->part[best[at - 1]] < known->part[i]; at--) best[at] = best[at - 1];
+        best[at] = i;
     }
-    add_control(&r->controls, defect->id, outcome);
+    if (found == 0) return;
+    kvg_result_add(r, "at places as defect %s (%s): %.2g %% of what that makes wrong", defects[best[0]].id,
+                   defects[best[0]].summary, 100 * known->part[best[0]]);
+    for (size_t i = 0; i < found; i++) {
+        if (i > 0) kvg_result_add(r, "or as %s (%s)", defects[best[i]].id, defects[best[i]].summary);
+        kvg_describe_add(names, sizeof names, "%s%s", i > 0 ? ", or " : "at places as defect ", defects[best[i]].id);
+    }
+    if (!r->fitted[0]) memcpy(r->fitted, names, sizeof names);
 }
 
 static kvg_evidence evidence_of(const kvg_truth *t, const kvg_tensor_set *answer)
@@ -142,10 +158,16 @@ static void try_known_wrong(const kvg_truth *t, const kvg_tensor_set *answer, co
     const bool constant = wrong && kvg_where_constant(&evidence, kvg_case_asked(c));
     for (size_t i = 0; i < count; i++) {
         const kvg_wrong w = {.defect = &defects[i], .sides = KVG_BOTH_SIDES};
-        const bool explains = known->explains[i] && kvg_where_explains(constant, &w, 1, c->problem.op);
-        report_control(j, &defects[i], known->outcome[i], explains, r);
+        const bool may = kvg_where_explains(constant, &w, 1, c->problem.op);
+        if (may && (known->explains[i] || known->part[i] == 1)) {
+            kvg_names_add(&r->explained, defects[i].id);
+            kvg_result_add(r, "%s defect %s (%s)", known->explains[i] ? j->explained : "near", defects[i].id,
+                           defects[i].summary);
+        }
+        add_control(&r->controls, defects[i].id, known->outcome[i]);
     }
     if (wrong && r->explained.count == 0) add_where(t, &evidence, r);
+    if (!constant && r->explained.count == 0) report_places(known, r);
 }
 
 /* --- reach --- */

@@ -14,6 +14,7 @@
  *   differences            How an answer differs from what is right, by each measure; all who compare ask here.
  *   judge_rows             Bytes, codes by the value rule of a dialect, the round trip.
  *   judge_decode           Numbers against the exact answer, bits under a profile, probes.
+ *   judge_shares           How much of what is wrong another wrong answer has, too.
  *   relations              Op decode: the same question asked in other ways (relations.def).
  *   far_pools              The same question in pools that leave 32 bits.
  *   known_wrong            The one pass over the known-wrong answers to a question.

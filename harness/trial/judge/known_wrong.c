@@ -125,8 +125,8 @@ static void copy_answer(const kvg_tensor_set *from, kvg_tensor_set *to)
     }
 }
 
-/* Parts `from` to `to` - 1 of a defect's answer, in the place of what was there. */
-static kvg_status add_parts(pass *a, const kvg_wrong *w, const kvg_wrong_inputs *inputs, size_t from, size_t to)
+/* Parts `from` to `to` - 1. */
+static void want_parts(pass *a, size_t from, size_t to)
 {
     const kvg_question *q = a->truth->question;
     const uint32_t heads = q->c->problem.kv_heads;
@@ -134,9 +134,20 @@ static kvg_status add_parts(pass *a, const kvg_wrong *w, const kvg_wrong_inputs 
         const size_t place = a->parts.place[q->queries[i / heads].sequence * heads + i % heads];
         a->parts.wanted[i] = place >= from && place < to;
     }
-    if (inputs->same && !w->defect->flash) return KVG_OK;
-    copy_rows(q, a->parts.wanted, &a->blank, &a->wrong);
-    return kvg_wrong_answer(w, 1, inputs, a->parts.wanted, &a->kept, a->wrong.tensors);
+}
+
+/* The wanted rows of a defect's answer, in the place of what was there. `all`: every row is wanted, and the defect
+ * changes what comes out. */
+static kvg_status add_rows(pass *a, const kvg_wrong *w, bool all, kvg_wrong_inputs *inputs)
+{
+    const kvg_question *q = a->truth->question;
+    kvg_status s = KVG_OK;
+    if (!inputs->same || w->defect->flash) {
+        copy_rows(q, a->parts.wanted, &a->blank, &a->wrong);
+        s = kvg_wrong_answer(w, 1, inputs, a->parts.wanted, &a->kept, a->wrong.tensors);
+    }
+    if (!s && all) s = kvg_wrong_change(w, 1, &q->c->problem, q->in.tensors, inputs, a->wrong.tensors);
+    return s;
 }
 
 /* How far a defect has been followed. */
@@ -161,8 +172,8 @@ static kvg_status go_on(pass *a, const kvg_defect *defect, measure *m)
     if (m->explains) copy_answer(a->answer, &a->guess);
     while (m->done < a->parts.count && !enough) {
         const size_t twice = m->done ? 2 * m->done : 1, to = at_once || twice > a->parts.count ? a->parts.count : twice;
-        s = add_parts(a, &w, &inputs, m->done, to);
-        if (!s && at_once) s = kvg_wrong_change(&w, 1, &q->c->problem, q->in.tensors, &inputs, a->wrong.tensors);
+        want_parts(a, m->done, to);
+        s = add_rows(a, &w, at_once, &inputs);
         if (s) break;
         m->done = to;
         if (m->explains) {
@@ -216,6 +227,52 @@ static kvg_status measure_all(pass *a, const kvg_defect **doubted, kvg_known_wro
     return s;
 }
 
+/* --- a defect at places --- */
+
+/* Whether the defect has all that is wrong in the candidate's answer. What the plain kernel makes wrong is near to what
+ * another kernel makes wrong in the same way, and has other bits. */
+static void consider_places(const pass *a, size_t index, const kvg_defect *defect, kvg_known_wrong *out)
+{
+    enum { FEWEST = 16 }; /* fewer may be alike by chance */
+    const judge_share share = defect->flash ? judge_share_numbers(a->truth, a->answer, &a->wrong)
+                                            : a->judge->share(a->truth, a->answer, &a->wrong);
+    if (share.given < share.wrong || share.telling < FEWEST || 2 * share.telling < share.wrong) return;
+    out->part[index] = (double)share.given / (double)share.changed;
+}
+
+/* The same of op decode, by the candidate's wrong rows alone. */
+static kvg_status try_places(pass *a, kvg_known_wrong *out)
+{
+    const kvg_question *q = a->truth->question;
+    const size_t rows = (size_t)q->c->problem.attention.queries * q->c->problem.kv_heads;
+    size_t count;
+    const kvg_defect *defects = kvg_defect_table(&count);
+    kvg_status s = KVG_OK;
+    for (size_t i = 0; i < count && !s; i++) {
+        const kvg_wrong w = {.defect = &defects[i], .sides = KVG_BOTH_SIDES};
+        const bool all = kvg_wrong_changes_outputs(&w, 1, q->c->problem.op);
+        kvg_wrong_inputs inputs;
+        kvg_progress_part(i, count, "known-wrong answers at places");
+        if (!kvg_defect_applies(w.defect, &q->c->problem)) continue;
+        s = kvg_wrong_apply(&w, 1, &q->c->problem, q->in.tensors, &inputs);
+        if (s) return s;
+        memset(a->parts.wanted, all, rows * sizeof *a->parts.wanted);
+        if (!all) a->judge->mark(a->truth, a->answer, a->parts.wanted);
+        copy_answer(kvg_separation_right(&a->scene, w.defect), &a->wrong);
+        s = add_rows(a, &w, all, &inputs);
+        if (!s) consider_places(a, i, w.defect, out);
+        kvg_wrong_inputs_free(&inputs);
+    }
+    return s;
+}
+
+static bool any_explains(const kvg_known_wrong *known)
+{
+    bool any = false;
+    for (size_t i = 0; i < KVG_MAX_DEFECTS; i++) any = any || known->explains[i];
+    return any;
+}
+
 /* --- the pass --- */
 
 static kvg_status open_pass(const kvg_truth *t, const kvg_tensor_set *answer, pass *out)
@@ -257,6 +314,7 @@ kvg_status kvg_known_wrong_try(const kvg_truth *t, const kvg_tensor_set *answer,
     *out = (kvg_known_wrong){.separation = {.by_bits = a.by_bits, .least = INFINITY}};
     for (size_t i = 0; i < count; i++) out->distance[i] = NAN;
     if (!s && j->by_distance) s = measure_all(&a, doubted, out);
+    if (!s && j->by_distance && answer && !any_explains(out)) s = try_places(&a, out);
     for (size_t i = 0; i < count; i++) {
         const kvg_defect *defect = &defects[i];
         const bool control = offer != KVG_OFFER_NONE && is_control(defect, q);
@@ -270,7 +328,9 @@ kvg_status kvg_known_wrong_try(const kvg_truth *t, const kvg_tensor_set *answer,
         if (!s && offered) out->outcome[i] = judged(j, t, &a.wrong);
         if (control && !out->accepted && out->outcome[i] == KVG_CONTROL_ACCEPTED) out->accepted = defect;
         out->explains[i] = !s && answer && !j->is_right(t, &a.wrong) && j->explains(t, answer, &a.wrong);
+        if (!s && answer) consider_places(&a, i, defect, out);
     }
+    if (any_explains(out)) memset(out->part, 0, sizeof out->part);
     close_pass(&a);
     if (!s && offer != KVG_OFFER_NONE && !q->c->unseen) out->unseen = find_unseen(q, out);
     return s;

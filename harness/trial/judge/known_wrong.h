@@ -26,6 +26,8 @@ bool kvg_control_rejects(kvg_control_outcome outcome);
 typedef struct kvg_known_wrong {
     kvg_control_outcome outcome[KVG_MAX_DEFECTS];
     bool explains[KVG_MAX_DEFECTS];   /* it is the given answer */
+    double part[KVG_MAX_DEFECTS];     /* no row is the given answer, and this has all that is wrong in it: how much of
+                                       * what the row makes wrong that is, at most 1; else 0 */
     double distance[KVG_MAX_DEFECTS]; /* as kvg_separation_distance has it, or less, because some rows told enough; NAN
                                        * where it is not measured */
     kvg_separation separation;        /* ops that are judged by distance; else empty */

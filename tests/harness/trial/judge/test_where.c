@@ -13,8 +13,8 @@
 
 #include "harness/config/config.h"
 #include "harness/trial/judge/judge.h"
-#include "harness/trial/wrong/flash.h"
-#include "reference/reference.h"
+#include "harness/trial/wrong/defects.h"
+#include "support/tensor_set.h"
 
 static uint8_t *held; /* what the first output held before */
 
@@ -40,13 +40,15 @@ static const kvg_impl impls[] = {
     {"spoilt_append", KVG_OP_APPEND, KVG_FORMAT_NONE, 0, run_spoilt},
     {"spoilt_flatten", KVG_OP_FLATTEN, KVG_FORMAT_NONE, 0, run_spoilt},
     {"spoilt_decode", KVG_OP_DECODE, KVG_FORMAT_NONE, 0, run_spoilt},
+    {"spoilt_merge", KVG_OP_MERGE, KVG_FORMAT_NONE, 0, run_spoilt},
 };
 static const kvg_backend backend = {
     .abi = KVG_BACKEND_ABI, .struct_size = sizeof backend, .name = "spoilt", .impls = impls,
     .impl_count = sizeof impls / sizeof impls[0], .error_text = kvg_error_text, .problem_size = sizeof(kvg_problem),
 };
 
-static void expect_common(unsigned seed, const char *group, spoil_fn *by, const char *wanted)
+/* `wanted`: all that is said behind the first words that begin with `begin`. */
+static void expect_said(unsigned seed, const char *group, spoil_fn *by, const char *begin, const char *wanted)
 {
     char text[512];
     kvg_config config;
@@ -58,10 +60,15 @@ static void expect_common(unsigned seed, const char *group, spoil_fn *by, const 
     spoil = by;
     spoilt = config.cases[0].problem.op;
     kvg_check_run(&config.cases[0], &backend, &r);
-    const char *common = strstr(r.detail, "; in common: ");
-    const bool said = r.verdict == KVG_VERDICT_FAIL && strcmp(common ? common + 2 : "", wanted) == 0;
+    const char *at = strstr(r.detail, begin);
+    const bool said = r.verdict == KVG_VERDICT_FAIL && strcmp(at ? at : "", wanted) == 0;
     if (!said) fail_msg("%s: %s", wanted, r.detail);
     kvg_config_close(&config);
+}
+
+static void expect_common(unsigned seed, const char *group, spoil_fn *by, const char *wanted)
+{
+    expect_said(seed, group, by, "in common: ", wanted);
 }
 
 #define ROWS_OF "\"op\": \"quantise\", \"layout\": \"rows\", "
@@ -105,6 +112,47 @@ static void see_nothing(const kvg_problem *p, const kvg_tensor *in, kvg_tensor *
     float *lse = out[1].data;
     memset(out[0].data, 0, out[0].bytes);
     for (size_t i = 0; i < (size_t)p->attention.queries * p->attention.query_heads; i++) lse[i] = -INFINITY;
+}
+
+/* The window is a key longer. */
+static void see_one_more(const kvg_problem *p, const kvg_tensor *in, kvg_tensor *out)
+{
+    kvg_problem wrong = *p;
+    wrong.attention.window++;
+    assert_int_equal(kvg_reference_run(&wrong, in, out), KVG_OK);
+}
+
+static const char *defect_id;
+static size_t most_words; /* of 4 bytes, that are as the defect has them */
+
+/* Every third wrong word of a defect's answer. */
+static void be_wrong_at_places(const kvg_problem *p, const kvg_tensor *in, kvg_tensor *out)
+{
+    const kvg_defect *defect;
+    kvg_tensor_set wrong;
+    size_t changed = 0;
+    assert_int_equal(kvg_defect_find(defect_id, &defect), KVG_OK);
+    assert_int_equal(kvg_set_alloc(p, kvg_op_get(p->op)->outputs, &wrong), KVG_OK);
+    for (size_t i = 0; i < wrong.count; i++) memcpy(wrong.tensors[i].data, out[i].data, out[i].bytes);
+    assert_int_equal(kvg_defect_run(defect, p, in, wrong.tensors), KVG_OK);
+    for (size_t i = 0; i < wrong.count; i++) {
+        const uint32_t *from = wrong.tensors[i].data;
+        uint32_t *to = out[i].data;
+        for (size_t k = 0; k < out[i].bytes / sizeof *to; k++) {
+            if (from[k] != to[k] && changed++ % 3 == 0 && changed / 3 < most_words) to[k] = from[k];
+        }
+    }
+    kvg_set_free(&wrong);
+}
+
+/* Codes of the last head of K are those of the first one; scales stay as they are. */
+static void take_first_head(const kvg_problem *p, const kvg_tensor *in, kvg_tensor *out)
+{
+    const size_t row = out[0].bytes / p->tokens / p->kv_heads;
+    uint8_t *codes = out[0].data;
+    (void)in;
+    for (size_t token = 0; token < p->tokens; token++, codes += row * p->kv_heads)
+        memcpy(codes + row * (p->kv_heads - 1), codes, row);
 }
 
 /* Codes of K alone: each row holds those of the next head, the last one those of the first; scales stay. */
@@ -468,6 +516,8 @@ static void test_where_wrong_rows_come_from(void **state)
     (void)state;
     expect_common(5, "\"op\": \"quantise\", \"format\": \"nvfp4\", " MORE, take_next_head,
                   "in common: each row is the right one of head + 1");
+    expect_common(5, "\"op\": \"quantise\", \"format\": \"nvfp4\", " MORE, take_first_head,
+                  "in common: head 3 of 4; each row is the right one of head - 3");
     expect_common(5, "\"op\": \"dequantise\", \"format\": \"int4\", " MORE, take_first_of_8,
                   "in common: each row is the right one of token rounded down to a multiple of 8");
     expect_common(5, "\"op\": \"dequantise\", \"format\": \"e4m3\", " MORE, take_from_afar,
@@ -501,7 +551,8 @@ static void test_where_wrong_elements_come_from(void **state)
                   "in common: each scale of a row holds scale + 2");
     expect_common(5, "\"op\": \"quantise\", \"format\": \"rowint4\", " MORE, store_plus_9,
                   "in common: each code is the right one +1");
-    expect_common(5, "\"op\": \"quantise\", \"format\": \"e4m3\", " MORE, lose_codes, "in common: each is 0");
+    expect_common(5, "\"op\": \"quantise\", \"format\": \"e4m3\", " MORE, lose_codes,
+                  "in common: each is 0; at places as defect zeros (output all zero): 50 % of what that makes wrong");
     expect_common(5, "\"op\": \"quantise\", \"format\": \"e4m3\", " MORE, set_lowest_bits,
                   "in common: each code 0x68 is 0x69, 0x6A is 0x6B, 0x6C is 0x6D, 0x6E is 0x6F, and so on for 24 of "
                   "205 codes");
@@ -581,6 +632,34 @@ static void test_which_keys_wrong_rows_are_of(void **state)
                   "in common: 11 of 13 rows tried are those of all keys but 32 to 47");
 }
 
+/* A defect of which only a part is in the answer, and one of the plain kernel in the arithmetic of another. */
+static void test_known_wrong_answers_at_places(void **state)
+{
+    static const struct {
+        const char *id, *group, *wanted;
+        size_t most_words;
+    } cases[] = {
+        {"exponent_floor", ROWS_OF "\"format\": \"mxfp4\", " MORE,
+         "at places as defect exponent_floor (floor instead of ceil of log2(amax/6)): 33 % of what that makes wrong",
+         SIZE_MAX},
+        {"exponent_floor", ROWS_OF "\"format\": \"mxfp4\", " MORE, "", 3},
+        {"merge_base_2", "\"op\": \"merge\", " MORE,
+         "at places as defect merge_base_2 (natural LSEs taken for those in base 2): 37 % of what that makes wrong",
+         SIZE_MAX},
+        {"tensor_scale_lost", "\"format\": \"nvfp4\", " DECODE,
+         "at places as defect tensor_scale_lost (tensor scale ignored): 33 % of what that makes wrong; or as "
+         "tensor_scale_min_1 (tensor scale clamped to at least 1)", SIZE_MAX},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        defect_id = cases[i].id;
+        most_words = cases[i].most_words;
+        expect_said(5, cases[i].group, be_wrong_at_places, "at places ", cases[i].wanted);
+    }
+    expect_said(5, "\"format\": \"bf16\", \"window\": 9, \"profile\": \"sm90.mma16816.v1\", " DECODE, see_one_more,
+                "near defect ", "near defect window_long (window one key long)");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -592,6 +671,7 @@ int main(void)
         cmocka_unit_test(test_which_data_are_wrong),
         cmocka_unit_test(test_where_wrong_elements_come_from),
         cmocka_unit_test(test_odd_rows_that_come_from_nowhere),
+        cmocka_unit_test(test_known_wrong_answers_at_places),
         cmocka_unit_test(test_an_answer_that_is_the_same_everywhere_has_no_name),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
