@@ -191,6 +191,16 @@ static void try_row(const fit_rows *r, size_t row, hypothesis *best)
     }
 }
 
+/* Whether n more, modulo the axis, are of - n less: for all wrong rows, or where some are of either kind by the smaller
+ * number. Example: layer + 1 of 3 layers is layer - 2 where only rows of layer 2 are wrong. */
+static bool is_less(const fit_rows *r, size_t axis, uint32_t n)
+{
+    const uint32_t of = r->axes[axis].of;
+    size_t less = 0;
+    for (size_t i = 0; i < r->wrong_count; i++) less += r->at[r->wrong[i] * r->axis_count + axis] + n >= of;
+    return less == 0 || less == r->wrong_count ? less > 0 : n > of / 2;
+}
+
 static void print_relation(const fit_rows *r, size_t axis, const relation *how, char *out, size_t size)
 {
     const kvg_axis *x = &r->axes[axis];
@@ -199,7 +209,7 @@ static void print_relation(const fit_rows *r, size_t axis, const relation *how, 
     case KEEP: return;
     case PLUS:
         if (axis == FIT_PART) kvg_describe_add(out, size, "%sthe other side", comma);
-        else if (how->n > x->of / 2) kvg_describe_add(out, size, "%s%s - %u", comma, x->name, x->of - how->n);
+        else if (is_less(r, axis, how->n)) kvg_describe_add(out, size, "%s%s - %u", comma, x->name, x->of - how->n);
         else kvg_describe_add(out, size, "%s%s + %u", comma, x->name, how->n);
         return;
     case IS: kvg_describe_add(out, size, "%s%s %u", comma, x->name, how->n); return;
