@@ -11,6 +11,8 @@ typedef struct request {
     int32_t length;
 } request;
 
+enum { MOST_ALONE = 32 }; /* requests with a call of their own, because every call copies whole pools */
+
 /* The pools that a call reads: those of the case, or copies. */
 typedef struct pool_set {
     kvg_tensor_set copy; /* empty: the case's own */
@@ -328,8 +330,14 @@ kvg_status kvg_relation_answer(const kvg_relation *relation, const kvg_question 
     if (!s && !requests) s = kvg_fail(KVG_ERR_MEMORY, "no memory for %zu requests", most);
     if (!s) s = relation->pools(d, candidate, &made);
     if (!s) {
-        const size_t count = relation->requests(d, requests), step = relation->together ? count : 1;
-        for (size_t i = 0; !s && i < count; i += step) s = call(d, candidate, &made, requests + i, step, answer);
+        const size_t count = relation->requests(d, requests);
+        const size_t parts = relation->together ? 1 : count < MOST_ALONE ? count : MOST_ALONE;
+        for (size_t i = 0; !s && i < parts; i++) {
+            const size_t begin = i * count / parts, end = (i + 1) * count / parts;
+            const size_t first = relation->together ? end - begin : 1;
+            s = call(d, candidate, &made, requests + begin, first, answer);
+            if (!s) s = call(d, candidate, &made, requests + begin + first, end - begin - first, answer);
+        }
     }
     kvg_set_free(&made.copy);
     free(requests);
