@@ -70,8 +70,8 @@ static const kvg_field outcome[] = {
     KVG_FIELD(kvg_result, NAMES, "broken", broken, GIVEN, "", "the first relation that did not hold; the answer to the "
               "question itself was right"),
     KVG_FIELD_TEXT_IN(kvg_result, "fitted", fitted, GIVEN, "a FAIL that no known-wrong answer explains: what its wrong "
-                      "rows, numbers or codes are, such as `each row is that of keys first to last - 1` or `at places as "
-                      "defect X`"),
+                      "rows, numbers or codes are, such as `each row is that of keys first to last - 1` or `at places "
+                      "as defect X`"),
     KVG_FIELD(kvg_result, NUMBER, "ms", milliseconds, ALWAYS, "ms", "time of the implementation's run"),
     KVG_FIELD_TEXT_IN(kvg_result, "suspect", suspect, GIVEN, "the time that the implementation's process gave, if it "
                       "is below 0 or above that of the call; `ms` is that of the call"),
