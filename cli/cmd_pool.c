@@ -1,4 +1,5 @@
 #define _DEFAULT_SOURCE
+#include <errno.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
@@ -12,6 +13,7 @@
 #include "core/name.h"
 #include "paging/pool/pool_bench.h"
 #include "paging/pool/pool_campaign.h"
+#include "paging/pool/pool_log.h"
 #include "support/child.h"
 #include "support/interrupt.h"
 #include "support/used_files.h"
@@ -257,10 +259,75 @@ static kvg_status bench(const char *path, const pool_options *o, int *exit_code)
     return s;
 }
 
+/* --- audit --- */
+
+enum { VIOLATIONS_SHOWN = 20 };
+
+typedef struct audit_output {
+    const char *log;
+    uint64_t seen;
+} audit_output;
+
+/* Names of the log may hold anything: control bytes become '?'. */
+static void print_line(char *line)
+{
+    for (char *c = line; *c; c++) {
+        if ((unsigned char)*c < ' ' || *c == 127) *c = '?';
+    }
+    puts(line);
+}
+
+static void print_violation(void *context, const kvg_audit_violation *v)
+{
+    audit_output *o = context;
+    char line[1024], sequence[80] = "", block[40] = "";
+    if (o->seen++ >= VIOLATIONS_SHOWN) return;
+    if (v->sequence) snprintf(sequence, sizeof sequence, ", sequence %.60s", v->sequence);
+    if (v->block != KVG_AUDIT_NO_BLOCK) snprintf(block, sizeof block, ", block %" PRId64, v->block);
+    snprintf(line, sizeof line, "%.160s:%" PRIu64 ": %s%s%s: %s: %s%s%s", o->log, v->line, v->event, sequence, block,
+             kvg_audit_rules[v->rule].id, kvg_audit_rules[v->rule].sentence, v->text[0] ? "; here " : "", v->text);
+    print_line(line);
+}
+
+static void print_audit(const audit_output *o, const kvg_audit_totals *t)
+{
+    if (o->seen > VIOLATIONS_SHOWN) printf("... and %" PRIu64 " more\n", o->seen - VIOLATIONS_SHOWN);
+    printf("%s: %" PRIu64 " events, %" PRIu64 " sequences, a pool of %" PRIu32 " blocks: ", o->log, t->events,
+           t->sequences, t->blocks);
+    if (t->violations) printf("%" PRIu64 " violations", t->violations);
+    else printf("%s", "all rules held");
+    const char *before = " (";
+    for (int i = 0; i < KVG_AUDIT_RULES; i++) {
+        if (!t->broken[i]) continue;
+        printf("%s%s %" PRIu64, before, kvg_audit_rules[i].id, t->broken[i]);
+        before = ", ";
+    }
+    printf("%s%s\n", t->violations ? ")" : "", t->ended ? "" : "; no event `end`, so leaks were not looked for");
+}
+
+static kvg_status audit(const char *path, const pool_options *o, int *exit_code)
+{
+    const bool standard = strcmp(path, "-") == 0;
+    audit_output output = {.log = standard ? "(stdin)" : path};
+    kvg_audit_totals totals;
+    (void)o;
+    FILE *in = standard ? stdin : fopen(path, "r");
+    if (!in && errno == ENOENT) return kvg_name_fail_file(path, NULL);
+    if (!in) return kvg_fail(KVG_ERR_IO, "%s: cannot read: %s", path, strerror(errno));
+    kvg_status s = kvg_audit_log(in, output.log, (kvg_audit_report){print_violation, &output}, &totals);
+    if (!standard) fclose(in);
+    if (totals.events) print_audit(&output, &totals);
+    *exit_code = totals.violations ? KVG_EXIT_FAIL : KVG_EXIT_PASS;
+    if (!s || !totals.violations || s != KVG_ERR_INVALID) return s;
+    fflush(stdout);
+    (void)kvg_command_fail("pool", s); /* a broken rule says more than a torn line */
+    return KVG_OK;
+}
+
 static const struct action {
     const char *name;
     kvg_status (*run)(const char *path, const pool_options *o, int *exit_code);
-} actions[] = {{"run", run_config}, {"replay", replay}, {"bench", bench}};
+} actions[] = {{"run", run_config}, {"replay", replay}, {"bench", bench}, {"audit", audit}};
 enum { ACTION_COUNT = sizeof actions / sizeof actions[0] };
 
 int kvg_command_pool(const kvg_arguments *a)
@@ -281,7 +348,7 @@ int kvg_command_pool(const kvg_arguments *a)
     };
     kvg_status s = defect ? kvg_pool_defect_find(defect, &o.run.defect) : KVG_OK;
     if (s) return kvg_command_fail("pool", kvg_fail_option(s, KVG_OPTION_POOL_DEFECT));
-    if (a->file_count != 2) return kvg_command_usage("pool", "give run, replay or bench, and one file");
+    if (a->file_count != 2) return kvg_command_usage("pool", "give run, replay, bench or audit, and one file");
     size_t i;
     int exit_code = KVG_EXIT_FAIL;
     s = kvg_name_find("action", a->files[0], &actions[0].name, sizeof actions[0], ACTION_COUNT, &i);

@@ -492,6 +492,17 @@ kvg_status kvg_json_double(kvg_json value, double *out)
     return KVG_OK;
 }
 
+kvg_status kvg_json_digits(kvg_json value, const char **out, size_t *length)
+{
+    if (!kvg_json_is_number(value)) return kvg_json_fail(value, "expected an integer, got %s", kind_of(value));
+    *out = node_of(value)->text;
+    *length = kvg_json_scan_number_length(*out);
+    const size_t sign = **out == '-';
+    if (sign + strspn(*out + sign, "0123456789") == *length) return KVG_OK;
+    return kvg_json_fail(value, "expected an integer, got %.*s: write it without fraction or exponent", (int)*length,
+                         *out);
+}
+
 kvg_status kvg_json_hex64(kvg_json value, uint64_t *out)
 {
     const char *expected = "expected a string of \"0x\" and 1 to 16 hex digits";

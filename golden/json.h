@@ -58,6 +58,9 @@ kvg_status kvg_json_string(kvg_json value, const char **out) KVG_CHECKED;
 kvg_status kvg_json_bool(kvg_json value, bool *out) KVG_CHECKED;
 kvg_status kvg_json_u64(kvg_json value, uint64_t min, uint64_t max, uint64_t *out) KVG_CHECKED;
 kvg_status kvg_json_double(kvg_json value, double *out) KVG_CHECKED; /* finite */
+/* An integer of any size as it is written: its sign and digits, without a NUL behind them. For names that other
+ * programs gave, such as hashes of 64 bits. */
+kvg_status kvg_json_digits(kvg_json value, const char **out, size_t *length) KVG_CHECKED;
 kvg_status kvg_json_hex64(kvg_json value, uint64_t *out) KVG_CHECKED; /* "0x" and 1 to 16 hex digits */
 
 /* The same of an object's member, which must be there. */

@@ -918,6 +918,18 @@ expect "... over the file size limit" 3 "File too large" limited 0 "$kvgold" ben
 check "... leaves what was there" test "$(cat sizes_out.json)" == old
 expect "pool bench: a folder that is not there" 3 "nowhere/x.json: cannot write" "$kvgold" pool bench sizes.json --json nowhere/x.json
 check "... is found before anything is measured" test "$(wc -l <<<"$output")" == 1
+expect "pool audit" 0 "all rules held" "$kvgold" pool audit "$source_dir/configs/traces/audit_good.jsonl"
+expect "... of a double free" 1 "audit_double_free.jsonl:4: free, sequence r1, block 1: A9: " \
+    "$kvgold" pool audit "$source_dir/configs/traces/audit_double_free.jsonl"
+check "... counts by rule" grep -q "2 violations (A3 1, A9 1)$" <<<"$output"
+expect "... of the standard input" 1 "(stdin):4: free" "$kvgold" pool audit - <"$source_dir/configs/traces/audit_double_free.jsonl"
+head -c -9 "$source_dir/configs/traces/audit_good.jsonl" >torn.jsonl
+expect "... of a torn log" 2 "torn.jsonl:18: the last line is torn" "$kvgold" pool audit torn.jsonl
+check "... judges what stands before" grep -q "16 events, 3 sequences, a pool of 8 blocks: all rules held" <<<"$output"
+head -c -9 "$source_dir/configs/traces/audit_double_free.jsonl" >torn.jsonl
+expect "... of a torn log with a double free" 1 "torn.jsonl:9: the last line is torn" "$kvgold" pool audit torn.jsonl
+expect "... of a file that is not there" 2 "nowhere.jsonl: no such file" "$kvgold" pool audit nowhere.jsonl
+expect "... of a folder" 3 "cannot read: Is a directory" "$kvgold" pool audit .
 mkdir -p blocked/pool.json
 expect "pool run: a folder in the file's place" 3 "blocked/pool.json: cannot write: Is a directory" \
     "$kvgold" pool run "$source_dir/configs/ci_pool.json" --ops 1000 -o blocked
@@ -944,6 +956,10 @@ done
 for option in "--seed 0x1" "--ops 5" "--scenario chat" "--jobs 1" "--output x" --defects "--defect window_late"; do
     # shellcheck disable=SC2086
     unused "${option%% *} is not for bench: see" pool bench "$pools" $option
+done
+for option in "--seed 0x1" "--ops 5" "--defect window_late" "--json x" "--output x"; do
+    # shellcheck disable=SC2086
+    unused "${option%% *} is not for audit: see" pool audit "$source_dir/configs/traces/audit_good.jsonl" $option
 done
 unused "--output is not for replay" pool replay "$source_dir/configs/traces/pool_window.json" -o x
 unused "--json is not for run" pool run "$source_dir/configs/ci_pool.json" --ops 5 --json x

@@ -1,0 +1,265 @@
+#define _POSIX_C_SOURCE 200809L
+#include "paging/pool/pool_log.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/name.h"
+#include "golden/golden.h"
+
+enum { MOST_LINE = 1 << 20 };
+
+typedef enum field_kind { NAMED, NAMED_OR_NULL, BLOCK, BLOCKS, NAMES, WHOLE, TOKENS, FLAG, ANYTHING } field_kind;
+
+static const struct field {
+    const char *key;
+    field_kind kind;
+} fields[KVG_AUDIT_FIELDS] = {
+#define AUDIT_FIELD(name, key, kind) {key, kind},
+#include "paging/pool/pool_audit_events.def"
+#undef AUDIT_FIELD
+};
+
+#define HAS(name) (1u << KVG_AUDIT_FIELD_##name)
+
+typedef struct shape {
+    unsigned needed, others;
+} shape;
+
+static const shape shapes[KVG_AUDIT_EVENTS] = {
+#define AUDIT_EVENT(name, word, needed, others) {HAS(EVENT) | (needed), HAS(AT) | (others)},
+#include "paging/pool/pool_audit_events.def"
+#undef AUDIT_EVENT
+};
+
+static const shape head_shape = {HAS(VERSION) | HAS(POOL_BLOCKS) | HAS(BLOCK_TOKENS),
+                                 HAS(EVICTS) | HAS(WRITES) | HAS(WINDOW) | HAS(ENGINE) | HAS(AT)};
+
+/* The reader, and room for what the lists and names of one line hold: no line has more values or digits than bytes. */
+typedef struct reader {
+    FILE *in;
+    const char *name;
+    char *line;
+    size_t line_room;
+    uint64_t number; /* of the line */
+    size_t room;
+    int64_t *numbers;
+    const char **texts;
+    char *digits;
+    size_t used_numbers, used_texts, used_digits;
+} reader;
+
+static kvg_status make_room(reader *r, size_t size)
+{
+    r->used_numbers = r->used_texts = r->used_digits = 0;
+    if (size <= r->room) return KVG_OK;
+    free(r->numbers);
+    free(r->texts);
+    free(r->digits);
+    r->numbers = malloc(size * sizeof r->numbers[0]);
+    r->texts = malloc(size * sizeof r->texts[0]);
+    r->digits = malloc(size * 2); /* a NUL behind each number */
+    r->room = r->numbers && r->texts && r->digits ? size : 0;
+    return r->room ? KVG_OK : kvg_fail(KVG_ERR_MEMORY, "no memory for a line of %zu bytes", size);
+}
+
+/* --- values --- */
+
+/* A string, or an integer as its digits. */
+static kvg_status read_name(reader *r, kvg_json value, const char **out)
+{
+    const char *digits;
+    size_t length;
+    if (kvg_json_is_string(value)) return kvg_json_string(value, out);
+    if (!kvg_json_is_number(value)) return kvg_json_fail(value, "expected a string or an integer");
+    kvg_status s = kvg_json_digits(value, &digits, &length);
+    if (s) return s;
+    *out = memcpy(r->digits + r->used_digits, digits, length);
+    r->digits[r->used_digits + length] = '\0';
+    r->used_digits += length + 1;
+    return KVG_OK;
+}
+
+/* What is too large for 64 bits is the nearest number. */
+static kvg_status read_integer(kvg_json value, int64_t *out)
+{
+    const char *digits;
+    size_t length;
+    kvg_status s = kvg_json_digits(value, &digits, &length);
+    if (!s) *out = strtoll(digits, NULL, 10);
+    return s;
+}
+
+static kvg_status read_list(reader *r, kvg_json list, bool names, kvg_audit_value *out)
+{
+    if (!kvg_json_is_array(list)) return kvg_json_fail(list, "expected a list");
+    out->count = kvg_json_count(list);
+    out->numbers = r->numbers + r->used_numbers;
+    out->texts = r->texts + r->used_texts;
+    kvg_status s = KVG_OK;
+    for (size_t i = 0; i < out->count && !s; i++) {
+        s = names ? read_name(r, kvg_json_at(list, i), &r->texts[r->used_texts++])
+                  : read_integer(kvg_json_at(list, i), &r->numbers[r->used_numbers++]);
+    }
+    return s;
+}
+
+static kvg_status read_whole(kvg_json value, int64_t *out)
+{
+    uint64_t number;
+    kvg_status s = kvg_json_u64(value, 0, UINT32_MAX, &number);
+    if (!s) *out = (int64_t)number;
+    return s;
+}
+
+static kvg_status read_flag(kvg_json value, int64_t *out)
+{
+    bool flag;
+    kvg_status s = kvg_json_bool(value, &flag);
+    if (!s) *out = flag;
+    return s;
+}
+
+static kvg_status read_value(reader *r, kvg_json value, field_kind kind, kvg_audit_value *out)
+{
+    out->given = true;
+    switch (kind) {
+    case NAMED: return read_name(r, value, &out->text);
+    case NAMED_OR_NULL: return kvg_json_is_null(value) ? KVG_OK : read_name(r, value, &out->text);
+    case BLOCK: return read_integer(value, &out->number);
+    case BLOCKS: case TOKENS: return read_list(r, value, false, out);
+    case NAMES: return read_list(r, value, true, out);
+    case WHOLE: return read_whole(value, &out->number);
+    case FLAG: return read_flag(value, &out->number);
+    case ANYTHING: return KVG_OK;
+    }
+    return KVG_OK;
+}
+
+/* --- lines --- */
+
+/* Fails: a key that the shape does not have. */
+static kvg_status fail_key(kvg_json object, const shape *sh)
+{
+    const char *known[KVG_AUDIT_FIELDS];
+    size_t count = 0;
+    for (int f = 0; f < KVG_AUDIT_FIELDS; f++) {
+        if ((sh->needed | sh->others) >> f & 1) known[count++] = fields[f].key;
+    }
+    return kvg_json_check_keys(object, known, count);
+}
+
+static kvg_status read_fields(reader *r, kvg_json object, const shape *sh, kvg_audit_value *values)
+{
+    size_t found = 0;
+    kvg_status s = KVG_OK;
+    for (int f = 0; f < KVG_AUDIT_FIELDS && !s; f++) {
+        kvg_json value;
+        const bool needed = sh->needed >> f & 1;
+        if (!needed && (!(sh->others >> f & 1) || !kvg_json_has(object, fields[f].key))) continue;
+        s = kvg_json_get(object, fields[f].key, &value);
+        if (!s) s = read_value(r, value, fields[f].kind, &values[f]);
+        found++;
+    }
+    return s || found == kvg_json_count(object) ? s : fail_key(object, sh);
+}
+
+static kvg_status read_head(reader *r, kvg_json object, kvg_audit_head *head)
+{
+    kvg_audit_value v[KVG_AUDIT_FIELDS] = {{0}};
+    if (!kvg_json_is_object(object) || !kvg_json_has(object, fields[KVG_AUDIT_FIELD_VERSION].key)) {
+        return kvg_json_fail(object, "the first line must be the head: {\"kvgold_pool_log\": 1, \"blocks\": N, "
+                                     "\"block_tokens\": B}");
+    }
+    kvg_status s = read_fields(r, object, &head_shape, v);
+    if (s) return s;
+    const int64_t version = v[KVG_AUDIT_FIELD_VERSION].number, blocks = v[KVG_AUDIT_FIELD_POOL_BLOCKS].number,
+                  tokens = v[KVG_AUDIT_FIELD_BLOCK_TOKENS].number;
+    if (version != 1) return kvg_json_fail(object, "version %" PRId64 " of the log: this kvgold reads 1", version);
+    if (blocks > KVG_AUDIT_MAX_BLOCKS || tokens < 1 || tokens > KVG_AUDIT_MAX_BLOCK_TOKENS) {
+        return kvg_json_fail(object, "%" PRId64 " blocks of %" PRId64 " tokens: 0 to %d blocks of 1 to %d are possible",
+                             blocks, tokens, KVG_AUDIT_MAX_BLOCKS, KVG_AUDIT_MAX_BLOCK_TOKENS);
+    }
+    *head = (kvg_audit_head){.blocks = (uint32_t)blocks, .block_tokens = (uint32_t)tokens,
+                             .evicts_on_allocate = v[KVG_AUDIT_FIELD_EVICTS].number != 0,
+                             .writes = !v[KVG_AUDIT_FIELD_WRITES].given || v[KVG_AUDIT_FIELD_WRITES].number != 0,
+                             .window = v[KVG_AUDIT_FIELD_WINDOW].number != 0};
+    return KVG_OK;
+}
+
+static kvg_status read_event(reader *r, kvg_json object, kvg_audit_event *event)
+{
+    kvg_json word;
+    const char *text;
+    size_t kind = 0;
+    kvg_status s = kvg_json_get(object, fields[KVG_AUDIT_FIELD_EVENT].key, &word);
+    if (!s) s = kvg_json_string(word, &text);
+    if (s) return s;
+    while (kind < KVG_AUDIT_EVENTS && strcmp(kvg_audit_event_words[kind], text) != 0) kind++;
+    if (kind == KVG_AUDIT_EVENTS) {
+        return kvg_json_fail_name(word, "event", text, kvg_audit_event_words, KVG_AUDIT_EVENTS);
+    }
+    *event = (kvg_audit_event){.kind = (kvg_audit_event_kind)kind, .line = r->number};
+    return read_fields(r, object, &shapes[kind], event->values);
+}
+
+/* One line, of the head while there is no model. */
+static kvg_status judge_line(reader *r, size_t size, kvg_audit_report report, kvg_audit **a)
+{
+    char place[200];
+    kvg_json_doc *doc;
+    kvg_audit_event event;
+    kvg_audit_head head;
+    const bool torn = r->line[size - 1] != '\n';
+    snprintf(place, sizeof place, "%.160s:%" PRIu64, r->name, r->number);
+    if (size > MOST_LINE) {
+        return kvg_fail(KVG_ERR_INVALID, "%s: %zu bytes, a line has at most %d: split the event", place, size,
+                        MOST_LINE);
+    }
+    kvg_status s = kvg_json_parse(place, r->line, size, &doc);
+    if (s && torn) return kvg_fail(s, "%s: the last line is torn: end every event by a newline, and flush", place);
+    if (s) return s;
+    const kvg_json root = kvg_json_root(doc);
+    s = make_room(r, size);
+    if (!s && *a) {
+        s = read_event(r, root, &event);
+        if (!s) s = kvg_json_locate(root, kvg_audit_step(*a, &event));
+    } else if (!s) {
+        s = read_head(r, root, &head);
+        if (!s) s = kvg_json_locate(root, kvg_audit_make(&head, report, a));
+    }
+    kvg_json_close(doc);
+    return s;
+}
+
+static kvg_status judge_lines(reader *r, kvg_audit_report report, kvg_audit **a)
+{
+    kvg_status s = KVG_OK;
+    ssize_t size;
+    while (!s && (size = getline(&r->line, &r->line_room, r->in)) > 0) {
+        r->number++;
+        if (r->line[strspn(r->line, " \t\r\n")] != '\0' || strlen(r->line) < (size_t)size) {
+            s = judge_line(r, (size_t)size, report, a);
+        }
+    }
+    if (s) return s;
+    if (!feof(r->in)) return kvg_fail(KVG_ERR_IO, "%s: cannot read: %s", r->name, strerror(errno));
+    return *a ? KVG_OK : kvg_fail(KVG_ERR_INVALID, "%s: the log is empty: its first line is the head", r->name);
+}
+
+kvg_status kvg_audit_log(FILE *in, const char *name, kvg_audit_report report, kvg_audit_totals *totals)
+{
+    reader r = {.in = in, .name = name};
+    kvg_audit *a = NULL;
+    *totals = (kvg_audit_totals){0};
+    kvg_status s = judge_lines(&r, report, &a);
+    if (a) *totals = *kvg_audit_sum(a);
+    kvg_audit_free(a);
+    free(r.line);
+    free(r.numbers);
+    free(r.texts);
+    free(r.digits);
+    return s;
+}
