@@ -292,8 +292,9 @@ static void print_violation(void *context, const kvg_audit_violation *v)
 static void print_audit(const audit_output *o, const kvg_audit_totals *t)
 {
     if (o->seen > VIOLATIONS_SHOWN) printf("... and %" PRIu64 " more\n", o->seen - VIOLATIONS_SHOWN);
-    printf("%s: %" PRIu64 " events, %" PRIu64 " sequences, a pool of %" PRIu32 " blocks: ", o->log, t->events,
-           t->sequences, t->blocks);
+    printf("%s: %" PRIu64 " events", o->log, t->events);
+    if (t->blocks) printf(", %" PRIu64 " sequences, a pool of %" PRIu32 " blocks: ", t->sequences, t->blocks);
+    else printf(" of hashes: ");
     if (t->violations) printf("%" PRIu64 " violations", t->violations);
     else printf("%s", "all rules held");
     const char *before = " (";
@@ -302,7 +303,8 @@ static void print_audit(const audit_output *o, const kvg_audit_totals *t)
         printf("%s%s %" PRIu64, before, kvg_audit_rules[i].id, t->broken[i]);
         before = ", ";
     }
-    printf("%s%s\n", t->violations ? ")" : "", t->ended ? "" : "; no event `end`, so leaks were not looked for");
+    const bool leaks = t->ended || !t->blocks; /* were looked for, or cannot be */
+    printf("%s%s\n", t->violations ? ")" : "", leaks ? "" : "; no event `end`, so leaks were not looked for");
 }
 
 static kvg_status audit(const char *path, const pool_options *o, int *exit_code)

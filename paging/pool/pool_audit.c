@@ -129,7 +129,7 @@ static void check_content(kvg_audit *a, size_t i, uint32_t id)
 static void check_chain(kvg_audit *a, uint32_t before, uint32_t id)
 {
     const uint32_t first = a->blocks[before].stored, second = a->blocks[id].stored;
-    if (a->head.window || !first || !second) return;
+    if (a->head.window || !first || !second || !pool_content_at(a, second)->parent) return;
     if (pool_content_at(a, second)->parent == pool_digest_text(pool_content_at(a, first)->name)) return;
     broke(a, KVG_AUDIT_HIT_CHAIN, id, "hash %.60s of block %" PRIu32 " is not its parent",
           pool_content_at(a, first)->name, before);
@@ -283,7 +283,7 @@ static kvg_status on_read(kvg_audit *a)
 /* What a stored hash and the event `store` do not agree about; NULL: nothing. */
 static const char *difference(const pool_content *old, const pool_content *new)
 {
-    if (old->parent != new->parent) return "parent";
+    if (old->parent && new->parent && old->parent != new->parent) return "parent";
     if (old->salt != new->salt) return "salt";
     return old->tokens && new->tokens && old->tokens != new->tokens ? "tokens" : NULL;
 }
@@ -291,9 +291,11 @@ static const char *difference(const pool_content *old, const pool_content *new)
 /* The number of the event's hash, with what the event says of it. */
 static kvg_status store_content(kvg_audit *a, int64_t number, uint32_t *id)
 {
-    const char *hash = value_of(a, KVG_AUDIT_FIELD_HASH)->text, *parent = value_of(a, KVG_AUDIT_FIELD_PARENT)->text;
+    const char *hash = value_of(a, KVG_AUDIT_FIELD_HASH)->text;
+    const kvg_audit_value *before = value_of(a, KVG_AUDIT_FIELD_PARENT);
     const kvg_audit_value *tokens = value_of(a, KVG_AUDIT_FIELD_TOKENS);
-    pool_content new = {.parent = pool_digest_text(parent),
+    const char *parent = before->text;
+    pool_content new = {.parent = parent ? pool_digest_text(parent) : before->given ? POOL_ROOT : 0,
                         .salt = pool_digest_text(value_of(a, KVG_AUDIT_FIELD_SALT)->text),
                         .tokens = tokens->given ? pool_digest_tokens(tokens->numbers, tokens->count) : 0,
                         .line = a->event->line};
@@ -309,6 +311,7 @@ static kvg_status store_content(kvg_audit *a, int64_t number, uint32_t *id)
         }
         if (!what) new.line = old->line;
         if (!what && !new.tokens) new.tokens = old->tokens;
+        if (!what && !new.parent) new.parent = old->parent;
         new.uses = old->uses;
     } else {
         kvg_status s = pool_name_add(&a->contents, hash, id);

@@ -23,9 +23,12 @@ typedef struct pool_sequence {
     uint32_t first; /* the number of one of its holdings; 0: none */
 } pool_sequence;
 
+enum { POOL_ROOT = 1 }; /* the digest of a parent that is null */
+
 typedef struct pool_content {
     char *name;                    /* the hash */
-    uint64_t parent, salt, tokens; /* digests; 0: none, of tokens: not said */
+    uint64_t parent, tokens;       /* digests; 0: the log does not say */
+    uint64_t salt;                 /* a digest; 0: none */
     uint64_t line;                 /* of the event that said so */
     uint32_t uses;                 /* blocks that are stored under it */
 } pool_content;

@@ -8,8 +8,7 @@
 
 #include "core/name.h"
 #include "golden/golden.h"
-
-enum { MOST_LINE = 1 << 20 };
+#include "paging/pool/pool_log_reader.h"
 
 typedef enum field_kind { NAMED, NAMED_OR_NULL, BLOCK, BLOCKS, NAMES, WHOLE, TOKENS, FLAG, ANYTHING } field_kind;
 
@@ -37,74 +36,7 @@ static const shape shapes[KVG_AUDIT_EVENTS] = {
 static const shape head_shape = {HAS(VERSION) | HAS(POOL_BLOCKS) | HAS(BLOCK_TOKENS),
                                  HAS(EVICTS) | HAS(WRITES) | HAS(WINDOW) | HAS(ENGINE) | HAS(AT)};
 
-/* The reader, and room for what the lists and names of one line hold: no line has more values or digits than bytes. */
-typedef struct reader {
-    FILE *in;
-    const char *name;
-    char *line;
-    size_t line_room;
-    uint64_t number; /* of the line */
-    size_t room;
-    int64_t *numbers;
-    const char **texts;
-    char *digits;
-    size_t used_numbers, used_texts, used_digits;
-} reader;
-
-static kvg_status make_room(reader *r, size_t size)
-{
-    r->used_numbers = r->used_texts = r->used_digits = 0;
-    if (size <= r->room) return KVG_OK;
-    free(r->numbers);
-    free(r->texts);
-    free(r->digits);
-    r->numbers = malloc(size * sizeof r->numbers[0]);
-    r->texts = malloc(size * sizeof r->texts[0]);
-    r->digits = malloc(size * 2); /* a NUL behind each number */
-    r->room = r->numbers && r->texts && r->digits ? size : 0;
-    return r->room ? KVG_OK : kvg_fail(KVG_ERR_MEMORY, "no memory for a line of %zu bytes", size);
-}
-
 /* --- values --- */
-
-/* A string, or an integer as its digits. */
-static kvg_status read_name(reader *r, kvg_json value, const char **out)
-{
-    const char *digits;
-    size_t length;
-    if (kvg_json_is_string(value)) return kvg_json_string(value, out);
-    if (!kvg_json_is_number(value)) return kvg_json_fail(value, "expected a string or an integer");
-    kvg_status s = kvg_json_digits(value, &digits, &length);
-    if (s) return s;
-    *out = memcpy(r->digits + r->used_digits, digits, length);
-    r->digits[r->used_digits + length] = '\0';
-    r->used_digits += length + 1;
-    return KVG_OK;
-}
-
-/* What is too large for 64 bits is the nearest number. */
-static kvg_status read_integer(kvg_json value, int64_t *out)
-{
-    const char *digits;
-    size_t length;
-    kvg_status s = kvg_json_digits(value, &digits, &length);
-    if (!s) *out = strtoll(digits, NULL, 10);
-    return s;
-}
-
-static kvg_status read_list(reader *r, kvg_json list, bool names, kvg_audit_value *out)
-{
-    if (!kvg_json_is_array(list)) return kvg_json_fail(list, "expected a list");
-    out->count = kvg_json_count(list);
-    out->numbers = r->numbers + r->used_numbers;
-    out->texts = r->texts + r->used_texts;
-    kvg_status s = KVG_OK;
-    for (size_t i = 0; i < out->count && !s; i++) {
-        s = names ? read_name(r, kvg_json_at(list, i), &r->texts[r->used_texts++])
-                  : read_integer(kvg_json_at(list, i), &r->numbers[r->used_numbers++]);
-    }
-    return s;
-}
 
 static kvg_status read_whole(kvg_json value, int64_t *out)
 {
@@ -122,15 +54,15 @@ static kvg_status read_flag(kvg_json value, int64_t *out)
     return s;
 }
 
-static kvg_status read_value(reader *r, kvg_json value, field_kind kind, kvg_audit_value *out)
+static kvg_status read_value(pool_reader *r, kvg_json value, field_kind kind, kvg_audit_value *out)
 {
     out->given = true;
     switch (kind) {
-    case NAMED: return read_name(r, value, &out->text);
-    case NAMED_OR_NULL: return kvg_json_is_null(value) ? KVG_OK : read_name(r, value, &out->text);
-    case BLOCK: return read_integer(value, &out->number);
-    case BLOCKS: case TOKENS: return read_list(r, value, false, out);
-    case NAMES: return read_list(r, value, true, out);
+    case NAMED: return pool_read_name(r, value, &out->text);
+    case NAMED_OR_NULL: return kvg_json_is_null(value) ? KVG_OK : pool_read_name(r, value, &out->text);
+    case BLOCK: return pool_read_integer(value, &out->number);
+    case BLOCKS: case TOKENS: return pool_read_list(r, value, false, out);
+    case NAMES: return pool_read_list(r, value, true, out);
     case WHOLE: return read_whole(value, &out->number);
     case FLAG: return read_flag(value, &out->number);
     case ANYTHING: return KVG_OK;
@@ -151,7 +83,7 @@ static kvg_status fail_key(kvg_json object, const shape *sh)
     return kvg_json_check_keys(object, known, count);
 }
 
-static kvg_status read_fields(reader *r, kvg_json object, const shape *sh, kvg_audit_value *values)
+static kvg_status read_fields(pool_reader *r, kvg_json object, const shape *sh, kvg_audit_value *values)
 {
     size_t found = 0;
     kvg_status s = KVG_OK;
@@ -166,7 +98,7 @@ static kvg_status read_fields(reader *r, kvg_json object, const shape *sh, kvg_a
     return s || found == kvg_json_count(object) ? s : fail_key(object, sh);
 }
 
-static kvg_status read_head(reader *r, kvg_json object, kvg_audit_head *head)
+static kvg_status read_head(pool_reader *r, kvg_json object, kvg_audit_head *head)
 {
     kvg_audit_value v[KVG_AUDIT_FIELDS] = {{0}};
     if (!kvg_json_is_object(object) || !kvg_json_has(object, fields[KVG_AUDIT_FIELD_VERSION].key)) {
@@ -189,7 +121,7 @@ static kvg_status read_head(reader *r, kvg_json object, kvg_audit_head *head)
     return KVG_OK;
 }
 
-static kvg_status read_event(reader *r, kvg_json object, kvg_audit_event *event)
+static kvg_status read_event(pool_reader *r, kvg_json object, kvg_audit_event *event)
 {
     kvg_json word;
     const char *text;
@@ -205,8 +137,8 @@ static kvg_status read_event(reader *r, kvg_json object, kvg_audit_event *event)
     return read_fields(r, object, &shapes[kind], event->values);
 }
 
-/* One line, of the head while there is no model. */
-static kvg_status judge_line(reader *r, size_t size, kvg_audit_report report, kvg_audit **a)
+/* One line: of the head while there is no model, or of KV events if the first line is one. */
+static kvg_status judge_line(pool_reader *r, size_t size, kvg_audit_report report, kvg_audit **a)
 {
     char place[200];
     kvg_json_doc *doc;
@@ -214,16 +146,22 @@ static kvg_status judge_line(reader *r, size_t size, kvg_audit_report report, kv
     kvg_audit_head head;
     const bool torn = r->line[size - 1] != '\n';
     snprintf(place, sizeof place, "%.160s:%" PRIu64, r->name, r->number);
-    if (size > MOST_LINE) {
+    if (size > KVG_JSON_MAX_BYTES) {
         return kvg_fail(KVG_ERR_INVALID, "%s: %zu bytes, a line has at most %d: split the event", place, size,
-                        MOST_LINE);
+                        KVG_JSON_MAX_BYTES);
     }
     kvg_status s = kvg_json_parse(place, r->line, size, &doc);
     if (s && torn) return kvg_fail(s, "%s: the last line is torn: end every event by a newline, and flush", place);
     if (s) return s;
     const kvg_json root = kvg_json_root(doc);
-    s = make_room(r, size);
-    if (!s && *a) {
+    s = pool_reader_room(r, size);
+    if (!s && !*a && pool_is_kv_events(root)) {
+        s = kvg_audit_make(&pool_kv_events_head, report, a);
+        r->kv_events = true;
+    }
+    if (!s && r->kv_events) {
+        s = pool_kv_events(r, root, *a);
+    } else if (!s && *a) {
         s = read_event(r, root, &event);
         if (!s) s = kvg_json_locate(root, kvg_audit_step(*a, &event));
     } else if (!s) {
@@ -234,7 +172,7 @@ static kvg_status judge_line(reader *r, size_t size, kvg_audit_report report, kv
     return s;
 }
 
-static kvg_status judge_lines(reader *r, kvg_audit_report report, kvg_audit **a)
+static kvg_status judge_lines(pool_reader *r, kvg_audit_report report, kvg_audit **a)
 {
     kvg_status s = KVG_OK;
     ssize_t size;
@@ -251,15 +189,12 @@ static kvg_status judge_lines(reader *r, kvg_audit_report report, kvg_audit **a)
 
 kvg_status kvg_audit_log(FILE *in, const char *name, kvg_audit_report report, kvg_audit_totals *totals)
 {
-    reader r = {.in = in, .name = name};
+    pool_reader r = {.in = in, .name = name};
     kvg_audit *a = NULL;
     *totals = (kvg_audit_totals){0};
     kvg_status s = judge_lines(&r, report, &a);
     if (a) *totals = *kvg_audit_sum(a);
     kvg_audit_free(a);
-    free(r.line);
-    free(r.numbers);
-    free(r.texts);
-    free(r.digits);
+    pool_reader_free(&r);
     return s;
 }

@@ -8,7 +8,7 @@
  *   pool_defects, _*       Planted defects: pool_defects.def.
  *   pool_generate, _run, _shrink, _fault, _campaign, _bench
  *                          Draws traces, runs them, shrinks what fails, and times managers.
- *   pool_audit, _audit_state, _log, _table
+ *   pool_audit, _audit_state, _log, _log_reader, _kv_events, _table
  *                          Judges other managers by logs of their events: docs/guide/pool-audit.md.
  *
  * The room includes core/, support/, golden/golden.h and the headers in paging/ itself alone. It knows no

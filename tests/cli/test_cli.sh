@@ -923,6 +923,7 @@ expect "... of a double free" 1 "audit_double_free.jsonl:4: free, sequence r1, b
     "$kvgold" pool audit "$source_dir/configs/traces/audit_double_free.jsonl"
 check "... counts by rule" grep -q "2 violations (A3 1, A9 1)$" <<<"$output"
 expect "... of the standard input" 1 "(stdin):4: free" "$kvgold" pool audit - <"$source_dir/configs/traces/audit_double_free.jsonl"
+expect "... of KV events" 0 "5 events of hashes: all rules held" "$kvgold" pool audit "$source_dir/configs/traces/audit_kv_events.jsonl"
 head -c -9 "$source_dir/configs/traces/audit_good.jsonl" >torn.jsonl
 expect "... of a torn log" 2 "torn.jsonl:18: the last line is torn" "$kvgold" pool audit torn.jsonl
 check "... judges what stands before" grep -q "16 events, 3 sequences, a pool of 8 blocks: all rules held" <<<"$output"

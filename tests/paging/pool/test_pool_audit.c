@@ -114,14 +114,17 @@ static void test_managers_that_keep_and_that_do_not_pass(void **state)
 static void test_shipped_logs(void **state)
 {
     (void)state;
-    for (int good = 0; good < 2; good++) {
+    static const char *const names[] = {"audit_double_free", "audit_good", "audit_kv_events"};
+    for (int i = 0; i < 3; i++) {
+        const bool good = i > 0;
+        char path[512];
         kvg_audit_totals t;
-        FILE *in = fopen(good ? KVG_SOURCE_DIR "/configs/traces/audit_good.jsonl"
-                              : KVG_SOURCE_DIR "/configs/traces/audit_double_free.jsonl", "r");
+        snprintf(path, sizeof path, "%s/configs/traces/%s.jsonl", KVG_SOURCE_DIR, names[i]);
+        FILE *in = fopen(path, "r");
         assert_non_null(in);
         assert_int_equal(kvg_audit_log(in, "log", (kvg_audit_report){0}, &t), KVG_OK);
         fclose(in);
-        assert_true(t.ended);
+        assert_true(t.events > 0 && t.ended == (t.blocks > 0));
         assert_int_equal(t.violations == 0, good);
         assert_int_equal(t.broken[KVG_AUDIT_FREE_HELD], !good);
     }
@@ -129,7 +132,7 @@ static void test_shipped_logs(void **state)
 
 /* --- rules --- */
 
-#define STORED FULL("a", 0) STORE(0, 7, ",\"salt\":\"x\",\"tokens\":[1,2]")
+#define STORED FULL("a", 0) STORE(0, 7, ",\"parent\":null,\"salt\":\"x\",\"tokens\":[1,2]")
 
 /* Logs that break the rule alone, once each. */
 static const char *const breaking[KVG_AUDIT_RULES][4] = {
@@ -166,7 +169,7 @@ static const char *const breaking[KVG_AUDIT_RULES][4] = {
         HEAD FULL("a", 0) HIT("b", "[0]", ",\"hashes\":[8]"),
     },
     [KVG_AUDIT_HIT_CHAIN] = {
-        HEAD STORED FULL("a", 1) STORE(1, 8, "") HIT("b", "[0,1]", ""),
+        HEAD STORED FULL("a", 1) STORE(1, 8, ",\"parent\":null") HIT("b", "[0,1]", ""),
     },
     [KVG_AUDIT_FREE_HELD] = {
         PLAIN ALLOCATE("a", "[0]") FREE("a", "[0]") FREE("a", "[0]"),
@@ -296,6 +299,62 @@ static void test_violation_says_where(void **state)
     assert_int_equal(t.blocks, 4);
 }
 
+/* --- KV events --- */
+
+#define KV_STORED(hashes, parent, tokens, more) "[\"BlockStored\"," hashes "," parent "," tokens ",2,null" more "]"
+#define KV_REMOVED(hashes) "[\"BlockRemoved\"," hashes "]"
+#define FORTY "0123456789012345678901234567890123456789"
+#define LONG FORTY FORTY FORTY FORTY "0"
+#define BATCH(events) "[0.5,[" events "]]\n"
+
+/* What each log breaks: a rule, or none. */
+static const struct {
+    const char *log;
+    int rule;
+} kv_logs[] = {
+    {BATCH(KV_STORED("[-1,18446744073709551615]", "null", "[1,2,3,4]", "")
+           "," KV_STORED("[3]", "18446744073709551615", "[5,6]", ""))
+     BATCH(KV_REMOVED("[3,-1]")) BATCH("[\"AllBlocksCleared\"]"), -1},
+    {"{\"ts\":1,\"events\":[{\"type\":\"BlockStored\",\"block_hashes\":[\"a\",\"b\"],\"parent_block_hash\":null,"
+     "\"token_ids\":[1,2,3,4],\"block_size\":2,\"lora_id\":null,\"medium\":\"GPU\",\"lora_name\":\"l\","
+     "\"extra_keys\":[[\"s\"],null],\"group_idx\":0}],\"data_parallel_rank\":0}\n"
+     "{\"type\":\"BlockRemoved\",\"block_hashes\":[\"b\",\"a\"],\"medium\":\"GPU\",\"group_idx\":0}\n", -1},
+    {BATCH(KV_STORED("[1]", "null", "[1,2]", "")) BATCH(KV_STORED("[1]", "null", "[1,2]", ""))
+     BATCH(KV_REMOVED("[1]")) BATCH(KV_REMOVED("[1]")), -1}, /* two blocks of one content */
+    {BATCH(KV_STORED("[1]", "null", "[]", ",\"CPU\"") ",[\"BlockRemoved\",[2],\"CPU\"]"), -1},
+    {BATCH(KV_STORED("[2]", "7", "[1,2,3,4]", "")), -1}, /* blocks of a window are left out */
+    {BATCH(KV_STORED("[1]", "null", "[1,2]", "") "," KV_REMOVED("[1]") "," KV_REMOVED("[1]")), KVG_AUDIT_FORGET_STORED},
+    {BATCH(KV_STORED("[1]", "null", "[1,2]", ",\"GPU\",null,null,0") ",[\"BlockRemoved\",[1],\"GPU\",1]"),
+     KVG_AUDIT_FORGET_STORED},
+    {BATCH(KV_STORED("[1]", "null", "[1,2]", "") "," KV_STORED("[1]", "null", "[1,3]", "")), KVG_AUDIT_STORE_HASH},
+    {BATCH(KV_STORED("[1]", "null", "[1,2]", ",\"GPU\",\"a\"") "," KV_STORED("[1]", "null", "[1,2]", ",\"GPU\",\"b\"")),
+     KVG_AUDIT_STORE_HASH},
+    {BATCH(KV_STORED("[1]", "null", "[1,2]", ",null,null,[[\"s\"]]") ","
+           KV_STORED("[1]", "null", "[1,2]", ",null,null,[[\"t\"]]")), KVG_AUDIT_STORE_HASH},
+    {BATCH(KV_STORED("[1]", "null", "[1,2]", "") "," KV_REMOVED("[1]") "," KV_STORED("[2]", "1", "[3,4]", "")),
+     KVG_AUDIT_STORE_PARENT},
+    {BATCH(KV_STORED("[1]", "null", "[1,2]", "") ",[\"AllBlocksCleared\"]," KV_REMOVED("[1]")),
+     KVG_AUDIT_FORGET_STORED},
+    {BATCH(KV_STORED("[2]", "1", "[3,4]", ",null,null,null,0,\"sliding_window\",512")), -1},
+    {BATCH(KV_STORED("[2]", "1", "[3,4]", ",null,null,null,0,\"mamba\"")), -1},
+    {BATCH(KV_STORED("[2]", "1", "[3,4]", ",null,null,null,0,\"full_attention\"")), KVG_AUDIT_STORE_PARENT},
+};
+
+static void test_kv_events_of_engines(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof kv_logs / sizeof kv_logs[0]; i++) {
+        const int rule = kv_logs[i].rule;
+        kvg_audit_totals t;
+        seen last;
+        if (judge(kv_logs[i].log, &t, &last)) fail_msg("%s:\n%s", kvg_error_text(), kv_logs[i].log);
+        if (t.violations != (rule >= 0) || (rule >= 0 && t.broken[rule] != 1)) {
+            fail_msg("%d violations, the last at line %d: %s:\n%s", (int)t.violations, (int)last.line, last.text,
+                     kv_logs[i].log);
+        }
+    }
+}
+
 /* --- lines that are no events --- */
 
 static const struct {
@@ -303,7 +362,16 @@ static const struct {
 } refused[] = {
     {"\n", "log: the log is empty"},
     {EVENT("end", ""), "log:1: $: the first line must be the head"},
-    {"[1]\n", "log:1: $: the first line must be the head"},
+    {"7\n", "log:1: $: the first line must be the head"},
+    {"[1]\n", "log:1: $: expected [time, [events...], rank]"},
+    {"{\"events\":3}\n", "log:1: $.events: expected a list of events"},
+    {"{\"events\":[3]}\n", "log:1: $.events[0]: expected an object"},
+    {"[1,[[]]]\n", "log:1: $[1][0]: expected a string"},
+    {"[1,[[\"BlockStored\"]]]\n", "log:1: $[1][0]: missing `block_hashes`"},
+    {"[1,[[\"BlockSored\"]]]\n", "no event 'BlockSored' (did you mean 'BlockStored'?)"},
+    {"{\"type\":\"BlockRemoved\",\"block_hashes\":7}\n", "log:1: $.block_hashes: expected a list"},
+    {"[1,[[\"BlockStored\",[1],\"" LONG "\",[],0]]]\n", "log:1: $[1][0]: a hash has more than 160 bytes"},
+    {"[1,[],0]\n[2,[],1]\n", "log:2: $[2]: a second data parallel rank, 1"},
     {"{\"kvgold_pool_log\":2,\"blocks\":4,\"block_tokens\":2}\n", "version 2 of the log: this kvgold reads 1"},
     {"{\"kvgold_pool_log\":1,\"blocks\":4}\n", "log:1: $: missing key 'block_tokens'"},
     {"{\"kvgold_pool_log\":1,\"blocks\":4,\"block_tokens\":0}\n", "0 to 16777216 blocks of 1 to 65536 are possible"},
@@ -387,6 +455,7 @@ int main(void)
         cmocka_unit_test(test_each_rule_breaks_alone),
         cmocka_unit_test(test_page_has_the_rules_of_the_table),
         cmocka_unit_test(test_violation_says_where),
+        cmocka_unit_test(test_kv_events_of_engines),
         cmocka_unit_test(test_lines_that_are_no_events_are_refused),
         cmocka_unit_test(test_damaged_logs_are_judged_or_refused),
     };
