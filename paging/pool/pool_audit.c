@@ -135,6 +135,12 @@ static void check_chain(kvg_audit *a, uint32_t before, uint32_t id)
           pool_content_at(a, first)->name, before);
 }
 
+/* The block is stored, and who stored it writes it later in this step. */
+static bool is_promised(const kvg_audit *a, uint32_t id)
+{
+    return a->head.stores_before_write && a->blocks[id].stored && a->blocks[id].holders;
+}
+
 static kvg_status on_hit(kvg_audit *a)
 {
     const kvg_audit_value *list = value_of(a, KVG_AUDIT_FIELD_BLOCKS);
@@ -152,7 +158,7 @@ static kvg_status on_hit(kvg_audit *a)
             continue;
         }
         if (pool_state(b) == POOL_FREE) broke_state(a, KVG_AUDIT_HIT_FREE, id);
-        else if (pool_is_empty(a, id)) broke(a, KVG_AUDIT_HIT_EMPTY, id, "nothing is written");
+        else if (pool_is_empty(a, id) && !is_promised(a, id)) broke(a, KVG_AUDIT_HIT_EMPTY, id, "nothing is written");
         else check_content(a, i, id);
         if (follows) check_chain(a, before, id);
         before = id;
@@ -163,6 +169,18 @@ static kvg_status on_hit(kvg_audit *a)
     return KVG_OK;
 }
 
+/* ... and rule A22 of a block that was stored before it was written, and that nobody can write any more. */
+static void let_go(kvg_audit *a, uint32_t which)
+{
+    const uint32_t id = pool_holding_at(a, which)->block;
+    pool_let_go(a, which);
+    if (!a->head.stores_before_write || pool_state(&a->blocks[id]) != POOL_CACHED) return;
+    const pool_content *c = pool_content_at(a, a->blocks[id].stored);
+    if (pool_written_leading(a, id) >= c->length) return;
+    broke(a, KVG_AUDIT_STORE_WRITTEN, id, "nobody holds it, and %" PRIu32 " of %" PRIu32 " tokens are written of what was"
+          " stored at line %" PRIu64, pool_written_leading(a, id), c->length, c->line);
+}
+
 static kvg_status on_free(kvg_audit *a)
 {
     const kvg_audit_value *list = value_of(a, KVG_AUDIT_FIELD_BLOCKS);
@@ -170,14 +188,14 @@ static kvg_status on_free(kvg_audit *a)
     uint32_t id, which = !list->given && owner ? pool_sequence_at(a, owner)->first : 0;
     while (which) {
         const uint32_t after = pool_holding_at(a, which)->after;
-        pool_let_go(a, which);
+        let_go(a, which);
         which = after;
     }
     for (size_t i = 0; i < list->count; i++) {
         const pool_block *b = listed(a, i, &id);
         if (!b) continue;
         which = pool_holding_find(a, owner, id);
-        if (which) pool_let_go(a, which);
+        if (which) let_go(a, which);
         else broke_state(a, KVG_AUDIT_FREE_HELD, id);
     }
     return KVG_OK;
@@ -221,12 +239,14 @@ static kvg_status on_forget(kvg_audit *a)
     return KVG_OK;
 }
 
-/* Rules A13 to A15 of a block that the event writes. */
-static void check_write(kvg_audit *a, uint32_t id)
+/* Rules A13 to A15 of a block that the event writes. `kept`: a promise to write is kept by it. */
+static void check_write(kvg_audit *a, uint32_t id, bool kept)
 {
     const pool_block *b = &a->blocks[id];
     if (!pool_holding_find(a, event_sequence(a), id)) {
         broke_state(a, KVG_AUDIT_WRITE_HELD, id);
+    } else if (kept) {
+        return;
     } else if (b->holders > 1) {
         broke_state(a, KVG_AUDIT_WRITE_SHARED, id);
     } else if (b->stored) {
@@ -242,7 +262,7 @@ static kvg_status on_write(kvg_audit *a)
     const int64_t number = value_of(a, KVG_AUDIT_FIELD_BLOCK)->number, size = a->head.block_tokens;
     if (!in_pool(a, number)) return KVG_OK;
     const uint32_t id = (uint32_t)number;
-    check_write(a, id);
+    check_write(a, id, is_promised(a, id) && !pool_written_any(a, id, first, count));
     if (first + count > size) {
         broke(a, KVG_AUDIT_WRITE_SLOTS, id, "%" PRId64 " + %" PRId64 " is above %" PRId64, first, count, size);
     }
@@ -259,7 +279,7 @@ static kvg_status on_copy(kvg_audit *a)
     const uint32_t source = (uint32_t)from, target = (uint32_t)to;
     if (from == to) broke(a, KVG_AUDIT_COPY_SOURCE, from, "it is the target");
     else if (pool_is_empty(a, source)) broke(a, KVG_AUDIT_COPY_SOURCE, from, "nothing is written there");
-    check_write(a, target);
+    check_write(a, target, false);
     memmove(pool_written(a, target), pool_written(a, source), a->words * sizeof a->written[0]);
     return KVG_OK;
 }
@@ -335,16 +355,18 @@ static kvg_status on_store(kvg_audit *a)
         return kvg_fail(KVG_ERR_INVALID, "%zu tokens: a block has 1 to %" PRIu32, tokens->count, a->head.block_tokens);
     }
     if (place->given && !in_pool(a, number)) return KVG_OK;
+    const uint32_t needed = tokens->given ? (uint32_t)tokens->count : a->head.block_tokens;
     kvg_status s = store_content(a, number, &hash);
     if (s) return s;
+    pool_content_at(a, hash)->length = needed;
     if (!place->given) {
         pool_content_at(a, hash)->uses++;
         return KVG_OK;
     }
-    const uint32_t id = (uint32_t)number, needed = tokens->given ? (uint32_t)tokens->count : a->head.block_tokens;
+    const uint32_t id = (uint32_t)number;
     const pool_block *b = &a->blocks[id];
     if (!b->holders) broke_state(a, KVG_AUDIT_STORE_HELD, id);
-    else if (pool_written_leading(a, id) < needed) {
+    else if (!a->head.stores_before_write && pool_written_leading(a, id) < needed) {
         broke(a, KVG_AUDIT_STORE_WRITTEN, id, "%" PRIu32 " of %" PRIu32 " tokens are written",
               pool_written_leading(a, id), needed);
     }

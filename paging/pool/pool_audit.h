@@ -60,7 +60,7 @@ typedef struct kvg_audit_event {
 typedef struct kvg_audit_head {
     uint32_t blocks;       /* 0: the events name hashes and no blocks */
     uint32_t block_tokens;
-    bool evicts_on_allocate, writes, window;
+    bool evicts_on_allocate, writes, stores_before_write, window;
 } kvg_audit_head;
 
 enum { KVG_AUDIT_MAX_BLOCKS = 1 << 24, KVG_AUDIT_MAX_BLOCK_TOKENS = 1 << 16 };

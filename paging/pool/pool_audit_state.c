@@ -96,6 +96,15 @@ uint32_t pool_written_leading(const kvg_audit *a, uint32_t id)
     return n;
 }
 
+bool pool_written_any(const kvg_audit *a, uint32_t id, int64_t first, int64_t count)
+{
+    const uint64_t *words = pool_written(a, id);
+    for (int64_t i = first; i < first + count && i < a->head.block_tokens; i++) {
+        if (words[i / 64] >> i % 64 & 1) return true;
+    }
+    return false;
+}
+
 int pool_state(const pool_block *b)
 {
     return b->holders ? POOL_HELD : b->stored ? POOL_CACHED : POOL_FREE;

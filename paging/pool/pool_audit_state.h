@@ -31,6 +31,7 @@ typedef struct pool_content {
     uint64_t salt;                 /* a digest; 0: none */
     uint64_t line;                 /* of the event that said so */
     uint32_t uses;                 /* blocks that are stored under it */
+    uint32_t length;               /* how many tokens it stands for */
 } pool_content;
 
 typedef struct pool_holding {
@@ -62,10 +63,12 @@ pool_sequence *pool_sequence_at(const kvg_audit *a, uint32_t id);
 pool_content *pool_content_at(const kvg_audit *a, uint32_t id);
 pool_holding *pool_holding_at(const kvg_audit *a, uint32_t id);
 
-/* Which tokens of a block are written; `leading`: how many from the first one on. */
+/* Which tokens of a block are written; `leading`: how many from the first one on; `any`: whether
+ * one of these is. */
 uint64_t *pool_written(const kvg_audit *a, uint32_t id);
 void pool_written_fill(kvg_audit *a, uint32_t id, bool all);
 uint32_t pool_written_leading(const kvg_audit *a, uint32_t id);
+bool pool_written_any(const kvg_audit *a, uint32_t id, int64_t first, int64_t count);
 bool pool_is_empty(const kvg_audit *a, uint32_t id);
 
 /* The block has so many holders now and is stored under this hash; nothing is written in a free one. */

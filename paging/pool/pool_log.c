@@ -34,7 +34,7 @@ static const shape shapes[KVG_AUDIT_EVENTS] = {
 };
 
 static const shape head_shape = {HAS(VERSION) | HAS(POOL_BLOCKS) | HAS(BLOCK_TOKENS),
-                                 HAS(EVICTS) | HAS(WRITES) | HAS(WINDOW) | HAS(ENGINE) | HAS(AT)};
+                                 HAS(EVICTS) | HAS(WRITES) | HAS(PROMISES) | HAS(WINDOW) | HAS(ENGINE) | HAS(AT)};
 
 /* --- values --- */
 
@@ -117,6 +117,7 @@ static kvg_status read_head(pool_reader *r, kvg_json object, kvg_audit_head *hea
     *head = (kvg_audit_head){.blocks = (uint32_t)blocks, .block_tokens = (uint32_t)tokens,
                              .evicts_on_allocate = v[KVG_AUDIT_FIELD_EVICTS].number != 0,
                              .writes = !v[KVG_AUDIT_FIELD_WRITES].given || v[KVG_AUDIT_FIELD_WRITES].number != 0,
+                             .stores_before_write = v[KVG_AUDIT_FIELD_PROMISES].number != 0,
                              .window = v[KVG_AUDIT_FIELD_WINDOW].number != 0};
     return KVG_OK;
 }

@@ -16,6 +16,7 @@
 #define PAGE KVG_SOURCE_DIR "/docs/spec/paging.md"
 #define HEAD "{\"kvgold_pool_log\":1,\"blocks\":4,\"block_tokens\":2}\n"
 #define PLAIN "{\"kvgold_pool_log\":1,\"blocks\":4,\"block_tokens\":2,\"writes\":false}\n"
+#define EARLY "{\"kvgold_pool_log\":1,\"blocks\":4,\"block_tokens\":2,\"stores_before_write\":true}\n"
 #define EVENT(word, ...) "{\"event\":\"" word "\"" __VA_ARGS__ "}\n"
 #define OF(sequence) ",\"sequence\":" #sequence
 #define BLOCKS(list) ",\"blocks\":" list
@@ -98,6 +99,12 @@ static void test_managers_that_keep_and_that_do_not_pass(void **state)
     expect_good(HEAD ALLOCATE("a", "[0]") WRITE("a", 0, 0, 1) STORE(0, 1, ",\"tokens\":[5]")
                 EVENT("forget", BLOCKS("[0]")) WRITE("a", 0, 1, 1) STORE(0, 2, ",\"tokens\":[5,6]")
                 EVENT("clear", "") FREE_ALL("a") EVENT("counts", ",\"free\":4"));
+    /* a block that is stored, and hit, before the step writes it */
+    expect_good(EARLY ALLOCATE("a", "[0]") WRITE("a", 0, 0, 1) STORE(0, 1, ",\"tokens\":[5,6]") HIT("b", "[0]", "")
+                WRITE("a", 0, 1, 1) READ("a", "[0]") READ("b", "[0]") FREE_ALL("a") FREE("b", "[0]") EVICT("[0]")
+                ALLOCATE("a", "[1]") STORE(1, 2, ",\"tokens\":[5]") HIT("b", "[1]", "") WRITE("a", 1, 0, 1)
+                FREE_ALL("b") FREE_ALL("a") ALLOCATE("a", "[2]") STORE(2, 3, "") EVENT("forget", BLOCKS("[2]"))
+                FREE_ALL("a") END);
     /* a window: the parent is gone */
     expect_good("{\"kvgold_pool_log\":1,\"blocks\":4,\"block_tokens\":2,\"window\":true}\n" FULL("a", 0) STORE(0, 1, "")
                 FULL("a", 1) FREE("a", "[0]") EVICT("[0]") STORE(1, 2, ",\"parent\":1") FREE_ALL("a") END);
@@ -160,6 +167,7 @@ static const char *const breaking[KVG_AUDIT_RULES][4] = {
     },
     [KVG_AUDIT_HIT_EMPTY] = {
         HEAD ALLOCATE("a", "[0]") HIT("b", "[0]", ""),
+        EARLY ALLOCATE("a", "[0]") HIT("b", "[0]", ""),
     },
     [KVG_AUDIT_HIT_CONTENT] = {
         HEAD STORED HIT("b", "[0]", ",\"hashes\":[8]"),
@@ -193,9 +201,11 @@ static const char *const breaking[KVG_AUDIT_RULES][4] = {
     },
     [KVG_AUDIT_WRITE_SHARED] = {
         HEAD ALLOCATE("a", "[0]") WRITE("a", 0, 0, 1) HIT("b", "[0]", "") WRITE("b", 0, 1, 1),
+        EARLY ALLOCATE("a", "[0]") STORE(0, 1, "") HIT("b", "[0]", "") WRITE("a", 0, 0, 2) WRITE("b", 0, 1, 1),
     },
     [KVG_AUDIT_WRITE_STORED] = {
         HEAD STORED WRITE("a", 0, 1, 1),
+        EARLY STORED WRITE("a", 0, 1, 1),
         HEAD STORED FULL("a", 1) COPY("a", 1, 0),
     },
     [KVG_AUDIT_WRITE_SLOTS] = {
@@ -212,6 +222,7 @@ static const char *const breaking[KVG_AUDIT_RULES][4] = {
     },
     [KVG_AUDIT_READ_EMPTY] = {
         HEAD ALLOCATE("a", "[0]") READ("a", "[0]"),
+        EARLY ALLOCATE("a", "[0]") STORE(0, 1, "") HIT("b", "[0]", "") READ("b", "[0]"),
         HEAD STORED FREE_ALL("a") EVICT("[0]") ALLOCATE("b", "[0]") READ("b", "[0]"),
     },
     [KVG_AUDIT_STORE_HELD] = {
@@ -223,6 +234,8 @@ static const char *const breaking[KVG_AUDIT_RULES][4] = {
     [KVG_AUDIT_STORE_WRITTEN] = {
         HEAD ALLOCATE("a", "[0]") WRITE("a", 0, 0, 1) STORE(0, 1, ""),
         HEAD ALLOCATE("a", "[0]") WRITE("a", 0, 1, 1) STORE(0, 1, ",\"tokens\":[1]"),
+        EARLY ALLOCATE("a", "[0]") WRITE("a", 0, 0, 1) STORE(0, 1, "") FREE_ALL("a"),
+        EARLY ALLOCATE("a", "[0]") STORE(0, 1, ",\"tokens\":[5]") HIT("b", "[0]", "") FREE("a", "[0]") FREE("b", "[0]"),
     },
     [KVG_AUDIT_STORE_HASH] = {
         HEAD STORED FULL("a", 1) STORE(1, 7, ",\"salt\":\"x\",\"tokens\":[1,3]"),
