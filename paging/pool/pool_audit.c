@@ -177,8 +177,8 @@ static void let_go(kvg_audit *a, uint32_t which)
     if (!a->head.stores_before_write || pool_state(&a->blocks[id]) != POOL_CACHED) return;
     const pool_content *c = pool_content_at(a, a->blocks[id].stored);
     if (pool_written_leading(a, id) >= c->length) return;
-    broke(a, KVG_AUDIT_STORE_WRITTEN, id, "nobody holds it, and %" PRIu32 " of %" PRIu32 " tokens are written of what was"
-          " stored at line %" PRIu64, pool_written_leading(a, id), c->length, c->line);
+    broke(a, KVG_AUDIT_STORE_WRITTEN, id, "nobody holds it, and %" PRIu32 " of %" PRIu32 " tokens are written; stored"
+          " at line %" PRIu64, pool_written_leading(a, id), c->length, c->line);
 }
 
 static kvg_status on_free(kvg_audit *a)

@@ -68,6 +68,9 @@ class Small:
             row.append(block)
         return True
 
+    def scheduled(self, request):
+        pass
+
     def computed(self, request):
         for i, block in enumerate(self.rows[request][:request.goal // SIZE]):
             self.hashes.setdefault(block, self.key(request, i))
@@ -134,11 +137,11 @@ class StoresEarly(Small):
     """Right as long as a victim has no slots of this step."""
     promises = {"stores_before_write": True}
 
-    def extend(self, request, goal):
-        there = super().extend(request, goal)
-        for i, block in enumerate(self.rows[request][:goal // SIZE] if there else []):
-            self.hashes.setdefault(block, self.key(request, i))
-        return there
+    def scheduled(self, request):
+        super().computed(request)
+
+    def computed(self, request):
+        pass
 
 
 class StoresEarlyAndPreempts(StoresEarly):

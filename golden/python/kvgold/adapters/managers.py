@@ -50,6 +50,9 @@ class Manager(Protocol):
     def extend(self, request: Request, goal: int) -> bool:
         """Takes slots for the tokens up to `goal`; False if there is no room."""
 
+    def scheduled(self, request: Request) -> None:
+        """The request has its slots of this step: what the engine does then, before the step."""
+
     def computed(self, request: Request) -> None:
         """The step has written the tokens up to request.goal."""
 
@@ -216,7 +219,12 @@ class Trace:
         request.computed = max(map(len, hits)) * self.manager.block_tokens
         request.goal = min(request.computed + self.chunk, len(request.tokens))
         self.observer.see(request, hits)
+        self._scheduled(request)
         return True
+
+    def _scheduled(self, request: Request) -> None:
+        self.manager.scheduled(request)
+        self.observer.see(request)
 
     def _extend(self, request: Request, scheduled: list[Request]) -> bool:
         """False if the request itself had to be preempted."""
@@ -226,6 +234,7 @@ class Trace:
             there = self.manager.extend(request, request.goal)
             self.observer.see(request)
             if there:
+                self._scheduled(request)
                 return True
             victim = self.running[-1]
             if self.manager.preempts_scheduled:

@@ -105,8 +105,11 @@ class Manager:
         own = self._engine(request)
         return self.manager.allocate_slots(own, goal - request.computed) is not None
 
+    def scheduled(self, request: Request) -> None:
+        pass  # allocate_slots has stored the full blocks
+
     def computed(self, request: Request) -> None:
-        pass  # vLLM stores full blocks when it gives the slots
+        pass
 
     def release(self, request: Request, finished: bool) -> None:
         own = self._engine(request)
