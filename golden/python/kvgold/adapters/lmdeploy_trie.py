@@ -17,7 +17,7 @@ from typing import Any, Iterator, Mapping
 import numpy as np
 
 from .alone import alone
-from .managers import Request, Table
+from .managers import Request, Stored, Table
 
 VERSION = alone("lmdeploy", ["0.18.0"], {
     "lmdeploy.messages": {"QuantPolicy": SimpleNamespace},
@@ -122,17 +122,18 @@ class Manager:
         own = self.owns.get(request)
         return [self._table(own)] if own is not None and len(own.logical_blocks) else []
 
-    def _nodes(self) -> Iterator[tuple[Any, str]]:
-        nodes = [(root, repr(name).encode()) for name, root in self.trie._roots.items()]
+    def _nodes(self) -> Iterator[tuple[Any, Stored]]:
+        nodes: list[tuple[Any, str | None]] = [(root, None) for root in self.trie._roots.values()]
         while nodes:
             node, above = nodes.pop()
             for child in node.children.values():
-                digest = hashlib.blake2b(above + child.token_ids.tobytes(), digest_size=16).digest()
-                yield child, digest.hex()
+                key = repr((child.adapter_name, above, child.token_ids.tolist()))
+                digest = hashlib.blake2b(key.encode(), digest_size=16).hexdigest()
+                yield child, Stored(digest, above)
                 nodes.append((child, digest))
 
-    def stored(self) -> Mapping[int, str]:
-        return {int(self.allocator.get_physical_blocks(node.block_id)): digest for node, digest in self._nodes()}
+    def stored(self) -> Mapping[int, Stored]:
+        return {int(self.allocator.get_physical_blocks(node.block_id)): stored for node, stored in self._nodes()}
 
     def counts(self) -> Mapping[str, int]:
         return {"free": self.manager.get_num_free_gpu_blocks(),

@@ -14,7 +14,7 @@ import importlib
 import random
 import sys
 from dataclasses import dataclass, field
-from typing import Mapping, Protocol, Sequence
+from typing import Mapping, NamedTuple, Protocol, Sequence
 
 from ..pool_log import PoolLog
 from .alone import Unavailable
@@ -32,6 +32,11 @@ class Request:
     computed: int = 0  # the KV of so many tokens is in the cache, or is computed in this step
     goal: int = 0  # `computed` after this step
     engine: object = None  # what the adapter keeps for it
+
+
+class Stored(NamedTuple):
+    hash: str
+    parent: str | None  # the hash of the block before it; None: there is none
 
 
 class Manager(Protocol):
@@ -62,8 +67,8 @@ class Manager(Protocol):
     def tables(self, request: Request) -> list[Table]:
         """What the manager's own block tables say, by group of layers; [] if the request holds nothing."""
 
-    def stored(self) -> Mapping[int, str]:
-        """The hash under which each block can be found, as the manager's own cache says."""
+    def stored(self) -> Mapping[int, Stored]:
+        """Under which hash each block can be found, as the manager's own cache says."""
 
     def counts(self) -> Mapping[str, int]:
         """The manager's own counters, by the names of the event `counts`."""
@@ -76,7 +81,7 @@ class Observer:
     def __init__(self, manager: Manager, log: PoolLog):
         self.manager, self.log = manager, log
         self.held: dict[Request, list[Table]] = {}
-        self.stored: Mapping[int, str] = {}
+        self.stored: Mapping[int, Stored] = {}
 
     def see(self, request: Request, hits: Sequence[Table] = ()) -> None:
         """Logs what an operation of the request has changed. `hits`: the prefix that the manager found."""
@@ -86,7 +91,7 @@ class Observer:
         for group, table in enumerate(hits):
             self._hit(request, group, table)
         taken = {block for old, new in zip(before, after_all) for block in new[len(old):]}
-        gone = [block for block, hash in self.stored.items() if stored.get(block) != hash and block not in taken]
+        gone = [block for block, was in self.stored.items() if stored.get(block) != was and block not in taken]
         if gone:
             self.log.evict(gone)
         for group, (old, new) in enumerate(zip(before, after)):
@@ -111,7 +116,7 @@ class Observer:
         blocks = [block for block in table if block is not None]
         if blocks:
             self.log.hit(self.name(request, group), blocks, salt=request.salt,
-                         hashes=[self.stored.get(block, "not stored") for block in blocks],
+                         hashes=[self.stored[block].hash if block in self.stored else "not stored" for block in blocks],
                          tokens=request.tokens[:len(blocks) * self.manager.block_tokens] if None not in table else None)
 
     def _replaced(self, request: Request, group: int, old: Table, new: Table) -> None:
@@ -122,14 +127,14 @@ class Observer:
             if was != now and now is not None:
                 self.log.hit(self.name(request, group), [now], salt=request.salt)
 
-    def _store(self, request: Request, group: int, table: Table, taken: set[int | None], stored: Mapping[int, str]) -> None:
+    def _store(self, request: Request, group: int, table: Table, taken: set[int | None],
+               stored: Mapping[int, Stored]) -> None:
         size = self.manager.block_tokens
         for i, block in enumerate(table):
             if block is None or block not in stored or block not in taken and self.stored.get(block) == stored[block]:
                 continue
-            before = table[i - 1] if i else None
-            self.log.store(block, stored[block], salt=request.salt, tokens=request.tokens[i * size:(i + 1) * size],
-                           parent=None if before is None else stored.get(before, "not stored"))
+            self.log.store(block, stored[block].hash, parent=stored[block].parent, salt=request.salt,
+                           tokens=request.tokens[i * size:(i + 1) * size])
 
     def write(self, request: Request) -> None:
         """The step writes the tokens from request.computed to request.goal - 1."""
@@ -180,10 +185,16 @@ class Trace:
         shared = old[:self.random.randint(0, len(old))] if self.random.random() < 0.7 else old
         tail = self.random.choice([0, 1, self.random.randint(0, max(4, self.manager.blocks // 8) * self.manager.block_tokens)])
         tokens = (shared + [self.random.randrange(1000) for _ in range(tail)])[:most] or [7]
+        whole = len(tokens) // self.manager.block_tokens * self.manager.block_tokens
+        tokens = tokens[:self.random.choice([whole, len(tokens)]) or len(tokens)]
         self.prompts = [*self.prompts[-20:], tokens]
         self.made += 1
         return Request(f"r{self.made}", self.random.choice([None, None, "a", "b"]), [*tokens],
                        len(tokens) + self.random.randint(1, 6 * self.manager.block_tokens), self.random.randrange(3))
+
+    def _next(self, tokens: list[int]) -> int:
+        """Mostly that of a greedy engine, which continues equal prompts by equal tokens."""
+        return self.random.randrange(1000) if self.random.random() < 0.02 else sum(tokens[-8:]) * 31 % 997
 
     def _step(self) -> None:
         if len(self.waiting) < 4:
@@ -204,7 +215,7 @@ class Trace:
             self.observer.see(request)
             request.computed = request.goal
             if request.computed == len(request.tokens):
-                request.tokens.append(self.random.randrange(4))
+                request.tokens.append(self._next(request.tokens))
         for request in scheduled:
             if len(request.tokens) > request.limit or self.random.random() < 0.01:
                 self._release(request, finished=True)

@@ -18,7 +18,7 @@ from typing import Any, Mapping
 import torch
 
 from .alone import alone
-from .managers import Request, Table
+from .managers import Request, Stored, Table
 
 PAGE = 16
 
@@ -201,15 +201,15 @@ class Manager:
         row = self.rows.req_to_token[own.kv.req_pool_idx, :own.kv.kv_allocated_len:PAGE]
         return [[int(slot) // PAGE - 1 for slot in row]] if len(row) else []
 
-    def stored(self) -> Mapping[int, str]:
+    def stored(self) -> Mapping[int, Stored]:
         found, nodes = {}, [(child, b"") for child in self.tree.root_node.children.values()]
         while nodes:
             node, digest = nodes.pop()
             tokens = node.key.raw_token_ids()
             for i, slot in enumerate(node.value[::PAGE].tolist()):
                 key = repr((node.key.extra_key, node.key.cache_salt, tokens[i * PAGE:(i + 1) * PAGE].tolist()))
-                digest = hashlib.blake2b(digest + key.encode(), digest_size=16).digest()
-                found[slot // PAGE - 1] = digest.hex()
+                above, digest = digest, hashlib.blake2b(digest + key.encode(), digest_size=16).digest()
+                found[slot // PAGE - 1] = Stored(digest.hex(), above.hex() or None)
             nodes += [(child, digest) for child in node.children.values()]
         return found
 

@@ -19,7 +19,7 @@ from typing import Any, Mapping
 import torch
 
 from .alone import alone
-from .managers import Request, Table
+from .managers import Request, Stored, Table
 
 
 class Anything:
@@ -79,6 +79,7 @@ class Manager:
         self.blocks = blocks
         groups = [KVCacheGroupSpec([f"layer {i}"], spec) for i, spec in enumerate(self.specs)]
         self.manager = KVCacheManager(KVCacheConfig(blocks + 1, [], groups), LONGEST, self.block_tokens, self.block_tokens)
+        self.parents: dict[bytes, bytes | None] = {}  # the chains of requests' hashes
         self.hasher = kv_cache_utils.get_request_block_hasher(self.block_tokens, sha256)
 
     def _engine(self, request: Request) -> Any:
@@ -90,6 +91,7 @@ class Manager:
         own: Any = request.engine
         own.append_output_token_ids(request.tokens[own.num_tokens:])
         own.num_computed_tokens = request.computed
+        self.parents.update(zip(own.block_hashes, [None, *own.block_hashes]))
         return own
 
     def start(self, request: Request, chunk: int) -> list[Table] | None:
@@ -124,11 +126,14 @@ class Manager:
         tables = [self._table(blocks) for blocks in self.manager.get_blocks(request.name).blocks]
         return tables if any(tables) else []
 
-    def stored(self) -> Mapping[int, str]:
+    def stored(self) -> Mapping[int, Stored]:
         found = {}
         for key, blocks in self.manager.block_pool.cached_block_hash_to_block._cache.items():
+            parent = self.parents[kv_cache_utils.get_block_hash(key)]
+            group = kv_cache_utils.get_group_id(key)
+            above = kv_cache_utils.make_block_hash_with_group_id(parent, group).hex() if parent else None
             for block in blocks.values() if isinstance(blocks, dict) else [blocks]:
-                found[block.block_id - 1] = key.hex()
+                found[block.block_id - 1] = Stored(key.hex(), above)
         return found
 
     def counts(self) -> Mapping[str, int]:
