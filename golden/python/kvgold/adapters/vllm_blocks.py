@@ -80,6 +80,7 @@ class Manager:
         groups = [KVCacheGroupSpec([f"layer {i}"], spec) for i, spec in enumerate(self.specs)]
         self.manager = KVCacheManager(KVCacheConfig(blocks + 1, [], groups), LONGEST, self.block_tokens, self.block_tokens)
         self.parents: dict[bytes, bytes | None] = {}  # the chains of requests' hashes
+        self.entries: dict[bytes, Stored] = {}
         self.hasher = kv_cache_utils.get_request_block_hasher(self.block_tokens, sha256)
 
     def _engine(self, request: Request) -> Any:
@@ -126,14 +127,18 @@ class Manager:
         tables = [self._table(blocks) for blocks in self.manager.get_blocks(request.name).blocks]
         return tables if any(tables) else []
 
+    def _entry(self, key: Any) -> Stored:
+        if key not in self.entries:
+            parent, group = self.parents[kv_cache_utils.get_block_hash(key)], kv_cache_utils.get_group_id(key)
+            above = kv_cache_utils.make_block_hash_with_group_id(parent, group).hex() if parent else None
+            self.entries[key] = Stored(key.hex(), above)
+        return self.entries[key]
+
     def stored(self) -> Mapping[int, Stored]:
         found = {}
         for key, blocks in self.manager.block_pool.cached_block_hash_to_block._cache.items():
-            parent = self.parents[kv_cache_utils.get_block_hash(key)]
-            group = kv_cache_utils.get_group_id(key)
-            above = kv_cache_utils.make_block_hash_with_group_id(parent, group).hex() if parent else None
             for block in blocks.values() if isinstance(blocks, dict) else [blocks]:
-                found[block.block_id - 1] = Stored(key.hex(), above)
+                found[block.block_id - 1] = self._entry(key)
         return found
 
     def counts(self) -> Mapping[str, int]:
