@@ -1,6 +1,7 @@
 """ci/engines and its table: what can be said of them without an engine. Needs the program ($KVGOLD)."""
 
 import ast
+import collections
 import importlib.machinery
 import importlib.util
 import json
@@ -47,6 +48,23 @@ def test_job_asks_what_is_there(job):
     assert job["pack"] in TABLE["packs"] and module in TABLE["wheels"]
     with open(os.path.join(ROOT, "golden", "python", "kvgold", "adapters", module + ".py"), encoding="utf-8") as text:
         assert function in [node.name for node in ast.parse(text.read()).body if isinstance(node, ast.FunctionDef)]
+
+
+@pytest.mark.parametrize("manager", TABLE["managers"], ids=lambda manager: manager["adapter"])
+def test_manager_is_there(manager):
+    module, _, name = manager["adapter"].partition(":")
+    with open(os.path.join(ROOT, "golden", "python", "kvgold", "adapters", module + ".py"), encoding="utf-8") as text:
+        assert name in [node.name for node in ast.parse(text.read()).body if isinstance(node, ast.ClassDef)]
+
+
+@pytest.mark.parametrize("known, status", [(["A3", "A22"], 0), (["A3"], 1)])
+def test_managers_break_known_rules(known, status, monkeypatch, capsys):
+    said = "mine 1.0: seed 1, 20 blocks of 16: 70 operations, 5 requests, 2 preemptions, 500 events"
+    monkeypatch.setattr(engines, "Session", lambda options: None)
+    monkeypatch.setattr(engines, "trace", lambda *_: (said, collections.Counter(A22=3)))
+    monkeypatch.setitem(TABLE, "managers", [{"adapter": "a:B", "what": "what", "breaks": known}])
+    assert engines.manage(types.SimpleNamespace(seeds=2, operations=70)) == status
+    assert capsys.readouterr().out.endswith("| mine 1.0 | what | 6 | 420 | 12 | 3,000 | A22: 18 |\n")
 
 
 @pytest.mark.parametrize("kind", ["whl", "tar.gz"])

@@ -7,7 +7,8 @@ Priority   the same, and the victim is the request of the lowest priority, as wi
 Window     a group of full attention and one with a window, which share the pool
 
 Block 0 is vLLM's null block, which is never given away: block n of the log is vLLM's block n + 1. All of
-vllm/v1/core is the engine's own. The stubs are logging, settings, metrics, KV events, and types of other modules."""
+vllm/v1/core is the engine's own. The stubs are cbor2, logging, settings, metrics, KV events, and
+types of other modules."""
 
 from __future__ import annotations
 
@@ -33,6 +34,7 @@ def types(*names: str) -> dict[str, type]:
 
 
 VERSION = alone("vllm", ["0.33.0"], {
+    "cbor2": {},  # of another hash than sha256
     "vllm.logger": {"init_logger": logging.getLogger},
     "vllm.envs": {"VLLM_KV_EVENTS_USE_INT_BLOCK_HASHES": False},
     "vllm.config": {"VllmConfig": Anything, "get_current_vllm_config_or_none": lambda: None},
