@@ -136,6 +136,13 @@ class StoresPartly(Small):
             self.hashes.setdefault(block, self.entry(request, i))
 
 
+class StoresAnother(Small):
+    def computed(self, request):
+        super().computed(request)
+        if self.free:
+            self.hashes[self.free[0]] = self.entry(request, 0)
+
+
 class StoresEarly(Small):
     """Right as long as a victim has no slots of this step."""
     promises = {"stores_before_write": True}
@@ -181,7 +188,8 @@ def test_right_managers_pass(tmp_path, make, blocks):
 @pytest.mark.parametrize("make, rule", [
     (FreesTwice, "A3"), (LosesSalt, "A7"), (HashesLastTokens, "A23"), (EvictsHeld, "A10"), (GivesHeld, "A3"),
     (FreesWithOneUser, "A25"),
-    (StoresPartly, "A22"), (StoresEarlyAndPreempts, "A22"), (Drifts, "A25"), (Leaks, "A26")])
+    (StoresPartly, "A22"), (StoresAnother, "A20"),
+    (StoresEarlyAndPreempts, "A22"), (Drifts, "A25"), (Leaks, "A26")])
 def test_planted_faults_break_rules(tmp_path, make, rule):
     path = str(tmp_path / "log.jsonl")
     drive(make(30), path, seed=1, operations=4000)

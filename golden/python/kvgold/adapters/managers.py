@@ -100,8 +100,7 @@ class Observer:
             blocks = [block for block in new[len(old):] if block is not None]
             if blocks:
                 self.log.allocate(self.name(request, group), blocks)
-        for group, (old, new) in enumerate(zip(before, after_all)):
-            self._store(request, group, new or old, taken, stored)
+        self._store(request, [new or old for old, new in zip(before, after_all)], taken, stored)
         if not after:
             for group in range(len(before)):
                 self.log.free(self.name(request, group))
@@ -127,14 +126,17 @@ class Observer:
             if was != now and now is not None:
                 self.log.hit(self.name(request, group), [now], salt=request.salt)
 
-    def _store(self, request: Request, group: int, table: Table, taken: set[int | None],
-               stored: Mapping[int, Stored]) -> None:
+    def _store(self, request: Request, tables: list[Table], taken: set[int | None], stored: Mapping[int, Stored]) -> None:
+        """What is stored now. Only of blocks of the request it is known which tokens are in them."""
         size = self.manager.block_tokens
-        for i, block in enumerate(table):
-            if block is None or block not in stored or block not in taken and self.stored.get(block) == stored[block]:
-                continue
-            self.log.store(block, stored[block].hash, parent=stored[block].parent, salt=request.salt,
-                           tokens=request.tokens[i * size:(i + 1) * size])
+        new = {block: entry for block, entry in stored.items() if block in taken or self.stored.get(block) != entry}
+        for i, block in (place for table in tables for place in enumerate(table)):
+            entry = None if block is None else new.pop(block, None)
+            if block is not None and entry:
+                self.log.store(block, entry.hash, parent=entry.parent, salt=request.salt,
+                               tokens=request.tokens[i * size:(i + 1) * size])
+        for block, entry in new.items():
+            self.log.store(block, entry.hash, parent=entry.parent)
 
     def write(self, request: Request) -> None:
         """The step writes the tokens from request.computed to request.goal - 1."""
@@ -157,7 +159,6 @@ class Trace:
     manager: Manager
     log: PoolLog
     seed: int
-    chunk: int = 0
     operations: int = 0
     preempted: int = 0
     waiting: list[Request] = field(default_factory=list)
@@ -168,7 +169,7 @@ class Trace:
         self.observer = Observer(self.manager, self.log)
         self.prompts: list[list[int]] = [[]]
         self.made = 0
-        self.chunk = self.chunk or 3 * self.manager.block_tokens + 1
+        self.chunk = 3 * self.manager.block_tokens + 1
 
     def run(self, operations: int) -> None:
         while self.operations < operations:
