@@ -427,7 +427,7 @@ static kvg_status check(const char *library, const pool_options *o, int *exit_co
         return KVG_OK;
     }
     printf("PASS: %" PRIu64 " operations on %zu pools; %.0f %% of the tokens that sequences began with were found in "
-           "the cache\n", operations, sizeof pools / sizeof *pools, tokens ? 100.0 * (double)found / (double)tokens : 0);
+           "the cache\n", operations, sizeof pools / sizeof *pools, tokens ? 1e2 * (double)found / (double)tokens : 0);
     *exit_code = KVG_EXIT_PASS;
     return KVG_OK;
 }
