@@ -329,106 +329,27 @@ static kvg_status audit(const char *path, const pool_options *o, int *exit_code)
 
 /* --- check --- */
 
-enum { CHECK_OPERATIONS = 20000, OTHER_SEEDS = 8 };
-
-/* Plays one run into `path` and judges its log. *fails: a rule is broken, or the manager's contract, or it died. */
-static kvg_status play(const kvg_guest_run *run, const char *path, kvg_audit_report report, kvg_guest_result *result,
-                       kvg_audit_totals *totals, bool *fails)
-{
-    int death = 0;
-    FILE *log = fopen(path, "w+");
-    if (!log) return kvg_fail(KVG_ERR_IO, "%s: cannot write: %s", path, strerror(errno));
-    kvg_status s = kvg_guest_play(run, log, result, &death);
-    if (!s && !death && result->status && result->operations == 0) s = kvg_fail(result->status, "%s", result->text);
-    if (!s) {
-        rewind(log);
-        s = kvg_audit_log(log, path, report, totals);
-    }
-    fclose(log);
-    if (death) {
-        char how[120];
-        kvg_child_describe(death, how, sizeof how);
-        result->status = KVG_ERR_INVALID;
-        snprintf(result->text, sizeof result->text, "its process %s after %" PRIu64 " events", how, totals->events);
-        if (s == KVG_ERR_INVALID) s = KVG_OK; /* a log without a line, or a torn one */
-    }
-    *fails = totals->violations || result->status;
-    return s;
-}
-
-/* The fewest operations with which it still fails, by halves. */
-static kvg_status shorten(kvg_guest_run *run, const char *path)
-{
-    kvg_guest_result result;
-    kvg_audit_totals totals;
-    uint64_t right = 0;
-    kvg_status s = KVG_OK;
-    while (!s && right + 1 < run->operations) {
-        kvg_guest_run half = *run;
-        bool fails;
-        half.operations = right + (run->operations - right) / 2;
-        s = play(&half, path, (kvg_audit_report){0}, &result, &totals, &fails);
-        if (!s && fails) run->operations = half.operations;
-        else right = half.operations;
-    }
-    return s;
-}
-
-/* The shortest run that fails, under this seed and the next ones. */
-static kvg_status find_shortest(kvg_guest_run *run, const char *path)
-{
-    kvg_guest_result result;
-    kvg_audit_totals totals;
-    bool fails = true;
-    kvg_status s = shorten(run, path);
-    const uint64_t first = run->seed;
-    for (uint64_t i = 1; i <= OTHER_SEEDS && !s && run->operations > 1; i++) {
-        kvg_guest_run other = *run;
-        other.seed = first + i;
-        other.operations--;
-        s = play(&other, path, (kvg_audit_report){0}, &result, &totals, &fails);
-        if (s || !fails) continue;
-        s = shorten(&other, path);
-        *run = other;
-    }
-    return s;
-}
-
 static kvg_status check(const char *library, const pool_options *o, int *exit_code)
 {
-    static const kvg_manager_pool pools[] = {{sizeof *pools, 4, 1}, {sizeof *pools, 12, 4}, {sizeof *pools, 64, 16},
-                                             {sizeof *pools, 1024, 16}};
     char path[512];
-    uint64_t operations = 0, tokens = 0, found = 0;
-    kvg_status s = kvg_whole_file_folder(o->folder);
-    if (s) return s;
+    audit_output output = {.log = path};
+    kvg_guest_verdict v;
     snprintf(path, sizeof path, "%s/manager.jsonl", o->folder);
-    for (size_t i = 0; i < sizeof pools / sizeof pools[0]; i++) {
-        kvg_guest_run run = {.library = library, .pool = pools[i], .seed = o->seed,
-                             .operations = o->run.operations ? o->run.operations : CHECK_OPERATIONS};
-        audit_output output = {.log = path};
-        kvg_guest_result result;
-        kvg_audit_totals totals;
-        bool fails;
-        s = play(&run, path, (kvg_audit_report){0}, &result, &totals, &fails);
-        operations += result.operations;
-        tokens += result.tokens;
-        found += result.found;
-        if (!s && !fails) continue;
-        if (!s) s = find_shortest(&run, path);
-        if (!s) s = play(&run, path, (kvg_audit_report){print_violation, &output}, &result, &totals, &fails);
-        if (s) return s;
-        if (totals.violations) print_audit(&output, &totals);
-        if (result.status) printf("%s: %s\n", path, result.text);
-        printf("FAIL: a pool of %" PRIu32 " blocks of %" PRIu32 " tokens, %" PRIu64 " operations\n"
-               "repeat: kvgold pool check %s --seed 0x%" PRIx64 " --ops %" PRIu64 "\n", run.pool.blocks,
-               run.pool.block_tokens, run.operations, library, run.seed, run.operations);
-        *exit_code = KVG_EXIT_FAIL;
+    kvg_status s = kvg_whole_file_folder(o->folder);
+    if (!s) s = kvg_guest_check(&(kvg_guest_run){.library = library, .seed = o->seed, .operations = o->run.operations},
+                                path, (kvg_audit_report){print_violation, &output}, &v);
+    if (s) return s;
+    *exit_code = v.fails ? KVG_EXIT_FAIL : KVG_EXIT_PASS;
+    if (!v.fails) {
+        printf("PASS: %" PRIu64 " operations on %zu pools; %.0f %% of the tokens that sequences began with were found "
+               "in the cache\n", v.operations, v.pools, v.tokens ? 100 * (double)v.found / (double)v.tokens : 0);
         return KVG_OK;
     }
-    printf("PASS: %" PRIu64 " operations on %zu pools; %.0f %% of the tokens that sequences began with were found in "
-           "the cache\n", operations, sizeof pools / sizeof *pools, tokens ? 1e2 * (double)found / (double)tokens : 0);
-    *exit_code = KVG_EXIT_PASS;
+    if (v.totals.violations) print_audit(&output, &v.totals);
+    if (v.result.status) printf("%s: %s\n", path, v.result.text);
+    printf("FAIL: a pool of %" PRIu32 " blocks of %" PRIu32 " tokens, %" PRIu64 " operations\n"
+           "repeat: kvgold pool check %s --seed 0x%" PRIx64 " --ops %" PRIu64 "\n", v.run.pool.blocks,
+           v.run.pool.block_tokens, v.run.operations, library, v.run.seed, v.run.operations);
     return KVG_OK;
 }
 

@@ -1,5 +1,5 @@
-/* Any bytes as a log of a block manager. What is judged has counts that fit each other, the same as when nobody looks at
- * the violations. What is refused leaves one line with the log's name. */
+/* Any bytes as a log of a block manager. What is judged has counts that fit each other, the same as when nobody looks
+ * at the violations. What is refused leaves one line with the log's name. */
 #include <string.h>
 
 #include "paging/pool/pool_log.h"
