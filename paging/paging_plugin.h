@@ -39,12 +39,19 @@ typedef struct kvg_manager_pool {
     uint32_t blocks, block_tokens; /* ids are 0 to blocks - 1 */
 } kvg_manager_pool;
 
+/* All of block `from` is copied into block `to`. */
+typedef struct kvg_manager_copy {
+    uint32_t from, to;
+} kvg_manager_copy;
+
 /* The table of a sequence, in memory of kvgold. */
 typedef struct kvg_manager_table {
     uint32_t *blocks; /* ids, room for all blocks of the pool */
     uint32_t count;   /* ceil(tokens of the sequence / block_tokens) */
     uint32_t cached;  /* `admit`: its leading tokens that stand in blocks already, from sequences before: a multiple of
                        * block_tokens, below the number of its tokens. kvgold will not write them */
+    kvg_manager_copy *copies; /* `grow`, `fork`: what kvgold copies before it writes; room for all blocks of the pool */
+    uint32_t copy_count;      /* 0 before the call */
 } kvg_manager_table;
 
 typedef struct kvg_manager {
@@ -61,7 +68,8 @@ typedef struct kvg_manager {
                         kvg_manager_table *table);
 
     /* A sequence has tokens[count] now: more than before, of which those that it had are the first. The blocks that its
-     * table had are the first of the new one. */
+     * table had are the first of the new one. kvgold will write tokens behind those that are written: where they begin
+     * in a block that another sequence holds too, that block is replaced by another, and `copies` has the pair. */
     kvg_status (*grow)(void *manager, uint64_t sequence, const int32_t *tokens, uint32_t count,
                        kvg_manager_table *table);
 
@@ -76,6 +84,10 @@ typedef struct kvg_manager {
 
     /* One line on the last call that failed; NULL: no text. */
     const char *(*error_text)(void);
+
+    /* Sequence `child` begins with the tokens and the salt of `parent`, which are all written: in its blocks, or in
+     * copies of them. NULL: the manager cannot do that. */
+    kvg_status (*fork)(void *manager, uint64_t parent, uint64_t child, kvg_manager_table *table);
 } kvg_manager;
 
 /* The symbol that a plug-in exports. KVG_PLUGIN_EXPORT stands before its definition. */

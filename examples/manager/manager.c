@@ -106,11 +106,23 @@ static uint32_t take(manager *m)
     return (uint32_t)(oldest - m->blocks);
 }
 
-/* New blocks behind those of the sequence's table, until they hold all of its tokens. */
-static kvg_status fill(manager *m, sequence *q, kvg_manager_table *table)
+/* Another block in place of the table's last one, of which others have the tokens, too. */
+static void copy_last(manager *m, sequence *q, kvg_manager_table *table)
+{
+    uint32_t *last = &q->table[q->entries - 1];
+    const kvg_manager_copy copy = {*last, take(m)};
+    m->blocks[*last].users--;
+    *last = copy.to;
+    table->copies[table->copy_count++] = copy;
+}
+
+/* New blocks behind those of the sequence's table, until they hold all of its tokens. `first`: where they begin. */
+static kvg_status fill(manager *m, sequence *q, uint32_t first, kvg_manager_table *table)
 {
     const uint32_t wanted = (q->count + m->pool.block_tokens - 1) / m->pool.block_tokens;
-    if (count_available(m) < wanted - q->entries) return KVG_ERR_EXHAUSTED;
+    const bool copied = first % m->pool.block_tokens && m->blocks[q->table[q->entries - 1]].users > 1;
+    if (count_available(m) < wanted - q->entries + copied) return KVG_ERR_EXHAUSTED;
+    if (copied) copy_last(m, q, table);
     while (q->entries < wanted) q->table[q->entries++] = take(m);
     memcpy(table->blocks, q->table, q->entries * sizeof *q->table);
     table->count = q->entries;
@@ -171,29 +183,39 @@ static bool set_tokens(sequence *q, const int32_t *tokens, uint32_t count)
     return true;
 }
 
+/* A sequence without blocks; NULL: no memory. */
+static sequence *make(const manager *m, uint64_t id, uint64_t salt, const int32_t *tokens, uint32_t count)
+{
+    sequence *q = calloc(1, sizeof *q);
+    if (!q) return NULL;
+    q->id = id;
+    q->salt = salt;
+    q->table = malloc(m->pool.blocks * sizeof *q->table);
+    if (q->table && set_tokens(q, tokens, count)) return q;
+    free(q->table);
+    free(q);
+    return NULL;
+}
+
+static void add(manager *m, sequence *q)
+{
+    q->next = m->sequences;
+    m->sequences = q;
+}
+
 static kvg_status admit(void *self, uint64_t id, uint64_t salt, const int32_t *tokens, uint32_t count,
                         kvg_manager_table *table)
 {
     manager *m = self;
-    sequence *q = calloc(1, sizeof *q);
+    sequence *q = make(m, id, salt, tokens, count);
     if (!q) return KVG_ERR_MEMORY;
-    q->id = id;
-    q->salt = salt;
-    q->table = malloc(m->pool.blocks * sizeof *q->table);
-    kvg_status s = q->table && set_tokens(q, tokens, count) ? KVG_OK : KVG_ERR_MEMORY;
-    if (!s) {
-        q->entries = match(m, q);
-        for (uint32_t i = 0; i < q->entries; i++) m->blocks[q->table[i]].users++; /* so that `take` leaves them */
-        table->cached = q->entries * m->pool.block_tokens;
-        s = fill(m, q, table);
-    }
-    if (s) {
-        drop(m, q);
-        return s;
-    }
-    q->next = m->sequences;
-    m->sequences = q;
-    return KVG_OK;
+    q->entries = match(m, q);
+    for (uint32_t i = 0; i < q->entries; i++) m->blocks[q->table[i]].users++; /* so that `take` leaves them */
+    table->cached = q->entries * m->pool.block_tokens;
+    const kvg_status s = fill(m, q, table->cached, table);
+    if (s) drop(m, q);
+    else add(m, q);
+    return s;
 }
 
 static kvg_status grow(void *self, uint64_t id, const int32_t *tokens, uint32_t count, kvg_manager_table *table)
@@ -202,9 +224,25 @@ static kvg_status grow(void *self, uint64_t id, const int32_t *tokens, uint32_t 
     sequence *q = find(m, id);
     const uint32_t before = q->count;
     if (!set_tokens(q, tokens, count)) return KVG_ERR_MEMORY;
-    const kvg_status s = fill(m, q, table);
+    const kvg_status s = fill(m, q, before, table);
     if (s) q->count = before;
     return s;
+}
+
+static kvg_status fork_sequence(void *self, uint64_t parent, uint64_t child, kvg_manager_table *table)
+{
+    manager *m = self;
+    const sequence *from = find(m, parent);
+    sequence *q = make(m, child, from->salt, from->tokens, from->count);
+    if (!q) return KVG_ERR_MEMORY;
+    q->known = from->known;
+    for (; q->entries < from->entries; q->entries++) {
+        q->table[q->entries] = table->blocks[q->entries] = from->table[q->entries];
+        m->blocks[q->table[q->entries]].users++;
+    }
+    table->count = q->entries;
+    add(m, q);
+    return KVG_OK;
 }
 
 static kvg_status written(void *self, uint64_t id, uint32_t count)
@@ -255,6 +293,7 @@ KVG_PLUGIN_EXPORT const kvg_manager *kvg_manager_export(void)
         .written = written,
         .release = release,
         .available = available,
+        .fork = fork_sequence,
     };
     return &exported;
 }

@@ -2,6 +2,7 @@
 
 #include <dlfcn.h>
 #include <inttypes.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -22,13 +23,14 @@ typedef struct play {
     const kvg_guest_run *run;
     FILE *log;
     kvg_guest_result result;
-    const kvg_manager *manager;
+    kvg_manager manager; /* what this kvgold knows of the library's, the rest 0 */
     void *self;
     sequence live[MOST_LIVE];
     uint32_t live_count;
     sequence preempted; /* the last one that is to come again; without tokens: there is none */
     uint64_t begun, drawn;
-    uint32_t *blocks; /* of an answer */
+    uint32_t *blocks;         /* of an answer */
+    kvg_manager_copy *copies; /* the same */
     uint64_t *hashes; /* of a sequence's full blocks */
 } play;
 
@@ -39,7 +41,7 @@ static uint64_t below(play *p, uint64_t n)
 
 static kvg_status failed(play *p, const char *call, uint64_t id, kvg_status s)
 {
-    const char *text = p->manager->error_text ? p->manager->error_text() : NULL;
+    const char *text = p->manager.error_text ? p->manager.error_text() : NULL;
     return kvg_fail(s, "%s of sequence %" PRIu64 " fails: %s%s%.120s", call, id, kvg_status_name(s), text ? ": " : "",
                     text ? text : "");
 }
@@ -84,6 +86,14 @@ static void log_hit(play *p, const sequence *q, uint32_t count)
     log_tokens(p, q, 0, count * p->run->pool.block_tokens);
 }
 
+static void log_copies(play *p, const sequence *q, const kvg_manager_table *t)
+{
+    for (uint32_t i = 0; i < t->copy_count; i++) {
+        fprintf(p->log, "{\"event\": \"copy\", \"sequence\": %" PRIu64 ", \"from\": %" PRIu32 ", \"to\": %" PRIu32
+                "}\n", q->id, t->copies[i].from, t->copies[i].to);
+    }
+}
+
 /* The engine writes tokens; blocks that become full may be found from now on. */
 static void log_written(play *p, const sequence *q, uint32_t to)
 {
@@ -106,6 +116,15 @@ static void log_written(play *p, const sequence *q, uint32_t to)
 
 /* --- what a manager is asked --- */
 
+static bool is_copied(const kvg_manager_table *t, uint32_t from, uint32_t to)
+{
+    for (uint32_t i = 0; i < t->copy_count; i++) {
+        if (t->copies[i].from == from && t->copies[i].to == to) return true;
+    }
+    return false;
+}
+
+/* `q` has the blocks that it had before. */
 static kvg_status check_table(const play *p, const sequence *q, const char *call, const kvg_manager_table *t)
 {
     const uint32_t size = p->run->pool.block_tokens, wanted = (q->count + size - 1) / size;
@@ -116,23 +135,49 @@ static kvg_status check_table(const play *p, const sequence *q, const char *call
         return kvg_fail(KVG_ERR_INVALID, "%s of sequence %" PRIu64 " finds %" PRIu32 " of %" PRIu32 " tokens: give a "
                         "multiple of %" PRIu32 " below them", call, q->id, t->cached, q->count, size);
     for (uint32_t i = 0; i < q->entries; i++) {
-        if (t->blocks[i] == q->table[i]) continue;
+        if (t->blocks[i] == q->table[i] || is_copied(t, q->table[i], t->blocks[i])) continue;
         return kvg_fail(KVG_ERR_INVALID, "%s of sequence %" PRIu64 " gives block %" PRIu32 " in place of %" PRIu32
-                        ": keep the blocks that a table has", call, q->id, t->blocks[i], q->table[i]);
+                        ": keep the blocks that a table has, or copy them", call, q->id, t->blocks[i], q->table[i]);
     }
     return KVG_OK;
 }
 
-/* Takes an answer for the sequence's table. */
+/* Takes an answer for the sequence's table: `found` blocks behind those that it has are others' blocks. */
 static kvg_status take_table(play *p, sequence *q, const char *call, const kvg_manager_table *t)
 {
     const uint32_t before = q->entries, found = t->cached / p->run->pool.block_tokens;
-    kvg_status s = check_table(p, q, call, t);
+    const kvg_status s = check_table(p, q, call, t);
     if (s) return s;
+    for (uint32_t i = 0; i < before; i++) {
+        if (t->blocks[i] == q->table[i]) continue;
+        log_blocks(p, "free", q, i, i + 1);
+        q->table[i] = t->blocks[i];
+        log_blocks(p, "allocate", q, i, i + 1);
+    }
     memcpy(q->table, t->blocks, t->count * sizeof *q->table);
     q->entries = t->count;
     log_hit(p, q, found);
     log_blocks(p, "allocate", q, before + found, q->entries);
+    log_copies(p, q, t);
+    return KVG_OK;
+}
+
+/* Takes an answer to `fork`: a block of the child is the parent's, or a new one. */
+static kvg_status take_fork(play *p, const sequence *parent, sequence *q, const kvg_manager_table *t)
+{
+    const kvg_status s = check_table(p, q, "fork", t);
+    if (s) return s;
+    memcpy(q->table, t->blocks, t->count * sizeof *q->table);
+    q->entries = t->count;
+    for (uint32_t i = 0; i < q->entries; i++) {
+        const bool shared = q->table[i] == parent->table[i];
+        if (!shared && !is_copied(t, parent->table[i], q->table[i]))
+            return kvg_fail(KVG_ERR_INVALID, "fork of sequence %" PRIu64 " gives sequence %" PRIu64 " block %" PRIu32
+                            ", which is neither block %" PRIu32 " nor a copy of it", parent->id, q->id, q->table[i],
+                            parent->table[i]);
+        log_blocks(p, shared ? "hit" : "allocate", q, i, i + 1);
+    }
+    log_copies(p, q, t);
     return KVG_OK;
 }
 
@@ -147,7 +192,7 @@ static kvg_status let_go(play *p, uint32_t which, sequence *out)
 {
     *out = p->live[which];
     p->live[which] = p->live[--p->live_count];
-    const kvg_status s = p->manager->release(p->self, out->id);
+    const kvg_status s = p->manager.release(p->self, out->id);
     if (s) return failed(p, "release", out->id, s);
     log_blocks(p, "free", out, 0, out->entries);
     return KVG_OK;
@@ -185,33 +230,41 @@ static int32_t token_of(const play *p, uint64_t whose, uint32_t i)
     return (int32_t)(kvg_rng_u64(p->run->seed, whose, i) % 50000);
 }
 
+/* With tokens of its own. */
+static kvg_status make_sequence(play *p, uint64_t salt, uint32_t count, sequence *out)
+{
+    *out = (sequence){.id = ++p->begun, .salt = salt, .count = count,
+                      .tokens = malloc(most_tokens(p) * sizeof *out->tokens),
+                      .table = malloc(p->run->pool.blocks * sizeof *out->table)};
+    if (!out->tokens || !out->table) return kvg_fail(KVG_ERR_MEMORY, "no memory for a sequence");
+    for (uint32_t i = 0; i < most_tokens(p); i++) out->tokens[i] = token_of(p, 1000 + out->id, i);
+    return KVG_OK;
+}
+
 /* A new sequence, or one that was preempted. A sequence has the tokens of a group up to some length, then perhaps those
  * of another, which stand behind other tokens there; then its own. */
 static kvg_status draw(play *p, sequence *q)
 {
-    const uint64_t first = 1 + below(p, GROUPS), second = 1 + below(p, GROUPS), own = 1000 + p->begun;
+    const uint64_t first = 1 + below(p, GROUPS), second = 1 + below(p, GROUPS);
     const uint32_t shared = (uint32_t)below(p, most_tokens(p) + 1), cut = (uint32_t)below(p, 2 * shared + 1);
     if (p->preempted.tokens && below(p, 2)) {
         *q = p->preempted;
         p->preempted = (sequence){0};
         return KVG_OK;
     }
-    *q = (sequence){.id = ++p->begun, .salt = below(p, SALTS), .count = 1 + (uint32_t)below(p, most_tokens(p)),
-                    .tokens = malloc(most_tokens(p) * sizeof *q->tokens),
-                    .table = malloc(p->run->pool.blocks * sizeof *q->table)};
-    if (!q->tokens || !q->table) return kvg_fail(KVG_ERR_MEMORY, "no memory for a sequence");
-    for (uint32_t i = 0; i < most_tokens(p); i++)
-        q->tokens[i] = token_of(p, i >= shared ? own : i < cut ? first : second, i);
-    return KVG_OK;
+    const uint64_t salt = below(p, SALTS);
+    const kvg_status s = make_sequence(p, salt, 1 + (uint32_t)below(p, most_tokens(p)), q);
+    for (uint32_t i = 0; i < shared && !s; i++) q->tokens[i] = token_of(p, i < cut ? first : second, i);
+    return s;
 }
 
 static kvg_status admit(play *p)
 {
     sequence q;
-    kvg_manager_table t = {.blocks = p->blocks};
+    kvg_manager_table t = {.blocks = p->blocks, .copies = p->copies};
     if (p->live_count == MOST_LIVE) return release(p, (uint32_t)below(p, p->live_count));
     kvg_status s = draw(p, &q);
-    const kvg_status answer = s ? s : p->manager->admit(p->self, q.id, q.salt, q.tokens, q.count, &t);
+    const kvg_status answer = s ? s : p->manager.admit(p->self, q.id, q.salt, q.tokens, q.count, &t);
     q.entries = q.written = 0;
     if (!s && answer == KVG_ERR_EXHAUSTED) s = make_room(p, "admit", &q);
     else if (!s && answer) s = failed(p, "admit", q.id, answer);
@@ -231,14 +284,36 @@ static kvg_status grow(play *p, uint32_t which)
 {
     sequence *q = &p->live[which];
     const uint32_t before = q->count, room = most_tokens(p) - before;
-    kvg_manager_table t = {.blocks = p->blocks};
+    kvg_manager_table t = {.blocks = p->blocks, .copies = p->copies};
     if (room == 0) return release(p, which);
     q->count += 1 + (uint32_t)below(p, room < 3 ? room : 3);
-    kvg_status s = p->manager->grow(p->self, q->id, q->tokens, q->count, &t);
+    kvg_status s = p->manager.grow(p->self, q->id, q->tokens, q->count, &t);
     if (!s) return take_table(p, q, "grow", &t);
     if (s != KVG_ERR_EXHAUSTED) return failed(p, "grow", q->id, s);
     q->count = before;
     return make_room(p, "grow", q);
+}
+
+/* A copy of a sequence, which goes on with tokens of its own. */
+static kvg_status fork_one(play *p, uint32_t which)
+{
+    const sequence *parent = &p->live[which];
+    kvg_manager_table t = {.blocks = p->blocks, .copies = p->copies};
+    if (!p->manager.fork || p->live_count == MOST_LIVE || parent->written < parent->count) return KVG_OK;
+    sequence q;
+    kvg_status s = make_sequence(p, parent->salt, parent->count, &q);
+    if (!s) memcpy(q.tokens, parent->tokens, parent->count * sizeof *q.tokens);
+    const kvg_status answer = s ? s : p->manager.fork(p->self, parent->id, q.id, &t);
+    if (!s && answer == KVG_ERR_EXHAUSTED) s = make_room(p, "fork", &q);
+    else if (!s && answer) s = failed(p, "fork", q.id, answer);
+    else if (!s) s = take_fork(p, parent, &q, &t);
+    if (s || answer) {
+        forget(&q);
+        return s;
+    }
+    q.written = q.count;
+    p->live[p->live_count++] = q;
+    return KVG_OK;
 }
 
 /* A step reads what is there, and writes a chunk of what is not. */
@@ -250,15 +325,15 @@ static kvg_status step(play *p, uint32_t which)
     log_blocks(p, "read", q, 0, (q->written + size - 1) / size);
     log_written(p, q, to);
     q->written = to;
-    const kvg_status s = p->manager->written(p->self, q->id, to);
+    const kvg_status s = p->manager.written(p->self, q->id, to);
     return s ? failed(p, "written", q->id, s) : KVG_OK;
 }
 
 static kvg_status count(play *p)
 {
     uint32_t blocks;
-    if (!p->manager->available) return KVG_OK;
-    const kvg_status s = p->manager->available(p->self, &blocks);
+    if (!p->manager.available) return KVG_OK;
+    const kvg_status s = p->manager.available(p->self, &blocks);
     if (s) return failed(p, "available", 0, s);
     fprintf(p->log, "{\"event\": \"counts\", \"available\": %" PRIu32 "}\n", blocks);
     return KVG_OK;
@@ -273,6 +348,7 @@ static kvg_status play_one(play *p)
     if (p->live_count == 0 || what < 4) return admit(p);
     if (what == 4) return release(p, which);
     if (what == 5) return count(p);
+    if (what == 6) return fork_one(p, which);
     return p->live[which].written < p->live[which].count ? step(p, which) : grow(p, which);
 }
 
@@ -292,7 +368,7 @@ static kvg_status play_all(play *p)
 
 /* --- the library --- */
 
-static kvg_status open_library(const char *path, const kvg_manager **out)
+static kvg_status open_library(const char *path, kvg_manager *out)
 {
     void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
     if (!library) return kvg_fail(KVG_ERR_NOT_FOUND, "cannot open the manager: %s", dlerror());
@@ -301,12 +377,12 @@ static kvg_status open_library(const char *path, const kvg_manager **out)
     if (!symbol) return kvg_fail(KVG_ERR_INVALID, "%s exports no %s", path, KVG_MANAGER_SYMBOL);
     memcpy(&export_manager, &symbol, sizeof symbol); /* ISO C has no cast from object to function pointer */
     const kvg_manager *m = export_manager();
-    if (!m || m->abi != KVG_MANAGER_ABI || m->struct_size < sizeof *m)
+    if (!m || m->abi != KVG_MANAGER_ABI || m->struct_size < offsetof(kvg_manager, fork))
         return kvg_fail(KVG_ERR_INVALID, "%s: its manager has another ABI: build it with this kvgold's "
                         "paging/paging_plugin.h, and set struct_size", path);
+    memcpy(out, m, m->struct_size < sizeof *out ? m->struct_size : sizeof *out);
     if (!m->name || !m->open || !m->close || !m->admit || !m->grow || !m->written || !m->release)
         return kvg_fail(KVG_ERR_INVALID, "%s: its manager lacks a name, or a function that is not optional", path);
-    *out = m;
     return KVG_OK;
 }
 
@@ -316,15 +392,16 @@ static void play_in_child(void *context)
     const kvg_manager_pool *pool = &p->run->pool;
     kvg_status s = open_library(p->run->library, &p->manager);
     p->blocks = malloc(pool->blocks * sizeof *p->blocks);
+    p->copies = malloc(pool->blocks * sizeof *p->copies);
     p->hashes = malloc(pool->blocks * sizeof *p->hashes);
-    if (!s && !(p->blocks && p->hashes)) s = kvg_fail(KVG_ERR_MEMORY, "no memory for a table");
+    if (!s && !(p->blocks && p->copies && p->hashes)) s = kvg_fail(KVG_ERR_MEMORY, "no memory for a table");
     if (!s) {
         fprintf(p->log, "{\"kvgold_pool_log\": 1, \"blocks\": %" PRIu32 ", \"block_tokens\": %" PRIu32
                 ", \"evicts_on_allocate\": true}\n", pool->blocks, pool->block_tokens);
-        s = p->manager->open(pool, &p->self);
+        s = p->manager.open(pool, &p->self);
         if (s) s = failed(p, "open", 0, s);
         else s = play_all(p);
-        if (!s) p->manager->close(p->self);
+        if (!s) p->manager.close(p->self);
     }
     fflush(p->log);
     p->result.status = s;

@@ -49,6 +49,12 @@ mistake "a block is lost" ": A25: " -e 's/^(    while \()q->entries > 0/\1q->ent
 mistake "a counter drifts" ": A25: " -e 's/\*blocks = count_available\(self\)/& + (((manager *)self)->clock > 40)/'
 mistake "a failure keeps what it took" " blocks for " \
     -e 's/if \(count_available.*/while (count_available(m) \&\& q->entries < wanted) q->table[q->entries++] = take(m);\n    if (q->entries < wanted) return KVG_ERR_EXHAUSTED;/'
+mistake "a fork is not held" ": A25: " -e 's/m->blocks\[q->table\[q->entries\]\].users\+\+;//'
+mistake "a shared block is written in place" ": A14: " -e 's/&& m->blocks\[q->table\[q->entries - 1\]\].users > 1/\&\& 0/'
+mistake "a block is copied into itself" ": A17: " \
+    -e 's/(table->copies\[table->copy_count\+\+\] = )copy;/&\n    \1(kvg_manager_copy){copy.to, copy.to};/'
+mistake "a copy is not said" "or copy them" -e 's/table->copies\[table->copy_count\+\+\] = copy;//'
+mistake "a fork gets other blocks" "nor a copy of it" -e 's/= from->table\[q->entries\];/= from->table[q->entries] ^ 1;/'
 mistake "all tokens are found" "below them" -e 's/\(q->count - 1\) \/ size/q->count \/ size/'
 mistake "a block too many" "give 1" -e 's/\(q->count \+ m->pool.block_tokens - 1\) \//(q->count + m->pool.block_tokens) \//'
 mistake "a table is sorted" "in place of" -e 's/table->count = q->entries;/&\n    if (q->entries > 2) { *table->blocks = q->table[1]; table->blocks[1] = *q->table; }/'
