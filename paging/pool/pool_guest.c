@@ -48,11 +48,11 @@ static kvg_status failed(play *p, const char *call, uint64_t id, kvg_status s)
 
 /* --- the log --- */
 
-static void log_blocks(play *p, const char *event, const sequence *q, uint32_t from, uint32_t to)
+static void log_blocks(play *p, const char *event, const sequence *q, const uint32_t *blocks, uint32_t count)
 {
-    if (from == to) return;
+    if (count == 0) return;
     fprintf(p->log, "{\"event\": \"%s\", \"sequence\": %" PRIu64 ", \"blocks\": [", event, q->id);
-    for (uint32_t i = from; i < to; i++) fprintf(p->log, "%s%" PRIu32, i > from ? ", " : "", q->table[i]);
+    for (uint32_t i = 0; i < count; i++) fprintf(p->log, "%s%" PRIu32, i ? ", " : "", blocks[i]);
     fputs("]}\n", p->log);
 }
 
@@ -134,6 +134,9 @@ static kvg_status check_table(const play *p, const sequence *q, const char *call
     if (t->cached % size || (t->cached && t->cached >= q->count))
         return kvg_fail(KVG_ERR_INVALID, "%s of sequence %" PRIu64 " finds %" PRIu32 " of %" PRIu32 " tokens: give a "
                         "multiple of %" PRIu32 " below them", call, q->id, t->cached, q->count, size);
+    if (t->copy_count > p->run->pool.blocks)
+        return kvg_fail(KVG_ERR_INVALID, "%s of sequence %" PRIu64 " gives %" PRIu32 " copies: set copy_count to "
+                        "those that it makes", call, q->id, t->copy_count);
     for (uint32_t i = 0; i < q->entries; i++) {
         if (t->blocks[i] == q->table[i] || is_copied(t, q->table[i], t->blocks[i])) continue;
         return kvg_fail(KVG_ERR_INVALID, "%s of sequence %" PRIu64 " gives block %" PRIu32 " in place of %" PRIu32
@@ -142,23 +145,24 @@ static kvg_status check_table(const play *p, const sequence *q, const char *call
     return KVG_OK;
 }
 
-/* Takes an answer for the sequence's table: `found` blocks behind those that it has are others' blocks. */
+/* Takes an answer for the sequence's table: the new blocks that hold cached tokens are others' blocks, too. A block that
+ * is replaced is given back when it was copied. */
 static kvg_status take_table(play *p, sequence *q, const char *call, const kvg_manager_table *t)
 {
     const uint32_t before = q->entries, found = t->cached / p->run->pool.block_tokens;
     const kvg_status s = check_table(p, q, call, t);
     if (s) return s;
     for (uint32_t i = 0; i < before; i++) {
-        if (t->blocks[i] == q->table[i]) continue;
-        log_blocks(p, "free", q, i, i + 1);
-        q->table[i] = t->blocks[i];
-        log_blocks(p, "allocate", q, i, i + 1);
+        if (t->blocks[i] != q->table[i]) log_blocks(p, "allocate", q, &t->blocks[i], 1);
+    }
+    log_copies(p, q, t);
+    for (uint32_t i = 0; i < before; i++) {
+        if (t->blocks[i] != q->table[i]) log_blocks(p, "free", q, &q->table[i], 1);
     }
     memcpy(q->table, t->blocks, t->count * sizeof *q->table);
     q->entries = t->count;
     log_hit(p, q, found);
-    log_blocks(p, "allocate", q, before + found, q->entries);
-    log_copies(p, q, t);
+    log_blocks(p, "allocate", q, q->table + before + found, q->entries - before - found);
     return KVG_OK;
 }
 
@@ -175,7 +179,7 @@ static kvg_status take_fork(play *p, const sequence *parent, sequence *q, const 
             return kvg_fail(KVG_ERR_INVALID, "fork of sequence %" PRIu64 " gives sequence %" PRIu64 " block %" PRIu32
                             ", which is neither block %" PRIu32 " nor a copy of it", parent->id, q->id, q->table[i],
                             parent->table[i]);
-        log_blocks(p, shared ? "hit" : "allocate", q, i, i + 1);
+        log_blocks(p, shared ? "hit" : "allocate", q, &q->table[i], 1);
     }
     log_copies(p, q, t);
     return KVG_OK;
@@ -194,7 +198,7 @@ static kvg_status let_go(play *p, uint32_t which, sequence *out)
     p->live[which] = p->live[--p->live_count];
     const kvg_status s = p->manager.release(p->self, out->id);
     if (s) return failed(p, "release", out->id, s);
-    log_blocks(p, "free", out, 0, out->entries);
+    log_blocks(p, "free", out, out->table, out->entries);
     return KVG_OK;
 }
 
@@ -322,7 +326,7 @@ static kvg_status step(play *p, uint32_t which)
     sequence *q = &p->live[which];
     const uint32_t size = p->run->pool.block_tokens;
     const uint32_t to = q->written + 1 + (uint32_t)below(p, q->count - q->written);
-    log_blocks(p, "read", q, 0, (q->written + size - 1) / size);
+    log_blocks(p, "read", q, q->table, (q->written + size - 1) / size);
     log_written(p, q, to);
     q->written = to;
     const kvg_status s = p->manager.written(p->self, q->id, to);
