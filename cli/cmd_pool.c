@@ -13,6 +13,7 @@
 #include "core/name.h"
 #include "paging/pool/pool_bench.h"
 #include "paging/pool/pool_campaign.h"
+#include "paging/pool/pool_guest.h"
 #include "paging/pool/pool_log.h"
 #include "support/child.h"
 #include "support/interrupt.h"
@@ -326,10 +327,36 @@ static kvg_status audit(const char *path, const pool_options *o, int *exit_code)
     return KVG_OK;
 }
 
+/* --- check --- */
+
+static kvg_status check(const char *library, const pool_options *o, int *exit_code)
+{
+    char path[512];
+    audit_output output = {.log = path};
+    kvg_guest_verdict v;
+    snprintf(path, sizeof path, "%s/manager.jsonl", o->folder);
+    kvg_status s = kvg_whole_file_folder(o->folder);
+    if (!s) s = kvg_guest_check(&(kvg_guest_run){.library = library, .seed = o->seed, .operations = o->run.operations},
+                                path, (kvg_audit_report){print_violation, &output}, &v);
+    if (s) return s;
+    *exit_code = v.fails ? KVG_EXIT_FAIL : KVG_EXIT_PASS;
+    if (!v.fails) {
+        printf("PASS: %" PRIu64 " operations on %zu pools; %.0f %% of the tokens that sequences began with were found "
+               "in the cache\n", v.operations, v.pools, v.tokens ? 100 * (double)v.found / (double)v.tokens : 0);
+        return KVG_OK;
+    }
+    if (v.totals.violations) print_audit(&output, &v.totals);
+    if (v.result.status) printf("%s: %s\n", path, v.result.text);
+    printf("FAIL: a pool of %" PRIu32 " blocks of %" PRIu32 " tokens, %" PRIu64 " operations\n"
+           "repeat: kvgold pool check %s --seed 0x%" PRIx64 " --ops %" PRIu64 "\n", v.run.pool.blocks,
+           v.run.pool.block_tokens, v.run.operations, library, v.run.seed, v.run.operations);
+    return KVG_OK;
+}
+
 static const struct action {
     const char *name;
     kvg_status (*run)(const char *path, const pool_options *o, int *exit_code);
-} actions[] = {{"run", run_config}, {"replay", replay}, {"bench", bench}, {"audit", audit}};
+} actions[] = {{"run", run_config}, {"replay", replay}, {"bench", bench}, {"audit", audit}, {"check", check}};
 enum { ACTION_COUNT = sizeof actions / sizeof actions[0] };
 
 int kvg_command_pool(const kvg_arguments *a)
@@ -350,7 +377,7 @@ int kvg_command_pool(const kvg_arguments *a)
     };
     kvg_status s = defect ? kvg_pool_defect_find(defect, &o.run.defect) : KVG_OK;
     if (s) return kvg_command_fail("pool", kvg_fail_option(s, KVG_OPTION_POOL_DEFECT));
-    if (a->file_count != 2) return kvg_command_usage("pool", "give run, replay, bench or audit, and one file");
+    if (a->file_count != 2) return kvg_command_usage("pool", "give run, replay, bench, audit or check, and one file");
     size_t i;
     int exit_code = KVG_EXIT_FAIL;
     s = kvg_name_find("action", a->files[0], &actions[0].name, sizeof actions[0], ACTION_COUNT, &i);

@@ -96,6 +96,9 @@ works plugin-pages " passed, 0 failed; 5 of 5 cells judged"
 rm "$scratch/plugin-pages/pages.json"
 fails plugin-pages pages_engine.c 's/key <= position/key < position/' "10 passed, 10 failed; 5 of 5 cells judged"
 
+works manager "PASS: "
+fails manager manager.c 's/b->salt == salt && //' ": A7: "
+
 works engine " passed, 0 failed, "
 fails engine engine.c 's/key <= asked->position/key < asked->position/' "their answers are those of defect mask_less"
 

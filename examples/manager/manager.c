@@ -1,0 +1,299 @@
+/* A block manager with a prefix cache, as a plug-in of `kvgold pool check`.
+ *
+ * A full block is known by a hash of its tokens and of the block before it. The hash finds a block; whether it is the
+ * right one is decided by its tokens, its salt and the block before it. A block that no sequence holds stays known
+ * until it is needed: the one that was held longest ago is given away first. */
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "paging/paging_plugin.h"
+
+enum { NONE = -1 };
+
+typedef struct block {
+    uint32_t users;
+    uint64_t released;    /* when the last user let it go; larger is later */
+    bool known;           /* its tokens are written, and others may use it */
+    uint64_t hash, salt;
+    int32_t *tokens;      /* block_tokens of them, if it is known */
+    int before;           /* the block before it; NONE: it is the first */
+    uint64_t life_before; /* of that block: another life has other tokens */
+    uint64_t life;        /* grows with each new use */
+} block;
+
+typedef struct sequence {
+    struct sequence *next;
+    uint64_t id, salt;
+    int32_t *tokens;
+    uint32_t count, known, *table, entries; /* known: its leading blocks that are known */
+} sequence;
+
+typedef struct manager {
+    kvg_manager_pool pool;
+    block *blocks;
+    sequence *sequences;
+    uint64_t clock;
+} manager;
+
+static sequence *find(const manager *m, uint64_t id)
+{
+    sequence *q = m->sequences;
+    while (q && q->id != id) q = q->next;
+    return q;
+}
+
+static uint64_t hash_of(const int32_t *tokens, uint32_t count, uint64_t before)
+{
+    uint64_t hash = before ^ 0xCBF29CE484222325u;
+    for (uint32_t i = 0; i < count; i++) hash = (hash ^ (uint32_t)tokens[i]) * 0x100000001B3u;
+    return hash;
+}
+
+/* Whether a block is the one that follows `before` with these tokens. */
+static bool is_it(const manager *m, const block *b, uint64_t hash, uint64_t salt, int before, const int32_t *tokens)
+{
+    return b->known && b->hash == hash && b->salt == salt && b->before == before &&
+           (before == NONE || b->life_before == m->blocks[before].life) &&
+           memcmp(b->tokens, tokens, m->pool.block_tokens * sizeof *tokens) == 0;
+}
+
+/* A manager for more blocks keeps a table from hashes to blocks. */
+static int look_up(const manager *m, uint64_t hash, uint64_t salt, int before, const int32_t *tokens)
+{
+    for (uint32_t i = 0; i < m->pool.blocks; i++) {
+        if (is_it(m, &m->blocks[i], hash, salt, before, tokens)) return (int)i;
+    }
+    return NONE;
+}
+
+/* The leading blocks of a sequence that are there, at most all but the one of its last token. */
+static uint32_t match(const manager *m, sequence *q)
+{
+    const uint32_t size = m->pool.block_tokens, most = (q->count - 1) / size;
+    uint64_t hash = 0;
+    int before = NONE;
+    for (q->known = 0; q->known < most; q->known++) {
+        const int32_t *tokens = q->tokens + (size_t)q->known * size;
+        hash = hash_of(tokens, size, hash);
+        before = look_up(m, hash, q->salt, before, tokens);
+        if (before == NONE) break;
+        q->table[q->known] = (uint32_t)before;
+    }
+    return q->known;
+}
+
+static uint32_t count_available(const manager *m)
+{
+    uint32_t available = 0;
+    for (uint32_t i = 0; i < m->pool.blocks; i++) available += m->blocks[i].users == 0;
+    return available;
+}
+
+/* The block that no sequence holds and that was let go first; those that nobody knows come before all others. */
+static uint32_t take(manager *m)
+{
+    block *oldest = NULL;
+    for (uint32_t i = 0; i < m->pool.blocks; i++) {
+        block *b = &m->blocks[i];
+        if (b->users) continue;
+        const bool older = oldest && b->known == oldest->known && b->released < oldest->released;
+        if (!oldest || b->known < oldest->known || older) oldest = b;
+    }
+    oldest->users = 1;
+    oldest->known = false;
+    oldest->life = ++m->clock;
+    return (uint32_t)(oldest - m->blocks);
+}
+
+/* Another block in place of the table's last one, of which others have the tokens, too. */
+static void copy_last(manager *m, sequence *q, kvg_manager_table *table)
+{
+    uint32_t *last = &q->table[q->entries - 1];
+    const kvg_manager_copy copy = {*last, take(m)};
+    m->blocks[*last].users--;
+    *last = copy.to;
+    table->copies[table->copy_count++] = copy;
+}
+
+/* New blocks behind those of the sequence's table, until they hold all of its tokens. `first`: where they begin. */
+static kvg_status fill(manager *m, sequence *q, uint32_t first, kvg_manager_table *table)
+{
+    const uint32_t wanted = (q->count + m->pool.block_tokens - 1) / m->pool.block_tokens;
+    const bool copied = first % m->pool.block_tokens && m->blocks[q->table[q->entries - 1]].users > 1;
+    if (count_available(m) < wanted - q->entries + copied) return KVG_ERR_EXHAUSTED;
+    if (copied) copy_last(m, q, table);
+    while (q->entries < wanted) q->table[q->entries++] = take(m);
+    memcpy(table->blocks, q->table, q->entries * sizeof *q->table);
+    table->count = q->entries;
+    return KVG_OK;
+}
+
+/* The last block is let go first, so that it is given away first: what stands before a block is worth more. */
+static void drop(manager *m, sequence *q)
+{
+    while (q->entries > 0) {
+        block *b = &m->blocks[q->table[--q->entries]];
+        if (--b->users == 0) b->released = ++m->clock;
+    }
+    free(q->tokens);
+    free(q->table);
+    free(q);
+}
+
+/* --- the functions of a manager --- */
+
+static void end(void *self)
+{
+    manager *m = self;
+    while (m->sequences) {
+        sequence *q = m->sequences;
+        m->sequences = q->next;
+        drop(m, q);
+    }
+    for (uint32_t i = 0; m->blocks && i < m->pool.blocks; i++) free(m->blocks[i].tokens);
+    free(m->blocks);
+    free(m);
+}
+
+static kvg_status begin(const kvg_manager_pool *pool, void **self)
+{
+    manager *m = calloc(1, sizeof *m);
+    if (!m) return KVG_ERR_MEMORY;
+    m->pool = *pool;
+    m->blocks = calloc(pool->blocks, sizeof *m->blocks);
+    for (uint32_t i = 0; m->blocks && i < pool->blocks; i++) {
+        m->blocks[i].tokens = malloc(pool->block_tokens * sizeof(int32_t));
+        if (m->blocks[i].tokens) continue;
+        end(m);
+        return KVG_ERR_MEMORY;
+    }
+    *self = m;
+    return m->blocks ? KVG_OK : KVG_ERR_MEMORY;
+}
+
+/* The sequence has these tokens now. */
+static bool set_tokens(sequence *q, const int32_t *tokens, uint32_t count)
+{
+    int32_t *kept = realloc(q->tokens, count * sizeof *kept);
+    if (!kept) return false;
+    q->tokens = kept;
+    q->count = count;
+    memcpy(kept, tokens, count * sizeof *kept);
+    return true;
+}
+
+/* A sequence without blocks; NULL: no memory. */
+static sequence *make(const manager *m, uint64_t id, uint64_t salt, const int32_t *tokens, uint32_t count)
+{
+    sequence *q = calloc(1, sizeof *q);
+    if (!q) return NULL;
+    q->id = id;
+    q->salt = salt;
+    q->table = malloc(m->pool.blocks * sizeof *q->table);
+    if (q->table && set_tokens(q, tokens, count)) return q;
+    free(q->table);
+    free(q);
+    return NULL;
+}
+
+static void add(manager *m, sequence *q)
+{
+    q->next = m->sequences;
+    m->sequences = q;
+}
+
+static kvg_status admit(void *self, uint64_t id, uint64_t salt, const int32_t *tokens, uint32_t count,
+                        kvg_manager_table *table)
+{
+    manager *m = self;
+    sequence *q = make(m, id, salt, tokens, count);
+    if (!q) return KVG_ERR_MEMORY;
+    q->entries = match(m, q);
+    for (uint32_t i = 0; i < q->entries; i++) m->blocks[q->table[i]].users++; /* so that `take` leaves them */
+    table->cached = q->entries * m->pool.block_tokens;
+    const kvg_status s = fill(m, q, table->cached, table);
+    if (s) drop(m, q);
+    else add(m, q);
+    return s;
+}
+
+static kvg_status grow(void *self, uint64_t id, const int32_t *tokens, uint32_t count, kvg_manager_table *table)
+{
+    manager *m = self;
+    sequence *q = find(m, id);
+    const uint32_t before = q->count;
+    if (!set_tokens(q, tokens, count)) return KVG_ERR_MEMORY;
+    const kvg_status s = fill(m, q, before, table);
+    if (s) q->count = before;
+    return s;
+}
+
+static kvg_status fork_sequence(void *self, uint64_t parent, uint64_t child, kvg_manager_table *table)
+{
+    manager *m = self;
+    const sequence *from = find(m, parent);
+    sequence *q = make(m, child, from->salt, from->tokens, from->count);
+    if (!q) return KVG_ERR_MEMORY;
+    q->known = from->known;
+    for (; q->entries < from->entries; q->entries++) {
+        q->table[q->entries] = table->blocks[q->entries] = from->table[q->entries];
+        m->blocks[q->table[q->entries]].users++;
+    }
+    table->count = q->entries;
+    add(m, q);
+    return KVG_OK;
+}
+
+static kvg_status written(void *self, uint64_t id, uint32_t count)
+{
+    manager *m = self;
+    sequence *q = find(m, id);
+    const uint32_t size = m->pool.block_tokens;
+    for (; q->known < count / size; q->known++) {
+        block *b = &m->blocks[q->table[q->known]];
+        const block *before = q->known ? &m->blocks[q->table[q->known - 1]] : NULL;
+        memcpy(b->tokens, q->tokens + (size_t)q->known * size, size * sizeof *b->tokens);
+        b->salt = q->salt;
+        b->hash = hash_of(b->tokens, size, before ? before->hash : 0);
+        b->before = before ? (int)(before - m->blocks) : NONE;
+        b->life_before = before ? before->life : 0;
+        b->known = true;
+    }
+    return KVG_OK;
+}
+
+static kvg_status release(void *self, uint64_t id)
+{
+    manager *m = self;
+    sequence **at = &m->sequences;
+    while ((*at)->id != id) at = &(*at)->next;
+    sequence *q = *at;
+    *at = q->next;
+    drop(m, q);
+    return KVG_OK;
+}
+
+static kvg_status available(void *self, uint32_t *blocks)
+{
+    *blocks = count_available(self);
+    return KVG_OK;
+}
+
+KVG_PLUGIN_EXPORT const kvg_manager *kvg_manager_export(void)
+{
+    static const kvg_manager exported = {
+        .abi = KVG_MANAGER_ABI,
+        .struct_size = sizeof exported,
+        .name = "example",
+        .open = begin,
+        .close = end,
+        .admit = admit,
+        .grow = grow,
+        .written = written,
+        .release = release,
+        .available = available,
+        .fork = fork_sequence,
+    };
+    return &exported;
+}

@@ -1,0 +1,101 @@
+/* The interface between kvgold and a block manager that it judges: a shared library that exports one function,
+ * `kvg_manager_export`, which returns one struct of functions. This header is the manual; examples/manager has a
+ * complete one.
+ *
+ *     cc -std=c11 -shared -fPIC -I PREFIX/include/kvgold manager.c -o libmanager.so
+ *     kvgold pool check ./libmanager.so
+ *
+ * A plug-in includes this header alone (C11, C++17 or later) and links nothing of kvgold.
+ *
+ * What runs. kvgold plays an engine: sequences arrive with tokens, many of which others have too, grow, and end. It
+ * writes down what the manager answers as events of docs/spec/paging.md section 7, and judges these by the rules there.
+ * So whatever the contract leaves to a manager (which free block, which victim, when to evict, whether to share) is its
+ * choice. The manager runs in a process of its own. One thread calls it.
+ *
+ * Words. A block holds block_tokens tokens. Block i of a sequence's table holds its tokens from i * block_tokens on. A
+ * sequence holds the blocks of its table, until it is released. A block is available if no sequence holds it.
+ *
+ * Statuses. KVG_OK: done. KVG_ERR_EXHAUSTED, of `admit` and `grow`: too few blocks are available, and nothing has
+ * changed; a pool of which no sequence holds a block serves every sequence that fits in it. Any other status is a
+ * failure, which ends the check.
+ *
+ * Growth. New members are added at the end of the structs. struct_size says how many a plug-in has. A member that is 0
+ * means the same as one that is left out. Any other change needs a new KVG_MANAGER_ABI. */
+#ifndef KVG_PAGING_PAGING_PLUGIN_H
+#define KVG_PAGING_PAGING_PLUGIN_H
+
+#include <stdint.h>
+
+#include "core/plugin.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum { KVG_MANAGER_ABI = 1 };
+
+typedef struct kvg_manager_pool {
+    uint32_t struct_size;
+    uint32_t blocks, block_tokens; /* ids are 0 to blocks - 1 */
+} kvg_manager_pool;
+
+/* All of block `from` is copied into block `to`. */
+typedef struct kvg_manager_copy {
+    uint32_t from, to;
+} kvg_manager_copy;
+
+/* The table of a sequence, in memory of kvgold. */
+typedef struct kvg_manager_table {
+    uint32_t *blocks; /* ids, room for all blocks of the pool */
+    uint32_t count;   /* ceil(tokens of the sequence / block_tokens) */
+    uint32_t cached;  /* `admit`: its leading tokens that stand in blocks already, from sequences before: a multiple of
+                       * block_tokens, below the number of its tokens. kvgold will not write them */
+    kvg_manager_copy *copies; /* `grow`, `fork`: what kvgold copies before it writes; room for all blocks of the pool */
+    uint32_t copy_count;      /* 0 before the call */
+} kvg_manager_table;
+
+typedef struct kvg_manager {
+    uint32_t abi;         /* KVG_MANAGER_ABI */
+    uint32_t struct_size; /* sizeof(kvg_manager) */
+    const char *name;     /* for people */
+
+    /* Makes a manager of an empty pool, and ends it. */
+    kvg_status (*open)(const kvg_manager_pool *pool, void **manager);
+    void (*close)(void *manager);
+
+    /* A sequence begins, with tokens[count], count > 0. Sequences of another salt must not share its blocks. */
+    kvg_status (*admit)(void *manager, uint64_t sequence, uint64_t salt, const int32_t *tokens, uint32_t count,
+                        kvg_manager_table *table);
+
+    /* A sequence has tokens[count] now: more than before, of which those that it had are the first. The blocks that its
+     * table had are the first of the new one. kvgold will write tokens behind those that are written: where they begin
+     * in a block that another sequence holds too, that block is replaced by another, and `copies` has the pair. */
+    kvg_status (*grow)(void *manager, uint64_t sequence, const int32_t *tokens, uint32_t count,
+                       kvg_manager_table *table);
+
+    /* The engine has written the sequence's first `count` tokens into its blocks, at least as many as before. */
+    kvg_status (*written)(void *manager, uint64_t sequence, uint32_t count);
+
+    /* A sequence ends, or is preempted: it comes again by `admit`, with all the tokens that it had. */
+    kvg_status (*release)(void *manager, uint64_t sequence);
+
+    /* How many blocks are available. NULL: the manager does not count them, and a leak is not seen. */
+    kvg_status (*available)(void *manager, uint32_t *blocks);
+
+    /* One line on the last call that failed; NULL: no text. */
+    const char *(*error_text)(void);
+
+    /* Sequence `child` begins with the tokens and the salt of `parent`, which are all written: in its blocks, or in
+     * copies of them. NULL: the manager cannot do that. */
+    kvg_status (*fork)(void *manager, uint64_t parent, uint64_t child, kvg_manager_table *table);
+} kvg_manager;
+
+/* The symbol that a plug-in exports. KVG_PLUGIN_EXPORT stands before its definition. */
+#define KVG_MANAGER_SYMBOL "kvg_manager_export"
+typedef const kvg_manager *kvg_manager_export_fn(void);
+KVG_PLUGIN_VISIBLE const kvg_manager *kvg_manager_export(void);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,421 @@
+#include "paging/pool/pool_guest.h"
+
+#include <dlfcn.h>
+#include <inttypes.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/rng.h"
+#include "support/child.h"
+
+enum { MOST_LIVE = 48, MOST_BLOCKS = 12, GROUPS = 6, SALTS = 3, HANG_SECONDS = 60 };
+
+typedef struct sequence {
+    uint64_t id, salt;
+    int32_t *tokens;
+    uint32_t count, written; /* tokens; of these in the cache */
+    uint32_t *table, entries;
+} sequence;
+
+/* One run, in the child. */
+typedef struct play {
+    const kvg_guest_run *run;
+    FILE *log;
+    kvg_guest_result result;
+    kvg_manager manager; /* what this kvgold knows of the library's, the rest 0 */
+    void *self;
+    sequence live[MOST_LIVE];
+    uint32_t live_count;
+    sequence preempted; /* the last one that is to come again; without tokens: there is none */
+    uint64_t begun, drawn;
+    uint32_t *blocks;         /* of an answer */
+    kvg_manager_copy *copies; /* the same */
+    uint64_t *hashes; /* of a sequence's full blocks */
+} play;
+
+static uint64_t below(play *p, uint64_t n)
+{
+    return kvg_rng_below(p->run->seed, 0, p->drawn++, n);
+}
+
+static kvg_status failed(play *p, const char *call, uint64_t id, kvg_status s)
+{
+    const char *text = p->manager.error_text ? p->manager.error_text() : NULL;
+    return kvg_fail(s, "%s of sequence %" PRIu64 " fails: %s%s%.120s", call, id, kvg_status_name(s), text ? ": " : "",
+                    text ? text : "");
+}
+
+/* --- the log --- */
+
+static void log_blocks(play *p, const char *event, const sequence *q, const uint32_t *blocks, uint32_t count)
+{
+    if (count == 0) return;
+    fprintf(p->log, "{\"event\": \"%s\", \"sequence\": %" PRIu64 ", \"blocks\": [", event, q->id);
+    for (uint32_t i = 0; i < count; i++) fprintf(p->log, "%s%" PRIu32, i ? ", " : "", blocks[i]);
+    fputs("]}\n", p->log);
+}
+
+static void log_tokens(play *p, const sequence *q, uint32_t from, uint32_t to)
+{
+    fprintf(p->log, "\"salt\": %" PRIu64 ", \"tokens\": [", q->salt);
+    for (uint32_t i = from; i < to; i++) fprintf(p->log, "%s%" PRId32, i > from ? ", " : "", q->tokens[i]);
+    fputs("]}\n", p->log);
+}
+
+/* The name of what the first blocks of a sequence hold: blocks with one name hold the same tokens behind the same. */
+static void name_blocks(play *p, const sequence *q, uint32_t count)
+{
+    const uint32_t size = p->run->pool.block_tokens;
+    uint64_t before = q->salt;
+    for (uint32_t i = 0; i < count; i++) {
+        const uint64_t parts[] = {before, kvg_hash64(q->tokens + (size_t)i * size, size * sizeof *q->tokens)};
+        p->hashes[i] = before = kvg_hash64(parts, sizeof parts);
+    }
+}
+
+static void log_hit(play *p, const sequence *q, uint32_t count)
+{
+    if (count == 0) return;
+    name_blocks(p, q, count);
+    fprintf(p->log, "{\"event\": \"hit\", \"sequence\": %" PRIu64 ", \"blocks\": [", q->id);
+    for (uint32_t i = 0; i < count; i++) fprintf(p->log, "%s%" PRIu32, i ? ", " : "", q->table[i]);
+    fputs("], \"hashes\": [", p->log);
+    for (uint32_t i = 0; i < count; i++) fprintf(p->log, "%s\"%016" PRIx64 "\"", i ? ", " : "", p->hashes[i]);
+    fputs("], ", p->log);
+    log_tokens(p, q, 0, count * p->run->pool.block_tokens);
+}
+
+static void log_copies(play *p, const sequence *q, const kvg_manager_table *t)
+{
+    for (uint32_t i = 0; i < t->copy_count; i++) {
+        fprintf(p->log, "{\"event\": \"copy\", \"sequence\": %" PRIu64 ", \"from\": %" PRIu32 ", \"to\": %" PRIu32
+                "}\n", q->id, t->copies[i].from, t->copies[i].to);
+    }
+}
+
+/* The engine writes tokens; blocks that become full may be found from now on. */
+static void log_written(play *p, const sequence *q, uint32_t to)
+{
+    const uint32_t size = p->run->pool.block_tokens;
+    for (uint32_t i = q->written / size; i * size < to; i++) {
+        const uint32_t from = i * size > q->written ? i * size : q->written;
+        const uint32_t end = (i + 1) * size < to ? (i + 1) * size : to;
+        fprintf(p->log, "{\"event\": \"write\", \"sequence\": %" PRIu64 ", \"block\": %" PRIu32 ", \"first\": %" PRIu32
+                ", \"count\": %" PRIu32 "}\n", q->id, q->table[i], from - i * size, end - from);
+    }
+    name_blocks(p, q, to / size);
+    for (uint32_t i = q->written / size; i < to / size; i++) {
+        fprintf(p->log, "{\"event\": \"store\", \"block\": %" PRIu32 ", \"hash\": \"%016" PRIx64 "\", \"parent\": ",
+                q->table[i], p->hashes[i]);
+        if (i > 0) fprintf(p->log, "\"%016" PRIx64 "\", ", p->hashes[i - 1]);
+        else fputs("null, ", p->log);
+        log_tokens(p, q, i * size, (i + 1) * size);
+    }
+}
+
+/* --- what a manager is asked --- */
+
+static bool is_copied(const kvg_manager_table *t, uint32_t from, uint32_t to)
+{
+    for (uint32_t i = 0; i < t->copy_count; i++) {
+        if (t->copies[i].from == from && t->copies[i].to == to) return true;
+    }
+    return false;
+}
+
+/* `q` has the blocks that it had before. */
+static kvg_status check_table(const play *p, const sequence *q, const char *call, const kvg_manager_table *t)
+{
+    const uint32_t size = p->run->pool.block_tokens, wanted = (q->count + size - 1) / size;
+    if (t->count != wanted)
+        return kvg_fail(KVG_ERR_INVALID, "%s of sequence %" PRIu64 " gives %" PRIu32 " blocks for %" PRIu32 " tokens: "
+                        "give %" PRIu32, call, q->id, t->count, q->count, wanted);
+    if (t->cached % size || (t->cached && t->cached >= q->count))
+        return kvg_fail(KVG_ERR_INVALID, "%s of sequence %" PRIu64 " finds %" PRIu32 " of %" PRIu32 " tokens: give a "
+                        "multiple of %" PRIu32 " below them", call, q->id, t->cached, q->count, size);
+    if (t->copy_count > p->run->pool.blocks)
+        return kvg_fail(KVG_ERR_INVALID, "%s of sequence %" PRIu64 " gives %" PRIu32 " copies: set copy_count to "
+                        "those that it makes", call, q->id, t->copy_count);
+    for (uint32_t i = 0; i < q->entries; i++) {
+        if (t->blocks[i] == q->table[i] || is_copied(t, q->table[i], t->blocks[i])) continue;
+        return kvg_fail(KVG_ERR_INVALID, "%s of sequence %" PRIu64 " gives block %" PRIu32 " in place of %" PRIu32
+                        ": keep the blocks that a table has, or copy them", call, q->id, t->blocks[i], q->table[i]);
+    }
+    return KVG_OK;
+}
+
+/* Takes an answer for the sequence's table: the new blocks that hold cached tokens are others' blocks, too. A block that
+ * is replaced is given back when it was copied. */
+static kvg_status take_table(play *p, sequence *q, const char *call, const kvg_manager_table *t)
+{
+    const uint32_t before = q->entries, found = t->cached / p->run->pool.block_tokens;
+    const kvg_status s = check_table(p, q, call, t);
+    if (s) return s;
+    for (uint32_t i = 0; i < before; i++) {
+        if (t->blocks[i] != q->table[i]) log_blocks(p, "allocate", q, &t->blocks[i], 1);
+    }
+    log_copies(p, q, t);
+    for (uint32_t i = 0; i < before; i++) {
+        if (t->blocks[i] != q->table[i]) log_blocks(p, "free", q, &q->table[i], 1);
+    }
+    memcpy(q->table, t->blocks, t->count * sizeof *q->table);
+    q->entries = t->count;
+    log_hit(p, q, found);
+    log_blocks(p, "allocate", q, q->table + before + found, q->entries - before - found);
+    return KVG_OK;
+}
+
+/* Takes an answer to `fork`: a block of the child is the parent's, or a new one. */
+static kvg_status take_fork(play *p, const sequence *parent, sequence *q, const kvg_manager_table *t)
+{
+    const kvg_status s = check_table(p, q, "fork", t);
+    if (s) return s;
+    memcpy(q->table, t->blocks, t->count * sizeof *q->table);
+    q->entries = t->count;
+    for (uint32_t i = 0; i < q->entries; i++) {
+        const bool shared = q->table[i] == parent->table[i];
+        if (!shared && !is_copied(t, parent->table[i], q->table[i]))
+            return kvg_fail(KVG_ERR_INVALID, "fork of sequence %" PRIu64 " gives sequence %" PRIu64 " block %" PRIu32
+                            ", which is neither block %" PRIu32 " nor a copy of it", parent->id, q->id, q->table[i],
+                            parent->table[i]);
+        log_blocks(p, shared ? "hit" : "allocate", q, &q->table[i], 1);
+    }
+    log_copies(p, q, t);
+    return KVG_OK;
+}
+
+static void forget(sequence *q)
+{
+    free(q->tokens);
+    free(q->table);
+    *q = (sequence){0};
+}
+
+static kvg_status let_go(play *p, uint32_t which, sequence *out)
+{
+    *out = p->live[which];
+    p->live[which] = p->live[--p->live_count];
+    const kvg_status s = p->manager.release(p->self, out->id);
+    if (s) return failed(p, "release", out->id, s);
+    log_blocks(p, "free", out, out->table, out->entries);
+    return KVG_OK;
+}
+
+static kvg_status release(play *p, uint32_t which)
+{
+    sequence q;
+    const kvg_status s = let_go(p, which, &q);
+    forget(&q);
+    return s;
+}
+
+/* Too few blocks: some sequence is preempted, if there is one. */
+static kvg_status make_room(play *p, const char *call, const sequence *q)
+{
+    p->result.exhausted++;
+    if (p->live_count) {
+        forget(&p->preempted);
+        return let_go(p, (uint32_t)below(p, p->live_count), &p->preempted);
+    }
+    return kvg_fail(KVG_ERR_INVALID, "%s of sequence %" PRIu64 " says that a pool of which no sequence holds a block "
+                    "is too small for %" PRIu32 " tokens", call, q->id, q->count);
+}
+
+static uint32_t most_tokens(const play *p)
+{
+    const uint32_t blocks = p->run->pool.blocks;
+    return p->run->pool.block_tokens * (blocks < MOST_BLOCKS ? blocks : MOST_BLOCKS);
+}
+
+/* A token of a group of sequences, or of a sequence alone. */
+static int32_t token_of(const play *p, uint64_t whose, uint32_t i)
+{
+    return (int32_t)(kvg_rng_u64(p->run->seed, whose, i) % 50000);
+}
+
+/* With tokens of its own. */
+static kvg_status make_sequence(play *p, uint64_t salt, uint32_t count, sequence *out)
+{
+    *out = (sequence){.id = ++p->begun, .salt = salt, .count = count,
+                      .tokens = malloc(most_tokens(p) * sizeof *out->tokens),
+                      .table = malloc(p->run->pool.blocks * sizeof *out->table)};
+    if (!out->tokens || !out->table) return kvg_fail(KVG_ERR_MEMORY, "no memory for a sequence");
+    for (uint32_t i = 0; i < most_tokens(p); i++) out->tokens[i] = token_of(p, 1000 + out->id, i);
+    return KVG_OK;
+}
+
+/* A new sequence, or one that was preempted. A sequence has the tokens of a group up to some length, then perhaps those
+ * of another, which stand behind other tokens there; then its own. */
+static kvg_status draw(play *p, sequence *q)
+{
+    const uint64_t first = 1 + below(p, GROUPS), second = 1 + below(p, GROUPS);
+    const uint32_t shared = (uint32_t)below(p, most_tokens(p) + 1), cut = (uint32_t)below(p, 2 * shared + 1);
+    if (p->preempted.tokens && below(p, 2)) {
+        *q = p->preempted;
+        p->preempted = (sequence){0};
+        return KVG_OK;
+    }
+    const uint64_t salt = below(p, SALTS);
+    const kvg_status s = make_sequence(p, salt, 1 + (uint32_t)below(p, most_tokens(p)), q);
+    for (uint32_t i = 0; i < shared && !s; i++) q->tokens[i] = token_of(p, i < cut ? first : second, i);
+    return s;
+}
+
+static kvg_status admit(play *p)
+{
+    sequence q;
+    kvg_manager_table t = {.blocks = p->blocks, .copies = p->copies};
+    if (p->live_count == MOST_LIVE) return release(p, (uint32_t)below(p, p->live_count));
+    kvg_status s = draw(p, &q);
+    const kvg_status answer = s ? s : p->manager.admit(p->self, q.id, q.salt, q.tokens, q.count, &t);
+    q.entries = q.written = 0;
+    if (!s && answer == KVG_ERR_EXHAUSTED) s = make_room(p, "admit", &q);
+    else if (!s && answer) s = failed(p, "admit", q.id, answer);
+    else if (!s) s = take_table(p, &q, "admit", &t);
+    if (s || answer) {
+        forget(&q);
+        return s;
+    }
+    q.written = t.cached;
+    p->result.tokens += q.count;
+    p->result.found += t.cached;
+    p->live[p->live_count++] = q;
+    return KVG_OK;
+}
+
+static kvg_status grow(play *p, uint32_t which)
+{
+    sequence *q = &p->live[which];
+    const uint32_t before = q->count, room = most_tokens(p) - before;
+    kvg_manager_table t = {.blocks = p->blocks, .copies = p->copies};
+    if (room == 0) return release(p, which);
+    q->count += 1 + (uint32_t)below(p, room < 3 ? room : 3);
+    kvg_status s = p->manager.grow(p->self, q->id, q->tokens, q->count, &t);
+    if (!s) return take_table(p, q, "grow", &t);
+    if (s != KVG_ERR_EXHAUSTED) return failed(p, "grow", q->id, s);
+    q->count = before;
+    return make_room(p, "grow", q);
+}
+
+/* A copy of a sequence, which goes on with tokens of its own. */
+static kvg_status fork_one(play *p, uint32_t which)
+{
+    const sequence *parent = &p->live[which];
+    kvg_manager_table t = {.blocks = p->blocks, .copies = p->copies};
+    if (!p->manager.fork || p->live_count == MOST_LIVE || parent->written < parent->count) return KVG_OK;
+    sequence q;
+    kvg_status s = make_sequence(p, parent->salt, parent->count, &q);
+    if (!s) memcpy(q.tokens, parent->tokens, parent->count * sizeof *q.tokens);
+    const kvg_status answer = s ? s : p->manager.fork(p->self, parent->id, q.id, &t);
+    if (!s && answer == KVG_ERR_EXHAUSTED) s = make_room(p, "fork", &q);
+    else if (!s && answer) s = failed(p, "fork", q.id, answer);
+    else if (!s) s = take_fork(p, parent, &q, &t);
+    if (s || answer) {
+        forget(&q);
+        return s;
+    }
+    q.written = q.count;
+    p->live[p->live_count++] = q;
+    return KVG_OK;
+}
+
+/* A step reads what is there, and writes a chunk of what is not. */
+static kvg_status step(play *p, uint32_t which)
+{
+    sequence *q = &p->live[which];
+    const uint32_t size = p->run->pool.block_tokens;
+    const uint32_t to = q->written + 1 + (uint32_t)below(p, q->count - q->written);
+    log_blocks(p, "read", q, q->table, (q->written + size - 1) / size);
+    log_written(p, q, to);
+    q->written = to;
+    const kvg_status s = p->manager.written(p->self, q->id, to);
+    return s ? failed(p, "written", q->id, s) : KVG_OK;
+}
+
+static kvg_status count(play *p)
+{
+    uint32_t blocks;
+    if (!p->manager.available) return KVG_OK;
+    const kvg_status s = p->manager.available(p->self, &blocks);
+    if (s) return failed(p, "available", 0, s);
+    fprintf(p->log, "{\"event\": \"counts\", \"available\": %" PRIu32 "}\n", blocks);
+    return KVG_OK;
+}
+
+/* One operation: sequences begin half as often as others go on. */
+static kvg_status play_one(play *p)
+{
+    const uint32_t which = p->live_count ? (uint32_t)below(p, p->live_count) : 0;
+    const uint64_t what = below(p, 16);
+    p->result.operations++;
+    if (p->live_count == 0 || what < 4) return admit(p);
+    if (what == 4) return release(p, which);
+    if (what == 5) return count(p);
+    if (what == 6) return fork_one(p, which);
+    return p->live[which].written < p->live[which].count ? step(p, which) : grow(p, which);
+}
+
+static kvg_status play_all(play *p)
+{
+    kvg_status s = KVG_OK;
+    while (!s && p->result.operations < p->run->operations) {
+        s = play_one(p);
+        if (fflush(p->log) && !s) s = kvg_fail(KVG_ERR_IO, "cannot write the log: the disk may be full");
+    }
+    forget(&p->preempted);
+    while (!s && p->live_count) s = release(p, p->live_count - 1);
+    if (!s) s = count(p);
+    if (!s) fputs("{\"event\": \"end\"}\n", p->log);
+    return s;
+}
+
+/* --- the library --- */
+
+static kvg_status open_library(const char *path, kvg_manager *out)
+{
+    void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+    if (!library) return kvg_fail(KVG_ERR_NOT_FOUND, "cannot open the manager: %s", dlerror());
+    kvg_manager_export_fn *export_manager;
+    void *symbol = dlsym(library, KVG_MANAGER_SYMBOL);
+    if (!symbol) return kvg_fail(KVG_ERR_INVALID, "%s exports no %s", path, KVG_MANAGER_SYMBOL);
+    memcpy(&export_manager, &symbol, sizeof symbol); /* ISO C has no cast from object to function pointer */
+    const kvg_manager *m = export_manager();
+    if (!m || m->abi != KVG_MANAGER_ABI || m->struct_size < offsetof(kvg_manager, fork))
+        return kvg_fail(KVG_ERR_INVALID, "%s: its manager has another ABI: build it with this kvgold's "
+                        "paging/paging_plugin.h, and set struct_size", path);
+    memcpy(out, m, m->struct_size < sizeof *out ? m->struct_size : sizeof *out);
+    if (!m->name || !m->open || !m->close || !m->admit || !m->grow || !m->written || !m->release)
+        return kvg_fail(KVG_ERR_INVALID, "%s: its manager lacks a name, or a function that is not optional", path);
+    return KVG_OK;
+}
+
+static void play_in_child(void *context)
+{
+    play *p = context;
+    const kvg_manager_pool *pool = &p->run->pool;
+    kvg_status s = open_library(p->run->library, &p->manager);
+    p->blocks = malloc(pool->blocks * sizeof *p->blocks);
+    p->copies = malloc(pool->blocks * sizeof *p->copies);
+    p->hashes = malloc(pool->blocks * sizeof *p->hashes);
+    if (!s && !(p->blocks && p->copies && p->hashes)) s = kvg_fail(KVG_ERR_MEMORY, "no memory for a table");
+    if (!s) {
+        fprintf(p->log, "{\"kvgold_pool_log\": 1, \"blocks\": %" PRIu32 ", \"block_tokens\": %" PRIu32
+                ", \"evicts_on_allocate\": true}\n", pool->blocks, pool->block_tokens);
+        s = p->manager.open(pool, &p->self);
+        if (s) s = failed(p, "open", 0, s);
+        else s = play_all(p);
+        if (!s) p->manager.close(p->self);
+    }
+    fflush(p->log);
+    p->result.status = s;
+    if (s) snprintf(p->result.text, sizeof p->result.text, "%s", kvg_error_text());
+}
+
+kvg_status kvg_guest_play(const kvg_guest_run *run, FILE *log, kvg_guest_result *out, int *death)
+{
+    play p = {.run = run, .log = log};
+    const kvg_status s = kvg_child_answer(play_in_child, &p, &p.result, sizeof p.result, HANG_SECONDS, death);
+    *out = p.result;
+    return s;
+}

@@ -1,0 +1,44 @@
+/* Another program's block manager (paging/paging_plugin.h), asked as an engine would ask it. What it answers becomes a
+ * log of docs/spec/paging.md section 7, which kvg_audit_log judges. */
+#ifndef KVG_PAGING_POOL_POOL_GUEST_H
+#define KVG_PAGING_POOL_POOL_GUEST_H
+
+#include <stdio.h>
+
+#include "paging/paging_plugin.h"
+#include "paging/pool/pool_audit.h"
+
+typedef struct kvg_guest_run {
+    const char *library;
+    kvg_manager_pool pool;
+    uint64_t seed, operations;
+} kvg_guest_run;
+
+typedef struct kvg_guest_result {
+    uint64_t operations;    /* that were asked */
+    uint64_t exhausted;     /* of them refused, because too few blocks were available */
+    uint64_t tokens, found; /* that sequences began with; of these found in the cache */
+    kvg_status status;      /* of the library, or of the call that broke paging/paging_plugin.h; KVG_OK: none did */
+    char text[240];         /* what it was */
+} kvg_guest_result;
+
+/* Runs a manager in a process of its own. The log is whole up to the manager's last answer, also if the process died:
+ * then *death is its wait status. KVG_ERR_IO: there was no process, or no room for the log. */
+kvg_status kvg_guest_play(const kvg_guest_run *run, FILE *log, kvg_guest_result *out, int *death) KVG_CHECKED;
+
+typedef struct kvg_guest_verdict {
+    bool fails;                         /* a rule is broken, or paging_plugin.h is, or the process died */
+    uint64_t operations, tokens, found; /* of all runs, as in kvg_guest_result */
+    size_t pools;                       /* that were tried */
+    kvg_guest_run run;                  /* if it fails: the shortest run that was found, */
+    kvg_guest_result result;            /* and what came of it */
+    kvg_audit_totals totals;
+} kvg_guest_verdict;
+
+/* Plays a manager on pools of several sizes, until it fails; `asked` has the library, the seed, and the operations on
+ * each pool (0: a number that takes a second). The last run's log is the file `path`; of a failure that is the shortest
+ * one, whose violations are reported. KVG_ERR_NOT_FOUND, KVG_ERR_INVALID: the library has no manager; KVG_ERR_IO. */
+kvg_status kvg_guest_check(const kvg_guest_run *asked, const char *path, kvg_audit_report report,
+                           kvg_guest_verdict *out) KVG_CHECKED;
+
+#endif

@@ -1,0 +1,90 @@
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+
+#include "paging/pool/pool_guest.h"
+#include "paging/pool/pool_log.h"
+#include "support/child.h"
+
+enum { OPERATIONS = 20000, OTHER_SEEDS = 8 };
+
+/* Plays a run into `path` and judges its log: result, totals and fails of the verdict. */
+static kvg_status judge(const kvg_guest_run *run, const char *path, kvg_audit_report report, kvg_guest_verdict *v)
+{
+    int death = 0;
+    FILE *log = fopen(path, "w+");
+    if (!log) return kvg_fail(KVG_ERR_IO, "%s: cannot write: %s", path, strerror(errno));
+    kvg_status s = kvg_guest_play(run, log, &v->result, &death);
+    if (!s && !death && v->result.status && v->result.operations == 0)
+        s = kvg_fail(v->result.status, "%s", v->result.text);
+    if (!s) {
+        rewind(log);
+        s = kvg_audit_log(log, path, report, &v->totals);
+    }
+    fclose(log);
+    if (death) {
+        char how[120];
+        kvg_child_describe(death, how, sizeof how);
+        v->result.status = KVG_ERR_INVALID;
+        snprintf(v->result.text, sizeof v->result.text, "its process %s after %" PRIu64 " events", how,
+                 v->totals.events);
+        if (s == KVG_ERR_INVALID) s = KVG_OK; /* a log without a line, or a torn one */
+    }
+    v->fails = v->totals.violations || v->result.status;
+    return s;
+}
+
+/* The fewest operations with which a run still fails, by halves. */
+static kvg_status shorten(kvg_guest_run *run, const char *path)
+{
+    kvg_guest_verdict v;
+    uint64_t right = 0;
+    kvg_status s = KVG_OK;
+    while (!s && right + 1 < run->operations) {
+        kvg_guest_run half = *run;
+        half.operations = right + (run->operations - right) / 2;
+        s = judge(&half, path, (kvg_audit_report){0}, &v);
+        if (!s && v.fails) run->operations = half.operations;
+        else right = half.operations;
+    }
+    return s;
+}
+
+/* The shortest run that fails, under this seed and the next ones. */
+static kvg_status find_shortest(kvg_guest_run *run, const char *path)
+{
+    kvg_guest_verdict v;
+    const uint64_t first = run->seed;
+    kvg_status s = shorten(run, path);
+    for (uint64_t i = 1; i <= OTHER_SEEDS && !s && run->operations > 1; i++) {
+        kvg_guest_run other = *run;
+        other.seed = first + i;
+        other.operations--;
+        s = judge(&other, path, (kvg_audit_report){0}, &v);
+        if (s || !v.fails) continue;
+        s = shorten(&other, path);
+        *run = other;
+    }
+    return s;
+}
+
+kvg_status kvg_guest_check(const kvg_guest_run *asked, const char *path, kvg_audit_report report,
+                           kvg_guest_verdict *out)
+{
+    static const kvg_manager_pool pools[] = {{sizeof *pools, 4, 1}, {sizeof *pools, 12, 4}, {sizeof *pools, 64, 16},
+                                             {sizeof *pools, 1024, 16}};
+    kvg_status s = KVG_OK;
+    *out = (kvg_guest_verdict){0};
+    for (; !s && !out->fails && out->pools < sizeof pools / sizeof pools[0]; out->pools++) {
+        out->run = *asked;
+        out->run.pool = pools[out->pools];
+        if (asked->operations == 0) out->run.operations = OPERATIONS;
+        s = judge(&out->run, path, (kvg_audit_report){0}, out);
+        out->operations += out->result.operations;
+        out->tokens += out->result.tokens;
+        out->found += out->result.found;
+    }
+    if (s || !out->fails) return s;
+    s = find_shortest(&out->run, path);
+    return s ? s : judge(&out->run, path, report, out);
+}

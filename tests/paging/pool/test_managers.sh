@@ -1,0 +1,69 @@
+#!/usr/bin/env bash
+# usage: test_managers.sh KVGOLD SOURCE_DIR WORK_DIR
+#
+# `kvgold pool check` of examples/manager: right, and with one mistake at a time, which must break the rule that is about
+# it. The last line reads "N passed, N failed". WORK_DIR is emptied first.
+set -uo pipefail
+[[ $# -eq 3 ]] || { sed -n '2,5s/^# \{0,1\}//p' "$0"; exit 2; }
+kvgold=$(realpath "$1")
+source_dir=$(realpath "$2")
+rm -rf "$3"
+mkdir -p "$3"
+cd "$3" || exit 2
+# shellcheck source=tests/checks.sh
+source "$source_dir/tests/checks.sh"
+
+build() { "${CC:-cc}" -std=c11 -w -shared -fPIC -I "$source_dir" manager.c -o libmanager.so; }
+
+# mistake NAME TEXT SED...: the example with SED fails, and TEXT stands in what is said.
+mistake() {
+    local name=$1 text=$2
+    shift 2
+    sed -E "$@" "$source_dir/examples/manager/manager.c" >manager.c
+    if cmp -s manager.c "$source_dir/examples/manager/manager.c" || ! build; then
+        report "$name" 1 "the example has changed: change this test's mistake"
+        return
+    fi
+    expect "$name" 1 "$text" "$kvgold" pool check ./libmanager.so -o out
+}
+
+cp "$source_dir/examples/manager/manager.c" . && build
+expect "the example is right" 0 "PASS: " "$kvgold" pool check ./libmanager.so -o out
+expect "its log is right" 0 "all rules held" "$kvgold" pool audit out/manager.jsonl
+
+mistake "a block outside the pool" ": A1: " -e 's/table->count = q->entries;/table->blocks[0] += m->pool.blocks; &/'
+mistake "a block twice in a table" ": A2: " -e 's/table->count = q->entries;/table->blocks[q->entries - 1] = *table->blocks; &/'
+mistake "a block that is held" ": A3: " -e 's/table->count = q->entries;/*table->blocks = 0; &/'
+mistake "hits are not held" ": A25: " -e 's/m->blocks\[q->table\[i\]\].users\+\+;/(void)i;/'
+mistake "a shared block is freed by the first" ": A3: " -e 's/if \(--b->users == 0\)/b->users = 1; &/'
+mistake "a block that was given away stays known" ": A5: " -e 's/oldest->known = false;//'
+mistake "one block more is found" ": A5: " -e 's/(table->cached = )q->entries/\1(q->entries + (q->entries + 1 < (q->count - 1) \/ m->pool.block_tokens))/'
+mistake "another block is found" ": A5: " -e 's/= \(uint32_t\)before;/= (uint32_t)before ^ 1;/'
+mistake "blocks are known before they are written" ": A5: " -e 's/q->known < count \/ size/q->known < q->count \/ size/'
+mistake "the salt is forgotten" ": A7: " -e 's/b->salt == salt && //'
+mistake "a weak hash decides" ": A7: " -e 's/memcmp\(b->tokens, tokens.*/true;/' \
+    -e 's/hash = \(hash \^ \(uint32_t\)tokens\[i\]\).*/hash = (hash + (uint32_t)tokens[i]) % 64;/'
+mistake "the tokens before a block are forgotten" ": A7: " -e 's/(hash_of\(.*, size, ).*\);/\10);/' \
+    -e 's/ && b->before == before && *$/ \&\&/; s/\(before == NONE .*\) &&/1 \&\&/'
+mistake "a block is lost" ": A25: " -e 's/^(    while \()q->entries > 0/\1q->entries > 1/'
+mistake "a counter drifts" ": A25: " -e 's/\*blocks = count_available\(self\)/& + (((manager *)self)->clock > 40)/'
+mistake "a failure keeps what it took" " blocks for " \
+    -e 's/if \(count_available.*/while (count_available(m) \&\& q->entries < wanted) q->table[q->entries++] = take(m);\n    if (q->entries < wanted) return KVG_ERR_EXHAUSTED;/'
+mistake "a fork is not held" ": A25: " -e 's/m->blocks\[q->table\[q->entries\]\].users\+\+;//'
+mistake "a shared block is written in place" ": A14: " -e 's/&& m->blocks\[q->table\[q->entries - 1\]\].users > 1/\&\& 0/'
+mistake "a block is copied into itself" ": A17: " \
+    -e 's/(table->copies\[table->copy_count\+\+\] = )copy;/&\n    \1(kvg_manager_copy){copy.to, copy.to};/'
+mistake "a copy is not said" "or copy them" -e 's/table->copies\[table->copy_count\+\+\] = copy;//'
+mistake "a fork gets other blocks" "nor a copy of it" -e 's/= from->table\[q->entries\];/= from->table[q->entries] ^ 1;/'
+mistake "all tokens are found" "below them" -e 's/\(q->count - 1\) \/ size/q->count \/ size/'
+mistake "a block too many" "give 1" -e 's/\(q->count \+ m->pool.block_tokens - 1\) \//(q->count + m->pool.block_tokens) \//'
+mistake "a table is sorted" "in place of" -e 's/table->count = q->entries;/&\n    if (q->entries > 2) { *table->blocks = q->table[1]; table->blocks[1] = *q->table; }/'
+mistake "a pool is never full" "too small" -e 's/(count_available\(m\) <) wanted/\1= wanted/'
+mistake "a call fails" "written of sequence" -e 's/for \(; q->known < count/if (m->clock > 9) return KVG_ERR_IO;\n    &/'
+mistake "a crash" "killed by signal" -e 's/if \(count_available.*//'
+
+"${CC:-cc}" -shared -fPIC -x c /dev/null -o libnone.so
+expect "no manager" 2 "exports no kvg_manager_export" "$kvgold" pool check ./libnone.so -o out
+expect "no library" 2 "cannot open the manager" "$kvgold" pool check ./nowhere.so -o out
+echo "$passed passed, $failed failed"
+[[ $failed == 0 ]]
