@@ -145,8 +145,8 @@ static kvg_status check_table(const play *p, const sequence *q, const char *call
     return KVG_OK;
 }
 
-/* Takes an answer for the sequence's table: the new blocks that hold cached tokens are others' blocks, too. A block that
- * is replaced is given back when it was copied. */
+/* Takes an answer for the sequence's table: the new blocks that hold cached tokens are others' blocks, too. A block
+ * that is replaced is given back when it was copied. */
 static kvg_status take_table(play *p, sequence *q, const char *call, const kvg_manager_table *t)
 {
     const uint32_t before = q->entries, found = t->cached / p->run->pool.block_tokens;

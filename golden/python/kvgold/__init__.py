@@ -10,6 +10,7 @@
     check                    a callable asked about a config
     predict, which           what a kernel gives for q, k and v, bit for bit; whose bits an answer has
     pytest_cases             a pack's cases as pytest parameters
+    pool.check               a block manager, asked as an engine would ask it (import kvgold.pool)
 
 docs/spec/golden-pack.md is the format, docs/guide/adapters.md the manual. The package needs numpy alone; adapters need what their
 names say."""
