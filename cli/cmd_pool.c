@@ -319,6 +319,7 @@ static kvg_status audit(const char *path, const pool_options *o, int *exit_code)
     if (!in) return kvg_fail(KVG_ERR_IO, "%s: cannot read: %s", path, strerror(errno));
     kvg_status s = kvg_audit_log(in, output.log, (kvg_audit_report){print_violation, &output}, &totals);
     if (!standard) fclose(in);
+    if (!s && !totals.events) return kvg_fail(KVG_ERR_INVALID, "%s: the log has no event", output.log);
     if (totals.events) print_audit(&output, &totals);
     *exit_code = totals.violations ? KVG_EXIT_FAIL : KVG_EXIT_PASS;
     if (!s || !totals.violations || s != KVG_ERR_INVALID) return s;
@@ -331,11 +332,12 @@ static kvg_status audit(const char *path, const pool_options *o, int *exit_code)
 
 static kvg_status check(const char *library, const pool_options *o, int *exit_code)
 {
-    char path[512];
+    char path[PATH_MAX];
     audit_output output = {.log = path};
     kvg_guest_verdict v;
-    snprintf(path, sizeof path, "%s/manager.jsonl", o->folder);
     kvg_status s = kvg_whole_file_folder(o->folder);
+    if (!s && (size_t)snprintf(path, sizeof path, "%s/manager.jsonl", o->folder) >= sizeof path)
+        s = kvg_fail(KVG_ERR_INVALID, "%s: the path is too long", o->folder);
     if (!s) s = kvg_guest_check(&(kvg_guest_run){.library = library, .seed = o->seed, .operations = o->run.operations},
                                 path, (kvg_audit_report){print_violation, &output}, &v);
     if (s) return s;

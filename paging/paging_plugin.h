@@ -15,9 +15,8 @@
  * Words. A block holds block_tokens tokens. Block i of a sequence's table holds its tokens from i * block_tokens on. A
  * sequence holds the blocks of its table, until it is released. A block is available if no sequence holds it.
  *
- * Statuses. KVG_OK: done. KVG_ERR_EXHAUSTED, of `admit` and `grow`: too few blocks are available, and nothing has
- * changed; a pool of which no sequence holds a block serves every sequence that fits in it. Any other status is a
- * failure, which ends the check.
+ * Statuses. KVG_OK: done. KVG_ERR_EXHAUSTED, of `admit`, `grow` and `fork`: fewer blocks are available than the
+ * sequence has not yet, and one for a copy; nothing has changed. Any other status is a failure, which ends the check.
  *
  * Growth. New members are added at the end of the structs. struct_size says how many a plug-in has. A member that is 0
  * means the same as one that is left out. Any other change needs a new KVG_MANAGER_ABI. */
@@ -48,8 +47,8 @@ typedef struct kvg_manager_copy {
 typedef struct kvg_manager_table {
     uint32_t *blocks; /* ids, room for all blocks of the pool */
     uint32_t count;   /* ceil(tokens of the sequence / block_tokens) */
-    uint32_t cached;  /* `admit`: its leading tokens that stand in blocks already, from sequences before: a multiple of
-                       * block_tokens, below the number of its tokens. kvgold will not write them */
+    uint32_t cached;  /* `admit` alone: its leading tokens that stand in blocks already, from sequences before: a
+                       * multiple of block_tokens, below the number of its tokens. kvgold will not write them */
     kvg_manager_copy *copies; /* `grow`, `fork`: what kvgold copies before it writes; room for all blocks of the pool */
     uint32_t copy_count;      /* 0 before the call */
 } kvg_manager_table;

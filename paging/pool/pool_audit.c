@@ -105,6 +105,12 @@ static kvg_status on_allocate(kvg_audit *a)
     return KVG_OK;
 }
 
+/* A digest of a salt; of null, too. 0: the event does not say. */
+static uint64_t salt_of(const kvg_audit_value *salt)
+{
+    return salt->text ? pool_digest_text(salt->text) : salt->given ? POOL_ROOT : 0;
+}
+
 /* Rule A7 of the i-th block of a hit, and its hash, salt and tokens. */
 static void check_content(kvg_audit *a, size_t i, uint32_t id)
 {
@@ -117,7 +123,7 @@ static void check_content(kvg_audit *a, size_t i, uint32_t id)
     } else if (hashes->given && strcmp(hashes->texts[i], c->name) != 0) {
         broke(a, KVG_AUDIT_HIT_CONTENT, id, "hash %.60s, stored under %.60s at line %" PRIu64, hashes->texts[i],
               c->name, c->line);
-    } else if (salt->given && pool_digest_text(salt->text) != c->salt) {
+    } else if (salt->given && c->salt && salt_of(salt) != c->salt) {
         broke(a, KVG_AUDIT_HIT_CONTENT, id, "another salt than at line %" PRIu64, c->line);
     } else if (c->tokens && tokens->count >= (i + 1) * span &&
                pool_digest_tokens(tokens->numbers + i * span, span) != c->tokens) {
@@ -279,7 +285,7 @@ static kvg_status on_copy(kvg_audit *a)
     const uint32_t source = (uint32_t)from, target = (uint32_t)to;
     if (from == to) broke(a, KVG_AUDIT_COPY_SOURCE, from, "it is the target");
     else if (pool_is_empty(a, source)) broke(a, KVG_AUDIT_COPY_SOURCE, from, "nothing is written there");
-    check_write(a, target, false);
+    check_write(a, target, is_promised(a, target) && pool_is_empty(a, target));
     memmove(pool_written(a, target), pool_written(a, source), a->words * sizeof a->written[0]);
     return KVG_OK;
 }
@@ -304,7 +310,7 @@ static kvg_status on_read(kvg_audit *a)
 static const char *difference(const pool_content *old, const pool_content *new)
 {
     if (old->parent && new->parent && old->parent != new->parent) return "parent";
-    if (old->salt != new->salt) return "salt";
+    if (old->salt && new->salt && old->salt != new->salt) return "salt";
     return old->tokens && new->tokens && old->tokens != new->tokens ? "tokens" : NULL;
 }
 
@@ -316,7 +322,7 @@ static kvg_status store_content(kvg_audit *a, int64_t number, uint32_t *id)
     const kvg_audit_value *tokens = value_of(a, KVG_AUDIT_FIELD_TOKENS);
     const char *parent = before->text;
     pool_content new = {.parent = parent ? pool_digest_text(parent) : before->given ? POOL_ROOT : 0,
-                        .salt = pool_digest_text(value_of(a, KVG_AUDIT_FIELD_SALT)->text),
+                        .salt = salt_of(value_of(a, KVG_AUDIT_FIELD_SALT)),
                         .tokens = tokens->given ? pool_digest_tokens(tokens->numbers, tokens->count) : 0,
                         .line = a->event->line};
     if (parent && !a->head.window && !pool_name_find(&a->contents, parent)) {
@@ -332,6 +338,7 @@ static kvg_status store_content(kvg_audit *a, int64_t number, uint32_t *id)
         if (!what) new.line = old->line;
         if (!what && !new.tokens) new.tokens = old->tokens;
         if (!what && !new.parent) new.parent = old->parent;
+        if (!what && !new.salt) new.salt = old->salt;
         new.uses = old->uses;
     } else {
         kvg_status s = pool_name_add(&a->contents, hash, id);

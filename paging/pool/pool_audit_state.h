@@ -23,12 +23,12 @@ typedef struct pool_sequence {
     uint32_t first; /* the number of one of its holdings; 0: none */
 } pool_sequence;
 
-enum { POOL_ROOT = 1 }; /* the digest of a parent that is null */
+enum { POOL_ROOT = 1 }; /* the digest of a parent or a salt that is null */
 
 typedef struct pool_content {
     char *name;                    /* the hash */
     uint64_t parent, tokens;       /* digests; 0: the log does not say */
-    uint64_t salt;                 /* a digest; 0: none */
+    uint64_t salt;                 /* the same */
     uint64_t line;                 /* of the event that said so */
     uint32_t uses;                 /* blocks that are stored under it */
     uint32_t length;               /* how many tokens it stands for */

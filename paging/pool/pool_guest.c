@@ -30,6 +30,7 @@ typedef struct play {
     sequence preempted; /* the last one that is to come again; without tokens: there is none */
     uint64_t begun, drawn;
     uint32_t *blocks;         /* of an answer */
+    bool *is_held;            /* by some sequence */
     kvg_manager_copy *copies; /* the same */
     uint64_t *hashes; /* of a sequence's full blocks */
 } play;
@@ -42,8 +43,9 @@ static uint64_t below(play *p, uint64_t n)
 static kvg_status failed(play *p, const char *call, uint64_t id, kvg_status s)
 {
     const char *text = p->manager.error_text ? p->manager.error_text() : NULL;
-    return kvg_fail(s, "%s of sequence %" PRIu64 " fails: %s%s%.120s", call, id, kvg_status_name(s), text ? ": " : "",
-                    text ? text : "");
+    char whose[40] = "";
+    if (id) snprintf(whose, sizeof whose, " of sequence %" PRIu64, id);
+    return kvg_fail(s, "%s%s fails: %s%s%.120s", call, whose, kvg_status_name(s), text ? ": " : "", text ? text : "");
 }
 
 /* --- the log --- */
@@ -94,7 +96,18 @@ static void log_copies(play *p, const sequence *q, const kvg_manager_table *t)
     }
 }
 
-/* The engine writes tokens; blocks that become full may be found from now on. */
+/* A full block may be found from now on. Its name and those before it are known. */
+static void log_store(play *p, const sequence *q, uint32_t i)
+{
+    const uint32_t size = p->run->pool.block_tokens;
+    fprintf(p->log, "{\"event\": \"store\", \"block\": %" PRIu32 ", \"hash\": \"%016" PRIx64 "\", \"parent\": ",
+            q->table[i], p->hashes[i]);
+    if (i > 0) fprintf(p->log, "\"%016" PRIx64 "\", ", p->hashes[i - 1]);
+    else fputs("null, ", p->log);
+    log_tokens(p, q, i * size, (i + 1) * size);
+}
+
+/* The engine writes tokens. */
 static void log_written(play *p, const sequence *q, uint32_t to)
 {
     const uint32_t size = p->run->pool.block_tokens;
@@ -105,13 +118,7 @@ static void log_written(play *p, const sequence *q, uint32_t to)
                 ", \"count\": %" PRIu32 "}\n", q->id, q->table[i], from - i * size, end - from);
     }
     name_blocks(p, q, to / size);
-    for (uint32_t i = q->written / size; i < to / size; i++) {
-        fprintf(p->log, "{\"event\": \"store\", \"block\": %" PRIu32 ", \"hash\": \"%016" PRIx64 "\", \"parent\": ",
-                q->table[i], p->hashes[i]);
-        if (i > 0) fprintf(p->log, "\"%016" PRIx64 "\", ", p->hashes[i - 1]);
-        else fputs("null, ", p->log);
-        log_tokens(p, q, i * size, (i + 1) * size);
-    }
+    for (uint32_t i = q->written / size; i < to / size; i++) log_store(p, q, i);
 }
 
 /* --- what a manager is asked --- */
@@ -182,6 +189,10 @@ static kvg_status take_fork(play *p, const sequence *parent, sequence *q, const 
         log_blocks(p, shared ? "hit" : "allocate", q, &q->table[i], 1);
     }
     log_copies(p, q, t);
+    name_blocks(p, q, q->count / p->run->pool.block_tokens);
+    for (uint32_t i = 0; i < q->count / p->run->pool.block_tokens; i++) {
+        if (q->table[i] != parent->table[i]) log_store(p, q, i);
+    }
     return KVG_OK;
 }
 
@@ -210,16 +221,33 @@ static kvg_status release(play *p, uint32_t which)
     return s;
 }
 
-/* Too few blocks: some sequence is preempted, if there is one. */
+/* How many blocks no sequence holds, by their tables. */
+static uint32_t count_available(play *p)
+{
+    uint32_t held = 0;
+    memset(p->is_held, 0, p->run->pool.blocks * sizeof *p->is_held);
+    for (uint32_t i = 0; i < p->live_count; i++) {
+        for (uint32_t k = 0; k < p->live[i].entries; k++) {
+            const uint32_t block = p->live[i].table[k];
+            if (block >= p->run->pool.blocks || p->is_held[block]) continue;
+            p->is_held[block] = true;
+            held++;
+        }
+    }
+    return p->run->pool.blocks - held;
+}
+
+/* A manager says that there are too few blocks: some sequence is preempted. */
 static kvg_status make_room(play *p, const char *call, const sequence *q)
 {
+    const uint32_t size = p->run->pool.block_tokens, missing = (q->count + size - 1) / size - q->entries;
+    const uint32_t available = count_available(p);
     p->result.exhausted++;
-    if (p->live_count) {
-        forget(&p->preempted);
-        return let_go(p, (uint32_t)below(p, p->live_count), &p->preempted);
-    }
-    return kvg_fail(KVG_ERR_INVALID, "%s of sequence %" PRIu64 " says that a pool of which no sequence holds a block "
-                    "is too small for %" PRIu32 " tokens", call, q->id, q->count);
+    if (p->live_count == 0 || missing + (q->entries > 0) <= available)
+        return kvg_fail(KVG_ERR_INVALID, "%s of sequence %" PRIu64 " says that too few blocks are available: it needs %"
+                        PRIu32 " at most, and %" PRIu32 " are", call, q->id, missing + (q->entries > 0), available);
+    forget(&p->preempted);
+    return let_go(p, (uint32_t)below(p, p->live_count), &p->preempted);
 }
 
 static uint32_t most_tokens(const play *p)
@@ -292,10 +320,12 @@ static kvg_status grow(play *p, uint32_t which)
     if (room == 0) return release(p, which);
     q->count += 1 + (uint32_t)below(p, room < 3 ? room : 3);
     kvg_status s = p->manager.grow(p->self, q->id, q->tokens, q->count, &t);
+    t.cached = 0;
     if (!s) return take_table(p, q, "grow", &t);
     if (s != KVG_ERR_EXHAUSTED) return failed(p, "grow", q->id, s);
+    const sequence refused = *q; /* `q` may be the one that is preempted */
     q->count = before;
-    return make_room(p, "grow", q);
+    return make_room(p, "grow", &refused);
 }
 
 /* A copy of a sequence, which goes on with tokens of its own. */
@@ -308,6 +338,7 @@ static kvg_status fork_one(play *p, uint32_t which)
     kvg_status s = make_sequence(p, parent->salt, parent->count, &q);
     if (!s) memcpy(q.tokens, parent->tokens, parent->count * sizeof *q.tokens);
     const kvg_status answer = s ? s : p->manager.fork(p->self, parent->id, q.id, &t);
+    t.cached = 0;
     if (!s && answer == KVG_ERR_EXHAUSTED) s = make_room(p, "fork", &q);
     else if (!s && answer) s = failed(p, "fork", q.id, answer);
     else if (!s) s = take_fork(p, parent, &q, &t);
@@ -398,7 +429,9 @@ static void play_in_child(void *context)
     p->blocks = malloc(pool->blocks * sizeof *p->blocks);
     p->copies = malloc(pool->blocks * sizeof *p->copies);
     p->hashes = malloc(pool->blocks * sizeof *p->hashes);
-    if (!s && !(p->blocks && p->copies && p->hashes)) s = kvg_fail(KVG_ERR_MEMORY, "no memory for a table");
+    p->is_held = malloc(pool->blocks * sizeof *p->is_held);
+    if (!s && !(p->blocks && p->copies && p->hashes && p->is_held))
+        s = kvg_fail(KVG_ERR_MEMORY, "no memory for a table");
     if (!s) {
         fprintf(p->log, "{\"kvgold_pool_log\": 1, \"blocks\": %" PRIu32 ", \"block_tokens\": %" PRIu32
                 ", \"evicts_on_allocate\": true}\n", pool->blocks, pool->block_tokens);
@@ -417,5 +450,6 @@ kvg_status kvg_guest_play(const kvg_guest_run *run, FILE *log, kvg_guest_result 
     play p = {.run = run, .log = log};
     const kvg_status s = kvg_child_answer(play_in_child, &p, &p.result, sizeof p.result, HANG_SECONDS, death);
     *out = p.result;
+    out->text[sizeof out->text - 1] = '\0';
     return s;
 }

@@ -25,7 +25,7 @@ MOST_LIVE, MOST_BLOCKS, GROUPS, SALTS = 48, 12, 6, 3
 
 
 class Exhausted(Exception):
-    """Raised by `admit` and `grow`: too few blocks are available, and nothing has changed."""
+    """Raised by `admit` and `grow`: fewer blocks are available than the sequence has not yet. Nothing has changed."""
 
 
 class Manager(Protocol):
@@ -91,8 +91,14 @@ class _Play:
             self._one()
         while self.live:
             self._release(self.live[-1])
-        self.log.counts(available=self.manager.available())
+        self._count()
         self.log.end()
+
+    def _count(self) -> None:
+        available = self.manager.available()
+        if type(available) is not int:
+            raise _Broken(f"available gives {available!r}: give an int")
+        self.log.counts(available=available)
 
     def _one(self) -> None:
         what = self.random.randrange(16)
@@ -103,7 +109,7 @@ class _Play:
         if what == 4 or sequence.count == self.most:
             self._release(sequence)
         elif what == 5:
-            self.log.counts(available=self.manager.available())
+            self._count()
         elif sequence.written < sequence.count:
             self._step(sequence)
         else:
@@ -130,7 +136,7 @@ class _Play:
         try:
             table, cached = self.manager.admit(sequence.id, sequence.salt, sequence.tokens[:sequence.count])
         except Exhausted:
-            self._preempt("admit", sequence)
+            self._preempt("admit", sequence, sequence.count)
             return
         if cached % self.size or 0 < sequence.count <= cached:
             raise _Broken(f"admit of sequence {sequence.id} finds {cached} of {sequence.count} tokens: "
@@ -145,8 +151,8 @@ class _Play:
         try:
             table = self.manager.grow(sequence.id, sequence.tokens[:sequence.count])
         except Exhausted:
-            sequence.count = before
-            self._preempt("grow", sequence)
+            wanted, sequence.count = sequence.count, before
+            self._preempt("grow", sequence, wanted)
             return
         self._take(sequence, "grow", table, 0)
 
@@ -155,6 +161,8 @@ class _Play:
         if len(table) != wanted:
             raise _Broken(f"{call} of sequence {sequence.id} gives {len(table)} blocks for {sequence.count} tokens: "
                           f"give {wanted}")
+        if not all(type(block) is int for block in table):
+            raise _Broken(f"{call} of sequence {sequence.id} gives blocks that are no int: {table!r}")
         if list(table[:before]) != sequence.table:
             raise _Broken(f"{call} of sequence {sequence.id} changes its table: keep the blocks that a table has")
         sequence.table = list(table)
@@ -191,10 +199,12 @@ class _Play:
         self.manager.release(sequence.id)
         self.log.free(sequence.id, sequence.table)
 
-    def _preempt(self, call: str, sequence: _Sequence) -> None:
-        if not self.live:
-            raise _Broken(f"{call} of sequence {sequence.id} says that a pool of which no sequence holds a block is too "
-                          f"small for {sequence.count} tokens")
+    def _preempt(self, call: str, sequence: _Sequence, count: int) -> None:
+        missing = -(-count // self.size) - len(sequence.table)
+        available = self.blocks - len({block for other in self.live for block in other.table})
+        if missing <= available:
+            raise _Broken(f"{call} of sequence {sequence.id} says that too few blocks are available: it needs {missing} at "
+                          f"most, and {available} are")
         victim = self.random.choice(self.live)
         self._release(victim)
         victim.table, victim.written = [], 0
@@ -211,7 +221,7 @@ def _judge(make: Callable[[int, int], Manager], pool: tuple[int, int], seed: int
                 broken = str(error)
             except Exception:  # of the manager
                 broken = traceback.format_exc()
-        said = run_program("pool", "audit", path, statuses=(0, 1)).replace(path, "log")
+        said = run_program("pool", "audit", path, statuses=(0, 1)).replace(path, "log") if log.events else ""
         with open(path, encoding="utf-8") as file:
             text = file.read()
     passed = not broken and "all rules held" in said

@@ -16,7 +16,8 @@ class PoolLog:
         """`promises`: the flags of the head (docs/spec/paging.md section 7), such as evicts_on_allocate=True."""
         self.events = 0
         self._file = open(path, "w", buffering=1, encoding="utf-8")
-        self._write({"kvgold_pool_log": 1, "blocks": blocks, "block_tokens": block_tokens, "engine": engine, **promises})
+        head: dict[str, Any] = {"kvgold_pool_log": 1, "blocks": blocks, "block_tokens": block_tokens, **promises}
+        self._write(head if engine is None else {**head, "engine": engine})
 
     def __enter__(self) -> PoolLog:
         return self
@@ -25,17 +26,18 @@ class PoolLog:
         self._file.close()
 
     def _write(self, fields: dict[str, Any]) -> None:
-        self._file.write(json.dumps({key: value for key, value in fields.items() if value is not None}) + "\n")
+        self._file.write(json.dumps(fields) + "\n")
 
     def _event(self, event: str, **fields: Any) -> None:
         self.events += 1
-        self._write({"event": event, **fields})
+        self._write({"event": event, **{key: value for key, value in fields.items() if value is not None or key == "salt"}})
 
     def allocate(self, sequence: Name, blocks: Iterable[int]) -> None:
         self._event("allocate", sequence=sequence, blocks=list(blocks))
 
     def hit(self, sequence: Name, blocks: Iterable[int], *, hashes: Sequence[Name] | None = None,
             salt: Name | None = None, tokens: Sequence[int] | None = None) -> None:
+        """`salt`: None is that of requests without a salt."""
         self._event("hit", sequence=sequence, blocks=list(blocks), hashes=hashes, salt=salt, tokens=tokens)
 
     def free(self, sequence: Name, blocks: Iterable[int] | None = None) -> None:

@@ -48,7 +48,7 @@ class Right:
 
     def extend(self, table, tokens):
         missing = -(-len(tokens) // self.size) - len(table)
-        if missing > self.available():
+        if missing > len(self.idle):
             raise Exhausted
         return table + [self.take() for _ in range(missing)]
 
@@ -133,6 +133,21 @@ class NeverServes(Right):
         raise Exhausted
 
 
+class NeverGrows(Right):
+    def grow(self, sequence, tokens):
+        raise Exhausted
+
+
+class CountsInFloats(Right):
+    def available(self):
+        return float(len(self.idle))
+
+
+class CountsBelow0(Right):
+    def available(self):
+        return len(self.idle) - len(self.users)
+
+
 class Fails(Right):
     def grow(self, sequence, tokens):
         raise KeyError("no such sequence")
@@ -146,7 +161,8 @@ def test_a_right_manager_passes():
 
 @pytest.mark.parametrize("make, text", [
     (ForgetsTheSalt, ": A7: "), (ForgetsTheTokensBefore, ": A7: "), (KeepsTheName, ": A5: "), (Leaks, ": A25: "),
-    (FreesTwice, ": A25: "), (KeepsWhatItTook, ": A25: "), (FindsAll, "below them"), (NeverServes, "too small for"),
+    (FreesTwice, ": A25: "), (KeepsWhatItTook, ": A25: "), (FindsAll, "below them"), (NeverServes, "too few blocks"),
+    (NeverGrows, "too few blocks"), (CountsInFloats, "give an int"), (CountsBelow0, ": A25: "),
     (Fails, "no such sequence")])
 def test_a_mistake_breaks_its_rule(make, text):
     verdict = kvgold.pool.check(make)

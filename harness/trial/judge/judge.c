@@ -79,7 +79,7 @@ static void report_places(const kvg_known_wrong *known, kvg_result *r)
     }
     if (found == 0) return;
     kvg_result_add(r, "at places as defect %s (%s): %.2g %% of what that makes wrong", defects[best[0]].id,
-                   defects[best[0]].summary, 100 * known->part[best[0]]);
+                   defects[best[0]].summary, 100 * known->part[best[0]] < 99 ? 100 * known->part[best[0]] : 99);
     for (size_t i = 0; i < found; i++) {
         if (i > 0) kvg_result_add(r, "or as %s (%s)", defects[best[i]].id, defects[best[i]].summary);
         kvg_describe_add(names, sizeof names, "%s%s", i > 0 ? ", or " : "at places as defect ", defects[best[i]].id);

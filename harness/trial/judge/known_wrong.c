@@ -240,7 +240,7 @@ static void consider_places(const pass *a, size_t index, const kvg_defect *defec
     out->part[index] = (double)share.given / (double)share.changed;
 }
 
-/* The same of op decode, by the candidate's wrong rows alone. */
+/* The same of op decode: by the candidate's wrong rows, then by all rows, which say how much more there would be. */
 static kvg_status try_places(pass *a, kvg_known_wrong *out)
 {
     const kvg_question *q = a->truth->question;
@@ -256,11 +256,14 @@ static kvg_status try_places(pass *a, kvg_known_wrong *out)
         if (!kvg_defect_applies(w.defect, &q->c->problem)) continue;
         s = kvg_wrong_apply(&w, 1, &q->c->problem, q->in.tensors, &inputs);
         if (s) return s;
-        memset(a->parts.wanted, all, rows * sizeof *a->parts.wanted);
-        if (!all) a->judge->mark(a->truth, a->answer, a->parts.wanted);
-        copy_answer(kvg_separation_right(&a->scene, w.defect), &a->wrong);
-        s = add_rows(a, &w, all, &inputs);
-        if (!s) consider_places(a, i, w.defect, out);
+        for (bool whole = all, ended = false; !s && !ended; whole = true) {
+            memset(a->parts.wanted, whole, rows * sizeof *a->parts.wanted);
+            if (!whole) a->judge->mark(a->truth, a->answer, a->parts.wanted);
+            copy_answer(kvg_separation_right(&a->scene, w.defect), &a->wrong);
+            s = add_rows(a, &w, all, &inputs);
+            if (!s) consider_places(a, i, w.defect, out);
+            ended = whole || out->part[i] == 0;
+        }
         kvg_wrong_inputs_free(&inputs);
     }
     return s;

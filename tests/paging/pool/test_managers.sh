@@ -58,7 +58,8 @@ mistake "a fork gets other blocks" "nor a copy of it" -e 's/= from->table\[q->en
 mistake "all tokens are found" "below them" -e 's/\(q->count - 1\) \/ size/q->count \/ size/'
 mistake "a block too many" "give 1" -e 's/\(q->count \+ m->pool.block_tokens - 1\) \//(q->count + m->pool.block_tokens) \//'
 mistake "a table is sorted" "in place of" -e 's/table->count = q->entries;/&\n    if (q->entries > 2) { *table->blocks = q->table[1]; table->blocks[1] = *q->table; }/'
-mistake "a pool is never full" "too small" -e 's/(count_available\(m\) <) wanted/\1= wanted/'
+mistake "a pool is never full" "too few blocks" -e 's/(count_available\(m\) <) wanted/\1= wanted/'
+mistake "no sequence grows" "too few blocks" -e 's/^    if \(!set_tokens\(q, tokens, count\)\).*/    return KVG_ERR_EXHAUSTED;/'
 mistake "a call fails" "written of sequence" -e 's/for \(; q->known < count/if (m->clock > 9) return KVG_ERR_IO;\n    &/'
 mistake "a crash" "killed by signal" -e 's/if \(count_available.*//'
 

@@ -122,6 +122,23 @@ static void see_one_more(const kvg_problem *p, const kvg_tensor *in, kvg_tensor 
     assert_int_equal(kvg_reference_run(&wrong, in, out), KVG_OK);
 }
 
+/* The same in the last row of q. */
+static void see_one_more_last(const kvg_problem *p, const kvg_tensor *in, kvg_tensor *out)
+{
+    kvg_tensor wrong[2];
+    for (int i = 0; i < 2; i++) {
+        wrong[i] = out[i];
+        wrong[i].data = malloc(out[i].bytes);
+        assert_non_null(wrong[i].data);
+    }
+    see_one_more(p, in, wrong);
+    for (int i = 0; i < 2; i++) {
+        const size_t row = out[i].bytes / p->attention.queries, at = out[i].bytes - row;
+        memcpy((uint8_t *)out[i].data + at, (uint8_t *)wrong[i].data + at, row);
+        free(wrong[i].data);
+    }
+}
+
 static const char *defect_id;
 static size_t most_words; /* of 4 bytes, that are as the defect has them */
 
@@ -656,8 +673,11 @@ static void test_known_wrong_answers_at_places(void **state)
         most_words = cases[i].most_words;
         expect_said(5, cases[i].group, be_wrong_at_places, "at places ", cases[i].wanted);
     }
-    expect_said(5, "\"format\": \"bf16\", \"window\": 9, \"profile\": \"sm90.mma16816.v1\", " DECODE, see_one_more,
-                "near defect ", "near defect window_long (window one key long)");
+    static const char windowed[] = "\"format\": \"bf16\", \"window\": 9, \"profile\": \"sm90.mma16816.v1\", " DECODE;
+    expect_said(5, windowed, see_one_more, "near defect ", "near defect window_long (window one key long)");
+    expect_said(5, windowed, see_one_more_last, "near defect ", "");
+    expect_said(5, windowed, see_one_more_last, "at places ",
+                "at places as defect window_long (window one key long): 18 % of what that makes wrong");
 }
 
 int main(void)
