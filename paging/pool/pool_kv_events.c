@@ -133,7 +133,7 @@ static kvg_status step_hashes(const pool_reader *r, const kv_event *e, kvg_audit
         if (s) return s;
         event.values[KVG_AUDIT_FIELD_HASHES] = (kvg_audit_value){.given = true, .count = 1, .texts = &one};
         event.values[KVG_AUDIT_FIELD_HASH] = (kvg_audit_value){.given = true, .text = hash.text};
-        event.values[KVG_AUDIT_FIELD_SALT] = (kvg_audit_value){.given = salt != NULL, .text = salt};
+        event.values[KVG_AUDIT_FIELD_SALT] = (kvg_audit_value){.given = true, .text = salt};
         if (filled) {
             event.values[KVG_AUDIT_FIELD_PARENT] =
                 (kvg_audit_value){.given = true, .text = before ? parent.text : NULL};

@@ -340,6 +340,8 @@ static const struct {
     {BATCH(KV_STORED("[1]", "null", "[1,2]", ",\"GPU\",null,null,0") ",[\"BlockRemoved\",[1],\"GPU\",1]"),
      KVG_AUDIT_FORGET_STORED},
     {BATCH(KV_STORED("[1]", "null", "[1,2]", "") "," KV_STORED("[1]", "null", "[1,3]", "")), KVG_AUDIT_STORE_HASH},
+    {BATCH(KV_STORED("[1]", "null", "[1,2]", "") "," KV_STORED("[1]", "null", "[1,2]", ",null,null,[[\"t\"]]")),
+     KVG_AUDIT_STORE_HASH},
     {BATCH(KV_STORED("[1]", "null", "[1,2]", ",\"GPU\",\"a\"") "," KV_STORED("[1]", "null", "[1,2]", ",\"GPU\",\"b\"")),
      KVG_AUDIT_STORE_HASH},
     {BATCH(KV_STORED("[1]", "null", "[1,2]", ",null,null,[[\"s\"]]") ","
