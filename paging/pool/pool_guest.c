@@ -30,9 +30,9 @@ typedef struct play {
     sequence preempted; /* the last one that is to come again; without tokens: there is none */
     uint64_t begun, drawn;
     uint32_t *blocks;         /* of an answer */
-    bool *is_held;            /* by some sequence */
     kvg_manager_copy *copies; /* the same */
-    uint64_t *hashes; /* of a sequence's full blocks */
+    uint64_t *hashes;         /* of a sequence's full blocks */
+    bool *is_held;            /* by block: some sequence holds it */
 } play;
 
 static uint64_t below(play *p, uint64_t n)
@@ -50,12 +50,19 @@ static kvg_status failed(play *p, const char *call, uint64_t id, kvg_status s)
 
 /* --- the log --- */
 
+/* An event up to the end of its list of blocks. */
+static void begin_event(play *p, const char *event, const sequence *q, const uint32_t *blocks, uint32_t count)
+{
+    fprintf(p->log, "{\"event\": \"%s\", \"sequence\": %" PRIu64 ", \"blocks\": [", event, q->id);
+    for (uint32_t i = 0; i < count; i++) fprintf(p->log, "%s%" PRIu32, i ? ", " : "", blocks[i]);
+    fputs("]", p->log);
+}
+
 static void log_blocks(play *p, const char *event, const sequence *q, const uint32_t *blocks, uint32_t count)
 {
     if (count == 0) return;
-    fprintf(p->log, "{\"event\": \"%s\", \"sequence\": %" PRIu64 ", \"blocks\": [", event, q->id);
-    for (uint32_t i = 0; i < count; i++) fprintf(p->log, "%s%" PRIu32, i ? ", " : "", blocks[i]);
-    fputs("]}\n", p->log);
+    begin_event(p, event, q, blocks, count);
+    fputs("}\n", p->log);
 }
 
 static void log_tokens(play *p, const sequence *q, uint32_t from, uint32_t to)
@@ -80,9 +87,8 @@ static void log_hit(play *p, const sequence *q, uint32_t count)
 {
     if (count == 0) return;
     name_blocks(p, q, count);
-    fprintf(p->log, "{\"event\": \"hit\", \"sequence\": %" PRIu64 ", \"blocks\": [", q->id);
-    for (uint32_t i = 0; i < count; i++) fprintf(p->log, "%s%" PRIu32, i ? ", " : "", q->table[i]);
-    fputs("], \"hashes\": [", p->log);
+    begin_event(p, "hit", q, q->table, count);
+    fputs(", \"hashes\": [", p->log);
     for (uint32_t i = 0; i < count; i++) fprintf(p->log, "%s\"%016" PRIx64 "\"", i ? ", " : "", p->hashes[i]);
     fputs("], ", p->log);
     log_tokens(p, q, 0, count * p->run->pool.block_tokens);
@@ -242,7 +248,6 @@ static kvg_status make_room(play *p, const char *call, const sequence *q)
 {
     const uint32_t size = p->run->pool.block_tokens, missing = (q->count + size - 1) / size - q->entries;
     const uint32_t available = count_available(p);
-    p->result.exhausted++;
     if (p->live_count == 0 || missing + (q->entries > 0) <= available)
         return kvg_fail(KVG_ERR_INVALID, "%s of sequence %" PRIu64 " says that too few blocks are available: it needs %"
                         PRIu32 " at most, and %" PRIu32 " are", call, q->id, missing + (q->entries > 0), available);

@@ -16,7 +16,6 @@ typedef struct kvg_guest_run {
 
 typedef struct kvg_guest_result {
     uint64_t operations;    /* that were asked */
-    uint64_t exhausted;     /* of them refused, because too few blocks were available */
     uint64_t tokens, found; /* that sequences began with; of these found in the cache */
     kvg_status status;      /* of the library, or of the call that broke paging/paging_plugin.h; KVG_OK: none did */
     char text[240];         /* what it was */
