@@ -17,6 +17,7 @@
  *
  * Statuses. KVG_OK: done. KVG_ERR_EXHAUSTED, of `admit`, `grow` and `fork`: fewer blocks are available than the
  * sequence has not yet, and one for a copy; nothing has changed. Any other status is a failure, which ends the check.
+ * So does a crash, and a call that takes longer than 10 s.
  *
  * Growth. New members are added at the end of the structs. struct_size says how many a plug-in has. A member that is 0
  * means the same as one that is left out. Any other change needs a new KVG_MANAGER_ABI. */

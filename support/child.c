@@ -151,6 +151,11 @@ kvg_status kvg_child_start(const kvg_child_job *job, kvg_child *child)
     return s;
 }
 
+void kvg_child_limit(unsigned seconds)
+{
+    alarm(seconds);
+}
+
 /* --- channels --- */
 
 bool kvg_child_send(int channel, const void *data, size_t bytes)

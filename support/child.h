@@ -75,6 +75,9 @@ typedef struct kvg_child {
  * machine refuses the job's confinement; the text says what. */
 kvg_status kvg_child_start(const kvg_child_job *job, kvg_child *child) KVG_CHECKED;
 
+/* In a child: SIGALRM ends it in so many seconds, in place of the limit of its job. */
+void kvg_child_limit(unsigned seconds);
+
 /* In a child: writes all of it; false: nobody reads any more. */
 bool kvg_child_send(int channel, const void *data, size_t bytes);
 

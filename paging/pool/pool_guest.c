@@ -1,15 +1,24 @@
+#define _DEFAULT_SOURCE /* MAP_ANONYMOUS */
 #include "paging/pool/pool_guest.h"
 
 #include <dlfcn.h>
 #include <inttypes.h>
+#include <stdarg.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "core/rng.h"
 #include "support/child.h"
+#include "support/clock.h"
 
-enum { MOST_LIVE = 48, MOST_BLOCKS = 12, GROUPS = 6, SALTS = 3, HANG_SECONDS = 60 };
+enum { MOST_LIVE = 48, MOST_BLOCKS = 12, GROUPS = 6, SALTS = 3 };
+
+/* What a manager is asked. */
+typedef enum asked { LOAD, OPEN, ADMIT, GROW, FORK, WRITTEN, RELEASE, AVAILABLE, CLOSE, CALLS } asked;
+static const char *const call_names[CALLS] = {"dlopen", "open", "admit", "grow", "fork", "written", "release",
+                                              "available", "close"};
 
 typedef struct sequence {
     uint64_t id, salt;
@@ -18,13 +27,17 @@ typedef struct sequence {
     uint32_t *table, entries;
 } sequence;
 
-/* One run, in the child. */
+/* One run: what the child does, in memory that it shares with its parent. */
 typedef struct play {
     const kvg_guest_run *run;
     FILE *log;
     kvg_guest_result result;
     kvg_manager manager; /* what this kvgold knows of the library's, the rest 0 */
     void *self;
+    asked call;      /* the last one, */
+    uint64_t whose;  /* of this sequence; 0: of none */
+    bool is_running; /* it has not answered yet */
+    double armed;    /* when the limit of time was set */
     sequence live[MOST_LIVE];
     uint32_t live_count;
     sequence preempted; /* the last one that is to come again; without tokens: there is none */
@@ -40,12 +53,52 @@ static uint64_t below(play *p, uint64_t n)
     return kvg_rng_below(p->run->seed, 0, p->drawn++, n);
 }
 
-static kvg_status failed(play *p, const char *call, uint64_t id, kvg_status s)
+/* --- calls --- */
+
+/* A call begins. Its limit is set anew only each second, because that costs more than some calls. */
+static void enter(play *p, asked call, uint64_t whose)
 {
+    const double now = kvg_clock_seconds();
+    p->call = call;
+    p->whose = whose;
+    p->is_running = true;
+    if (p->armed && now - p->armed < 1) return;
+    p->armed = now;
+    kvg_child_limit(KVG_GUEST_CALL_SECONDS + 1);
+}
+
+static kvg_status leave(play *p, kvg_status answer)
+{
+    p->is_running = false;
+    return answer;
+}
+
+/* The last call, such as "grow of sequence 7". A library can have written over what says so. */
+static const char *last_call(const play *p, char text[static 64])
+{
+    const char *name = (unsigned)p->call < CALLS ? call_names[p->call] : "a call";
+    if (p->whose) snprintf(text, 64, "%s of sequence %" PRIu64, name, p->whose);
+    else snprintf(text, 64, "%s", name);
+    return text;
+}
+
+/* The last call broke paging/paging_plugin.h: "CALL gives ...". */
+static kvg_status KVG_PRINTF(2, 3) broke(const play *p, const char *format, ...)
+{
+    char call[64], text[200];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    return kvg_fail(KVG_ERR_INVALID, "%s %s", last_call(p, call), text);
+}
+
+static kvg_status failed(const play *p, kvg_status s)
+{
+    char call_text[64];
     const char *text = p->manager.error_text ? p->manager.error_text() : NULL;
-    char whose[40] = "";
-    if (id) snprintf(whose, sizeof whose, " of sequence %" PRIu64, id);
-    return kvg_fail(s, "%s%s fails: %s%s%.120s", call, whose, kvg_status_name(s), text ? ": " : "", text ? text : "");
+    return kvg_fail(s, "%s fails: %s%s%.120s", last_call(p, call_text), kvg_status_name(s), text ? ": " : "",
+                    text ? text : "");
 }
 
 /* --- the log --- */
@@ -138,32 +191,30 @@ static bool is_copied(const kvg_manager_table *t, uint32_t from, uint32_t to)
 }
 
 /* `q` has the blocks that it had before. */
-static kvg_status check_table(const play *p, const sequence *q, const char *call, const kvg_manager_table *t)
+static kvg_status check_table(const play *p, const sequence *q, const kvg_manager_table *t)
 {
     const uint32_t size = p->run->pool.block_tokens, wanted = (q->count + size - 1) / size;
     if (t->count != wanted)
-        return kvg_fail(KVG_ERR_INVALID, "%s of sequence %" PRIu64 " gives %" PRIu32 " blocks for %" PRIu32 " tokens: "
-                        "give %" PRIu32, call, q->id, t->count, q->count, wanted);
+        return broke(p, "gives %" PRIu32 " blocks for %" PRIu32 " tokens: give %" PRIu32, t->count, q->count, wanted);
     if (t->cached % size || (t->cached && t->cached >= q->count))
-        return kvg_fail(KVG_ERR_INVALID, "%s of sequence %" PRIu64 " finds %" PRIu32 " of %" PRIu32 " tokens: give a "
-                        "multiple of %" PRIu32 " below them", call, q->id, t->cached, q->count, size);
+        return broke(p, "finds %" PRIu32 " of %" PRIu32 " tokens: give a multiple of %" PRIu32 " below them",
+                     t->cached, q->count, size);
     if (t->copy_count > p->run->pool.blocks)
-        return kvg_fail(KVG_ERR_INVALID, "%s of sequence %" PRIu64 " gives %" PRIu32 " copies: set copy_count to "
-                        "those that it makes", call, q->id, t->copy_count);
+        return broke(p, "gives %" PRIu32 " copies: set copy_count to those that it makes", t->copy_count);
     for (uint32_t i = 0; i < q->entries; i++) {
         if (t->blocks[i] == q->table[i] || is_copied(t, q->table[i], t->blocks[i])) continue;
-        return kvg_fail(KVG_ERR_INVALID, "%s of sequence %" PRIu64 " gives block %" PRIu32 " in place of %" PRIu32
-                        ": keep the blocks that a table has, or copy them", call, q->id, t->blocks[i], q->table[i]);
+        return broke(p, "gives block %" PRIu32 " in place of %" PRIu32 ": keep the blocks that a table has, or copy "
+                     "them", t->blocks[i], q->table[i]);
     }
     return KVG_OK;
 }
 
 /* Takes an answer for the sequence's table: the new blocks that hold cached tokens are others' blocks, too. A block
  * that is replaced is given back when it was copied. */
-static kvg_status take_table(play *p, sequence *q, const char *call, const kvg_manager_table *t)
+static kvg_status take_table(play *p, sequence *q, const kvg_manager_table *t)
 {
     const uint32_t before = q->entries, found = t->cached / p->run->pool.block_tokens;
-    const kvg_status s = check_table(p, q, call, t);
+    const kvg_status s = check_table(p, q, t);
     if (s) return s;
     for (uint32_t i = 0; i < before; i++) {
         if (t->blocks[i] != q->table[i]) log_blocks(p, "allocate", q, &t->blocks[i], 1);
@@ -182,16 +233,15 @@ static kvg_status take_table(play *p, sequence *q, const char *call, const kvg_m
 /* Takes an answer to `fork`: a block of the child is the parent's, or a new one. */
 static kvg_status take_fork(play *p, const sequence *parent, sequence *q, const kvg_manager_table *t)
 {
-    const kvg_status s = check_table(p, q, "fork", t);
+    const kvg_status s = check_table(p, q, t);
     if (s) return s;
     memcpy(q->table, t->blocks, t->count * sizeof *q->table);
     q->entries = t->count;
     for (uint32_t i = 0; i < q->entries; i++) {
         const bool shared = q->table[i] == parent->table[i];
         if (!shared && !is_copied(t, parent->table[i], q->table[i]))
-            return kvg_fail(KVG_ERR_INVALID, "fork of sequence %" PRIu64 " gives sequence %" PRIu64 " block %" PRIu32
-                            ", which is neither block %" PRIu32 " nor a copy of it", parent->id, q->id, q->table[i],
-                            parent->table[i]);
+            return broke(p, "gives sequence %" PRIu64 " block %" PRIu32 ", which is neither block %" PRIu32
+                         " nor a copy of it", q->id, q->table[i], parent->table[i]);
         log_blocks(p, shared ? "hit" : "allocate", q, &q->table[i], 1);
     }
     log_copies(p, q, t);
@@ -213,8 +263,9 @@ static kvg_status let_go(play *p, uint32_t which, sequence *out)
 {
     *out = p->live[which];
     p->live[which] = p->live[--p->live_count];
-    const kvg_status s = p->manager.release(p->self, out->id);
-    if (s) return failed(p, "release", out->id, s);
+    enter(p, RELEASE, out->id);
+    const kvg_status s = leave(p, p->manager.release(p->self, out->id));
+    if (s) return failed(p, s);
     log_blocks(p, "free", out, out->table, out->entries);
     return KVG_OK;
 }
@@ -244,13 +295,13 @@ static uint32_t count_available(play *p)
 }
 
 /* A manager says that there are too few blocks: some sequence is preempted. */
-static kvg_status make_room(play *p, const char *call, const sequence *q)
+static kvg_status make_room(play *p, const sequence *q)
 {
     const uint32_t size = p->run->pool.block_tokens, missing = (q->count + size - 1) / size - q->entries;
     const uint32_t available = count_available(p);
     if (p->live_count == 0 || missing + (q->entries > 0) <= available)
-        return kvg_fail(KVG_ERR_INVALID, "%s of sequence %" PRIu64 " says that too few blocks are available: it needs %"
-                        PRIu32 " at most, and %" PRIu32 " are", call, q->id, missing + (q->entries > 0), available);
+        return broke(p, "says that too few blocks are available: it needs %" PRIu32 " at most, and %" PRIu32 " are",
+                     missing + (q->entries > 0), available);
     forget(&p->preempted);
     return let_go(p, (uint32_t)below(p, p->live_count), &p->preempted);
 }
@@ -301,11 +352,12 @@ static kvg_status admit(play *p)
     kvg_manager_table t = {.blocks = p->blocks, .copies = p->copies};
     if (p->live_count == MOST_LIVE) return release(p, (uint32_t)below(p, p->live_count));
     kvg_status s = draw(p, &q);
-    const kvg_status answer = s ? s : p->manager.admit(p->self, q.id, q.salt, q.tokens, q.count, &t);
+    enter(p, ADMIT, q.id);
+    const kvg_status answer = leave(p, s ? s : p->manager.admit(p->self, q.id, q.salt, q.tokens, q.count, &t));
     q.entries = q.written = 0;
-    if (!s && answer == KVG_ERR_EXHAUSTED) s = make_room(p, "admit", &q);
-    else if (!s && answer) s = failed(p, "admit", q.id, answer);
-    else if (!s) s = take_table(p, &q, "admit", &t);
+    if (!s && answer == KVG_ERR_EXHAUSTED) s = make_room(p, &q);
+    else if (!s && answer) s = failed(p, answer);
+    else if (!s) s = take_table(p, &q, &t);
     if (s || answer) {
         forget(&q);
         return s;
@@ -324,13 +376,14 @@ static kvg_status grow(play *p, uint32_t which)
     kvg_manager_table t = {.blocks = p->blocks, .copies = p->copies};
     if (room == 0) return release(p, which);
     q->count += 1 + (uint32_t)below(p, room < 3 ? room : 3);
-    kvg_status s = p->manager.grow(p->self, q->id, q->tokens, q->count, &t);
+    enter(p, GROW, q->id);
+    const kvg_status s = leave(p, p->manager.grow(p->self, q->id, q->tokens, q->count, &t));
     t.cached = 0;
-    if (!s) return take_table(p, q, "grow", &t);
-    if (s != KVG_ERR_EXHAUSTED) return failed(p, "grow", q->id, s);
+    if (!s) return take_table(p, q, &t);
+    if (s != KVG_ERR_EXHAUSTED) return failed(p, s);
     const sequence refused = *q; /* `q` may be the one that is preempted */
     q->count = before;
-    return make_room(p, "grow", &refused);
+    return make_room(p, &refused);
 }
 
 /* A copy of a sequence, which goes on with tokens of its own. */
@@ -342,10 +395,11 @@ static kvg_status fork_one(play *p, uint32_t which)
     sequence q;
     kvg_status s = make_sequence(p, parent->salt, parent->count, &q);
     if (!s) memcpy(q.tokens, parent->tokens, parent->count * sizeof *q.tokens);
-    const kvg_status answer = s ? s : p->manager.fork(p->self, parent->id, q.id, &t);
+    enter(p, FORK, parent->id);
+    const kvg_status answer = leave(p, s ? s : p->manager.fork(p->self, parent->id, q.id, &t));
     t.cached = 0;
-    if (!s && answer == KVG_ERR_EXHAUSTED) s = make_room(p, "fork", &q);
-    else if (!s && answer) s = failed(p, "fork", q.id, answer);
+    if (!s && answer == KVG_ERR_EXHAUSTED) s = make_room(p, &q);
+    else if (!s && answer) s = failed(p, answer);
     else if (!s) s = take_fork(p, parent, &q, &t);
     if (s || answer) {
         forget(&q);
@@ -365,16 +419,18 @@ static kvg_status step(play *p, uint32_t which)
     log_blocks(p, "read", q, q->table, (q->written + size - 1) / size);
     log_written(p, q, to);
     q->written = to;
-    const kvg_status s = p->manager.written(p->self, q->id, to);
-    return s ? failed(p, "written", q->id, s) : KVG_OK;
+    enter(p, WRITTEN, q->id);
+    const kvg_status s = leave(p, p->manager.written(p->self, q->id, to));
+    return s ? failed(p, s) : KVG_OK;
 }
 
 static kvg_status count(play *p)
 {
     uint32_t blocks;
     if (!p->manager.available) return KVG_OK;
-    const kvg_status s = p->manager.available(p->self, &blocks);
-    if (s) return failed(p, "available", 0, s);
+    enter(p, AVAILABLE, 0);
+    const kvg_status s = leave(p, p->manager.available(p->self, &blocks));
+    if (s) return failed(p, s);
     fprintf(p->log, "{\"event\": \"counts\", \"available\": %" PRIu32 "}\n", blocks);
     return KVG_OK;
 }
@@ -430,7 +486,8 @@ static void play_in_child(void *context)
 {
     play *p = context;
     const kvg_manager_pool *pool = &p->run->pool;
-    kvg_status s = open_library(p->run->library, &p->manager);
+    enter(p, LOAD, 0);
+    kvg_status s = leave(p, open_library(p->run->library, &p->manager));
     p->blocks = malloc(pool->blocks * sizeof *p->blocks);
     p->copies = malloc(pool->blocks * sizeof *p->copies);
     p->hashes = malloc(pool->blocks * sizeof *p->hashes);
@@ -440,21 +497,36 @@ static void play_in_child(void *context)
     if (!s) {
         fprintf(p->log, "{\"kvgold_pool_log\": 1, \"blocks\": %" PRIu32 ", \"block_tokens\": %" PRIu32
                 ", \"evicts_on_allocate\": true}\n", pool->blocks, pool->block_tokens);
-        s = p->manager.open(pool, &p->self);
-        if (s) s = failed(p, "open", 0, s);
-        else s = play_all(p);
-        if (!s) p->manager.close(p->self);
+        enter(p, OPEN, 0);
+        s = leave(p, p->manager.open(pool, &p->self));
+        s = s ? failed(p, s) : play_all(p);
+    }
+    if (!s) {
+        enter(p, CLOSE, 0);
+        p->manager.close(p->self);
+        s = leave(p, KVG_OK);
     }
     fflush(p->log);
     p->result.status = s;
     if (s) snprintf(p->result.text, sizeof p->result.text, "%s", kvg_error_text());
 }
 
-kvg_status kvg_guest_play(const kvg_guest_run *run, FILE *log, kvg_guest_result *out, int *death)
+kvg_status kvg_guest_play(const kvg_guest_run *run, FILE *log, kvg_guest_result *out)
 {
-    play p = {.run = run, .log = log};
-    const kvg_status s = kvg_child_answer(play_in_child, &p, &p.result, sizeof p.result, HANG_SECONDS, death);
-    *out = p.result;
+    char text[64];
+    play *p = mmap(NULL, sizeof *p, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (p == MAP_FAILED) return kvg_fail(KVG_ERR_MEMORY, "no memory for a run");
+    *p = (play){.run = run, .log = log};
+    int death;
+    const kvg_status s = kvg_child_answer(play_in_child, p, &p->result, sizeof p->result, 0, &death);
+    *out = p->result;
+    out->death = s ? 0 : death;
     out->text[sizeof out->text - 1] = '\0';
+    if (out->death) {
+        out->status = KVG_ERR_INVALID;
+        snprintf(out->text, sizeof out->text, "its process died %s %s", p->is_running ? "in" : "behind",
+                 last_call(p, text));
+    }
+    munmap(p, sizeof *p);
     return s;
 }

@@ -18,12 +18,15 @@ typedef struct kvg_guest_result {
     uint64_t operations;    /* that were asked */
     uint64_t tokens, found; /* that sequences began with; of these found in the cache */
     kvg_status status;      /* of the library, or of the call that broke paging/paging_plugin.h; KVG_OK: none did */
-    char text[240];         /* what it was */
+    char text[240];         /* what it was; of a process that died, in which call */
+    int death;              /* the wait status of a process that died; 0: it did not */
 } kvg_guest_result;
 
-/* Runs a manager in a process of its own. The log is whole up to the manager's last answer, also if the process died:
- * then *death is its wait status. KVG_ERR_IO: there was no process, or no room for the log. */
-kvg_status kvg_guest_play(const kvg_guest_run *run, FILE *log, kvg_guest_result *out, int *death) KVG_CHECKED;
+/* Runs a manager in a process of its own, which a call that takes longer than this ends. The log is whole up to the
+ * manager's last answer, also if the process died. KVG_ERR_IO: there was no process, or no room for the log;
+ * KVG_ERR_MEMORY. */
+enum { KVG_GUEST_CALL_SECONDS = 10 };
+kvg_status kvg_guest_play(const kvg_guest_run *run, FILE *log, kvg_guest_result *out) KVG_CHECKED;
 
 typedef struct kvg_guest_verdict {
     bool fails;                         /* a rule is broken, or paging_plugin.h is, or the process died */

@@ -8,13 +8,24 @@
 
 enum { OPERATIONS = 20000, OTHER_SEEDS = 8 };
 
+/* A process died in some call, as the text says: after how many events, and how. */
+static void describe_death(kvg_guest_verdict *v)
+{
+    char how[120], *text = v->result.text;
+    const size_t used = strlen(text);
+    if (kvg_child_timed_out(v->result.death))
+        snprintf(how, sizeof how, "the call took longer than %d s", KVG_GUEST_CALL_SECONDS);
+    else kvg_child_describe(v->result.death, how, sizeof how);
+    snprintf(text + used, sizeof v->result.text - used, ", after %" PRIu64 " events: %s", v->totals.events, how);
+}
+
 /* Plays a run into `path` and judges its log: result, totals and fails of the verdict. */
 static kvg_status judge(const kvg_guest_run *run, const char *path, kvg_audit_report report, kvg_guest_verdict *v)
 {
-    int death = 0;
     FILE *log = fopen(path, "w+");
     if (!log) return kvg_fail(KVG_ERR_IO, "%s: cannot write: %s", path, strerror(errno));
-    kvg_status s = kvg_guest_play(run, log, &v->result, &death);
+    kvg_status s = kvg_guest_play(run, log, &v->result);
+    const int death = v->result.death;
     if (!s && !death && v->result.status && v->result.operations == 0)
         s = kvg_fail(v->result.status, "%s", v->result.text);
     if (!s) {
@@ -23,11 +34,7 @@ static kvg_status judge(const kvg_guest_run *run, const char *path, kvg_audit_re
     }
     fclose(log);
     if (death) {
-        char how[120];
-        kvg_child_describe(death, how, sizeof how);
-        v->result.status = KVG_ERR_INVALID;
-        snprintf(v->result.text, sizeof v->result.text, "its process %s after %" PRIu64 " events", how,
-                 v->totals.events);
+        describe_death(v);
         if (s == KVG_ERR_INVALID) s = KVG_OK; /* a log without a line, or a torn one */
     }
     v->fails = v->totals.violations || v->result.status;
@@ -50,11 +57,14 @@ static kvg_status shorten(kvg_guest_run *run, const char *path)
     return s;
 }
 
-/* The shortest run that fails, under this seed and the next ones. */
-static kvg_status find_shortest(kvg_guest_run *run, const char *path)
+/* The shortest run that fails, under this seed and the next ones. `found` is how the run failed: no run of more
+ * operations is needed, and no other one at all for a hang, which each run that fails would repeat. */
+static kvg_status find_shortest(kvg_guest_run *run, const kvg_guest_result *found, const char *path)
 {
     kvg_guest_verdict v;
     const uint64_t first = run->seed;
+    if (found->status) run->operations = found->operations;
+    if (kvg_child_timed_out(found->death)) return KVG_OK;
     kvg_status s = shorten(run, path);
     for (uint64_t i = 1; i <= OTHER_SEEDS && !s && run->operations > 1; i++) {
         kvg_guest_run other = *run;
@@ -85,7 +95,7 @@ kvg_status kvg_guest_check(const kvg_guest_run *asked, const char *path, kvg_aud
         out->found += out->result.found;
     }
     if (s || !out->fails) return s;
-    s = find_shortest(&out->run, path);
+    s = find_shortest(&out->run, &out->result, path);
     if (!s) s = judge(&out->run, path, report, out);
     if (!s && !out->fails) {
         out->fails = true;

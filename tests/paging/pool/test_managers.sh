@@ -61,7 +61,10 @@ mistake "a table is sorted" "in place of" -e 's/table->count = q->entries;/&\n  
 mistake "a pool is never full" "too few blocks" -e 's/(count_available\(m\) <) wanted/\1= wanted/'
 mistake "no sequence grows" "too few blocks" -e 's/^    if \(!set_tokens\(q, tokens, count\)\).*/    return KVG_ERR_EXHAUSTED;/'
 mistake "a call fails" "written of sequence" -e 's/for \(; q->known < count/if (m->clock > 9) return KVG_ERR_IO;\n    &/'
-mistake "a crash" "killed by signal" -e 's/if \(count_available.*//'
+mistake "a crash" "died in admit of sequence 2, after 1 events: killed by signal 11" -e 's/if \(count_available.*//'
+mistake "an answer that cannot be read" "died behind admit of sequence" -e 's/table->count = q->entries;/&\n    table->blocks = 0;/'
+mistake "a hang" "died in written of sequence 8, after 10 events: the call took longer than 10 s" \
+    -e 's/for \(; q->known < count/if (m->clock > 9) pause();\n    &/'
 
 "${CC:-cc}" -shared -fPIC -x c /dev/null -o libnone.so
 expect "no manager" 2 "exports no kvg_manager_export" "$kvgold" pool check ./libnone.so -o out
