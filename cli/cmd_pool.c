@@ -349,9 +349,10 @@ static kvg_status check(const char *library, const pool_options *o, int *exit_co
     }
     if (v.totals.violations) print_audit(&output, &v.totals);
     if (v.result.status) printf("%s: %s\n", path, v.result.text);
-    printf("FAIL: a pool of %" PRIu32 " blocks of %" PRIu32 " tokens, %" PRIu64 " operations\n"
-           "repeat: kvgold pool check %s --seed 0x%" PRIx64 " --ops %" PRIu64 "\n", v.run.pool.blocks,
-           v.run.pool.block_tokens, v.run.operations, library, v.run.seed, v.run.operations);
+    printf("FAIL: a pool of %" PRIu32 " blocks of %" PRIu32 " tokens, ", v.run.pool.blocks, v.run.pool.block_tokens);
+    if (v.run.pool.window) printf("a window of %" PRIu32 " tokens, ", v.run.pool.window);
+    printf("%" PRIu64 " operations\nrepeat: kvgold pool check %s --seed 0x%" PRIx64 " --ops %" PRIu64 "\n",
+           v.run.operations, library, v.run.seed, v.run.operations);
     return KVG_OK;
 }
 

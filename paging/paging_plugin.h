@@ -19,6 +19,12 @@
  * sequence has not yet, and one for a copy; nothing has changed. Any other status is a failure, which ends the check.
  * So does a crash, and a call that takes longer than 10 s.
  *
+ * Windows. If n tokens of a sequence are written, its next token sees those from n + 1 - window on, counted from 0. A
+ * block whose tokens all stand before that one is passed. `grow` may give up blocks that are passed, by
+ * KVG_MANAGER_NO_BLOCK as their entries, and `fork` those of the child; n is what `written` said last. `admit` may
+ * leave out blocks that are passed where n is `cached`. An entry that is given up stays so. A manager that keeps all
+ * blocks is right, too.
+ *
  * Growth. New members are added at the end of the structs. struct_size says how many a plug-in has. A member that is 0
  * means the same as one that is left out. Any other change needs a new KVG_MANAGER_ABI. */
 #ifndef KVG_PAGING_PAGING_PLUGIN_H
@@ -37,6 +43,8 @@ enum { KVG_MANAGER_ABI = 1 };
 typedef struct kvg_manager_pool {
     uint32_t struct_size;
     uint32_t blocks, block_tokens; /* ids are 0 to blocks - 1 */
+    uint32_t window;               /* a token sees the last so many tokens, itself among them; 0: it sees all. For a
+                                    * manager that claims KVG_MANAGER_WINDOWS */
 } kvg_manager_pool;
 
 /* All of block `from` is copied into block `to`. */
@@ -53,6 +61,11 @@ typedef struct kvg_manager_table {
     kvg_manager_copy *copies; /* `grow`, `fork`: what kvgold copies before it writes; room for all blocks of the pool */
     uint32_t copy_count;      /* 0 before the call */
 } kvg_manager_table;
+
+/* Entry of a table: the window has passed its tokens, and the sequence holds no block for them. */
+#define KVG_MANAGER_NO_BLOCK UINT32_MAX
+
+enum { KVG_MANAGER_WINDOWS = 1 };
 
 typedef struct kvg_manager {
     uint32_t abi;         /* KVG_MANAGER_ABI */
@@ -88,6 +101,8 @@ typedef struct kvg_manager {
     /* Sequence `child` begins with the tokens and the salt of `parent`, which are all written: in its blocks, or in
      * copies of them. NULL: the manager cannot do that. */
     kvg_status (*fork)(void *manager, uint64_t parent, uint64_t child, kvg_manager_table *table);
+
+    uint32_t claims; /* KVG_MANAGER_WINDOWS or 0: which pools it takes besides those of layers that see all tokens */
 } kvg_manager;
 
 /* The symbol that a plug-in exports. KVG_PLUGIN_EXPORT stands before its definition. */

@@ -10,6 +10,7 @@
 #include "paging/paging_plugin.h"
 
 enum { NONE = -1 };
+static const uint32_t PASSED = KVG_MANAGER_NO_BLOCK; /* an entry of a table that a window has passed */
 
 typedef struct block {
     uint32_t users;
@@ -106,6 +107,25 @@ static uint32_t take(manager *m)
     return (uint32_t)(oldest - m->blocks);
 }
 
+/* A user less of a block. */
+static void let_go(manager *m, uint32_t id)
+{
+    if (id == PASSED || --m->blocks[id].users > 0) return;
+    m->blocks[id].released = ++m->clock;
+}
+
+/* Gives up the blocks that the window has passed, if `written` tokens are written. A block stays until the one behind
+ * it is known: what is known names the block before it. */
+static void give_up(manager *m, sequence *q, uint32_t written)
+{
+    const uint32_t window = m->pool.window;
+    const uint32_t passed = window && written >= window ? (written + 1 - window) / m->pool.block_tokens : 0;
+    for (uint32_t i = 0; i < passed && i + 1 < q->known; i++) {
+        let_go(m, q->table[i]);
+        q->table[i] = PASSED;
+    }
+}
+
 /* Another block in place of the table's last one, of which others have the tokens, too. */
 static void copy_last(manager *m, sequence *q, kvg_manager_table *table)
 {
@@ -116,12 +136,14 @@ static void copy_last(manager *m, sequence *q, kvg_manager_table *table)
     table->copies[table->copy_count++] = copy;
 }
 
-/* New blocks behind those of the sequence's table, until they hold all of its tokens. `first`: where they begin. */
+/* New blocks behind those of the sequence's table, until they hold all of its tokens. `first`: where they begin; all
+ * tokens before it are written. */
 static kvg_status fill(manager *m, sequence *q, uint32_t first, kvg_manager_table *table)
 {
     const uint32_t wanted = (q->count + m->pool.block_tokens - 1) / m->pool.block_tokens;
     const bool copied = first % m->pool.block_tokens && m->blocks[q->table[q->entries - 1]].users > 1;
     if (count_available(m) < wanted - q->entries + copied) return KVG_ERR_EXHAUSTED;
+    give_up(m, q, first);
     if (copied) copy_last(m, q, table);
     while (q->entries < wanted) q->table[q->entries++] = take(m);
     memcpy(table->blocks, q->table, q->entries * sizeof *q->table);
@@ -132,10 +154,7 @@ static kvg_status fill(manager *m, sequence *q, uint32_t first, kvg_manager_tabl
 /* The last block is let go first, so that it is given away first: what stands before a block is worth more. */
 static void drop(manager *m, sequence *q)
 {
-    while (q->entries > 0) {
-        block *b = &m->blocks[q->table[--q->entries]];
-        if (--b->users == 0) b->released = ++m->clock;
-    }
+    while (q->entries > 0) let_go(m, q->table[--q->entries]);
     free(q->tokens);
     free(q->table);
     free(q);
@@ -238,7 +257,7 @@ static kvg_status fork_sequence(void *self, uint64_t parent, uint64_t child, kvg
     q->known = from->known;
     for (; q->entries < from->entries; q->entries++) {
         q->table[q->entries] = table->blocks[q->entries] = from->table[q->entries];
-        m->blocks[q->table[q->entries]].users++;
+        if (q->table[q->entries] != PASSED) m->blocks[q->table[q->entries]].users++;
     }
     table->count = q->entries;
     add(m, q);
@@ -294,6 +313,7 @@ KVG_PLUGIN_EXPORT const kvg_manager *kvg_manager_export(void)
         .release = release,
         .available = available,
         .fork = fork_sequence,
+        .claims = KVG_MANAGER_WINDOWS,
     };
     return &exported;
 }

@@ -10,6 +10,7 @@
 #include <sys/mman.h>
 
 #include "core/rng.h"
+#include "paging/pool/pool_guest_log.h"
 #include "support/child.h"
 #include "support/clock.h"
 
@@ -20,17 +21,12 @@ typedef enum asked { LOAD, OPEN, ADMIT, GROW, FORK, WRITTEN, RELEASE, AVAILABLE,
 static const char *const call_names[CALLS] = {"dlopen", "open", "admit", "grow", "fork", "written", "release",
                                               "available", "close"};
 
-typedef struct sequence {
-    uint64_t id, salt;
-    int32_t *tokens;
-    uint32_t count, written; /* tokens; of these in the cache */
-    uint32_t *table, entries;
-} sequence;
+typedef pool_guest_sequence sequence;
 
 /* One run: what the child does, in memory that it shares with its parent. */
 typedef struct play {
     const kvg_guest_run *run;
-    FILE *log;
+    pool_guest_log log;
     kvg_guest_result result;
     kvg_manager manager; /* what this kvgold knows of the library's, the rest 0 */
     void *self;
@@ -44,7 +40,6 @@ typedef struct play {
     uint64_t begun, drawn;
     uint32_t *blocks;         /* of an answer */
     kvg_manager_copy *copies; /* the same */
-    uint64_t *hashes;         /* of a sequence's full blocks */
     bool *is_held;            /* by block: some sequence holds it */
 } play;
 
@@ -101,85 +96,6 @@ static kvg_status failed(const play *p, kvg_status s)
                     text ? text : "");
 }
 
-/* --- the log --- */
-
-/* An event up to the end of its list of blocks. */
-static void begin_event(play *p, const char *event, const sequence *q, const uint32_t *blocks, uint32_t count)
-{
-    fprintf(p->log, "{\"event\": \"%s\", \"sequence\": %" PRIu64 ", \"blocks\": [", event, q->id);
-    for (uint32_t i = 0; i < count; i++) fprintf(p->log, "%s%" PRIu32, i ? ", " : "", blocks[i]);
-    fputs("]", p->log);
-}
-
-static void log_blocks(play *p, const char *event, const sequence *q, const uint32_t *blocks, uint32_t count)
-{
-    if (count == 0) return;
-    begin_event(p, event, q, blocks, count);
-    fputs("}\n", p->log);
-}
-
-static void log_tokens(play *p, const sequence *q, uint32_t from, uint32_t to)
-{
-    fprintf(p->log, "\"salt\": %" PRIu64 ", \"tokens\": [", q->salt);
-    for (uint32_t i = from; i < to; i++) fprintf(p->log, "%s%" PRId32, i > from ? ", " : "", q->tokens[i]);
-    fputs("]}\n", p->log);
-}
-
-/* The name of what the first blocks of a sequence hold: blocks with one name hold the same tokens behind the same. */
-static void name_blocks(play *p, const sequence *q, uint32_t count)
-{
-    const uint32_t size = p->run->pool.block_tokens;
-    uint64_t before = q->salt;
-    for (uint32_t i = 0; i < count; i++) {
-        const uint64_t parts[] = {before, kvg_hash64(q->tokens + (size_t)i * size, size * sizeof *q->tokens)};
-        p->hashes[i] = before = kvg_hash64(parts, sizeof parts);
-    }
-}
-
-static void log_hit(play *p, const sequence *q, uint32_t count)
-{
-    if (count == 0) return;
-    name_blocks(p, q, count);
-    begin_event(p, "hit", q, q->table, count);
-    fputs(", \"hashes\": [", p->log);
-    for (uint32_t i = 0; i < count; i++) fprintf(p->log, "%s\"%016" PRIx64 "\"", i ? ", " : "", p->hashes[i]);
-    fputs("], ", p->log);
-    log_tokens(p, q, 0, count * p->run->pool.block_tokens);
-}
-
-static void log_copies(play *p, const sequence *q, const kvg_manager_table *t)
-{
-    for (uint32_t i = 0; i < t->copy_count; i++) {
-        fprintf(p->log, "{\"event\": \"copy\", \"sequence\": %" PRIu64 ", \"from\": %" PRIu32 ", \"to\": %" PRIu32
-                "}\n", q->id, t->copies[i].from, t->copies[i].to);
-    }
-}
-
-/* A full block may be found from now on. Its name and those before it are known. */
-static void log_store(play *p, const sequence *q, uint32_t i)
-{
-    const uint32_t size = p->run->pool.block_tokens;
-    fprintf(p->log, "{\"event\": \"store\", \"block\": %" PRIu32 ", \"hash\": \"%016" PRIx64 "\", \"parent\": ",
-            q->table[i], p->hashes[i]);
-    if (i > 0) fprintf(p->log, "\"%016" PRIx64 "\", ", p->hashes[i - 1]);
-    else fputs("null, ", p->log);
-    log_tokens(p, q, i * size, (i + 1) * size);
-}
-
-/* The engine writes tokens. */
-static void log_written(play *p, const sequence *q, uint32_t to)
-{
-    const uint32_t size = p->run->pool.block_tokens;
-    for (uint32_t i = q->written / size; i * size < to; i++) {
-        const uint32_t from = i * size > q->written ? i * size : q->written;
-        const uint32_t end = (i + 1) * size < to ? (i + 1) * size : to;
-        fprintf(p->log, "{\"event\": \"write\", \"sequence\": %" PRIu64 ", \"block\": %" PRIu32 ", \"first\": %" PRIu32
-                ", \"count\": %" PRIu32 "}\n", q->id, q->table[i], from - i * size, end - from);
-    }
-    name_blocks(p, q, to / size);
-    for (uint32_t i = q->written / size; i < to / size; i++) log_store(p, q, i);
-}
-
 /* --- what a manager is asked --- */
 
 static bool is_copied(const kvg_manager_table *t, uint32_t from, uint32_t to)
@@ -190,10 +106,36 @@ static bool is_copied(const kvg_manager_table *t, uint32_t from, uint32_t to)
     return false;
 }
 
+/* How many leading blocks a window has passed, if `written` tokens are: the next token does not see them. */
+static uint32_t count_passed(const play *p, uint32_t written)
+{
+    const kvg_manager_pool *pool = &p->run->pool;
+    return pool->window && written >= pool->window ? (written + 1 - pool->window) / pool->block_tokens : 0;
+}
+
+/* An entry of an answer is what the sequence had there, or what that was copied to. Of an entry that `passed` is behind
+ * it may be no block from now on. `had`: NULL for a new entry. */
+static kvg_status check_entry(const play *p, const kvg_manager_table *t, uint32_t i, uint32_t passed,
+                              const uint32_t *had)
+{
+    const uint32_t is = t->blocks[i];
+    if (is == KVG_MANAGER_NO_BLOCK && i < passed) return KVG_OK;
+    if (is == KVG_MANAGER_NO_BLOCK)
+        return broke(p, "gives no block as entry %" PRIu32 ": no window has passed its tokens", i);
+    if (!had || is == *had) return KVG_OK;
+    if (*had == KVG_MANAGER_NO_BLOCK)
+        return broke(p, "gives block %" PRIu32 " as entry %" PRIu32 ", which it had given up", is, i);
+    if (is_copied(t, *had, is)) return KVG_OK;
+    return broke(p, "gives block %" PRIu32 " in place of %" PRIu32 ": keep the blocks that a table has, or copy them",
+                 is, *had);
+}
+
 /* `q` has the blocks that it had before. */
 static kvg_status check_table(const play *p, const sequence *q, const kvg_manager_table *t)
 {
     const uint32_t size = p->run->pool.block_tokens, wanted = (q->count + size - 1) / size;
+    const uint32_t passed = count_passed(p, q->written > t->cached ? q->written : t->cached);
+    kvg_status s = KVG_OK;
     if (t->count != wanted)
         return broke(p, "gives %" PRIu32 " blocks for %" PRIu32 " tokens: give %" PRIu32, t->count, q->count, wanted);
     if (t->cached % size || (t->cached && t->cached >= q->count))
@@ -201,53 +143,57 @@ static kvg_status check_table(const play *p, const sequence *q, const kvg_manage
                      t->cached, q->count, size);
     if (t->copy_count > p->run->pool.blocks)
         return broke(p, "gives %" PRIu32 " copies: set copy_count to those that it makes", t->copy_count);
-    for (uint32_t i = 0; i < q->entries; i++) {
-        if (t->blocks[i] == q->table[i] || is_copied(t, q->table[i], t->blocks[i])) continue;
-        return broke(p, "gives block %" PRIu32 " in place of %" PRIu32 ": keep the blocks that a table has, or copy "
-                     "them", t->blocks[i], q->table[i]);
-    }
-    return KVG_OK;
+    for (uint32_t i = 0; i < wanted && !s; i++)
+        s = check_entry(p, t, i, passed, i < q->entries ? &q->table[i] : NULL);
+    return s;
 }
 
-/* Takes an answer for the sequence's table: the new blocks that hold cached tokens are others' blocks, too. A block
- * that is replaced is given back when it was copied. */
+static bool is_given_up(const sequence *q, const kvg_manager_table *t, uint32_t i)
+{
+    return t->blocks[i] == KVG_MANAGER_NO_BLOCK && q->table[i] != KVG_MANAGER_NO_BLOCK;
+}
+
+/* Takes an answer for the sequence's table: the new blocks that hold cached tokens are others' blocks, too. What a
+ * window has passed may be given out at once; a block that is replaced is given back when it was copied. */
 static kvg_status take_table(play *p, sequence *q, const kvg_manager_table *t)
 {
     const uint32_t before = q->entries, found = t->cached / p->run->pool.block_tokens;
     const kvg_status s = check_table(p, q, t);
     if (s) return s;
     for (uint32_t i = 0; i < before; i++) {
-        if (t->blocks[i] != q->table[i]) log_blocks(p, "allocate", q, &t->blocks[i], 1);
+        if (is_given_up(q, t, i)) pool_guest_log_blocks(&p->log, "free", q, &q->table[i], 1);
     }
-    log_copies(p, q, t);
     for (uint32_t i = 0; i < before; i++) {
-        if (t->blocks[i] != q->table[i]) log_blocks(p, "free", q, &q->table[i], 1);
+        if (t->blocks[i] != q->table[i]) pool_guest_log_blocks(&p->log, "allocate", q, &t->blocks[i], 1);
+    }
+    pool_guest_log_copies(&p->log, q, t);
+    for (uint32_t i = 0; i < before; i++) {
+        if (t->blocks[i] != q->table[i] && !is_given_up(q, t, i))
+            pool_guest_log_blocks(&p->log, "free", q, &q->table[i], 1);
     }
     memcpy(q->table, t->blocks, t->count * sizeof *q->table);
     q->entries = t->count;
-    log_hit(p, q, found);
-    log_blocks(p, "allocate", q, q->table + before + found, q->entries - before - found);
+    pool_guest_log_hit(&p->log, q, found);
+    pool_guest_log_blocks(&p->log, "allocate", q, q->table + before + found, q->entries - before - found);
     return KVG_OK;
 }
 
 /* Takes an answer to `fork`: a block of the child is the parent's, or a new one. */
 static kvg_status take_fork(play *p, const sequence *parent, sequence *q, const kvg_manager_table *t)
 {
+    memcpy(q->table, parent->table, parent->entries * sizeof *q->table);
+    q->entries = parent->entries;
     const kvg_status s = check_table(p, q, t);
     if (s) return s;
     memcpy(q->table, t->blocks, t->count * sizeof *q->table);
-    q->entries = t->count;
     for (uint32_t i = 0; i < q->entries; i++) {
-        const bool shared = q->table[i] == parent->table[i];
-        if (!shared && !is_copied(t, parent->table[i], q->table[i]))
-            return broke(p, "gives sequence %" PRIu64 " block %" PRIu32 ", which is neither block %" PRIu32
-                         " nor a copy of it", q->id, q->table[i], parent->table[i]);
-        log_blocks(p, shared ? "hit" : "allocate", q, &q->table[i], 1);
+        const char *event = q->table[i] == parent->table[i] ? "hit" : "allocate";
+        pool_guest_log_blocks(&p->log, event, q, &q->table[i], 1);
     }
-    log_copies(p, q, t);
-    name_blocks(p, q, q->count / p->run->pool.block_tokens);
+    pool_guest_log_copies(&p->log, q, t);
     for (uint32_t i = 0; i < q->count / p->run->pool.block_tokens; i++) {
-        if (q->table[i] != parent->table[i]) log_store(p, q, i);
+        const bool is_new = q->table[i] != parent->table[i] && q->table[i] != KVG_MANAGER_NO_BLOCK;
+        if (is_new) pool_guest_log_store(&p->log, q, i);
     }
     return KVG_OK;
 }
@@ -256,6 +202,7 @@ static void forget(sequence *q)
 {
     free(q->tokens);
     free(q->table);
+    free(q->names);
     *q = (sequence){0};
 }
 
@@ -266,7 +213,7 @@ static kvg_status let_go(play *p, uint32_t which, sequence *out)
     enter(p, RELEASE, out->id);
     const kvg_status s = leave(p, p->manager.release(p->self, out->id));
     if (s) return failed(p, s);
-    log_blocks(p, "free", out, out->table, out->entries);
+    pool_guest_log_blocks(&p->log, "free", out, out->table, out->entries);
     return KVG_OK;
 }
 
@@ -306,10 +253,16 @@ static kvg_status make_room(play *p, const sequence *q)
     return let_go(p, (uint32_t)below(p, p->live_count), &p->preempted);
 }
 
-static uint32_t most_tokens(const play *p)
+/* That a sequence has. */
+static uint32_t most_blocks(const play *p)
 {
     const uint32_t blocks = p->run->pool.blocks;
-    return p->run->pool.block_tokens * (blocks < MOST_BLOCKS ? blocks : MOST_BLOCKS);
+    return blocks < MOST_BLOCKS ? blocks : MOST_BLOCKS;
+}
+
+static uint32_t most_tokens(const play *p)
+{
+    return p->run->pool.block_tokens * most_blocks(p);
 }
 
 /* A token of a group of sequences, or of a sequence alone. */
@@ -323,8 +276,9 @@ static kvg_status make_sequence(play *p, uint64_t salt, uint32_t count, sequence
 {
     *out = (sequence){.id = ++p->begun, .salt = salt, .count = count,
                       .tokens = malloc(most_tokens(p) * sizeof *out->tokens),
-                      .table = malloc(p->run->pool.blocks * sizeof *out->table)};
-    if (!out->tokens || !out->table) return kvg_fail(KVG_ERR_MEMORY, "no memory for a sequence");
+                      .table = malloc(most_blocks(p) * sizeof *out->table),
+                      .names = malloc(most_blocks(p) * sizeof *out->names)};
+    if (!out->tokens || !out->table || !out->names) return kvg_fail(KVG_ERR_MEMORY, "no memory for a sequence");
     for (uint32_t i = 0; i < most_tokens(p); i++) out->tokens[i] = token_of(p, 1000 + out->id, i);
     return KVG_OK;
 }
@@ -395,6 +349,7 @@ static kvg_status fork_one(play *p, uint32_t which)
     sequence q;
     kvg_status s = make_sequence(p, parent->salt, parent->count, &q);
     if (!s) memcpy(q.tokens, parent->tokens, parent->count * sizeof *q.tokens);
+    q.written = q.count;
     enter(p, FORK, parent->id);
     const kvg_status answer = leave(p, s ? s : p->manager.fork(p->self, parent->id, q.id, &t));
     t.cached = 0;
@@ -405,7 +360,6 @@ static kvg_status fork_one(play *p, uint32_t which)
         forget(&q);
         return s;
     }
-    q.written = q.count;
     p->live[p->live_count++] = q;
     return KVG_OK;
 }
@@ -416,8 +370,10 @@ static kvg_status step(play *p, uint32_t which)
     sequence *q = &p->live[which];
     const uint32_t size = p->run->pool.block_tokens;
     const uint32_t to = q->written + 1 + (uint32_t)below(p, q->count - q->written);
-    log_blocks(p, "read", q, q->table, (q->written + size - 1) / size);
-    log_written(p, q, to);
+    const uint32_t first = count_passed(p, q->written), behind = (q->written + size - 1) / size;
+    pool_guest_log_blocks(&p->log, "read", q, q->table + first, behind - first);
+    pool_guest_log_write(&p->log, q, to);
+    for (uint32_t i = q->written / size; i < to / size; i++) pool_guest_log_store(&p->log, q, i);
     q->written = to;
     enter(p, WRITTEN, q->id);
     const kvg_status s = leave(p, p->manager.written(p->self, q->id, to));
@@ -431,7 +387,7 @@ static kvg_status count(play *p)
     enter(p, AVAILABLE, 0);
     const kvg_status s = leave(p, p->manager.available(p->self, &blocks));
     if (s) return failed(p, s);
-    fprintf(p->log, "{\"event\": \"counts\", \"available\": %" PRIu32 "}\n", blocks);
+    pool_guest_log_available(&p->log, blocks);
     return KVG_OK;
 }
 
@@ -451,14 +407,11 @@ static kvg_status play_one(play *p)
 static kvg_status play_all(play *p)
 {
     kvg_status s = KVG_OK;
-    while (!s && p->result.operations < p->run->operations) {
-        s = play_one(p);
-        if (fflush(p->log) && !s) s = kvg_fail(KVG_ERR_IO, "cannot write the log: the disk may be full");
-    }
+    while (!s && p->result.operations < p->run->operations) s = play_one(p);
     forget(&p->preempted);
     while (!s && p->live_count) s = release(p, p->live_count - 1);
     if (!s) s = count(p);
-    if (!s) fputs("{\"event\": \"end\"}\n", p->log);
+    if (!s) pool_guest_log_end(&p->log);
     return s;
 }
 
@@ -482,31 +435,34 @@ static kvg_status open_library(const char *path, kvg_manager *out)
     return KVG_OK;
 }
 
-static void play_in_child(void *context)
+static kvg_status play_library(play *p)
 {
-    play *p = context;
     const kvg_manager_pool *pool = &p->run->pool;
     enter(p, LOAD, 0);
     kvg_status s = leave(p, open_library(p->run->library, &p->manager));
     p->blocks = malloc(pool->blocks * sizeof *p->blocks);
     p->copies = malloc(pool->blocks * sizeof *p->copies);
-    p->hashes = malloc(pool->blocks * sizeof *p->hashes);
     p->is_held = malloc(pool->blocks * sizeof *p->is_held);
-    if (!s && !(p->blocks && p->copies && p->hashes && p->is_held))
+    if (!s && !(p->blocks && p->copies && p->is_held))
         s = kvg_fail(KVG_ERR_MEMORY, "no memory for a table");
-    if (!s) {
-        fprintf(p->log, "{\"kvgold_pool_log\": 1, \"blocks\": %" PRIu32 ", \"block_tokens\": %" PRIu32
-                ", \"evicts_on_allocate\": true}\n", pool->blocks, pool->block_tokens);
-        enter(p, OPEN, 0);
-        s = leave(p, p->manager.open(pool, &p->self));
-        s = s ? failed(p, s) : play_all(p);
-    }
+    p->result.is_skipped = !s && pool->window && !(p->manager.claims & KVG_MANAGER_WINDOWS);
+    if (s || p->result.is_skipped) return s;
+    pool_guest_log_head(&p->log, pool);
+    enter(p, OPEN, 0);
+    s = leave(p, p->manager.open(pool, &p->self));
+    s = s ? failed(p, s) : play_all(p);
     if (!s) {
         enter(p, CLOSE, 0);
         p->manager.close(p->self);
         s = leave(p, KVG_OK);
     }
-    fflush(p->log);
+    return s;
+}
+
+static void play_in_child(void *context)
+{
+    play *p = context;
+    const kvg_status s = play_library(p);
     p->result.status = s;
     if (s) snprintf(p->result.text, sizeof p->result.text, "%s", kvg_error_text());
 }
@@ -516,9 +472,14 @@ kvg_status kvg_guest_play(const kvg_guest_run *run, FILE *log, kvg_guest_result 
     char text[64];
     play *p = mmap(NULL, sizeof *p, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (p == MAP_FAILED) return kvg_fail(KVG_ERR_MEMORY, "no memory for a run");
-    *p = (play){.run = run, .log = log};
+    p->run = run;
+    p->log.file = fileno(log);
+    p->log.block_tokens = run->pool.block_tokens;
     int death;
-    const kvg_status s = kvg_child_answer(play_in_child, p, &p->result, sizeof p->result, 0, &death);
+    kvg_status s = kvg_child_answer(play_in_child, p, &p->result, sizeof p->result, 0, &death);
+    p->log.file = fileno(log); /* a library can have written over it */
+    pool_guest_log_flush(&p->log);
+    if (!s && p->log.failed) s = kvg_fail(KVG_ERR_IO, "cannot write the log: the disk may be full");
     *out = p->result;
     out->death = s ? 0 : death;
     out->text[sizeof out->text - 1] = '\0';

@@ -19,6 +19,7 @@ typedef struct kvg_guest_result {
     uint64_t tokens, found; /* that sequences began with; of these found in the cache */
     kvg_status status;      /* of the library, or of the call that broke paging/paging_plugin.h; KVG_OK: none did */
     char text[240];         /* what it was; of a process that died, in which call */
+    bool is_skipped;        /* the manager does not claim that it can do the pool */
     int death;              /* the wait status of a process that died; 0: it did not */
 } kvg_guest_result;
 

@@ -1,0 +1,44 @@
+/* The log of a run of pool_guest.c, docs/spec/paging.md section 7: what a sequence's manager answered, and what kvgold
+ * did with it. An event is either whole or not there, however the process ends that writes it: what is not in the file
+ * yet stands in the struct, which another process can share and write out. */
+#ifndef KVG_PAGING_POOL_POOL_GUEST_LOG_H
+#define KVG_PAGING_POOL_POOL_GUEST_LOG_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "paging/paging_plugin.h"
+
+typedef struct pool_guest_sequence {
+    uint64_t id, salt;
+    int32_t *tokens;
+    uint32_t count, written;  /* tokens; of these in the cache */
+    uint32_t *table, entries; /* KVG_MANAGER_NO_BLOCK: a window has passed the entry */
+    uint64_t *names;          /* of its full blocks: blocks with one name hold the same tokens behind the same */
+    uint32_t named;           /* how many of its blocks have their names */
+} pool_guest_sequence;
+
+typedef struct pool_guest_log {
+    int file;
+    uint32_t block_tokens;
+    bool failed; /* a write to the file did: the disk may be full */
+    size_t used;
+    char bytes[1 << 16];
+} pool_guest_log;
+
+/* Writes out what stands in the struct. */
+void pool_guest_log_flush(pool_guest_log *log);
+
+void pool_guest_log_head(pool_guest_log *log, const kvg_manager_pool *pool);
+
+/* `allocate`, `free`, `read`: of entries of a table, those that are blocks. */
+void pool_guest_log_blocks(pool_guest_log *log, const char *event, const pool_guest_sequence *q, const uint32_t *blocks,
+                           uint32_t count);
+void pool_guest_log_hit(pool_guest_log *log, pool_guest_sequence *q, uint32_t count); /* its first blocks */
+void pool_guest_log_copies(pool_guest_log *log, const pool_guest_sequence *q, const kvg_manager_table *t);
+void pool_guest_log_write(pool_guest_log *log, const pool_guest_sequence *q, uint32_t to); /* from q->written on */
+void pool_guest_log_store(pool_guest_log *log, pool_guest_sequence *q, uint32_t i);
+void pool_guest_log_available(pool_guest_log *log, uint32_t blocks);
+void pool_guest_log_end(pool_guest_log *log);
+
+#endif
