@@ -166,8 +166,21 @@ static double read_double(const char *text, size_t length)
     return strtod(copy, NULL);
 }
 
+/* Whether a number is an integer of at most 15 digits, which a double holds. strtod is slower, and most are. */
+static bool take_integer(node *n)
+{
+    uint64_t integer = 0;
+    size_t digits = 0;
+    for (; n->text[digits] >= '0' && n->text[digits] <= '9' && digits < 16; digits++)
+        integer = integer * 10 + (uint64_t)(n->text[digits] - '0');
+    if (digits == 0 || digits > 15 || strchr(".eE", n->text[digits])) return false;
+    n->number = (double)integer;
+    return true;
+}
+
 static kvg_status take_number(const kvg_json_doc *doc, node *n)
 {
+    if (take_integer(n)) return KVG_OK;
     const size_t length = kvg_json_scan_number_length(n->text);
     const char leading = n->text[strspn(n->text, "-0.")]; /* the first digit that counts, if there is one */
     n->number = read_double(n->text, length);

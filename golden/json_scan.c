@@ -270,7 +270,8 @@ kvg_status kvg_json_scan(const char *name, const char *text, size_t size, size_t
 
 const char *kvg_json_scan_space(const char *text)
 {
-    return text + strspn(text, " \t\n\r");
+    while (*text == ' ' || *text == '\t' || *text == '\n' || *text == '\r') text++;
+    return text;
 }
 
 static const char *string_end(const char *text)
