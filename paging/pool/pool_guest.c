@@ -14,7 +14,7 @@
 #include "support/child.h"
 #include "support/clock.h"
 
-enum { MOST_LIVE = 48, MOST_BLOCKS = 12, GROUPS = 6, SALTS = 3 };
+enum { MOST_LIVE = 48, MOST_BLOCKS = 12, GROUPS = 6, SALTS = 3, GROUP_TOKENS = 50000 };
 
 /* What a manager is asked. */
 typedef enum asked { LOAD, OPEN, ADMIT, GROW, FORK, WRITTEN, RELEASE, AVAILABLE, CLOSE, CALLS } asked;
@@ -38,6 +38,7 @@ typedef struct play {
     uint32_t live_count;
     sequence preempted; /* the last one that is to come again; without tokens: there is none */
     uint64_t begun, drawn;
+    int32_t *tokens;          /* that groups of sequences share, below GROUP_TOKENS; most_tokens for each */
     uint32_t *blocks;         /* of an answer */
     kvg_manager_copy *copies; /* the same */
     bool *is_held;            /* by block: some sequence holds it */
@@ -256,8 +257,8 @@ static kvg_status make_room(play *p, const sequence *q)
 /* That a sequence has. */
 static uint32_t most_blocks(const play *p)
 {
-    const uint32_t blocks = p->run->pool.blocks;
-    return blocks < MOST_BLOCKS ? blocks : MOST_BLOCKS;
+    const uint32_t blocks = p->run->pool.blocks, part = blocks / 128;
+    return blocks < MOST_BLOCKS ? blocks : part < MOST_BLOCKS ? MOST_BLOCKS : part;
 }
 
 static uint32_t most_tokens(const play *p)
@@ -265,21 +266,21 @@ static uint32_t most_tokens(const play *p)
     return p->run->pool.block_tokens * most_blocks(p);
 }
 
-/* A token of a group of sequences, or of a sequence alone. */
-static int32_t token_of(const play *p, uint64_t whose, uint32_t i)
+static int32_t *group_tokens(const play *p, uint64_t group)
 {
-    return (int32_t)(kvg_rng_u64(p->run->seed, whose, i) % 50000);
+    return p->tokens + group * most_tokens(p);
 }
 
-/* With tokens of its own. */
+/* With tokens of its own, which no other sequence has. */
 static kvg_status make_sequence(play *p, uint64_t salt, uint32_t count, sequence *out)
 {
+    const uint32_t most = most_tokens(p);
     *out = (sequence){.id = ++p->begun, .salt = salt, .count = count,
-                      .tokens = malloc(most_tokens(p) * sizeof *out->tokens),
+                      .tokens = malloc(most * sizeof *out->tokens),
                       .table = malloc(most_blocks(p) * sizeof *out->table),
                       .names = malloc(most_blocks(p) * sizeof *out->names)};
     if (!out->tokens || !out->table || !out->names) return kvg_fail(KVG_ERR_MEMORY, "no memory for a sequence");
-    for (uint32_t i = 0; i < most_tokens(p); i++) out->tokens[i] = token_of(p, 1000 + out->id, i);
+    for (uint32_t i = 0; i < most; i++) out->tokens[i] = (int32_t)((GROUP_TOKENS + out->id * most + i) % INT32_MAX);
     return KVG_OK;
 }
 
@@ -287,7 +288,7 @@ static kvg_status make_sequence(play *p, uint64_t salt, uint32_t count, sequence
  * of another, which stand behind other tokens there; then its own. */
 static kvg_status draw(play *p, sequence *q)
 {
-    const uint64_t first = 1 + below(p, GROUPS), second = 1 + below(p, GROUPS);
+    const uint64_t first = below(p, GROUPS), second = below(p, GROUPS);
     const uint32_t shared = (uint32_t)below(p, most_tokens(p) + 1), cut = (uint32_t)below(p, 2 * shared + 1);
     if (p->preempted.tokens && below(p, 2)) {
         *q = p->preempted;
@@ -296,7 +297,7 @@ static kvg_status draw(play *p, sequence *q)
     }
     const uint64_t salt = below(p, SALTS);
     const kvg_status s = make_sequence(p, salt, 1 + (uint32_t)below(p, most_tokens(p)), q);
-    for (uint32_t i = 0; i < shared && !s; i++) q->tokens[i] = token_of(p, i < cut ? first : second, i);
+    for (uint32_t i = 0; i < shared && !s; i++) q->tokens[i] = group_tokens(p, i < cut ? first : second)[i];
     return s;
 }
 
@@ -440,13 +441,16 @@ static kvg_status play_library(play *p)
     const kvg_manager_pool *pool = &p->run->pool;
     enter(p, LOAD, 0);
     kvg_status s = leave(p, open_library(p->run->library, &p->manager));
+    const size_t shared = (size_t)GROUPS * most_tokens(p);
+    p->tokens = malloc(shared * sizeof *p->tokens);
     p->blocks = malloc(pool->blocks * sizeof *p->blocks);
     p->copies = malloc(pool->blocks * sizeof *p->copies);
     p->is_held = malloc(pool->blocks * sizeof *p->is_held);
-    if (!s && !(p->blocks && p->copies && p->is_held))
+    if (!s && !(p->tokens && p->blocks && p->copies && p->is_held))
         s = kvg_fail(KVG_ERR_MEMORY, "no memory for a table");
     p->result.is_skipped = !s && pool->window && !(p->manager.claims & KVG_MANAGER_WINDOWS);
     if (s || p->result.is_skipped) return s;
+    for (size_t i = 0; i < shared; i++) p->tokens[i] = (int32_t)kvg_rng_below(p->run->seed, 1, i, GROUP_TOKENS);
     pool_guest_log_head(&p->log, pool);
     enter(p, OPEN, 0);
     s = leave(p, p->manager.open(pool, &p->self));

@@ -6,7 +6,7 @@
 #include "paging/pool/pool_log.h"
 #include "support/child.h"
 
-enum { OPERATIONS = 20000, OTHER_SEEDS = 8 };
+enum { OPERATIONS = 20000, LARGE = 10000, LARGE_OPERATIONS = 2500, OTHER_SEEDS = 8 };
 
 /* A process died in some call, as the text says: after how many events, and how. */
 static void describe_death(kvg_guest_verdict *v)
@@ -83,13 +83,14 @@ kvg_status kvg_guest_check(const kvg_guest_run *asked, const char *path, kvg_aud
 {
     enum { SIZE = sizeof(kvg_manager_pool) };
     static const kvg_manager_pool pools[] = {{SIZE, 4, 1, 0}, {SIZE, 12, 4, 0}, {SIZE, 64, 16, 0}, {SIZE, 1024, 16, 0},
-                                             {SIZE, 4, 1, 2}, {SIZE, 12, 4, 9}, {SIZE, 64, 16, 40}};
+                                             {SIZE, 4, 1, 2}, {SIZE, 12, 4, 9}, {SIZE, 64, 16, 40},
+                                             {SIZE, LARGE, 16, 0}, {SIZE, LARGE, 16, 200}};
     kvg_status s = KVG_OK;
     *out = (kvg_guest_verdict){0};
     for (size_t i = 0; !s && !out->fails && i < sizeof pools / sizeof pools[0]; i++) {
         out->run = *asked;
         out->run.pool = pools[i];
-        if (asked->operations == 0) out->run.operations = OPERATIONS;
+        if (asked->operations == 0) out->run.operations = pools[i].blocks < LARGE ? OPERATIONS : LARGE_OPERATIONS;
         s = judge(&out->run, path, (kvg_audit_report){0}, out);
         out->pools += !out->result.is_skipped;
         out->operations += out->result.operations;
