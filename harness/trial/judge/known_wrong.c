@@ -303,39 +303,98 @@ static void close_pass(pass *a)
     kvg_set_free(&a->guess);
 }
 
+/* --- ops that are judged by what they store: first of few tokens --- */
+
+/* The case with few of its tokens, whose data are those of the first ones. False: it has few, or cannot have fewer. */
+static bool has_few_tokens(const kvg_case *c, kvg_case *few)
+{
+    enum { FEW = 512 };
+    kvg_problem *p = &few->problem;
+    *few = *c;
+    if (judge_of(p)->by_distance || c->fill == KVG_FILL_CAPTURE || c->shared_prefix) return false;
+    if (p->tokens <= 2 * FEW) return false;
+    p->tokens = FEW;
+    if (kvg_op_get(p->op)->paged) {
+        const uint64_t B = p->paging.block_tokens, sequences = p->paging.sequences;
+        const uint64_t all = sequences * ((c->problem.tokens + B - 1) / B), kept = sequences * ((FEW + B - 1) / B);
+        if (p->paging.blocks < all) return false;
+        p->paging.blocks -= (uint32_t)(all - kept);
+    }
+    return !kvg_problem_check(p);
+}
+
+/* What the check says to the known-wrong answers of the case with few tokens. What it rejects there, it rejects. */
+static kvg_status try_few(const kvg_case *few, kvg_offer offer, kvg_known_wrong *out)
+{
+    kvg_question question;
+    kvg_truth truth = {0};
+    kvg_status s = kvg_question_make(few, &question);
+    if (!s) s = kvg_know(&question, &truth);
+    if (!s) s = kvg_known_wrong_try(&truth, NULL, offer, NULL, out);
+    kvg_truth_free(&truth);
+    kvg_question_free(&question);
+    return s;
+}
+
+/* Offers the rows of the table to the check, one after the other. */
+static kvg_status offer_all(pass *a, kvg_offer offer, kvg_known_wrong *out)
+{
+    const kvg_truth *t = a->truth;
+    const kvg_problem *p = &t->question->c->problem;
+    size_t count;
+    const kvg_defect *defects = kvg_defect_table(&count);
+    kvg_known_wrong few = {0};
+    kvg_case fewer;
+    kvg_status s = !a->answer && has_few_tokens(t->question->c, &fewer) ? try_few(&fewer, offer, &few) : KVG_OK;
+    for (size_t i = 0; i < count && !s; i++) {
+        const bool control = offer != KVG_OFFER_NONE && is_control(&defects[i], t->question);
+        const bool offered = control || offer == KVG_OFFER_ALL;
+        if (!kvg_defect_applies(&defects[i], p) || !(offered || a->answer)) continue;
+        out->outcome[i] = few.outcome[i];
+        if (kvg_control_rejects(few.outcome[i])) continue;
+        kvg_progress_part(i, count, "known-wrong answers");
+        copy_answer(&a->blank, &a->wrong);
+        s = kvg_defect_run(&defects[i], p, t->question->in.tensors, a->wrong.tensors);
+        if (s) break;
+        if (offered) out->outcome[i] = judged(a->judge, t, &a->wrong);
+        if (control && !out->accepted && out->outcome[i] == KVG_CONTROL_ACCEPTED) out->accepted = &defects[i];
+        if (!a->answer) continue;
+        out->explains[i] = !a->judge->is_right(t, &a->wrong) && a->judge->explains(t, a->answer, &a->wrong);
+        consider_places(a, i, &defects[i], out);
+    }
+    return s;
+}
+
+/* --- ops that are judged by distance --- */
+
+static kvg_status measure_and_place(pass *a, kvg_offer offer, const kvg_defect **doubted, kvg_known_wrong *out)
+{
+    size_t count;
+    const kvg_defect *defects = kvg_defect_table(&count);
+    kvg_status s = measure_all(a, doubted, out);
+    if (!s && a->answer && !any_explains(out)) s = try_places(a, out);
+    for (size_t i = 0; i < count && !s; i++) {
+        const bool control = offer != KVG_OFFER_NONE && is_control(&defects[i], a->truth->question);
+        if (!kvg_defect_applies(&defects[i], &a->truth->question->c->problem)) continue;
+        if (control || offer == KVG_OFFER_ALL) out->outcome[i] = outcome_at(a->by_bits, out->distance[i]);
+    }
+    return s;
+}
+
 kvg_status kvg_known_wrong_try(const kvg_truth *t, const kvg_tensor_set *answer, kvg_offer offer,
                                const kvg_defect **doubted, kvg_known_wrong *out)
 {
-    const kvg_question *q = t->question;
-    const kvg_problem *p = &q->c->problem;
-    const judge *j = judge_of(p);
     size_t count;
-    const kvg_defect *defects = kvg_defect_table(&count);
     pass a;
+    (void)kvg_defect_table(&count);
     assert(count <= KVG_MAX_DEFECTS);
     kvg_status s = open_pass(t, answer, &a);
     *out = (kvg_known_wrong){.separation = {.by_bits = a.by_bits, .least = INFINITY}};
     for (size_t i = 0; i < count; i++) out->distance[i] = NAN;
-    if (!s && j->by_distance) s = measure_all(&a, doubted, out);
-    if (!s && j->by_distance && answer && !any_explains(out)) s = try_places(&a, out);
-    for (size_t i = 0; i < count; i++) {
-        const kvg_defect *defect = &defects[i];
-        const bool control = offer != KVG_OFFER_NONE && is_control(defect, q);
-        const bool offered = control || offer == KVG_OFFER_ALL;
-        if (s || !kvg_defect_applies(defect, p) || !(offered || answer)) continue;
-        if (j->by_distance && offered) out->outcome[i] = outcome_at(a.by_bits, out->distance[i]);
-        if (j->by_distance) continue;
-        kvg_progress_part(i, count, "known-wrong answers");
-        copy_answer(&a.blank, &a.wrong);
-        s = kvg_defect_run(defect, p, q->in.tensors, a.wrong.tensors);
-        if (!s && offered) out->outcome[i] = judged(j, t, &a.wrong);
-        if (control && !out->accepted && out->outcome[i] == KVG_CONTROL_ACCEPTED) out->accepted = defect;
-        out->explains[i] = !s && answer && !j->is_right(t, &a.wrong) && j->explains(t, answer, &a.wrong);
-        if (!s && answer) consider_places(&a, i, defect, out);
-    }
+    if (!s) s = a.judge->by_distance ? measure_and_place(&a, offer, doubted, out) : offer_all(&a, offer, out);
     if (any_explains(out)) memset(out->part, 0, sizeof out->part);
     close_pass(&a);
-    if (!s && offer != KVG_OFFER_NONE && !q->c->unseen) out->unseen = find_unseen(q, out);
+    if (!s && offer != KVG_OFFER_NONE && !t->question->c->unseen) out->unseen = find_unseen(t->question, out);
     return s;
 }
 

@@ -228,7 +228,11 @@ static void encode(const kvg_defect_site *s, const encoder *how)
             write_scale(s, &e, how->scales, scales + i * width);
         }
         if (how->of_k) memcpy(scales, (uint8_t *)s->scales[KVG_K]->data + row * row_width, row_width);
-        if (width) memcpy((uint8_t *)s->scales[s->side]->data + row * row_width, scales, row_width);
+        if (width) {
+            uint8_t *stored = (uint8_t *)s->scales[s->side]->data + row * row_width;
+            if (!how->codes && memcmp(stored, scales, row_width) == 0) continue; /* the codes that stand there follow */
+            memcpy(stored, scales, row_width);
+        }
         uint8_t *codes = (uint8_t *)s->tensor->data + row * D * bits / 8;
         for (uint32_t i = 0; i < D; i++) {
             const double v = scaled(s, scales + element[i] / span * width, x[element[i]]);

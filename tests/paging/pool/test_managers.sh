@@ -13,7 +13,7 @@ cd "$3" || exit 2
 # shellcheck source=tests/checks.sh
 source "$source_dir/tests/checks.sh"
 
-build() { "${CC:-cc}" -std=c11 -w -shared -fPIC -I "$source_dir" manager.c -o libmanager.so; }
+build() { "${CC:-cc}" -std=c11 -O1 -w -shared -fPIC -I "$source_dir" manager.c -o libmanager.so; }
 
 # mistake NAME TEXT SED...: the example with SED fails, and TEXT stands in what is said.
 mistake() {
