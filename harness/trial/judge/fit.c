@@ -6,6 +6,7 @@
 
 #include "core/rng.h"
 #include "harness/trial/judge/fit_elements.h"
+#include "harness/trial/judge/fit_numbers.h"
 #include "harness/trial/judge/fit_rope.h"
 #include "harness/trial/judge/fit_scales.h"
 #include "harness/trial/question/describe.h"
@@ -265,6 +266,7 @@ static kvg_status find_cause(const kvg_evidence *q, const kvg_places *places, si
         if (!out[0] && elements) s = judge_fit_scales(q, out, size);
         if (!s && !out[0] && elements) s = judge_fit_rope(q, index, out, size);
         if (!s && !out[0] && elements) judge_fit_codes(&r, out, size);
+        if (!s && !out[0] && elements) s = judge_fit_numbers(q, index, out, size);
     }
     judge_fit_rows_close(&r);
     return s;

@@ -29,18 +29,19 @@ static kvg_status decode(const scene *s, uint32_t count, const uint8_t *codes, c
     return kvg_flash_dequantise(&s->d->rows, s->side, s->d->tensor_scale[s->side], count, codes, scales, to);
 }
 
-/* What every code stands for beside these scales of a row: [codes][dim]. */
-static kvg_status decode_codes(const scene *s, const uint8_t *scales, size_t scale_bytes, float *to)
+kvg_status judge_fit_decode_codes(const kvg_question *d, kvg_side side, const uint8_t *scales, float *to)
 {
-    const uint32_t count = 1u << s->format->element_bits;
-    const size_t bytes = (size_t)s->codes[RIGHT].shape[2];
-    uint8_t *codes = malloc(count * bytes), *same = malloc(count * scale_bytes);
+    const kvg_format_info *f = kvg_format_get(d->rows.storage[side].format);
+    const uint32_t count = 1u << f->element_bits, dim = d->rows.head_dim;
+    const size_t bytes = (size_t)dim * f->element_bits / 8;
+    const size_t scale_bytes = f->row_param_bytes + (f->block ? dim / f->block * f->block_scale_bytes : 0);
+    uint8_t *codes = malloc(count * bytes), *same = malloc(count * scale_bytes + 1);
     kvg_status status = codes && same ? KVG_OK : kvg_fail(KVG_ERR_MEMORY, "cannot hold %u rows", count);
     for (uint32_t c = 0; c < count && !status; c++) {
-        memset(codes + c * bytes, s->format->element_bits == 4 ? (int)(c * 0x11) : (int)c, bytes);
-        memcpy(same + c * scale_bytes, scales, scale_bytes);
+        memset(codes + c * bytes, f->element_bits == 4 ? (int)(c * 0x11) : (int)c, bytes);
+        if (scale_bytes) memcpy(same + c * scale_bytes, scales, scale_bytes);
     }
-    if (!status) status = decode(s, count, codes, same, to);
+    if (!status) status = kvg_flash_dequantise(&d->rows, side, d->tensor_scale[side], count, codes, same, to);
     free(codes);
     free(same);
     return status;
@@ -97,7 +98,7 @@ static kvg_status see_row(const scene *s, size_t row, const bool *wrong, finding
     for (int i = RIGHT; i <= GOT; i++) {
         codes[i] = (const uint8_t *)s->codes[i].data + row * bytes;
         scales[i] = (const uint8_t *)s->scales[i].data + row * of_scales;
-        if (!status) status = decode_codes(s, scales[i], of_scales, table[i]);
+        if (!status) status = judge_fit_decode_codes(s->d, s->side, scales[i], table[i]);
     }
     if (!status) status = decode(s, 1, codes[GOT], scales[GOT], got);
     if (!status) status = decode(s, 1, codes[RIGHT], scales[RIGHT], right);

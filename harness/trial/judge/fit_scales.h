@@ -13,4 +13,8 @@
  * Up to 32 wrong scales of each side are looked at. `K: ` stands where V has other words, or none. */
 kvg_status judge_fit_scales(const kvg_evidence *evidence, char *out, size_t size) KVG_CHECKED;
 
+/* What every code, of at most 8 bits, stands for beside these scales of a row: to[codes][head_dim]. */
+kvg_status judge_fit_decode_codes(const kvg_question *question, kvg_side side, const uint8_t *scales,
+                                  float *to) KVG_CHECKED;
+
 #endif

@@ -416,6 +416,82 @@ static void take_next_sines(const kvg_problem *p, const kvg_tensor *in, kvg_tens
     free(other);
 }
 
+/* Each pair is turned with its cosine as its sine. */
+static void take_cosines(const kvg_problem *p, const kvg_tensor *in, kvg_tensor *out)
+{
+    const kvg_tensor *table = &in[kvg_roles_index(kvg_op_get(p->op)->inputs, KVG_ROLE_COS_SIN, KVG_K)];
+    float *other = malloc(table->bytes);
+    for (size_t i = 0; i < table->bytes / sizeof(float); i++) other[i] = ((const float *)table->data)[i & ~(size_t)1];
+    run_again(p, in, KVG_ROLE_COS_SIN, other, out);
+    free(other);
+}
+
+/* V is turned, too: as it would be as K, where that differs from K. */
+static void turn_v(const kvg_problem *p, const kvg_tensor *in, kvg_tensor *out)
+{
+    const kvg_op_info *op = kvg_op_get(p->op);
+    const int values = kvg_roles_index(op->inputs, KVG_ROLE_VALUES, KVG_V);
+    uint8_t *k = out[KVG_K].data, *right = malloc(out[KVG_K].bytes);
+    memcpy(right, k, out[KVG_K].bytes);
+    run_again(p, in, KVG_ROLE_VALUES, in[values].data, out);
+    for (size_t i = 0; i < out[KVG_K].bytes; i++) {
+        if (k[i] != right[i]) ((uint8_t *)out[KVG_V].data)[i] = k[i];
+    }
+    memcpy(k, right, out[KVG_K].bytes);
+    free(right);
+}
+
+/* Another tensor of the same shape is read in place of an input of K. */
+static void read_changed(const kvg_problem *p, const kvg_tensor *in, kvg_role role, uint8_t (*change)(uint8_t, size_t),
+                         kvg_tensor *out)
+{
+    const kvg_tensor *t = &in[kvg_roles_index(kvg_op_get(p->op)->inputs, role, KVG_K)];
+    uint8_t *other = malloc(t->bytes);
+    for (size_t i = 0; i < t->bytes; i++) other[i] = change(((const uint8_t *)t->data)[i], i);
+    run_again(p, in, role, other, out);
+    free(other);
+}
+
+static uint8_t without_high_bit(uint8_t code, size_t at)
+{
+    (void)at;
+    return code & 0x77;
+}
+
+static uint8_t nearer(uint8_t code, size_t at)
+{
+    (void)at;
+    return code ^ (code & 0x70 ? 0x10 : 0) ^ (code & 0x07 ? 0x01 : 0);
+}
+
+static uint8_t other_scale(uint8_t scale, size_t at)
+{
+    return (uint8_t)(scale ^ at % 3 << 2);
+}
+
+static void lose_signs(const kvg_problem *p, const kvg_tensor *in, kvg_tensor *out)
+{
+    read_changed(p, in, KVG_ROLE_CODES, without_high_bit, out);
+}
+
+static void read_other_codes(const kvg_problem *p, const kvg_tensor *in, kvg_tensor *out)
+{
+    read_changed(p, in, KVG_ROLE_CODES, nearer, out);
+}
+
+static void read_other_scales(const kvg_problem *p, const kvg_tensor *in, kvg_tensor *out)
+{
+    read_changed(p, in, KVG_ROLE_SCALES, other_scale, out);
+}
+
+/* The codes and scales of K are those of V: nothing of a row of K is read. */
+static void read_v(const kvg_problem *p, const kvg_tensor *in, kvg_tensor *out)
+{
+    (void)p, (void)in;
+    for (size_t i = 0; i < out[KVG_K].bytes; i++)
+        ((uint8_t *)out[KVG_K].data)[i] = (uint8_t)(((const uint8_t *)out[KVG_V].data)[i] ^ (i & 1));
+}
+
 /* The third page of every sequence holds what the second one does. */
 static void repeat_second_page(const kvg_problem *p, const kvg_tensor *in, kvg_tensor *out)
 {
@@ -602,6 +678,14 @@ static void test_what_rotated_rows_are(void **state)
                   "\"rope\": {\"dims\": 32}, " MORE, take_next_sines,
                   "in common: bytes of a row 0 to 31 of 128; RoPE: the first of each pair is x cos - y sin of pair "
                   "+ 1, the second y cos + x sin of pair + 1");
+    expect_common(5, "\"op\": \"append\", \"layout\": \"hnd\", \"format\": \"int8\", "
+                  "\"rope\": {\"dims\": 32}, " MORE, take_cosines,
+                  "in common: RoPE: the first of each pair is x cos - y cos_sin[2 i], the second y cos + x "
+                  "cos_sin[2 i]");
+    expect_common(5, "\"op\": \"append\", \"layout\": \"hnd\", \"format\": \"e4m3\", \"scale\": 0.25, "
+                  "\"rope\": {\"dims\": 32}, " MORE, turn_v,
+                  "in common: bytes of a row 0 to 31 of 128; V: RoPE: the first of each pair is x cos - y sin, the "
+                  "second y cos + x sin");
 }
 
 /* Of an encoder's wrong rows it is told whether codes are wrong, too, and what its scales are. */
@@ -618,6 +702,19 @@ static void test_what_wrong_scales_are(void **state)
     expect_common(5, "\"op\": \"append\", \"layout\": \"hnd\", \"format\": \"rowint4\", " MORE, raise_scales,
                   "in common: K: scales are wrong, codes are the nearest ones for them: most are 2 times "
                   "the right one");
+}
+
+/* Of a decoder's wrong numbers it is told whether codes or scales were read as others. */
+static void test_how_codes_and_scales_are_read(void **state)
+{
+    (void)state;
+    expect_common(5, "\"op\": \"dequantise\", \"format\": \"nvfp4\", \"scale\": 0.25, " MORE, lose_signs,
+                  "in common: each wrong code is read as the code -8");
+    expect_common(5, "\"op\": \"dequantise\", \"format\": \"int4\", " MORE, read_other_codes,
+                  "in common: codes are read as other numbers, each code always as the same one");
+    expect_common(5, "\"op\": \"dequantise\", \"format\": \"nvfp4\", \"scale\": 0.25, " MORE, read_other_scales,
+                  "in common: codes are read rightly, beside other scales");
+    expect_said(5, "\"op\": \"dequantise\", \"format\": \"nvfp4\", \"scale\": 0.25, " MORE, read_v, "codes are", "");
 }
 
 #define DECODE "\"op\": \"decode\", \"layout\": \"hnd\", \"sequences\": 3, \"queries\": 3, \"group\": 2, " MORE
@@ -687,6 +784,7 @@ int main(void)
         cmocka_unit_test(test_where_wrong_rows_come_from),
         cmocka_unit_test(test_which_keys_wrong_rows_are_of),
         cmocka_unit_test(test_what_wrong_scales_are),
+        cmocka_unit_test(test_how_codes_and_scales_are_read),
         cmocka_unit_test(test_what_rotated_rows_are),
         cmocka_unit_test(test_which_data_are_wrong),
         cmocka_unit_test(test_where_wrong_elements_come_from),

@@ -1,0 +1,263 @@
+#include "harness/trial/judge/fit_numbers.h"
+
+#include <float.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "harness/trial/judge/differences.h"
+#include "harness/trial/judge/fit_scales.h"
+#include "harness/trial/question/describe.h"
+
+/* A number that was read, in units of its row: code 0 stands for 0, code `top` for 1. So rows of any scales are alike.
+ */
+typedef struct reading {
+    uint32_t code;
+    bool wrong;
+    double right, got, off; /* off: how far `got` may be, as it was rounded */
+} reading;
+
+/* What a code was read as, in all rows. */
+typedef struct sense {
+    size_t met, wrong, contradicted; /* contradicted: read as something else than before */
+    double low, high, right;         /* low = high: NaN or Inf */
+} sense;
+
+typedef struct findings {
+    sense of[256];
+    size_t shifted, others; /* wrong blocks: off by a line, or not */
+    size_t scaled, moved;   /* of the first: of another slope, of another offset */
+} findings;
+
+typedef struct scene {
+    const kvg_question *d;
+    kvg_side side;
+    const kvg_format_info *format;
+    const kvg_tensor *codes, *scales, *right, *got;
+    uint32_t dim, span, top; /* elements of a row, and of a scale; top: code with the largest number, 0: not known */
+    double loss, most;       /* of the type of the numbers: relative, of one that is rounded; the largest */
+} scene;
+
+/* --- readings --- */
+
+/* The code whose number is the furthest from that of code 0. */
+static uint32_t find_top(const scene *s, const float *table)
+{
+    uint32_t top = 0;
+    for (uint32_t c = 1; c < 1u << s->format->element_bits; c++) {
+        const double far = fabs((double)table[(size_t)c * s->dim] - table[0]);
+        if (isfinite(far) && far > fabs((double)table[(size_t)top * s->dim] - table[0])) top = c;
+    }
+    return top;
+}
+
+static uint32_t code_of(const scene *s, const uint8_t *row, size_t byte, unsigned nibble)
+{
+    return s->format->element_bits == 4 ? row[byte] >> 4 * nibble & 15 : row[byte];
+}
+
+/* The readings of a row; those of an element whose scale is 0, no number or too large have no code below 256. */
+static void read_row(const scene *s, size_t row, const float *table, reading *to)
+{
+    const size_t bytes = (size_t)s->codes->shape[2];
+    const unsigned of_byte = 8 / s->format->element_bits;
+    for (size_t k = 0; k < bytes * of_byte; k++) {
+        const size_t byte = k / of_byte;
+        const uint32_t i = of_byte == 1 ? (uint32_t)byte : kvg_reference_code_dim(&s->d->rows, s->side, byte, k % 2);
+        const uint32_t code = code_of(s, (const uint8_t *)s->codes->data + row * bytes, byte, k % 2);
+        const double zero = table[i], unit = table[(size_t)s->top * s->dim + i] - zero;
+        const double right = kvg_number_at(s->right->dtype, s->right->data, row * s->dim + i);
+        const double got = kvg_number_at(s->got->dtype, s->got->data, row * s->dim + i);
+        const bool usable = unit != 0 && fabs(unit) + fabs(zero) <= s->most / 2; /* else they overflow */
+        to[i] = (reading){.code = usable ? code : 256,
+                          .wrong = isnan(got) ? !isnan(right) : got != right,
+                          .right = (table[(size_t)code * s->dim + i] - zero) / unit, .got = (got - zero) / unit,
+                          .off = (s->loss * (fabs(got) + fabs(zero)) + 0x1p-24) / fabs(unit)};
+    }
+}
+
+/* --- codes --- */
+
+static void see_code(const reading *r, sense *of)
+{
+    const bool same = isfinite(r->got) ? r->got + r->off >= of->low && r->got - r->off <= of->high :
+                                         isnan(of->low) ? isnan(r->got) : r->got == of->low;
+    of->wrong += r->wrong;
+    of->right = r->right;
+    if (of->met++ == 0) {
+        of->low = of->high = r->got;
+        if (isfinite(r->got)) of->low -= r->off, of->high += r->off;
+    } else if (!same) {
+        of->contradicted++;
+    } else if (isfinite(r->got)) {
+        of->low = fmax(of->low, r->got - r->off);
+        of->high = fmin(of->high, r->got + r->off);
+    }
+}
+
+/* The code that stands for what code `c` was read as; -1: none does. */
+static int meaning_of(const findings *f, uint32_t c)
+{
+    const double is = (f->of[c].low + f->of[c].high) / 2, near = (f->of[c].high - f->of[c].low) / 2 + 0x1p-10;
+    int best = -1;
+    for (int k = 0; k < 256; k++) {
+        if (!f->of[k].met || !(fabs(f->of[k].right - is) <= near)) continue;
+        if (best < 0 || fabs(f->of[k].right - is) < fabs(f->of[best].right - is)) best = k;
+    }
+    return best;
+}
+
+static void print_meaning(const findings *f, uint32_t c, int digits, char *out, size_t size)
+{
+    const int meaning = meaning_of(f, c);
+    kvg_describe_add(out, size, "%s0x%0*X%s as ", out[0] ? ", " : "code ", digits, c, out[0] ? "" : " is read");
+    if (isnan(f->of[c].low)) kvg_describe_add(out, size, "NaN");
+    else if (isinf(f->of[c].low)) kvg_describe_add(out, size, "Inf");
+    else if (meaning < 0) kvg_describe_add(out, size, "another number");
+    else kvg_describe_add(out, size, "0x%0*X", digits, (unsigned)meaning);
+}
+
+/* A code is seen four times on the average, so that its numbers are alike by no chance. Where most codes are read as
+ * one number, or as none, they are not read. */
+static void print_codes(const scene *s, const findings *f, char *out, size_t size)
+{
+    enum { FEWEST = 6, EACH = 4, LISTED = 4 };
+    size_t met = 0, changed = 0, wrong = 0, contradicted = 0;
+    int plus = 0, first = -1;
+    bool constant = true, all_plus = true;
+    for (int c = 0; c < 256; c++) {
+        const sense *of = &f->of[c];
+        met += of->met > 0;
+        if (!of->wrong) continue;
+        const int n = meaning_of(f, (uint32_t)c) - c;
+        if (changed == 0) plus = n;
+        if (first < 0 && isfinite(of->low)) first = c;
+        const bool other = isfinite(of->low) && (of->low > f->of[first].high || of->high < f->of[first].low);
+        constant = constant && !other;
+        all_plus = all_plus && n == plus && n >= -c;
+        changed++;
+        wrong += of->wrong;
+        contradicted += of->contradicted;
+    }
+    if (wrong < FEWEST || wrong < EACH * changed || 20 * contradicted > wrong) return;
+    if (constant && 2 * changed > met) return;
+    if (changed > 2 && all_plus) kvg_describe_add(out, size, "each wrong code is read as the code %+d", plus);
+    else if (changed > LISTED) kvg_describe_add(out, size, "codes are read as other numbers, each code always as the "
+                                                           "same one");
+    for (uint32_t c = 0; c < 256 && !(changed > 2 && all_plus) && changed <= LISTED; c++) {
+        if (f->of[c].wrong) print_meaning(f, c, s->format->element_bits / 4, out, size);
+    }
+}
+
+/* --- scales --- */
+
+/* Where the numbers of a block that is wrong follow from the right ones by a line, which meets 0 at 0 if rows have no
+ * offset. All that are 0 or no number tell nothing: the block is left out. */
+static void see_block(const scene *s, const reading *r, double zero, findings *f)
+{
+    enum { FEWEST = 4, SMALL = 16 };
+    const bool affine = s->format->scales == KVG_SCALES_AFFINE;
+    uint32_t low = s->span, high = 0;
+    bool wrong = false;
+    size_t seen = 0;
+    for (uint32_t i = 0; i < s->span; i++) {
+        wrong = wrong || r[i].wrong;
+        if (r[i].code > 255 || !isfinite(r[i].got) || !isfinite(r[i].right)) continue;
+        if (seen++ == 0) low = high = i;
+        if (r[i].right < r[low].right) low = i;
+        if (r[i].right > r[high].right) high = i;
+    }
+    if (!wrong || seen < FEWEST || r[high].right == r[low].right) return;
+    const double off = r[low].off + r[high].off, range = r[high].got - r[low].got;
+    const double slope = range / (r[high].right - r[low].right), offset = r[low].got - slope * r[low].right;
+    if (SMALL * off > fabs(range)) return;
+    bool fits = affine || fabs(slope * zero + offset - zero) <= 2 * off;
+    size_t between = 0;
+    for (uint32_t i = 0; i < s->span && fits; i++) {
+        if (r[i].code > 255 || !isfinite(r[i].got) || !isfinite(r[i].right)) continue;
+        fits = fabs(slope * r[i].right + offset - r[i].got) <= off + r[i].off;
+        between += r[i].code != r[low].code && r[i].code != r[high].code;
+    }
+    if (fits && between < FEWEST) return;
+    f->shifted += fits;
+    f->others += !fits;
+    f->scaled += fits && fabs(slope - 1) > 2 * off;
+    f->moved += fits && fabs(slope * zero + offset - zero) > 2 * off;
+}
+
+static void print_scales(const findings *f, char *out, size_t size)
+{
+    enum { FEWEST = 4 };
+    if (f->shifted < FEWEST || f->shifted < 9 * f->others) return;
+    kvg_describe_add(out, size, "codes are read rightly, beside other %s",
+                     9 * f->moved < f->scaled ? "scales" : 9 * f->scaled < f->moved ? "offsets" : "scales and offsets");
+}
+
+/* --- the whole --- */
+
+static kvg_status see_row(scene *s, size_t row, float *table, findings *f)
+{
+    const bool affine = s->format->scales == KVG_SCALES_AFFINE;
+    const size_t of_scales = (size_t)s->scales->shape[2];
+    reading r[KVG_MAX_HEAD_DIM];
+    const kvg_status status = judge_fit_decode_codes(s->d, s->side, (const uint8_t *)s->scales->data + row * of_scales,
+                                                     table);
+    if (status) return status;
+    if (s->top == 0) s->top = find_top(s, table);
+    if (s->top == 0) return KVG_OK;
+    read_row(s, row, table, r);
+    for (uint32_t i = 0; i < s->dim; i++) {
+        if (r[i].code < 256) see_code(&r[i], &f->of[r[i].code]);
+    }
+    for (uint32_t i = 0; i < s->dim && s->format->scales != KVG_SCALES_NONE; i += s->span) {
+        const double zero = affine ? 0 : -table[i] / ((double)table[(size_t)s->top * s->dim + i] - table[i]);
+        see_block(s, r + i, zero, f);
+    }
+    return KVG_OK;
+}
+
+static kvg_status find(scene *s, char *out, size_t size)
+{
+    enum { TRIED_ROWS = 64 };
+    const size_t rows = (size_t)s->d->rows.tokens * s->d->rows.kv_heads, step = rows / TRIED_ROWS + 1;
+    findings *f = calloc(1, sizeof *f);
+    float *table = malloc(((size_t)s->dim << s->format->element_bits) * sizeof *table);
+    kvg_status status = f && table ? KVG_OK : kvg_fail(KVG_ERR_MEMORY, "cannot hold what %u numbers stand for", s->dim);
+    for (size_t row = 0; row < rows && !status; row += step) status = see_row(s, row, table, f);
+    if (!status) print_codes(s, f, out, size);
+    if (!status && !out[0]) print_scales(f, out, size);
+    free(f);
+    free(table);
+    return status;
+}
+
+kvg_status judge_fit_numbers(const kvg_evidence *q, size_t index, char *out, size_t size)
+{
+    const kvg_question *d = q->data;
+    kvg_tensor_set codes = {.count = 0}, numbers[2] = {{.count = 0}, {.count = 0}};
+    kvg_role role;
+    kvg_side side;
+    kvg_roles_at(d->op->outputs, index, &role, &side);
+    const kvg_format_info *f = kvg_format_get(d->rows.storage[side].format);
+    const bool decodes = role == KVG_ROLE_VALUES || role == KVG_ROLE_FLAT;
+    if (!decodes || f->element_bits > 8) return KVG_OK;
+    if (!kvg_differ_answered(q->expected, q->answer, kvg_roles_tensors(d->op->outputs))) return KVG_OK;
+    kvg_status status = kvg_question_codes(d, q->answer, &codes);
+    if (!status) status = kvg_question_values(d, q->expected, &numbers[0]);
+    if (!status) status = kvg_question_values(d, q->answer, &numbers[1]);
+    if (!status) {
+        const kvg_tensor *right = kvg_set_tensor(&numbers[0], KVG_ROLE_VALUES, side);
+        const uint32_t dim = d->rows.head_dim;
+        status = find(&(scene){.d = d, .side = side, .format = f, .dim = dim, .span = f->block ? f->block : dim,
+                               .codes = kvg_set_tensor(&codes, KVG_ROLE_CODES, side),
+                               .scales = kvg_set_tensor(&codes, KVG_ROLE_SCALES, side), .right = right,
+                               .got = kvg_set_tensor(&numbers[1], KVG_ROLE_VALUES, side),
+                               .loss = right->dtype == KVG_DTYPE_BF16 ? 0x1p-8 :
+                                       right->dtype == KVG_DTYPE_F16 ? 0x1p-11 : 0x1p-20,
+                               .most = right->dtype == KVG_DTYPE_F16 ? 65504 : FLT_MAX}, out, size);
+    }
+    kvg_set_free(&codes);
+    kvg_set_free(&numbers[0]);
+    kvg_set_free(&numbers[1]);
+    return status;
+}
