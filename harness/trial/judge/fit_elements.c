@@ -52,20 +52,25 @@ static bool same_element(const elements *e, const uint8_t *a, uint32_t i, const 
     return memcmp(a + e->at[i], b + e->at[k], e->bits / 8) == 0;
 }
 
+#define NOWHERE UINT32_MAX
+
 static bool moved_alike(const fit_rows *r, const elements *e, const uint32_t *from, size_t row)
 {
     for (uint32_t i = 0; i < e->count; i++) {
+        if (from[i] == NOWHERE) continue;
         if (!same_element(e, judge_fit_got_row(r, row), i, judge_fit_right_row(r, row), from[i])) return false;
     }
     return true;
 }
 
-/* from[i]: the one right element that each of the tried rows has at i; i where that will do. False: no such one, or
- * several. */
+/* from[i]: the one right element that each of the tried rows has at i; i where that will do, NOWHERE where none does.
+ * False: there are several, or more are lost than moved. */
 static bool find_origins(const fit_rows *r, const elements *e, size_t rows_tried, uint32_t *from)
 {
+    uint32_t lost = 0, moved = 0;
     for (uint32_t i = 0; i < e->count; i++) {
         uint32_t found = 0;
+        from[i] = NOWHERE;
         for (uint32_t n = 0; n <= e->count && found < 2; n++) {
             const uint32_t k = n ? n - 1 : i; /* its own place first */
             bool everywhere = n == 0 || k != i;
@@ -78,9 +83,11 @@ static bool find_origins(const fit_rows *r, const elements *e, size_t rows_tried
             found++;
             if (k == i) break;
         }
-        if (found != 1) return false;
+        if (found > 1) return false;
+        lost += found == 0;
+        moved += found && from[i] != i;
     }
-    return true;
+    return lost <= moved;
 }
 
 static void print_moves(const elements *e, const uint32_t *from, char *out, size_t size)
@@ -88,8 +95,13 @@ static void print_moves(const elements *e, const uint32_t *from, char *out, size
     enum { LISTED = 8 };
     uint32_t moved = 0, plus = 0, flipped = 0;
     bool all_plus = true, all_flipped = true;
-    char to[80] = "", of[80] = "";
-    for (uint32_t i = 0; i < e->count; i++) {
+    char to[80] = "", of[80] = "", lost[80] = "";
+    for (uint32_t i = 0, gone = 0; i < e->count; i++) {
+        if (from[i] == NOWHERE) {
+            if (gone++ < LISTED) kvg_describe_add(lost, sizeof lost, "%s%u", lost[0] ? ", " : "", i);
+            if (gone == LISTED + 1) kvg_describe_add(lost, sizeof lost, ", ...");
+            continue;
+        }
         const uint32_t n = (from[i] + e->count - i) % e->count;
         if (n == 0) continue;
         if (moved == 0) plus = n, flipped = from[i] ^ i;
@@ -107,6 +119,7 @@ static void print_moves(const elements *e, const uint32_t *from, char *out, size
         snprintf(out, size, "each %s of a row holds %s - %u", e->name, e->name, e->count - plus);
     else if (all_plus) snprintf(out, size, "each %s of a row holds %s + %u", e->name, e->name, plus);
     else snprintf(out, size, "each %s of a row holds %s xor %u", e->name, e->name, flipped);
+    if (lost[0]) kvg_describe_add(out, size, "; at %s %s is none of the row", e->name, lost);
 }
 
 /* A code of 4 bits is the same as another one by chance in one row of ten: eight rows leave 1 of 10^8. */
@@ -197,7 +210,12 @@ static void print_map(const codes *c, unsigned bits, char *out, size_t size)
         met++;
         changed += n != 0;
     }
-    if (constant || c->all < 8 * met) return; /* once or twice each: anything is a function of that */
+    /* Once or twice each: anything is a function of that. */
+    if (c->all < 8 * met && c->wrong < 8 * changed) return;
+    if (constant) {
+        if (first > 0 && met > 1) snprintf(out, size, "each code is 0x%0*X", (int)bits / 4, (unsigned)first);
+        return; /* an answer of zeros tells nothing */
+    }
     if (all_flipped) {
         snprintf(out, size, "each code is the right one xor 0x%0*X", (int)bits / 4, (unsigned)flipped);
         return;

@@ -33,7 +33,7 @@ typedef struct scene {
     const kvg_question *d;
     kvg_side side;
     const kvg_format_info *format;
-    const kvg_tensor *codes, *scales, *right, *got;
+    const kvg_tensor *codes, *scales, *right, *got; /* encoders: right codes, numbers to encode, codes */
     uint32_t dim, span, top; /* elements of a row, and of a scale; top: code with the largest number, 0: not known */
     double loss, most;       /* of the type of the numbers: relative, of one that is rounded; the largest */
 } scene;
@@ -51,24 +51,35 @@ static uint32_t find_top(const scene *s, const float *table)
     return top;
 }
 
-static uint32_t code_of(const scene *s, const uint8_t *row, size_t byte, unsigned nibble)
+/* Code number k of a row, in the order of its bytes, and its dim. */
+static uint32_t code_at(const scene *s, const kvg_tensor *codes, size_t row, size_t k)
 {
-    return s->format->element_bits == 4 ? row[byte] >> 4 * nibble & 15 : row[byte];
+    const uint8_t *bytes = (const uint8_t *)codes->data + row * (size_t)codes->shape[2];
+    return s->format->element_bits == 4 ? bytes[k / 2] >> k % 2 * 4 & 15 : bytes[k];
 }
 
-/* The readings of a row; those of an element whose scale is 0, no number or too large have no code below 256. */
+static uint32_t dim_at(const scene *s, size_t k)
+{
+    return s->format->element_bits == 4 ? kvg_reference_code_dim(&s->d->rows, s->side, k / 2, k % 2) : (uint32_t)k;
+}
+
+/* What a number is in units of its row, and what such a unit is; false: its scale is 0, no number or too large. */
+static bool find_unit(const scene *s, const float *table, uint32_t dim, double *zero, double *unit)
+{
+    *zero = table[dim];
+    *unit = table[(size_t)s->top * s->dim + dim] - *zero;
+    return *unit != 0 && fabs(*unit) + fabs(*zero) <= s->most / 2; /* else numbers overflow */
+}
+
+/* The readings of a row; those of an element without a unit have no code below 256. */
 static void read_row(const scene *s, size_t row, const float *table, reading *to)
 {
-    const size_t bytes = (size_t)s->codes->shape[2];
-    const unsigned of_byte = 8 / s->format->element_bits;
-    for (size_t k = 0; k < bytes * of_byte; k++) {
-        const size_t byte = k / of_byte;
-        const uint32_t i = of_byte == 1 ? (uint32_t)byte : kvg_reference_code_dim(&s->d->rows, s->side, byte, k % 2);
-        const uint32_t code = code_of(s, (const uint8_t *)s->codes->data + row * bytes, byte, k % 2);
-        const double zero = table[i], unit = table[(size_t)s->top * s->dim + i] - zero;
+    for (size_t k = 0; k < s->dim; k++) {
+        const uint32_t i = dim_at(s, k), code = code_at(s, s->codes, row, k);
         const double right = kvg_number_at(s->right->dtype, s->right->data, row * s->dim + i);
         const double got = kvg_number_at(s->got->dtype, s->got->data, row * s->dim + i);
-        const bool usable = unit != 0 && fabs(unit) + fabs(zero) <= s->most / 2; /* else they overflow */
+        double zero, unit;
+        const bool usable = find_unit(s, table, i, &zero, &unit);
         to[i] = (reading){.code = usable ? code : 256,
                           .wrong = isnan(got) ? !isnan(right) : got != right,
                           .right = (table[(size_t)code * s->dim + i] - zero) / unit, .got = (got - zero) / unit,
@@ -193,18 +204,73 @@ static void print_scales(const findings *f, char *out, size_t size)
                      9 * f->moved < f->scaled ? "scales" : 9 * f->scaled < f->moved ? "offsets" : "scales and offsets");
 }
 
+/* --- encoders --- */
+
+/* What a number, in units of its row, was stored as. */
+typedef struct sample {
+    double number;
+    uint32_t code;
+    bool wrong;
+} sample;
+
+static int by_number(const void *x, const void *y)
+{
+    const sample *a = x, *b = y;
+    if (a->number != b->number) return a->number < b->number ? -1 : 1;
+    return (a->code > b->code) - (a->code < b->code);
+}
+
+static size_t sample_row(const scene *s, size_t row, const float *table, sample *to)
+{
+    size_t count = 0;
+    for (size_t k = 0; k < s->dim; k++) {
+        const uint32_t i = dim_at(s, k), code = code_at(s, s->got, row, k);
+        const double x = kvg_number_at(s->right->dtype, s->right->data, row * s->dim + i);
+        double zero, unit;
+        if (!find_unit(s, table, i, &zero, &unit) || !isfinite(x)) continue;
+        to[count++] = (sample){(x - zero) / unit, code, code != code_at(s, s->codes, row, k)};
+    }
+    return count;
+}
+
+/* In the order of the numbers each code stands for one run of them, but for a few; and beside a wrong code stands the
+ * same one. By chance nearly every number would begin a run. */
+static void print_samples(sample *samples, size_t count, char *out, size_t size)
+{
+    enum { FEWEST = 16, EACH = 8, CODES = 4 };
+    bool met[256] = {false};
+    size_t distinct = 0, runs = 0, wrong = 0, alike = 0;
+    qsort(samples, count, sizeof *samples, by_number);
+    for (size_t i = 0; i < count; i++) {
+        const bool before = i > 0 && samples[i - 1].code == samples[i].code;
+        const bool behind = i + 1 < count && samples[i + 1].code == samples[i].code;
+        distinct += !met[samples[i].code];
+        met[samples[i].code] = true;
+        runs += !before;
+        wrong += samples[i].wrong;
+        alike += samples[i].wrong && (before || behind);
+    }
+    if (wrong < FEWEST || distinct < CODES || count < EACH * distinct) return;
+    if (4 * runs > 5 * distinct + 8 || 10 * alike < 9 * wrong) return;
+    kvg_describe_add(out, size, "numbers are rounded to other codes: beside right scales each code follows from its "
+                                "number");
+}
+
 /* --- the whole --- */
 
-static kvg_status see_row(scene *s, size_t row, float *table, findings *f)
+/* table: what each code of the row stands for. */
+static kvg_status tabulate(scene *s, size_t row, float *table)
+{
+    const uint8_t *scales = (const uint8_t *)s->scales->data + row * (size_t)s->scales->shape[2];
+    const kvg_status status = judge_fit_decode_codes(s->d, s->side, scales, table);
+    if (!status && s->top == 0) s->top = find_top(s, table);
+    return status;
+}
+
+static void see_row(const scene *s, size_t row, const float *table, findings *f)
 {
     const bool affine = s->format->scales == KVG_SCALES_AFFINE;
-    const size_t of_scales = (size_t)s->scales->shape[2];
     reading r[KVG_MAX_HEAD_DIM];
-    const kvg_status status = judge_fit_decode_codes(s->d, s->side, (const uint8_t *)s->scales->data + row * of_scales,
-                                                     table);
-    if (status) return status;
-    if (s->top == 0) s->top = find_top(s, table);
-    if (s->top == 0) return KVG_OK;
     read_row(s, row, table, r);
     for (uint32_t i = 0; i < s->dim; i++) {
         if (r[i].code < 256) see_code(&r[i], &f->of[r[i].code]);
@@ -213,51 +279,77 @@ static kvg_status see_row(scene *s, size_t row, float *table, findings *f)
         const double zero = affine ? 0 : -table[i] / ((double)table[(size_t)s->top * s->dim + i] - table[i]);
         see_block(s, r + i, zero, f);
     }
-    return KVG_OK;
 }
 
-static kvg_status find(scene *s, char *out, size_t size)
+static kvg_status find(scene *s, bool encodes, char *out, size_t size)
 {
     enum { TRIED_ROWS = 64 };
     const size_t rows = (size_t)s->d->rows.tokens * s->d->rows.kv_heads, step = rows / TRIED_ROWS + 1;
+    size_t count = 0;
     findings *f = calloc(1, sizeof *f);
+    sample *samples = malloc((size_t)TRIED_ROWS * s->dim * sizeof *samples);
     float *table = malloc(((size_t)s->dim << s->format->element_bits) * sizeof *table);
-    kvg_status status = f && table ? KVG_OK : kvg_fail(KVG_ERR_MEMORY, "cannot hold what %u numbers stand for", s->dim);
-    for (size_t row = 0; row < rows && !status; row += step) status = see_row(s, row, table, f);
-    if (!status) print_codes(s, f, out, size);
-    if (!status && !out[0]) print_scales(f, out, size);
+    kvg_status status = f && samples && table ? KVG_OK :
+                        kvg_fail(KVG_ERR_MEMORY, "cannot hold what %u numbers stand for", s->dim);
+    for (size_t row = 0; row < rows && !status; row += step) {
+        status = tabulate(s, row, table);
+        if (status || s->top == 0) continue;
+        if (encodes) count += sample_row(s, row, table, samples + count);
+        else see_row(s, row, table, f);
+    }
+    if (!status && encodes) print_samples(samples, count, out, size);
+    if (!status && !encodes) print_codes(s, f, out, size);
+    if (!status && !encodes && !out[0]) print_scales(f, out, size);
     free(f);
+    free(samples);
     free(table);
     return status;
 }
 
+/* Of a side. The scales of an encoder must be the right ones. */
+static kvg_status find_side(const kvg_evidence *q, kvg_side side, bool encodes, char *out, size_t size)
+{
+    const kvg_question *d = q->data;
+    const kvg_format_info *f = kvg_format_get(d->rows.storage[side].format);
+    const uint32_t dim = d->rows.head_dim;
+    kvg_tensor_set codes[2] = {{.count = 0}, {.count = 0}}, numbers[2] = {{.count = 0}, {.count = 0}};
+    kvg_status status = kvg_question_codes(d, q->expected, &codes[0]);
+    if (!status) status = kvg_question_codes(d, q->answer, &codes[1]);
+    if (!status) status = kvg_question_values(d, q->expected, &numbers[0]);
+    if (!status) status = kvg_question_values(d, q->answer, &numbers[1]);
+    if (!status && judge_fit_same_tensor(codes, KVG_ROLE_SCALES, side)) {
+        const kvg_tensor *right = kvg_set_tensor(encodes ? &d->values : &numbers[0], KVG_ROLE_VALUES, side);
+        scene s = {.d = d, .side = side, .format = f, .dim = dim, .span = f->block ? f->block : dim,
+                   .codes = kvg_set_tensor(&codes[0], KVG_ROLE_CODES, side), .right = right,
+                   .scales = kvg_set_tensor(&codes[0], KVG_ROLE_SCALES, side),
+                   .got = encodes ? kvg_set_tensor(&codes[1], KVG_ROLE_CODES, side) :
+                                    kvg_set_tensor(&numbers[1], KVG_ROLE_VALUES, side),
+                   .loss = right->dtype == KVG_DTYPE_BF16 ? 0x1p-8 : right->dtype == KVG_DTYPE_F16 ? 0x1p-11 : 0x1p-20,
+                   .most = right->dtype == KVG_DTYPE_F16 ? 65504 : FLT_MAX};
+        status = find(&s, encodes, out, size);
+    }
+    for (int i = 0; i < 2; i++) {
+        kvg_set_free(&codes[i]);
+        kvg_set_free(&numbers[i]);
+    }
+    return status;
+}
+
+/* The pool of K may hold V, too. */
 kvg_status judge_fit_numbers(const kvg_evidence *q, size_t index, char *out, size_t size)
 {
     const kvg_question *d = q->data;
-    kvg_tensor_set codes = {.count = 0}, numbers[2] = {{.count = 0}, {.count = 0}};
     kvg_role role;
-    kvg_side side;
-    kvg_roles_at(d->op->outputs, index, &role, &side);
-    const kvg_format_info *f = kvg_format_get(d->rows.storage[side].format);
-    const bool decodes = role == KVG_ROLE_VALUES || role == KVG_ROLE_FLAT;
-    if (!decodes || f->element_bits > 8) return KVG_OK;
+    kvg_side of;
+    kvg_roles_at(d->op->outputs, index, &role, &of);
+    const bool encodes = kvg_roles_index(d->op->inputs, KVG_ROLE_VALUES, KVG_K) >= 0;
+    if (!encodes && role != KVG_ROLE_VALUES && role != KVG_ROLE_FLAT) return KVG_OK;
     if (!kvg_differ_answered(q->expected, q->answer, kvg_roles_tensors(d->op->outputs))) return KVG_OK;
-    kvg_status status = kvg_question_codes(d, q->answer, &codes);
-    if (!status) status = kvg_question_values(d, q->expected, &numbers[0]);
-    if (!status) status = kvg_question_values(d, q->answer, &numbers[1]);
-    if (!status) {
-        const kvg_tensor *right = kvg_set_tensor(&numbers[0], KVG_ROLE_VALUES, side);
-        const uint32_t dim = d->rows.head_dim;
-        status = find(&(scene){.d = d, .side = side, .format = f, .dim = dim, .span = f->block ? f->block : dim,
-                               .codes = kvg_set_tensor(&codes, KVG_ROLE_CODES, side),
-                               .scales = kvg_set_tensor(&codes, KVG_ROLE_SCALES, side), .right = right,
-                               .got = kvg_set_tensor(&numbers[1], KVG_ROLE_VALUES, side),
-                               .loss = right->dtype == KVG_DTYPE_BF16 ? 0x1p-8 :
-                                       right->dtype == KVG_DTYPE_F16 ? 0x1p-11 : 0x1p-20,
-                               .most = right->dtype == KVG_DTYPE_F16 ? 65504 : FLT_MAX}, out, size);
+    const int end = role == KVG_ROLE_DATA_POOL ? kvg_problem_sides(&d->c->problem) : (int)of + 1;
+    kvg_status status = KVG_OK;
+    for (int side = of; side < end && !status && !out[0]; side++) {
+        if (kvg_format_get(d->rows.storage[side].format)->element_bits <= 8)
+            status = find_side(q, (kvg_side)side, encodes, out, size);
     }
-    kvg_set_free(&codes);
-    kvg_set_free(&numbers[0]);
-    kvg_set_free(&numbers[1]);
     return status;
 }

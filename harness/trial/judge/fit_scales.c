@@ -72,6 +72,7 @@ typedef struct findings {
     size_t scales, elements; /* wrong scales; elements beside them */
     size_t near;             /* elements whose code is the nearest one */
     size_t usual;            /* those whose right code is the nearest one: not of all that saturate */
+    size_t lost;             /* scales that are Inf or NaN */
     size_t equal, measured;  /* scales that are the first one; those that have a factor */
     double first, factors[MOST_SCALES]; /* the first one's size; what each is times the right one */
 } findings;
@@ -80,6 +81,7 @@ static void see_scale(const double size[2], findings *f)
 {
     if (f->scales++ == 0) f->first = size[GOT];
     f->equal += size[GOT] == f->first;
+    f->lost += !isfinite(size[GOT]);
     const double factor = size[GOT] / size[RIGHT];
     if (isfinite(factor)) f->factors[f->measured++] = factor;
 }
@@ -191,6 +193,10 @@ static void print_scales(const scene *s, findings *f, char *out, size_t size)
 static void print(const scene *s, bool only, findings *f, char *out, size_t size)
 {
     enum { FEWEST = 4 };
+    if (f->scales >= FEWEST && 10 * f->lost >= 9 * f->scales) {
+        kvg_describe_add(out, size, "scales are wrong: %s Inf or NaN", f->lost == f->scales ? "each is" : "most are");
+        return;
+    }
     const bool near = 4 * f->near >= 3 * f->elements && 20 * f->near + f->elements >= 20 * f->usual;
     if (f->scales < FEWEST || f->elements == 0 || !(only || near)) return;
     kvg_describe_add(out, size, "%s", only ? "only scales are wrong" :
@@ -221,7 +227,7 @@ static kvg_status find(scene *s, const kvg_tensor_set rows[2], bool only, char *
     return status;
 }
 
-static bool same_tensor(const kvg_tensor_set rows[2], kvg_role role, kvg_side side)
+bool judge_fit_same_tensor(const kvg_tensor_set rows[2], kvg_role role, kvg_side side)
 {
     const kvg_tensor *a = kvg_set_tensor(&rows[RIGHT], role, side), *b = kvg_set_tensor(&rows[GOT], role, side);
     return a->bytes == 0 || memcmp(a->data, b->data, a->bytes) == 0;
@@ -239,7 +245,7 @@ kvg_status judge_fit_scales(const kvg_evidence *q, char *out, size_t size)
     if (!status) status = kvg_question_codes(d, q->answer, &rows[GOT]);
     bool only = !status;
     for (int side = KVG_K; side < kvg_problem_sides(p) && only; side++)
-        only = same_tensor(rows, KVG_ROLE_CODES, (kvg_side)side);
+        only = judge_fit_same_tensor(rows, KVG_ROLE_CODES, (kvg_side)side);
     char of[2][160] = {"", ""};
     for (int side = KVG_K; side < kvg_problem_sides(p) && !status; side++)
         status = find(&(scene){.d = d, .side = (kvg_side)side}, rows, only, of[side], sizeof of[side]);

@@ -9,6 +9,7 @@
  *
  *   "only scales are wrong: most are 2 times the right one"
  *   "K: scales are wrong, codes are the nearest ones for them: each is smaller than the right one"
+ *   "scales are wrong: each is Inf or NaN"                     whatever the codes are
  *
  * Up to 32 wrong scales of each side are looked at. `K: ` stands where V has other words, or none. */
 kvg_status judge_fit_scales(const kvg_evidence *evidence, char *out, size_t size) KVG_CHECKED;
@@ -16,5 +17,8 @@ kvg_status judge_fit_scales(const kvg_evidence *evidence, char *out, size_t size
 /* What every code, of at most 8 bits, stands for beside these scales of a row: to[codes][head_dim]. */
 kvg_status judge_fit_decode_codes(const kvg_question *question, kvg_side side, const uint8_t *scales,
                                   float *to) KVG_CHECKED;
+
+/* Whether two sets of rows, right and got, have the same bytes there. */
+bool judge_fit_same_tensor(const kvg_tensor_set rows[2], kvg_role role, kvg_side side);
 
 #endif

@@ -492,6 +492,53 @@ static void read_v(const kvg_problem *p, const kvg_tensor *in, kvg_tensor *out)
         ((uint8_t *)out[KVG_K].data)[i] = (uint8_t)(((const uint8_t *)out[KVG_V].data)[i] ^ (i & 1));
 }
 
+/* Codes of 4 bits of K: every eighth one from the fourth on is stored at the next place, its own is as it was. */
+static void store_next(const kvg_problem *p, const kvg_tensor *in, kvg_tensor *out)
+{
+    uint8_t *codes = out[KVG_K].data;
+    (void)p, (void)in;
+    for (size_t i = 0; i < out[KVG_K].bytes; i += 4) {
+        codes[i + 2] = (uint8_t)((codes[i + 1] & 0xF0) >> 4 | (codes[i + 2] & 0xF0));
+        codes[i + 1] = (uint8_t)((codes[i + 1] & 0x0F) | (i % 16 ? 0x30 : 0x50));
+    }
+}
+
+/* K of 16-bit numbers that are larger, by a third to a half. */
+static void store_larger(const kvg_problem *p, const kvg_tensor *in, kvg_tensor *out)
+{
+    const size_t count = in[KVG_K].bytes / kvg_dtype_bytes(p->dtype);
+    uint16_t *larger = malloc(in[KVG_K].bytes);
+    for (size_t i = 0; i < count; i++) larger[i] = (uint16_t)(((const uint16_t *)in[KVG_K].data)[i] + 0x40);
+    run_again(p, in, KVG_ROLE_VALUES, larger, out);
+    free(larger);
+}
+
+/* All codes of K are one. */
+static void store_one(const kvg_problem *p, const kvg_tensor *in, kvg_tensor *out)
+{
+    (void)p, (void)in;
+    memset(out[KVG_K].data, 0x80, out[KVG_K].bytes);
+}
+
+/* A code that few numbers have is stored as another one. */
+static void store_other_7(const kvg_problem *p, const kvg_tensor *in, kvg_tensor *out)
+{
+    uint8_t *codes = out[KVG_K].data;
+    (void)p, (void)in;
+    for (size_t i = 0; i < out[KVG_K].bytes; i++) {
+        if (codes[i] == 0x7F) codes[i] = 0x70;
+    }
+}
+
+/* Scales of f32. */
+static void lose_scales(const kvg_problem *p, const kvg_tensor *in, kvg_tensor *out)
+{
+    float *scales = out[kvg_roles_index(kvg_op_get(p->op)->outputs, KVG_ROLE_SCALES, KVG_K)].data;
+    (void)in;
+    for (size_t i = 0; i < p->tokens * p->kv_heads; i++) scales[i] = INFINITY;
+    memset(out[KVG_K].data, 0, out[KVG_K].bytes);
+}
+
 /* The third page of every sequence holds what the second one does. */
 static void repeat_second_page(const kvg_problem *p, const kvg_tensor *in, kvg_tensor *out)
 {
@@ -657,6 +704,25 @@ static void test_where_wrong_elements_come_from(void **state)
                   "in common: each dim of a row holds dim xor 1");
 }
 
+/* Where codes are moved, are all the same, or one is another one. */
+static void test_which_codes_stand_for_which(void **state)
+{
+    (void)state;
+    expect_common(5, ROWS_OF "\"format\": \"mx16\", " MORE, store_next,
+                  "in common: 32 of 64 bytes of a row, the first 1; dims 4, 12, 20, 28, 36, 44, 52, 60, ... of a "
+                  "row hold dims 3, 11, 19, 27, 35, 43, 51, 59, ...; at dim 3, 11, 19, 27, 35, 43, 51, 59, ... is "
+                  "none of the row");
+    expect_common(5, ROWS_OF "\"format\": \"int8\", " MORE, store_one, "in common: each code is 0x80");
+    expect_common(5, ROWS_OF "\"format\": \"int8_token_head\", " MORE, store_other_7,
+                  "in common: 20 of 128 bytes of a row, the first 2; each code 0x7F is 0x70");
+    expect_common(5, ROWS_OF "\"format\": \"e4m3\", \"scale\": 0.25, " MORE, store_larger,
+                  "in common: numbers are rounded to other codes: beside right scales each code follows from its "
+                  "number");
+    expect_common(5, ROWS_OF "\"format\": \"int8_token_head\", " MORE, lose_scales,
+                  "in common: K: scales are wrong: each is Inf or NaN");
+    expect_said(5, ROWS_OF "\"format\": \"e4m3\", \"scale\": 0.25, " MORE, read_v, "numbers are", "");
+}
+
 /* Where all wrong numbers were made of one kind of data, and all of that are wrong, it is told. */
 static void test_which_data_are_wrong(void **state)
 {
@@ -786,6 +852,7 @@ int main(void)
         cmocka_unit_test(test_what_wrong_scales_are),
         cmocka_unit_test(test_how_codes_and_scales_are_read),
         cmocka_unit_test(test_what_rotated_rows_are),
+        cmocka_unit_test(test_which_codes_stand_for_which),
         cmocka_unit_test(test_which_data_are_wrong),
         cmocka_unit_test(test_where_wrong_elements_come_from),
         cmocka_unit_test(test_odd_rows_that_come_from_nowhere),
