@@ -349,9 +349,13 @@ static kvg_status check(const char *library, const pool_options *o, int *exit_co
     }
     if (v.totals.violations) print_audit(&output, &v.totals);
     if (v.result.status) printf("%s: %s\n", path, v.result.text);
-    printf("FAIL: a pool of %" PRIu32 " blocks of %" PRIu32 " tokens, ", v.run.pool.blocks, v.run.pool.block_tokens);
-    if (v.run.pool.window) printf("a window of %" PRIu32 " tokens, ", v.run.pool.window);
-    printf("%" PRIu64 " operations\nrepeat: kvgold pool check %s --seed 0x%" PRIx64 " --ops %" PRIu64 "\n",
+    printf("FAIL: a pool of %" PRIu32 " blocks", v.run.pool.blocks);
+    for (uint32_t g = 0; g < v.run.pool.group_count; g++) {
+        const kvg_manager_group *group = &v.run.pool.groups[g];
+        printf("%s of %" PRIu32 " tokens", g ? " and" : "", group->block_tokens);
+        if (group->window) printf(" with a window of %" PRIu32, group->window);
+    }
+    printf(", %" PRIu64 " operations\nrepeat: kvgold pool check %s --seed 0x%" PRIx64 " --ops %" PRIu64 "\n",
            v.run.operations, library, v.run.seed, v.run.operations);
     return KVG_OK;
 }

@@ -16,7 +16,8 @@
  * sequence holds the blocks of its table, until it is released. A block is available if no sequence holds it.
  *
  * Statuses. KVG_OK: done. KVG_ERR_EXHAUSTED, of `admit`, `grow` and `fork`: fewer blocks are available than the
- * sequence has not yet, and one for a copy; nothing has changed. Any other status is a failure, which ends the check.
+ * sequence has not yet, and one for a copy in each group; nothing has changed. Any other status is a failure, which
+ * ends the check.
  * So does a crash, and a call that takes longer than 10 s.
  *
  * Windows. If n tokens of a sequence are written, its next token sees those from n + 1 - window on, counted from 0. A
@@ -24,6 +25,12 @@
  * KVG_MANAGER_NO_BLOCK as their entries, and `fork` those of the child; n is what `written` said last. `admit` may
  * leave out blocks that are passed where n is `cached`. An entry that is given up stays so. A manager that keeps all
  * blocks is right, too.
+ *
+ * Groups. The layers of a model can be of several kinds, such as layers with a window beside layers that see all
+ * tokens. The layers of a kind are a group. Each group has all tokens of a sequence in blocks of its own, which hold as
+ * many tokens as the group says. All groups take their blocks from the one pool. A call then answers with a table for
+ * each group: `table` is that of group 0, and table->next that of the next one. A manager that claims no groups is
+ * asked for pools of one group alone, and its tables have no next.
  *
  * Growth. New members are added at the end of the structs. struct_size says how many a plug-in has. A member that is 0
  * means the same as one that is left out. Any other change needs a new KVG_MANAGER_ABI. */
@@ -40,11 +47,17 @@ extern "C" {
 
 enum { KVG_MANAGER_ABI = 1 };
 
+typedef struct kvg_manager_group {
+    uint32_t block_tokens, window; /* as in kvg_manager_pool */
+} kvg_manager_group;
+
 typedef struct kvg_manager_pool {
     uint32_t struct_size;
     uint32_t blocks, block_tokens; /* ids are 0 to blocks - 1 */
     uint32_t window;               /* a token sees the last so many tokens, itself among them; 0: it sees all. For a
                                     * manager that claims KVG_MANAGER_WINDOWS */
+    uint32_t group_count;          /* above 1 for a manager that claims KVG_MANAGER_GROUPS */
+    const kvg_manager_group *groups; /* block_tokens and window of each; the first has those above */
 } kvg_manager_pool;
 
 /* All of block `from` is copied into block `to`. */
@@ -52,20 +65,22 @@ typedef struct kvg_manager_copy {
     uint32_t from, to;
 } kvg_manager_copy;
 
-/* The table of a sequence, in memory of kvgold. */
+/* The table of a sequence in a group, in memory of kvgold. */
 typedef struct kvg_manager_table {
     uint32_t *blocks; /* ids, room for all blocks of the pool */
     uint32_t count;   /* ceil(tokens of the sequence / block_tokens) */
     uint32_t cached;  /* `admit` alone: its leading tokens that stand in blocks already, from sequences before: a
-                       * multiple of block_tokens, below the number of its tokens. kvgold will not write them */
+                       * multiple of block_tokens, below the number of its tokens; the same in the tables of all
+                       * groups. kvgold will not write them */
     kvg_manager_copy *copies; /* `grow`, `fork`: what kvgold copies before it writes; room for all blocks of the pool */
     uint32_t copy_count;      /* 0 before the call */
+    struct kvg_manager_table *next; /* of the next group; NULL: there is none */
 } kvg_manager_table;
 
 /* Entry of a table: the window has passed its tokens, and the sequence holds no block for them. */
 #define KVG_MANAGER_NO_BLOCK UINT32_MAX
 
-enum { KVG_MANAGER_WINDOWS = 1 };
+enum { KVG_MANAGER_WINDOWS = 1, KVG_MANAGER_GROUPS = 2 }; /* groups with a window need both */
 
 typedef struct kvg_manager {
     uint32_t abi;         /* KVG_MANAGER_ABI */
@@ -102,7 +117,7 @@ typedef struct kvg_manager {
      * copies of them. NULL: the manager cannot do that. */
     kvg_status (*fork)(void *manager, uint64_t parent, uint64_t child, kvg_manager_table *table);
 
-    uint32_t claims; /* KVG_MANAGER_WINDOWS or 0: which pools it takes besides those of layers that see all tokens */
+    uint32_t claims; /* KVG_MANAGER_*: which pools it takes besides those of one group whose tokens see all */
 } kvg_manager;
 
 /* The symbol that a plug-in exports. KVG_PLUGIN_EXPORT stands before its definition. */

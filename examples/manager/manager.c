@@ -2,20 +2,22 @@
  *
  * A full block is known by a hash of its tokens and of the block before it. The hash finds a block; whether it is the
  * right one is decided by its tokens, its salt and the block before it. A block that no sequence holds stays known
- * until it is needed: the one that was held longest ago is given away first. */
+ * until it is needed: the one that was held longest ago is given away first. Each group of layers has blocks of its
+ * own; a sequence begins with the tokens that all groups find. */
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "paging/paging_plugin.h"
 
-enum { NONE = -1 };
+enum { NONE = -1, MOST_GROUPS = 8 };
 static const uint32_t PASSED = KVG_MANAGER_NO_BLOCK; /* an entry of a table that a window has passed */
 
 typedef struct block {
     uint32_t users;
     uint64_t released;    /* when the last user let it go; larger is later */
     bool known;           /* its tokens are written, and others may use it */
+    uint32_t group;
     uint64_t hash, salt;
     int32_t *tokens;      /* block_tokens of them, if it is known */
     int before;           /* the block before it; NONE: it is the first */
@@ -23,11 +25,17 @@ typedef struct block {
     uint64_t life;        /* grows with each new use */
 } block;
 
+/* What a sequence has in one group. */
+typedef struct part {
+    uint32_t known, *table, entries; /* known: its leading blocks that are known */
+} part;
+
 typedef struct sequence {
     struct sequence *next;
     uint64_t id, salt;
     int32_t *tokens;
-    uint32_t count, known, *table, entries; /* known: its leading blocks that are known */
+    uint32_t count;
+    part parts[MOST_GROUPS];
 } sequence;
 
 typedef struct manager {
@@ -56,32 +64,58 @@ static bool is_it(const manager *m, const block *b, uint64_t hash, uint64_t salt
 {
     return b->known && b->hash == hash && b->salt == salt && b->before == before &&
            (before == NONE || b->life_before == m->blocks[before].life) &&
-           memcmp(b->tokens, tokens, m->pool.block_tokens * sizeof *tokens) == 0;
+           memcmp(b->tokens, tokens, m->pool.groups[b->group].block_tokens * sizeof *tokens) == 0;
 }
 
 /* A manager for more blocks keeps a table from hashes to blocks. */
-static int look_up(const manager *m, uint64_t hash, uint64_t salt, int before, const int32_t *tokens)
+static int look_up(const manager *m, uint32_t group, uint64_t hash, uint64_t salt, int before, const int32_t *tokens)
 {
     for (uint32_t i = 0; i < m->pool.blocks; i++) {
-        if (is_it(m, &m->blocks[i], hash, salt, before, tokens)) return (int)i;
+        const block *b = &m->blocks[i];
+        if (b->group == group && is_it(m, b, hash, salt, before, tokens)) return (int)i;
     }
     return NONE;
 }
 
-/* The leading blocks of a sequence that are there, at most all but the one of its last token. */
-static uint32_t match(const manager *m, sequence *q)
+/* The leading blocks of a group that are there, at most all but the one of the last token. */
+static uint32_t match(const manager *m, sequence *q, uint32_t group)
 {
-    const uint32_t size = m->pool.block_tokens, most = (q->count - 1) / size;
+    const uint32_t size = m->pool.groups[group].block_tokens, most = (q->count - 1) / size;
+    part *of = &q->parts[group];
     uint64_t hash = 0;
     int before = NONE;
-    for (q->known = 0; q->known < most; q->known++) {
-        const int32_t *tokens = q->tokens + (size_t)q->known * size;
+    for (of->known = 0; of->known < most; of->known++) {
+        const int32_t *tokens = q->tokens + (size_t)of->known * size;
         hash = hash_of(tokens, size, hash);
-        before = look_up(m, hash, q->salt, before, tokens);
+        before = look_up(m, group, hash, q->salt, before, tokens);
         if (before == NONE) break;
-        q->table[q->known] = (uint32_t)before;
+        of->table[of->known] = (uint32_t)before;
     }
-    return q->known;
+    return of->known * size;
+}
+
+/* The leading tokens that all groups have, in whole blocks of each. */
+static uint32_t match_all(const manager *m, sequence *q)
+{
+    uint32_t found = q->count;
+    for (uint32_t g = 0; g < m->pool.group_count; g++) {
+        const uint32_t here = match(m, q, g);
+        if (here < found) found = here;
+    }
+    for (bool whole = false; !whole;) {
+        whole = true;
+        for (uint32_t g = 0; g < m->pool.group_count; g++) {
+            const uint32_t rest = found % m->pool.groups[g].block_tokens;
+            whole = whole && rest == 0;
+            found -= rest;
+        }
+    }
+    for (uint32_t g = 0; g < m->pool.group_count; g++) {
+        part *of = &q->parts[g];
+        of->known = of->entries = found / m->pool.groups[g].block_tokens;
+        for (uint32_t i = 0; i < of->entries; i++) m->blocks[of->table[i]].users++; /* so that `take` leaves them */
+    }
+    return found;
 }
 
 static uint32_t count_available(const manager *m)
@@ -92,7 +126,7 @@ static uint32_t count_available(const manager *m)
 }
 
 /* The block that no sequence holds and that was let go first; those that nobody knows come before all others. */
-static uint32_t take(manager *m)
+static uint32_t take(manager *m, uint32_t group)
 {
     block *oldest = NULL;
     for (uint32_t i = 0; i < m->pool.blocks; i++) {
@@ -103,6 +137,7 @@ static uint32_t take(manager *m)
     }
     oldest->users = 1;
     oldest->known = false;
+    oldest->group = group;
     oldest->life = ++m->clock;
     return (uint32_t)(oldest - m->blocks);
 }
@@ -116,47 +151,70 @@ static void let_go(manager *m, uint32_t id)
 
 /* Gives up the blocks that the window has passed, if `written` tokens are written. A block stays until the one behind
  * it is known: what is known names the block before it. */
-static void give_up(manager *m, sequence *q, uint32_t written)
+static void give_up(manager *m, const kvg_manager_group *group, part *of, uint32_t written)
 {
-    const uint32_t window = m->pool.window;
-    const uint32_t passed = window && written >= window ? (written + 1 - window) / m->pool.block_tokens : 0;
-    for (uint32_t i = 0; i < passed && i + 1 < q->known; i++) {
-        let_go(m, q->table[i]);
-        q->table[i] = PASSED;
+    const uint32_t window = group->window;
+    const uint32_t passed = window && written >= window ? (written + 1 - window) / group->block_tokens : 0;
+    for (uint32_t i = 0; i < passed && i + 1 < of->known; i++) {
+        let_go(m, of->table[i]);
+        of->table[i] = PASSED;
     }
 }
 
 /* Another block in place of the table's last one, of which others have the tokens, too. */
-static void copy_last(manager *m, sequence *q, kvg_manager_table *table)
+static void copy_last(manager *m, uint32_t group, part *of, kvg_manager_table *table)
 {
-    uint32_t *last = &q->table[q->entries - 1];
-    const kvg_manager_copy copy = {*last, take(m)};
+    uint32_t *last = &of->table[of->entries - 1];
+    const kvg_manager_copy copy = {*last, take(m, group)};
     m->blocks[*last].users--;
     *last = copy.to;
     table->copies[table->copy_count++] = copy;
 }
 
-/* New blocks behind those of the sequence's table, until they hold all of its tokens. `first`: where they begin; all
+static uint32_t blocks_for(const kvg_manager_group *group, uint32_t tokens)
+{
+    return (tokens + group->block_tokens - 1) / group->block_tokens;
+}
+
+/* Whether the last block is to be copied before the token `first` is written into it. */
+static bool is_shared(const manager *m, const kvg_manager_group *group, const part *of, uint32_t first)
+{
+    return first % group->block_tokens && m->blocks[of->table[of->entries - 1]].users > 1;
+}
+
+/* New blocks behind those of the sequence's tables, until they hold all of its tokens. `first`: where they begin; all
  * tokens before it are written. */
 static kvg_status fill(manager *m, sequence *q, uint32_t first, kvg_manager_table *table)
 {
-    const uint32_t wanted = (q->count + m->pool.block_tokens - 1) / m->pool.block_tokens;
-    const bool copied = first % m->pool.block_tokens && m->blocks[q->table[q->entries - 1]].users > 1;
-    if (count_available(m) < wanted - q->entries + copied) return KVG_ERR_EXHAUSTED;
-    give_up(m, q, first);
-    if (copied) copy_last(m, q, table);
-    while (q->entries < wanted) q->table[q->entries++] = take(m);
-    memcpy(table->blocks, q->table, q->entries * sizeof *q->table);
-    table->count = q->entries;
+    uint32_t needed = 0;
+    for (uint32_t g = 0; g < m->pool.group_count; g++) {
+        const kvg_manager_group *group = &m->pool.groups[g];
+        const part *of = &q->parts[g];
+        needed += blocks_for(group, q->count) - of->entries + is_shared(m, group, of, first);
+    }
+    if (count_available(m) < needed) return KVG_ERR_EXHAUSTED;
+    for (uint32_t g = 0; g < m->pool.group_count; g++, table = table->next) {
+        const kvg_manager_group *group = &m->pool.groups[g];
+        part *of = &q->parts[g];
+        const uint32_t wanted = blocks_for(group, q->count);
+        give_up(m, group, of, first);
+        if (is_shared(m, group, of, first)) copy_last(m, g, of, table);
+        while (of->entries < wanted) of->table[of->entries++] = take(m, g);
+        memcpy(table->blocks, of->table, of->entries * sizeof *of->table);
+        table->count = of->entries;
+    }
     return KVG_OK;
 }
 
 /* The last block is let go first, so that it is given away first: what stands before a block is worth more. */
 static void drop(manager *m, sequence *q)
 {
-    while (q->entries > 0) let_go(m, q->table[--q->entries]);
+    for (uint32_t g = 0; g < m->pool.group_count; g++) {
+        part *of = &q->parts[g];
+        while (of->entries > 0) let_go(m, of->table[--of->entries]);
+        free(of->table);
+    }
     free(q->tokens);
-    free(q->table);
     free(q);
 }
 
@@ -177,12 +235,17 @@ static void end(void *self)
 
 static kvg_status begin(const kvg_manager_pool *pool, void **self)
 {
+    uint32_t most = 0;
+    for (uint32_t g = 0; g < pool->group_count; g++) {
+        if (pool->groups[g].block_tokens > most) most = pool->groups[g].block_tokens;
+    }
+    if (pool->group_count > MOST_GROUPS) return KVG_ERR_UNIMPLEMENTED;
     manager *m = calloc(1, sizeof *m);
     if (!m) return KVG_ERR_MEMORY;
     m->pool = *pool;
     m->blocks = calloc(pool->blocks, sizeof *m->blocks);
     for (uint32_t i = 0; m->blocks && i < pool->blocks; i++) {
-        m->blocks[i].tokens = malloc(pool->block_tokens * sizeof(int32_t));
+        m->blocks[i].tokens = malloc(most * sizeof(int32_t));
         if (m->blocks[i].tokens) continue;
         end(m);
         return KVG_ERR_MEMORY;
@@ -203,16 +266,19 @@ static bool set_tokens(sequence *q, const int32_t *tokens, uint32_t count)
 }
 
 /* A sequence without blocks; NULL: no memory. */
-static sequence *make(const manager *m, uint64_t id, uint64_t salt, const int32_t *tokens, uint32_t count)
+static sequence *make(manager *m, uint64_t id, uint64_t salt, const int32_t *tokens, uint32_t count)
 {
     sequence *q = calloc(1, sizeof *q);
     if (!q) return NULL;
     q->id = id;
     q->salt = salt;
-    q->table = malloc(m->pool.blocks * sizeof *q->table);
-    if (q->table && set_tokens(q, tokens, count)) return q;
-    free(q->table);
-    free(q);
+    bool got = set_tokens(q, tokens, count);
+    for (uint32_t g = 0; g < m->pool.group_count; g++) {
+        q->parts[g].table = malloc(m->pool.blocks * sizeof *q->parts[g].table);
+        got = got && q->parts[g].table;
+    }
+    if (got) return q;
+    drop(m, q);
     return NULL;
 }
 
@@ -228,10 +294,9 @@ static kvg_status admit(void *self, uint64_t id, uint64_t salt, const int32_t *t
     manager *m = self;
     sequence *q = make(m, id, salt, tokens, count);
     if (!q) return KVG_ERR_MEMORY;
-    q->entries = match(m, q);
-    for (uint32_t i = 0; i < q->entries; i++) m->blocks[q->table[i]].users++; /* so that `take` leaves them */
-    table->cached = q->entries * m->pool.block_tokens;
-    const kvg_status s = fill(m, q, table->cached, table);
+    const uint32_t found = match_all(m, q);
+    for (kvg_manager_table *t = table; t; t = t->next) t->cached = found;
+    const kvg_status s = fill(m, q, found, table);
     if (s) drop(m, q);
     else add(m, q);
     return s;
@@ -248,36 +313,50 @@ static kvg_status grow(void *self, uint64_t id, const int32_t *tokens, uint32_t 
     return s;
 }
 
+/* The blocks of one sequence are another's, too. */
+static void share(manager *m, const part *from, part *of, kvg_manager_table *table)
+{
+    of->known = from->known;
+    for (; of->entries < from->entries; of->entries++) {
+        of->table[of->entries] = table->blocks[of->entries] = from->table[of->entries];
+        if (of->table[of->entries] != PASSED) m->blocks[of->table[of->entries]].users++;
+    }
+    table->count = of->entries;
+}
+
 static kvg_status fork_sequence(void *self, uint64_t parent, uint64_t child, kvg_manager_table *table)
 {
     manager *m = self;
     const sequence *from = find(m, parent);
     sequence *q = make(m, child, from->salt, from->tokens, from->count);
     if (!q) return KVG_ERR_MEMORY;
-    q->known = from->known;
-    for (; q->entries < from->entries; q->entries++) {
-        q->table[q->entries] = table->blocks[q->entries] = from->table[q->entries];
-        if (q->table[q->entries] != PASSED) m->blocks[q->table[q->entries]].users++;
-    }
-    table->count = q->entries;
+    for (uint32_t g = 0; g < m->pool.group_count; g++, table = table->next)
+        share(m, &from->parts[g], &q->parts[g], table);
     add(m, q);
     return KVG_OK;
+}
+
+/* The next block of a sequence is written. */
+static void know(manager *m, const sequence *q, uint32_t group, part *of)
+{
+    const uint32_t size = m->pool.groups[group].block_tokens;
+    block *b = &m->blocks[of->table[of->known]];
+    const block *before = of->known ? &m->blocks[of->table[of->known - 1]] : NULL;
+    memcpy(b->tokens, q->tokens + (size_t)of->known * size, size * sizeof *b->tokens);
+    b->salt = q->salt;
+    b->hash = hash_of(b->tokens, size, before ? before->hash : 0);
+    b->before = before ? (int)(before - m->blocks) : NONE;
+    b->life_before = before ? before->life : 0;
+    b->known = true;
 }
 
 static kvg_status written(void *self, uint64_t id, uint32_t count)
 {
     manager *m = self;
     sequence *q = find(m, id);
-    const uint32_t size = m->pool.block_tokens;
-    for (; q->known < count / size; q->known++) {
-        block *b = &m->blocks[q->table[q->known]];
-        const block *before = q->known ? &m->blocks[q->table[q->known - 1]] : NULL;
-        memcpy(b->tokens, q->tokens + (size_t)q->known * size, size * sizeof *b->tokens);
-        b->salt = q->salt;
-        b->hash = hash_of(b->tokens, size, before ? before->hash : 0);
-        b->before = before ? (int)(before - m->blocks) : NONE;
-        b->life_before = before ? before->life : 0;
-        b->known = true;
+    for (uint32_t g = 0; g < m->pool.group_count; g++) {
+        part *of = &q->parts[g];
+        for (; of->known < count / m->pool.groups[g].block_tokens; of->known++) know(m, q, g, of);
     }
     return KVG_OK;
 }
@@ -313,7 +392,7 @@ KVG_PLUGIN_EXPORT const kvg_manager *kvg_manager_export(void)
         .release = release,
         .available = available,
         .fork = fork_sequence,
-        .claims = KVG_MANAGER_WINDOWS,
+        .claims = KVG_MANAGER_WINDOWS | KVG_MANAGER_GROUPS,
     };
     return &exported;
 }

@@ -14,7 +14,7 @@
 #include "support/child.h"
 #include "support/clock.h"
 
-enum { MOST_LIVE = 48, MOST_BLOCKS = 12, GROUPS = 6, SALTS = 3, GROUP_TOKENS = 50000 };
+enum { MOST_LIVE = 48, MOST_BLOCKS = 12, PREFIXES = 6, SALTS = 3, PREFIX_TOKENS = 50000 };
 
 /* What a manager is asked. */
 typedef enum asked { LOAD, OPEN, ADMIT, GROW, FORK, WRITTEN, RELEASE, AVAILABLE, CLOSE, CALLS } asked;
@@ -38,10 +38,9 @@ typedef struct play {
     uint32_t live_count;
     sequence preempted; /* the last one that is to come again; without tokens: there is none */
     uint64_t begun, drawn;
-    int32_t *tokens;          /* that groups of sequences share, below GROUP_TOKENS; most_tokens for each */
-    uint32_t *blocks;         /* of an answer */
-    kvg_manager_copy *copies; /* the same */
-    bool *is_held;            /* by block: some sequence holds it */
+    int32_t *tokens; /* that sequences share as prefixes, below PREFIX_TOKENS; most_tokens for each */
+    kvg_manager_table answer[POOL_GUEST_GROUPS];
+    bool *is_held; /* by block: some sequence holds it */
 } play;
 
 static uint64_t below(play *p, uint64_t n)
@@ -107,11 +106,24 @@ static bool is_copied(const kvg_manager_table *t, uint32_t from, uint32_t to)
     return false;
 }
 
-/* How many leading blocks a window has passed, if `written` tokens are: the next token does not see them. */
-static uint32_t count_passed(const play *p, uint32_t written)
+/* An empty answer, of which a manager gets the first table. */
+static kvg_manager_table *empty_answer(play *p)
 {
-    const kvg_manager_pool *pool = &p->run->pool;
-    return pool->window && written >= pool->window ? (written + 1 - pool->window) / pool->block_tokens : 0;
+    for (uint32_t g = 0; g < p->run->pool.group_count; g++)
+        p->answer[g].count = p->answer[g].cached = p->answer[g].copy_count = 0;
+    return p->answer;
+}
+
+/* The blocks of a group that hold so many tokens. */
+static uint32_t blocks_for(const kvg_manager_group *group, uint32_t tokens)
+{
+    return (tokens + group->block_tokens - 1) / group->block_tokens;
+}
+
+/* How many leading blocks a window has passed, if `written` tokens are: the next token does not see them. */
+static uint32_t count_passed(const kvg_manager_group *group, uint32_t written)
+{
+    return group->window && written >= group->window ? (written + 1 - group->window) / group->block_tokens : 0;
 }
 
 /* An entry of an answer is what the sequence had there, or what that was copied to. Of an entry that `passed` is behind
@@ -132,78 +144,101 @@ static kvg_status check_entry(const play *p, const kvg_manager_table *t, uint32_
 }
 
 /* `q` has the blocks that it had before. */
-static kvg_status check_table(const play *p, const sequence *q, const kvg_manager_table *t)
+static kvg_status check_table(const play *p, const sequence *q, uint32_t g)
 {
-    const uint32_t size = p->run->pool.block_tokens, wanted = (q->count + size - 1) / size;
-    const uint32_t passed = count_passed(p, q->written > t->cached ? q->written : t->cached);
+    const kvg_manager_group *group = &p->run->pool.groups[g];
+    const kvg_manager_table *t = &p->answer[g];
+    const uint32_t wanted = blocks_for(group, q->count);
+    const uint32_t passed = count_passed(group, q->written > t->cached ? q->written : t->cached);
     kvg_status s = KVG_OK;
     if (t->count != wanted)
         return broke(p, "gives %" PRIu32 " blocks for %" PRIu32 " tokens: give %" PRIu32, t->count, q->count, wanted);
-    if (t->cached % size || (t->cached && t->cached >= q->count))
+    if (t->cached % group->block_tokens || (t->cached && t->cached >= q->count))
         return broke(p, "finds %" PRIu32 " of %" PRIu32 " tokens: give a multiple of %" PRIu32 " below them",
-                     t->cached, q->count, size);
+                     t->cached, q->count, group->block_tokens);
+    if (t->cached != p->answer->cached)
+        return broke(p, "finds %" PRIu32 " tokens in group %" PRIu32 " and %" PRIu32 " in group 0: give what all have",
+                     t->cached, g, p->answer->cached);
     if (t->copy_count > p->run->pool.blocks)
         return broke(p, "gives %" PRIu32 " copies: set copy_count to those that it makes", t->copy_count);
     for (uint32_t i = 0; i < wanted && !s; i++)
-        s = check_entry(p, t, i, passed, i < q->entries ? &q->table[i] : NULL);
+        s = check_entry(p, t, i, passed, i < q->parts[g].entries ? &q->parts[g].table[i] : NULL);
     return s;
 }
 
-static bool is_given_up(const sequence *q, const kvg_manager_table *t, uint32_t i)
+static bool is_given_up(const pool_guest_part *part, const kvg_manager_table *t, uint32_t i)
 {
-    return t->blocks[i] == KVG_MANAGER_NO_BLOCK && q->table[i] != KVG_MANAGER_NO_BLOCK;
+    return t->blocks[i] == KVG_MANAGER_NO_BLOCK && part->table[i] != KVG_MANAGER_NO_BLOCK;
 }
 
-/* Takes an answer for the sequence's table: the new blocks that hold cached tokens are others' blocks, too. What a
+/* Takes the answer for a sequence's table: the new blocks that hold cached tokens are others' blocks, too. What a
  * window has passed may be given out at once; a block that is replaced is given back when it was copied. */
-static kvg_status take_table(play *p, sequence *q, const kvg_manager_table *t)
+static void take_table(play *p, sequence *q, uint32_t g)
 {
-    const uint32_t before = q->entries, found = t->cached / p->run->pool.block_tokens;
-    const kvg_status s = check_table(p, q, t);
-    if (s) return s;
+    const kvg_manager_table *t = &p->answer[g];
+    pool_guest_part *part = &q->parts[g];
+    const uint32_t before = part->entries, found = t->cached / p->run->pool.groups[g].block_tokens;
+    p->log.group = g;
     for (uint32_t i = 0; i < before; i++) {
-        if (is_given_up(q, t, i)) pool_guest_log_blocks(&p->log, "free", q, &q->table[i], 1);
+        if (is_given_up(part, t, i)) pool_guest_log_blocks(&p->log, "free", q, &part->table[i], 1);
     }
     for (uint32_t i = 0; i < before; i++) {
-        if (t->blocks[i] != q->table[i]) pool_guest_log_blocks(&p->log, "allocate", q, &t->blocks[i], 1);
+        if (t->blocks[i] != part->table[i]) pool_guest_log_blocks(&p->log, "allocate", q, &t->blocks[i], 1);
     }
     pool_guest_log_copies(&p->log, q, t);
     for (uint32_t i = 0; i < before; i++) {
-        if (t->blocks[i] != q->table[i] && !is_given_up(q, t, i))
-            pool_guest_log_blocks(&p->log, "free", q, &q->table[i], 1);
+        if (t->blocks[i] != part->table[i] && !is_given_up(part, t, i))
+            pool_guest_log_blocks(&p->log, "free", q, &part->table[i], 1);
     }
-    memcpy(q->table, t->blocks, t->count * sizeof *q->table);
-    q->entries = t->count;
+    memcpy(part->table, t->blocks, t->count * sizeof *part->table);
+    part->entries = t->count;
     pool_guest_log_hit(&p->log, q, found);
-    pool_guest_log_blocks(&p->log, "allocate", q, q->table + before + found, q->entries - before - found);
-    return KVG_OK;
+    pool_guest_log_blocks(&p->log, "allocate", q, part->table + before + found, part->entries - before - found);
 }
 
 /* Takes an answer to `fork`: a block of the child is the parent's, or a new one. */
-static kvg_status take_fork(play *p, const sequence *parent, sequence *q, const kvg_manager_table *t)
+static void take_fork(play *p, const pool_guest_part *parent, sequence *q, uint32_t g)
 {
-    memcpy(q->table, parent->table, parent->entries * sizeof *q->table);
-    q->entries = parent->entries;
-    const kvg_status s = check_table(p, q, t);
-    if (s) return s;
-    memcpy(q->table, t->blocks, t->count * sizeof *q->table);
-    for (uint32_t i = 0; i < q->entries; i++) {
-        const char *event = q->table[i] == parent->table[i] ? "hit" : "allocate";
-        pool_guest_log_blocks(&p->log, event, q, &q->table[i], 1);
+    const kvg_manager_table *t = &p->answer[g];
+    pool_guest_part *part = &q->parts[g];
+    p->log.group = g;
+    memcpy(part->table, t->blocks, t->count * sizeof *part->table);
+    for (uint32_t i = 0; i < part->entries; i++) {
+        const char *event = part->table[i] == parent->table[i] ? "hit" : "allocate";
+        pool_guest_log_blocks(&p->log, event, q, &part->table[i], 1);
     }
     pool_guest_log_copies(&p->log, q, t);
-    for (uint32_t i = 0; i < q->count / p->run->pool.block_tokens; i++) {
-        const bool is_new = q->table[i] != parent->table[i] && q->table[i] != KVG_MANAGER_NO_BLOCK;
+    for (uint32_t i = 0; i < q->count / p->run->pool.groups[g].block_tokens; i++) {
+        const bool is_new = part->table[i] != parent->table[i] && part->table[i] != KVG_MANAGER_NO_BLOCK;
         if (is_new) pool_guest_log_store(&p->log, q, i);
     }
-    return KVG_OK;
+}
+
+/* An answer for all groups. `parent`: of a fork; else NULL. */
+static kvg_status take_answer(play *p, const sequence *parent, sequence *q)
+{
+    const uint32_t groups = p->run->pool.group_count;
+    kvg_status s = KVG_OK;
+    for (uint32_t g = 0; g < groups && parent; g++) {
+        const pool_guest_part *from = &parent->parts[g];
+        memcpy(q->parts[g].table, from->table, from->entries * sizeof *from->table);
+        q->parts[g].entries = from->entries;
+    }
+    for (uint32_t g = 0; g < groups && !s; g++) s = check_table(p, q, g);
+    for (uint32_t g = 0; g < groups && !s; g++) {
+        if (parent) take_fork(p, &parent->parts[g], q, g);
+        else take_table(p, q, g);
+    }
+    return s;
 }
 
 static void forget(sequence *q)
 {
     free(q->tokens);
-    free(q->table);
-    free(q->names);
+    for (uint32_t g = 0; g < POOL_GUEST_GROUPS; g++) {
+        free(q->parts[g].table);
+        free(q->parts[g].names);
+    }
     *q = (sequence){0};
 }
 
@@ -214,7 +249,10 @@ static kvg_status let_go(play *p, uint32_t which, sequence *out)
     enter(p, RELEASE, out->id);
     const kvg_status s = leave(p, p->manager.release(p->self, out->id));
     if (s) return failed(p, s);
-    pool_guest_log_blocks(&p->log, "free", out, out->table, out->entries);
+    for (p->log.group = 0; p->log.group < p->run->pool.group_count; p->log.group++) {
+        const pool_guest_part *part = &out->parts[p->log.group];
+        pool_guest_log_blocks(&p->log, "free", out, part->table, part->entries);
+    }
     return KVG_OK;
 }
 
@@ -226,18 +264,26 @@ static kvg_status release(play *p, uint32_t which)
     return s;
 }
 
+/* Marks the blocks of a table as held; how many were not. */
+static uint32_t mark_held(play *p, const pool_guest_part *part)
+{
+    uint32_t marked = 0;
+    for (uint32_t k = 0; k < part->entries; k++) {
+        const uint32_t block = part->table[k];
+        if (block >= p->run->pool.blocks || p->is_held[block]) continue;
+        p->is_held[block] = true;
+        marked++;
+    }
+    return marked;
+}
+
 /* How many blocks no sequence holds, by their tables. */
 static uint32_t count_available(play *p)
 {
     uint32_t held = 0;
     memset(p->is_held, 0, p->run->pool.blocks * sizeof *p->is_held);
     for (uint32_t i = 0; i < p->live_count; i++) {
-        for (uint32_t k = 0; k < p->live[i].entries; k++) {
-            const uint32_t block = p->live[i].table[k];
-            if (block >= p->run->pool.blocks || p->is_held[block]) continue;
-            p->is_held[block] = true;
-            held++;
-        }
+        for (uint32_t g = 0; g < p->run->pool.group_count; g++) held += mark_held(p, &p->live[i].parts[g]);
     }
     return p->run->pool.blocks - held;
 }
@@ -245,50 +291,62 @@ static uint32_t count_available(play *p)
 /* A manager says that there are too few blocks: some sequence is preempted. */
 static kvg_status make_room(play *p, const sequence *q)
 {
-    const uint32_t size = p->run->pool.block_tokens, missing = (q->count + size - 1) / size - q->entries;
+    uint32_t missing = 0;
+    for (uint32_t g = 0; g < p->run->pool.group_count; g++) {
+        const uint32_t entries = q->parts[g].entries; /* the last one may have to be copied */
+        missing += blocks_for(&p->run->pool.groups[g], q->count) - entries + (entries > 0);
+    }
     const uint32_t available = count_available(p);
-    if (p->live_count == 0 || missing + (q->entries > 0) <= available)
+    if (p->live_count == 0 || missing <= available)
         return broke(p, "says that too few blocks are available: it needs %" PRIu32 " at most, and %" PRIu32 " are",
-                     missing + (q->entries > 0), available);
+                     missing, available);
     forget(&p->preempted);
     return let_go(p, (uint32_t)below(p, p->live_count), &p->preempted);
 }
 
-/* That a sequence has. */
+/* That a sequence has in a group whose blocks hold the fewest tokens. */
 static uint32_t most_blocks(const play *p)
 {
-    const uint32_t blocks = p->run->pool.blocks, part = blocks / 128;
+    const uint32_t blocks = p->run->pool.blocks / p->run->pool.group_count, part = blocks / 128;
     return blocks < MOST_BLOCKS ? blocks : part < MOST_BLOCKS ? MOST_BLOCKS : part;
 }
 
 static uint32_t most_tokens(const play *p)
 {
-    return p->run->pool.block_tokens * most_blocks(p);
+    uint32_t fewest = p->run->pool.block_tokens;
+    for (uint32_t g = 1; g < p->run->pool.group_count; g++) {
+        if (p->run->pool.groups[g].block_tokens < fewest) fewest = p->run->pool.groups[g].block_tokens;
+    }
+    return fewest * most_blocks(p);
 }
 
-static int32_t *group_tokens(const play *p, uint64_t group)
+static int32_t *prefix(const play *p, uint64_t which)
 {
-    return p->tokens + group * most_tokens(p);
+    return p->tokens + which * most_tokens(p);
 }
 
 /* With tokens of its own, which no other sequence has. */
 static kvg_status make_sequence(play *p, uint64_t salt, uint32_t count, sequence *out)
 {
     const uint32_t most = most_tokens(p);
-    *out = (sequence){.id = ++p->begun, .salt = salt, .count = count,
-                      .tokens = malloc(most * sizeof *out->tokens),
-                      .table = malloc(most_blocks(p) * sizeof *out->table),
-                      .names = malloc(most_blocks(p) * sizeof *out->names)};
-    if (!out->tokens || !out->table || !out->names) return kvg_fail(KVG_ERR_MEMORY, "no memory for a sequence");
-    for (uint32_t i = 0; i < most; i++) out->tokens[i] = (int32_t)((GROUP_TOKENS + out->id * most + i) % INT32_MAX);
+    *out = (sequence){.id = ++p->begun, .salt = salt, .count = count, .tokens = malloc(most * sizeof *out->tokens)};
+    bool got = out->tokens;
+    for (uint32_t g = 0; g < p->run->pool.group_count; g++) {
+        pool_guest_part *part = &out->parts[g];
+        part->table = malloc(most_blocks(p) * sizeof *part->table);
+        part->names = malloc(most_blocks(p) * sizeof *part->names);
+        got = got && part->table && part->names;
+    }
+    if (!got) return kvg_fail(KVG_ERR_MEMORY, "no memory for a sequence");
+    for (uint32_t i = 0; i < most; i++) out->tokens[i] = (int32_t)((PREFIX_TOKENS + out->id * most + i) % INT32_MAX);
     return KVG_OK;
 }
 
-/* A new sequence, or one that was preempted. A sequence has the tokens of a group up to some length, then perhaps those
- * of another, which stand behind other tokens there; then its own. */
+/* A new sequence, or one that was preempted. A sequence has the tokens of a prefix up to some length, then perhaps
+ * those of another, which stand behind other tokens there; then its own. */
 static kvg_status draw(play *p, sequence *q)
 {
-    const uint64_t first = below(p, GROUPS), second = below(p, GROUPS);
+    const uint64_t first = below(p, PREFIXES), second = below(p, PREFIXES);
     const uint32_t shared = (uint32_t)below(p, most_tokens(p) + 1), cut = (uint32_t)below(p, 2 * shared + 1);
     if (p->preempted.tokens && below(p, 2)) {
         *q = p->preempted;
@@ -297,44 +355,51 @@ static kvg_status draw(play *p, sequence *q)
     }
     const uint64_t salt = below(p, SALTS);
     const kvg_status s = make_sequence(p, salt, 1 + (uint32_t)below(p, most_tokens(p)), q);
-    for (uint32_t i = 0; i < shared && !s; i++) q->tokens[i] = group_tokens(p, i < cut ? first : second)[i];
+    for (uint32_t i = 0; i < shared && !s; i++) q->tokens[i] = prefix(p, i < cut ? first : second)[i];
     return s;
 }
 
 static kvg_status admit(play *p)
 {
     sequence q;
-    kvg_manager_table t = {.blocks = p->blocks, .copies = p->copies};
+    kvg_manager_table *t = empty_answer(p);
     if (p->live_count == MOST_LIVE) return release(p, (uint32_t)below(p, p->live_count));
     kvg_status s = draw(p, &q);
     enter(p, ADMIT, q.id);
-    const kvg_status answer = leave(p, s ? s : p->manager.admit(p->self, q.id, q.salt, q.tokens, q.count, &t));
-    q.entries = q.written = 0;
+    const kvg_status answer = leave(p, s ? s : p->manager.admit(p->self, q.id, q.salt, q.tokens, q.count, t));
+    q.written = 0;
+    for (uint32_t g = 0; g < p->run->pool.group_count; g++) q.parts[g].entries = 0;
     if (!s && answer == KVG_ERR_EXHAUSTED) s = make_room(p, &q);
     else if (!s && answer) s = failed(p, answer);
-    else if (!s) s = take_table(p, &q, &t);
+    else if (!s) s = take_answer(p, NULL, &q);
     if (s || answer) {
         forget(&q);
         return s;
     }
-    q.written = t.cached;
+    q.written = t->cached;
     p->result.tokens += q.count;
-    p->result.found += t.cached;
+    p->result.found += t->cached;
     p->live[p->live_count++] = q;
     return KVG_OK;
+}
+
+/* What a manager says of it in `grow` and `fork`, which do not ask. */
+static void ignore_cached(play *p)
+{
+    for (uint32_t g = 0; g < p->run->pool.group_count; g++) p->answer[g].cached = 0;
 }
 
 static kvg_status grow(play *p, uint32_t which)
 {
     sequence *q = &p->live[which];
     const uint32_t before = q->count, room = most_tokens(p) - before;
-    kvg_manager_table t = {.blocks = p->blocks, .copies = p->copies};
+    kvg_manager_table *t = empty_answer(p);
     if (room == 0) return release(p, which);
     q->count += 1 + (uint32_t)below(p, room < 3 ? room : 3);
     enter(p, GROW, q->id);
-    const kvg_status s = leave(p, p->manager.grow(p->self, q->id, q->tokens, q->count, &t));
-    t.cached = 0;
-    if (!s) return take_table(p, q, &t);
+    const kvg_status s = leave(p, p->manager.grow(p->self, q->id, q->tokens, q->count, t));
+    ignore_cached(p);
+    if (!s) return take_answer(p, NULL, q);
     if (s != KVG_ERR_EXHAUSTED) return failed(p, s);
     const sequence refused = *q; /* `q` may be the one that is preempted */
     q->count = before;
@@ -345,18 +410,18 @@ static kvg_status grow(play *p, uint32_t which)
 static kvg_status fork_one(play *p, uint32_t which)
 {
     const sequence *parent = &p->live[which];
-    kvg_manager_table t = {.blocks = p->blocks, .copies = p->copies};
+    kvg_manager_table *t = empty_answer(p);
     if (!p->manager.fork || p->live_count == MOST_LIVE || parent->written < parent->count) return KVG_OK;
     sequence q;
     kvg_status s = make_sequence(p, parent->salt, parent->count, &q);
     if (!s) memcpy(q.tokens, parent->tokens, parent->count * sizeof *q.tokens);
     q.written = q.count;
     enter(p, FORK, parent->id);
-    const kvg_status answer = leave(p, s ? s : p->manager.fork(p->self, parent->id, q.id, &t));
-    t.cached = 0;
+    const kvg_status answer = leave(p, s ? s : p->manager.fork(p->self, parent->id, q.id, t));
+    ignore_cached(p);
     if (!s && answer == KVG_ERR_EXHAUSTED) s = make_room(p, &q);
     else if (!s && answer) s = failed(p, answer);
-    else if (!s) s = take_fork(p, parent, &q, &t);
+    else if (!s) s = take_answer(p, parent, &q);
     if (s || answer) {
         forget(&q);
         return s;
@@ -369,12 +434,15 @@ static kvg_status fork_one(play *p, uint32_t which)
 static kvg_status step(play *p, uint32_t which)
 {
     sequence *q = &p->live[which];
-    const uint32_t size = p->run->pool.block_tokens;
     const uint32_t to = q->written + 1 + (uint32_t)below(p, q->count - q->written);
-    const uint32_t first = count_passed(p, q->written), behind = (q->written + size - 1) / size;
-    pool_guest_log_blocks(&p->log, "read", q, q->table + first, behind - first);
-    pool_guest_log_write(&p->log, q, to);
-    for (uint32_t i = q->written / size; i < to / size; i++) pool_guest_log_store(&p->log, q, i);
+    for (uint32_t g = 0; g < p->run->pool.group_count; g++) {
+        const kvg_manager_group *group = &p->run->pool.groups[g];
+        const uint32_t size = group->block_tokens, first = count_passed(group, q->written);
+        p->log.group = g;
+        pool_guest_log_blocks(&p->log, "read", q, q->parts[g].table + first, blocks_for(group, q->written) - first);
+        pool_guest_log_write(&p->log, q, to);
+        for (uint32_t i = q->written / size; i < to / size; i++) pool_guest_log_store(&p->log, q, i);
+    }
     q->written = to;
     enter(p, WRITTEN, q->id);
     const kvg_status s = leave(p, p->manager.written(p->self, q->id, to));
@@ -436,22 +504,42 @@ static kvg_status open_library(const char *path, kvg_manager *out)
     return KVG_OK;
 }
 
+/* The claims that a pool needs. */
+static uint32_t claims_for(const kvg_manager_pool *pool)
+{
+    uint32_t claims = pool->group_count > 1 ? KVG_MANAGER_GROUPS : 0;
+    for (uint32_t g = 0; g < pool->group_count; g++) {
+        if (pool->groups[g].window) claims |= KVG_MANAGER_WINDOWS;
+    }
+    return claims;
+}
+
+static bool make_answer(play *p)
+{
+    const kvg_manager_pool *pool = &p->run->pool;
+    bool got = true;
+    for (uint32_t g = 0; g < pool->group_count; g++) {
+        p->answer[g] = (kvg_manager_table){.blocks = malloc(pool->blocks * sizeof *p->answer->blocks),
+                                           .copies = malloc(pool->blocks * sizeof *p->answer->copies),
+                                           .next = g + 1 < pool->group_count ? &p->answer[g + 1] : NULL};
+        got = got && p->answer[g].blocks && p->answer[g].copies;
+    }
+    return got;
+}
+
 static kvg_status play_library(play *p)
 {
     const kvg_manager_pool *pool = &p->run->pool;
     enter(p, LOAD, 0);
     kvg_status s = leave(p, open_library(p->run->library, &p->manager));
-    const size_t shared = (size_t)GROUPS * most_tokens(p);
+    const size_t shared = (size_t)PREFIXES * most_tokens(p);
     p->tokens = malloc(shared * sizeof *p->tokens);
-    p->blocks = malloc(pool->blocks * sizeof *p->blocks);
-    p->copies = malloc(pool->blocks * sizeof *p->copies);
     p->is_held = malloc(pool->blocks * sizeof *p->is_held);
-    if (!s && !(p->tokens && p->blocks && p->copies && p->is_held))
-        s = kvg_fail(KVG_ERR_MEMORY, "no memory for a table");
-    p->result.is_skipped = !s && pool->window && !(p->manager.claims & KVG_MANAGER_WINDOWS);
+    if (!s && !(make_answer(p) && p->tokens && p->is_held)) s = kvg_fail(KVG_ERR_MEMORY, "no memory for a table");
+    p->result.is_skipped = !s && (claims_for(pool) & ~p->manager.claims);
     if (s || p->result.is_skipped) return s;
-    for (size_t i = 0; i < shared; i++) p->tokens[i] = (int32_t)kvg_rng_below(p->run->seed, 1, i, GROUP_TOKENS);
-    pool_guest_log_head(&p->log, pool);
+    for (size_t i = 0; i < shared; i++) p->tokens[i] = (int32_t)kvg_rng_below(p->run->seed, 1, i, PREFIX_TOKENS);
+    pool_guest_log_head(&p->log);
     enter(p, OPEN, 0);
     s = leave(p, p->manager.open(pool, &p->self));
     s = s ? failed(p, s) : play_all(p);
@@ -478,7 +566,7 @@ kvg_status kvg_guest_play(const kvg_guest_run *run, FILE *log, kvg_guest_result 
     if (p == MAP_FAILED) return kvg_fail(KVG_ERR_MEMORY, "no memory for a run");
     p->run = run;
     p->log.file = fileno(log);
-    p->log.block_tokens = run->pool.block_tokens;
+    p->log.pool = &run->pool;
     int death;
     kvg_status s = kvg_child_answer(play_in_child, p, &p->result, sizeof p->result, 0, &death);
     p->log.file = fileno(log); /* a library can have written over it */

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "paging/pool/pool_guest.h"
+#include "paging/pool/pool_guest_log.h"
 #include "paging/pool/pool_log.h"
 #include "support/child.h"
 
@@ -57,14 +58,11 @@ static kvg_status shorten(kvg_guest_run *run, const char *path)
     return s;
 }
 
-/* The shortest run that fails, under this seed and the next ones. `found` is how the run failed: no run of more
- * operations is needed, and no other one at all for a hang, which each run that fails would repeat. */
-static kvg_status find_shortest(kvg_guest_run *run, const kvg_guest_result *found, const char *path)
+/* The shortest run that fails, under this seed and the next ones. */
+static kvg_status find_shortest(kvg_guest_run *run, const char *path)
 {
     kvg_guest_verdict v;
     const uint64_t first = run->seed;
-    if (found->status) run->operations = found->operations;
-    if (kvg_child_timed_out(found->death)) return KVG_OK;
     kvg_status s = shorten(run, path);
     for (uint64_t i = 1; i <= OTHER_SEEDS && !s && run->operations > 1; i++) {
         kvg_guest_run other = *run;
@@ -78,19 +76,35 @@ static kvg_status find_shortest(kvg_guest_run *run, const kvg_guest_result *foun
     return s;
 }
 
+/* The i-th pool that is tried; false: there is none. */
+static bool pool_at(size_t i, kvg_manager_pool *out)
+{
+    static const struct {
+        uint32_t blocks;
+        kvg_manager_group groups[POOL_GUEST_GROUPS]; /* up to the first without tokens */
+    } pools[] = {
+        {4, {{1, 0}}}, {12, {{4, 0}}}, {64, {{16, 0}}}, {1024, {{16, 0}}},         /* layers of one kind, */
+        {4, {{1, 2}}}, {12, {{4, 9}}}, {64, {{16, 40}}},                           /* with a window; */
+        {24, {{4, 0}, {4, 9}}}, {24, {{4, 0}, {2, 0}}}, {96, {{16, 40}, {8, 0}, {32, 70}}}, /* of several kinds */
+        {LARGE, {{16, 0}}}, {LARGE, {{16, 200}}},
+    };
+    if (i == sizeof pools / sizeof pools[0]) return false;
+    *out = (kvg_manager_pool){.struct_size = sizeof *out, .blocks = pools[i].blocks, .groups = pools[i].groups,
+                              .block_tokens = pools[i].groups->block_tokens, .window = pools[i].groups->window};
+    while (out->group_count < POOL_GUEST_GROUPS && out->groups[out->group_count].block_tokens) out->group_count++;
+    return true;
+}
+
 kvg_status kvg_guest_check(const kvg_guest_run *asked, const char *path, kvg_audit_report report,
                            kvg_guest_verdict *out)
 {
-    enum { SIZE = sizeof(kvg_manager_pool) };
-    static const kvg_manager_pool pools[] = {{SIZE, 4, 1, 0}, {SIZE, 12, 4, 0}, {SIZE, 64, 16, 0}, {SIZE, 1024, 16, 0},
-                                             {SIZE, 4, 1, 2}, {SIZE, 12, 4, 9}, {SIZE, 64, 16, 40},
-                                             {SIZE, LARGE, 16, 0}, {SIZE, LARGE, 16, 200}};
+    kvg_manager_pool pool;
     kvg_status s = KVG_OK;
     *out = (kvg_guest_verdict){0};
-    for (size_t i = 0; !s && !out->fails && i < sizeof pools / sizeof pools[0]; i++) {
+    for (size_t i = 0; !s && !out->fails && pool_at(i, &pool); i++) {
         out->run = *asked;
-        out->run.pool = pools[i];
-        if (asked->operations == 0) out->run.operations = pools[i].blocks < LARGE ? OPERATIONS : LARGE_OPERATIONS;
+        out->run.pool = pool;
+        if (asked->operations == 0) out->run.operations = pool.blocks < LARGE ? OPERATIONS : LARGE_OPERATIONS;
         s = judge(&out->run, path, (kvg_audit_report){0}, out);
         out->pools += !out->result.is_skipped;
         out->operations += out->result.operations;
@@ -98,7 +112,9 @@ kvg_status kvg_guest_check(const kvg_guest_run *asked, const char *path, kvg_aud
         out->found += out->result.found;
     }
     if (s || !out->fails) return s;
-    s = find_shortest(&out->run, &out->result, path);
+    if (out->result.status) out->run.operations = out->result.operations;
+    if (kvg_child_timed_out(out->result.death)) return s; /* each shorter run would have to hang again */
+    s = find_shortest(&out->run, path);
     if (!s) s = judge(&out->run, path, report, out);
     if (!s && !out->fails) {
         out->fails = true;

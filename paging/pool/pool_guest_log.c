@@ -53,6 +53,21 @@ static void put_name(pool_guest_log *log, const char *before, uint64_t name)
 
 /* --- parts of events --- */
 
+static uint32_t block_tokens(const pool_guest_log *log)
+{
+    return log->pool->groups[log->group].block_tokens;
+}
+
+/* Whose event it is: 7, or "7.1" in group 1 of several. */
+static void put_sequence(pool_guest_log *log, const pool_guest_sequence *q)
+{
+    const bool several = log->pool->group_count > 1;
+    put_number(log, several ? ", \"sequence\": \"" : ", \"sequence\": ", q->id);
+    if (!several) return;
+    put_number(log, ".", log->group);
+    put_text(log, "\"");
+}
+
 /* An event up to the end of its list of blocks. */
 static void begin_event(pool_guest_log *log, const char *event, const pool_guest_sequence *q, const uint32_t *blocks,
                         uint32_t count)
@@ -60,7 +75,8 @@ static void begin_event(pool_guest_log *log, const char *event, const pool_guest
     const char *before = "";
     put_text(log, "{\"event\": \"");
     put_text(log, event);
-    put_number(log, "\", \"sequence\": ", q->id);
+    put_text(log, "\"");
+    put_sequence(log, q);
     put_text(log, ", \"blocks\": [");
     for (uint32_t i = 0; i < count; i++) {
         if (blocks[i] == KVG_MANAGER_NO_BLOCK) continue;
@@ -87,23 +103,36 @@ static void put_tokens(pool_guest_log *log, const pool_guest_sequence *q, uint32
 /* The name of its i-th block. */
 static uint64_t name_of(const pool_guest_log *log, pool_guest_sequence *q, uint32_t i)
 {
-    const size_t size = log->block_tokens;
-    for (; q->named <= i; q->named++) {
-        const uint64_t parts[] = {q->named ? q->names[q->named - 1] : q->salt,
-                                  kvg_hash64(q->tokens + q->named * size, size * sizeof *q->tokens)};
-        q->names[q->named] = kvg_hash64(parts, sizeof parts);
+    const size_t size = block_tokens(log);
+    pool_guest_part *part = &q->parts[log->group];
+    for (; part->named <= i; part->named++) {
+        const uint64_t of[] = {part->named ? part->names[part->named - 1] : q->salt, log->group,
+                               kvg_hash64(q->tokens + part->named * size, size * sizeof *q->tokens)};
+        part->names[part->named] = kvg_hash64(of, sizeof of);
     }
-    return q->names[i];
+    return part->names[i];
 }
 
 /* --- events --- */
 
-void pool_guest_log_head(pool_guest_log *log, const kvg_manager_pool *pool)
+/* Blocks of the head are those of the group with the most tokens in one. */
+static uint32_t most_block_tokens(const pool_guest_log *log)
 {
-    put_number(log, "{\"kvgold_pool_log\": 1, \"blocks\": ", pool->blocks);
-    put_number(log, ", \"block_tokens\": ", pool->block_tokens);
-    put_text(log, pool->window ? ", \"evicts_on_allocate\": true, \"window\": true}\n"
-                               : ", \"evicts_on_allocate\": true}\n");
+    uint32_t most = 0;
+    for (uint32_t g = 0; g < log->pool->group_count; g++) {
+        if (log->pool->groups[g].block_tokens > most) most = log->pool->groups[g].block_tokens;
+    }
+    return most;
+}
+
+void pool_guest_log_head(pool_guest_log *log)
+{
+    bool window = false;
+    for (uint32_t g = 0; g < log->pool->group_count; g++) window = window || log->pool->groups[g].window;
+    put_number(log, "{\"kvgold_pool_log\": 1, \"blocks\": ", log->pool->blocks);
+    put_number(log, ", \"block_tokens\": ", most_block_tokens(log));
+    put_text(log, window ? ", \"evicts_on_allocate\": true, \"window\": true}\n"
+                         : ", \"evicts_on_allocate\": true}\n");
 }
 
 void pool_guest_log_blocks(pool_guest_log *log, const char *event, const pool_guest_sequence *q, const uint32_t *blocks,
@@ -114,29 +143,30 @@ void pool_guest_log_blocks(pool_guest_log *log, const char *event, const pool_gu
     put_text(log, "}\n");
 }
 
-/* The tokens of an event are those of its blocks from the first one on, so that a hit without the first has none: there
- * the names tell. */
+/* The tokens of an event are those of its blocks from the first one on, which hold as many as the head says. So a hit
+ * without the first, or in blocks of fewer tokens, has none: there the names tell. */
 void pool_guest_log_hit(pool_guest_log *log, pool_guest_sequence *q, uint32_t count)
 {
     const char *before = "";
-    const uint32_t held = count_held(q->table, count);
+    const uint32_t *table = q->parts[log->group].table, held = count_held(table, count), size = block_tokens(log);
     if (held == 0) return;
-    begin_event(log, "hit", q, q->table, count);
+    begin_event(log, "hit", q, table, count);
     put_text(log, ", \"hashes\": [");
     for (uint32_t i = 0; i < count; i++) {
-        if (q->table[i] == KVG_MANAGER_NO_BLOCK) continue;
+        if (table[i] == KVG_MANAGER_NO_BLOCK) continue;
         put_name(log, before, name_of(log, q, i));
         before = ", ";
     }
     put_number(log, "], \"salt\": ", q->salt);
-    if (held == count) put_tokens(log, q, 0, count * log->block_tokens);
+    if (held == count && size == most_block_tokens(log)) put_tokens(log, q, 0, count * size);
     put_text(log, "}\n");
 }
 
 void pool_guest_log_copies(pool_guest_log *log, const pool_guest_sequence *q, const kvg_manager_table *t)
 {
     for (uint32_t i = 0; i < t->copy_count; i++) {
-        put_number(log, "{\"event\": \"copy\", \"sequence\": ", q->id);
+        put_text(log, "{\"event\": \"copy\"");
+        put_sequence(log, q);
         put_number(log, ", \"from\": ", t->copies[i].from);
         put_number(log, ", \"to\": ", t->copies[i].to);
         put_text(log, "}\n");
@@ -145,8 +175,8 @@ void pool_guest_log_copies(pool_guest_log *log, const pool_guest_sequence *q, co
 
 void pool_guest_log_store(pool_guest_log *log, pool_guest_sequence *q, uint32_t i)
 {
-    const uint32_t size = log->block_tokens;
-    put_number(log, "{\"event\": \"store\", \"block\": ", q->table[i]);
+    const uint32_t size = block_tokens(log);
+    put_number(log, "{\"event\": \"store\", \"block\": ", q->parts[log->group].table[i]);
     put_name(log, ", \"hash\": ", name_of(log, q, i));
     if (i > 0) put_name(log, ", \"parent\": ", name_of(log, q, i - 1));
     else put_text(log, ", \"parent\": null");
@@ -157,12 +187,13 @@ void pool_guest_log_store(pool_guest_log *log, pool_guest_sequence *q, uint32_t 
 
 void pool_guest_log_write(pool_guest_log *log, const pool_guest_sequence *q, uint32_t to)
 {
-    const uint32_t size = log->block_tokens;
+    const uint32_t size = block_tokens(log);
     for (uint32_t i = q->written / size; i * size < to; i++) {
         const uint32_t from = i * size > q->written ? i * size : q->written;
         const uint32_t end = (i + 1) * size < to ? (i + 1) * size : to;
-        put_number(log, "{\"event\": \"write\", \"sequence\": ", q->id);
-        put_number(log, ", \"block\": ", q->table[i]);
+        put_text(log, "{\"event\": \"write\"");
+        put_sequence(log, q);
+        put_number(log, ", \"block\": ", q->parts[log->group].table[i]);
         put_number(log, ", \"first\": ", from - i * size);
         put_number(log, ", \"count\": ", end - from);
         put_text(log, "}\n");

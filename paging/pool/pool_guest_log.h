@@ -9,18 +9,26 @@
 
 #include "paging/paging_plugin.h"
 
-typedef struct pool_guest_sequence {
-    uint64_t id, salt;
-    int32_t *tokens;
-    uint32_t count, written;  /* tokens; of these in the cache */
+enum { POOL_GUEST_GROUPS = 3 };
+
+/* What a sequence has in one group of layers. In the log it is a sequence of its own. */
+typedef struct pool_guest_part {
     uint32_t *table, entries; /* KVG_MANAGER_NO_BLOCK: a window has passed the entry */
     uint64_t *names;          /* of its full blocks: blocks with one name hold the same tokens behind the same */
     uint32_t named;           /* how many of its blocks have their names */
+} pool_guest_part;
+
+typedef struct pool_guest_sequence {
+    uint64_t id, salt;
+    int32_t *tokens;
+    uint32_t count, written; /* tokens; of these in the cache */
+    pool_guest_part parts[POOL_GUEST_GROUPS];
 } pool_guest_sequence;
 
 typedef struct pool_guest_log {
     int file;
-    uint32_t block_tokens;
+    const kvg_manager_pool *pool;
+    uint32_t group; /* the one that events are about */
     bool failed; /* a write to the file did: the disk may be full */
     size_t used;
     char bytes[1 << 16];
@@ -29,7 +37,7 @@ typedef struct pool_guest_log {
 /* Writes out what stands in the struct. */
 void pool_guest_log_flush(pool_guest_log *log);
 
-void pool_guest_log_head(pool_guest_log *log, const kvg_manager_pool *pool);
+void pool_guest_log_head(pool_guest_log *log);
 
 /* `allocate`, `free`, `read`: of entries of a table, those that are blocks. */
 void pool_guest_log_blocks(pool_guest_log *log, const char *event, const pool_guest_sequence *q, const uint32_t *blocks,

@@ -34,52 +34,56 @@ expect "its log is right" 0 "all rules held" "$kvgold" pool audit out/manager.js
 sed 's/\.claims = .*//' manager.c >other.c && mv other.c manager.c && build
 expect "a manager without windows is right" 0 "on 5 pools" "$kvgold" pool check ./libmanager.so -o out
 
-mistake "a block outside the pool" ": A1: " -e 's/table->count = q->entries;/table->blocks[0] += m->pool.blocks; &/'
-mistake "a block twice in a table" ": A2: " -e 's/table->count = q->entries;/table->blocks[q->entries - 1] = *table->blocks; &/'
-mistake "a block that is held" ": A3: " -e 's/table->count = q->entries;/*table->blocks = 0; &/'
-mistake "the ids of a large pool are cut" ": A" -e 's/(q->table\[q->entries\+\+\] = take\(m\));/\1 \& 4095;/'
-mistake "hits are not held" ": A25: " -e 's/m->blocks\[q->table\[i\]\].users\+\+;/(void)i;/'
+mistake "a block outside the pool" ": A1: " -e 's/table->count = of->entries;/table->blocks[0] += m->pool.blocks; &/'
+mistake "a block twice in a table" ": A2: " -e 's/table->count = of->entries;/table->blocks[of->entries - 1] = *table->blocks; &/'
+mistake "a block that is held" ": A3: " -e 's/table->count = of->entries;/*table->blocks = 0; &/'
+mistake "the ids of a large pool are cut" ": A" -e 's/(of->table\[of->entries\+\+\] = take\(m, g\));/\1 \& 4095;/'
+mistake "hits are not held" ": A25: " -e 's/m->blocks\[of->table\[i\]\].users\+\+;/(void)i;/'
 mistake "a shared block is freed by the first" ": A3: " \
     -e 's/ \|\| --m->blocks\[id\].users > 0\) return;/) return;\n    m->blocks[id].users = 0;/'
 mistake "a block that was given away stays known" ": A5: " -e 's/oldest->known = false;//'
-mistake "one block more is found" ": A5: " -e 's/(table->cached = )q->entries/\1(q->entries + (q->entries + 1 < (q->count - 1) \/ m->pool.block_tokens))/'
+mistake "one block more is found" ": A5: " -e 's/= found;/= found + (found + 2 * m->pool.block_tokens < q->count) * m->pool.block_tokens;/'
 mistake "another block is found" ": A5: " -e 's/= \(uint32_t\)before;/= (uint32_t)before ^ 1;/'
-mistake "blocks are known before they are written" ": A5: " -e 's/q->known < count \/ size/q->known < q->count \/ size/'
+mistake "blocks are known before they are written" ": A5: " -e 's/of->known < count \/ m/of->known < q->count \/ m/'
 mistake "the salt is forgotten" ": A7: " -e 's/b->salt == salt && //'
 mistake "a weak hash decides" ": A7: " -e 's/memcmp\(b->tokens, tokens.*/true;/' \
     -e 's/hash = \(hash \^ \(uint32_t\)tokens\[i\]\).*/hash = (hash + (uint32_t)tokens[i]) % 64;/'
 mistake "the tokens before a block are forgotten" ": A7: " -e 's/(hash_of\(.*, size, ).*\);/\10);/' \
     -e 's/ && b->before == before && *$/ \&\&/; s/\(before == NONE .*\) &&/1 \&\&/'
-mistake "a block is lost" ": A25: " -e 's/^(    while \()q->entries > 0/\1q->entries > 1/'
+mistake "a block is lost" ": A25: " -e 's/(while \()of->entries > 0/\1of->entries > 1/'
 mistake "a counter drifts" ": A25: " -e 's/\*blocks = count_available\(self\)/& + (((manager *)self)->clock > 40)/'
 mistake "a failure keeps what it took" " blocks for " \
-    -e 's/if \(count_available.*/while (count_available(m) \&\& q->entries < wanted) q->table[q->entries++] = take(m);\n    if (q->entries < wanted) return KVG_ERR_EXHAUSTED;/'
-mistake "a fork is not held" ": A25: " -e 's/if \(q->table\[q->entries\] != PASSED\).*//'
-mistake "a shared block is written in place" ": A14: " -e 's/&& m->blocks\[q->table\[q->entries - 1\]\].users > 1/\&\& 0/'
+    -e 's/if \(count_available.*/if (count_available(m) < needed) { if (count_available(m)) q->parts->table[q->parts->entries++] = take(m, 0); return KVG_ERR_EXHAUSTED; }/'
+mistake "a fork is not held" ": A25: " -e 's/if \(of->table\[of->entries\] != PASSED\).*//'
+mistake "a shared block is written in place" ": A14: " -e 's/&& m->blocks\[of->table\[of->entries - 1\]\].users > 1/\&\& 0/'
 mistake "a block is copied into itself" ": A17: " \
     -e 's/(table->copies\[table->copy_count\+\+\] = )copy;/&\n    \1(kvg_manager_copy){copy.to, copy.to};/'
 mistake "a copy is not said" "or copy them" -e 's/table->copies\[table->copy_count\+\+\] = copy;//'
-mistake "a fork gets other blocks" "fork of sequence" -e 's/= from->table\[q->entries\];/= from->table[q->entries] ^ 1;/'
+mistake "a fork gets other blocks" "fork of sequence" -e 's/= from->table\[of->entries\];/= from->table[of->entries] ^ 1;/'
 mistake "all tokens are found" "below them" -e 's/\(q->count - 1\) \/ size/q->count \/ size/'
-mistake "a block too many" "give 1" -e 's/\(q->count \+ m->pool.block_tokens - 1\) \//(q->count + m->pool.block_tokens) \//'
-mistake "a table is sorted" "in place of" -e 's/table->count = q->entries;/&\n    if (q->entries > 2) { *table->blocks = q->table[1]; table->blocks[1] = *q->table; }/'
-mistake "a pool is never full" "too few blocks" -e 's/(count_available\(m\) <) wanted/\1= wanted/'
+mistake "a block too many" "give 1" -e 's/\(tokens \+ group->block_tokens - 1\) \//(tokens + group->block_tokens) \//'
+mistake "a table is sorted" "in place of" -e 's/table->count = of->entries;/&\n    if (of->entries > 2) { *table->blocks = of->table[1]; table->blocks[1] = *of->table; }/'
+mistake "a pool is never full" "too few blocks" -e 's/(count_available\(m\) <) needed/\1= needed/'
 mistake "no sequence grows" "too few blocks" -e 's/^    if \(!set_tokens\(q, tokens, count\)\).*/    return KVG_ERR_EXHAUSTED;/'
-mistake "a call fails" "written of sequence" -e 's/for \(; q->known < count/if (m->clock > 9) return KVG_ERR_IO;\n    &/'
+mistake "a call fails" "written of sequence" -e 's/for \(; of->known < count/if (m->clock > 9) return KVG_ERR_IO;\n    &/'
 
 mistake "a window is a token too short" "no window has passed" -e 's/written \+ 1 - window/written + 2 - window/'
-mistake "a block that a window has passed is lost" ": A25: " -e 's/^        let_go\(m, q->table\[i\]\);//'
-mistake "a block that a window has passed stays in its table" ": A" -e 's/q->table\[i\] = PASSED;//'
+mistake "a block that a window has passed is lost" ": A25: " -e 's/^        let_go\(m, of->table\[i\]\);//'
+mistake "a block that a window has passed stays in its table" ": A" -e 's/of->table\[i\] = PASSED;//'
 mistake "a block comes back" "which it had given up" \
-    -e 's/^    const uint32_t before = q->count/&, gone = *q->table == PASSED/; s/if \(s\) q->count = before;/&\n    else if (gone) *table->blocks = 0;/'
-mistake "a fork gets a block that was given up" "which it had given up" -e 's/(= from->table\[q->entries\]);/\1 == PASSED ? 0 &:/' \
-    -e 's/0 = (from->table\[q->entries\]);:/0 : \1;/'
+    -e 's/^    const uint32_t before = q->count/&, gone = *q->parts->table == PASSED/; s/if \(s\) q->count = before;/&\n    else if (gone) *table->blocks = 0;/'
+mistake "a fork gets a block that was given up" "which it had given up" -e 's/= (from->table\[of->entries\]);/= \1 == PASSED ? 0 : \1;/'
 mistake "a hit lacks what the window sees" "no window has passed" -e 's/^    if \(s\) drop\(m, q\);/    if (!s \&\& table->cached \&\& m->pool.window) table->blocks[table->cached \/ m->pool.block_tokens - 1] = PASSED;\n&/'
-mistake "no block without a window" "no window has passed" -e 's/table->count = q->entries;/&\n    if (!m->pool.window) *table->blocks = PASSED;/'
+mistake "no block without a window" "no window has passed" -e 's/table->count = of->entries;/&\n    if (!m->pool.window) *table->blocks = PASSED;/'
+mistake "a group finds more than others" "in group 0: give what all have" \
+    -e 's/^(    for \(kvg_manager_table \*t = table); (.*)= found;/\1->next; \2= 0;\n    table->cached = found;/'
+mistake "a block of another group is found" ": A" -e 's/b->group == group && //' -e 's/m->pool.groups\[b->group\].block_tokens/1/'
+mistake "a group is not asked for room" ": A3: " -e 's/needed \+= (.*)/if (g == 0) needed += \1/' -e 's/^    oldest->users = 1;/    if (!oldest) oldest = m->blocks;\n&/'
+mistake "a group has no table" "gives 0 blocks for" -e 's/(g < m->pool.group_count; g\+\+), table = table->next\) \{/\1, table = table->next) {\n        if (g > 1) break;/'
 mistake "a crash" "died in admit of sequence 2, after 1 events: killed by signal 11" -e 's/if \(count_available.*//'
-mistake "an answer that cannot be read" "died behind admit of sequence" -e 's/table->count = q->entries;/&\n    table->blocks = 0;/'
+mistake "an answer that cannot be read" "died behind admit of sequence" -e 's/table->count = of->entries;/&\n    table->blocks = 0;/'
 mistake "a hang" "died in written of sequence 8, after 14 events: the call took longer than 10 s" \
-    -e 's/for \(; q->known < count/if (m->clock > 9) pause();\n    &/'
+    -e 's/for \(; of->known < count/if (m->clock > 9) pause();\n    &/'
 
 "${CC:-cc}" -shared -fPIC -x c /dev/null -o libnone.so
 expect "no manager" 2 "exports no kvg_manager_export" "$kvgold" pool check ./libnone.so -o out
