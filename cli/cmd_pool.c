@@ -22,7 +22,7 @@
 #include "support/whole_file.h"
 
 typedef struct pool_options {
-    const char *folder, *json;
+    const char *folder, *json, *pool;
     bool defects, has_seed;
     uint64_t seed;
     kvg_pool_options run;
@@ -338,25 +338,20 @@ static kvg_status check(const char *library, const pool_options *o, int *exit_co
     kvg_status s = kvg_whole_file_folder(o->folder);
     if (!s && (size_t)snprintf(path, sizeof path, "%s/manager.jsonl", o->folder) >= sizeof path)
         s = kvg_fail(KVG_ERR_INVALID, "%s: the path is too long", o->folder);
-    if (!s) s = kvg_guest_check(&(kvg_guest_run){.library = library, .seed = o->seed, .operations = o->run.operations},
-                                path, (kvg_audit_report){print_violation, &output}, &v);
+    const kvg_guest_run run = {.library = library, .pool = o->pool, .seed = o->seed, .operations = o->run.operations};
+    if (!s) s = kvg_guest_check(&run, path, (kvg_audit_report){print_violation, &output}, &v);
     if (s) return s;
     *exit_code = v.fails ? KVG_EXIT_FAIL : KVG_EXIT_PASS;
     if (!v.fails) {
-        printf("PASS: %" PRIu64 " operations on %zu pools; %.0f %% of the tokens that sequences began with were found "
-               "in the cache\n", v.operations, v.pools, v.tokens ? 100 * (double)v.found / (double)v.tokens : 0);
+        printf("PASS: %" PRIu64 " operations on %zu pool%s; %.0f %% of the tokens that sequences began with were found "
+               "in the cache\n", v.operations, v.pools, v.pools == 1 ? "" : "s",
+               v.tokens ? 100 * (double)v.found / (double)v.tokens : 0);
         return KVG_OK;
     }
     if (v.totals.violations) print_audit(&output, &v.totals);
     if (v.result.status) printf("%s: %s\n", path, v.result.text);
-    printf("FAIL: a pool of %" PRIu32 " blocks", v.run.pool.blocks);
-    for (uint32_t g = 0; g < v.run.pool.group_count; g++) {
-        const kvg_manager_group *group = &v.run.pool.groups[g];
-        printf("%s of %" PRIu32 " tokens", g ? " and" : "", group->block_tokens);
-        if (group->window) printf(" with a window of %" PRIu32, group->window);
-    }
-    printf(", %" PRIu64 " operations\nrepeat: kvgold pool check %s --seed 0x%" PRIx64 " --ops %" PRIu64 "\n",
-           v.run.operations, library, v.run.seed, v.run.operations);
+    printf("FAIL: pool %s, %" PRIu64 " operations\nrepeat: kvgold pool check %s --pool %s --seed 0x%" PRIx64 " --ops %"
+           PRIu64 "\n", v.run.pool, v.run.operations, library, v.run.pool, v.run.seed, v.run.operations);
     return KVG_OK;
 }
 
@@ -374,6 +369,7 @@ int kvg_command_pool(const kvg_arguments *a)
     pool_options o = {
         .folder = kvg_given_text(a, KVG_OPTION_POOL_OUTPUT, "kvgold-out"),
         .json = kvg_given_text(a, KVG_OPTION_POOL_JSON, NULL),
+        .pool = kvg_given_text(a, KVG_OPTION_POOL_POOL, NULL),
         .defects = kvg_given(a, KVG_OPTION_POOL_DEFECTS),
         .has_seed = kvg_given(a, KVG_OPTION_POOL_SEED),
         .seed = kvg_given_number(a, KVG_OPTION_POOL_SEED, 0),

@@ -87,7 +87,8 @@ typedef struct kvg_manager {
     uint32_t struct_size; /* sizeof(kvg_manager) */
     const char *name;     /* for people */
 
-    /* Makes a manager of an empty pool, and ends it. */
+    /* Makes a manager of an empty pool, and ends it. `open` answers KVG_ERR_UNIMPLEMENTED to a pool that the manager
+     * cannot do, such as one of another block size than its own. */
     kvg_status (*open)(const kvg_manager_pool *pool, void **manager);
     void (*close)(void *manager);
 

@@ -18,6 +18,7 @@
 #include "support/clock.h"
 #include "support/interrupt.h"
 
+enum { SILENT = -1 };                     /* in place of the wait status of a child that ended well without an answer */
 enum { CANNOT_SAY = 3, NOT_FOUND = 127 }; /* exit statuses: nobody reads the child; a shell's for a program */
 enum { REFUSAL = 256 };                   /* bytes of a refusal, its NUL among them */
 
@@ -276,7 +277,9 @@ bool kvg_child_timed_out(int wait_status)
 
 void kvg_child_describe(int wait_status, char *out, size_t size)
 {
-    if (WIFSIGNALED(wait_status)) {
+    if (wait_status == SILENT) {
+        snprintf(out, size, "the process exited with status 0 in the midst of its work");
+    } else if (WIFSIGNALED(wait_status)) {
         snprintf(out, size, "killed by signal %d (%s)", WTERMSIG(wait_status), strsignal(WTERMSIG(wait_status)));
     } else {
         snprintf(out, size, "the process exited with status %d", WEXITSTATUS(wait_status));
@@ -311,7 +314,7 @@ kvg_status kvg_child_answer(void (*work)(void *context), void *context, void *an
         const kvg_reception reception = kvg_child_receive(&child, 0, sent, bytes);
         *death = reception == KVG_INTERRUPTED ? kvg_child_kill(&child) : kvg_child_wait(&child);
         if (reception == KVG_INTERRUPTED) s = kvg_interrupt_check();
-        if (reception != KVG_CAME && *death == 0) *death = 1; /* it ended well and said nothing */
+        if (reception != KVG_CAME && *death == 0) *death = SILENT;
         if (reception == KVG_CAME) {
             *death = 0;
             memcpy(answer, sent, bytes);

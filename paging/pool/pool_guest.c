@@ -26,6 +26,8 @@ typedef pool_guest_sequence sequence;
 /* One run: what the child does, in memory that it shares with its parent. */
 typedef struct play {
     const kvg_guest_run *run;
+    kvg_manager_pool pool;
+    kvg_manager_group groups[KVG_GUEST_GROUPS]; /* its */
     pool_guest_log log;
     kvg_guest_result result;
     kvg_manager manager; /* what this kvgold knows of the library's, the rest 0 */
@@ -39,7 +41,7 @@ typedef struct play {
     sequence preempted; /* the last one that is to come again; without tokens: there is none */
     uint64_t begun, drawn;
     int32_t *tokens; /* that sequences share as prefixes, below PREFIX_TOKENS; most_tokens for each */
-    kvg_manager_table answer[POOL_GUEST_GROUPS];
+    kvg_manager_table answer[KVG_GUEST_GROUPS];
     bool *is_held; /* by block: some sequence holds it */
 } play;
 
@@ -109,7 +111,7 @@ static bool is_copied(const kvg_manager_table *t, uint32_t from, uint32_t to)
 /* An empty answer, of which a manager gets the first table. */
 static kvg_manager_table *empty_answer(play *p)
 {
-    for (uint32_t g = 0; g < p->run->pool.group_count; g++)
+    for (uint32_t g = 0; g < p->pool.group_count; g++)
         p->answer[g].count = p->answer[g].cached = p->answer[g].copy_count = 0;
     return p->answer;
 }
@@ -146,7 +148,7 @@ static kvg_status check_entry(const play *p, const kvg_manager_table *t, uint32_
 /* `q` has the blocks that it had before. */
 static kvg_status check_table(const play *p, const sequence *q, uint32_t g)
 {
-    const kvg_manager_group *group = &p->run->pool.groups[g];
+    const kvg_manager_group *group = &p->pool.groups[g];
     const kvg_manager_table *t = &p->answer[g];
     const uint32_t wanted = blocks_for(group, q->count);
     const uint32_t passed = count_passed(group, q->written > t->cached ? q->written : t->cached);
@@ -159,7 +161,7 @@ static kvg_status check_table(const play *p, const sequence *q, uint32_t g)
     if (t->cached != p->answer->cached)
         return broke(p, "finds %" PRIu32 " tokens in group %" PRIu32 " and %" PRIu32 " in group 0: give what all have",
                      t->cached, g, p->answer->cached);
-    if (t->copy_count > p->run->pool.blocks)
+    if (t->copy_count > p->pool.blocks)
         return broke(p, "gives %" PRIu32 " copies: set copy_count to those that it makes", t->copy_count);
     for (uint32_t i = 0; i < wanted && !s; i++)
         s = check_entry(p, t, i, passed, i < q->parts[g].entries ? &q->parts[g].table[i] : NULL);
@@ -177,7 +179,7 @@ static void take_table(play *p, sequence *q, uint32_t g)
 {
     const kvg_manager_table *t = &p->answer[g];
     pool_guest_part *part = &q->parts[g];
-    const uint32_t before = part->entries, found = t->cached / p->run->pool.groups[g].block_tokens;
+    const uint32_t before = part->entries, found = t->cached / p->pool.groups[g].block_tokens;
     p->log.group = g;
     for (uint32_t i = 0; i < before; i++) {
         if (is_given_up(part, t, i)) pool_guest_log_blocks(&p->log, "free", q, &part->table[i], 1);
@@ -208,7 +210,7 @@ static void take_fork(play *p, const pool_guest_part *parent, sequence *q, uint3
         pool_guest_log_blocks(&p->log, event, q, &part->table[i], 1);
     }
     pool_guest_log_copies(&p->log, q, t);
-    for (uint32_t i = 0; i < q->count / p->run->pool.groups[g].block_tokens; i++) {
+    for (uint32_t i = 0; i < q->count / p->pool.groups[g].block_tokens; i++) {
         const bool is_new = part->table[i] != parent->table[i] && part->table[i] != KVG_MANAGER_NO_BLOCK;
         if (is_new) pool_guest_log_store(&p->log, q, i);
     }
@@ -217,7 +219,7 @@ static void take_fork(play *p, const pool_guest_part *parent, sequence *q, uint3
 /* An answer for all groups. `parent`: of a fork; else NULL. */
 static kvg_status take_answer(play *p, const sequence *parent, sequence *q)
 {
-    const uint32_t groups = p->run->pool.group_count;
+    const uint32_t groups = p->pool.group_count;
     kvg_status s = KVG_OK;
     for (uint32_t g = 0; g < groups && parent; g++) {
         const pool_guest_part *from = &parent->parts[g];
@@ -235,7 +237,7 @@ static kvg_status take_answer(play *p, const sequence *parent, sequence *q)
 static void forget(sequence *q)
 {
     free(q->tokens);
-    for (uint32_t g = 0; g < POOL_GUEST_GROUPS; g++) {
+    for (uint32_t g = 0; g < KVG_GUEST_GROUPS; g++) {
         free(q->parts[g].table);
         free(q->parts[g].names);
     }
@@ -249,7 +251,7 @@ static kvg_status let_go(play *p, uint32_t which, sequence *out)
     enter(p, RELEASE, out->id);
     const kvg_status s = leave(p, p->manager.release(p->self, out->id));
     if (s) return failed(p, s);
-    for (p->log.group = 0; p->log.group < p->run->pool.group_count; p->log.group++) {
+    for (p->log.group = 0; p->log.group < p->pool.group_count; p->log.group++) {
         const pool_guest_part *part = &out->parts[p->log.group];
         pool_guest_log_blocks(&p->log, "free", out, part->table, part->entries);
     }
@@ -270,7 +272,7 @@ static uint32_t mark_held(play *p, const pool_guest_part *part)
     uint32_t marked = 0;
     for (uint32_t k = 0; k < part->entries; k++) {
         const uint32_t block = part->table[k];
-        if (block >= p->run->pool.blocks || p->is_held[block]) continue;
+        if (block >= p->pool.blocks || p->is_held[block]) continue;
         p->is_held[block] = true;
         marked++;
     }
@@ -281,20 +283,20 @@ static uint32_t mark_held(play *p, const pool_guest_part *part)
 static uint32_t count_available(play *p)
 {
     uint32_t held = 0;
-    memset(p->is_held, 0, p->run->pool.blocks * sizeof *p->is_held);
+    memset(p->is_held, 0, p->pool.blocks * sizeof *p->is_held);
     for (uint32_t i = 0; i < p->live_count; i++) {
-        for (uint32_t g = 0; g < p->run->pool.group_count; g++) held += mark_held(p, &p->live[i].parts[g]);
+        for (uint32_t g = 0; g < p->pool.group_count; g++) held += mark_held(p, &p->live[i].parts[g]);
     }
-    return p->run->pool.blocks - held;
+    return p->pool.blocks - held;
 }
 
 /* A manager says that there are too few blocks: some sequence is preempted. */
 static kvg_status make_room(play *p, const sequence *q)
 {
     uint32_t missing = 0;
-    for (uint32_t g = 0; g < p->run->pool.group_count; g++) {
+    for (uint32_t g = 0; g < p->pool.group_count; g++) {
         const uint32_t entries = q->parts[g].entries; /* the last one may have to be copied */
-        missing += blocks_for(&p->run->pool.groups[g], q->count) - entries + (entries > 0);
+        missing += blocks_for(&p->pool.groups[g], q->count) - entries + (entries > 0);
     }
     const uint32_t available = count_available(p);
     if (p->live_count == 0 || missing <= available)
@@ -307,15 +309,15 @@ static kvg_status make_room(play *p, const sequence *q)
 /* That a sequence has in a group whose blocks hold the fewest tokens. */
 static uint32_t most_blocks(const play *p)
 {
-    const uint32_t blocks = p->run->pool.blocks / p->run->pool.group_count, part = blocks / 128;
+    const uint32_t blocks = p->pool.blocks / p->pool.group_count, part = blocks / 128;
     return blocks < MOST_BLOCKS ? blocks : part < MOST_BLOCKS ? MOST_BLOCKS : part;
 }
 
 static uint32_t most_tokens(const play *p)
 {
-    uint32_t fewest = p->run->pool.block_tokens;
-    for (uint32_t g = 1; g < p->run->pool.group_count; g++) {
-        if (p->run->pool.groups[g].block_tokens < fewest) fewest = p->run->pool.groups[g].block_tokens;
+    uint32_t fewest = p->pool.block_tokens;
+    for (uint32_t g = 1; g < p->pool.group_count; g++) {
+        if (p->pool.groups[g].block_tokens < fewest) fewest = p->pool.groups[g].block_tokens;
     }
     return fewest * most_blocks(p);
 }
@@ -331,7 +333,7 @@ static kvg_status make_sequence(play *p, uint64_t salt, uint32_t count, sequence
     const uint32_t most = most_tokens(p);
     *out = (sequence){.id = ++p->begun, .salt = salt, .count = count, .tokens = malloc(most * sizeof *out->tokens)};
     bool got = out->tokens;
-    for (uint32_t g = 0; g < p->run->pool.group_count; g++) {
+    for (uint32_t g = 0; g < p->pool.group_count; g++) {
         pool_guest_part *part = &out->parts[g];
         part->table = malloc(most_blocks(p) * sizeof *part->table);
         part->names = malloc(most_blocks(p) * sizeof *part->names);
@@ -368,7 +370,7 @@ static kvg_status admit(play *p)
     enter(p, ADMIT, q.id);
     const kvg_status answer = leave(p, s ? s : p->manager.admit(p->self, q.id, q.salt, q.tokens, q.count, t));
     q.written = 0;
-    for (uint32_t g = 0; g < p->run->pool.group_count; g++) q.parts[g].entries = 0;
+    for (uint32_t g = 0; g < p->pool.group_count; g++) q.parts[g].entries = 0;
     if (!s && answer == KVG_ERR_EXHAUSTED) s = make_room(p, &q);
     else if (!s && answer) s = failed(p, answer);
     else if (!s) s = take_answer(p, NULL, &q);
@@ -386,7 +388,7 @@ static kvg_status admit(play *p)
 /* What a manager says of it in `grow` and `fork`, which do not ask. */
 static void ignore_cached(play *p)
 {
-    for (uint32_t g = 0; g < p->run->pool.group_count; g++) p->answer[g].cached = 0;
+    for (uint32_t g = 0; g < p->pool.group_count; g++) p->answer[g].cached = 0;
 }
 
 static kvg_status grow(play *p, uint32_t which)
@@ -435,8 +437,8 @@ static kvg_status step(play *p, uint32_t which)
 {
     sequence *q = &p->live[which];
     const uint32_t to = q->written + 1 + (uint32_t)below(p, q->count - q->written);
-    for (uint32_t g = 0; g < p->run->pool.group_count; g++) {
-        const kvg_manager_group *group = &p->run->pool.groups[g];
+    for (uint32_t g = 0; g < p->pool.group_count; g++) {
+        const kvg_manager_group *group = &p->pool.groups[g];
         const uint32_t size = group->block_tokens, first = count_passed(group, q->written);
         p->log.group = g;
         pool_guest_log_blocks(&p->log, "read", q, q->parts[g].table + first, blocks_for(group, q->written) - first);
@@ -516,7 +518,7 @@ static uint32_t claims_for(const kvg_manager_pool *pool)
 
 static bool make_answer(play *p)
 {
-    const kvg_manager_pool *pool = &p->run->pool;
+    const kvg_manager_pool *pool = &p->pool;
     bool got = true;
     for (uint32_t g = 0; g < pool->group_count; g++) {
         p->answer[g] = (kvg_manager_table){.blocks = malloc(pool->blocks * sizeof *p->answer->blocks),
@@ -529,7 +531,7 @@ static bool make_answer(play *p)
 
 static kvg_status play_library(play *p)
 {
-    const kvg_manager_pool *pool = &p->run->pool;
+    const kvg_manager_pool *pool = &p->pool;
     enter(p, LOAD, 0);
     kvg_status s = leave(p, open_library(p->run->library, &p->manager));
     const size_t shared = (size_t)PREFIXES * most_tokens(p);
@@ -542,6 +544,8 @@ static kvg_status play_library(play *p)
     pool_guest_log_head(&p->log);
     enter(p, OPEN, 0);
     s = leave(p, p->manager.open(pool, &p->self));
+    p->result.is_skipped = s == KVG_ERR_UNIMPLEMENTED;
+    if (p->result.is_skipped) return KVG_OK;
     s = s ? failed(p, s) : play_all(p);
     if (!s) {
         enter(p, CLOSE, 0);
@@ -566,9 +570,10 @@ kvg_status kvg_guest_play(const kvg_guest_run *run, FILE *log, kvg_guest_result 
     if (p == MAP_FAILED) return kvg_fail(KVG_ERR_MEMORY, "no memory for a run");
     p->run = run;
     p->log.file = fileno(log);
-    p->log.pool = &run->pool;
-    int death;
-    kvg_status s = kvg_child_answer(play_in_child, p, &p->result, sizeof p->result, 0, &death);
+    p->log.pool = &p->pool;
+    int death = 0;
+    kvg_status s = kvg_guest_pool_read(run->pool, &p->pool, p->groups);
+    if (!s) s = kvg_child_answer(play_in_child, p, &p->result, sizeof p->result, 0, &death);
     p->log.file = fileno(log); /* a library can have written over it */
     pool_guest_log_flush(&p->log);
     if (!s && p->log.failed) s = kvg_fail(KVG_ERR_IO, "cannot write the log: the disk may be full");

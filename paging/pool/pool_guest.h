@@ -9,8 +9,7 @@
 #include "paging/pool/pool_audit.h"
 
 typedef struct kvg_guest_run {
-    const char *library;
-    kvg_manager_pool pool;
+    const char *library, *pool; /* pool: the text of pool_guest_pool.h */
     uint64_t seed, operations;
 } kvg_guest_run;
 
@@ -19,7 +18,7 @@ typedef struct kvg_guest_result {
     uint64_t tokens, found; /* that sequences began with; of these found in the cache */
     kvg_status status;      /* of the library, or of the call that broke paging/paging_plugin.h; KVG_OK: none did */
     char text[240];         /* what it was; of a process that died, in which call */
-    bool is_skipped;        /* the manager does not claim that it can do the pool */
+    bool is_skipped;        /* the manager does not claim that it can do the pool, or says so in `open` */
     int death;              /* the wait status of a process that died; 0: it did not */
 } kvg_guest_result;
 
@@ -38,9 +37,10 @@ typedef struct kvg_guest_verdict {
     kvg_audit_totals totals;
 } kvg_guest_verdict;
 
-/* Plays a manager on pools of several sizes, until it fails; `asked` has the library, the seed, and the operations on
- * each pool (0: a number that takes a second). The last run's log is the file `path`; of a failure that is the shortest
- * one, whose violations are reported. KVG_ERR_NOT_FOUND, KVG_ERR_INVALID: the library has no manager; KVG_ERR_IO. */
+/* Plays a manager on pools of several sizes, until it fails; `asked` has the library, the seed, the operations on each
+ * pool (0: a number that takes a second), and the only pool that is asked for, or NULL. The last run's log is the file
+ * `path`; of a failure that is the shortest one, whose violations are reported. KVG_ERR_NOT_FOUND, KVG_ERR_INVALID: the
+ * library has no manager, or one that takes no pool; KVG_ERR_IO. */
 kvg_status kvg_guest_check(const kvg_guest_run *asked, const char *path, kvg_audit_report report,
                            kvg_guest_verdict *out) KVG_CHECKED;
 

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "paging/pool/pool_guest.h"
-#include "paging/pool/pool_guest_log.h"
+#include "paging/pool/pool_guest_pool.h"
 #include "paging/pool/pool_log.h"
 #include "support/child.h"
 
@@ -76,41 +76,36 @@ static kvg_status find_shortest(kvg_guest_run *run, const char *path)
     return s;
 }
 
-/* The i-th pool that is tried; false: there is none. */
-static bool pool_at(size_t i, kvg_manager_pool *out)
+/* The operations on a pool: fewer on a large one, whose sequences are longer. */
+static uint64_t count_operations(const char *text)
 {
-    static const struct {
-        uint32_t blocks;
-        kvg_manager_group groups[POOL_GUEST_GROUPS]; /* up to the first without tokens */
-    } pools[] = {
-        {4, {{1, 0}}}, {12, {{4, 0}}}, {64, {{16, 0}}}, {1024, {{16, 0}}},         /* layers of one kind, */
-        {4, {{1, 2}}}, {12, {{4, 9}}}, {64, {{16, 40}}},                           /* with a window; */
-        {24, {{4, 0}, {4, 9}}}, {24, {{4, 0}, {2, 0}}}, {96, {{16, 40}, {8, 0}, {32, 70}}}, /* of several kinds */
-        {LARGE, {{16, 0}}}, {LARGE, {{16, 200}}},
-    };
-    if (i == sizeof pools / sizeof pools[0]) return false;
-    *out = (kvg_manager_pool){.struct_size = sizeof *out, .blocks = pools[i].blocks, .groups = pools[i].groups,
-                              .block_tokens = pools[i].groups->block_tokens, .window = pools[i].groups->window};
-    while (out->group_count < POOL_GUEST_GROUPS && out->groups[out->group_count].block_tokens) out->group_count++;
-    return true;
+    kvg_manager_pool pool;
+    kvg_manager_group groups[KVG_GUEST_GROUPS];
+    const bool large = !kvg_guest_pool_read(text, &pool, groups) && pool.blocks >= LARGE;
+    return large ? LARGE_OPERATIONS : OPERATIONS;
 }
 
 kvg_status kvg_guest_check(const kvg_guest_run *asked, const char *path, kvg_audit_report report,
                            kvg_guest_verdict *out)
 {
-    kvg_manager_pool pool;
+    static const char *const pools[] = {"4:1", "12:4", "64:16", "1024:16", "4:1w2", "12:4w9", "64:16w40", "24:4:4w9",
+                                        "24:4:2", "96:16w40:8:32w70", "10000:16", "10000:16w200"};
+    const char *const *tried = asked->pool ? &asked->pool : pools;
+    const size_t count = asked->pool ? 1 : sizeof pools / sizeof pools[0];
     kvg_status s = KVG_OK;
     *out = (kvg_guest_verdict){0};
-    for (size_t i = 0; !s && !out->fails && pool_at(i, &pool); i++) {
+    for (size_t i = 0; !s && !out->fails && i < count; i++) {
         out->run = *asked;
-        out->run.pool = pool;
-        if (asked->operations == 0) out->run.operations = pool.blocks < LARGE ? OPERATIONS : LARGE_OPERATIONS;
+        out->run.pool = tried[i];
+        if (asked->operations == 0) out->run.operations = count_operations(tried[i]);
         s = judge(&out->run, path, (kvg_audit_report){0}, out);
         out->pools += !out->result.is_skipped;
         out->operations += out->result.operations;
         out->tokens += out->result.tokens;
         out->found += out->result.found;
     }
+    if (!s && out->pools == 0)
+        return kvg_fail(KVG_ERR_INVALID, "%s takes no pool that it is asked for: name one by --pool", asked->library);
     if (s || !out->fails) return s;
     if (out->result.status) out->run.operations = out->result.operations;
     if (kvg_child_timed_out(out->result.death)) return s; /* each shorter run would have to hang again */

@@ -7,9 +7,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "paging/paging_plugin.h"
-
-enum { POOL_GUEST_GROUPS = 3 };
+#include "paging/pool/pool_guest_pool.h"
 
 /* What a sequence has in one group of layers. In the log it is a sequence of its own. */
 typedef struct pool_guest_part {
@@ -22,7 +20,7 @@ typedef struct pool_guest_sequence {
     uint64_t id, salt;
     int32_t *tokens;
     uint32_t count, written; /* tokens; of these in the cache */
-    pool_guest_part parts[POOL_GUEST_GROUPS];
+    pool_guest_part parts[KVG_GUEST_GROUPS];
 } pool_guest_sequence;
 
 typedef struct pool_guest_log {

@@ -29,6 +29,7 @@ mistake() {
 
 cp "$source_dir/examples/manager/manager.c" . && build
 expect "the example is right" 0 "PASS: " "$kvgold" pool check ./libmanager.so -o out
+expect "it is right in pools of its own" 0 "on 1 pool;" "$kvgold" pool check ./libmanager.so -o out --pool 200:8w30:16
 expect "its log is right" 0 "all rules held" "$kvgold" pool audit out/manager.jsonl
 
 sed 's/\.claims = .*//' manager.c >other.c && mv other.c manager.c && build
@@ -82,8 +83,18 @@ mistake "a group is not asked for room" ": A3: " -e 's/needed \+= (.*)/if (g == 
 mistake "a group has no table" "gives 0 blocks for" -e 's/(g < m->pool.group_count; g\+\+), table = table->next\) \{/\1, table = table->next) {\n        if (g > 1) break;/'
 mistake "a crash" "died in admit of sequence 2, after 1 events: killed by signal 11" -e 's/if \(count_available.*//'
 mistake "an answer that cannot be read" "died behind admit of sequence" -e 's/table->count = of->entries;/&\n    table->blocks = 0;/'
+mistake "an exit" "died in admit of sequence 1, after 0 events: the process exited with status 0 in the midst of its work" \
+    -e 's/if \(count_available.*/exit(0);/'
 mistake "a hang" "died in written of sequence 8, after 14 events: the call took longer than 10 s" \
     -e 's/for \(; of->known < count/if (m->clock > 9) pause();\n    &/'
+
+sed -E 's/^    uint32_t most = 0;/    if (pool->group_count > 1 || pool->block_tokens != 16) return KVG_ERR_UNIMPLEMENTED;\n&/' \
+    "$source_dir/examples/manager/manager.c" >manager.c && build
+expect "a manager of blocks of 16 tokens" 0 "on 5 pools" "$kvgold" pool check ./libmanager.so -o out
+expect "it takes a pool that is named" 0 "on 1 pool;" "$kvgold" pool check ./libmanager.so -o out --pool 100:16w64
+expect "it takes no other pool" 2 "name one by --pool" "$kvgold" pool check ./libmanager.so -o out --pool 100:32
+expect "a text that is no pool" 2 "is no pool" "$kvgold" pool check ./libmanager.so -o out --pool 100:16:0
+expect "more groups than blocks" 2 "is no pool" "$kvgold" pool check ./libmanager.so -o out --pool 2:1:1:1
 
 "${CC:-cc}" -shared -fPIC -x c /dev/null -o libnone.so
 expect "no manager" 2 "exports no kvg_manager_export" "$kvgold" pool check ./libnone.so -o out

@@ -1,0 +1,39 @@
+#include "paging/pool/pool_guest_pool.h"
+
+#include <stdbool.h>
+
+#include "core/status.h"
+
+enum { MOST_BLOCKS = 1 << 24, MOST_TOKENS = 1 << 16 };
+
+/* A number from 1 to `most` at *at, which comes to stand behind it. */
+static bool read_number(const char **at, uint32_t most, uint32_t *out)
+{
+    *out = 0;
+    for (; **at >= '0' && **at <= '9' && *out <= most; (*at)++) *out = *out * 10 + (uint32_t)(**at - '0');
+    return *out >= 1 && *out <= most;
+}
+
+static bool read_group(const char **at, kvg_manager_group *out)
+{
+    *out = (kvg_manager_group){0};
+    if (*(*at)++ != ':' || !read_number(at, MOST_TOKENS, &out->block_tokens)) return false;
+    if (**at != 'w') return true;
+    (*at)++;
+    return read_number(at, INT32_MAX / 16, &out->window);
+}
+
+kvg_status kvg_guest_pool_read(const char *text, kvg_manager_pool *pool, kvg_manager_group groups[KVG_GUEST_GROUPS])
+{
+    const char *at = text;
+    *pool = (kvg_manager_pool){.struct_size = sizeof *pool, .groups = groups};
+    bool reads = read_number(&at, MOST_BLOCKS, &pool->blocks);
+    do reads = reads && pool->group_count < KVG_GUEST_GROUPS && read_group(&at, &groups[pool->group_count++]);
+    while (reads && *at);
+    if (!reads || pool->blocks < pool->group_count)
+        return kvg_fail(KVG_ERR_INVALID, "%s is no pool: give BLOCKS:TOKENS, with wWINDOW behind it if there is one, "
+                        "for up to %d groups, such as 1024:16:32w128", text, KVG_GUEST_GROUPS);
+    pool->block_tokens = groups->block_tokens;
+    pool->window = groups->window;
+    return KVG_OK;
+}

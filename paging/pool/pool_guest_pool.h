@@ -1,0 +1,14 @@
+/* A pool that a manager is asked for, as a text: "1024:16" has 1,024 blocks of 16 tokens, "1024:16w128" a window of 128
+ * tokens, and "1024:16:32w128" two groups of layers. */
+#ifndef KVG_PAGING_POOL_POOL_GUEST_POOL_H
+#define KVG_PAGING_POOL_POOL_GUEST_POOL_H
+
+#include "paging/paging_plugin.h"
+
+enum { KVG_GUEST_GROUPS = 3 }; /* at most */
+
+/* KVG_ERR_INVALID: the text is no pool; of 1 to 2^24 blocks and 1 to 2^16 tokens in one. pool->groups is `groups`. */
+kvg_status kvg_guest_pool_read(const char *text, kvg_manager_pool *pool, kvg_manager_group groups[KVG_GUEST_GROUPS])
+    KVG_CHECKED;
+
+#endif
