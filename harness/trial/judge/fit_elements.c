@@ -224,9 +224,10 @@ static void print_map(const codes *c, unsigned bits, char *out, size_t size)
         snprintf(out, size, "each code is the right one %+d", plus < 1 << (bits - 1) ? plus : plus - (1 << bits));
         return;
     }
+    const char *begin = changed > LISTED ? "each wrong code follows from the right one: " : "each code ";
     for (int i = 0; i < 256 && listed < LISTED; i++) {
         if (c->got[i] == NONE || c->got[i] == i) continue;
-        kvg_describe_add(out, size, "%s0x%0*X is 0x%0*X", listed++ ? ", " : "each code ", (int)bits / 4, (unsigned)i,
+        kvg_describe_add(out, size, "%s0x%0*X is 0x%0*X", listed++ ? ", " : begin, (int)bits / 4, (unsigned)i,
                          (int)bits / 4, (unsigned)c->got[i]);
     }
     if (changed > LISTED) kvg_describe_add(out, size, ", and so on for %zu of %zu codes", changed, met);

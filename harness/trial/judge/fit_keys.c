@@ -40,7 +40,7 @@ typedef struct factor {
     double value;
 } factor;
 
-enum { FACTORS = 10 };
+enum { FACTORS = 12 };
 
 typedef struct scene {
     const kvg_evidence *q;
@@ -131,30 +131,31 @@ static size_t keys_of(const hypothesis *h, const fit_query *q, fit_run runs[RUNS
 {
     const int64_t first = q->first, end = q->end, n = h->n, from = h->m > first ? h->m : first;
     const int64_t to = h->m + n < end ? h->m + n : end, step = h->kind == BEFORE ? -n : n;
-    const fit_run own = {first, end, 1};
+    const fit_run own = {first, end};
     runs[0] = own;
     switch (h->kind) {
     case NO_WINDOW: runs[0].from = 0; return 1;
     case NO_MASK: runs[0].to = q->count; return 1;
     case FROM: runs[0].from = first + n; return 1;
     case TO: runs[0].to = end + n; return 1;
-    case SHIFTED: runs[0] = (fit_run){first + n, end + n, 1}; return 1;
+    case SHIFTED: runs[0] = (fit_run){first + n, end + n}; return 1;
     case FROM_TILE: runs[0].from = down(first, n); return 1;
     case AFTER_TILE: runs[0].from = down(first + n - 1, n); return 1;
     case TO_TILE: runs[0].to = down(end, n); return 1;
     case THROUGH_TILE: runs[0].to = down(end + n - 1, n); return 1;
     case LATEST: runs[0].from = end - n > first ? end - n : first; return 1;
     case EARLIEST: runs[0].to = first + n < end ? first + n : end; return 1;
-    case WITHOUT:
     case TWICE:
-        runs[1] = (fit_run){from, to, h->kind == TWICE ? 1 : -1};
-        return from < to ? 2 : 1;
+        runs[1] = (fit_run){from, to};
+        return 2;
+    case WITHOUT:
     case BEFORE:
     case AFTER:
         if (from >= to || from + step < 0) return 1;
-        runs[1] = (fit_run){from, to, -1};
-        runs[2] = (fit_run){from + step, to + step, 1};
-        return 3;
+        runs[0].to = from;
+        runs[1] = (fit_run){to, end};
+        runs[2] = (fit_run){from + step, to + step};
+        return h->kind == WITHOUT ? 2 : 3;
     case UNDIVIDED:
     case HEAD_MODULO:
     case HEAD_PLUS:
@@ -413,12 +414,13 @@ static void list_factors(scene *s)
 {
     const double D = s->p->head_dim, g = s->in[2]->bytes ? ((const float *)s->in[2]->data)[0] : 1;
     const double scale = s->p->attention.scale > 0 ? s->p->attention.scale : 1 / sqrt(D);
+    const double cap = s->p->attention.softcap > 0 ? s->p->attention.softcap : 1;
     const factor all[FACTORS] = {
         {"log2(e)", log2(exp(1))}, {"ln(2)", log(2)},
         {"the softmax scale", scale}, {"1 / the softmax scale", 1 / scale},
         {"1 / (sqrt(D) * the softmax scale)", 1 / (sqrt(D) * scale)},
         {"K's tensor scale", g}, {"1 / K's tensor scale", 1 / g},
-        {"2", 2}, {"1/2", 0.5}, {"-1", -1},
+        {"2", 2}, {"1/2", 0.5}, {"-1", -1}, {"0", 0}, {"the soft-cap's square", cap * cap},
     };
     memcpy(s->factors, all, sizeof all);
 }

@@ -152,6 +152,7 @@ static void print_codes(const scene *s, const findings *f, char *out, size_t siz
     }
     if (wrong < FEWEST || wrong < EACH * changed || 20 * contradicted > wrong) return;
     if (constant && 2 * changed > met) return;
+    if (plus == 0 && all_plus) return; /* they are as good as right */
     if (changed > 2 && all_plus) kvg_describe_add(out, size, "each wrong code is read as the code %+d", plus);
     else if (changed > LISTED) kvg_describe_add(out, size, "codes are read as other numbers, each code always as the "
                                                            "same one");
@@ -200,6 +201,10 @@ static void print_scales(const findings *f, char *out, size_t size)
 {
     enum { FEWEST = 4 };
     if (f->shifted < FEWEST || f->shifted < 9 * f->others) return;
+    if (20 * (f->scaled + f->moved) < f->shifted) {
+        kvg_describe_add(out, size, "codes and scales are read rightly, numbers are rounded otherwise");
+        return;
+    }
     kvg_describe_add(out, size, "codes are read rightly, beside other %s",
                      9 * f->moved < f->scaled ? "scales" : 9 * f->scaled < f->moved ? "offsets" : "scales and offsets");
 }

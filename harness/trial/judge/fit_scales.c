@@ -165,11 +165,12 @@ static void print_factor(const scene *s, double factor, double off, char *out, s
         const char *name;
         double value;
     } known[] = {{"the tensor scale", g}, {"1 / the tensor scale", 1 / g}, {"the tensor scale's square", g * g}};
-    kvg_describe_add(out, size, ": most are %.4g times the right one", factor);
     for (size_t i = 0; i < sizeof known / sizeof known[0] && g != 1; i++) {
-        if (fabs(known[i].value - factor) <= off * fabs(factor))
-            kvg_describe_add(out, size, ", which is %s", known[i].name);
+        if (!(fabs(known[i].value - factor) <= off * fabs(factor))) continue;
+        kvg_describe_add(out, size, ": most are %s times the right one", known[i].name);
+        return;
     }
+    kvg_describe_add(out, size, ": most are %.4g times the right one", factor);
 }
 
 /* How scales differ from the right ones; nothing where that is less than two roundings. */
@@ -195,7 +196,7 @@ static void print(const scene *s, bool only, findings *f, char *out, size_t size
     enum { FEWEST = 4 };
     const bool fresh = s->d->before.count == 0; /* else scales that were not written may hold Inf or NaN */
     if (fresh && f->scales >= FEWEST && 10 * f->lost >= 9 * f->scales) {
-        kvg_describe_add(out, size, "scales are wrong: %s Inf or NaN", f->lost == f->scales ? "each is" : "most are");
+        kvg_describe_add(out, size, "scales are wrong: most are Inf or NaN");
         return;
     }
     const bool near = 4 * f->near >= 3 * f->elements && 20 * f->near + f->elements >= 20 * f->usual;

@@ -1,12 +1,12 @@
-/* A row of op decode from sums over its keys: of weights, and of weights times V. Sums over the keys before each key
- * give the row over any run of keys as a difference. */
+/* A row of op decode from sums over runs of its keys: of weights, and of weights times V. Each sum is of its own terms,
+ * as differences of longer sums lose small rows beside large ones. */
 #ifndef KVG_HARNESS_TRIAL_JUDGE_FIT_SUMS_H
 #define KVG_HARNESS_TRIAL_JUDGE_FIT_SUMS_H
 
 #include "harness/trial/wrong/flash_rows.h"
 
-/* A row of q, and its sums over the keys 0 to k - 1 of a sequence. `lost`: how many of them have no finite score, and
- * so make a row that sees them NaN; `lost_values`: the same of each number of V. */
+/* A row of q, and what each key of a sequence adds to its sums. NaN: the key's score, or the number of V, is not
+ * finite. */
 typedef struct fit_query {
     const kvg_problem *p;
     size_t row, v_dim;
@@ -15,8 +15,7 @@ typedef struct fit_query {
     float q[KVG_MAX_HEAD_DIM];
     double most, sink;         /* largest score of all; the sink's weight */
     double largest;            /* |v| of all that it may see */
-    double *weights, *values;  /* [count + 1], [count + 1][v_dim] */
-    uint32_t *lost, *lost_values; /* [count + 1], [count + 1][v_dim] */
+    double *weights, *values;  /* [count], [v_dim][count] */
 } fit_query;
 
 /* What the sums are made of, and with. */
@@ -27,9 +26,9 @@ typedef struct fit_making {
     bool out, sum;      /* those of weights times V, of weights */
 } fit_making;
 
-/* Keys from to to - 1, so many times. */
+/* Keys from to to - 1. */
 typedef struct fit_run {
-    int64_t from, to, times;
+    int64_t from, to;
 } fit_run;
 
 typedef struct fit_answer {

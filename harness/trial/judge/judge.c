@@ -63,8 +63,8 @@ static void report_separation(const kvg_known_wrong *known, kvg_result *r)
 }
 
 /* Which rows have all that is wrong and more, the one that has the least more first. More than a few have it by chance.
- * Words that say what is wrong speak before them. */
-static void report_places(const kvg_known_wrong *known, kvg_result *r)
+ * Words that say what is wrong speak before them, but for `weak` ones. */
+static void report_places(const kvg_known_wrong *known, bool weak, kvg_result *r)
 {
     enum { MOST = 3 };
     size_t count, found = 0, best[MOST];
@@ -84,7 +84,7 @@ static void report_places(const kvg_known_wrong *known, kvg_result *r)
         if (i > 0) kvg_result_add(r, "or as %s (%s)", defects[best[i]].id, defects[best[i]].summary);
         kvg_describe_add(names, sizeof names, "%s%s", i > 0 ? ", or " : "at places as defect ", defects[best[i]].id);
     }
-    if (!r->fitted[0]) memcpy(r->fitted, names, sizeof names);
+    if (weak || !r->fitted[0]) memcpy(r->fitted, names, sizeof names);
 }
 
 static kvg_evidence evidence_of(const kvg_truth *t, const kvg_tensor_set *answer)
@@ -105,29 +105,30 @@ static bool is_alike(const kvg_problem *p, const kvg_evidence *e, size_t index)
 }
 
 /* What the wrong units of the first wrong tensor have in common. A dialect that is judged by value is left out, and so
- * are outputs whose places, of 8 bytes each, would fill the memory. */
-static void add_where(const kvg_truth *t, const kvg_evidence *evidence, kvg_result *r)
+ * are outputs whose places, of 8 bytes each, would fill the memory. True: a defect says more than these words. */
+static bool add_where(const kvg_truth *t, const kvg_evidence *evidence, kvg_result *r)
 {
     enum { MOST_BYTES = 1 << 26 };
     const kvg_problem *p = &t->question->c->problem;
     size_t bytes = 0;
     for (size_t i = 0; i < t->expected.count; i++) bytes += t->expected.tensors[i].bytes;
-    if (bytes > MOST_BYTES) return;
+    if (bytes > MOST_BYTES) return false;
     kvg_where where = {0};
     kvg_places places;
     for (int side = KVG_K; side <= KVG_V; side++) {
-        if (kvg_case_by_value(&p->storage[side])) return;
+        if (kvg_case_by_value(&p->storage[side])) return false;
     }
-    if (kvg_places_open(t->question, &places)) return;
+    if (kvg_places_open(t->question, &places)) return false;
     kvg_status s = KVG_OK;
     for (size_t i = 0; i < kvg_case_asked(t->question->c) && !s && !where.wrong; i++) {
         if (!is_alike(p, evidence, i)) s = kvg_where_find(evidence, &places, i, &where);
     }
     kvg_places_close(&places);
-    if (s || (!where.extent[0] && !where.pattern[0])) return;
+    if (s || (!where.extent[0] && !where.pattern[0])) return false;
     const char *between = where.extent[0] && where.pattern[0] ? "; " : "";
     kvg_result_add(r, "in common: %s%s%s", where.extent, between, where.pattern);
     if (where.fitted) memcpy(r->fitted, where.pattern, sizeof r->fitted);
+    return where.alike;
 }
 
 /* Tries the known-wrong answers. A candidate's wrong one is explained by those that it is, unless it failed for
@@ -166,8 +167,8 @@ static void try_known_wrong(const kvg_truth *t, const kvg_tensor_set *answer, co
         }
         add_control(&r->controls, defects[i].id, known->outcome[i]);
     }
-    if (wrong && r->explained.count == 0) add_where(t, &evidence, r);
-    if (!constant && r->explained.count == 0) report_places(known, r);
+    const bool weak = wrong && r->explained.count == 0 && add_where(t, &evidence, r);
+    if (!constant && r->explained.count == 0) report_places(known, weak, r);
 }
 
 /* --- reach --- */

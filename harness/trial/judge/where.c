@@ -121,8 +121,8 @@ static void print_extents(kvg_where *w)
 /* --- what the wrong units have in common --- */
 
 typedef struct common {
-    bool zero, nan, ratio, difference, bits, untouched;
-    double first_ratio;
+    bool constant, nan, ratio, difference, bits, untouched;
+    double first, first_ratio;
     unsigned first_difference, first_bits, low, high;
 } common;
 
@@ -140,7 +140,8 @@ static double rounding_of(kvg_dtype dtype)
 static void see_number(const kvg_tensor *want, const kvg_tensor *have, uint64_t i, common *c)
 {
     const double right = number_at(want, i), got = number_at(have, i), ratio = got / right;
-    c->zero = c->zero && got == 0;
+    if (isnan(c->first)) c->first = got;
+    c->constant = c->constant && got == c->first;
     c->nan = c->nan && isnan(got);
     if (right == 0 && got == 0) return; /* +0 and -0 have any ratio */
     if (isnan(c->first_ratio)) c->first_ratio = ratio;
@@ -153,7 +154,8 @@ static void see_byte(const kvg_tensor *want, const kvg_tensor *have, uint64_t i,
     const uint8_t right = ((const uint8_t *)want->data)[i], got = ((const uint8_t *)have->data)[i];
     const unsigned difference = (unsigned)(got - right) & 0xFF, bits = (unsigned)(got ^ right);
     if (first) c->first_difference = difference, c->first_bits = bits;
-    c->zero = c->zero && got == 0;
+    c->first = 0;
+    c->constant = c->constant && got == 0;
     c->difference = c->difference && difference == c->first_difference;
     c->bits = c->bits && bits == c->first_bits;
     c->low |= bits & 0x0F;
@@ -195,7 +197,7 @@ static void name_factor(const kvg_evidence *q, kvg_dtype dtype, double factor, c
 static void print_pattern(bool bytes, const common *c, char *out, size_t size)
 {
     if (c->untouched) snprintf(out, size, "each is what the tensor held before: not written");
-    else if (c->zero) snprintf(out, size, "each is 0");
+    else if (c->constant) snprintf(out, size, "each is %.9g", c->first);
     else if (c->nan && !bytes) snprintf(out, size, "each is NaN");
     else if (c->ratio && !bytes) snprintf(out, size, "each is %.6g times the right one", c->first_ratio);
     else if (bytes && c->bits) snprintf(out, size, "each differs in the same bits: 0x%02X", c->first_bits);
@@ -209,7 +211,8 @@ static kvg_status find_pattern(const kvg_evidence *q, const kvg_places *places, 
 {
     enum { FEWEST_NUMBERS = 16 };
     const kvg_tensor *want = &q->expected[w->index], *have = &q->answer[w->index];
-    common c = {.zero = true, .nan = true, .ratio = true, .first_ratio = NAN, .difference = true, .bits = true};
+    common c = {.constant = true, .nan = true, .ratio = true, .first = NAN, .first_ratio = NAN, .difference = true,
+                .bits = true};
     bool first = true;
     for (uint64_t i = 0; i < w->all; i++) {
         if (!wrong[i]) continue;
@@ -227,13 +230,16 @@ static kvg_status find_pattern(const kvg_evidence *q, const kvg_places *places, 
     w->fitted = w->pattern[0];
     if (s || w->pattern[0]) return s;
     print_pattern(!is_number(want), &c, w->pattern, sizeof w->pattern);
-    const bool multiple = c.ratio && is_number(want) && !c.nan && !c.untouched && !c.zero;
+    const bool one = c.constant || (c.nan && is_number(want)), many = w->wrong >= FEWEST_NUMBERS;
+    const bool multiple = c.ratio && is_number(want) && !c.untouched && !one;
     if (multiple) name_factor(q, want->dtype, c.first_ratio, w->pattern, sizeof w->pattern);
-    w->fitted = c.untouched || (multiple && w->wrong >= FEWEST_NUMBERS);
+    w->fitted = c.untouched || (multiple && many);
     if (w->fitted) return KVG_OK;
     char data[96];
     s = judge_fit_kinds(q, data, sizeof data);
-    w->fitted = data[0];
+    w->alike = one && many && !data[0];
+    w->fitted = w->alike || data[0];
+    if (data[0] && !many) w->pattern[0] = 0; /* few bytes are alike by chance */
     if (data[0]) kvg_describe_add(w->pattern, sizeof w->pattern, "%s%s", w->pattern[0] ? "; " : "", data);
     return s;
 }

@@ -37,6 +37,7 @@ typedef struct kvg_where {
     char extent[KVG_WHERE_TEXT];  /* "only V codes; heads 4 to 7 of 8; only in the last page"; "": everywhere */
     char pattern[384];                /* "each is 0.5 times the right one"; "" if none is known */
     bool fitted;                      /* the pattern says what the wrong units are, not only what they look like */
+    bool alike;                       /* fitted, but of many causes: 16 or more are one number, or NaN */
 } kvg_where;
 
 /* What is wrong with output `index`, if anything (out->wrong = 0: nothing, or there is no answer): numbers outside

@@ -359,6 +359,15 @@ static void halve_scales(const kvg_problem *p, const kvg_tensor *in, kvg_tensor 
     run_again(p, in, KVG_ROLE_TENSOR_SCALE, &g, out);
 }
 
+/* Scales are divided by the tensor scale twice. */
+static void square_tensor_scale(const kvg_problem *p, const kvg_tensor *in, kvg_tensor *out)
+{
+    const int at = kvg_roles_index(kvg_op_get(p->op)->inputs, KVG_ROLE_TENSOR_SCALE, KVG_K);
+    float g = *(const float *)in[at].data;
+    g *= g;
+    run_again(p, in, KVG_ROLE_TENSOR_SCALE, &g, out);
+}
+
 /* K's offsets are one step of the model type too large: the factors beside them are right. */
 static void raise_offsets(const kvg_problem *p, const kvg_tensor *in, kvg_tensor *out)
 {
@@ -394,6 +403,18 @@ static void store_nan_as_number(const kvg_problem *p, const kvg_tensor *in, kvg_
         if (isnan(x)) ((uint8_t *)out[KVG_K].data)[i] = (uint8_t)(0x30 + i % 7);
         kvg_reference_load(p->dtype, (const uint8_t *)in[KVG_V].data + i * kvg_dtype_bytes(p->dtype), 1, &x);
         if (isnan(x)) ((uint8_t *)out[KVG_V].data)[i] = (uint8_t)(0x30 + i % 7);
+    }
+}
+
+/* The few bytes of NaN differ in the same bit. */
+static void turn_nan(const kvg_problem *p, const kvg_tensor *in, kvg_tensor *out)
+{
+    for (int side = KVG_K; side <= KVG_V; side++) {
+        for (uint32_t i = 0; i < p->tokens * p->kv_heads * p->head_dim; i++) {
+            float x;
+            kvg_reference_load(p->dtype, (const uint8_t *)in[side].data + i * kvg_dtype_bytes(p->dtype), 1, &x);
+            if (isnan(x)) ((uint8_t *)out[side].data)[i] ^= 2;
+        }
     }
 }
 
@@ -482,6 +503,14 @@ static void read_other_codes(const kvg_problem *p, const kvg_tensor *in, kvg_ten
 static void read_other_scales(const kvg_problem *p, const kvg_tensor *in, kvg_tensor *out)
 {
     read_changed(p, in, KVG_ROLE_SCALES, other_scale, out);
+}
+
+/* Every seventh number of K is the next one of its type. */
+static void round_up(const kvg_problem *p, const kvg_tensor *in, kvg_tensor *out)
+{
+    uint16_t *numbers = out[KVG_K].data;
+    (void)p, (void)in;
+    for (size_t i = 0; i < out[KVG_K].bytes / sizeof *numbers; i += 7) numbers[i] += (numbers[i] & 0x7FFF) != 0;
 }
 
 /* The codes and scales of K are those of V: nothing of a row of K is read. */
@@ -576,6 +605,32 @@ static void scale_scores(const kvg_problem *p, const kvg_tensor *in, kvg_tensor 
     kvg_problem other = *p;
     other.attention.scale = 0.5f / sqrtf((float)p->head_dim);
     assert_int_equal(kvg_reference_run(&other, in, out), KVG_OK);
+}
+
+/* Every key that is seen weighs the same. */
+static void lose_scores(const kvg_problem *p, const kvg_tensor *in, kvg_tensor *out)
+{
+    kvg_problem other = *p;
+    other.attention.scale = 1e-30f;
+    assert_int_equal(kvg_reference_run(&other, in, out), KVG_OK);
+}
+
+/* Scores are multiplied by the soft-cap before tanh, not divided. */
+static void multiply_by_cap(const kvg_problem *p, const kvg_tensor *in, kvg_tensor *out)
+{
+    kvg_problem other = *p;
+    other.attention.scale = p->attention.softcap * p->attention.softcap / sqrtf((float)p->head_dim);
+    assert_int_equal(kvg_reference_run(&other, in, out), KVG_OK);
+}
+
+/* Rows that see no key hold 1. */
+static void fill_empty_rows(const kvg_problem *p, const kvg_tensor *in, kvg_tensor *out)
+{
+    const float *lse = out[1].data;
+    (void)in;
+    for (size_t i = 0; i < out[0].bytes / sizeof(uint16_t); i++) {
+        if (isinf(lse[i / p->head_dim])) ((uint16_t *)out[0].data)[i] = 0x3F80;
+    }
 }
 
 /* Moves the rows of all heads of [query, head, dim] by `heads`. */
@@ -694,8 +749,8 @@ static void test_where_wrong_elements_come_from(void **state)
     expect_common(5, "\"op\": \"quantise\", \"format\": \"e4m3\", " MORE, lose_codes,
                   "in common: each is 0; at places as defect zeros (output all zero): 50 % of what that makes wrong");
     expect_common(5, "\"op\": \"quantise\", \"format\": \"e4m3\", " MORE, set_lowest_bits,
-                  "in common: each code 0x68 is 0x69, 0x6A is 0x6B, 0x6C is 0x6D, 0x6E is 0x6F, and so on for 24 of "
-                  "205 codes");
+                  "in common: each wrong code follows from the right one: 0x68 is 0x69, 0x6A is 0x6B, 0x6C is 0x6D, "
+                  "0x6E is 0x6F, and so on for 24 of 205 codes");
     expect_common(5, "\"op\": \"quantise\", \"format\": \"e4m3\", " MORE, round_to_zero,
                   "in common: each wrong code is one step from the right one, towards zero");
     expect_common(5, "\"op\": \"dequantise\", \"format\": \"e4m3\", " MORE, swap_first_pair,
@@ -719,7 +774,7 @@ static void test_which_codes_stand_for_which(void **state)
                   "in common: numbers are rounded to other codes: beside right scales each code follows from its "
                   "number");
     expect_common(5, ROWS_OF "\"format\": \"int8_token_head\", " MORE, lose_scales,
-                  "in common: K: scales are wrong: each is Inf or NaN");
+                  "in common: K: scales are wrong: most are Inf or NaN");
     expect_said(5, ROWS_OF "\"format\": \"e4m3\", \"scale\": 0.25, " MORE, read_v, "numbers are", "");
 }
 
@@ -729,6 +784,10 @@ static void test_which_data_are_wrong(void **state)
     (void)state;
     expect_common(5, ROWS_OF "\"format\": \"e4m3\", \"kv_heads\": 2, \"head_dim\": 64, \"tokens\": 20, \"fill\": "
                   "\"adversarial\"", store_nan_as_number,
+                  "in common: every 6th of tokens 3 to 15 of 20; head 1 of 2; 3 of 64 bytes of a row, the first 3; "
+                  "what has NaN is wrong, and nothing else");
+    expect_common(5, ROWS_OF "\"format\": \"e4m3\", \"kv_heads\": 2, \"head_dim\": 64, \"tokens\": 20, \"fill\": "
+                  "\"adversarial\"", turn_nan,
                   "in common: every 6th of tokens 3 to 15 of 20; head 1 of 2; 3 of 64 bytes of a row, the first 3; "
                   "what has NaN is wrong, and nothing else");
     expect_common(5, ROWS_OF "\"format\": \"e4m3\", \"kv_heads\": 2, \"head_dim\": 64, \"tokens\": 20, \"fill\": "
@@ -760,6 +819,9 @@ static void test_what_wrong_scales_are(void **state)
     (void)state;
     expect_common(5, ROWS_OF "\"format\": \"nvfp4\", \"scale\": 0.25, " MORE, halve_scales,
                   "in common: K: only scales are wrong: most are 0.5 times the right one");
+    expect_common(5, ROWS_OF "\"format\": \"nvfp4\", \"scale\": 0.25, " MORE, square_tensor_scale,
+                  "in common: K: only scales are wrong: most are 1 / the tensor scale times the right one; at "
+                  "places as defect tensor_scale_twice (tensor scale applied twice): 50 % of what that makes wrong");
     expect_common(5, ROWS_OF "\"format\": \"int8\", " MORE, raise_offsets,
                   "in common: scale byte 2 of 4; K: only scales are wrong");
     expect_common(5, ROWS_OF "\"format\": \"int8_token_head\", " MORE, raise_scales,
@@ -780,6 +842,8 @@ static void test_how_codes_and_scales_are_read(void **state)
                   "in common: codes are read as other numbers, each code always as the same one");
     expect_common(5, "\"op\": \"dequantise\", \"format\": \"nvfp4\", \"scale\": 0.25, " MORE, read_other_scales,
                   "in common: codes are read rightly, beside other scales");
+    expect_common(5, "\"op\": \"dequantise\", \"format\": \"int4\", " MORE, round_up,
+                  "in common: codes and scales are read rightly, numbers are rounded otherwise");
     expect_said(5, "\"op\": \"dequantise\", \"format\": \"nvfp4\", \"scale\": 0.25, " MORE, read_v, "codes are", "");
 }
 
@@ -790,6 +854,8 @@ static void test_which_keys_wrong_rows_are_of(void **state)
 {
     (void)state;
     expect_common(5, "\"format\": \"e4m3\", \"window\": 16, " DECODE, widen_window,
+                  "in common: each row tried is that of keys first - 3 to last");
+    expect_common(1, "\"format\": \"int4\", \"window\": 16, \"softcap\": 30, " DECODE, widen_window,
                   "in common: each row tried is that of keys first - 3 to last");
     expect_common(5, "\"format\": \"bf16\", " DECODE, lose_third_page,
                   "in common: sequence 2 of 3; 10 of 11 rows tried are those of all keys but 32 to 47");
@@ -802,6 +868,12 @@ static void test_which_keys_wrong_rows_are_of(void **state)
                   "in common: sequences 1 to 2 of 3; 9 of 11 rows tried are those of the sink of head + 2");
     expect_common(5, "\"format\": \"int8\", " DECODE, scale_scores,
                   "in common: each row tried is that of scores times 1/2");
+    expect_common(5, "\"format\": \"bf16\", " DECODE, lose_scores,
+                  "in common: each row tried is that of scores times 0");
+    expect_common(5, "\"format\": \"bf16\", \"softcap\": 3, " DECODE, multiply_by_cap,
+                  "in common: each row tried is that of scores times the soft-cap's square");
+    expect_common(4, "\"format\": \"bf16\", " DECODE, fill_empty_rows,
+                  "in common: sequence 0 of 3; query 0 of 3; each is 1");
     expect_common(5, "\"format\": \"bf16\", " DECODE, read_head_before,
                   "in common: each row tried is that of KV head + 3");
     expect_common(5, "\"format\": \"bf16\", " DECODE, skip_odd_heads,
