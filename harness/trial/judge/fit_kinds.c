@@ -22,6 +22,18 @@ static bool is_inf(float x, double normal)
     return isinf(x);
 }
 
+static bool is_plus_inf(float x, double normal)
+{
+    (void)normal;
+    return x == INFINITY;
+}
+
+static bool is_minus_inf(float x, double normal)
+{
+    (void)normal;
+    return x == -INFINITY;
+}
+
 static bool is_negative_zero(float x, double normal)
 {
     (void)normal;
@@ -46,6 +58,7 @@ static const struct {
     bool some;
 } kinds[] = {
     {"is zeros alone", is_no_zero, false}, {"has NaN", is_nan, true},  {"has Inf", is_inf, true},
+    {"has +Inf", is_plus_inf, true},       {"has -Inf", is_minus_inf, true},
     {"has -0", is_negative_zero, true},    {"has a subnormal number", is_subnormal, true},
 };
 

@@ -220,18 +220,19 @@ static kvg_status find_pattern(const kvg_evidence *q, const kvg_places *places, 
         else see_byte(want, have, i, first, &c);
         first = false;
     }
-    if (w->wrong < 2) return KVG_OK;
+    const bool several = w->wrong > 1;
     const kvg_tensor_set *before = &q->data->before;
-    c.untouched = kvg_differ_untouched(want->data, have->data, want->bytes, wrong, kvg_places_unit(places, w->index),
-                                       before->count ? before->tensors[w->index].data : NULL);
+    c.untouched = several && kvg_differ_untouched(want->data, have->data, want->bytes, wrong,
+                                                  kvg_places_unit(places, w->index),
+                                                  before->count ? before->tensors[w->index].data : NULL);
     kvg_status s = KVG_OK;
     if (!c.untouched) s = judge_fit_rows(q, places, w->index, w->pattern, sizeof w->pattern);
     if (!s && !c.untouched && !w->pattern[0]) s = judge_fit_keys(q, w->index, w->pattern, sizeof w->pattern);
     w->fitted = w->pattern[0];
     if (s || w->pattern[0]) return s;
-    print_pattern(!is_number(want), &c, w->pattern, sizeof w->pattern);
+    if (several) print_pattern(!is_number(want), &c, w->pattern, sizeof w->pattern);
     const bool one = c.constant || (c.nan && is_number(want)), many = w->wrong >= FEWEST_NUMBERS;
-    const bool multiple = c.ratio && is_number(want) && !c.untouched && !one;
+    const bool multiple = c.ratio && is_number(want) && !c.untouched && !one && several;
     if (multiple) name_factor(q, want->dtype, c.first_ratio, w->pattern, sizeof w->pattern);
     w->fitted = c.untouched || (multiple && many);
     if (w->fitted) return KVG_OK;

@@ -406,6 +406,23 @@ static void store_nan_as_number(const kvg_problem *p, const kvg_tensor *in, kvg_
     }
 }
 
+/* Each row of K begins with Inf, so that its factor is Inf. */
+static void raise_to_inf(const kvg_problem *p, const kvg_tensor *in, kvg_tensor *out)
+{
+    const size_t values = in[KVG_K].bytes;
+    uint8_t *inf = malloc(values);
+    for (size_t i = 0; i < values / 2; i++) ((uint16_t *)(void *)inf)[i] = i % p->head_dim ? 0x3F80 : 0x7F80;
+    run_again(p, in, KVG_ROLE_VALUES, inf, out);
+    free(inf);
+}
+
+/* Nothing is stored. */
+static void keep_rows(const kvg_problem *p, const kvg_tensor *in, kvg_tensor *out)
+{
+    (void)p, (void)in;
+    memcpy(out[0].data, held, out[0].bytes);
+}
+
 /* The few bytes of NaN differ in the same bit. */
 static void turn_nan(const kvg_problem *p, const kvg_tensor *in, kvg_tensor *out)
 {
@@ -414,6 +431,18 @@ static void turn_nan(const kvg_problem *p, const kvg_tensor *in, kvg_tensor *out
             float x;
             kvg_reference_load(p->dtype, (const uint8_t *)in[side].data + i * kvg_dtype_bytes(p->dtype), 1, &x);
             if (isnan(x)) ((uint8_t *)out[side].data)[i] ^= 2;
+        }
+    }
+}
+
+/* Codes of 4 bits of +Inf are 0. */
+static void lose_plus_inf(const kvg_problem *p, const kvg_tensor *in, kvg_tensor *out)
+{
+    for (int side = KVG_K; side <= KVG_V; side++) {
+        for (uint32_t i = 0; i < p->tokens * p->kv_heads * p->head_dim; i++) {
+            float x;
+            kvg_reference_load(p->dtype, (const uint8_t *)in[side].data + i * kvg_dtype_bytes(p->dtype), 1, &x);
+            if (x == INFINITY) ((uint8_t *)out[side].data)[i / 2] &= i % 2 ? 0x0F : 0xF0;
         }
     }
 }
@@ -793,6 +822,12 @@ static void test_which_data_are_wrong(void **state)
     expect_common(5, ROWS_OF "\"format\": \"e4m3\", \"kv_heads\": 2, \"head_dim\": 64, \"tokens\": 20, \"fill\": "
                   "\"adversarial\"", spoil_nan_and_end,
                   "in common: every 6th of tokens 3 to 15 of 20; head 1 of 2; 3 of 64 bytes of a row, the first 3");
+    expect_said(5, ROWS_OF "\"format\": \"rowint4\", \"kv_heads\": 2, \"head_dim\": 64, \"tokens\": 20, \"fill\": "
+                "\"adversarial\"", lose_plus_inf, "what has",
+                "what has +Inf is wrong, and nothing else");
+    expect_said(5, "\"op\": \"append\", \"layout\": \"hnd\", \"format\": \"int8\", " MORE, raise_to_inf, "scales are",
+                "scales are wrong: most are Inf or NaN");
+    expect_said(5, "\"op\": \"append\", \"layout\": \"hnd\", \"format\": \"int8\", " MORE, keep_rows, "scales are", "");
 }
 
 /* Of rotated rows it is told what each of a pair was made of. */
