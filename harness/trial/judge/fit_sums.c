@@ -4,18 +4,22 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { BLOCK = 256 }; /* keys, which most runs have as a whole */
+
 bool judge_fit_query_open(const kvg_problem *p, size_t v_dim, int64_t longest, fit_query *q)
 {
     *q = (fit_query){.p = p, .v_dim = v_dim};
     q->weights = malloc((size_t)longest * sizeof *q->weights);
     q->values = malloc((size_t)longest * v_dim * sizeof *q->values);
-    return q->weights && q->values;
+    q->blocks = malloc(((size_t)longest / BLOCK + 1) * (1 + v_dim) * sizeof *q->blocks);
+    return q->weights && q->values && q->blocks;
 }
 
 void judge_fit_query_close(fit_query *q)
 {
     free(q->weights);
     free(q->values);
+    free(q->blocks);
 }
 
 static double score_of(const fit_query *q, const kvg_flash_rows *rows, int64_t key, double times)
@@ -37,6 +41,24 @@ static double top_of_tile(const fit_query *q, int64_t k, int64_t tile, double to
         if (x > top && x < INFINITY) top = x;
     }
     return top;
+}
+
+/* What the keys add to the sum of weights, which is line 0, or to number line - 1. */
+static const double *terms_of(const fit_query *q, size_t line)
+{
+    return line ? q->values + (line - 1) * (size_t)q->count : q->weights;
+}
+
+static void sum_blocks(fit_query *q)
+{
+    const size_t count = (size_t)q->count / BLOCK;
+    for (size_t line = 0; line <= q->v_dim; line++) {
+        for (size_t i = 0; i < count; i++) {
+            double *sum = &q->blocks[line * count + i];
+            *sum = 0;
+            for (size_t k = 0; k < BLOCK; k++) *sum += terms_of(q, line)[i * BLOCK + k];
+        }
+    }
 }
 
 void judge_fit_sum_up(const fit_making *m, fit_query *q)
@@ -68,17 +90,21 @@ void judge_fit_sum_up(const fit_making *m, fit_query *q)
             if (*adds != 0 && weight > 0 && isfinite(v[d])) q->largest = fmax(q->largest, fabs(unit * v[d]));
         }
     }
+    sum_blocks(q);
 }
 
-/* Adds the keys of a run, in their order, to the first `dims` numbers of a row. */
-static void add_run(const fit_query *q, fit_run r, size_t dims, double *sum, fit_answer *out)
+/* Of a line, over the keys of a run. */
+static double sum_of(const fit_query *q, size_t line, fit_run r)
 {
-    const int64_t from = r.from < 0 ? 0 : r.from, to = r.to > q->count ? q->count : r.to;
-    for (int64_t k = from; k < to; k++) *sum += q->weights[k];
-    for (size_t d = 0; d < dims; d++) {
-        const double *values = q->values + d * (size_t)q->count;
-        for (int64_t k = from; k < to; k++) out->out[d] += values[k];
+    const int64_t to = r.to > q->count ? q->count : r.to;
+    const double *blocks = q->blocks + line * ((size_t)q->count / BLOCK), *terms = terms_of(q, line);
+    double sum = 0;
+    for (int64_t k = r.from < 0 ? 0 : r.from; k < to;) {
+        const bool whole = k % BLOCK == 0 && k + BLOCK <= to;
+        sum += whole ? blocks[k / BLOCK] : terms[k];
+        k += whole ? BLOCK : 1;
     }
+    return sum;
 }
 
 void judge_fit_attend(const fit_query *q, const fit_run *runs, size_t count, bool divided, size_t dims,
@@ -86,7 +112,10 @@ void judge_fit_attend(const fit_query *q, const fit_run *runs, size_t count, boo
 {
     double sum = q->sink;
     memset(out->out, 0, dims * sizeof out->out[0]);
-    for (size_t i = 0; i < count; i++) add_run(q, runs[i], dims, &sum, out);
+    for (size_t i = 0; i < count; i++) {
+        sum += sum_of(q, 0, runs[i]);
+        for (size_t d = 0; d < dims; d++) out->out[d] += sum_of(q, 1 + d, runs[i]);
+    }
     out->lost = isnan(sum);
     out->empty = !(sum > q->sink);
     for (size_t d = 0; d < dims; d++) out->out[d] = sum > 0 ? out->out[d] / (divided ? sum : 1) : 0;

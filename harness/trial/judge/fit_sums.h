@@ -16,6 +16,7 @@ typedef struct fit_query {
     double most, sink;         /* largest score of all; the sink's weight */
     double largest;            /* |v| of all that it may see */
     double *weights, *values;  /* [count], [v_dim][count] */
+    double *blocks;            /* their sums over blocks of keys, of weights and then of values */
 } fit_query;
 
 /* What the sums are made of, and with. */
