@@ -48,6 +48,11 @@ static bool is_control(const kvg_defect *defect, const kvg_question *q)
     return false;
 }
 
+static bool is_offered(const kvg_defect *defect, const kvg_question *q, kvg_offer offer)
+{
+    return offer == KVG_OFFER_ALL || (offer == KVG_OFFER_CONTROLS && is_control(defect, q));
+}
+
 /* The first row for which the case asks and of which nothing was rejected. */
 static const kvg_witness *find_unseen(const kvg_question *q, const kvg_known_wrong *known)
 {
@@ -347,8 +352,7 @@ static kvg_status offer_all(pass *a, kvg_offer offer, kvg_known_wrong *out)
     kvg_case fewer;
     kvg_status s = !a->answer && has_few_tokens(t->question->c, &fewer) ? try_few(&fewer, offer, &few) : KVG_OK;
     for (size_t i = 0; i < count && !s; i++) {
-        const bool control = offer != KVG_OFFER_NONE && is_control(&defects[i], t->question);
-        const bool offered = control || offer == KVG_OFFER_ALL;
+        const bool offered = is_offered(&defects[i], t->question, offer);
         if (!kvg_defect_applies(&defects[i], p) || !(offered || a->answer)) continue;
         out->outcome[i] = few.outcome[i];
         if (kvg_control_rejects(few.outcome[i])) continue;
@@ -357,7 +361,8 @@ static kvg_status offer_all(pass *a, kvg_offer offer, kvg_known_wrong *out)
         s = kvg_defect_run(&defects[i], p, t->question->in.tensors, a->wrong.tensors);
         if (s) break;
         if (offered) out->outcome[i] = judged(a->judge, t, &a->wrong);
-        if (control && !out->accepted && out->outcome[i] == KVG_CONTROL_ACCEPTED) out->accepted = &defects[i];
+        const bool passed = out->outcome[i] == KVG_CONTROL_ACCEPTED && is_control(&defects[i], t->question);
+        if (passed && !out->accepted) out->accepted = &defects[i];
         if (!a->answer) continue;
         out->explains[i] = !a->judge->is_right(t, &a->wrong) && a->judge->explains(t, a->answer, &a->wrong);
         consider_places(a, i, &defects[i], out);
@@ -374,9 +379,9 @@ static kvg_status measure_and_place(pass *a, kvg_offer offer, const kvg_defect *
     kvg_status s = measure_all(a, doubted, out);
     if (!s && a->answer && !any_explains(out)) s = try_places(a, out);
     for (size_t i = 0; i < count && !s; i++) {
-        const bool control = offer != KVG_OFFER_NONE && is_control(&defects[i], a->truth->question);
-        if (!kvg_defect_applies(&defects[i], &a->truth->question->c->problem)) continue;
-        if (control || offer == KVG_OFFER_ALL) out->outcome[i] = outcome_at(a->by_bits, out->distance[i]);
+        const kvg_question *q = a->truth->question;
+        if (!kvg_defect_applies(&defects[i], &q->c->problem) || !is_offered(&defects[i], q, offer)) continue;
+        out->outcome[i] = outcome_at(a->by_bits, out->distance[i]);
     }
     return s;
 }

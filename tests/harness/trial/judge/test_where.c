@@ -423,28 +423,49 @@ static void keep_rows(const kvg_problem *p, const kvg_tensor *in, kvg_tensor *ou
     memcpy(out[0].data, held, out[0].bytes);
 }
 
-/* The few bytes of NaN differ in the same bit. */
-static void turn_nan(const kvg_problem *p, const kvg_tensor *in, kvg_tensor *out)
+/* Changes the codes of the numbers of K and V that are of a kind: `codes` and the number's place in them. */
+static void change_kind(const kvg_problem *p, const kvg_tensor *in, bool (*is)(float),
+                        void (*change)(uint8_t *codes, size_t i), kvg_tensor *out)
 {
     for (int side = KVG_K; side <= KVG_V; side++) {
         for (uint32_t i = 0; i < p->tokens * p->kv_heads * p->head_dim; i++) {
             float x;
             kvg_reference_load(p->dtype, (const uint8_t *)in[side].data + i * kvg_dtype_bytes(p->dtype), 1, &x);
-            if (isnan(x)) ((uint8_t *)out[side].data)[i] ^= 2;
+            if (is(x)) change(out[side].data, i);
         }
     }
+}
+
+static bool is_nan(float x)
+{
+    return isnan(x);
+}
+
+static bool is_plus_inf(float x)
+{
+    return x == INFINITY;
+}
+
+static void turn_bit_of_8(uint8_t *codes, size_t i)
+{
+    codes[i] ^= 2;
+}
+
+static void clear_4_bits(uint8_t *codes, size_t i)
+{
+    codes[i / 2] &= i % 2 ? 0x0F : 0xF0;
+}
+
+/* The few bytes of NaN differ in the same bit. */
+static void turn_nan(const kvg_problem *p, const kvg_tensor *in, kvg_tensor *out)
+{
+    change_kind(p, in, is_nan, turn_bit_of_8, out);
 }
 
 /* Codes of 4 bits of +Inf are 0. */
 static void lose_plus_inf(const kvg_problem *p, const kvg_tensor *in, kvg_tensor *out)
 {
-    for (int side = KVG_K; side <= KVG_V; side++) {
-        for (uint32_t i = 0; i < p->tokens * p->kv_heads * p->head_dim; i++) {
-            float x;
-            kvg_reference_load(p->dtype, (const uint8_t *)in[side].data + i * kvg_dtype_bytes(p->dtype), 1, &x);
-            if (x == INFINITY) ((uint8_t *)out[side].data)[i / 2] &= i % 2 ? 0x0F : 0xF0;
-        }
-    }
+    change_kind(p, in, is_plus_inf, clear_4_bits, out);
 }
 
 /* The last byte of V is wrong, too. */
