@@ -9,6 +9,7 @@
     explain                  where an answer is wrong, and why
     check                    a callable asked about a config
     predict, which           what a kernel gives for q, k and v, bit for bit; whose bits an answer has
+    invariance, Batch        in whose company the rows of an attention change their bits
     pytest_cases             a pack's cases as pytest parameters
     pool.check               a block manager, asked as an engine would ask it (import kvgold.pool)
 
@@ -16,15 +17,17 @@ docs/spec/golden-pack.md is the format, docs/guide/adapters.md the manual. The p
 names say."""
 
 from .ask import Report, Verdict, check, explain
+from .company import Batch
 from .container import PackError
+from .invariant import invariance
 from .judge import assert_matches, save_answer
 from .pack import Answer, Case, ErratumWarning, Pack, Prompt, Unjudged, floats, load, load_prompt, typed, unpack_nibbles
 from .pages import pages
 from .predict import Kernel, predict, which
 from .testing import pytest_cases
 
-__all__ = ["Answer", "Case", "ErratumWarning", "Kernel", "Pack", "PackError", "Prompt", "Report", "Unjudged",
-           "Verdict", "assert_matches", "check", "explain", "floats", "load", "load_prompt", "pages", "predict", "pytest_cases",
+__all__ = ["Answer", "Batch", "Case", "ErratumWarning", "Kernel", "Pack", "PackError", "Prompt", "Report", "Unjudged",
+           "Verdict", "assert_matches", "check", "explain", "floats", "invariance", "load", "load_prompt", "pages", "predict", "pytest_cases",
            "save_answer", "typed", "unpack_nibbles", "which"]
 
 
