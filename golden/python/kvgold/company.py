@@ -61,8 +61,7 @@ class Arrays:
         if self.torch is None:
             return np.ascontiguousarray(array).view(f"u{array.itemsize}"), name
         codes = {2: self.torch.int16, 4: self.torch.int32, 8: self.torch.int64}[array.itemsize]
-        of_host: np.ndarray = array.view(codes).cpu().numpy().view(f"u{array.itemsize}")
-        return of_host, name
+        return array.view(codes).cpu().numpy().view(f"u{array.itemsize}"), name
 
 
 def floats(codes: np.ndarray, name: str) -> np.ndarray:
@@ -74,7 +73,8 @@ def floats(codes: np.ndarray, name: str) -> np.ndarray:
 
 def units(size: np.ndarray, name: str) -> np.ndarray:
     """The unit in the last place of numbers of that size. Of 1.5 in bfloat16: 2^-7."""
-    return np.ldexp(1.0, np.frexp(size)[1] - 1 - MANTISSA[name])
+    unit: np.ndarray = np.ldexp(1.0, np.frexp(size)[1] - 1 - MANTISSA[name])
+    return unit
 
 
 @dataclass(frozen=True)
