@@ -3,6 +3,7 @@
  *   case                   A case: a problem, a fill, a seed and the name of an implementation. Its id.
  *   axes                   The axes of a config: names, limits, words in ids, meanings; axes.def is the table.
  *   guest                  What is judged beside ops: a table of functions.
+ *   invariance             Axes of company, and what came of one (invariance.def).
  *   result                 The verdict of a case and what was measured.
  *   cells                  The cells of a run: op, storage, layout; how many of them were judged.
  *   result_fields          The table of what a result file holds of a case; records and page follow from it.
@@ -103,6 +104,8 @@ typedef struct kvg_case {
     kvg_unowned unowned;        /* paged ops, op merge */
     uint32_t far_blocks;        /* paged ops: the question is asked again in pools of this many blocks; 0: it is not */
     bool relations;             /* op decode: the question is also asked in other ways (relations.def) */
+    uint32_t invariant;         /* op decode: a set of axes (invariance.def) along which bits are compared */
+    uint32_t findings;          /* axes of these whose rows may differ: nothing fails */
     bool unseen;                /* the data need not show what the case asks for (harness/trial/judge/witnesses.def) */
     const char *backend;        /* "reference", "defect:<id>", a plug-in's name or path; owned by the config */
     uint64_t seed;              /* seed of the whole config; the fill mixes the case's id into it */

@@ -6,6 +6,7 @@
 #define KVG_HARNESS_CASE_RESULT_H
 
 #include "core/backend.h"
+#include "harness/case/invariance.h"
 #include "harness/case/result_fields.h"
 
 enum { KVG_RESULT_TEXT = 640, KVG_UNCLAIMED_TEXT = 256, KVG_CONFINEMENT_TEXT = 256 };
@@ -102,11 +103,13 @@ typedef struct kvg_result {
     kvg_result_separation separation;
     kvg_names relations; /* op decode: the rows of harness/trial/judge/relations.def that were asked and held */
     kvg_names broken;    /* the one of them that did not hold, of a right answer: no other is judged after it */
+    kvg_names invariant, varies; /* op decode: axes of invariance.def that held, and that did not */
     kvg_names explained; /* a FAIL: known-wrong answers that equal this answer, by the comparison of its op */
     char fitted[384];    /* a FAIL that none of them explains: what its wrong rows, numbers or codes are; else "" */
     kvg_result_page page;
     kvg_result_reach reach;
     kvg_result_controls controls;
+    kvg_variance along[KVG_INVARIANCE_AXES];
     /* The members below are in no line. */
     bool verdict_only; /* only the verdict is wanted, not why or where the answer fails: set for known-wrong answers */
     const void *guest; /* measurements of a guest; owned by its session */

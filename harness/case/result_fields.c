@@ -92,6 +92,10 @@ static const kvg_field parts[] = {
     KVG_FIELD_OBJECT("reach", GIVEN, "what the inputs met in the codec; only where rows were encoded or read"),
     KVG_FIELD_OBJECT("controls", GIVEN, "the known-wrong answers that this check was offered; every judged case has "
                      "it"),
+#define INVARIANCE(id, summary) \
+    KVG_FIELD_OBJECT("along_" #id, GIVEN, "what came of axis `" #id "` of invariance: " summary),
+#include "harness/case/invariance.def"
+#undef INVARIANCE
 };
 
 static const kvg_field compared[] = {
@@ -106,6 +110,9 @@ static const kvg_field compared[] = {
 static const kvg_field lists[] = {
     KVG_FIELD(kvg_result, NAMES, "relations", relations, GIVEN, "", "relations that were asked and held: of op decode "
               "those of harness/trial/judge/relations.def; with far_blocks `far`"),
+    KVG_FIELD(kvg_result, NAMES, "invariant", invariant, GIVEN, "", "axes of docs/spec/invariance.md along which no "
+              "row changed its bits"),
+    KVG_FIELD(kvg_result, NAMES, "varies", varies, GIVEN, "", "axes along which a row did"),
     KVG_FIELD(kvg_result, NAMES, "explained", explained, GIVEN, "", "a FAIL: known-wrong answers that this answer "
               "equals; of op decode without a profile, is near to"),
 };
@@ -207,6 +214,21 @@ static const kvg_field controls[] = {
               "alone rejects too"),
 };
 
+static const kvg_field along[] = {
+    KVG_FIELD(kvg_variance, COUNT, "rows", rows, ALWAYS, "rows", "rows that were compared; 0: the axis has no answer"),
+    KVG_FIELD(kvg_variance, COUNT, "differ", differ, ALWAYS, "rows", "rows of these that have other bits"),
+    KVG_FIELD(kvg_variance, COUNT, "from", from, GIVEN, "keys", "the fewest keys that a differing row sees"),
+    KVG_FIELD(kvg_variance, NUMBER, "agree", agree, GIVEN, "keys", "the most keys of a row that does not differ, fewer "
+              "than `from`"),
+    KVG_FIELD(kvg_variance, NUMBER, "largest", largest, GIVEN, "", "largest difference of two numbers"),
+    KVG_FIELD(kvg_variance, NUMBER, "ulps", ulps, GIVEN, "ulp", "the same in units in the last place of the larger "
+              "number"),
+    KVG_FIELD(kvg_variance, COUNT, "nans", nans, GIVEN, "pairs", "pairs of a number and a NaN"),
+    KVG_FIELD(kvg_variance, TEXT, "relation", relation, GIVEN, "", "the first relation that did not hold, or had no "
+              "answer"),
+    KVG_FIELD_TEXT_IN(kvg_variance, "text", text, GIVEN, "the same in words, or why the axis has no answer"),
+};
+
 #define RECORD(ID, title, meaning, fields) \
     [KVG_RECORD_##ID] = {title, meaning, fields, sizeof fields / sizeof fields[0]}
 
@@ -232,6 +254,8 @@ const kvg_record *kvg_record_get(kvg_record_id id)
         RECORD(REACH, "reach", "What the rows of K and V together met in the codec.", reach),
         RECORD(CONTROLS, "controls", "Known-wrong answers by name: rows of harness/trial/wrong/defects.def, or those "
                "of a guest.", controls),
+        RECORD(ALONG, "along_...", "Op decode: rows asked in other company, compared with the first answer bit for bit "
+               "(docs/spec/invariance.md section 3).", along),
     };
     return &records[id];
 }

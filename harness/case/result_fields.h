@@ -91,6 +91,7 @@ typedef enum kvg_record_id {
     KVG_RECORD_PAGE,
     KVG_RECORD_REACH,
     KVG_RECORD_CONTROLS,
+    KVG_RECORD_ALONG,
     KVG_RECORDS
 } kvg_record_id;
 

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "harness/case/invariance.h"
 #include "harness/config/model.h"
 #include "harness/trial/question/fill.h"
 
@@ -287,6 +288,32 @@ static kvg_status read_scale(kvg_config *config, kvg_json value, kvg_case *c)
     return s;
 }
 
+kvg_status kvg_config_invariance(kvg_json value, uint32_t *set)
+{
+    const char *name;
+    kvg_status s = kvg_json_string(value, &name);
+    if (s) return s;
+    const kvg_invariance axis = kvg_invariance_find(name);
+    if (axis == KVG_INVARIANCE_AXES) {
+        return kvg_json_fail_name(value, "axis of invariance", name, kvg_invariance_names, KVG_INVARIANCE_AXES);
+    }
+    *set |= 1u << axis;
+    return KVG_OK;
+}
+
+/* A list of names is one value. */
+static kvg_status read_invariant(kvg_config *config, kvg_json value, kvg_case *c)
+{
+    kvg_status s = KVG_OK;
+    (void)config;
+    c->invariant = 0;
+    if (!kvg_json_is_array(value)) return kvg_json_fail(value, "expected a list of axes");
+    for (size_t i = 0; i < kvg_json_count(value) && !s; i++) {
+        s = kvg_config_invariance(kvg_json_at(value, i), &c->invariant);
+    }
+    return s;
+}
+
 static kvg_status read_backend(kvg_config *config, kvg_json value, kvg_case *c)
 {
     (void)config;
@@ -302,7 +329,7 @@ static kvg_status (*const own_readers[KVG_AXIS_COUNT])(kvg_config *config, kvg_j
     [KVG_AXIS_POLICY] = read_policy,   [KVG_AXIS_MODEL] = read_model, [KVG_AXIS_PADDING] = read_padding,
     [KVG_AXIS_SHARED_KV] = read_shared_kv, [KVG_AXIS_ROPE] = read_rope, [KVG_AXIS_QUERIES] = read_queries,
     [KVG_AXIS_FILL] = read_fill,       [KVG_AXIS_SCALE] = read_scale, [KVG_AXIS_BACKEND] = read_backend,
-    [KVG_AXIS_LAYER] = read_layer,     [KVG_AXIS_LAYOUT] = read_layout,
+    [KVG_AXIS_LAYER] = read_layer,     [KVG_AXIS_LAYOUT] = read_layout, [KVG_AXIS_INVARIANT] = read_invariant,
 };
 
 static kvg_status read_both(const config_words *words, kvg_json value, kvg_case *c)

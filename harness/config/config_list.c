@@ -2,7 +2,7 @@
  *
  * "all" stands for every name of the axis' table, {"all_but": ["int4"]} for every other one. An axis of names takes
  * them, alone or once in a list. Those of axis dialect stay one value here: which dialects there are depends on the
- * format. */
+ * format. The list of axis invariant is one value. */
 #include <string.h>
 
 #include "harness/config/config_axes.h"
@@ -118,7 +118,7 @@ size_t kvg_config_list_count(kvg_json object, kvg_axis which)
     kvg_json value;
     size_t count = 0;
     if (!kvg_json_has(object, key) || kvg_json_get(object, key, &value)) return 0;
-    if (!kvg_json_is_array(value)) return value_count(value, which);
+    if (!kvg_json_is_array(value) || which == KVG_AXIS_INVARIANT) return value_count(value, which);
     if (!spreads(which)) return kvg_json_count(value);
     for (size_t i = 0; i < kvg_json_count(value); i++) count += value_count(kvg_json_at(value, i), which);
     return count;
@@ -128,6 +128,7 @@ config_choice kvg_config_list_at(kvg_json object, kvg_axis which, size_t index)
 {
     kvg_json value = object;
     if (kvg_json_get(object, kvg_axis_get(which)->name, &value)) return (config_choice){.value = object};
+    if (which == KVG_AXIS_INVARIANT) return (config_choice){true, value, NULL};
     if (kvg_json_is_array(value) && !spreads(which)) return (config_choice){true, kvg_json_at(value, index), NULL};
     if (kvg_json_is_array(value)) {
         size_t i = 0;

@@ -28,6 +28,7 @@ static const char *const own_axes[KVG_AXIS_COUNT] = {
     [KVG_AXIS_FILL] = "`kvgold list fills`; of a capture `{\"capture\": FILE, \"k\": TENSOR, \"v\": TENSOR}`",
     [KVG_AXIS_SCALE] = "`P1` to `P4`, an f32 above 0, or `{\"k\": 0.3, \"v\": 2}`",
     [KVG_AXIS_BACKEND] = "a name, or a path",
+    [KVG_AXIS_INVARIANT] = "a list of axes, such as `[\"batch\", \"queries\"]`",
 };
 
 static void add_names(kvg_json_text *t, const char *(*at)(size_t index), const char *const *names)

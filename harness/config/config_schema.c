@@ -1,6 +1,7 @@
 /* configs/schema.json, from the tables of axes and keys. What no table says stands here as JSON. */
 #include <string.h>
 
+#include "harness/case/invariance.h"
 #include "harness/config/config_axes.h"
 #include "support/json_schema.h"
 
@@ -67,6 +68,7 @@ static const struct {
                                         {"$ref": "#/$defs/scale_of_sides"}]}),
                         "words", "P1 to P4, or \"given\" for every number."},
     [KVG_AXIS_BACKEND] = {KVG_JSON({"$ref": "#/$defs/name"}), "words", NULL},
+    [KVG_AXIS_INVARIANT] = {.excluded = "flags", .note = "Whether there are any."},
 };
 
 static void add_one(kvg_json_text *t, kvg_axis which)
@@ -78,6 +80,11 @@ static void add_one(kvg_json_text *t, kvg_axis which)
     else add_kind(t, &axis->value, NULL);
     if (both) kvg_json_add(t, ", ");
     if (own[which].one) kvg_json_add(t, "%s", own[which].one);
+    if (which == KVG_AXIS_INVARIANT) {
+        kvg_json_add(t, "{\"type\": \"array\", \"minItems\": 1, \"items\": ");
+        kvg_json_add_enum(t, NULL, kvg_invariance_names);
+        kvg_json_add(t, "}");
+    }
     if (both) kvg_json_add(t, "]}");
 }
 
@@ -109,13 +116,17 @@ static void add_default(kvg_json_text *t, const char *fallback)
     else kvg_json_add_string(t, fallback);
 }
 
-/* One value, or a list of them. */
+/* One value, or a list of them; where a value is a list, that alone. */
 static void add_axis(kvg_json_text *t, kvg_axis which)
 {
     const kvg_axis_info *axis = kvg_axis_get(which);
     kvg_json_add(t, "\"%s\": {\"description\": ", axis->name);
     kvg_json_add_string(t, axis->meaning);
     add_default(t, axis->fallback);
+    if (which == KVG_AXIS_INVARIANT) {
+        kvg_json_add(t, ", \"$ref\": \"#/$defs/%s_value\"}", axis->name);
+        return;
+    }
     kvg_json_add(t, ", \"anyOf\": [{\"$ref\": \"#/$defs/%s_value\"}, {\"type\": \"array\", \"minItems\": 1, \"items\": "
                  "{\"$ref\": \"#/$defs/%s_value\"}}]}", axis->name, axis->name);
 }

@@ -41,6 +41,11 @@ static void rope_text(const kvg_case *c, char *out, size_t size)
     snprintf(out, size, "%s", flags[c->problem.rope.dims != 0]);
 }
 
+static void invariant_text(const kvg_case *c, char *out, size_t size)
+{
+    snprintf(out, size, "%s", flags[c->invariant != 0]);
+}
+
 static uint32_t group_of(const kvg_case *c)
 {
     return c->problem.attention.query_heads / c->problem.kv_heads;
@@ -76,7 +81,7 @@ static void (*const own_texts[KVG_AXIS_COUNT])(const kvg_case *c, char *out, siz
     [KVG_AXIS_POLICY] = policy_text, [KVG_AXIS_MODEL] = model_text, [KVG_AXIS_PADDING] = padding_text,
     [KVG_AXIS_SHARED_KV] = shared_kv_text, [KVG_AXIS_ROPE] = rope_text, [KVG_AXIS_GROUP] = group_text,
     [KVG_AXIS_QUERIES] = queries_text, [KVG_AXIS_FILL] = fill_text, [KVG_AXIS_SCALE] = scale_text,
-    [KVG_AXIS_BACKEND] = backend_text, [KVG_AXIS_LAYER] = layer_text,
+    [KVG_AXIS_BACKEND] = backend_text, [KVG_AXIS_LAYER] = layer_text, [KVG_AXIS_INVARIANT] = invariant_text,
 };
 
 /* "nvfp4", or "e4m3+nvfp4" where K and V differ. */

@@ -81,6 +81,9 @@ static const struct {
     {"page", KVG_RECORD_PAGE, offsetof(kvg_result, page)},
     {"reach", KVG_RECORD_REACH, offsetof(kvg_result, reach)},
     {"controls", KVG_RECORD_CONTROLS, offsetof(kvg_result, controls)},
+#define INVARIANCE(id, ...) {"along_" #id, KVG_RECORD_ALONG, offsetof(kvg_result, along[KVG_INVARIANCE_##id])},
+#include "harness/case/invariance.def"
+#undef INVARIANCE
 };
 
 kvg_status kvg_result_read(kvg_json line, kvg_result *out)

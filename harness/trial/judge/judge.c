@@ -8,6 +8,7 @@
 
 #include "harness/trial/judge/differences.h"
 #include "harness/trial/judge/far_pools.h"
+#include "harness/trial/judge/variance.h"
 #include "harness/trial/judge/judge_parts.h"
 #include "harness/trial/judge/known_wrong.h"
 #include "harness/trial/judge/relations.h"
@@ -274,6 +275,9 @@ typedef struct answers {
     kvg_outcome outcome;
     related_answer related[KVG_RELATIONS]; /* of each row of harness/trial/judge/relations.def */
     related_answer far;                    /* in far pools */
+    kvg_variance along[KVG_INVARIANCE_AXES]; /* how the rows of the first answer fared in other company */
+    kvg_status lost;                       /* not KVG_OK: the candidate was gone there, and why */
+    char why_lost[KVG_CANDIDATE_TEXT_SIZE];
 } answers;
 
 static bool is_gone(kvg_status s)
@@ -288,7 +292,7 @@ static kvg_status loss_of(const answers *a)
     for (size_t i = 0; i < KVG_RELATIONS; i++) {
         if (is_gone(a->related[i].status)) return a->related[i].status;
     }
-    return is_gone(a->far.status) ? a->far.status : KVG_OK;
+    return is_gone(a->far.status) ? a->far.status : a->lost;
 }
 
 static void note_why(related_answer *other)
@@ -305,12 +309,13 @@ static kvg_status ask(const kvg_question *q, kvg_candidate *candidate, bool agai
     if (s || a->outcome.status || a->outcome.fault[0] || !again) return s;
     for (size_t i = 0; relations && i < KVG_RELATIONS; i++) {
         related_answer *other = &a->related[i];
+        if (!kvg_relation_is_right(kvg_relation_get(i))) continue;
         if (!kvg_relation_applies(kvg_relation_get(i), q, candidate)) continue;
         other->asked = true;
         other->question = i == KVG_RELATION_repeated ? q : &other->other_q;
         if (other->question != q) s = kvg_question_with_other_q(q, i, &other->other_q);
         if (s) return s;
-        other->status = kvg_relation_answer(kvg_relation_get(i), other->question, candidate, &other->tensors);
+        other->status = kvg_relation_answer(kvg_relation_get(i), other->question, candidate, &other->tensors, NULL);
         note_why(other);
         if (is_gone(other->status)) return KVG_OK;
     }
@@ -318,7 +323,12 @@ static kvg_status ask(const kvg_question *q, kvg_candidate *candidate, bool agai
         a->far = (related_answer){.asked = true, .question = q};
         a->far.status = kvg_far_answer(q, candidate, &a->far.tensors);
         note_why(&a->far);
+        if (is_gone(a->far.status)) return KVG_OK;
     }
+    s = kvg_invariance_ask(q, candidate, &a->first, a->along);
+    if (!is_gone(s)) return s;
+    a->lost = s;
+    snprintf(a->why_lost, sizeof a->why_lost, "%s", kvg_error_text());
     return KVG_OK;
 }
 
@@ -443,6 +453,11 @@ static void judge_case(running_case *b, bool controls, kvg_result *out)
     }
     judge_first(t, &b->answers, out);
     judge_related(t, &b->answers, out);
+    if (b->answers.lost && out->verdict == KVG_VERDICT_PASS) {
+        out->verdict = verdict_of(b->answers.lost);
+        snprintf(out->detail, sizeof out->detail, "in other company: %.400s", b->answers.why_lost);
+    }
+    kvg_invariance_judge(t->question->c, b->answers.along, out);
     if (!controls || (out->verdict != KVG_VERDICT_PASS && out->verdict != KVG_VERDICT_FAIL)) return;
     try_known_wrong(t, &b->answers.first, b->doubted, &b->known_wrong, out);
     if (!b->doubted || out->verdict != KVG_VERDICT_MISTRUSTED) count_reach(t, out);

@@ -16,6 +16,7 @@
  *   judge_decode           Numbers against the exact answer, bits under a profile, probes.
  *   judge_shares           How much of what is wrong another wrong answer has, too.
  *   relations              Op decode: the same question asked in other ways (relations.def).
+ *   variance               Op decode: the same rows in other company, compared with the first answer.
  *   far_pools              The same question in pools that leave 32 bits.
  *   known_wrong            The one pass over the known-wrong answers to a question.
  *   witnesses              Which of them show that an axis, for which a case asks, is seen (witnesses.def).

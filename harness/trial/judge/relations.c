@@ -9,9 +9,17 @@
 typedef struct request {
     uint32_t sequence, first, rows;
     int32_t length;
+    uint32_t call; /* requests of one call stand together and have the same number */
+    bool beside;   /* it keeps others company, and its answer is left alone */
 } request;
 
-enum { MOST_ALONE = 32 }; /* requests with a call of their own, because every call copies whole pools */
+enum {
+    MOST_ALONE = 32, /* requests with a call of their own, because every call copies whole pools */
+    COPIES = 3,
+    CUT = 13         /* no tile of a kernel is a multiple of it */
+};
+
+typedef enum relation_asked { RELATION_RIGHT = 1, RELATION_BITS = 2, RELATION_BOTH = 3 } relation_asked;
 
 /* The pools that a call reads: those of the case, or copies. */
 typedef struct pool_set {
@@ -25,6 +33,8 @@ struct kvg_relation {
     bool together;
     kvg_status (*pools)(const kvg_question *d, kvg_candidate *candidate, pool_set *out);
     bool (*applies)(const kvg_question *d, kvg_candidate *candidate);
+    kvg_invariance axis;
+    relation_asked asked;
     const char *summary;
 };
 
@@ -50,9 +60,9 @@ static size_t in_pieces(const kvg_question *d, uint32_t piece, request *out)
         for (uint32_t j = 0; j < n; j += piece) {
             const uint32_t taken = n - j < piece ? n - j : piece;
             const int64_t seen = (int64_t)lengths[s] - (n - j - taken);
-            out[count++] = (request){s, first + j, taken, seen > 0 ? (int32_t)seen : 0};
+            out[count++] = (request){s, first + j, taken, seen > 0 ? (int32_t)seen : 0, 0, false};
         }
-        if (n == 0) out[count++] = (request){s, first, 0, lengths[s]};
+        if (n == 0) out[count++] = (request){s, first, 0, lengths[s], 0, false};
         first += n;
     }
     return count;
@@ -79,7 +89,7 @@ static size_t beside(const kvg_question *d, bool same, request *out)
     const size_t n = as_given(d, out);
     for (size_t i = n; i-- > 0;) {
         const request r = out[i];
-        out[2 * i] = same ? r : (request){r.sequence, r.first, 0, 0};
+        out[2 * i] = same ? r : (request){.sequence = r.sequence, .first = r.first};
         out[2 * i + 1] = r;
     }
     return 2 * n;
@@ -87,6 +97,91 @@ static size_t beside(const kvg_question *d, bool same, request *out)
 
 static size_t twice(const kvg_question *d, request *out) { return beside(d, true, out); }
 static size_t with_empty(const kvg_question *d, request *out) { return beside(d, false, out); }
+
+static size_t crowd(const kvg_question *d, request *out)
+{
+    const size_t n = as_given(d, out);
+    for (size_t i = n; i < n * (1 + COPIES); i++) {
+        out[i] = out[i - n];
+        out[i].beside = true;
+    }
+    return n * (1 + COPIES);
+}
+
+/* As given, in two calls. */
+static size_t two_calls(const kvg_question *d, request *out)
+{
+    const size_t n = as_given(d, out);
+    for (size_t i = 0; i < n; i++) {
+        out[n + i] = out[i];
+        out[n + i].call = 1;
+    }
+    return n;
+}
+
+static size_t shortened(const kvg_question *d, request *out)
+{
+    const size_t n = two_calls(d, out);
+    for (size_t i = 0; i < n; i++) {
+        request *r = &out[i % 2 ? i : n + i];
+        r->beside = true;
+        r->length /= 2;
+    }
+    return 2 * n;
+}
+
+/* In the first call requests 0 and 1, 2 and 3, and so on share the pages of the longer one, in the second one 1 and 2,
+ * 3 and 4. The longer one is asked, if it has rows: else its pages need not hold anything. */
+static size_t sharing(const kvg_question *d, request *out)
+{
+    const size_t n = two_calls(d, out);
+    for (size_t i = 0; i < 2 * n; i++) out[i].beside = true;
+    for (size_t begin = 0; begin < 2; begin++) {
+        for (size_t i = begin; i + 1 < n; i += 2) {
+            request *pair = &out[begin * n + i];
+            const bool second = pair[1].length > pair[0].length;
+            if (pair[!second].length == 0 || pair[second].rows == 0) continue;
+            pair[!second].sequence = pair[second].sequence;
+            pair[second].beside = false;
+        }
+    }
+    return 2 * n;
+}
+
+/* Rows of every sequence in pieces of at most `piece`: a call for the first ones of all, one for the second ones. A
+ * request without rows stays in its place. */
+static size_t in_rounds(const kvg_question *d, uint32_t piece, request *out)
+{
+    const int32_t *rows = numbers(d, KVG_ROLE_QUERY_LENGTHS), *lengths = numbers(d, KVG_ROLE_LENGTHS);
+    size_t count = 0;
+    bool more = true;
+    for (uint32_t round = 0; more; round++) {
+        uint32_t first = 0;
+        more = false;
+        for (uint32_t s = 0; s < d->c->problem.paging.sequences; s++) {
+            const uint32_t n = (uint32_t)rows[s], begin = n / piece < round ? n : round * piece;
+            const uint32_t taken = n - begin < piece ? n - begin : piece, left = taken ? n - begin - taken : 0;
+            const int64_t seen = (int64_t)lengths[s] - left;
+            out[count++] = (request){s, first + begin, taken, seen > 0 ? (int32_t)seen : 0, round, false};
+            more |= left > 0;
+            first += n;
+        }
+    }
+    return count;
+}
+
+static size_t steps(const kvg_question *d, request *out) { return in_rounds(d, 1, out); }
+static size_t cuts(const kvg_question *d, request *out) { return in_rounds(d, CUT, out); }
+
+/* Room for the longest list of a relation. */
+static size_t most_requests(const kvg_question *d)
+{
+    const int32_t *rows = numbers(d, KVG_ROLE_QUERY_LENGTHS);
+    const size_t sequences = d->c->problem.paging.sequences;
+    size_t rounds = 2 * (1 + COPIES);
+    for (size_t s = 0; s < sequences; s++) rounds = (size_t)rows[s] > rounds ? (size_t)rows[s] : rounds;
+    return sequences * rounds + d->c->problem.attention.queries;
+}
 
 /* --- pools --- */
 
@@ -190,6 +285,13 @@ static bool many_requests(const kvg_question *d, kvg_candidate *candidate)
     return d->c->problem.paging.sequences > 1;
 }
 
+/* Other lengths see the tokens of a sequence from the first one on: a window may have lost these. */
+static bool other_lengths(const kvg_question *d, kvg_candidate *candidate)
+{
+    const kvg_problem *p = &d->c->problem;
+    return many_requests(d, candidate) && p->attention.window == 0 && kvg_problem_blocks(p) != KVG_BLOCKS_RING;
+}
+
 static bool many_blocks(const kvg_question *d, kvg_candidate *candidate)
 {
     (void)candidate;
@@ -243,7 +345,8 @@ static bool has_append(const kvg_question *d, kvg_candidate *candidate)
 /* --- the table --- */
 
 static const kvg_relation relations[] = {
-#define RELATION(id, requests, together, pools, applies, summary) {#id, requests, together, pools, applies, summary},
+#define RELATION(id, requests, together, pools, applies, axis, asked, summary) \
+    {#id, requests, together, pools, applies, KVG_INVARIANCE_##axis, RELATION_##asked, summary},
 #include "harness/trial/judge/relations.def"
 #undef RELATION
 };
@@ -251,6 +354,9 @@ static const kvg_relation relations[] = {
 const kvg_relation *kvg_relation_get(size_t index) { return &relations[index]; }
 const char *kvg_relation_id(const kvg_relation *relation) { return relation->id; }
 const char *kvg_relation_summary(const kvg_relation *relation) { return relation->summary; }
+kvg_invariance kvg_relation_axis(const kvg_relation *relation) { return relation->axis; }
+bool kvg_relation_is_right(const kvg_relation *relation) { return relation->asked & RELATION_RIGHT; }
+bool kvg_relation_has_bits(const kvg_relation *relation) { return relation->asked & RELATION_BITS; }
 
 bool kvg_relation_applies(const kvg_relation *relation, const kvg_question *d, kvg_candidate *candidate)
 {
@@ -290,7 +396,7 @@ static void scatter_rows(const request *requests, size_t count, const kvg_tensor
     const size_t bytes = to->bytes / (size_t)to->shape[0];
     const uint8_t *row = from->data;
     for (size_t i = 0; i < count; i++) {
-        memcpy((uint8_t *)to->data + requests[i].first * bytes, row, requests[i].rows * bytes);
+        if (!requests[i].beside) memcpy((uint8_t *)to->data + requests[i].first * bytes, row, requests[i].rows * bytes);
         row += requests[i].rows * bytes;
     }
 }
@@ -319,11 +425,37 @@ static kvg_status call(const kvg_question *d, kvg_candidate *candidate, const po
     return s;
 }
 
+/* In the calls that the list says. */
+static kvg_status in_calls(const kvg_question *d, kvg_candidate *candidate, const pool_set *pools,
+                           const request *requests, size_t count, kvg_tensor_set *answer)
+{
+    kvg_status s = KVG_OK;
+    for (size_t begin = 0, end = 0; !s && begin < count; begin = end) {
+        while (end < count && requests[end].call == requests[begin].call) end++;
+        s = call(d, candidate, pools, requests + begin, end - begin, answer);
+    }
+    return s;
+}
+
+/* A call for each, as far as there are not too many. */
+static kvg_status alone(const kvg_question *d, kvg_candidate *candidate, const pool_set *pools,
+                        const request *requests, size_t count, kvg_tensor_set *answer)
+{
+    const size_t parts = count < MOST_ALONE ? count : MOST_ALONE;
+    kvg_status s = KVG_OK;
+    for (size_t i = 0; !s && i < parts; i++) {
+        const size_t begin = i * count / parts, end = (i + 1) * count / parts;
+        s = call(d, candidate, pools, requests + begin, 1, answer);
+        if (!s) s = call(d, candidate, pools, requests + begin + 1, end - begin - 1, answer);
+    }
+    return s;
+}
+
 kvg_status kvg_relation_answer(const kvg_relation *relation, const kvg_question *d, kvg_candidate *candidate,
-                               kvg_tensor_set *answer)
+                               kvg_tensor_set *answer, bool *rows)
 {
     const kvg_problem *p = &d->c->problem;
-    const size_t most = 2 * ((size_t)p->paging.sequences + p->attention.queries);
+    const size_t most = most_requests(d);
     request *requests = malloc(most * sizeof *requests);
     pool_set made = {.where = {.question = d, .blocks = p->paging.blocks}};
     kvg_status s = kvg_set_alloc(p, d->op->outputs, answer);
@@ -331,12 +463,10 @@ kvg_status kvg_relation_answer(const kvg_relation *relation, const kvg_question 
     if (!s) s = relation->pools(d, candidate, &made);
     if (!s) {
         const size_t count = relation->requests(d, requests);
-        const size_t parts = relation->together ? 1 : count < MOST_ALONE ? count : MOST_ALONE;
-        for (size_t i = 0; !s && i < parts; i++) {
-            const size_t begin = i * count / parts, end = (i + 1) * count / parts;
-            const size_t first = relation->together ? end - begin : 1;
-            s = call(d, candidate, &made, requests + begin, first, answer);
-            if (!s) s = call(d, candidate, &made, requests + begin + first, end - begin - first, answer);
+        s = relation->together ? in_calls(d, candidate, &made, requests, count, answer)
+                               : alone(d, candidate, &made, requests, count, answer);
+        for (size_t i = 0; !s && rows && i < count; i++) {
+            for (uint32_t k = 0; !requests[i].beside && k < requests[i].rows; k++) rows[requests[i].first + k] = true;
         }
     }
     kvg_set_free(&made.copy);

@@ -251,7 +251,7 @@ typedef struct piece {
     bool *measured; /* NULL: the piece is there wherever an answer was judged */
 } piece;
 
-enum { PIECES = 10 };
+enum { PIECES = 10 + KVG_INVARIANCE_AXES };
 
 static void pieces_of(kvg_result *r, piece out[PIECES])
 {
@@ -264,6 +264,10 @@ static void pieces_of(kvg_result *r, piece out[PIECES])
         {KVG_RECORD_PAGE, &r->page, &r->page.measured},
         {KVG_RECORD_REACH, &r->reach, &r->reach.measured},
         {KVG_RECORD_CONTROLS, &r->controls, &r->controls.measured},
+#define INVARIANCE(id, ...) \
+        {KVG_RECORD_ALONG, &r->along[KVG_INVARIANCE_##id], &r->along[KVG_INVARIANCE_##id].measured},
+#include "harness/case/invariance.def"
+#undef INVARIANCE
     };
     memcpy(out, pieces, sizeof pieces);
 }

@@ -15,7 +15,7 @@
 #include "harness/trial/judge/truth.h"
 #include "harness/trial/question/fill.h"
 
-enum { SEQUENCES = 4 };
+enum { SEQUENCES = 4, RIGHT = 11 }; /* RIGHT: relations whose answers must be right */
 
 /* What a call looks like, and the first call of a case. */
 typedef struct call {
@@ -228,7 +228,7 @@ static void test_a_right_implementation_holds_all_relations(void **state)
         kvg_result r;
         check(profiles[i], NULL, false, &r);
         if (r.verdict != KVG_VERDICT_PASS) fail_msg("%s", r.detail);
-        assert_int_equal(r.relations.count, KVG_RELATIONS);
+        assert_int_equal(r.relations.count, RIGHT);
     }
 }
 
@@ -247,8 +247,8 @@ static void test_each_relation_can_fail(void **state)
         {"poisoned", poison, false},            {"zeroed", zeros, false},
         {"appended", NULL, true},
     };
-    assert_int_equal(sizeof rows / sizeof rows[0], KVG_RELATIONS);
-    for (size_t i = 0; i < 4 * KVG_RELATIONS; i++) {
+    assert_int_equal(sizeof rows / sizeof rows[0], RIGHT);
+    for (size_t i = 0; i < 4 * RIGHT; i++) {
         char begin[64];
         kvg_result r;
         const size_t row = i / 4; /* without a profile, and with each in turn */
@@ -277,11 +277,11 @@ static void test_the_judge_asks_before_it_knows(void **state)
     kvg_result r;
     check(KVG_PROFILE_NONE, NULL, false, &r);
     assert_int_equal(r.verdict, KVG_VERDICT_PASS);
-    assert_true(calls > KVG_RELATIONS);
+    assert_true(calls > RIGHT);
     assert_int_equal(calls_before_knowing, calls);
     check(KVG_PROFILE_NONE, first_call_of_all, false, &r);
     assert_int_equal(r.verdict, KVG_VERDICT_FAIL);
-    assert_true(calls > KVG_RELATIONS);
+    assert_true(calls > RIGHT);
     assert_int_equal(calls_before_knowing, calls);
 }
 
@@ -321,7 +321,24 @@ static void test_an_unclaimed_append_is_not_asked(void **state)
     kvg_check_case(&c, candidate, &r);
     kvg_candidate_end(candidate);
     assert_int_equal(r.verdict, KVG_VERDICT_PASS);
-    assert_int_equal(r.relations.count, KVG_RELATIONS - 1);
+    assert_int_equal(r.relations.count, RIGHT - 1);
+}
+
+/* Whoever dies in other company, where nothing need hold, has died, too. */
+static void test_a_death_in_other_company(void **state)
+{
+    (void)state;
+    kvg_case c = make_case(KVG_PROFILE_NONE);
+    kvg_result r;
+    c.relations = false;
+    c.invariant = c.findings = KVG_INVARIANCE_ALL;
+    wrong_when = NULL;
+    calls = 0;
+    last_words = KVG_ERR_DEVICE;
+    kvg_check_run(&c, &fickle, &r);
+    last_words = KVG_OK;
+    assert_int_equal(r.verdict, KVG_VERDICT_CRASH);
+    assert_int_equal(r.lost, KVG_ERR_DEVICE);
 }
 
 /* Whoever answers a question answers it in every form. */
@@ -375,6 +392,7 @@ int main(void)
         cmocka_unit_test(test_each_relation_can_fail),
         cmocka_unit_test(test_the_judge_asks_before_it_knows),
         cmocka_unit_test(test_a_death_in_a_relation),
+        cmocka_unit_test(test_a_death_in_other_company),
         cmocka_unit_test(test_a_refusal_in_a_relation),
         cmocka_unit_test(test_an_unclaimed_append_is_not_asked),
         cmocka_unit_test(test_data_that_tell_nothing_are_drawn_again),
