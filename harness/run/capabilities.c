@@ -191,6 +191,12 @@ static kvg_status check_feature(kvg_json value)
     return kvg_json_fail_name(value, "feature", name, feature_names, FEATURES);
 }
 
+static kvg_status check_invariant(kvg_json value)
+{
+    uint32_t set = 0;
+    return kvg_config_invariance(value, &set);
+}
+
 /* --- an item of a list, as the schema describes it --- */
 
 typedef struct claim_axis claim_axis;
@@ -200,13 +206,14 @@ static void add_layouts(const claim_axis *axis, kvg_json_text *out);
 static void add_formats(const claim_axis *axis, kvg_json_text *out);
 static void add_integers(const claim_axis *axis, kvg_json_text *out);
 static void add_features(const claim_axis *axis, kvg_json_text *out);
+static void add_invariant(const claim_axis *axis, kvg_json_text *out);
 
 /* In the order in which a case is compared with claims. */
 struct claim_axis {
     const char *key, *word;
     bool required; /* of every claim */
     bool limits;   /* left out: no limit; else: none of them */
-    void (*words)(const kvg_case *c, uint32_t sm, words *out);
+    void (*words)(const kvg_case *c, uint32_t sm, words *out); /* NULL: no case is left out for it */
     kvg_status (*check)(kvg_json value);
     void (*add_item)(const claim_axis *axis, kvg_json_text *out); /* for the schema */
     kvg_axis names;                                         /* of a config: whose names an item is */
@@ -231,6 +238,9 @@ static const claim_axis axes[] = {
      "Left out: any, and none."},
     {"features", "feature", false, false, feature_words, check_feature, add_features, KVG_AXIS_COUNT, 0,
      "What a case may ask beside. Left out: nothing."},
+    {"invariant", "", false, false, NULL, check_invariant, add_invariant, KVG_AXIS_COUNT, 0,
+     "Axes of docs/spec/invariance.md along which rows keep their bits. Along others a difference is told, and fails "
+     "nothing. Left out: none."},
 };
 enum { AXES = sizeof axes / sizeof axes[0] };
 
@@ -268,6 +278,12 @@ static void add_features(const claim_axis *axis, kvg_json_text *out)
 {
     (void)axis;
     kvg_json_add_enum(out, NULL, feature_names);
+}
+
+static void add_invariant(const claim_axis *axis, kvg_json_text *out)
+{
+    (void)axis;
+    kvg_json_add_enum(out, NULL, kvg_invariance_names);
 }
 
 static void add_axis(const claim_axis *axis, kvg_json_text *out)
@@ -450,6 +466,7 @@ static const char *lacks(kvg_json claim, const claim_axis *axis, const words *w)
 static bool covers(kvg_json claim, size_t a, const kvg_case *c, uint32_t sm, char *missing, size_t size)
 {
     words w = {0};
+    if (!axes[a].words) return true;
     axes[a].words(c, sm, &w);
     const char *word = lacks(claim, &axes[a], &w);
     if (word) snprintf(missing, size, "%s %s", axes[a].word, word);
@@ -475,6 +492,23 @@ bool kvg_capabilities_claim(const kvg_capabilities *capabilities, const kvg_case
     memcpy(r->unclaimed, why, sizeof why);
     snprintf(r->detail, sizeof r->detail, "unclaimed: %s", r->unclaimed);
     return false;
+}
+
+uint32_t kvg_capabilities_invariant(const kvg_capabilities *capabilities, const kvg_case *c, uint32_t sm)
+{
+    uint32_t set = 0;
+    for (size_t i = 0; i < kvg_json_count(capabilities->claims); i++) {
+        char missing[KVG_UNCLAIMED_TEXT];
+        const kvg_json claim = kvg_json_at(capabilities->claims, i);
+        kvg_json list;
+        size_t a = 0;
+        while (a < AXES && covers(claim, a, c, sm, missing, sizeof missing)) a++;
+        if (a < AXES || !kvg_json_has(claim, "invariant") || kvg_json_get(claim, "invariant", &list)) continue;
+        for (size_t k = 0; k < kvg_json_count(list); k++) {
+            if (kvg_config_invariance(kvg_json_at(list, k), &set)) return set; /* no: it has been checked */
+        }
+    }
+    return set;
 }
 
 /* --- what nobody asks --- */
@@ -530,7 +564,7 @@ kvg_status kvg_capabilities_unasked(const kvg_capabilities *capabilities, const 
         const kvg_json claim = kvg_json_at(capabilities->claims, i);
         for (const claim_axis *axis = axes; axis < axes + AXES; axis++) {
             kvg_json list;
-            if (axis->words == sm_words || !kvg_json_has(claim, axis->key)) continue;
+            if (!axis->words || axis->words == sm_words || !kvg_json_has(claim, axis->key)) continue;
             if (!s) s = kvg_json_get(claim, axis->key, &list);
             for (size_t k = 0; !s && k < kvg_json_count(list); k++) {
                 char text[KVG_UNCLAIMED_TEXT] = "";

@@ -36,4 +36,7 @@ kvg_json kvg_capabilities_claims(const kvg_capabilities *capabilities);
  * "format nvfp4.vllm", "feature sinks". No capabilities: all is claimed. */
 bool kvg_capabilities_claim(const kvg_capabilities *capabilities, const kvg_case *c, uint32_t sm, kvg_result *r);
 
+/* The axes of invariance that claims which cover the case list. */
+uint32_t kvg_capabilities_invariant(const kvg_capabilities *capabilities, const kvg_case *c, uint32_t sm);
+
 #endif
