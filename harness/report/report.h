@@ -6,6 +6,7 @@
  *   report_table, _text    The table for a terminal; report_summary has its totals, report_causes what did not pass.
  *   report_html, _plot     The page with its plots.
  *   report_junit           JUnit XML.
+ *   report_invariance      The table of `kvgold invariance`.
  *   report_origin          Where the results come from.
  *   report_decode, _unclaimed
  *                          The part of one op, what no claim covers, and what a candidate was not kept from.
