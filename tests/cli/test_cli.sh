@@ -112,7 +112,7 @@ config planted.json '{"op": "quantise", "format": "nvfp4", "kv_heads": [1, 19, 3
 
 # --- help and usage ---------------------------------------------------------------------------------------------------
 
-for command in check lint list new explain probe report coverage bench compare golden generate matrix memory mode pool doctor; do
+for command in check invariance lint list new explain probe report coverage bench compare golden generate matrix memory mode pool doctor; do
     expect "$command --help" 0 "usage: kvgold $command" "$kvgold" "$command" --help
     check "$command --help is on stdout" test -z "$("$kvgold" "$command" --help 2>&1 >/dev/null)"
     expect "$command --wrong is a usage error" 2 "kvgold $command: " "$kvgold" "$command" --wrong
@@ -122,7 +122,7 @@ refused() {
     expect "$2 ${*:3}: $1" 2 "kvgold $2: option $1 (see \`kvgold $2 --help\`)" "$kvgold" "${@:2}"
     check "... in one line" test "$(wc -l <<<"$output")" == 1
 }
-for command in check lint probe report coverage bench compare generate matrix memory mode pool; do
+for command in check invariance lint probe report coverage bench compare generate matrix memory mode pool; do
     refused "--wrong is unknown" "$command" --wrong
     refused "--help=5 takes no value" "$command" --help=5
     refused "-x is unknown" "$command" -xh
