@@ -221,8 +221,8 @@ static const kvg_field along[] = {
     KVG_FIELD(kvg_variance, NUMBER, "agree", agree, GIVEN, "keys", "the most keys of a row that does not differ, fewer "
               "than `from`"),
     KVG_FIELD(kvg_variance, NUMBER, "largest", largest, GIVEN, "", "largest difference of two numbers"),
-    KVG_FIELD(kvg_variance, NUMBER, "ulps", ulps, GIVEN, "ulp", "the same in units in the last place of the larger "
-              "number"),
+    KVG_FIELD(kvg_variance, NUMBER, "ulps", ulps, GIVEN, "ulp", "the same in units in the last place of the largest "
+              "number of the row's head"),
     KVG_FIELD(kvg_variance, COUNT, "nans", nans, GIVEN, "pairs", "pairs of a number and a NaN"),
     KVG_FIELD(kvg_variance, TEXT, "relation", relation, GIVEN, "", "the first relation that did not hold, or had no "
               "answer"),

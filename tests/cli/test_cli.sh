@@ -169,7 +169,7 @@ meant() {
     check "... in one line" test "$(wc -l <<<"$output")" == 1
 }
 meant "no command 'chekc' (did you mean 'check'?)" chekc
-meant "no command 'frobnicate'; known: check, lint" frobnicate
+meant "no command 'frobnicate'; known: check, invariance, lint" frobnicate
 meant "no option --bakend (did you mean --backend?)" check one.json --bakend reference
 meant "no option --sed (did you mean --seed?)" check one.json --sed=0x1
 meant "no backend 'refrence' (did you mean 'reference'?)" check one.json -o bad --backend refrence

@@ -32,25 +32,30 @@ static kvg_status rows_open(const kvg_problem *p, rows *r)
 
 /* --- comparison --- */
 
-/* Distance of two numbers of a type in units in the last place of the larger one. */
-static double ulps_of(kvg_dtype dtype, double a, double b)
+/* The unit in the last place of a number of a type. */
+static double unit_of(kvg_dtype dtype, double size)
 {
     const int digits = dtype == KVG_DTYPE_F32 ? 24 : dtype == KVG_DTYPE_F16 ? 11 : 8;
     const int least = dtype == KVG_DTYPE_F16 ? -13 : -125; /* frexp's exponent of the smallest normal number */
     int exponent;
-    (void)frexp(fmax(fabs(a), fabs(b)), &exponent);
-    return ldexp(fabs(a - b), digits - (exponent > least ? exponent : least));
+    (void)frexp(size, &exponent);
+    return ldexp(1, (exponent > least ? exponent : least) - digits);
 }
 
+/* The numbers of a head, whose largest one says what a difference is worth. */
 static void compare_numbers(kvg_dtype dtype, const void *home, const void *other, size_t count, kvg_variance *v)
 {
+    double difference = 0, size = 0;
     for (size_t i = 0; i < count; i++) {
         const double a = kvg_number_at(dtype, home, i), b = kvg_number_at(dtype, other, i);
         if (isnan(a) != isnan(b)) v->nans++;
-        if (isnan(a) || isnan(b) || a == b || fabs(a - b) <= v->largest) continue;
-        v->largest = fabs(a - b);
-        v->ulps = isinf(v->largest) ? INFINITY : ulps_of(dtype, a, b);
+        if (isfinite(a)) size = fmax(size, fabs(a));
+        if (isfinite(b)) size = fmax(size, fabs(b));
+        if (!isnan(a) && !isnan(b) && a != b) difference = fmax(difference, fabs(a - b));
     }
+    if (difference <= v->largest) return;
+    v->largest = difference;
+    v->ulps = isinf(difference) ? INFINITY : difference / unit_of(dtype, size);
 }
 
 /* A row of a tensor is its heads, one after the other. */

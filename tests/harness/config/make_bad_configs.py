@@ -351,7 +351,7 @@ PROGRAM = {
     "pool_large": (paged(layout="vllm", blocks=2**24, layers=1024, block_tokens=2**20, kv_heads=1024, head_dim=1024), "exceeds 2^63 - 1 bytes"),
     # op decode
     "decode_rows": (decode(layout="rows"), "op decode works on a paged layout, not on layout rows"),
-    "decode_group_flatten": (paged(op="flatten", group=2), "group, queries, window, softcap, score_scale, sinks, operands, answers and relations are for op decode only: give op decode a group of its own"),
+    "decode_group_flatten": (paged(op="flatten", group=2), "group, queries, window, softcap, score_scale, sinks, operands, answers, relations and invariant are for op decode only: give op decode a group of its own"),
     "decode_window_append": (paged(window=4), "are for op decode only"),
     "decode_operands_quantise": (group(operands="f16"), "are for op decode only"),
     "decode_profile_probe": (paged(op="probe", profile="sm90.mma16816.v1"), "op probe gives the same bits on every chip: no profile"),
