@@ -10,6 +10,7 @@
     check                    a callable asked about a config
     predict, which           what a kernel gives for q, k and v, bit for bit; whose bits an answer has
     invariance, Batch        in whose company the rows of an attention change their bits
+    rollout                  how far a model's rollout is from one forward pass, and in which layer they part
     pytest_cases             a pack's cases as pytest parameters
     pool.check               a block manager, asked as an engine would ask it (import kvgold.pool)
 
@@ -24,11 +25,12 @@ from .judge import assert_matches, save_answer
 from .pack import Answer, Case, ErratumWarning, Pack, Prompt, Unjudged, floats, load, load_prompt, typed, unpack_nibbles
 from .pages import pages
 from .predict import Kernel, predict, which
+from .rollout import rollout
 from .testing import pytest_cases
 
 __all__ = ["Answer", "Batch", "Case", "ErratumWarning", "Kernel", "Pack", "PackError", "Prompt", "Report", "Unjudged",
            "Verdict", "assert_matches", "check", "explain", "floats", "invariance", "load", "load_prompt", "pages", "predict", "pytest_cases",
-           "save_answer", "typed", "unpack_nibbles", "which"]
+           "rollout", "save_answer", "typed", "unpack_nibbles", "which"]
 
 
 def _version() -> str:

@@ -272,6 +272,16 @@ class Caller:
             self.homes[length] = self(Request(length))
         return self.homes[length]
 
+    def in_pages(self, lengths: Sequence[int]) -> bool:
+        """Whether the callable reads pages, as far as it answers."""
+        for n in lengths:
+            try:
+                self.home(n)
+                break
+            except NoAnswer:
+                continue
+        return self.reads_pages
+
     def seen(self, length: int) -> int:
         return min(length, self.of.window or length)
 
@@ -388,11 +398,11 @@ def _laid(ask: Caller, lengths: Sequence[int], pages: Mapping[str, Pages], twice
     def asked(n: int, of: Pages) -> Rows:
         return ask(*[Request(n)] * (1 + twice), pages=of)[:1]
 
-    for n in lengths:
-        if ask.home(n) and ask.reads_pages:
-            home = functools.cache(lambda: asked(n, next(iter(pages.values()))))
-            for text, of in list(pages.items())[1:]:
-                yield Question(text, [ask.seen(n)], home, lambda: asked(n, of))
+    first, *others = pages.items()
+    for n in lengths if ask.in_pages(lengths) else ():
+        home = functools.cache(lambda: asked(n, first[1]))
+        for text, of in others:
+            yield Question(text, [ask.seen(n)], home, lambda: asked(n, of))
 
 
 def pages(ask: Caller, lengths: Sequence[int]) -> Questions:
@@ -530,14 +540,11 @@ def invariance(attention: Attention | str, *, heads: int = 32, kv_heads: int = 8
             finding = findings.get(axis)
             if finding is None or unsteady:
                 continue
-            try:
-                for number, question in enumerate(questions(ask, sparse)):
-                    progress.what = f"kvgold.invariance: axis {axis}, question {number + 1}: {question.company}"
-                    _judge(question, finding)
-                if questions in BY_LENGTH:
-                    _bisect(ask, questions, finding)
-            except NoAnswer as error:
-                finding.unanswered.setdefault(str(error), []).append("the first question")
+            for number, question in enumerate(questions(ask, sparse)):
+                progress.what = f"kvgold.invariance: axis {axis}, question {number + 1}: {question.company}"
+                _judge(question, finding)
+            if questions in BY_LENGTH:
+                _bisect(ask, questions, finding)
             if ask.changed():
                 raise ValueError(f"the callable has written into its arguments (axis {axis}): give it copies")
             unsteady = axis == "repeat" and finding.differing > 0

@@ -54,8 +54,11 @@ def is_simple(batch: Batch) -> bool:
     return same and rows in (1, tokens) and not batch.window
 
 
-def sdpa(batch: Batch) -> torch.Tensor:
+def sdpa(batch: Batch, grouped: bool = True) -> torch.Tensor:
+    """`grouped`: query heads share K and V as they are; else each has a copy, for a backend that knows no groups."""
     q, k, v, sees = padded(batch)
+    if not grouped:
+        k, v = (x.repeat_interleave(q.shape[1] // x.shape[1], 1) for x in (k, v))
     causal = is_simple(batch) and q.shape[2] > 1
     mask = None if is_simple(batch) else sees
     with torch.no_grad():
@@ -64,16 +67,16 @@ def sdpa(batch: Batch) -> torch.Tensor:
     return unpadded(out, batch)
 
 
-def _forced(backend: SDPBackend) -> Callable[[Batch], torch.Tensor]:
+def _forced(backend: SDPBackend, grouped: bool = True) -> Callable[[Batch], torch.Tensor]:
     def forced(batch: Batch) -> torch.Tensor:
         with sdpa_kernel(backend):
-            return sdpa(batch)
+            return sdpa(batch, grouped)
     return forced
 
 
 sdpa_math = _forced(SDPBackend.MATH)
 sdpa_flash = _forced(SDPBackend.FLASH_ATTENTION)
-sdpa_efficient = _forced(SDPBackend.EFFICIENT_ATTENTION)
+sdpa_efficient = _forced(SDPBackend.EFFICIENT_ATTENTION, grouped=False)
 sdpa_cudnn = _forced(SDPBackend.CUDNN_ATTENTION)
 
 
