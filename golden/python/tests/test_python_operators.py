@@ -1,0 +1,344 @@
+"""The C library by ctypes and torch's operators, against the numpy formats and layouts, which share no code with them."""
+
+import ctypes
+import os
+import shutil
+import subprocess
+import types
+
+import numpy as np
+import pytest
+
+from kvgold import formats_numpy as formats
+from kvgold import layouts_numpy as layouts
+from kvgold import library
+from kvgold.program import ROOTS, Missing
+from kvgold.problem import problem_of
+
+pytest.importorskip("ml_dtypes")
+from kvgold.adapters import numpy as second  # noqa: E402
+
+try:
+    library.library()
+except Missing as error:
+    pytest.skip(str(error), allow_module_level=True)
+
+SIZES = {"kv_heads": 2, "head_dim": 64, "block_tokens": 8, "blocks": 7, "layers": 2}
+LAYER, TOKENS, GROUP = 1, 20, 3
+CASES = [
+    {"format": "nvfp4", "layout": "hnd", "dtype": "bf16", "padding": {"row": 3, "data": 5, "scales": 7}},
+    {"format": "nvfp4", "layout": "trtllm", "dtype": "f16", "v_scale_swizzle": True},
+    {"format": "e4m3", "layout": "vllm_lbnhc", "dtype": "bf16"},
+    {"format": "int8", "layout": "trtllm", "dtype": "f16"},
+    {"format": "mx16", "layout": "hnd", "dtype": "f32"},
+    {"format": {"k": "e4m3", "v": "nvfp4"}, "dialect": {"k": "canonical", "v": "vllm"}, "layout": "slot", "dtype": "f16"},
+    {"format": "int4", "layout": "[B L N H]{ V.params K.codes V.codes K.params }", "dtype": "bf16"},
+]
+NAMES = {"f16": np.float16, "bf16": np.uint16, "f32": np.float32, "u8": np.uint8, "i32": np.int32, "i64": np.int64}
+
+
+@pytest.fixture
+def kt():
+    pytest.importorskip("torch")
+    import kvgold.torch
+    return kvgold.torch
+
+
+def test_offsets(tmp_path):
+    """Every struct has the size, and every member the offset, that the headers give it."""
+    compiler = shutil.which("cc")
+    if not compiler or not os.path.isfile(os.path.join(ROOTS[1], "core", "plugin.h")):
+        pytest.skip("no C compiler or no headers")
+    lines, ours = [], []
+    for struct, name in library.STRUCTS.items():
+        if struct is not library.Backend:  # which leaves out its end
+            lines.append(f'printf("{name} %zu\\n", sizeof({name}));')
+            ours.append(f"{name} {ctypes.sizeof(struct)}")
+        for member, *_ in struct._fields_:
+            lines.append(f'printf("{name}.{member} %zu %zu\\n", offsetof({name}, {member}), sizeof((({name} *)0)->{member}));')
+            field = getattr(struct, member)
+            ours.append(f"{name}.{member} {field.offset} {field.size}")
+    (tmp_path / "offsets.c").write_text(
+        "#include <stddef.h>\n#include <stdio.h>\n#include \"core/plugin.h\"\nint main(void)\n{\n" + "\n".join(lines)
+        + f'\nprintf("%d %d %d\\n", KVG_LAYOUT_TEXT, KVG_PAIRING_ADJACENT, KVG_PAIRING_HALVES);\nreturn 0;\n}}\n')
+    subprocess.run([compiler, "-I", ROOTS[1], "-o", tmp_path / "offsets", tmp_path / "offsets.c"], check=True)
+    theirs = subprocess.run([tmp_path / "offsets"], check=True, capture_output=True, text=True).stdout.split("\n")
+    assert theirs[:-2] == ours
+    assert theirs[-2] == f"{library.TEXT} {library.PAIRINGS['adjacent']} {library.PAIRINGS['halves']}"
+    # Members that the headers have and the classes lack would stand at the end: the sizes say that there are none.
+    backend = library.library().kvg_reference_backend().contents
+    assert backend.abi == 6 and backend.name == b"reference" and backend.problem_size == ctypes.sizeof(library.CProblem)
+
+
+def second_problem(axes, op, **more):
+    """The problem as the numpy implementation has it."""
+    def sides(axis, default):
+        given = axes.get(axis, default)
+        return (given["k"], given["v"]) if isinstance(given, dict) else (given, given)
+    name = "+".join(map(".".join, zip(sides("format", None), sides("dialect", "canonical"))))
+    own = {"layout": {"name": "own", "text": axes["layout"]}} if " " in axes["layout"] else {}
+    return problem_of(f"{op}/{name}/", {**SIZES, **axes, **own, "op": op, **more}, LAYER)
+
+
+def rows_of(axes, seed, tokens=TOKENS, heads=SIZES["kv_heads"], specials=True):
+    x = np.random.default_rng(seed).standard_normal((tokens, heads, SIZES["head_dim"])).astype(np.float32) * 3
+    if specials:
+        x[1, 0, :6] = np.nan, np.inf, -np.inf, -0.0, 1e-38, 448
+        x[2, 1], x[3] = 0, 1e-6
+    with np.errstate(all="ignore"):
+        return second.shaped(types.SimpleNamespace(dtype=axes["dtype"]), formats.convert(axes["dtype"], x), x.shape)
+
+
+def question(axes, specials=True, order=None):
+    """Tensors of two sequences, 13 and 7 tokens, in blocks of an order of one's own."""
+    blocks = np.arange(4) if order is None else np.asarray(order)
+    table = np.array([blocks[:2], blocks[2:]], np.int32)
+    slots = np.concatenate([table[s, np.arange(n) // 8].astype(np.int64) * 8 + np.arange(n) % 8
+                            for s, n in enumerate((13, 7))])
+    tensors = {"k": rows_of(axes, 1, specials=specials), "v": rows_of(axes, 2, specials=specials), "slots": slots,
+               "block_table": table, "lengths": np.array([13, 7], np.int32), "query_lengths": np.array([2, 1], np.int32),
+               "q": rows_of(axes, 3, 3, SIZES["kv_heads"] * GROUP, False)}
+    p = second_problem(axes, "append")
+    return tensors | {f"{name}_tensor_scale": np.array([g], np.float32)
+                      for name, side, g in zip(p.names, p.sides, (0.375, 1.625)) if side.tensor_scale}
+
+
+def by_library(op, axes, tensors, **more):
+    """The op's outputs; pools begin as tensors have them, else everything begins as zeros."""
+    asked = {**SIZES, **axes, **more}
+    if op in ("quantise", "dequantise"):
+        asked = {name: asked[name] for name in ("format", "dialect", "kv_heads", "head_dim", "dtype") if name in asked}
+    else:
+        asked["layer"] = LAYER
+    if op == "append" and "rope" in asked:
+        asked |= {"rope": {**asked["rope"], "positions": len(tensors["cos_sin"])}, "bias": True}
+    sizes = {"flatten": {"tokens": 16, "sequences": 2},
+             "decode": {"tokens": 16, "sequences": 2, "queries": 3, "group": GROUP, "sinks": "sinks" in tensors}}
+    asked |= sizes.get(op, {"tokens": TOKENS})
+    call = library.Call(library.problem(op=op, **asked))
+    out = {name: np.array(tensors[name]) if name in tensors else np.zeros(spec.shape, NAMES[spec.dtype])
+           for name, spec in call.outputs.items()}
+    call({name: (tensors[name].ctypes.data, tensors[name].nbytes) for name in call.inputs if name in tensors},
+         {name: (array.ctypes.data, array.nbytes) for name, array in out.items()})
+    return {name: array for name, array in out.items() if array.nbytes}
+
+
+def by_torch(op, axes, tensors, **more):
+    import torch
+
+    import kvgold.torch as kt
+    cache = kt.config(**SIZES, **axes, **more)
+    t = {name: torch.from_numpy(np.array(x).view(np.int16) if x.dtype == np.uint16 else np.array(x))
+         for name, x in tensors.items()}
+    t = {name: x.view(torch.bfloat16) if tensors[name].dtype == np.uint16 else x for name, x in t.items()}
+    pools = [t.get(name) for name in kt.POOLS] if "k_data" in t else list(kt.pools(cache))
+    scales = {name: t[name] for name in ("k_tensor_scale", "v_tensor_scale") if name in t}
+    if op == "append":
+        more = {name: t[name] for name in ("k_bias", "v_bias", "positions", "cos_sin") if name in t}
+        kt.append(t["k"], t["v"], t["slots"], *pools, cache, layer=LAYER, **scales, **more)
+        names, out = kt.POOLS, pools
+    elif op == "flatten":
+        names = "k_flat", "v_flat"
+        out = kt.flatten(*pools, t["block_table"], t["lengths"], cache, 16, layer=LAYER, **scales)
+    elif op == "decode":
+        names = "out", "lse"
+        out = kt.decode(t["q"], *pools, t["block_table"], t["lengths"], t["query_lengths"], cache, layer=LAYER,
+                        sinks=t.get("sinks"), **scales)
+    elif op == "quantise":
+        names, out = ("k_codes", "v_codes", "k_scales", "v_scales"), kt.quantise(t["k"], t["v"], cache, **scales)
+    else:
+        names = "k", "v"
+        out = kt.dequantise(t["k_codes"], t["v_codes"], t.get("k_scales"), t.get("v_scales"), cache, **scales)
+    return {name: (x.view(torch.int16).numpy().view(np.uint16) if x.dtype == torch.bfloat16 else x.numpy())
+            for name, x in zip(names, out) if x is not None and x.numel()}
+
+
+@pytest.fixture(params=["library", "torch"])
+def engine(request):
+    if request.param == "torch":
+        request.getfixturevalue("kt")
+        return by_torch
+    return by_library
+
+
+def same(given, right):
+    assert given.keys() == right.keys()
+    for name, array in right.items():
+        assert given[name].dtype == array.dtype and given[name].shape == array.shape, name
+        assert given[name].tobytes() == array.tobytes(), name
+
+
+@pytest.mark.parametrize("axes", CASES, ids=str)
+def test_stored_bytes(engine, axes):
+    """Rows with NaN, Inf and zeros: codes, scales, both pools whole, and what comes back."""
+    t = question(axes, order=[5, 2, 0, 6])
+    t["slots"][4] = -1  # a token that is skipped
+    p = second_problem(axes, "append")
+    with np.errstate(all="ignore"):
+        rows = engine("quantise", axes, t)
+        same(rows, second.quantise(p, t))
+        same(engine("dequantise", axes, {**t, **rows}), second.dequantise(p, {**t, **rows}))
+        pools = {name: np.full_like(x, 0xA5) for name, x in by_library("append", axes, t).items()}
+        right = {name: x.copy() for name, x in pools.items()}
+        second.append(p, t, right)
+        pools = engine("append", axes, {**t, **pools})
+        same(pools, right)
+        flat = {f"{name}_flat": second.shaped(p, np.zeros((2, 2, 16, 64), formats.RAW[p.dtype]), (2, 2, 16, 64))
+                for name in "kv"}
+        second.flatten(second_problem(axes, "flatten"), {**t, **pools}, flat)
+        same(engine("flatten", axes, {**t, **pools}), flat)
+
+
+def test_bias_and_rope(engine):
+    axes = {**CASES[1], "rope": {"dims": 32, "pairing": "halves"}}
+    t, random = question(axes), np.random.default_rng(7)
+    t |= {f"{side}_bias": rows_of(axes, seed, 1, specials=False)[0] for seed, side in ((8, "k"), (9, "v"))}
+    t |= {"positions": random.integers(0, 30, TOKENS).astype(np.int32),
+          "cos_sin": random.standard_normal((30, 16, 2)).astype(np.float32)}
+    right = {name: np.zeros_like(x) for name, x in by_library("append", CASES[1], t).items()}
+    with np.errstate(all="ignore"):
+        second.append(second_problem(axes, "append", bias=True), t, right)
+    same(engine("append", axes, t), right)
+
+
+@pytest.mark.parametrize("more", [{}, {"window": 5, "softcap": 2.5, "score_scale": 0.25}], ids=["plain", "options"])
+@pytest.mark.parametrize("axes", CASES, ids=str)
+def test_decode(engine, axes, more):
+    """Within the error of float64 and one rounding of the float64 answer, and the same bits over pages in another order."""
+    t, sinks = question(axes, specials=False), {"sinks": np.arange(-3, 3, dtype=np.float32)} if more else {}
+    pools = engine("append", axes, t)
+    given = engine("decode", axes, {**t, **pools, **sinks}, **more)
+    p = second_problem(axes, "decode", **more)
+    q = formats.load(p.dtype, second.raw_rows(t["q"])).reshape(t["q"].shape).astype(np.float64)
+    row, half = 0, {"bf16": 8, "f16": 11, "f32": 24}[p.dtype]  # half a unit in the last place: 2^-half of the number
+    for sequence, (length, count) in enumerate(((13, 2), (7, 1))):
+        at, slots = layouts.positions(p, t["block_table"][sequence], length)
+        k, v = (second.numbers(side, p.dtype, *(x.reshape(length * 2, -1) for x in second.stored_rows(p, pools, i, slots)),
+                               second.tensor_scale(p, i, t)).reshape(length, 2, 64) for i, side in enumerate(p.sides))
+        mine = slice(row, row := row + count)
+        out, lse = second.attend(p, q[mine], k, v, at, length - count, sinks.get("sinks"))
+        # A score of D products, each sum within D + 8 roundings of the sum of magnitudes (scale, cap and exp included);
+        # two sums over the keys.
+        most = max(1, np.abs(q).max() * np.abs(k).max() * 64)
+        score, sums = (64 + 8) * 2.0**-53 * most, (length + 4) * 2.0**-53
+        y = formats.load(p.dtype, second.raw_rows(given["out"])).reshape(given["out"].shape)[mine].astype(np.float64)
+        assert (np.abs(y - out) <= np.abs(out) * 2.0**-half + 2.0**-25 * (half == 11)
+                + (2 * score + sums) * np.abs(v).max()).all()
+        assert (np.abs(given["lse"][mine] - lse) <= np.abs(lse) * 2.0**-24 + score + sums).all()
+    other = question(axes, specials=False, order=[6, 1, 4, 3])
+    same(engine("decode", axes, {**other, **engine("append", axes, other), **sinks}, **more), given)
+
+
+def test_profile(engine):
+    """simt.fma.v1 is a contract on bits: neither the pages nor a query's company change them; it is not the exact answer."""
+    axes = CASES[0]
+    t, other = question(axes, specials=False), question(axes, specials=False, order=[6, 1, 4, 3])
+    given = [engine("decode", axes, {**x, **engine("append", axes, x)}, profile="simt.fma.v1") for x in (t, other)]
+    same(*given)
+    assert given[0]["lse"].tobytes() != engine("decode", axes, {**t, **engine("append", axes, t)})["lse"].tobytes()
+
+
+@pytest.mark.parametrize("more, words", [
+    ({"format": "nvfp5"}, "no format 'nvfp5'"), ({"dialect": "x"}, "no nvfp4 dialect 'x'"), ({"head_dim": 24}, "head_dim 24"),
+    ({"layout": "hndd"}, "no layout 'hndd'"), ({"blocks": -1}, "not a number from 0"), ({"padding": {"rows": 1}}, "'rows'"),
+    ({"profile": "sm9"}, "no profile"), ({"profile": "simt.fma.v1"}, "no profile"), ({"layer": 2}, "layer 2 of 2")])
+def test_refused_problems(more, words):
+    with pytest.raises(library.LibraryError, match=words) as raised:
+        library.problem(**{"op": "append", "tokens": 1, **SIZES, "format": "nvfp4", "layout": "hnd", **more})
+    assert "\n" not in str(raised.value)
+
+
+def test_refused_memory():
+    p = library.problem(op="quantise", format="e5m2", tokens=1, kv_heads=1, head_dim=8)
+    for inputs, words in (({}, "k has 0 bytes, not 16"), ({"k": (1, 15)}, "k has 15 bytes"), ({"k": (1, 16), "z": (1, 1)}, "v has")):
+        with pytest.raises(library.LibraryError, match=words):
+            library.run(p, inputs, {})
+
+
+def test_missing_library(monkeypatch, tmp_path):
+    (tmp_path / "x.so").write_text("")
+    monkeypatch.setenv("KVGOLD_LIBRARY", str(tmp_path / "x.so"))
+    with pytest.raises(Missing, match="is no libkvgold.so"):
+        library.library.__wrapped__()
+    monkeypatch.delenv("KVGOLD_LIBRARY")
+    monkeypatch.setattr(library, "ROOTS", (str(tmp_path),) * 2)
+    monkeypatch.setattr(library, "HOME", str(tmp_path))
+    with pytest.raises(Missing, match="build it"):
+        library.find_library()
+
+
+# ---- Of torch alone ----
+
+def arguments(kt, torch):
+    """Arguments of each operator, by its name."""
+    cache = kt.config(format="nvfp4", layout="vllm", dtype="f16", **SIZES)
+    k, v = (torch.from_numpy(rows_of({"dtype": "f16"}, seed, specials=False)) for seed in (1, 2))
+    g, slots = torch.tensor([0.5]), torch.arange(TOKENS)
+    pools, table = kt.pools(cache), torch.tensor([[1, 0, 2]], dtype=torch.int32)
+    length, count = (torch.tensor([n], dtype=torch.int32) for n in (20, 3))
+    q = torch.randn((3, 6, 64), generator=torch.Generator().manual_seed(1)).to(torch.float16)
+    rows = kt.quantise(k, v, cache, g, g)
+    return {"append": (k, v, slots, *pools, cache, LAYER, g, g), "flatten": (*pools, table, length, cache, 24, LAYER, g, g),
+            "decode": (q, *pools, table, length, count, cache, LAYER, g, g), "quantise": (k, v, cache, g, g),
+            "dequantise": (*rows, cache, g, g)}
+
+
+@pytest.mark.filterwarnings("default")
+@pytest.mark.parametrize("name", ["append", "flatten", "decode", "quantise", "dequantise"])
+def test_opcheck(kt, name):
+    import torch
+    torch.library.opcheck(getattr(torch.ops.kvgold, name).default, arguments(kt, torch)[name])
+
+
+@pytest.mark.filterwarnings("default")
+def test_compile(kt):
+    """No graph break, and the same bits; a step of other sizes, too."""
+    import torch
+    given = arguments(kt, torch)
+
+    def step(q, appended, decoded):
+        kt.append(*appended)
+        return kt.decode(q * 2, *decoded)
+    compiled = torch.compile(step, fullgraph=True, backend="aot_eager", dynamic=True)
+    for rows in (3, 2):
+        q = given["decode"][0][:rows]
+        decoded = [*given["decode"][1:7], torch.tensor([rows], dtype=torch.int32), *given["decode"][8:]]
+        for pool in given["append"][3:7]:
+            if pool is not None:
+                pool.zero_()
+        ours = compiled(q, given["append"], decoded)
+        assert all(torch.equal(a, b) for a, b in zip(ours, step(q, given["append"], decoded)))
+        assert ours[1].isfinite().all()
+
+
+def test_empty(kt):
+    import torch
+    given = arguments(kt, torch)
+    k, v, cache = given["quantise"][:3]
+    assert [x.shape for x in kt.quantise(k[:0], v[:0], cache)] == [(0, 2, 32)] * 2 + [(0, 2, 4)] * 2
+    assert [x.shape for x in kt.decode(given["decode"][0][:0], *given["decode"][1:])] == [(0, 6, 64), (0, 6)]
+
+
+@pytest.mark.parametrize("name, index, change, words", [
+    ("quantise", 0, lambda x: x.float(), r"k is float32 \[20, 2, 64\], not f16"),
+    ("quantise", 1, lambda x: x[:3], r"v is float16 \[3, 2, 64\]"),
+    ("quantise", 0, lambda x: x.clone().requires_grad_(), "no gradient"),
+    ("quantise", 3, lambda x: None, "k_tensor_scale is missing"),
+    ("_quantise", 1, lambda x: x.to("meta"), "v is on meta, other tensors are on cpu"),
+    ("append", 3, lambda x: x[:-1], "k_data has 16127 bytes; 16128 are needed"),
+    ("append", 3, lambda x: x.expand(2, -1), "contiguous"),
+    ("append", 4, lambda x: x if x is not None else "k", "v_data is given"),
+    ("append", 2, lambda x: x + 40, "slot"),
+    ("append", 2, lambda x: x.int(), r"slots is int32 \[20\], not i64"),
+    ("decode", 0, lambda x: x[:, :5], "multiple of 2 heads"),
+    ("decode", 6, lambda x: x + 5, "length"),
+    ("flatten", 4, lambda x: x[:, :2], r"block_table is int32 \[1, 2\], not i32 \[1, 3\]")])
+def test_refused_tensors(kt, name, index, change, words):
+    import torch
+    given = list(arguments(kt, torch)[name.strip("_")])
+    given[index] = change(given[index])
+    if isinstance(given[index], str):
+        given[index] = given[3]
+    with pytest.raises(Exception, match=words) as raised:
+        getattr(kt, name)(*given)
+    assert isinstance(raised.value, ValueError) and "\n" not in str(raised.value)
