@@ -13,6 +13,8 @@
     rollout                  how far a model's rollout is from one forward pass, and in which layer they part
     pytest_cases             a pack's cases as pytest parameters
     pool.check               a block manager, asked as an engine would ask it (import kvgold.pool)
+    torch, transformers      operators of torch, and a model's cache (import kvgold.torch, kvgold.transformers)
+    library                  the C library by ctypes (import kvgold.library)
 
 docs/spec/golden-pack.md is the format, docs/guide/adapters.md the manual. The package needs numpy alone; adapters need what their
 names say."""

@@ -1,7 +1,9 @@
 """The C library by ctypes and torch's operators, against the numpy formats and layouts, which share no code with them."""
 
 import ctypes
+import glob
 import os
+import re
 import shutil
 import subprocess
 import types
@@ -44,8 +46,19 @@ def kt():
     return kvgold.torch
 
 
+def members_of(name):
+    """The names of a struct's members in the headers, in order."""
+    for header in glob.glob(os.path.join(ROOTS[1], "core", "*.h")):
+        with open(header, encoding="utf-8") as file:
+            text = re.sub(r"/\*.*?\*/", "", file.read(), flags=re.S)
+        if found := re.search(rf"typedef struct {name} {{(.*?)}} {name};", text, re.S):
+            declared = re.sub(r"\(\*(\w+)\)\(.*?\);|\[.*?\]", r"\1;", found.group(1)).split(";")
+            return [word for part in declared for word in re.findall(r"(\w+)\s*(?:,|$)", part)]
+    raise AssertionError(f"no header has {name}")
+
+
 def test_offsets(tmp_path):
-    """Every struct has the size, and every member the offset, that the headers give it."""
+    """Every struct has the size and the members, and every member the offset, that the headers give it."""
     compiler = shutil.which("cc")
     if not compiler or not os.path.isfile(os.path.join(ROOTS[1], "core", "plugin.h")):
         pytest.skip("no C compiler or no headers")
@@ -54,7 +67,9 @@ def test_offsets(tmp_path):
         if struct is not library.Backend:  # which leaves out its end
             lines.append(f'printf("{name} %zu\\n", sizeof({name}));')
             ours.append(f"{name} {ctypes.sizeof(struct)}")
-        for member, *_ in struct._fields_:
+        members = [member for member, *_ in struct._fields_]
+        assert members == members_of(name)[:len(members) if struct is library.Backend else None], name
+        for member in members:
             lines.append(f'printf("{name}.{member} %zu %zu\\n", offsetof({name}, {member}), sizeof((({name} *)0)->{member}));')
             field = getattr(struct, member)
             ours.append(f"{name}.{member} {field.offset} {field.size}")
@@ -65,7 +80,6 @@ def test_offsets(tmp_path):
     theirs = subprocess.run([tmp_path / "offsets"], check=True, capture_output=True, text=True).stdout.split("\n")
     assert theirs[:-2] == ours
     assert theirs[-2] == f"{library.TEXT} {library.PAIRINGS['adjacent']} {library.PAIRINGS['halves']}"
-    # Members that the headers have and the classes lack would stand at the end: the sizes say that there are none.
     backend = library.library().kvg_reference_backend().contents
     assert backend.abi == 6 and backend.name == b"reference" and backend.problem_size == ctypes.sizeof(library.CProblem)
 
@@ -269,9 +283,9 @@ def test_missing_library(monkeypatch, tmp_path):
 
 # ---- Of torch alone ----
 
-def arguments(kt, torch):
+def arguments(kt, torch, layout="hnd"):
     """Arguments of each operator, by its name."""
-    cache = kt.config(format="nvfp4", layout="vllm", dtype="f16", **SIZES)
+    cache = kt.config(format="nvfp4", layout=layout, dtype="f16", **SIZES)
     k, v = (torch.from_numpy(rows_of({"dtype": "f16"}, seed, specials=False)) for seed in (1, 2))
     g, slots = torch.tensor([0.5]), torch.arange(TOKENS)
     pools, table = kt.pools(cache), torch.tensor([[1, 0, 2]], dtype=torch.int32)
@@ -325,9 +339,9 @@ def test_empty(kt):
     ("quantise", 0, lambda x: x.clone().requires_grad_(), "no gradient"),
     ("quantise", 3, lambda x: None, "k_tensor_scale is missing"),
     ("_quantise", 1, lambda x: x.to("meta"), "v is on meta, other tensors are on cpu"),
-    ("append", 3, lambda x: x[:-1], "k_data has 16127 bytes; 16128 are needed"),
+    ("append", 3, lambda x: x[:-1], "k_data has 7167 bytes; 7168 are needed"),
     ("append", 3, lambda x: x.expand(2, -1), "contiguous"),
-    ("append", 4, lambda x: x if x is not None else "k", "v_data is given"),
+    ("append", 4, lambda x: pytest.importorskip("torch").zeros(9), "v_data is given"),
     ("append", 2, lambda x: x + 40, "slot"),
     ("append", 2, lambda x: x.int(), r"slots is int32 \[20\], not i64"),
     ("decode", 0, lambda x: x[:, :5], "multiple of 2 heads"),
@@ -335,10 +349,82 @@ def test_empty(kt):
     ("flatten", 4, lambda x: x[:, :2], r"block_table is int32 \[1, 2\], not i32 \[1, 3\]")])
 def test_refused_tensors(kt, name, index, change, words):
     import torch
-    given = list(arguments(kt, torch)[name.strip("_")])
+    given = list(arguments(kt, torch, "vllm" if "v_data" in words else "hnd")[name.strip("_")])
     given[index] = change(given[index])
-    if isinstance(given[index], str):
-        given[index] = given[3]
     with pytest.raises(Exception, match=words) as raised:
         getattr(kt, name)(*given)
     assert isinstance(raised.value, ValueError) and "\n" not in str(raised.value)
+
+
+# ---- A model's cache ----
+
+@pytest.fixture(scope="module")
+def model():
+    torch = pytest.importorskip("torch")
+    transformers = pytest.importorskip("transformers")
+    torch.manual_seed(5)
+    config = transformers.LlamaConfig(
+        vocab_size=64, hidden_size=64, intermediate_size=96, num_hidden_layers=2, num_attention_heads=4,
+        num_key_value_heads=2, head_dim=32, pad_token_id=0, bos_token_id=1, eos_token_id=None)
+    return transformers.LlamaForCausalLM(config).to(torch.bfloat16).eval()
+
+
+def cache_of(model, fmt="nvfp4", **more):
+    from kvgold.transformers import KvgoldCache
+    return KvgoldCache(fmt, model.config, **more)
+
+
+@pytest.mark.filterwarnings("default")
+@pytest.mark.parametrize("fmt", ["nvfp4", "int8", {"k": "e4m3", "v": "mxfp4"}, "bf16"], ids=str)
+def test_generate(model, fmt):
+    """Greedy, sampled, in beams, and a padded batch; 16 bits change nothing, and four bits store four times fewer."""
+    import torch
+    prompt, steps = torch.arange(2, 13).reshape(1, -1), {"max_new_tokens": 6}
+    greedy = model.generate(prompt, cache=(cache := cache_of(model, fmt)), do_sample=False, **steps)
+    assert greedy.shape == (1, 17) and cache.get_seq_length() == 16
+    if fmt == "bf16":
+        assert torch.equal(greedy, model.generate(prompt, do_sample=False, **steps))
+    if fmt == "nvfp4":
+        assert cache.layers[0].keys.shape == (1, 2, 16, 16 + 2) and cache.layers[1].values.dtype == torch.uint8
+    for options in ({"do_sample": True, "num_return_sequences": 2}, {"num_beams": 3, "do_sample": False}):
+        torch.manual_seed(1)
+        assert model.generate(prompt, cache=cache_of(model, fmt), **options, **steps).shape[1] == 17
+    padded = torch.cat([torch.nn.functional.pad(prompt[:, 4:], (4, 0)), prompt])
+    both = model.generate(padded, attention_mask=(padded != 0).long(), cache=cache_of(model, fmt), do_sample=False,
+                          **steps)
+    assert both.shape == (2, 17)
+
+
+def test_cache_holds_the_rows(model):
+    """The stored bytes are those of the numpy format, K and V each with its scale, whatever the chunks of a prompt; what
+    the model gets back is what they stand for."""
+    import torch
+    prompt = torch.arange(2, 22).reshape(2, 10)
+    whole, parts, plain = (cache_of(model, tensor_scales=(0.5, 0.25)), cache_of(model, tensor_scales=(0.5, 0.25)),
+                           cache_of(model, "bf16"))
+    with torch.no_grad():
+        model(prompt, cache=plain)
+        logits = model(prompt, cache=whole).logits
+        pieces = [model(piece, cache=parts).logits for piece in prompt.split(4, 1)]
+    for side, g in (("keys", 0.5), ("values", 0.25)):
+        stored, rows = getattr(whole.layers[0], side), getattr(plain.layers[0], side)
+        assert torch.equal(stored, getattr(parts.layers[0], side))
+        codes, scales = formats.quantise("nvfp4", "canonical", "bf16", rows.contiguous().numpy().reshape(-1, 64).view(np.uint16),
+                                         np.float32(g))
+        assert stored.numpy().tobytes() == np.concatenate([codes, scales], 1).tobytes()
+        back = whole.layers[0]._numbers()[side == "values"]
+        right = formats.dequantise("nvfp4", "canonical", "bf16", codes, scales, np.float32(g))
+        assert back.contiguous().view(torch.int16).numpy().tobytes() == right.tobytes()
+    assert torch.allclose(torch.cat(pieces, 1).float(), logits.float(), atol=0.1)
+
+
+def test_refused_models(model):
+    import copy
+    from kvgold.transformers import KvgoldLayer
+    sliding = copy.deepcopy(model)
+    sliding.config.layer_types = ["full_attention", "sliding_attention"]
+    with pytest.raises(library.LibraryError, match="sliding_attention"):
+        cache_of(sliding)
+    import torch
+    with pytest.raises(library.LibraryError, match="other shapes"):
+        KvgoldLayer({"format": "nvfp4"}).update(torch.ones(1, 1, 1, 32), torch.ones(1, 1, 1, 16))
