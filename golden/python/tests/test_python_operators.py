@@ -281,6 +281,62 @@ def test_missing_library(monkeypatch, tmp_path):
         library.find_library()
 
 
+PLUG_IN = """
+#include <stdio.h>
+#include <string.h>
+#include "core/plugin.h"
+static char said[200];
+static const char *error_text(void) { return said; }
+static kvg_status run(const kvg_problem *p, const kvg_tensor *in, kvg_tensor *out, kvg_stream *stream)
+{
+    memset(out[1].data, 7, out[1].bytes);
+    snprintf(said, sizeof said, "%s %u %u %u %d %zu %p", p->storage[1].dialect, p->tokens, p->kv_heads, p->head_dim,
+             (int)in[0].dtype, in[0].bytes, (void *)stream);
+    return KVG_ERR_DEVICE;
+}
+static const kvg_impl impls[] = {{"planted_quantise", KVG_OP_QUANTISE, KVG_FORMAT_E4M3, 0, run}};
+static const kvg_backend backend = {.abi = KVG_BACKEND_ABI, .struct_size = sizeof backend, .name = "planted",
+                                    .impls = impls, .impl_count = 1, .error_text = error_text};
+KVG_PLUGIN_EXPORT const kvg_backend *kvg_backend_export(void) { return &backend; }
+"""
+
+
+@pytest.fixture
+def plug_in(tmp_path):
+    compiler = shutil.which("cc")
+    if not compiler or not os.path.isfile(os.path.join(ROOTS[1], "core", "plugin.h")):
+        pytest.skip("no C compiler or no headers")
+    (tmp_path / "plug_in.c").write_text(PLUG_IN)
+    path = str(tmp_path / "plug_in.so")
+    subprocess.run([compiler, "-shared", "-fPIC", "-I", ROOTS[1], "-o", path, tmp_path / "plug_in.c"], check=True)
+    return path
+
+
+ASKED = {"format": "e4m3", "kv_heads": 3, "head_dim": 8, "dtype": "f16"}
+
+
+def test_plug_in(plug_in):
+    """A plug-in gets the problem, the tensors and the stream, and its own text is the error's."""
+    call = library.Call(library.problem(op="quantise", tokens=2, **ASKED), library.plug_in(plug_in))
+    x, g, out = np.zeros(48, np.float16), np.ones(1, np.float32), [np.zeros(48, np.uint8) for _ in "kv"]
+    of = {name: (array.ctypes.data, array.nbytes)
+          for name, array in (("x", x), ("g", g), ("k_codes", out[0]), ("v_codes", out[1]))}
+    with pytest.raises(library.LibraryError, match="^canonical 2 3 8 2 96 0xabc0$") as raised:
+        call({"k": of["x"], "v": of["x"], "k_tensor_scale": of["g"], "v_tensor_scale": of["g"]},
+             {name: of[name] for name in ("k_codes", "v_codes")}, 0xABC0)
+    assert raised.value.status == 7 and not out[0].any() and (out[1] == 7).all()
+    with pytest.raises(library.LibraryError, match="backend planted has no dequantise"):
+        library.Call(library.problem(op="dequantise", tokens=2, **ASKED), library.plug_in(plug_in))
+
+
+def test_plug_in_of_cuda(kt, plug_in, monkeypatch):
+    monkeypatch.delenv("KVGOLD_CUDA_LIBRARY", raising=False)
+    with pytest.raises(library.LibraryError, match="KVGOLD_CUDA_LIBRARY"):
+        kt._call("quantise", kt.config(**ASKED), "cuda", tokens=2)
+    monkeypatch.setenv("KVGOLD_CUDA_LIBRARY", plug_in)
+    assert kt._call("quantise", kt.config(**ASKED), "cuda", tokens=2).name == "planted_quantise"
+
+
 # ---- Of torch alone ----
 
 def arguments(kt, torch, layout="hnd"):
@@ -323,6 +379,28 @@ def test_compile(kt):
         ours = compiled(q, given["append"], decoded)
         assert all(torch.equal(a, b) for a, b in zip(ours, step(q, given["append"], decoded)))
         assert ours[1].isfinite().all()
+
+
+@pytest.mark.filterwarnings("default")
+@pytest.mark.parametrize("axes", [
+    {"layout": "mla", "kv_heads": 1, "shared_kv": {"v_first": 8, "v_dim": 32}},
+    {"layout": "contiguous", "kv_heads": 2}, {"layout": "ring", "kv_heads": 2}], ids=str)
+def test_other_kinds_of_layouts(kt, axes):
+    """K and V in one row; one block for each sequence; its last tokens alone. In 16 bits rows come back as they were."""
+    import torch
+    cache = kt.config(format="bf16", head_dim=64, block_tokens=16, blocks=3, **axes)
+    k, v = torch.randn((2, 16, axes["kv_heads"], 64), generator=torch.Generator().manual_seed(2)).to(torch.bfloat16)
+    pools, shared = kt.pools(cache), "shared_kv" in axes
+    kt.append(k, None if shared else v, torch.arange(16, 32), *pools, cache)
+    read = (*pools, torch.tensor([[1]], dtype=torch.int32), torch.tensor([16], dtype=torch.int32))
+    flat = kt.flatten(*read, cache, 16)
+    assert torch.equal(flat[0][0].transpose(0, 1), k)
+    assert torch.equal(flat[1][0].transpose(0, 1), k[..., 8:40] if shared else v)
+    q, count = k[:1].repeat(1, 2, 1), torch.tensor([1], dtype=torch.int32)
+    out, lse = kt.decode(q, *read, count, cache)
+    assert out.shape == (1, 2 * axes["kv_heads"], 32 if shared else 64) and lse.isfinite().all()
+    torch.library.opcheck(torch.ops.kvgold.decode.default, (q, *read, count, cache))
+    torch.library.opcheck(torch.ops.kvgold.flatten.default, (*read, cache, 16))
 
 
 def test_empty(kt):
