@@ -6,8 +6,7 @@
 Each layer keeps the codes and scales of every token, as kvgold.torch.quantise gives them, and hands the numbers that they
 stand for to the model's own attention. So what a model makes of a format is seen with any model, and nothing else of it
 changes. A row is quantised by itself when it comes: neither chunks of the prompt nor the batch change a stored byte.
-Tested with transformers 5.24, where
-the argument `cache` has the older name `past_key_values`, too."""
+Tested with transformers 5.24, where the argument `cache` has the older name `past_key_values`, too."""
 
 from typing import Any, Mapping
 
