@@ -9,7 +9,7 @@
 #include "harness/report/report.h"
 
 /* A line for each axis of the set, then one for each that varies or lacks an answer. True: each axis was asked in some
- * case, and no question of it is without an answer. */
+ * case, no question of it is without an answer, and no case failed along whose axes a row differs. */
 bool kvg_report_invariance(const kvg_report *report, uint32_t set, FILE *out);
 
 #endif

@@ -31,7 +31,7 @@ echo "{$claim, \"invariant\": [\"speed\"]}]}" >unknown.json
 # varies COMPANY AXES: a kernel whose bits depend on COMPANY passes, and these axes vary, and no other one.
 varies() {
     local found
-    expect "$1: a finding" "$3" "1 of 1 cases passed" env "KVGOLD_COMPANY=$1" "$kvgold" invariance plain.json \
+    expect "$1: a finding" "$3" "1 of 1 cases answered" env "KVGOLD_COMPANY=$1" "$kvgold" invariance plain.json \
         --backend company -o out
     found=$(sed -n 's/^\([a-z]*\) .*  varies$/\1/p' <<<"$output" | xargs)
     [[ $found == "$2" ]]
@@ -65,6 +65,8 @@ expect "... of the command, too" 1 "FAILS: it must hold" "$kvgold" invariance pl
     --capabilities some.json --axis queries,batch
 expect "an axis that is not claimed" 0 "varies" "$kvgold" invariance plain.json --backend company -o out \
     --capabilities some.json --axis chunks
+expect "a wrong answer that keeps its bits" 0 "1 of 1 cases answered, 1 of them outside of the config's bound" \
+    "$kvgold" invariance plain.json --backend defect:half_row -o out
 expect "a misspelt axis in a config" 2 "did you mean 'batch'" "$kvgold" list misspelt.json
 expect "... on the command line" 2 "did you mean 'batch'" "$kvgold" invariance --backend company --axis batches
 expect "an unknown axis in a claim" 2 "unknown axis of invariance 'speed'" "${check[@]}" plain.json --capabilities unknown.json
