@@ -146,7 +146,7 @@ class Parts:
 
 
 def rollout(model: Any, tokens: Any, *, prompt: int = 1, chunk: int = 64, batch: int = 4, seed: int = 0,
-            caches: Mapping[str, Callable[[], Any]] | None = None) -> Rollout:
+            cache: Callable[[], Any] | None = None, caches: Mapping[str, Callable[[], Any]] | None = None) -> Rollout:
     """Reads `tokens` (one sequence) in several ways, and compares logits with those of one forward pass bit for bit.
 
     `model` is one of transformers, in eval mode, or a callable: token ids [sequences, tokens] to logits [sequences, tokens,
@@ -158,6 +158,9 @@ def rollout(model: Any, tokens: Any, *, prompt: int = 1, chunk: int = 64, batch:
         place     the same as the last one
         padded    beside a longer sequence: padding on the left, with a mask
         <name>    as rollout, over a cache that caches[name]() makes
+
+    With `cache` every way goes through a cache that it makes, the forward pass too: so a quantised cache is compared with
+    itself.
 
     A way that raises has no answer; ValueError if the same forward pass gives other bits twice."""
     __tracebackhide__ = True
@@ -185,23 +188,25 @@ def rollout(model: Any, tokens: Any, *, prompt: int = 1, chunk: int = 64, batch:
 
     def forward(given: Any, row: int = 0, **options: Any) -> Pieces:
         parts.read(0, len(ids), row)
+        if cache is not None:
+            options |= {"use_cache": True, cache_name: cache()}
         yield 0, ask(given, **options)[row, -len(ids):]
 
-    def steps(cache: Any, size: int, first: int) -> Pieces:
+    def steps(held: Any, size: int, first: int) -> Pieces:
         at = 0
         while at < len(ids):
             rows = min(first if at == 0 else size, len(ids) - at)
             parts.read(at, rows)
             if is_model:
-                logits = ask(ids[None, at:at + rows], use_cache=True, **{cache_name: cache})[0]
+                logits = ask(ids[None, at:at + rows], use_cache=True, **{cache_name: held})[0]
             else:
                 logits = ask(ids[None, :at + rows])[0, -rows:]
             yield at, logits
             at += rows
 
     def own_cache() -> Any:
-        if not is_model:
-            return None
+        if cache is not None or not is_model:
+            return cache() if cache is not None else None
         from transformers import DynamicCache
         return DynamicCache(config=model.config)
 

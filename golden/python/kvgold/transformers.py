@@ -1,7 +1,8 @@
-"""A Cache of transformers whose K and V are stored in a format of kvgold.
+"""A Cache of transformers whose K and V are stored in a format of kvgold, and kvgold's decode as a model's attention.
 
-    from kvgold.transformers import KvgoldCache
-    model.generate(**inputs, cache=KvgoldCache("nvfp4", model.config))
+    import kvgold.transformers
+    model.generate(**inputs, cache=kvgold.transformers.KvgoldCache("nvfp4", model.config))
+    model.set_attn_implementation("kvgold")
 
 Each layer keeps the codes and scales of every token, as kvgold.torch.quantise gives them, and hands the numbers that they
 stand for to the model's own attention. So what a model makes of a format is seen with any model, and nothing else of it
@@ -13,10 +14,12 @@ from typing import Any, Mapping
 import torch
 from torch import Tensor
 from transformers.cache_utils import Cache, DynamicLayer
+from transformers.masking_utils import AttentionMaskInterface, sdpa_mask
+from transformers.modeling_utils import AttentionInterface
 
 from .library import LibraryError
 from .problem import FORMATS
-from .torch import TYPES, config, dequantise, quantise
+from .torch import TYPES, config, decode, dequantise, quantise
 
 NAMES = {dtype: name for name, dtype in TYPES.items()}
 
@@ -78,3 +81,40 @@ class KvgoldCache(Cache):
             raise LibraryError(f"a model with layers {', '.join(sorted(kinds))}: KvgoldCache has full_attention alone")
         axes = {"format": format, "dialect": dialect}
         super().__init__(layers=[KvgoldLayer(axes, tensor_scales) for _ in range(text.num_hidden_layers)])
+
+
+def attend(module: Any, query: Tensor, key: Tensor, value: Tensor, attention_mask: Tensor, scaling: float | None = None,
+           sliding_window: int | None = None, softcap: float | None = None, s_aux: Tensor | None = None,
+           **_: Any) -> tuple[Tensor, None]:
+    """The attention implementation "kvgold": op decode over K and V in their own type, each row by its own keys. On the CPU
+    it gives the exact answer rounded once, on CUDA the bits of the chip's profile. Either way a row has the same bits in a
+    prefill, in chunks, step by step, and in any batch. Rows of padding are 0."""
+    sequences, heads, rows, dim = query.shape
+    kv_heads, tokens = key.shape[1:3]
+    name = NAMES.get(query.dtype)
+    if name not in ("f16", "bf16") or value.shape != key.shape:
+        raise LibraryError(f"attention kvgold takes float16 and bfloat16, and K and V of one shape, not {query.dtype}, "
+                           f"{[*key.shape]} and {[*value.shape]}")
+    sees = attention_mask[:, 0, :, :tokens]
+    keys = torch.arange(tokens, device=query.device)
+    ends = tokens - sees[:, -1].flip(-1).int().argmax(-1)  # a static cache has room behind them
+    at = ends[:, None] - rows + torch.arange(rows, device=query.device)
+    real = sees.gather(2, at[..., None]).squeeze(-1)
+    begins = torch.where(real[..., None] & sees, keys, tokens).flatten(1).amin(1)
+    behind = at[..., None] - keys
+    right = (behind >= 0) & (keys >= begins[:, None, None]) & (behind < (sliding_window or tokens + 1))
+    if not torch.equal(right[real], sees[real]):
+        raise LibraryError("attention kvgold knows causal masks, with a window and padding on the left, and this one is another")
+    moved = (begins[:, None] + keys).clamp(max=tokens - 1)[:, None, :, None].expand(-1, kv_heads, -1, dim)
+    k, v = (x.gather(2, moved).view(torch.uint8).flatten() for x in (key, value))
+    cache = config(format=name, dtype=name, layout="contiguous", kv_heads=kv_heads, head_dim=dim, block_tokens=tokens,
+                   blocks=sequences, window=sliding_window or 0, softcap=softcap or 0.0, score_scale=scaling or 0.0)
+    table = torch.arange(sequences, dtype=torch.int32, device=query.device)[:, None]
+    out = query.new_zeros(sequences, rows, heads, dim)
+    out[real], _lse = decode(query.transpose(1, 2)[real], k, v, None, None, table, (ends - begins).int(), real.sum(1).int(),
+                             cache, sinks=None if s_aux is None else s_aux.float())
+    return out, None
+
+
+AttentionInterface.register("kvgold", attend)
+AttentionMaskInterface.register("kvgold", lambda *given, **named: sdpa_mask(*given, **{**named, "allow_is_causal_skip": False}))

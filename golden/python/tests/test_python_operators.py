@@ -511,3 +511,117 @@ def test_refused_models(model):
     import torch
     with pytest.raises(library.LibraryError, match="other shapes"):
         KvgoldLayer({"format": "nvfp4"}).update(torch.ones(1, 1, 1, 32), torch.ones(1, 1, 1, 16))
+
+
+# ---- A model's attention ----
+
+def attention_of(torch, rows, tokens, begins, window=0):
+    """Random tensors of two sequences, padded on the left, and their mask."""
+    draw = torch.Generator().manual_seed(rows + tokens)
+    q, k, v = (torch.randn((2, heads, n, 32), generator=draw).to(torch.bfloat16)
+               for heads, n in ((4, rows), (2, tokens), (2, tokens)))
+    behind = torch.arange(tokens - rows, tokens)[:, None] - torch.arange(tokens)
+    mask = (behind >= 0) & (behind < (window or tokens)) & (torch.arange(tokens) >= torch.tensor(begins)[:, None, None])
+    return q, k, v, mask[:, None]
+
+
+@pytest.mark.parametrize("window, softcap, sinks", [(0, None, False), (5, 20.0, True)])
+def test_attention(kt, window, softcap, sinks):
+    """Near the float64 answer; a row's bits are its own in a prefill, step by step, alone, and behind padding."""
+    import torch
+    pytest.importorskip("transformers")
+    from kvgold.transformers import attend
+    q, k, v, mask = attention_of(torch, 12, 20, (0, 11), window)
+    sink = torch.tensor([0.5, -1, 2, 0]) if sinks else None
+    named = {"scaling": 0.25, "softcap": softcap, "sliding_window": window or None, "s_aux": sink}
+    out = attend(None, q, k, v, mask, **named)[0]
+    score = q.double() @ k.double().repeat_interleave(2, 1).transpose(2, 3) * 0.25
+    score = (softcap * torch.tanh(score / softcap) if softcap else score).masked_fill(~mask, -torch.inf)
+    top = torch.zeros(2, 4, 12, 1, dtype=torch.double) - torch.inf if sink is None else sink.double().view(1, 4, 1, 1).expand(2, -1, 12, 1)
+    weight = torch.softmax(torch.cat([score, top], -1), -1)[..., :-1]
+    right = (weight @ v.double().repeat_interleave(2, 1)).transpose(1, 2)
+    assert not out[1, :3].any()  # rows of padding
+    right[1, :3] = 0
+    assert ((out.double() - right).abs() <= right.abs() * 2.0**-8 + 1e-12).all()
+    for row in range(12):
+        for s in range(2):
+            begin = (0, 11)[s]
+            if 8 + row < begin:
+                continue
+            end = 9 + row
+            alone = attend(None, q[s:s + 1, :, row:row + 1], k[s:s + 1, :, begin:end], v[s:s + 1, :, begin:end],
+                           mask[s:s + 1, :, row:row + 1, begin:end], **named)[0]
+            assert torch.equal(alone[0, 0], out[s, row])
+
+
+def test_refused_masks(kt):
+    import torch
+    pytest.importorskip("transformers")
+    from kvgold.transformers import attend
+    q, k, v, mask = attention_of(torch, 4, 9, (0, 0))
+    mask[0, 0, 2, 4] = False
+    with pytest.raises(library.LibraryError, match="causal masks"):
+        attend(None, q, k, v, mask)
+    with pytest.raises(library.LibraryError, match="float32"):
+        attend(None, q.float(), k, v, mask)
+
+
+WINDOWS = {"sliding_window": 5, "layer_types": ["sliding_attention", "full_attention"]}
+
+
+@pytest.mark.filterwarnings("default")
+@pytest.mark.parametrize("kind, more", [
+    ("llama", {}), ("qwen3", {}), ("mistral", {"sliding_window": 5}), ("gemma2", WINDOWS), ("gemma3_text", WINDOWS),
+    ("gpt_oss", {**WINDOWS, "num_local_experts": 4, "num_experts_per_tok": 2})])
+def test_rollouts(kt, kind, more):
+    """A rollout has the bits of a forward pass, in chunks, batches and padding, too; in four bits, too. A kernel that heeds
+    the number of query tokens does not. No logit is further from the model's own than those are from its float32."""
+    import torch
+
+    import kvgold
+    transformers = pytest.importorskip("transformers")
+    from kvgold.transformers import AttentionInterface, attend
+    torch.manual_seed(0)
+    config = transformers.AutoConfig.for_model(
+        kind, vocab_size=64, hidden_size=64, intermediate_size=96, num_hidden_layers=2, num_attention_heads=4,
+        num_key_value_heads=2, head_dim=32, pad_token_id=0, bos_token_id=1, eos_token_id=2, max_position_embeddings=128,
+        attn_implementation="eager", **more)
+    model, ids = transformers.AutoModelForCausalLM.from_config(config).eval(), torch.randint(3, 64, (1, 24))
+    with torch.no_grad():
+        exact = model.float()(ids).logits
+        own = model.to(torch.bfloat16)(ids).logits
+        model.set_attn_implementation("kvgold")
+        assert (model(ids).logits - own).abs().max() <= 2 * (own - exact).abs().max()
+    report = kvgold.rollout(model, ids[0], chunk=7)
+    assert report and len(report.ways) == 5, str(report)
+    if kind in ("llama", "qwen3"):
+        report = kvgold.rollout(model, ids[0], chunk=7, cache=lambda: cache_of(model), caches={"bf16": lambda: cache_of(model, "bf16")})
+        assert all(way.holds != (way.name == "bf16") for way in report.ways.values()), str(report)
+
+    def wrong(module, query, *rest, **named):
+        out, _ = attend(module, query, *rest, **named)
+        return (out * 1.0625 if query.shape[2] > 1 else out), None
+    AttentionInterface.register("kvgold_wrong", wrong)
+    transformers.AttentionMaskInterface.register("kvgold_wrong", transformers.AttentionMaskInterface()["kvgold"])
+    model.set_attn_implementation("kvgold_wrong")
+    report = kvgold.rollout(model, ids[0], chunk=7)
+    assert not report["rollout"].holds and report["batch"].holds, str(report)
+
+
+@pytest.mark.filterwarnings("default")
+def test_model_with_attention(model):
+    """A model reads with it as with its own attention, padded, too."""
+    import torch
+    import kvgold.transformers  # noqa: F401
+    prompt = torch.arange(2, 13).reshape(1, -1)
+    padded = torch.cat([torch.nn.functional.pad(prompt[:, 4:], (4, 0)), prompt])
+    options = {"attention_mask": (padded != 0).long(), "do_sample": False, "max_new_tokens": 4}
+    with torch.no_grad():
+        usual = model(prompt).logits
+        eager = model.generate(padded, **options)
+        model.set_attn_implementation("kvgold")
+        try:
+            assert (model(prompt).logits - usual).abs().max() < 0.05 * usual.abs().max()
+            assert torch.equal(model.generate(padded, cache=cache_of(model, "bf16"), **options), eager)
+        finally:
+            model.set_attn_implementation("sdpa")
