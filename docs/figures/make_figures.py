@@ -347,7 +347,45 @@ def containment(_):
     return d.done()
 
 
-FIGURES = (failing_report, spine, nvfp4_block, layouts, decode_tree, containment)
+def company(_):
+    """One row, at home and in the company of axes of docs/spec/invariance.md. A cell is a token."""
+    d = Drawing("One row, asked in other company", 880, 330)
+    cell, gap = 17, 23
+    own, other, row, blind = (BLUE, ""), (PALE, ""), (ORANGE, ""), (WHITE, "x")
+
+    def tokens(x, y, cells):
+        for i, (fill, mark) in enumerate(cells):
+            d.box(x + cell * i, y, cell, cell, [mark] if mark else (), fill, SMALL)
+
+    home = [own] * 7 + [row]
+    panels = (
+        ("home", [home], "alone, one query token"),
+        ("batch", [home] * 3, "more requests"),
+        ("neighbours", [home, [other] * 3, [other] * 12], "others of other lengths"),
+        ("queries", [[own] * 3 + [row] * 5], "a prefill computes all rows at once"),
+        ("chunks", [[own] * 4, [own] * 2, [own, row]], "a prefill, cut"),
+        ("pages", [[(BLUE, n) for n in "56"] + [other] * 2 + [(BLUE, n) for n in "1234"] + [other, (BLUE, "7"), (ORANGE, "8")]],
+         "its tokens lie elsewhere"),
+        ("hidden", [[*home, blind, blind, blind]], "tokens that it does not see"),
+        ("unowned", [[*home, *[(YELLOW, "?")] * 4]], "garbage in the rest of a page"),
+    )
+    for number, (name, rows, words) in enumerate(panels):
+        x, y = 16 + 216 * (number % 4), 24 + 140 * (number // 4)
+        d.text(x, y, name, style=BOLD)
+        for line, cells in enumerate(rows):
+            before = sum(map(len, rows[:line])) if name == "chunks" else 0
+            tokens(x + cell * before, y + 10 + gap * line, cells)
+        d.text(x, y + 100, words, style=SMALL)
+    d.box(16, 296, cell, cell, fill=ORANGE)
+    d.text(42, 310, "the row's own token", style=SMALL)
+    d.box(216, 296, cell, cell, fill=BLUE)
+    d.text(242, 310, "tokens that it sees", style=SMALL)
+    d.box(416, 296, cell, cell, fill=PALE)
+    d.text(442, 310, "company. Its bits must be the same in every panel", style=SMALL)
+    return d.done()
+
+
+FIGURES = (failing_report, spine, nvfp4_block, layouts, decode_tree, containment, company)
 
 
 def main(arguments):

@@ -449,8 +449,10 @@ def _answers(of: Setting, lengths: Sequence[int]) -> list[Rows] | str:
 
 def process(ask: Caller, lengths: Sequence[int]) -> Questions:
     def anew() -> Rows:
+        begin = time.monotonic()
         with multiprocessing.get_context("spawn").Pool(1) as pool:
             given = pool.apply(_answers, (ask.of, lengths))
+        ask.seconds += time.monotonic() - begin  # its imports, above all
         if isinstance(given, str):
             raise NoAnswer(given)
         return joined(given)
