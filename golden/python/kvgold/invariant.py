@@ -494,13 +494,14 @@ def _judge(question: Question, finding: Finding) -> None:
 
 
 def _bisect(ask: Caller, axis: Callable[[Caller, Sequence[int]], Questions], finding: Finding) -> None:
-    """The length at which bits begin to part, where a tile may end: between one that agrees and one that does not."""
+    """The length at which bits begin to part, where a tile may end: between one that agrees and one that does not. It ends
+    early where the company cannot be had at a length, such as 129 query tokens of 112."""
     while finding.first and finding.agrees and finding.first - finding.agrees > 1 and not finding.unanswered:
         company = min(finding.companies, key=lambda c: finding.companies[c])
-        middle = [(finding.first + finding.agrees) // 2]
-        for question in axis(ask, middle):
-            if question.company == company:
-                _judge(question, finding)
+        asked = [q for q in axis(ask, [(finding.first + finding.agrees) // 2]) if q.company == company]
+        if not asked:
+            return
+        _judge(asked[0], finding)
 
 
 def invariance(attention: Attention | str, *, heads: int = 32, kv_heads: int = 8, head_dim: int = 128, v_dim: int | None = None,

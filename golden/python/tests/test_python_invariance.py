@@ -113,6 +113,15 @@ def test_bisection():
     assert "a batch of 3" in finding.companies and "a batch of 2" not in finding.companies
 
 
+def test_bisection_ends():
+    """A company that no shorter row can have is not looked for."""
+    def attention(batch):
+        out, lse = Kernel()(batch)
+        return np.nextafter(out, 2) if batch.query_lengths[0] == 9 else out
+    finding = kvgold.invariance(attention, axes=["queries"], **SIZES)["queries"]
+    assert finding.companies == {"9 query tokens": 9} and finding.agrees == 2
+
+
 def test_unsteady():
     """Where the same call gives other bits, nothing else is asked."""
     noise = np.random.default_rng(0)
