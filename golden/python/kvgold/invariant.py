@@ -498,10 +498,12 @@ def _bisect(ask: Caller, axis: Callable[[Caller, Sequence[int]], Questions], fin
     early where the company cannot be had at a length, such as 129 query tokens of 112."""
     while finding.first and finding.agrees and finding.first - finding.agrees > 1 and not finding.unanswered:
         company = min(finding.companies, key=lambda c: finding.companies[c])
-        asked = [q for q in axis(ask, [(finding.first + finding.agrees) // 2]) if q.company == company]
-        if not asked:
+        before = finding.rows
+        for question in axis(ask, [(finding.first + finding.agrees) // 2]):
+            if question.company == company:  # asked while the generator stands at it, whose names it has
+                _judge(question, finding)
+        if finding.rows == before:
             return
-        _judge(asked[0], finding)
 
 
 def invariance(attention: Attention | str, *, heads: int = 32, kv_heads: int = 8, head_dim: int = 128, v_dim: int | None = None,

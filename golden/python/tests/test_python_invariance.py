@@ -119,7 +119,7 @@ def test_bisection_ends():
         out, lse = Kernel()(batch)
         return np.nextafter(out, 2) if batch.query_lengths[0] == 9 else out
     finding = kvgold.invariance(attention, axes=["queries"], **SIZES)["queries"]
-    assert finding.companies == {"9 query tokens": 9} and finding.agrees == 2
+    assert finding.companies == {"9 query tokens": 9} and finding.agrees == 8
 
 
 def test_unsteady():
