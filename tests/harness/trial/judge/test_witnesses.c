@@ -34,7 +34,7 @@ static void test_each_defect_of_a_row_exists(void **state)
  * see. Configs with far pools below 2^31 bytes are refused. */
 static const kvg_axis without[] = {KVG_AXIS_BLOCK_TOKENS, KVG_AXIS_BLOCKS,   KVG_AXIS_SEQUENCES, KVG_AXIS_LAYER,
                                    KVG_AXIS_FAR_BLOCKS,   KVG_AXIS_OPERANDS, KVG_AXIS_PROFILE,   KVG_AXIS_RELATIONS,
-                                   KVG_AXIS_ANSWERS,      KVG_AXIS_LENGTHS,  KVG_AXIS_UNOWNED};
+                                   KVG_AXIS_INVARIANT,    KVG_AXIS_ANSWERS,  KVG_AXIS_LENGTHS, KVG_AXIS_UNOWNED};
 
 static void test_each_axis_has_a_witness(void **state)
 {
