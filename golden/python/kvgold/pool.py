@@ -4,6 +4,8 @@
     print(verdict)
     assert verdict.passed
 
+    TestMyManager = kvgold.pool.machine(MyManager).TestCase  # the same questions, chosen and shortened by hypothesis
+
 The questions are those of paging/paging_plugin.h, and so is what a manager may choose: docs/guide/pool-audit.md. The
 manager runs in this process."""
 
@@ -12,16 +14,18 @@ from __future__ import annotations
 import hashlib
 import os
 import random
+import sys
 import tempfile
 import traceback
 from dataclasses import dataclass, field
-from typing import Callable, Protocol, Sequence
+from typing import Any, Callable, Protocol, Sequence
 
 from .pool_log import PoolLog
 from .program import run_program
 
 POOLS = ((4, 1), (12, 4), (64, 16))  # blocks, tokens of a block
 MOST_LIVE, MOST_BLOCKS, GROUPS, SALTS = 48, 12, 6, 3
+ALL_HELD = "all rules held"  # of `kvgold pool audit`
 
 
 class Exhausted(Exception):
@@ -77,8 +81,8 @@ class _Broken(Exception):
 
 
 class _Play:
-    def __init__(self, manager: Manager, pool: tuple[int, int], seed: int, log: PoolLog):
-        self.manager, self.log, self.random = manager, log, random.Random(seed)
+    def __init__(self, manager: Manager, pool: tuple[int, int], draws: random.Random, log: PoolLog):
+        self.manager, self.log, self.random = manager, log, draws
         self.blocks, self.size = pool
         self.most = self.size * min(self.blocks, MOST_BLOCKS)
         self.groups = [[self.random.randrange(50000) for _ in range(self.most)] for _ in range(GROUPS)]
@@ -89,12 +93,15 @@ class _Play:
     def run(self, operations: int) -> None:
         for _ in range(operations):
             self._one()
+        self.end()
+
+    def end(self) -> None:
         while self.live:
-            self._release(self.live[-1])
-        self._count()
+            self.release(self.live[-1])
+        self.count()
         self.log.end()
 
-    def _count(self) -> None:
+    def count(self) -> None:
         available = self.manager.available()
         if type(available) is not int:
             raise _Broken(f"available gives {available!r}: give an int")
@@ -103,17 +110,24 @@ class _Play:
     def _one(self) -> None:
         what = self.random.randrange(16)
         if not self.live or what < 4:
-            self._admit()
+            self.admit()
             return
         sequence = self.random.choice(self.live)
         if what == 4 or sequence.count == self.most:
-            self._release(sequence)
+            self.release(sequence)
         elif what == 5:
-            self._count()
-        elif sequence.written < sequence.count:
-            self._step(sequence)
+            self.count()
         else:
+            self.go_on(sequence)
+
+    def go_on(self, sequence: _Sequence) -> None:
+        """A step over tokens that are not written yet, or more tokens; a sequence that is as long as can be ends."""
+        if sequence.written < sequence.count:
+            self._step(sequence)
+        elif sequence.count < self.most:
             self._grow(sequence)
+        else:
+            self.release(sequence)
 
     def _draw(self) -> _Sequence:
         """A new sequence, or one that was preempted. It has the tokens of a group up to some length, then perhaps those
@@ -129,9 +143,9 @@ class _Play:
         return _Sequence(self.begun, self.random.randrange(SALTS), (first[:cut] + second[cut:])[:shared] + own[shared:],
                          self.random.randint(1, self.most))
 
-    def _admit(self) -> None:
+    def admit(self) -> None:
         if len(self.live) == MOST_LIVE:
-            self._release(self.random.choice(self.live))
+            self.release(self.random.choice(self.live))
         sequence = self._draw()
         try:
             table, cached = self.manager.admit(sequence.id, sequence.salt, sequence.tokens[:sequence.count])
@@ -194,7 +208,7 @@ class _Play:
         sequence.written = end
         self.manager.written(sequence.id, end)
 
-    def _release(self, sequence: _Sequence) -> None:
+    def release(self, sequence: _Sequence) -> None:
         self.live.remove(sequence)
         self.manager.release(sequence.id)
         self.log.free(sequence.id, sequence.table)
@@ -206,9 +220,13 @@ class _Play:
             raise _Broken(f"{call} of sequence {sequence.id} says that too few blocks are available: it needs {missing} at "
                           f"most, and {available} are")
         victim = self.random.choice(self.live)
-        self._release(victim)
+        self.release(victim)
         victim.table, victim.written = [], 0
         self.preempted = victim
+
+
+def _audit(log: PoolLog, path: str) -> str:
+    return run_program("pool", "audit", path, statuses=(0, 1)).replace(path, "log") if log.events else ""
 
 
 def _judge(make: Callable[[int, int], Manager], pool: tuple[int, int], seed: int, operations: int) -> Verdict:
@@ -216,15 +234,15 @@ def _judge(make: Callable[[int, int], Manager], pool: tuple[int, int], seed: int
         path, broken = os.path.join(folder, "manager.jsonl"), ""
         with PoolLog(path, *pool, evicts_on_allocate=True) as log:
             try:
-                _Play(make(*pool), pool, seed, log).run(operations)
+                _Play(make(*pool), pool, random.Random(seed), log).run(operations)
             except _Broken as error:
                 broken = str(error)
             except Exception:  # of the manager
                 broken = traceback.format_exc()
-        said = run_program("pool", "audit", path, statuses=(0, 1)).replace(path, "log") if log.events else ""
+        said = _audit(log, path)
         with open(path, encoding="utf-8") as file:
             text = file.read()
-    passed = not broken and "all rules held" in said
+    passed = not broken and ALL_HELD in said
     where = f"a pool of {pool[0]} blocks of {pool[1]} tokens, seed {seed}, {operations} operations"
     return Verdict(passed, f"PASS: {where}" if passed else f"FAIL: {where}\n{said}{broken}".rstrip(), pool, seed, operations, text)
 
@@ -248,3 +266,52 @@ def check(make: Callable[[int, int], Manager], *, seed: int = 0, operations: int
         else:
             verdict = shorter
     return verdict
+
+
+def machine(make: Callable[[int, int], Manager], *, pools: Sequence[tuple[int, int]] = POOLS[:2]) -> Any:
+    """A state machine of hypothesis: it chooses operations, and makes those that break a rule few. Its `TestCase` is a test;
+    hypothesis' settings say how many examples and steps. The log of an example is audited at its end."""
+    from hypothesis import strategies as draw
+    from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
+
+    class PoolMachine(RuleBasedStateMachine):
+        folder: Any = None
+        play: Any = None
+
+        @initialize(pool=draw.sampled_from(list(pools)), seed=draw.integers(0, 999))
+        def begin(self, pool: tuple[int, int], seed: int) -> None:
+            self.folder = tempfile.TemporaryDirectory()
+            self.path = os.path.join(self.folder.name, "manager.jsonl")
+            self.log = PoolLog(self.path, *pool, evicts_on_allocate=True)
+            self.play = _Play(make(*pool), pool, random.Random(seed), self.log)  # tokens and lengths: the seed's
+
+        @rule()
+        def admit(self) -> None:
+            self.play.admit()
+
+        @precondition(lambda self: self.play.live)
+        @rule(which=draw.integers(0, MOST_LIVE - 1))
+        def go_on(self, which: int) -> None:
+            self.play.go_on(self.play.live[which % len(self.play.live)])
+
+        @precondition(lambda self: self.play.live)
+        @rule(which=draw.integers(0, MOST_LIVE - 1))
+        def release(self, which: int) -> None:
+            self.play.release(self.play.live[which % len(self.play.live)])
+
+        @rule()
+        def count(self) -> None:
+            self.play.count()
+
+        def teardown(self) -> None:
+            if self.folder is None:
+                return
+            said = ALL_HELD
+            with self.folder, self.log:
+                if self.play is not None and sys.exc_info()[0] is None:  # else the example has failed, or was cut short
+                    self.play.end()
+                    said = _audit(self.log, self.path)
+            if ALL_HELD not in said:
+                raise AssertionError(said)
+
+    return PoolMachine

@@ -95,3 +95,21 @@ def test_a_mistake_breaks_its_rule(make, text):
     assert not verdict and text in str(verdict), verdict
     again = kvgold.pool.check(make, seed=verdict.seed, operations=verdict.operations, pools=[verdict.pool])
     assert str(again) == str(verdict)
+
+
+@pytest.mark.parametrize("manager, broken", [(Right, None), (ForgetsTheSalt, ": A7: "), (KeepsTheName, ": A5: "), (FreesTwice, ": A2: "),
+                                             (FindsAll, "below them"), (NeverServes, "too few blocks")])
+def test_machine(manager, broken):
+    """hypothesis chooses the operations: the right manager passes, and a wrong one fails by the rule that it breaks."""
+    hypothesis = pytest.importorskip("hypothesis")
+    from hypothesis.stateful import run_state_machine_as_test
+    settings = hypothesis.settings(max_examples=100, stateful_step_count=60, derandomize=True, deadline=None, database=None,
+                                   report_multiple_bugs=False, phases=[hypothesis.Phase.generate],
+                                   suppress_health_check=list(hypothesis.HealthCheck))
+    machine = kvgold.pool.machine(manager)
+    if broken is None:
+        run_state_machine_as_test(machine, settings=settings)
+        return
+    with pytest.raises(Exception, match=broken) as raised:
+        run_state_machine_as_test(machine, settings=settings)
+    assert not isinstance(raised.value, hypothesis.errors.HypothesisException)
