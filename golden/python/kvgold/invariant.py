@@ -296,8 +296,8 @@ def imported(name: str) -> Attention:
 
 def neighbours(longest: int, lengths: Sequence[int], story: str = "another") -> list[Request]:
     """Requests of other data, each from another place on."""
-    ends = [min(length, longest - 37 * i % (longest // 2 + 1)) for i, length in enumerate(lengths)]
-    return [Request(37 * i % (longest // 2 + 1) + length, 1, 37 * i % (longest // 2 + 1), story) for i, length in enumerate(ends)]
+    begins = [37 * i % (longest // 2 + 1) for i in range(len(lengths))]
+    return [Request(min(begin + length, longest), 1, begin, story) for begin, length in zip(begins, lengths)]
 
 
 # ---- The axes. Each yields its questions, about rows that see so many tokens ----
@@ -427,9 +427,9 @@ def unowned(ask: Caller, lengths: Sequence[int]) -> Questions:
 def before(ask: Caller, lengths: Sequence[int]) -> Questions:
     end, window = ask.of.longest, ask.of.window
     home = functools.cache(lambda: ask(Request(end, 1, end - window)))
-    for hidden in (*HIDDEN, end - window):
-        if window and hidden <= end - window:
-            yield Question(f"{hidden} tokens before the window", [window], home, lambda: ask(Request(end, 1, end - window - hidden)))
+    for count in (*HIDDEN, end - window):
+        if window and count <= end - window:
+            yield Question(f"{count} tokens before the window", [window], home, lambda: ask(Request(end, 1, end - window - count)))
 
 
 def options(ask: Caller, lengths: Sequence[int]) -> Questions:
