@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "policy/mode.h"
 #include "core/name.h"
@@ -359,6 +360,12 @@ uint64_t kvg_given_number(const kvg_arguments *a, kvg_option_id id, uint64_t oth
 {
     const kvg_argument *given = kvg_given(a, id);
     return given ? given->numbers[0] : otherwise;
+}
+
+uint32_t kvg_given_jobs(const kvg_arguments *a, kvg_option_id id, uint32_t most)
+{
+    const long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    return (uint32_t)kvg_given_number(a, id, cores < 1 ? 1 : cores > (long)most ? most : (uint64_t)cores);
 }
 
 double kvg_given_real(const kvg_arguments *a, kvg_option_id id, double otherwise)

@@ -88,6 +88,9 @@ const char *kvg_given_text(const kvg_arguments *a, kvg_option_id id, const char 
 uint64_t kvg_given_number(const kvg_arguments *a, kvg_option_id id, uint64_t otherwise);
 double kvg_given_real(const kvg_arguments *a, kvg_option_id id, double otherwise);
 
+/* As a number of child processes; not given: one per core, at most `most`. */
+uint32_t kvg_given_jobs(const kvg_arguments *a, kvg_option_id id, uint32_t most);
+
 /* KVG_ERR_INVALID if an option is for other actions: it would do nothing, and nobody would notice. */
 kvg_status kvg_arguments_check_action(const kvg_arguments *a, const char *action) KVG_CHECKED;
 

@@ -215,8 +215,6 @@ static int watch(const char *path, const check_options *o)
 
 int kvg_command_check(const kvg_arguments *a)
 {
-    const long cores = sysconf(_SC_NPROCESSORS_ONLN);
-    const uint64_t most = cores < 1 ? 1 : cores > KVG_MAX_JOBS ? KVG_MAX_JOBS : (uint64_t)cores;
     const kvg_argument *shard = kvg_given(a, KVG_OPTION_CHECK_SHARD);
     check_options o = {
         .junit = kvg_given_text(a, KVG_OPTION_CHECK_JUNIT, NULL),
@@ -229,7 +227,7 @@ int kvg_command_check(const kvg_arguments *a)
                 .only_case = kvg_given_text(a, KVG_OPTION_CHECK_CASE, NULL),
                 .after = kvg_given_text(a, KVG_OPTION_CHECK_AFTER, NULL),
                 .capabilities = kvg_given_text(a, KVG_OPTION_CHECK_CAPABILITIES, NULL),
-                .jobs = (uint32_t)kvg_given_number(a, KVG_OPTION_CHECK_JOBS, most),
+                .jobs = kvg_given_jobs(a, KVG_OPTION_CHECK_JOBS, KVG_MAX_JOBS),
                 .shard = shard ? (uint32_t)shard->numbers[0] : 0,
                 .shards = shard ? (uint32_t)shard->numbers[1] : 1,
                 .confinement = kvg_given(a, KVG_OPTION_CHECK_UNCONFINED) ? KVG_CONFINE_NOT : KVG_CONFINE_NAMESPACES},

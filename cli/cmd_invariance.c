@@ -1,7 +1,6 @@
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "cli/cli.h"
 #include "core/name.h"
@@ -71,13 +70,11 @@ static kvg_status print_report(const kvg_run_options *run, const kvg_run_summary
 
 int kvg_command_invariance(const kvg_arguments *a)
 {
-    const long cores = sysconf(_SC_NPROCESSORS_ONLN);
-    const uint64_t jobs = cores < 1 ? 1 : cores > KVG_MAX_JOBS ? KVG_MAX_JOBS : (uint64_t)cores;
     const char *backend = kvg_given_text(a, KVG_OPTION_INVARIANCE_BACKEND, NULL);
     const kvg_run_options run = {
         .out_folder = kvg_given_text(a, KVG_OPTION_INVARIANCE_OUTPUT, "kvgold-out"),
         .capabilities = kvg_given_text(a, KVG_OPTION_INVARIANCE_CAPABILITIES, NULL),
-        .jobs = (uint32_t)kvg_given_number(a, KVG_OPTION_INVARIANCE_JOBS, jobs),
+        .jobs = kvg_given_jobs(a, KVG_OPTION_INVARIANCE_JOBS, KVG_MAX_JOBS),
         .shards = 1,
         .confinement = KVG_CONFINE_NAMESPACES,
     };

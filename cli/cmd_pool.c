@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include <cjson/cJSON.h>
 
@@ -364,8 +363,6 @@ enum { ACTION_COUNT = sizeof actions / sizeof actions[0] };
 int kvg_command_pool(const kvg_arguments *a)
 {
     const char *defect = kvg_given_text(a, KVG_OPTION_POOL_DEFECT, NULL);
-    const long cores = sysconf(_SC_NPROCESSORS_ONLN);
-    const uint64_t most = cores < 1 ? 1 : cores > KVG_CHILDREN_MAX ? KVG_CHILDREN_MAX : (uint64_t)cores;
     pool_options o = {
         .folder = kvg_given_text(a, KVG_OPTION_POOL_OUTPUT, "kvgold-out"),
         .json = kvg_given_text(a, KVG_OPTION_POOL_JSON, NULL),
@@ -376,7 +373,7 @@ int kvg_command_pool(const kvg_arguments *a)
         .run = {.backend = kvg_pool_reference(),
                 .scenario = kvg_given_text(a, KVG_OPTION_POOL_SCENARIO, NULL),
                 .operations = kvg_given_number(a, KVG_OPTION_POOL_OPS, 0),
-                .jobs = (uint32_t)kvg_given_number(a, KVG_OPTION_POOL_JOBS, most)},
+                .jobs = kvg_given_jobs(a, KVG_OPTION_POOL_JOBS, KVG_CHILDREN_MAX)},
     };
     kvg_status s = defect ? kvg_pool_defect_find(defect, &o.run.defect) : KVG_OK;
     if (s) return kvg_command_fail("pool", kvg_fail_option(s, KVG_OPTION_POOL_DEFECT));
