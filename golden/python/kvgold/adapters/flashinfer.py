@@ -11,6 +11,10 @@ dequantise  nvfp4_kv_dequantize
 flatten     nvfp4_kv_dequantize_paged, on the same layouts
 merge       merge_state
 
+Callables of kvgold.invariance, over pages: `fa2` and `fa3` are BatchPrefillWithPagedKVCacheWrapper with that backend, in
+one piece; `split_fa2` and `split_fa3` let the plan choose how many; `tensor_core_decode` and `decode` are
+BatchDecodeWithPagedKVCacheWrapper, and `xqa` is TensorRT-LLM's XQA, each for one query token of a sequence.
+
 Pages that a sequence has lost at its front are left out of FlashInfer's table, as an engine does that has freed them.
 Cases with what FlashInfer does not take (sinks, a page lost elsewhere, padded pages) are left unanswered.
 
@@ -21,10 +25,12 @@ output after the kernel has rounded it."""
 from __future__ import annotations
 
 import math
-from typing import Any, Iterable, Mapping
+from typing import Any, Callable, Iterable, Mapping
 
 import torch
 
+from ..company import Batch
+from ..invariant import NoAnswer
 from ..problem import Problem
 from .alone import known_version
 from .cache import (asked, format_of, live_pages, one_nan, pools, runs_of, starts, table_of, tables_of, Tensors, TYPES)
@@ -87,24 +93,66 @@ def attend(p: Problem, t: dict[str, torch.Tensor]) -> tuple[torch.Tensor, torch.
     if packed:
         scales = {"kv_cache_sf": block_scales(p, t), "k_scale": t["k_tensor_scale"].item(), "v_scale": t["v_tensor_scale"].item()}
     tables, lengths = live_pages(p, t) or ([], [])
-    counts = torch.tensor([len(table) for table in tables])
-    last = torch.tensor(lengths) - (counts - 1).clamp(min=0) * p.block_tokens
-    pages = (starts(counts).to(q.device), torch.cat(tables).int().to(q.device), last.int().to(q.device))
-    geometry = (p.kv_heads * p.group, p.kv_heads, p.head_dim, p.block_tokens)
-    options = {"window_left": p.window - 1, "logits_soft_cap": p.softcap or None, "sm_scale": p.score_scale or None,
-               "q_data_type": q.dtype, "kv_data_type": cache[0].dtype}
-    workspace = torch.zeros(WORKSPACE, dtype=torch.uint8, device=q.device)
+    options: dict[str, Any] = {
+        "window_left": p.window - 1, "logits_soft_cap": p.softcap or None, "sm_scale": p.score_scale or None}
     if bool((t["query_lengths"] == 1).all()):
+        return run(q, cache, tables, lengths, p.layout, None, "fa2" if packed else "auto", scales,
+                   use_tensor_cores=packed, **options)
+    return run(q, cache, tables, lengths, p.layout, t["query_lengths"].cpu(), "fa2", scales, disable_split_kv=True, **options)
+
+
+def run(q: torch.Tensor, cache: tuple[torch.Tensor, ...], tables: list[torch.Tensor], lengths: list[int], layout: str,
+        query_lengths: torch.Tensor | None, backend: str, scales: Mapping[str, Any], use_tensor_cores: bool = False,
+        **options: Any) -> tuple[torch.Tensor, torch.Tensor]:
+    """(out, lse in base 2) of the wrapper for a prefill, or of that for one query token where no query_lengths are given."""
+    block_tokens, kv_heads = cache[0].shape[1:3] if layout == "nhd" else cache[0].shape[2:0:-1]
+    counts = torch.tensor([len(table) for table in tables])
+    last = torch.tensor(lengths) - (counts - 1).clamp(min=0) * block_tokens
+    pages = (starts(counts).to(q.device), torch.cat(tables).int().to(q.device), last.int().to(q.device))
+    geometry = (q.shape[1], kv_heads, q.shape[2], block_tokens)
+    options |= {"q_data_type": q.dtype, "kv_data_type": cache[0].dtype}
+    workspace = torch.zeros(WORKSPACE, dtype=torch.uint8, device=q.device)
+    if query_lengths is None:
         wrapper = flashinfer.BatchDecodeWithPagedKVCacheWrapper(
-            workspace, p.layout.upper(), use_tensor_cores=packed, backend="fa2" if packed else "auto")
+            workspace, layout.upper(), use_tensor_cores=use_tensor_cores, backend=backend)
         wrapper.plan(*pages, *geometry, **options)
     else:
-        wrapper = flashinfer.BatchPrefillWithPagedKVCacheWrapper(workspace, p.layout.upper(), backend="fa2")
-        wrapper.plan(starts(t["query_lengths"].cpu()).to(q.device), *pages, *geometry, causal=True,
-                     disable_split_kv=True, **options)
+        wrapper = flashinfer.BatchPrefillWithPagedKVCacheWrapper(workspace, layout.upper(), backend=backend)
+        wrapper.plan(starts(query_lengths).to(q.device), *pages, *geometry, causal=True, **options)
     out, lse = wrapper.run(q, cache, return_lse=True, **scales)
     torch.cuda.synchronize()
     return out, lse
+
+
+def refuse_several(batch: Batch) -> None:
+    if set(batch.query_lengths) != {1}:
+        raise NoAnswer("the kernel takes one query token of a sequence")
+
+
+def attention(backend: str, one_query: bool = False, **options: Any) -> Callable[[Batch], tuple[torch.Tensor, torch.Tensor]]:
+    def attend(batch: Batch) -> tuple[torch.Tensor, torch.Tensor]:
+        if one_query:
+            refuse_several(batch)
+        tables = [row[:-(-length // batch.page_size)] for row, length in zip(batch.block_table.cpu(), batch.lengths)]
+        out, lse = run(batch.q, (batch.k_pages, batch.v_pages), tables, batch.lengths, "nhd",
+                       None if one_query else torch.tensor(batch.query_lengths), backend, {},
+                       window_left=batch.window - 1, **options)
+        return out, lse * LN2
+    return attend
+
+
+fa2, fa3 = (attention(backend, disable_split_kv=True) for backend in ("fa2", "fa3"))
+split_fa2, split_fa3 = (attention(backend) for backend in ("fa2", "fa3"))
+decode, tensor_core_decode = (attention("fa2", True, use_tensor_cores=tensor_cores) for tensor_cores in (False, True))
+
+
+def xqa(batch: Batch) -> torch.Tensor:
+    refuse_several(batch)
+    workspace = torch.zeros(WORKSPACE, dtype=torch.uint8, device=batch.q.device)
+    return flashinfer.decode.xqa_batch_decode_with_kv_cache(
+        batch.q, (batch.k_pages, batch.v_pages), workspace, batch.block_table.clamp(min=0),
+        torch.tensor(batch.lengths, dtype=torch.int32, device=batch.q.device).view(torch.uint32), max(batch.lengths),
+        bmm1_scale=batch.q.shape[2] ** -0.5, window_left=batch.window - 1)
 
 
 def append(p: Problem, t: dict[str, torch.Tensor]) -> Mapping[str, torch.Tensor] | str:

@@ -81,6 +81,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("attention", metavar="MODULE:FUNCTION")
     for name, default in NUMBERS.items():
         parser.add_argument(f"--{name}", type=int, default=default)
+    parser.add_argument("--v-dim", type=int, help="default: --head-dim")
     parser.add_argument("--dtype", type=dtype, default=np.dtype("float32"), help="float32, torch.bfloat16, ...")
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--layout", help="of the cache, for a callable of kvgold.adapters.torch")
