@@ -134,15 +134,26 @@ _FUNCTIONS: Mapping[str, tuple[Any, ...]] = {  # the result, then the arguments
 }
 
 
-def find_library() -> str:
-    """$KVGOLD_LIBRARY, else the installed package's, else that of the newest build of a checkout."""
-    if given := os.environ.get("KVGOLD_LIBRARY"):
+def _found(name: str, variable: str, installed: str, how: str) -> str:
+    """The path of a library: the variable's, else the installed one, else that of the newest build of a checkout."""
+    if given := os.environ.get(variable):
         return given
-    builds = (os.path.join(ROOTS[1], "build", *below, "libkvgold.so") for below in (("bin",), ("*", "bin")))
-    for found in (glob.glob(os.path.join(HOME, "lib*", "libkvgold.so*")), [x for y in builds for x in glob.glob(y)]):
+    builds = (os.path.join(ROOTS[1], "build", *below, name) for below in (("bin",), ("*", "bin")))
+    for found in (glob.glob(installed), [x for y in builds for x in glob.glob(y)]):
         if found:
             return max(found, key=os.path.getmtime)
-    raise Missing("libkvgold.so is not here: build it (cmake --workflow --preset cpu), or put its path into KVGOLD_LIBRARY")
+    raise Missing(f"{name} is not here: {how}, or put its path into {variable}")
+
+
+def find_library() -> str:
+    return _found("libkvgold.so", "KVGOLD_LIBRARY", os.path.join(HOME, "lib*", "libkvgold.so*"),
+                  "build it (cmake --workflow --preset cpu)")
+
+
+def find_cuda_library() -> str:
+    """Of kvgold's CUDA kernels, a plug-in. The package kvgold-cuda installs it beside this one."""
+    return _found("libkvgold_cuda.so", "KVGOLD_CUDA_LIBRARY", os.path.join(HOME, os.pardir, "kvgold_cuda", "libkvgold_cuda.so"),
+                  "install kvgold-cuda, build it (cmake --workflow --preset cuda)")
 
 
 @functools.lru_cache(maxsize=None)

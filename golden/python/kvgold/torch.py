@@ -8,19 +8,18 @@
 They are torch.ops.kvgold.append and so on, for torch.compile. Tensors have the names, types and shapes of
 docs/spec/formats.md, layouts.md section 7 and attention.md section 1; a pool is any contiguous tensor of enough bytes.
 On the CPU the reference runs them. Its decode gives the exact answer rounded once, and with an axis `profile` the bits
-of that profile. On CUDA the plug-in library that $KVGOLD_CUDA_LIBRARY names runs them, on torch's current stream. Its
+of that profile. On CUDA the plug-in library of library.find_cuda_library runs them, on torch's current stream. Its
 bits of decode are those of the profile that it takes `exact` for. There are no gradients."""
 
 import contextlib
 import functools
 import json
-import os
 from typing import Any, Callable, Mapping, Sequence
 
 import torch
 from torch import Tensor
 
-from .library import Call, LibraryError, Memory, Spec, plug_in, problem
+from .library import Call, find_cuda_library, LibraryError, Memory, Spec, plug_in, problem
 from .problem import side_of
 
 TYPES = {"f16": torch.float16, "bf16": torch.bfloat16, "f32": torch.float32, "u8": torch.uint8, "i32": torch.int32,
@@ -60,10 +59,7 @@ def _call(op: str, made: str, device: str, positions: int = 0, **sizes: Any) -> 
         axes["rope"] = {**axes["rope"], "positions": positions}
     if device not in ("cpu", "cuda"):
         raise LibraryError(f"tensors on {device}: the operators work on cpu and cuda")
-    path = None if device == "cpu" else os.environ.get("KVGOLD_CUDA_LIBRARY")
-    if device == "cuda" and not path:
-        raise LibraryError("tensors on cuda: put the path of a plug-in library with CUDA kernels into KVGOLD_CUDA_LIBRARY")
-    return Call(problem(op=op, **axes, **sizes), plug_in(path) if path else None)
+    return Call(problem(op=op, **axes, **sizes), plug_in(find_cuda_library()) if device == "cuda" else None)
 
 
 def _memory(name: str, tensor: Tensor | None, spec: Spec, device: torch.device, kept: list[Tensor]) -> Memory:

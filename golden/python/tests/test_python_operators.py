@@ -329,12 +329,23 @@ def test_plug_in(plug_in):
         library.Call(library.problem(op="dequantise", tokens=2, **ASKED), library.plug_in(plug_in))
 
 
-def test_plug_in_of_cuda(kt, plug_in, monkeypatch):
+def test_plug_in_of_cuda(kt, plug_in, monkeypatch, tmp_path):
+    """It is the variable's, or the package kvgold_cuda has it, which lies beside kvgold."""
+    def named(tokens):
+        return kt._call("quantise", kt.config(**ASKED), "cuda", tokens=tokens).name
+
     monkeypatch.delenv("KVGOLD_CUDA_LIBRARY", raising=False)
-    with pytest.raises(library.LibraryError, match="KVGOLD_CUDA_LIBRARY"):
-        kt._call("quantise", kt.config(**ASKED), "cuda", tokens=2)
-    monkeypatch.setenv("KVGOLD_CUDA_LIBRARY", plug_in)
-    assert kt._call("quantise", kt.config(**ASKED), "cuda", tokens=2).name == "planted_quantise"
+    monkeypatch.setattr(library, "HOME", str(tmp_path / "kvgold"))
+    monkeypatch.setattr(library, "ROOTS", (str(tmp_path), str(tmp_path)))
+    with pytest.raises(Missing, match="^libkvgold_cuda.so is not here: .* into KVGOLD_CUDA_LIBRARY$"):
+        named(2)
+    for folder in ("kvgold", "kvgold_cuda"):
+        (tmp_path / folder).mkdir()
+    shutil.copy(plug_in, tmp_path / "kvgold_cuda" / "libkvgold_cuda.so")
+    assert named(2) == "planted_quantise"
+    monkeypatch.setenv("KVGOLD_CUDA_LIBRARY", str(tmp_path / "none.so"))
+    with pytest.raises(library.LibraryError, match="none.so"):
+        named(3)
 
 
 # ---- Of torch alone ----
