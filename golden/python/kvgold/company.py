@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Sequence
+from typing import Any, Callable, Sequence
 
 import numpy as np
 
@@ -43,9 +43,28 @@ class Arrays:
             return self.torch.full(shape, value, dtype=self.dtype, device=self.device)
         return np.full(shape, value, self.dtype)
 
+    @property
+    def streams(self) -> bool:
+        """Whether the device has some."""
+        return bool(self.torch) and str(self.device).startswith("cuda")
+
     def wait(self) -> None:
-        if self.torch and str(self.device).startswith("cuda"):
+        if self.torch and self.streams:
             self.torch.cuda.synchronize()
+
+    def beside(self, ours: Callable[[], Any], other: Callable[[], Any]) -> Any:
+        """What ours() gives while another stream computes other(). The latter is launched first, and several times, so
+        that the device is still busy with it when ours arrives."""
+        assert self.torch
+        stream = self.torch.cuda.stream
+        self.wait()
+        with stream(self.torch.cuda.Stream(self.device)):
+            for _ in range(4):
+                other()
+        with stream(self.torch.cuda.Stream(self.device)):
+            given = ours()
+        self.wait()
+        return given
 
     def bits(self, array: Any) -> tuple[np.ndarray, str]:
         """Codes of the numbers of an array, and the name of their type. Raises TypeError where it is none of this kind."""

@@ -11,11 +11,12 @@ import importlib
 import multiprocessing
 import time
 from dataclasses import dataclass, field
-from typing import Any, Callable, Iterator, Mapping, Sequence
+from typing import Any, Callable, Iterator, Mapping, NamedTuple, Sequence
 
 import numpy as np
 
 from .ask import reason_of
+from .bound_numpy import OPERANDS, out_bound
 from .company import Arrays, Batch, Pages, Request, Rows, Story, floats, joined, units
 from .program import Progress, nearest
 
@@ -28,7 +29,9 @@ QUERIES = (2, 3, 4, 8, 9, 16, 17, 64, 65, 128, 129)
 CHUNKS = (2, 7, 16, 64, 100, 128, 200, 256)
 HIDDEN = (1, 7, 16, 17, 64, 100, 128, 1000)  # tokens before a window
 BLOCK_SIZES = (16, 64, 128)
-FEW = 3                                       # companies that a report lists of an axis
+STREAM_BATCH = 8
+TILES = (2, 4, 8, 16, 32, 64, 128, 256)      # of query tokens
+FEW = 3                                       # companies, or ranges of tokens, that a report lists of an axis
 
 
 class NoAnswer(Exception):
@@ -37,12 +40,23 @@ class NoAnswer(Exception):
 
 @dataclass(frozen=True)
 class Question:
-    """Rows asked twice. `keys`: how many tokens each of them sees."""
+    """Rows asked twice. `ends`: the Request.end of each row. `queries`: how many query tokens a request has, where
+    requests of so many make up the story, and all their rows are asked."""
 
     company: str
-    keys: Sequence[int]
+    ends: Sequence[int]
     home: Callable[[], Rows]
     other: Callable[[], Rows]
+    queries: int = 1
+
+
+class Difference(NamedTuple):
+    """Of two numbers of out."""
+
+    size: float
+    end: int
+    head: int
+    element: int
 
 
 @dataclass
@@ -54,8 +68,12 @@ class Finding:
     differing: int = 0
     worst: float = 0.0           # largest difference of two numbers
     worst_units: float = 0.0     # the same in units in the last place of the largest number of the row's head
-    nan: int = 0                 # numbers that are NaN on one side alone
+    nan: int = 0                 # numbers that are NaN or infinite, and not alike
     heads: set[int] = field(default_factory=set)
+    tokens: set[int] = field(default_factory=set)        # differing query tokens of requests that have several
+    asked_tokens: set[int] = field(default_factory=set)
+    largest: dict[int, Difference] = field(default_factory=dict)  # of out, by the bits of the number of keys
+    worst_bounds: float | None = None  # the largest of these in units of its bound
     lse_alone: bool = True       # no number of out differs
     companies: dict[str, int] = field(default_factory=dict)   # in which rows differ -> the fewest keys of one
     agreeing: set[int] = field(default_factory=set)           # numbers of keys
@@ -86,28 +104,38 @@ class Finding:
         """The key at which a tile or a split ends, if bits part there."""
         return self.agrees if self.agrees and self.first == self.agrees + 1 and self.agrees % 16 == 0 else None
 
-    def add(self, question: Question, home: Rows, other: Rows) -> None:
-        differs = np.zeros(len(question.keys), bool)
+    def add(self, question: Question, keys: np.ndarray, home: Rows, other: Rows) -> None:
+        """`keys`: how many tokens each row sees."""
+        differs = np.zeros(len(keys), bool)
         for part, ((a, name), (b, _)) in enumerate(zip(home.parts(), other.parts())):
             if np.array_equal(a, b):
                 continue
             rows, heads = np.nonzero((a != b).any(-1))
             x, y = floats(a[rows, heads], name), floats(b[rows, heads], name)  # [pairs of a row and a head, dim]
-            lost = np.isnan(x) != np.isnan(y)
-            counts = ((a[rows, heads] != b[rows, heads]) & ~(np.isnan(x) & np.isnan(y))).any(-1)
+            unlike = (a[rows, heads] != b[rows, heads]) & ~(np.isnan(x) & np.isnan(y))
+            lost, counts = unlike & ~(np.isfinite(x) & np.isfinite(y)), unlike.any(-1)
             differs[rows[counts]] = True
             self.heads.update(heads[counts].tolist())
             self.lse_alone &= part == 1 or not counts.any()
             self.nan += int(lost.sum())
             x, y = (np.where(np.isfinite(x) & np.isfinite(y), z, 0) for z in (x, y))
-            size = np.abs(x - y).max(-1)
+            sizes = np.abs(x - y)
+            size = sizes.max(-1)
             if size.any():
                 self.worst = max(self.worst, float(size.max()))
                 largest = np.maximum(np.abs(x), np.abs(y)).max(-1)[size > 0]
                 self.worst_units = max(self.worst_units, float((size[size > 0] / units(largest, name)).max()))
-        self.rows += len(question.keys)
+                order = np.argsort(-size)
+                octaves, first = np.unique(np.frexp(keys[rows[order]])[1], return_index=True)
+                for octave, i in zip(octaves.tolist(), order[first]) if part == 0 else ():
+                    seen = Difference(size[i], question.ends[rows[i]], heads[i], sizes[i].argmax())
+                    self.largest[octave] = max(seen, self.largest.get(octave, seen))
+        self.rows += len(keys)
         self.differing += int(differs.sum())
-        keys = np.asarray(question.keys)
+        if question.queries > 1:
+            places = (np.asarray(question.ends) - 1) % question.queries
+            self.tokens.update(places[differs].tolist())
+            self.asked_tokens.update(places.tolist())
         self.agreeing.update(keys[~differs].tolist())
         if differs.any():
             fewest = int(keys[differs].min())
@@ -118,13 +146,19 @@ class Finding:
         notes = [self.reason] if self.reason else []
         if self.differing:
             if self.worst:
-                notes.append(f"differences up to {self.worst:.2g} ({self.worst_units:.3g} units in the last place)")
+                share = "" if self.worst_bounds is None else f", out {self.worst_bounds:.2g} of its bound"
+                size = f"{self.worst:.2g} ({self.worst_units:.3g} units in the last place{share})"
+                notes.append(f"differences up to {size}")
+                if (self.worst_bounds or 0) > 2:
+                    notes.append("more than two bounds: one of the two answers lies outside of the bound")
             elif not self.nan:
                 notes.append("only signs of zeros differ")
             notes += [f"a tile or a split ends at key {self.tile}"] if self.tile else []
-            notes += [f"{self.nan} numbers are NaN on one side alone"] if self.nan else []
+            notes += [f"{self.nan} numbers are NaN or infinite, and not alike"] if self.nan else []
             notes += ["lse alone"] if self.lse_alone else []
             notes += [f"heads {_ranges(self.heads)} alone"] if len(self.heads) < heads else []
+            tokens = _tokens(self.tokens, self.asked_tokens)
+            notes += [f"query tokens {tokens} alone"] if tokens else []
             fewest = sorted(self.companies, key=lambda company: self.companies[company])
             more = f" and {len(fewest) - FEW} more" if len(fewest) > FEW else ""
             notes.append(f"company: {', '.join(fewest[:FEW])}{more}")
@@ -143,6 +177,22 @@ def _ranges(numbers: set[int]) -> str:
         else:
             runs.append([n, n])
     return ", ".join(str(a) if a == b else f"{a} to {b}" for a, b in runs)
+
+
+def _tokens(differing: set[int], asked: set[int]) -> str:
+    """Which query tokens differ: a few ranges, or the narrowest part of a tile in which all lie, at most its half. ""
+    if all differ from some token on, or neither can be said."""
+    if len(differing) == sum(token >= min(differing, default=0) for token in asked):
+        return ""
+    if (ranges := _ranges(differing)).count(",") < FEW:
+        return ranges
+    parts = []
+    for tile in (t for t in TILES if 2 * t <= max(asked) + 1):  # a part of a tile is one if the next tile shows it, too
+        places = [token % tile for token in differing]
+        part = range(min(places), max(places) + 1)
+        parts.append((len(part) / tile, tile, f"{_ranges(set(part))} of each {tile}"))
+    share, _, text = min(parts, default=(1, 0, ""))
+    return text if share <= 0.5 else ""
 
 
 @dataclass(frozen=True, repr=False)
@@ -183,8 +233,9 @@ class Invariance:
         """For machines."""
         return {"subject": self.subject, "seconds": self.seconds, "callable_seconds": self.callable_seconds, "axes": {
             f.axis: {"rows": f.rows, "differing": f.differing, "first": f.first, "agrees": f.agrees, "tile": f.tile,
-                     "worst": f.worst, "worst_units": f.worst_units, "nan": f.nan, "lse_alone": f.lse_alone,
-                     "heads": sorted(f.heads), "companies": f.companies, "unanswered": f.unanswered, "reason": f.reason}
+                     "worst": f.worst, "worst_units": f.worst_units, "worst_bounds": f.worst_bounds, "nan": f.nan,
+                     "lse_alone": f.lse_alone, "heads": sorted(f.heads), "tokens": sorted(f.tokens),
+                     "companies": f.companies, "unanswered": f.unanswered, "reason": f.reason}
             for f in self.findings.values()}}
 
 
@@ -243,12 +294,21 @@ class Caller:
         """Whether the callable has written into what it was given."""
         return any(not np.array_equal(self.arrays.bits(x)[0], y) for x, y in zip(self._tensors(), self.before))
 
-    def __call__(self, *requests: Request, pages: Pages | None = None, **options: Any) -> Rows:
-        rows, of = sum(r.rows for r in requests), self.of
-        batch = Batch(self.arrays, self.stories, requests, pages or Pages(of.page_sizes[0]), of.window)
+    def _batch(self, requests: Sequence[Request], pages: Pages | None = None) -> Batch:
+        return Batch(self.arrays, self.stories, requests, pages or Pages(self.of.page_sizes[0]), self.of.window)
+
+    def __call__(self, *requests: Request, pages: Pages | None = None, meanwhile: Sequence[Request] = (),
+                 **options: Any) -> Rows:
+        """`meanwhile`: what another stream of the device is asked."""
+        rows, of, batch = sum(r.rows for r in requests), self.of, self._batch(requests, pages)
         begin = time.monotonic()
         try:
-            given = self.attention(batch, **{**self.options, **options})
+            call = functools.partial(self.attention, batch, **{**self.options, **options})
+            if meanwhile:
+                other = functools.partial(self.attention, self._batch(meanwhile), **self.options)
+                given = self.arrays.beside(call, other)
+            else:
+                given = call()
             self.arrays.wait()
             self.seconds += time.monotonic() - begin
             self.reads_pages |= batch.reads_pages
@@ -282,8 +342,17 @@ class Caller:
                 continue
         return self.reads_pages
 
-    def seen(self, length: int) -> int:
-        return min(length, self.of.window or length)
+    def seen(self, ends: Sequence[int]) -> np.ndarray:
+        """How many tokens the rows see that end there."""
+        return np.minimum(ends, self.of.window or self.of.longest)
+
+    def bound(self, end: int, head: int) -> np.ndarray:
+        """How far a head of a right row may be from the exact one, element by element."""
+        own, kv_head = self.stories["own"], head // (self.of.heads // self.of.kv_heads)
+        keys = slice(end - int(self.seen([end])[0]), end)
+        q, k, v = (floats(*self.arrays.bits(x))
+                   for x in (own.q[end - 1, head], own.k[keys, kv_head], own.v[keys, kv_head]))
+        return out_bound(q, k, v, self.arrays.name)
 
 
 def imported(name: str) -> Attention:
@@ -310,23 +379,23 @@ def repeat(ask: Caller, lengths: Sequence[int]) -> Questions:
     prefill = min(128, ask.of.longest)
     for call in range(ask.of.times):
         for n in some:
-            yield Question("the same call again", [ask.seen(n)], lambda: ask.home(n), lambda: ask(Request(n)))
+            yield Question("the same call again", [n], lambda: ask.home(n), lambda: ask(Request(n)))
         if call == 0:
             whole = functools.cache(lambda: ask(Request(prefill, prefill)))
-        yield Question("the same prefill again", [ask.seen(i + 1) for i in range(prefill)], whole,
-                       lambda: ask(Request(prefill, prefill)))
+        yield Question("the same prefill again", range(1, prefill + 1), whole,
+                       lambda: ask(Request(prefill, prefill)), prefill)
 
 
 def at_the_end(ask: Caller, lengths: Sequence[int]) -> Questions:
     for n in sorted(ask.homes):
-        yield Question("the same call after all others", [ask.seen(n)], lambda: ask.home(n), lambda: ask(Request(n)))
+        yield Question("the same call after all others", [n], lambda: ask.home(n), lambda: ask(Request(n)))
 
 
 def batch(ask: Caller, lengths: Sequence[int]) -> Questions:
     for n in lengths:
         for count in BATCHES:
             if count * n <= 8 * max(ask.of.longest, DENSE):
-                yield Question(f"a batch of {count}", [ask.seen(n)], lambda: ask.home(n), lambda: ask(*[Request(n)] * count)[:1])
+                yield Question(f"a batch of {count}", [n], lambda: ask.home(n), lambda: ask(*[Request(n)] * count)[:1])
 
 
 def place(ask: Caller, lengths: Sequence[int]) -> Questions:
@@ -338,7 +407,7 @@ def place(ask: Caller, lengths: Sequence[int]) -> Questions:
     for n in lengths:
         home = functools.cache(lambda: at(n, 0))
         for where in (1, 3, len(others)):
-            yield Question(f"place {where + 1} of {len(others) + 1}", [ask.seen(n)], home, lambda: at(n, where))
+            yield Question(f"place {where + 1} of {len(others) + 1}", [n], home, lambda: at(n, where))
 
 
 def beside(ask: Caller, lengths: Sequence[int]) -> Questions:
@@ -351,21 +420,20 @@ def beside(ask: Caller, lengths: Sequence[int]) -> Questions:
     for n in lengths:
         home = functools.cache(lambda: ask(Request(n), *neighbours(longest, (64,) * 3))[:1])
         for text, others in company.items():
-            yield Question(text, [ask.seen(n)], home, lambda: ask(Request(n), *others)[:1])
+            yield Question(text, [n], home, lambda: ask(Request(n), *others)[:1])
 
 
 def queries(ask: Caller, lengths: Sequence[int]) -> Questions:
     for n in lengths:
         for count in QUERIES:
             if count <= n:
-                yield Question(f"{count} query tokens", [ask.seen(n)], lambda: ask.home(n), lambda: ask(Request(n, count))[-1:])
+                yield Question(f"{count} query tokens", [n], lambda: ask.home(n), lambda: ask(Request(n, count))[-1:])
 
 
 def prefill(ask: Caller, lengths: Sequence[int]) -> Questions:
     asked = all_lengths(ask.of.longest)
-    yield Question(f"a prefill of {ask.of.longest} tokens", [ask.seen(n) for n in asked],
-                   lambda: joined([ask.home(n) for n in asked]),
-                   lambda: ask(Request(ask.of.longest, ask.of.longest))[np.array(asked) - 1])
+    yield Question(f"a prefill of {ask.of.longest} tokens", asked, lambda: joined([ask.home(n) for n in asked]),
+                   lambda: ask(Request(ask.of.longest, ask.of.longest))[np.array(asked) - 1], ask.of.longest)
 
 
 def chunks(ask: Caller, lengths: Sequence[int]) -> Questions:
@@ -377,7 +445,7 @@ def chunks(ask: Caller, lengths: Sequence[int]) -> Questions:
 
     for size in CHUNKS:
         if size < total:
-            yield Question(f"chunks of {size} tokens", [ask.seen(i + 1) for i in range(total)], whole, lambda: cut(size))
+            yield Question(f"chunks of {size} tokens", range(1, total + 1), whole, lambda: cut(size), size)
 
 
 def hidden(ask: Caller, lengths: Sequence[int]) -> Questions:
@@ -386,10 +454,10 @@ def hidden(ask: Caller, lengths: Sequence[int]) -> Questions:
     whole = functools.cache(lambda: ask(Request(total, total))[:seen])
     for other, text in (("another", "other tokens"), ("NaN", "tokens of NaN")):
         if seen:
-            yield Question(f"{text} after the row", [ask.seen(i + 1) for i in range(seen)], whole,
-                           lambda: ask(Request(total, total, story=ask.replaced(seen, total, other)))[:seen])
+            yield Question(f"{text} after the row", range(1, seen + 1), whole,
+                           lambda: ask(Request(total, total, story=ask.replaced(seen, total, other)))[:seen], total)
         if 0 < window < end:
-            yield Question(f"{text} before the window", [window], lambda: ask.home(end),
+            yield Question(f"{text} before the window", [end], lambda: ask.home(end),
                            lambda: ask(Request(end, story=ask.replaced(0, end - window, other))))
 
 
@@ -402,7 +470,7 @@ def _laid(ask: Caller, lengths: Sequence[int], pages: Mapping[str, Pages], twice
     for n in lengths if ask.in_pages(lengths) else ():
         home = functools.cache(lambda: asked(n, first[1]))
         for text, of in others:
-            yield Question(text, [ask.seen(n)], home, lambda: asked(n, of))
+            yield Question(text, [n], home, lambda: asked(n, of))
 
 
 def pages(ask: Caller, lengths: Sequence[int]) -> Questions:
@@ -429,14 +497,31 @@ def before(ask: Caller, lengths: Sequence[int]) -> Questions:
     home = functools.cache(lambda: ask(Request(end, 1, end - window)))
     for count in (*HIDDEN, end - window):
         if window and count <= end - window:
-            yield Question(f"{count} tokens before the window", [window], home, lambda: ask(Request(end, 1, end - window - count)))
+            yield Question(f"{count} tokens before the window", [end], home,
+                           lambda: ask(Request(end, 1, end - window - count)))
 
 
 def options(ask: Caller, lengths: Sequence[int]) -> Questions:
     for n in lengths:
         for name, values in ask.of.options.items():
             for value in values[1:]:
-                yield Question(f"{name} {value}", [ask.seen(n)], lambda: ask.home(n), lambda: ask(Request(n), **{name: value}))
+                yield Question(f"{name} {value}", [n], lambda: ask.home(n), lambda: ask(Request(n), **{name: value}))
+
+
+def streams(ask: Caller, lengths: Sequence[int]) -> Questions:
+    if not ask.arrays.streams:
+        return
+    longest, count = ask.of.longest, min(ask.of.longest, 512)
+    company = {"a prefill": [Request(longest, count, story="another")],
+               f"a batch of {STREAM_BATCH}": [Request(longest, story="another")] * STREAM_BATCH}
+    whole = functools.cache(lambda: ask(Request(count, count)))
+    for _ in range(ask.of.times):
+        for text, others in company.items():
+            for n in (lengths[len(lengths) // 2], lengths[-1]):
+                yield Question(f"{text} in another stream", [n], lambda: ask.home(n),
+                               lambda: ask(Request(n), meanwhile=others))
+            yield Question(f"{text} in another stream", range(1, count + 1), whole,
+                           lambda: ask(Request(count, count), meanwhile=others), count)
 
 
 def _answers(of: Setting, lengths: Sequence[int]) -> list[Rows] | str:
@@ -458,20 +543,22 @@ def process(ask: Caller, lengths: Sequence[int]) -> Questions:
         return joined(given)
 
     if isinstance(ask.of.attention, str):
-        yield Question("a new process", [ask.seen(n) for n in lengths], lambda: joined([ask.home(n) for n in lengths]), anew)
+        yield Question("a new process", lengths, lambda: joined([ask.home(n) for n in lengths]), anew)
 
 
 ASKED: tuple[tuple[str, Callable[[Caller, Sequence[int]], Questions]], ...] = (
     ("repeat", repeat), ("batch", batch), ("place", place), ("neighbours", beside), ("queries", queries), ("queries", prefill),
     ("chunks", chunks), ("pages", pages), ("page_size", page_size), ("prefix", prefix), ("unowned", unowned),
-    ("hidden", hidden), ("before", before), ("options", options), ("process", process), ("repeat", at_the_end))
+    ("hidden", hidden), ("before", before), ("options", options), ("process", process), ("streams", streams),
+    ("repeat", at_the_end))
 AXES = tuple(dict.fromkeys(name for name, _ in ASKED))
 BY_LENGTH = {batch, place, beside, queries, pages, page_size, prefix, unowned, options}  # one length, one question
 
 NO_PAGES = "the callable reads no pages"
 WHY_NOT = {"pages": NO_PAGES, "page_size": NO_PAGES, "prefix": NO_PAGES, "unowned": NO_PAGES,
            "before": "no window below `longest` is given", "options": "no option is given",
-           "process": "give the callable as \"module:function\"", "chunks": "`longest` is too short", "hidden": "`longest` is too short"}
+           "process": "give the callable as \"module:function\"", "streams": "the device has no streams",
+           "chunks": "`longest` is too short", "hidden": "`longest` is too short"}
 
 
 def all_lengths(longest: int) -> list[int]:
@@ -484,11 +571,11 @@ def some_lengths(longest: int) -> list[int]:
     return sorted({n for n in [1, 2, *EDGES, *powers, longest] if n <= longest})
 
 
-def _judge(question: Question, finding: Finding) -> None:
+def _judge(ask: Caller, question: Question, finding: Finding) -> None:
+    keys = ask.seen(question.ends)
     try:
-        finding.add(question, question.home(), question.other())
+        finding.add(question, keys, question.home(), question.other())
     except NoAnswer as error:
-        keys = question.keys
         which = f"{question.company}, {'' if len(keys) == 1 else 'up to '}{max(keys)} keys"
         finding.unanswered.setdefault(str(error), []).append(which)
 
@@ -501,7 +588,7 @@ def _bisect(ask: Caller, axis: Callable[[Caller, Sequence[int]], Questions], fin
         before = finding.rows
         for question in axis(ask, [(finding.first + finding.agrees) // 2]):
             if question.company == company:  # asked while the generator stands at it, whose names it has
-                _judge(question, finding)
+                _judge(ask, question, finding)
         if finding.rows == before:
             return
 
@@ -547,13 +634,16 @@ def invariance(attention: Attention | str, *, heads: int = 32, kv_heads: int = 8
                 continue
             for number, question in enumerate(questions(ask, sparse)):
                 progress.what = f"kvgold.invariance: axis {axis}, question {number + 1}: {question.company}"
-                _judge(question, finding)
+                _judge(ask, question, finding)
             if questions in BY_LENGTH:
                 _bisect(ask, questions, finding)
             if ask.changed():
                 raise ValueError(f"the callable has written into its arguments (axis {axis}): give it copies")
             unsteady = axis == "repeat" and finding.differing > 0
     for finding in findings.values():
+        if finding.largest and ask.arrays.name in OPERANDS:
+            finding.worst_bounds = max(float(d.size / ask.bound(d.end, d.head)[d.element])
+                                       for d in finding.largest.values())
         if not finding.rows and not finding.unanswered:
             finding.reason = "the same call gives other bits" if unsteady else WHY_NOT.get(finding.axis, "nothing to ask")
     subject = (f"{name}: {ask.arrays.name} on {device}, {heads} query heads, {kv_heads} KV heads, head_dim {head_dim}, up to "
