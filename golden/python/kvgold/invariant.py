@@ -66,14 +66,16 @@ class Finding:
     axis: str
     rows: int = 0                # rows that were asked in other company and at home
     differing: int = 0
-    worst: float = 0.0           # largest difference of two numbers
+    worst: float = 0.0           # largest difference of two numbers of out
     worst_units: float = 0.0     # the same in units in the last place of the largest number of the row's head
+    worst_lse: float = 0.0
+    worst_lse_units: float = 0.0
     nan: int = 0                 # numbers that are NaN or infinite, and not alike
     heads: set[int] = field(default_factory=set)
     tokens: set[int] = field(default_factory=set)        # differing query tokens of requests that have several
     asked_tokens: set[int] = field(default_factory=set)
     largest: dict[int, Difference] = field(default_factory=dict)  # of out, by the bits of the number of keys
-    worst_bounds: float | None = None  # the largest of these in units of its bound
+    worst_bounds: float = 0.0    # the largest of these in units of its bound; 0 where none is known
     lse_alone: bool = True       # no number of out differs
     companies: dict[str, int] = field(default_factory=dict)   # in which rows differ -> the fewest keys of one
     agreeing: set[int] = field(default_factory=set)           # numbers of keys
@@ -121,15 +123,19 @@ class Finding:
             x, y = (np.where(np.isfinite(x) & np.isfinite(y), z, 0) for z in (x, y))
             sizes = np.abs(x - y)
             size = sizes.max(-1)
-            if size.any():
-                self.worst = max(self.worst, float(size.max()))
-                largest = np.maximum(np.abs(x), np.abs(y)).max(-1)[size > 0]
-                self.worst_units = max(self.worst_units, float((size[size > 0] / units(largest, name)).max()))
-                order = np.argsort(-size)
-                octaves, first = np.unique(np.frexp(keys[rows[order]])[1], return_index=True)
-                for octave, i in zip(octaves.tolist(), order[first]) if part == 0 else ():
-                    seen = Difference(size[i], question.ends[rows[i]], heads[i], sizes[i].argmax())
-                    self.largest[octave] = max(seen, self.largest.get(octave, seen))
+            if not size.any():
+                continue
+            largest = np.maximum(np.abs(x), np.abs(y)).max(-1)[size > 0]
+            worst, worst_units = float(size.max()), float((size[size > 0] / units(largest, name)).max())
+            if part == 1:
+                self.worst_lse, self.worst_lse_units = max(self.worst_lse, worst), max(self.worst_lse_units, worst_units)
+                continue
+            self.worst, self.worst_units = max(self.worst, worst), max(self.worst_units, worst_units)
+            order = np.argsort(-size)
+            octaves, first = np.unique(np.frexp(keys[rows[order]])[1], return_index=True)
+            for octave, i in zip(octaves.tolist(), order[first]):
+                seen = Difference(size[i], question.ends[rows[i]], heads[i], sizes[i].argmax())
+                self.largest[octave] = max(seen, self.largest.get(octave, seen))
         self.rows += len(keys)
         self.differing += int(differs.sum())
         if question.queries > 1:
@@ -145,13 +151,14 @@ class Finding:
     def notes(self, heads: int) -> list[str]:
         notes = [self.reason] if self.reason else []
         if self.differing:
+            share = f", {self.worst_bounds:.2g} of its bound" if self.worst_bounds else ""
             if self.worst:
-                share = "" if self.worst_bounds is None else f", out {self.worst_bounds:.2g} of its bound"
-                size = f"{self.worst:.2g} ({self.worst_units:.3g} units in the last place{share})"
-                notes.append(f"differences up to {size}")
-                if (self.worst_bounds or 0) > 2:
-                    notes.append("more than two bounds: one of the two answers lies outside of the bound")
-            elif not self.nan:
+                notes.append(f"out differs by up to {self.worst:.2g} ({self.worst_units:.3g} units in the last place{share})")
+            if self.worst_bounds > 2:
+                notes.append("more than two bounds: one of the two answers lies outside of the bound")
+            if self.worst_lse:
+                notes.append(f"lse by up to {self.worst_lse:.2g} ({self.worst_lse_units:.3g} units)")
+            if not (self.worst or self.worst_lse or self.nan):
                 notes.append("only signs of zeros differ")
             notes += [f"a tile or a split ends at key {self.tile}"] if self.tile else []
             notes += [f"{self.nan} numbers are NaN or infinite, and not alike"] if self.nan else []
@@ -233,7 +240,8 @@ class Invariance:
         """For machines."""
         return {"subject": self.subject, "seconds": self.seconds, "callable_seconds": self.callable_seconds, "axes": {
             f.axis: {"rows": f.rows, "differing": f.differing, "first": f.first, "agrees": f.agrees, "tile": f.tile,
-                     "worst": f.worst, "worst_units": f.worst_units, "worst_bounds": f.worst_bounds, "nan": f.nan,
+                     "worst": f.worst, "worst_units": f.worst_units, "worst_bounds": f.worst_bounds,
+                     "worst_lse": f.worst_lse, "worst_lse_units": f.worst_lse_units, "nan": f.nan,
                      "lse_alone": f.lse_alone, "heads": sorted(f.heads), "tokens": sorted(f.tokens),
                      "companies": f.companies, "unanswered": f.unanswered, "reason": f.reason}
             for f in self.findings.values()}}
@@ -542,7 +550,7 @@ def process(ask: Caller, lengths: Sequence[int]) -> Questions:
             raise NoAnswer(given)
         return joined(given)
 
-    if isinstance(ask.of.attention, str):
+    if isinstance(ask.of.attention, (str, functools.partial)):
         yield Question("a new process", lengths, lambda: joined([ask.home(n) for n in lengths]), anew)
 
 
@@ -606,8 +614,8 @@ def invariance(attention: Attention | str, *, heads: int = 32, kv_heads: int = 8
         print(report); assert report["batch"].holds
 
     A callable takes a Batch (help(kvgold.Batch) has its arrays: of `dtype`, a torch dtype or a numpy one, on `device`). It
-    gives `out` [rows, heads, v_dim] of that type, or out and `lse` [rows, heads]. As text, "module:function", it is asked
-    in a new process, too.
+    gives `out` [rows, heads, v_dim] of that type, or out and `lse` [rows, heads]. As text, "module:function", or as a
+    functools.partial of a module's function it is asked in a new process, too.
 
         window    tokens that a row sees, its own included; the callable heeds it
         options   what the callable takes besides, by name: {"num_splits": [1, 2, 4]}. The first values are its home
@@ -645,7 +653,9 @@ def invariance(attention: Attention | str, *, heads: int = 32, kv_heads: int = 8
             finding.worst_bounds = max(float(d.size / ask.bound(d.end, d.head)[d.element])
                                        for d in finding.largest.values())
         if not finding.rows and not finding.unanswered:
-            finding.reason = "the same call gives other bits" if unsteady else WHY_NOT.get(finding.axis, "nothing to ask")
+            finding.reason = ("the same call gives other bits" if unsteady else
+                              "one page size is given" if finding.axis == "page_size" and ask.reads_pages else
+                              WHY_NOT.get(finding.axis, "nothing to ask"))
     subject = (f"{name}: {ask.arrays.name} on {device}, {heads} query heads, {kv_heads} KV heads, head_dim {head_dim}, up to "
                f"{longest} tokens" + (f", window {window}" if window else "") + f", seed {seed}")
     return Invariance(subject, heads, findings, time.monotonic() - begin, ask.seconds)

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import kvgold
+from kvgold.adapters import invariance
 from kvgold.bound_numpy import out_bound
 from kvgold.company import Arrays
 from kvgold.formats_numpy import load
@@ -347,6 +348,20 @@ def test_command(tmp_path):
         assert done.returncode == status, done.stdout + done.stderr
         assert ("process" in done.stdout) == (status < 2) and ("absent" in done.stderr) == (status == 2)
     assert '"axis"' not in (tmp_path / "report").read_text() and '"process"' in (tmp_path / "report").read_text()
+
+
+@pytest.mark.parametrize("wrong,axes", [("", "process,page_size,hidden"), ("pages", "pages"), ("prefix", "prefix")])
+def test_plug_in(wrong, axes, monkeypatch, capsys):
+    """A plug-in is asked by its library's path. This one's bits depend on the company that the variable names."""
+    library = os.path.join(os.path.dirname(os.environ.get("KVGOLD", "")), "libkvgold_company.so")
+    if not os.path.isfile(library):
+        pytest.skip("no libkvgold_company.so lies beside $KVGOLD")
+    monkeypatch.setenv("KVGOLD_COMPANY", wrong)
+    status = invariance.main([library, "--dtype=float16", "--heads=2", "--kv-heads=1", "--head-dim=16", "--longest=130",
+                              "--times=1", f"--axes={axes}"])
+    text = capsys.readouterr().out
+    assert status == (1 if wrong else 0), text
+    assert ("a tile or a split ends at key 96" in text) == bool(wrong) and "not asked" not in text, text
 
 
 def test_every_axis_has_a_fault():
