@@ -9,6 +9,7 @@ stand for to the model's own attention. So what a model makes of a format is see
 changes. A row is quantised by itself when it comes: neither chunks of the prompt nor the batch change a stored byte.
 Tested with transformers 5.24, where the argument `cache` has the older name `past_key_values`, too."""
 
+import functools
 from typing import Any, Mapping
 
 import torch
@@ -33,9 +34,7 @@ class KvgoldLayer(DynamicLayer):
         self.axes, self.tensor_scales = axes, tensor_scales
 
     def lazy_initialization(self, key_states: Tensor, value_states: Tensor) -> None:
-        heads, dim = key_states.shape[1], key_states.shape[3]
-        if value_states.shape != key_states.shape:
-            raise LibraryError(f"keys and values have other shapes: {[*key_states.shape]}, {[*value_states.shape]}")
+        heads, dim, *_ = self.row = self._row(key_states)
         self.config = config(**self.axes, kv_heads=heads, head_dim=dim, dtype=NAMES.get(key_states.dtype, "?"))
         formats = self.axes["format"]
         sides = (formats["k"], formats["v"]) if isinstance(formats, Mapping) else (formats, formats)
@@ -44,6 +43,10 @@ class KvgoldLayer(DynamicLayer):
         self.device = key_states.device
         self.keys, self.values = self._stored(key_states[:, :, :0], value_states[:, :, :0])
         self.is_initialized = True
+
+    @staticmethod
+    def _row(states: Tensor) -> tuple[Any, ...]:
+        return states.shape[1], states.shape[3], states.dtype, states.device
 
     def _stored(self, keys: Tensor, values: Tensor) -> list[Tensor]:
         """Rows to bytes. The operators have rows as [tokens, heads, dims]: here a token of each sequence is one."""
@@ -63,6 +66,11 @@ class KvgoldLayer(DynamicLayer):
     def update(self, key_states: Tensor, value_states: Tensor, *_: Any, **__: Any) -> tuple[Tensor, Tensor]:
         if not self.is_initialized:
             self.lazy_initialization(key_states, value_states)
+        own = self.keys.shape[0], *self.row
+        for name, states in (("K", key_states), ("V", value_states)):
+            if (given := (states.shape[0], *self._row(states))) != own:
+                raise LibraryError("{} has {} sequences, {} heads of {} numbers in {} on {}; ".format(name, *given)
+                                   + "this cache has {} sequences, {} heads of {} numbers in {} on {}".format(*own))
         new = self._stored(key_states, value_states)
         self.keys, self.values = (torch.cat(pair, -2) for pair in zip((self.keys, self.values), new))
         keys, values = self._numbers()
@@ -71,16 +79,17 @@ class KvgoldLayer(DynamicLayer):
 
 class KvgoldCache(Cache):
     """`format` and `dialect` are those of a config: a name, or {"k": ..., "v": ...}. `tensor_scales` of K and V, for
-    formats that have them, hold for every layer."""
+    formats that have them, hold for every layer. With a model's `config`, a model is refused that has other layers than
+    attention to everything or to a window. A layer with a window keeps every token, and the mask hides the old ones."""
 
-    def __init__(self, format: str | Mapping[str, str], config: Any, dialect: str | Mapping[str, str] = "canonical",
-                 tensor_scales: tuple[float, float] = (1.0, 1.0)):
-        text = config.get_text_config(decoder=True)
-        kinds = {*(getattr(text, "layer_types", None) or ["full_attention"])}
-        if kinds != {"full_attention"}:
-            raise LibraryError(f"a model with layers {', '.join(sorted(kinds))}: KvgoldCache has full_attention alone")
+    def __init__(self, format: str | Mapping[str, str], config: Any = None,
+                 dialect: str | Mapping[str, str] = "canonical", tensor_scales: tuple[float, float] = (1.0, 1.0)):
+        kinds = getattr(config and config.get_text_config(decoder=True), "layer_types", None) or []
+        if others := {*kinds} - {"full_attention", "sliding_attention"}:
+            raise LibraryError(f"a model with layers of {', '.join(sorted(others))}: KvgoldCache has full_attention "
+                               "and sliding_attention alone")
         axes = {"format": format, "dialect": dialect}
-        super().__init__(layers=[KvgoldLayer(axes, tensor_scales) for _ in range(text.num_hidden_layers)])
+        super().__init__(layer_class_to_replicate=functools.partial(KvgoldLayer, axes, tensor_scales))
 
 
 def attend(module: Any, query: Tensor, key: Tensor, value: Tensor, attention_mask: Tensor, scaling: float | None = None,
