@@ -10,6 +10,7 @@
 
 #include "cli/cli.h"
 #include "core/name.h"
+#include "harness/run/backends.h"
 #include "paging/pool/pool_bench.h"
 #include "paging/pool/pool_campaign.h"
 #include "paging/pool/pool_guest.h"
@@ -25,6 +26,7 @@ typedef struct pool_options {
     bool defects, has_seed;
     uint64_t seed;
     kvg_pool_options run;
+    kvg_guest_bytes bytes; /* without a backend: none */
 } pool_options;
 
 /* --- run --- */
@@ -337,20 +339,29 @@ static kvg_status check(const char *library, const pool_options *o, int *exit_co
     kvg_status s = kvg_whole_file_folder(o->folder);
     if (!s && (size_t)snprintf(path, sizeof path, "%s/manager.jsonl", o->folder) >= sizeof path)
         s = kvg_fail(KVG_ERR_INVALID, "%s: the path is too long", o->folder);
-    const kvg_guest_run run = {.library = library, .pool = o->pool, .seed = o->seed, .operations = o->run.operations};
+    const kvg_guest_run run = {.library = library, .pool = o->pool, .seed = o->seed, .operations = o->run.operations,
+                               .bytes = o->bytes.backend ? &o->bytes : NULL};
+    if (!s && run.bytes) s = kvg_check_backend_exists(run.bytes->backend);
     if (!s) s = kvg_guest_check(&run, path, (kvg_audit_report){print_violation, &output}, &v);
     if (s) return s;
     *exit_code = v.fails ? KVG_EXIT_FAIL : KVG_EXIT_PASS;
     if (!v.fails) {
         printf("PASS: %" PRIu64 " operations on %zu pool%s; %.0f %% of the tokens that sequences began with were found "
-               "in the cache\n", v.operations, v.pools, v.pools == 1 ? "" : "s",
+               "in the cache", v.operations, v.pools, v.pools == 1 ? "" : "s",
                v.tokens ? 100 * (double)v.found / (double)v.tokens : 0);
+        if (run.bytes) printf("; %" PRIu64 " tokens were read, each as it reads by itself", v.read);
+        printf("\n");
         return KVG_OK;
     }
     if (v.totals.violations) print_audit(&output, &v.totals);
     if (v.result.status) printf("%s: %s\n", path, v.result.text);
+    if (v.first.status && v.first.operations > v.run.operations)
+        printf("the first run that failed, after %" PRIu64 " operations: %s\n", v.first.operations, v.first.text);
     printf("FAIL: pool %s, %" PRIu64 " operations\nrepeat: kvgold pool check %s --pool %s --seed 0x%" PRIx64 " --ops %"
-           PRIu64 "\n", v.run.pool, v.run.operations, library, v.run.pool, v.run.seed, v.run.operations);
+           PRIu64, v.run.pool, v.run.operations, library, v.run.pool, v.run.seed, v.run.operations);
+    if (run.bytes)
+        printf(" --backend %s --format %s --layout '%s'", o->bytes.backend, o->bytes.format, o->bytes.layout);
+    printf("\n");
     return KVG_OK;
 }
 
@@ -367,6 +378,10 @@ int kvg_command_pool(const kvg_arguments *a)
         .folder = kvg_given_text(a, KVG_OPTION_POOL_OUTPUT, "kvgold-out"),
         .json = kvg_given_text(a, KVG_OPTION_POOL_JSON, NULL),
         .pool = kvg_given_text(a, KVG_OPTION_POOL_POOL, NULL),
+        .bytes = {.open = kvg_check_backend,
+                  .backend = kvg_given_text(a, KVG_OPTION_POOL_BACKEND, NULL),
+                  .format = kvg_given_text(a, KVG_OPTION_POOL_FORMAT, "nvfp4"),
+                  .layout = kvg_given_text(a, KVG_OPTION_POOL_LAYOUT, "hnd")},
         .defects = kvg_given(a, KVG_OPTION_POOL_DEFECTS),
         .has_seed = kvg_given(a, KVG_OPTION_POOL_SEED),
         .seed = kvg_given_number(a, KVG_OPTION_POOL_SEED, 0),

@@ -10,6 +10,7 @@
 #include <sys/mman.h>
 
 #include "core/rng.h"
+#include "paging/pool/pool_guest_bytes.h"
 #include "paging/pool/pool_guest_log.h"
 #include "support/child.h"
 #include "support/clock.h"
@@ -17,9 +18,9 @@
 enum { MOST_LIVE = 48, MOST_BLOCKS = 12, PREFIXES = 6, SALTS = 3, PREFIX_TOKENS = 50000 };
 
 /* What a manager is asked. */
-typedef enum asked { LOAD, OPEN, ADMIT, GROW, FORK, WRITTEN, RELEASE, AVAILABLE, CLOSE, CALLS } asked;
+typedef enum asked { LOAD, OPEN, ADMIT, GROW, FORK, WRITTEN, RELEASE, AVAILABLE, CLOSE, BYTES, CALLS } asked;
 static const char *const call_names[CALLS] = {"dlopen", "open", "admit", "grow", "fork", "written", "release",
-                                              "available", "close"};
+                                              "available", "close", "append or flatten"};
 
 typedef pool_guest_sequence sequence;
 
@@ -43,6 +44,7 @@ typedef struct play {
     int32_t *tokens; /* that sequences share as prefixes, below PREFIX_TOKENS; most_tokens for each */
     kvg_manager_table answer[KVG_GUEST_GROUPS];
     bool *is_held; /* by block: some sequence holds it */
+    pool_guest_bytes *bytes; /* NULL: ids alone are judged */
 } play;
 
 static uint64_t below(play *p, uint64_t n)
@@ -116,18 +118,6 @@ static kvg_manager_table *empty_answer(play *p)
     return p->answer;
 }
 
-/* The blocks of a group that hold so many tokens. */
-static uint32_t blocks_for(const kvg_manager_group *group, uint32_t tokens)
-{
-    return (tokens + group->block_tokens - 1) / group->block_tokens;
-}
-
-/* How many leading blocks a window has passed, if `written` tokens are: the next token does not see them. */
-static uint32_t count_passed(const kvg_manager_group *group, uint32_t written)
-{
-    return group->window && written >= group->window ? (written + 1 - group->window) / group->block_tokens : 0;
-}
-
 /* An entry of an answer is what the sequence had there, or what that was copied to. Of an entry that `passed` is behind
  * it may be no block from now on. `had`: NULL for a new entry. */
 static kvg_status check_entry(const play *p, const kvg_manager_table *t, uint32_t i, uint32_t passed,
@@ -150,8 +140,8 @@ static kvg_status check_table(const play *p, const sequence *q, uint32_t g)
 {
     const kvg_manager_group *group = &p->pool.groups[g];
     const kvg_manager_table *t = &p->answer[g];
-    const uint32_t wanted = blocks_for(group, q->count);
-    const uint32_t passed = count_passed(group, q->written > t->cached ? q->written : t->cached);
+    const uint32_t wanted = kvg_guest_pool_blocks(group, q->count);
+    const uint32_t passed = kvg_guest_pool_passed(group, q->written > t->cached ? q->written : t->cached);
     kvg_status s = KVG_OK;
     if (t->count != wanted)
         return broke(p, "gives %" PRIu32 " blocks for %" PRIu32 " tokens: give %" PRIu32, t->count, q->count, wanted);
@@ -173,6 +163,12 @@ static bool is_given_up(const pool_guest_part *part, const kvg_manager_table *t,
     return t->blocks[i] == KVG_MANAGER_NO_BLOCK && part->table[i] != KVG_MANAGER_NO_BLOCK;
 }
 
+static void copy_blocks(play *p, const sequence *q, const kvg_manager_table *t)
+{
+    pool_guest_log_copies(&p->log, q, t);
+    if (p->bytes) pool_guest_bytes_copy(p->bytes, t);
+}
+
 /* Takes the answer for a sequence's table: the new blocks that hold cached tokens are others' blocks, too. What a
  * window has passed may be given out at once; a block that is replaced is given back when it was copied. */
 static void take_table(play *p, sequence *q, uint32_t g)
@@ -187,7 +183,7 @@ static void take_table(play *p, sequence *q, uint32_t g)
     for (uint32_t i = 0; i < before; i++) {
         if (t->blocks[i] != part->table[i]) pool_guest_log_blocks(&p->log, "allocate", q, &t->blocks[i], 1);
     }
-    pool_guest_log_copies(&p->log, q, t);
+    copy_blocks(p, q, t);
     for (uint32_t i = 0; i < before; i++) {
         if (t->blocks[i] != part->table[i] && !is_given_up(part, t, i))
             pool_guest_log_blocks(&p->log, "free", q, &part->table[i], 1);
@@ -209,7 +205,7 @@ static void take_fork(play *p, const pool_guest_part *parent, sequence *q, uint3
         const char *event = part->table[i] == parent->table[i] ? "hit" : "allocate";
         pool_guest_log_blocks(&p->log, event, q, &part->table[i], 1);
     }
-    pool_guest_log_copies(&p->log, q, t);
+    copy_blocks(p, q, t);
     for (uint32_t i = 0; i < q->count / p->pool.groups[g].block_tokens; i++) {
         const bool is_new = part->table[i] != parent->table[i] && part->table[i] != KVG_MANAGER_NO_BLOCK;
         if (is_new) pool_guest_log_store(&p->log, q, i);
@@ -237,6 +233,8 @@ static kvg_status take_answer(play *p, const sequence *parent, sequence *q)
 static void forget(sequence *q)
 {
     free(q->tokens);
+    free(q->contents);
+    free(q->alone);
     for (uint32_t g = 0; g < KVG_GUEST_GROUPS; g++) {
         free(q->parts[g].table);
         free(q->parts[g].names);
@@ -296,7 +294,7 @@ static kvg_status make_room(play *p, const sequence *q)
     uint32_t missing = 0;
     for (uint32_t g = 0; g < p->pool.group_count; g++) {
         const uint32_t entries = q->parts[g].entries; /* the last one may have to be copied */
-        missing += blocks_for(&p->pool.groups[g], q->count) - entries + (entries > 0);
+        missing += kvg_guest_pool_blocks(&p->pool.groups[g], q->count) - entries + (entries > 0);
     }
     const uint32_t available = count_available(p);
     if (p->live_count == 0 || missing <= available)
@@ -432,22 +430,37 @@ static kvg_status fork_one(play *p, uint32_t which)
     return KVG_OK;
 }
 
+/* The bytes of a step in a group: what it reads, from block `first` on, and what it writes. */
+static kvg_status step_bytes(play *p, sequence *q, uint32_t group, uint32_t first, uint32_t to)
+{
+    if (!p->bytes) return KVG_OK;
+    enter(p, BYTES, q->id);
+    kvg_status s = pool_guest_bytes_read(p->bytes, q, group, first);
+    if (!s) s = pool_guest_bytes_write(p->bytes, q, group, to, p->result.operations);
+    p->result.read += q->written;
+    return leave(p, s);
+}
+
 /* A step reads what is there, and writes a chunk of what is not. */
 static kvg_status step(play *p, uint32_t which)
 {
     sequence *q = &p->live[which];
     const uint32_t to = q->written + 1 + (uint32_t)below(p, q->count - q->written);
-    for (uint32_t g = 0; g < p->pool.group_count; g++) {
+    kvg_status s = KVG_OK;
+    for (uint32_t g = 0; g < p->pool.group_count && !s; g++) {
         const kvg_manager_group *group = &p->pool.groups[g];
-        const uint32_t size = group->block_tokens, first = count_passed(group, q->written);
+        const uint32_t size = group->block_tokens, first = kvg_guest_pool_passed(group, q->written);
         p->log.group = g;
-        pool_guest_log_blocks(&p->log, "read", q, q->parts[g].table + first, blocks_for(group, q->written) - first);
+        pool_guest_log_blocks(&p->log, "read", q, q->parts[g].table + first,
+                              kvg_guest_pool_blocks(group, q->written) - first);
         pool_guest_log_write(&p->log, q, to);
+        s = step_bytes(p, q, g, first, to);
         for (uint32_t i = q->written / size; i < to / size; i++) pool_guest_log_store(&p->log, q, i);
     }
+    if (s) return s;
     q->written = to;
     enter(p, WRITTEN, q->id);
-    const kvg_status s = leave(p, p->manager.written(p->self, q->id, to));
+    s = leave(p, p->manager.written(p->self, q->id, to));
     return s ? failed(p, s) : KVG_OK;
 }
 
@@ -506,16 +519,6 @@ static kvg_status open_library(const char *path, kvg_manager *out)
     return KVG_OK;
 }
 
-/* The claims that a pool needs. */
-static uint32_t claims_for(const kvg_manager_pool *pool)
-{
-    uint32_t claims = pool->group_count > 1 ? KVG_MANAGER_GROUPS : 0;
-    for (uint32_t g = 0; g < pool->group_count; g++) {
-        if (pool->groups[g].window) claims |= KVG_MANAGER_WINDOWS;
-    }
-    return claims;
-}
-
 static bool make_answer(play *p)
 {
     const kvg_manager_pool *pool = &p->pool;
@@ -538,8 +541,14 @@ static kvg_status play_library(play *p)
     p->tokens = malloc(shared * sizeof *p->tokens);
     p->is_held = malloc(pool->blocks * sizeof *p->is_held);
     if (!s && !(make_answer(p) && p->tokens && p->is_held)) s = kvg_fail(KVG_ERR_MEMORY, "no memory for a table");
-    p->result.is_skipped = !s && (claims_for(pool) & ~p->manager.claims);
+    p->result.is_skipped = !s && (kvg_guest_pool_claims(pool) & ~p->manager.claims);
     if (s || p->result.is_skipped) return s;
+    if (p->run->bytes) {
+        enter(p, BYTES, 0);
+        s = leave(p, pool_guest_bytes_open(p->run->bytes, pool, most_tokens(p), p->run->seed, &p->bytes));
+        p->result.is_skipped = s == KVG_ERR_UNIMPLEMENTED;
+        if (s) return p->result.is_skipped ? KVG_OK : s;
+    }
     for (size_t i = 0; i < shared; i++) p->tokens[i] = (int32_t)kvg_rng_below(p->run->seed, 1, i, PREFIX_TOKENS);
     pool_guest_log_head(&p->log);
     enter(p, OPEN, 0);

@@ -5,20 +5,31 @@
 
 #include <stdio.h>
 
+#include "core/backend.h"
 #include "paging/paging_plugin.h"
 #include "paging/pool/pool_audit.h"
+
+/* What writes and reads the blocks: pool_guest_bytes.h. */
+typedef struct kvg_guest_bytes {
+    kvg_status (*open)(const char *backend, const kvg_backend **out);
+    const char *backend, *format, *layout;
+} kvg_guest_bytes;
 
 typedef struct kvg_guest_run {
     const char *library, *pool; /* pool: the text of pool_guest_pool.h */
     uint64_t seed, operations;
+    const kvg_guest_bytes *bytes; /* NULL: ids alone are judged */
 } kvg_guest_run;
 
 typedef struct kvg_guest_result {
     uint64_t operations;    /* that were asked */
     uint64_t tokens, found; /* that sequences began with; of these found in the cache */
-    kvg_status status;      /* of the library, or of the call that broke paging/paging_plugin.h; KVG_OK: none did */
+    uint64_t read;          /* tokens that were read from the blocks, and compared */
+    kvg_status status;      /* of the library, or of the call that broke paging/paging_plugin.h, or of the operation
+                             * that read other bytes; KVG_OK: none did */
     char text[240];         /* what it was; of a process that died, in which call */
-    bool is_skipped;        /* the manager does not claim that it can do the pool, or says so in `open` */
+    bool is_skipped;        /* the manager does not claim that it can do the pool, or says so in `open`, or the layout
+                             * cannot hold it */
     int death;              /* the wait status of a process that died; 0: it did not */
 } kvg_guest_result;
 
@@ -30,10 +41,11 @@ kvg_status kvg_guest_play(const kvg_guest_run *run, FILE *log, kvg_guest_result 
 
 typedef struct kvg_guest_verdict {
     bool fails;                         /* a rule is broken, or paging_plugin.h is, or the process died */
-    uint64_t operations, tokens, found; /* of all runs, as in kvg_guest_result */
+    uint64_t operations, tokens, found, read; /* of all runs, as in kvg_guest_result */
     size_t pools;                       /* that were tried */
     kvg_guest_run run;                  /* if it fails: the shortest run that was found, */
-    kvg_guest_result result;            /* and what came of it */
+    kvg_guest_result result;            /* and what came of it; */
+    kvg_guest_result first;             /* what came of the run that failed first, which that one shortens */
     kvg_audit_totals totals;
 } kvg_guest_verdict;
 

@@ -7,7 +7,7 @@
 #include "paging/pool/pool_log.h"
 #include "support/child.h"
 
-enum { OPERATIONS = 20000, LARGE = 10000, LARGE_OPERATIONS = 2500, OTHER_SEEDS = 8 };
+enum { OPERATIONS = 20000, LARGE = 10000, LARGE_OPERATIONS = 2500, BYTES_SHARE = 20, OTHER_SEEDS = 8 };
 
 /* A process died in some call, as the text says: after how many events, and how. */
 static void describe_death(kvg_guest_verdict *v)
@@ -76,13 +76,13 @@ static kvg_status find_shortest(kvg_guest_run *run, const char *path)
     return s;
 }
 
-/* The operations on a pool: fewer on a large one, whose sequences are longer. */
-static uint64_t count_operations(const char *text)
+/* The operations on a pool: fewer on a large one, whose sequences are longer, and where bytes are written and read. */
+static uint64_t count_operations(const char *text, const kvg_guest_bytes *bytes)
 {
     kvg_manager_pool pool;
     kvg_manager_group groups[KVG_GUEST_GROUPS];
     const bool large = !kvg_guest_pool_read(text, &pool, groups) && pool.blocks >= LARGE;
-    return large ? LARGE_OPERATIONS : OPERATIONS;
+    return (large ? LARGE_OPERATIONS : OPERATIONS) / (bytes ? BYTES_SHARE : 1);
 }
 
 kvg_status kvg_guest_check(const kvg_guest_run *asked, const char *path, kvg_audit_report report,
@@ -97,16 +97,19 @@ kvg_status kvg_guest_check(const kvg_guest_run *asked, const char *path, kvg_aud
     for (size_t i = 0; !s && !out->fails && i < count; i++) {
         out->run = *asked;
         out->run.pool = tried[i];
-        if (asked->operations == 0) out->run.operations = count_operations(tried[i]);
+        if (asked->operations == 0) out->run.operations = count_operations(tried[i], asked->bytes);
         s = judge(&out->run, path, (kvg_audit_report){0}, out);
         out->pools += !out->result.is_skipped;
         out->operations += out->result.operations;
         out->tokens += out->result.tokens;
         out->found += out->result.found;
+        out->read += out->result.read;
     }
     if (!s && out->pools == 0)
-        return kvg_fail(KVG_ERR_INVALID, "%s takes no pool that it is asked for: name one by --pool", asked->library);
+        return kvg_fail(KVG_ERR_INVALID, "%s%s%s takes no pool that it is asked for: name one by --pool",
+                        asked->library, asked->bytes ? " in layout " : "", asked->bytes ? asked->bytes->layout : "");
     if (s || !out->fails) return s;
+    out->first = out->result;
     if (out->result.status) out->run.operations = out->result.operations;
     if (kvg_child_timed_out(out->result.death)) return s; /* each shorter run would have to hang again */
     s = find_shortest(&out->run, path);

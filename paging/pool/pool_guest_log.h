@@ -20,6 +20,9 @@ typedef struct pool_guest_sequence {
     uint64_t id, salt;
     int32_t *tokens;
     uint32_t count, written; /* tokens; of these in the cache */
+    uint32_t learned;        /* of pool_guest_bytes: tokens whose contents, and what they read alone, are known */
+    uint64_t *contents;
+    uint16_t *alone;
     pool_guest_part parts[KVG_GUEST_GROUPS];
 } pool_guest_sequence;
 

@@ -37,3 +37,22 @@ kvg_status kvg_guest_pool_read(const char *text, kvg_manager_pool *pool, kvg_man
     pool->window = groups->window;
     return KVG_OK;
 }
+
+uint32_t kvg_guest_pool_claims(const kvg_manager_pool *pool)
+{
+    uint32_t claims = pool->group_count > 1 ? KVG_MANAGER_GROUPS : 0;
+    for (uint32_t g = 0; g < pool->group_count; g++) {
+        if (pool->groups[g].window) claims |= KVG_MANAGER_WINDOWS;
+    }
+    return claims;
+}
+
+uint32_t kvg_guest_pool_blocks(const kvg_manager_group *group, uint32_t tokens)
+{
+    return (tokens + group->block_tokens - 1) / group->block_tokens;
+}
+
+uint32_t kvg_guest_pool_passed(const kvg_manager_group *group, uint32_t written)
+{
+    return group->window && written >= group->window ? (written + 1 - group->window) / group->block_tokens : 0;
+}

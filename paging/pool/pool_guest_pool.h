@@ -11,4 +11,13 @@ enum { KVG_GUEST_GROUPS = 3 }; /* at most */
 kvg_status kvg_guest_pool_read(const char *text, kvg_manager_pool *pool, kvg_manager_group groups[KVG_GUEST_GROUPS])
     KVG_CHECKED;
 
+/* The claims of a manager that a pool needs: KVG_MANAGER_*. */
+uint32_t kvg_guest_pool_claims(const kvg_manager_pool *pool);
+
+/* The blocks of a group that hold so many tokens. */
+uint32_t kvg_guest_pool_blocks(const kvg_manager_group *group, uint32_t tokens);
+
+/* How many leading blocks a window has passed, if `written` tokens are: the next token does not see them. */
+uint32_t kvg_guest_pool_passed(const kvg_manager_group *group, uint32_t written);
+
 #endif

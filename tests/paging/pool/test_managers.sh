@@ -88,6 +88,51 @@ mistake "an exit" "died in admit of sequence 1, after 0 events: the process exit
 mistake "a hang" "died in written of sequence 8, after 14 events: the call took longer than 10 s" \
     -e 's/for \(; of->known < count/if (m->clock > 9) pause();\n    &/'
 
+# --- bytes ---
+
+planted=$(dirname "$kvgold")/libkvgold_planted_defect.so
+cp "$source_dir/examples/manager/manager.c" . && build
+for where in "nvfp4 hnd 96:16w40:8:32w70" "int4 vllm 64:16w40" "e4m3 turbomind 64:16"; do
+    read -r format layout pool <<<"$where"
+    expect "the example's blocks hold $format in $layout" 0 "each as it reads by itself" "$kvgold" pool check \
+        ./libmanager.so -o out --backend reference --format "$format" --layout "$layout" --pool "$pool" --ops 300
+done
+
+# wrong DEFECT TEXT: with a known-wrong append or flatten some token of the example reads otherwise.
+wrong() {
+    expect "$1" 1 "$2" env KVGOLD_PLANTED="$1" "$kvgold" pool check ./libmanager.so -o out --backend "$planted" --ops 200
+}
+for defect in page_off_by_one stale_page block_off_by_one tail_short scales_shifted; do
+    wrong $defect "of sequence 1: append or flatten is wrong"
+done
+wrong padding_ignored "FAIL: pool 24:4:2"
+
+# bytes NAME TEXT SED...: as `mistake`; a token of another sequence is read.
+bytes() {
+    local name=$1 text=$2
+    shift 2
+    sed -E "$@" "$source_dir/examples/manager/manager.c" >manager.c && build
+    expect "$name, in bytes" 1 "otherwise than by itself: $text" "$kvgold" pool check ./libmanager.so -o out \
+        --backend reference --pool 64:16 --ops 400
+}
+bytes "a block that is held" "operation " \
+    -e 's/table->count = of->entries;/*table->blocks = 0; &/'
+bytes "a shared block is written in place" "operation " \
+    -e 's/&& m->blocks\[of->table\[of->entries - 1\]\].users > 1/\&\& 0/'
+bytes "the salt is forgotten" "operation " -e 's/b->salt == salt && //'
+bytes "blocks are known before they are written" "nothing was written there" \
+    -e 's/of->known < count \/ m/of->known < q->count \/ m/'
+
+cp "$source_dir/examples/manager/manager.c" . && build
+expect "a layout whose blocks lie in pieces" 2 "a block does not lie in one piece" \
+    "$kvgold" pool check ./libmanager.so -o out --backend reference --layout vllm_lhbnc
+expect "a layout without blocks" 2 "has no blocks that a manager gives out" \
+    "$kvgold" pool check ./libmanager.so -o out --backend reference --layout ring
+expect "a format that there is not" 2 "nvfp4" "$kvgold" pool check ./libmanager.so -o out --backend reference --format nvfp5
+expect "a backend that there is not" 2 "none.so" "$kvgold" pool check ./libmanager.so -o out --backend ./none.so
+expect "a layout that cannot be padded, and groups" 2 "in layout trtllm takes no pool" \
+    "$kvgold" pool check ./libmanager.so -o out --backend reference --layout trtllm --pool 24:4:2
+
 sed -E 's/^    uint32_t most = 0;/    if (pool->group_count > 1 || pool->block_tokens != 16) return KVG_ERR_UNIMPLEMENTED;\n&/' \
     "$source_dir/examples/manager/manager.c" >manager.c && build
 expect "a manager of blocks of 16 tokens" 0 "on 5 pools" "$kvgold" pool check ./libmanager.so -o out
