@@ -259,7 +259,7 @@ enum { MOST_ROWS = 256, MOST_NAMES = 32 };
 /* What became of one planted defect. */
 typedef struct row {
     const kvg_defect *defect;
-    unsigned planted, within, first, tied, missed; /* within: nobody could tell it from a right answer */
+    unsigned planted, within, first, tied, missed; /* within: a right answer, or a constant, which has no name */
     struct {
         const kvg_defect *defect; /* NULL: none, or a partial one */
         unsigned count;
@@ -289,11 +289,11 @@ static void judge_single(bench *b, row *r)
     const kvg_wrong wrong = {.defect = r->defect, .sides = KVG_BOTH_SIDES};
     kvg_diagnosis d;
     if (!plant(b, &wrong, 1)) return;
-    if (!is_wrong(b)) {
+    const kvg_evidence q = evidence_of(b, 0);
+    if (!is_wrong(b) || kvg_where_constant(&q, kvg_case_asked(&b->c))) {
         r->within++;
         return;
     }
-    const kvg_evidence q = evidence_of(b, 0);
     if (kvg_diagnose(&q, &b->places, &d)) fail_msg("%s: %s: %s", b->c.id, r->defect->id, kvg_error_text());
     bool named = false;
     for (size_t i = 0; i < d.count; i++) named = named || is_named(&d.explanations[i], r->defect);
