@@ -177,11 +177,12 @@ static void run_parts(slow_query *r, int64_t begin, int64_t tiles, slow_state *s
     const bool neighbours = wrong(h, SLOW_DECODE_PARTS_OF_NEIGHBOURS);
     const int64_t apart = neighbours ? tiles * size : size, step = neighbours ? size : count * size;
     slow_state parts[MOST_PARTS];
-    for (int64_t i = 0; i < count; i++) {
+    int64_t i = 0;
+    do {
         slow_tiles_run(r, begin + i * apart, step, tiles, &parts[i]);
         const bool in_log2 = h->profile->contract->end == KVG_END_PARTS && !slow_is_lowest(parts[i].m);
         if (in_log2) parts[i].m = slow_f32_multiply(parts[i].m, r->c);
-    }
+    } while (++i < count);
     if (wrong(h, SLOW_DECODE_SINK_BEFORE_MERGE)) {
         r->sink_leaf = 0;
         add_sink(r, &parts[0]);
