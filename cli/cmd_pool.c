@@ -241,23 +241,35 @@ static kvg_status replay(const char *path, const pool_options *o, int *exit_code
     return s;
 }
 
-static kvg_status bench(const char *path, const pool_options *o, int *exit_code)
+/* Of kvgold's own managers, whose steps are counted. */
+static kvg_status bench_config(const char *path, const pool_options *o, cJSON *list, int *exit_code)
 {
     kvg_pool_config config;
-    cJSON *list = cJSON_CreateArray();
     bool logarithmic = false;
+    if (o->pool || o->has_seed || o->run.operations)
+        return kvg_fail(KVG_ERR_INVALID, "--pool, --seed and --ops are for the bench of a library");
+    kvg_status s = kvg_pool_config_open(path, &config);
+    if (s) return s;
+    s = config.bench_count ? kvg_pool_bench(&config, list, &logarithmic)
+                           : kvg_fail(KVG_ERR_INVALID, "%s: no \"bench\": give the sizes to measure", path);
+    kvg_pool_config_close(&config);
+    *exit_code = logarithmic ? KVG_EXIT_PASS : KVG_EXIT_FAIL;
+    return s;
+}
+
+static kvg_status bench(const char *path, const pool_options *o, int *exit_code)
+{
+    const size_t length = strlen(path);
+    const kvg_guest_run run = {.library = path, .pool = o->pool, .seed = o->seed, .operations = o->run.operations};
+    cJSON *list = cJSON_CreateArray();
     kvg_status s = kvg_used_files_check((const kvg_used_file[]){{.name = path}, {.name = o->json, .written = true}}, 2);
     if (!s && o->json) s = kvg_whole_file_check(o->json);
-    if (!s) s = kvg_pool_config_open(path, &config);
-    if (!s) {
-        kvg_interrupt_catch();
-        s = config.bench_count ? kvg_pool_bench(&config, list, &logarithmic)
-                               : kvg_fail(KVG_ERR_INVALID, "%s: no \"bench\": give the sizes to measure", path);
-        kvg_pool_config_close(&config);
-    }
+    kvg_interrupt_catch();
+    *exit_code = KVG_EXIT_PASS;
+    if (!s && length > 3 && strcmp(path + length - 3, ".so") == 0) s = kvg_guest_bench(&run, list);
+    else if (!s) s = bench_config(path, o, list, exit_code);
     s = kvg_keep_measured(o->json, list, s);
     cJSON_Delete(list);
-    *exit_code = logarithmic ? KVG_EXIT_PASS : KVG_EXIT_FAIL;
     return s;
 }
 

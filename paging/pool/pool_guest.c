@@ -1,16 +1,16 @@
 #define _DEFAULT_SOURCE /* MAP_ANONYMOUS */
 #include "paging/pool/pool_guest.h"
 
-#include <dlfcn.h>
 #include <inttypes.h>
 #include <stdarg.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 
 #include "core/rng.h"
 #include "paging/pool/pool_guest_bytes.h"
+#include "paging/pool/pool_guest_library.h"
 #include "paging/pool/pool_guest_log.h"
 #include "support/child.h"
 #include "support/clock.h"
@@ -37,8 +37,9 @@ typedef struct play {
     uint64_t whose;  /* of this sequence; 0: of none */
     bool is_running; /* it has not answered yet */
     double armed;    /* when the limit of time was set */
-    sequence live[MOST_LIVE];
-    uint32_t live_count;
+    double entered, inside; /* when the call began; what all calls have taken */
+    sequence *live;
+    uint32_t live_count, most_live;
     sequence preempted; /* the last one that is to come again; without tokens: there is none */
     uint64_t begun, drawn;
     int32_t *tokens; /* that sequences share as prefixes, below PREFIX_TOKENS; most_tokens for each */
@@ -57,7 +58,7 @@ static uint64_t below(play *p, uint64_t n)
 /* A call begins. Its limit is set anew only each second, because that costs more than some calls. */
 static void enter(play *p, asked call, uint64_t whose)
 {
-    const double now = kvg_clock_seconds();
+    const double now = p->entered = kvg_clock_seconds();
     p->call = call;
     p->whose = whose;
     p->is_running = true;
@@ -69,6 +70,7 @@ static void enter(play *p, asked call, uint64_t whose)
 static kvg_status leave(play *p, kvg_status answer)
 {
     p->is_running = false;
+    p->inside += kvg_clock_seconds() - p->entered;
     return answer;
 }
 
@@ -308,6 +310,7 @@ static kvg_status make_room(play *p, const sequence *q)
 static uint32_t most_blocks(const play *p)
 {
     const uint32_t blocks = p->pool.blocks / p->pool.group_count, part = blocks / 128;
+    if (p->run->blocks) return p->run->blocks < blocks ? p->run->blocks : blocks;
     return blocks < MOST_BLOCKS ? blocks : part < MOST_BLOCKS ? MOST_BLOCKS : part;
 }
 
@@ -363,7 +366,7 @@ static kvg_status admit(play *p)
 {
     sequence q;
     kvg_manager_table *t = empty_answer(p);
-    if (p->live_count == MOST_LIVE) return release(p, (uint32_t)below(p, p->live_count));
+    if (p->live_count == p->most_live) return release(p, (uint32_t)below(p, p->live_count));
     kvg_status s = draw(p, &q);
     enter(p, ADMIT, q.id);
     const kvg_status answer = leave(p, s ? s : p->manager.admit(p->self, q.id, q.salt, q.tokens, q.count, t));
@@ -411,7 +414,7 @@ static kvg_status fork_one(play *p, uint32_t which)
 {
     const sequence *parent = &p->live[which];
     kvg_manager_table *t = empty_answer(p);
-    if (!p->manager.fork || p->live_count == MOST_LIVE || parent->written < parent->count) return KVG_OK;
+    if (!p->manager.fork || p->live_count == p->most_live || parent->written < parent->count) return KVG_OK;
     sequence q;
     kvg_status s = make_sequence(p, parent->salt, parent->count, &q);
     if (!s) memcpy(q.tokens, parent->tokens, parent->count * sizeof *q.tokens);
@@ -491,7 +494,16 @@ static kvg_status play_one(play *p)
 static kvg_status play_all(play *p)
 {
     kvg_status s = KVG_OK;
-    while (!s && p->result.operations < p->run->operations) s = play_one(p);
+    const double start = kvg_clock_seconds();
+    struct rusage used;
+    p->inside = 0;
+    while (!s && p->result.operations < p->run->operations) {
+        s = play_one(p);
+        p->result.seconds = kvg_clock_seconds() - start;
+        if (p->run->seconds > 0 && p->result.seconds > p->run->seconds) break;
+    }
+    p->result.inside = p->inside; /* without those of the end */
+    if (getrusage(RUSAGE_SELF, &used) == 0) p->result.bytes = 1024 * (uint64_t)used.ru_maxrss;
     forget(&p->preempted);
     while (!s && p->live_count) s = release(p, p->live_count - 1);
     if (!s) s = count(p);
@@ -500,24 +512,6 @@ static kvg_status play_all(play *p)
 }
 
 /* --- the library --- */
-
-static kvg_status open_library(const char *path, kvg_manager *out)
-{
-    void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
-    if (!library) return kvg_fail(KVG_ERR_NOT_FOUND, "cannot open the manager: %s", dlerror());
-    kvg_manager_export_fn *export_manager;
-    void *symbol = dlsym(library, KVG_MANAGER_SYMBOL);
-    if (!symbol) return kvg_fail(KVG_ERR_INVALID, "%s exports no %s", path, KVG_MANAGER_SYMBOL);
-    memcpy(&export_manager, &symbol, sizeof symbol); /* ISO C has no cast from object to function pointer */
-    const kvg_manager *m = export_manager();
-    if (!m || m->abi != KVG_MANAGER_ABI || m->struct_size < offsetof(kvg_manager, fork))
-        return kvg_fail(KVG_ERR_INVALID, "%s: its manager has another ABI: build it with this kvgold's "
-                        "paging/paging_plugin.h, and set struct_size", path);
-    memcpy(out, m, m->struct_size < sizeof *out ? m->struct_size : sizeof *out);
-    if (!m->name || !m->open || !m->close || !m->admit || !m->grow || !m->written || !m->release)
-        return kvg_fail(KVG_ERR_INVALID, "%s: its manager lacks a name, or a function that is not optional", path);
-    return KVG_OK;
-}
 
 static bool make_answer(play *p)
 {
@@ -536,11 +530,14 @@ static kvg_status play_library(play *p)
 {
     const kvg_manager_pool *pool = &p->pool;
     enter(p, LOAD, 0);
-    kvg_status s = leave(p, open_library(p->run->library, &p->manager));
+    kvg_status s = leave(p, kvg_guest_library_open(p->run->library, &p->manager));
     const size_t shared = (size_t)PREFIXES * most_tokens(p);
     p->tokens = malloc(shared * sizeof *p->tokens);
     p->is_held = malloc(pool->blocks * sizeof *p->is_held);
-    if (!s && !(make_answer(p) && p->tokens && p->is_held)) s = kvg_fail(KVG_ERR_MEMORY, "no memory for a table");
+    p->most_live = p->run->live ? p->run->live : MOST_LIVE;
+    p->live = malloc(p->most_live * sizeof *p->live);
+    const bool got = make_answer(p) && p->tokens && p->is_held && p->live;
+    if (!s && !got) s = kvg_fail(KVG_ERR_MEMORY, "no memory for a table");
     p->result.is_skipped = !s && (kvg_guest_pool_claims(pool) & ~p->manager.claims);
     if (s || p->result.is_skipped) return s;
     if (p->run->bytes) {

@@ -5,9 +5,12 @@
 
 #include <stdio.h>
 
+#include <cjson/cJSON.h>
+
 #include "core/backend.h"
 #include "paging/paging_plugin.h"
 #include "paging/pool/pool_audit.h"
+#include "paging/pool/pool_guest_pool.h"
 
 /* What writes and reads the blocks: pool_guest_bytes.h. */
 typedef struct kvg_guest_bytes {
@@ -19,12 +22,16 @@ typedef struct kvg_guest_run {
     const char *library, *pool; /* pool: the text of pool_guest_pool.h */
     uint64_t seed, operations;
     const kvg_guest_bytes *bytes; /* NULL: ids alone are judged */
+    uint32_t live, blocks; /* sequences at a time, and the most blocks of one; 0: 48, so long that they fill the pool */
+    double seconds;        /* no operation begins later; 0: no limit */
 } kvg_guest_run;
 
 typedef struct kvg_guest_result {
     uint64_t operations;    /* that were asked */
     uint64_t tokens, found; /* that sequences began with; of these found in the cache */
     uint64_t read;          /* tokens that were read from the blocks, and compared */
+    double seconds, inside; /* that the operations took; of these in the manager's functions */
+    uint64_t bytes;         /* the largest memory of the process so far */
     kvg_status status;      /* of the library, or of the call that broke paging/paging_plugin.h, or of the operation
                              * that read other bytes; KVG_OK: none did */
     char text[240];         /* what it was; of a process that died, in which call */
@@ -55,5 +62,12 @@ typedef struct kvg_guest_verdict {
  * library has no manager, or one that takes no pool; KVG_ERR_IO. */
 kvg_status kvg_guest_check(const kvg_guest_run *asked, const char *path, kvg_audit_report report,
                            kvg_guest_verdict *out) KVG_CHECKED;
+
+/* Measures what an operation costs in the manager and in kvgold, in pools of 10^3 to 10^6 blocks, or in asked->pool
+ * alone; without a verdict. Prints a table and adds each line to `list`. asked->operations: on each pool; 0: 200,000.
+ * After this time no operation begins. Errors are those of kvg_guest_play and of the manager, and KVG_ERR_IO after a
+ * signal. */
+enum { KVG_GUEST_BENCH_SECONDS = 10 };
+kvg_status kvg_guest_bench(const kvg_guest_run *asked, cJSON *list) KVG_CHECKED;
 
 #endif

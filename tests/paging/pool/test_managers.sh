@@ -141,6 +141,11 @@ expect "it takes no other pool" 2 "name one by --pool" "$kvgold" pool check ./li
 expect "a text that is no pool" 2 "is no pool" "$kvgold" pool check ./libmanager.so -o out --pool 100:16:0
 expect "more groups than blocks" 2 "is no pool" "$kvgold" pool check ./libmanager.so -o out --pool 2:1:1:1
 
+expect "what an operation costs" 0 "64:16       1000 " "$kvgold" pool bench ./libmanager.so --pool 64:16 --ops 1000 --json b.json
+expect "the same for machines" 0 '"kvgold_ns"' cat b.json
+expect "a config's bench has pools of its own" 2 "are for the bench of a library" \
+    "$kvgold" pool bench "$source_dir/configs/bench_pool.json" --ops 5
+
 "${CC:-cc}" -shared -fPIC -x c /dev/null -o libnone.so
 expect "no manager" 2 "exports no kvg_manager_export" "$kvgold" pool check ./libnone.so -o out
 expect "no library" 2 "cannot open the manager" "$kvgold" pool check ./nowhere.so -o out

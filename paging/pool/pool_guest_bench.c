@@ -1,0 +1,62 @@
+#include <inttypes.h>
+
+#include "paging/pool/pool_guest.h"
+#include "support/interrupt.h"
+
+enum { OPERATIONS = 200000, SEQUENCE_BLOCKS = 12 };
+
+/* Sequences of 1 to SEQUENCE_BLOCKS blocks fill the pool. */
+static kvg_status measure(const kvg_guest_run *asked, const char *pool, kvg_guest_result *out)
+{
+    kvg_guest_run run = *asked;
+    kvg_manager_pool size;
+    kvg_manager_group groups[KVG_GUEST_GROUPS];
+    kvg_status s = kvg_guest_pool_read(pool, &size, groups);
+    if (s) return s;
+    FILE *log = fopen("/dev/null", "w");
+    if (!log) return kvg_fail(KVG_ERR_IO, "cannot open /dev/null");
+    run.pool = pool;
+    run.blocks = SEQUENCE_BLOCKS;
+    run.live = size.blocks / (SEQUENCE_BLOCKS / 2) + 1;
+    run.seconds = KVG_GUEST_BENCH_SECONDS;
+    if (!run.operations) run.operations = OPERATIONS;
+    s = kvg_guest_play(&run, log, out);
+    fclose(log);
+    if (!s && out->status) s = kvg_fail(out->status, "%s", out->text);
+    return s;
+}
+
+static void print(const char *pool, const kvg_guest_result *r, cJSON *list)
+{
+    const double count = (double)r->operations, manager = 1e9 * r->inside / count, all = 1e9 * r->seconds / count;
+    cJSON *item = cJSON_CreateObject();
+    if (cJSON_GetArraySize(list) == 0) {
+        puts("nanoseconds per operation, in the manager and in kvgold, and the memory of both\n");
+        printf("%16s %10s %12s %12s %8s\n", "pool", "operations", "manager", "kvgold", "MiB");
+    }
+    cJSON_AddStringToObject(item, "pool", pool);
+    cJSON_AddNumberToObject(item, "operations", count);
+    cJSON_AddNumberToObject(item, "manager_ns", manager);
+    cJSON_AddNumberToObject(item, "kvgold_ns", all - manager);
+    cJSON_AddNumberToObject(item, "bytes", (double)r->bytes);
+    cJSON_AddItemToArray(list, item);
+    printf("%16s %10" PRIu64 " %12.0f %12.0f %8" PRIu64 "\n", pool, r->operations, manager, all - manager,
+           r->bytes >> 20);
+    fflush(stdout);
+}
+
+kvg_status kvg_guest_bench(const kvg_guest_run *asked, cJSON *list)
+{
+    static const char *const pools[] = {"1000:16", "10000:16", "100000:16", "1000000:16"};
+    const char *const *tried = asked->pool ? &asked->pool : pools;
+    const size_t count = asked->pool ? 1 : sizeof pools / sizeof pools[0];
+    for (size_t i = 0; i < count; i++) {
+        kvg_guest_result result;
+        kvg_status s = kvg_interrupt_check();
+        if (!s) s = measure(asked, tried[i], &result);
+        if (s) return s;
+        if (result.is_skipped) printf("%16s the manager does not take this pool\n", tried[i]);
+        else print(tried[i], &result, list);
+    }
+    return KVG_OK;
+}
