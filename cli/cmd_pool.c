@@ -23,7 +23,7 @@
 
 typedef struct pool_options {
     const char *folder, *json, *pool;
-    bool defects, has_seed;
+    bool defects, has_seed, has_bytes; /* has_bytes: a format or a layout for them */
     uint64_t seed;
     kvg_pool_options run;
     kvg_guest_bytes bytes; /* without a backend: none */
@@ -353,8 +353,11 @@ static kvg_status check(const char *library, const pool_options *o, int *exit_co
         s = kvg_fail(KVG_ERR_INVALID, "%s: the path is too long", o->folder);
     const kvg_guest_run run = {.library = library, .pool = o->pool, .seed = o->seed, .operations = o->run.operations,
                                .bytes = o->bytes.backend ? &o->bytes : NULL};
+    if (!s && !run.bytes && o->has_bytes) s = kvg_fail(KVG_ERR_INVALID, "--format and --layout are for --backend");
     if (!s && run.bytes) s = kvg_check_backend_exists(run.bytes->backend);
     if (!s) s = kvg_guest_check(&run, path, (kvg_audit_report){print_violation, &output}, &v);
+    if (!s && run.bytes && !v.fails && v.read == 0)
+        s = kvg_fail(KVG_ERR_INVALID, "no token was read: give more operations by --ops");
     if (s) return s;
     *exit_code = v.fails ? KVG_EXIT_FAIL : KVG_EXIT_PASS;
     if (!v.fails) {
@@ -369,8 +372,9 @@ static kvg_status check(const char *library, const pool_options *o, int *exit_co
     if (v.result.status) printf("%s: %s\n", path, v.result.text);
     if (v.first.status && v.first.operations > v.run.operations)
         printf("the first run that failed, after %" PRIu64 " operations: %s\n", v.first.operations, v.first.text);
+    const uint64_t operations = v.run.operations ? v.run.operations : 1; /* a process can die before the first */
     printf("FAIL: pool %s, %" PRIu64 " operations\nrepeat: kvgold pool check %s --pool %s --seed 0x%" PRIx64 " --ops %"
-           PRIu64, v.run.pool, v.run.operations, library, v.run.pool, v.run.seed, v.run.operations);
+           PRIu64, v.run.pool, v.run.operations, library, v.run.pool, v.run.seed, operations);
     if (run.bytes)
         printf(" --backend %s --format %s --layout '%s'", o->bytes.backend, o->bytes.format, o->bytes.layout);
     printf("\n");
@@ -394,6 +398,7 @@ int kvg_command_pool(const kvg_arguments *a)
                   .backend = kvg_given_text(a, KVG_OPTION_POOL_BACKEND, NULL),
                   .format = kvg_given_text(a, KVG_OPTION_POOL_FORMAT, "nvfp4"),
                   .layout = kvg_given_text(a, KVG_OPTION_POOL_LAYOUT, "hnd")},
+        .has_bytes = kvg_given(a, KVG_OPTION_POOL_FORMAT) || kvg_given(a, KVG_OPTION_POOL_LAYOUT),
         .defects = kvg_given(a, KVG_OPTION_POOL_DEFECTS),
         .has_seed = kvg_given(a, KVG_OPTION_POOL_SEED),
         .seed = kvg_given_number(a, KVG_OPTION_POOL_SEED, 0),

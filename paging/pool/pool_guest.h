@@ -35,8 +35,8 @@ typedef struct kvg_guest_result {
     kvg_status status;      /* of the library, or of the call that broke paging/paging_plugin.h, or of the operation
                              * that read other bytes; KVG_OK: none did */
     char text[240];         /* what it was; of a process that died, in which call */
-    bool is_skipped;        /* the manager does not claim that it can do the pool, or says so in `open`, or the layout
-                             * cannot hold it */
+    bool is_skipped;        /* the manager does not claim that it can do the pool, or says so in `open`, or the backend
+                             * cannot do it, as `text` says */
     int death;              /* the wait status of a process that died; 0: it did not */
 } kvg_guest_result;
 
@@ -65,8 +65,8 @@ kvg_status kvg_guest_check(const kvg_guest_run *asked, const char *path, kvg_aud
 
 /* Measures what an operation costs in the manager and in kvgold, in pools of 10^3 to 10^6 blocks, or in asked->pool
  * alone; without a verdict. Prints a table and adds each line to `list`. asked->operations: on each pool; 0: 200,000.
- * After this time no operation begins. Errors are those of kvg_guest_play and of the manager, and KVG_ERR_IO after a
- * signal. */
+ * After this time no operation begins. Errors are those of kvg_guest_play and of the manager, KVG_ERR_INVALID if it
+ * takes no pool, and KVG_ERR_IO after a signal. */
 enum { KVG_GUEST_BENCH_SECONDS = 10 };
 kvg_status kvg_guest_bench(const kvg_guest_run *asked, cJSON *list) KVG_CHECKED;
 

@@ -5,7 +5,7 @@
 
 enum { OPERATIONS = 200000, SEQUENCE_BLOCKS = 12 };
 
-/* Sequences of 1 to SEQUENCE_BLOCKS blocks fill the pool. */
+/* Sequences of 1 to SEQUENCE_BLOCKS blocks, as many as the pool can hold. */
 static kvg_status measure(const kvg_guest_run *asked, const char *pool, kvg_guest_result *out)
 {
     kvg_guest_run run = *asked;
@@ -58,5 +58,6 @@ kvg_status kvg_guest_bench(const kvg_guest_run *asked, cJSON *list)
         if (result.is_skipped) printf("%16s the manager does not take this pool\n", tried[i]);
         else print(tried[i], &result, list);
     }
-    return KVG_OK;
+    if (cJSON_GetArraySize(list)) return KVG_OK;
+    return kvg_fail(KVG_ERR_INVALID, "%s takes no pool that it is asked for: name one by --pool", asked->library);
 }

@@ -20,18 +20,28 @@ typedef struct writer {
 /* Pools of K and V: data of both, then scales of both, which ops take side by side. */
 typedef struct pools {
     uint8_t *bytes[POOLS];
-    uint64_t size[POOLS];
 } pools;
+
+/* An op on pools of one geometry. Of each call only the number of tokens and sequences is another. */
+typedef struct asked {
+    kvg_problem problem;
+    const kvg_impl *impl;
+} asked;
+
+typedef struct ops {
+    asked append, flatten;
+} ops;
 
 struct pool_guest_bytes {
     const kvg_backend *backend;
     const kvg_manager_pool *pool;
     kvg_layout_text text;
-    kvg_problem of[KVG_GUEST_GROUPS], alone; /* op 0: geometry alone. `alone`: of a token by itself */
+    ops of[KVG_GUEST_GROUPS], alone; /* `alone`: of a token by itself */
     pools shared, own;
     uint64_t page[POOLS]; /* bytes of a block */
     uint32_t slots;       /* of a block, at most */
     writer *writers;      /* by block and slot */
+    uint8_t *groups;      /* by block: which group wrote in it last */
     uint16_t *rows[2];    /* of K and V: what append is given */
     uint16_t *flat[2];    /* what flatten gives */
     int64_t *places;
@@ -46,8 +56,8 @@ static uint64_t content_behind(uint64_t before, int32_t token)
     return kvg_rng_u64(before, 0, (uint32_t)token);
 }
 
-/* A number of a token's K or V in bf16: -7 to 7, times a power of two that differs from head to head and from token to
- * token, so that scales differ, too. Such numbers are exact in bf16, which is the upper half of an f32. */
+/* A number of a token's K or V in bf16: -7 to 7, times a power of two that is drawn for each head and token, so that
+ * scales differ, too. Such numbers are exact in bf16, which is the upper half of an f32. */
 static uint16_t number_at(uint64_t content, uint32_t side, uint32_t head, uint32_t dim)
 {
     const int steps = (int)kvg_rng_below(content, 1 + side, head * DIM + dim, 15) - 7;
@@ -55,10 +65,10 @@ static uint16_t number_at(uint64_t content, uint32_t side, uint32_t head, uint32
     return (uint16_t)(kvg_bits_of_f32((float)(steps * (1 << power)) / 64) >> 16);
 }
 
-/* Contents of tokens 0 to count - 1. */
-static void list_contents(const pool_guest_sequence *q, uint32_t count, uint64_t *out)
+/* Contents of tokens 0 to count - 1: each group of layers has its own. */
+static void list_contents(const pool_guest_sequence *q, uint32_t group, uint32_t count, uint64_t *out)
 {
-    uint64_t before = kvg_rng_u64(q->salt, 4, 0);
+    uint64_t before = kvg_rng_u64(q->salt, 4, group);
     for (uint32_t i = 0; i < count; i++) out[i] = before = content_behind(before, q->tokens[i]);
 }
 
@@ -87,7 +97,7 @@ static void fill_tensors(const kvg_problem *p, const kvg_role *roles, void *cons
 }
 
 /* Runs op append or flatten over pools, on the struct's rows, places, table and lengths. */
-static kvg_status run(pool_guest_bytes *b, kvg_problem *p, const pools *at)
+static kvg_status run(pool_guest_bytes *b, asked *a, const pools *at)
 {
     float tensor_scale = 0.5f;
     void *const memory[KVG_ROLE_END][2] = {
@@ -101,63 +111,62 @@ static kvg_status run(pool_guest_bytes *b, kvg_problem *p, const pools *at)
         [KVG_ROLE_FLAT] = {b->flat[KVG_K], b->flat[KVG_V]},
     };
     kvg_tensor in[KVG_MAX_TENSORS], out[KVG_MAX_TENSORS];
-    const kvg_op_info *info = kvg_op_get(p->op);
-    const kvg_impl *impl;
-    kvg_status s = kvg_problem_check(p);
-    if (!s) s = kvg_problem_lay_out(p);
-    if (!s) s = kvg_backend_choose(b->backend, p, &impl);
-    if (s) return s;
-    fill_tensors(p, info->inputs, memory, in);
-    fill_tensors(p, info->outputs, memory, out);
-    s = impl->run(p, in, out, NULL);
+    const kvg_op_info *info = kvg_op_get(a->problem.op);
+    fill_tensors(&a->problem, info->inputs, memory, in);
+    fill_tensors(&a->problem, info->outputs, memory, out);
+    const kvg_status s = a->impl->run(&a->problem, in, out, NULL);
     if (!s) return KVG_OK;
     const char *text = b->backend->error_text ? b->backend->error_text() : NULL;
     char copy[120]; /* the text may be this program's own, which kvg_fail writes over */
     snprintf(copy, sizeof copy, "%s", text ? text : "no text");
-    return kvg_fail(s, "%s fails: %s: %s", impl->name, kvg_status_name(s), copy);
+    return kvg_fail(s, "%s fails: %s: %s", a->impl->name, kvg_status_name(s), copy);
 }
 
-static kvg_status append(pool_guest_bytes *b, const kvg_problem *geometry, const pools *at, uint32_t count)
+static kvg_status append(pool_guest_bytes *b, ops *of, const pools *at, uint32_t count)
 {
-    kvg_problem p = *geometry;
-    p.op = KVG_OP_APPEND;
-    p.tokens = count;
-    return run(b, &p, at);
+    of->append.problem.tokens = count;
+    return run(b, &of->append, at);
 }
 
-static kvg_status flatten(pool_guest_bytes *b, const kvg_problem *geometry, const pools *at, uint32_t sequences,
-                          uint32_t length)
+/* What flatten does not write stays 0xFF, which no token reads: a NaN. */
+static kvg_status flatten(pool_guest_bytes *b, ops *of, const pools *at, uint32_t sequences, uint32_t length)
 {
-    kvg_problem p = *geometry;
-    p.op = KVG_OP_FLATTEN;
-    p.tokens = length;
-    p.paging.sequences = sequences;
+    of->flatten.problem.tokens = length;
+    of->flatten.problem.paging.sequences = sequences;
     for (uint32_t i = 0; i < sequences; i++) b->lengths[i] = (int32_t)length;
-    return run(b, &p, at);
+    for (int side = 0; side < 2; side++)
+        memset(b->flat[side], 0xFF, (size_t)sequences * length * HEADS * DIM * sizeof *b->flat[side]);
+    return run(b, &of->flatten, at);
 }
 
 /* What tokens of the sequence read alone, up to `to`: of those that are not known yet. Each is written into a block of
  * its own, and read as a sequence of its own. */
-static kvg_status learn(pool_guest_bytes *b, pool_guest_sequence *q, uint32_t to)
+static kvg_status learn(pool_guest_bytes *b, pool_guest_sequence *q, uint32_t group, uint32_t to)
 {
-    const uint32_t from = q->learned, count = to - from;
+    enum { ROW = HEADS * DIM };
+    pool_guest_part *part = &q->parts[group];
+    const uint32_t from = part->learned, count = to - from;
     if (to <= from) return KVG_OK; /* a sequence that comes again has fewer written */
-    q->contents = realloc(q->contents, to * sizeof *q->contents);
-    q->alone = realloc(q->alone, (size_t)to * 2 * HEADS * DIM * sizeof *q->alone);
-    if (!q->contents || !q->alone) return kvg_fail(KVG_ERR_MEMORY, "no memory for %" PRIu32 " tokens", to);
-    list_contents(q, to, q->contents);
-    fill_rows(b, q->contents + from, count);
+    part->contents = realloc(part->contents, to * sizeof *part->contents);
+    part->alone = realloc(part->alone, (size_t)to * 2 * ROW * sizeof *part->alone);
+    if (!part->contents || !part->alone) return kvg_fail(KVG_ERR_MEMORY, "no memory for %" PRIu32 " tokens", to);
+    list_contents(q, group, to, part->contents);
+    fill_rows(b, part->contents + from, count);
     for (uint32_t i = 0; i < count; i++) {
-        b->places[i] = (int64_t)i * b->alone.paging.block_tokens;
+        b->places[i] = (int64_t)i * b->alone.append.problem.paging.block_tokens;
         b->table[i] = (int32_t)i;
     }
     kvg_status s = append(b, &b->alone, &b->own, count);
     if (!s) s = flatten(b, &b->alone, &b->own, count, 1);
     if (s) return s;
-    uint16_t *at = q->alone + (size_t)from * 2 * HEADS * DIM;
-    for (uint32_t i = 0; i < 2 * count; i++, at += HEADS * DIM)
-        memcpy(at, b->flat[i % 2] + (size_t)(i / 2) * HEADS * DIM, HEADS * DIM * sizeof *at);
-    q->learned = to;
+    uint16_t *at = part->alone + (size_t)from * 2 * ROW;
+    for (uint32_t i = 2 * from; i < 2 * to; i++, at += ROW) {
+        memcpy(at, b->flat[i % 2] + (size_t)(i / 2 - from) * ROW, ROW * sizeof *at);
+        if (i >= 2 && memcmp(at, at - 2 * ROW, ROW * sizeof *at) == 0)
+            return kvg_fail(KVG_ERR_INVALID, "append and flatten give two tokens the same %s, though their numbers "
+                            "differ", i % 2 ? "V" : "K");
+    }
+    part->learned = to;
     return KVG_OK;
 }
 
@@ -178,18 +187,29 @@ static writer *writer_at(pool_guest_bytes *b, const pool_guest_sequence *q, uint
     return &b->writers[(size_t)q->parts[group].table[token / size] * b->slots + token % size];
 }
 
+/* Slots of a group lie elsewhere in a block than those of another one: its first token may have overwritten any. */
+static void enter_block(pool_guest_bytes *b, uint32_t block, uint32_t group, writer w)
+{
+    if (b->groups[block] == group) return;
+    b->groups[block] = (uint8_t)group;
+    for (uint32_t i = 0; i < b->slots; i++) b->writers[(size_t)block * b->slots + i] = w;
+}
+
 kvg_status pool_guest_bytes_write(pool_guest_bytes *b, pool_guest_sequence *q, uint32_t group, uint32_t to,
                                   uint64_t operation)
 {
     const uint32_t from = q->written, size = b->pool->groups[group].block_tokens;
     if (!has_blocks(b, q, group, from, to)) return KVG_OK;
-    kvg_status s = learn(b, q, to);
+    const pool_guest_part *part = &q->parts[group];
+    kvg_status s = learn(b, q, group, to);
     if (s) return s;
-    fill_rows(b, q->contents + from, to - from);
-    for (uint32_t i = from; i < to; i++)
-        b->places[i - from] = (int64_t)q->parts[group].table[i / size] * size + i % size;
+    fill_rows(b, part->contents + from, to - from);
+    for (uint32_t i = from; i < to; i++) b->places[i - from] = (int64_t)part->table[i / size] * size + i % size;
     s = append(b, &b->of[group], &b->shared, to - from);
-    for (uint32_t i = from; i < to; i++) *writer_at(b, q, group, i) = (writer){operation, q->id, q->contents[i], i};
+    for (uint32_t i = from; i < to; i++) {
+        enter_block(b, part->table[i / size], group, (writer){.operation = operation, .sequence = q->id, .token = i});
+        *writer_at(b, q, group, i) = (writer){operation, q->id, part->contents[i], i};
+    }
     return s;
 }
 
@@ -204,6 +224,7 @@ void pool_guest_bytes_copy(pool_guest_bytes *b, const kvg_manager_table *t)
         }
         memcpy(b->writers + (size_t)c.to * b->slots, b->writers + (size_t)c.from * b->slots,
                b->slots * sizeof *b->writers);
+        b->groups[c.to] = b->groups[c.from];
     }
 }
 
@@ -214,7 +235,7 @@ static kvg_status blame(pool_guest_bytes *b, const pool_guest_sequence *q, uint3
     const uint32_t size = b->pool->groups[group].block_tokens;
     char why[200];
     if (w->operation == 0) snprintf(why, sizeof why, "nothing was written there");
-    else if (w->content != q->contents[token])
+    else if (w->content != q->parts[group].contents[token])
         snprintf(why, sizeof why, "operation %" PRIu64 " wrote token %" PRIu32 " of sequence %" PRIu64 " there",
                  w->operation, w->token, w->sequence);
     else
@@ -225,38 +246,54 @@ static kvg_status blame(pool_guest_bytes *b, const pool_guest_sequence *q, uint3
                     q->parts[group].table[token / size], why);
 }
 
-kvg_status pool_guest_bytes_read(pool_guest_bytes *b, pool_guest_sequence *q, uint32_t group, uint32_t first)
+kvg_status pool_guest_bytes_read(pool_guest_bytes *b, pool_guest_sequence *q, uint32_t group, uint32_t first,
+                                 uint64_t *read)
 {
     const uint32_t count = q->written, size = b->pool->groups[group].block_tokens;
     if (count == 0 || !has_blocks(b, q, group, first * size, count)) return KVG_OK;
-    kvg_status s = learn(b, q, count);
+    kvg_status s = learn(b, q, group, count);
     for (uint32_t i = 0; i * size < count; i++) b->table[i] = i < first ? -1 : (int32_t)q->parts[group].table[i];
     if (!s) s = flatten(b, &b->of[group], &b->shared, 1, count);
     if (s) return s;
     for (uint32_t i = first * size; i < count; i++) {
-        const uint16_t *alone = q->alone + (size_t)i * 2 * HEADS * DIM;
+        const uint16_t *alone = q->parts[group].alone + (size_t)i * 2 * HEADS * DIM;
         for (uint32_t k = 0; k < 2 * HEADS; k++, alone += DIM) { /* flat rows are [head, token, dim] */
-            const uint16_t *read = b->flat[k / HEADS] + ((size_t)(k % HEADS) * count + i) * DIM;
-            if (memcmp(read, alone, DIM * sizeof *read) != 0) return blame(b, q, group, i);
+            const uint16_t *row = b->flat[k / HEADS] + ((size_t)(k % HEADS) * count + i) * DIM;
+            if (memcmp(row, alone, DIM * sizeof *row) != 0) return blame(b, q, group, i);
         }
+        ++*read;
     }
     return KVG_OK;
 }
 
 /* --- making --- */
 
-/* Where blocks of `block_tokens` tokens lie in one piece, and how many bytes each has. */
-static kvg_status lay_out(kvg_problem *p, uint64_t page[POOLS])
+static void *make(size_t bytes)
 {
-    kvg_problem whole = *p;
-    whole.op = KVG_OP_APPEND;
-    whole.tokens = 1;
-    kvg_status s = kvg_problem_check(&whole);
-    if (!s) s = kvg_problem_lay_out(&whole);
+    return aligned_alloc(64, (bytes + 63) / 64 * 64);
+}
+
+static kvg_status prepare(const pool_guest_bytes *b, kvg_op op, const kvg_problem *geometry, asked *out)
+{
+    out->problem = *geometry;
+    out->problem.op = op;
+    out->problem.tokens = 1;
+    out->problem.paging.sequences = op == KVG_OP_FLATTEN;
+    kvg_status s = kvg_problem_check(&out->problem);
+    if (!s) s = kvg_problem_lay_out(&out->problem);
+    return s ? s : kvg_backend_choose(b->backend, &out->problem, &out->impl);
+}
+
+/* The ops of a geometry, whose blocks lie in one piece each, and how many bytes a block has. */
+static kvg_status prepare_both(const pool_guest_bytes *b, const kvg_problem *geometry, ops *out, uint64_t page[POOLS])
+{
+    const kvg_problem *p = &out->append.problem;
+    kvg_status s = prepare(b, KVG_OP_APPEND, geometry, &out->append);
+    if (!s) s = prepare(b, KVG_OP_FLATTEN, geometry, &out->flatten);
     if (s) return s;
-    for (int k = 0; k < POOLS; k++) page[k] = whole.pool_bytes[k % 2][k / 2] / p->paging.blocks;
+    for (int k = 0; k < POOLS; k++) page[k] = p->pool_bytes[k % 2][k / 2] / p->paging.blocks;
     for (int k = 0; k < POOLS; k++) {
-        const kvg_row_map *map = k < 2 ? &whole.map.codes[k % 2] : &whole.map.scales[k % 2];
+        const kvg_row_map *map = k < 2 ? &p->map.codes[k % 2] : &p->map.scales[k % 2];
         const int pool = (map->pool == KVG_ROLE_SCALE_POOL ? 2 : 0) + (int)map->side;
         if (map->bytes && map->block != page[pool])
             return kvg_fail(KVG_ERR_INVALID, "layout %s: a block does not lie in one piece, so it cannot be copied",
@@ -265,57 +302,52 @@ static kvg_status lay_out(kvg_problem *p, uint64_t page[POOLS])
     return KVG_OK;
 }
 
+/* Full of random bytes. */
 static bool make_pools(pools *at, const uint64_t page[POOLS], uint32_t blocks, uint64_t seed)
 {
     for (int k = 0; k < POOLS; k++) {
-        at->size[k] = page[k] * blocks;
-        at->bytes[k] = at->size[k] ? aligned_alloc(64, (at->size[k] + 63) / 64 * 64) : NULL;
-        if (at->size[k] && !at->bytes[k]) return false;
-        for (uint64_t i = 0; i < at->size[k]; i++) at->bytes[k][i] = (uint8_t)kvg_rng_u64(seed, 5 + (uint64_t)k, i);
+        const uint64_t words = (page[k] * blocks + 7) / 8;
+        uint64_t *out = words ? make(8 * words) : NULL;
+        at->bytes[k] = (uint8_t *)out;
+        if (words && !out) return false;
+        for (uint64_t i = 0; i < words; i++) out[i] = kvg_rng_u64(seed, 5 + (uint64_t)k, i);
     }
     return true;
 }
 
-static void *make(size_t bytes)
-{
-    return aligned_alloc(64, (bytes + 63) / 64 * 64);
-}
-
-/* The geometry of each group. All groups have one pool, so the smaller block of another group is padded. */
-static kvg_status lay_out_groups(pool_guest_bytes *b, const kvg_problem *p)
+/* The ops of each group. All groups have one pool, so the smaller block of another group is padded. */
+static kvg_status prepare_groups(pool_guest_bytes *b, kvg_problem geometry)
 {
     const uint32_t groups = b->pool->group_count;
     uint64_t page[KVG_GUEST_GROUPS][POOLS];
     kvg_status s = KVG_OK;
+    geometry.paging.blocks = b->pool->blocks;
     for (uint32_t g = 0; g < groups && !s; g++) {
-        b->of[g] = *p;
-        b->of[g].paging.blocks = b->pool->blocks;
-        b->of[g].paging.block_tokens = b->pool->groups[g].block_tokens;
-        s = lay_out(&b->of[g], page[g]);
+        geometry.paging.block_tokens = b->pool->groups[g].block_tokens;
+        s = prepare_both(b, &geometry, &b->of[g], page[g]);
         for (int k = 0; k < POOLS && !s; k++) {
             if (page[g][k] > b->page[k]) b->page[k] = page[g][k];
         }
-        if (b->pool->groups[g].block_tokens > b->slots) b->slots = b->pool->groups[g].block_tokens;
+        if (geometry.paging.block_tokens > b->slots) b->slots = geometry.paging.block_tokens;
     }
     for (uint32_t g = 0; g < groups && !s; g++) {
-        b->of[g].paging.data_padding = (uint32_t)(b->page[0] - page[g][0]);
-        b->of[g].paging.scale_padding = (uint32_t)(b->page[2] - page[g][2]);
-        s = lay_out(&b->of[g], page[g]);
-        if (s) return kvg_fail(KVG_ERR_UNIMPLEMENTED, "layout %s cannot be padded", kvg_problem_layout_name(p));
+        geometry.paging.block_tokens = b->pool->groups[g].block_tokens;
+        geometry.paging.data_padding = (uint32_t)(b->page[0] - page[g][0]);
+        geometry.paging.scale_padding = (uint32_t)(b->page[2] - page[g][2]);
+        if (prepare_both(b, &geometry, &b->of[g], page[g]))
+            return kvg_fail(KVG_ERR_UNIMPLEMENTED, "layout %s cannot be padded", kvg_problem_layout_name(&geometry));
     }
     return s;
 }
 
-static kvg_status make_all(pool_guest_bytes *b, uint32_t most, uint64_t seed)
+static kvg_status make_all(pool_guest_bytes *b, kvg_problem geometry, uint32_t most, uint64_t seed)
 {
     uint64_t page[POOLS];
-    b->alone = b->of[0];
-    b->alone.paging.data_padding = b->alone.paging.scale_padding = 0;
-    b->alone.paging.blocks = most;
-    const kvg_status s = lay_out(&b->alone, page);
+    geometry.paging.blocks = most;
+    geometry.paging.block_tokens = b->pool->block_tokens;
+    const kvg_status s = prepare_both(b, &geometry, &b->alone, page);
     if (s) return s;
-    bool got = make_pools(&b->shared, b->page, b->pool->blocks, seed);
-    got = got && make_pools(&b->own, page, b->alone.paging.blocks, seed);
+    bool got = make_pools(&b->shared, b->page, b->pool->blocks, seed) && make_pools(&b->own, page, most, seed + 1);
     for (int side = 0; side < 2; side++) {
         b->rows[side] = make((size_t)most * HEADS * DIM * sizeof *b->rows[side]);
         b->flat[side] = make((size_t)most * HEADS * DIM * sizeof *b->flat[side]);
@@ -325,7 +357,8 @@ static kvg_status make_all(pool_guest_bytes *b, uint32_t most, uint64_t seed)
     b->table = make(most * sizeof *b->table);
     b->lengths = make(most * sizeof *b->lengths);
     b->writers = calloc((size_t)b->pool->blocks * b->slots, sizeof *b->writers);
-    got = got && b->places && b->table && b->lengths && b->writers;
+    b->groups = calloc(b->pool->blocks, sizeof *b->groups);
+    got = got && b->places && b->table && b->lengths && b->writers && b->groups;
     return got ? KVG_OK : kvg_fail(KVG_ERR_MEMORY, "no memory for the pools");
 }
 
@@ -348,6 +381,6 @@ kvg_status pool_guest_bytes_open(const kvg_guest_bytes *of, const kvg_manager_po
     if (p.layout == KVG_LAYOUT_TEXT) p.text = &b->text;
     if (kvg_problem_blocks(&p) != KVG_BLOCKS_TABLE)
         return kvg_fail(KVG_ERR_INVALID, "layout %s has no blocks that a manager gives out", of->layout);
-    s = lay_out_groups(b, &p);
-    return s ? s : make_all(b, most, seed);
+    s = prepare_groups(b, p);
+    return s ? s : make_all(b, p, most, seed);
 }

@@ -10,8 +10,8 @@
 typedef struct pool_guest_bytes pool_guest_bytes;
 
 /* Of sequences of up to `most` tokens; opens the backend. The pools hold random bytes. The process's end frees them.
- * KVG_ERR_UNIMPLEMENTED: the layout cannot hold groups whose blocks have other sizes. Other errors: the backend cannot
- * be asked, or not in this format and layout. */
+ * KVG_ERR_UNIMPLEMENTED: the backend does not have the ops in this format, layout and block size, or the layout cannot
+ * hold groups whose blocks have other sizes. Other errors: it cannot be asked at all. */
 kvg_status pool_guest_bytes_open(const kvg_guest_bytes *of, const kvg_manager_pool *pool, uint32_t most, uint64_t seed,
                                  pool_guest_bytes **out) KVG_CHECKED;
 
@@ -22,9 +22,9 @@ kvg_status pool_guest_bytes_write(pool_guest_bytes *b, pool_guest_sequence *q, u
 /* Copies blocks, all of their bytes, in the order of the answer. */
 void pool_guest_bytes_copy(pool_guest_bytes *b, const kvg_manager_table *t);
 
-/* Reads the sequence's written tokens from block `first` of the group on. KVG_ERR_INVALID says which token reads
- * otherwise than by itself, and which operation wrote last where it lies. */
-kvg_status pool_guest_bytes_read(pool_guest_bytes *b, pool_guest_sequence *q, uint32_t group,
-                                 uint32_t first) KVG_CHECKED;
+/* Reads the sequence's written tokens from block `first` of the group on, and adds to *read how many were compared.
+ * KVG_ERR_INVALID says which token reads otherwise than by itself, and which operation wrote last where it lies. */
+kvg_status pool_guest_bytes_read(pool_guest_bytes *b, pool_guest_sequence *q, uint32_t group, uint32_t first,
+                                 uint64_t *read) KVG_CHECKED;
 
 #endif

@@ -106,8 +106,8 @@ kvg_status kvg_guest_check(const kvg_guest_run *asked, const char *path, kvg_aud
         out->read += out->result.read;
     }
     if (!s && out->pools == 0)
-        return kvg_fail(KVG_ERR_INVALID, "%s%s%s takes no pool that it is asked for: name one by --pool",
-                        asked->library, asked->bytes ? " in layout " : "", asked->bytes ? asked->bytes->layout : "");
+        return kvg_fail(KVG_ERR_INVALID, "%s takes no pool that it is asked for: name one by --pool%s%s",
+                        asked->library, out->result.text[0] ? "; the last one: " : "", out->result.text);
     if (s || !out->fails) return s;
     out->first = out->result;
     if (out->result.status) out->run.operations = out->result.operations;

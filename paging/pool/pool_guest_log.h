@@ -14,15 +14,15 @@ typedef struct pool_guest_part {
     uint32_t *table, entries; /* KVG_MANAGER_NO_BLOCK: a window has passed the entry */
     uint64_t *names;          /* of its full blocks: blocks with one name hold the same tokens behind the same */
     uint32_t named;           /* how many of its blocks have their names */
+    uint32_t learned;         /* of pool_guest_bytes: tokens whose contents, and what they read alone, are known */
+    uint64_t *contents;
+    uint16_t *alone;
 } pool_guest_part;
 
 typedef struct pool_guest_sequence {
     uint64_t id, salt;
     int32_t *tokens;
     uint32_t count, written; /* tokens; of these in the cache */
-    uint32_t learned;        /* of pool_guest_bytes: tokens whose contents, and what they read alone, are known */
-    uint64_t *contents;
-    uint16_t *alone;
     pool_guest_part parts[KVG_GUEST_GROUPS];
 } pool_guest_sequence;
 

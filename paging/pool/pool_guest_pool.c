@@ -47,6 +47,15 @@ uint32_t kvg_guest_pool_claims(const kvg_manager_pool *pool)
     return claims;
 }
 
+uint32_t kvg_guest_pool_smallest(const kvg_manager_pool *pool)
+{
+    uint32_t fewest = pool->block_tokens;
+    for (uint32_t g = 1; g < pool->group_count; g++) {
+        if (pool->groups[g].block_tokens < fewest) fewest = pool->groups[g].block_tokens;
+    }
+    return fewest;
+}
+
 uint32_t kvg_guest_pool_blocks(const kvg_manager_group *group, uint32_t tokens)
 {
     return (tokens + group->block_tokens - 1) / group->block_tokens;

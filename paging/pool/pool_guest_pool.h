@@ -14,6 +14,9 @@ kvg_status kvg_guest_pool_read(const char *text, kvg_manager_pool *pool, kvg_man
 /* The claims of a manager that a pool needs: KVG_MANAGER_*. */
 uint32_t kvg_guest_pool_claims(const kvg_manager_pool *pool);
 
+/* The fewest tokens that a block of any group holds. */
+uint32_t kvg_guest_pool_smallest(const kvg_manager_pool *pool);
+
 /* The blocks of a group that hold so many tokens. */
 uint32_t kvg_guest_pool_blocks(const kvg_manager_group *group, uint32_t tokens);
 

@@ -9,6 +9,7 @@ from typing import Any, Callable, Sequence
 
 import numpy as np
 
+GATE = 100_000_000  # cycles of the device: about 50 ms, in which a callable launches what it has to
 MANTISSA = {"float16": 10, "bfloat16": 7, "float32": 23, "float64": 52}
 
 
@@ -53,15 +54,20 @@ class Arrays:
             self.torch.cuda.synchronize()
 
     def beside(self, ours: Callable[[], Any], other: Callable[[], Any]) -> Any:
-        """What ours() gives while another stream computes other(). The latter is launched first, and several times, so
-        that the device is still busy with it when ours arrives."""
+        """What ours() gives while another stream computes other(), several times. Both streams wait until all is launched,
+        or as long as a callable that waits for the device lets them."""
         assert self.torch
-        stream = self.torch.cuda.stream
+        cuda = self.torch.cuda
+        gate, there, here = (cuda.Stream(self.device) for _ in range(3))
         self.wait()
-        with stream(self.torch.cuda.Stream(self.device)):
+        with cuda.stream(gate):
+            cuda._sleep(GATE)
+        for stream in (there, here):
+            stream.wait_stream(gate)
+        with cuda.stream(there):
             for _ in range(4):
                 other()
-        with stream(self.torch.cuda.Stream(self.device)):
+        with cuda.stream(here):
             given = ours()
         self.wait()
         return given

@@ -151,9 +151,10 @@ class Finding:
     def notes(self, heads: int) -> list[str]:
         notes = [self.reason] if self.reason else []
         if self.differing:
-            share = f", {self.worst_bounds:.2g} of its bound" if self.worst_bounds else ""
             if self.worst:
-                notes.append(f"out differs by up to {self.worst:.2g} ({self.worst_units:.3g} units in the last place{share})")
+                notes.append(f"out differs by up to {self.worst:.2g} ({self.worst_units:.3g} units in the last place)")
+            if self.worst_bounds:
+                notes.append(f"up to {self.worst_bounds:.2g} of a number's bound")
             if self.worst_bounds > 2:
                 notes.append("more than two bounds: one of the two answers lies outside of the bound")
             if self.worst_lse:
@@ -543,8 +544,11 @@ def _answers(of: Setting, lengths: Sequence[int]) -> list[Rows] | str:
 def process(ask: Caller, lengths: Sequence[int]) -> Questions:
     def anew() -> Rows:
         begin = time.monotonic()
-        with multiprocessing.get_context("spawn").Pool(1) as pool:
-            given = pool.apply(_answers, (ask.of, lengths))
+        try:
+            with multiprocessing.get_context("spawn").Pool(1) as pool:
+                given = pool.apply(_answers, (ask.of, lengths))
+        except Exception as error:  # noqa: BLE001: a callable that cannot be given to another process
+            raise NoAnswer(reason_of(error)) from error
         ask.seconds += time.monotonic() - begin  # its imports, above all
         if isinstance(given, str):
             raise NoAnswer(given)
@@ -604,7 +608,7 @@ def _bisect(ask: Caller, axis: Callable[[Caller, Sequence[int]], Questions], fin
 def invariance(attention: Attention | str, *, heads: int = 32, kv_heads: int = 8, head_dim: int = 128, v_dim: int | None = None,
                dtype: Any = np.float32, device: str = "cpu", longest: int = 2048, window: int = 0,
                page_sizes: Sequence[int] = BLOCK_SIZES, options: Mapping[str, Sequence[Any]] | None = None,
-               axes: Sequence[str] | None = None, times: int = 100, seed: int = 0) -> Invariance:
+               axes: Sequence[str] | None = None, times: int = 100, seed: int = 0, bounded: bool = True) -> Invariance:
     """Asks the same rows of attention again in other company, and compares the callable with itself, bit for bit.
 
         def attention(batch):
@@ -621,6 +625,8 @@ def invariance(attention: Attention | str, *, heads: int = 32, kv_heads: int = 8
         options   what the callable takes besides, by name: {"num_splits": [1, 2, 4]}. The first values are its home
         axes      some of AXES, and `repeat`; all that make sense if None
         times     how often the same call is made
+        bounded   False: the callable computes with other K and V than the batch's, such as quantised ones, so that no share
+                  of a bound is told
 
     An exception of the callable costs its question alone, and the axis is not answered."""
     __tracebackhide__ = True
@@ -649,7 +655,7 @@ def invariance(attention: Attention | str, *, heads: int = 32, kv_heads: int = 8
                 raise ValueError(f"the callable has written into its arguments (axis {axis}): give it copies")
             unsteady = axis == "repeat" and finding.differing > 0
     for finding in findings.values():
-        if finding.largest and ask.arrays.name in OPERANDS:
+        if finding.largest and bounded and ask.arrays.name in OPERANDS:
             finding.worst_bounds = max(float(d.size / ask.bound(d.end, d.head)[d.element])
                                        for d in finding.largest.values())
         if not finding.rows and not finding.unanswered:

@@ -98,10 +98,11 @@ class Impl(ctypes.Structure):
 
 
 class Backend(ctypes.Structure):
-    """The members of the first version of kvg_backend, and problem_size."""
+    """The members of the first version of kvg_backend, and two of those that came later: kvgold's copy has all."""
 
     _fields_ = [*_of(c_uint32, "abi struct_size"), ("name", c_char_p), ("impls", POINTER(Impl)),
-                ("impl_count", c_size_t), *_of(c_void_p, "caps error_text ready"), ("problem_size", c_uint32)]
+                ("impl_count", c_size_t), *_of(c_void_p, "caps error_text ready"),
+                *_of(c_uint32, "problem_size reserved"), ("memory", c_void_p)]
 
 
 # The struct of each class, by which the test finds it in the headers.

@@ -138,24 +138,32 @@ def test_streams_of_no_device():
 
 
 def test_beside():
-    """The other call is launched first, on a stream of its own, and nothing is read before the device is done."""
+    """Both calls are launched on streams of their own, which wait for the same gate, and nothing is read before the device
+    is done."""
     log, current = [], ["default"]
+
+    class Stream:
+        def __init__(self, device):
+            self.number = next(numbers)
+
+        def wait_stream(self, other):
+            log.append(("waits", self.number, other.number))
 
     @contextlib.contextmanager
     def stream(given):
-        current.append(given)
+        current.append(given.number)
         yield
         current.pop()
 
     numbers = itertools.count()
-    cuda = types.SimpleNamespace(synchronize=lambda: log.append("wait"), stream=stream,
-                                 Stream=lambda device: next(numbers))
+    cuda = types.SimpleNamespace(synchronize=lambda: log.append("wait"), stream=stream, Stream=Stream,
+                                 _sleep=lambda cycles: log.append(("gate", current[-1])))
     arrays = Arrays(np.float32, "cuda")
     assert not arrays.streams
     arrays.torch = types.SimpleNamespace(cuda=cuda)
     assert arrays.streams and arrays.beside(lambda: log.append(("ours", current[-1])) or 7,
                                             lambda: log.append(("other", current[-1]))) == 7
-    assert log == ["wait", *[("other", 0)] * 4, ("ours", 1), "wait"]
+    assert log == ["wait", ("gate", 0), ("waits", 1, 0), ("waits", 2, 0), *[("other", 1)] * 4, ("ours", 2), "wait"]
 
 
 def test_tokens():

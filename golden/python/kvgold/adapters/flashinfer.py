@@ -120,7 +120,6 @@ def run(q: torch.Tensor, cache: tuple[torch.Tensor, ...], tables: list[torch.Ten
         wrapper = flashinfer.BatchPrefillWithPagedKVCacheWrapper(workspace, layout.upper(), backend=backend)
         wrapper.plan(starts(query_lengths).to(q.device), *pages, *geometry, causal=True, **options)
     out, lse = wrapper.run(q, cache, return_lse=True, **scales)
-    torch.cuda.synchronize()
     return out, lse
 
 

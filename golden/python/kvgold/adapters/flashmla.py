@@ -3,8 +3,8 @@
     python -m kvgold.adapters.torch PACK --callable kvgold.adapters.flashmla:decode --device cuda -o ANSWER
 
 Op decode in bf16 on layout mla, pages of 64 tokens; every sequence has the same number of query tokens. `dense` is a
-callable of kvgold.invariance: --kv-heads 1 --head-dim 576 --v-dim 512 --page-sizes 64. V is the first part of K there, and
-the batch's own V is not read."""
+callable of kvgold.invariance: --kv-heads 1 --head-dim 576 --v-dim 512 --page-sizes 64 --unbounded. V is the first part of
+K there, and the batch's own V is not read."""
 
 from __future__ import annotations
 

@@ -56,6 +56,8 @@ def by_plug_in(path: str, layout: str, fmt: str | None, batch: Batch) -> tuple[n
         call(into, out_of)
         return out
 
+    if library.plug_in(path).contents.memory:
+        raise NoAnswer("its tensors lie in memory of its own")
     k, v, q = batch.k_pages, batch.v_pages, batch.q
     pages, block_tokens, kv_heads, head_dim = k.shape
     name = MODEL[q.dtype.name]
@@ -114,6 +116,8 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--layout", help="of the cache, for a callable of kvgold.adapters.torch or a plug-in")
     parser.add_argument("--format", help="of the cache (default: the dtype)")
+    parser.add_argument("--unbounded", dest="bounded", action="store_false",
+                        help="the callable computes with other K and V than the batch's: tell no share of a bound")
     parser.add_argument("--page-sizes", type=lambda text: [int(size) for size in text.split(",")], default=[16, 64, 128])
     parser.add_argument("--axes", type=lambda text: text.split(","), help=", ".join(AXES))
     parser.add_argument("--json", metavar="FILE", help="the report for machines")
@@ -121,7 +125,10 @@ def main(arguments: list[str] | None = None) -> int:
     path, layout, fmt = (given.pop(name) for name in ("json", "layout", "format"))
     try:
         name = given["attention"]
+        given["bounded"] &= fmt is None
         plugs_in = name.endswith(".so")
+        if plugs_in and getattr(given["dtype"], "name", "") not in MODEL:
+            raise ValueError(f"a plug-in is asked in a --dtype of numpy: {', '.join(MODEL)}")
         if plugs_in or layout:
             layout = layout or "hnd"
             engine: Any = functools.partial(by_plug_in, name, layout, fmt) if plugs_in else over_pages(imported(name), layout, fmt)
