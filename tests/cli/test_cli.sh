@@ -954,9 +954,13 @@ for option in "--seed 0x1" "--ops 5" "--scenario chat" "--jobs 1" "--output x" -
     # shellcheck disable=SC2086
     unused "${option%% *} is not for replay: see" pool replay "$source_dir/configs/traces/pool_window.json" $option
 done
-for option in "--seed 0x1" "--ops 5" "--scenario chat" "--jobs 1" "--output x" --defects "--defect window_late"; do
+for option in "--scenario chat" "--jobs 1" "--output x" --defects "--defect window_late"; do
     # shellcheck disable=SC2086
     unused "${option%% *} is not for bench: see" pool bench "$pools" $option
+done
+for option in "--seed 0x1" "--ops 5" "--pool 64:16"; do
+    # shellcheck disable=SC2086 # an option and its value
+    unused "--pool, --seed and --ops are for the bench of a library" pool bench "$pools" $option
 done
 for option in "--seed 0x1" "--ops 5" "--defect window_late" "--json x" "--output x"; do
     # shellcheck disable=SC2086
