@@ -453,11 +453,6 @@ kvg_block_counts counts_of(world *w)
     return c;
 }
 
-uint32_t users(world *w, uint32_t block)
-{
-    return block_of(w->data, block).use_count;
-}
-
 kvg_status append(world *w, uint64_t id, uint32_t n)
 {
     return world_act(w, &(act){APPEND, id, n, 0});

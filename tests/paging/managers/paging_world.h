@@ -80,7 +80,6 @@ static const world_options plain_world = {
     .capacity = 16, .chunk = -1, .block_tokens = 4, .scale = true, .prefix = true};
 
 kvg_block_counts counts_of(world *w);     /* of the data pool */
-uint32_t users(world *w, uint32_t block); /* of a block of the data pool */
 kvg_status append(world *w, uint64_t id, uint32_t n);
 
 /* --- short forms; all but request assert success --- */

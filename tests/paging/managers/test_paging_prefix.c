@@ -94,25 +94,6 @@ static void test_match_never_takes_the_whole_prompt(void **state)
     world_close(&f.w);
 }
 
-static void test_each_key_field_alone_is_a_miss(void **state)
-{
-    (void)state;
-    const kvg_prefix_key keys[] = {{0, 0, 0}, {7, 0, 0}, {0, 7, 0}, {0, 0, 7}, {(uint64_t)7 << 32, 0, 0}, {7, 7, 0}};
-    const uint32_t n = sizeof keys / sizeof keys[0];
-    fixture f;
-    open_fixture(&f, NULL);
-    for (uint32_t i = 0; i < n; i++) {
-        for (uint32_t j = 0; j < n; j++) assert_int_equal(match(&f, &keys[j], f.tokens, 9, NULL), j < i ? 2 : 0);
-        assert_int_equal(publish(&f, &keys[i], f.tokens, 2, 2 * i), 2);
-    }
-    for (uint32_t i = 0; i < n; i++) {
-        uint32_t ids[2];
-        assert_int_equal(match(&f, &keys[i], f.tokens, 9, ids), 2);
-        assert_int_equal(ids[0], 2 * i); /* its own, not another's */
-    }
-    world_close(&f.w);
-}
-
 static uint64_t one_hash(void *context, uint64_t parent, const kvg_prefix_key *key, const int32_t *tokens, uint32_t n)
 {
     (void)context, (void)parent, (void)key, (void)tokens, (void)n;
@@ -136,23 +117,6 @@ static void test_a_hash_collision_is_a_miss(void **state)
     memcpy(other, f.tokens, 2 * SPAN * sizeof *other); /* differs from the third block on */
     assert_int_equal(match(&f, &plain, other, 13, NULL), 2);
     assert_int_equal(publish(&f, &plain, other, 3, 4), 0);
-    world_close(&f.w);
-}
-
-static void test_the_first_writer_wins(void **state)
-{
-    (void)state;
-    fixture f;
-    uint32_t ids[4];
-    open_fixture(&f, NULL);
-    assert_int_equal(publish(&f, &plain, f.tokens, 2, 0), 2);
-    assert_int_equal(publish(&f, &plain, f.tokens, 3, 8), 1); /* 10 comes behind 0 and 1 */
-    assert_int_equal(match(&f, &plain, f.tokens, 13, ids), 3);
-    assert_int_equal(ids[0], 0);
-    assert_int_equal(ids[1], 1);
-    assert_int_equal(ids[2], 10);
-    assert_int_equal(publish(&f, &plain, f.tokens, 3, 8), 0);
-    assert_int_equal(nodes(&f), 3);
     world_close(&f.w);
 }
 
@@ -212,26 +176,6 @@ static void test_publish_replaces_the_dead(void **state)
     world_close(&f.w);
 }
 
-/* Block 1 dies and lives again as the block of other tokens, below its own old subtree. */
-static void test_a_block_reused_below_its_old_node(void **state)
-{
-    (void)state;
-    fixture f;
-    open_fixture(&f, NULL);
-    assert_int_equal(publish(&f, &plain, f.tokens, 3, 0), 3);
-    kill_block(&f, 1);
-    assert_ok(f.blocks.ops->allocate(f.blocks.self, 1, &f.ids[1]));
-    f.lives[1] = block_of(f.blocks, 1).unique_id;
-    const uint32_t ids[] = {0, 8, 2, 1};
-    const uint64_t lives[] = {f.lives[0], f.lives[8], f.lives[2], f.lives[1]};
-    uint32_t published;
-    assert_ok(f.index.ops->publish(f.index.self, &plain, f.tokens, 4, ids, lives, &published));
-    assert_int_equal(published, 3);
-    assert_int_equal(match(&f, &plain, f.tokens, 17, NULL), 4);
-    assert_int_equal(nodes(&f), 4);
-    world_close(&f.w);
-}
-
 static void test_bad_references_are_refused(void **state)
 {
     (void)state;
@@ -253,29 +197,6 @@ static void test_bad_references_are_refused(void **state)
     assert_ok(ops->publish(f.index.self, &plain, f.tokens, 1, ids, stale, NULL)); /* the node exists */
     assert_int_equal(nodes(&f), 2);
     assert_int_equal(publish(&f, &plain, other, 3, 3), 3); /* the refused left no trace */
-    world_close(&f.w);
-}
-
-static void test_holes_are_passed_but_never_published(void **state)
-{
-    (void)state;
-    fixture f;
-    open_fixture(&f, NULL);
-    const uint32_t ids[] = {KVG_BLOCK_NONE, KVG_BLOCK_NONE, 6, 7};
-    const uint64_t lives[] = {0, 0, f.lives[6], f.lives[7]};
-    uint32_t published = 99, matched[4];
-    assert_ok(f.index.ops->publish(f.index.self, &plain, f.tokens, 4, ids, lives, &published));
-    assert_int_equal(published, 0);
-    assert_int_equal(publish(&f, &plain, f.tokens, 2, 0), 2);
-    assert_ok(f.index.ops->publish(f.index.self, &plain, f.tokens, 4, ids, lives, &published));
-    assert_int_equal(published, 2);
-    assert_int_equal(match(&f, &plain, f.tokens, 17, matched), 4);
-    assert_int_equal(matched[0], 0);
-    assert_int_equal(matched[2], 6);
-    kill_block(&f, 0);
-    assert_int_equal(dropped_by_verify(&f, NULL, 0), 4);
-    assert_ok(f.index.ops->publish(f.index.self, &plain, f.tokens, 4, ids, lives, &published));
-    assert_int_equal(published, 0); /* nothing can stand behind a node that is gone */
     world_close(&f.w);
 }
 
@@ -357,14 +278,10 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_match_never_takes_the_whole_prompt),
-        cmocka_unit_test(test_each_key_field_alone_is_a_miss),
         cmocka_unit_test(test_a_hash_collision_is_a_miss),
-        cmocka_unit_test(test_the_first_writer_wins),
         cmocka_unit_test(test_the_dead_are_missed_and_dropped_with_their_subtree),
         cmocka_unit_test(test_publish_replaces_the_dead),
-        cmocka_unit_test(test_a_block_reused_below_its_old_node),
         cmocka_unit_test(test_bad_references_are_refused),
-        cmocka_unit_test(test_holes_are_passed_but_never_published),
         cmocka_unit_test(test_memory_is_bounded_by_the_pool),
         cmocka_unit_test(test_every_node_shows_the_hash_of_its_tokens),
         cmocka_unit_test(test_the_default_hash_reads_everything),
