@@ -365,6 +365,7 @@ static kvg_status check(const char *library, const pool_options *o, int *exit_co
                "in the cache", v.operations, v.pools, v.pools == 1 ? "" : "s",
                v.tokens ? 100 * (double)v.found / (double)v.tokens : 0);
         if (run.bytes) printf("; %" PRIu64 " tokens were read, each as it reads by itself", v.read);
+        if (v.failures) printf("; %" PRIu64 " takes of memory failed", v.failures);
         printf("\n");
         return KVG_OK;
     }

@@ -32,11 +32,16 @@
  * each group: `table` is that of group 0, and table->next that of the next one. A manager that claims no groups is
  * asked for pools of one group alone, and its tables have no next.
  *
+ * Memory. A manager that claims KVG_MANAGER_MEMORY takes all its memory by pool->memory, which fails now and then. The
+ * call may then answer KVG_ERR_MEMORY, and nothing has changed: kvgold asks the same again. After `close`, and after an
+ * `open` that failed, all memory is given back.
+ *
  * Growth. New members are added at the end of the structs. struct_size says how many a plug-in has. A member that is 0
  * means the same as one that is left out. Any other change needs a new KVG_MANAGER_ABI. */
 #ifndef KVG_PAGING_PAGING_PLUGIN_H
 #define KVG_PAGING_PAGING_PLUGIN_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 #include "core/plugin.h"
@@ -51,6 +56,13 @@ typedef struct kvg_manager_group {
     uint32_t block_tokens, window; /* as in kvg_manager_pool */
 } kvg_manager_group;
 
+/* As malloc and free: `take` gives NULL if there is no memory, and `give` of NULL does nothing. */
+typedef struct kvg_manager_memory {
+    void *(*take)(void *context, size_t bytes);
+    void (*give)(void *context, void *memory);
+    void *context; /* for both */
+} kvg_manager_memory;
+
 typedef struct kvg_manager_pool {
     uint32_t struct_size;
     uint32_t blocks, block_tokens; /* ids are 0 to blocks - 1 */
@@ -58,6 +70,7 @@ typedef struct kvg_manager_pool {
                                     * manager that claims KVG_MANAGER_WINDOWS */
     uint32_t group_count;          /* above 1 for a manager that claims KVG_MANAGER_GROUPS */
     const kvg_manager_group *groups; /* block_tokens and window of each; the first has those above */
+    const kvg_manager_memory *memory; /* valid until `close` has ended, as `groups` is */
 } kvg_manager_pool;
 
 /* All of block `from` is copied into block `to`. */
@@ -80,7 +93,8 @@ typedef struct kvg_manager_table {
 /* Entry of a table: the window has passed its tokens, and the sequence holds no block for them. */
 #define KVG_MANAGER_NO_BLOCK UINT32_MAX
 
-enum { KVG_MANAGER_WINDOWS = 1, KVG_MANAGER_GROUPS = 2 }; /* groups with a window need both */
+/* What a manager can do besides pools of one group whose tokens see all. Groups with a window need both. */
+enum { KVG_MANAGER_WINDOWS = 1, KVG_MANAGER_GROUPS = 2, KVG_MANAGER_MEMORY = 4 };
 
 typedef struct kvg_manager {
     uint32_t abi;         /* KVG_MANAGER_ABI */
@@ -118,7 +132,7 @@ typedef struct kvg_manager {
      * copies of them. NULL: the manager cannot do that. */
     kvg_status (*fork)(void *manager, uint64_t parent, uint64_t child, kvg_manager_table *table);
 
-    uint32_t claims; /* KVG_MANAGER_*: which pools it takes besides those of one group whose tokens see all */
+    uint32_t claims; /* KVG_MANAGER_* */
 } kvg_manager;
 
 /* The symbol that a plug-in exports. KVG_PLUGIN_EXPORT stands before its definition. */

@@ -5,7 +5,6 @@
  * until it is needed: the one that was held longest ago is given away first. Each group of layers has blocks of its
  * own; a sequence begins with the tokens that all groups find. */
 #include <stdbool.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "paging/paging_plugin.h"
@@ -58,6 +57,20 @@ static uint64_t hash_of(const int32_t *tokens, uint32_t count, uint64_t before)
     for (uint32_t i = 0; i < count; i++) hash = (hash ^ (uint32_t)tokens[i]) * 0x100000001B3u;
     return hash;
 }
+
+/* --- memory, which kvgold can make fail --- */
+
+static void *get_memory(const manager *m, size_t bytes)
+{
+    return m->pool.memory->take(m->pool.memory->context, bytes);
+}
+
+static void give_memory(const manager *m, void *memory)
+{
+    m->pool.memory->give(m->pool.memory->context, memory);
+}
+
+/* --- blocks --- */
 
 /* Whether a block is the one that follows `before` with these tokens. */
 static bool is_it(const manager *m, const block *b, uint64_t hash, uint64_t salt, int before, const int32_t *tokens)
@@ -212,10 +225,10 @@ static void drop(manager *m, sequence *q)
     for (uint32_t g = 0; g < m->pool.group_count; g++) {
         part *of = &q->parts[g];
         while (of->entries > 0) let_go(m, of->table[--of->entries]);
-        free(of->table);
+        give_memory(m, of->table);
     }
-    free(q->tokens);
-    free(q);
+    give_memory(m, q->tokens);
+    give_memory(m, q);
 }
 
 /* --- the functions of a manager --- */
@@ -228,9 +241,9 @@ static void end(void *self)
         m->sequences = q->next;
         drop(m, q);
     }
-    for (uint32_t i = 0; m->blocks && i < m->pool.blocks; i++) free(m->blocks[i].tokens);
-    free(m->blocks);
-    free(m);
+    for (uint32_t i = 0; m->blocks && i < m->pool.blocks; i++) give_memory(m, m->blocks[i].tokens);
+    give_memory(m, m->blocks);
+    give_memory(m, m);
 }
 
 static kvg_status begin(const kvg_manager_pool *pool, void **self)
@@ -240,25 +253,27 @@ static kvg_status begin(const kvg_manager_pool *pool, void **self)
         if (pool->groups[g].block_tokens > most) most = pool->groups[g].block_tokens;
     }
     if (pool->group_count > MOST_GROUPS) return KVG_ERR_UNIMPLEMENTED;
-    manager *m = calloc(1, sizeof *m);
+    manager *m = pool->memory->take(pool->memory->context, sizeof *m);
     if (!m) return KVG_ERR_MEMORY;
-    m->pool = *pool;
-    m->blocks = calloc(pool->blocks, sizeof *m->blocks);
-    for (uint32_t i = 0; m->blocks && i < pool->blocks; i++) {
-        m->blocks[i].tokens = malloc(most * sizeof(int32_t));
-        if (m->blocks[i].tokens) continue;
-        end(m);
-        return KVG_ERR_MEMORY;
+    *m = (manager){.pool = *pool};
+    m->blocks = get_memory(m, pool->blocks * sizeof *m->blocks);
+    bool got = m->blocks;
+    if (got) memset(m->blocks, 0, pool->blocks * sizeof *m->blocks);
+    for (uint32_t i = 0; i < pool->blocks && got; i++) {
+        m->blocks[i].tokens = get_memory(m, most * sizeof *m->blocks[i].tokens);
+        got = m->blocks[i].tokens;
     }
-    *self = m;
-    return m->blocks ? KVG_OK : KVG_ERR_MEMORY;
+    if (got) *self = m;
+    else end(m);
+    return got ? KVG_OK : KVG_ERR_MEMORY;
 }
 
 /* The sequence has these tokens now. */
-static bool set_tokens(sequence *q, const int32_t *tokens, uint32_t count)
+static bool set_tokens(const manager *m, sequence *q, const int32_t *tokens, uint32_t count)
 {
-    int32_t *kept = realloc(q->tokens, count * sizeof *kept);
+    int32_t *kept = get_memory(m, count * sizeof *kept);
     if (!kept) return false;
+    give_memory(m, q->tokens);
     q->tokens = kept;
     q->count = count;
     memcpy(kept, tokens, count * sizeof *kept);
@@ -268,13 +283,12 @@ static bool set_tokens(sequence *q, const int32_t *tokens, uint32_t count)
 /* A sequence without blocks; NULL: no memory. */
 static sequence *make(manager *m, uint64_t id, uint64_t salt, const int32_t *tokens, uint32_t count)
 {
-    sequence *q = calloc(1, sizeof *q);
+    sequence *q = get_memory(m, sizeof *q);
     if (!q) return NULL;
-    q->id = id;
-    q->salt = salt;
-    bool got = set_tokens(q, tokens, count);
+    *q = (sequence){.id = id, .salt = salt};
+    bool got = set_tokens(m, q, tokens, count);
     for (uint32_t g = 0; g < m->pool.group_count; g++) {
-        q->parts[g].table = malloc(m->pool.blocks * sizeof *q->parts[g].table);
+        q->parts[g].table = get_memory(m, m->pool.blocks * sizeof *q->parts[g].table);
         got = got && q->parts[g].table;
     }
     if (got) return q;
@@ -307,7 +321,7 @@ static kvg_status grow(void *self, uint64_t id, const int32_t *tokens, uint32_t 
     manager *m = self;
     sequence *q = find(m, id);
     const uint32_t before = q->count;
-    if (!set_tokens(q, tokens, count)) return KVG_ERR_MEMORY;
+    if (!set_tokens(m, q, tokens, count)) return KVG_ERR_MEMORY;
     const kvg_status s = fill(m, q, before, table);
     if (s) q->count = before;
     return s;
@@ -392,7 +406,7 @@ KVG_PLUGIN_EXPORT const kvg_manager *kvg_manager_export(void)
         .release = release,
         .available = available,
         .fork = fork_sequence,
-        .claims = KVG_MANAGER_WINDOWS | KVG_MANAGER_GROUPS,
+        .claims = KVG_MANAGER_WINDOWS | KVG_MANAGER_GROUPS | KVG_MANAGER_MEMORY,
     };
     return &exported;
 }

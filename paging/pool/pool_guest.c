@@ -1,236 +1,27 @@
 #define _DEFAULT_SOURCE /* MAP_ANONYMOUS */
-#include "paging/pool/pool_guest.h"
-
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 
 #include "core/rng.h"
-#include "paging/pool/pool_guest_bytes.h"
 #include "paging/pool/pool_guest_library.h"
-#include "paging/pool/pool_guest_log.h"
+#include "paging/pool/pool_guest_play.h"
 #include "support/child.h"
 #include "support/clock.h"
 
 enum { MOST_LIVE = 48, MOST_BLOCKS = 12, PREFIXES = 6, SALTS = 3, PREFIX_TOKENS = 50000 };
 
-/* What a manager is asked. */
-typedef enum asked { LOAD, OPEN, ADMIT, GROW, FORK, WRITTEN, RELEASE, AVAILABLE, CLOSE, BYTES, CALLS } asked;
-static const char *const call_names[CALLS] = {"dlopen", "open", "admit", "grow", "fork", "written", "release",
-                                              "available", "close", "append or flatten"};
-
+typedef pool_guest_play play;
 typedef pool_guest_sequence sequence;
-
-/* One run: what the child does, in memory that it shares with its parent. */
-typedef struct play {
-    const kvg_guest_run *run;
-    kvg_manager_pool pool;
-    kvg_manager_group groups[KVG_GUEST_GROUPS]; /* its */
-    pool_guest_log log;
-    kvg_guest_result result;
-    kvg_manager manager; /* what this kvgold knows of the library's, the rest 0 */
-    void *self;
-    asked call;      /* the last one, */
-    uint64_t whose;  /* of this sequence; 0: of none */
-    bool is_running; /* it has not answered yet */
-    double armed;    /* when the limit of time was set */
-    double entered, inside; /* when the call began; what all calls have taken */
-    sequence *live;
-    uint32_t live_count, most_live;
-    sequence preempted; /* the last one that is to come again; without tokens: there is none */
-    uint64_t begun, drawn;
-    int32_t *tokens; /* that sequences share as prefixes, below PREFIX_TOKENS; most_tokens for each */
-    kvg_manager_table answer[KVG_GUEST_GROUPS];
-    bool *is_held; /* by block: some sequence holds it */
-    pool_guest_bytes *bytes; /* NULL: ids alone are judged */
-} play;
 
 static uint64_t below(play *p, uint64_t n)
 {
     return kvg_rng_below(p->run->seed, 0, p->drawn++, n);
 }
 
-/* --- calls --- */
-
-/* A call begins. Its limit is set anew only each second, because that costs more than some calls. */
-static void enter(play *p, asked call, uint64_t whose)
-{
-    const double now = p->entered = kvg_clock_seconds();
-    p->call = call;
-    p->whose = whose;
-    p->is_running = true;
-    if (p->armed && now - p->armed < 1) return;
-    p->armed = now;
-    kvg_child_limit(KVG_GUEST_CALL_SECONDS + 1);
-}
-
-static kvg_status leave(play *p, kvg_status answer)
-{
-    p->is_running = false;
-    p->inside += kvg_clock_seconds() - p->entered;
-    return answer;
-}
-
-/* The last call, such as "grow of sequence 7". A library can have written over what says so. */
-static const char *last_call(const play *p, char text[static 64])
-{
-    const char *name = (unsigned)p->call < CALLS ? call_names[p->call] : "a call";
-    if (p->whose) snprintf(text, 64, "%s of sequence %" PRIu64, name, p->whose);
-    else snprintf(text, 64, "%s", name);
-    return text;
-}
-
-/* The last call broke paging/paging_plugin.h: "CALL gives ...". */
-static kvg_status KVG_PRINTF(2, 3) broke(const play *p, const char *format, ...)
-{
-    char call[64], text[200];
-    va_list args;
-    va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
-    va_end(args);
-    return kvg_fail(KVG_ERR_INVALID, "%s %s", last_call(p, call), text);
-}
-
-static kvg_status failed(const play *p, kvg_status s)
-{
-    char call_text[64];
-    const char *text = p->manager.error_text ? p->manager.error_text() : NULL;
-    return kvg_fail(s, "%s fails: %s%s%.120s", last_call(p, call_text), kvg_status_name(s), text ? ": " : "",
-                    text ? text : "");
-}
-
 /* --- what a manager is asked --- */
-
-static bool is_copied(const kvg_manager_table *t, uint32_t from, uint32_t to)
-{
-    for (uint32_t i = 0; i < t->copy_count; i++) {
-        if (t->copies[i].from == from && t->copies[i].to == to) return true;
-    }
-    return false;
-}
-
-/* An empty answer, of which a manager gets the first table. */
-static kvg_manager_table *empty_answer(play *p)
-{
-    for (uint32_t g = 0; g < p->pool.group_count; g++)
-        p->answer[g].count = p->answer[g].cached = p->answer[g].copy_count = 0;
-    return p->answer;
-}
-
-/* An entry of an answer is what the sequence had there, or what that was copied to. Of an entry that `passed` is behind
- * it may be no block from now on. `had`: NULL for a new entry. */
-static kvg_status check_entry(const play *p, const kvg_manager_table *t, uint32_t i, uint32_t passed,
-                              const uint32_t *had)
-{
-    const uint32_t is = t->blocks[i];
-    if (is == KVG_MANAGER_NO_BLOCK && i < passed) return KVG_OK;
-    if (is == KVG_MANAGER_NO_BLOCK)
-        return broke(p, "gives no block as entry %" PRIu32 ": no window has passed its tokens", i);
-    if (!had || is == *had) return KVG_OK;
-    if (*had == KVG_MANAGER_NO_BLOCK)
-        return broke(p, "gives block %" PRIu32 " as entry %" PRIu32 ", which it had given up", is, i);
-    if (is_copied(t, *had, is)) return KVG_OK;
-    return broke(p, "gives block %" PRIu32 " in place of %" PRIu32 ": keep the blocks that a table has, or copy them",
-                 is, *had);
-}
-
-/* `q` has the blocks that it had before. */
-static kvg_status check_table(const play *p, const sequence *q, uint32_t g)
-{
-    const kvg_manager_group *group = &p->pool.groups[g];
-    const kvg_manager_table *t = &p->answer[g];
-    const uint32_t wanted = kvg_guest_pool_blocks(group, q->count);
-    const uint32_t passed = kvg_guest_pool_passed(group, q->written > t->cached ? q->written : t->cached);
-    kvg_status s = KVG_OK;
-    if (t->count != wanted)
-        return broke(p, "gives %" PRIu32 " blocks for %" PRIu32 " tokens: give %" PRIu32, t->count, q->count, wanted);
-    if (t->cached % group->block_tokens || (t->cached && t->cached >= q->count))
-        return broke(p, "finds %" PRIu32 " of %" PRIu32 " tokens: give a multiple of %" PRIu32 " below them",
-                     t->cached, q->count, group->block_tokens);
-    if (t->cached != p->answer->cached)
-        return broke(p, "finds %" PRIu32 " tokens in group %" PRIu32 " and %" PRIu32 " in group 0: give what all have",
-                     t->cached, g, p->answer->cached);
-    if (t->copy_count > p->pool.blocks)
-        return broke(p, "gives %" PRIu32 " copies: set copy_count to those that it makes", t->copy_count);
-    for (uint32_t i = 0; i < wanted && !s; i++)
-        s = check_entry(p, t, i, passed, i < q->parts[g].entries ? &q->parts[g].table[i] : NULL);
-    return s;
-}
-
-static bool is_given_up(const pool_guest_part *part, const kvg_manager_table *t, uint32_t i)
-{
-    return t->blocks[i] == KVG_MANAGER_NO_BLOCK && part->table[i] != KVG_MANAGER_NO_BLOCK;
-}
-
-static void copy_blocks(play *p, const sequence *q, const kvg_manager_table *t)
-{
-    pool_guest_log_copies(&p->log, q, t);
-    if (p->bytes) pool_guest_bytes_copy(p->bytes, t);
-}
-
-/* Takes the answer for a sequence's table: the new blocks that hold cached tokens are others' blocks, too. What a
- * window has passed may be given out at once; a block that is replaced is given back when it was copied. */
-static void take_table(play *p, sequence *q, uint32_t g)
-{
-    const kvg_manager_table *t = &p->answer[g];
-    pool_guest_part *part = &q->parts[g];
-    const uint32_t before = part->entries, found = t->cached / p->pool.groups[g].block_tokens;
-    p->log.group = g;
-    for (uint32_t i = 0; i < before; i++) {
-        if (is_given_up(part, t, i)) pool_guest_log_blocks(&p->log, "free", q, &part->table[i], 1);
-    }
-    for (uint32_t i = 0; i < before; i++) {
-        if (t->blocks[i] != part->table[i]) pool_guest_log_blocks(&p->log, "allocate", q, &t->blocks[i], 1);
-    }
-    copy_blocks(p, q, t);
-    for (uint32_t i = 0; i < before; i++) {
-        if (t->blocks[i] != part->table[i] && !is_given_up(part, t, i))
-            pool_guest_log_blocks(&p->log, "free", q, &part->table[i], 1);
-    }
-    memcpy(part->table, t->blocks, t->count * sizeof *part->table);
-    part->entries = t->count;
-    pool_guest_log_hit(&p->log, q, found);
-    pool_guest_log_blocks(&p->log, "allocate", q, part->table + before + found, part->entries - before - found);
-}
-
-/* Takes an answer to `fork`: a block of the child is the parent's, or a new one. */
-static void take_fork(play *p, const pool_guest_part *parent, sequence *q, uint32_t g)
-{
-    const kvg_manager_table *t = &p->answer[g];
-    pool_guest_part *part = &q->parts[g];
-    p->log.group = g;
-    memcpy(part->table, t->blocks, t->count * sizeof *part->table);
-    for (uint32_t i = 0; i < part->entries; i++) {
-        const char *event = part->table[i] == parent->table[i] ? "hit" : "allocate";
-        pool_guest_log_blocks(&p->log, event, q, &part->table[i], 1);
-    }
-    copy_blocks(p, q, t);
-    for (uint32_t i = 0; i < q->count / p->pool.groups[g].block_tokens; i++) {
-        const bool is_new = part->table[i] != parent->table[i] && part->table[i] != KVG_MANAGER_NO_BLOCK;
-        if (is_new) pool_guest_log_store(&p->log, q, i);
-    }
-}
-
-/* An answer for all groups. `parent`: of a fork; else NULL. */
-static kvg_status take_answer(play *p, const sequence *parent, sequence *q)
-{
-    const uint32_t groups = p->pool.group_count;
-    kvg_status s = KVG_OK;
-    for (uint32_t g = 0; g < groups && parent; g++) {
-        const pool_guest_part *from = &parent->parts[g];
-        memcpy(q->parts[g].table, from->table, from->entries * sizeof *from->table);
-        q->parts[g].entries = from->entries;
-    }
-    for (uint32_t g = 0; g < groups && !s; g++) s = check_table(p, q, g);
-    for (uint32_t g = 0; g < groups && !s; g++) {
-        if (parent) take_fork(p, &parent->parts[g], q, g);
-        else take_table(p, q, g);
-    }
-    return s;
-}
 
 static void forget(sequence *q)
 {
@@ -248,9 +39,9 @@ static kvg_status let_go(play *p, uint32_t which, sequence *out)
 {
     *out = p->live[which];
     p->live[which] = p->live[--p->live_count];
-    enter(p, RELEASE, out->id);
-    const kvg_status s = leave(p, p->manager.release(p->self, out->id));
-    if (s) return failed(p, s);
+    kvg_status s = KVG_OK;
+    while (pool_guest_asks(p, CALL_RELEASE, out->id)) s = pool_guest_answered(p, p->manager.release(p->self, out->id));
+    if (s) return pool_guest_failed(p, s);
     for (p->log.group = 0; p->log.group < p->pool.group_count; p->log.group++) {
         const pool_guest_part *part = &out->parts[p->log.group];
         pool_guest_log_blocks(&p->log, "free", out, part->table, part->entries);
@@ -300,8 +91,8 @@ static kvg_status make_room(play *p, const sequence *q)
     }
     const uint32_t available = count_available(p);
     if (p->live_count == 0 || missing <= available)
-        return broke(p, "says that too few blocks are available: it needs %" PRIu32 " at most, and %" PRIu32 " are",
-                     missing, available);
+        return pool_guest_broke(p, "says that too few blocks are available: it needs %" PRIu32 " at most, and "
+                                "%" PRIu32 " are", missing, available);
     forget(&p->preempted);
     return let_go(p, (uint32_t)below(p, p->live_count), &p->preempted);
 }
@@ -361,16 +152,19 @@ static kvg_status draw(play *p, sequence *q)
 static kvg_status admit(play *p)
 {
     sequence q;
-    kvg_manager_table *t = empty_answer(p);
+    kvg_manager_table *t = p->answer;
     if (p->live_count == p->most_live) return release(p, (uint32_t)below(p, p->live_count));
     kvg_status s = draw(p, &q);
-    enter(p, ADMIT, q.id);
-    const kvg_status answer = leave(p, s ? s : p->manager.admit(p->self, q.id, q.salt, q.tokens, q.count, t));
+    kvg_status answer = s;
+    while (!s && pool_guest_asks(p, CALL_ADMIT, q.id)) {
+        t = pool_guest_empty_answer(p);
+        answer = pool_guest_answered(p, p->manager.admit(p->self, q.id, q.salt, q.tokens, q.count, t));
+    }
     q.written = 0;
     for (uint32_t g = 0; g < p->pool.group_count; g++) q.parts[g].entries = 0;
     if (!s && answer == KVG_ERR_EXHAUSTED) s = make_room(p, &q);
-    else if (!s && answer) s = failed(p, answer);
-    else if (!s) s = take_answer(p, NULL, &q);
+    else if (!s && answer) s = pool_guest_failed(p, answer);
+    else if (!s) s = pool_guest_take_answer(p, NULL, &q);
     if (s || answer) {
         forget(&q);
         return s;
@@ -382,24 +176,20 @@ static kvg_status admit(play *p)
     return KVG_OK;
 }
 
-/* What a manager says of it in `grow` and `fork`, which do not ask. */
-static void ignore_cached(play *p)
-{
-    for (uint32_t g = 0; g < p->pool.group_count; g++) p->answer[g].cached = 0;
-}
-
 static kvg_status grow(play *p, uint32_t which)
 {
     sequence *q = &p->live[which];
     const uint32_t before = q->count, room = most_tokens(p) - before;
-    kvg_manager_table *t = empty_answer(p);
+    kvg_status s = KVG_OK;
     if (room == 0) return release(p, which);
     q->count += 1 + (uint32_t)below(p, room < 3 ? room : 3);
-    enter(p, GROW, q->id);
-    const kvg_status s = leave(p, p->manager.grow(p->self, q->id, q->tokens, q->count, t));
-    ignore_cached(p);
-    if (!s) return take_answer(p, NULL, q);
-    if (s != KVG_ERR_EXHAUSTED) return failed(p, s);
+    while (pool_guest_asks(p, CALL_GROW, q->id)) {
+        kvg_manager_table *t = pool_guest_empty_answer(p);
+        s = pool_guest_answered(p, p->manager.grow(p->self, q->id, q->tokens, q->count, t));
+    }
+    pool_guest_ignore_cached(p);
+    if (!s) return pool_guest_take_answer(p, NULL, q);
+    if (s != KVG_ERR_EXHAUSTED) return pool_guest_failed(p, s);
     const sequence refused = *q; /* `q` may be the one that is preempted */
     q->count = before;
     return make_room(p, &refused);
@@ -409,18 +199,20 @@ static kvg_status grow(play *p, uint32_t which)
 static kvg_status fork_one(play *p, uint32_t which)
 {
     const sequence *parent = &p->live[which];
-    kvg_manager_table *t = empty_answer(p);
     if (!p->manager.fork || p->live_count == p->most_live || parent->written < parent->count) return KVG_OK;
     sequence q;
     kvg_status s = make_sequence(p, parent->salt, parent->count, &q);
     if (!s) memcpy(q.tokens, parent->tokens, parent->count * sizeof *q.tokens);
     q.written = q.count;
-    enter(p, FORK, parent->id);
-    const kvg_status answer = leave(p, s ? s : p->manager.fork(p->self, parent->id, q.id, t));
-    ignore_cached(p);
+    kvg_status answer = s;
+    while (!s && pool_guest_asks(p, CALL_FORK, parent->id)) {
+        kvg_manager_table *t = pool_guest_empty_answer(p);
+        answer = pool_guest_answered(p, p->manager.fork(p->self, parent->id, q.id, t));
+    }
+    pool_guest_ignore_cached(p);
     if (!s && answer == KVG_ERR_EXHAUSTED) s = make_room(p, &q);
-    else if (!s && answer) s = failed(p, answer);
-    else if (!s) s = take_answer(p, parent, &q);
+    else if (!s && answer) s = pool_guest_failed(p, answer);
+    else if (!s) s = pool_guest_take_answer(p, parent, &q);
     if (s || answer) {
         forget(&q);
         return s;
@@ -432,11 +224,13 @@ static kvg_status fork_one(play *p, uint32_t which)
 /* The bytes of a step in a group: what it reads, from block `first` on, and what it writes. */
 static kvg_status step_bytes(play *p, sequence *q, uint32_t group, uint32_t first, uint32_t to)
 {
-    if (!p->bytes) return KVG_OK;
-    enter(p, BYTES, q->id);
-    kvg_status s = pool_guest_bytes_read(p->bytes, q, group, first, &p->result.read);
-    if (!s) s = pool_guest_bytes_write(p->bytes, q, group, to, p->result.operations);
-    return leave(p, s);
+    kvg_status s = KVG_OK;
+    while (p->bytes && pool_guest_asks(p, CALL_BYTES, q->id)) {
+        s = pool_guest_bytes_read(p->bytes, q, group, first, &p->result.read);
+        if (!s) s = pool_guest_bytes_write(p->bytes, q, group, to, p->result.operations);
+        s = pool_guest_answered(p, s);
+    }
+    return s;
 }
 
 /* A step reads what is there, and writes a chunk of what is not. */
@@ -457,18 +251,17 @@ static kvg_status step(play *p, uint32_t which)
     }
     if (s) return s;
     q->written = to;
-    enter(p, WRITTEN, q->id);
-    s = leave(p, p->manager.written(p->self, q->id, to));
-    return s ? failed(p, s) : KVG_OK;
+    while (pool_guest_asks(p, CALL_WRITTEN, q->id)) s = pool_guest_answered(p, p->manager.written(p->self, q->id, to));
+    return s ? pool_guest_failed(p, s) : KVG_OK;
 }
 
 static kvg_status count(play *p)
 {
-    uint32_t blocks;
+    uint32_t blocks = 0;
+    kvg_status s = KVG_OK;
     if (!p->manager.available) return KVG_OK;
-    enter(p, AVAILABLE, 0);
-    const kvg_status s = leave(p, p->manager.available(p->self, &blocks));
-    if (s) return failed(p, s);
+    while (pool_guest_asks(p, CALL_AVAILABLE, 0)) s = pool_guest_answered(p, p->manager.available(p->self, &blocks));
+    if (s) return pool_guest_failed(p, s);
     pool_guest_log_available(&p->log, blocks);
     return KVG_OK;
 }
@@ -529,39 +322,56 @@ static kvg_status skip(play *p)
     return KVG_OK;
 }
 
-static kvg_status play_library(play *p)
+static bool make_own(play *p)
 {
-    const kvg_manager_pool *pool = &p->pool;
-    enter(p, LOAD, 0);
-    kvg_status s = leave(p, kvg_guest_library_open(p->run->library, &p->manager));
     const size_t shared = (size_t)PREFIXES * most_tokens(p);
     p->tokens = malloc(shared * sizeof *p->tokens);
-    p->is_held = malloc(pool->blocks * sizeof *p->is_held);
+    p->is_held = malloc(p->pool.blocks * sizeof *p->is_held);
     p->most_live = p->run->live ? p->run->live : MOST_LIVE;
     p->live = malloc(p->most_live * sizeof *p->live);
-    const bool got = make_answer(p) && p->tokens && p->is_held && p->live;
-    if (!s && !got) s = kvg_fail(KVG_ERR_MEMORY, "no memory for a table");
-    p->result.is_skipped = !s && (kvg_guest_pool_claims(pool) & ~p->manager.claims);
-    if (s || p->result.is_skipped) return s;
-    if (p->run->bytes) {
-        enter(p, BYTES, 0);
-        s = leave(p, pool_guest_bytes_open(p->run->bytes, pool, most_tokens(p), p->run->seed, &p->bytes));
-        if (s) return s == KVG_ERR_UNIMPLEMENTED ? skip(p) : s;
-    }
+    if (!make_answer(p) || !p->tokens || !p->is_held || !p->live) return false;
     for (size_t i = 0; i < shared; i++) p->tokens[i] = (int32_t)kvg_rng_below(p->run->seed, 1, i, PREFIX_TOKENS);
-    pool_guest_log_head(&p->log);
-    enter(p, OPEN, 0);
-    s = leave(p, p->manager.open(pool, &p->self));
+    return true;
+}
+
+static kvg_status open_manager(play *p)
+{
+    kvg_status s = KVG_OK;
+    while (pool_guest_asks(p, CALL_OPEN, 0)) s = pool_guest_answered(p, p->manager.open(&p->pool, &p->self));
     p->result.is_skipped = s == KVG_ERR_UNIMPLEMENTED;
-    if (p->result.is_skipped) return KVG_OK;
-    s = s ? failed(p, s) : play_all(p);
-    if (s == KVG_ERR_UNIMPLEMENTED && p->call == BYTES) return skip(p);
-    if (!s) {
-        enter(p, CLOSE, 0);
+    return s ? pool_guest_failed(p, s) : KVG_OK;
+}
+
+static kvg_status close_manager(play *p)
+{
+    while (pool_guest_asks(p, CALL_CLOSE, 0)) {
         p->manager.close(p->self);
-        s = leave(p, KVG_OK);
+        pool_guest_answered(p, KVG_OK);
     }
-    return s;
+    if (p->memory.pieces == 0) return KVG_OK;
+    return pool_guest_broke(p, "leaves %" PRId64 " pieces of memory: give back all that pool->memory gave, also if "
+                            "`open` fails", p->memory.pieces);
+}
+
+static kvg_status play_library(play *p)
+{
+    kvg_status s = KVG_OK;
+    while (pool_guest_asks(p, CALL_LOAD, 0))
+        s = pool_guest_answered(p, kvg_guest_library_open(p->run->library, &p->manager));
+    if (!s && !make_own(p)) s = kvg_fail(KVG_ERR_MEMORY, "no memory for a run");
+    p->result.is_skipped = !s && (kvg_guest_pool_claims(&p->pool) & ~p->manager.claims);
+    if (s || p->result.is_skipped) return s;
+    while (p->run->bytes && pool_guest_asks(p, CALL_BYTES, 0)) {
+        s = pool_guest_bytes_open(p->run->bytes, &p->pool, most_tokens(p), p->run->seed, &p->bytes);
+        s = pool_guest_answered(p, s);
+    }
+    if (s) return s == KVG_ERR_UNIMPLEMENTED ? skip(p) : s;
+    pool_guest_log_head(&p->log);
+    s = open_manager(p);
+    if (p->result.is_skipped) return KVG_OK;
+    if (!s) s = play_all(p);
+    if (s == KVG_ERR_UNIMPLEMENTED && p->call == CALL_BYTES) return skip(p);
+    return s ? s : close_manager(p);
 }
 
 static void play_in_child(void *context)
@@ -582,6 +392,7 @@ kvg_status kvg_guest_play(const kvg_guest_run *run, FILE *log, kvg_guest_result 
     p->log.pool = &p->pool;
     int death = 0;
     kvg_status s = kvg_guest_pool_read(run->pool, &p->pool, p->groups);
+    pool_guest_memory_make(p);
     if (!s) s = kvg_child_answer(play_in_child, p, &p->result, sizeof p->result, 0, &death);
     p->log.file = fileno(log); /* a library can have written over it */
     pool_guest_log_flush(&p->log);
@@ -592,7 +403,7 @@ kvg_status kvg_guest_play(const kvg_guest_run *run, FILE *log, kvg_guest_result 
     if (out->death) {
         out->status = KVG_ERR_INVALID;
         snprintf(out->text, sizeof out->text, "its process died %s %s", p->is_running ? "in" : "behind",
-                 last_call(p, text));
+                 pool_guest_last_call(p, text));
     }
     munmap(p, sizeof *p);
     return s;

@@ -24,12 +24,14 @@ typedef struct kvg_guest_run {
     const kvg_guest_bytes *bytes; /* NULL: ids alone are judged */
     uint32_t live, blocks; /* sequences at a time, and the most blocks of one; 0: 48, so long that they fill the pool */
     double seconds;        /* no operation begins later; 0: no limit */
+    bool spares_memory;    /* a manager that takes its memory from kvgold always gets it */
 } kvg_guest_run;
 
 typedef struct kvg_guest_result {
     uint64_t operations;    /* that were asked */
     uint64_t tokens, found; /* that sequences began with; of these found in the cache */
     uint64_t read;          /* tokens that were read from the blocks, and compared */
+    uint64_t failures;      /* takes of memory that were made to fail */
     double seconds, inside; /* that the operations took; of these in the manager's functions */
     uint64_t bytes;         /* the largest memory of the process so far */
     kvg_status status;      /* of the library, or of the call that broke paging/paging_plugin.h, or of the operation
@@ -48,7 +50,7 @@ kvg_status kvg_guest_play(const kvg_guest_run *run, FILE *log, kvg_guest_result 
 
 typedef struct kvg_guest_verdict {
     bool fails;                         /* a rule is broken, or paging_plugin.h is, or the process died */
-    uint64_t operations, tokens, found, read; /* of all runs, as in kvg_guest_result */
+    uint64_t operations, tokens, found, read, failures; /* of all runs, as in kvg_guest_result */
     size_t pools;                       /* that were tried */
     kvg_guest_run run;                  /* if it fails: the shortest run that was found, */
     kvg_guest_result result;            /* and what came of it; */

@@ -19,6 +19,7 @@ static kvg_status measure(const kvg_guest_run *asked, const char *pool, kvg_gues
     run.blocks = SEQUENCE_BLOCKS;
     run.live = size.blocks / (SEQUENCE_BLOCKS / 2) + 1;
     run.seconds = KVG_GUEST_BENCH_SECONDS;
+    run.spares_memory = true;
     if (!run.operations) run.operations = OPERATIONS;
     s = kvg_guest_play(&run, log, out);
     fclose(log);

@@ -104,6 +104,7 @@ kvg_status kvg_guest_check(const kvg_guest_run *asked, const char *path, kvg_aud
         out->tokens += out->result.tokens;
         out->found += out->result.found;
         out->read += out->result.read;
+        out->failures += out->result.failures;
     }
     if (!s && out->pools == 0)
         return kvg_fail(KVG_ERR_INVALID, "%s takes no pool that it is asked for: name one by --pool%s%s",

@@ -10,7 +10,7 @@
  *                          Draws traces, runs them, shrinks what fails, and times managers.
  *   pool_audit, _audit_state, _log, _log_reader, _kv_events, _table
  *                          Judges other managers by logs of their events: docs/guide/pool-audit.md.
- *   pool_guest, _guest_check
+ *   pool_guest, _guest_*
  *                          Plays an engine to a manager in a library, for such a log: paging/paging_plugin.h.
  *
  * The room includes core/, support/, golden/golden.h and the headers in paging/ itself alone. It knows no

@@ -65,7 +65,7 @@ mistake "all tokens are found" "below them" -e 's/\(q->count - 1\) \/ size/q->co
 mistake "a block too many" "give 1" -e 's/\(tokens \+ group->block_tokens - 1\) \//(tokens + group->block_tokens) \//'
 mistake "a table is sorted" "in place of" -e 's/table->count = of->entries;/&\n    if (of->entries > 2) { *table->blocks = of->table[1]; table->blocks[1] = *of->table; }/'
 mistake "a pool is never full" "too few blocks" -e 's/(count_available\(m\) <) needed/\1= needed/'
-mistake "no sequence grows" "too few blocks" -e 's/^    if \(!set_tokens\(q, tokens, count\)\).*/    return KVG_ERR_EXHAUSTED;/'
+mistake "no sequence grows" "too few blocks" -e 's/^    if \(!set_tokens\(m, q, tokens, count\)\).*/    return KVG_ERR_EXHAUSTED;/'
 mistake "a call fails" "written of sequence" -e 's/for \(; of->known < count/if (m->clock > 9) return KVG_ERR_IO;\n    &/'
 
 mistake "a window is a token too short" "no window has passed" -e 's/written \+ 1 - window/written + 2 - window/'
@@ -81,6 +81,14 @@ mistake "a group finds more than others" "in group 0: give what all have" \
 mistake "a block of another group is found" ": A" -e 's/b->group == group && //' -e 's/m->pool.groups\[b->group\].block_tokens/1/'
 mistake "a group is not asked for room" ": A3: " -e 's/needed \+= (.*)/if (g == 0) needed += \1/' -e 's/^    oldest->users = 1;/    if (!oldest) oldest = m->blocks;\n&/'
 mistake "a group has no table" "gives 0 blocks for" -e 's/(g < m->pool.group_count; g\+\+), table = table->next\) \{/\1, table = table->next) {\n        if (g > 1) break;/'
+mistake "a failed open keeps its memory" "pieces of memory" -e 's/^    else end\(m\);/    else give_memory(m, m);/'
+mistake "a failed admit keeps its memory" "pieces of memory" -e '/^    if \(got\) return q;/{n;s/drop\(m, q\)/give_memory(m, q)/}'
+mistake "close keeps memory" "close leaves " -e 's/^    give_memory\(m, m->blocks\);//'
+mistake "a failed admit holds what it found" "too few blocks" -e 's/^    const uint32_t found = match_all.*/&\n    void *more = get_memory(m, 1);\n    if (!more) return KVG_ERR_MEMORY;\n    give_memory(m, more);/'
+mistake "a failed grow has grown" "FAIL: pool" -e 's/^    int32_t \*kept = get_memory/    q->count = count;\n&/'
+mistake "memory that fails is used" "died in admit of sequence" -e 's/^    if \(!q\) return (NULL|KVG_ERR_MEMORY);//'
+mistake "memory is said to fail" "fails: out of memory" -e 's/^    const kvg_status s = fill\(m, q, before, table\);/    if (m->clock > 9) return KVG_ERR_MEMORY;\n&/'
+
 mistake "a crash" "died in admit of sequence 2, after 1 events: killed by signal 11" -e 's/if \(count_available.*//'
 mistake "an answer that cannot be read" "died behind admit of sequence" -e 's/table->count = of->entries;/&\n    table->blocks = 0;/'
 mistake "an exit" "died in admit of sequence 1, after 0 events: the process exited with status 0 in the midst of its work" \

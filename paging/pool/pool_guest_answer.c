@@ -1,0 +1,138 @@
+#include <inttypes.h>
+#include <string.h>
+
+#include "paging/pool/pool_guest_play.h"
+
+typedef pool_guest_sequence sequence;
+
+kvg_manager_table *pool_guest_empty_answer(pool_guest_play *p)
+{
+    for (uint32_t g = 0; g < p->pool.group_count; g++)
+        p->answer[g].count = p->answer[g].cached = p->answer[g].copy_count = 0;
+    return p->answer;
+}
+
+void pool_guest_ignore_cached(pool_guest_play *p)
+{
+    for (uint32_t g = 0; g < p->pool.group_count; g++) p->answer[g].cached = 0;
+}
+
+static bool is_copied(const kvg_manager_table *t, uint32_t from, uint32_t to)
+{
+    for (uint32_t i = 0; i < t->copy_count; i++) {
+        if (t->copies[i].from == from && t->copies[i].to == to) return true;
+    }
+    return false;
+}
+
+/* An entry of an answer is what the sequence had there, or what that was copied to. Of an entry that `passed` is behind
+ * it may be no block from now on. `had`: NULL for a new entry. */
+static kvg_status check_entry(const pool_guest_play *p, const kvg_manager_table *t, uint32_t i, uint32_t passed,
+                              const uint32_t *had)
+{
+    const uint32_t is = t->blocks[i];
+    if (is == KVG_MANAGER_NO_BLOCK && i < passed) return KVG_OK;
+    if (is == KVG_MANAGER_NO_BLOCK)
+        return pool_guest_broke(p, "gives no block as entry %" PRIu32 ": no window has passed its tokens", i);
+    if (!had || is == *had) return KVG_OK;
+    if (*had == KVG_MANAGER_NO_BLOCK)
+        return pool_guest_broke(p, "gives block %" PRIu32 " as entry %" PRIu32 ", which it had given up", is, i);
+    if (is_copied(t, *had, is)) return KVG_OK;
+    return pool_guest_broke(p, "gives block %" PRIu32 " in place of %" PRIu32 ": keep the blocks that a table has, or "
+                            "copy them", is, *had);
+}
+
+/* `q` has the blocks that it had before. */
+static kvg_status check_table(const pool_guest_play *p, const sequence *q, uint32_t g)
+{
+    const kvg_manager_group *group = &p->pool.groups[g];
+    const kvg_manager_table *t = &p->answer[g];
+    const uint32_t wanted = kvg_guest_pool_blocks(group, q->count);
+    const uint32_t passed = kvg_guest_pool_passed(group, q->written > t->cached ? q->written : t->cached);
+    kvg_status s = KVG_OK;
+    if (t->count != wanted)
+        return pool_guest_broke(p, "gives %" PRIu32 " blocks for %" PRIu32 " tokens: give %" PRIu32, t->count,
+                                q->count, wanted);
+    if (t->cached % group->block_tokens || (t->cached && t->cached >= q->count))
+        return pool_guest_broke(p, "finds %" PRIu32 " of %" PRIu32 " tokens: give a multiple of %" PRIu32 " below "
+                                "them", t->cached, q->count, group->block_tokens);
+    if (t->cached != p->answer->cached)
+        return pool_guest_broke(p, "finds %" PRIu32 " tokens in group %" PRIu32 " and %" PRIu32 " in group 0: give "
+                                "what all have", t->cached, g, p->answer->cached);
+    if (t->copy_count > p->pool.blocks)
+        return pool_guest_broke(p, "gives %" PRIu32 " copies: set copy_count to those that it makes", t->copy_count);
+    for (uint32_t i = 0; i < wanted && !s; i++)
+        s = check_entry(p, t, i, passed, i < q->parts[g].entries ? &q->parts[g].table[i] : NULL);
+    return s;
+}
+
+static bool is_given_up(const pool_guest_part *part, const kvg_manager_table *t, uint32_t i)
+{
+    return t->blocks[i] == KVG_MANAGER_NO_BLOCK && part->table[i] != KVG_MANAGER_NO_BLOCK;
+}
+
+static void copy_blocks(pool_guest_play *p, const sequence *q, const kvg_manager_table *t)
+{
+    pool_guest_log_copies(&p->log, q, t);
+    if (p->bytes) pool_guest_bytes_copy(p->bytes, t);
+}
+
+/* Takes the answer for a sequence's table: the new blocks that hold cached tokens are others' blocks, too. What a
+ * window has passed may be given out at once; a block that is replaced is given back when it was copied. */
+static void take_table(pool_guest_play *p, sequence *q, uint32_t g)
+{
+    const kvg_manager_table *t = &p->answer[g];
+    pool_guest_part *part = &q->parts[g];
+    const uint32_t before = part->entries, found = t->cached / p->pool.groups[g].block_tokens;
+    p->log.group = g;
+    for (uint32_t i = 0; i < before; i++) {
+        if (is_given_up(part, t, i)) pool_guest_log_blocks(&p->log, "free", q, &part->table[i], 1);
+    }
+    for (uint32_t i = 0; i < before; i++) {
+        if (t->blocks[i] != part->table[i]) pool_guest_log_blocks(&p->log, "allocate", q, &t->blocks[i], 1);
+    }
+    copy_blocks(p, q, t);
+    for (uint32_t i = 0; i < before; i++) {
+        if (t->blocks[i] != part->table[i] && !is_given_up(part, t, i))
+            pool_guest_log_blocks(&p->log, "free", q, &part->table[i], 1);
+    }
+    memcpy(part->table, t->blocks, t->count * sizeof *part->table);
+    part->entries = t->count;
+    pool_guest_log_hit(&p->log, q, found);
+    pool_guest_log_blocks(&p->log, "allocate", q, part->table + before + found, part->entries - before - found);
+}
+
+/* Takes an answer to `fork`: a block of the child is the parent's, or a new one. */
+static void take_fork(pool_guest_play *p, const pool_guest_part *parent, sequence *q, uint32_t g)
+{
+    const kvg_manager_table *t = &p->answer[g];
+    pool_guest_part *part = &q->parts[g];
+    p->log.group = g;
+    memcpy(part->table, t->blocks, t->count * sizeof *part->table);
+    for (uint32_t i = 0; i < part->entries; i++) {
+        const char *event = part->table[i] == parent->table[i] ? "hit" : "allocate";
+        pool_guest_log_blocks(&p->log, event, q, &part->table[i], 1);
+    }
+    copy_blocks(p, q, t);
+    for (uint32_t i = 0; i < q->count / p->pool.groups[g].block_tokens; i++) {
+        const bool is_new = part->table[i] != parent->table[i] && part->table[i] != KVG_MANAGER_NO_BLOCK;
+        if (is_new) pool_guest_log_store(&p->log, q, i);
+    }
+}
+
+kvg_status pool_guest_take_answer(pool_guest_play *p, const sequence *parent, sequence *q)
+{
+    const uint32_t groups = p->pool.group_count;
+    kvg_status s = KVG_OK;
+    for (uint32_t g = 0; g < groups && parent; g++) {
+        const pool_guest_part *from = &parent->parts[g];
+        memcpy(q->parts[g].table, from->table, from->entries * sizeof *from->table);
+        q->parts[g].entries = from->entries;
+    }
+    for (uint32_t g = 0; g < groups && !s; g++) s = check_table(p, q, g);
+    for (uint32_t g = 0; g < groups && !s; g++) {
+        if (parent) take_fork(p, &parent->parts[g], q, g);
+        else take_table(p, q, g);
+    }
+    return s;
+}
