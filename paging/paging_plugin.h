@@ -15,10 +15,9 @@
  * Words. A block holds block_tokens tokens. Block i of a sequence's table holds its tokens from i * block_tokens on. A
  * sequence holds the blocks of its table, until it is released. A block is available if no sequence holds it.
  *
- * Statuses. KVG_OK: done. KVG_ERR_EXHAUSTED, of `admit`, `grow` and `fork`: fewer blocks are available than the
- * sequence has not yet, and one for a copy in each group; nothing has changed. Any other status is a failure, which
- * ends the check.
- * So does a crash, and a call that takes longer than 10 s.
+ * Statuses. KVG_OK: done. KVG_ERR_EXHAUSTED, of the functions with a table: fewer blocks are available than the
+ * sequence has not yet, and one for a copy in each group; of `swap_out`, of the host's blocks. Nothing has changed. Any
+ * other status is a failure, which ends the check. So does a crash, and a call that takes longer than 10 s.
  *
  * Windows. If n tokens of a sequence are written, its next token sees those from n + 1 - window on, counted from 0. A
  * block whose tokens all stand before that one is passed. `grow` may give up blocks that are passed, by
@@ -31,6 +30,11 @@
  * many tokens as the group says. All groups take their blocks from the one pool. A call then answers with a table for
  * each group: `table` is that of group 0, and table->next that of the next one. A manager that claims no groups is
  * asked for pools of one group alone, and its tables have no next.
+ *
+ * Swapping. A manager that claims KVG_MANAGER_SWAP has blocks in the host's memory, too: ids blocks to blocks +
+ * host_blocks - 1. `swap_out` moves a sequence's written tokens there, and `swap_in` moves them back. In between the
+ * sequence holds the host's blocks and no others, and is given to `swap_in` and `release` alone. Of the other functions
+ * no table has a block of the host, and `available` does not count them.
  *
  * Memory. A manager that claims KVG_MANAGER_MEMORY takes all its memory by pool->memory, which fails now and then. The
  * call may then answer KVG_ERR_MEMORY, and nothing has changed: kvgold asks the same again. After `close`, and after an
@@ -71,6 +75,7 @@ typedef struct kvg_manager_pool {
     uint32_t group_count;          /* above 1 for a manager that claims KVG_MANAGER_GROUPS */
     const kvg_manager_group *groups; /* block_tokens and window of each; the first has those above */
     const kvg_manager_memory *memory; /* valid until `close` has ended, as `groups` is */
+    uint32_t host_blocks;             /* above 0 for a manager that claims KVG_MANAGER_SWAP */
 } kvg_manager_pool;
 
 /* All of block `from` is copied into block `to`. */
@@ -80,12 +85,13 @@ typedef struct kvg_manager_copy {
 
 /* The table of a sequence in a group, in memory of kvgold. */
 typedef struct kvg_manager_table {
-    uint32_t *blocks; /* ids, room for all blocks of the pool */
+    uint32_t *blocks; /* ids, room for all blocks of the pool and the host */
     uint32_t count;   /* ceil(tokens of the sequence / block_tokens) */
     uint32_t cached;  /* `admit` alone: its leading tokens that stand in blocks already, from sequences before: a
                        * multiple of block_tokens, below the number of its tokens; the same in the tables of all
                        * groups. kvgold will not write them */
-    kvg_manager_copy *copies; /* `grow`, `fork`: what kvgold copies before it writes; room for all blocks of the pool */
+    kvg_manager_copy *copies; /* what kvgold copies before it writes and before the next call; not of `admit`. Room for
+                               * all blocks of the pool */
     uint32_t copy_count;      /* 0 before the call */
     struct kvg_manager_table *next; /* of the next group; NULL: there is none */
 } kvg_manager_table;
@@ -94,7 +100,7 @@ typedef struct kvg_manager_table {
 #define KVG_MANAGER_NO_BLOCK UINT32_MAX
 
 /* What a manager can do besides pools of one group whose tokens see all. Groups with a window need both. */
-enum { KVG_MANAGER_WINDOWS = 1, KVG_MANAGER_GROUPS = 2, KVG_MANAGER_MEMORY = 4 };
+enum { KVG_MANAGER_WINDOWS = 1, KVG_MANAGER_GROUPS = 2, KVG_MANAGER_MEMORY = 4, KVG_MANAGER_SWAP = 8 };
 
 typedef struct kvg_manager {
     uint32_t abi;         /* KVG_MANAGER_ABI */
@@ -133,6 +139,14 @@ typedef struct kvg_manager {
     kvg_status (*fork)(void *manager, uint64_t parent, uint64_t child, kvg_manager_table *table);
 
     uint32_t claims; /* KVG_MANAGER_* */
+
+    /* A sequence pauses. Its table gets a block of the host in place of each block with written tokens that the window
+     * still sees, and a copy of it; all other entries are KVG_MANAGER_NO_BLOCK. */
+    kvg_status (*swap_out)(void *manager, uint64_t sequence, kvg_manager_table *table);
+
+    /* It goes on. Its table gets a block in place of each of the host's, and a copy of it. Entries without written
+     * tokens get blocks, too, and those that the window has passed stay KVG_MANAGER_NO_BLOCK. */
+    kvg_status (*swap_in)(void *manager, uint64_t sequence, kvg_manager_table *table);
 } kvg_manager;
 
 /* The symbol that a plug-in exports. KVG_PLUGIN_EXPORT stands before its definition. */

@@ -33,13 +33,14 @@ typedef struct sequence {
     struct sequence *next;
     uint64_t id, salt;
     int32_t *tokens;
-    uint32_t count;
+    uint32_t count, written;
     part parts[MOST_GROUPS];
 } sequence;
 
 typedef struct manager {
     kvg_manager_pool pool;
     block *blocks;
+    bool *host; /* which blocks of the host are held */
     sequence *sequences;
     uint64_t clock;
 } manager;
@@ -158,16 +159,23 @@ static uint32_t take(manager *m, uint32_t group)
 /* A user less of a block. */
 static void let_go(manager *m, uint32_t id)
 {
-    if (id == PASSED || --m->blocks[id].users > 0) return;
-    m->blocks[id].released = ++m->clock;
+    if (id == PASSED) return;
+    if (id >= m->pool.blocks) m->host[id - m->pool.blocks] = false;
+    else if (--m->blocks[id].users == 0) m->blocks[id].released = ++m->clock;
+}
+
+/* How many leading blocks the window has passed. */
+static uint32_t blocks_passed(const kvg_manager_group *group, uint32_t written)
+{
+    const uint32_t window = group->window;
+    return window && written >= window ? (written + 1 - window) / group->block_tokens : 0;
 }
 
 /* Gives up the blocks that the window has passed, if `written` tokens are written. A block stays until the one behind
  * it is known: what is known names the block before it. */
 static void give_up(manager *m, const kvg_manager_group *group, part *of, uint32_t written)
 {
-    const uint32_t window = group->window;
-    const uint32_t passed = window && written >= window ? (written + 1 - window) / group->block_tokens : 0;
+    const uint32_t passed = blocks_passed(group, written);
     for (uint32_t i = 0; i < passed && i + 1 < of->known; i++) {
         let_go(m, of->table[i]);
         of->table[i] = PASSED;
@@ -243,6 +251,7 @@ static void end(void *self)
     }
     for (uint32_t i = 0; m->blocks && i < m->pool.blocks; i++) give_memory(m, m->blocks[i].tokens);
     give_memory(m, m->blocks);
+    give_memory(m, m->host);
     give_memory(m, m);
 }
 
@@ -257,8 +266,10 @@ static kvg_status begin(const kvg_manager_pool *pool, void **self)
     if (!m) return KVG_ERR_MEMORY;
     *m = (manager){.pool = *pool};
     m->blocks = get_memory(m, pool->blocks * sizeof *m->blocks);
-    bool got = m->blocks;
-    if (got) memset(m->blocks, 0, pool->blocks * sizeof *m->blocks);
+    m->host = get_memory(m, pool->host_blocks * sizeof *m->host);
+    bool got = m->blocks && m->host;
+    if (m->blocks) memset(m->blocks, 0, pool->blocks * sizeof *m->blocks);
+    if (m->host) memset(m->host, 0, pool->host_blocks * sizeof *m->host);
     for (uint32_t i = 0; i < pool->blocks && got; i++) {
         m->blocks[i].tokens = get_memory(m, most * sizeof *m->blocks[i].tokens);
         got = m->blocks[i].tokens;
@@ -308,7 +319,7 @@ static kvg_status admit(void *self, uint64_t id, uint64_t salt, const int32_t *t
     manager *m = self;
     sequence *q = make(m, id, salt, tokens, count);
     if (!q) return KVG_ERR_MEMORY;
-    const uint32_t found = match_all(m, q);
+    const uint32_t found = q->written = match_all(m, q);
     for (kvg_manager_table *t = table; t; t = t->next) t->cached = found;
     const kvg_status s = fill(m, q, found, table);
     if (s) drop(m, q);
@@ -346,6 +357,7 @@ static kvg_status fork_sequence(void *self, uint64_t parent, uint64_t child, kvg
     if (!q) return KVG_ERR_MEMORY;
     for (uint32_t g = 0; g < m->pool.group_count; g++, table = table->next)
         share(m, &from->parts[g], &q->parts[g], table);
+    q->written = from->written;
     add(m, q);
     return KVG_OK;
 }
@@ -368,6 +380,7 @@ static kvg_status written(void *self, uint64_t id, uint32_t count)
 {
     manager *m = self;
     sequence *q = find(m, id);
+    q->written = count;
     for (uint32_t g = 0; g < m->pool.group_count; g++) {
         part *of = &q->parts[g];
         for (; of->known < count / m->pool.groups[g].block_tokens; of->known++) know(m, q, g, of);
@@ -383,6 +396,66 @@ static kvg_status release(void *self, uint64_t id)
     sequence *q = *at;
     *at = q->next;
     drop(m, q);
+    return KVG_OK;
+}
+
+/* A block of the host that nobody holds. */
+static uint32_t take_host(manager *m)
+{
+    uint32_t i = 0;
+    while (m->host[i]) i++;
+    m->host[i] = true;
+    return m->pool.blocks + i;
+}
+
+/* How many blocks it takes to move a sequence's tables: out to the host, or in again. */
+static uint32_t blocks_to_move(const manager *m, const sequence *q, bool out)
+{
+    uint32_t needed = 0;
+    for (uint32_t g = 0; g < m->pool.group_count; g++) {
+        const kvg_manager_group *group = &m->pool.groups[g];
+        needed += (out ? blocks_for(group, q->written) : q->parts[g].entries) - blocks_passed(group, q->written);
+    }
+    return needed;
+}
+
+/* Another block in place of each that holds tokens which the sequence needs, and none in place of the others. A table
+ * that comes in again gets blocks for tokens that are not written, too. Nobody will find these blocks. */
+static void move(manager *m, sequence *q, bool out, kvg_manager_table *table)
+{
+    for (uint32_t g = 0; g < m->pool.group_count; g++, table = table->next) {
+        const kvg_manager_group *group = &m->pool.groups[g];
+        part *of = &q->parts[g];
+        const uint32_t passed = blocks_passed(group, q->written), filled = blocks_for(group, q->written);
+        for (uint32_t i = of->entries; i-- > 0;) {
+            const bool is_needed = i >= passed && (i < filled || !out);
+            const kvg_manager_copy copy = {of->table[i], !is_needed ? PASSED : out ? take_host(m) : take(m, g)};
+            if (is_needed && i < filled) table->copies[table->copy_count++] = copy;
+            let_go(m, copy.from);
+            of->table[i] = table->blocks[i] = copy.to;
+        }
+        of->known = UINT32_MAX;
+        table->count = of->entries;
+    }
+}
+
+static kvg_status swap_out(void *self, uint64_t id, kvg_manager_table *table)
+{
+    manager *m = self;
+    sequence *q = find(m, id);
+    uint32_t available = 0;
+    for (uint32_t i = 0; i < m->pool.host_blocks; i++) available += !m->host[i];
+    if (available < blocks_to_move(m, q, true)) return KVG_ERR_EXHAUSTED;
+    move(m, q, true, table);
+    return KVG_OK;
+}
+
+static kvg_status swap_in(void *self, uint64_t id, kvg_manager_table *table)
+{
+    manager *m = self;
+    sequence *q = find(m, id);
+    if (count_available(m) < blocks_to_move(m, q, false)) return KVG_ERR_EXHAUSTED;
+    move(m, q, false, table);
     return KVG_OK;
 }
 
@@ -406,7 +479,9 @@ KVG_PLUGIN_EXPORT const kvg_manager *kvg_manager_export(void)
         .release = release,
         .available = available,
         .fork = fork_sequence,
-        .claims = KVG_MANAGER_WINDOWS | KVG_MANAGER_GROUPS | KVG_MANAGER_MEMORY,
+        .claims = KVG_MANAGER_WINDOWS | KVG_MANAGER_GROUPS | KVG_MANAGER_MEMORY | KVG_MANAGER_SWAP,
+        .swap_out = swap_out,
+        .swap_in = swap_in,
     };
     return &exported;
 }

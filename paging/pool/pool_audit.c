@@ -53,8 +53,10 @@ static void broke_state(kvg_audit *a, kvg_audit_rule rule, uint32_t id)
 
 static bool in_pool(kvg_audit *a, int64_t id)
 {
-    if (id >= 0 && id < a->head.blocks) return true;
-    broke(a, KVG_AUDIT_POOL, id, "the pool has %" PRIu32 " blocks", a->head.blocks);
+    const uint32_t host = a->head.host_blocks;
+    if (id >= 0 && id < pool_all_blocks(a)) return true;
+    if (host) broke(a, KVG_AUDIT_POOL, id, "the pool has %" PRIu32 " blocks, the host %" PRIu32, a->head.blocks, host);
+    else broke(a, KVG_AUDIT_POOL, id, "the pool has %" PRIu32 " blocks", a->head.blocks);
     return false;
 }
 
@@ -101,6 +103,7 @@ static kvg_status on_allocate(kvg_audit *a)
         kvg_status s = pool_hold(a, &owner, id);
         if (s) return s;
         pool_written_fill(a, id, !a->head.writes);
+        b->copied = 0;
     }
     return KVG_OK;
 }
@@ -245,6 +248,11 @@ static kvg_status on_forget(kvg_audit *a)
     return KVG_OK;
 }
 
+static bool is_of_host(const kvg_audit *a, uint32_t id)
+{
+    return id >= a->head.blocks;
+}
+
 /* Rules A13 to A15 of a block that the event writes. `kept`: a promise to write is kept by it. */
 static void check_write(kvg_audit *a, uint32_t id, bool kept)
 {
@@ -268,7 +276,9 @@ static kvg_status on_write(kvg_audit *a)
     const int64_t number = value_of(a, KVG_AUDIT_FIELD_BLOCK)->number, size = a->head.block_tokens;
     if (!in_pool(a, number)) return KVG_OK;
     const uint32_t id = (uint32_t)number;
-    check_write(a, id, is_promised(a, id) && !pool_written_any(a, id, first, count));
+    if (is_of_host(a, id)) broke_state(a, KVG_AUDIT_HOST, id);
+    else check_write(a, id, is_promised(a, id) && !pool_written_any(a, id, first, count));
+    a->blocks[id].copied = 0;
     if (first + count > size) {
         broke(a, KVG_AUDIT_WRITE_SLOTS, id, "%" PRId64 " + %" PRId64 " is above %" PRId64, first, count, size);
     }
@@ -287,6 +297,8 @@ static kvg_status on_copy(kvg_audit *a)
     else if (pool_is_empty(a, source)) broke(a, KVG_AUDIT_COPY_SOURCE, from, "nothing is written there");
     check_write(a, target, is_promised(a, target) && pool_is_empty(a, target));
     memmove(pool_written(a, target), pool_written(a, source), a->words * sizeof a->written[0]);
+    const uint32_t stored = a->blocks[source].stored;
+    a->blocks[target].copied = stored ? pool_digest_text(pool_content_at(a, stored)->name) : a->blocks[source].copied;
     return KVG_OK;
 }
 
@@ -297,7 +309,9 @@ static kvg_status on_read(kvg_audit *a)
     for (size_t i = 0; i < value_of(a, KVG_AUDIT_FIELD_BLOCKS)->count; i++) {
         const pool_block *b = listed(a, i, &id);
         if (!b) continue;
-        if (!pool_holding_find(a, owner, id)) {
+        if (is_of_host(a, id)) {
+            broke_state(a, KVG_AUDIT_HOST, id);
+        } else if (!pool_holding_find(a, owner, id)) {
             broke_state(a, KVG_AUDIT_READ_HELD, id);
         } else if (pool_is_empty(a, id)) {
             broke(a, KVG_AUDIT_READ_EMPTY, id, "nothing is written");
@@ -381,13 +395,15 @@ static kvg_status on_store(kvg_audit *a)
         const pool_content *old = pool_content_at(a, b->stored);
         broke(a, KVG_AUDIT_STORE_ONCE, id, "stored under hash %.60s at line %" PRIu64, old->name, old->line);
     }
+    if (b->copied && b->copied != pool_digest_text(pool_content_at(a, hash)->name))
+        broke(a, KVG_AUDIT_COPY_CONTENT, id, "the block that it is a copy of had another hash");
     pool_become(a, id, b->holders, hash);
     return KVG_OK;
 }
 
 static kvg_status on_clear(kvg_audit *a)
 {
-    for (uint32_t id = 0; id < a->head.blocks; id++) {
+    for (uint32_t id = 0; id < pool_all_blocks(a); id++) {
         if (a->blocks[id].stored) pool_become(a, id, a->blocks[id].holders, 0);
     }
     for (uint32_t id = 1; id <= a->contents.used; id++) { /* of a log without blocks */
@@ -457,8 +473,8 @@ kvg_status kvg_audit_make(const kvg_audit_head *head, kvg_audit_report report, k
     a->head = *head;
     a->report = report;
     a->words = (head->block_tokens + 63) / 64;
-    a->blocks = calloc((size_t)head->blocks + 1, sizeof a->blocks[0]);
-    a->written = calloc((size_t)head->blocks + 1, a->words * sizeof a->written[0]);
+    a->blocks = calloc((size_t)pool_all_blocks(a) + 1, sizeof a->blocks[0]);
+    a->written = calloc((size_t)pool_all_blocks(a) + 1, a->words * sizeof a->written[0]);
     a->counts[POOL_FREE] = a->totals.blocks = head->blocks;
     a->sequences.size = sizeof(pool_sequence);
     a->contents.size = sizeof(pool_content);

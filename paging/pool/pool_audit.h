@@ -60,6 +60,7 @@ typedef struct kvg_audit_event {
 typedef struct kvg_audit_head {
     uint32_t blocks;       /* 0: the events name hashes and no blocks */
     uint32_t block_tokens;
+    uint32_t host_blocks; /* whose ids follow those of the pool */
     bool evicts_on_allocate, writes, stores_before_write, window;
 } kvg_audit_head;
 

@@ -105,6 +105,11 @@ bool pool_written_any(const kvg_audit *a, uint32_t id, int64_t first, int64_t co
     return false;
 }
 
+uint32_t pool_all_blocks(const kvg_audit *a)
+{
+    return a->head.blocks + a->head.host_blocks;
+}
+
 int pool_state(const pool_block *b)
 {
     return b->holders ? POOL_HELD : b->stored ? POOL_CACHED : POOL_FREE;
@@ -118,7 +123,8 @@ void pool_content_release(kvg_audit *a, uint32_t id)
 void pool_become(kvg_audit *a, uint32_t id, uint32_t holders, uint32_t stored)
 {
     pool_block *b = &a->blocks[id];
-    a->counts[pool_state(b)]--;
+    const bool counts = id < a->head.blocks;
+    a->counts[pool_state(b)] -= counts;
     if (stored != b->stored) {
         if (stored) pool_content_at(a, stored)->uses++;
         if (b->stored) pool_content_release(a, b->stored);
@@ -126,8 +132,10 @@ void pool_become(kvg_audit *a, uint32_t id, uint32_t holders, uint32_t stored)
     b->holders = holders;
     b->stored = stored;
     b->line = a->event->line;
-    a->counts[pool_state(b)]++;
-    if (pool_state(b) == POOL_FREE) pool_written_fill(a, id, false);
+    a->counts[pool_state(b)] += counts;
+    if (pool_state(b) != POOL_FREE) return;
+    b->copied = 0;
+    pool_written_fill(a, id, false);
 }
 
 static uint64_t digest_holding(uint32_t owner, uint32_t id)

@@ -15,6 +15,7 @@ typedef struct pool_block {
     uint32_t stored;  /* the number of its hash; 0: it is not stored */
     uint64_t line;    /* of the event that changed one of these last */
     uint64_t named;   /* the last event whose list names it */
+    uint64_t copied;  /* the digest of the hash of the stored block that it is a copy of; 0: of none */
 } pool_block;
 
 /* Items of tables. What has a name begins with it. */
@@ -49,6 +50,8 @@ struct kvg_audit {
     uint64_t counts[POOL_STATES];
     pool_table sequences, contents, holdings;
 };
+
+uint32_t pool_all_blocks(const kvg_audit *a); /* with those of the host */
 
 /* Digests, never 0 but of no text. */
 uint64_t pool_digest_text(const char *text);

@@ -153,7 +153,7 @@ static kvg_status admit(play *p)
 {
     sequence q;
     kvg_manager_table *t = p->answer;
-    if (p->live_count == p->most_live) return release(p, (uint32_t)below(p, p->live_count));
+    if (p->live_count >= p->most_live) return release(p, (uint32_t)below(p, p->live_count));
     kvg_status s = draw(p, &q);
     kvg_status answer = s;
     while (!s && pool_guest_asks(p, CALL_ADMIT, q.id)) {
@@ -199,7 +199,7 @@ static kvg_status grow(play *p, uint32_t which)
 static kvg_status fork_one(play *p, uint32_t which)
 {
     const sequence *parent = &p->live[which];
-    if (!p->manager.fork || p->live_count == p->most_live || parent->written < parent->count) return KVG_OK;
+    if (!p->manager.fork || p->live_count >= p->most_live || parent->written < parent->count) return KVG_OK;
     sequence q;
     kvg_status s = make_sequence(p, parent->salt, parent->count, &q);
     if (!s) memcpy(q.tokens, parent->tokens, parent->count * sizeof *q.tokens);
@@ -219,6 +219,71 @@ static kvg_status fork_one(play *p, uint32_t which)
     }
     p->live[p->live_count++] = q;
     return KVG_OK;
+}
+
+/* The blocks of the host that a sequence needs, or holds while it is paused. */
+static uint32_t count_host(const play *p, const sequence *q)
+{
+    uint32_t blocks = 0;
+    for (uint32_t g = 0; g < p->pool.group_count; g++) {
+        const kvg_manager_group *group = &p->pool.groups[g];
+        blocks += kvg_guest_pool_blocks(group, q->written) - kvg_guest_pool_passed(group, q->written);
+    }
+    return blocks;
+}
+
+/* A manager says that the host has too few blocks for a sequence, which then stays. */
+static kvg_status check_host_is_full(const play *p, const sequence *q)
+{
+    const uint32_t needed = count_host(p, q);
+    uint32_t available = p->pool.host_blocks;
+    for (uint32_t i = 0; i < p->paused_count; i++) available -= count_host(p, &p->paused[i]);
+    if (needed > available) return KVG_OK;
+    return pool_guest_broke(p, "says that too few blocks of the host are available: it needs %" PRIu32 ", and %" PRIu32
+                            " are", needed, available);
+}
+
+static kvg_status swap_out(play *p, uint32_t which)
+{
+    sequence *q = &p->live[which];
+    kvg_status s = KVG_OK;
+    if (p->paused_count == p->most_live) return KVG_OK;
+    while (pool_guest_asks(p, CALL_SWAP_OUT, q->id))
+        s = pool_guest_answered(p, p->manager.swap_out(p->self, q->id, pool_guest_empty_answer(p)));
+    if (s == KVG_ERR_EXHAUSTED) return check_host_is_full(p, q);
+    s = s ? pool_guest_failed(p, s) : pool_guest_take_swap(p, q);
+    if (s) return s;
+    p->paused[p->paused_count++] = *q;
+    p->live[which] = p->live[--p->live_count];
+    return KVG_OK;
+}
+
+/* A paused sequence is a live one again, which may be released at once. */
+static void go_on(play *p, uint32_t which)
+{
+    p->live[p->live_count++] = p->paused[which];
+    p->paused[which] = p->paused[--p->paused_count];
+}
+
+static kvg_status swap_in(play *p)
+{
+    const uint32_t which = (uint32_t)below(p, p->paused_count);
+    sequence *q = &p->paused[which];
+    kvg_status s = KVG_OK;
+    if (below(p, 8) == 0) {
+        go_on(p, which);
+        return release(p, p->live_count - 1);
+    }
+    while (pool_guest_asks(p, CALL_SWAP_IN, q->id))
+        s = pool_guest_answered(p, p->manager.swap_in(p->self, q->id, pool_guest_empty_answer(p)));
+    if (s == KVG_ERR_EXHAUSTED) {
+        sequence refused = *q;
+        for (uint32_t g = 0; g < p->pool.group_count; g++) refused.parts[g].entries = 0;
+        return make_room(p, &refused);
+    }
+    s = s ? pool_guest_failed(p, s) : pool_guest_take_swap(p, q);
+    if (!s) go_on(p, which);
+    return s;
 }
 
 /* The bytes of a step in a group: what it reads, from block `first` on, and what it writes. */
@@ -276,6 +341,8 @@ static kvg_status play_one(play *p)
     if (what == 4) return release(p, which);
     if (what == 5) return count(p);
     if (what == 6) return fork_one(p, which);
+    if (what == 7 && p->pool.host_blocks) return swap_out(p, which);
+    if (what == 8 && p->paused_count) return swap_in(p);
     return p->live[which].written < p->live[which].count ? step(p, which) : grow(p, which);
 }
 
@@ -293,6 +360,7 @@ static kvg_status play_all(play *p)
     p->result.inside = p->inside; /* without those of the end */
     if (getrusage(RUSAGE_SELF, &used) == 0) p->result.bytes = 1024 * (uint64_t)used.ru_maxrss;
     forget(&p->preempted);
+    while (p->paused_count) go_on(p, 0);
     while (!s && p->live_count) s = release(p, p->live_count - 1);
     if (!s) s = count(p);
     if (!s) pool_guest_log_end(&p->log);
@@ -304,10 +372,11 @@ static kvg_status play_all(play *p)
 static bool make_answer(play *p)
 {
     const kvg_manager_pool *pool = &p->pool;
+    const size_t all = kvg_guest_pool_all(pool);
     bool got = true;
     for (uint32_t g = 0; g < pool->group_count; g++) {
-        p->answer[g] = (kvg_manager_table){.blocks = malloc(pool->blocks * sizeof *p->answer->blocks),
-                                           .copies = malloc(pool->blocks * sizeof *p->answer->copies),
+        p->answer[g] = (kvg_manager_table){.blocks = malloc(all * sizeof *p->answer->blocks),
+                                           .copies = malloc(all * sizeof *p->answer->copies),
                                            .next = g + 1 < pool->group_count ? &p->answer[g + 1] : NULL};
         got = got && p->answer[g].blocks && p->answer[g].copies;
     }
@@ -328,8 +397,9 @@ static bool make_own(play *p)
     p->tokens = malloc(shared * sizeof *p->tokens);
     p->is_held = malloc(p->pool.blocks * sizeof *p->is_held);
     p->most_live = p->run->live ? p->run->live : MOST_LIVE;
-    p->live = malloc(p->most_live * sizeof *p->live);
-    if (!make_answer(p) || !p->tokens || !p->is_held || !p->live) return false;
+    p->live = malloc(2 * p->most_live * sizeof *p->live); /* at the end with those that are paused */
+    p->paused = malloc(p->most_live * sizeof *p->paused);
+    if (!make_answer(p) || !p->tokens || !p->is_held || !p->live || !p->paused) return false;
     for (size_t i = 0; i < shared; i++) p->tokens[i] = (int32_t)kvg_rng_below(p->run->seed, 1, i, PREFIX_TOKENS);
     return true;
 }

@@ -42,26 +42,33 @@ static kvg_status check_entry(const pool_guest_play *p, const kvg_manager_table 
                             "copy them", is, *had);
 }
 
+static kvg_status check_size(const pool_guest_play *p, const sequence *q, uint32_t g)
+{
+    const kvg_manager_table *t = &p->answer[g];
+    const uint32_t wanted = kvg_guest_pool_blocks(&p->pool.groups[g], q->count);
+    if (t->count != wanted)
+        return pool_guest_broke(p, "gives %" PRIu32 " blocks for %" PRIu32 " tokens: give %" PRIu32, t->count,
+                                q->count, wanted);
+    if (t->copy_count > kvg_guest_pool_all(&p->pool))
+        return pool_guest_broke(p, "gives %" PRIu32 " copies: set copy_count to those that it makes", t->copy_count);
+    return KVG_OK;
+}
+
 /* `q` has the blocks that it had before. */
 static kvg_status check_table(const pool_guest_play *p, const sequence *q, uint32_t g)
 {
     const kvg_manager_group *group = &p->pool.groups[g];
     const kvg_manager_table *t = &p->answer[g];
-    const uint32_t wanted = kvg_guest_pool_blocks(group, q->count);
     const uint32_t passed = kvg_guest_pool_passed(group, q->written > t->cached ? q->written : t->cached);
-    kvg_status s = KVG_OK;
-    if (t->count != wanted)
-        return pool_guest_broke(p, "gives %" PRIu32 " blocks for %" PRIu32 " tokens: give %" PRIu32, t->count,
-                                q->count, wanted);
+    kvg_status s = check_size(p, q, g);
+    if (s) return s;
     if (t->cached % group->block_tokens || (t->cached && t->cached >= q->count))
         return pool_guest_broke(p, "finds %" PRIu32 " of %" PRIu32 " tokens: give a multiple of %" PRIu32 " below "
                                 "them", t->cached, q->count, group->block_tokens);
     if (t->cached != p->answer->cached)
         return pool_guest_broke(p, "finds %" PRIu32 " tokens in group %" PRIu32 " and %" PRIu32 " in group 0: give "
                                 "what all have", t->cached, g, p->answer->cached);
-    if (t->copy_count > p->pool.blocks)
-        return pool_guest_broke(p, "gives %" PRIu32 " copies: set copy_count to those that it makes", t->copy_count);
-    for (uint32_t i = 0; i < wanted && !s; i++)
+    for (uint32_t i = 0; i < t->count && !s; i++)
         s = check_entry(p, t, i, passed, i < q->parts[g].entries ? &q->parts[g].table[i] : NULL);
     return s;
 }
@@ -77,26 +84,32 @@ static void copy_blocks(pool_guest_play *p, const sequence *q, const kvg_manager
     if (p->bytes) pool_guest_bytes_copy(p->bytes, t);
 }
 
-/* Takes the answer for a sequence's table: the new blocks that hold cached tokens are others' blocks, too. What a
- * window has passed may be given out at once; a block that is replaced is given back when it was copied. */
+/* Takes what an answer says of the blocks that a table had. What a window has passed may be given out at once; a block
+ * that is replaced is given back when it was copied. */
+static void replace_blocks(pool_guest_play *p, const sequence *q, pool_guest_part *part, const kvg_manager_table *t)
+{
+    for (uint32_t i = 0; i < part->entries; i++) {
+        if (is_given_up(part, t, i)) pool_guest_log_blocks(&p->log, "free", q, &part->table[i], 1);
+    }
+    for (uint32_t i = 0; i < part->entries; i++) {
+        if (t->blocks[i] != part->table[i]) pool_guest_log_blocks(&p->log, "allocate", q, &t->blocks[i], 1);
+    }
+    copy_blocks(p, q, t);
+    for (uint32_t i = 0; i < part->entries; i++) {
+        if (t->blocks[i] != part->table[i] && !is_given_up(part, t, i))
+            pool_guest_log_blocks(&p->log, "free", q, &part->table[i], 1);
+    }
+    memcpy(part->table, t->blocks, t->count * sizeof *part->table);
+}
+
+/* Takes the answer for a sequence's table: the new blocks that hold cached tokens are others' blocks, too. */
 static void take_table(pool_guest_play *p, sequence *q, uint32_t g)
 {
     const kvg_manager_table *t = &p->answer[g];
     pool_guest_part *part = &q->parts[g];
     const uint32_t before = part->entries, found = t->cached / p->pool.groups[g].block_tokens;
     p->log.group = g;
-    for (uint32_t i = 0; i < before; i++) {
-        if (is_given_up(part, t, i)) pool_guest_log_blocks(&p->log, "free", q, &part->table[i], 1);
-    }
-    for (uint32_t i = 0; i < before; i++) {
-        if (t->blocks[i] != part->table[i]) pool_guest_log_blocks(&p->log, "allocate", q, &t->blocks[i], 1);
-    }
-    copy_blocks(p, q, t);
-    for (uint32_t i = 0; i < before; i++) {
-        if (t->blocks[i] != part->table[i] && !is_given_up(part, t, i))
-            pool_guest_log_blocks(&p->log, "free", q, &part->table[i], 1);
-    }
-    memcpy(part->table, t->blocks, t->count * sizeof *part->table);
+    replace_blocks(p, q, part, t);
     part->entries = t->count;
     pool_guest_log_hit(&p->log, q, found);
     pool_guest_log_blocks(&p->log, "allocate", q, part->table + before + found, part->entries - before - found);
@@ -133,6 +146,51 @@ kvg_status pool_guest_take_answer(pool_guest_play *p, const sequence *parent, se
     for (uint32_t g = 0; g < groups && !s; g++) {
         if (parent) take_fork(p, &parent->parts[g], q, g);
         else take_table(p, q, g);
+    }
+    return s;
+}
+
+/* --- swapping --- */
+
+/* An entry of a table that goes to the host, or comes back. Blocks `passed` to `filled` - 1 hold tokens that are
+ * needed. */
+static kvg_status check_swapped(const pool_guest_play *p, const kvg_manager_table *t, uint32_t i, uint32_t passed,
+                                uint32_t filled, uint32_t had)
+{
+    const uint32_t is = t->blocks[i];
+    const bool goes = p->call == CALL_SWAP_OUT, holds = i >= passed && i < filled;
+    const bool needs = holds || (!goes && i >= filled);
+    if (is == KVG_MANAGER_NO_BLOCK && needs)
+        return pool_guest_broke(p, "gives no block as entry %" PRIu32 ": the sequence needs one there", i);
+    if (!needs && is != KVG_MANAGER_NO_BLOCK)
+        return pool_guest_broke(p, "gives block %" PRIu32 " as entry %" PRIu32 ": no tokens are needed there", is, i);
+    if (!needs) return KVG_OK;
+    if ((is >= p->pool.blocks) != goes)
+        return pool_guest_broke(p, "gives block %" PRIu32 " as entry %" PRIu32 ": give one of the %s", is, i,
+                                goes ? "host" : "pool");
+    if (!holds || is_copied(t, had, is)) return KVG_OK;
+    return pool_guest_broke(p, "gives block %" PRIu32 " in place of %" PRIu32 ": copy its tokens", is, had);
+}
+
+kvg_status pool_guest_take_swap(pool_guest_play *p, sequence *q)
+{
+    kvg_status s = KVG_OK;
+    for (uint32_t g = 0; g < p->pool.group_count && !s; g++) {
+        const kvg_manager_group *group = &p->pool.groups[g];
+        const kvg_manager_table *t = &p->answer[g];
+        const uint32_t passed = kvg_guest_pool_passed(group, q->written);
+        const uint32_t filled = kvg_guest_pool_blocks(group, q->written);
+        s = check_size(p, q, g);
+        for (uint32_t i = 0; i < t->count && !s; i++)
+            s = check_swapped(p, t, i, passed, filled, q->parts[g].table[i]);
+    }
+    for (p->log.group = 0; p->log.group < p->pool.group_count && !s; p->log.group++) {
+        pool_guest_part *part = &q->parts[p->log.group];
+        const uint32_t full = q->written / p->pool.groups[p->log.group].block_tokens;
+        replace_blocks(p, q, part, &p->answer[p->log.group]);
+        for (uint32_t i = 0; i < full && p->call == CALL_SWAP_IN; i++) {
+            if (part->table[i] != KVG_MANAGER_NO_BLOCK) pool_guest_log_store(&p->log, q, i);
+        }
     }
     return s;
 }

@@ -215,9 +215,10 @@ kvg_status pool_guest_bytes_write(pool_guest_bytes *b, pool_guest_sequence *q, u
 
 void pool_guest_bytes_copy(pool_guest_bytes *b, const kvg_manager_table *t)
 {
+    const uint32_t blocks = kvg_guest_pool_all(b->pool);
     for (uint32_t i = 0; i < t->copy_count; i++) {
         const kvg_manager_copy c = t->copies[i];
-        if (c.from >= b->pool->blocks || c.to >= b->pool->blocks || c.from == c.to) continue;
+        if (c.from >= blocks || c.to >= blocks || c.from == c.to) continue;
         for (int k = 0; k < POOLS; k++) {
             uint8_t *bytes = b->shared.bytes[k];
             if (b->page[k]) memcpy(bytes + c.to * b->page[k], bytes + c.from * b->page[k], b->page[k]);
@@ -342,12 +343,13 @@ static kvg_status prepare_groups(pool_guest_bytes *b, kvg_problem geometry)
 
 static kvg_status make_all(pool_guest_bytes *b, kvg_problem geometry, uint32_t most, uint64_t seed)
 {
+    const uint32_t blocks = kvg_guest_pool_all(b->pool);
     uint64_t page[POOLS];
     geometry.paging.blocks = most;
     geometry.paging.block_tokens = b->pool->block_tokens;
     const kvg_status s = prepare_both(b, &geometry, &b->alone, page);
     if (s) return s;
-    bool got = make_pools(&b->shared, b->page, b->pool->blocks, seed) && make_pools(&b->own, page, most, seed + 1);
+    bool got = make_pools(&b->shared, b->page, blocks, seed) && make_pools(&b->own, page, most, seed + 1);
     for (int side = 0; side < 2; side++) {
         b->rows[side] = make((size_t)most * HEADS * DIM * sizeof *b->rows[side]);
         b->flat[side] = make((size_t)most * HEADS * DIM * sizeof *b->flat[side]);
@@ -356,8 +358,8 @@ static kvg_status make_all(pool_guest_bytes *b, kvg_problem geometry, uint32_t m
     b->places = make(most * sizeof *b->places);
     b->table = make(most * sizeof *b->table);
     b->lengths = make(most * sizeof *b->lengths);
-    b->writers = calloc((size_t)b->pool->blocks * b->slots, sizeof *b->writers);
-    b->groups = calloc(b->pool->blocks, sizeof *b->groups);
+    b->writers = calloc((size_t)blocks * b->slots, sizeof *b->writers);
+    b->groups = calloc(blocks, sizeof *b->groups);
     got = got && b->places && b->table && b->lengths && b->writers && b->groups;
     return got ? KVG_OK : kvg_fail(KVG_ERR_MEMORY, "no memory for the pools");
 }

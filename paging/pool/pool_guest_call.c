@@ -8,7 +8,8 @@
 #include "support/clock.h"
 
 static const char *const call_names[CALLS] = {"dlopen", "open", "admit", "grow", "fork", "written", "release",
-                                              "available", "close", "append or flatten"};
+                                              "available", "close", "swap_out", "swap_in",
+                                              "append or flatten"};
 
 /* --- memory --- */
 

@@ -89,7 +89,8 @@ kvg_status kvg_guest_check(const kvg_guest_run *asked, const char *path, kvg_aud
                            kvg_guest_verdict *out)
 {
     static const char *const pools[] = {"4:1", "12:4", "64:16", "1024:16", "4:1w2", "12:4w9", "64:16w40", "24:4:4w9",
-                                        "24:4:2", "96:16w40:8:32w70", "10000:16", "10000:16w200"};
+                                        "24:4:2", "96:16w40:8:32w70", "12+8:4", "24+16:4:4w9", "96+40:16w40:8:32w70",
+                                        "10000:16", "10000:16w200"};
     const char *const *tried = asked->pool ? &asked->pool : pools;
     const size_t count = asked->pool ? 1 : sizeof pools / sizeof pools[0];
     kvg_status s = KVG_OK;

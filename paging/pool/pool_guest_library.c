@@ -19,5 +19,7 @@ kvg_status kvg_guest_library_open(const char *path, kvg_manager *out)
     memcpy(out, m, m->struct_size < sizeof *out ? m->struct_size : sizeof *out);
     if (!m->name || !m->open || !m->close || !m->admit || !m->grow || !m->written || !m->release)
         return kvg_fail(KVG_ERR_INVALID, "%s: its manager lacks a name, or a function that is not optional", path);
+    if (out->claims & KVG_MANAGER_SWAP && (!out->swap_out || !out->swap_in))
+        return kvg_fail(KVG_ERR_INVALID, "%s: its manager claims KVG_MANAGER_SWAP and lacks swap_out or swap_in", path);
     return KVG_OK;
 }

@@ -131,6 +131,7 @@ void pool_guest_log_head(pool_guest_log *log)
     for (uint32_t g = 0; g < log->pool->group_count; g++) window = window || log->pool->groups[g].window;
     put_number(log, "{\"kvgold_pool_log\": 1, \"blocks\": ", log->pool->blocks);
     put_number(log, ", \"block_tokens\": ", most_block_tokens(log));
+    if (log->pool->host_blocks) put_number(log, ", \"host_blocks\": ", log->pool->host_blocks);
     put_text(log, window ? ", \"evicts_on_allocate\": true, \"window\": true}\n"
                          : ", \"evicts_on_allocate\": true}\n");
 }

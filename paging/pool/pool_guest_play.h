@@ -8,6 +8,7 @@
 
 typedef enum pool_guest_call {
     CALL_LOAD, CALL_OPEN, CALL_ADMIT, CALL_GROW, CALL_FORK, CALL_WRITTEN, CALL_RELEASE, CALL_AVAILABLE, CALL_CLOSE,
+    CALL_SWAP_OUT, CALL_SWAP_IN,
     CALL_BYTES, /* of the backend */
     CALLS
 } pool_guest_call;
@@ -38,6 +39,8 @@ typedef struct pool_guest_play {
     double entered, inside; /* when the call began; what all calls have taken */
     pool_guest_sequence *live;
     uint32_t live_count, most_live;
+    pool_guest_sequence *paused; /* swapped out; at most most_live */
+    uint32_t paused_count;
     pool_guest_sequence preempted; /* the last one that is to come again; without tokens: there is none */
     uint64_t begun, drawn, asked; /* sequences; numbers for them; calls */
     int32_t *tokens; /* that sequences share as prefixes, below PREFIX_TOKENS; most_tokens for each */
@@ -71,5 +74,8 @@ void pool_guest_ignore_cached(pool_guest_play *p);
 /* Holds an answer for all groups against what the sequence had, then takes it over and writes it down. `parent`: of a
  * fork; else NULL. */
 kvg_status pool_guest_take_answer(pool_guest_play *p, const pool_guest_sequence *parent, pool_guest_sequence *q);
+
+/* The same of `swap_out` or `swap_in`, whichever was the last call. */
+kvg_status pool_guest_take_swap(pool_guest_play *p, pool_guest_sequence *q);
 
 #endif

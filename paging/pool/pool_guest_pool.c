@@ -28,11 +28,15 @@ kvg_status kvg_guest_pool_read(const char *text, kvg_manager_pool *pool, kvg_man
     const char *at = text;
     *pool = (kvg_manager_pool){.struct_size = sizeof *pool, .groups = groups};
     bool reads = read_number(&at, MOST_BLOCKS, &pool->blocks);
+    if (reads && *at == '+') {
+        at++;
+        reads = read_number(&at, MOST_BLOCKS, &pool->host_blocks);
+    }
     do reads = reads && pool->group_count < KVG_GUEST_GROUPS && read_group(&at, &groups[pool->group_count++]);
     while (reads && *at);
     if (!reads || pool->blocks < pool->group_count)
-        return kvg_fail(KVG_ERR_INVALID, "%s is no pool: give BLOCKS:TOKENS, with wWINDOW behind it if there is one, "
-                        "for up to %d groups, such as 1024:16:32w128", text, KVG_GUEST_GROUPS);
+        return kvg_fail(KVG_ERR_INVALID, "%s is no pool: give BLOCKS[+HOST]:TOKENS[wWINDOW], with :TOKENS[wWINDOW] for "
+                        "each other of up to %d groups, such as 1024:16 or 1024+64:16:32w128", text, KVG_GUEST_GROUPS);
     pool->block_tokens = groups->block_tokens;
     pool->window = groups->window;
     return KVG_OK;
@@ -40,11 +44,16 @@ kvg_status kvg_guest_pool_read(const char *text, kvg_manager_pool *pool, kvg_man
 
 uint32_t kvg_guest_pool_claims(const kvg_manager_pool *pool)
 {
-    uint32_t claims = pool->group_count > 1 ? KVG_MANAGER_GROUPS : 0;
+    uint32_t claims = (pool->group_count > 1 ? KVG_MANAGER_GROUPS : 0) | (pool->host_blocks ? KVG_MANAGER_SWAP : 0);
     for (uint32_t g = 0; g < pool->group_count; g++) {
         if (pool->groups[g].window) claims |= KVG_MANAGER_WINDOWS;
     }
     return claims;
+}
+
+uint32_t kvg_guest_pool_all(const kvg_manager_pool *pool)
+{
+    return pool->blocks + pool->host_blocks;
 }
 
 uint32_t kvg_guest_pool_smallest(const kvg_manager_pool *pool)

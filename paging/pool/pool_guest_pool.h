@@ -1,5 +1,5 @@
 /* A pool that a manager is asked for, as a text: "1024:16" has 1,024 blocks of 16 tokens, "1024:16w128" a window of 128
- * tokens, and "1024:16:32w128" two groups of layers. */
+ * tokens, "1024:16:32w128" two groups of layers, and "1024+64:16" 64 blocks of the host. */
 #ifndef KVG_PAGING_POOL_POOL_GUEST_POOL_H
 #define KVG_PAGING_POOL_POOL_GUEST_POOL_H
 
@@ -7,12 +7,16 @@
 
 enum { KVG_GUEST_GROUPS = 3 }; /* at most */
 
-/* KVG_ERR_INVALID: the text is no pool; of 1 to 2^24 blocks and 1 to 2^16 tokens in one. pool->groups is `groups`. */
+/* KVG_ERR_INVALID: the text is no pool; of 1 to 2^24 blocks, as many of the host, and 1 to 2^16 tokens in one.
+ * pool->groups is `groups`. */
 kvg_status kvg_guest_pool_read(const char *text, kvg_manager_pool *pool, kvg_manager_group groups[KVG_GUEST_GROUPS])
     KVG_CHECKED;
 
 /* The claims of a manager that a pool needs: KVG_MANAGER_*. */
 uint32_t kvg_guest_pool_claims(const kvg_manager_pool *pool);
+
+/* How many blocks there are, with those of the host. */
+uint32_t kvg_guest_pool_all(const kvg_manager_pool *pool);
 
 /* The fewest tokens that a block of any group holds. */
 uint32_t kvg_guest_pool_smallest(const kvg_manager_pool *pool);

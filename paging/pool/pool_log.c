@@ -34,7 +34,8 @@ static const shape shapes[KVG_AUDIT_EVENTS] = {
 };
 
 static const shape head_shape = {HAS(VERSION) | HAS(POOL_BLOCKS) | HAS(BLOCK_TOKENS),
-                                 HAS(EVICTS) | HAS(WRITES) | HAS(PROMISES) | HAS(WINDOW) | HAS(ENGINE) | HAS(AT)};
+                                 HAS(EVICTS) | HAS(WRITES) | HAS(PROMISES) | HAS(WINDOW) | HAS(ENGINE) | HAS(AT) |
+                                 HAS(HOST_BLOCKS)};
 
 /* --- values --- */
 
@@ -108,13 +109,14 @@ static kvg_status read_head(pool_reader *r, kvg_json object, kvg_audit_head *hea
     kvg_status s = read_fields(r, object, &head_shape, v);
     if (s) return s;
     const int64_t version = v[KVG_AUDIT_FIELD_VERSION].number, blocks = v[KVG_AUDIT_FIELD_POOL_BLOCKS].number,
-                  tokens = v[KVG_AUDIT_FIELD_BLOCK_TOKENS].number;
+                  tokens = v[KVG_AUDIT_FIELD_BLOCK_TOKENS].number, host = v[KVG_AUDIT_FIELD_HOST_BLOCKS].number;
     if (version != 1) return kvg_json_fail(object, "version %" PRId64 " of the log: this kvgold reads 1", version);
-    if (blocks > KVG_AUDIT_MAX_BLOCKS || tokens < 1 || tokens > KVG_AUDIT_MAX_BLOCK_TOKENS) {
+    if (blocks + host > KVG_AUDIT_MAX_BLOCKS || tokens < 1 || tokens > KVG_AUDIT_MAX_BLOCK_TOKENS) {
         return kvg_json_fail(object, "%" PRId64 " blocks of %" PRId64 " tokens: 0 to %d blocks of 1 to %d are possible",
-                             blocks, tokens, KVG_AUDIT_MAX_BLOCKS, KVG_AUDIT_MAX_BLOCK_TOKENS);
+                             blocks + host, tokens, KVG_AUDIT_MAX_BLOCKS, KVG_AUDIT_MAX_BLOCK_TOKENS);
     }
     *head = (kvg_audit_head){.blocks = (uint32_t)blocks, .block_tokens = (uint32_t)tokens,
+                             .host_blocks = (uint32_t)host,
                              .evicts_on_allocate = v[KVG_AUDIT_FIELD_EVICTS].number != 0,
                              .writes = !v[KVG_AUDIT_FIELD_WRITES].given || v[KVG_AUDIT_FIELD_WRITES].number != 0,
                              .stores_before_write = v[KVG_AUDIT_FIELD_PROMISES].number != 0,

@@ -15,7 +15,7 @@ source "$source_dir/tests/checks.sh"
 
 build() { "${CC:-cc}" -std=c11 -O1 -w -shared -fPIC -I "$source_dir" manager.c -o libmanager.so; }
 
-# mistake NAME TEXT SED...: the example with SED fails, and TEXT stands in what is said.
+# mistake NAME TEXT SED...: the example with SED fails, in $pool if that is set, and TEXT stands in what is said.
 mistake() {
     local name=$1 text=$2
     shift 2
@@ -24,7 +24,7 @@ mistake() {
         report "$name" 1 "the example has changed: change this test's mistake"
         return
     fi
-    expect "$name" 1 "$text" "$kvgold" pool check ./libmanager.so -o out
+    expect "$name" 1 "$text" "$kvgold" pool check ./libmanager.so -o out ${pool:+--pool "$pool"}
 }
 
 cp "$source_dir/examples/manager/manager.c" . && build
@@ -41,7 +41,7 @@ mistake "a block that is held" ": A3: " -e 's/table->count = of->entries;/*table
 mistake "the ids of a large pool are cut" ": A" -e 's/(of->table\[of->entries\+\+\] = take\(m, g\));/\1 \& 4095;/'
 mistake "hits are not held" ": A25: " -e 's/m->blocks\[of->table\[i\]\].users\+\+;/(void)i;/'
 mistake "a shared block is freed by the first" ": A3: " \
-    -e 's/ \|\| --m->blocks\[id\].users > 0\) return;/) return;\n    m->blocks[id].users = 0;/'
+    -e 's/else if \(--m->blocks\[id\].users == 0\)/else if (!(m->blocks[id].users = 0))/'
 mistake "a block that was given away stays known" ": A5: " -e 's/oldest->known = false;//'
 mistake "one block more is found" ": A5: " -e 's/= found;/= found + (found + 2 * m->pool.block_tokens < q->count) * m->pool.block_tokens;/'
 mistake "another block is found" ": A5: " -e 's/= \(uint32_t\)before;/= (uint32_t)before ^ 1;/'
@@ -54,7 +54,7 @@ mistake "the tokens before a block are forgotten" ": A7: " -e 's/(hash_of\(.*, s
 mistake "a block is lost" ": A25: " -e 's/(while \()of->entries > 0/\1of->entries > 1/'
 mistake "a counter drifts" ": A25: " -e 's/\*blocks = count_available\(self\)/& + (((manager *)self)->clock > 40)/'
 mistake "a failure keeps what it took" " blocks for " \
-    -e 's/if \(count_available.*/if (count_available(m) < needed) { if (count_available(m)) q->parts->table[q->parts->entries++] = take(m, 0); return KVG_ERR_EXHAUSTED; }/'
+    -e 's/if \(count_available\(m\) < needed.*/if (count_available(m) < needed) { if (count_available(m)) q->parts->table[q->parts->entries++] = take(m, 0); return KVG_ERR_EXHAUSTED; }/'
 mistake "a fork is not held" ": A25: " -e 's/if \(of->table\[of->entries\] != PASSED\).*//'
 mistake "a shared block is written in place" ": A14: " -e 's/&& m->blocks\[of->table\[of->entries - 1\]\].users > 1/\&\& 0/'
 mistake "a block is copied into itself" ": A17: " \
@@ -81,10 +81,34 @@ mistake "a group finds more than others" "in group 0: give what all have" \
 mistake "a block of another group is found" ": A" -e 's/b->group == group && //' -e 's/m->pool.groups\[b->group\].block_tokens/1/'
 mistake "a group is not asked for room" ": A3: " -e 's/needed \+= (.*)/if (g == 0) needed += \1/' -e 's/^    oldest->users = 1;/    if (!oldest) oldest = m->blocks;\n&/'
 mistake "a group has no table" "gives 0 blocks for" -e 's/(g < m->pool.group_count; g\+\+), table = table->next\) \{/\1, table = table->next) {\n        if (g > 1) break;/'
+pool=12+8:4
+mistake "a block of the host is given twice" ": A2: " -e 's/^    m->host\[i\] = true;//'
+mistake "a block of the host stays held" "too few blocks of the host" \
+    -e 's/if \(id >= m->pool.blocks\) m->host.*/if (id >= m->pool.blocks) return;/; s/^    else if \(--m->blocks/    if (--m->blocks/'
+mistake "what goes to the host is not copied" "copy its tokens" \
+    -e 's/if \(is_needed && i < filled\) table/if (is_needed \&\& i + out < filled) table/'
+mistake "what comes back is not copied" "swap_in of sequence" \
+    -e 's/if \(is_needed && i < filled\) table/if (is_needed \&\& i < filled \&\& out) table/'
+mistake "a copy of another block comes back" "FAIL: pool" \
+    -e 's/const kvg_manager_copy copy = \{of->table\[i\],/const kvg_manager_copy copy = {of->table[!out \&\& i > passed ? i - 1 : i],/'
+mistake "the host's block is kept in a table" "give one of the pool" \
+    -e 's/: out \? take_host\(m\) : take\(m, g\)/: out ? take_host(m) : of->table[i] == PASSED ? take(m, g) : of->table[i]/'
+mistake "a swap forgets a block of the pool" ": A25: " \
+    -e 's/let_go\(m, copy.from\);/if (!out || i) let_go(m, copy.from);/'
+mistake "the host is never full" "FAIL: pool" -e 's/if \(available < blocks_to_move/if (available + 1 < blocks_to_move/'
+mistake "the host is always full" "too few blocks of the host" \
+    -e 's/if \(available < blocks_to_move.*/return KVG_ERR_EXHAUSTED;/'
+mistake "a swapped sequence lacks a block" "the sequence needs one there" -e 's/\(i < filled \|\| !out\)/i < filled/'
+mistake "a copy is copied over" ": A28: " \
+    -e 's/if \(is_needed && i < filled\) table.*/&\n            if (!out \&\& i > passed \&\& i < filled) table->copies[table->copy_count++] = (kvg_manager_copy){of->table[i - 1], copy.to};/'
+unset pool
+mistake "a window's blocks go to the host" "no tokens are needed there" \
+    -e 's/is_needed = i >= passed &&/is_needed = i + 1 >= passed \&\&/; s/ - blocks_passed\(group, q->written\);/;/'
+
 mistake "a failed open keeps its memory" "pieces of memory" -e 's/^    else end\(m\);/    else give_memory(m, m);/'
 mistake "a failed admit keeps its memory" "pieces of memory" -e '/^    if \(got\) return q;/{n;s/drop\(m, q\)/give_memory(m, q)/}'
 mistake "close keeps memory" "close leaves " -e 's/^    give_memory\(m, m->blocks\);//'
-mistake "a failed admit holds what it found" "too few blocks" -e 's/^    const uint32_t found = match_all.*/&\n    void *more = get_memory(m, 1);\n    if (!more) return KVG_ERR_MEMORY;\n    give_memory(m, more);/'
+mistake "a failed admit holds what it found" "too few blocks" -e 's/^    const uint32_t found = .*match_all.*/&\n    void *more = get_memory(m, 1);\n    if (!more) return KVG_ERR_MEMORY;\n    give_memory(m, more);/'
 mistake "a failed grow has grown" "FAIL: pool" -e 's/^    int32_t \*kept = get_memory/    q->count = count;\n&/'
 mistake "memory that fails is used" "died in admit of sequence" -e 's/^    if \(!q\) return (NULL|KVG_ERR_MEMORY);//'
 mistake "memory is said to fail" "fails: out of memory" -e 's/^    const kvg_status s = fill\(m, q, before, table\);/    if (m->clock > 9) return KVG_ERR_MEMORY;\n&/'
@@ -99,8 +123,11 @@ mistake "a hang" "died in written of sequence 8, after 14 events: the call took 
 # --- bytes ---
 
 planted=$(dirname "$kvgold")/libkvgold_planted_defect.so
+sed 's/\.swap_in = swap_in,//' "$source_dir/examples/manager/manager.c" >manager.c && build
+expect "a claim without its functions" 2 "lacks swap_out or swap_in" "$kvgold" pool check ./libmanager.so -o out
+
 cp "$source_dir/examples/manager/manager.c" . && build
-for where in "nvfp4 hnd 96:16w40:8:32w70" "int4 vllm 64:16w40" "e4m3 turbomind 64:16"; do
+for where in "nvfp4 hnd 96+40:16w40:8:32w70" "int4 vllm 64:16w40" "e4m3 turbomind 64:16"; do
     read -r format layout pool <<<"$where"
     expect "the example's blocks hold $format in $layout" 0 "each as it reads by itself" "$kvgold" pool check \
         ./libmanager.so -o out --backend reference --format "$format" --layout "$layout" --pool "$pool" --ops 300
@@ -134,6 +161,8 @@ done
 unset pool
 bytes "a shared block is written in place" " wrote token " \
     -e 's/&& m->blocks\[of->table\[of->entries - 1\]\].users > 1/\&\& 0/'
+pool=12+8:4 bytes "a copy is copied over" " wrote token " \
+    -e 's/if \(is_needed && i < filled\) table.*/&\n            if (!out \&\& i > passed \&\& i < filled) table->copies[table->copy_count++] = (kvg_manager_copy){of->table[i - 1], copy.to};/'
 bytes "the salt is forgotten" " wrote token " -e 's/b->salt == salt && //'
 bytes "blocks are known before they are written" "nothing was written there" \
     -e 's/of->known < count \/ m/of->known < q->count \/ m/'

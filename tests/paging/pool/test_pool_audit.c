@@ -17,6 +17,7 @@
 #define HEAD "{\"kvgold_pool_log\":1,\"blocks\":4,\"block_tokens\":2}\n"
 #define PLAIN "{\"kvgold_pool_log\":1,\"blocks\":4,\"block_tokens\":2,\"writes\":false}\n"
 #define EARLY "{\"kvgold_pool_log\":1,\"blocks\":4,\"block_tokens\":2,\"stores_before_write\":true}\n"
+#define HOST "{\"kvgold_pool_log\":1,\"blocks\":4,\"block_tokens\":2,\"host_blocks\":2}\n"
 #define EVENT(word, ...) "{\"event\":\"" word "\"" __VA_ARGS__ "}\n"
 #define OF(sequence) ",\"sequence\":" #sequence
 #define BLOCKS(list) ",\"blocks\":" list
@@ -147,7 +148,7 @@ static const char *const breaking[KVG_AUDIT_RULES][4] = {
         PLAIN ALLOCATE("a", "[4]"),
         PLAIN ALLOCATE("a", "[-1]"),
         PLAIN READ("a", "[99999999999999999999]"),
-        HEAD STORE(4, 1, ""),
+        HOST ALLOCATE("a", "[6]"),
     },
     [KVG_AUDIT_ONCE] = {
         PLAIN ALLOCATE("a", "[0,0]"),
@@ -254,6 +255,15 @@ static const char *const breaking[KVG_AUDIT_RULES][4] = {
     },
     [KVG_AUDIT_LEAK] = {
         PLAIN ALLOCATE("a", "[0,1]") FREE("a", "[0]") END,
+    },
+    [KVG_AUDIT_HOST] = {
+        HOST ALLOCATE("a", "[4]") WRITE("a", 4, 0, 1),
+        HOST FULL("a", 0) ALLOCATE("a", "[5]") COPY("a", 0, 5) READ("a", "[0,5]"),
+    },
+    [KVG_AUDIT_COPY_CONTENT] = {
+        HEAD STORED ALLOCATE("a", "[1]") COPY("a", 0, 1) STORE(1, 8, ""),
+        HOST STORED ALLOCATE("a", "[4]") COPY("a", 0, 4) FREE("a", "[0]") ALLOCATE("a", "[1]") COPY("a", 4, 1)
+            FREE("a", "[4]") STORE(1, 8, ""),
     },
 };
 
