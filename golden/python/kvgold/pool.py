@@ -6,39 +6,60 @@
 
     TestMyManager = kvgold.pool.machine(MyManager).TestCase  # the same questions, chosen and shortened by hypothesis
 
-The questions are those of paging/paging_plugin.h, and so is what a manager may choose: docs/guide/pool-audit.md. The
-manager runs in this process."""
+The questions are those of paging/paging_plugin.h, and so are the words and what a manager may choose:
+docs/guide/pool-audit.md. The manager runs in this process. A class that declares `windows = True` or `groups = True`
+is called with the groups of layers, MyManager(blocks, groups), and gives a list of tables, one for each group. A class
+that declares neither is asked for pools of one group without a window. A manager that has `fork` is asked for it."""
 
 from __future__ import annotations
 
 import hashlib
+import math
 import os
 import random
 import sys
 import tempfile
 import traceback
 from dataclasses import dataclass, field
-from typing import Any, Callable, Protocol, Sequence
+from typing import Any, Callable, Protocol, Sequence, runtime_checkable
 
 from .pool_log import PoolLog
 from .program import run_program
 
-POOLS = ((4, 1), (12, 4), (64, 16))  # blocks, tokens of a block
-MOST_LIVE, MOST_BLOCKS, GROUPS, SALTS = 48, 12, 6, 3
+
+@dataclass(frozen=True)
+class Group:
+    """Layers of one kind, which have all tokens of a sequence in blocks of their own."""
+    block_tokens: int
+    window: int = 0  # a token sees the last so many tokens, itself among them; 0: it sees all
+
+
+Pool = tuple[int, int | Sequence[Group]]  # blocks, and the tokens of a block or the groups
+Tables = Sequence[int] | Sequence[Sequence[int | None]]  # None: an entry that is given up, because its window passed it
+Copies = Sequence[tuple[int, int]] | Sequence[Sequence[tuple[int, int]]]  # from, to; for each group, as the tables
+
+SMALL_POOLS: tuple[Pool, ...] = ((4, 1), (12, 4), (4, [Group(1, 2)]), (12, [Group(4, 9)]), (24, [Group(4), Group(2)]),
+                                 (24, [Group(4), Group(4, 9)]))
+POOLS: tuple[Pool, ...] = (*SMALL_POOLS, (64, 16), (64, [Group(16, 40)]),
+                           (96, [Group(16, 40), Group(8), Group(32, 70)]))
+MOST_LIVE, MOST_BLOCKS, PREFIXES, SALTS = 48, 12, 6, 3
 ALL_HELD = "all rules held"  # of `kvgold pool audit`
 
 
 class Exhausted(Exception):
-    """Raised by `admit` and `grow`: fewer blocks are available than the sequence has not yet. Nothing has changed."""
+    """Raised by `admit`, `grow` and `fork`: fewer blocks are available than the sequence has not yet, and, of a
+    manager that forks, one for a copy in each group. Nothing has changed."""
 
 
 class Manager(Protocol):
-    def admit(self, sequence: int, salt: int, tokens: Sequence[int]) -> tuple[Sequence[int], int]:
+    def admit(self, sequence: int, salt: int, tokens: Sequence[int]) -> tuple[Tables, int]:
         """A sequence begins: its table, and how many leading tokens stand in its blocks already, from sequences of the
-        same salt before: a multiple of block_tokens, below len(tokens)."""
+        same salt before: a multiple of block_tokens (of each group), below len(tokens)."""
 
-    def grow(self, sequence: int, tokens: Sequence[int]) -> Sequence[int]:
-        """A sequence has more tokens, of which those that it had are the first: its table, which grew at its end."""
+    def grow(self, sequence: int, tokens: Sequence[int]) -> Tables | tuple[Tables, Copies]:
+        """A sequence has more tokens, of which those that it had are the first: its table, which grew at its end. A
+        manager that forks gives also the copies: where the tokens begin in a block that another sequence holds too,
+        that block is replaced by another, into which all of it is copied."""
 
     def written(self, sequence: int, count: int) -> None:
         """The first `count` tokens of a sequence are in its blocks now."""
@@ -50,11 +71,21 @@ class Manager(Protocol):
         """How many blocks no sequence holds."""
 
 
+@runtime_checkable
+class Forks(Protocol):
+    def fork(self, parent: int, child: int) -> tuple[Tables, Copies]:
+        """Sequence `child` begins with the tokens and the salt of `parent`, which are all written: its table, of
+        the same blocks or of copies of them, and the copies."""
+
+
+Make = Callable[[int, Any], Manager]  # of the blocks, and of the tokens of a block or the groups
+
+
 @dataclass(frozen=True)
 class Verdict:
     passed: bool
     text: str  # what broke, or what was asked
-    pool: tuple[int, int]
+    pool: Pool
     seed: int
     operations: int  # of the run that `text` is about: if it failed, the shortest one that was found
     log: str  # of that run
@@ -73,22 +104,58 @@ class _Sequence:
     tokens: list[int]  # more than it has
     count: int
     written: int = 0
-    table: list[int] = field(default_factory=list)
+    tables: list[list[Any]] = field(default_factory=list)  # of each group
 
 
 class _Broken(Exception):
     """What the manager's contract asks for does not hold. One line."""
 
 
+def _groups(pool: Pool) -> Sequence[Group]:
+    return [Group(pool[1])] if isinstance(pool[1], int) else pool[1]
+
+
+def _declares(make: Make, what: str) -> bool:
+    return bool(getattr(make, what, False))
+
+
+def _pools(make: Make, pools: Sequence[Pool]) -> list[Pool]:
+    """The pools that a manager takes, by what its class declares."""
+    taken = [pool for pool in pools if (_declares(make, "groups") or len(_groups(pool)) == 1) and
+             (_declares(make, "windows") or not any(group.window for group in _groups(pool)))]
+    if not taken:
+        raise ValueError("pools: give at least one that the manager declares to take")
+    return taken
+
+
+def _open_log(path: str, pool: Pool) -> PoolLog:
+    promises: dict[str, Any] = {"window": True} if any(group.window for group in _groups(pool)) else {}
+    largest = max(group.block_tokens for group in _groups(pool))
+    return PoolLog(path, pool[0], largest, evicts_on_allocate=True, **promises)
+
+
+def _passed(group: Group, written: int) -> int:
+    """How many leading blocks the window has passed."""
+    return max(0, written + 1 - group.window) // group.block_tokens if group.window else 0
+
+
 class _Play:
-    def __init__(self, manager: Manager, pool: tuple[int, int], draws: random.Random, log: PoolLog):
-        self.manager, self.log, self.random = manager, log, draws
-        self.blocks, self.size = pool
-        self.most = self.size * min(self.blocks, MOST_BLOCKS)
-        self.groups = [[self.random.randrange(50000) for _ in range(self.most)] for _ in range(GROUPS)]
+    def __init__(self, make: Make, pool: Pool, seed: int, log: PoolLog):
+        self.log, self.random = log, random.Random(seed)
+        self.blocks, self.groups = pool[0], _groups(pool)
+        self.lists = _declares(make, "windows") or _declares(make, "groups")  # of tables and copies, for each group
+        self.manager: Any = make(self.blocks, list(self.groups) if self.lists else self.groups[0].block_tokens)
+        self.forks = isinstance(self.manager, Forks)
+        sizes = [group.block_tokens for group in self.groups]
+        self.whole, self.largest = math.lcm(*sizes), max(sizes)
+        self.most = min(sizes) * min(self.blocks // len(sizes), MOST_BLOCKS)
+        self.prefixes = [self._tokens() for _ in range(PREFIXES)]
         self.live: list[_Sequence] = []
         self.preempted: _Sequence | None = None
         self.begun = 0
+
+    def _tokens(self) -> list[int]:
+        return [self.random.randrange(50000) for _ in range(self.most)]
 
     def run(self, operations: int) -> None:
         for _ in range(operations):
@@ -117,6 +184,8 @@ class _Play:
             self.release(sequence)
         elif what == 5:
             self.count()
+        elif what == 6 and self.forks:
+            self.fork(sequence)
         else:
             self.go_on(sequence)
 
@@ -130,15 +199,15 @@ class _Play:
             self.release(sequence)
 
     def _draw(self) -> _Sequence:
-        """A new sequence, or one that was preempted. It has the tokens of a group up to some length, then perhaps those
-        of another, which stand behind other tokens there; then its own."""
+        """A new sequence, or one that was preempted. It has the tokens of a prefix up to some length, then perhaps
+        those of another, which stand behind other tokens there; then its own."""
         again, self.preempted = self.preempted, None
         if again:
             return again
         shared = self.random.randint(0, self.most)
         cut = self.random.randint(0, 2 * shared)
-        first, second = self.random.choice(self.groups), self.random.choice(self.groups)
-        own = [self.random.randrange(50000) for _ in range(self.most)]
+        first, second = self.random.choice(self.prefixes), self.random.choice(self.prefixes)
+        own = self._tokens()
         self.begun += 1
         return _Sequence(self.begun, self.random.randrange(SALTS), (first[:cut] + second[cut:])[:shared] + own[shared:],
                          self.random.randint(1, self.most))
@@ -147,94 +216,166 @@ class _Play:
         if len(self.live) == MOST_LIVE:
             self.release(self.random.choice(self.live))
         sequence = self._draw()
+        call, sequence.tables = f"admit of sequence {sequence.id}", [[] for _ in self.groups]
         try:
-            table, cached = self.manager.admit(sequence.id, sequence.salt, sequence.tokens[:sequence.count])
+            tables, cached = self.manager.admit(sequence.id, sequence.salt, sequence.tokens[:sequence.count])
         except Exhausted:
-            self._preempt("admit", sequence, sequence.count)
+            self._preempt(call, sequence, sequence.count)
             return
-        if cached % self.size or 0 < sequence.count <= cached:
-            raise _Broken(f"admit of sequence {sequence.id} finds {cached} of {sequence.count} tokens: "
-                          f"give a multiple of {self.size} below them")
-        self._take(sequence, "admit", table, cached // self.size)
+        if cached % self.whole or 0 < sequence.count <= cached:
+            raise _Broken(f"{call} finds {cached} of {sequence.count} tokens: "
+                          f"give a multiple of {self.whole} below them")
         sequence.written = cached
+        self._take(call, sequence, tables, cached=cached)
         self.live.append(sequence)
 
     def _grow(self, sequence: _Sequence) -> None:
-        before = sequence.count
+        before, call = sequence.count, f"grow of sequence {sequence.id}"
         sequence.count = min(self.most, before + self.random.randint(1, 3))
         try:
-            table = self.manager.grow(sequence.id, sequence.tokens[:sequence.count])
+            answer = self.manager.grow(sequence.id, sequence.tokens[:sequence.count])
         except Exhausted:
             wanted, sequence.count = sequence.count, before
-            self._preempt("grow", sequence, wanted)
+            self._preempt(call, sequence, wanted)
             return
-        self._take(sequence, "grow", table, 0)
+        tables, copies = answer if self.forks else (answer, None)
+        self._take(call, sequence, tables, copies)
 
-    def _take(self, sequence: _Sequence, call: str, table: Sequence[int], found: int) -> None:
-        wanted, before = -(-sequence.count // self.size), len(sequence.table)
+    def fork(self, parent: _Sequence) -> None:
+        """A copy of a sequence, which goes on with tokens of its own. A sequence that is not written yet goes on."""
+        if parent.written < parent.count or len(self.live) == MOST_LIVE:
+            self.go_on(parent)
+            return
+        self.begun += 1
+        child = _Sequence(self.begun, parent.salt, parent.tokens[:parent.count] + self._tokens(), parent.count,
+                          parent.count, [[] for _ in self.groups])
+        call = f"fork of sequence {parent.id}"
+        try:
+            tables, copies = self.manager.fork(parent.id, child.id)
+        except Exhausted:
+            self._preempt(call, child, child.count)
+            return
+        self._take(call, child, tables, copies, parent=parent)
+        self.live.append(child)
+
+    def _each(self, call: str, given: Any) -> list[Any]:
+        """What a call gives for each group."""
+        each = list(given) if self.lists else [given]
+        if len(each) != len(self.groups):
+            raise _Broken(f"{call} gives lists for {len(each)} groups: give one for each of {len(self.groups)}")
+        return each
+
+    def _check(self, call: str, sequence: _Sequence, g: int, table: Sequence[Any], copies: Sequence[Any],
+               had: Sequence[int | None]) -> None:
+        """An entry is what it was, or what that was copied to; no block, if the window has passed it."""
+        wanted, passed = -(-sequence.count // self.groups[g].block_tokens), _passed(self.groups[g], sequence.written)
         if len(table) != wanted:
-            raise _Broken(f"{call} of sequence {sequence.id} gives {len(table)} blocks for {sequence.count} tokens: "
-                          f"give {wanted}")
-        if not all(type(block) is int for block in table):
-            raise _Broken(f"{call} of sequence {sequence.id} gives blocks that are no int: {table!r}")
-        if list(table[:before]) != sequence.table:
-            raise _Broken(f"{call} of sequence {sequence.id} changes its table: keep the blocks that a table has")
-        sequence.table = list(table)
-        if found:
-            self.log.hit(sequence.id, sequence.table[:found], hashes=self._names(sequence, found), salt=sequence.salt,
-                         tokens=sequence.tokens[:found * self.size])
-        if new := sequence.table[before + found:]:
-            self.log.allocate(sequence.id, new)
+            raise _Broken(f"{call} gives {len(table)} blocks for {sequence.count} tokens: give {wanted}")
+        for i, block in enumerate(table):
+            old = had[i] if i < len(had) else block
+            if block is None:
+                if i >= passed:
+                    raise _Broken(f"{call} gives no block as entry {i}: no window has passed its tokens")
+            elif type(block) is not int:
+                raise _Broken(f"{call} gives blocks that are no int: {table!r}")
+            elif old is None:
+                raise _Broken(f"{call} gives block {block} as entry {i}, which it had given up")
+            elif block != old and (old, block) not in copies:
+                raise _Broken(f"{call} gives block {block} in place of {old}: keep the blocks that a table has"
+                              + ", or copy them" * self.forks)
 
-    def _names(self, sequence: _Sequence, count: int) -> list[str]:
+    def _take(self, call: str, sequence: _Sequence, given: Any, copies: Any = None, *, cached: int = 0,
+              parent: _Sequence | None = None) -> None:
+        """An answer to a call: tables and copies. What a window has passed may be given out at once. A block that is
+        replaced is given back when it was copied. `parent`: of a fork, whose child begins with its tables."""
+        tables, before = self._each(call, given), (parent or sequence).tables
+        none: list[Any] = [[] for _ in self.groups]
+        copied = [[tuple(pair) for pair in pairs] for pairs in self._each(call, copies)] if copies else none
+        for g, table in enumerate(tables):
+            self._check(call, sequence, g, table, copied[g], before[g])
+        sequence.tables = [list(table) for table in tables]
+        for g, (table, pairs, had) in enumerate(zip(sequence.tables, copied, before)):
+            size, entries = self.groups[g].block_tokens, list(zip(had, table))
+            if parent:
+                self._event(self.log.hit, sequence, g, [new for old, new in entries if new == old], salt=sequence.salt)
+            else:
+                self._event(self.log.free, sequence, g, [old for old, new in entries if new is None])
+            self._event(self.log.allocate, sequence, g, [new for old, new in entries if new != old])
+            for source, target in pairs:
+                self.log.copy(self._name(sequence, g), source, target)
+            if parent:
+                self._store(sequence, g, [i for i in range(sequence.count // size) if table[i] not in (None, had[i])])
+                continue
+            self._event(self.log.free, sequence, g, [old for old, new in entries if new not in (old, None)])
+            names, found = self._names(sequence, g, cached // size), table[:cached // size]
+            # The tokens of an event are those of its blocks from the first on, of as many tokens as the head says.
+            tokens = sequence.tokens[:cached] if None not in found and size == self.largest else None
+            self._event(self.log.hit, sequence, g, found, salt=sequence.salt, tokens=tokens,
+                        hashes=[name for name, block in zip(names, found) if block is not None])
+            self._event(self.log.allocate, sequence, g, table[len(had) + len(found):])
+
+    def _name(self, sequence: _Sequence, g: int) -> int | str:
+        return sequence.id if len(self.groups) == 1 else f"{sequence.id}.{g}"
+
+    def _event(self, write: Any, sequence: _Sequence, g: int, entries: Sequence[int | None], **fields: Any) -> None:
+        """An event about entries of a table, of those that are blocks."""
+        if blocks := [block for block in entries if block is not None]:
+            write(self._name(sequence, g), blocks, **fields)
+
+    def _names(self, sequence: _Sequence, g: int, count: int) -> list[str]:
         """Of the first blocks: blocks with one name hold the same tokens behind the same."""
-        names, digest = [], hashlib.sha256(b"%d" % sequence.salt)
+        names, digest, size = [], hashlib.sha256(b"%d.%d" % (sequence.salt, g)), self.groups[g].block_tokens
         for i in range(count):
-            digest.update(repr(sequence.tokens[i * self.size:(i + 1) * self.size]).encode())
+            digest.update(repr(sequence.tokens[i * size:(i + 1) * size]).encode())
             names.append(digest.hexdigest()[:16])
         return names
 
-    def _step(self, sequence: _Sequence) -> None:
-        begin, end, size = sequence.written, self.random.randint(sequence.written + 1, sequence.count), self.size
-        if begin:
-            self.log.read(sequence.id, sequence.table[:-(-begin // size)])
-        for i in range(begin // size, -(-end // size)):
-            first, last = max(begin, i * size), min(end, (i + 1) * size)
-            self.log.write(sequence.id, sequence.table[i], first - i * size, last - first)
-        names = self._names(sequence, end // size)
-        for i in range(begin // size, end // size):
-            self.log.store(sequence.table[i], names[i], parent=names[i - 1] if i else None, salt=sequence.salt,
+    def _store(self, sequence: _Sequence, g: int, which: Sequence[int]) -> None:
+        names, size = self._names(sequence, g, max(which, default=-1) + 1), self.groups[g].block_tokens
+        for i in which:
+            self.log.store(sequence.tables[g][i], names[i], parent=names[i - 1] if i else None, salt=sequence.salt,
                            tokens=sequence.tokens[i * size:(i + 1) * size])
+
+    def _step(self, sequence: _Sequence) -> None:
+        begin, end = sequence.written, self.random.randint(sequence.written + 1, sequence.count)
+        for g, group in enumerate(self.groups):
+            table, size = sequence.tables[g], group.block_tokens
+            self._event(self.log.read, sequence, g, table[_passed(group, begin):-(-begin // size)])
+            for i in range(begin // size, -(-end // size)):
+                first, last = max(begin, i * size), min(end, (i + 1) * size)
+                self.log.write(self._name(sequence, g), table[i], first - i * size, last - first)
+            self._store(sequence, g, range(begin // size, end // size))
         sequence.written = end
         self.manager.written(sequence.id, end)
 
     def release(self, sequence: _Sequence) -> None:
         self.live.remove(sequence)
         self.manager.release(sequence.id)
-        self.log.free(sequence.id, sequence.table)
+        for g, table in enumerate(sequence.tables):
+            self._event(self.log.free, sequence, g, table)
 
     def _preempt(self, call: str, sequence: _Sequence, count: int) -> None:
-        missing = -(-count // self.size) - len(sequence.table)
-        available = self.blocks - len({block for other in self.live for block in other.table})
+        missing = sum(-(-count // group.block_tokens) - len(table) + (self.forks and len(table) > 0)
+                      for group, table in zip(self.groups, sequence.tables))
+        held = {block for other in self.live for table in other.tables for block in table}
+        available = self.blocks - len(held - {None})
         if missing <= available:
-            raise _Broken(f"{call} of sequence {sequence.id} says that too few blocks are available: it needs {missing} at "
-                          f"most, and {available} are")
-        victim = self.random.choice(self.live)
-        self.release(victim)
-        victim.table, victim.written = [], 0
-        self.preempted = victim
+            raise _Broken(f"{call} says that too few blocks are available: it needs {missing} at most, "
+                          f"and {available} are")
+        self.preempted = self.random.choice(self.live)
+        self.release(self.preempted)
 
 
 def _audit(log: PoolLog, path: str) -> str:
     return run_program("pool", "audit", path, statuses=(0, 1)).replace(path, "log") if log.events else ""
 
 
-def _judge(make: Callable[[int, int], Manager], pool: tuple[int, int], seed: int, operations: int) -> Verdict:
+def _judge(make: Make, pool: Pool, seed: int, operations: int) -> Verdict:
     with tempfile.TemporaryDirectory() as folder:
         path, broken = os.path.join(folder, "manager.jsonl"), ""
-        with PoolLog(path, *pool, evicts_on_allocate=True) as log:
+        with _open_log(path, pool) as log:
             try:
-                _Play(make(*pool), pool, random.Random(seed), log).run(operations)
+                _Play(make, pool, seed, log).run(operations)
             except _Broken as error:
                 broken = str(error)
             except Exception:  # of the manager
@@ -243,20 +384,19 @@ def _judge(make: Callable[[int, int], Manager], pool: tuple[int, int], seed: int
         with open(path, encoding="utf-8") as file:
             text = file.read()
     passed = not broken and ALL_HELD in said
-    where = f"a pool of {pool[0]} blocks of {pool[1]} tokens, seed {seed}, {operations} operations"
+    sizes = " and ".join(f"{group.block_tokens} tokens" + f" with a window of {group.window}" * (group.window > 0)
+                         for group in _groups(pool))
+    where = f"a pool of {pool[0]} blocks of {sizes}, seed {seed}, {operations} operations"
     return Verdict(passed, f"PASS: {where}" if passed else f"FAIL: {where}\n{said}{broken}".rstrip(), pool, seed, operations, text)
 
 
-def check(make: Callable[[int, int], Manager], *, seed: int = 0, operations: int = 2000,
-          pools: Sequence[tuple[int, int]] = POOLS) -> Verdict:
-    """Plays an engine on pools of several sizes, until a run fails; then halves its operations while it still does."""
-    verdict = None
-    for pool in pools:
+def check(make: Make, *, seed: int = 0, operations: int = 2000, pools: Sequence[Pool] = POOLS) -> Verdict:
+    """Plays an engine on those pools that the manager takes, until a run fails; then halves its operations while it
+    still does."""
+    for pool in _pools(make, pools):
         verdict = _judge(make, pool, seed, operations)
         if not verdict:
             break
-    if verdict is None:
-        raise ValueError("pools: give at least one")
     right = 0
     while not verdict and right + 1 < verdict.operations:
         half = right + (verdict.operations - right) // 2
@@ -268,7 +408,7 @@ def check(make: Callable[[int, int], Manager], *, seed: int = 0, operations: int
     return verdict
 
 
-def machine(make: Callable[[int, int], Manager], *, pools: Sequence[tuple[int, int]] = POOLS[:2]) -> Any:
+def machine(make: Make, *, pools: Sequence[Pool] = SMALL_POOLS) -> Any:
     """A state machine of hypothesis: it chooses operations, and makes those that break a rule few. Its `TestCase` is a test;
     hypothesis' settings say how many examples and steps. The log of an example is audited at its end."""
     from hypothesis import strategies as draw
@@ -278,12 +418,12 @@ def machine(make: Callable[[int, int], Manager], *, pools: Sequence[tuple[int, i
         folder: Any = None
         play: Any = None
 
-        @initialize(pool=draw.sampled_from(list(pools)), seed=draw.integers(0, 999))
-        def begin(self, pool: tuple[int, int], seed: int) -> None:
+        @initialize(pool=draw.sampled_from(_pools(make, pools)), seed=draw.integers(0, 999))
+        def begin(self, pool: Pool, seed: int) -> None:
             self.folder = tempfile.TemporaryDirectory()
             self.path = os.path.join(self.folder.name, "manager.jsonl")
-            self.log = PoolLog(self.path, *pool, evicts_on_allocate=True)
-            self.play = _Play(make(*pool), pool, random.Random(seed), self.log)  # tokens and lengths: the seed's
+            self.log = _open_log(self.path, pool)
+            self.play = _Play(make, pool, seed, self.log)  # tokens and lengths: the seed's
 
         @rule()
         def admit(self) -> None:
@@ -293,6 +433,11 @@ def machine(make: Callable[[int, int], Manager], *, pools: Sequence[tuple[int, i
         @rule(which=draw.integers(0, MOST_LIVE - 1))
         def go_on(self, which: int) -> None:
             self.play.go_on(self.play.live[which % len(self.play.live)])
+
+        @precondition(lambda self: self.play.forks and self.play.live)
+        @rule(which=draw.integers(0, MOST_LIVE - 1))
+        def fork(self, which: int) -> None:
+            self.play.fork(self.play.live[which % len(self.play.live)])
 
         @precondition(lambda self: self.play.live)
         @rule(which=draw.integers(0, MOST_LIVE - 1))
