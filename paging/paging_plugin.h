@@ -31,10 +31,16 @@
  * each group: `table` is that of group 0, and table->next that of the next one. A manager that claims no groups is
  * asked for pools of one group alone, and its tables have no next.
  *
- * Swapping. A manager that claims KVG_MANAGER_SWAP has blocks in the host's memory, too: ids blocks to blocks +
- * host_blocks - 1. `swap_out` moves a sequence's written tokens there, and `swap_in` moves them back. In between the
- * sequence holds the host's blocks and no others, and is given to `swap_in` and `release` alone. Of the other functions
- * no table has a block of the host, and `available` does not count them.
+ * Swapping. A pool may have blocks in the host's memory, too: ids blocks to blocks + host_blocks - 1. Of a manager that
+ * claims KVG_MANAGER_SWAP `swap_out` moves a sequence's written tokens there, and `swap_in` moves them back. In between
+ * the sequence holds the host's blocks and no others, and is given to `swap_in` and `release` alone. Of the other
+ * functions no table has a block of the host, and `available` does not count them.
+ *
+ * Caching in the host. A manager that claims KVG_MANAGER_HOST_CACHE may keep blocks in the host's memory before it
+ * gives them to others: a copy from a block of the pool, whose tokens are written, into one of the host, which no
+ * sequence holds, may stand in any answer but that of `swap_out`. kvgold does these copies first. `admit` may then find
+ * tokens in blocks of the host, too: it counts them in `cached`, their entries are new blocks, and `copies` has the
+ * pairs. No answer has copies both into a block of the host and from it.
  *
  * Memory. A manager that claims KVG_MANAGER_MEMORY takes all its memory by pool->memory, which fails now and then. The
  * call may then answer KVG_ERR_MEMORY, and nothing has changed: kvgold asks the same again. After `close`, and after an
@@ -75,7 +81,7 @@ typedef struct kvg_manager_pool {
     uint32_t group_count;          /* above 1 for a manager that claims KVG_MANAGER_GROUPS */
     const kvg_manager_group *groups; /* block_tokens and window of each; the first has those above */
     const kvg_manager_memory *memory; /* valid until `close` has ended, as `groups` is */
-    uint32_t host_blocks;             /* above 0 for a manager that claims KVG_MANAGER_SWAP */
+    uint32_t host_blocks;             /* above 0 for a manager that claims SWAP or HOST_CACHE */
 } kvg_manager_pool;
 
 /* All of block `from` is copied into block `to`. */
@@ -90,8 +96,8 @@ typedef struct kvg_manager_table {
     uint32_t cached;  /* `admit` alone: its leading tokens that stand in blocks already, from sequences before: a
                        * multiple of block_tokens, below the number of its tokens; the same in the tables of all
                        * groups. kvgold will not write them */
-    kvg_manager_copy *copies; /* what kvgold copies before it writes and before the next call; not of `admit`. Room for
-                               * all blocks of the pool */
+    kvg_manager_copy *copies; /* what kvgold copies before it writes and before the next call. Room for all blocks of
+                               * the pool and the host */
     uint32_t copy_count;      /* 0 before the call */
     struct kvg_manager_table *next; /* of the next group; NULL: there is none */
 } kvg_manager_table;
@@ -100,7 +106,8 @@ typedef struct kvg_manager_table {
 #define KVG_MANAGER_NO_BLOCK UINT32_MAX
 
 /* What a manager can do besides pools of one group whose tokens see all. Groups with a window need both. */
-enum { KVG_MANAGER_WINDOWS = 1, KVG_MANAGER_GROUPS = 2, KVG_MANAGER_MEMORY = 4, KVG_MANAGER_SWAP = 8 };
+enum { KVG_MANAGER_WINDOWS = 1, KVG_MANAGER_GROUPS = 2, KVG_MANAGER_MEMORY = 4, KVG_MANAGER_SWAP = 8,
+       KVG_MANAGER_HOST_CACHE = 16 };
 
 typedef struct kvg_manager {
     uint32_t abi;         /* KVG_MANAGER_ABI */

@@ -10,6 +10,9 @@
 #include "paging/paging_plugin.h"
 
 enum { NONE = -1, MOST_GROUPS = 8 };
+enum {
+    CLAIMS = KVG_MANAGER_WINDOWS | KVG_MANAGER_GROUPS | KVG_MANAGER_MEMORY | KVG_MANAGER_SWAP | KVG_MANAGER_HOST_CACHE
+};
 static const uint32_t PASSED = KVG_MANAGER_NO_BLOCK; /* an entry of a table that a window has passed */
 
 typedef struct block {
@@ -19,9 +22,8 @@ typedef struct block {
     uint32_t group;
     uint64_t hash, salt;
     int32_t *tokens;      /* block_tokens of them, if it is known */
-    int before;           /* the block before it; NONE: it is the first */
-    uint64_t life_before; /* of that block: another life has other tokens */
-    uint64_t life;        /* grows with each new use */
+    uint64_t life;        /* of what is in it: another life has other tokens, and a copy has the same */
+    uint64_t before;      /* the life of the block before it; 0: it is the first */
 } block;
 
 /* What a sequence has in one group. */
@@ -39,8 +41,7 @@ typedef struct sequence {
 
 typedef struct manager {
     kvg_manager_pool pool;
-    block *blocks;
-    bool *host; /* which blocks of the host are held */
+    block *blocks; /* of the pool, and behind them those of the host */
     sequence *sequences;
     uint64_t clock;
 } manager;
@@ -74,17 +75,23 @@ static void give_memory(const manager *m, void *memory)
 /* --- blocks --- */
 
 /* Whether a block is the one that follows `before` with these tokens. */
-static bool is_it(const manager *m, const block *b, uint64_t hash, uint64_t salt, int before, const int32_t *tokens)
+static bool is_it(const manager *m, const block *b, uint64_t hash, uint64_t salt, uint64_t before,
+                  const int32_t *tokens)
 {
     return b->known && b->hash == hash && b->salt == salt && b->before == before &&
-           (before == NONE || b->life_before == m->blocks[before].life) &&
            memcmp(b->tokens, tokens, m->pool.groups[b->group].block_tokens * sizeof *tokens) == 0;
 }
 
-/* A manager for more blocks keeps a table from hashes to blocks. */
-static int look_up(const manager *m, uint32_t group, uint64_t hash, uint64_t salt, int before, const int32_t *tokens)
+static uint32_t all_blocks(const manager *m)
 {
-    for (uint32_t i = 0; i < m->pool.blocks; i++) {
+    return m->pool.blocks + m->pool.host_blocks;
+}
+
+/* A block of the pool before one of the host. A manager for more blocks keeps a table from hashes to blocks. */
+static int look_up(const manager *m, uint32_t group, uint64_t hash, uint64_t salt, uint64_t before,
+                   const int32_t *tokens)
+{
+    for (uint32_t i = 0; i < all_blocks(m); i++) {
         const block *b = &m->blocks[i];
         if (b->group == group && is_it(m, b, hash, salt, before, tokens)) return (int)i;
     }
@@ -96,14 +103,14 @@ static uint32_t match(const manager *m, sequence *q, uint32_t group)
 {
     const uint32_t size = m->pool.groups[group].block_tokens, most = (q->count - 1) / size;
     part *of = &q->parts[group];
-    uint64_t hash = 0;
-    int before = NONE;
+    uint64_t hash = 0, before = 0;
     for (of->known = 0; of->known < most; of->known++) {
         const int32_t *tokens = q->tokens + (size_t)of->known * size;
         hash = hash_of(tokens, size, hash);
-        before = look_up(m, group, hash, q->salt, before, tokens);
-        if (before == NONE) break;
-        of->table[of->known] = (uint32_t)before;
+        const int found = look_up(m, group, hash, q->salt, before, tokens);
+        if (found == NONE) break;
+        of->table[of->known] = (uint32_t)found;
+        before = m->blocks[found].life;
     }
     return of->known * size;
 }
@@ -132,36 +139,78 @@ static uint32_t match_all(const manager *m, sequence *q)
     return found;
 }
 
-static uint32_t count_available(const manager *m)
+/* The blocks of the pool, or of the host, are those from the first on up to the end. */
+static uint32_t first_of(const manager *m, bool of_host)
+{
+    return of_host ? m->pool.blocks : 0;
+}
+
+static uint32_t end_of(const manager *m, bool of_host)
+{
+    return of_host ? all_blocks(m) : m->pool.blocks;
+}
+
+static uint32_t count_available(const manager *m, bool of_host)
 {
     uint32_t available = 0;
-    for (uint32_t i = 0; i < m->pool.blocks; i++) available += m->blocks[i].users == 0;
+    for (uint32_t i = first_of(m, of_host); i < end_of(m, of_host); i++) available += m->blocks[i].users == 0;
     return available;
 }
 
-/* The block that no sequence holds and that was let go first; those that nobody knows come before all others. */
-static uint32_t take(manager *m, uint32_t group)
+/* Of the pool's blocks, or of the host's: the one that no sequence holds and that was let go first; those that nobody
+ * knows come before all others. NULL: all are held. */
+static block *find_oldest(const manager *m, bool of_host)
 {
     block *oldest = NULL;
-    for (uint32_t i = 0; i < m->pool.blocks; i++) {
+    for (uint32_t i = first_of(m, of_host); i < end_of(m, of_host); i++) {
         block *b = &m->blocks[i];
         if (b->users) continue;
         const bool older = oldest && b->known == oldest->known && b->released < oldest->released;
         if (!oldest || b->known < oldest->known || older) oldest = b;
     }
-    oldest->users = 1;
-    oldest->known = false;
-    oldest->group = group;
-    oldest->life = ++m->clock;
-    return (uint32_t)(oldest - m->blocks);
+    return oldest;
+}
+
+/* A block holds what another one does. */
+static void become(const manager *m, block *b, const block *other)
+{
+    int32_t *const tokens = b->tokens;
+    const uint32_t users = b->users;
+    memcpy(tokens, other->tokens, m->pool.groups[other->group].block_tokens * sizeof *tokens);
+    *b = *other;
+    b->tokens = tokens;
+    b->users = users;
+}
+
+/* Where the host is to keep what is known in a block of the pool; NULL: nothing is, or the host has it or no room. */
+static block *find_keeper(const manager *m, const block *b)
+{
+    for (uint32_t i = m->pool.blocks; i < all_blocks(m); i++) {
+        if (m->blocks[i].known && m->blocks[i].life == b->life) return NULL;
+    }
+    return b->known && b < m->blocks + m->pool.blocks ? find_oldest(m, true) : NULL;
+}
+
+/* The oldest block, for new tokens. */
+static uint32_t take(manager *m, uint32_t group, bool of_host, kvg_manager_table *table)
+{
+    block *b = find_oldest(m, of_host), *kept = find_keeper(m, b);
+    if (kept) {
+        const kvg_manager_copy copy = {(uint32_t)(b - m->blocks), (uint32_t)(kept - m->blocks)};
+        become(m, kept, b);
+        table->copies[table->copy_count++] = copy;
+    }
+    b->users = 1;
+    b->known = false;
+    b->group = group;
+    b->life = ++m->clock;
+    return (uint32_t)(b - m->blocks);
 }
 
 /* A user less of a block. */
 static void let_go(manager *m, uint32_t id)
 {
-    if (id == PASSED) return;
-    if (id >= m->pool.blocks) m->host[id - m->pool.blocks] = false;
-    else if (--m->blocks[id].users == 0) m->blocks[id].released = ++m->clock;
+    if (id != PASSED && --m->blocks[id].users == 0) m->blocks[id].released = ++m->clock;
 }
 
 /* How many leading blocks the window has passed. */
@@ -186,7 +235,7 @@ static void give_up(manager *m, const kvg_manager_group *group, part *of, uint32
 static void copy_last(manager *m, uint32_t group, part *of, kvg_manager_table *table)
 {
     uint32_t *last = &of->table[of->entries - 1];
-    const kvg_manager_copy copy = {*last, take(m, group)};
+    const kvg_manager_copy copy = {*last, take(m, group, false, table)};
     m->blocks[*last].users--;
     *last = copy.to;
     table->copies[table->copy_count++] = copy;
@@ -203,24 +252,59 @@ static bool is_shared(const manager *m, const kvg_manager_group *group, const pa
     return first % group->block_tokens && m->blocks[of->table[of->entries - 1]].users > 1;
 }
 
+static bool is_of_host(const manager *m, uint32_t id)
+{
+    return id != PASSED && id >= m->pool.blocks;
+}
+
+static uint32_t count_of_host(const manager *m, const part *of)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < of->entries; i++) count += is_of_host(m, of->table[i]);
+    return count;
+}
+
+/* Blocks of the pool in place of those of the host that were found; table->blocks has these. */
+static void load(manager *m, uint32_t group, part *of, kvg_manager_table *table)
+{
+    for (uint32_t i = 0; i < of->entries; i++) {
+        table->blocks[i] = of->table[i];
+        if (!is_of_host(m, of->table[i])) continue;
+        const kvg_manager_copy copy = {of->table[i], take(m, group, false, table)};
+        become(m, &m->blocks[copy.to], &m->blocks[copy.from]);
+        table->copies[table->copy_count++] = copy;
+        of->table[i] = copy.to;
+    }
+}
+
 /* New blocks behind those of the sequence's tables, until they hold all of its tokens. `first`: where they begin; all
  * tokens before it are written. */
-static kvg_status fill(manager *m, sequence *q, uint32_t first, kvg_manager_table *table)
+static kvg_status fill(manager *m, sequence *q, uint32_t first, kvg_manager_table *answer)
 {
+    kvg_manager_table *table = answer;
     uint32_t needed = 0;
     for (uint32_t g = 0; g < m->pool.group_count; g++) {
         const kvg_manager_group *group = &m->pool.groups[g];
         const part *of = &q->parts[g];
-        needed += blocks_for(group, q->count) - of->entries + is_shared(m, group, of, first);
+        needed += blocks_for(group, q->count) - of->entries + is_shared(m, group, of, first) + count_of_host(m, of);
     }
-    if (count_available(m) < needed) return KVG_ERR_EXHAUSTED;
+    if (count_available(m, false) < needed) return KVG_ERR_EXHAUSTED;
     for (uint32_t g = 0; g < m->pool.group_count; g++, table = table->next) {
         const kvg_manager_group *group = &m->pool.groups[g];
         part *of = &q->parts[g];
         const uint32_t wanted = blocks_for(group, q->count);
         give_up(m, group, of, first);
         if (is_shared(m, group, of, first)) copy_last(m, g, of, table);
-        while (of->entries < wanted) of->table[of->entries++] = take(m, g);
+        load(m, g, of, table);
+        for (; of->entries < wanted; of->entries++)
+            of->table[of->entries] = table->blocks[of->entries] = take(m, g, false, table);
+    }
+    table = answer;
+    for (uint32_t g = 0; g < m->pool.group_count; g++, table = table->next) {
+        const part *of = &q->parts[g];
+        for (uint32_t i = 0; i < of->entries; i++) { /* only now: an answer loads from no block that it fills */
+            if (is_of_host(m, table->blocks[i])) let_go(m, table->blocks[i]);
+        }
         memcpy(table->blocks, of->table, of->entries * sizeof *of->table);
         table->count = of->entries;
     }
@@ -249,9 +333,8 @@ static void end(void *self)
         m->sequences = q->next;
         drop(m, q);
     }
-    for (uint32_t i = 0; m->blocks && i < m->pool.blocks; i++) give_memory(m, m->blocks[i].tokens);
+    for (uint32_t i = 0; m->blocks && i < all_blocks(m); i++) give_memory(m, m->blocks[i].tokens);
     give_memory(m, m->blocks);
-    give_memory(m, m->host);
     give_memory(m, m);
 }
 
@@ -265,12 +348,10 @@ static kvg_status begin(const kvg_manager_pool *pool, void **self)
     manager *m = pool->memory->take(pool->memory->context, sizeof *m);
     if (!m) return KVG_ERR_MEMORY;
     *m = (manager){.pool = *pool};
-    m->blocks = get_memory(m, pool->blocks * sizeof *m->blocks);
-    m->host = get_memory(m, pool->host_blocks * sizeof *m->host);
-    bool got = m->blocks && m->host;
-    if (m->blocks) memset(m->blocks, 0, pool->blocks * sizeof *m->blocks);
-    if (m->host) memset(m->host, 0, pool->host_blocks * sizeof *m->host);
-    for (uint32_t i = 0; i < pool->blocks && got; i++) {
+    m->blocks = get_memory(m, all_blocks(m) * sizeof *m->blocks);
+    bool got = m->blocks;
+    if (got) memset(m->blocks, 0, all_blocks(m) * sizeof *m->blocks);
+    for (uint32_t i = 0; i < all_blocks(m) && got; i++) {
         m->blocks[i].tokens = get_memory(m, most * sizeof *m->blocks[i].tokens);
         got = m->blocks[i].tokens;
     }
@@ -371,8 +452,7 @@ static void know(manager *m, const sequence *q, uint32_t group, part *of)
     memcpy(b->tokens, q->tokens + (size_t)of->known * size, size * sizeof *b->tokens);
     b->salt = q->salt;
     b->hash = hash_of(b->tokens, size, before ? before->hash : 0);
-    b->before = before ? (int)(before - m->blocks) : NONE;
-    b->life_before = before ? before->life : 0;
+    b->before = before ? before->life : 0;
     b->known = true;
 }
 
@@ -399,15 +479,6 @@ static kvg_status release(void *self, uint64_t id)
     return KVG_OK;
 }
 
-/* A block of the host that nobody holds. */
-static uint32_t take_host(manager *m)
-{
-    uint32_t i = 0;
-    while (m->host[i]) i++;
-    m->host[i] = true;
-    return m->pool.blocks + i;
-}
-
 /* How many blocks it takes to move a sequence's tables: out to the host, or in again. */
 static uint32_t blocks_to_move(const manager *m, const sequence *q, bool out)
 {
@@ -421,21 +492,26 @@ static uint32_t blocks_to_move(const manager *m, const sequence *q, bool out)
 
 /* Another block in place of each that holds tokens which the sequence needs, and none in place of the others. A table
  * that comes in again gets blocks for tokens that are not written, too. Nobody will find these blocks. */
-static void move(manager *m, sequence *q, bool out, kvg_manager_table *table)
+static void move(manager *m, sequence *q, bool out, kvg_manager_table *first)
 {
+    kvg_manager_table *table = first;
     for (uint32_t g = 0; g < m->pool.group_count; g++, table = table->next) {
         const kvg_manager_group *group = &m->pool.groups[g];
         part *of = &q->parts[g];
         const uint32_t passed = blocks_passed(group, q->written), filled = blocks_for(group, q->written);
         for (uint32_t i = of->entries; i-- > 0;) {
             const bool is_needed = i >= passed && (i < filled || !out);
-            const kvg_manager_copy copy = {of->table[i], !is_needed ? PASSED : out ? take_host(m) : take(m, g)};
+            const kvg_manager_copy copy = {of->table[i], is_needed ? take(m, g, out, table) : PASSED};
             if (is_needed && i < filled) table->copies[table->copy_count++] = copy;
-            let_go(m, copy.from);
-            of->table[i] = table->blocks[i] = copy.to;
+            table->blocks[i] = copy.to;
         }
-        of->known = UINT32_MAX;
         table->count = of->entries;
+    }
+    for (uint32_t g = 0; g < m->pool.group_count; g++, first = first->next) {
+        part *of = &q->parts[g];
+        for (uint32_t i = of->entries; i-- > 0;) let_go(m, of->table[i]);
+        memcpy(of->table, first->blocks, of->entries * sizeof *of->table);
+        of->known = UINT32_MAX;
     }
 }
 
@@ -443,9 +519,7 @@ static kvg_status swap_out(void *self, uint64_t id, kvg_manager_table *table)
 {
     manager *m = self;
     sequence *q = find(m, id);
-    uint32_t available = 0;
-    for (uint32_t i = 0; i < m->pool.host_blocks; i++) available += !m->host[i];
-    if (available < blocks_to_move(m, q, true)) return KVG_ERR_EXHAUSTED;
+    if (count_available(m, true) < blocks_to_move(m, q, true)) return KVG_ERR_EXHAUSTED;
     move(m, q, true, table);
     return KVG_OK;
 }
@@ -454,14 +528,14 @@ static kvg_status swap_in(void *self, uint64_t id, kvg_manager_table *table)
 {
     manager *m = self;
     sequence *q = find(m, id);
-    if (count_available(m) < blocks_to_move(m, q, false)) return KVG_ERR_EXHAUSTED;
+    if (count_available(m, false) < blocks_to_move(m, q, false)) return KVG_ERR_EXHAUSTED;
     move(m, q, false, table);
     return KVG_OK;
 }
 
 static kvg_status available(void *self, uint32_t *blocks)
 {
-    *blocks = count_available(self);
+    *blocks = count_available(self, false);
     return KVG_OK;
 }
 
@@ -479,7 +553,7 @@ KVG_PLUGIN_EXPORT const kvg_manager *kvg_manager_export(void)
         .release = release,
         .available = available,
         .fork = fork_sequence,
-        .claims = KVG_MANAGER_WINDOWS | KVG_MANAGER_GROUPS | KVG_MANAGER_MEMORY | KVG_MANAGER_SWAP,
+        .claims = CLAIMS,
         .swap_out = swap_out,
         .swap_in = swap_in,
     };

@@ -302,6 +302,24 @@ static kvg_status on_copy(kvg_audit *a)
     return KVG_OK;
 }
 
+static kvg_status on_offload(kvg_audit *a)
+{
+    const int64_t from = value_of(a, KVG_AUDIT_FIELD_FROM)->number, to = value_of(a, KVG_AUDIT_FIELD_TO)->number;
+    if (!in_pool(a, from) || !in_pool(a, to)) return KVG_OK;
+    const uint32_t source = (uint32_t)from, target = (uint32_t)to;
+    if (!is_of_host(a, target)) {
+        broke(a, KVG_AUDIT_OFFLOAD, to, "it is not of the host");
+    } else if (a->blocks[target].holders) {
+        broke_state(a, KVG_AUDIT_OFFLOAD, target);
+    } else if (!a->blocks[source].stored) {
+        broke_state(a, KVG_AUDIT_OFFLOAD, source);
+    } else {
+        pool_become(a, target, 0, a->blocks[source].stored);
+        memmove(pool_written(a, target), pool_written(a, source), a->words * sizeof a->written[0]);
+    }
+    return KVG_OK;
+}
+
 static kvg_status on_read(kvg_audit *a)
 {
     const uint32_t owner = event_sequence(a);

@@ -341,7 +341,7 @@ static kvg_status play_one(play *p)
     if (what == 4) return release(p, which);
     if (what == 5) return count(p);
     if (what == 6) return fork_one(p, which);
-    if (what == 7 && p->pool.host_blocks) return swap_out(p, which);
+    if (what == 7 && p->pool.host_blocks && p->manager.claims & KVG_MANAGER_SWAP) return swap_out(p, which);
     if (what == 8 && p->paused_count) return swap_in(p);
     return p->live[which].written < p->live[which].count ? step(p, which) : grow(p, which);
 }
@@ -429,7 +429,7 @@ static kvg_status play_library(play *p)
     while (pool_guest_asks(p, CALL_LOAD, 0))
         s = pool_guest_answered(p, kvg_guest_library_open(p->run->library, &p->manager));
     if (!s && !make_own(p)) s = kvg_fail(KVG_ERR_MEMORY, "no memory for a run");
-    p->result.is_skipped = !s && (kvg_guest_pool_claims(&p->pool) & ~p->manager.claims);
+    p->result.is_skipped = !s && !kvg_guest_pool_is_claimed(&p->pool, p->manager.claims);
     if (s || p->result.is_skipped) return s;
     while (p->run->bytes && pool_guest_asks(p, CALL_BYTES, 0)) {
         s = pool_guest_bytes_open(p->run->bytes, &p->pool, most_tokens(p), p->run->seed, &p->bytes);

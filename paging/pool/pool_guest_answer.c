@@ -78,10 +78,64 @@ static bool is_given_up(const pool_guest_part *part, const kvg_manager_table *t,
     return t->blocks[i] == KVG_MANAGER_NO_BLOCK && part->table[i] != KVG_MANAGER_NO_BLOCK;
 }
 
+static bool is_of_host(const pool_guest_play *p, uint32_t block)
+{
+    return block >= p->pool.blocks && block < kvg_guest_pool_all(&p->pool);
+}
+
+/* Whether a copy keeps a block in the host, and no sequence holds that one. */
+static bool is_offload(const pool_guest_play *p, kvg_manager_copy c)
+{
+    return p->call != CALL_SWAP_OUT && is_of_host(p, c.to);
+}
+
+/* Those of an answer come first, because the blocks may be given out by the same answer. */
+static void offload_blocks(pool_guest_play *p)
+{
+    for (uint32_t g = 0; g < p->pool.group_count; g++) {
+        const kvg_manager_table *t = &p->answer[g];
+        for (uint32_t i = 0; i < t->copy_count; i++) {
+            if (!is_offload(p, t->copies[i])) continue;
+            pool_guest_log_copy(&p->log, NULL, t->copies[i]);
+            if (p->bytes) pool_guest_bytes_copy(p->bytes, t->copies[i]);
+        }
+    }
+}
+
+static void copy_block(pool_guest_play *p, const sequence *q, kvg_manager_copy c)
+{
+    pool_guest_log_copy(&p->log, q, c);
+    if (p->bytes) pool_guest_bytes_copy(p->bytes, c);
+}
+
+/* Those of `admit` come later, one by one. */
 static void copy_blocks(pool_guest_play *p, const sequence *q, const kvg_manager_table *t)
 {
-    pool_guest_log_copies(&p->log, q, t);
-    if (p->bytes) pool_guest_bytes_copy(p->bytes, t);
+    for (uint32_t i = 0; i < t->copy_count; i++) {
+        const bool loads = p->call == CALL_ADMIT && is_of_host(p, t->copies[i].from);
+        if (!loads && !is_offload(p, t->copies[i])) copy_block(p, q, t->copies[i]);
+    }
+}
+
+/* The block of the host that a block is loaded from; the block itself if it is not loaded. */
+static uint32_t find_source(const pool_guest_play *p, const kvg_manager_table *t, uint32_t block)
+{
+    for (uint32_t i = 0; i < t->copy_count; i++) {
+        if (t->copies[i].to == block && is_of_host(p, t->copies[i].from)) return t->copies[i].from;
+    }
+    return block;
+}
+
+/* Entry i of a table is one of the host, which was found. It is loaded into `block`. */
+static void load_block(pool_guest_play *p, sequence *q, uint32_t i, uint32_t block)
+{
+    uint32_t *entry = &q->parts[p->log.group].table[i];
+    const kvg_manager_copy c = {*entry, block};
+    pool_guest_log_blocks(&p->log, "allocate", q, &c.to, 1);
+    copy_block(p, q, c);
+    pool_guest_log_blocks(&p->log, "free", q, &c.from, 1);
+    *entry = block;
+    pool_guest_log_store(&p->log, q, i);
 }
 
 /* Takes what an answer says of the blocks that a table had. What a window has passed may be given out at once; a block
@@ -111,7 +165,11 @@ static void take_table(pool_guest_play *p, sequence *q, uint32_t g)
     p->log.group = g;
     replace_blocks(p, q, part, t);
     part->entries = t->count;
+    for (uint32_t i = 0; i < found; i++) part->table[i] = find_source(p, t, part->table[i]);
     pool_guest_log_hit(&p->log, q, found);
+    for (uint32_t i = 0; i < found; i++) {
+        if (is_of_host(p, part->table[i])) load_block(p, q, i, t->blocks[i]);
+    }
     pool_guest_log_blocks(&p->log, "allocate", q, part->table + before + found, part->entries - before - found);
 }
 
@@ -143,6 +201,7 @@ kvg_status pool_guest_take_answer(pool_guest_play *p, const sequence *parent, se
         q->parts[g].entries = from->entries;
     }
     for (uint32_t g = 0; g < groups && !s; g++) s = check_table(p, q, g);
+    if (!s) offload_blocks(p);
     for (uint32_t g = 0; g < groups && !s; g++) {
         if (parent) take_fork(p, &parent->parts[g], q, g);
         else take_table(p, q, g);
@@ -184,6 +243,7 @@ kvg_status pool_guest_take_swap(pool_guest_play *p, sequence *q)
         for (uint32_t i = 0; i < t->count && !s; i++)
             s = check_swapped(p, t, i, passed, filled, q->parts[g].table[i]);
     }
+    if (!s) offload_blocks(p);
     for (p->log.group = 0; p->log.group < p->pool.group_count && !s; p->log.group++) {
         pool_guest_part *part = &q->parts[p->log.group];
         const uint32_t full = q->written / p->pool.groups[p->log.group].block_tokens;

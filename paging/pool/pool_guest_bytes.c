@@ -213,20 +213,16 @@ kvg_status pool_guest_bytes_write(pool_guest_bytes *b, pool_guest_sequence *q, u
     return s;
 }
 
-void pool_guest_bytes_copy(pool_guest_bytes *b, const kvg_manager_table *t)
+void pool_guest_bytes_copy(pool_guest_bytes *b, kvg_manager_copy c)
 {
     const uint32_t blocks = kvg_guest_pool_all(b->pool);
-    for (uint32_t i = 0; i < t->copy_count; i++) {
-        const kvg_manager_copy c = t->copies[i];
-        if (c.from >= blocks || c.to >= blocks || c.from == c.to) continue;
-        for (int k = 0; k < POOLS; k++) {
-            uint8_t *bytes = b->shared.bytes[k];
-            if (b->page[k]) memcpy(bytes + c.to * b->page[k], bytes + c.from * b->page[k], b->page[k]);
-        }
-        memcpy(b->writers + (size_t)c.to * b->slots, b->writers + (size_t)c.from * b->slots,
-               b->slots * sizeof *b->writers);
-        b->groups[c.to] = b->groups[c.from];
+    if (c.from >= blocks || c.to >= blocks || c.from == c.to) return;
+    for (int k = 0; k < POOLS; k++) {
+        uint8_t *bytes = b->shared.bytes[k];
+        if (b->page[k]) memcpy(bytes + c.to * b->page[k], bytes + c.from * b->page[k], b->page[k]);
     }
+    memcpy(b->writers + (size_t)c.to * b->slots, b->writers + (size_t)c.from * b->slots, b->slots * sizeof *b->writers);
+    b->groups[c.to] = b->groups[c.from];
 }
 
 /* Token `token` of the sequence reads otherwise than by itself. */

@@ -19,8 +19,8 @@ kvg_status pool_guest_bytes_open(const kvg_guest_bytes *of, const kvg_manager_po
 kvg_status pool_guest_bytes_write(pool_guest_bytes *b, pool_guest_sequence *q, uint32_t group, uint32_t to,
                                   uint64_t operation) KVG_CHECKED;
 
-/* Copies blocks, all of their bytes, in the order of the answer. */
-void pool_guest_bytes_copy(pool_guest_bytes *b, const kvg_manager_table *t);
+/* Copies all bytes of a block. */
+void pool_guest_bytes_copy(pool_guest_bytes *b, kvg_manager_copy c);
 
 /* Reads the sequence's written tokens from block `first` of the group on, and adds to *read how many were compared.
  * KVG_ERR_INVALID says which token reads otherwise than by itself, and which operation wrote last where it lies. */

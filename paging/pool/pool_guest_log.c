@@ -163,15 +163,13 @@ void pool_guest_log_hit(pool_guest_log *log, pool_guest_sequence *q, uint32_t co
     put_text(log, "}\n");
 }
 
-void pool_guest_log_copies(pool_guest_log *log, const pool_guest_sequence *q, const kvg_manager_table *t)
+void pool_guest_log_copy(pool_guest_log *log, const pool_guest_sequence *q, kvg_manager_copy c)
 {
-    for (uint32_t i = 0; i < t->copy_count; i++) {
-        put_text(log, "{\"event\": \"copy\"");
-        put_sequence(log, q);
-        put_number(log, ", \"from\": ", t->copies[i].from);
-        put_number(log, ", \"to\": ", t->copies[i].to);
-        put_text(log, "}\n");
-    }
+    put_text(log, q ? "{\"event\": \"copy\"" : "{\"event\": \"offload\"");
+    if (q) put_sequence(log, q);
+    put_number(log, ", \"from\": ", c.from);
+    put_number(log, ", \"to\": ", c.to);
+    put_text(log, "}\n");
 }
 
 void pool_guest_log_store(pool_guest_log *log, pool_guest_sequence *q, uint32_t i)

@@ -44,7 +44,7 @@ void pool_guest_log_head(pool_guest_log *log);
 void pool_guest_log_blocks(pool_guest_log *log, const char *event, const pool_guest_sequence *q, const uint32_t *blocks,
                            uint32_t count);
 void pool_guest_log_hit(pool_guest_log *log, pool_guest_sequence *q, uint32_t count); /* its first blocks */
-void pool_guest_log_copies(pool_guest_log *log, const pool_guest_sequence *q, const kvg_manager_table *t);
+void pool_guest_log_copy(pool_guest_log *log, const pool_guest_sequence *q, kvg_manager_copy c); /* NULL: `offload` */
 void pool_guest_log_write(pool_guest_log *log, const pool_guest_sequence *q, uint32_t to); /* from q->written on */
 void pool_guest_log_store(pool_guest_log *log, pool_guest_sequence *q, uint32_t i);
 void pool_guest_log_available(pool_guest_log *log, uint32_t blocks);

@@ -1,7 +1,5 @@
 #include "paging/pool/pool_guest_pool.h"
 
-#include <stdbool.h>
-
 #include "core/status.h"
 
 enum { MOST_BLOCKS = 1 << 24, MOST_TOKENS = 1 << 16 };
@@ -42,13 +40,15 @@ kvg_status kvg_guest_pool_read(const char *text, kvg_manager_pool *pool, kvg_man
     return KVG_OK;
 }
 
-uint32_t kvg_guest_pool_claims(const kvg_manager_pool *pool)
+bool kvg_guest_pool_is_claimed(const kvg_manager_pool *pool, uint32_t claims)
 {
-    uint32_t claims = (pool->group_count > 1 ? KVG_MANAGER_GROUPS : 0) | (pool->host_blocks ? KVG_MANAGER_SWAP : 0);
+    const bool takes_host = claims & (KVG_MANAGER_SWAP | KVG_MANAGER_HOST_CACHE);
+    if (pool->host_blocks && !takes_host) return false;
+    if (pool->group_count > 1 && !(claims & KVG_MANAGER_GROUPS)) return false;
     for (uint32_t g = 0; g < pool->group_count; g++) {
-        if (pool->groups[g].window) claims |= KVG_MANAGER_WINDOWS;
+        if (pool->groups[g].window && !(claims & KVG_MANAGER_WINDOWS)) return false;
     }
-    return claims;
+    return true;
 }
 
 uint32_t kvg_guest_pool_all(const kvg_manager_pool *pool)

@@ -3,6 +3,8 @@
 #ifndef KVG_PAGING_POOL_POOL_GUEST_POOL_H
 #define KVG_PAGING_POOL_POOL_GUEST_POOL_H
 
+#include <stdbool.h>
+
 #include "paging/paging_plugin.h"
 
 enum { KVG_GUEST_GROUPS = 3 }; /* at most */
@@ -12,8 +14,8 @@ enum { KVG_GUEST_GROUPS = 3 }; /* at most */
 kvg_status kvg_guest_pool_read(const char *text, kvg_manager_pool *pool, kvg_manager_group groups[KVG_GUEST_GROUPS])
     KVG_CHECKED;
 
-/* The claims of a manager that a pool needs: KVG_MANAGER_*. */
-uint32_t kvg_guest_pool_claims(const kvg_manager_pool *pool);
+/* Whether a manager with these claims (KVG_MANAGER_*) takes the pool. */
+bool kvg_guest_pool_is_claimed(const kvg_manager_pool *pool, uint32_t claims);
 
 /* How many blocks there are, with those of the host. */
 uint32_t kvg_guest_pool_all(const kvg_manager_pool *pool);

@@ -12,12 +12,14 @@ class PoolLog:
     """A log file, which begins with its head. Each event is a line that is written at once, so that a crash tears one
     line at most. The lists of blocks stand in the order of the tokens. An argument that is None is not in the event."""
 
-    def __init__(self, path: str, blocks: int, block_tokens: int, *, engine: str | None = None, **promises: bool):
+    def __init__(self, path: str, blocks: int, block_tokens: int, *, engine: str | None = None,
+                 host_blocks: int | None = None, **promises: bool):
         """`promises`: the flags of the head (docs/spec/paging.md section 7), such as evicts_on_allocate=True."""
         self.events = 0
         self._file = open(path, "w", buffering=1, encoding="utf-8")
         head: dict[str, Any] = {"kvgold_pool_log": 1, "blocks": blocks, "block_tokens": block_tokens, **promises}
-        self._write(head if engine is None else {**head, "engine": engine})
+        others = {"engine": engine, "host_blocks": host_blocks}
+        self._write({**head, **{key: value for key, value in others.items() if value is not None}})
 
     def __enter__(self) -> PoolLog:
         return self
@@ -54,6 +56,10 @@ class PoolLog:
 
     def copy(self, sequence: Name, source: int, target: int) -> None:
         self._event("copy", sequence=sequence, **{"from": source, "to": target})
+
+    def offload(self, source: int, target: int) -> None:
+        """`target` is of the host: its ids follow those of the pool."""
+        self._event("offload", **{"from": source, "to": target})
 
     def read(self, sequence: Name, blocks: Iterable[int]) -> None:
         self._event("read", sequence=sequence, blocks=list(blocks))

@@ -199,22 +199,24 @@ def test_planted_faults_break_rules(tmp_path, make, rule):
 
 def test_all_events_are_known(tmp_path):
     path = str(tmp_path / "log.jsonl")
-    with PoolLog(path, 4, 2, engine="mine", evicts_on_allocate=False) as log:
+    with PoolLog(path, 4, 2, engine="mine", host_blocks=2, evicts_on_allocate=False) as log:
         log.allocate("a", [0])
         log.write("a", 0, 0, 2)
         log.store(0, "h", salt="s", tokens=[1, 2])
         log.hit("b", [0], hashes=["h"], salt="s", tokens=[1, 2])
         log.allocate("b", [1])
         log.copy("b", 0, 1)
+        log.write("b", 1, 1, 1)
         log.read("b", [0, 1])
+        log.offload(0, 5)
         log.store(1, "i", parent="h")
         log.forget([1])
         log.free("a", [0])
         log.free("b")
-        log.evict([0])
+        log.evict([0, 5])
         log.clear()
         log.counts(free=4, cached=0, held=0, available=4)
         log.end()
-    assert log.events == 15
+    assert log.events == 17
     text, rules = audit(path)
-    assert "15 events" in text and not rules, text
+    assert "17 events" in text and not rules, text

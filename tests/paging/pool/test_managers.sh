@@ -38,23 +38,23 @@ expect "a manager without windows is right" 0 "on 5 pools" "$kvgold" pool check 
 mistake "a block outside the pool" ": A1: " -e 's/table->count = of->entries;/table->blocks[0] += m->pool.blocks; &/'
 mistake "a block twice in a table" ": A2: " -e 's/table->count = of->entries;/table->blocks[of->entries - 1] = *table->blocks; &/'
 mistake "a block that is held" ": A3: " -e 's/table->count = of->entries;/*table->blocks = 0; &/'
-mistake "the ids of a large pool are cut" ": A" -e 's/(of->table\[of->entries\+\+\] = take\(m, g\));/\1 \& 4095;/'
+mistake "the ids of a large pool are cut" ": A" -e 's/= (take\(m, g, false, table\));/= \1 \& 4095;/'
 mistake "hits are not held" ": A25: " -e 's/m->blocks\[of->table\[i\]\].users\+\+;/(void)i;/'
 mistake "a shared block is freed by the first" ": A3: " \
-    -e 's/else if \(--m->blocks\[id\].users == 0\)/else if (!(m->blocks[id].users = 0))/'
-mistake "a block that was given away stays known" ": A5: " -e 's/oldest->known = false;//'
+    -e 's/--m->blocks\[id\].users == 0/!(m->blocks[id].users = 0)/'
+mistake "a block that was given away stays known" ": A5: " -e 's/^    b->known = false;//'
 mistake "one block more is found" ": A5: " -e 's/= found;/= found + (found + 2 * m->pool.block_tokens < q->count) * m->pool.block_tokens;/'
-mistake "another block is found" ": A5: " -e 's/= \(uint32_t\)before;/= (uint32_t)before ^ 1;/'
+mistake "another block is found" ": A5: " -e 's/= \(uint32_t\)found;/= (uint32_t)found ^ 1;/'
 mistake "blocks are known before they are written" ": A5: " -e 's/of->known < count \/ m/of->known < q->count \/ m/'
 mistake "the salt is forgotten" ": A7: " -e 's/b->salt == salt && //'
 mistake "a weak hash decides" ": A7: " -e 's/memcmp\(b->tokens, tokens.*/true;/' \
     -e 's/hash = \(hash \^ \(uint32_t\)tokens\[i\]\).*/hash = (hash + (uint32_t)tokens[i]) % 64;/'
 mistake "the tokens before a block are forgotten" ": A7: " -e 's/(hash_of\(.*, size, ).*\);/\10);/' \
-    -e 's/ && b->before == before && *$/ \&\&/; s/\(before == NONE .*\) &&/1 \&\&/'
+    -e 's/ && b->before == before && *$/ \&\&/'
 mistake "a block is lost" ": A25: " -e 's/(while \()of->entries > 0/\1of->entries > 1/'
-mistake "a counter drifts" ": A25: " -e 's/\*blocks = count_available\(self\)/& + (((manager *)self)->clock > 40)/'
+mistake "a counter drifts" ": A25: " -e 's/\*blocks = count_available\(self, false\)/& + (((manager *)self)->clock > 40)/'
 mistake "a failure keeps what it took" " blocks for " \
-    -e 's/if \(count_available\(m\) < needed.*/if (count_available(m) < needed) { if (count_available(m)) q->parts->table[q->parts->entries++] = take(m, 0); return KVG_ERR_EXHAUSTED; }/'
+    -e 's/if \(count_available\(m, false\) < needed.*/if (count_available(m, false) < needed) { if (count_available(m, false)) q->parts->table[q->parts->entries++] = take(m, 0, false, table); return KVG_ERR_EXHAUSTED; }/'
 mistake "a fork is not held" ": A25: " -e 's/if \(of->table\[of->entries\] != PASSED\).*//'
 mistake "a shared block is written in place" ": A14: " -e 's/&& m->blocks\[of->table\[of->entries - 1\]\].users > 1/\&\& 0/'
 mistake "a block is copied into itself" ": A17: " \
@@ -64,7 +64,7 @@ mistake "a fork gets other blocks" "fork of sequence" -e 's/= from->table\[of->e
 mistake "all tokens are found" "below them" -e 's/\(q->count - 1\) \/ size/q->count \/ size/'
 mistake "a block too many" "give 1" -e 's/\(tokens \+ group->block_tokens - 1\) \//(tokens + group->block_tokens) \//'
 mistake "a table is sorted" "in place of" -e 's/table->count = of->entries;/&\n    if (of->entries > 2) { *table->blocks = of->table[1]; table->blocks[1] = *of->table; }/'
-mistake "a pool is never full" "too few blocks" -e 's/(count_available\(m\) <) needed/\1= needed/'
+mistake "a pool is never full" "too few blocks" -e 's/(count_available\(m, false\) <) needed/\1= needed/'
 mistake "no sequence grows" "too few blocks" -e 's/^    if \(!set_tokens\(m, q, tokens, count\)\).*/    return KVG_ERR_EXHAUSTED;/'
 mistake "a call fails" "written of sequence" -e 's/for \(; of->known < count/if (m->clock > 9) return KVG_ERR_IO;\n    &/'
 
@@ -79,28 +79,34 @@ mistake "no block without a window" "no window has passed" -e 's/table->count = 
 mistake "a group finds more than others" "in group 0: give what all have" \
     -e 's/^(    for \(kvg_manager_table \*t = table); (.*)= found;/\1->next; \2= 0;\n    table->cached = found;/'
 mistake "a block of another group is found" ": A" -e 's/b->group == group && //' -e 's/m->pool.groups\[b->group\].block_tokens/1/'
-mistake "a group is not asked for room" ": A3: " -e 's/needed \+= (.*)/if (g == 0) needed += \1/' -e 's/^    oldest->users = 1;/    if (!oldest) oldest = m->blocks;\n&/'
+mistake "a group is not asked for room" ": A" -e 's/needed \+= (.*)/if (g == 0) needed += \1/' -e 's/^    return oldest;/    return oldest ? oldest : m->blocks;/'
 mistake "a group has no table" "gives 0 blocks for" -e 's/(g < m->pool.group_count; g\+\+), table = table->next\) \{/\1, table = table->next) {\n        if (g > 1) break;/'
 pool=12+8:4
-mistake "a block of the host is given twice" ": A2: " -e 's/^    m->host\[i\] = true;//'
+mistake "a block of the host is given twice" ": A2: " -e 's/^    b->users = 1;/    b->users = !of_host;/'
 mistake "a block of the host stays held" "too few blocks of the host" \
-    -e 's/if \(id >= m->pool.blocks\) m->host.*/if (id >= m->pool.blocks) return;/; s/^    else if \(--m->blocks/    if (--m->blocks/'
+    -e 's/if \(id != PASSED && --m/if (id < m->pool.blocks \&\& --m/'
 mistake "what goes to the host is not copied" "copy its tokens" \
     -e 's/if \(is_needed && i < filled\) table/if (is_needed \&\& i + out < filled) table/'
 mistake "what comes back is not copied" "swap_in of sequence" \
     -e 's/if \(is_needed && i < filled\) table/if (is_needed \&\& i < filled \&\& out) table/'
 mistake "a copy of another block comes back" "FAIL: pool" \
-    -e 's/const kvg_manager_copy copy = \{of->table\[i\],/const kvg_manager_copy copy = {of->table[!out \&\& i > passed ? i - 1 : i],/'
+    -e 's/copy = \{of->table\[i\], is_needed/copy = {of->table[!out \&\& i > passed ? i - 1 : i], is_needed/'
 mistake "the host's block is kept in a table" "give one of the pool" \
-    -e 's/: out \? take_host\(m\) : take\(m, g\)/: out ? take_host(m) : of->table[i] == PASSED ? take(m, g) : of->table[i]/'
+    -e 's/is_needed \? take/is_needed \&\& !out \&\& i < filled ? of->table[i] : is_needed ? take/'
 mistake "a swap forgets a block of the pool" ": A25: " \
-    -e 's/let_go\(m, copy.from\);/if (!out || i) let_go(m, copy.from);/'
-mistake "the host is never full" "FAIL: pool" -e 's/if \(available < blocks_to_move/if (available + 1 < blocks_to_move/'
+    -e 's/i-- > 0;\) let_go\(m, of->table\[i\]\)/i-- > out;) let_go(m, of->table[i])/'
+mistake "the host is never full" "FAIL: pool" -e 's/(count_available\(m, true\)) </\1 + 1 </'
 mistake "the host is always full" "too few blocks of the host" \
-    -e 's/if \(available < blocks_to_move.*/return KVG_ERR_EXHAUSTED;/'
+    -e 's/if \(count_available\(m, true\) <.*/return KVG_ERR_EXHAUSTED;/'
 mistake "a swapped sequence lacks a block" "the sequence needs one there" -e 's/\(i < filled \|\| !out\)/i < filled/'
 mistake "a copy is copied over" ": A28: " \
     -e 's/if \(is_needed && i < filled\) table.*/&\n            if (!out \&\& i > passed \&\& i < filled) table->copies[table->copy_count++] = (kvg_manager_copy){of->table[i - 1], copy.to};/'
+mistake "the host has what was not copied" ": A5: " -e '/become\(m, kept, b\)/,/table->copies/{/table->copies/d}'
+mistake "what the host has is not loaded" ": A5: " -e '/become\(m, &m->blocks\[copy.to\]/,/table->copies/{/table->copies/d}'
+mistake "the host keeps what is not known" ": A29: " -e 's/return b->known && b </return b </'
+mistake "a block of the host that is held is filled" ": A" -e 's/        if \(b->users\) continue;/        if (b->users \&\& !of_host) continue;/'
+mistake "a block of the host is filled and loaded at once" ": A7: " \
+    -e 's/if \(is_of_host\(m, table->blocks\[i\]\)\) let_go.*/(void)i;/' -e 's/^        of->table\[i\] = copy.to;/        let_go(m, copy.from);\n&/'
 unset pool
 mistake "a window's blocks go to the host" "no tokens are needed there" \
     -e 's/is_needed = i >= passed &&/is_needed = i + 1 >= passed \&\&/; s/ - blocks_passed\(group, q->written\);/;/'

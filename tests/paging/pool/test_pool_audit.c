@@ -29,10 +29,12 @@
 #define WRITE(sequence, block, first, count) \
     EVENT("write", OF(sequence) ",\"block\":" #block ",\"first\":" #first ",\"count\":" #count)
 #define COPY(sequence, from, to) EVENT("copy", OF(sequence) ",\"from\":" #from ",\"to\":" #to)
+#define OFFLOAD(from, to) EVENT("offload", ",\"from\":" #from ",\"to\":" #to)
 #define READ(sequence, list) EVENT("read", OF(sequence) BLOCKS(list))
 #define STORE(block, hash, more) EVENT("store", ",\"block\":" #block ",\"hash\":" #hash more)
 #define FULL(sequence, block) ALLOCATE(sequence, "[" #block "]") WRITE(sequence, block, 0, 2)
 #define END EVENT("end", "")
+#define STORED FULL("a", 0) STORE(0, 7, ",\"parent\":null,\"salt\":\"x\",\"tokens\":[1,2]")
 
 /* --- helpers --- */
 
@@ -109,6 +111,12 @@ static void test_managers_that_keep_and_that_do_not_pass(void **state)
     /* a window: the parent is gone */
     expect_good("{\"kvgold_pool_log\":1,\"blocks\":4,\"block_tokens\":2,\"window\":true}\n" FULL("a", 0) STORE(0, 1, "")
                 FULL("a", 1) FREE("a", "[0]") EVICT("[0]") STORE(1, 2, ",\"parent\":1") FREE_ALL("a") END);
+    /* out to the host and back, and a block that the host keeps and another sequence finds */
+    expect_good(HOST STORED ALLOCATE("a", "[5]") COPY("a", 0, 5) OFFLOAD(0, 4) FREE("a", "[0]") EVICT("[0]")
+                ALLOCATE("a", "[1]") COPY("a", 5, 1) FREE("a", "[5]") STORE(1, 7, "")
+                HIT("b", "[4]", ",\"hashes\":[7],\"salt\":\"x\",\"tokens\":[1,2]") ALLOCATE("b", "[2]") COPY("b", 4, 2)
+                FREE("b", "[4]") READ("b", "[2]") EVENT("counts", ",\"free\":2,\"cached\":0,\"held\":2") FREE_ALL("a")
+                FREE_ALL("b") END);
     /* two blocks of one content, and hashes alone */
     expect_good(HEAD FULL("a", 0) STORE(0, 1, ",\"salt\":\"x\"") FULL("b", 1) STORE(1, 1, ",\"salt\":\"x\"")
                 FREE_ALL("a") EVICT("[0]") HIT("c", "[1]", ",\"salt\":\"x\"") FREE_ALL("c") FREE_ALL("b") END);
@@ -139,8 +147,6 @@ static void test_shipped_logs(void **state)
 }
 
 /* --- rules --- */
-
-#define STORED FULL("a", 0) STORE(0, 7, ",\"parent\":null,\"salt\":\"x\",\"tokens\":[1,2]")
 
 /* Logs that break the rule alone, once each. */
 static const char *const breaking[KVG_AUDIT_RULES][4] = {
@@ -264,6 +270,11 @@ static const char *const breaking[KVG_AUDIT_RULES][4] = {
         HEAD STORED ALLOCATE("a", "[1]") COPY("a", 0, 1) STORE(1, 8, ""),
         HOST STORED ALLOCATE("a", "[4]") COPY("a", 0, 4) FREE("a", "[0]") ALLOCATE("a", "[1]") COPY("a", 4, 1)
             FREE("a", "[4]") STORE(1, 8, ""),
+    },
+    [KVG_AUDIT_OFFLOAD] = {
+        HOST STORED OFFLOAD(0, 3),
+        HOST FULL("a", 0) OFFLOAD(0, 4),
+        HOST STORED ALLOCATE("b", "[4]") OFFLOAD(0, 4),
     },
 };
 
