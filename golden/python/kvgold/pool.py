@@ -43,6 +43,7 @@ SMALL_POOLS: tuple[Pool, ...] = ((4, 1), (12, 4), (4, [Group(1, 2)]), (12, [Grou
 POOLS: tuple[Pool, ...] = (*SMALL_POOLS, (64, 16), (64, [Group(16, 40)]),
                            (96, [Group(16, 40), Group(8), Group(32, 70)]))
 MOST_LIVE, MOST_BLOCKS, PREFIXES, SALTS = 48, 12, 6, 3
+PREFIX_TOKENS = 50000  # those of prefixes are below
 ALL_HELD = "all rules held"  # of `kvgold pool audit`
 
 
@@ -105,6 +106,7 @@ class _Sequence:
     count: int
     written: int = 0
     tables: list[list[Any]] = field(default_factory=list)  # of each group
+    names: dict[int, list[str]] = field(default_factory=dict)  # of each group's full blocks, as far as they are known
 
 
 class _Broken(Exception):
@@ -149,13 +151,15 @@ class _Play:
         sizes = [group.block_tokens for group in self.groups]
         self.whole, self.largest = math.lcm(*sizes), max(sizes)
         self.most = min(sizes) * min(self.blocks // len(sizes), MOST_BLOCKS)
-        self.prefixes = [self._tokens() for _ in range(PREFIXES)]
+        self.prefixes = [[self.random.randrange(PREFIX_TOKENS) for _ in range(self.most)] for _ in range(PREFIXES)]
         self.live: list[_Sequence] = []
         self.preempted: _Sequence | None = None
         self.begun = 0
 
-    def _tokens(self) -> list[int]:
-        return [self.random.randrange(50000) for _ in range(self.most)]
+    def _own(self) -> range:
+        """The tokens of one more sequence, which no other one has."""
+        self.begun += 1
+        return range(PREFIX_TOKENS + self.begun * self.most, PREFIX_TOKENS + (self.begun + 1) * self.most)
 
     def run(self, operations: int) -> None:
         for _ in range(operations):
@@ -207,10 +211,8 @@ class _Play:
         shared = self.random.randint(0, self.most)
         cut = self.random.randint(0, 2 * shared)
         first, second = self.random.choice(self.prefixes), self.random.choice(self.prefixes)
-        own = self._tokens()
-        self.begun += 1
-        return _Sequence(self.begun, self.random.randrange(SALTS), (first[:cut] + second[cut:])[:shared] + own[shared:],
-                         self.random.randint(1, self.most))
+        tokens = [*(first[:cut] + second[cut:])[:shared], *self._own()[shared:]]
+        return _Sequence(self.begun, self.random.randrange(SALTS), tokens, self.random.randint(1, self.most))
 
     def admit(self) -> None:
         if len(self.live) == MOST_LIVE:
@@ -246,9 +248,8 @@ class _Play:
         if parent.written < parent.count or len(self.live) == MOST_LIVE:
             self.go_on(parent)
             return
-        self.begun += 1
-        child = _Sequence(self.begun, parent.salt, parent.tokens[:parent.count] + self._tokens(), parent.count,
-                          parent.count, [[] for _ in self.groups])
+        tokens = [*parent.tokens[:parent.count], *self._own()]
+        child = _Sequence(self.begun, parent.salt, tokens, parent.count, parent.count, [[] for _ in self.groups])
         call = f"fork of sequence {parent.id}"
         try:
             tables, copies = self.manager.fork(parent.id, child.id)
@@ -324,11 +325,11 @@ class _Play:
 
     def _names(self, sequence: _Sequence, g: int, count: int) -> list[str]:
         """Of the first blocks: blocks with one name hold the same tokens behind the same."""
-        names, digest, size = [], hashlib.sha256(b"%d.%d" % (sequence.salt, g)), self.groups[g].block_tokens
-        for i in range(count):
-            digest.update(repr(sequence.tokens[i * size:(i + 1) * size]).encode())
-            names.append(digest.hexdigest()[:16])
-        return names
+        names, size = sequence.names.setdefault(g, []), self.groups[g].block_tokens
+        for i in range(len(names), count):
+            before = names[-1] if names else (sequence.salt, g)
+            names.append(hashlib.sha256(repr((before, sequence.tokens[i * size:(i + 1) * size])).encode()).hexdigest()[:16])
+        return names[:count]
 
     def _store(self, sequence: _Sequence, g: int, which: Sequence[int]) -> None:
         names, size = self._names(sequence, g, max(which, default=-1) + 1), self.groups[g].block_tokens
