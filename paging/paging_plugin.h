@@ -8,16 +8,17 @@
  * A plug-in includes this header alone (C11, C++17 or later) and links nothing of kvgold.
  *
  * What runs. kvgold plays an engine: sequences arrive with tokens, many of which others have too, grow, and end. It
- * writes down what the manager answers as events of docs/spec/paging.md section 7, and judges these by the rules there.
- * So whatever the contract leaves to a manager (which free block, which victim, when to evict, whether to share) is its
- * choice. The manager runs in a process of its own. One thread calls it.
+ * writes down what the manager answers as events of docs/spec/paging.md section 7, and judges these by the rules
+ * there. So whatever the contract leaves to a manager (which free block, which victim, when to evict, whether to
+ * share) is its choice. The manager runs in a process of its own. One thread calls it.
  *
  * Words. A block holds block_tokens tokens. Block i of a sequence's table holds its tokens from i * block_tokens on. A
  * sequence holds the blocks of its table, until it is released. A block is available if no sequence holds it.
  *
  * Statuses. KVG_OK: done. KVG_ERR_EXHAUSTED, of the functions with a table: fewer blocks are available than the
- * sequence has not yet, and one for a copy in each group; of `swap_out`, of the host's blocks. Nothing has changed. Any
- * other status is a failure, which ends the check. So does a crash, and a call that takes longer than 10 s.
+ * sequence has not yet, and in `grow` one more in each group for a copy; of `swap_out`: fewer of the host's than its
+ * table gets. Nothing has changed. Any other status is a failure, which ends the check, but for KVG_ERR_UNIMPLEMENTED
+ * of `open` and KVG_ERR_MEMORY as below. So does a crash, and a call that takes longer than 10 s.
  *
  * Windows. If n tokens of a sequence are written, its next token sees those from n + 1 - window on, counted from 0. A
  * block whose tokens all stand before that one is passed. `grow` may give up blocks that are passed, by
@@ -26,25 +27,27 @@
  * blocks is right, too.
  *
  * Groups. The layers of a model can be of several kinds, such as layers with a window beside layers that see all
- * tokens. The layers of a kind are a group. Each group has all tokens of a sequence in blocks of its own, which hold as
- * many tokens as the group says. All groups take their blocks from the one pool. A call then answers with a table for
- * each group: `table` is that of group 0, and table->next that of the next one. A manager that claims no groups is
+ * tokens. The layers of a kind are a group. Each group has all tokens of a sequence in blocks of its own, which hold
+ * as many tokens as the group says. All groups take their blocks from the one pool. A call then answers with a table
+ * for each group: `table` is that of group 0, and table->next that of the next one. A manager that claims no groups is
  * asked for pools of one group alone, and its tables have no next.
  *
- * Swapping. A pool may have blocks in the host's memory, too: ids blocks to blocks + host_blocks - 1. Of a manager that
- * claims KVG_MANAGER_SWAP `swap_out` moves a sequence's written tokens there, and `swap_in` moves them back. In between
- * the sequence holds the host's blocks and no others, and is given to `swap_in` and `release` alone. Of the other
- * functions no table has a block of the host, and `available` does not count them.
+ * Swapping. A pool may have blocks in the host's memory, too: ids blocks to blocks + host_blocks - 1. Of a manager
+ * that claims KVG_MANAGER_SWAP `swap_out` moves a sequence's written tokens there, and `swap_in` moves them back, both
+ * into blocks that no sequence holds. In between the sequence holds the host's blocks and no others, and is given to
+ * `swap_in` and `release` alone. Of the other functions no table has a block of the host, and `available` does not
+ * count them.
  *
  * Caching in the host. A manager that claims KVG_MANAGER_HOST_CACHE may keep blocks in the host's memory before it
- * gives them to others: a copy from a block of the pool, whose tokens are written, into one of the host, which no
- * sequence holds, may stand in any answer but that of `swap_out`. kvgold does these copies first. `admit` may then find
- * tokens in blocks of the host, too: it counts them in `cached`, their entries are new blocks, and `copies` has the
- * pairs. No answer has copies both into a block of the host and from it.
+ * gives them to others: a copy from a block of the pool, all of whose tokens are written, into one of the host, which
+ * no sequence holds, may stand in any answer but that of `swap_out`. kvgold does these copies first. `admit` may then
+ * find tokens in blocks of the host, too, also in full ones of `swap_out`: it counts them in `cached`, their entries
+ * are new blocks, and `copies` of the group has the pairs. No answer has copies both into a block of the host and from
+ * it.
  *
  * Memory. A manager that claims KVG_MANAGER_MEMORY takes all its memory by pool->memory, which fails now and then. The
- * call may then answer KVG_ERR_MEMORY, and nothing has changed: kvgold asks the same again. After `close`, and after an
- * `open` that failed, all memory is given back.
+ * call may then answer KVG_ERR_MEMORY, and nothing has changed: kvgold asks the same again. After `close`, and after
+ * an `open` that failed, all memory is given back.
  *
  * Growth. New members are added at the end of the structs. struct_size says how many a plug-in has. A member that is 0
  * means the same as one that is left out. Any other change needs a new KVG_MANAGER_ABI. */
@@ -80,8 +83,9 @@ typedef struct kvg_manager_pool {
                                     * manager that claims KVG_MANAGER_WINDOWS */
     uint32_t group_count;          /* above 1 for a manager that claims KVG_MANAGER_GROUPS */
     const kvg_manager_group *groups; /* block_tokens and window of each; the first has those above */
-    const kvg_manager_memory *memory; /* valid until `close` has ended, as `groups` is */
-    uint32_t host_blocks;             /* above 0 for a manager that claims SWAP or HOST_CACHE */
+    const kvg_manager_memory *memory; /* valid until `close` has ended, as `groups` is. A kvgold whose struct_size is
+                                       * smaller lacks these two members */
+    uint32_t host_blocks;             /* above 0 only for a manager that claims SWAP or HOST_CACHE */
 } kvg_manager_pool;
 
 /* All of block `from` is copied into block `to`. */
@@ -96,8 +100,9 @@ typedef struct kvg_manager_table {
     uint32_t cached;  /* `admit` alone: its leading tokens that stand in blocks already, from sequences before: a
                        * multiple of block_tokens, below the number of its tokens; the same in the tables of all
                        * groups. kvgold will not write them */
-    kvg_manager_copy *copies; /* what kvgold copies before it writes and before the next call. Room for all blocks of
-                               * the pool and the host */
+    kvg_manager_copy *copies; /* what kvgold copies in this group before it writes and before the next call: into
+                               * entries of `blocks`, from what was there or in the host, and into the host's cache.
+                               * Room for all blocks of the pool and the host */
     uint32_t copy_count;      /* 0 before the call */
     struct kvg_manager_table *next; /* of the next group; NULL: there is none */
 } kvg_manager_table;

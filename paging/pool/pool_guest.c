@@ -404,10 +404,18 @@ static bool make_own(play *p)
     return true;
 }
 
+static kvg_status check_given_back(const play *p)
+{
+    if (p->memory.pieces == 0) return KVG_OK;
+    return pool_guest_broke(p, "leaves %" PRId64 " pieces of memory: give back all that pool->memory gave, also if "
+                            "`open` fails", p->memory.pieces);
+}
+
 static kvg_status open_manager(play *p)
 {
     kvg_status s = KVG_OK;
     while (pool_guest_asks(p, CALL_OPEN, 0)) s = pool_guest_answered(p, p->manager.open(&p->pool, &p->self));
+    if (s && p->memory.pieces) return check_given_back(p);
     p->result.is_skipped = s == KVG_ERR_UNIMPLEMENTED;
     return s ? pool_guest_failed(p, s) : KVG_OK;
 }
@@ -418,9 +426,7 @@ static kvg_status close_manager(play *p)
         p->manager.close(p->self);
         pool_guest_answered(p, KVG_OK);
     }
-    if (p->memory.pieces == 0) return KVG_OK;
-    return pool_guest_broke(p, "leaves %" PRId64 " pieces of memory: give back all that pool->memory gave, also if "
-                            "`open` fails", p->memory.pieces);
+    return check_given_back(p);
 }
 
 static kvg_status play_library(play *p)

@@ -54,6 +54,53 @@ static kvg_status check_size(const pool_guest_play *p, const sequence *q, uint32
     return KVG_OK;
 }
 
+static bool is_of_host(const pool_guest_play *p, uint32_t block)
+{
+    return block >= p->pool.blocks && block < kvg_guest_pool_all(&p->pool);
+}
+
+/* Whether a copy keeps a block in the host: `swap_out` moves a sequence there instead. */
+static bool is_offload(const pool_guest_play *p, kvg_manager_copy c)
+{
+    return p->call != CALL_SWAP_OUT && is_of_host(p, c.to);
+}
+
+/* The block of the host that a block is loaded from; the block itself if it is not loaded. */
+static uint32_t find_source(const pool_guest_play *p, const kvg_manager_table *t, uint32_t block)
+{
+    for (uint32_t i = 0; i < t->copy_count; i++) {
+        if (t->copies[i].to == block && is_of_host(p, t->copies[i].from)) return t->copies[i].from;
+    }
+    return block;
+}
+
+/* Whether a copy is to an entry of the sequence's table, from what it had there, or from the host if it is found. */
+static bool has_place(const pool_guest_play *p, const sequence *q, uint32_t g, kvg_manager_copy c)
+{
+    const kvg_manager_table *t = &p->answer[g];
+    const pool_guest_part *part = &q->parts[g];
+    const uint32_t found = t->cached / p->pool.groups[g].block_tokens;
+    const bool loads = is_of_host(p, c.from) && find_source(p, t, c.to) == c.from;
+    for (uint32_t i = 0; i < t->count; i++) {
+        const bool fits = i < part->entries ? part->table[i] == c.from : i < found && loads;
+        if (t->blocks[i] == c.to && fits) return true;
+    }
+    return false;
+}
+
+static kvg_status check_copies(const pool_guest_play *p, const sequence *q, uint32_t g)
+{
+    const kvg_manager_table *t = &p->answer[g];
+    for (uint32_t i = 0; i < t->copy_count; i++) {
+        const kvg_manager_copy c = t->copies[i];
+        const bool keeps = p->manager.claims & KVG_MANAGER_HOST_CACHE && c.from < p->pool.blocks;
+        if (is_offload(p, c) ? keeps : has_place(p, q, g, c)) continue;
+        return pool_guest_broke(p, "copies block %" PRIu32 " into %" PRIu32 ", which is not in its place in the table",
+                                c.from, c.to);
+    }
+    return KVG_OK;
+}
+
 /* `q` has the blocks that it had before. */
 static kvg_status check_table(const pool_guest_play *p, const sequence *q, uint32_t g)
 {
@@ -70,23 +117,12 @@ static kvg_status check_table(const pool_guest_play *p, const sequence *q, uint3
                                 "what all have", t->cached, g, p->answer->cached);
     for (uint32_t i = 0; i < t->count && !s; i++)
         s = check_entry(p, t, i, passed, i < q->parts[g].entries ? &q->parts[g].table[i] : NULL);
-    return s;
+    return s ? s : check_copies(p, q, g);
 }
 
 static bool is_given_up(const pool_guest_part *part, const kvg_manager_table *t, uint32_t i)
 {
     return t->blocks[i] == KVG_MANAGER_NO_BLOCK && part->table[i] != KVG_MANAGER_NO_BLOCK;
-}
-
-static bool is_of_host(const pool_guest_play *p, uint32_t block)
-{
-    return block >= p->pool.blocks && block < kvg_guest_pool_all(&p->pool);
-}
-
-/* Whether a copy keeps a block in the host, and no sequence holds that one. */
-static bool is_offload(const pool_guest_play *p, kvg_manager_copy c)
-{
-    return p->call != CALL_SWAP_OUT && is_of_host(p, c.to);
 }
 
 /* Those of an answer come first, because the blocks may be given out by the same answer. */
@@ -108,22 +144,13 @@ static void copy_block(pool_guest_play *p, const sequence *q, kvg_manager_copy c
     if (p->bytes) pool_guest_bytes_copy(p->bytes, c);
 }
 
-/* Those of `admit` come later, one by one. */
+/* What `admit` loads comes later, one by one. */
 static void copy_blocks(pool_guest_play *p, const sequence *q, const kvg_manager_table *t)
 {
     for (uint32_t i = 0; i < t->copy_count; i++) {
         const bool loads = p->call == CALL_ADMIT && is_of_host(p, t->copies[i].from);
         if (!loads && !is_offload(p, t->copies[i])) copy_block(p, q, t->copies[i]);
     }
-}
-
-/* The block of the host that a block is loaded from; the block itself if it is not loaded. */
-static uint32_t find_source(const pool_guest_play *p, const kvg_manager_table *t, uint32_t block)
-{
-    for (uint32_t i = 0; i < t->copy_count; i++) {
-        if (t->copies[i].to == block && is_of_host(p, t->copies[i].from)) return t->copies[i].from;
-    }
-    return block;
 }
 
 /* Entry i of a table is one of the host, which was found. It is loaded into `block`. */
@@ -138,13 +165,21 @@ static void load_block(pool_guest_play *p, sequence *q, uint32_t i, uint32_t blo
     pool_guest_log_store(&p->log, q, i);
 }
 
-/* Takes what an answer says of the blocks that a table had. What a window has passed may be given out at once; a block
- * that is replaced is given back when it was copied. */
+/* What a window has passed may be given out by the same answer, also to another group. */
+static void give_up_blocks(pool_guest_play *p, const sequence *q)
+{
+    for (p->log.group = 0; p->log.group < p->pool.group_count; p->log.group++) {
+        const pool_guest_part *part = &q->parts[p->log.group];
+        for (uint32_t i = 0; i < part->entries; i++) {
+            if (is_given_up(part, &p->answer[p->log.group], i))
+                pool_guest_log_blocks(&p->log, "free", q, &part->table[i], 1);
+        }
+    }
+}
+
+/* Takes what an answer says of the blocks that a table had. One that is replaced is given back when it was copied. */
 static void replace_blocks(pool_guest_play *p, const sequence *q, pool_guest_part *part, const kvg_manager_table *t)
 {
-    for (uint32_t i = 0; i < part->entries; i++) {
-        if (is_given_up(part, t, i)) pool_guest_log_blocks(&p->log, "free", q, &part->table[i], 1);
-    }
     for (uint32_t i = 0; i < part->entries; i++) {
         if (t->blocks[i] != part->table[i]) pool_guest_log_blocks(&p->log, "allocate", q, &t->blocks[i], 1);
     }
@@ -201,8 +236,10 @@ kvg_status pool_guest_take_answer(pool_guest_play *p, const sequence *parent, se
         q->parts[g].entries = from->entries;
     }
     for (uint32_t g = 0; g < groups && !s; g++) s = check_table(p, q, g);
-    if (!s) offload_blocks(p);
-    for (uint32_t g = 0; g < groups && !s; g++) {
+    if (s) return s;
+    offload_blocks(p);
+    if (!parent) give_up_blocks(p, q);
+    for (uint32_t g = 0; g < groups; g++) {
         if (parent) take_fork(p, &parent->parts[g], q, g);
         else take_table(p, q, g);
     }
@@ -242,13 +279,16 @@ kvg_status pool_guest_take_swap(pool_guest_play *p, sequence *q)
         s = check_size(p, q, g);
         for (uint32_t i = 0; i < t->count && !s; i++)
             s = check_swapped(p, t, i, passed, filled, q->parts[g].table[i]);
+        if (!s) s = check_copies(p, q, g);
     }
-    if (!s) offload_blocks(p);
-    for (p->log.group = 0; p->log.group < p->pool.group_count && !s; p->log.group++) {
+    if (s) return s;
+    offload_blocks(p);
+    give_up_blocks(p, q);
+    for (p->log.group = 0; p->log.group < p->pool.group_count; p->log.group++) {
         pool_guest_part *part = &q->parts[p->log.group];
         const uint32_t full = q->written / p->pool.groups[p->log.group].block_tokens;
         replace_blocks(p, q, part, &p->answer[p->log.group]);
-        for (uint32_t i = 0; i < full && p->call == CALL_SWAP_IN; i++) {
+        for (uint32_t i = 0; i < full; i++) {
             if (part->table[i] != KVG_MANAGER_NO_BLOCK) pool_guest_log_store(&p->log, q, i);
         }
     }

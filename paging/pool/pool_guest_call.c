@@ -40,7 +40,8 @@ static void choose_failure(pool_guest_play *p)
 {
     pool_guest_memory *memory = &p->memory;
     memory->taken = 0;
-    if (memory->failing || p->run->spares_memory || !(p->manager.claims & KVG_MANAGER_MEMORY)) return;
+    const bool may_fail = p->manager.claims & KVG_MANAGER_MEMORY && !p->run->spares_memory && p->call != CALL_BYTES;
+    if (memory->failing || !may_fail) return;
     memory->failing = p->call == CALL_OPEN || kvg_rng_below(p->run->seed, 2, p->asked++, 8) == 0;
 }
 

@@ -28,7 +28,7 @@ kvg_status kvg_guest_pool_read(const char *text, kvg_manager_pool *pool, kvg_man
     bool reads = read_number(&at, MOST_BLOCKS, &pool->blocks);
     if (reads && *at == '+') {
         at++;
-        reads = read_number(&at, MOST_BLOCKS, &pool->host_blocks);
+        reads = read_number(&at, MOST_BLOCKS - pool->blocks, &pool->host_blocks);
     }
     do reads = reads && pool->group_count < KVG_GUEST_GROUPS && read_group(&at, &groups[pool->group_count++]);
     while (reads && *at);

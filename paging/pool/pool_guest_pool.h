@@ -9,7 +9,7 @@
 
 enum { KVG_GUEST_GROUPS = 3 }; /* at most */
 
-/* KVG_ERR_INVALID: the text is no pool; of 1 to 2^24 blocks, as many of the host, and 1 to 2^16 tokens in one.
+/* KVG_ERR_INVALID: the text is no pool; of 1 to 2^24 blocks, with those of the host, and 1 to 2^16 tokens in one.
  * pool->groups is `groups`. */
 kvg_status kvg_guest_pool_read(const char *text, kvg_manager_pool *pool, kvg_manager_group groups[KVG_GUEST_GROUPS])
     KVG_CHECKED;

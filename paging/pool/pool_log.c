@@ -111,6 +111,7 @@ static kvg_status read_head(pool_reader *r, kvg_json object, kvg_audit_head *hea
     const int64_t version = v[KVG_AUDIT_FIELD_VERSION].number, blocks = v[KVG_AUDIT_FIELD_POOL_BLOCKS].number,
                   tokens = v[KVG_AUDIT_FIELD_BLOCK_TOKENS].number, host = v[KVG_AUDIT_FIELD_HOST_BLOCKS].number;
     if (version != 1) return kvg_json_fail(object, "version %" PRId64 " of the log: this kvgold reads 1", version);
+    if (host && !blocks) return kvg_json_fail(object, "blocks of the host behind no blocks: leave `host_blocks` out");
     if (blocks + host > KVG_AUDIT_MAX_BLOCKS || tokens < 1 || tokens > KVG_AUDIT_MAX_BLOCK_TOKENS) {
         return kvg_json_fail(object, "%" PRId64 " blocks of %" PRId64 " tokens: 0 to %d blocks of 1 to %d are possible",
                              blocks + host, tokens, KVG_AUDIT_MAX_BLOCKS, KVG_AUDIT_MAX_BLOCK_TOKENS);

@@ -48,8 +48,8 @@ ALL_HELD = "all rules held"  # of `kvgold pool audit`
 
 
 class Exhausted(Exception):
-    """Raised by `admit`, `grow` and `fork`: fewer blocks are available than the sequence has not yet, and, of a
-    manager that forks, one for a copy in each group. Nothing has changed."""
+    """Raised by `admit`, `grow` and `fork`: fewer blocks are available than the sequence has not yet, and in `grow` of a
+    manager that forks one more in each group for a copy. Nothing has changed."""
 
 
 class Manager(Protocol):
@@ -295,12 +295,12 @@ class _Play:
         for g, table in enumerate(tables):
             self._check(call, sequence, g, table, copied[g], before[g])
         sequence.tables = [list(table) for table in tables]
+        for g, (table, had) in enumerate(zip(sequence.tables, [] if parent else before)):
+            self._event(self.log.free, sequence, g, [old for old, new in zip(had, table) if new is None])
         for g, (table, pairs, had) in enumerate(zip(sequence.tables, copied, before)):
             size, entries = self.groups[g].block_tokens, list(zip(had, table))
             if parent:
                 self._event(self.log.hit, sequence, g, [new for old, new in entries if new == old], salt=sequence.salt)
-            else:
-                self._event(self.log.free, sequence, g, [old for old, new in entries if new is None])
             self._event(self.log.allocate, sequence, g, [new for old, new in entries if new != old])
             for source, target in pairs:
                 self.log.copy(self._name(sequence, g), source, target)
