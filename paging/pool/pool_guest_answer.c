@@ -125,23 +125,22 @@ static bool is_given_up(const pool_guest_part *part, const kvg_manager_table *t,
     return t->blocks[i] == KVG_MANAGER_NO_BLOCK && part->table[i] != KVG_MANAGER_NO_BLOCK;
 }
 
+/* `q`: NULL for an offload, which is no sequence's. */
+static void copy_block(pool_guest_play *p, const sequence *q, kvg_manager_copy c)
+{
+    pool_guest_log_copy(&p->log, q, c);
+    if (p->bytes) pool_guest_bytes_copy(p->bytes, c);
+}
+
 /* Those of an answer come first, because the blocks may be given out by the same answer. */
 static void offload_blocks(pool_guest_play *p)
 {
     for (uint32_t g = 0; g < p->pool.group_count; g++) {
         const kvg_manager_table *t = &p->answer[g];
         for (uint32_t i = 0; i < t->copy_count; i++) {
-            if (!is_offload(p, t->copies[i])) continue;
-            pool_guest_log_copy(&p->log, NULL, t->copies[i]);
-            if (p->bytes) pool_guest_bytes_copy(p->bytes, t->copies[i]);
+            if (is_offload(p, t->copies[i])) copy_block(p, NULL, t->copies[i]);
         }
     }
-}
-
-static void copy_block(pool_guest_play *p, const sequence *q, kvg_manager_copy c)
-{
-    pool_guest_log_copy(&p->log, q, c);
-    if (p->bytes) pool_guest_bytes_copy(p->bytes, c);
 }
 
 /* What `admit` loads comes later, one by one. */
@@ -243,7 +242,7 @@ kvg_status pool_guest_take_answer(pool_guest_play *p, const sequence *parent, se
         if (parent) take_fork(p, &parent->parts[g], q, g);
         else take_table(p, q, g);
     }
-    return s;
+    return KVG_OK;
 }
 
 /* --- swapping --- */
@@ -292,5 +291,5 @@ kvg_status pool_guest_take_swap(pool_guest_play *p, sequence *q)
             if (part->table[i] != KVG_MANAGER_NO_BLOCK) pool_guest_log_store(&p->log, q, i);
         }
     }
-    return s;
+    return KVG_OK;
 }

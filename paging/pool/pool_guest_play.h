@@ -30,8 +30,8 @@ typedef struct pool_guest_play {
     kvg_guest_result result;
     kvg_manager manager; /* what this kvgold knows of the library's, the rest 0 */
     void *self;
-    pool_guest_call call;      /* the last one, */
-    uint64_t whose;  /* of this sequence; 0: of none */
+    pool_guest_call call; /* the last one, */
+    uint64_t whose;       /* of this sequence; 0: of none */
     bool is_running;  /* it has not answered yet */
     bool is_answered; /* and is not to be repeated */
     pool_guest_memory memory;
@@ -45,7 +45,7 @@ typedef struct pool_guest_play {
     uint64_t begun, drawn, asked; /* sequences; numbers for them; calls */
     int32_t *tokens; /* that sequences share as prefixes, below PREFIX_TOKENS; most_tokens for each */
     kvg_manager_table answer[KVG_GUEST_GROUPS];
-    bool *is_held; /* by block: some pool_guest_sequence holds it */
+    bool *is_held; /* by block: some sequence holds it */
     pool_guest_bytes *bytes; /* NULL: ids alone are judged */
 } pool_guest_play;
 
