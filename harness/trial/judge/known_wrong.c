@@ -130,15 +130,19 @@ static void copy_answer(const kvg_tensor_set *from, kvg_tensor_set *to)
     }
 }
 
-/* Parts `from` to `to` - 1. */
-static void want_parts(pass *a, size_t from, size_t to)
+/* Parts `from` to `to` - 1; with a defect those of them that it may change. False: there are none. */
+static bool want_parts(pass *a, size_t from, size_t to, const kvg_defect *defect)
 {
     const kvg_question *q = a->truth->question;
     const uint32_t heads = q->c->problem.kv_heads;
+    bool any = false;
     for (size_t i = 0; i < (size_t)q->c->problem.attention.queries * heads; i++) {
-        const size_t place = a->parts.place[q->queries[i / heads].sequence * heads + i % heads];
-        a->parts.wanted[i] = place >= from && place < to;
+        const size_t part = q->queries[i / heads].sequence * heads + i % heads, place = a->parts.place[part];
+        const bool met = !defect || !defect->flash || a->kept.met[part] >> defect->flash & 1;
+        a->parts.wanted[i] = place >= from && place < to && met;
+        any = any || a->parts.wanted[i];
     }
+    return any;
 }
 
 /* The wanted rows of a defect's answer, in the place of what was there. `all`: every row is wanted, and the defect
@@ -168,7 +172,6 @@ static kvg_status go_on(pass *a, const kvg_defect *defect, measure *m)
     const kvg_question *q = a->truth->question;
     const kvg_wrong w = {.defect = defect, .sides = KVG_BOTH_SIDES};
     const bool at_once = kvg_wrong_changes_outputs(&w, 1, q->c->problem.op);
-    const double before = m->distance;
     bool enough = false;
     kvg_wrong_inputs inputs;
     kvg_status s = kvg_wrong_apply(&w, 1, &q->c->problem, q->in.tensors, &inputs);
@@ -177,16 +180,15 @@ static kvg_status go_on(pass *a, const kvg_defect *defect, measure *m)
     if (m->explains) copy_answer(a->answer, &a->guess);
     while (m->done < a->parts.count && !enough) {
         const size_t twice = m->done ? 2 * m->done : 1, to = at_once || twice > a->parts.count ? a->parts.count : twice;
-        want_parts(a, m->done, to);
-        s = add_rows(a, &w, at_once, &inputs);
+        if (want_parts(a, m->done, to, defect)) s = add_rows(a, &w, at_once, &inputs);
+        if (!s) s = kvg_separation_measure(&a->scene, defect, &a->wrong, a->parts.wanted, &m->distance);
         if (s) break;
-        m->done = to;
         if (m->explains) {
+            (void)want_parts(a, m->done, to, NULL);
             copy_rows(q, a->parts.wanted, &a->wrong, &a->guess);
             m->explains = a->judge->explains(a->truth, a->answer, &a->guess);
         }
-        m->distance = kvg_separation_join(before, kvg_separation_distance(&a->scene, defect, &a->wrong, a->by_bits),
-                                          a->by_bits);
+        m->done = to;
         enough = kvg_separation_rejects(a->by_bits, m->distance) && !m->explains;
     }
     m->explains = m->explains && !s && !(m->distance < 0) && !a->judge->is_right(a->truth, &a->wrong);
@@ -290,9 +292,9 @@ static kvg_status open_pass(const kvg_truth *t, const kvg_tensor_set *answer, pa
                   .by_bits = q->c->problem.profile != KVG_PROFILE_NONE};
     kvg_status s = kvg_answer_alloc(q, &out->blank);
     if (!s) s = kvg_answer_alloc(q, &out->wrong);
-    if (!s && out->judge->by_distance) s = kvg_separation_open(t, &out->scene);
     if (!s && out->judge->by_distance) s = open_parts(q, &out->parts);
     if (!s && out->judge->by_distance) s = kvg_flash_kept_open(&q->c->problem, &out->kept);
+    if (!s && out->judge->by_distance) s = kvg_separation_open(t, &out->kept, &out->scene);
     if (!s && out->judge->by_distance && answer) s = kvg_answer_alloc(q, &out->guess);
     return s;
 }

@@ -3,32 +3,57 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "harness/trial/judge/differences.h"
 #include "harness/trial/judge/judge_decode.h"
 
-static kvg_status open_fine(kvg_separation_scene *s, const kvg_flash *plain)
+static bool is_by_bits(const kvg_separation_scene *s)
 {
-    const size_t outputs = s->truth->outputs, rows = s->truth->rows;
-    kvg_arithmetic class = plain->class;
-    class.tile = plain->tile;
-    double *numbers = malloc(2 * (outputs + rows) * sizeof *numbers);
-    if (!numbers) return kvg_fail(KVG_ERR_MEMORY, "cannot hold %zu bounds", outputs + rows);
-    s->fine = (kvg_attention_answer){.out = numbers, .lse = numbers + outputs, .out_bound = numbers + outputs + rows,
-                                     .lse_bound = numbers + 2 * outputs + rows};
-    const kvg_question *data = s->truth->question;
-    return kvg_attention_spec(&data->c->problem, data->in.tensors, &class, &s->fine);
+    return s->truth->question->c->problem.profile != KVG_PROFILE_NONE;
 }
 
-kvg_status kvg_separation_open(const kvg_truth *truth, kvg_separation_scene *s)
+/* Rows are those of a query and KV head. */
+static size_t count_rows(const kvg_separation_scene *s)
+{
+    const kvg_problem *p = &s->truth->question->c->problem;
+    return (size_t)p->attention.queries * p->kv_heads;
+}
+
+static kvg_status open_fine(kvg_separation_scene *s)
+{
+    const size_t outputs = s->truth->outputs, rows = s->truth->rows;
+    double *numbers = malloc(2 * (outputs + rows) * sizeof *numbers);
+    s->known = calloc(2 * count_rows(s), sizeof *s->known);
+    s->asked = s->known + count_rows(s);
+    s->fine = (kvg_attention_answer){.out = numbers, .lse = numbers + outputs, .out_bound = numbers + outputs + rows,
+                                     .lse_bound = numbers + 2 * outputs + rows, .wanted = s->asked};
+    return numbers && s->known ? KVG_OK : kvg_fail(KVG_ERR_MEMORY, "cannot hold %zu bounds", outputs + rows);
+}
+
+/* Makes the fine bounds of the rows of `wanted` known. */
+static kvg_status know_fine(kvg_separation_scene *s, const bool *wanted)
+{
+    const kvg_question *data = s->truth->question;
+    kvg_flash plain;
+    kvg_flash_init(&data->c->problem, KVG_FLASH_RIGHT, &plain);
+    plain.class.tile = plain.tile;
+    for (size_t i = 0; i < count_rows(s); i++) {
+        s->asked[i] = (!wanted || wanted[i]) && !s->known[i];
+        s->known[i] |= s->asked[i];
+    }
+    return kvg_attention_spec(&data->c->problem, data->in.tensors, &plain.class, &s->fine);
+}
+
+kvg_status kvg_separation_open(const kvg_truth *truth, kvg_flash_kept *kept, kvg_separation_scene *s)
 {
     const kvg_question *data = truth->question;
     const kvg_problem *p = &data->c->problem;
     kvg_flash right;
     kvg_flash_init(p, KVG_FLASH_RIGHT, &right);
+    right.kept = kept;
     *s = (kvg_separation_scene){.truth = truth};
-    const bool by_bits = p->profile != KVG_PROFILE_NONE;
-    kvg_status status = by_bits ? KVG_OK : open_fine(s, &right);
+    kvg_status status = is_by_bits(s) ? KVG_OK : open_fine(s);
     if (!status) status = kvg_set_alloc(p, data->op->outputs, &s->plain);
     return status ? status : kvg_flash_run(p, data->in.tensors, &right, s->plain.tensors);
 }
@@ -36,37 +61,48 @@ kvg_status kvg_separation_open(const kvg_truth *truth, kvg_separation_scene *s)
 void kvg_separation_close(kvg_separation_scene *s)
 {
     free(s->fine.out);
+    free(s->known);
     kvg_set_free(&s->plain);
 }
 
 /* --- distances --- */
 
-static uint64_t changed_bits(const kvg_case *c, const kvg_tensor_set *a, const kvg_tensor_set *b)
+/* Bits that differ in the rows of `wanted`. */
+static uint64_t changed_bits(const kvg_separation_scene *s, size_t tensors, const kvg_tensor_set *a,
+                             const kvg_tensor_set *b, const bool *wanted)
 {
     uint64_t bits = 0;
-    for (size_t t = 0; t < kvg_case_asked(c); t++) {
-        const uint8_t *x = a->tensors[t].data, *y = b->tensors[t].data;
-        for (size_t i = 0; i < a->tensors[t].bytes; i++) {
-            for (unsigned left = x[i] ^ y[i]; left; left &= left - 1) bits++;
+    for (size_t t = 0; t < tensors; t++) {
+        const size_t rows = count_rows(s), bytes = rows ? a->tensors[t].bytes / rows : 0;
+        for (size_t row = 0; row < rows; row++) {
+            if (wanted && !wanted[row]) continue;
+            const uint8_t *x = (const uint8_t *)a->tensors[t].data + row * bytes;
+            const uint8_t *y = (const uint8_t *)b->tensors[t].data + row * bytes;
+            if (memcmp(x, y, bytes) == 0) continue;
+            for (size_t i = 0; i < bytes; i++) {
+                for (unsigned left = x[i] ^ y[i]; left; left &= left - 1) bits++;
+            }
         }
     }
     return bits;
 }
 
-/* Raises *distance to the largest |number - right| / bound of a tensor, over the numbers that lie further from the
- * exact ones than the roundings of f32 may take them. Most numbers are right, and need no division. */
-static void measure_numbers(const kvg_tensor *t, const double *exact, const double *fine, const double *right,
-                            const double *bound, double *distance)
+/* Raises *distance to the largest |number - right| / bound of numbers at .. at + count - 1 of a tensor, of those that
+ * lie further from the exact ones than the roundings of f32 may take them, which `fine` says. Above 1 the distance does
+ * not depend on `fine`, which is not read for a distance that began there. Most numbers are right, and need no
+ * division. */
+static void measure_numbers(const kvg_tensor *t, size_t at, size_t count, const double *exact, const double *fine,
+                            const double *right, const double *bound, double *distance)
 {
     enum { CHUNK = 256 };
     float numbers[CHUNK];
-    const size_t width = kvg_dtype_bytes(t->dtype), count = t->bytes / width;
-    for (size_t i = 0; i < count; i++) {
-        if (i % CHUNK == 0) {
-            const size_t left = count - i < CHUNK ? count - i : CHUNK;
+    const size_t width = kvg_dtype_bytes(t->dtype), end = at + count;
+    for (size_t i = at; i < end; i++) {
+        if ((i - at) % CHUNK == 0) {
+            const size_t left = end - i < CHUNK ? end - i : CHUNK;
             kvg_reference_load(t->dtype, (const uint8_t *)t->data + i * width, (uint32_t)left, numbers);
         }
-        const double x = numbers[i % CHUNK], off = fabs(x - right[i]);
+        const double x = numbers[(i - at) % CHUNK], off = fabs(x - right[i]);
         if (off <= *distance * bound[i] || !(bound[i] < INFINITY)) continue; /* no further; nothing is promised */
         if (off <= bound[i] && fabs(x - exact[i]) <= fine[i]) continue;
         const double ratio = kvg_attention_ratio(x, right[i], bound[i]);
@@ -75,12 +111,22 @@ static void measure_numbers(const kvg_tensor *t, const double *exact, const doub
     }
 }
 
-static double distance_from(const kvg_separation_scene *s, const kvg_tensor_set *wrong,
-                            const kvg_attention_answer *right)
+/* The largest distance of the rows of `wanted`, or `least`. */
+static double measure(const kvg_separation_scene *s, const kvg_tensor_set *wrong, const bool *wanted, double least)
 {
-    double distance = -1;
-    measure_numbers(&wrong->tensors[0], s->fine.out, s->fine.out_bound, right->out, right->out_bound, &distance);
-    measure_numbers(&wrong->tensors[1], s->fine.lse, s->fine.lse_bound, right->lse, right->lse_bound, &distance);
+    const kvg_truth *t = s->truth;
+    const kvg_attention_answer *rights[] = {&t->exact, t->probe.out ? &t->probe : NULL};
+    const size_t rows = count_rows(s), outputs = rows ? t->outputs / rows : 0, heads = rows ? t->rows / rows : 0;
+    double distance = least;
+    for (size_t row = 0; row < rows; row++) {
+        if (wanted && !wanted[row]) continue;
+        for (int i = 0; i < 2 && rights[i]; i++) {
+            measure_numbers(&wrong->tensors[0], row * outputs, outputs, s->fine.out, s->fine.out_bound, rights[i]->out,
+                            rights[i]->out_bound, &distance);
+            measure_numbers(&wrong->tensors[1], row * heads, heads, s->fine.lse, s->fine.lse_bound, rights[i]->lse,
+                            rights[i]->lse_bound, &distance);
+        }
+    }
     return distance;
 }
 
@@ -89,17 +135,21 @@ const kvg_tensor_set *kvg_separation_right(const kvg_separation_scene *s, const 
     return defect->flash ? &s->plain : &s->truth->expected;
 }
 
-double kvg_separation_distance(const kvg_separation_scene *s, const kvg_defect *defect, const kvg_tensor_set *wrong,
-                               bool by_bits)
+kvg_status kvg_separation_measure(kvg_separation_scene *s, const kvg_defect *defect, const kvg_tensor_set *wrong,
+                                  const bool *wanted, double *distance)
 {
-    if (by_bits) {
-        const uint64_t bits = changed_bits(s->truth->question->c, wrong, kvg_separation_right(s, defect));
-        return bits ? (double)bits : -1;
-    }
-    double distance = distance_from(s, wrong, &s->truth->exact);
-    const double probe = s->truth->probe.out ? distance_from(s, wrong, &s->truth->probe) : -1;
-    if (probe > distance) distance = probe;
-    return kvg_flash_only_rounds(defect->flash) && distance <= 1 ? -1 : distance; /* as its class may round */
+    const kvg_tensor_set *right = kvg_separation_right(s, defect);
+    const bool by_bits = is_by_bits(s);
+    const size_t tensors = by_bits ? kvg_case_asked(s->truth->question->c) : wrong->count;
+    const uint64_t bits = changed_bits(s, tensors, wrong, right, wanted);
+    if (bits && by_bits) *distance = fmax(*distance, 0) + (double)bits;
+    if (bits == 0 || by_bits) return KVG_OK;
+    const double beyond = measure(s, wrong, wanted, fmax(*distance, 1));
+    if (beyond > 1) *distance = beyond;
+    if (beyond > 1 || kvg_flash_only_rounds(defect->flash)) return KVG_OK; /* that may round as its class does */
+    const kvg_status status = know_fine(s, wanted);
+    if (!status) *distance = measure(s, wrong, wanted, *distance);
+    return status;
 }
 
 void kvg_separation_add(kvg_separation *s, const kvg_defect *defect, double distance)
@@ -110,11 +160,6 @@ void kvg_separation_add(kvg_separation *s, const kvg_defect *defect, double dist
         s->least = distance;
         s->nearest = defect;
     }
-}
-
-double kvg_separation_join(double distance, double other, bool by_bits)
-{
-    return by_bits && distance > 0 && other > 0 ? distance + other : fmax(distance, other);
 }
 
 bool kvg_separation_rejects(bool by_bits, double distance)

@@ -5,6 +5,7 @@
 
 #include "harness/trial/judge/truth.h"
 #include "harness/trial/wrong/defects.h"
+#include "harness/trial/wrong/flash_rows.h"
 
 enum { KVG_SEPARATION_TEXT = 256 };
 
@@ -20,28 +21,26 @@ typedef struct kvg_separation {
 /* What the wrong answers of one case are measured against. */
 typedef struct kvg_separation_scene {
     const kvg_truth *truth;
-    kvg_attention_answer fine; /* the exact answer once more, with the bounds of a kernel in f32 throughout; none
-                                * where the case is judged by bits */
+    kvg_attention_answer fine; /* the exact answer once more, with the bounds of a kernel in f32 throughout, where
+                                * `known` says so; none where the case is judged by bits */
+    bool *known, *asked;       /* [queries][Hkv] */
     kvg_tensor_set plain;      /* such a kernel's right answer: where the defects of flash.h start */
 } kvg_separation_scene;
 
-/* On failure, and at the end, kvg_separation_close. */
-kvg_status kvg_separation_open(const kvg_truth *truth, kvg_separation_scene *out) KVG_CHECKED;
+/* `kept` is filled. On failure, and at the end, kvg_separation_close. */
+kvg_status kvg_separation_open(const kvg_truth *truth, kvg_flash_kept *kept, kvg_separation_scene *out) KVG_CHECKED;
 void kvg_separation_close(kvg_separation_scene *scene);
 
 /* What the rows of a defect's answer are that it does not change: the reference's, or the plain kernel's. */
 const kvg_tensor_set *kvg_separation_right(const kvg_separation_scene *scene, const kvg_defect *defect);
 
-/* The distance of the answer of a defect: the largest |wrong - exact| / bound over out and lse, or how many bits it
- * changes; below 0: it changes nothing here. With right rows in the place of some of the answer's it is no larger. */
-double kvg_separation_distance(const kvg_separation_scene *scene, const kvg_defect *defect, const kvg_tensor_set *wrong,
-                               bool by_bits);
+/* Adds the rows of `wanted`, [queries][Hkv], to the distance of a defect's answer: the largest |wrong - exact| / bound
+ * over out and lse, or how many bits it changes; below 0, where *distance begins: it changes nothing. NULL: all rows. */
+kvg_status kvg_separation_measure(kvg_separation_scene *scene, const kvg_defect *defect, const kvg_tensor_set *wrong,
+                                  const bool *wanted, double *distance) KVG_CHECKED;
 
 /* Adds a distance to a separation that began empty (least +Inf). */
 void kvg_separation_add(kvg_separation *separation, const kvg_defect *defect, double distance);
-
-/* The distance of an answer whose rows were measured in two halves. */
-double kvg_separation_join(double distance, double other, bool by_bits);
 
 /* A distance at which the check says FAIL. */
 bool kvg_separation_rejects(bool by_bits, double distance);

@@ -80,6 +80,7 @@ typedef struct job {
     float scale;                        /* of scores, without log2 e */
     float p_total, p_max;               /* P_NORMALISED: the sum of weights, and their maximum */
     float columns[KVG_MAX_HEAD_DIM][MAX_TILE];
+    kvg_flash_set *met;
 } job;
 
 typedef struct state {
@@ -88,7 +89,7 @@ typedef struct state {
 
 static bool is(const job *j, kvg_flash_defect defect)
 {
-    return kvg_flash_has(j->f, defect);
+    return kvg_flash_meets(j->f, defect, j->met);
 }
 
 static float per_unit(const job *j)
@@ -103,10 +104,11 @@ static bool has_place(const job *j, int64_t k)
 
 static bool visible(const job *j, int64_t k)
 {
-    const int64_t window = j->p->attention.window, distance = j->position - k;
+    const int64_t window = j->p->attention.window, distance = j->position - k, beyond = distance - window;
     if (!has_place(j, k)) return false;
-    if (distance < is(j, KVG_FLASH_MASK_LESS) && !is(j, KVG_FLASH_MASK_BY_CHUNK)) return false;
-    return !window || distance < window + is(j, KVG_FLASH_WINDOW_LONG) - is(j, KVG_FLASH_WINDOW_SHORT);
+    if (distance <= 0 && (distance < 0 || is(j, KVG_FLASH_MASK_LESS)) && !is(j, KVG_FLASH_MASK_BY_CHUNK)) return false;
+    if (!window || beyond < -1 || beyond > 0) return !window || beyond < 0;
+    return beyond < is(j, KVG_FLASH_WINDOW_LONG) - is(j, KVG_FLASH_WINDOW_SHORT);
 }
 
 static float sum_of(const job *j, int64_t k)
@@ -150,14 +152,14 @@ static void sum_tile(const job *j, int64_t first, uint32_t n, float *sums)
 /* Base-2 score of a key from its sum of products; *seen: it counts. */
 static float score(const job *j, int64_t k, float sum, bool *seen)
 {
-    const float cap = is(j, KVG_FLASH_CAP_IGNORED) ? 0 : j->p->attention.softcap;
+    const float given = j->p->attention.softcap, cap = given > 0 && is(j, KVG_FLASH_CAP_IGNORED) ? 0 : given;
     const float log2e = is(j, KVG_FLASH_NO_LOG2E) ? 1 : LOG2E;
     *seen = visible(j, k);
-    if (is(j, KVG_FLASH_TAIL_UNMASKED) && k >= j->length) {
+    if (k >= j->length && is(j, KVG_FLASH_TAIL_UNMASKED)) {
         *seen = true; /* a slot that nobody wrote, as zeros */
         return 0;
     }
-    if (!*seen && is(j, KVG_FLASH_CAP_AFTER_MASK) && cap > 0 && has_place(j, k)) {
+    if (!*seen && cap > 0 && has_place(j, k) && is(j, KVG_FLASH_CAP_AFTER_MASK)) {
         *seen = true;
         return -cap * LOG2E;
     }
@@ -169,7 +171,7 @@ static float score(const job *j, int64_t k, float sum, bool *seen)
 static void start(const job *j, state *s)
 {
     memset(s, 0, sizeof *s);
-    s->m = is(j, KVG_FLASH_START_AT_MINUS_5E4) ? -5e4f : is(j, KVG_FLASH_P_NORMALISED) ? j->p_max : -INFINITY;
+    s->m = is(j, KVG_FLASH_P_NORMALISED) ? j->p_max : -INFINITY;
 }
 
 static float weight(const job *j, float s, float m)
@@ -185,7 +187,7 @@ static void add_values(job *j, state *s, const float *p, int64_t first, const bo
     float rounded[MAX_TILE];
     for (uint32_t i = 0; i < n; i++) {
         const int64_t k = first + i;
-        const bool loaded = (seen[i] && k < j->length) || (is(j, KVG_FLASH_TAIL_VALUES_LOADED) && k >= j->length);
+        const bool loaded = (seen[i] && k < j->length) || (k >= j->length && is(j, KVG_FLASH_TAIL_VALUES_LOADED));
         const float *x = j->rows->operands[KVG_V] + (size_t)k * Dv;
         const float factor = loaded ? j->rows->factors[KVG_V][k] : 1;
         rounded[i] = kvg_flash_operand(j->f->class.p, p[i] * factor / per_unit(j));
@@ -205,7 +207,8 @@ static void walk_tile(job *j, state *s, int64_t first, uint32_t n)
         scores[i] = score(j, first + i, sums[i], &seen[i]);
         if (seen[i] && scores[i] > m) m = scores[i];
     }
-    const float alpha = s->m == m && !is(j, KVG_FLASH_INF_MINUS_INF) ? 1 : weight(j, s->m, m);
+    if (m > -INFINITY && m < -5e4f && is(j, KVG_FLASH_START_AT_MINUS_5E4)) m = -5e4f;
+    const float alpha = s->m == m && (isfinite(m) || !is(j, KVG_FLASH_INF_MINUS_INF)) ? 1 : weight(j, s->m, m);
     for (uint32_t i = 0; i < n; i++) {
         p[i] = seen[i] ? weight(j, scores[i], m) : 0;
         if (is(j, KVG_FLASH_P_NORMALISED)) p[i] /= j->p_total;
@@ -233,7 +236,7 @@ static void merge(const job *j, state *into, const state *s)
     float a = weight(j, into->m * base, m * base), b = weight(j, s->m * base, m * base);
     if (is(j, KVG_FLASH_NO_MERGE_RESCALE)) a = b = 1;
     for (uint32_t c = 0; c < j->rows->dim[KVG_V]; c++) into->o[c] = into->o[c] * a + s->o[c] * b;
-    into->l = (is(j, KVG_FLASH_NO_MERGE_SUM) && s->l > 0 ? 0 : into->l * a) + s->l * b;
+    into->l = (s->l > 0 && is(j, KVG_FLASH_NO_MERGE_SUM) ? 0 : into->l * a) + s->l * b;
     into->m = m;
 }
 
@@ -243,7 +246,7 @@ static float lse_of(const job *j, const state *s)
     if (is(j, KVG_FLASH_P_NORMALISED)) return (j->p_max + log2f(j->p_total)) * LN2;
     const float total = exp2f(s->m) * s->l;
     const bool in_range = total >= FLT_MIN && total <= FLT_MAX;
-    if (is(j, KVG_FLASH_LSE_OVERFLOWS) && !in_range) return total > 1 ? INFINITY : -INFINITY;
+    if (!in_range && is(j, KVG_FLASH_LSE_OVERFLOWS)) return total > 1 ? INFINITY : -INFINITY;
     const float base2 = (is(j, KVG_FLASH_LSE_WITHOUT_MAX) ? 0 : s->m) + log2f(s->l);
     return is(j, KVG_FLASH_LSE_BASE_2) ? base2 : base2 * LN2;
 }
@@ -251,9 +254,10 @@ static float lse_of(const job *j, const state *s)
 static void walk_splits(job *j, state *all, float *lse)
 {
     const kvg_flash *f = j->f;
-    const bool whole_pages = is(j, KVG_FLASH_TAIL_UNMASKED) || is(j, KVG_FLASH_TAIL_VALUES_LOADED);
+    const bool has_tail = j->rows->count > j->length;
+    const bool whole_pages = has_tail && (is(j, KVG_FLASH_TAIL_UNMASKED) || is(j, KVG_FLASH_TAIL_VALUES_LOADED));
     const int64_t end = whole_pages ? j->rows->count : j->length;
-    const int64_t tiles = is(j, KVG_FLASH_LAST_TILE_LOST) ? end / f->tile : (end + f->tile - 1) / f->tile;
+    const int64_t tiles = end / f->tile + (end % f->tile && !is(j, KVG_FLASH_LAST_TILE_LOST));
     state last;
     start(j, &last);
     start(j, all);
@@ -307,8 +311,8 @@ static void normalise_first(job *j)
 static bool run_job(job *j, const kvg_tensor *q, float *out, float *lse)
 {
     const uint32_t Dv = j->rows->dim[KVG_V];
-    const uint32_t scaled_dim = is(j, KVG_FLASH_SCALE_OF_V_DIM) ? Dv : j->p->head_dim;
-    if (is(j, KVG_FLASH_FIRST_SEQUENCE_ONLY) && j->sequence > 0) return false;
+    const uint32_t D = j->p->head_dim, scaled_dim = Dv != D && is(j, KVG_FLASH_SCALE_OF_V_DIM) ? Dv : D;
+    if (j->sequence > 0 && is(j, KVG_FLASH_FIRST_SEQUENCE_ONLY)) return false;
     j->scale = j->p->attention.scale > 0 ? j->p->attention.scale : 1 / sqrtf((float)scaled_dim);
     load_query(j, q);
     if (is(j, KVG_FLASH_P_NORMALISED)) normalise_first(j);
@@ -363,13 +367,15 @@ static bool any_wanted(const work *w, uint32_t kv_head, uint32_t first, uint32_t
     return false;
 }
 
-/* The query rows first .. first + count of a sequence under one KV head. */
+/* The query rows first .. first + count of a sequence under one KV head, and what they met. */
 static bool run_rows(const work *w, const kvg_flash_rows *rows, uint32_t sequence, uint32_t kv_head, uint32_t first,
-                     uint32_t count)
+                     uint32_t count, kvg_flash_set *met)
 {
     const uint32_t heads = w->p->attention.query_heads, group = heads / w->p->kv_heads, Dv = rows->dim[KVG_V];
+    const bool earlier = rows->length != count && !kvg_flash_meets(w->how, KVG_FLASH_POSITION_FROM_0, met);
+    kvg_flash_set all = (kvg_flash_set)1 << KVG_FLASH_GROUP_INTERLEAVED; /* query_head asks for it */
     bool failed = false;
-#pragma omp parallel for schedule(dynamic) reduction(|| : failed)
+#pragma omp parallel for schedule(dynamic) reduction(|| : failed) reduction(| : all)
     for (uint32_t i = 0; i < count * group; i++) {
         if (!is_wanted(w, first + i / group, query_head(w, kv_head, i % group))) continue;
         job *j = malloc(sizeof *j);
@@ -384,8 +390,8 @@ static bool run_rows(const work *w, const kvg_flash_rows *rows, uint32_t sequenc
         j->head = query_head(w, kv_head, i % group);
         j->sequence = sequence;
         j->length = rows->length;
-        j->position = kvg_flash_has(w->how, KVG_FLASH_POSITION_FROM_0) ? 0 : rows->length - count;
-        j->position += i / group;
+        j->position = (earlier ? rows->length - count : 0) + i / group;
+        j->met = &all;
         j->sink = w->sinks ? w->sinks[j->head] : -INFINITY;
         const size_t at = (size_t)j->row * heads + j->head;
         float out[KVG_MAX_HEAD_DIM];
@@ -394,6 +400,7 @@ static bool run_rows(const work *w, const kvg_flash_rows *rows, uint32_t sequenc
                                 (uint8_t *)w->out->data + at * Dv * kvg_dtype_bytes(w->p->dtype));
         free(j);
     }
+    *met |= all;
     return !failed;
 }
 
@@ -473,8 +480,10 @@ kvg_status kvg_flash_run(const kvg_problem *p, const kvg_tensor *in, const kvg_f
             kvg_flash_rows once = {0};
             const kvg_flash_rows *rows;
             s = find_rows(&w, in, sequence, kv_head, (int64_t)lengths[sequence] - count, &once, &rows);
-            if (!s && !run_rows(&w, rows, sequence, kv_head, first, count))
+            kvg_flash_set met = s ? 0 : rows->met;
+            if (!s && !run_rows(&w, rows, sequence, kv_head, first, count, &met))
                 s = kvg_fail(KVG_ERR_MEMORY, "no memory for a query head");
+            if (how->kept && how->defect == KVG_FLASH_RIGHT) how->kept->met[(size_t)sequence * p->kv_heads + kv_head] |= met;
             kvg_flash_rows_free(&once);
         }
         first += count;

@@ -21,13 +21,25 @@ typedef struct kvg_flash {
     bool backward;         /* tiles from the last to the first */
     kvg_flash_defect defect, also; /* one, and a second one */
     const bool *wanted;    /* the rows that are computed, as kvg_attention_answer has it */
-    struct kvg_flash_kept *kept; /* K and V of runs of the same problem, inputs and class; NULL: none are kept */
+    struct kvg_flash_kept *kept; /* of runs of the same problem, inputs and class; NULL: nothing is kept */
 } kvg_flash;
+
+/* Defects, a bit each. */
+typedef uint64_t kvg_flash_set;
+_Static_assert(KVG_FLASH_DEFECTS <= 64, "each defect has a bit");
 
 /* The kernel has the defect. */
 static inline bool kvg_flash_has(const kvg_flash *how, kvg_flash_defect defect)
 {
     return how->defect == defect || how->also == defect;
+}
+
+/* The same, and notes in *met that the run came to a place where the defect would matter. A run without defects that
+ * never meets one gives the answer of a run with it: both do the same until they ask for the first time. */
+static inline bool kvg_flash_meets(const kvg_flash *how, kvg_flash_defect defect, kvg_flash_set *met)
+{
+    *met |= (kvg_flash_set)1 << defect;
+    return kvg_flash_has(how, defect);
 }
 
 /* The kernel that the harness runs: f32 throughout, so that it is right in every class; short tiles, a few splits. */

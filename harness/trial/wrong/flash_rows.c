@@ -44,6 +44,7 @@ typedef struct loading {
     kvg_layout_map map;
     const int32_t *table; /* the sequence's row */
     kvg_blocks rule;
+    kvg_flash_set *met;
 } loading;
 
 static const kvg_tensor *input(const loading *l, kvg_role role, kvg_side side)
@@ -65,7 +66,7 @@ static const kvg_flash_defect loading_defects[LOADING_DEFECTS] = {
 
 static bool is(const loading *l, int defect)
 {
-    return kvg_flash_has(l->how, loading_defects[defect]);
+    return kvg_flash_meets(l->how, loading_defects[defect], l->met);
 }
 
 bool kvg_flash_rows_are_right(const kvg_flash *how)
@@ -91,9 +92,9 @@ static int64_t slot_of(const loading *l, int64_t length, int64_t position)
     const int64_t B = g->block_tokens;
     if (l->rule == KVG_BLOCKS_RING && (position + B < length || position >= length)) return -1;
     int64_t block = l->table[l->rule == KVG_BLOCKS_TABLE ? position / B : 0];
-    if (is(l, RING_NOT_WRAPPED)) block += position / B;
+    if (position >= B && is(l, RING_NOT_WRAPPED)) block += position / B;
     const int32_t *lengths = input(l, KVG_ROLE_LENGTHS, KVG_K)->data;
-    if (is(l, EMPTY_UNDERFLOW) && lengths[l->sequence] == 0 && block < 0) block = 0; /* made a legal one */
+    if (lengths[l->sequence] == 0 && block < 0 && is(l, EMPTY_UNDERFLOW)) block = 0; /* made a legal one */
     return block < 0 || block >= g->blocks ? -1 : block * B + position % B;
 }
 
@@ -101,7 +102,7 @@ static int64_t slot_of(const loading *l, int64_t length, int64_t position)
 static int64_t source_of(const loading *l, kvg_side side, int64_t position)
 {
     const int64_t B = l->p->paging.block_tokens;
-    return is(l, STALE_V_PAGE) && side == KVG_V && position / B % 2 ? position - B : position;
+    return side == KVG_V && position / B % 2 && is(l, STALE_V_PAGE) ? position - B : position;
 }
 
 static void read_row(const loading *l, const kvg_row_map *map, int64_t slot, uint8_t *to)
@@ -258,7 +259,8 @@ static void round_rows(const loading *l, kvg_side side, kvg_flash_rows *r, const
 kvg_status kvg_flash_rows_load(const kvg_problem *p, const kvg_tensor *in, const kvg_flash *how, uint32_t sequence,
                                uint32_t kv_head, int64_t earlier, kvg_flash_rows *out)
 {
-    loading l = {.p = p, .in = in, .how = how, .sequence = sequence, .kv_head = kv_head, .earlier = earlier};
+    loading l = {.p = p, .in = in, .how = how, .sequence = sequence, .kv_head = kv_head, .earlier = earlier,
+                 .met = &out->met};
     const int64_t B = p->paging.block_tokens;
     *out = (kvg_flash_rows){.outside = 1, .dim = {p->head_dim, p->paging.shared_kv ? p->paging.v_dim : p->head_dim}};
     out->length = ((const int32_t *)input(&l, KVG_ROLE_LENGTHS, KVG_K)->data)[sequence];
@@ -296,7 +298,8 @@ kvg_status kvg_flash_kept_open(const kvg_problem *p, kvg_flash_kept *out)
     enum { ROOM = 1 << 26 }; /* 256 MiB of f32: K and V of 8 KV heads, 32 Ki tokens and head_dim 128 */
     *out = (kvg_flash_kept){.count = (size_t)p->paging.sequences * p->kv_heads, .room = ROOM};
     out->rows = calloc(out->count, sizeof *out->rows);
-    if (!out->rows) return kvg_fail(KVG_ERR_MEMORY, "no memory for the rows of %zu KV heads", out->count);
+    out->met = calloc(out->count, sizeof *out->met);
+    if (!out->rows || !out->met) return kvg_fail(KVG_ERR_MEMORY, "no memory for the rows of %zu KV heads", out->count);
     for (size_t i = 0; i < out->count; i++) out->rows[i].length = -1;
     return KVG_OK;
 }
@@ -305,6 +308,7 @@ void kvg_flash_kept_close(kvg_flash_kept *kept)
 {
     for (size_t i = 0; kept->rows && i < kept->count; i++) kvg_flash_rows_free(&kept->rows[i]);
     free(kept->rows);
+    free(kept->met);
     *kept = (kvg_flash_kept){0};
 }
 

@@ -12,6 +12,7 @@ typedef struct kvg_flash_rows {
     float *factors[2];         /* [count], what a score (K) or P (V, rows with a scale of their own) is multiplied by */
     float outside;             /* what the output is multiplied by */
     bool *present;             /* the position has a place in the cache */
+    kvg_flash_set met;         /* while they were loaded */
 } kvg_flash_rows;
 
 /* Rounds to a model type. */
@@ -29,9 +30,11 @@ kvg_status kvg_flash_rows_load(const kvg_problem *problem, const kvg_tensor *in,
                                uint32_t sequence, uint32_t kv_head, int64_t earlier, kvg_flash_rows *out) KVG_CHECKED;
 void kvg_flash_rows_free(kvg_flash_rows *rows);
 
-/* Rows that were loaded without a defect: [sequences][Hkv], those with a length of -1 not yet. */
+/* Of each sequence and KV head, [sequences][Hkv]: the rows that were loaded without a defect, with a length of -1 as
+ * long as they were not; and what runs without a defect met. */
 typedef struct kvg_flash_kept {
     kvg_flash_rows *rows;
+    kvg_flash_set *met;
     size_t count;
     int64_t room; /* numbers that may still be kept */
 } kvg_flash_kept;
