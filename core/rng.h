@@ -23,6 +23,9 @@ uint64_t kvg_rng_below(uint64_t seed, uint64_t stream, uint64_t index, uint64_t 
  * machine. */
 double kvg_rng_normal(uint64_t seed, uint64_t stream, uint64_t index);
 
+/* Those of `count` indices from `first` on. */
+void kvg_rng_normals(uint64_t seed, uint64_t stream, uint64_t first, uint32_t count, double *out);
+
 /* FNV-1a, 64 bits: stable ids of cases. Not for untrusted data. */
 uint64_t kvg_hash64(const void *bytes, uint64_t size);
 

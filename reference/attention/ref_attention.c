@@ -36,8 +36,8 @@ typedef struct head {
     double sink; /* -Inf: none */
     double M, sum, sink_error, sum_error;
     ref_tally tally;
-    ref_sum out[KVG_MAX_HEAD_DIM];
-    ref_element elements[KVG_MAX_HEAD_DIM];
+    double high[KVG_MAX_HEAD_DIM], low[KVG_MAX_HEAD_DIM]; /* of the sums of weight * V */
+    ref_elements elements;
 } head;
 
 /* Of one thread. */
@@ -46,6 +46,7 @@ typedef struct desk {
     double *numbers;   /* of the heads, 2 * most_keys each */
     head heads[HEADS];
     double row[KVG_MAX_HEAD_DIM], codec[KVG_MAX_HEAD_DIM];
+    double values[KVG_MAX_HEAD_DIM]; /* of V: its row times the factor */
     ref_sizes sizes;
 } desk;
 
@@ -67,11 +68,17 @@ static ref_extent find_visible(const attention *a, const ref_query *q, uint32_t 
 
 static double dot(const double *a, const double *b, uint32_t n)
 {
-    ref_sum lanes[LANES] = {{0}}, total = {0};
-    for (uint32_t i = 0; i < n; i++) ref_sum_add(&lanes[i % LANES], a[i] * b[i]);
+    const uint32_t whole = n - n % LANES;
+    double high[LANES] = {0}, low[LANES] = {0};
+    ref_sum total = {0};
+    for (uint32_t i = 0; i < whole; i += LANES) {
+#pragma omp simd
+        for (uint32_t j = 0; j < LANES; j++) ref_sum_step(&high[j], &low[j], a[i + j] * b[i + j]);
+    }
+    for (uint32_t i = whole; i < n; i++) ref_sum_step(&high[i - whole], &low[i - whole], a[i] * b[i]);
     for (int i = 0; i < LANES; i++) {
-        ref_sum_add(&total, lanes[i].high);
-        total.low += lanes[i].low;
+        ref_sum_add(&total, high[i]);
+        total.low += low[i];
     }
     return ref_sum_value(&total);
 }
@@ -169,13 +176,18 @@ static void sum_values(const attention *a, desk *d, const ref_query *q, uint32_t
                        ref_extent keys)
 {
     const uint32_t n = ref_kv_dim(&a->kv, KVG_V);
-    for (uint32_t i = 0; i < heads; i++) memset(d->heads[i].out, 0, n * sizeof d->heads[i].out[0]);
+    for (uint32_t i = 0; i < heads; i++) {
+        memset(d->heads[i].high, 0, n * sizeof d->heads[i].high[0]);
+        memset(d->heads[i].low, 0, n * sizeof d->heads[i].low[0]);
+    }
     for (uint32_t j = 0; j < keys.keys; j++) {
         const double factor = ref_kv_row(&a->kv, KVG_V, q->sequence, kv_head, d->visible[j], d->row);
+        for (uint32_t c = 0; c < n; c++) d->values[c] = d->row[c] * factor;
         for (uint32_t i = 0; i < heads; i++) {
             head *h = &d->heads[i];
             const double weight = ref_exp(exponent(h, j));
-            for (uint32_t c = 0; c < n; c++) ref_sum_add(&h->out[c], weight * (d->row[c] * factor));
+#pragma omp simd
+            for (uint32_t c = 0; c < n; c++) ref_sum_step(&h->high[c], &h->low[c], weight * d->values[c]);
         }
     }
 }
@@ -185,28 +197,27 @@ static void bound_values(const attention *a, desk *d, const ref_query *q, uint32
 {
     const uint32_t n = ref_kv_dim(&a->kv, KVG_V);
     const bool row_scaled = ref_kv_row_scaled(&a->kv, KVG_V);
-    for (uint32_t i = 0; i < heads; i++) memset(d->heads[i].elements, 0, n * sizeof d->heads[i].elements[0]);
+    for (uint32_t i = 0; i < heads; i++) memset(&d->heads[i].elements, 0, sizeof d->heads[i].elements);
     for (uint32_t j = 0; j < keys.keys; j++) {
         const double factor = read_key(a, d, KVG_V, q->sequence, kv_head, d->visible[j]);
+        for (uint32_t c = 0; c < n; c++) d->values[c] = d->row[c] * factor;
         for (uint32_t i = 0; i < heads; i++) {
             head *h = &d->heads[i];
             ref_key key;
             ref_model_key(&a->model, &h->tally, exponent(h, j), h->errors[j], row_scaled, factor, &key);
             h->promised &= d->sizes.promised;
             h->tally.lost += key.floor;
-            for (uint32_t c = 0; c < n; c++) {
-                ref_model_add(&a->model, h->sum_error, &key, out[i * n + c], d->row[c] * factor, d->sizes.error[c],
-                              d->sizes.reach[c], &h->elements[c]);
-            }
+            ref_model_add(&a->model, h->sum_error, &key, n, out + i * n, d->values, d->sizes.error, d->sizes.reach,
+                          &h->elements);
         }
     }
     for (uint32_t i = 0; i < heads; i++) {
         head *h = &d->heads[i];
         ref_key sink;
+        static const double none[KVG_MAX_HEAD_DIM];
         if (!has_sink(h)) continue;
         ref_model_key(&a->model, &h->tally, h->sink - h->M, h->sink_error, false, 0, &sink);
-        for (uint32_t c = 0; c < n; c++)
-            ref_model_add(&a->model, h->sum_error, &sink, out[i * n + c], 0, 0, 0, &h->elements[c]);
+        ref_model_add(&a->model, h->sum_error, &sink, n, out + i * n, none, none, none, &h->elements);
     }
 }
 
@@ -218,7 +229,7 @@ static void write_bounds(const attention *a, const head *h, ref_extent keys, con
     for (uint32_t c = 0; c < n; c++) {
         out_bound[c] = keys.keys == 0 ? 0 : INFINITY;
         if (keys.keys && h->promised)
-            out_bound[c] = ref_model_output(&a->model, h->sum_error, &h->tally, &h->elements[c], out[c]);
+            out_bound[c] = ref_model_output(&a->model, h->sum_error, &h->tally, &h->elements, c, out[c]);
     }
     *lse_bound = keys.keys == 0 && !has_sink(h) ? 0 : INFINITY;
     if (h->promised && (keys.keys || has_sink(h))) *lse_bound = ref_model_lse(&a->model, keys, &h->tally, h->M, lse);
@@ -256,7 +267,10 @@ static void run_item(const attention *a, desk *d, size_t item)
     for (uint32_t i = 0; i < heads; i++) {
         head *h = &d->heads[i];
         lse[i] = h->sum == 0 ? -INFINITY : h->M + ref_log(h->sum);
-        for (uint32_t c = 0; c < n; c++) out[i * n + c] = keys.keys ? ref_sum_value(&h->out[c]) / h->sum : 0;
+        for (uint32_t c = 0; c < n; c++) {
+            const ref_sum sum = {h->high[c], h->low[c]};
+            out[i * n + c] = keys.keys ? ref_sum_value(&sum) / h->sum : 0;
+        }
     }
     if (!a->bounds) return;
     for (uint32_t i = 0; i < heads; i++) tally_keys(a, &d->heads[i], keys);

@@ -99,24 +99,28 @@ typedef struct ref_key {
     double spread;      /* how much larger than the number the operand of V may be, at least 1 */
 } ref_key;
 
-/* One element of the output while keys join it. v is V's element, o the exact output. */
-typedef struct ref_element {
-    double moved;   /* sum over keys of |v - o| times the most that its weight changes */
-    double far;     /* largest |v - o| */
-    double rounded; /* sum of weight times b, b what the product P V may be off, relative to the weight */
-    double worst;   /* largest b */
-    double mass;    /* sum over keys of the size of V's operand: weights of 2^lazy must not carry it beyond f32 */
-    double floored; /* what floors of P and alignment to them may change, relative to the sum of weights */
-} ref_element;
+/* The elements of an output while keys join them. v is V's element, o the exact output. */
+typedef struct ref_elements {
+    double moved[KVG_MAX_HEAD_DIM];   /* sum over keys of |v - o| times the most that its weight changes */
+    double far[KVG_MAX_HEAD_DIM];     /* largest |v - o| */
+    double rounded[KVG_MAX_HEAD_DIM]; /* sum of weight times b, b what the product P V may be off, relative to the
+                                       * weight */
+    double worst[KVG_MAX_HEAD_DIM];   /* largest b */
+    double mass[KVG_MAX_HEAD_DIM];    /* sum over keys of the size of V's operand: weights of 2^lazy must not carry it
+                                       * beyond f32 */
+    double floored[KVG_MAX_HEAD_DIM]; /* what floors of P and alignment to them may change, relative to the sum of
+                                       * weights */
+} ref_elements;
 
 /* row_scaled: `factor` is that of V's row, not of its tensor. */
 void ref_model_key(const ref_model *m, const ref_tally *tally, double x, double error, bool row_scaled, double factor,
                    ref_key *out);
-void ref_model_add(const ref_model *m, double sum_error, const ref_key *key, double o, double v, double v_error,
-                   double v_reach, ref_element *e);
+void ref_model_add(const ref_model *m, double sum_error, const ref_key *key, uint32_t n, const double *o,
+                   const double *v, const double *v_error, const double *v_reach, ref_elements *e);
 
-/* The bound of one output element, and of a row's LSE. */
-double ref_model_output(const ref_model *m, double sum_error, const ref_tally *tally, const ref_element *e, double o);
+/* The bound of output element i, and of a row's LSE. */
+double ref_model_output(const ref_model *m, double sum_error, const ref_tally *tally, const ref_elements *e, uint32_t i,
+                        double o);
 double ref_model_lse(const ref_model *m, ref_extent keys, const ref_tally *tally, double M, double lse);
 
 /* kvg_attention_spec of op merge; the problem has been checked. */

@@ -252,27 +252,33 @@ void ref_model_key(const ref_model *m, const ref_tally *tally, double x, double 
     out->underflow = 0x1p-125 * ref_max(1, a * m->v_unit) / tally->heaviest;
 }
 
-void ref_model_add(const ref_model *m, double sum_error, const ref_key *key, double o, double v,
-                   double v_error, double v_reach, ref_element *e)
+void ref_model_add(const ref_model *m, double sum_error, const ref_key *key, uint32_t n, const double *o,
+                   const double *v, const double *v_error, const double *v_reach, ref_elements *e)
 {
-    const double u = m->prob.relative, distance = fabs(v - o);
     /* A weight rounded in numerator and denominator alike pulls towards v; in the numerator alone it changes by |v|; in
-     * both, but each for itself, by |o| more. */
-    double pull = v_error + (m->class.rounded_sum ? ref_max(fabs(v), distance) : fabs(v));
-    if (key->apart) pull = v_error + fabs(v) + fabs(o);
-    /* Three roundings in the numerator and one in the denominator; and one of each accumulator, and of each sum. */
-    if (m->class.typed) pull = v_error + (3.1 + m->class.parts) * fabs(v) + fabs(o);
-    const double b = u * pull + (1 + u) * (v_error + sum_error * v_reach);
-    e->moved += key->most * ref_min(key->error, 1) * distance; /* e^A - 1 <= e^A min(A, 1) */
-    /* o is a rounded number. Where a weight may become a small share of itself, what o lacks may become a large one
-     * of the sum. Example: o = 476 is one key's value, the others have e^-41 of its weight and move o by less than its
+     * both, but each for itself, by |o| more. In a typed class three roundings are in the numerator and one in the
+     * denominator, and there is one of each accumulator, and of each sum. */
+    const bool alike = m->class.rounded_sum && !key->apart && !m->class.typed;
+    const double towards = alike ? 1 : 0, own = m->class.typed ? 3.1 + m->class.parts : 1;
+    const double others = key->apart || m->class.typed ? 1 : 0;
+    const double u = m->prob.relative, most = key->most;
+    const double changed = most * ref_min(key->error, 1); /* e^A - 1 <= e^A min(A, 1) */
+#pragma omp simd
+    for (uint32_t i = 0; i < n; i++) {
+        const double distance = fabs(v[i] - o[i]);
+        const double pull = v_error[i] + own * ref_max(fabs(v[i]), towards * distance) + others * fabs(o[i]);
+        const double b = u * pull + (1 + u) * (v_error[i] + sum_error * v_reach[i]);
+        e->moved[i] += changed * distance;
+        e->far[i] = ref_max(e->far[i], distance);
+        e->rounded[i] += most * b;
+        e->worst[i] = ref_max(e->worst[i], b);
+        e->mass[i] += v_reach[i] * key->spread;
+        e->floored[i] += key->floor * pull + sum_error * key->normal * v_reach[i] + key->underflow;
+    }
+    /* o is a rounded number. Where a weight may become a small share of itself, what o lacks may become a large one of
+     * the sum. Example: o = 476 is one key's value, the others have e^-41 of its weight and move o by less than its
      * last bit; if the weight of that key falls by e^95, all of the answer is theirs. */
-    if (key->error > 1) e->moved += key->most * 0x1p-48 * (fabs(v) + fabs(o));
-    e->far = ref_max(e->far, distance);
-    e->rounded += key->most * b;
-    e->worst = ref_max(e->worst, b);
-    e->mass += v_reach * key->spread;
-    e->floored += key->floor * pull + sum_error * key->normal * v_reach + key->underflow;
+    for (uint32_t i = 0; i < n && key->error > 1; i++) e->moved[i] += most * 0x1p-48 * (fabs(v[i]) + fabs(o[i]));
 }
 
 /* What rounding P may change in a sum of rounded weights, relative. */
@@ -281,15 +287,16 @@ static double sum_loss(const ref_model *m, const ref_tally *tally)
     return m->class.rounded_sum ? m->prob.relative + tally->lost : 0;
 }
 
-double ref_model_output(const ref_model *m, double sum_error, const ref_tally *tally, const ref_element *e, double o)
+double ref_model_output(const ref_model *m, double sum_error, const ref_tally *tally, const ref_elements *e, uint32_t i,
+                        double o)
 {
-    const double moved = ref_min(e->moved / tally->least, e->far), loss = sum_loss(m, tally);
-    const double product = ref_min(e->rounded / tally->least, e->worst) + e->floored + loss * moved;
+    const double moved = ref_min(e->moved[i] / tally->least, e->far[i]), loss = sum_loss(m, tally);
+    const double product = ref_min(e->rounded[i] / tally->least, e->worst[i]) + e->floored[i] + loss * moved;
     const double quotient = (sum_error + m->division) * (fabs(o) + moved);
     if (!(sum_error < 0.5) || !(loss < 0.5)) return INFINITY;
     const double raw = moved + (product + quotient) / ((1 - sum_error) * (1 - loss)) * (1 + m->division);
     const double bound = (raw + m->half_ulp * (fabs(o) + raw) + m->half_step) * (1 + 0x1p-30);
-    const bool sums = e->mass * kvg_f64_of_bits((uint64_t)(1023 + (int)m->lazy) << 52) <= FLT_MAX;
+    const bool sums = e->mass[i] * kvg_f64_of_bits((uint64_t)(1023 + (int)m->lazy) << 52) <= FLT_MAX;
     const bool fits = m->codec || (sums && fabs(o) + bound <= ref_largest(m->p->dtype));
     return fits && bound <= DBL_MAX ? bound : INFINITY;
 }

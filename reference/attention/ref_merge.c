@@ -46,8 +46,7 @@ static void bound(const ref_model *m, const part *parts, double top, const doubl
     const double sum_error = ref_model_sum(m, keys);
     double errors[PARTS];
     ref_tally tally = {0};
-    ref_element elements[KVG_MAX_HEAD_DIM];
-    for (uint32_t d = 0; d < dims; d++) elements[d] = (ref_element){0};
+    ref_elements elements = {0};
     for (int i = 0; i < PARTS; i++) {
         errors[i] = ref_model_exponent(m, keys, top, parts[i].lse, 0);
         if (counts(&parts[i])) ref_tally_add(&tally, parts[i].lse - top, errors[i]);
@@ -55,18 +54,21 @@ static void bound(const ref_model *m, const part *parts, double top, const doubl
     tally.heaviest = ref_max(1, tally.least / tally.top);
     for (int i = 0; i < PARTS; i++) {
         ref_key key;
+        double v[KVG_MAX_HEAD_DIM], reach[KVG_MAX_HEAD_DIM];
+        static const double no_error[KVG_MAX_HEAD_DIM];
         if (!counts(&parts[i])) continue;
         ref_model_key(m, &tally, parts[i].lse - top, errors[i], false, 1, &key);
         tally.lost += key.floor;
         for (uint32_t d = 0; d < dims; d++) {
-            const double v = parts[i].out[d], reach = v == 0 ? 0 : ref_max(fabs(v), m->v.normal);
-            ref_model_add(m, sum_error, &key, out[d], v, 0, reach, &elements[d]);
+            v[d] = parts[i].out[d];
+            reach[d] = v[d] == 0 ? 0 : ref_max(fabs(v[d]), m->v.normal);
         }
+        ref_model_add(m, sum_error, &key, dims, out, v, no_error, reach, &elements);
     }
     const double otherwise = keys.keys ? INFINITY : 0; /* a row without keys is exact */
     const bool promised = lse - lse == 0;
     for (uint32_t d = 0; d < dims; d++)
-        out_bound[d] = promised ? ref_model_output(m, sum_error, &tally, &elements[d], out[d]) : otherwise;
+        out_bound[d] = promised ? ref_model_output(m, sum_error, &tally, &elements, d, out[d]) : otherwise;
     *lse_bound = promised ? ref_model_lse(m, keys, &tally, top, lse) : otherwise;
 }
 

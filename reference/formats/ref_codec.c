@@ -130,8 +130,9 @@ void ref_unpack(ref_packing packing, const uint8_t *bytes, size_t count, uint16_
     } else if (packing == REF_PACK_U8) {
         for (size_t i = 0; i < count; i++) codes[i] = bytes[i];
     } else {
-        for (size_t i = 0; i < count; i++) {
-            codes[ref_nibble_element(packing, i, count)] = (uint16_t)(bytes[i / 2] >> (i % 2 * 4) & 15);
+        for (size_t i = 0; i < count; i += 2) {
+            codes[ref_nibble_element(packing, i, count)] = bytes[i / 2] & 15;
+            codes[ref_nibble_element(packing, i + 1, count)] = bytes[i / 2] >> 4;
         }
     }
 }

@@ -230,8 +230,9 @@ static void decode(const ref_row *row, const uint16_t *codes, const uint8_t *sca
 {
     const nvfp4_dialect *dialect = row->dialect;
     const float g = row->tensor_scale;
+    float sf = 0;
     for (uint32_t i = 0; i < row->head_dim; i++) {
-        const float sf = kvg_ref_f32_of_e4m3(scales[i / BLOCK]);
+        if (i % BLOCK == 0) sf = kvg_ref_f32_of_e4m3(scales[i / BLOCK]);
         const float value = kvg_ref_f32_of_e2m1((uint8_t)codes[i]);
         if (dialect->reader == SCALE_LAST) {
             const float product = value * sf; /* exact */
@@ -247,11 +248,11 @@ static double exact(const ref_row *row, const uint16_t *codes, const uint8_t *sc
 {
     const nvfp4_dialect *dialect = row->dialect;
     const bool first = dialect->reader != SCALE_LAST;
-    for (uint32_t i = 0; i < row->head_dim; i++) {
-        const float sf = kvg_ref_f32_of_e4m3(scales[i / BLOCK]);
+    for (uint32_t start = 0; start < row->head_dim; start += BLOCK) {
+        const float sf = kvg_ref_f32_of_e4m3(scales[start / BLOCK]);
         /* RN(sf * g) belongs to the number's definition */
-        const float d = first ? sf * row->tensor_scale : sf;
-        y[i] = (double)kvg_ref_f32_of_e2m1((uint8_t)codes[i]) * d;
+        const double d = first ? sf * row->tensor_scale : sf;
+        for (uint32_t i = start; i < start + BLOCK; i++) y[i] = (double)kvg_ref_f32_of_e2m1((uint8_t)codes[i]) * d;
     }
     return first ? 1 : row->tensor_scale;
 }

@@ -68,11 +68,14 @@ bool kvg_reference_row_accept(const kvg_problem *problem, kvg_side side, float t
     return codec->accept(&row, x, unpacked, scales, steps, bad_element);
 }
 
-/* v lies exactly between the number of `code` and that of a neighbouring code. */
+/* v lies exactly between the number of `code` and that of a neighbouring code. Numbers of a grid have at most 16
+ * significant bits, so that a midpoint has at most 17: 1.25, between 1 and 1.5 of E2M1, has three. */
 static bool is_tie(const ref_codec *codec, const ref_row *row, uint16_t code, double v)
 {
+    const uint64_t beyond_17_bits = (1ull << 36) - 1;
+    if ((kvg_bits_of_f64(v) & beyond_17_bits) != 0 || !isfinite(v)) return false;
     const double own = codec->grid_value(row, code);
-    if (v == own || !isfinite(v)) return false;
+    if (v == own) return false;
     for (int step = -1; step <= 1; step += 2) {
         const int64_t neighbour = (int64_t)code + step;
         if (neighbour < 0 || neighbour >= grid_of(codec, row)->codes) continue;

@@ -74,8 +74,9 @@ void ref_mx_decode(const ref_row *row, const uint16_t *codes, const uint8_t *sca
 double ref_mx_exact(const ref_row *row, const uint16_t *codes, const uint8_t *scales, double *y)
 {
     const uint32_t block = ((const ref_mx_dialect *)row->dialect)->block;
-    for (uint32_t i = 0; i < row->head_dim; i++) {
-        y[i] = (double)kvg_ref_f32_of_e2m1((uint8_t)codes[i]) * kvg_ref_f32_of_e8m0(scales[i / block]);
+    for (uint32_t start = 0; start < row->head_dim; start += block) {
+        const double d = kvg_ref_f32_of_e8m0(scales[start / block]);
+        for (uint32_t i = start; i < start + block; i++) y[i] = (double)kvg_ref_f32_of_e2m1((uint8_t)codes[i]) * d;
     }
     return 1;
 }

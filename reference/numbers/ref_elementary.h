@@ -18,11 +18,16 @@ typedef struct ref_sum {
     double high, low;
 } ref_sum;
 
+static inline void ref_sum_step(double *high, double *low, double x)
+{
+    const double sum = *high + x, part = sum - *high;
+    *low += (*high - (sum - part)) + (x - part);
+    *high = sum;
+}
+
 static inline void ref_sum_add(ref_sum *s, double x)
 {
-    const double sum = s->high + x, part = sum - s->high;
-    s->low += (s->high - (sum - part)) + (x - part);
-    s->high = sum;
+    ref_sum_step(&s->high, &s->low, x);
 }
 
 /* Infinities and NaN make the low part NaN: then the plain sum is the answer. */

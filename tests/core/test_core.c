@@ -45,6 +45,21 @@ static void test_rng_normal_has_mean_0_and_variance_1(void **state)
     assert_true(squares / n < 1.0224 && squares / n > 0.9776);
 }
 
+/* Also across the carry of the index's low word, and for counts that fill no vector. */
+static void test_many_normals_are_those_of_their_indices(void **state)
+{
+    (void)state;
+    enum { MOST = 9 };
+    const uint64_t first = 0xFFFFFFFFull - 5;
+    for (uint32_t count = 0; count <= MOST; count++) {
+        double x[MOST + 1];
+        x[count] = 7;
+        kvg_rng_normals(1, 2, first, count, x);
+        for (uint32_t i = 0; i < count; i++) assert_true(x[i] == kvg_rng_normal(1, 2, first + i));
+        assert_true(x[count] == 7);
+    }
+}
+
 static void test_hash_gives_the_published_answers(void **state)
 {
     (void)state;
@@ -285,6 +300,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_rng_gives_the_published_answers),
         cmocka_unit_test(test_rng_normal_has_mean_0_and_variance_1),
+        cmocka_unit_test(test_many_normals_are_those_of_their_indices),
         cmocka_unit_test(test_hash_gives_the_published_answers),
         cmocka_unit_test(test_every_format_is_found_by_its_name),
         cmocka_unit_test(test_names),

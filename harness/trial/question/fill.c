@@ -7,13 +7,13 @@
 
 #include "core/bits.h"
 #include "core/rng.h"
-#include "golden/golden.h"
 
 /* A source of numbers for one row of one side. */
 typedef struct source {
     uint64_t seed;
     uint64_t stream; /* row and side */
     uint64_t next;
+    const double *widths; /* of channels, [Hkv][D] */
 } source;
 
 static uint64_t draw(source *s)
@@ -29,6 +29,12 @@ static uint32_t below(source *s, uint32_t n)
 static double normal(source *s)
 {
     return kvg_rng_normal(s->seed, s->stream, s->next++);
+}
+
+static void normals(source *s, double *x, uint32_t count)
+{
+    kvg_rng_normals(s->seed, s->stream, s->next, count, x);
+    s->next += count;
 }
 
 static double sign(source *s, double x)
@@ -268,7 +274,7 @@ static void special_row(const kvg_case *c, kvg_side side, source *s, double *x)
 {
     (void)side;
     static const double specials[] = {NAN, INFINITY, -INFINITY, -NAN};
-    for (uint32_t i = 0; i < c->problem.head_dim; i++) x[i] = normal(s);
+    normals(s, x, c->problem.head_dim);
     const uint32_t count = 1 + below(s, 3);
     for (uint32_t n = 0; n < count; n++) {
         const double special = specials[below(s, 4)]; /* drawn before its place */
@@ -303,7 +309,7 @@ static void saturating_row(const kvg_case *c, kvg_side side, source *s, double *
 static void normal_row(const kvg_case *c, kvg_side side, source *s, double *x)
 {
     (void)side;
-    for (uint32_t i = 0; i < c->problem.head_dim; i++) x[i] = normal(s);
+    normals(s, x, c->problem.head_dim);
 }
 
 static row_fill *const adversarial_rows[] = {
@@ -320,12 +326,21 @@ static void adversarial_row(const kvg_case *c, kvg_side side, source *s, double 
 /* K has a few channels 8 to 23 times as wide as the others, the same in every row of a head; V has none. */
 static void random_row(const kvg_case *c, kvg_side side, source *s, double *x)
 {
-    const uint64_t head = s->stream / 2 % c->problem.kv_heads;
-    for (uint32_t i = 0; i < c->problem.head_dim; i++) {
-        const uint64_t channel = kvg_rng_u64(s->seed, ~0ull, head << 32 | i);
-        const double width = side == KVG_K && channel % 16 == 0 ? 8 + (double)(channel >> 32 & 15) : 1;
-        x[i] = normal(s) * width;
+    const double *widths = s->widths + s->stream / 2 % c->problem.kv_heads * c->problem.head_dim;
+    normals(s, x, c->problem.head_dim);
+    for (uint32_t i = 0; i < c->problem.head_dim && side == KVG_K; i++) x[i] *= widths[i];
+}
+
+/* To be freed; NULL without memory. */
+static double *draw_widths(const kvg_case *c)
+{
+    const uint64_t heads = c->problem.kv_heads, D = c->problem.head_dim, seed = kvg_fill_seed(c);
+    double *widths = malloc(heads * D * sizeof *widths);
+    for (uint64_t i = 0; widths && i < heads * D; i++) {
+        const uint64_t channel = kvg_rng_u64(seed, ~0ull, i / D << 32 | i % D);
+        widths[i] = channel % 16 == 0 ? 8 + (double)(channel >> 32 & 15) : 1;
     }
+    return widths;
 }
 
 static void all_zero_row(const kvg_case *c, kvg_side side, source *s, double *x)
@@ -470,62 +485,29 @@ kvg_status kvg_fill_check(const kvg_case *c)
     return KVG_OK;
 }
 
-static kvg_status fill_capture(const kvg_case *c, kvg_side side, kvg_tensor *tensor)
-{
-    kvg_safetensors *file;
-    kvg_status s = kvg_safetensors_open(c->capture_file, &file);
-    if (s) return s;
-    const kvg_safetensors_entry *e;
-    s = kvg_safetensors_find(file, c->capture[side], &e);
-    kvg_dtype dtype = KVG_DTYPE_BF16;
-    if (!s) {
-        if (strcmp(e->dtype, "F16") == 0) dtype = KVG_DTYPE_F16;
-        else if (strcmp(e->dtype, "F32") == 0) dtype = KVG_DTYPE_F32;
-        else if (strcmp(e->dtype, "BF16") != 0) {
-            s = kvg_fail(KVG_ERR_INVALID, "%s: tensor %s has dtype %s; K and V must be F16, BF16 or F32",
-                         c->capture_file, e->name, e->dtype);
-        }
-    }
-    if (!s && (e->rank != 3 || e->shape[0] < tensor->shape[0] || e->shape[1] != tensor->shape[1] ||
-               e->shape[2] != tensor->shape[2])) {
-        s = kvg_fail(KVG_ERR_INVALID, "%s: tensor %s does not hold [%llu or more tokens, %llu heads, %llu]",
-                     c->capture_file, e->name, (unsigned long long)tensor->shape[0],
-                     (unsigned long long)tensor->shape[1], (unsigned long long)tensor->shape[2]);
-    }
-    if (!s) {
-        const size_t count = tensor->bytes / kvg_dtype_bytes(tensor->dtype);
-        float *x = malloc(count * sizeof *x);
-        if (x) {
-            kvg_reference_load(dtype, e->data, count, x);
-            kvg_reference_store(tensor->dtype, x, count, tensor->data);
-        } else {
-            s = kvg_fail(KVG_ERR_MEMORY, "cannot hold %zu captured values", count);
-        }
-        free(x);
-    }
-    kvg_safetensors_close(file);
-    return s;
-}
-
 kvg_status kvg_fill_values(const kvg_case *c, const kvg_problem *rows, kvg_side side, kvg_tensor *tensor)
 {
     kvg_status s = kvg_fill_check(c);
     if (s) return s;
-    if (c->fill == KVG_FILL_CAPTURE) return fill_capture(c, side, tensor);
+    if (c->fill == KVG_FILL_CAPTURE) return kvg_fill_capture(c, side, tensor);
     const uint32_t D = c->problem.head_dim;
     const size_t row_bytes = D * kvg_dtype_bytes(c->problem.dtype);
     const double g = on_grid(c->fill) ? grid_unit(c, side) : 1;
     /* K's rows that are V's as well are ones, too */
     const kvg_side kind = c->fill == KVG_FILL_ONES && c->problem.paging.shared_kv ? KVG_V : side;
-    const uint64_t seed = kvg_fill_seed(c);
-    for (uint64_t r = 0; r < (uint64_t)rows->tokens * rows->kv_heads; r++) {
-        source s_row = {seed, 2 * r + (uint64_t)side, 0};
+    const uint64_t seed = kvg_fill_seed(c), count = (uint64_t)rows->tokens * rows->kv_heads;
+    double *widths = draw_widths(c);
+    if (!widths) return kvg_fail(KVG_ERR_MEMORY, "cannot hold the widths of %u channels", D);
+#pragma omp parallel for
+    for (uint64_t r = 0; r < count; r++) {
+        source s_row = {seed, 2 * r + (uint64_t)side, 0, widths};
         double x[KVG_MAX_HEAD_DIM];
         float narrow[KVG_MAX_HEAD_DIM];
         fills[c->fill][kind](c, side, &s_row, x);
         for (uint32_t i = 0; i < D; i++) narrow[i] = (float)(x[i] * g);
         kvg_reference_store(c->problem.dtype, narrow, D, (uint8_t *)tensor->data + r * row_bytes);
     }
+    free(widths);
     return KVG_OK;
 }
 
@@ -535,12 +517,11 @@ kvg_status kvg_fill_scale(const kvg_case *c, kvg_side side, const kvg_tensor *va
         *g = c->scale.value[side];
         return KVG_OK;
     }
-    const size_t count = values->bytes / kvg_dtype_bytes(values->dtype);
-    float amax = 0;
-    for (size_t i = 0; i < count; i++) {
-        float x;
-        kvg_reference_load(values->dtype, (const uint8_t *)values->data + i * kvg_dtype_bytes(values->dtype), 1, &x);
-        if (fabsf(x) <= FLT_MAX && fabsf(x) > amax) amax = fabsf(x);
+    const size_t width = kvg_dtype_bytes(values->dtype), D = c->problem.head_dim;
+    float amax = 0, x[KVG_MAX_HEAD_DIM];
+    for (size_t at = 0; at < values->bytes; at += D * width) {
+        kvg_reference_load(values->dtype, (const uint8_t *)values->data + at, D, x);
+        for (size_t i = 0; i < D; i++) amax = fabsf(x[i]) <= FLT_MAX && fabsf(x[i]) > amax ? fabsf(x[i]) : amax;
     }
     if (amax == 0) amax = 1; /* all zero: any scale is right, and the case shows as MISTRUSTED */
     return kvg_scale_from_amax(c->scale.convention, amax, g);

@@ -30,6 +30,9 @@ kvg_case kvg_fill_draw(const kvg_case *c, uint64_t draw);
  * case's problem, or another with other tokens. */
 kvg_status kvg_fill_values(const kvg_case *c, const kvg_problem *rows, kvg_side side, kvg_tensor *tensor) KVG_CHECKED;
 
+/* Those of KVG_FILL_CAPTURE: the first rows of a tensor of the case's file. */
+kvg_status kvg_fill_capture(const kvg_case *c, kvg_side side, kvg_tensor *tensor) KVG_CHECKED;
+
 /* The tensor scale of one side for those rows: as given, or by convention from their largest finite magnitude. */
 kvg_status kvg_fill_scale(const kvg_case *c, kvg_side side, const kvg_tensor *values, float *g) KVG_CHECKED;
 

@@ -66,14 +66,16 @@ void kvg_query_fill_finite(kvg_question *d)
     const kvg_problem *p = &d->c->problem;
     for (int side = KVG_K; side < kvg_problem_sides(p); side++) {
         const kvg_tensor *values = kvg_set_tensor(&d->values, KVG_ROLE_VALUES, (kvg_side)side);
-        const size_t width = kvg_dtype_bytes(p->dtype);
-        for (size_t i = 0; i < values->bytes / width; i++) {
-            uint8_t *at = (uint8_t *)values->data + i * width;
-            float x;
-            kvg_reference_load(p->dtype, at, 1, &x);
-            if (isfinite(x)) continue;
-            x = i % 2 ? -1 : 1;
-            kvg_reference_store(p->dtype, &x, 1, at);
+        const size_t width = kvg_dtype_bytes(p->dtype), D = p->head_dim;
+        for (size_t at = 0; at < values->bytes / width; at += D) {
+            uint8_t *row = (uint8_t *)values->data + at * width;
+            float x[KVG_MAX_HEAD_DIM];
+            kvg_reference_load(p->dtype, row, D, x);
+            for (size_t i = 0; i < D; i++) {
+                if (isfinite(x[i])) continue;
+                x[i] = (at + i) % 2 ? -1 : 1;
+                kvg_reference_store(p->dtype, &x[i], 1, row + i * width);
+            }
         }
     }
 }

@@ -201,13 +201,14 @@ static void add_values(job *j, state *s, const float *p, int64_t first, const bo
 static void walk_tile(job *j, state *s, int64_t first, uint32_t n)
 {
     float sums[MAX_TILE], scores[MAX_TILE], p[MAX_TILE], m = s->m;
-    bool seen[MAX_TILE];
+    bool seen[MAX_TILE], any = false;
     sum_tile(j, first, n, sums);
     for (uint32_t i = 0; i < n; i++) {
         scores[i] = score(j, first + i, sums[i], &seen[i]);
         if (seen[i] && scores[i] > m) m = scores[i];
+        any = any || seen[i];
     }
-    if (m > -INFINITY && m < -5e4f && is(j, KVG_FLASH_START_AT_MINUS_5E4)) m = -5e4f;
+    if (any && m < -5e4f && is(j, KVG_FLASH_START_AT_MINUS_5E4)) m = -5e4f;
     const float alpha = s->m == m && (isfinite(m) || !is(j, KVG_FLASH_INF_MINUS_INF)) ? 1 : weight(j, s->m, m);
     for (uint32_t i = 0; i < n; i++) {
         p[i] = seen[i] ? weight(j, scores[i], m) : 0;
@@ -483,7 +484,8 @@ kvg_status kvg_flash_run(const kvg_problem *p, const kvg_tensor *in, const kvg_f
             kvg_flash_set met = s ? 0 : rows->met;
             if (!s && !run_rows(&w, rows, sequence, kv_head, first, count, &met))
                 s = kvg_fail(KVG_ERR_MEMORY, "no memory for a query head");
-            if (how->kept && how->defect == KVG_FLASH_RIGHT) how->kept->met[(size_t)sequence * p->kv_heads + kv_head] |= met;
+            if (how->kept && how->defect == KVG_FLASH_RIGHT)
+                how->kept->met[(size_t)sequence * p->kv_heads + kv_head] |= met;
             kvg_flash_rows_free(&once);
         }
         first += count;

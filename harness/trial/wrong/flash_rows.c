@@ -162,28 +162,33 @@ static float affine_number(const kvg_problem *p, kvg_dialect_number number, floa
     return (float)((double)q * step + second);
 }
 
-/* Both sides of op dequantise get the same rows. */
+/* The op has two sides: one gets the first half of the rows, the other the rest; of 5 rows 0 to 2, and 2 to 4. */
 kvg_status kvg_flash_dequantise(const kvg_problem *p, kvg_side side, float tensor_scale, uint32_t count,
                                 const uint8_t *codes, const uint8_t *scales, float *to)
 {
     const kvg_storage *storage = &p->storage[side];
+    const uint32_t half = (count + 1) / 2, second = count - half;
     const kvg_problem rows = {.op = KVG_OP_DEQUANTISE, .layout = KVG_LAYOUT_ROWS,
                               .dtype = affine(storage) ? p->dtype : KVG_DTYPE_F32, .storage = {*storage, *storage},
-                              .tokens = count, .kv_heads = 1, .head_dim = p->head_dim};
-    const kvg_source sources[] = {{.role = KVG_ROLE_CODES, .data = {codes, codes}},
-                                  {.role = KVG_ROLE_SCALES, .data = {scales, scales}},
-                                  {.role = KVG_ROLE_TENSOR_SCALE, .data = {&tensor_scale, &tensor_scale}}};
+                              .tokens = half, .kv_heads = 1, .head_dim = p->head_dim};
+    const size_t code_bytes = kvg_format_code_bytes(storage->format, p->head_dim);
+    const size_t scale_bytes = kvg_format_scale_bytes(storage->format, p->head_dim);
+    const size_t row_bytes = p->head_dim * kvg_dtype_bytes(rows.dtype);
+    const kvg_source sources[] = {
+        {.role = KVG_ROLE_CODES, .data = {codes, codes + second * code_bytes}},
+        {.role = KVG_ROLE_SCALES, .data = {scales, scales + second * scale_bytes}},
+        {.role = KVG_ROLE_TENSOR_SCALE, .data = {&tensor_scale, &tensor_scale}}};
     kvg_tensor in[KVG_MAX_TENSORS], out[2];
     kvg_gather(&rows, kvg_op_get(rows.op)->inputs, sources, 3, in);
-    kvg_status s = KVG_OK;
+    uint8_t *values = malloc(count * row_bytes);
+    if (!values) return kvg_fail(KVG_ERR_MEMORY, "no memory for %u rows", count);
     for (int i = 0; i < 2; i++) {
         out[i] = kvg_problem_tensor(&rows, KVG_ROLE_VALUES, (kvg_side)i);
-        out[i].data = malloc(out[i].bytes);
-        if (!out[i].data) s = kvg_fail(KVG_ERR_MEMORY, "no memory for %u rows", count);
+        out[i].data = values + (i ? second * row_bytes : 0);
     }
-    if (!s) s = kvg_reference_run(&rows, in, out);
-    if (!s) kvg_reference_load(rows.dtype, out[0].data, (size_t)count * rows.head_dim, to);
-    for (int i = 0; i < 2; i++) free(out[i].data);
+    const kvg_status s = kvg_reference_run(&rows, in, out);
+    if (!s) kvg_reference_load(rows.dtype, values, (size_t)count * rows.head_dim, to);
+    free(values);
     return s;
 }
 
