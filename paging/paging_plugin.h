@@ -45,6 +45,14 @@
  * are new blocks, and `copies` of the group has the pairs. No answer has copies both into a block of the host and from
  * it.
  *
+ * Order. What a manager gives away first is its choice, unless it promises more: rules B1 to B4 of docs/spec/paging.md.
+ * Of free blocks KVG_MANAGER_LOWEST_FIRST gives those with the lowest ids; KVG_MANAGER_FREE_FIRST gives cached blocks
+ * only if no block is free; KVG_MANAGER_OLDEST_FIRST those that were given up first; KVG_MANAGER_TAIL_FIRST, of those
+ * that one call gave up of a table, the last ones of the table. A block is given up when its last holder lets it go. It
+ * is cached then if all its tokens are written, else free. A call gives up the blocks of one group after another, in
+ * the order of the groups, and takes blocks in this order; in each group first those for copies, as they stand in the
+ * table, then those behind. The host's blocks may be given away in any order.
+ *
  * Memory. A manager that claims KVG_MANAGER_MEMORY takes all its memory by pool->memory, which fails now and then. The
  * call may then answer KVG_ERR_MEMORY, and nothing has changed: kvgold asks the same again. After `close`, and after
  * an `open` that failed, all memory is given back.
@@ -110,9 +118,11 @@ typedef struct kvg_manager_table {
 /* Entry of a table: the window has passed its tokens, and the sequence holds no block for them. */
 #define KVG_MANAGER_NO_BLOCK UINT32_MAX
 
-/* What a manager can do besides pools of one group whose tokens see all. Groups with a window need both. */
+/* What a manager can do besides pools of one group whose tokens see all (groups with a window need both), and what it
+ * promises besides the contract. */
 enum { KVG_MANAGER_WINDOWS = 1, KVG_MANAGER_GROUPS = 2, KVG_MANAGER_MEMORY = 4, KVG_MANAGER_SWAP = 8,
-       KVG_MANAGER_HOST_CACHE = 16 };
+       KVG_MANAGER_HOST_CACHE = 16, KVG_MANAGER_LOWEST_FIRST = 32, KVG_MANAGER_FREE_FIRST = 64,
+       KVG_MANAGER_OLDEST_FIRST = 128, KVG_MANAGER_TAIL_FIRST = 256 };
 
 typedef struct kvg_manager {
     uint32_t abi;         /* KVG_MANAGER_ABI */

@@ -11,7 +11,8 @@
 
 enum { NONE = -1, MOST_GROUPS = 8 };
 enum {
-    CLAIMS = KVG_MANAGER_WINDOWS | KVG_MANAGER_GROUPS | KVG_MANAGER_MEMORY | KVG_MANAGER_SWAP | KVG_MANAGER_HOST_CACHE
+    CLAIMS = KVG_MANAGER_WINDOWS | KVG_MANAGER_GROUPS | KVG_MANAGER_MEMORY | KVG_MANAGER_SWAP | KVG_MANAGER_HOST_CACHE,
+    PROMISES = KVG_MANAGER_LOWEST_FIRST | KVG_MANAGER_FREE_FIRST | KVG_MANAGER_OLDEST_FIRST | KVG_MANAGER_TAIL_FIRST
 };
 static const uint32_t PASSED = KVG_MANAGER_NO_BLOCK; /* an entry of a table that a window has passed */
 
@@ -28,7 +29,8 @@ typedef struct block {
 
 /* What a sequence has in one group. */
 typedef struct part {
-    uint32_t known, *table, entries; /* known: its leading blocks that are known */
+    uint32_t known, *table, entries; /* known: its leading blocks that are known, */
+    uint64_t hash, life;             /* and the last one of these; 0: there is none */
 } part;
 
 typedef struct sequence {
@@ -115,6 +117,19 @@ static uint32_t match(const manager *m, sequence *q, uint32_t group)
     return of->known * size;
 }
 
+/* How many leading blocks the window has passed. */
+static uint32_t blocks_passed(const kvg_manager_group *group, uint32_t written)
+{
+    const uint32_t window = group->window;
+    return window && written >= window ? (written + 1 - window) / group->block_tokens : 0;
+}
+
+static void follow(part *of, const block *last)
+{
+    of->hash = last->hash;
+    of->life = last->life;
+}
+
 /* The leading tokens that all groups have, in whole blocks of each. */
 static uint32_t match_all(const manager *m, sequence *q)
 {
@@ -134,7 +149,11 @@ static uint32_t match_all(const manager *m, sequence *q)
     for (uint32_t g = 0; g < m->pool.group_count; g++) {
         part *of = &q->parts[g];
         of->known = of->entries = found / m->pool.groups[g].block_tokens;
-        for (uint32_t i = 0; i < of->entries; i++) m->blocks[of->table[i]].users++; /* so that `take` leaves them */
+        if (found) follow(of, &m->blocks[of->table[of->known - 1]]);
+        for (uint32_t i = 0; i < of->entries; i++) { /* hold them, so that `take` leaves them */
+            if (i < blocks_passed(&m->pool.groups[g], found)) of->table[i] = PASSED;
+            else m->blocks[of->table[i]].users++;
+        }
     }
     return found;
 }
@@ -157,15 +176,15 @@ static uint32_t count_available(const manager *m, bool of_host)
     return available;
 }
 
-/* Of the pool's blocks, or of the host's: the one that no sequence holds and that was let go first; those that nobody
- * knows come before all others. NULL: all are held. */
+/* Of the pool's blocks, or of the host's, that no sequence holds: the first one that nobody knows, else the one that
+ * was let go first. NULL: all are held. */
 static block *find_oldest(const manager *m, bool of_host)
 {
     block *oldest = NULL;
     for (uint32_t i = first_of(m, of_host); i < end_of(m, of_host); i++) {
         block *b = &m->blocks[i];
         if (b->users) continue;
-        const bool older = oldest && b->known == oldest->known && b->released < oldest->released;
+        const bool older = oldest && b->known && oldest->known && b->released < oldest->released;
         if (!oldest || b->known < oldest->known || older) oldest = b;
     }
     return oldest;
@@ -213,19 +232,10 @@ static void let_go(manager *m, uint32_t id)
     if (id != PASSED && --m->blocks[id].users == 0) m->blocks[id].released = ++m->clock;
 }
 
-/* How many leading blocks the window has passed. */
-static uint32_t blocks_passed(const kvg_manager_group *group, uint32_t written)
-{
-    const uint32_t window = group->window;
-    return window && written >= window ? (written + 1 - window) / group->block_tokens : 0;
-}
-
-/* Gives up the blocks that the window has passed, if `written` tokens are written. A block stays until the one behind
- * it is known: what is known names the block before it. */
+/* Gives up the blocks that the window has passed, if `written` tokens are written. */
 static void give_up(manager *m, const kvg_manager_group *group, part *of, uint32_t written)
 {
-    const uint32_t passed = blocks_passed(group, written);
-    for (uint32_t i = 0; i < passed && i + 1 < of->known; i++) {
+    for (uint32_t i = blocks_passed(group, written); i-- > 0;) {
         let_go(m, of->table[i]);
         of->table[i] = PASSED;
     }
@@ -309,6 +319,18 @@ static kvg_status fill(manager *m, sequence *q, uint32_t first, kvg_manager_tabl
         table->count = of->entries;
     }
     return KVG_OK;
+}
+
+/* An `admit` that fails has found nothing. */
+static void forget_found(manager *m, sequence *q)
+{
+    for (uint32_t g = 0; g < m->pool.group_count; g++) {
+        part *of = &q->parts[g];
+        for (; of->entries > 0; of->entries--) {
+            const uint32_t id = of->table[of->entries - 1];
+            if (id != PASSED) m->blocks[id].users--;
+        }
+    }
 }
 
 /* The last block is let go first, so that it is given away first: what stands before a block is worth more. */
@@ -403,6 +425,7 @@ static kvg_status admit(void *self, uint64_t id, uint64_t salt, const int32_t *t
     const uint32_t found = q->written = match_all(m, q);
     for (kvg_manager_table *t = table; t; t = t->next) t->cached = found;
     const kvg_status s = fill(m, q, found, table);
+    if (s) forget_found(m, q);
     if (s) drop(m, q);
     else add(m, q);
     return s;
@@ -423,6 +446,8 @@ static kvg_status grow(void *self, uint64_t id, const int32_t *tokens, uint32_t 
 static void share(manager *m, const part *from, part *of, kvg_manager_table *table)
 {
     of->known = from->known;
+    of->hash = from->hash;
+    of->life = from->life;
     for (; of->entries < from->entries; of->entries++) {
         of->table[of->entries] = table->blocks[of->entries] = from->table[of->entries];
         if (of->table[of->entries] != PASSED) m->blocks[of->table[of->entries]].users++;
@@ -448,12 +473,12 @@ static void know(manager *m, const sequence *q, uint32_t group, part *of)
 {
     const uint32_t size = m->pool.groups[group].block_tokens;
     block *b = &m->blocks[of->table[of->known]];
-    const block *before = of->known ? &m->blocks[of->table[of->known - 1]] : NULL;
     memcpy(b->tokens, q->tokens + (size_t)of->known * size, size * sizeof *b->tokens);
     b->salt = q->salt;
-    b->hash = hash_of(b->tokens, size, before ? before->hash : 0);
-    b->before = before ? before->life : 0;
+    b->hash = hash_of(b->tokens, size, of->hash);
+    b->before = of->life;
     b->known = true;
+    follow(of, b);
 }
 
 static kvg_status written(void *self, uint64_t id, uint32_t count)
@@ -491,7 +516,7 @@ static uint32_t blocks_to_move(const manager *m, const sequence *q, bool out)
 }
 
 /* Another block in place of each that holds tokens which the sequence needs, and none in place of the others. A table
- * that comes in again gets blocks for tokens that are not written, too. Nobody will find these blocks. */
+ * that comes in again gets blocks for tokens that are not written, too. */
 static void move(manager *m, sequence *q, bool out, kvg_manager_table *first)
 {
     kvg_manager_table *table = first;
@@ -502,7 +527,9 @@ static void move(manager *m, sequence *q, bool out, kvg_manager_table *first)
         for (uint32_t i = of->entries; i-- > 0;) {
             const bool is_needed = i >= passed && (i < filled || !out);
             const kvg_manager_copy copy = {of->table[i], is_needed ? take(m, g, out, table) : PASSED};
-            if (is_needed && i < filled) table->copies[table->copy_count++] = copy;
+            const bool is_filled = is_needed && i < filled;
+            if (is_filled && m->blocks[copy.from].known) become(m, &m->blocks[copy.to], &m->blocks[copy.from]);
+            if (is_filled) table->copies[table->copy_count++] = copy;
             table->blocks[i] = copy.to;
         }
         table->count = of->entries;
@@ -511,7 +538,6 @@ static void move(manager *m, sequence *q, bool out, kvg_manager_table *first)
         part *of = &q->parts[g];
         for (uint32_t i = of->entries; i-- > 0;) let_go(m, of->table[i]);
         memcpy(of->table, first->blocks, of->entries * sizeof *of->table);
-        of->known = UINT32_MAX;
     }
 }
 
@@ -553,7 +579,7 @@ KVG_PLUGIN_EXPORT const kvg_manager *kvg_manager_export(void)
         .release = release,
         .available = available,
         .fork = fork_sequence,
-        .claims = CLAIMS,
+        .claims = CLAIMS | PROMISES,
         .swap_out = swap_out,
         .swap_in = swap_in,
     };

@@ -9,7 +9,10 @@ from kvgold.pool import Exhausted
 
 
 class Manager:
-    """Blocks are known by all tokens up to their end. The one that was let go first is given away first."""
+    """Blocks are known by all tokens up to their end. The one that was let go first is given away first, which is a
+    promise that kvgold holds it to."""
+
+    oldest_first = tail_first = True
 
     def __init__(self, blocks, block_tokens):
         self.size, self.users = block_tokens, [0] * blocks
@@ -55,7 +58,7 @@ class Manager:
         return table + [self.take() for _ in range(missing)]
 
     def admit(self, sequence, salt, tokens):
-        found = self.find(salt, tokens)
+        found, idle = self.find(salt, tokens), list(self.idle)
         for block in found:
             self.hold(block)
         try:
@@ -63,6 +66,7 @@ class Manager:
         except Exhausted:
             for block in found:
                 self.let_go(block)
+            self.idle = idle
             raise
         self.sequences[sequence] = salt, list(tokens), table
         return table, len(found) * self.size

@@ -81,11 +81,38 @@ static uint32_t event_sequence(const kvg_audit *a)
     return pool_name_find(&a->sequences, value_of(a, KVG_AUDIT_FIELD_SEQUENCE)->text);
 }
 
+/* Rule B4 of a block that `allocate` or `evict` takes; it is still in its state. */
+static void take(kvg_audit *a, uint32_t id, pool_taken *taken)
+{
+    int64_t tail;
+    pool_order_take(a, id, taken, &tail);
+    if (!a->head.tail_first || tail < 0) return;
+    broke(a, KVG_AUDIT_TAIL_FIRST, id, "block %" PRId64 " stands behind it in the list, and stays cached", tail);
+}
+
+/* Rules B1 to B3 of all blocks that an event has taken. */
+static void check_order(kvg_audit *a, const pool_taken *taken)
+{
+    const kvg_audit_head *head = &a->head;
+    const uint64_t free = a->counts[POOL_FREE];
+    const int64_t lowest = head->lowest_first && taken->highest >= 0 ? pool_order_lowest(a) : -1;
+    const int64_t oldest = head->oldest_first && taken->youngest >= 0 ? pool_order_oldest(a) : -1;
+    if (lowest >= 0 && lowest < taken->highest)
+        broke(a, KVG_AUDIT_LOWEST_FIRST, taken->highest, "block %" PRId64 " stays free", lowest);
+    if (head->free_first && a->event->kind == KVG_AUDIT_EVENT_ALLOCATE && taken->youngest >= 0 && free)
+        broke(a, KVG_AUDIT_FREE_FIRST, taken->youngest, "it was cached, and %" PRIu64 " blocks stay free", free);
+    if (oldest >= 0 && a->places[oldest].event < a->places[taken->youngest].event)
+        broke(a, KVG_AUDIT_OLDEST_FIRST, taken->youngest, "block %" PRId64 " was given up before it, at line %" PRIu64
+              ", and stays cached", oldest, a->blocks[oldest].line);
+}
+
 /* --- events --- */
 
 static kvg_status on_allocate(kvg_audit *a)
 {
     uint32_t owner = event_sequence(a), id;
+    pool_taken taken;
+    pool_order_begin(a, &taken);
     for (size_t i = 0; i < value_of(a, KVG_AUDIT_FIELD_BLOCKS)->count; i++) {
         pool_block *b = listed(a, i, &id);
         if (!b) continue;
@@ -99,12 +126,14 @@ static kvg_status on_allocate(kvg_audit *a)
             broke(a, KVG_AUDIT_ALLOCATE_CACHED, id, "cached under hash %.60s since line %" PRIu64,
                   pool_content_at(a, b->stored)->name, b->line);
         }
+        take(a, id, &taken);
         pool_become(a, id, b->holders, 0);
         kvg_status s = pool_hold(a, &owner, id);
         if (s) return s;
         pool_written_fill(a, id, !a->head.writes);
         b->copied = 0;
     }
+    check_order(a, &taken);
     return KVG_OK;
 }
 
@@ -213,15 +242,18 @@ static kvg_status on_free(kvg_audit *a)
 static kvg_status on_evict(kvg_audit *a)
 {
     uint32_t id;
+    pool_taken taken;
+    pool_order_begin(a, &taken);
     for (size_t i = 0; i < value_of(a, KVG_AUDIT_FIELD_BLOCKS)->count; i++) {
         pool_block *b = listed(a, i, &id);
         if (!b) continue;
-        if (pool_state(b) == POOL_HELD) {
-            broke_state(a, KVG_AUDIT_EVICT_HELD, id);
-        }
+        if (pool_state(b) == POOL_HELD) broke_state(a, KVG_AUDIT_EVICT_HELD, id);
         if (pool_state(b) == POOL_FREE) broke_state(a, KVG_AUDIT_EVICT_FREE, id);
+        take(a, id, &taken);
         pool_become(a, id, b->holders, 0);
     }
+    taken.highest = -1; /* an eviction of a free block is no choice among these */
+    check_order(a, &taken);
     return KVG_OK;
 }
 
@@ -497,7 +529,8 @@ kvg_status kvg_audit_make(const kvg_audit_head *head, kvg_audit_report report, k
     a->sequences.size = sizeof(pool_sequence);
     a->contents.size = sizeof(pool_content);
     a->holdings.size = sizeof(pool_holding);
-    if (a->blocks && a->written) return KVG_OK;
+    const bool ordered = pool_order_make(a);
+    if (a->blocks && a->written && ordered) return KVG_OK;
     kvg_audit_free(a);
     *out = NULL;
     return kvg_fail(KVG_ERR_MEMORY, "no memory for %" PRIu32 " blocks of %" PRIu32 " tokens", head->blocks,
@@ -512,6 +545,7 @@ void kvg_audit_free(kvg_audit *a)
     pool_table_free(&a->sequences);
     pool_table_free(&a->contents);
     pool_table_free(&a->holdings);
+    pool_order_free(a);
     free(a->blocks);
     free(a->written);
     free(a);

@@ -62,6 +62,7 @@ typedef struct kvg_audit_head {
     uint32_t block_tokens;
     uint32_t host_blocks; /* whose ids follow those of the pool */
     bool evicts_on_allocate, writes, stores_before_write, window;
+    bool lowest_first, free_first, oldest_first, tail_first; /* promises: rules B1 to B4 */
 } kvg_audit_head;
 
 enum { KVG_AUDIT_MAX_BLOCKS = 1 << 24, KVG_AUDIT_MAX_BLOCK_TOKENS = 1 << 16 };
@@ -91,8 +92,9 @@ typedef struct kvg_audit_totals {
 
 typedef struct kvg_audit kvg_audit;
 
-/* Memory: about 24 bytes and a bit per token for each block, 60 bytes for each pair of a sequence and a block that it
- * holds, and about 100 bytes and the name for each sequence and hash that is alive. KVG_ERR_MEMORY. */
+/* Memory: about 32 bytes and a bit per token for each block, 24 more if an order of cached blocks is promised, 60 bytes
+ * for each pair of a sequence and a block that it holds, and about 100 bytes and the name for each sequence and hash
+ * that is alive. KVG_ERR_MEMORY. */
 kvg_status kvg_audit_make(const kvg_audit_head *head, kvg_audit_report report, kvg_audit **out) KVG_CHECKED;
 void kvg_audit_free(kvg_audit *a); /* NULL is allowed */
 

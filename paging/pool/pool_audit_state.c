@@ -110,11 +110,6 @@ uint32_t pool_all_blocks(const kvg_audit *a)
     return a->head.blocks + a->head.host_blocks;
 }
 
-int pool_state(const pool_block *b)
-{
-    return b->holders ? POOL_HELD : b->stored ? POOL_CACHED : POOL_FREE;
-}
-
 void pool_content_release(kvg_audit *a, uint32_t id)
 {
     if (--pool_content_at(a, id)->uses == 0) pool_name_drop(&a->contents, id);
@@ -124,7 +119,8 @@ void pool_become(kvg_audit *a, uint32_t id, uint32_t holders, uint32_t stored)
 {
     pool_block *b = &a->blocks[id];
     const bool counts = id < a->head.blocks;
-    a->counts[pool_state(b)] -= counts;
+    const int before = pool_state(b);
+    a->counts[before] -= counts;
     if (stored != b->stored) {
         if (stored) pool_content_at(a, stored)->uses++;
         if (b->stored) pool_content_release(a, b->stored);
@@ -133,6 +129,7 @@ void pool_become(kvg_audit *a, uint32_t id, uint32_t holders, uint32_t stored)
     b->stored = stored;
     b->line = a->event->line;
     a->counts[pool_state(b)] += counts;
+    if (counts) pool_order_change(a, id, before);
     if (pool_state(b) != POOL_FREE) return;
     b->copied = 0;
     pool_written_fill(a, id, false);

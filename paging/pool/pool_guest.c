@@ -396,10 +396,11 @@ static bool make_own(play *p)
     const size_t shared = (size_t)PREFIXES * most_tokens(p);
     p->tokens = malloc(shared * sizeof *p->tokens);
     p->is_held = malloc(p->pool.blocks * sizeof *p->is_held);
+    p->changed = malloc(most_blocks(p) * sizeof *p->changed);
     p->most_live = p->run->live ? p->run->live : MOST_LIVE;
     p->live = malloc(2 * p->most_live * sizeof *p->live); /* at the end with those that are paused */
     p->paused = malloc(p->most_live * sizeof *p->paused);
-    if (!make_answer(p) || !p->tokens || !p->is_held || !p->live || !p->paused) return false;
+    if (!make_answer(p) || !p->tokens || !p->is_held || !p->changed || !p->live || !p->paused) return false;
     for (size_t i = 0; i < shared; i++) p->tokens[i] = (int32_t)kvg_rng_below(p->run->seed, 1, i, PREFIX_TOKENS);
     return true;
 }
@@ -442,7 +443,7 @@ static kvg_status play_library(play *p)
         s = pool_guest_answered(p, s);
     }
     if (s) return s == KVG_ERR_UNIMPLEMENTED ? skip(p) : s;
-    pool_guest_log_head(&p->log);
+    pool_guest_log_head(&p->log, p->manager.claims);
     s = open_manager(p);
     if (p->result.is_skipped) return KVG_OK;
     if (!s) s = play_all(p);

@@ -120,9 +120,19 @@ static kvg_status check_table(const pool_guest_play *p, const sequence *q, uint3
     return s ? s : check_copies(p, q, g);
 }
 
-static bool is_given_up(const pool_guest_part *part, const kvg_manager_table *t, uint32_t i)
+/* What an answer does to an entry of a table. */
+enum { GIVEN_UP = 1, REPLACED = 2 };
+
+/* One event about the entries of a table to which an answer does one of these. `blocks`: the table, or the answer. */
+static void log_changed(pool_guest_play *p, const char *event, const sequence *q, const uint32_t *blocks, int changes)
 {
-    return t->blocks[i] == KVG_MANAGER_NO_BLOCK && part->table[i] != KVG_MANAGER_NO_BLOCK;
+    const pool_guest_part *part = &q->parts[p->log.group];
+    const uint32_t *is = p->answer[p->log.group].blocks;
+    for (uint32_t i = 0; i < part->entries; i++) {
+        const int change = is[i] == part->table[i] ? 0 : is[i] == KVG_MANAGER_NO_BLOCK ? GIVEN_UP : REPLACED;
+        p->changed[i] = change & changes ? blocks[i] : KVG_MANAGER_NO_BLOCK;
+    }
+    pool_guest_log_blocks(&p->log, event, q, p->changed, part->entries);
 }
 
 /* `q`: NULL for an offload, which is no sequence's. */
@@ -164,43 +174,39 @@ static void load_block(pool_guest_play *p, sequence *q, uint32_t i, uint32_t blo
     pool_guest_log_store(&p->log, q, i);
 }
 
-/* What a window has passed may be given out by the same answer, also to another group. */
-static void give_up_blocks(pool_guest_play *p, const sequence *q)
+/* Takes what an answer says of the blocks that a table had. One that is replaced is given back when it was copied.
+ * `freed`: what is given back now. */
+static void replace_blocks(pool_guest_play *p, const sequence *q, pool_guest_part *part, const kvg_manager_table *t,
+                           int freed)
 {
-    for (p->log.group = 0; p->log.group < p->pool.group_count; p->log.group++) {
-        const pool_guest_part *part = &q->parts[p->log.group];
-        for (uint32_t i = 0; i < part->entries; i++) {
-            if (is_given_up(part, &p->answer[p->log.group], i))
-                pool_guest_log_blocks(&p->log, "free", q, &part->table[i], 1);
-        }
-    }
-}
-
-/* Takes what an answer says of the blocks that a table had. One that is replaced is given back when it was copied. */
-static void replace_blocks(pool_guest_play *p, const sequence *q, pool_guest_part *part, const kvg_manager_table *t)
-{
-    for (uint32_t i = 0; i < part->entries; i++) {
-        if (t->blocks[i] != part->table[i]) pool_guest_log_blocks(&p->log, "allocate", q, &t->blocks[i], 1);
-    }
+    log_changed(p, "allocate", q, t->blocks, REPLACED);
     copy_blocks(p, q, t);
-    for (uint32_t i = 0; i < part->entries; i++) {
-        if (t->blocks[i] != part->table[i] && !is_given_up(part, t, i))
-            pool_guest_log_blocks(&p->log, "free", q, &part->table[i], 1);
-    }
+    log_changed(p, "free", q, part->table, freed);
     memcpy(part->table, t->blocks, t->count * sizeof *part->table);
 }
 
-/* Takes the answer for a sequence's table: the new blocks that hold cached tokens are others' blocks, too. */
+/* What a group's table gives up or finds comes before all that the answer takes, also for another group. Found blocks
+ * are others' blocks, too. */
+static void begin_table(pool_guest_play *p, sequence *q, uint32_t g)
+{
+    const kvg_manager_table *t = &p->answer[g];
+    const uint32_t found = t->cached / p->pool.groups[g].block_tokens;
+    uint32_t *table = q->parts[g].table;
+    p->log.group = g;
+    log_changed(p, "free", q, table, GIVEN_UP);
+    for (uint32_t i = 0; i < found; i++) table[i] = find_source(p, t, t->blocks[i]);
+    pool_guest_log_hit(&p->log, q, found);
+}
+
 static void take_table(pool_guest_play *p, sequence *q, uint32_t g)
 {
     const kvg_manager_table *t = &p->answer[g];
     pool_guest_part *part = &q->parts[g];
     const uint32_t before = part->entries, found = t->cached / p->pool.groups[g].block_tokens;
     p->log.group = g;
-    replace_blocks(p, q, part, t);
+    replace_blocks(p, q, part, t, REPLACED);
     part->entries = t->count;
     for (uint32_t i = 0; i < found; i++) part->table[i] = find_source(p, t, part->table[i]);
-    pool_guest_log_hit(&p->log, q, found);
     for (uint32_t i = 0; i < found; i++) {
         if (is_of_host(p, part->table[i])) load_block(p, q, i, t->blocks[i]);
     }
@@ -237,7 +243,7 @@ kvg_status pool_guest_take_answer(pool_guest_play *p, const sequence *parent, se
     for (uint32_t g = 0; g < groups && !s; g++) s = check_table(p, q, g);
     if (s) return s;
     offload_blocks(p);
-    if (!parent) give_up_blocks(p, q);
+    for (uint32_t g = 0; g < groups && !parent; g++) begin_table(p, q, g);
     for (uint32_t g = 0; g < groups; g++) {
         if (parent) take_fork(p, &parent->parts[g], q, g);
         else take_table(p, q, g);
@@ -282,11 +288,10 @@ kvg_status pool_guest_take_swap(pool_guest_play *p, sequence *q)
     }
     if (s) return s;
     offload_blocks(p);
-    give_up_blocks(p, q);
     for (p->log.group = 0; p->log.group < p->pool.group_count; p->log.group++) {
         pool_guest_part *part = &q->parts[p->log.group];
         const uint32_t full = q->written / p->pool.groups[p->log.group].block_tokens;
-        replace_blocks(p, q, part, &p->answer[p->log.group]);
+        replace_blocks(p, q, part, &p->answer[p->log.group], GIVEN_UP | REPLACED);
         for (uint32_t i = 0; i < full; i++) {
             if (part->table[i] != KVG_MANAGER_NO_BLOCK) pool_guest_log_store(&p->log, q, i);
         }

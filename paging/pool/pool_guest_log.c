@@ -125,15 +125,25 @@ static uint32_t most_block_tokens(const pool_guest_log *log)
     return most;
 }
 
-void pool_guest_log_head(pool_guest_log *log)
+void pool_guest_log_head(pool_guest_log *log, uint32_t claims)
 {
+    static const struct {
+        uint32_t claim;
+        const char *flag;
+    } promises[] = {
+        {KVG_MANAGER_LOWEST_FIRST, ", \"lowest_first\": true"}, {KVG_MANAGER_FREE_FIRST, ", \"free_first\": true"},
+        {KVG_MANAGER_OLDEST_FIRST, ", \"oldest_first\": true"}, {KVG_MANAGER_TAIL_FIRST, ", \"tail_first\": true"},
+    };
     bool window = false;
     for (uint32_t g = 0; g < log->pool->group_count; g++) window = window || log->pool->groups[g].window;
     put_number(log, "{\"kvgold_pool_log\": 1, \"blocks\": ", log->pool->blocks);
     put_number(log, ", \"block_tokens\": ", most_block_tokens(log));
     if (log->pool->host_blocks) put_number(log, ", \"host_blocks\": ", log->pool->host_blocks);
-    put_text(log, window ? ", \"evicts_on_allocate\": true, \"window\": true}\n"
-                         : ", \"evicts_on_allocate\": true}\n");
+    if (window) put_text(log, ", \"window\": true");
+    for (size_t i = 0; i < sizeof promises / sizeof promises[0]; i++) {
+        if (claims & promises[i].claim) put_text(log, promises[i].flag);
+    }
+    put_text(log, ", \"evicts_on_allocate\": true}\n");
 }
 
 void pool_guest_log_blocks(pool_guest_log *log, const char *event, const pool_guest_sequence *q, const uint32_t *blocks,

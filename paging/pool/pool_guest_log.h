@@ -38,7 +38,7 @@ typedef struct pool_guest_log {
 /* Writes out what stands in the struct. */
 void pool_guest_log_flush(pool_guest_log *log);
 
-void pool_guest_log_head(pool_guest_log *log);
+void pool_guest_log_head(pool_guest_log *log, uint32_t claims);
 
 /* `allocate`, `free`, `read`: of entries of a table, those that are blocks. */
 void pool_guest_log_blocks(pool_guest_log *log, const char *event, const pool_guest_sequence *q, const uint32_t *blocks,

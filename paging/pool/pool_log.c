@@ -35,7 +35,8 @@ static const shape shapes[KVG_AUDIT_EVENTS] = {
 
 static const shape head_shape = {HAS(VERSION) | HAS(POOL_BLOCKS) | HAS(BLOCK_TOKENS),
                                  HAS(EVICTS) | HAS(WRITES) | HAS(PROMISES) | HAS(WINDOW) | HAS(ENGINE) | HAS(AT) |
-                                 HAS(HOST_BLOCKS)};
+                                 HAS(HOST_BLOCKS) | HAS(LOWEST_FIRST) | HAS(FREE_FIRST) | HAS(OLDEST_FIRST) |
+                                 HAS(TAIL_FIRST)};
 
 /* --- values --- */
 
@@ -121,7 +122,11 @@ static kvg_status read_head(pool_reader *r, kvg_json object, kvg_audit_head *hea
                              .evicts_on_allocate = v[KVG_AUDIT_FIELD_EVICTS].number != 0,
                              .writes = !v[KVG_AUDIT_FIELD_WRITES].given || v[KVG_AUDIT_FIELD_WRITES].number != 0,
                              .stores_before_write = v[KVG_AUDIT_FIELD_PROMISES].number != 0,
-                             .window = v[KVG_AUDIT_FIELD_WINDOW].number != 0};
+                             .window = v[KVG_AUDIT_FIELD_WINDOW].number != 0,
+                             .lowest_first = v[KVG_AUDIT_FIELD_LOWEST_FIRST].number != 0,
+                             .free_first = v[KVG_AUDIT_FIELD_FREE_FIRST].number != 0,
+                             .oldest_first = v[KVG_AUDIT_FIELD_OLDEST_FIRST].number != 0,
+                             .tail_first = v[KVG_AUDIT_FIELD_TAIL_FIRST].number != 0};
     return KVG_OK;
 }
 

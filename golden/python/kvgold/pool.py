@@ -9,7 +9,8 @@
 The questions are those of paging/paging_plugin.h, and so are the words and what a manager may choose:
 docs/guide/pool-audit.md. The manager runs in this process. A class that declares `windows = True` or `groups = True`
 is called with the groups of layers, MyManager(blocks, groups), and gives a list of tables, one for each group. A class
-that declares neither is asked for pools of one group without a window. A manager that has `fork` is asked for it."""
+that declares neither is asked for pools of one group without a window. A manager that has `fork` is asked for it. A class
+that declares a promise of PROMISES as True is held to it: docs/spec/paging.md section 7.3."""
 
 from __future__ import annotations
 
@@ -44,6 +45,7 @@ POOLS: tuple[Pool, ...] = (*SMALL_POOLS, (64, 16), (64, [Group(16, 40)]),
                            (96, [Group(16, 40), Group(8), Group(32, 70)]))
 MOST_LIVE, MOST_BLOCKS, PREFIXES, SALTS = 48, 12, 6, 3
 PREFIX_TOKENS = 50000  # those of prefixes are below
+PROMISES = ("lowest_first", "free_first", "oldest_first", "tail_first")
 ALL_HELD = "all rules held"  # of `kvgold pool audit`
 
 
@@ -130,8 +132,10 @@ def _pools(make: Make, pools: Sequence[Pool]) -> list[Pool]:
     return taken
 
 
-def _open_log(path: str, pool: Pool) -> PoolLog:
-    promises: dict[str, Any] = {"window": True} if any(group.window for group in _groups(pool)) else {}
+def _open_log(make: Make, path: str, pool: Pool) -> PoolLog:
+    promises: dict[str, Any] = {promise: True for promise in PROMISES if _declares(make, promise)}
+    if any(group.window for group in _groups(pool)):
+        promises["window"] = True
     largest = max(group.block_tokens for group in _groups(pool))
     return PoolLog(path, pool[0], largest, evicts_on_allocate=True, **promises)
 
@@ -287,16 +291,22 @@ class _Play:
 
     def _take(self, call: str, sequence: _Sequence, given: Any, copies: Any = None, *, cached: int = 0,
               parent: _Sequence | None = None) -> None:
-        """An answer to a call: tables and copies. What a window has passed may be given out at once. A block that is
-        replaced is given back when it was copied. `parent`: of a fork, whose child begins with its tables."""
+        """An answer to a call: tables and copies. What a window has passed may be given out at once. What a group finds
+        comes before all that the answer takes. A block that is replaced is given back when it was copied. `parent`: of a fork, whose child begins with its tables."""
         tables, before = self._each(call, given), (parent or sequence).tables
         none: list[Any] = [[] for _ in self.groups]
         copied = [[tuple(pair) for pair in pairs] for pairs in self._each(call, copies)] if copies else none
         for g, table in enumerate(tables):
             self._check(call, sequence, g, table, copied[g], before[g])
         sequence.tables = [list(table) for table in tables]
-        for g, (table, had) in enumerate(zip(sequence.tables, [] if parent else before)):
+        for g, (table, had) in enumerate([] if parent else zip(sequence.tables, before)):
             self._event(self.log.free, sequence, g, [old for old, new in zip(had, table) if new is None])
+            size = self.groups[g].block_tokens
+            names, found = self._names(sequence, g, cached // size), table[:cached // size]
+            # The tokens of an event are those of its blocks from the first on, of as many tokens as the head says.
+            tokens = sequence.tokens[:cached] if None not in found and size == self.largest else None
+            self._event(self.log.hit, sequence, g, found, salt=sequence.salt, tokens=tokens,
+                        hashes=[name for name, block in zip(names, found) if block is not None])
         for g, (table, pairs, had) in enumerate(zip(sequence.tables, copied, before)):
             size, entries = self.groups[g].block_tokens, list(zip(had, table))
             if parent:
@@ -308,12 +318,7 @@ class _Play:
                 self._store(sequence, g, [i for i in range(sequence.count // size) if table[i] not in (None, had[i])])
                 continue
             self._event(self.log.free, sequence, g, [old for old, new in entries if new not in (old, None)])
-            names, found = self._names(sequence, g, cached // size), table[:cached // size]
-            # The tokens of an event are those of its blocks from the first on, of as many tokens as the head says.
-            tokens = sequence.tokens[:cached] if None not in found and size == self.largest else None
-            self._event(self.log.hit, sequence, g, found, salt=sequence.salt, tokens=tokens,
-                        hashes=[name for name, block in zip(names, found) if block is not None])
-            self._event(self.log.allocate, sequence, g, table[len(had) + len(found):])
+            self._event(self.log.allocate, sequence, g, table[len(had) + cached // size:])
 
     def _name(self, sequence: _Sequence, g: int) -> int | str:
         return sequence.id if len(self.groups) == 1 else f"{sequence.id}.{g}"
@@ -374,7 +379,7 @@ def _audit(log: PoolLog, path: str) -> str:
 def _judge(make: Make, pool: Pool, seed: int, operations: int) -> Verdict:
     with tempfile.TemporaryDirectory() as folder:
         path, broken = os.path.join(folder, "manager.jsonl"), ""
-        with _open_log(path, pool) as log:
+        with _open_log(make, path, pool) as log:
             try:
                 _Play(make, pool, seed, log).run(operations)
             except _Broken as error:
@@ -423,7 +428,7 @@ def machine(make: Make, *, pools: Sequence[Pool] = SMALL_POOLS) -> Any:
         def begin(self, pool: Pool, seed: int) -> None:
             self.folder = tempfile.TemporaryDirectory()
             self.path = os.path.join(self.folder.name, "manager.jsonl")
-            self.log = _open_log(self.path, pool)
+            self.log = _open_log(make, self.path, pool)
             self.play = _Play(make, pool, seed, self.log)  # tokens and lengths: the seed's
 
         @rule()

@@ -82,9 +82,35 @@ class Fails(Right):
         raise KeyError("no such sequence")
 
 
+class GivesTheYoungest(Right):
+    def let_go(self, block):
+        super().let_go(block)
+        if self.users[block] == 0:
+            self.idle.insert(0, self.idle.pop())
+
+
+class LetsGoTheHeadFirst(Right):
+    def release(self, sequence):
+        for block in self.sequences.pop(sequence)[2]:
+            self.let_go(block)
+
+
+class GivesAnyFree(Right):
+    lowest_first = True
+
+
+class GivesCachedBlocksToo(Right):
+    free_first = True
+
+
+class PromisesNothing(GivesTheYoungest):
+    oldest_first = tail_first = False
+
+
 class Hybrid(Right):
     """With windows, groups and forks. A block is known by its group, too, which stands beside the salt."""
     windows = groups = True
+    oldest_first = tail_first = False
 
     def __init__(self, blocks, groups):
         super().__init__(blocks, None)
@@ -274,7 +300,7 @@ class NeverForks(Hybrid):
 
 
 @pytest.mark.parametrize("manager, events", [
-    (Right, ["hit", "end"]), (Forking, ["hit", "copy", "end"]), (Windowed, ["window", "hit", "copy", "end"]),
+    (Right, ["hit", "end"]), (PromisesNothing, ["hit", "end"]), (Forking, ["hit", "copy", "end"]), (Windowed, ["window", "hit", "copy", "end"]),
     (Hybrid, ["window", "hit", "copy", "end"])])
 def test_a_right_manager_passes(manager, events):
     verdict = kvgold.pool.check(manager)
@@ -294,7 +320,8 @@ def test_a_manager_is_asked_for_what_it_declares(manager, group, taken):
     (ForgetsTheSalt, ": A7: "), (ForgetsTheTokensBefore, ": A7: "), (KeepsTheName, ": A[57]: "), (Leaks, ": A25: "),
     (FreesTwice, ": A25: "), (KeepsWhatItTook, ": A25: "), (FindsAll, "below them"), (NeverServes, "too few blocks"),
     (NeverGrows, "too few blocks"), (CountsInFloats, "give an int"), (CountsBelow0, ": A25: "),
-    (Fails, "no such sequence"),
+    (Fails, "no such sequence"), (GivesTheYoungest, ": B[34]: "), (LetsGoTheHeadFirst, ": B4: "),
+    (GivesAnyFree, ": B1: "), (GivesCachedBlocksToo, ": B2: "),
     (SeesATokenLess, "as entry 1: no window has passed its tokens"), (LosesWhatIsPassed, ": A25: "),
     (KeepsWhatIsPassed, ": A(2|3|25): "), (TakesAgain, "which it had given up"), (ForgetsTheGroup, ": A7: "),
     (FindsHalfABlock, "a multiple of 4 below them"), (LeavesAGroupOut, "for 1 groups: give one for each of 2"),

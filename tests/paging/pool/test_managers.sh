@@ -15,12 +15,14 @@ source "$source_dir/tests/checks.sh"
 
 build() { "${CC:-cc}" -std=c11 -O1 -w -shared -fPIC -I "$source_dir" manager.c -o libmanager.so; }
 
-# mistake NAME TEXT SED...: the example with SED fails, in $pool if that is set, and TEXT stands in what is said.
+# mistake NAME TEXT SED...: the example with SED fails, in $pool if that is set, and TEXT stands in what is said. It
+# promises no order, because a mistake can break that first, unless $promises is set.
 mistake() {
     local name=$1 text=$2
     shift 2
-    sed -E "$@" "$source_dir/examples/manager/manager.c" >manager.c
-    if cmp -s manager.c "$source_dir/examples/manager/manager.c" || ! build; then
+    sed -E "$@" "$source_dir/examples/manager/manager.c" >other.c
+    sed -E "${promises:-s/ \| PROMISES//}" other.c >manager.c
+    if cmp -s other.c "$source_dir/examples/manager/manager.c" || ! build; then
         report "$name" 1 "the example has changed: change this test's mistake"
         return
     fi
@@ -32,17 +34,18 @@ expect "the example is right" 0 "PASS: " "$kvgold" pool check ./libmanager.so -o
 expect "it is right in pools of its own" 0 "on 1 pool;" "$kvgold" pool check ./libmanager.so -o out --pool 200:8w30:16
 expect "its log is right" 0 "all rules held" "$kvgold" pool audit out/manager.jsonl
 
-sed 's/\.claims = .*//' manager.c >other.c && mv other.c manager.c && build
+sed 's/\.claims = .*/.claims = PROMISES,/' manager.c >other.c && mv other.c manager.c && build
 expect "a manager without windows is right" 0 "on 5 pools" "$kvgold" pool check ./libmanager.so -o out
 
-# right NAME SED...: the example with SED passes.
+# right NAME SED...: the example with SED passes, in $pool if that is set.
 right() {
     local name=$1
     shift
-    sed -E "$@" "$source_dir/examples/manager/manager.c" >manager.c
-    ! cmp -s manager.c "$source_dir/examples/manager/manager.c" && build
+    sed -E "$@" "$source_dir/examples/manager/manager.c" >other.c
+    sed -E "${promises:-s/ \| PROMISES//}" other.c >manager.c
+    ! cmp -s other.c "$source_dir/examples/manager/manager.c" && build
     report "$name: it is built" $?
-    expect "$name is right" 0 "PASS: " "$kvgold" pool check ./libmanager.so -o out --pool "$pool"
+    expect "$name is right" 0 "PASS: " "$kvgold" pool check ./libmanager.so -o out ${pool:+--pool "$pool"}
 }
 pool=24:4:4w9
 right "a group that takes what another gives up" -e 's/^        give_up\(m, group, of, first\);//' \
@@ -50,11 +53,27 @@ right "a group that takes what another gives up" -e 's/^        give_up\(m, grou
     -e 's/const bool older = .*/const bool older = oldest \&\& b->released > oldest->released;/' \
     -e 's/if \(!oldest \|\| b->known < oldest->known \|\| older\)/if (!oldest || older)/'
 pool=12+8:4
-right "a manager that swaps and keeps nothing in the host" -e 's/ \| KVG_MANAGER_HOST_CACHE$//' \
-    -e 's/return b->known && b <.*/return NULL;/'
+right "a manager that swaps and keeps nothing in the host" -e 's/ \| KVG_MANAGER_HOST_CACHE,$/,/' \
+    -e 's/return b->known && b <.*/return NULL;/' -e 's/is_filled && m/is_filled \&\& !out \&\& m/'
 right "a manager that keeps blocks in the host and does not swap" -e 's/ \| KVG_MANAGER_SWAP \|/ |/'
-right "a manager that finds what was swapped out" -e 's/^            table->blocks\[i\] = copy.to;/            if (out \&\& is_needed \&\& i < filled \&\& m->blocks[copy.from].known) become(m, \&m->blocks[copy.to], \&m->blocks[copy.from]);\n&/'
+right "a manager that finds nothing that was swapped out" -e 's/if \(is_filled && m.*//'
 unset pool
+
+# promise NAME RULE CLAIM SED...: the example with SED breaks a promise, and passes if it makes none that matches CLAIM.
+promise() {
+    local name=$1 rule=$2 claim=$3 promises="s/^//"
+    shift 3
+    mistake "$name" ": $rule: " "$@"
+    right "$name, without a promise" -e "/PROMISES =/s/$claim/0/g" "$@"
+}
+promise "the highest free block" B1 KVG_MANAGER_LOWEST_FIRST -e 's/if \(!oldest \|\| b->known </if (!oldest || b->known + oldest->known == 0 || b->known </'
+promise "a cached block before a free one" B2 KVG_MANAGER_FREE_FIRST -e 's/b->known < oldest->known/b->known > oldest->known/'
+promise "a failed admit renews what it found" B3 "KVG_MANAGER_(OLDEST|TAIL)_FIRST" -e 's/^    if \(s\) forget_found.*//'
+promise "a window's blocks are the next" B3 "KVG_MANAGER_(OLDEST|TAIL)_FIRST" -e 's/^        of->table\[i\] = PASSED;/        if (of->table[i] != PASSED) m->blocks[of->table[i]].released = 0;\n&/'
+promise "the head goes first" B4 KVG_MANAGER_TAIL_FIRST \
+    -e 's/while \(of->entries > 0\) let_go\(m, of->table\[--of->entries\]\);/for (uint32_t i = 0; i < of->entries; i++) let_go(m, of->table[i]);/'
+promises="s/^//" mistake "what comes back from the host counts as free" ": B" -e 's/if \(is_filled && m.*//'
+promises="s/^//" mistake "the youngest goes first" ": B" -e 's/b->released < oldest->released/b->released > oldest->released/'
 
 mistake "a block outside the pool" ": A1: " -e 's/table->count = of->entries;/table->blocks[0] += m->pool.blocks; &/'
 mistake "a block twice in a table" ": A2: " -e 's/table->count = of->entries;/table->blocks[of->entries - 1] = *table->blocks; &/'
@@ -91,7 +110,7 @@ mistake "a call fails" "written of sequence" -e 's/for \(; of->known < count/if 
 
 mistake "a window is a token too short" "no window has passed" -e 's/written \+ 1 - window/written + 2 - window/'
 mistake "a block that a window has passed is lost" ": A25: " -e 's/^        let_go\(m, of->table\[i\]\);//'
-mistake "a block that a window has passed stays in its table" ": A" -e 's/of->table\[i\] = PASSED;//'
+mistake "a block that a window has passed stays in its table" ": A" -e 's/^        of->table\[i\] = PASSED;//'
 mistake "a block comes back" "which it had given up" \
     -e 's/^    const uint32_t before = q->count/&, gone = *q->parts->table == PASSED/; s/if \(s\) q->count = before;/&\n    else if (gone) *table->blocks = 0;/'
 mistake "a fork gets a block that was given up" "which it had given up" -e 's/= (from->table\[of->entries\]);/= \1 == PASSED ? 0 : \1;/'
@@ -107,9 +126,9 @@ mistake "a block of the host is given twice" ": A2: " -e 's/^    b->users = 1;/ 
 mistake "a block of the host stays held" "too few blocks of the host" \
     -e 's/if \(id != PASSED && --m/if (id < m->pool.blocks \&\& --m/'
 mistake "what goes to the host is not copied" "copy its tokens" \
-    -e 's/if \(is_needed && i < filled\) table/if (is_needed \&\& i + out < filled) table/'
+    -e 's/if \(is_filled\) table/if (is_needed \&\& i + out < filled) table/'
 mistake "what comes back is not copied" "swap_in of sequence" \
-    -e 's/if \(is_needed && i < filled\) table/if (is_needed \&\& i < filled \&\& out) table/'
+    -e 's/if \(is_filled\) table/if (is_filled \&\& out) table/'
 mistake "a copy of another block comes back" "copy its tokens" \
     -e 's/copy = \{of->table\[i\], is_needed/copy = {of->table[!out \&\& i > passed ? i - 1 : i], is_needed/'
 mistake "the host's block is kept in a table" "give one of the pool" \
@@ -121,12 +140,12 @@ mistake "the host is always full" "too few blocks of the host" \
     -e 's/if \(count_available\(m, true\) <.*/return KVG_ERR_EXHAUSTED;/'
 mistake "a swapped sequence lacks a block" "the sequence needs one there" -e 's/\(i < filled \|\| !out\)/i < filled/'
 mistake "a copy is copied over" "not in its place in the table" \
-    -e 's/if \(is_needed && i < filled\) table.*/&\n            if (!out \&\& i > passed \&\& i < filled) table->copies[table->copy_count++] = (kvg_manager_copy){of->table[i - 1], copy.to};/'
+    -e 's/if \(is_filled\) table.*/&\n            if (!out \&\& i > passed \&\& i < filled) table->copies[table->copy_count++] = (kvg_manager_copy){of->table[i - 1], copy.to};/'
 mistake "the host has what was not copied" ": A5: " -e '/become\(m, kept, b\)/,/table->copies/{/table->copies/d}'
-mistake "what the host has is not loaded" ": A5: " -e '/become\(m, &m->blocks\[copy.to\]/,/table->copies/{/table->copies/d}'
+mistake "what the host has is not loaded" ": A5: " -e '/^        become\(m, &m->blocks\[copy.to\]/,/table->copies/{/table->copies/d}'
 mistake "a copy that nobody asked for" "not in its place in the table" \
     -e 's/^    if \(s\) drop\(m, q\);/    if (!s \&\& table->copy_count \&\& m->sequences) table->copies[table->copy_count++] = (kvg_manager_copy){table->copies->to, *m->sequences->parts->table};\n&/'
-mistake "the host keeps what it does not claim" "not in its place in the table" -e 's/ \| KVG_MANAGER_HOST_CACHE$//'
+mistake "the host keeps what it does not claim" "not in its place in the table" -e 's/ \| KVG_MANAGER_HOST_CACHE,$/,/'
 mistake "the host keeps what is not known" ": A29: " -e 's/return b->known && b </return b </'
 mistake "a block of the host that is held is filled" ": A" -e 's/        if \(b->users\) continue;/        if (b->users \&\& !of_host) continue;/'
 mistake "a block of the host is filled and loaded at once" ": A7: " \

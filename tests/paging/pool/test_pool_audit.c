@@ -18,6 +18,7 @@
 #define PLAIN "{\"kvgold_pool_log\":1,\"blocks\":4,\"block_tokens\":2,\"writes\":false}\n"
 #define EARLY "{\"kvgold_pool_log\":1,\"blocks\":4,\"block_tokens\":2,\"stores_before_write\":true}\n"
 #define HOST "{\"kvgold_pool_log\":1,\"blocks\":4,\"block_tokens\":2,\"host_blocks\":2}\n"
+#define PROMISE(flags) "{\"kvgold_pool_log\":1,\"blocks\":4,\"block_tokens\":2,\"evicts_on_allocate\":true" flags "}\n"
 #define EVENT(word, ...) "{\"event\":\"" word "\"" __VA_ARGS__ "}\n"
 #define OF(sequence) ",\"sequence\":" #sequence
 #define BLOCKS(list) ",\"blocks\":" list
@@ -34,6 +35,7 @@
 #define STORE(block, hash, more) EVENT("store", ",\"block\":" #block ",\"hash\":" #hash more)
 #define FULL(sequence, block) ALLOCATE(sequence, "[" #block "]") WRITE(sequence, block, 0, 2)
 #define END EVENT("end", "")
+#define PAIR FULL("a", 0) STORE(0, 7, "") FULL("a", 1) STORE(1, 8, "")
 #define STORED FULL("a", 0) STORE(0, 7, ",\"parent\":null,\"salt\":\"x\",\"tokens\":[1,2]")
 
 /* --- helpers --- */
@@ -117,6 +119,15 @@ static void test_managers_that_keep_and_that_do_not_pass(void **state)
                 HIT("b", "[4]", ",\"hashes\":[7],\"salt\":\"x\",\"tokens\":[1,2]") ALLOCATE("b", "[2]") COPY("b", 4, 2)
                 FREE("b", "[4]") READ("b", "[2]") EVENT("counts", ",\"free\":2,\"cached\":0,\"held\":2") FREE_ALL("a")
                 FREE_ALL("b") END);
+    /* promised orders: a list takes its blocks as a set, a hit makes a block young, and nothing else is promised */
+    expect_good(PROMISE(",\"lowest_first\":true") ALLOCATE("a", "[1,0]") ALLOCATE("b", "[2]") FREE("a", "[1]")
+                ALLOCATE("b", "[1,3]"));
+    expect_good(PROMISE(",\"lowest_first\":true,\"free_first\":true,\"oldest_first\":true,\"tail_first\":true")
+                PAIR FREE("a", "[0,1]") HIT("b", "[1]", "") FULL("b", 2) STORE(2, 9, "") FREE("b", "[1,2]")
+                ALLOCATE("c", "[2,3,0]") FREE("c", "[2]") EVICT("[1]") FREE_ALL("c") END);
+    expect_good(PROMISE(",\"oldest_first\":true") PAIR FREE_ALL("a") EVICT("[0]") EVICT("[1]") ALLOCATE("b", "[3]"));
+    expect_good(PROMISE(",\"tail_first\":true") PAIR FREE("a", "[0]") FREE("a", "[1]") EVICT("[1]") EVICT("[0]"));
+    expect_good(PROMISE("") PAIR FREE("a", "[0]") FREE("a", "[1]") ALLOCATE("b", "[1]") ALLOCATE("b", "[3]"));
     /* two blocks of one content, and hashes alone */
     expect_good(HEAD FULL("a", 0) STORE(0, 1, ",\"salt\":\"x\"") FULL("b", 1) STORE(1, 1, ",\"salt\":\"x\"")
                 FREE_ALL("a") EVICT("[0]") HIT("c", "[1]", ",\"salt\":\"x\"") FREE_ALL("c") FREE_ALL("b") END);
@@ -275,6 +286,22 @@ static const char *const breaking[KVG_AUDIT_RULES][4] = {
         HOST STORED OFFLOAD(0, 3),
         HOST FULL("a", 0) OFFLOAD(0, 4),
         HOST STORED ALLOCATE("b", "[4]") OFFLOAD(0, 4),
+    },
+    [KVG_AUDIT_LOWEST_FIRST] = {
+        PROMISE(",\"lowest_first\":true") ALLOCATE("a", "[1]"),
+        PROMISE(",\"lowest_first\":true") ALLOCATE("a", "[0,1,2,3]") FREE("a", "[2,1]") ALLOCATE("b", "[2]"),
+    },
+    [KVG_AUDIT_FREE_FIRST] = {
+        PROMISE(",\"free_first\":true") STORED FREE_ALL("a") ALLOCATE("b", "[1,0]"),
+    },
+    [KVG_AUDIT_OLDEST_FIRST] = {
+        PROMISE(",\"oldest_first\":true") PAIR FREE("a", "[0]") FREE("a", "[1]") EVICT("[1]"),
+        PROMISE(",\"oldest_first\":true") PAIR FREE_ALL("a") HIT("b", "[0]", "") FREE_ALL("b") ALLOCATE("b", "[2,0]"),
+    },
+    [KVG_AUDIT_TAIL_FIRST] = {
+        PROMISE(",\"tail_first\":true") PAIR FREE("a", "[0,1]") EVICT("[0]"),
+        PROMISE(",\"tail_first\":true") PAIR FREE_ALL("a") ALLOCATE("b", "[0]"),
+        PROMISE(",\"tail_first\":true") PAIR FULL("a", 2) STORE(2, 9, "") FREE("a", "[0,1,2]") ALLOCATE("b", "[0,1]"),
     },
 };
 

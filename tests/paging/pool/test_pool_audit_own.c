@@ -1,5 +1,6 @@
 /* kvgold's own block manager, audited by a log: an engine that works on the manager writes what it got, as any engine
- * would. The log of the manager holds; that of a manager with a planted defect breaks a rule. */
+ * would. The log of the manager holds, also to the promises B1 to B4; that of a manager with a planted defect breaks a
+ * rule. */
 #define _GNU_SOURCE
 #include <inttypes.h>
 #include <setjmp.h>
@@ -71,7 +72,7 @@ static kvg_status step_allocate(engine *e, uint32_t q)
     return s;
 }
 
-/* Takes any block that is alive; a cached one is sometimes evicted instead. */
+/* Takes any block that is alive; a cached one is sometimes freed instead. */
 static kvg_status step_hit(engine *e, uint32_t q)
 {
     const kvg_block_pool *p = pool_of(e);
@@ -81,7 +82,7 @@ static kvg_status step_hit(engine *e, uint32_t q)
     if (s || b.unique_id == 0) return s;
     if (b.use_count == 0 && draw(e, 2)) {
         s = p->ops->free(p->self, &id, 1);
-        if (!s) log_list(e, "evict", SEQUENCES, &id, 1);
+        if (!s) log_list(e, "forget", SEQUENCES, &id, 1); /* the engine has chosen the block, not the manager */
         return s;
     }
     s = p->ops->lock(p->self, &id, 1, NULL);
@@ -98,7 +99,8 @@ static kvg_status step_free(engine *e, uint32_t q)
     log_list(e, "free", q, e->ids[q], e->counts[q]);
     const uint32_t n = e->counts[q];
     e->counts[q] = 0;
-    return p->ops->unlock(p->self, e->ids[q], n, NULL);
+    const kvg_status s = p->ops->touch(p->self, e->ids[q], n);
+    return s ? s : p->ops->unlock(p->self, e->ids[q], n, NULL);
 }
 
 static void log_counts(engine *e)
@@ -133,7 +135,8 @@ static kvg_audit_totals audit(const char *defect)
                                          planted ? planted->install : NULL), KVG_OK);
     e.log = open_memstream(&text, &size);
     assert_non_null(e.log);
-    fprintf(e.log, "{\"kvgold_pool_log\":1,\"blocks\":%d,\"block_tokens\":4,\"writes\":false}\n", BLOCKS);
+    fprintf(e.log, "{\"kvgold_pool_log\":1,\"blocks\":%d,\"block_tokens\":4,\"writes\":false,\"lowest_first\":true,"
+            "\"free_first\":true,\"oldest_first\":true,\"tail_first\":true}\n", BLOCKS);
     kvg_status s = KVG_OK;
     for (int i = 0; i < STEPS && !s; i++) s = step(&e);
     for (uint32_t q = 0; q < SEQUENCES && !s; q++) {
@@ -169,6 +172,8 @@ static void test_planted_defects_break_rules(void **state)
     } rows[] = {
         {"unlock_twice", KVG_AUDIT_COUNTS},     {"unlock_lost", KVG_AUDIT_COUNTS},  {"counter_drift", KVG_AUDIT_COUNTS},
         {"free_twice", KVG_AUDIT_ALLOCATE_HELD}, {"shared_twice", KVG_AUDIT_COUNTS},
+        {"not_lowest", KVG_AUDIT_LOWEST_FIRST},  {"evict_newest", KVG_AUDIT_OLDEST_FIRST},
+        {"touch_forward", KVG_AUDIT_TAIL_FIRST},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         const kvg_audit_totals t = audit(rows[i].defect);
