@@ -44,7 +44,7 @@ static kvg_status let_go(play *p, uint32_t which, sequence *out)
     if (s) return pool_guest_failed(p, s);
     for (p->log.group = 0; p->log.group < p->pool.group_count; p->log.group++) {
         const pool_guest_part *part = &out->parts[p->log.group];
-        pool_guest_log_blocks(&p->log, "free", out, part->table, part->entries);
+        pool_guest_log_blocks(&p->log, GUEST_FREE, out, part->table, part->entries);
     }
     return KVG_OK;
 }
@@ -57,30 +57,6 @@ static kvg_status release(play *p, uint32_t which)
     return s;
 }
 
-/* Marks the blocks of a table as held; how many were not. */
-static uint32_t mark_held(play *p, const pool_guest_part *part)
-{
-    uint32_t marked = 0;
-    for (uint32_t k = 0; k < part->entries; k++) {
-        const uint32_t block = part->table[k];
-        if (block >= p->pool.blocks || p->is_held[block]) continue;
-        p->is_held[block] = true;
-        marked++;
-    }
-    return marked;
-}
-
-/* How many blocks no sequence holds, by their tables. */
-static uint32_t count_available(play *p)
-{
-    uint32_t held = 0;
-    memset(p->is_held, 0, p->pool.blocks * sizeof *p->is_held);
-    for (uint32_t i = 0; i < p->live_count; i++) {
-        for (uint32_t g = 0; g < p->pool.group_count; g++) held += mark_held(p, &p->live[i].parts[g]);
-    }
-    return p->pool.blocks - held;
-}
-
 /* A manager says that there are too few blocks: some sequence is preempted. */
 static kvg_status make_room(play *p, const sequence *q)
 {
@@ -89,7 +65,7 @@ static kvg_status make_room(play *p, const sequence *q)
         const uint32_t entries = q->parts[g].entries; /* the last one may have to be copied */
         missing += kvg_guest_pool_blocks(&p->pool.groups[g], q->count) - entries + (entries > 0);
     }
-    const uint32_t available = count_available(p);
+    const uint32_t available = p->pool.blocks - p->log.held;
     if (p->live_count == 0 || missing <= available)
         return pool_guest_broke(p, "says that too few blocks are available: it needs %" PRIu32 " at most, and "
                                 "%" PRIu32 " are", missing, available);
@@ -298,17 +274,16 @@ static kvg_status step_bytes(play *p, sequence *q, uint32_t group, uint32_t firs
     return s;
 }
 
-/* A step reads what is there, and writes a chunk of what is not. */
-static kvg_status step(play *p, uint32_t which)
+/* A step reads what is there, and writes the tokens up to `to`. */
+static kvg_status step(play *p, uint32_t which, uint32_t to)
 {
     sequence *q = &p->live[which];
-    const uint32_t to = q->written + 1 + (uint32_t)below(p, q->count - q->written);
     kvg_status s = KVG_OK;
     for (uint32_t g = 0; g < p->pool.group_count && !s; g++) {
         const kvg_manager_group *group = &p->pool.groups[g];
         const uint32_t size = group->block_tokens, first = kvg_guest_pool_passed(group, q->written);
         p->log.group = g;
-        pool_guest_log_blocks(&p->log, "read", q, q->parts[g].table + first,
+        pool_guest_log_blocks(&p->log, GUEST_READ, q, q->parts[g].table + first,
                               kvg_guest_pool_blocks(group, q->written) - first);
         pool_guest_log_write(&p->log, q, to);
         s = step_bytes(p, q, g, first, to);
@@ -343,12 +318,27 @@ static kvg_status play_one(play *p)
     if (what == 6) return fork_one(p, which);
     if (what == 7 && p->pool.host_blocks && p->manager.claims & KVG_MANAGER_SWAP) return swap_out(p, which);
     if (what == 8 && p->paused_count) return swap_in(p);
-    return p->live[which].written < p->live[which].count ? step(p, which) : grow(p, which);
+    const uint32_t left = p->live[which].count - p->live[which].written;
+    return left ? step(p, which, p->live[which].written + 1 + (uint32_t)below(p, left)) : grow(p, which);
+}
+
+/* Sequences begin, and are written, until the pool has no room for another one. */
+static kvg_status fill(play *p)
+{
+    const double start = kvg_clock_seconds();
+    kvg_status s = KVG_OK;
+    while (!s && p->live_count < p->most_live && kvg_clock_seconds() - start < p->run->filling) {
+        const uint32_t before = p->live_count;
+        s = admit(p);
+        if (p->live_count <= before) break;
+        if (!s) s = step(p, before, p->live[before].count);
+    }
+    return s;
 }
 
 static kvg_status play_all(play *p)
 {
-    kvg_status s = KVG_OK;
+    kvg_status s = p->run->filling > 0 ? fill(p) : KVG_OK;
     const double start = kvg_clock_seconds();
     struct rusage used;
     p->inside = 0;
@@ -358,6 +348,7 @@ static kvg_status play_all(play *p)
         if (p->run->seconds > 0 && p->result.seconds > p->run->seconds) break;
     }
     p->result.inside = p->inside; /* without those of the end */
+    p->result.held = (double)p->log.held / p->pool.blocks;
     if (getrusage(RUSAGE_SELF, &used) == 0) p->result.bytes = 1024 * (uint64_t)used.ru_maxrss;
     forget(&p->preempted);
     while (p->paused_count) go_on(p, 0);
@@ -395,12 +386,12 @@ static bool make_own(play *p)
 {
     const size_t shared = (size_t)PREFIXES * most_tokens(p);
     p->tokens = malloc(shared * sizeof *p->tokens);
-    p->is_held = malloc(p->pool.blocks * sizeof *p->is_held);
+    p->log.holders = calloc(p->pool.blocks, sizeof *p->log.holders);
     p->changed = malloc(most_blocks(p) * sizeof *p->changed);
     p->most_live = p->run->live ? p->run->live : MOST_LIVE;
     p->live = malloc(2 * p->most_live * sizeof *p->live); /* at the end with those that are paused */
     p->paused = malloc(p->most_live * sizeof *p->paused);
-    if (!make_answer(p) || !p->tokens || !p->is_held || !p->changed || !p->live || !p->paused) return false;
+    if (!make_answer(p) || !p->tokens || !p->log.holders || !p->changed || !p->live || !p->paused) return false;
     for (size_t i = 0; i < shared; i++) p->tokens[i] = (int32_t)kvg_rng_below(p->run->seed, 1, i, PREFIX_TOKENS);
     return true;
 }

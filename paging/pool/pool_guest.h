@@ -24,6 +24,7 @@ typedef struct kvg_guest_run {
     const kvg_guest_bytes *bytes; /* NULL: ids alone are judged */
     uint32_t live, blocks; /* sequences at a time, and the most blocks of one; 0: 48, so long that they fill the pool */
     double seconds;        /* no operation begins later; 0: no limit */
+    double filling;        /* first sequences begin until the pool is full, at most so many seconds */
     bool spares_memory;    /* a manager that takes its memory from kvgold always gets it */
 } kvg_guest_run;
 
@@ -33,6 +34,7 @@ typedef struct kvg_guest_result {
     uint64_t read;          /* tokens that were read from the blocks, and compared */
     uint64_t failures;      /* takes of memory that were made to fail */
     double seconds, inside; /* that the operations took; of these in the manager's functions */
+    double held;            /* of the pool's blocks, the share that sequences hold behind the last operation */
     uint64_t bytes;         /* the largest memory of the process so far */
     kvg_status status;      /* of the library, or of the call that broke paging/paging_plugin.h, or of the operation
                              * that read other bytes; KVG_OK: none did */
@@ -66,9 +68,9 @@ kvg_status kvg_guest_check(const kvg_guest_run *asked, const char *path, kvg_aud
                            kvg_guest_verdict *out) KVG_CHECKED;
 
 /* Measures what an operation costs in the manager and in kvgold, in pools of 10^3 to 10^6 blocks, or in asked->pool
- * alone; without a verdict. Prints a table and adds each line to `list`. asked->operations: on each pool; 0: 200,000.
- * After this time no operation begins. Errors are those of kvg_guest_play and of the manager, KVG_ERR_INVALID if it
- * takes no pool, and KVG_ERR_IO after a signal. */
+ * alone, which are filled before; without a verdict. Prints a table and adds each line to `list`. asked->operations: on
+ * each pool; 0: 200,000. Filling ends after this time, and after as much again no operation begins. Errors are those of
+ * kvg_guest_play and of the manager, KVG_ERR_INVALID if it takes no pool, and KVG_ERR_IO after a signal. */
 enum { KVG_GUEST_BENCH_SECONDS = 10 };
 kvg_status kvg_guest_bench(const kvg_guest_run *asked, cJSON *list) KVG_CHECKED;
 

@@ -124,7 +124,8 @@ static kvg_status check_table(const pool_guest_play *p, const sequence *q, uint3
 enum { GIVEN_UP = 1, REPLACED = 2 };
 
 /* One event about the entries of a table to which an answer does one of these. `blocks`: the table, or the answer. */
-static void log_changed(pool_guest_play *p, const char *event, const sequence *q, const uint32_t *blocks, int changes)
+static void log_changed(pool_guest_play *p, pool_guest_event event, const sequence *q, const uint32_t *blocks,
+                        int changes)
 {
     const pool_guest_part *part = &q->parts[p->log.group];
     const uint32_t *is = p->answer[p->log.group].blocks;
@@ -167,9 +168,9 @@ static void load_block(pool_guest_play *p, sequence *q, uint32_t i, uint32_t blo
 {
     uint32_t *entry = &q->parts[p->log.group].table[i];
     const kvg_manager_copy c = {*entry, block};
-    pool_guest_log_blocks(&p->log, "allocate", q, &c.to, 1);
+    pool_guest_log_blocks(&p->log, GUEST_ALLOCATE, q, &c.to, 1);
     copy_block(p, q, c);
-    pool_guest_log_blocks(&p->log, "free", q, &c.from, 1);
+    pool_guest_log_blocks(&p->log, GUEST_FREE, q, &c.from, 1);
     *entry = block;
     pool_guest_log_store(&p->log, q, i);
 }
@@ -179,9 +180,9 @@ static void load_block(pool_guest_play *p, sequence *q, uint32_t i, uint32_t blo
 static void replace_blocks(pool_guest_play *p, const sequence *q, pool_guest_part *part, const kvg_manager_table *t,
                            int freed)
 {
-    log_changed(p, "allocate", q, t->blocks, REPLACED);
+    log_changed(p, GUEST_ALLOCATE, q, t->blocks, REPLACED);
     copy_blocks(p, q, t);
-    log_changed(p, "free", q, part->table, freed);
+    log_changed(p, GUEST_FREE, q, part->table, freed);
     memcpy(part->table, t->blocks, t->count * sizeof *part->table);
 }
 
@@ -193,7 +194,7 @@ static void begin_table(pool_guest_play *p, sequence *q, uint32_t g)
     const uint32_t found = t->cached / p->pool.groups[g].block_tokens;
     uint32_t *table = q->parts[g].table;
     p->log.group = g;
-    log_changed(p, "free", q, table, GIVEN_UP);
+    log_changed(p, GUEST_FREE, q, table, GIVEN_UP);
     for (uint32_t i = 0; i < found; i++) table[i] = find_source(p, t, t->blocks[i]);
     pool_guest_log_hit(&p->log, q, found);
 }
@@ -210,7 +211,7 @@ static void take_table(pool_guest_play *p, sequence *q, uint32_t g)
     for (uint32_t i = 0; i < found; i++) {
         if (is_of_host(p, part->table[i])) load_block(p, q, i, t->blocks[i]);
     }
-    pool_guest_log_blocks(&p->log, "allocate", q, part->table + before + found, part->entries - before - found);
+    pool_guest_log_blocks(&p->log, GUEST_ALLOCATE, q, part->table + before + found, part->entries - before - found);
 }
 
 /* Takes an answer to `fork`: a block of the child is the parent's, or a new one. */
@@ -221,7 +222,7 @@ static void take_fork(pool_guest_play *p, const pool_guest_part *parent, sequenc
     p->log.group = g;
     memcpy(part->table, t->blocks, t->count * sizeof *part->table);
     for (uint32_t i = 0; i < part->entries; i++) {
-        const char *event = part->table[i] == parent->table[i] ? "hit" : "allocate";
+        const pool_guest_event event = part->table[i] == parent->table[i] ? GUEST_HIT : GUEST_ALLOCATE;
         pool_guest_log_blocks(&p->log, event, q, &part->table[i], 1);
     }
     copy_blocks(p, q, t);

@@ -68,13 +68,22 @@ static void put_sequence(pool_guest_log *log, const pool_guest_sequence *q)
     put_text(log, "\"");
 }
 
-/* An event up to the end of its list of blocks. */
-static void begin_event(pool_guest_log *log, const char *event, const pool_guest_sequence *q, const uint32_t *blocks,
-                        uint32_t count)
+static void count_holder(pool_guest_log *log, uint32_t block, pool_guest_event event)
 {
+    if (block >= log->pool->blocks || event == GUEST_READ) return;
+    uint32_t *holders = &log->holders[block];
+    if (event != GUEST_FREE) log->held += (*holders)++ == 0;
+    else log->held -= --*holders == 0;
+}
+
+/* An event up to the end of its list of blocks. */
+static void begin_event(pool_guest_log *log, pool_guest_event event, const pool_guest_sequence *q,
+                        const uint32_t *blocks, uint32_t count)
+{
+    static const char *const words[] = {"allocate", "hit", "free", "read"};
     const char *before = "";
     put_text(log, "{\"event\": \"");
-    put_text(log, event);
+    put_text(log, words[event]);
     put_text(log, "\"");
     put_sequence(log, q);
     put_text(log, ", \"blocks\": [");
@@ -82,6 +91,7 @@ static void begin_event(pool_guest_log *log, const char *event, const pool_guest
         if (blocks[i] == KVG_MANAGER_NO_BLOCK) continue;
         put_number(log, before, blocks[i]);
         before = ", ";
+        count_holder(log, blocks[i], event);
     }
     put_text(log, "]");
 }
@@ -146,8 +156,8 @@ void pool_guest_log_head(pool_guest_log *log, uint32_t claims)
     put_text(log, ", \"evicts_on_allocate\": true}\n");
 }
 
-void pool_guest_log_blocks(pool_guest_log *log, const char *event, const pool_guest_sequence *q, const uint32_t *blocks,
-                           uint32_t count)
+void pool_guest_log_blocks(pool_guest_log *log, pool_guest_event event, const pool_guest_sequence *q,
+                           const uint32_t *blocks, uint32_t count)
 {
     if (count_held(blocks, count) == 0) return;
     begin_event(log, event, q, blocks, count);
@@ -161,7 +171,7 @@ void pool_guest_log_hit(pool_guest_log *log, pool_guest_sequence *q, uint32_t co
     const char *before = "";
     const uint32_t *table = q->parts[log->group].table, held = count_held(table, count), size = block_tokens(log);
     if (held == 0) return;
-    begin_event(log, "hit", q, table, count);
+    begin_event(log, GUEST_HIT, q, table, count);
     put_text(log, ", \"hashes\": [");
     for (uint32_t i = 0; i < count; i++) {
         if (table[i] == KVG_MANAGER_NO_BLOCK) continue;

@@ -26,9 +26,14 @@ typedef struct pool_guest_sequence {
     pool_guest_part parts[KVG_GUEST_GROUPS];
 } pool_guest_sequence;
 
+/* What happens to blocks of a sequence's table. */
+typedef enum pool_guest_event { GUEST_ALLOCATE, GUEST_HIT, GUEST_FREE, GUEST_READ } pool_guest_event;
+
 typedef struct pool_guest_log {
     int file;
     const kvg_manager_pool *pool;
+    uint32_t *holders; /* of each block of the pool, by the events; the caller's, all 0 at first */
+    uint32_t held;     /* blocks of the pool that have holders */
     uint32_t group; /* the one that events are about */
     bool failed; /* a write to the file did: the disk may be full */
     size_t used;
@@ -40,9 +45,9 @@ void pool_guest_log_flush(pool_guest_log *log);
 
 void pool_guest_log_head(pool_guest_log *log, uint32_t claims);
 
-/* `allocate`, `free`, `read`: of entries of a table, those that are blocks. */
-void pool_guest_log_blocks(pool_guest_log *log, const char *event, const pool_guest_sequence *q, const uint32_t *blocks,
-                           uint32_t count);
+/* Of entries of a table, those that are blocks. */
+void pool_guest_log_blocks(pool_guest_log *log, pool_guest_event event, const pool_guest_sequence *q,
+                           const uint32_t *blocks, uint32_t count);
 void pool_guest_log_hit(pool_guest_log *log, pool_guest_sequence *q, uint32_t count); /* its first blocks */
 void pool_guest_log_copy(pool_guest_log *log, const pool_guest_sequence *q, kvg_manager_copy c); /* NULL: `offload` */
 void pool_guest_log_write(pool_guest_log *log, const pool_guest_sequence *q, uint32_t to); /* from q->written on */

@@ -46,7 +46,6 @@ typedef struct pool_guest_play {
     int32_t *tokens; /* that sequences share as prefixes, below PREFIX_TOKENS; most_tokens for each */
     kvg_manager_table answer[KVG_GUEST_GROUPS];
     uint32_t *changed; /* entries of a table that an answer changes, for one event */
-    bool *is_held; /* by block: some sequence holds it */
     pool_guest_bytes *bytes; /* NULL: ids alone are judged */
 } pool_guest_play;
 

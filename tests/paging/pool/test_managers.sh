@@ -242,6 +242,15 @@ expect "a bench of a pool that it does not take" 2 "takes no pool" "$kvgold" poo
 expect "a config's bench has pools of its own" 2 "are for the bench of a library" \
     "$kvgold" pool bench "$source_dir/configs/bench_pool.json" --ops 5
 
+cp "$source_dir/tests/paging/pool/quick_manager.c" manager.c && build
+expect "another manager is right" 0 "PASS: " "$kvgold" pool check ./libmanager.so -o out
+expect "a bench of a large pool" 0 " 200000:16 " "$kvgold" pool bench ./libmanager.so --pool 200000:16 --ops 20000 --json c.json
+output=$(cat c.json)
+[[ $output =~ \"held\":[[:space:]]*(0\.99|1[^0-9]) ]]
+report "... is of a full one" $? "$output"
+sed -i 's/\.available = available/&, .claims = KVG_MANAGER_OLDEST_FIRST/' manager.c && build
+expect "it gives the youngest block, and promises the oldest" 1 ": B3: " "$kvgold" pool check ./libmanager.so -o out
+
 "${CC:-cc}" -shared -fPIC -x c /dev/null -o libnone.so
 expect "no manager" 2 "exports no kvg_manager_export" "$kvgold" pool check ./libnone.so -o out
 expect "no library" 2 "cannot open the manager" "$kvgold" pool check ./nowhere.so -o out
