@@ -125,6 +125,9 @@ def _declares(make: Make, what: str) -> bool:
 
 def _pools(make: Make, pools: Sequence[Pool]) -> list[Pool]:
     """The pools that a manager takes, by what its class declares."""
+    for pool in pools:
+        if not 0 < len(_groups(pool)) <= pool[0]:
+            raise ValueError(f"pools: {pool!r} is no pool: give a group, and a block for each group at least")
     taken = [pool for pool in pools if (_declares(make, "groups") or len(_groups(pool)) == 1) and
              (_declares(make, "windows") or not any(group.window for group in _groups(pool)))]
     if not taken:
@@ -143,6 +146,13 @@ def _open_log(make: Make, path: str, pool: Pool) -> PoolLog:
 def _passed(group: Group, written: int) -> int:
     """How many leading blocks the window has passed."""
     return max(0, written + 1 - group.window) // group.block_tokens if group.window else 0
+
+
+def _pair(call: str, given: Any, second: str) -> tuple[Any, Any]:
+    """What has to be a tuple of two: a table, or a block of one, and something else."""
+    if not isinstance(given, tuple) or len(given) != 2:
+        raise _Broken(f"{call} gives {given!r}: give a tuple, of that and {second}")
+    return given
 
 
 class _Play:
@@ -224,10 +234,11 @@ class _Play:
         sequence = self._draw()
         call, sequence.tables = f"admit of sequence {sequence.id}", [[] for _ in self.groups]
         try:
-            tables, cached = self.manager.admit(sequence.id, sequence.salt, sequence.tokens[:sequence.count])
+            answer = self.manager.admit(sequence.id, sequence.salt, sequence.tokens[:sequence.count])
         except Exhausted:
             self._preempt(call, sequence, sequence.count)
             return
+        tables, cached = _pair(call, answer, "cached")
         if cached % self.whole or 0 < sequence.count <= cached:
             raise _Broken(f"{call} finds {cached} of {sequence.count} tokens: "
                           f"give a multiple of {self.whole} below them")
@@ -244,7 +255,7 @@ class _Play:
             wanted, sequence.count = sequence.count, before
             self._preempt(call, sequence, wanted)
             return
-        tables, copies = answer if self.forks else (answer, None)
+        tables, copies = _pair(call, answer, "copies") if self.forks else (answer, None)
         self._take(call, sequence, tables, copies)
 
     def fork(self, parent: _Sequence) -> None:
@@ -256,16 +267,19 @@ class _Play:
         child = _Sequence(self.begun, parent.salt, tokens, parent.count, parent.count, [[] for _ in self.groups])
         call = f"fork of sequence {parent.id}"
         try:
-            tables, copies = self.manager.fork(parent.id, child.id)
+            answer = self.manager.fork(parent.id, child.id)
         except Exhausted:
             self._preempt(call, child, child.count)
             return
+        tables, copies = _pair(call, answer, "copies")
         self._take(call, child, tables, copies, parent=parent)
         self.live.append(child)
 
     def _each(self, call: str, given: Any) -> list[Any]:
         """What a call gives for each group."""
-        each = list(given) if self.lists else [given]
+        each = list(given) if self.lists and isinstance(given, Sequence) else [given]
+        if not all(isinstance(one, Sequence) for one in each):
+            raise _Broken(f"{call} gives {given!r}: give a list" + " for each group" * self.lists)
         if len(each) != len(self.groups):
             raise _Broken(f"{call} gives lists for {len(each)} groups: give one for each of {len(self.groups)}")
         return each
@@ -295,7 +309,8 @@ class _Play:
         comes before all that the answer takes. A block that is replaced is given back when it was copied. `parent`: of a fork, whose child begins with its tables."""
         tables, before = self._each(call, given), (parent or sequence).tables
         none: list[Any] = [[] for _ in self.groups]
-        copied = [[tuple(pair) for pair in pairs] for pairs in self._each(call, copies)] if copies else none
+        copied = [[_pair(call, pair, "the block that it is copied into") for pair in pairs]
+                  for pairs in self._each(call, copies)] if copies else none
         for g, table in enumerate(tables):
             self._check(call, sequence, g, table, copied[g], before[g])
         sequence.tables = [list(table) for table in tables]

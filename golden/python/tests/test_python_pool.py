@@ -294,6 +294,32 @@ class ForksWithoutHolding(Hybrid):
         return tables, copies
 
 
+class GrowsWithoutCopies(Hybrid):
+    def grow(self, sequence, tokens):
+        return super().grow(sequence, tokens)[0]
+
+
+class GrowsByATableAlone(Forking):
+    def grow(self, sequence, tokens):
+        return super().grow(sequence, tokens)[0]
+
+
+class GivesOneTable(Hybrid):
+    def grow(self, sequence, tokens):
+        tables, copies = super().grow(sequence, tokens)
+        return tables[0], copies
+
+
+class CopiesABlockAlone(Forking):
+    def copy(self, table):
+        return [target for _, target in super().copy(table)]
+
+
+class AdmitsByATableAlone(Right):
+    def admit(self, sequence, salt, tokens):
+        return super().admit(sequence, salt, tokens)[0]
+
+
 class NeverForks(Hybrid):
     def fork(self, parent, child):
         raise Exhausted
@@ -316,6 +342,12 @@ def test_a_manager_is_asked_for_what_it_declares(manager, group, taken):
         kvgold.pool.check(manager, operations=50, pools=[(24, [group] * (1 + taken))])
 
 
+@pytest.mark.parametrize("pool", [(1, [Group(4), Group(2)]), (0, 4), (4, [])])
+def test_what_is_no_pool_is_refused_by_name(pool):
+    with pytest.raises(ValueError, match=re.escape(f"{pool!r} is no pool")):
+        kvgold.pool.check(Hybrid, pools=[(24, 4), pool])
+
+
 @pytest.mark.parametrize("make, text", [
     (ForgetsTheSalt, ": A7: "), (ForgetsTheTokensBefore, ": A7: "), (KeepsTheName, ": A[57]: "), (Leaks, ": A25: "),
     (FreesTwice, ": A25: "), (KeepsWhatItTook, ": A25: "), (FindsAll, "below them"), (NeverServes, "too few blocks"),
@@ -326,10 +358,16 @@ def test_a_manager_is_asked_for_what_it_declares(manager, group, taken):
     (KeepsWhatIsPassed, ": A(2|3|25): "), (TakesAgain, "which it had given up"), (ForgetsTheGroup, ": A7: "),
     (FindsHalfABlock, "a multiple of 4 below them"), (LeavesAGroupOut, "for 1 groups: give one for each of 2"),
     (WritesInPlace, ": A14: "), (HidesTheCopy, "or copy them"), (CopiesIntoItself, ": A17: "),
-    (ForksWithoutHolding, ": A3: "), (NeverForks, "fork of sequence")])
+    (ForksWithoutHolding, ": A3: "), (NeverForks, "fork of sequence"),
+    (GrowsWithoutCopies, "grow of sequence .*: give a tuple, of that and copies"),
+    (GrowsByATableAlone, "grow of sequence .*: give a tuple, of that and copies"),
+    (GivesOneTable, "grow of sequence .*: give a list for each group"),
+    (CopiesABlockAlone, "grow of sequence .*: give a tuple, of that and the block"),
+    (AdmitsByATableAlone, "admit of sequence .*: give a tuple, of that and cached")])
 def test_a_mistake_breaks_its_rule(make, text):
     verdict = kvgold.pool.check(make)
     assert not verdict and re.search(text, str(verdict)), verdict
+    assert "Traceback" not in str(verdict) or make is Fails
     again = kvgold.pool.check(make, seed=verdict.seed, operations=verdict.operations, pools=[verdict.pool])
     assert str(again) == str(verdict)
 
