@@ -174,15 +174,18 @@ static void print_factor(const scene *s, double factor, double off, char *out, s
         kvg_describe_add(out, size, ": most are %s times the right one", known[i].name);
         return;
     }
-    kvg_describe_add(out, size, ": most are %.4g times the right one", factor);
+    kvg_describe_add(out, size, ": most are %.*g times the right one", off > 0x1p-8 ? 2 : 4, factor);
 }
 
-/* How scales differ from the right ones; nothing where that is less than two roundings. */
+/* How scales differ from the right ones; nothing where that is less than two roundings, or where they are so few that
+ * they are alike by chance. */
 static void print_scales(const scene *s, findings *f, char *out, size_t size)
 {
+    enum { FEWEST = 8 };
     const double off = rounding_of(s->format->scales);
     const double middle = f->measured ? kvg_select_double(f->factors, f->measured, f->measured / 2) : 1;
     size_t alike = 0, smaller = 0, larger = 0;
+    if (f->scales < FEWEST) return;
     for (size_t i = 0; i < f->measured; i++) {
         alike += fabs(f->factors[i] - middle) <= off * fabs(middle);
         smaller += f->factors[i] < 1 && f->factors[i] >= 0;
