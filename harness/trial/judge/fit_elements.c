@@ -279,7 +279,13 @@ static bool find_all(const fit_rows *r, elements *e)
 void judge_fit_elements(const fit_rows *r, char *out, size_t size)
 {
     elements e;
-    if (find_all(r, &e)) find_moves(r, &e, out, size);
+    if (!find_all(r, &e)) return;
+    find_moves(r, &e, out, size);
+    const bool bytes = !out[0] && e.bits > 8 && r->bytes[r->wrong[0]] <= KVG_MAX_HEAD_DIM;
+    if (!bytes) return;
+    e = (elements){.name = "byte", .count = r->bytes[r->wrong[0]], .bits = 8};
+    for (uint32_t i = 0; i < e.count; i++) e.at[i] = i;
+    find_moves(r, &e, out, size);
 }
 
 void judge_fit_codes(const fit_rows *r, char *out, size_t size)

@@ -22,6 +22,12 @@ static bool is_inf(float x, double normal)
     return isinf(x);
 }
 
+static bool is_no_number(float x, double normal)
+{
+    (void)normal;
+    return !isfinite(x);
+}
+
 static bool is_plus_inf(float x, double normal)
 {
     (void)normal;
@@ -59,7 +65,8 @@ static const struct {
 } kinds[] = {
     {"is zeros alone", is_no_zero, false}, {"has NaN", is_nan, true},  {"has Inf", is_inf, true},
     {"has +Inf", is_plus_inf, true},       {"has -Inf", is_minus_inf, true},
-    {"has -0", is_negative_zero, true},    {"has a subnormal number", is_subnormal, true},
+    {"has NaN or Inf", is_no_number, true}, {"has -0", is_negative_zero, true},
+    {"has a subnormal number", is_subnormal, true},
 };
 
 enum { KINDS = sizeof kinds / sizeof kinds[0] };

@@ -261,6 +261,49 @@ static void print_samples(sample *samples, size_t count, char *out, size_t size)
                                 "number");
 }
 
+/* Blocks with a wrong code: those where the larger number never has the code of the smaller one, and the others. */
+typedef struct orders {
+    size_t kept, broken;
+} orders;
+
+/* Blocks of few codes tell nothing. */
+static void see_orders(const scene *s, size_t row, const float *table, orders *o)
+{
+    enum { CODES = 4 };
+    sample at[KVG_MAX_HEAD_DIM];
+    for (uint32_t first = 0; first < s->dim; first += s->span) {
+        size_t count = 0, distinct = 0, falls = 0;
+        bool met[256] = {false}, wrong = false;
+        double zero, unit;
+        for (size_t k = 0; k < s->dim; k++) {
+            const uint32_t i = dim_at(s, k), code = code_at(s, s->got, row, k);
+            const double x = kvg_number_at(s->right->dtype, s->right->data, row * s->dim + i);
+            if (i < first || i >= first + s->span || !isfinite(x) || !find_unit(s, table, i, &zero, &unit)) continue;
+            at[count++] = (sample){x, code, false};
+            wrong = wrong || code != code_at(s, s->codes, row, k);
+            distinct += !met[code];
+            met[code] = true;
+        }
+        qsort(at, count, sizeof *at, by_number);
+        for (size_t i = 1; i < count; i++) {
+            const double step = (double)table[(size_t)at[i].code * s->dim + first] -
+                                table[(size_t)at[i - 1].code * s->dim + first];
+            falls += at[i].number > at[i - 1].number && !(step >= 0);
+        }
+        if (!wrong || distinct < CODES) continue;
+        o->kept += falls == 0;
+        o->broken += falls > 0;
+    }
+}
+
+static void print_orders(const orders *o, char *out, size_t size)
+{
+    enum { FEWEST = 8 };
+    if (o->kept < FEWEST || o->kept < 9 * o->broken) return;
+    kvg_describe_add(out, size, "numbers are rounded to other codes: beside right scales the larger number of a block "
+                                "never has the smaller code");
+}
+
 /* --- the whole --- */
 
 /* table: what each code of the row stands for. */
@@ -291,6 +334,7 @@ static kvg_status find(scene *s, bool encodes, char *out, size_t size)
     enum { TRIED_ROWS = 64 };
     const size_t rows = (size_t)s->d->rows.tokens * s->d->rows.kv_heads, step = rows / TRIED_ROWS + 1;
     size_t count = 0;
+    orders o = {0, 0};
     findings *f = calloc(1, sizeof *f);
     sample *samples = malloc((size_t)TRIED_ROWS * s->dim * sizeof *samples);
     float *table = malloc(((size_t)s->dim << s->format->element_bits) * sizeof *table);
@@ -300,9 +344,11 @@ static kvg_status find(scene *s, bool encodes, char *out, size_t size)
         status = tabulate(s, row, table);
         if (status || s->top == 0) continue;
         if (encodes) count += sample_row(s, row, table, samples + count);
+        if (encodes) see_orders(s, row, table, &o);
         else see_row(s, row, table, f);
     }
     if (!status && encodes) print_samples(samples, count, out, size);
+    if (!status && encodes && !out[0]) print_orders(&o, out, size);
     if (!status && !encodes) print_codes(s, f, out, size);
     if (!status && !encodes && !out[0]) print_scales(f, out, size);
     free(f);

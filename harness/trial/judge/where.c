@@ -124,6 +124,7 @@ typedef struct common {
     bool constant, nan, ratio, difference, bits, untouched;
     double first, first_ratio;
     unsigned first_difference, first_bits, low, high;
+    uint64_t lost; /* Inf or NaN where a number is right */
 } common;
 
 static float number_at(const kvg_tensor *t, uint64_t unit)
@@ -143,6 +144,7 @@ static void see_number(const kvg_tensor *want, const kvg_tensor *have, uint64_t 
     if (isnan(c->first)) c->first = got;
     c->constant = c->constant && got == c->first;
     c->nan = c->nan && isnan(got);
+    c->lost += isfinite(right) && !isfinite(got);
     if (right == 0 && got == 0) return; /* +0 and -0 have any ratio */
     if (isnan(c->first_ratio)) c->first_ratio = ratio;
     c->ratio = c->ratio && isfinite(ratio) && ratio != 0 && fabs(ratio - 1) > rounding_of(want->dtype) &&
@@ -194,11 +196,12 @@ static void name_factor(const kvg_evidence *q, kvg_dtype dtype, double factor, c
     }
 }
 
-static void print_pattern(bool bytes, const common *c, char *out, size_t size)
+static void print_pattern(bool bytes, bool lost, const common *c, char *out, size_t size)
 {
     if (c->untouched) snprintf(out, size, "each is what the tensor held before: not written");
     else if (c->constant) snprintf(out, size, "each is %.9g", c->first);
     else if (c->nan && !bytes) snprintf(out, size, "each is NaN");
+    else if (lost) snprintf(out, size, "most are Inf or NaN");
     else if (c->ratio && !bytes) snprintf(out, size, "each is %.6g times the right one", c->first_ratio);
     else if (bytes && c->bits) snprintf(out, size, "each differs in the same bits: 0x%02X", c->first_bits);
     else if (bytes && c->difference)
@@ -209,7 +212,7 @@ static void print_pattern(bool bytes, const common *c, char *out, size_t size)
 
 static kvg_status find_pattern(const kvg_evidence *q, const kvg_places *places, const uint8_t *wrong, kvg_where *w)
 {
-    enum { FEWEST_NUMBERS = 16 };
+    enum { FEWEST_NUMBERS = 16, MANY_NUMBERS = 256 };
     const kvg_tensor *want = &q->expected[w->index], *have = &q->answer[w->index];
     common c = {.constant = true, .nan = true, .ratio = true, .first = NAN, .first_ratio = NAN, .difference = true,
                 .bits = true};
@@ -230,7 +233,8 @@ static kvg_status find_pattern(const kvg_evidence *q, const kvg_places *places, 
     if (!s && !c.untouched && !w->pattern[0]) s = judge_fit_keys(q, w->index, w->pattern, sizeof w->pattern);
     w->fitted = w->pattern[0];
     if (s || w->pattern[0]) return s;
-    if (several) print_pattern(!is_number(want), &c, w->pattern, sizeof w->pattern);
+    const bool lost = is_number(want) && w->wrong >= FEWEST_NUMBERS && 10 * c.lost >= 9 * w->wrong;
+    if (several) print_pattern(!is_number(want), lost, &c, w->pattern, sizeof w->pattern);
     const bool one = c.constant || (c.nan && is_number(want)), many = w->wrong >= FEWEST_NUMBERS;
     const bool multiple = c.ratio && is_number(want) && !c.untouched && !one && several;
     if (multiple) name_factor(q, want->dtype, c.first_ratio, w->pattern, sizeof w->pattern);
@@ -238,9 +242,11 @@ static kvg_status find_pattern(const kvg_evidence *q, const kvg_places *places, 
     if (w->fitted) return KVG_OK;
     char data[96];
     s = judge_fit_kinds(q, data, sizeof data);
-    w->alike = one && many && !data[0];
+    const bool nothing = c.first == 0 || (c.nan && is_number(want)); /* else garbage, unless it is much */
+    const bool alike = one && many && (nothing || w->wrong >= MANY_NUMBERS);
+    w->alike = (alike || (lost && !one)) && !data[0];
     w->fitted = w->alike || data[0];
-    if (data[0] && !many) w->pattern[0] = 0; /* few bytes are alike by chance */
+    if (data[0] && (!many || (one && !nothing))) w->pattern[0] = 0; /* few bytes are alike by chance */
     if (data[0]) kvg_describe_add(w->pattern, sizeof w->pattern, "%s%s", w->pattern[0] ? "; " : "", data);
     return s;
 }

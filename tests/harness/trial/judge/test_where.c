@@ -475,6 +475,16 @@ static void spoil_nan_and_end(const kvg_problem *p, const kvg_tensor *in, kvg_te
     ((uint8_t *)out[KVG_V].data)[out[KVG_V].bytes - 1] ^= 0x11;
 }
 
+static bool is_no_number(float x)
+{
+    return !isfinite(x);
+}
+
+static void turn_no_numbers(const kvg_problem *p, const kvg_tensor *in, kvg_tensor *out)
+{
+    change_kind(p, in, is_no_number, turn_bit_of_8, out);
+}
+
 /* Each pair is turned with the sine of the pair after it. */
 static void take_next_sines(const kvg_problem *p, const kvg_tensor *in, kvg_tensor *out)
 {
@@ -607,6 +617,45 @@ static void store_other_7(const kvg_problem *p, const kvg_tensor *in, kvg_tensor
     for (size_t i = 0; i < out[KVG_K].bytes; i++) {
         if (codes[i] == 0x7F) codes[i] = 0x70;
     }
+}
+
+/* Each row by another factor. */
+static void shrink_by_row(const kvg_problem *p, const kvg_tensor *in, kvg_tensor *out)
+{
+    (void)in;
+    int8_t *codes = out[0].data;
+    for (size_t i = 0; i < out[0].bytes; i++) codes[i] = (int8_t)(codes[i] * (int)(2 + i / p->head_dim % 7) / 8);
+}
+
+/* The bytes of each number in 16 bits. */
+static void swap_bytes(const kvg_problem *p, const kvg_tensor *in, kvg_tensor *out)
+{
+    (void)p;
+    (void)in;
+    uint16_t *numbers = out[0].data;
+    for (size_t i = 0; i < out[0].bytes / 2; i++) numbers[i] = (uint16_t)(numbers[i] << 8 | numbers[i] >> 8);
+}
+
+/* Numbers in bf16 are Inf of their sign, but every `n`th is twice the right one. */
+static void overflow(kvg_tensor *out, size_t n)
+{
+    uint16_t *numbers = out[0].data;
+    for (size_t i = 0; i < out[0].bytes / 2; i++)
+        numbers[i] = i % n ? (uint16_t)((numbers[i] & 0x8000) | 0x7F80) : (uint16_t)(numbers[i] + 0x80);
+}
+
+static void overflow_most(const kvg_problem *p, const kvg_tensor *in, kvg_tensor *out)
+{
+    (void)p;
+    (void)in;
+    overflow(out, 32);
+}
+
+static void overflow_half(const kvg_problem *p, const kvg_tensor *in, kvg_tensor *out)
+{
+    (void)p;
+    (void)in;
+    overflow(out, 2);
 }
 
 /* Scales of f32. */
@@ -807,6 +856,8 @@ static void test_where_wrong_elements_come_from(void **state)
                   "in common: dims 0 to 1 of 128; dims 0, 1 of a row hold dims 1, 0");
     expect_common(5, "\"op\": \"dequantise\", \"format\": \"e4m3\", " MORE, swap_pairs,
                   "in common: each dim of a row holds dim xor 1");
+    expect_common(5, "\"op\": \"quantise\", \"format\": \"bf16\", " MORE, swap_bytes,
+                  "in common: each byte of a row holds byte xor 1");
 }
 
 /* Where codes are moved, are all the same, or one is another one. */
@@ -825,6 +876,9 @@ static void test_which_codes_stand_for_which(void **state)
                   "number");
     expect_common(5, ROWS_OF "\"format\": \"int8_token_head\", " MORE, lose_scales,
                   "in common: K: scales are wrong: most are Inf or NaN");
+    expect_said(5, ROWS_OF "\"format\": \"int8_token_head\", " MORE, shrink_by_row, "numbers are",
+                "numbers are rounded to other codes: beside right scales the larger number of a block never has the "
+                "smaller code");
     expect_said(5, ROWS_OF "\"format\": \"e4m3\", \"scale\": 0.25, " MORE, read_v, "numbers are", "");
 }
 
@@ -849,6 +903,11 @@ static void test_which_data_are_wrong(void **state)
     expect_said(5, "\"op\": \"append\", \"layout\": \"hnd\", \"format\": \"int8\", " MORE, raise_to_inf, "scales are",
                 "scales are wrong: most are Inf or NaN");
     expect_said(5, "\"op\": \"append\", \"layout\": \"hnd\", \"format\": \"int8\", " MORE, keep_rows, "scales are", "");
+    expect_said(5, ROWS_OF "\"format\": \"e4m3\", \"kv_heads\": 2, \"head_dim\": 64, \"tokens\": 20, \"fill\": "
+                "\"adversarial\"", turn_no_numbers, "what has", "what has NaN or Inf is wrong, and nothing else");
+    expect_said(5, "\"op\": \"dequantise\", \"format\": \"int8\", " MORE, overflow_most, "most are",
+                "most are Inf or NaN");
+    expect_said(5, "\"op\": \"dequantise\", \"format\": \"int8\", " MORE, overflow_half, "most are", "");
 }
 
 /* Of rotated rows it is told what each of a pair was made of. */
