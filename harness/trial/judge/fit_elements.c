@@ -87,7 +87,7 @@ static bool find_origins(const fit_rows *r, const elements *e, size_t rows_tried
         lost += found == 0;
         moved += found && from[i] != i;
     }
-    return lost <= moved;
+    return lost <= moved + moved / 8;
 }
 
 static void print_moves(const elements *e, const uint32_t *from, char *out, size_t size)
@@ -233,6 +233,53 @@ static void print_map(const codes *c, unsigned bits, char *out, size_t size)
     if (changed > LISTED) kvg_describe_add(out, size, ", and so on for %zu of %zu codes", changed, met);
 }
 
+/* Two codes in a byte: where each byte follows from the right one, which is there several times. Anything else would
+ * contradict that, since two bytes are alike by chance once in 256. */
+static void find_bytes(const fit_rows *r, char *out, size_t size)
+{
+    enum { REPEATED = 64, DISTINCT = 16 };
+    int got[256];
+    bool met[256] = {false};
+    size_t repeated = 0, distinct = 0;
+    for (int i = 0; i < 256; i++) got[i] = NONE;
+    for (size_t w = 0; w < r->wrong_count; w++) {
+        const uint8_t *is = judge_fit_got_row(r, r->wrong[w]), *right = judge_fit_right_row(r, r->wrong[w]);
+        for (uint32_t i = 0; i < r->bytes[r->wrong[w]]; i++) {
+            int *before = &got[right[i]];
+            if (*before != NONE && *before != is[i]) return;
+            repeated += *before != NONE && is[i] != right[i];
+            distinct += !met[is[i]];
+            met[is[i]] = true;
+            *before = is[i];
+        }
+    }
+    if (repeated >= REPEATED && distinct >= DISTINCT)
+        snprintf(out, size, "each byte of two codes follows from the right one");
+}
+
+/* Where one element of each block is wrong, or of each row that is no blocks, and no other. */
+static void find_element(const fit_rows *r, const elements *e, char *out, size_t size)
+{
+    enum { FEWEST = 16, SPAN = 4 };
+    const uint32_t block = format_of(r, r->wrong[0])->block, span = block ? block : e->count;
+    const size_t blocks = r->wrong_count * (e->count / span);
+    size_t wrong = 0;
+    uint32_t place = span;
+    if (r->at[r->wrong[0] * r->axis_count] % 2 || span < SPAN) return; /* scales */
+    for (size_t w = 0; w < r->wrong_count; w++) {
+        const uint8_t *got = judge_fit_got_row(r, r->wrong[w]), *right = judge_fit_right_row(r, r->wrong[w]);
+        for (uint32_t i = 0; i < e->count; i++) {
+            if (same_element(e, got, i, right, i)) continue;
+            if (place < span && i % span != place) return;
+            place = i % span;
+            wrong++;
+        }
+    }
+    if (wrong < FEWEST || 2 * wrong < blocks) return;
+    if (block) snprintf(out, size, "of each block of %u only %s %u is wrong", span, e->name, place);
+    else snprintf(out, size, "of each row only %s %u is wrong", e->name, place);
+}
+
 static void find_codes(const fit_rows *r, const elements *e, char *out, size_t size)
 {
     enum { FEWEST = 16 };
@@ -291,5 +338,8 @@ void judge_fit_elements(const fit_rows *r, char *out, size_t size)
 void judge_fit_codes(const fit_rows *r, char *out, size_t size)
 {
     elements e;
-    if (find_all(r, &e)) find_codes(r, &e, out, size);
+    if (!find_all(r, &e)) return;
+    find_codes(r, &e, out, size);
+    if (!out[0] && e.bits == 4 && are_codes(r, r->wrong[0])) find_bytes(r, out, size);
+    if (!out[0]) find_element(r, &e, out, size);
 }

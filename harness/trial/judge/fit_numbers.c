@@ -124,6 +124,7 @@ static void print_meaning(const findings *f, uint32_t c, int digits, char *out, 
     kvg_describe_add(out, size, "%s0x%0*X%s as ", out[0] ? ", " : "code ", digits, c, out[0] ? "" : " is read");
     if (isnan(f->of[c].low)) kvg_describe_add(out, size, "NaN");
     else if (isinf(f->of[c].low)) kvg_describe_add(out, size, "Inf");
+    else if (!isfinite(f->of[c].right)) kvg_describe_add(out, size, "a number");
     else if (meaning < 0) kvg_describe_add(out, size, "another number");
     else kvg_describe_add(out, size, "0x%0*X", digits, (unsigned)meaning);
 }

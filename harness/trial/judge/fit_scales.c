@@ -214,7 +214,8 @@ static void print(const scene *s, bool only, findings *f, char *out, size_t size
 
 /* --- the whole --- */
 
-static kvg_status find(scene *s, const kvg_tensor_set rows[3], bool only, char *out, size_t size)
+/* *wrong: how many scales are. */
+static kvg_status find(scene *s, const kvg_tensor_set rows[3], bool only, size_t *wrong, char *out, size_t size)
 {
     findings f = {0};
     const kvg_problem *p = &s->d->rows;
@@ -233,6 +234,7 @@ static kvg_status find(scene *s, const kvg_tensor_set rows[3], bool only, char *
     s->loss = !rounded ? 0x1p-20 : p->dtype == KVG_DTYPE_BF16 ? 0x1p-8 : 0x1p-11;
     const kvg_status status = see_rows(s, &f);
     if (!status) print(s, only, &f, out, size);
+    *wrong = f.scales;
     return status;
 }
 
@@ -257,14 +259,16 @@ kvg_status judge_fit_scales(const kvg_evidence *q, char *out, size_t size)
     for (int side = KVG_K; side < kvg_problem_sides(p) && only; side++)
         only = judge_fit_same_tensor(rows, KVG_ROLE_CODES, (kvg_side)side);
     char of[2][160] = {"", ""};
+    size_t wrong[2] = {0, 0};
     for (int side = KVG_K; side < kvg_problem_sides(p) && !status; side++)
-        status = find(&(scene){.d = d, .side = (kvg_side)side}, rows, only, of[side], sizeof of[side]);
-    if (!status && strcmp(of[KVG_K], of[KVG_V]) == 0) {
-        kvg_describe_add(out, size, "%s", of[KVG_K]);
-    } else if (!status) {
-        for (int side = KVG_K; side <= KVG_V; side++) {
-            if (of[side][0]) kvg_describe_add(out, size, "%s%c: %s", out[0] ? "; " : "", "KV"[side], of[side]);
-        }
+        status = find(&(scene){.d = d, .side = (kvg_side)side}, rows, only, &wrong[side], of[side], sizeof of[side]);
+    const bool alike = strcmp(of[KVG_K], of[KVG_V]) == 0;
+    for (int side = KVG_K; side <= KVG_V && !status; side++) {
+        const int other = 1 - side;
+        const bool alone = alike || (!of[other][0] && wrong[other]); /* so few are wrong there that they say nothing */
+        if (!of[side][0] || (alike && side == KVG_V)) continue;
+        if (alone) kvg_describe_add(out, size, "%s", of[side]);
+        else kvg_describe_add(out, size, "%s%c: %s", out[0] ? "; " : "", "KV"[side], of[side]);
     }
     for (int i = RIGHT; i <= BEFORE; i++) kvg_set_free(&rows[i]);
     return status;

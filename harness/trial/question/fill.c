@@ -498,7 +498,7 @@ kvg_status kvg_fill_values(const kvg_case *c, const kvg_problem *rows, kvg_side 
     const uint64_t seed = kvg_fill_seed(c), count = (uint64_t)rows->tokens * rows->kv_heads;
     double *widths = draw_widths(c);
     if (!widths) return kvg_fail(KVG_ERR_MEMORY, "cannot hold the widths of %u channels", D);
-#pragma omp parallel for
+    /* By one thread: kvgold matrix fills before it forks, and threads of OpenMP do not outlive that. */
     for (uint64_t r = 0; r < count; r++) {
         source s_row = {seed, 2 * r + (uint64_t)side, 0, widths};
         double x[KVG_MAX_HEAD_DIM];

@@ -57,6 +57,21 @@ void kvg_map_one_layer_stride(const kvg_problem *p, kvg_layout_map *map)
     }
 }
 
+/* Of 3 layers and 5 blocks, a layer 5 blocks from the next one: then layers lie side by side, and blocks 3 layers
+ * apart. */
+void kvg_map_swap_layers(const kvg_problem *p, kvg_layout_map *map)
+{
+    kvg_row_map *all[] = {&map->codes[KVG_K], &map->codes[KVG_V], &map->scales[KVG_K], &map->scales[KVG_V]};
+    for (int i = 0; i < 4; i++) {
+        kvg_row_map wrong = *all[i];
+        const bool layers_inside = wrong.layer < wrong.block;
+        const uint64_t inner = layers_inside ? wrong.layer : wrong.block;
+        wrong.layer = layers_inside ? inner * p->paging.blocks : inner;
+        wrong.block = layers_inside ? inner : inner * p->paging.layers;
+        replace(p, all[i], wrong);
+    }
+}
+
 void kvg_map_interleave(const kvg_problem *p, kvg_layout_map *map)
 {
     for (int side = KVG_K; side <= KVG_V; side++) {

@@ -8,6 +8,7 @@
 void kvg_map_lose_param_base(const kvg_problem *p, kvg_layout_map *map);
 void kvg_map_data_strides(const kvg_problem *p, kvg_layout_map *map);
 void kvg_map_one_layer_stride(const kvg_problem *p, kvg_layout_map *map);
+void kvg_map_swap_layers(const kvg_problem *p, kvg_layout_map *map);
 void kvg_map_interleave(const kvg_problem *p, kvg_layout_map *map);
 void kvg_map_swap_rows(const kvg_problem *p, kvg_layout_map *map);
 void kvg_map_swap_planes(const kvg_problem *p, kvg_layout_map *map);

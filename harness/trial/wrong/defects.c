@@ -111,6 +111,7 @@ static bool reads_back(const kvg_problem *p, kvg_side side) { return side == KVG
 static bool expands(const kvg_problem *p, kvg_side side) { return any(p, side) && p->op == KVG_OP_EXPAND; }
 static bool shared_row(const kvg_problem *p, kvg_side side) { return reads_back(p, side) && p->paging.shared_kv; }
 static bool biased(const kvg_problem *p, kvg_side side) { return first_side(p, side) && p->bias; }
+static bool has_bias(const kvg_problem *p, kvg_side side) { return (int)side < kvg_problem_sides(p) && p->bias; }
 static bool roped(const kvg_problem *p, kvg_side side) { return first_side(p, side) && p->rope.dims > 0; }
 
 static bool long_blocks(const kvg_problem *p, kvg_side side)
@@ -251,6 +252,13 @@ static void negate_sin(const kvg_defect_site *s)
 {
     float *pairs = s->tensor->data;
     for (size_t i = 1; i < s->tensor->bytes / sizeof *pairs; i += 2) pairs[i] = -pairs[i];
+}
+
+static void negate(const kvg_defect_site *s)
+{
+    const size_t width = kvg_dtype_bytes(s->tensor->dtype);
+    uint8_t *bytes = s->tensor->data;
+    for (size_t i = width - 1; i < s->tensor->bytes; i += width) bytes[i] ^= 0x80;
 }
 
 static void swap_sides(const kvg_defect_site *s)

@@ -243,6 +243,40 @@ static void store_plus_9(const kvg_problem *p, const kvg_tensor *in, kvg_tensor 
         codes[i] = (uint8_t)(((codes[i] & 15) + 1) % 16 | (codes[i] / 16 + 1) % 16 << 4);
 }
 
+/* The second code of a byte is stored three bits up, over the first one. */
+static void store_three_bits_up(const kvg_problem *p, const kvg_tensor *in, kvg_tensor *out)
+{
+    (void)p;
+    (void)in;
+    uint8_t *codes = out[0].data;
+    for (size_t i = 0; i < out[0].bytes; i++) codes[i] = (uint8_t)((codes[i] & 15) | codes[i] / 16 << 3);
+}
+
+/* The same, but for the last byte. */
+static void store_all_but_the_last(const kvg_problem *p, const kvg_tensor *in, kvg_tensor *out)
+{
+    uint8_t *last = (uint8_t *)out[0].data + out[0].bytes - 1, right = *last;
+    store_three_bits_up(p, in, out);
+    *last = (uint8_t)(right ^ 0x21);
+}
+
+/* The third element of each block of 16, of rows of 128, is stored as another code. */
+static void lose_third_of_block(const kvg_problem *p, const kvg_tensor *in, kvg_tensor *out)
+{
+    (void)p;
+    (void)in;
+    uint8_t *codes = out[0].data;
+    for (size_t i = 1; i < out[0].bytes; i += 8) codes[i] = (uint8_t)(codes[i] ^ (1 + i / 8 % 15));
+}
+
+/* Half of the blocks have two such elements. */
+static void lose_two_of_some(const kvg_problem *p, const kvg_tensor *in, kvg_tensor *out)
+{
+    lose_third_of_block(p, in, out);
+    uint8_t *codes = out[0].data;
+    for (size_t i = 2; i < out[0].bytes; i += 16) codes[i] ^= 0x20;
+}
+
 /* Codes of E4M3 from 0x68 on have their lowest bit set. */
 static void set_lowest_bits(const kvg_problem *p, const kvg_tensor *in, kvg_tensor *out)
 {
@@ -845,6 +879,12 @@ static void test_where_wrong_elements_come_from(void **state)
                   "in common: each scale of a row holds scale + 2");
     expect_common(5, "\"op\": \"quantise\", \"format\": \"rowint4\", " MORE, store_plus_9,
                   "in common: each code is the right one +1");
+    expect_common(5, "\"op\": \"quantise\", \"format\": \"rowint4\", " MORE, store_three_bits_up,
+                  "in common: each byte of two codes follows from the right one");
+    expect_said(5, "\"op\": \"quantise\", \"format\": \"rowint4\", " MORE, store_all_but_the_last, "each byte", "");
+    expect_said(5, "\"op\": \"quantise\", \"format\": \"nvfp4\", " MORE, lose_third_of_block, "of each block",
+                "of each block of 16 only dim 2 is wrong");
+    expect_said(5, "\"op\": \"quantise\", \"format\": \"nvfp4\", " MORE, lose_two_of_some, "of each block", "");
     expect_common(5, "\"op\": \"quantise\", \"format\": \"e4m3\", " MORE, lose_codes,
                   "in common: each is 0; at places as defect zeros (output all zero): 50 % of what that makes wrong");
     expect_common(5, "\"op\": \"quantise\", \"format\": \"e4m3\", " MORE, set_lowest_bits,
