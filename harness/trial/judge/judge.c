@@ -206,11 +206,36 @@ static kvg_result_reach reach_of(const kvg_problem *p, const kvg_reference_reach
     return reach;
 }
 
-static void count_reach(const kvg_truth *t, kvg_result *r)
+/* Adds what row `row` of a side reaches; codes and scales are NULL where values say it. */
+static void reach_row(const kvg_question *q, kvg_side side, const kvg_tensor *codes, const kvg_tensor *scales,
+                      size_t row, kvg_reference_reach *met)
 {
-    const kvg_question *q = t->question;
     const kvg_problem *p = &q->rows;
     const size_t bytes = p->head_dim * kvg_dtype_bytes(p->dtype);
+    float x[KVG_MAX_HEAD_DIM];
+    if (codes) {
+        kvg_reference_codes_reach(p, side, (const uint8_t *)codes->data + row * (size_t)codes->shape[2],
+                                  scales->bytes ? (const uint8_t *)scales->data + row * (size_t)scales->shape[2] : NULL,
+                                  met);
+        return;
+    }
+    kvg_reference_load(p->dtype, (const uint8_t *)kvg_set_tensor(&q->values, KVG_ROLE_VALUES, side)->data + row * bytes,
+                       p->head_dim, x);
+    kvg_reference_row_reach(p, side, q->tensor_scale[side], x, met);
+}
+
+/* All counters are of one type. */
+static void add_reach(const kvg_reference_reach *some, kvg_reference_reach *to)
+{
+    const uint64_t *from = (const uint64_t *)some;
+    for (size_t i = 0; i < sizeof *to / sizeof *from; i++) ((uint64_t *)to)[i] += from[i];
+}
+
+static void count_reach(const kvg_truth *t, kvg_result *r)
+{
+    enum { FEW_ROWS = 128 };
+    const kvg_question *q = t->question;
+    const size_t count = (size_t)q->rows.tokens * q->rows.kv_heads;
     kvg_tensor_set rows = {0};
     kvg_reference_reach met = {0}; /* of K and V together */
     const bool patterns = q->c->fill == KVG_FILL_CODES; /* the bytes themselves are what the fill made */
@@ -218,17 +243,13 @@ static void count_reach(const kvg_truth *t, kvg_result *r)
     for (int side = KVG_K; side < kvg_problem_sides(&q->c->problem) && r->verdict != KVG_VERDICT_ERROR; side++) {
         const kvg_tensor *c = patterns ? kvg_set_tensor(&rows, KVG_ROLE_CODES, (kvg_side)side) : NULL;
         const kvg_tensor *s = patterns ? kvg_set_tensor(&rows, KVG_ROLE_SCALES, (kvg_side)side) : NULL;
-        const uint8_t *values = kvg_set_tensor(&q->values, KVG_ROLE_VALUES, (kvg_side)side)->data;
-        for (size_t row = 0; row < (size_t)p->tokens * p->kv_heads; row++) {
-            float x[KVG_MAX_HEAD_DIM];
-            if (patterns) {
-                kvg_reference_codes_reach(p, (kvg_side)side, (const uint8_t *)c->data + row * (size_t)c->shape[2],
-                                          s->bytes ? (const uint8_t *)s->data + row * (size_t)s->shape[2] : NULL,
-                                          &met);
-                continue;
-            }
-            kvg_reference_load(p->dtype, values + row * bytes, p->head_dim, x);
-            kvg_reference_row_reach(p, (kvg_side)side, q->tensor_scale[side], x, &met);
+#pragma omp parallel if (count > FEW_ROWS)
+        {
+            kvg_reference_reach some = {0};
+#pragma omp for
+            for (size_t row = 0; row < count; row++) reach_row(q, (kvg_side)side, c, s, row, &some);
+#pragma omp critical
+            add_reach(&some, &met);
         }
     }
     r->reach = reach_of(&q->c->problem, &met);
@@ -370,7 +391,7 @@ static void judge_other(const kvg_truth *t, const related_answer *answer, const 
         judge_answer(t, answer->tensors.tensors, &other);
     } else {
         kvg_truth of_other_q;
-        if (kvg_know(answer->question, &of_other_q)) kvg_result_give_up(&other, "setting up");
+        if (kvg_know_again(answer->question, &of_other_q)) kvg_result_give_up(&other, "setting up");
         else judge_answer(&of_other_q, answer->tensors.tensors, &other);
         kvg_truth_free(&of_other_q);
     }

@@ -98,7 +98,6 @@ static kvg_status measure_codec(kvg_truth *t)
     kvg_tensor flat[2] = {{0}};
     kvg_attention_answer before = {0};
     kvg_attention_error out, lse;
-    t->codec_ratio = t->codec_l2 = NAN;
     if (d->c->fill == KVG_FILL_CODES || !kvg_op_stores(d->op->op)) return KVG_OK;
     kvg_status s = open_answer(t->outputs, t->rows, &before);
     if (!s) s = spread_rows(d, flat);
@@ -146,7 +145,7 @@ static kvg_status ask_probe(kvg_truth *t)
     return KVG_OK;
 }
 
-kvg_status judge_know_numbers(kvg_truth *t)
+kvg_status judge_know_numbers(kvg_truth *t, bool codec)
 {
     const kvg_question *d = t->question;
     kvg_arithmetic arithmetic;
@@ -156,7 +155,8 @@ kvg_status judge_know_numbers(kvg_truth *t)
     kvg_status s = kvg_decode_arithmetic(d->c, &arithmetic);
     if (!s) s = open_answer(t->outputs, t->rows, &t->exact);
     if (!s) s = kvg_attention_spec(&d->c->problem, d->in.tensors, &arithmetic, &t->exact);
-    if (!s) s = measure_codec(t);
+    t->codec_ratio = t->codec_l2 = NAN;
+    if (!s && codec) s = measure_codec(t);
     if (!s) promise_what_is_asked(t, &t->exact);
     return s ? s : ask_probe(t);
 }

@@ -13,7 +13,8 @@ typedef struct judge_share {
 
 /* What is right for one kind of op: a row of harness/trial/judge/judges.def. NULL: the op has nothing of the kind. */
 typedef struct judge {
-    kvg_status (*know)(kvg_truth *t); /* what is right beside the reference's answer */
+    kvg_status (*know)(kvg_truth *t, bool codec); /* what is right beside the reference's answer; codec: also how far
+                                                   * the codec has moved it */
     void (*storage)(const kvg_truth *t, const kvg_tensor *answer, kvg_result *r); /* its bytes, codes or bits */
     void (*meaning)(const kvg_truth *t, const kvg_tensor *answer, kvg_result *r); /* what they stand for */
     bool (*is_right)(const kvg_truth *t, const kvg_tensor_set *answer);
@@ -44,7 +45,7 @@ void judge_mark_numbers(const kvg_truth *t, const kvg_tensor_set *answer, bool *
 
 bool judge_same_answer(const kvg_truth *t, const kvg_tensor_set *answer);
 
-kvg_status judge_know_numbers(kvg_truth *t);
+kvg_status judge_know_numbers(kvg_truth *t, bool codec);
 bool judge_same_numbers(const kvg_truth *t, const kvg_tensor_set *answer);
 bool judge_near_numbers(const kvg_truth *t, const kvg_tensor_set *answer, const kvg_tensor_set *wrong);
 

@@ -23,6 +23,9 @@ typedef struct kvg_truth {
 /* Computes the truth of a question, which must stay where it is. KVG_ERR_INTERNAL if the codec's own error exceeds its
  * bound: then the question cannot judge anybody. On failure, and at the end, kvg_truth_free. */
 kvg_status kvg_know(const kvg_question *question, kvg_truth *out) KVG_CHECKED;
+
+/* The same for another question of the same K and V, of which the codec's error is known: it stays NAN. */
+kvg_status kvg_know_again(const kvg_question *question, kvg_truth *out) KVG_CHECKED;
 void kvg_truth_free(kvg_truth *truth);
 
 /* An empty answer to a question: an op that updates in place starts from the same bytes every time. */

@@ -211,6 +211,14 @@ kvg_status __wrap_kvg_know(const kvg_question *question, kvg_truth *out)
     return __real_kvg_know(question, out);
 }
 
+kvg_status __real_kvg_know_again(const kvg_question *question, kvg_truth *out);
+kvg_status __wrap_kvg_know_again(const kvg_question *question, kvg_truth *out);
+kvg_status __wrap_kvg_know_again(const kvg_question *question, kvg_truth *out)
+{
+    calls_before_knowing = calls;
+    return __real_kvg_know_again(question, out);
+}
+
 static void check(kvg_profile profile, trigger *when, bool append, kvg_result *r)
 {
     const kvg_case c = make_case(profile);
