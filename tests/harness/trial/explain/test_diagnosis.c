@@ -170,7 +170,7 @@ static const struct {
     size_t stride;   /* CI plants each so many-th row */
     size_t pairs;    /* most that a diagnosis runs */
     size_t apart;    /* rows of the table from one partner to the next, where all are planted */
-} families[] = {{"rows", plain_case, 140, 528, 1, 1024, 19}, {"paged", paged_case, 60, 220, 1, 512, 23},
+} families[] = {{"rows", plain_case, 140, 528, 1, 1024, 19}, {"paged", paged_case, 60, 220, 1, 1024, 23},
                 {"decode", decode_case, 12, 60, 5, 256, 29}, {"mma", mma_case, 8, 8, 1, 512, 7},
                 {"merge", merge_case, 4, 4, 1, 512, 1}};
 
