@@ -52,8 +52,8 @@ kvg_status kvg_arena_make(const kvg_arena_plan *plan, kvg_arena *out)
     out->file = file;
     for (size_t i = 0; i < plan->count; i++) {
         const kvg_arena_place *p = &plan->places[i];
-        kvg_guard_fill(out->file + p->at, 0, p->hole ? p->data : p->size);
-        if (p->hole) kvg_guard_fill(out->file + p->at, p->data + p->bytes, p->size);
+        kvg_guard_fill(out->file + p->at, 0, p->data);
+        kvg_guard_fill(out->file + p->at, p->data + p->bytes, p->size);
     }
     return KVG_OK;
 }

@@ -35,7 +35,7 @@ typedef struct kvg_arena {
     uint8_t *file; /* mapped */
 } kvg_arena;
 
-/* Makes the file. Every byte holds the canary pattern, except in holes. */
+/* Makes the file. Every byte around the tensors holds the canary pattern; theirs are zeros. */
 kvg_status kvg_arena_make(const kvg_arena_plan *plan, kvg_arena *out) KVG_CHECKED;
 void kvg_arena_free(kvg_arena *arena);
 

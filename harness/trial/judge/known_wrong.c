@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "harness/trial/judge/judge_parts.h"
+#include "harness/trial/wrong/defect_cache.h"
 #include "harness/trial/wrong/defect_run.h"
 #include "harness/trial/wrong/flash_rows.h"
 #include "support/progress.h"
@@ -76,6 +77,7 @@ typedef struct parts {
     size_t count;
     size_t *place; /* [sequences][Hkv]: which part comes when */
     bool *wanted;  /* [queries][Hkv]: the rows of some of them */
+    enum { UNKNOWN, SAME, CHANGED } *of; /* [sequences][Hkv]: what a defect leaves of them */
 } parts;
 
 typedef struct pass {
@@ -97,13 +99,14 @@ static kvg_status open_parts(const kvg_question *q, parts *out)
     out->count = p->paging.sequences * heads;
     out->place = malloc(out->count * sizeof *out->place);
     out->wanted = malloc(p->attention.queries * heads * sizeof *out->wanted);
+    out->of = calloc(out->count, sizeof *out->of);
     size_t *order = malloc(p->paging.sequences * sizeof *order); /* sequences, the shortest first */
     for (size_t i = 0; order && i < p->paging.sequences; i++) {
         size_t at = i;
         for (; at && lengths[order[at - 1]] > lengths[i]; at--) order[at] = order[at - 1];
         order[at] = i;
     }
-    const bool got = order && out->place && out->wanted;
+    const bool got = order && out->place && out->wanted && out->of;
     for (size_t i = 0; got && i < out->count; i++)
         out->place[order[i / heads] * heads + i % heads] = (i + 1) % out->count;
     free(order);
@@ -130,16 +133,28 @@ static void copy_answer(const kvg_tensor_set *from, kvg_tensor_set *to)
     }
 }
 
+/* Whether a defect may change a part: the plain kernel meets it there, or what is read there is other than it was. */
+static bool may_change(const pass *a, const kvg_defect *defect, const kvg_wrong_inputs *inputs, uint32_t part)
+{
+    const kvg_question *q = a->truth->question;
+    const kvg_problem *p = &q->c->problem;
+    if (defect->flash) return a->kept.met[part] >> defect->flash & 1;
+    if (inputs->same || memcmp(&inputs->problem, p, sizeof *p) != 0) return true;
+    return !kvg_cache_reads_alike(p, q->in.tensors, inputs->in, part / p->kv_heads, part % p->kv_heads);
+}
+
 /* Parts `from` to `to` - 1; with a defect those of them that it may change. False: there are none. */
-static bool want_parts(pass *a, size_t from, size_t to, const kvg_defect *defect)
+static bool want_parts(pass *a, size_t from, size_t to, const kvg_defect *defect, const kvg_wrong_inputs *inputs)
 {
     const kvg_question *q = a->truth->question;
     const uint32_t heads = q->c->problem.kv_heads;
     bool any = false;
     for (size_t i = 0; i < (size_t)q->c->problem.attention.queries * heads; i++) {
-        const size_t part = q->queries[i / heads].sequence * heads + i % heads, place = a->parts.place[part];
-        const bool met = !defect || !defect->flash || a->kept.met[part] >> defect->flash & 1;
-        a->parts.wanted[i] = place >= from && place < to && met;
+        const uint32_t part = q->queries[i / heads].sequence * heads + (uint32_t)(i % heads);
+        a->parts.wanted[i] = a->parts.place[part] >= from && a->parts.place[part] < to;
+        if (!defect || !a->parts.wanted[i]) continue;
+        if (a->parts.of[part] == UNKNOWN) a->parts.of[part] = may_change(a, defect, inputs, part) ? CHANGED : SAME;
+        a->parts.wanted[i] = a->parts.of[part] == CHANGED;
         any = any || a->parts.wanted[i];
     }
     return any;
@@ -177,14 +192,15 @@ static kvg_status go_on(pass *a, const kvg_defect *defect, measure *m)
     kvg_status s = kvg_wrong_apply(&w, 1, &q->c->problem, q->in.tensors, &inputs);
     if (s) return s;
     copy_answer(kvg_separation_right(&a->scene, defect), &a->wrong);
+    for (size_t i = 0; i < a->parts.count; i++) a->parts.of[i] = UNKNOWN;
     if (m->explains) copy_answer(a->answer, &a->guess);
     while (m->done < a->parts.count && !enough) {
         const size_t twice = m->done ? 2 * m->done : 1, to = at_once || twice > a->parts.count ? a->parts.count : twice;
-        if (want_parts(a, m->done, to, defect)) s = add_rows(a, &w, at_once, &inputs);
+        if (want_parts(a, m->done, to, defect, &inputs)) s = add_rows(a, &w, at_once, &inputs);
         if (!s) s = kvg_separation_measure(&a->scene, defect, &a->wrong, a->parts.wanted, &m->distance);
         if (s) break;
         if (m->explains) {
-            (void)want_parts(a, m->done, to, NULL);
+            (void)want_parts(a, m->done, to, NULL, NULL);
             copy_rows(q, a->parts.wanted, &a->wrong, &a->guess);
             m->explains = a->judge->explains(a->truth, a->answer, &a->guess);
         }
@@ -305,6 +321,7 @@ static void close_pass(pass *a)
     kvg_flash_kept_close(&a->kept);
     free(a->parts.place);
     free(a->parts.wanted);
+    free(a->parts.of);
     kvg_set_free(&a->blank);
     kvg_set_free(&a->wrong);
     kvg_set_free(&a->guess);

@@ -1,6 +1,7 @@
 #include "harness/trial/wrong/defect_cache.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 const kvg_role kvg_cache_row_roles[KVG_MAX_ROLES] = {KVG_ROLE_CODES, KVG_ROLE_SCALES};
 
@@ -42,6 +43,53 @@ void kvg_cache_remap(const kvg_problem *p, const kvg_layout_map *wrong, const kv
             kvg_rows_write(target, write, p->paging.layer, block, head, offset, bytes);
         }
     }
+}
+
+/* Rows of a sequence and head at the positions that it has, in two pools. */
+static bool same_rows(const kvg_problem *p, const kvg_row_map *m, const uint8_t *a, const uint8_t *b,
+                      const int32_t *table, uint32_t length, uint32_t head)
+{
+    const uint32_t B = p->paging.block_tokens;
+    const bool by_table = kvg_problem_blocks(p) == KVG_BLOCKS_TABLE;
+    const uint32_t positions = by_table ? length : B;
+    for (uint32_t k = 0; k < positions; k++) {
+        uint8_t x[2 * KVG_MAX_HEAD_DIM], y[2 * KVG_MAX_HEAD_DIM];
+        const int32_t block = table[by_table ? k / B : 0];
+        if (block < 0 || (uint32_t)block >= p->paging.blocks) continue;
+        kvg_rows_read(m, a, p->paging.layer, (uint32_t)block, head, k % B, x);
+        kvg_rows_read(m, b, p->paging.layer, (uint32_t)block, head, k % B, y);
+        if (memcmp(x, y, m->bytes) != 0) return false;
+    }
+    return true;
+}
+
+bool kvg_cache_reads_alike(const kvg_problem *p, const kvg_tensor *a, const kvg_tensor *b, uint32_t sequence,
+                           uint32_t head)
+{
+    const kvg_role *roles = kvg_op_get(p->op)->inputs;
+    const int table = kvg_roles_index(roles, KVG_ROLE_BLOCK_TABLE, KVG_K);
+    const int lengths = kvg_roles_index(roles, KVG_ROLE_LENGTHS, KVG_K);
+    const size_t width = (size_t)a[table].shape[1];
+    kvg_layout_map map;
+    kvg_rows_map(p, &map);
+    for (size_t i = 0; i < kvg_roles_tensors(roles); i++) {
+        kvg_role role;
+        kvg_side side;
+        kvg_roles_at(roles, i, &role, &side);
+        const bool own = (int)i == table || (int)i == lengths; /* a row of it is the sequence's */
+        const size_t bytes = own ? a[i].bytes / p->paging.sequences : a[i].bytes, from = own ? sequence * bytes : 0;
+        if (role == KVG_ROLE_DATA_POOL || role == KVG_ROLE_SCALE_POOL || a[i].data == b[i].data || !bytes) continue;
+        if (memcmp((const uint8_t *)a[i].data + from, (const uint8_t *)b[i].data + from, bytes) != 0) return false;
+    }
+    for (int part = 0; part < 4; part++) {
+        const kvg_row_map *m = part_of(&map, part);
+        const kvg_tensor *x = pool_of(p, m, a), *y = pool_of(p, m, b);
+        if (m->bytes == 0 || x->data == y->data) continue;
+        const uint32_t length = (uint32_t)((const int32_t *)a[lengths].data)[sequence];
+        if (!same_rows(p, m, x->data, y->data, (const int32_t *)a[table].data + sequence * width, length, head))
+            return false;
+    }
+    return true;
 }
 
 /* Where the rows of copy_rows come from: the slots of append's tokens, or every slot. */

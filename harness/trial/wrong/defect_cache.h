@@ -15,6 +15,11 @@ bool kvg_cache_has_rows(kvg_op op);
  * comes to stand where the layout has it in `to`. */
 void kvg_cache_remap(const kvg_problem *problem, const kvg_layout_map *wrong, const kvg_tensor *from, kvg_tensor *to);
 
+/* Whether op decode reads the same for a sequence and KV head from two inputs of one problem: its rows, and all that
+ * belongs to no other sequence. */
+bool kvg_cache_reads_alike(const kvg_problem *problem, const kvg_tensor *a, const kvg_tensor *b, uint32_t sequence,
+                           uint32_t head);
+
 /* Codes and scales of every slot of the layer in `tensors`, the inputs of the op; of append those of every token, 0
  * where it has no slot, in `tensors`, its outputs. [rows, Hkv, bytes], in the order of kvg_cache_row_roles; allocated
  * here, the caller frees each tensor's data. `in`: the op's inputs. */
