@@ -255,9 +255,7 @@ static float lse_of(const job *j, const state *s)
 static void walk_splits(job *j, state *all, float *lse)
 {
     const kvg_flash *f = j->f;
-    const bool has_tail = j->rows->count > j->length;
-    const bool whole_pages = has_tail && (is(j, KVG_FLASH_TAIL_UNMASKED) || is(j, KVG_FLASH_TAIL_VALUES_LOADED));
-    const int64_t end = whole_pages ? j->rows->count : j->length;
+    const int64_t end = j->rows->count;
     const int64_t tiles = end / f->tile + (end % f->tile && !is(j, KVG_FLASH_LAST_TILE_LOST));
     state last;
     start(j, &last);

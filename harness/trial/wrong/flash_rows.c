@@ -55,13 +55,15 @@ static const kvg_tensor *input(const loading *l, kvg_role role, kvg_side side)
 /* The defects of loading. */
 enum {
     RING_NOT_WRAPPED, EMPTY_UNDERFLOW, STALE_V_PAGE, V_STEPS_BY_V_DIM, V_IS_END_OF_K, PREFIX_SCALES_LOST, K_SCALE_LOST,
-    V_SCALE_LOST, LOADING_DEFECTS
+    V_SCALE_LOST, TAIL_UNMASKED, TAIL_VALUES_LOADED, LOADING_DEFECTS
 };
 static const kvg_flash_defect loading_defects[LOADING_DEFECTS] = {
     [RING_NOT_WRAPPED] = KVG_FLASH_RING_NOT_WRAPPED, [EMPTY_UNDERFLOW] = KVG_FLASH_EMPTY_UNDERFLOW,
     [STALE_V_PAGE] = KVG_FLASH_STALE_V_PAGE,         [V_STEPS_BY_V_DIM] = KVG_FLASH_V_STEPS_BY_V_DIM,
     [V_IS_END_OF_K] = KVG_FLASH_V_IS_END_OF_K,       [PREFIX_SCALES_LOST] = KVG_FLASH_PREFIX_SCALES_LOST,
-    [K_SCALE_LOST] = KVG_FLASH_K_SCALE_LOST,         [V_SCALE_LOST] = KVG_FLASH_V_SCALE_LOST,
+    [K_SCALE_LOST] = KVG_FLASH_K_SCALE_LOST,
+    [V_SCALE_LOST] = KVG_FLASH_V_SCALE_LOST,         [TAIL_UNMASKED] = KVG_FLASH_TAIL_UNMASKED,
+    [TAIL_VALUES_LOADED] = KVG_FLASH_TAIL_VALUES_LOADED,
 };
 
 static bool is(const loading *l, int defect)
@@ -270,7 +272,9 @@ kvg_status kvg_flash_rows_load(const kvg_problem *p, const kvg_tensor *in, const
     *out = (kvg_flash_rows){.outside = 1, .dim = {p->head_dim, p->paging.shared_kv ? p->paging.v_dim : p->head_dim}};
     out->length = ((const int32_t *)input(&l, KVG_ROLE_LENGTHS, KVG_K)->data)[sequence];
     if (out->length == 0 && is(&l, EMPTY_UNDERFLOW)) out->length = B;
-    out->count = (out->length + B - 1) / B * B;
+    const bool has_tail = out->length % B != 0;
+    const bool whole_pages = has_tail && (is(&l, TAIL_UNMASKED) || is(&l, TAIL_VALUES_LOADED));
+    out->count = whole_pages ? (out->length + B - 1) / B * B : out->length;
     if (out->count == 0) return KVG_OK;
     kvg_rows_map(p, &l.map);
     const size_t width = kvg_layout_table_width(p->layout, &p->paging, p->tokens);

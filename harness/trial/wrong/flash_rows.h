@@ -6,7 +6,7 @@
 #include "reference/reference.h"
 
 typedef struct kvg_flash_rows {
-    int64_t length, count;     /* tokens; positions that have a row below: whole blocks */
+    int64_t length, count;     /* tokens; positions that have a row below: as many, or whole blocks */
     uint32_t dim[2];
     float *operands[2];        /* [count][dim], rounded to their type */
     float *factors[2];         /* [count], what a score (K) or P (V, rows with a scale of their own) is multiplied by */
