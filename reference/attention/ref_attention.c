@@ -197,7 +197,7 @@ static void bound_values(const attention *a, desk *d, const ref_query *q, uint32
 {
     const uint32_t n = ref_kv_dim(&a->kv, KVG_V);
     const bool row_scaled = ref_kv_row_scaled(&a->kv, KVG_V);
-    for (uint32_t i = 0; i < heads; i++) memset(&d->heads[i].elements, 0, sizeof d->heads[i].elements);
+    for (uint32_t i = 0; i < heads; i++) ref_elements_begin(n, &d->heads[i].elements);
     for (uint32_t j = 0; j < keys.keys; j++) {
         const double factor = read_key(a, d, KVG_V, q->sequence, kv_head, d->visible[j]);
         for (uint32_t c = 0; c < n; c++) d->values[c] = d->row[c] * factor;

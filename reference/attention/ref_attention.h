@@ -112,6 +112,9 @@ typedef struct ref_elements {
                                        * weights */
 } ref_elements;
 
+/* The first n of them, before any key joins. */
+void ref_elements_begin(uint32_t n, ref_elements *e);
+
 /* row_scaled: `factor` is that of V's row, not of its tensor. */
 void ref_model_key(const ref_model *m, const ref_tally *tally, double x, double error, bool row_scaled, double factor,
                    ref_key *out);

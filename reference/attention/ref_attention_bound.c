@@ -252,6 +252,14 @@ void ref_model_key(const ref_model *m, const ref_tally *tally, double x, double 
     out->underflow = 0x1p-125 * ref_max(1, a * m->v_unit) / tally->heaviest;
 }
 
+void ref_elements_begin(uint32_t n, ref_elements *e)
+{
+    double *const all[] = {e->moved, e->far, e->rounded, e->worst, e->mass, e->floored};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        for (uint32_t k = 0; k < n; k++) all[i][k] = 0;
+    }
+}
+
 void ref_model_add(const ref_model *m, double sum_error, const ref_key *key, uint32_t n, const double *o,
                    const double *v, const double *v_error, const double *v_reach, ref_elements *e)
 {

@@ -46,7 +46,8 @@ static void bound(const ref_model *m, const part *parts, double top, const doubl
     const double sum_error = ref_model_sum(m, keys);
     double errors[PARTS];
     ref_tally tally = {0};
-    ref_elements elements = {0};
+    ref_elements elements;
+    ref_elements_begin(dims, &elements);
     for (int i = 0; i < PARTS; i++) {
         errors[i] = ref_model_exponent(m, keys, top, parts[i].lse, 0);
         if (counts(&parts[i])) ref_tally_add(&tally, parts[i].lse - top, errors[i]);
