@@ -306,7 +306,8 @@ class _Play:
     def _take(self, call: str, sequence: _Sequence, given: Any, copies: Any = None, *, cached: int = 0,
               parent: _Sequence | None = None) -> None:
         """An answer to a call: tables and copies. What a window has passed may be given out at once. What a group finds
-        comes before all that the answer takes. A block that is replaced is given back when it was copied. `parent`: of a fork, whose child begins with its tables."""
+        comes before all that the answer takes. A block that is replaced is given back when it was copied. `parent`:
+        of a fork, whose child begins with its tables."""
         tables, before = self._each(call, given), (parent or sequence).tables
         none: list[Any] = [[] for _ in self.groups]
         copied = [[_pair(call, pair, "the block that it is copied into") for pair in pairs]

@@ -326,7 +326,8 @@ class NeverForks(Hybrid):
 
 
 @pytest.mark.parametrize("manager, events", [
-    (Right, ["hit", "end"]), (PromisesNothing, ["hit", "end"]), (Forking, ["hit", "copy", "end"]), (Windowed, ["window", "hit", "copy", "end"]),
+    (Right, ["hit", "end"]), (PromisesNothing, ["hit", "end"]), (Forking, ["hit", "copy", "end"]),
+    (Windowed, ["window", "hit", "copy", "end"]),
     (Hybrid, ["window", "hit", "copy", "end"])])
 def test_a_right_manager_passes(manager, events):
     verdict = kvgold.pool.check(manager)
