@@ -6,6 +6,7 @@
 
 #include "core/rng.h"
 #include "harness/trial/judge/fit_elements.h"
+#include "harness/trial/judge/fit_inputs.h"
 #include "harness/trial/judge/fit_numbers.h"
 #include "harness/trial/judge/fit_rope.h"
 #include "harness/trial/judge/fit_scales.h"
@@ -249,11 +250,27 @@ static void find_place(const fit_rows *r, size_t of, char *out, size_t size)
     else snprintf(out, size, "%s row is the right one of %s", of == 1 ? "the" : "each", places);
 }
 
+/* Where nearly every wrong row is a right one of another place, by whatever rule. */
+static void find_any_place(const fit_rows *r, char *out, size_t size)
+{
+    enum { FEWEST = 8, MANY = 9 };
+    size_t sources[MANY], tried = 0, elsewhere = 0;
+    const size_t step = r->wrong_count / TRIED_ROWS + 1;
+    if (r->attends || are_constant(r)) return;
+    for (size_t i = 0; i < r->wrong_count; i += step, tried++) {
+        const size_t count = list_sources(r, r->wrong[i], sources, MANY);
+        elsewhere += count > 0 && count < MANY; /* a row that many hold, such as zeros, tells nothing */
+    }
+    if (elsewhere >= FEWEST && 10 * elsewhere >= 9 * tried)
+        snprintf(out, size, "rows are right ones of other places, by no rule that is known here");
+}
+
 /* --- the whole --- */
 
-/* *wrong: how many rows are, of which the slots may hold fewer, as sequences share some. */
-static kvg_status find_cause(const kvg_evidence *q, const kvg_places *places, size_t index, bool slots, size_t *wrong,
-                             char *out, size_t size)
+/* *wrong: how many rows are, of which the slots may hold fewer, as sequences share some. `last`: nothing else is tried
+ * behind it. */
+static kvg_status find_cause(const kvg_evidence *q, const kvg_places *places, size_t index, bool slots, bool last,
+                             size_t *wrong, char *out, size_t size)
 {
     enum { FEWEST_BYTES = 16 };
     fit_rows r;
@@ -265,8 +282,10 @@ static kvg_status find_cause(const kvg_evidence *q, const kvg_places *places, si
         if (!out[0] && elements) judge_fit_elements(&r, out, size);
         if (!out[0] && elements) s = judge_fit_scales(q, out, size);
         if (!s && !out[0] && elements) s = judge_fit_rope(q, index, out, size);
+        if (!s && !out[0] && elements) s = judge_fit_inputs(q, index, out, size);
         if (!s && !out[0] && elements) judge_fit_codes(&r, out, size);
         if (!s && !out[0] && elements) s = judge_fit_numbers(q, index, out, size);
+        if (!s && !out[0] && last) find_any_place(&r, out, size);
     }
     judge_fit_rows_close(&r);
     return s;
@@ -278,8 +297,8 @@ kvg_status judge_fit_rows(const kvg_evidence *q, const kvg_places *places, size_
     out[0] = 0;
     if (!kvg_op_stores(op->op) || (q->data->queries && (index || !q->numbers))) return KVG_OK;
     size_t wrong = 0;
-    kvg_status s = find_cause(q, places, index, false, &wrong, out, size);
     const bool reads_pools = !q->data->queries && kvg_roles_index(op->inputs, KVG_ROLE_DATA_POOL, KVG_K) >= 0;
-    if (!s && !out[0] && reads_pools) s = find_cause(q, places, index, true, &wrong, out, size);
+    kvg_status s = find_cause(q, places, index, false, !reads_pools, &wrong, out, size);
+    if (!s && !out[0] && reads_pools) s = find_cause(q, places, index, true, true, &wrong, out, size);
     return s;
 }

@@ -10,6 +10,7 @@
  *   "each row is the right one of head + 1"                   rows of another place
  *   "60 of 64 rows are the right ones of block 0, token - 1"  the same, where what stands at 4 is unknown
  *   "each dim of a row holds dim + 4"                         right rows whose elements have moved
+ *   "rows are right ones of other places, by no rule that is known here"   if nothing else is found
  *
  * Coordinates that are not named are the row's own, and behind the last one comes the first one. A place is named that
  * gives half of the wrong rows, and nine tenths of those for which there is such a place. Nothing is said of fewer than

@@ -210,6 +210,38 @@ static void print_scales(const findings *f, char *out, size_t size)
                      9 * f->moved < f->scaled ? "scales" : 9 * f->scaled < f->moved ? "offsets" : "scales and offsets");
 }
 
+/* --- half a code --- */
+
+/* Elements that are wrong, and those of them that are what nibble i of the row stands for, of element i of 8 bits. */
+typedef struct halves {
+    size_t wrong, alike, distinct;
+    bool met[16];
+} halves;
+
+static void see_halves(const scene *s, size_t row, const float *table, halves *h)
+{
+    const uint8_t *bytes = (const uint8_t *)s->codes->data + row * (size_t)s->codes->shape[2];
+    for (uint32_t i = 0; i < s->dim; i++) {
+        const unsigned code = bytes[i / 2] >> i % 2 * 4 & 15;
+        const double number = table[(size_t)code * s->dim + i];
+        const double right = kvg_number_at(s->right->dtype, s->right->data, row * s->dim + i);
+        const double got = kvg_number_at(s->got->dtype, s->got->data, row * s->dim + i);
+        if (got == right || !isfinite(number)) continue;
+        h->wrong++;
+        if (!(fabs(got - number) <= s->loss * fabs(number))) continue;
+        h->alike++;
+        h->distinct += !h->met[code];
+        h->met[code] = true;
+    }
+}
+
+static void print_halves(const halves *h, char *out, size_t size)
+{
+    enum { FEWEST = 32, DISTINCT = 4 };
+    if (h->alike < FEWEST || 20 * h->alike < 19 * h->wrong || h->distinct < DISTINCT) return;
+    kvg_describe_add(out, size, "codes are read as ones of 4 bits: number i of a row is that of nibble i");
+}
+
 /* --- encoders --- */
 
 /* What a number, in units of its row, was stored as. */
@@ -264,7 +296,7 @@ static void print_samples(sample *samples, size_t count, char *out, size_t size)
 
 /* Blocks with a wrong code: those where the larger number never has the code of the smaller one, and the others. */
 typedef struct orders {
-    size_t kept, broken;
+    size_t kept, broken, right; /* right: blocks without */
 } orders;
 
 /* Blocks of few codes tell nothing. */
@@ -291,18 +323,23 @@ static void see_orders(const scene *s, size_t row, const float *table, orders *o
                                 table[(size_t)at[i - 1].code * s->dim + first];
             falls += at[i].number > at[i - 1].number && !(step >= 0);
         }
+        o->right += !wrong;
         if (!wrong || distinct < CODES) continue;
         o->kept += falls == 0;
         o->broken += falls > 0;
     }
 }
 
-static void print_orders(const orders *o, char *out, size_t size)
+/* What spoils codes alone spoils those of most blocks. Rows without scales have none that are right. */
+static void print_orders(const scene *s, const orders *o, char *out, size_t size)
 {
     enum { FEWEST = 8 };
-    if (o->kept < FEWEST || o->kept < 9 * o->broken) return;
-    kvg_describe_add(out, size, "numbers are rounded to other codes: beside right scales the larger number of a block "
-                                "never has the smaller code");
+    if (o->kept >= FEWEST && o->kept >= 9 * o->broken)
+        kvg_describe_add(out, size, "numbers are rounded to other codes: beside right scales the larger number of a "
+                                    "block never has the smaller code");
+    else if (s->format->scales != KVG_SCALES_NONE && o->broken >= FEWEST && o->broken >= 9 * o->kept &&
+             o->broken > o->right)
+        kvg_describe_add(out, size, "scales are right, and codes follow from no numbers of their blocks");
 }
 
 /* --- the whole --- */
@@ -335,7 +372,8 @@ static kvg_status find(scene *s, bool encodes, char *out, size_t size)
     enum { TRIED_ROWS = 64 };
     const size_t rows = (size_t)s->d->rows.tokens * s->d->rows.kv_heads, step = rows / TRIED_ROWS + 1;
     size_t count = 0;
-    orders o = {0, 0};
+    orders o = {0, 0, 0};
+    halves h = {.wrong = 0};
     findings *f = calloc(1, sizeof *f);
     sample *samples = malloc((size_t)TRIED_ROWS * s->dim * sizeof *samples);
     float *table = malloc(((size_t)s->dim << s->format->element_bits) * sizeof *table);
@@ -347,10 +385,12 @@ static kvg_status find(scene *s, bool encodes, char *out, size_t size)
         if (encodes) count += sample_row(s, row, table, samples + count);
         if (encodes) see_orders(s, row, table, &o);
         else see_row(s, row, table, f);
+        if (!encodes && s->format->element_bits == 8) see_halves(s, row, table, &h);
     }
     if (!status && encodes) print_samples(samples, count, out, size);
-    if (!status && encodes && !out[0]) print_orders(&o, out, size);
-    if (!status && !encodes) print_codes(s, f, out, size);
+    if (!status && encodes && !out[0]) print_orders(s, &o, out, size);
+    if (!status && !encodes) print_halves(&h, out, size);
+    if (!status && !encodes && !out[0]) print_codes(s, f, out, size);
     if (!status && !encodes && !out[0]) print_scales(f, out, size);
     free(f);
     free(samples);

@@ -231,12 +231,15 @@ static void print(const scene *s, char *out, size_t size)
 
 /* --- the whole --- */
 
-static kvg_status find(scene *s, const kvg_tensor_set *rows, char *out, size_t size)
+/* Adds to the wrong elements of pairs, and to the others. */
+static kvg_status find(scene *s, const kvg_tensor_set *rows, size_t wrong[2], size_t *others, char *out, size_t size)
 {
     static const kvg_role roles[] = {KVG_ROLE_VALUES, KVG_ROLE_BIAS, KVG_ROLE_POSITIONS, KVG_ROLE_COS_SIN};
     for (size_t i = 0; i < sizeof roles / sizeof roles[0]; i++)
         s->in[i] = kvg_set_tensor(&s->d->in, roles[i], i <= BIAS ? s->side : KVG_K);
     const kvg_status status = see_rows(s, rows);
+    for (int which = 0; which < 2; which++) wrong[which] += s->count[which];
+    *others += s->others_wrong;
     if (status || s->others_wrong) return status;
     for (int which = 0; which < 2; which++) {
         thin_out(s, which);
@@ -244,6 +247,16 @@ static kvg_status find(scene *s, const kvg_tensor_set *rows, char *out, size_t s
     }
     print(s, out, size);
     return KVG_OK;
+}
+
+/* Where pairs are wrong, by no rule, and no other element: rows have others, too. */
+static void print_turned(const scene *s, const size_t wrong[2], char *out, size_t size)
+{
+    enum { FEWEST = 16 };
+    if (wrong[0] + wrong[1] < FEWEST || s->p->rope.dims == s->p->head_dim) return;
+    if (wrong[0] && wrong[1]) kvg_describe_add(out, size, "only what RoPE turns is wrong");
+    else kvg_describe_add(out, size, "of what RoPE turns only the %s of each pair is wrong",
+                          wrong[1] ? "second" : "first");
 }
 
 /* V is looked at where K, of the same output, has no words. */
@@ -263,8 +276,13 @@ kvg_status judge_fit_rope(const kvg_evidence *q, size_t index, char *out, size_t
     kvg_status status = first && second ? KVG_OK :
                         kvg_fail(KVG_ERR_MEMORY, "cannot hold the elements of %zu pairs", room);
     if (!status) status = kvg_question_codes(d, q->answer, &rows);
-    for (int side = of; side < kvg_problem_sides(p) && !status && !out[0]; side++)
-        status = find(&(scene){.d = d, .p = p, .side = (kvg_side)side, .elements = {first, second}}, &rows, out, size);
+    size_t wrong[2] = {0, 0}, others = 0;
+    scene s = {.p = p};
+    for (int side = of; side < kvg_problem_sides(p) && !status && !out[0]; side++) {
+        s = (scene){.d = d, .p = p, .side = (kvg_side)side, .elements = {first, second}};
+        status = find(&s, &rows, wrong, &others, out, size);
+    }
+    if (!status && !out[0] && !others) print_turned(&s, wrong, out, size);
     kvg_set_free(&rows);
     free(first);
     free(second);

@@ -12,6 +12,8 @@
  *   "RoPE: the first of each pair is x cos_sin[3 i] - y sin"  the factors of pair i stand elsewhere in the table
  *   "RoPE: the first of each pair is x, the second y"         not turned
  *   "V: RoPE: the first of each pair is x cos - y sin, the second y cos + x sin"
+ *   "only what RoPE turns is wrong"                           by no such rule
+ *   "of what RoPE turns only the first of each pair is wrong"
  *
  * Up to 96 of the first and of the second of pairs are tried, from up to 64 rows. Three quarters of them must be that,
  * as near as the stored row allows, and four times nearer than to what is right; and elements that RoPE leaves alone

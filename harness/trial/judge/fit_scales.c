@@ -74,14 +74,14 @@ typedef struct findings {
     size_t near;             /* elements whose code is the nearest one */
     size_t usual;            /* those whose right code is the nearest one: not of all that saturate */
     size_t lost;             /* scales that are Inf or NaN, and were written */
-    size_t equal, measured;  /* scales that are the first one; those that have a factor */
-    double first, factors[MOST_SCALES]; /* the first one's size; what each is times the right one */
+    double sizes[MOST_SCALES];
+    size_t measured;                    /* scales that have a factor */
+    double factors[MOST_SCALES];        /* what each is times the right one */
 } findings;
 
 static void see_scale(const double size[2], bool written, findings *f)
 {
-    if (f->scales++ == 0) f->first = size[GOT];
-    f->equal += size[GOT] == f->first;
+    f->sizes[f->scales++] = size[GOT];
     f->lost += written && !isfinite(size[GOT]);
     const double factor = size[GOT] / size[RIGHT];
     if (isfinite(factor)) f->factors[f->measured++] = factor;
@@ -184,32 +184,37 @@ static void print_scales(const scene *s, findings *f, char *out, size_t size)
     enum { FEWEST = 8 };
     const double off = rounding_of(s->format->scales);
     const double middle = f->measured ? kvg_select_double(f->factors, f->measured, f->measured / 2) : 1;
-    size_t alike = 0, smaller = 0, larger = 0;
+    size_t equal = 0, alike = 0, smaller = 0, larger = 0;
     if (f->scales < FEWEST) return;
+    const double usual = kvg_select_double(f->sizes, f->scales, f->scales / 2);
+    for (size_t i = 0; i < f->scales; i++) equal += f->sizes[i] == usual;
     for (size_t i = 0; i < f->measured; i++) {
         alike += fabs(f->factors[i] - middle) <= off * fabs(middle);
         smaller += f->factors[i] < 1 && f->factors[i] >= 0;
         larger += f->factors[i] > 1;
     }
-    if (f->equal == f->scales) kvg_describe_add(out, size, ": each is the same one");
+    if (10 * equal >= 9 * f->scales) kvg_describe_add(out, size, ": most are the same one");
     else if (10 * alike >= 9 * f->scales && fabs(middle - 1) > off) print_factor(s, middle, off, out, size);
     else if (smaller == f->scales) kvg_describe_add(out, size, ": each is smaller than the right one");
     else if (larger == f->scales) kvg_describe_add(out, size, ": each is larger than the right one");
 }
 
-/* `only`: every code of the case is the right one. */
+/* `only`: every code of the case is the right one. Many scales that differ alike tell by themselves, whatever codes
+ * are. */
 static void print(const scene *s, bool only, findings *f, char *out, size_t size)
 {
-    enum { FEWEST = 4 };
+    enum { FEWEST = 4, MANY = 16 };
+    char how[96] = "";
     if (f->scales >= FEWEST && 10 * f->lost >= 9 * f->scales) {
         kvg_describe_add(out, size, "scales are wrong: most are Inf or NaN");
         return;
     }
     const bool near = 4 * f->near >= 3 * f->elements && 20 * f->near + f->elements >= 20 * f->usual;
-    if (f->scales < FEWEST || f->elements == 0 || !(only || near)) return;
-    kvg_describe_add(out, size, "%s", only ? "only scales are wrong" :
-                     "scales are wrong, codes are the nearest ones for them");
-    print_scales(s, f, out, size);
+    if (f->scales < FEWEST || f->elements == 0) return;
+    print_scales(s, f, how, sizeof how);
+    if (only) kvg_describe_add(out, size, "only scales are wrong%s", how);
+    else if (near) kvg_describe_add(out, size, "scales are wrong, codes are the nearest ones for them%s", how);
+    else if (how[0] && f->scales >= MANY) kvg_describe_add(out, size, "scales are wrong%s", how);
 }
 
 /* --- the whole --- */

@@ -9,7 +9,8 @@
  *
  *   "only scales are wrong: most are 2 times the right one"
  *   "K: scales are wrong, codes are the nearest ones for them: each is smaller than the right one"
- *   "scales are wrong: each is Inf or NaN"   whatever the codes are; not of an op that updates in place
+ *   "scales are wrong: most are Inf or NaN"  whatever the codes are; not of an op that updates in place
+ *   "scales are wrong: each is smaller than the right one"  whatever the codes are, of 16 scales or more
  *
  * Up to 32 wrong scales of each side are looked at. `K: ` stands where V has other words, or none. */
 kvg_status judge_fit_scales(const kvg_evidence *evidence, char *out, size_t size) KVG_CHECKED;

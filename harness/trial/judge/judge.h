@@ -8,6 +8,7 @@
  *                          From which rows, elements of a row, or codes wrong ones come.
  *   fit_scales             Wrong scales of an encoder, by the codes beside them.
  *   fit_rope               What the rotated elements of wrong rows of K are.
+ *   fit_inputs             Which inputs an encoder's wrong rows were made of.
  *   fit_kinds              Which kind of data wrong blocks or numbers were made of.
  *   fit_keys               Which keys wrong rows of op decode are of.
  *   fit_sums               A row of op decode from sums over its keys.

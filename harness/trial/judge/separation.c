@@ -106,8 +106,9 @@ static void measure_numbers(const kvg_tensor *t, size_t at, size_t count, const 
         if (off <= *distance * bound[i] || !(bound[i] < INFINITY)) continue; /* no further; nothing is promised */
         if (off <= bound[i] && fabs(x - exact[i]) <= fine[i]) continue;
         const double ratio = kvg_attention_ratio(x, right[i], bound[i]);
+        if (!(ratio > *distance)) continue; /* as where both are the same Inf */
         if (!(ratio > 1) && !(kvg_attention_ratio(x, exact[i], fine[i]) > 1)) continue;
-        if (ratio > *distance) *distance = ratio;
+        *distance = ratio;
     }
 }
 

@@ -240,7 +240,7 @@ static kvg_status find_pattern(const kvg_evidence *q, const kvg_places *places, 
     if (multiple) name_factor(q, want->dtype, c.first_ratio, w->pattern, sizeof w->pattern);
     w->fitted = c.untouched || (multiple && many);
     if (w->fitted) return KVG_OK;
-    char data[96];
+    char data[128];
     s = judge_fit_kinds(q, data, sizeof data);
     const bool nothing = c.first == 0 || (c.nan && is_number(want)); /* else garbage, unless it is much */
     const bool alike = one && many && (nothing || w->wrong >= MANY_NUMBERS);

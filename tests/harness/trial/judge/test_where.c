@@ -816,6 +816,150 @@ static void make_noise(const kvg_problem *p, const kvg_tensor *in, kvg_tensor *o
     for (size_t i = 0; i < out[0].bytes / sizeof *numbers; i++) numbers[i] = (uint16_t)(i * 40503u >> 3 & 0x3FFF);
 }
 
+/* K's numbers: each row is another one of the case, in no order. */
+static void shuffle_rows(const kvg_problem *p, const kvg_tensor *in, kvg_tensor *out)
+{
+    (void)in;
+    const size_t rows = (size_t)p->tokens * p->kv_heads, bytes = out[0].bytes / rows;
+    uint8_t *right = malloc(out[0].bytes);
+    memcpy(right, out[0].data, out[0].bytes);
+    for (size_t i = 0; i < rows; i++)
+        memcpy((uint8_t *)out[0].data + i * bytes, right + i * i * 7 % rows * bytes, bytes);
+    free(right);
+}
+
+/* Codes of K follow from nothing. */
+static void spoil_codes(const kvg_problem *p, const kvg_tensor *in, kvg_tensor *out)
+{
+    (void)p, (void)in;
+    for (size_t i = 0; i < out[0].bytes; i++) ((uint8_t *)out[0].data)[i] = (uint8_t)(i * 2654435761u >> 13);
+}
+
+/* Nor do they here, and scales of f32 are smaller than the right ones, each by a factor of its own. */
+static void spoil_codes_and_scales(const kvg_problem *p, const kvg_tensor *in, kvg_tensor *out)
+{
+    float *scales = out[kvg_roles_index(kvg_op_get(p->op)->outputs, KVG_ROLE_SCALES, KVG_K)].data;
+    spoil_codes(p, in, out);
+    for (size_t i = 0; i < (size_t)p->tokens * p->kv_heads; i++) scales[i] *= (float)(i % 7 + 1) / 16;
+}
+
+/* The codes of K that op append wrote are other ones: in each row every `step`th from `first` on, up to `end`. */
+static void spoil_written(const kvg_problem *p, size_t first, size_t end, size_t step, kvg_tensor *out)
+{
+    uint8_t *codes = out[0].data;
+    for (size_t i = 0; i < out[0].bytes; i++) {
+        const size_t dim = i % p->head_dim;
+        if (codes[i] == held[i] || dim < first || dim >= end || (dim - first) % step) continue;
+        codes[i] ^= (uint8_t)(1 + (i * 2654435761u >> 13) % 63);
+    }
+}
+
+/* RoPE has 32 dims, and pairs are neighbours. */
+static void spoil_turned(const kvg_problem *p, const kvg_tensor *in, kvg_tensor *out)
+{
+    (void)in;
+    spoil_written(p, 0, 32, 1, out);
+}
+
+static void spoil_second_of_pairs(const kvg_problem *p, const kvg_tensor *in, kvg_tensor *out)
+{
+    (void)in;
+    spoil_written(p, 1, 32, 2, out);
+}
+
+static void spoil_turned_and_more(const kvg_problem *p, const kvg_tensor *in, kvg_tensor *out)
+{
+    (void)in;
+    spoil_written(p, 0, 40, 1, out);
+}
+
+/* Codes of 8 bits are read as ones of 4: the first half of a row has them all. */
+static void read_nibbles(const kvg_problem *p, const kvg_tensor *in, kvg_tensor *out)
+{
+    const kvg_tensor *t = &in[kvg_roles_index(kvg_op_get(p->op)->inputs, KVG_ROLE_CODES, KVG_K)];
+    const uint8_t *codes = t->data;
+    uint8_t *other = malloc(t->bytes);
+    for (size_t i = 0; i < t->bytes; i++) {
+        const size_t dim = i % p->head_dim, row = i - dim;
+        other[i] = codes[row + dim / 2] >> dim % 2 * 4 & 15;
+    }
+    run_again(p, in, KVG_ROLE_CODES, other, out);
+    free(other);
+}
+
+/* What is given begins three numbers further on. */
+static void begin_late(const kvg_problem *p, const kvg_tensor *in, kvg_tensor *out)
+{
+    const size_t late = 3 * kvg_dtype_bytes(p->dtype);
+    uint8_t *other = malloc(in[0].bytes);
+    memcpy(other, (const uint8_t *)in[0].data + late, in[0].bytes - late);
+    memcpy(other + in[0].bytes - late, in[0].data, late);
+    run_again(p, in, KVG_ROLE_VALUES, other, out);
+    free(other);
+}
+
+/* Each row begins at a number of its own. */
+static void begin_anywhere(const kvg_problem *p, const kvg_tensor *in, kvg_tensor *out)
+{
+    const size_t rows = (size_t)p->tokens * p->kv_heads, row = in[0].bytes / rows, width = kvg_dtype_bytes(p->dtype);
+    const uint8_t *given = in[0].data;
+    uint8_t *other = malloc(in[0].bytes);
+    for (size_t i = 0; i < rows; i++)
+        memcpy(other + i * row, given + (i * i * 37 + 5) % (in[0].bytes / width - row) * width, row);
+    run_again(p, in, KVG_ROLE_VALUES, other, out);
+    free(other);
+}
+
+/* K's bias is that of the next head. */
+static void turn_bias(const kvg_problem *p, const kvg_tensor *in, kvg_tensor *out)
+{
+    const kvg_tensor *bias = &in[kvg_roles_index(kvg_op_get(p->op)->inputs, KVG_ROLE_BIAS, KVG_K)];
+    const size_t row = bias->bytes / p->kv_heads;
+    uint8_t *other = malloc(bias->bytes);
+    memcpy(other, (const uint8_t *)bias->data + row, bias->bytes - row);
+    memcpy(other + bias->bytes - row, bias->data, row);
+    run_again(p, in, KVG_ROLE_BIAS, other, out);
+    free(other);
+}
+
+/* Blocks of 16 in MX codes whose scale is small, none, or neither, get other codes. Scales are E8M0: 127 is 1. */
+static void spoil_blocks(const kvg_problem *p, unsigned from, unsigned to, kvg_tensor *out)
+{
+    const uint8_t *scales = out[kvg_roles_index(kvg_op_get(p->op)->outputs, KVG_ROLE_SCALES, KVG_K)].data;
+    uint8_t *codes = out[0].data;
+    for (size_t i = 0; i < out[0].bytes; i++) {
+        if (scales[i / 8] >= from && scales[i / 8] <= to) codes[i] ^= (uint8_t)(1 + (i * 2654435761u >> 13) % 15);
+    }
+}
+
+static void spoil_small(const kvg_problem *p, const kvg_tensor *in, kvg_tensor *out)
+{
+    (void)in;
+    spoil_blocks(p, 0, 125, out);
+}
+
+static void spoil_large(const kvg_problem *p, const kvg_tensor *in, kvg_tensor *out)
+{
+    (void)in;
+    spoil_blocks(p, 131, 255, out);
+}
+
+static void spoil_others(const kvg_problem *p, const kvg_tensor *in, kvg_tensor *out)
+{
+    (void)in;
+    spoil_blocks(p, 127, 127, out);
+}
+
+/* Rows of out in bf16, times 2, 4 or 8. */
+static void divide_by_less(const kvg_problem *p, const kvg_tensor *in, kvg_tensor *out)
+{
+    uint16_t *numbers = out[0].data;
+    (void)in;
+    for (size_t i = 0; i < out[0].bytes / sizeof *numbers; i++) {
+        if (numbers[i] & 0x7F80) numbers[i] = (uint16_t)(numbers[i] + 0x80 * (1 + i / p->head_dim % 3));
+    }
+}
+
 /* Under some seeds the last sequence is empty, so that `last_for_longest` gives the same, which is not meant. */
 static void test_an_answer_that_is_the_same_everywhere_has_no_name(void **state)
 {
@@ -855,6 +999,8 @@ static void test_where_wrong_rows_come_from(void **state)
     expect_common(5, "\"op\": \"flatten\", \"layout\": \"nhd\", \"format\": \"nvfp4\", \"sequences\": 3, " MORE,
                   read_other_blocks,
                   "in common: 332 of 396 rows are the right ones of block + 2");
+    expect_common(5, "\"op\": \"dequantise\", \"format\": \"int4\", " MORE, shuffle_rows,
+                  "in common: rows are right ones of other places, by no rule that is known here");
 }
 
 /* Rows of 576 numbers in 16 bits, and rows of 2 codes with 4 bytes of parameters, that are nowhere: nothing may be said
@@ -940,6 +1086,12 @@ static void test_which_data_are_wrong(void **state)
     expect_said(5, ROWS_OF "\"format\": \"rowint4\", \"kv_heads\": 2, \"head_dim\": 64, \"tokens\": 20, \"fill\": "
                 "\"adversarial\"", lose_plus_inf, "what has",
                 "what has +Inf is wrong, and nothing else");
+    expect_said(5, ROWS_OF "\"format\": \"mx16\", " MORE, spoil_small, "what is",
+                "what is small and not 0 is wrong, and nothing else: 1.03906 to 1.5");
+    expect_said(5, ROWS_OF "\"format\": \"mx16\", " MORE, spoil_large, "what is",
+                "what is large is wrong, and nothing else: 48.25 to 70.5");
+    expect_said(5, ROWS_OF "\"format\": \"mx16\", " MORE, spoil_others, "what is",
+                "what is neither small nor large is wrong, and nothing else: 3.01562 to 6");
     expect_said(5, "\"op\": \"append\", \"layout\": \"hnd\", \"format\": \"int8\", " MORE, raise_to_inf, "scales are",
                 "scales are wrong: most are Inf or NaN");
     expect_said(5, "\"op\": \"append\", \"layout\": \"hnd\", \"format\": \"int8\", " MORE, keep_rows, "scales are", "");
@@ -948,6 +1100,24 @@ static void test_which_data_are_wrong(void **state)
     expect_said(5, "\"op\": \"dequantise\", \"format\": \"int8\", " MORE, overflow_most, "most are",
                 "most are Inf or NaN");
     expect_said(5, "\"op\": \"dequantise\", \"format\": \"int8\", " MORE, overflow_half, "most are", "");
+}
+
+#define APPEND "\"op\": \"append\", \"layout\": \"hnd\", "
+#define BIASED APPEND "\"format\": \"e4m3\", \"bias\": true, " MORE
+#define TURNED APPEND "\"format\": \"e4m3\", \"rope\": {\"dims\": 32}, " MORE
+
+/* Of an encoder's rows it is told which inputs they were made of. */
+static void test_what_rows_are_made_of(void **state)
+{
+    (void)state;
+    expect_said(5, ROWS_OF "\"format\": \"rowint4\", " MORE, begin_late, "each row is",
+                "each row is made of the input 3 numbers further on");
+    expect_said(5, ROWS_OF "\"format\": \"int8\", " MORE, begin_anywhere, "rows are",
+                "rows are made of other parts of the input than theirs");
+    expect_said(5, ROWS_OF "\"format\": \"int8\", " MORE, spoil_codes, "rows", "");
+    expect_common(5, BIASED, turn_bias,
+                  "in common: rows have another bias, the same one for all tokens");
+    expect_said(5, BIASED, begin_anywhere, "rows", "rows are made of other parts of the input than theirs");
 }
 
 /* Of rotated rows it is told what each of a pair was made of. */
@@ -966,6 +1136,11 @@ static void test_what_rotated_rows_are(void **state)
                   "\"rope\": {\"dims\": 32}, " MORE, turn_v,
                   "in common: bytes of a row 0 to 31 of 128; V: RoPE: the first of each pair is x cos - y sin, the "
                   "second y cos + x sin");
+    expect_common(5, TURNED, spoil_turned, "in common: bytes of a row 0 to 31 of 128; only what RoPE turns is wrong");
+    expect_common(5, TURNED, spoil_second_of_pairs,
+                  "in common: every second of bytes of a row 1 to 31 of 128; of what RoPE turns only the second of "
+                  "each pair is wrong");
+    expect_common(5, TURNED, spoil_turned_and_more, "in common: bytes of a row 0 to 39 of 128");
 }
 
 /* Of an encoder's wrong rows it is told whether codes are wrong, too, and what its scales are. */
@@ -982,6 +1157,11 @@ static void test_what_wrong_scales_are(void **state)
     expect_common(5, ROWS_OF "\"format\": \"int8_token_head\", " MORE, raise_scales,
                   "in common: K: scales are wrong, codes are the nearest ones for them: most are 2 times "
                   "the right one");
+    expect_common(5, ROWS_OF "\"format\": \"int8_token_head\", " MORE, spoil_codes_and_scales,
+                  "in common: K: scales are wrong: each is smaller than the right one");
+    expect_common(5, ROWS_OF "\"format\": \"nvfp4\", " MORE, spoil_codes,
+                  "in common: scales are right, and codes follow from no numbers of their blocks");
+    expect_common(5, ROWS_OF "\"format\": \"e4m3\", " MORE, spoil_codes, "");
     expect_common(5, "\"op\": \"append\", \"layout\": \"hnd\", \"format\": \"rowint4\", " MORE, raise_scales,
                   "in common: K: scales are wrong, codes are the nearest ones for them: most are 2 times "
                   "the right one");
@@ -999,6 +1179,8 @@ static void test_how_codes_and_scales_are_read(void **state)
                   "in common: codes are read rightly, beside other scales");
     expect_common(5, "\"op\": \"dequantise\", \"format\": \"int4\", " MORE, round_up,
                   "in common: codes and scales are read rightly, numbers are rounded otherwise");
+    expect_common(5, "\"op\": \"dequantise\", \"format\": \"int8\", " MORE, read_nibbles,
+                  "in common: codes are read as ones of 4 bits: number i of a row is that of nibble i");
     expect_said(5, "\"op\": \"dequantise\", \"format\": \"nvfp4\", \"scale\": 0.25, " MORE, read_v, "codes are", "");
 }
 
@@ -1037,6 +1219,8 @@ static void test_which_keys_wrong_rows_are_of(void **state)
                   "in common: each row is the right one of head + 3");
     expect_common(5, "\"format\": \"bf16\", \"profile\": \"simt.fma.v1\", " DECODE, lose_third_page,
                   "in common: 11 of 13 rows tried are those of all keys but 32 to 47");
+    expect_said(5, "\"format\": \"bf16\", " DECODE, divide_by_less, "rows are",
+                "rows are multiples of the right ones, each by a factor of its own");
 }
 
 /* A defect of which only a part is in the answer, and one of the plain kernel in the arithmetic of another. */
@@ -1078,6 +1262,7 @@ int main(void)
         cmocka_unit_test(test_which_keys_wrong_rows_are_of),
         cmocka_unit_test(test_what_wrong_scales_are),
         cmocka_unit_test(test_how_codes_and_scales_are_read),
+        cmocka_unit_test(test_what_rows_are_made_of),
         cmocka_unit_test(test_what_rotated_rows_are),
         cmocka_unit_test(test_which_codes_stand_for_which),
         cmocka_unit_test(test_which_data_are_wrong),
