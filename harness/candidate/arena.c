@@ -32,28 +32,45 @@ void kvg_arena_plan_make(const kvg_tensor *tensors, size_t count, size_t margin,
     }
 }
 
-kvg_status kvg_arena_make(const kvg_arena_plan *plan, kvg_arena *out)
+static bool has_hole(const kvg_arena_plan *plan)
 {
-    *out = (kvg_arena){.plan = *plan};
-    if (plan->bytes == 0) return KVG_OK;
+    for (size_t i = 0; i < plan->count; i++) {
+        if (plan->places[i].hole) return true;
+    }
+    return false;
+}
+
+static kvg_status make_file(uint64_t bytes, kvg_arena *out)
+{
     const int fd = memfd_create("kvgold tensors", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (fd < 0) return kvg_fail(KVG_ERR_IO, "cannot make shared memory: %s", strerror(errno));
     void *file = MAP_FAILED;
-    if (ftruncate(fd, (off_t)plan->bytes) == 0 && fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) == 0) {
-        file = mmap(NULL, plan->bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (ftruncate(fd, (off_t)bytes) == 0 && fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) == 0) {
+        file = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     }
     if (file == MAP_FAILED) {
         const int error = errno;
         close(fd);
-        return kvg_fail(KVG_ERR_MEMORY, "cannot map %llu bytes of shared memory: %s", (unsigned long long)plan->bytes,
+        return kvg_fail(KVG_ERR_MEMORY, "cannot map %llu bytes of shared memory: %s", (unsigned long long)bytes,
                         strerror(error));
     }
-    out->fd = fd;
-    out->file = file;
+    *out = (kvg_arena){.fd = fd, .file = file, .room = bytes};
+    return KVG_OK;
+}
+
+kvg_status kvg_arena_make(const kvg_arena_plan *plan, kvg_arena *arena)
+{
+    if (plan->bytes > arena->room || has_hole(plan)) {
+        kvg_arena_free(arena);
+        const kvg_status s = make_file(plan->bytes, arena);
+        if (s) return s;
+    }
+    arena->plan = *plan;
     for (size_t i = 0; i < plan->count; i++) {
         const kvg_arena_place *p = &plan->places[i];
-        kvg_guard_fill(out->file + p->at, 0, p->data);
-        kvg_guard_fill(out->file + p->at, p->data + p->bytes, p->size);
+        if (p->bytes == 0) continue;
+        kvg_guard_fill(arena->file + p->at, 0, p->data);
+        kvg_guard_fill(arena->file + p->at, p->data + p->bytes, p->size);
     }
     return KVG_OK;
 }
@@ -61,7 +78,7 @@ kvg_status kvg_arena_make(const kvg_arena_plan *plan, kvg_arena *out)
 void kvg_arena_free(kvg_arena *arena)
 {
     if (arena->file) {
-        munmap(arena->file, arena->plan.bytes);
+        munmap(arena->file, arena->room);
         close(arena->fd);
     }
     *arena = (kvg_arena){0};

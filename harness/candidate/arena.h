@@ -33,10 +33,12 @@ typedef struct kvg_arena {
     kvg_arena_plan plan;
     int fd;        /* an anonymous file that neither side can resize; 0: no arena */
     uint8_t *file; /* mapped */
+    uint64_t room; /* size of the file */
 } kvg_arena;
 
-/* Makes the file. Every byte around the tensors holds the canary pattern; theirs are zeros. */
-kvg_status kvg_arena_make(const kvg_arena_plan *plan, kvg_arena *out) KVG_CHECKED;
+/* Lays the plan into the arena's file, or into a new file if that one is too small or the plan has holes. Every byte
+ * around the tensors holds the canary pattern; holes are zeros, and the caller writes the other tensors. */
+kvg_status kvg_arena_make(const kvg_arena_plan *plan, kvg_arena *arena) KVG_CHECKED;
 void kvg_arena_free(kvg_arena *arena);
 
 /* The data of tensor `index`; NULL if it has none. */

@@ -255,7 +255,6 @@ static kvg_status put_tensors(kvg_candidate *c, size_t count)
     kvg_arena_plan_make(c->call.tensors, count, c->margin, &plan);
     c->call.new_arena = memcmp(&plan, &c->arena.plan, sizeof plan) != 0;
     if (!c->call.new_arena) return KVG_OK;
-    kvg_arena_free(&c->arena);
     c->call.plan = plan;
     return kvg_arena_make(&plan, &c->arena);
 }
