@@ -381,7 +381,8 @@ def test_machine(manager, broken):
     """hypothesis chooses the operations: the right manager passes, and a wrong one fails by the rule that it breaks."""
     hypothesis = pytest.importorskip("hypothesis")
     from hypothesis.stateful import run_state_machine_as_test
-    settings = hypothesis.settings(max_examples=100, stateful_step_count=60, derandomize=True, deadline=None, database=None,
+    examples = 100 if broken is None else 2000  # the first one that fails is the last one
+    settings = hypothesis.settings(max_examples=examples, stateful_step_count=60, derandomize=True, deadline=None, database=None,
                                    report_multiple_bugs=False, phases=[hypothesis.Phase.generate],
                                    suppress_health_check=list(hypothesis.HealthCheck))
     machine = kvgold.pool.machine(manager)
