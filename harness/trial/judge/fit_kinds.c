@@ -88,13 +88,13 @@ typedef struct scene {
     bool elements; /* each is a block by itself: an encoder's scales are right */
     tally of[KINDS];
     sizes right, wrong;
-    size_t zeros;  /* wrong blocks of size 0 */
+    size_t sizeless; /* wrong blocks of size 0, or of none */
     bool sized;    /* the side has wrong blocks: else its sizes say nothing */
     bool again;    /* all has been seen, and is seen for the right blocks whose size is among those of wrong ones */
     size_t inside; /* these */
 } scene;
 
-/* Its largest magnitude; of an affine block from the smallest number to the largest. */
+/* Its largest magnitude; of an affine block from the smallest number to the largest. Of NaN and Inf it is Inf. */
 static double size_of(const float *x, uint32_t count, bool affine)
 {
     double least = affine ? (double)x[0] : 0, most = least;
@@ -115,8 +115,8 @@ static void see_block(scene *s, const float *x, uint32_t count, bool affine, boo
         s->inside += s->sized && !wrong && size >= s->wrong.least && size <= s->wrong.most;
         return;
     }
-    if (size == 0) {
-        s->zeros += wrong;
+    if (size == 0 || (wrong && isinf(size))) {
+        s->sizeless += wrong;
     } else if (s->sized) {
         of->least = of->count && of->least < size ? of->least : size;
         of->most = of->count && of->most > size ? of->most : size;
@@ -215,7 +215,7 @@ static void print_sizes(const scene *s, char *out, size_t size)
     enum { FEWEST = 2, FEWEST_BETWEEN = 4, ALL = 32 };
     const sizes *right = &s->right, *wrong = &s->wrong;
     const bool few = wrong->count < FEWEST || right->count < wrong->count || right->count < ALL;
-    if (s->elements || few || s->zeros || s->inside) return;
+    if (s->elements || few || s->sizeless || s->inside) return;
     const char *what = wrong->most < right->least ? "small and not 0" : wrong->least > right->most ? "large" :
                        wrong->count >= FEWEST_BETWEEN ? "neither small nor large" : NULL;
     if (what)
