@@ -60,7 +60,7 @@ static kvg_status make_file(uint64_t bytes, kvg_arena *out)
 
 kvg_status kvg_arena_make(const kvg_arena_plan *plan, kvg_arena *arena)
 {
-    if (plan->bytes > arena->room || has_hole(plan)) {
+    if (plan->bytes > arena->room || has_hole(plan) || has_hole(&arena->plan)) {
         kvg_arena_free(arena);
         const kvg_status s = make_file(plan->bytes, arena);
         if (s) return s;

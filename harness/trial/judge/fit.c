@@ -250,16 +250,19 @@ static void find_place(const fit_rows *r, size_t of, char *out, size_t size)
     else snprintf(out, size, "%s row is the right one of %s", of == 1 ? "the" : "each", places);
 }
 
-/* Where nearly every wrong row is a right one of another place, by whatever rule. */
+/* Where nearly every wrong row is a right one of another place, by whatever rule. Rows of few bytes are that by chance.
+ * Rows of pools that were not written may be so, too. */
 static void find_any_place(const fit_rows *r, char *out, size_t size)
 {
-    enum { FEWEST = 8, MANY = 9 };
+    enum { FEWEST = 8, FEWEST_BYTES = 8, MANY = 9 };
     size_t sources[MANY], tried = 0, elsewhere = 0;
     const size_t step = r->wrong_count / TRIED_ROWS + 1;
-    if (r->attends || are_constant(r)) return;
-    for (size_t i = 0; i < r->wrong_count; i += step, tried++) {
+    if (r->attends || r->places->token || are_constant(r)) return;
+    for (size_t i = 0; i < r->wrong_count; i += step) {
+        if (r->bytes[r->wrong[i]] < FEWEST_BYTES) continue;
         const size_t count = list_sources(r, r->wrong[i], sources, MANY);
         elsewhere += count > 0 && count < MANY; /* a row that many hold, such as zeros, tells nothing */
+        tried++;
     }
     if (elsewhere >= FEWEST && 10 * elsewhere >= 9 * tried)
         snprintf(out, size, "rows are right ones of other places, by no rule that is known here");
@@ -282,8 +285,8 @@ static kvg_status find_cause(const kvg_evidence *q, const kvg_places *places, si
         if (!out[0] && elements) judge_fit_elements(&r, out, size);
         if (!out[0] && elements) s = judge_fit_scales(q, out, size);
         if (!s && !out[0] && elements) s = judge_fit_rope(q, index, out, size);
-        if (!s && !out[0] && elements) s = judge_fit_inputs(q, index, out, size);
         if (!s && !out[0] && elements) judge_fit_codes(&r, out, size);
+        if (!s && !out[0] && elements) s = judge_fit_inputs(q, index, out, size);
         if (!s && !out[0] && elements) s = judge_fit_numbers(q, index, out, size);
         if (!s && !out[0] && last) find_any_place(&r, out, size);
     }

@@ -385,12 +385,13 @@ static void print_best(const scene *s, char *out, size_t size)
 
 /* --- rows over the right keys, divided by something else --- */
 
-/* Whether a row of out is a multiple of the right one, whose numbers differ by much more than they may be off. */
+/* Whether a row of out is a multiple of the right one, and far from that. Its numbers must differ by much more than
+ * they may be off. */
 static bool is_multiple(const scene *s, size_t row, double *times)
 {
-    enum { MORE = 4 };
+    enum { MORE = 4, NEARER = 4 };
     const double *exact = s->truth->exact.out + row * s->dims, *bound = s->truth->exact.out_bound + row * s->dims;
-    double squares = 0, products = 0, least = INFINITY, most = -INFINITY;
+    double squares = 0, products = 0, least = INFINITY, most = -INFINITY, to_multiple = 0, to_exact = 0;
     for (size_t i = 0; i < s->dims; i++) {
         squares += exact[i] * exact[i];
         products += exact[i] * got_of(s, row * s->dims + i);
@@ -399,10 +400,12 @@ static bool is_multiple(const scene *s, size_t row, double *times)
     }
     *times = products / squares;
     for (size_t i = 0; i < s->dims; i++) {
-        const double off = fabs(got_of(s, row * s->dims + i) - *times * exact[i]);
+        const double got = got_of(s, row * s->dims + i), off = fabs(got - *times * exact[i]);
         if (!(off <= 2 * fabs(*times) * bound[i]) || !(MORE * 2 * bound[i] <= most - least)) return false;
+        to_multiple = fmax(to_multiple, off);
+        to_exact = fmax(to_exact, fabs(got - exact[i]));
     }
-    return true;
+    return *times != 0 && NEARER * to_multiple <= to_exact;
 }
 
 /* Sums of V are right, and the sum of weights is not. A factor that is the same for all rows has other words. */
@@ -420,7 +423,7 @@ static void print_multiples(const scene *s, char *out, size_t size)
         most = fmax(most, times);
     }
     if (s->dims >= DIMS && alike >= FEWEST && 10 * alike >= 9 * wrong && most > least + fabs(least) / 64)
-        snprintf(out, size, "rows are multiples of the right ones, each by a factor of its own");
+        snprintf(out, size, "rows are multiples of the right ones, by factors from %.3g to %.3g", least, most);
 }
 
 /* --- the whole --- */

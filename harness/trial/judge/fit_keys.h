@@ -10,7 +10,7 @@
  *   "each row is that of keys first - 1 to last"         a window one key long
  *   "each row is that of all keys but 64 to 79"          a tile or a page that is missing
  *   "each row is that of KV head h mod 2"                of another KV head
- *   "rows are multiples of the right ones, each by a factor of its own"   the sum of weights is wrong
+ *   "rows are multiples of the right ones, by factors from 0.5 to 0.9"   the sum of weights is wrong
  *
  * first and last are the row's own first and last key. Up to 32 rows that have a bound are tried, wrong ones and
  * right ones. The words hold for nine tenths of either, as near as the bounds of the case allow; and for half of the

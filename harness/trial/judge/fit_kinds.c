@@ -76,10 +76,10 @@ typedef struct tally {
     size_t wrong[2], right[2]; /* of the kind or not */
 } tally;
 
-/* The sizes of blocks that are not 0. */
+/* The sizes of blocks that have one. */
 typedef struct sizes {
     double least, most;
-    size_t count;
+    size_t count, others; /* others: of size 0, or with NaN or Inf */
 } sizes;
 
 typedef struct scene {
@@ -87,11 +87,8 @@ typedef struct scene {
     double normal; /* the smallest normal number of the model type */
     bool elements; /* each is a block by itself: an encoder's scales are right */
     tally of[KINDS];
-    sizes right, wrong;
-    size_t sizeless; /* wrong blocks of size 0, or of none */
-    bool sized;    /* the side has wrong blocks: else its sizes say nothing */
-    bool again;    /* all has been seen, and is seen for the right blocks whose size is among those of wrong ones */
-    size_t inside; /* these */
+    sizes of_side[2][2]; /* by side and whether they are wrong */
+    size_t inside[2];    /* right blocks of a side whose size lies between those of wrong ones */
 } scene;
 
 /* Its largest magnitude; of an affine block from the smallest number to the largest. Of NaN and Inf it is Inf. */
@@ -107,26 +104,43 @@ static double size_of(const float *x, uint32_t count, bool affine)
     return isinf(most) || isinf(least) ? INFINITY : most - least;
 }
 
-static void see_block(scene *s, const float *x, uint32_t count, bool affine, bool wrong)
+static void see_size(double size, sizes *of)
 {
-    const double size = size_of(x, count, affine);
-    sizes *of = wrong ? &s->wrong : &s->right;
-    if (s->again) {
-        s->inside += s->sized && !wrong && size >= s->wrong.least && size <= s->wrong.most;
+    if (size == 0 || isinf(size)) {
+        of->others++;
         return;
     }
-    if (size == 0 || (wrong && isinf(size))) {
-        s->sizeless += wrong;
-    } else if (s->sized) {
-        of->least = of->count && of->least < size ? of->least : size;
-        of->most = of->count && of->most > size ? of->most : size;
-        of->count++;
-    }
+    of->least = of->count && of->least < size ? of->least : size;
+    of->most = of->count && of->most > size ? of->most : size;
+    of->count++;
+}
+
+/* A block of a side. */
+typedef struct block {
+    kvg_side side;
+    const float *x;
+    uint32_t count;
+    bool affine, wrong;
+} block;
+
+typedef void see_fn(scene *s, const block *b);
+
+static void see_block(scene *s, const block *b)
+{
+    see_size(size_of(b->x, b->count, b->affine), &s->of_side[b->side][b->wrong]);
     for (size_t k = 0; k < KINDS; k++) {
         bool any = false;
-        for (uint32_t i = 0; i < count; i++) any = any || kinds[k].is(x[i], s->normal);
-        ++*(wrong ? &s->of[k].wrong[any == kinds[k].some] : &s->of[k].right[any == kinds[k].some]);
+        for (uint32_t i = 0; i < b->count; i++) any = any || kinds[k].is(b->x[i], s->normal);
+        ++*(b->wrong ? &s->of[k].wrong[any == kinds[k].some] : &s->of[k].right[any == kinds[k].some]);
     }
+}
+
+/* When all have been seen. */
+static void count_inside(scene *s, const block *b)
+{
+    const double size = size_of(b->x, b->count, b->affine);
+    const sizes *wrong = &s->of_side[b->side][true];
+    s->inside[b->side] += !b->wrong && size >= wrong->least && size <= wrong->most;
 }
 
 /* --- blocks of encoders, numbers of decoders --- */
@@ -158,7 +172,7 @@ static bool same_codes(const uint32_t *nibbles, uint32_t bits, const kvg_tensor 
     return true;
 }
 
-static void see_codes(scene *s, const kvg_tensor_set rows[2], kvg_side side)
+static void see_codes(scene *s, const kvg_tensor_set rows[2], kvg_side side, see_fn *see)
 {
     const kvg_problem *p = &s->d->rows;
     const kvg_format_info *f = kvg_format_get(p->storage[side].format);
@@ -180,12 +194,12 @@ static void see_codes(scene *s, const kvg_tensor_set rows[2], kvg_side side)
             const size_t scale = row * (size_t)scales[0]->shape[2] + first / span * each;
             const bool same = same_codes(nibbles, f->element_bits, codes[0], codes[1], row, first, span) &&
                               same_bits(scales[0], scales[1], scale, each);
-            see_block(s, x + first, span, scaled && f->scales == KVG_SCALES_AFFINE, !same);
+            see(s, &(block){side, x + first, span, scaled && f->scales == KVG_SCALES_AFFINE, !same});
         }
     }
 }
 
-static void see_numbers(scene *s, const kvg_tensor_set rows[2], kvg_side side)
+static void see_numbers(scene *s, const kvg_tensor_set rows[2], kvg_side side, see_fn *see)
 {
     const kvg_tensor *right = kvg_set_tensor(&rows[0], KVG_ROLE_VALUES, side);
     const kvg_tensor *got = kvg_set_tensor(&rows[1], KVG_ROLE_VALUES, side);
@@ -193,7 +207,7 @@ static void see_numbers(scene *s, const kvg_tensor_set rows[2], kvg_side side)
     for (size_t i = 0; i < right->bytes / width; i++) {
         float x;
         kvg_reference_load(right->dtype, (const uint8_t *)right->data + i * width, 1, &x);
-        see_block(s, &x, 1, false, !same_bits(right, got, i * width, width));
+        see(s, &(block){side, &x, 1, false, !same_bits(right, got, i * width, width)});
     }
 }
 
@@ -208,18 +222,32 @@ static uint64_t count_wrong(const kvg_tensor *a, const kvg_tensor *b, size_t cou
     return wrong;
 }
 
-/* Where the wrong blocks are those of some sizes. By chance 2 of 34 are the smallest ones once in 561 times, and 4 of
- * 36 neighbours once in 1,785 times. */
+/* Which sizes the wrong blocks of a side have; NULL: any. By chance 2 of 34 are the smallest ones once in 561 times,
+ * and 3 of 35 neighbours once in 198 times. */
+static const char *sizes_of(const scene *s, int side)
+{
+    enum { FEWEST = 2, FEWEST_BETWEEN = 3, ALL = 32 };
+    const sizes *right = &s->of_side[side][false], *wrong = &s->of_side[side][true];
+    const bool few = wrong->count < FEWEST || right->count < wrong->count || right->count < ALL;
+    if (few || wrong->others || s->inside[side]) return NULL;
+    if (wrong->most < right->least) return "small and not 0";
+    if (wrong->least > right->most) return "large";
+    return wrong->count >= FEWEST_BETWEEN ? "neither small nor large" : NULL;
+}
+
+/* Where the wrong blocks of both sides are of such sizes, or those of a side and the other is right. */
 static void print_sizes(const scene *s, char *out, size_t size)
 {
-    enum { FEWEST = 2, FEWEST_BETWEEN = 4, ALL = 32 };
-    const sizes *right = &s->right, *wrong = &s->wrong;
-    const bool few = wrong->count < FEWEST || right->count < wrong->count || right->count < ALL;
-    if (s->elements || few || s->sizeless || s->inside) return;
-    const char *what = wrong->most < right->least ? "small and not 0" : wrong->least > right->most ? "large" :
-                       wrong->count >= FEWEST_BETWEEN ? "neither small nor large" : NULL;
-    if (what)
-        snprintf(out, size, "what is %s is wrong, and nothing else: %.6g to %.6g", what, wrong->least, wrong->most);
+    const sizes *k = &s->of_side[KVG_K][true], *v = &s->of_side[KVG_V][true];
+    const bool wrong_k = k->count + k->others > 0, wrong_v = v->count + v->others > 0;
+    const char *of_k = wrong_k ? sizes_of(s, KVG_K) : NULL, *of_v = wrong_v ? sizes_of(s, KVG_V) : NULL;
+    const sizes *of = wrong_k ? k : v;
+    if ((wrong_k && !of_k) || (wrong_v && !of_v) || (of_k && of_v && strcmp(of_k, of_v) != 0)) return;
+    if (!of_k && !of_v) return;
+    const double least = wrong_v ? fmin(of->least, v->least) : of->least;
+    const double most = wrong_v ? fmax(of->most, v->most) : of->most;
+    snprintf(out, size, "%swhat is %s is wrong, and nothing else: %.6g to %.6g",
+             of_k && of_v ? "" : of_k ? "K: " : "V: ", of_k ? of_k : of_v, least, most);
 }
 
 /* Everything else of the case must be right, and most of it be of another kind. */
@@ -232,26 +260,17 @@ static void print(const scene *s, char *out, size_t size)
         snprintf(out, size, "what %s is wrong, and nothing else", kinds[k].name);
         return;
     }
-    print_sizes(s, out, size);
-}
-
-static bool is_right(const kvg_tensor_set rows[2], kvg_side side, bool encodes)
-{
-    if (!encodes) return judge_fit_same_tensor(rows, KVG_ROLE_VALUES, side);
-    return judge_fit_same_tensor(rows, KVG_ROLE_CODES, side) && judge_fit_same_tensor(rows, KVG_ROLE_SCALES, side);
+    if (!s->elements) print_sizes(s, out, size);
 }
 
 static void find(bool elements, const kvg_question *d, const kvg_tensor_set rows[2], bool encodes, char *out,
                  size_t size)
 {
+    see_fn *const passes[] = {see_block, count_inside};
     scene s = {.d = d, .elements = elements, .normal = d->c->problem.dtype == KVG_DTYPE_F16 ? 0x1p-14 : FLT_MIN};
-    for (int pass = 0; pass < 2; pass++) {
-        s.again = pass;
-        for (int side = KVG_K; side < kvg_problem_sides(&d->c->problem); side++) {
-            s.sized = !is_right(rows, (kvg_side)side, encodes);
-            if (encodes) see_codes(&s, rows, (kvg_side)side);
-            else see_numbers(&s, rows, (kvg_side)side);
-        }
+    for (int pass = 0; pass < (elements ? 1 : 2); pass++) {
+        for (int side = KVG_K; side < kvg_problem_sides(&d->c->problem); side++)
+            (encodes ? see_codes : see_numbers)(&s, rows, (kvg_side)side, passes[pass]);
     }
     print(&s, out, size);
 }
@@ -275,10 +294,10 @@ kvg_status judge_fit_kinds(const kvg_evidence *q, char *out, size_t size)
     /* What lies elsewhere in the outputs, or twice among the rows, was made of nothing that is looked at here. */
     const bool all = !status && count_wrong(q->expected, q->answer, kvg_roles_tensors(op->outputs)) ==
                                     count_wrong(rows[0].tensors, rows[1].tensors, rows[0].count);
-    bool scales = encodes && all; /* are right */
-    for (int side = KVG_K; side < kvg_problem_sides(&d->c->problem) && scales; side++)
-        scales = judge_fit_same_tensor(rows, KVG_ROLE_SCALES, (kvg_side)side);
-    if (scales) find(true, d, rows, encodes, out, size);
+    bool right = encodes && all; /* all scales are */
+    for (int side = KVG_K; side < kvg_problem_sides(&d->c->problem) && right; side++)
+        right = judge_fit_same_tensor(rows, KVG_ROLE_SCALES, (kvg_side)side);
+    if (right) find(true, d, rows, encodes, out, size);
     if (all && !out[0]) find(false, d, rows, encodes, out, size);
     kvg_set_free(&rows[0]);
     kvg_set_free(&rows[1]);

@@ -231,15 +231,12 @@ static void print(const scene *s, char *out, size_t size)
 
 /* --- the whole --- */
 
-/* Adds to the wrong elements of pairs, and to the others. */
-static kvg_status find(scene *s, const kvg_tensor_set *rows, size_t wrong[2], size_t *others, char *out, size_t size)
+static kvg_status find(scene *s, const kvg_tensor_set *rows, char *out, size_t size)
 {
     static const kvg_role roles[] = {KVG_ROLE_VALUES, KVG_ROLE_BIAS, KVG_ROLE_POSITIONS, KVG_ROLE_COS_SIN};
     for (size_t i = 0; i < sizeof roles / sizeof roles[0]; i++)
         s->in[i] = kvg_set_tensor(&s->d->in, roles[i], i <= BIAS ? s->side : KVG_K);
     const kvg_status status = see_rows(s, rows);
-    for (int which = 0; which < 2; which++) wrong[which] += s->count[which];
-    *others += s->others_wrong;
     if (status || s->others_wrong) return status;
     for (int which = 0; which < 2; which++) {
         thin_out(s, which);
@@ -249,14 +246,41 @@ static kvg_status find(scene *s, const kvg_tensor_set *rows, size_t wrong[2], si
     return KVG_OK;
 }
 
-/* Where pairs are wrong, by no rule, and no other element: rows have others, too. */
-static void print_turned(const scene *s, const size_t wrong[2], char *out, size_t size)
+/* Counts the wrong elements of a side's rows in `wrong`: firsts and seconds of pairs, and others. */
+static void count_wrong(const kvg_problem *p, const kvg_tensor *right, const kvg_tensor *got, bool turned,
+                        size_t wrong[3])
+{
+    const size_t width = kvg_dtype_bytes(right->dtype);
+    const uint32_t dims = turned ? p->rope.dims : 0;
+    for (size_t i = 0; i < right->bytes / width; i++) {
+        const uint32_t dim = (uint32_t)(i % p->head_dim);
+        const bool second = p->rope.pairing == KVG_PAIRING_ADJACENT ? dim % 2 : dim >= dims / 2;
+        wrong[dim >= dims ? 2 : second] +=
+            memcmp((const uint8_t *)right->data + i * width, (const uint8_t *)got->data + i * width, width) != 0;
+    }
+}
+
+/* Where pairs of K are wrong, by no rule, and nothing else is, though rows have other elements. */
+static kvg_status find_turned(const kvg_evidence *q, char *out, size_t size)
 {
     enum { FEWEST = 16 };
-    if (wrong[0] + wrong[1] < FEWEST || s->p->rope.dims == s->p->head_dim) return;
+    const kvg_problem *p = &q->data->c->problem;
+    kvg_tensor_set rows[2] = {{.count = 0}, {.count = 0}};
+    size_t wrong[3] = {0, 0, 0};
+    if (p->rope.dims == p->head_dim) return KVG_OK;
+    kvg_status status = kvg_question_values(q->data, q->expected, &rows[0]);
+    if (!status) status = kvg_question_values(q->data, q->answer, &rows[1]);
+    for (int side = KVG_K; side < kvg_problem_sides(p) && !status; side++) {
+        count_wrong(p, kvg_set_tensor(&rows[0], KVG_ROLE_VALUES, (kvg_side)side),
+                    kvg_set_tensor(&rows[1], KVG_ROLE_VALUES, (kvg_side)side), side == KVG_K, wrong);
+    }
+    kvg_set_free(&rows[0]);
+    kvg_set_free(&rows[1]);
+    if (status || wrong[0] + wrong[1] < FEWEST || wrong[2]) return status;
     if (wrong[0] && wrong[1]) kvg_describe_add(out, size, "only what RoPE turns is wrong");
     else kvg_describe_add(out, size, "of what RoPE turns only the %s of each pair is wrong",
                           wrong[1] ? "second" : "first");
+    return KVG_OK;
 }
 
 /* V is looked at where K, of the same output, has no words. */
@@ -276,13 +300,9 @@ kvg_status judge_fit_rope(const kvg_evidence *q, size_t index, char *out, size_t
     kvg_status status = first && second ? KVG_OK :
                         kvg_fail(KVG_ERR_MEMORY, "cannot hold the elements of %zu pairs", room);
     if (!status) status = kvg_question_codes(d, q->answer, &rows);
-    size_t wrong[2] = {0, 0}, others = 0;
-    scene s = {.p = p};
-    for (int side = of; side < kvg_problem_sides(p) && !status && !out[0]; side++) {
-        s = (scene){.d = d, .p = p, .side = (kvg_side)side, .elements = {first, second}};
-        status = find(&s, &rows, wrong, &others, out, size);
-    }
-    if (!status && !out[0] && !others) print_turned(&s, wrong, out, size);
+    for (int side = of; side < kvg_problem_sides(p) && !status && !out[0]; side++)
+        status = find(&(scene){.d = d, .p = p, .side = (kvg_side)side, .elements = {first, second}}, &rows, out, size);
+    if (!status && !out[0] && of == KVG_K) status = find_turned(q, out, size);
     kvg_set_free(&rows);
     free(first);
     free(second);

@@ -74,14 +74,15 @@ typedef struct findings {
     size_t near;             /* elements whose code is the nearest one */
     size_t usual;            /* those whose right code is the nearest one: not of all that saturate */
     size_t lost;             /* scales that are Inf or NaN, and were written */
+    size_t sized, measured;             /* scales that are numbers; those that have a factor */
     double sizes[MOST_SCALES];
-    size_t measured;                    /* scales that have a factor */
     double factors[MOST_SCALES];        /* what each is times the right one */
 } findings;
 
 static void see_scale(const double size[2], bool written, findings *f)
 {
-    f->sizes[f->scales++] = size[GOT];
+    f->scales++;
+    if (isfinite(size[GOT])) f->sizes[f->sized++] = size[GOT];
     f->lost += written && !isfinite(size[GOT]);
     const double factor = size[GOT] / size[RIGHT];
     if (isfinite(factor)) f->factors[f->measured++] = factor;
@@ -186,8 +187,8 @@ static void print_scales(const scene *s, findings *f, char *out, size_t size)
     const double middle = f->measured ? kvg_select_double(f->factors, f->measured, f->measured / 2) : 1;
     size_t equal = 0, alike = 0, smaller = 0, larger = 0;
     if (f->scales < FEWEST) return;
-    const double usual = kvg_select_double(f->sizes, f->scales, f->scales / 2);
-    for (size_t i = 0; i < f->scales; i++) equal += f->sizes[i] == usual;
+    const double usual = f->sized ? kvg_select_double(f->sizes, f->sized, f->sized / 2) : 0;
+    for (size_t i = 0; i < f->sized; i++) equal += f->sizes[i] == usual;
     for (size_t i = 0; i < f->measured; i++) {
         alike += fabs(f->factors[i] - middle) <= off * fabs(middle);
         smaller += f->factors[i] < 1 && f->factors[i] >= 0;

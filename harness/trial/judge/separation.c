@@ -103,8 +103,10 @@ static void measure_numbers(const kvg_tensor *t, size_t at, size_t count, const 
             kvg_reference_load(t->dtype, (const uint8_t *)t->data + i * width, (uint32_t)left, numbers);
         }
         const double x = numbers[(i - at) % CHUNK], off = fabs(x - right[i]);
-        if (off <= *distance * bound[i] || !(bound[i] < INFINITY)) continue; /* no further; nothing is promised */
-        if (off <= bound[i] && fabs(x - exact[i]) <= fine[i]) continue;
+        if (!(bound[i] < INFINITY)) continue; /* nothing is promised */
+        const bool within = off <= bound[i]; /* Inf * 0 is NaN */
+        if (off <= *distance * bound[i] || (within && *distance >= 1)) continue; /* no further */
+        if (within && fabs(x - exact[i]) <= fine[i]) continue;
         const double ratio = kvg_attention_ratio(x, right[i], bound[i]);
         if (!(ratio > *distance)) continue; /* as where both are the same Inf */
         if (!(ratio > 1) && !(kvg_attention_ratio(x, exact[i], fine[i]) > 1)) continue;

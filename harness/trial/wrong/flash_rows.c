@@ -17,7 +17,7 @@ static float e4m3(float x)
 
 float kvg_flash_through(kvg_dtype dtype, float x)
 {
-    uint16_t code;
+    uint32_t code; /* of the widest dtype */
     kvg_reference_store(dtype, &x, 1, &code);
     kvg_reference_load(dtype, &code, 1, &x);
     return x;

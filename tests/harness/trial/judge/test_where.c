@@ -835,6 +835,14 @@ static void spoil_codes(const kvg_problem *p, const kvg_tensor *in, kvg_tensor *
     for (size_t i = 0; i < out[0].bytes; i++) ((uint8_t *)out[0].data)[i] = (uint8_t)(i * 2654435761u >> 13);
 }
 
+/* One code of each block, at varying places. */
+static void spoil_one_of_a_block(const kvg_problem *p, const kvg_tensor *in, kvg_tensor *out)
+{
+    (void)p, (void)in;
+    for (size_t i = 0; i + 8 <= out[0].bytes; i += 8)
+        ((uint8_t *)out[0].data)[i + i / 8 * 5 % 8] ^= (uint8_t)(i / 8 % 2 ? 0x90 : 0x09);
+}
+
 /* Nor do they here, and scales of f32 are smaller than the right ones, each by a factor of its own. */
 static void spoil_codes_and_scales(const kvg_problem *p, const kvg_tensor *in, kvg_tensor *out)
 {
@@ -865,6 +873,12 @@ static void spoil_second_of_pairs(const kvg_problem *p, const kvg_tensor *in, kv
 {
     (void)in;
     spoil_written(p, 1, 32, 2, out);
+}
+
+static void spoil_v_as_turned(const kvg_problem *p, const kvg_tensor *in, kvg_tensor *out)
+{
+    (void)in;
+    for (size_t i = 0; i < out[1].bytes; i++) ((uint8_t *)out[1].data)[i] ^= i % p->head_dim < 32 ? 0x11 : 0;
 }
 
 static void spoil_turned_and_more(const kvg_problem *p, const kvg_tensor *in, kvg_tensor *out)
@@ -920,6 +934,37 @@ static void turn_bias(const kvg_problem *p, const kvg_tensor *in, kvg_tensor *ou
     memcpy(other + bias->bytes - row, bias->data, row);
     run_again(p, in, KVG_ROLE_BIAS, other, out);
     free(other);
+}
+
+/* The same of every second byte of the pool, so that no row has it as a whole. */
+static void turn_bias_of_some(const kvg_problem *p, const kvg_tensor *in, kvg_tensor *out)
+{
+    const size_t row = p->head_dim * (size_t)p->kv_heads;
+    uint8_t *codes = out[0].data, *right = malloc(out[0].bytes);
+    memcpy(right, codes, out[0].bytes);
+    turn_bias(p, in, out);
+    for (size_t i = 0; i < out[0].bytes; i++) codes[i] = i / row % 2 ? right[i] : codes[i];
+    free(right);
+}
+
+/* Codes of two to a byte, offset by 8: nearer to 0 by one, where they are not 0. */
+static void round_down(const kvg_problem *p, const kvg_tensor *in, kvg_tensor *out)
+{
+    uint8_t *codes = out[0].data;
+    (void)p, (void)in;
+    for (size_t i = 0; i < out[0].bytes; i++) {
+        if ((codes[i] & 15) > 8) codes[i]--;
+        if (codes[i] >> 4 && codes[i] >> 4 < 8) codes[i] = (uint8_t)(codes[i] + 0x10);
+    }
+}
+
+/* Rows of zeros, but for one that is twice the right one. */
+static void lose_rows(const kvg_problem *p, const kvg_tensor *in, kvg_tensor *out)
+{
+    uint16_t *numbers = out[0].data;
+    (void)in;
+    for (size_t i = 0; i < out[0].bytes / sizeof *numbers; i++)
+        numbers[i] = i / p->head_dim % 16 ? 0 : (uint16_t)(numbers[i] + (numbers[i] & 0x7F80 ? 0x80 : 0));
 }
 
 /* Blocks of 16 in MX codes whose scale is small, none, or neither, get other codes. Scales are E8M0: 127 is 1. */
@@ -1110,13 +1155,17 @@ static void test_which_data_are_wrong(void **state)
 static void test_what_rows_are_made_of(void **state)
 {
     (void)state;
-    expect_said(5, ROWS_OF "\"format\": \"rowint4\", " MORE, begin_late, "each row is",
+    expect_said(5, ROWS_OF "\"format\": \"mlx8_g32\", " MORE, begin_late, "each row is",
                 "each row is made of the input 3 numbers further on");
+    expect_said(5, ROWS_OF "\"format\": \"int8_token_head\", \"dtype\": \"f32\", " MORE, begin_anywhere, "rows are",
+                "rows are made of other parts of the input than theirs");
+    expect_said(5, ROWS_OF "\"format\": \"rowint4\", " MORE, round_down, "rows", "");
     expect_said(5, ROWS_OF "\"format\": \"int8\", " MORE, begin_anywhere, "rows are",
                 "rows are made of other parts of the input than theirs");
     expect_said(5, ROWS_OF "\"format\": \"int8\", " MORE, spoil_codes, "rows", "");
     expect_common(5, BIASED, turn_bias,
                   "in common: rows have another bias, the same one for all tokens");
+    expect_said(5, BIASED, turn_bias_of_some, "rows", "");
     expect_said(5, BIASED, begin_anywhere, "rows", "rows are made of other parts of the input than theirs");
 }
 
@@ -1140,6 +1189,7 @@ static void test_what_rotated_rows_are(void **state)
     expect_common(5, TURNED, spoil_second_of_pairs,
                   "in common: every second of bytes of a row 1 to 31 of 128; of what RoPE turns only the second of "
                   "each pair is wrong");
+    expect_said(5, TURNED, spoil_v_as_turned, "only what", "");
     expect_common(5, TURNED, spoil_turned_and_more, "in common: bytes of a row 0 to 39 of 128");
 }
 
@@ -1162,6 +1212,7 @@ static void test_what_wrong_scales_are(void **state)
     expect_common(5, ROWS_OF "\"format\": \"nvfp4\", " MORE, spoil_codes,
                   "in common: scales are right, and codes follow from no numbers of their blocks");
     expect_common(5, ROWS_OF "\"format\": \"e4m3\", " MORE, spoil_codes, "");
+    expect_said(5, ROWS_OF "\"format\": \"nvfp4\", " MORE, spoil_one_of_a_block, "scales are right", "");
     expect_common(5, "\"op\": \"append\", \"layout\": \"hnd\", \"format\": \"rowint4\", " MORE, raise_scales,
                   "in common: K: scales are wrong, codes are the nearest ones for them: most are 2 times "
                   "the right one");
@@ -1220,7 +1271,8 @@ static void test_which_keys_wrong_rows_are_of(void **state)
     expect_common(5, "\"format\": \"bf16\", \"profile\": \"simt.fma.v1\", " DECODE, lose_third_page,
                   "in common: 11 of 13 rows tried are those of all keys but 32 to 47");
     expect_said(5, "\"format\": \"bf16\", " DECODE, divide_by_less, "rows are",
-                "rows are multiples of the right ones, each by a factor of its own");
+                "rows are multiples of the right ones, by factors from 2 to 8");
+    expect_said(5, "\"format\": \"bf16\", " DECODE, lose_rows, "rows are", "");
 }
 
 /* A defect of which only a part is in the answer, and one of the plain kernel in the arithmetic of another. */
