@@ -150,9 +150,12 @@ static bool explains(const scene *s, const hypothesis *h, const element *e)
     return fabs(is - e->got) <= e->limit && 4 * fabs(is - e->got) <= fabs(e->got - e->right);
 }
 
+/* A hypothesis that leaves more than a quarter of the elements unexplained has no words. */
 static void try_hypothesis(scene *s, int which, hypothesis h)
 {
-    for (size_t i = 0; i < s->count[which]; i++) h.explained += explains(s, &h, &s->elements[which][i]);
+    const size_t lost = s->count[which] / 4;
+    for (size_t i = 0; i < s->count[which] && i <= h.explained + lost; i++)
+        h.explained += explains(s, &h, &s->elements[which][i]);
     if (h.explained > s->best[which].explained) s->best[which] = h;
 }
 
