@@ -16,6 +16,7 @@ VALGRIND = ["valgrind", "--quiet", "--error-exitcode=99", "--leak-check=full", "
             "--child-silent-after-fork=no", "--num-callers=30",
             "--suppressions=" + os.path.join(os.path.dirname(os.path.abspath(__file__)), "memcheck.supp")]
 SKIPPED = 77
+LIMIT = 900  # seconds; unit.where takes about 600
 
 
 def load_tests(build, label, label_exclude):
@@ -37,9 +38,9 @@ def run_test(name, command, properties, logs):
             try:
                 status = subprocess.run(VALGRIND + command, cwd=properties.get("WORKING_DIRECTORY"), env=environment,
                                         stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT,
-                                        timeout=600).returncode
+                                        timeout=LIMIT).returncode
             except subprocess.TimeoutExpired:
-                status = "more than 600 s"
+                status = f"more than {LIMIT} s"
     return name, status, time.monotonic() - begin, log
 
 
