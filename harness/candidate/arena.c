@@ -62,7 +62,7 @@ kvg_status kvg_arena_make(const kvg_arena_plan *plan, kvg_arena *arena)
 {
     if (plan->bytes > arena->room || has_hole(plan) || has_hole(&arena->plan)) {
         kvg_arena_free(arena);
-        const kvg_status s = make_file(plan->bytes, arena);
+        const kvg_status s = plan->bytes ? make_file(plan->bytes, arena) : KVG_OK;
         if (s) return s;
     }
     arena->plan = *plan;

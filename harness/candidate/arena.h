@@ -36,9 +36,10 @@ typedef struct kvg_arena {
     uint64_t room; /* size of the file */
 } kvg_arena;
 
-/* Lays the plan into the arena's file, or into a new file if that one is too small or either plan has holes. Every byte
- * around the tensors holds the canary pattern; holes are zeros, and the caller writes the other tensors. What of the
- * candidate still runs when its call has returned can change them until it maps the new plan. */
+/* Lays the plan into the arena's file, or into a new file if that one is too small or either plan
+ * has holes; a plan of 0 bytes needs no file. Every byte around the tensors holds the canary
+ * pattern; holes are zeros, and the caller writes the other tensors. What of the candidate still
+ * runs when its call has returned can change them until it maps the new plan. */
 kvg_status kvg_arena_make(const kvg_arena_plan *plan, kvg_arena *arena) KVG_CHECKED;
 void kvg_arena_free(kvg_arena *arena);
 

@@ -14,6 +14,7 @@
 
 #include <cmocka.h>
 
+#include "harness/candidate/arena.h"
 #include "harness/report/report.h"
 #include "harness/run/backends.h"
 #include "harness/run/capabilities.h"
@@ -432,9 +433,31 @@ static void test_memory_that_the_host_cannot_reach(void **state)
     assert_true(planted_logged(OUT, "fake device: all is released"));
 }
 
+/* A file with holes is not filled anew, nor is one made for tensors without bytes. */
+static void test_shared_memory_of_holes_and_of_nothing(void **state)
+{
+    (void)state;
+    uint8_t byte = 1;
+    const kvg_tensor hole = {.bytes = 100000}, nothing = {.data = &byte}, one = {.data = &byte, .bytes = 1};
+    const kvg_tensor *calls[] = {&one, &hole, &hole, &nothing, &nothing, &hole, &one, &nothing, &one};
+    kvg_arena arena = {0};
+    for (size_t i = 0; i < sizeof calls / sizeof calls[0]; i++) {
+        kvg_arena_plan plan;
+        kvg_arena_plan_make(calls[i], 1, 0, &plan);
+        assert_int_equal(kvg_arena_make(&plan, &arena), KVG_OK);
+        assert_int_equal(kvg_arena_check(&arena, 0), KVG_OK);
+        uint8_t *data = kvg_arena_data(&arena, 0);
+        assert_int_equal(data != NULL, calls[i]->bytes > 0);
+        if (calls[i] == &hole) assert_int_equal(kvg_arena_first_nonzero(&arena, 0), hole.bytes);
+        if (data) data[0] = 1;
+    }
+    kvg_arena_free(&arena);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_shared_memory_of_holes_and_of_nothing),
         cmocka_unit_test(test_wrong_tables_are_refused_with_their_own_message),
         cmocka_unit_test(test_older_and_newer_plugins_are_opened),
         cmocka_unit_test(test_malformed_capability_files_are_refused_with_their_own_message),
