@@ -121,7 +121,7 @@ static void print_extents(kvg_where *w)
 /* --- what the wrong units have in common --- */
 
 typedef struct common {
-    bool constant, nan, ratio, difference, bits, untouched;
+    bool constant, nan, ratio, difference, bits, untouched, row; /* row: the wrong rows of pools are one */
     double first, first_ratio;
     unsigned first_difference, first_bits, low, high;
     uint64_t lost; /* Inf or NaN where a number is right */
@@ -196,9 +196,42 @@ static void name_factor(const kvg_evidence *q, kvg_dtype dtype, double factor, c
     }
 }
 
+static bool reads_pools(const kvg_question *d)
+{
+    return kvg_roles_index(d->op->inputs, KVG_ROLE_DATA_POOL, KVG_K) >= 0;
+}
+
+/* The pieces of an output that are wrong, or written where `wrong` is NULL. A piece of op decode is a number, of other
+ * ops that read pools a row. */
+typedef struct pieces {
+    uint64_t count;
+    bool same, zero; /* all are; of them is the first */
+} pieces;
+
+static pieces compare_pieces(const kvg_evidence *q, size_t index, const uint8_t *wrong)
+{
+    const kvg_tensor *t = &q->answer[index];
+    const uint8_t *first = NULL;
+    pieces p = {.same = true};
+    if (!t->data || t->bytes == 0) return p;
+    const size_t units = q->data->queries ? 1 : t->shape[t->rank - 1], bytes = units * kvg_dtype_bytes(t->dtype);
+    for (uint64_t i = 0; i < t->bytes / bytes && p.same; i++) {
+        const uint8_t *now = (const uint8_t *)t->data + i * bytes;
+        if (wrong ? !memchr(wrong + i * units, true, units) : !is_written(q, index, i, bytes)) continue;
+        if (!first) first = now;
+        p.same = is_number(t) ? kvg_differ_numbers(t->dtype, first, now, units).wrong == 0
+                              : memcmp(first, now, bytes) == 0;
+        p.count++;
+    }
+    p.zero = first && first[0] == 0 && memcmp(first, first + 1, bytes - 1) == 0;
+    return p;
+}
+
 static void print_pattern(bool bytes, bool lost, const common *c, char *out, size_t size)
 {
     if (c->untouched) snprintf(out, size, "each is what the tensor held before: not written");
+    else if (c->row && c->constant) snprintf(out, size, "each row is the same one: each is %.9g", c->first);
+    else if (c->row) snprintf(out, size, "each row is the same one%s", c->nan && !bytes ? ": each is NaN" : "");
     else if (c->constant) snprintf(out, size, "each is %.9g", c->first);
     else if (c->nan && !bytes) snprintf(out, size, "each is NaN");
     else if (lost) snprintf(out, size, "most are Inf or NaN");
@@ -223,19 +256,23 @@ static kvg_status find_pattern(const kvg_evidence *q, const kvg_places *places, 
         else see_byte(want, have, i, first, &c);
         first = false;
     }
-    const bool several = w->wrong > 1;
+    const bool several = w->wrong > 1, many = w->wrong >= FEWEST_NUMBERS;
     const kvg_tensor_set *before = &q->data->before;
     c.untouched = several && kvg_differ_untouched(want->data, have->data, want->bytes, wrong,
                                                   kvg_places_unit(places, w->index),
                                                   before->count ? before->tensors[w->index].data : NULL);
+    if (many && !c.untouched && reads_pools(q->data) && !q->data->queries) {
+        const pieces rows = compare_pieces(q, w->index, wrong);
+        c.row = rows.same && rows.count > 1;
+    }
     kvg_status s = KVG_OK;
-    if (!c.untouched) s = judge_fit_rows(q, places, w->index, w->pattern, sizeof w->pattern);
+    if (!c.untouched && !c.row) s = judge_fit_rows(q, places, w->index, w->pattern, sizeof w->pattern);
     if (!s && !c.untouched && !w->pattern[0]) s = judge_fit_keys(q, w->index, w->pattern, sizeof w->pattern);
     w->fitted = w->pattern[0];
     if (s || w->pattern[0]) return s;
-    const bool lost = is_number(want) && w->wrong >= FEWEST_NUMBERS && 10 * c.lost >= 9 * w->wrong;
+    const bool lost = is_number(want) && many && 10 * c.lost >= 9 * w->wrong;
     if (several) print_pattern(!is_number(want), lost, &c, w->pattern, sizeof w->pattern);
-    const bool one = c.constant || (c.nan && is_number(want)), many = w->wrong >= FEWEST_NUMBERS;
+    const bool one = c.constant || (c.nan && is_number(want));
     const bool multiple = c.ratio && is_number(want) && !c.untouched && !one && several;
     if (multiple) name_factor(q, want->dtype, c.first_ratio, w->pattern, sizeof w->pattern);
     w->fitted = c.untouched || (multiple && many);
@@ -244,7 +281,7 @@ static kvg_status find_pattern(const kvg_evidence *q, const kvg_places *places, 
     s = judge_fit_kinds(q, data, sizeof data);
     const bool nothing = c.first == 0 || (c.nan && is_number(want)); /* else garbage, unless it is much */
     const bool alike = one && many && (nothing || w->wrong >= MANY_NUMBERS);
-    w->alike = (alike || (lost && !one)) && !data[0];
+    w->alike = (alike || c.row || (lost && !one)) && !data[0];
     w->fitted = w->alike || data[0];
     if (data[0] && (!many || (one && !nothing))) w->pattern[0] = 0; /* few bytes are alike by chance */
     if (data[0]) kvg_describe_add(w->pattern, sizeof w->pattern, "%s%s", w->pattern[0] ? "; " : "", data);
@@ -253,22 +290,16 @@ static kvg_status find_pattern(const kvg_evidence *q, const kvg_places *places, 
 
 bool kvg_where_constant(const kvg_evidence *q, size_t count)
 {
-    bool any = false;
-    if (!q->data->queries) return false;
+    const uint64_t fewest = q->data->queries ? 1 : 2;
+    bool constant = false, zero = !q->data->queries;
+    if (!reads_pools(q->data)) return false;
     for (size_t index = 0; index < count; index++) {
-        const kvg_tensor *t = &q->answer[index];
-        const size_t width = kvg_dtype_bytes(t->dtype);
-        const uint8_t *first = NULL;
-        for (uint64_t i = 0; t->data && i < t->bytes / width; i++) {
-            const uint8_t *now = (const uint8_t *)t->data + i * width;
-            if (!is_written(q, index, i, width)) continue;
-            if (!first) first = now;
-            any = true;
-            const bool nans = isnan(number_at(t, i)) && isnan(kvg_number_at(t->dtype, first, 0));
-            if (!nans && memcmp(first, now, width) != 0) return false;
-        }
+        const pieces p = compare_pieces(q, index, NULL);
+        if (!p.same) return false;
+        constant = constant || p.count >= fewest;
+        zero = zero && (p.zero || p.count == 0);
     }
-    return any;
+    return constant && !zero;
 }
 
 bool kvg_where_explains(bool constant, const kvg_wrong *wrongs, size_t count, kvg_op op)

@@ -37,7 +37,7 @@ typedef struct kvg_where {
     char extent[KVG_WHERE_TEXT];  /* "only V codes; heads 4 to 7 of 8; only in the last page"; "": everywhere */
     char pattern[384];                /* "each is 0.5 times the right one"; "" if none is known */
     bool fitted;                      /* the pattern says what the wrong units are, not only what they look like */
-    bool alike;                       /* fitted, but of many causes: 16 or more are one number, or NaN */
+    bool alike;                       /* fitted, but of many causes: 16 or more are one number, NaN or one row */
 } kvg_where;
 
 /* What is wrong with output `index`, if anything (out->wrong = 0: nothing, or there is no answer): numbers outside
@@ -45,9 +45,10 @@ typedef struct kvg_where {
 kvg_status kvg_where_find(const kvg_evidence *evidence, const kvg_places *places, size_t index,
                           kvg_where *out) KVG_CHECKED;
 
-/* In each of the first `count` tensors every number whose row sees a key or a sink is the same one, or each is NaN.
- * Such an answer has lost what it was asked: many known-wrong answers give it by chance. Of op decode alone; false for
- * other ops. */
+/* Of an op that reads pools: in each of the first `count` tensors every number of op decode whose
+ * row sees a key or a sink is the same one, or NaN; every row of another op is the same one, and is
+ * not 0, which is what scales of 0 give. Such an answer has lost what it was asked: many known-wrong
+ * answers give it by chance. False for other ops. */
 bool kvg_where_constant(const kvg_evidence *evidence, size_t count);
 
 /* Whether some of the defects changes what comes out, whatever went in: only these explain such an answer. */

@@ -48,6 +48,8 @@ static const kvg_backend backend = {
 };
 
 /* `wanted`: all that is said behind the first words that begin with `begin`. */
+static bool shuffled; /* what nobody owns may hold NaN or rows */
+
 static void expect_said(unsigned seed, const char *group, spoil_fn *by, const char *begin, const char *wanted)
 {
     char text[512];
@@ -59,6 +61,7 @@ static void expect_said(unsigned seed, const char *group, spoil_fn *by, const ch
     assert_int_equal(kvg_config_parse("where", text, (size_t)n, ".", NULL, &config), KVG_OK);
     spoil = by;
     spoilt = config.cases[0].problem.op;
+    config.cases[0].shuffled = shuffled;
     kvg_check_run(&config.cases[0], &backend, &r);
     const char *at = strstr(r.detail, begin);
     const bool said = r.verdict == KVG_VERDICT_FAIL && strcmp(at ? at : "", wanted) == 0;
@@ -365,6 +368,28 @@ static void read_other_blocks(const kvg_problem *p, const kvg_tensor *in, kvg_te
         other[i] = (int32_t)((((const uint32_t *)table->data)[i] + 2) % p->paging.blocks);
     run_again(p, in, KVG_ROLE_BLOCK_TABLE, other, out);
     free(other);
+}
+
+/* Each row of a sequence, in bf16, is one and the same. */
+static void fill_rows(const kvg_problem *p, const kvg_tensor *in, uint16_t word, kvg_tensor *out)
+{
+    const int32_t *lengths = in[kvg_roles_index(kvg_op_get(p->op)->inputs, KVG_ROLE_LENGTHS, KVG_K)].data;
+    for (size_t i = 0; i < out->bytes / sizeof word; i++) {
+        const size_t row = i / p->head_dim, sequence = row / p->tokens / p->kv_heads;
+        if (row % p->tokens < (size_t)lengths[sequence]) ((uint16_t *)out->data)[i] = (uint16_t)(word + i % 2);
+    }
+}
+
+static void read_one_row(const kvg_problem *p, const kvg_tensor *in, kvg_tensor *out)
+{
+    for (int side = KVG_K; side <= KVG_V; side++) fill_rows(p, in, 0x3F80, &out[side]);
+}
+
+static void read_other_layer(const kvg_problem *p, const kvg_tensor *in, kvg_tensor *out)
+{
+    kvg_problem other = *p;
+    other.paging.layer = (p->paging.layer + 1) % p->paging.layers;
+    assert_int_equal(kvg_reference_run(&other, in, out), KVG_OK);
 }
 
 /* Each query sees three keys more. */
@@ -1016,6 +1041,17 @@ static void test_an_answer_that_is_the_same_everywhere_has_no_name(void **state)
     }
 }
 
+/* Under seed 3 each byte that nobody owns is 0xFF, so that all rows of another layer are one. */
+static void test_rows_that_are_one_have_no_place(void **state)
+{
+    const char *flatten = "\"op\": \"flatten\", \"layout\": \"hnd\", \"layers\": 2, \"sequences\": 2, " ROWS;
+    (void)state;
+    shuffled = true;
+    expect_said(3, flatten, read_other_layer, "each row", "each row is the same one: each is NaN");
+    shuffled = false;
+    expect_common(5, flatten, read_one_row, "in common: each row is the same one");
+}
+
 static void test_what_wrong_numbers_have_in_common(void **state)
 {
     (void)state;
@@ -1310,6 +1346,7 @@ static void test_known_wrong_answers_at_places(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_rows_that_are_one_have_no_place),
         cmocka_unit_test(test_what_wrong_numbers_have_in_common),
         cmocka_unit_test(test_where_wrong_rows_come_from),
         cmocka_unit_test(test_which_keys_wrong_rows_are_of),
