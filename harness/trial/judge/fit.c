@@ -96,6 +96,14 @@ static unsigned complexity(const fit_rows *r, const hypothesis *h)
     return sum;
 }
 
+/* How many coordinates of the source are not the row's own. */
+static size_t count_moved(const fit_rows *r, const hypothesis *h)
+{
+    size_t moved = 0;
+    for (size_t a = 0; a < r->axis_count; a++) moved += h->of[a].kind != KEEP;
+    return moved;
+}
+
 static bool is_better(const fit_rows *r, const hypothesis *a, const hypothesis *b)
 {
     if (a->explained != b->explained) return a->explained > b->explained;
@@ -236,7 +244,7 @@ static bool are_constant(const fit_rows *r)
 /* `of`: wrong rows of the output, of which `r` may have fewer. */
 static void find_place(const fit_rows *r, size_t of, char *out, size_t size)
 {
-    enum { SEEDS = 8 };
+    enum { SEEDS = 8, MOST_MOVED = 2 }; /* more are those of all wrong rows, or hold by chance */
     const size_t seeds = r->wrong_count < SEEDS ? r->wrong_count : SEEDS;
     hypothesis best = {0};
     char places[200] = "";
@@ -244,36 +252,49 @@ static void find_place(const fit_rows *r, size_t of, char *out, size_t size)
     for (size_t i = 0; i < seeds; i++) try_row(r, r->wrong[i * r->wrong_count / seeds], &best);
     count_explained(r, 1, &best);
     if (2 * best.explained < of || best.explained < 9 * best.contradicted) return;
+    if (best.explained < of && count_moved(r, &best) > MOST_MOVED) return;
     for (size_t a = 0; a < r->axis_count; a++) print_relation(r, a, &best.of[a], places, sizeof places);
     if (best.explained < of)
         snprintf(out, size, "%zu of %zu rows are the right ones of %s", best.explained, of, places);
     else snprintf(out, size, "%s row is the right one of %s", of == 1 ? "the" : "each", places);
 }
 
-/* Where nearly every wrong row is a right one of another place, by whatever rule. Rows of few bytes are that by chance.
- * Rows of pools that were not written may be so, too. */
+/* Whether a row of an output holds what it held before. */
+static bool is_untouched(const fit_rows *r, size_t row)
+{
+    const size_t output = r->output[r->at[row * r->axis_count]];
+    const kvg_tensor_set *before = &r->q->data->before;
+    if (r->pools || before->count == 0) return false;
+    const uint8_t *held = before->tensors[output].data;
+    return memcmp(held + r->unit[row] * kvg_places_unit(r->places, output), judge_fit_got_row(r, row),
+                  r->bytes[row]) == 0;
+}
+
+/* Where nearly every wrong row is a right one of another place, by whatever rule, or was not written. Rows of few bytes
+ * are that by chance. Rows of pools that were not written may be so, too. */
 static void find_any_place(const fit_rows *r, char *out, size_t size)
 {
     enum { FEWEST = 8, FEWEST_BYTES = 8, MANY = 9 };
-    size_t sources[MANY], tried = 0, elsewhere = 0;
+    size_t sources[MANY], tried = 0, elsewhere = 0, untouched = 0;
     const size_t step = r->wrong_count / TRIED_ROWS + 1;
     if (r->attends || r->places->token || are_constant(r)) return;
     for (size_t i = 0; i < r->wrong_count; i += step) {
         if (r->bytes[r->wrong[i]] < FEWEST_BYTES) continue;
         const size_t count = list_sources(r, r->wrong[i], sources, MANY);
-        elsewhere += count > 0 && count < MANY; /* a row that many hold, such as zeros, tells nothing */
+        if (is_untouched(r, r->wrong[i])) untouched++;
+        else elsewhere += count > 0 && count < MANY; /* a row that many hold, such as zeros, tells nothing */
         tried++;
     }
-    if (elsewhere >= FEWEST && 10 * elsewhere >= 9 * tried)
-        snprintf(out, size, "rows are right ones of other places, by no rule that is known here");
+    if (elsewhere >= FEWEST && 10 * (elsewhere + untouched) >= 9 * tried)
+        snprintf(out, size, "rows are right ones of other places, by no rule that is known here%s",
+                 untouched ? ", or were not written" : "");
 }
 
 /* --- the whole --- */
 
-/* *wrong: how many rows are, of which the slots may hold fewer, as sequences share some. `last`: nothing else is tried
- * behind it. */
-static kvg_status find_cause(const kvg_evidence *q, const kvg_places *places, size_t index, bool slots, bool last,
-                             size_t *wrong, char *out, size_t size)
+/* *wrong: how many rows are, of which the slots may hold fewer, as sequences share some. */
+static kvg_status find_cause(const kvg_evidence *q, const kvg_places *places, size_t index, bool slots, size_t *wrong,
+                             char *out, size_t size)
 {
     enum { FEWEST_BYTES = 16 };
     fit_rows r;
@@ -288,8 +309,18 @@ static kvg_status find_cause(const kvg_evidence *q, const kvg_places *places, si
         if (!s && !out[0] && elements) judge_fit_codes(&r, out, size);
         if (!s && !out[0] && elements) s = judge_fit_inputs(q, index, out, size);
         if (!s && !out[0] && elements) s = judge_fit_numbers(q, index, out, size);
-        if (!s && !out[0] && last) find_any_place(&r, out, size);
     }
+    judge_fit_rows_close(&r);
+    return s;
+}
+
+/* By no rule: among all that an op could have read, then among the rows of the outputs. */
+static kvg_status find_places(const kvg_evidence *q, const kvg_places *places, size_t index, bool slots, char *out,
+                              size_t size)
+{
+    fit_rows r;
+    const kvg_status s = judge_fit_rows_open(q, places, index, slots, &r);
+    if (!s) find_any_place(&r, out, size);
     judge_fit_rows_close(&r);
     return s;
 }
@@ -301,7 +332,10 @@ kvg_status judge_fit_rows(const kvg_evidence *q, const kvg_places *places, size_
     if (!kvg_op_stores(op->op) || (q->data->queries && (index || !q->numbers))) return KVG_OK;
     size_t wrong = 0;
     const bool reads_pools = !q->data->queries && kvg_roles_index(op->inputs, KVG_ROLE_DATA_POOL, KVG_K) >= 0;
-    kvg_status s = find_cause(q, places, index, false, !reads_pools, &wrong, out, size);
-    if (!s && !out[0] && reads_pools) s = find_cause(q, places, index, true, true, &wrong, out, size);
+    kvg_status s = KVG_OK;
+    for (int slots = 0; slots <= reads_pools && !s && !out[0]; slots++)
+        s = find_cause(q, places, index, slots, &wrong, out, size);
+    for (int slots = reads_pools; slots >= 0 && !s && !out[0]; slots--)
+        s = find_places(q, places, index, slots, out, size);
     return s;
 }

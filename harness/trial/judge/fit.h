@@ -10,11 +10,13 @@
  *   "each row is the right one of head + 1"                   rows of another place
  *   "60 of 64 rows are the right ones of block 0, token - 1"  the same, where what stands at 4 is unknown
  *   "each dim of a row holds dim + 4"                         right rows whose elements have moved
- *   "rows are right ones of other places, by no rule that is known here"   if nothing else is found
+ *   "rows are right ones of other places, by no rule that is known here"   if nothing else is
+ *                         found; ", or were not written" where some rows hold what they held before
  *
- * Coordinates that are not named are the row's own, and behind the last one comes the first one. A place is named that
- * gives half of the wrong rows, and nine tenths of those for which there is such a place. Nothing is said of fewer than
- * 16 wrong bytes: few bytes are found by chance. Ops merge and mma have no rows, op decode those of out. */
+ * Coordinates that are not named are the row's own, and behind the last one comes the first one. A
+ * place is named that gives half of the wrong rows, and nine tenths of those for which there is such a
+ * place; all wrong rows if more than two coordinates differ. Nothing is said of fewer than 16 wrong
+ * bytes: few bytes are found by chance. Ops merge and mma have no rows, op decode those of out. */
 kvg_status judge_fit_rows(const kvg_evidence *evidence, const kvg_places *places, size_t index, char *out,
                         size_t size) KVG_CHECKED;
 

@@ -149,6 +149,8 @@ static kvg_status see_rows(const scene *s, findings *f)
 
 /* --- words --- */
 
+enum { SIDE_TEXT = 160 }; /* bytes of what is said of a side */
+
 /* How far two roundings of a scale are apart, relative. */
 static double rounding_of(kvg_scales scales)
 {
@@ -244,6 +246,22 @@ static kvg_status find(scene *s, const kvg_tensor_set rows[3], bool only, size_t
     return status;
 }
 
+/* What both sides share comes first: "scales are wrong; K: most are 2 times the right one". */
+static void print_sides(char of[2][SIDE_TEXT], const size_t wrong[2], char *out, size_t size)
+{
+    const size_t shared = strcspn(of[KVG_K], ":");
+    const bool alike = shared == strcspn(of[KVG_V], ":") && memcmp(of[KVG_K], of[KVG_V], shared) == 0;
+    const bool same = strcmp(of[KVG_K], of[KVG_V]) == 0;
+    if (alike) kvg_describe_add(out, size, "%.*s", same ? SIDE_TEXT : (int)shared, of[KVG_K]);
+    for (int side = KVG_K; side <= KVG_V && !same; side++) {
+        const char *own = of[side] + (alike ? shared : 0);
+        const bool few = !of[1 - side][0] && wrong[1 - side]; /* of the other side: they say nothing */
+        if (!own[0]) continue;
+        if (few) kvg_describe_add(out, size, "%s", own);
+        else kvg_describe_add(out, size, "%s%c%s%s", out[0] ? "; " : "", "KV"[side], alike ? "" : ": ", own);
+    }
+}
+
 bool judge_fit_same_tensor(const kvg_tensor_set rows[2], kvg_role role, kvg_side side)
 {
     const kvg_tensor *a = kvg_set_tensor(&rows[RIGHT], role, side), *b = kvg_set_tensor(&rows[GOT], role, side);
@@ -264,18 +282,11 @@ kvg_status judge_fit_scales(const kvg_evidence *q, char *out, size_t size)
     bool only = !status;
     for (int side = KVG_K; side < kvg_problem_sides(p) && only; side++)
         only = judge_fit_same_tensor(rows, KVG_ROLE_CODES, (kvg_side)side);
-    char of[2][160] = {"", ""};
+    char of[2][SIDE_TEXT] = {"", ""};
     size_t wrong[2] = {0, 0};
     for (int side = KVG_K; side < kvg_problem_sides(p) && !status; side++)
         status = find(&(scene){.d = d, .side = (kvg_side)side}, rows, only, &wrong[side], of[side], sizeof of[side]);
-    const bool alike = strcmp(of[KVG_K], of[KVG_V]) == 0;
-    for (int side = KVG_K; side <= KVG_V && !status; side++) {
-        const int other = 1 - side;
-        const bool alone = alike || (!of[other][0] && wrong[other]); /* so few are wrong there that they say nothing */
-        if (!of[side][0] || (alike && side == KVG_V)) continue;
-        if (alone) kvg_describe_add(out, size, "%s", of[side]);
-        else kvg_describe_add(out, size, "%s%c: %s", out[0] ? "; " : "", "KV"[side], of[side]);
-    }
+    if (!status) print_sides(of, wrong, out, size);
     for (int i = RIGHT; i <= BEFORE; i++) kvg_set_free(&rows[i]);
     return status;
 }

@@ -47,9 +47,9 @@ static const kvg_backend backend = {
     .impl_count = sizeof impls / sizeof impls[0], .error_text = kvg_error_text, .problem_size = sizeof(kvg_problem),
 };
 
-/* `wanted`: all that is said behind the first words that begin with `begin`. */
 static bool shuffled; /* what nobody owns may hold NaN or rows */
 
+/* `wanted`: all that is said behind the first words that begin with `begin`. */
 static void expect_said(unsigned seed, const char *group, spoil_fn *by, const char *begin, const char *wanted)
 {
     char text[512];
@@ -417,6 +417,15 @@ static void halve_scales(const kvg_problem *p, const kvg_tensor *in, kvg_tensor 
     const int at = kvg_roles_index(kvg_op_get(p->op)->inputs, KVG_ROLE_TENSOR_SCALE, KVG_K);
     float g = 2 * *(const float *)in[at].data;
     run_again(p, in, KVG_ROLE_TENSOR_SCALE, &g, out);
+}
+
+/* And V's, in E4M3, are half or twice as large in turn. */
+static void spoil_scales_of_both(const kvg_problem *p, const kvg_tensor *in, kvg_tensor *out)
+{
+    const kvg_tensor *v = &out[kvg_roles_index(kvg_op_get(p->op)->outputs, KVG_ROLE_SCALES, KVG_V)];
+    uint8_t *scales = v->data;
+    halve_scales(p, in, out);
+    for (size_t i = 0; i < v->bytes; i++) scales[i] = (uint8_t)(scales[i] + (i % 2 ? 8 : -8));
 }
 
 /* Scales are divided by the tensor scale twice. */
@@ -854,6 +863,21 @@ static void shuffle_rows(const kvg_problem *p, const kvg_tensor *in, kvg_tensor 
     free(right);
 }
 
+/* Row [sequence, head, token] of K stands where sequence, head and tokens are added and not multiplied. */
+static void write_at_sums(const kvg_problem *p, const kvg_tensor *in, kvg_tensor *out)
+{
+    const int32_t *lengths = in[kvg_roles_index(kvg_op_get(p->op)->inputs, KVG_ROLE_LENGTHS, KVG_K)].data;
+    const size_t T = p->tokens, H = p->kv_heads, rows = p->paging.sequences * H * T, bytes = out[0].bytes / rows;
+    uint8_t *right = malloc(out[0].bytes);
+    memcpy(right, out[0].data, out[0].bytes);
+    memcpy(out[0].data, held, out[0].bytes);
+    for (size_t i = 0; i < rows; i++) {
+        if (i % T < (size_t)lengths[i / T / H])
+            memcpy((uint8_t *)out[0].data + (i / T + T + i % T) * bytes, right + i * bytes, bytes);
+    }
+    free(right);
+}
+
 /* Codes of K follow from nothing. */
 static void spoil_codes(const kvg_problem *p, const kvg_tensor *in, kvg_tensor *out)
 {
@@ -1083,6 +1107,9 @@ static void test_where_wrong_rows_come_from(void **state)
                   "in common: 332 of 396 rows are the right ones of block + 2");
     expect_common(5, "\"op\": \"dequantise\", \"format\": \"int4\", " FEW, shuffle_rows,
                   "in common: rows are right ones of other places, by no rule that is known here");
+    expect_said(5, "\"op\": \"flatten\", \"layout\": \"hnd\", \"format\": \"int4\", \"sequences\": 3, " FEW,
+                write_at_sums, "rows are right ones",
+                "rows are right ones of other places, by no rule that is known here, or were not written");
 }
 
 /* Rows of 576 numbers in 16 bits, and rows of 2 codes with 4 bytes of parameters, that are nowhere: nothing may be said
@@ -1236,6 +1263,8 @@ static void test_what_wrong_scales_are(void **state)
     (void)state;
     expect_common(5, ROWS_OF "\"format\": \"nvfp4\", \"scale\": 0.25, " MORE, halve_scales,
                   "in common: K: only scales are wrong: most are 0.5 times the right one");
+    expect_common(5, ROWS_OF "\"format\": \"nvfp4\", \"scale\": 0.25, " MORE, spoil_scales_of_both,
+                  "in common: only scales are wrong; K: most are 0.5 times the right one");
     expect_common(5, ROWS_OF "\"format\": \"nvfp4\", \"scale\": 0.25, " MORE, square_tensor_scale,
                   "in common: K: only scales are wrong: most are 1 / the tensor scale times the right one; at "
                   "places as defect tensor_scale_twice (tensor scale applied twice): 50 % of what that makes wrong");
