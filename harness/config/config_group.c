@@ -76,6 +76,7 @@ static kvg_status finish_case(kvg_config *config, group *g, kvg_case *c)
     if (!s) s = kvg_fill_check(c);
     if (!s) s = kvg_probe_check(c);
     if (!s) s = kvg_axis_check_blocks(c);
+    if (!s) s = kvg_problem_lay_out(&c->problem); /* once: whoever asks where a row lies finds it here */
     if (s) return kvg_json_locate(g->object, s);
     return kvg_config_append(config, c);
 }

@@ -344,7 +344,7 @@ static bool has_few_tokens(const kvg_case *c, kvg_case *few)
         if (p->paging.blocks < all) return false;
         p->paging.blocks -= (uint32_t)(all - kept);
     }
-    return !kvg_problem_check(p);
+    return !kvg_problem_check(p) && !kvg_problem_lay_out(p);
 }
 
 /* What the check says to the known-wrong answers of the case with few tokens. What it rejects there, it rejects. */
