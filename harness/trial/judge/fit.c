@@ -230,6 +230,8 @@ static void print_relation(const fit_rows *r, size_t axis, const relation *how, 
     }
 }
 
+enum { FEWEST_BYTES = 16 }; /* fewer wrong bytes are found by chance */
+
 /* Each wrong row holds the same: it would be any place's that has it. */
 static bool are_constant(const fit_rows *r)
 {
@@ -271,15 +273,15 @@ static bool is_untouched(const fit_rows *r, size_t row)
 }
 
 /* Where nearly every wrong row is a right one of another place, by whatever rule, or was not written. Rows of few bytes
- * are that by chance. Rows of pools that were not written may be so, too. */
+ * are that by chance. */
 static void find_any_place(const fit_rows *r, char *out, size_t size)
 {
-    enum { FEWEST = 8, FEWEST_BYTES = 8, MANY = 9 };
+    enum { FEWEST = 8, FEWEST_OF_ROW = 8, MANY = 9 };
     size_t sources[MANY], tried = 0, elsewhere = 0, untouched = 0;
     const size_t step = r->wrong_count / TRIED_ROWS + 1;
-    if (r->attends || r->places->token || are_constant(r)) return;
+    if (r->wrong_bytes < FEWEST_BYTES || are_constant(r)) return;
     for (size_t i = 0; i < r->wrong_count; i += step) {
-        if (r->bytes[r->wrong[i]] < FEWEST_BYTES) continue;
+        if (r->bytes[r->wrong[i]] < FEWEST_OF_ROW) continue;
         const size_t count = list_sources(r, r->wrong[i], sources, MANY);
         if (is_untouched(r, r->wrong[i])) untouched++;
         else elsewhere += count > 0 && count < MANY; /* a row that many hold, such as zeros, tells nothing */
@@ -292,50 +294,39 @@ static void find_any_place(const fit_rows *r, char *out, size_t size)
 
 /* --- the whole --- */
 
-/* *wrong: how many rows are, of which the slots may hold fewer, as sequences share some. */
-static kvg_status find_cause(const kvg_evidence *q, const kvg_places *places, size_t index, bool slots, size_t *wrong,
-                             char *out, size_t size)
+/* Of the rows of the outputs: where they come from, else what their elements, scales and codes are. */
+static kvg_status find_cause(const fit_rows *r, size_t index, char *out, size_t size)
 {
-    enum { FEWEST_BYTES = 16 };
-    fit_rows r;
-    kvg_status s = judge_fit_rows_open(q, places, index, slots, &r);
-    if (!s && r.wrong_bytes >= FEWEST_BYTES) {
-        if (r.wrong_count > *wrong) *wrong = r.wrong_count;
-        find_place(&r, *wrong, out, size);
-        const bool elements = !r.attends && !slots;
-        if (!out[0] && elements) judge_fit_elements(&r, out, size);
-        if (!out[0] && elements) s = judge_fit_scales(q, out, size);
-        if (!s && !out[0] && elements) s = judge_fit_rope(q, index, out, size);
-        if (!s && !out[0] && elements) judge_fit_codes(&r, out, size);
-        if (!s && !out[0] && elements) s = judge_fit_inputs(q, index, out, size);
-        if (!s && !out[0] && elements) s = judge_fit_numbers(q, index, out, size);
-    }
-    judge_fit_rows_close(&r);
-    return s;
-}
-
-/* By no rule: among all that an op could have read, then among the rows of the outputs. */
-static kvg_status find_places(const kvg_evidence *q, const kvg_places *places, size_t index, bool slots, char *out,
-                              size_t size)
-{
-    fit_rows r;
-    const kvg_status s = judge_fit_rows_open(q, places, index, slots, &r);
-    if (!s) find_any_place(&r, out, size);
-    judge_fit_rows_close(&r);
+    kvg_status s = KVG_OK;
+    if (r->wrong_bytes < FEWEST_BYTES) return s;
+    find_place(r, r->wrong_count, out, size);
+    if (r->attends) return s;
+    if (!out[0]) judge_fit_elements(r, out, size);
+    if (!out[0]) s = judge_fit_scales(r->q, out, size);
+    if (!s && !out[0]) s = judge_fit_rope(r->q, index, out, size);
+    if (!s && !out[0]) judge_fit_codes(r, out, size);
+    if (!s && !out[0]) s = judge_fit_inputs(r->q, index, out, size);
+    if (!s && !out[0]) s = judge_fit_numbers(r->q, index, out, size);
     return s;
 }
 
 kvg_status judge_fit_rows(const kvg_evidence *q, const kvg_places *places, size_t index, char *out, size_t size)
 {
-    const kvg_op_info *op = q->data->op;
+    const kvg_question *d = q->data;
+    fit_rows answered, read = {.q = NULL}; /* read: all that an op could have, if it gives rows of pools */
     out[0] = 0;
-    if (!kvg_op_stores(op->op) || (q->data->queries && (index || !q->numbers))) return KVG_OK;
-    size_t wrong = 0;
-    const bool reads_pools = !q->data->queries && kvg_roles_index(op->inputs, KVG_ROLE_DATA_POOL, KVG_K) >= 0;
-    kvg_status s = KVG_OK;
-    for (int slots = 0; slots <= reads_pools && !s && !out[0]; slots++)
-        s = find_cause(q, places, index, slots, &wrong, out, size);
-    for (int slots = reads_pools; slots >= 0 && !s && !out[0]; slots--)
-        s = find_places(q, places, index, slots, out, size);
+    if (!kvg_op_stores(d->op->op) || (d->queries && (index || !q->numbers))) return KVG_OK;
+    kvg_status s = judge_fit_rows_open(q, places, index, false, &answered);
+    if (!s) s = find_cause(&answered, index, out, size);
+    if (!s && !out[0] && !d->queries && kvg_question_reads_pools(d)) {
+        s = judge_fit_rows_open(q, places, index, true, &read);
+        const size_t wrong = read.wrong_count > answered.wrong_count ? read.wrong_count : answered.wrong_count;
+        if (!s && read.wrong_bytes >= FEWEST_BYTES) find_place(&read, wrong, out, size);
+        if (!s && !out[0]) find_any_place(&read, out, size);
+    }
+    const bool pools = d->queries || places->token; /* numbers have no place, and pools rows that nobody wrote */
+    if (!s && !out[0] && !pools) find_any_place(&answered, out, size);
+    judge_fit_rows_close(&answered);
+    judge_fit_rows_close(&read);
     return s;
 }

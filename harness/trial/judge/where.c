@@ -196,21 +196,17 @@ static void name_factor(const kvg_evidence *q, kvg_dtype dtype, double factor, c
     }
 }
 
-static bool reads_pools(const kvg_question *d)
-{
-    return kvg_roles_index(d->op->inputs, KVG_ROLE_DATA_POOL, KVG_K) >= 0;
-}
-
 /* The pieces of an output that are wrong, or written where `wrong` is NULL. A piece of op decode is a number, of other
  * ops that read pools a row. */
 typedef struct pieces {
     uint64_t count;
-    bool same, zero; /* all are; of them is the first */
+    bool same, zero; /* all are one and the same; the first is 0 */
 } pieces;
 
-static pieces compare_pieces(const kvg_evidence *q, size_t index, const uint8_t *wrong)
+/* `of`: the answers or what is expected. */
+static pieces compare_pieces(const kvg_evidence *q, const kvg_tensor *of, size_t index, const uint8_t *wrong)
 {
-    const kvg_tensor *t = &q->answer[index];
+    const kvg_tensor *t = &of[index];
     const uint8_t *first = NULL;
     pieces p = {.same = true};
     if (!t->data || t->bytes == 0) return p;
@@ -261,9 +257,9 @@ static kvg_status find_pattern(const kvg_evidence *q, const kvg_places *places, 
     c.untouched = several && kvg_differ_untouched(want->data, have->data, want->bytes, wrong,
                                                   kvg_places_unit(places, w->index),
                                                   before->count ? before->tensors[w->index].data : NULL);
-    if (many && !c.untouched && reads_pools(q->data) && !q->data->queries) {
-        const pieces rows = compare_pieces(q, w->index, wrong);
-        c.row = rows.same && rows.count > 1;
+    if (many && !c.untouched && kvg_question_reads_pools(q->data) && !q->data->queries) {
+        const pieces rows = compare_pieces(q, q->answer, w->index, wrong);
+        c.row = rows.same && rows.count > 1 && !compare_pieces(q, q->expected, w->index, wrong).same;
     }
     kvg_status s = KVG_OK;
     if (!c.untouched && !c.row) s = judge_fit_rows(q, places, w->index, w->pattern, sizeof w->pattern);
@@ -290,13 +286,14 @@ static kvg_status find_pattern(const kvg_evidence *q, const kvg_places *places, 
 
 bool kvg_where_constant(const kvg_evidence *q, size_t count)
 {
-    const uint64_t fewest = q->data->queries ? 1 : 2;
+    const uint64_t fewest = q->data->queries ? 1 : 8; /* fewer rows are one by chance */
     bool constant = false, zero = !q->data->queries;
-    if (!reads_pools(q->data)) return false;
+    if (!kvg_question_reads_pools(q->data)) return false;
     for (size_t index = 0; index < count; index++) {
-        const pieces p = compare_pieces(q, index, NULL);
+        const pieces p = compare_pieces(q, q->answer, index, NULL);
         if (!p.same) return false;
-        constant = constant || p.count >= fewest;
+        const bool differ = q->data->queries || !compare_pieces(q, q->expected, index, NULL).same;
+        constant = constant || (p.count >= fewest && differ);
         zero = zero && (p.zero || p.count == 0);
     }
     return constant && !zero;

@@ -404,6 +404,11 @@ static void gather_flat(const kvg_question *d, const kvg_tensor *from, kvg_tenso
     }
 }
 
+bool kvg_question_reads_pools(const kvg_question *d)
+{
+    return kvg_roles_index(d->op->inputs, KVG_ROLE_DATA_POOL, KVG_K) >= 0;
+}
+
 kvg_status kvg_question_codes(const kvg_question *d, const kvg_tensor *tensors, kvg_tensor_set *rows)
 {
     const bool gives_codes = kvg_roles_index(d->op->outputs, KVG_ROLE_CODES, KVG_K) >= 0;

@@ -57,6 +57,9 @@ void kvg_question_free(kvg_question *data);
 kvg_status kvg_question_with_other_q(const kvg_question *question, uint64_t number, kvg_question *out) KVG_CHECKED;
 void kvg_question_with_other_q_free(kvg_question *other);
 
+/* Whether the op reads pools, which hold more rows than it is asked for. */
+bool kvg_question_reads_pools(const kvg_question *data);
+
 /* Fills the outputs of an op that updates in place with the same bytes in every set. Outputs of
  * other ops stay as they are. */
 void kvg_question_prefill(const kvg_question *data, kvg_tensor_set *outputs);

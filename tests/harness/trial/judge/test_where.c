@@ -380,6 +380,29 @@ static void fill_rows(const kvg_problem *p, const kvg_tensor *in, uint16_t word,
     }
 }
 
+/* The first block of every sequence is another one. */
+static void read_other_first_block(const kvg_problem *p, const kvg_tensor *in, kvg_tensor *out)
+{
+    const kvg_tensor *table = &in[kvg_roles_index(kvg_op_get(p->op)->inputs, KVG_ROLE_BLOCK_TABLE, KVG_K)];
+    int32_t *other = malloc(table->bytes);
+    memcpy(other, table->data, table->bytes);
+    for (uint64_t i = 0; i < table->shape[0]; i++)
+        other[i * table->shape[1]] = (int32_t)(((uint32_t)other[i * table->shape[1]] + 2) % p->paging.blocks);
+    run_again(p, in, KVG_ROLE_BLOCK_TABLE, other, out);
+    free(other);
+}
+
+/* Every sequence is the first one: with one head and one token each row is the same one. */
+static void read_first_table(const kvg_problem *p, const kvg_tensor *in, kvg_tensor *out)
+{
+    const kvg_tensor *table = &in[kvg_roles_index(kvg_op_get(p->op)->inputs, KVG_ROLE_BLOCK_TABLE, KVG_K)];
+    const size_t row = table->bytes / table->shape[0];
+    uint8_t *other = malloc(table->bytes);
+    for (size_t i = 0; i < table->bytes; i++) other[i] = ((const uint8_t *)table->data)[i % row];
+    run_again(p, in, KVG_ROLE_BLOCK_TABLE, other, out);
+    free(other);
+}
+
 static void read_one_row(const kvg_problem *p, const kvg_tensor *in, kvg_tensor *out)
 {
     for (int side = KVG_K; side <= KVG_V; side++) fill_rows(p, in, 0x3F80, &out[side]);
@@ -863,7 +886,30 @@ static void shuffle_rows(const kvg_problem *p, const kvg_tensor *in, kvg_tensor 
     free(right);
 }
 
-/* Row [sequence, head, token] of K stands where sequence, head and tokens are added and not multiplied. */
+/* 8 rows of K's scales are those of other rows that differ in one byte. */
+static void exchange_like_scales(const kvg_problem *p, const kvg_tensor *in, kvg_tensor *out)
+{
+    const kvg_tensor *scales = &out[kvg_roles_index(kvg_op_get(p->op)->outputs, KVG_ROLE_SCALES, KVG_K)];
+    const size_t rows = (size_t)p->tokens * p->kv_heads, bytes = scales->bytes / rows;
+    uint8_t *right = malloc(scales->bytes);
+    size_t exchanged = 0;
+    (void)in;
+    memcpy(right, scales->data, scales->bytes);
+    for (size_t i = 0; i < rows && exchanged < 8; i++) {
+        for (size_t j = rows; j-- > 0;) {
+            size_t differ = 0;
+            for (size_t b = 0; b < bytes; b++) differ += right[i * bytes + b] != right[j * bytes + b];
+            if (differ != 1) continue;
+            memcpy((uint8_t *)scales->data + i * bytes, right + j * bytes, bytes);
+            exchanged++;
+            break;
+        }
+    }
+    assert_int_equal(exchanged, 8);
+    free(right);
+}
+
+/* Row [sequence, head, token] of K stands where the tokens of a sequence and a head are added and not multiplied. */
 static void write_at_sums(const kvg_problem *p, const kvg_tensor *in, kvg_tensor *out)
 {
     const int32_t *lengths = in[kvg_roles_index(kvg_op_get(p->op)->inputs, KVG_ROLE_LENGTHS, KVG_K)].data;
@@ -1076,6 +1122,20 @@ static void test_rows_that_are_one_have_no_place(void **state)
     expect_common(5, flatten, read_one_row, "in common: each row is the same one");
 }
 
+/* Where the right ones are one, too, that says nothing. */
+static void test_rows_that_are_to_be_one_have_a_place(void **state)
+{
+    const char *prefix = "\"op\": \"flatten\", \"layout\": \"hnd\", \"block_tokens\": 1, \"sequences\": 2, "
+                         "\"shared_prefix\": 2, \"format\": \"int8\", \"kv_heads\": 1, \"head_dim\": 64, "
+                         "\"tokens\": 3, \"fill\": \"random\"";
+    const char *few = "\"op\": \"flatten\", \"layout\": \"hnd\", \"sequences\": 2, \"format\": \"int8\", "
+                      "\"kv_heads\": 1, \"head_dim\": 64, \"tokens\": 1, \"fill\": \"random\"";
+    (void)state;
+    expect_said(5, prefix, read_other_first_block, "1 of 2", "1 of 2 rows are the right ones of token - 1");
+    expect_said(5, few, read_first_table, "equals",
+                "equals defect first_table (every sequence by the table of the first)");
+}
+
 static void test_what_wrong_numbers_have_in_common(void **state)
 {
     (void)state;
@@ -1107,6 +1167,9 @@ static void test_where_wrong_rows_come_from(void **state)
                   "in common: 332 of 396 rows are the right ones of block + 2");
     expect_common(5, "\"op\": \"dequantise\", \"format\": \"int4\", " FEW, shuffle_rows,
                   "in common: rows are right ones of other places, by no rule that is known here");
+    expect_common(5, ROWS_OF "\"format\": \"mxfp4\", \"kv_heads\": 4, \"head_dim\": 256, \"tokens\": 32, "
+                  "\"fill\": \"random\"", exchange_like_scales,
+                  "in common: 8 of 32 tokens, the first 3; 3 of 8 scale bytes, the first 0");
     expect_said(5, "\"op\": \"flatten\", \"layout\": \"hnd\", \"format\": \"int4\", \"sequences\": 3, " FEW,
                 write_at_sums, "rows are right ones",
                 "rows are right ones of other places, by no rule that is known here, or were not written");
@@ -1376,6 +1439,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_rows_that_are_one_have_no_place),
+        cmocka_unit_test(test_rows_that_are_to_be_one_have_a_place),
         cmocka_unit_test(test_what_wrong_numbers_have_in_common),
         cmocka_unit_test(test_where_wrong_rows_come_from),
         cmocka_unit_test(test_which_keys_wrong_rows_are_of),
