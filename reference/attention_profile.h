@@ -24,7 +24,7 @@ typedef struct kvg_walk {
     uint32_t piece;                    /* positions of each piece (section 2.5); 0: none */
     double scale;                      /* that a kernel takes in binary64; 0: the problem's, which is an f32 number */
     const kvg_contract_info *contract; /* another row than the profile's own, to see what it changes; NULL: its own */
-    const bool *wanted;                /* [queries, Hkv]: the rows that are computed; NULL: all */
+    const bool *wanted;                /* [queries, Hq]: the rows that are computed; NULL: all */
 } kvg_walk;
 
 /* The same in splits or pieces, or by a contract that differs from the profile's own. KVG_ERR_UNIMPLEMENTED: the bits
@@ -34,7 +34,7 @@ kvg_status kvg_attention_walk(const kvg_problem *problem, const kvg_walk *walk, 
                               kvg_tensor *out) KVG_CHECKED;
 
 /* Op decode for some of its rows: by the profile, or without one the exact answer rounded once.
- * wanted [queries, Hkv] says which; the others keep their bytes. NULL: all. */
+ * wanted [queries, Hq] says which; the others keep their bytes. NULL: all. */
 kvg_status kvg_attention_some(const kvg_problem *problem, const bool *wanted, const kvg_tensor *in,
                               kvg_tensor *out) KVG_CHECKED;
 

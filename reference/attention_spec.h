@@ -57,8 +57,8 @@ void kvg_arithmetic_init(const kvg_problem *problem, kvg_arithmetic *out);
 /* Answers and bounds, dense arrays of the caller: out and out_bound [queries, Hq, Dv], lse and
  * lse_bound [queries, Hq]. The two bounds may both be NULL. A bound is +Inf where nothing is
  * promised: an operand, a score or a result leaves its type's range, or a visible K or V is not
- * finite. wanted [queries, Hkv]: which rows are computed, for the query heads of which KV head; the
- * numbers of the others stay as they are. NULL: all. */
+ * finite. wanted [queries, Hq]: which rows are computed, for which heads; the numbers of the others
+ * stay as they are. NULL: all. */
 typedef struct kvg_attention_answer {
     double *out, *lse;
     double *out_bound, *lse_bound;

@@ -154,7 +154,7 @@ static const kvg_field decode[] = {
     KVG_FIELD(kvg_decode_accuracy, NUMBER, "relative_l2", relative_l2, ALWAYS, "", "norm of out - exact over norm of "
               "exact"),
     KVG_FIELD(kvg_decode_accuracy, NUMBER, "codec_ratio", codec_ratio, GIVEN, "bounds", "largest distance of the "
-              "exact answer over the cache from that over K and V before; none for fill codes"),
+              "exact answer over the cache from that over K and V before, of the first rows; none for fill codes"),
     KVG_FIELD(kvg_decode_accuracy, NUMBER, "codec_l2", codec_l2, GIVEN, "", "the same distance as a relative norm"),
     KVG_FIELD(kvg_decode_accuracy, NUMBER, "probe_ratio", probe_ratio, GIVEN, "bounds", "largest error of out and "
               "lse against what a probe must give; none for other fills"),

@@ -29,6 +29,7 @@ typedef struct attention {
 /* One query head while its keys are walked. */
 typedef struct head {
     uint32_t index;
+    double *out; /* of its answer */
     double q[KVG_MAX_HEAD_DIM];
     ref_sizes sizes;
     double *scores, *errors; /* by key; errors: of the score, then of the exponent */
@@ -193,7 +194,7 @@ static void sum_values(const attention *a, desk *d, const ref_query *q, uint32_t
 }
 
 static void bound_values(const attention *a, desk *d, const ref_query *q, uint32_t kv_head, uint32_t heads,
-                         ref_extent keys, const double *out)
+                         ref_extent keys)
 {
     const uint32_t n = ref_kv_dim(&a->kv, KVG_V);
     const bool row_scaled = ref_kv_row_scaled(&a->kv, KVG_V);
@@ -207,7 +208,7 @@ static void bound_values(const attention *a, desk *d, const ref_query *q, uint32
             ref_model_key(&a->model, &h->tally, exponent(h, j), h->errors[j], row_scaled, factor, &key);
             h->promised &= d->sizes.promised;
             h->tally.lost += key.floor;
-            ref_model_add(&a->model, h->sum_error, &key, n, out + i * n, d->values, d->sizes.error, d->sizes.reach,
+            ref_model_add(&a->model, h->sum_error, &key, n, h->out, d->values, d->sizes.error, d->sizes.reach,
                           &h->elements);
         }
     }
@@ -217,19 +218,19 @@ static void bound_values(const attention *a, desk *d, const ref_query *q, uint32
         static const double none[KVG_MAX_HEAD_DIM];
         if (!has_sink(h)) continue;
         ref_model_key(&a->model, &h->tally, h->sink - h->M, h->sink_error, false, 0, &sink);
-        ref_model_add(&a->model, h->sum_error, &sink, n, out + i * n, none, none, none, &h->elements);
+        ref_model_add(&a->model, h->sum_error, &sink, n, h->out, none, none, none, &h->elements);
     }
 }
 
 /* A row that sees no key: exact, but for the LSE of a sink. */
-static void write_bounds(const attention *a, const head *h, ref_extent keys, const double *out, double lse,
-                         double *out_bound, double *lse_bound)
+static void write_bounds(const attention *a, const head *h, ref_extent keys, double lse, double *out_bound,
+                         double *lse_bound)
 {
     const uint32_t n = ref_kv_dim(&a->kv, KVG_V);
     for (uint32_t c = 0; c < n; c++) {
         out_bound[c] = keys.keys == 0 ? 0 : INFINITY;
         if (keys.keys && h->promised)
-            out_bound[c] = ref_model_output(&a->model, h->sum_error, &h->tally, &h->elements, c, out[c]);
+            out_bound[c] = ref_model_output(&a->model, h->sum_error, &h->tally, &h->elements, c, h->out[c]);
     }
     *lse_bound = keys.keys == 0 && !has_sink(h) ? 0 : INFINITY;
     if (h->promised && (keys.keys || has_sink(h))) *lse_bound = ref_model_lse(&a->model, keys, &h->tally, h->M, lse);
@@ -242,22 +243,25 @@ static void run_item(const attention *a, desk *d, size_t item)
     const ref_query *q = &a->queries[row];
     const uint32_t group = p->attention.query_heads / p->kv_heads, per_kv = a->items / p->kv_heads;
     const uint32_t part = (uint32_t)(item % a->items), kv_head = part / per_kv, start = part % per_kv * a->heads;
-    const uint32_t heads = group - start < a->heads ? group - start : a->heads, first = kv_head * group + start;
+    const uint32_t end = group - start < a->heads ? group : start + a->heads;
     const uint32_t D = p->head_dim, n = ref_kv_dim(&a->kv, KVG_V);
-    const size_t at = row * p->attention.query_heads + first;
-    if (!ref_is_wanted(a->answer->wanted, p, row, kv_head)) return;
-    double *out = a->answer->out + at * n, *lse = a->answer->lse + at;
+    const size_t at = row * p->attention.query_heads;
+    uint32_t heads = 0;
+    for (uint32_t i = kv_head * group + start; i < kv_head * group + end; i++) {
+        if (ref_is_wanted(a->answer->wanted, p, row, i)) d->heads[heads++].index = i;
+    }
+    if (heads == 0) return;
 
     const ref_extent keys = find_visible(a, q, d->visible);
     for (uint32_t i = 0; i < heads; i++) {
         head *h = &d->heads[i];
         float x[KVG_MAX_HEAD_DIM];
-        h->index = first + i;
+        h->out = a->answer->out + (at + h->index) * n;
         h->promised = true;
         h->sink = a->sinks ? (double)a->sinks[h->index] : -INFINITY;
         h->scores = d->numbers + (size_t)i * 2 * a->most_keys;
         h->errors = h->scores + a->most_keys;
-        kvg_reference_load(p->dtype, a->q + (at + i) * D * kvg_dtype_bytes(p->dtype), D, x);
+        kvg_reference_load(p->dtype, a->q + (at + h->index) * D * kvg_dtype_bytes(p->dtype), D, x);
         for (uint32_t c = 0; c < D; c++) h->q[c] = x[c];
         if (a->bounds) ref_model_query(&a->model, h->q, D, &h->sizes);
     }
@@ -266,18 +270,20 @@ static void run_item(const attention *a, desk *d, size_t item)
     sum_values(a, d, q, kv_head, heads, keys);
     for (uint32_t i = 0; i < heads; i++) {
         head *h = &d->heads[i];
-        lse[i] = h->sum == 0 ? -INFINITY : h->M + ref_log(h->sum);
+        a->answer->lse[at + h->index] = h->sum == 0 ? -INFINITY : h->M + ref_log(h->sum);
         for (uint32_t c = 0; c < n; c++) {
             const ref_sum sum = {h->high[c], h->low[c]};
-            out[i * n + c] = keys.keys ? ref_sum_value(&sum) / h->sum : 0;
+            h->out[c] = keys.keys ? ref_sum_value(&sum) / h->sum : 0;
         }
     }
     if (!a->bounds) return;
     for (uint32_t i = 0; i < heads; i++) tally_keys(a, &d->heads[i], keys);
-    bound_values(a, d, q, kv_head, heads, keys, out);
-    for (uint32_t i = 0; i < heads; i++)
-        write_bounds(a, &d->heads[i], keys, out + i * n, lse[i], a->answer->out_bound + (at + i) * n,
-                     &a->answer->lse_bound[at + i]);
+    bound_values(a, d, q, kv_head, heads, keys);
+    for (uint32_t i = 0; i < heads; i++) {
+        const size_t of_head = at + d->heads[i].index;
+        write_bounds(a, &d->heads[i], keys, a->answer->lse[of_head], a->answer->out_bound + of_head * n,
+                     &a->answer->lse_bound[of_head]);
+    }
 }
 
 /* --- the whole problem --- */

@@ -109,16 +109,14 @@ static float capped(const ref_profile_run *r, float u)
 static float capped_by_sigmoid(const ref_profile_run *r, float s)
 {
     const float cap = r->p->attention.softcap, y = ref_div_full(s, cap, false), below = r->exp2->of(-2 * y) + 1;
-    const float tanh = fmaf(ref_div_full(1, below, false), 2, -1);
-    return cap * tanh;
+    return cap * fmaf(ref_div_full(1, below, false), 2, -1);
 }
 
 /* docs/spec/other-kernels.md section 5 */
 static float capped_by_quotient(const ref_profile_run *r, float s)
 {
     const float cap = r->p->attention.softcap, y = ref_div_full(s, cap, false), e = r->exp2->of(2 * y), above = e + 1;
-    const float tanh = 1 - ref_div_full(2, above, false);
-    return cap * tanh;
+    return cap * (1 - ref_div_full(2, above, false));
 }
 
 /* --- section 7: a leaf --- */
@@ -318,10 +316,15 @@ static float *hint_of(const ref_profile_run *r, int64_t n, ref_node part)
     return kept_by == in_run % r->parts ? &part.hints[in_run / r->parts] : NULL;
 }
 
+static bool is_wanted(const ref_profile_run *r, const ref_batch *b, uint32_t kv_head, uint32_t row)
+{
+    return ref_is_wanted(r->wanted, r->p, b->first + row / r->group, kv_head * r->group + row % r->group);
+}
+
 static bool any_wanted(const ref_profile_run *r, const ref_batch *b, uint32_t kv_head)
 {
-    for (uint32_t i = 0; i < b->count; i++) {
-        if (ref_is_wanted(r->wanted, r->p, b->first + i, kv_head)) return true;
+    for (uint32_t row = 0; row < b->count * r->group; row++) {
+        if (is_wanted(r, b, kv_head, row)) return true;
     }
     return false;
 }
@@ -331,9 +334,11 @@ static void run_rows(const ref_profile_run *r, desk *d, const ref_batch *b, uint
                      uint32_t low, uint32_t high)
 {
     const uint32_t group = r->group, first = kv_head * group;
+    const bool all = r->hints > 0; /* where tiles keep maxima, a row that nobody wants moves those of the others */
     if (!any_wanted(r, b, kv_head)) return;
     for (uint32_t i = low; i < high; i++) {
         const uint32_t token = i / group, query_head = first + i % group;
+        if (!all && !is_wanted(r, b, kv_head, i)) continue;
         read_head(r, (size_t)(b->first + token) * r->p->attention.query_heads + query_head, &d->heads[i]);
         start_row(r, query_head, leaf, leaf_of(r, b, token, query_head, leaf));
     }
@@ -356,7 +361,7 @@ static void run_rows(const ref_profile_run *r, desk *d, const ref_batch *b, uint
             for (uint32_t j = 0; j < r->tile; j++)
                 read[j] = seen[j] || (start + j >= t.first && start + j < t.end && d->placed[j]);
             for (uint32_t row = i * group; row < (i + 1) * group; row++) {
-                if (row < low || row >= high) continue;
+                if (row < low || row >= high || (!all && !is_wanted(r, b, kv_head, row))) continue;
                 const ref_node of_row = leaf_of(r, b, i, first + row % group, leaf);
                 const ref_node part = ref_node_at(r, of_row.m, (size_t)(n % r->parts));
                 const float *hint = hint_of(r, n, part), from = hint ? *hint : LEAST_BY_TILE;
@@ -376,7 +381,7 @@ static void run_rows(const ref_profile_run *r, desk *d, const ref_batch *b, uint
 static void run_root(const ref_profile_run *r, const ref_batch *b, uint32_t i, uint32_t query_head)
 {
     const extent at = extent_of(r, b->first + i);
-    if (!ref_is_wanted(r->wanted, r->p, b->first + i, query_head / r->group)) return;
+    if (!ref_is_wanted(r->wanted, r->p, b->first + i, query_head)) return;
     const bool sees = at.first < at.end;
     const ref_node root = leaf_of(r, b, i, query_head, sees ? at.first : b->first_leaf);
     if (!sees) start_row(r, query_head, 0, root);
@@ -540,7 +545,7 @@ kvg_status kvg_attention_profile(const kvg_problem *p, const kvg_tensor *in, kvg
 
 kvg_status kvg_attention_walk(const kvg_problem *p, const kvg_walk *walk, const kvg_tensor *in, kvg_tensor *out)
 {
-    const ref_contract *contract;
+    const ref_contract *contract = NULL;
     kvg_status s = kvg_problem_check(p);
     if (!s) s = find_contract(p, &contract);
     if (s) return s;
@@ -588,8 +593,8 @@ bool kvg_problem_has_operands(const kvg_problem *p)
 
 kvg_status kvg_arithmetic_of_profile(const kvg_problem *p, kvg_arithmetic *out)
 {
-    const ref_contract *contract;
-    kvg_status s = find_contract(p, &contract);
+    const ref_contract *contract = NULL;
+    const kvg_status s = find_contract(p, &contract);
     if (!s) contract->classify(p, out);
     return s;
 }

@@ -23,10 +23,10 @@ kvg_status ref_sinks_read(const kvg_problem *p, const kvg_tensor *sinks, const f
 
 ref_range_of_keys ref_query_keys(const ref_table *table, const ref_query *query);
 
-/* A row is computed for the query heads of a KV head: kvg_attention_answer. */
-static inline bool ref_is_wanted(const bool *wanted, const kvg_problem *p, size_t row, uint32_t kv_head)
+/* A row is computed for a query head: kvg_attention_answer. */
+static inline bool ref_is_wanted(const bool *wanted, const kvg_problem *p, size_t row, uint32_t query_head)
 {
-    return !wanted || wanted[row * p->kv_heads + kv_head];
+    return !wanted || wanted[row * p->attention.query_heads + query_head];
 }
 
 #endif

@@ -9,17 +9,22 @@ static const ref_grid *grid_of(const ref_codec *codec, const ref_row *row)
     return codec->grid_of ? codec->grid_of(row) : &codec->grid;
 }
 
+/* What a bound needs of the model type. */
+typedef struct rounding {
+    double largest, half_ulp, half_step;
+} rounding;
+
 /* docs/spec/numerics.md section 2.1. The scale is somewhere in d; every other quantity is one rounding away from
  * exact. */
-static double element_bound(kvg_dtype T, const ref_grid *grid, ref_range d, double x)
+static double element_bound(const rounding *T, const ref_grid *grid, ref_range d, double x)
 {
     const double a = fabs(x), reach = x < 0 ? -grid->low : grid->high;
-    const double rounding = ref_max(grid->relative * a, grid->absolute * d.high);
+    const double rounded = ref_max(grid->relative * a, grid->absolute * d.high);
     const double clipping = a - reach * d.low;
-    const double error = ref_max(rounding, clipping) + a * 0x1p-21 + d.high * 0x1p-149;
+    const double error = ref_max(rounded, clipping) + a * 0x1p-21 + d.high * 0x1p-149;
     const double value = a + error;
-    if (value > ref_largest(T)) return INFINITY;
-    return error + (ref_half_ulp(T) + 0x1p-22) * value + 2 * ref_half_step(T) + 0x1p-149;
+    if (value > T->largest) return INFINITY;
+    return error + (T->half_ulp + 0x1p-22) * value + 2 * T->half_step + 0x1p-149;
 }
 
 void kvg_reference_row_bound(const kvg_problem *problem, kvg_side side, float tensor_scale, const float *x,
@@ -41,16 +46,17 @@ void kvg_reference_row_bound(const kvg_problem *problem, kvg_side side, float te
     /* 1/g, 6g and their kin must stay normal, or nothing is promised. */
     const bool usual = row.tensor_scale >= 0x1p-100f && row.tensor_scale <= 0x1p100f;
     const bool scaled = format->block || format->row_param_bytes || format->tensor_scale;
+    const ref_grid *grid = grid_of(codec, &row);
+    const rounding T = {ref_largest(row.dtype), ref_half_ulp(row.dtype), ref_half_step(row.dtype)};
     for (uint32_t start = 0; start < row.head_dim; start += block) {
         bool has_nan;
         const double amax = ref_amax(x + start, block, &has_nan);
         const bool shared = format->block || format->row_param_bytes; /* an Inf spoils the scale of its neighbours */
         const ref_range d = scaled ? codec->scale_range(&row, amax, has_nan) : (ref_range){1, 1};
         for (uint32_t i = start; i < start + block; i++) {
-            const ref_grid *grid = grid_of(codec, &row);
             const bool held = scaled || fabsf(x[i]) <= grid->high; /* f16, bf16: what is larger can become an Inf */
             const bool promised = usual && held && isfinite(x[i]) && !(shared && isinf(amax)) && isfinite(d.high);
-            bound[i] = promised ? element_bound(row.dtype, grid, d, x[i]) : INFINITY;
+            bound[i] = promised ? element_bound(&T, grid, d, x[i]) : INFINITY;
         }
     }
 }
@@ -111,15 +117,11 @@ uint32_t kvg_reference_code_dim(const kvg_problem *problem, kvg_side side, size_
     return (uint32_t)ref_nibble_element(packing, 2 * byte + nibble, row.head_dim);
 }
 
-static bool is_subnormal(kvg_dtype T, float x)
-{
-    return x != 0 && fabs((double)x) < ref_smallest_normal(T);
-}
-
 static void count_elements(const ref_codec *codec, const ref_row *row, const float *x, const double *v,
                            kvg_reference_reach *reach)
 {
     const ref_grid *grid = grid_of(codec, row);
+    const double smallest = ref_smallest_normal(row->dtype);
     for (uint32_t i = 0; i < row->head_dim; i++) {
         const uint16_t code = codec->encode(row, x[i], v[i]);
         reach->elements++;
@@ -127,7 +129,7 @@ static void count_elements(const ref_codec *codec, const ref_row *row, const flo
         reach->ties += is_tie(codec, row, code, v[i]);
         reach->saturations += isfinite(x[i]) && (v[i] > grid->high || v[i] < grid->low);
         reach->negative_zeros += kvg_bits_of_f32(x[i]) == 0x80000000u;
-        reach->subnormals += is_subnormal(row->dtype, x[i]);
+        reach->subnormals += x[i] != 0 && fabs((double)x[i]) < smallest;
         reach->specials += !isfinite(x[i]);
     }
 }

@@ -64,11 +64,6 @@ uint16_t kvg_ref_bf16_of_f32(float x) { return half_of_f32(x, 7, 127); }
 uint16_t kvg_ref_f16_of_f64(double x) { return half_of_f64(x, 10, 15); }
 uint16_t kvg_ref_bf16_of_f64(double x) { return half_of_f64(x, 7, 127); }
 
-float kvg_ref_f32_of_bf16(uint16_t code)
-{
-    return kvg_f32_of_bits((uint32_t)code << 16);
-}
-
 /* Value of a magnitude code with `m` fraction bits and `bias`, smaller than f32 in both: shift the fraction into place
  * and correct the bias by an exact power of two, which also normalises subnormals. */
 static float magnitude_value(uint32_t code, int m, int bias)
@@ -118,27 +113,6 @@ float kvg_ref_f32_of_e5m2(uint8_t code)
     if (magnitude > 0x7C) return NAN_VALUE;
     if (magnitude == 0x7C) return kvg_f32_of_bits((uint32_t)(code >> 7) << 31 | F32_INF);
     return with_sign(magnitude_value(magnitude, 2, 15), code >> 7);
-}
-
-uint8_t kvg_ref_e2m1_magnitude(double v, kvg_ref_ties ties)
-{
-    double a = v < 0 ? -v : v;
-    switch (ties) {
-    case KVG_REF_TIES_AWAY:
-        return (uint8_t)((a >= 0.25) + (a >= 0.75) + (a >= 1.25) + (a >= 1.75) + (a >= 2.5) + (a >= 3.5) + (a >= 5));
-    case KVG_REF_TIES_ZERO:
-        return (uint8_t)((a > 0.25) + (a > 0.75) + (a > 1.25) + (a > 1.75) + (a > 2.5) + (a > 3.5) + (a > 5));
-    case KVG_REF_TIES_EVEN: break;
-    }
-    /* A midpoint goes to its even neighbour: down from .25, 1.25, 2.5 and 5, up from .75, 1.75 and 3.5. */
-    return (uint8_t)((a > 0.25) + (a >= 0.75) + (a > 1.25) + (a >= 1.75) + (a > 2.5) + (a >= 3.5) + (a > 5));
-}
-
-float kvg_ref_f32_of_e2m1(uint8_t code)
-{
-    static const float values[16] = {0.0f,  0.5f,  1.0f,  1.5f,  2.0f,  3.0f,  4.0f,  6.0f,
-                                     -0.0f, -0.5f, -1.0f, -1.5f, -2.0f, -3.0f, -4.0f, -6.0f};
-    return values[code & 15];
 }
 
 float kvg_ref_f32_of_e8m0(uint8_t code)

@@ -18,10 +18,11 @@ static void store_numbers(kvg_dtype dtype, const double *from, size_t count, voi
     }
 }
 
-/* The numbers of a row and a KV head lie together. */
+/* The numbers of a row and a query head lie together. */
 static void store(const kvg_problem *p, const bool *wanted, const double *from, size_t numbers, const kvg_tensor *to)
 {
-    const size_t parts = wanted ? (size_t)p->attention.queries * p->kv_heads : 1, of_part = parts ? numbers / parts : 0;
+    const size_t parts = wanted ? (size_t)p->attention.queries * p->attention.query_heads : 1;
+    const size_t of_part = parts ? numbers / parts : 0;
     for (size_t i = 0; i < parts; i++) {
         if (wanted && !wanted[i]) continue;
         store_numbers(to->dtype, from + i * of_part, of_part,

@@ -92,6 +92,19 @@ static kvg_status spread_rows(const kvg_question *d, kvg_tensor flat[2])
     return KVG_OK;
 }
 
+/* How many rows the codec's error is measured on: the first ones, until they have seen that many numbers of K. */
+static size_t count_measured(const kvg_truth *t)
+{
+    enum { NUMBERS = 1 << 18 };
+    const kvg_problem *p = &t->question->c->problem;
+    const size_t group = p->attention.query_heads / p->kv_heads;
+    uint64_t seen = 0;
+    size_t rows = 0;
+    for (; rows < t->rows && seen < NUMBERS; rows += group)
+        seen += (uint64_t)t->question->queries[rows / p->attention.query_heads].keys * p->head_dim;
+    return rows;
+}
+
 static kvg_status measure_codec(kvg_truth *t)
 {
     const kvg_question *d = t->question;
@@ -99,12 +112,17 @@ static kvg_status measure_codec(kvg_truth *t)
     kvg_attention_answer before = {0};
     kvg_attention_error out, lse;
     if (d->c->fill == KVG_FILL_CODES || !kvg_op_stores(d->op->op)) return KVG_OK;
-    kvg_status s = open_answer(t->outputs, t->rows, &before);
+    const size_t rows = count_measured(t), outputs = t->rows ? rows * (t->outputs / t->rows) : 0;
+    bool *wanted = calloc(t->rows, sizeof *wanted);
+    kvg_status s = wanted ? KVG_OK : kvg_fail(KVG_ERR_MEMORY, "cannot mark %zu rows", t->rows);
+    if (!s) s = open_answer(outputs, rows, &before);
+    for (size_t row = 0; !s && row < rows; row++) wanted[row] = true;
+    before.wanted = wanted;
     if (!s) s = spread_rows(d, flat);
     if (!s) s = kvg_attention_unquantised(&d->c->problem, d->in.tensors, flat, &before);
     if (!s) {
-        kvg_attention_measure(t->exact.out, before.out, before.out_bound, t->outputs, &out);
-        kvg_attention_measure(t->exact.lse, before.lse, before.lse_bound, t->rows, &lse);
+        kvg_attention_measure(t->exact.out, before.out, before.out_bound, outputs, &out);
+        kvg_attention_measure(t->exact.lse, before.lse, before.lse_bound, rows, &lse);
         t->codec_ratio = out.worst > lse.worst ? out.worst : lse.worst;
         t->codec_l2 = out.relative_l2;
         if (t->codec_ratio > 1)
@@ -112,6 +130,7 @@ static kvg_status measure_codec(kvg_truth *t)
     }
     free(flat[KVG_K].data);
     free(flat[KVG_V].data);
+    free(wanted);
     close_answer(&before);
     return s;
 }

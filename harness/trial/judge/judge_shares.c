@@ -24,11 +24,11 @@ judge_share judge_share_bytes(const kvg_truth *t, const kvg_tensor_set *answer, 
     return share;
 }
 
-/* Of op decode: a row is that of a query and KV head. */
+/* Of op decode: a row is that of a query and a query head. */
 static size_t rows_of(const kvg_truth *t)
 {
     const kvg_problem *p = &t->question->c->problem;
-    return (size_t)p->attention.queries * p->kv_heads;
+    return (size_t)p->attention.queries * p->attention.query_heads;
 }
 
 void judge_mark_bytes(const kvg_truth *t, const kvg_tensor_set *answer, bool *rows)

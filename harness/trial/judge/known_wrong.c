@@ -71,13 +71,13 @@ static const kvg_witness *find_unseen(const kvg_question *q, const kvg_known_wro
 
 /* --- op decode: rows after rows --- */
 
-/* A part is the rows of one sequence and KV head. The longest sequence comes first, because it shows the most; then the
- * others from the shortest on, because they cost the least. */
+/* A part is the rows of one sequence and query head. A KV head of the longest sequence comes first, because it shows
+ * the most; then the others from the shortest on, because they cost the least. */
 typedef struct parts {
-    size_t count;
-    size_t *place; /* [sequences][Hkv]: which part comes when */
-    bool *wanted;  /* [queries][Hkv]: the rows of some of them */
-    enum { UNKNOWN, SAME, CHANGED } *of; /* [sequences][Hkv]: what a defect leaves of them */
+    size_t count, group;
+    size_t *place; /* [sequences][Hq]: which part comes when */
+    bool *wanted;  /* [queries][Hq]: the rows of some of them */
+    enum { UNKNOWN, SAME, CHANGED } *of; /* [sequences][Hkv]: what a defect leaves of their rows */
 } parts;
 
 typedef struct pass {
@@ -95,11 +95,12 @@ static kvg_status open_parts(const kvg_question *q, parts *out)
 {
     const kvg_problem *p = &q->c->problem;
     const int32_t *lengths = kvg_set_tensor(&q->in, KVG_ROLE_LENGTHS, KVG_K)->data;
-    const size_t heads = p->kv_heads;
+    const size_t heads = p->attention.query_heads;
     out->count = p->paging.sequences * heads;
+    out->group = heads / p->kv_heads;
     out->place = malloc(out->count * sizeof *out->place);
     out->wanted = malloc(p->attention.queries * heads * sizeof *out->wanted);
-    out->of = calloc(out->count, sizeof *out->of);
+    out->of = calloc(p->paging.sequences * p->kv_heads, sizeof *out->of);
     size_t *order = malloc(p->paging.sequences * sizeof *order); /* sequences, the shortest first */
     for (size_t i = 0; order && i < p->paging.sequences; i++) {
         size_t at = i;
@@ -108,7 +109,7 @@ static kvg_status open_parts(const kvg_question *q, parts *out)
     }
     const bool got = order && out->place && out->wanted && out->of;
     for (size_t i = 0; got && i < out->count; i++)
-        out->place[order[i / heads] * heads + i % heads] = (i + 1) % out->count;
+        out->place[order[i / heads] * heads + i % heads] = (i + out->group) % out->count;
     free(order);
     return got ? KVG_OK : kvg_fail(KVG_ERR_MEMORY, "cannot order %zu parts", out->count);
 }
@@ -116,7 +117,7 @@ static kvg_status open_parts(const kvg_question *q, parts *out)
 /* The rows that are wanted, from one answer to another. */
 static void copy_rows(const kvg_question *q, const bool *wanted, const kvg_tensor_set *from, kvg_tensor_set *to)
 {
-    const size_t rows = (size_t)q->c->problem.attention.queries * q->c->problem.kv_heads;
+    const size_t rows = (size_t)q->c->problem.attention.queries * q->c->problem.attention.query_heads;
     for (size_t t = 0; t < to->count; t++) {
         const size_t bytes = rows ? to->tensors[t].bytes / rows : 0;
         for (size_t i = 0; i < rows; i++) {
@@ -133,28 +134,32 @@ static void copy_answer(const kvg_tensor_set *from, kvg_tensor_set *to)
     }
 }
 
-/* Whether a defect may change a part: the plain kernel meets it there, or what is read there is other than it was. */
-static bool may_change(const pass *a, const kvg_defect *defect, const kvg_wrong_inputs *inputs, uint32_t part)
+/* Whether a defect may change the rows of a sequence and KV head, which have number `of`: the plain kernel meets it
+ * there, or what is read there is other than it was. */
+static bool may_change(const pass *a, const kvg_defect *defect, const kvg_wrong_inputs *inputs, uint32_t of)
 {
     const kvg_question *q = a->truth->question;
     const kvg_problem *p = &q->c->problem;
-    if (defect->flash) return a->kept.met[part] >> defect->flash & 1;
+    if (defect->flash) return a->kept.met[of] >> defect->flash & 1;
     if (inputs->same || memcmp(&inputs->problem, p, sizeof *p) != 0) return true;
-    return !kvg_cache_reads_alike(p, q->in.tensors, inputs->in, part / p->kv_heads, part % p->kv_heads);
+    return !kvg_cache_reads_alike(p, q->in.tensors, inputs->in, of / p->kv_heads, of % p->kv_heads);
 }
 
 /* Parts `from` to `to` - 1; with a defect those of them that it may change. False: there are none. */
 static bool want_parts(pass *a, size_t from, size_t to, const kvg_defect *defect, const kvg_wrong_inputs *inputs)
 {
     const kvg_question *q = a->truth->question;
-    const uint32_t heads = q->c->problem.kv_heads;
+    const kvg_problem *p = &q->c->problem;
+    const uint32_t heads = p->attention.query_heads, group = heads / p->kv_heads;
     bool any = false;
-    for (size_t i = 0; i < (size_t)q->c->problem.attention.queries * heads; i++) {
-        const uint32_t part = q->queries[i / heads].sequence * heads + (uint32_t)(i % heads);
+    for (size_t i = 0; i < (size_t)p->attention.queries * heads; i++) {
+        const uint32_t head = (uint32_t)(i % heads), sequence = q->queries[i / heads].sequence;
+        const size_t part = (size_t)sequence * heads + head;
+        const uint32_t of = sequence * p->kv_heads + head / group;
         a->parts.wanted[i] = a->parts.place[part] >= from && a->parts.place[part] < to;
         if (!defect || !a->parts.wanted[i]) continue;
-        if (a->parts.of[part] == UNKNOWN) a->parts.of[part] = may_change(a, defect, inputs, part) ? CHANGED : SAME;
-        a->parts.wanted[i] = a->parts.of[part] == CHANGED;
+        if (a->parts.of[of] == UNKNOWN) a->parts.of[of] = may_change(a, defect, inputs, of) ? CHANGED : SAME;
+        a->parts.wanted[i] = a->parts.of[of] == CHANGED;
         any = any || a->parts.wanted[i];
     }
     return any;
@@ -172,6 +177,13 @@ static kvg_status add_rows(pass *a, const kvg_wrong *w, bool all, kvg_wrong_inpu
     }
     if (!s && all) s = kvg_wrong_change(w, 1, &q->c->problem, q->in.tensors, inputs, a->wrong.tensors);
     return s;
+}
+
+/* How many parts are looked at after `done` of them: one, its KV head's, twice as many. */
+static size_t next_step(const parts *p, size_t done)
+{
+    const size_t next = done == 0 ? 1 : done < p->group ? p->group : 2 * done;
+    return next < p->count ? next : p->count;
 }
 
 /* How far a defect has been followed. */
@@ -192,10 +204,11 @@ static kvg_status go_on(pass *a, const kvg_defect *defect, measure *m)
     kvg_status s = kvg_wrong_apply(&w, 1, &q->c->problem, q->in.tensors, &inputs);
     if (s) return s;
     copy_answer(kvg_separation_right(&a->scene, defect), &a->wrong);
-    for (size_t i = 0; i < a->parts.count; i++) a->parts.of[i] = UNKNOWN;
+    for (size_t i = 0; i < (size_t)q->c->problem.paging.sequences * q->c->problem.kv_heads; i++)
+        a->parts.of[i] = UNKNOWN;
     if (m->explains) copy_answer(a->answer, &a->guess);
     while (m->done < a->parts.count && !enough) {
-        const size_t twice = m->done ? 2 * m->done : 1, to = at_once || twice > a->parts.count ? a->parts.count : twice;
+        const size_t to = at_once ? a->parts.count : next_step(&a->parts, m->done);
         if (want_parts(a, m->done, to, defect, &inputs)) s = add_rows(a, &w, at_once, &inputs);
         if (!s) s = kvg_separation_measure(&a->scene, defect, &a->wrong, a->parts.wanted, &m->distance);
         if (s) break;
@@ -267,7 +280,7 @@ static void consider_places(const pass *a, size_t index, const kvg_defect *defec
 static kvg_status try_places(pass *a, kvg_known_wrong *out)
 {
     const kvg_question *q = a->truth->question;
-    const size_t rows = (size_t)q->c->problem.attention.queries * q->c->problem.kv_heads;
+    const size_t rows = (size_t)q->c->problem.attention.queries * q->c->problem.attention.query_heads;
     size_t count;
     const kvg_defect *defects = kvg_defect_table(&count);
     kvg_status s = KVG_OK;

@@ -13,11 +13,11 @@ static bool is_by_bits(const kvg_separation_scene *s)
     return s->truth->question->c->problem.profile != KVG_PROFILE_NONE;
 }
 
-/* Rows are those of a query and KV head. */
+/* Rows are those of a query and a query head. */
 static size_t count_rows(const kvg_separation_scene *s)
 {
     const kvg_problem *p = &s->truth->question->c->problem;
-    return (size_t)p->attention.queries * p->kv_heads;
+    return (size_t)p->attention.queries * p->attention.query_heads;
 }
 
 static kvg_status open_fine(kvg_separation_scene *s)

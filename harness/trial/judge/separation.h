@@ -34,7 +34,7 @@ void kvg_separation_close(kvg_separation_scene *scene);
 /* What the rows of a defect's answer are that it does not change: the reference's, or the plain kernel's. */
 const kvg_tensor_set *kvg_separation_right(const kvg_separation_scene *scene, const kvg_defect *defect);
 
-/* Adds the rows of `wanted`, [queries][Hkv], to the distance of a defect's answer: the largest |wrong - exact| / bound
+/* Adds the rows of `wanted`, [queries][Hq], to the distance of a defect's answer: the largest |wrong - exact| / bound
  * over out and lse, or how many bits it changes; below 0, where *distance begins: it changes nothing. NULL: all rows.
  */
 kvg_status kvg_separation_measure(kvg_separation_scene *scene, const kvg_defect *defect, const kvg_tensor_set *wrong,

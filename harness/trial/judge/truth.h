@@ -16,8 +16,9 @@ typedef struct kvg_truth {
     size_t outputs, rows;       /* numbers of out and of lse */
     kvg_attention_answer exact; /* with the bounds of the case's class */
     kvg_attention_answer probe; /* what follows from a probe, with its bounds; NULL for other fills */
-    double codec_ratio, codec_l2; /* the exact answer against the one over K and V before they were quantised: largest
-                                   * error / bound, relative L2; NAN where there are no such rows (fill codes) */
+    double codec_ratio, codec_l2; /* the exact answer against the one over K and V before they were quantised, of the
+                                   * first rows: largest error / bound, relative L2; NAN where there are none (fill
+                                   * codes) */
 } kvg_truth;
 
 /* Computes the truth of a question, which must stay where it is. KVG_ERR_INTERNAL if the codec's own error exceeds its

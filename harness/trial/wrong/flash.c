@@ -353,8 +353,7 @@ static uint32_t query_head(const work *w, uint32_t kv_head, uint32_t index)
 /* The answer for a query head is wanted, whatever KV head the kernel reads for it. */
 static bool is_wanted(const work *w, uint32_t row, uint32_t head)
 {
-    const uint32_t kv_head = head / (w->p->attention.query_heads / w->p->kv_heads);
-    return !w->how->wanted || w->how->wanted[(size_t)row * w->p->kv_heads + kv_head];
+    return !w->how->wanted || w->how->wanted[(size_t)row * w->p->attention.query_heads + head];
 }
 
 static bool any_wanted(const work *w, uint32_t kv_head, uint32_t first, uint32_t count)

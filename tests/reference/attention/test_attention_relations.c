@@ -375,3 +375,61 @@ void test_same_threads(void **state)
     (void)state;
     for_tiers(threads);
 }
+
+/* Rows of q and query heads that are wanted have the bits that they have among all; the others keep theirs. */
+static bool some_rows(kvg_profile profile, const world_plan *plan)
+{
+    enum { BEFORE = 0xA5 };
+    world w;
+    open_under(profile, plan, &w);
+    bool *wanted = malloc(w.rows * sizeof *wanted);
+    kvg_tensor all[2], some[2];
+    for (int i = 0; i < 2; i++) {
+        all[i] = some[i] = kvg_problem_tensor(&w.p, kvg_op_get(KVG_OP_DECODE)->outputs[i], KVG_K);
+        all[i].data = malloc(all[i].bytes);
+        some[i].data = malloc(some[i].bytes);
+        memset(some[i].data, BEFORE, some[i].bytes);
+    }
+    for (size_t i = 0; i < w.rows; i++) wanted[i] = i * i % 7 == 2;
+    const kvg_status s = kvg_attention_some(&w.p, NULL, w.in, all);
+    assert_int_equal(kvg_attention_some(&w.p, wanted, w.in, some), s);
+    for (int i = 0; i < 2; i++) {
+        const size_t bytes = all[i].bytes / w.rows;
+        for (size_t row = 0; row < w.rows && !s; row++) {
+            uint8_t *right = (uint8_t *)all[i].data + row * bytes;
+            if (!wanted[row]) memset(right, BEFORE, bytes);
+            assert_memory_equal((uint8_t *)some[i].data + row * bytes, right, bytes);
+        }
+        free(all[i].data);
+        free(some[i].data);
+    }
+    free(wanted);
+    world_close(&w);
+    return s == KVG_OK;
+}
+
+/* Profiles are of kernels that have other layouts, formats and types. */
+void test_some_rows(void **state)
+{
+    (void)state;
+    static const world_plan plans[] = {
+        {.layout = KVG_LAYOUT_HND, STORE(NVFP4, NVFP4), .group = 12, .seed = 60, .sinks = 1,
+         .lengths = {300, 90, 33}, .queries = {2, 3, 1}},
+        {.layout = KVG_LAYOUT_NHD, STORE(F16, F16), .group = 4, .head_dim = 128, .q_size = 8,
+         .lengths = {6000, 90, 33}, .queries = {1, 1, 1}},
+        {.layout = KVG_LAYOUT_NHD, STORE(BF16, BF16), .dtype = KVG_DTYPE_BF16, .group = 1, .head_dim = 128,
+         .lengths = {300, 90, 33}, .queries = {1, 1, 1}},
+        {.layout = KVG_LAYOUT_NHD, STORE(E4M3, E4M3), .dtype = KVG_DTYPE_BF16, .group = 8, .head_dim = 128,
+         .lengths = {300, 90, 33}, .queries = {1, 1, 1}},
+        {.layout = KVG_LAYOUT_MLA, STORE(BF16, BF16), .dtype = KVG_DTYPE_BF16, .shared_kv = true, .kv_heads = 1,
+         .group = 16, .head_dim = 576, .block_tokens = 64, .lengths = {300, 90, 33}, .queries = {1, 1, 1}},
+    };
+    size_t count;
+    const kvg_profile_info *profiles = kvg_profile_table(&count);
+    assert_true(some_rows(KVG_PROFILE_NONE, &plans[0]));
+    for (size_t i = 0; i < count; i++) {
+        bool any = false;
+        for (size_t k = 0; k < sizeof plans / sizeof plans[0]; k++) any |= some_rows(profiles[i].profile, &plans[k]);
+        if (!any) fail_msg("no plan is for %s: %s", profiles[i].name, kvg_error_text());
+    }
+}

@@ -70,6 +70,7 @@ int main(void)
         cmocka_unit_test(test_same_empty_leaves),
         cmocka_unit_test(test_same_aliased),
         cmocka_unit_test(test_same_threads),
+        cmocka_unit_test(test_some_rows),
         cmocka_unit_test(test_profile_bound),
         cmocka_unit_test(test_profile_bound_of_others),
         cmocka_unit_test(test_profile_out_of_range),

@@ -48,6 +48,7 @@ void test_same_old_ring(void **state);
 void test_same_empty_leaves(void **state);
 void test_same_aliased(void **state);
 void test_same_threads(void **state);
+void test_some_rows(void **state);
 
 /* test_profile_bound.c: attention.v1 of the profile's class. */
 void test_profile_bound(void **state);
