@@ -16,7 +16,7 @@ VALGRIND = ["valgrind", "--quiet", "--error-exitcode=99", "--leak-check=full", "
             "--child-silent-after-fork=no", "--num-callers=30",
             "--suppressions=" + os.path.join(os.path.dirname(os.path.abspath(__file__)), "memcheck.supp")]
 SKIPPED = 77
-LIMIT = 900  # seconds; unit.where takes about 600
+LIMIT = 900  # seconds; unit.replay_config takes about 350
 
 
 def load_tests(build, label, label_exclude):
