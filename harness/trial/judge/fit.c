@@ -243,11 +243,10 @@ static bool are_constant(const fit_rows *r)
     return r->wrong_count > 1;
 }
 
-/* `of`: wrong rows of the output, of which `r` may have fewer. */
-static void find_place(const fit_rows *r, size_t of, char *out, size_t size)
+static void find_place(const fit_rows *r, char *out, size_t size)
 {
     enum { SEEDS = 8, MOST_MOVED = 2 }; /* more are those of all wrong rows, or hold by chance */
-    const size_t seeds = r->wrong_count < SEEDS ? r->wrong_count : SEEDS;
+    const size_t of = r->wrong_count + r->apart, seeds = r->wrong_count < SEEDS ? r->wrong_count : SEEDS;
     hypothesis best = {0};
     char places[200] = "";
     if (are_constant(r)) return;
@@ -299,7 +298,7 @@ static kvg_status find_cause(const fit_rows *r, size_t index, char *out, size_t 
 {
     kvg_status s = KVG_OK;
     if (r->wrong_bytes < FEWEST_BYTES) return s;
-    find_place(r, r->wrong_count, out, size);
+    find_place(r, out, size);
     if (r->attends) return s;
     if (!out[0]) judge_fit_elements(r, out, size);
     if (!out[0]) s = judge_fit_scales(r->q, out, size);
@@ -320,8 +319,7 @@ kvg_status judge_fit_rows(const kvg_evidence *q, const kvg_places *places, size_
     if (!s) s = find_cause(&answered, index, out, size);
     if (!s && !out[0] && !d->queries && kvg_question_reads_pools(d)) {
         s = judge_fit_rows_open(q, places, index, true, &read);
-        const size_t wrong = read.wrong_count > answered.wrong_count ? read.wrong_count : answered.wrong_count;
-        if (!s && read.wrong_bytes >= FEWEST_BYTES) find_place(&read, wrong, out, size);
+        if (!s && read.wrong_bytes >= FEWEST_BYTES) find_place(&read, out, size);
         if (!s && !out[0]) find_any_place(&read, out, size);
     }
     const bool pools = d->queries || places->token; /* numbers have no place, and pools rows that nobody wrote */

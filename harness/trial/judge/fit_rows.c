@@ -167,23 +167,39 @@ static kvg_status collect_layer(fit_rows *r, uint32_t layer)
     return s;
 }
 
-/* The answer of each token that has a slot. */
-static void collect_answers(fit_rows *r, size_t output)
+/* The place in its slot of an output's answer i; false: its token has no slot. */
+static bool place_answer(const fit_rows *r, size_t output, uint32_t i, uint32_t at[FIT_POOL_AXES])
 {
     const kvg_problem *p = &r->q->data->c->problem;
-    const kvg_tensor *have = &r->q->answer[output];
     const uint32_t B = p->paging.block_tokens, H = p->kv_heads, T = p->tokens;
-    const size_t bytes = have->bytes / r->axes[FIT_TOKEN].of / H;
-    for (uint32_t i = 0; i < r->axes[FIT_TOKEN].of * H && have->data && bytes; i++) {
-        const bool flat = kvg_op_reads_sequences(p->op); /* [sequence, head, token], else [token, head] */
-        const uint32_t token = flat ? i / T / H * T + i % T : i / H, head = flat ? i / T % H : i % H;
-        const int64_t slot = r->slots[token];
-        if (slot < 0) continue;
-        const uint32_t at[] = {part_of(r, output), p->paging.layer, (uint32_t)(slot / B), (uint32_t)(slot % B), token,
-                               head};
+    const bool flat = kvg_op_reads_sequences(p->op); /* [sequence, head, token], else [token, head] */
+    const uint32_t token = flat ? i / T / H * T + i % T : i / H, head = flat ? i / T % H : i % H;
+    const int64_t slot = r->slots[token];
+    if (slot < 0) return false;
+    const uint32_t place[] = {part_of(r, output), p->paging.layer, (uint32_t)(slot / B), (uint32_t)(slot % B), token,
+                              head};
+    memcpy(at, place, sizeof place);
+    return true;
+}
+
+/* The answer of each token that has a slot; of those that share one, the last. */
+static void collect_answers(fit_rows *r, size_t output, size_t asked)
+{
+    const kvg_tensor *have = &r->q->answer[output], *want = &r->q->expected[output];
+    const uint32_t count = r->axes[FIT_TOKEN].of * r->axes[FIT_HEAD].of;
+    const size_t bytes = have->bytes / count;
+    uint32_t at[FIT_POOL_AXES];
+    for (uint32_t i = 0; i < count && have->data && bytes; i++) {
+        if (!place_answer(r, output, i, at)) continue;
         const size_t row = judge_fit_row_at(r, at);
         memcpy(r->got + row * r->width, (const uint8_t *)have->data + i * bytes, bytes);
         note_row(r, row, at, output, bytes);
+    }
+    for (uint32_t i = 0; i < count && have->data && bytes && output == asked; i++) {
+        const uint8_t *answer = (const uint8_t *)have->data + i * bytes;
+        if (memcmp(answer, (const uint8_t *)want->data + i * bytes, bytes) == 0) continue;
+        const bool placed = place_answer(r, output, i, at);
+        r->apart += !placed || memcmp(judge_fit_got_row(r, judge_fit_row_at(r, at)), answer, bytes) != 0;
     }
 }
 
@@ -258,7 +274,7 @@ kvg_status judge_fit_rows_open(const kvg_evidence *q, const kvg_places *places, 
     kvg_status s = KVG_OK;
     for (uint32_t layer = 0; slots && layer < r->axes[FIT_LAYER].of && !s; layer++) s = collect_layer(r, layer);
     for (size_t i = 0; i < places->outputs && !s; i++) {
-        if (slots) collect_answers(r, i);
+        if (slots) collect_answers(r, i, index);
         else if (!r->attends || i == 0) collect_output(r, i);
     }
     if (!s) find_wrong(r, index);

@@ -32,6 +32,7 @@ typedef struct fit_rows {
     fit_hash *index;             /* of the right rows, in the order of judge_fit_by_hash */
     size_t indexed;
     size_t *wrong, wrong_count, wrong_bytes; /* rows of the output in question */
+    size_t apart; /* slots: wrong answers that no row has, as their token has no slot, or shares it with another */
 } fit_rows;
 
 /* The rows of the outputs; with `slots`, of an op that reads pools: what it is to read in each slot of each layer,
