@@ -196,31 +196,50 @@ static void name_factor(const kvg_evidence *q, kvg_dtype dtype, double factor, c
     }
 }
 
-/* The pieces of an output that are wrong, or written where `wrong` is NULL. A piece of op decode is a number, of other
- * ops that read pools a row. */
+/* Pieces of an output: of op decode the numbers that are written, of other ops that read pools the wrong rows. */
 typedef struct pieces {
     uint64_t count;
     bool same, zero; /* all are one and the same; the first is 0 */
+    size_t bytes;    /* of each */
+    const uint8_t *first;
 } pieces;
 
 /* `of`: the answers or what is expected. */
-static pieces compare_pieces(const kvg_evidence *q, const kvg_tensor *of, size_t index, const uint8_t *wrong)
+static pieces compare_pieces(const kvg_evidence *q, const kvg_tensor *of, size_t index)
 {
     const kvg_tensor *t = &of[index];
-    const uint8_t *first = NULL;
+    const uint8_t *want = q->expected[index].data, *have = q->answer[index].data;
     pieces p = {.same = true};
-    if (!t->data || t->bytes == 0) return p;
-    const size_t units = q->data->queries ? 1 : t->shape[t->rank - 1], bytes = units * kvg_dtype_bytes(t->dtype);
-    for (uint64_t i = 0; i < t->bytes / bytes && p.same; i++) {
-        const uint8_t *now = (const uint8_t *)t->data + i * bytes;
-        if (wrong ? !memchr(wrong + i * units, true, units) : !is_written(q, index, i, bytes)) continue;
-        if (!first) first = now;
-        p.same = is_number(t) ? kvg_differ_numbers(t->dtype, first, now, units).wrong == 0
-                              : memcmp(first, now, bytes) == 0;
+    if (!have || t->bytes == 0) return p;
+    const size_t units = q->data->queries ? 1 : t->shape[t->rank - 1];
+    p.bytes = units * kvg_dtype_bytes(t->dtype);
+    for (uint64_t i = 0; i < t->bytes / p.bytes && p.same; i++) {
+        const uint8_t *now = (const uint8_t *)t->data + i * p.bytes;
+        const bool wrong = memcmp(want + i * p.bytes, have + i * p.bytes, p.bytes) != 0;
+        if (q->data->queries ? !is_written(q, index, i, p.bytes) : !wrong) continue;
+        if (!p.first) p.first = now;
+        p.same = is_number(t) ? kvg_differ_numbers(t->dtype, p.first, now, units).wrong == 0
+                              : memcmp(p.first, now, p.bytes) == 0;
         p.count++;
     }
-    p.zero = first && first[0] == 0 && memcmp(first, first + 1, bytes - 1) == 0;
+    p.zero = p.first && p.first[0] == 0 && memcmp(p.first, p.first + 1, p.bytes - 1) == 0;
     return p;
+}
+
+/* The wrong rows are one and the same, and the right ones there are not. */
+static bool is_one_row(const kvg_evidence *q, size_t index, const pieces *rows)
+{
+    return rows->same && rows->count > 1 && !compare_pieces(q, q->expected, index).same;
+}
+
+static bool is_right_somewhere(const kvg_evidence *q, size_t index, const pieces *p)
+{
+    const kvg_tensor *want = &q->expected[index];
+    bool found = false;
+    for (uint64_t i = 0; i < want->bytes / p->bytes && !found; i++)
+        found = is_written(q, index, i, p->bytes) &&
+                memcmp((const uint8_t *)want->data + i * p->bytes, p->first, p->bytes) == 0;
+    return found;
 }
 
 static void print_pattern(bool bytes, bool lost, const common *c, char *out, size_t size)
@@ -258,8 +277,8 @@ static kvg_status find_pattern(const kvg_evidence *q, const kvg_places *places, 
                                                   kvg_places_unit(places, w->index),
                                                   before->count ? before->tensors[w->index].data : NULL);
     if (many && !c.untouched && kvg_question_reads_pools(q->data) && !q->data->queries) {
-        const pieces rows = compare_pieces(q, q->answer, w->index, wrong);
-        c.row = rows.same && rows.count > 1 && !compare_pieces(q, q->expected, w->index, wrong).same;
+        const pieces rows = compare_pieces(q, q->answer, w->index);
+        c.row = is_one_row(q, w->index, &rows);
     }
     kvg_status s = KVG_OK;
     if (!c.untouched && !c.row) s = judge_fit_rows(q, places, w->index, w->pattern, sizeof w->pattern);
@@ -286,14 +305,13 @@ static kvg_status find_pattern(const kvg_evidence *q, const kvg_places *places, 
 
 bool kvg_where_constant(const kvg_evidence *q, size_t count)
 {
-    const uint64_t fewest = q->data->queries ? 1 : 8; /* fewer rows are one by chance */
     bool constant = false, zero = !q->data->queries;
     if (!kvg_question_reads_pools(q->data)) return false;
     for (size_t index = 0; index < count; index++) {
-        const pieces p = compare_pieces(q, q->answer, index, NULL);
+        const pieces p = compare_pieces(q, q->answer, index);
         if (!p.same) return false;
-        const bool differ = q->data->queries || !compare_pieces(q, q->expected, index, NULL).same;
-        constant = constant || (p.count >= fewest && differ);
+        if (q->data->queries) constant = constant || p.count > 0;
+        else constant = constant || (is_one_row(q, index, &p) && !is_right_somewhere(q, index, &p));
         zero = zero && (p.zero || p.count == 0);
     }
     return constant && !zero;

@@ -46,10 +46,10 @@ kvg_status kvg_where_find(const kvg_evidence *evidence, const kvg_places *places
                           kvg_where *out) KVG_CHECKED;
 
 /* Of an op that reads pools: in each of the first `count` tensors every number of op decode whose
- * row sees a key or a sink is the same one, or NaN. Of another op every row that it writes is one
- * and the same, where the right ones differ and are at least 8, and it is not 0, which is what
- * scales of 0 give. Such an answer has lost what it was asked: many known-wrong answers give it by
- * chance. False for other ops. */
+ * row sees a key or a sink is the same one, or NaN. Of another op all wrong rows are one and the
+ * same, where the right ones differ; it is no right row, and not 0, which is what scales of 0 give.
+ * Such an answer has lost what it was asked: many known-wrong answers give it by chance. False for
+ * other ops. */
 bool kvg_where_constant(const kvg_evidence *evidence, size_t count);
 
 /* Whether some of the defects changes what comes out, whatever went in: only these explain such an answer. */
