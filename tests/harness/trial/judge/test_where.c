@@ -1122,7 +1122,8 @@ static void test_rows_that_are_one_have_no_place(void **state)
     shuffled = true;
     expect_said(3, flatten, read_other_layer, "each row", "each row is the same one: each is NaN");
     expect_common(33, "\"op\": \"flatten\", \"layout\": \"hnd\", \"layers\": 3, \"sequences\": 3, "
-                  "\"format\": \"e4m3\", \"kv_heads\": 1, \"head_dim\": 64, \"tokens\": 7, \"block_tokens\": 4, \"fill\": \"random\"",
+                  "\"format\": \"e4m3\", \"kv_heads\": 1, \"head_dim\": 64, "
+                  "\"tokens\": 7, \"block_tokens\": 4, \"fill\": \"random\"",
                   read_other_layer, "in common: each row is the same one: each is NaN");
     shuffled = false;
     expect_common(5, flatten, read_one_row, "in common: each row is the same one");
