@@ -149,7 +149,7 @@ static kvg_status take_real(const char *text, double *out, const char **end)
 
 static kvg_status read_real(const kvg_option *o, const char *text, kvg_argument *out)
 {
-    const char *end = text;
+    const char *end;
     (void)o;
     kvg_status s = take_real(text, &out->reals[0], &end);
     return s || *end == 0 ? s : kvg_fail(KVG_ERR_INVALID, "'%s' is not a number", text);
@@ -165,7 +165,7 @@ static kvg_status read_up_to(const kvg_option *o, const char *text, kvg_argument
 
 static kvg_status read_scales(const kvg_option *o, const char *text, kvg_argument *out)
 {
-    const char *end = text;
+    const char *end;
     (void)o;
     kvg_status s = take_real(text, &out->reals[0], &end);
     out->reals[1] = out->reals[0];

@@ -262,7 +262,7 @@ static kvg_status multiply(const reader *r, const nest *n, const nest *in, uint6
     }
     uint64_t product = 1;
     for (int i = 0; !s && i < n->axes; i++) {
-        digit d = {0};
+        digit d;
         s = digit_of(r, &r->axes[n->first_axis + i], in->field, &d);
         if (!s && __builtin_mul_overflow(product, d.size, &product)) s = refuse(r, n->at, "it exceeds 2^63 - 1 bytes");
     }
@@ -396,7 +396,7 @@ static kvg_status walk(const reader *r, const nest *n, way *w, kvg_row_map maps[
     if (s) return s;
     for (int i = n->axes; i-- > 0;) {
         const axis *a = &r->axes[n->first_axis + i];
-        digit d = {0};
+        digit d;
         s = digit_of(r, a, first->field, &d);
         if (s) return s;
         if (w->count == MAX_AXES) return refuse(r, a->at, "more than 128 axes on the way to a field");
