@@ -321,9 +321,9 @@ static bool is_wanted(const ref_profile_run *r, const ref_batch *b, uint32_t kv_
     return ref_is_wanted(r->wanted, r->p, b->first + row / r->group, kv_head * r->group + row % r->group);
 }
 
-static bool any_wanted(const ref_profile_run *r, const ref_batch *b, uint32_t kv_head)
+static bool any_wanted(const ref_profile_run *r, const ref_batch *b, uint32_t kv_head, uint32_t low, uint32_t high)
 {
-    for (uint32_t row = 0; row < b->count * r->group; row++) {
+    for (uint32_t row = low; row < high; row++) {
         if (is_wanted(r, b, kv_head, row)) return true;
     }
     return false;
@@ -335,7 +335,7 @@ static void run_rows(const ref_profile_run *r, desk *d, const ref_batch *b, uint
 {
     const uint32_t group = r->group, first = kv_head * group;
     const bool all = r->hints > 0; /* where tiles keep maxima, a row that nobody wants moves those of the others */
-    if (!any_wanted(r, b, kv_head)) return;
+    if (!any_wanted(r, b, kv_head, low, high)) return;
     for (uint32_t i = low; i < high; i++) {
         const uint32_t token = i / group, query_head = first + i % group;
         if (!all && !is_wanted(r, b, kv_head, i)) continue;

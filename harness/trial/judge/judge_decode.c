@@ -92,15 +92,16 @@ static kvg_status spread_rows(const kvg_question *d, kvg_tensor flat[2])
     return KVG_OK;
 }
 
-/* How many rows the codec's error is measured on: the first ones, until they have seen that many numbers of K. */
+/* How many rows the codec's error is measured on: the first ones, until they are several (a row's q may be 0) and have
+ * seen that many numbers of K. */
 static size_t count_measured(const kvg_truth *t)
 {
-    enum { NUMBERS = 1 << 18 };
+    enum { NUMBERS = 1 << 18, FEWEST = 8 };
     const kvg_problem *p = &t->question->c->problem;
     const size_t group = p->attention.query_heads / p->kv_heads;
     uint64_t seen = 0;
     size_t rows = 0;
-    for (; rows < t->rows && seen < NUMBERS; rows += group)
+    for (; rows < t->rows && (seen < NUMBERS || rows < FEWEST); rows += group)
         seen += (uint64_t)t->question->queries[rows / p->attention.query_heads].keys * p->head_dim;
     return rows;
 }

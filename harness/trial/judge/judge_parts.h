@@ -21,7 +21,7 @@ typedef struct judge {
     bool (*explains)(const kvg_truth *t, const kvg_tensor_set *answer, const kvg_tensor_set *wrong);
     judge_share (*share)(const kvg_truth *t, const kvg_tensor_set *answer, const kvg_tensor_set *wrong);
     void (*mark)(const kvg_truth *t, const kvg_tensor_set *answer, bool *rows); /* by distance: sets rows[i] of
-                                                   * [queries][Hkv] where something of the row is wrong */
+                                                   * [queries][Hq] where something of the row is wrong */
     void (*name)(const kvg_truth *t, const kvg_tensor *answer, kvg_result *r); /* whose answer a wrong one is */
     const char *explained; /* how the answer then is to the wrong one: "equals", "near" */
     bool by_distance;   /* a wrong answer is rejected by its distance; else it is offered to the check */

@@ -1,7 +1,7 @@
 /* The known-wrong answers to a question: the one pass over the rows of harness/trial/wrong/defects.def. Each answer is
  * a control of the check, a distance of the separation, and may be what a candidate answered. Of op decode it is made
- * for more and more sequences and KV heads, and only until the check rejects it, some other answer is nearer, and it
- * is not what the candidate answered. Of another op of many tokens, if there is no answer to explain, it is made for
+ * for more and more sequences and heads, and only until the check rejects it, some other answer is nearer, and it is
+ * not what the candidate answered. Of another op of many tokens, if there is no answer to explain, it is made for
  * few tokens first, and for all only if the check does not reject it there. */
 #ifndef KVG_HARNESS_TRIAL_JUDGE_KNOWN_WRONG_H
 #define KVG_HARNESS_TRIAL_JUDGE_KNOWN_WRONG_H

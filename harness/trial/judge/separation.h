@@ -23,7 +23,7 @@ typedef struct kvg_separation_scene {
     const kvg_truth *truth;
     kvg_attention_answer fine; /* the exact answer once more, with the bounds of a kernel in f32 throughout, where
                                 * `known` says so; none where the case is judged by bits */
-    bool *known, *asked;       /* [queries][Hkv] */
+    bool *known, *asked;       /* [queries][Hq] */
     kvg_tensor_set plain;      /* such a kernel's right answer: where the defects of flash.h start */
 } kvg_separation_scene;
 

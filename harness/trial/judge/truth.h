@@ -21,7 +21,7 @@ typedef struct kvg_truth {
                                    * codes) */
 } kvg_truth;
 
-/* Computes the truth of a question, which must stay where it is. KVG_ERR_INTERNAL if the codec's own error exceeds its
+/* Computes the truth of a question, which must stay where it is. KVG_ERR_INVALID if the codec's own error exceeds its
  * bound: then the question cannot judge anybody. On failure, and at the end, kvg_truth_free. */
 kvg_status kvg_know(const kvg_question *question, kvg_truth *out) KVG_CHECKED;
 

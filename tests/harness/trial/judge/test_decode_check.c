@@ -556,9 +556,31 @@ static void test_a_weight_that_vanishes_is_within_the_bound(void **state)
     kvg_config_close(&config);
 }
 
+/* The first KV head sees more than 2^18 numbers of K, so that 8 of the 16 query heads are measured. */
+static void test_codec_of_a_large_case_is_measured_on_its_first_rows(void **state)
+{
+    static const char text[] = "{\"kvgold\": 1, \"name\": \"large\", \"seed\": \"0x7\", \"cases\": [{"
+                               "\"op\": \"decode\", \"sequences\": 1, \"layout\": \"hnd\", \"format\": \"int8\", "
+                               "\"kv_heads\": 2, \"group\": 8, \"head_dim\": 128, \"tokens\": 2100, "
+                               "\"fill\": \"random\"}]}";
+    kvg_config config;
+    kvg_question question;
+    kvg_truth truth;
+    (void)state;
+    assert_int_equal(kvg_config_parse("large", text, sizeof text - 1, ".", NULL, &config), KVG_OK);
+    assert_int_equal(kvg_question_make(&config.cases[0], &question), KVG_OK);
+    if (kvg_know(&question, &truth)) fail_msg("%s", kvg_error_text());
+    assert_int_equal(truth.rows, 16);
+    assert_true(truth.codec_ratio > 0 && truth.codec_ratio <= 1 && truth.codec_l2 > 0);
+    kvg_truth_free(&truth);
+    kvg_question_free(&question);
+    kvg_config_close(&config);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_codec_of_a_large_case_is_measured_on_its_first_rows),
         cmocka_unit_test(test_right_answers_pass_on_every_layout_and_format),
         cmocka_unit_test(test_probes_agree_with_the_reference_on_every_layout),
         cmocka_unit_test(test_one_number_outside_its_bound_fails_with_its_place),
