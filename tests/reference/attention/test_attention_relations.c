@@ -408,6 +408,33 @@ static bool some_rows(kvg_profile profile, const world_plan *plan)
     return s == KVG_OK;
 }
 
+/* The same of the spec tier's numbers and bounds. */
+static void some_bounds(const world_plan *plan)
+{
+    world w;
+    kvg_arithmetic class;
+    world_open(plan, &w);
+    kvg_arithmetic_init(&w.p, &class);
+    kvg_attention_answer all = answer_open(&w), some = answer_open(&w);
+    bool *wanted = malloc(w.rows * sizeof *wanted);
+    for (size_t i = 0; i < w.rows; i++) wanted[i] = i * i % 7 == 2;
+    world_spec(&w, &class, &all);
+    some.wanted = wanted;
+    world_spec(&w, &class, &some);
+    const size_t D = world_v_dim(&w);
+    for (size_t i = 0; i < w.rows; i++) {
+        if (!wanted[i]) continue;
+        assert_memory_equal(some.out + i * D, all.out + i * D, D * sizeof *all.out);
+        assert_memory_equal(some.out_bound + i * D, all.out_bound + i * D, D * sizeof *all.out);
+        assert_memory_equal(&some.lse[i], &all.lse[i], sizeof *all.lse);
+        assert_memory_equal(&some.lse_bound[i], &all.lse_bound[i], sizeof *all.lse);
+    }
+    free(wanted);
+    answer_close(&all);
+    answer_close(&some);
+    world_close(&w);
+}
+
 /* Profiles are of kernels that have other layouts, formats and types. */
 void test_some_rows(void **state)
 {
@@ -427,6 +454,7 @@ void test_some_rows(void **state)
     size_t count;
     const kvg_profile_info *profiles = kvg_profile_table(&count);
     assert_true(some_rows(KVG_PROFILE_NONE, &plans[0]));
+    some_bounds(&plans[0]);
     for (size_t i = 0; i < count; i++) {
         bool any = false;
         for (size_t k = 0; k < sizeof plans / sizeof plans[0]; k++) any |= some_rows(profiles[i].profile, &plans[k]);
