@@ -1,6 +1,5 @@
 /* The golden reference: every storage format, bit for bit as docs/spec/formats.md defines it. It is
- * plain C and is never tuned for speed.
- *
+ * plain C, and none of its arithmetic is changed for speed.
  *
  * Use it as a backend like any other (kvg_reference_backend), or ask it about dialects and
  * bounds. */

@@ -192,10 +192,6 @@ void kvg_reference_load(kvg_dtype dtype, const void *from, size_t count, float *
         return;
     }
     const uint8_t *bytes = from;
-    if (dtype == KVG_DTYPE_BF16) { /* as most questions have it: no call for each number */
-        for (size_t i = 0; i < count; i++) to[i] = kvg_ref_f32_of_bf16(ref_read_u16(bytes + 2 * i));
-        return;
-    }
     for (size_t i = 0; i < count; i++) to[i] = type->to_f32(ref_read_u16(bytes + 2 * i));
 }
 

@@ -249,7 +249,7 @@ static void find_place(const fit_rows *r, char *out, size_t size)
     const size_t of = r->wrong_count + r->apart, seeds = r->wrong_count < SEEDS ? r->wrong_count : SEEDS;
     hypothesis best = {0};
     char places[200] = "";
-    if (are_constant(r)) return;
+    if (r->wrong_bytes < FEWEST_BYTES || are_constant(r)) return;
     for (size_t i = 0; i < seeds; i++) try_row(r, r->wrong[i * r->wrong_count / seeds], &best);
     count_explained(r, 1, &best);
     if (2 * best.explained < of || best.explained < 9 * best.contradicted) return;
@@ -319,7 +319,7 @@ kvg_status judge_fit_rows(const kvg_evidence *q, const kvg_places *places, size_
     if (!s) s = find_cause(&answered, index, out, size);
     if (!s && !out[0] && !d->queries && kvg_question_reads_pools(d)) {
         s = judge_fit_rows_open(q, places, index, true, &read);
-        if (!s && read.wrong_bytes >= FEWEST_BYTES) find_place(&read, out, size);
+        if (!s) find_place(&read, out, size);
         if (!s && !out[0]) find_any_place(&read, out, size);
     }
     const bool pools = d->queries || places->token; /* numbers have no place, and pools rows that nobody wrote */

@@ -74,8 +74,8 @@ static void close_answer(kvg_attention_answer *a)
     *a = (kvg_attention_answer){0};
 }
 
-/* The case's rows before they were quantised, as op flatten would give them. */
-static kvg_status spread_rows(const kvg_question *d, kvg_tensor flat[2])
+/* Rows of the first sequences before they were quantised, as op flatten would give them. */
+static kvg_status spread_rows(const kvg_question *d, uint32_t sequences, kvg_tensor flat[2])
 {
     const kvg_problem *p = &d->c->problem;
     for (int side = KVG_K; side < kvg_problem_sides(p); side++) {
@@ -85,6 +85,7 @@ static kvg_status spread_rows(const kvg_question *d, kvg_tensor flat[2])
         if (!flat[side].data) return kvg_fail(KVG_ERR_MEMORY, "cannot hold the rows of %u tokens", p->tokens);
         for (size_t i = 0; i < (size_t)d->rows.tokens * p->kv_heads; i++) {
             const size_t source = d->source[i / p->kv_heads], head = i % p->kv_heads;
+            if (source / p->tokens >= sequences) continue;
             const size_t row = (source / p->tokens * p->kv_heads + head) * p->tokens + source % p->tokens;
             memcpy((uint8_t *)flat[side].data + row * bytes, rows + i * bytes, bytes);
         }
@@ -119,7 +120,8 @@ static kvg_status measure_codec(kvg_truth *t)
     if (!s) s = open_answer(outputs, rows, &before);
     for (size_t row = 0; !s && row < rows; row++) wanted[row] = true;
     before.wanted = wanted;
-    if (!s) s = spread_rows(d, flat);
+    const uint32_t last = rows ? d->queries[(rows - 1) / d->c->problem.attention.query_heads].sequence : 0;
+    if (!s) s = spread_rows(d, last + 1, flat);
     if (!s) s = kvg_attention_unquantised(&d->c->problem, d->in.tensors, flat, &before);
     if (!s) {
         kvg_attention_measure(t->exact.out, before.out, before.out_bound, outputs, &out);

@@ -136,13 +136,14 @@ static void copy_answer(const kvg_tensor_set *from, kvg_tensor_set *to)
 
 /* Whether a defect may change the rows of a sequence and KV head, which have number `of`: the plain kernel meets it
  * there, or what is read there is other than it was. */
-static bool may_change(const pass *a, const kvg_defect *defect, const kvg_wrong_inputs *inputs, uint32_t of)
+static bool may_change(const pass *a, const kvg_defect *defect, const kvg_wrong_inputs *inputs, size_t of)
 {
     const kvg_question *q = a->truth->question;
     const kvg_problem *p = &q->c->problem;
     if (defect->flash) return a->kept.met[of] >> defect->flash & 1;
     if (inputs->same || memcmp(&inputs->problem, p, sizeof *p) != 0) return true;
-    return !kvg_cache_reads_alike(p, q->in.tensors, inputs->in, of / p->kv_heads, of % p->kv_heads);
+    return !kvg_cache_reads_alike(p, q->in.tensors, inputs->in, (uint32_t)(of / p->kv_heads),
+                                  (uint32_t)(of % p->kv_heads));
 }
 
 /* Parts `from` to `to` - 1; with a defect those of them that it may change. False: there are none. */
@@ -150,12 +151,12 @@ static bool want_parts(pass *a, size_t from, size_t to, const kvg_defect *defect
 {
     const kvg_question *q = a->truth->question;
     const kvg_problem *p = &q->c->problem;
-    const uint32_t heads = p->attention.query_heads, group = heads / p->kv_heads;
+    const uint32_t heads = p->attention.query_heads;
     bool any = false;
     for (size_t i = 0; i < (size_t)p->attention.queries * heads; i++) {
         const uint32_t head = (uint32_t)(i % heads), sequence = q->queries[i / heads].sequence;
         const size_t part = (size_t)sequence * heads + head;
-        const uint32_t of = sequence * p->kv_heads + head / group;
+        const size_t of = part / a->parts.group; /* the KV head's number */
         a->parts.wanted[i] = a->parts.place[part] >= from && a->parts.place[part] < to;
         if (!defect || !a->parts.wanted[i]) continue;
         if (a->parts.of[of] == UNKNOWN) a->parts.of[of] = may_change(a, defect, inputs, of) ? CHANGED : SAME;

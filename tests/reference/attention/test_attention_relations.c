@@ -376,13 +376,21 @@ void test_same_threads(void **state)
     for_tiers(threads);
 }
 
+/* Which rows of q and query heads are wanted, to be freed. */
+static bool *want_some(size_t rows)
+{
+    bool *wanted = malloc(rows * sizeof *wanted);
+    for (size_t i = 0; i < rows; i++) wanted[i] = i * i % 7 == 2;
+    return wanted;
+}
+
 /* Rows of q and query heads that are wanted have the bits that they have among all; the others keep theirs. */
 static bool some_rows(kvg_profile profile, const world_plan *plan)
 {
     enum { BEFORE = 0xA5 };
     world w;
     open_under(profile, plan, &w);
-    bool *wanted = malloc(w.rows * sizeof *wanted);
+    bool *wanted = want_some(w.rows);
     kvg_tensor all[2], some[2];
     for (int i = 0; i < 2; i++) {
         all[i] = some[i] = kvg_problem_tensor(&w.p, kvg_op_get(KVG_OP_DECODE)->outputs[i], KVG_K);
@@ -390,7 +398,6 @@ static bool some_rows(kvg_profile profile, const world_plan *plan)
         some[i].data = malloc(some[i].bytes);
         memset(some[i].data, BEFORE, some[i].bytes);
     }
-    for (size_t i = 0; i < w.rows; i++) wanted[i] = i * i % 7 == 2;
     const kvg_status s = kvg_attention_some(&w.p, NULL, w.in, all);
     assert_int_equal(kvg_attention_some(&w.p, wanted, w.in, some), s);
     for (int i = 0; i < 2; i++) {
@@ -416,8 +423,7 @@ static void some_bounds(const world_plan *plan)
     world_open(plan, &w);
     kvg_arithmetic_init(&w.p, &class);
     kvg_attention_answer all = answer_open(&w), some = answer_open(&w);
-    bool *wanted = malloc(w.rows * sizeof *wanted);
-    for (size_t i = 0; i < w.rows; i++) wanted[i] = i * i % 7 == 2;
+    bool *wanted = want_some(w.rows);
     world_spec(&w, &class, &all);
     some.wanted = wanted;
     world_spec(&w, &class, &some);
